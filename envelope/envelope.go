@@ -1,0 +1,270 @@
+// Package envelope says what an event and a promise are, and what their bytes
+// look like. It is the ground floor: the transport wing carries these bytes, the
+// simulation wing gives them meaning, and neither needs the other to read them.
+//
+// Guarantee: encoding and decoding never allocate, never read or write outside
+// the slice they are given, and accept exactly the forms drawn in
+// docs/format/envelope.md; every other input is ErrMalformed.
+//
+//	n := ev.Size()
+//	ev.Encode(buf[:n])
+//	got, err := envelope.DecodeEvent(buf[:n]) // got.Data lives as long as buf
+package envelope
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Kind is the first byte of every envelope.
+type Kind uint8
+
+// The kinds. Zero is no kind, so that zeroed memory is never a valid envelope.
+const (
+	KindEvent   Kind = 1
+	KindPromise Kind = 2
+)
+
+// String names the kind in the words of the glossary.
+func (k Kind) String() string {
+	switch k {
+	case KindEvent:
+		return "event"
+	case KindPromise:
+		return "promise"
+	}
+	return fmt.Sprintf("kind(%d)", uint8(k))
+}
+
+// Sizes of the fixed parts, in bytes.
+const (
+	EventHeaderBytes = 32 // docs/format/envelope.md, event
+	PromiseBytes     = 40 // docs/format/envelope.md, promise
+	BlockRefBytes    = 16 // docs/format/envelope.md, block reference
+
+	// HeadersMax bounds the encoded headers of one event: their length field is
+	// 16 bits wide.
+	HeadersMax = math.MaxUint16
+
+	// DataMax bounds the data of one event: 1 GiB. It is a limit of disco and not
+	// of the 32-bit length field, so that sums of lengths never overflow an int32.
+	DataMax = 1 << 30
+)
+
+// Epochs on the wire never have the sign bit set, so that equal epochs have equal
+// bits and one unsigned comparison refuses negative times, minus zero and NaN.
+const (
+	maxEpochBits = 0x7FEF_FFFF_FFFF_FFFF // math.MaxFloat64
+	infEpochBits = 0x7FF0_0000_0000_0000 // +Inf
+)
+
+// flagBlock in an event's flags: the data part is a BlockRef and the data itself
+// lies in a pooled block.
+const flagBlock = 1
+
+// LevelMax is the level above every level of a scenario. The bound (e, LevelMax)
+// says that everything at epoch e is done.
+const LevelMax = math.MaxUint32
+
+// ErrMalformed is what every refused envelope unwraps to. The text says which
+// field was wrong, what was found and what is allowed.
+var ErrMalformed = errors.New("envelope: malformed")
+
+// Event carries data from one simproc to another.
+//
+// Headers and Data alias the memory that the event was decoded from, or that its
+// sender lent; who lent it says for how long.
+type Event struct {
+	Epoch   float64 // simulated time at which the target handles it, seconds, finite, >= 0
+	Number  uint64  // the sender's own number: 0, 1, 2, … over all its sends
+	Target  uint32  // dense id of the simproc that handles it
+	Sender  uint32  // dense id of the simproc that sent it
+	Headers []byte  // encoded headers (EncodeHeaders), at most HeadersMax bytes
+	Data    []byte  // payload, at most DataMax bytes; empty when Block is set
+	Block   BlockRef
+	InBlock bool // the payload lies in Block, not in Data
+}
+
+// BlockRef says where in the sender's pool a large payload lies. It comes from a
+// peer: the pool's view bounds every field before it is used.
+type BlockRef struct {
+	Block  uint32 // number of the block in the sender's pool
+	Length uint32 // bytes of payload in it
+	Seq    uint64 // the block's loan number, so that a stale reference is seen
+}
+
+// Promise is a sender's word about what it has sent and will not send:
+//
+//	"I have sent you NumEvents events in total, and nothing that I will still
+//	send is earlier than (Epoch, Level)."
+//
+// Between two simprocs Level is 0. Between two workers Target and Sender are
+// WholeLane and the promise is about everything on the lane.
+type Promise struct {
+	Epoch     float64 // simulated seconds, >= 0; +Inf: nothing will be sent any more
+	Seqnr     uint64  // 1, 2, 3, … on one link
+	NumEvents uint64  // events sent on the link since the run began
+	Level     uint32  // topological level within Epoch
+	Target    uint32  // dense id of a simproc, or WholeLane
+	Sender    uint32  // dense id of a simproc, or WholeLane
+}
+
+// WholeLane stands for "every simproc of the worker" in a promise.
+const WholeLane = math.MaxUint32
+
+// Size is the number of bytes that Encode writes.
+func (e *Event) Size() int {
+	if e.InBlock {
+		return EventHeaderBytes + len(e.Headers) + BlockRefBytes
+	}
+	return EventHeaderBytes + len(e.Headers) + len(e.Data)
+}
+
+// Encode writes the event into dst, which must hold Size bytes, and returns the
+// number written. Headers or Data beyond their maximum are our own bug, because
+// every sender checks them first: Encode panics.
+func (e *Event) Encode(dst []byte) int {
+	size := e.Size()
+	if len(e.Headers) > HeadersMax || len(e.Data) > DataMax || len(dst) < size {
+		panic(fmt.Sprintf("envelope: event of %d header and %d data bytes into a buffer of %d", len(e.Headers), len(e.Data), len(dst)))
+	}
+	h := dst[:EventHeaderBytes:EventHeaderBytes]
+	flags, dataLen := byte(0), len(e.Data)
+	if e.InBlock {
+		flags, dataLen = flagBlock, BlockRefBytes
+	}
+	binary.LittleEndian.PutUint64(h, uint64(KindEvent)|uint64(flags)<<8|uint64(len(e.Headers))<<16|uint64(dataLen)<<32)
+	binary.LittleEndian.PutUint64(h[8:], math.Float64bits(e.Epoch+0)) // + 0: minus zero becomes plus zero
+	binary.LittleEndian.PutUint64(h[16:], e.Number)
+	binary.LittleEndian.PutUint32(h[24:], e.Target)
+	binary.LittleEndian.PutUint32(h[28:], e.Sender)
+	if len(e.Headers) != 0 {
+		copy(dst[EventHeaderBytes:], e.Headers)
+	}
+	rest := dst[EventHeaderBytes+len(e.Headers):]
+	if e.InBlock {
+		binary.LittleEndian.PutUint32(rest, e.Block.Block)
+		binary.LittleEndian.PutUint32(rest[4:], e.Block.Length)
+		binary.LittleEndian.PutUint64(rest[8:], e.Block.Seq)
+	} else {
+		copy(rest, e.Data)
+	}
+	return size
+}
+
+// KindOf reads the kind of the envelope in src.
+func KindOf(src []byte) (Kind, error) {
+	if len(src) == 0 {
+		return 0, fmt.Errorf("%w: empty record, want at least a kind byte", ErrMalformed)
+	}
+	k := Kind(src[0])
+	if k != KindEvent && k != KindPromise {
+		return 0, fmt.Errorf("%w: kind %d, want 1 (event) or 2 (promise)", ErrMalformed, src[0])
+	}
+	return k, nil
+}
+
+// DecodeEvent reads one event that fills src exactly. Headers and Data of the
+// result alias src. The epoch is checked to be finite and not negative; target
+// and sender are not checked, because only the scenario knows how many there are.
+func DecodeEvent(src []byte) (Event, error) {
+	if len(src) < EventHeaderBytes {
+		return Event{}, fmt.Errorf("%w: event of %d bytes, want at least %d", ErrMalformed, len(src), EventHeaderBytes)
+	}
+	h := src[:EventHeaderBytes:EventHeaderBytes]
+	word := binary.LittleEndian.Uint64(h)
+	headersLen, dataLen := int(word>>16&0xFFFF), int(word>>32)
+	flags := byte(word >> 8)
+	if Kind(word) != KindEvent || flags&^flagBlock != 0 {
+		return Event{}, fmt.Errorf("%w: event with kind %d and flags %#x, want kind 1 and flags 0 or 1", ErrMalformed, byte(word), flags)
+	}
+	if dataLen > DataMax || EventHeaderBytes+headersLen+dataLen != len(src) {
+		return Event{}, fmt.Errorf("%w: event says %d header and %d data bytes, but its record has %d bytes", ErrMalformed, headersLen, dataLen, len(src))
+	}
+	e := Event{
+		Epoch:  math.Float64frombits(binary.LittleEndian.Uint64(h[8:])),
+		Number: binary.LittleEndian.Uint64(h[16:]),
+		Target: binary.LittleEndian.Uint32(h[24:]),
+		Sender: binary.LittleEndian.Uint32(h[28:]),
+	}
+	if math.Float64bits(e.Epoch) > maxEpochBits {
+		return Event{}, fmt.Errorf("%w: event with epoch %v, want a finite time >= 0 without a sign", ErrMalformed, e.Epoch)
+	}
+	data := EventHeaderBytes + headersLen
+	e.Headers = src[EventHeaderBytes:data:data]
+	e.Data = src[data:len(src):len(src)]
+	if flags&flagBlock != 0 {
+		return decodeBlock(e)
+	}
+	return e, nil
+}
+
+// decodeBlock reads the block reference that stands in the place of e's data.
+func decodeBlock(e Event) (Event, error) {
+	if len(e.Data) != BlockRefBytes {
+		return Event{}, fmt.Errorf("%w: block reference of %d bytes, want %d", ErrMalformed, len(e.Data), BlockRefBytes)
+	}
+	e.InBlock = true
+	e.Block = BlockRef{
+		Block:  binary.LittleEndian.Uint32(e.Data),
+		Length: binary.LittleEndian.Uint32(e.Data[4:]),
+		Seq:    binary.LittleEndian.Uint64(e.Data[8:]),
+	}
+	e.Data = nil
+	if e.Block.Length > DataMax {
+		return Event{}, fmt.Errorf("%w: block reference of %d data bytes, at most %d are allowed", ErrMalformed, e.Block.Length, DataMax)
+	}
+	return e, nil
+}
+
+// Encode writes the promise into dst, which must hold PromiseBytes, and returns
+// the number written.
+func (p *Promise) Encode(dst []byte) int {
+	h := dst[:PromiseBytes]
+	binary.LittleEndian.PutUint64(h, uint64(KindPromise)|uint64(p.Level)<<32)
+	binary.LittleEndian.PutUint64(h[8:], math.Float64bits(p.Epoch+0))
+	binary.LittleEndian.PutUint64(h[16:], p.Seqnr)
+	binary.LittleEndian.PutUint64(h[24:], p.NumEvents)
+	binary.LittleEndian.PutUint32(h[32:], p.Target)
+	binary.LittleEndian.PutUint32(h[36:], p.Sender)
+	return PromiseBytes
+}
+
+// DecodePromise reads one promise that fills src exactly. The epoch is checked
+// to be a time or +Inf, never negative and never NaN.
+func DecodePromise(src []byte) (Promise, error) {
+	if len(src) != PromiseBytes {
+		return Promise{}, fmt.Errorf("%w: promise of %d bytes, want %d", ErrMalformed, len(src), PromiseBytes)
+	}
+	word := binary.LittleEndian.Uint64(src)
+	if uint32(word) != uint32(KindPromise) {
+		return Promise{}, fmt.Errorf("%w: promise starts with %#x, want kind 2 and three zero bytes", ErrMalformed, uint32(word))
+	}
+	p := Promise{
+		Epoch:     math.Float64frombits(binary.LittleEndian.Uint64(src[8:])),
+		Seqnr:     binary.LittleEndian.Uint64(src[16:]),
+		NumEvents: binary.LittleEndian.Uint64(src[24:]),
+		Level:     uint32(word >> 32),
+		Target:    binary.LittleEndian.Uint32(src[32:]),
+		Sender:    binary.LittleEndian.Uint32(src[36:]),
+	}
+	if math.Float64bits(p.Epoch) > infEpochBits {
+		return Promise{}, fmt.Errorf("%w: promise with epoch %v, want a time >= 0 without a sign, or +Inf", ErrMalformed, p.Epoch)
+	}
+	return p, nil
+}
+
+// String is stable: golden scripts compare it.
+func (e *Event) String() string {
+	if e.InBlock {
+		return fmt.Sprintf("event %d->%d #%d @%g block %d (%d bytes)", e.Sender, e.Target, e.Number, e.Epoch, e.Block.Block, e.Block.Length)
+	}
+	return fmt.Sprintf("event %d->%d #%d @%g %d bytes", e.Sender, e.Target, e.Number, e.Epoch, len(e.Data))
+}
+
+// String is stable: golden scripts compare it.
+func (p *Promise) String() string {
+	return fmt.Sprintf("promise %d->%d seqnr %d @(%g,%d) after %d events", p.Sender, p.Target, p.Seqnr, p.Epoch, p.Level, p.NumEvents)
+}

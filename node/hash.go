@@ -1,0 +1,71 @@
+package node
+
+import (
+	"math"
+	"math/bits"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/disco-sim/disco/internal/invariants"
+)
+
+const checked = invariants.Enabled
+
+// The trace hash. Every simproc chains the epochs, senders, numbers, headers and
+// data of all it handles, in order, into 64 bits; the run's hash is made of the
+// simprocs' in the order of their ids, so it doesn't depend on who ran when.
+
+const (
+	mixA = 0x9E3779B97F4A7C15 // 2^64 / golden ratio: odd, bits well spread
+	mixB = 0xD1B54A32D192ED03
+)
+
+// mix folds x into h: the two halves of a 128-bit product, as in wyhash.
+func mix(h, x uint64) uint64 {
+	hi, lo := bits.Mul64(h^x^mixA, mixB^bits.RotateLeft64(h, 32))
+	return hi ^ lo ^ h
+}
+
+// record chains the activation at hand into its simproc's hash and tells the tracer.
+func (e *Engine) record(class int, p *Simproc) {
+	h := mix(p.hash, math.Float64bits(p.now))
+	for i := range e.events {
+		ev := &e.events[i]
+		data := uint64(0)
+		if len(ev.Data) != 0 {
+			data = xxhash.Sum64(ev.Data)
+		}
+		if len(ev.Headers) != 0 {
+			data = mix(data, xxhash.Sum64(ev.Headers))
+		}
+		h = mix(mix(h, uint64(ev.Sender)<<32^ev.Number), data^uint64(len(ev.Data)))
+		if e.cfg.Trace != nil {
+			e.cfg.Trace.Event(class, p.level, p.id, ev, data)
+		}
+	}
+	if p.queue.woken {
+		h = mix(h, 1)
+		if e.cfg.Trace != nil {
+			e.cfg.Trace.Wakeup(class, p.level, p.id, p.now)
+		}
+	}
+	p.hash = h
+}
+
+// Hashes calls yield with the trace hash of every local simproc, by rising id.
+func (e *Engine) Hashes(yield func(id SimprocID, hash uint64)) {
+	for i := range e.procs {
+		yield(e.procs[i].id, e.procs[i].hash)
+	}
+}
+
+// checkActivation holds what must be true of every activation, in the checked build.
+func (e *Engine) checkActivation(c *class) {
+	p := &e.procs[c.heap[0].proc]
+	key := e.key(c)
+	invariants.Assert(!key.Before(c.last), "node: %s at %v after its class was at %v", p.Name(), key, c.last)
+	invariants.Assert(c.heap[0].epoch == p.queue.heap[0].epoch, "node: %s is filed at %v, its queue starts at %v", p.Name(), c.heap[0].epoch, p.queue.heap[0].epoch)
+	invariants.Assert(c.heap[0].epoch > p.queue.done, "node: %s called twice at %v", p.Name(), p.queue.done)
+	invariants.Assert(key.Before(c.safe), "node: %s at %v, but only work before %v is safe", p.Name(), key, c.safe)
+	c.last = key
+}

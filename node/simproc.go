@@ -1,0 +1,251 @@
+package node
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/disco-sim/disco/envelope"
+)
+
+// Simproc is what a handler holds of its own simproc: the clock, the links to send
+// on, its random streams. Its methods may be called from Handle only, those marked
+// "wiring time" from NewHandler too. None of them may be called from another
+// goroutine. Send, Schedule and the wakeups don't allocate.
+//
+// An error of any method also ends the run, so that a handler that drops it can't
+// hide it.
+type Simproc struct {
+	engine *Engine
+	id     SimprocID
+	local  uint32 // index among the worker's simprocs
+	level  uint32
+	order  uint32
+	class  int32
+	pos    int32 // place in its class's heap, -1: not in it
+
+	handler Handler
+	node    *NodeController
+	queue   EventQueue
+	now     float64
+	number  uint64  // of the next event sent
+	hash    uint64  // of everything handled so far
+	floor   float64 // nothing is sent before it (HardWakeup)
+	links   []outLink
+}
+
+// outLink is one declared link of a simproc.
+type outLink struct {
+	to        SimprocID
+	proc      int32 // local index of the target, -1: on another worker
+	peer      int32 // worker of the target
+	lookahead float64
+	floor     float64 // nothing is sent on it before (AdvancePromise)
+	sent      uint64  // events sent on it
+	seqnr     uint64  // of the last SendPromise
+}
+
+// ID is the simproc's dense id.
+func (p *Simproc) ID() SimprocID { return p.id }
+
+// Name is "<node>/<simproc>".
+func (p *Simproc) Name() string { return p.engine.plan.graph.Name(p.id) }
+
+// NodeIndex is the node's index in Graph.Nodes.
+func (p *Simproc) NodeIndex() int { return p.engine.plan.graph.Endpoint(p.id).Node }
+
+// Rank is the simproc's rank among the layers, 0 first.
+func (p *Simproc) Rank() int { return p.engine.plan.graph.Endpoint(p.id).Simproc }
+
+// Now is the epoch that is being handled, in simulated seconds; in Report, the time
+// up to which this simproc's work is done.
+func (p *Simproc) Now() float64 { return p.now }
+
+// Horizon is where the run ends: events at or after it are never handled.
+func (p *Simproc) Horizon() float64 { return p.engine.cfg.Horizon }
+
+// Replication is the number of this repetition of the experiment, from 0.
+func (p *Simproc) Replication() int { return p.engine.cfg.Replication }
+
+// Woken tells whether a wakeup asked for this call.
+func (p *Simproc) Woken() bool { return p.queue.woken }
+
+// Controller is the controller of the simproc's node.
+func (p *Simproc) Controller() *NodeController { return p.node }
+
+// Source makes one random stream, seeded from (seed, replication, node's name,
+// stream). Asking twice for a name gives two sources with the same numbers, so ask
+// once, at wiring time, and keep it.
+func (p *Simproc) Source(stream string) rand.Source {
+	return newSource(p.engine.cfg.Seed, p.engine.cfg.Replication, p.engine.plan.graph.Nodes[p.NodeIndex()].Name, stream)
+}
+
+// Link finds the declared link to target, "<node>/<simproc>" or "self/<simproc>".
+// It looks up strings: wiring time.
+func (p *Simproc) Link(target string) (LinkID, error) {
+	e, err := p.engine.parse(target, p.NodeIndex())
+	if err != nil {
+		return -1, fmt.Errorf("node: %s: %w", p.Name(), err)
+	}
+	return p.LinkTo(e)
+}
+
+// LinkTo finds the declared link to e; of several, the one with the least
+// lookahead. Wiring time, though it only searches a sorted list.
+func (p *Simproc) LinkTo(e Endpoint) (LinkID, error) {
+	g := p.engine.plan.graph
+	if !g.valid(e) {
+		return -1, fmt.Errorf("node: %s: no endpoint %v, the scenario has %d nodes with %d simprocs", p.Name(), e, len(g.Nodes), len(g.Simprocs))
+	}
+	to := g.ID(e)
+	i, ok := slices.BinarySearchFunc(p.links, to, func(l outLink, to SimprocID) int { return cmp.Compare(l.to, to) })
+	if !ok {
+		return -1, fmt.Errorf("node: no link from %s to %s is declared in the scenario's graph", p.Name(), g.Name(to))
+	}
+	return LinkID(i), nil
+}
+
+// Send sends data over a link; the target handles it at epoch, which must be at
+// least Now plus the link's lookahead, and later than Now on a link that has one.
+// data is copied before Send returns. When the lane to another worker is full, Send
+// waits until there is room.
+func (p *Simproc) Send(l LinkID, epoch float64, data []byte) error {
+	return p.SendHeaders(l, epoch, nil, data)
+}
+
+// SendHeaders is Send with encoded headers (envelope.EncodeHeaders).
+func (p *Simproc) SendHeaders(l LinkID, epoch float64, headers, data []byte) error {
+	if uint(l) >= uint(len(p.links)) || p.engine.current != p || len(headers) > envelope.HeadersMax || len(data) > envelope.DataMax {
+		return p.engine.fail(p.badSend(l, headers, data))
+	}
+	k := &p.links[l]
+	if !(epoch >= p.now+k.lookahead && epoch >= k.floor && epoch >= p.floor && epoch <= math.MaxFloat64) || epoch == p.now && k.lookahead > 0 {
+		return p.engine.fail(p.badEpoch(k, epoch))
+	}
+	number := p.number
+	p.number++
+	k.sent++
+	if epoch >= p.engine.cfg.Horizon {
+		p.engine.stats.BeyondHorizon++
+		return nil
+	}
+	if k.proc >= 0 {
+		e := p.engine
+		e.file(&e.procs[k.proc], entry{epoch: epoch, number: number, sender: p.id, ref: e.store.put(headers, data)})
+		return nil
+	}
+	return p.engine.sendOut(k, epoch, number, headers, data)
+}
+
+func (p *Simproc) badSend(l LinkID, headers, data []byte) error {
+	switch {
+	case p.engine.current != p:
+		return fmt.Errorf("node: %s sent outside its own Handle: only the handler that is being called may send", p.Name())
+	case len(headers) > envelope.HeadersMax || len(data) > envelope.DataMax:
+		return fmt.Errorf("node: %s sent %d bytes of data and %d of headers, at most %d and %d are allowed", p.Name(), len(data), len(headers), envelope.DataMax, envelope.HeadersMax)
+	}
+	return fmt.Errorf("node: %s sent on link %d at epoch %v, but it has links 0 to %d: take the number from Link", p.Name(), l, p.now, len(p.links)-1)
+}
+
+func (p *Simproc) badEpoch(k *outLink, epoch float64) error {
+	to := p.engine.plan.graph.Name(k.to)
+	switch {
+	case !(epoch <= math.MaxFloat64):
+		return fmt.Errorf("node: %s sent to %s at epoch %v with target epoch %v, want a finite time", p.Name(), to, p.now, epoch)
+	case epoch == p.now && k.lookahead > 0 || !(epoch >= p.now+k.lookahead):
+		return fmt.Errorf("node: %s sent to %s at epoch %v with target epoch %v, but the link's lookahead is %v: want %v or later", p.Name(), to, p.now, epoch, k.lookahead, p.now+k.lookahead)
+	}
+	return fmt.Errorf("node: %s sent to %s at epoch %v with target epoch %v after it promised to send nothing before %v", p.Name(), to, p.now, epoch, max(k.floor, p.floor))
+}
+
+// Schedule sends an event to the simproc itself, without a declared link. epoch
+// must be later than Now.
+func (p *Simproc) Schedule(epoch float64, data []byte) error {
+	if err := p.checkLater(epoch); err != nil {
+		return err
+	}
+	number := p.number
+	p.number++
+	if epoch >= p.engine.cfg.Horizon {
+		p.engine.stats.BeyondHorizon++
+		return nil
+	}
+	p.queue.push(entry{epoch: epoch, number: number, sender: p.id, ref: p.engine.store.put(nil, data)})
+	return nil
+}
+
+// Wakeup asks for a call at epoch, later than Now, whether or not there are events
+// then. Asking twice for an epoch is one call.
+func (p *Simproc) Wakeup(epoch float64) error {
+	if err := p.checkLater(epoch); err != nil {
+		return err
+	}
+	if epoch < p.engine.cfg.Horizon {
+		p.queue.push(entry{epoch: epoch, sender: wakeSender})
+	}
+	return nil
+}
+
+// HardWakeup is Wakeup with a promise: the simproc sends nothing at all with an
+// epoch before it, whatever it is sent meanwhile. Peers may then run on.
+func (p *Simproc) HardWakeup(epoch float64) error {
+	if err := p.Wakeup(epoch); err != nil {
+		return err
+	}
+	if epoch > p.floor {
+		p.floor = epoch
+		p.engine.floorRaised(p)
+	}
+	return nil
+}
+
+// AdvancePromise promises that nothing will be sent on the link with an epoch
+// before the given one. An epoch that is not later than what was promised already
+// changes nothing.
+func (p *Simproc) AdvancePromise(l LinkID, epoch float64) error {
+	if uint(l) >= uint(len(p.links)) || p.engine.current != p {
+		return p.engine.fail(p.badSend(l, nil, nil))
+	}
+	if math.IsNaN(epoch) {
+		return p.engine.fail(fmt.Errorf("node: %s promised epoch NaN to %s, want a time or +Inf", p.Name(), p.engine.plan.graph.Name(p.links[l].to)))
+	}
+	if epoch > p.links[l].floor {
+		p.links[l].floor = epoch
+		p.engine.floorRaised(p)
+	}
+	return nil
+}
+
+func (p *Simproc) checkLater(epoch float64) error {
+	if p.engine.current != p {
+		return p.engine.fail(fmt.Errorf("node: %s scheduled outside its own Handle: only the handler that is being called may schedule", p.Name()))
+	}
+	if !(epoch > p.now && epoch <= math.MaxFloat64) {
+		return p.engine.fail(fmt.Errorf("node: %s scheduled itself at epoch %v for %v, want a finite time later than now", p.Name(), p.now, epoch))
+	}
+	return nil
+}
+
+// parse reads "<node>/<simproc>" or "self/<simproc>".
+func (e *Engine) parse(target string, self int) (Endpoint, error) {
+	i := strings.LastIndexByte(target, '/')
+	if i < 0 {
+		return Endpoint{}, fmt.Errorf("target %q, want \"<node>/<simproc>\" or \"self/<simproc>\"", target)
+	}
+	nodeName, layer := target[:i], target[i+1:]
+	rank := slices.Index(e.plan.graph.Simprocs, layer)
+	if rank < 0 {
+		return Endpoint{}, fmt.Errorf("target %q names an unknown simproc %q, the scenario has %s", target, layer, strings.Join(e.plan.graph.Simprocs, ", "))
+	}
+	if nodeName == "self" {
+		return Endpoint{self, rank}, nil
+	}
+	n, ok := e.nodeIndex(nodeName)
+	if !ok {
+		return Endpoint{}, fmt.Errorf("target %q names an unknown node %q", target, nodeName)
+	}
+	return Endpoint{n, rank}, nil
+}

@@ -1,0 +1,308 @@
+package node
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/disco-sim/disco/envelope"
+)
+
+// chatter is a model on a random graph: every handler draws, sends over some of its
+// links, schedules itself, wakes itself, and mixes what it hears into its state, so
+// that any change of order anywhere changes everything after it.
+type chatter struct {
+	g      *Graph
+	jitter bool // continuous delays; else many equal epochs
+	busy   float64
+}
+
+func (m *chatter) Graph() *Graph { return m.g }
+
+type chatterHandler struct {
+	m     *chatter
+	rnd   *rand.Rand
+	state uint64
+	links []LinkID
+	ahead []float64
+}
+
+func (m *chatter) NewHandler(p *Simproc) (Handler, error) {
+	h := &chatterHandler{m: m, rnd: rand.New(p.Source("x"))}
+	for i := range p.links {
+		h.links = append(h.links, LinkID(i))
+		h.ahead = append(h.ahead, p.links[i].lookahead)
+	}
+	return h, nil
+}
+
+func (h *chatterHandler) delay() float64 {
+	if h.m.jitter {
+		return h.rnd.ExpFloat64()
+	}
+	return float64(h.rnd.IntN(3))
+}
+
+func (h *chatterHandler) Handle(p *Simproc, events []Event) error {
+	for _, ev := range events {
+		h.state = mix(h.state, binary.LittleEndian.Uint64(ev.Data)^uint64(ev.Sender)<<40^ev.Number)
+	}
+	h.state = mix(h.state, math.Float64bits(p.Now()))
+	var data [64]byte
+	binary.LittleEndian.PutUint64(data[:], h.state)
+	n := len(events)
+	if p.Now() == 0 {
+		n = 2
+	}
+	for range n {
+		if len(h.links) == 0 || h.rnd.Float64() > h.m.busy {
+			continue
+		}
+		l := h.rnd.IntN(len(h.links))
+		d := h.delay()
+		if h.ahead[l] > 0 && d == 0 {
+			d = 1
+		}
+		if err := p.Send(h.links[l], p.Now()+h.ahead[l]+d, data[:8+h.rnd.IntN(40)]); err != nil {
+			return err
+		}
+	}
+	switch h.rnd.IntN(6) {
+	case 0:
+		return p.Schedule(p.Now()+1+h.delay(), data[:8])
+	case 1:
+		return p.Wakeup(p.Now() + 1 + h.delay())
+	}
+	return nil
+}
+
+// randomModel makes a graph whose zero-lookahead links follow a random order.
+func randomModel(rnd *rand.Rand) *chatter {
+	layers, nodes := 1+rnd.IntN(3), 2+rnd.IntN(7)
+	g := &Graph{}
+	for r := range layers {
+		g.Simprocs = append(g.Simprocs, fmt.Sprintf("r%d", r))
+	}
+	for n := range nodes {
+		g.Nodes = append(g.Nodes, Node{Name: fmt.Sprintf("n%d", n), Work: 1, Shared: rnd.IntN(4) == 0})
+	}
+	zeroOnly := rnd.IntN(3) == 0
+	for range rnd.IntN(4 * nodes * layers) {
+		from := Endpoint{rnd.IntN(nodes), rnd.IntN(layers)}
+		to := Endpoint{rnd.IntN(nodes), rnd.IntN(layers)}
+		// (rank, node) is an order in which every step of a node's ranks rises.
+		rises := from.Simproc < to.Simproc || from.Simproc == to.Simproc && from.Node < to.Node
+		l := Link{From: from, To: to, Lookahead: []float64{0.25, 1, 1, 3}[rnd.IntN(4)]}
+		if rises && (zeroOnly || rnd.IntN(2) == 0) {
+			l.Lookahead = 0
+		} else if zeroOnly {
+			continue
+		}
+		g.Links = append(g.Links, l)
+	}
+	return &chatter{g: g, jitter: rnd.IntN(2) == 0, busy: 0.9}
+}
+
+// packet is something under way between two workers of the test.
+type packet struct {
+	ev    envelope.Event
+	bound *Bound
+}
+
+// cluster runs Engines with packets between them in a random order of steps, each
+// lane in order.
+type cluster struct {
+	engines []*Engine
+	lanes   [][][]packet // [from][to]
+	sent    [][]Bound
+	jumps   int
+}
+
+type clusterPort struct {
+	c    *cluster
+	self int
+}
+
+func (p *clusterPort) SendEvent(ev *envelope.Event) error {
+	to := p.c.engines[p.self].plan.placement[int(ev.Target)/len(p.c.engines[p.self].plan.graph.Simprocs)]
+	cp := *ev
+	cp.Data = append([]byte(nil), ev.Data...)
+	p.c.lanes[p.self][to] = append(p.c.lanes[p.self][to], packet{ev: cp})
+	return nil
+}
+func (p *clusterPort) SendPromise(*envelope.Promise) error { return nil }
+
+func newCluster(t testing.TB, m Model, placement []int32, workers int, seed uint64, horizon float64) *cluster {
+	c := &cluster{lanes: make([][][]packet, workers), sent: make([][]Bound, workers)}
+	for w := range workers {
+		plan, err := NewPlan(m.Graph(), placement, w, workers)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := NewEngine(plan, Config{Model: m, Seed: seed, Horizon: horizon, Port: &clusterPort{c, w}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.engines = append(c.engines, e)
+		c.lanes[w] = make([][]packet, workers)
+		c.sent[w] = make([]Bound, workers)
+	}
+	return c
+}
+
+// run drives the cluster to its end and returns all trace hashes.
+func (c *cluster) run(rnd *rand.Rand) ([]uint64, error) {
+	idle := 0
+	for steps := 0; ; steps++ {
+		if steps > 10_000_000 {
+			return nil, fmt.Errorf("no end in sight:\n%s", c.waiting())
+		}
+		w := rnd.IntN(len(c.engines))
+		n, err := c.step(rnd, w)
+		if err != nil {
+			return nil, err
+		}
+		if idle++; n > 0 {
+			idle = 0
+		}
+		if idle < 20*len(c.engines) {
+			continue
+		}
+		idle = 0
+		if next, ok := c.quiet(); ok {
+			if next == Never {
+				break
+			}
+			c.jumps++
+			for _, e := range c.engines {
+				e.Jump(next)
+			}
+		}
+	}
+	hashes := make([]uint64, c.engines[0].plan.graph.NumSimprocs())
+	for _, e := range c.engines {
+		e.Hashes(func(id SimprocID, h uint64) { hashes[id] = h })
+		if e.store.inUse() != len0(e) {
+			return nil, fmt.Errorf("%d payloads still held, %d entries pending", e.store.inUse(), len0(e))
+		}
+	}
+	return hashes, nil
+}
+
+// len0 counts the pending events that hold a payload.
+func len0(e *Engine) int {
+	n := 0
+	for i := range e.procs {
+		for _, en := range e.procs[i].queue.heap {
+			if en.ref != refNone {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func (c *cluster) step(rnd *rand.Rand, w int) (int, error) {
+	e := c.engines[w]
+	work := 0
+	for from := range c.engines {
+		q := &c.lanes[from][w]
+		for k := rnd.IntN(4); k > 0 && len(*q) > 0; k-- {
+			p := (*q)[0]
+			*q = (*q)[1:]
+			work++
+			var err error
+			if p.bound != nil {
+				err = e.ReceiveBound(from, *p.bound)
+			} else {
+				err = e.ReceiveEvent(from, &p.ev, 0)
+			}
+			if err != nil {
+				return 0, err
+			}
+		}
+	}
+	n, err := e.Run(1 + rnd.IntN(5))
+	if err != nil {
+		return 0, err
+	}
+	for to := range c.engines {
+		if b := e.OutBound(to); to != w && c.sent[w][to].Before(b) && rnd.IntN(3) > 0 {
+			c.sent[w][to] = b
+			c.lanes[w][to] = append(c.lanes[w][to], packet{bound: &b})
+			work++
+		}
+	}
+	return work + n, nil
+}
+
+// quiet tells whether everybody is blocked with nothing under way, and the least
+// next activation.
+func (c *cluster) quiet() (Bound, bool) {
+	next := Never
+	for w, e := range c.engines {
+		if !e.Blocked() {
+			return next, false
+		}
+		next = least(next, e.Next())
+		for to := range c.engines {
+			if len(c.lanes[w][to]) > 0 || to != w && c.sent[w][to].Before(e.OutBound(to)) {
+				return next, false
+			}
+		}
+	}
+	return next, true
+}
+
+func (c *cluster) waiting() string {
+	s := ""
+	for w, e := range c.engines {
+		s += fmt.Sprintf("worker %d:\n%s", w, e.Waiting())
+	}
+	return s
+}
+
+// The same model and seed give the same hash of every simproc, however the nodes
+// are spread and however the workers are scheduled.
+func TestSpreadDoesNotChangeResults(t *testing.T) {
+	models := 300
+	if testing.Short() {
+		models = 60
+	}
+	jumps, events := 0, uint64(0)
+	for seed := range uint64(models) {
+		rnd := rand.New(rand.NewPCG(seed, 1))
+		m := randomModel(rnd)
+		want, err := newCluster(t, m, make([]int32, len(m.g.Nodes)), 1, seed, 40).run(rnd)
+		if err != nil {
+			t.Fatalf("seed %d, one worker: %v", seed, err)
+		}
+		for range 4 {
+			workers := 2 + rnd.IntN(3)
+			placement := make([]int32, len(m.g.Nodes))
+			for n := range placement {
+				placement[n] = int32(rnd.IntN(workers))
+			}
+			c := newCluster(t, m, placement, workers, seed, 40)
+			got, err := c.run(rnd)
+			if err != nil {
+				t.Fatalf("seed %d, placement %v: %v", seed, placement, err)
+			}
+			for id := range want {
+				if got[id] != want[id] {
+					t.Fatalf("seed %d, placement %v: hash of %s is %x, with one worker %x", seed, placement, m.g.Name(SimprocID(id)), got[id], want[id])
+				}
+			}
+			jumps += c.jumps
+			for _, e := range c.engines {
+				events += e.stats.Events
+			}
+		}
+	}
+	if jumps == 0 || events < 1000 {
+		t.Errorf("%d idle jumps and %d events in all: the models are too tame to show anything", jumps, events)
+	}
+	t.Logf("%d idle jumps, %d events", jumps, events)
+}

@@ -1,0 +1,187 @@
+package node
+
+import (
+	"encoding/binary"
+	"math/bits"
+
+	"github.com/disco-sim/disco/internal/invariants"
+)
+
+// store keeps the payloads of pending events in cells of fixed sizes, so that the
+// event path neither allocates nor gives the garbage collector anything to look
+// at. A cell is found by its ref: class in the top four bits, index below.
+//
+// Cells of a class lie in chunks that never move: a slice from get stays valid
+// until its ref is freed, whatever is put meanwhile.
+//
+// Owned by the Engine; one goroutine.
+type store struct {
+	classes [cellClasses]cells
+
+	// outside holds what doesn't lie in a cell: payloads above the largest cell,
+	// and payloads that a transport leases to us in place.
+	outside     []outside
+	outsideFree []uint32
+
+	giveBack func(lease uint64) // ends the lease of a payload that was filed in place
+}
+
+type ref uint32
+
+const (
+	cellClasses   = 12 // 32 B, 64 B, … 64 KiB
+	cellMinShift  = 5  // log2 of the smallest cell
+	cellHeader    = 8  // u32 data length, u16 headers length, u16 zero
+	cellMax       = 1 << (cellMinShift + cellClasses - 1)
+	chunkShiftMin = 16 // chunks of 64 KiB, or of one cell where that is more
+	refIndexBits  = 28
+	refIndexMask  = 1<<refIndexBits - 1
+	classOutside  = 15
+	refNone       = ref(0) // no payload at all: nothing is stored
+)
+
+// cells is one size class.
+type cells struct {
+	chunks [][]byte
+	free   uint32 // 1 + index of the first free cell, 0: none; linked through the cells
+	next   uint32 // first index never used
+}
+
+type outside struct {
+	headers, data []byte
+	lease         uint64 // 0: ours; else what to give back to the transport
+}
+
+func newStore() *store {
+	s := &store{}
+	s.classes[0].next = 1 // index 0 of class 0 would be refNone
+	return s
+}
+
+// cell returns the memory of one cell.
+func (s *store) cell(class, index uint32) []byte {
+	size := uint32(1) << (cellMinShift + class)
+	perChunk := max(uint32(chunkShiftMin), cellMinShift+class) - (cellMinShift + class) // log2
+	chunk := s.classes[class].chunks[index>>perChunk]
+	off := (index & (1<<perChunk - 1)) * size
+	return chunk[off : off+size : off+size]
+}
+
+// put copies headers and data into a cell.
+func (s *store) put(headers, data []byte) ref {
+	need := cellHeader + len(headers) + len(data)
+	if need == cellHeader {
+		return refNone
+	}
+	if need > cellMax {
+		return s.putOutside(outside{headers: clone(headers), data: clone(data)})
+	}
+	class := uint32(bits.Len32(uint32(need-1) >> cellMinShift))
+	index := s.take(class)
+	c := s.cell(class, index)
+	binary.LittleEndian.PutUint64(c, uint64(len(data))|uint64(len(headers))<<32)
+	n := cellHeader
+	if len(headers) != 0 {
+		n += copy(c[n:], headers)
+	}
+	copy(c[n:], data)
+	return ref(class<<refIndexBits | index)
+}
+
+func clone(b []byte) []byte { return append([]byte(nil), b...) }
+
+// take finds a free cell, or makes a chunk of new ones.
+func (s *store) take(class uint32) uint32 {
+	k := &s.classes[class]
+	if k.free != 0 {
+		index := k.free - 1
+		k.free = binary.LittleEndian.Uint32(s.cell(class, index))
+		return index
+	}
+	shift := max(uint32(chunkShiftMin), cellMinShift+class)
+	if int(k.next>>(shift-cellMinShift-class)) == len(k.chunks) {
+		if k.next > refIndexMask-(1<<chunkShiftMin) {
+			panic("node: more than 2^28 pending payloads of one size class")
+		}
+		k.chunks = append(k.chunks, make([]byte, 1<<shift))
+	}
+	index := k.next
+	k.next++
+	return index
+}
+
+// lease files a payload that stays where it is until free.
+func (s *store) lease(headers, data []byte, token uint64) ref {
+	return s.putOutside(outside{headers: clone(headers), data: data, lease: token})
+}
+
+func (s *store) putOutside(o outside) ref {
+	var index uint32
+	if n := len(s.outsideFree); n > 0 {
+		index = s.outsideFree[n-1]
+		s.outsideFree = s.outsideFree[:n-1]
+		s.outside[index] = o
+	} else {
+		index = uint32(len(s.outside))
+		s.outside = append(s.outside, o)
+	}
+	return ref(classOutside<<refIndexBits | index)
+}
+
+// get returns headers and data of r; both live until free(r).
+func (s *store) get(r ref) (headers, data []byte) {
+	if r == refNone {
+		return nil, nil
+	}
+	class, index := uint32(r>>refIndexBits), uint32(r&refIndexMask)
+	if class == classOutside {
+		o := &s.outside[index]
+		return o.headers, o.data
+	}
+	c := s.cell(class, index)
+	word := binary.LittleEndian.Uint64(c)
+	dataLen, headersLen := uint32(word), uint32(word>>32)
+	data = c[cellHeader+headersLen : cellHeader+headersLen+dataLen : cellHeader+headersLen+dataLen]
+	if headersLen != 0 {
+		headers = c[cellHeader : cellHeader+headersLen : cellHeader+headersLen]
+	}
+	return headers, data
+}
+
+// free ends the life of r's memory.
+func (s *store) free(r ref) {
+	if r == refNone {
+		return
+	}
+	class, index := uint32(r>>refIndexBits), uint32(r&refIndexMask)
+	if class == classOutside {
+		o := s.outside[index]
+		s.outside[index] = outside{}
+		s.outsideFree = append(s.outsideFree, index)
+		if o.lease != 0 {
+			s.giveBack(o.lease)
+		} else {
+			invariants.Mangle(o.data)
+		}
+		return
+	}
+	c := s.cell(class, index)
+	invariants.Mangle(c)
+	k := &s.classes[class]
+	binary.LittleEndian.PutUint32(c, k.free)
+	k.free = index + 1
+}
+
+// inUse counts the payloads that are not freed, for the checks of the checked
+// build and for tests.
+func (s *store) inUse() int {
+	n := len(s.outside) - len(s.outsideFree)
+	for class := range s.classes {
+		k := &s.classes[class]
+		n += int(k.next)
+		for f := k.free; f != 0; f = binary.LittleEndian.Uint32(s.cell(uint32(class), f-1)) {
+			n--
+		}
+	}
+	return n - 1 // class 0 starts at index 1
+}

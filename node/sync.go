@@ -1,0 +1,284 @@
+package node
+
+import (
+	"container/heap"
+	"fmt"
+	"math"
+)
+
+// Conservative synchronisation between workers, after Chandy and Misra
+// (Distributed simulation, IEEE TSE 5(5), 1979) and Bryant (1977), with levels so
+// that links of lookahead 0 can cross workers. docs/sync.md has the derivation.
+
+// Bound says: nothing earlier than (Epoch, Level) will come. Bounds are ordered
+// by epoch, then level.
+type Bound struct {
+	Epoch float64
+	Level uint32
+}
+
+// LevelMax is above the level of every simproc: (e, LevelMax) means that
+// everything at epoch e has been sent.
+const LevelMax = math.MaxUint32
+
+// Never is the bound of those who will send nothing any more.
+var Never = Bound{math.Inf(1), LevelMax}
+
+// Before tells whether b is earlier than c.
+func (b Bound) Before(c Bound) bool {
+	return b.Epoch < c.Epoch || b.Epoch == c.Epoch && b.Level < c.Level
+}
+
+// String is stable: golden scripts compare it.
+func (b Bound) String() string {
+	switch {
+	case math.IsInf(b.Epoch, 1):
+		return "never"
+	case b.Level == LevelMax:
+		return fmt.Sprintf("after %v", b.Epoch)
+	}
+	return fmt.Sprintf("(%v, %d)", b.Epoch, b.Level)
+}
+
+func least(a, b Bound) Bound {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// hop maps a bound on what happens at one place to a bound on what that can cause
+// at another: the least over all ways between them.
+type hop struct {
+	kind      hopKind
+	step      uint32  // zero: levels that the way rises at the least
+	low, high uint32  // zero: least and highest level at its end
+	lookahead float64 // ahead: least sum of lookaheads, > 0
+}
+
+type hopKind uint8
+
+const (
+	hopNone  hopKind = iota // no way at all
+	hopAhead                // every way has lookahead
+	hopAfter                // some way takes no time, but is strictly later
+	hopZero                 // some way stays within the epoch, on rising levels
+)
+
+func (h hop) apply(b Bound) Bound {
+	if math.IsInf(b.Epoch, 1) {
+		return Never
+	}
+	switch h.kind {
+	case hopNone:
+		return Never
+	case hopAhead:
+		// A lookahead too small to change the sum still means strictly later: Send
+		// refuses an epoch that isn't.
+		if e := b.Epoch + h.lookahead; e != b.Epoch {
+			return Bound{e, 0}
+		}
+	case hopZero:
+		if b.Level <= h.high && b.Level+h.step <= h.high {
+			return Bound{b.Epoch, max(b.Level+h.step, h.low)}
+		}
+	}
+	return Bound{b.Epoch, LevelMax}
+}
+
+// join is the hop over the ways of both.
+func (h hop) join(k hop) hop {
+	if h.kind != k.kind {
+		if h.kind > k.kind {
+			return h
+		}
+		return k
+	}
+	h.step = min(h.step, k.step)
+	h.low = min(h.low, k.low)
+	h.high = max(h.high, k.high)
+	h.lookahead = min(h.lookahead, k.lookahead)
+	return h
+}
+
+// reach is what can be caused from a set of simprocs within one worker.
+type reach struct {
+	dist []float64 // least sum of lookaheads, by local index; +Inf: unreachable
+	zero []bool    // reachable over zero-lookahead steps of rising level alone
+}
+
+// wiring is a worker's view of the scenario while the hops are computed.
+type wiring struct {
+	g      *Graph
+	levels []uint32
+	local  []SimprocID       // simprocs of this worker
+	index  map[SimprocID]int // their local indices
+	edges  [][]edge          // by local index: steps within the worker
+	lanes  []laneLinks       // by peer
+	shared func(SimprocID) bool
+}
+
+type edge struct {
+	to   int
+	dist float64
+	zero bool // rises in level within the epoch
+}
+
+// laneLinks are the links that cross between this worker and one peer.
+type laneLinks struct{ out, in []*Link }
+
+func newWiring(g *Graph, levels []uint32, placement []int32, self int, workers int) *wiring {
+	w := &wiring{g: g, levels: levels, index: make(map[SimprocID]int), lanes: make([]laneLinks, workers)}
+	layers := len(g.Simprocs)
+	for n := range g.Nodes {
+		if int(placement[n]) != self {
+			continue
+		}
+		for r := 0; r < layers; r++ {
+			id := SimprocID(n*layers + r)
+			w.index[id] = len(w.local)
+			w.local = append(w.local, id)
+		}
+	}
+	w.edges = make([][]edge, len(w.local))
+	for i := 0; i < len(w.local); i += layers {
+		w.nodeEdges(i, layers)
+	}
+	for i := range g.Links {
+		l := &g.Links[i]
+		from, to := int(placement[l.From.Node]), int(placement[l.To.Node])
+		switch {
+		case from == self && to == self:
+			f := w.index[g.ID(l.From)]
+			w.edges[f] = append(w.edges[f], edge{w.index[g.ID(l.To)], l.Lookahead, l.Lookahead == 0})
+		case from == self:
+			w.lanes[to].out = append(w.lanes[to].out, l)
+		case to == self:
+			w.lanes[from].in = append(w.lanes[from].in, l)
+		}
+	}
+	return w
+}
+
+// nodeEdges adds the steps inside one node: down the ranks within an epoch, and
+// back up, strictly later, where the simprocs share state.
+func (w *wiring) nodeEdges(first, layers int) {
+	for r := 1; r < layers; r++ {
+		w.edges[first+r-1] = append(w.edges[first+r-1], edge{first + r, 0, true})
+		if w.g.Nodes[w.g.Endpoint(w.local[first]).Node].Shared {
+			w.edges[first+r] = append(w.edges[first+r], edge{first + r - 1, 0, false})
+		}
+	}
+}
+
+type distItem struct {
+	at   int
+	dist float64
+}
+type distHeap []distItem
+
+func (h distHeap) Len() int           { return len(h) }
+func (h distHeap) Less(i, j int) bool { return h[i].dist < h[j].dist }
+func (h distHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *distHeap) Push(x any)        { *h = append(*h, x.(distItem)) }
+func (h *distHeap) Pop() any {
+	old := *h
+	x := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return x
+}
+
+// spread computes what from can reach (Dijkstra 1959; wiring time only).
+func (w *wiring) spread(from []int) reach {
+	r := reach{dist: make([]float64, len(w.local)), zero: make([]bool, len(w.local))}
+	for i := range r.dist {
+		r.dist[i] = math.Inf(1)
+	}
+	var h distHeap
+	todo := make([]int, 0, len(from))
+	for _, f := range from {
+		if !r.zero[f] {
+			r.zero[f], r.dist[f] = true, 0
+			todo = append(todo, f)
+			h = append(h, distItem{f, 0})
+		}
+	}
+	for len(todo) > 0 {
+		at := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		for _, e := range w.edges[at] {
+			if e.zero && !r.zero[e.to] {
+				r.zero[e.to] = true
+				todo = append(todo, e.to)
+			}
+		}
+	}
+	for len(h) > 0 {
+		it := heap.Pop(&h).(distItem)
+		if it.dist > r.dist[it.at] {
+			continue
+		}
+		for _, e := range w.edges[it.at] {
+			if d := it.dist + e.dist; d < r.dist[e.to] {
+				r.dist[e.to] = d
+				heap.Push(&h, distItem{e.to, d})
+			}
+		}
+	}
+	return r
+}
+
+// to is the hop from r's origin to the simprocs of a set (an activation there); step
+// is 0 where the origin is an event at a simproc of the set, 1 where the way has at
+// least one step.
+func (w *wiring) to(r reach, members []int, step uint32) hop {
+	h := hop{}
+	for _, m := range members {
+		level := w.levels[w.local[m]]
+		switch {
+		case r.zero[m]:
+			h = h.join(hop{kind: hopZero, step: step, low: level, high: level})
+		case r.dist[m] == 0:
+			h = h.join(hop{kind: hopAfter})
+		case !math.IsInf(r.dist[m], 1):
+			h = h.join(hop{kind: hopAhead, lookahead: r.dist[m]})
+		}
+	}
+	return h
+}
+
+// over is the hop from r's origin over the links to one peer (an event there).
+func (w *wiring) over(r reach, links []*Link) hop {
+	h := hop{}
+	for _, l := range links {
+		from, ok := w.index[w.g.ID(l.From)]
+		if !ok || math.IsInf(r.dist[from], 1) {
+			continue
+		}
+		switch d := r.dist[from] + l.Lookahead; {
+		case r.zero[from] && l.Lookahead == 0:
+			level := w.levels[w.g.ID(l.To)]
+			h = h.join(hop{kind: hopZero, step: 1, low: level, high: level})
+		case d == 0:
+			h = h.join(hop{kind: hopAfter})
+		default:
+			h = h.join(hop{kind: hopAhead, lookahead: d})
+		}
+	}
+	return h
+}
+
+// across is the hop from any activation at the far end to an event on links: what
+// an idle jump allows.
+func (w *wiring) across(links []*Link) hop {
+	h := hop{}
+	for _, l := range links {
+		if l.Lookahead == 0 {
+			level := w.levels[w.g.ID(l.To)]
+			h = h.join(hop{kind: hopZero, step: 1, low: level, high: level})
+		} else {
+			h = h.join(hop{kind: hopAhead, lookahead: l.Lookahead})
+		}
+	}
+	return h
+}

@@ -1,0 +1,151 @@
+package worker
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+)
+
+// The launcher and a worker talk over one stream (a socket pair between
+// processes, a pipe in memory within one). Frames are a u32 length, little
+// endian, and that many bytes of JSON of one Message. The way of a run:
+//
+//	launcher                       worker
+//	Setup ──────────────────────▶  reads the scenario, attaches its segments
+//	       ◀────────────────────── Ready
+//	Prepare{replication} ───────▶  builds its nodes, resets its own lanes
+//	       ◀────────────────────── Ready
+//	Go ─────────────────────────▶  runs                       (once all are ready)
+//	       ◀────────────────────── Done | Failed
+//	Prepare … Go … Done, once per replication
+//	Stop ───────────────────────▶  ends the run early; answers Done with what it has
+//	Exit ───────────────────────▶  closes and returns
+//
+// The stream's end means that the other side is gone: a worker that loses its
+// launcher ends at once.
+
+// MessageMax bounds one frame: 1 GiB, the results of a very large scenario.
+const MessageMax = 1 << 30
+
+// Message is one frame. Exactly one field besides Type is set, or none.
+type Message struct {
+	Type    string   `json:"type"`
+	Setup   *Setup   `json:"setup,omitempty"`
+	Prepare *Prepare `json:"prepare,omitempty"`
+	Done    *Done    `json:"done,omitempty"`
+	Failed  *Failed  `json:"failed,omitempty"`
+}
+
+// Types of messages.
+const (
+	TypeSetup   = "setup"
+	TypePrepare = "prepare"
+	TypeGo      = "go"
+	TypeStop    = "stop"
+	TypeExit    = "exit"
+	TypeReady   = "ready"
+	TypeDone    = "done"
+	TypeFailed  = "failed"
+)
+
+// Setup tells a worker everything that doesn't change from one replication to the
+// next. Segments travel beside it: by file descriptor or by pointer.
+type Setup struct {
+	Worker    int     `json:"worker"` // 0 … Workers-1
+	Workers   int     `json:"workers"`
+	File      string  `json:"file"`    // the scenario's name, for messages
+	Text      []byte  `json:"text"`    // the scenario file itself
+	Horizon   float64 `json:"horizon"` // 0: the file's
+	Seed      uint64  `json:"seed"`
+	Placement []int32 `json:"placement"` // worker of each node
+	Tuning    Tuning  `json:"tuning"`
+	Trace     bool    `json:"trace"` // write handled events to the trace file that comes along
+}
+
+// Prepare starts one replication.
+type Prepare struct {
+	Replication int `json:"replication"`
+}
+
+// Done is what a worker has to say after a replication.
+type Done struct {
+	Interrupted bool              `json:"interrupted"` // ended by Stop, before its natural end
+	Reached     float64           `json:"reached"`     // simulated time up to which all is handled
+	Events      uint64            `json:"events"`      // events handled
+	Activations uint64            `json:"activations"` // calls of handlers
+	Hashes      []SimprocHash     `json:"hashes"`      // of its own simprocs
+	Parts       map[uint32][]byte `json:"parts"`       // reports, by simproc id
+	Stats       Stats             `json:"stats"`
+}
+
+// SimprocHash is the trace hash of one simproc.
+type SimprocHash struct {
+	ID   uint32 `json:"id"`
+	Hash uint64 `json:"hash"`
+}
+
+// Stats says where a worker's time and events went.
+type Stats struct {
+	WallSeconds    float64 `json:"wall_s"`
+	BlockedSeconds float64 `json:"blocked_s"`
+	CPUSeconds     float64 `json:"cpu_s"`
+	Sent           uint64  `json:"sent"`     // events to other workers
+	Received       uint64  `json:"received"` // events from other workers
+	Promises       uint64  `json:"promises"` // promises published
+	IdleJumps      uint64  `json:"idle_jumps"`
+	FullWaits      uint64  `json:"full_waits"` // times a full lane made it wait
+	Parks          uint64  `json:"parks"`
+}
+
+// Failed is the error that ended a worker's part.
+type Failed struct {
+	Error string `json:"error"`
+}
+
+// Tuning holds the knobs that change speed and never results.
+type Tuning struct {
+	RingBytes int    `json:"ring_bytes"` // data bytes of one lane's ring, a power of two
+	InlineMax int    `json:"inline_max"` // largest payload that travels inside the ring, bytes
+	PoolBytes int    `json:"pool_bytes"` // bytes of one worker's pool for larger payloads
+	BatchMax  int    `json:"batch_max"`  // activations between two looks at the lanes
+	Ingress   string `json:"ingress"`    // "duty": in the worker's own cycle; "goroutine": beside it
+	Wait      string `json:"wait"`       // "adaptive", "spin", "yield" or "park"
+	Pin       bool   `json:"pin"`        // bind worker i to CPU i modulo their number
+}
+
+// WriteMessage writes one frame.
+func WriteMessage(w io.Writer, m *Message) error {
+	body, err := json.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("worker: message %q: %w", m.Type, err)
+	}
+	if len(body) > MessageMax {
+		return fmt.Errorf("worker: message %q of %d bytes, at most %d are allowed", m.Type, len(body), MessageMax)
+	}
+	frame := binary.LittleEndian.AppendUint32(make([]byte, 0, 4+len(body)), uint32(len(body)))
+	_, err = w.Write(append(frame, body...))
+	return err
+}
+
+// ReadMessage reads one frame. io.EOF, unwrapped, means that the other side has
+// closed the stream between two frames.
+func ReadMessage(r io.Reader) (*Message, error) {
+	var head [4]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return nil, err
+	}
+	n := binary.LittleEndian.Uint32(head[:])
+	if n == 0 || n > MessageMax {
+		return nil, fmt.Errorf("worker: frame of %d bytes, want 1 to %d", n, MessageMax)
+	}
+	body := make([]byte, n)
+	if _, err := io.ReadFull(r, body); err != nil {
+		return nil, fmt.Errorf("worker: frame of %d bytes was cut short: %w", n, err)
+	}
+	m := &Message{}
+	if err := json.Unmarshal(body, m); err != nil {
+		return nil, fmt.Errorf("worker: frame of %d bytes: %w", n, err)
+	}
+	return m, nil
+}
