@@ -1,0 +1,273 @@
+// Package trace keeps what a run handled: written by every worker as it goes,
+// merged into one sequence at the end.
+//
+// Guarantee: the merged sequence is in the total order (epoch, level, target, sender,
+// number) and holds every record once, whoever wrote it; so the text of a trace is
+// the same, to the byte, however a run was spread.
+//
+//	w := trace.NewWriter(file)          // in each worker; it is a node.Tracer
+//	…
+//	err := w.Flush()                    // at the end of the replication
+//	r, err := trace.NewReader(file, n)  // in the launcher
+//	err = trace.Merge([]*trace.Reader{r}, func(rec *trace.Record) error { … })
+package trace
+
+import (
+	"cmp"
+	"container/heap"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+
+	"github.com/disco-sim/disco/node"
+)
+
+// Record is one handled event, or one wakeup.
+type Record struct {
+	Epoch  float64
+	Level  uint32
+	Target node.SimprocID
+	Sender node.SimprocID // Wakeup for a wakeup
+	Size   uint32         // bytes of data
+	Number uint64         // the sender's own number
+	Hash   uint64         // of headers and data
+}
+
+// Wakeup stands as the sender of a wakeup.
+const Wakeup = node.SimprocID(math.MaxUint32)
+
+// A trace file is a run of chunks: u32 class, u32 bytes, and that many bytes of
+// records of that class. Within a class the records are in order; the classes of a
+// worker run at different simulated times. docs/format/trace.md draws it.
+const (
+	recordBytes = 40
+	chunkHeader = 8
+	chunkMax    = 1638 * recordBytes // just under 64 KiB
+)
+
+// ErrCorrupt is what every refused trace file unwraps to.
+var ErrCorrupt = errors.New("trace: corrupt")
+
+// Writer is a node.Tracer that writes to w. One goroutine. It allocates one chunk per
+// class, and makes a system call per full chunk.
+type Writer struct {
+	w      io.Writer
+	chunks [][]byte // by class
+	err    error
+}
+
+var _ node.Tracer = (*Writer)(nil)
+
+// NewWriter makes a Writer.
+func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
+
+// Event implements node.Tracer.
+func (w *Writer) Event(class int, level uint32, target node.SimprocID, ev *node.Event, hash uint64) {
+	w.add(class, &Record{ev.Epoch, level, target, ev.Sender, uint32(len(ev.Data)), ev.Number, hash})
+}
+
+// Wakeup implements node.Tracer.
+func (w *Writer) Wakeup(class int, level uint32, target node.SimprocID, epoch float64) {
+	w.add(class, &Record{Epoch: epoch, Level: level, Target: target, Sender: Wakeup})
+}
+
+func (w *Writer) add(class int, r *Record) {
+	for len(w.chunks) <= class {
+		w.chunks = append(w.chunks, make([]byte, chunkHeader, chunkHeader+chunkMax))
+	}
+	c := w.chunks[class]
+	c = binary.LittleEndian.AppendUint64(c, math.Float64bits(r.Epoch))
+	c = binary.LittleEndian.AppendUint32(c, r.Level)
+	c = binary.LittleEndian.AppendUint32(c, uint32(r.Target))
+	c = binary.LittleEndian.AppendUint32(c, uint32(r.Sender))
+	c = binary.LittleEndian.AppendUint32(c, r.Size)
+	c = binary.LittleEndian.AppendUint64(c, r.Number)
+	c = binary.LittleEndian.AppendUint64(c, r.Hash)
+	w.chunks[class] = c
+	if len(c) == chunkHeader+chunkMax {
+		w.flush(class)
+	}
+}
+
+func (w *Writer) flush(class int) {
+	c := w.chunks[class]
+	w.chunks[class] = c[:chunkHeader]
+	if len(c) == chunkHeader || w.err != nil {
+		return
+	}
+	binary.LittleEndian.PutUint32(c, uint32(class))
+	binary.LittleEndian.PutUint32(c[4:], uint32(len(c)-chunkHeader))
+	if _, err := w.w.Write(c); err != nil {
+		w.err = fmt.Errorf("trace: writing %d bytes: %w", len(c), err)
+	}
+}
+
+// Flush writes what is left and returns the first error of any write.
+func (w *Writer) Flush() error {
+	for class := range w.chunks {
+		w.flush(class)
+	}
+	return w.err
+}
+
+// Reader finds the records of one trace file again, class by class.
+type Reader struct {
+	r       io.ReaderAt
+	classes []stream
+}
+
+// stream is the chunks of one class, in the order of the file.
+type stream struct {
+	chunks []span
+	buf    []byte
+	at     int // next record in buf
+}
+
+type span struct {
+	off int64
+	len int
+}
+
+// ClassesMax bounds the class number in a file: far above what an Engine makes.
+const ClassesMax = 1 << 10
+
+// NewReader reads the index of the size bytes of r. A file that is cut short, or whose
+// numbers can't be, is ErrCorrupt with the offset.
+func NewReader(r io.ReaderAt, size int64) (*Reader, error) {
+	t := &Reader{r: r}
+	var head [chunkHeader]byte
+	for off := int64(0); off < size; {
+		if _, err := r.ReadAt(head[:], off); err != nil {
+			return nil, fmt.Errorf("%w: chunk at byte %d of %d: %w", ErrCorrupt, off, size, err)
+		}
+		class, n := binary.LittleEndian.Uint32(head[:]), int(binary.LittleEndian.Uint32(head[4:]))
+		off += chunkHeader
+		if class >= ClassesMax || n == 0 || n > chunkMax || n%recordBytes != 0 || off+int64(n) > size {
+			return nil, fmt.Errorf("%w: chunk at byte %d of %d has class %d and %d bytes, want a class below %d and a multiple of %d up to %d that fits",
+				ErrCorrupt, off-chunkHeader, size, class, n, ClassesMax, recordBytes, chunkMax)
+		}
+		for uint32(len(t.classes)) <= class {
+			t.classes = append(t.classes, stream{})
+		}
+		t.classes[class].chunks = append(t.classes[class].chunks, span{off, n})
+		off += int64(n)
+	}
+	return t, nil
+}
+
+// next reads the next record of a class; ok is false at its end.
+func (t *Reader) next(class int, rec *Record) (ok bool, err error) {
+	s := &t.classes[class]
+	if s.at == len(s.buf) {
+		if len(s.chunks) == 0 {
+			return false, nil
+		}
+		c := s.chunks[0]
+		s.chunks = s.chunks[1:]
+		s.buf = append(s.buf[:0], make([]byte, c.len)...)
+		s.at = 0
+		if _, err := t.r.ReadAt(s.buf, c.off); err != nil {
+			return false, fmt.Errorf("%w: %d bytes at %d: %w", ErrCorrupt, c.len, c.off, err)
+		}
+	}
+	b := s.buf[s.at : s.at+recordBytes]
+	s.at += recordBytes
+	*rec = Record{
+		Epoch:  math.Float64frombits(binary.LittleEndian.Uint64(b)),
+		Level:  binary.LittleEndian.Uint32(b[8:]),
+		Target: node.SimprocID(binary.LittleEndian.Uint32(b[12:])),
+		Sender: node.SimprocID(binary.LittleEndian.Uint32(b[16:])),
+		Size:   binary.LittleEndian.Uint32(b[20:]),
+		Number: binary.LittleEndian.Uint64(b[24:]),
+		Hash:   binary.LittleEndian.Uint64(b[32:]),
+	}
+	return true, nil
+}
+
+// Compare is the total order of records.
+func Compare(a, b *Record) int {
+	if c := cmp.Compare(a.Epoch, b.Epoch); c != 0 {
+		return c
+	}
+	return cmp.Or(cmp.Compare(a.Level, b.Level), cmp.Compare(a.Target, b.Target), cmp.Compare(a.Sender, b.Sender), cmp.Compare(a.Number, b.Number))
+}
+
+type cursor struct {
+	reader *Reader
+	class  int
+	rec    Record
+}
+
+type cursors []*cursor
+
+func (h cursors) Len() int           { return len(h) }
+func (h cursors) Less(i, j int) bool { return Compare(&h[i].rec, &h[j].rec) < 0 }
+func (h cursors) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *cursors) Push(x any)        { *h = append(*h, x.(*cursor)) }
+func (h *cursors) Pop() any {
+	old := *h
+	x := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return x
+}
+
+// Merge calls yield with every record of all readers, in the total order. rec is
+// valid during the call. Records of one class that are out of order are ErrCorrupt.
+func Merge(readers []*Reader, yield func(rec *Record) error) error {
+	var h cursors
+	for _, r := range readers {
+		for class := range r.classes {
+			c := &cursor{reader: r, class: class}
+			ok, err := r.next(class, &c.rec)
+			if err != nil {
+				return err
+			}
+			if ok {
+				h = append(h, c)
+			}
+		}
+	}
+	heap.Init(&h)
+	for len(h) > 0 {
+		c := h[0]
+		last := c.rec
+		if err := yield(&c.rec); err != nil {
+			return err
+		}
+		ok, err := c.reader.next(c.class, &c.rec)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			heap.Pop(&h)
+			continue
+		}
+		if Compare(&last, &c.rec) >= 0 {
+			return fmt.Errorf("%w: class %d has a record at epoch %v after one at %v", ErrCorrupt, c.class, c.rec.Epoch, last.Epoch)
+		}
+		heap.Fix(&h, 0)
+	}
+	return nil
+}
+
+// AppendText appends one line: epoch, target, sender, number, bytes, hash, between
+// tabs; for a wakeup "wakeup" in place of the last four.
+func (r *Record) AppendText(dst []byte, g *node.Graph) []byte {
+	dst = strconv.AppendFloat(dst, r.Epoch, 'g', -1, 64)
+	dst = append(append(dst, '\t'), g.Name(r.Target)...)
+	if r.Sender == Wakeup {
+		return append(dst, "\twakeup\n"...)
+	}
+	dst = append(append(dst, '\t'), g.Name(r.Sender)...)
+	dst = strconv.AppendUint(append(dst, '\t'), r.Number, 10)
+	dst = strconv.AppendUint(append(dst, '\t'), uint64(r.Size), 10)
+	dst = append(dst, '\t')
+	const digits = "0123456789abcdef"
+	for shift := 60; shift >= 0; shift -= 4 {
+		dst = append(dst, digits[r.Hash>>shift&15])
+	}
+	return append(dst, '\n')
+}
