@@ -81,6 +81,7 @@ type Stats struct {
 	Activations   uint64 // calls of Handle
 	Received      uint64 // events from other workers
 	Sent          uint64 // events to other workers
+	HandledRemote uint64 // events from other workers that were handled
 	BeyondHorizon uint64 // events sent for the horizon or later: never handled
 }
 
@@ -197,14 +198,14 @@ func (e *Engine) fail(err error) error {
 	return err
 }
 
-// Run handles up to limit activations, earliest first, and returns how many there
-// were. Fewer than limit means that nothing more can be done until a peer's event
-// or bound arrives, or at all (Next is Never). After an error the Engine is done
-// for; Report still works.
-func (e *Engine) Run(limit int) (int, error) {
+// Run handles up to limit activations before epoch until, earliest first, and returns
+// how many there were. Fewer than limit means that nothing more can be done before
+// until, before a peer's event or bound arrives, or at all (Next is Never). After an
+// error the Engine is done for; Report still works.
+func (e *Engine) Run(limit int, until float64) (int, error) {
 	for n := 0; n < limit; n++ {
 		c := e.pick()
-		if c < 0 {
+		if c < 0 || e.classes[c].heap[0].epoch >= until {
 			return n, nil
 		}
 		if e.activate(c); e.err != nil {

@@ -38,6 +38,9 @@ func (e *Engine) record(class int, p *Simproc) {
 		if len(ev.Headers) != 0 {
 			data = mix(data, xxhash.Sum64(ev.Headers))
 		}
+		if e.localOf[ev.Sender] < 0 {
+			e.stats.HandledRemote++
+		}
 		h = mix(mix(h, uint64(ev.Sender)<<32^ev.Number), data^uint64(len(ev.Data)))
 		if e.cfg.Trace != nil {
 			e.cfg.Trace.Event(class, p.level, p.id, ev, data)

@@ -130,6 +130,20 @@ func (e *Engine) Reached() float64 {
 // Stats returns the counts so far.
 func (e *Engine) Stats() Stats { return e.stats }
 
+// Pending is the number of payload-carrying or waking entries that wait in this
+// worker's queues. It walks over all simprocs: for dumps and tests.
+func (e *Engine) Pending() int {
+	n := 0
+	for i := range e.procs {
+		n += e.procs[i].queue.Len()
+	}
+	return n
+}
+
+// Backlog is the number of events that came from other workers and are not handled
+// yet, give or take those that were taken in and handled in the same call of Run.
+func (e *Engine) Backlog() uint64 { return e.stats.Received - e.stats.HandledRemote }
+
 // Waiting describes, line by line, what each class of simprocs waits for: the text
 // of a deadlock report and of a dump of a hung run.
 func (e *Engine) Waiting() string {

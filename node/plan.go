@@ -193,6 +193,21 @@ func (w *wiring) reversed() func(links []*Link) []bool {
 	}
 }
 
+// Pace is how far a worker may go, in simulated seconds, before it should tell its
+// peers: a quarter of the least lookahead on its ways to them. +Inf when no way has
+// lookahead. Telling them only at the window's end makes workers alternate.
+func (p *Plan) Pace() float64 {
+	pace := math.Inf(1)
+	for c := range p.classes {
+		for _, h := range p.classes[c].out {
+			if h.kind == hopAhead {
+				pace = min(pace, h.lookahead/4)
+			}
+		}
+	}
+	return pace
+}
+
 // Graph is the scenario's structure.
 func (p *Plan) Graph() *Graph { return p.graph }
 
