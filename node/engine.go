@@ -198,15 +198,19 @@ func (e *Engine) fail(err error) error {
 	return err
 }
 
-// Run handles up to limit activations before epoch until, earliest first, and returns
-// how many there were. Fewer than limit means that nothing more can be done before
-// until, before a peer's event or bound arrives, or at all (Next is Never). After an
-// error the Engine is done for; Report still works.
-func (e *Engine) Run(limit int, until float64) (int, error) {
+// Run handles up to limit activations, earliest first, up to span simulated seconds
+// behind the first of them, and returns how many there were. 0 means that nothing can
+// be done before a peer's event or bound arrives, before there is room in a lane, or at
+// all (Next is Never). After an error the Engine is done for; Report still works.
+func (e *Engine) Run(limit int, span float64) (int, error) {
+	until := math.Inf(1)
 	for n := 0; n < limit; n++ {
 		c := e.pick()
-		if c < 0 || e.classes[c].heap[0].epoch >= until {
+		if c < 0 || e.classes[c].heap[0].epoch > until {
 			return n, nil
+		}
+		if n == 0 {
+			until = e.classes[c].heap[0].epoch + span
 		}
 		if e.activate(c); e.err != nil {
 			return n, e.err

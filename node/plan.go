@@ -215,6 +215,8 @@ func (p *Plan) Graph() *Graph { return p.graph }
 // not change it.
 func (p *Plan) Local() []SimprocID { return p.local }
 
-// SendsTo and HearsFrom tell whether any link leads to, or comes from, a peer.
-func (p *Plan) SendsTo(peer int) bool   { return p.sends[peer] }
+// SendsTo tells whether any link leads to a peer.
+func (p *Plan) SendsTo(peer int) bool { return p.sends[peer] }
+
+// HearsFrom tells whether any link comes from a peer.
 func (p *Plan) HearsFrom(peer int) bool { return p.across[peer].kind != hopNone }

@@ -224,7 +224,7 @@ func (c *cluster) step(rnd *rand.Rand, w int) (int, error) {
 			}
 		}
 	}
-	n, err := e.Run(1+rnd.IntN(5), math.Inf(1))
+	n, err := e.Run(1+rnd.IntN(5), []float64{0, 1, math.Inf(1)}[rnd.IntN(3)])
 	if err != nil {
 		return 0, err
 	}
