@@ -1,0 +1,275 @@
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/disco-sim/disco/egress"
+	"github.com/disco-sim/disco/envelope"
+	"github.com/disco-sim/disco/idle"
+	"github.com/disco-sim/disco/node"
+	"github.com/disco-sim/disco/router"
+	"github.com/disco-sim/disco/shm"
+)
+
+// RunAhead is how many events of other workers a worker holds before it stops taking
+// in more while it has work: 2^18 of some 100 bytes are 26 MB. More lets a fast upstream
+// worker run further ahead; less makes it wait for its full lane more often.
+const RunAhead = 1 << 18
+
+// blockedDrain is how long a worker that holds RunAhead events has to be blocked before
+// it takes in more from a lane that isn't the one it waits for.
+const blockedDrain = 10 * time.Millisecond
+
+// errStopped ends a wait for room when the run is being stopped. It never leaves this
+// package: a stopped run drops the events that it can't send any more.
+var errStopped = errors.New("worker: stopped")
+
+// ErrLauncherGone is what Serve returns when the launcher's end of the stream closed.
+var ErrLauncherGone = errors.New("worker: the launcher is gone")
+
+// cycle is the state of the duty cycle. Owned by the worker's goroutine, but for the
+// two flags.
+type cycle struct {
+	self      int
+	engine    *node.Engine
+	plan      *node.Plan
+	horizon   float64
+	batch     int
+	pace      float64         // simulated seconds between two looks at the lanes
+	bells     []*shm.Doorbell // by worker
+	feed      feed
+	out       []*egress.Egress // by peer; nil where nothing is sent
+	published []node.Bound     // by peer
+	router    *router.Router
+	slot      *idle.Slot
+	watch     *idle.Watch
+	waiter    *shm.Waiter
+	counters  *boardCounterSet
+	stats     Stats
+
+	stop atomic.Bool // set by the control goroutine: end the run early
+	gone atomic.Bool // set by the control goroutine: the launcher is gone
+
+	posted       bool
+	jumped       node.Bound
+	blockedSince time.Time // zero: not blocked
+	drained      time.Time // last time that everything was taken in while blocked
+	rounds       uint
+	ended        bool // everybody is done
+	parksBefore  uint64
+}
+
+// run turns the cycle until the run has ended everywhere, was stopped, or failed.
+func (c *cycle) run() error {
+	for !c.ended && !c.stop.Load() {
+		if c.gone.Load() {
+			return ErrLauncherGone
+		}
+		taken, err := c.takeIn()
+		if err != nil {
+			return err
+		}
+		done, err := c.work()
+		if err != nil {
+			return err
+		}
+		if err := c.publish(); err != nil {
+			return err
+		}
+		if c.rounds++; c.rounds%64 == 0 {
+			c.show()
+		}
+		if taken+done > 0 {
+			c.unblock()
+			c.waiter.Idle(true)
+			continue
+		}
+		if err := c.rest(); err != nil {
+			return err
+		}
+	}
+	c.unblock()
+	c.show()
+	return nil
+}
+
+// takeIn looks at the lanes, unless enough of others' events is here already and there
+// is work to do.
+func (c *cycle) takeIn() (int, error) {
+	only := -1
+	if c.engine.Backlog() > RunAhead {
+		if !c.engine.Blocked() {
+			return 0, nil
+		}
+		only = c.engine.Limiting()
+		if now := time.Now(); !c.blockedSince.IsZero() && now.Sub(c.blockedSince) > blockedDrain && now.Sub(c.drained) > blockedDrain {
+			only, c.drained = -1, now
+		}
+	}
+	n, err := c.feed.poll(c, only)
+	if err != nil {
+		return n, fmt.Errorf("worker: %w", err)
+	}
+	return n, nil
+}
+
+// work handles a batch, at the most as far as the peers should be told of.
+func (c *cycle) work() (int, error) {
+	for peer, out := range c.out {
+		if out != nil {
+			c.engine.SetCongested(peer, out.Short())
+		}
+	}
+	if c.posted && !c.engine.Blocked() {
+		c.withdraw()
+	}
+	return c.engine.Run(c.batch, c.pace)
+}
+
+// publish makes everything sent visible, then raises the bounds that have risen.
+func (c *cycle) publish() error {
+	for peer, out := range c.out {
+		if out == nil {
+			continue
+		}
+		b := c.engine.OutBound(peer)
+		if !c.published[peer].Before(b) {
+			out.Flush()
+			continue
+		}
+		if err := out.Promise(b.Epoch, b.Level); err != nil {
+			return fmt.Errorf("worker: %w", err)
+		}
+		c.published[peer] = b
+		c.stats.Promises++
+	}
+	return nil
+}
+
+// rest is for a pass that found nothing to do: look for an idle moment, then sleep.
+func (c *cycle) rest() error {
+	if c.blockedSince.IsZero() {
+		c.blockedSince = time.Now()
+		c.show()
+	}
+	if c.engine.Blocked() {
+		if !c.posted {
+			s := c.engine.Stats()
+			next := c.engine.Next()
+			c.slot.Post(idle.State{Epoch: next.Epoch, Level: next.Level, Sent: s.Sent, Received: s.Received})
+			c.posted = true
+		}
+		if epoch, level, ok := c.watch.Look(); ok {
+			return c.idle(node.Bound{Epoch: epoch, Level: level})
+		}
+	}
+	c.waiter.Idle(false)
+	return nil
+}
+
+// idle acts on a moment at which all workers stood still and the earliest next
+// activation was at next.
+func (c *cycle) idle(next node.Bound) error {
+	if math.IsInf(next.Epoch, 1) {
+		c.ended = true
+		c.wakeAll() // who sleeps finds the same
+		return nil
+	}
+	if !c.jumped.Before(next) {
+		if c.engine.Next() == next {
+			return fmt.Errorf("worker: deadlock at %v: worker %d has the earliest work of all, but\n%s", next, c.self, c.engine.Waiting())
+		}
+		c.waiter.Idle(false) // the owner of next has not moved yet
+		return nil
+	}
+	mine := c.engine.Next() == next
+	c.withdraw()
+	c.jumped = next
+	c.engine.Jump(next)
+	c.stats.IdleJumps++
+	if !mine {
+		c.wakeAll()
+	}
+	return nil
+}
+
+func (c *cycle) wakeAll() {
+	for peer, b := range c.bells {
+		if peer != c.self {
+			b.Ring()
+		}
+	}
+}
+
+func (c *cycle) withdraw() {
+	if c.posted {
+		c.slot.Withdraw()
+		c.posted = false
+	}
+}
+
+func (c *cycle) unblock() {
+	if !c.blockedSince.IsZero() {
+		c.stats.BlockedSeconds += time.Since(c.blockedSince).Seconds()
+		c.blockedSince = time.Time{}
+	}
+}
+
+// room is what an egress calls while a lane is full: keep everything else moving.
+func (c *cycle) room() error {
+	if c.gone.Load() {
+		return ErrLauncherGone
+	}
+	if c.stop.Load() {
+		return errStopped
+	}
+	n, err := c.feed.poll(c, -1)
+	if err != nil {
+		return fmt.Errorf("worker: %w", err)
+	}
+	if err := c.publish(); err != nil {
+		return err
+	}
+	c.stats.FullWaits++
+	c.waiter.Idle(n > 0)
+	return nil
+}
+
+// SendEvent implements node.Port: on to the link that leads to the target's node.
+func (c *cycle) SendEvent(ev *envelope.Event) error {
+	link, err := c.router.Route(ev.Target)
+	if err != nil {
+		return err
+	}
+	if err := link.SendEvent(ev); err != nil && !errors.Is(err, errStopped) {
+		return err
+	}
+	return nil
+}
+
+// SendPromise implements node.Port. Between workers of one machine bounds of whole lanes
+// do what single promises would.
+func (c *cycle) SendPromise(*envelope.Promise) error { return nil }
+
+// ReceiveEvent, ReceivePromise and ReceiveBound implement ingress.Sink. A worker that
+// has said that it is blocked takes that back before anything else happens.
+func (c *cycle) ReceiveEvent(peer int, ev *envelope.Event, lease uint64) error {
+	c.withdraw()
+	return c.engine.ReceiveEvent(peer, ev, lease)
+}
+
+// ReceivePromise implements ingress.Sink.
+func (c *cycle) ReceivePromise(peer int, p *envelope.Promise) error {
+	c.withdraw()
+	return c.engine.ReceivePromise(peer, p)
+}
+
+// ReceiveBound implements ingress.Sink.
+func (c *cycle) ReceiveBound(peer int, epoch float64, level uint32) error {
+	c.withdraw()
+	return c.engine.ReceiveBound(peer, node.Bound{Epoch: epoch, Level: level})
+}

@@ -1,0 +1,253 @@
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/disco-sim/disco/node"
+	"github.com/disco-sim/disco/scenario"
+	"github.com/disco-sim/disco/shm"
+	"github.com/disco-sim/disco/trace"
+)
+
+// Attach gives a worker the segments that its Setup speaks of, and the file for its
+// trace, nil when none is wanted. What it returns stays the giver's to close.
+type Attach func(*Setup) (Segments, *os.File, error)
+
+// Serve runs the protocol of control.go on ctl until Exit, the stream's end, or an
+// error, which it also reports to the launcher. It may be called once in a process or
+// several times in different goroutines.
+func Serve(ctl io.ReadWriteCloser, reg scenario.Registry, attach Attach) error {
+	// The cycle sleeps in the kernel and may be bound to a CPU: it has a thread.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer ctl.Close()
+	s := &server{ctl: ctl, inbox: make(chan *Message, 4)}
+	err := s.serve(reg, attach)
+	if s.run != nil {
+		err = errors.Join(err, s.run.close())
+	}
+	if err == nil || errors.Is(err, ErrLauncherGone) {
+		return err
+	}
+	// The launcher may be gone too; then the error reaches it through our exit.
+	_ = WriteMessage(ctl, &Message{Type: TypeFailed, Failed: &Failed{Error: err.Error()}})
+	return err
+}
+
+type server struct {
+	ctl   io.ReadWriteCloser
+	inbox chan *Message // closed at the stream's end
+
+	mu  sync.Mutex
+	run *replications // guarded by mu until the reader has seen it
+}
+
+func (s *server) serve(reg scenario.Registry, attach Attach) error {
+	first, err := ReadMessage(s.ctl)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrLauncherGone, err)
+	}
+	if first.Type != TypeSetup || first.Setup == nil {
+		return fmt.Errorf("worker: first message is %q, want %q", first.Type, TypeSetup)
+	}
+	run, err := newReplications(first.Setup, reg, attach)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.run = run
+	s.mu.Unlock()
+	go s.read()
+	if err := WriteMessage(s.ctl, &Message{Type: TypeReady}); err != nil {
+		return fmt.Errorf("%w: %w", ErrLauncherGone, err)
+	}
+	for m := range s.inbox {
+		answer, err := s.handle(m)
+		if err != nil {
+			return err
+		}
+		if answer == nil {
+			return nil // Exit
+		}
+		if err := WriteMessage(s.ctl, answer); err != nil {
+			return fmt.Errorf("%w: %w", ErrLauncherGone, err)
+		}
+	}
+	return ErrLauncherGone
+}
+
+// read takes messages in beside the cycle, so that Stop and the stream's end reach it
+// while it works.
+func (s *server) read() {
+	defer close(s.inbox)
+	for {
+		m, err := ReadMessage(s.ctl)
+		if err != nil {
+			s.run.signal(&s.run.cycle.gone)
+			return
+		}
+		if m.Type == TypeStop {
+			s.run.signal(&s.run.cycle.stop)
+			continue
+		}
+		s.inbox <- m
+		if m.Type == TypeExit {
+			return
+		}
+	}
+}
+
+func (s *server) handle(m *Message) (*Message, error) {
+	switch {
+	case m.Type == TypePrepare && m.Prepare != nil:
+		return &Message{Type: TypeReady}, s.run.prepare(m.Prepare.Replication)
+	case m.Type == TypeGo:
+		done, err := s.run.goOn()
+		return &Message{Type: TypeDone, Done: done}, err
+	case m.Type == TypeExit:
+		return nil, nil
+	}
+	return nil, fmt.Errorf("worker: message %q out of place, want %q, %q or %q", m.Type, TypePrepare, TypeGo, TypeExit)
+}
+
+// replications is a worker between Setup and Exit: what serves all replications.
+type replications struct {
+	setup    *Setup
+	scenario scenario.Scenario
+	plan     *node.Plan
+	lanes    *lanes
+	cycle    *cycle
+	trace    *trace.Writer
+}
+
+func newReplications(setup *Setup, reg scenario.Registry, attach Attach) (*replications, error) {
+	if err := setup.Tuning.Validate(); err != nil {
+		return nil, err
+	}
+	if setup.Workers < 1 || setup.Workers > WorkersMax || setup.Worker < 0 || setup.Worker >= setup.Workers {
+		return nil, fmt.Errorf("worker: set up as worker %d of %d, want at most %d", setup.Worker, setup.Workers, WorkersMax)
+	}
+	doc, err := scenario.Parse(setup.File, setup.Text)
+	if err != nil {
+		return nil, err
+	}
+	sc, err := reg.Load(doc, scenario.Options{Horizon: setup.Horizon})
+	if err != nil {
+		return nil, err
+	}
+	plan, err := node.NewPlan(sc.Graph(), setup.Placement, setup.Worker, setup.Workers)
+	if err != nil {
+		return nil, err
+	}
+	segs, file, err := attach(setup)
+	if err != nil {
+		return nil, err
+	}
+	r := &replications{setup: setup, scenario: sc, plan: plan}
+	if file != nil {
+		r.trace = trace.NewWriter(file)
+	}
+	if r.lanes, err = openLanes(plan, setup, segs); err != nil {
+		return nil, err
+	}
+	if r.cycle, err = r.lanes.newCycle(); err != nil {
+		return nil, errors.Join(err, r.lanes.close())
+	}
+	return r, r.pin()
+}
+
+// pin binds the worker's thread to a CPU when that was asked for.
+func (r *replications) pin() error {
+	if !r.setup.Tuning.Pin {
+		return nil
+	}
+	cpus, err := shm.CPUs()
+	if err != nil {
+		return fmt.Errorf("worker: %w", err)
+	}
+	if err := shm.SetAffinity(cpus[r.setup.Worker%len(cpus)]); err != nil {
+		return fmt.Errorf("worker: %w", err)
+	}
+	return nil
+}
+
+func (r *replications) signal(flag interface{ Store(bool) }) {
+	flag.Store(true)
+	r.lanes.bells[r.setup.Worker].Ring()
+}
+
+// prepare makes the Engine of one replication and resets what this worker writes into
+// its lanes. All workers are prepared before any of them runs.
+func (r *replications) prepare(replication int) error {
+	c := r.cycle
+	if err := r.lanes.reset(); err != nil {
+		return err
+	}
+	cfg := node.Config{
+		Model: r.scenario, Seed: r.setup.Seed, Replication: replication,
+		Horizon: r.scenario.Horizon(), Port: c, Release: c.feed.release,
+	}
+	if r.trace != nil {
+		cfg.Trace = r.trace
+	}
+	e, err := node.NewEngine(r.plan, cfg)
+	if err != nil {
+		return err
+	}
+	c.start(e, r.scenario.Horizon())
+	return nil
+}
+
+// goOn runs the prepared replication.
+func (r *replications) goOn() (*Done, error) {
+	c := r.cycle
+	if c.engine == nil {
+		return nil, errors.New("worker: told to go before it was prepared")
+	}
+	began, cpu := time.Now(), cpuSeconds()
+	if err := c.run(); err != nil {
+		return nil, err
+	}
+	d := &Done{Interrupted: !c.ended, Reached: c.horizon, Stats: c.stats}
+	if d.Interrupted {
+		d.Reached = min(c.engine.Reached(), c.horizon)
+	}
+	var err error
+	if d.Parts, err = c.engine.Report(d.Reached); err != nil {
+		return nil, err
+	}
+	s := c.engine.Stats()
+	d.Events, d.Activations = s.Events, s.Activations
+	d.Stats.WallSeconds, d.Stats.CPUSeconds = time.Since(began).Seconds(), cpuSeconds()-cpu
+	d.Stats.Sent, d.Stats.Received = s.Sent, s.Received
+	d.Stats.Parks = c.waiter.Stats().Parks - c.parksBefore
+	c.engine.Hashes(func(id node.SimprocID, hash uint64) {
+		d.Hashes = append(d.Hashes, SimprocHash{uint32(id), hash})
+	})
+	if r.trace != nil {
+		if err := r.trace.Flush(); err != nil {
+			return nil, err
+		}
+	}
+	return d, nil
+}
+
+func (r *replications) close() error { return r.lanes.close() }
+
+// start makes the cycle ready for one replication.
+func (c *cycle) start(e *node.Engine, horizon float64) {
+	c.withdraw()
+	c.engine, c.horizon = e, horizon
+	c.jumped, c.ended = node.Bound{Epoch: math.Inf(-1)}, false
+	clear(c.published)
+	c.stats = Stats{}
+	c.parksBefore = c.waiter.Stats().Parks
+	c.blockedSince, c.drained = time.Time{}, time.Time{}
+}
