@@ -21,9 +21,11 @@ type Engine struct {
 	cfg     Config
 	store   *store
 	procs   []Simproc
+	pos     []int32 // by local index: place in its class's heap, -1: not in it
 	localOf []int32 // by dense id: local index, -1 elsewhere
 	nodes   []NodeController
 	names   map[string]int // node's name -> index; wiring time
+	meshes  [][]int        // [rank]: the meshes that start there
 	classes []class
 	in      []Bound // [peer] what they have promised
 	floors  []laneFloor
@@ -134,7 +136,7 @@ func NewEngine(plan *Plan, cfg Config) (*Engine, error) {
 		}
 		p.handler = h
 		p.queue.push(entry{sender: wakeSender}) // once at epoch 0
-		e.classes[p.class].add(e.procs, slot{0, p.order, uint32(i)})
+		e.classes[p.class].add(e.pos, slot{0, p.order, uint32(i)})
 	}
 	e.settle()
 	return e, nil
@@ -143,6 +145,7 @@ func NewEngine(plan *Plan, cfg Config) (*Engine, error) {
 func (e *Engine) makeSimprocs() {
 	plan := e.plan
 	e.procs = make([]Simproc, len(plan.local))
+	e.pos = slices.Repeat([]int32{-1}, len(plan.local))
 	e.localOf = make([]int32, plan.graph.NumSimprocs())
 	for i := range e.localOf {
 		e.localOf[i] = -1
@@ -155,7 +158,7 @@ func (e *Engine) makeSimprocs() {
 	e.nodes = make([]NodeController, len(plan.local)/layers)
 	for i, id := range plan.local {
 		p := &e.procs[i]
-		*p = Simproc{engine: e, id: id, local: uint32(i), level: plan.levels[id], order: plan.orders[id], class: plan.classOf[i], pos: -1, node: &e.nodes[i/layers]}
+		*p = Simproc{engine: e, id: id, local: uint32(i), level: plan.levels[id], order: plan.orders[id], class: plan.classOf[i], node: &e.nodes[i/layers]}
 		p.queue.init(e.store)
 		e.localOf[id] = int32(i)
 		if i%layers == 0 {
@@ -166,21 +169,18 @@ func (e *Engine) makeSimprocs() {
 
 func (e *Engine) makeLinks() {
 	g := e.plan.graph
-	predecessors := make(map[SimprocID]map[SimprocID]string)
+	e.meshes = make([][]int, len(g.Simprocs))
+	for i := range g.Meshes {
+		e.meshes[g.Meshes[i].From] = append(e.meshes[g.Meshes[i].From], i)
+	}
 	for i := range g.Links {
 		l := &g.Links[i]
-		from, to := g.ID(l.From), g.ID(l.To)
-		f, t := e.localOf[from], e.localOf[to]
-		if f >= 0 {
-			p := &e.procs[f]
-			p.links = append(p.links, outLink{to: to, proc: t, peer: e.plan.placement[l.To.Node], lookahead: l.Lookahead})
-		} else if t >= 0 && e.cfg.ByPromise {
-			if predecessors[to] == nil {
-				predecessors[to] = make(map[SimprocID]string)
-			}
-			predecessors[to][from] = g.Name(from)
+		if f := e.localOf[g.ID(l.From)]; f >= 0 {
+			p, to := &e.procs[f], g.ID(l.To)
+			p.links = append(p.links, outLink{to: to, proc: e.localOf[to], peer: e.plan.placement[l.To.Node], lookahead: l.Lookahead})
 		}
 	}
+	predecessors := e.predecessors()
 	for i := range e.procs {
 		p := &e.procs[i]
 		slices.SortFunc(p.links, func(a, b outLink) int {
@@ -188,6 +188,36 @@ func (e *Engine) makeLinks() {
 		})
 		p.queue.preds = newPredecessors(p.Name(), predecessors[p.id])
 	}
+}
+
+// predecessors lists, for a NodeController that stands alone, who on other workers may
+// send to each local simproc.
+func (e *Engine) predecessors() map[SimprocID]map[SimprocID]string {
+	g := e.plan.graph
+	all := make(map[SimprocID]map[SimprocID]string)
+	if !e.cfg.ByPromise {
+		return all
+	}
+	add := func(from, to SimprocID) {
+		if e.localOf[from] >= 0 || e.localOf[to] < 0 {
+			return
+		}
+		if all[to] == nil {
+			all[to] = make(map[SimprocID]string)
+		}
+		all[to][from] = g.Name(from)
+	}
+	for i := range g.Links {
+		add(g.ID(g.Links[i].From), g.ID(g.Links[i].To))
+	}
+	for _, m := range g.Meshes {
+		for from := range g.Nodes {
+			for to := range g.Nodes {
+				add(g.ID(Endpoint{from, m.From}), g.ID(Endpoint{to, m.To}))
+			}
+		}
+	}
+	return all
 }
 
 // fail keeps the first error of the run; Run returns it.
@@ -297,10 +327,10 @@ func (e *Engine) activate(i int) {
 	e.stats.Events += uint64(len(e.events))
 	e.stats.Activations++
 	if len(p.queue.heap) == 0 {
-		c.dropFirst(e.procs)
+		c.dropFirst(e.pos)
 		return
 	}
-	c.replaceFirst(e.procs, p.queue.heap[0].epoch)
+	c.replaceFirst(e.pos, p.queue.heap[0].epoch)
 }
 
 // file puts an entry into a local simproc's queue and moves the simproc up its
@@ -308,15 +338,15 @@ func (e *Engine) activate(i int) {
 // head of its class until its handler has returned.
 func (e *Engine) file(p *Simproc, en entry) {
 	if p.queue.push(en) && p != e.current {
-		e.classes[p.class].lower(e.procs, p, en.epoch)
+		e.classes[p.class].lower(e.pos, p, en.epoch)
 	}
 }
 
-func (e *Engine) sendOut(k *outLink, epoch float64, number uint64, headers, data []byte) error {
+func (e *Engine) sendOut(to SimprocID, epoch float64, number uint64, headers, data []byte) error {
 	e.stats.Sent++
-	e.out = envelope.Event{Epoch: epoch, Number: number, Target: uint32(k.to), Sender: uint32(e.current.id), Headers: headers, Data: data}
+	e.out = envelope.Event{Epoch: epoch, Number: number, Target: uint32(to), Sender: uint32(e.current.id), Headers: headers, Data: data}
 	if err := e.cfg.Port.SendEvent(&e.out); err != nil {
-		return e.fail(fmt.Errorf("node: %s to %s: %w", e.current.Name(), e.plan.graph.Name(k.to), err))
+		return e.fail(fmt.Errorf("node: %s to %s: %w", e.current.Name(), e.plan.graph.Name(to), err))
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ type Graph struct {
 	Simprocs []string // names of the layers; the index is the rank, 0 comes first
 	Nodes    []Node
 	Links    []Link
+	Meshes   []Mesh
 }
 
 // Node is one simulated node.
@@ -40,6 +41,16 @@ type Link struct {
 	From, To  Endpoint
 	Lookahead float64 // simulated seconds, finite, >= 0
 	Rate      float64 // expected events per simulated second, for placement; 0: unknown
+}
+
+// Mesh declares a link from one simproc of every node to one simproc of every node,
+// itself included, without listing them: for models in which anybody may send to
+// anybody. Its links are found by LinkTo like others, but have no promises of their own
+// (AdvancePromise).
+type Mesh struct {
+	From, To  int     // ranks
+	Lookahead float64 // simulated seconds, finite, > 0: a mesh without would be a cycle
+	Rate      float64 // expected events per simulated second over one node's links
 }
 
 // Endpoint is one simproc of one node, by index.
@@ -107,6 +118,14 @@ func (g *Graph) Check() error {
 		if !(l.Lookahead >= 0 && l.Lookahead <= math.MaxFloat64) {
 			return fmt.Errorf("node: link %s -> %s has lookahead %v, want a finite time >= 0", g.Name(g.ID(l.From)), g.Name(g.ID(l.To)), l.Lookahead)
 		}
+	}
+	for i, m := range g.Meshes {
+		if m.From < 0 || m.From >= len(g.Simprocs) || m.To < 0 || m.To >= len(g.Simprocs) || !(m.Lookahead > 0 && m.Lookahead <= math.MaxFloat64) {
+			return fmt.Errorf("node: mesh %d goes from rank %d to rank %d with lookahead %v, want ranks from 0 to %d and a finite time > 0", i, m.From, m.To, m.Lookahead, len(g.Simprocs)-1)
+		}
+	}
+	if len(g.Meshes)*len(g.Nodes)+len(g.Links) > IDsMax {
+		return fmt.Errorf("node: %d links and %d meshes of %d nodes, at most %d links in all", len(g.Links), len(g.Meshes), len(g.Nodes), IDsMax)
 	}
 	return nil
 }

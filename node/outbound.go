@@ -37,6 +37,9 @@ func (e *Engine) laneFloor(peer int) float64 {
 	*f = laneFloor{epoch: math.Inf(1)}
 	for i := range e.procs {
 		p := &e.procs[i]
+		if p.floor < f.epoch && len(e.meshes[p.Rank()]) > 0 {
+			f.epoch, f.by = p.floor, p
+		}
 		for j := range p.links {
 			k := &p.links[j]
 			if int(k.peer) != peer || k.proc >= 0 {

@@ -90,19 +90,16 @@ func (p *Plan) wire(w *wiring) {
 	fromLane := make([]reach, n)
 	p.across, p.sends, p.through = make([]hop, n), make([]bool, n), make([][]hop, n)
 	for peer := 0; peer < n; peer++ {
-		var targets []int
-		for _, l := range w.lanes[peer].in {
-			targets = append(targets, w.index[w.g.ID(l.To)])
-		}
-		fromLane[peer] = w.spread(targets)
-		p.across[peer] = w.across(w.lanes[peer].in)
-		p.sends[peer] = len(w.lanes[peer].out) > 0
+		lane := &w.lanes[peer]
+		fromLane[peer] = w.spread(w.targets(lane))
+		p.across[peer] = w.across(lane)
+		p.sends[peer] = len(w.origins(lane)) > 0
 	}
 	members := p.sort(w, fromLane)
 	for peer := 0; peer < n; peer++ {
 		p.through[peer] = make([]hop, n)
 		for out := 0; out < n; out++ {
-			p.through[peer][out] = w.over(fromLane[peer], w.lanes[out].out)
+			p.through[peer][out] = w.over(fromLane[peer], &w.lanes[out])
 		}
 	}
 	for c := range members {
@@ -110,7 +107,7 @@ func (p *Plan) wire(w *wiring) {
 		k := classPlan{in: make([]hop, n), out: make([]hop, n), to: make([]hop, len(members)), outMask: make([]uint64, (n+63)/64)}
 		for peer := 0; peer < n; peer++ {
 			k.in[peer] = w.to(fromLane[peer], members[c], 0)
-			k.out[peer] = w.over(r, w.lanes[peer].out)
+			k.out[peer] = w.over(r, &w.lanes[peer])
 			if k.out[peer].kind != hopNone {
 				k.outMask[peer/64] |= 1 << (peer % 64)
 			}
@@ -127,7 +124,7 @@ func (p *Plan) sort(w *wiring, fromLane []reach) [][]int {
 	reaches := w.reversed()
 	names := make([][]byte, len(w.local)) // two marks a peer
 	for peer := 0; peer < p.workers; peer++ {
-		back := reaches(w.lanes[peer].out)
+		back := reaches(w.origins(&w.lanes[peer]))
 		for i := range names {
 			names[i] = append(names[i], mark(!math.IsInf(fromLane[peer].dist[i], 1)), mark(back[i]))
 		}
@@ -162,16 +159,16 @@ func mark(yes bool) byte {
 }
 
 // reversed prepares going backwards over the worker's steps and returns a function
-// that marks all simprocs that can reach one of the given links.
-func (w *wiring) reversed() func(links []*Link) []bool {
-	back := make([][]int32, len(w.local))
+// that marks all simprocs that can reach one of the given ones.
+func (w *wiring) reversed() func(ends []int) []bool {
+	back := make([][]int32, len(w.edges))
 	for from, edges := range w.edges {
 		for _, e := range edges {
 			back[e.to] = append(back[e.to], int32(from))
 		}
 	}
-	return func(links []*Link) []bool {
-		seen := make([]bool, len(w.local))
+	return func(ends []int) []bool {
+		seen := make([]bool, len(w.edges))
 		var todo []int32
 		add := func(i int32) {
 			if !seen[i] {
@@ -179,8 +176,8 @@ func (w *wiring) reversed() func(links []*Link) []bool {
 				todo = append(todo, i)
 			}
 		}
-		for _, l := range links {
-			add(int32(w.index[w.g.ID(l.From)]))
+		for _, i := range ends {
+			add(int32(i))
 		}
 		for len(todo) > 0 {
 			at := todo[len(todo)-1]

@@ -25,7 +25,6 @@ type Simproc struct {
 	level  uint32
 	order  uint32
 	class  int32
-	pos    int32 // place in its class's heap, -1: not in it
 
 	handler Handler
 	node    *NodeController
@@ -102,6 +101,11 @@ func (p *Simproc) LinkTo(e Endpoint) (LinkID, error) {
 	}
 	to := g.ID(e)
 	i, ok := slices.BinarySearchFunc(p.links, to, func(l outLink, to SimprocID) int { return cmp.Compare(l.to, to) })
+	for m, mesh := range p.engine.meshes[p.Rank()] {
+		if !ok && g.Meshes[mesh].To == e.Simproc {
+			return LinkID(len(p.links) + m*len(g.Nodes) + e.Node), nil
+		}
+	}
 	if !ok {
 		return -1, fmt.Errorf("node: no link from %s to %s is declared in the scenario's graph", p.Name(), g.Name(to))
 	}
@@ -119,25 +123,45 @@ func (p *Simproc) Send(l LinkID, epoch float64, data []byte) error {
 // SendHeaders is Send with encoded headers (envelope.EncodeHeaders).
 func (p *Simproc) SendHeaders(l LinkID, epoch float64, headers, data []byte) error {
 	if uint(l) >= uint(len(p.links)) || p.engine.current != p || len(headers) > envelope.HeadersMax || len(data) > envelope.DataMax {
-		return p.engine.fail(p.badSend(l, headers, data))
+		return p.sendMesh(l, epoch, headers, data)
 	}
 	k := &p.links[l]
 	if !(epoch >= p.now+k.lookahead && epoch >= k.floor && epoch >= p.floor && epoch <= math.MaxFloat64) || epoch == p.now && k.lookahead > 0 {
-		return p.engine.fail(p.badEpoch(k, epoch))
+		return p.engine.fail(p.badEpoch(k.to, k.lookahead, k.floor, epoch))
 	}
+	k.sent++
+	return p.emit(k.to, k.proc, epoch, headers, data)
+}
+
+// sendMesh sends over a link of a mesh, or says what was wrong with the call.
+func (p *Simproc) sendMesh(l LinkID, epoch float64, headers, data []byte) error {
+	e := p.engine
+	i, nodes := int(l)-len(p.links), len(e.plan.graph.Nodes)
+	if i < 0 || i >= len(e.meshes[p.Rank()])*nodes || e.current != p || len(headers) > envelope.HeadersMax || len(data) > envelope.DataMax {
+		return e.fail(p.badSend(l, headers, data))
+	}
+	m := &e.plan.graph.Meshes[e.meshes[p.Rank()][i/nodes]]
+	to := e.plan.graph.ID(Endpoint{i % nodes, m.To})
+	if !(epoch >= p.now+m.Lookahead && epoch > p.now && epoch >= p.floor && epoch <= math.MaxFloat64) {
+		return e.fail(p.badEpoch(to, m.Lookahead, 0, epoch))
+	}
+	return p.emit(to, e.localOf[to], epoch, headers, data)
+}
+
+// emit numbers an event that was found in order and takes it to its target.
+func (p *Simproc) emit(to SimprocID, local int32, epoch float64, headers, data []byte) error {
 	number := p.number
 	p.number++
-	k.sent++
-	if epoch >= p.engine.cfg.Horizon {
-		p.engine.stats.BeyondHorizon++
+	e := p.engine
+	if epoch >= e.cfg.Horizon {
+		e.stats.BeyondHorizon++
 		return nil
 	}
-	if k.proc >= 0 {
-		e := p.engine
-		e.file(&e.procs[k.proc], entry{epoch: epoch, number: number, sender: p.id, ref: e.store.put(headers, data)})
-		return nil
+	if local < 0 {
+		return e.sendOut(to, epoch, number, headers, data)
 	}
-	return p.engine.sendOut(k, epoch, number, headers, data)
+	e.file(&e.procs[local], entry{epoch: epoch, number: number, sender: p.id, ref: e.store.put(headers, data)})
+	return nil
 }
 
 func (p *Simproc) badSend(l LinkID, headers, data []byte) error {
@@ -147,18 +171,18 @@ func (p *Simproc) badSend(l LinkID, headers, data []byte) error {
 	case len(headers) > envelope.HeadersMax || len(data) > envelope.DataMax:
 		return fmt.Errorf("node: %s sent %d bytes of data and %d of headers, at most %d and %d are allowed", p.Name(), len(data), len(headers), envelope.DataMax, envelope.HeadersMax)
 	}
-	return fmt.Errorf("node: %s sent on link %d at epoch %v, but it has links 0 to %d: take the number from Link", p.Name(), l, p.now, len(p.links)-1)
+	return fmt.Errorf("node: %s sent on link %d at epoch %v, but it has links 0 to %d: take the number from Link", p.Name(), l, p.now, len(p.links)+len(p.engine.meshes[p.Rank()])*len(p.engine.plan.graph.Nodes)-1)
 }
 
-func (p *Simproc) badEpoch(k *outLink, epoch float64) error {
-	to := p.engine.plan.graph.Name(k.to)
+func (p *Simproc) badEpoch(target SimprocID, lookahead, floor, epoch float64) error {
+	to := p.engine.plan.graph.Name(target)
 	switch {
 	case !(epoch <= math.MaxFloat64):
 		return fmt.Errorf("node: %s sent to %s at epoch %v with target epoch %v, want a finite time", p.Name(), to, p.now, epoch)
-	case epoch == p.now && k.lookahead > 0 || !(epoch >= p.now+k.lookahead):
-		return fmt.Errorf("node: %s sent to %s at epoch %v with target epoch %v, but the link's lookahead is %v: want %v or later", p.Name(), to, p.now, epoch, k.lookahead, p.now+k.lookahead)
+	case epoch == p.now && lookahead > 0 || !(epoch >= p.now+lookahead):
+		return fmt.Errorf("node: %s sent to %s at epoch %v with target epoch %v, but the link's lookahead is %v: want %v or later", p.Name(), to, p.now, epoch, lookahead, p.now+lookahead)
 	}
-	return fmt.Errorf("node: %s sent to %s at epoch %v with target epoch %v after it promised to send nothing before %v", p.Name(), to, p.now, epoch, max(k.floor, p.floor))
+	return fmt.Errorf("node: %s sent to %s at epoch %v with target epoch %v after it promised to send nothing before %v", p.Name(), to, p.now, epoch, max(floor, p.floor))
 }
 
 // Schedule sends an event to the simproc itself, without a declared link. epoch

@@ -35,6 +35,18 @@ func (m *chatter) NewHandler(p *Simproc) (Handler, error) {
 		h.links = append(h.links, LinkID(i))
 		h.ahead = append(h.ahead, p.links[i].lookahead)
 	}
+	for _, mesh := range m.g.Meshes {
+		if mesh.From == p.Rank() {
+			l, err := p.LinkTo(Endpoint{h.rnd.IntN(len(m.g.Nodes)), mesh.To})
+			if err != nil {
+				return nil, err
+			}
+			if int(l) >= len(p.links) {
+				h.links = append(h.links, l)
+				h.ahead = append(h.ahead, mesh.Lookahead)
+			}
+		}
+	}
 	return h, nil
 }
 
@@ -101,6 +113,9 @@ func randomModel(rnd *rand.Rand) *chatter {
 			continue
 		}
 		g.Links = append(g.Links, l)
+	}
+	if !zeroOnly && rnd.IntN(4) == 0 {
+		g.Meshes = []Mesh{{From: rnd.IntN(layers), To: rnd.IntN(layers), Lookahead: 0.5}}
 	}
 	return &chatter{g: g, jitter: rnd.IntN(2) == 0, busy: 0.9}
 }

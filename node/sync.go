@@ -124,8 +124,12 @@ type edge struct {
 	zero bool // rises in level within the epoch
 }
 
-// laneLinks are the links that cross between this worker and one peer.
-type laneLinks struct{ out, in []*Link }
+// laneLinks are the links that cross between this worker and one peer; meshes cross
+// to every peer that hosts nodes.
+type laneLinks struct {
+	out, in []*Link
+	mesh    bool
+}
 
 func newWiring(g *Graph, levels []uint32, placement []int32, self int, workers int) *wiring {
 	w := &wiring{g: g, levels: levels, index: make(map[SimprocID]int), lanes: make([]laneLinks, workers)}
@@ -140,9 +144,22 @@ func newWiring(g *Graph, levels []uint32, placement []int32, self int, workers i
 			w.local = append(w.local, id)
 		}
 	}
-	w.edges = make([][]edge, len(w.local))
+	// A mesh is a hub behind the local simprocs: into it over the lookahead, and out of
+	// it at once.
+	w.edges = make([][]edge, len(w.local)+len(g.Meshes))
 	for i := 0; i < len(w.local); i += layers {
 		w.nodeEdges(i, layers)
+		for m := range g.Meshes {
+			hub := len(w.local) + m
+			from, to := i+g.Meshes[m].From, i+g.Meshes[m].To
+			w.edges[from] = append(w.edges[from], edge{hub, g.Meshes[m].Lookahead, false})
+			w.edges[hub] = append(w.edges[hub], edge{to, 0, false})
+		}
+	}
+	for n := range g.Nodes {
+		if peer := int(placement[n]); peer != self {
+			w.lanes[peer].mesh = len(w.local) > 0
+		}
 	}
 	for i := range g.Links {
 		l := &g.Links[i]
@@ -190,7 +207,7 @@ func (h *distHeap) Pop() any {
 
 // spread computes what from can reach (Dijkstra 1959; wiring time only).
 func (w *wiring) spread(from []int) reach {
-	r := reach{dist: make([]float64, len(w.local)), zero: make([]bool, len(w.local))}
+	r := reach{dist: make([]float64, len(w.edges)), zero: make([]bool, len(w.edges))}
 	for i := range r.dist {
 		r.dist[i] = math.Inf(1)
 	}
@@ -247,10 +264,49 @@ func (w *wiring) to(r reach, members []int, step uint32) hop {
 	return h
 }
 
+// targets lists the local simprocs at which events from one peer arrive.
+func (w *wiring) targets(lane *laneLinks) []int {
+	var t []int
+	if lane.mesh {
+		for _, m := range w.g.Meshes {
+			for i := m.To; i < len(w.local); i += len(w.g.Simprocs) {
+				t = append(t, i)
+			}
+		}
+	}
+	for _, l := range lane.in {
+		t = append(t, w.index[w.g.ID(l.To)])
+	}
+	return t
+}
+
+// origins lists the local simprocs that send to one peer.
+func (w *wiring) origins(lane *laneLinks) []int {
+	var o []int
+	if lane.mesh {
+		for _, m := range w.g.Meshes {
+			for i := m.From; i < len(w.local); i += len(w.g.Simprocs) {
+				o = append(o, i)
+			}
+		}
+	}
+	for _, l := range lane.out {
+		o = append(o, w.index[w.g.ID(l.From)])
+	}
+	return o
+}
+
 // over is the hop from r's origin over the links to one peer (an event there).
-func (w *wiring) over(r reach, links []*Link) hop {
+func (w *wiring) over(r reach, lane *laneLinks) hop {
 	h := hop{}
-	for _, l := range links {
+	if lane.mesh {
+		for m := range w.g.Meshes {
+			if d := r.dist[len(w.local)+m]; !math.IsInf(d, 1) {
+				h = h.join(hop{kind: hopAhead, lookahead: d})
+			}
+		}
+	}
+	for _, l := range lane.out {
 		from, ok := w.index[w.g.ID(l.From)]
 		if !ok || math.IsInf(r.dist[from], 1) {
 			continue
@@ -270,9 +326,14 @@ func (w *wiring) over(r reach, links []*Link) hop {
 
 // across is the hop from any activation at the far end to an event on links: what
 // an idle jump allows.
-func (w *wiring) across(links []*Link) hop {
+func (w *wiring) across(lane *laneLinks) hop {
 	h := hop{}
-	for _, l := range links {
+	if lane.mesh {
+		for _, m := range w.g.Meshes {
+			h = h.join(hop{kind: hopAhead, lookahead: m.Lookahead})
+		}
+	}
+	for _, l := range lane.in {
 		if l.Lookahead == 0 {
 			level := w.levels[w.g.ID(l.To)]
 			h = h.join(hop{kind: hopZero, step: 1, low: level, high: level})
