@@ -4,9 +4,11 @@
 // goroutine hands to another by way of a mapped word would be reported although
 // they are in order.
 //
-// Guarantee: without -race every function is empty and costs nothing. With -race
-// the notes only add orderings that the annotated atomics really give; they never
-// hide a race on the annotated words themselves when those are on the heap.
+// Guarantee: without -race every function is empty and costs nothing. With -race a
+// note on a word of the Go heap does nothing either, because there the detector
+// judges by the atomics themselves: a test on heap memory is never made blinder by
+// a note. On other memory a note may order more than the atomics really do, never
+// less.
 //
 //	race.ReleaseMerge(&word)        // just before the store that publishes
 //	atomic.StoreUint64(&word, v)
