@@ -170,53 +170,71 @@ func KindOf(src []byte) (Kind, error) {
 // result alias src. The epoch is checked to be finite and not negative; target
 // and sender are not checked, because only the scenario knows how many there are.
 func DecodeEvent(src []byte) (Event, error) {
-	if len(src) < EventHeaderBytes {
-		return Event{}, fmt.Errorf("%w: event of %d bytes, want at least %d", ErrMalformed, len(src), EventHeaderBytes)
-	}
-	h := src[:EventHeaderBytes:EventHeaderBytes]
-	word := binary.LittleEndian.Uint64(h)
-	headersLen, dataLen := int(word>>16&0xFFFF), int(word>>32)
-	flags := byte(word >> 8)
-	if Kind(word) != KindEvent || flags&^flagBlock != 0 {
-		return Event{}, fmt.Errorf("%w: event with kind %d and flags %#x, want kind 1 and flags 0 or 1", ErrMalformed, byte(word), flags)
-	}
-	if dataLen > DataMax || EventHeaderBytes+headersLen+dataLen != len(src) {
-		return Event{}, fmt.Errorf("%w: event says %d header and %d data bytes, but its record has %d bytes", ErrMalformed, headersLen, dataLen, len(src))
-	}
-	e := Event{
-		Epoch:  math.Float64frombits(binary.LittleEndian.Uint64(h[8:])),
-		Number: binary.LittleEndian.Uint64(h[16:]),
-		Target: binary.LittleEndian.Uint32(h[24:]),
-		Sender: binary.LittleEndian.Uint32(h[28:]),
-	}
-	if math.Float64bits(e.Epoch) > maxEpochBits {
-		return Event{}, fmt.Errorf("%w: event with epoch %v, want a finite time >= 0 without a sign", ErrMalformed, e.Epoch)
-	}
-	data := EventHeaderBytes + headersLen
-	e.Headers = src[EventHeaderBytes:data:data]
-	e.Data = src[data:len(src):len(src)]
-	if flags&flagBlock != 0 {
-		return decodeBlock(e)
+	var e Event
+	if err := e.Decode(src); err != nil {
+		return Event{}, err
 	}
 	return e, nil
 }
 
+// Decode is DecodeEvent into an event that the caller keeps: every field is
+// overwritten. It is the form for the event path, where returning an Event by
+// value costs more than reading it. After an error e is not usable.
+func (e *Event) Decode(src []byte) error {
+	if len(src) < EventHeaderBytes {
+		return malformedEvent(src)
+	}
+	h := src[:EventHeaderBytes:EventHeaderBytes]
+	word := binary.LittleEndian.Uint64(h)
+	epochBits := binary.LittleEndian.Uint64(h[8:])
+	data := EventHeaderBytes + int(word>>16&0xFFFF)
+	if word&^(flagBlock<<8)&0xFFFF != uint64(KindEvent) || word>>32 > DataMax || data+int(word>>32) != len(src) || epochBits > maxEpochBits {
+		return malformedEvent(src)
+	}
+	e.Epoch = math.Float64frombits(epochBits)
+	e.Number = binary.LittleEndian.Uint64(h[16:])
+	e.Target = binary.LittleEndian.Uint32(h[24:])
+	e.Sender = binary.LittleEndian.Uint32(h[28:])
+	e.Headers = src[EventHeaderBytes:data:data]
+	if word&(flagBlock<<8) != 0 {
+		return e.decodeBlock(src[data:])
+	}
+	e.Data = src[data:len(src):len(src)]
+	e.Block, e.InBlock = BlockRef{}, false
+	return nil
+}
+
 // decodeBlock reads the block reference that stands in the place of e's data.
-func decodeBlock(e Event) (Event, error) {
-	if len(e.Data) != BlockRefBytes {
-		return Event{}, fmt.Errorf("%w: block reference of %d bytes, want %d", ErrMalformed, len(e.Data), BlockRefBytes)
+func (e *Event) decodeBlock(ref []byte) error {
+	if len(ref) != BlockRefBytes {
+		return fmt.Errorf("%w: block reference of %d bytes, want %d", ErrMalformed, len(ref), BlockRefBytes)
 	}
-	e.InBlock = true
+	e.Data, e.InBlock = nil, true
 	e.Block = BlockRef{
-		Block:  binary.LittleEndian.Uint32(e.Data),
-		Length: binary.LittleEndian.Uint32(e.Data[4:]),
-		Seq:    binary.LittleEndian.Uint64(e.Data[8:]),
+		Block:  binary.LittleEndian.Uint32(ref),
+		Length: binary.LittleEndian.Uint32(ref[4:]),
+		Seq:    binary.LittleEndian.Uint64(ref[8:]),
 	}
-	e.Data = nil
 	if e.Block.Length > DataMax {
-		return Event{}, fmt.Errorf("%w: block reference of %d data bytes, at most %d are allowed", ErrMalformed, e.Block.Length, DataMax)
+		return fmt.Errorf("%w: block reference of %d data bytes, at most %d are allowed", ErrMalformed, e.Block.Length, DataMax)
 	}
-	return e, nil
+	return nil
+}
+
+// malformedEvent says what Decode found wrong with src before it came to the data.
+func malformedEvent(src []byte) error {
+	if len(src) < EventHeaderBytes {
+		return fmt.Errorf("%w: event of %d bytes, want at least %d", ErrMalformed, len(src), EventHeaderBytes)
+	}
+	if src[0] != byte(KindEvent) || src[1]&^flagBlock != 0 {
+		return fmt.Errorf("%w: event with kind %d and flags %#x, want kind 1 and flags 0 or 1", ErrMalformed, src[0], src[1])
+	}
+	headersLen, dataLen := int(binary.LittleEndian.Uint16(src[2:])), int(binary.LittleEndian.Uint32(src[4:]))
+	if dataLen > DataMax || EventHeaderBytes+headersLen+dataLen != len(src) {
+		return fmt.Errorf("%w: event says %d header and %d data bytes, but its record has %d bytes", ErrMalformed, headersLen, dataLen, len(src))
+	}
+	epoch := math.Float64frombits(binary.LittleEndian.Uint64(src[8:]))
+	return fmt.Errorf("%w: event with epoch %v, want a finite time >= 0 without a sign", ErrMalformed, epoch)
 }
 
 // Encode writes the promise into dst, which must hold PromiseBytes, and returns
