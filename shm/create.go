@@ -1,0 +1,187 @@
+//go:build linux && (amd64 || arm64)
+
+package shm
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// hugePageBytes is the size of a huge page on both of our architectures.
+const hugePageBytes = 2 << 20
+
+// reserveStepBytes is how much memory one fallocate asks for. A signal makes
+// fallocate give back the whole of what it has got so far and start over, and a
+// Go program gets signals often: 16 MiB take some 5 ms, well under the 10 ms of
+// the runtime's own preemption signal.
+const reserveStepBytes = 16 << 20
+
+// reserveTriesMax bounds how often one step is started over.
+const reserveTriesMax = 1000
+
+// Config says what to create.
+type Config struct {
+	// Name is for people: /proc/PID/maps, messages, inspection. 1 to NameBytesMax
+	// printable ASCII characters, no default.
+	Name string
+	// Kind is what the body will hold. Not zero, no default.
+	Kind Kind
+	// Size of the body in bytes, 1 to BytesMax less the header page, no default.
+	// The memory is taken at once: a larger one costs memory and, pre-faulted,
+	// about 1 ms a MiB at start.
+	Size int
+	// HugePages tries 2 MiB pages from the machine's reserve, then asks the kernel
+	// to put ordinary ones together, then goes on with small ones; Segment.Pages
+	// tells which it became. Fewer misses of the address cache on large pools; the
+	// size is rounded up to 2 MiB, so small segments waste memory. Default off.
+	HugePages bool
+	// NoPopulate leaves the page tables to be filled at the first touch of each
+	// page: a faster start, but 1 to 3 µs at every first touch, on the event path.
+	// The memory itself is reserved in any case. Default off.
+	NoPopulate bool
+}
+
+func (c *Config) validate() error {
+	if len(c.Name) == 0 || len(c.Name) > NameBytesMax || printable([]byte(c.Name)) != c.Name {
+		return fmt.Errorf("shm: segment name %q, want 1 to %d printable ASCII characters", c.Name, NameBytesMax)
+	}
+	if c.Kind == 0 {
+		return fmt.Errorf("shm: segment %q without a kind: set Config.Kind", c.Name)
+	}
+	if most := BytesMax - 2*hugePageBytes; c.Size <= 0 || c.Size > most {
+		return fmt.Errorf("shm: segment %q of %d bytes, want 1 to %d", c.Name, c.Size, most)
+	}
+	return nil
+}
+
+// header is what a segment of cfg with total bytes says of itself.
+func (c *Config) header(total int, pages Pages) header {
+	var id [8]byte
+	rand.Read(id[:]) // never fails: crypto/rand ends the process instead
+	return header{
+		kind:       c.Kind,
+		totalBytes: total,
+		bodyOffset: os.Getpagesize(),
+		bodyBytes:  c.Size,
+		id:         binary.LittleEndian.Uint64(id[:]) | 1, // 0 stands for "any" in a Want
+		pages:      pages,
+		name:       c.Name,
+	}
+}
+
+// Create makes a segment: a memfd whose memory is reserved and, unless NoPopulate
+// says otherwise, mapped page by page before Create returns, and whose size is
+// sealed. A machine without the memory for it, or a container whose limit it would
+// break, is ErrMemory here and not a killed process or a fault later. The caller
+// owns the segment and must Close it.
+func Create(cfg Config) (*Segment, error) { return create(cfg, &linux) }
+
+func create(cfg Config, sys *system) (*Segment, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	if !cfg.HugePages {
+		return build(cfg, PagesSmall, sys)
+	}
+	if s, err := build(cfg, PagesHuge, sys); err == nil {
+		return s, nil
+	}
+	// Why there are no reserved pages doesn't matter: none configured, too few
+	// left, not allowed. The next best kind is always there to try.
+	return build(cfg, PagesTransparent, sys)
+}
+
+// build takes the steps of creation in order. The segment owns what has been
+// acquired from the first step on, so that whatever step fails, Close is the
+// whole clean-up.
+func build(cfg Config, pages Pages, sys *system) (*Segment, error) {
+	unit := os.Getpagesize()
+	if pages != PagesSmall {
+		unit = hugePageBytes
+	}
+	total := roundUp(os.Getpagesize()+cfg.Size, unit)
+	s := &Segment{sys: sys, head: cfg.header(total, pages)}
+	if err := s.take(!cfg.NoPopulate); err != nil {
+		return nil, errors.Join(fmt.Errorf("shm: creating segment %q of %d bytes (%v): %w", cfg.Name, total, pages, err), s.Close())
+	}
+	return s, nil
+}
+
+// take acquires file, memory and mapping, writes the header and seals.
+func (s *Segment) take(populate bool) error {
+	if s.head.pages != PagesHuge { // those are counted apart, and refused in time
+		if err := checkRoom(s.sys, s.head.totalBytes); err != nil {
+			return err
+		}
+	}
+	if err := s.openFile(); err != nil {
+		return fmt.Errorf("memfd_create: %w", err)
+	}
+	fd := int(s.file.Fd())
+	if err := s.sys.ftruncate(fd, int64(s.head.totalBytes)); err != nil {
+		return fmt.Errorf("ftruncate: %w", err)
+	}
+	if err := s.reserve(fd); err != nil {
+		return fmt.Errorf("fallocate: %w: free memory, or ask for less", err)
+	}
+	mem, err := s.sys.mmap(fd, s.head.totalBytes, mapping{
+		writable: true,
+		populate: populate,
+		huge:     s.head.pages == PagesTransparent,
+	})
+	if err != nil {
+		return fmt.Errorf("mmap: %w", err)
+	}
+	s.mem = mem
+	if s.head.pages == PagesTransparent && s.sys.collapse(mem) != nil {
+		s.head.pages = PagesSmall // refused or not known to this kernel: the memory is good as it is
+	}
+	s.publish()
+	if err := s.sys.addSeals(fd, seals); err != nil {
+		return fmt.Errorf("sealing: %w", err)
+	}
+	return nil
+}
+
+// seals stand between a peer's ftruncate and our SIGBUS: nobody can change the
+// size any more, and nobody can add or remove seals.
+const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
+
+// openFile creates the memfd, without the no-exec seal where the kernel (before
+// 6.3) doesn't know it.
+func (s *Segment) openFile() error {
+	flags := unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING | unix.MFD_NOEXEC_SEAL
+	if s.head.pages == PagesHuge {
+		flags |= unix.MFD_HUGETLB | unix.MFD_HUGE_2MB
+	}
+	name := "disco:" + s.head.name
+	fd, err := s.sys.memfdCreate(name, flags)
+	if errors.Is(err, unix.EINVAL) {
+		fd, err = s.sys.memfdCreate(name, flags&^unix.MFD_NOEXEC_SEAL)
+	}
+	if err != nil {
+		return err
+	}
+	s.file = os.NewFile(uintptr(fd), name)
+	return nil
+}
+
+// reserve takes the memory behind the file, step by step.
+func (s *Segment) reserve(fd int) error {
+	for at := 0; at < s.head.totalBytes; at += reserveStepBytes {
+		n := min(reserveStepBytes, s.head.totalBytes-at)
+		err := s.sys.fallocate(fd, int64(at), int64(n))
+		for tries := 1; errors.Is(err, unix.EINTR) && tries < reserveTriesMax; tries++ {
+			err = s.sys.fallocate(fd, int64(at), int64(n))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,252 @@
+//go:build linux && (amd64 || arm64)
+
+package shm
+
+import (
+	"fmt"
+
+	"github.com/disco-sim/disco/internal/invariants"
+)
+
+// Block is a block on loan, as its owner sees it.
+type Block struct {
+	Number uint32 // where it is, for the peer
+	Seq    uint64 // which loan this is, for the peer: odd, and never again the same for this block
+	Bytes  []byte // the memory, exactly the size that was asked for; valid until the block is free again
+}
+
+// Pool is the owner's side of a pool: it takes blocks out, hands them to peers by
+// number, and takes them back. Who holds what is kept in private memory; shared
+// memory carries only what a reader needs to check a reference, and what an
+// inspector wants to see after a crash. So nothing that a peer writes, and no
+// peer's death, can lose a block: ReclaimPeer takes back what it held.
+//
+// A Pool belongs to one goroutine at a time. It is dead once its segment is
+// closed.
+type Pool struct {
+	body    []byte        // the shared memory
+	classes []placedClass // immutable, rising in payload
+	blocks  []blockState  // by number
+	free    []uint32      // by class: the block freed last, or noBlock
+	stats   []ClassStats  // by class
+}
+
+// blockState is what the owner knows of one block.
+type blockState struct {
+	words *blockWords // immutable; in shared memory
+	seq   uint64      // as in the header: odd on loan, even free
+	next  uint32      // while free: next free block of its class, or noBlock
+	peer  int32       // while on loan: who holds it, a peer or ownHands
+	size  uint32      // while on loan: bytes asked for
+	class uint32      // immutable
+}
+
+const (
+	noBlock  = ^uint32(0)
+	ownHands = -1
+)
+
+// NewPool takes over the pool that FormatPool has written into body. All blocks
+// are free afterwards; loans of an earlier owner become stale. Errors unwrap to
+// ErrPool.
+func NewPool(body []byte) (*Pool, error) {
+	classes, err := readClasses(body)
+	if err != nil {
+		return nil, err
+	}
+	last := classes[len(classes)-1]
+	p := &Pool{
+		body:    body,
+		classes: classes,
+		blocks:  make([]blockState, last.first+last.count),
+		free:    make([]uint32, len(classes)),
+		stats:   make([]ClassStats, len(classes)),
+	}
+	for i := range classes {
+		c := &classes[i]
+		p.stats[i].Class = Class{BlockBytes: c.payloadMax, Count: int(c.count)}
+		p.free[i] = noBlock
+		for k := c.count; k > 0; k-- { // backwards, so that the first block is on top
+			p.adopt(uint32(i), c.first+k-1)
+		}
+	}
+	return p, nil
+}
+
+// adopt makes a block of class i free, whatever it was before.
+func (p *Pool) adopt(i, number uint32) {
+	b := &p.blocks[number]
+	b.words = blockWordsAt(p.body, p.classes[i].at(number))
+	b.class, b.peer = i, ownHands
+	b.seq = (b.words.seq.Load() + 1) &^ 1 // even, and not before: a loan of the former owner ends
+	b.words.seq.Store(b.seq)
+	b.words.loan.Store(0)
+	b.next, p.free[i] = p.free[i], number
+}
+
+// Alloc takes a block for size bytes out of the smallest class that fits. If that
+// class has none left, the next larger one serves too, and counts it as spilled:
+// the memory is there, and the sender would otherwise wait beside it. It stops at
+// one class up, so that a burst of small payloads can't take the few blocks that
+// the largest ones need.
+//
+// No block left is ErrExhausted; a payload that no class can hold is ErrTooLarge.
+// The contents of the block are whatever its last loan left there. The block
+// freed last is handed out first, while it is still in the cache.
+func (p *Pool) Alloc(size int) (Block, error) {
+	i := 0
+	for i < len(p.classes) && size > p.classes[i].payloadMax {
+		i++
+	}
+	if i == len(p.classes) || size < 0 {
+		return Block{}, p.tooLarge(size)
+	}
+	number, from := p.free[i], i
+	if number == noBlock && i+1 < len(p.classes) {
+		from = i + 1
+		number = p.free[from]
+	}
+	if number == noBlock {
+		p.stats[i].Exhausted++
+		return Block{}, ErrExhausted
+	}
+	if from != i {
+		p.stats[i].Spilled++
+	}
+	return p.lend(number, from, size), nil
+}
+
+// lend takes the block on top of class i's free ones.
+func (p *Pool) lend(number uint32, i, size int) Block {
+	b := &p.blocks[number]
+	if invariants.Enabled {
+		invariants.Assert(b.seq&1 == 0 && int(b.class) == i, "shm: free block %d of class %d has seq %d and class %d", number, i, b.seq, b.class)
+	}
+	p.free[i] = b.next
+	b.seq++
+	b.size, b.peer, b.next = uint32(size), ownHands, noBlock
+	// SYNC POINT block-lent: both words are stored before the owner publishes a
+	// reference to the block, which a reader has acquired when it calls View.
+	b.words.loan.Store(packLoan(b.size, ownHands))
+	b.words.seq.Store(b.seq)
+	st := &p.stats[i]
+	st.Allocated++
+	st.InFlight++
+	st.InFlightMax = max(st.InFlightMax, st.InFlight)
+	start := p.classes[i].at(number) + BlockHeaderBytes
+	end := start + size
+	return Block{Number: number, Seq: b.seq, Bytes: p.body[start:end:end]}
+}
+
+// tooLarge is Alloc's answer to a size outside the classes.
+func (p *Pool) tooLarge(size int) error {
+	if size < 0 {
+		panic(fmt.Sprintf("shm: Alloc of %d bytes", size))
+	}
+	return fmt.Errorf("%w: %d bytes, the largest block holds %d: use a larger pool", ErrTooLarge, size, p.PayloadMax())
+}
+
+// Lend notes that a peer (0, 1, 2, …) now holds the block. The caller has just
+// taken it out; anything else is our own bug, and panics.
+func (p *Pool) Lend(number uint32, peer int) {
+	if int64(number) >= int64(len(p.blocks)) || p.blocks[number].seq&1 == 0 || peer < 0 || peer > 1<<30 {
+		panic(fmt.Sprintf("shm: lending block %d to peer %d, of %d blocks: not on loan", number, peer, len(p.blocks)))
+	}
+	b := &p.blocks[number]
+	b.peer = int32(peer)
+	b.words.loan.Store(packLoan(b.size, int32(peer)))
+}
+
+// Free takes a block back, whoever holds it. Number and seq may come from a peer:
+// a wrong one is ErrBlockNumber, ErrBlockStale or ErrBlockFree, and nothing has
+// changed.
+func (p *Pool) Free(number uint32, seq uint64) error {
+	b, err := p.onLoan(number, seq)
+	if err != nil {
+		return err
+	}
+	p.stats[b.class].Returned++
+	p.release(number, b)
+	return nil
+}
+
+// FreeFrom is Free for a block that comes back from a peer: a block that this
+// peer doesn't hold is ErrBlockHolder, so that one peer can't free what another
+// one is reading.
+func (p *Pool) FreeFrom(peer int, number uint32, seq uint64) error {
+	b, err := p.onLoan(number, seq)
+	if err != nil {
+		return err
+	}
+	if int(b.peer) != peer {
+		return fmt.Errorf("%w: peer %d gives back block %d (seq %d), which %s holds", ErrBlockHolder, peer, number, seq, holderName(b.peer))
+	}
+	p.stats[b.class].Returned++
+	p.release(number, b)
+	return nil
+}
+
+// onLoan finds the block that a reference names, if it is on that loan now.
+func (p *Pool) onLoan(number uint32, seq uint64) (*blockState, error) {
+	if int64(number) >= int64(len(p.blocks)) {
+		return nil, fmt.Errorf("%w: block %d, the pool has %d", ErrBlockNumber, number, len(p.blocks))
+	}
+	b := &p.blocks[number]
+	if b.seq == seq && seq&1 == 1 {
+		return b, nil
+	}
+	if b.seq&1 == 0 && seq+1 == b.seq {
+		return nil, fmt.Errorf("%w: block %d, loan %d", ErrBlockFree, number, seq)
+	}
+	return nil, fmt.Errorf("%w: block %d is at seq %d, the reference has %d", ErrBlockStale, number, b.seq, seq)
+}
+
+// release ends a loan. From here on a reader's reference is stale.
+func (p *Pool) release(number uint32, b *blockState) {
+	c := &p.classes[b.class]
+	if invariants.Enabled {
+		start := c.at(number) + BlockHeaderBytes
+		invariants.Mangle(p.body[start : start+c.payloadMax])
+	}
+	b.seq++
+	b.words.seq.Store(b.seq)
+	b.peer = ownHands
+	b.next, p.free[b.class] = p.free[b.class], number
+	p.stats[b.class].InFlight--
+}
+
+// ReclaimPeer takes back every block that the peer holds and returns their
+// number. The caller knows that the peer is dead, or has let go of all of them:
+// one that still reads would see the next payload. It looks at every block, about
+// 1 ns each.
+func (p *Pool) ReclaimPeer(peer int) int {
+	return p.reclaim(func(b *blockState) bool { return int(b.peer) == peer && peer >= 0 })
+}
+
+// ReclaimAll takes back every block, also those that are still in the owner's own
+// hands: for the start of a new run over the same memory.
+func (p *Pool) ReclaimAll() int {
+	return p.reclaim(func(*blockState) bool { return true })
+}
+
+func (p *Pool) reclaim(mine func(*blockState) bool) (blocks int) {
+	for number := range p.blocks {
+		if b := &p.blocks[number]; b.seq&1 == 1 && mine(b) {
+			p.stats[b.class].Reclaimed++
+			p.release(uint32(number), b)
+			blocks++
+		}
+	}
+	return blocks
+}
+
+// PayloadMax is the largest payload that Alloc can ever serve, bytes.
+func (p *Pool) PayloadMax() int { return p.classes[len(p.classes)-1].payloadMax }
+
+// holderName says in words who holds a block.
+func holderName(peer int32) string {
+	if peer == ownHands {
+		return "its owner"
+	}
+	return fmt.Sprintf("peer %d", peer)
+}

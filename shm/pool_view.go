@@ -1,0 +1,56 @@
+//go:build linux && (amd64 || arm64)
+
+package shm
+
+import "fmt"
+
+// PoolView is a reader's side of another worker's pool. It needs the memory for
+// reading only. It trusts neither the reference, which a peer sent, nor the
+// block's header, which the owner can write at any time: whatever they say, the
+// slice that View returns lies inside one block.
+//
+// A PoolView never changes: any goroutine may use it. It is dead once its segment
+// is closed.
+type PoolView struct {
+	body    []byte
+	classes []placedClass // a checked private copy of the table
+}
+
+// OpenPoolView reads the class table of the pool in body once and bounds it.
+// Errors unwrap to ErrPool.
+func OpenPoolView(body []byte) (*PoolView, error) {
+	classes, err := readClasses(body)
+	if err != nil {
+		return nil, err
+	}
+	return &PoolView{body: body, classes: classes}, nil
+}
+
+// View gives the first length bytes of the payload of block number, if the block
+// is on loan seq. The slice is valid until the reader gives the block back to its
+// owner; nothing may be written into it. A wrong reference is ErrBlockNumber,
+// ErrBlockStale or ErrBlockLength.
+func (v *PoolView) View(number, length uint32, seq uint64) ([]byte, error) {
+	i := classOf(v.classes, number)
+	if i < 0 {
+		last := &v.classes[len(v.classes)-1]
+		return nil, fmt.Errorf("%w: block %d, the pool has %d", ErrBlockNumber, number, last.first+last.count)
+	}
+	c := &v.classes[i]
+	at := c.at(number)
+	words := blockWordsAt(v.body, at)
+	// SYNC POINT block-lent: the reference came by a way that orders the owner's
+	// stores of both words, and of the payload, before these loads.
+	if found := words.seq.Load(); found != seq || seq&1 == 0 {
+		return nil, fmt.Errorf("%w: block %d is at seq %d, the reference has %d", ErrBlockStale, number, found, seq)
+	}
+	if size := uint32(words.loan.Load()); length > size || int(length) > c.payloadMax {
+		return nil, fmt.Errorf("%w: %d bytes of block %d, which holds %d of at most %d", ErrBlockLength, length, number, size, c.payloadMax)
+	}
+	start := at + BlockHeaderBytes
+	end := start + int(length)
+	return v.body[start:end:end], nil
+}
+
+// PayloadMax is the largest payload that the pool can hold, bytes.
+func (v *PoolView) PayloadMax() int { return v.classes[len(v.classes)-1].payloadMax }

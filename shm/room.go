@@ -1,0 +1,137 @@
+//go:build linux && (amd64 || arm64)
+
+package shm
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// A memfd has no file system whose size could say no: when the memory runs out
+// under an fallocate, the kernel picks a process and kills it, as likely as not
+// the one that asked. So Create looks first whether there is room, and refuses
+// while that is still an answer.
+
+// roomShare is the part of the available memory that a segment must leave to
+// others: one sixteenth.
+const roomShare = 16
+
+// checkRoom refuses a segment of total bytes that would take (nearly) all memory
+// there is. Where the machine doesn't tell, it lets everything pass.
+func checkRoom(sys *system, total int) error {
+	available := sys.available()
+	if most := available - available/roomShare; int64(total) > most {
+		return fmt.Errorf("%w: %d bytes are available to this process, %d of them may be taken: free memory, raise the memory limit of the container, or ask for less", ErrMemory, available, most)
+	}
+	return nil
+}
+
+// availableBytes is the least of what the machine and each control group above
+// this process have left, caches that the kernel can drop included.
+func availableBytes() int64 {
+	least := machineBytes(readText("/proc/meminfo"))
+	for line := range strings.Lines(readText("/proc/self/cgroup")) {
+		for _, dir := range groupDirs(line) {
+			least = min(least, groupBytes(dir))
+		}
+	}
+	return least
+}
+
+// machineBytes reads MemAvailable in the text of /proc/meminfo.
+func machineBytes(meminfo string) int64 {
+	for line := range strings.Lines(meminfo) {
+		if kib, ok := strings.CutPrefix(line, "MemAvailable:"); ok {
+			return min(parseBytes(strings.TrimSuffix(strings.TrimSpace(kib), " kB")), math.MaxInt64>>10) << 10
+		}
+	}
+	return math.MaxInt64
+}
+
+// groupDir is a control group's directory, and how the files in it are called.
+type groupDir struct {
+	path         string
+	limit, usage string
+}
+
+// groupDirs lists the directories of the group in one line of /proc/self/cgroup,
+// and of those above it. Only the groups that control memory are of interest:
+// those of version 2 (hierarchy 0) and of version 1's memory controller. In a
+// container the path may be that of the machine outside, and not exist: then the
+// root above it is the container's own.
+func groupDirs(line string) []groupDir {
+	fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
+	if len(fields) != 3 {
+		return nil
+	}
+	dir := groupDir{path: "/sys/fs/cgroup", limit: "memory.max", usage: "memory.current"}
+	if fields[0] != "0" {
+		if fields[1] != "memory" {
+			return nil
+		}
+		dir = groupDir{path: "/sys/fs/cgroup/memory", limit: "memory.limit_in_bytes", usage: "memory.usage_in_bytes"}
+	}
+	var dirs []groupDir
+	root := dir.path
+	for at := path.Clean("/" + fields[2]); ; at = path.Dir(at) {
+		dir.path = path.Join(root, at)
+		dirs = append(dirs, dir)
+		if at == "/" {
+			return dirs
+		}
+	}
+}
+
+// groupBytes is what one control group has left.
+func groupBytes(dir groupDir) int64 {
+	limit := parseBytes(strings.TrimSpace(readText(path.Join(dir.path, dir.limit))))
+	if limit == math.MaxInt64 {
+		return limit
+	}
+	used := parseBytes(strings.TrimSpace(readText(path.Join(dir.path, dir.usage))))
+	if used == math.MaxInt64 {
+		return used
+	}
+	return max(limit-used, 0) + cacheBytes(readText(path.Join(dir.path, "memory.stat")))
+}
+
+// cacheBytes sums up the file caches in the text of a memory.stat, which version
+// 1 lists for the group alone and, with "total_", with everything below it.
+func cacheBytes(stat string) (sum int64) {
+	prefix := ""
+	if strings.Contains(stat, "total_active_file ") {
+		prefix = "total_"
+	}
+	for line := range strings.Lines(stat) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if name == prefix+"active_file" || name == prefix+"inactive_file" {
+			if n := parseBytes(value); n != math.MaxInt64 {
+				sum += n
+			}
+		}
+	}
+	return sum
+}
+
+// parseBytes reads a number; what isn't one ("max", or a file that isn't there)
+// is no limit.
+func parseBytes(text string) int64 {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 {
+		return math.MaxInt64
+	}
+	return n
+}
+
+// readText is the contents of a file of the kernel's, or nothing.
+func readText(name string) string {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}

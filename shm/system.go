@@ -1,0 +1,77 @@
+//go:build linux && (amd64 || arm64)
+
+package shm
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// system is the machine as Create, Attach and Close see it: one entry for every
+// step that can fail, so that a test can let each of them fail.
+type system struct {
+	available   func() int64
+	memfdCreate func(name string, flags int) (fd int, err error)
+	ftruncate   func(fd int, size int64) error
+	fallocate   func(fd int, offset, size int64) error
+	mmap        func(fd, size int, m mapping) ([]byte, error)
+	collapse    func(mem []byte) error
+	munmap      func(mem []byte) error
+	addSeals    func(fd, seals int) error
+	getSeals    func(fd int) (int, error)
+	fileBytes   func(fd int) (int64, error)
+	pread       func(fd int, p []byte, offset int64) (int, error)
+	close       func(f *os.File) error
+}
+
+// mapping says how to map a file.
+type mapping struct {
+	writable bool // else reading only
+	populate bool // fill the page tables now
+	huge     bool // at an address where huge pages can be mapped as such
+}
+
+// linux is the real machine. It is never changed.
+var linux = system{
+	available:   availableBytes,
+	memfdCreate: unix.MemfdCreate,
+	ftruncate:   unix.Ftruncate,
+	fallocate:   func(fd int, offset, size int64) error { return unix.Fallocate(fd, 0, offset, size) },
+	mmap:        mapFile,
+	collapse:    func(mem []byte) error { return unix.Madvise(mem, unix.MADV_COLLAPSE) },
+	munmap:      unmapFile,
+	addSeals: func(fd, seals int) error {
+		_, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals)
+		return err
+	},
+	getSeals:  func(fd int) (int, error) { return unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0) },
+	fileBytes: fileBytes,
+	pread:     unix.Pread,
+	close:     (*os.File).Close,
+}
+
+// fileBytes is the size of a regular file, which a memfd is.
+func fileBytes(fd int) (int64, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return 0, err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return 0, fmt.Errorf("%w: mode %#o is not that of a regular file", ErrSize, st.Mode)
+	}
+	return st.Size, nil
+}
+
+// protection and flags of mmap.
+func (m mapping) bits() (prot, flags int) {
+	prot, flags = unix.PROT_READ, unix.MAP_SHARED
+	if m.writable {
+		prot |= unix.PROT_WRITE
+	}
+	if m.populate {
+		flags |= unix.MAP_POPULATE
+	}
+	return prot, flags
+}

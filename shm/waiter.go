@@ -1,0 +1,345 @@
+//go:build linux && (amd64 || arm64)
+
+package shm
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+)
+
+// Mode is how a Waiter passes the time in which there is no work.
+type Mode uint8
+
+// The modes. Their names in settings are "adaptive", "spin", "yield" and "park".
+const (
+	// ModeAdaptive spins as long as spinning has paid lately, then yields, then
+	// parks: close to spinning while events come often, no load while they don't.
+	ModeAdaptive Mode = iota
+	// ModeSpin only spins: the lowest latency, for a thread with a core to itself.
+	// Two spinning threads on one core stop each other for whole time slices.
+	ModeSpin
+	// ModeYield spins with a yield in every pass: for more busy threads than cores.
+	ModeYield
+	// ModePark sleeps at once: the least load, and a wake-up's latency every time.
+	ModePark
+	modes
+)
+
+var modeNames = [modes]string{"adaptive", "spin", "yield", "park"}
+
+// String is the mode's name in settings.
+func (m Mode) String() string {
+	if m < modes {
+		return modeNames[m]
+	}
+	return fmt.Sprintf("mode(%d)", uint8(m))
+}
+
+// ParseMode finds the mode of a name.
+func ParseMode(name string) (Mode, error) {
+	for m, n := range modeNames {
+		if n == name {
+			return Mode(m), nil
+		}
+	}
+	return 0, fmt.Errorf("shm: waiting mode %q, want one of %q", name, modeNames)
+}
+
+const (
+	// spinMaxDefault is what a wake-up costs when it is dear: 25 to 50 µs from one
+	// core to another that has gone idle. Spinning for as long as a sleep would
+	// cost is never worse than twice the best choice made in hindsight.
+	spinMaxDefault = 50 * time.Microsecond
+	// spinMin keeps a look at the fast way open when spinning has not paid for
+	// long, so that a change for the better is noticed.
+	spinMin = time.Microsecond
+	// parkMaxDefault: 20 wake-ups a second of some 10 µs each are 0.02 % of a core.
+	parkMaxDefault = 50 * time.Millisecond
+	// clockPasses is how many spinning passes go by between two looks at the clock,
+	// which takes as long as several of them.
+	clockPasses = 16
+	// yieldPassesMin is how many yields there are at least before a sleep. One that
+	// let another thread run may have taken the whole time budget by itself.
+	yieldPassesMin = 4
+	// yieldContended: a yield that takes longer than this, on average, has let
+	// somebody else run. Alone on a core it takes some 0.2 µs.
+	yieldContended = 2 * time.Microsecond
+	// adaptShift: each experience moves the spin budget by an eighth of the way.
+	adaptShift = 3
+)
+
+// WaiterConfig sets a Waiter up.
+type WaiterConfig struct {
+	// Bell is rung by everybody who may bring work. It may be nil in ModeSpin and
+	// ModeYield only.
+	Bell *Doorbell
+	// Mode, ModeAdaptive by default.
+	Mode Mode
+	// SpinMax is the longest time that ModeAdaptive spins, and then again yields,
+	// before it sleeps; default 50 µs. Raised, it burns more at every pause in the
+	// work; lowered, more pauses end in a wake-up of 5 to 50 µs.
+	SpinMax time.Duration
+	// ParkMax is the longest sleep, default 50 ms. Raised, the caller looks after
+	// its peers more rarely; lowered, an idle process costs more.
+	ParkMax time.Duration
+	// Goroutines yields to other goroutines (runtime.Gosched) and not to other
+	// threads: for workers that are goroutines of one process and may be more than
+	// GOMAXPROCS. On a locked thread it costs a switch of threads.
+	Goroutines bool
+}
+
+func (c *WaiterConfig) validate() error {
+	if c.Mode >= modes {
+		return fmt.Errorf("shm: waiter in %v, want one of %q", c.Mode, modeNames)
+	}
+	if c.Bell == nil && (c.Mode == ModeAdaptive || c.Mode == ModePark) {
+		return fmt.Errorf("shm: waiter in mode %v without a doorbell: set Bell, or choose spin or yield", c.Mode)
+	}
+	if c.SpinMax == 0 {
+		c.SpinMax = spinMaxDefault
+	}
+	if c.ParkMax == 0 {
+		c.ParkMax = parkMaxDefault
+	}
+	if c.SpinMax < spinMin || c.SpinMax > time.Second || c.ParkMax < 0 || c.ParkMax > time.Hour {
+		return fmt.Errorf("shm: waiter that spins up to %v and sleeps up to %v, want %v to 1 s and up to 1 h", c.SpinMax, c.ParkMax, spinMin)
+	}
+	return nil
+}
+
+// phase is where a Waiter is between two passes.
+type phase uint8
+
+const (
+	phaseBusy  phase = iota // the last pass had work
+	phaseSpin               // spinning
+	phaseYield              // yielding
+	phaseArmed              // the bell is armed; the pass that has just been made was the second look
+	phaseSlept              // a sleep has ended; what it was good for is not known yet
+)
+
+// Waiter decides, pass by pass of a duty cycle, how to wait for work: spin, then
+// yield, then park. One pass looks everywhere that work can come from; Idle is
+// called after each, from one goroutine, and never allocates.
+//
+//	for !done {
+//		work := poll() + step()
+//		w.Idle(work > 0)
+//	}
+//
+// Before it sleeps, Idle arms the bell and returns, so that the next pass is the
+// second look that the handshake needs. So a pass must poll everything that the
+// bell is rung for, with atomic loads, every time.
+type Waiter struct {
+	cfg  WaiterConfig // immutable
+	base time.Time    // immutable; the waiter's clock counts from here
+
+	phase  phase
+	token  uint32        // of the bell, in phaseArmed
+	passes int           // in phaseSpin or phaseYield
+	since  time.Duration // since when in this phase; in phaseSpin 0 until the first look at the clock
+	budget time.Duration // how long ModeAdaptive spins at present, spinMin to SpinMax
+
+	stats WaiterStats
+}
+
+// WaiterStats says how a Waiter's pauses went. A pause is the time from one pass
+// with work to the next.
+type WaiterStats struct {
+	Spun     uint64        // pauses that ended while spinning
+	Yielded  uint64        // pauses that ended while yielding
+	Parked   uint64        // pauses that ended after at least one sleep, or just before one
+	Sleeps   uint64        // sleeps
+	Timeouts uint64        // sleeps that nobody ended
+	Budget   time.Duration // how long ModeAdaptive spins at present
+}
+
+// NewWaiter makes a Waiter. It starts with the full spin budget.
+func NewWaiter(cfg WaiterConfig) (*Waiter, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	return &Waiter{cfg: cfg, base: time.Now(), budget: cfg.SpinMax}, nil
+}
+
+// Idle ends one pass of the duty cycle; work tells whether the pass had any. With
+// work it returns at once. Without, it waits a little, in the manner that is due.
+// It returns true after a sleep that nobody ended: time to look after the peers.
+func (w *Waiter) Idle(work bool) (timedOut bool) {
+	if work {
+		if w.phase != phaseBusy {
+			w.resume()
+		}
+		return false
+	}
+	return w.pass(w.cfg.ParkMax)
+}
+
+// Reset forgets the pause that is going on, and disarms the bell. Call it before
+// something else than the duty cycle takes over.
+func (w *Waiter) Reset() {
+	if w.phase == phaseArmed {
+		w.cfg.Bell.Disarm()
+	}
+	w.phase = phaseBusy
+}
+
+// Await waits until ready returns true, at most for limit, and tells whether it
+// did. It is the loop above for places with one thing to wait for; ready must
+// look with atomic loads at something that the bell is rung for.
+func (w *Waiter) Await(ready func() bool, limit time.Duration) bool {
+	deadline := w.now() + limit
+	for passes := 1; ; passes++ {
+		if ready() {
+			w.Idle(true)
+			return true
+		}
+		left := w.cfg.ParkMax
+		if w.phase != phaseSpin || passes%clockPasses == 0 {
+			left = min(left, deadline-w.now())
+		}
+		if left <= 0 {
+			w.Reset()
+			return false
+		}
+		w.pass(left)
+	}
+}
+
+// Stats copies the counters. For the goroutine that calls Idle.
+func (w *Waiter) Stats() WaiterStats {
+	s := w.stats
+	s.Budget = w.budget
+	return s
+}
+
+// pass waits once, at most for park if it comes to a sleep.
+func (w *Waiter) pass(park time.Duration) (timedOut bool) {
+	switch w.phase {
+	case phaseBusy:
+		w.begin()
+	case phaseSpin:
+		w.spin()
+	case phaseYield:
+		w.yield()
+	case phaseArmed:
+		return w.sleep(park)
+	case phaseSlept:
+		// Idle before the sleep and idle after it: back to sleep without ado.
+		w.token, w.phase = w.cfg.Bell.Arm(), phaseArmed
+	}
+	return false
+}
+
+// begin starts a pause. It doesn't look at the clock: most pauses of a busy
+// worker are over before that is done.
+func (w *Waiter) begin() {
+	w.passes, w.since = 0, 0
+	switch w.cfg.Mode {
+	case ModeYield:
+		w.phase = phaseYield
+		w.yield()
+	case ModePark:
+		w.arm(w.now())
+	default:
+		w.phase = phaseSpin
+		Pause()
+	}
+}
+
+func (w *Waiter) spin() {
+	Pause()
+	w.passes++
+	if w.passes%clockPasses != 0 || w.cfg.Mode == ModeSpin {
+		return
+	}
+	now := w.now()
+	if w.since == 0 {
+		w.since = now
+	} else if now-w.since >= w.budget {
+		w.phase, w.passes, w.since = phaseYield, 0, now
+	}
+}
+
+func (w *Waiter) yield() {
+	if w.cfg.Goroutines {
+		runtime.Gosched()
+	} else {
+		Yield()
+	}
+	w.passes++
+	if w.cfg.Mode == ModeYield || w.passes < yieldPassesMin {
+		return
+	}
+	if now := w.now(); now-w.since >= w.cfg.SpinMax {
+		w.arm(now)
+	}
+}
+
+// arm makes the pass that follows the second look.
+func (w *Waiter) arm(now time.Duration) {
+	w.phase, w.since = phaseArmed, now
+	w.token = w.cfg.Bell.Arm()
+}
+
+func (w *Waiter) sleep(park time.Duration) (timedOut bool) {
+	err := w.cfg.Bell.Wait(w.token, park)
+	w.cfg.Bell.Disarm()
+	w.phase = phaseSlept
+	w.stats.Sleeps++
+	if err == nil {
+		return false
+	}
+	if !errors.Is(err, ErrTimeout) {
+		panic(fmt.Sprintf("shm: waiter on a bell that can't be slept on: %v", err))
+	}
+	w.stats.Timeouts++
+	return true
+}
+
+// resume ends a pause: it counts how it ended, and learns from it.
+func (w *Waiter) resume() {
+	switch w.phase {
+	case phaseSpin:
+		w.stats.Spun++
+	case phaseYield:
+		w.stats.Yielded++
+	default:
+		w.stats.Parked++
+	}
+	if w.cfg.Mode == ModeAdaptive {
+		took := time.Duration(0)
+		if w.phase != phaseSpin {
+			took = w.now() - w.since
+		}
+		w.learn(took)
+	}
+	w.Reset()
+}
+
+// learn moves the spin budget after a pause that ended in the present phase, took
+// after it had entered yielding or first armed the bell.
+func (w *Waiter) learn(took time.Duration) {
+	pays := true // spinning has brought the work
+	switch w.phase {
+	case phaseYield:
+		// A little more spinning would have brought it, unless others need this
+		// core: what we waited for may have been one of them.
+		pays = took <= time.Duration(w.passes)*yieldContended
+	case phaseArmed, phaseSlept:
+		pays = took < w.cfg.SpinMax
+	}
+	if pays {
+		w.spinMore()
+	} else {
+		w.spinLess()
+	}
+}
+
+func (w *Waiter) spinMore() { w.budget += (w.cfg.SpinMax - w.budget) >> adaptShift }
+func (w *Waiter) spinLess() { w.budget -= (w.budget - spinMin) >> adaptShift }
+
+// now is the waiter's own monotonic clock; never 0.
+func (w *Waiter) now() time.Duration { return time.Since(w.base) + 1 }
