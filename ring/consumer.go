@@ -1,0 +1,176 @@
+package ring
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/disco-sim/disco/internal/invariants"
+	"github.com/disco-sim/disco/internal/race"
+)
+
+// Consumer is the reading side of a ring. One goroutine at a time may call it.
+// Records that Next returns may be read until Release; after that their bytes
+// belong to the producer again (the checked build overwrites them). See the
+// package's example.
+//
+// Bytes in [released, position) belong to the consumer until Release.
+type Consumer struct {
+	probe probe
+	view  // immutable
+
+	// Owned by the consumer.
+	position uint64 // behind the last record that Next returned
+	released uint64 // the head as stored
+	err      error  // why nothing comes any more, nil while something may
+	closed   bool   // Close has been called
+}
+
+// OpenConsumer acquires the reading side of the ring in mem, which Init has
+// formatted. It fails with ErrTaken when it was acquired before, by whomever, and
+// with ErrFormat when mem is not such a ring.
+func OpenConsumer(mem []byte) (*Consumer, error) {
+	v, start, err := attach(mem)
+	if err != nil {
+		return nil, err
+	}
+	if err := acquire(&v.ctl.consumer.owner, "consumer"); err != nil {
+		return nil, err
+	}
+	return &Consumer{view: v, position: start, released: start}, nil
+}
+
+// Next returns the next published record, in place, or nil, nil when there is none
+// now. An empty record is not nil. The slice may be read until Release; writing to
+// it harms nobody but its readers.
+//
+// It returns ErrClosed once the producer has closed and all its records have been
+// returned, or once this side has closed, and a wrapped ErrCorrupt when what stands
+// in the ring can't be a header.
+func (c *Consumer) Next() ([]byte, error) {
+	// SYNC POINT record-published: pairs with the store in Publish. A header that
+	// isn't zero says that its body, the records staged behind it and the cleared
+	// word behind the last of them are complete.
+	c.probe.step(loadHeader, c.slot(c.position))
+	header := atomic.LoadUint64(&c.words[c.slot(c.position)])
+	if header == 0 {
+		return nil, c.err
+	}
+	race.Acquire(&c.words[c.slot(c.position)])
+	length, index := header&lengthMask, c.position&c.mask
+	size := headerBytes + alignUp(length)
+	// Loaded once, bounded by our own capacity and position before it is used: the
+	// record ends within the data area, and with it not more is unreleased than a
+	// producer can have published.
+	if header&^lengthMask != kindData|markerBits|lapOf(c.position, c.shift) ||
+		length > c.maxBody || index+size > c.capacity ||
+		c.position+size-c.released > c.capacity-headerBytes || c.err != nil {
+		return c.nextSlow(header)
+	}
+	c.position += size
+	from := index + headerBytes
+	return c.data[from : from+length : from+length], nil
+}
+
+// nextSlow deals with every header that is not a record within bounds: padding, the
+// end mark, damage, and any header after one of the last two.
+func (c *Consumer) nextSlow(header uint64) ([]byte, error) {
+	if c.err != nil {
+		return nil, c.err
+	}
+	lap := lapOf(c.position, c.shift)
+	toEnd := c.capacity - c.position&c.mask
+	switch header {
+	case kindEnd | markerBits | lap:
+		return nil, c.stop(ErrClosed)
+	case kindPadding | markerBits | lap | (toEnd - headerBytes):
+		// A producer pads only before a record that is longer than the padding, so
+		// padding is never as long as the data area and never follows on padding.
+		if toEnd-headerBytes > c.maxBody || c.position+toEnd-c.released > c.capacity-headerBytes {
+			return nil, c.stop(c.corrupt(header))
+		}
+		c.position += toEnd
+		return c.Next()
+	}
+	return nil, c.stop(c.corrupt(header))
+}
+
+// corrupt names a header that can't be.
+func (c *Consumer) corrupt(header uint64) error {
+	return fmt.Errorf("%w: header %#016x (kind %d, %d bytes) at position %d, index %d, want kind 1 to 3, marker and lap %#x, at most %d bytes and within %d",
+		ErrCorrupt, header, header&kindMask>>kindShift, header&lengthMask, c.position, c.position&c.mask,
+		(markerBits|lapOf(c.position, c.shift))>>kindShift, c.maxBody, c.capacity)
+}
+
+// stop makes every later Next return err.
+func (c *Consumer) stop(err error) error {
+	c.err = err
+	return err
+}
+
+// Pending tells whether Next has something to say: a record, the end or damage. It
+// is the look to take after announcing that one is about to park.
+func (c *Consumer) Pending() bool {
+	// SYNC POINT record-published: only compared; Next loads the header itself.
+	// SYNC POINT park-handshake: pairs with the store in PublishFenced.
+	return c.err != nil || atomic.LoadUint64(&c.words[c.slot(c.position)]) != 0
+}
+
+// Release gives the bytes of all records returned so far back to the producer, with
+// one store. They must not be used any more.
+func (c *Consumer) Release() {
+	if c.position == c.released || c.closed {
+		return
+	}
+	if invariants.Enabled {
+		c.mangle()
+	}
+	c.released = c.position
+	// SYNC POINT room-released: pairs with the load of the head in refresh. All
+	// reads of the released bytes come before it.
+	race.ReleaseMerge(&c.ctl.consumer.head)
+	c.probe.step(storeHead, 0)
+	storeRelease(&c.ctl.consumer.head, c.position)
+}
+
+// ReleaseDue tells whether the records returned since the last Release hold more
+// than an eighth of the ring. A consumer that walks on without releasing lets the
+// ring run full and then empties it while the producer waits: the two take turns
+// instead of working side by side, which costs half of the rate.
+func (c *Consumer) ReleaseDue() bool { return c.position-c.released > c.capacity/8 }
+
+// mangle overwrites the bytes in [released, position): whoever still reads them
+// sees nonsense at once.
+func (c *Consumer) mangle() {
+	invariants.Assert(c.position-c.released <= c.capacity-headerBytes, "ring: %d bytes to release in a ring of %d", c.position-c.released, c.capacity)
+	from, to := c.released&c.mask, c.position&c.mask
+	if from < to {
+		invariants.Mangle(c.data[from:to])
+		return
+	}
+	invariants.Mangle(c.data[from:])
+	invariants.Mangle(c.data[:to])
+}
+
+// MaxRecord is the length of the longest record that the ring takes.
+func (c *Consumer) MaxRecord() int { return int(c.maxBody) }
+
+// Position is the position behind the last record that Next returned.
+func (c *Consumer) Position() uint64 { return c.position }
+
+// Close releases everything and tells the producer that nothing will be read any
+// more: its Claim returns ErrClosed as soon as it looks at the head again. Next
+// returns ErrClosed from then on. Closing again does nothing.
+func (c *Consumer) Close() {
+	if c.closed {
+		return
+	}
+	c.Release()
+	c.closed = true
+	// SYNC POINT room-released: the closed bit travels in the head word.
+	race.ReleaseMerge(&c.ctl.consumer.head)
+	c.probe.step(storeHead, 0)
+	storeRelease(&c.ctl.consumer.head, c.released|headClosed)
+	if c.err == nil {
+		c.stop(ErrClosed)
+	}
+}

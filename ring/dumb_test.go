@@ -1,0 +1,432 @@
+package ring
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/disco-sim/disco/internal/aligned"
+	"github.com/disco-sim/disco/internal/race"
+)
+
+// dumb is the obvious ring: a list of records and sums over it. The fast ring is
+// compared with it, call by call.
+type dumb struct {
+	capacity int
+	index    int     // where the next record would start
+	claimed  *parcel // nil: none
+	staged   []parcel
+	sent     []parcel // published and not returned yet
+	held     []parcel // returned and not released
+	ended    bool     // the producer has closed
+	left     bool     // the consumer has closed
+	told     bool     // the producer has noticed
+}
+
+// parcel is one record with the padding in front of it.
+type parcel struct {
+	body []byte
+	pad  int
+}
+
+func (r parcel) size() int { return r.pad + 8 + (len(r.body)+7)/8*8 }
+
+// used counts every byte that the producer must not touch.
+func (d *dumb) used() int {
+	sum := 0
+	for _, list := range [][]parcel{d.staged, d.sent, d.held} {
+		for _, r := range list {
+			sum += r.size()
+		}
+	}
+	return sum
+}
+
+func (d *dumb) claim(body []byte) error {
+	if d.ended || d.told {
+		return ErrClosed
+	}
+	if len(body) > d.capacity/2-8 {
+		return ErrTooLarge
+	}
+	r := parcel{body: body}
+	if d.index+r.size() > d.capacity {
+		r.pad = d.capacity - d.index
+	}
+	if d.used()+r.size()+8 > d.capacity {
+		return ErrFull
+	}
+	d.claimed = &r
+	return nil
+}
+
+// room is the longest body that claim would take.
+func (d *dumb) room() int {
+	body := make([]byte, d.capacity/2-8)
+	for len(body) > 0 {
+		if try := *d; try.claim(body) == nil {
+			break
+		}
+		body = body[1:]
+	}
+	return len(body)
+}
+
+func (d *dumb) commit() {
+	d.index = (d.index + d.claimed.size()) % d.capacity
+	d.staged = append(d.staged[:len(d.staged):len(d.staged)], *d.claimed)
+	d.claimed = nil
+}
+
+func (d *dumb) publish() int {
+	n := len(d.staged)
+	d.sent = append(d.sent[:len(d.sent):len(d.sent)], d.staged...)
+	d.staged = nil
+	return n
+}
+
+func (d *dumb) next() ([]byte, error) {
+	if d.left {
+		return nil, ErrClosed
+	}
+	if len(d.sent) == 0 {
+		if d.ended {
+			return nil, ErrClosed
+		}
+		return nil, nil
+	}
+	r := d.sent[0]
+	d.sent = d.sent[1:]
+	d.held = append(d.held[:len(d.held):len(d.held)], r)
+	return r.body, nil
+}
+
+func (d *dumb) release() { d.held = nil }
+
+// pair is the fast ring and the dumb one side by side. It can be copied with fork.
+type pair struct {
+	mem  []byte
+	p    Producer
+	c    Consumer
+	buf  []byte // what Claim returned
+	dumb dumb
+}
+
+func newPair(t testing.TB, capacity int, start uint64) *pair {
+	t.Helper()
+	mem := aligned.Bytes(Size(capacity), Alignment)
+	for i := range mem {
+		mem[i] = 0xEE // Init needs no zeroed memory
+	}
+	if err := Init(mem, Config{Start: start}); err != nil {
+		t.Fatal(err)
+	}
+	p, err := OpenProducer(mem)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := OpenConsumer(mem)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &pair{mem: mem, p: *p, c: *c, dumb: dumb{capacity: capacity, index: int(start % uint64(capacity))}}
+}
+
+// fork copies everything, so that two histories can go on from here.
+func (x *pair) fork() *pair {
+	y := *x
+	y.mem = aligned.Bytes(len(x.mem), Alignment)
+	copy(y.mem, x.mem)
+	v, _, err := attach(y.mem)
+	if err != nil {
+		panic(err)
+	}
+	if x.buf != nil {
+		// The claimed bytes at the same place in the copy.
+		at := cap(x.mem[ControlBytes:]) - capFrom(x.p.data, x.buf)
+		y.buf = v.data[at : at+len(x.buf) : at+len(x.buf)]
+	}
+	y.p.view, y.c.view = v, v
+	return &y
+}
+
+// capFrom is how many bytes lie between the start of buf and the end of data. An
+// empty buf says nothing; any place will do for it.
+func capFrom(data, buf []byte) int {
+	if len(buf) == 0 {
+		return len(data)
+	}
+	for at := range data {
+		if &data[at] == &buf[0] {
+			return len(data) - at
+		}
+	}
+	panic("claimed bytes outside the ring")
+}
+
+// pattern fills a body so that its place in the stream can be recognised.
+func pattern(n int, salt uint64) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(salt) ^ byte(i*37) ^ 0x5A
+	}
+	return b
+}
+
+// do makes one call on both rings and tells how they differ.
+func (x *pair) do(o op) error {
+	switch o.kind {
+	case 'c':
+		return x.doClaim(o.n)
+	case 'm':
+		copy(x.buf, x.dumb.claimed.body)
+		x.p.Commit()
+		x.buf = nil
+		x.dumb.commit()
+	case 'p', 'f':
+		publish := x.p.Publish
+		if o.kind == 'f' {
+			publish = x.p.PublishFenced
+		}
+		if got, want := publish(), x.dumb.publish(); got != want {
+			return fmt.Errorf("published %d, want %d", got, want)
+		}
+	case 'a':
+		x.p.Abort()
+		x.buf, x.dumb.claimed = nil, nil
+	case 'n':
+		return x.doNext()
+	case 'r':
+		if err := x.checkHeld(); err != nil {
+			return err
+		}
+		x.c.Release()
+		x.dumb.release()
+	case 'o':
+		return x.doRoom()
+	case 'e':
+		x.p.Close()
+		x.buf, x.dumb.claimed = nil, nil
+		x.dumb.publish()
+		x.dumb.ended = true
+	case 'l':
+		x.c.Close()
+		x.dumb.release()
+		x.dumb.left = true
+	}
+	return nil
+}
+
+func (x *pair) doClaim(n int) error {
+	body := pattern(n, x.p.staged/8)
+	buf, err := x.p.Claim(n)
+	if x.dumb.left && err == ErrClosed {
+		x.dumb.told = true // it may look at the head before it must
+	}
+	want := x.dumb.claim(body)
+	if x.dumb.left && want == ErrFull {
+		return fmt.Errorf("claim of %d: %v, want %v", n, err, ErrClosed)
+	}
+	if !errors.Is(err, want) || (err == nil) != (want == nil) {
+		return fmt.Errorf("claim of %d: %v, want %v", n, err, want)
+	}
+	if err == nil && (len(buf) != n || cap(buf) != n) {
+		return fmt.Errorf("claim of %d gave %d bytes, capacity %d", n, len(buf), cap(buf))
+	}
+	x.buf = buf
+	return nil
+}
+
+func (x *pair) doNext() error {
+	pending := x.c.Pending()
+	got, err := x.c.Next()
+	want, wantErr := x.dumb.next()
+	if !errors.Is(err, wantErr) || (err == nil) != (wantErr == nil) {
+		return fmt.Errorf("next: %v, want %v", err, wantErr)
+	}
+	if (got == nil) != (want == nil) || !bytes.Equal(got, want) {
+		return fmt.Errorf("next: % x, want % x", got, want)
+	}
+	if pending != (got != nil || err != nil) {
+		return fmt.Errorf("pending said %t before a record of %v and error %v", pending, got, err)
+	}
+	return nil
+}
+
+// checkHeld compares the records that were returned and not released: the producer
+// must not have touched them.
+func (x *pair) checkHeld() error {
+	at := x.c.released
+	for _, r := range x.dumb.held {
+		from := (at + uint64(r.pad)) & x.c.mask
+		if got := x.c.data[from+8:][:len(r.body)]; !bytes.Equal(got, r.body) {
+			return fmt.Errorf("record at position %d changed before release: % x, want % x", at, got, r.body)
+		}
+		at += uint64(r.size())
+	}
+	if at != x.c.position {
+		return fmt.Errorf("position %d, want %d", x.c.position, at)
+	}
+	return nil
+}
+
+func (x *pair) doRoom() error {
+	got, want := x.p.Room(), x.dumb.room()
+	if x.dumb.left && got == 0 {
+		x.dumb.told = x.p.err != nil
+		return nil
+	}
+	if got > want || got < min(want, x.dumb.capacity/4) {
+		return fmt.Errorf("room %d, want at most %d and at least the lesser of it and a quarter of %d", got, want, x.dumb.capacity)
+	}
+	return nil
+}
+
+// compareRest compares what both hold without changing anything.
+func (x *pair) compareRest() error {
+	x.p.check()
+	return x.checkHeld()
+}
+
+// allowed tells whether the call keeps to the preconditions.
+func (x *pair) allowed(o op) bool {
+	switch o.kind {
+	case 'c':
+		return x.dumb.claimed == nil
+	case 'm':
+		return x.dumb.claimed != nil
+	}
+	return true
+}
+
+// op is one call: c claim n bytes, m commit, p publish, f publish fenced, a abort,
+// n next, r release, o room, e producer closes (end), l consumer closes (leaves).
+type op struct {
+	kind byte
+	n    int
+}
+
+func (o op) String() string {
+	if o.kind == 'c' {
+		return fmt.Sprintf("c%d", o.n)
+	}
+	return string(o.kind)
+}
+
+// starts are close to where the index and the 64-bit position wrap around.
+func starts(capacity int) []uint64 {
+	n := uint64(capacity)
+	return []uint64{0, n - 8, n/2 - 8, 5*n + 16, -n - 8, -(n / 2), ^uint64(7)}
+}
+
+func TestRandomHistoriesMatchTheDumbRing(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 1))
+	for _, capacity := range []int{32, 64, 128, 512, 4096} {
+		for _, start := range starts(capacity) {
+			x := newPair(t, capacity, start)
+			var history []op
+			for range 4000 {
+				o := randomOp(rng, x, capacity)
+				history = append(history, o)
+				err := x.do(o)
+				if err == nil {
+					err = x.compareRest()
+				}
+				if err != nil {
+					t.Fatalf("capacity %d, start %d, seed %d, after %d calls ending in %v: %v", capacity, start, seed, len(history), history[max(0, len(history)-20):], err)
+				}
+			}
+		}
+	}
+}
+
+// randomOp draws an allowed call. Claims of every size up to a little over the
+// maximum, mostly small ones.
+func randomOp(rng *rand.Rand, x *pair, capacity int) op {
+	for {
+		o := op{kind: "cccmmmmpfannnrro"[rng.IntN(16)]}
+		if o.kind == 'c' {
+			o.n = rng.IntN(capacity/2 + 2)
+			if rng.IntN(3) > 0 {
+				o.n = rng.IntN(o.n + 1)
+			}
+		}
+		if x.allowed(o) {
+			return o
+		}
+	}
+}
+
+// Every history of calls on tiny rings, until no new state turns up or the states
+// are too many. A state is everything that both sides and the memory hold.
+func TestAllSmallHistoriesMatchTheDumbRing(t *testing.T) {
+	statesMax := 12_000
+	if race.Enabled {
+		statesMax = 1000
+	}
+	for _, capacity := range []int{32, 64} {
+		ops := []op{{kind: 'm'}, {kind: 'p'}, {kind: 'a'}, {kind: 'n'}, {kind: 'r'}, {kind: 'o'}, {kind: 'e'}, {kind: 'l'}}
+		for n := 0; n <= capacity/2; n += 8 {
+			ops = append(ops, op{kind: 'c', n: n})
+		}
+		for _, start := range starts(capacity) {
+			exploreAll(t, capacity, start, ops, statesMax)
+		}
+	}
+}
+
+// exploreAll walks the states breadth first, each with the history that led there.
+func exploreAll(t *testing.T, capacity int, start uint64, ops []op, statesMax int) {
+	t.Helper()
+	type node struct {
+		x       *pair
+		history []op
+	}
+	queue := []node{{x: newPair(t, capacity, start)}}
+	seen := map[string]bool{queue[0].x.key(): true}
+	depth := 0
+	for len(queue) > 0 && len(seen) < statesMax {
+		at := queue[0]
+		queue = queue[1:]
+		for _, o := range ops {
+			if !at.x.allowed(o) {
+				continue
+			}
+			y := at.x.fork()
+			history := append(at.history[:len(at.history):len(at.history)], o)
+			err := y.do(o)
+			if err == nil {
+				err = y.compareRest()
+			}
+			if err != nil {
+				t.Fatalf("capacity %d, start %d, calls %v: %v", capacity, start, history, err)
+			}
+			if key := y.key(); !seen[key] {
+				seen[key] = true
+				queue = append(queue, node{y, history})
+				depth = len(history)
+			}
+		}
+	}
+	if depth < 6 {
+		t.Errorf("capacity %d, start %d: only %d states, histories up to %d calls", capacity, start, len(seen), depth)
+	}
+	t.Logf("capacity %d, start %d: %d states, histories up to %d calls", capacity, start, len(seen), depth)
+}
+
+// key is the whole state as a string.
+func (x *pair) key() string {
+	b := append(make([]byte, 0, len(x.mem)+96), x.mem...)
+	for _, word := range []uint64{x.p.staged, x.p.limit, x.p.first, x.p.tail, x.p.claim, x.p.pad, x.p.refuse, x.c.position, x.c.released} {
+		b = binary.LittleEndian.AppendUint64(b, word)
+	}
+	if x.c.err != nil {
+		b = append(b, 1)
+	}
+	return string(b)
+}

@@ -1,0 +1,138 @@
+package ring
+
+import "structs"
+
+// The layout of a ring in memory. docs/format/ring.md draws it byte by byte.
+//
+//	    0 ┌──────────────────────────────────────────────┐
+//	      │ identity    format, capacity, start          │  written by Init only
+//	  128 ├──────────────────────────────────────────────┤
+//	      │ producer    tail (for inspection), owner     │  written by the producer only
+//	  256 ├──────────────────────────────────────────────┤
+//	      │ consumer    head (lowest bit: closed), owner │  written by the consumer only
+//	  384 ├──────────────────────────────────────────────┤
+//	      │ data        capacity bytes: records          │  written by the producer only
+//	      └──────────────────────────────────────────────┘
+//
+// Each writer has a pair of cache lines to itself, because processors fetch lines
+// in pairs: a store to one's own words never takes a line away from the other side
+// that it is using for something else.
+
+// Sizes and offsets in bytes. Pins in layout_unsafe.go tie them at compile time to the
+// structs below.
+const (
+	// ControlBytes is the size of the control area in front of the data area.
+	ControlBytes = 3 * linePairBytes
+
+	// Alignment is what the first byte of a ring's memory must be a multiple of.
+	Alignment = linePairBytes
+
+	linePairBytes = 128
+
+	identityOffset = 0
+	producerOffset = 128
+	consumerOffset = 256
+)
+
+// formatWord identifies the layout: the letters "DISCORNG" read as a little-endian
+// number, xor the version. Init stores it last, Open checks it first.
+const (
+	formatVersion = 1
+	formatLetters = 0x474e524f43534944 // "DISCORNG"
+	formatWord    = formatLetters ^ formatVersion<<56
+)
+
+// Capacities in bytes.
+const (
+	// CapacityMin is the smallest data area: four header slots.
+	CapacityMin = 32
+
+	// CapacityMax is the largest data area. It keeps every length in 32 bits with
+	// room to spare.
+	CapacityMax = 1 << 30
+)
+
+// control is the control area as it lies in memory. All words are read and written
+// with package sync/atomic (or storeRelease), never plainly.
+type control struct {
+	_ structs.HostLayout
+
+	identity identityLines
+	producer producerLines
+	consumer consumerLines
+}
+
+// identityLines say what the memory is. Immutable after Init.
+type identityLines struct {
+	_ structs.HostLayout
+
+	format   uint64 // formatWord; stored last by Init
+	capacity uint64 // bytes in the data area; readers compare it with their own
+	start    uint64 // position of the first record
+	_        [linePairBytes - 3*8]byte
+}
+
+// producerLines belong to the producer.
+type producerLines struct {
+	_ structs.HostLayout
+
+	tail  uint64 // position after the last published record; only for Inspect
+	owner uint64 // 0: nobody, sideTaken: acquired
+	_     [linePairBytes - 2*8]byte
+}
+
+// consumerLines belong to the consumer.
+type consumerLines struct {
+	_ structs.HostLayout
+
+	head  uint64 // position of the first record not released; headClosed in the lowest bit
+	owner uint64 // 0: nobody, sideTaken: acquired
+	_     [linePairBytes - 2*8]byte
+}
+
+const (
+	sideTaken  = 1 // owner word of a side that was acquired
+	headClosed = 1 // in the head word: the consumer is gone; positions are multiples of 8
+)
+
+// A record in the data area is one header word and its body, both at multiples of
+// 8 bytes:
+//
+//	 63        48 47    40 39    32 31                         0
+//	┌────────────┬────────┬────────┬────────────────────────────┐
+//	│ lap        │ 0xD5   │ kind   │ length of the body, bytes  │
+//	└────────────┴────────┴────────┴────────────────────────────┘
+//
+// The whole word is 0 where no record has been published. The marker 0xD5 makes
+// every header different from zero, even that of an empty record in lap 0. The lap
+// is the low 16 bits of position / capacity: a header that was left over from an
+// earlier lap is recognised.
+const (
+	headerBytes = 8
+
+	kindShift = 32
+	lapShift  = 48
+
+	markerBits = 0xD5 << 40
+
+	kindData    = 1 << kindShift // a record
+	kindPadding = 2 << kindShift // nothing: the bytes up to the end of the data area
+	kindEnd     = 3 << kindShift // the producer has closed; nothing follows
+
+	kindMask   = 0xFF << kindShift
+	lengthMask = 1<<kindShift - 1
+)
+
+// alignUp rounds a length up to a multiple of 8.
+func alignUp(n uint64) uint64 { return (n + headerBytes - 1) &^ (headerBytes - 1) }
+
+// lapOf gives the lap bits of a header at position, for a data area of 1<<shift
+// bytes.
+func lapOf(position uint64, shift uint) uint64 { return position >> (shift & 63) << lapShift }
+
+// maxRecord is the longest body that always finds room in an empty ring, wherever
+// its index stands. In the worst case the padding before the record is one word
+// shorter than the record, and one word must stay free behind it:
+//
+//	(need - 8) + need + 8 <= capacity   with   need = 8 + body
+func maxRecord(capacity uint64) uint64 { return capacity/2 - headerBytes }

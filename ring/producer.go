@@ -1,0 +1,288 @@
+package ring
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/disco-sim/disco/internal/invariants"
+	"github.com/disco-sim/disco/internal/race"
+)
+
+// Producer is the writing side of a ring. One goroutine at a time may call it.
+// Memory that Claim returns may be written until Commit or Abort; after that it
+// belongs to the ring. See the package's example.
+//
+// Records pass three states. Claimed: there is room and the caller fills it.
+// Committed: complete, but only the producer knows. Published: the consumer may
+// see it. All committed records are published together, with one store.
+//
+// Bytes in [tail, tail+free) belong to the producer, where free counts up to the
+// consumer's head; see the invariants in docs/format/ring.md.
+type Producer struct {
+	probe probe
+	view  // immutable
+
+	// Owned by the producer. All are positions but for the header words.
+	staged uint64 // end of the committed records; the next claim starts here
+	limit  uint64 // Invariant: staged never passes it; the cached head + capacity - 8
+	first  uint64 // header word of the first committed record, 0: none is staged
+	tail   uint64 // end of the published records, where first will be stored
+	claim  uint64 // header word of the claimed record without its lap, 0: none
+	pad    uint64 // bytes of padding in front of the claimed record
+	count  int    // records committed since the last Publish
+
+	refuse uint64 // claims of so many bytes or more are refused: maxBody+1, 0 once err is set
+	err    error  // why the ring takes no more, nil while it does
+	ended  bool   // Close has been called
+}
+
+// OpenProducer acquires the writing side of the ring in mem, which Init has
+// formatted. It fails with ErrTaken when it was acquired before, by whomever, and
+// with ErrFormat when mem is not such a ring.
+func OpenProducer(mem []byte) (*Producer, error) {
+	v, start, err := attach(mem)
+	if err != nil {
+		return nil, err
+	}
+	if err := acquire(&v.ctl.producer.owner, "producer"); err != nil {
+		return nil, err
+	}
+	return &Producer{
+		view:   v,
+		staged: start,
+		tail:   start,
+		limit:  start + v.capacity - headerBytes,
+		refuse: v.maxBody + 1,
+	}, nil
+}
+
+// Claim returns n bytes of the ring's memory for the caller to fill in place. They
+// may hold anything. It returns ErrFull while there is no room, a wrapped
+// ErrTooLarge when n is more than MaxRecord, ErrClosed once the consumer has closed
+// and a wrapped ErrCorrupt once its head can't be. The consumer's end is noticed
+// only when room runs low; ConsumerClosed looks at once.
+//
+// Preconditions: no record is claimed; n >= 0. Otherwise Claim panics.
+func (p *Producer) Claim(n int) ([]byte, error) {
+	if uint64(n) >= p.refuse || p.claim != 0 {
+		return nil, p.refusal(n)
+	}
+	need := headerBytes + alignUp(uint64(n))
+	index, pad := p.staged&p.mask, uint64(0)
+	if index+need > p.capacity {
+		index, pad = 0, p.capacity-index
+	}
+	// One word behind the record stays free: Publish clears it.
+	if pad+need > p.limit-p.staged {
+		if err := p.refresh(pad + need); err != nil {
+			return nil, err
+		}
+	}
+	p.claim, p.pad = kindData|markerBits|uint64(n), pad
+	from := index + headerBytes
+	return p.data[from : from+uint64(n) : from+uint64(n)], nil
+}
+
+// refusal says why a claim of n bytes can't be.
+func (p *Producer) refusal(n int) error {
+	if n < 0 {
+		panic(fmt.Sprintf("ring: claim of %d bytes at position %d", n, p.staged))
+	}
+	if p.claim != 0 {
+		panic(fmt.Sprintf("ring: claim of %d bytes at position %d, where %d are claimed already", n, p.staged, p.claim&lengthMask))
+	}
+	if p.err != nil {
+		return p.err
+	}
+	return fmt.Errorf("%w: %d bytes, at most %d fit into a ring of %d", ErrTooLarge, n, p.maxBody, p.capacity)
+}
+
+// refresh loads the consumer's head and tells whether need bytes are free then.
+func (p *Producer) refresh(need uint64) error {
+	// SYNC POINT room-released: pairs with the store of the head in Release. The
+	// consumer has read everything before the head it stored.
+	p.probe.step(loadHead, 0)
+	word := atomic.LoadUint64(&p.ctl.consumer.head)
+	race.Acquire(&p.ctl.consumer.head)
+	if word&headClosed != 0 {
+		return p.stop(ErrClosed)
+	}
+	head, cached := word, p.limit+headerBytes-p.capacity
+	if word%headerBytes != 0 || head-cached > p.tail-cached {
+		return p.stop(fmt.Errorf("%w: head word %#x at tail %d, want a multiple of %d in [%d, %d]", ErrCorrupt, word, p.tail, headerBytes, cached, p.tail))
+	}
+	p.limit = head + p.capacity - headerBytes
+	if need > p.limit-p.staged {
+		return ErrFull
+	}
+	return nil
+}
+
+// stop makes the ring refuse every later claim with err.
+func (p *Producer) stop(err error) error {
+	p.err, p.refuse = err, 0
+	return err
+}
+
+// Commit stages the claimed record: it is complete and will be seen by the consumer
+// after the next Publish. Commit without a claim panics.
+func (p *Producer) Commit() {
+	if p.claim == 0 {
+		panic(fmt.Sprintf("ring: commit at position %d without a claim", p.staged))
+	}
+	if p.pad != 0 {
+		p.stage(kindPadding|markerBits|(p.pad-headerBytes), p.pad)
+	}
+	p.stage(p.claim, headerBytes+alignUp(p.claim&lengthMask))
+	p.claim, p.pad = 0, 0
+	p.count++
+	if invariants.Enabled {
+		p.check()
+	}
+}
+
+// stage writes one header. That of the first staged record is kept back, so that
+// none is reachable for the consumer before Publish. The others may be plain
+// stores: they come before the release store of the first one.
+func (p *Producer) stage(header, size uint64) {
+	header |= lapOf(p.staged, p.shift)
+	if p.first == 0 {
+		p.first = header
+	} else {
+		p.probe.step(putHeader, p.slot(p.staged))
+		p.words[p.slot(p.staged)] = header
+	}
+	p.staged += size
+}
+
+// Abort forgets the claimed record, if there is one. Records committed before stay
+// committed.
+func (p *Producer) Abort() { p.claim, p.pad = 0, 0 }
+
+// Publish makes all committed records visible to the consumer, with one store, and
+// returns how many there were. It is no full fence: a caller who looks next whether
+// the consumer is parked needs PublishFenced, or a fence of its own.
+func (p *Producer) Publish() int {
+	if p.first == 0 {
+		return 0
+	}
+	p.clearNext()
+	// SYNC POINT record-published: pairs with the load of the header in Next. The
+	// bodies, the other headers and the cleared word were all stored before.
+	race.ReleaseMerge(&p.words[p.slot(p.tail)])
+	p.probe.step(publishHeader, p.slot(p.tail))
+	storeRelease(&p.words[p.slot(p.tail)], p.first)
+	return p.published()
+}
+
+// PublishFenced is Publish with a full fence behind it: a later load of this side,
+// of a word that says whether the consumer is parked, is not done before the
+// records are visible. With the plain Publish both sides could miss each other, and
+// the consumer would sleep although a record is there.
+func (p *Producer) PublishFenced() int {
+	if p.first == 0 {
+		return 0
+	}
+	p.clearNext()
+	// SYNC POINT record-published: as in Publish.
+	// SYNC POINT park-handshake: pairs with the consumer's last look (Pending)
+	// after it has said that it is about to park. sync/atomic is sequentially
+	// consistent, so of the two stores one is seen by the other side's load.
+	race.ReleaseMerge(&p.words[p.slot(p.tail)])
+	p.probe.step(publishHeader, p.slot(p.tail))
+	atomic.StoreUint64(&p.words[p.slot(p.tail)], p.first)
+	return p.published()
+}
+
+// clearNext zeroes the header word behind the last staged record, where the
+// consumer will look next. The room for it is part of limit.
+func (p *Producer) clearNext() {
+	if invariants.Enabled {
+		p.check()
+	}
+	p.probe.step(putHeader, p.slot(p.staged))
+	p.words[p.slot(p.staged)] = 0
+}
+
+// published does the producer's own books after the release store.
+func (p *Producer) published() int {
+	n := p.count
+	p.tail, p.first, p.count = p.staged, 0, 0
+	// Nobody orders anything by the tail word: Inspect shows it to people.
+	storeRelease(&p.ctl.producer.tail, p.tail)
+	return n
+}
+
+// Room is the length of the longest record that Claim would take now. It goes by
+// the consumer's head as last seen and looks again only when that leaves less than
+// a quarter of the capacity, so it may be too small but never too large. A record
+// that is claimed but not committed isn't counted. 0 says that at best an empty
+// record fits.
+func (p *Producer) Room() int {
+	room := p.room()
+	if room < p.capacity/4 && room < p.maxBody && p.err == nil && p.refresh(0) == nil {
+		room = p.room()
+	}
+	if p.err != nil {
+		return 0
+	}
+	return int(room)
+}
+
+// room is Room by the cached head.
+func (p *Producer) room() uint64 {
+	free, toEnd := p.limit-p.staged, p.capacity-p.staged&p.mask
+	whole := min(free, toEnd)
+	if free > toEnd {
+		whole = max(whole, free-toEnd)
+	}
+	if whole < headerBytes {
+		return 0
+	}
+	return min(whole-headerBytes, p.maxBody)
+}
+
+// MaxRecord is the length of the longest record that the ring takes.
+func (p *Producer) MaxRecord() int { return int(p.maxBody) }
+
+// Position is the position behind the last committed record.
+func (p *Producer) Position() uint64 { return p.staged }
+
+// Drained tells whether the consumer has released everything that was published.
+func (p *Producer) Drained() bool {
+	// SYNC POINT room-released: only compared; Claim loads and checks the head
+	// itself before it uses the room.
+	return atomic.LoadUint64(&p.ctl.consumer.head)&^headClosed == p.tail
+}
+
+// ConsumerClosed tells whether the consumer has closed its side.
+func (p *Producer) ConsumerClosed() bool {
+	return atomic.LoadUint64(&p.ctl.consumer.head)&headClosed != 0
+}
+
+// Close publishes what is committed, forgets a claimed record and tells the
+// consumer that nothing follows: after the last record it gets ErrClosed. Claim
+// returns ErrClosed from then on. Closing again does nothing.
+func (p *Producer) Close() {
+	if p.ended {
+		return
+	}
+	p.ended = true
+	p.Abort()
+	p.Publish()
+	// The end mark takes the word that every Publish leaves cleared, so there is
+	// always room for it.
+	// SYNC POINT record-published: the end mark is a record like the others.
+	race.ReleaseMerge(&p.words[p.slot(p.tail)])
+	p.probe.step(publishHeader, p.slot(p.tail))
+	storeRelease(&p.words[p.slot(p.tail)], kindEnd|markerBits|lapOf(p.tail, p.shift))
+	p.stop(ErrClosed)
+}
+
+// check asserts the invariants of docs/format/ring.md that the producer can see.
+func (p *Producer) check() {
+	head := p.limit + headerBytes - p.capacity
+	invariants.Assert(p.staged-head <= p.capacity-headerBytes, "ring: staged %d at head %d leaves no free word in %d", p.staged, head, p.capacity)
+	invariants.Assert(p.tail-head <= p.staged-head, "ring: tail %d beyond staged %d at head %d", p.tail, p.staged, head)
+	invariants.Assert(p.ended || p.words[p.slot(p.tail)] == 0, "ring: word %#x at tail %d, where nothing is published", p.words[p.slot(p.tail)], p.tail)
+}
