@@ -1,0 +1,259 @@
+package ingress
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/disco-sim/disco/envelope"
+	"github.com/disco-sim/disco/lane"
+	"github.com/disco-sim/disco/ring"
+	"github.com/disco-sim/disco/shm"
+)
+
+// inlet is the state of one lane.
+//
+// How a bound keeps its place behind its events: the promise slot is read before the
+// ring, and says up to which position the ring must have been read (lane.Promise). If
+// the limit of a poll or a pause stops the reading short of it, the bound is kept, and
+// the slot is not looked at again before it has been handed on: a newer bound always
+// stands further on, so a reader that took the newest one each time would never reach
+// any while its peer keeps the ring full.
+type inlet struct {
+	peer     int            // immutable
+	index    int            // in Ingress.inlets; immutable
+	receiver *lane.Receiver // immutable
+	ring     *ring.Consumer // immutable; receiver.Forward()
+	view     *shm.PoolView  // immutable; nil: none
+	bell     *shm.Doorbell  // immutable; nil: the peer never sleeps
+	leases   []lease        // by block number; the slice is immutable
+	leased   atomic.Int64   // entries of leases in use
+	quarter  uint64         // of the ring's bytes; immutable
+
+	paused atomic.Bool
+	dead   atomic.Bool // PeerDead was called
+
+	// Owned by Poll.
+	bound  lane.Promise // read from the slot and not yet handed on
+	kept   bool         // bound is such a one
+	belled uint64       // released position at which the bell was looked at last
+	err    error        // why nothing comes any more, nil while something may
+	told   bool         // Poll has returned err
+}
+
+func (l *inlet) init(index int, s Source) {
+	l.peer, l.index = s.Peer, index
+	l.receiver, l.ring = s.Receiver, s.Receiver.Forward()
+	l.view, l.bell = s.View, s.Bell
+	l.quarter = uint64(s.Receiver.RingBytes() / 4)
+	l.belled = l.ring.Position()
+	if s.View != nil {
+		l.leases = make([]lease, s.Receiver.Blocks())
+	}
+}
+
+// pollInlet is one look at one lane: slot, records, room, bound.
+func (in *Ingress) pollInlet(l *inlet, sink Sink) (work int) {
+	// Before the ring: what a peer published before it died is found below.
+	dead := l.dead.Load()
+	l.look(in)
+	var end error
+	for work < in.recordsMax && l.err == nil && !l.paused.Load() {
+		rec, err := l.ring.Next()
+		if rec == nil {
+			end = err
+			if err == nil && dead {
+				end = ErrPeerDead
+			}
+			break
+		}
+		if in.deliver(l, rec, sink) {
+			work++
+		}
+	}
+	l.giveBack(in, work)
+	work += in.deliverBound(l, sink)
+	if end != nil && l.err == nil {
+		// The last bound may have been stored after the look above.
+		l.look(in)
+		work += in.deliverBound(l, sink)
+		l.endOfRing(in, end)
+	}
+	return work
+}
+
+// look reads the promise slot, unless a bound is being kept.
+func (l *inlet) look(in *Ingress) {
+	if l.kept {
+		return
+	}
+	bound, fresh, err := l.receiver.Promise()
+	if err != nil {
+		l.breakOff(in, ErrProtocol, err)
+		return
+	}
+	if fresh {
+		l.bound, l.kept = bound, true
+	}
+}
+
+// deliverBound hands the kept bound on, if the ring has been read so far.
+func (in *Ingress) deliverBound(l *inlet, sink Sink) (work int) {
+	if !l.kept || l.err != nil || !l.receiver.Reached(l.bound) {
+		return 0
+	}
+	l.kept = false
+	if err := sink.ReceiveBound(l.peer, l.bound.Epoch, l.bound.Level); err != nil {
+		l.breakOff(in, ErrRefused, fmt.Errorf("bound (%v, %d): %w", l.bound.Epoch, l.bound.Level, err))
+		return 0
+	}
+	in.stats.Bounds++
+	return 1
+}
+
+// deliver checks one record and hands its envelope on. It returns false when that
+// broke the lane.
+func (in *Ingress) deliver(l *inlet, rec []byte, sink Sink) bool {
+	ev := &in.event
+	if err := ev.Decode(rec); err != nil {
+		return in.deliverOther(l, rec, err, sink)
+	}
+	var lease uint64
+	if ev.InBlock {
+		var err error
+		if lease, err = l.lease(ev); err != nil {
+			l.breakOff(in, ErrProtocol, err)
+			return false
+		}
+		in.stats.Blocks++
+	}
+	if err := sink.ReceiveEvent(l.peer, ev, lease); err != nil {
+		l.forget(lease)
+		l.breakOff(in, ErrRefused, fmt.Errorf("%v: %w", ev, err))
+		return false
+	}
+	in.stats.Events++
+	in.stats.Bytes += uint64(len(ev.Data))
+	return true
+}
+
+// deliverOther deals with a record that is no event: a promise, or damage.
+func (in *Ingress) deliverOther(l *inlet, rec []byte, notEvent error, sink Sink) bool {
+	kind, err := envelope.KindOf(rec)
+	if err == nil && kind == envelope.KindEvent {
+		err = notEvent
+	}
+	if err == nil {
+		in.promise, err = envelope.DecodePromise(rec)
+	}
+	if err != nil {
+		l.breakOff(in, ErrProtocol, err)
+		return false
+	}
+	if err := sink.ReceivePromise(l.peer, &in.promise); err != nil {
+		l.breakOff(in, ErrRefused, fmt.Errorf("%v: %w", &in.promise, err))
+		return false
+	}
+	in.stats.Promises++
+	return true
+}
+
+// giveBack releases what was read, and looks whether the peer sleeps until there is
+// room.
+//
+// The look needs a full fence, so it isn't taken after each poll but when a quarter
+// of the ring has been given back since the last one, and else in the first poll that
+// finds nothing, when there is time. A peer that needs less than all room is woken by
+// then with a quarter of it free; one that needs the whole ring, when it is empty.
+func (l *inlet) giveBack(in *Ingress, records int) {
+	if records > 0 {
+		l.ring.Release()
+	}
+	since := l.ring.Position() - l.belled
+	if since == 0 || l.bell == nil || records > 0 && since < l.quarter {
+		return
+	}
+	l.belled = l.ring.Position()
+	in.stats.Bells++
+	// SYNC POINT room-handshake: the head is stored before the bell's word is loaded,
+	// with a fence between. The peer arms its bell before it tries to claim for the
+	// last time.
+	l.bell.Ring()
+}
+
+// endOfRing ends a lane from which nothing more can come.
+func (l *inlet) endOfRing(in *Ingress, err error) {
+	switch {
+	case errors.Is(err, ring.ErrCorrupt):
+		l.breakOff(in, ErrProtocol, err)
+	case err == ErrPeerDead:
+		l.end(in, ErrPeerDead, nil)
+	default:
+		l.end(in, ErrClosed, nil)
+	}
+}
+
+// breakOff ends a lane because of what its peer wrote, and closes it, so that the
+// peer doesn't wait for room for ever.
+func (l *inlet) breakOff(in *Ingress, kind, err error) {
+	l.end(in, kind, err)
+	l.receiver.Close()
+	if l.bell != nil {
+		l.bell.Ring()
+	}
+}
+
+func (l *inlet) end(in *Ingress, kind, err error) {
+	if l.err != nil {
+		return
+	}
+	l.err = &lane.PeerError{Peer: l.peer, Kind: kind, Position: l.ring.Position(), Err: err}
+	in.ended++
+}
+
+// reset drops what is still in the lane and forgets the last replication.
+func (l *inlet) reset(in *Ingress) {
+	for {
+		rec, err := l.ring.Next()
+		if rec == nil {
+			if err != nil {
+				l.endOfRing(in, err)
+			}
+			break
+		}
+		if err := l.drop(in, rec); err != nil {
+			l.breakOff(in, ErrProtocol, err)
+			break
+		}
+	}
+	for number := range l.leases {
+		if id := l.leases[number].id.Load(); id != 0 {
+			if err := in.Release(id); err != nil {
+				l.breakOff(in, ErrProtocol, err)
+			}
+		}
+	}
+	l.ring.Release()
+	l.receiver.Reset()
+	l.kept = false
+	l.paused.Store(false)
+	l.belled = l.ring.Position()
+	if l.bell != nil {
+		l.bell.Ring()
+	}
+}
+
+// drop gives back the block that a record refers to, if it does.
+func (l *inlet) drop(in *Ingress, rec []byte) error {
+	if kind, err := envelope.KindOf(rec); err != nil || kind != envelope.KindEvent {
+		return err
+	}
+	if err := in.event.Decode(rec); err != nil || !in.event.InBlock {
+		return err
+	}
+	id, err := l.lease(&in.event)
+	if err != nil {
+		return err
+	}
+	return in.Release(id)
+}
