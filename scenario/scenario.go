@@ -1,0 +1,167 @@
+// Package scenario reads scenario files: YAML, with the line and column of
+// everything that is wrong, and hands them to the kind of scenario that they ask
+// for. It knows no model; a model's own Go package reads its own fields with the
+// Reader of this one.
+//
+// Guarantee: reading a file ends in bounded time and memory whatever its bytes
+// are; a file at fault is never read half: either Err is nil and every value was
+// found in the range that its reader asked for, or the error is a Problems that
+// lists all that is wrong, each with file, line, column, field, what was found
+// and what is wanted.
+//
+//	doc, err := scenario.ReadFile("pond.yml")
+//	r := scenario.NewReader(doc)
+//	root := r.Root("width", "fish")
+//	width := root.Field("width").Int(scenario.Between(1, 1000))
+//	for _, f := range root.Field("fish").List() {
+//		s := f.Section("name", "weight")
+//		name, weight := s.Field("name").Text(), s.Field("weight").FloatOr(1, scenario.MoreThan(0))
+//	}
+//	err = r.Err() // Problems, or nil
+//
+// The YAML itself is read by go.yaml.in/yaml/v3, the maintained continuation of
+// gopkg.in/yaml.v3 by the YAML organisation: its node tree keeps line, column,
+// style and aliases of every value, which decoding into Go structures loses.
+// docs/scenario.md is the page for people who write files.
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/disco-sim/disco/node"
+)
+
+// Kind reads one kind of scenario, e.g. "service". Kinds are made by models and
+// given to a Registry; every worker calls Load on the same text with the same
+// options, so Load must depend on nothing else.
+type Kind interface {
+	// Name is what the file's `model:` says.
+	Name() string
+
+	// Load reads doc. The error is a Problems where the file is at fault.
+	Load(doc *Document, opt Options) (Scenario, error)
+}
+
+// Options are what the command line may change about a scenario.
+type Options struct {
+	// Horizon is the simulated time at which the run ends, in seconds. 0 takes the
+	// file's own. It must be finite and > 0 otherwise.
+	Horizon float64
+}
+
+// Validate reports an option that no scenario can follow.
+func (o Options) Validate() error {
+	if o.Horizon == 0 || (o.Horizon > 0 && !math.IsInf(o.Horizon, 1)) {
+		return nil
+	}
+	return fmt.Errorf("scenario: the horizon given is %v, want a finite number of seconds > 0, or 0 for the file's own", o.Horizon)
+}
+
+// Scenario is a model that was read from a file, with what a run needs besides.
+type Scenario interface {
+	node.Model
+
+	// Name is for people and for the results' "scenario".
+	Name() string
+
+	// Horizon is the simulated time at which the run ends: finite, > 0.
+	Horizon() float64
+
+	// Summarize makes the results of all replications. It is called once, in the
+	// launcher, after the last of them.
+	Summarize(reps []Replication) (Summary, error)
+}
+
+// Replication is what one repetition of the experiment has left.
+type Replication struct {
+	Index   int      // 0 … R-1
+	Horizon float64  // the horizon asked for
+	Reached float64  // simulated time really reached; Horizon unless interrupted
+	Parts   [][]byte // report of every simproc, by its dense id; nil where none
+}
+
+// Summary is a scenario's results: text for people, and encoding/json gives the
+// "results" of the JSON output.
+type Summary interface {
+	WriteText(w io.Writer) error
+}
+
+// Registry holds the kinds that a program knows. It does not change after
+// NewRegistry and may be used by several goroutines at once.
+type Registry struct {
+	kinds []Kind // in the order given; the first is the default
+}
+
+// NewRegistry makes a registry. A file without `model:` is of the first kind.
+func NewRegistry(kinds ...Kind) (Registry, error) {
+	if len(kinds) == 0 {
+		return Registry{}, errors.New("scenario: a registry needs at least one kind")
+	}
+	seen := make(map[string]bool, len(kinds))
+	for i, k := range kinds {
+		if k == nil || k.Name() == "" {
+			return Registry{}, fmt.Errorf("scenario: kind %d has no name", i)
+		}
+		if seen[k.Name()] {
+			return Registry{}, fmt.Errorf("scenario: two kinds are named %q", k.Name())
+		}
+		seen[k.Name()] = true
+	}
+	return Registry{kinds: append([]Kind(nil), kinds...)}, nil
+}
+
+// Names lists the kinds, the default first.
+func (r Registry) Names() []string {
+	names := make([]string, len(r.kinds))
+	for i, k := range r.kinds {
+		names[i] = k.Name()
+	}
+	return names
+}
+
+// Load finds the kind that doc asks for and lets it read the rest.
+func (r Registry) Load(doc *Document, opt Options) (Scenario, error) {
+	if err := opt.Validate(); err != nil {
+		return nil, err
+	}
+	kind, err := r.kindOf(doc)
+	if err != nil {
+		return nil, err
+	}
+	s, err := kind.Load(doc, opt)
+	if err != nil {
+		return nil, err
+	}
+	if s == nil || !(s.Horizon() > 0 && !math.IsInf(s.Horizon(), 1)) {
+		panic(fmt.Sprintf("scenario: kind %q loaded %s as %T, whose horizon is no time", kind.Name(), doc.File(), s))
+	}
+	return s, nil
+}
+
+func (r Registry) kindOf(doc *Document) (Kind, error) {
+	if len(r.kinds) == 0 {
+		return nil, errors.New("scenario: the registry is empty: make it with NewRegistry")
+	}
+	model, err := doc.model()
+	if err != nil {
+		return nil, err
+	}
+	if !model.Present() {
+		return r.kinds[0], nil
+	}
+	name := model.Text()
+	for _, k := range r.kinds {
+		if k.Name() == name {
+			return k, nil
+		}
+	}
+	if model.r.Err() == nil {
+		model.Refuse(fmt.Sprintf("%q, a model that this program does not know", name),
+			"one of "+strings.Join(r.Names(), ", "), Suggest(name, r.Names()))
+	}
+	return nil, model.r.Err()
+}

@@ -1,0 +1,127 @@
+package scenario_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/disco-sim/disco/node"
+	"github.com/disco-sim/disco/scenario"
+)
+
+// stubKind loads every file as a stub with a fixed horizon.
+type stubKind struct {
+	name    string
+	horizon float64
+}
+
+func (k stubKind) Name() string { return k.name }
+
+func (k stubKind) Load(doc *scenario.Document, opt scenario.Options) (scenario.Scenario, error) {
+	r := scenario.NewReader(doc)
+	r.Root("x").Field("x").IntOr(0, scenario.AnyNumber())
+	if err := r.Err(); err != nil {
+		return nil, err
+	}
+	if opt.Horizon > 0 {
+		k.horizon = opt.Horizon
+	}
+	return stub{k}, nil
+}
+
+type stub struct{ kind stubKind }
+
+func (s stub) Graph() *node.Graph                               { return nil }
+func (s stub) NewHandler(p *node.Simproc) (node.Handler, error) { return nil, nil }
+func (s stub) Name() string                                     { return s.kind.name }
+func (s stub) Horizon() float64                                 { return s.kind.horizon }
+func (s stub) Summarize([]scenario.Replication) (scenario.Summary, error) {
+	return summary{Answer: 42}, nil
+}
+
+type summary struct{ Answer int }
+
+func (s summary) WriteText(w io.Writer) error { return json.NewEncoder(w).Encode(s) }
+
+func parse(t *testing.T, text string) *scenario.Document {
+	t.Helper()
+	doc, err := scenario.Parse("t.yml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+func TestRegistry(t *testing.T) {
+	reg, err := scenario.NewRegistry(stubKind{"service", 10}, stubKind{"phold", 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(reg.Names(), " "); got != "service phold" {
+		t.Errorf("names: %s", got)
+	}
+	for text, want := range map[string]string{
+		"x: 1":                         "service",
+		"model: service":               "service",
+		"model: phold\nx: 1":           "phold",
+		"a: &a phold\nmodel: *a":       "",
+		"model: fold":                  "",
+		"model: 1":                     "",
+		"model:":                       "",
+		"[model, phold]":               "",
+		"model: phold\nx: a\nmodel: x": "",
+	} {
+		s, err := reg.Load(parse(t, text), scenario.Options{})
+		var problems scenario.Problems
+		switch {
+		case want == "" && !errors.As(err, &problems):
+			t.Errorf("%q: got %v, %v, want problems", text, s, err)
+		case want != "" && (err != nil || s.Name() != want):
+			t.Errorf("%q: got %v, %v, want %s", text, s, err, want)
+		}
+	}
+	_, err = reg.Load(parse(t, "x: 1\nmodel: fold"), scenario.Options{})
+	if want := `t.yml:2:8: model: found "fold", a model that this program does not know, want one of service, phold; did you mean phold?`; err == nil || err.Error() != want {
+		t.Errorf("got\n%v\nwant\n%v", err, want)
+	}
+}
+
+func TestRegistryHorizon(t *testing.T) {
+	reg, _ := scenario.NewRegistry(stubKind{"service", 10})
+	for _, h := range []float64{0, 1e-9, 5, math.MaxFloat64} {
+		if _, err := reg.Load(parse(t, "{}"), scenario.Options{Horizon: h}); err != nil {
+			t.Errorf("horizon %v: %v", h, err)
+		}
+	}
+	for _, h := range []float64{-1, math.Inf(1), math.Inf(-1), math.NaN()} {
+		if _, err := reg.Load(parse(t, "{}"), scenario.Options{Horizon: h}); err == nil {
+			t.Errorf("horizon %v was accepted", h)
+		}
+	}
+}
+
+func TestRegistryRefuses(t *testing.T) {
+	for name, kinds := range map[string][]scenario.Kind{
+		"none":  nil,
+		"nil":   {nil},
+		"empty": {stubKind{"", 1}},
+		"twice": {stubKind{"a", 1}, stubKind{"a", 2}},
+	} {
+		if _, err := scenario.NewRegistry(kinds...); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	if _, err := (scenario.Registry{}).Load(parse(t, "{}"), scenario.Options{}); err == nil {
+		t.Error("the zero registry loaded a file")
+	}
+	bad, _ := scenario.NewRegistry(stubKind{"bad", math.Inf(1)})
+	defer func() {
+		if recover() == nil {
+			t.Error("a kind whose scenario has no horizon did not panic")
+		}
+	}()
+	bad.Load(parse(t, "{}"), scenario.Options{})
+}
