@@ -1,0 +1,67 @@
+package service
+
+import (
+	"fmt"
+
+	"github.com/disco-sim/disco/node"
+)
+
+// list is the ordered list of live edges of a balancer, with its algorithm.
+type list interface {
+	empty() bool
+	take() int32      // the edge for the next request
+	pushBack(i int32) // i isn't in the list
+	remove(i int32)
+}
+
+// change takes one edge out of the list, or puts it back at its end.
+type change struct {
+	at   float64
+	edge int32
+	up   bool
+}
+
+// balancer sends each request on over one of its live edges. It knows nothing of
+// outages but the changes of its list: they are known beforehand, so they need no
+// events, and are applied, in order, before the first request at or after their time.
+type balancer struct {
+	out      outbox
+	list     list
+	changes  []change // still to come, by time; at equal times ends before starts
+	received int64
+}
+
+func (b *balancer) handle(p port, events []node.Event) error {
+	now := p.Now()
+	b.out.advance(now)
+	for len(b.changes) > 0 && b.changes[0].at <= now {
+		b.apply(b.changes[0])
+		b.changes = b.changes[1:]
+	}
+	for i := range events {
+		r, err := getRequest(events[i].Data)
+		if err != nil {
+			return err
+		}
+		if b.list.empty() {
+			return fmt.Errorf("service: load balancer %q has nothing left that it could send to: something that it covers must be up at every time", b.out.box)
+		}
+		b.received++
+		if err := b.out.send(p, b.list.take(), now, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// apply makes one change. An edge that comes back is put at the end, wherever it was.
+func (b *balancer) apply(c change) {
+	b.list.remove(c.edge)
+	if c.up {
+		b.list.pushBack(c.edge)
+	}
+}
+
+func (b *balancer) report(end float64) (*part, error) {
+	return &part{End: end, Received: b.received, Passed: b.received, Edges: b.out.report(end)}, nil
+}

@@ -1,0 +1,75 @@
+package service
+
+import (
+	"github.com/disco-sim/disco/internal/invariants"
+	"github.com/disco-sim/disco/node"
+)
+
+// forwarder is the client's request side: it passes new requests on.
+type forwarder struct {
+	out      outbox
+	received int64
+}
+
+func (f *forwarder) handle(p port, events []node.Event) error {
+	now := p.Now()
+	for i := range events {
+		r, err := getRequest(events[i].Data)
+		if err != nil {
+			return err
+		}
+		f.received++
+		if err := f.out.send(p, 0, now, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *forwarder) report(end float64) (*part, error) {
+	return &part{End: end, Received: f.received, Passed: f.received, Edges: f.out.report(end)}, nil
+}
+
+// collector is the client's response side: it takes in finished requests. A
+// request's latency runs from its birth to its return.
+type collector struct {
+	recorder *recorder
+	received int64
+	seen     []uint64 // checked build: one bit a request
+}
+
+func (c *collector) handle(p port, events []node.Event) error {
+	now := p.Now()
+	for i := range events {
+		r, err := getRequest(events[i].Data)
+		if err != nil {
+			return err
+		}
+		c.received++
+		if invariants.Enabled {
+			c.once(r)
+		}
+		if err := c.recorder.record(now, now-r.born); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// once asserts that no request comes back twice.
+func (c *collector) once(r request) {
+	word, bit := r.number/64, uint64(1)<<(r.number%64)
+	for uint64(len(c.seen)) <= word {
+		c.seen = append(c.seen, 0)
+	}
+	invariants.Assert(c.seen[word]&bit == 0, "service: request %d, born at %v, came back twice", r.number, r.born)
+	c.seen[word] |= bit
+}
+
+func (c *collector) report(end float64) (*part, error) {
+	segments, err := c.recorder.report()
+	if err != nil {
+		return nil, err
+	}
+	return &part{End: end, Received: c.received, Passed: c.received, Collector: &collectorPart{Segments: segments}}, nil
+}

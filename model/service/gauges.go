@@ -1,0 +1,50 @@
+package service
+
+// The levels that a server keeps account of.
+const (
+	levelWhole   = iota // requests in the server
+	levelRAMWait        // waiting for memory
+	levelReady          // waiting for a core: ready_queue_len
+	levelCPU            // holding a core
+	levelIO             // in I/O, holding no core: event_loop_io_sleep
+	levelRAM            // memory in use, in ramUnits: ram_in_use
+	levelCount
+)
+
+// gauges keeps the time integral, the peak and the samples of levels that change
+// at activations only. settle is called before anything changes.
+//
+// The peak counts levels that lasted: what rises and falls within one epoch was
+// never there for any time.
+type gauges struct {
+	last    float64 // when settled
+	level   [levelCount]int64
+	area    [levelCount]float64 // integral of level over time
+	peak    [levelCount]int64
+	ticks   ticks
+	samples int64
+	sum     [levelCount]float64 // of level over the ticks
+	top     [levelCount]int64   // greatest level at a tick
+}
+
+// settle accounts for the time since the last call.
+func (g *gauges) settle(now float64) {
+	dt := now - g.last
+	if dt <= 0 {
+		return
+	}
+	g.last = now
+	for i, l := range &g.level {
+		g.area[i] += float64(l) * dt
+		g.peak[i] = max(g.peak[i], l)
+	}
+	if g.ticks.at >= now {
+		return
+	}
+	n := g.ticks.pass(now)
+	g.samples += n
+	for i, l := range &g.level {
+		g.sum[i] += float64(l) * float64(n)
+		g.top[i] = max(g.top[i], l)
+	}
+}

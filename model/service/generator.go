@@ -1,0 +1,82 @@
+package service
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/disco-sim/disco/node"
+)
+
+// generator makes the requests. At the start of every window it draws how many
+// users are active; while the window lasts, requests come with exponential gaps at
+// users × rate. A gap that would cross the window's end is thrown away.
+type generator struct {
+	out       outbox
+	users     sampler
+	gaps      distuv.Exponential // of rate 1
+	rate      float64            // requests per second and user
+	window    float64            // seconds
+	horizon   float64
+	started   bool
+	windows   int64   // windows that have begun
+	windowEnd float64 // of the newest
+	active    float64 // users in it
+	due       float64 // next arrival, +Inf: none in this window
+	made      int64   // requests
+	userSum   float64 // of active over the windows
+}
+
+func (g *generator) handle(p port, _ []node.Event) error {
+	now := p.Now()
+	switch {
+	case !g.started:
+		g.started = true
+		g.begin()
+	case now == g.due:
+		r := request{born: now, number: uint64(g.made)}
+		g.made++
+		if err := g.out.send(p, 0, now, r); err != nil {
+			return err
+		}
+	case now >= g.windowEnd:
+		g.begin()
+	}
+	return g.plan(p, now)
+}
+
+// begin opens the next window.
+func (g *generator) begin() {
+	g.windows++
+	g.windowEnd = float64(g.windows) * g.window
+	g.active = g.users.draw()
+	g.userSum += g.active
+}
+
+// plan asks to be called at the next arrival, or at the window's end when there is
+// none before.
+func (g *generator) plan(p port, now float64) error {
+	g.due = math.Inf(1)
+	if rate := g.active * g.rate; rate > 0 {
+		if at := later(now, g.gaps.Rand()/rate); at < g.windowEnd {
+			g.due = at
+		}
+	}
+	if at := min(g.due, g.windowEnd); at < g.horizon {
+		return p.Wakeup(at)
+	}
+	return nil
+}
+
+// later is now + d, or the next time after now where d is too small to count.
+func later(now, d float64) float64 {
+	return max(now+d, math.Nextafter(now, math.Inf(1)))
+}
+
+func (g *generator) report(end float64) (*part, error) {
+	return &part{
+		End: end, Received: g.made, Passed: g.made,
+		Generator: &generatorPart{Made: g.made, Windows: g.windows, UserSum: g.userSum},
+		Edges:     g.out.report(end),
+	}, nil
+}

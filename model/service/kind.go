@@ -1,0 +1,24 @@
+package service
+
+import "github.com/disco-sim/disco/scenario"
+
+// Kind is the "service" kind of scenario, for a scenario.Registry.
+func Kind() scenario.Kind { return kind{} }
+
+type kind struct{}
+
+// Name is what a file's `model:` says.
+func (kind) Name() string { return KindName }
+
+// Load reads the file and makes the model.
+func (kind) Load(doc *scenario.Document, opt scenario.Options) (scenario.Scenario, error) {
+	spec, err := Load(doc, opt)
+	if err != nil {
+		return nil, err
+	}
+	m, err := New(spec)
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}

@@ -1,0 +1,75 @@
+package service
+
+import (
+	"math"
+	"math/big"
+
+	"github.com/disco-sim/disco/internal/invariants"
+)
+
+// ledger proves Little's law for one place of one box, in exact arithmetic: the
+// time integral of how many are there equals the sum of how long each stays. The
+// first side comes from the counter, the second from the times that are kept with
+// each request, so that a request that is counted and not there, or there and not
+// counted, or moved at the wrong time, breaks it.
+//
+// Only the checked build keeps ledgers; they allocate.
+type ledger struct {
+	level int64
+	last  float64
+	area  exactSum // integral of level over [0, last]
+	stays exactSum // of those who left
+}
+
+func (l *ledger) change(now float64, by int64) {
+	invariants.Assert(now >= l.last, "service: ledger goes back from %v to %v", l.last, now)
+	l.area.add(l.level, now)
+	l.area.add(-l.level, l.last)
+	l.level += by
+	l.last = now
+	invariants.Assert(l.level >= 0, "service: level %d at %v", l.level, now)
+}
+
+func (l *ledger) enter(now float64, weight int64) { l.change(now, weight) }
+
+func (l *ledger) leave(since, now float64, weight int64) {
+	l.change(now, -weight)
+	l.stays.add(weight, now)
+	l.stays.add(-weight, since)
+}
+
+// stay is called at the end of the run for each one that is still there.
+func (l *ledger) stay(since, end float64, weight int64) {
+	l.stays.add(weight, end)
+	l.stays.add(-weight, since)
+}
+
+// check closes the ledger at end. area is what the plain build reports: it must be
+// the exact value but for rounding.
+func (l *ledger) check(box, place string, end, area float64) {
+	l.change(end, 0)
+	invariants.Assert(l.area.sum.Cmp(&l.stays.sum) == 0, "service: %s: Little's law broken for %s over [0, %v]: integral %v, stays %v", box, place, end, &l.area.sum, &l.stays.sum)
+	exact, _ := l.area.sum.Float64()
+	invariants.Assert(math.Abs(exact-area) <= 1e-9*math.Abs(exact)+1e-9, "service: %s: integral of %s over [0, %v] is %v, want %v", box, place, end, area, exact)
+}
+
+// exactBits holds every sum of products of an int64 and a float64 that a run can
+// make: 2098 bits for the span of the float64s, 64 for the weight, the rest for
+// the number of terms.
+const exactBits = 2304
+
+// exactSum adds without rounding. The zero value is 0.
+type exactSum struct{ sum, term, weight big.Float }
+
+func (x *exactSum) add(weight int64, t float64) {
+	if weight == 0 {
+		return
+	}
+	x.sum.SetPrec(exactBits)
+	x.term.SetPrec(exactBits).SetFloat64(t)
+	x.weight.SetPrec(64).SetInt64(weight)
+	x.term.Mul(&x.term, &x.weight)
+	invariants.Assert(x.term.Acc() == big.Exact, "service: %d × %v isn't exact in %d bits", weight, t, exactBits)
+	x.sum.Add(&x.sum, &x.term)
+	invariants.Assert(x.sum.Acc() == big.Exact, "service: a sum isn't exact in %d bits", exactBits)
+}

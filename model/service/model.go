@@ -1,0 +1,258 @@
+package service
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/disco-sim/disco/internal/invariants"
+	"github.com/disco-sim/disco/node"
+)
+
+// Model is one service scenario, ready to run: it implements scenario.Scenario.
+// It is immutable; every worker makes its own from the same file.
+type Model struct {
+	spec   *Spec
+	layout *layout
+}
+
+// New makes the model of a spec, which must not be changed afterwards. A spec of
+// Load's is always good; one made by hand is refused where it could not run: a box
+// without a way on, a cycle of edges, a request that needs more memory than its
+// server has.
+func New(spec *Spec) (*Model, error) {
+	l, err := newLayout(spec)
+	if err != nil {
+		return nil, err
+	}
+	m := &Model{spec: spec, layout: l}
+	if err := m.checkMemory(); err != nil {
+		return nil, err
+	}
+	if p := spec.Settings.SamplePeriod; m.sampling() && !(spec.Settings.Horizon/p < ticksMax) {
+		return nil, fmt.Errorf("service: %v s have %v sample periods of %v s, at most %v are allowed: take a longer sample_period_s", spec.Settings.Horizon, spec.Settings.Horizon/p, p, float64(ticksMax))
+	}
+	return m, nil
+}
+
+// ticksMax bounds the sampling times of a run: up to here k × period is computed
+// from an exact k.
+const ticksMax = 1 << 53
+
+// Name is the scenario's name, for people.
+func (m *Model) Name() string { return m.spec.Name }
+
+// Horizon is the simulated time at which the run ends, in seconds.
+func (m *Model) Horizon() float64 { return m.spec.Settings.Horizon }
+
+// Graph is the scenario's structure: one node a box, with the simprocs request and
+// response; every network edge a link of lookahead 0.
+func (m *Model) Graph() *node.Graph { return m.layout.graph }
+
+// NewHandler makes the logic of one simproc.
+func (m *Model) NewHandler(p *node.Simproc) (node.Handler, error) {
+	b, err := m.newLogic(p.NodeIndex(), p.Rank(), p)
+	if err != nil {
+		return nil, err
+	}
+	if b == nil {
+		return idle{}, nil
+	}
+	return handler{b}, nil
+}
+
+// newLogic makes simproc rank of a node; nil where there is nothing to do.
+func (m *Model) newLogic(n, rank int, h host) (logic, error) {
+	l := m.layout
+	if !l.busy(n, rank) {
+		return nil, nil
+	}
+	if rank == rankResponse {
+		return &collector{recorder: newRecorder(newCuts(m.events(), h.Horizon()), h.Horizon())}, nil
+	}
+	var b logic
+	var out *outbox
+	switch at := l.boxes[n]; at.role {
+	case generatorRole:
+		g, err := m.newGenerator(h)
+		if err != nil {
+			return nil, err
+		}
+		b, out = g, &g.out
+	case clientRole:
+		f := &forwarder{}
+		b, out = f, &f.out
+	case balancerRole:
+		f := &balancer{changes: l.changes(m.spec, n)}
+		b, out = f, &f.out
+	case serverRole:
+		s, err := m.newServer(at.index, h)
+		if err != nil {
+			return nil, err
+		}
+		b, out = s, &s.out
+	}
+	if err := m.fillOutbox(out, n, h); err != nil {
+		return nil, err
+	}
+	if f, ok := b.(*balancer); ok {
+		f.list = newList(m.spec.Balancers[l.boxes[n].index].Algorithm, &f.out)
+	}
+	return b, nil
+}
+
+func newList(algorithm string, out *outbox) list {
+	if algorithm == LeastConnection {
+		out.least = newLeastIndex(out.edges)
+		return out.least
+	}
+	return newRotation(len(out.edges))
+}
+
+func newLedger() *ledger {
+	if !invariants.Enabled {
+		return nil
+	}
+	return &ledger{}
+}
+
+func (m *Model) newGenerator(h host) (*generator, error) {
+	w := m.spec.Workload
+	users := w.Users
+	if users.Kind == Normal {
+		users.Variance = math.Sqrt(users.Variance) // newSampler takes the standard deviation
+	}
+	s, err := newSampler(users, h.Source("users"))
+	if err != nil {
+		return nil, fmt.Errorf("%w, in avg_active_users of %q", err, w.ID)
+	}
+	return &generator{
+		users: s, gaps: distuv.Exponential{Rate: 1, Src: h.Source("arrivals")}, rate: w.RequestsPerMinute / 60,
+		window: w.SamplingWindow, horizon: h.Horizon(),
+	}, nil
+}
+
+func (m *Model) newServer(index int, h host) (*server, error) {
+	spec := &m.spec.Servers[index]
+	s := &server{
+		self: h.ID(), cores: spec.Cores, ramTotal: inRAMUnits(spec.RAM), horizonTime: h.Horizon(),
+		byEndpoint: make([]int64, len(spec.Endpoints)), programs: make([]program, len(spec.Endpoints)),
+		choice: rand.New(h.Source("endpoint")),
+	}
+	for i := range spec.Endpoints {
+		if err := s.programs[i].fill(&spec.Endpoints[i], i, h); err != nil {
+			return nil, fmt.Errorf("%w, in endpoint %q of server %q", err, spec.Endpoints[i].Name, spec.ID)
+		}
+	}
+	s.gauges.ticks = newTicks(m.spec.Settings.SamplePeriod, m.sampling())
+	if invariants.Enabled {
+		s.audit = &serverAudit{}
+	}
+	return s, nil
+}
+
+// fill makes the bursts of an endpoint. Every step has its own random stream.
+func (p *program) fill(e *Endpoint, index int, h host) error {
+	p.ram = inRAMUnits(e.RAM)
+	for i, step := range e.Steps {
+		if n := len(p.bursts); n == 0 || p.bursts[n-1].cpu != step.CPU {
+			p.bursts = append(p.bursts, burst{cpu: step.CPU})
+		}
+		b := &p.bursts[len(p.bursts)-1]
+		if step.Time.Kind == Constant {
+			b.fixed += max(0, step.Time.Mean)
+			continue
+		}
+		s, err := newSampler(step.Time, h.Source(fmt.Sprintf("endpoint/%d/step/%d", index, i)))
+		if err != nil {
+			return err
+		}
+		b.draws = append(b.draws, s)
+	}
+	return nil
+}
+
+// fillOutbox makes the edges that leave node n.
+func (m *Model) fillOutbox(o *outbox, n int, h host) error {
+	l := m.layout
+	*o = outbox{box: l.boxes[n].id, horizon: h.Horizon(), ticks: newTicks(m.spec.Settings.SamplePeriod, m.sampling())}
+	for _, i := range l.out[n] {
+		spec := &m.spec.Edges[i]
+		link, err := h.LinkTo(l.ends[i].To)
+		if err != nil {
+			return err
+		}
+		s, err := newSampler(spec.Latency, h.Source("edge/"+spec.ID+"/transit"))
+		if err != nil {
+			return fmt.Errorf("%w, in latency of edge %q", err, spec.ID)
+		}
+		e := edge{link: link, latency: s, dropout: spec.Dropout, chance: rand.New(h.Source("edge/" + spec.ID + "/dropout")), book: newLedger()}
+		if touching := m.touching(i); len(touching) > 0 {
+			c := newCuts(touching, h.Horizon())
+			e.events = &edgeEvents{
+				extra: newExtra(m.spikesOn(i)), cuts: c,
+				sent: make([]int64, c.segments()), passed: make([]int64, c.segments()), transit: make([]float64, c.segments()),
+			}
+		}
+		o.edges = append(o.edges, e)
+	}
+	return nil
+}
+
+// events are the times of all outages and spikes.
+func (m *Model) events() []window {
+	var ws []window
+	for _, o := range m.spec.Outages {
+		ws = append(ws, window{o.Start, o.End})
+	}
+	for _, s := range m.spec.Spikes {
+		ws = append(ws, window{s.Start, s.End})
+	}
+	return ws
+}
+
+// touching are the times of the spikes on an edge and of the outages that take it
+// out of its balancer's list.
+func (m *Model) touching(edge int) []window {
+	var ws []window
+	for _, s := range m.spikesOn(edge) {
+		ws = append(ws, window{s.Start, s.End})
+	}
+	for _, o := range m.spec.Outages {
+		if o.Edge == edge {
+			ws = append(ws, window{o.Start, o.End})
+		}
+	}
+	return ws
+}
+
+func (m *Model) spikesOn(edge int) []Spike {
+	var on []Spike
+	for _, s := range m.spec.Spikes {
+		if s.Edge == edge {
+			on = append(on, s)
+		}
+	}
+	return on
+}
+
+// sampling tells whether the file asks for any sampled metric.
+func (m *Model) sampling() bool { return len(m.spec.Settings.Sampled) > 0 }
+
+// checkMemory refuses a request that could never start.
+func (m *Model) checkMemory() error {
+	for i := range m.spec.Servers {
+		s := &m.spec.Servers[i]
+		if !(s.RAM*ramUnits < ticksMax) || s.Cores < 1 || len(s.Endpoints) == 0 {
+			return fmt.Errorf("service: server %q has %d cores, %v MB of memory and %d endpoints, want at least 1 core, less than %d MB, and 1 endpoint", s.ID, s.Cores, s.RAM, len(s.Endpoints), ticksMax/ramUnits)
+		}
+		for _, e := range s.Endpoints {
+			if inRAMUnits(e.RAM) > inRAMUnits(s.RAM) {
+				return fmt.Errorf("service: endpoint %q of server %q needs %v MB of memory, the server has %v: a request for it could never start; raise ram_mb or lower necessary_ram", e.Name, s.ID, e.RAM, s.RAM)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,243 @@
+package service
+
+import (
+	"math/rand/v2"
+
+	"github.com/disco-sim/disco/internal/invariants"
+	"github.com/disco-sim/disco/node"
+)
+
+// outbox is the sending end of all edges that leave one box. The sender draws what
+// happens to a request on its way, so it knows when the request will arrive and can
+// keep count of those in transit: no event ever has to come back.
+//
+// Time never goes back from call to call.
+type outbox struct {
+	box      string // the box's id, for messages
+	edges    []edge
+	passages passages
+	sampled  []int32 // edges that were entered since the last tick
+	ticks    ticks
+	horizon  float64
+	least    *leastIndex // of a least_connection balancer, else nil
+	data     [requestBytes]byte
+}
+
+// edge is one network edge at its sender. Counts are requests.
+type edge struct {
+	link    node.LinkID
+	latency sampler
+	dropout float64
+	chance  *rand.Rand
+	events  *edgeEvents // nil: neither spikes nor outages touch it
+	book    *ledger     // checked build only
+
+	transit  int64 // under way now
+	sent     int64 // entered or dropped
+	dropped  int64
+	area     float64 // integral of transit over time, for those that have left
+	peak     int64
+	tickSum  int64 // of transit over the ticks
+	tickPeak int64
+	entered  bool // is in outbox.sampled
+}
+
+// edgeEvents is what an edge keeps when the file has spikes on it, or outages of
+// what it leads to.
+type edgeEvents struct {
+	extra   extra
+	cuts    cuts
+	sent    []int64   // per segment
+	passed  []int64   // per segment: sent and not dropped
+	transit []float64 // per segment: seconds under way, as far as the run goes
+}
+
+// send sends r on edge i, or loses it.
+func (o *outbox) send(p port, i int32, now float64, r request) error {
+	o.advance(now)
+	e := &o.edges[i]
+	e.sent++
+	dropped := e.dropout > 0 && e.chance.Float64() < e.dropout
+	if dropped {
+		e.dropped++
+		if e.events != nil {
+			e.events.count(now, -1)
+		}
+		return nil
+	}
+	transit := e.latency.draw()
+	if e.events != nil {
+		transit += e.events.extra.now(now)
+	}
+	arrival := now + transit
+	if e.events != nil {
+		e.events.count(now, min(arrival, o.horizon)-now)
+	}
+	if arrival > now {
+		o.enter(i, now, min(arrival, o.horizon))
+	}
+	if !(arrival < o.horizon) {
+		return nil // never handled
+	}
+	r.put(&o.data)
+	return p.Send(e.link, arrival, o.data[:])
+}
+
+// enter puts a request on its way. An arrival at the horizon stands for all that
+// the run doesn't see.
+func (o *outbox) enter(i int32, now, arrival float64) {
+	e := &o.edges[i]
+	e.transit++
+	e.peak = max(e.peak, e.transit)
+	if arrival > o.ticks.at {
+		e.tickSum += o.ticks.first(arrival) - o.ticks.next
+	}
+	if !e.entered && o.ticks.at < o.horizon {
+		e.entered = true
+		o.sampled = append(o.sampled, i)
+	}
+	o.passages.push(passage{arrival: arrival, entry: now, edge: i})
+	if o.least != nil {
+		o.least.changed(i)
+	}
+	if invariants.Enabled {
+		e.book.enter(now, 1)
+	}
+}
+
+// advance lets everything arrive that is due at now.
+func (o *outbox) advance(now float64) {
+	if o.ticks.at < now {
+		o.sample(now)
+	}
+	for len(o.passages) > 0 && o.passages[0].arrival <= now {
+		o.leave()
+	}
+}
+
+// sample accounts for the ticks before now. An edge's count only falls after the
+// last activation, so the first of the ticks sees the most, and only on edges that
+// were entered since the tick before.
+func (o *outbox) sample(now float64) {
+	for len(o.passages) > 0 && o.passages[0].arrival <= o.ticks.at {
+		o.leave()
+	}
+	for _, i := range o.sampled {
+		e := &o.edges[i]
+		e.tickPeak = max(e.tickPeak, e.transit)
+		e.entered = false
+	}
+	o.sampled = o.sampled[:0]
+	o.ticks.pass(now)
+}
+
+// leave takes the request that arrives first off its edge.
+func (o *outbox) leave() {
+	p := o.passages.pop()
+	e := &o.edges[p.edge]
+	e.transit--
+	e.area += p.arrival - p.entry
+	if o.least != nil {
+		o.least.changed(p.edge)
+	}
+	if invariants.Enabled {
+		e.book.leave(p.entry, p.arrival, 1)
+	}
+}
+
+// report closes the edges' accounts at end.
+func (o *outbox) report(end float64) []edgePart {
+	if o.ticks.at < end {
+		o.sample(end)
+	}
+	for len(o.passages) > 0 && o.passages[0].arrival < end {
+		o.leave()
+	}
+	parts := make([]edgePart, len(o.edges))
+	for i := range o.edges {
+		e := &o.edges[i]
+		parts[i] = edgePart{
+			Sent: e.sent, Dropped: e.dropped, Transit: e.transit, Area: e.area, Peak: e.peak,
+			Samples: o.ticks.next - 1, TickSum: e.tickSum, TickPeak: e.tickPeak,
+		}
+		if e.events != nil {
+			parts[i].SentIn, parts[i].PassedIn, parts[i].TransitIn = e.events.sent, e.events.passed, e.events.transit
+		}
+	}
+	for _, p := range o.passages {
+		part := &parts[p.edge]
+		part.Area += end - p.entry
+		if p.arrival > o.ticks.at {
+			part.TickSum -= o.ticks.first(p.arrival) - o.ticks.next
+		}
+		if invariants.Enabled {
+			o.edges[p.edge].book.stay(p.entry, end, 1)
+		}
+	}
+	if invariants.Enabled {
+		for i := range o.edges {
+			o.edges[i].book.check(o.box, "an edge", end, parts[i].Area)
+		}
+	}
+	return parts
+}
+
+// count files one request under the segment of now. A negative transit: dropped.
+func (v *edgeEvents) count(now, transit float64) {
+	i := v.cuts.segment(now)
+	v.sent[i]++
+	if transit >= 0 {
+		v.passed[i]++
+		v.transit[i] += transit
+	}
+}
+
+// passage is one request on its way.
+type passage struct {
+	arrival, entry float64
+	edge           int32
+}
+
+// passages is a binary heap, the earliest arrival first.
+type passages []passage
+
+func (h *passages) push(p passage) {
+	*h = append(*h, p)
+	a := *h
+	i := len(a) - 1
+	for i > 0 {
+		up := (i - 1) / 2
+		if a[up].arrival <= p.arrival {
+			break
+		}
+		a[i] = a[up]
+		i = up
+	}
+	a[i] = p
+}
+
+func (h *passages) pop() passage {
+	a := *h
+	top, last := a[0], a[len(a)-1]
+	a = a[:len(a)-1]
+	*h = a
+	i := 0
+	for {
+		child := 2*i + 1
+		if child >= len(a) {
+			break
+		}
+		if child+1 < len(a) && a[child+1].arrival < a[child].arrival {
+			child++
+		}
+		if a[child].arrival >= last.arrival {
+			break
+		}
+		a[i] = a[child]
+		i = child
+	}
+	if len(a) > 0 {
+		a[i] = last
+	}
+	return top
+}

@@ -1,0 +1,58 @@
+package service
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+
+	"github.com/disco-sim/disco/node"
+)
+
+// port is what a box needs of its simproc while the run lasts. *node.Simproc is
+// one; the tests have a dumb one, so that boxes can be tried without an engine.
+type port interface {
+	Now() float64
+	Send(l node.LinkID, epoch float64, data []byte) error
+	Schedule(epoch float64, data []byte) error
+	Wakeup(epoch float64) error
+}
+
+// host is what a box needs of its simproc at wiring time.
+type host interface {
+	ID() node.SimprocID
+	Horizon() float64
+	Source(stream string) rand.Source
+	LinkTo(e node.Endpoint) (node.LinkID, error)
+}
+
+// logic is what one simproc does: a box, or one side of it.
+type logic interface {
+	// handle takes all events of the epoch p.Now().
+	handle(p port, events []node.Event) error
+
+	// report closes the accounts at end, the time up to which its work is
+	// done, and returns them. Nothing is handled afterwards.
+	report(end float64) (*part, error)
+}
+
+// handler gives a logic the form that the engine calls.
+type handler struct{ logic logic }
+
+// Handle is called by the engine only.
+func (h handler) Handle(p *node.Simproc, events []node.Event) error {
+	return h.logic.handle(p, events)
+}
+
+// Report is called by the engine only, once, after the last Handle.
+func (h handler) Report(p *node.Simproc) ([]byte, error) {
+	part, err := h.logic.report(p.Now())
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(part)
+}
+
+// idle stands where a node has nothing to do in a layer.
+type idle struct{}
+
+// Handle is called once, at epoch 0.
+func (idle) Handle(*node.Simproc, []node.Event) error { return nil }

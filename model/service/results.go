@@ -1,0 +1,154 @@
+package service
+
+// Results is what a run has found out, over all replications: the JSON "results".
+// Counts are sums over the replications; means and rates are over all of their
+// simulated time; maxima are over all of them.
+type Results struct {
+	HorizonSeconds   float64 `json:"horizon_s"`   // asked for, of one replication
+	SimulatedSeconds float64 `json:"simulated_s"` // really simulated, all replications together
+	Interrupted      bool    `json:"interrupted"` // some replication did not reach the horizon: rates are over what it did reach
+
+	RequestsGenerated int64   `json:"requests_generated"` // = completed + dropped + in flight, exactly
+	RequestsCompleted int64   `json:"requests_completed"`
+	RequestsDropped   int64   `json:"requests_dropped"`
+	RequestsInFlight  int64   `json:"requests_in_flight"`
+	ThroughputRPS     float64 `json:"throughput_rps"` // completed, per simulated second
+
+	Latency    *Latency    `json:"latency_s"`               // null: no request completed
+	Confidence *Confidence `json:"confidence_95,omitempty"` // of two replications or more
+
+	Generator GeneratorResult            `json:"generator"`
+	Balancers map[string]*BalancerResult `json:"load_balancers"`
+	Servers   map[string]*ServerResult   `json:"servers"`
+	Edges     map[string]*EdgeResult     `json:"edges"`
+	Outages   []EventResult              `json:"outages"`
+	Spikes    []EventResult              `json:"spikes"`
+
+	Replications []ReplicationResult `json:"replications"`
+
+	spec *Spec // for the order of the file
+}
+
+// Latency is the distribution of the time from a request's birth to its return, in
+// seconds. Percentiles are within 0.1 %, the rest is exact.
+type Latency struct {
+	Mean   float64 `json:"mean"`
+	P50    float64 `json:"p50"`
+	P90    float64 `json:"p90"`
+	P95    float64 `json:"p95"`
+	P99    float64 `json:"p99"`
+	P999   float64 `json:"p999"`
+	Min    float64 `json:"min"`
+	Max    float64 `json:"max"`
+	StdDev float64 `json:"stddev"`
+}
+
+// Confidence is where the true means lie with a probability of 95 %, if the
+// replications are independent and their means normal (Student's t).
+type Confidence struct {
+	ThroughputRPS Interval  `json:"throughput_rps"`
+	LatencyMean   *Interval `json:"latency_mean_s"` // null: a replication completed nothing
+}
+
+// Interval is the mean of the replications' values, give or take HalfWidth.
+type Interval struct {
+	Mean      float64 `json:"mean"`
+	HalfWidth float64 `json:"half_width"`
+	Low       float64 `json:"low"`
+	High      float64 `json:"high"`
+}
+
+// GeneratorResult is what was asked of the system.
+type GeneratorResult struct {
+	ID        string  `json:"id"`
+	Requests  int64   `json:"requests"`
+	RateRPS   float64 `json:"rate_rps"`
+	Windows   int64   `json:"windows"`    // sampling windows begun
+	UsersMean float64 `json:"users_mean"` // over the windows
+}
+
+// BalancerResult says how a balancer has spread its requests.
+type BalancerResult struct {
+	Requests int64            `json:"requests"`
+	Targets  map[string]int64 `json:"targets"` // requests by the id of the target
+}
+
+// ServerResult says how busy a server was. Means are over time.
+type ServerResult struct {
+	Requests       int64              `json:"requests"` // that came in
+	Completed      int64              `json:"completed"`
+	InServer       int64              `json:"in_server"`   // at the end
+	Utilisation    float64            `json:"utilisation"` // busy core seconds / (cores × time)
+	ReadyQueueMean float64            `json:"ready_queue_mean"`
+	ReadyQueueMax  int64              `json:"ready_queue_max"`
+	IOMean         float64            `json:"io_mean"`
+	IOMax          int64              `json:"io_max"`
+	RAMMean        float64            `json:"ram_mean"` // MB
+	RAMMax         float64            `json:"ram_max"`
+	RAMQueueMean   float64            `json:"ram_queue_mean"` // waiting for memory
+	RAMQueueMax    int64              `json:"ram_queue_max"`
+	ResidenceMean  *float64           `json:"residence_mean_s"` // of those completed; null: none
+	RequestsInMean float64            `json:"requests_in_mean"` // requests in the server
+	Endpoints      []EndpointResult   `json:"endpoints"`        // in the order of the file
+	Sampled        map[string]Sampled `json:"sampled"`
+}
+
+// EndpointResult says how many requests have picked an endpoint.
+type EndpointResult struct {
+	Name     string `json:"name"`
+	Requests int64  `json:"requests"`
+}
+
+// EdgeResult says what an edge has carried.
+type EdgeResult struct {
+	Sent           int64              `json:"sent"` // entered, or dropped on entering
+	Dropped        int64              `json:"dropped"`
+	InTransit      int64              `json:"in_transit"` // at the end
+	ConcurrentMean float64            `json:"concurrent_mean"`
+	ConcurrentMax  int64              `json:"concurrent_max"`
+	Sampled        map[string]Sampled `json:"sampled"`
+}
+
+// Sampled is one metric at the times k × sample_period_s.
+type Sampled struct {
+	Mean    float64 `json:"mean"`
+	Max     float64 `json:"max"`
+	Samples int64   `json:"samples"`
+}
+
+// EventResult compares the time while an outage or a spike lasts with as long a time
+// before it and after it, as far as the run has them.
+type EventResult struct {
+	ID     string  `json:"id"`
+	Target string  `json:"target"`
+	Start  float64 `json:"start_s"`
+	End    float64 `json:"end_s"`
+	SpikeS float64 `json:"spike_s,omitempty"`
+	Before *Phase  `json:"before"` // null: the run has no such time, or did not reach it
+	During *Phase  `json:"during"`
+	After  *Phase  `json:"after"`
+}
+
+// Phase is one stretch of time around an outage or a spike.
+type Phase struct {
+	From          float64  `json:"from_s"`
+	To            float64  `json:"to_s"`
+	RequestsRPS   float64  `json:"requests_rps"`             // sent to the server by balancers, or into the edge
+	TransitMean   *float64 `json:"transit_mean_s,omitempty"` // spikes: on the edge, as far as the run goes
+	ThroughputRPS float64  `json:"throughput_rps"`           // completed, of the whole system
+	LatencyMean   *float64 `json:"latency_mean_s"`           // of those completed in this time; null: none
+	LatencyP95    *float64 `json:"latency_p95_s"`
+}
+
+// ReplicationResult is one replication in short.
+type ReplicationResult struct {
+	Index         int      `json:"index"`
+	Reached       float64  `json:"reached_s"`
+	Generated     int64    `json:"generated"`
+	Completed     int64    `json:"completed"`
+	Dropped       int64    `json:"dropped"`
+	InFlight      int64    `json:"in_flight"`
+	ThroughputRPS float64  `json:"throughput_rps"`
+	LatencyMean   *float64 `json:"latency_mean_s"`
+	LatencyP95    *float64 `json:"latency_p95_s"`
+}

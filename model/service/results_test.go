@@ -1,0 +1,168 @@
+package service
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/disco-sim/disco/scenario"
+)
+
+var updateResults = flag.Bool("update-results", false, "write the expected texts in testdata/results anew")
+
+// TestText holds the text for people against files, which are reviewed as a diff.
+func TestText(t *testing.T) {
+	m := mustModel(t, metricsSpec(RoundRobin))
+	one := simulate(t, m, 1, 1)
+	e := newEngine(t, m, 1, 0, nil)
+	if _, err := e.Run(1<<30, 12.5); err != nil {
+		t.Fatal(err)
+	}
+	many := benchSpec(RoundRobin, 42)
+	many.Settings.Horizon, many.Settings.Sampled = 5, nil
+	e0 := newEngine(t, m, 1, 0, nil)
+	for name, r := range map[string]*Results{
+		"one":         one,
+		"three":       simulate(t, m, 1, 3),
+		"interrupted": summarize(t, m, []scenario.Replication{reportOf(t, m, e, 0, 12.5)}),
+		"nothing":     summarize(t, m, []scenario.Replication{reportOf(t, m, e0, 0, 0)}),
+		"many":        simulate(t, mustModel(t, many), 1, 1),
+	} {
+		var got bytes.Buffer
+		if err := r.WriteText(&got); err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join("testdata", "results", name+".txt")
+		if *updateResults {
+			if err := os.WriteFile(file, got.Bytes(), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got.Bytes(), want) {
+			t.Errorf("%s: got\n%s\nwant\n%s\n(-update-results writes the files anew)", name, got.Bytes(), want)
+		}
+	}
+}
+
+// TestJSON: the keys that others rely on are there, and their values agree with one
+// another.
+func TestJSON(t *testing.T) {
+	m := mustModel(t, metricsSpec(RoundRobin))
+	b, err := json.Marshal(simulate(t, m, 1, 3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r map[string]any
+	if err := json.Unmarshal(b, &r); err != nil {
+		t.Fatal(err)
+	}
+	get := func(path string) any {
+		var at any = r
+		for _, key := range strings.Split(path, " ") {
+			m, ok := at.(map[string]any)
+			if list, isList := at.([]any); isList {
+				m, ok = list[0].(map[string]any)
+			}
+			if !ok || m[key] == nil {
+				t.Fatalf("results have no %q", path)
+			}
+			at = m[key]
+		}
+		return at
+	}
+	number := func(path string) float64 { return get(path).(float64) }
+	if number("requests_generated") != number("requests_completed")+number("requests_dropped")+number("requests_in_flight") {
+		t.Error("requests don't add up")
+	}
+	if got := number("requests_completed") / 90; math.Abs(got-number("throughput_rps")) > 1e-9 {
+		t.Errorf("throughput %v, want %v", number("throughput_rps"), got)
+	}
+	if math.Abs(number("confidence_95 throughput_rps mean")-number("throughput_rps")) > 1e-9 {
+		t.Error("the mean of equally long replications isn't the mean over all time")
+	}
+	last := 0.0
+	for _, p := range []string{"min", "p50", "p90", "p95", "p99", "p999", "max"} {
+		x := number("latency_s " + p)
+		if x < last {
+			t.Errorf("%s is %v, less than what comes before", p, x)
+		}
+		last = x
+	}
+	for _, path := range []string{
+		"latency_s mean", "latency_s stddev", "confidence_95 latency_mean_s half_width", "generator requests",
+		"servers a utilisation", "servers a ready_queue_mean", "servers a ready_queue_max", "servers a io_mean", "servers a ram_mean",
+		"servers a ram_max", "servers a residence_mean_s", "servers a endpoints requests", "servers a sampled ready_queue_len mean",
+		"servers b sampled ram_in_use max", "servers c sampled event_loop_io_sleep samples", "load_balancers lb targets b",
+		"edges lb-a sent", "edges lb-a dropped", "edges lb-a concurrent_mean", "edges lb-a sampled edge_concurrent_connection max",
+		"outages during requests_rps", "outages before latency_p95_s", "spikes after transit_mean_s", "spikes spike_s", "replications latency_p95_s",
+	} {
+		get(path)
+	}
+	if n := len(get("replications").([]any)); n != 3 {
+		t.Errorf("%d replications, want 3", n)
+	}
+}
+
+// TestInterval95 holds the interval against a table's value: t(0.975, 4) = 2.776445.
+func TestInterval95(t *testing.T) {
+	i := interval95([]float64{1, 2, 3, 4, 5})
+	want := 2.776445 * math.Sqrt(2.5) / math.Sqrt(5)
+	if i.Mean != 3 || math.Abs(i.HalfWidth-want) > 1e-5 || i.Low != i.Mean-i.HalfWidth || i.High != i.Mean+i.HalfWidth {
+		t.Errorf("%+v, want 3 ± %v", i, want)
+	}
+}
+
+// TestPercentilesMerge: histograms of several segments and replications merge to
+// exactly what one histogram of all values would have, and percentiles are within
+// their precision of those of the sorted values.
+func TestPercentilesMerge(t *testing.T) {
+	s := metricsSpec(RoundRobin)
+	withEvents := simulate(t, mustModel(t, s), 3, 2)
+	s = metricsSpec(RoundRobin)
+	d := newSerial(t, mustModel(t, s), 3)
+	d.keep = true
+	d.run(t, 30)
+	c := d.box("client", rankResponse).(*collector)
+	parts, err := c.recorder.report()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(parts) != c.recorder.cuts.segments() || len(parts) < 8 {
+		t.Fatalf("%d segments, want %d", len(parts), c.recorder.cuts.segments())
+	}
+	all := newRecorder(cuts{}, 30)
+	for _, e := range d.handled {
+		if e.level == d.levels[nodeClient*rankCount+rankResponse] {
+			r, _ := getRequest(e.data)
+			if err := all.record(e.epoch, e.epoch-r.born); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	tl := newTally(d.model)
+	if err := tl.add(d.replication(t, 0, 30)); err == nil {
+		t.Error("a report that was asked for twice was believed")
+	}
+	rerun := newSerial(t, d.model, 3)
+	rerun.run(t, 30)
+	if err := tl.add(rerun.replication(t, 0, 30)); err != nil {
+		t.Fatal(err)
+	}
+	moments, h := tl.latencies(tl.runs, 0, tl.cuts.segments())
+	if !h.Equals(all.histogram) || moments.Count != all.moments.Count || moments.Min != all.moments.Min || moments.Max != all.moments.Max || !near(moments.Mean, all.moments.Mean) {
+		t.Errorf("merged %+v, want %+v", moments, all.moments)
+	}
+	if withEvents.Latency.P50 <= withEvents.Latency.Min {
+		t.Errorf("%+v", withEvents.Latency)
+	}
+}

@@ -1,0 +1,149 @@
+package service
+
+// rotation is an ordered list of edges, linked over arrays: taking any edge out,
+// putting one at the end, and moving the first to the end are O(1).
+type rotation struct {
+	head, tail int32 // -1: empty
+	next, prev []int32
+	in         []bool
+}
+
+// newRotation makes the list 0, 1, …, n-1.
+func newRotation(n int) *rotation {
+	r := &rotation{head: -1, tail: -1, next: make([]int32, n), prev: make([]int32, n), in: make([]bool, n)}
+	for i := range n {
+		r.pushBack(int32(i))
+	}
+	return r
+}
+
+func (r *rotation) empty() bool { return r.head < 0 }
+
+// pushBack puts i at the end, where it is alone: it isn't in the list.
+func (r *rotation) pushBack(i int32) {
+	r.in[i] = true
+	r.next[i], r.prev[i] = -1, r.tail
+	if r.tail < 0 {
+		r.head = i
+	} else {
+		r.next[r.tail] = i
+	}
+	r.tail = i
+}
+
+// remove takes i out of the list, if it is there.
+func (r *rotation) remove(i int32) {
+	if !r.in[i] {
+		return
+	}
+	r.in[i] = false
+	if p := r.prev[i]; p < 0 {
+		r.head = r.next[i]
+	} else {
+		r.next[p] = r.next[i]
+	}
+	if n := r.next[i]; n < 0 {
+		r.tail = r.prev[i]
+	} else {
+		r.prev[n] = r.prev[i]
+	}
+}
+
+// take returns the first of a list that isn't empty, and moves it to the end.
+func (r *rotation) take() int32 {
+	i := r.head
+	r.remove(i)
+	r.pushBack(i)
+	return i
+}
+
+// leastIndex finds the live edge with the fewest requests in transit, on a tie the
+// one that stands first in the list: the list is in the order in which edges were
+// put at its end. A binary heap with positions; one change costs O(log n).
+type leastIndex struct {
+	edges []edge
+	heap  []int32
+	at    []int32 // place in heap, -1: not live
+	rank  []int64 // place in the list: rises with every insertion
+	last  int64   // greatest rank given
+}
+
+func newLeastIndex(edges []edge) *leastIndex {
+	x := &leastIndex{edges: edges, at: make([]int32, len(edges)), rank: make([]int64, len(edges))}
+	for i := range edges {
+		x.at[i] = -1
+		x.pushBack(int32(i))
+	}
+	return x
+}
+
+func (x *leastIndex) empty() bool { return len(x.heap) == 0 }
+
+// take returns the edge to use, of a list that isn't empty.
+func (x *leastIndex) take() int32 { return x.heap[0] }
+
+// pushBack puts i at the end of the list. It isn't in the list.
+func (x *leastIndex) pushBack(i int32) {
+	x.last++
+	x.rank[i] = x.last
+	x.at[i] = int32(len(x.heap))
+	x.heap = append(x.heap, i)
+	x.up(x.at[i])
+}
+
+// remove takes i out of the list, if it is there.
+func (x *leastIndex) remove(i int32) {
+	at := x.at[i]
+	if at < 0 {
+		return
+	}
+	x.at[i] = -1
+	last := x.heap[len(x.heap)-1]
+	x.heap = x.heap[:len(x.heap)-1]
+	if last != i {
+		x.heap[at], x.at[last] = last, at
+		x.changed(last)
+	}
+}
+
+// changed puts i where its count in transit now belongs.
+func (x *leastIndex) changed(i int32) {
+	if at := x.at[i]; at >= 0 {
+		x.up(at)
+		x.down(x.at[i])
+	}
+}
+
+func (x *leastIndex) before(a, b int32) bool {
+	m, n := x.edges[a].transit, x.edges[b].transit
+	return m < n || m == n && x.rank[a] < x.rank[b]
+}
+
+func (x *leastIndex) swap(a, b int32) {
+	x.heap[a], x.heap[b] = x.heap[b], x.heap[a]
+	x.at[x.heap[a]], x.at[x.heap[b]] = a, b
+}
+
+func (x *leastIndex) up(at int32) {
+	for at > 0 && x.before(x.heap[at], x.heap[(at-1)/2]) {
+		x.swap(at, (at-1)/2)
+		at = (at - 1) / 2
+	}
+}
+
+func (x *leastIndex) down(at int32) {
+	for {
+		child := 2*at + 1
+		if int(child) >= len(x.heap) {
+			return
+		}
+		if int(child)+1 < len(x.heap) && x.before(x.heap[child+1], x.heap[child]) {
+			child++
+		}
+		if !x.before(x.heap[child], x.heap[at]) {
+			return
+		}
+		x.swap(at, child)
+		at = child
+	}
+}

@@ -1,0 +1,208 @@
+package service
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/disco-sim/disco/scenario"
+)
+
+// KindName is what a file's `model:` says to be a service scenario.
+const KindName = "service"
+
+// Defaults of the schema, for fields that a file leaves out.
+const (
+	defaultHorizonSeconds      = 3600
+	defaultSamplePeriodSeconds = 0.01
+	defaultWindowSeconds       = 60
+	defaultDropout             = 0.01
+	defaultCores               = 1
+	defaultRAM                 = 1024 // MB
+)
+
+// Limits of the schema. Those without a reason here are what files of this schema
+// have always been held to.
+const (
+	horizonSecondsMin      = 5
+	windowSecondsMin       = 1
+	windowSecondsMax       = 120
+	samplePeriodSecondsMin = 0.001
+	samplePeriodSecondsMax = 0.1
+	coresMin               = 1
+	ramMin                 = 256 // MB
+
+	// secondsMax bounds every time: some 31 years, at which a float64 still tells
+	// a tenth of a microsecond apart.
+	secondsMax = 1e9
+
+	// logMax bounds mean and variance of log_normal, which are those of the
+	// logarithm: e^20 seconds are 15 years, and even a draw nine standard deviations
+	// out is far from the end of float64.
+	logMax = 20
+
+	coresMax  = 1 << 20
+	ramMax    = 1e9 // MB
+	usersMax  = 1e9
+	perMinMax = 1e9
+	rateMax   = 1e7 // requests a second, users × requests a minute / 60
+	idMax     = 100 // characters
+)
+
+// loader reads one file into a Spec. Reading comes first and checks every field by
+// itself; the rules about the whole (validate_*.go) then work on what was read
+// well, so that one mistake is one problem and yet all mistakes are found.
+type loader struct {
+	r    *scenario.Reader
+	spec *Spec
+
+	generator scenario.Value // its id; likewise below
+	client    scenario.Value
+	balancers []balancerAt // parallel to spec.Balancers
+	servers   []scenario.Value
+	edges     []edgeAt   // parallel to spec.Edges
+	events    []eventAt  // outages and spikes in the order of the file
+	outagesAt []*eventAt // parallel to spec.Outages
+
+	fileHorizon    float64 // total_simulation_time; 0: not read well
+	idsMissing     bool    // a box has no good id, so an unknown id may be that one
+	edgesMissing   bool    // an edge has no good ends, so a missing edge may be that one
+	serversMissing bool    // there is no server at all, which is a problem of its own
+
+	graph topology
+}
+
+// balancerAt is where in the file a balancer is.
+type balancerAt struct {
+	id      scenario.Value
+	covered []scenario.Value // items of server_covered
+	names   []string         // what they say; "" where one was refused
+	derived bool             // server_covered is left out or empty: its edges say what it covers
+	refused bool             // something about server_covered was refused
+}
+
+// edgeAt is where in the file an edge is.
+type edgeAt struct {
+	id, source, target scenario.Value
+}
+
+// Load reads a service scenario and checks every rule of docs/scenario-service.md.
+// The error is a scenario.Problems with all that is wrong where the file is at
+// fault.
+//
+// opt.Horizon replaces the file's total_simulation_time as the end of the run; the
+// file is held to its own rules all the same, so whether a file is valid never
+// depends on the command line. Its events stay as they are: what would happen at
+// or after the end of the run does not happen.
+func Load(doc *scenario.Document, opt scenario.Options) (*Spec, error) {
+	if err := opt.Validate(); err != nil {
+		return nil, err
+	}
+	if opt.Horizon > secondsMax {
+		return nil, fmt.Errorf("service: the horizon given is %v seconds, at most %v are allowed", opt.Horizon, float64(secondsMax))
+	}
+	base := filepath.Base(doc.File())
+	l := &loader{
+		r:    scenario.NewReader(doc),
+		spec: &Spec{Name: strings.TrimSuffix(base, filepath.Ext(base))},
+	}
+	root := l.r.Root("rqs_input", "topology_graph", "sim_settings", "events")
+	root.Field("model").WordOr(KindName, KindName)
+	l.readWorkload(root.Field("rqs_input"))
+	l.readTopology(root.Field("topology_graph"))
+	l.readSettings(root.Field("sim_settings"))
+	l.readEvents(root.Field("events").OrNull())
+	l.checkGraph()
+	l.checkEvents()
+	if err := l.r.Err(); err != nil {
+		return nil, err
+	}
+	l.finish(opt)
+	return l.spec, nil
+}
+
+// finish fills in what follows from a file without problems.
+func (l *loader) finish(opt scenario.Options) {
+	l.noteUnreachable()
+	l.spec.Notes = l.r.Notes()
+	l.spec.Settings.Horizon = l.fileHorizon
+	if opt.Horizon > 0 {
+		l.spec.Settings.Horizon = opt.Horizon
+	}
+}
+
+func (l *loader) readWorkload(v scenario.Value) {
+	s := v.Section("id", "type", "avg_active_users", "avg_request_per_minute_per_user", "user_sampling_window")
+	w := &l.spec.Workload
+	l.generator = s.Field("id")
+	w.ID = l.boxID(l.generator)
+	s.Field("type").WordOr("generator", "generator")
+	before := l.r.Refusals()
+	w.Users = l.count(s.Field("avg_active_users"), usersMax, Poisson, Normal)
+	w.RequestsPerMinute = l.count(s.Field("avg_request_per_minute_per_user"), perMinMax, Poisson).Mean
+	if rate := w.Users.Mean * w.RequestsPerMinute / 60; rate > rateMax && l.r.Refusals() == before {
+		s.Field("avg_active_users").Refuse(fmt.Sprintf("%g users × %g requests a minute, which is %.4g requests a second", w.Users.Mean, w.RequestsPerMinute, rate),
+			fmt.Sprintf("at most %.0f requests a second", rateMax), "")
+	}
+	w.SamplingWindow = float64(s.Field("user_sampling_window").IntOr(defaultWindowSeconds, scenario.Between(windowSecondsMin, windowSecondsMax)))
+}
+
+func (l *loader) readSettings(v scenario.Value) {
+	s := v.Section("total_simulation_time", "sample_period_s", "enabled_sample_metrics", "enabled_event_metrics")
+	t := &l.spec.Settings
+	l.fileHorizon = float64(s.Field("total_simulation_time").IntOr(defaultHorizonSeconds, scenario.AtLeast(horizonSecondsMin).AtMost(secondsMax)))
+	t.SamplePeriod = s.Field("sample_period_s").FloatOr(defaultSamplePeriodSeconds, scenario.Between(samplePeriodSecondsMin, samplePeriodSecondsMax))
+	t.Sampled = metrics(s.Field("enabled_sample_metrics"), ReadyQueueLen, EventLoopIOSleep, RAMInUse, EdgeConcurrentConnection)
+	t.PerRequest = metrics(s.Field("enabled_event_metrics"), RequestClock)
+}
+
+// reservedMetric is a word that the schema has reserved without a meaning.
+const reservedMetric = "llm_cost"
+
+// metrics reads a set of names, all of them where it is left out.
+func metrics(v scenario.Value, names ...string) []string {
+	if !v.Present() {
+		return names
+	}
+	got := []string{}
+	words := names
+	if slices.Contains(names, RequestClock) {
+		words = append(slices.Clone(names), reservedMetric)
+	}
+	for _, item := range v.List() {
+		switch name := item.Word(words...); {
+		case name == reservedMetric:
+			item.Note("is accepted and measures nothing")
+		case !slices.Contains(got, name):
+			got = append(got, name)
+		}
+	}
+	return got
+}
+
+// boxID reads the id of a generator, client, balancer or server, each of which
+// becomes a node with this name. The result is "" where it was refused.
+func (l *loader) boxID(v scenario.Value) string {
+	id := l.anyID(v)
+	if id == "self" || strings.Contains(id, "/") {
+		v.Refuse(fmt.Sprintf("the id %q", id), `an id that is not "self" and has no "/"`, "")
+		id = ""
+	}
+	if id == "" {
+		l.idsMissing = true
+	}
+	return id
+}
+
+// anyID reads an id.
+func (l *loader) anyID(v scenario.Value) string {
+	id := v.Text()
+	bad := strings.IndexFunc(id, func(c rune) bool { return !unicode.IsPrint(c) })
+	if bad < 0 && len([]rune(id)) <= idMax {
+		return id
+	}
+	v.Refuse(fmt.Sprintf("an id of %d characters", len([]rune(id))), fmt.Sprintf("at most %d printable characters", idMax), "")
+	return ""
+}

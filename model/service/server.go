@@ -1,0 +1,307 @@
+package service
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/disco-sim/disco/internal/invariants"
+	"github.com/disco-sim/disco/node"
+)
+
+// Memory is counted in whole units of 2^-20 MB, so that what is taken and given
+// back adds up exactly however a file writes its megabytes.
+const ramUnits = 1 << 20
+
+// program is what an endpoint does with a request: steps of one sort in a row are
+// one burst, because nothing can happen between them.
+type program struct {
+	ram    int64 // ramUnits
+	bursts []burst
+}
+
+// burst holds a core all the time (CPU) or none (I/O).
+type burst struct {
+	cpu   bool
+	fixed float64   // seconds, the sum of the steps that are plain numbers
+	draws []sampler // of the other steps
+}
+
+func (b *burst) length() float64 {
+	d := b.fixed
+	for i := range b.draws {
+		d += b.draws[i].draw()
+	}
+	return d
+}
+
+// slot is one request in a server.
+type slot struct {
+	request
+	arrived  float64
+	next     int32 // of the queue that it is in, or of the free list
+	endpoint int32
+	burst    int32 // index of the burst that it is in, or waits for
+	core     bool
+}
+
+// server runs requests through memory, cores and I/O. A request takes the memory of
+// its endpoint first and keeps it to the end; a CPU burst takes a core and gives it
+// back at its end. Both are first come, first served.
+type server struct {
+	self     node.SimprocID
+	programs []program
+	choice   *rand.Rand
+	out      outbox
+	gauges   gauges
+	ramTotal int64
+	cores    int // free ones
+
+	slots    []slot
+	free     int32 // 1 + first free slot, linked through next, 0: none
+	ramQueue fifo
+	ready    fifo
+	runnable fifo // granted what they waited for, within this activation
+
+	received    int64
+	passed      int64
+	residence   float64 // sum over those that left, seconds
+	byEndpoint  []int64
+	audit       *serverAudit // checked build only
+	timer       [4]byte
+	horizonTime float64
+}
+
+func (s *server) handle(p port, events []node.Event) error {
+	now := p.Now()
+	s.gauges.settle(now)
+	for i := range events {
+		e := &events[i]
+		if e.Sender == s.self {
+			if err := s.burstDone(p, now, e.Data); err != nil {
+				return err
+			}
+		} else {
+			r, err := getRequest(e.Data)
+			if err != nil {
+				return err
+			}
+			s.arrive(now, r)
+		}
+		for !s.runnable.empty() {
+			if err := s.run(p, now, s.runnable.pop(s.slots)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// arrive takes in a request: it gets its memory, or waits for it.
+func (s *server) arrive(now float64, r request) {
+	i := s.take()
+	q := &s.slots[i]
+	*q = slot{request: r, arrived: now}
+	if len(s.programs) > 1 {
+		q.endpoint = int32(s.choice.IntN(len(s.programs)))
+	}
+	s.received++
+	s.byEndpoint[q.endpoint]++
+	s.enter(levelWhole, i, now)
+	need := s.programs[q.endpoint].ram
+	switch {
+	case need == 0:
+		s.runnable.push(s.slots, i)
+	case s.ramQueue.empty() && s.gauges.level[levelRAM]+need <= s.ramTotal:
+		s.enter(levelRAM, i, now)
+		s.runnable.push(s.slots, i)
+	default:
+		s.enter(levelRAMWait, i, now)
+		s.ramQueue.push(s.slots, i)
+	}
+}
+
+// burstDone ends the burst of the slot that a timer names.
+func (s *server) burstDone(p port, now float64, data []byte) error {
+	if len(data) != len(s.timer) {
+		return fmt.Errorf("service: server %q: timer of %d bytes, want %d", s.out.box, len(data), len(s.timer))
+	}
+	i := int32(binary.LittleEndian.Uint32(data))
+	q := &s.slots[i]
+	if q.core {
+		s.leave(levelCPU, i, now)
+		s.releaseCore(i, now)
+	} else {
+		s.leave(levelIO, i, now)
+	}
+	q.burst++
+	return s.run(p, now, i)
+}
+
+// run takes a request, which waits for nothing, as far as it goes at once: into a
+// burst that takes time, into the queue for a core, or out of the server.
+func (s *server) run(p port, now float64, i int32) error {
+	q := &s.slots[i]
+	bursts := s.programs[q.endpoint].bursts
+	for int(q.burst) < len(bursts) {
+		b := &bursts[q.burst]
+		if b.cpu && !q.core {
+			if s.cores == 0 {
+				s.enter(levelReady, i, now)
+				s.ready.push(s.slots, i)
+				return nil
+			}
+			s.cores--
+			q.core = true
+		}
+		if end := now + b.length(); end > now {
+			if b.cpu {
+				s.enter(levelCPU, i, now)
+			} else {
+				s.enter(levelIO, i, now)
+			}
+			if !(end < s.horizonTime) {
+				return nil // still there when the run ends
+			}
+			binary.LittleEndian.PutUint32(s.timer[:], uint32(i))
+			return p.Schedule(end, s.timer[:])
+		}
+		if b.cpu {
+			s.releaseCore(i, now)
+		}
+		q.burst++
+	}
+	return s.finish(p, now, i)
+}
+
+// releaseCore gives a core back: to the first that waits for one, if any.
+func (s *server) releaseCore(i int32, now float64) {
+	s.slots[i].core = false
+	if s.ready.empty() {
+		s.cores++
+		return
+	}
+	next := s.ready.pop(s.slots)
+	s.leave(levelReady, next, now)
+	s.slots[next].core = true
+	s.runnable.push(s.slots, next)
+}
+
+// finish gives the memory back and sends the request on.
+func (s *server) finish(p port, now float64, i int32) error {
+	q := &s.slots[i]
+	r := q.request
+	s.residence += now - q.arrived
+	s.passed++
+	if s.programs[q.endpoint].ram > 0 {
+		s.leave(levelRAM, i, now)
+		s.grantRAM(now)
+	}
+	s.leave(levelWhole, i, now)
+	q.next = s.free
+	s.free = i + 1
+	return s.out.send(p, 0, now, r)
+}
+
+// grantRAM lets in those that wait for memory, in order, while it suffices.
+func (s *server) grantRAM(now float64) {
+	for !s.ramQueue.empty() {
+		first := s.ramQueue.head - 1
+		if s.gauges.level[levelRAM]+s.programs[s.slots[first].endpoint].ram > s.ramTotal {
+			return
+		}
+		s.ramQueue.pop(s.slots)
+		s.leave(levelRAMWait, first, now)
+		s.enter(levelRAM, first, now)
+		s.runnable.push(s.slots, first)
+	}
+}
+
+// take finds a free slot, or makes one.
+func (s *server) take() int32 {
+	if s.free == 0 {
+		s.slots = append(s.slots, slot{})
+		return int32(len(s.slots) - 1)
+	}
+	i := s.free - 1
+	s.free = s.slots[i].next
+	return i
+}
+
+// weight is by how much a slot raises a level.
+func (s *server) weight(level int, i int32) int64 {
+	if level == levelRAM {
+		return s.programs[s.slots[i].endpoint].ram
+	}
+	return 1
+}
+
+func (s *server) enter(level int, i int32, now float64) {
+	s.gauges.level[level] += s.weight(level, i)
+	if invariants.Enabled {
+		s.audit.enter(level, i, now, s.weight(level, i))
+	}
+}
+
+func (s *server) leave(level int, i int32, now float64) {
+	s.gauges.level[level] -= s.weight(level, i)
+	if invariants.Enabled {
+		s.audit.leave(level, i, now, s.weight(level, i))
+	}
+}
+
+func (s *server) report(end float64) (*part, error) {
+	s.gauges.settle(end)
+	g := &s.gauges
+	if invariants.Enabled {
+		s.audit.check(s, end)
+	}
+	return &part{
+		End: end, Received: s.received, Present: g.level[levelWhole], Passed: s.passed,
+		Server: &serverPart{
+			Area: g.area, Peak: g.peak, Samples: g.samples, Sum: g.sum, Top: g.top,
+			Residence: s.residence, ByEndpoint: s.byEndpoint,
+		},
+		Edges: s.out.report(end),
+	}, nil
+}
+
+// serverAudit keeps the ledgers of one server in the checked build.
+type serverAudit struct {
+	books [levelCount]ledger
+	since [levelCount]map[int32]float64 // by slot, of those that are there
+}
+
+func (a *serverAudit) enter(level int, i int32, now float64, weight int64) {
+	if a.since[level] == nil {
+		a.since[level] = make(map[int32]float64)
+	}
+	_, there := a.since[level][i]
+	invariants.Assert(!there, "service: slot %d enters level %d twice", i, level)
+	a.since[level][i] = now
+	a.books[level].enter(now, weight)
+}
+
+func (a *serverAudit) leave(level int, i int32, now float64, weight int64) {
+	since, there := a.since[level][i]
+	invariants.Assert(there, "service: slot %d leaves level %d without being there", i, level)
+	delete(a.since[level], i)
+	a.books[level].leave(since, now, weight)
+}
+
+// check proves Little's law for every level, and that requests stand where the
+// resources say.
+func (a *serverAudit) check(s *server, end float64) {
+	places := [levelCount]string{"the whole server", "waiting for memory", "the ready queue", "the cores", "I/O", "memory"}
+	for level := range a.books {
+		for i, since := range a.since[level] {
+			a.books[level].stay(since, end, s.weight(level, i))
+		}
+		a.books[level].check(s.out.box, places[level], end, s.gauges.area[level])
+		invariants.Assert(a.books[level].level == s.gauges.level[level], "service: server %s: ledger and gauge of %s differ: %d and %d", s.out.box, places[level], a.books[level].level, s.gauges.level[level])
+	}
+	busy := s.gauges.level[levelCPU]
+	invariants.Assert(s.ready.empty() || s.cores == 0, "service: server %s: requests wait while %d cores are free", s.out.box, s.cores)
+	invariants.Assert(s.received == s.passed+s.gauges.level[levelWhole], "service: server %s: %d requests came, %d left, %d are there", s.out.box, s.received, s.passed, s.gauges.level[levelWhole])
+	invariants.Assert(busy >= 0 && s.gauges.level[levelRAM] <= s.ramTotal, "service: server %s: %d busy cores, %d of %d units of memory", s.out.box, busy, s.gauges.level[levelRAM], s.ramTotal)
+}

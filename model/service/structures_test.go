@@ -1,0 +1,289 @@
+package service
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// dumbList is the obvious form of a balancer's list.
+type dumbList struct {
+	items []int32
+	edges []edge // nil: round robin
+}
+
+func (d *dumbList) empty() bool      { return len(d.items) == 0 }
+func (d *dumbList) pushBack(i int32) { d.items = append(d.items, i) }
+func (d *dumbList) remove(i int32) {
+	d.items = slices.DeleteFunc(d.items, func(x int32) bool { return x == i })
+}
+
+func (d *dumbList) take() int32 {
+	best := 0
+	if d.edges == nil {
+		i := d.items[0]
+		d.items = append(d.items[1:], i)
+		return i
+	}
+	for k, i := range d.items {
+		if d.edges[i].transit < d.edges[d.items[best]].transit {
+			best = k
+		}
+	}
+	return d.items[best]
+}
+
+// TestListsAgainstDumb runs random histories of both algorithms against a slice
+// that is searched from the front: same choice at every step.
+func TestListsAgainstDumb(t *testing.T) {
+	for seed := range uint64(50) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		n := 1 + rng.IntN(12)
+		edges := make([]edge, n)
+		for _, least := range []bool{false, true} {
+			var l list = newRotation(n)
+			dumb := &dumbList{}
+			index := newLeastIndex(edges)
+			if least {
+				l, dumb.edges = index, edges
+			}
+			for i := range n {
+				dumb.pushBack(int32(i))
+			}
+			for step := range 2000 {
+				i := int32(rng.IntN(n))
+				switch rng.IntN(6) {
+				case 0:
+					l.remove(i)
+					dumb.remove(i)
+				case 1:
+					l.remove(i)
+					l.pushBack(i)
+					dumb.remove(i)
+					dumb.pushBack(i)
+				case 2:
+					edges[i].transit = max(0, edges[i].transit-1)
+					index.changed(i)
+				default:
+					if l.empty() != dumb.empty() {
+						t.Fatalf("seed %d, step %d: empty %v, want %v", seed, step, l.empty(), dumb.empty())
+					}
+					if l.empty() {
+						continue
+					}
+					got, want := l.take(), dumb.take()
+					if got != want {
+						t.Fatalf("seed %d, least %v, step %d: took %d, want %d", seed, least, step, got, want)
+					}
+					edges[got].transit++
+					index.changed(got)
+				}
+			}
+		}
+	}
+}
+
+// TestRoundRobinReinsertion: an edge that comes back goes to the end of the list,
+// behind those that were used while it was away.
+func TestRoundRobinReinsertion(t *testing.T) {
+	r := newRotation(3)
+	var got []int32
+	take := func(n int) {
+		for range n {
+			got = append(got, r.take())
+		}
+	}
+	take(4) // 0 1 2 0, the list is 1 2 0
+	b := &balancer{list: r}
+	b.apply(change{edge: 2})
+	take(3) // 1 0 1, the list is 0 1
+	b.apply(change{edge: 2, up: true})
+	take(4) // 0 1 2 0
+	if want := []int32{0, 1, 2, 0, 1, 0, 1, 0, 1, 2, 0}; !slices.Equal(got, want) {
+		t.Errorf("took %v, want %v", got, want)
+	}
+}
+
+// TestLeastConnectionTie: of edges with equally few requests the one that stands
+// first in the list is taken, and an edge that comes back stands last.
+func TestLeastConnectionTie(t *testing.T) {
+	edges := make([]edge, 3)
+	x := newLeastIndex(edges)
+	var got []int32
+	take := func() {
+		i := x.take()
+		got = append(got, i)
+		edges[i].transit++
+		x.changed(i)
+	}
+	take() // 0 of 0 1 2
+	take() // 1
+	take() // 2
+	b := &balancer{list: x}
+	b.apply(change{edge: 0})
+	take() // 1 of 1 2
+	edges[0].transit = 0
+	x.changed(0)
+	edges[1].transit = 0
+	x.changed(1)
+	edges[2].transit = 0
+	x.changed(2)
+	b.apply(change{edge: 0, up: true})
+	take() // 1 of 1 2 0
+	take() // 2
+	take() // 0
+	if want := []int32{0, 1, 2, 1, 1, 2, 0}; !slices.Equal(got, want) {
+		t.Errorf("took %v, want %v", got, want)
+	}
+}
+
+// TestPassages: what comes out of the heap is what a sort would give.
+func TestPassages(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	var h passages
+	var want []float64
+	for range 20000 {
+		if len(want) == 0 || rng.IntN(5) < 3 {
+			x := math.Floor(rng.Float64() * 500)
+			h.push(passage{arrival: x})
+			want = append(want, x)
+			continue
+		}
+		slices.Sort(want)
+		if got := h.pop().arrival; got != want[0] {
+			t.Fatalf("popped %v, want %v", got, want[0])
+		}
+		want = want[1:]
+	}
+}
+
+// TestTicks: counting by division finds the same ticks as counting one by one, for
+// periods that have no exact form too.
+func TestTicks(t *testing.T) {
+	for _, period := range []float64{0.05, 0.001, 0.1, 0.0625, 1.0 / 3} {
+		rng := rand.New(rand.NewPCG(3, math.Float64bits(period)))
+		k := newTicks(period, true)
+		at, next := 0.0, int64(1)
+		for range 20000 {
+			switch rng.IntN(3) {
+			case 0:
+				at += rng.ExpFloat64() * period
+			case 1:
+				at += period // next to a tick, by rounding
+			default:
+				at = max(at, float64(next+rng.Int64N(3))*period) // exactly on one
+			}
+			var want int64
+			for float64(next)*period < at {
+				next++
+				want++
+			}
+			if got := k.pass(at); got != want || k.next != next {
+				t.Fatalf("period %v: %d ticks before %v, next %d; want %d, next %d", period, got, at, k.next, want, next)
+			}
+		}
+	}
+	none := newTicks(0.05, false)
+	if n := none.pass(1e300); n != 0 {
+		t.Errorf("%d ticks without sampling", n)
+	}
+}
+
+// TestCutsAndExtra: segments and sums of spikes against a look at every event, for
+// random overlapping ones, some touching, some beyond the horizon.
+func TestCutsAndExtra(t *testing.T) {
+	const horizon = 100
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 4))
+		var spikes []Spike
+		var events []window
+		for range 1 + rng.IntN(6) {
+			from := float64(rng.IntN(100))
+			to := from + 1 + float64(rng.IntN(60))
+			spikes = append(spikes, Spike{Start: from, End: to, Extra: float64(1+rng.IntN(8)) / 8})
+			events = append(events, window{from, to})
+		}
+		c, x := newCuts(events, horizon), newExtra(spikes)
+		counts := make([]int, c.segments())
+		var times []float64
+		for at := 0.0; at < horizon; at += 0.25 {
+			times = append(times, at)
+			counts[c.segment(at)]++
+			want := 0.0
+			for _, s := range spikes {
+				if s.Start <= at && at < s.End {
+					want += s.Extra
+				}
+			}
+			if got := x.now(at); got != want {
+				t.Fatalf("seed %d: spikes %v add up to %v at %v, want %v", seed, spikes, got, at, want)
+			}
+		}
+		for _, e := range events {
+			before, during, after := around(e.from, e.to, horizon)
+			for _, w := range []window{before, during, after} {
+				got, want := 0, 0
+				for s, hi := c.within(w); s < hi; s++ {
+					got += counts[s]
+				}
+				for _, at := range times {
+					if w.from <= at && at < w.to {
+						want++
+					}
+				}
+				if got != want {
+					t.Fatalf("seed %d: %d times in window %v of %v, want %d (cuts %v)", seed, got, w, e, want, c.at)
+				}
+			}
+		}
+	}
+}
+
+// TestFifo: slots come out in the order in which they went in, whatever was in the
+// slots before.
+func TestFifo(t *testing.T) {
+	slots := make([]slot, 10)
+	for i := range slots {
+		slots[i].next = 7
+	}
+	var q fifo
+	rng := rand.New(rand.NewPCG(5, 6))
+	free := []int32{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}
+	var want []int32
+	for range 1000 {
+		if len(free) > 0 && rng.IntN(2) == 0 {
+			q.push(slots, free[0])
+			want = append(want, free[0])
+			free = free[1:]
+		} else if !q.empty() {
+			got := q.pop(slots)
+			if got != want[0] {
+				t.Fatalf("popped %d, want %d", got, want[0])
+			}
+			want, free = want[1:], append(free, got)
+		}
+		if q.empty() != (len(want) == 0) {
+			t.Fatalf("empty %v with %d inside", q.empty(), len(want))
+		}
+	}
+}
+
+// TestMomentsMerge: merging sets gives what adding one by one gives.
+func TestMomentsMerge(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	var all, merged moments
+	for range 7 {
+		var part moments
+		for range rng.IntN(50) {
+			x := 1e6 + rng.NormFloat64()
+			all.add(x)
+			part.add(x)
+		}
+		merged.merge(&part)
+	}
+	near := func(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Abs(b) }
+	if all.Count != merged.Count || !near(merged.Mean, all.Mean) || !near(merged.stddev(), all.stddev()) || all.Min != merged.Min || all.Max != merged.Max {
+		t.Errorf("merged %+v, want %+v", merged, all)
+	}
+}
