@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/disco-sim/disco/counters"
 	"github.com/disco-sim/disco/egress"
 	"github.com/disco-sim/disco/envelope"
 	"github.com/disco-sim/disco/idle"
@@ -48,7 +49,7 @@ type cycle struct {
 	slot      *idle.Slot
 	watch     *idle.Watch
 	waiter    *shm.Waiter
-	counters  *boardCounterSet
+	counters  *counters.Set
 	stats     Stats
 
 	stop atomic.Bool // set by the control goroutine: end the run early

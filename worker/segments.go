@@ -42,6 +42,15 @@ const (
 	BatchMaxMax     = 1 << 20
 )
 
+// DefaultTuning is what a run uses when nothing else is asked for.
+func DefaultTuning() Tuning {
+	var t Tuning
+	if err := t.Validate(); err != nil {
+		panic(err)
+	}
+	return t
+}
+
 // Validate fills zero fields with their defaults and refuses what can't be.
 func (t *Tuning) Validate() error {
 	set := func(v *int, def int) {
@@ -94,7 +103,7 @@ const (
 	boardBell     = 0
 	boardSlot     = boardBell + shm.DoorbellBytes
 	boardCounters = boardSlot + idle.SlotBytes
-	boardBytes    = shm.PageBytes * 2
+	boardBytes    = 8192
 )
 
 // Segments are the mapped memory that one worker uses. It doesn't own them: who made

@@ -7,7 +7,6 @@ import (
 	"math"
 	"os"
 	"runtime"
-	"sync"
 	"time"
 
 	"github.com/disco-sim/disco/node"
@@ -30,23 +29,22 @@ func Serve(ctl io.ReadWriteCloser, reg scenario.Registry, attach Attach) error {
 	defer ctl.Close()
 	s := &server{ctl: ctl, inbox: make(chan *Message, 4)}
 	err := s.serve(reg, attach)
+	if err != nil && !errors.Is(err, ErrLauncherGone) {
+		// Told before the lanes close, so that the launcher hears of the cause before it
+		// hears of peers that found a lane closed. If the launcher is gone too, the error
+		// reaches it through our exit.
+		_ = WriteMessage(ctl, &Message{Type: TypeFailed, Failed: &Failed{Error: err.Error()}})
+	}
 	if s.run != nil {
 		err = errors.Join(err, s.run.close())
 	}
-	if err == nil || errors.Is(err, ErrLauncherGone) {
-		return err
-	}
-	// The launcher may be gone too; then the error reaches it through our exit.
-	_ = WriteMessage(ctl, &Message{Type: TypeFailed, Failed: &Failed{Error: err.Error()}})
 	return err
 }
 
 type server struct {
 	ctl   io.ReadWriteCloser
 	inbox chan *Message // closed at the stream's end
-
-	mu  sync.Mutex
-	run *replications // guarded by mu until the reader has seen it
+	run   *replications // immutable once the reader has started
 }
 
 func (s *server) serve(reg scenario.Registry, attach Attach) error {
@@ -61,9 +59,7 @@ func (s *server) serve(reg scenario.Registry, attach Attach) error {
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
 	s.run = run
-	s.mu.Unlock()
 	go s.read()
 	if err := WriteMessage(s.ctl, &Message{Type: TypeReady}); err != nil {
 		return fmt.Errorf("%w: %w", ErrLauncherGone, err)
@@ -181,6 +177,7 @@ func (r *replications) pin() error {
 func (r *replications) signal(flag interface{ Store(bool) }) {
 	flag.Store(true)
 	r.lanes.bells[r.setup.Worker].Ring()
+	r.lanes.feed.bell().Ring()
 }
 
 // prepare makes the Engine of one replication and resets what this worker writes into
@@ -212,14 +209,16 @@ func (r *replications) goOn() (*Done, error) {
 		return nil, errors.New("worker: told to go before it was prepared")
 	}
 	began, cpu := time.Now(), cpuSeconds()
-	if err := c.run(); err != nil {
+	c.feed.listen(true)
+	err := c.run()
+	c.feed.listen(false)
+	if err != nil {
 		return nil, err
 	}
 	d := &Done{Interrupted: !c.ended, Reached: c.horizon, Stats: c.stats}
 	if d.Interrupted {
 		d.Reached = min(c.engine.Reached(), c.horizon)
 	}
-	var err error
 	if d.Parts, err = c.engine.Report(d.Reached); err != nil {
 		return nil, err
 	}
@@ -227,7 +226,7 @@ func (r *replications) goOn() (*Done, error) {
 	d.Events, d.Activations = s.Events, s.Activations
 	d.Stats.WallSeconds, d.Stats.CPUSeconds = time.Since(began).Seconds(), cpuSeconds()-cpu
 	d.Stats.Sent, d.Stats.Received = s.Sent, s.Received
-	d.Stats.Parks = c.waiter.Stats().Parks - c.parksBefore
+	d.Stats.Parks = c.waiter.Stats().Parked - c.parksBefore
 	c.engine.Hashes(func(id node.SimprocID, hash uint64) {
 		d.Hashes = append(d.Hashes, SimprocHash{uint32(id), hash})
 	})
@@ -248,6 +247,6 @@ func (c *cycle) start(e *node.Engine, horizon float64) {
 	c.jumped, c.ended = node.Bound{Epoch: math.Inf(-1)}, false
 	clear(c.published)
 	c.stats = Stats{}
-	c.parksBefore = c.waiter.Stats().Parks
+	c.parksBefore = c.waiter.Stats().Parked
 	c.blockedSince, c.drained = time.Time{}, time.Time{}
 }

@@ -1,0 +1,244 @@
+package worker
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/disco-sim/disco/envelope"
+	"github.com/disco-sim/disco/ingress"
+	"github.com/disco-sim/disco/shm"
+)
+
+// feed is how what peers send reaches the cycle: straight from the ingress, or through
+// a goroutine that empties the lanes beside it.
+type feed interface {
+	// poll hands what has come to sink and returns how much it was. only names the one
+	// peer to listen to, -1 all.
+	poll(sink ingress.Sink, only int) (int, error)
+	// release ends the lease of a payload that lies in a peer's pool.
+	release(lease uint64)
+	// bell is the doorbell that rings when there is something to poll.
+	bell() *shm.Doorbell
+	// reset forgets everything of the last replication; listen starts and stops taking
+	// in. Nothing is taken in between reset and listen(true): peers may not have reset
+	// their ends yet.
+	reset() error
+	listen(on bool)
+	close() error
+}
+
+func newFeed(in *ingress.Ingress, t Tuning, bell *shm.Doorbell) (feed, error) {
+	if t.Ingress == IngressDuty {
+		return &dutyFeed{in: in, rung: bell}, nil
+	}
+	return newThreadFeed(in, t, bell)
+}
+
+// dutyFeed polls the lanes in the worker's own cycle.
+type dutyFeed struct {
+	in   *ingress.Ingress
+	rung *shm.Doorbell
+}
+
+func (f *dutyFeed) poll(sink ingress.Sink, only int) (int, error) {
+	if only >= 0 {
+		return f.in.PollPeer(sink, only)
+	}
+	return f.in.Poll(sink)
+}
+
+func (f *dutyFeed) release(lease uint64) {
+	if err := f.in.Release(lease); err != nil {
+		panic("worker: " + err.Error()) // the lease is ours, so the bug is too
+	}
+}
+
+func (f *dutyFeed) bell() *shm.Doorbell { return f.rung }
+func (f *dutyFeed) reset() error        { return f.in.Reset() }
+func (f *dutyFeed) listen(bool)         {}
+func (f *dutyFeed) close() error        { return nil }
+
+// threadFeed polls the lanes on a thread of its own and hands the cycle batches under a
+// lock. It keeps lanes moving while a handler takes long, at the price of one more copy
+// and one more thread; docs/ARCHITECTURE.md has what it measured.
+type threadFeed struct {
+	in     *ingress.Ingress
+	outer  *shm.Doorbell // rung by peers: wakes the thread
+	inner  *shm.Doorbell // rung by the thread: wakes the cycle
+	waiter *shm.Waiter
+	stop   atomic.Bool
+	done   chan struct{}
+
+	mu    sync.Mutex
+	fresh batch // guarded by mu: filled by the thread
+	err   error // guarded by mu
+	on    bool  // guarded by mu: the thread takes in
+
+	back batch // owned by the cycle
+}
+
+// batch is what has come since the last look, in order.
+type batch struct {
+	items []item
+	bytes []byte // headers and data of the items
+}
+
+type item struct {
+	peer  int
+	kind  itemKind
+	ev    envelope.Event // Headers and Data stand in bytes, but for leased Data
+	at    int            // where they start
+	lease uint64
+	p     envelope.Promise
+	epoch float64
+	level uint32
+}
+
+type itemKind uint8
+
+const (
+	itemEvent itemKind = iota
+	itemPromise
+	itemBound
+)
+
+// batchMax bounds what the thread holds for the cycle; beyond it the lanes fill, and
+// their senders wait.
+const batchMax = 1 << 16
+
+func newThreadFeed(in *ingress.Ingress, t Tuning, bell *shm.Doorbell) (*threadFeed, error) {
+	mem, err := shm.Heap(shm.Config{Name: "disco-feed", Kind: KindBoard, Size: shm.DoorbellBytes})
+	if err != nil {
+		return nil, err
+	}
+	inner, err := shm.OpenDoorbell(mem.Body()[:shm.DoorbellBytes])
+	if err != nil {
+		return nil, err
+	}
+	mode, err := shm.ParseMode(t.Wait)
+	if err != nil {
+		return nil, err
+	}
+	w, err := shm.NewWaiter(shm.WaiterConfig{Bell: bell, Mode: mode})
+	if err != nil {
+		return nil, err
+	}
+	f := &threadFeed{in: in, outer: bell, inner: inner, waiter: w, done: make(chan struct{})}
+	go f.run()
+	return f, nil
+}
+
+func (f *threadFeed) run() {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer close(f.done)
+	for !f.stop.Load() {
+		f.mu.Lock()
+		n := 0
+		if f.on && len(f.fresh.items) < batchMax && f.err == nil {
+			n, f.err = f.in.Poll(&f.fresh)
+		}
+		failed := f.err != nil
+		f.mu.Unlock()
+		if n > 0 || failed {
+			f.inner.Ring()
+		}
+		f.waiter.Idle(n > 0)
+	}
+}
+
+func (f *threadFeed) poll(sink ingress.Sink, _ int) (int, error) {
+	f.mu.Lock()
+	f.fresh, f.back = f.back, f.fresh
+	err := f.err
+	f.mu.Unlock()
+	n := len(f.back.items)
+	for i := range f.back.items {
+		if e := f.back.deliver(&f.back.items[i], sink); e != nil && err == nil {
+			err = e
+		}
+	}
+	f.back.items, f.back.bytes = f.back.items[:0], f.back.bytes[:0]
+	if n >= batchMax {
+		f.outer.Ring() // the thread may sleep because the batch was full
+	}
+	return n, err
+}
+
+func (b *batch) deliver(it *item, sink ingress.Sink) error {
+	switch it.kind {
+	case itemEvent:
+		h := it.at + len(it.ev.Headers)
+		if it.lease == 0 {
+			it.ev.Data = b.bytes[h : h+len(it.ev.Data)]
+		}
+		it.ev.Headers = b.bytes[it.at:h]
+		return sink.ReceiveEvent(it.peer, &it.ev, it.lease)
+	case itemPromise:
+		return sink.ReceivePromise(it.peer, &it.p)
+	}
+	return sink.ReceiveBound(it.peer, it.epoch, it.level)
+}
+
+// ReceiveEvent implements ingress.Sink: it keeps a copy, because the record's memory
+// ends with the call. The slices in the item are set again when the bytes have stopped
+// moving.
+func (b *batch) ReceiveEvent(peer int, ev *envelope.Event, lease uint64) error {
+	b.items = append(b.items, item{peer: peer, kind: itemEvent, ev: *ev, at: len(b.bytes), lease: lease})
+	b.bytes = append(b.bytes, ev.Headers...)
+	if lease == 0 {
+		b.bytes = append(b.bytes, ev.Data...)
+	}
+	return nil
+}
+
+// ReceivePromise implements ingress.Sink.
+func (b *batch) ReceivePromise(peer int, p *envelope.Promise) error {
+	b.items = append(b.items, item{peer: peer, kind: itemPromise, p: *p})
+	return nil
+}
+
+// ReceiveBound implements ingress.Sink.
+func (b *batch) ReceiveBound(peer int, epoch float64, level uint32) error {
+	b.items = append(b.items, item{peer: peer, kind: itemBound, epoch: epoch, level: level})
+	return nil
+}
+
+func (f *threadFeed) release(lease uint64) {
+	if err := f.in.Release(lease); err != nil {
+		panic("worker: " + err.Error())
+	}
+}
+
+func (f *threadFeed) bell() *shm.Doorbell { return f.inner }
+
+func (f *threadFeed) reset() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fresh.items, f.fresh.bytes = f.fresh.items[:0], f.fresh.bytes[:0]
+	return f.in.Reset()
+}
+
+func (f *threadFeed) listen(on bool) {
+	f.mu.Lock()
+	f.on = on
+	f.mu.Unlock()
+	f.outer.Ring()
+}
+
+func (f *threadFeed) close() error {
+	f.stop.Store(true)
+	deadline := time.After(5 * time.Second)
+	for {
+		f.outer.Ring()
+		select {
+		case <-f.done:
+			return nil
+		case <-deadline:
+			panic("worker: the ingress thread doesn't end")
+		case <-time.After(time.Millisecond):
+		}
+	}
+}

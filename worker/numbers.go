@@ -1,0 +1,85 @@
+package worker
+
+import (
+	"fmt"
+
+	"github.com/disco-sim/disco/counters"
+	"github.com/disco-sim/disco/shm"
+)
+
+// The numbers that a worker shows on its board, by index.
+const (
+	showEpoch = iota
+	showEvents
+	showActivations
+	showSent
+	showReceived
+	showPromises
+	showJumps
+	showFullWaits
+	showBlocked
+	showReplications
+)
+
+// Names of the numbers on a board, for who reads it.
+const (
+	NumberEpoch        = "epoch_now"    // simulated seconds up to which this worker is done
+	NumberEvents       = "events"       // handled in this replication
+	NumberActivations  = "activations"  // calls of handlers
+	NumberSent         = "events_sent"  // to other workers
+	NumberReceived     = "events_taken" // from other workers
+	NumberPromises     = "promises"     // published
+	NumberJumps        = "idle_jumps"   //
+	NumberFullWaits    = "full_waits"   // looks at other lanes while one was full
+	NumberBlocked      = "blocked"      // 1 while it waits for its peers
+	NumberReplications = "replications" // begun
+)
+
+func counterNames() []counters.Spec {
+	return []counters.Spec{
+		showEpoch:        {Name: NumberEpoch, Kind: counters.Gauge},
+		showEvents:       {Name: NumberEvents, Kind: counters.Count},
+		showActivations:  {Name: NumberActivations, Kind: counters.Count},
+		showSent:         {Name: NumberSent, Kind: counters.Count},
+		showReceived:     {Name: NumberReceived, Kind: counters.Count},
+		showPromises:     {Name: NumberPromises, Kind: counters.Count},
+		showJumps:        {Name: NumberJumps, Kind: counters.Count},
+		showFullWaits:    {Name: NumberFullWaits, Kind: counters.Count},
+		showBlocked:      {Name: NumberBlocked, Kind: counters.Count},
+		showReplications: {Name: NumberReplications, Kind: counters.Count},
+	}
+}
+
+func openCounters(board *shm.Segment) (*counters.Set, error) {
+	s, err := counters.Open(numbers(board))
+	if err != nil {
+		return nil, fmt.Errorf("worker: board: %w", err)
+	}
+	return s, nil
+}
+
+// Numbers reads what a worker shows on its board.
+func Numbers(board *shm.Segment) ([]counters.Value, error) {
+	if len(board.Body()) < boardBytes {
+		return nil, fmt.Errorf("worker: board of %d bytes, want %d", len(board.Body()), boardBytes)
+	}
+	return counters.Read(numbers(board))
+}
+
+// show puts the cycle's numbers on the board.
+func (c *cycle) show() {
+	s := c.engine.Stats()
+	c.counters.At(showEpoch).SetFloat(min(c.engine.Reached(), c.horizon))
+	c.counters.At(showEvents).Set(s.Events)
+	c.counters.At(showActivations).Set(s.Activations)
+	c.counters.At(showSent).Set(s.Sent)
+	c.counters.At(showReceived).Set(s.Received)
+	c.counters.At(showPromises).Set(c.stats.Promises)
+	c.counters.At(showJumps).Set(c.stats.IdleJumps)
+	c.counters.At(showFullWaits).Set(c.stats.FullWaits)
+	blocked := uint64(0)
+	if !c.blockedSince.IsZero() {
+		blocked = 1
+	}
+	c.counters.At(showBlocked).Set(blocked)
+}
