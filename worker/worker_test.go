@@ -36,10 +36,10 @@ func (ringKind) Load(doc *scenario.Document, opt scenario.Options) (scenario.Sce
 	root := r.Root("nodes", "lookahead", "big", "fail", "horizon")
 	s := &ringScenario{
 		nodes:     int(root.Field("nodes").Int(scenario.Between(1, 1000))),
-		lookahead: root.Field("lookahead").FloatOr(0.5),
-		big:       int(root.Field("big").FloatOr(0)),
-		fail:      root.Field("fail").FloatOr(math.MaxFloat64),
-		horizon:   root.Field("horizon").FloatOr(50),
+		lookahead: root.Field("lookahead").FloatOr(0.5, scenario.AtLeast(0)),
+		big:       int(root.Field("big").FloatOr(0, scenario.AtLeast(0))),
+		fail:      root.Field("fail").FloatOr(math.MaxFloat64, scenario.AtLeast(0)),
+		horizon:   root.Field("horizon").FloatOr(50, scenario.MoreThan(0)),
 	}
 	if opt.Horizon > 0 {
 		s.horizon = opt.Horizon
