@@ -292,8 +292,12 @@ func TestLongText(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	got = read(t, long+": 1", func(root scenario.Section) {})
-	if len(got) > 400 {
+	if want := "t.yml:1:1: " + strings.Repeat("ä", 60) + "…: found an unknown field"; !strings.HasPrefix(got, want) || len(got) > 400 {
 		t.Errorf("%d bytes for an unknown field: %s", len(got), got)
+	}
+	got = read(t, `{"two\nlines": 1}`, func(root scenario.Section) {})
+	if want := `t.yml:1:2: "two\nlines": found an unknown field`; !strings.HasPrefix(got, want) || strings.Contains(got, "\n") {
+		t.Errorf("a name of two lines: %s", got)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -24,13 +25,18 @@ func (p *place) path() string {
 		return ""
 	}
 	above := p.parent.path()
-	switch {
-	case p.item:
+	if p.item {
 		return above + "[" + strconv.Itoa(p.index) + "]"
-	case above == "":
-		return p.name
 	}
-	return above + "." + p.name
+	// The file may choose the name: a path stays short, and on one line.
+	name := short(p.name)
+	if strings.ContainsFunc(name, func(c rune) bool { return !unicode.IsPrint(c) }) {
+		name = strconv.Quote(name)
+	}
+	if above == "" {
+		return name
+	}
+	return above + "." + name
 }
 
 // Value is one place in the file, where something stands or is left out. Its

@@ -61,6 +61,10 @@ type Setup struct {
 	Placement []int32 `json:"placement"` // worker of each node
 	Tuning    Tuning  `json:"tuning"`
 	Trace     bool    `json:"trace"` // write handled events to the trace file that comes along
+
+	// OneProcess: all workers are goroutines of the launcher. They wait by yielding to
+	// other goroutines, and worker 0 reports the CPU time of all.
+	OneProcess bool `json:"one_process"`
 }
 
 // Prepare starts one replication.
@@ -101,6 +105,7 @@ type Stats struct {
 // Failed is the error that ended a worker's part.
 type Failed struct {
 	Error string `json:"error"`
+	Peer  bool   `json:"peer,omitempty"` // a peer closed its lanes: look for the cause there
 }
 
 // Tuning holds the knobs that change speed and never results.

@@ -1,7 +1,7 @@
 package worker
 
 import (
-	"runtime"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,7 +17,8 @@ type feed interface {
 	// poll hands what has come to sink and returns how much it was. only names the one
 	// peer to listen to, -1 all.
 	poll(sink ingress.Sink, only int) (int, error)
-	// release ends the lease of a payload that lies in a peer's pool.
+	// release ends the lease of a payload that lies in a peer's pool. What goes wrong
+	// there is the peer's fault, and the next poll returns it.
 	release(lease uint64)
 	// bell is the doorbell that rings when there is something to poll.
 	bell() *shm.Doorbell
@@ -29,31 +30,31 @@ type feed interface {
 	close() error
 }
 
-func newFeed(in *ingress.Ingress, t Tuning, bell *shm.Doorbell) (feed, error) {
-	if t.Ingress == IngressDuty {
+func newFeed(in *ingress.Ingress, setup *Setup, bell *shm.Doorbell) (feed, error) {
+	if setup.Tuning.Ingress == IngressDuty {
 		return &dutyFeed{in: in, rung: bell}, nil
 	}
-	return newThreadFeed(in, t, bell)
+	return newThreadFeed(in, setup, bell)
 }
 
 // dutyFeed polls the lanes in the worker's own cycle.
 type dutyFeed struct {
 	in   *ingress.Ingress
 	rung *shm.Doorbell
+	err  error // of a release
 }
 
 func (f *dutyFeed) poll(sink ingress.Sink, only int) (int, error) {
+	if f.err != nil {
+		return 0, f.err
+	}
 	if only >= 0 {
 		return f.in.PollPeer(sink, only)
 	}
 	return f.in.Poll(sink)
 }
 
-func (f *dutyFeed) release(lease uint64) {
-	if err := f.in.Release(lease); err != nil {
-		panic("worker: " + err.Error()) // the lease is ours, so the bug is too
-	}
-}
+func (f *dutyFeed) release(lease uint64) { f.err = errors.Join(f.err, f.in.Release(lease)) }
 
 func (f *dutyFeed) bell() *shm.Doorbell { return f.rung }
 func (f *dutyFeed) reset() error        { return f.in.Reset() }
@@ -76,7 +77,8 @@ type threadFeed struct {
 	err   error // guarded by mu
 	on    bool  // guarded by mu: the thread takes in
 
-	back batch // owned by the cycle
+	back     batch // owned by the cycle
+	released error // owned by the cycle: of a release
 }
 
 // batch is what has come since the last look, in order.
@@ -108,7 +110,7 @@ const (
 // their senders wait.
 const batchMax = 1 << 16
 
-func newThreadFeed(in *ingress.Ingress, t Tuning, bell *shm.Doorbell) (*threadFeed, error) {
+func newThreadFeed(in *ingress.Ingress, setup *Setup, bell *shm.Doorbell) (*threadFeed, error) {
 	mem, err := shm.Heap(shm.Config{Name: "disco-feed", Kind: KindBoard, Size: shm.DoorbellBytes})
 	if err != nil {
 		return nil, err
@@ -117,11 +119,11 @@ func newThreadFeed(in *ingress.Ingress, t Tuning, bell *shm.Doorbell) (*threadFe
 	if err != nil {
 		return nil, err
 	}
-	mode, err := shm.ParseMode(t.Wait)
+	mode, err := shm.ParseMode(setup.Tuning.Wait)
 	if err != nil {
 		return nil, err
 	}
-	w, err := shm.NewWaiter(shm.WaiterConfig{Bell: bell, Mode: mode})
+	w, err := shm.NewWaiter(shm.WaiterConfig{Bell: bell, Mode: mode, Goroutines: setup.OneProcess})
 	if err != nil {
 		return nil, err
 	}
@@ -131,8 +133,6 @@ func newThreadFeed(in *ingress.Ingress, t Tuning, bell *shm.Doorbell) (*threadFe
 }
 
 func (f *threadFeed) run() {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	defer close(f.done)
 	for !f.stop.Load() {
 		f.mu.Lock()
@@ -152,7 +152,7 @@ func (f *threadFeed) run() {
 func (f *threadFeed) poll(sink ingress.Sink, _ int) (int, error) {
 	f.mu.Lock()
 	f.fresh, f.back = f.back, f.fresh
-	err := f.err
+	err := errors.Join(f.err, f.released)
 	f.mu.Unlock()
 	n := len(f.back.items)
 	for i := range f.back.items {
@@ -206,11 +206,8 @@ func (b *batch) ReceiveBound(peer int, epoch float64, level uint32) error {
 	return nil
 }
 
-func (f *threadFeed) release(lease uint64) {
-	if err := f.in.Release(lease); err != nil {
-		panic("worker: " + err.Error())
-	}
-}
+// release may run beside the thread's poll: package ingress allows that.
+func (f *threadFeed) release(lease uint64) { f.released = errors.Join(f.released, f.in.Release(lease)) }
 
 func (f *threadFeed) bell() *shm.Doorbell { return f.inner }
 

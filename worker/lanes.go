@@ -2,7 +2,6 @@ package worker
 
 import (
 	"fmt"
-	"syscall"
 
 	"github.com/disco-sim/disco/egress"
 	"github.com/disco-sim/disco/idle"
@@ -110,7 +109,7 @@ func (l *lanes) newCycle() (*cycle, error) {
 	if c.counters, err = openCounters(l.segs.Boards[self]); err != nil {
 		return nil, err
 	}
-	if l.feed, err = newFeed(l.in, t, l.bells[self]); err != nil {
+	if l.feed, err = newFeed(l.in, l.setup, l.bells[self]); err != nil {
 		return nil, err
 	}
 	c.feed = l.feed
@@ -118,7 +117,7 @@ func (l *lanes) newCycle() (*cycle, error) {
 	if err != nil {
 		return nil, fmt.Errorf("worker: %w", err)
 	}
-	if c.waiter, err = shm.NewWaiter(shm.WaiterConfig{Bell: c.feed.bell(), Mode: mode}); err != nil {
+	if c.waiter, err = shm.NewWaiter(shm.WaiterConfig{Bell: c.feed.bell(), Mode: mode, Goroutines: l.setup.OneProcess}); err != nil {
 		return nil, fmt.Errorf("worker: %w", err)
 	}
 	return c, nil
@@ -156,14 +155,4 @@ func (l *lanes) close() error {
 	}
 	l.in.Close()
 	return err
-}
-
-// cpuSeconds is the processor time that the calling thread has used.
-func cpuSeconds() float64 {
-	const thisThread = 1 // RUSAGE_THREAD
-	var u syscall.Rusage
-	if err := syscall.Getrusage(thisThread, &u); err != nil {
-		return 0
-	}
-	return float64(u.Utime.Sec+u.Stime.Sec) + float64(u.Utime.Usec+u.Stime.Usec)/1e6
 }

@@ -7,8 +7,10 @@ import (
 	"math"
 	"os"
 	"runtime"
+	"syscall"
 	"time"
 
+	"github.com/disco-sim/disco/lane"
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/scenario"
 	"github.com/disco-sim/disco/shm"
@@ -23,9 +25,6 @@ type Attach func(*Setup) (Segments, *os.File, error)
 // error, which it also reports to the launcher. It may be called once in a process or
 // several times in different goroutines.
 func Serve(ctl io.ReadWriteCloser, reg scenario.Registry, attach Attach) error {
-	// The cycle sleeps in the kernel and may be bound to a CPU: it has a thread.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	defer ctl.Close()
 	s := &server{ctl: ctl, inbox: make(chan *Message, 4)}
 	err := s.serve(reg, attach)
@@ -33,7 +32,7 @@ func Serve(ctl io.ReadWriteCloser, reg scenario.Registry, attach Attach) error {
 		// Told before the lanes close, so that the launcher hears of the cause before it
 		// hears of peers that found a lane closed. If the launcher is gone too, the error
 		// reaches it through our exit.
-		_ = WriteMessage(ctl, &Message{Type: TypeFailed, Failed: &Failed{Error: err.Error()}})
+		_ = WriteMessage(ctl, &Message{Type: TypeFailed, Failed: &Failed{Error: err.Error(), Peer: errors.Is(err, lane.ErrClosed)}})
 	}
 	if s.run != nil {
 		err = errors.Join(err, s.run.close())
@@ -54,6 +53,12 @@ func (s *server) serve(reg scenario.Registry, attach Attach) error {
 	}
 	if first.Type != TypeSetup || first.Setup == nil {
 		return fmt.Errorf("worker: first message is %q, want %q", first.Type, TypeSetup)
+	}
+	if !first.Setup.OneProcess || first.Setup.Tuning.Pin {
+		// The cycle sleeps in the kernel and may be bound to a CPU: it has a thread.
+		// Goroutines that share one process yield to each other much faster without.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
 	}
 	run, err := newReplications(first.Setup, reg, attach)
 	if err != nil {
@@ -208,7 +213,7 @@ func (r *replications) goOn() (*Done, error) {
 	if c.engine == nil {
 		return nil, errors.New("worker: told to go before it was prepared")
 	}
-	began, cpu := time.Now(), cpuSeconds()
+	began, cpu := time.Now(), r.cpuSeconds()
 	c.feed.listen(true)
 	err := c.run()
 	c.feed.listen(false)
@@ -224,7 +229,7 @@ func (r *replications) goOn() (*Done, error) {
 	}
 	s := c.engine.Stats()
 	d.Events, d.Activations = s.Events, s.Activations
-	d.Stats.WallSeconds, d.Stats.CPUSeconds = time.Since(began).Seconds(), cpuSeconds()-cpu
+	d.Stats.WallSeconds, d.Stats.CPUSeconds = time.Since(began).Seconds(), r.cpuSeconds()-cpu
 	d.Stats.Sent, d.Stats.Received = s.Sent, s.Received
 	d.Stats.Parks = c.waiter.Stats().Parked - c.parksBefore
 	c.engine.Hashes(func(id node.SimprocID, hash uint64) {
@@ -239,6 +244,19 @@ func (r *replications) goOn() (*Done, error) {
 }
 
 func (r *replications) close() error { return r.lanes.close() }
+
+// cpuSeconds is the processor time that this worker's process has used. Workers that
+// share a process can't be told apart: the first of them answers for all.
+func (r *replications) cpuSeconds() float64 {
+	if r.setup.OneProcess && r.setup.Worker > 0 {
+		return 0
+	}
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return float64(u.Utime.Sec+u.Stime.Sec) + float64(u.Utime.Usec+u.Stime.Usec)/1e6
+}
 
 // start makes the cycle ready for one replication.
 func (c *cycle) start(e *node.Engine, horizon float64) {

@@ -31,6 +31,7 @@ func BenchmarkModel(b *testing.B) {
 		{"least-connection/servers=2", benchSpec(LeastConnection, 2)},
 		{"round-robin/servers=100", benchSpec(RoundRobin, 100)},
 		{"least-connection/servers=100", benchSpec(LeastConnection, 100)},
+		{"big/servers=2000", bigSpec(2000, 20, 200000)},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			e := newEngine(b, mustModel(b, c.spec), 1, 0, nil)
