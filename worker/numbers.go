@@ -32,7 +32,7 @@ const (
 	NumberJumps        = "idle_jumps"   //
 	NumberFullWaits    = "full_waits"   // looks at other lanes while one was full
 	NumberBlocked      = "blocked"      // 1 while it waits for its peers
-	NumberReplications = "replications" // begun
+	NumberReplications = "replications" // begun, counted from the run's first
 )
 
 func counterNames() []counters.Spec {

@@ -204,6 +204,7 @@ func (r *replications) prepare(replication int) error {
 		return err
 	}
 	c.start(e, r.scenario.Horizon())
+	c.counters.At(showReplications).Set(uint64(replication) + 1)
 	return nil
 }
 

@@ -139,6 +139,8 @@ type crew struct {
 	errs  chan error
 	files []*os.File
 	segs  []*shm.Segment
+
+	boards []*shm.Segment
 }
 
 func newCrew(t testing.TB, text string, placement []int32, workers int, tuning Tuning, seed uint64) *crew {
@@ -165,6 +167,7 @@ func newCrew(t testing.TB, text string, placement []int32, workers int, tuning T
 	}
 	for w := range workers {
 		board, pool := make1(plan.Board, plan.FormatBoard), make1(plan.Pool, plan.FormatPool)
+		c.boards = append(c.boards, board)
 		for v := range all {
 			all[v].Boards, all[v].Pools = append(all[v].Boards, board), append(all[v].Pools, pool)
 			if v != w {
