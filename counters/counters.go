@@ -30,7 +30,7 @@ const (
 
 // Spec names one counter.
 type Spec struct {
-	Name string // 1 to NameMax bytes, unique
+	Name string // 1 to NameMax printable ASCII characters, unique
 	Kind Kind
 }
 
@@ -63,8 +63,8 @@ func Format(mem []byte, specs []Spec) error {
 	seen := make(map[string]bool, len(specs))
 	clear(mem[:Size(len(specs))])
 	for i, s := range specs {
-		if s.Name == "" || len(s.Name) > NameMax || seen[s.Name] || s.Kind != Count && s.Kind != Gauge {
-			return fmt.Errorf("counters: counter %d is named %q and of kind %d, want a unique name of 1 to %d bytes and kind 1 or 2", i, s.Name, s.Kind, NameMax)
+		if s.Name == "" || len(s.Name) > NameMax || printable([]byte(s.Name)) != s.Name || seen[s.Name] || s.Kind != Count && s.Kind != Gauge {
+			return fmt.Errorf("counters: counter %d is named %q and of kind %d, want a unique name of 1 to %d printable ASCII characters and kind 1 or 2", i, s.Name, s.Kind, NameMax)
 		}
 		seen[s.Name] = true
 		e := entry(mem, i)
@@ -149,11 +149,7 @@ func Read(mem []byte) ([]Value, error) {
 		if err != nil {
 			return nil, err
 		}
-		end := 0
-		for end < NameMax && e[entName+end] != 0 {
-			end++
-		}
-		v := Value{Name: string(e[entName : entName+end]), Kind: Kind(e[entKind])}
+		v := Value{Name: printable(e[entName : entName+NameMax]), Kind: Kind(e[entKind])}
 		switch bits := w.load(); v.Kind {
 		case Count:
 			v.Count = bits
@@ -165,6 +161,22 @@ func Read(mem []byte) ([]Value, error) {
 		values = append(values, v)
 	}
 	return values, nil
+}
+
+// printable makes a name from shared memory safe to show: it ends at the first zero,
+// and what isn't printable ASCII becomes a question mark.
+func printable(raw []byte) string {
+	out := make([]byte, 0, NameMax)
+	for _, c := range raw {
+		if c == 0 {
+			break
+		}
+		if c < ' ' || c > '~' {
+			c = '?'
+		}
+		out = append(out, c)
+	}
+	return string(out)
 }
 
 // check bounds a table and returns its number of counters.

@@ -63,6 +63,8 @@ func (d *Doorbell) Arm() (token uint32) {
 	// SYNC POINT doorbell-armed: the store is ordered before the caller's second
 	// look by the fence. With the fence in Ring it makes sure that of "the producer
 	// sees the armed bit" and "the consumer sees the work" at least one is true.
+	// SYNC POINT work-published: the caller's second look comes after the fence, so
+	// it finds whatever was published by a producer that will not see the bit.
 	d.word.Store(d.token)
 	fullFence()
 	return d.token

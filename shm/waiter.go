@@ -278,9 +278,16 @@ func (w *Waiter) yield() {
 	}
 }
 
+// Armed tells whether the bell is armed: unless the pass that follows finds work,
+// the next Idle sleeps. A caller who must also be woken by something that doesn't
+// ring the bell by itself, say the end of a context, sees to it now.
+func (w *Waiter) Armed() bool { return w.phase == phaseArmed }
+
 // arm makes the pass that follows the second look.
 func (w *Waiter) arm(now time.Duration) {
 	w.phase, w.since = phaseArmed, now
+	// SYNC POINT work-published: Arm fences, then this returns to the caller, whose
+	// next pass loads everything that a producer publishes before it rings.
 	w.token = w.cfg.Bell.Arm()
 }
 

@@ -63,5 +63,5 @@ func (b *balancer) apply(c change) {
 }
 
 func (b *balancer) report(end float64) (*part, error) {
-	return &part{End: end, Received: b.received, Passed: b.received, Edges: b.out.report(end)}, nil
+	return &part{End: end, Received: b.received, Passed: b.received, Edges: b.out.report(end), Audit: b.out.audit}, nil
 }

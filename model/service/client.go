@@ -27,7 +27,7 @@ func (f *forwarder) handle(p port, events []node.Event) error {
 }
 
 func (f *forwarder) report(end float64) (*part, error) {
-	return &part{End: end, Received: f.received, Passed: f.received, Edges: f.out.report(end)}, nil
+	return &part{End: end, Received: f.received, Passed: f.received, Edges: f.out.report(end), Audit: f.out.audit}, nil
 }
 
 // collector is the client's response side: it takes in finished requests. A
@@ -36,6 +36,7 @@ type collector struct {
 	recorder *recorder
 	received int64
 	seen     []uint64 // checked build: one bit a request
+	audit    *audit   // checked build only
 }
 
 func (c *collector) handle(p port, events []node.Event) error {
@@ -48,6 +49,7 @@ func (c *collector) handle(p port, events []node.Event) error {
 		c.received++
 		if invariants.Enabled {
 			c.once(r)
+			c.audit.Left.add(1, now)
 		}
 		if err := c.recorder.record(now, now-r.born); err != nil {
 			return err
@@ -71,5 +73,5 @@ func (c *collector) report(end float64) (*part, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &part{End: end, Received: c.received, Passed: c.received, Collector: &collectorPart{Segments: segments}}, nil
+	return &part{End: end, Received: c.received, Passed: c.received, Collector: &collectorPart{Segments: segments}, Audit: c.audit}, nil
 }

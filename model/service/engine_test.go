@@ -287,6 +287,11 @@ func TestLedgers(t *testing.T) {
 		"area":            func(s *serial) { s.box("b", rankRequest).(*server).gauges.area[levelIO] += 1e-3 },
 		"edge":            func(s *serial) { s.box("lb", rankRequest).(*balancer).out.passages[0].entry += 1e-9 },
 		"request's place": func(s *serial) { clear(s.box("a", rankRequest).(*server).audit.since[levelWhole]) },
+		"residence":       func(s *serial) { s.box("a", rankRequest).(*server).residence += 1e-9 },
+		"between boxes": func(s *serial) { // off the edge before it reaches the server
+			first := &s.box("lb", rankRequest).(*balancer).out.passages[0]
+			first.arrival = first.entry + (first.arrival-first.entry)/2
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {
@@ -299,8 +304,10 @@ func TestLedgers(t *testing.T) {
 				s.run(t, at)
 			}
 			spoil(s)
-			s.run(t, 20)
-			s.replication(t, 0, 20)
+			s.run(t, m.Horizon())
+			if err := newTally(m).add(s.replication(t, 0, m.Horizon())); err != nil {
+				t.Error(err)
+			}
 		})
 	}
 }

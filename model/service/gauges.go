@@ -1,5 +1,7 @@
 package service
 
+import "github.com/disco-sim/disco/internal/invariants"
+
 // The levels that a server keeps account of.
 const (
 	levelWhole   = iota // requests in the server
@@ -20,6 +22,7 @@ type gauges struct {
 	last    float64 // when settled
 	level   [levelCount]int64
 	area    [levelCount]float64 // integral of level over time
+	terms   int64               // that an area is the sum of; checked build only
 	peak    [levelCount]int64
 	ticks   ticks
 	samples int64
@@ -34,6 +37,9 @@ func (g *gauges) settle(now float64) {
 		return
 	}
 	g.last = now
+	if invariants.Enabled {
+		g.terms++
+	}
 	for i, l := range &g.level {
 		g.area[i] += float64(l) * dt
 		g.peak[i] = max(g.peak[i], l)

@@ -5,6 +5,7 @@ import (
 
 	"gonum.org/v1/gonum/stat/distuv"
 
+	"github.com/disco-sim/disco/internal/invariants"
 	"github.com/disco-sim/disco/node"
 )
 
@@ -36,6 +37,9 @@ func (g *generator) handle(p port, _ []node.Event) error {
 	case now == g.due:
 		r := request{born: now, number: uint64(g.made)}
 		g.made++
+		if invariants.Enabled {
+			g.out.audit.Came.add(1, now)
+		}
 		if err := g.out.send(p, 0, now, r); err != nil {
 			return err
 		}
@@ -77,6 +81,6 @@ func (g *generator) report(end float64) (*part, error) {
 	return &part{
 		End: end, Received: g.made, Passed: g.made,
 		Generator: &generatorPart{Made: g.made, Windows: g.windows, UserSum: g.userSum},
-		Edges:     g.out.report(end),
+		Edges:     g.out.report(end), Audit: g.out.audit,
 	}, nil
 }

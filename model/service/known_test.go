@@ -6,6 +6,8 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/disco-sim/disco/scenario"
 )
 
 // within fails unless want lies in the 99.9 % confidence interval of the mean of
@@ -76,6 +78,42 @@ func TestQueues(t *testing.T) {
 			r := simulate(t, m, 2024, fewer(replicationsWanted))
 			within(t, "mean time in the system", latencyMeans(r), c.want, 0.08)
 		})
+	}
+}
+
+// TestExampleMD1 holds examples/md1.yml against what its own comment derives.
+func TestExampleMD1(t *testing.T) {
+	doc, err := scenario.ReadFile("../../examples/md1.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Kind().Load(doc, scenario.Options{Horizon: 600})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := simulate(t, s.(*Model), 80, fewer(20))
+	const (
+		rate, service = 80.0, 0.010
+		busy          = rate * service
+		wait          = busy * service / (2 * (1 - busy)) // Pollaczek and Khinchine
+	)
+	within(t, "mean latency", latencyMeans(r), 3e-6+wait+service, 0.02)
+	within(t, "throughput", throughputs(r), rate, 0.01)
+	if r.RequestsDropped != 0 {
+		t.Errorf("%d requests were dropped", r.RequestsDropped)
+	}
+	// The example's own tables must say so too: 95 % intervals of independent figures,
+	// doubled, so that chance alone fails one in tens of thousands.
+	for what, c := range map[string]struct {
+		got  Interval
+		want float64
+	}{
+		"utilisation": {r.Confidence.Servers["server"].Utilisation, busy},
+		"ready queue": {r.Confidence.Servers["server"].ReadyQueueMean, rate * wait},
+	} {
+		if math.Abs(c.got.Mean-c.want) > 2*c.got.HalfWidth {
+			t.Errorf("%s: %.6g ± %.2g, want %.6g", what, c.got.Mean, c.got.HalfWidth, c.want)
+		}
 	}
 }
 

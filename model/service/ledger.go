@@ -44,13 +44,12 @@ func (l *ledger) stay(since, end float64, weight int64) {
 	l.stays.add(-weight, since)
 }
 
-// check closes the ledger at end. area is what the plain build reports: it must be
-// the exact value but for rounding.
-func (l *ledger) check(box, place string, end, area float64) {
+// check closes the ledger at end. area is what the plain build reports, a sum of so
+// many terms: it may differ from the exact value by its own rounding, and no more.
+func (l *ledger) check(box, place string, end, area float64, terms int64) {
 	l.change(end, 0)
 	invariants.Assert(l.area.sum.Cmp(&l.stays.sum) == 0, "service: %s: Little's law broken for %s over [0, %v]: integral %v, stays %v", box, place, end, &l.area.sum, &l.stays.sum)
-	exact, _ := l.area.sum.Float64()
-	invariants.Assert(math.Abs(exact-area) <= 1e-9*math.Abs(exact)+1e-9, "service: %s: integral of %s over [0, %v] is %v, want %v", box, place, end, area, exact)
+	invariants.Assert(l.area.rounds(area, terms), "service: %s: integral of %s over [0, %v] is %v, want %v but for the rounding of %d terms", box, place, end, area, &l.area.sum, terms)
 }
 
 // exactBits holds every sum of products of an int64 and a float64 that a run can
@@ -72,4 +71,31 @@ func (x *exactSum) add(weight int64, t float64) {
 	invariants.Assert(x.term.Acc() == big.Exact, "service: %d × %v isn't exact in %d bits", weight, t, exactBits)
 	x.sum.Add(&x.sum, &x.term)
 	invariants.Assert(x.sum.Acc() == big.Exact, "service: a sum isn't exact in %d bits", exactBits)
+}
+
+// rounds tells whether y can be what float64 arithmetic makes of the sum, as n
+// products of a whole number and a difference of two times, none of them negative,
+// added one by one. The difference and the product are each off by one part in 2^53
+// at most, each of the n-1 additions too, and so is the sum as a float64 here: n+2
+// such parts, and what their products add to that is far less than the two more.
+func (x *exactSum) rounds(y float64, n int64) bool {
+	exact, _ := x.sum.Float64()
+	return math.Abs(exact-y) <= float64(n+4)*0x1p-53*exact
+}
+
+// plus adds all of y.
+func (x *exactSum) plus(y *exactSum) {
+	x.sum.SetPrec(exactBits)
+	x.sum.Add(&x.sum, &y.sum)
+	invariants.Assert(x.sum.Acc() == big.Exact, "service: a sum isn't exact in %d bits", exactBits)
+}
+
+// MarshalText writes the sum without rounding, as a hexadecimal mantissa and a
+// binary exponent.
+func (x *exactSum) MarshalText() ([]byte, error) { return x.sum.Append(nil, 'p', 0), nil }
+
+// UnmarshalText reads what MarshalText wrote.
+func (x *exactSum) UnmarshalText(text []byte) error {
+	_, _, err := x.sum.SetPrec(exactBits).Parse(string(text), 0)
+	return err
 }

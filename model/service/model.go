@@ -70,7 +70,7 @@ func (m *Model) newLogic(n, rank int, h host) (logic, error) {
 		return nil, nil
 	}
 	if rank == rankResponse {
-		return &collector{recorder: newRecorder(newCuts(m.events(), h.Horizon()), h.Horizon())}, nil
+		return &collector{audit: newAudit(), recorder: newRecorder(newCuts(m.events(), h.Horizon()), h.Horizon())}, nil
 	}
 	var b logic
 	var out *outbox
@@ -177,7 +177,7 @@ func (p *program) fill(e *Endpoint, index int, h host) error {
 // fillOutbox makes the edges that leave node n.
 func (m *Model) fillOutbox(o *outbox, n int, h host) error {
 	l := m.layout
-	*o = outbox{box: l.boxes[n].id, horizon: h.Horizon(), ticks: newTicks(m.spec.Settings.SamplePeriod, m.sampling())}
+	*o = outbox{box: l.boxes[n].id, horizon: h.Horizon(), audit: newAudit(), ticks: newTicks(m.spec.Settings.SamplePeriod, m.sampling())}
 	for _, i := range l.out[n] {
 		spec := &m.spec.Edges[i]
 		link, err := h.LinkTo(l.ends[i].To)

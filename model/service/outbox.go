@@ -20,6 +20,7 @@ type outbox struct {
 	ticks    ticks
 	horizon  float64
 	least    *leastIndex // of a least_connection balancer, else nil
+	audit    *audit      // checked build only
 	data     [requestBytes]byte
 }
 
@@ -60,6 +61,9 @@ func (o *outbox) send(p port, i int32, now float64, r request) error {
 	dropped := e.dropout > 0 && e.chance.Float64() < e.dropout
 	if dropped {
 		e.dropped++
+		if invariants.Enabled {
+			o.audit.Left.add(1, now)
+		}
 		if e.events != nil {
 			e.events.count(now, -1)
 		}
@@ -176,7 +180,9 @@ func (o *outbox) report(end float64) []edgePart {
 	}
 	if invariants.Enabled {
 		for i := range o.edges {
-			o.edges[i].book.check(o.box, "an edge", end, parts[i].Area)
+			book := o.edges[i].book
+			book.check(o.box, "an edge", end, parts[i].Area, parts[i].Sent)
+			o.audit.Area.plus(&book.area)
 		}
 	}
 	return parts

@@ -12,6 +12,7 @@ type part struct {
 	Server    *serverPart    `json:"server,omitempty"`
 	Collector *collectorPart `json:"collector,omitempty"`
 	Edges     []edgePart     `json:"edges,omitempty"` // in the order of the file
+	Audit     *audit         `json:"audit,omitempty"` // checked build only
 }
 
 type generatorPart struct {

@@ -15,7 +15,7 @@ type Results struct {
 	ThroughputRPS     float64 `json:"throughput_rps"` // completed, per simulated second
 
 	Latency    *Latency    `json:"latency_s"`               // null: no request completed
-	Confidence *Confidence `json:"confidence_95,omitempty"` // of two replications or more
+	Confidence *Confidence `json:"confidence_95,omitempty"` // of two whole replications or more
 
 	Generator GeneratorResult            `json:"generator"`
 	Balancers map[string]*BalancerResult `json:"load_balancers"`
@@ -43,11 +43,24 @@ type Latency struct {
 	StdDev float64 `json:"stddev"`
 }
 
-// Confidence is where the true means lie with a probability of 95 %, if the
-// replications are independent and their means normal (Student's t).
+// Confidence is where the true values lie with a probability of 95 %, if the
+// replications are independent and their values normal (Student's t). Each is the
+// expected value of one replication's figure: of its throughput, its mean latency, its
+// 95th percentile, ….
 type Confidence struct {
-	ThroughputRPS Interval  `json:"throughput_rps"`
-	LatencyMean   *Interval `json:"latency_mean_s"` // null: a replication completed nothing
+	Replications  int                          `json:"replications"` // that reached the horizon, at least 2; others don't count here
+	ThroughputRPS Interval                     `json:"throughput_rps"`
+	LatencyMean   *Interval                    `json:"latency_mean_s"` // this and the next three are null where a replication completed nothing
+	LatencyP50    *Interval                    `json:"latency_p50_s"`
+	LatencyP95    *Interval                    `json:"latency_p95_s"`
+	LatencyP99    *Interval                    `json:"latency_p99_s"`
+	Servers       map[string]*ServerConfidence `json:"servers"`
+}
+
+// ServerConfidence is the same for one server.
+type ServerConfidence struct {
+	Utilisation    Interval `json:"utilisation"`
+	ReadyQueueMean Interval `json:"ready_queue_mean"`
 }
 
 // Interval is the mean of the replications' values, give or take HalfWidth.
@@ -149,6 +162,8 @@ type ReplicationResult struct {
 	Dropped       int64    `json:"dropped"`
 	InFlight      int64    `json:"in_flight"`
 	ThroughputRPS float64  `json:"throughput_rps"`
-	LatencyMean   *float64 `json:"latency_mean_s"`
+	LatencyMean   *float64 `json:"latency_mean_s"` // null, as those below: none completed
+	LatencyP50    *float64 `json:"latency_p50_s"`
 	LatencyP95    *float64 `json:"latency_p95_s"`
+	LatencyP99    *float64 `json:"latency_p99_s"`
 }

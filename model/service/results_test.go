@@ -99,17 +99,58 @@ func TestJSON(t *testing.T) {
 		last = x
 	}
 	for _, path := range []string{
-		"latency_s mean", "latency_s stddev", "confidence_95 latency_mean_s half_width", "generator requests",
+		"latency_s mean", "latency_s stddev", "confidence_95 latency_mean_s half_width", "confidence_95 latency_p95_s low",
+		"confidence_95 servers a utilisation high", "confidence_95 servers b ready_queue_mean mean", "confidence_95 replications", "generator requests",
 		"servers a utilisation", "servers a ready_queue_mean", "servers a ready_queue_max", "servers a io_mean", "servers a ram_mean",
 		"servers a ram_max", "servers a residence_mean_s", "servers a endpoints requests", "servers a sampled ready_queue_len mean",
 		"servers b sampled ram_in_use max", "servers c sampled event_loop_io_sleep samples", "load_balancers lb targets b",
 		"edges lb-a sent", "edges lb-a dropped", "edges lb-a concurrent_mean", "edges lb-a sampled edge_concurrent_connection max",
-		"outages during requests_rps", "outages before latency_p95_s", "spikes after transit_mean_s", "spikes spike_s", "replications latency_p95_s",
+		"outages during requests_rps", "outages before latency_p95_s", "spikes after transit_mean_s", "spikes spike_s", "replications latency_p95_s", "replications latency_p99_s",
 	} {
 		get(path)
 	}
 	if n := len(get("replications").([]any)); n != 3 {
 		t.Errorf("%d replications, want 3", n)
+	}
+}
+
+// TestConfidence: every interval is that of the replications' own values, and a
+// replication that was cut short counts for none.
+func TestConfidence(t *testing.T) {
+	m := mustModel(t, metricsSpec(RoundRobin))
+	var reps []scenario.Replication
+	for i := range 3 {
+		s := newSerial(t, m, uint64(i))
+		s.run(t, m.Horizon())
+		reps = append(reps, s.replication(t, i, m.Horizon()))
+	}
+	s := newSerial(t, m, 3)
+	s.run(t, 4)
+	short := s.replication(t, 3, 4)
+	r := summarize(t, m, append(reps, short))
+	rows, c := r.Replications, r.Confidence
+	if len(rows) != 4 || c == nil || c.Replications != 3 || !r.Interrupted {
+		t.Fatalf("%d replications, confidence %+v", len(rows), c)
+	}
+	check := func(what string, got *Interval, of func(i int) float64) {
+		t.Helper()
+		if want := interval95([]float64{of(0), of(1), of(2)}); got == nil || *got != want || !(want.HalfWidth > 0) {
+			t.Errorf("%s: %+v, want %+v", what, got, want)
+		}
+	}
+	check("throughput", &c.ThroughputRPS, func(i int) float64 { return float64(rows[i].Completed) / 30 })
+	check("mean", c.LatencyMean, func(i int) float64 { return *rows[i].LatencyMean })
+	check("p50", c.LatencyP50, func(i int) float64 { return *rows[i].LatencyP50 })
+	check("p95", c.LatencyP95, func(i int) float64 { return *rows[i].LatencyP95 })
+	check("p99", c.LatencyP99, func(i int) float64 { return *rows[i].LatencyP99 })
+	for i := range m.spec.Servers {
+		id := m.spec.Servers[i].ID
+		one := func(k int) *ServerResult { return summarize(t, m, reps[k:k+1]).Servers[id] }
+		check(id+" utilisation", &c.Servers[id].Utilisation, func(k int) float64 { return one(k).Utilisation })
+		check(id+" ready queue", &c.Servers[id].ReadyQueueMean, func(k int) float64 { return one(k).ReadyQueueMean })
+	}
+	if r := summarize(t, m, append(reps[:1:1], short)); r.Confidence != nil {
+		t.Errorf("one whole replication gave the confidence %+v", r.Confidence)
 	}
 }
 

@@ -262,7 +262,7 @@ func (s *server) report(end float64) (*part, error) {
 			Area: g.area, Peak: g.peak, Samples: g.samples, Sum: g.sum, Top: g.top,
 			Residence: s.residence, ByEndpoint: s.byEndpoint,
 		},
-		Edges: s.out.report(end),
+		Edges: s.out.report(end), Audit: s.out.audit,
 	}, nil
 }
 
@@ -293,13 +293,15 @@ func (a *serverAudit) leave(level int, i int32, now float64, weight int64) {
 // resources say.
 func (a *serverAudit) check(s *server, end float64) {
 	places := [levelCount]string{"the whole server", "waiting for memory", "the ready queue", "the cores", "I/O", "memory"}
+	invariants.Assert(a.books[levelWhole].stays.rounds(s.residence, s.passed), "service: server %s: the %d requests that left stayed %v s, want %v but for rounding", s.out.box, s.passed, s.residence, &a.books[levelWhole].stays.sum)
 	for level := range a.books {
 		for i, since := range a.since[level] {
 			a.books[level].stay(since, end, s.weight(level, i))
 		}
-		a.books[level].check(s.out.box, places[level], end, s.gauges.area[level])
+		a.books[level].check(s.out.box, places[level], end, s.gauges.area[level], s.gauges.terms)
 		invariants.Assert(a.books[level].level == s.gauges.level[level], "service: server %s: ledger and gauge of %s differ: %d and %d", s.out.box, places[level], a.books[level].level, s.gauges.level[level])
 	}
+	s.out.audit.Area.plus(&a.books[levelWhole].area)
 	busy := s.gauges.level[levelCPU]
 	invariants.Assert(s.ready.empty() || s.cores == 0, "service: server %s: requests wait while %d cores are free", s.out.box, s.cores)
 	invariants.Assert(s.received == s.passed+s.gauges.level[levelWhole], "service: server %s: %d requests came, %d left, %d are there", s.out.box, s.received, s.passed, s.gauges.level[levelWhole])

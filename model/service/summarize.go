@@ -3,12 +3,10 @@ package service
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
-	"gonum.org/v1/gonum/stat"
-	"gonum.org/v1/gonum/stat/distuv"
 
+	"github.com/disco-sim/disco/internal/invariants"
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/scenario"
 )
@@ -80,6 +78,9 @@ func (t *tally) add(rep scenario.Replication) error {
 	}
 	if err := t.decode(&r); err != nil {
 		return err
+	}
+	if invariants.Enabled {
+		r.checkSystem()
 	}
 	t.runs = append(t.runs, r)
 	return nil
@@ -223,7 +224,7 @@ func (t *tally) results() (*Results, error) {
 		at := func(p float64) float64 { return percentile(&c, h, p) }
 		r.Latency = &Latency{Mean: c.Mean, P50: at(50), P90: at(90), P95: at(95), P99: at(99), P999: at(99.9), Min: c.Min, Max: c.Max, StdDev: c.stddev()}
 	}
-	r.Confidence = confidence(r.Replications)
+	r.Confidence = t.confidence(r.Replications)
 	t.boxes(r)
 	t.edges(r)
 	t.events(r)
@@ -237,39 +238,10 @@ func (t *tally) replication(i int) ReplicationResult {
 		Dropped: run.dropped, InFlight: run.inFlight, ThroughputRPS: per(float64(run.completed), run.response.End),
 	}
 	if c, h := t.latencies(t.runs[i:i+1], 0, t.cuts.segments()); c.Count > 0 {
-		p95 := percentile(&c, h, 95)
-		row.LatencyMean, row.LatencyP95 = &c.Mean, &p95
+		p50, p95, p99 := percentile(&c, h, 50), percentile(&c, h, 95), percentile(&c, h, 99)
+		row.LatencyMean, row.LatencyP50, row.LatencyP95, row.LatencyP99 = &c.Mean, &p50, &p95, &p99
 	}
 	return row
-}
-
-// confidence needs two replications or more.
-func confidence(rows []ReplicationResult) *Confidence {
-	if len(rows) < 2 {
-		return nil
-	}
-	var throughput, latency []float64
-	for _, row := range rows {
-		throughput = append(throughput, row.ThroughputRPS)
-		if row.LatencyMean != nil {
-			latency = append(latency, *row.LatencyMean)
-		}
-	}
-	c := &Confidence{ThroughputRPS: interval95(throughput)}
-	if len(latency) == len(rows) {
-		i := interval95(latency)
-		c.LatencyMean = &i
-	}
-	return c
-}
-
-// interval95 is the 95 % confidence interval of the mean of independent values, of
-// which there are at least two.
-func interval95(x []float64) Interval {
-	mean, sd := stat.MeanStdDev(x, nil)
-	n := float64(len(x))
-	half := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: n - 1}.Quantile(0.975) * sd / math.Sqrt(n)
-	return Interval{Mean: mean, HalfWidth: half, Low: mean - half, High: mean + half}
 }
 
 // time is how long a box has run, over all replications.

@@ -19,11 +19,13 @@ func (r *Results) WriteText(w io.Writer) error {
 	r.writeHead(b)
 	r.writeServers(b)
 	r.writeBalancers(b)
-	r.writeEdges(b)
 	writeEvents(b, "outages", r.Outages)
 	writeEvents(b, "spikes", r.Spikes)
-	r.writeSampled(b)
+	r.writeConfidence(b)
 	r.writeReplications(b)
+	r.writeEndpoints(b)
+	r.writeEdges(b)
+	r.writeSampled(b)
 	return b.Flush()
 }
 
@@ -59,20 +61,29 @@ func (r *Results) writeHead(b *bufio.Writer) {
 
 func (r *Results) writeServers(b *bufio.Writer) {
 	t := newTable("servers", "requests", "utilisation", "ready mean", "max", "I/O mean", "max", "MB mean", "max", "waiting for MB", "max", "residence")
-	perEndpoint := newTable("endpoints", "requests", "share")
 	for i := range r.spec.Servers {
 		id := r.spec.Servers[i].ID
 		s := r.Servers[id]
 		t.row(id, count(s.Requests), percent(s.Utilisation), number(s.ReadyQueueMean), count(s.ReadyQueueMax), number(s.IOMean), count(s.IOMax),
 			number(s.RAMMean), number(s.RAMMax), number(s.RAMQueueMean), count(s.RAMQueueMax), secondsOrNone(s.ResidenceMean))
-		if len(s.Endpoints) > 1 {
-			for _, e := range s.Endpoints {
-				perEndpoint.row(id+" "+e.Name, count(e.Requests), percent(per(float64(e.Requests), float64(s.Requests))))
-			}
+	}
+	t.write(b)
+}
+
+// writeEndpoints lists the endpoints of servers that have several.
+func (r *Results) writeEndpoints(b *bufio.Writer) {
+	t := newTable("endpoints", "requests", "share")
+	for i := range r.spec.Servers {
+		id := r.spec.Servers[i].ID
+		s := r.Servers[id]
+		if len(s.Endpoints) < 2 {
+			continue
+		}
+		for _, e := range s.Endpoints {
+			t.row(id+" "+e.Name, count(e.Requests), percent(per(float64(e.Requests), float64(s.Requests))))
 		}
 	}
 	t.write(b)
-	perEndpoint.write(b)
 }
 
 func (r *Results) writeBalancers(b *bufio.Writer) {
@@ -146,14 +157,39 @@ func (r *Results) writeSampled(b *bufio.Writer) {
 	t.write(b)
 }
 
+func (r *Results) writeConfidence(b *bufio.Writer) {
+	c := r.Confidence
+	if c == nil {
+		return
+	}
+	t := newTable(fmt.Sprintf("95 %% confidence, %s", plural(c.Replications, "replication")), "mean", "±", "from", "to")
+	add := func(what string, i *Interval, form func(float64) string) {
+		if i != nil {
+			t.row(what, form(i.Mean), form(i.HalfWidth), form(i.Low), form(i.High))
+		}
+	}
+	add("throughput, requests/s", &c.ThroughputRPS, number)
+	add("latency mean", c.LatencyMean, seconds)
+	add("latency p50", c.LatencyP50, seconds)
+	add("latency p95", c.LatencyP95, seconds)
+	add("latency p99", c.LatencyP99, seconds)
+	for i := range r.spec.Servers {
+		id := r.spec.Servers[i].ID
+		s := c.Servers[id]
+		add(id+" utilisation", &s.Utilisation, percent)
+		add(id+" ready queue", &s.ReadyQueueMean, number)
+	}
+	t.write(b)
+}
+
 func (r *Results) writeReplications(b *bufio.Writer) {
 	if len(r.Replications) < 2 {
 		return
 	}
-	t := newTable("replications", "reached", "generated", "completed", "dropped", "in flight", "throughput/s", "latency mean", "p95")
+	t := newTable("replications", "reached", "generated", "completed", "dropped", "in flight", "throughput/s", "latency mean", "p50", "p95", "p99")
 	for _, row := range r.Replications {
 		t.row(strconv.Itoa(row.Index), seconds(row.Reached), count(row.Generated), count(row.Completed), count(row.Dropped), count(row.InFlight),
-			number(row.ThroughputRPS), secondsOrNone(row.LatencyMean), secondsOrNone(row.LatencyP95))
+			number(row.ThroughputRPS), secondsOrNone(row.LatencyMean), secondsOrNone(row.LatencyP50), secondsOrNone(row.LatencyP95), secondsOrNone(row.LatencyP99))
 	}
 	t.write(b)
 }
