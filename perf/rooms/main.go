@@ -1,0 +1,116 @@
+// Command rooms says in which rooms of the house CPU time went: it sums the samples of
+// CPU profiles by the package of the innermost function, and, for time in the runtime
+// and in libraries, names the room that called them too.
+//
+//	bin/disco-run run FILE --cpuprofile DIR
+//	go run ./perf/rooms DIR/*
+//
+// Guarantee: every sample is counted exactly once in "own" and at least once in "with
+// what it calls"; "own" sums to 100 %.
+package main
+
+import (
+	"fmt"
+	"os"
+	"sort"
+	"strings"
+
+	"github.com/google/pprof/profile"
+)
+
+const module = "github.com/disco-sim/disco/"
+
+func main() {
+	if len(os.Args) < 2 {
+		fmt.Fprintln(os.Stderr, "usage: rooms PROFILE...")
+		os.Exit(2)
+	}
+	sums := map[string]*times{}
+	var total int64
+	for _, name := range os.Args[1:] {
+		p, err := read(name)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "rooms:", err)
+			os.Exit(2)
+		}
+		total += add(sums, p)
+	}
+	write(sums, total)
+}
+
+// times are nanoseconds of CPU.
+type times struct{ own, with int64 }
+
+func read(name string) (*profile.Profile, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	p, err := profile.Parse(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return p, nil
+}
+
+// add counts a profile's samples and returns their sum.
+func add(sums map[string]*times, p *profile.Profile) (total int64) {
+	at := func(room string) *times {
+		if sums[room] == nil {
+			sums[room] = &times{}
+		}
+		return sums[room]
+	}
+	value := len(p.SampleType) - 1 // cpu nanoseconds
+	for _, s := range p.Sample {
+		seen := map[string]bool{}
+		first := true
+		for _, loc := range s.Location {
+			for _, line := range loc.Line {
+				r := room(line.Function.Name)
+				if first {
+					at(r).own += s.Value[value]
+					first = false
+				}
+				if !seen[r] {
+					at(r).with += s.Value[value]
+					seen[r] = true
+				}
+			}
+		}
+		total += s.Value[value]
+	}
+	return total
+}
+
+// room is the package of a function: a room of the house, or "runtime", "syscall" and so
+// on for the others.
+func room(function string) string {
+	if rest, ours := strings.CutPrefix(function, module); ours {
+		slash := strings.LastIndex(rest, "/") + 1
+		return rest[:slash+strings.Index(rest[slash:]+".", ".")]
+	}
+	slash := strings.LastIndex(function, "/") + 1
+	return "(" + function[:slash+strings.Index(function[slash:]+".", ".")] + ")"
+}
+
+func write(sums map[string]*times, total int64) {
+	rooms := make([]string, 0, len(sums))
+	for r := range sums {
+		rooms = append(rooms, r)
+	}
+	sort.Slice(rooms, func(i, j int) bool {
+		a, b := sums[rooms[i]], sums[rooms[j]]
+		if a.own != b.own {
+			return a.own > b.own
+		}
+		return rooms[i] < rooms[j]
+	})
+	fmt.Printf("%-40s %8s %24s\n", "room", "own", "with what it calls")
+	for _, r := range rooms {
+		s := sums[r]
+		fmt.Printf("%-40s %6.1f %% %22.1f %%\n", r, 100*float64(s.own)/float64(total), 100*float64(s.with)/float64(total))
+	}
+	fmt.Printf("%.2f s of CPU\n", float64(total)/1e9)
+}
