@@ -1,0 +1,170 @@
+// Package partition decides which worker hosts which node. It is a matter of speed alone:
+// results are the same for every partition.
+//
+// A good partition gives every worker the same work, sends few events from one worker to
+// another, and keeps links with little lookahead inside the workers, because the least
+// lookahead between two of them says how often they have to hear from each other.
+//
+// Guarantee: the same graph, number of workers and method give the same partition, on
+// every machine; nodes that were pinned stay where they were put; no worker is without a
+// node.
+//
+//	p, err := partition.Make(graph, 4, partition.MinCut, nil)
+//	worker := p.Of[node]
+//	fmt.Println(p.Balance(), p.Cut)
+package partition
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/disco-sim/disco/node"
+)
+
+// Method is a way to choose.
+type Method string
+
+// The methods.
+const (
+	// MinCut looks for the least traffic and the most lookahead between workers, with
+	// even work.
+	MinCut Method = "mincut"
+	// Block gives every worker a contiguous block of the nodes in the scenario's order,
+	// with even work: for people who have put their nodes into a good order.
+	Block Method = "block"
+	// RoundRobin deals the nodes out one by one, whatever their work: the worst cut
+	// there is, and a reference for the others.
+	RoundRobin Method = "round-robin"
+)
+
+// Methods are all of them, the default first.
+func Methods() []Method { return []Method{MinCut, Block, RoundRobin} }
+
+// ParseMethod finds the method of a name.
+func ParseMethod(name string) (Method, error) {
+	if !slices.Contains(Methods(), Method(name)) {
+		return "", fmt.Errorf("partition: method %q, want one of %q", name, Methods())
+	}
+	return Method(name), nil
+}
+
+// Partition says which worker hosts which node, and how good that is.
+type Partition struct {
+	Workers int
+	Of      []int32   // worker of each node
+	Work    []float64 // expected work of each worker, in the unit of node.Node.Work
+	Nodes   []int     // number of nodes of each worker
+
+	// Cut is the share of the expected traffic, or of the links where the scenario
+	// doesn't tell rates, that runs from one worker to another: 0 to 1. Meshes are left
+	// out: every even partition cuts them the same.
+	Cut float64
+
+	// Lookahead is the least lookahead of the links between workers that lie on a
+	// cycle, in simulated seconds; +Inf without any. Other links hold nobody back:
+	// behind them the workers are a pipeline.
+	Lookahead float64
+}
+
+// Balance is the busiest worker's expected work as a multiple of the mean: 1 is even,
+// and the number of workers is the worst.
+func (p *Partition) Balance() float64 {
+	sum, most := 0.0, 0.0
+	for _, w := range p.Work {
+		sum += w
+		most = max(most, w)
+	}
+	if sum == 0 {
+		return 1
+	}
+	return most * float64(len(p.Work)) / sum
+}
+
+// Make spreads the nodes of g, a graph that Check and Levels find nothing wrong with,
+// over the workers. Nodes in pinned (worker by node index) stay where they were put.
+//
+// A worker that is left without a node is an error: its process would be there for
+// nothing, and the person who pinned the nodes should know.
+func Make(g *node.Graph, workers int, method Method, pinned map[int]int32) (*Partition, error) {
+	if workers < 1 || workers > len(g.Nodes) {
+		return nil, fmt.Errorf("partition: %d workers for %d nodes, want 1 to %d", workers, len(g.Nodes), len(g.Nodes))
+	}
+	of := make([]int32, len(g.Nodes))
+	for n := range of {
+		of[n] = free
+	}
+	for n, w := range pinned {
+		if n < 0 || n >= len(of) || w < 0 || int(w) >= workers {
+			return nil, fmt.Errorf("partition: node %d is placed on worker %d, but there are %d nodes and workers 0 to %d", n, w, len(of), workers-1)
+		}
+		of[n] = w
+	}
+	cyclic := cyclicLinks(g)
+	switch method {
+	case MinCut:
+		minCut(g, workers, of, cyclic)
+	case Block:
+		newDeal(g, workers, of, expectedWork(g), inOrder(len(of))).deal()
+	case RoundRobin:
+		roundRobin(workers, of)
+	default:
+		return nil, fmt.Errorf("partition: method %q, want one of %q", method, Methods())
+	}
+	p := &Partition{Workers: workers, Of: of, Work: make([]float64, workers), Nodes: make([]int, workers), Cut: cutShare(g, of), Lookahead: math.Inf(1)}
+	for n, w := range of {
+		p.Work[w] += g.Nodes[n].Work
+		p.Nodes[w]++
+	}
+	for w, count := range p.Nodes {
+		if count == 0 {
+			return nil, fmt.Errorf("partition: worker %d of %d is left without a node: use fewer workers, or place a node on it", w, workers)
+		}
+	}
+	for i, l := range g.Links {
+		if cyclic[i] && of[l.From.Node] != of[l.To.Node] {
+			p.Lookahead = min(p.Lookahead, l.Lookahead)
+		}
+	}
+	for _, m := range g.Meshes {
+		if workers > 1 {
+			p.Lookahead = min(p.Lookahead, m.Lookahead)
+		}
+	}
+	return p, nil
+}
+
+// free marks a node that nobody has placed yet.
+const free = -1
+
+// roundRobin deals the free nodes out in turn, to the workers that have the fewest first.
+func roundRobin(workers int, of []int32) {
+	count := make([]int, workers)
+	for _, w := range of {
+		if w != free {
+			count[w]++
+		}
+	}
+	next := 0
+	for n, w := range of {
+		if w != free {
+			continue
+		}
+		for step := range workers {
+			if at := (next + step) % workers; count[at] < count[next] {
+				next = at
+			}
+		}
+		of[n] = int32(next)
+		count[next]++
+		next = (next + 1) % workers
+	}
+}
+
+func inOrder(n int) []int32 {
+	order := make([]int32, n)
+	for i := range order {
+		order[i] = int32(i)
+	}
+	return order
+}
