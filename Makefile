@@ -1,0 +1,76 @@
+# Only Go and make are needed; with a C compiler the tests also run under the race
+# detector. docs/HACKING.md has more.
+
+GO      ?= go
+WORKERS ?= 2
+SCENARIO ?= examples/shop.yml
+
+# The version is what git says, where there is git. -buildvcs=false, because the Go
+# tool refuses to build in a checkout that belongs to somebody else otherwise.
+VERSION := $(shell git describe --always --dirty --tags 2>/dev/null || echo unknown)
+BUILD    = $(GO) build -buildvcs=false -trimpath -ldflags "-X github.com/disco-sim/disco/app.version=$(VERSION)"
+
+.DEFAULT_GOAL := help
+
+# One after the other: the tests measure times.
+.NOTPARALLEL:
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## put bin/disco-run and bin/disco-bench in place
+	@mkdir -p bin
+	$(BUILD) -o bin/ ./cmd/disco-run ./cmd/disco-bench
+
+.PHONY: run
+run: build ## run the shop over two workers (SCENARIO=file WORKERS=n for others)
+	bin/disco-run run $(SCENARIO) --workers $(WORKERS)
+
+.PHONY: test
+test: format vet unit checked race arm64 ## the whole gate: everything below
+
+.PHONY: format
+format: ## all Go files are formatted
+	@files=$$("$$($(GO) env GOROOT)/bin/gofmt" -l .) || exit 1; \
+	if [ -n "$$files" ]; then echo "not formatted (gofmt -w mends them):"; echo "$$files"; exit 1; fi
+	@echo "ok  	format"
+
+.PHONY: vet
+vet: ## go vet, of both builds
+	$(GO) vet ./...
+	$(GO) vet -tags invariants ./...
+
+.PHONY: unit
+unit: ## the tests of the plain build, the import policy among them
+	$(GO) test ./...
+
+.PHONY: checked
+checked: ## the tests of the checked build
+	$(GO) test -tags invariants ./...
+
+# The race detector needs cgo, and so a C compiler. -short leaves out the long runs:
+# they look for wrong results, which the other lanes find, and not for races.
+.PHONY: race
+race: ## short tests under the race detector, where there is a C compiler
+	@cc=$$($(GO) env CC); \
+	if command -v $${cc%% *} >/dev/null 2>&1; then \
+		echo "$(GO) test -race -short ./..."; \
+		CGO_ENABLED=1 $(GO) test -race -short ./...; \
+	else \
+		echo "SKIPPED: the tests under the race detector, because there is no C compiler ($$cc)"; \
+	fi
+
+.PHONY: arm64
+arm64: ## build and vet for arm64
+	GOARCH=arm64 $(GO) build -buildvcs=false ./...
+	GOARCH=arm64 $(GO) vet ./...
+
+.PHONY: bench
+bench: build ## measure the engine (disco-bench --help has more)
+	bin/disco-bench
+
+.PHONY: clean
+clean: ## remove what build made
+	rm -rf bin

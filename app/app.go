@@ -1,0 +1,200 @@
+// Package app is the command line of disco-run, and of every program that runs
+// models of its own: it reads arguments and files, has package launch do the work,
+// and shows what came of it.
+//
+// Guarantee: a mistake on the command line or in a file ends with exit status 2, a
+// message that says where it is, what was found, what is allowed and what to do, and
+// no worker started; a run that fails or is interrupted ends with 1, one that does
+// what it was asked with 0. With --json - standard output has one JSON object and
+// nothing else; progress goes to standard error, and only to a terminal.
+//
+//	package main
+//
+//	import (
+//		"example.org/mymodel/pond"
+//		"github.com/disco-sim/disco/app"
+//	)
+//
+//	func main() { app.Main(pond.Kind{}) }
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/disco-sim/disco/launch"
+	"github.com/disco-sim/disco/scenario"
+	"github.com/urfave/cli/v2"
+)
+
+// Exit statuses.
+const (
+	ExitOK     = 0
+	ExitFailed = 1 // the run failed or was interrupted, or its results could not be written
+	ExitUsage  = 2 // nothing was started: the command line or a file is at fault
+)
+
+// Main is the whole of a program's main: it never returns. A file without `model:`
+// is of the first kind. The process is either what a person started or, when it was
+// started by a launcher of the same executable, one of its workers.
+func Main(kinds ...scenario.Kind) {
+	if launch.IsWorker() {
+		registry, err := scenario.NewRegistry(kinds...)
+		if err != nil {
+			panic(err) // the launcher, with the same kinds, would not have come so far
+		}
+		os.Exit(launch.Serve(registry))
+	}
+	// A closed pipe behind standard output becomes an error of the write, so that the
+	// run ends in good order and the exit status tells. A channel rather than
+	// signal.Ignore, because what is ignored stays so in the workers.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	os.Exit(Run(os.Args, os.Stdin, os.Stdout, os.Stderr, kinds...))
+}
+
+// Run does what Main does for a person, without ending the process, and returns the
+// exit status. args[0] is the program's name. Workers are started from this
+// process's executable, so a test that gets so far must answer to launch.IsWorker in
+// its TestMain.
+func Run(args []string, stdin io.Reader, stdout, stderr io.Writer, kinds ...scenario.Kind) int {
+	name := "disco-run"
+	if len(args) > 0 {
+		name = filepath.Base(args[0])
+		args = args[1:]
+	}
+	registry, err := scenario.NewRegistry(kinds...)
+	if err != nil {
+		fmt.Fprintf(stderr, "%s: %v\n", name, err)
+		return ExitUsage
+	}
+	p := &program{name: name, registry: registry, stdin: stdin, stdout: &output{w: stdout}, stderr: stderr}
+	err = p.dispatch(args)
+	if p.stdout.err != nil && err == nil {
+		err = fmt.Errorf("standard output can't be written: %w", p.stdout.err)
+	}
+	if err != nil {
+		p.complain(err)
+	}
+	return statusOf(err)
+}
+
+// program is one call of Run.
+type program struct {
+	name     string
+	registry scenario.Registry
+	stdin    io.Reader
+	stdout   *output
+	stderr   io.Writer
+}
+
+// output remembers the first error of its writer, so that nobody has to check every
+// line.
+type output struct {
+	w   io.Writer
+	err error
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	if o.err != nil {
+		return 0, o.err
+	}
+	n, err := o.w.Write(b)
+	o.err = err
+	return n, err
+}
+
+// dispatch finds the command and runs it.
+func (p *program) dispatch(args []string) error {
+	application := p.application()
+	if len(args) == 0 {
+		return usage("there is no command: `%s run FILE` runs a scenario, `%s --help` lists the commands", p.name, p.name)
+	}
+	if args[0] == launch.Command {
+		return usage("%s is what %s calls itself to start a worker of a run, and no command for people: use `%s run FILE --workers N`", launch.Command, p.name, p.name)
+	}
+	for _, cmd := range application.Commands {
+		if cmd.HasName(args[0]) {
+			arranged, err := arrange(p.name, cmd, args[1:])
+			if err != nil {
+				return fmt.Errorf("%s: %w", cmd.Name, err)
+			}
+			return application.Run(append([]string{p.name, cmd.Name}, arranged...))
+		}
+	}
+	switch args[0] {
+	case "help", "h", "--help", "-help", "-h", "--version", "-version", "-v":
+		return application.Run(append([]string{p.name}, args...))
+	}
+	names := make([]string, len(application.Commands))
+	for i, cmd := range application.Commands {
+		names[i] = cmd.Name
+	}
+	hint := scenario.Suggest(args[0], names)
+	if hint == "" {
+		hint = fmt.Sprintf("`%s --help` lists the commands", p.name)
+	}
+	return usage("there is no command %q: %s", args[0], hint)
+}
+
+// application is the command line as the flag library wants it.
+func (p *program) application() *cli.App {
+	return &cli.App{
+		Name:           p.name,
+		Usage:          "runs simulations over many processes of one machine",
+		Version:        Version(),
+		Writer:         p.stdout,
+		ErrWriter:      p.stderr,
+		ExitErrHandler: func(*cli.Context, error) {}, // errors are shown by complain
+		Commands:       []*cli.Command{p.runCommand(), p.validateCommand(), p.versionCommand()},
+	}
+}
+
+// command fills in what all commands have in common. The action's errors get the
+// command's name in front.
+func (p *program) command(c cli.Command, action func(*cli.Context) error) *cli.Command {
+	c.HideHelpCommand = true
+	c.OnUsageError = func(_ *cli.Context, err error, _ bool) error { return usage("%s: %v", c.Name, err) }
+	c.Action = func(ctx *cli.Context) error {
+		err := action(ctx)
+		var u *usageError
+		if errors.As(err, &u) {
+			return fmt.Errorf("%s: %w", c.Name, err)
+		}
+		return err
+	}
+	return &c
+}
+
+// complain writes an error for people: the program's name in front of its first
+// line; problems of files begin with the file and stand for themselves.
+func (p *program) complain(err error) {
+	var problems scenario.Problems
+	if errors.As(err, &problems) {
+		fmt.Fprintln(p.stderr, problems.Error())
+		count := fmt.Sprintf("%d problems", len(problems))
+		if len(problems) == 1 {
+			count = "1 problem"
+		}
+		fmt.Fprintf(p.stderr, "%s: %s: nothing was run\n", p.name, count)
+		return
+	}
+	fmt.Fprintf(p.stderr, "%s: %v\n", p.name, err)
+}
+
+// statusOf is the exit status for an error.
+func statusOf(err error) int {
+	var u *usageError
+	var problems scenario.Problems
+	switch {
+	case err == nil:
+		return ExitOK
+	case errors.As(err, &u), errors.As(err, &problems), errors.Is(err, launch.ErrConfig):
+		return ExitUsage
+	}
+	return ExitFailed
+}

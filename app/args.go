@@ -1,0 +1,114 @@
+package app
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/disco-sim/disco/scenario"
+	"github.com/urfave/cli/v2"
+)
+
+// arrange puts the arguments of a command into the order that the flag parser wants:
+// flags first, then "--", then the rest. People write flags behind the file as
+// often as before it, and the parser stops at the first argument that is none.
+//
+// Unknown flags, flags without their value and flags given twice are refused here,
+// with more help than the parser's own message has.
+func arrange(program string, cmd *cli.Command, args []string) ([]string, error) {
+	known := flagsOf(cmd)
+	var flags, rest []string
+	seen := make(map[string]bool)
+	for i := 0; i < len(args); i++ {
+		arg := args[i]
+		if arg == "--" {
+			rest = append(rest, args[i+1:]...)
+			break
+		}
+		if len(arg) < 2 || arg[0] != '-' {
+			rest = append(rest, arg)
+			continue
+		}
+		name, _, joined := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		takesValue, ok := known[name]
+		if !ok {
+			return nil, unknownFlag(program+" "+cmd.Name, arg, name, known)
+		}
+		if seen[name] {
+			return nil, usage("--%s is given twice: give it once", name)
+		}
+		seen[name] = true
+		flags = append(flags, arg)
+		if takesValue && !joined {
+			if i+1 == len(args) {
+				return nil, usage("--%s has no value: write --%s VALUE", name, name)
+			}
+			i++
+			flags = append(flags, args[i])
+		}
+	}
+	return append(append(flags, "--"), rest...), nil
+}
+
+// flagsOf tells which flags a command has, and whether they take a value.
+func flagsOf(cmd *cli.Command) map[string]bool {
+	known := map[string]bool{"help": false, "h": false}
+	for _, f := range cmd.Flags {
+		_, isBool := f.(*cli.BoolFlag)
+		for _, name := range f.Names() {
+			known[name] = !isBool
+		}
+	}
+	return known
+}
+
+func unknownFlag(command, arg, name string, known map[string]bool) error {
+	var names []string
+	for n := range known {
+		if len(n) > 1 {
+			names = append(names, n)
+		}
+	}
+	slices.Sort(names)
+	if hint := scenario.Suggest(name, names); hint != "" {
+		hint = strings.Replace(hint, "did you mean ", "did you mean --", 1)
+		return usage("there is no flag %s: %s", arg, hint)
+	}
+	return usage("there is no flag %s: `%s --help` lists them", arg, command)
+}
+
+// usageError is a mistake on the command line.
+type usageError struct{ text string }
+
+func (e *usageError) Error() string { return e.text }
+
+func usage(format string, args ...any) error {
+	return &usageError{fmt.Sprintf(format, args...)}
+}
+
+// oneFile is the only argument of a command that reads a scenario.
+func oneFile(args []string) (string, error) {
+	switch {
+	case len(args) == 0 || args[0] == "":
+		return "", usage("there is no FILE: want the path of a scenario file, or - for standard input")
+	case len(args) > 1:
+		return "", usage("found %d arguments (%s), want one FILE: put names with spaces in quotes", len(args), quoted(args))
+	}
+	return args[0], nil
+}
+
+func quoted(args []string) string {
+	const shown = 5
+	var b strings.Builder
+	for i, a := range args {
+		if i == shown {
+			b.WriteString(" …")
+			break
+		}
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		fmt.Fprintf(&b, "%q", a)
+	}
+	return b.String()
+}

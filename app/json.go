@@ -1,0 +1,150 @@
+package app
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+
+	"github.com/disco-sim/disco/launch"
+	"github.com/disco-sim/disco/worker"
+)
+
+// document is the JSON output. Names and order of the fields down to Results are
+// promised; further ones may be added. It never holds NaN or infinities, which JSON
+// has no words for.
+type document struct {
+	Scenario        string  `json:"scenario"`
+	Seed            uint64  `json:"seed"`
+	Replications    int     `json:"replications"`
+	Workers         int     `json:"workers"`
+	Transport       string  `json:"transport"`
+	HorizonSeconds  float64 `json:"horizon_s"`
+	Events          uint64  `json:"events"`
+	WallSeconds     float64 `json:"wall_s"`
+	EventsPerSecond float64 `json:"events_per_s"`
+	TraceHash       string  `json:"trace_hash"` // empty for an interrupted run
+	Results         any     `json:"results"`    // null when nothing was simulated
+
+	Ended           string           `json:"ended"` // horizon, or interrupted
+	Interrupted     bool             `json:"interrupted"`
+	File            string           `json:"file"`
+	Version         string           `json:"version"`
+	Activations     uint64           `json:"activations"`
+	SetupSeconds    float64          `json:"setup_s"`
+	Placement       placementRow     `json:"placement"`
+	PerReplication  []replicationRow `json:"per_replication"`
+	PerWorker       []workerRow      `json:"per_worker"`
+	WorkersWanted   int              `json:"workers_wanted"`
+	TuningInEffect  worker.Tuning    `json:"tuning"`
+	NumNodes        int              `json:"nodes"`
+	NumLinks        int              `json:"links"`
+	NumSimprocsEach int              `json:"simprocs_per_node"`
+}
+
+type placementRow struct {
+	Balance float64 `json:"balance"` // expected work of the busiest worker over the mean
+	Cut     float64 `json:"cut"`     // share of the expected traffic between workers
+}
+
+type replicationRow struct {
+	Replication     int     `json:"replication"`
+	ReachedSeconds  float64 `json:"reached_s"`
+	Interrupted     bool    `json:"interrupted"`
+	Events          uint64  `json:"events"`
+	Activations     uint64  `json:"activations"`
+	WallSeconds     float64 `json:"wall_s"`
+	EventsPerSecond float64 `json:"events_per_s"`
+	TraceHash       string  `json:"trace_hash"`
+}
+
+type workerRow struct {
+	Worker int    `json:"worker"`
+	Nodes  int    `json:"nodes"`
+	Events uint64 `json:"events"`
+	worker.Stats
+}
+
+// writeJSON writes the document to a file, whole or not at all, or to standard output.
+func (p *program) writeJSON(o *order, l *launch.Launch, out *launch.Outcome) error {
+	text, err := encode(newDocument(o, l, out))
+	if err != nil {
+		return err
+	}
+	if o.json == "-" {
+		_, _ = p.stdout.Write(text) // Run tells of its errors
+		return nil
+	}
+	file, err := launch.CreateOutput(o.json)
+	if err != nil {
+		return fmt.Errorf("--json: %w", err)
+	}
+	if _, err := file.Write(text); err != nil {
+		file.Abort()
+		return fmt.Errorf("--json: %s can't be written: %w", o.json, err)
+	}
+	if err := file.Commit(); err != nil {
+		return fmt.Errorf("--json: %w", err)
+	}
+	return nil
+}
+
+// encode gives the text of a document. Numbers that JSON has no words for can only be
+// in the model's own results.
+func encode(d *document) ([]byte, error) {
+	text, err := json.MarshalIndent(d, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("the model's results %T can't be written as JSON: %w: its numbers must be finite", d.Results, err)
+	}
+	return append(text, '\n'), nil
+}
+
+func newDocument(o *order, l *launch.Launch, out *launch.Outcome) *document {
+	d := &document{
+		Scenario:        l.Scenario().Name(),
+		Seed:            o.config.Seed,
+		Replications:    o.config.Replications,
+		Workers:         l.Placement().Workers,
+		Transport:       l.Transport(),
+		HorizonSeconds:  l.Scenario().Horizon(),
+		Events:          out.Events,
+		WallSeconds:     out.WallSeconds,
+		EventsPerSecond: perSecond(out.Events, out.WallSeconds),
+		TraceHash:       out.TraceHash,
+		Ended:           "horizon",
+		Interrupted:     out.Interrupted,
+		File:            o.file,
+		Version:         Version(),
+		Activations:     out.Activations,
+		SetupSeconds:    out.SetupSeconds,
+		Placement:       placementRow{finite(l.Placement().Balance()), finite(l.Placement().Cut)},
+		WorkersWanted:   o.config.Workers,
+		TuningInEffect:  l.Tuning(),
+		NumNodes:        len(l.Graph().Nodes),
+		NumLinks:        len(l.Graph().Links),
+		NumSimprocsEach: len(l.Graph().Simprocs),
+		PerReplication:  []replicationRow{},
+	}
+	if out.Summary != nil {
+		d.Results = out.Summary
+	}
+	if out.Interrupted {
+		d.Ended = "interrupted"
+	}
+	for _, r := range out.Replications {
+		d.PerReplication = append(d.PerReplication, replicationRow{
+			r.Index, finite(r.Reached), r.Interrupted, r.Events, r.Activations, r.WallSeconds, perSecond(r.Events, r.WallSeconds), r.TraceHash,
+		})
+	}
+	for _, w := range out.Workers {
+		d.PerWorker = append(d.PerWorker, workerRow{w.Worker, w.Nodes, w.Events, w.Stats})
+	}
+	return d
+}
+
+// finite makes 0 of what JSON has no words for.
+func finite(x float64) float64 {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return 0
+	}
+	return x
+}

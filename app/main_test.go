@@ -1,0 +1,49 @@
+package app
+
+import (
+	"os"
+	"testing"
+
+	"github.com/disco-sim/disco/launch"
+	"github.com/disco-sim/disco/launch/launchtest"
+	"github.com/disco-sim/disco/scenario"
+)
+
+// startedEnv names a file to which every worker process adds a byte, so that a test
+// can tell that none was started.
+const startedEnv = "DISCO_TEST_STARTED"
+
+// programEnv makes this executable the program itself, for tests that need a process
+// to send signals to.
+const programEnv = "DISCO_TEST_PROGRAM"
+
+func TestMain(m *testing.M) {
+	version = "v0-test"
+	if launch.IsWorker() {
+		noteStart()
+		registry, err := scenario.NewRegistry(launchtest.Kind{})
+		if err != nil {
+			panic(err)
+		}
+		os.Exit(launch.Serve(registry))
+	}
+	if os.Getenv(programEnv) != "" {
+		Main(launchtest.Kind{})
+	}
+	os.Exit(m.Run())
+}
+
+func noteStart() {
+	path := os.Getenv(startedEnv)
+	if path == "" {
+		return
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
+	if err != nil {
+		panic(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteString("x"); err != nil {
+		panic(err)
+	}
+}

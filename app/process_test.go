@@ -1,0 +1,253 @@
+package app
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/disco-sim/disco/launch/launchtest"
+)
+
+// watchdog bounds every wait of these tests. It is long because nothing is measured.
+const watchdog = 60 * time.Second
+
+// launched is the program in a process of its own, running the tiny model.
+type launched struct {
+	t              *testing.T
+	cmd            *exec.Cmd
+	dir            string
+	stdout, stderr bytes.Buffer
+	workers        []int
+}
+
+// launchProgram starts the program and waits until it simulates with two workers.
+func launchProgram(t *testing.T, text string, args ...string) *launched {
+	t.Helper()
+	l := &launched{t: t, dir: t.TempDir()}
+	file := filepath.Join(l.dir, "tiny.yml")
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	l.cmd = exec.Command(os.Args[0], append([]string{"run", file, "--workers", "2"}, args...)...)
+	l.cmd.Env = append(os.Environ(), programEnv+"=1")
+	l.cmd.Stdout, l.cmd.Stderr, l.cmd.Dir = &l.stdout, &l.stderr, l.dir
+	if err := l.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.cmd.Process.Kill() }) // it has ended, as a rule
+	l.until("two workers that have used 50 ms of CPU", func() bool {
+		l.workers = nil
+		for pid, used := range childrenOf(t, l.cmd.Process.Pid) {
+			if used < 5 {
+				return false
+			}
+			l.workers = append(l.workers, pid)
+		}
+		return len(l.workers) == 2
+	})
+	return l
+}
+
+func (l *launched) until(what string, condition func() bool) {
+	l.t.Helper()
+	deadline := time.Now().Add(watchdog)
+	for !condition() {
+		if time.Now().After(deadline) {
+			l.t.Fatalf("%s: not within %v; standard error:\n%s", what, watchdog, l.stderr.String())
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// childrenOf gives the ticks of CPU time that each child of a process has used.
+func childrenOf(t *testing.T, parent int) map[int]int {
+	t.Helper()
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[int]int{}
+	for _, path := range stats {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has ended
+		}
+		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+		if len(fields) < 13 || fields[1] != strconv.Itoa(parent) {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		user, errUser := strconv.Atoi(fields[11])
+		system, errSystem := strconv.Atoi(fields[12])
+		if errUser != nil || errSystem != nil {
+			t.Fatalf("%s: %s", path, text)
+		}
+		found[pid] = user + system
+	}
+	return found
+}
+
+// end waits for the end of the program and checks that its workers are gone and that
+// it has left no files.
+func (l *launched) end(files ...string) {
+	l.t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = l.cmd.Wait() // the exit status is looked at by the caller
+	}()
+	select {
+	case <-done:
+	case <-time.After(watchdog):
+		l.t.Fatalf("it doesn't end; standard error:\n%s", l.stderr.String())
+	}
+	l.until("the end of the workers", func() bool {
+		for _, pid := range l.workers {
+			if syscall.Kill(pid, 0) == nil && !zombie(pid) {
+				return false
+			}
+		}
+		return true
+	})
+	entries, err := os.ReadDir(l.dir)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	want := append(files, "tiny.yml")
+	for _, e := range entries {
+		if !contains(want, e.Name()) {
+			l.t.Errorf("the file %s is left", e.Name())
+		}
+	}
+	for _, name := range want {
+		if _, err := os.Stat(filepath.Join(l.dir, name)); err != nil {
+			l.t.Error(err)
+		}
+	}
+}
+
+func contains(list []string, s string) bool {
+	for _, x := range list {
+		if x == s {
+			return true
+		}
+	}
+	return false
+}
+
+// zombie tells whether a process has ended and only waits for somebody to ask how:
+// orphans may have to wait long where nobody does.
+func zombie(pid int) bool {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return true
+	}
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	return len(fields) > 0 && fields[0] == "Z"
+}
+
+// Ctrl-C and SIGTERM end a run with the results so far and exit status 1, and nothing
+// is left.
+func TestInterrupt(t *testing.T) {
+	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		l := launchProgram(t, launchtest.Scenario(4, 1e9, ""), "--json", "-", "--trace", "trace.txt")
+		if err := l.cmd.Process.Signal(signal); err != nil {
+			t.Fatal(err)
+		}
+		l.end("trace.txt")
+		if status := l.cmd.ProcessState.ExitCode(); status != ExitFailed {
+			t.Errorf("%v: exit status %d, want %d", signal, status, ExitFailed)
+		}
+		var d document
+		if err := json.Unmarshal(l.stdout.Bytes(), &d); err != nil {
+			t.Fatalf("%v: standard output is no JSON object: %v\n%s", signal, err, l.stdout.String())
+		}
+		results, ok := d.Results.(map[string]any)
+		if !ok || d.Events == 0 || !d.Interrupted || d.TraceHash != "" || results["handled"] != float64(d.Events) {
+			t.Errorf("%v: %d events, interrupted %v, hash %q, results %v", signal, d.Events, d.Interrupted, d.TraceHash, d.Results)
+		}
+		if !strings.Contains(l.stderr.String(), "interrupted at ") {
+			t.Errorf("%v: standard error says %q", signal, l.stderr.String())
+		}
+	}
+}
+
+// A second Ctrl-C ends a run at once, even one that a model holds up.
+func TestInterruptTwice(t *testing.T) {
+	l := launchProgram(t, launchtest.Scenario(4, 1e9, ""), "--trace", "trace.txt")
+	for _, pid := range l.workers { // they can't answer
+		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		if err := l.cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.end()
+	if status := l.cmd.ProcessState.ExitCode(); status != ExitFailed {
+		t.Errorf("exit status %d, want %d", status, ExitFailed)
+	}
+}
+
+// Workers end by themselves when their launcher is killed, also those that wait for
+// each other.
+func TestLauncherKilled(t *testing.T) {
+	l := launchProgram(t, launchtest.Scenario(4, 1e9, ""), "--json", "out.json", "--trace", "trace.txt")
+	if err := l.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	l.end()
+}
+
+// A worker that is killed ends the run with its name, and nothing is left.
+func TestWorkerKilled(t *testing.T) {
+	l := launchProgram(t, launchtest.Scenario(4, 1e9, ""), "--json", "out.json", "--trace", "trace.txt")
+	if err := syscall.Kill(l.workers[0], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	l.end()
+	if status := l.cmd.ProcessState.ExitCode(); status != ExitFailed {
+		t.Errorf("exit status %d, want %d", status, ExitFailed)
+	}
+	said := l.stderr.String()
+	if !strings.Contains(said, "worker ") || !strings.Contains(said, "died: killed by SIGKILL") {
+		t.Errorf("standard error says %q", said)
+	}
+}
+
+// Nobody who reads standard output is a failure and not a death by a signal.
+func TestClosedPipe(t *testing.T) {
+	l := &launched{t: t, dir: t.TempDir()}
+	file := filepath.Join(l.dir, "tiny.yml")
+	if err := os.WriteFile(file, []byte(launchtest.Scenario(4, 5, "")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader.Close()
+	l.cmd = exec.Command(os.Args[0], "run", file)
+	l.cmd.Env = append(os.Environ(), programEnv+"=1")
+	l.cmd.Stdout, l.cmd.Stderr = writer, &l.stderr
+	if err := l.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	writer.Close()
+	l.end()
+	if status := l.cmd.ProcessState.ExitCode(); status != ExitFailed || !strings.Contains(l.stderr.String(), "standard output can't be written") {
+		t.Errorf("exit status %d, standard error %q", status, l.stderr.String())
+	}
+}

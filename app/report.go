@@ -1,0 +1,83 @@
+package app
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/disco-sim/disco/launch"
+)
+
+// header says what is about to be run.
+func (p *program) header(l *launch.Launch, cfg *launch.Config) {
+	fmt.Fprintf(p.stdout, "%s\n", describe(l))
+	fmt.Fprintf(p.stdout, "%s, seed %d, %s\n\n", spread(l.Placement(), cfg.Transport), cfg.Seed, count(cfg.Replications, "replication"))
+}
+
+// spread says who hosts how much, in one line.
+func spread(p *launch.Placement, transport string) string {
+	how := "processes, shared memory"
+	if transport == launch.TransportInproc {
+		how = "goroutines of one process"
+	}
+	if p.Workers == 1 {
+		return "1 worker (" + strings.Replace(how, "goroutines of one process", "in this process", 1) + ")"
+	}
+	const shown = 8
+	nodes := make([]string, 0, shown)
+	for i, n := range p.Nodes {
+		if i == shown {
+			nodes = append(nodes, "…")
+			break
+		}
+		nodes = append(nodes, fmt.Sprint(n))
+	}
+	return fmt.Sprintf("%d workers (%s) with %s nodes, the busiest expects %.2f of the mean work, %.0f %% of the traffic runs between workers",
+		p.Workers, how, strings.Join(nodes, " + "), p.Balance(), 100*p.Cut)
+}
+
+// report writes the results for people.
+func (p *program) report(out *launch.Outcome) error {
+	if out.Summary != nil {
+		if err := out.Summary.WriteText(p.stdout); err != nil {
+			return fmt.Errorf("the results can't be written: %w", err)
+		}
+		fmt.Fprintln(p.stdout)
+	}
+	fmt.Fprintf(p.stdout, "%d events in %.3g s: %s events/s (and %.3g s to start and end)\n",
+		out.Events, out.WallSeconds, short(perSecond(out.Events, out.WallSeconds)), out.SetupSeconds)
+	p.workers(out)
+	if out.TraceHash == "" {
+		fmt.Fprintln(p.stdout, "trace hash: none, because the run was interrupted")
+	} else {
+		fmt.Fprintf(p.stdout, "trace hash %s\n", out.TraceHash)
+	}
+	return nil
+}
+
+// workers is a table of where time and events went; one worker alone has none to
+// compare with.
+func (p *program) workers(out *launch.Outcome) {
+	if len(out.Workers) < 2 {
+		return
+	}
+	t := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "worker\tnodes\tevents\tsent\treceived\tpromises\tblocked\tCPU\t")
+	for _, w := range out.Workers {
+		blocked := 0.0
+		if w.WallSeconds > 0 {
+			blocked = w.BlockedSeconds / w.WallSeconds
+		}
+		fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%d\t%d\t%.0f %%\t%.2f s\t\n", w.Worker, w.Nodes, w.Events, w.Sent, w.Received, w.Promises, 100*blocked, w.CPUSeconds)
+	}
+	// The writer behind it remembers its errors.
+	_ = t.Flush()
+}
+
+// perSecond is 0 for a run that took no time.
+func perSecond(events uint64, seconds float64) float64 {
+	if !(seconds > 0) {
+		return 0
+	}
+	return float64(events) / seconds
+}

@@ -1,0 +1,207 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/disco-sim/disco/launch"
+	"github.com/disco-sim/disco/worker"
+	"github.com/urfave/cli/v2"
+)
+
+// Groups of flags in the help, which shows them in the order of the alphabet.
+const (
+	groupWhat   = "Experiment"
+	groupOutput = "Output"
+	groupWhere  = "Spread (speed, never results)"
+	groupTuning = "Tuning (speed, never results)"
+)
+
+func (p *program) runCommand() *cli.Command {
+	flag := func(category, name, value, usage string) cli.Flag {
+		return &cli.StringFlag{Category: category, Name: name, DefaultText: value, Usage: usage}
+	}
+	return p.command(cli.Command{
+		Name:      "run",
+		Usage:     "runs a scenario and shows its results",
+		ArgsUsage: "FILE",
+		Description: "Reads the scenario in FILE (- for standard input), runs it and prints its results.\n" +
+			"Flags may stand before and behind FILE.",
+		Flags: []cli.Flag{
+			flag(groupWhat, "seed", "1", "`SEED` of all random numbers"),
+			flag(groupWhat, "replications", "1", "repeat the experiment `R` times, each with its own random numbers"),
+			flag(groupWhat, "horizon", "the scenario's own", "simulated `SECONDS` at which the run ends"),
+			flag(groupWhere, "workers", "1", fmt.Sprintf("`N` workers, 1 to %d; more than CPUs are slower, not faster", launch.WorkersMax)),
+			flag(groupWhere, "transport", launch.TransportShm, "`HOW`: shm, workers are processes that share memory; inproc, goroutines of this one"),
+			flag(groupWhere, "placement", "automatic", "`FILE` with one line \"node: worker\" for each node that is to be on a certain worker, 0 for the first"),
+			flag(groupOutput, "json", "none", "write the results to `FILE` as JSON, - for standard output and nothing else there"),
+			flag(groupOutput, "trace", "none", "write every handled event to `FILE`, one a line in total order; .gz and .zst are compressed"),
+			flag(groupOutput, "cpuprofile", "none", "write a CPU profile of each worker into `DIR`"),
+			flag(groupTuning, "ring-bytes", bytesText(worker.RingBytesDefault), "`BYTES` of the ring between two workers, a power of two"),
+			flag(groupTuning, "inline-max", bytesText(worker.InlineMaxDefault)+", or an eighth of the ring", "largest payload that travels inside the ring, in `BYTES`"),
+			flag(groupTuning, "pool-bytes", bytesText(worker.PoolBytesDefault), "`BYTES` of one worker's pool for larger payloads"),
+			flag(groupTuning, "batch", fmt.Sprint(worker.BatchMaxDefault), "at most `N` handler calls between two looks at the lanes"),
+			flag(groupTuning, "ingress", worker.IngressDuty, "`HOW` events are taken in: duty, by the worker between batches; goroutine, on a thread beside"),
+			flag(groupTuning, "wait", "adaptive", "what a worker without work does, `HOW`: adaptive, spin, yield or park"),
+			&cli.BoolFlag{Category: groupTuning, Name: "pin", DisableDefaultText: true, Usage: "bind each worker to a CPU of its own"},
+		},
+	}, p.run)
+}
+
+// order is what a person asked for.
+type order struct {
+	config launch.Config
+	file   string
+	json   string
+	pins   string
+}
+
+// run is the command: check everything, run, show.
+func (p *program) run(c *cli.Context) error {
+	o, err := p.order(c)
+	if err != nil {
+		return err
+	}
+	doc, err := p.read(o.file)
+	if err != nil {
+		return err
+	}
+	o.config.File, o.config.Text = doc.File(), doc.Text()
+	if err := o.checkFiles(); err != nil {
+		return err
+	}
+	if o.pins != "" {
+		if o.config.Pins, err = launch.ReadPins(o.pins); err != nil {
+			return err
+		}
+	}
+	screen := newScreen(p.stderr)
+	defer screen.clear()
+	o.config.Stderr = screen
+	if screen.terminal {
+		o.config.Progress = screen.progress
+	}
+	ctx, stop, done := watchSignals(screen, p.name)
+	defer done()
+	o.config.Stop = stop
+	l, err := launch.Prepare(o.config)
+	if err != nil {
+		return err
+	}
+	if o.json != "-" {
+		p.header(l, &o.config)
+		if p.stdout.err != nil {
+			return nil // nobody is there to read results; Run tells
+		}
+	}
+	out, err := l.Run(ctx)
+	screen.clear()
+	if err != nil {
+		return err
+	}
+	return p.show(o, l, out)
+}
+
+// show writes the results of a run.
+func (p *program) show(o *order, l *launch.Launch, out *launch.Outcome) error {
+	var failed []error
+	if o.json != "-" {
+		if err := p.report(out); err != nil {
+			failed = append(failed, err)
+		}
+	}
+	if o.json != "" {
+		if err := p.writeJSON(o, l, out); err != nil {
+			failed = append(failed, err)
+		}
+	}
+	if out.Interrupted {
+		failed = append(failed, errors.New(interruption(l, out)))
+	}
+	return errors.Join(failed...)
+}
+
+// interruption says how far an interrupted run came.
+func interruption(l *launch.Launch, out *launch.Outcome) string {
+	if len(out.Replications) == 0 {
+		return "interrupted before anything was simulated"
+	}
+	last := out.Replications[len(out.Replications)-1]
+	if !last.Interrupted {
+		return fmt.Sprintf("interrupted after %s: the results are about these", count(len(out.Replications), "replication"))
+	}
+	text := fmt.Sprintf("interrupted at %.6g of %.6g simulated seconds", last.Reached, l.Scenario().Horizon())
+	if last.Index > 0 {
+		text += fmt.Sprintf(" of replication %d", last.Index)
+	}
+	return text + ": the results are about what was simulated up to there"
+}
+
+// order reads the flags.
+func (p *program) order(c *cli.Context) (*order, error) {
+	file, err := oneFile(c.Args().Slice())
+	if err != nil {
+		return nil, err
+	}
+	v := &values{c: c}
+	o := &order{file: file, json: v.path("json"), pins: v.path("placement")}
+	o.config = launch.Config{
+		Registry:     p.registry,
+		Workers:      v.integer("workers", 1, 1, launch.WorkersMax),
+		Seed:         v.seed("seed", 1),
+		Replications: v.integer("replications", 1, 1, launch.ReplicationsMax),
+		Horizon:      v.seconds("horizon"),
+		Transport:    v.word("transport", launch.TransportShm, launch.TransportInproc),
+		Trace:        v.path("trace"),
+		Profiles:     v.path("cpuprofile"),
+		Tuning: worker.Tuning{
+			RingBytes: v.size("ring-bytes", worker.RingBytesMin, worker.RingBytesMax, true),
+			InlineMax: v.size("inline-max", 1, worker.RingBytesMax/8, false),
+			PoolBytes: v.size("pool-bytes", 1, worker.PoolBytesMax, false),
+			Ingress:   v.word("ingress", worker.IngressDuty, worker.IngressGoroutine),
+			Wait:      v.word("wait", "adaptive", "spin", "yield", "park"),
+			BatchMax:  v.integer("batch", worker.BatchMaxDefault, 1, worker.BatchMaxMax),
+			Pin:       c.Bool("pin"),
+		},
+	}
+	v.inlineFitsRing(o.config.Tuning)
+	return o, v.err()
+}
+
+// checkFiles sees to it that results can be written, and that no file is named for
+// two things.
+func (o *order) checkFiles() error {
+	named := []struct{ flag, path string }{
+		{"FILE", o.file}, {"--placement", o.pins}, {"--json", o.json}, {"--trace", o.config.Trace},
+	}
+	for i, a := range named {
+		for _, b := range named[:i] {
+			if a.path != "" && b.path != "" && a.path != "-" && i >= 2 && sameFile(a.path, b.path) {
+				return usage("%s and %s both name %s: give them different files", b.flag, a.flag, a.path)
+			}
+		}
+	}
+	if o.config.Trace == "-" {
+		return usage("--trace: found -, want the name of a file: /dev/stdout is one")
+	}
+	if o.json != "" && o.json != "-" {
+		if err := launch.CheckOutput(o.json); err != nil {
+			return usage("--json: %v", err)
+		}
+	}
+	return nil
+}
+
+// sameFile tells whether two paths name one regular file, whether it exists or not.
+func sameFile(a, b string) bool {
+	infoA, errA := os.Stat(a)
+	infoB, errB := os.Stat(b)
+	if errA == nil && errB == nil {
+		return os.SameFile(infoA, infoB) && infoA.Mode().IsRegular()
+	}
+	absA, errA := filepath.Abs(a)
+	absB, errB := filepath.Abs(b)
+	return errA == nil && errB == nil && absA == absB
+}

@@ -1,0 +1,140 @@
+package app
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/disco-sim/disco/launch"
+	"golang.org/x/term"
+)
+
+// screen is standard error while a run is under way: lines scroll, and on a terminal
+// the last line shows how far the run is. Any goroutine may write.
+type screen struct {
+	terminal bool
+	width    func() int
+
+	mu    sync.Mutex
+	w     io.Writer
+	shown bool // the progress line stands there
+	last  launch.Progress
+	speed float64 // events per wall second, smoothed
+}
+
+func newScreen(w io.Writer) *screen {
+	s := &screen{w: w}
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		s.terminal = true
+		s.width = func() int {
+			if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
+				return width
+			}
+			return 80
+		}
+	}
+	return s
+}
+
+// Write puts lines above the progress line, which is drawn anew with the next call
+// of progress.
+func (s *screen) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wipe()
+	return s.w.Write(p)
+}
+
+// clear takes the progress line away.
+func (s *screen) clear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wipe()
+}
+
+func (s *screen) wipe() {
+	if s.shown {
+		// A terminal that is gone can't be wiped.
+		_, _ = io.WriteString(s.w, "\r\x1b[K")
+		s.shown = false
+	}
+}
+
+// progress draws the progress line.
+func (s *screen) progress(p launch.Progress) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.measure(p)
+	line := progressLine(p, s.speed)
+	if width := s.width(); len(line) >= width {
+		line = line[:width-1]
+	}
+	// Progress that can't be shown is no reason to end a run.
+	_, _ = io.WriteString(s.w, "\r"+line+"\x1b[K")
+	s.shown = true
+}
+
+// measure follows the speed: half of it is from the time since the last call.
+func (s *screen) measure(p launch.Progress) {
+	if p.Replication != s.last.Replication || p.Elapsed <= s.last.Elapsed || p.Events < s.last.Events {
+		s.last, s.speed = p, rate(p.Events, p.Elapsed)
+		return
+	}
+	s.speed = (s.speed + rate(p.Events-s.last.Events, p.Elapsed-s.last.Elapsed)) / 2
+	s.last = p
+}
+
+func rate(events uint64, elapsed time.Duration) float64 {
+	if elapsed <= 0 {
+		return 0
+	}
+	return float64(events) / elapsed.Seconds()
+}
+
+// progressLine is e.g. " 42 %  252 of 600 s simulated  3.21 M events/s  2 s left".
+func progressLine(p launch.Progress, speed float64) string {
+	share := 0.0
+	if p.Horizon > 0 {
+		share = min(max(p.Now/p.Horizon, 0), 1)
+	}
+	whole := (float64(p.Replication) + share) / float64(p.Replications)
+	line := fmt.Sprintf("%3.0f %%  %.6g of %.6g s simulated  %s events/s", 100*whole, min(p.Now, p.Horizon), p.Horizon, short(speed))
+	if p.Replications > 1 {
+		line += fmt.Sprintf("  replication %d of %d", p.Replication+1, p.Replications)
+	}
+	if share > 0.001 {
+		left := p.Elapsed.Seconds() / share * (float64(p.Replications-p.Replication) - share)
+		line += "  " + duration(left) + " left"
+	}
+	return line
+}
+
+// short is a number with three digits: 999, 12.3 k, 4.56 M.
+func short(x float64) string {
+	for _, unit := range []string{"", " k", " M", " G"} {
+		if x < 999.5 || unit == " G" {
+			switch {
+			case unit == "" || x >= 99.95:
+				return fmt.Sprintf("%.0f%s", x, unit)
+			case x >= 9.995:
+				return fmt.Sprintf("%.1f%s", x, unit)
+			}
+			return fmt.Sprintf("%.2f%s", x, unit)
+		}
+		x /= 1000
+	}
+	return ""
+}
+
+// duration is a wall time for people: 4 s, 3 min, 2.5 h.
+func duration(seconds float64) string {
+	switch {
+	case seconds < 100:
+		return fmt.Sprintf("%.0f s", seconds)
+	case seconds < 6000:
+		return fmt.Sprintf("%.0f min", seconds/60)
+	}
+	return fmt.Sprintf("%.1f h", seconds/3600)
+}

@@ -1,0 +1,82 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/disco-sim/disco/launch"
+	"github.com/disco-sim/disco/scenario"
+	"github.com/urfave/cli/v2"
+)
+
+func (p *program) validateCommand() *cli.Command {
+	return p.command(cli.Command{
+		Name:      "validate",
+		Usage:     "tells whether a scenario file is good, or all that is wrong with it",
+		ArgsUsage: "FILE",
+	}, p.validate)
+}
+
+// validate reads a scenario and says what it is.
+func (p *program) validate(c *cli.Context) error {
+	path, err := oneFile(c.Args().Slice())
+	if err != nil {
+		return err
+	}
+	doc, err := p.read(path)
+	if err != nil {
+		return err
+	}
+	l, err := launch.Prepare(launch.Config{
+		File: doc.File(), Text: doc.Text(), Registry: p.registry,
+		Workers: 1, Replications: 1, Transport: launch.TransportInproc,
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(p.stdout, "%s: good: %s\n", doc.File(), describe(l))
+	return nil
+}
+
+// describe says what a scenario is, in one line.
+func describe(l *launch.Launch) string {
+	g := l.Graph()
+	least := math.Inf(1)
+	for _, link := range g.Links {
+		least = min(least, link.Lookahead)
+	}
+	text := fmt.Sprintf("%s, %s of %s, %s", l.Scenario().Name(),
+		count(len(g.Nodes), "node"), count(len(g.Simprocs), "simproc"), count(len(g.Links), "link"))
+	if len(g.Links) > 0 {
+		text += fmt.Sprintf(" with lookaheads from %g s", least)
+	}
+	return text + fmt.Sprintf(", horizon %g s", l.Scenario().Horizon())
+}
+
+// count is e.g. "1 node" or "2 nodes".
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// read reads the scenario file at path, or standard input for "-". Its errors are
+// the command line's or the file's fault.
+func (p *program) read(path string) (*scenario.Document, error) {
+	if path == "-" {
+		text, err := io.ReadAll(io.LimitReader(p.stdin, scenario.FileBytesMax+1))
+		if err != nil {
+			return nil, usage("standard input can't be read: %v", err)
+		}
+		return scenario.Parse("standard input", text)
+	}
+	doc, err := scenario.ReadFile(path)
+	var problems scenario.Problems
+	if err != nil && !errors.As(err, &problems) {
+		return nil, usage("%v", err)
+	}
+	return doc, err
+}

@@ -1,0 +1,154 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/disco-sim/disco/worker"
+	"github.com/urfave/cli/v2"
+)
+
+// values reads the values of flags and collects what is wrong with them, so that a
+// person learns of all mistakes at once.
+type values struct {
+	c    *cli.Context
+	errs []error
+}
+
+func (v *values) err() error { return errors.Join(v.errs...) }
+
+func (v *values) refuse(flag, found, want string) {
+	v.errs = append(v.errs, usage("--%s: found %s, want %s", flag, found, want))
+}
+
+// integer reads a whole number from least to most; def where the flag isn't given.
+func (v *values) integer(flag string, def, least, most int) int {
+	if !v.c.IsSet(flag) {
+		return def
+	}
+	text := v.c.String(flag)
+	want := fmt.Sprintf("a whole number from %d to %d", least, most)
+	n, err := strconv.Atoi(text)
+	switch {
+	case errors.Is(err, strconv.ErrRange):
+		v.refuse(flag, text, want)
+	case err != nil:
+		v.refuse(flag, strconv.Quote(text), want)
+	case n < least || n > most:
+		v.refuse(flag, strconv.Itoa(n), want)
+	default:
+		return n
+	}
+	return def
+}
+
+// seed reads any 64-bit number, decimal or with 0x in front; def where the flag isn't
+// given.
+func (v *values) seed(flag string, def uint64) uint64 {
+	if !v.c.IsSet(flag) {
+		return def
+	}
+	text := v.c.String(flag)
+	n, err := strconv.ParseUint(text, 0, 64)
+	if err != nil {
+		v.refuse(flag, strconv.Quote(text), fmt.Sprintf("a whole number from 0 to %d", uint64(math.MaxUint64)))
+	}
+	return n
+}
+
+// seconds reads a time > 0; 0 where the flag isn't given.
+func (v *values) seconds(flag string) float64 {
+	if !v.c.IsSet(flag) {
+		return 0
+	}
+	text := v.c.String(flag)
+	const want = "a finite number of simulated seconds > 0"
+	s, err := strconv.ParseFloat(text, 64)
+	switch {
+	case err != nil && !errors.Is(err, strconv.ErrRange):
+		v.refuse(flag, strconv.Quote(text), want)
+	case !(s > 0) || math.IsInf(s, 1):
+		v.refuse(flag, text, want)
+	default:
+		return s
+	}
+	return 0
+}
+
+// size reads a number of bytes, with K, M or G behind it for powers of 1024; 0 where
+// the flag isn't given.
+func (v *values) size(flag string, least, most int, powerOfTwo bool) int {
+	if !v.c.IsSet(flag) {
+		return 0
+	}
+	text := v.c.String(flag)
+	want := fmt.Sprintf("a number of bytes from %d to %d (64K, 1M, 2G are understood)", least, most)
+	if powerOfTwo {
+		want = strings.Replace(want, "bytes from", "bytes that is a power of two, from", 1)
+	}
+	digits, shift := text, 0
+	for i, unit := range []string{"K", "M", "G"} {
+		if d, ok := strings.CutSuffix(strings.ToUpper(text), unit); ok {
+			digits, shift = d, 10*(i+1)
+		}
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	switch {
+	case err != nil && !errors.Is(err, strconv.ErrRange):
+		v.refuse(flag, strconv.Quote(text), want)
+	case err != nil || n < 0 || n > int64(most)>>shift || int(n<<shift) < least || powerOfTwo && n&(n-1) != 0:
+		v.refuse(flag, text, want)
+	default:
+		return int(n << shift)
+	}
+	return 0
+}
+
+// bytesText is a number of bytes as size reads it.
+func bytesText(n int) string {
+	for _, unit := range []string{"", "K", "M"} {
+		if n%1024 != 0 {
+			return fmt.Sprintf("%d%s", n, unit)
+		}
+		n /= 1024
+	}
+	return fmt.Sprintf("%dG", n)
+}
+
+// inlineFitsRing sees that the largest payload inside a ring leaves room for others.
+func (v *values) inlineFitsRing(t worker.Tuning) {
+	ring := t.RingBytes
+	if ring == 0 {
+		ring = worker.RingBytesDefault
+	}
+	if t.InlineMax > ring/8 {
+		v.refuse("inline-max", strconv.Itoa(t.InlineMax), fmt.Sprintf("at most %d, an eighth of the ring's %d bytes (--ring-bytes)", ring/8, ring))
+	}
+}
+
+// word reads one of a few words; empty where the flag isn't given.
+func (v *values) word(flag string, words ...string) string {
+	if !v.c.IsSet(flag) {
+		return ""
+	}
+	text := v.c.String(flag)
+	for _, w := range words {
+		if text == w {
+			return w
+		}
+	}
+	v.refuse(flag, strconv.Quote(text), strings.Join(words[:len(words)-1], ", ")+" or "+words[len(words)-1])
+	return ""
+}
+
+// path reads the name of a file; empty where the flag isn't given.
+func (v *values) path(flag string) string {
+	text := v.c.String(flag)
+	if v.c.IsSet(flag) && text == "" {
+		v.refuse(flag, "nothing", "the name of a file")
+	}
+	return text
+}

@@ -1,0 +1,12 @@
+// Command disco-run runs simulations over many processes of one machine.
+//
+//	disco-run run examples/shop.yml --workers 2
+//	disco-run validate examples/shop.yml
+package main
+
+import (
+	"github.com/disco-sim/disco/app"
+	"github.com/disco-sim/disco/model/service"
+)
+
+func main() { app.Main(service.Kind()) }

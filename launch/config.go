@@ -1,0 +1,147 @@
+package launch
+
+import (
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/disco-sim/disco/scenario"
+	"github.com/disco-sim/disco/worker"
+)
+
+// Transports between workers.
+const (
+	TransportShm    = "shm"    // every worker a process, lanes in shared memory
+	TransportInproc = "inproc" // every worker a goroutine of this process, lanes on the heap
+)
+
+// Limits of a run.
+const (
+	// WorkersMax bounds the workers of one machine: n workers have n(n-1) lanes, each
+	// of them a segment of its own, so 64 workers have 4032 of them.
+	WorkersMax = 64
+
+	// ReplicationsMax bounds the repetitions of one run: each leaves a report of every
+	// simproc in the launcher's memory.
+	ReplicationsMax = 100_000
+)
+
+// Config says what to run and how. Only File, Text, Registry and Seed can change
+// results, and Horizon and Replications, which say how much of them there is.
+type Config struct {
+	// File is the scenario's name in messages, and Text the file itself: every worker
+	// reads it anew.
+	File string
+	Text []byte
+
+	// Registry reads it. A worker process must have the same kinds: it is the same
+	// executable, started again.
+	Registry scenario.Registry
+
+	// Workers is the number of processes, or goroutines, 1 to WorkersMax. More than
+	// the scenario has nodes are not started. More workers than CPUs are slower, not
+	// faster.
+	Workers int
+
+	// Seed is where all randomness comes from. Any number is as good as any other.
+	Seed uint64
+
+	// Replications is how often the experiment is repeated, each time with other
+	// random numbers, 1 to ReplicationsMax.
+	Replications int
+
+	// Horizon replaces the scenario's own end in simulated seconds; 0 keeps it.
+	Horizon float64
+
+	// Transport is TransportShm or TransportInproc; empty is the former.
+	Transport string
+
+	// Pins puts nodes on workers by name; nil lets Place do all of it.
+	Pins *Pins
+
+	// Tuning holds the knobs of the engine; they change speed only.
+	Tuning worker.Tuning
+
+	// Trace is the file for the whole trace, in total order; empty for none. It costs
+	// half the speed and some 50 bytes of disk an event while the run lasts.
+	Trace string
+
+	// Profiles is a directory that gets a CPU profile of every worker; empty for none.
+	Profiles string
+
+	// Stop ends the run early when it is closed, with the results so far. Ending the
+	// context instead ends it at once, without any.
+	Stop <-chan struct{}
+
+	// Progress is called about five times a second while a replication runs; nil for
+	// none. It must return soon: no worker is watched meanwhile.
+	Progress func(Progress)
+
+	// Stderr gets what workers write to their standard output and error, and remarks
+	// such as fewer workers than asked for; nil for nobody.
+	Stderr io.Writer
+}
+
+// Progress is how far a run has come.
+type Progress struct {
+	Replication  int     // 0 … Replications-1
+	Replications int     //
+	Now          float64 // simulated time that all workers have reached, seconds
+	Horizon      float64
+	Events       uint64        // handled in this replication
+	Elapsed      time.Duration // since this replication began
+}
+
+// note tells what is worth knowing and no error.
+func (cfg *Config) note(text string) {
+	if cfg.Stderr != nil {
+		// Nobody is there to hear of a failure to write a remark.
+		_, _ = io.WriteString(cfg.Stderr, "disco: "+text+"\n")
+	}
+}
+
+// validate checks what can be checked without the scenario. Its errors name fields
+// in the words of the command line.
+func (cfg *Config) validate() error {
+	if cfg.Transport == "" {
+		cfg.Transport = TransportShm
+	}
+	if cfg.Workers < 1 || cfg.Workers > WorkersMax {
+		return badConfig("workers: found %d, want 1 to %d", cfg.Workers, WorkersMax)
+	}
+	if cfg.Replications < 1 || cfg.Replications > ReplicationsMax {
+		return badConfig("replications: found %d, want 1 to %d", cfg.Replications, ReplicationsMax)
+	}
+	if !(cfg.Horizon >= 0) || math.IsInf(cfg.Horizon, 1) {
+		return badConfig("horizon: found %v, want a finite number of simulated seconds > 0", cfg.Horizon)
+	}
+	if cfg.Transport != TransportShm && cfg.Transport != TransportInproc {
+		return badConfig("transport: found %q, want %s or %s", cfg.Transport, TransportShm, TransportInproc)
+	}
+	if err := cfg.Tuning.Validate(); err != nil {
+		return &configError{err}
+	}
+	if cfg.Trace != "" {
+		if err := CheckOutput(cfg.Trace); err != nil {
+			return badConfig("trace: %w", err)
+		}
+	}
+	return cfg.checkProfiles()
+}
+
+// checkProfiles makes the directory for profiles if need be and sees that files can
+// be made in it.
+func (cfg *Config) checkProfiles() error {
+	if cfg.Profiles == "" {
+		return nil
+	}
+	if err := os.MkdirAll(cfg.Profiles, 0o777); err != nil {
+		return badConfig("cpuprofile: %w", plain(cfg.Profiles, err))
+	}
+	if err := CheckOutput(filepath.Join(cfg.Profiles, profileName(0))); err != nil {
+		return badConfig("cpuprofile: %w", err)
+	}
+	return nil
+}

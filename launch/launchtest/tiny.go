@@ -1,0 +1,248 @@
+// Package launchtest has a tiny model for tests of what runs models: tokens that
+// wander around a ring of nodes, and on demand one node that gets into trouble.
+//
+// Guarantee: without trouble the model is deterministic and exact: every token that
+// is handled before the horizon is counted once, and all nodes together handle as
+// many whatever the spread.
+//
+//	model: tiny
+//	horizon: 10        # simulated seconds
+//	nodes: 6           # in the ring
+//	tokens: 2          # that each of them starts with
+//	payload: 16        # bytes of every event
+//	trouble: {node: 2, at: 5, how: panic}
+package launchtest
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/disco-sim/disco/node"
+	"github.com/disco-sim/disco/scenario"
+)
+
+// Lookahead of all links, simulated seconds.
+const Lookahead = 0.1
+
+// Kinds of trouble, from when on the troubled node handles something at or after the
+// given time.
+const (
+	Panic = "panic" // the handler panics
+	Fail  = "error" // the handler returns an error
+	Exit  = "exit"  // the process exits with status 3, after a word on standard error
+	Kill  = "kill"  // the process kills itself
+	Stop  = "stop"  // the process stops itself, as Ctrl-Z would
+	Hang  = "hang"  // the handler never returns
+	Slow  = "slow"  // every call takes a millisecond
+	Print = "print" // it writes to standard output and standard error, once
+	Nan   = "nan"   // its results hold a NaN
+)
+
+// Kind is the kind "tiny".
+type Kind struct{}
+
+// Name implements scenario.Kind.
+func (Kind) Name() string { return "tiny" }
+
+// Load implements scenario.Kind.
+func (Kind) Load(doc *scenario.Document, opt scenario.Options) (scenario.Scenario, error) {
+	r := scenario.NewReader(doc)
+	root := r.Root("horizon", "nodes", "tokens", "payload", "trouble")
+	t := &Tiny{
+		horizon: root.Field("horizon").Float(scenario.MoreThan(0)),
+		nodes:   root.Field("nodes").Int(scenario.Between(1, 1_000_000)),
+		tokens:  root.Field("tokens").IntOr(2, scenario.Between(0, 1000)),
+		payload: root.Field("payload").IntOr(16, scenario.Between(8, 1<<20)),
+		trouble: -1,
+	}
+	if v := root.Field("trouble"); v.Present() {
+		s := v.Section("node", "at", "how")
+		t.trouble = s.Field("node").Int(scenario.Between(0, 1_000_000))
+		t.at = s.Field("at").Float(scenario.AtLeast(0))
+		t.how = s.Field("how").Word(Panic, Fail, Exit, Kill, Stop, Hang, Slow, Print, Nan)
+	}
+	if opt.Horizon > 0 {
+		t.horizon = opt.Horizon
+	}
+	return t, r.Err()
+}
+
+// Tiny is a loaded scenario.
+type Tiny struct {
+	horizon float64
+	nodes   int
+	tokens  int
+	payload int
+	trouble int // node that gets into trouble; -1: none
+	at      float64
+	how     string
+}
+
+// Name implements scenario.Scenario.
+func (t *Tiny) Name() string { return "tiny" }
+
+// Horizon implements scenario.Scenario.
+func (t *Tiny) Horizon() float64 { return t.horizon }
+
+// Graph implements node.Model: every node has links to the two after it.
+func (t *Tiny) Graph() *node.Graph {
+	g := &node.Graph{Simprocs: []string{"token"}}
+	for i := range t.nodes {
+		g.Nodes = append(g.Nodes, node.Node{Name: fmt.Sprintf("n%d", i), Work: 1})
+		for _, to := range t.next(i) {
+			g.Links = append(g.Links, node.Link{From: node.Endpoint{Node: i}, To: node.Endpoint{Node: to}, Lookahead: Lookahead})
+		}
+	}
+	return g
+}
+
+// next lists the nodes that i sends to.
+func (t *Tiny) next(i int) []int {
+	switch t.nodes {
+	case 1:
+		return nil
+	case 2:
+		return []int{1 - i}
+	}
+	return []int{(i + 1) % t.nodes, (i + 2) % t.nodes}
+}
+
+// NewHandler implements node.Model.
+func (t *Tiny) NewHandler(p *node.Simproc) (node.Handler, error) {
+	h := &handler{tiny: t, random: rand.New(p.Source("way")), data: make([]byte, t.payload), troubled: p.NodeIndex() == t.trouble}
+	for _, to := range t.next(p.NodeIndex()) {
+		l, err := p.LinkTo(node.Endpoint{Node: to})
+		if err != nil {
+			return nil, err
+		}
+		h.links = append(h.links, l)
+	}
+	return h, nil
+}
+
+type handler struct {
+	tiny     *Tiny
+	random   *rand.Rand
+	links    []node.LinkID
+	data     []byte
+	handled  uint64
+	begun    bool
+	troubled bool
+}
+
+// Handle implements node.Handler: every token goes on to itself or to one of the
+// nodes after this one.
+func (h *handler) Handle(p *node.Simproc, events []node.Event) error {
+	if h.troubled && p.Now() >= h.tiny.at {
+		if err := h.getIntoTrouble(); err != nil {
+			return err
+		}
+	}
+	count := len(events)
+	if !h.begun {
+		h.begun = true
+		count += h.tiny.tokens
+	}
+	h.handled += uint64(len(events))
+	for range count {
+		binary.LittleEndian.PutUint64(h.data, h.random.Uint64())
+		at := p.Now() + Lookahead + h.random.ExpFloat64()*0.05
+		way := h.random.IntN(len(h.links) + 1)
+		var err error
+		if way == len(h.links) {
+			err = p.Schedule(at, h.data)
+		} else {
+			err = p.Send(h.links[way], at, h.data)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h *handler) getIntoTrouble() error {
+	switch h.tiny.how {
+	case Panic:
+		panic("tiny: a token broke")
+	case Fail:
+		return errors.New("tiny: a token is lost")
+	case Exit:
+		fmt.Fprintln(os.Stderr, "tiny: going home")
+		os.Exit(3)
+	case Kill:
+		return syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	case Stop:
+		h.troubled = false
+		return syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	case Hang:
+		for {
+			time.Sleep(time.Hour)
+		}
+	case Slow:
+		time.Sleep(time.Millisecond)
+	case Print:
+		h.troubled = false
+		fmt.Println("tiny: said to standard output")
+		fmt.Fprintln(os.Stderr, "tiny: said to standard error")
+	}
+	return nil
+}
+
+// Report implements node.Reporter.
+func (h *handler) Report(*node.Simproc) ([]byte, error) {
+	return binary.LittleEndian.AppendUint64(nil, h.handled), nil
+}
+
+// Summary is the results.
+type Summary struct {
+	Handled  uint64    `json:"handled"` // by all nodes, in all replications
+	ByNode   []uint64  `json:"by_node"` // in all replications
+	Reached  []float64 `json:"reached"` // by replication
+	Strange  float64   `json:"strange"` // 0; NaN with the trouble that asks for it
+	Complete bool      `json:"complete"`
+}
+
+// Summarize implements scenario.Scenario.
+func (t *Tiny) Summarize(reps []scenario.Replication) (scenario.Summary, error) {
+	s := &Summary{ByNode: make([]uint64, t.nodes), Complete: true}
+	if t.how == Nan {
+		zero := 0.0
+		s.Strange = zero / zero
+	}
+	for _, r := range reps {
+		s.Reached = append(s.Reached, r.Reached)
+		s.Complete = s.Complete && r.Reached == r.Horizon
+		for id, part := range r.Parts {
+			if len(part) != 8 {
+				return nil, fmt.Errorf("tiny: %d bytes from simproc %d, want 8", len(part), id)
+			}
+			n := binary.LittleEndian.Uint64(part)
+			s.Handled += n
+			s.ByNode[id] += n
+		}
+	}
+	return s, nil
+}
+
+// WriteText implements scenario.Summary.
+func (s *Summary) WriteText(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "%d tokens handled\n", s.Handled)
+	return err
+}
+
+// Scenario is the text of a scenario file. trouble may be empty, or e.g.
+// "{node: 2, at: 5, how: panic}".
+func Scenario(nodes int, horizon float64, trouble string) string {
+	text := fmt.Sprintf("model: tiny\nhorizon: %g\nnodes: %d\n", horizon, nodes)
+	if trouble != "" {
+		text += "trouble: " + trouble + "\n"
+	}
+	return text
+}

@@ -1,0 +1,190 @@
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+
+	"github.com/disco-sim/disco/shm"
+	"github.com/disco-sim/disco/worker"
+)
+
+// memory is all segments of a run. The launcher makes and formats them before any
+// worker starts, and owns them; they have no names, so they are gone when the last
+// process that maps them is.
+type memory struct {
+	plan    worker.Plan
+	workers int
+	boards  []*shm.Segment
+	pools   []*shm.Segment
+	lanes   [][]*shm.Segment // [from][to]; nil on the diagonal
+	shared  bool             // between processes
+}
+
+// newMemory makes the segments for so many workers.
+func newMemory(transport string, workers int, tuning worker.Tuning) (*memory, error) {
+	plan, err := worker.SegmentPlan(workers, tuning)
+	if err != nil {
+		return nil, &configError{err}
+	}
+	m := &memory{plan: plan, workers: workers, shared: transport == TransportShm}
+	if err := m.enough(); err != nil {
+		return nil, err
+	}
+	if err := m.make(); err != nil {
+		m.close()
+		return nil, err
+	}
+	return m, nil
+}
+
+// bytes is what all segments take.
+func (m *memory) bytes() int {
+	return m.workers*(m.plan.Board.Size+m.plan.Pool.Size) + m.workers*(m.workers-1)*m.plan.Lane.Size
+}
+
+// enough refuses a run that needs more memory than the machine has left. The pages
+// are taken when the segments are made, and a system that is out of them ends some
+// process rather than refuse.
+func (m *memory) enough() error {
+	available, ok := memoryAvailable()
+	if need := m.bytes(); ok && need > available {
+		return badConfig("launch: %d workers need %d MiB of memory for their lanes and pools, but %d MiB are available: use fewer workers, smaller rings or smaller pools",
+			m.workers, need>>20, available>>20)
+	}
+	return nil
+}
+
+func (m *memory) make() error {
+	m.lanes = make([][]*shm.Segment, m.workers)
+	for w := range m.workers {
+		board, err := m.segment(m.plan.Board, m.plan.FormatBoard)
+		if err != nil {
+			return err
+		}
+		m.boards = append(m.boards, board)
+		pool, err := m.segment(m.plan.Pool, m.plan.FormatPool)
+		if err != nil {
+			return err
+		}
+		m.pools = append(m.pools, pool)
+		m.lanes[w] = make([]*shm.Segment, m.workers)
+		for to := range m.workers {
+			if to == w {
+				continue
+			}
+			if m.lanes[w][to], err = m.segment(m.plan.Lane, m.plan.FormatLane); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (m *memory) segment(cfg shm.Config, format func([]byte) error) (*shm.Segment, error) {
+	create := shm.Heap
+	if m.shared {
+		create = shm.Create
+	}
+	s, err := create(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("launch: segment %s of %d bytes: %w", cfg.Name, cfg.Size, err)
+	}
+	if err := format(s.Body()); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("launch: segment %s: %w", cfg.Name, err)
+	}
+	return s, nil
+}
+
+// files lists what a worker process is handed, in the order in which attached takes
+// it: all boards, all pools, its lanes to the peers, the lanes from them.
+func (m *memory) files(self int) []*os.File {
+	var files []*os.File
+	for _, s := range m.boards {
+		files = append(files, s.File())
+	}
+	for _, s := range m.pools {
+		files = append(files, s.File())
+	}
+	for peer, s := range m.lanes[self] {
+		if peer != self {
+			files = append(files, s.File())
+		}
+	}
+	for peer := range m.lanes {
+		if peer != self {
+			files = append(files, m.lanes[peer][self].File())
+		}
+	}
+	return files
+}
+
+// segments is what a worker in this process uses.
+func (m *memory) segments(self int) worker.Segments {
+	in := make([]*shm.Segment, m.workers)
+	for peer := range in {
+		in[peer] = m.lanes[peer][self]
+	}
+	return worker.Segments{Boards: m.boards, Pools: m.pools, Out: m.lanes[self], In: in}
+}
+
+// release gives up what only the workers need, once they have attached: the launcher
+// keeps the boards, to look at. Heap segments stay: the workers use these very ones.
+func (m *memory) release() {
+	if !m.shared {
+		return
+	}
+	// An error of Close leaves nothing to be done: the mapping goes with the process.
+	_ = closeAll(m.pools)
+	for _, row := range m.lanes {
+		_ = closeAll(row)
+	}
+	m.pools, m.lanes = nil, nil
+}
+
+// close frees all segments. No worker of this process may use them any more.
+func (m *memory) close() error {
+	errs := []error{closeAll(m.boards), closeAll(m.pools)}
+	for _, row := range m.lanes {
+		errs = append(errs, closeAll(row))
+	}
+	m.boards, m.pools, m.lanes = nil, nil, nil
+	return errors.Join(errs...)
+}
+
+func closeAll(segments []*shm.Segment) error {
+	var errs []error
+	for _, s := range segments {
+		if s != nil {
+			errs = append(errs, s.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// progress reads off the boards how far all workers are, and how many events they
+// have handled in this replication. A board that can't be read counts as one that
+// has just begun: progress is for people to look at.
+func (m *memory) progress() (now float64, events uint64) {
+	now = math.Inf(1)
+	for _, b := range m.boards {
+		values, err := worker.Numbers(b)
+		if err != nil {
+			return 0, 0
+		}
+		for _, v := range values {
+			switch v.Name {
+			case worker.NumberEpoch:
+				now = min(now, v.Gauge)
+			case worker.NumberEvents:
+				events += v.Count
+			}
+		}
+	}
+	if !(now > 0) || math.IsInf(now, 1) {
+		return 0, events
+	}
+	return now, events
+}

@@ -1,0 +1,245 @@
+package launch
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// Output is a file that appears whole or not at all: it is written without a name
+// and gets its name in Commit. A process that is killed while it writes leaves
+// nothing behind. One goroutine uses it.
+//
+// Something that exists and isn't a regular file (a pipe, a terminal, /dev/null) is
+// written to directly, because there is nothing to replace.
+type Output struct {
+	path   string // as the caller gave it, for messages
+	final  string // where the file will stand, symbolic links resolved
+	temp   string // name of the temporary file, empty where it has none
+	file   *os.File
+	direct bool
+}
+
+// CheckOutput tells, before any work is done, whether a file could be written at
+// path. It leaves nothing there.
+func CheckOutput(path string) error {
+	o, info, err := locate(path)
+	if err != nil {
+		return err
+	}
+	if o.direct {
+		return nil // opening a pipe twice would end its reader
+	}
+	if err := o.create(info); err != nil {
+		return err
+	}
+	o.Abort()
+	return nil
+}
+
+// CreateOutput begins a file that will stand at path.
+func CreateOutput(path string) (*Output, error) {
+	o, info, err := locate(path)
+	if err != nil {
+		return nil, err
+	}
+	if o.direct {
+		if o.file, err = os.OpenFile(o.final, os.O_WRONLY, 0); err != nil {
+			return nil, plain(path, err)
+		}
+		return o, nil
+	}
+	if err := o.create(info); err != nil {
+		return nil, err
+	}
+	return o, nil
+}
+
+// locate finds out what stands at path: info is nil where nothing does. Something
+// that may not be written is an error even where its directory would let us replace
+// it: whoever made a file read-only wants it left alone.
+func locate(path string) (o *Output, info os.FileInfo, err error) {
+	o = &Output{path: path, final: path}
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		o.final = target
+	}
+	info, err = os.Stat(o.final)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return o, nil, nil
+	case err != nil:
+		return nil, nil, plain(path, err)
+	case info.IsDir():
+		return nil, nil, fmt.Errorf("%s is a directory, want the name of a file", path)
+	}
+	if err := unix.Access(o.final, unix.W_OK); err != nil {
+		return nil, nil, plain(path, err)
+	}
+	o.direct = !info.Mode().IsRegular()
+	return o, info, nil
+}
+
+// create makes the file without a name, with the rights of the one that it will
+// replace.
+func (o *Output) create(info os.FileInfo) error {
+	if err := o.open(); err != nil {
+		return plain(o.path, err)
+	}
+	if info == nil {
+		return nil
+	}
+	if err := o.file.Chmod(info.Mode().Perm()); err != nil {
+		o.Abort()
+		return plain(o.path, err)
+	}
+	return nil
+}
+
+// plain says what the system said about a path, without the name of the system call
+// and of temporary files.
+func plain(path string, err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		err = pe.Err
+	}
+	return fmt.Errorf("%s can't be written: %w", path, err)
+}
+
+// open makes the file without a name; where the file system can't, one with a
+// temporary name beside the final one.
+func (o *Output) open() error {
+	f, err := openUnnamed(filepath.Dir(o.final), 0o666)
+	if err == nil {
+		o.file = f
+		return nil
+	}
+	if !errors.Is(err, errNoUnnamed) {
+		return err
+	}
+	return o.openNamed()
+}
+
+// openNamed makes the file under a temporary name.
+func (o *Output) openNamed() (err error) {
+	if o.temp, err = o.tempName(); err != nil {
+		return err
+	}
+	o.file, err = os.OpenFile(o.temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+	return err
+}
+
+func (o *Output) tempName() (string, error) {
+	var b [8]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		return "", err
+	}
+	return filepath.Join(filepath.Dir(o.final), "."+filepath.Base(o.final)+"."+hex.EncodeToString(b[:])+".tmp"), nil
+}
+
+// Write appends to the file.
+func (o *Output) Write(p []byte) (int, error) { return o.file.Write(p) }
+
+var _ io.Writer = (*Output)(nil)
+
+// Commit makes the file appear in one step, in place of an older one. The Output
+// can't be used afterwards.
+func (o *Output) Commit() error {
+	if o.direct {
+		return wrapOutput(o.path, o.file.Close())
+	}
+	if o.temp == "" {
+		temp, err := o.tempName()
+		if err != nil {
+			o.Abort()
+			return wrapOutput(o.path, err)
+		}
+		// An unnamed file gets a name through its descriptor. Linking can't replace,
+		// so it is linked under a temporary name and moved from there.
+		from := "/proc/self/fd/" + strconv.Itoa(int(o.file.Fd()))
+		if err := unix.Linkat(unix.AT_FDCWD, from, unix.AT_FDCWD, temp, unix.AT_SYMLINK_FOLLOW); err != nil {
+			o.Abort()
+			return wrapOutput(o.path, err)
+		}
+		o.temp = temp
+	}
+	if err := o.file.Close(); err != nil {
+		os.Remove(o.temp)
+		return wrapOutput(o.path, err)
+	}
+	if err := os.Rename(o.temp, o.final); err != nil {
+		os.Remove(o.temp)
+		return wrapOutput(o.path, err)
+	}
+	return nil
+}
+
+// Abort throws the file away. Calling it after Commit does nothing.
+func (o *Output) Abort() {
+	if o.file.Close() == nil && o.temp != "" {
+		os.Remove(o.temp)
+	}
+}
+
+func wrapOutput(path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return plain(path, err)
+}
+
+// errNoUnnamed says that a file system can't make files without a name.
+var errNoUnnamed = errors.New("launch: no unnamed files here")
+
+// openUnnamed opens a file for reading and writing that has no name in dir and is
+// gone when its last descriptor is closed.
+func openUnnamed(dir string, mode uint32) (*os.File, error) {
+	for {
+		fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, mode)
+		switch {
+		case err == nil:
+			return os.NewFile(uintptr(fd), dir+"/(unnamed)"), nil
+		case errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.EISDIR), errors.Is(err, unix.EINVAL):
+			return nil, errNoUnnamed
+		default:
+			return nil, &fs.PathError{Op: "open", Path: dir, Err: err}
+		}
+	}
+}
+
+// scratchDir is where temporary files for the output at path belong: beside it,
+// where there is room for it, or where temporary files go if it is no file.
+func scratchDir(path string) string {
+	o, _, err := locate(path)
+	if err != nil || o.direct {
+		return os.TempDir()
+	}
+	return filepath.Dir(o.final)
+}
+
+// scratch opens a temporary file without a name in dir: one that no way of dying
+// can leave behind, but for the instant between creation and removal on file
+// systems without unnamed files.
+func scratch(dir string) (*os.File, error) {
+	f, err := openUnnamed(dir, 0o600)
+	if !errors.Is(err, errNoUnnamed) {
+		return f, err
+	}
+	f, err = os.CreateTemp(dir, ".disco-*.tmp")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(f.Name()); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}

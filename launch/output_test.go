@@ -1,0 +1,147 @@
+package launch
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// names lists what is in a directory.
+func names(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, e := range entries {
+		out = append(out, e.Name())
+	}
+	return out
+}
+
+// A file appears whole in Commit and not at all before, with or without unnamed
+// files on the file system.
+func TestOutputAppearsWhole(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "out")
+	for i, text := range []string{"first", "second, in its place"} {
+		o, err := CreateOutput(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(o, text); err != nil {
+			t.Fatal(err)
+		}
+		if got := names(t, dir); len(got) != i {
+			t.Fatalf("before Commit %d there is %v", i, got)
+		}
+		if err := o.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		o.Abort() // does nothing any more
+		if got, err := os.ReadFile(path); err != nil || string(got) != text {
+			t.Fatalf("the file holds %q (%v), want %q", got, err, text)
+		}
+	}
+	o, err := CreateOutput(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Abort()
+	if got := names(t, dir); len(got) != 1 {
+		t.Errorf("after Abort there is %v", got)
+	}
+}
+
+// The same for a file system that has no unnamed files.
+func TestOutputWithTemporaryName(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "out")
+	for _, commit := range []bool{false, true} {
+		o := &Output{path: path, final: path}
+		if err := o.openNamed(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(o, "text"); err != nil {
+			t.Fatal(err)
+		}
+		if !commit {
+			o.Abort()
+			if got := names(t, dir); len(got) != 0 {
+				t.Fatalf("after Abort there is %v", got)
+			}
+			continue
+		}
+		if err := o.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		if got := names(t, dir); len(got) != 1 || got[0] != "out" {
+			t.Fatalf("after Commit there is %v", got)
+		}
+	}
+}
+
+func TestOutputKeepsWhatItReplaces(t *testing.T) {
+	dir := t.TempDir()
+	real, link := filepath.Join(dir, "real"), filepath.Join(dir, "link")
+	if err := os.WriteFile(real, []byte("old"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(real, link); err != nil {
+		t.Fatal(err)
+	}
+	o, err := CreateOutput(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(o, "new"); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode().Type() != fs.ModeSymlink {
+		t.Errorf("the link became %v (%v)", info, err)
+	}
+	info, err := os.Stat(real)
+	if err != nil || info.Mode().Perm() != 0o640 {
+		t.Errorf("the file has mode %v (%v), want 0640 as before", info.Mode(), err)
+	}
+	if got, _ := os.ReadFile(real); string(got) != "new" {
+		t.Errorf("the file holds %q, want %q", got, "new")
+	}
+}
+
+func TestOutputRefuses(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct {
+		path, want string
+		is         error
+	}{
+		{dir, dir + " is a directory, want the name of a file", nil},
+		{filepath.Join(dir, "no", "out"), filepath.Join(dir, "no", "out") + " can't be written: no such file or directory", fs.ErrNotExist},
+		{filepath.Join("/proc", "out"), "", nil},
+	} {
+		err := CheckOutput(c.path)
+		if err == nil || c.want != "" && err.Error() != c.want || c.is != nil && !errors.Is(err, c.is) {
+			t.Errorf("%s: error %v, want %q", c.path, err, c.want)
+		}
+	}
+	if err := CheckOutput("/dev/null"); err != nil {
+		t.Errorf("/dev/null: %v", err)
+	}
+	o, err := CreateOutput("/dev/null")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := o.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat("/dev/null"); err != nil || info.Mode().IsRegular() {
+		t.Fatalf("/dev/null became %v (%v)", info, err)
+	}
+}
