@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/disco-sim/disco/envelope"
 )
@@ -15,7 +16,6 @@ import (
 type NodeController struct {
 	engine *Engine
 	index  int // in Graph.Nodes
-	first  int // local index of the simproc of rank 0
 
 	links map[linkName]LinkID // resolved targets
 	buf   []byte              // what the Serializer wrote last
@@ -99,8 +99,16 @@ func (c *NodeController) ReceivePromise(peer int, p *envelope.Promise) error {
 	return c.engine.ReceivePromise(peer, p)
 }
 
-// Queue is the EventQueue of the simproc of the given rank, to be looked at only.
-func (c *NodeController) Queue(rank int) *EventQueue { return &c.engine.procs[c.first+rank].queue }
+// WaitingFor says which predecessor on another worker holds back the simproc of the
+// given rank, and what is missing; ok is false when nobody does (ByPromise).
+func (c *NodeController) WaitingFor(rank int) (w Waiting, ok bool) {
+	id := c.engine.plan.graph.ID(Endpoint{c.index, rank})
+	ps := c.engine.procs[c.engine.localOf[id]].preds
+	if ps == nil || math.IsInf(ps.bound(), 1) {
+		return Waiting{}, false
+	}
+	return ps.waiting(), true
+}
 
 func (c *NodeController) own(target uint32) error {
 	g := c.engine.plan.graph

@@ -20,9 +20,10 @@ type Engine struct {
 	plan    *Plan
 	cfg     Config
 	store   *store
-	procs   []Simproc
-	pos     []int32 // by local index: place in its class's heap, -1: not in it
-	localOf []int32 // by dense id: local index, -1 elsewhere
+	procs   []Simproc // by (level, id)
+	byID    []uint32  // local indices by rising id
+	classOf []int32   // by local index
+	localOf []int32   // by dense id: local index, -1 elsewhere
 	nodes   []NodeController
 	names   map[string]int // node's name -> index; wiring time
 	meshes  [][]int        // [rank]: the meshes that start there
@@ -30,7 +31,8 @@ type Engine struct {
 	in      []Bound // [peer] what they have promised
 	floors  []laneFloor
 	current *Simproc
-	events  []Event
+	events  []Event // what the handler being called gets
+	refs    []ref   // their payloads
 	out     envelope.Event
 	stats   Stats
 	err     error
@@ -87,21 +89,14 @@ type Stats struct {
 	BeyondHorizon uint64 // events sent for the horizon or later: never handled
 }
 
-// class is the part of the pending set whose simprocs are run in one order.
+// class is the simprocs that are run in one order, with all that is pending for them.
 type class struct {
-	heap      []slot // 4-ary, by (epoch, order): the simprocs that have something pending
-	safe      Bound  // work before it can't be surprised by another worker
-	last      Bound  // key of the last activation
+	set       pending
+	safe      Bound // work before it can't be surprised by another worker
+	last      Bound // key of the last activation
 	plan      *classPlan
 	congested bool // a lane it sends on is short of room
 	skip      bool // scratch of pick
-}
-
-// slot is one simproc in a class's heap, at the epoch of its first pending entry.
-type slot struct {
-	epoch float64
-	order uint32
-	proc  uint32
 }
 
 // laneFloor is what the models have promised for all links to one peer: the least
@@ -125,7 +120,7 @@ func NewEngine(plan *Plan, cfg Config) (*Engine, error) {
 	for i := range e.floors {
 		e.floors[i].dirty = true
 	}
-	for i := range e.procs {
+	for _, i := range e.byID {
 		p := &e.procs[i]
 		h, err := cfg.Model.NewHandler(p)
 		if err == nil && h == nil {
@@ -135,8 +130,7 @@ func NewEngine(plan *Plan, cfg Config) (*Engine, error) {
 			return nil, fmt.Errorf("node: %s: %w", p.Name(), err)
 		}
 		p.handler = h
-		p.queue.push(entry{sender: wakeSender}) // once at epoch 0
-		e.classes[p.class].add(e.pos, slot{0, p.order, uint32(i)})
+		e.file(i, &entry{proc: i, sender: wakeSender}) // once at epoch 0
 	}
 	e.settle()
 	return e, nil
@@ -144,25 +138,25 @@ func NewEngine(plan *Plan, cfg Config) (*Engine, error) {
 
 func (e *Engine) makeSimprocs() {
 	plan := e.plan
-	e.procs = make([]Simproc, len(plan.local))
-	e.pos = slices.Repeat([]int32{-1}, len(plan.local))
-	e.localOf = make([]int32, plan.graph.NumSimprocs())
-	for i := range e.localOf {
-		e.localOf[i] = -1
-	}
+	n := len(plan.local)
 	e.classes = make([]class, len(plan.classes))
 	for c := range e.classes {
 		e.classes[c].plan = &plan.classes[c]
+		e.classes[c].set.init()
 	}
-	layers := len(plan.graph.Simprocs)
-	e.nodes = make([]NodeController, len(plan.local)/layers)
-	for i, id := range plan.local {
-		p := &e.procs[i]
-		*p = Simproc{engine: e, id: id, local: uint32(i), level: plan.levels[id], order: plan.orders[id], class: plan.classOf[i], node: &e.nodes[i/layers]}
-		p.queue.init(e.store)
+	e.localOf = slices.Repeat([]int32{-1}, plan.graph.NumSimprocs())
+	for i, id := range slices.SortedFunc(slices.Values(plan.local), func(a, b SimprocID) int { return cmp.Compare(plan.orders[a], plan.orders[b]) }) {
 		e.localOf[id] = int32(i)
-		if i%layers == 0 {
-			*p.node = NodeController{engine: e, index: plan.graph.Endpoint(id).Node, first: i}
+	}
+	e.procs, e.byID, e.classOf = make([]Simproc, n), make([]uint32, n), make([]int32, n)
+	layers := len(plan.graph.Simprocs)
+	e.nodes = make([]NodeController, n/layers)
+	for k, id := range plan.local {
+		i := uint32(e.localOf[id])
+		e.byID[k], e.classOf[i] = i, plan.classOf[k]
+		e.procs[i] = Simproc{engine: e, id: id, local: i, level: plan.levels[id], class: plan.classOf[k], node: &e.nodes[k/layers]}
+		if k%layers == 0 {
+			e.nodes[k/layers] = NodeController{engine: e, index: plan.graph.Endpoint(id).Node}
 		}
 	}
 }
@@ -186,7 +180,7 @@ func (e *Engine) makeLinks() {
 		slices.SortFunc(p.links, func(a, b outLink) int {
 			return cmp.Or(cmp.Compare(a.to, b.to), cmp.Compare(a.lookahead, b.lookahead))
 		})
-		p.queue.preds = newPredecessors(p.Name(), predecessors[p.id])
+		p.preds = newPredecessors(p.Name(), predecessors[p.id])
 	}
 }
 
@@ -236,11 +230,15 @@ func (e *Engine) Run(limit int, span float64) (int, error) {
 	until := math.Inf(1)
 	for n := 0; n < limit; n++ {
 		c := e.pick()
-		if c < 0 || e.classes[c].heap[0].epoch > until {
+		if c < 0 {
+			return n, nil
+		}
+		epoch := e.classes[c].set.first().epoch()
+		if epoch > until {
 			return n, nil
 		}
 		if n == 0 {
-			until = e.classes[c].heap[0].epoch + span
+			until = epoch + span
 		}
 		if e.activate(c); e.err != nil {
 			return n, e.err
@@ -264,7 +262,7 @@ func (e *Engine) pick() int {
 	}
 	for i := range e.classes {
 		c := &e.classes[i]
-		if c.skip || best >= 0 && e.classes[best].heap[0].before(&c.heap[0]) || e.heldBySkipped(c, i) {
+		if c.skip || best >= 0 && e.classes[best].set.first().before(c.set.first()) || e.heldBySkipped(c, i) {
 			continue
 		}
 		best = i
@@ -275,14 +273,15 @@ func (e *Engine) pick() int {
 // ready tells whether the first activation of c comes before everything that
 // another worker may still send, and before the horizon.
 func (e *Engine) ready(c *class) bool {
-	if len(c.heap) == 0 {
+	en := c.set.first()
+	if en == nil {
 		return false
 	}
-	s := &c.heap[0]
-	if s.epoch < c.safe.Epoch {
-		return s.epoch < e.cfg.Horizon
+	epoch := en.epoch()
+	if epoch < c.safe.Epoch {
+		return epoch < e.cfg.Horizon
 	}
-	return s.epoch == c.safe.Epoch && e.procs[s.proc].level < c.safe.Level && s.epoch < e.cfg.Horizon
+	return epoch == c.safe.Epoch && e.procs[en.proc].level < c.safe.Level && epoch < e.cfg.Horizon
 }
 
 // heldBySkipped tells whether a class that was passed over, for want of a bound or of
@@ -291,55 +290,77 @@ func (e *Engine) ready(c *class) bool {
 func (e *Engine) heldBySkipped(c *class, i int) bool {
 	for j := range e.classes {
 		d := &e.classes[j]
-		if d.skip && len(d.heap) > 0 && d.plan.to[i].kind != hopNone && !e.key(c).Before(d.plan.to[i].apply(e.key(d))) {
+		if d.skip && d.set.len() > 0 && d.plan.to[i].kind != hopNone && !e.key(c).Before(d.plan.to[i].apply(e.key(d))) {
 			return true
 		}
 	}
 	return false
 }
 
-// key is the key of c's first activation, Never when it has none before the horizon.
+// key is the key of c's first activation, the one under way before all others; Never
+// when it has none before the horizon.
 func (e *Engine) key(c *class) Bound {
-	if len(c.heap) == 0 || c.heap[0].epoch >= e.cfg.Horizon {
+	if e.current != nil && c == &e.classes[e.current.class] {
+		return Bound{e.current.now, e.current.level}
+	}
+	en := c.set.first()
+	if en == nil || en.epoch() >= e.cfg.Horizon {
 		return Never
 	}
-	return Bound{c.heap[0].epoch, e.procs[c.heap[0].proc].level}
+	return Bound{en.epoch(), e.procs[en.proc].level}
 }
 
 // activate calls the handler of the first simproc of class c with everything it has
 // for its first epoch.
 func (e *Engine) activate(i int) {
 	c := &e.classes[i]
-	p := &e.procs[c.heap[0].proc]
+	en := c.set.first()
+	p := &e.procs[en.proc]
 	if checked {
-		e.checkActivation(c)
+		e.checkActivation(c, p)
 	}
-	p.now = c.heap[0].epoch
-	e.events = p.queue.Pop(e.events[:0])
+	p.now, p.called = en.epoch(), true
+	e.take(c, p)
 	e.record(i, p)
 	e.current = p
 	err := p.handler.Handle(p, e.events)
 	e.current = nil
-	p.queue.Release()
+	for _, r := range e.refs {
+		e.store.free(r)
+	}
 	if err != nil {
 		e.fail(fmt.Errorf("node: %s at epoch %v: %w", p.Name(), p.now, err))
 	}
 	e.stats.Events += uint64(len(e.events))
 	e.stats.Activations++
-	if len(p.queue.heap) == 0 {
-		c.dropFirst(e.pos)
-		return
-	}
-	c.replaceFirst(e.pos, p.queue.heap[0].epoch)
 }
 
-// file puts an entry into a local simproc's queue and moves the simproc up its
-// class's heap if that made it earlier. The simproc being called stays at the
-// head of its class until its handler has returned.
-func (e *Engine) file(p *Simproc, en entry) {
-	if p.queue.push(en) && p != e.current {
-		e.classes[p.class].lower(e.pos, p, en.epoch)
+// take moves all that p has for its epoch, the first in c, into e.events and e.refs.
+func (e *Engine) take(c *class, p *Simproc) {
+	e.events, e.refs, p.woken = e.events[:0], e.refs[:0], false
+	en := c.set.first()
+	for key := en.key; en != nil && en.key == key && en.proc == p.local; en = c.set.first() {
+		if en.sender == wakeSender {
+			p.woken = true
+		} else {
+			headers, data := e.store.get(en.ref)
+			e.events = append(e.events, Event{Epoch: p.now, Sender: en.sender, Number: en.number, Headers: headers, Data: data})
+			e.refs = append(e.refs, en.ref)
+			if en.remote {
+				e.stats.HandledRemote++
+			}
+		}
+		c.set.drop()
 	}
+}
+
+// file puts an entry into the pending set of its target's class.
+func (e *Engine) file(target uint32, en *entry) {
+	c := 0
+	if len(e.classes) > 1 {
+		c = int(e.classOf[target])
+	}
+	e.classes[c].set.insert(en)
 }
 
 func (e *Engine) sendOut(to SimprocID, epoch float64, number uint64, headers, data []byte) error {
@@ -360,24 +381,24 @@ func (e *Engine) ReceiveEvent(peer int, ev *envelope.Event, lease uint64) error 
 		return e.fail(err)
 	}
 	p := &e.procs[e.localOf[ev.Target]]
-	if !e.cfg.ByPromise && (Bound{ev.Epoch, p.level}).Before(e.in[peer]) || !(ev.Epoch > p.queue.done) {
+	if !e.cfg.ByPromise && (Bound{ev.Epoch, p.level}).Before(e.in[peer]) || p.called && !(ev.Epoch > p.now) {
 		return e.fail(fmt.Errorf("node: event from %s to %s at epoch %v breaks worker %d's promise: nothing before %v (handled up to %v)",
-			e.plan.graph.Name(SimprocID(ev.Sender)), p.Name(), ev.Epoch, peer, e.in[peer], p.queue.done))
+			e.plan.graph.Name(SimprocID(ev.Sender)), p.Name(), ev.Epoch, peer, e.in[peer], p.now))
 	}
-	if p.queue.preds != nil {
-		if err := p.queue.preds.event(SimprocID(ev.Sender), ev.Epoch); err != nil {
+	if p.preds != nil {
+		if err := p.preds.event(SimprocID(ev.Sender), ev.Epoch); err != nil {
 			return e.fail(err)
 		}
 		e.settle()
 	}
 	e.stats.Received++
-	en := entry{epoch: ev.Epoch, number: ev.Number, sender: SimprocID(ev.Sender)}
+	en := entry{key: keyOf(ev.Epoch), number: ev.Number, proc: p.local, sender: SimprocID(ev.Sender), remote: true}
 	if lease != 0 {
 		en.ref = e.store.lease(ev.Headers, ev.Data, lease)
 	} else {
 		en.ref = e.store.put(ev.Headers, ev.Data)
 	}
-	e.file(p, en)
+	e.file(p.local, &en)
 	return nil
 }
 
@@ -390,11 +411,18 @@ func (e *Engine) ReceivePromise(peer int, p *envelope.Promise) error {
 	if err := e.checkArrival(peer, p.Sender, p.Target); err != nil {
 		return e.fail(err)
 	}
-	if err := e.procs[e.localOf[p.Target]].queue.Promise(p); err != nil {
+	if err := e.promised(&e.procs[e.localOf[p.Target]], p); err != nil {
 		return e.fail(err)
 	}
 	e.settle()
 	return nil
+}
+
+func (e *Engine) promised(target *Simproc, p *envelope.Promise) error {
+	if target.preds == nil {
+		return fmt.Errorf("node: promise of %s to %s, which waits for no promises of single simprocs", e.plan.graph.Name(SimprocID(p.Sender)), target.Name())
+	}
+	return target.preds.promise(SimprocID(p.Sender), p.Seqnr, p.Epoch, p.NumEvents)
 }
 
 // ReceiveBound takes in what a peer promises for all its links to this worker:
@@ -443,7 +471,9 @@ func (e *Engine) settle() {
 		c.safe = Never
 		if e.cfg.ByPromise {
 			for j := range e.procs {
-				c.safe = least(c.safe, Bound{e.procs[j].queue.Bound(), 0})
+				if ps := e.procs[j].preds; ps != nil {
+					c.safe = least(c.safe, Bound{ps.bound(), 0})
+				}
 			}
 			continue
 		}

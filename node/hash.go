@@ -38,15 +38,12 @@ func (e *Engine) record(class int, p *Simproc) {
 		if len(ev.Headers) != 0 {
 			data = mix(data, xxhash.Sum64(ev.Headers))
 		}
-		if e.localOf[ev.Sender] < 0 {
-			e.stats.HandledRemote++
-		}
 		h = mix(mix(h, uint64(ev.Sender)<<32^ev.Number), data^uint64(len(ev.Data)))
 		if e.cfg.Trace != nil {
 			e.cfg.Trace.Event(class, p.level, p.id, ev, data)
 		}
 	}
-	if p.queue.woken {
+	if p.woken {
 		h = mix(h, 1)
 		if e.cfg.Trace != nil {
 			e.cfg.Trace.Wakeup(class, p.level, p.id, p.now)
@@ -57,18 +54,16 @@ func (e *Engine) record(class int, p *Simproc) {
 
 // Hashes calls yield with the trace hash of every local simproc, by rising id.
 func (e *Engine) Hashes(yield func(id SimprocID, hash uint64)) {
-	for i := range e.procs {
+	for _, i := range e.byID {
 		yield(e.procs[i].id, e.procs[i].hash)
 	}
 }
 
 // checkActivation holds what must be true of every activation, in the checked build.
-func (e *Engine) checkActivation(c *class) {
-	p := &e.procs[c.heap[0].proc]
+func (e *Engine) checkActivation(c *class, p *Simproc) {
 	key := e.key(c)
 	invariants.Assert(!key.Before(c.last), "node: %s at %v after its class was at %v", p.Name(), key, c.last)
-	invariants.Assert(c.heap[0].epoch == p.queue.heap[0].epoch, "node: %s is filed at %v, its queue starts at %v", p.Name(), c.heap[0].epoch, p.queue.heap[0].epoch)
-	invariants.Assert(c.heap[0].epoch > p.queue.done, "node: %s called twice at %v", p.Name(), p.queue.done)
+	invariants.Assert(!p.called || key.Epoch > p.now, "node: %s called at %v after %v", p.Name(), key, p.now)
 	invariants.Assert(key.Before(c.safe), "node: %s at %v, but only work before %v is safe", p.Name(), key, c.safe)
 	c.last = key
 }

@@ -11,6 +11,10 @@ import (
 // Port.SendEvent, and never falls.
 func (e *Engine) OutBound(peer int) Bound {
 	b := Never
+	if p := e.current; p != nil {
+		// What is being handled is no longer pending, but may send more.
+		b = e.classes[p.class].plan.out[peer].apply(Bound{p.now, p.level})
+	}
 	for i := range e.classes {
 		c := &e.classes[i]
 		b = least(b, c.plan.out[peer].apply(e.key(c)))
@@ -77,8 +81,11 @@ func (e *Engine) Next() Bound {
 
 // Blocked tells whether nothing can be done until a peer says more; want of room in
 // a lane doesn't count. A worker that has nothing pending is blocked too, until all
-// are.
+// are. While a handler is being called nothing is blocked.
 func (e *Engine) Blocked() bool {
+	if e.current != nil {
+		return false
+	}
 	for i := range e.classes {
 		e.classes[i].skip = !e.ready(&e.classes[i])
 	}
@@ -107,7 +114,7 @@ func (e *Engine) Limiting() int {
 	best, at := Never, -1
 	for i := range e.classes {
 		c := &e.classes[i]
-		if len(c.heap) == 0 {
+		if c.set.len() == 0 {
 			continue
 		}
 		for peer := range e.in {
@@ -133,12 +140,11 @@ func (e *Engine) Reached() float64 {
 // Stats returns the counts so far.
 func (e *Engine) Stats() Stats { return e.stats }
 
-// Pending is the number of payload-carrying or waking entries that wait in this
-// worker's queues. It walks over all simprocs: for dumps and tests.
+// Pending is the number of events and wakeups that wait on this worker.
 func (e *Engine) Pending() int {
 	n := 0
-	for i := range e.procs {
-		n += e.procs[i].queue.Len()
+	for i := range e.classes {
+		n += e.classes[i].set.len()
 	}
 	return n
 }
@@ -153,20 +159,23 @@ func (e *Engine) Waiting() string {
 	var b strings.Builder
 	for i := range e.classes {
 		c := &e.classes[i]
-		if len(c.heap) == 0 {
+		en := c.set.first()
+		if en == nil {
 			fmt.Fprintf(&b, "class %d: nothing pending\n", i)
 			continue
 		}
-		p := &e.procs[c.heap[0].proc]
-		fmt.Fprintf(&b, "class %d: %d simprocs with work, the first is %s at %v; safe before %v", i, len(c.heap), p.Name(), e.key(c), c.safe)
+		p := &e.procs[en.proc]
+		fmt.Fprintf(&b, "class %d: %d pending, the first for %s at %v; safe before %v", i, c.set.len(), p.Name(), e.key(c), c.safe)
 		if !e.ready(c) {
 			for peer := range e.in {
 				if hop := c.plan.in[peer]; hop.kind != hopNone && !e.key(c).Before(hop.apply(e.in[peer])) {
 					fmt.Fprintf(&b, "; waits for worker %d, which promised %v", peer, e.in[peer])
 				}
 			}
-			if w, ok := p.queue.WaitingFor(); ok {
-				fmt.Fprintf(&b, "; waits for %v", w)
+			for j := range e.procs {
+				if q := &e.procs[j]; q.preds != nil && q.preds.bound() <= c.safe.Epoch {
+					fmt.Fprintf(&b, "; %s waits for %v", q.Name(), q.preds.waiting())
+				}
 			}
 		}
 		if c.congested {
@@ -181,7 +190,7 @@ func (e *Engine) Waiting() string {
 // time that the whole run came to: the horizon, or less when it was interrupted.
 func (e *Engine) Report(reached float64) (map[uint32][]byte, error) {
 	parts := make(map[uint32][]byte)
-	for i := range e.procs {
+	for _, i := range e.byID {
 		p := &e.procs[i]
 		r, ok := p.handler.(Reporter)
 		if !ok {

@@ -19,21 +19,21 @@ import (
 // An error of any method also ends the run, so that a handler that drops it can't
 // hide it.
 type Simproc struct {
-	engine *Engine
-	id     SimprocID
-	local  uint32 // index among the worker's simprocs
-	level  uint32
-	order  uint32
-	class  int32
-
+	engine  *Engine
 	handler Handler
-	node    *NodeController
-	queue   EventQueue
+	links   []outLink
 	now     float64
 	number  uint64  // of the next event sent
 	hash    uint64  // of everything handled so far
 	floor   float64 // nothing is sent before it (HardWakeup)
-	links   []outLink
+	id      SimprocID
+	local   uint32 // index among the worker's simprocs
+	level   uint32
+	class   int32
+	called  bool // now has been handled
+	woken   bool // the call under way was asked for by a wakeup
+	node    *NodeController
+	preds   *predecessors // ByPromise, with predecessors on other workers; else nil
 }
 
 // outLink is one declared link of a simproc.
@@ -70,7 +70,7 @@ func (p *Simproc) Horizon() float64 { return p.engine.cfg.Horizon }
 func (p *Simproc) Replication() int { return p.engine.cfg.Replication }
 
 // Woken tells whether a wakeup asked for this call.
-func (p *Simproc) Woken() bool { return p.queue.woken }
+func (p *Simproc) Woken() bool { return p.woken }
 
 // Controller is the controller of the simproc's node.
 func (p *Simproc) Controller() *NodeController { return p.node }
@@ -80,6 +80,13 @@ func (p *Simproc) Controller() *NodeController { return p.node }
 // once, at wiring time, and keep it.
 func (p *Simproc) Source(stream string) rand.Source {
 	return newSource(p.engine.cfg.Seed, p.engine.cfg.Replication, p.engine.plan.graph.Nodes[p.NodeIndex()].Name, stream)
+}
+
+// SharedSource makes one random stream that is the same for all nodes, seeded from
+// (seed, replication, stream): for what happens to the whole scenario, which every
+// node works out by itself instead of being told. Wiring time, as Source.
+func (p *Simproc) SharedSource(stream string) rand.Source {
+	return newSource(p.engine.cfg.Seed, p.engine.cfg.Replication, "", stream)
 }
 
 // Link finds the declared link to target, "<node>/<simproc>" or "self/<simproc>".
@@ -160,7 +167,7 @@ func (p *Simproc) emit(to SimprocID, local int32, epoch float64, headers, data [
 	if local < 0 {
 		return e.sendOut(to, epoch, number, headers, data)
 	}
-	e.file(&e.procs[local], entry{epoch: epoch, number: number, sender: p.id, ref: e.store.put(headers, data)})
+	e.file(uint32(local), &entry{key: keyOf(epoch), number: number, proc: uint32(local), sender: p.id, ref: e.store.put(headers, data)})
 	return nil
 }
 
@@ -197,7 +204,7 @@ func (p *Simproc) Schedule(epoch float64, data []byte) error {
 		p.engine.stats.BeyondHorizon++
 		return nil
 	}
-	p.queue.push(entry{epoch: epoch, number: number, sender: p.id, ref: p.engine.store.put(nil, data)})
+	p.engine.classes[p.class].set.insert(&entry{key: keyOf(epoch), number: number, proc: p.local, sender: p.id, ref: p.engine.store.put(nil, data)})
 	return nil
 }
 
@@ -208,7 +215,7 @@ func (p *Simproc) Wakeup(epoch float64) error {
 		return err
 	}
 	if epoch < p.engine.cfg.Horizon {
-		p.queue.push(entry{epoch: epoch, sender: wakeSender})
+		p.engine.classes[p.class].set.insert(&entry{key: keyOf(epoch), proc: p.local, sender: wakeSender})
 	}
 	return nil
 }

@@ -145,6 +145,11 @@ func (p *clusterPort) SendEvent(ev *envelope.Event) error {
 	cp := *ev
 	cp.Data = append([]byte(nil), ev.Data...)
 	p.c.lanes[p.self][to] = append(p.c.lanes[p.self][to], packet{ev: cp})
+	// A Port that waits for room tells its peers how far this worker is, in the middle
+	// of a handler.
+	for to := range p.c.engines {
+		p.c.tell(p.self, to)
+	}
 	return nil
 }
 func (p *clusterPort) SendPromise(*envelope.Promise) error { return nil }
@@ -209,12 +214,12 @@ func (c *cluster) run(rnd *rand.Rand) ([]uint64, error) {
 // len0 counts the pending events that hold a payload.
 func len0(e *Engine) int {
 	n := 0
-	for i := range e.procs {
-		for _, en := range e.procs[i].queue.heap {
+	for i := range e.classes {
+		e.classes[i].set.each(func(en *entry) {
 			if en.ref != refNone {
 				n++
 			}
-		}
+		})
 	}
 	return n
 }
@@ -244,13 +249,22 @@ func (c *cluster) step(rnd *rand.Rand, w int) (int, error) {
 		return 0, err
 	}
 	for to := range c.engines {
-		if b := e.OutBound(to); to != w && c.sent[w][to].Before(b) && rnd.IntN(3) > 0 {
-			c.sent[w][to] = b
-			c.lanes[w][to] = append(c.lanes[w][to], packet{bound: &b})
+		if rnd.IntN(3) > 0 && c.tell(w, to) {
 			work++
 		}
 	}
 	return work + n, nil
+}
+
+// tell sends a peer what worker w can promise it, if that is news.
+func (c *cluster) tell(w, to int) bool {
+	b := c.engines[w].OutBound(to)
+	if to == w || !c.sent[w][to].Before(b) {
+		return false
+	}
+	c.sent[w][to] = b
+	c.lanes[w][to] = append(c.lanes[w][to], packet{bound: &b})
+	return true
 }
 
 // quiet tells whether everybody is blocked with nothing under way, and the least

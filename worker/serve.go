@@ -35,6 +35,9 @@ func Serve(ctl io.ReadWriteCloser, reg scenario.Registry, attach Attach) error {
 		_ = WriteMessage(ctl, &Message{Type: TypeFailed, Failed: &Failed{Error: err.Error(), Peer: errors.Is(err, lane.ErrClosed)}})
 	}
 	if s.run != nil {
+		ctl.Close()
+		for range s.inbox { // until the reader has ended: it rings bells
+		}
 		err = errors.Join(err, s.run.close())
 	}
 	return err

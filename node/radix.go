@@ -1,0 +1,212 @@
+package node
+
+import (
+	"math/bits"
+	"slices"
+)
+
+// radix is the unsorted part of a pending set: buckets by the digits of the key, in the
+// manner of a radix heap (Ahuja, Mehlhorn, Orlin and Tarjan, Faster algorithms for the
+// shortest path problem, JACM 37(2), 1990), emptied like the rungs of a ladder queue
+// (Tang, Goh and Thng, Ladder queue, ACM TOMACS 15(3), 2005).
+//
+//	tier 15    tier 14          tier 1     tier 0
+//	┌──┬──┬─┐  ┌──┬──┬─┐        ┌──┬──┬─┐  ┌──┬──┬─┐
+//	│ 0│ 1│…│  │ 0│ 1│…│   …    │ 0│ 1│…│  │ 0│ 1│…│   16 buckets of a tier
+//	└──┴──┴─┘  └──┴──┴─┘        └──┴──┴─┘  └──┴──┴─┘
+//
+// Invariant: base is not after any key; an entry lies in the tier of the highest digit
+// in which its key differs from base, in the bucket of that digit. So all of a lower
+// tier is before all of a higher one, and within a tier buckets are in order. The key's
+// digits are those of a floating-point number: widths adapt to the magnitude of time and
+// to how closely events lie, without a parameter to be tuned or resampled.
+//
+// Buckets are chains of chunks. An append writes to one place, and spreading a bucket
+// over finer ones reads memory in order.
+type radix struct {
+	base    uint64
+	tiers   uint16        // bit t: tier t has an entry
+	used    [tiers]uint16 // [t], bit d: bucket d of tier t has one
+	buckets [tiers * digits]bucket
+	free    *chunk
+	sorting []entry
+	keys    [runMax]uint64
+}
+
+const (
+	digitBits    = 4 // 3 to 6 were measured: docs/pending-set.md
+	digits       = 1 << digitBits
+	tiers        = 64 / digitBits
+	chunkEntries = 15 // with the link: 512 bytes with 24 to spare
+	slabChunks   = 128
+	runMax       = 3 * chunkEntries // entries of a bucket that is sorted without being spread
+)
+
+// chunk is a piece of a bucket.
+type chunk struct {
+	entries [chunkEntries]entry
+	next    *chunk
+	_       [24]byte // whole cache lines
+}
+
+// bucket is a chain of chunks; only the first may have room.
+type bucket struct {
+	head *chunk
+	n    uint64 // entries in head; chunkEntries where there is none
+}
+
+func newRadix() *radix {
+	r := &radix{}
+	for i := range r.buckets {
+		r.buckets[i].n = chunkEntries
+	}
+	return r
+}
+
+// file appends en to its bucket.
+func (r *radix) file(en *entry) {
+	tier := tierOf(en.key ^ r.base)
+	digit := uint(en.key>>(tier*digitBits)) % digits
+	b := &r.buckets[(tier*digits+digit)%(tiers*digits)]
+	if b.n >= chunkEntries {
+		r.grow(b, tier, digit)
+	}
+	b.head.entries[b.n] = *en
+	b.n++
+}
+
+func (r *radix) grow(b *bucket, tier, digit uint) {
+	if r.free == nil {
+		slab := make([]chunk, slabChunks)
+		for i := range slab[1:] {
+			slab[i].next = &slab[i+1]
+		}
+		r.free = &slab[0]
+	}
+	c := r.free
+	r.free = c.next
+	c.next = b.head
+	b.head, b.n = c, 0
+	r.tiers |= 1 << tier
+	r.used[tier] |= 1 << digit
+}
+
+// next takes out the entries of the earliest bucket, spreading it until few enough are
+// left to sort, and returns them in order, appended to run, with the key before which
+// all are taken. Precondition: there is an entry.
+func (r *radix) next(run []entry) ([]entry, uint64) {
+	for {
+		tier := uint(bits.TrailingZeros16(r.tiers))
+		digit := uint(bits.TrailingZeros16(r.used[tier]))
+		if r.used[tier] &= r.used[tier] - 1; r.used[tier] == 0 {
+			r.tiers &= r.tiers - 1
+		}
+		b := &r.buckets[tier*digits+digit]
+		c, n := b.head, b.n
+		b.head, b.n = nil, chunkEntries
+		shift := tier * digitBits
+		r.base = r.base>>shift>>digitBits<<digitBits<<shift | uint64(digit)<<shift
+		if tier == 0 || c.next == nil || c.next.next == nil || c.next.next.next == nil {
+			return r.sort(run, c, n), r.base + 1<<shift
+		}
+		for c != nil {
+			for i := range c.entries[:n] {
+				r.file(&c.entries[i])
+			}
+			c, n = r.recycle(c), chunkEntries
+		}
+	}
+}
+
+// recycle frees a chunk and returns the one behind it.
+func (r *radix) recycle(c *chunk) *chunk {
+	next := c.next
+	c.next = r.free
+	r.free = c
+	return next
+}
+
+// sort appends the entries of a chain to run in order and frees the chain. Few entries
+// are ranked by comparing each with each: that has no branch to be mispredicted, which
+// is what sorting a few costs otherwise.
+func (r *radix) sort(run []entry, c *chunk, n uint64) []entry {
+	all := r.sorting[:0]
+	for c != nil {
+		all = append(all, c.entries[:n]...)
+		c, n = r.recycle(c), chunkEntries
+	}
+	r.sorting = all
+	if len(all) > runMax {
+		slices.SortFunc(all, compare)
+		return append(run, all...)
+	}
+	run = slices.Grow(run, len(all))[:len(all)]
+	keys := r.keys[:len(all)]
+	for i := range all {
+		keys[i] = all[i].key
+	}
+	for i, key := range keys {
+		rank := uint64(i)
+		for _, k := range keys[:i] {
+			_, before := bits.Sub64(key, k, 0)
+			rank -= before
+		}
+		for _, k := range keys[i+1:] {
+			_, before := bits.Sub64(k, key, 0)
+			rank += before
+		}
+		run[rank] = all[i]
+	}
+	sortTies(run)
+	return run
+}
+
+// sortTies puts entries of equal keys in order, in a run that is in order by key.
+func sortTies(run []entry) {
+	for i := 1; i < len(run); i++ {
+		if run[i].key != run[i-1].key {
+			continue
+		}
+		en := run[i]
+		j := i
+		for ; j > 0 && en.before(&run[j-1]); j-- {
+			run[j] = run[j-1]
+		}
+		run[j] = en
+	}
+}
+
+func compare(a, b entry) int {
+	if a.before(&b) {
+		return -1
+	}
+	if b.before(&a) {
+		return 1
+	}
+	return 0
+}
+
+// each visits all entries.
+func (r *radix) each(visit func(en *entry)) {
+	for i := range r.buckets {
+		n := r.buckets[i].n
+		for c := r.buckets[i].head; c != nil; c = c.next {
+			for j := range c.entries[:n] {
+				visit(&c.entries[j])
+			}
+			n = chunkEntries
+		}
+	}
+}
+
+// clear takes out all entries.
+func (r *radix) clear() {
+	for i := range r.buckets {
+		for c := r.buckets[i].head; c != nil; {
+			c = r.recycle(c)
+		}
+		r.buckets[i] = bucket{n: chunkEntries}
+	}
+	r.tiers = 0
+	clear(r.used[:])
+}
