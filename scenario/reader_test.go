@@ -50,6 +50,8 @@ func TestNumbers(t *testing.T) {
 		"-.Inf":                          "found -.Inf, which is not finite, want",
 		"1e400":                          "found 1e400, which is beyond the range of a float64, want",
 		"-1e400":                         "found -1e400, which is beyond the range of a float64, want",
+		"017":                            "found 017, which is octal to some readers of YAML and decimal to others, want a whole number from -10 to 100; write it without the leading 0",
+		"-07":                            "found -07, which is octal",
 		"1.5":                            "found 1.5, want a whole number",
 		"101":                            "found 101, want a whole number from -10 to 100",
 		"2026-01-02":                     "found the date 2026-01-02, want",

@@ -47,6 +47,10 @@ func (v Value) number(rng Range, want string) (float64, bool) {
 		v.Refuse(describe(n), want, todo)
 		return 0, false
 	}
+	if d := strings.TrimLeft(n.Value, "+-"); n.ShortTag() == "!!int" && len(d) > 1 && d[0] == '0' && d[1] >= '0' && d[1] <= '9' {
+		v.Refuse(short(n.Value)+", which is octal to some readers of YAML and decimal to others", want, "write it without the leading 0")
+		return 0, false
+	}
 	if !rng.Holds(x) {
 		v.Refuse(describe(n), want, "")
 		return 0, false

@@ -42,6 +42,7 @@ lane: envelope ring shm internal/invariants internal/race internal/aligned
 egress: envelope ring shm lane counters internal/invariants internal/race internal/aligned
 ingress: envelope ring shm lane counters internal/invariants internal/race internal/aligned
 router: envelope
+ipc: envelope ring shm lane egress ingress internal/invariants internal/aligned
 internal/linktest: envelope ring shm lane egress ingress router counters internal/invariants internal/aligned
 
 # Simulation: orders events and knows nothing of memory, clocks or networks.
@@ -50,14 +51,21 @@ trace: node envelope internal/invariants
 
 # What a scenario file means. Models know node's interface and no transport.
 scenario: node
+gml:
+internal/table:
+model/measure:
 model/service: node scenario envelope internal/invariants
+model/network: gml node scenario model/measure internal/table internal/invariants
+
+# Which worker hosts which node: graphs, nothing else.
+partition: node
 
 # The hall: both wings meet in worker and nowhere else.
 worker: envelope shm ring lane counters idle egress ingress router node trace scenario internal/invariants internal/race
-launch: worker node trace scenario shm lane counters internal/invariants
+launch: worker partition node trace scenario shm lane counters internal/invariants
 
 # The doors.
-app: launch worker node scenario trace counters shm model/service internal/invariants
+app: launch partition worker node scenario trace counters shm model/service internal/invariants
 cmd/disco-run: app model/service
 cmd/disco-bench: perf
 perf: *
@@ -72,7 +80,7 @@ var bans = []struct {
 }{
 	{"golang.org/x/sys/", []string{"shm", "launch"}, "system calls live in two rooms, so that the rest can be tested without a kernel"},
 	{"google.golang.org/grpc", []string{"bridge", "metastore", "perf"}, "gRPC is the bridge's business"},
-	{"net", []string{"launch", "shm", "perf", "bridge"}, "only who joins processes opens sockets"},
+	{"net", []string{"launch", "shm", "ipc", "perf", "bridge"}, "only who joins processes opens sockets"},
 	{"net/http", []string{"perf"}, "nothing here is a web server"},
 	{"os/exec", []string{"launch", "perf"}, "only the launcher starts processes"},
 	{"math/rand", nil, "math/rand has a global generator: take a node's own stream (Simproc.Source)"},
@@ -172,7 +180,7 @@ func TestFloors(t *testing.T) {
 			list, known = []string{"*"}, true
 		}
 		if !known && strings.HasPrefix(f.room, "examples/") {
-			list, known = []string{"app", "scenario", "node", "envelope", "shm", "egress", "ingress", "model/service"}, true
+			list, known = []string{"app", "scenario", "node", "envelope", "shm", "egress", "ingress", "ipc", "model/service"}, true
 		}
 		if !known {
 			t.Errorf("%s: room %q is not in the import policy: add a line to floors, with a reason", f.path, f.room)

@@ -1,8 +1,11 @@
 package service
 
 import (
+	"fmt"
 	"math"
 	"testing"
+
+	"github.com/disco-sim/disco/scenario"
 )
 
 // benchSpec is the shape of event_inj_lb.yml with many servers: exponential edges,
@@ -20,8 +23,38 @@ func benchSpec(algorithm string, servers int) *Spec {
 	return s
 }
 
-// BenchmarkModel is the speed of a whole run on one worker: one operation is one
-// event handled, so the inverse of ns/op is events per second and core.
+// bigSpec is what perf/gen writes, but for the horizon: servers in equal groups behind
+// balancers behind a front balancer, eight events and a wakeup a request.
+func bigSpec(servers, balancers int, rate float64) *Spec {
+	s := &Spec{
+		Name: "big", Workload: poisson(rate), Client: "client",
+		Settings: Settings{Horizon: 1e6, SamplePeriod: 0.05, Sampled: allMetrics()},
+	}
+	add := func(from, to string, mean float64) {
+		s.Edges = append(s.Edges, Edge{ID: from + "--" + to, Source: from, Target: to, Latency: exponential(mean)})
+	}
+	add("gen", "client", 0.003)
+	add("client", "front", 0.002)
+	s.Balancers = append(s.Balancers, Balancer{ID: "front", Algorithm: RoundRobin})
+	for b := range balancers {
+		id := fmt.Sprintf("lb-%d", b)
+		s.Balancers = append(s.Balancers, Balancer{ID: id, Algorithm: RoundRobin})
+		add("front", id, 0.001)
+	}
+	for i := range servers {
+		id := fmt.Sprintf("srv-%d", i)
+		s.Servers = append(s.Servers, oneEndpoint(id, 1, 4096, 64, cpu(constant(0.001)), sleep(constant(0.010)), cpu(constant(0.002))))
+		add(fmt.Sprintf("lb-%d", i%balancers), id, 0.001)
+		add(id, "client", 0.003)
+	}
+	return s
+}
+
+// BenchmarkModel is the speed of engine and model together, of one worker without
+// peers. An operation is one activation, a call of a handler; events/s counts events
+// handled, as disco-run does.
+//
+//	go test ./model/service -run '^$' -bench Model -benchtime 10000000x
 func BenchmarkModel(b *testing.B) {
 	for _, c := range []struct {
 		name string
@@ -31,20 +64,36 @@ func BenchmarkModel(b *testing.B) {
 		{"least-connection/servers=2", benchSpec(LeastConnection, 2)},
 		{"round-robin/servers=100", benchSpec(RoundRobin, 100)},
 		{"least-connection/servers=100", benchSpec(LeastConnection, 100)},
-		{"big/servers=2000", bigSpec(2000, 20, 200000)},
+		{"tree/servers=2000", bigSpec(2000, 20, 200_000)},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			e := newEngine(b, mustModel(b, c.spec), 1, 0, nil)
-			if _, err := e.Run(200000, math.Inf(1)); err != nil {
+			if _, err := e.Run(500_000, math.Inf(1)); err != nil {
 				b.Fatal(err)
 			}
-			from := e.Stats().Activations
+			from := e.Stats().Events
 			b.ReportAllocs()
 			b.ResetTimer()
 			if n, err := e.Run(b.N, math.Inf(1)); err != nil || n < b.N {
 				b.Fatalf("%d of %d: %v", n, b.N, err)
 			}
-			b.ReportMetric(float64(e.Stats().Activations-from)/b.Elapsed().Seconds()/1e6, "Mevents/s")
+			b.ReportMetric(float64(e.Stats().Events-from)/b.Elapsed().Seconds(), "events/s")
 		})
+	}
+}
+
+// BenchmarkShop runs examples/shop.yml for 20 simulated seconds, from making the
+// engine to the results.
+func BenchmarkShop(b *testing.B) {
+	doc, err := scenario.ReadFile("../../examples/shop.yml")
+	if err != nil {
+		b.Fatal(err)
+	}
+	s, err := Kind().Load(doc, scenario.Options{Horizon: 20})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		simulate(b, s.(*Model), 1, 1)
 	}
 }

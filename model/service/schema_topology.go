@@ -138,12 +138,16 @@ var (
 func (l *loader) readStep(v scenario.Value, ep *Endpoint) {
 	s := v.Section("kind", "step_operation")
 	kind := s.Field("kind").Word(stepWords...)
+	before := l.r.Refusals()
 	op := s.Field("step_operation").Section(operationWords...)
 	var given []string
 	for _, name := range operationWords {
 		if op.Field(name).Present() {
 			given = append(given, name)
 		}
+	}
+	if len(given) == 0 && l.r.Refusals() > before {
+		return // a field that is unknown may be the operation that is missing
 	}
 	if op.At().IsMapping() && len(given) != 1 {
 		want := "exactly one"

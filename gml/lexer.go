@@ -1,0 +1,179 @@
+package gml
+
+import (
+	"errors"
+	"fmt"
+	"html"
+	"math"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// token is one piece of the text: a key, a number, a string, a bracket or the end.
+type token struct {
+	kind   tokenKind
+	text   string // of a key as it stands there; of a string without quotes, decoded
+	value  float64
+	whole  int64
+	line   int
+	column int
+}
+
+type tokenKind uint8
+
+const (
+	tokenEnd tokenKind = iota
+	tokenKey
+	tokenInt
+	tokenReal
+	tokenString
+	tokenOpen
+	tokenClose
+)
+
+// describe is what to say after "found".
+func (t *token) describe() string {
+	switch t.kind {
+	case tokenEnd:
+		return "the end of the file"
+	case tokenKey:
+		return "the word " + short(t.text)
+	case tokenInt, tokenReal:
+		return "the number " + short(t.text)
+	case tokenString:
+		return fmt.Sprintf("the text %q", short(t.text))
+	case tokenOpen:
+		return "["
+	}
+	return "]"
+}
+
+// lexer takes the text apart. It is a value on the parser's stack.
+type lexer struct {
+	file   string
+	rest   string
+	line   int
+	column int // of the first character of rest
+}
+
+// next reads one token. Its error is a Problems.
+func (l *lexer) next() (token, error) {
+	l.skipSpace()
+	t := token{line: l.line, column: l.column}
+	if l.rest == "" {
+		return t, nil
+	}
+	c := l.rest[0]
+	switch {
+	case c == '[':
+		t.kind = tokenOpen
+		l.advance(1)
+	case c == ']':
+		t.kind = tokenClose
+		l.advance(1)
+	case c == '"':
+		return l.quoted(t)
+	case isDigit(c) || c == '+' || c == '-' || c == '.':
+		return l.number(t)
+	case isLetter(c):
+		t.kind, t.text = tokenKey, l.word()
+		l.advance(len(t.text))
+	default:
+		r, size := utf8.DecodeRuneInString(l.rest)
+		found := fmt.Sprintf("the character %q", r)
+		if r == utf8.RuneError && size == 1 {
+			found = fmt.Sprintf("byte %#02x, which is not UTF-8", c)
+		}
+		return t, l.fault(t, found, "a key, a number, text in quotes, [ or ]", "")
+	}
+	return t, nil
+}
+
+// skipSpace skips white space, and comments: from # to the end of the line.
+func (l *lexer) skipSpace() {
+	for l.rest != "" {
+		switch l.rest[0] {
+		case ' ', '\t', '\r', '\n':
+			l.advance(1)
+		case '#':
+			end := strings.IndexByte(l.rest, '\n')
+			if end < 0 {
+				end = len(l.rest)
+			}
+			l.advance(end)
+		default:
+			return
+		}
+	}
+}
+
+// advance moves over the first n bytes, which are whole characters.
+func (l *lexer) advance(n int) {
+	for _, c := range l.rest[:n] {
+		l.column++
+		if c == '\n' {
+			l.line, l.column = l.line+1, 1
+		}
+	}
+	l.rest = l.rest[n:]
+}
+
+// word is what stands up to the next white space, bracket or quote.
+func (l *lexer) word() string {
+	end := strings.IndexAny(l.rest, " \t\r\n[]\"#")
+	if end < 0 {
+		end = len(l.rest)
+	}
+	return l.rest[:end]
+}
+
+func (l *lexer) number(t token) (token, error) {
+	t.text = l.word()
+	defer l.advance(len(t.text))
+	if strings.Trim(t.text, "0123456789+-.eE") != "" {
+		return t, l.fault(t, short(t.text)+", which is no number", "a decimal number, or text in quotes", "")
+	}
+	if n, err := strconv.ParseInt(t.text, 10, 64); err == nil {
+		t.kind, t.whole, t.value = tokenInt, n, float64(n)
+		return t, nil
+	}
+	x, err := strconv.ParseFloat(t.text, 64)
+	switch {
+	case errors.Is(err, strconv.ErrRange) || err == nil && math.IsInf(x, 0):
+		return t, l.fault(t, short(t.text)+", which is beyond the range of a float64", "a finite number", "")
+	case err != nil:
+		return t, l.fault(t, short(t.text)+", which is no number", "a decimal number, or text in quotes", "")
+	}
+	t.kind, t.value = tokenReal, x
+	return t, nil
+}
+
+// quoted reads text in quotes. Characters beyond ASCII may stand there as they are or
+// as entities (&amp;, &#233;).
+func (l *lexer) quoted(t token) (token, error) {
+	end := strings.IndexByte(l.rest[1:], '"')
+	if end < 0 {
+		return t, l.fault(t, "text without its closing quote", "\" before the end of the file", "is the file cut short?")
+	}
+	raw := l.rest[1 : 1+end]
+	if !utf8.ValidString(raw) {
+		return t, l.fault(t, "text that is not UTF-8", "a text file in UTF-8", "save it as UTF-8, or write characters beyond ASCII as entities, e.g. &#233;")
+	}
+	text := html.UnescapeString(raw)
+	if i := strings.IndexFunc(text, func(c rune) bool { return unicode.IsControl(c) && c != '\n' && c != '\t' && c != '\r' }); i >= 0 {
+		r, _ := utf8.DecodeRuneInString(text[i:])
+		return t, l.fault(t, fmt.Sprintf("text with the control character %U", r), "printable text", "remove it")
+	}
+	t.kind, t.text = tokenString, text
+	l.advance(end + 2)
+	return t, nil
+}
+
+func (l *lexer) fault(t token, found, want, todo string) error {
+	return Problems{{File: l.file, Line: t.line, Column: t.column, Found: found, Want: want, ToDo: todo}}
+}
+
+func isDigit(c byte) bool  { return c >= '0' && c <= '9' }
+func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_' }

@@ -1,0 +1,4 @@
+graph [
+  directed 2
+  node [ id 0 ]
+]

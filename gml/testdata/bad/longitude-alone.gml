@@ -1,0 +1,3 @@
+graph [
+  node [ id 0 Longitude 8.7 ]
+]

@@ -1,0 +1,2 @@
+Creator "somebody"
+Version 1

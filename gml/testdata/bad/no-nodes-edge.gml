@@ -1,0 +1,3 @@
+graph [
+  edge [ source 0 target 1 ]
+]

@@ -1,0 +1,3 @@
+graph [
+  node 7
+]

@@ -1,0 +1,4 @@
+graph [
+  label Europe
+  node [ id 0 ]
+]

@@ -1,0 +1,127 @@
+package gml
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Limits of a file. They bound the memory and the time that reading it can take.
+const (
+	// FileBytesMax: 64 MiB, some 300,000 nodes and edges.
+	FileBytesMax = 64 << 20
+
+	// depthMax bounds how deep lists are nested. The Zoo's files need 3.
+	depthMax = 32
+)
+
+// Kind says what a Value is.
+type Kind uint8
+
+// The kinds of values.
+const (
+	Integer Kind = iota
+	Real
+	Text
+	List
+)
+
+// Value is what a key stands for.
+type Value struct {
+	Kind  Kind
+	Whole int64   // of an Integer
+	Float float64 // of an Integer or a Real; finite
+	Text  string  // of a Text, entities decoded
+	List  []Pair  // of a List
+}
+
+// Pair is a key with its value.
+type Pair struct {
+	Key          string
+	Value        Value
+	Line, Column int // of the key
+}
+
+// Number gives the number that a value is. The Zoo writes some numbers in quotes, so
+// text never counts.
+func (v *Value) Number() (float64, bool) {
+	return v.Float, v.Kind == Integer || v.Kind == Real
+}
+
+// describe is what to say after "found".
+func (v *Value) describe() string {
+	switch v.Kind {
+	case Integer:
+		return fmt.Sprint(v.Whole)
+	case Real:
+		return fmt.Sprint(v.Float)
+	case Text:
+		return fmt.Sprintf("the text %q", short(v.Text))
+	}
+	return "a list"
+}
+
+// parser builds the tree of keys and values.
+type parser struct {
+	lexer
+	depth int
+}
+
+// parseTree reads the whole text. Its error is a Problems with what is wrong first:
+// after a bracket that is missing nothing means what it should.
+func parseTree(file, text string) ([]Pair, error) {
+	p := &parser{lexer: lexer{file: file, rest: strings.TrimPrefix(text, "\ufeff"), line: 1, column: 1}}
+	return p.list(nil)
+}
+
+// list reads pairs up to the bracket that closes the list, or up to the end of the
+// file where open is nil. open is the pair whose list it is.
+func (p *parser) list(open *Pair) ([]Pair, error) {
+	if p.depth++; p.depth > depthMax {
+		return nil, p.fault(token{line: open.Line, column: open.Column}, fmt.Sprintf("lists nested more than %d deep", depthMax), "", "close the lists around it")
+	}
+	defer func() { p.depth-- }()
+	var pairs []Pair
+	for {
+		t, err := p.next()
+		switch {
+		case err != nil:
+			return nil, err
+		case t.kind == tokenEnd && open == nil, t.kind == tokenClose && open != nil:
+			return pairs, nil
+		case t.kind == tokenEnd:
+			return nil, p.fault(t, t.describe(), fmt.Sprintf("] for the list %s that begins on line %d", short(open.Key), open.Line), "is the file cut short?")
+		case t.kind != tokenKey:
+			return nil, p.fault(t, t.describe(), "a key", "")
+		}
+		pair := Pair{Key: t.text, Line: t.line, Column: t.column}
+		if pair.Value, err = p.value(&pair); err != nil {
+			return nil, err
+		}
+		pairs = append(pairs, pair)
+	}
+}
+
+// value reads what stands after a key.
+func (p *parser) value(pair *Pair) (v Value, err error) {
+	t, err := p.next()
+	if err != nil {
+		return v, err
+	}
+	switch t.kind {
+	case tokenInt:
+		return Value{Kind: Integer, Whole: t.whole, Float: t.value}, nil
+	case tokenReal:
+		return Value{Kind: Real, Float: t.value}, nil
+	case tokenString:
+		return Value{Kind: Text, Text: t.text}, nil
+	case tokenOpen:
+		v.Kind = List
+		v.List, err = p.list(pair)
+		return v, err
+	}
+	todo := ""
+	if t.kind == tokenEnd {
+		todo = "is the file cut short?"
+	}
+	return v, p.fault(t, t.describe(), fmt.Sprintf("the value of %s: a number, text in quotes or a list", short(pair.Key)), todo)
+}

@@ -1,0 +1,130 @@
+// Package table writes results for people: numbers with units and aligned tables, the
+// same way whichever model they come from. Programs read the JSON instead.
+//
+// Guarantee: the text depends on nothing but what it is given.
+//
+//	t := table.New(40, "links", "packets", "utilisation")
+//	t.Row("Paris - Lyon", table.Count(120345), table.Percent(0.31))
+//	t.Write(w)
+package table
+
+import (
+	"bufio"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Table is aligned text: the first column to the left, the rest to the right.
+type Table struct {
+	rows    [][]string
+	width   []int
+	rowsMax int
+	more    int // rows beyond rowsMax
+}
+
+// New makes a table of at most rowsMax rows under the given heads. Further rows are
+// counted, and the count stands under the table.
+func New(rowsMax int, heads ...string) *Table {
+	t := &Table{rowsMax: rowsMax + 1}
+	t.Row(heads...)
+	return t
+}
+
+// Row adds a row, which may have fewer cells than the head.
+func (t *Table) Row(cells ...string) {
+	if len(t.rows) == t.rowsMax {
+		t.more++
+		return
+	}
+	t.rows = append(t.rows, cells)
+	for i, c := range cells {
+		if i == len(t.width) {
+			t.width = append(t.width, 0)
+		}
+		t.width[i] = max(t.width[i], utf8.RuneCountInString(c))
+	}
+}
+
+// Write writes the table after an empty line, unless it has only its head.
+func (t *Table) Write(b *bufio.Writer) {
+	if len(t.rows) < 2 {
+		return
+	}
+	b.WriteByte('\n')
+	for _, cells := range t.rows {
+		line := cells[0] + strings.Repeat(" ", t.width[0]-utf8.RuneCountInString(cells[0]))
+		for i, c := range cells[1:] {
+			line += strings.Repeat(" ", 2+t.width[i+1]-utf8.RuneCountInString(c)) + c
+		}
+		b.WriteString(strings.TrimRight(line, " "))
+		b.WriteByte('\n')
+	}
+	if t.more > 0 {
+		fmt.Fprintf(b, "  … and %s, which the JSON output has\n", Plural(t.more, "row"))
+	}
+}
+
+// Count writes a whole number in groups of three digits.
+func Count(n int64) string {
+	digits := strconv.FormatInt(n, 10)
+	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
+
+// Number writes four significant digits, and all digits before the point.
+func Number(x float64) string {
+	if a := math.Abs(x); a >= 1000 && a < 1e15 {
+		return Count(int64(math.Round(x)))
+	}
+	return strconv.FormatFloat(x, 'g', 4, 64)
+}
+
+// Percent writes a part of one with one digit behind the point.
+func Percent(x float64) string { return strconv.FormatFloat(100*x, 'f', 1, 64) + " %" }
+
+// Seconds writes a duration in the unit that suits it.
+func Seconds(x float64) string {
+	switch a := math.Abs(x); {
+	case a == 0 || a >= 1:
+		return Number(x) + " s"
+	case a >= 1e-3:
+		return Number(1e3*x) + " ms"
+	case a >= 1e-6:
+		return Number(1e6*x) + " µs"
+	}
+	return Number(1e9*x) + " ns"
+}
+
+// SecondsOrNone writes a duration that may not exist.
+func SecondsOrNone(x *float64) string {
+	if x == nil {
+		return "-"
+	}
+	return Seconds(*x)
+}
+
+// Rate writes bits per second in the unit that suits it.
+func Rate(x float64) string {
+	for _, u := range []struct {
+		unit string
+		size float64
+	}{{"Tb/s", 1e12}, {"Gb/s", 1e9}, {"Mb/s", 1e6}, {"kb/s", 1e3}} {
+		if math.Abs(x) >= u.size {
+			return Number(x/u.size) + " " + u.unit
+		}
+	}
+	return Number(x) + " b/s"
+}
+
+// Plural is e.g. "1 row" or "1,200 rows".
+func Plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return Count(int64(n)) + " " + noun + "s"
+}

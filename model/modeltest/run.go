@@ -1,0 +1,252 @@
+package modeltest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/disco-sim/disco/envelope"
+	"github.com/disco-sim/disco/node"
+	"github.com/disco-sim/disco/scenario"
+)
+
+// Config says how a model is run.
+type Config struct {
+	Seed        uint64
+	Replication int
+	Workers     int     // engines; 0 is 1
+	Placement   []int32 // worker of every node; nil spreads them in turn
+	Steps       int     // activations an engine may do before it hears its peers; 0 is 64
+}
+
+// Outcome is what a run has left.
+type Outcome struct {
+	Hashes      []uint64 // trace hash of every simproc
+	Events      uint64   // handled, on all engines
+	Activations uint64
+	Crossed     uint64 // events that went from one engine to another
+	Jumps       int    // idle jumps
+	Replication scenario.Replication
+}
+
+// Run runs a scenario to its horizon on one engine or several, in this goroutine.
+func Run(s scenario.Scenario, cfg Config) (*Outcome, error) {
+	cfg.Workers, cfg.Steps = max(cfg.Workers, 1), max(cfg.Steps, 0)
+	if cfg.Steps == 0 {
+		cfg.Steps = 64
+	}
+	g := s.Graph()
+	if cfg.Placement == nil {
+		cfg.Placement = make([]int32, len(g.Nodes))
+		for i := range cfg.Placement {
+			cfg.Placement[i] = int32(i % cfg.Workers)
+		}
+	}
+	c := &crew{placement: cfg.Placement, layers: len(g.Simprocs), lanes: make([][][]packet, cfg.Workers)}
+	for w := range cfg.Workers {
+		plan, err := node.NewPlan(g, cfg.Placement, w, cfg.Workers)
+		if err != nil {
+			return nil, err
+		}
+		e, err := node.NewEngine(plan, node.Config{Model: s, Seed: cfg.Seed, Replication: cfg.Replication, Horizon: s.Horizon(), Port: &port{c, w}})
+		if err != nil {
+			return nil, err
+		}
+		c.engines = append(c.engines, e)
+		c.lanes[w] = make([][]packet, cfg.Workers)
+		c.told = append(c.told, make([]node.Bound, cfg.Workers))
+	}
+	if err := c.run(cfg.Steps); err != nil {
+		return nil, err
+	}
+	return c.outcome(s, cfg)
+}
+
+// crew is several engines and what is under way between them.
+type crew struct {
+	engines   []*node.Engine
+	placement []int32
+	layers    int
+	lanes     [][][]packet   // [from][to], in order
+	told      [][]node.Bound // [from][to]: the last bound put on the lane
+	jumps     int
+}
+
+// packet is an event, or a bound where event is nil.
+type packet struct {
+	event *envelope.Event
+	bound node.Bound
+}
+
+// port takes the events that engine self sends to others.
+type port struct {
+	c    *crew
+	self int
+}
+
+// SendEvent puts a copy of the event on its lane.
+func (p *port) SendEvent(ev *envelope.Event) error {
+	to := p.c.placement[int(ev.Target)/p.c.layers]
+	ev2 := *ev
+	ev2.Data, ev2.Headers = bytes.Clone(ev.Data), bytes.Clone(ev.Headers)
+	p.c.lanes[p.self][to] = append(p.c.lanes[p.self][to], packet{event: &ev2})
+	return nil
+}
+
+// SendPromise drops the promise: bounds of whole lanes say as much.
+func (p *port) SendPromise(*envelope.Promise) error { return nil }
+
+// run lets every engine take its turn until nothing is left anywhere.
+func (c *crew) run(steps int) error {
+	for {
+		work := 0
+		for w := range c.engines {
+			n, err := c.turn(w, steps)
+			if err != nil {
+				return err
+			}
+			work += n
+		}
+		if work > 0 {
+			continue
+		}
+		next := node.Never
+		for _, e := range c.engines {
+			if b := e.Next(); b.Before(next) {
+				next = b
+			}
+		}
+		if next == node.Never {
+			return nil
+		}
+		c.jumps++
+		before := c.engines[0].Stats().Activations
+		for _, e := range c.engines {
+			e.Jump(next)
+		}
+		if c.jumps > 100_000_000 {
+			return fmt.Errorf("modeltest: no end in sight after %d activations: %s", before, c.engines[0].Waiting())
+		}
+	}
+}
+
+// turn lets one engine hear what was sent to it, work, and tell its bounds.
+func (c *crew) turn(w, steps int) (int, error) {
+	e := c.engines[w]
+	work := 0
+	for from := range c.engines {
+		lane := &c.lanes[from][w]
+		for _, p := range *lane {
+			var err error
+			if p.event != nil {
+				err = e.ReceiveEvent(from, p.event, 0)
+			} else {
+				err = e.ReceiveBound(from, p.bound)
+			}
+			if err != nil {
+				return 0, err
+			}
+		}
+		work += len(*lane)
+		*lane = (*lane)[:0]
+	}
+	n, err := e.Run(steps, math.Inf(1))
+	for to := range c.engines {
+		if b := e.OutBound(to); to != w && c.told[w][to].Before(b) {
+			c.told[w][to] = b
+			c.lanes[w][to] = append(c.lanes[w][to], packet{bound: b})
+			work++
+		}
+	}
+	return work + n, err
+}
+
+func (c *crew) outcome(s scenario.Scenario, cfg Config) (*Outcome, error) {
+	o := &Outcome{Jumps: c.jumps, Hashes: make([]uint64, s.Graph().NumSimprocs())}
+	o.Replication = scenario.Replication{Index: cfg.Replication, Horizon: s.Horizon(), Reached: s.Horizon(), Parts: make([][]byte, len(o.Hashes))}
+	for _, e := range c.engines {
+		e.Hashes(func(id node.SimprocID, h uint64) { o.Hashes[id] = h })
+		st := e.Stats()
+		o.Events += st.Events
+		o.Activations += st.Activations
+		o.Crossed += st.Received
+		parts, err := e.Report(s.Horizon())
+		if err != nil {
+			return nil, err
+		}
+		for id, part := range parts {
+			o.Replication.Parts[id] = part
+		}
+	}
+	return o, nil
+}
+
+// Spread runs a scenario on one engine and then on two, three and four, with nodes in
+// turn, in blocks, and with engines that hear each other after every activation, and
+// fails unless all of it gives the same hash and report of every simproc. Nodes that
+// cross are asked for: without any event between engines nothing was shown.
+func Spread(t testing.TB, s scenario.Scenario, seed uint64) *Outcome {
+	t.Helper()
+	want, err := Run(s, Config{Seed: seed})
+	if err != nil {
+		t.Fatalf("seed %d, one engine: %v", seed, err)
+	}
+	nodes := len(s.Graph().Nodes)
+	for workers := 2; workers <= 4; workers++ {
+		blocks := make([]int32, nodes)
+		for i := range blocks {
+			blocks[i] = int32(i * workers / nodes)
+		}
+		for name, cfg := range map[string]Config{
+			"in turn":         {Seed: seed, Workers: workers},
+			"in blocks":       {Seed: seed, Workers: workers, Placement: blocks},
+			"in turn, timid":  {Seed: seed, Workers: workers, Steps: 1},
+			"in blocks, bold": {Seed: seed, Workers: workers, Placement: blocks, Steps: 100_000},
+		} {
+			got, err := Run(s, cfg)
+			if err == nil {
+				err = want.differs(s, got)
+			}
+			if err != nil {
+				t.Fatalf("seed %d, nodes spread over %d engines %s: %v", seed, workers, name, err)
+			}
+		}
+	}
+	return want
+}
+
+func (o *Outcome) differs(s scenario.Scenario, got *Outcome) error {
+	if got.Events != o.Events || got.Activations != o.Activations {
+		return fmt.Errorf("%d events in %d calls, with one engine %d in %d", got.Events, got.Activations, o.Events, o.Activations)
+	}
+	for id := range o.Hashes {
+		if o.Hashes[id] != got.Hashes[id] {
+			return fmt.Errorf("the hash of %s is %x, with one engine %x", s.Graph().Name(node.SimprocID(id)), got.Hashes[id], o.Hashes[id])
+		}
+	}
+	if !slices.EqualFunc(o.Replication.Parts, got.Replication.Parts, bytes.Equal) {
+		return errors.New("the reports differ from those with one engine")
+	}
+	return nil
+}
+
+// Summarize runs replications 0 … n-1 on one engine each and summarizes them.
+func Summarize(t testing.TB, s scenario.Scenario, seed uint64, n int) scenario.Summary {
+	t.Helper()
+	var reps []scenario.Replication
+	for i := range n {
+		o, err := Run(s, Config{Seed: seed, Replication: i})
+		if err != nil {
+			t.Fatalf("seed %d, replication %d: %v", seed, i, err)
+		}
+		reps = append(reps, o.Replication)
+	}
+	sum, err := s.Summarize(reps)
+	if err != nil {
+		t.Fatalf("seed %d: %v", seed, err)
+	}
+	return sum
+}

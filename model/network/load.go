@@ -1,0 +1,223 @@
+package network
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/disco-sim/disco/gml"
+	"github.com/disco-sim/disco/scenario"
+)
+
+// Defaults of the schema, for fields that a file leaves out.
+const (
+	defaultHorizonSeconds    = 60
+	defaultRate              = 10e9 // bits per second
+	defaultBufferPackets     = 1000
+	defaultPacketBytes       = 1000
+	defaultReconvergeSeconds = 0.2
+)
+
+// Limits of the schema.
+const (
+	// secondsMax bounds every time: some 31 years, at which a float64 still tells
+	// a tenth of a microsecond apart, a hundredth of the least delay.
+	secondsMax = 1e9
+
+	linkRateMax      = 1e15
+	bufferPacketsMax = 1 << 24
+	bufferBytesMax   = 1 << 40
+	trafficMax       = 1e9 // packets a second, all flows together
+	flowRateMin      = 1e-9
+	flowsMax         = 1 << 20
+	addedSecondsMax  = 3600
+	idMax            = 100 // characters
+	eventsMax        = 10_000
+)
+
+// loader reads one file into a Spec. What the file says by itself is read first; what
+// needs the topology then works on what was read well, so that one mistake is one
+// problem and yet all mistakes are found.
+type loader struct {
+	r           *scenario.Reader
+	spec        *Spec
+	names       map[string]int // nodes by name
+	allNames    []string
+	fileHorizon float64
+}
+
+// Load reads a network scenario, and the GML file beside it, and checks every rule of
+// docs/scenario-network.md. The error is a scenario.Problems with all that is wrong,
+// where a file is at fault.
+//
+// opt.Horizon replaces the file's horizon as the end of the run. What would happen at
+// or after the end of the run does not happen.
+func Load(doc *scenario.Document, opt scenario.Options) (*Spec, error) {
+	if err := opt.Validate(); err != nil {
+		return nil, err
+	}
+	if opt.Horizon > secondsMax {
+		return nil, fmt.Errorf("network: the horizon given is %v seconds, at most %v are allowed", opt.Horizon, float64(secondsMax))
+	}
+	base := filepath.Base(doc.File())
+	l := &loader{r: scenario.NewReader(doc), spec: &Spec{Name: strings.TrimSuffix(base, filepath.Ext(base))}}
+	root := l.r.Root("horizon", "topology", "links", "traffic", "routing", "events")
+	root.Field("model").Word(KindName)
+	l.fileHorizon = root.Field("horizon").FloatOr(defaultHorizonSeconds, scenario.MoreThan(0).AtMost(secondsMax))
+	rate := l.readLinks(root.Field("links").OrNull())
+	if v := root.Field("routing").OrNull(); v.Present() {
+		l.spec.Reconverge = v.Section("reconverge_s").Field("reconverge_s").Float(scenario.AtLeast(0).AtMost(secondsMax))
+	} else {
+		l.spec.Reconverge = defaultReconvergeSeconds
+	}
+	faults := l.readTopology(root.Field("topology"), doc.File(), rate)
+	l.readTraffic(root.Field("traffic"))
+	l.readEvents(root.Field("events").OrNull())
+	l.spec.Horizon = l.fileHorizon
+	if opt.Horizon > 0 {
+		l.spec.Horizon = opt.Horizon
+	}
+	l.checkEvents(root.Field("events"))
+	if err := l.problems(faults); err != nil {
+		return nil, err
+	}
+	l.noteUnreachable()
+	l.spec.Notes = append(l.r.Notes(), l.spec.Notes...)
+	return l.spec, nil
+}
+
+// problems joins what is wrong with the scenario and with its topology.
+func (l *loader) problems(faults scenario.Problems) error {
+	var all scenario.Problems
+	if err := l.r.Err(); err != nil && !errors.As(err, &all) {
+		return err
+	}
+	if all = append(all, faults...); len(all) > 0 {
+		return all
+	}
+	return nil
+}
+
+// readLinks reads what holds for all links, and returns the default rate.
+func (l *loader) readLinks(v scenario.Value) float64 {
+	l.spec.BufferPackets = defaultBufferPackets
+	if !v.Present() {
+		return defaultRate
+	}
+	s := v.Section("rate_bps", "buffer_packets", "buffer_bytes")
+	l.spec.BufferPackets = s.Field("buffer_packets").IntOr(defaultBufferPackets, scenario.Between(0, bufferPacketsMax))
+	l.spec.BufferBytes = s.Field("buffer_bytes").OrNull().IntOr(0, scenario.Between(1, bufferBytesMax))
+	return s.Field("rate_bps").FloatOr(defaultRate, scenario.MoreThan(0).AtMost(linkRateMax))
+}
+
+// readTopology reads the GML file and returns what is wrong inside of it. A path that
+// is not absolute is relative to the folder of the scenario file.
+func (l *loader) readTopology(v scenario.Value, file string, rate float64) scenario.Problems {
+	path := v.Text()
+	if path == "" {
+		return nil
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(filepath.Dir(file), path)
+	}
+	g, text, err := gml.ReadFile(path)
+	var faults gml.Problems
+	switch {
+	case errors.As(err, &faults):
+		problems := make(scenario.Problems, len(faults))
+		for i, p := range faults {
+			problems[i] = scenario.Problem(p)
+		}
+		return problems
+	case err != nil:
+		v.Refuse(fmt.Sprintf("the file %s, which can't be read", path), "the path of a network in GML, from the folder of this file", err.Error())
+		return nil
+	}
+	t, loops, err := newTopology(g, rate)
+	if err != nil {
+		v.Refuse(fmt.Sprintf("%s with %v", path, err), "a smaller network", "")
+		return nil
+	}
+	sum := sha256.Sum256(text)
+	l.spec.Topology, l.spec.TopologyHash = t, hex.EncodeToString(sum[:16])
+	for _, name := range loops {
+		l.spec.Notes = append(l.spec.Notes, fmt.Sprintf("%s: the edge from %s to itself carries nothing and is left out", path, name))
+	}
+	l.names = make(map[string]int)
+	for i := range t.Nodes {
+		l.names[t.Nodes[i].Name] = i
+		l.allNames = append(l.allNames, t.Nodes[i].Name)
+	}
+	return nil
+}
+
+// node reads the name of a node; -1 where it was refused, or where there is no topology
+// to look it up in.
+func (l *loader) node(v scenario.Value) int {
+	name := v.Text()
+	if name == "" || l.spec.Topology == nil {
+		return -1
+	}
+	if n, ok := l.names[name]; ok {
+		return n
+	}
+	todo := scenario.Suggest(name, l.allNames)
+	for i := range l.spec.Topology.Nodes {
+		if p := &l.spec.Topology.Nodes[i]; todo == "" && p.Label == name {
+			todo = fmt.Sprintf("several nodes have this label, or it is no good name: did you mean %q?", p.Name)
+		}
+	}
+	v.Refuse(fmt.Sprintf("the node %q, which the topology doesn't have", name), "the label of a node", todo)
+	return -1
+}
+
+// noteUnreachable tells about flows that have no way even when nothing is down.
+func (l *loader) noteUnreachable() {
+	t := l.spec.Topology
+	part := t.parts()
+	lost, first := 0, ""
+	for _, f := range l.spec.Flows {
+		if part[f.From] != part[f.To] {
+			if lost++; lost == 1 {
+				first = fmt.Sprintf("%s to %s", t.Nodes[f.From].Name, t.Nodes[f.To].Name)
+			}
+		}
+	}
+	if lost > 0 {
+		l.spec.Notes = append(l.spec.Notes, fmt.Sprintf("%d of %d flows lead from one part of the network to another that is not connected with it, the first from %s: their packets are lost for want of a route", lost, len(l.spec.Flows), first))
+	}
+}
+
+// parts numbers the parts of the network that are connected, by node. Directed edges
+// count both ways here: a pair that only they join may still have no route.
+func (t *Topology) parts() []int {
+	part := make([]int, len(t.Nodes))
+	for i := range part {
+		part[i] = -1
+	}
+	next := make([][]int, len(t.Nodes))
+	for i := range t.Cables {
+		c := &t.Cables[i]
+		next[c.A], next[c.B] = append(next[c.A], c.B), append(next[c.B], c.A)
+	}
+	for root, todo := 0, []int(nil); root < len(part); root++ {
+		if part[root] >= 0 {
+			continue
+		}
+		part[root] = root
+		for todo = append(todo, root); len(todo) > 0; {
+			at := todo[len(todo)-1]
+			todo = todo[:len(todo)-1]
+			for _, n := range next[at] {
+				if part[n] < 0 {
+					part[n] = root
+					todo = append(todo, n)
+				}
+			}
+		}
+	}
+	return part
+}

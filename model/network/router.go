@@ -1,0 +1,319 @@
+package network
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/disco-sim/disco/internal/invariants"
+	"github.com/disco-sim/disco/model/measure"
+	"github.com/disco-sim/disco/node"
+)
+
+// router is one node of the network: the source of its flows, the end of others, and
+// the channels to its neighbours. It is the handler of the node's only simproc.
+type router struct {
+	m       *Model
+	self    int
+	horizon float64
+	plan    *schedule
+	source  *source
+	asked   float64 // the wakeup asked for last
+	begun   bool
+
+	next    []int32 // by node: index of the channel towards it; noRoute, or hereRoute
+	seen    int     // changes of the network that the routes know
+	stale   bool    // there are more
+	down    []window
+	out     []channel
+	segment int // of the detailed schedule, at the last activation
+
+	books
+	flows  []flowEnd              // by Model.inOf, of the flows that end here
+	lossOf map[uint32]*flowLosses // by flow
+	all    []measure.Latencies    // by segment: of packets delivered; one where nothing is looked at closely
+	sentIn []int64                // by segment: packets that began here
+	lostIn [][causes]int64        // by segment: packets lost here
+}
+
+type flowLosses = [causes]int64
+
+// books are the counts of a router: born + received = delivered + lost + handed.
+type books struct {
+	Born      int64         `json:"born"`
+	Received  []int64       `json:"received"` // by inlet
+	Delivered int64         `json:"delivered"`
+	Refused   [causes]int64 `json:"refused"` // lost here before any channel took it
+	Handed    int64         `json:"handed"`  // taken by channels
+}
+
+// flowEnd is what is known of a flow where it ends.
+type flowEnd struct {
+	measure.Latencies
+	hops    int64
+	hopsMax uint32
+}
+
+const (
+	noRoute   = -1
+	hereRoute = -2
+)
+
+// newRouter makes the logic of one node.
+func newRouter(m *Model, p *node.Simproc) (*router, error) {
+	self, s := p.NodeIndex(), m.spec
+	r := &router{m: m, self: self, horizon: p.Horizon(), plan: m.schedule(p), stale: true, asked: -1, lossOf: make(map[uint32]*flowLosses)}
+	r.source = newSource(s, m.flowsFrom[self], p.Source)
+	r.down = r.plan.nodeDown[self]
+	r.Received = make([]int64, len(s.Topology.In[self]))
+	r.flows = make([]flowEnd, len(m.flowsTo[self]))
+	segments := r.plan.cuts.segments()
+	r.all = make([]measure.Latencies, segments)
+	r.sentIn, r.lostIn = make([]int64, segments), make([][causes]int64, segments)
+	r.out = make([]channel, len(s.Topology.Out[self]))
+	for i, id := range s.Topology.Out[self] {
+		if err := r.wire(&r.out[i], int(id), p); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// wire makes one channel.
+func (r *router) wire(c *channel, id int, p *node.Simproc) error {
+	s := r.m.spec
+	ch := &s.Topology.Channels[id]
+	cable := &s.Topology.Cables[ch.Cable]
+	link, err := p.LinkTo(node.Endpoint{Node: ch.To})
+	if err != nil {
+		return err
+	}
+	*c = channel{
+		link: link, inlet: uint32(ch.Inlet), rate: cable.Rate, delay: cable.Delay, horizon: r.horizon,
+		packetsMax: uint64(s.BufferPackets), bytesMax: int64(s.BufferBytes),
+		down: r.plan.cableDown[ch.Cable], added: reading{course: r.plan.added[ch.Cable]}, loss: reading{course: r.plan.loss[ch.Cable]},
+	}
+	if len(c.loss.at) > 0 {
+		c.chance = rand.New(p.Source(fmt.Sprintf("loss/%d", id)))
+	}
+	if r.plan.touched[ch.Cable] {
+		n := r.plan.cuts.segments()
+		c.busyIn, c.waitIn = make([]float64, n), make([]float64, n)
+		c.carriedIn, c.lossIn = make([]int64, n), make([]int64, n)
+	}
+	return nil
+}
+
+// Handle is called by the engine only: packets that arrive come first, then those that
+// begin here.
+func (r *router) Handle(p *node.Simproc, events []node.Event) error {
+	now := p.Now()
+	r.pass(now)
+	var pkt packet
+	for i := range events {
+		pkt.get(&events[i])
+		r.Received[pkt.inlet]++
+		if err := r.arrive(p, now, &pkt); err != nil {
+			return err
+		}
+	}
+	for r.source.at() <= now {
+		pkt = r.source.make(r.m.spec)
+		r.Born++
+		r.sentIn[r.segment]++
+		if err := r.forward(p, now, &pkt); err != nil {
+			return err
+		}
+	}
+	if at := r.source.at(); at != r.asked && at < r.horizon {
+		r.asked = at
+		return p.Wakeup(at)
+	}
+	return nil
+}
+
+// pass takes note of everything planned up to now.
+func (r *router) pass(now float64) {
+	for len(r.down) > 0 && r.down[0].to <= now {
+		r.down = r.down[1:]
+	}
+	for r.segment < len(r.plan.cuts) && r.plan.cuts[r.segment] <= now {
+		r.segment++
+	}
+	for r.seen < len(r.plan.changes) && r.plan.changes[r.seen]+r.m.spec.Reconverge <= now {
+		r.seen++
+		r.stale = true
+	}
+}
+
+// dead tells whether this node is down.
+func (r *router) dead(now float64) bool { return len(r.down) > 0 && r.down[0].from <= now }
+
+// arrive takes a packet from a neighbour.
+func (r *router) arrive(p port, now float64, pkt *packet) error {
+	if r.m.spec.Flows[pkt.flow].To != r.self || r.dead(now) {
+		return r.forward(p, now, pkt)
+	}
+	r.Delivered++
+	if err := r.all[r.segment].Add(pkt.delay); err != nil {
+		return err
+	}
+	f := &r.flows[r.m.endOf[pkt.flow]]
+	f.hops += int64(pkt.hops)
+	f.hopsMax = max(f.hopsMax, pkt.hops)
+	if !r.m.perFlow {
+		f.Moments.Add(pkt.delay)
+		return nil
+	}
+	return f.Add(pkt.delay)
+}
+
+// forward hands a packet to the channel towards its end, or loses it.
+func (r *router) forward(p port, now float64, pkt *packet) error {
+	if r.dead(now) {
+		r.drop(pkt.flow, lostOutage, now)
+		return nil
+	}
+	if r.stale {
+		r.route()
+	}
+	i := r.next[r.m.spec.Flows[pkt.flow].To]
+	if i < 0 {
+		r.drop(pkt.flow, lostRoute, now)
+		return nil
+	}
+	c := &r.out[i]
+	before := c.Handed
+	err := c.accept(r, p, now, pkt)
+	r.Handed += c.Handed - before
+	return err
+}
+
+// drop loses a packet that no channel has taken.
+func (r *router) drop(flow uint32, why cause, now float64) {
+	r.Refused[why]++
+	r.lose(flow, why, now)
+}
+
+// lose files a loss under its flow and its time.
+func (r *router) lose(flow uint32, why cause, at float64) {
+	l := r.lossOf[flow]
+	if l == nil {
+		l = new(flowLosses)
+		r.lossOf[flow] = l
+	}
+	l[why]++
+	r.lostIn[r.plan.cuts.segment(at)][why]++
+}
+
+// route computes the routes for the network as it was at the last change that may be
+// known. All routers know the same changes at the same time.
+func (r *router) route() {
+	t, down := r.m.spec.Topology, func(int) bool { return false }
+	if r.seen > 0 {
+		at := r.plan.changes[r.seen-1]
+		down = func(cable int) bool { return within(r.plan.cableDown[cable], at) }
+	}
+	ways := t.shortest(r.self, r.m.metric, down)
+	if r.next == nil {
+		r.next = make([]int32, len(t.Nodes))
+	}
+	index := make(map[int32]int32, len(r.out))
+	for i, id := range t.Out[r.self] {
+		index[id] = int32(i)
+	}
+	for n, first := range ways.first {
+		r.next[n] = noRoute
+		if first >= 0 {
+			r.next[n] = index[first]
+		}
+	}
+	r.next[r.self] = hereRoute
+	r.stale = false
+}
+
+// Report is called by the engine only, once, after the last Handle.
+func (r *router) Report(p *node.Simproc) ([]byte, error) {
+	return r.report(p.Now())
+}
+
+func (r *router) report(end float64) ([]byte, error) {
+	part := &part{End: end, Topology: r.m.spec.TopologyHash}
+	for i := range r.out {
+		part.Channels = append(part.Channels, r.out[i].close(r, end))
+	}
+	if invariants.Enabled {
+		r.audit()
+	}
+	part.books = r.books
+	part.SentIn, part.LostIn = r.sentIn, r.lostIn
+	for i := range r.all {
+		part.Latencies = r.all[i].Append(part.Latencies)
+	}
+	r.reportFlows(part)
+	if r.self == 0 {
+		part.Detailed = make([]occurrencePart, len(r.plan.detailed))
+		for i, o := range r.plan.detailed {
+			part.Detailed[i] = occurrencePart{Event: o.event, Target: o.target, From: o.from, To: o.to}
+		}
+		part.History = r.plan.history(r.m.spec, end)
+	}
+	return part.encode()
+}
+
+// reportFlows writes what this router knows of flows.
+func (r *router) reportFlows(part *part) {
+	w := &part.Flows
+	for i := range r.source.flows {
+		w.whole(uint64(r.source.flows[i].sent))
+	}
+	for i := range r.flows {
+		f := &r.flows[i]
+		w.whole(uint64(f.hops))
+		w.whole(uint64(f.hopsMax))
+		if r.m.perFlow {
+			*w = f.Latencies.Append(*w)
+		} else {
+			w.moments(&f.Moments)
+		}
+	}
+	w.whole(uint64(len(r.lossOf)))
+	for _, flow := range slices.Sorted(maps.Keys(r.lossOf)) {
+		w.whole(uint64(flow))
+		for _, n := range r.lossOf[flow] {
+			w.whole(uint64(n))
+		}
+	}
+}
+
+// audit checks that no packet was lost or made twice inside the router.
+func (r *router) audit() {
+	in, out := r.Born, r.Delivered+r.Handed
+	for _, n := range r.Received {
+		in += n
+	}
+	var lost flowLosses
+	for why := range causes {
+		out += r.Refused[why]
+		lost[why] = r.Refused[why]
+		for i := range r.out {
+			lost[why] += r.out[i].Refused[why] + r.out[i].Lost[why]
+			out += r.out[i].Refused[why]
+		}
+	}
+	var byFlow flowLosses
+	for _, l := range r.lossOf {
+		for why, n := range l {
+			byFlow[why] += n
+		}
+	}
+	var count int64
+	for i := range r.all {
+		count += r.all[i].Count
+	}
+	if in != out || lost != byFlow || count != r.Delivered {
+		panic(fmt.Sprintf("network: %s: %d packets came in and %d went out; lost %v, by flow %v; delivered %d, measured %d",
+			r.m.spec.Topology.Nodes[r.self].Name, in, out, lost, byFlow, r.Delivered, count))
+	}
+}

@@ -1,0 +1,201 @@
+package network
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/disco-sim/disco/model/measure"
+	"github.com/disco-sim/disco/node"
+	"github.com/disco-sim/disco/scenario"
+)
+
+// Summarize makes the results of all replications. It refuses parts in which a packet
+// was lost without being counted, or made twice: that is a defect of disco.
+func (m *Model) Summarize(reps []scenario.Replication) (scenario.Summary, error) {
+	if len(reps) == 0 {
+		return nil, fmt.Errorf("network: no replication to summarize")
+	}
+	t := &tally{m: m, flows: make([]flowTotal, len(m.spec.Flows)), inFlightOn: make([]int64, len(m.spec.Topology.Channels))}
+	for _, r := range reps {
+		if err := t.add(r); err != nil {
+			return nil, fmt.Errorf("network: replication %d: %w", r.Index, err)
+		}
+	}
+	return t.results(), nil
+}
+
+// tally gathers the parts of all replications.
+type tally struct {
+	m          *Model
+	runs       []run
+	flows      []flowTotal
+	inFlightOn []int64 // by channel
+}
+
+// run is one replication.
+type run struct {
+	scenario.Replication
+	parts    []*part // by node
+	detailed []occurrence
+	cuts     cuts
+	segments []measure.Latencies // of the whole network
+	latency  measure.Latencies   // of all segments
+
+	sent, delivered, inFlight int64
+	lost                      [causes]int64
+}
+
+// flowTotal is what became of one flow.
+type flowTotal struct {
+	flowEnd
+	sent int64
+	lost [causes]int64
+}
+
+// add reads and checks the parts of one replication.
+func (t *tally) add(rep scenario.Replication) error {
+	r := run{Replication: rep, parts: make([]*part, len(t.m.spec.Topology.Nodes))}
+	for n := range r.parts {
+		p, err := t.part(rep, n)
+		if err != nil {
+			return err
+		}
+		r.parts[n] = p
+	}
+	for _, o := range r.parts[0].Detailed {
+		r.detailed = append(r.detailed, occurrence{window{o.From, o.To}, o.Event, o.Target})
+	}
+	r.cuts = cutsOf(r.detailed, t.m.Horizon())
+	r.segments = make([]measure.Latencies, r.cuts.segments())
+	for n, p := range r.parts {
+		if err := t.decode(&r, n, p); err != nil {
+			return fmt.Errorf("the report of %s: %w", t.m.spec.Topology.Nodes[n].Name, err)
+		}
+	}
+	if err := t.conserve(&r); err != nil {
+		return err
+	}
+	for i := range r.segments {
+		r.latency.Merge(&r.segments[i])
+	}
+	t.runs = append(t.runs, r)
+	return nil
+}
+
+// part reads the report of one node.
+func (t *tally) part(rep scenario.Replication, n int) (*part, error) {
+	g := t.m.graph
+	id := g.ID(node.Endpoint{Node: n})
+	if int(id) >= len(rep.Parts) || rep.Parts[id] == nil {
+		return nil, fmt.Errorf("the report of %s is missing", g.Name(id))
+	}
+	p := &part{}
+	if err := json.Unmarshal(rep.Parts[id], p); err != nil {
+		return nil, fmt.Errorf("the report of %s: %w", g.Name(id), err)
+	}
+	topology := t.m.spec.Topology
+	if p.Topology != t.m.spec.TopologyHash {
+		return nil, fmt.Errorf("the worker of %s has read another topology than the launcher: the GML file was changed while the run began; run again", g.Name(id))
+	}
+	if len(p.Channels) != len(topology.Out[n]) || len(p.Received) != len(topology.In[n]) {
+		return nil, fmt.Errorf("the report of %s has %d channels and %d inlets, want %d and %d", g.Name(id), len(p.Channels), len(p.Received), len(topology.Out[n]), len(topology.In[n]))
+	}
+	return p, nil
+}
+
+// decode unpacks latencies and flows.
+func (t *tally) decode(r *run, n int, p *part) error {
+	segments := r.cuts.segments()
+	if len(p.SentIn) != segments || len(p.LostIn) != segments {
+		return fmt.Errorf("%d segments, want %d", len(p.SentIn), segments)
+	}
+	b := blobReader{rest: p.Latencies}
+	for i := range r.segments {
+		b.latencies(&r.segments[i])
+	}
+	if b.err != nil {
+		return b.err
+	}
+	b = blobReader{rest: p.Flows}
+	for _, f := range t.m.flowsFrom[n] {
+		t.flows[f].sent += b.whole()
+	}
+	for _, f := range t.m.flowsTo[n] {
+		end := &t.flows[f]
+		end.hops += b.whole()
+		end.hopsMax = max(end.hopsMax, uint32(b.whole()))
+		if t.m.perFlow {
+			b.latencies(&end.Latencies)
+		} else {
+			m := b.moments()
+			end.Moments.Merge(&m)
+		}
+	}
+	for k := b.whole(); k > 0 && b.err == nil; k-- {
+		f := b.whole()
+		if f >= int64(len(t.flows)) {
+			return fmt.Errorf("a loss of flow %d of %d", f, len(t.flows))
+		}
+		for why := range causes {
+			t.flows[f].lost[why] += b.whole()
+		}
+	}
+	return b.err
+}
+
+// conserve checks that no packet was lost without being counted, or made twice, in any
+// router and on any link, and counts those in flight. It holds for interrupted runs
+// too, in which routers have come to different times: what one has sent and the next
+// has not received yet is in flight between them.
+func (t *tally) conserve(r *run) error {
+	topology := t.m.spec.Topology
+	for n, p := range r.parts {
+		in, out := p.Born, p.Delivered+p.Handed
+		for _, c := range p.Received {
+			in += c
+		}
+		r.sent += p.Born
+		r.delivered += p.Delivered
+		var handed int64
+		for why := range causes {
+			out += p.Refused[why]
+			r.lost[why] += p.Refused[why]
+			for i := range p.Channels {
+				out += p.Channels[i].Refused[why]
+				r.lost[why] += p.Channels[i].Refused[why] + p.Channels[i].Lost[why]
+			}
+		}
+		for i, id := range topology.Out[n] {
+			c, ch := &p.Channels[i], &topology.Channels[id]
+			handed += c.Handed
+			received := r.parts[ch.To].Received[ch.Inlet]
+			flying := c.Handed - c.Lost[lostOutage] - c.Lost[lostRandom] - received
+			if flying < 0 || received > c.Sent || r.Reached == r.Horizon && received != c.Sent {
+				return fmt.Errorf("%s was handed %d packets, lost %d and sent %d, but %d were received: that doesn't add up, a defect of disco", t.channelName(int(id)), c.Handed, c.Lost[lostOutage]+c.Lost[lostRandom], c.Sent, received)
+			}
+			r.inFlight += flying
+			t.inFlightOn[id] += flying
+		}
+		if in != out || handed != p.Handed {
+			return fmt.Errorf("%s took in %d packets and gave out %d, %d of them to its links, which took %d: that doesn't add up, a defect of disco", topology.Nodes[n].Name, in, out, p.Handed, handed)
+		}
+	}
+	lost := int64(0)
+	for _, n := range r.lost {
+		lost += n
+	}
+	if r.sent != r.delivered+lost+r.inFlight {
+		return fmt.Errorf("%d packets were sent, but %d delivered, %d lost and %d are in flight: that doesn't add up, a defect of disco", r.sent, r.delivered, lost, r.inFlight)
+	}
+	return nil
+}
+
+func (t *tally) channelName(id int) string {
+	c := &t.m.spec.Topology.Channels[id]
+	cable := &t.m.spec.Topology.Cables[c.Cable]
+	text := t.m.spec.Topology.Nodes[c.From].Name + " -> " + t.m.spec.Topology.Nodes[c.To].Name
+	if cable.Parallel > 1 {
+		text += fmt.Sprintf(" (%d)", cable.Parallel)
+	}
+	return text
+}

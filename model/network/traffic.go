@@ -1,0 +1,153 @@
+package network
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/disco-sim/disco/node"
+)
+
+// packetBytesMax bounds a packet: longer draws count as this long.
+const packetBytesMax = 1 << 20
+
+// draw is the next packet size.
+func (s *Sizes) draw(rnd *rand.Rand) uint32 {
+	x := s.Mean
+	switch s.Kind {
+	case Exponential:
+		x = rnd.ExpFloat64() * s.Mean
+	case Uniform:
+		x = s.Min + rnd.Float64()*(s.Max-s.Min)
+	case Discrete:
+		i, _ := slices.BinarySearch(s.Shares, rnd.Float64())
+		x = s.Bytes[min(i, len(s.Bytes)-1)]
+	}
+	return uint32(min(max(1, math.Round(x)), packetBytesMax))
+}
+
+// birth is the next packet of one flow.
+type birth struct {
+	at   float64
+	flow int32 // index in source.flows
+}
+
+func (b birth) before(o birth) bool {
+	if b.at != o.at {
+		return b.at < o.at
+	}
+	return b.flow < o.flow
+}
+
+// source makes the packets of all flows that begin at one node. Every flow has a
+// random stream of its own, so that one flow never shifts what another draws.
+type source struct {
+	flows []sourceFlow
+	next  []birth // a heap, the earliest in front
+}
+
+type sourceFlow struct {
+	id   uint32 // index in Spec.Flows
+	rnd  *rand.Rand
+	gap  float64 // mean seconds between packets
+	from float64 // of a constant flow: its first packet
+	sent int64
+}
+
+// newSource makes the source of the given flows. stream gives the node's streams.
+func newSource(s *Spec, flows []int32, stream func(name string) rand.Source) *source {
+	src := &source{}
+	for i, id := range flows {
+		f := sourceFlow{id: uint32(id), gap: 1 / s.Flows[id].Rate, rnd: rand.New(stream(fmt.Sprintf("flow/%d/%s", id, s.Topology.Nodes[s.Flows[id].To].Name)))}
+		if s.Arrivals == Constant {
+			f.from = f.rnd.Float64() * f.gap
+		} else {
+			f.from = f.rnd.ExpFloat64() * f.gap
+		}
+		src.flows = append(src.flows, f)
+		src.next = append(src.next, birth{f.from, int32(i)})
+	}
+	for i := len(src.next)/2 - 1; i >= 0; i-- {
+		src.sink(i)
+	}
+	return src
+}
+
+// at is when the next packet comes, never where there are no flows.
+func (s *source) at() float64 {
+	if len(s.next) == 0 {
+		return never
+	}
+	return s.next[0].at
+}
+
+// make makes the packet that is due.
+func (s *source) make(spec *Spec) packet {
+	b := &s.next[0]
+	f := &s.flows[b.flow]
+	f.sent++
+	pkt := packet{flow: f.id, bytes: spec.Sizes.draw(f.rnd)}
+	if spec.Arrivals == Constant {
+		// Not the last time plus the gap: rounding would add up.
+		b.at = f.from + float64(f.sent)*f.gap
+	} else {
+		b.at += f.rnd.ExpFloat64() * f.gap
+	}
+	s.sink(0)
+	return pkt
+}
+
+// sink moves a birth that has become later down to its place in the heap.
+func (s *source) sink(i int) {
+	h := s.next
+	b := h[i]
+	for {
+		child := 2*i + 1
+		if child >= len(h) {
+			break
+		}
+		if child+1 < len(h) && h[child+1].before(h[child]) {
+			child++
+		}
+		if !h[child].before(b) {
+			break
+		}
+		h[i] = h[child]
+		i = child
+	}
+	h[i] = b
+}
+
+// packet is what travels from router to router.
+type packet struct {
+	delay float64 // seconds since its birth, in parts that add up without rounding
+	flow  uint32  // index in Spec.Flows
+	bytes uint32
+	inlet uint32 // index in Topology.In of the router that gets it
+	hops  uint32
+}
+
+// packetBytes is the size of an encoded packet: delay, flow, bytes, inlet and hops in
+// this order, little endian.
+const packetBytes = 24
+
+func (p *packet) put(dst *[packetBytes]byte) {
+	le.PutUint64(dst[0:], math.Float64bits(p.delay))
+	le.PutUint32(dst[8:], p.flow)
+	le.PutUint32(dst[12:], p.bytes)
+	le.PutUint32(dst[16:], p.inlet)
+	le.PutUint32(dst[20:], p.hops)
+}
+
+// get reads a packet that another router sent. Anything else is our own defect.
+func (p *packet) get(ev *node.Event) {
+	if len(ev.Data) != packetBytes {
+		panic(fmt.Sprintf("network: an event of %d bytes from simproc %d at %v, want a packet of %d", len(ev.Data), ev.Sender, ev.Epoch, packetBytes))
+	}
+	p.delay = math.Float64frombits(le.Uint64(ev.Data[0:]))
+	p.flow = le.Uint32(ev.Data[8:])
+	p.bytes = le.Uint32(ev.Data[12:])
+	p.inlet = le.Uint32(ev.Data[16:])
+	p.hops = le.Uint32(ev.Data[20:])
+}

@@ -1,0 +1,65 @@
+package phold_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/disco-sim/disco/model/phold"
+	"github.com/disco-sim/disco/node"
+)
+
+// BenchmarkPhold is the model on one engine: the parameters for which the speeds of
+// other simulators are known. perf has the bare loop to compare with.
+func BenchmarkPhold(b *testing.B) {
+	for _, rng := range []string{phold.Default, phold.CLCG4} {
+		for _, remote := range []float64{0.1, 0.5, 1} {
+			b.Run(fmt.Sprintf("rng=%s/remote=%v", rng, remote), func(b *testing.B) {
+				p := phold.Defaults()
+				p.RNG, p.Remote, p.End = rng, remote, 1e9
+				e := newEngine(b, phold.New(p))
+				before := e.Stats().Events
+				b.ReportAllocs()
+				b.ResetTimer()
+				if _, err := e.Run(b.N, math.Inf(1)); err != nil {
+					b.Fatal(err)
+				}
+				b.ReportMetric(float64(e.Stats().Events-before)/b.Elapsed().Seconds()/1e6, "Mevents/s")
+			})
+		}
+	}
+}
+
+func newEngine(tb testing.TB, m *phold.Model) *node.Engine {
+	tb.Helper()
+	nodes := len(m.Graph().Nodes)
+	plan, err := node.NewPlan(m.Graph(), make([]int32, nodes), 0, 1)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	e, err := node.NewEngine(plan, node.Config{Model: m, Seed: 1, Horizon: m.Horizon()})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if _, err := e.Run(20*nodes, math.Inf(1)); err != nil {
+		tb.Fatal(err)
+	}
+	return e
+}
+
+func TestHandlingDoesNotAllocate(t *testing.T) {
+	p := small(phold.CLCG4)
+	p.End = 1e9
+	e := newEngine(t, phold.New(p))
+	if _, err := e.Run(100_000, math.Inf(1)); err != nil { // queues reach their sizes
+		t.Fatal(err)
+	}
+	got := testing.AllocsPerRun(10, func() {
+		if _, err := e.Run(1000, math.Inf(1)); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if got > 1 { // a queue may still grow now and then
+		t.Errorf("%v allocations per 1000 activations", got)
+	}
+}

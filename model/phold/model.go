@@ -1,0 +1,169 @@
+package phold
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"github.com/disco-sim/disco/node"
+	"github.com/disco-sim/disco/scenario"
+)
+
+// Kind is the "phold" kind of scenario, for a scenario.Registry.
+func Kind() scenario.Kind { return kind{} }
+
+type kind struct{}
+
+// Name is what a file's `model:` says.
+func (kind) Name() string { return KindName }
+
+// Load reads the file and makes the model.
+func (kind) Load(doc *scenario.Document, opt scenario.Options) (scenario.Scenario, error) {
+	p, err := Load(doc, opt)
+	if err != nil {
+		return nil, err
+	}
+	return New(p), nil
+}
+
+// Model is PHOLD with its parameters: it implements scenario.Scenario. It is
+// immutable; every worker makes its own from the same file.
+type Model struct {
+	params Params
+	graph  *node.Graph
+}
+
+// New makes the model of parameters that Load would accept.
+func New(p Params) *Model {
+	m := &Model{params: p, graph: &node.Graph{Simprocs: []string{"lp"}, Nodes: make([]node.Node, p.LPs)}}
+	for i := range m.graph.Nodes {
+		m.graph.Nodes[i] = node.Node{Name: fmt.Sprintf("lp%d", i), Work: float64(p.Events)}
+	}
+	// A process sends to itself without a link; nothing is remote with remote 0, and
+	// workers then have nothing to wait for.
+	if p.Remote > 0 && p.LPs > 1 {
+		m.graph.Meshes = []node.Mesh{{Lookahead: p.Lookahead, Rate: float64(p.Events) * p.Remote}}
+	}
+	return m
+}
+
+// Params are the parameters that the model was made from.
+func (m *Model) Params() Params { return m.params }
+
+// Name is for people.
+func (m *Model) Name() string { return KindName }
+
+// Horizon is the simulated time at which the run ends, in seconds.
+func (m *Model) Horizon() float64 { return m.params.End }
+
+// Graph is one node a process, and a mesh between all of them.
+func (m *Model) Graph() *node.Graph { return m.graph }
+
+// NewHandler makes the logic of one process.
+func (m *Model) NewHandler(p *node.Simproc) (node.Handler, error) {
+	h := lp{
+		lookahead: m.params.Lookahead, mean: 1 - m.params.Lookahead,
+		remote: m.params.Remote, lps: m.params.LPs, self: p.NodeIndex(),
+		start: m.params.Events, data: make([]byte, m.params.Payload),
+	}
+	if m.params.RNG == CLCG4 {
+		stream := uint64(p.Replication())*uint64(m.params.LPs) + uint64(p.NodeIndex())
+		return &lpCLCG4{lp: h, rng: newCLCG4(stream)}, nil
+	}
+	return &lpDefault{lp: h, rng: rand.New(p.Source("lp"))}, nil
+}
+
+// lp is one logical process. Two types of handler share it, one for each generator,
+// so that drawing is no call through an interface.
+type lp struct {
+	handled, remotely uint64
+	lookahead, mean   float64
+	remote            float64
+	lps, self, start  int
+	data              []byte
+}
+
+type lpCLCG4 struct {
+	lp
+	rng clcg4
+}
+
+type lpDefault struct {
+	lp
+	rng *rand.Rand
+}
+
+// Handle answers every event with one. The times are those of ROSS's model, in its
+// order of operations: now + (-mean·ln u + lookahead).
+func (h *lpCLCG4) Handle(p *node.Simproc, events []node.Event) error {
+	now := p.Now()
+	if now == 0 {
+		for range h.start {
+			if err := h.send(p, h.self, now+(float64(-h.mean*math.Log(h.rng.draw()))+h.lookahead)); err != nil {
+				return err
+			}
+		}
+	}
+	h.handled += uint64(len(events))
+	for range events {
+		target := h.self
+		if h.rng.draw() <= h.remote {
+			target = int(h.rng.draw() * float64(h.lps))
+		}
+		if err := h.send(p, target, now+(float64(-h.mean*math.Log(h.rng.draw()))+h.lookahead)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Handle answers every event with one.
+func (h *lpDefault) Handle(p *node.Simproc, events []node.Event) error {
+	now := p.Now()
+	if now == 0 {
+		for range h.start {
+			if err := h.send(p, h.self, now+(float64(h.mean*h.rng.ExpFloat64())+h.lookahead)); err != nil {
+				return err
+			}
+		}
+	}
+	h.handled += uint64(len(events))
+	for range events {
+		target := h.self
+		if h.remote > 0 && h.rng.Float64() <= h.remote {
+			target = h.rng.IntN(h.lps)
+		}
+		if err := h.send(p, target, now+(float64(h.mean*h.rng.ExpFloat64())+h.lookahead)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// send sends one event. A draw of exactly 0 would make an infinite time, which is
+// beyond every end.
+func (h *lp) send(p *node.Simproc, target int, at float64) error {
+	if target == h.self {
+		if at > math.MaxFloat64 {
+			return nil
+		}
+		return p.Schedule(at, h.data)
+	}
+	h.remotely++
+	link, err := p.LinkTo(node.Endpoint{Node: target})
+	if err != nil || at > math.MaxFloat64 {
+		return err
+	}
+	return p.Send(link, at, h.data)
+}
+
+// reportBytes is the size of a process's report: events handled, events sent to
+// others.
+const reportBytes = 16
+
+// Report is what the process has counted.
+func (h *lp) Report(*node.Simproc) ([]byte, error) {
+	b := binary.LittleEndian.AppendUint64(make([]byte, 0, reportBytes), h.handled)
+	return binary.LittleEndian.AppendUint64(b, h.remotely), nil
+}

@@ -1,0 +1,94 @@
+package phold
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/disco-sim/disco/scenario"
+)
+
+// KindName is what a file's `model:` says to be PHOLD.
+const KindName = "phold"
+
+// Generators of random numbers.
+const (
+	Default = "default" // disco's own, from the run's seed
+	CLCG4   = "clcg4"   // ROSS's, with its own fixed start: the seed has no effect
+)
+
+// Params are the parameters of PHOLD, in the words of the file and of the command
+// line's flags.
+type Params struct {
+	LPs       int     // logical processes, 1 to LPsMax
+	Events    int     // that each of them starts with, 0 to EventsMax
+	Remote    float64 // probability that an event goes to a process drawn from all, 0 to 1
+	Lookahead float64 // least time between an event and the one that it makes, seconds, > 0 and <= 1
+	End       float64 // simulated seconds; events at or after it are not handled
+	RNG       string  // Default or CLCG4
+	Payload   int     // bytes of every event, 0 to PayloadMax
+}
+
+// Limits of the parameters.
+const (
+	LPsMax     = 1 << 24
+	EventsMax  = 1 << 20
+	PendingMax = 1 << 30 // LPs × Events
+	PayloadMax = 1 << 20
+	endMax     = 1e9
+)
+
+// fields of the file, in the order in which YAML writes them.
+var fields = []string{"lps", "events", "remote", "lookahead", "end", "rng", "payload"}
+
+// Defaults are the parameters of a file that says nothing: those for which the speeds
+// of other simulators are known.
+func Defaults() Params {
+	return Params{LPs: 1024, Events: 16, Remote: 0.1, Lookahead: 0.1, End: 200, RNG: Default}
+}
+
+// YAML is the file that means these parameters, whether or not they are allowed: Load
+// of it says what is wrong with them, field by field. It is how a command line makes a
+// scenario.
+func (p Params) YAML() []byte {
+	var b strings.Builder
+	number := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+	fmt.Fprintf(&b, "model: %s\nlps: %d\nevents: %d\nremote: %s\nlookahead: %s\nend: %s\nrng: %s\npayload: %d\n",
+		KindName, p.LPs, p.Events, number(p.Remote), number(p.Lookahead), number(p.End), strconv.Quote(p.RNG), p.Payload)
+	return []byte(b.String())
+}
+
+// Load reads the parameters from a file. The error is a scenario.Problems where the
+// file is at fault.
+func Load(doc *scenario.Document, opt scenario.Options) (Params, error) {
+	if err := opt.Validate(); err != nil {
+		return Params{}, err
+	}
+	if opt.Horizon > endMax {
+		return Params{}, fmt.Errorf("phold: the horizon given is %v seconds, at most %v are allowed", opt.Horizon, float64(endMax))
+	}
+	r := scenario.NewReader(doc)
+	root := r.Root(fields...)
+	root.Field("model").WordOr(KindName, KindName)
+	d := Defaults()
+	p := Params{
+		LPs:       root.Field("lps").IntOr(d.LPs, scenario.Between(1, LPsMax)),
+		Events:    root.Field("events").IntOr(d.Events, scenario.Between(0, EventsMax)),
+		Remote:    root.Field("remote").FloatOr(d.Remote, scenario.Between(0, 1)),
+		Lookahead: root.Field("lookahead").FloatOr(d.Lookahead, scenario.MoreThan(0).AtMost(1)),
+		End:       root.Field("end").FloatOr(d.End, scenario.MoreThan(0).AtMost(endMax)),
+		RNG:       root.Field("rng").WordOr(d.RNG, Default, CLCG4),
+		Payload:   root.Field("payload").IntOr(d.Payload, scenario.Between(0, PayloadMax)),
+	}
+	if p.LPs*p.Events > PendingMax {
+		root.Field("events").Refuse(fmt.Sprintf("%d logical processes × %d events, which is %d", p.LPs, p.Events, p.LPs*p.Events),
+			fmt.Sprintf("at most %d events in all", PendingMax), "")
+	}
+	if err := r.Err(); err != nil {
+		return Params{}, err
+	}
+	if opt.Horizon > 0 {
+		p.End = opt.Horizon
+	}
+	return p, nil
+}

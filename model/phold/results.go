@@ -1,0 +1,164 @@
+package phold
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/cespare/xxhash/v2"
+	"gonum.org/v1/gonum/mathext"
+
+	"github.com/disco-sim/disco/model/text"
+	"github.com/disco-sim/disco/scenario"
+)
+
+// Results is what a run has counted, over all replications: the JSON "results".
+type Results struct {
+	LPs              int     `json:"lps"`
+	EventsEach       int     `json:"events_each"` // that every process starts with
+	Remote           float64 `json:"remote"`
+	LookaheadSeconds float64 `json:"lookahead_s"`
+	EndSeconds       float64 `json:"end_s"`
+	RNG              string  `json:"rng"`
+	PayloadBytes     int     `json:"payload_bytes"`
+
+	EventsHandled uint64  `json:"events_handled"`
+	SentRemotely  uint64  `json:"sent_remotely"` // to another process
+	LeastPerLP    uint64  `json:"least_per_lp"`
+	MeanPerLP     float64 `json:"mean_per_lp"`
+	MostPerLP     uint64  `json:"most_per_lp"`
+	CountsHash    string  `json:"counts_hash"` // xxHash64 of the counts of all processes, in order
+
+	// Theory is what renewal theory says of EventsHandled; null for an interrupted run.
+	Theory *Theory `json:"theory"`
+
+	Interrupted  bool                `json:"interrupted"`
+	Replications []ReplicationResult `json:"replications"`
+}
+
+// Theory is the distribution of the number of events. A single event that is passed on
+// is a renewal process, and all of them are independent.
+type Theory struct {
+	Mean      float64 `json:"mean"`
+	StdDev    float64 `json:"stddev"`
+	Deviation float64 `json:"deviation"` // (observed - mean) / stddev; 0 where nothing varies
+}
+
+// ReplicationResult is one replication in short.
+type ReplicationResult struct {
+	Index         int     `json:"index"`
+	Reached       float64 `json:"reached_s"`
+	EventsHandled uint64  `json:"events_handled"`
+	CountsHash    string  `json:"counts_hash"`
+}
+
+// Summarize adds up what the processes have counted.
+func (m *Model) Summarize(reps []scenario.Replication) (scenario.Summary, error) {
+	if len(reps) == 0 {
+		return nil, errors.New("phold: no replication to summarize")
+	}
+	p := m.params
+	r := &Results{
+		LPs: p.LPs, EventsEach: p.Events, Remote: p.Remote, LookaheadSeconds: p.Lookahead, EndSeconds: p.End, RNG: p.RNG, PayloadBytes: p.Payload,
+		LeastPerLP: math.MaxUint64,
+	}
+	all := xxhash.New()
+	for _, rep := range reps {
+		row := ReplicationResult{Index: rep.Index, Reached: rep.Reached}
+		one := xxhash.New()
+		for lp := range p.LPs {
+			if lp >= len(rep.Parts) || len(rep.Parts[lp]) != reportBytes {
+				return nil, fmt.Errorf("phold: replication %d: the report of %s is missing or is not %d bytes", rep.Index, m.graph.Nodes[lp].Name, reportBytes)
+			}
+			part := rep.Parts[lp]
+			handled := binary.LittleEndian.Uint64(part)
+			row.EventsHandled += handled
+			r.SentRemotely += binary.LittleEndian.Uint64(part[8:])
+			r.LeastPerLP, r.MostPerLP = min(r.LeastPerLP, handled), max(r.MostPerLP, handled)
+			_, _ = one.Write(part[:8]) // it never fails
+			_, _ = all.Write(part[:8])
+		}
+		row.CountsHash = fmt.Sprintf("%016x", one.Sum64())
+		r.EventsHandled += row.EventsHandled
+		r.Interrupted = r.Interrupted || rep.Reached < rep.Horizon
+		r.Replications = append(r.Replications, row)
+	}
+	r.CountsHash = fmt.Sprintf("%016x", all.Sum64())
+	r.MeanPerLP = float64(r.EventsHandled) / float64(p.LPs) / float64(len(reps))
+	if !r.Interrupted {
+		r.Theory = newTheory(p, len(reps), r.EventsHandled)
+	}
+	return r, nil
+}
+
+// newTheory is the theory of a number of replications, beside what they have observed.
+func newTheory(p Params, reps int, observed uint64) *Theory {
+	mean, variance := renewals(p.End, p.Lookahead)
+	n := float64(p.LPs) * float64(p.Events) * float64(reps)
+	t := &Theory{Mean: n * mean, StdDev: math.Sqrt(n * variance)}
+	if t.StdDev > 0 {
+		t.Deviation = (float64(observed) - t.Mean) / t.StdDev
+	}
+	return t
+}
+
+// renewals is mean and variance of how often something happens before end when the
+// times between are lookahead + an exponential time, 1 in the mean: k times or more
+// when k times lookahead and a gamma-distributed time of shape k fit. Far from the
+// start the sums are replaced by their limits (Cox, Renewal theory, 1962, chapter 4),
+// which they approach exponentially fast.
+func renewals(end, lookahead float64) (mean, variance float64) {
+	const exactMax = 20_000
+	scale := 1 - lookahead
+	if end > exactMax && lookahead < 1 {
+		v, third := scale*scale, 2*scale*scale*scale
+		return end + (v-1)/2, v*end + 1./12 + 5*v*v/4 - 2*third/3
+	}
+	square := 0.0
+	for k := 1.0; k*lookahead < end; k++ {
+		p := 1.0
+		if scale > 0 {
+			p = mathext.GammaIncReg(k, (end-k*lookahead)/scale)
+		}
+		mean += p
+		square += (2*k - 1) * p
+		if k > end && p < 1e-17 || k > 10*exactMax && scale == 0 {
+			break
+		}
+	}
+	if scale == 0 {
+		times := math.Ceil(end) - 1
+		return times, 0
+	}
+	return mean, max(0, square-mean*mean)
+}
+
+// WriteText writes the results for people.
+func (r *Results) WriteText(w io.Writer) error {
+	t := text.NewTable("PHOLD", "")
+	t.Row("logical processes", text.Count(int64(r.LPs)))
+	t.Row("events that each starts with", text.Count(int64(r.EventsEach)))
+	t.Row("remote", text.Number(r.Remote))
+	t.Row("lookahead", text.Number(r.LookaheadSeconds)+" s")
+	t.Row("end", text.Number(r.EndSeconds)+" s")
+	t.Row("random numbers", r.RNG)
+	if r.PayloadBytes > 0 {
+		t.Row("payload of an event", text.Count(int64(r.PayloadBytes))+" B")
+	}
+	if len(r.Replications) > 1 {
+		t.Row("replications", text.Count(int64(len(r.Replications))))
+	}
+	t.Row("events handled", text.Count(int64(r.EventsHandled)))
+	if r.Theory != nil {
+		t.Row("expected", fmt.Sprintf("%s ± %s", text.Count(int64(math.Round(r.Theory.Mean))), text.Count(int64(math.Round(r.Theory.StdDev)))))
+	}
+	t.Row("sent to another process", text.Count(int64(r.SentRemotely)))
+	t.Row("per process and replication", fmt.Sprintf("%s to %s", text.Count(int64(r.LeastPerLP)), text.Count(int64(r.MostPerLP))))
+	t.Row("hash of the counts", r.CountsHash)
+	if r.Interrupted {
+		t.Row("INTERRUPTED", "before the end")
+	}
+	return t.Write(w)
+}
