@@ -10,10 +10,23 @@
 // an error that names the peer, and no other one.
 //
 //	out, err := egress.New(egress.Config{Peer: 2, Lane: sender, Pool: pool, Bell: bell, InlineMax: 4096, Wait: wait})
-//	err = out.SendEvent(&ev)        // waits while there is no room
+//	err = out.Send(ctx, &ev)        // waits while there is no room
 //	err = out.TrySend(&ev)          // or doesn't
+//	n, err := out.SendBatch(ctx, evs)
 //	err = out.Flush()               // the peer sees all of it and wakes up
 //	err = out.Promise(now+lookahead, 0)
+//
+//	loan, err := out.WaitLoan(ctx, 1<<20)
+//	fill(loan.Data)                 // where the peer will read it
+//	err = out.SendLoan(ctx, &ev, &loan)
+//
+// What a send does when it can't:
+//
+//	                  no room            peer closed   peer dead
+//	Try…, Loan        ErrFull,           ErrClosed     ErrPeerDead, after Reclaim
+//	                  ErrExhausted
+//	Send…, WaitLoan   calls Wait until   ErrClosed     ErrPeerDead, after Wait has
+//	                  room, ctx, error                 called Reclaim
 package egress
 
 import (
@@ -73,8 +86,7 @@ type Config struct {
 	// the ring (ring.MaxRecord).
 	InlineMax int
 
-	// Wait is what SendEvent, SendPromise and SendLoan call, again and again, while
-	// there is no room. It lets the worker drain its own lanes, so that two workers
+	// Wait is what the forms that wait call, again and again, while there is no room. It lets the worker drain its own lanes, so that two workers
 	// with full lanes to one another both go on, and take back blocks of its other
 	// egresses (ReturnBlocks), and it sleeps or yields when there is nothing to do.
 	// It must not send on this egress; Flush and Promise are allowed. Its error ends

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -20,10 +21,13 @@ type Loan struct {
 	block shm.Block
 }
 
-// Loan takes a block for size bytes of data. It returns ErrExhausted while every
-// block that would fit is on loan, and ErrTooLarge when none ever will; it never
-// falls back to a copy. A worker whose own loans are all that is out waits for
-// itself: send or cancel them.
+// Loan takes a block for size bytes of data, without waiting. The block belongs to the
+// pool and not to this lane: it may be sent over any egress over the same pool, and
+// survives the end of this one.
+//
+// It returns ErrExhausted while every block that would fit is on loan, and ErrTooLarge
+// when none ever will; it never falls back to a copy. Closed or dead: ErrClosed or
+// ErrPeerDead, as far as this egress knows.
 func (e *Egress) Loan(size int) (Loan, error) {
 	if e.err != nil {
 		return Loan{}, e.err
@@ -39,32 +43,37 @@ func (e *Egress) Loan(size int) (Loan, error) {
 	return Loan{Data: block.Bytes, block: block}, nil
 }
 
-// SendLoan sends an event whose data are those of the loan, and waits while there is
-// no room in the ring. On success the loan has ended; on error it is still the
-// caller's.
-//
-// Precondition: ev.Data is empty and ev.InBlock false; the loan came from an egress
-// over the same pool and has not ended.
-func (e *Egress) SendLoan(ev *envelope.Event, loan *Loan) error {
+// WaitLoan is Loan that waits for a block like Send, with the same ends: ctx, the error
+// of Wait, ErrClosed, ErrPeerDead. A worker whose own loans are all that is out waits
+// for itself: it has to send or cancel them first.
+func (e *Egress) WaitLoan(ctx context.Context, size int) (Loan, error) {
 	for {
-		err := e.TrySendLoan(ev, loan)
-		if err != ErrFull {
-			return err
+		loan, err := e.Loan(size)
+		if err != ErrExhausted {
+			return loan, err
 		}
-		if err := e.waitFor(err); err != nil {
-			return err
+		if err := e.waitFor(ctx, err); err != nil {
+			return Loan{}, err
 		}
 	}
 }
 
-// TrySendLoan is SendLoan that doesn't wait: it returns ErrFull instead.
+// TrySendLoan sends an event whose data are those of the loan, without waiting and
+// without a copy. On success the loan has ended; on any error (those of TrySend, but
+// never ErrExhausted) it is still the caller's, to send again or to cancel.
+//
+// Precondition: ev.Data is empty and ev.InBlock false; the loan came from an egress
+// over the same pool and has not ended.
 func (e *Egress) TrySendLoan(ev *envelope.Event, loan *Loan) error {
 	e.checkLoan(loan)
 	if len(ev.Data) != 0 || ev.InBlock {
-		panic(fmt.Sprintf("egress: %v to worker %d has data beside its loan", ev, e.peer))
+		panic(fmt.Sprintf("egress: %s to worker %d has data beside its loan", ev.String(), e.peer))
 	}
 	if e.err != nil {
 		return e.err
+	}
+	if err := e.checkHeaders(ev); err != nil {
+		return err
 	}
 	size := envelope.EventHeaderBytes + len(ev.Headers) + envelope.BlockRefBytes
 	rec, err := e.ring.Claim(size)
@@ -74,6 +83,20 @@ func (e *Egress) TrySendLoan(ev *envelope.Event, loan *Loan) error {
 	e.commitBlock(rec, ev, loan.block.Number, loan.block.Seq, len(loan.Data))
 	*loan = Loan{}
 	return nil
+}
+
+// SendLoan is TrySendLoan that waits like Send while there is no room in the ring, with
+// the same ends.
+func (e *Egress) SendLoan(ctx context.Context, ev *envelope.Event, loan *Loan) error {
+	for {
+		err := e.TrySendLoan(ev, loan)
+		if err != ErrFull {
+			return err
+		}
+		if err := e.waitFor(ctx, err); err != nil {
+			return err
+		}
+	}
 }
 
 // CancelLoan gives the block back unsent.
@@ -99,6 +122,9 @@ func (e *Egress) checkLoan(loan *Loan) {
 func (e *Egress) ReturnBlocks() error {
 	if e.lent == 0 || !e.lane.ReturnsPending() || errors.Is(e.err, ErrPeerDead) {
 		return nil
+	}
+	if errors.Is(e.err, ErrProtocol) {
+		return e.err // what this peer says about blocks isn't worth anything any more
 	}
 	for {
 		number, seq, ok, err := e.lane.Returned()

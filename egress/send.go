@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -9,38 +10,28 @@ import (
 	"github.com/disco-sim/disco/shm"
 )
 
-// SendEvent sends one event and waits while there is no room, by calling
-// Config.Wait. Headers and data are copied before it returns. The event becomes
-// visible with the next Flush or Promise, or when enough has come together.
+// TrySend sends one event without waiting. Headers and data are copied before it
+// returns. The event becomes visible with the next Flush or Promise, or when enough has
+// come together.
 //
-// It returns ErrTooLarge, the lane's end (ErrClosed, ErrPeerDead, ErrProtocol) or
-// what Wait returned; the event was then not sent.
-func (e *Egress) SendEvent(ev *envelope.Event) error {
-	for {
-		err := e.TrySend(ev)
-		if err != ErrFull && err != ErrExhausted {
-			return err
-		}
-		if err := e.waitFor(err); err != nil {
-			return err
-		}
-	}
-}
-
-// TrySend is SendEvent that doesn't wait: it returns ErrFull or ErrExhausted when
-// there is no room, and has then changed nothing but that everything sent before is
-// visible to the peer.
+// Full: ErrFull, or ErrExhausted when the data need a block and none is free; nothing
+// has changed then but that everything sent before is visible to the peer. Closed, by
+// either side: ErrClosed; a peer's close is noticed when room runs low, and what went
+// into the ring before that is lost with it. Dead: ErrPeerDead, from Reclaim on.
+// ErrTooLarge says that this event can never be sent, and ErrProtocol that the peer has
+// broken the lane.
 //
-// Precondition: !ev.InBlock. SendLoan is for data that lie in a block.
+// Preconditions: !ev.InBlock (SendLoan is for data that lie in a block); ev.Epoch is
+// finite and not negative, or the peer breaks the lane.
 func (e *Egress) TrySend(ev *envelope.Event) error {
 	if ev.InBlock {
-		panic(fmt.Sprintf("egress: %v to worker %d refers to a block already", ev, e.peer))
+		panic(fmt.Sprintf("egress: %s to worker %d refers to a block already", ev.String(), e.peer))
 	}
 	if e.err != nil {
 		return e.err
 	}
 	size := ev.Size()
-	if len(ev.Data) > e.inlineMax || size > e.recordMax {
+	if len(ev.Data) > e.inlineMax || size > e.recordMax || len(ev.Headers) > envelope.HeadersMax {
 		return e.trySendBlock(ev)
 	}
 	rec, err := e.ring.Claim(size)
@@ -55,11 +46,68 @@ func (e *Egress) TrySend(ev *envelope.Event) error {
 	return nil
 }
 
+// Send is TrySend that waits while there is no room, by calling Config.Wait.
+//
+// Full: it waits until there is room, ctx is done, or Wait returns an error, which it
+// returns as it is. Closed: ErrClosed, also when the peer closes while it waits. Dead:
+// ErrPeerDead, once Wait has found out and called Reclaim. After any error the event was
+// not sent. ctx is looked at between two calls of Wait, never when there is room.
+func (e *Egress) Send(ctx context.Context, ev *envelope.Event) error {
+	for {
+		err := e.TrySend(ev)
+		if err == nil || err != ErrFull && err != ErrExhausted {
+			return err
+		}
+		if err := e.waitFor(ctx, err); err != nil {
+			return err
+		}
+	}
+}
+
+// SendEvent is Send without a context: only Wait's error ends the waiting. It is the
+// form of router.Link.
+func (e *Egress) SendEvent(ev *envelope.Event) error { return e.Send(context.Background(), ev) }
+
+// TrySendBatch sends events in order until one finds no room, makes those that it sent
+// visible, and returns their number. What else can happen is as with TrySend: the error
+// is that of event number sent, and none behind it was tried. No events is a Flush
+// without a look at returned blocks.
+func (e *Egress) TrySendBatch(evs []envelope.Event) (sent int, err error) {
+	for ; sent < len(evs); sent++ {
+		if err = e.TrySend(&evs[sent]); err != nil {
+			break
+		}
+	}
+	if e.err == nil {
+		e.publish()
+	}
+	return sent, err
+}
+
+// SendBatch sends all events in order, waits like Send while there is no room, and makes
+// them visible. After an error the first sent events were sent, and are visible unless
+// the lane has ended.
+func (e *Egress) SendBatch(ctx context.Context, evs []envelope.Event) (sent int, err error) {
+	for {
+		n, err := e.TrySendBatch(evs[sent:])
+		sent += n
+		if err == nil || err != ErrFull && err != ErrExhausted {
+			return sent, err
+		}
+		if err := e.waitFor(ctx, err); err != nil {
+			return sent, err
+		}
+	}
+}
+
 // trySendBlock sends an event whose data go into a block. The room in the ring comes
 // first, so that nothing has been copied when there is none.
 func (e *Egress) trySendBlock(ev *envelope.Event) error {
+	if err := e.checkHeaders(ev); err != nil {
+		return err
+	}
 	if e.pool == nil {
-		return fmt.Errorf("%w: %v to worker %d: at most %d bytes fit inline, and there is no pool", ErrTooLarge, ev, e.peer, e.inlineMax)
+		return fmt.Errorf("%w: %s to worker %d: at most %d bytes fit inline, and there is no pool", ErrTooLarge, ev.String(), e.peer, e.inlineMax)
 	}
 	size := envelope.EventHeaderBytes + len(ev.Headers) + envelope.BlockRefBytes
 	rec, err := e.ring.Claim(size)
@@ -74,6 +122,14 @@ func (e *Egress) trySendBlock(ev *envelope.Event) error {
 	}
 	copy(block.Bytes, ev.Data)
 	e.commitBlock(rec, ev, block.Number, block.Seq, len(ev.Data))
+	return nil
+}
+
+// checkHeaders refuses headers that no envelope can have.
+func (e *Egress) checkHeaders(ev *envelope.Event) error {
+	if len(ev.Headers) > envelope.HeadersMax {
+		return fmt.Errorf("%w: %s to worker %d has %d bytes of headers, at most %d are allowed: put large values into the data", ErrTooLarge, ev.String(), e.peer, len(ev.Headers), envelope.HeadersMax)
+	}
 	return nil
 }
 
@@ -110,15 +166,15 @@ func (e *Egress) alloc(size int) (shm.Block, error) {
 }
 
 // SendPromise sends a promise as a record, in order with the events, and waits while
-// there is no room. Between workers of one machine Promise is cheaper; this is for
-// promises about single links.
+// there is no room, like SendEvent. Between workers of one machine Promise is cheaper;
+// this is for promises about single links.
 func (e *Egress) SendPromise(p *envelope.Promise) error {
 	for {
 		err := e.trySendPromise(p)
-		if err != ErrFull && err != ErrExhausted {
+		if err != ErrFull {
 			return err
 		}
-		if err := e.waitFor(err); err != nil {
+		if err := e.waitFor(context.Background(), err); err != nil {
 			return err
 		}
 	}
@@ -155,7 +211,10 @@ func (e *Egress) refused(size int, err error) error {
 }
 
 // waitFor does one round of waiting for what a send was short of.
-func (e *Egress) waitFor(short error) error {
+func (e *Egress) waitFor(ctx context.Context, short error) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("egress: worker %d has no room (%w): %w", e.peer, short, err)
+	}
 	if e.ring.ConsumerClosed() {
 		return e.fail(ErrClosed, nil) // it will give nothing back any more
 	}
