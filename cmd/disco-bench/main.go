@@ -1,0 +1,11 @@
+// Command disco-bench measures how fast processes of one machine exchange events
+// through disco, beside the limits of the machine and beside other ways.
+//
+//	disco-bench latency
+//	disco-bench all --json rows.json --hgrm curves
+//	disco-bench plot --from rows.json --hgrm curves --out rows.svg
+package main
+
+import "github.com/disco-sim/disco/perf/bench"
+
+func main() { bench.Main(bench.Peers{}) }

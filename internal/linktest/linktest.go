@@ -1,0 +1,202 @@
+// Package linktest is the one conformance suite of all links: whatever carries
+// envelopes between workers passes it, whether through heap memory, through shared
+// memory, or over a network.
+//
+// Guarantee: a link that passes Run delivers what was sent, in order, whole and once;
+// bounds never overtake events; full lanes, dead peers and damaged bytes stay the
+// trouble of the one lane that has it. What a kind of link can't have (pooled blocks,
+// raw access to its bytes) its Factory says, and the tests for it are skipped by name.
+//
+//	func TestMyLink(t *testing.T) {
+//		linktest.Run(t, linktest.Factory{
+//			Name:   "mine",
+//			Errors: linktest.Errors{Full: mylink.ErrFull, …},
+//			Open:   func(t testing.TB, o linktest.Options) *linktest.Mesh { … },
+//		})
+//	}
+package linktest
+
+import (
+	"testing"
+
+	"github.com/disco-sim/disco/envelope"
+	"github.com/disco-sim/disco/ingress"
+	"github.com/disco-sim/disco/router"
+)
+
+// Sink is what receivers hand envelopes and bounds to.
+type Sink = ingress.Sink
+
+// Sender is the sending end of one lane, as egress has it.
+type Sender interface {
+	router.Link // SendEvent waits by calling Options.Wait
+
+	// TrySend returns Errors.Full or Errors.Exhausted instead of waiting.
+	TrySend(ev *envelope.Event) error
+
+	// Promise flushes and raises the bound.
+	Promise(epoch float64, level uint32) error
+
+	// Room is at least how many bytes of a record would fit now.
+	Room() int
+
+	// ReturnBlocks takes back the blocks that the peer has released.
+	ReturnBlocks() error
+
+	// Close flushes and ends the lane.
+	Close()
+
+	// Reclaim takes back what a dead peer held, and returns the number of blocks.
+	Reclaim() int
+
+	// Reset takes the bound back for the next replication.
+	Reset()
+}
+
+// Receiver is the receiving end of all lanes to one worker, as ingress has it.
+// Peers are numbered like workers.
+type Receiver interface {
+	Poll(sink Sink) (work int, err error)
+	Release(lease uint64) error
+	Pause(peer int, on bool)
+	PeerDead(peer int)
+	Reset() error
+	Close()
+}
+
+// Options are what a test asks of the links between its workers.
+type Options struct {
+	Workers    int
+	RingBytes  int    // room in one lane, or what comes next to it
+	Start      uint64 // position at which the lanes start, where there are positions
+	InlineMax  int    // larger payloads take blocks
+	Blocks     int    // in each worker's pool; 0: none
+	BlockBytes int
+
+	PublishRecords int // records that become visible by themselves; 0: default
+	RecordsMax     int // records that one poll takes from a lane; 0: default
+
+	// Wait is what the sends of a worker call while there is no room. Required.
+	Wait func(worker int) error
+}
+
+// Mesh is some workers with a lane from each to each other.
+type Mesh struct {
+	Out [][]Sender // [from][to]; nil at itself
+	In  []Receiver // [to]
+
+	// SendRaw puts bytes into a lane as one record, whatever they are. nil: this kind
+	// of link has no such thing, and the tests of damage are skipped.
+	SendRaw func(t testing.TB, from, to int, record []byte)
+
+	// Lane is the memory of a lane as its sender sees it, to be damaged. nil: none.
+	Lane func(from, to int) []byte
+
+	// Pool is the memory of a worker's pool as its owner sees it. nil: none.
+	Pool func(owner int) []byte
+}
+
+// Victim is a worker that is going to die. Each call is one step of its life and has
+// happened when it returns; one that fails ends the test. Actor is one, for links whose
+// workers are goroutines, and Remote is an Actor in another process.
+type Victim interface {
+	Send(to, count, size int)  // sends events and makes them visible
+	Stage(to, count, size int) // sends events and leaves them invisible
+	Claim(to, size int)        // takes room for a record and never fills it
+	Lease(count int)           // receives until it holds so many leases, and keeps them
+	Stream(to, size int)       // begins to send and to receive, and goes on until it dies
+	Kill()                     // dies, as by kill -9; nothing more happens
+}
+
+// Errors are the sentinels of a kind of link: what errors.Is finds.
+type Errors struct {
+	Full, Exhausted, TooLarge, Closed, PeerDead, Protocol, Refused error
+}
+
+// Factory makes links of one kind.
+type Factory struct {
+	Name   string
+	Errors Errors
+
+	// Open makes a mesh, and cleans up when the test ends. nil: only the tests of dead
+	// peers are run.
+	Open func(t testing.TB, o Options) *Mesh
+
+	// OpenVictim makes a mesh of which one worker is to die: its Out and In are nil.
+	// nil: the tests of dead peers are skipped.
+	OpenVictim func(t testing.TB, o Options, victim int) (*Mesh, Victim)
+
+	// What this kind of link can't have.
+	NoBlocks     bool // payloads are always copied: no leases, no pool
+	NoBackground bool // what was sent may become visible before it is flushed
+	Allocates    bool // sending and receiving allocates
+}
+
+// test is one entry of the suite.
+type test struct {
+	name string
+	need func(f *Factory) (ok bool, why string)
+	run  func(t *testing.T, f *Factory)
+}
+
+func always(*Factory) (bool, string)     { return true, "" }
+func blocks(f *Factory) (bool, string)   { return !f.NoBlocks, "this link has no pooled blocks" }
+func batching(f *Factory) (bool, string) { return !f.NoBackground, "this link flushes by itself" }
+
+var suite = []test{
+	{"order", always, testOrder},
+	{"order near the wrap of positions", always, testOrderAtWrap},
+	{"many lanes", always, testManyLanes},
+	{"batches", batching, testBatches},
+	{"long streams are seen without a flush", always, testNoStarvation},
+	{"full ring blocks only its sender", always, testFullRing},
+	{"two full lanes against one another", always, testMutuallyFull},
+	{"pause", always, testPause},
+	{"large payloads are not copied", blocks, testZeroCopy},
+	{"exhausted pool", blocks, testExhausted},
+	{"blocks of one pool over two lanes", blocks, testSharedPool},
+	{"payload larger than the largest block", blocks, testTooLarge},
+	{"promises come after their events", always, testPromises},
+	{"promises over a lane that never empties", always, testPromisesUnderLoad},
+	{"closing", always, testClosing},
+	{"closed by the receiver", always, testClosedByReceiver},
+	{"refused by the sink", always, testRefused},
+	{"bad records", always, testBadRecords},
+	{"damaged lane", always, testDamagedLane},
+	{"unknown node", always, testUnknownNode},
+	{"reset between replications", always, testReset},
+	{"nothing allocates", lean, testAllocs},
+}
+
+var deadSuite = []test{
+	{"dies while it claims", always, testDiesClaiming},
+	{"dies before it publishes", batching, testDiesUnpublished},
+	{"dies after it published", always, testDiesPublished},
+	{"dies while its block is read", blocks, testDiesLending},
+	{"dies while it holds blocks", blocks, testDiesHolding},
+	{"dies while somebody waits for it", always, testDiesAwaited},
+	{"dies while it streams", always, testDiesStreaming},
+}
+
+func lean(f *Factory) (bool, string) { return !f.Allocates, "this link allocates" }
+
+// Run runs the suite, as subtests.
+func Run(t *testing.T, f Factory) {
+	if f.Open != nil {
+		runAll(t, &f, suite)
+	}
+	if f.OpenVictim != nil {
+		runAll(t, &f, deadSuite)
+	}
+}
+
+func runAll(t *testing.T, f *Factory, tests []test) {
+	for _, c := range tests {
+		t.Run(c.name, func(t *testing.T) {
+			if ok, why := c.need(f); !ok {
+				t.Skip(why)
+			}
+			c.run(t, f)
+		})
+	}
+}

@@ -1,0 +1,232 @@
+package ipc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/disco-sim/disco/egress"
+	"github.com/disco-sim/disco/envelope"
+	"github.com/disco-sim/disco/lane"
+	"github.com/disco-sim/disco/ring"
+	"github.com/disco-sim/disco/shm"
+)
+
+// DialConfig sets a Sender up. The zero value is good for small messages and for
+// large ones up to a megabyte.
+type DialConfig struct {
+	// Dir is the directory of the sockets, which nobody else may enter. Default:
+	// "disco" in $XDG_RUNTIME_DIR, or "disco-<uid>" in the directory for temporary
+	// files. Both sides must name the same.
+	Dir string
+
+	// Patient waits until somebody listens, as long as the context lasts. Default:
+	// nobody is ErrNobody at once.
+	Patient bool
+
+	// RingBytes is the capacity of the ring, a power of two; default 256 KiB. Raising
+	// it lets the sender run further ahead before it has to wait, and costs memory
+	// and cache.
+	RingBytes int
+
+	// InlineMax is the largest message in bytes that travels inside the ring; larger
+	// ones take a block. Default 4 KiB. Raising it saves the block's way back and
+	// costs the receiver a copy; at most a little less than half of RingBytes.
+	InlineMax int
+
+	// PoolBytes is how much memory large messages have, default 16 MiB; the largest
+	// message takes about a sixteenth of it (Sender.MessageMax). Raising it costs
+	// memory, and about a millisecond a MiB when the two meet.
+	PoolBytes int
+
+	// NoPool is for senders that never send more than InlineMax bytes.
+	NoPool bool
+
+	// HugePages as in shm.Config. Default off.
+	HugePages bool
+
+	// Wait is how Send waits for room: default shm.ModeAdaptive.
+	Wait shm.Mode
+}
+
+const (
+	ringBytesDefault = 256 << 10 // 4096 messages of 32 bytes
+	inlineMaxDefault = 4 << 10   // a block's way there and back costs about as much as a copy of it
+	poolBytesDefault = 16 << 20
+
+	// meetLimit is how long the other side may take to answer when two meet.
+	meetLimit = 10 * time.Second
+	// dialAgain is how long a patient Dial waits before it looks again.
+	dialAgain = 20 * time.Millisecond
+)
+
+// validate fills in defaults and reports the first field that can't be.
+func (cfg *DialConfig) validate() error {
+	if cfg.RingBytes == 0 {
+		cfg.RingBytes = ringBytesDefault
+	}
+	if cfg.InlineMax == 0 {
+		cfg.InlineMax = inlineMaxDefault
+	}
+	if cfg.PoolBytes == 0 {
+		cfg.PoolBytes = poolBytesDefault
+	}
+	if n := cfg.RingBytes; n < lane.RingBytesMin || n > ring.CapacityMax || n&(n-1) != 0 {
+		return fmt.Errorf("ipc: ring of %d bytes, want a power of two from %d to %d", n, lane.RingBytesMin, ring.CapacityMax)
+	}
+	if most := ring.MaxRecord(cfg.RingBytes) - envelope.EventHeaderBytes; cfg.InlineMax < 0 || cfg.InlineMax > most {
+		return fmt.Errorf("ipc: messages of up to %d bytes inside a ring of %d, want 0 to %d", cfg.InlineMax, cfg.RingBytes, most)
+	}
+	return nil
+}
+
+// Dial meets the process that listens under the name, and becomes one of its senders.
+// The context bounds the meeting only. Errors unwrap to ErrNobody, ErrRefused,
+// ErrPrivate, ErrProtocol, those of shm.Create, or the context's.
+func Dial(ctx context.Context, name string, cfg DialConfig) (*Sender, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
+	conn, err := connect(ctx, name, &cfg)
+	if err != nil {
+		return nil, err
+	}
+	s := &Sender{name: name, conn: conn, inlineMax: cfg.InlineMax, gone: make(chan struct{})}
+	if err := s.meet(ctx, &cfg); err != nil {
+		return nil, errors.Join(fmt.Errorf("ipc: dialing %q: %w", name, err), s.tearDown())
+	}
+	go s.watch()
+	return s, nil
+}
+
+// connect opens the socket of the name, and waits for it if the caller is patient.
+func connect(ctx context.Context, name string, cfg *DialConfig) (*net.UnixConn, error) {
+	for {
+		conn, err := connectOnce(ctx, name, cfg.Dir)
+		if err == nil || !cfg.Patient || !errors.Is(err, ErrNobody) {
+			return conn, err
+		}
+		timer := time.NewTimer(dialAgain)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, fmt.Errorf("%w: %w", err, ctx.Err())
+		case <-timer.C:
+		}
+	}
+}
+
+func connectOnce(ctx context.Context, name, dir string) (*net.UnixConn, error) {
+	dir = directory(dir)
+	if err := checkPrivate(dir); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("%w under %q: there is no directory %s", ErrNobody, name, dir)
+		}
+		return nil, err
+	}
+	path, err := socketPath(dir, name)
+	if err != nil {
+		return nil, err
+	}
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, network, path)
+	switch {
+	case err == nil:
+		return conn.(*net.UnixConn), nil
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
+		return nil, fmt.Errorf("%w under %q: %w", ErrNobody, name, err)
+	}
+	return nil, fmt.Errorf("ipc: dialing %q: %w", name, err)
+}
+
+// meet makes the link, tells the receiver of it, and maps what the receiver answers
+// with. Whatever it has acquired stands in s, also after an error.
+func (s *Sender) meet(ctx context.Context, cfg *DialConfig) error {
+	if _, err := checkPeer(s.conn); err != nil {
+		return err
+	}
+	var err error
+	if s.link, err = createLink(s.name, cfg); err != nil {
+		return err
+	}
+	w, board, err := s.introduce(ctx)
+	if err != nil {
+		return err
+	}
+	defer closeFiles(board)
+	s.board, err = shm.Attach(board[0], shm.Want{Kind: kindBoard, Size: int(w.boardSize), ID: w.boardID})
+	if err != nil {
+		return err
+	}
+	s.number = int(w.number)
+	return s.open(cfg)
+}
+
+// introduce sends the hello and waits for the welcome. The caller closes the file.
+func (s *Sender) introduce(ctx context.Context) (welcome, []*os.File, error) {
+	if err := s.conn.SetDeadline(time.Now().Add(meetLimit)); err != nil {
+		return welcome{}, nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = s.conn.SetDeadline(time.Unix(1, 0)) })
+	h, files := s.link.hello()
+	err := sendPacket(s.conn, h.encode(), files...)
+	var packet []byte
+	var board []*os.File
+	if err == nil {
+		packet, board, err = receivePacket(s.conn)
+	}
+	if !stop() && err != nil {
+		err = fmt.Errorf("%w: %w", ctx.Err(), err)
+	}
+	if err != nil {
+		return welcome{}, nil, err
+	}
+	w, err := parseWelcome(packet, len(board))
+	if err != nil {
+		closeFiles(board)
+		return welcome{}, nil, err
+	}
+	return w, board, s.conn.SetDeadline(time.Time{})
+}
+
+// open puts the sending side together over the memory that is there.
+func (s *Sender) open(cfg *DialConfig) (err error) {
+	if s.sleeper, err = newSleeper(s.link.bell(), cfg.Wait); err != nil {
+		return err
+	}
+	if s.lane, err = lane.OpenSender(s.link.lane()); err != nil {
+		return err
+	}
+	if s.link.pool != nil {
+		if s.pool, err = shm.NewPool(s.link.pool.Body()); err != nil {
+			return err
+		}
+	}
+	peer, err := shm.OpenDoorbell(s.board.Body())
+	if err != nil {
+		return err
+	}
+	s.out, err = egress.New(egress.Config{
+		Peer:      peerReceiver,
+		Lane:      s.lane,
+		Pool:      s.pool,
+		Bell:      peer,
+		InlineMax: cfg.InlineMax,
+		Wait:      func() error { return errWaitsItself },
+	})
+	return err
+}
+
+const peerReceiver = 0 // the number of the receiver in a sender's pool
+
+// errWaitsItself would be returned by the blocking forms of egress, which aren't used:
+// Send waits with a context.
+var errWaitsItself = errors.New("ipc: the sender waits by itself")

@@ -1,0 +1,185 @@
+package ipc
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/disco-sim/disco/shm"
+)
+
+// What lies where: the two packets with which sender and receiver meet, and the
+// segments whose files travel with them. docs/format/ipc.md draws it.
+//
+//	hello, sender to receiver           welcome, receiver to sender
+//	offset size                         offset size
+//	   0     8  magic "discoipc"           0     8  magic "discoipc"
+//	   8     4  version                    8     4  version
+//	  12     4  number of files            12     4  status, 0: welcome
+//	  16     8  bytes of the link's body   16     4  the sender's number
+//	  24     8  bytes of the pool's body   20     4  zero
+//	  32     8  creation id of the link    24     8  bytes of the board's body
+//	  40     8  creation id of the pool    32     8  creation id of the board
+//	  48    80  zero                       40    88  why not, in words
+//	 128                                  128
+//
+//	link: the sender's doorbell, then the lane
+//	   0   128  doorbell
+//	 128        lane
+const (
+	packetBytes   = 128
+	packetVersion = 1
+	packetMagic   = "discoipc"
+
+	offsetVersion = 8
+
+	offsetFiles    = 12
+	offsetLinkSize = 16
+	offsetPoolSize = 24
+	offsetLinkID   = 32
+	offsetPoolID   = 40
+	helloEnd       = 48
+
+	offsetStatus    = 12
+	offsetNumber    = 16
+	offsetBoardSize = 24
+	offsetBoardID   = 32
+	offsetReason    = 40
+
+	filesMax = 2 // with a hello: link and pool; with a welcome there is one, the board
+
+	laneOffset = shm.DoorbellBytes
+	boardBytes = shm.DoorbellBytes
+)
+
+// The kinds of our segments. The pool is of shm.KindPool.
+const (
+	kindLink  shm.Kind = 'i' | 'p'<<8 | 'c'<<16 | 'l'<<24
+	kindBoard shm.Kind = 'i' | 'p'<<8 | 'c'<<16 | 'b'<<24
+)
+
+// What a welcome says.
+const (
+	statusWelcome = 0
+	statusRefused = 1
+)
+
+// hello is what a sender says of itself.
+type hello struct {
+	files              int
+	linkSize, poolSize uint64 // bytes of the bodies; no pool: 0
+	linkID, poolID     uint64
+}
+
+func (h *hello) encode() []byte {
+	b := newPacket()
+	binary.LittleEndian.PutUint32(b[offsetFiles:], uint32(h.files))
+	binary.LittleEndian.PutUint64(b[offsetLinkSize:], h.linkSize)
+	binary.LittleEndian.PutUint64(b[offsetPoolSize:], h.poolSize)
+	binary.LittleEndian.PutUint64(b[offsetLinkID:], h.linkID)
+	binary.LittleEndian.PutUint64(b[offsetPoolID:], h.poolID)
+	return b
+}
+
+// parseHello checks a hello against itself, the number of files that came with it
+// and the receiver's limits.
+func parseHello(b []byte, files int, cfg *ListenConfig) (hello, error) {
+	if err := checkPacket(b); err != nil {
+		return hello{}, err
+	}
+	h := hello{
+		linkSize: binary.LittleEndian.Uint64(b[offsetLinkSize:]),
+		poolSize: binary.LittleEndian.Uint64(b[offsetPoolSize:]),
+		linkID:   binary.LittleEndian.Uint64(b[offsetLinkID:]),
+		poolID:   binary.LittleEndian.Uint64(b[offsetPoolID:]),
+	}
+	said := binary.LittleEndian.Uint32(b[offsetFiles:])
+	h.files = 1
+	if h.poolSize != 0 {
+		h.files = 2
+	}
+	switch {
+	case said != uint32(files) || files != h.files:
+		return hello{}, fmt.Errorf("%w: %d files came, it says %d, want %d", ErrProtocol, files, said, h.files)
+	case h.linkSize <= laneOffset || h.linkSize > uint64(cfg.LinkBytesMax):
+		return hello{}, fmt.Errorf("%w: link of %d bytes, at most %d are allowed here: a smaller RingBytes or pool, or a larger LinkBytesMax", ErrRefused, h.linkSize, cfg.LinkBytesMax)
+	case h.poolSize > uint64(cfg.PoolBytesMax):
+		return hello{}, fmt.Errorf("%w: pool of %d bytes, at most %d are allowed here: a smaller PoolBytes or a larger PoolBytesMax", ErrRefused, h.poolSize, cfg.PoolBytesMax)
+	case h.linkID == 0 || h.poolSize != 0 && h.poolID == 0:
+		return hello{}, fmt.Errorf("%w: a segment without a creation id", ErrProtocol)
+	}
+	return h, nil
+}
+
+// welcome is the receiver's answer.
+type welcome struct {
+	refused   bool
+	reason    string // why, when refused
+	number    uint32
+	boardSize uint64
+	boardID   uint64
+}
+
+func (w *welcome) encode() []byte {
+	b := newPacket()
+	if w.refused {
+		binary.LittleEndian.PutUint32(b[offsetStatus:], statusRefused)
+	}
+	binary.LittleEndian.PutUint32(b[offsetNumber:], w.number)
+	binary.LittleEndian.PutUint64(b[offsetBoardSize:], w.boardSize)
+	binary.LittleEndian.PutUint64(b[offsetBoardID:], w.boardID)
+	copy(b[offsetReason:], w.reason)
+	return b
+}
+
+// parseWelcome checks a welcome. A refusal is an ErrRefused with its reason.
+func parseWelcome(b []byte, files int) (welcome, error) {
+	if err := checkPacket(b); err != nil {
+		return welcome{}, err
+	}
+	if status := binary.LittleEndian.Uint32(b[offsetStatus:]); status != statusWelcome {
+		return welcome{}, fmt.Errorf("%w: %s", ErrRefused, printable(b[offsetReason:]))
+	}
+	w := welcome{
+		number:    binary.LittleEndian.Uint32(b[offsetNumber:]),
+		boardSize: binary.LittleEndian.Uint64(b[offsetBoardSize:]),
+		boardID:   binary.LittleEndian.Uint64(b[offsetBoardID:]),
+	}
+	if files != 1 || w.boardSize != boardBytes || w.boardID == 0 {
+		return welcome{}, fmt.Errorf("%w: %d files came, for a board of %d bytes with id %#x, want 1 of %d bytes", ErrProtocol, files, w.boardSize, w.boardID, boardBytes)
+	}
+	return w, nil
+}
+
+func newPacket() []byte {
+	b := make([]byte, packetBytes)
+	copy(b, packetMagic)
+	binary.LittleEndian.PutUint32(b[offsetVersion:], packetVersion)
+	return b
+}
+
+// checkPacket looks at what both packets begin with.
+func checkPacket(b []byte) error {
+	if len(b) != packetBytes || string(b[:len(packetMagic)]) != packetMagic {
+		return fmt.Errorf("%w: packet of %d bytes that starts with %q, want %d and %q", ErrProtocol, len(b), b[:min(len(b), len(packetMagic))], packetBytes, packetMagic)
+	}
+	if v := binary.LittleEndian.Uint32(b[offsetVersion:]); v != packetVersion {
+		return fmt.Errorf("%w: the other side speaks version %d, this one %d: build both from the same disco", ErrRefused, v, packetVersion)
+	}
+	return nil
+}
+
+// printable makes a peer's text safe to show: it ends at the first zero, and what
+// isn't printable ASCII becomes a question mark.
+func printable(raw []byte) string {
+	out := make([]byte, 0, len(raw))
+	for _, c := range raw {
+		if c == 0 {
+			break
+		}
+		if c < ' ' || c > '~' {
+			c = '?'
+		}
+		out = append(out, c)
+	}
+	return string(out)
+}

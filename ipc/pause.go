@@ -1,0 +1,91 @@
+package ipc
+
+import (
+	"context"
+	"sync"
+
+	"github.com/disco-sim/disco/shm"
+)
+
+// sleeper is how one side waits: its own doorbell, and when to sleep on it. The
+// doorbell's memory goes away with Close, and those who ring it from other goroutines
+// (the socket's watcher, a context's end) may come late, so they go through ring.
+type sleeper struct {
+	waiter *shm.Waiter // for the goroutine that waits
+
+	mu   sync.Mutex
+	bell *shm.Doorbell // nil once closed
+}
+
+func newSleeper(mem []byte, mode shm.Mode) (*sleeper, error) {
+	bell, err := shm.OpenDoorbell(mem)
+	if err != nil {
+		return nil, err
+	}
+	// Goroutines: whoever uses this package has others, among them the watchers.
+	waiter, err := shm.NewWaiter(shm.WaiterConfig{Bell: bell, Mode: mode, Goroutines: true})
+	if err != nil {
+		return nil, err
+	}
+	return &sleeper{waiter: waiter, bell: bell}, nil
+}
+
+// ring wakes the goroutine that waits. Any goroutine may call it at any time.
+func (s *sleeper) ring() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.bell != nil {
+		// SYNC POINT work-published: what the caller stored before is found by the
+		// sleeper's second look, or the bell is found armed.
+		s.bell.Ring()
+	}
+}
+
+// close makes ring do nothing. Afterwards the doorbell's memory may go.
+func (s *sleeper) close() {
+	s.waiter.Reset()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.bell = nil
+}
+
+// pause is one wait of one call. The caller looks for what it waits for, calls step,
+// and looks again, until it has found it or step returns the context's error; then it
+// calls end.
+type pause struct {
+	s       *sleeper
+	ctx     context.Context
+	stop    func() bool // of context.AfterFunc, nil: not needed so far
+	stepped bool
+}
+
+// step waits a little, in the manner that is due. The context's end rings the bell,
+// but that is arranged only when a sleep is next, because it allocates.
+func (p *pause) step() error {
+	done := p.ctx.Done()
+	select {
+	case <-done:
+		return p.ctx.Err()
+	default:
+	}
+	if done != nil && p.stop == nil && p.s.waiter.Armed() {
+		p.stop = context.AfterFunc(p.ctx, p.s.ring)
+	}
+	p.stepped = true
+	p.s.waiter.Idle(false)
+	return nil
+}
+
+// end is called with whether the wait was for something that came.
+func (p *pause) end(came bool) {
+	if p.stop != nil {
+		p.stop()
+	}
+	switch {
+	case !p.stepped:
+	case came:
+		p.s.waiter.Idle(true)
+	default:
+		p.s.waiter.Reset()
+	}
+}

@@ -1,0 +1,297 @@
+package ipc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+
+	"github.com/disco-sim/disco/egress"
+	"github.com/disco-sim/disco/envelope"
+	"github.com/disco-sim/disco/lane"
+	"github.com/disco-sim/disco/shm"
+)
+
+// Sender is one way to a Receiver. One goroutine at a time may call its methods.
+//
+// What happens to a message when the receiver is full, closed or dead: full is ErrFull
+// from the Try forms, while the others wait; closed is ErrClosed and dead ErrPeerDead,
+// from all forms and from then on. A message for which nil was returned is visible to
+// the receiver at once, and stays so when the sender closes or dies; whether the
+// receiver lived to read it, only an answer of its own could tell.
+type Sender struct {
+	name      string        // immutable
+	number    int           // as the receiver counts; immutable
+	inlineMax int           // immutable
+	conn      *net.UnixConn // immutable
+	link      *link         // immutable
+	board     *shm.Segment  // of the receiver; immutable
+	sleeper   *sleeper      // immutable
+
+	lane *lane.Sender
+	pool *shm.Pool // nil: none
+	out  *egress.Egress
+	ev   envelope.Event // what is being sent: here so that it doesn't escape at every call
+	next uint64         // number of the next message
+	err  error          // why nothing can be sent any more, nil while it can
+
+	hungUp atomic.Bool   // the socket's other end is gone
+	gone   chan struct{} // closed when the watcher has ended
+	closed bool
+}
+
+// Loan is a block in which the sender builds its message, so that it is never copied:
+// fill Data, shorten it from behind if need be, and send or cancel it.
+type Loan = egress.Loan
+
+// watch notices the receiver's end, however it came.
+func (s *Sender) watch() {
+	defer close(s.gone)
+	hangUp(s.conn)
+	s.hungUp.Store(true)
+	s.sleeper.ring()
+}
+
+// Number is what Message.Sender says of this sender's messages.
+func (s *Sender) Number() int { return s.number }
+
+// MessageMax is the longest message in bytes that can ever be sent.
+func (s *Sender) MessageMax() int {
+	if s.pool == nil {
+		return s.inlineMax
+	}
+	return max(s.inlineMax, s.pool.PayloadMax())
+}
+
+// TrySend sends one message, which is copied, or returns ErrFull.
+func (s *Sender) TrySend(data []byte) error {
+	if err := s.put(data); err != nil {
+		return err
+	}
+	return s.show()
+}
+
+// Send sends one message, which is copied. It waits while there is no room, until the
+// context ends; the message was then not sent.
+func (s *Sender) Send(ctx context.Context, data []byte) error {
+	err := s.put(data)
+	if err == ErrFull {
+		err = s.wait(ctx, func() error { return s.put(data) })
+	}
+	if err != nil {
+		return err
+	}
+	return s.show()
+}
+
+// SendBatch sends messages, which are copied, and makes them visible together as far
+// as there is room, which costs less than one at a time. It waits like Send. n is how
+// many were sent; with an error, the receiver sees those and no more.
+func (s *Sender) SendBatch(ctx context.Context, batch [][]byte) (n int, err error) {
+	for _, data := range batch {
+		err = s.put(data)
+		if err == ErrFull {
+			err = s.wait(ctx, func() error { return s.put(data) })
+		}
+		if err != nil {
+			break
+		}
+		n++
+	}
+	return n, errors.Join(err, s.show())
+}
+
+// TryLoan takes a block for a message of size bytes, or returns ErrFull. Data may
+// hold anything at first.
+func (s *Sender) TryLoan(size int) (Loan, error) {
+	if err := s.check(); err != nil {
+		return Loan{}, err
+	}
+	l, err := s.out.Loan(size)
+	return l, s.answer(err)
+}
+
+// Loan is TryLoan that waits while every block that would fit is out. One whose own
+// loans are all that is out waits for itself: send or cancel them.
+func (s *Sender) Loan(ctx context.Context, size int) (l Loan, err error) {
+	l, err = s.TryLoan(size)
+	if err == ErrFull {
+		err = s.wait(ctx, func() error {
+			l, err = s.TryLoan(size)
+			return err
+		})
+	}
+	return l, err
+}
+
+// TrySendLoan sends the loan's data as a message, or returns ErrFull. On success the
+// loan has ended and Data must not be used any more; on error it is still the caller's.
+func (s *Sender) TrySendLoan(l *Loan) error {
+	if err := s.putLoan(l); err != nil {
+		return err
+	}
+	return s.show()
+}
+
+// SendLoan is TrySendLoan that waits like Send.
+func (s *Sender) SendLoan(ctx context.Context, l *Loan) error {
+	err := s.putLoan(l)
+	if err == ErrFull {
+		err = s.wait(ctx, func() error { return s.putLoan(l) })
+	}
+	if err != nil {
+		return err
+	}
+	return s.show()
+}
+
+// CancelLoan gives a loan back unsent. Loans needn't be cancelled before Close.
+func (s *Sender) CancelLoan(l *Loan) {
+	if s.closed {
+		*l = Loan{} // its memory has gone
+		return
+	}
+	s.out.CancelLoan(l)
+}
+
+// put sends one message, without making it visible.
+func (s *Sender) put(data []byte) error {
+	if err := s.check(); err != nil {
+		return err
+	}
+	s.ev.Number, s.ev.Data = s.next, data
+	err := s.out.TrySend(&s.ev)
+	s.ev.Data = nil
+	return s.sent(err)
+}
+
+func (s *Sender) putLoan(l *Loan) error {
+	if err := s.check(); err != nil {
+		return err
+	}
+	s.ev.Number = s.next
+	return s.sent(s.out.TrySendLoan(&s.ev, l))
+}
+
+func (s *Sender) sent(err error) error {
+	if err == nil {
+		s.next++
+		return nil
+	}
+	return s.answer(err)
+}
+
+// show makes visible what was put, and takes back blocks that have been read.
+func (s *Sender) show() error {
+	if s.err != nil {
+		return nil // said already
+	}
+	return s.answer(s.out.Flush())
+}
+
+// check notices the end of the receiver's process.
+func (s *Sender) check() error {
+	if s.err != nil {
+		return s.err
+	}
+	if s.hungUp.Load() {
+		return s.lost()
+	}
+	return nil
+}
+
+// lost gives the lane up: the receiver has closed and let go of everything, or its
+// process has ended. All blocks come back.
+func (s *Sender) lost() error {
+	kind := ErrPeerDead
+	if s.lane.Forward().ConsumerClosed() {
+		kind = ErrClosed
+	}
+	s.out.Reclaim()
+	return s.fail(kind)
+}
+
+// answer turns what egress says into what the caller gets.
+func (s *Sender) answer(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case err == egress.ErrFull, err == egress.ErrExhausted:
+		return ErrFull
+	case errors.Is(err, ErrTooLarge):
+		return fmt.Errorf("ipc: message to %q: at most %d bytes: %w", s.name, s.MessageMax(), err)
+	}
+	return s.fail(err)
+}
+
+func (s *Sender) fail(err error) error {
+	s.err = fmt.Errorf("ipc: sender %d to %q: %w", s.number, s.name, err)
+	return s.err
+}
+
+// wait tries again until there is room. Each try looks at everything that the bell is
+// rung for: the ring's head, returned blocks, the socket's end.
+func (s *Sender) wait(ctx context.Context, try func() error) error {
+	p := pause{s: s.sleeper, ctx: ctx}
+	for {
+		if err := p.step(); err != nil {
+			p.end(false)
+			return err
+		}
+		if err := try(); err != ErrFull {
+			p.end(err == nil)
+			return err
+		}
+	}
+}
+
+// SenderStats counts since Dial.
+type SenderStats struct {
+	egress.Stats
+	Pool shm.PoolStats // blocks allocated, in flight, returned, exhausted; by class and in all
+}
+
+// Stats returns the counts as they are now. It allocates.
+func (s *Sender) Stats() SenderStats {
+	st := SenderStats{Stats: s.out.Stats()}
+	if s.pool != nil {
+		st.Pool = s.pool.Stats()
+	}
+	return st
+}
+
+// Close tells the receiver that nothing follows, and gives everything back. Messages
+// that were sent stay there for the receiver, loans end. Closing again does nothing.
+func (s *Sender) Close() error {
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	s.out.Close()
+	if s.err == nil {
+		_ = s.fail(ErrClosed)
+	}
+	return s.tearDown()
+}
+
+// tearDown ends the watcher and unmaps what there is; also after half a Dial.
+func (s *Sender) tearDown() error {
+	var errs []error
+	if err := s.conn.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		errs = append(errs, fmt.Errorf("ipc: closing the socket: %w", err))
+	}
+	if s.sleeper != nil {
+		if s.out != nil {
+			<-s.gone
+		}
+		s.sleeper.close()
+	}
+	if s.board != nil {
+		errs = append(errs, s.board.Close())
+	}
+	if s.link != nil {
+		errs = append(errs, s.link.close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,236 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+)
+
+// Exit statuses.
+const (
+	ExitOK     = 0
+	ExitFailed = 1 // a measurement failed or was interrupted, or a result could not be written
+	ExitUsage  = 2 // the command line is at fault; nothing was measured
+)
+
+// Peers are other ways between processes, beside which disco is measured: rows for the
+// command `peers`, and the jobs in them.
+type Peers struct {
+	Jobs  []Job
+	Specs func(ctx context.Context, o Options) (specs []Spec, release func())
+}
+
+// Main is the whole of disco-bench's main: it never returns. The process is either
+// what a person started, or the other side of a pair.
+func Main(peers Peers) {
+	if IsWorker() {
+		os.Exit(ServeWorker(append(Jobs(), peers.Jobs...)))
+	}
+	os.Exit(Execute(os.Args, os.Stdout, os.Stderr, peers))
+}
+
+// Execute does what Main does for a person, without ending the process, and returns the
+// exit status.
+func Execute(args []string, stdout, stderr io.Writer, peers Peers) int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	p := &program{ctx: ctx, name: "disco-bench", stdout: stdout, stderr: stderr, peers: peers}
+	if len(args) > 0 {
+		p.name = filepath.Base(args[0])
+		args = args[1:]
+	}
+	err := p.dispatch(args)
+	if err == nil {
+		return ExitOK
+	}
+	fmt.Fprintf(stderr, "%s: %s\n", p.name, strings.TrimPrefix(err.Error(), "bench: "))
+	var u usageError
+	if errors.As(err, &u) {
+		return ExitUsage
+	}
+	return ExitFailed
+}
+
+// usageError is a mistake of the person's.
+type usageError struct{ error }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// program is one call of Execute.
+type program struct {
+	ctx    context.Context
+	name   string
+	stdout io.Writer
+	stderr io.Writer
+	peers  Peers
+}
+
+// commands are those that measure, with a line for the help.
+var commands = [][2]string{
+	{"limit", "what the machine does with nothing of disco in between"},
+	{"latency", "round trips of events"},
+	{"throughput", "events one way, single and in batches"},
+	{"wake", "round trips to a side that sleeps"},
+	{"idle", "what two workers cost that have nothing to do"},
+	{"overcommit", "round trips with twice as many workers as cores"},
+	{"payload", "large payloads: loaned, and copied in; rate by payload"},
+	{"all", "all of the above"},
+	{"peers", "round trips and rates of other ways between processes"},
+}
+
+func (p *program) dispatch(args []string) error {
+	app := p.application()
+	if len(args) == 0 {
+		return usagef("there is no command: `%s latency` measures round trips, `%s --help` lists the commands", p.name, p.name)
+	}
+	known := app.Command(args[0]) != nil
+	if !known && !slices.Contains([]string{"help", "h", "--help", "-help", "-h"}, args[0]) {
+		var names []string
+		for _, c := range app.Commands {
+			names = append(names, c.Name)
+		}
+		return usagef("there is no command %q: want one of %s", args[0], strings.Join(names, ", "))
+	}
+	return app.RunContext(p.ctx, append([]string{p.name}, args...))
+}
+
+func (p *program) application() *cli.App {
+	app := &cli.App{
+		Name:           p.name,
+		Usage:          "measure how fast processes exchange events through disco",
+		UsageText:      p.name + " COMMAND [flags]\n\n" + p.name + " latency --payload 256\n" + p.name + " all --json rows.json --hgrm curves",
+		Description:    "Every row is measured in turns with a limit of the machine: limit, row, limit, row, …\nOnly the ratios of a run mean anything on a machine with neighbours. docs/bench.md has more.",
+		Writer:         p.stdout,
+		ErrWriter:      p.stderr,
+		ExitErrHandler: func(*cli.Context, error) {},
+		OnUsageError:   func(_ *cli.Context, err error, _ bool) error { return usagef("%w", err) },
+		HideVersion:    true,
+	}
+	for _, c := range commands {
+		app.Commands = append(app.Commands, p.command(c[0], c[1], measureFlags(), func(c *cli.Context, o Options) error {
+			return p.measure(c, o)
+		}))
+	}
+	plot := append(measureFlags(), &cli.StringFlag{Name: "out", Value: "bench.svg", Usage: "write the page to `FILE`, ending in .svg or .html"},
+		&cli.StringFlag{Name: "from", Usage: "draw the rows that --json wrote to `FILE`, and the curves that --hgrm wrote, instead of measuring"})
+	app.Commands = append(app.Commands, p.command("plot", "draw latency by percentile and rate by payload", plot, p.plot))
+	return app
+}
+
+func measureFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.IntFlag{Name: "payload", Value: -1, DefaultText: "each command's own", Usage: "`BYTES` of one event's payload"},
+		&cli.IntFlag{Name: "batch", DefaultText: "each command's own", Usage: "publish `N` events together"},
+		&cli.StringFlag{Name: "wait", DefaultText: "each command's own", Usage: "how a side waits: `spin`, yield, park or adaptive"},
+		&cli.BoolFlag{Name: "pin", Usage: "bind each side to a processor of its own"},
+		&cli.IntFlag{Name: "rounds", Value: RoundsLeast, Usage: "measure the limit and the row `N` times, in turns"},
+		&cli.BoolFlag{Name: "threads", Usage: "two threads of one process instead of two processes"},
+		&cli.DurationFlag{Name: "time", Value: TimeDefault, Usage: "measure for `TIME` in each round"},
+		&cli.IntFlag{Name: "ring", Value: RingDefault, Usage: "`BYTES` of each ring, a power of two"},
+		&cli.StringFlag{Name: "json", Usage: "write all rows as JSON to `FILE`, - for standard output and nothing else there"},
+		&cli.BoolFlag{Name: "gobench", Usage: "print lines that benchstat reads, one for each round"},
+		&cli.StringFlag{Name: "hgrm", Usage: "write the distribution of round trips of each row into `DIR`"},
+		&cli.StringFlag{Name: "cpuprofile", Hidden: true, Usage: "write a CPU profile of the leading side to `FILE`"},
+	}
+}
+
+func (p *program) command(name, usage string, flags []cli.Flag, action func(*cli.Context, Options) error) *cli.Command {
+	return &cli.Command{
+		Name: name, Usage: usage, Flags: flags, HideHelpCommand: true,
+		OnUsageError: func(_ *cli.Context, err error, _ bool) error {
+			return usagef("%s: %w: `%s %s --help` lists the flags", name, err, p.name, name)
+		},
+		Action: func(c *cli.Context) error {
+			if c.NArg() > 0 {
+				return usagef("%s: %q is too much: it takes flags only", name, c.Args().First())
+			}
+			o := Options{
+				Payload: c.Int("payload"), Batch: c.Int("batch"), Wait: c.String("wait"), Pin: c.Bool("pin"),
+				Rounds: c.Int("rounds"), Threads: c.Bool("threads"), Time: c.Duration("time"), Ring: c.Int("ring"),
+			}
+			if c.IsSet("payload") && o.Payload < 0 || c.IsSet("batch") && o.Batch < 1 {
+				return usagef("%s: --payload %d and --batch %d: want at least 0 and 1", name, o.Payload, o.Batch)
+			}
+			if err := o.Validate(); err != nil {
+				return usagef("%s: %w", name, err)
+			}
+			return action(c, o)
+		},
+	}
+}
+
+// measure does one of the measuring commands.
+func (p *program) measure(c *cli.Context, o Options) error {
+	specs, release, err := p.specs(c.Command.Name, o)
+	if err != nil {
+		return err
+	}
+	defer release()
+	out, err := newOutput(c, p.stdout)
+	if err != nil {
+		return err
+	}
+	defer out.close()
+	stop, err := profile(c.String("cpuprofile"))
+	if err != nil {
+		return err
+	}
+	defer stop()
+	if out.text {
+		fmt.Fprintf(p.stdout, "%s\n", Conditions(o))
+	}
+	rows, err := p.rows(specs, o, func(r *Row) {
+		if out.text {
+			WriteText(p.stdout, r)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return out.write(rows)
+}
+
+// specs are the rows of a command.
+func (p *program) specs(command string, o Options) (specs []Spec, release func(), err error) {
+	if command == "peers" {
+		specs, release = p.peers.Specs(p.ctx, o)
+		return specs, release, nil
+	}
+	specs, err = Plan(command, o)
+	return specs, func() {}, err
+}
+
+// rows measures all specs with one fleet.
+func (p *program) rows(specs []Spec, o Options, done func(*Row)) ([]Row, error) {
+	pairs, arenaBytes, err := Needs(specs, o)
+	if err != nil {
+		return nil, err
+	}
+	f, err := NewFleet(FleetConfig{
+		Processes: !o.Threads, Pairs: pairs, ArenaBytes: arenaBytes,
+		Jobs: append(Jobs(), p.peers.Jobs...), Stderr: p.stderr,
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var rows []Row
+	for _, s := range specs {
+		row, err := Measure(p.ctx, f, s, o.Rounds)
+		if err != nil {
+			return nil, err
+		}
+		done(&row)
+		rows = append(rows, row)
+	}
+	return rows, nil
+}

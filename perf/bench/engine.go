@@ -1,0 +1,405 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/disco-sim/disco/egress"
+	"github.com/disco-sim/disco/envelope"
+	"github.com/disco-sim/disco/ingress"
+	"github.com/disco-sim/disco/lane"
+	"github.com/disco-sim/disco/shm"
+)
+
+// The names of the jobs that measure disco.
+const (
+	JobTrip      = "event-trip"      // an event there, one back
+	JobStream    = "event-stream"    // events one way, read in full
+	JobStreamTip = "event-tip"       // events one way, of which the reader reads the first and the last word
+	JobLoan      = "loan-trip"       // a block there, one back; first and last word written and read
+	JobLoanTouch = "loan-touch-trip" // a block there, written and read in full; a small event back
+	JobIdle      = "engine-idle"     // nothing is sent
+)
+
+// blocksPerPool is the number of blocks in each side's pool.
+const blocksPerPool = 8
+
+// inlineMax is the largest payload that travels inside the ring: as in a run of
+// disco-run, 64 KiB or an eighth of the ring.
+func inlineMax(ring int) int { return min(64<<10, ring/8) }
+
+func poolClasses(payloadMax int) []shm.Class {
+	return []shm.Class{{BlockBytes: max(payloadMax, 64), Count: blocksPerPool}}
+}
+
+func engineJobs() []Job {
+	return []Job{
+		{Name: JobTrip, Format: formatEngine, Open: openTrip},
+		{Name: JobStream, Format: formatEngine, Open: openStream},
+		{Name: JobStreamTip, Format: formatEngine, Open: openStream},
+		{Name: JobLoan, Format: formatEngine, Open: openTrip},
+		{Name: JobLoanTouch, Format: formatEngine, Open: openTrip},
+		{Name: JobIdle, Format: formatEngine, Open: openIdle},
+	}
+}
+
+// engineRooms cuts an arena into the lanes and the pools of the two sides, each
+// starting at a multiple of 128 bytes.
+func engineRooms(a *Arena, t Task) (lanes, pools [2][]byte, err error) {
+	laneBytes, err := lane.Size(laneConfig(t))
+	if err != nil {
+		return lanes, pools, err
+	}
+	poolBytes, err := shm.PoolBytes(poolClasses(t.Payload))
+	if err != nil {
+		return lanes, pools, err
+	}
+	room := a.room()
+	take := func(n int) []byte {
+		b := room[:n:n]
+		room = room[roundUp(n, 128):]
+		return b
+	}
+	if need := 2*roundUp(laneBytes, 128) + 2*roundUp(poolBytes, 128); len(room) < need {
+		return lanes, pools, fmt.Errorf("bench: arena of %d bytes, want %d", len(room), need)
+	}
+	for side := range 2 {
+		lanes[side] = take(laneBytes)
+	}
+	for side := range 2 {
+		pools[side] = take(poolBytes)
+	}
+	return lanes, pools, nil
+}
+
+func laneConfig(t Task) lane.Config {
+	return lane.Config{RingBytes: t.Ring, ReturnBlocks: blocksPerPool}
+}
+
+func formatEngine(a *Arena, t Task) error {
+	lanes, pools, err := engineRooms(a, t)
+	if err != nil {
+		return err
+	}
+	for side := range 2 {
+		if err := lane.Format(lanes[side], laneConfig(t)); err != nil {
+			return err
+		}
+		if err := shm.FormatPool(pools[side], poolClasses(t.Payload)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// engine is one side of a pair, put together as a worker of disco-run is: an egress
+// and an ingress of one lane each, and a waiter.
+type engine struct {
+	*Side
+	out   *egress.Egress
+	in    *ingress.Ingress
+	wait  *shm.Waiter
+	other *shm.Doorbell // nil: the other side never sleeps
+	sink  sink
+
+	payload []byte
+	event   envelope.Event
+}
+
+func openEngine(s *Side) (*engine, error) {
+	mode, err := shm.ParseMode(s.Wait)
+	if err != nil {
+		return nil, err
+	}
+	lanes, pools, err := engineRooms(s.Arena, s.Task)
+	if err != nil {
+		return nil, err
+	}
+	sender, err := lane.OpenSender(lanes[s.Side])
+	if err != nil {
+		return nil, err
+	}
+	receiver, err := lane.OpenReceiver(lanes[1-s.Side])
+	if err != nil {
+		return nil, err
+	}
+	pool, err := shm.NewPool(pools[s.Side])
+	if err != nil {
+		return nil, err
+	}
+	view, err := shm.OpenPoolView(pools[1-s.Side])
+	if err != nil {
+		return nil, err
+	}
+	e := &engine{Side: s, payload: newPayload(s.Payload)}
+	var own *shm.Doorbell
+	if mode == shm.ModePark || mode == shm.ModeAdaptive {
+		if own, err = s.Arena.bell(s.Side); err != nil {
+			return nil, err
+		}
+		if e.other, err = s.Arena.bell(1 - s.Side); err != nil {
+			return nil, err
+		}
+	}
+	if e.wait, err = shm.NewWaiter(shm.WaiterConfig{Bell: own, Mode: mode}); err != nil {
+		return nil, err
+	}
+	e.out, err = egress.New(egress.Config{
+		Peer: 1 - s.Side, Lane: sender, Pool: pool, Bell: e.other,
+		InlineMax: inlineMax(s.Ring), Wait: e.room, PublishRecords: max(1, s.Batch),
+	})
+	if err != nil {
+		return nil, err
+	}
+	e.in, err = ingress.New(ingress.Config{Lanes: []ingress.Source{{Peer: 1 - s.Side, Receiver: receiver, View: view, Bell: e.other}}})
+	if err != nil {
+		return nil, err
+	}
+	e.sink = sink{in: e.in, check: newCheck(e.payload), tips: s.Job == JobStreamTip || s.Job == JobLoan}
+	if e.sink.tips {
+		e.sink.check = newTipCheck(e.payload)
+	}
+	return e, nil
+}
+
+// room is what the egress calls while it has no room.
+func (e *engine) room() error {
+	if e.Aborted() {
+		return ErrAborted
+	}
+	if err := e.out.ReturnBlocks(); err != nil {
+		return err
+	}
+	e.wait.Idle(false)
+	return nil
+}
+
+// poll looks once for events and waits a little when there were none.
+func (e *engine) poll() error {
+	work, err := e.in.Poll(&e.sink)
+	if err != nil {
+		return err
+	}
+	if work == 0 && e.Aborted() {
+		return ErrAborted
+	}
+	e.wait.Idle(work > 0)
+	return nil
+}
+
+// send sends the payload with its number and makes it visible.
+func (e *engine) send(number uint64) error {
+	e.event.Number = number
+	var err error
+	switch e.Job {
+	case JobLoan:
+		err = e.sendLoan(number, stampTips)
+	case JobLoanTouch:
+		if e.Lead() {
+			err = e.sendLoan(number, e.build)
+		} else {
+			e.event.Data = nil
+			err = e.out.SendEvent(&e.event)
+		}
+	default:
+		stamp(e.payload, number)
+		e.event.Data = e.payload
+		err = e.out.SendEvent(&e.event)
+	}
+	if err != nil {
+		return err
+	}
+	return e.out.Flush()
+}
+
+// build writes a whole payload where it will be read.
+func (e *engine) build(block []byte, number uint64) {
+	copy(block, e.payload)
+	stamp(block, number)
+}
+
+func (e *engine) sendLoan(number uint64, fill func([]byte, uint64)) error {
+	loan, err := e.out.Loan(e.Payload)
+	for err == egress.ErrExhausted {
+		if err := e.room(); err != nil {
+			return err
+		}
+		loan, err = e.out.Loan(e.Payload)
+	}
+	if err != nil {
+		return err
+	}
+	fill(loan.Data, number)
+	return e.out.SendLoan(context.Background(), &e.event, &loan)
+}
+
+// over tells the other side that nothing follows, and wakes it if it sleeps.
+func (e *engine) over(events uint64) {
+	e.Arena.total().Store(events + 1)
+	if e.other != nil {
+		e.other.Ring()
+	}
+}
+
+// verdict is the error of a run whose payloads were damaged.
+func (e *engine) verdict() error {
+	if e.sink.wrong != 0 {
+		return damaged(e.Job, e.sink.wrong, 0, e.sink.events)
+	}
+	return nil
+}
+
+// openTrip is a ping-pong of events.
+func openTrip(s *Side) (*Run, error) {
+	e, err := openEngine(s)
+	if err != nil {
+		return nil, err
+	}
+	if s.Lead() {
+		return &Run{Do: e.leadTrip}, nil
+	}
+	return &Run{Do: e.followTrip}, nil
+}
+
+func (e *engine) leadTrip(m *Meter) error {
+	histogram := m.Trips()
+	end, last, trips, warm := int64(0), int64(0), uint64(0), e.warmTrips()
+	for i := uint64(1); ; i++ {
+		if err := e.send(i); err != nil {
+			return err
+		}
+		// The clock is read while the event is under way, so that it costs nothing.
+		if now := m.Now(); i > warm {
+			_ = histogram.RecordValue(now - last)
+			last = now
+			trips++
+			if now >= end {
+				break
+			}
+		} else if i == warm {
+			m.Begin()
+			last = m.Now()
+			end = last + int64(e.Time)
+		}
+		for e.sink.events != i {
+			if err := e.poll(); err != nil {
+				return err
+			}
+		}
+	}
+	m.End(trips)
+	e.over(trips)
+	return e.verdict()
+}
+
+func (e *engine) followTrip(m *Meter) error {
+	m.Begin()
+	for answered := uint64(0); ; {
+		if err := e.poll(); err != nil {
+			return err
+		}
+		if e.sink.events == answered {
+			if e.Arena.total().Load() != 0 {
+				break
+			}
+			continue
+		}
+		answered = e.sink.events
+		if err := e.send(answered); err != nil {
+			return err
+		}
+	}
+	m.End(0)
+	return e.verdict()
+}
+
+// openStream is events one way.
+func openStream(s *Side) (*Run, error) {
+	e, err := openEngine(s)
+	if err != nil {
+		return nil, err
+	}
+	if s.Lead() {
+		return &Run{Do: e.leadStream}, nil
+	}
+	return &Run{Do: e.followStream}, nil
+}
+
+func (e *engine) leadStream(m *Meter) error {
+	every := uint64(clockEvery/(1+e.Payload/256) + 1)
+	e.event.Data = e.payload
+	number := uint64(0)
+	m.Stream(e.Arena.taken())
+	for m.Tick(number) {
+		for stop := number + every; number < stop; number++ {
+			e.event.Number = number
+			stamp(e.payload, number)
+			if e.sink.tips {
+				stampTips(e.payload, number)
+			}
+			if err := e.out.SendEvent(&e.event); err != nil {
+				return err
+			}
+		}
+		e.wait.Idle(true)
+	}
+	if err := e.out.Flush(); err != nil {
+		return err
+	}
+	e.over(number)
+	for e.Arena.done().Load() == 0 {
+		if e.Aborted() {
+			return ErrAborted
+		}
+	}
+	m.End(number)
+	return nil
+}
+
+func (e *engine) followStream(m *Meter) error {
+	watch := e.newWatch()
+	m.Begin()
+	for !e.ended(e.sink.events) {
+		for {
+			work, err := e.in.Poll(&e.sink)
+			if err != nil {
+				return err
+			}
+			watch.look(e.sink.events)
+			e.wait.Idle(work > 0)
+			if work == 0 {
+				break
+			}
+		}
+		if e.Aborted() {
+			return ErrAborted
+		}
+	}
+	m.End(e.sink.events)
+	return e.verdict()
+}
+
+// openIdle is the duty cycle of two workers that send nothing.
+func openIdle(s *Side) (*Run, error) {
+	e, err := openEngine(s)
+	if err != nil {
+		return nil, err
+	}
+	return &Run{Do: func(m *Meter) error {
+		m.Begin()
+		end := m.Now() + int64(e.Time)
+		for e.Arena.total().Load() == 0 {
+			if err := e.poll(); err != nil {
+				return err
+			}
+			if e.Lead() && m.Now() >= end {
+				break
+			}
+		}
+		m.End(0)
+		if e.Lead() {
+			e.over(0)
+		}
+		return nil
+	}}, nil
+}

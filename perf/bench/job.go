@@ -1,0 +1,139 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// Task is one side's part in one measurement. It travels to worker processes as JSON.
+type Task struct {
+	Job     string        `json:"job"`
+	Pair    int           `json:"pair"`    // which arena
+	Side    int           `json:"side"`    // 0 leads and measures, 1 follows
+	Payload int           `json:"payload"` // bytes
+	Batch   int           `json:"batch"`   // events that are published together
+	Wait    string        `json:"wait"`    // spin, yield, park or adaptive
+	Ring    int           `json:"ring"`    // bytes of the rings
+	CPU     int           `json:"cpu"`     // processor to bind to, -1: none
+	Time    time.Duration `json:"time"`    // how long to measure
+	Shared  bool          `json:"shared"`  // both sides are threads of one process
+	Address string        `json:"address"` // where the other side listens, for peers over a network
+}
+
+// Result is what one side found.
+type Result struct {
+	Events    uint64  `json:"events"`    // handed over: one way, or round trips
+	Trips     bool    `json:"trips"`     // events are round trips
+	Nanos     int64   `json:"nanos"`     // from the first to the last
+	Steady    float64 `json:"steady"`    // events per second while both sides had their cores; 0: not known
+	CPU       float64 `json:"cpu"`       // seconds of this side's process
+	Mallocs   uint64  `json:"mallocs"`   // of this side's process
+	Histogram []byte  `json:"histogram"` // of round trips in ns, encoded; empty: none
+}
+
+// Job is one way to hand payloads over, from a leading side to a following one.
+type Job struct {
+	// Name in Task.Job.
+	Name string
+	// Format lays out the arena before the two sides open. nil: nothing to do.
+	Format func(a *Arena, t Task) error
+	// Open makes ready for a run. The following side opens first.
+	Open func(s *Side) (*Run, error)
+}
+
+// Side is what a job's side works with.
+type Side struct {
+	Task
+	Arena *Arena
+
+	abort *atomic.Bool
+}
+
+// ErrAborted is what a run returns when it was told to stop: the other side has died,
+// or the person wants no more.
+var ErrAborted = errors.New("bench: aborted")
+
+// Aborted tells whether the run should end. It costs one load of private memory: loops
+// ask it where they find nothing to do.
+func (s *Side) Aborted() bool { return s.abort.Load() }
+
+// Lead tells whether this side leads.
+func (s *Side) Lead() bool { return s.Side == 0 }
+
+// Run is a side that is ready.
+type Run struct {
+	// Address is where this side listens; the other one finds it in its Task.
+	Address string
+	// Do runs to the end, on a thread of its own, and fills the meter in.
+	Do func(m *Meter) error
+	// Close frees what Open took. nil: nothing.
+	Close func()
+}
+
+// histogramMax is the longest time that a histogram tells apart, ns: 100 s.
+const histogramMax = 100_000_000_000
+
+func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, histogramMax, 3) }
+
+// Meter takes a run's measures. Begin and End stand around what is measured.
+type Meter struct {
+	task      Task
+	histogram *hdrhistogram.Histogram
+	trips     bool
+	base      time.Time
+	usage     usage
+	result    Result
+
+	stream *stream // nil: round trips, or nothing of which slices could be cut
+}
+
+func newMeter(t Task) *Meter { return &Meter{task: t, base: time.Now()} }
+
+// Begin starts the clocks.
+func (m *Meter) Begin() {
+	m.usage = usageNow()
+	m.result.Nanos = m.Now()
+}
+
+// End stops them, after so many events.
+func (m *Meter) End(events uint64) {
+	m.result.Nanos = m.Now() - m.result.Nanos
+	used := usageNow().since(m.usage)
+	if m.task.Shared && (m.task.Side != 0 || m.task.Pair != 0) {
+		used = usage{} // the first side counts for the whole process
+	}
+	m.result.Events, m.result.CPU, m.result.Mallocs = events, used.cpu, used.mallocs
+}
+
+// Now is the meter's clock in ns. It reads the monotonic clock only: some 20 ns.
+func (m *Meter) Now() int64 { return int64(time.Since(m.base)) }
+
+// Trips says that the events of this run are round trips, whose times are recorded.
+func (m *Meter) Trips() *hdrhistogram.Histogram {
+	m.histogram, m.result.Trips = newHistogram(), true
+	return m.histogram
+}
+
+// finish gives the result.
+func (m *Meter) finish() (Result, error) {
+	if m.histogram != nil && m.histogram.TotalCount() > 0 {
+		text, err := m.histogram.EncodeV2()
+		if err != nil {
+			return Result{}, fmt.Errorf("bench: histogram: %w", err)
+		}
+		m.result.Histogram = text
+	}
+	if m.stream != nil {
+		m.result.Steady = m.stream.steady()
+	}
+	return m.result, nil
+}
+
+// damaged is the error of a payload that didn't arrive as it was sent.
+func damaged(job string, got, want, events uint64) error {
+	return fmt.Errorf("bench: %s: the sum over %d payloads is %#x, want %#x: what was read is not what was written", job, events, got, want)
+}

@@ -1,0 +1,152 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+)
+
+// plot draws one page: from files, or from rows that it measures itself.
+func (p *program) plot(c *cli.Context, o Options) error {
+	name := c.String("out")
+	ext := strings.ToLower(filepath.Ext(name))
+	if ext != ".svg" && ext != ".html" {
+		return usagef("plot: --out %s: want a name that ends in .svg or .html", name)
+	}
+	page, err := p.page(c, o)
+	if err != nil {
+		return err
+	}
+	f, err := os.Create(name)
+	if err != nil {
+		return usagef("plot: --out: %w", err)
+	}
+	if ext == ".html" {
+		writeHTML(f, page)
+	} else {
+		writeSVG(f, page)
+	}
+	if err := f.Close(); err != nil {
+		return fmt.Errorf("bench: %w", err)
+	}
+	fmt.Fprintf(p.stdout, "%s: %d curves of round trips, %d of rates\n", name, len(page.curves), len(page.rates))
+	return nil
+}
+
+// page is what is drawn.
+type page struct {
+	title  string
+	curves []curve
+	rates  []rateCurve
+}
+
+// rateCurve is bytes per second by payload.
+type rateCurve struct {
+	name   string
+	points []ratePoint
+}
+
+type ratePoint struct {
+	payload int
+	bytes   float64
+}
+
+func (p *program) page(c *cli.Context, o Options) (page, error) {
+	var pg page
+	if from := c.String("from"); from != "" {
+		rows, err := readRows(from)
+		if err != nil {
+			return pg, usageError{err}
+		}
+		pg.title, pg.rates = "disco-bench: "+filepath.Base(from), rateCurves(rows)
+		if pg.curves, err = curvesIn(c.String("hgrm")); err != nil {
+			return pg, usageError{err}
+		}
+	} else {
+		specs := append(planLatency(o), planWake(o)...)
+		specs = append(specs, planPayload(o)...)
+		rows, err := p.rows(specs, o, func(*Row) {})
+		if err != nil {
+			return pg, err
+		}
+		pg.title, pg.rates = "disco-bench: "+Conditions(o), rateCurves(rows)
+		for i := range rows {
+			if r := &rows[i]; r.histogram != nil {
+				pg.curves = append(pg.curves, curveOf(strings.TrimSuffix(hgrmName(r), ".hgrm"), r.histogram))
+			}
+		}
+		if dir := c.String("hgrm"); dir != "" {
+			if _, err := WriteHgrm(dir, rows); err != nil {
+				return pg, err
+			}
+		}
+	}
+	if len(pg.curves) == 0 && len(pg.rates) == 0 {
+		return pg, usagef("plot: there is nothing to draw: no round trips (--hgrm DIR) and no rates (--from FILE)")
+	}
+	return pg, nil
+}
+
+func readRows(name string) ([]Row, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("plot: --from: %w", err)
+	}
+	defer f.Close()
+	rows, err := ReadJSON(io.LimitReader(f, 64<<20))
+	if err != nil {
+		return nil, fmt.Errorf("plot: --from %s: %w", name, err)
+	}
+	return rows, nil
+}
+
+// curvesIn reads all .hgrm files of a directory, in the order of their names.
+func curvesIn(dir string) (curves []curve, err error) {
+	if dir == "" {
+		return nil, nil
+	}
+	names, err := filepath.Glob(filepath.Join(dir, "*.hgrm"))
+	if err != nil || len(names) == 0 {
+		return nil, fmt.Errorf("plot: --hgrm %s: there are no .hgrm files in it", dir)
+	}
+	sort.Strings(names)
+	for _, name := range names {
+		c, err := readCurve(name)
+		if err != nil {
+			return nil, err
+		}
+		curves = append(curves, c)
+	}
+	return curves, nil
+}
+
+// rateCurves groups the rows that go one way by what they measure.
+func rateCurves(rows []Row) (curves []rateCurve) {
+	at := map[string]int{}
+	for i := range rows {
+		r := &rows[i]
+		if r.RTT != nil || r.BytesPerSecond <= 0 {
+			continue
+		}
+		name := r.Bench
+		if r.Bench == "throughput" || r.Bench == LimitCopy {
+			name = fmt.Sprintf("%s, batch %d", r.Bench, r.Batch)
+		}
+		k, ok := at[name]
+		if !ok {
+			k = len(curves)
+			at[name] = k
+			curves = append(curves, rateCurve{name: name})
+		}
+		curves[k].points = append(curves[k].points, ratePoint{r.PayloadBytes, r.BytesPerSecond})
+	}
+	for _, c := range curves {
+		sort.SliceStable(c.points, func(i, j int) bool { return c.points[i].payload < c.points[j].payload })
+	}
+	return curves
+}

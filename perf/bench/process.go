@@ -1,0 +1,253 @@
+package bench
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+)
+
+// workerEnv tells a process that a coordinator started it; its value is the number of
+// arenas that were handed over.
+const workerEnv = "DISCO_BENCH_WORKER"
+
+// Descriptors of a worker process beyond standard input, output and error.
+const (
+	orderFD  = 3
+	answerFD = 4
+	arenaFD  = 5
+)
+
+// order is what the coordinator says: a task to make ready for, or nil: go.
+type order struct {
+	Task *Task `json:"task,omitempty"`
+}
+
+// answer is what a worker process says after each order.
+type answer struct {
+	Address string `json:"address,omitempty"` // after a task
+	Result  Result `json:"result"`            // after go
+	Error   string `json:"error,omitempty"`
+	Aborted bool   `json:"aborted,omitempty"`
+}
+
+// process is a side in a process of its own.
+type process struct {
+	name    string
+	fleet   *Fleet
+	cmd     *exec.Cmd
+	orders  *os.File
+	answers *os.File
+	encoder *json.Encoder
+	decoder *json.Decoder
+	ended   bool
+}
+
+func (f *Fleet) startProcess(pair, side int) (*process, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("bench: the other side is started from this program's own file: %w", err)
+	}
+	theirOrders, orders, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("bench: %w", err)
+	}
+	defer theirOrders.Close()
+	answers, theirAnswers, err := os.Pipe()
+	if err != nil {
+		orders.Close()
+		return nil, fmt.Errorf("bench: %w", err)
+	}
+	defer theirAnswers.Close()
+	files := []*os.File{theirOrders, theirAnswers}
+	for _, a := range f.arenas {
+		files = append(files, a.segment.File())
+	}
+	p := &process{
+		name:    fmt.Sprintf("side %d of pair %d", side, pair),
+		fleet:   f,
+		orders:  orders,
+		answers: answers,
+		encoder: json.NewEncoder(orders),
+		decoder: json.NewDecoder(answers),
+		cmd: &exec.Cmd{
+			Path:       exe,
+			Args:       []string{exe, "worker"},
+			Env:        append(os.Environ(), workerEnv+"="+strconv.Itoa(len(f.arenas))),
+			Stderr:     f.cfg.Stderr,
+			ExtraFiles: files,
+			// A group of its own, so that Ctrl-C reaches the coordinator only, which then
+			// ends all in good order.
+			SysProcAttr: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
+		},
+	}
+	if err := f.starter.start(p.cmd); err != nil {
+		orders.Close()
+		answers.Close()
+		return nil, fmt.Errorf("bench: %s can't be started: %w", p.name, err)
+	}
+	return p, nil
+}
+
+func (p *process) prepare(t Task) (string, error) {
+	if err := p.say(order{Task: &t}); err != nil {
+		return "", err
+	}
+	a, err := p.hear()
+	return a.Address, err
+}
+
+func (p *process) start() error { return p.say(order{}) }
+
+func (p *process) result() (Result, error) {
+	a, err := p.hear()
+	return a.Result, err
+}
+
+func (p *process) say(o order) error {
+	if err := p.encoder.Encode(o); err != nil {
+		return p.died()
+	}
+	return nil
+}
+
+// hear waits for the worker's next answer, or for the end of it or of the fleet.
+func (p *process) hear() (answer, error) {
+	type heard struct {
+		answer answer
+		err    error
+	}
+	c := make(chan heard, 1)
+	go func() {
+		var h heard
+		h.err = p.decoder.Decode(&h.answer)
+		c <- h
+	}()
+	select {
+	case h := <-c:
+		switch {
+		case h.err != nil:
+			return answer{}, p.died()
+		case h.answer.Aborted:
+			return answer{}, ErrAborted
+		case h.answer.Error != "":
+			return answer{}, errors.New(h.answer.Error)
+		}
+		return h.answer, nil
+	case <-p.fleet.broken:
+		p.kill()
+		return answer{}, ErrAborted
+	}
+}
+
+// died says how the process ended.
+func (p *process) died() error {
+	p.kill()
+	state := p.cmd.ProcessState
+	if state == nil {
+		return fmt.Errorf("bench: %s has ended", p.name)
+	}
+	return fmt.Errorf("bench: %s (process %d) has ended in the middle of a measurement: %s", p.name, state.Pid(), state)
+}
+
+// kill ends the process, if it hasn't ended, and takes its status. Its orders end
+// first: a process that is well ends by itself then, but it may be spinning.
+func (p *process) kill() {
+	if p.ended {
+		return
+	}
+	p.ended = true
+	p.orders.Close()
+	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+	_ = p.cmd.Wait()
+	p.answers.Close()
+}
+
+func (p *process) close() { p.kill() }
+
+// starter is the thread that starts processes: Linux sends the death signal that they
+// ask for when that thread ends, and the Go runtime ends threads as it likes.
+type starter struct {
+	commands chan *exec.Cmd
+	errs     chan error
+}
+
+func newStarter() *starter {
+	s := &starter{commands: make(chan *exec.Cmd), errs: make(chan error)}
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		for c := range s.commands {
+			s.errs <- c.Start()
+		}
+	}()
+	return s
+}
+
+func (s *starter) start(c *exec.Cmd) error {
+	s.commands <- c
+	return <-s.errs
+}
+
+func (s *starter) close() { close(s.commands) }
+
+// IsWorker tells whether this process was started by a coordinator.
+func IsWorker() bool { return os.Getenv(workerEnv) != "" }
+
+// ServeWorker is the life of a worker process. It returns the exit status.
+func ServeWorker(jobs []Job) int {
+	runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), 4))
+	count, err := strconv.Atoi(os.Getenv(workerEnv))
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "disco-bench: %s=%q, want the number of arenas\n", workerEnv, os.Getenv(workerEnv))
+		return 2
+	}
+	arenas := make([]*Arena, count)
+	for i := range arenas {
+		f := os.NewFile(uintptr(arenaFD+i), "arena")
+		if arenas[i], err = attachArena(f); err != nil {
+			fmt.Fprintln(os.Stderr, "disco-bench: worker:", err)
+			return 1
+		}
+		f.Close()
+	}
+	serve(os.NewFile(orderFD, "orders"), os.NewFile(answerFD, "answers"), jobsByName(jobs), arenas)
+	return 0
+}
+
+func serve(orderFile, answerFile *os.File, jobs map[string]Job, arenas []*Arena) {
+	var abort atomic.Bool
+	orders := make(chan order)
+	go func() {
+		for d := json.NewDecoder(orderFile); ; {
+			var o order
+			if d.Decode(&o) != nil {
+				os.Exit(0) // the coordinator has gone, and whatever runs is of no use
+			}
+			orders <- o
+		}
+	}()
+	answers := json.NewEncoder(answerFile)
+	l := &local{jobs: jobs, abort: &abort}
+	for o := range orders {
+		var a answer
+		var err error
+		if o.Task != nil {
+			l.arena = arenas[o.Task.Pair]
+			a.Address, err = l.prepare(*o.Task)
+		} else if err = l.start(); err == nil {
+			a.Result, err = l.result()
+		}
+		if err != nil {
+			a.Error, a.Aborted = err.Error(), isAborted(err)
+		}
+		if answers.Encode(a) != nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,198 @@
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// Row is one line of results. Its JSON form is the one that other programs read.
+type Row struct {
+	Bench          string  `json:"bench"`
+	PayloadBytes   int     `json:"payload_bytes"`
+	Batch          int     `json:"batch"`     // events published together; 0: the row has no batches
+	Wait           string  `json:"wait"`      // "": nobody waits
+	Processes      int     `json:"processes"` // 1: the sides were threads
+	RTT            *RTT    `json:"rtt_ns"`    // null: not a round trip
+	RatePerSecond  float64 `json:"rate_per_s"`
+	BytesPerSecond float64 `json:"bytes_per_s"`
+	CPUSeconds     float64 `json:"cpu_s"`
+	Allocs         float64 `json:"allocs_per_event"`
+	Limit          string  `json:"limit"`
+	Ratio          *Spread `json:"ratio_to_limit"`
+	// Note says why a row has no figures; then all of them are 0 or null.
+	Note string `json:"note,omitempty"`
+
+	spec      Spec
+	rounds    []sample
+	limits    []sample
+	histogram *hdrhistogram.Histogram
+}
+
+// RTT is the distribution of round trips over all rounds, ns.
+type RTT struct {
+	P50  int64 `json:"p50"`
+	P90  int64 `json:"p90"`
+	P99  int64 `json:"p99"`
+	P999 int64 `json:"p999"`
+	Max  int64 `json:"max"`
+}
+
+// Spread is what came out over the rounds.
+type Spread struct {
+	Min    float64 `json:"min"`
+	Median float64 `json:"median"`
+	Max    float64 `json:"max"`
+}
+
+// sample is what one measurement found.
+type sample struct {
+	events    uint64 // events one way, or round trips
+	trips     bool
+	nanos     int64
+	steady    float64 // events per second in the median slice; 0: there is none
+	cpu       float64
+	mallocs   uint64
+	histogram *hdrhistogram.Histogram // nil: none
+}
+
+// rate is events per second in the median slice, or round trips per second.
+func (s sample) rate() float64 {
+	if s.steady > 0 {
+		return s.steady
+	}
+	return s.overall()
+}
+
+// overall is events, or round trips, per second of the whole run, however often the
+// machine had other things to do.
+func (s sample) overall() float64 {
+	if s.nanos == 0 {
+		return 0
+	}
+	return float64(s.events) * 1e9 / float64(s.nanos)
+}
+
+// handed is the number of events that went from one side to the other.
+func (s sample) handed() float64 {
+	if s.trips {
+		return 2 * float64(s.events)
+	}
+	return float64(s.events)
+}
+
+func (s sample) p50() float64 { return float64(s.histogram.ValueAtPercentile(50)) }
+
+// sampleOf adds the results of all pairs up.
+func sampleOf(results []Result) (sample, error) {
+	s := sample{trips: results[0].Trips}
+	for _, r := range results {
+		s.events += r.Events
+		s.nanos = max(s.nanos, r.Nanos)
+		s.steady += r.Steady
+		s.cpu += r.CPU
+		s.mallocs += r.Mallocs
+		if len(r.Histogram) == 0 {
+			continue
+		}
+		h, err := hdrhistogram.Decode(r.Histogram)
+		if err != nil {
+			return s, fmt.Errorf("bench: a side's histogram: %w", err)
+		}
+		if s.histogram == nil {
+			s.histogram = h
+		} else {
+			s.histogram.Merge(h)
+		}
+	}
+	return s, nil
+}
+
+// spreadOf is the least, the middle and the greatest of some values.
+func spreadOf(values []float64) Spread {
+	v := slices.Clone(values)
+	slices.Sort(v)
+	n := len(v)
+	return Spread{Min: v[0], Median: (v[(n-1)/2] + v[n/2]) / 2, Max: v[n-1]}
+}
+
+// each applies f to all rounds.
+func each(rounds []sample, f func(sample) float64) Spread {
+	values := make([]float64, len(rounds))
+	for i, s := range rounds {
+		values[i] = f(s)
+	}
+	return spreadOf(values)
+}
+
+// newRow makes the row of a spec whose rounds have been measured.
+func newRow(spec Spec, processes int, rounds, limits []sample, ratios []float64) Row {
+	r := rowOf(spec, processes)
+	r.rounds, r.limits = rounds, limits
+	r.RatePerSecond = each(rounds, sample.rate).Median
+	r.BytesPerSecond = r.bytes(r.RatePerSecond)
+	var handed float64
+	for _, s := range rounds {
+		r.CPUSeconds += s.cpu
+		r.Allocs += float64(s.mallocs)
+		handed += s.handed()
+		if s.histogram == nil {
+			continue
+		}
+		if r.histogram == nil {
+			r.histogram = newHistogram()
+		}
+		r.histogram.Merge(s.histogram)
+	}
+	if handed > 0 {
+		r.Allocs /= handed
+	}
+	if h := r.histogram; h != nil {
+		r.RTT = &RTT{P50: h.ValueAtPercentile(50), P90: h.ValueAtPercentile(90), P99: h.ValueAtPercentile(99), P999: h.ValueAtPercentile(99.9), Max: h.Max()}
+	}
+	ratio := spreadOf(ratios)
+	r.Ratio = &ratio
+	return r
+}
+
+// rowOf is the part of a row that is known before it is measured.
+func rowOf(spec Spec, processes int) Row {
+	return Row{Bench: spec.Bench, PayloadBytes: spec.Row.Payload, Batch: spec.Row.Batch, Wait: spec.Row.Wait, Processes: processes, Limit: spec.LimitName, Note: spec.Absent, spec: spec}
+}
+
+// bytes is the payload that a rate moves each second. A round trip carries the
+// payload there and back, but for the row whose answer is empty.
+func (r *Row) bytes(rate float64) float64 {
+	b := rate * float64(r.PayloadBytes)
+	if len(r.rounds) > 0 && r.rounds[0].trips && r.spec.Row.Job != JobLoanTouch && r.spec.Row.Job != LimitTouch {
+		b *= 2
+	}
+	return b
+}
+
+// WriteJSON writes the rows as one JSON list.
+func WriteJSON(w io.Writer, rows []Row) error {
+	if rows == nil {
+		rows = []Row{}
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	if err := e.Encode(rows); err != nil {
+		return fmt.Errorf("bench: writing JSON: %w", err)
+	}
+	return nil
+}
+
+// ReadJSON reads what WriteJSON wrote.
+func ReadJSON(r io.Reader) ([]Row, error) {
+	var rows []Row
+	d := json.NewDecoder(r)
+	d.DisallowUnknownFields()
+	if err := d.Decode(&rows); err != nil {
+		return nil, fmt.Errorf("bench: reading JSON: %w: want the list of rows that --json writes", err)
+	}
+	return rows, nil
+}

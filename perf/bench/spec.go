@@ -1,0 +1,152 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+)
+
+// Spec says how one row is measured, and against what.
+type Spec struct {
+	Bench     string // the row's name
+	Row       Task   // what is measured; Payload, Batch and Wait are the row's
+	Pairs     int    // pairs that do it at the same time; 0: 1
+	Limit     Task   // what it is measured against; no Job: the row is a limit itself
+	LimitName string // as the row says it
+	Limits    int    // pairs that measure the limit at the same time; 0: 1
+	By        Compare
+	Goal      Goal
+	// Measure, if not nil, does a round of the row in its own way, with programs of
+	// other people.
+	Measure func(ctx context.Context, t Task) (Result, error)
+	// Absent says why the row can't be measured here. "": it can.
+	Absent string
+}
+
+// Compare says which figures a ratio is made of.
+type Compare uint8
+
+const (
+	// ByTrip: median round trip of the row through that of the limit; less is better.
+	ByTrip Compare = iota
+	// ByRate: events per second of the row through those of the limit; more is better.
+	ByRate
+	// ByCore: CPU seconds through seconds; less is better.
+	ByCore
+)
+
+// better tells in words which way a ratio is good.
+func (c Compare) better() string {
+	if c == ByRate {
+		return "more is better"
+	}
+	return "less is better"
+}
+
+// Goal is what a row should reach. A field that is 0 asks for nothing.
+type Goal struct {
+	RatioMax float64 // the median ratio is at most this
+	RatioMin float64 // or at least this
+	RateMin  float64 // events per second
+	BytesMin float64 // bytes per second
+}
+
+// check tells whether a row reaches the goal, and the goal in words.
+func (g Goal) check(r *Row) (met bool, text string) {
+	met = true
+	add := func(ok bool, format string, args ...any) {
+		if text != "" {
+			text += " and "
+		}
+		text += fmt.Sprintf(format, args...)
+		met = met && ok
+	}
+	if g.RatioMax > 0 {
+		add(r.Ratio.Median <= g.RatioMax, "at most %.4g x", g.RatioMax)
+	}
+	if g.RatioMin > 0 {
+		add(r.Ratio.Median >= g.RatioMin, "at least %.4g x", g.RatioMin)
+	}
+	if g.RateMin > 0 {
+		add(r.RatePerSecond >= g.RateMin, "%s", rateText(g.RateMin))
+	}
+	if g.BytesMin > 0 {
+		add(r.BytesPerSecond >= g.BytesMin, "%s", bytesText(g.BytesMin))
+	}
+	return met, text
+}
+
+// Measure measures a row and its limit in turn: limit, row, limit, row, …
+func Measure(ctx context.Context, f *Fleet, spec Spec, rounds int) (Row, error) {
+	processes := 1
+	if f.cfg.Processes {
+		processes = 2 * max(1, spec.Pairs)
+	}
+	if spec.Absent != "" {
+		return rowOf(spec, processes), nil
+	}
+	var rows, limits []sample
+	var ratios []float64
+	for range rounds {
+		ratio := 1.0
+		var limit sample
+		if spec.Limit.Job != "" {
+			var err error
+			if limit, err = f.sample(ctx, spec.Limit, max(1, spec.Limits), nil); err != nil {
+				return Row{}, fmt.Errorf("%s, its limit: %w", spec.Bench, err)
+			}
+			limits = append(limits, limit)
+		}
+		row, err := f.sample(ctx, spec.Row, max(1, spec.Pairs), spec.Measure)
+		if err != nil {
+			return Row{}, fmt.Errorf("%s: %w", spec.Bench, err)
+		}
+		rows = append(rows, row)
+		if ratio, err = spec.ratio(row, limit); err != nil {
+			return Row{}, err
+		}
+		ratios = append(ratios, ratio)
+	}
+	return newRow(spec, processes, rows, limits, ratios), nil
+}
+
+// sample does one measurement.
+func (f *Fleet) sample(ctx context.Context, t Task, pairs int, own func(context.Context, Task) (Result, error)) (sample, error) {
+	if own != nil {
+		r, err := own(ctx, t)
+		if err != nil {
+			return sample{}, err
+		}
+		return sampleOf([]Result{r})
+	}
+	tasks := make([]Task, pairs)
+	for i := range tasks {
+		tasks[i] = t
+	}
+	results, err := f.Run(ctx, tasks)
+	if err != nil {
+		return sample{}, err
+	}
+	return sampleOf(results)
+}
+
+// ratio compares a row with the limit of its round.
+func (spec *Spec) ratio(row, limit sample) (float64, error) {
+	over, under := 0.0, 0.0
+	switch {
+	case spec.By == ByCore:
+		over, under = row.cpu, float64(row.nanos)/1e9
+	case spec.Limit.Job == "":
+		return 1, nil
+	case spec.By == ByTrip:
+		if row.histogram == nil || limit.histogram == nil {
+			return 0, fmt.Errorf("bench: %s: no round trip was timed: give it more --time", spec.Bench)
+		}
+		over, under = row.p50(), limit.p50()
+	default:
+		over, under = row.rate(), limit.rate()
+	}
+	if under <= 0 {
+		return 0, fmt.Errorf("bench: %s: its limit %s came to nothing: give it more --time", spec.Bench, spec.LimitName)
+	}
+	return over / under, nil
+}

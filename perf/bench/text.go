@@ -1,0 +1,129 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+)
+
+// WriteText writes a row for people.
+func WriteText(w io.Writer, r *Row) {
+	fmt.Fprintf(w, "%s\n", title(r))
+	if r.Note != "" {
+		fmt.Fprintf(w, "    not measured: %s\n", r.Note)
+		return
+	}
+	if r.RTT != nil {
+		p50 := each(r.rounds, sample.p50)
+		fmt.Fprintf(w, "    round trip  p50 %s (%s .. %s over %d rounds)  p90 %s  p99 %s  p99.9 %s  max %s\n",
+			nanosText(float64(r.RTT.P50)), nanosText(p50.Min), nanosText(p50.Max), len(r.rounds),
+			nanosText(float64(r.RTT.P90)), nanosText(float64(r.RTT.P99)), nanosText(float64(r.RTT.P999)), nanosText(float64(r.RTT.Max)))
+	}
+	if r.spec.By != ByCore {
+		rate := each(r.rounds, sample.rate)
+		unit := "events"
+		if r.RTT != nil {
+			unit = "round trips"
+		}
+		whole := ""
+		if r.rounds[0].steady > 0 {
+			whole = "  over all " + rateText(each(r.rounds, sample.overall).Median)
+		}
+		fmt.Fprintf(w, "    rate        %s %s (%s .. %s)  %s%s\n", rateText(rate.Median), unit, rateText(rate.Min), rateText(rate.Max), bytesText(r.BytesPerSecond), whole)
+	}
+	fmt.Fprintf(w, "    cost        %.2f s of CPU over %.2f s  %.2g allocations an event\n", r.CPUSeconds, r.seconds(), r.Allocs)
+	if r.Limit == r.Bench {
+		return
+	}
+	verdict := ""
+	if met, text := r.spec.Goal.check(r); text != "" {
+		verdict = "  goal: " + text + ", missed"
+		if met {
+			verdict = "  goal: " + text + ", reached"
+		}
+	}
+	fmt.Fprintf(w, "    ratio       %.4g x %s (%.4g .. %.4g, %s)%s\n", r.Ratio.Median, r.limitText(), r.Ratio.Min, r.Ratio.Max, r.spec.By.better(), verdict)
+}
+
+// limitText names the limit and what it came to.
+func (r *Row) limitText() string {
+	if len(r.limits) == 0 {
+		return r.Limit
+	}
+	if r.spec.By == ByTrip {
+		return fmt.Sprintf("%s, which was %s", r.Limit, nanosText(each(r.limits, sample.p50).Median))
+	}
+	return fmt.Sprintf("%s, which was %s", r.Limit, rateText(each(r.limits, sample.rate).Median))
+}
+
+// seconds is the time of all rounds.
+func (r *Row) seconds() (s float64) {
+	for _, round := range r.rounds {
+		s += float64(round.nanos) / 1e9
+	}
+	return s
+}
+
+func title(r *Row) string {
+	parts := []string{r.Bench, sizeText(r.PayloadBytes)}
+	if r.Batch > 0 && (r.RTT == nil || r.Batch > 1) {
+		parts = append(parts, fmt.Sprintf("batch %d", r.Batch))
+	}
+	if r.Wait != "" {
+		parts = append(parts, r.Wait)
+	}
+	if r.Processes == 1 {
+		parts = append(parts, "threads of one process")
+	} else {
+		parts = append(parts, fmt.Sprintf("%d processes", r.Processes))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Conditions says where the rows were measured: the machine, as far as it tells.
+func Conditions(o Options) string {
+	pin := "not pinned"
+	if o.Pin {
+		pin = "pinned"
+	}
+	return fmt.Sprintf("%s/%s, %s, %s, %d processors, %d rounds of %v, rings of %s, %s",
+		runtime.GOOS, runtime.GOARCH, runtime.Version(), cpuModel(), runtime.NumCPU(), o.Rounds, o.Time, sizeText(o.Ring), pin)
+}
+
+func nanosText(ns float64) string {
+	switch {
+	case ns < 10e3:
+		return fmt.Sprintf("%.0f ns", ns)
+	case ns < 10e6:
+		return fmt.Sprintf("%.1f µs", ns/1e3)
+	}
+	return fmt.Sprintf("%.1f ms", ns/1e6)
+}
+
+func rateText(rate float64) string {
+	switch {
+	case rate >= 1e6:
+		return fmt.Sprintf("%.2f M/s", rate/1e6)
+	case rate >= 1e3:
+		return fmt.Sprintf("%.1f k/s", rate/1e3)
+	}
+	return fmt.Sprintf("%.0f /s", rate)
+}
+
+func bytesText(rate float64) string {
+	if rate >= 1e9 {
+		return fmt.Sprintf("%.2f GB/s", rate/1e9)
+	}
+	return fmt.Sprintf("%.1f MB/s", rate/1e6)
+}
+
+func sizeText(bytes int) string {
+	switch {
+	case bytes >= mib && bytes%mib == 0:
+		return fmt.Sprintf("%d MiB", bytes/mib)
+	case bytes >= kib && bytes%kib == 0:
+		return fmt.Sprintf("%d KiB", bytes/kib)
+	}
+	return fmt.Sprintf("%d B", bytes)
+}

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"testing"
+
+	"github.com/disco-sim/disco/model/service"
+	"github.com/disco-sim/disco/scenario"
+)
+
+// TestWrite: what gen writes is a valid scenario of the size asked for.
+func TestWrite(t *testing.T) {
+	for _, c := range []struct{ servers, balancers int }{{1, 1}, {7, 3}, {2000, 20}} {
+		var text bytes.Buffer
+		w := bufio.NewWriter(&text)
+		write(w, c.servers, c.balancers, 200_000, 60)
+		if err := w.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		doc, err := scenario.Parse("big.yml", text.Bytes())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := service.Load(doc, scenario.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(s.Servers) != c.servers || len(s.Balancers) != c.balancers+1 || s.Settings.Horizon != 60 {
+			t.Errorf("%d servers, %d balancers, horizon %v s; want %d, %d and one more, 60 s", len(s.Servers), len(s.Balancers), s.Settings.Horizon, c.servers, c.balancers)
+		}
+		if rate := s.Workload.Users.Mean * s.Workload.RequestsPerMinute / 60; rate != 200_000 {
+			t.Errorf("%v requests a second, want 200,000", rate)
+		}
+		if len(s.Notes) != 0 {
+			t.Errorf("notes: %v", s.Notes)
+		}
+	}
+}
