@@ -191,14 +191,15 @@ func (w *wiring) reversed() func(ends []int) []bool {
 }
 
 // Pace is how far a worker may go, in simulated seconds, before it should tell its
-// peers: a quarter of the least lookahead on its ways to them. +Inf when no way has
-// lookahead. Telling them only at the window's end makes workers alternate.
+// peers: half of the least lookahead on its ways to them. +Inf when no way has
+// lookahead. Telling them only at the window's end makes workers alternate; telling them
+// more often than twice costs more than it brings (docs/sync.md, "Publishing").
 func (p *Plan) Pace() float64 {
 	pace := math.Inf(1)
 	for c := range p.classes {
 		for _, h := range p.classes[c].out {
 			if h.kind == hopAhead {
-				pace = min(pace, h.lookahead/4)
+				pace = min(pace, h.lookahead/2)
 			}
 		}
 	}
