@@ -139,7 +139,9 @@ func (c *cycle) publish() error {
 		}
 		b := c.engine.OutBound(peer)
 		if !c.published[peer].Before(b) {
-			out.Flush()
+			if err := out.Flush(); err != nil {
+				return fmt.Errorf("worker: %w", err)
+			}
 			continue
 		}
 		if err := out.Promise(b.Epoch, b.Level); err != nil {
