@@ -41,8 +41,8 @@ func pools(t testing.TB, classes ...shm.Class) (*shm.Pool, *shm.PoolView, []byte
 	return pool, view, body
 }
 
-// open makes an egress to worker 7. What cfg leaves open is filled in: a lane of 1 KiB,
-// a Wait, and a pool of the classes.
+// open makes an egress to worker 7. What cfg leaves open is filled in: a lane of 1 KiB
+// (64 KiB where InlineMax doesn't fit that), a Wait, and a pool of the classes.
 func open(t testing.TB, cfg Config, classes ...shm.Class) *bench {
 	t.Helper()
 	b := &bench{pool: cfg.Pool}
@@ -54,7 +54,11 @@ func open(t testing.TB, cfg Config, classes ...shm.Class) *bench {
 	if cfg.Pool != nil {
 		blocks = cfg.Pool.Stats().Total.Count
 	}
-	cfg.Lane, b.recv, b.mem = ends(t, lane.Config{RingBytes: 1024, ReturnBlocks: blocks})
+	ringBytes := 1024
+	if cfg.InlineMax > 472 { // what fits such a ring
+		ringBytes = 1 << 16
+	}
+	cfg.Lane, b.recv, b.mem = ends(t, lane.Config{RingBytes: ringBytes, ReturnBlocks: blocks})
 	if cfg.Peer == 0 {
 		cfg.Peer = 7
 	}

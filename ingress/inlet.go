@@ -114,9 +114,18 @@ func (in *Ingress) deliverBound(l *inlet, sink Sink) (work int) {
 // deliver checks one record and hands its envelope on. It returns false when that
 // broke the lane.
 func (in *Ingress) deliver(l *inlet, rec []byte, sink Sink) bool {
+	// One look at the first byte decides. Trying to decode an event first would build an
+	// error for every promise.
+	if len(rec) != 0 && envelope.Kind(rec[0]) == envelope.KindPromise {
+		return in.deliverPromise(l, rec, sink)
+	}
 	ev := &in.event
 	if err := ev.Decode(rec); err != nil {
-		return in.deliverOther(l, rec, err, sink)
+		if _, notKind := envelope.KindOf(rec); notKind != nil {
+			err = notKind
+		}
+		l.breakOff(in, ErrProtocol, err)
+		return false
 	}
 	var lease uint64
 	if ev.InBlock {
@@ -127,31 +136,27 @@ func (in *Ingress) deliver(l *inlet, rec []byte, sink Sink) bool {
 		}
 		in.stats.Blocks++
 	}
+	// Before the sink has it: a lease that it releases leaves the data to their owner.
+	bytes := uint64(len(ev.Data))
 	if err := sink.ReceiveEvent(l.peer, ev, lease); err != nil {
 		l.forget(lease)
-		l.breakOff(in, ErrRefused, fmt.Errorf("%v: %w", ev, err))
+		l.breakOff(in, ErrRefused, fmt.Errorf("%s: %w", ev.String(), err))
 		return false
 	}
 	in.stats.Events++
-	in.stats.Bytes += uint64(len(ev.Data))
+	in.stats.Bytes += bytes
 	return true
 }
 
-// deliverOther deals with a record that is no event: a promise, or damage.
-func (in *Ingress) deliverOther(l *inlet, rec []byte, notEvent error, sink Sink) bool {
-	kind, err := envelope.KindOf(rec)
-	if err == nil && kind == envelope.KindEvent {
-		err = notEvent
-	}
-	if err == nil {
-		in.promise, err = envelope.DecodePromise(rec)
-	}
-	if err != nil {
+// deliverPromise is deliver for a promise.
+func (in *Ingress) deliverPromise(l *inlet, rec []byte, sink Sink) bool {
+	var err error
+	if in.promise, err = envelope.DecodePromise(rec); err != nil {
 		l.breakOff(in, ErrProtocol, err)
 		return false
 	}
 	if err := sink.ReceivePromise(l.peer, &in.promise); err != nil {
-		l.breakOff(in, ErrRefused, fmt.Errorf("%v: %w", &in.promise, err))
+		l.breakOff(in, ErrRefused, fmt.Errorf("%s: %w", in.promise.String(), err))
 		return false
 	}
 	in.stats.Promises++

@@ -65,13 +65,12 @@ func (l *inlet) lease(ev *envelope.Event) (uint64, error) {
 	return id, nil
 }
 
-// forget ends a lease without giving the block back: its lane is broken.
+// forget ends a lease without giving the block back: its lane is broken. A sink that
+// has released the lease and returned an error all the same has ended it already.
 func (l *inlet) forget(id uint64) {
-	if id == 0 {
-		return
+	if id != 0 && l.leases[id>>leaseSeqBits&(1<<leaseBlockBits-1)].id.CompareAndSwap(id, 0) {
+		l.leased.Add(-1)
 	}
-	l.leases[id>>leaseSeqBits&(1<<leaseBlockBits-1)].id.Store(0)
-	l.leased.Add(-1)
 }
 
 // Release ends a lease: the block goes back to its owner, and the event's data must

@@ -30,6 +30,7 @@ type way struct {
 	sender *lane.Sender
 	pool   *shm.Pool
 	mem    []byte // the lane
+	body   []byte // the pool
 	view   *shm.PoolView
 	bell   *shm.Doorbell
 }
@@ -55,6 +56,7 @@ func (s setup) open(t testing.TB) *way {
 		size, err := shm.PoolBytes(s.blocks)
 		must(t, err)
 		body := aligned.Bytes(size, 128)
+		w.body = body
 		must(t, shm.FormatPool(body, s.blocks))
 		w.pool, err = shm.NewPool(body)
 		must(t, err)

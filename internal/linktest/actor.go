@@ -86,6 +86,7 @@ func (a *Actor) stream(to, size int) {
 	for n := 0; !a.stop.Load(); n++ {
 		if err := a.out[to].TrySend(o.next(n % (size + 1))); err != nil {
 			o.unsent()
+			runtime.Gosched()
 		}
 		if n%8 == 7 {
 			_ = a.out[to].Flush() // an end of the lane shows in what the survivors see
