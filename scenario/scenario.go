@@ -76,6 +76,13 @@ type Scenario interface {
 	Summarize(reps []Replication) (Summary, error)
 }
 
+// Noter is a Scenario that has remarks for the person who wrote the file: what is
+// allowed there but has no effect, or is probably not meant (Reader.Notes). Programs
+// write them to standard error, one a line, and go on.
+type Noter interface {
+	Notes() []string
+}
+
 // Replication is what one repetition of the experiment has left.
 type Replication struct {
 	Index   int      // 0 … R-1

@@ -10,6 +10,7 @@ import (
 
 	"github.com/disco-sim/disco/envelope"
 	"github.com/disco-sim/disco/internal/invariants"
+	"github.com/disco-sim/disco/internal/race"
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/scenario"
 )
@@ -318,6 +319,9 @@ func TestNoAllocations(t *testing.T) {
 	if invariants.Enabled {
 		t.Skip("the checked build's ledgers allocate")
 	}
+	if race.Enabled {
+		t.Skip("the race detector makes it slow, and there is nothing to race with")
+	}
 	for _, algorithm := range []string{RoundRobin, LeastConnection} {
 		s := metricsSpec(algorithm)
 		s.Settings.Horizon = 20000
@@ -327,7 +331,7 @@ func TestNoAllocations(t *testing.T) {
 				t.Fatalf("%d of %d activations: %v", done, n, err)
 			}
 		}
-		run(500000)
+		run(500_000)
 		if n := testing.AllocsPerRun(20, func() { run(10000) }); n > 0 {
 			t.Errorf("%s: %v allocations in 10,000 activations", algorithm, n)
 		}

@@ -151,7 +151,7 @@ func metricsSpec(algorithm string) *Spec {
 // at them at every tick and at every change gives.
 func TestMetricsAgainstProbes(t *testing.T) {
 	for _, algorithm := range []string{RoundRobin, LeastConnection} {
-		for seed := range uint64(5) {
+		for seed := range uint64(fewer(5)) {
 			m := mustModel(t, metricsSpec(algorithm))
 			s := newSerial(t, m, seed)
 			w := watch(s)

@@ -9,7 +9,10 @@ import (
 
 	"github.com/disco-sim/disco/internal/invariants"
 	"github.com/disco-sim/disco/node"
+	"github.com/disco-sim/disco/scenario"
 )
+
+var _ scenario.Noter = (*Model)(nil)
 
 // Model is one service scenario, ready to run: it implements scenario.Scenario.
 // It is immutable; every worker makes its own from the same file.
@@ -46,6 +49,9 @@ func (m *Model) Name() string { return m.spec.Name }
 
 // Horizon is the simulated time at which the run ends, in seconds.
 func (m *Model) Horizon() float64 { return m.spec.Settings.Horizon }
+
+// Notes are remarks on the file, for scenario.Noter.
+func (m *Model) Notes() []string { return m.spec.Notes }
 
 // Graph is the scenario's structure: one node a box, with the simprocs request and
 // response; every network edge a link of lookahead 0.

@@ -75,6 +75,9 @@ func mustModel(t testing.TB, s *Spec) *Model {
 // detector makes every event many times as expensive.
 func fewer(n int) int {
 	if invariants.Enabled || race.Enabled {
+		if testing.Short() {
+			n /= 4
+		}
 		return max(2, n/5)
 	}
 	return n

@@ -147,10 +147,10 @@ func TestPassages(t *testing.T) {
 		if len(want) == 0 || rng.IntN(5) < 3 {
 			x := math.Floor(rng.Float64() * 500)
 			h.push(passage{arrival: x})
-			want = append(want, x)
+			at, _ := slices.BinarySearch(want, x)
+			want = slices.Insert(want, at, x)
 			continue
 		}
-		slices.Sort(want)
 		if got := h.pop().arrival; got != want[0] {
 			t.Fatalf("popped %v, want %v", got, want[0])
 		}
