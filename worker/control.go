@@ -54,6 +54,7 @@ const (
 type Setup struct {
 	Worker    int     `json:"worker"` // 0 … Workers-1
 	Workers   int     `json:"workers"`
+	First     int     `json:"first"`   // workers of the same launcher before these, for Tuning.Pin
 	File      string  `json:"file"`    // the scenario's name, for messages
 	Text      []byte  `json:"text"`    // the scenario file itself
 	Horizon   float64 `json:"horizon"` // 0: the file's

@@ -84,12 +84,12 @@ func (c *cycle) run() error {
 		if c.rounds++; c.rounds%64 == 0 {
 			c.show()
 		}
-		if taken+done > 0 {
+		if done > 0 || taken > 0 && !c.engine.Blocked() {
 			c.unblock()
 			c.waiter.Idle(true)
 			continue
 		}
-		if err := c.rest(); err != nil {
+		if err := c.rest(taken > 0); err != nil {
 			return err
 		}
 	}
@@ -153,8 +153,11 @@ func (c *cycle) publish() error {
 	return nil
 }
 
-// rest is for a pass that found nothing to do: look for an idle moment, then sleep.
-func (c *cycle) rest() error {
+// rest is for a pass that found nothing to do: look for an idle moment, then wait. A
+// bound that has come and allows nothing is no work: workers whose links have little
+// lookahead would else tell each other one small step after the other, instead of
+// jumping to the next thing that there is to do.
+func (c *cycle) rest(heard bool) error {
 	if c.blockedSince.IsZero() {
 		c.blockedSince = time.Now()
 		c.show()
@@ -170,7 +173,7 @@ func (c *cycle) rest() error {
 			return c.idle(node.Bound{Epoch: epoch, Level: level})
 		}
 	}
-	c.waiter.Idle(false)
+	c.waiter.Idle(heard)
 	return nil
 }
 
@@ -258,8 +261,8 @@ func (c *cycle) SendEvent(ev *envelope.Event) error {
 // do what single promises would.
 func (c *cycle) SendPromise(*envelope.Promise) error { return nil }
 
-// ReceiveEvent, ReceivePromise and ReceiveBound implement ingress.Sink. A worker that
-// has said that it is blocked takes that back before anything else happens.
+// ReceiveEvent implements ingress.Sink. A worker that has said that it is blocked takes
+// that back before anything else happens.
 func (c *cycle) ReceiveEvent(peer int, ev *envelope.Event, lease uint64) error {
 	c.withdraw()
 	return c.engine.ReceiveEvent(peer, ev, lease)
@@ -271,8 +274,8 @@ func (c *cycle) ReceivePromise(peer int, p *envelope.Promise) error {
 	return c.engine.ReceivePromise(peer, p)
 }
 
-// ReceiveBound implements ingress.Sink.
+// ReceiveBound implements ingress.Sink. What a blocked worker has posted says nothing of
+// bounds, and so stays true.
 func (c *cycle) ReceiveBound(peer int, epoch float64, level uint32) error {
-	c.withdraw()
 	return c.engine.ReceiveBound(peer, node.Bound{Epoch: epoch, Level: level})
 }

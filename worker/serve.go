@@ -176,7 +176,7 @@ func (r *replications) pin() error {
 	if err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
-	if err := shm.SetAffinity(cpus[r.setup.Worker%len(cpus)]); err != nil {
+	if err := shm.SetAffinity(cpus[(r.setup.First+r.setup.Worker)%len(cpus)]); err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"net"
@@ -321,5 +322,30 @@ func TestSameAnswerHoweverSpread(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Next to no lookahead: told step by step, 30 seconds would be 3·10¹⁰ bounds. The workers
+// jump from one thing that there is to do to the next.
+func TestTinyLookahead(t *testing.T) {
+	const text = "model: ring\nnodes: 6\nlookahead: 1e-9\nhorizon: 30\n"
+	var want map[uint32]uint64
+	for _, workers := range []int{1, 2, 3} {
+		placement := make([]int32, 6)
+		for i := range placement {
+			placement[i] = int32(i % workers)
+		}
+		c := newCrew(t, text, placement, workers, Tuning{}, 3)
+		hashes, _ := c.replicate(0)
+		if want == nil {
+			want = hashes
+		}
+		if !maps.Equal(hashes, want) {
+			t.Errorf("%d workers: other hashes than with one", workers)
+		}
+		if jumps := c.count(0, NumberJumps); workers > 1 && jumps == 0 {
+			t.Errorf("%d workers: no idle jump", workers)
+		}
+		c.end()
 	}
 }
