@@ -186,6 +186,8 @@ func (p *Simproc) badEpoch(target SimprocID, lookahead, floor, epoch float64) er
 	switch {
 	case !(epoch <= math.MaxFloat64):
 		return fmt.Errorf("node: %s sent to %s at epoch %v with target epoch %v, want a finite time", p.Name(), to, p.now, epoch)
+	case lookahead > 0 && p.now+lookahead == p.now && epoch <= p.now:
+		return fmt.Errorf("node: %s sent to %s at epoch %v with target epoch %v, but the link's lookahead is %v, which is lost in rounding there: want an epoch after %v", p.Name(), to, p.now, epoch, lookahead, p.now)
 	case epoch == p.now && lookahead > 0 || !(epoch >= p.now+lookahead):
 		return fmt.Errorf("node: %s sent to %s at epoch %v with target epoch %v, but the link's lookahead is %v: want %v or later", p.Name(), to, p.now, epoch, lookahead, p.now+lookahead)
 	}
@@ -204,7 +206,7 @@ func (p *Simproc) Schedule(epoch float64, data []byte) error {
 		p.engine.stats.BeyondHorizon++
 		return nil
 	}
-	p.engine.classes[p.class].set.insert(&entry{key: keyOf(epoch), number: number, proc: p.local, sender: p.id, ref: p.engine.store.put(nil, data)})
+	p.engine.file(p.local, &entry{key: keyOf(epoch), number: number, proc: p.local, sender: p.id, ref: p.engine.store.put(nil, data)})
 	return nil
 }
 
@@ -215,7 +217,7 @@ func (p *Simproc) Wakeup(epoch float64) error {
 		return err
 	}
 	if epoch < p.engine.cfg.Horizon {
-		p.engine.classes[p.class].set.insert(&entry{key: keyOf(epoch), proc: p.local, sender: wakeSender})
+		p.engine.file(p.local, &entry{key: keyOf(epoch), proc: p.local, sender: wakeSender})
 	}
 	return nil
 }

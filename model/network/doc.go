@@ -9,7 +9,7 @@
 // depends on the files and the seed alone, however nodes are spread over workers.
 //
 //	doc, err := scenario.ReadFile("examples/backbone.yml")
-//	s, err := network.Kind{}.Load(doc, scenario.Options{})
+//	s, err := network.Kind().Load(doc, scenario.Options{})
 //	// s is a scenario.Scenario: launch runs it
 //
 // docs/scenario-network.md is for people who write files, docs/model-network.md says

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"strings"
 
@@ -34,6 +35,7 @@ const (
 	flowRateMin      = 1e-9
 	flowsMax         = 1 << 20
 	addedSecondsMax  = 3600
+	massMax          = 1e15
 	idMax            = 100 // characters
 	eventsMax        = 10_000
 )
@@ -68,10 +70,9 @@ func Load(doc *scenario.Document, opt scenario.Options) (*Spec, error) {
 	root.Field("model").Word(KindName)
 	l.fileHorizon = root.Field("horizon").FloatOr(defaultHorizonSeconds, scenario.MoreThan(0).AtMost(secondsMax))
 	rate := l.readLinks(root.Field("links").OrNull())
+	l.spec.Reconverge = defaultReconvergeSeconds
 	if v := root.Field("routing").OrNull(); v.Present() {
-		l.spec.Reconverge = v.Section("reconverge_s").Field("reconverge_s").Float(scenario.AtLeast(0).AtMost(secondsMax))
-	} else {
-		l.spec.Reconverge = defaultReconvergeSeconds
+		l.spec.Reconverge = v.Section("reconverge_s").Field("reconverge_s").FloatOr(defaultReconvergeSeconds, scenario.AtLeast(0).AtMost(secondsMax))
 	}
 	faults := l.readTopology(root.Field("topology"), doc.File(), rate)
 	l.readTraffic(root.Field("traffic"))
@@ -132,6 +133,9 @@ func (l *loader) readTopology(v scenario.Value, file string, rate float64) scena
 			problems[i] = scenario.Problem(p)
 		}
 		return problems
+	case errors.Is(err, fs.ErrNotExist):
+		v.Refuse(fmt.Sprintf("the file %s, which doesn't exist", path), "the path of a network in GML, from the folder of this file", "")
+		return nil
 	case err != nil:
 		v.Refuse(fmt.Sprintf("the file %s, which can't be read", path), "the path of a network in GML, from the folder of this file", err.Error())
 		return nil

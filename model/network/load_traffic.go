@@ -210,8 +210,12 @@ func (l *loader) masses(kind string, attribute scenario.Value) (masses []float64
 			masses[i] = capacity[i]
 		default:
 			m, known := t.Nodes[i].number(name)
-			if !known || m < 0 || m > 1e15 {
-				attribute.Refuse(fmt.Sprintf("the attribute %s, which the node %s doesn't have as a number from 0 to 1e15 (line %d of the topology)", name, t.Nodes[i].Name, t.Nodes[i].Line), "a numeric attribute of all nodes", "leave mass out to take the rate of each node's links")
+			found := fmt.Sprintf("the attribute %s, which is %v for the node %s", name, m, t.Nodes[i].Name)
+			if !known {
+				found = fmt.Sprintf("the attribute %s, which the node %s doesn't have as a number", name, t.Nodes[i].Name)
+			}
+			if !known || m < 0 || m > massMax {
+				attribute.Refuse(fmt.Sprintf("%s (line %d of the topology)", found, t.Nodes[i].Line), fmt.Sprintf("an attribute that is a number from 0 to %g for every node", float64(massMax)), "leave mass out to take the rate of each node's links")
 				return nil, false
 			}
 			masses[i] = m

@@ -9,13 +9,15 @@ import (
 )
 
 // Kind is the "network" kind of scenario, for a scenario.Registry.
-type Kind struct{}
+func Kind() scenario.Kind { return kind{} }
+
+type kind struct{}
 
 // Name is what a file's `model:` says.
-func (Kind) Name() string { return KindName }
+func (kind) Name() string { return KindName }
 
 // Load reads the scenario file, and the GML file that it names, and makes the model.
-func (Kind) Load(doc *scenario.Document, opt scenario.Options) (scenario.Scenario, error) {
+func (kind) Load(doc *scenario.Document, opt scenario.Options) (scenario.Scenario, error) {
 	spec, err := Load(doc, opt)
 	if err != nil {
 		return nil, err
@@ -70,6 +72,10 @@ func (m *Model) Name() string { return m.spec.Name }
 
 // Horizon is the simulated time at which the run ends, in seconds.
 func (m *Model) Horizon() float64 { return m.spec.Horizon }
+
+// Notes are remarks for the person who wrote the files, one line each: edges that are
+// left out, flows without a way.
+func (m *Model) Notes() []string { return m.spec.Notes }
 
 // Graph is the scenario's structure: one simulated node a node of the network, with the
 // simproc router, and one link each way between neighbours, whose lookahead is the

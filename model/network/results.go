@@ -6,10 +6,9 @@ import "github.com/disco-sim/disco/model/measure"
 // Counts are sums over the replications; means and rates are over all of their
 // simulated time; maxima are over all of them.
 type Results struct {
-	HorizonSeconds   float64  `json:"horizon_s"`   // asked for, of one replication
-	SimulatedSeconds float64  `json:"simulated_s"` // really simulated, all replications together
-	Interrupted      bool     `json:"interrupted"` // some replication did not reach the horizon: rates are over what it did reach
-	Notes            []string `json:"notes,omitempty"`
+	HorizonSeconds   float64 `json:"horizon_s"`   // asked for, of one replication
+	SimulatedSeconds float64 `json:"simulated_s"` // really simulated, all replications together
+	Interrupted      bool    `json:"interrupted"` // some replication did not reach the horizon: rates are over what it did reach
 
 	Sent         int64   `json:"packets_sent"` // = delivered + lost + in flight, exactly
 	Delivered    int64   `json:"packets_delivered"`

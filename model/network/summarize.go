@@ -4,7 +4,7 @@ import "github.com/disco-sim/disco/model/measure"
 
 func (t *tally) results() *Results {
 	m := t.m
-	r := &Results{HorizonSeconds: m.Horizon(), Notes: m.spec.Notes, spec: m.spec, Flows: []FlowResult{}, Links: []LinkResult{}, Events: []EventResult{}, Outages: []OutageResult{}}
+	r := &Results{HorizonSeconds: m.Horizon(), spec: m.spec, Flows: []FlowResult{}, Links: []LinkResult{}, Events: []EventResult{}, Outages: []OutageResult{}}
 	var all measure.Latencies
 	var lost [causes]int64
 	for i := range t.runs {

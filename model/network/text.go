@@ -23,9 +23,6 @@ func (r *Results) WriteText(w io.Writer) error {
 	r.writeEvents(b)
 	r.writeOutages(b)
 	r.writeReplications(b)
-	for _, note := range r.Notes {
-		fmt.Fprintf(b, "\nnote: %s\n", note)
-	}
 	return b.Flush()
 }
 

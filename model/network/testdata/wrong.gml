@@ -1,0 +1,5 @@
+graph [
+ node [ id 0 label "a" ]
+ node [ id 0 label "b" ]
+ edge [ source 0 target 2 ]
+]
