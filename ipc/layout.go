@@ -19,14 +19,14 @@ import (
 //	  24     8  bytes of the pool's body   20     4  zero
 //	  32     8  creation id of the link    24     8  bytes of the board's body
 //	  40     8  creation id of the pool    32     8  creation id of the board
-//	  48    80  zero                       40    88  why not, in words
-//	 128                                  128
+//	  48   208  zero                       40   216  why not, in words
+//	 256                                  256
 //
 //	link: the sender's doorbell, then the lane
 //	   0   128  doorbell
 //	 128        lane
 const (
-	packetBytes   = 128
+	packetBytes   = 256
 	packetVersion = 1
 	packetMagic   = "discoipc"
 

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -178,7 +179,8 @@ func (n *listener) leave(conn *net.UnixConn) {
 	n.conns = slices.DeleteFunc(n.conns, func(c *net.UnixConn) bool { return c == conn })
 }
 
-// serve meets one sender and then waits for its end.
+// serve meets one sender and then waits for its end. The sender is handed over before
+// it is welcomed: whoever has been welcomed is told when the receiver closes.
 func (n *listener) serve(conn *net.UnixConn) {
 	defer n.leave(conn)
 	l, err := n.meet(conn)
@@ -192,7 +194,9 @@ func (n *listener) serve(conn *net.UnixConn) {
 	if !n.join(l) {
 		return
 	}
-	hangUp(conn)
+	if n.welcome(l) == nil {
+		hangUp(conn)
+	}
 	l.hungUp.Store(true)
 	n.tell()
 }
@@ -202,8 +206,7 @@ func (n *listener) join(l *inlet) bool {
 	n.mu.Lock()
 	if n.closing {
 		n.mu.Unlock()
-		l.in.Close()
-		_ = l.link.close() // memory of a peer that was let in too late
+		_ = l.link.close() // memory of a peer that came too late, and sees the socket's end
 		return false
 	}
 	n.joined = append(n.joined, l)
@@ -212,7 +215,7 @@ func (n *listener) join(l *inlet) bool {
 	return true
 }
 
-// meet checks who is there, maps what it brings, and welcomes it or says why not.
+// meet checks who is there and maps what it brings, or says why not.
 func (n *listener) meet(conn *net.UnixConn) (*inlet, error) {
 	if err := conn.SetDeadline(time.Now().Add(meetLimit)); err != nil {
 		return nil, err
@@ -228,20 +231,21 @@ func (n *listener) meet(conn *net.UnixConn) (*inlet, error) {
 	defer closeFiles(files)
 	l, err := n.admit(packet, files)
 	if err != nil {
-		w := welcome{refused: true, reason: err.Error()}
+		w := welcome{refused: true, reason: strings.TrimPrefix(err.Error(), ErrRefused.Error()+": ")}
 		return nil, errors.Join(err, sendPacket(conn, w.encode()))
 	}
 	l.pid, l.conn = pid, conn
-	w := welcome{number: uint32(l.number), boardSize: uint64(n.board.Size()), boardID: n.board.ID()}
-	err = sendPacket(conn, w.encode(), n.board.File())
-	if err == nil {
-		err = conn.SetDeadline(time.Time{})
-	}
-	if err != nil {
-		n.freeSeat()
-		return nil, errors.Join(err, l.link.close())
-	}
 	return l, nil
+}
+
+// welcome tells a sender that it may send. After an error nothing more can be said to
+// it: it is dead, or takes us for dead.
+func (n *listener) welcome(l *inlet) error {
+	w := welcome{number: uint32(l.number), boardSize: uint64(n.board.Size()), boardID: n.board.ID()}
+	if err := sendPacket(l.conn, w.encode(), n.board.File()); err != nil {
+		return err
+	}
+	return l.conn.SetDeadline(time.Time{})
 }
 
 // admit takes a seat and maps what a hello names.

@@ -1,0 +1,109 @@
+package ipc
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func fuzzConfig(t testing.TB) *ListenConfig {
+	t.Helper()
+	cfg := &ListenConfig{}
+	if err := cfg.validate(); err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+// Whatever stands in a packet: what is let through is within the limits, and the rest
+// is refused with one of two errors and a text that can be shown.
+func FuzzPackets(f *testing.F) {
+	h := hello{files: 2, linkSize: 8192, poolSize: 1 << 20, linkID: 3, poolID: 5}
+	w := welcome{number: 7, boardSize: boardBytes, boardID: 9}
+	no := welcome{refused: true, reason: strings.Repeat("because ", 40)}
+	for _, b := range [][]byte{h.encode(), w.encode(), no.encode(), nil, make([]byte, packetBytes)} {
+		f.Add(b, 2)
+		f.Add(b, 1)
+	}
+	cfg := fuzzConfig(f)
+	f.Fuzz(func(t *testing.T, packet []byte, files int) {
+		h, err := parseHello(packet, files, cfg)
+		switch {
+		case err != nil:
+			checkText(t, err)
+		case h.linkSize <= laneOffset || h.linkSize > uint64(cfg.LinkBytesMax) || h.poolSize > uint64(cfg.PoolBytesMax) ||
+			h.files != files || files < 1 || files > filesMax || (h.poolSize != 0) != (files == 2):
+			t.Fatalf("let through with %d files: %+v", files, h)
+		}
+		w, err := parseWelcome(packet, files)
+		switch {
+		case err != nil:
+			checkText(t, err)
+		case w.boardSize != boardBytes || files != 1:
+			t.Fatalf("let through with %d files: %+v", files, w)
+		}
+	})
+}
+
+func checkText(t *testing.T, err error) {
+	t.Helper()
+	if !errors.Is(err, ErrRefused) && !errors.Is(err, ErrProtocol) || strings.ContainsFunc(err.Error(), func(r rune) bool { return r < ' ' }) {
+		t.Fatalf("%q", err)
+	}
+}
+
+func TestPacketsComeBack(t *testing.T) {
+	h := hello{files: 1, linkSize: 8192, linkID: 3}
+	if got, err := parseHello(h.encode(), 1, fuzzConfig(t)); err != nil || got != h {
+		t.Errorf("%+v, %v, want %+v", got, err, h)
+	}
+	w := welcome{number: 7, boardSize: boardBytes, boardID: 9}
+	if got, err := parseWelcome(w.encode(), 1); err != nil || got != w {
+		t.Errorf("%+v, %v, want %+v", got, err, w)
+	}
+	no := welcome{refused: true, reason: strings.Repeat("because ", 40)}
+	if _, err := parseWelcome(no.encode(), 0); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "because because") {
+		t.Errorf("%v", err)
+	}
+}
+
+// Copies stay as they are until they are released, in whatever order; the chunks come
+// back.
+func TestArena(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	type held struct {
+		data []byte
+		c    *chunk
+		fill byte
+	}
+	var a arena
+	var out []held
+	chunks := map[*chunk]bool{}
+	for range 20_000 {
+		data := make([]byte, rng.IntN(3000))
+		if rng.IntN(500) == 0 {
+			data = make([]byte, chunkBytes+rng.IntN(1000))
+		}
+		h := held{fill: byte(rng.Uint32())}
+		for i := range data {
+			data[i] = h.fill
+		}
+		h.data, h.c = a.copy(data)
+		chunks[h.c] = true
+		out = append(out, h)
+		for len(out) > 300+rng.IntN(50) {
+			i := rng.IntN(len(out))
+			if bad := slices.IndexFunc(out[i].data, func(b byte) bool { return b != out[i].fill }); bad >= 0 {
+				t.Fatalf("byte %d of %d is %#x, want %#x", bad, len(out[i].data), out[i].data[bad], out[i].fill)
+			}
+			a.release(out[i].c, out[i].data)
+			out[i] = out[len(out)-1]
+			out = out[:len(out)-1]
+		}
+	}
+	if len(chunks) > 500 {
+		t.Errorf("%d chunks for some 350 messages at a time: they don't come back", len(chunks))
+	}
+}
