@@ -151,9 +151,12 @@ func TestRaceDetectorSeesRingsOnTheHeap(t *testing.T) {
 	}
 }
 
-// handOver runs both sides; nothing but the ring orders them until both are done.
+// handOver runs both sides; nothing but the ring orders them until both are done. The
+// ring is small, so that memory is soon used again, but two records of 16 bytes and the
+// padding between them fit wherever they lie: a consumer that waits for the second one
+// before it releases the first must not wait for ever.
 func handOver(t testing.TB, produce func(*ring.Producer), consume func(*ring.Consumer)) {
-	p, c := open(t, 64, 0)
+	p, c := open(t, 128, 0)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

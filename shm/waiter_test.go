@@ -32,8 +32,8 @@ func TestWaiterPhases(t *testing.T) {
 		way, timeouts := []phase{w.phase}, uint64(0)
 		for range 100_000 {
 			armed := w.phase == phaseArmed
-			if armed != bell.Armed() {
-				t.Fatalf("%v: phase %d, bell armed %v", mode, w.phase, bell.Armed())
+			if armed != bell.Armed() || armed != w.Armed() {
+				t.Fatalf("%v: phase %d, bell armed %v, waiter %v", mode, w.phase, bell.Armed(), w.Armed())
 			}
 			if w.Idle(false) {
 				timeouts++

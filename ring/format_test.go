@@ -1,0 +1,88 @@
+package ring_test
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"github.com/disco-sim/disco/internal/aligned"
+	"github.com/disco-sim/disco/ring"
+)
+
+// A short life of a ring, byte by byte as docs/format/ring.md draws it: two records
+// published together, padding at the end of the data area, a record in the next lap,
+// the end mark, and the head when the consumer has closed.
+func TestFormatIsTheOneThatIsDrawn(t *testing.T) {
+	mem := aligned.Bytes(ring.Size(64), ring.Alignment)
+	if err := ring.Init(mem, ring.Config{Start: 0x1_0000 * 64}); err != nil { // the lap's 16 bits have wrapped
+		t.Fatal(err)
+	}
+	p, err := ring.OpenProducer(mem)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := ring.OpenConsumer(mem)
+	if err != nil {
+		t.Fatal(err)
+	}
+	word := func(offset int) uint64 { return binary.LittleEndian.Uint64(mem[offset:]) }
+	expect := func(when string, words map[int]uint64) {
+		t.Helper()
+		for offset, want := range words {
+			if got := word(offset); got != want {
+				t.Errorf("%s: the word at %d is %#016x, want %#016x", when, offset, got, want)
+			}
+		}
+	}
+	put := func(text string) {
+		t.Helper()
+		rec, err := p.Claim(len(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		copy(rec, text)
+		p.Commit()
+	}
+	take := func(want ...string) {
+		t.Helper()
+		for _, w := range want {
+			if rec, err := c.Next(); err != nil || string(rec) != w {
+				t.Fatalf("%q, %v, want %q", rec, err, w)
+			}
+		}
+		c.Release()
+	}
+	const start, data = 0x1_0000 * 64, 384
+
+	expect("formatted and opened", map[int]uint64{
+		8: 64, 16: start,
+		128: start, 136: 1,
+		256: start, 264: 1,
+		data: 0,
+	})
+	if got := string(mem[:7]); got != "DISCORN" || mem[7] != 'G'^1 {
+		t.Errorf("the format word is %q", mem[:8])
+	}
+
+	put("abc")
+	put("")
+	expect("committed", map[int]uint64{data: 0, 128: start})
+	p.Publish()
+	expect("published", map[int]uint64{data: 0x0000_D501_0000_0003, data + 16: 0x0000_D501_0000_0000, data + 24: 0, 128: start + 24, 256: start})
+	if got := string(mem[data+8 : data+11]); got != "abc" {
+		t.Errorf("the body is %q", got)
+	}
+	take("abc", "")
+	expect("released", map[int]uint64{256: start + 24})
+
+	put("twenty-four bytes: text.")
+	p.Publish()
+	expect("at the end", map[int]uint64{data + 24: 0x0000_D501_0000_0018, 128: start + 56})
+	take("twenty-four bytes: text.")
+
+	put("wrapped") // 8 bytes are left up to the end: padding
+	p.Close()
+	expect("padded and closed", map[int]uint64{data + 56: 0x0000_D502_0000_0000, data: 0x0001_D501_0000_0007, data + 16: 0x0001_D503_0000_0000, 128: start + 80})
+	take("wrapped")
+	c.Close()
+	expect("both closed", map[int]uint64{256: start + 80 | 1})
+}
