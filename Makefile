@@ -28,8 +28,9 @@ build: ## put bin/disco-run and bin/disco-bench in place
 run: build ## run the shop over two workers (SCENARIO=file WORKERS=n for others)
 	bin/disco-run run $(SCENARIO) --workers $(WORKERS)
 
+# What costs little comes first, so that a slip is found soon.
 .PHONY: test
-test: format vet unit checked race arm64 ## the whole gate: everything below
+test: format vet policy arm64 unit checked race ## the whole gate: everything below
 
 .PHONY: format
 format: ## all Go files are formatted
@@ -42,16 +43,27 @@ vet: ## go vet, of both builds
 	$(GO) vet ./...
 	$(GO) vet -tags invariants ./...
 
+.PHONY: policy
+policy: ## the house rules: who imports whom, sizes, comments, no leftovers
+	$(GO) test ./internal/policy
+
+.PHONY: arm64
+arm64: ## build and vet for arm64
+	GOARCH=arm64 $(GO) build -buildvcs=false ./...
+	GOARCH=arm64 $(GO) vet ./...
+
 .PHONY: unit
-unit: ## the tests of the plain build, the import policy among them
+unit: ## the tests of the plain build
 	$(GO) test ./...
 
+# The checked build asserts its invariants as it runs. -short leaves out the longest
+# runs, which are there for their statistics.
 .PHONY: checked
 checked: ## the tests of the checked build
-	$(GO) test -tags invariants ./...
+	$(GO) test -short -tags invariants ./...
 
-# The race detector needs cgo, and so a C compiler. -short leaves out the long runs:
-# they look for wrong results, which the other lanes find, and not for races.
+# The race detector needs cgo, and so a C compiler. It looks for wrong orders and not
+# for wrong results, so -short again.
 .PHONY: race
 race: ## short tests under the race detector, where there is a C compiler
 	@cc=$$($(GO) env CC); \
@@ -62,14 +74,13 @@ race: ## short tests under the race detector, where there is a C compiler
 		echo "SKIPPED: the tests under the race detector, because there is no C compiler ($$cc)"; \
 	fi
 
-.PHONY: arm64
-arm64: ## build and vet for arm64
-	GOARCH=arm64 $(GO) build -buildvcs=false ./...
-	GOARCH=arm64 $(GO) vet ./...
+.PHONY: test-arm64
+test-arm64: ## tests of the memory rooms as arm64 programs, where qemu-user is installed
+	GO=$(GO) sh internal/ci/test-arm64.sh
 
 .PHONY: bench
 bench: build ## measure the engine (disco-bench --help has more)
-	bin/disco-bench
+	bin/disco-bench all
 
 .PHONY: clean
 clean: ## remove what build made

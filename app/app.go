@@ -150,7 +150,7 @@ func (p *program) application() *cli.App {
 		Writer:         p.stdout,
 		ErrWriter:      p.stderr,
 		ExitErrHandler: func(*cli.Context, error) {}, // errors are shown by complain
-		Commands:       []*cli.Command{p.runCommand(), p.validateCommand(), p.versionCommand()},
+		Commands:       []*cli.Command{p.runCommand(), p.validateCommand(), p.inspectCommand(), p.versionCommand()},
 	}
 }
 

@@ -31,6 +31,7 @@ type document struct {
 	Version         string           `json:"version"`
 	Activations     uint64           `json:"activations"`
 	SetupSeconds    float64          `json:"setup_s"`
+	Spread          string           `json:"spread"` // nodes, or replications
 	Placement       placementRow     `json:"placement"`
 	PerReplication  []replicationRow `json:"per_replication"`
 	PerWorker       []workerRow      `json:"per_worker"`
@@ -41,9 +42,12 @@ type document struct {
 	NumSimprocsEach int              `json:"simprocs_per_node"`
 }
 
+// placementRow is about the workers that simulate a replication together.
 type placementRow struct {
-	Balance float64 `json:"balance"` // expected work of the busiest worker over the mean
-	Cut     float64 `json:"cut"`     // share of the expected traffic between workers
+	Partition string  `json:"partition"`   // how nodes were dealt out
+	Balance   float64 `json:"balance"`     // expected work of the busiest worker over the mean
+	Cut       float64 `json:"cut"`         // share of the expected traffic between workers
+	Lookahead float64 `json:"lookahead_s"` // least lookahead between workers, on a cycle; 0: none
 }
 
 type replicationRow struct {
@@ -103,7 +107,7 @@ func newDocument(o *order, l *launch.Launch, out *launch.Outcome) *document {
 		Scenario:        l.Scenario().Name(),
 		Seed:            o.config.Seed,
 		Replications:    o.config.Replications,
-		Workers:         l.Placement().Workers,
+		Workers:         l.Workers(),
 		Transport:       l.Transport(),
 		HorizonSeconds:  l.Scenario().Horizon(),
 		Events:          out.Events,
@@ -116,7 +120,8 @@ func newDocument(o *order, l *launch.Launch, out *launch.Outcome) *document {
 		Version:         Version(),
 		Activations:     out.Activations,
 		SetupSeconds:    out.SetupSeconds,
-		Placement:       placementRow{finite(l.Placement().Balance()), finite(l.Placement().Cut)},
+		Spread:          l.Spread(),
+		Placement:       placementRow{string(l.Partition()), finite(l.Placement().Balance()), finite(l.Placement().Cut), finite(l.Placement().Lookahead)},
 		WorkersWanted:   o.config.Workers,
 		TuningInEffect:  l.Tuning(),
 		NumNodes:        len(l.Graph().Nodes),

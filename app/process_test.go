@@ -12,7 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/disco-sim/disco/launch"
 	"github.com/disco-sim/disco/launch/launchtest"
+	"github.com/disco-sim/disco/worker"
 )
 
 // watchdog bounds every wait of these tests. It is long because nothing is measured.
@@ -42,15 +44,19 @@ func launchProgram(t *testing.T, text string, args ...string) *launched {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.cmd.Process.Kill() }) // it has ended, as a rule
-	l.until("two workers that have used 50 ms of CPU", func() bool {
+	l.until("two workers that simulate", func() bool {
+		live, err := launch.Inspect(l.cmd.Process.Pid)
+		if err != nil || len(live.Workers) != 2 {
+			return false
+		}
 		l.workers = nil
-		for pid, used := range childrenOf(t, l.cmd.Process.Pid) {
-			if used < 5 {
+		for _, w := range live.Workers {
+			if w.PID == 0 || w.Number(worker.NumberEvents) < 100 {
 				return false
 			}
-			l.workers = append(l.workers, pid)
+			l.workers = append(l.workers, w.PID)
 		}
-		return len(l.workers) == 2
+		return true
 	})
 	return l
 }
@@ -64,37 +70,6 @@ func (l *launched) until(what string, condition func() bool) {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-}
-
-// childrenOf gives the ticks of CPU time that each child of a process has used.
-func childrenOf(t *testing.T, parent int) map[int]int {
-	t.Helper()
-	stats, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := map[int]int{}
-	for _, path := range stats {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			continue // it has ended
-		}
-		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-		if len(fields) < 13 || fields[1] != strconv.Itoa(parent) {
-			continue
-		}
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		user, errUser := strconv.Atoi(fields[11])
-		system, errSystem := strconv.Atoi(fields[12])
-		if errUser != nil || errSystem != nil {
-			t.Fatalf("%s: %s", path, text)
-		}
-		found[pid] = user + system
-	}
-	return found
 }
 
 // end waits for the end of the program and checks that its workers are gone and that
@@ -250,4 +225,19 @@ func TestClosedPipe(t *testing.T) {
 	if status := l.cmd.ProcessState.ExitCode(); status != ExitFailed || !strings.Contains(l.stderr.String(), "standard output can't be written") {
 		t.Errorf("exit status %d, standard error %q", status, l.stderr.String())
 	}
+}
+
+// inspect shows a run from outside.
+func TestInspect(t *testing.T) {
+	l := launchProgram(t, launchtest.Scenario(4, 1e9, ""))
+	var stdout, stderr bytes.Buffer
+	status := Run([]string{"disco-run", "inspect", strconv.Itoa(l.cmd.Process.Pid)}, strings.NewReader(""), &stdout, &stderr, launchtest.Kind{})
+	said := stdout.String()
+	if status != ExitOK || !strings.Contains(said, "tiny.yml --workers 2") || strings.Contains(said, "nothing has moved") || strings.Count(said, "\n") != 4 {
+		t.Errorf("exit status %d, standard error %q, standard output:\n%s", status, stderr.String(), said)
+	}
+	if err := l.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	l.end()
 }

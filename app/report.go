@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"text/tabwriter"
 
@@ -11,18 +12,22 @@ import (
 // header says what is about to be run.
 func (p *program) header(l *launch.Launch, cfg *launch.Config) {
 	fmt.Fprintf(p.stdout, "%s\n", describe(l))
-	fmt.Fprintf(p.stdout, "%s, seed %d, %s\n\n", spread(l.Placement(), cfg.Transport), cfg.Seed, count(cfg.Replications, "replication"))
+	fmt.Fprintf(p.stdout, "%s, seed %d, %s\n\n", spread(l), cfg.Seed, count(cfg.Replications, "replication"))
 }
 
-// spread says who hosts how much, in one line.
-func spread(p *launch.Placement, transport string) string {
-	how := "processes, shared memory"
-	if transport == launch.TransportInproc {
-		how = "goroutines of one process"
+// spread says who does how much, in one line.
+func spread(l *launch.Launch) string {
+	how, one := "processes, shared memory", "a process"
+	if l.Transport() == launch.TransportInproc {
+		how, one = "goroutines of one process", "in this process"
 	}
-	if p.Workers == 1 {
-		return "1 worker (" + strings.Replace(how, "goroutines of one process", "in this process", 1) + ")"
+	if l.Workers() == 1 {
+		return "1 worker (" + one + ")"
 	}
+	if l.Spread() == launch.SpreadReplications {
+		return fmt.Sprintf("%d workers (%s), each simulating whole replications", l.Workers(), strings.TrimSuffix(how, ", shared memory"))
+	}
+	p := l.Placement()
 	const shown = 8
 	nodes := make([]string, 0, shown)
 	for i, n := range p.Nodes {
@@ -32,8 +37,12 @@ func spread(p *launch.Placement, transport string) string {
 		}
 		nodes = append(nodes, fmt.Sprint(n))
 	}
-	return fmt.Sprintf("%d workers (%s) with %s nodes, the busiest expects %.2f of the mean work, %.0f %% of the traffic runs between workers",
-		p.Workers, how, strings.Join(nodes, " + "), p.Balance(), 100*p.Cut)
+	text := fmt.Sprintf("%d workers (%s) with %s nodes (%s), the busiest expects %.2f of the mean work, %.0f %% of the traffic runs between workers",
+		p.Workers, how, strings.Join(nodes, " + "), l.Partition(), p.Balance(), 100*p.Cut)
+	if !math.IsInf(p.Lookahead, 1) {
+		text += fmt.Sprintf(" with a lookahead of %g s", p.Lookahead)
+	}
+	return text
 }
 
 // report writes the results for people.

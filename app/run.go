@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/disco-sim/disco/launch"
+	"github.com/disco-sim/disco/partition"
 	"github.com/disco-sim/disco/worker"
 	"github.com/urfave/cli/v2"
 )
@@ -35,6 +36,8 @@ func (p *program) runCommand() *cli.Command {
 			flag(groupWhat, "horizon", "the scenario's own", "simulated `SECONDS` at which the run ends"),
 			flag(groupWhere, "workers", "1", fmt.Sprintf("`N` workers, 1 to %d; more than CPUs are slower, not faster", launch.WorkersMax)),
 			flag(groupWhere, "transport", launch.TransportShm, "`HOW`: shm, workers are processes that share memory; inproc, goroutines of this one"),
+			flag(groupWhere, "spread", "by itself", "`WHAT` is dealt out to the workers: nodes, all work on each replication together; replications, each does whole ones"),
+			flag(groupWhere, "partition", string(partition.MinCut), "`HOW` nodes are dealt out: mincut, little traffic between workers; block, in the scenario's order; round-robin"),
 			flag(groupWhere, "placement", "automatic", "`FILE` with one line \"node: worker\" for each node that is to be on a certain worker, 0 for the first"),
 			flag(groupOutput, "json", "none", "write the results to `FILE` as JSON, - for standard output and nothing else there"),
 			flag(groupOutput, "trace", "none", "write every handled event to `FILE`, one a line in total order; .gz and .zst are compressed"),
@@ -90,6 +93,7 @@ func (p *program) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	remark(screen, l.Scenario())
 	if o.json != "-" {
 		p.header(l, &o.config)
 		if p.stdout.err != nil {
@@ -154,6 +158,8 @@ func (p *program) order(c *cli.Context) (*order, error) {
 		Replications: v.integer("replications", 1, 1, launch.ReplicationsMax),
 		Horizon:      v.seconds("horizon"),
 		Transport:    v.word("transport", launch.TransportShm, launch.TransportInproc),
+		Spread:       v.word("spread", launch.SpreadNodes, launch.SpreadReplications),
+		Partition:    partition.Method(v.word("partition", string(partition.MinCut), string(partition.Block), string(partition.RoundRobin))),
 		Trace:        v.path("trace"),
 		Profiles:     v.path("cpuprofile"),
 		Tuning: worker.Tuning{

@@ -78,7 +78,7 @@ func (s *screen) progress(p launch.Progress) {
 
 // measure follows the speed: half of it is from the time since the last call.
 func (s *screen) measure(p launch.Progress) {
-	if p.Replication != s.last.Replication || p.Elapsed <= s.last.Elapsed || p.Events < s.last.Events {
+	if p.Elapsed <= s.last.Elapsed || p.Events < s.last.Events {
 		s.last, s.speed = p, rate(p.Events, p.Elapsed)
 		return
 	}
@@ -95,18 +95,15 @@ func rate(events uint64, elapsed time.Duration) float64 {
 
 // progressLine is e.g. " 42 %  252 of 600 s simulated  3.21 M events/s  2 s left".
 func progressLine(p launch.Progress, speed float64) string {
-	share := 0.0
-	if p.Horizon > 0 {
-		share = min(max(p.Now/p.Horizon, 0), 1)
-	}
-	whole := (float64(p.Replication) + share) / float64(p.Replications)
-	line := fmt.Sprintf("%3.0f %%  %.6g of %.6g s simulated  %s events/s", 100*whole, min(p.Now, p.Horizon), p.Horizon, short(speed))
+	line := fmt.Sprintf("%3.0f %%  ", 100*p.Share)
 	if p.Replications > 1 {
-		line += fmt.Sprintf("  replication %d of %d", p.Replication+1, p.Replications)
+		line += fmt.Sprintf("%d of %d replications", p.Done, p.Replications)
+	} else {
+		line += fmt.Sprintf("%.6g of %.6g s simulated", min(p.Now, p.Horizon), p.Horizon)
 	}
-	if share > 0.001 {
-		left := p.Elapsed.Seconds() / share * (float64(p.Replications-p.Replication) - share)
-		line += "  " + duration(left) + " left"
+	line += fmt.Sprintf("  %s events/s", short(speed))
+	if p.Share > 0.001 {
+		line += "  " + duration(p.Elapsed.Seconds()*(1-p.Share)/p.Share) + " left"
 	}
 	return line
 }

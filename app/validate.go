@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/disco-sim/disco/launch"
+	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/scenario"
 	"github.com/urfave/cli/v2"
 )
@@ -36,8 +37,18 @@ func (p *program) validate(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	remark(p.stderr, l.Scenario())
 	fmt.Fprintf(p.stdout, "%s: good: %s\n", doc.File(), describe(l))
 	return nil
+}
+
+// remark writes what a scenario has to say about its file that is no mistake.
+func remark(w io.Writer, s scenario.Scenario) {
+	if n, ok := s.(scenario.Noter); ok {
+		for _, line := range n.Notes() {
+			fmt.Fprintln(w, line)
+		}
+	}
 }
 
 // describe says what a scenario is, in one line.
@@ -47,12 +58,27 @@ func describe(l *launch.Launch) string {
 	for _, link := range g.Links {
 		least = min(least, link.Lookahead)
 	}
+	for _, mesh := range g.Meshes {
+		least = min(least, mesh.Lookahead)
+	}
 	text := fmt.Sprintf("%s, %s of %s, %s", l.Scenario().Name(),
-		count(len(g.Nodes), "node"), count(len(g.Simprocs), "simproc"), count(len(g.Links), "link"))
-	if len(g.Links) > 0 {
+		count(len(g.Nodes), "node"), count(len(g.Simprocs), "simproc"), links(g))
+	if len(g.Links)+len(g.Meshes) > 0 {
 		text += fmt.Sprintf(" with lookaheads from %g s", least)
 	}
 	return text + fmt.Sprintf(", horizon %g s", l.Scenario().Horizon())
+}
+
+// links is how nodes are linked: links that are listed, and meshes.
+func links(g *node.Graph) string {
+	const mesh = "links from everybody to everybody"
+	switch {
+	case len(g.Meshes) == 0:
+		return count(len(g.Links), "link")
+	case len(g.Links) == 0:
+		return mesh
+	}
+	return count(len(g.Links), "link") + " and " + mesh
 }
 
 // count is e.g. "1 node" or "2 nodes".

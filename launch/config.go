@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/disco-sim/disco/partition"
 	"github.com/disco-sim/disco/scenario"
 	"github.com/disco-sim/disco/worker"
 )
@@ -15,6 +16,12 @@ import (
 const (
 	TransportShm    = "shm"    // every worker a process, lanes in shared memory
 	TransportInproc = "inproc" // every worker a goroutine of this process, lanes on the heap
+)
+
+// What is spread over the workers.
+const (
+	SpreadNodes        = "nodes"        // every replication is simulated by all workers together
+	SpreadReplications = "replications" // every worker simulates whole replications
 )
 
 // Limits of a run.
@@ -58,7 +65,15 @@ type Config struct {
 	// Transport is TransportShm or TransportInproc; empty is the former.
 	Transport string
 
-	// Pins puts nodes on workers by name; nil lets Place do all of it.
+	// Spread is what is dealt out to the workers: SpreadNodes, SpreadReplications, or
+	// empty, which is the latter where every worker gets a replication, and nobody asked
+	// for a placement of nodes. docs/ARCHITECTURE.md has the reasons.
+	Spread string
+
+	// Partition is the way in which nodes are dealt out; empty is partition.MinCut.
+	Partition partition.Method
+
+	// Pins puts nodes on workers by name; nil leaves all of them to Partition.
 	Pins *Pins
 
 	// Tuning holds the knobs of the engine; they change speed only.
@@ -75,8 +90,9 @@ type Config struct {
 	// context instead ends it at once, without any.
 	Stop <-chan struct{}
 
-	// Progress is called about five times a second while a replication runs; nil for
-	// none. It must return soon: no worker is watched meanwhile.
+	// Progress is called about five times a second while a replication runs, by one
+	// goroutine at a time; nil for none. It must return soon: workers are not watched
+	// meanwhile.
 	Progress func(Progress)
 
 	// Stderr gets what workers write to their standard output and error, and remarks
@@ -86,20 +102,14 @@ type Config struct {
 
 // Progress is how far a run has come.
 type Progress struct {
-	Replication  int     // 0 … Replications-1
-	Replications int     //
-	Now          float64 // simulated time that all workers have reached, seconds
+	Replication  int     // the first of those under way
+	Now          float64 // simulated time that it has reached, seconds
 	Horizon      float64
-	Events       uint64        // handled in this replication
-	Elapsed      time.Duration // since this replication began
-}
-
-// note tells what is worth knowing and no error.
-func (cfg *Config) note(text string) {
-	if cfg.Stderr != nil {
-		// Nobody is there to hear of a failure to write a remark.
-		_, _ = io.WriteString(cfg.Stderr, "disco: "+text+"\n")
-	}
+	Replications int           // asked for
+	Done         int           // replications that have ended
+	Share        float64       // of the whole run that is done, 0 to 1
+	Events       uint64        // handled so far
+	Elapsed      time.Duration // since the run began
 }
 
 // validate checks what can be checked without the scenario. Its errors name fields
@@ -120,6 +130,9 @@ func (cfg *Config) validate() error {
 	if cfg.Transport != TransportShm && cfg.Transport != TransportInproc {
 		return badConfig("transport: found %q, want %s or %s", cfg.Transport, TransportShm, TransportInproc)
 	}
+	if err := cfg.checkSpread(); err != nil {
+		return err
+	}
 	if err := cfg.Tuning.Validate(); err != nil {
 		return &configError{err}
 	}
@@ -129,6 +142,28 @@ func (cfg *Config) validate() error {
 		}
 	}
 	return cfg.checkProfiles()
+}
+
+// checkSpread fills in what is spread, and how.
+func (cfg *Config) checkSpread() error {
+	placed := cfg.Pins != nil || cfg.Partition != ""
+	switch {
+	case cfg.Spread == "" && (placed || cfg.Workers == 1 || cfg.Replications < cfg.Workers):
+		cfg.Spread = SpreadNodes
+	case cfg.Spread == "":
+		cfg.Spread = SpreadReplications
+	case cfg.Spread == SpreadReplications && placed:
+		return badConfig("spread: found replications with a placement of nodes, want one of them: whole replications have all nodes on one worker")
+	case cfg.Spread != SpreadNodes && cfg.Spread != SpreadReplications:
+		return badConfig("spread: found %q, want %s or %s", cfg.Spread, SpreadNodes, SpreadReplications)
+	}
+	if cfg.Partition == "" {
+		cfg.Partition = partition.MinCut
+	}
+	if _, err := partition.ParseMethod(string(cfg.Partition)); err != nil {
+		return badConfig("partition: found %q, want one of %q", cfg.Partition, partition.Methods())
+	}
+	return nil
 }
 
 // checkProfiles makes the directory for profiles if need be and sees that files can

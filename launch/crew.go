@@ -13,7 +13,8 @@ import (
 // goroutine. The fields are immutable; what has been heard of it belongs to the
 // supervisor.
 type member struct {
-	index   int
+	index   int // in its team
+	number  int // in the run, for people
 	control io.ReadWriteCloser
 	send    chan *worker.Message // to the writing goroutine; closed by the supervisor
 	kill    func()               // ends it at once; nil where nothing can
@@ -119,6 +120,6 @@ func (m *member) say(msg *worker.Message) error {
 	case m.send <- msg:
 		return nil
 	default:
-		return fmt.Errorf("%s to worker %d: %w", msg.Type, m.index, errStuck)
+		return fmt.Errorf("%s to worker %d: %w", msg.Type, m.number, errStuck)
 	}
 }

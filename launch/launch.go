@@ -34,6 +34,7 @@ import (
 	"fmt"
 
 	"github.com/disco-sim/disco/node"
+	"github.com/disco-sim/disco/partition"
 	"github.com/disco-sim/disco/scenario"
 	"github.com/disco-sim/disco/worker"
 )
@@ -44,7 +45,9 @@ type Launch struct {
 	cfg       Config
 	scenario  scenario.Scenario
 	graph     *node.Graph
-	placement *Placement
+	placement *partition.Partition // of the nodes over the workers of a team
+	teams     int
+	said      *lineWriter // what workers say, and remarks
 	times     times
 }
 
@@ -66,16 +69,22 @@ func Prepare(cfg Config) (*Launch, error) {
 	if err := checkGraph(cfg.File, g); err != nil {
 		return nil, err
 	}
-	workers := min(cfg.Workers, len(g.Nodes))
+	teams, workers := 1, min(cfg.Workers, len(g.Nodes))
+	if cfg.Spread == SpreadReplications {
+		teams, workers = min(cfg.Workers, cfg.Replications), 1
+	}
 	pinned, err := cfg.Pins.resolve(g, workers)
 	if err != nil {
 		return nil, err
 	}
-	placement, err := Place(g, workers, pinned)
+	placement, err := partition.Make(g, workers, cfg.Partition, pinned)
 	if err != nil {
 		return nil, &configError{err}
 	}
-	return &Launch{cfg: cfg, scenario: s, graph: g, placement: placement, times: defaultTimes(g.NumSimprocs())}, nil
+	return &Launch{
+		cfg: cfg, scenario: s, graph: g, placement: placement, teams: teams,
+		said: &lineWriter{w: cfg.Stderr}, times: defaultTimes(g.NumSimprocs()),
+	}, nil
 }
 
 // checkGraph finds what only the whole structure shows: cycles without lookahead.
@@ -96,9 +105,18 @@ func (l *Launch) Scenario() scenario.Scenario { return l.scenario }
 // Graph is its structure.
 func (l *Launch) Graph() *node.Graph { return l.graph }
 
-// Placement says who will host what. Its number of workers is the one that will
-// run: at most one for each node.
-func (l *Launch) Placement() *Placement { return l.placement }
+// Placement says who will host what, among the workers that simulate a replication
+// together: at most one for each node.
+func (l *Launch) Placement() *partition.Partition { return l.placement }
+
+// Spread is what will be dealt out to the workers: SpreadNodes or SpreadReplications.
+func (l *Launch) Spread() string { return l.cfg.Spread }
+
+// Partition is the way in which nodes are dealt out.
+func (l *Launch) Partition() partition.Method { return l.cfg.Partition }
+
+// Workers is how many will run: at most one for each node, or for each replication.
+func (l *Launch) Workers() int { return l.teams * l.placement.Workers }
 
 // Transport is the one that will be used.
 func (l *Launch) Transport() string { return l.cfg.Transport }
@@ -115,8 +133,14 @@ func Run(ctx context.Context, cfg Config) (*Outcome, error) {
 	return l.Run(ctx)
 }
 
+// note tells what is worth knowing and no error.
+func (l *Launch) note(text string) { l.said.line("disco", text) }
+
 // fewer tells that not all workers asked for will run.
 func (l *Launch) fewer() string {
+	if l.cfg.Spread == SpreadReplications {
+		return fmt.Sprintf("%d workers were asked for, but there are %d replications to spread: running with %d", l.cfg.Workers, l.cfg.Replications, l.Workers())
+	}
 	nodes := fmt.Sprintf("%d nodes", len(l.graph.Nodes))
 	if len(l.graph.Nodes) == 1 {
 		nodes = "1 node"

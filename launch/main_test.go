@@ -13,6 +13,7 @@ import (
 
 	"github.com/disco-sim/disco/launch/launchtest"
 	"github.com/disco-sim/disco/model/service"
+	"github.com/disco-sim/disco/partition"
 	"github.com/disco-sim/disco/scenario"
 )
 
@@ -41,11 +42,12 @@ func kinds() scenario.Registry {
 	return r
 }
 
-// config is a run of the tiny model over so many workers.
+// config is a run of the tiny model whose nodes are spread over so many workers, in
+// their order.
 func config(transport string, workers int, text string) Config {
 	return Config{
 		File: "tiny.yml", Text: []byte(text), Registry: kinds(),
-		Workers: workers, Seed: 1, Replications: 1, Transport: transport,
+		Workers: workers, Seed: 1, Replications: 1, Transport: transport, Spread: SpreadNodes, Partition: partition.Block,
 	}
 }
 

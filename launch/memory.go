@@ -10,11 +10,12 @@ import (
 	"github.com/disco-sim/disco/worker"
 )
 
-// memory is all segments of a run. The launcher makes and formats them before any
+// memory is all segments of a team. The launcher makes and formats them before any
 // worker starts, and owns them; they have no names, so they are gone when the last
 // process that maps them is.
 type memory struct {
 	plan    worker.Plan
+	first   int // number of the first worker, for the names of boards
 	workers int
 	boards  []*shm.Segment
 	pools   []*shm.Segment
@@ -22,13 +23,14 @@ type memory struct {
 	shared  bool             // between processes
 }
 
-// newMemory makes the segments for so many workers.
-func newMemory(transport string, workers int, tuning worker.Tuning) (*memory, error) {
+// newMemory makes the segments for so many workers, of which the first has the given
+// number.
+func newMemory(transport string, first, workers int, tuning worker.Tuning) (*memory, error) {
 	plan, err := worker.SegmentPlan(workers, tuning)
 	if err != nil {
 		return nil, &configError{err}
 	}
-	m := &memory{plan: plan, workers: workers, shared: transport == TransportShm}
+	m := &memory{plan: plan, first: first, workers: workers, shared: transport == TransportShm}
 	if err := m.enough(); err != nil {
 		return nil, err
 	}
@@ -59,7 +61,9 @@ func (m *memory) enough() error {
 func (m *memory) make() error {
 	m.lanes = make([][]*shm.Segment, m.workers)
 	for w := range m.workers {
-		board, err := m.segment(m.plan.Board, m.plan.FormatBoard)
+		named := m.plan.Board
+		named.Name = fmt.Sprintf("%s%d", boardName, m.first+w)
+		board, err := m.segment(named, m.plan.FormatBoard)
 		if err != nil {
 			return err
 		}

@@ -2,8 +2,7 @@ package launch
 
 import (
 	"context"
-	"fmt"
-	"math"
+	"errors"
 	"time"
 
 	"github.com/disco-sim/disco/scenario"
@@ -23,11 +22,11 @@ type Outcome struct {
 	// TraceHash is a hash over everything that was handled, in total order.
 	TraceHash string
 
-	Replications []Replication
+	Replications []Replication // that were begun, by index
 	Workers      []WorkerStats // summed over the replications
 	Events       uint64        // handled, in all replications
 	Activations  uint64        // calls of handlers
-	WallSeconds  float64       // from the first event of a replication to its last, summed
+	WallSeconds  float64       // during which at least one replication was under way
 	SetupSeconds float64       // everything else: starting workers, building nodes
 }
 
@@ -50,191 +49,76 @@ type WorkerStats struct {
 	worker.Stats
 }
 
-// conduct leads the crew through all replications.
-type conduct struct {
-	*Launch
-	*supervisor
-	memory  *memory
-	traces  *traces
-	parts   []scenario.Replication
-	hashes  [][]byte
-	outcome *Outcome
-}
-
 // Run starts the workers and returns when all of them have ended. The error is a
 // *WorkerError when one of them died or failed. The end of ctx ends the run at once,
 // with ErrEnded.
 func (l *Launch) Run(ctx context.Context) (*Outcome, error) {
 	began := time.Now()
-	if l.placement.Workers < l.cfg.Workers {
-		l.cfg.note(l.fewer())
+	if l.Workers() < l.cfg.Workers {
+		l.note(l.fewer())
 	}
-	traces, err := l.openTraces()
+	agenda := newAgenda(l)
+	teams, err := l.assemble(agenda)
+	defer func() {
+		for _, t := range teams {
+			t.release()
+		}
+	}()
+	if err != nil {
+		for _, t := range teams {
+			t.end(false)
+		}
+		return nil, err
+	}
+	if err := lead(ctx, teams); err != nil {
+		return nil, err
+	}
+	setup := time.Since(began) - agenda.wall
+	if err := l.mergeTraces(ctx, agenda.results()); err != nil {
+		return nil, err
+	}
+	var workers []WorkerStats
+	for _, t := range teams {
+		workers = append(workers, t.stats...)
+	}
+	out, err := l.conclude(agenda, workers)
 	if err != nil {
 		return nil, err
 	}
-	defer traces.close()
-	mem, err := newMemory(l.cfg.Transport, l.placement.Workers, l.cfg.Tuning)
-	if err != nil {
-		return nil, err
-	}
-	defer mem.close()
-	crew, release, err := l.start(mem, traces)
-	if err != nil {
-		return nil, err
-	}
-	defer release()
-	c := &conduct{Launch: l, supervisor: newSupervisor(crew, &l.cfg, l.times), memory: mem, traces: traces, outcome: l.newOutcome()}
-	if err := c.replications(ctx); err != nil {
-		c.end(ctx.Err() == nil)
-		return nil, err
-	}
-	if err := c.dismiss(ctx); err != nil {
-		return nil, err
-	}
-	c.outcome.SetupSeconds = time.Since(began).Seconds() - c.outcome.WallSeconds
-	if err := traces.merge(ctx, l.graph); err != nil {
-		return nil, err
-	}
-	return c.conclude()
+	out.SetupSeconds = setup.Seconds()
+	return out, nil
 }
 
-func (l *Launch) newOutcome() *Outcome {
-	o := &Outcome{Workers: make([]WorkerStats, l.placement.Workers)}
-	for w := range o.Workers {
-		o.Workers[w].Worker, o.Workers[w].Nodes = w, l.placement.Nodes[w]
-	}
-	return o
-}
-
-// replications runs the protocol up to the last Done.
-func (c *conduct) replications(ctx context.Context) error {
-	if _, err := c.ask(ctx, c.setup, worker.TypeReady); err != nil {
-		return err
-	}
-	c.memory.release() // the workers have theirs now
-	for r := 0; r < c.cfg.Replications && !c.stopping; r++ {
-		prepare := &worker.Message{Type: worker.TypePrepare, Prepare: &worker.Prepare{Replication: r}}
-		if _, err := c.ask(ctx, func(int) *worker.Message { return prepare }, worker.TypeReady); err != nil {
-			return err
-		}
-		if c.stopping {
-			break
-		}
-		began := time.Now()
-		c.tick = c.progress(r, began)
-		answers, err := c.ask(ctx, func(int) *worker.Message { return &worker.Message{Type: worker.TypeGo} }, worker.TypeDone)
+// assemble starts all teams. After an error, those that were started are returned too.
+func (l *Launch) assemble(a *agenda) ([]*team, error) {
+	var teams []*team
+	for i := range l.teams {
+		t, err := l.newTeam(i, a)
 		if err != nil {
-			return err
+			return teams, err
 		}
-		if err := c.file(r, answers, time.Since(began)); err != nil {
-			return err
-		}
+		teams = append(teams, t)
 	}
-	c.outcome.Interrupted = c.outcome.Interrupted || len(c.outcome.Replications) < c.cfg.Replications
-	return nil
+	return teams, nil
 }
 
-// setup is what worker index is told first.
-func (c *conduct) setup(index int) *worker.Message {
-	return &worker.Message{Type: worker.TypeSetup, Setup: &worker.Setup{
-		Worker:    index,
-		Workers:   c.placement.Workers,
-		File:      c.cfg.File,
-		Text:      c.cfg.Text,
-		Horizon:   c.cfg.Horizon,
-		Seed:      c.cfg.Seed,
-		Placement: c.placement.Of,
-		Tuning:    c.cfg.Tuning,
-		Trace:     c.cfg.Trace != "",
-	}}
-}
-
-// progress makes the function that reports how far replication r is.
-func (c *conduct) progress(r int, began time.Time) func() {
-	if c.cfg.Progress == nil {
-		return nil
+// lead leads all teams through their replications. The first error ends them all.
+func lead(ctx context.Context, teams []*team) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	errs := make(chan error)
+	for _, t := range teams {
+		go func() { errs <- t.lead(ctx) }()
 	}
-	return func() {
-		now, events := c.memory.progress()
-		c.cfg.Progress(Progress{
-			Replication:  r,
-			Replications: c.cfg.Replications,
-			Now:          now,
-			Horizon:      c.scenario.Horizon(),
-			Events:       events,
-			Elapsed:      time.Since(began),
-		})
-	}
-}
-
-// file keeps what the workers have to say about replication r.
-func (c *conduct) file(r int, answers []*worker.Message, wall time.Duration) error {
-	rep := Replication{Index: r, Reached: math.Inf(1), WallSeconds: wall.Seconds()}
-	parts := make([][]byte, c.graph.NumSimprocs())
-	done := make([]*worker.Done, len(answers))
-	for w, a := range answers {
-		d := a.Done
-		done[w] = d
-		rep.Interrupted = rep.Interrupted || d.Interrupted
-		rep.Reached = min(rep.Reached, d.Reached)
-		rep.Events += d.Events
-		rep.Activations += d.Activations
-		c.outcome.Workers[w].add(d)
-		for id, part := range d.Parts {
-			if int(id) >= len(parts) {
-				return fmt.Errorf("launch: worker %d reports about simproc %d, but there are %d", w, id, len(parts))
-			}
-			parts[id] = part
+	var first error
+	for range teams {
+		err := <-errs
+		if err != nil && (first == nil || errors.Is(first, ErrEnded) && !errors.Is(err, ErrEnded)) {
+			first = err
 		}
-	}
-	if !rep.Interrupted {
-		rep.Reached = c.scenario.Horizon()
-		hash, err := traceHash(c.graph, done)
 		if err != nil {
-			return err
+			cancel()
 		}
-		c.hashes = append(c.hashes, hash)
-		rep.TraceHash = runHash([][]byte{hash})
 	}
-	if err := c.traces.mark(rep.Reached); err != nil {
-		return err
-	}
-	c.parts = append(c.parts, scenario.Replication{Index: r, Horizon: c.scenario.Horizon(), Reached: rep.Reached, Parts: parts})
-	c.outcome.Replications = append(c.outcome.Replications, rep)
-	c.outcome.Events += rep.Events
-	c.outcome.Activations += rep.Activations
-	c.outcome.WallSeconds += rep.WallSeconds
-	c.outcome.Interrupted = c.outcome.Interrupted || rep.Interrupted
-	return nil
-}
-
-// add sums up what a worker says after each replication.
-func (s *WorkerStats) add(d *worker.Done) {
-	s.Events += d.Events
-	s.WallSeconds += d.Stats.WallSeconds
-	s.BlockedSeconds += d.Stats.BlockedSeconds
-	s.CPUSeconds += d.Stats.CPUSeconds
-	s.Sent += d.Stats.Sent
-	s.Received += d.Stats.Received
-	s.Promises += d.Stats.Promises
-	s.IdleJumps += d.Stats.IdleJumps
-	s.FullWaits += d.Stats.FullWaits
-	s.Parks += d.Stats.Parks
-}
-
-// conclude lets the scenario make its results.
-func (c *conduct) conclude() (*Outcome, error) {
-	if !c.outcome.Interrupted {
-		c.outcome.TraceHash = runHash(c.hashes)
-	}
-	if len(c.parts) == 0 {
-		return c.outcome, nil
-	}
-	summary, err := c.scenario.Summarize(c.parts)
-	if err != nil {
-		return nil, fmt.Errorf("launch: the model %T can't sum up its results: %w", c.scenario, err)
-	}
-	c.outcome.Summary = summary
-	return c.outcome, nil
+	return first
 }

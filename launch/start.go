@@ -12,26 +12,25 @@ import (
 	"github.com/disco-sim/disco/worker"
 )
 
-// start starts all workers. release frees what their starting took, once all have
+// start starts the team's workers. release frees what their starting took, once all have
 // ended.
-func (l *Launch) start(mem *memory, traces *traces) (c *crew, release func(), err error) {
-	if l.cfg.Transport == TransportInproc {
-		return l.startLocal(mem, traces)
+func (t *team) start() (c *crew, release func(), err error) {
+	if t.cfg.Transport == TransportInproc {
+		return t.startLocal()
 	}
-	return l.startProcesses(mem, traces)
+	return t.startProcesses()
 }
 
 // startProcesses starts every worker as a process of this executable.
-func (l *Launch) startProcesses(mem *memory, traces *traces) (*crew, func(), error) {
+func (t *team) startProcesses() (*crew, func(), error) {
 	exe, err := executable()
 	if err != nil {
 		return nil, nil, err
 	}
 	crew, keep := newCrew(), newKeeper()
-	said := &lineWriter{w: l.cfg.Stderr}
-	for w := range l.placement.Workers {
-		if err := l.startProcess(exe, w, mem, traces, said, crew, keep); err != nil {
-			newSupervisor(crew, &l.cfg, l.times).end(false)
+	for w := range t.placement.Workers {
+		if err := t.startProcess(exe, w, crew, keep); err != nil {
+			newSupervisor(crew, t.Launch).end(false)
 			keep.close()
 			return nil, nil, err
 		}
@@ -39,37 +38,38 @@ func (l *Launch) startProcesses(mem *memory, traces *traces) (*crew, func(), err
 	return crew, keep.close, nil
 }
 
-func (l *Launch) startProcess(exe string, index int, mem *memory, traces *traces, said *lineWriter, crew *crew, keep *keeper) error {
-	handed := mem.files(index)
-	if traces.path != "" {
-		handed = append(handed, traces.files[index])
+func (t *team) startProcess(exe string, index int, crew *crew, keep *keeper) error {
+	handed := t.memory.files(index)
+	if len(t.traces.files) > 0 {
+		handed = append(handed, t.traces.files[index])
 	}
+	number := t.number(index)
 	var args []string
-	if l.cfg.Profiles != "" {
-		path, err := profilePath(l.cfg.Profiles, index)
+	if t.cfg.Profiles != "" {
+		path, err := profilePath(t.cfg.Profiles, number)
 		if err != nil {
 			return err
 		}
 		args = append(args, profileFlag+path)
 	}
-	t := &tail{name: fmt.Sprintf("worker %d", index), to: said}
-	p, err := newProcess(exe, index, args, handed, t)
+	last := &tail{name: fmt.Sprintf("worker %d", number), to: t.said}
+	p, err := newProcess(exe, number, args, handed, last)
 	if err != nil {
 		return err
 	}
 	if err := keep.run(p); err != nil {
 		return err
 	}
-	crew.add(&member{index: index, control: p.control, kill: p.kill, tail: t}, p.wait)
+	crew.add(&member{index: index, number: number, control: p.control, kill: p.kill, tail: last}, p.wait)
 	return nil
 }
 
 // startLocal starts every worker as a goroutine. A profile, if any, is of the whole
 // process.
-func (l *Launch) startLocal(mem *memory, traces *traces) (*crew, func(), error) {
-	release := l.widen()
-	if l.cfg.Profiles != "" {
-		stop, err := profileTo(filepath.Join(l.cfg.Profiles, profileName(0)))
+func (t *team) startLocal() (*crew, func(), error) {
+	release := t.widen()
+	if t.cfg.Profiles != "" && t.index == 0 {
+		stop, err := profileTo(filepath.Join(t.cfg.Profiles, profileName(0)))
 		if err != nil {
 			release()
 			return nil, nil, err
@@ -78,17 +78,17 @@ func (l *Launch) startLocal(mem *memory, traces *traces) (*crew, func(), error) 
 		release = func() { stop(); narrow() }
 	}
 	crew := newCrew()
-	for w := range l.placement.Workers {
+	for w := range t.placement.Workers {
 		var file *os.File
-		if traces.path != "" {
-			file = traces.files[w]
+		if len(t.traces.files) > 0 {
+			file = t.traces.files[w]
 		}
 		ours, theirs := net.Pipe()
 		ended := make(chan exitStatus, 1)
 		go func() {
-			ended <- l.serveLocal(theirs, mem.segments(w), file)
+			ended <- t.serveLocal(theirs, t.memory.segments(w), file)
 		}()
-		crew.add(&member{index: w, control: ours}, func() exitStatus { return <-ended })
+		crew.add(&member{index: w, number: t.number(w), control: ours}, func() exitStatus { return <-ended })
 	}
 	return crew, release, nil
 }
@@ -99,7 +99,7 @@ func (l *Launch) startLocal(mem *memory, traces *traces) (*crew, func(), error) 
 // in the kernel for a moment would keep its place, and another one that has work would
 // get it only when the scheduler notices, 10 ms later. undo sets back what was before.
 func (l *Launch) widen() (undo func()) {
-	threads := 2*l.placement.Workers + 2
+	threads := 2*l.Workers() + 2
 	before := runtime.GOMAXPROCS(0)
 	if before >= threads {
 		return func() {}

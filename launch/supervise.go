@@ -17,6 +17,10 @@ type times struct {
 	// death is blamed rather than a peer's complaint about it.
 	settle time.Duration
 
+	// lost is how long beyond that a process whose control stream has ended without a
+	// word may take to end: it is exiting, and how is the best part of the news.
+	lost time.Duration
+
 	// end is how long workers may take to end by themselves after a failure, once
 	// their control streams are closed. It lets them finish their profiles.
 	end time.Duration
@@ -45,6 +49,7 @@ const reportTime = 20 * time.Microsecond
 func defaultTimes(simprocs int) times {
 	return times{
 		settle:   100 * time.Millisecond,
+		lost:     time.Second,
 		end:      300 * time.Millisecond,
 		stop:     1200*time.Millisecond + time.Duration(simprocs)*reportTime,
 		exit:     3 * time.Second,
@@ -71,12 +76,12 @@ type supervisor struct {
 	states   []state
 	stop     <-chan struct{} // closed or nil: see Config.Stop
 	stopping bool            // Stop was asked for
-	tick     func()          // shows progress; nil for none
+	tick     func()          // takes in how far the members are; nil for none
 	note     func(string)    // tells what isn't an error
 }
 
-func newSupervisor(c *crew, cfg *Config, t times) *supervisor {
-	return &supervisor{crew: c, times: t, states: make([]state, len(c.members)), stop: cfg.Stop, note: cfg.note}
+func newSupervisor(c *crew, l *Launch) *supervisor {
+	return &supervisor{crew: c, times: l.times, states: make([]state, len(c.members)), stop: l.cfg.Stop, note: l.note}
 }
 
 // ask sends a message to every member and waits for everybody's answer of type want.
@@ -180,19 +185,39 @@ func streamEnd(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.ErrClosedPipe) || isReset(err)
 }
 
-// settle gathers news for a moment after bad news and makes the run's error of it.
+// settle gathers news for a moment after bad news and makes the run's error of it. A
+// member whose stream has ended without a word is about to end: how it does is worth
+// waiting for.
 func (s *supervisor) settle(ctx context.Context) error {
-	over := time.After(s.times.settle)
+	over, late := time.After(s.times.settle), time.After(s.times.settle+s.times.lost)
 	for {
 		select {
 		case <-over:
+			if over = nil; !s.ending() {
+				return s.blame()
+			}
+		case <-late:
 			return s.blame()
 		case <-ctx.Done():
 			return s.blame()
 		case h := <-s.crew.news:
 			s.hear(h, "")
+			if over == nil && !s.ending() {
+				return s.blame()
+			}
 		}
 	}
+}
+
+// ending tells whether a member's stream has ended without a word, but not yet its
+// process.
+func (s *supervisor) ending() bool {
+	for i := range s.states {
+		if st := &s.states[i]; st.lost && st.ended == nil && st.reason == "" {
+			return true
+		}
+	}
+	return false
 }
 
 // blame picks the worker that ended the run: one that died without a word before
@@ -230,7 +255,7 @@ func (s *supervisor) blame() error {
 // errorOf is what went wrong with one member; nil for nothing.
 func (s *supervisor) errorOf(i int) *WorkerError {
 	st := &s.states[i]
-	e := &WorkerError{Worker: i, Reason: st.reason}
+	e := &WorkerError{Worker: s.crew.members[i].number, Reason: st.reason}
 	switch {
 	case st.ended != nil:
 		e.Died, e.Status, e.Tail = st.reason == "", st.ended.text, st.ended.lines
@@ -254,7 +279,7 @@ func (s *supervisor) unresponsive(what string, limit time.Duration) error {
 			if names != "" {
 				names += ", "
 			}
-			names += fmt.Sprintf("worker %d", i)
+			names += fmt.Sprintf("worker %d", s.crew.members[i].number)
 		}
 	}
 	return fmt.Errorf("%w: %s didn't answer %s within %v and had to be killed: a call of a model's handler takes longer than that, or hangs", ErrUnresponsive, names, what, limit)
@@ -299,7 +324,7 @@ func (s *supervisor) killLate(ctx context.Context) {
 			m.kill()
 		}
 		if ctx.Err() == nil {
-			s.note(fmt.Sprintf("worker %d didn't end within %v of its last result and was killed", i, s.times.exit))
+			s.note(fmt.Sprintf("worker %d didn't end within %v of its last result and was killed", m.number, s.times.exit))
 		}
 	}
 	s.awaitGone()

@@ -12,26 +12,23 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/trace"
 )
 
-// traces is where a run's trace comes together: every worker writes what it handled
-// to a file without a name, and at the end they are merged into the file that was
-// asked for. The files lie beside that one, where there is room for it.
+// traces is where a team's part of a run's trace comes together: every worker writes
+// what it handled to a file without a name, and at the end they are merged into the
+// file that was asked for. The files lie beside that one, where there is room for it.
 type traces struct {
-	path    string // empty: no trace
-	files   []*os.File
-	ends    [][]int64 // [replication][worker]: size of the worker's file then
-	reached []float64 // [replication]: records from this epoch on are incomplete
+	files []*os.File // by worker of the team; none: no trace
+	ends  [][]int64  // [mark][worker]: size of the worker's file then
 }
 
 func (l *Launch) openTraces() (*traces, error) {
-	t := &traces{path: l.cfg.Trace}
-	if t.path == "" {
+	t := &traces{}
+	if l.cfg.Trace == "" {
 		return t, nil
 	}
-	dir := scratchDir(t.path)
+	dir := scratchDir(l.cfg.Trace)
 	for range l.placement.Workers {
 		f, err := scratch(dir)
 		if err != nil {
@@ -51,31 +48,47 @@ func (t *traces) close() {
 	t.files = nil
 }
 
-// mark notes where the records of a replication end; its workers have flushed. What
-// an interrupted one has handled at or after reached isn't all that there would be.
-func (t *traces) mark(reached float64) error {
+// mark notes where the records of a replication end; its workers have flushed.
+func (t *traces) mark() (mark int, err error) {
 	ends := make([]int64, len(t.files))
 	for w, f := range t.files {
 		info, err := f.Stat()
 		if err != nil {
-			return fmt.Errorf("launch: temporary file for the trace of worker %d: %w", w, err)
+			return 0, fmt.Errorf("launch: temporary file for the trace of worker %d: %w", w, err)
 		}
 		ends[w] = info.Size()
 	}
-	t.ends, t.reached = append(t.ends, ends), append(t.reached, reached)
-	return nil
+	t.ends = append(t.ends, ends)
+	return len(t.ends) - 1, nil
 }
 
-// merge writes the trace file.
-func (t *traces) merge(ctx context.Context, g *node.Graph) error {
-	if t.path == "" {
+// readers reads the records of one mark.
+func (t *traces) readers(mark int) ([]*trace.Reader, error) {
+	readers := make([]*trace.Reader, len(t.files))
+	for w, f := range t.files {
+		begin := int64(0)
+		if mark > 0 {
+			begin = t.ends[mark-1][w]
+		}
+		size := t.ends[mark][w] - begin
+		var err error
+		if readers[w], err = trace.NewReader(io.NewSectionReader(f, begin, size), size); err != nil {
+			return nil, fmt.Errorf("launch: trace of worker %d: %w", w, err)
+		}
+	}
+	return readers, nil
+}
+
+// mergeTraces writes the trace file.
+func (l *Launch) mergeTraces(ctx context.Context, done []*finished) error {
+	if l.cfg.Trace == "" {
 		return nil
 	}
-	out, err := CreateOutput(t.path)
+	out, err := CreateOutput(l.cfg.Trace)
 	if err != nil {
 		return fmt.Errorf("launch: trace: %w", err)
 	}
-	if err := t.write(ctx, out, g); err != nil {
+	if err := l.writeTrace(ctx, out, done); err != nil {
 		out.Abort()
 		return err
 	}
@@ -85,23 +98,23 @@ func (t *traces) merge(ctx context.Context, g *node.Graph) error {
 	return nil
 }
 
-// write merges into w, which is compressed as the file's name says.
-func (t *traces) write(ctx context.Context, w io.Writer, g *node.Graph) error {
-	compressed, err := compressor(t.path, w)
+// writeTrace merges into w, which is compressed as the file's name says.
+func (l *Launch) writeTrace(ctx context.Context, w io.Writer, done []*finished) error {
+	compressed, err := compressor(l.cfg.Trace, w)
 	if err != nil {
 		return fmt.Errorf("launch: trace: %w", err)
 	}
 	text := bufio.NewWriterSize(compressed, 1<<20)
-	for r := range t.ends {
-		if len(t.ends) > 1 {
-			fmt.Fprintf(text, "# replication %d\n", r)
+	for _, f := range done {
+		if len(done) > 1 {
+			fmt.Fprintf(text, "# replication %d\n", f.Index)
 		}
-		if err := t.replication(ctx, r, text, g); err != nil {
+		if err := l.traceReplication(ctx, text, f); err != nil {
 			return err
 		}
 	}
 	if err := errors.Join(text.Flush(), compressed.Close()); err != nil {
-		return fmt.Errorf("launch: trace: %w", plain(t.path, err))
+		return fmt.Errorf("launch: trace: %w", plain(l.cfg.Trace, err))
 	}
 	return nil
 }
@@ -109,33 +122,26 @@ func (t *traces) write(ctx context.Context, w io.Writer, g *node.Graph) error {
 // errCut ends the merge of a replication that was interrupted.
 var errCut = errors.New("launch: end of what is complete")
 
-// replication merges the workers' records of one replication.
-func (t *traces) replication(ctx context.Context, r int, text *bufio.Writer, g *node.Graph) error {
-	readers := make([]*trace.Reader, len(t.files))
-	for w, f := range t.files {
-		begin := int64(0)
-		if r > 0 {
-			begin = t.ends[r-1][w]
-		}
-		size := t.ends[r][w] - begin
-		var err error
-		if readers[w], err = trace.NewReader(io.NewSectionReader(f, begin, size), size); err != nil {
-			return fmt.Errorf("launch: trace of worker %d: %w", w, err)
-		}
+// traceReplication merges the workers' records of one replication. What an interrupted
+// one has handled at or after Reached isn't all that there would be.
+func (l *Launch) traceReplication(ctx context.Context, text *bufio.Writer, f *finished) error {
+	readers, err := f.traces.readers(f.mark)
+	if err != nil {
+		return err
 	}
 	var line []byte
 	count := 0
-	err := trace.Merge(readers, func(rec *trace.Record) error {
-		if rec.Epoch >= t.reached[r] {
+	err = trace.Merge(readers, func(rec *trace.Record) error {
+		if rec.Epoch >= f.Reached {
 			return errCut
 		}
 		if count++; count%(1<<16) == 0 && ctx.Err() != nil {
 			return ErrEnded
 		}
-		line = rec.AppendText(line[:0], g)
+		line = rec.AppendText(line[:0], l.graph)
 		_, err := text.Write(line)
 		if err != nil {
-			return plain(t.path, err)
+			return plain(l.cfg.Trace, err)
 		}
 		return nil
 	})

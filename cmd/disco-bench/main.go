@@ -6,6 +6,9 @@
 //	disco-bench plot --from rows.json --hgrm curves --out rows.svg
 package main
 
-import "github.com/disco-sim/disco/perf/bench"
+import (
+	"github.com/disco-sim/disco/perf/bench"
+	"github.com/disco-sim/disco/perf/peers"
+)
 
-func main() { bench.Main(bench.Peers{}) }
+func main() { bench.Main(bench.Peers{Jobs: peers.Jobs(), Specs: peers.Specs}) }

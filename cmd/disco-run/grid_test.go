@@ -64,7 +64,7 @@ func run(t *testing.T, bin string, args ...string) *outcome {
 // all the time and with large ones, in the plain and in the checked build.
 func TestGrid(t *testing.T) {
 	files := map[string][]string{
-		"../../examples/shop.yml":                          {"--horizon", "20"},
+		"../../examples/shop.yml":                         {"--horizon", "20"},
 		"../../../shared/data/asyncflow/event_inj_lb.yml": {"--horizon", "60", "--replications", "2"},
 	}
 	builds := []string{"", "invariants"}

@@ -6,7 +6,11 @@ package main
 
 import (
 	"github.com/disco-sim/disco/app"
+	"github.com/disco-sim/disco/model/devstone"
+	"github.com/disco-sim/disco/model/network"
+	"github.com/disco-sim/disco/model/phold"
+	"github.com/disco-sim/disco/model/queueing"
 	"github.com/disco-sim/disco/model/service"
 )
 
-func main() { app.Main(service.Kind()) }
+func main() { app.Main(service.Kind(), network.Kind(), queueing.Kind(), phold.Kind(), devstone.Kind()) }

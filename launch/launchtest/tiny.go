@@ -38,7 +38,7 @@ const (
 	Exit  = "exit"  // the process exits with status 3, after a word on standard error
 	Kill  = "kill"  // the process kills itself
 	Stop  = "stop"  // the process stops itself, as Ctrl-Z would
-	Hang  = "hang"  // the handler never returns
+	Hang  = "hang"  // the handler never returns, after a word on standard error
 	Slow  = "slow"  // every call takes a millisecond
 	Print = "print" // it writes to standard output and standard error, once
 	Nan   = "nan"   // its results hold a NaN
@@ -182,6 +182,7 @@ func (h *handler) getIntoTrouble() error {
 		h.troubled = false
 		return syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 	case Hang:
+		fmt.Fprintln(os.Stderr, "tiny: hanging")
 		for {
 			time.Sleep(time.Hour)
 		}

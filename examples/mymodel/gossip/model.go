@@ -78,7 +78,7 @@ func (h *person) Handle(p *node.Simproc, events []node.Event) error {
 	switch {
 	case h.heardAt == p.Now():
 		return h.wait(p) // it is news: think about whom to tell
-	case p.Woken():
+	case p.Woken() && h.heardAt < p.Now(): // the call at epoch 0 counts as a wakeup too
 		if err := h.tell(p); err != nil {
 			return err
 		}

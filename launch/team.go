@@ -1,0 +1,182 @@
+package launch
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/disco-sim/disco/worker"
+)
+
+// team is the workers that simulate a replication together. A run that spreads nodes
+// has one team of all workers; one that spreads replications has teams of one worker,
+// each of which takes the next replication from the agenda until none is left. The
+// fields are used by the goroutine that leads the team.
+type team struct {
+	*Launch
+	*supervisor
+	index   int
+	agenda  *agenda
+	memory  *memory
+	traces  *traces
+	stats   []WorkerStats
+	cleanup []func() // in the order of what they undo
+}
+
+// newTeam makes the memory and starts the workers of team index.
+func (l *Launch) newTeam(index int, a *agenda) (t *team, err error) {
+	t = &team{Launch: l, index: index, agenda: a, stats: make([]WorkerStats, l.placement.Workers)}
+	defer func() {
+		if err != nil {
+			t.release()
+		}
+	}()
+	for w := range t.stats {
+		t.stats[w].Worker, t.stats[w].Nodes = t.number(w), l.placement.Nodes[w]
+	}
+	if t.traces, err = l.openTraces(); err != nil {
+		return nil, err
+	}
+	t.cleanup = append(t.cleanup, t.traces.close)
+	if t.memory, err = newMemory(l.cfg.Transport, t.number(0), l.placement.Workers, l.cfg.Tuning); err != nil {
+		return nil, err
+	}
+	t.cleanup = append(t.cleanup, func() { _ = t.memory.close() }) // nothing can be done about it
+	crew, done, err := t.start()
+	if err != nil {
+		return nil, err
+	}
+	t.cleanup = append(t.cleanup, done)
+	t.supervisor = newSupervisor(crew, l)
+	if l.cfg.Progress != nil {
+		t.tick = t.progress
+	}
+	return t, nil
+}
+
+// release gives back what the team holds. Its workers have ended.
+func (t *team) release() {
+	for i := len(t.cleanup) - 1; i >= 0; i-- {
+		t.cleanup[i]()
+	}
+	t.cleanup = nil
+}
+
+// number is the number that people know the team's worker w by.
+func (t *team) number(w int) int { return t.index*t.placement.Workers + w }
+
+// lead leads the team from its first message to the end of its last worker.
+func (t *team) lead(ctx context.Context) error {
+	if err := t.replications(ctx); err != nil {
+		t.end(ctx.Err() == nil)
+		return err
+	}
+	return t.dismiss(ctx)
+}
+
+// replications runs the protocol up to the last Done.
+func (t *team) replications(ctx context.Context) error {
+	if _, err := t.ask(ctx, t.setup, worker.TypeReady); err != nil {
+		return err
+	}
+	t.memory.release() // the workers have theirs now
+	for !t.stopping {
+		r, ok := t.agenda.take()
+		if !ok {
+			return nil
+		}
+		prepare := &worker.Message{Type: worker.TypePrepare, Prepare: &worker.Prepare{Replication: r}}
+		if _, err := t.ask(ctx, func(int) *worker.Message { return prepare }, worker.TypeReady); err != nil || t.stopping {
+			return err
+		}
+		began := time.Now()
+		t.agenda.begin(t.index, r)
+		answers, err := t.ask(ctx, func(int) *worker.Message { return &worker.Message{Type: worker.TypeGo} }, worker.TypeDone)
+		t.agenda.end(t.index)
+		if err != nil {
+			return err
+		}
+		f, err := t.finish(r, answers, time.Since(began))
+		if err != nil {
+			return err
+		}
+		if f.Interrupted && f.Reached == 0 {
+			return nil // it had only begun: there is nothing to know of it
+		}
+		t.agenda.file(f)
+	}
+	return nil
+}
+
+// setup is what the team's worker index is told first.
+func (t *team) setup(index int) *worker.Message {
+	return &worker.Message{Type: worker.TypeSetup, Setup: &worker.Setup{
+		Worker:    index,
+		Workers:   t.placement.Workers,
+		First:     t.number(0),
+		File:      t.cfg.File,
+		Text:      t.cfg.Text,
+		Horizon:   t.cfg.Horizon,
+		Seed:      t.cfg.Seed,
+		Placement: t.placement.Of,
+		Tuning:    t.cfg.Tuning,
+		Trace:     t.cfg.Trace != "",
+	}}
+}
+
+// progress tells how far the team is.
+func (t *team) progress() {
+	now, events := t.memory.progress()
+	t.agenda.tick(t.index, now, events)
+}
+
+// finish puts together what the team's workers have to say about replication r.
+func (t *team) finish(r int, answers []*worker.Message, wall time.Duration) (*finished, error) {
+	f := &finished{
+		Replication: Replication{Index: r, Reached: math.Inf(1), WallSeconds: wall.Seconds()},
+		parts:       make([][]byte, t.graph.NumSimprocs()),
+		traces:      t.traces,
+	}
+	done := make([]*worker.Done, len(answers))
+	for w, a := range answers {
+		d := a.Done
+		done[w] = d
+		f.Interrupted = f.Interrupted || d.Interrupted
+		f.Reached = min(f.Reached, d.Reached)
+		f.Events += d.Events
+		f.Activations += d.Activations
+		t.stats[w].add(d)
+		for id, part := range d.Parts {
+			if int(id) >= len(f.parts) {
+				return nil, fmt.Errorf("launch: worker %d reports about simproc %d, but there are %d", t.number(w), id, len(f.parts))
+			}
+			f.parts[id] = part
+		}
+	}
+	if !f.Interrupted {
+		f.Reached = t.scenario.Horizon()
+		hash, err := traceHash(t.graph, done)
+		if err != nil {
+			return nil, err
+		}
+		f.hash, f.TraceHash = hash, runHash([][]byte{hash})
+	}
+	var err error
+	f.mark, err = t.traces.mark()
+	return f, err
+}
+
+// add sums up what a worker says after each replication.
+func (s *WorkerStats) add(d *worker.Done) {
+	s.Events += d.Events
+	s.WallSeconds += d.Stats.WallSeconds
+	s.BlockedSeconds += d.Stats.BlockedSeconds
+	s.CPUSeconds += d.Stats.CPUSeconds
+	s.Sent += d.Stats.Sent
+	s.Received += d.Stats.Received
+	s.Promises += d.Stats.Promises
+	s.IdleJumps += d.Stats.IdleJumps
+	s.FullWaits += d.Stats.FullWaits
+	s.Parks += d.Stats.Parks
+}
