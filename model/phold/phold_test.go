@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/disco-sim/disco/internal/invariants"
 	"github.com/disco-sim/disco/model/modeltest"
 	"github.com/disco-sim/disco/model/phold"
 	"github.com/disco-sim/disco/scenario"
@@ -26,7 +27,7 @@ var known = map[float64]uint64{0: 3275560, 0.10: 3276717, 0.25: 3275598, 0.5: 32
 func TestKnownCounts(t *testing.T) {
 	for remote, want := range known {
 		for _, workers := range []int{1, 2, 4} {
-			if testing.Short() && (remote != 0.5 || workers != 2) || workers == 4 && remote != 0.25 || workers == 2 && remote < 0.5 {
+			if (testing.Short() || invariants.Enabled) && (remote != 0.5 || workers != 2) || workers == 4 && remote != 0.25 || workers == 2 && remote < 0.5 {
 				continue
 			}
 			t.Run(fmt.Sprintf("%v/%d", remote, workers), func(t *testing.T) {
@@ -192,5 +193,17 @@ func TestText(t *testing.T) {
 	}
 	if text, err := json.Marshal(r); err != nil || !bytes.Contains(text, []byte(`"lookahead_s":0.05`)) {
 		t.Errorf("%s, %v", text, err)
+	}
+}
+
+func TestExample(t *testing.T) {
+	doc, err := scenario.ReadFile("../../examples/phold.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := phold.Defaults()
+	want.RNG = phold.CLCG4
+	if p, err := phold.Load(doc, scenario.Options{}); err != nil || p != want {
+		t.Errorf("got %+v, %v, want %+v", p, err, want)
 	}
 }

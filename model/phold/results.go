@@ -1,6 +1,7 @@
 package phold
 
 import (
+	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -10,7 +11,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"gonum.org/v1/gonum/mathext"
 
-	"github.com/disco-sim/disco/model/text"
+	"github.com/disco-sim/disco/internal/table"
 	"github.com/disco-sim/disco/scenario"
 )
 
@@ -137,28 +138,30 @@ func renewals(end, lookahead float64) (mean, variance float64) {
 
 // WriteText writes the results for people.
 func (r *Results) WriteText(w io.Writer) error {
-	t := text.NewTable("PHOLD", "")
-	t.Row("logical processes", text.Count(int64(r.LPs)))
-	t.Row("events that each starts with", text.Count(int64(r.EventsEach)))
-	t.Row("remote", text.Number(r.Remote))
-	t.Row("lookahead", text.Number(r.LookaheadSeconds)+" s")
-	t.Row("end", text.Number(r.EndSeconds)+" s")
+	t := table.New(40, "PHOLD", "")
+	t.Row("logical processes", table.Count(int64(r.LPs)))
+	t.Row("events that each starts with", table.Count(int64(r.EventsEach)))
+	t.Row("remote", table.Number(r.Remote))
+	t.Row("lookahead", table.Number(r.LookaheadSeconds)+" s")
+	t.Row("end", table.Number(r.EndSeconds)+" s")
 	t.Row("random numbers", r.RNG)
 	if r.PayloadBytes > 0 {
-		t.Row("payload of an event", text.Count(int64(r.PayloadBytes))+" B")
+		t.Row("payload of an event", table.Count(int64(r.PayloadBytes))+" B")
 	}
 	if len(r.Replications) > 1 {
-		t.Row("replications", text.Count(int64(len(r.Replications))))
+		t.Row("replications", table.Count(int64(len(r.Replications))))
 	}
-	t.Row("events handled", text.Count(int64(r.EventsHandled)))
+	t.Row("events handled", table.Count(int64(r.EventsHandled)))
 	if r.Theory != nil {
-		t.Row("expected", fmt.Sprintf("%s ± %s", text.Count(int64(math.Round(r.Theory.Mean))), text.Count(int64(math.Round(r.Theory.StdDev)))))
+		t.Row("expected", fmt.Sprintf("%s ± %s", table.Count(int64(math.Round(r.Theory.Mean))), table.Count(int64(math.Round(r.Theory.StdDev)))))
 	}
-	t.Row("sent to another process", text.Count(int64(r.SentRemotely)))
-	t.Row("per process and replication", fmt.Sprintf("%s to %s", text.Count(int64(r.LeastPerLP)), text.Count(int64(r.MostPerLP))))
+	t.Row("sent to another process", table.Count(int64(r.SentRemotely)))
+	t.Row("per process and replication", fmt.Sprintf("%s to %s", table.Count(int64(r.LeastPerLP)), table.Count(int64(r.MostPerLP))))
 	t.Row("hash of the counts", r.CountsHash)
 	if r.Interrupted {
 		t.Row("INTERRUPTED", "before the end")
 	}
-	return t.Write(w)
+	b := bufio.NewWriter(w)
+	t.Write(b)
+	return b.Flush()
 }

@@ -1,0 +1,145 @@
+package devstone
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/disco-sim/disco/node"
+	"github.com/disco-sim/disco/scenario"
+)
+
+// Kind is the "devstone" kind of scenario, for a scenario.Registry.
+func Kind() scenario.Kind { return kind{} }
+
+type kind struct{}
+
+// Name is what a file's `model:` says.
+func (kind) Name() string { return KindName }
+
+// Load reads the file and makes the model.
+func (kind) Load(doc *scenario.Document, opt scenario.Options) (scenario.Scenario, error) {
+	p, err := Load(doc, opt)
+	if err != nil {
+		return nil, err
+	}
+	return New(p), nil
+}
+
+// Model is DEVStone with its parameters: it implements scenario.Scenario. It is
+// immutable; every worker makes its own from the same file.
+type Model struct {
+	params Params
+	wiring *wiring
+}
+
+// New makes the model of parameters that Load would accept.
+func New(p Params) *Model { return &Model{params: p, wiring: newWiring(p)} }
+
+// Name is for people: type, width and depth.
+func (m *Model) Name() string {
+	return fmt.Sprintf("%s %s %d×%d", KindName, m.params.Type, m.params.Width, m.params.Depth)
+}
+
+// Horizon is one second after the last pulse.
+func (m *Model) Horizon() float64 { return float64(m.params.Pulses) }
+
+// Graph is one node a component, one an input that components hang on, and one for the
+// generator.
+func (m *Model) Graph() *node.Graph { return m.wiring.graph }
+
+// NewHandler makes the generator or a component.
+func (m *Model) NewHandler(p *node.Simproc) (node.Handler, error) {
+	targets := m.wiring.out[p.NodeIndex()]
+	links := make([]node.LinkID, len(targets))
+	for i, to := range targets {
+		l, err := p.LinkTo(node.Endpoint{Node: to})
+		if err != nil {
+			return nil, err
+		}
+		links[i] = l
+	}
+	if p.NodeIndex() == 0 {
+		return &generator{links: links}, nil
+	}
+	a := &atomic{links: links, component: 1}
+	if m.wiring.input[p.NodeIndex()] {
+		a.component = 0
+	}
+	return a, nil
+}
+
+// stepBytes is the size of an event: the number of components that the cascade has
+// come through on its way, which is the order of what happens at one epoch.
+const stepBytes = 4
+
+// generator sets off one cascade a second.
+type generator struct {
+	links []node.LinkID
+	data  [stepBytes]byte // step 0
+}
+
+// Handle sends step 0 to everything that the outermost input reaches.
+func (g *generator) Handle(p *node.Simproc, _ []node.Event) error {
+	for _, l := range g.links {
+		if err := p.Send(l, p.Now(), g.data[:]); err != nil {
+			return err
+		}
+	}
+	return p.Wakeup(p.Now() + 1)
+}
+
+// atomic is one component: it takes no time, and makes one output for every step at
+// which there is input. An input of a coupled model does the same without taking a
+// step.
+type atomic struct {
+	links       []node.LinkID
+	component   uint32 // 1 for a component, 0 for an input: the steps to the output
+	transitions uint64
+	messages    uint64
+	seen        []uint64 // by step: the call, counted from 1, that had it last
+	calls       uint64
+	steps       []uint32 // of the call at hand
+	data        [stepBytes]byte
+}
+
+// Handle gets all input of one epoch, at whatever steps. The engine's order of work
+// within an epoch guarantees that nothing is still to come.
+func (a *atomic) Handle(p *node.Simproc, events []node.Event) error {
+	if len(events) == 0 {
+		return nil // the call at epoch 0
+	}
+	a.calls++
+	a.messages += uint64(len(events))
+	a.steps = a.steps[:0]
+	for i := range events {
+		step := binary.LittleEndian.Uint32(events[i].Data)
+		for int(step) >= len(a.seen) {
+			a.seen = append(a.seen, 0)
+		}
+		if a.seen[step] != a.calls {
+			a.seen[step] = a.calls
+			a.steps = append(a.steps, step)
+		}
+	}
+	slices.Sort(a.steps)
+	a.transitions += uint64(len(a.steps)) * uint64(a.component)
+	for _, step := range a.steps {
+		binary.LittleEndian.PutUint32(a.data[:], step+a.component)
+		for _, l := range a.links {
+			if err := p.Send(l, p.Now(), a.data[:]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// reportBytes is the size of a component's report: transitions, messages.
+const reportBytes = 16
+
+// Report is what the component has counted.
+func (a *atomic) Report(*node.Simproc) ([]byte, error) {
+	b := binary.LittleEndian.AppendUint64(make([]byte, 0, reportBytes), a.transitions)
+	return binary.LittleEndian.AppendUint64(b, a.messages), nil
+}

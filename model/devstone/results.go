@@ -1,0 +1,89 @@
+package devstone
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/disco-sim/disco/internal/table"
+	"github.com/disco-sim/disco/scenario"
+)
+
+// Results is what a run has counted, over all replications: the JSON "results".
+type Results struct {
+	Type       string `json:"type"`
+	Width      int    `json:"width"`
+	Depth      int    `json:"depth"`
+	Pulses     int    `json:"pulses"` // of one replication
+	Components int    `json:"components"`
+	Links      int    `json:"links"`
+
+	Transitions uint64 `json:"transitions"` // DEVStone's count of events
+	PerPulse    uint64 `json:"transitions_per_pulse"`
+	Expected    uint64 `json:"expected"` // transitions, by the type's formula; 0 for an interrupted run
+	Messages    uint64 `json:"messages"` // between components, inputs and the generator
+	Outputs     uint64 `json:"outputs"`  // that came out of the outermost model
+	Interrupted bool   `json:"interrupted"`
+}
+
+// Summarize adds up what the components have counted. A count that is not the
+// formula's is an error: nothing in the model is random.
+func (m *Model) Summarize(reps []scenario.Replication) (scenario.Summary, error) {
+	if len(reps) == 0 {
+		return nil, errors.New("devstone: no replication to summarize")
+	}
+	p := m.params
+	nodes := len(m.wiring.graph.Nodes)
+	r := &Results{Type: p.Type, Width: p.Width, Depth: p.Depth, Pulses: p.Pulses, Links: len(m.wiring.graph.Links)}
+	for _, rep := range reps {
+		r.Interrupted = r.Interrupted || rep.Reached < rep.Horizon
+		for n := 1; n < nodes; n++ {
+			if n >= len(rep.Parts) || len(rep.Parts[n]) != reportBytes {
+				return nil, fmt.Errorf("devstone: replication %d: the report of %q is missing or is not %d bytes", rep.Index, m.wiring.graph.Nodes[n].Name, reportBytes)
+			}
+			if !m.wiring.input[n] && rep.Index == reps[0].Index {
+				r.Components++
+			}
+			transitions := binary.LittleEndian.Uint64(rep.Parts[n])
+			r.Transitions += transitions
+			r.Messages += binary.LittleEndian.Uint64(rep.Parts[n][8:])
+			if n == m.wiring.leaf || p.Type == HO && m.wiring.level[n] == 1 {
+				r.Outputs += transitions
+			}
+		}
+	}
+	pulses := uint64(len(reps)) * uint64(p.Pulses)
+	if !r.Interrupted {
+		r.Expected = pulses * p.expected()
+		if r.Transitions != r.Expected {
+			return nil, fmt.Errorf("devstone: %d transitions, want %d: a defect of disco", r.Transitions, r.Expected)
+		}
+	}
+	r.PerPulse = r.Transitions / pulses
+	return r, nil
+}
+
+// WriteText writes the results for people.
+func (r *Results) WriteText(w io.Writer) error {
+	t := table.New(40, fmt.Sprintf("DEVStone %s", r.Type), "")
+	t.Row("width", table.Count(int64(r.Width)))
+	t.Row("depth", table.Count(int64(r.Depth)))
+	t.Row("components", table.Count(int64(r.Components)))
+	t.Row("links", table.Count(int64(r.Links)))
+	t.Row("pulses", table.Count(int64(r.Pulses)))
+	t.Row("transitions", table.Count(int64(r.Transitions)))
+	t.Row("transitions of a pulse", table.Count(int64(r.PerPulse)))
+	if r.Expected > 0 {
+		t.Row("expected", table.Count(int64(r.Expected)))
+	}
+	t.Row("messages", table.Count(int64(r.Messages)))
+	t.Row("outputs", table.Count(int64(r.Outputs)))
+	if r.Interrupted {
+		t.Row("INTERRUPTED", "before the end")
+	}
+	b := bufio.NewWriter(w)
+	t.Write(b)
+	return b.Flush()
+}

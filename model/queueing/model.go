@@ -1,0 +1,171 @@
+package queueing
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+
+	"github.com/disco-sim/disco/model/stat"
+	"github.com/disco-sim/disco/node"
+	"github.com/disco-sim/disco/scenario"
+)
+
+// Kind is the "queueing" kind of scenario, for a scenario.Registry.
+func Kind() scenario.Kind { return kind{} }
+
+type kind struct{}
+
+// Name is what a file's `model:` says.
+func (kind) Name() string { return KindName }
+
+// Load reads the file and makes the model.
+func (kind) Load(doc *scenario.Document, opt scenario.Options) (scenario.Scenario, error) {
+	spec, err := Load(doc, opt)
+	if err != nil {
+		return nil, err
+	}
+	return New(spec), nil
+}
+
+// Model is one queueing network, ready to run: it implements scenario.Scenario. It is
+// immutable; every worker makes its own from the same file.
+type Model struct {
+	spec  *Spec
+	graph *node.Graph
+
+	// For tests: see sampler.quantum, and what observe is told of every customer whom a
+	// station takes in.
+	quantum float64
+	observe func(station int, arrival, wait, service float64)
+}
+
+// promisesMax is the number of stations up to which each promises when it will next
+// send. Every promise makes the engine look at all links of a worker, which pays in
+// small networks only.
+const promisesMax = 64
+
+// New makes the model of a spec of Load's, which must not be changed afterwards.
+func New(spec *Spec) *Model {
+	m := &Model{spec: spec, graph: &node.Graph{Simprocs: []string{"queue"}}}
+	rates, _ := spec.rates()
+	for i := range spec.Stations {
+		st := &spec.Stations[i]
+		work := rates[i]
+		if !(work > 0) { // customers that are there from the start, mostly
+			work = min(float64(st.Servers)/st.Service.Mean, 1e9)
+		}
+		m.graph.Nodes = append(m.graph.Nodes, node.Node{Name: st.ID, Work: work})
+		for _, r := range st.To {
+			if r.Station != i {
+				m.graph.Links = append(m.graph.Links, node.Link{
+					From: node.Endpoint{Node: i}, To: node.Endpoint{Node: r.Station},
+					Lookahead: spec.lookahead(i), Rate: work * r.Probability,
+				})
+			}
+		}
+	}
+	return m
+}
+
+// lookahead is the least time between a customer's arrival at a station and at the
+// next. A station sends a customer on when he arrives, because all that decides when he
+// will leave is known then; so the least service time counts. Where that is 0, as with
+// exponential times, every departure still comes strictly later than the arrival,
+// which the least number above 0 says: networks have cycles.
+func (s *Spec) lookahead(station int) float64 {
+	if l := s.Transit + s.Stations[station].Service.least(); l > 0 {
+		return l
+	}
+	return math.SmallestNonzeroFloat64
+}
+
+// Name is the scenario's name, for people.
+func (m *Model) Name() string { return m.spec.Name }
+
+// Horizon is the simulated time at which the run ends, in seconds.
+func (m *Model) Horizon() float64 { return m.spec.Horizon }
+
+// Graph is one node a station, and a link for every way from one to another.
+func (m *Model) Graph() *node.Graph { return m.graph }
+
+// NewHandler makes one station.
+func (m *Model) NewHandler(p *node.Simproc) (node.Handler, error) {
+	spec := m.spec
+	i := p.NodeIndex()
+	st := &spec.Stations[i]
+	s := &station{
+		spec: st, transit: spec.Transit, lookahead: spec.lookahead(i), least: st.Service.least(),
+		service: newSampler(st.Service, p.Source("service"), m.quantum),
+		choice:  rand.New(p.Source("route")),
+		free:    make([]float64, st.Servers),
+		tally:   newTally(spec),
+	}
+	s.nextService = s.service.draw()
+	if st.Arrivals != nil {
+		s.arrivals = newSampler(*st.Arrivals, p.Source("arrivals"), m.quantum)
+	}
+	if m.observe != nil {
+		s.observe = func(arrival, wait, service float64) { m.observe(i, arrival, wait, service) }
+	}
+	sum := 0.0
+	for k, r := range st.To {
+		sum += r.Probability
+		if k == len(st.To)-1 && st.Stay {
+			sum = 1
+		}
+		way := way{below: sum, self: r.Station == i}
+		if !way.self {
+			l, err := p.LinkTo(node.Endpoint{Node: r.Station})
+			if err != nil {
+				return nil, err
+			}
+			way.link = l
+			s.promises = len(spec.Stations) <= promisesMax
+		}
+		s.ways = append(s.ways, way)
+	}
+	return s, nil
+}
+
+// Summarize compares what was observed with what theory says.
+func (m *Model) Summarize(reps []scenario.Replication) (scenario.Summary, error) {
+	if len(reps) == 0 {
+		return nil, errors.New("queueing: no replication to summarize")
+	}
+	return m.results(reps)
+}
+
+// batchCount is the number of stretches into which the time after the warm-up is cut:
+// each is a sample of its own, so they should be long against the time in which the
+// network forgets. Fewer would make the intervals wider, more would make them wrong.
+const batchCount = 25
+
+// tally is what a station counts, in stretches of time. The order of the fields is
+// that of its report.
+type tally struct {
+	offered   *stat.Batches // customers who came
+	accepted  *stat.Batches // and found a place
+	waited    *stat.Batches // and had to wait
+	waiting   *stat.Batches // how long, by the time of arrival
+	residence *stat.Batches // waiting and service, by the time of arrival
+	present   *stat.Batches // customers × time
+	busy      *stat.Batches // servers × time
+	served    *stat.Batches // customers who left, by the time at which they did
+	exits     *stat.Batches // and left the network
+	sojourn   *stat.Batches // their time in the network
+	moving    *stat.Batches // customers on the way to the next station × time
+}
+
+const tallyFields = 11
+
+func newTally(spec *Spec) tally {
+	var all [tallyFields]*stat.Batches
+	for i := range all {
+		all[i] = stat.NewBatches(spec.Warmup, spec.Horizon, batchCount)
+	}
+	return tally{all[0], all[1], all[2], all[3], all[4], all[5], all[6], all[7], all[8], all[9], all[10]}
+}
+
+func (t *tally) all() [tallyFields]*stat.Batches {
+	return [tallyFields]*stat.Batches{t.offered, t.accepted, t.waited, t.waiting, t.residence, t.present, t.busy, t.served, t.exits, t.sojourn, t.moving}
+}

@@ -1,0 +1,77 @@
+package queueing
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/disco-sim/disco/internal/table"
+)
+
+// rowsMax bounds a table of the text: a page for people. The JSON has all.
+const rowsMax = 120
+
+// WriteText writes the results for people.
+func (r *Results) WriteText(w io.Writer) error {
+	b := bufio.NewWriter(w)
+	fmt.Fprintf(b, "queueing network %s: %s of %s, the first %s not counted", r.spec.Name,
+		table.Plural(r.Replications, "replication"), table.Seconds(r.HorizonSeconds), table.Seconds(r.WarmupSeconds))
+	if r.Interrupted {
+		b.WriteString(", INTERRUPTED")
+	}
+	fmt.Fprintf(b, "\nthe truth lies within ± of what was observed with a probability of %s, by %s batches\n", table.Percent(r.Level), table.Count(int64(r.Batches)))
+	t := table.New(rowsMax, "", "theory", "observed", "±", "")
+	for i := range r.spec.Stations {
+		r.writeStation(t, &r.spec.Stations[i])
+	}
+	t.Row("network")
+	row(t, "throughput", "/s", r.Network.Throughput)
+	row(t, "customers", "", r.Network.InNetwork)
+	row(t, "time in the network", " s", r.Network.TimeInNetwork)
+	t.Write(b)
+	for i := range r.spec.Stations {
+		id := r.spec.Stations[i].ID
+		if why := r.Stations[id].NoTheory; why != "" && i < rowsMax {
+			fmt.Fprintf(b, "%s: no theory: %s\n", id, why)
+		}
+	}
+	return b.Flush()
+}
+
+func (r *Results) writeStation(t *table.Table, st *Station) {
+	s := r.Stations[st.ID]
+	t.Row(st.ID + " (" + s.Model + ")")
+	row(t, "arrivals", "/s", s.ArrivalRate)
+	row(t, "throughput", "/s", s.Throughput)
+	row(t, "utilisation", "", s.Utilisation)
+	row(t, "probability of waiting", "", s.WaitProbability)
+	if st.Buffer != Unlimited {
+		row(t, "probability of no place", "", s.Blocking)
+	}
+	row(t, "customers", "", s.InSystem)
+	row(t, "waiting", "", s.InQueue)
+	row(t, "time", " s", s.TimeInSystem)
+	row(t, "time waiting", " s", s.TimeInQueue)
+}
+
+// row writes one measure; a theory outside the interval is marked.
+func row(t *table.Table, name, unit string, m Measure) {
+	theory, observed, half, mark := "-", "-", "-", ""
+	if m.Theory != nil {
+		theory = digits(*m.Theory) + unit
+	}
+	if o := m.Observed; o != nil {
+		observed = digits(o.Mean) + unit
+		if o.N > 1 {
+			half = strconv.FormatFloat(o.HalfWidth, 'g', 2, 64)
+		}
+	}
+	if m.Within != nil && !*m.Within {
+		mark = "outside"
+	}
+	t.Row("  "+name, theory, observed, half, mark)
+}
+
+// digits writes six of them: theory and observation are compared by eye.
+func digits(x float64) string { return strconv.FormatFloat(x, 'g', 6, 64) }
