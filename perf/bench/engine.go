@@ -131,7 +131,7 @@ func openEngine(s *Side) (*engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &engine{Side: s, payload: newPayload(s.Payload)}
+	e := &engine{Side: s, payload: NewPayload(s.Payload)}
 	var own *shm.Doorbell
 	if mode == shm.ModePark || mode == shm.ModeAdaptive {
 		if own, err = s.Arena.bell(s.Side); err != nil {
@@ -155,7 +155,7 @@ func openEngine(s *Side) (*engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.sink = sink{in: e.in, check: newCheck(e.payload), tips: s.Job == JobStreamTip || s.Job == JobLoan}
+	e.sink = sink{in: e.in, check: NewCheck(e.payload), tips: s.Job == JobStreamTip || s.Job == JobLoan}
 	if e.sink.tips {
 		e.sink.check = newTipCheck(e.payload)
 	}
@@ -262,24 +262,13 @@ func openTrip(s *Side) (*Run, error) {
 }
 
 func (e *engine) leadTrip(m *Meter) error {
-	histogram := m.Trips()
-	end, last, trips, warm := int64(0), int64(0), uint64(0), e.warmTrips()
+	m.Trips(e.warmTrips())
 	for i := uint64(1); ; i++ {
 		if err := e.send(i); err != nil {
 			return err
 		}
-		// The clock is read while the event is under way, so that it costs nothing.
-		if now := m.Now(); i > warm {
-			_ = histogram.RecordValue(now - last)
-			last = now
-			trips++
-			if now >= end {
-				break
-			}
-		} else if i == warm {
-			m.Begin()
-			last = m.Now()
-			end = last + int64(e.Time)
+		if m.Lap() {
+			break
 		}
 		for e.sink.events != i {
 			if err := e.poll(); err != nil {
@@ -287,8 +276,8 @@ func (e *engine) leadTrip(m *Meter) error {
 			}
 		}
 	}
-	m.End(trips)
-	e.over(trips)
+	m.End(m.Laps())
+	e.over(m.Laps())
 	return e.verdict()
 }
 
@@ -337,8 +326,10 @@ func (e *engine) leadStream(m *Meter) error {
 			if e.sink.tips {
 				stampTips(e.payload, number)
 			}
-			if err := e.out.SendEvent(&e.event); err != nil {
-				return err
+			if err := e.out.TrySend(&e.event); err != nil {
+				if err = e.out.SendEvent(&e.event); err != nil {
+					return err
+				}
 			}
 		}
 		e.wait.Idle(true)

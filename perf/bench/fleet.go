@@ -59,12 +59,27 @@ func NewFleet(cfg FleetConfig) (*Fleet, error) {
 	if cfg.Stderr == nil {
 		cfg.Stderr = os.Stderr
 	}
+	if _, isFile := cfg.Stderr.(*os.File); !isFile {
+		cfg.Stderr = &shared{w: cfg.Stderr}
+	}
 	f := &Fleet{cfg: cfg, jobs: jobsByName(cfg.Jobs), broken: make(chan struct{})}
 	if err := f.open(); err != nil {
 		f.Close()
 		return nil, err
 	}
 	return f, nil
+}
+
+// shared lets several processes' outputs into one writer.
+type shared struct {
+	mu sync.Mutex
+	w  io.Writer // guarded by mu
+}
+
+func (s *shared) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.w.Write(b)
 }
 
 func jobsByName(jobs []Job) map[string]Job {
@@ -156,7 +171,7 @@ func (f *Fleet) reason() error {
 
 // patience is how long a measurement may take beyond its own time. It strikes only
 // where an event was lost or a machine stands still.
-const patience = 60 * time.Second
+const patience = 15 * time.Second
 
 // Run does one measurement: tasks has one task for each pair that takes part, for both
 // of its sides. It returns the results of the leading sides, with the CPU time and the

@@ -22,8 +22,7 @@ func openFutex(s *Side) (*Run, error) {
 
 func (s *Side) futexLead(m *Meter) error {
 	mine, other := s.Arena.futex(0), s.Arena.futex(1)
-	histogram := m.Trips()
-	end, last, trips := int64(0), int64(0), uint64(0)
+	m.Trips(warmWakes)
 	for i := uint32(1); ; i++ {
 		mine.Store(i)
 		futexWake(mine)
@@ -33,21 +32,11 @@ func (s *Side) futexLead(m *Meter) error {
 				return ErrAborted
 			}
 		}
-		now := m.Now()
-		if i > warmWakes {
-			_ = histogram.RecordValue(now - last)
-			trips++
-			if now >= end {
-				break
-			}
-		} else if i == warmWakes {
-			m.Begin()
-			now = m.Now()
-			end = now + int64(s.Time)
+		if m.Lap() {
+			break
 		}
-		last = now
 	}
-	m.End(trips)
+	m.End(m.Laps())
 	mine.Store(noFutex)
 	futexWake(mine)
 	return nil

@@ -33,6 +33,7 @@ type Result struct {
 	CPU       float64 `json:"cpu"`       // seconds of this side's process
 	Mallocs   uint64  `json:"mallocs"`   // of this side's process
 	Histogram []byte  `json:"histogram"` // of round trips in ns, encoded; empty: none
+	RTT       *RTT    `json:"rtt"`       // of round trips, where somebody else's program says no more; what it doesn't say is 0
 }
 
 // Job is one way to hand payloads over, from a leading side to a following one.
@@ -88,6 +89,11 @@ type Meter struct {
 	usage     usage
 	result    Result
 
+	warm uint64 // round trips before it counts
+	laps uint64 // round trips that counted
+	lap  int64  // when the last one ended
+	end  int64  // when it is over
+
 	stream *stream // nil: round trips, or nothing of which slices could be cut
 }
 
@@ -112,11 +118,35 @@ func (m *Meter) End(events uint64) {
 // Now is the meter's clock in ns. It reads the monotonic clock only: some 20 ns.
 func (m *Meter) Now() int64 { return int64(time.Since(m.base)) }
 
-// Trips says that the events of this run are round trips, whose times are recorded.
-func (m *Meter) Trips() *hdrhistogram.Histogram {
+// Trips says that the events of this run are round trips. From then on Lap is called
+// once in each, and warm of them are made before anything counts: caches, page tables
+// and the branch predictor are then as they stay.
+func (m *Meter) Trips(warm uint64) {
 	m.histogram, m.result.Trips = newHistogram(), true
-	return m.histogram
+	m.warm, m.end = warm, m.Now()+int64(m.task.Time)
 }
+
+// Lap ends one round trip and tells whether it was the last one. It is best called
+// while the next one is under way already, because then it costs nothing.
+func (m *Meter) Lap() (last bool) {
+	now := m.Now()
+	if m.warm == 0 {
+		_ = m.histogram.RecordValue(now - m.lap)
+		m.lap = now
+		m.laps++
+		return now >= m.end
+	}
+	if m.warm--; m.warm == 0 || now >= m.end {
+		m.warm = 0
+		m.Begin()
+		m.lap = m.Now()
+		m.end = m.lap + int64(m.task.Time)
+	}
+	return false
+}
+
+// Laps is how many round trips have counted.
+func (m *Meter) Laps() uint64 { return m.laps }
 
 // finish gives the result.
 func (m *Meter) finish() (Result, error) {

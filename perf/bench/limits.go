@@ -15,8 +15,8 @@ const (
 	LimitCore   = "limit-core"   // one core, busy all the time
 )
 
-// warmTrips is how many round trips are made before the clock starts: caches, page
-// tables and the branch predictor are then as they stay. Large payloads need fewer.
+// warmTrips is how many round trips are made before the clock starts. Large
+// payloads need fewer.
 func (t *Task) warmTrips() uint64 { return uint64(max(20, 1000*4096/max(t.Payload, 4096))) }
 
 // clockEvery is how many events go by between two looks at the clock in streams.
@@ -41,25 +41,14 @@ func openFlag(s *Side, between func(number uint64)) *Run {
 	mine, other := s.Arena.flag(s.Side), s.Arena.flag(1-s.Side)
 	if s.Lead() {
 		return &Run{Do: func(m *Meter) error {
-			histogram := m.Trips()
-			end, last, trips, warm := int64(0), int64(0), uint64(0), s.warmTrips()
+			m.Trips(s.warmTrips())
 			for i := uint64(1); ; i++ {
 				if between != nil {
 					between(i)
 				}
 				storeRelease(mine, i)
-				// The clock is read while the flag is under way, so that it costs nothing.
-				if now := m.Now(); i > warm {
-					_ = histogram.RecordValue(now - last)
-					last = now
-					trips++
-					if now >= end {
-						break
-					}
-				} else if i == warm {
-					m.Begin()
-					last = m.Now()
-					end = last + int64(s.Time)
+				if m.Lap() {
+					break
 				}
 				for other.Load() != i {
 					if s.Aborted() {
@@ -67,7 +56,7 @@ func openFlag(s *Side, between func(number uint64)) *Run {
 					}
 				}
 			}
-			m.End(trips)
+			m.End(m.Laps())
 			mine.Store(noFlag)
 			return nil
 		}}
@@ -99,7 +88,7 @@ func openFlag(s *Side, between func(number uint64)) *Run {
 // openTouch is the bare ping-pong with a payload: the leading side writes all of it in
 // place, the following one reads all of it.
 func openTouch(s *Side) (*Run, error) {
-	payload := newPayload(s.Payload)
+	payload := NewPayload(s.Payload)
 	room := s.Arena.room()
 	step := roundUp(s.Payload, 128)
 	var read uint64
@@ -110,7 +99,7 @@ func openTouch(s *Side) (*Run, error) {
 			stamp(b, i)
 		}), nil
 	}
-	check := newCheck(payload)
+	check := NewCheck(payload)
 	run := openFlag(s, func(i uint64) {
 		read += sum(room[int(i%blocksPerPool)*step:][:s.Payload]) - check.at(i)
 	})
@@ -154,7 +143,7 @@ func openCopy(s *Side) (*Run, error) {
 
 func (r *copyRing) write(m *Meter) error {
 	tailWord, headWord := r.Arena.tail(), r.Arena.head()
-	payload, data, mask, step := newPayload(r.Payload), r.data, r.slots-1, r.step
+	payload, data, mask, step := NewPayload(r.Payload), r.data, r.slots-1, r.step
 	header, batch := uint64(r.Payload), uint64(r.Batch)
 	tail, head := uint64(0), uint64(0)
 	m.Stream(r.Arena.taken())
@@ -225,7 +214,7 @@ func (r *copyRing) read(m *Meter) error {
 		watch.look(head)
 	}
 	m.End(head)
-	if want := newCheck(newPayload(r.Payload)).first(head); read != want {
+	if want := NewCheck(NewPayload(r.Payload)).first(head); read != want {
 		return damaged(r.Job, read, want, head)
 	}
 	return nil
@@ -237,7 +226,7 @@ func openMemcpy(s *Side) (*Run, error) {
 	if !s.Lead() {
 		return &Run{Do: func(*Meter) error { return nil }}, nil
 	}
-	payload, step := newPayload(s.Payload), roundUp(s.Payload, 128)
+	payload, step := NewPayload(s.Payload), roundUp(s.Payload, 128)
 	room := s.Arena.room()
 	return &Run{Do: func(m *Meter) error {
 		for i := range blocksPerPool {

@@ -2,8 +2,8 @@ package bench
 
 import "encoding/binary"
 
-// newPayload is a payload of n bytes that is neither zero nor regular.
-func newPayload(n int) []byte {
+// NewPayload is a payload of n bytes that is neither zero nor regular.
+func NewPayload(n int) []byte {
 	b := make([]byte, n)
 	x := uint64(n)*2862933555777941757 + 3037000493
 	for i := range b {
@@ -46,14 +46,15 @@ func sum(b []byte) (s uint64) {
 	return s0 + s1 + s2 + s3 + tail
 }
 
-// check knows what sum gives for each stamped copy of a payload.
-type check struct {
+// Check knows what the sum is for each stamped copy of a payload.
+type Check struct {
 	base    uint64
 	stamped uint64 // 1: the number is part of the sum
 }
 
-func newCheck(payload []byte) check {
-	c := check{base: sum(payload)}
+// NewCheck makes the check of a payload, whose own stamp doesn't matter.
+func NewCheck(payload []byte) Check {
+	c := Check{base: sum(payload)}
 	if len(payload) >= 8 {
 		c.base -= binary.LittleEndian.Uint64(payload)
 		c.stamped = 1
@@ -62,10 +63,10 @@ func newCheck(payload []byte) check {
 }
 
 // at is the sum of the copy with this number.
-func (c check) at(number uint64) uint64 { return c.base + c.stamped*number }
+func (c Check) at(number uint64) uint64 { return c.base + c.stamped*number }
 
 // first is the sum of all copies numbered below n.
-func (c check) first(n uint64) uint64 {
+func (c Check) first(n uint64) uint64 {
 	a, b := n, n-1
 	if a%2 == 0 {
 		a /= 2
@@ -73,4 +74,12 @@ func (c check) first(n uint64) uint64 {
 		b /= 2
 	}
 	return n*c.base + c.stamped*a*b
+}
+
+// Verify reads all of a payload and compares it with the copy with this number.
+func (c Check) Verify(job string, payload []byte, number uint64) error {
+	if got, want := sum(payload), c.at(number); got != want {
+		return damaged(job, got, want, 1)
+	}
+	return nil
 }

@@ -57,6 +57,7 @@ type sample struct {
 	cpu       float64
 	mallocs   uint64
 	histogram *hdrhistogram.Histogram // nil: none
+	rtt       *RTT                    // nil: none, or the histogram has it
 }
 
 // rate is events per second in the median slice, or round trips per second.
@@ -84,7 +85,16 @@ func (s sample) handed() float64 {
 	return float64(s.events)
 }
 
-func (s sample) p50() float64 { return float64(s.histogram.ValueAtPercentile(50)) }
+// p50 is the median round trip, ns; 0: there is none.
+func (s sample) p50() float64 {
+	switch {
+	case s.histogram != nil:
+		return float64(s.histogram.ValueAtPercentile(50))
+	case s.rtt != nil:
+		return float64(s.rtt.P50)
+	}
+	return 0
+}
 
 // sampleOf adds the results of all pairs up.
 func sampleOf(results []Result) (sample, error) {
@@ -95,6 +105,7 @@ func sampleOf(results []Result) (sample, error) {
 		s.steady += r.Steady
 		s.cpu += r.CPU
 		s.mallocs += r.Mallocs
+		s.rtt = r.RTT
 		if len(r.Histogram) == 0 {
 			continue
 		}
@@ -153,9 +164,24 @@ func newRow(spec Spec, processes int, rounds, limits []sample, ratios []float64)
 	if h := r.histogram; h != nil {
 		r.RTT = &RTT{P50: h.ValueAtPercentile(50), P90: h.ValueAtPercentile(90), P99: h.ValueAtPercentile(99), P999: h.ValueAtPercentile(99.9), Max: h.Max()}
 	}
+	if r.RTT == nil && rounds[0].rtt != nil {
+		r.RTT = medianRTT(rounds)
+	}
 	ratio := spreadOf(ratios)
 	r.Ratio = &ratio
 	return r
+}
+
+// medianRTT is the median of what each round said.
+func medianRTT(rounds []sample) *RTT {
+	of := func(f func(*RTT) int64) int64 {
+		return int64(each(rounds, func(s sample) float64 { return float64(f(s.rtt)) }).Median)
+	}
+	return &RTT{
+		P50: of(func(r *RTT) int64 { return r.P50 }), P90: of(func(r *RTT) int64 { return r.P90 }),
+		P99: of(func(r *RTT) int64 { return r.P99 }), P999: of(func(r *RTT) int64 { return r.P999 }),
+		Max: of(func(r *RTT) int64 { return r.Max }),
+	}
 }
 
 // rowOf is the part of a row that is known before it is measured.
@@ -167,6 +193,9 @@ func rowOf(spec Spec, processes int) Row {
 // payload there and back, but for the row whose answer is empty.
 func (r *Row) bytes(rate float64) float64 {
 	b := rate * float64(r.PayloadBytes)
+	if r.spec.Row.Job == JobLoan {
+		b = rate * float64(min(r.PayloadBytes, tipBytes)) // no more was written and read
+	}
 	if len(r.rounds) > 0 && r.rounds[0].trips && r.spec.Row.Job != JobLoanTouch && r.spec.Row.Job != LimitTouch {
 		b *= 2
 	}

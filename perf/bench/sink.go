@@ -10,7 +10,7 @@ import (
 // sink reads what arrives and compares it with what was sent.
 type sink struct {
 	in     *ingress.Ingress
-	check  check
+	check  Check
 	tips   bool   // only the first and the last word were written, and are read
 	events uint64 // received
 	wrong  uint64 // sum of all differences
@@ -42,27 +42,30 @@ func (s *sink) ReceivePromise(int, *envelope.Promise) error { return nil }
 // ReceiveBound is for bounds, which nobody raises here.
 func (s *sink) ReceiveBound(int, float64, uint32) error { return nil }
 
+// tipBytes is what stampTips writes and sumTips reads.
+const tipBytes = 16
+
 // stampTips writes the number of an event into the first and the last word of its
 // payload.
 func stampTips(b []byte, number uint64) {
 	stamp(b, number)
-	if len(b) >= 16 {
+	if len(b) >= tipBytes {
 		binary.LittleEndian.PutUint64(b[len(b)-8:], ^number)
 	}
 }
 
 // sumTips reads the first and the last word.
 func sumTips(b []byte) uint64 {
-	if len(b) < 16 {
+	if len(b) < tipBytes {
 		return sum(b)
 	}
 	return binary.LittleEndian.Uint64(b) + 2*binary.LittleEndian.Uint64(b[len(b)-8:])
 }
 
 // newTipCheck knows what sumTips gives: n + 2(2^64-1-n) = -2 - n.
-func newTipCheck(payload []byte) check {
-	if len(payload) < 16 {
-		return newCheck(payload)
+func newTipCheck(payload []byte) Check {
+	if len(payload) < tipBytes {
+		return NewCheck(payload)
 	}
-	return check{base: ^uint64(1), stamped: ^uint64(0)}
+	return Check{base: ^uint64(1), stamped: ^uint64(0)}
 }

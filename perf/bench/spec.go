@@ -97,6 +97,10 @@ func Measure(ctx context.Context, f *Fleet, spec Spec, rounds int) (Row, error) 
 			limits = append(limits, limit)
 		}
 		row, err := f.sample(ctx, spec.Row, max(1, spec.Pairs), spec.Measure)
+		if err != nil && spec.Measure != nil && ctx.Err() == nil {
+			spec.Absent = err.Error() // somebody else's program: the other rows go on
+			return rowOf(spec, processes), nil
+		}
 		if err != nil {
 			return Row{}, fmt.Errorf("%s: %w", spec.Bench, err)
 		}
@@ -138,7 +142,7 @@ func (spec *Spec) ratio(row, limit sample) (float64, error) {
 	case spec.Limit.Job == "":
 		return 1, nil
 	case spec.By == ByTrip:
-		if row.histogram == nil || limit.histogram == nil {
+		if row.p50() == 0 || limit.p50() == 0 {
 			return 0, fmt.Errorf("bench: %s: no round trip was timed: give it more --time", spec.Bench)
 		}
 		over, under = row.p50(), limit.p50()

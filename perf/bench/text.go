@@ -15,10 +15,11 @@ func WriteText(w io.Writer, r *Row) {
 		return
 	}
 	if r.RTT != nil {
-		p50 := each(r.rounds, sample.p50)
-		fmt.Fprintf(w, "    round trip  p50 %s (%s .. %s over %d rounds)  p90 %s  p99 %s  p99.9 %s  max %s\n",
-			nanosText(float64(r.RTT.P50)), nanosText(p50.Min), nanosText(p50.Max), len(r.rounds),
-			nanosText(float64(r.RTT.P90)), nanosText(float64(r.RTT.P99)), nanosText(float64(r.RTT.P999)), nanosText(float64(r.RTT.Max)))
+		p50, rest := each(r.rounds, sample.p50), ""
+		if r.RTT.Max > 0 {
+			rest = fmt.Sprintf("  p90 %s  p99 %s  p99.9 %s  max %s", nanosText(float64(r.RTT.P90)), nanosText(float64(r.RTT.P99)), nanosText(float64(r.RTT.P999)), nanosText(float64(r.RTT.Max)))
+		}
+		fmt.Fprintf(w, "    round trip  p50 %s (%s .. %s over %d rounds)%s\n", nanosText(float64(r.RTT.P50)), nanosText(p50.Min), nanosText(p50.Max), len(r.rounds), rest)
 	}
 	if r.spec.By != ByCore {
 		rate := each(r.rounds, sample.rate)

@@ -1,0 +1,323 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"encoding/xml"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// testJobs break down in the middle of a measurement.
+func testJobs() []Job {
+	wait := func(s *Side) error {
+		for !s.Aborted() {
+			time.Sleep(time.Millisecond)
+		}
+		return ErrAborted
+	}
+	breaking := func(name string, breakDown func() error) Job {
+		return Job{Name: name, Open: func(s *Side) (*Run, error) {
+			return &Run{Do: func(m *Meter) error {
+				if s.Lead() {
+					return wait(s)
+				}
+				return breakDown()
+			}}, nil
+		}}
+	}
+	return []Job{
+		breaking("test-exits", func() error { os.Exit(3); return nil }),
+		breaking("test-killed", func() error {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {}
+		}),
+		breaking("test-errs", func() error { return damaged("test-errs", 1, 2, 3) }),
+	}
+}
+
+// breaking is the command `peers` with one row of a job that breaks down.
+func breaking(job string) Peers {
+	return Peers{Jobs: testJobs(), Specs: func(context.Context, Options) ([]Spec, func()) {
+		return []Spec{{Bench: job, Row: Task{Job: job, CPU: AnyCPU, Time: time.Second}, LimitName: job}}, func() {}
+	}}
+}
+
+func execute(peers Peers, args ...string) (status int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	status = Execute(append([]string{"disco-bench"}, args...), &out, &errs, peers)
+	return status, out.String(), errs.String()
+}
+
+// children are the processes that this one has started and not yet taken leave of.
+func children(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("/proc/self/task/*/children")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, f := range files {
+		text, _ := os.ReadFile(f)
+		all = append(all, strings.Fields(string(text))...)
+	}
+	return all
+}
+
+// segments are the arenas that this process has mapped or open.
+func segments(t *testing.T) int {
+	t.Helper()
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := strings.Count(string(maps), "disco:bench-")
+	fds, _ := filepath.Glob("/proc/self/fd/*")
+	for _, fd := range fds {
+		if to, err := os.Readlink(fd); err == nil && strings.Contains(to, "disco:bench-") {
+			n++
+		}
+	}
+	return n
+}
+
+func TestEveryCommandInBothModes(t *testing.T) {
+	for _, c := range commands {
+		if c[0] == "peers" || c[0] == "all" {
+			continue // package peers tests its own; all is the others one by one
+		}
+		for _, mode := range []string{"processes", "threads"} {
+			t.Run(c[0]+"/"+mode, func(t *testing.T) {
+				args := []string{c[0], "--time", "2ms", "--rounds", "2", "--json", "-"}
+				if mode == "threads" {
+					args = append(args, "--threads")
+				}
+				status, out, errs := execute(Peers{}, args...)
+				if status != ExitOK {
+					t.Fatalf("exit %d: %s", status, errs)
+				}
+				checkJSON(t, out, mode)
+				if left := children(t); len(left) > 0 {
+					t.Errorf("processes left behind: %v", left)
+				}
+				if n := segments(t); n > 0 {
+					t.Errorf("%d arenas left behind", n)
+				}
+			})
+		}
+	}
+}
+
+// checkJSON holds the output against the form that docs/bench.md promises, key by key.
+func checkJSON(t *testing.T, out, mode string) {
+	t.Helper()
+	var rows []map[string]any
+	if err := json.Unmarshal([]byte(out), &rows); err != nil || len(rows) == 0 {
+		t.Fatalf("%v in %q", err, out)
+	}
+	want := []string{"allocs_per_event", "batch", "bench", "bytes_per_s", "cpu_s", "limit", "payload_bytes", "processes", "rate_per_s", "ratio_to_limit", "rtt_ns", "wait"}
+	for _, r := range rows {
+		if got := keys(r); !slices.Equal(got, want) {
+			t.Errorf("row with the keys %q, want %q", got, want)
+		}
+		if rtt, ok := r["rtt_ns"].(map[string]any); ok {
+			if got := keys(rtt); !slices.Equal(got, []string{"max", "p50", "p90", "p99", "p999"}) {
+				t.Errorf("%v: rtt_ns with the keys %q", r["bench"], got)
+			}
+			if rtt["p50"].(float64) <= 0 || rtt["p50"].(float64) > rtt["max"].(float64) {
+				t.Errorf("%v: rtt_ns %v", r["bench"], rtt)
+			}
+		}
+		ratio, ok := r["ratio_to_limit"].(map[string]any)
+		if !ok || !slices.Equal(keys(ratio), []string{"max", "median", "min"}) {
+			t.Fatalf("%v: ratio_to_limit %v", r["bench"], r["ratio_to_limit"])
+		}
+		if lo, mid, hi := ratio["min"].(float64), ratio["median"].(float64), ratio["max"].(float64); lo > mid || mid > hi || hi < 0 {
+			t.Errorf("%v: ratio_to_limit %v", r["bench"], ratio)
+		}
+		if processes := r["processes"].(float64); (processes == 1) != (mode == "threads") {
+			t.Errorf("%v: %v processes", r["bench"], processes)
+		}
+		if r["limit"] == "" || r["limit"] == nil {
+			t.Errorf("%v has no limit", r["bench"])
+		}
+	}
+}
+
+func keys(m map[string]any) (k []string) {
+	for name := range m {
+		k = append(k, name)
+	}
+	slices.Sort(k)
+	return k
+}
+
+func TestChosenRows(t *testing.T) {
+	status, out, errs := execute(Peers{}, "latency", "--time", "2ms", "--rounds", "1", "--payload", "100", "--wait", "park", "--pin", "--json", "-")
+	if status != ExitOK {
+		t.Fatalf("exit %d: %s", status, errs)
+	}
+	rows, err := ReadJSON(strings.NewReader(out))
+	if err != nil || len(rows) != 1 || rows[0].PayloadBytes != 100 || rows[0].Wait != "park" {
+		t.Fatalf("%+v, %v", rows, err)
+	}
+}
+
+func TestFilesAndPlot(t *testing.T) {
+	dir := t.TempDir()
+	rows, curves := filepath.Join(dir, "rows.json"), filepath.Join(dir, "curves")
+	status, out, errs := execute(Peers{}, "payload", "--time", "2ms", "--rounds", "1", "--payload", "4096", "--threads", "--json", rows, "--hgrm", curves)
+	if status != ExitOK || !strings.Contains(out, "payload-loan, 4 KiB") || !strings.Contains(out, "ratio") {
+		t.Fatalf("exit %d: %s%s", status, out, errs)
+	}
+	for _, name := range []string{"page.svg", "page.html"} {
+		page := filepath.Join(dir, name)
+		if status, _, errs := execute(Peers{}, "plot", "--from", rows, "--hgrm", curves, "--out", page); status != ExitOK {
+			t.Fatalf("exit %d: %s", status, errs)
+		}
+		text, err := os.ReadFile(page)
+		if err != nil || !bytes.Contains(text, []byte("payload-copied")) || bytes.Contains(text, []byte("href")) {
+			t.Fatalf("%v in a page of %d bytes", err, len(text))
+		}
+		if name == "page.svg" {
+			wellFormed(t, text)
+		}
+	}
+	if status, out, errs := execute(Peers{}, "plot", "--time", "1ms", "--rounds", "1", "--payload", "64", "--threads", "--out", filepath.Join(dir, "own.svg")); status != ExitOK {
+		t.Fatalf("exit %d: %s%s", status, out, errs)
+	}
+}
+
+func wellFormed(t *testing.T, text []byte) {
+	t.Helper()
+	for d := xml.NewDecoder(bytes.NewReader(text)); ; {
+		if _, err := d.Token(); err == io.EOF {
+			return
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestGobenchLines(t *testing.T) {
+	status, out, errs := execute(Peers{}, "throughput", "--time", "2ms", "--rounds", "3", "--payload", "64", "--batch", "16", "--threads", "--gobench")
+	if status != ExitOK {
+		t.Fatalf("exit %d: %s", status, errs)
+	}
+	lines := 0
+	for _, line := range strings.Split(out, "\n") {
+		if !strings.HasPrefix(line, "Benchmark") {
+			continue
+		}
+		lines++
+		if f := strings.Fields(line); len(f)%2 != 0 || !strings.HasPrefix(f[0], "BenchmarkThroughput/bytes=64/batch=16/wait=spin/processes=1-") || f[3] != "ns/op" {
+			t.Errorf("line %q", line)
+		}
+	}
+	if lines != 3 {
+		t.Errorf("%d lines, want one for each of 3 rounds:\n%s", lines, out)
+	}
+}
+
+// Whatever way the other side goes, the one who measures ends with a message and exit
+// status 1, and nothing is left behind.
+func TestTheOtherSideBreaksDown(t *testing.T) {
+	for job, want := range map[string]string{
+		"test-exits":  "has ended in the middle of a measurement: exit status 3",
+		"test-killed": "has ended in the middle of a measurement: signal: killed",
+		"test-errs":   "what was read is not what was written",
+	} {
+		t.Run(job, func(t *testing.T) {
+			status, out, errs := execute(breaking(job), "peers", "--time", "1s", "--rounds", "1")
+			if status != ExitFailed || !strings.Contains(errs, want) || strings.Contains(errs, "goroutine ") {
+				t.Fatalf("exit %d, want 1 and %q: %s%s", status, want, out, errs)
+			}
+			if left := children(t); len(left) > 0 {
+				t.Errorf("processes left behind: %v", left)
+			}
+			if n := segments(t); n > 0 {
+				t.Errorf("%d arenas left behind", n)
+			}
+		})
+	}
+}
+
+// A real job notices the death of the other side as well: a spinning loop.
+func TestASpinningSideIsStopped(t *testing.T) {
+	bytes, err := ArenaBytes(64, 1<<16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, job := range []string{LimitFlag, LimitCopy, LimitFutex, JobTrip, JobStream} {
+		f, err := NewFleet(FleetConfig{Processes: true, Pairs: 1, ArenaBytes: bytes, Jobs: Jobs()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		other := f.members[0][1].(*process)
+		time.AfterFunc(20*time.Millisecond, func() { _ = syscall.Kill(other.cmd.Process.Pid, syscall.SIGKILL) })
+		task := Task{Job: job, Payload: 64, Batch: 1, Wait: "spin", Ring: 1 << 16, CPU: AnyCPU, Time: TimeMax}
+		_, err = f.Run(context.Background(), []Task{task})
+		if err == nil || !strings.Contains(err.Error(), "signal: killed") {
+			t.Errorf("%s: %v", job, err)
+		}
+		f.Close()
+		f.Close()
+	}
+}
+
+func TestInterrupted(t *testing.T) {
+	bytes, _ := ArenaBytes(64, 1<<16)
+	f, err := NewFleet(FleetConfig{Processes: true, Pairs: 1, ArenaBytes: bytes, Jobs: Jobs()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	time.AfterFunc(20*time.Millisecond, cancel)
+	task := Task{Job: JobTrip, Payload: 64, Batch: 1, Wait: "spin", Ring: 1 << 16, CPU: AnyCPU, Time: TimeMax}
+	if _, err := f.Run(ctx, []Task{task}); err == nil || !strings.Contains(err.Error(), "interrupted") {
+		t.Fatal(err)
+	}
+}
+
+func TestMistakesOnTheCommandLine(t *testing.T) {
+	cases := map[string][]string{
+		"there is no command":                                    {},
+		`there is no command "letency": want one of limit`:       {"letency"},
+		"latency: flag provided but not defined: -nonsense":      {"latency", "--nonsense"},
+		`latency: "extra" is too much`:                           {"latency", "extra"},
+		"--payload -5 and --batch 0: want at least 0 and 1":      {"latency", "--payload", "-5"},
+		"--payload 99999999999: want 0 to 67108864 bytes":        {"latency", "--payload", "99999999999"},
+		"--batch 0: want at least 0 and 1":                       {"throughput", "--batch", "0"},
+		"--wait nap: want spin, yield, park or adaptive":         {"latency", "--wait", "nap"},
+		"--rounds 0: want 1 to 1000":                             {"latency", "--rounds", "0"},
+		"--time 1ns: want 1ms to 1m0s":                           {"latency", "--time", "1ns"},
+		"--ring 1000: want a power of two":                       {"latency", "--ring", "1000"},
+		`invalid value "many" for flag -payload`:                 {"latency", "--payload", "many"},
+		"--json - and --gobench both want standard output":       {"latency", "--json", "-", "--gobench"},
+		"--json: open /nonexistent/rows.json":                    {"latency", "--json", "/nonexistent/rows.json"},
+		"--out rows.png: want a name that ends in .svg or .html": {"plot", "--out", "rows.png"},
+		"--from: open /nonexistent/rows.json":                    {"plot", "--from", "/nonexistent/rows.json"},
+	}
+	for want, args := range cases {
+		status, out, errs := execute(Peers{}, args...)
+		if status != ExitUsage || !strings.Contains(errs, want) || strings.Contains(out, "ns") {
+			t.Errorf("%q: exit %d, want 2 and %q on standard error: %s%s", args, status, want, errs, out)
+		}
+	}
+}
+
+func TestHelp(t *testing.T) {
+	for _, args := range [][]string{{"--help"}, {"latency", "--help"}, {"plot", "--help"}} {
+		if status, out, errs := execute(Peers{}, args...); status != ExitOK || !strings.Contains(out, "disco-bench") {
+			t.Errorf("%q: exit %d: %s%s", args, status, out, errs)
+		}
+	}
+}

@@ -1,0 +1,76 @@
+package peers_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/disco-sim/disco/perf/bench"
+	"github.com/disco-sim/disco/perf/peers"
+)
+
+// The other sides of pairs are processes of this test binary.
+func TestMain(m *testing.M) {
+	if bench.IsWorker() {
+		os.Exit(bench.ServeWorker(append(bench.Jobs(), peers.Jobs()...)))
+	}
+	os.Exit(m.Run())
+}
+
+// own are the peers that need nothing installed.
+func own(ctx context.Context, o bench.Options) (specs []bench.Spec, release func()) {
+	all, release := peers.Specs(ctx, o)
+	for _, s := range all {
+		if s.Measure == nil {
+			specs = append(specs, s)
+		}
+	}
+	return specs, release
+}
+
+func TestPeersInBothModes(t *testing.T) {
+	for _, mode := range []string{"processes", "threads"} {
+		t.Run(mode, func(t *testing.T) {
+			args := []string{"disco-bench", "peers", "--time", "2ms", "--rounds", "1", "--json", "-"}
+			if mode == "threads" {
+				args = append(args, "--threads")
+			}
+			var out, errs bytes.Buffer
+			if status := bench.Execute(args, &out, &errs, bench.Peers{Jobs: peers.Jobs(), Specs: own}); status != bench.ExitOK {
+				t.Fatalf("exit %d: %s", status, errs.String())
+			}
+			rows, err := bench.ReadJSON(&out)
+			if err != nil || len(rows) != 16 {
+				t.Fatalf("%d rows, want 16: %v", len(rows), err)
+			}
+			for _, r := range rows {
+				if trips := strings.HasSuffix(r.Bench, " latency"); trips != (r.RTT != nil) || r.RatePerSecond <= 0 || r.Note != "" {
+					t.Errorf("%+v", r)
+				}
+			}
+		})
+	}
+}
+
+// Whatever is installed here, each program has its rows, and one that isn't there says
+// what to install.
+func TestAbsentPeersSaySo(t *testing.T) {
+	t.Setenv("PATH", "")
+	specs, release := peers.Specs(context.Background(), bench.Options{Payload: 64, Rounds: 1, Time: bench.TimeMin, Ring: bench.RingDefault})
+	defer release()
+	absent := map[string]string{}
+	for _, s := range specs {
+		if s.Absent != "" {
+			absent[s.Bench] = s.Absent
+		}
+	}
+	for name, deb := range map[string]string{"ucx": "ucx-utils", "open-mpi": "netpipe-openmpi", "zeromq": "libzmq3-dev", "nng": "libnng-dev"} {
+		for _, what := range []string{" latency", " throughput"} {
+			if !strings.Contains(absent[name+what], deb) {
+				t.Errorf("%s%s: %q, want the package %s", name, what, absent[name+what], deb)
+			}
+		}
+	}
+}
