@@ -87,66 +87,64 @@ func BenchmarkPhold(b *testing.B) {
 	}
 }
 
-// BenchmarkPholdBare is the reference: the same events in a bare 4-ary heap of
-// (epoch, target), without a model interface, payload, order or hash.
-func BenchmarkPholdBare(b *testing.B) {
-	const lps, start, remote, lookahead = 1024, 16, 0.1, 0.1
-	type item struct {
-		epoch  float64
-		target uint32
-	}
-	rnds := make([]*rand.Rand, lps)
-	var h []item
-	push := func(it item) {
-		h = append(h, it)
-		i := len(h) - 1
-		for i > 0 {
-			p := (i - 1) >> 2
-			if h[p].epoch <= it.epoch {
-				break
+// alarm is a model whose simprocs only wake themselves.
+type alarm struct{ g *Graph }
+
+func (m alarm) Graph() *Graph { return m.g }
+
+func (m alarm) NewHandler(p *Simproc) (Handler, error) {
+	return &alarmHandler{rand.New(p.Source("alarm"))}, nil
+}
+
+type alarmHandler struct{ rnd *rand.Rand }
+
+func (h *alarmHandler) Handle(p *Simproc, _ []Event) error {
+	return p.Wakeup(p.Now() + 0.1 + 0.9*h.rnd.ExpFloat64())
+}
+
+// BenchmarkClasses is what it costs that a worker has more than one class: worker 0 of
+// as many workers as classes, where peer i sends to layer i and so reaches all layers
+// behind it.
+func BenchmarkClasses(b *testing.B) {
+	for _, classes := range []int{1, 2, 4, 8, 16} {
+		b.Run(fmt.Sprint(classes), func(b *testing.B) {
+			const local = 1024
+			g := &Graph{}
+			placement := make([]int32, local/classes)
+			for r := range classes {
+				g.Simprocs = append(g.Simprocs, fmt.Sprintf("r%d", r))
 			}
-			h[i] = h[p]
-			i = p
-		}
-		h[i] = it
-	}
-	for i := range rnds {
-		rnds[i] = rand.New(rand.NewPCG(uint64(i), 1))
-		for range start {
-			push(item{lookahead + rnds[i].ExpFloat64()*(1-lookahead), uint32(i)})
-		}
-	}
-	b.ResetTimer()
-	for range b.N {
-		it := h[0]
-		r := rnds[it.target]
-		to := it.target
-		if r.Float64() <= remote {
-			to = uint32(r.IntN(lps))
-		}
-		next := item{it.epoch + lookahead + r.ExpFloat64()*(1-lookahead), to}
-		// The new event takes the first one's place and sinks.
-		i, n := 0, len(h)
-		for {
-			c := i<<2 + 1
-			if c >= n {
-				break
+			for i := range local/classes + classes - 1 {
+				g.Nodes = append(g.Nodes, Node{Name: fmt.Sprintf("n%d", i)})
 			}
-			least := c
-			for j, end := c+1, min(c+4, n); j < end; j++ {
-				if h[j].epoch < h[least].epoch {
-					least = j
+			for peer := 1; peer < classes; peer++ {
+				from := len(placement)
+				placement = append(placement, int32(peer))
+				for n := range local / classes {
+					g.Links = append(g.Links, Link{From: Endpoint{from, peer}, To: Endpoint{n, peer}, Lookahead: 1})
 				}
 			}
-			if h[least].epoch >= next.epoch {
-				break
+			plan, err := NewPlan(g, placement, 0, classes)
+			if err != nil || len(plan.classes) != classes {
+				b.Fatalf("%d classes, %v, want %d", len(plan.classes), err, classes)
 			}
-			h[i] = h[least]
-			i = least
-		}
-		h[i] = next
+			e, err := NewEngine(plan, Config{Model: alarm{g}, Seed: 1, Horizon: math.MaxFloat64})
+			for peer := 1; peer < classes && err == nil; peer++ {
+				err = e.ReceiveBound(peer, Never)
+			}
+			if err == nil {
+				_, err = e.Run(10*local, math.Inf(1))
+			}
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ResetTimer()
+			if _, err := e.Run(b.N, math.Inf(1)); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds()/1e6, "Mactivations/s")
+		})
 	}
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds()/1e6, "Mevents/s")
 }
 
 func TestHandlingDoesNotAllocate(t *testing.T) {

@@ -20,21 +20,26 @@ type Engine struct {
 	plan    *Plan
 	cfg     Config
 	store   *store
-	procs   []Simproc // by (level, id)
-	byID    []uint32  // local indices by rising id
-	classOf []int32   // by local index
-	localOf []int32   // by dense id: local index, -1 elsewhere
+	procs   []Simproc  // by (level, id)
+	byID    []uint32   // local indices by rising id
+	classOf []int32    // by local index
+	localOf []int32    // by dense id: local index, -1 elsewhere
+	held    []*Simproc // those with predecessors elsewhere (ByPromise)
 	nodes   []NodeController
 	names   map[string]int // node's name -> index; wiring time
 	meshes  [][]int        // [rank]: the meshes that start there
 	classes []class
-	in      []Bound // [peer] what they have promised
-	floors  []laneFloor
+	heads   []head       // by class
+	in      []Bound      // [peer] what they have promised
+	short   []uint64     // peers whose lanes are short of room, as a mask
+	floors  []*laneFloor // [peer], nil: none raised
 	current *Simproc
 	events  []Event // what the handler being called gets
 	refs    []ref   // their payloads
 	out     envelope.Event
 	stats   Stats
+	warmed  uint64        // sink of warm
+	mutate  func([]Event) // for the test that tests can fail; checked build only
 	err     error
 }
 
@@ -91,20 +96,10 @@ type Stats struct {
 
 // class is the simprocs that are run in one order, with all that is pending for them.
 type class struct {
-	set       pending
-	safe      Bound // work before it can't be surprised by another worker
-	last      Bound // key of the last activation
-	plan      *classPlan
-	congested bool // a lane it sends on is short of room
-	skip      bool // scratch of pick
-}
-
-// laneFloor is what the models have promised for all links to one peer: the least
-// of their floors, recomputed when the link that holds it moves.
-type laneFloor struct {
-	epoch float64
-	by    *Simproc
-	dirty bool
+	set  pending
+	safe Bound // work before it can't be surprised by another worker
+	last Bound // key of the last activation
+	plan *classPlan
 }
 
 // NewEngine makes all simprocs of the plan's worker and asks the model for their
@@ -113,13 +108,10 @@ func NewEngine(plan *Plan, cfg Config) (*Engine, error) {
 	if !(cfg.Horizon > 0 && cfg.Horizon <= math.MaxFloat64) {
 		return nil, fmt.Errorf("node: horizon %v, want a finite time > 0", cfg.Horizon)
 	}
-	e := &Engine{plan: plan, cfg: cfg, store: newStore(), in: make([]Bound, plan.workers), floors: make([]laneFloor, plan.workers)}
+	e := &Engine{plan: plan, cfg: cfg, store: newStore(), in: make([]Bound, plan.workers), floors: make([]*laneFloor, plan.workers), short: make([]uint64, (plan.workers+63)/64)}
 	e.store.giveBack = cfg.Release
 	e.makeSimprocs()
 	e.makeLinks()
-	for i := range e.floors {
-		e.floors[i].dirty = true
-	}
 	for _, i := range e.byID {
 		p := &e.procs[i]
 		h, err := cfg.Model.NewHandler(p)
@@ -139,8 +131,9 @@ func NewEngine(plan *Plan, cfg Config) (*Engine, error) {
 func (e *Engine) makeSimprocs() {
 	plan := e.plan
 	n := len(plan.local)
-	e.classes = make([]class, len(plan.classes))
+	e.classes, e.heads = make([]class, len(plan.classes)), make([]head, len(plan.classes))
 	for c := range e.classes {
+		e.heads[c].key = keyNever
 		e.classes[c].plan = &plan.classes[c]
 		e.classes[c].set.init()
 	}
@@ -180,7 +173,9 @@ func (e *Engine) makeLinks() {
 		slices.SortFunc(p.links, func(a, b outLink) int {
 			return cmp.Or(cmp.Compare(a.to, b.to), cmp.Compare(a.lookahead, b.lookahead))
 		})
-		p.preds = newPredecessors(p.Name(), predecessors[p.id])
+		if p.preds = newPredecessors(p.Name(), predecessors[p.id]); p.preds != nil {
+			e.held = append(e.held, p)
+		}
 	}
 }
 
@@ -222,105 +217,19 @@ func (e *Engine) fail(err error) error {
 	return err
 }
 
-// Run handles up to limit activations, earliest first, up to span simulated seconds
-// behind the first of them, and returns how many there were. 0 means that nothing can
-// be done before a peer's event or bound arrives, before there is room in a lane, or at
-// all (Next is Never). After an error the Engine is done for; Report still works.
-func (e *Engine) Run(limit int, span float64) (int, error) {
-	until := math.Inf(1)
-	for n := 0; n < limit; n++ {
-		c := e.pick()
-		if c < 0 {
-			return n, nil
-		}
-		epoch := e.classes[c].set.first().epoch()
-		if epoch > until {
-			return n, nil
-		}
-		if n == 0 {
-			until = epoch + span
-		}
-		if e.activate(c); e.err != nil {
-			return n, e.err
-		}
-	}
-	return limit, nil
-}
-
-// pick finds the class with the earliest activation that may be done now, -1: none.
-func (e *Engine) pick() int {
-	if len(e.classes) == 1 {
-		if c := &e.classes[0]; e.ready(c) && !c.congested {
-			return 0
-		}
-		return -1
-	}
-	best := -1
-	for i := range e.classes {
-		c := &e.classes[i]
-		c.skip = c.congested || !e.ready(c)
-	}
-	for i := range e.classes {
-		c := &e.classes[i]
-		if c.skip || best >= 0 && e.classes[best].set.first().before(c.set.first()) || e.heldBySkipped(c, i) {
-			continue
-		}
-		best = i
-	}
-	return best
-}
-
-// ready tells whether the first activation of c comes before everything that
-// another worker may still send, and before the horizon.
-func (e *Engine) ready(c *class) bool {
-	en := c.set.first()
-	if en == nil {
-		return false
-	}
-	epoch := en.epoch()
-	if epoch < c.safe.Epoch {
-		return epoch < e.cfg.Horizon
-	}
-	return epoch == c.safe.Epoch && e.procs[en.proc].level < c.safe.Level && epoch < e.cfg.Horizon
-}
-
-// heldBySkipped tells whether a class that was passed over, for want of a bound or of
-// room, may still cause something before the first activation of c. A class that is
-// not passed over needs no such look: if it is earlier, it goes first.
-func (e *Engine) heldBySkipped(c *class, i int) bool {
-	for j := range e.classes {
-		d := &e.classes[j]
-		if d.skip && d.set.len() > 0 && d.plan.to[i].kind != hopNone && !e.key(c).Before(d.plan.to[i].apply(e.key(d))) {
-			return true
-		}
-	}
-	return false
-}
-
-// key is the key of c's first activation, the one under way before all others; Never
-// when it has none before the horizon.
-func (e *Engine) key(c *class) Bound {
-	if e.current != nil && c == &e.classes[e.current.class] {
-		return Bound{e.current.now, e.current.level}
-	}
-	en := c.set.first()
-	if en == nil || en.epoch() >= e.cfg.Horizon {
-		return Never
-	}
-	return Bound{en.epoch(), e.procs[en.proc].level}
-}
-
 // activate calls the handler of the first simproc of class c with everything it has
 // for its first epoch.
 func (e *Engine) activate(i int) {
 	c := &e.classes[i]
-	en := c.set.first()
-	p := &e.procs[en.proc]
+	p := &e.procs[e.heads[i].proc]
 	if checked {
-		e.checkActivation(c, p)
+		e.checkActivation(i, p)
 	}
-	p.now, p.called = en.epoch(), true
+	p.now, p.called = math.Float64frombits(e.heads[i].key), true
 	e.take(c, p)
+	if checked && e.mutate != nil {
+		e.mutate(e.events)
+	}
 	e.record(i, p)
 	e.current = p
 	err := p.handler.Handle(p, e.events)
@@ -333,6 +242,7 @@ func (e *Engine) activate(i int) {
 	}
 	e.stats.Events += uint64(len(e.events))
 	e.stats.Activations++
+	e.heads[i].follow(&c.set)
 }
 
 // take moves all that p has for its epoch, the first in c, into e.events and e.refs.
@@ -352,6 +262,9 @@ func (e *Engine) take(c *class, p *Simproc) {
 		}
 		c.set.drop()
 	}
+	if c.set.fresh {
+		e.warm(&c.set)
+	}
 }
 
 // file puts an entry into the pending set of its target's class.
@@ -361,6 +274,9 @@ func (e *Engine) file(target uint32, en *entry) {
 		c = int(e.classOf[target])
 	}
 	e.classes[c].set.insert(en)
+	if h := &e.heads[c]; en.key < h.key || en.key == h.key && en.proc < h.proc {
+		h.key, h.proc = en.key, en.proc
+	}
 }
 
 func (e *Engine) sendOut(to SimprocID, epoch float64, number uint64, headers, data []byte) error {
@@ -389,7 +305,7 @@ func (e *Engine) ReceiveEvent(peer int, ev *envelope.Event, lease uint64) error 
 		if err := p.preds.event(SimprocID(ev.Sender), ev.Epoch); err != nil {
 			return e.fail(err)
 		}
-		e.settle()
+		e.settled(p)
 	}
 	e.stats.Received++
 	en := entry{key: keyOf(ev.Epoch), number: ev.Number, proc: p.local, sender: SimprocID(ev.Sender), remote: true}
@@ -411,10 +327,11 @@ func (e *Engine) ReceivePromise(peer int, p *envelope.Promise) error {
 	if err := e.checkArrival(peer, p.Sender, p.Target); err != nil {
 		return e.fail(err)
 	}
-	if err := e.promised(&e.procs[e.localOf[p.Target]], p); err != nil {
+	target := &e.procs[e.localOf[p.Target]]
+	if err := e.promised(target, p); err != nil {
 		return e.fail(err)
 	}
-	e.settle()
+	e.settled(target)
 	return nil
 }
 
@@ -462,23 +379,4 @@ func (e *Engine) checkArrival(peer int, sender, target uint32) error {
 		return fmt.Errorf("node: worker %d sent in the name of %s, which is not on it", peer, e.plan.graph.Name(SimprocID(sender)))
 	}
 	return nil
-}
-
-// settle recomputes what is safe after a bound has risen.
-func (e *Engine) settle() {
-	for i := range e.classes {
-		c := &e.classes[i]
-		c.safe = Never
-		if e.cfg.ByPromise {
-			for j := range e.procs {
-				if ps := e.procs[j].preds; ps != nil {
-					c.safe = least(c.safe, Bound{ps.bound(), 0})
-				}
-			}
-			continue
-		}
-		for peer := range e.in {
-			c.safe = least(c.safe, c.plan.in[peer].apply(e.in[peer]))
-		}
-	}
 }

@@ -2,7 +2,6 @@ package node
 
 import (
 	"fmt"
-	"math"
 	"strings"
 )
 
@@ -16,8 +15,7 @@ func (e *Engine) OutBound(peer int) Bound {
 		b = e.classes[p.class].plan.out[peer].apply(Bound{p.now, p.level})
 	}
 	for i := range e.classes {
-		c := &e.classes[i]
-		b = least(b, c.plan.out[peer].apply(e.key(c)))
+		b = least(b, e.classes[i].plan.out[peer].apply(e.key(i)))
 	}
 	for from := range e.in {
 		b = least(b, e.plan.through[from][peer].apply(e.in[from]))
@@ -31,50 +29,12 @@ func (e *Engine) OutBound(peer int) Bound {
 	return b
 }
 
-// laneFloor is the least epoch that the models' own promises leave open for the
-// links to peer; 0 unless every such link has one.
-func (e *Engine) laneFloor(peer int) float64 {
-	f := &e.floors[peer]
-	if !f.dirty {
-		return f.epoch
-	}
-	*f = laneFloor{epoch: math.Inf(1)}
-	for i := range e.procs {
-		p := &e.procs[i]
-		if p.floor < f.epoch && len(e.meshes[p.Rank()]) > 0 {
-			f.epoch, f.by = p.floor, p
-		}
-		for j := range p.links {
-			k := &p.links[j]
-			if int(k.peer) != peer || k.proc >= 0 {
-				continue
-			}
-			if floor := max(k.floor, p.floor); floor < f.epoch {
-				f.epoch, f.by = floor, p
-			}
-			if f.epoch == 0 {
-				return 0
-			}
-		}
-	}
-	return f.epoch
-}
-
-// floorRaised marks the lane floors that hung on p.
-func (e *Engine) floorRaised(p *Simproc) {
-	for peer := range e.floors {
-		if e.floors[peer].by == p {
-			e.floors[peer].dirty = true
-		}
-	}
-}
-
 // Next is the key of the earliest activation of this worker, whether or not it may
 // be done now; Never when nothing is pending before the horizon.
 func (e *Engine) Next() Bound {
 	b := Never
 	for i := range e.classes {
-		b = least(b, e.key(&e.classes[i]))
+		b = least(b, e.key(i))
 	}
 	return b
 }
@@ -86,11 +46,11 @@ func (e *Engine) Blocked() bool {
 	if e.current != nil {
 		return false
 	}
-	for i := range e.classes {
-		e.classes[i].skip = !e.ready(&e.classes[i])
+	for i := range e.heads {
+		e.heads[i].skip = !e.ready(&e.heads[i])
 	}
-	for i := range e.classes {
-		if c := &e.classes[i]; !c.skip && !e.heldBySkipped(c, i) {
+	for i := range e.heads {
+		if !e.heads[i].skip && !e.heldBySkipped(i) {
 			return false
 		}
 	}
@@ -100,10 +60,16 @@ func (e *Engine) Blocked() bool {
 // SetCongested tells the Engine that the lane to a peer is short of room, or no
 // longer is. Classes that send on it are then passed over while others have work.
 func (e *Engine) SetCongested(peer int, short bool) {
-	for i := range e.classes {
-		c := &e.classes[i]
-		if c.plan.outMask[peer/64]&(1<<(peer%64)) != 0 {
-			c.congested = short
+	word, bit := peer/64, uint64(1)<<(peer%64)
+	if short == (e.short[word]&bit != 0) {
+		return
+	}
+	e.short[word] ^= bit
+	for i := range e.heads {
+		h := &e.heads[i]
+		h.congested = false
+		for w, mask := range e.classes[i].plan.outMask {
+			h.congested = h.congested || mask&e.short[w] != 0
 		}
 	}
 }
@@ -159,26 +125,25 @@ func (e *Engine) Waiting() string {
 	var b strings.Builder
 	for i := range e.classes {
 		c := &e.classes[i]
-		en := c.set.first()
-		if en == nil {
+		if c.set.len() == 0 {
 			fmt.Fprintf(&b, "class %d: nothing pending\n", i)
 			continue
 		}
-		p := &e.procs[en.proc]
-		fmt.Fprintf(&b, "class %d: %d pending, the first for %s at %v; safe before %v", i, c.set.len(), p.Name(), e.key(c), c.safe)
-		if !e.ready(c) {
+		h := &e.heads[i]
+		fmt.Fprintf(&b, "class %d: %d pending, the first for %s at %v; safe before %v", i, c.set.len(), e.procs[h.proc].Name(), e.key(i), c.safe)
+		if !e.ready(h) {
 			for peer := range e.in {
-				if hop := c.plan.in[peer]; hop.kind != hopNone && !e.key(c).Before(hop.apply(e.in[peer])) {
+				if hop := c.plan.in[peer]; hop.kind != hopNone && !e.key(i).Before(hop.apply(e.in[peer])) {
 					fmt.Fprintf(&b, "; waits for worker %d, which promised %v", peer, e.in[peer])
 				}
 			}
-			for j := range e.procs {
-				if q := &e.procs[j]; q.preds != nil && q.preds.bound() <= c.safe.Epoch {
+			for _, q := range e.held {
+				if q.preds.bound() <= c.safe.Epoch {
 					fmt.Fprintf(&b, "; %s waits for %v", q.Name(), q.preds.waiting())
 				}
 			}
 		}
-		if c.congested {
+		if h.congested {
 			b.WriteString("; waits for room in a lane")
 		}
 		b.WriteByte('\n')

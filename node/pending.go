@@ -69,6 +69,7 @@ type pending struct {
 	size  int
 	spill int // length of late at which to try to spread it over radix
 	radix *radix
+	fresh bool // run is new: warm has not seen it
 }
 
 // lateMax is how long late may grow before it is spread over buckets: 64 entries are a
@@ -139,6 +140,7 @@ func (s *pending) refill() bool {
 		return true
 	}
 	s.run, s.limit = r.next(s.run)
+	s.fresh = true
 	return true
 }
 

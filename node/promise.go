@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sort"
 )
 
 // predecessors tracks what each sender has promised to one target:
@@ -24,7 +23,9 @@ import (
 type predecessors struct {
 	target string
 	list   []predecessor // by sender
-	least  int           // index of one with the least bound
+	last   int           // index of the one that was looked up last
+	seen   float64       // bound, when an Engine last looked
+	bounds tournament    // of list's bounds
 }
 
 type predecessor struct {
@@ -72,15 +73,28 @@ func newPredecessors(target string, names map[SimprocID]string) *predecessors {
 		p.list = append(p.list, predecessor{sender: id, name: name})
 	}
 	slices.SortFunc(p.list, func(a, b predecessor) int { return cmp.Compare(a.sender, b.sender) })
+	p.bounds = newTournament(len(p.list))
 	return p
 }
 
+// find is the index of a sender in list. Its promise often follows its event.
 func (ps *predecessors) find(sender SimprocID) (int, error) {
-	i := sort.Search(len(ps.list), func(i int) bool { return ps.list[i].sender >= sender })
-	if i == len(ps.list) || ps.list[i].sender != sender {
+	if ps.list[ps.last].sender == sender {
+		return ps.last, nil
+	}
+	low, high := 0, len(ps.list)
+	for low < high {
+		if mid := (low + high) / 2; ps.list[mid].sender < sender {
+			low = mid + 1
+		} else {
+			high = mid
+		}
+	}
+	if low == len(ps.list) || ps.list[low].sender != sender {
 		return 0, fmt.Errorf("node: %s heard from simproc %d, which is not one of its %d predecessors", ps.target, sender, len(ps.list))
 	}
-	return i, nil
+	ps.last = low
+	return low, nil
 }
 
 // event counts one event of sender.
@@ -154,17 +168,10 @@ func (p *predecessor) forget(count uint64, epoch float64) error {
 // raise lifts the bound of predecessor i to its newest promise.
 func (ps *predecessors) raise(i int) {
 	ps.list[i].bound = ps.list[i].epoch
-	if i != ps.least {
-		return
-	}
-	for j := range ps.list {
-		if ps.list[j].bound < ps.list[ps.least].bound {
-			ps.least = j
-		}
-	}
+	ps.bounds.set(i, ps.list[i].epoch)
 }
 
-func (ps *predecessors) bound() float64 { return ps.list[ps.least].bound }
+func (ps *predecessors) bound() float64 { return ps.bounds.least() }
 
 // waiting describes the first predecessor with the least bound.
 func (ps *predecessors) waiting() Waiting {

@@ -230,7 +230,7 @@ func (p *Simproc) HardWakeup(epoch float64) error {
 	}
 	if epoch > p.floor {
 		p.floor = epoch
-		p.engine.floorRaised(p)
+		p.engine.floorRaised(p, -1)
 	}
 	return nil
 }
@@ -247,7 +247,7 @@ func (p *Simproc) AdvancePromise(l LinkID, epoch float64) error {
 	}
 	if epoch > p.links[l].floor {
 		p.links[l].floor = epoch
-		p.engine.floorRaised(p)
+		p.engine.floorRaised(p, l)
 	}
 	return nil
 }

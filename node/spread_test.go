@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/disco-sim/disco/envelope"
@@ -16,6 +17,7 @@ import (
 type chatter struct {
 	g      *Graph
 	jitter bool // continuous delays; else many equal epochs
+	vows   bool // simprocs promise to be silent, on one link or on all
 	busy   float64
 }
 
@@ -27,6 +29,8 @@ type chatterHandler struct {
 	state uint64
 	links []LinkID
 	ahead []float64
+	vow   []float64 // by link: nothing is sent before it
+	vowed float64   // on any link
 }
 
 func (m *chatter) NewHandler(p *Simproc) (Handler, error) {
@@ -47,6 +51,7 @@ func (m *chatter) NewHandler(p *Simproc) (Handler, error) {
 			}
 		}
 	}
+	h.vow = make([]float64, len(h.links))
 	return h, nil
 }
 
@@ -77,7 +82,8 @@ func (h *chatterHandler) Handle(p *Simproc, events []Event) error {
 		if h.ahead[l] > 0 && d == 0 {
 			d = 1
 		}
-		if err := p.Send(h.links[l], p.Now()+h.ahead[l]+d, data[:8+h.rnd.IntN(40)]); err != nil {
+		epoch := max(p.Now()+h.ahead[l]+d, h.vow[l], h.vowed)
+		if err := p.Send(h.links[l], epoch, data[:8+h.rnd.IntN(40)]); err != nil {
 			return err
 		}
 	}
@@ -86,6 +92,16 @@ func (h *chatterHandler) Handle(p *Simproc, events []Event) error {
 		return p.Schedule(p.Now()+1+h.delay(), data[:8])
 	case 1:
 		return p.Wakeup(p.Now() + 1 + h.delay())
+	case 2:
+		if h.m.vows && h.vowed <= p.Now() {
+			h.vowed = p.Now() + 1 + h.delay()
+			return p.HardWakeup(h.vowed)
+		}
+	case 3:
+		if l := h.rnd.IntN(max(len(p.links), 1)); h.m.vows && l < len(p.links) {
+			h.vow[l] = max(h.vow[l], p.Now()+5*h.rnd.Float64())
+			return p.AdvancePromise(LinkID(l), h.vow[l])
+		}
 	}
 	return nil
 }
@@ -117,7 +133,7 @@ func randomModel(rnd *rand.Rand) *chatter {
 	if !zeroOnly && rnd.IntN(4) == 0 {
 		g.Meshes = []Mesh{{From: rnd.IntN(layers), To: rnd.IntN(layers), Lookahead: 0.5}}
 	}
-	return &chatter{g: g, jitter: rnd.IntN(2) == 0, busy: 0.9}
+	return &chatter{g: g, jitter: rnd.IntN(2) == 0, vows: rnd.IntN(2) == 0, busy: 0.9}
 }
 
 // packet is something under way between two workers of the test.
@@ -133,6 +149,9 @@ type cluster struct {
 	lanes   [][][]packet // [from][to]
 	sent    [][]Bound
 	jumps   int
+
+	spoilBound func(Bound) Bound // mutants
+	spoilEvent func(ev *envelope.Event) (keep bool)
 }
 
 type clusterPort struct {
@@ -144,6 +163,9 @@ func (p *clusterPort) SendEvent(ev *envelope.Event) error {
 	to := p.c.engines[p.self].plan.placement[int(ev.Target)/len(p.c.engines[p.self].plan.graph.Simprocs)]
 	cp := *ev
 	cp.Data = append([]byte(nil), ev.Data...)
+	if p.c.spoilEvent != nil && !p.c.spoilEvent(&cp) {
+		return nil
+	}
 	p.c.lanes[p.self][to] = append(p.c.lanes[p.self][to], packet{ev: cp})
 	// A Port that waits for room tells its peers how far this worker is, in the middle
 	// of a handler.
@@ -259,12 +281,38 @@ func (c *cluster) step(rnd *rand.Rand, w int) (int, error) {
 // tell sends a peer what worker w can promise it, if that is news.
 func (c *cluster) tell(w, to int) bool {
 	b := c.engines[w].OutBound(to)
+	if got, want := c.engines[w].laneFloor(to), dumbFloor(c.engines[w], to); got != want && to != w {
+		panic(fmt.Sprintf("worker %d's models leave %v open for worker %d, found by looking at all links: %v", w, got, to, want))
+	}
 	if to == w || !c.sent[w][to].Before(b) {
 		return false
 	}
 	c.sent[w][to] = b
+	if c.spoilBound != nil {
+		b = c.spoilBound(b)
+	}
 	c.lanes[w][to] = append(c.lanes[w][to], packet{bound: &b})
 	return true
+}
+
+// dumbFloor is laneFloor by looking at all links to a peer.
+func dumbFloor(e *Engine, peer int) float64 {
+	least, raised := math.Inf(1), e.floors[peer] != nil
+	for i := range e.procs {
+		p := &e.procs[i]
+		if len(e.meshes[p.Rank()]) > 0 {
+			least = min(least, p.floor)
+		}
+		for j := range p.links {
+			if k := &p.links[j]; k.proc < 0 && int(k.peer) == peer {
+				least = min(least, max(k.floor, p.floor))
+			}
+		}
+	}
+	if !raised {
+		return 0
+	}
+	return least
 }
 
 // quiet tells whether everybody is blocked with nothing under way, and the least
@@ -293,6 +341,42 @@ func (c *cluster) waiting() string {
 	return s
 }
 
+// spread runs one random model on one worker, then over several in several ways, and
+// tells whether every simproc did the same. prepare may spoil the runs over several.
+func spread(t *testing.T, seed uint64, prepare func(c *cluster)) (jumps int, events uint64, err error) {
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	m := randomModel(rnd)
+	want, err := newCluster(t, m, make([]int32, len(m.g.Nodes)), 1, seed, 40).run(rnd)
+	if err != nil {
+		t.Fatalf("seed %d, one worker: %v", seed, err)
+	}
+	for range 4 {
+		workers := 2 + rnd.IntN(3)
+		placement := make([]int32, len(m.g.Nodes))
+		for n := range placement {
+			placement[n] = int32(rnd.IntN(workers))
+		}
+		c := newCluster(t, m, placement, workers, seed, 40)
+		if prepare != nil {
+			prepare(c)
+		}
+		got, err := c.run(rnd)
+		if err != nil {
+			return 0, 0, fmt.Errorf("seed %d, placement %v: %w", seed, placement, err)
+		}
+		for id := range want {
+			if got[id] != want[id] {
+				return 0, 0, fmt.Errorf("seed %d, placement %v: hash of %s is %x, with one worker %x", seed, placement, m.g.Name(SimprocID(id)), got[id], want[id])
+			}
+		}
+		jumps += c.jumps
+		for _, e := range c.engines {
+			events += e.stats.Events
+		}
+	}
+	return jumps, events, nil
+}
+
 // The same model and seed give the same hash of every simproc, however the nodes
 // are spread and however the workers are scheduled.
 func TestSpreadDoesNotChangeResults(t *testing.T) {
@@ -302,36 +386,67 @@ func TestSpreadDoesNotChangeResults(t *testing.T) {
 	}
 	jumps, events := 0, uint64(0)
 	for seed := range uint64(models) {
-		rnd := rand.New(rand.NewPCG(seed, 1))
-		m := randomModel(rnd)
-		want, err := newCluster(t, m, make([]int32, len(m.g.Nodes)), 1, seed, 40).run(rnd)
+		j, n, err := spread(t, seed, nil)
 		if err != nil {
-			t.Fatalf("seed %d, one worker: %v", seed, err)
+			t.Fatal(err)
 		}
-		for range 4 {
-			workers := 2 + rnd.IntN(3)
-			placement := make([]int32, len(m.g.Nodes))
-			for n := range placement {
-				placement[n] = int32(rnd.IntN(workers))
-			}
-			c := newCluster(t, m, placement, workers, seed, 40)
-			got, err := c.run(rnd)
-			if err != nil {
-				t.Fatalf("seed %d, placement %v: %v", seed, placement, err)
-			}
-			for id := range want {
-				if got[id] != want[id] {
-					t.Fatalf("seed %d, placement %v: hash of %s is %x, with one worker %x", seed, placement, m.g.Name(SimprocID(id)), got[id], want[id])
-				}
-			}
-			jumps += c.jumps
-			for _, e := range c.engines {
-				events += e.stats.Events
-			}
-		}
+		jumps, events = jumps+j, events+n
 	}
 	if jumps == 0 || events < 1000 {
 		t.Errorf("%d idle jumps and %d events in all: the models are too tame to show anything", jumps, events)
 	}
 	t.Logf("%d idle jumps, %d events", jumps, events)
+}
+
+// The test above can fail: each way of spoiling an Engine, or what lies between two of
+// them, is found within a few dozen models.
+func TestSpreadFindsMutants(t *testing.T) {
+	mutants := []struct {
+		name  string
+		build bool // needs the hook of the checked build
+		spoil func(c *cluster)
+	}{
+		{"a bound is half a second too high", false, func(c *cluster) {
+			c.spoilBound = func(b Bound) Bound { return Bound{b.Epoch + 0.5, b.Level} }
+		}},
+		{"a bound says that its own level is done", false, func(c *cluster) {
+			c.spoilBound = func(b Bound) Bound { return Bound{b.Epoch, max(b.Level, b.Level+1)} }
+		}},
+		{"every hundredth event is lost", false, func(c *cluster) {
+			n := 0
+			c.spoilEvent = func(*envelope.Event) bool { n++; return n%100 != 0 }
+		}},
+		{"the last bit of an epoch is lost", false, func(c *cluster) {
+			c.spoilEvent = func(ev *envelope.Event) bool {
+				ev.Epoch = math.Float64frombits(math.Float64bits(ev.Epoch) | 1)
+				return true
+			}
+		}},
+		{"ties go to the last sender", true, func(c *cluster) {
+			for _, e := range c.engines {
+				e.mutate = func(events []Event) { slices.Reverse(events) }
+			}
+		}},
+		{"ties go to who is here", true, func(c *cluster) {
+			for _, e := range c.engines {
+				e.mutate = func(events []Event) {
+					slices.SortStableFunc(events, func(a, b Event) int { return int(e.localOf[b.Sender]&1) - int(e.localOf[a.Sender]&1) })
+				}
+			}
+		}},
+	}
+	for _, m := range mutants {
+		t.Run(m.name, func(t *testing.T) {
+			if m.build && !checked {
+				t.Skip("only the checked build has the hook: go test -tags invariants")
+			}
+			for seed := range uint64(60) {
+				if _, _, err := spread(t, seed, m.spoil); err != nil {
+					t.Log(err)
+					return
+				}
+			}
+			t.Error("60 models did not notice")
+		})
+	}
 }

@@ -185,3 +185,12 @@ func (s *store) inUse() int {
 	}
 	return n - 1 // class 0 starts at index 1
 }
+
+// touch reads a byte of r's memory, for warm.
+func (s *store) touch(r ref) uint64 {
+	class, index := uint32(r>>refIndexBits), uint32(r&refIndexMask)
+	if r == refNone || class == classOutside {
+		return 0
+	}
+	return uint64(s.cell(class, index)[0])
+}

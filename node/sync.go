@@ -74,8 +74,9 @@ func (h hop) apply(b Bound) Bound {
 		return Never
 	case hopAhead:
 		// A lookahead too small to change the sum still means strictly later: Send
-		// refuses an epoch that isn't.
-		if e := b.Epoch + h.lookahead; e != b.Epoch {
+		// refuses an epoch that isn't. One below the normal numbers changes the sum next to
+		// 0 alone, where workers would raise each other's bounds by it for ever.
+		if e := b.Epoch + h.lookahead; e != b.Epoch && h.lookahead >= 0x1p-1022 {
 			return Bound{e, 0}
 		}
 	case hopZero:

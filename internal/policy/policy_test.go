@@ -69,9 +69,10 @@ partition: node
 worker: envelope shm ring lane counters idle egress ingress router node trace scenario internal/invariants internal/race
 launch: worker partition node trace scenario shm lane counters internal/invariants
 launch/launchtest: node scenario
+sweep: scenario
 
 # The doors.
-app: launch partition worker node scenario trace counters shm model/service internal/invariants
+app: launch sweep partition worker node scenario trace counters shm model/service internal/invariants
 cmd/disco-run: app model/service model/network model/phold model/devstone model/queueing
 cmd/disco-bench: perf/bench perf/peers
 perf: *

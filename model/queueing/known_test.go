@@ -18,6 +18,14 @@ func network(horizon float64, stations ...string) string {
 	return text
 }
 
+// long is a horizon, a tenth of it in short tests: the intervals are wider then.
+func long(horizon float64) float64 {
+	if testing.Short() {
+		return horizon / 10
+	}
+	return horizon
+}
+
 const (
 	exp1   = "service: { distribution: exponential, mean: 1 }"
 	const1 = "service: { distribution: constant, mean: 1 }"
@@ -55,11 +63,7 @@ func TestKnownStations(t *testing.T) {
 	const seed = 1
 	for _, k := range known {
 		t.Run(k.name, func(t *testing.T) {
-			horizon := 200_000.0
-			if testing.Short() {
-				horizon = 20_000
-			}
-			s := modeltest.MustLoad(t, Kind(), network(horizon, k.station))
+			s := modeltest.MustLoad(t, Kind(), network(long(200_000), k.station))
 			r := modeltest.Summarize(t, s, seed, 1).(*Results)
 			a := r.Stations["a"]
 			if a.Model != k.want.model || a.NoTheory != "" {
@@ -124,20 +128,20 @@ func TestJackson(t *testing.T) {
 // TestNetworks: other networks in which theory has an answer everywhere.
 func TestNetworks(t *testing.T) {
 	for name, text := range map[string]string{
-		"several servers and a way back": network(40_000,
+		"several servers and a way back": network(long(40_000),
 			"id: a, arrivals: 2, servers: 3, "+exp1+", to: { b: 0.7, a: 0.1 }",
 			"id: b, servers: 4, "+exp1+", to: { a: 0.2, c: 0.5 }",
 			"id: c, servers: 2, "+exp1),
-		"a constant station after a Jackson network": network(40_000,
+		"a constant station after a Jackson network": network(long(40_000),
 			"id: a, arrivals: 0.4, "+exp1+", to: { a: 0.3, d: 0.5 }",
 			"id: d, arrivals: 0.3, "+const1),
-		"customers lost after a queue": network(40_000,
+		"customers lost after a queue": network(long(40_000),
 			"id: a, arrivals: 0.7, "+exp1+", to: { b: 1 }",
 			"id: b, buffer: 2, "+exp1),
-		"transit": "transit: 0.5\n" + network(40_000,
+		"transit": "transit: 0.5\n" + network(long(40_000),
 			"id: a, arrivals: 0.5, "+exp1+", to: { b: 1 }",
 			"id: b, "+exp1+", to: { a: 0.2, b: 0.1 }"),
-		"thirds": network(40_000,
+		"thirds": network(long(40_000),
 			"id: a, arrivals: 0.9, service: { distribution: exponential, mean: 0.5 }, to: { b: 0.333333333333, c: 0.333333333333, d: 0.333333333333 }",
 			"id: b, "+exp1, "id: c, "+exp1, "id: d, "+exp1),
 	} {
@@ -166,7 +170,7 @@ func TestNetworks(t *testing.T) {
 // TestClosed: the central server model, against theory and against a count of all its
 // states by hand.
 func TestClosed(t *testing.T) {
-	text := network(60_000,
+	text := network(long(60_000),
 		"id: cpu, initial: 4, service: { distribution: exponential, mean: 0.5 }, to: { disk: 0.6, cpu: 0.1, tape: 0.3 }",
 		"id: disk, servers: 2, "+exp1+", to: { cpu: 1 }",
 		"id: tape, initial: 1, service: { distribution: exponential, mean: 1.5 }, to: { cpu: 1 }")
@@ -249,10 +253,10 @@ func TestNoTheory(t *testing.T) {
 // TestIntervalsCover: over many seeds, the intervals hold the truth about as often as
 // they say. Batches of 400 seconds at a load of 0.5 are nearly independent.
 func TestIntervalsCover(t *testing.T) {
-	seeds := 200
 	if testing.Short() {
-		seeds = 60
+		t.Skip("a million customers")
 	}
+	const seeds = 200
 	s := modeltest.MustLoad(t, Kind(), network(11_000, "id: a, arrivals: 0.5, "+exp1))
 	hits := 0
 	for seed := range seeds {

@@ -1,0 +1,73 @@
+package node
+
+// laneFloor is what the models have promised for all links to one peer (HardWakeup,
+// AdvancePromise): the least of the links' floors. It is made when the first of them is
+// raised, because most models raise none.
+type laneFloor struct {
+	floors tournament
+	links  [][]int32 // [local simproc]: leaves of its links, by place in Simproc.links; -1: to elsewhere
+	meshes []int32   // [local simproc]: leaf of all its mesh links, -1: none
+}
+
+// laneFloor is the least epoch that the models' own promises leave open for the links
+// to peer; 0 unless every such link has one.
+func (e *Engine) laneFloor(peer int) float64 {
+	if f := e.floors[peer]; f != nil {
+		return f.floors.least()
+	}
+	return 0
+}
+
+// floorRaised takes in that p raised the floor of one link, or, with a negative link, its
+// own.
+func (e *Engine) floorRaised(p *Simproc, link LinkID) {
+	if link >= 0 {
+		if k := &p.links[link]; k.proc < 0 {
+			f := e.floorsOf(int(k.peer))
+			f.floors.set(int(f.links[p.local][link]), max(k.floor, p.floor))
+		}
+		return
+	}
+	for peer := range e.floors {
+		if !e.plan.sends[peer] {
+			continue
+		}
+		f := e.floorsOf(peer)
+		for i, leaf := range f.links[p.local] {
+			if leaf >= 0 {
+				f.floors.set(int(leaf), max(p.links[i].floor, p.floor))
+			}
+		}
+		if leaf := f.meshes[p.local]; leaf >= 0 {
+			f.floors.set(int(leaf), p.floor)
+		}
+	}
+}
+
+// floorsOf makes the floors of a lane when they are first needed.
+func (e *Engine) floorsOf(peer int) *laneFloor {
+	if e.floors[peer] != nil {
+		return e.floors[peer]
+	}
+	f := &laneFloor{links: make([][]int32, len(e.procs)), meshes: make([]int32, len(e.procs))}
+	n := int32(0)
+	for i := range e.procs {
+		p := &e.procs[i]
+		f.meshes[i] = -1
+		if len(e.meshes[p.Rank()]) > 0 {
+			f.meshes[i] = n
+			n++
+		}
+		f.links[i] = make([]int32, len(p.links))
+		for j := range p.links {
+			f.links[i][j] = -1
+			if k := &p.links[j]; k.proc < 0 && int(k.peer) == peer {
+				f.links[i][j] = n
+				n++
+			}
+		}
+	}
+	f.floors = newTournament(int(n))
+	e.floors[peer] = f
+	return f
+}

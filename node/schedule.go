@@ -1,0 +1,156 @@
+package node
+
+import "math"
+
+// head is what pick looks at of a class: one cache line for two classes, whatever is
+// pending in them.
+type head struct {
+	key   uint64 // epoch of the class's first activation, as a key; keyNever: none
+	limit uint64 // activations before it may be done: what is safe, and the horizon
+	proc  uint32 // target of the first activation
+	level uint32 // at limit itself, levels below this one may be done too
+
+	congested bool // a lane that the class sends on is short of room
+	skip      bool // scratch of pick
+}
+
+// follow takes the head from the class's set. While an activation is under way the head
+// stays at it: nothing else of the class comes before it is over.
+func (h *head) follow(s *pending) {
+	if en := s.first(); en != nil {
+		h.key, h.proc = en.key, en.proc
+	} else {
+		h.key = keyNever
+	}
+}
+
+func (h *head) before(o *head) bool {
+	return h.key < o.key || h.key == o.key && h.proc < o.proc
+}
+
+// Run handles up to limit activations, earliest first, up to span simulated seconds
+// behind the first of them, and returns how many there were. 0 means that nothing can
+// be done before a peer's event or bound arrives, before there is room in a lane, or at
+// all (Next is Never). After an error the Engine is done for; Report still works.
+func (e *Engine) Run(limit int, span float64) (int, error) {
+	if e.err != nil {
+		return 0, e.err
+	}
+	until := math.Inf(1)
+	for n := 0; n < limit; n++ {
+		c := e.pick()
+		if c < 0 {
+			return n, nil
+		}
+		epoch := math.Float64frombits(e.heads[c].key)
+		if epoch > until {
+			return n, nil
+		}
+		if n == 0 {
+			until = epoch + span
+		}
+		if e.activate(c); e.err != nil {
+			return n, e.err
+		}
+	}
+	return limit, nil
+}
+
+// pick finds the class with the earliest activation that may be done now, -1: none.
+func (e *Engine) pick() int {
+	if len(e.heads) == 1 {
+		if h := &e.heads[0]; e.ready(h) && !h.congested {
+			return 0
+		}
+		return -1
+	}
+	best, skipped := -1, false
+	for i := range e.heads {
+		h := &e.heads[i]
+		if h.skip = h.congested || !e.ready(h); h.skip {
+			skipped = skipped || h.key < keyNever
+		} else if best < 0 || h.before(&e.heads[best]) {
+			best = i
+		}
+	}
+	if !skipped || best < 0 || !e.heldBySkipped(best) {
+		return best
+	}
+	return e.pickUnheld()
+}
+
+// pickUnheld is pick where the earliest class is held by one that was passed over.
+func (e *Engine) pickUnheld() int {
+	best := -1
+	for i := range e.heads {
+		if h := &e.heads[i]; h.skip || best >= 0 && e.heads[best].before(h) || e.heldBySkipped(i) {
+			continue
+		}
+		best = i
+	}
+	return best
+}
+
+// ready tells whether the first activation of a class comes before everything that
+// another worker may still send, and before the horizon.
+func (e *Engine) ready(h *head) bool {
+	return h.key < h.limit || h.key == h.limit && e.procs[h.proc].level < h.level
+}
+
+// heldBySkipped tells whether a class that was passed over, for want of a bound or of
+// room, may still cause something before the first activation of class i. A class that
+// is not passed over needs no such look: if it is earlier, it goes first.
+func (e *Engine) heldBySkipped(i int) bool {
+	key := e.key(i)
+	for j := range e.heads {
+		if !e.heads[j].skip {
+			continue
+		}
+		if hop := &e.classes[j].plan.to[i]; hop.kind != hopNone && !key.Before(hop.apply(e.key(j))) {
+			return true
+		}
+	}
+	return false
+}
+
+// key is the key of a class's first activation, the one under way before all others;
+// Never when it has none before the horizon.
+func (e *Engine) key(i int) Bound {
+	h := &e.heads[i]
+	epoch := math.Float64frombits(h.key)
+	if h.key == keyNever || epoch >= e.cfg.Horizon {
+		return Never
+	}
+	return Bound{epoch, e.procs[h.proc].level}
+}
+
+// settle recomputes what is safe after a bound has risen.
+func (e *Engine) settle() {
+	for i := range e.classes {
+		c := &e.classes[i]
+		c.safe = Never
+		if e.cfg.ByPromise {
+			for _, p := range e.held {
+				c.safe = least(c.safe, Bound{p.preds.bound(), 0})
+			}
+		} else {
+			for peer := range e.in {
+				c.safe = least(c.safe, c.plan.in[peer].apply(e.in[peer]))
+			}
+		}
+		h := &e.heads[i]
+		h.limit, h.level = keyOf(c.safe.Epoch), c.safe.Level
+		if c.safe.Epoch >= e.cfg.Horizon {
+			h.limit, h.level = keyOf(e.cfg.Horizon), 0
+		}
+	}
+}
+
+// settled is settle after p's predecessors have said something: only who held all the
+// others can let them go.
+func (e *Engine) settled(p *Simproc) {
+	before := p.preds.seen
+	if p.preds.seen = p.preds.bound(); p.preds.seen > before && before == e.classes[p.class].safe.Epoch {
+		e.settle()
+	}
+}
