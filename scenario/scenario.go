@@ -46,6 +46,29 @@ type Kind interface {
 	Load(doc *Document, opt Options) (Scenario, error)
 }
 
+// Commander is a Kind whose files are a few numbers: programs give it a command of its
+// name, with a flag for each field in place of the file.
+type Commander interface {
+	Kind
+
+	// Command says in one line what the command does, and lists the fields.
+	Command() (usage string, flags []Flag)
+}
+
+// Flag is a top-level field of a scenario file as a flag. Load checks its value, as it
+// checks the file's.
+type Flag struct {
+	Name    string // the field's
+	Default string // for people: what the field is when it is left out
+	Usage   string // in one line, with the value's name in back quotes
+}
+
+// Headliner is a Scenario with figures that belong beside the run's own: programs add
+// them to the top level of their JSON. Names must not be those of the run.
+type Headliner interface {
+	Headline() map[string]any
+}
+
 // Options are what the command line may change about a scenario.
 type Options struct {
 	// Horizon is the simulated time at which the run ends, in seconds. 0 takes the
@@ -128,6 +151,17 @@ func (r Registry) Names() []string {
 		names[i] = k.Name()
 	}
 	return names
+}
+
+// Commanders lists the kinds that have a command.
+func (r Registry) Commanders() []Commander {
+	var all []Commander
+	for _, k := range r.kinds {
+		if c, ok := k.(Commander); ok {
+			all = append(all, c)
+		}
+	}
+	return all
 }
 
 // Load finds the kind that doc asks for and lets it read the rest.

@@ -27,6 +27,20 @@ func (kind) Load(doc *scenario.Document, opt scenario.Options) (scenario.Scenari
 	return New(p), nil
 }
 
+// Command lists the fields as flags.
+func (kind) Command() (usage string, flags []scenario.Flag) {
+	d := Defaults()
+	return "runs PHOLD, the benchmark of parallel simulators", []scenario.Flag{
+		{Name: "lps", Default: fmt.Sprint(d.LPs), Usage: "`N` logical processes"},
+		{Name: "events", Default: fmt.Sprint(d.Events), Usage: "`N` events that each process starts with"},
+		{Name: "remote", Default: fmt.Sprint(d.Remote), Usage: "`PROBABILITY` that an event goes to a process drawn from all"},
+		{Name: "lookahead", Default: fmt.Sprint(d.Lookahead), Usage: "least time between an event and the one that it makes, in simulated `SECONDS`"},
+		{Name: "end", Default: fmt.Sprint(d.End), Usage: "simulated `SECONDS` at which the run ends"},
+		{Name: "rng", Default: d.RNG, Usage: "`GENERATOR` of random numbers: default, from the seed; clcg4, ROSS's with its own fixed start"},
+		{Name: "payload", Default: fmt.Sprint(d.Payload), Usage: "`BYTES` of data of every event"},
+	}
+}
+
 // Model is PHOLD with its parameters: it implements scenario.Scenario. It is
 // immutable; every worker makes its own from the same file.
 type Model struct {
@@ -53,6 +67,11 @@ func (m *Model) Params() Params { return m.params }
 
 // Name is for people.
 func (m *Model) Name() string { return KindName }
+
+// Headline is what the speed of PHOLD hangs on most.
+func (m *Model) Headline() map[string]any {
+	return map[string]any{"lookahead_s": m.params.Lookahead, "remote": m.params.Remote}
+}
 
 // Horizon is the simulated time at which the run ends, in seconds.
 func (m *Model) Horizon() float64 { return m.params.End }

@@ -1,0 +1,20 @@
+package launch
+
+import "testing"
+
+func TestLatency(t *testing.T) {
+	s, err := Latency()
+	if err != nil || !(s > 0 && s < 1) {
+		t.Errorf("latency of %v s, error %v", s, err)
+	}
+}
+
+func TestCoupling(t *testing.T) {
+	// 0.1 s × 15,000 events per simulated second ÷ (0.2 µs × 5 M/s) = 1500 ÷ 1.
+	if c := Coupling(0.1, 15000, 0.2e-6, 5e6); c < 1499.999 || c > 1500.001 {
+		t.Errorf("coupling %v, want 1500", c)
+	}
+	if c := Coupling(0, 1, 0, 0); c != 0 {
+		t.Errorf("coupling %v of nothing known, want 0", c)
+	}
+}
