@@ -144,11 +144,14 @@ func (p *program) dispatch(args []string) error {
 // application is the command line as the flag library wants it.
 func (p *program) application() *cli.App {
 	return &cli.App{
-		Name:           p.name,
-		Usage:          "runs simulations over many processes of one machine",
-		Version:        Version(),
-		Writer:         p.stdout,
-		ErrWriter:      p.stderr,
+		Name:      p.name,
+		Usage:     "runs simulations over many processes of one machine",
+		Version:   Version(),
+		Writer:    p.stdout,
+		ErrWriter: p.stderr,
+		// A comma stands between the values of one --sweep, not between two of them.
+		DisableSliceFlagSeparator: true,
+
 		ExitErrHandler: func(*cli.Context, error) {}, // errors are shown by complain
 		Commands:       []*cli.Command{p.runCommand(), p.validateCommand(), p.inspectCommand(), p.versionCommand()},
 	}

@@ -34,7 +34,7 @@ func arrange(program string, cmd *cli.Command, args []string) ([]string, error) 
 		if !ok {
 			return nil, unknownFlag(program+" "+cmd.Name, arg, name, known)
 		}
-		if seen[name] {
+		if seen[name] && !repeats(cmd, name) {
 			return nil, usage("--%s is given twice: give it once", name)
 		}
 		seen[name] = true
@@ -60,6 +60,16 @@ func flagsOf(cmd *cli.Command) map[string]bool {
 		}
 	}
 	return known
+}
+
+// repeats tells whether a flag may be given several times.
+func repeats(cmd *cli.Command, name string) bool {
+	for _, f := range cmd.Flags {
+		if slice, ok := f.(*cli.StringSliceFlag); ok && slice.Name == name {
+			return true
+		}
+	}
+	return false
 }
 
 func unknownFlag(command, arg, name string, known map[string]bool) error {

@@ -22,6 +22,7 @@ var files = map[string]string{
 	"fails.yml":    launchtest.Scenario(4, 5, "{node: 2, at: 1, how: error}"),
 	"exits.yml":    launchtest.Scenario(4, 5, "{node: 2, at: 1, how: exit}"),
 	"prints.yml":   launchtest.Scenario(4, 5, "{node: 2, at: 1, how: print}"),
+	"deep.yml":     launchtest.Scenario(4, 2, "{node: 2, at: 1, how: slow}"),
 	"nan.yml":      launchtest.Scenario(4, 5, "{node: 2, at: 1, how: nan}"),
 	"unknown.yml":  "model: tiny\nhorizon: 5\nnodes: 4\ntokns: 3\nnodes: 5\n",
 	"broken.yml":   "model: tiny\nhorizon: [5\nnodes: 4\n",

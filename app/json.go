@@ -68,36 +68,41 @@ type workerRow struct {
 	worker.Stats
 }
 
-// writeJSON writes the document to a file, whole or not at all, or to standard output.
+// writeJSON writes the document of one run.
 func (p *program) writeJSON(o *order, l *launch.Launch, out *launch.Outcome) error {
 	text, err := encode(newDocument(o, l, out))
 	if err != nil {
 		return err
 	}
-	if o.json == "-" {
+	return p.write("--json", o.json, text)
+}
+
+// write writes an output to a file, whole or not at all, or to standard output.
+func (p *program) write(flag, path string, text []byte) error {
+	if path == "-" {
 		_, _ = p.stdout.Write(text) // Run tells of its errors
 		return nil
 	}
-	file, err := launch.CreateOutput(o.json)
+	file, err := launch.CreateOutput(path)
 	if err != nil {
-		return fmt.Errorf("--json: %w", err)
+		return fmt.Errorf("%s: %w", flag, err)
 	}
 	if _, err := file.Write(text); err != nil {
 		file.Abort()
-		return fmt.Errorf("--json: %s can't be written: %w", o.json, err)
+		return fmt.Errorf("%s: %s can't be written: %w", flag, path, err)
 	}
 	if err := file.Commit(); err != nil {
-		return fmt.Errorf("--json: %w", err)
+		return fmt.Errorf("%s: %w", flag, err)
 	}
 	return nil
 }
 
 // encode gives the text of a document. Numbers that JSON has no words for can only be
 // in the model's own results.
-func encode(d *document) ([]byte, error) {
+func encode(d any) ([]byte, error) {
 	text, err := json.MarshalIndent(d, "", "  ")
 	if err != nil {
-		return nil, fmt.Errorf("the model's results %T can't be written as JSON: %w: its numbers must be finite", d.Results, err)
+		return nil, fmt.Errorf("the model's results can't be written as JSON: %w: its numbers must be finite", err)
 	}
 	return append(text, '\n'), nil
 }

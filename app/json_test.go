@@ -2,9 +2,12 @@ package app
 
 import (
 	"bytes"
+	"encoding/csv"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,7 +29,10 @@ func runJSON(t *testing.T, text string, args ...string) []byte {
 		t.Fatal(err)
 	}
 	var stdout, stderr bytes.Buffer
-	args = append([]string{"disco-run", "run", file, "--transport", "inproc", "--json", "-"}, args...)
+	args = append([]string{"disco-run", "run", file, "--transport", "inproc"}, args...)
+	if !slices.Contains(args, "--json") {
+		args = append(args, "--json", "-")
+	}
 	if status := Run(args, strings.NewReader(""), &stdout, &stderr, service.Kind(), launchtest.Kind{}); status != ExitOK {
 		t.Fatalf("exit status %d: %s", status, stderr.String())
 	}
@@ -141,4 +147,53 @@ func runJSONTo(t *testing.T, path string) string {
 		t.Fatalf("exit status %d: %s", status, stderr.String())
 	}
 	return stdout.String()
+}
+
+// A sweep's JSON has a row for every point with everything that one run's has, and its
+// CSV the same numbers.
+func TestSweepOutputs(t *testing.T) {
+	text := runJSON(t, launchtest.Scenario(4, 5, ""), "--sweep", "nodes=2,4", "--sweep", "horizon=3,5")
+	var d struct {
+		Points int
+		Rows   []struct {
+			Point     map[string]float64
+			Events    uint64
+			Horizon   float64 `json:"horizon_s"`
+			TraceHash string  `json:"trace_hash"`
+			Results   struct{ Handled uint64 }
+		}
+	}
+	if err := json.Unmarshal(text, &d); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	if d.Points != 4 || len(d.Rows) != 4 {
+		t.Fatalf("%d points, %d rows, want 4", d.Points, len(d.Rows))
+	}
+	csvText := runJSON(t, launchtest.Scenario(4, 5, ""), "--sweep", "nodes=2,4", "--sweep", "horizon=3,5", "--json", os.DevNull, "--csv", "-")
+	rows, err := csv.NewReader(bytes.NewReader(csvText)).ReadAll()
+	if err != nil || len(rows) != 5 {
+		t.Fatalf("%d lines of CSV (%v), want a heading and 4", len(rows), err)
+	}
+	column := func(name string) int {
+		i := slices.Index(rows[0], name)
+		if i < 0 {
+			t.Fatalf("the CSV has no column %s: %q", name, rows[0])
+		}
+		return i
+	}
+	for i, r := range d.Rows {
+		want := []float64{2, 3, 2, 5, 4, 3, 4, 5}[2*i : 2*i+2]
+		line := rows[i+1]
+		if r.Point["nodes"] != want[0] || r.Point["horizon"] != want[1] || r.Horizon != want[1] || r.Results.Handled != r.Events {
+			t.Errorf("row %d: %+v, want nodes and horizon %v", i, r, want)
+		}
+		if line[column("events")] != fmt.Sprint(r.Events) || line[column("handled")] != fmt.Sprint(r.Results.Handled) || line[column("trace_hash")] != r.TraceHash || line[column("nodes")] != fmt.Sprint(want[0]) {
+			t.Errorf("line %d of the CSV: %q, want %+v", i, line, r)
+		}
+	}
+	// A point is the same as a file with its values.
+	alone := runJSON(t, launchtest.Scenario(2, 5, ""))
+	if !bytes.Contains(alone, []byte(d.Rows[1].TraceHash)) {
+		t.Errorf("nodes=2 horizon=5 has the trace hash %s, but a file with these values has another one", d.Rows[1].TraceHash)
+	}
 }

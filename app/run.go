@@ -34,12 +34,14 @@ func (p *program) runCommand() *cli.Command {
 			flag(groupWhat, "seed", "1", "`SEED` of all random numbers"),
 			flag(groupWhat, "replications", "1", "repeat the experiment `R` times, each with its own random numbers"),
 			flag(groupWhat, "horizon", "the scenario's own", "simulated `SECONDS` at which the run ends"),
+			&cli.StringSliceFlag{Category: groupWhat, Name: "sweep", DefaultText: "none", Usage: "run once for each value of a field, `KEY=A,B,C`, such as topology_graph.nodes.servers.web-1.server_resources.cpu_cores=1,2,4; several --sweep make a grid"},
 			flag(groupWhere, "workers", "1", fmt.Sprintf("`N` workers, 1 to %d; more than CPUs are slower, not faster", launch.WorkersMax)),
 			flag(groupWhere, "transport", launch.TransportShm, "`HOW`: shm, workers are processes that share memory; inproc, goroutines of this one"),
 			flag(groupWhere, "spread", "by itself", "`WHAT` is dealt out to the workers: nodes, all work on each replication together; replications, each does whole ones"),
 			flag(groupWhere, "partition", string(partition.MinCut), "`HOW` nodes are dealt out: mincut, little traffic between workers; block, in the scenario's order; round-robin"),
 			flag(groupWhere, "placement", "automatic", "`FILE` with one line \"node: worker\" for each node that is to be on a certain worker, 0 for the first"),
 			flag(groupOutput, "json", "none", "write the results to `FILE` as JSON, - for standard output and nothing else there"),
+			flag(groupOutput, "csv", "none", "write the table of a sweep to `FILE` as CSV, - for standard output and nothing else there"),
 			flag(groupOutput, "trace", "none", "write every handled event to `FILE`, one a line in total order; .gz and .zst are compressed"),
 			flag(groupOutput, "cpuprofile", "none", "write a CPU profile of each worker into `DIR`"),
 			flag(groupTuning, "ring-bytes", bytesText(worker.RingBytesDefault), "`BYTES` of the ring between two workers, a power of two"),
@@ -58,8 +60,13 @@ type order struct {
 	config launch.Config
 	file   string
 	json   string
+	csv    string
 	pins   string
+	sweeps []string
 }
+
+// quiet tells whether standard output belongs to a program.
+func (o *order) quiet() bool { return o.json == "-" || o.csv == "-" }
 
 // run is the command: check everything, run, show.
 func (p *program) run(c *cli.Context) error {
@@ -89,6 +96,9 @@ func (p *program) run(c *cli.Context) error {
 	ctx, stop, done := watchSignals(screen, p.name)
 	defer done()
 	o.config.Stop = stop
+	if len(o.sweeps) > 0 {
+		return p.sweep(ctx, o, screen)
+	}
 	l, err := launch.Prepare(o.config)
 	if err != nil {
 		return err
@@ -150,7 +160,7 @@ func (p *program) order(c *cli.Context) (*order, error) {
 		return nil, err
 	}
 	v := &values{c: c}
-	o := &order{file: file, json: v.path("json"), pins: v.path("placement")}
+	o := &order{file: file, json: v.path("json"), csv: v.path("csv"), pins: v.path("placement"), sweeps: c.StringSlice("sweep")}
 	o.config = launch.Config{
 		Registry:     p.registry,
 		Workers:      v.integer("workers", 1, 1, launch.WorkersMax),
@@ -180,7 +190,7 @@ func (p *program) order(c *cli.Context) (*order, error) {
 // two things.
 func (o *order) checkFiles() error {
 	named := []struct{ flag, path string }{
-		{"FILE", o.file}, {"--placement", o.pins}, {"--json", o.json}, {"--trace", o.config.Trace},
+		{"FILE", o.file}, {"--placement", o.pins}, {"--json", o.json}, {"--csv", o.csv}, {"--trace", o.config.Trace},
 	}
 	for i, a := range named {
 		for _, b := range named[:i] {
@@ -192,12 +202,14 @@ func (o *order) checkFiles() error {
 	if o.config.Trace == "-" {
 		return usage("--trace: found -, want the name of a file: /dev/stdout is one")
 	}
-	if o.json != "" && o.json != "-" {
-		if err := launch.CheckOutput(o.json); err != nil {
-			return usage("--json: %v", err)
+	for _, out := range named[2:4] {
+		if out.path != "" && out.path != "-" {
+			if err := launch.CheckOutput(out.path); err != nil {
+				return usage("%s: %v", out.flag, err)
+			}
 		}
 	}
-	return nil
+	return o.checkSweep()
 }
 
 // sameFile tells whether two paths name one regular file, whether it exists or not.

@@ -19,7 +19,8 @@ type screen struct {
 
 	mu    sync.Mutex
 	w     io.Writer
-	shown bool // the progress line stands there
+	about string // stands before the progress, e.g. which point of a sweep it is about
+	shown bool   // the progress line stands there
 	last  launch.Progress
 	speed float64 // events per wall second, smoothed
 }
@@ -47,6 +48,13 @@ func (s *screen) Write(p []byte) (int, error) {
 	return s.w.Write(p)
 }
 
+// say sets what stands before the progress of a new run.
+func (s *screen) say(about string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.about, s.last, s.speed = about, launch.Progress{}, 0
+}
+
 // clear takes the progress line away.
 func (s *screen) clear() {
 	s.mu.Lock()
@@ -67,7 +75,7 @@ func (s *screen) progress(p launch.Progress) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.measure(p)
-	line := progressLine(p, s.speed)
+	line := s.about + progressLine(p, s.speed)
 	if width := s.width(); len(line) >= width {
 		line = line[:width-1]
 	}

@@ -17,8 +17,8 @@ type times struct {
 	// death is blamed rather than a peer's complaint about it.
 	settle time.Duration
 
-	// lost is how long beyond that a process whose control stream has ended without a
-	// word may take to end: it is exiting, and how is the best part of the news.
+	// lost is how long beyond that a process may take to end that has reported an error
+	// or closed its control stream: it is exiting, and how belongs to the news.
 	lost time.Duration
 
 	// end is how long workers may take to end by themselves after a failure, once
@@ -186,8 +186,8 @@ func streamEnd(err error) bool {
 }
 
 // settle gathers news for a moment after bad news and makes the run's error of it. A
-// member whose stream has ended without a word is about to end: how it does is worth
-// waiting for.
+// member that has reported an error, or whose stream has ended without a word, is about
+// to end: how it does is worth waiting for.
 func (s *supervisor) settle(ctx context.Context) error {
 	over, late := time.After(s.times.settle), time.After(s.times.settle+s.times.lost)
 	for {
@@ -209,11 +209,10 @@ func (s *supervisor) settle(ctx context.Context) error {
 	}
 }
 
-// ending tells whether a member's stream has ended without a word, but not yet its
-// process.
+// ending tells whether a member that may be to blame is about to end, but hasn't yet.
 func (s *supervisor) ending() bool {
 	for i := range s.states {
-		if st := &s.states[i]; st.lost && st.ended == nil && st.reason == "" {
+		if st := &s.states[i]; st.ended == nil && !st.peer && (st.lost || st.reason != "") {
 			return true
 		}
 	}
