@@ -153,7 +153,7 @@ func (p *program) application() *cli.App {
 		DisableSliceFlagSeparator: true,
 
 		ExitErrHandler: func(*cli.Context, error) {}, // errors are shown by complain
-		Commands:       []*cli.Command{p.runCommand(), p.validateCommand(), p.inspectCommand(), p.versionCommand()},
+		Commands:       append([]*cli.Command{p.runCommand(), p.validateCommand(), p.inspectCommand(), p.versionCommand()}, p.kindCommands()...),
 	}
 }
 

@@ -125,8 +125,8 @@ var changing = []struct {
 }{
 	{regexp.MustCompile(`in [0-9.e+-]+ s: [0-9.]+( [kMG])? events/s \(and [0-9.e+-]+ s`), "in T s: R events/s (and T s"},
 	// Who simulated how many whole replications is a matter of chance.
-	{regexp.MustCompile(`^( *[0-9]+ +[0-9]+) +[0-9]+ +0 +0 .* s$`), "$1 E 0 0 P B % T s"},
-	{regexp.MustCompile(`^( *[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+) .* s$`), "$1 P B % T s"},
+	{regexp.MustCompile(`^( *[0-9]+ +[0-9]+) +[0-9]+ +0 +0 .* s +[-0-9.e+]+$`), "$1 E 0 0 P B % T s C"},
+	{regexp.MustCompile(`^( *[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+) .* s +[-0-9.e+]+$`), "$1 P B % T s C"},
 	{regexp.MustCompile(`[0-9]+ MiB are available`), "M MiB are available"},
 }
 

@@ -1,11 +1,13 @@
 package app
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
 
 	"github.com/disco-sim/disco/launch"
+	"github.com/disco-sim/disco/scenario"
 	"github.com/disco-sim/disco/worker"
 )
 
@@ -40,6 +42,10 @@ type document struct {
 	NumNodes        int              `json:"nodes"`
 	NumLinks        int              `json:"links"`
 	NumSimprocsEach int              `json:"simprocs_per_node"`
+	LatencySeconds  float64          `json:"latency_s,omitempty"` // of a promise between two threads, measured
+
+	Speedup    *float64    `json:"speedup_vs_sequential,omitempty"` // with --compare: the median of the rounds
+	Comparison *comparison `json:"compare,omitempty"`
 }
 
 // placementRow is about the workers that simulate a replication together.
@@ -66,13 +72,25 @@ type workerRow struct {
 	Nodes  int    `json:"nodes"`
 	Events uint64 `json:"events"`
 	worker.Stats
+
+	// Coupling is what this worker has to do while the simulated time moves by the
+	// lookahead, in times that a promise takes; 0: not known, or nobody waits.
+	Coupling float64 `json:"coupling,omitempty"`
 }
 
 // writeJSON writes the document of one run.
-func (p *program) writeJSON(o *order, l *launch.Launch, out *launch.Outcome) error {
-	text, err := encode(newDocument(o, l, out))
+func (p *program) writeJSON(o *order, l *launch.Launch, d *document) error {
+	text, err := encode(d)
 	if err != nil {
 		return err
+	}
+	if h, ok := l.Scenario().(scenario.Headliner); ok {
+		headline, err := encode(h.Headline())
+		if err != nil {
+			return err
+		}
+		// One object out of two: neither is empty.
+		text = append(append(bytes.TrimSuffix(text, []byte("\n}\n")), ','), headline[1:]...)
 	}
 	return p.write("--json", o.json, text)
 }
@@ -146,9 +164,31 @@ func newDocument(o *order, l *launch.Launch, out *launch.Outcome) *document {
 		})
 	}
 	for _, w := range out.Workers {
-		d.PerWorker = append(d.PerWorker, workerRow{w.Worker, w.Nodes, w.Events, w.Stats})
+		d.PerWorker = append(d.PerWorker, workerRow{Worker: w.Worker, Nodes: w.Nodes, Events: w.Events, Stats: w.Stats})
 	}
 	return d
+}
+
+// couple measures the latency and works out the workers' coupling, where workers hold
+// each other back.
+func (d *document) couple(l *launch.Launch, out *launch.Outcome) error {
+	lookahead := finite(l.Placement().Lookahead)
+	if l.Spread() == launch.SpreadReplications || len(d.PerWorker) < 2 || lookahead == 0 {
+		return nil
+	}
+	var err error
+	if d.LatencySeconds, err = launch.Latency(); err != nil {
+		return fmt.Errorf("the latency can't be measured: %w", err)
+	}
+	simulated := 0.0
+	for _, r := range out.Replications {
+		simulated += r.Reached
+	}
+	for i := range d.PerWorker {
+		w := &d.PerWorker[i]
+		w.Coupling = launch.Coupling(lookahead, float64(w.Events)/simulated, d.LatencySeconds, float64(w.Events)/(w.WallSeconds-w.BlockedSeconds))
+	}
+	return nil
 }
 
 // finite makes 0 of what JSON has no words for.

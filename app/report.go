@@ -46,7 +46,7 @@ func spread(l *launch.Launch) string {
 }
 
 // report writes the results for people.
-func (p *program) report(out *launch.Outcome) error {
+func (p *program) report(out *launch.Outcome, d *document) error {
 	if out.Summary != nil {
 		if err := out.Summary.WriteText(p.stdout); err != nil {
 			return fmt.Errorf("the results can't be written: %w", err)
@@ -55,7 +55,8 @@ func (p *program) report(out *launch.Outcome) error {
 	}
 	fmt.Fprintf(p.stdout, "%d events in %.3g s: %s events/s (and %.3g s to start and end)\n",
 		out.Events, out.WallSeconds, short(perSecond(out.Events, out.WallSeconds)), out.SetupSeconds)
-	p.workers(out)
+	p.workers(d)
+	p.comparison(d)
 	if out.TraceHash == "" {
 		fmt.Fprintln(p.stdout, "trace hash: none, because the run was interrupted")
 	} else {
@@ -66,18 +67,22 @@ func (p *program) report(out *launch.Outcome) error {
 
 // workers is a table of where time and events went; one worker alone has none to
 // compare with.
-func (p *program) workers(out *launch.Outcome) {
-	if len(out.Workers) < 2 {
+func (p *program) workers(d *document) {
+	if len(d.PerWorker) < 2 {
 		return
 	}
 	t := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "worker\tnodes\tevents\tsent\treceived\tpromises\tblocked\tCPU\t")
-	for _, w := range out.Workers {
+	fmt.Fprintln(t, "worker\tnodes\tevents\tsent\treceived\tpromises\tblocked\tCPU\tcoupling\t")
+	for _, w := range d.PerWorker {
 		blocked := 0.0
 		if w.WallSeconds > 0 {
 			blocked = w.BlockedSeconds / w.WallSeconds
 		}
-		fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%d\t%d\t%.0f %%\t%.2f s\t\n", w.Worker, w.Nodes, w.Events, w.Sent, w.Received, w.Promises, 100*blocked, w.CPUSeconds)
+		coupling := "-"
+		if w.Coupling > 0 {
+			coupling = fmt.Sprintf("%.3g", w.Coupling)
+		}
+		fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%d\t%d\t%.0f %%\t%.2f s\t%s\t\n", w.Worker, w.Nodes, w.Events, w.Sent, w.Received, w.Promises, 100*blocked, w.CPUSeconds, coupling)
 	}
 	// The writer behind it remembers its errors.
 	_ = t.Flush()

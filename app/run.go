@@ -8,6 +8,7 @@ import (
 
 	"github.com/disco-sim/disco/launch"
 	"github.com/disco-sim/disco/partition"
+	"github.com/disco-sim/disco/scenario"
 	"github.com/disco-sim/disco/worker"
 	"github.com/urfave/cli/v2"
 )
@@ -21,38 +22,51 @@ const (
 )
 
 func (p *program) runCommand() *cli.Command {
-	flag := func(category, name, value, usage string) cli.Flag {
-		return &cli.StringFlag{Category: category, Name: name, DefaultText: value, Usage: usage}
-	}
+	horizon := textFlag(groupWhat, "horizon", "the scenario's own", "simulated `SECONDS` at which the run ends")
 	return p.command(cli.Command{
 		Name:      "run",
 		Usage:     "runs a scenario and shows its results",
 		ArgsUsage: "FILE",
 		Description: "Reads the scenario in FILE (- for standard input), runs it and prints its results.\n" +
 			"Flags may stand before and behind FILE.",
-		Flags: []cli.Flag{
-			flag(groupWhat, "seed", "1", "`SEED` of all random numbers"),
-			flag(groupWhat, "replications", "1", "repeat the experiment `R` times, each with its own random numbers"),
-			flag(groupWhat, "horizon", "the scenario's own", "simulated `SECONDS` at which the run ends"),
-			&cli.StringSliceFlag{Category: groupWhat, Name: "sweep", DefaultText: "none", Usage: "run once for each value of a field, `KEY=A,B,C`, such as topology_graph.nodes.servers.web-1.server_resources.cpu_cores=1,2,4; several --sweep make a grid"},
-			flag(groupWhere, "workers", "1", fmt.Sprintf("`N` workers, 1 to %d; more than CPUs are slower, not faster", launch.WorkersMax)),
-			flag(groupWhere, "transport", launch.TransportShm, "`HOW`: shm, workers are processes that share memory; inproc, goroutines of this one"),
-			flag(groupWhere, "spread", "by itself", "`WHAT` is dealt out to the workers: nodes, all work on each replication together; replications, each does whole ones"),
-			flag(groupWhere, "partition", string(partition.MinCut), "`HOW` nodes are dealt out: mincut, little traffic between workers; block, in the scenario's order; round-robin"),
-			flag(groupWhere, "placement", "automatic", "`FILE` with one line \"node: worker\" for each node that is to be on a certain worker, 0 for the first"),
-			flag(groupOutput, "json", "none", "write the results to `FILE` as JSON, - for standard output and nothing else there"),
-			flag(groupOutput, "csv", "none", "write the table of a sweep to `FILE` as CSV, - for standard output and nothing else there"),
-			flag(groupOutput, "trace", "none", "write every handled event to `FILE`, one a line in total order; .gz and .zst are compressed"),
-			flag(groupOutput, "cpuprofile", "none", "write a CPU profile of each worker into `DIR`"),
-			flag(groupTuning, "ring-bytes", bytesText(worker.RingBytesDefault), "`BYTES` of the ring between two workers, a power of two"),
-			flag(groupTuning, "inline-max", bytesText(worker.InlineMaxDefault)+", or an eighth of the ring", "largest payload that travels inside the ring, in `BYTES`"),
-			flag(groupTuning, "pool-bytes", bytesText(worker.PoolBytesDefault), "`BYTES` of one worker's pool for larger payloads"),
-			flag(groupTuning, "batch", fmt.Sprint(worker.BatchMaxDefault), "at most `N` handler calls between two looks at the lanes"),
-			flag(groupTuning, "ingress", worker.IngressDuty, "`HOW` events are taken in: duty, by the worker between batches; goroutine, on a thread beside"),
-			flag(groupTuning, "wait", "adaptive", "what a worker without work does, `HOW`: adaptive, spin, yield or park"),
-			&cli.BoolFlag{Category: groupTuning, Name: "pin", DisableDefaultText: true, Usage: "bind each worker to a CPU of its own"},
-		},
-	}, p.run)
+		Flags: append(runFlags(), horizon),
+	}, func(c *cli.Context) error {
+		file, err := oneFile(c.Args().Slice())
+		if err != nil {
+			return err
+		}
+		return p.run(c, file, func() (*scenario.Document, error) { return p.read(file) })
+	})
+}
+
+func textFlag(category, name, value, usage string) cli.Flag {
+	return &cli.StringFlag{Category: category, Name: name, DefaultText: value, Usage: usage}
+}
+
+// runFlags are the flags of everything that runs a scenario.
+func runFlags() []cli.Flag {
+	return []cli.Flag{
+		textFlag(groupWhat, "seed", "1", "`SEED` of all random numbers"),
+		textFlag(groupWhat, "replications", "1", "repeat the experiment `R` times, each with its own random numbers"),
+		&cli.StringSliceFlag{Category: groupWhat, Name: "sweep", DefaultText: "none", Usage: "run once for each value of a field, `KEY=A,B,C`, such as topology_graph.nodes.servers.web-1.server_resources.cpu_cores=1,2,4; several --sweep make a grid"},
+		textFlag(groupWhere, "workers", "1", fmt.Sprintf("`N` workers, 1 to %d; more than CPUs are slower, not faster", launch.WorkersMax)),
+		textFlag(groupWhere, "transport", launch.TransportShm, "`HOW`: shm, workers are processes that share memory; inproc, goroutines of this one"),
+		textFlag(groupWhere, "spread", "by itself", "`WHAT` is dealt out to the workers: nodes, all work on each replication together; replications, each does whole ones"),
+		textFlag(groupWhere, "partition", string(partition.MinCut), "`HOW` nodes are dealt out: mincut, little traffic between workers; block, in the scenario's order; round-robin"),
+		textFlag(groupWhere, "placement", "automatic", "`FILE` with one line \"node: worker\" for each node that is to be on a certain worker, 0 for the first"),
+		&cli.BoolFlag{Category: groupWhere, Name: "compare", DisableDefaultText: true, Usage: fmt.Sprintf("run it on one worker too, %d times each in turn, and show how many times faster N workers are", compareRounds)},
+		textFlag(groupOutput, "json", "none", "write the results to `FILE` as JSON, - for standard output and nothing else there"),
+		textFlag(groupOutput, "csv", "none", "write the table of a sweep to `FILE` as CSV, - for standard output and nothing else there"),
+		textFlag(groupOutput, "trace", "none", "write every handled event to `FILE`, one a line in total order; .gz and .zst are compressed"),
+		textFlag(groupOutput, "cpuprofile", "none", "write a CPU profile of each worker into `DIR`"),
+		textFlag(groupTuning, "ring-bytes", bytesText(worker.RingBytesDefault), "`BYTES` of the ring between two workers, a power of two"),
+		textFlag(groupTuning, "inline-max", bytesText(worker.InlineMaxDefault)+", or an eighth of the ring", "largest payload that travels inside the ring, in `BYTES`"),
+		textFlag(groupTuning, "pool-bytes", bytesText(worker.PoolBytesDefault), "`BYTES` of one worker's pool for larger payloads"),
+		textFlag(groupTuning, "batch", fmt.Sprint(worker.BatchMaxDefault), "at most `N` handler calls between two looks at the lanes"),
+		textFlag(groupTuning, "ingress", worker.IngressDuty, "`HOW` events are taken in: duty, by the worker between batches; goroutine, on a thread beside"),
+		textFlag(groupTuning, "wait", "adaptive", "what a worker without work does, `HOW`: adaptive, spin, yield or park"),
+		&cli.BoolFlag{Category: groupTuning, Name: "pin", DisableDefaultText: true, Usage: "bind each worker to a CPU of its own"},
+	}
 }
 
 // order is what a person asked for.
@@ -63,18 +77,21 @@ type order struct {
 	csv    string
 	pins   string
 	sweeps []string
+
+	compare bool
 }
 
 // quiet tells whether standard output belongs to a program.
 func (o *order) quiet() bool { return o.json == "-" || o.csv == "-" }
 
-// run is the command: check everything, run, show.
-func (p *program) run(c *cli.Context) error {
-	o, err := p.order(c)
+// run is the command: check everything, run, show. file names what read reads, in the
+// results.
+func (p *program) run(c *cli.Context, file string, read func() (*scenario.Document, error)) error {
+	o, err := p.order(c, file)
 	if err != nil {
 		return err
 	}
-	doc, err := p.read(o.file)
+	doc, err := read()
 	if err != nil {
 		return err
 	}
@@ -110,24 +127,35 @@ func (p *program) run(c *cli.Context) error {
 			return nil // nobody is there to read results; Run tells
 		}
 	}
-	out, err := l.Run(ctx)
+	var out *launch.Outcome
+	var times *comparison
+	if o.compare {
+		out, times, err = compare(ctx, o.config, l)
+	} else {
+		out, err = l.Run(ctx)
+	}
 	screen.clear()
 	if err != nil {
 		return err
 	}
-	return p.show(o, l, out)
+	return p.show(o, l, out, times)
 }
 
-// show writes the results of a run.
-func (p *program) show(o *order, l *launch.Launch, out *launch.Outcome) error {
+// show writes the results of a run; times is nil where nothing was compared.
+func (p *program) show(o *order, l *launch.Launch, out *launch.Outcome, times *comparison) error {
 	var failed []error
+	d := newDocument(o, l, out)
+	if err := d.couple(l, out); err != nil {
+		failed = append(failed, err)
+	}
+	d.add(times)
 	if o.json != "-" {
-		if err := p.report(out); err != nil {
+		if err := p.report(out, d); err != nil {
 			failed = append(failed, err)
 		}
 	}
 	if o.json != "" {
-		if err := p.writeJSON(o, l, out); err != nil {
+		if err := p.writeJSON(o, l, d); err != nil {
 			failed = append(failed, err)
 		}
 	}
@@ -154,13 +182,9 @@ func interruption(l *launch.Launch, out *launch.Outcome) string {
 }
 
 // order reads the flags.
-func (p *program) order(c *cli.Context) (*order, error) {
-	file, err := oneFile(c.Args().Slice())
-	if err != nil {
-		return nil, err
-	}
+func (p *program) order(c *cli.Context, file string) (*order, error) {
 	v := &values{c: c}
-	o := &order{file: file, json: v.path("json"), csv: v.path("csv"), pins: v.path("placement"), sweeps: c.StringSlice("sweep")}
+	o := &order{file: file, json: v.path("json"), csv: v.path("csv"), pins: v.path("placement"), sweeps: c.StringSlice("sweep"), compare: c.Bool("compare")}
 	o.config = launch.Config{
 		Registry:     p.registry,
 		Workers:      v.integer("workers", 1, 1, launch.WorkersMax),

@@ -13,6 +13,10 @@ import (
 // checkSweep refuses what doesn't go together with a sweep, or only with one.
 func (o *order) checkSweep() error {
 	switch {
+	case o.compare && o.config.Workers < 2:
+		return usage("--compare is about several workers and one: give --workers 2 or more")
+	case o.compare && len(o.sweeps) > 0:
+		return usage("--compare and --sweep don't go together: compare one point at a time")
 	case len(o.sweeps) == 0 && o.csv != "":
 		return usage("--csv is for the table of a --sweep: use --json for one run")
 	case len(o.sweeps) == 0:

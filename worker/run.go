@@ -103,7 +103,9 @@ func (c *cycle) run() error {
 func (c *cycle) takeIn() (int, error) {
 	only := -1
 	if c.engine.Backlog() > RunAhead {
-		if !c.engine.Blocked() {
+		// Not blocked, but idle in the last pass: all that could run has its lanes full,
+		// and whoever is to empty them may wait for us to empty its own.
+		if !c.engine.Blocked() && c.blockedSince.IsZero() {
 			return 0, nil
 		}
 		only = c.engine.Limiting()
