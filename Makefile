@@ -8,7 +8,8 @@ SCENARIO ?= examples/shop.yml
 # The version is what git says, where there is git. -buildvcs=false, because the Go
 # tool refuses to build in a checkout that belongs to somebody else otherwise.
 VERSION := $(shell git describe --always --dirty --tags 2>/dev/null || echo unknown)
-BUILD    = $(GO) build -buildvcs=false -trimpath -ldflags "-X github.com/disco-sim/disco/app.version=$(VERSION)"
+# Without cgo the programs need no C library, wherever they were built.
+BUILD    = CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -ldflags "-X github.com/disco-sim/disco/app.version=$(VERSION)"
 
 .DEFAULT_GOAL := help
 

@@ -123,6 +123,9 @@ func (p *program) dispatch(args []string) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", cmd.Name, err)
 			}
+			if wantsHelp(arranged) {
+				arranged = []string{"--help"} // the flag parser takes what follows for a topic
+			}
 			return application.Run(append([]string{p.name, cmd.Name}, arranged...))
 		}
 	}

@@ -50,6 +50,19 @@ func arrange(program string, cmd *cli.Command, args []string) ([]string, error) 
 	return append(append(flags, "--"), rest...), nil
 }
 
+// wantsHelp tells whether arranged arguments ask for a command's help.
+func wantsHelp(arranged []string) bool {
+	for _, arg := range arranged {
+		switch arg {
+		case "--":
+			return false
+		case "--help", "-help", "-h":
+			return true
+		}
+	}
+	return false
+}
+
 // flagsOf tells which flags a command has, and whether they take a value.
 func flagsOf(cmd *cli.Command) map[string]bool {
 	known := map[string]bool{"help": false, "h": false}

@@ -178,7 +178,11 @@ func interruption(l *launch.Launch, out *launch.Outcome) string {
 	if last.Index > 0 {
 		text += fmt.Sprintf(" of replication %d", last.Index)
 	}
-	return text + ": the results are about what was simulated up to there"
+	text += ": the results are about what was simulated up to there"
+	if l.Spread() != launch.SpreadReplications && l.Workers() > 1 {
+		text += "; workers were partly ahead of that, and what a node counts by itself reaches to its own time"
+	}
+	return text
 }
 
 // order reads the flags.
@@ -226,6 +230,9 @@ func (o *order) checkFiles() error {
 	if o.config.Trace == "-" {
 		return usage("--trace: found -, want the name of a file: /dev/stdout is one")
 	}
+	if o.quiet() && o.config.Trace != "" && isStdout(o.config.Trace) {
+		return usage("--trace %s: standard output is for the results already: name a file", o.config.Trace)
+	}
 	for _, out := range named[2:4] {
 		if out.path != "" && out.path != "-" {
 			if err := launch.CheckOutput(out.path); err != nil {
@@ -234,6 +241,16 @@ func (o *order) checkFiles() error {
 		}
 	}
 	return o.checkSweep()
+}
+
+// isStdout tells whether a path is another name of standard output.
+func isStdout(path string) bool {
+	info, err := os.Stat(path)
+	if err != nil {
+		return false
+	}
+	stdout, err := os.Stdout.Stat()
+	return err == nil && os.SameFile(info, stdout)
 }
 
 // sameFile tells whether two paths name one regular file, whether it exists or not.

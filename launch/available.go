@@ -1,9 +1,12 @@
 package launch
 
 import (
+	"fmt"
 	"os"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // memoryAvailable is how many bytes may still be used: what the system says, or what
@@ -22,6 +25,15 @@ func memoryAvailable() (bytes int, ok bool) {
 		return room, true
 	}
 	return bytes, ok
+}
+
+// filesAllowed is how many files a process may have open.
+func filesAllowed() (uint64, error) {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return 0, fmt.Errorf("limit of open files: %w", err)
+	}
+	return limit.Cur, nil
 }
 
 // meminfoAvailable finds the line "MemAvailable:  123 kB".

@@ -81,6 +81,9 @@ func Prepare(cfg Config) (*Launch, error) {
 	if err != nil {
 		return nil, &configError{err}
 	}
+	if err := enough(cfg.Transport, teams, workers, cfg.Tuning); err != nil {
+		return nil, err
+	}
 	return &Launch{
 		cfg: cfg, scenario: s, graph: g, placement: placement, teams: teams,
 		said: &lineWriter{w: cfg.Stderr}, times: defaultTimes(g.NumSimprocs()),

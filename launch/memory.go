@@ -31,9 +31,6 @@ func newMemory(transport string, first, workers int, tuning worker.Tuning) (*mem
 		return nil, &configError{err}
 	}
 	m := &memory{plan: plan, first: first, workers: workers, shared: transport == TransportShm}
-	if err := m.enough(); err != nil {
-		return nil, err
-	}
 	if err := m.make(); err != nil {
 		m.close()
 		return nil, err
@@ -41,22 +38,38 @@ func newMemory(transport string, first, workers int, tuning worker.Tuning) (*mem
 	return m, nil
 }
 
-// bytes is what all segments take.
-func (m *memory) bytes() int {
-	return m.workers*(m.plan.Board.Size+m.plan.Pool.Size) + m.workers*(m.workers-1)*m.plan.Lane.Size
-}
-
-// enough refuses a run that needs more memory than the machine has left. The pages
-// are taken when the segments are made, and a system that is out of them ends some
-// process rather than refuse.
-func (m *memory) enough() error {
-	available, ok := memoryAvailable()
-	if need := m.bytes(); ok && need > available {
+// enough refuses teams of so many workers that need more memory than the machine has
+// left, or more files than a process may have open. The pages are taken when the
+// segments are made, and a system that is out of them ends some process rather than
+// refuse.
+func enough(transport string, teams, workers int, tuning worker.Tuning) error {
+	plan, err := worker.SegmentPlan(workers, tuning)
+	if err != nil {
+		return &configError{err}
+	}
+	segments := teams * workers * (workers + 1)
+	need := teams * workers * (plan.Board.Size + plan.Pool.Size + (workers-1)*plan.Lane.Size)
+	if available, ok := memoryAvailable(); ok && need > available {
 		return badConfig("launch: %d workers need %d MiB of memory for their lanes and pools, but %d MiB are available: use fewer workers, smaller rings or smaller pools",
-			m.workers, need>>20, available>>20)
+			teams*workers, need>>20, available>>20)
+	}
+	if transport != TransportShm {
+		return nil
+	}
+	allowed, err := filesAllowed()
+	if err != nil {
+		return fmt.Errorf("launch: %w", err)
+	}
+	// A file for each segment; for each worker its control stream and two pipes.
+	if need := uint64(segments + 6*teams*workers + otherFiles); need > allowed {
+		return badConfig("launch: %d workers need up to %d open files, but %d are allowed: use fewer workers, or raise the limit (ulimit -n)", teams*workers, need, allowed)
 	}
 	return nil
 }
+
+// otherFiles are those that a launcher has open besides its workers': results, traces,
+// the Go runtime's own.
+const otherFiles = 16
 
 func (m *memory) make() error {
 	m.lanes = make([][]*shm.Segment, m.workers)

@@ -52,7 +52,7 @@ func defaultTimes(simprocs int) times {
 		lost:     time.Second,
 		end:      300 * time.Millisecond,
 		stop:     1200*time.Millisecond + time.Duration(simprocs)*reportTime,
-		exit:     3 * time.Second,
+		exit:     10 * time.Second,
 		gone:     5 * time.Second,
 		progress: 200 * time.Millisecond,
 	}

@@ -25,8 +25,8 @@ type team struct {
 }
 
 // newTeam makes the memory and starts the workers of team index.
-func (l *Launch) newTeam(index int, a *agenda) (t *team, err error) {
-	t = &team{Launch: l, index: index, agenda: a, stats: make([]WorkerStats, l.placement.Workers)}
+func (l *Launch) newTeam(index int, a *agenda) (_ *team, err error) {
+	t := &team{Launch: l, index: index, agenda: a, stats: make([]WorkerStats, l.placement.Workers)}
 	defer func() {
 		if err != nil {
 			t.release()

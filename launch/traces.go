@@ -88,6 +88,9 @@ func (l *Launch) mergeTraces(ctx context.Context, done []*finished) error {
 	if err != nil {
 		return fmt.Errorf("launch: trace: %w", err)
 	}
+	if size := tracesSize(done); size > largeTrace && l.cfg.Stderr != nil {
+		fmt.Fprintf(l.cfg.Stderr, "writing the trace of %d MiB of records to %s\n", size>>20, l.cfg.Trace)
+	}
 	if err := l.writeTrace(ctx, out, done); err != nil {
 		out.Abort()
 		return err
@@ -96,6 +99,23 @@ func (l *Launch) mergeTraces(ctx context.Context, done []*finished) error {
 		return fmt.Errorf("launch: trace: %w", err)
 	}
 	return nil
+}
+
+// largeTrace is what takes so long to merge that people wonder.
+const largeTrace = 64 << 20
+
+// tracesSize is how many bytes the workers have written.
+func tracesSize(done []*finished) int64 {
+	sum := int64(0)
+	for _, f := range done {
+		for w, end := range f.traces.ends[f.mark] {
+			sum += end
+			if f.mark > 0 {
+				sum -= f.traces.ends[f.mark-1][w]
+			}
+		}
+	}
+	return sum
 }
 
 // writeTrace merges into w, which is compressed as the file's name says.

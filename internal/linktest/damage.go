@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/disco-sim/disco/envelope"
-	"github.com/disco-sim/disco/internal/invariants"
 )
 
 // badRecords are records that no correct peer writes.
@@ -89,7 +88,8 @@ func testDamagedLane(t *testing.T, f *Factory) {
 		t.Skip("this link has no memory to be damaged")
 	}
 	broken := 0
-	for range rounds(300) {
+	// A short run may meet only bytes that nobody reads any more; then it goes on.
+	for n := 0; n < rounds(300) || broken == 0 && n < 3000; n++ {
 		if damagedOnce(t, f, random) {
 			broken++
 		}
@@ -115,11 +115,6 @@ func damagedOnce(t *testing.T, f *Factory, random *rand.Rand) (noticed bool) {
 		}
 	}
 	mem := r.Lane(0, 1)
-	if invariants.Enabled {
-		// The checked build asserts of its own words that nobody else has changed them,
-		// so there the damage spares the way back, which the receiver writes.
-		mem = mem[:o.RingBytes+512]
-	}
 	for range 1 + random.IntN(8) {
 		damage(mem, random)
 	}
@@ -128,8 +123,7 @@ func damagedOnce(t *testing.T, f *Factory, random *rand.Rand) (noticed bool) {
 		if end == nil {
 			_, end = b.in.Poll(b)
 		}
-		// For the same reason the sender doesn't go on there.
-		if sendErr == nil && !invariants.Enabled {
+		if sendErr == nil {
 			if err := r.try(0, 1, random.IntN(400)); err != f.Errors.Full && err != f.Errors.Exhausted {
 				sendErr = err
 			}
