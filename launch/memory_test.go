@@ -23,10 +23,11 @@ func TestEnough(t *testing.T) {
 
 // What can't be started leaves nothing behind, and no panic.
 func TestTeamThatFails(t *testing.T) {
-	l, err := Prepare(Config{File: "t.yml", Text: []byte("model: tiny\n"), Registry: kinds(), Workers: 1, Replications: 1, Transport: TransportInproc, Trace: "/nowhere/at/all/trace"})
+	l, err := Prepare(Config{File: "t.yml", Text: []byte("model: tiny\n"), Registry: kinds(), Workers: 1, Replications: 1, Transport: TransportInproc})
 	if err != nil {
 		t.Fatal(err)
 	}
+	l.cfg.Trace = "/nowhere/at/all/trace" // gone since Prepare looked
 	if _, err := l.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "/nowhere/at/all") {
 		t.Errorf("%v, want an error about the trace's folder", err)
 	}
