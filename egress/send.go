@@ -34,12 +34,11 @@ func (e *Egress) TrySend(ev *envelope.Event) error {
 	if len(ev.Data) > e.inlineMax || size > e.recordMax || len(ev.Headers) > envelope.HeadersMax {
 		return e.trySendBlock(ev)
 	}
-	rec, err := e.ring.Claim(size)
+	rec, err := e.ring.Stage(size)
 	if err != nil {
 		return e.refused(size, err)
 	}
-	ev.Encode(rec)
-	e.ring.Commit()
+	ev.EncodeInline(rec)
 	e.stats.Events++
 	e.stats.Bytes += uint64(len(ev.Data))
 	e.committed(size)
@@ -184,12 +183,11 @@ func (e *Egress) trySendPromise(p *envelope.Promise) error {
 	if e.err != nil {
 		return e.err
 	}
-	rec, err := e.ring.Claim(envelope.PromiseBytes)
+	rec, err := e.ring.Stage(envelope.PromiseBytes)
 	if err != nil {
 		return e.refused(envelope.PromiseBytes, err)
 	}
 	p.Encode(rec)
-	e.ring.Commit()
 	e.stats.Promises++
 	e.committed(envelope.PromiseBytes)
 	return nil

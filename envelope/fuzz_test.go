@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"math"
+	"reflect"
 	"testing"
 )
 
@@ -22,6 +23,10 @@ func FuzzDecodeEvent(f *testing.F) {
 		if !bytes.Equal(src, before) {
 			t.Fatal("decoding changed its source")
 		}
+		var inline Event
+		if inline.DecodeInline(src) != (err == nil && !e.InBlock) {
+			t.Fatalf("%x: DecodeInline disagrees with Decode, which says %v, %v", src, &e, err)
+		}
 		if err != nil {
 			if !errors.Is(err, ErrMalformed) {
 				t.Fatalf("error %v is not ErrMalformed", err)
@@ -36,6 +41,15 @@ func FuzzDecodeEvent(f *testing.F) {
 		}
 		if again := encodeEvent(e); !bytes.Equal(again, src) {
 			t.Fatalf("accepted %x, but it encodes to %x", src, again)
+		}
+		if !e.InBlock {
+			if !reflect.DeepEqual(inline, e) {
+				t.Fatalf("DecodeInline gives %#v, Decode %#v", inline, e)
+			}
+			again := make([]byte, len(src))
+			if inline.EncodeInline(again); !bytes.Equal(again, src) {
+				t.Fatalf("EncodeInline gives %x, want %x", again, src)
+			}
 		}
 		_ = CheckHeaders(e.Headers)
 		_, _ = Header(e.Headers, "k")

@@ -146,7 +146,8 @@ type Ingress struct {
 
 	// What the sink gets pointers to: here, so that they don't escape to the heap at
 	// every call.
-	event   envelope.Event
+	event   envelope.Event // short, with its data inside; Block and InBlock stay zero
+	other   envelope.Event // any, as deliver finds it
 	promise envelope.Promise
 }
 

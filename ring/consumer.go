@@ -20,6 +20,8 @@ type Consumer struct {
 
 	// Owned by the consumer.
 	position uint64 // behind the last record that Next returned
+	bound    uint64 // Invariant: position never passes it; what turn said, or less
+	expect   uint64 // header word of a record up to bound, without its length
 	released uint64 // the head as stored
 	err      error  // why nothing comes any more, nil while something may
 	closed   bool   // Close has been called
@@ -36,7 +38,9 @@ func OpenConsumer(mem []byte) (*Consumer, error) {
 	if err := acquire(&v.ctl.consumer.owner, "consumer"); err != nil {
 		return nil, err
 	}
-	return &Consumer{view: v, position: start, released: start}, nil
+	c := &Consumer{view: v, position: start, released: start}
+	c.turn()
+	return c, nil
 }
 
 // Next returns the next published record, in place, or nil, nil when there is none
@@ -50,45 +54,57 @@ func (c *Consumer) Next() ([]byte, error) {
 	// SYNC POINT record-published: pairs with the store in Publish. A header that
 	// isn't zero says that its body, the records staged behind it and the cleared
 	// word behind the last of them are complete.
-	c.probe.step(loadHeader, c.slot(c.position))
-	header := atomic.LoadUint64(&c.words[c.slot(c.position)])
-	if header == 0 {
-		return nil, c.err
-	}
-	race.Acquire(&c.words[c.slot(c.position)])
-	length, index := header&lengthMask, c.position&c.mask
+	index := c.position & c.mask
+	word := c.memory.word(index)
+	c.probe.step(loadHeader, index/headerBytes)
+	header := atomic.LoadUint64(word)
+	length := header & lengthMask
 	size := headerBytes + alignUp(length)
-	// Loaded once, bounded by our own capacity and position before it is used: the
-	// record ends within the data area, and with it not more is unreleased than a
-	// producer can have published.
-	if header&^lengthMask != kindData|markerBits|lapOf(c.position, c.shift) ||
-		length > c.maxBody || index+size > c.capacity ||
-		c.position+size-c.released > c.capacity-headerBytes || c.err != nil {
+	// Loaded once, bounded by our own capacity and position before it is used: up to
+	// bound the record ends within the data area, and with it not more is unreleased
+	// than a producer can have published. A header of 0 isn't expect either.
+	if header&^lengthMask != c.expect || length > c.maxBody || size > c.bound-c.position {
 		return c.nextSlow(header)
 	}
+	race.Acquire(word)
 	c.position += size
-	from := index + headerBytes
-	return c.data[from : from+length : from+length], nil
+	return c.memory.body(index+headerBytes, length), nil
 }
 
-// nextSlow deals with every header that is not a record within bounds: padding, the
-// end mark, damage, and any header after one of the last two.
+// turn says what a record at the present position looks like, and how far it may
+// reach: to the end of the data area, and not so far that more is unreleased than a
+// producer can have published. Both stay true until the next lap; a Release in
+// between only makes bound less than it could be.
+func (c *Consumer) turn() {
+	c.expect = kindData | markerBits | lapOf(c.position, c.shift)
+	toEnd, held := c.capacity-c.position&c.mask, c.position-c.released
+	c.bound = c.position + min(toEnd, c.capacity-headerBytes-held)
+}
+
+// nextSlow deals with every header that is not a record up to bound: nothing, the
+// first record of a lap or behind the old bound, padding, the end mark, damage, and
+// any header after one of the last two.
 func (c *Consumer) nextSlow(header uint64) ([]byte, error) {
-	if c.err != nil {
+	if header == 0 || c.err != nil {
 		return nil, c.err
 	}
-	lap := lapOf(c.position, c.shift)
-	toEnd := c.capacity - c.position&c.mask
-	switch header {
-	case kindEnd | markerBits | lap:
+	race.Acquire(c.word(c.position))
+	c.turn()
+	lap, index := lapOf(c.position, c.shift), c.position&c.mask
+	toEnd := c.capacity - index
+	length := header & lengthMask
+	size := headerBytes + alignUp(length)
+	switch {
+	case header&^lengthMask == c.expect && length <= c.maxBody && size <= c.bound-c.position:
+		c.position += size
+		return c.memory.body(index+headerBytes, length), nil
+	case header == kindEnd|markerBits|lap:
 		return nil, c.stop(ErrClosed)
-	case kindPadding | markerBits | lap | (toEnd - headerBytes):
+	case header == kindPadding|markerBits|lap|(toEnd-headerBytes) && length <= c.maxBody && toEnd <= c.bound-c.position:
 		// A producer pads only before a record that is longer than the padding, so
 		// padding is never as long as the data area and never follows on padding.
-		if toEnd-headerBytes > c.maxBody || c.position+toEnd-c.released > c.capacity-headerBytes {
-			return nil, c.stop(c.corrupt(header))
-		}
 		c.position += toEnd
+		c.turn()
 		return c.Next()
 	}
 	return nil, c.stop(c.corrupt(header))
@@ -101,9 +117,9 @@ func (c *Consumer) corrupt(header uint64) error {
 		(markerBits|lapOf(c.position, c.shift))>>kindShift, c.maxBody, c.capacity)
 }
 
-// stop makes every later Next return err.
+// stop makes every later Next return err: nothing is within bound any more.
 func (c *Consumer) stop(err error) error {
-	c.err = err
+	c.err, c.bound = err, c.position
 	return err
 }
 
@@ -112,7 +128,7 @@ func (c *Consumer) stop(err error) error {
 func (c *Consumer) Pending() bool {
 	// SYNC POINT record-published: only compared; Next loads the header itself.
 	// SYNC POINT park-handshake: pairs with the store in PublishFenced.
-	return c.err != nil || atomic.LoadUint64(&c.words[c.slot(c.position)]) != 0
+	return c.err != nil || atomic.LoadUint64(c.word(c.position)) != 0
 }
 
 // Release gives the bytes of all records returned so far back to the producer, with

@@ -180,7 +180,14 @@ func pattern(n int, salt uint64) []byte {
 func (x *pair) do(o op) error {
 	switch o.kind {
 	case 'c':
-		return x.doClaim(o.n)
+		return x.place(o.n, x.p.Claim)
+	case 's':
+		if err := x.place(o.n, x.p.Stage); err != nil || x.buf == nil {
+			return err
+		}
+		copy(x.buf, x.dumb.claimed.body)
+		x.buf = nil
+		x.dumb.commit()
 	case 'm':
 		copy(x.buf, x.dumb.claimed.body)
 		x.p.Commit()
@@ -220,9 +227,10 @@ func (x *pair) do(o op) error {
 	return nil
 }
 
-func (x *pair) doClaim(n int) error {
+// place takes room for a record with Claim or Stage, on the dumb ring too.
+func (x *pair) place(n int, take func(int) ([]byte, error)) error {
 	body := pattern(n, x.p.staged/8)
-	buf, err := x.p.Claim(n)
+	buf, err := take(n)
 	if x.dumb.left && err == ErrClosed {
 		x.dumb.told = true // it may look at the head before it must
 	}
@@ -287,14 +295,16 @@ func (x *pair) doRoom() error {
 
 // compareRest compares what both hold without changing anything.
 func (x *pair) compareRest() error {
-	x.p.check()
+	if x.p.check(); errors.Is(x.p.err, ErrCorrupt) {
+		return x.p.err
+	}
 	return x.checkHeld()
 }
 
 // allowed tells whether the call keeps to the preconditions.
 func (x *pair) allowed(o op) bool {
 	switch o.kind {
-	case 'c':
+	case 'c', 's':
 		return x.dumb.claimed == nil
 	case 'm':
 		return x.dumb.claimed != nil
@@ -302,7 +312,7 @@ func (x *pair) allowed(o op) bool {
 	return true
 }
 
-// op is one call: c claim n bytes, m commit, p publish, f publish fenced, a abort,
+// op is one call: c claim n bytes, s stage n bytes, m commit, p publish, f publish fenced, a abort,
 // n next, r release, o room, e producer closes (end), l consumer closes (leaves).
 type op struct {
 	kind byte
@@ -310,8 +320,8 @@ type op struct {
 }
 
 func (o op) String() string {
-	if o.kind == 'c' {
-		return fmt.Sprintf("c%d", o.n)
+	if o.kind == 'c' || o.kind == 's' {
+		return fmt.Sprintf("%c%d", o.kind, o.n)
 	}
 	return string(o.kind)
 }
@@ -349,8 +359,8 @@ func TestRandomHistoriesMatchTheDumbRing(t *testing.T) {
 // maximum, mostly small ones.
 func randomOp(rng *rand.Rand, x *pair, capacity int) op {
 	for {
-		o := op{kind: "cccmmmmpfannnrro"[rng.IntN(16)]}
-		if o.kind == 'c' {
+		o := op{kind: "cccmmmmsspfannnrro"[rng.IntN(18)]}
+		if o.kind == 'c' || o.kind == 's' {
 			o.n = rng.IntN(capacity/2 + 2)
 			if rng.IntN(3) > 0 {
 				o.n = rng.IntN(o.n + 1)
@@ -367,12 +377,17 @@ func randomOp(rng *rand.Rand, x *pair, capacity int) op {
 func TestAllSmallHistoriesMatchTheDumbRing(t *testing.T) {
 	statesMax := 12_000
 	if race.Enabled {
-		statesMax = 1000
+		statesMax = 1500
+	} else if testing.Short() {
+		statesMax = 6000
 	}
 	for _, capacity := range []int{32, 64} {
 		ops := []op{{kind: 'm'}, {kind: 'p'}, {kind: 'a'}, {kind: 'n'}, {kind: 'r'}, {kind: 'o'}, {kind: 'e'}, {kind: 'l'}}
 		for n := 0; n <= capacity/2; n += 8 {
 			ops = append(ops, op{kind: 'c', n: n})
+			if n%16 == 0 {
+				ops = append(ops, op{kind: 's', n: n})
+			}
 		}
 		for _, start := range starts(capacity) {
 			exploreAll(t, capacity, start, ops, statesMax)
@@ -422,7 +437,7 @@ func exploreAll(t *testing.T, capacity int, start uint64, ops []op, statesMax in
 // key is the whole state as a string.
 func (x *pair) key() string {
 	b := append(make([]byte, 0, len(x.mem)+96), x.mem...)
-	for _, word := range []uint64{x.p.staged, x.p.limit, x.p.first, x.p.tail, x.p.claim, x.p.pad, x.p.refuse, x.c.position, x.c.released} {
+	for _, word := range []uint64{x.p.staged, x.p.limit, x.p.first, x.p.tail, x.p.claim, x.p.pad, x.p.refuse, x.p.bound, x.p.header, x.c.position, x.c.released, x.c.bound, x.c.expect} {
 		b = binary.LittleEndian.AppendUint64(b, word)
 	}
 	if x.c.err != nil {

@@ -55,19 +55,19 @@ func TestFormatIsTheOneThatIsDrawn(t *testing.T) {
 
 	expect("formatted and opened", map[int]uint64{
 		8: 64, 16: start,
-		128: start, 136: 1,
+		136: 1,
 		256: start, 264: 1,
 		data: 0,
 	})
-	if got := string(mem[:7]); got != "DISCORN" || mem[7] != 'G'^1 {
+	if got := string(mem[:7]); got != "DISCORN" || mem[7] != 'G'^2 {
 		t.Errorf("the format word is %q", mem[:8])
 	}
 
 	put("abc")
 	put("")
-	expect("committed", map[int]uint64{data: 0, 128: start})
+	expect("committed", map[int]uint64{data: 0})
 	p.Publish()
-	expect("published", map[int]uint64{data: 0x0000_D501_0000_0003, data + 16: 0x0000_D501_0000_0000, data + 24: 0, 128: start + 24, 256: start})
+	expect("published", map[int]uint64{data: 0x0000_D501_0000_0003, data + 16: 0x0000_D501_0000_0000, data + 24: 0, 256: start})
 	if got := string(mem[data+8 : data+11]); got != "abc" {
 		t.Errorf("the body is %q", got)
 	}
@@ -76,12 +76,12 @@ func TestFormatIsTheOneThatIsDrawn(t *testing.T) {
 
 	put("twenty-four bytes: text.")
 	p.Publish()
-	expect("at the end", map[int]uint64{data + 24: 0x0000_D501_0000_0018, 128: start + 56})
+	expect("at the end", map[int]uint64{data + 24: 0x0000_D501_0000_0018})
 	take("twenty-four bytes: text.")
 
 	put("wrapped") // 8 bytes are left up to the end: padding
 	p.Close()
-	expect("padded and closed", map[int]uint64{data + 56: 0x0000_D502_0000_0000, data: 0x0001_D501_0000_0007, data + 16: 0x0001_D503_0000_0000, 128: start + 80})
+	expect("padded and closed", map[int]uint64{data + 56: 0x0000_D502_0000_0000, data: 0x0001_D501_0000_0007, data + 16: 0x0001_D503_0000_0000})
 	take("wrapped")
 	c.Close()
 	expect("both closed", map[int]uint64{256: start + 80 | 1})

@@ -6,7 +6,7 @@ import "sync/atomic"
 type Status struct {
 	Capacity       int    // bytes of the data area
 	Start          uint64 // position of the first record
-	Tail           uint64 // position behind the last published record, as the producer noted it
+	Tail           uint64 // position behind the last published record
 	Head           uint64 // position of the first record that isn't released
 	ProducerTaken  bool   // the writing side was acquired
 	ConsumerTaken  bool   // the reading side was acquired
@@ -16,16 +16,16 @@ type Status struct {
 
 // Inspect reads the status of a ring from outside, for people: of a live ring, whose
 // words move while they are read, or of one whose processes have died. It only
-// loads, so read-only memory will do. A producer that dies in Publish may leave Tail
-// one batch behind. It fails with ErrFormat when mem is not a ring.
+// loads, so read-only memory will do. It finds Tail by walking over the records from
+// Head on; where they move or are damaged, that is as far as it came. It fails with
+// ErrFormat when mem is not a ring.
 func Inspect(mem []byte) (Status, error) {
 	v, start, err := attach(mem)
 	if err != nil {
 		return Status{}, err
 	}
 	head := atomic.LoadUint64(&v.ctl.consumer.head)
-	tail := atomic.LoadUint64(&v.ctl.producer.tail)
-	next := atomic.LoadUint64(&v.words[v.slot(tail)])
+	tail := v.walk(head &^ headClosed)
 	return Status{
 		Capacity:       int(v.capacity),
 		Start:          start,
@@ -33,7 +33,24 @@ func Inspect(mem []byte) (Status, error) {
 		Head:           head &^ headClosed,
 		ProducerTaken:  atomic.LoadUint64(&v.ctl.producer.owner) != 0,
 		ConsumerTaken:  atomic.LoadUint64(&v.ctl.consumer.owner) != 0,
-		ProducerClosed: next == kindEnd|markerBits|lapOf(tail, v.shift),
+		ProducerClosed: atomic.LoadUint64(v.word(tail)) == kindEnd|markerBits|lapOf(tail, v.shift),
 		ConsumerClosed: head&headClosed != 0,
 	}, nil
+}
+
+// walk is the position behind the last record or padding that can be reached from a
+// position, at most a capacity behind it.
+func (v *view) walk(from uint64) uint64 {
+	for at := from; ; {
+		// SYNC POINT record-published: only the headers are looked at, nothing behind
+		// them.
+		header := atomic.LoadUint64(v.word(at))
+		size := headerBytes + alignUp(header&lengthMask)
+		if kind := header & kindMask; kind != kindData && kind != kindPadding ||
+			header&^(kindMask|lengthMask) != markerBits|lapOf(at, v.shift) ||
+			size > v.capacity-at&v.mask || at+size-from > v.capacity-headerBytes {
+			return at
+		}
+		at += size
+	}
 }

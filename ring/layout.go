@@ -7,7 +7,7 @@ import "structs"
 //	    0 ┌──────────────────────────────────────────────┐
 //	      │ identity    format, capacity, start          │  written by Init only
 //	  128 ├──────────────────────────────────────────────┤
-//	      │ producer    tail (for inspection), owner     │  written by the producer only
+//	      │ producer    owner                            │  written by the producer only
 //	  256 ├──────────────────────────────────────────────┤
 //	      │ consumer    head (lowest bit: closed), owner │  written by the consumer only
 //	  384 ├──────────────────────────────────────────────┤
@@ -37,7 +37,7 @@ const (
 // formatWord identifies the layout: the letters "DISCORNG" read as a little-endian
 // number, xor the version. Init stores it last, Open checks it first.
 const (
-	formatVersion = 1
+	formatVersion = 2                  // 1 had a copy of the tail in the producer's first word
 	formatLetters = 0x474e524f43534944 // "DISCORNG"
 	formatWord    = formatLetters ^ formatVersion<<56
 )
@@ -76,7 +76,7 @@ type identityLines struct {
 type producerLines struct {
 	_ structs.HostLayout
 
-	tail  uint64 // position after the last published record; only for Inspect
+	_     uint64 // unused
 	owner uint64 // 0: nobody, sideTaken: acquired
 	_     [linePairBytes - 2*8]byte
 }

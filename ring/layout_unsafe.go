@@ -21,8 +21,6 @@ var (
 	_ [unsafe.Offsetof(identityLines{}.start) - 16]struct{}
 	_ [16 - unsafe.Offsetof(identityLines{}.start)]struct{}
 
-	_ [unsafe.Offsetof(producerLines{}.tail) - 0]struct{}
-	_ [0 - unsafe.Offsetof(producerLines{}.tail)]struct{}
 	_ [unsafe.Offsetof(producerLines{}.owner) - 8]struct{}
 	_ [8 - unsafe.Offsetof(producerLines{}.owner)]struct{}
 
@@ -36,11 +34,4 @@ var (
 // the caller has checked.
 func controlOf(mem []byte) *control {
 	return (*control)(unsafe.Pointer(&mem[0]))
-}
-
-// wordsOf is the data area as 8-byte words: header words are loaded and stored
-// through it, bodies through the bytes. The caller has checked length and
-// alignment.
-func wordsOf(data []byte) []uint64 {
-	return unsafe.Slice((*uint64)(unsafe.Pointer(&data[0])), len(data)/headerBytes)
 }

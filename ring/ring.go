@@ -115,16 +115,14 @@ func Init(mem []byte, cfg Config) error {
 		return err
 	}
 	capacity := uint64(len(mem) - ControlBytes)
-	words := wordsOf(mem[ControlBytes:])
 	ctl := controlOf(mem)
 	atomic.StoreUint64(&ctl.identity.format, 0)
 	atomic.StoreUint64(&ctl.identity.capacity, capacity)
 	atomic.StoreUint64(&ctl.identity.start, cfg.Start)
-	atomic.StoreUint64(&ctl.producer.tail, cfg.Start)
 	atomic.StoreUint64(&ctl.producer.owner, 0)
 	atomic.StoreUint64(&ctl.consumer.head, cfg.Start)
 	atomic.StoreUint64(&ctl.consumer.owner, 0)
-	atomic.StoreUint64(&words[cfg.Start&(capacity-1)/headerBytes], 0)
+	atomic.StoreUint64(memoryOf(mem[ControlBytes:]).word(cfg.Start&(capacity-1)), 0)
 
 	// SYNC POINT ring-formatted: everything above is seen by whoever loads the
 	// format word in attach.
@@ -146,13 +144,13 @@ func checkMemory(mem []byte) error {
 // view is one side's own description of the ring's memory. Immutable. The capacity
 // comes from the length of the slice, never from a word inside it.
 type view struct {
-	words    []uint64 // the data area as words: headers
-	data     []byte   // the data area as bytes: bodies
-	mask     uint64   // capacity - 1
-	shift    uint     // log2 of the capacity
+	memory   memory // the data area
+	mask     uint64 // capacity - 8: a position & mask is the index of a whole word, always
+	shift    uint   // log2 of the capacity
 	capacity uint64
 	maxBody  uint64 // maxRecord(capacity)
 	ctl      *control
+	data     []byte // the data area once more, for what needs no haste
 }
 
 // attach checks that mem was formatted as a ring and gives its view and the
@@ -177,17 +175,20 @@ func attach(mem []byte) (v view, start uint64, err error) {
 	}
 	capacity = uint64(len(data))
 	return view{
-		words:    wordsOf(data),
-		data:     data,
-		mask:     capacity - 1,
+		memory:   memoryOf(data),
+		mask:     capacity - headerBytes,
 		shift:    uint(bits.TrailingZeros64(capacity)),
 		capacity: capacity,
 		maxBody:  maxRecord(capacity),
 		ctl:      ctl,
+		data:     data,
 	}, start, nil
 }
 
-// slot is the index in words of the header at a position.
+// word is the header word at a position.
+func (v *view) word(position uint64) *uint64 { return v.memory.word(position & v.mask) }
+
+// slot is the index of that word in words.
 func (v *view) slot(position uint64) uint64 { return position & v.mask / headerBytes }
 
 // acquire takes one side of the ring for good. Of two that try, the swap lets one

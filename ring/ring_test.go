@@ -392,6 +392,92 @@ func TestDamagedHeadBreaksTheRing(t *testing.T) {
 	}
 }
 
+// A peer that writes where the producer's next record begins does no harm: the plain
+// build overwrites it, the checked build ends the ring. Neither panics.
+func TestWordAtTheTailIsThePeersFault(t *testing.T) {
+	mem := newMem(t, 64, 0)
+	p, c := openOn(t, mem)
+	send(t, p, "one")
+	p.Publish()
+	expect(t, c, "one")
+	binary.LittleEndian.PutUint64(mem[ring.ControlBytes+16:], 99)
+	send(t, p, "two")
+	p.Publish()
+	expect(t, c, "two")
+	_, err := p.Claim(8)
+	if want := invariants.Enabled; errors.Is(err, ring.ErrCorrupt) != want || (err != nil) != want {
+		t.Errorf("claim: %v, want %v in the checked build only", err, ring.ErrCorrupt)
+	}
+}
+
+// A record that was staged is in place without a commit, also behind padding.
+func TestStage(t *testing.T) {
+	for start := uint64(0); start < 256; start += 8 {
+		p, c := open(t, 256, start-256)
+		for round := range 26 {
+			for n := range 3 {
+				rec, err := p.Stage(20 * n)
+				if err != nil || len(rec) != 20*n || cap(rec) != len(rec) {
+					t.Fatalf("start %d: stage of %d bytes gave %d of %d: %v", start, 20*n, len(rec), cap(rec), err)
+				}
+				copy(rec, strings.Repeat(string(rune('a'+round)), 20*n))
+			}
+			expectNothing(t, c)
+			p.Publish()
+			for n := range 3 {
+				expect(t, c, strings.Repeat(string(rune('a'+round)), 20*n))
+			}
+			c.Release()
+		}
+	}
+	p, c := open(t, 64, 0)
+	if _, err := p.Stage(p.MaxRecord() + 1); !errors.Is(err, ring.ErrTooLarge) {
+		t.Errorf("stage above the maximum: %v", err)
+	}
+	for range 3 {
+		if _, err := p.Stage(8); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := p.Stage(8); err != ring.ErrFull {
+		t.Errorf("stage in a full ring: %v", err)
+	}
+	c.Close()
+	if _, err := p.Stage(8); err != ring.ErrClosed {
+		t.Errorf("stage after the consumer has closed: %v", err)
+	}
+}
+
+// Inspect finds the end of what is published from the head on.
+func TestInspectWalks(t *testing.T) {
+	for start := uint64(0); start < 128; start += 8 {
+		mem := newMem(t, 128, start-128)
+		p, c := openOn(t, mem)
+		for range 20 {
+			send(t, p, "one")
+			send(t, p, strings.Repeat("t", 30))
+			tail := p.Position()
+			p.Publish()
+			send(t, p, "not published")
+			if s, err := ring.Inspect(mem); err != nil || s.Tail != tail || s.Head != c.Position() || s.ProducerClosed {
+				t.Fatalf("start %d: %+v, %v, want tail %d and head %d", start, s, err, tail, c.Position())
+			}
+			expect(t, c, "one")
+			expect(t, c, strings.Repeat("t", 30))
+			p.Publish()
+			expect(t, c, "not published")
+			c.Release()
+		}
+		// Whatever stands in the head word, Inspect reads nothing outside.
+		for _, head := range []uint64{3, math.MaxUint64, 1 << 63, 125} {
+			binary.LittleEndian.PutUint64(mem[256:], head)
+			if _, err := ring.Inspect(mem); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 // A claim that was granted before the ring broke can still be committed.
 func TestCommitAfterTheRingBroke(t *testing.T) {
 	mem := newMem(t, 64, 0)

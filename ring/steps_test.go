@@ -176,13 +176,21 @@ func (s *scene) actor(side int, script string) (next func() (step, bool), stop f
 	})
 }
 
-// produce: a digit claims that many words, fills and commits them; a claims one
-// word and aborts; p publishes; e closes.
+// produce: a digit claims that many words, fills and commits them; A to D stage that
+// many words, from 0, and fill them; a claims one word and aborts; p publishes; e
+// closes.
 func (s *scene) produce(script string, pause func(access, uint64)) {
 	for _, o := range script {
 		switch {
 		case o >= '0' && o <= '9':
-			s.produceRecord(int(o-'0')*8, pause)
+			if buf, ok := s.place(s.p.Claim, int(o-'0')*8); ok {
+				s.fill(buf, pause)
+				s.p.Commit()
+			}
+		case o >= 'A' && o <= 'D':
+			if buf, ok := s.place(s.p.Stage, int(o-'A')*8); ok {
+				s.fill(buf, pause)
+			}
 		case o == 'a':
 			if buf, err := s.p.Claim(8); err == nil {
 				pause(writeBody, s.slotOf(buf))
@@ -199,20 +207,21 @@ func (s *scene) produce(script string, pause func(access, uint64)) {
 	}
 }
 
-func (s *scene) produceRecord(n int, pause func(access, uint64)) {
-	buf, err := s.p.Claim(n)
-	if err != nil {
-		if err != ErrFull && err != ErrClosed && !errors.Is(err, ErrTooLarge) {
-			s.fail("claim: %v", err)
-		}
-		return
+// place claims or stages a record of n bytes.
+func (s *scene) place(take func(int) ([]byte, error), n int) (buf []byte, ok bool) {
+	buf, err := take(n)
+	if err != nil && err != ErrFull && err != ErrClosed && !errors.Is(err, ErrTooLarge) {
+		s.fail("claim: %v", err)
 	}
-	body := pattern(n, uint64(len(s.committed))+1)
-	for at := 0; at < n; at += 8 {
+	return buf, err == nil
+}
+
+func (s *scene) fill(buf []byte, pause func(access, uint64)) {
+	body := pattern(len(buf), uint64(len(s.committed))+1)
+	for at := 0; at < len(buf); at += 8 {
 		pause(writeBody, s.slotOf(buf[at:]))
 		copy(buf[at:at+8], body[at:])
 	}
-	s.p.Commit()
 	s.committed = append(s.committed, body)
 }
 
@@ -283,7 +292,7 @@ func (s *scene) drain() {
 	mem := aligned.Bytes(Size(int(s.c.capacity)), Alignment)
 	copy(mem[ControlBytes:], s.c.data)
 	c := *s.c
-	c.data, c.words, c.ctl = mem[ControlBytes:], wordsOf(mem[ControlBytes:]), controlOf(mem)
+	c.data, c.memory, c.ctl = mem[ControlBytes:], memoryOf(mem[ControlBytes:]), controlOf(mem)
 	c.probe.before = nil
 	for n := s.returned; ; n++ {
 		rec, err := c.Next()
@@ -377,6 +386,9 @@ func TestEveryOrderOfStepsOfShortScripts(t *testing.T) {
 		{64, "2p2p2p", "nrnrn"},
 		{64, "3p1p2p", "nrnrn"},
 		{64, "011p1p", "nnnrnr"},
+		{32, "BpApBp", "nrnrnr"},
+		{64, "CBpC1p", "nnrnr"},
+		{64, "BaBpDp", "nnrnr"},
 	}
 	for _, x := range scripts {
 		for start := uint64(0); start < uint64(x.capacity); start += 8 {
@@ -416,7 +428,7 @@ func TestRandomOrdersOfStepsOfLongScripts(t *testing.T) {
 	for range runs {
 		capacity := 32 << rng.IntN(3)
 		start := uint64(rng.IntN(capacity/8))*8 - uint64(capacity)
-		producer, consumer := draw("00112a3ppp", 40), draw("nnnrr", 60)
+		producer, consumer := draw("00112aAABBCD3pppp", 40), draw("nnnrr", 60)
 		bias := rng.Float64()
 		err := newScene(capacity, start).run(producer, consumer, func() int {
 			if rng.Float64() < bias {

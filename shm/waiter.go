@@ -55,8 +55,13 @@ const (
 	// spinMin keeps a look at the fast way open when spinning has not paid for
 	// long, so that a change for the better is noticed.
 	spinMin = time.Microsecond
-	// parkMaxDefault: 20 wake-ups a second of some 10 µs each are 0.02 % of a core.
+	// parkMaxDefault: what a death between publish and ring can cost (docs/doorbell.md).
 	parkMaxDefault = 50 * time.Millisecond
+	// parkDoublings: from 50 to 400 ms. A wake-up by itself takes 10 µs, 20 of them a
+	// second 0.02 % of a core. But after each the Go runtime's own monitor thread stays
+	// awake for a while, and naps fifty times as often: that is what an idle process
+	// costs.
+	parkDoublings = 3
 	// clockPasses is how many spinning passes go by between two looks at the clock,
 	// which takes as long as several of them.
 	clockPasses = 16
@@ -81,8 +86,10 @@ type WaiterConfig struct {
 	// before it sleeps; default 50 µs. Raised, it burns more at every pause in the
 	// work; lowered, more pauses end in a wake-up of 5 to 50 µs.
 	SpinMax time.Duration
-	// ParkMax is the longest sleep, default 50 ms. Raised, the caller looks after
-	// its peers more rarely; lowered, an idle process costs more.
+	// ParkMax is the longest sleep, default 50 ms. When nobody has ended a sleep the
+	// next one may be twice as long, up to eight times ParkMax, until somebody rings
+	// or there is work. Raised, the caller looks after its peers more rarely; lowered,
+	// an idle process costs more.
 	ParkMax time.Duration
 	// Goroutines yields to other goroutines (runtime.Gosched) and not to other
 	// threads: for workers that are goroutines of one process and may be more than
@@ -141,6 +148,7 @@ type Waiter struct {
 	passes int           // in phaseSpin or phaseYield
 	since  time.Duration // since when in this phase; in phaseSpin 0 until the first look at the clock
 	budget time.Duration // how long ModeAdaptive spins at present, spinMin to SpinMax
+	quiet  int           // sleeps in a row that nobody ended, at most parkDoublings
 
 	stats WaiterStats
 }
@@ -174,8 +182,11 @@ func (w *Waiter) Idle(work bool) (timedOut bool) {
 		}
 		return false
 	}
-	return w.pass(w.cfg.ParkMax)
+	return w.pass(w.park())
 }
+
+// park is the longest that the next sleep may be.
+func (w *Waiter) park() time.Duration { return w.cfg.ParkMax << w.quiet }
 
 // Reset forgets the pause that is going on, and disarms the bell. Call it before
 // something else than the duty cycle takes over.
@@ -183,7 +194,7 @@ func (w *Waiter) Reset() {
 	if w.phase == phaseArmed {
 		w.cfg.Bell.Disarm()
 	}
-	w.phase = phaseBusy
+	w.phase, w.quiet = phaseBusy, 0
 }
 
 // Await waits until ready returns true, at most for limit, and tells whether it
@@ -196,7 +207,7 @@ func (w *Waiter) Await(ready func() bool, limit time.Duration) bool {
 			w.Idle(true)
 			return true
 		}
-		left := w.cfg.ParkMax
+		left := w.park()
 		if w.phase != phaseSpin || passes%clockPasses == 0 {
 			left = min(left, deadline-w.now())
 		}
@@ -297,12 +308,14 @@ func (w *Waiter) sleep(park time.Duration) (timedOut bool) {
 	w.phase = phaseSlept
 	w.stats.Sleeps++
 	if err == nil {
+		w.quiet = 0
 		return false
 	}
 	if !errors.Is(err, ErrTimeout) {
 		panic(fmt.Sprintf("shm: waiter on a bell that can't be slept on: %v", err))
 	}
 	w.stats.Timeouts++
+	w.quiet = min(w.quiet+1, parkDoublings)
 	return true
 }
 

@@ -66,6 +66,43 @@ func TestWaiterPhases(t *testing.T) {
 	}
 }
 
+// Sleeps that nobody ends become longer, up to a limit, and short again when somebody
+// rings, when there is work, and after Reset.
+func TestWaiterSleepsLonger(t *testing.T) {
+	bell := mustBell(t, mustHeap(t, DoorbellBytes).Body())
+	const park = time.Millisecond
+	w := mustWaiter(t, WaiterConfig{Bell: bell, Mode: ModePark, ParkMax: park})
+	sleepLong := func() {
+		t.Helper()
+		for n := range 6 {
+			if want := park << min(n, parkDoublings); w.park() != want {
+				t.Fatalf("sleep %d may last %v, want %v", n, w.park(), want)
+			}
+			start := time.Now()
+			limit := w.park()
+			for !w.Idle(false) {
+			}
+			if took := time.Since(start); took < limit {
+				t.Fatalf("sleep %d lasted %v of %v", n, took, limit)
+			}
+		}
+	}
+	for what, end := range map[string]func(){
+		"work":  func() { w.Idle(true) },
+		"reset": w.Reset,
+		"ring": func() {
+			w.Idle(false)
+			bell.Ring()
+			w.Idle(false)
+		},
+	} {
+		sleepLong()
+		if end(); w.park() != park {
+			t.Errorf("%s: the next sleep may last %v, want %v", what, w.park(), park)
+		}
+	}
+}
+
 // Work that is found at the second look takes the arming back; so does Reset.
 func TestWaiterSecondLook(t *testing.T) {
 	bell := mustBell(t, mustHeap(t, DoorbellBytes).Body())
