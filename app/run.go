@@ -65,6 +65,7 @@ func runFlags() []cli.Flag {
 		textFlag(groupTuning, "batch", fmt.Sprint(worker.BatchMaxDefault), "at most `N` handler calls between two looks at the lanes"),
 		textFlag(groupTuning, "ingress", worker.IngressDuty, "`HOW` events are taken in: duty, by the worker between batches; goroutine, on a thread beside"),
 		textFlag(groupTuning, "wait", "adaptive", "what a worker without work does, `HOW`: adaptive, spin, yield or park"),
+		&cli.BoolFlag{Category: groupTuning, Name: "huge-pages", DisableDefaultText: true, Usage: "try 2 MiB pages for lanes and pools, and say which ones there are"},
 		&cli.BoolFlag{Category: groupTuning, Name: "pin", DisableDefaultText: true, Usage: "bind each worker to a CPU of its own"},
 	}
 }
@@ -208,6 +209,7 @@ func (p *program) order(c *cli.Context, file string) (*order, error) {
 			Wait:      v.word("wait", "adaptive", "spin", "yield", "park"),
 			BatchMax:  v.integer("batch", worker.BatchMaxDefault, 1, worker.BatchMaxMax),
 			Pin:       c.Bool("pin"),
+			HugePages: c.Bool("huge-pages"),
 		},
 	}
 	v.inlineFitsRing(o.config.Tuning)

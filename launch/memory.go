@@ -38,6 +38,15 @@ func newMemory(transport string, first, workers int, tuning worker.Tuning) (*mem
 	return m, nil
 }
 
+// pages says which pages pools and lanes lie in, for who asked for huge ones.
+func (m *memory) pages() string {
+	text := fmt.Sprintf("huge pages were asked for: pools are in %v", m.pools[0].Pages())
+	if m.workers > 1 {
+		text += fmt.Sprintf(", lanes in %v", m.lanes[0][1].Pages())
+	}
+	return text
+}
+
 // enough refuses teams of so many workers that need more memory than the machine has
 // left, or more files than a process may have open. The pages are taken when the
 // segments are made, and a system that is out of them ends some process rather than

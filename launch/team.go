@@ -43,6 +43,9 @@ func (l *Launch) newTeam(index int, a *agenda) (_ *team, err error) {
 		return nil, err
 	}
 	t.cleanup = append(t.cleanup, func() { _ = t.memory.close() }) // nothing can be done about it
+	if l.cfg.Tuning.HugePages && index == 0 {
+		l.note(t.memory.pages())
+	}
 	crew, done, err := t.start()
 	if err != nil {
 		return nil, err

@@ -118,6 +118,7 @@ type Tuning struct {
 	Ingress   string `json:"ingress"`    // "duty": in the worker's own cycle; "goroutine": beside it
 	Wait      string `json:"wait"`       // "adaptive", "spin", "yield" or "park"
 	Pin       bool   `json:"pin"`        // bind worker i to CPU i modulo their number
+	HugePages bool   `json:"huge_pages"` // try 2 MiB pages for lanes and pools; shared memory only
 }
 
 // WriteMessage writes one frame.

@@ -155,8 +155,8 @@ func SegmentPlan(workers int, t Tuning) (Plan, error) {
 	return Plan{
 		Workers: workers,
 		Board:   shm.Config{Name: "disco-board", Kind: KindBoard, Size: boardBytes},
-		Pool:    shm.Config{Name: "disco-pool", Kind: shm.KindPool, Size: poolBytes},
-		Lane:    shm.Config{Name: "disco-lane", Kind: KindLane, Size: laneBytes},
+		Pool:    shm.Config{Name: "disco-pool", Kind: shm.KindPool, Size: poolBytes, HugePages: t.HugePages},
+		Lane:    shm.Config{Name: "disco-lane", Kind: KindLane, Size: laneBytes, HugePages: t.HugePages},
 		lane:    cfg, classes: classes,
 	}, nil
 }
