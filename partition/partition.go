@@ -57,8 +57,7 @@ type Partition struct {
 	Nodes   []int     // number of nodes of each worker
 
 	// Cut is the share of the expected traffic, or of the links where the scenario
-	// doesn't tell rates, that runs from one worker to another: 0 to 1. Meshes are left
-	// out: every even partition cuts them the same.
+	// doesn't tell rates, that runs from one worker to another: 0 to 1.
 	Cut float64
 
 	// Lookahead is the least lookahead of the links between workers that lie on a

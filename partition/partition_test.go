@@ -388,3 +388,18 @@ func TestRefuses(t *testing.T) {
 		t.Error("ParseMethod(x) has no error")
 	}
 }
+
+// The nodes of a mesh send to all others alike: of 4 on two workers, 2 of 3 are away.
+func TestMesh(t *testing.T) {
+	g := graph(ones(4))
+	g.Meshes = []node.Mesh{{Lookahead: 0.5, Rate: 3}}
+	p := mustMake(t, g, 2, MinCut, nil)
+	if math.Abs(p.Cut-2.0/3) > 1e-12 || p.Lookahead != 0.5 {
+		t.Errorf("cut %v with lookahead %v, want 2/3 and 0.5", p.Cut, p.Lookahead)
+	}
+	g.Links = []node.Link{link(0, 1, 12, 1)} // as much as the whole mesh
+	p = mustMake(t, g, 2, Block, nil)
+	if math.Abs(p.Cut-1.0/3) > 1e-12 {
+		t.Errorf("cut %v, want half of 2/3", p.Cut)
+	}
+}

@@ -65,8 +65,8 @@ func linkRates(g *node.Graph) []float64 {
 	return rates
 }
 
-// cutShare is the share of the traffic between different nodes that leaves its
-// worker.
+// cutShare is the share of the traffic between different nodes that leaves its worker.
+// The nodes of a mesh send to all others alike.
 func cutShare(g *node.Graph, of []int32) float64 {
 	all, cut := 0.0, 0.0
 	for i, rate := range linkRates(g) {
@@ -79,8 +79,51 @@ func cutShare(g *node.Graph, of []int32) float64 {
 			cut += rate
 		}
 	}
+	if len(g.Nodes) > 1 {
+		away := shareAway(of)
+		for _, rate := range meshRates(g) {
+			all += rate
+			cut += rate * away
+		}
+	}
 	if all == 0 {
 		return 0
 	}
 	return cut / all
+}
+
+// shareAway is the chance that two different nodes are on different workers.
+func shareAway(of []int32) float64 {
+	count := map[int32]float64{}
+	for _, w := range of {
+		count[w]++
+	}
+	n := float64(len(of))
+	together := 0.0
+	for _, w := range of {
+		together += count[w] - 1
+	}
+	return 1 - together/(n*(n-1))
+}
+
+// meshRates is the weight of every mesh, all its nodes together, in the unit of
+// linkRates.
+func meshRates(g *node.Graph) []float64 {
+	most := 0.0
+	for _, l := range g.Links {
+		if !math.IsInf(l.Rate, 1) {
+			most = max(most, l.Rate)
+		}
+	}
+	if most == 0 {
+		most = 1
+	}
+	rates := make([]float64, len(g.Meshes))
+	for i, m := range g.Meshes {
+		rates[i] = float64(len(g.Nodes))
+		if m.Rate > 0 && !math.IsInf(m.Rate, 1) {
+			rates[i] *= m.Rate / most
+		}
+	}
+	return rates
 }
