@@ -48,7 +48,7 @@ func Defaults() Params {
 }
 
 // YAML is the file that means these parameters, whether or not they are allowed: Load
-// of it says what is wrong with them, field by field. It is how a command line makes a
+// of it says what is wrong with them, field by field. It is how a program makes a
 // scenario.
 func (p Params) YAML() []byte {
 	var b strings.Builder
