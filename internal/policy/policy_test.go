@@ -59,7 +59,7 @@ model/modeltest: node scenario envelope
 model/phold: node scenario internal/table
 model/devstone: node scenario internal/table
 model/queueing: node scenario model/stat internal/table internal/invariants
-model/service: node scenario envelope internal/invariants internal/table
+model/service: node scenario envelope internal/invariants internal/table model/measure
 model/network: gml node scenario model/measure internal/table internal/invariants
 
 # Which worker hosts which node: graphs, nothing else.

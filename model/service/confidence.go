@@ -1,11 +1,6 @@
 package service
 
-import (
-	"math"
-
-	"gonum.org/v1/gonum/stat"
-	"gonum.org/v1/gonum/stat/distuv"
-)
+import "github.com/disco-sim/disco/model/measure"
 
 // confidence takes each replication as one draw of what the scenario does: runs with
 // random streams of their own, so that their figures are independent, whatever the
@@ -26,7 +21,7 @@ func (t *tally) confidence(rows []ReplicationResult) *Confidence {
 		for k, i := range full {
 			x[k] = of(i)
 		}
-		return interval95(x)
+		return *measure.Interval95(x) // there are at least two
 	}
 	c := &Confidence{
 		Replications:  len(full),
@@ -61,13 +56,4 @@ func (t *tally) confidence(rows []ReplicationResult) *Confidence {
 		}
 	}
 	return c
-}
-
-// interval95 is the 95 % confidence interval of the mean of independent values, of
-// which there are at least two.
-func interval95(x []float64) Interval {
-	mean, sd := stat.MeanStdDev(x, nil)
-	n := float64(len(x))
-	half := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: n - 1}.Quantile(0.975) * sd / math.Sqrt(n)
-	return Interval{Mean: mean, HalfWidth: half, Low: mean - half, High: mean + half}
 }

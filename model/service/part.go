@@ -1,5 +1,7 @@
 package service
 
+import "github.com/disco-sim/disco/model/measure"
+
 // part is what one box has to say after a run, or after what there was of it.
 // Boxes may have come to different times when a run was interrupted: each closes
 // its own account at End.
@@ -52,6 +54,6 @@ type collectorPart struct {
 
 // segmentPart is what ended in one segment of the run.
 type segmentPart struct {
-	moments
+	measure.Moments
 	Histogram string `json:"histogram,omitempty"` // HDR V2, compressed, base64
 }

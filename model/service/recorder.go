@@ -5,6 +5,8 @@ import (
 	"math"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/disco-sim/disco/model/measure"
 )
 
 // Latencies are kept as whole nanoseconds in a histogram of three significant
@@ -16,57 +18,12 @@ const (
 	latencyMax     = 1 << 62 // ns, 146 years: longer ones count as this long
 )
 
-// moments are count, mean, sum of squared deviations, least and greatest of a set
-// of numbers, added one by one (Welford 1962) or set by set (Chan, Golub and
-// LeVeque 1979).
-type moments struct {
-	Count int64   `json:"count"`
-	Mean  float64 `json:"mean"`
-	M2    float64 `json:"m2"`
-	Min   float64 `json:"min"`
-	Max   float64 `json:"max"`
-}
-
-func (m *moments) add(x float64) {
-	if m.Count == 0 {
-		m.Min, m.Max = x, x
-	}
-	m.Count++
-	d := x - m.Mean
-	m.Mean += d / float64(m.Count)
-	m.M2 += d * (x - m.Mean)
-	m.Min, m.Max = min(m.Min, x), max(m.Max, x)
-}
-
-func (m *moments) merge(o *moments) {
-	if o.Count == 0 {
-		return
-	}
-	if m.Count == 0 {
-		*m = *o
-		return
-	}
-	d, n := o.Mean-m.Mean, float64(m.Count+o.Count)
-	m.Mean += d * float64(o.Count) / n
-	m.M2 += o.M2 + d*d*float64(m.Count)*float64(o.Count)/n
-	m.Count += o.Count
-	m.Min, m.Max = min(m.Min, o.Min), max(m.Max, o.Max)
-}
-
-// stddev is the standard deviation of the set itself.
-func (m *moments) stddev() float64 {
-	if m.Count == 0 {
-		return 0
-	}
-	return math.Sqrt(m.M2 / float64(m.Count))
-}
-
 // recorder files latencies by the segment of the run in which they end. One dense
 // histogram serves all segments in turn: a finished segment is kept in encoded form.
 type recorder struct {
 	cuts      cuts
 	open      int // the segment that is being filled
-	moments   moments
+	moments   measure.Moments
 	histogram *hdrhistogram.Histogram
 	highest   int64
 	done      []segmentPart
@@ -86,7 +43,7 @@ func (r *recorder) record(now, latency float64) error {
 			return err
 		}
 	}
-	r.moments.add(latency)
+	r.moments.Add(latency)
 	ns := r.highest
 	if x := math.Round(latency * nanosPerSecond); x < float64(r.highest) {
 		ns = int64(x)
@@ -99,7 +56,7 @@ func (r *recorder) record(now, latency float64) error {
 
 // finish closes the open segment and opens segment next.
 func (r *recorder) finish(next int) error {
-	p := segmentPart{moments: r.moments}
+	p := segmentPart{Moments: r.moments}
 	if r.moments.Count > 0 {
 		encoded, err := r.histogram.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
 		if err != nil {
@@ -112,7 +69,7 @@ func (r *recorder) finish(next int) error {
 	for len(r.done) < next {
 		r.done = append(r.done, segmentPart{})
 	}
-	r.moments, r.open = moments{}, next
+	r.moments, r.open = measure.Moments{}, next
 	return nil
 }
 

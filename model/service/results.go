@@ -1,5 +1,7 @@
 package service
 
+import "github.com/disco-sim/disco/model/measure"
+
 // Results is what a run has found out, over all replications: the JSON "results".
 // Counts are sums over the replications; means and rates are over all of their
 // simulated time; maxima are over all of them.
@@ -64,12 +66,7 @@ type ServerConfidence struct {
 }
 
 // Interval is the mean of the replications' values, give or take HalfWidth.
-type Interval struct {
-	Mean      float64 `json:"mean"`
-	HalfWidth float64 `json:"half_width"`
-	Low       float64 `json:"low"`
-	High      float64 `json:"high"`
-}
+type Interval = measure.Interval
 
 // GeneratorResult is what was asked of the system.
 type GeneratorResult struct {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/disco-sim/disco/model/measure"
 	"github.com/disco-sim/disco/scenario"
 )
 
@@ -134,7 +135,7 @@ func TestConfidence(t *testing.T) {
 	}
 	check := func(what string, got *Interval, of func(i int) float64) {
 		t.Helper()
-		if want := interval95([]float64{of(0), of(1), of(2)}); got == nil || *got != want || !(want.HalfWidth > 0) {
+		if want := *measure.Interval95([]float64{of(0), of(1), of(2)}); got == nil || *got != want || !(want.HalfWidth > 0) {
 			t.Errorf("%s: %+v, want %+v", what, got, want)
 		}
 	}
@@ -156,7 +157,7 @@ func TestConfidence(t *testing.T) {
 
 // TestInterval95 holds the interval against a table's value: t(0.975, 4) = 2.776445.
 func TestInterval95(t *testing.T) {
-	i := interval95([]float64{1, 2, 3, 4, 5})
+	i := measure.Interval95([]float64{1, 2, 3, 4, 5})
 	want := 2.776445 * math.Sqrt(2.5) / math.Sqrt(5)
 	if i.Mean != 3 || math.Abs(i.HalfWidth-want) > 1e-5 || i.Low != i.Mean-i.HalfWidth || i.High != i.Mean+i.HalfWidth {
 		t.Errorf("%+v, want 3 ± %v", i, want)

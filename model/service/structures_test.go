@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/disco-sim/disco/model/measure"
 )
 
 // dumbList is the obvious form of a balancer's list.
@@ -272,18 +274,18 @@ func TestFifo(t *testing.T) {
 // TestMomentsMerge: merging sets gives what adding one by one gives.
 func TestMomentsMerge(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
-	var all, merged moments
+	var all, merged measure.Moments
 	for range 7 {
-		var part moments
+		var part measure.Moments
 		for range rng.IntN(50) {
 			x := 1e6 + rng.NormFloat64()
-			all.add(x)
-			part.add(x)
+			all.Add(x)
+			part.Add(x)
 		}
-		merged.merge(&part)
+		merged.Merge(&part)
 	}
 	near := func(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Abs(b) }
-	if all.Count != merged.Count || !near(merged.Mean, all.Mean) || !near(merged.stddev(), all.stddev()) || all.Min != merged.Min || all.Max != merged.Max {
+	if all.Count != merged.Count || !near(merged.Mean, all.Mean) || !near(merged.StdDev(), all.StdDev()) || all.Min != merged.Min || all.Max != merged.Max {
 		t.Errorf("merged %+v, want %+v", merged, all)
 	}
 }

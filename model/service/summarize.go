@@ -7,6 +7,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/disco-sim/disco/internal/invariants"
+	"github.com/disco-sim/disco/model/measure"
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/scenario"
 )
@@ -45,7 +46,7 @@ type run struct {
 
 // segment is one decoded segmentPart.
 type segment struct {
-	moments
+	measure.Moments
 	histogram *hdrhistogram.PackedHistogram // nil: empty
 }
 
@@ -160,7 +161,7 @@ func (t *tally) decode(r *run) error {
 	}
 	var total int64
 	for i := range parts {
-		s := segment{moments: parts[i].moments}
+		s := segment{Moments: parts[i].Moments}
 		if parts[i].Histogram != "" {
 			h, err := hdrhistogram.DecodePacked([]byte(parts[i].Histogram))
 			if err != nil {
@@ -182,13 +183,13 @@ func (t *tally) decode(r *run) error {
 
 // latencies merges segments lo <= i < hi of the given runs. The histogram is valid
 // when the count isn't 0.
-func (t *tally) latencies(runs []run, lo, hi int) (moments, *hdrhistogram.Histogram) {
-	var m moments
+func (t *tally) latencies(runs []run, lo, hi int) (measure.Moments, *hdrhistogram.Histogram) {
+	var m measure.Moments
 	h := newRecorder(cuts{}, t.m.Horizon()).histogram
 	for i := range runs {
 		for s := lo; s < hi; s++ {
 			seg := &runs[i].segments[s]
-			m.merge(&seg.moments)
+			m.Merge(&seg.Moments)
 			if seg.histogram != nil {
 				seg.histogram.MergeInto(h)
 			}
@@ -198,7 +199,7 @@ func (t *tally) latencies(runs []run, lo, hi int) (moments, *hdrhistogram.Histog
 }
 
 // percentile is in seconds, and never outside the exact extremes.
-func percentile(m *moments, h *hdrhistogram.Histogram, p float64) float64 {
+func percentile(m *measure.Moments, h *hdrhistogram.Histogram, p float64) float64 {
 	return min(max(float64(h.ValueAtPercentile(p))/nanosPerSecond, m.Min), m.Max)
 }
 
@@ -222,7 +223,7 @@ func (t *tally) results() (*Results, error) {
 	r.ThroughputRPS = per(float64(r.RequestsCompleted), t.time(func(run *run) *part { return run.response }))
 	if c, h := t.latencies(t.runs, 0, t.cuts.segments()); c.Count > 0 {
 		at := func(p float64) float64 { return percentile(&c, h, p) }
-		r.Latency = &Latency{Mean: c.Mean, P50: at(50), P90: at(90), P95: at(95), P99: at(99), P999: at(99.9), Min: c.Min, Max: c.Max, StdDev: c.stddev()}
+		r.Latency = &Latency{Mean: c.Mean, P50: at(50), P90: at(90), P95: at(95), P99: at(99), P999: at(99.9), Min: c.Min, Max: c.Max, StdDev: c.StdDev()}
 	}
 	r.Confidence = t.confidence(r.Replications)
 	t.boxes(r)
