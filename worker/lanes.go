@@ -2,6 +2,7 @@ package worker
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/disco-sim/disco/egress"
 	"github.com/disco-sim/disco/idle"
@@ -77,7 +78,7 @@ func (l *lanes) source(peer int) (ingress.Source, error) {
 // newCycle wires the duty cycle: egresses that wait through it, links, idle slots.
 func (l *lanes) newCycle() (*cycle, error) {
 	self, t := l.setup.Worker, l.setup.Tuning
-	c := &cycle{self: self, plan: l.plan, batch: t.BatchMax, pace: l.plan.Pace(), out: l.out, bells: l.bells, published: make([]node.Bound, l.setup.Workers)}
+	c := &cycle{self: self, plan: l.plan, now: time.Now, batch: t.BatchMax, pace: l.plan.Pace(), out: l.out, bells: l.bells, published: make([]node.Bound, l.setup.Workers)}
 	l.cycle = c
 	for peer := range l.setup.Workers {
 		if peer == self || !l.plan.SendsTo(peer) {

@@ -32,6 +32,14 @@ var errStopped = errors.New("worker: stopped")
 // ErrLauncherGone is what Serve returns when the launcher's end of the stream closed.
 var ErrLauncherGone = errors.New("worker: the launcher is gone")
 
+// idler passes the time after a pass of the duty cycle: a *shm.Waiter, or the scheduler
+// of a simulated run.
+type idler interface {
+	// Idle ends one pass; work tells whether the pass had any.
+	Idle(work bool) (timedOut bool)
+	Stats() shm.WaiterStats
+}
+
 // cycle is the state of the duty cycle. Owned by the worker's goroutine, but for the
 // two flags.
 type cycle struct {
@@ -48,7 +56,8 @@ type cycle struct {
 	router    *router.Router
 	slot      *idle.Slot
 	watch     *idle.Watch
-	waiter    *shm.Waiter
+	waiter    idler
+	now       func() time.Time // the wall clock; injected by tests
 	counters  *counters.Set
 	stats     Stats
 
@@ -109,7 +118,7 @@ func (c *cycle) takeIn() (int, error) {
 			return 0, nil
 		}
 		only = c.engine.Limiting()
-		if now := time.Now(); !c.blockedSince.IsZero() && now.Sub(c.blockedSince) > blockedDrain && now.Sub(c.drained) > blockedDrain {
+		if now := c.now(); !c.blockedSince.IsZero() && now.Sub(c.blockedSince) > blockedDrain && now.Sub(c.drained) > blockedDrain {
 			only, c.drained = -1, now
 		}
 	}
@@ -161,7 +170,7 @@ func (c *cycle) publish() error {
 // jumping to the next thing that there is to do.
 func (c *cycle) rest(heard bool) error {
 	if c.blockedSince.IsZero() {
-		c.blockedSince = time.Now()
+		c.blockedSince = c.now()
 		c.show()
 	}
 	if c.engine.Blocked() {
@@ -222,7 +231,7 @@ func (c *cycle) withdraw() {
 
 func (c *cycle) unblock() {
 	if !c.blockedSince.IsZero() {
-		c.stats.BlockedSeconds += time.Since(c.blockedSince).Seconds()
+		c.stats.BlockedSeconds += c.now().Sub(c.blockedSince).Seconds()
 		c.blockedSince = time.Time{}
 	}
 }

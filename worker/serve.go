@@ -217,7 +217,7 @@ func (r *replications) goOn() (*Done, error) {
 	if c.engine == nil {
 		return nil, errors.New("worker: told to go before it was prepared")
 	}
-	began, cpu := time.Now(), r.cpuSeconds()
+	began, cpu := c.now(), r.cpuSeconds()
 	c.feed.listen(true)
 	err := c.run()
 	c.feed.listen(false)
@@ -233,7 +233,7 @@ func (r *replications) goOn() (*Done, error) {
 	}
 	s := c.engine.Stats()
 	d.Events, d.Activations = s.Events, s.Activations
-	d.Stats.WallSeconds, d.Stats.CPUSeconds = time.Since(began).Seconds(), r.cpuSeconds()-cpu
+	d.Stats.WallSeconds, d.Stats.CPUSeconds = c.now().Sub(began).Seconds(), r.cpuSeconds()-cpu
 	d.Stats.Sent, d.Stats.Received = s.Sent, s.Received
 	d.Stats.Parks = c.waiter.Stats().Parked - c.parksBefore
 	c.engine.Hashes(func(id node.SimprocID, hash uint64) {
