@@ -5,6 +5,8 @@ import (
 	"structs"
 	"sync/atomic"
 	"unsafe"
+
+	"github.com/disco-sim/disco/internal/interleave"
 )
 
 // words is the layout of a slot (docs/format/board.md).
@@ -38,5 +40,12 @@ func view(mem []byte) (*words, error) {
 	return (*words)(unsafe.Pointer(unsafe.SliceData(mem))), nil
 }
 
-func load(p *uint64) uint64     { return atomic.LoadUint64(p) }
-func store(p *uint64, v uint64) { atomic.StoreUint64(p, v) }
+func load(p *uint64) uint64 {
+	interleave.Point()
+	return atomic.LoadUint64(p)
+}
+
+func store(p *uint64, v uint64) {
+	interleave.Point()
+	atomic.StoreUint64(p, v)
+}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"sync/atomic"
 
+	"github.com/disco-sim/disco/internal/interleave"
 	"github.com/disco-sim/disco/internal/race"
 )
 
@@ -76,6 +77,7 @@ func (w *promiseWriter) storeLevelAt(level, at uint32) {
 	// SYNC POINT promise-level: pairs with the load in promiseReader.loadLevelAt.
 	// Every record below position at that is published was published before.
 	race.ReleaseMerge(&w.lines.levelAt)
+	interleave.Point()
 	atomic.StoreUint64(&w.lines.levelAt, uint64(level)|uint64(at)<<32)
 }
 
@@ -85,6 +87,7 @@ func (w *promiseWriter) storeEpoch(epochBits uint64) {
 	// SYNC POINT park-handshake: the store is sequentially consistent, and the
 	// sender looks at the doorbell after it.
 	race.ReleaseMerge(&w.lines.epochBits)
+	interleave.Point()
 	atomic.StoreUint64(&w.lines.epochBits, epochBits)
 }
 
@@ -108,6 +111,7 @@ type promiseReader struct {
 
 func (r *promiseReader) loadEpoch() uint64 {
 	// SYNC POINT promise-epoch: pairs with the store in promiseWriter.storeEpoch.
+	interleave.Point()
 	v := atomic.LoadUint64(&r.lines.epochBits)
 	race.Acquire(&r.lines.epochBits)
 	return v
@@ -115,6 +119,7 @@ func (r *promiseReader) loadEpoch() uint64 {
 
 func (r *promiseReader) loadLevelAt() (level, at uint32) {
 	// SYNC POINT promise-level: pairs with the store in promiseWriter.storeLevelAt.
+	interleave.Point()
 	v := atomic.LoadUint64(&r.lines.levelAt)
 	race.Acquire(&r.lines.levelAt)
 	return uint32(v), uint32(v >> 32)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/disco-sim/disco/internal/interleave"
 )
 
 // Doorbell lets one consumer sleep until a producer has something for it. It is
@@ -65,6 +67,7 @@ func (d *Doorbell) Arm() (token uint32) {
 	// sees the armed bit" and "the consumer sees the work" at least one is true.
 	// SYNC POINT work-published: the caller's second look comes after the fence, so
 	// it finds whatever was published by a producer that will not see the bit.
+	interleave.Point()
 	d.word.Store(d.token)
 	fullFence()
 	return d.token
@@ -150,6 +153,7 @@ func (d *Doorbell) Ring() {
 // sync/atomic between it and this call.
 func (d *Doorbell) RingAfterFence() {
 	// SYNC POINT doorbell-armed: see Arm.
+	interleave.Point()
 	if seen := d.word.Load(); seen&stateArmed != 0 {
 		d.wake(seen)
 	}
@@ -160,6 +164,7 @@ func (d *Doorbell) RingAfterFence() {
 // armed anew since, it has looked for work since, and so has seen ours.
 func (d *Doorbell) wake(seen uint32) {
 	// SYNC POINT doorbell-rung: cleared before FUTEX_WAKE; see Wait.
+	interleave.Point()
 	if !d.word.CompareAndSwap(seen, seen&^stateArmed) {
 		return
 	}

@@ -26,19 +26,20 @@ const floors = `
 # Ground floor: knows nobody.
 internal/invariants:
 internal/race:
+internal/interleave:
 internal/aligned:
 internal/script:
 envelope:
 
 # Memory. ring works on a byte slice and doesn't map, sleep or know envelopes, so that
 # it can be tested on the heap, where the race detector sees it. shm knows no records.
-shm: internal/invariants internal/race internal/aligned
-ring: internal/invariants internal/race internal/aligned
+shm: internal/invariants internal/interleave internal/race internal/aligned
+ring: internal/invariants internal/interleave internal/race internal/aligned
 counters: shm internal/invariants internal/race internal/aligned
-idle: internal/invariants
+idle: internal/invariants internal/interleave
 
 # Transport: moves bytes and knows nothing of simulation.
-lane: envelope ring shm internal/invariants internal/race internal/aligned
+lane: envelope ring shm internal/invariants internal/interleave internal/race internal/aligned
 egress: envelope ring shm lane counters internal/invariants internal/race internal/aligned
 ingress: envelope ring shm lane counters internal/invariants internal/race internal/aligned
 router: envelope
@@ -66,7 +67,7 @@ model/network: gml node scenario model/measure internal/table internal/invariant
 partition: node
 
 # The hall: both wings meet in worker and nowhere else.
-worker: envelope shm ring lane counters idle egress ingress router node trace scenario internal/invariants internal/race
+worker: envelope shm ring lane counters idle egress ingress router node trace scenario internal/invariants internal/interleave internal/race
 launch: worker partition node trace scenario shm lane counters internal/invariants
 launch/launchtest: node scenario
 sweep: scenario
