@@ -1,7 +1,8 @@
 // Package counters keeps named numbers in shared memory: written by one process,
 // readable by any other at any time, also after the writer has died.
 //
-// Guarantee: setting a counter is one store, without allocation, lock or system call. A
+// Guarantee: setting a counter is one store, without allocation, lock or system call. The
+// writer never reads a value back, so nobody else's stray write changes what it shows next. A
 // reader bounds everything that it finds before it uses it; memory that isn't a table of
 // counters is ErrCorrupt. A value is never torn, but two values may be of different
 // moments.
@@ -100,7 +101,7 @@ func Open(mem []byte) (*Set, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.words = append(s.words, Counter{w})
+		s.words = append(s.words, Counter{w, new(w.load())})
 	}
 	return s, nil
 }
@@ -109,16 +110,22 @@ func Open(mem []byte) (*Set, error) {
 func (s *Set) At(i int) Counter { return s.words[i] }
 
 // Counter is one number. Its zero value can't be used.
-type Counter struct{ w word }
+type Counter struct {
+	w    word
+	bits *uint64 // as last set, in private memory
+}
 
 // Set stores a count; SetFloat a gauge.
-func (c Counter) Set(v uint64) { c.w.store(v) }
+func (c Counter) Set(v uint64) {
+	*c.bits = v
+	c.w.store(v)
+}
 
 // SetFloat stores a gauge.
-func (c Counter) SetFloat(v float64) { c.w.store(math.Float64bits(v)) }
+func (c Counter) SetFloat(v float64) { c.Set(math.Float64bits(v)) }
 
 // Add adds to a count. There is one writer, so it needs no locked instruction.
-func (c Counter) Add(v uint64) { c.w.store(c.w.load() + v) }
+func (c Counter) Add(v uint64) { c.Set(*c.bits + v) }
 
 // Value is one counter as a reader found it.
 type Value struct {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"strings"
@@ -244,4 +245,48 @@ func FuzzRead(f *testing.F) {
 			set.At(i).Set(uint64(i))
 		}
 	})
+}
+
+// A peer's stray write into a value is gone with the writer's next set, and never adds
+// to what the writer counts.
+func TestStrayWriteIntoAValue(t *testing.T) {
+	mem := formatted(t, three)
+	set := opened(t, mem)
+	set.At(0).Set(10)
+	binary.LittleEndian.PutUint64(mem[64+56:], 1<<60)
+	set.At(0).Add(1)
+	values, err := counters.Read(mem)
+	if err != nil || values[0].Count != 11 {
+		t.Errorf("%v, %v, want 11", values[0], err)
+	}
+}
+
+// A peer writes random words over the whole table while its writer and a reader go on:
+// neither panics, and the reader gets a table within the memory or ErrCorrupt.
+func TestTableUnderFire(t *testing.T) {
+	mem := formatted(t, three)
+	set := opened(t, mem)
+	rng := rand.New(rand.NewPCG(1, 2))
+	refused := 0
+	for n := range 20000 {
+		binary.LittleEndian.PutUint64(mem[8*rng.IntN(len(mem)/8):], rng.Uint64()>>rng.IntN(64))
+		set.At(n % 3).Add(1)
+		values, err := counters.Read(mem)
+		if err != nil {
+			if !errors.Is(err, counters.ErrCorrupt) {
+				t.Fatal(err)
+			}
+			refused++
+			if err := counters.Format(mem, three); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		if len(values) > 3 {
+			t.Fatalf("%d counters in memory for 3", len(values))
+		}
+	}
+	if refused == 0 {
+		t.Error("no damage was found: the test does nothing")
+	}
 }

@@ -9,11 +9,13 @@
 // which all of it was true at once.
 //
 // Guarantee: Look never answers true for a state that the workers were not in
-// together; it takes no lock and never waits; a peer that writes nonsense can make it
-// answer false, or make its own run wrong, but never harm the reader.
+// together; it takes no lock and never waits. What a slot's owner relies on it keeps in
+// private memory and only stores into the slot; bytes that somebody else has written
+// there are ErrCorrupt, for the owner from Check and for the others from Look.
 //
 //	slot.Post(idle.State{Next: …, Sent: …, Received: …})
-//	if next, ok := watch.Look(); ok { … jump … }
+//	err := slot.Check()
+//	if next, ok, err := watch.Look(); ok { … jump … }
 //	slot.Withdraw()   // before the next event is handled or taken in
 //
 // It is the double-scan form of termination detection by counting (Mattern, Algorithms
@@ -21,8 +23,10 @@
 package idle
 
 import (
+	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 )
 
 // SlotBytes is the size of one slot: one line pair, written by its worker alone.
@@ -36,8 +40,30 @@ type State struct {
 	Received uint64 // events that it has taken in from other workers so far
 }
 
-// Slot is a worker's own slot. One goroutine.
-type Slot struct{ w *words }
+// ErrCorrupt says that a slot holds what its worker has not written there.
+var ErrCorrupt = errors.New("idle: slot was overwritten")
+
+// Slot is a worker's own slot. One goroutine. The slot in memory is only stored to, and
+// compared by Check: a peer's stray write changes nothing of what this worker does.
+type Slot struct {
+	w     *words
+	wrote content // what stands in the slot, if nobody else has written there
+}
+
+// content is the words of a slot.
+type content struct{ turn, epoch, level, sent, received uint64 }
+
+// sum is the word behind the others: bytes written by somebody else don't match it.
+func (c *content) sum() uint64 {
+	h := uint64(sumStart)
+	for _, v := range [...]uint64{c.turn, c.epoch, c.level, c.sent, c.received} {
+		h = bits.RotateLeft64((h^v)*sumFactor, 29)
+	}
+	return h
+}
+
+// Any odd factor and any start other than 0 do.
+const sumStart, sumFactor = 0x4449_5343_4f49_444c, 0x9E37_79B9_7F4A_7C15
 
 // NewSlot opens the slot in mem, SlotBytes long and 8-byte aligned, and withdraws
 // whatever it says.
@@ -46,41 +72,62 @@ func NewSlot(mem []byte) (*Slot, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Slot{w}
-	if s.Posted() {
-		s.Withdraw()
-	}
+	s := &Slot{w: w, wrote: w.load()}
+	s.wrote.turn = (s.wrote.turn + 1) &^ 1
+	s.store()
 	return s, nil
 }
 
 // Posted tells whether the slot's last word was Post.
-func (s *Slot) Posted() bool { return load(&s.w.turn)&1 == 1 }
+func (s *Slot) Posted() bool { return s.wrote.turn&1 == 1 }
 
 // Post says that the worker is blocked in this state. A worker that is posted already
 // withdraws first.
 func (s *Slot) Post(st State) {
-	turn := load(&s.w.turn)
-	if turn&1 == 1 {
+	if s.Posted() {
 		panic("idle: Post on a posted slot")
 	}
-	store(&s.w.epoch, math.Float64bits(st.Epoch))
-	store(&s.w.level, uint64(st.Level))
-	store(&s.w.sent, st.Sent)
-	store(&s.w.received, st.Received)
-	// SYNC POINT idle-posted: whoever reads the odd turn sees the four words above.
-	store(&s.w.turn, turn+1)
+	// + 0: minus zero becomes plus zero
+	s.wrote = content{s.wrote.turn + 1, math.Float64bits(st.Epoch + 0), uint64(st.Level), st.Sent, st.Received}
+	s.store()
+}
+
+// store writes the slot, the turn last.
+func (s *Slot) store() {
+	c := &s.wrote
+	store(&s.w.epoch, c.epoch)
+	store(&s.w.level, c.level)
+	store(&s.w.sent, c.sent)
+	store(&s.w.received, c.received)
+	store(&s.w.sum, c.sum())
+	// SYNC POINT idle-posted: whoever reads the odd turn sees the five words above.
+	store(&s.w.turn, c.turn)
 }
 
 // Withdraw says that the worker is no longer blocked. Everything that it does from
 // here on comes after.
 func (s *Slot) Withdraw() {
-	turn := load(&s.w.turn)
-	if turn&1 == 0 {
+	if !s.Posted() {
 		panic("idle: Withdraw on a slot that is not posted")
 	}
+	s.wrote.turn++
 	// SYNC POINT idle-withdrawn: a full fence, so that no event is taken in or sent by
 	// this worker while others still see it blocked.
-	store(&s.w.turn, turn+1)
+	store(&s.w.turn, s.wrote.turn)
+}
+
+// Check compares the slot with what its worker has written. A difference is ErrCorrupt:
+// others may have been told nonsense, or be waiting for a post that was overwritten.
+func (s *Slot) Check() error {
+	if found := s.w.load(); found != s.wrote {
+		return fmt.Errorf("%w: found %v, want %v: some worker writes where it must not", ErrCorrupt, found, s.wrote)
+	}
+	return nil
+}
+
+// String is the words in hexadecimal: what overwrote them may be recognised.
+func (c content) String() string {
+	return fmt.Sprintf("turn %#x, epoch %#x, level %#x, sent %#x, received %#x", c.turn, c.epoch, c.level, c.sent, c.received)
 }
 
 // Watch looks at the slots of all workers. One goroutine.
@@ -104,33 +151,43 @@ func NewWatch(slots [][]byte) (*Watch, error) {
 
 // Look tells whether there was a moment during the call at which all workers were
 // posted and every event sent had been taken in; then epoch and level are the least
-// next activation of all, +Inf when nobody has one.
-func (w *Watch) Look() (epoch float64, level uint32, ok bool) {
+// next activation of all, +Inf when nobody has one. ErrCorrupt names the worker whose
+// slot holds what it can't have posted.
+func (w *Watch) Look() (epoch float64, level uint32, ok bool, err error) {
 	epoch, level = math.Inf(1), math.MaxUint32
 	var sent, received uint64
 	for i, s := range w.slots {
 		// SYNC POINT idle-posted: an odd turn comes before the words below.
-		turn := load(&s.turn)
-		if turn&1 == 0 {
-			return 0, 0, false
+		c := s.load()
+		if c.turn&1 == 0 {
+			return 0, 0, false, nil
 		}
-		w.turns[i] = turn
-		e, l := math.Float64frombits(load(&s.epoch)), uint32(load(&s.level))
+		w.turns[i] = c.turn
+		if sum := load(&s.sum); sum != c.sum() || c.level > math.MaxUint32 || !isTime(c.epoch) {
+			if load(&s.turn) != c.turn {
+				return 0, 0, false, nil // posted anew in between
+			}
+			return 0, 0, false, fmt.Errorf("slot of worker %d: %w: found %v, sum %#x", i, ErrCorrupt, c, sum)
+		}
+		e, l := math.Float64frombits(c.epoch), uint32(c.level)
 		if e < epoch || e == epoch && l < level {
 			epoch, level = e, l
 		}
-		sent += load(&s.sent)
-		received += load(&s.received)
+		sent += c.sent
+		received += c.received
 	}
 	if sent != received {
-		return 0, 0, false
+		return 0, 0, false, nil
 	}
 	for i, s := range w.slots {
 		// SYNC POINT idle-withdrawn: the same odd turn means that the worker has been
 		// blocked all the time since the first look.
 		if load(&s.turn) != w.turns[i] {
-			return 0, 0, false
+			return 0, 0, false, nil
 		}
 	}
-	return epoch, level, true
+	return epoch, level, true, nil
 }
+
+// isTime tells whether the bits are a time or +Inf.
+func isTime(epochBits uint64) bool { return epochBits <= 0x7FF0_0000_0000_0000 }

@@ -23,6 +23,7 @@ type modelRules struct {
 	turnFirst    bool // Post stores the turn before the words
 	workPosted   bool // a worker sends before it withdraws
 	noCounts     bool // Look compares no counts
+	sumOnce      bool // Look doesn't load the turn again before it calls a slot overwritten
 }
 
 const modelWorkers = 3 // at most
@@ -33,6 +34,7 @@ const (
 	postEpoch        // the stores of Post; with turnFirst the turn's comes before
 	postSent         //
 	postRecv         //
+	postSum          //
 	postTurn         //
 	blocked          // posted; an event, or a whim, makes it withdraw
 	takeIn           // withdrawn; takes an event in if there is one
@@ -44,7 +46,11 @@ type modelWorker struct {
 	inbox                int8 // events on the way to it
 	whims                int8
 	turn, epoch, ws, wrv int8 // the words of its slot
+	sum                  modelSum
 }
+
+// modelSum stands for the sum of a slot: the words that it was taken over.
+type modelSum struct{ turn, epoch, sent, recv int8 }
 
 // next is the epoch that the worker's latest post names: another one for each, so that
 // a mixture of two posts shows.
@@ -61,7 +67,9 @@ type modelState struct {
 	look  int8 // number of the next load, lookNotYet or lookDone
 	turns [modelWorkers]int8
 	least int8
-	sum   int8 // sent - received as found
+	sum   int8     // sent - received as found
+	words modelSum // of the slot being looked at, as found so far
+	wrong bool     // its sum isn't theirs
 
 	// What was true since the look began: a bit for each least epoch of a moment at
 	// which all were blocked and nothing was on its way.
@@ -121,6 +129,9 @@ func (m *modelRun) visit(s modelState) {
 		n := s
 		m.lookStep(&n)
 		step(n, "look: load %d", s.look)
+		if n.look == lookDone && n.wrong {
+			m.fail("look says that a slot was overwritten, and nobody did")
+		}
 		if n.look == lookDone && n.ok {
 			m.yes++
 			if n.moments&(1<<n.least) == 0 {
@@ -184,6 +195,15 @@ func (m *modelRun) worker(s modelState, i int, step func(modelState, string, ...
 		to(func(n *modelState, w *modelWorker) { w.ws = w.sent; w.at++ }, "stores sent")
 	case postRecv:
 		to(func(n *modelState, w *modelWorker) { w.wrv = w.recv; w.at++ }, "stores received")
+	case postSum:
+		to(func(n *modelState, w *modelWorker) {
+			turn := w.turn + 1
+			if m.rules.turnFirst {
+				turn = w.turn
+			}
+			w.sum = modelSum{turn, w.epoch, w.ws, w.wrv}
+			w.at++
+		}, "stores the sum")
 	case postTurn:
 		to(func(n *modelState, w *modelWorker) {
 			w.at = blocked
@@ -212,7 +232,10 @@ func (m *modelRun) worker(s modelState, i int, step func(modelState, string, ...
 	}
 }
 
-const wordsOfLook = 4 // turn, epoch, sent, received of each worker at the first look
+// wordsOfLook: turn, epoch, sent, received, sum, and once more the turn of each worker at
+// the first look. Look loads the last one only where the sum is wrong; loading it always
+// is more orders, and no fewer.
+const wordsOfLook = 6
 
 // lookStep makes the next load of Look, or begins it.
 func (m *modelRun) lookStep(s *modelState) {
@@ -224,8 +247,8 @@ func (m *modelRun) lookStep(s *modelState) {
 	}
 	if s.look < workers*wordsOfLook {
 		i, word := s.look/wordsOfLook, s.look%wordsOfLook
-		if m.rules.turnLast {
-			word = (word + 1) % wordsOfLook
+		if m.rules.turnLast && word < 4 {
+			word = (word + 1) % 4
 		}
 		w := &s.w[i]
 		switch word {
@@ -234,13 +257,21 @@ func (m *modelRun) lookStep(s *modelState) {
 				s.look = lookDone
 				return
 			}
-			s.turns[i] = w.turn
+			s.turns[i], s.words.turn = w.turn, w.turn
 		case 1:
-			s.least = min(s.least, w.epoch)
+			s.least, s.words.epoch = min(s.least, w.epoch), w.epoch
 		case 2:
-			s.sum += w.ws
+			s.sum, s.words.sent = s.sum+w.ws, w.ws
 		case 3:
-			s.sum -= w.wrv
+			s.sum, s.words.recv = s.sum-w.wrv, w.wrv
+		case 4:
+			s.wrong = w.sum != s.words
+		case 5:
+			s.words = modelSum{}
+			if s.wrong {
+				s.look, s.wrong = lookDone, m.rules.sumOnce || w.turn == s.turns[i]
+				return
+			}
 		}
 		s.look++
 		if s.look == workers*wordsOfLook && (s.sum != 0 && !m.rules.noCounts || m.rules.noSecondLook) {
@@ -296,6 +327,7 @@ func TestEveryPartIsNeeded(t *testing.T) {
 		"turn stored before the words":  func(r *modelRules) { r.turnFirst = true },
 		"sent before withdrawing":       func(r *modelRules) { r.workPosted = true },
 		"posts compared without counts": func(r *modelRules) { r.noCounts = true },
+		"sum believed without the turn": func(r *modelRules) { r.sumOnce = true },
 	} {
 		rules := modelRules{workers: 2, sends: 2, whims: 1}
 		change(&rules)

@@ -16,7 +16,8 @@ import (
 //	16  level
 //	24  sent      events sent to other workers
 //	32  received  events taken in from other workers
-//	40  zero to the end
+//	40  sum       of the words above (content.sum)
+//	48  zero to the end
 type words struct {
 	_        structs.HostLayout
 	turn     uint64
@@ -24,7 +25,8 @@ type words struct {
 	level    uint64
 	sent     uint64
 	received uint64
-	_        [SlotBytes - 40]byte
+	sum      uint64
+	_        [SlotBytes - 48]byte
 }
 
 // The layout can't change by accident: both fail to compile when the size differs.
@@ -38,6 +40,11 @@ func view(mem []byte) (*words, error) {
 		return nil, fmt.Errorf("idle: slot of %d bytes at %p, want %d bytes at a multiple of 8", len(mem), unsafe.SliceData(mem), SlotBytes)
 	}
 	return (*words)(unsafe.Pointer(unsafe.SliceData(mem))), nil
+}
+
+// load takes all words but the sum, the turn first.
+func (w *words) load() content {
+	return content{load(&w.turn), load(&w.epoch), load(&w.level), load(&w.sent), load(&w.received)}
 }
 
 func load(p *uint64) uint64 {

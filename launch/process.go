@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/disco-sim/disco/shm"
 )
 
 // Command is the hidden command with which an executable starts itself as a worker.
@@ -51,7 +53,7 @@ type process struct {
 func newProcess(exe string, index int, args []string, handed []*os.File, t *tail) (*process, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
-		return nil, fmt.Errorf("launch: control stream of %s: %w", t.name, err)
+		return nil, fmt.Errorf("launch: control stream of %s: %w%s", t.name, err, shm.Advice(err))
 	}
 	p := &process{tail: t, control: os.NewFile(uintptr(pair[0]), "control")}
 	theirs := os.NewFile(uintptr(pair[1]), "control")
@@ -59,7 +61,7 @@ func newProcess(exe string, index int, args []string, handed []*os.File, t *tail
 	if err != nil {
 		p.control.Close()
 		theirs.Close()
-		return nil, fmt.Errorf("launch: output pipe of %s: %w", t.name, err)
+		return nil, fmt.Errorf("launch: output pipe of %s: %w%s", t.name, err, shm.Advice(err))
 	}
 	p.output, p.theirs = output, []*os.File{theirs, input}
 	p.cmd = &exec.Cmd{
@@ -119,7 +121,7 @@ func (k *keeper) run(p *process) error {
 	p.closeTheirs()
 	if err != nil {
 		p.close()
-		return fmt.Errorf("launch: %s can't be started: %w", p.tail.name, err)
+		return fmt.Errorf("launch: %s can't be started: %w%s", p.tail.name, err, shm.Advice(err))
 	}
 	return nil
 }

@@ -147,15 +147,19 @@ func (a *attached) attach(setup *worker.Setup) (worker.Segments, *os.File, error
 		Out: make([]*shm.Segment, n), In: make([]*shm.Segment, n),
 	}
 	for w := range n {
-		s.Boards[w], err = a.next(err, plan.Board, false)
+		want := shm.Want{ReadOnly: w != self}
+		if want.ReadOnly {
+			want.WritableBytes = worker.BoardShared()
+		}
+		s.Boards[w], err = a.next(err, plan.Board, want)
 	}
 	for w := range n {
-		s.Pools[w], err = a.next(err, plan.Pool, w != self)
+		s.Pools[w], err = a.next(err, plan.Pool, shm.Want{ReadOnly: w != self})
 	}
 	for _, lanes := range [][]*shm.Segment{s.Out, s.In} {
 		for w := range n {
 			if w != self {
-				lanes[w], err = a.next(err, plan.Lane, false)
+				lanes[w], err = a.next(err, plan.Lane, shm.Want{})
 			}
 		}
 	}
@@ -169,13 +173,14 @@ func (a *attached) attach(setup *worker.Setup) (worker.Segments, *os.File, error
 }
 
 // next maps the next file, unless an earlier one failed.
-func (a *attached) next(before error, cfg shm.Config, readOnly bool) (*shm.Segment, error) {
+func (a *attached) next(before error, cfg shm.Config, want shm.Want) (*shm.Segment, error) {
 	if before != nil {
 		return nil, before
 	}
 	f := a.files[0]
 	a.files = a.files[1:]
-	s, err := shm.Attach(f, shm.Want{Kind: cfg.Kind, Size: cfg.Size, ReadOnly: readOnly})
+	want.Kind, want.Size = cfg.Kind, cfg.Size
+	s, err := shm.Attach(f, want)
 	if err != nil {
 		return nil, fmt.Errorf("launch: segment %s: %w", cfg.Name, errors.Join(err, f.Close()))
 	}

@@ -23,8 +23,13 @@ type Want struct {
 	// ID of the creation (Segment.ID), when it came along by a trusted way; 0
 	// takes any.
 	ID uint64
-	// ReadOnly maps the memory so that this process can't write it.
+	// ReadOnly maps the memory so that this process can't write it: a stray write ends
+	// the process that does it, and harms no other.
 	ReadOnly bool
+
+	// WritableBytes at the start of the body can be written all the same, rounded up to
+	// whole pages. With ReadOnly only; not for reserved huge pages.
+	WritableBytes int
 	// NoPopulate as in Config.
 	NoPopulate bool
 }
@@ -41,8 +46,8 @@ func Attach(f *os.File, want Want) (*Segment, error) { return attach(f, want, &l
 
 func attach(f *os.File, want Want, sys *system) (*Segment, error) {
 	defer runtime.KeepAlive(f)
-	if want.Kind == 0 || want.Size < 0 || want.SizeMax < 0 {
-		return nil, fmt.Errorf("shm: attaching %q: kind %v, size %d and size limit %d are no wish: set Want.Kind, and sizes >= 0", f.Name(), want.Kind, want.Size, want.SizeMax)
+	if want.Kind == 0 || want.Size < 0 || want.SizeMax < 0 || want.WritableBytes < 0 || want.WritableBytes > 0 && !want.ReadOnly {
+		return nil, fmt.Errorf("shm: attaching %q: kind %v, size %d, size limit %d and %d writable bytes are no wish: set Want.Kind, sizes >= 0, and ReadOnly with WritableBytes", f.Name(), want.Kind, want.Size, want.SizeMax, want.WritableBytes)
 	}
 	head, err := inspect(f, want, sys)
 	if err != nil {
@@ -54,9 +59,32 @@ func attach(f *os.File, want Want, sys *system) (*Segment, error) {
 		huge:     head.pages == PagesTransparent,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("shm: attaching %q: mmap of %d bytes: %w", f.Name(), head.totalBytes, err)
+		return nil, fmt.Errorf("shm: attaching %q: mmap of %d bytes: %w%s", f.Name(), head.totalBytes, err, Advice(err))
 	}
-	return &Segment{sys: sys, head: head, readOnly: want.ReadOnly, mem: mem}, nil
+	s := &Segment{sys: sys, head: head, readOnly: want.ReadOnly, mem: mem}
+	if err := s.openForWriting(want.WritableBytes); err != nil {
+		return nil, errors.Join(fmt.Errorf("shm: attaching %q: %w", f.Name(), err), s.Close())
+	}
+	return s, nil
+}
+
+// openForWriting makes the first n bytes of a read-only body writable.
+func (s *Segment) openForWriting(n int) error {
+	if n == 0 {
+		return nil
+	}
+	page := os.Getpagesize()
+	if s.head.pages == PagesHuge {
+		page = hugePageBytes
+	}
+	from, to := s.head.bodyOffset, s.head.bodyOffset+roundUp(n, page)
+	if n > s.head.bodyBytes || from%page != 0 || to > len(s.mem) {
+		return fmt.Errorf("%w: %d writable bytes in a body of %d at offset %d, want pages of %d", ErrSize, n, s.head.bodyBytes, from, page)
+	}
+	if err := s.sys.protect(s.mem[from:to]); err != nil {
+		return fmt.Errorf("mprotect of %d bytes: %w%s", to-from, err, Advice(err))
+	}
+	return nil
 }
 
 // inspect checks the file without mapping it. The seals come first: once they are
@@ -68,7 +96,7 @@ func inspect(f *os.File, want Want, sys *system) (header, error) {
 		return header{}, fmt.Errorf("%w: the file can't be sealed, so it is no memfd: hand over a file from shm.Create", ErrSeals)
 	}
 	if err != nil {
-		return header{}, fmt.Errorf("reading its seals: %w", err)
+		return header{}, fmt.Errorf("reading its seals: %w%s", err, Advice(err))
 	}
 	if found&seals != seals {
 		return header{}, fmt.Errorf("%w: found %#x, want at least %#x (shrink, grow and seal): a peer could cut the file under the mapping", ErrSeals, found, seals)

@@ -120,14 +120,14 @@ func (s *Segment) take(populate bool) error {
 		}
 	}
 	if err := s.openFile(); err != nil {
-		return fmt.Errorf("memfd_create: %w", err)
+		return fmt.Errorf("memfd_create: %w%s", err, Advice(err))
 	}
 	fd := int(s.file.Fd())
 	if err := s.sys.ftruncate(fd, int64(s.head.totalBytes)); err != nil {
-		return fmt.Errorf("ftruncate: %w", err)
+		return fmt.Errorf("ftruncate: %w%s", err, Advice(err))
 	}
 	if err := s.reserve(fd); err != nil {
-		return fmt.Errorf("fallocate: %w: free memory, or ask for less", err)
+		return fmt.Errorf("fallocate: %w%s", err, Advice(err))
 	}
 	mem, err := s.sys.mmap(fd, s.head.totalBytes, mapping{
 		writable: true,
@@ -135,7 +135,7 @@ func (s *Segment) take(populate bool) error {
 		huge:     s.head.pages == PagesTransparent,
 	})
 	if err != nil {
-		return fmt.Errorf("mmap: %w", err)
+		return fmt.Errorf("mmap: %w%s", err, Advice(err))
 	}
 	s.mem = mem
 	if s.head.pages == PagesTransparent && s.sys.collapse(mem) != nil {
@@ -143,7 +143,7 @@ func (s *Segment) take(populate bool) error {
 	}
 	s.publish()
 	if err := s.sys.addSeals(fd, seals); err != nil {
-		return fmt.Errorf("sealing: %w", err)
+		return fmt.Errorf("sealing: %w%s", err, Advice(err))
 	}
 	return nil
 }

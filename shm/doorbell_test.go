@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -428,5 +429,36 @@ func childWriteReadOnly() error {
 		return fmt.Errorf("read %d", v)
 	}
 	s.Body()[0] = 1
+	return errors.New("wrote into memory mapped for reading")
+}
+
+// With WritableBytes the first page can be written, and nothing behind it.
+func TestProcessPartlyReadOnly(t *testing.T) {
+	page := os.Getpagesize()
+	s := mustCreate(t, Config{Name: "partly", Kind: testKind, Size: 2 * page})
+	cmd := startChild(t, "write-partly", s.File())
+	err := cmd.Wait()
+	if err == nil || cmd.ProcessState.ExitCode() == 1 {
+		t.Fatalf("the child lived to say: %v %s", err, cmd.Stderr)
+	}
+	if s.Body()[page-1] != 7 || s.Body()[page] != 0 {
+		t.Fatalf("the memory says %d and %d, want 7 and 0", s.Body()[page-1], s.Body()[page])
+	}
+	for _, want := range []Want{{Kind: testKind, WritableBytes: 1}, {Kind: testKind, ReadOnly: true, WritableBytes: -1}, {Kind: testKind, ReadOnly: true, WritableBytes: 2*page + 1}} {
+		if a, err := Attach(s.File(), want); err == nil {
+			a.Close()
+			t.Errorf("%+v: attached", want)
+		}
+	}
+}
+
+func childWritePartly() error {
+	s, err := attachFile(3, Want{Kind: testKind, ReadOnly: true, WritableBytes: 1})
+	if err != nil {
+		return err
+	}
+	page := os.Getpagesize()
+	s.Body()[page-1] = 7
+	s.Body()[page] = 7
 	return errors.New("wrote into memory mapped for reading")
 }

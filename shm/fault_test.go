@@ -46,6 +46,7 @@ func newFaulty(fail map[int]error) *faulty {
 		}
 		return linux.mmap(fd, size, m)
 	}
+	s.protect = func(mem []byte) error { return errors.Join(f.step("mprotect"), linux.protect(mem)) }
 	s.collapse = func(mem []byte) error { return errors.Join(f.step("collapse"), linux.collapse(mem)) }
 	s.munmap = func(mem []byte) error { return errors.Join(f.step("munmap"), linux.munmap(mem)) }
 	s.addSeals = func(fd, seals int) error {
@@ -195,9 +196,9 @@ func TestCreateRetries(t *testing.T) {
 // Each step of an attachment fails once; the file stays the caller's.
 func TestAttachFaults(t *testing.T) {
 	s := mustCreate(t, Config{Name: "fault-attach", Kind: testKind, Size: 100})
-	for n, step := range []string{"get seals", "fstat", "pread", "mmap"} {
+	for n, step := range []string{"get seals", "fstat", "pread", "mmap", "mprotect"} {
 		f := newFaulty(map[int]error{n: errInjected})
-		a, err := attach(s.File(), Want{Kind: testKind}, &f.system)
+		a, err := attach(s.File(), Want{Kind: testKind, ReadOnly: true, WritableBytes: 10}, &f.system)
 		if a != nil || !errors.Is(err, errInjected) || f.steps[n] != step {
 			t.Errorf("step %d (%v, want %s): %v", n, f.steps, step, err)
 		}
@@ -274,4 +275,47 @@ func virtualBytes(t *testing.T) int64 {
 		t.Fatal(fmt.Errorf("statm %q: %w", text, err))
 	}
 	return pages * int64(os.Getpagesize())
+}
+
+// Whatever call of a start fails with whatever a machine answers, the error says what to
+// change, and nothing is left.
+func TestFaultsSayWhatToChange(t *testing.T) {
+	for errno, want := range map[unix.Errno]string{
+		unix.EMFILE: "ulimit -n", unix.ENFILE: "fs.file-max", unix.ENOMEM: "ulimit -v", unix.ENOSPC: "container",
+		unix.ENOSYS: "inproc", unix.EPERM: "seccomp", unix.EACCES: "memfd_noexec", unix.EINVAL: "sealing",
+	} {
+		for n := 0; ; n++ {
+			fail := map[int]error{n: errno}
+			if errno == unix.EINVAL && n == 0 {
+				fail[1] = errno // the first is taken for an old kernel's
+			}
+			f := newFaulty(fail)
+			s, err := create(Config{Name: "advice", Kind: testKind, Size: 100}, &f.system)
+			if s != nil {
+				s.Close()
+				break
+			}
+			if !errors.Is(err, errno) || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v from step %d (%s): %v, want advice with %q", errno, n, f.steps[n], err, want)
+			}
+		}
+		s := mustCreate(t, Config{Name: "advice-attach", Kind: testKind, Size: 100})
+		for n, step := range []string{"get seals", "fstat", "pread", "mmap", "mprotect"} {
+			if errno == unix.EINVAL && n < 3 || n == 1 || n == 2 {
+				continue // EINVAL: no memfd; fstat and pread of an open file fail for nobody's fault
+			}
+			f := newFaulty(map[int]error{n: errno})
+			_, err := attach(s.File(), Want{Kind: testKind, ReadOnly: true, WritableBytes: 1}, &f.system)
+			if !errors.Is(err, errno) || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v from %s: %v, want advice with %q", errno, step, err, want)
+			}
+		}
+		s.Close()
+		if files, maps := held(t, "advice"); files != 0 || maps != 0 {
+			t.Fatalf("%v: %d files and %d mappings left", errno, files, maps)
+		}
+	}
+	if got := Advice(errInjected); got != "" {
+		t.Errorf("advice on an unknown fault: %q", got)
+	}
 }

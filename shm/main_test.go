@@ -28,6 +28,7 @@ var children = map[string]func() error{
 	"attach-and-ring": childAttachAndRing,
 	"echo":            childEcho,
 	"write-read-only": childWriteReadOnly,
+	"write-partly":    childWritePartly,
 }
 
 func TestMain(m *testing.M) {

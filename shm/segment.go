@@ -77,7 +77,7 @@ type Segment struct {
 // Body is the memory after the header page: page aligned, as long as Config.Size
 // said, and zero in a new segment. It is the same memory at every call, valid
 // until Close, and nil after it. Writing into the body of a segment that was
-// attached with Want.ReadOnly ends the process with a fault.
+// attached with Want.ReadOnly ends the process with a fault, but for WritableBytes.
 func (s *Segment) Body() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,7 +113,7 @@ func (s *Segment) ID() uint64 { return s.head.id }
 // Pages tells which pages its creator got.
 func (s *Segment) Pages() Pages { return s.head.pages }
 
-// ReadOnly tells whether the body may only be read.
+// ReadOnly tells whether the body may only be read, beyond Want.WritableBytes.
 func (s *Segment) ReadOnly() bool { return s.readOnly }
 
 // Close unmaps the memory and closes the file. Only the first call does anything;

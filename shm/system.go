@@ -17,6 +17,7 @@ type system struct {
 	ftruncate   func(fd int, size int64) error
 	fallocate   func(fd int, offset, size int64) error
 	mmap        func(fd, size int, m mapping) ([]byte, error)
+	protect     func(mem []byte) error // lets it be read and written
 	collapse    func(mem []byte) error
 	munmap      func(mem []byte) error
 	addSeals    func(fd, seals int) error
@@ -40,6 +41,7 @@ var linux = system{
 	ftruncate:   unix.Ftruncate,
 	fallocate:   func(fd int, offset, size int64) error { return unix.Fallocate(fd, 0, offset, size) },
 	mmap:        mapFile,
+	protect:     func(mem []byte) error { return unix.Mprotect(mem, unix.PROT_READ|unix.PROT_WRITE) },
 	collapse:    func(mem []byte) error { return unix.Madvise(mem, unix.MADV_COLLAPSE) },
 	munmap:      unmapFile,
 	addSeals: func(fd, seals int) error {

@@ -173,6 +173,9 @@ func (c *cycle) rest(heard bool) error {
 		c.blockedSince = c.now()
 		c.show()
 	}
+	if err := c.slot.Check(); err != nil {
+		return fmt.Errorf("worker: board of worker %d: %w", c.self, err)
+	}
 	if c.engine.Blocked() {
 		if !c.posted {
 			s := c.engine.Stats()
@@ -180,7 +183,11 @@ func (c *cycle) rest(heard bool) error {
 			c.slot.Post(idle.State{Epoch: next.Epoch, Level: next.Level, Sent: s.Sent, Received: s.Received})
 			c.posted = true
 		}
-		if epoch, level, ok := c.watch.Look(); ok {
+		epoch, level, ok, err := c.watch.Look()
+		if err != nil {
+			return fmt.Errorf("worker: boards: %w", err)
+		}
+		if ok {
 			return c.idle(node.Bound{Epoch: epoch, Level: level})
 		}
 	}

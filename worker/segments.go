@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"os"
 
 	"github.com/disco-sim/disco/counters"
 	"github.com/disco-sim/disco/idle"
@@ -98,13 +99,18 @@ const (
 	IngressGoroutine = "goroutine" // on a thread beside it
 )
 
-// A board's body: docs/format/board.md.
-const (
-	boardBell     = 0
-	boardSlot     = boardBell + shm.DoorbellBytes
+// A board's body: docs/format/board.md. The doorbell, which peers write, has a page to
+// itself; they map the rest for reading only.
+const boardBell = 0
+
+var (
+	boardSlot     = boardBell + os.Getpagesize()
 	boardCounters = boardSlot + idle.SlotBytes
-	boardBytes    = 8192
+	boardBytes    = boardSlot + 8192
 )
+
+// BoardShared is how many bytes at the start of a board's body its worker's peers write.
+func BoardShared() int { return boardSlot }
 
 // Segments are the mapped memory that one worker uses. It doesn't own them: who made
 // or attached them closes them after Serve has returned.
