@@ -6,7 +6,9 @@
 // message that says where it is, what was found, what is allowed and what to do, and
 // no worker started; a run that fails or is interrupted ends with 1, one that does
 // what it was asked with 0. With --json - standard output has one JSON object and
-// nothing else; progress goes to standard error, and only to a terminal.
+// nothing else; progress goes to standard error, and only to a terminal. Whatever a
+// file, a flag or a worker holds, no control character but newline and tab gets to
+// standard output and standard error.
 //
 //	package main
 //
@@ -27,6 +29,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/disco-sim/disco/internal/printable"
 	"github.com/disco-sim/disco/launch"
 	"github.com/disco-sim/disco/scenario"
 	"github.com/urfave/cli/v2"
@@ -67,13 +70,17 @@ func Run(args []string, stdin io.Reader, stdout, stderr io.Writer, kinds ...scen
 		name = filepath.Base(args[0])
 		args = args[1:]
 	}
+	shown, told := printable.NewWriter(stdout), printable.NewWriter(stderr)
 	registry, err := scenario.NewRegistry(kinds...)
 	if err != nil {
-		fmt.Fprintf(stderr, "%s: %v\n", name, err)
+		fmt.Fprintf(told, "%s: %v\n", name, err)
 		return ExitUsage
 	}
-	p := &program{name: name, registry: registry, stdin: stdin, stdout: &output{w: stdout}, stderr: stderr}
+	p := &program{name: name, registry: registry, stdin: stdin, stdout: &output{w: shown}, stderr: told, terminal: stderr}
 	err = p.dispatch(args)
+	if flush := shown.Flush(); p.stdout.err == nil {
+		p.stdout.err = flush
+	}
 	if p.stdout.err != nil && err == nil {
 		err = fmt.Errorf("standard output can't be written: %w", p.stdout.err)
 	}
@@ -88,8 +95,9 @@ type program struct {
 	name     string
 	registry scenario.Registry
 	stdin    io.Reader
-	stdout   *output
-	stderr   io.Writer
+	stdout   *output   // printable, as all that is shown
+	stderr   io.Writer // printable
+	terminal io.Writer // what stderr writes to, for the line that shows progress
 }
 
 // output remembers the first error of its writer, so that nobody has to check every

@@ -105,7 +105,7 @@ func (p *program) run(c *cli.Context, file string, read func() (*scenario.Docume
 			return err
 		}
 	}
-	screen := newScreen(p.stderr)
+	screen := newScreen(p.terminal)
 	defer screen.clear()
 	o.config.Stderr = screen
 	if screen.terminal {

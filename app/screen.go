@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/disco-sim/disco/internal/printable"
 	"github.com/disco-sim/disco/launch"
 	"golang.org/x/term"
 )
@@ -18,15 +19,16 @@ type screen struct {
 	width    func() int
 
 	mu    sync.Mutex
-	w     io.Writer
-	about string // stands before the progress, e.g. which point of a sweep it is about
-	shown bool   // the progress line stands there
+	w     io.Writer         // raw: the line that shows progress is drawn with escapes
+	lines *printable.Writer // to w
+	about string            // stands before the progress, e.g. which point of a sweep it is about
+	shown bool              // the progress line stands there
 	last  launch.Progress
 	speed float64 // events per wall second, smoothed
 }
 
 func newScreen(w io.Writer) *screen {
-	s := &screen{w: w}
+	s := &screen{w: w, lines: printable.NewWriter(w)}
 	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		s.terminal = true
 		s.width = func() int {
@@ -45,7 +47,7 @@ func (s *screen) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.wipe()
-	return s.w.Write(p)
+	return s.lines.Write(p)
 }
 
 // say sets what stands before the progress of a new run.
@@ -75,7 +77,7 @@ func (s *screen) progress(p launch.Progress) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.measure(p)
-	line := s.about + progressLine(p, s.speed)
+	line := printable.Text(s.about + progressLine(p, s.speed))
 	if width := s.width(); len(line) >= width {
 		line = line[:width-1]
 	}

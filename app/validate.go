@@ -91,15 +91,12 @@ func count(n int, what string) string {
 
 // read reads the scenario file at path, or standard input for "-". Its errors are
 // the command line's or the file's fault.
-func (p *program) read(path string) (*scenario.Document, error) {
+func (p *program) read(path string) (doc *scenario.Document, err error) {
 	if path == "-" {
-		text, err := io.ReadAll(io.LimitReader(p.stdin, scenario.FileBytesMax+1))
-		if err != nil {
-			return nil, usage("standard input can't be read: %v", err)
-		}
-		return scenario.Parse("standard input", text)
+		doc, err = scenario.Read("standard input", p.stdin)
+	} else {
+		doc, err = scenario.ReadFile(path)
 	}
-	doc, err := scenario.ReadFile(path)
 	var problems scenario.Problems
 	if err != nil && !errors.As(err, &problems) {
 		return nil, usage("%v", err)

@@ -106,7 +106,7 @@ func TestReadFile(t *testing.T) {
 	if _, _, err := gml.ReadFile(filepath.Join(dir, "none.gml")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("missing file: %v", err)
 	}
-	if _, _, err := gml.ReadFile(dir); err == nil || !strings.Contains(err.Error(), "can't read") {
+	if _, _, err := gml.ReadFile(dir); err == nil || !strings.Contains(err.Error(), "found a directory") {
 		t.Errorf("folder: %v", err)
 	}
 	path := filepath.Join(dir, "a.gml")
@@ -117,6 +117,26 @@ func TestReadFile(t *testing.T) {
 	g, got, err := gml.ReadFile(path)
 	if err != nil || len(g.Nodes) != 1 || string(got) != text {
 		t.Errorf("%v, %q, %v", g, got, err)
+	}
+}
+
+// TestQuotesNothingOfOtherFiles: a scenario may name any file that the person who runs it
+// may read. What is no network is refused without a word of what stands in it.
+func TestQuotesNothingOfOtherFiles(t *testing.T) {
+	for _, text := range []string{
+		"secret:$6$secret:19000:0:99999:7:::\n",
+		"-----BEGIN secret-----\nsecret\n",
+		"{\"secret\": \"secret\"}",
+		"secret = secret\n", "secret [ secret ]", "secret 1 2", "secret \"secret\" \"secret\"", "secret", "secret [",
+		"graph 1\nsecret", "graph \"secret\"", "12secret", "Creator \"x\" 77777 secret", "1e77777 secret", "[ secret",
+	} {
+		_, err := gml.Parse("t.gml", []byte(text))
+		if err == nil || strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "777") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	if _, err := gml.Parse("t.gml", []byte("graph [ node [ id 0 mistake ] ]")); err == nil || !strings.Contains(err.Error(), "mistake") {
+		t.Errorf("a network is refused without saying what is wrong with it: %v", err)
 	}
 }
 

@@ -2,12 +2,10 @@ package gml
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
 	"slices"
+
+	"github.com/disco-sim/disco/internal/infile"
 )
 
 // Graph is a network as a file describes it. It isn't changed after reading.
@@ -57,18 +55,9 @@ func (n *Node) Number(key string) (float64, bool) {
 // where the content is at fault, and wraps the system's own error where the file could
 // not be read.
 func ReadFile(path string) (*Graph, []byte, error) {
-	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, fmt.Errorf("gml: there is no file %s: want the path of a network in GML: %w", path, err)
-	}
+	text, err := infile.Read(path, infile.Kind{Name: "a network in GML", BytesMax: FileBytesMax})
 	if err != nil {
-		return nil, nil, fmt.Errorf("gml: can't open %s: %w", path, err)
-	}
-	defer f.Close()
-	// The size is bounded by what is read and not by Stat: a pipe has no size.
-	text, err := io.ReadAll(io.LimitReader(f, FileBytesMax+1))
-	if err != nil {
-		return nil, nil, fmt.Errorf("gml: can't read %s: %w", path, err)
+		return nil, nil, fmt.Errorf("gml: %w", err)
 	}
 	g, err := Parse(path, text)
 	return g, text, err
@@ -128,7 +117,7 @@ func (b *builder) build(tree []Pair) {
 			continue // Creator, Version, comment
 		}
 		if p.Value.Kind != List {
-			b.refuse(p, "graph", p.Value.describe(), "a list: graph [ … ]", "")
+			b.refuse(p, "graph", "one value", "a list: graph [ … ]", "")
 			return
 		}
 		if graph != nil {

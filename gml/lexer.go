@@ -33,29 +33,40 @@ const (
 	tokenClose
 )
 
-// describe is what to say after "found".
-func (t *token) describe() string {
+// describe is what to say about a token after "found".
+func (l *lexer) describe(t *token) string {
 	switch t.kind {
 	case tokenEnd:
 		return "the end of the file"
 	case tokenKey:
-		return "the word " + short(t.text)
+		return l.quote("the word "+short(t.text), "a word")
 	case tokenInt, tokenReal:
-		return "the number " + short(t.text)
+		return l.quote("the number "+short(t.text), "a number")
 	case tokenString:
-		return fmt.Sprintf("the text %q", short(t.text))
+		return l.quote(fmt.Sprintf("the text %q", short(t.text)), "text in quotes")
 	case tokenOpen:
 		return "["
 	}
 	return "]"
 }
 
+// quote is what to say about the file's text: with the text itself once the file has
+// shown to be a network, and without before. A scenario may name any file that the person
+// who runs it may read, and whoever sees the message need not be allowed to.
+func (l *lexer) quote(with, without string) string {
+	if l.isGraph {
+		return with
+	}
+	return without
+}
+
 // lexer takes the text apart. It is a value on the parser's stack.
 type lexer struct {
-	file   string
-	rest   string
-	line   int
-	column int // of the first character of rest
+	isGraph bool // graph [ was read
+	file    string
+	rest    string
+	line    int
+	column  int // of the first character of rest
 }
 
 // next reads one token. Its error is a Problems.
@@ -82,9 +93,9 @@ func (l *lexer) next() (token, error) {
 		l.advance(len(t.text))
 	default:
 		r, size := utf8.DecodeRuneInString(l.rest)
-		found := fmt.Sprintf("the character %q", r)
+		found := l.quote(fmt.Sprintf("the character %q", r), "a character that begins nothing in GML")
 		if r == utf8.RuneError && size == 1 {
-			found = fmt.Sprintf("byte %#02x, which is not UTF-8", c)
+			found = l.quote(fmt.Sprintf("byte %#02x, which is not UTF-8", c), "a byte that is not UTF-8")
 		}
 		return t, l.fault(t, found, "a key, a number, text in quotes, [ or ]", "")
 	}
@@ -133,7 +144,7 @@ func (l *lexer) number(t token) (token, error) {
 	t.text = l.word()
 	defer l.advance(len(t.text))
 	if strings.Trim(t.text, "0123456789+-.eE") != "" {
-		return t, l.fault(t, short(t.text)+", which is no number", "a decimal number, or text in quotes", "")
+		return t, l.fault(t, l.quote(short(t.text)+", which is no number", "what is no number"), "a decimal number, or text in quotes", "")
 	}
 	if n, err := strconv.ParseInt(t.text, 10, 64); err == nil {
 		t.kind, t.whole, t.value = tokenInt, n, float64(n)
@@ -142,9 +153,9 @@ func (l *lexer) number(t token) (token, error) {
 	x, err := strconv.ParseFloat(t.text, 64)
 	switch {
 	case errors.Is(err, strconv.ErrRange) || err == nil && math.IsInf(x, 0):
-		return t, l.fault(t, short(t.text)+", which is beyond the range of a float64", "a finite number", "")
+		return t, l.fault(t, l.quote(short(t.text), "a number")+", which is beyond the range of a float64", "a finite number", "")
 	case err != nil:
-		return t, l.fault(t, short(t.text)+", which is no number", "a decimal number, or text in quotes", "")
+		return t, l.fault(t, l.quote(short(t.text)+", which is no number", "what is no number"), "a decimal number, or text in quotes", "")
 	}
 	t.kind, t.value = tokenReal, x
 	return t, nil

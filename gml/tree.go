@@ -89,9 +89,9 @@ func (p *parser) list(open *Pair) ([]Pair, error) {
 		case t.kind == tokenEnd && open == nil, t.kind == tokenClose && open != nil:
 			return pairs, nil
 		case t.kind == tokenEnd:
-			return nil, p.fault(t, t.describe(), fmt.Sprintf("] for the list %s that begins on line %d", short(open.Key), open.Line), "is the file cut short?")
+			return nil, p.fault(t, p.describe(&t), fmt.Sprintf("] for the list%s that begins on line %d", p.quote(" "+short(open.Key), ""), open.Line), "is the file cut short?")
 		case t.kind != tokenKey:
-			return nil, p.fault(t, t.describe(), "a key", "")
+			return nil, p.fault(t, p.describe(&t), "a key", "")
 		}
 		pair := Pair{Key: t.text, Line: t.line, Column: t.column}
 		if pair.Value, err = p.value(&pair); err != nil {
@@ -116,6 +116,7 @@ func (p *parser) value(pair *Pair) (v Value, err error) {
 		return Value{Kind: Text, Text: t.text}, nil
 	case tokenOpen:
 		v.Kind = List
+		p.isGraph = p.isGraph || p.depth == 1 && pair.Key == "graph"
 		v.List, err = p.list(pair)
 		return v, err
 	}
@@ -123,5 +124,5 @@ func (p *parser) value(pair *Pair) (v Value, err error) {
 	if t.kind == tokenEnd {
 		todo = "is the file cut short?"
 	}
-	return v, p.fault(t, t.describe(), fmt.Sprintf("the value of %s: a number, text in quotes or a list", short(pair.Key)), todo)
+	return v, p.fault(t, p.describe(&t), fmt.Sprintf("the value of %s: a number, text in quotes or a list", p.quote(short(pair.Key), "the key before it")), todo)
 }

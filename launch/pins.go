@@ -1,13 +1,11 @@
 package launch
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"slices"
 	"strconv"
 
+	"github.com/disco-sim/disco/internal/infile"
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/scenario"
 	"go.yaml.in/yaml/v3"
@@ -52,18 +50,9 @@ func NewPins(workers map[string]int) *Pins {
 // ReadPins reads a placement file. Its errors unwrap to ErrConfig, or are
 // scenario.Problems.
 func ReadPins(path string) (*Pins, error) {
-	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, badConfig("there is no file %s: want the path of a placement file with one line `node: worker` a node", path)
-	case err == nil && info.IsDir():
-		return nil, badConfig("%s is a directory: want the path of a placement file", path)
-	case err == nil && info.Size() > scenario.FileBytesMax:
-		return nil, badConfig("%s has %d bytes, at most %d are allowed", path, info.Size(), scenario.FileBytesMax)
-	}
-	text, err := os.ReadFile(path)
+	text, err := infile.Read(path, infile.Kind{Name: "a placement file with one line `node: worker` a node", BytesMax: scenario.FileBytesMax})
 	if err != nil {
-		return nil, badConfig("%s can't be read: %w", path, errors.Unwrap(err))
+		return nil, badConfig("placement: %w", err)
 	}
 	return ParsePins(path, text)
 }

@@ -5,10 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"unicode/utf8"
 
+	"github.com/disco-sim/disco/internal/infile"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -40,26 +39,23 @@ type Document struct {
 // no YAML of the form that docs/scenario.md describes, and wraps the system's own
 // error where the file could not be read.
 func ReadFile(path string) (*Document, error) {
-	f, err := os.Open(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("scenario: there is no file %s: want the path of a scenario file in YAML: %w", path, err)
-	case errors.Is(err, fs.ErrPermission):
-		return nil, fmt.Errorf("scenario: no permission to read %s: change its mode or its owner: %w", path, err)
-	case err != nil:
-		return nil, fmt.Errorf("scenario: can't open %s: %w", path, err)
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err == nil && info.IsDir() {
-		return nil, fmt.Errorf("scenario: %s is a directory: want the path of a scenario file in YAML", path)
-	}
-	// The size is bounded by what is read and not by Stat: a pipe has no size.
-	text, err := io.ReadAll(io.LimitReader(f, FileBytesMax+1))
+	text, err := infile.Read(path, fileKind)
 	if err != nil {
-		return nil, fmt.Errorf("scenario: can't read %s: %w", path, err)
+		return nil, fmt.Errorf("scenario: %w", err)
 	}
 	return Parse(path, text)
 }
+
+// Read is ReadFile for what r has; name stands for it in messages.
+func Read(name string, r io.Reader) (*Document, error) {
+	text, err := infile.All(r, name, fileKind)
+	if err != nil {
+		return nil, fmt.Errorf("scenario: %w", err)
+	}
+	return Parse(name, text)
+}
+
+var fileKind = infile.Kind{Name: "a scenario file in YAML", BytesMax: FileBytesMax}
 
 // Parse reads the text of a scenario file; name stands for it in messages. The
 // document keeps text, which the caller must not change afterwards.

@@ -5,10 +5,11 @@ package shm
 import (
 	"fmt"
 	"math"
-	"os"
 	"path"
 	"strconv"
 	"strings"
+
+	"github.com/disco-sim/disco/internal/infile"
 )
 
 // A memfd has no file system whose size could say no: when the memory runs out
@@ -129,7 +130,7 @@ func parseBytes(text string) int64 {
 
 // readText is the contents of a file of the kernel's, or nothing.
 func readText(name string) string {
-	text, err := os.ReadFile(name)
+	text, err := infile.Read(name, infile.Kind{Name: "a file of the kernel's", BytesMax: 1 << 20})
 	if err != nil {
 		return ""
 	}

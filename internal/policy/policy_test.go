@@ -29,11 +29,13 @@ internal/race:
 internal/interleave:
 internal/aligned:
 internal/script:
+internal/infile:
+internal/printable:
 envelope:
 
 # Memory. ring works on a byte slice and doesn't map, sleep or know envelopes, so that
 # it can be tested on the heap, where the race detector sees it. shm knows no records.
-shm: internal/invariants internal/interleave internal/race internal/aligned
+shm: internal/infile internal/invariants internal/interleave internal/race internal/aligned
 ring: internal/invariants internal/interleave internal/race internal/aligned
 counters: shm internal/invariants internal/race internal/aligned
 idle: internal/invariants internal/interleave
@@ -51,8 +53,8 @@ node: envelope internal/invariants
 trace: node envelope internal/invariants
 
 # What a scenario file means. Models know node's interface and no transport.
-scenario: node
-gml:
+scenario: node internal/infile
+gml: internal/infile
 internal/table:
 model/measure:
 model/stat:
@@ -61,19 +63,19 @@ model/phold: node scenario internal/table
 model/devstone: node scenario internal/table
 model/queueing: node scenario model/stat internal/table internal/invariants
 model/service: node scenario envelope internal/invariants internal/table model/measure
-model/network: gml node scenario model/measure internal/table internal/invariants
+model/network: gml node scenario model/measure internal/infile internal/table internal/invariants
 
 # Which worker hosts which node: graphs, nothing else.
 partition: node
 
 # The hall: both wings meet in worker and nowhere else.
 worker: envelope shm ring lane counters idle egress ingress router node trace scenario internal/invariants internal/interleave internal/race
-launch: worker partition node trace scenario shm lane counters internal/invariants
+launch: worker partition node trace scenario shm lane counters internal/infile internal/invariants
 launch/launchtest: node scenario
 sweep: scenario
 
 # The doors.
-app: launch sweep partition worker node scenario trace counters shm model/service internal/invariants
+app: launch sweep partition worker node scenario trace counters shm model/service internal/invariants internal/printable internal/table
 cmd/disco-run: app model/service model/network model/phold model/devstone model/queueing
 cmd/disco-bench: perf/bench perf/peers
 perf: *
@@ -377,4 +379,53 @@ func TestSyncPoints(t *testing.T) {
 			t.Errorf("ordering edge %q is named at one end only: %s", n, seen[n][0])
 		}
 	}
+}
+
+// Every file that a person, a flag or a scenario names is read by internal/infile, which
+// bounds what it reads and refuses what is no file. What others may read whole are the
+// kernel's own files, whose names stand in the code.
+func TestFilesAreReadWithALimit(t *testing.T) {
+	for _, f := range files(t) {
+		if f.test || f.room == "internal/infile" || f.room == "internal/script" || f.room == "model/modeltest" {
+			continue // the last two belong to tests
+		}
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			switch name := calledName(call); name {
+			case "os.ReadFile":
+				if kernelFile(call.Args[0]) {
+					return true
+				}
+				fallthrough
+			case "io.ReadAll", "ioutil.ReadAll", "ioutil.ReadFile":
+				t.Errorf("%s: %s reads without a limit: use internal/infile", f.fset.Position(call.Pos()), name)
+			}
+			return true
+		})
+	}
+}
+
+// calledName is e.g. os.ReadFile.
+func calledName(call *ast.CallExpr) string {
+	s, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok {
+		return ""
+	}
+	x, ok := s.X.(*ast.Ident)
+	if !ok {
+		return ""
+	}
+	return x.Name + "." + s.Sel.Name
+}
+
+// kernelFile tells whether a path begins in /proc or /sys by the code itself.
+func kernelFile(path ast.Expr) bool {
+	if call, ok := path.(*ast.CallExpr); ok && calledName(call) == "filepath.Join" {
+		path = call.Args[0]
+	}
+	text, ok := path.(*ast.BasicLit)
+	return ok && (strings.HasPrefix(text.Value, `"/proc`) || strings.HasPrefix(text.Value, `"/sys`))
 }

@@ -5,11 +5,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"strings"
 
 	"github.com/disco-sim/disco/gml"
+	"github.com/disco-sim/disco/internal/infile"
 	"github.com/disco-sim/disco/scenario"
 )
 
@@ -126,6 +126,7 @@ func (l *loader) readTopology(v scenario.Value, file string, rate float64) scena
 	}
 	g, text, err := gml.ReadFile(path)
 	var faults gml.Problems
+	var unread *infile.Error
 	switch {
 	case errors.As(err, &faults):
 		problems := make(scenario.Problems, len(faults))
@@ -133,11 +134,11 @@ func (l *loader) readTopology(v scenario.Value, file string, rate float64) scena
 			problems[i] = scenario.Problem(p)
 		}
 		return problems
-	case errors.Is(err, fs.ErrNotExist):
-		v.Refuse(fmt.Sprintf("the file %s, which doesn't exist", path), "the path of a network in GML, from the folder of this file", "")
+	case errors.As(err, &unread):
+		v.Refuse(unread.Found+" ("+path+")", "the path of a network in GML, from the folder of this file", "")
 		return nil
 	case err != nil:
-		v.Refuse(fmt.Sprintf("the file %s, which can't be read", path), "the path of a network in GML, from the folder of this file", err.Error())
+		v.Refuse(err.Error(), "the path of a network in GML, from the folder of this file", "")
 		return nil
 	}
 	t, loops, err := newTopology(g, rate)

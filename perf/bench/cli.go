@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/disco-sim/disco/internal/printable"
 	"github.com/urfave/cli/v2"
 )
 
@@ -43,6 +44,7 @@ func Main(peers Peers) {
 func Execute(args []string, stdout, stderr io.Writer, peers Peers) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	stdout, stderr = printable.NewWriter(stdout), printable.NewWriter(stderr)
 	p := &program{ctx: ctx, name: "disco-bench", stdout: stdout, stderr: stderr, peers: peers}
 	if len(args) > 0 {
 		p.name = filepath.Base(args[0])

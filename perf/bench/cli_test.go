@@ -304,7 +304,7 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		"--json - and --gobench both want standard output":       {"latency", "--json", "-", "--gobench"},
 		"--json: open /nonexistent/rows.json":                    {"latency", "--json", "/nonexistent/rows.json"},
 		"--out rows.png: want a name that ends in .svg or .html": {"plot", "--out", "rows.png"},
-		"--from: open /nonexistent/rows.json":                    {"plot", "--from", "/nonexistent/rows.json"},
+		"--from: /nonexistent/rows.json: found no file":          {"plot", "--from", "/nonexistent/rows.json"},
 	}
 	for want, args := range cases {
 		status, out, errs := execute(Peers{}, args...)

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/disco-sim/disco/internal/infile"
 )
 
 // hgrmTicks is how many lines a halving of the rest of the distribution gets.
@@ -72,12 +74,11 @@ func curveOf(name string, h *hdrhistogram.Histogram) curve {
 
 // readCurve reads a file that WriteHgrm, or another of HdrHistogram's tools, wrote.
 func readCurve(path string) (curve, error) {
-	f, err := os.Open(path)
+	text, err := infile.Read(path, infile.Kind{Name: "a distribution that --hgrm wrote", BytesMax: 16 << 20})
 	if err != nil {
-		return curve{}, fmt.Errorf("bench: %w", err)
+		return curve{}, usagef("plot: --hgrm: %w", err)
 	}
-	defer f.Close()
-	c, err := parseCurve(f)
+	c, err := parseCurve(bytes.NewReader(text))
 	if err != nil {
 		return curve{}, fmt.Errorf("bench: %s: %w", path, err)
 	}

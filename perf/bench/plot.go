@@ -1,13 +1,14 @@
 package bench
 
 import (
+	"bytes"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"sort"
 	"strings"
 
+	"github.com/disco-sim/disco/internal/infile"
 	"github.com/urfave/cli/v2"
 )
 
@@ -92,13 +93,15 @@ func (p *program) page(c *cli.Context, o Options) (page, error) {
 	return pg, nil
 }
 
+// rowsKind is a file of rows, of which 64 MiB are some 50,000.
+var rowsKind = infile.Kind{Name: "rows that --json wrote", BytesMax: 64 << 20}
+
 func readRows(name string) ([]Row, error) {
-	f, err := os.Open(name)
+	text, err := infile.Read(name, rowsKind)
 	if err != nil {
-		return nil, fmt.Errorf("plot: --from: %w", err)
+		return nil, usagef("plot: --from: %w", err)
 	}
-	defer f.Close()
-	rows, err := ReadJSON(io.LimitReader(f, 64<<20))
+	rows, err := ReadJSON(bytes.NewReader(text))
 	if err != nil {
 		return nil, fmt.Errorf("plot: --from %s: %w", name, err)
 	}

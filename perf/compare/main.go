@@ -11,12 +11,14 @@
 package main
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"text/tabwriter"
 
+	"github.com/disco-sim/disco/internal/infile"
 	"github.com/disco-sim/disco/perf/bench"
 )
 
@@ -54,12 +56,11 @@ func run(args []string, stdout, stderr io.Writer) int {
 }
 
 func read(name string) ([]bench.Row, error) {
-	f, err := os.Open(name)
+	text, err := infile.Read(name, infile.Kind{Name: "rows that disco-bench --json wrote", BytesMax: 64 << 20})
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	rows, err := bench.ReadJSON(f)
+	rows, err := bench.ReadJSON(bytes.NewReader(text))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}

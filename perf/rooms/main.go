@@ -15,6 +15,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/disco-sim/disco/internal/infile"
 	"github.com/google/pprof/profile"
 )
 
@@ -42,12 +43,11 @@ func main() {
 type times struct{ own, with int64 }
 
 func read(name string) (*profile.Profile, error) {
-	f, err := os.Open(name)
+	text, err := infile.Read(name, infile.Kind{Name: "a CPU profile", BytesMax: 256 << 20})
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	p, err := profile.Parse(f)
+	p, err := profile.ParseData(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
