@@ -79,7 +79,10 @@ func (p *program) workers(d *document) {
 			blocked = w.BlockedSeconds / w.WallSeconds
 		}
 		coupling := "-"
-		if w.Coupling > 0 {
+		switch {
+		case w.Coupling > 0 && w.Coupling < 1e-3:
+			coupling = "<0.001"
+		case w.Coupling > 0:
 			coupling = fmt.Sprintf("%.3g", w.Coupling)
 		}
 		fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%d\t%d\t%.0f %%\t%.2f s\t%s\t\n", w.Worker, w.Nodes, w.Events, w.Sent, w.Received, w.Promises, 100*blocked, w.CPUSeconds, coupling)

@@ -107,9 +107,13 @@ func (p *path) await(epoch float64) error {
 // hopeless (Varga, Şekercioğlu and Egan, A Practical Efficiency Criterion for the Null
 // Message Algorithm, European Simulation Symposium, 2003). 0 where something isn't known.
 func Coupling(lookahead, eventsPerSimulated, latency, eventsPerSecond float64) float64 {
-	c := lookahead * eventsPerSimulated / (latency * eventsPerSecond)
-	if math.IsNaN(c) || math.IsInf(c, 0) {
-		return 0
+	for _, known := range [...]float64{lookahead, eventsPerSimulated, latency, eventsPerSecond} {
+		if !(known > 0 && known <= math.MaxFloat64) {
+			return 0
+		}
 	}
-	return c
+	// Quotients first: the least lookahead times a rate has no digits left. What then is
+	// still out of range is known to be very little, or very much.
+	c := lookahead * (eventsPerSimulated / eventsPerSecond / latency)
+	return max(math.SmallestNonzeroFloat64, min(c, math.MaxFloat64))
 }

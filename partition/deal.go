@@ -131,10 +131,15 @@ func (d *deal) needyAfter(w int) int {
 	return n
 }
 
+// room is the sum up to which worker w may have a block that starts at at. Whoever
+// compares with the limit does so in this form: in another one rounding makes a block
+// that reach allows one that fits doesn't, and leastLimit misses the least.
+func (d *deal) room(w, at int, limit float64) float64 { return d.sums[at] + limit - d.loads[w] }
+
 // reach is the last end of a block of worker w that starts at at and keeps the
 // worker's load within limit; at least one node for a needy worker.
 func (d *deal) reach(w, at int, limit float64) int {
-	room := d.sums[at] + limit - d.loads[w]
+	room := d.room(w, at, limit)
 	end := sort.Search(len(d.order)-at, func(i int) bool { return d.sums[at+i+1] > room }) + at
 	if d.needy[w] && end == at && at < len(d.order) {
 		end = at + 1
@@ -150,8 +155,8 @@ func (d *deal) fits(limit float64) bool {
 			return false
 		}
 		end := min(d.reach(w, at, limit), len(d.order)-d.needyAfter(w))
-		if end > at && d.sums[end]-d.sums[at]+d.loads[w] > limit {
-			return false
+		if end > at && d.sums[end] > d.room(w, at, limit) {
+			return false // a needy worker's one node is too much
 		}
 		at = max(at, end)
 	}

@@ -4,9 +4,6 @@ import (
 	"container/heap"
 	"math"
 
-	"gonum.org/v1/gonum/graph/simple"
-	"gonum.org/v1/gonum/graph/topo"
-
 	"github.com/disco-sim/disco/node"
 )
 
@@ -32,10 +29,26 @@ const (
 	syncEvents = 2
 )
 
-// minCut fills of.
+// minCut fills of. Nodes between which a border would make every event wait for another
+// worker are dealt out together, as long as that leaves something for every worker.
 func minCut(g *node.Graph, workers int, of []int32, cyclic []bool) {
+	costs := linkCosts(g, cyclic)
+	groups := tightGroups(g)
+	merged, pins := groups.merge(g, of)
+	if groups.count == len(of) || !enough(pins, workers) {
+		halveOrDeal(g, workers, of, costs)
+		return
+	}
+	halveOrDeal(merged, workers, pins, costs)
+	for n := range of {
+		of[n] = pins[groups.of[n]]
+	}
+}
+
+// halveOrDeal takes the better one of two ways.
+func halveOrDeal(g *node.Graph, workers int, of []int32, costs []float64) {
 	work := expectedWork(g)
-	m := newMesh(g, work, linkCosts(g, cyclic), of)
+	m := newMesh(g, work, costs, of)
 	d := newDeal(g, workers, append([]int32(nil), of...), work, m.depthFirst())
 	rule := evenRule(workers, d.leastLimit()*(1+cutSlack))
 	d.deal()
@@ -152,65 +165,6 @@ func (m *mesh) cut(part []int32) float64 {
 		}
 	}
 	return sum / 2
-}
-
-// cyclicLinks says which links lie on a cycle of simprocs, where the ranks of a node that
-// share state count as one.
-func cyclicLinks(g *node.Graph) []bool {
-	graph := simple.NewDirectedGraph()
-	at := func(e node.Endpoint) simple.Node {
-		if g.Nodes[e.Node].Shared {
-			e.Simproc = 0
-		}
-		return simple.Node(g.ID(e))
-	}
-	for _, l := range g.Links {
-		from, to := at(l.From), at(l.To)
-		if from != to && !graph.HasEdgeFromTo(int64(from), int64(to)) {
-			graph.SetEdge(simple.Edge{F: from, T: to})
-		}
-	}
-	component := map[int64]int{}
-	for i, nodes := range topo.TarjanSCC(graph) {
-		for _, n := range nodes {
-			component[n.ID()] = i
-		}
-	}
-	cyclic := make([]bool, len(g.Links))
-	for i, l := range g.Links {
-		from, to := at(l.From), at(l.To)
-		cyclic[i] = from == to || component[int64(from)] == component[int64(to)]
-	}
-	return cyclic
-}
-
-// linkCosts is what each link costs between workers: its events, and on a cycle the
-// promises that its lookahead makes necessary. Both are per simulated second where the
-// scenario tells rates; where it doesn't, only lookaheads are compared.
-func linkCosts(g *node.Graph, cyclic []bool) []float64 {
-	costs := linkRates(g)
-	most, least := 0.0, math.Inf(1)
-	for i, l := range g.Links {
-		if !math.IsInf(l.Rate, 1) {
-			most = max(most, l.Rate)
-		}
-		if cyclic[i] && l.Lookahead > 0 {
-			least = min(least, l.Lookahead)
-		}
-	}
-	if math.IsInf(least, 1) {
-		return costs
-	}
-	unit := least // the dearest promise costs as much as the busiest link
-	if most > 0 {
-		unit = syncEvents / most
-	}
-	for i, l := range g.Links {
-		if cyclic[i] && l.Lookahead > 0 {
-			costs[i] += unit / l.Lookahead
-		}
-	}
-	return costs
 }
 
 // grow makes a first partition in two: the first side takes the free node that is tied to

@@ -6,8 +6,9 @@
 // lookahead between two of them says how often they have to hear from each other.
 //
 // Guarantee: the same graph, number of workers and method give the same partition, on
-// every machine; nodes that were pinned stay where they were put; no worker is without a
-// node.
+// every machine and in whatever order the graph lists its links; nodes that were pinned
+// stay where they were put; no worker is without a node. All figures are numbers, whatever
+// finite work and lookahead, and whatever rates, the graph has.
 //
 //	p, err := partition.Make(graph, 4, partition.MinCut, nil)
 //	worker := p.Of[node]
@@ -15,7 +16,9 @@
 package partition
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -53,7 +56,7 @@ func ParseMethod(name string) (Method, error) {
 type Partition struct {
 	Workers int
 	Of      []int32   // worker of each node
-	Work    []float64 // expected work of each worker, in the unit of node.Node.Work
+	Work    []float64 // expected work of each worker, as a share of all: 0 to 1
 	Nodes   []int     // number of nodes of each worker
 
 	// Cut is the share of the expected traffic, or of the links where the scenario
@@ -93,13 +96,15 @@ func Make(g *node.Graph, workers int, method Method, pinned map[int]int32) (*Par
 	for n := range of {
 		of[n] = free
 	}
-	for n, w := range pinned {
+	for _, n := range slices.Sorted(maps.Keys(pinned)) {
+		w := pinned[n]
 		if n < 0 || n >= len(of) || w < 0 || int(w) >= workers {
 			return nil, fmt.Errorf("partition: node %d is placed on worker %d, but there are %d nodes and workers 0 to %d", n, w, len(of), workers-1)
 		}
 		of[n] = w
 	}
-	cyclic := cyclicLinks(g)
+	g = inLinkOrder(g)
+	cyclic := cyclicLinks(g, math.MaxFloat64)
 	switch method {
 	case MinCut:
 		minCut(g, workers, of, cyclic)
@@ -111,8 +116,9 @@ func Make(g *node.Graph, workers int, method Method, pinned map[int]int32) (*Par
 		return nil, fmt.Errorf("partition: method %q, want one of %q", method, Methods())
 	}
 	p := &Partition{Workers: workers, Of: of, Work: make([]float64, workers), Nodes: make([]int, workers), Cut: cutShare(g, of), Lookahead: math.Inf(1)}
+	shares := workShares(g)
 	for n, w := range of {
-		p.Work[w] += g.Nodes[n].Work
+		p.Work[w] += shares[n]
 		p.Nodes[w]++
 	}
 	for w, count := range p.Nodes {
@@ -133,6 +139,23 @@ func Make(g *node.Graph, workers int, method Method, pinned map[int]int32) (*Par
 	return p, nil
 }
 
+// inLinkOrder is g with its links in one order, whatever the order in which the scenario
+// lists them: sums of floats depend on it, and partitions on the sums.
+func inLinkOrder(g *node.Graph) *node.Graph {
+	compare := func(a, b node.Link) int {
+		return cmp.Or(
+			cmp.Compare(a.From.Node, b.From.Node), cmp.Compare(a.To.Node, b.To.Node),
+			cmp.Compare(a.From.Simproc, b.From.Simproc), cmp.Compare(a.To.Simproc, b.To.Simproc),
+			cmp.Compare(a.Lookahead, b.Lookahead), cmp.Compare(a.Rate, b.Rate))
+	}
+	if slices.IsSortedFunc(g.Links, compare) {
+		return g
+	}
+	sorted := *g
+	sorted.Links = slices.SortedFunc(slices.Values(g.Links), compare)
+	return &sorted
+}
+
 // free marks a node that nobody has placed yet.
 const free = -1
 
@@ -149,14 +172,15 @@ func roundRobin(workers int, of []int32) {
 		if w != free {
 			continue
 		}
+		best := next
 		for step := range workers {
-			if at := (next + step) % workers; count[at] < count[next] {
-				next = at
+			if at := (next + step) % workers; count[at] < count[best] {
+				best = at
 			}
 		}
-		of[n] = int32(next)
-		count[next]++
-		next = (next + 1) % workers
+		of[n] = int32(best)
+		count[best]++
+		next = (best + 1) % workers
 	}
 }
 

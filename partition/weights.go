@@ -2,6 +2,7 @@ package partition
 
 import (
 	"math"
+	"slices"
 
 	"github.com/disco-sim/disco/node"
 )
@@ -10,24 +11,37 @@ import (
 // nodes nobody expects much of are still spread.
 const zeroWork = 1e-3
 
-// expectedWork is the weight of every node: what the scenario says, scaled so that
-// sums can't overflow, with a little for those that say 0.
-func expectedWork(g *node.Graph) []float64 {
-	most := 0.0
-	for _, n := range g.Nodes {
-		most = max(most, n.Work)
+// workShares is the share of the expected work that each node has, 0 to 1. They are
+// scaled before they are added up, so that sums can't overflow.
+func workShares(g *node.Graph) []float64 {
+	most, sum := 0.0, 0.0
+	for i := range g.Nodes {
+		most = max(most, g.Nodes[i].Work)
 	}
-	work := make([]float64, len(g.Nodes))
+	shares := make([]float64, len(g.Nodes))
 	if most == 0 {
-		for i := range work {
-			work[i] = 1
-		}
-		return work
+		return shares
 	}
+	for i := range g.Nodes {
+		shares[i] = g.Nodes[i].Work / most
+		sum += shares[i]
+	}
+	for i := range shares {
+		shares[i] /= sum
+	}
+	return shares
+}
+
+// expectedWork is the weight of every node: its share, with a little for those that have
+// none, so that they are spread too.
+func expectedWork(g *node.Graph) []float64 {
+	work := workShares(g)
 	sum := 0.0
-	for i, n := range g.Nodes {
-		work[i] = n.Work / most
-		sum += work[i]
+	for _, w := range work {
+		sum += w
+	}
+	if sum == 0 {
+		return slices.Repeat([]float64{1}, len(work))
 	}
 	least := zeroWork * sum / float64(len(work))
 	for i := range work {
@@ -36,29 +50,48 @@ func expectedWork(g *node.Graph) []float64 {
 	return work
 }
 
-// linkRates is the weight of every link: its rate; the mean of the known ones where
-// it is unknown; 1 where none is known.
-func linkRates(g *node.Graph) []float64 {
-	most, sum, known := 0.0, 0.0, 0
-	for _, l := range g.Links {
-		if l.Rate > 0 && !math.IsInf(l.Rate, 1) {
+// known tells whether a scenario states a rate.
+func known(rate float64) bool { return rate > 0 && rate <= math.MaxFloat64 }
+
+// outward tells whether a link leads to another node. The others can't leave a worker: they
+// have no weight.
+func outward(l *node.Link) bool { return l.From.Node != l.To.Node }
+
+// busiest is the largest rate that is known of any outward link or mesh, 0 without one: the
+// unit in which rates are added up, so that no sum overflows.
+func busiest(g *node.Graph) float64 {
+	most := 0.0
+	for i := range g.Links {
+		if l := &g.Links[i]; outward(l) && known(l.Rate) {
 			most = max(most, l.Rate)
 		}
 	}
+	for i := range g.Meshes {
+		if known(g.Meshes[i].Rate) {
+			most = max(most, g.Meshes[i].Rate)
+		}
+	}
+	return most
+}
+
+// linkRates is the weight of every outward link, 0 to 1: its rate in the unit of busiest;
+// the mean of the known ones where it is unknown; 1 where none is known.
+func linkRates(g *node.Graph) []float64 {
+	most, sum, count := busiest(g), 0.0, 0
 	rates := make([]float64, len(g.Links))
-	for i, l := range g.Links {
-		if l.Rate > 0 && !math.IsInf(l.Rate, 1) {
+	for i := range g.Links {
+		if l := &g.Links[i]; outward(l) && known(l.Rate) {
 			rates[i] = l.Rate / most
 			sum += rates[i]
-			known++
+			count++
 		}
 	}
 	mean := 1.0
-	if known > 0 {
-		mean = sum / float64(known)
+	if count > 0 {
+		mean = sum / float64(count)
 	}
-	for i := range rates {
-		if rates[i] == 0 {
+	for i := range g.Links {
+		if l := &g.Links[i]; outward(l) && !known(l.Rate) {
 			rates[i] = mean
 		}
 	}
@@ -70,12 +103,8 @@ func linkRates(g *node.Graph) []float64 {
 func cutShare(g *node.Graph, of []int32) float64 {
 	all, cut := 0.0, 0.0
 	for i, rate := range linkRates(g) {
-		from, to := g.Links[i].From.Node, g.Links[i].To.Node
-		if from == to {
-			continue
-		}
 		all += rate
-		if of[from] != of[to] {
+		if of[g.Links[i].From.Node] != of[g.Links[i].To.Node] {
 			cut += rate
 		}
 	}
@@ -109,19 +138,11 @@ func shareAway(of []int32) float64 {
 // meshRates is the weight of every mesh, all its nodes together, in the unit of
 // linkRates.
 func meshRates(g *node.Graph) []float64 {
-	most := 0.0
-	for _, l := range g.Links {
-		if !math.IsInf(l.Rate, 1) {
-			most = max(most, l.Rate)
-		}
-	}
-	if most == 0 {
-		most = 1
-	}
+	most := busiest(g)
 	rates := make([]float64, len(g.Meshes))
 	for i, m := range g.Meshes {
 		rates[i] = float64(len(g.Nodes))
-		if m.Rate > 0 && !math.IsInf(m.Rate, 1) {
+		if known(m.Rate) {
 			rates[i] *= m.Rate / most
 		}
 	}
