@@ -179,11 +179,7 @@ func interruption(l *launch.Launch, out *launch.Outcome) string {
 	if last.Index > 0 {
 		text += fmt.Sprintf(" of replication %d", last.Index)
 	}
-	text += ": the results are about what was simulated up to there"
-	if l.Spread() != launch.SpreadReplications && l.Workers() > 1 {
-		text += "; workers were partly ahead of that, and what a node counts by itself reaches to its own time"
-	}
-	return text
+	return text + ": the results are about what was simulated up to there"
 }
 
 // order reads the flags.

@@ -16,7 +16,9 @@ type Outcome struct {
 	Summary scenario.Summary
 
 	// Interrupted says that Config.Stop ended the run early. The results are then
-	// about what was simulated up to there, and TraceHash is empty.
+	// about what was simulated up to there, and TraceHash is empty. A replication that
+	// was under way has ended at one simulated time on all workers, its Reached: it is
+	// what a run with that horizon would be.
 	Interrupted bool
 
 	// TraceHash is a hash over everything that was handled, in total order.
@@ -38,7 +40,7 @@ type Replication struct {
 	Events      uint64
 	Activations uint64
 	WallSeconds float64
-	TraceHash   string // empty when interrupted
+	TraceHash   string // of what was handled before Reached
 }
 
 // WorkerStats is what one worker did.

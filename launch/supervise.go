@@ -25,9 +25,13 @@ type times struct {
 	// their control streams are closed. It lets them finish their profiles.
 	end time.Duration
 
-	// stop is how long workers may take to answer Stop: the handler that is under way
-	// has to return, and every simproc to report.
+	// stop is how long workers may take to answer Stop, when the handler that is under
+	// way has to return, and then how long they may take without handling anything on
+	// their way to the common end, where every simproc reports.
 	stop time.Duration
+
+	// limit is how long they may take altogether.
+	limit time.Duration
 
 	// exit is how long workers may take to end after Exit, when all results are in.
 	exit time.Duration
@@ -52,6 +56,7 @@ func defaultTimes(simprocs int) times {
 		lost:     time.Second,
 		end:      300 * time.Millisecond,
 		stop:     1200*time.Millisecond + time.Duration(simprocs)*reportTime,
+		limit:    30 * time.Second,
 		exit:     10 * time.Second,
 		gone:     5 * time.Second,
 		progress: 200 * time.Millisecond,
@@ -61,6 +66,7 @@ func defaultTimes(simprocs int) times {
 // state is what has been heard of one member.
 type state struct {
 	answer *worker.Message // to the last question
+	halted *worker.Stopped // its answer to Stop
 	reason string          // the error that it reported
 	peer   bool            // … which is about a peer that closed its lanes
 	lost   bool            // its control stream has ended
@@ -76,6 +82,7 @@ type supervisor struct {
 	states   []state
 	stop     <-chan struct{} // closed or nil: see Config.Stop
 	stopping bool            // Stop was asked for
+	events   func() uint64   // that all members have handled so far
 	tick     func()          // takes in how far the members are; nil for none
 	note     func(string)    // tells what isn't an error
 }
@@ -83,6 +90,10 @@ type supervisor struct {
 func newSupervisor(c *crew, l *Launch) *supervisor {
 	return &supervisor{crew: c, times: l.times, states: make([]state, len(c.members)), stop: l.cfg.Stop, note: l.note}
 }
+
+// errNotBegun ends a question to workers that only get ready, when the run is to stop:
+// there is nothing to wait for.
+var errNotBegun = errors.New("launch: stopped before it began")
 
 // ask sends a message to every member and waits for everybody's answer of type want.
 // An error is final: the crew must be ended.
@@ -99,24 +110,32 @@ func (s *supervisor) ask(ctx context.Context, msg func(index int) *worker.Messag
 		defer ticker.Stop()
 		ticks = ticker.C
 	}
-	var late <-chan time.Time
+	var end halt
+	defer end.close()
 	for !s.answered() {
 		select {
 		case <-ctx.Done():
 			return nil, ErrEnded
 		case <-s.stop:
 			s.stop, s.stopping = nil, true
-			late = time.After(s.times.stop)
-			if err := s.sayStop(want); err != nil {
+			if want != worker.TypeDone {
+				return nil, errNotBegun
+			}
+			if err := s.sayStop(&end); err != nil {
 				return nil, err
 			}
-		case <-late:
-			return nil, s.unresponsive("stop", s.times.stop)
+		case <-end.ticks():
+			if err := s.patience(&end); err != nil {
+				return nil, err
+			}
 		case <-ticks:
 			s.tick()
 		case h := <-s.crew.news:
 			if !s.hear(h, want) {
 				return nil, s.settle(ctx)
+			}
+			if err := s.sayLimit(&end); err != nil {
+				return nil, err
 			}
 		}
 	}
@@ -125,20 +144,6 @@ func (s *supervisor) ask(ctx context.Context, msg func(index int) *worker.Messag
 		answers[i] = s.states[i].answer
 	}
 	return answers, nil
-}
-
-// sayStop asks running workers to end early. Workers that are getting ready are not
-// asked: once they are, the run goes no further.
-func (s *supervisor) sayStop(want string) error {
-	if want != worker.TypeDone {
-		return nil
-	}
-	for _, m := range s.crew.members {
-		if err := m.say(&worker.Message{Type: worker.TypeStop}); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (s *supervisor) answered() bool {
@@ -172,8 +177,9 @@ func (s *supervisor) hear(h heard, want string) bool {
 	case h.message.Type == want && (want != worker.TypeDone || h.message.Done != nil):
 		st.answer = h.message
 		return true
-	case h.message.Type == worker.TypeDone:
-		return true // Stop crossed the worker's own end and was answered once more
+	case h.message.Type == worker.TypeStopped && h.message.Stopped != nil && s.stopping && st.halted == nil:
+		st.halted = h.message.Stopped
+		return true
 	}
 	st.reason = fmt.Sprintf("it sent %q where %q was due", h.message.Type, want)
 	return false
@@ -268,20 +274,6 @@ func (s *supervisor) errorOf(i int) *WorkerError {
 		e.Tail = t.lines()
 	}
 	return e
-}
-
-// unresponsive is the error for members that didn't do in time what they were asked.
-func (s *supervisor) unresponsive(what string, limit time.Duration) error {
-	names := ""
-	for i := range s.states {
-		if s.states[i].answer == nil {
-			if names != "" {
-				names += ", "
-			}
-			names += fmt.Sprintf("worker %d", s.crew.members[i].number)
-		}
-	}
-	return fmt.Errorf("%w: %s didn't answer %s within %v and had to be killed: a call of a model's handler takes longer than that, or hangs", ErrUnresponsive, names, what, limit)
 }
 
 // dismiss ends a crew that has done its work. A member that doesn't end is killed

@@ -2,6 +2,7 @@ package launch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -52,6 +53,7 @@ func (l *Launch) newTeam(index int, a *agenda) (_ *team, err error) {
 	}
 	t.cleanup = append(t.cleanup, done)
 	t.supervisor = newSupervisor(crew, l)
+	t.events = func() uint64 { _, events := t.memory.progress(); return events }
 	if l.cfg.Progress != nil {
 		t.tick = t.progress
 	}
@@ -71,7 +73,12 @@ func (t *team) number(w int) int { return t.index*t.placement.Workers + w }
 
 // lead leads the team from its first message to the end of its last worker.
 func (t *team) lead(ctx context.Context) error {
-	if err := t.replications(ctx); err != nil {
+	err := t.replications(ctx)
+	if errors.Is(err, errNotBegun) {
+		t.end(false) // they may be long at what they are doing, and nobody needs it
+		return nil
+	}
+	if err != nil {
 		t.end(ctx.Err() == nil)
 		return err
 	}
@@ -90,7 +97,7 @@ func (t *team) replications(ctx context.Context) error {
 			return nil
 		}
 		prepare := &worker.Message{Type: worker.TypePrepare, Prepare: &worker.Prepare{Replication: r}}
-		if _, err := t.ask(ctx, func(int) *worker.Message { return prepare }, worker.TypeReady); err != nil || t.stopping {
+		if _, err := t.ask(ctx, func(int) *worker.Message { return prepare }, worker.TypeReady); err != nil {
 			return err
 		}
 		began := time.Now()
@@ -159,13 +166,12 @@ func (t *team) finish(r int, answers []*worker.Message, wall time.Duration) (*fi
 	}
 	if !f.Interrupted {
 		f.Reached = t.scenario.Horizon()
-		hash, err := traceHash(t.graph, done)
-		if err != nil {
-			return nil, err
-		}
-		f.hash, f.TraceHash = hash, runHash([][]byte{hash})
 	}
 	var err error
+	if f.hash, err = traceHash(t.graph, done); err != nil {
+		return nil, err
+	}
+	f.TraceHash = runHash([][]byte{f.hash})
 	f.mark, err = t.traces.mark()
 	return f, err
 }

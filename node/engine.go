@@ -38,6 +38,7 @@ type Engine struct {
 	refs    []ref   // their payloads
 	out     envelope.Event
 	stats   Stats
+	front   uint64        // latest epoch at which a handler was called, as a key
 	warmed  uint64        // sink of warm
 	mutate  func([]Event) // for the test that tests can fail; checked build only
 	err     error
@@ -226,6 +227,7 @@ func (e *Engine) activate(i int) {
 		e.checkActivation(i, p)
 	}
 	p.now, p.called = math.Float64frombits(e.heads[i].key), true
+	e.front = max(e.front, e.heads[i].key)
 	e.take(c, p)
 	if checked && e.mutate != nil {
 		e.mutate(e.events)

@@ -124,6 +124,22 @@ func (e *Engine) key(i int) Bound {
 	return Bound{epoch, e.procs[h.proc].level}
 }
 
+// Front is the latest epoch at which a handler was called; false before the first call.
+func (e *Engine) Front() (epoch float64, any bool) {
+	return math.Float64frombits(e.front), e.stats.Activations > 0
+}
+
+// SetHorizon ends the run earlier: nothing at epoch or later is handled any more, as if
+// Config.Horizon had been epoch from the start. That is only true of an epoch after
+// Front; an earlier one, or one that isn't before the horizon, changes nothing.
+func (e *Engine) SetHorizon(epoch float64) {
+	if front, any := e.Front(); !(epoch < e.cfg.Horizon) || any && epoch <= front {
+		return
+	}
+	e.cfg.Horizon = epoch
+	e.settle()
+}
+
 // settle recomputes what is safe after a bound has risen.
 func (e *Engine) settle() {
 	for i := range e.classes {

@@ -19,7 +19,9 @@ import (
 //	Go ─────────────────────────▶  runs                       (once all are ready)
 //	       ◀────────────────────── Done | Failed
 //	Prepare … Go … Done, once per replication
-//	Stop ───────────────────────▶  ends the run early; answers Done with what it has
+//	Stop ───────────────────────▶  calls no handler any more        (stop.go says why)
+//	       ◀────────────────────── Stopped{latest epoch}
+//	Limit{epoch} ───────────────▶  handles what is before it; answers Done
 //	Exit ───────────────────────▶  closes and returns
 //
 // The stream's end means that the other side is gone: a worker that loses its
@@ -33,6 +35,8 @@ type Message struct {
 	Type    string   `json:"type"`
 	Setup   *Setup   `json:"setup,omitempty"`
 	Prepare *Prepare `json:"prepare,omitempty"`
+	Stopped *Stopped `json:"stopped,omitempty"`
+	Limit   *Limit   `json:"limit,omitempty"`
 	Done    *Done    `json:"done,omitempty"`
 	Failed  *Failed  `json:"failed,omitempty"`
 }
@@ -43,6 +47,8 @@ const (
 	TypePrepare = "prepare"
 	TypeGo      = "go"
 	TypeStop    = "stop"
+	TypeStopped = "stopped"
+	TypeLimit   = "limit"
 	TypeExit    = "exit"
 	TypeReady   = "ready"
 	TypeDone    = "done"
@@ -73,9 +79,20 @@ type Prepare struct {
 	Replication int `json:"replication"`
 }
 
+// Stopped is the answer to Stop.
+type Stopped struct {
+	Handled bool    `json:"handled"` // it has called a handler at all
+	Epoch   float64 `json:"epoch"`   // the latest at which it has, simulated seconds
+}
+
+// Limit ends a stopped run at a time that is the same for all workers.
+type Limit struct {
+	Epoch float64 `json:"epoch"` // nothing at it or later is handled; beyond the horizon: no limit
+}
+
 // Done is what a worker has to say after a replication.
 type Done struct {
-	Interrupted bool              `json:"interrupted"` // ended by Stop, before its natural end
+	Interrupted bool              `json:"interrupted"` // ended by a Limit before the horizon
 	Reached     float64           `json:"reached"`     // simulated time up to which all is handled
 	Events      uint64            `json:"events"`      // events handled
 	Activations uint64            `json:"activations"` // calls of handlers

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"os"
 	"strings"
@@ -73,6 +74,7 @@ func FuzzReadMessage(f *testing.F) {
 
 const endless = "model: ring\nnodes: 4\nlookahead: 0.5\nhorizon: 1e12\n"
 
+// Both workers stop at one time, though one was ahead of the other.
 func TestStop(t *testing.T) {
 	for _, in := range []string{IngressDuty, IngressGoroutine} {
 		c := newCrew(t, endless, []int32{0, 1, 0, 1}, 2, Tuning{Ingress: in}, 1)
@@ -84,9 +86,18 @@ func TestStop(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		c.sayAll(&Message{Type: TypeStop})
+		front := 0.0
+		for w, m := range c.hear(TypeStopped) {
+			if s := m.Stopped; s == nil || !s.Handled || s.Epoch <= 0 {
+				t.Fatalf("worker %d: stopped at %+v, want a time > 0", w, s)
+			}
+			front = max(front, m.Stopped.Epoch)
+		}
+		limit := math.Nextafter(front, math.Inf(1))
+		c.sayAll(&Message{Type: TypeLimit, Limit: &Limit{Epoch: limit}})
 		for w, m := range c.hear(TypeDone) {
-			if d := m.Done; !d.Interrupted || d.Reached <= 0 || d.Reached >= 1e12 || len(d.Parts) != 4 || d.Events == 0 {
-				t.Errorf("worker %d: interrupted %v at %v with %d reports after %d events", w, d.Interrupted, d.Reached, len(d.Parts), d.Events)
+			if d := m.Done; !d.Interrupted || d.Reached != limit || len(d.Parts) != 4 || d.Events == 0 {
+				t.Errorf("worker %d: interrupted %v at %v with %d reports after %d events, want it at %v", w, d.Interrupted, d.Reached, len(d.Parts), d.Events, limit)
 			}
 		}
 		c.end()

@@ -25,10 +25,6 @@ const RunAhead = 1 << 18
 // it takes in more from a lane that isn't the one it waits for.
 const blockedDrain = 10 * time.Millisecond
 
-// errStopped ends a wait for room when the run is being stopped. It never leaves this
-// package: a stopped run drops the events that it can't send any more.
-var errStopped = errors.New("worker: stopped")
-
 // ErrLauncherGone is what Serve returns when the launcher's end of the stream closed.
 var ErrLauncherGone = errors.New("worker: the launcher is gone")
 
@@ -41,7 +37,7 @@ type idler interface {
 }
 
 // cycle is the state of the duty cycle. Owned by the worker's goroutine, but for the
-// two flags.
+// flags of stop and gone.
 type cycle struct {
 	self      int
 	engine    *node.Engine
@@ -61,7 +57,7 @@ type cycle struct {
 	counters  *counters.Set
 	stats     Stats
 
-	stop atomic.Bool // set by the control goroutine: end the run early
+	stop stopping
 	gone atomic.Bool // set by the control goroutine: the launcher is gone
 
 	posted       bool
@@ -73,11 +69,16 @@ type cycle struct {
 	parksBefore  uint64
 }
 
-// run turns the cycle until the run has ended everywhere, was stopped, or failed.
+// run turns the cycle until the run has ended everywhere, or failed.
 func (c *cycle) run() error {
-	for !c.ended && !c.stop.Load() {
+	for !c.ended {
 		if c.gone.Load() {
 			return ErrLauncherGone
+		}
+		if c.stop.asked.Load() && !c.stop.limited {
+			if err := c.pause(); err != nil {
+				return err
+			}
 		}
 		taken, err := c.takeIn()
 		if err != nil {
@@ -90,7 +91,7 @@ func (c *cycle) run() error {
 		if err := c.publish(); err != nil {
 			return err
 		}
-		if c.rounds++; c.rounds%64 == 0 {
+		if c.rounds++; c.rounds%64 == 0 || c.stop.limited {
 			c.show()
 		}
 		if done > 0 || taken > 0 && !c.engine.Blocked() {
@@ -248,19 +249,23 @@ func (c *cycle) room() error {
 	if c.gone.Load() {
 		return ErrLauncherGone
 	}
-	if c.stop.Load() {
-		return errStopped
-	}
-	n, err := c.feed.poll(c, -1)
+	n, err := c.listen()
 	if err != nil {
-		return fmt.Errorf("worker: %w", err)
-	}
-	if err := c.publish(); err != nil {
 		return err
 	}
 	c.stats.FullWaits++
 	c.waiter.Idle(n > 0)
 	return nil
+}
+
+// listen takes in whatever has come and lets peers know what they may do, without
+// handling anything.
+func (c *cycle) listen() (int, error) {
+	n, err := c.feed.poll(c, -1)
+	if err != nil {
+		return n, fmt.Errorf("worker: %w", err)
+	}
+	return n, c.publish()
 }
 
 // SendEvent implements node.Port: on to the link that leads to the target's node.
@@ -269,10 +274,7 @@ func (c *cycle) SendEvent(ev *envelope.Event) error {
 	if err != nil {
 		return err
 	}
-	if err := link.SendEvent(ev); err != nil && !errors.Is(err, errStopped) {
-		return err
-	}
-	return nil
+	return link.SendEvent(ev)
 }
 
 // SendPromise implements node.Port. Between workers of one machine bounds of whole lanes

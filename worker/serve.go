@@ -68,6 +68,12 @@ func (s *server) serve(reg scenario.Registry, attach Attach) error {
 		return err
 	}
 	s.run = run
+	run.cycle.stop.answer = func(a Stopped) error {
+		if err := WriteMessage(s.ctl, &Message{Type: TypeStopped, Stopped: &a}); err != nil {
+			return fmt.Errorf("%w: %w", ErrLauncherGone, err)
+		}
+		return nil
+	}
 	go s.read()
 	if err := WriteMessage(s.ctl, &Message{Type: TypeReady}); err != nil {
 		return fmt.Errorf("%w: %w", ErrLauncherGone, err)
@@ -87,18 +93,25 @@ func (s *server) serve(reg scenario.Registry, attach Attach) error {
 	return ErrLauncherGone
 }
 
-// read takes messages in beside the cycle, so that Stop and the stream's end reach it
-// while it works.
+// read takes messages in beside the cycle, so that Stop, Limit and the stream's end
+// reach it while it works.
 func (s *server) read() {
 	defer close(s.inbox)
 	for {
 		m, err := ReadMessage(s.ctl)
 		if err != nil {
-			s.run.signal(&s.run.cycle.gone)
+			s.run.cycle.gone.Store(true)
+			s.run.wake()
 			return
 		}
-		if m.Type == TypeStop {
-			s.run.signal(&s.run.cycle.stop)
+		switch {
+		case m.Type == TypeStop:
+			s.run.cycle.stop.asked.Store(true)
+			s.run.wake()
+			continue
+		case m.Type == TypeLimit && m.Limit != nil:
+			s.run.cycle.stop.limit.Store(m.Limit)
+			s.run.wake()
 			continue
 		}
 		s.inbox <- m
@@ -182,8 +195,8 @@ func (r *replications) pin() error {
 	return nil
 }
 
-func (r *replications) signal(flag interface{ Store(bool) }) {
-	flag.Store(true)
+// wake makes the cycle look at the flags that the control goroutine has set.
+func (r *replications) wake() {
 	r.lanes.bells[r.setup.Worker].Ring()
 	r.lanes.feed.bell().Ring()
 }
@@ -224,10 +237,7 @@ func (r *replications) goOn() (*Done, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Done{Interrupted: !c.ended, Reached: c.horizon, Stats: c.stats}
-	if d.Interrupted {
-		d.Reached = min(c.engine.Reached(), c.horizon)
-	}
+	d := &Done{Interrupted: c.horizon < r.scenario.Horizon(), Reached: c.horizon, Stats: c.stats}
 	if d.Parts, err = c.engine.Report(d.Reached); err != nil {
 		return nil, err
 	}
@@ -266,7 +276,7 @@ func (r *replications) cpuSeconds() float64 {
 func (c *cycle) start(e *node.Engine, horizon float64) {
 	c.withdraw()
 	c.engine, c.horizon = e, horizon
-	c.jumped, c.ended = node.Bound{Epoch: math.Inf(-1)}, false
+	c.jumped, c.ended, c.stop.limited = node.Bound{Epoch: math.Inf(-1)}, false, false
 	clear(c.published)
 	c.stats = Stats{}
 	c.parksBefore = c.waiter.Stats().Parked
