@@ -83,6 +83,15 @@ test-arm64: ## tests of the memory rooms as arm64 programs, where qemu-user is i
 bench: build ## measure the engine (disco-bench --help has more)
 	bin/disco-bench all
 
+CHAOS ?= 2m
+
+.PHONY: chaos
+chaos: build ## get runs into every trouble of the grid (CHAOS=1h CHAOS_JSON=file CELL=pattern SEED=n)
+	$(BUILD) -o bin/disco-chaos ./perf/chaos
+	$(BUILD) -tags invariants -o bin/disco-chaos-checked ./perf/chaos
+	bin/disco-chaos -program bin/disco-run -checked bin/disco-chaos-checked -time $(CHAOS) \
+		$(if $(CHAOS_JSON),-json $(CHAOS_JSON)) $(if $(CELL),-cell $(CELL)) $(if $(SEED),-seed $(SEED))
+
 .PHONY: clean
 clean: ## remove what build made
 	rm -rf bin

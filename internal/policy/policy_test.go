@@ -88,7 +88,7 @@ var bans = []struct {
 	rooms   []string
 	reason  string
 }{
-	{"golang.org/x/sys/", []string{"shm", "launch"}, "system calls live in two rooms, so that the rest can be tested without a kernel"},
+	{"golang.org/x/sys/", []string{"shm", "launch", "perf/chaos"}, "system calls live in two rooms, so that the rest can be tested without a kernel; chaos takes the kernel away from them"},
 	{"google.golang.org/grpc", []string{"bridge", "metastore", "perf"}, "gRPC is the bridge's business"},
 	{"net", []string{"launch", "shm", "ipc", "perf", "bridge"}, "only who joins processes opens sockets"},
 	{"net/http", []string{"perf"}, "nothing here is a web server"},

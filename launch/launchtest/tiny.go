@@ -20,6 +20,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 
@@ -42,6 +43,11 @@ const (
 	Slow  = "slow"  // every call takes a millisecond
 	Print = "print" // it writes to standard output and standard error, once
 	Nan   = "nan"   // its results hold a NaN
+
+	Alloc     = "alloc"     // the handler allocates until something stops it
+	Goroutine = "goroutine" // another goroutine sends while the handler runs
+	Keep      = "keep"      // the handler reads what it got in an earlier call
+	Claim     = "claim"     // the process is killed while the handler sends
 )
 
 // Kind is the kind "tiny".
@@ -65,12 +71,16 @@ func (Kind) Load(doc *scenario.Document, opt scenario.Options) (scenario.Scenari
 		s := v.Section("node", "at", "how")
 		t.trouble = s.Field("node").Int(scenario.Between(0, 1_000_000))
 		t.at = s.Field("at").Float(scenario.AtLeast(0))
-		t.how = s.Field("how").Word(Panic, Fail, Exit, Kill, Stop, Hang, Slow, Print, Nan)
+		t.how = s.Field("how").Word(hows()...)
 	}
 	if opt.Horizon > 0 {
 		t.horizon = opt.Horizon
 	}
 	return t, r.Err()
+}
+
+func hows() []string {
+	return append([]string{Panic, Fail, Exit, Kill, Stop, Hang, Slow, Print, Nan, Alloc, Goroutine, Keep, Claim}, GarbleWhat...)
 }
 
 // Tiny is a loaded scenario.
@@ -134,13 +144,14 @@ type handler struct {
 	handled  uint64
 	begun    bool
 	troubled bool
+	kept     []byte
 }
 
 // Handle implements node.Handler: every token goes on to itself or to one of the
 // nodes after this one.
 func (h *handler) Handle(p *node.Simproc, events []node.Event) error {
 	if h.troubled && p.Now() >= h.tiny.at {
-		if err := h.getIntoTrouble(); err != nil {
+		if err := h.getIntoTrouble(p, events); err != nil {
 			return err
 		}
 	}
@@ -167,7 +178,10 @@ func (h *handler) Handle(p *node.Simproc, events []node.Event) error {
 	return nil
 }
 
-func (h *handler) getIntoTrouble() error {
+func (h *handler) getIntoTrouble(p *node.Simproc, events []node.Event) error {
+	if strings.HasPrefix(h.tiny.how, Garble) {
+		return garble(h.tiny.how, h.random)
+	}
 	switch h.tiny.how {
 	case Panic:
 		panic("tiny: a token broke")
@@ -192,6 +206,17 @@ func (h *handler) getIntoTrouble() error {
 		h.troubled = false
 		fmt.Println("tiny: said to standard output")
 		fmt.Fprintln(os.Stderr, "tiny: said to standard error")
+	case Alloc:
+		return allocate()
+	case Goroutine:
+		h.troubled = false
+		done := make(chan error)
+		go func() { done <- p.Schedule(p.Now()+Lookahead, h.data) }()
+		return <-done
+	case Keep:
+		return h.keep(events)
+	case Claim:
+		return h.dieSending(p)
 	}
 	return nil
 }

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/disco-sim/disco/internal/race"
+	"github.com/disco-sim/disco/launch"
+)
+
+func TestMain(m *testing.M) {
+	if launch.IsWorker() || os.Getenv(roleEnv) != "" {
+		serve()
+	}
+	os.Exit(m.Run())
+}
+
+// testSlack is for machines that run other tests at the same time: what has to end
+// within a second is over within some seconds there.
+const testSlack = 5
+
+func testGround(t *testing.T) *ground {
+	t.Helper()
+	g, err := newGround("", "", testSlack)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.close)
+	g.stopFor = 2 * time.Second
+	return g
+}
+
+// Every cell of the grid, once. -short keeps one kind of scenario for each fault.
+func TestEveryCell(t *testing.T) {
+	g := testGround(t)
+	seen := map[string]bool{}
+	for i, c := range grid() {
+		if testing.Short() && seen[c.fault] {
+			continue
+		}
+		seen[c.fault] = true
+		t.Run(c.name(), func(t *testing.T) {
+			t.Parallel()
+			if race.Enabled && c.limits != nil && c.limits.Memory > 0 {
+				t.Skip("the race detector takes more addresses than the limit")
+			}
+			o := g.try(c, uint64(i))
+			if o.skipped != "" {
+				t.Skip(o.skipped)
+			}
+			for _, w := range o.wrong {
+				t.Error(w)
+			}
+			if t.Failed() {
+				t.Logf("again: go run ./perf/chaos -cell %s -seed %d", c.name(), i)
+			}
+		})
+	}
+}
+
+// The canaries: each of these expectations is wrong, and the judge must say so.
+func TestTheJudgeFindsWhatIsWrong(t *testing.T) {
+	calm := want{exit: []int{0}, sameHash: true}
+	started := func(t *try) error { return t.simulating() }
+	for _, c := range []struct {
+		what string
+		cell cell
+		want string
+	}{
+		{"a good run", cell{soon: true, want: calm}, ""},
+		{"another status", cell{soon: true, want: want{exit: []int{1}}}, "exit status 0, want one of [1]"},
+		{"another seed", cell{soon: true, args: words("--seed 2"), want: calm}, "trace hash"},
+		{"silence", cell{soon: true, want: want{exit: []int{0}, says: []string{"worker 17"}}}, `doesn't say "worker 17"`},
+		{"a word too much", cell{trouble: trouble(4, 5, "error"), want: want{exit: []int{1}, never: []string{"token"}}}, `says "token"`},
+		{"a crash", cell{trouble: trouble(4, 5, "panic"), want: want{exit: []int{1}}}, "goroutine"},
+		{"a late end", cell{soon: true, want: want{exit: []int{0}, within: time.Nanosecond}}, "to end, want at most"},
+		{"a file", cell{soon: true, args: words("--trace trace.txt"), want: calm}, "left behind: file trace.txt"},
+		{"a file that was asked for", cell{soon: true, args: words("--trace trace.txt"), want: want{exit: []int{0}, files: []string{"trace.txt"}}}, ""},
+		{"a process", cell{soon: true, inject: leaveSleeper, want: calm}, "left behind: process"},
+		{"a hang", cell{inject: func(t *try) error { return errors.Join(started(t), t.strike(t.launcher, syscall.SIGSTOP)) }, want: calm}, "it hangs"},
+		{"a fault that can't be", cell{soon: true, inject: func(*try) error { return errors.New("no way") }, want: calm}, "no way"},
+		{"a fault that comes too late", cell{soon: true, inject: func(t *try) error { <-t.over; return errMissed }, want: want{exit: []int{1}}}, "missed"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			g := testGround(t)
+			if g.slack = 1; strings.Contains(c.want, "hangs") {
+				g.hang = time.Second
+			}
+			c.cell.kind, c.cell.fault = "tiny", "canary"
+			o := g.try(&c.cell, 1)
+			said := strings.Join(o.wrong, "; ")
+			if o.missed {
+				said = strings.TrimSpace("missed " + said)
+			}
+			if c.want == "" && said != "" || !strings.Contains(said, c.want) {
+				t.Errorf("the judge says %q, want %q", said, c.want)
+			}
+		})
+	}
+}
+
+// leaveSleeper leaves a process that has the run's mark.
+func leaveSleeper(t *try) error {
+	cmd := exec.Command(t.plain)
+	cmd.Env = append(t.cmd.Env, roleEnv+"="+roleSleeper)
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	t.after = append(t.after, func() { _ = cmd.Wait() }) // killed by clean
+	return nil
+}
+
+// Seeds repeat: the same cell and seed draw the same, others something else.
+func TestSeedsRepeat(t *testing.T) {
+	draw := func(name string, seed uint64) uint64 { return seedOf(name, seed).Uint64() }
+	if draw("a", 1) != draw("a", 1) || draw("a", 1) == draw("a", 2) || draw("a", 1) == draw("b", 1) {
+		t.Error("a try doesn't repeat")
+	}
+}
+
+// Rows count what happened, and failures end with status 1.
+func TestRows(t *testing.T) {
+	r := newRow(&cell{fault: "f", kind: "k"})
+	r.add(1, outcome{detect: 3 * time.Millisecond})
+	r.add(2, outcome{detect: 9 * time.Millisecond, wrong: []string{"x"}, left: leftovers{Files: 2}})
+	r.add(3, outcome{detect: 5 * time.Millisecond})
+	r.add(4, outcome{missed: true})
+	if r.Tried != 3 || r.Survived != 2 || r.Missed != 1 || r.MedianMs != 5 || r.MaxMs != 9 || r.Left.Files != 2 || len(r.Failures) != 1 || r.Failures[0].Seed != 2 {
+		t.Errorf("%+v", r)
+	}
+	var said strings.Builder
+	if verdict(&said, 1, []*row{r}) != 1 || verdict(&said, 1, nil) != 0 {
+		t.Errorf("verdict: %s", said.String())
+	}
+	file := filepath.Join(t.TempDir(), "out.json")
+	if err := writeJSON(file, 1, []*row{r}); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil || !strings.Contains(string(text), `"survived": 2`) || !strings.Contains(string(text), `"detect_max_ms": 9`) {
+		t.Errorf("%s, %v", text, err)
+	}
+}

@@ -1,0 +1,215 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+)
+
+// strike sends a signal and notes when. errMissed when the process has ended.
+func (t *try) strike(pid int, s syscall.Signal) error {
+	t.struck = time.Now()
+	err := syscall.Kill(pid, s)
+	if errors.Is(err, syscall.ESRCH) {
+		return errMissed
+	}
+	if err != nil {
+		return fmt.Errorf("%v to process %d: %w", s, pid, err)
+	}
+	return nil
+}
+
+// anyWorker draws one of the workers.
+func (t *try) anyWorker() (int, error) {
+	pids := workersOf(t.launcher)
+	if len(pids) == 0 {
+		return 0, errMissed
+	}
+	return pids[t.random.IntN(len(pids))], nil
+}
+
+// never is for faults that the run brings about itself.
+func never(*try) error { return nil }
+
+// killWorker kills a worker that simulates.
+func killWorker(least, most time.Duration) func(*try) error {
+	return func(t *try) error {
+		if err := errors.Join(t.simulating()); err != nil {
+			return err
+		}
+		if err := t.pause(least, most); err != nil {
+			return err
+		}
+		pid, err := t.anyWorker()
+		if err != nil {
+			return err
+		}
+		return t.strike(pid, syscall.SIGKILL)
+	}
+}
+
+// killStarting kills a worker soon after the first of them is there.
+func killStarting(most time.Duration) func(*try) error {
+	return func(t *try) error {
+		if err := t.until("a worker", func() bool { return len(workersOf(t.launcher)) > 0 }); err != nil {
+			return err
+		}
+		if err := t.pause(0, most); err != nil {
+			return err
+		}
+		pid, err := t.anyWorker()
+		if err != nil {
+			return err
+		}
+		return t.strike(pid, syscall.SIGKILL)
+	}
+}
+
+// killEnding kills a worker when others have ended, or some time before.
+func killEnding(t *try) error {
+	if err := t.simulating(); err != nil {
+		return err
+	}
+	pids := workersOf(t.launcher)
+	if len(pids) == 0 {
+		return errMissed
+	}
+	if err := t.until("the end of a worker", func() bool { return len(workersOf(t.launcher)) < len(pids) }); err != nil {
+		return err
+	}
+	pid, err := t.anyWorker()
+	if err != nil {
+		return err
+	}
+	return t.strike(pid, syscall.SIGKILL)
+}
+
+func killLauncher(least, most time.Duration) func(*try) error {
+	return func(t *try) error {
+		if err := t.simulating(); err != nil {
+			return err
+		}
+		if err := t.pause(least, most); err != nil {
+			return err
+		}
+		return t.strike(t.launcher, syscall.SIGKILL)
+	}
+}
+
+func killLauncherStarting(t *try) error {
+	if err := t.until("a worker", func() bool { return len(workersOf(t.launcher)) > 0 }); err != nil {
+		return err
+	}
+	if err := t.pause(0, 30*time.Millisecond); err != nil {
+		return err
+	}
+	return t.strike(t.launcher, syscall.SIGKILL)
+}
+
+func hangUp(t *try) error {
+	if err := t.simulating(); err != nil {
+		return err
+	}
+	t.struck = time.Now()
+	return t.term.hangUp()
+}
+
+// background types Ctrl-Z, sees that launcher and workers stop, and goes on as fg does.
+func background(t *try) error {
+	if err := t.simulating(); err != nil {
+		return err
+	}
+	workers := workersOf(t.launcher)
+	const ctrlZ = 0x1A
+	t.struck = time.Now()
+	if _, err := t.term.window.Write([]byte{ctrlZ}); err != nil {
+		return err
+	}
+	all := append([]int{t.launcher}, workers...)
+	allIn := func(stopped bool) func() bool {
+		return func() bool {
+			for _, pid := range all {
+				if s, ok := statOf(pid); !ok || (s.state == "T") != stopped {
+					return false
+				}
+			}
+			return true
+		}
+	}
+	if err := t.within(deathMax, "the launcher and its workers to stop", allIn(true)); err != nil {
+		return errors.Join(err, syscall.Kill(-t.launcher, syscall.SIGCONT))
+	}
+	time.Sleep(200 * time.Millisecond) // long enough for a worker that goes on to show it
+	if !allIn(true)() {
+		return errors.New("a process that was stopped goes on without fg")
+	}
+	t.struck = time.Now()
+	if err := syscall.Kill(-t.launcher, syscall.SIGCONT); err != nil {
+		return err
+	}
+	return t.within(deathMax, "the launcher and its workers to go on", func() bool {
+		for _, pid := range all {
+			if s, ok := statOf(pid); ok && s.state == "T" {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// within polls a condition for the promised time.
+func (t *try) within(limit time.Duration, what string, condition func() bool) error {
+	deadline := time.Now().Add(t.longer(limit))
+	for !condition() {
+		select {
+		case <-t.over:
+			return errMissed
+		case <-time.After(time.Millisecond):
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("waited %v for %s", t.longer(limit), what)
+		}
+	}
+	return nil
+}
+
+// stopWorker stops a worker for the time that the tour allows, then lets it go on.
+func stopWorker(t *try) error {
+	if err := t.simulating(); err != nil {
+		return err
+	}
+	pid, err := t.anyWorker()
+	if err != nil {
+		return err
+	}
+	if err := t.strike(pid, syscall.SIGSTOP); err != nil {
+		return err
+	}
+	time.Sleep(t.stopFor)
+	return t.strike(pid, syscall.SIGCONT)
+}
+
+// interrupt signals the launcher, and again after a pause unless that is 0. The second
+// time the workers can't answer.
+func interrupt(s syscall.Signal, again time.Duration) func(*try) error {
+	return func(t *try) error {
+		if err := t.simulating(); err != nil {
+			return err
+		}
+		if again > 0 {
+			for _, pid := range workersOf(t.launcher) {
+				if err := t.strike(pid, syscall.SIGSTOP); err != nil {
+					return err
+				}
+			}
+		}
+		if err := t.strike(t.launcher, s); err != nil || again == 0 {
+			return err
+		}
+		if err := t.pause(again, again); err != nil {
+			return err
+		}
+		return t.strike(t.launcher, s)
+	}
+}

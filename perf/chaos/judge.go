@@ -1,0 +1,118 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// want is what must come of a fault.
+type want struct {
+	exit     []int         // one of these; a death by a signal is 128 and its number
+	says     []string      // patterns that standard error has to match, each
+	never    []string      // patterns that it must not match
+	within   time.Duration // from the fault to the end of the run; 0: no promise
+	sameHash bool          // a run that ends with 0 has the undisturbed hash
+	crash    bool          // a crash text is what is to be seen
+	files    []string      // that may be there afterwards
+	orphans  bool          // the launcher itself is the one who dies: workers get the time
+}
+
+// crashes are what no person should see, but of a model that crashes.
+var crashes = []string{`(?m)^\s*goroutine \d+ \[`, `SIGSEGV`, `SIGBUS`, `fatal error: `}
+
+// judge waits for the end of the run and compares it with what is wanted.
+func (t *try) judge(o *outcome) {
+	w := &t.cell.want
+	wrong := func(format string, args ...any) { o.wrong = append(o.wrong, fmt.Sprintf(format, args...)) }
+	select {
+	case <-t.over:
+	case <-time.After(t.longer(t.hang)):
+		o.left, _ = t.left(0)
+		wrong("it hangs: not over within %v; standard error: %s", t.longer(t.hang), excerpt(t.said("stderr")))
+		return
+	}
+	if o.missed {
+		w = &want{exit: []int{0}, sameHash: t.cell.soon, files: w.files}
+	}
+	grace := leftGrace
+	if w.orphans {
+		grace = t.longer(w.within)
+	}
+	var names []string
+	if o.left, names = t.left(t.longer(grace)); o.left != (leftovers{}) {
+		wrong("left behind: %s", strings.Join(names, ", "))
+	}
+	o.detect = t.ended.Sub(t.struck)
+	if w.orphans {
+		o.detect = time.Since(t.struck)
+	}
+	if w.within > 0 && o.detect > t.longer(w.within) {
+		wrong("it took %v to end, want at most %v", o.detect.Round(time.Millisecond), t.longer(w.within))
+	}
+	status := t.cmd.ProcessState.ExitCode()
+	if ws, ok := t.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		status = shellStatus + int(ws.Signal())
+	}
+	said := t.said("stderr")
+	if !slices.Contains(w.exit, status) {
+		wrong("exit status %d, want one of %v; standard error: %s", status, w.exit, excerpt(said))
+	}
+	t.judgeWords(w, said, status, wrong)
+	if status == 0 && w.sameHash {
+		t.judgeHash(wrong)
+	}
+}
+
+// judgeWords looks at standard error. A run that ended well owes no explanation.
+func (t *try) judgeWords(w *want, said string, status int, wrong func(string, ...any)) {
+	for _, p := range w.says {
+		if (status != 0 || len(w.exit) == 1) && !regexp.MustCompile(p).MatchString(said) {
+			wrong("standard error doesn't say %q: %s", p, excerpt(said))
+		}
+	}
+	never := w.never
+	if !w.crash {
+		never = append(slices.Clone(crashes), never...)
+	}
+	for _, p := range never {
+		if regexp.MustCompile(p).MatchString(said) {
+			wrong("standard error says %q: %s", p, excerpt(said))
+		}
+	}
+}
+
+func (t *try) judgeHash(wrong func(string, ...any)) {
+	if slices.Contains(t.cell.args, "--json") {
+		return // it went elsewhere
+	}
+	expected, err := t.expected()
+	if err != nil {
+		wrong("%v", err)
+		return
+	}
+	var r result
+	if err := json.Unmarshal([]byte(t.said("stdout")), &r); err != nil {
+		wrong("standard output is no JSON: %v", err)
+		return
+	}
+	if r.Hash != expected {
+		wrong("trace hash %s, want %s", r.Hash, expected)
+	}
+}
+
+// excerpt is the beginning of a text, on one line.
+func excerpt(text string) string {
+	const most = 500
+	if text == "" {
+		return "(nothing)"
+	}
+	if len(text) > most {
+		text = text[:most] + " …"
+	}
+	return strings.ReplaceAll(strings.TrimSpace(text), "\n", " | ")
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// leftovers is what is still there after a run, as counts.
+type leftovers struct {
+	Processes int `json:"processes"`
+	Memory    int `json:"mappings_and_memfds"` // of those processes
+	Files     int `json:"files"`               // in the run's own folders, temporary ones too
+	Shm       int `json:"dev_shm"`             // named disco
+}
+
+func (l *leftovers) add(o leftovers) {
+	l.Processes += o.Processes
+	l.Memory += o.Memory
+	l.Files += o.Files
+	l.Shm += o.Shm
+}
+
+// String is "nothing", or what there is.
+func (l leftovers) String() string {
+	if l == (leftovers{}) {
+		return "nothing"
+	}
+	return fmt.Sprintf("%d processes with %d mappings and memfds, %d files, %d in /dev/shm", l.Processes, l.Memory, l.Files, l.Shm)
+}
+
+// leftGrace is how long the system may take to end a process that was killed.
+const leftGrace = 300 * time.Millisecond
+
+// left looks for what a run has left: processes are known by the mark in their
+// environment, files by the folders that the run was given.
+func (t *try) left(within time.Duration) (found leftovers, names []string) {
+	pids := t.marked()
+	for deadline := time.Now().Add(within); len(pids) > 0 && time.Now().Before(deadline); pids = t.marked() {
+		time.Sleep(5 * time.Millisecond)
+	}
+	found.Processes = len(pids)
+	for _, pid := range pids {
+		names = append(names, fmt.Sprintf("process %d: %s", pid, strings.Join(commandOf(pid), " ")))
+		found.Memory += sharedMemoryOf(pid)
+	}
+	for _, dir := range []string{t.dir, t.temp} {
+		_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && path != dir && !slices.Contains(t.cell.want.files, d.Name()) && !slices.Contains(t.known, d.Name()) {
+				found.Files++
+				names = append(names, "file "+d.Name())
+			}
+			return nil // what can't be looked at any more is gone
+		})
+	}
+	entries, _ := os.ReadDir("/dev/shm") // nothing there where there is none
+	for _, e := range entries {
+		if strings.Contains(e.Name(), "disco") {
+			found.Shm++
+			names = append(names, "/dev/shm/"+e.Name())
+		}
+	}
+	return found, names
+}
+
+// marked lists the processes of this try that still run.
+func (t *try) marked() []int {
+	var found []int
+	mark := []byte(markEnv + "=" + t.mark)
+	for _, pid := range processes() {
+		env, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
+		if err != nil || !bytes.Contains(env, mark) {
+			continue
+		}
+		if s, ok := statOf(pid); ok && s.state != "Z" && s.state != "X" {
+			found = append(found, pid)
+		}
+	}
+	return found
+}
+
+// sharedMemoryOf counts the segments that a process maps or has open.
+func sharedMemoryOf(pid int) int {
+	dir := filepath.Join("/proc", strconv.Itoa(pid))
+	maps, _ := os.ReadFile(filepath.Join(dir, "maps")) // it may have ended
+	count := bytes.Count(maps, []byte("memfd:disco"))
+	fds, _ := filepath.Glob(filepath.Join(dir, "fd", "*"))
+	for _, fd := range fds {
+		if to, err := os.Readlink(fd); err == nil && strings.Contains(to, "memfd:disco") {
+			count++
+		}
+	}
+	return count
+}
+
+// processes lists all process ids.
+func processes() []int {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	var pids []int
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e.Name()); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+type processStat struct {
+	state  string
+	parent int
+	ticks  int // of CPU time
+}
+
+func statOf(pid int) (processStat, bool) {
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return processStat{}, false
+	}
+	// The name in parentheses may hold anything.
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	if len(fields) < 13 {
+		return processStat{}, false
+	}
+	parent, _ := strconv.Atoi(fields[1])
+	user, _ := strconv.Atoi(fields[11])
+	system, _ := strconv.Atoi(fields[12])
+	return processStat{state: fields[0], parent: parent, ticks: user + system}, true
+}
+
+// childrenOf lists the processes that pid has started and that still run.
+func childrenOf(pid int) []int {
+	var found []int
+	for _, p := range processes() {
+		if s, ok := statOf(p); ok && s.parent == pid && s.state != "Z" {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+func commandOf(pid int) []string {
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
+	if err != nil || len(text) == 0 {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
+}
+
+// workersOf lists the worker processes of a launcher.
+func workersOf(launcher int) []int {
+	var found []int
+	for _, pid := range childrenOf(launcher) {
+		if c := commandOf(pid); len(c) > 2 && c[1] == "worker" {
+			found = append(found, pid)
+		}
+	}
+	return found
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// terminal is a terminal as a window has it: what is written to it is typed.
+type terminal struct {
+	window *os.File // the side of the person
+	line   *os.File // the side of the programs
+}
+
+func openTerminal() (*terminal, error) {
+	window, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		return nil, err
+	}
+	number, err := unlock(window)
+	if err != nil {
+		window.Close()
+		return nil, err
+	}
+	line, err := os.OpenFile("/dev/pts/"+strconv.Itoa(number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		window.Close()
+		return nil, err
+	}
+	// What is shown on it must be read, or its writers wait.
+	go func() { _, _ = io.Copy(io.Discard, window) }() // ends with the window
+	return &terminal{window: window, line: line}, nil
+}
+
+// unlock makes the programs' side of a terminal usable and says which one it is.
+func unlock(window *os.File) (number int, err error) {
+	raw, err := window.SyscallConn() // Fd would make it block, also while it is closed
+	if err != nil {
+		return 0, err
+	}
+	var failed error
+	err = raw.Control(func(fd uintptr) {
+		if failed = unix.IoctlSetPointerInt(int(fd), unix.TIOCSPTLCK, 0); failed == nil {
+			number, failed = unix.IoctlGetInt(int(fd), unix.TIOCGPTN)
+		}
+	})
+	return number, errors.Join(err, failed)
+}
+
+// hangUp closes the window.
+func (t *terminal) hangUp() error { return t.window.Close() }
+
+// shellStatus is the exit status of a shell whose program was ended by a signal, less
+// the signal's number.
+const shellStatus = 128
+
+// beShell is the life of the process between a terminal and the program: it leads the
+// session, and the program is a job of its own in front. A job that is stopped stays so
+// until somebody says fg, which here is whoever sends SIGCONT to its group.
+func beShell(args []string) int {
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Foreground: true, Ctty: 0}
+	if err := os.Setenv(roleEnv, roleProgram); err != nil {
+		fmt.Fprintln(os.Stderr, "chaos:", err)
+		return 2
+	}
+	if err := cmd.Start(); err != nil {
+		fmt.Fprintln(os.Stderr, "chaos:", err)
+		return 2
+	}
+	_ = cmd.Wait() // its state says more
+	if ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return shellStatus + int(ws.Signal())
+	}
+	return cmd.ProcessState.ExitCode()
+}
