@@ -32,6 +32,7 @@ func testGround(t *testing.T) *ground {
 		t.Fatal(err)
 	}
 	t.Cleanup(g.close)
+	g.guard()
 	g.stopFor = 2 * time.Second
 	return g
 }

@@ -70,9 +70,12 @@ func (t *try) left(within time.Duration) (found leftovers, names []string) {
 }
 
 // marked lists the processes of this try that still run.
-func (t *try) marked() []int {
+func (t *try) marked() []int { return markedWith(t.mark) }
+
+// markedWith lists the running processes whose mark begins so.
+func markedWith(begin string) []int {
 	var found []int
-	mark := []byte(markEnv + "=" + t.mark)
+	mark := []byte(markEnv + "=" + begin)
 	for _, pid := range processes() {
 		env, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
 		if err != nil || !bytes.Contains(env, mark) {
@@ -87,10 +90,9 @@ func (t *try) marked() []int {
 
 // sharedMemoryOf counts the segments that a process maps or has open.
 func sharedMemoryOf(pid int) int {
-	dir := filepath.Join("/proc", strconv.Itoa(pid))
-	maps, _ := os.ReadFile(filepath.Join(dir, "maps")) // it may have ended
+	maps, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "maps")) // it may have ended
 	count := bytes.Count(maps, []byte("memfd:disco"))
-	fds, _ := filepath.Glob(filepath.Join(dir, "fd", "*"))
+	fds, _ := filepath.Glob(filepath.Join("/proc", strconv.Itoa(pid), "fd", "*"))
 	for _, fd := range fds {
 		if to, err := os.Readlink(fd); err == nil && strings.Contains(to, "memfd:disco") {
 			count++

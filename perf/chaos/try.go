@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/disco-sim/disco/internal/infile"
 	"github.com/disco-sim/disco/internal/invariants"
 	"github.com/disco-sim/disco/launch"
 	"github.com/disco-sim/disco/worker"
@@ -77,6 +79,26 @@ func newGround(program, checked string, slack float64) (*ground, error) {
 }
 
 func (g *ground) close() { os.RemoveAll(g.dir) }
+
+// guard sees to it that nothing is left when this process is told to end. It also lets
+// what is started here take these signals, which a shell may have had ignored.
+func (g *ground) guard() {
+	ignored := signal.Ignored(syscall.SIGINT)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	go func() {
+		for s := range signals {
+			if s == syscall.SIGINT && ignored {
+				continue
+			}
+			for _, pid := range markedWith(filepath.Base(g.dir)) {
+				_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+			}
+			g.close()
+			os.Exit(2)
+		}
+	}()
+}
 
 // longer is a promised time with the slack that was asked for.
 func (g *ground) longer(d time.Duration) time.Duration { return time.Duration(float64(d) * g.slack) }
@@ -370,6 +392,9 @@ func (t *try) pause(least, most time.Duration) error {
 	}
 }
 
+// said is what a run has written, which may be much when something is wrong.
+var said = infile.Kind{Name: "output of a run", BytesMax: 64 << 20}
+
 // result is what the run printed as JSON.
 type result struct {
 	Hash        string `json:"trace_hash"`
@@ -378,7 +403,7 @@ type result struct {
 }
 
 func (t *try) said(stream string) string {
-	text, err := os.ReadFile(filepath.Join(t.logs, stream))
+	text, err := infile.Read(filepath.Join(t.logs, stream), said)
 	if err != nil {
 		return ""
 	}
