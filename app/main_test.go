@@ -4,6 +4,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/disco-sim/disco/internal/leaktest"
 	"github.com/disco-sim/disco/launch"
 	"github.com/disco-sim/disco/launch/launchtest"
 	"github.com/disco-sim/disco/scenario"
@@ -30,7 +31,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(programEnv) != "" {
 		Main(launchtest.Kind{})
 	}
-	os.Exit(m.Run())
+	leaktest.Main(m)
 }
 
 func noteStart() {

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/disco-sim/disco/internal/leaktest"
 	"github.com/disco-sim/disco/ipc"
 )
 
@@ -198,7 +199,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	leaktest.Main(m)
 }
 
 // startChild runs this binary again, as one of the children.

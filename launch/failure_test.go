@@ -152,6 +152,7 @@ func (w *told) Write(p []byte) (int, error) {
 
 // A handler that never returns can't answer Stop: the run says so and ends.
 func TestHandlerThatHangs(t *testing.T) {
+	defer launchtest.Release()
 	for _, transport := range transports() {
 		hangs := &told{text: "tiny: hanging", done: make(chan struct{})}
 		cfg := config(transport, 2, launchtest.Scenario(4, 1e9, trouble(1, 3, launchtest.Hang)))

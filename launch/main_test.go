@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/disco-sim/disco/internal/leaktest"
 	"github.com/disco-sim/disco/launch/launchtest"
 	"github.com/disco-sim/disco/model/service"
 	"github.com/disco-sim/disco/partition"
@@ -31,7 +32,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(Serve(kinds()))
 	}
-	os.Exit(m.Run())
+	leaktest.Main(m)
 }
 
 func kinds() scenario.Registry {

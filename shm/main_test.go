@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/disco-sim/disco/internal/leaktest"
 )
 
 const testKind Kind = 't' | 'e'<<8 | 's'<<16 | 't'<<24
@@ -39,7 +41,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	leaktest.Main(m)
 }
 
 // startChild runs one of the children with the files as its descriptors 3, 4, ….

@@ -10,6 +10,7 @@ import (
 
 	"github.com/disco-sim/disco/egress"
 	"github.com/disco-sim/disco/ingress"
+	"github.com/disco-sim/disco/internal/leaktest"
 	"github.com/disco-sim/disco/internal/linktest"
 	"github.com/disco-sim/disco/lane"
 	"github.com/disco-sim/disco/shm"
@@ -316,7 +317,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	leaktest.Main(m)
 }
 
 func must(t testing.TB, err error) {

@@ -27,6 +27,7 @@ const floors = `
 internal/invariants:
 internal/race:
 internal/interleave:
+internal/leaktest:
 internal/aligned:
 internal/script:
 internal/infile:
@@ -405,6 +406,31 @@ func TestFilesAreReadWithALimit(t *testing.T) {
 			}
 			return true
 		})
+	}
+}
+
+// The tests of every package fail when they leave something behind.
+func TestLeaksAreLookedFor(t *testing.T) {
+	looks := map[string]bool{}
+	for _, f := range files(t) {
+		if !f.test {
+			continue
+		}
+		looks[f.room] = looks[f.room] || f.room == "internal/leaktest"
+		for _, d := range f.ast.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Name.Name == "TestMain" {
+				ast.Inspect(fn, func(n ast.Node) bool {
+					call, ok := n.(*ast.CallExpr)
+					looks[f.room] = looks[f.room] || ok && calledName(call) == "leaktest.Main"
+					return true
+				})
+			}
+		}
+	}
+	for room, ok := range looks {
+		if !ok {
+			t.Errorf("%s: no TestMain calls leaktest.Main: goroutines, descriptors, processes and files that its tests leave behind go unnoticed", room)
+		}
 	}
 }
 

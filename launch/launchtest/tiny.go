@@ -21,6 +21,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -197,9 +198,7 @@ func (h *handler) getIntoTrouble(p *node.Simproc, events []node.Event) error {
 		return syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 	case Hang:
 		fmt.Fprintln(os.Stderr, "tiny: hanging")
-		for {
-			time.Sleep(time.Hour)
-		}
+		hangs()
 	case Slow:
 		time.Sleep(time.Millisecond)
 	case Print:
@@ -271,4 +270,34 @@ func Scenario(nodes int, horizon float64, trouble string) string {
 		text += "trouble: " + trouble + "\n"
 	}
 	return text
+}
+
+// released is closed, and made anew, to let the handlers go on that hang. The clock in
+// hangs keeps the Go runtime from calling it a deadlock.
+var (
+	releasing sync.Mutex
+	released  = make(chan struct{}) // guarded by releasing
+)
+
+func hangs() {
+	releasing.Lock()
+	end := released
+	releasing.Unlock()
+	for clock := time.NewTicker(time.Hour); ; {
+		select {
+		case <-clock.C:
+		case <-end:
+			clock.Stop()
+			return
+		}
+	}
+}
+
+// Release lets the handlers of this process that hang return: a test whose workers are
+// goroutines can't end them otherwise.
+func Release() {
+	releasing.Lock()
+	defer releasing.Unlock()
+	close(released)
+	released = make(chan struct{})
 }

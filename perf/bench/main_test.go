@@ -3,6 +3,8 @@ package bench
 import (
 	"os"
 	"testing"
+
+	"github.com/disco-sim/disco/internal/leaktest"
 )
 
 // The other sides of pairs are processes of this test binary.
@@ -10,5 +12,5 @@ func TestMain(m *testing.M) {
 	if IsWorker() {
 		os.Exit(ServeWorker(append(Jobs(), testJobs()...)))
 	}
-	os.Exit(m.Run())
+	leaktest.Main(m)
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/disco-sim/disco/internal/leaktest"
 	"github.com/disco-sim/disco/internal/race"
 	"github.com/disco-sim/disco/launch"
 )
@@ -18,7 +19,7 @@ func TestMain(m *testing.M) {
 	if launch.IsWorker() || os.Getenv(roleEnv) != "" {
 		serve()
 	}
-	os.Exit(m.Run())
+	leaktest.Main(m)
 }
 
 // testSlack is for machines that run other tests at the same time: what has to end

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/disco-sim/disco/internal/leaktest"
 	"github.com/disco-sim/disco/perf/bench"
 	"github.com/disco-sim/disco/perf/peers"
 )
@@ -16,7 +17,7 @@ func TestMain(m *testing.M) {
 	if bench.IsWorker() {
 		os.Exit(bench.ServeWorker(append(bench.Jobs(), peers.Jobs()...)))
 	}
-	os.Exit(m.Run())
+	leaktest.Main(m)
 }
 
 // own are the peers that need nothing installed.
