@@ -39,7 +39,7 @@ import (
 const (
 	ExitOK     = 0
 	ExitFailed = 1 // the run failed or was interrupted, or its results could not be written
-	ExitUsage  = 2 // nothing was started: the command line or a file is at fault
+	ExitUsage  = 2 // the command line or a file is at fault: nothing was started, or no more than the first point of a sweep, whose results --columns is about
 )
 
 // Main is the whole of a program's main: it never returns. A file without `model:`

@@ -27,22 +27,23 @@ type document struct {
 	TraceHash       string  `json:"trace_hash"` // empty for an interrupted run
 	Results         any     `json:"results"`    // null when nothing was simulated
 
-	Ended           string           `json:"ended"` // horizon, or interrupted
-	Interrupted     bool             `json:"interrupted"`
-	File            string           `json:"file"`
-	Version         string           `json:"version"`
-	Activations     uint64           `json:"activations"`
-	SetupSeconds    float64          `json:"setup_s"`
-	Spread          string           `json:"spread"` // nodes, or replications
-	Placement       placementRow     `json:"placement"`
-	PerReplication  []replicationRow `json:"per_replication"`
-	PerWorker       []workerRow      `json:"per_worker"`
-	WorkersWanted   int              `json:"workers_wanted"`
-	TuningInEffect  worker.Tuning    `json:"tuning"`
-	NumNodes        int              `json:"nodes"`
-	NumLinks        int              `json:"links"`
-	NumSimprocsEach int              `json:"simprocs_per_node"`
-	LatencySeconds  float64          `json:"latency_s,omitempty"` // of a promise between two threads, measured
+	Ended           string             `json:"ended"` // horizon, or interrupted
+	Interrupted     bool               `json:"interrupted"`
+	File            string             `json:"file"`
+	Set             []scenario.Setting `json:"set,omitempty"` // put into the file, a sweep's point too
+	Version         string             `json:"version"`
+	Activations     uint64             `json:"activations"`
+	SetupSeconds    float64            `json:"setup_s"`
+	Spread          string             `json:"spread"` // nodes, or replications
+	Placement       placementRow       `json:"placement"`
+	PerReplication  []replicationRow   `json:"per_replication"`
+	PerWorker       []workerRow        `json:"per_worker"`
+	WorkersWanted   int                `json:"workers_wanted"`
+	TuningInEffect  worker.Tuning      `json:"tuning"`
+	NumNodes        int                `json:"nodes"`
+	NumLinks        int                `json:"links"`
+	NumSimprocsEach int                `json:"simprocs_per_node"`
+	LatencySeconds  float64            `json:"latency_s,omitempty"` // of a promise between two threads, measured
 
 	Speedup    *float64    `json:"speedup_vs_sequential,omitempty"` // with --compare: the median of the rounds
 	Comparison *comparison `json:"compare,omitempty"`
@@ -140,6 +141,7 @@ func newDocument(o *order, l *launch.Launch, out *launch.Outcome) *document {
 		Ended:           "horizon",
 		Interrupted:     out.Interrupted,
 		File:            o.file,
+		Set:             l.Set(),
 		Version:         Version(),
 		Activations:     out.Activations,
 		SetupSeconds:    out.SetupSeconds,

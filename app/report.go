@@ -7,11 +7,15 @@ import (
 	"text/tabwriter"
 
 	"github.com/disco-sim/disco/launch"
+	"github.com/disco-sim/disco/sweep"
 )
 
 // header says what is about to be run.
 func (p *program) header(l *launch.Launch, cfg *launch.Config) {
 	fmt.Fprintf(p.stdout, "%s\n", describe(l))
+	if len(cfg.Set) > 0 {
+		fmt.Fprintf(p.stdout, "with %s\n", sweep.Point(cfg.Set))
+	}
 	fmt.Fprintf(p.stdout, "%s, seed %d, %s\n\n", spread(l), cfg.Seed, count(cfg.Replications, "replication"))
 }
 

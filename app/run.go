@@ -49,6 +49,8 @@ func runFlags() []cli.Flag {
 		textFlag(groupWhat, "seed", "1", "`SEED` of all random numbers"),
 		textFlag(groupWhat, "replications", "1", "repeat the experiment `R` times, each with its own random numbers"),
 		&cli.StringSliceFlag{Category: groupWhat, Name: "sweep", DefaultText: "none", Usage: "run once for each value of a field, `KEY=A,B,C`, such as topology_graph.nodes.servers.web-1.server_resources.cpu_cores=1,2,4; several --sweep make a grid"},
+		setFlag(),
+		textFlag(groupOutput, "columns", "those that differ; all in --csv", "`NAMES` of the columns of the table of a sweep, with commas between; * stands for any text"),
 		textFlag(groupWhere, "workers", "1", fmt.Sprintf("`N` workers, 1 to %d; more than CPUs are slower, not faster", launch.WorkersMax)),
 		textFlag(groupWhere, "transport", launch.TransportShm, "`HOW`: shm, workers are processes that share memory; inproc, goroutines of this one"),
 		textFlag(groupWhere, "spread", "by itself", "`WHAT` is dealt out to the workers: nodes, all work on each replication together; replications, each does whole ones"),
@@ -70,14 +72,43 @@ func runFlags() []cli.Flag {
 	}
 }
 
+// setFlag is a flag of all commands that read a scenario.
+func setFlag() cli.Flag {
+	return &cli.StringSliceFlag{Category: groupWhat, Name: "set", DefaultText: "none", Usage: "put a value into the scenario, `KEY=VALUE`, such as topology_graph.nodes.servers.web-1.server_resources.cpu_cores=2; may be given several times"}
+}
+
+// settings reads the --set flags of a command.
+func settings(c *cli.Context) ([]scenario.Setting, error) {
+	var all []scenario.Setting
+	for _, text := range c.StringSlice("set") {
+		s, err := scenario.ParseSetting(text)
+		if err != nil {
+			return nil, usage("--set: %v", err)
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// changed is a document with settings in it. Its errors name the flag.
+func changed(doc *scenario.Document, flag string, all []scenario.Setting) (*scenario.Document, error) {
+	doc, err := doc.With(all)
+	var mistake *scenario.SettingError
+	if errors.As(err, &mistake) {
+		return nil, usage("--%s: %v", flag, err)
+	}
+	return doc, err
+}
+
 // order is what a person asked for.
 type order struct {
-	config launch.Config
-	file   string
-	json   string
-	csv    string
-	pins   string
-	sweeps []string
+	config  launch.Config
+	file    string
+	json    string
+	csv     string
+	columns string
+	pins    string
+	sweeps  []string
 
 	compare bool
 }
@@ -97,6 +128,9 @@ func (p *program) run(c *cli.Context, file string, read func() (*scenario.Docume
 		return err
 	}
 	o.config.File, o.config.Text = doc.File(), doc.Text()
+	if _, err := changed(doc, "set", o.config.Set); err != nil {
+		return err
+	}
 	if err := o.checkFiles(); err != nil {
 		return err
 	}
@@ -115,7 +149,7 @@ func (p *program) run(c *cli.Context, file string, read func() (*scenario.Docume
 	defer done()
 	o.config.Stop = stop
 	if len(o.sweeps) > 0 {
-		return p.sweep(ctx, o, screen)
+		return p.sweep(ctx, o, doc, screen)
 	}
 	l, err := launch.Prepare(o.config)
 	if err != nil {
@@ -185,7 +219,7 @@ func interruption(l *launch.Launch, out *launch.Outcome) string {
 // order reads the flags.
 func (p *program) order(c *cli.Context, file string) (*order, error) {
 	v := &values{c: c}
-	o := &order{file: file, json: v.path("json"), csv: v.path("csv"), pins: v.path("placement"), sweeps: c.StringSlice("sweep"), compare: c.Bool("compare")}
+	o := &order{file: file, json: v.path("json"), csv: v.path("csv"), columns: v.text("columns", "names of columns with commas between"), pins: v.path("placement"), sweeps: c.StringSlice("sweep"), compare: c.Bool("compare")}
 	o.config = launch.Config{
 		Registry:     p.registry,
 		Workers:      v.integer("workers", 1, 1, launch.WorkersMax),
@@ -209,7 +243,9 @@ func (p *program) order(c *cli.Context, file string) (*order, error) {
 		},
 	}
 	v.inlineFitsRing(o.config.Tuning)
-	return o, v.err()
+	var err error
+	o.config.Set, err = settings(c)
+	return o, errors.Join(v.err(), err)
 }
 
 // checkFiles sees to it that results can be written, and that no file is named for

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/disco-sim/disco/launch"
+	"github.com/disco-sim/disco/scenario"
 	"github.com/disco-sim/disco/sweep"
 )
 
@@ -19,6 +20,8 @@ func (o *order) checkSweep() error {
 		return usage("--compare and --sweep don't go together: compare one point at a time")
 	case len(o.sweeps) == 0 && o.csv != "":
 		return usage("--csv is for the table of a --sweep: use --json for one run")
+	case len(o.sweeps) == 0 && o.columns != "":
+		return usage("--columns is for the table of a --sweep: --json has all results of one run")
 	case len(o.sweeps) == 0:
 		return nil
 	case o.config.Trace != "":
@@ -38,6 +41,8 @@ type sweepDocument struct {
 	Points      int        `json:"points"` // of the whole grid
 	Interrupted bool       `json:"interrupted"`
 	Rows        []sweepRow `json:"rows"`
+
+	columns string // asked for
 }
 
 type axisRow struct {
@@ -51,36 +56,46 @@ type sweepRow struct {
 	*document
 
 	at    sweep.Point
-	cells []cell // of the table
+	cells []cell   // of the table
+	left  []string // lists that have no columns
 }
 
 // sweep runs the scenario once for every point of the grid, one after another, each on
 // all workers. All points are checked before the first is run.
-func (p *program) sweep(ctx context.Context, o *order, screen *screen) error {
+func (p *program) sweep(ctx context.Context, o *order, doc *scenario.Document, screen *screen) error {
 	axes, points, err := p.grid(o)
 	if err != nil {
 		return err
 	}
 	launches := make([]launch.Config, len(points))
 	for i, point := range points {
-		if launches[i], err = p.checkPoint(o, point); err != nil {
+		if launches[i], err = p.checkPoint(o, doc, point); err != nil {
 			return err
 		}
 	}
-	doc := &sweepDocument{File: o.file, Sweep: axes, Points: len(points)}
+	all := &sweepDocument{File: o.file, Sweep: axes, Points: len(points), columns: o.columns}
 	for i, cfg := range launches {
 		screen.say(fmt.Sprintf("point %d of %d  ", i+1, len(points)))
 		row, err := p.runPoint(ctx, o, cfg, points[i])
 		screen.clear()
 		if err != nil {
-			return errors.Join(fmt.Errorf("at %s: %w", points[i], err), p.showSweep(o, doc))
+			return errors.Join(fmt.Errorf("at %s: %w", points[i], err), p.showSweep(o, all))
 		}
-		doc.Rows = append(doc.Rows, *row)
-		if doc.Interrupted = row.Interrupted; doc.Interrupted {
-			return errors.Join(p.showSweep(o, doc), fmt.Errorf("interrupted at point %d of %d (%s): the table ends there", i+1, len(points), points[i]))
+		all.Rows = append(all.Rows, *row)
+		if i == 0 {
+			// What columns there are shows with the first results.
+			if _, err := newTable(all).chosen(all.columns); err != nil {
+				return err
+			}
+			for _, list := range row.left {
+				fmt.Fprintf(p.stderr, "%s: %s is not in the table, but --json FILE has it\n", p.name, list)
+			}
+		}
+		if all.Interrupted = row.Interrupted; all.Interrupted {
+			return errors.Join(p.showSweep(o, all), fmt.Errorf("interrupted at point %d of %d (%s): the table ends there", i+1, len(points), points[i]))
 		}
 	}
-	return p.showSweep(o, doc)
+	return p.showSweep(o, all)
 }
 
 // grid reads the --sweep flags.
@@ -106,21 +121,14 @@ func (p *program) grid(o *order) ([]axisRow, []sweep.Point, error) {
 	return rows, points, nil
 }
 
-// checkPoint makes the scenario of one point and checks it. What is wrong with it is
-// told with the point; when it runs, the scenario has the name that it always has.
-func (p *program) checkPoint(o *order, point sweep.Point) (launch.Config, error) {
+// checkPoint makes the scenario of one point and checks it. Messages name the point.
+func (p *program) checkPoint(o *order, doc *scenario.Document, point sweep.Point) (launch.Config, error) {
 	cfg := o.config
-	text, err := sweep.Apply(cfg.File, cfg.Text, point)
-	if errors.Is(err, sweep.ErrSweep) {
-		return cfg, usage("--sweep %v", err)
-	}
-	if err != nil {
+	cfg.Set = append(cfg.Set[:len(cfg.Set):len(cfg.Set)], point...)
+	if _, err := changed(doc, "sweep", cfg.Set); err != nil {
 		return cfg, err
 	}
-	cfg.Text = text
-	told := cfg
-	told.File = fmt.Sprintf("%s (%s)", cfg.File, point)
-	_, err = launch.Prepare(told)
+	_, err := launch.Prepare(cfg)
 	return cfg, err
 }
 
@@ -138,7 +146,7 @@ func (p *program) runPoint(ctx context.Context, o *order, cfg launch.Config, poi
 	for _, s := range point {
 		row.Point[s.Key] = jsonValue(s.Value)
 	}
-	row.cells, err = cellsOf(row)
+	row.cells, row.left, err = cellsOf(row)
 	return row, err
 }
 
@@ -158,7 +166,7 @@ func jsonValue(value string) json.RawMessage {
 func (p *program) showSweep(o *order, doc *sweepDocument) error {
 	var failed []error
 	if !o.quiet() && len(doc.Rows) > 0 {
-		p.sweepText(doc)
+		failed = append(failed, p.sweepText(doc))
 	}
 	if o.json != "" {
 		text, err := encode(doc)

@@ -5,9 +5,12 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/disco-sim/disco/scenario"
 )
 
 // cell is one value of a sweep's table, with the name of its column.
@@ -15,81 +18,169 @@ type cell struct {
 	name   string
 	text   string
 	number bool
+	listed bool // it stands in a list
 }
 
-// cellsOf makes the columns behind a point's own: what every run has, and everything
-// in the results that is one value. A value in an object is named with a dot; lists
-// (histograms, series) are left to the JSON.
-func cellsOf(row *sweepRow) ([]cell, error) {
+// cellsOf makes the columns behind a point's own: what every run has, and everything in
+// the results that is one value. left names the lists that have no columns.
+func cellsOf(row *sweepRow) (cells []cell, left []string, err error) {
 	d := row.document
-	cells := []cell{
-		{"events", strconv.FormatUint(d.Events, 10), true},
-		{"wall_s", strconv.FormatFloat(d.WallSeconds, 'g', 6, 64), true},
-		{"events_per_s", strconv.FormatFloat(d.EventsPerSecond, 'g', 6, 64), true},
-		{"trace_hash", d.TraceHash, false},
+	cells = []cell{
+		{"events", strconv.FormatUint(d.Events, 10), true, false},
+		{"wall_s", strconv.FormatFloat(d.WallSeconds, 'g', 6, 64), true, false},
+		{"events_per_s", strconv.FormatFloat(d.EventsPerSecond, 'g', 6, 64), true, false},
+		{"trace_hash", d.TraceHash, false, false},
 	}
 	text, err := json.Marshal(d.Results)
 	if err != nil {
-		return nil, fmt.Errorf("the model's results can't be written as JSON: %w: its numbers must be finite", err)
+		return nil, nil, fmt.Errorf("the model's results can't be written as JSON: %w: its numbers must be finite", err)
 	}
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber()
-	return flatten(cells, "", dec)
-}
-
-// flatten reads one JSON value and appends the single values in it, in its order.
-func flatten(cells []cell, name string, dec *json.Decoder) ([]cell, error) {
-	token, err := dec.Token()
+	tree, err := readTree(dec)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	switch v := token.(type) {
-	case json.Delim:
-		if v == '[' {
-			return cells, skipList(dec)
-		}
-		for dec.More() {
-			key, err := dec.Token()
-			if err != nil {
-				return nil, err
-			}
-			if cells, err = flatten(cells, strings.TrimPrefix(fmt.Sprintf("%s.%v", name, key), "."), dec); err != nil {
-				return nil, err
-			}
-		}
-		_, err := dec.Token() // }
-		return cells, err
-	case json.Number:
-		cells = append(cells, cell{name, v.String(), true})
-	case string:
-		cells = append(cells, cell{name, v, false})
-	case bool:
-		cells = append(cells, cell{name, strconv.FormatBool(v), false})
-	}
-	return cells, nil
+	f := &flattener{cells: cells}
+	f.flatten("", tree)
+	return f.cells, f.left, nil
 }
 
-// skipList reads to the end of a list that has begun.
-func skipList(dec *json.Decoder) error {
-	for depth := 1; depth > 0; {
-		token, err := dec.Token()
-		if err != nil {
-			return err
+// tree is a JSON value that keeps the order of its fields.
+type tree struct {
+	value json.Token // number, text, boolean or nil, where it is no list and no object
+	list  bool
+	names []string // of an object's fields
+	below []tree   // fields of an object, items of a list
+}
+
+// readTree reads one value.
+func readTree(dec *json.Decoder) (t tree, err error) {
+	if t.value, err = dec.Token(); err != nil {
+		return t, err
+	}
+	open, ok := t.value.(json.Delim)
+	if !ok {
+		return t, nil
+	}
+	t.value, t.list = nil, open == '['
+	for dec.More() {
+		if !t.list {
+			name, err := dec.Token()
+			if err != nil {
+				return t, err
+			}
+			t.names = append(t.names, fmt.Sprint(name))
 		}
-		switch token {
-		case json.Delim('['), json.Delim('{'):
-			depth++
-		case json.Delim(']'), json.Delim('}'):
-			depth--
+		item, err := readTree(dec)
+		if err != nil {
+			return t, err
+		}
+		t.below = append(t.below, item)
+	}
+	_, err = dec.Token()
+	return t, err
+}
+
+// field is the text or the whole number that an object's field holds, "" otherwise.
+func (t *tree) field(name string) string {
+	for i, n := range t.names {
+		if n == name {
+			switch v := t.below[i].value.(type) {
+			case string:
+				return v
+			case json.Number:
+				return v.String()
+			}
 		}
 	}
-	return nil
+	return ""
+}
+
+// flattener makes columns of a tree.
+type flattener struct {
+	cells  []cell
+	left   []string
+	listed int // lists around the value at hand
+}
+
+// itemsMax bounds how many items of a list without names become columns: a series of
+// samples is no row of a table.
+const itemsMax = 100
+
+// flatten appends the single values of a tree, in its order. What is in an object or in a
+// list is named with a dot, in the form of a key.
+func (f *flattener) flatten(name string, t tree) {
+	names := t.names
+	if t.list {
+		var named bool
+		if names, named = itemNames(t.below); !named && len(names) > itemsMax {
+			f.left = append(f.left, fmt.Sprintf("%s (a list of %d items without names)", name, len(names)))
+			return
+		}
+		f.listed++
+		defer func() { f.listed-- }()
+	}
+	for i, below := range t.below {
+		f.flatten(strings.TrimPrefix(name+"."+scenario.KeyStep(names[i]), "."), below)
+	}
+	switch v := t.value.(type) {
+	case json.Number:
+		f.cells = append(f.cells, cell{name, v.String(), true, f.listed > 0})
+	case string:
+		f.cells = append(f.cells, cell{name, v, false, f.listed > 0})
+	case bool:
+		f.cells = append(f.cells, cell{name, strconv.FormatBool(v), false, f.listed > 0})
+	}
+}
+
+// itemNames names the items of a list: by the field that a key would name them by, or by
+// where they lead from and to, where that tells them apart; by their numbers otherwise.
+func itemNames(items []tree) (names []string, named bool) {
+	ways := make([][]string, 0, 8)
+	for _, field := range scenario.ItemNames() {
+		ways = append(ways, []string{field})
+	}
+	ways = append(ways, []string{"from", "to"}, []string{"link", "from", "to"})
+	for _, way := range ways {
+		if names = namesBy(items, way); names != nil {
+			return names, true
+		}
+	}
+	names = make([]string, len(items))
+	for i := range items {
+		names[i] = strconv.Itoa(i)
+	}
+	return names, false
+}
+
+// namesBy is what some fields call the items, nil where they don't tell them apart.
+func namesBy(items []tree, fields []string) []string {
+	seen := make(map[string]bool, len(items))
+	names := make([]string, len(items))
+	for i := range items {
+		var parts []string
+		for _, field := range fields {
+			part := items[i].field(field)
+			if part == "" {
+				return nil
+			}
+			parts = append(parts, part)
+		}
+		names[i] = strings.Join(parts, "-")
+		if seen[names[i]] {
+			return nil
+		}
+		seen[names[i]] = true
+	}
+	return names
 }
 
 // table is a sweep as rows and columns.
 type table struct {
 	columns []string
 	numbers []bool     // the column holds numbers only
+	listed  []bool     // its values stand in a list
 	rows    [][]string // empty where a run has no such value
 	keys    int        // the first columns are the point
 }
@@ -97,18 +188,18 @@ type table struct {
 func newTable(doc *sweepDocument) *table {
 	t := &table{keys: len(doc.Sweep)}
 	index := make(map[string]int)
-	column := func(name string, number bool) int {
+	column := func(name string, number, listed bool) int {
 		i, ok := index[name]
 		if !ok {
 			i = len(t.columns)
 			index[name] = i
-			t.columns, t.numbers = append(t.columns, name), append(t.numbers, number)
+			t.columns, t.numbers, t.listed = append(t.columns, name), append(t.numbers, number), append(t.listed, listed)
 		}
 		t.numbers[i] = t.numbers[i] && number
 		return i
 	}
 	for _, axis := range doc.Sweep {
-		column(axis.Key, true)
+		column(axis.Key, true, false)
 	}
 	for _, r := range doc.Rows {
 		row := make([]string, len(t.columns))
@@ -121,7 +212,7 @@ func newTable(doc *sweepDocument) *table {
 			if i, ok := index[name]; ok && i < t.keys {
 				name = "results." + name
 			}
-			i := column(name, c.number)
+			i := column(name, c.number, c.listed)
 			for len(row) <= i {
 				row = append(row, "")
 			}
@@ -137,39 +228,138 @@ func newTable(doc *sweepDocument) *table {
 	return t
 }
 
-// sweepCSV is the whole table.
-func sweepCSV(doc *sweepDocument) ([]byte, error) {
-	t := newTable(doc)
-	var b bytes.Buffer
-	w := csv.NewWriter(&b)
-	if err := w.Write(t.columns); err != nil {
-		return nil, err
+// chosen are the columns that --columns asks for, in its order, behind those of the
+// point; nil where it isn't given.
+func (t *table) chosen(columns string) ([]int, error) {
+	if columns == "" {
+		return nil, nil
 	}
-	if err := w.WriteAll(t.rows); err != nil {
-		return nil, err
+	var all []int
+	for i := range t.keys {
+		all = append(all, i)
 	}
-	return b.Bytes(), nil
+	for _, want := range splitColumns(columns) {
+		found := false
+		for i := t.keys; i < len(t.columns); i++ {
+			if matches(want, t.columns[i]) {
+				found = true
+				if !slices.Contains(all, i) {
+					all = append(all, i)
+				}
+			}
+		}
+		if !found {
+			return nil, t.noColumn(want)
+		}
+	}
+	return all, nil
 }
 
-// shownColumns is how many columns of results a table for people has.
+// noColumn says which columns there are.
+func (t *table) noColumn(want string) error {
+	const shown = 40
+	names := t.columns[t.keys:]
+	list := strings.Join(names[:min(shown, len(names))], ", ")
+	if len(names) > shown {
+		list += fmt.Sprintf(", … (%d in all)", len(names))
+	}
+	hint := scenario.Suggest(want, names)
+	if hint != "" {
+		hint = "; " + hint
+	}
+	return usage("--columns: found no column %q, want names with commas between, * for any text, of %s%s", want, list, hint)
+}
+
+// splitColumns cuts a list of names at the commas outside of quotes.
+func splitColumns(list string) []string {
+	quoted := false
+	return strings.FieldsFunc(list, func(c rune) bool {
+		if c == '"' {
+			quoted = !quoted
+		}
+		return c == ',' && !quoted
+	})
+}
+
+// matches tells whether a name is what a pattern means, whose * stand for any text.
+func matches(pattern, name string) bool {
+	parts := strings.Split(strings.TrimSpace(pattern), "*")
+	rest, ok := strings.CutPrefix(name, parts[0])
+	if len(parts) == 1 || !ok {
+		return ok && rest == ""
+	}
+	for _, part := range parts[1 : len(parts)-1] {
+		i := strings.Index(rest, part)
+		if i < 0 {
+			return false
+		}
+		rest = rest[i+len(part):]
+	}
+	return strings.HasSuffix(rest, parts[len(parts)-1])
+}
+
+// sweepCSV is the whole table, or the columns of it that were asked for.
+func sweepCSV(doc *sweepDocument) ([]byte, error) {
+	t := newTable(doc)
+	shown, err := t.chosen(doc.columns)
+	if err != nil {
+		return nil, err
+	}
+	if shown == nil {
+		for i := range t.columns {
+			shown = append(shown, i)
+		}
+	}
+	var b bytes.Buffer
+	w := csv.NewWriter(&b)
+	for _, row := range append([][]string{t.columns}, t.rows...) {
+		record := make([]string, len(shown))
+		for k, i := range shown {
+			record[k] = row[i]
+		}
+		if err := w.Write(record); err != nil {
+			return nil, err
+		}
+	}
+	w.Flush()
+	return b.Bytes(), w.Error()
+}
+
+// shownColumns is how many columns of results a table for people has by itself.
 const shownColumns = 8
 
-// sweepText writes a table for people: the points, and the first results that differ
-// between them.
-func (p *program) sweepText(doc *sweepDocument) {
-	t := newTable(doc)
-	shown := make([]int, 0, t.keys+shownColumns)
-	left, same := 0, t.allSame()
-	for i := range t.columns {
-		switch {
-		case i < t.keys:
-			shown = append(shown, i)
-		case !t.numbers[i] || timed(t.columns[i]) || !t.differs(i) && !same:
-		case len(shown) < t.keys+shownColumns:
-			shown = append(shown, i)
-		default:
-			left++
+// differing are the columns for people who asked for none: the points, and the first
+// results that differ between them, those in lists behind the others; left is how many
+// more do.
+func (t *table) differing() (shown []int, left int) {
+	for i := range t.keys {
+		shown = append(shown, i)
+	}
+	same := t.allSame()
+	for _, listed := range []bool{false, true} {
+		for i := t.keys; i < len(t.columns); i++ {
+			switch {
+			case t.listed[i] != listed || !t.numbers[i] || timed(t.columns[i]) || !t.differs(i) && !same:
+			case len(shown) < t.keys+shownColumns:
+				shown = append(shown, i)
+			default:
+				left++
+			}
 		}
+	}
+	return shown, left
+}
+
+// sweepText writes a table for people.
+func (p *program) sweepText(doc *sweepDocument) error {
+	t := newTable(doc)
+	left := 0
+	shown, err := t.chosen(doc.columns)
+	if err != nil {
+		return err
+	}
+	if shown == nil {
+		shown, left = t.differing()
 	}
 	w := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	for _, i := range shown {
@@ -189,8 +379,9 @@ func (p *program) sweepText(doc *sweepDocument) {
 	// The writer behind it remembers its errors.
 	_ = w.Flush()
 	if left > 0 {
-		fmt.Fprintf(p.stdout, "and %d more columns, which --csv FILE and --json FILE have\n", left)
+		fmt.Fprintf(p.stdout, "and %d more columns, which --columns chooses and --csv FILE has\n", left)
 	}
+	return nil
 }
 
 // shortKey is the end of a swept field's path: two steps, or as many more as tell it

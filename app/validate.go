@@ -17,6 +17,7 @@ func (p *program) validateCommand() *cli.Command {
 		Name:      "validate",
 		Usage:     "tells whether a scenario file is good, or all that is wrong with it",
 		ArgsUsage: "FILE",
+		Flags:     []cli.Flag{setFlag()},
 	}, p.validate)
 }
 
@@ -30,8 +31,15 @@ func (p *program) validate(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	set, err := settings(c)
+	if err != nil {
+		return err
+	}
+	if _, err := changed(doc, "set", set); err != nil {
+		return err
+	}
 	l, err := launch.Prepare(launch.Config{
-		File: doc.File(), Text: doc.Text(), Registry: p.registry,
+		File: doc.File(), Text: doc.Text(), Set: set, Registry: p.registry,
 		Workers: 1, Replications: 1, Transport: launch.TransportInproc,
 	})
 	if err != nil {

@@ -145,10 +145,13 @@ func (v *values) word(flag string, words ...string) string {
 }
 
 // path reads the name of a file; empty where the flag isn't given.
-func (v *values) path(flag string) string {
+func (v *values) path(flag string) string { return v.text(flag, "the name of a file") }
+
+// text reads a text that isn't empty; empty where the flag isn't given.
+func (v *values) text(flag, want string) string {
 	text := v.c.String(flag)
-	if v.c.IsSet(flag) && text == "" {
-		v.refuse(flag, "nothing", "the name of a file")
+	if v.c.IsSet(flag) && strings.TrimSpace(text) == "" {
+		v.refuse(flag, "nothing", want)
 	}
 	return text
 }

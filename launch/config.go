@@ -35,13 +35,16 @@ const (
 	ReplicationsMax = 100_000
 )
 
-// Config says what to run and how. Only File, Text, Registry and Seed can change
-// results, and Horizon and Replications, which say how much of them there is.
+// Config says what to run and how. Only File, Text, Set, Registry and Seed can
+// change results, and Horizon and Replications, which say how much of them there is.
 type Config struct {
 	// File is the scenario's name in messages, and Text the file itself: every worker
 	// reads it anew.
 	File string
 	Text []byte
+
+	// Set puts other values into the file, the same in every worker.
+	Set []scenario.Setting
 
 	// Registry reads it. A worker process must have the same kinds: it is the same
 	// executable, started again.

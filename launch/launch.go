@@ -61,6 +61,9 @@ func Prepare(cfg Config) (*Launch, error) {
 	if err != nil {
 		return nil, err
 	}
+	if doc, err = doc.With(cfg.Set); err != nil {
+		return nil, badConfig("set: %w", err)
+	}
 	s, err := cfg.Registry.Load(doc, scenario.Options{Horizon: cfg.Horizon})
 	if err != nil {
 		return nil, err
@@ -111,6 +114,9 @@ func (l *Launch) Graph() *node.Graph { return l.graph }
 // Placement says who will host what, among the workers that simulate a replication
 // together: at most one for each node.
 func (l *Launch) Placement() *partition.Partition { return l.placement }
+
+// Set is what was put into the scenario file.
+func (l *Launch) Set() []scenario.Setting { return l.cfg.Set }
 
 // Spread is what will be dealt out to the workers: SpreadNodes or SpreadReplications.
 func (l *Launch) Spread() string { return l.cfg.Spread }

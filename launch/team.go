@@ -127,6 +127,7 @@ func (t *team) setup(index int) *worker.Message {
 		First:     t.number(0),
 		File:      t.cfg.File,
 		Text:      t.cfg.Text,
+		Set:       t.cfg.Set,
 		Horizon:   t.cfg.Horizon,
 		Seed:      t.cfg.Seed,
 		Placement: t.placement.Of,

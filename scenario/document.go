@@ -31,6 +31,7 @@ const (
 // change and may be read by several Readers at once.
 type Document struct {
 	file string
+	told string // the file in messages about values: with what With has put there
 	text []byte
 	root *yaml.Node // the top-level value
 }
@@ -60,7 +61,7 @@ var fileKind = infile.Kind{Name: "a scenario file in YAML", BytesMax: FileBytesM
 // Parse reads the text of a scenario file; name stands for it in messages. The
 // document keeps text, which the caller must not change afterwards.
 func Parse(name string, text []byte) (*Document, error) {
-	d := &Document{file: name, text: text}
+	d := &Document{file: name, told: name, text: text}
 	if len(text) > FileBytesMax {
 		return nil, d.fault(0, 0, "more than 8 MiB", fmt.Sprintf("at most %d bytes", FileBytesMax), "")
 	}
@@ -91,7 +92,7 @@ func Parse(name string, text []byte) (*Document, error) {
 func (d *Document) File() string { return d.file }
 
 // Text is the file's text, which must not be changed. Parse(d.File(), d.Text())
-// gives the same document again, in another process too.
+// gives the same document again, in another process too, but for what With has put there.
 func (d *Document) Text() []byte { return d.text }
 
 // model is the value of the top-level `model:`, absent where the file has none.

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -29,10 +28,7 @@ func (p *place) path() string {
 		return above + "[" + strconv.Itoa(p.index) + "]"
 	}
 	// The file may choose the name: a path stays short, and on one line.
-	name := short(p.name)
-	if strings.ContainsFunc(name, func(c rune) bool { return !unicode.IsPrint(c) }) {
-		name = strconv.Quote(name)
-	}
+	name := KeyStep(short(p.name))
 	if above == "" {
 		return name
 	}
@@ -85,14 +81,14 @@ func (v Value) Refuse(found, want, todo string) {
 		return
 	}
 	line, column := v.position()
-	v.r.refuse(Problem{File: v.r.doc.file, Line: line, Column: column, Field: v.Path(), Found: found, Want: want, ToDo: todo})
+	v.r.refuse(Problem{File: v.r.doc.told, Line: line, Column: column, Field: v.Path(), Found: found, Want: want, ToDo: todo})
 }
 
 // Note keeps a remark about v for the person who wrote the file. It is no problem.
 func (v Value) Note(text string) {
 	if !v.dead {
 		line, column := v.position()
-		v.r.note(note{file: v.r.doc.file, line: line, column: column, field: v.Path(), text: text})
+		v.r.note(note{file: v.r.doc.told, line: line, column: column, field: v.Path(), text: text})
 	}
 }
 

@@ -1,22 +1,23 @@
-// Package sweep makes many scenarios of one: it puts other values into a scenario file,
-// one for every point of a grid.
+// Package sweep makes many scenarios of one: a point of its grid is a list of settings,
+// which scenario.Document.With puts into the file.
 //
-// Guarantee: nothing of the file changes but the values that are swept, so line numbers
-// in messages stay true; a path that doesn't lead to exactly one value, and a value that
-// is more than one, are refused before anything runs.
+// Guarantee: every point has one value for each axis, all combinations are there once,
+// and there are at most PointsMax of them; what isn't a key with a list of values is
+// refused.
 //
 //	rate, err := sweep.ParseAxis("rqs_input.avg_active_users.mean=10,20,40")
 //	points, err := sweep.Grid([]sweep.Axis{rate})
 //	for _, p := range points {
-//		text, err := sweep.Apply("shop.yml", shop, p)
+//		changed, err := doc.With(p)
 //	}
 package sweep
 
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
+
+	"github.com/disco-sim/disco/scenario"
 )
 
 // PointsMax bounds a grid.
@@ -37,45 +38,29 @@ func refuse(format string, args ...any) error {
 // Axis is one field of a scenario and the values that it takes in turn.
 type Axis struct {
 	Key    string
-	Values []string // as they stand in YAML
-	path   []string // steps of Key
-}
-
-// Setting is one field with one value.
-type Setting struct {
-	Key   string
-	Value string
-	path  []string
+	Values []string // YAML
 }
 
 // Point is one scenario of the grid.
-type Point []Setting
+type Point []scenario.Setting
 
 // String is e.g. "users=10 cores=2".
 func (p Point) String() string {
 	parts := make([]string, len(p))
 	for i, s := range p {
-		parts[i] = s.Key + "=" + s.Value
+		parts[i] = s.String()
 	}
 	return strings.Join(parts, " ")
 }
 
-// ParseAxis reads "key=a,b,c". The key is a path of field names with dots between;
-// an item of a list is written as its number (servers.0 or servers[0]) or as its id or
-// name (servers.web-1). A value may be quoted, and may then hold commas.
+// ParseAxis reads "key=a,b,c", with a key as scenario.Document.With reads it. Commas in
+// quotes and in brackets are part of a value.
 func ParseAxis(text string) (Axis, error) {
-	key, list, ok := strings.Cut(text, "=")
-	if key = strings.TrimSpace(key); !ok || key == "" {
+	key, list, ok := scenario.CutKey(text)
+	if !ok || key == "" {
 		return Axis{}, refuse("found %q, want key=a,b,c: the path of a field, and the values that it takes in turn", text)
 	}
 	a := Axis{Key: key}
-	plain := strings.ReplaceAll(strings.ReplaceAll(key, "[", "."), "]", "")
-	for step := range strings.SplitSeq(plain, ".") {
-		if step == "" {
-			return Axis{}, refuse("%s: found an empty step, want field names with dots between, such as a.b.0.c", key)
-		}
-		a.path = append(a.path, step)
-	}
 	values, err := split(list)
 	if err != nil {
 		return Axis{}, refuse("%s: %w", key, err)
@@ -94,10 +79,10 @@ func ParseAxis(text string) (Axis, error) {
 	return a, nil
 }
 
-// split cuts a list at the commas outside of quotes.
+// split cuts a list at the commas outside of quotes and brackets.
 func split(list string) ([]string, error) {
 	var values []string
-	begin, quote := 0, byte(0)
+	begin, depth, quote := 0, 0, byte(0)
 	for i := range len(list) {
 		switch c := list[i]; {
 		case quote != 0:
@@ -106,13 +91,17 @@ func split(list string) ([]string, error) {
 			}
 		case c == '"' || c == '\'':
 			quote = c
-		case c == ',':
+		case c == '[' || c == '{':
+			depth++
+		case c == ']' || c == '}':
+			depth--
+		case c == ',' && depth <= 0:
 			values = append(values, strings.TrimSpace(list[begin:i]))
 			begin = i + 1
 		}
 	}
 	if quote != 0 {
-		return nil, fmt.Errorf("a %s is not closed", strconv.Quote(string(quote)))
+		return nil, fmt.Errorf("a %q is not closed", string(quote))
 	}
 	return append(values, strings.TrimSpace(list[begin:])), nil
 }
@@ -122,7 +111,7 @@ func Grid(axes []Axis) ([]Point, error) {
 	count := 1
 	for i, a := range axes {
 		for _, b := range axes[:i] {
-			if strings.Join(a.path, ".") == strings.Join(b.path, ".") {
+			if a.Key == b.Key {
 				return nil, refuse("%s is given twice: give it once, with all of its values", a.Key)
 			}
 		}
@@ -135,7 +124,7 @@ func Grid(axes []Axis) ([]Point, error) {
 		var next []Point
 		for _, p := range points {
 			for _, v := range a.Values {
-				next = append(next, append(p[:len(p):len(p)], Setting{Key: a.Key, Value: v, path: a.path}))
+				next = append(next, append(p[:len(p):len(p)], scenario.Setting{Key: a.Key, Value: v}))
 			}
 		}
 		points = next

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+
+	"github.com/disco-sim/disco/scenario"
 )
 
 // The launcher and a worker talk over one stream (a socket pair between
@@ -58,16 +60,17 @@ const (
 // Setup tells a worker everything that doesn't change from one replication to the
 // next. Segments travel beside it: by file descriptor or by pointer.
 type Setup struct {
-	Worker    int     `json:"worker"` // 0 … Workers-1
-	Workers   int     `json:"workers"`
-	First     int     `json:"first"`   // workers of the same launcher before these, for Tuning.Pin
-	File      string  `json:"file"`    // the scenario's name, for messages
-	Text      []byte  `json:"text"`    // the scenario file itself
-	Horizon   float64 `json:"horizon"` // 0: the file's
-	Seed      uint64  `json:"seed"`
-	Placement []int32 `json:"placement"` // worker of each node
-	Tuning    Tuning  `json:"tuning"`
-	Trace     bool    `json:"trace"` // write handled events to the trace file that comes along
+	Worker    int                `json:"worker"` // 0 … Workers-1
+	Workers   int                `json:"workers"`
+	First     int                `json:"first"`         // workers of the same launcher before these, for Tuning.Pin
+	File      string             `json:"file"`          // the scenario's name, for messages
+	Text      []byte             `json:"text"`          // the scenario file itself
+	Set       []scenario.Setting `json:"set,omitempty"` // what is put into it
+	Horizon   float64            `json:"horizon"`       // 0: the file's
+	Seed      uint64             `json:"seed"`
+	Placement []int32            `json:"placement"` // worker of each node
+	Tuning    Tuning             `json:"tuning"`
+	Trace     bool               `json:"trace"` // write handled events to the trace file that comes along
 
 	// OneProcess: all workers are goroutines of the launcher. They wait by yielding to
 	// other goroutines, and worker 0 reports the CPU time of all.

@@ -155,6 +155,9 @@ func newReplications(setup *Setup, reg scenario.Registry, attach Attach) (*repli
 	if err != nil {
 		return nil, err
 	}
+	if doc, err = doc.With(setup.Set); err != nil {
+		return nil, err
+	}
 	sc, err := reg.Load(doc, scenario.Options{Horizon: setup.Horizon})
 	if err != nil {
 		return nil, err
