@@ -127,6 +127,7 @@ var changing = []struct {
 	// Who simulated how many whole replications is a matter of chance.
 	{regexp.MustCompile(`^( *[0-9]+ +[0-9]+) +[0-9]+ +0 +0 .* s +[-0-9.e+]+$`), "$1 E 0 0 P B % T s C"},
 	{regexp.MustCompile(`^( *[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+) .* s +[-0-9.e+]+$`), "$1 P B % T s C"},
+	{regexp.MustCompile(`(at the beginning of replication 0|in replication 0, having reached [0-9.e+-]+ simulated seconds)`), "in replication 0, having reached S simulated seconds"},
 	{regexp.MustCompile(`[0-9]+ MiB are available`), "M MiB are available"},
 }
 

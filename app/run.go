@@ -170,10 +170,10 @@ func (p *program) run(c *cli.Context, file string, read func() (*scenario.Docume
 		out, err = l.Run(ctx)
 	}
 	screen.clear()
-	if err != nil {
+	if out == nil {
 		return err
 	}
-	return p.show(o, l, out, times)
+	return errors.Join(p.show(o, l, out, times), err)
 }
 
 // show writes the results of a run; times is nil where nothing was compared.

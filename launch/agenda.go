@@ -66,6 +66,13 @@ func (a *agenda) take() (index int, ok bool) {
 	return a.next - 1, true
 }
 
+// dealt tells whether all replications have been given to teams.
+func (a *agenda) dealt() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.next == a.total
+}
+
 // begin notes that a team begins to simulate.
 func (a *agenda) begin(team, index int) {
 	a.mu.Lock()

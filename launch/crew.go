@@ -17,16 +17,18 @@ type member struct {
 	number  int // in the run, for people
 	control io.ReadWriteCloser
 	send    chan *worker.Message // to the writing goroutine; closed by the supervisor
+	pid     int                  // its process; 0 in-process
 	kill    func()               // ends it at once; nil where nothing can
 	tail    *tail                // nil in-process
 }
 
 // heard is one thing that a supervisor hears of a member: exactly one of message,
-// lost and ended.
+// lost, unsent and ended.
 type heard struct {
 	from    int
 	message *worker.Message
 	lost    error       // the control stream ended or broke
+	unsent  error       // a message could not be sent, and not for want of a reader
 	ended   *exitStatus // the process or goroutine is no more
 }
 
@@ -89,11 +91,15 @@ func (c *crew) read(m *member) {
 	}
 }
 
-// write passes on what the supervisor says. A stream that can't be written to can't
-// be read either, so the reader tells.
+// write passes on what the supervisor says. Where nobody reads the stream any more, it
+// can't be read from either, and the reader tells; any other failure is told here, or
+// the answer would be waited for in vain.
 func (c *crew) write(m *member) {
 	for msg := range m.send {
-		if worker.WriteMessage(m.control, msg) != nil {
+		if err := worker.WriteMessage(m.control, msg); err != nil {
+			if !streamEnd(err) {
+				c.tell(heard{from: m.index, unsent: err})
+			}
 			for range m.send { // until closed: the supervisor must never block here
 			}
 			return

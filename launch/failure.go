@@ -27,20 +27,44 @@ func badConfig(format string, args ...any) error {
 	return &configError{fmt.Errorf(format, args...)}
 }
 
+// Phase is what a run was at.
+type Phase string
+
+// Phases of a run.
+const (
+	PhaseStart   Phase = "start"   // workers start, read the scenario and attach their memory
+	PhasePrepare Phase = "prepare" // nodes of a replication are built
+	PhaseRun     Phase = "run"     // a replication is simulated
+	PhaseExit    Phase = "exit"    // all results are there
+)
+
 // WorkerError says which worker ended a run, and how.
 type WorkerError struct {
 	Worker int
 	Died   bool     // its process ended without a word; otherwise it reported an error
+	Early  bool     // … and that was no failure but for its time: its exit status is 0
 	Status string   // how it ended, where that is known
 	Reason string   // what it reported, when it could
 	Tail   []string // last lines of its standard output and error, or the first of its crash
-	Others []string // what other workers had to say shortly after
+	Others []string // what went wrong with other workers shortly before or after
+
+	Phase        Phase
+	Replication  int     // in PhasePrepare and PhaseRun
+	Reached      float64 // in PhaseRun: simulated seconds that it had reached, as its board said
+	ReachedKnown bool    // it had reached some
+
+	// Delivered says that the run's results are complete nevertheless: Run returns
+	// them beside the error.
+	Delivered bool
 }
 
 // Error is several lines long when the worker left some behind.
 func (e *WorkerError) Error() string {
 	var b strings.Builder
 	b.WriteString(e.short())
+	if e.Delivered {
+		b.WriteString(": the results are complete, because all workers had delivered theirs")
+	}
 	switch {
 	case len(e.Tail) > 0:
 		b.WriteString("\nlast lines of its standard error:")
@@ -51,18 +75,34 @@ func (e *WorkerError) Error() string {
 		b.WriteString("\nit wrote nothing to its standard error")
 	}
 	for _, other := range e.Others {
-		b.WriteString("\nthen " + other)
+		b.WriteString("\nalso " + other)
 	}
 	return b.String()
 }
 
 // short is the first line.
 func (e *WorkerError) short() string {
+	text := fmt.Sprintf("worker %d failed: %s", e.Worker, e.Reason)
 	switch {
+	case e.Died && e.Early:
+		text = fmt.Sprintf("worker %d ended too early, with %s: does a handler call os.Exit? It ended", e.Worker, e.Status)
 	case e.Died:
-		return fmt.Sprintf("worker %d died: %s", e.Worker, e.Status)
+		text = fmt.Sprintf("worker %d died: %s", e.Worker, e.Status)
 	case e.Status != "":
-		return fmt.Sprintf("worker %d failed: %s (%s)", e.Worker, e.Reason, e.Status)
+		text += " (" + e.Status + ")"
 	}
-	return fmt.Sprintf("worker %d failed: %s", e.Worker, e.Reason)
+	switch {
+	case e.Phase == PhaseStart:
+		text += " while it was starting"
+	case e.Phase == PhasePrepare:
+		text += fmt.Sprintf(" while it prepared replication %d", e.Replication)
+	case e.Phase == PhaseExit:
+		text += " after its last result"
+	case !e.Died: // what it reports says where, as a rule
+	case e.Phase == PhaseRun && e.ReachedKnown:
+		text += fmt.Sprintf(" in replication %d, having reached %.6g simulated seconds", e.Replication, e.Reached)
+	case e.Phase == PhaseRun:
+		text += fmt.Sprintf(" at the beginning of replication %d", e.Replication)
+	}
+	return text
 }

@@ -5,8 +5,8 @@
 //
 // Guarantee: when Run returns, nothing of the run is left: no process, no shared
 // memory and no file but those that were asked for, whatever its workers did, and
-// files are there whole or not at all. A worker that dies ends the run within two
-// seconds with an error that names it. A launcher that dies takes its workers with
+// files are there whole or not at all. A worker that dies ends the run within one
+// second with an error that names it. A launcher that dies takes its workers with
 // it. For one scenario and seed the Outcome's results and trace hash are the same for
 // every number of workers, placement, transport and tuning.
 //
@@ -49,6 +49,7 @@ type Launch struct {
 	teams     int
 	said      *lineWriter // what workers say, and remarks
 	times     times
+	at        func(s *supervisor, point string) // for tests: see supervisor.at
 }
 
 // Prepare checks everything that can be checked before anything is started. Its

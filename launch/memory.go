@@ -190,6 +190,21 @@ func closeAll(segments []*shm.Segment) error {
 	return errors.Join(errs...)
 }
 
+// reached reads off its board how far a worker has come in this replication: false for
+// one that has just begun, or whose board can't be read.
+func (m *memory) reached(index int) (epoch float64, ok bool) {
+	values, err := worker.Numbers(m.boards[index])
+	if err != nil {
+		return 0, false
+	}
+	for _, v := range values {
+		if v.Name == worker.NumberEpoch {
+			return v.Gauge, v.Gauge > 0 && !math.IsInf(v.Gauge, 1)
+		}
+	}
+	return 0, false
+}
+
 // progress reads off the boards how far all workers are, and how many events they
 // have handled in this replication. A board that can't be read counts as one that
 // has just begun: progress is for people to look at.

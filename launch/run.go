@@ -52,8 +52,9 @@ type WorkerStats struct {
 }
 
 // Run starts the workers and returns when all of them have ended. The error is a
-// *WorkerError when one of them died or failed. The end of ctx ends the run at once,
-// with ErrEnded.
+// *WorkerError when one of them died or failed. One that did so when all results were
+// there doesn't cost them: Run then returns the whole outcome beside the error. The end
+// of ctx ends the run at once, with ErrEnded.
 func (l *Launch) Run(ctx context.Context) (*Outcome, error) {
 	began := time.Now()
 	if l.Workers() < l.cfg.Workers {
@@ -72,8 +73,9 @@ func (l *Launch) Run(ctx context.Context) (*Outcome, error) {
 		}
 		return nil, err
 	}
-	if err := lead(ctx, teams); err != nil {
-		return nil, err
+	failed := lead(ctx, teams)
+	if failed != nil && !delivered(failed) {
+		return nil, failed
 	}
 	setup := time.Since(began) - agenda.wall
 	if err := l.mergeTraces(ctx, agenda.results()); err != nil {
@@ -88,7 +90,13 @@ func (l *Launch) Run(ctx context.Context) (*Outcome, error) {
 		return nil, err
 	}
 	out.SetupSeconds = setup.Seconds()
-	return out, nil
+	return out, failed
+}
+
+// delivered tells whether an error is about a worker that had told all its results.
+func delivered(err error) bool {
+	var w *WorkerError
+	return errors.As(err, &w) && w.Delivered
 }
 
 // assemble starts all teams. After an error, those that were started are returned too.
@@ -104,7 +112,8 @@ func (l *Launch) assemble(a *agenda) ([]*team, error) {
 	return teams, nil
 }
 
-// lead leads all teams through their replications. The first error ends them all.
+// lead leads all teams through their replications. The first error ends them all, but
+// for one of a team that had delivered all it had to.
 func lead(ctx context.Context, teams []*team) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -115,10 +124,10 @@ func lead(ctx context.Context, teams []*team) error {
 	var first error
 	for range teams {
 		err := <-errs
-		if err != nil && (first == nil || errors.Is(first, ErrEnded) && !errors.Is(err, ErrEnded)) {
+		if err != nil && (first == nil || delivered(first) && !delivered(err) || errors.Is(first, ErrEnded) && !errors.Is(err, ErrEnded) && !delivered(err)) {
 			first = err
 		}
-		if err != nil {
+		if err != nil && !delivered(err) {
 			cancel()
 		}
 	}

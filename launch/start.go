@@ -60,7 +60,7 @@ func (t *team) startProcess(exe string, index int, crew *crew, keep *keeper) err
 	if err := keep.run(p); err != nil {
 		return err
 	}
-	crew.add(&member{index: index, number: number, control: p.control, kill: p.kill, tail: last}, p.wait)
+	crew.add(&member{index: index, number: number, control: p.control, pid: p.cmd.Process.Pid, kill: p.kill, tail: last}, p.wait)
 	return nil
 }
 

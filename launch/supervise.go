@@ -53,7 +53,7 @@ const reportTime = 20 * time.Microsecond
 func defaultTimes(simprocs int) times {
 	return times{
 		settle:   100 * time.Millisecond,
-		lost:     time.Second,
+		lost:     700 * time.Millisecond,
 		end:      300 * time.Millisecond,
 		stop:     1200*time.Millisecond + time.Duration(simprocs)*reportTime,
 		limit:    30 * time.Second,
@@ -65,13 +65,36 @@ func defaultTimes(simprocs int) times {
 
 // state is what has been heard of one member.
 type state struct {
-	answer *worker.Message // to the last question
-	halted *worker.Stopped // its answer to Stop
-	reason string          // the error that it reported
-	peer   bool            // … which is about a peer that closed its lanes
-	lost   bool            // its control stream has ended
-	killed bool            // by us, after its last result
-	ended  *exitStatus
+	answer  *worker.Message // to the last question
+	halted  *worker.Stopped // its answer to Stop
+	reason  string          // the error that it reported, or what it did that it must not
+	report  reportKind      // what reason is: a report, or
+	strange bool            // … what we think of it
+	lost    bool            // its control stream has ended
+	killed  bool            // by us, after its last result
+	order   int             // of the first sign of trouble among those of all members
+	ended   *exitStatus
+}
+
+// fact is what counts when it is asked who ended the run.
+func (st *state) fact(due bool) fact {
+	f := fact{report: st.report, lost: st.lost, strange: st.strange, due: due, order: st.order}
+	switch {
+	case st.ended == nil:
+	case st.ended.signal != 0:
+		f.exit = exitSignal
+	case st.ended.ok:
+		f.exit = exitedOK
+	default:
+		f.exit = exitedBad
+	}
+	return f
+}
+
+// phase is what a crew is at when one of its members fails.
+type phase struct {
+	name        Phase
+	replication int
 }
 
 // supervisor leads a crew through the protocol of worker/control.go and ends it,
@@ -82,28 +105,44 @@ type supervisor struct {
 	states   []state
 	stop     <-chan struct{} // closed or nil: see Config.Stop
 	stopping bool            // Stop was asked for
+	phase    phase           // what the members were asked for last
+	want     string          // type of the answers that are waited for; empty: none
+	troubles int             // signs of trouble so far
+	unsent   error           // why a message could not be sent
 	events   func() uint64   // that all members have handled so far
-	tick     func()          // takes in how far the members are; nil for none
-	note     func(string)    // tells what isn't an error
+	reached  func(index int) (epoch float64, ok bool)
+	at       func(s *supervisor, point string) // for tests: called at every step of the protocol
+	tick     func()                            // takes in how far the members are; nil for none
+	note     func(string)                      // tells what isn't an error
 }
 
 func newSupervisor(c *crew, l *Launch) *supervisor {
-	return &supervisor{crew: c, times: l.times, states: make([]state, len(c.members)), stop: l.cfg.Stop, note: l.note}
+	return &supervisor{crew: c, times: l.times, states: make([]state, len(c.members)), stop: l.cfg.Stop, note: l.note, at: l.at}
 }
 
 // errNotBegun ends a question to workers that only get ready, when the run is to stop:
 // there is nothing to wait for.
 var errNotBegun = errors.New("launch: stopped before it began")
 
+// point is a step of the protocol.
+func (s *supervisor) point(name string) {
+	if s.at != nil {
+		s.at(s, name)
+	}
+}
+
 // ask sends a message to every member and waits for everybody's answer of type want.
-// An error is final: the crew must be ended.
+// An error is final: the crew must be ended. Answers come with it when a member has
+// failed after all of them were there.
 func (s *supervisor) ask(ctx context.Context, msg func(index int) *worker.Message, want string) ([]*worker.Message, error) {
+	s.want = want
 	for i, m := range s.crew.members {
 		s.states[i].answer = nil
 		if err := m.say(msg(i)); err != nil {
 			return nil, err
 		}
 	}
+	s.point("asked for " + want)
 	var ticks <-chan time.Time
 	if s.tick != nil && want == worker.TypeDone {
 		ticker := time.NewTicker(s.times.progress)
@@ -131,19 +170,29 @@ func (s *supervisor) ask(ctx context.Context, msg func(index int) *worker.Messag
 		case <-ticks:
 			s.tick()
 		case h := <-s.crew.news:
-			if !s.hear(h, want) {
-				return nil, s.settle(ctx)
+			if !s.hear(h) {
+				err := s.settle(ctx)
+				return s.answers(), err
 			}
 			if err := s.sayLimit(&end); err != nil {
 				return nil, err
 			}
 		}
 	}
+	s.point("got " + want)
+	return s.answers(), nil
+}
+
+// answers are those of all members, nil while one is missing.
+func (s *supervisor) answers() []*worker.Message {
+	if !s.answered() {
+		return nil
+	}
 	answers := make([]*worker.Message, len(s.states))
 	for i := range s.states {
 		answers[i] = s.states[i].answer
 	}
-	return answers, nil
+	return answers
 }
 
 func (s *supervisor) answered() bool {
@@ -155,33 +204,50 @@ func (s *supervisor) answered() bool {
 	return true
 }
 
-// hear files one piece of news. It returns false for bad news: anything but the
-// answer that is waited for.
-func (s *supervisor) hear(h heard, want string) bool {
+// hear files one piece of news. It returns false for bad news: anything but an answer
+// that may come now.
+func (s *supervisor) hear(h heard) bool {
+	if h.unsent != nil {
+		s.unsent = fmt.Errorf("launch: worker %d can't be told what to do: %w", s.crew.members[h.from].number, h.unsent)
+		return false
+	}
 	st := &s.states[h.from]
+	if h.message != nil && s.expected(st, h.message) {
+		return true
+	}
+	if s.troubles++; st.order == 0 {
+		st.order = s.troubles
+	}
 	switch {
 	case h.ended != nil:
 		st.ended = h.ended
-		return false
 	case h.lost != nil:
 		st.lost = true
 		if st.reason == "" && !streamEnd(h.lost) {
-			st.reason = "its control stream broke: " + h.lost.Error()
+			st.reason, st.strange = "its control stream broke: "+h.lost.Error(), true
 		}
-		return false
+	case st.reason != "":
 	case h.message.Type == worker.TypeFailed && h.message.Failed != nil:
-		if st.reason == "" {
-			st.reason, st.peer = h.message.Failed.Error, h.message.Failed.Peer
+		st.reason, st.report = h.message.Failed.Error, ownReport
+		if h.message.Failed.Peer {
+			st.report = peerReport
 		}
-		return false
-	case h.message.Type == want && (want != worker.TypeDone || h.message.Done != nil):
-		st.answer = h.message
+	default:
+		st.reason, st.strange = fmt.Sprintf("it sent %q where %q was due", h.message.Type, s.want), true
+	}
+	return false
+}
+
+// expected files a message that may come now.
+func (s *supervisor) expected(st *state, m *worker.Message) bool {
+	switch {
+	case m.Type == s.want && st.answer == nil && (s.want != worker.TypeDone || m.Done != nil):
+		st.answer = m
 		return true
-	case h.message.Type == worker.TypeStopped && h.message.Stopped != nil && s.stopping && st.halted == nil:
-		st.halted = h.message.Stopped
+	case m.Type == worker.TypeStopped && m.Stopped != nil && s.stopping && st.halted == nil:
+		st.halted = m.Stopped
 		return true
 	}
-	st.reason = fmt.Sprintf("it sent %q where %q was due", h.message.Type, want)
 	return false
 }
 
@@ -193,82 +259,78 @@ func streamEnd(err error) bool {
 
 // settle gathers news for a moment after bad news and makes the run's error of it. A
 // member that has reported an error, or whose stream has ended without a word, is about
-// to end: how it does is worth waiting for.
+// to end: how it does is worth waiting for. Answers that were under way are no news.
 func (s *supervisor) settle(ctx context.Context) error {
 	over, late := time.After(s.times.settle), time.After(s.times.settle+s.times.lost)
 	for {
 		select {
 		case <-over:
 			if over = nil; !s.ending() {
-				return s.blame()
+				return s.failure(false)
 			}
 		case <-late:
-			return s.blame()
+			return s.failure(false)
 		case <-ctx.Done():
-			return s.blame()
+			return s.failure(false)
 		case h := <-s.crew.news:
-			s.hear(h, "")
+			s.hear(h)
 			if over == nil && !s.ending() {
-				return s.blame()
+				return s.failure(false)
 			}
 		}
 	}
 }
 
-// ending tells whether a member that may be to blame is about to end, but hasn't yet.
+// ending tells whether a member that may be the cause is about to end, but hasn't yet.
 func (s *supervisor) ending() bool {
 	for i := range s.states {
-		if st := &s.states[i]; st.ended == nil && !st.peer && (st.lost || st.reason != "") {
+		if st := &s.states[i]; st.ended == nil && st.report != peerReport && (st.lost || st.reason != "") {
 			return true
 		}
 	}
 	return false
 }
 
-// blame picks the worker that ended the run: one that died without a word before
-// one that reported an error, because the report may be about the death; and one with
-// an error of its own before one that found a peer's lane closed.
-func (s *supervisor) blame() error {
-	culprit, rank := -1, 0
+// failure is the run's error after something has gone wrong with its members; due says
+// that they were told to end. nil: nothing has.
+func (s *supervisor) failure(due bool) error {
+	facts := make([]fact, len(s.states))
 	for i := range s.states {
-		st := &s.states[i]
-		r := 0
-		switch {
-		case st.ended != nil && st.reason == "":
-			r = 4
-		case st.reason != "" && !st.peer:
-			r = 3
-		case st.lost && st.reason == "":
-			r = 2
-		case st.reason != "":
-			r = 1
-		}
-		if r > rank {
-			culprit, rank = i, r
+		if !s.states[i].killed {
+			facts[i] = s.states[i].fact(due)
 		}
 	}
-	e := s.errorOf(culprit)
-	for i := range s.states {
-		if other := s.errorOf(i); i != culprit && other != nil && !s.states[i].peer {
-			other.Tail = nil
-			e.Others = append(e.Others, other.short())
+	cause := rootCause(facts)
+	if cause < 0 {
+		return s.unsent
+	}
+	e := s.errorOf(cause)
+	for i, f := range facts {
+		if i == cause || f.weight() <= (fact{report: peerReport}).weight() {
+			continue
+		}
+		other := s.errorOf(i)
+		e.Others = append(e.Others, other.short())
+		if t := s.crew.members[i].tail; t != nil {
+			t.flush() // the text of its crash, if any: the error has only the cause's
 		}
 	}
 	return e
 }
 
-// errorOf is what went wrong with one member; nil for nothing.
+// errorOf is what went wrong with one member.
 func (s *supervisor) errorOf(i int) *WorkerError {
 	st := &s.states[i]
-	e := &WorkerError{Worker: s.crew.members[i].number, Reason: st.reason}
+	e := &WorkerError{Worker: s.crew.members[i].number, Reason: st.reason, Phase: s.phase.name, Replication: s.phase.replication}
 	switch {
 	case st.ended != nil:
 		e.Died, e.Status, e.Tail = st.reason == "", st.ended.text, st.ended.lines
-	case st.reason != "":
-	case st.lost:
+		e.Early = e.Died && st.ended.ok
+	case st.reason == "":
 		e.Reason = "it closed its control stream without a word"
-	default:
-		return nil
+	}
+	if e.Phase == PhaseRun {
+		e.Reached, e.ReachedKnown = s.reached(i)
 	}
 	if t := s.crew.members[i].tail; t != nil {
 		e.Tail = t.lines()
@@ -277,12 +339,14 @@ func (s *supervisor) errorOf(i int) *WorkerError {
 }
 
 // dismiss ends a crew that has done its work. A member that doesn't end is killed
-// and noted; one that ends badly is an error even now.
+// and noted; one that ends badly is an error even now, though all results are there.
 func (s *supervisor) dismiss(ctx context.Context) error {
 	defer s.crew.leave()
+	s.phase.name, s.want = PhaseExit, ""
 	for _, m := range s.crew.members {
 		_ = m.say(&worker.Message{Type: worker.TypeExit}) // unread: killed below
 	}
+	s.point("told to exit")
 	patient, cancel := context.WithTimeout(ctx, s.times.exit)
 	defer cancel()
 	if !s.awaitEnds(patient) {
@@ -291,17 +355,13 @@ func (s *supervisor) dismiss(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ErrEnded
 	}
-	for i := range s.states {
-		if st := &s.states[i]; !st.killed && (st.reason != "" || (st.ended != nil && !st.ended.ok)) {
-			return s.blame()
-		}
-	}
-	for _, m := range s.crew.members {
-		if m.tail != nil {
+	err := s.failure(true)
+	for i, m := range s.crew.members {
+		if w := (*WorkerError)(nil); m.tail != nil && !(errors.As(err, &w) && w.Worker == s.crew.members[i].number) {
 			m.tail.flush()
 		}
 	}
-	return nil
+	return err
 }
 
 // killLate ends the members that don't end by themselves.
@@ -351,9 +411,7 @@ func (s *supervisor) awaitEnds(ctx context.Context) bool {
 		case <-ctx.Done():
 			return false
 		case h := <-s.crew.news:
-			if h.lost == nil {
-				s.hear(h, "")
-			}
+			s.hear(h)
 		}
 	}
 	return true

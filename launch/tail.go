@@ -12,6 +12,7 @@ import (
 const (
 	tailLines     = 20   // last lines of a worker that ended without a crash text
 	tailCrash     = 40   // first lines of a crash: its reason and the goroutine at fault
+	tailBefore    = 5    // lines before a stack that begins unannounced
 	tailLineBytes = 1024 // longer lines are cut
 )
 
@@ -82,6 +83,12 @@ func (t *tail) line(s string) {
 		} else {
 			t.more++
 		}
+		return
+	}
+	if strings.HasPrefix(s, "goroutine ") && strings.HasSuffix(s, "]:") {
+		// The crash began in the middle of a line, or with words that aren't known: why
+		// is said shortly before, and has been passed on.
+		t.crash = append(append(t.crash, t.last[max(0, len(t.last)-tailBefore):]...), s)
 		return
 	}
 	if len(t.last) == tailLines {

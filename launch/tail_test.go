@@ -56,3 +56,19 @@ func TestTailKeepsTheHeadOfACrash(t *testing.T) {
 		t.Errorf("after flush passed on %q", out.String())
 	}
 }
+
+// A stack shows that something crashed, however it was announced: the reason stands
+// before it and isn't pushed out by the stacks of other goroutines.
+func TestTailKeepsUnannouncedCrash(t *testing.T) {
+	for _, reason := range []string{"half a linepanic: tiny: broke", "SIGABRT: abort"} {
+		l := &tail{name: "worker 0", to: &lineWriter{}}
+		fmt.Fprintf(l, "before\n%s\nPC=0x1\n\ngoroutine 7 gp=0x1 m=2 [running]:\nmain.main()\n", reason)
+		for i := range 200 {
+			fmt.Fprintf(l, "goroutine %d [select]:\n", i)
+		}
+		text := strings.Join(l.lines(), "\n")
+		if !strings.Contains(text, reason) || !strings.Contains(text, "main.main()") {
+			t.Errorf("the report shows\n%s", text)
+		}
+	}
+}

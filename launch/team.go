@@ -53,6 +53,7 @@ func (l *Launch) newTeam(index int, a *agenda) (_ *team, err error) {
 	}
 	t.cleanup = append(t.cleanup, done)
 	t.supervisor = newSupervisor(crew, l)
+	t.reached = t.memory.reached
 	t.events = func() uint64 { _, events := t.memory.progress(); return events }
 	if l.cfg.Progress != nil {
 		t.tick = t.progress
@@ -82,11 +83,17 @@ func (t *team) lead(ctx context.Context) error {
 		t.end(ctx.Err() == nil)
 		return err
 	}
-	return t.dismiss(ctx)
+	err = t.dismiss(ctx)
+	if w := (*WorkerError)(nil); errors.As(err, &w) {
+		w.Delivered = true
+	}
+	return err
 }
 
 // replications runs the protocol up to the last Done.
 func (t *team) replications(ctx context.Context) error {
+	t.phase.name = PhaseStart
+	t.point("started")
 	if _, err := t.ask(ctx, t.setup, worker.TypeReady); err != nil {
 		return err
 	}
@@ -96,27 +103,40 @@ func (t *team) replications(ctx context.Context) error {
 		if !ok {
 			return nil
 		}
-		prepare := &worker.Message{Type: worker.TypePrepare, Prepare: &worker.Prepare{Replication: r}}
-		if _, err := t.ask(ctx, func(int) *worker.Message { return prepare }, worker.TypeReady); err != nil {
+		if err := t.replication(ctx, r); err != nil {
 			return err
 		}
-		began := time.Now()
-		t.agenda.begin(t.index, r)
-		answers, err := t.ask(ctx, func(int) *worker.Message { return &worker.Message{Type: worker.TypeGo} }, worker.TypeDone)
-		t.agenda.end(t.index)
-		if err != nil {
-			return err
-		}
-		f, err := t.finish(r, answers, time.Since(began))
-		if err != nil {
-			return err
-		}
-		if f.Interrupted && f.Reached == 0 {
-			return nil // it had only begun: there is nothing to know of it
-		}
-		t.agenda.file(f)
 	}
 	return nil
+}
+
+// replication runs one. A worker may fail when all have told their results: then these
+// count, and the error says so if there are no more to come.
+func (t *team) replication(ctx context.Context, r int) error {
+	t.phase = phase{PhasePrepare, r}
+	prepare := &worker.Message{Type: worker.TypePrepare, Prepare: &worker.Prepare{Replication: r}}
+	if _, err := t.ask(ctx, func(int) *worker.Message { return prepare }, worker.TypeReady); err != nil {
+		return err
+	}
+	t.phase.name = PhaseRun
+	began := time.Now()
+	t.agenda.begin(t.index, r)
+	answers, failed := t.ask(ctx, func(int) *worker.Message { return &worker.Message{Type: worker.TypeGo} }, worker.TypeDone)
+	t.agenda.end(t.index)
+	if answers == nil {
+		return failed
+	}
+	f, err := t.finish(r, answers, time.Since(began))
+	if err != nil {
+		return err
+	}
+	if !f.Interrupted || f.Reached > 0 { // or it had only begun: there is nothing to know of it
+		t.agenda.file(f)
+	}
+	if w := (*WorkerError)(nil); errors.As(failed, &w) {
+		w.Delivered = t.stopping || t.agenda.dealt()
+	}
+	return failed
 }
 
 // setup is what the team's worker index is told first.

@@ -284,4 +284,5 @@ func (c *cycle) start(e *node.Engine, horizon float64) {
 	c.stats = Stats{}
 	c.parksBefore = c.waiter.Stats().Parked
 	c.blockedSince, c.drained = time.Time{}, time.Time{}
+	c.show()
 }

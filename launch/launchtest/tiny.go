@@ -44,6 +44,8 @@ const (
 	Slow  = "slow"  // every call takes a millisecond
 	Print = "print" // it writes to standard output and standard error, once
 	Nan   = "nan"   // its results hold a NaN
+	Late  = "late"  // another goroutine panics soon after the last report
+	Zero  = "zero"  // the process exits with status 0
 
 	Alloc     = "alloc"     // the handler allocates until something stops it
 	Goroutine = "goroutine" // another goroutine sends while the handler runs
@@ -81,7 +83,7 @@ func (Kind) Load(doc *scenario.Document, opt scenario.Options) (scenario.Scenari
 }
 
 func hows() []string {
-	return append([]string{Panic, Fail, Exit, Kill, Stop, Hang, Slow, Print, Nan, Alloc, Goroutine, Keep, Claim}, GarbleWhat...)
+	return append([]string{Panic, Fail, Exit, Kill, Stop, Hang, Slow, Print, Nan, Late, Zero, Alloc, Goroutine, Keep, Claim}, GarbleWhat...)
 }
 
 // Tiny is a loaded scenario.
@@ -191,6 +193,8 @@ func (h *handler) getIntoTrouble(p *node.Simproc, events []node.Event) error {
 	case Exit:
 		fmt.Fprintln(os.Stderr, "tiny: going home")
 		os.Exit(3)
+	case Zero:
+		os.Exit(0)
 	case Kill:
 		return syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	case Stop:
@@ -222,6 +226,9 @@ func (h *handler) getIntoTrouble(p *node.Simproc, events []node.Event) error {
 
 // Report implements node.Reporter.
 func (h *handler) Report(*node.Simproc) ([]byte, error) {
+	if h.troubled && h.tiny.how == Late {
+		time.AfterFunc(20*time.Millisecond, func() { panic("tiny: broke when all was done") })
+	}
 	return binary.LittleEndian.AppendUint64(nil, h.handled), nil
 }
 
