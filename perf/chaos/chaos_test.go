@@ -33,7 +33,7 @@ func testGround(t *testing.T) *ground {
 		t.Fatal(err)
 	}
 	t.Cleanup(g.close)
-	g.guard()
+	t.Cleanup(g.guard())
 	g.stopFor = 2 * time.Second
 	return g
 }

@@ -100,7 +100,7 @@ func command(args []string) int {
 	if *only != all && *limit == limitDefault {
 		*limit = 0 // who looks at a cell wants it once
 	}
-	g.guard()
+	defer g.guard()()
 	rows := tour(g, cells, *seed, *limit)
 	g.close()
 	if *file != "" {

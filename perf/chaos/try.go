@@ -81,8 +81,9 @@ func newGround(program, checked string, slack float64) (*ground, error) {
 func (g *ground) close() { os.RemoveAll(g.dir) }
 
 // guard sees to it that nothing is left when this process is told to end. It also lets
-// what is started here take these signals, which a shell may have had ignored.
-func (g *ground) guard() {
+// what is started here take these signals, which a shell may have had ignored. It returns
+// what ends the guarding.
+func (g *ground) guard() (end func()) {
 	ignored := signal.Ignored(syscall.SIGINT)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
@@ -98,6 +99,10 @@ func (g *ground) guard() {
 			os.Exit(2)
 		}
 	}()
+	return func() {
+		signal.Stop(signals)
+		close(signals)
+	}
 }
 
 // longer is a promised time with the slack that was asked for.
