@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"net"
 	"os"
 	"syscall"
@@ -25,8 +26,9 @@ type DialConfig struct {
 	// files. Both sides must name the same.
 	Dir string
 
-	// Patient waits until somebody listens, as long as the context lasts. Default:
-	// nobody is ErrNobody at once.
+	// Patient tries again as long as the context lasts while nobody listens, the
+	// receiver is busy, or it has no answer (ErrNobody, ErrBusy, ErrNoAnswer), ever more
+	// rarely. Default: these are errors at once.
 	Patient bool
 
 	// RingBytes is the capacity of the ring, a power of two; default 256 KiB. Raising
@@ -61,8 +63,11 @@ const (
 
 	// meetLimit is how long the other side may take to answer when two meet.
 	meetLimit = 10 * time.Second
-	// dialAgain is how long a patient Dial waits before it looks again.
-	dialAgain = 20 * time.Millisecond
+	// dialAgain is how long a patient Dial waits before it looks again. Where somebody
+	// listens the next wait is twice as long, up to dialAgainMax, and at random up to
+	// half of it shorter, so that many who wait don't come all at once.
+	dialAgain    = 20 * time.Millisecond
+	dialAgainMax = 500 * time.Millisecond
 )
 
 // validate fills in defaults and reports the first field that can't be.
@@ -86,8 +91,9 @@ func (cfg *DialConfig) validate() error {
 }
 
 // Dial meets the process that listens under the name, and becomes one of its senders.
-// The context bounds the meeting only. Errors unwrap to ErrNobody, ErrRefused,
-// ErrPrivate, ErrProtocol, those of shm.Create, or the context's.
+// The context bounds the meeting only. Errors unwrap to ErrNobody, ErrBusy, ErrRefused,
+// ErrNoAnswer, ErrPrivate, ErrProtocol, those of shm.Create and shm.Attach, or the
+// context's.
 func Dial(ctx context.Context, name string, cfg DialConfig) (*Sender, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -95,66 +101,122 @@ func Dial(ctx context.Context, name string, cfg DialConfig) (*Sender, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
 	}
-	conn, err := connect(ctx, name, &cfg)
+	d := &dialing{name: name, cfg: &cfg}
+	for wait := dialAgain; ; {
+		s, err := d.once(ctx)
+		if err == nil {
+			return s, nil
+		}
+		err = fmt.Errorf("ipc: dialing %q: %w", name, err)
+		nobody := errors.Is(err, ErrNobody)
+		if again := nobody || errors.Is(err, ErrBusy) || errors.Is(err, ErrNoAnswer); !again || !cfg.Patient || ctx.Err() != nil {
+			return nil, errors.Join(err, d.close())
+		}
+		if ctxErr := sleep(ctx, wait-rand.N(wait/2)); ctxErr != nil {
+			return nil, errors.Join(fmt.Errorf("%w: %w", err, ctxErr), d.close())
+		}
+		if !nobody {
+			wait = min(2*wait, dialAgainMax)
+		}
+	}
+}
+
+// sleep waits, or returns the context's error as soon as that ends.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// dialing is one Dial, of one attempt or several. It owns the link until a Sender does.
+type dialing struct {
+	name string
+	cfg  *DialConfig
+	link *link // nil: to be made
+}
+
+// once tries once. The memory is there before the socket is, because a receiver waits
+// only briefly for a hello. A receiver that was busy has not touched it; after any other
+// answer the next attempt needs new memory.
+func (d *dialing) once(ctx context.Context) (*Sender, error) {
+	path, err := findSocket(d.name, d.cfg.Dir)
 	if err != nil {
 		return nil, err
 	}
-	s := &Sender{name: name, conn: conn, inlineMax: cfg.InlineMax, gone: make(chan struct{})}
-	if err := s.meet(ctx, &cfg); err != nil {
-		return nil, errors.Join(fmt.Errorf("ipc: dialing %q: %w", name, err), s.tearDown())
+	if d.link == nil {
+		if d.link, err = createLink(d.name, d.cfg); err != nil {
+			return nil, err
+		}
 	}
+	conn, err := connect(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	s := &Sender{name: d.name, conn: conn, inlineMax: d.cfg.InlineMax, gone: make(chan struct{}), link: d.link}
+	if err := s.meet(ctx, d.cfg); err != nil {
+		if errors.Is(err, ErrBusy) {
+			s.link = nil
+		} else {
+			d.link = nil
+		}
+		return nil, errors.Join(err, s.tearDown())
+	}
+	d.link = nil
 	go s.watch()
 	return s, nil
 }
 
-// connect opens the socket of the name, and waits for it if the caller is patient.
-func connect(ctx context.Context, name string, cfg *DialConfig) (*net.UnixConn, error) {
-	for {
-		conn, err := connectOnce(ctx, name, cfg.Dir)
-		if err == nil || !cfg.Patient || !errors.Is(err, ErrNobody) {
-			return conn, err
-		}
-		timer := time.NewTimer(dialAgain)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return nil, fmt.Errorf("%w: %w", err, ctx.Err())
-		case <-timer.C:
-		}
+func (d *dialing) close() error {
+	if d.link == nil {
+		return nil
 	}
+	return d.link.close()
 }
 
-func connectOnce(ctx context.Context, name, dir string) (*net.UnixConn, error) {
+// findSocket is the path of the name's socket, if there is one.
+func findSocket(name, dir string) (path string, err error) {
 	dir = directory(dir)
 	if err := checkPrivate(dir); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("%w under %q: there is no directory %s", ErrNobody, name, dir)
+			return "", fmt.Errorf("%w under this name: there is no directory %s", ErrNobody, dir)
 		}
-		return nil, err
+		return "", err
 	}
-	path, err := socketPath(dir, name)
-	if err != nil {
-		return nil, err
+	if path, err = socketPath(dir, name); err != nil {
+		return "", err
 	}
+	if _, err := os.Lstat(path); err != nil {
+		return "", fmt.Errorf("%w under this name: %w", ErrNobody, err)
+	}
+	return path, nil
+}
+
+// connect opens the socket.
+func connect(ctx context.Context, path string) (*net.UnixConn, error) {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, network, path)
 	switch {
 	case err == nil:
 		return conn.(*net.UnixConn), nil
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
-		return nil, fmt.Errorf("%w under %q: %w", ErrNobody, name, err)
+		return nil, fmt.Errorf("%w under this name: %w", ErrNobody, err)
+	case errors.Is(err, syscall.EAGAIN):
+		return nil, fmt.Errorf("%w: %w: its queue of connections is full: %w", ErrRefused, ErrBusy, err)
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("%w: %w", ctx.Err(), err)
 	}
-	return nil, fmt.Errorf("ipc: dialing %q: %w", name, err)
+	return nil, fmt.Errorf("%w: %w%s", ErrNoAnswer, err, shm.Advice(err))
 }
 
-// meet makes the link, tells the receiver of it, and maps what the receiver answers
-// with. Whatever it has acquired stands in s, also after an error.
+// meet tells the receiver of the link and maps what the receiver answers with. Whatever
+// it has acquired stands in s, also after an error.
 func (s *Sender) meet(ctx context.Context, cfg *DialConfig) error {
 	if _, err := checkPeer(s.conn); err != nil {
-		return err
-	}
-	var err error
-	if s.link, err = createLink(s.name, cfg); err != nil {
 		return err
 	}
 	w, board, err := s.introduce(ctx)
@@ -177,14 +239,9 @@ func (s *Sender) introduce(ctx context.Context) (welcome, []*os.File, error) {
 	}
 	stop := context.AfterFunc(ctx, func() { _ = s.conn.SetDeadline(time.Unix(1, 0)) })
 	h, files := s.link.hello()
-	err := sendPacket(s.conn, h.encode(), files...)
-	var packet []byte
-	var board []*os.File
-	if err == nil {
-		packet, board, err = receivePacket(s.conn)
-	}
+	packet, board, err := exchange(s.conn, h.encode(), files)
 	if !stop() && err != nil {
-		err = fmt.Errorf("%w: %w", ctx.Err(), err)
+		return welcome{}, nil, fmt.Errorf("%w: %w", ctx.Err(), err)
 	}
 	if err != nil {
 		return welcome{}, nil, err
@@ -195,6 +252,21 @@ func (s *Sender) introduce(ctx context.Context) (welcome, []*os.File, error) {
 		return welcome{}, nil, err
 	}
 	return w, board, s.conn.SetDeadline(time.Time{})
+}
+
+// exchange sends a packet and receives the answer. A receiver that turns us away answers
+// without having read what we say and closes: then sending may fail, and receiving too,
+// once, before the answer comes.
+func exchange(conn *net.UnixConn, hello []byte, files []*os.File) (packet []byte, board []*os.File, err error) {
+	sent := sendPacket(conn, hello, files...)
+	packet, board, err = receivePacket(conn)
+	if errors.Is(err, syscall.ECONNRESET) {
+		packet, board, err = receivePacket(conn)
+	}
+	if err != nil && !errors.Is(err, ErrProtocol) {
+		err = fmt.Errorf("%w: %w", ErrNoAnswer, errors.Join(sent, err))
+	}
+	return packet, board, err
 }
 
 // open puts the sending side together over the memory that is there.

@@ -36,6 +36,15 @@ var (
 	// ErrRefused says that the other side would not meet; the text has its reason.
 	ErrRefused = errors.New("ipc: refused")
 
+	// ErrBusy says that the other side would not meet now: too many others do, or have
+	// met and not ended. Such an error is an ErrRefused as well; trying again later may
+	// help.
+	ErrBusy = errors.New("ipc: busy")
+
+	// ErrNoAnswer says that the other side ended the meeting without a word, or gave no
+	// answer in time: it has died or closed meanwhile, or is no receiver.
+	ErrNoAnswer = errors.New("ipc: no answer")
+
 	// ErrPrivate says that the directory of the sockets is not the user's alone, or
 	// that the process at the other end belongs to another user.
 	ErrPrivate = errors.New("ipc: not private")

@@ -22,7 +22,7 @@ func fuzzConfig(t testing.TB) *ListenConfig {
 func FuzzPackets(f *testing.F) {
 	h := hello{files: 2, linkSize: 8192, poolSize: 1 << 20, linkID: 3, poolID: 5}
 	w := welcome{number: 7, boardSize: boardBytes, boardID: 9}
-	no := welcome{refused: true, reason: strings.Repeat("because ", 40)}
+	no := welcome{status: statusRefused, reason: strings.Repeat("because ", 40)}
 	for _, b := range [][]byte{h.encode(), w.encode(), no.encode(), nil, make([]byte, packetBytes)} {
 		f.Add(b, 2)
 		f.Add(b, 1)
@@ -63,7 +63,7 @@ func TestPacketsComeBack(t *testing.T) {
 	if got, err := parseWelcome(w.encode(), 1); err != nil || got != w {
 		t.Errorf("%+v, %v, want %+v", got, err, w)
 	}
-	no := welcome{refused: true, reason: strings.Repeat("because ", 40)}
+	no := welcome{status: statusRefused, reason: strings.Repeat("because ", 40)}
 	if _, err := parseWelcome(no.encode(), 0); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "because because") {
 		t.Errorf("%v", err)
 	}
@@ -105,5 +105,28 @@ func TestArena(t *testing.T) {
 	}
 	if len(chunks) > 500 {
 		t.Errorf("%d chunks for some 350 messages at a time: they don't come back", len(chunks))
+	}
+}
+
+// Who has to go is the oldest of the process that has most connections: one that has few
+// never does while another has many.
+func TestMostOf(t *testing.T) {
+	for _, c := range []struct {
+		pids []int
+		want int
+	}{
+		{[]int{1}, 0},
+		{[]int{1, 2, 2}, 1},
+		{[]int{1, 2, 2, 1, 1}, 0},
+		{[]int{3, 1, 2, 2, 1}, 1},
+		{[]int{1, 2, 3}, 0},
+	} {
+		var meetings []meeting
+		for _, pid := range c.pids {
+			meetings = append(meetings, meeting{pid: pid})
+		}
+		if got := mostOf(meetings); got != c.want {
+			t.Errorf("of %v number %d, want %d", c.pids, got, c.want)
+		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 //	offset size                         offset size
 //	   0     8  magic "discoipc"           0     8  magic "discoipc"
 //	   8     4  version                    8     4  version
-//	  12     4  number of files            12     4  status, 0: welcome
+//	  12     4  number of files            12     4  status: 0 welcome, 2 busy, else refused
 //	  16     8  bytes of the link's body   16     4  the sender's number
 //	  24     8  bytes of the pool's body   20     4  zero
 //	  32     8  creation id of the link    24     8  bytes of the board's body
@@ -61,6 +61,7 @@ const (
 const (
 	statusWelcome = 0
 	statusRefused = 1
+	statusBusy    = 2 // refused for now
 )
 
 // hello is what a sender says of itself.
@@ -112,8 +113,8 @@ func parseHello(b []byte, files int, cfg *ListenConfig) (hello, error) {
 
 // welcome is the receiver's answer.
 type welcome struct {
-	refused   bool
-	reason    string // why, when refused
+	status    uint32
+	reason    string // why, unless it is statusWelcome
 	number    uint32
 	boardSize uint64
 	boardID   uint64
@@ -121,9 +122,7 @@ type welcome struct {
 
 func (w *welcome) encode() []byte {
 	b := newPacket()
-	if w.refused {
-		binary.LittleEndian.PutUint32(b[offsetStatus:], statusRefused)
-	}
+	binary.LittleEndian.PutUint32(b[offsetStatus:], w.status)
 	binary.LittleEndian.PutUint32(b[offsetNumber:], w.number)
 	binary.LittleEndian.PutUint64(b[offsetBoardSize:], w.boardSize)
 	binary.LittleEndian.PutUint64(b[offsetBoardID:], w.boardID)
@@ -131,12 +130,17 @@ func (w *welcome) encode() []byte {
 	return b
 }
 
-// parseWelcome checks a welcome. A refusal is an ErrRefused with its reason.
+// parseWelcome checks a welcome. A refusal is an ErrRefused with its
+// reason, and one for now an ErrBusy too.
 func parseWelcome(b []byte, files int) (welcome, error) {
 	if err := checkPacket(b); err != nil {
 		return welcome{}, err
 	}
-	if status := binary.LittleEndian.Uint32(b[offsetStatus:]); status != statusWelcome {
+	switch status := binary.LittleEndian.Uint32(b[offsetStatus:]); status {
+	case statusWelcome:
+	case statusBusy:
+		return welcome{}, fmt.Errorf("%w: %w: %s", ErrRefused, ErrBusy, printable(b[offsetReason:]))
+	default:
 		return welcome{}, fmt.Errorf("%w: %s", ErrRefused, printable(b[offsetReason:]))
 	}
 	w := welcome{

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -31,6 +30,11 @@ type ListenConfig struct {
 	LinkBytesMax int
 	PoolBytesMax int
 
+	// BytesMax bounds the memory of all senders together, in bytes, default 4 GiB. It is
+	// charged before a sender's memory is mapped; one that would go beyond it is told
+	// that the receiver is busy.
+	BytesMax int64
+
 	// Wait is how Receive waits for messages: default shm.ModeAdaptive.
 	Wait shm.Mode
 }
@@ -41,8 +45,7 @@ const (
 	linkBytesMaxDefault = 64 << 20
 	poolBytesMaxDefault = 1 << 30
 
-	// meetingsMax is how many may be meeting us at a time beside those who have.
-	meetingsMax = 16
+	bytesMaxDefault = 4 << 30
 	// acceptPause is how long the listener rests when the machine lets nobody in,
 	// mostly because it has no file descriptors left.
 	acceptPause = 50 * time.Millisecond
@@ -59,11 +62,17 @@ func (cfg *ListenConfig) validate() error {
 	if cfg.PoolBytesMax == 0 {
 		cfg.PoolBytesMax = poolBytesMaxDefault
 	}
+	if cfg.BytesMax == 0 {
+		cfg.BytesMax = bytesMaxDefault
+	}
 	if cfg.SendersMax < 1 || cfg.SendersMax > sendersMaxMax {
 		return fmt.Errorf("ipc: up to %d senders, want 1 to %d", cfg.SendersMax, sendersMaxMax)
 	}
 	if cfg.LinkBytesMax < 0 || cfg.LinkBytesMax > shm.BytesMax || cfg.PoolBytesMax < 0 || cfg.PoolBytesMax > shm.BytesMax {
 		return fmt.Errorf("ipc: limits of %d bytes for links and %d for pools, want 0 to %d", cfg.LinkBytesMax, cfg.PoolBytesMax, shm.BytesMax)
+	}
+	if cfg.BytesMax < 0 {
+		return fmt.Errorf("ipc: limit of %d bytes for all senders, want more than 0", cfg.BytesMax)
 	}
 	return nil
 }
@@ -84,10 +93,12 @@ type listener struct {
 
 	mu       sync.Mutex // guards the fields below
 	conns    []*net.UnixConn
-	joined   []*inlet // have met us and aren't received from yet
-	seats    int      // senders whose memory is mapped, or about to be
-	number   int      // of the next sender
-	refused  uint64   // meetings that failed
+	meetings []meeting // of conns, those that haven't said their hello, oldest first
+	joined   []*inlet  // have met us and aren't received from yet
+	seats    int       // senders whose memory is mapped, or about to be
+	bytes    int64     // of that memory
+	number   int       // of the next sender
+	refused  uint64    // meetings that failed
 	closing  bool
 	lastFail error
 }
@@ -143,11 +154,7 @@ func (n *listener) accept() {
 		conn, err := n.socket.AcceptUnix()
 		switch {
 		case err == nil:
-			if n.enter(conn) {
-				n.tasks.Go(func() { n.serve(conn) })
-			} else {
-				_ = conn.Close() // too many at a time: they see the end of the stream
-			}
+			n.letIn(conn)
 		case errors.Is(err, net.ErrClosed):
 			return
 		default:
@@ -161,36 +168,43 @@ func (n *listener) accept() {
 	}
 }
 
-// enter and leave keep the list of sockets that Close has to close.
-func (n *listener) enter(conn *net.UnixConn) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.closing || len(n.conns) >= n.cfg.SendersMax+meetingsMax {
-		return false
+// letIn begins the meeting with whoever has connected. It never waits.
+func (n *listener) letIn(conn *net.UnixConn) {
+	pid, err := checkPeer(conn)
+	if err != nil {
+		_ = conn.Close() // no word to strangers
+		n.refuse(err)
+		return
 	}
-	n.conns = append(n.conns, conn)
-	return true
+	victim, ok := n.enter(meeting{conn, pid})
+	if !ok {
+		_ = conn.Close()
+		return
+	}
+	n.tasks.Go(func() { n.serve(conn, pid) })
+	if victim != nil {
+		turnAway(victim)
+	}
 }
 
-func (n *listener) leave(conn *net.UnixConn) {
-	_ = conn.Close() // nothing is sent any more; the peer sees the end in any case
+// refuse counts a meeting that came to nothing.
+func (n *listener) refuse(err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.conns = slices.DeleteFunc(n.conns, func(c *net.UnixConn) bool { return c == conn })
+	n.refused++
+	n.lastFail = err
 }
 
 // serve meets one sender and then waits for its end. The sender is handed over before
 // it is welcomed: whoever has been welcomed is told when the receiver closes.
-func (n *listener) serve(conn *net.UnixConn) {
+func (n *listener) serve(conn *net.UnixConn, pid int) {
 	defer n.leave(conn)
 	l, err := n.meet(conn)
 	if err != nil {
-		n.mu.Lock()
-		n.refused++
-		n.lastFail = err
-		n.mu.Unlock()
+		n.refuse(err)
 		return
 	}
+	l.pid = pid
 	if !n.join(l) {
 		return
 	}
@@ -215,27 +229,37 @@ func (n *listener) join(l *inlet) bool {
 	return true
 }
 
-// meet checks who is there and maps what it brings, or says why not.
+// meet waits for a hello and maps what it names, or says why not.
 func (n *listener) meet(conn *net.UnixConn) (*inlet, error) {
+	if err := conn.SetDeadline(time.Now().Add(helloLimit)); err != nil {
+		return nil, err
+	}
+	packet, files, err := receivePacket(conn)
+	defer closeFiles(files)
+	if !n.greeted(conn) {
+		return nil, errEvicted
+	}
+	if err != nil {
+		return nil, err
+	}
 	if err := conn.SetDeadline(time.Now().Add(meetLimit)); err != nil {
 		return nil, err
 	}
-	pid, err := checkPeer(conn)
-	if err != nil {
-		return nil, err // no word to strangers
-	}
-	packet, files, err := receivePacket(conn)
-	if err != nil {
-		return nil, err
-	}
-	defer closeFiles(files)
 	l, err := n.admit(packet, files)
 	if err != nil {
-		w := welcome{refused: true, reason: strings.TrimPrefix(err.Error(), ErrRefused.Error()+": ")}
-		return nil, errors.Join(err, sendPacket(conn, w.encode()))
+		return nil, errors.Join(err, sendPacket(conn, refusal(err).encode()))
 	}
-	l.pid, l.conn = pid, conn
+	l.conn = conn
 	return l, nil
+}
+
+// refusal puts into words, for the sender, why it isn't let in.
+func refusal(err error) *welcome {
+	w := &welcome{status: statusRefused, reason: strings.TrimPrefix(err.Error(), ErrRefused.Error()+": ")}
+	if errors.Is(err, ErrBusy) {
+		w.status, w.reason = statusBusy, strings.TrimPrefix(w.reason, ErrBusy.Error()+": ")
+	}
+	return w
 }
 
 // welcome tells a sender that it may send. After an error nothing more can be said to
@@ -254,33 +278,16 @@ func (n *listener) admit(packet []byte, files []*os.File) (*inlet, error) {
 	if err != nil {
 		return nil, err
 	}
-	number, err := n.takeSeat()
+	taken, err := n.takeSeat(&h)
 	if err != nil {
 		return nil, err
 	}
-	l, err := openInlet(number, &h, files)
+	l, err := openInlet(taken, &h, files)
 	if err != nil {
-		n.freeSeat()
+		n.freeSeat(taken)
 		return nil, err
 	}
 	return l, nil
-}
-
-func (n *listener) takeSeat() (number int, err error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.seats >= n.cfg.SendersMax {
-		return 0, fmt.Errorf("%w: there are %d senders already, at most %d may be", ErrRefused, n.seats, n.cfg.SendersMax)
-	}
-	n.seats++
-	n.number++
-	return n.number - 1, nil
-}
-
-func (n *listener) freeSeat() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.seats--
 }
 
 // arrivals takes over who has joined.
@@ -315,7 +322,7 @@ func (n *listener) hangUpAll() {
 
 // inlet is one sender, as the receiver sees it.
 type inlet struct {
-	number int              // immutable
+	seat                    // immutable
 	pid    int              // immutable
 	conn   *net.UnixConn    // immutable
 	link   *link            // immutable
@@ -331,12 +338,12 @@ type inlet struct {
 }
 
 // openInlet maps what a checked hello names and puts the receiving side together.
-func openInlet(number int, h *hello, files []*os.File) (*inlet, error) {
+func openInlet(taken seat, h *hello, files []*os.File) (*inlet, error) {
 	k, err := attachLink(h, files)
 	if err != nil {
 		return nil, err
 	}
-	l := &inlet{number: number, link: k}
+	l := &inlet{seat: taken, link: k}
 	if err := l.open(); err != nil {
 		return nil, errors.Join(fmt.Errorf("%w: %w", ErrRefused, err), k.close())
 	}

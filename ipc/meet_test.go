@@ -440,7 +440,7 @@ func TestBadListeners(t *testing.T) {
 		want   error
 		text   string
 	}{
-		"closes at once":      {nil, nil, nil, "EOF"},
+		"closes at once":      {nil, nil, ipc.ErrNoAnswer, ""},
 		"refuses":             {no, nil, ipc.ErrRefused, "not today?[2J"},
 		"no file":             {welcome(-1, 0), nil, ipc.ErrProtocol, "0 files"},
 		"two files":           {welcome(-1, 0), append(file, file...), ipc.ErrProtocol, "2 files"},

@@ -221,7 +221,7 @@ func (r *Receiver) letGo(l *inlet) {
 	if err := l.link.close(); err != nil {
 		r.ends = append(r.ends, fmt.Errorf("ipc: memory of sender %d: %w", l.number, err))
 	}
-	r.freeSeat()
+	r.freeSeat(l.seat)
 }
 
 // Release gives a message back: its Data must not be used any more. Releasing it

@@ -36,7 +36,7 @@ type Want struct {
 
 // Attach maps the segment whose memfd is f. Seals, size and header are checked
 // before anything is mapped; a file that isn't what the caller wants is refused
-// with ErrSeals, ErrSize, ErrMagic, ErrByteOrder, ErrVersion, ErrKind or
+// with ErrSeals, ErrSize, ErrSparse, ErrMagic, ErrByteOrder, ErrVersion, ErrKind or
 // ErrIdentity.
 //
 // f is only borrowed: the mapping lives on without it, so the caller closes f
@@ -101,12 +101,15 @@ func inspect(f *os.File, want Want, sys *system) (header, error) {
 	if found&seals != seals {
 		return header{}, fmt.Errorf("%w: found %#x, want at least %#x (shrink, grow and seal): a peer could cut the file under the mapping", ErrSeals, found, seals)
 	}
-	size, err := sys.fileBytes(fd)
+	size, reserved, err := sys.fileBytes(fd)
 	if err != nil {
 		return header{}, fmt.Errorf("reading its size: %w", err)
 	}
 	if size < HeaderBytes {
 		return header{}, fmt.Errorf("%w: the file has %d bytes, want at least the %d of the header", ErrSize, size, HeaderBytes)
+	}
+	if reserved < size {
+		return header{}, fmt.Errorf("%w: %d of %d bytes have memory behind them: its creator must take all of it, as shm.Create does", ErrSparse, reserved, size)
 	}
 	// SYNC POINT segment-published: the creator stored the version after the rest
 	// of the header, and handed the file over after that.

@@ -19,6 +19,10 @@ var (
 	ErrSize = errors.New("shm: wrong size")
 	// ErrSeals: the file could still shrink under the mapping.
 	ErrSeals = errors.New("shm: missing seals")
+	// ErrSparse: the file has holes, which whoever maps it would have to fill at its own
+	// cost.
+	ErrSparse = errors.New("shm: memory not reserved")
+
 	// ErrIdentity: right kind, but another creation than the one asked for.
 	ErrIdentity = errors.New("shm: other creation")
 )

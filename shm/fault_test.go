@@ -59,9 +59,9 @@ func newFaulty(fail map[int]error) *faulty {
 		n, err := linux.getSeals(fd)
 		return n, errors.Join(f.step("get seals"), err)
 	}
-	s.fileBytes = func(fd int) (int64, error) {
-		n, err := linux.fileBytes(fd)
-		return n, errors.Join(f.step("fstat"), err)
+	s.fileBytes = func(fd int) (int64, int64, error) {
+		n, reserved, err := linux.fileBytes(fd)
+		return n, reserved, errors.Join(f.step("fstat"), err)
 	}
 	s.pread = func(fd int, p []byte, offset int64) (int, error) {
 		n, err := linux.pread(fd, p, offset)

@@ -117,7 +117,7 @@ func TestConfigRefused(t *testing.T) {
 }
 
 // forge makes a sealed memfd with any contents, as a hostile peer would.
-func forge(t *testing.T, size int64, sealed int, header []byte) *os.File {
+func forge(t *testing.T, size int64, sealed int, header []byte, sparse bool) *os.File {
 	t.Helper()
 	fd, err := unix.MemfdCreate("forged", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -125,7 +125,12 @@ func forge(t *testing.T, size int64, sealed int, header []byte) *os.File {
 	}
 	f := os.NewFile(uintptr(fd), "forged")
 	t.Cleanup(func() { f.Close() })
-	if err := f.Truncate(size); err != nil {
+	if sparse {
+		err = f.Truncate(size)
+	} else {
+		err = unix.Fallocate(fd, 0, 0, size)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.WriteAt(header, 0); err != nil {
@@ -176,6 +181,7 @@ func TestAttachRefused(t *testing.T) {
 		{"may grow", keep, size, seals &^ unix.F_SEAL_GROW, Want{Kind: testKind}, ErrSeals, "0x3"},
 		{"may be resealed", keep, size, seals &^ unix.F_SEAL_SEAL, Want{Kind: testKind}, ErrSeals, "0x6"},
 		{"short file", keep, HeaderBytes - 1, seals, Want{Kind: testKind}, ErrSize, "127"},
+		{"sparse", keep, size, seals, Want{Kind: testKind}, ErrSparse, fmt.Sprintf("of %d bytes", size)},
 		{"cut file", keep, size - int64(page), seals, Want{Kind: testKind}, ErrSize, fmt.Sprint(size)},
 		{"longer file", keep, size + 1, seals, Want{Kind: testKind}, ErrSize, fmt.Sprint(size)},
 		{"magic", func(h []byte) { h[3] = 'X' }, size, seals, Want{Kind: testKind}, ErrMagic, "disXoseg"},
@@ -198,7 +204,7 @@ func TestAttachRefused(t *testing.T) {
 	for _, c := range cases {
 		h := goodHeader(3)
 		c.spoil(h)
-		f := forge(t, c.size, c.seals, h[:min(int64(len(h)), c.size)])
+		f := forge(t, c.size, c.seals, h[:min(int64(len(h)), c.size)], c.err == ErrSparse)
 		s, err := Attach(f, c.want)
 		if !errors.Is(err, c.err) || (err == nil) != (s != nil) {
 			t.Errorf("%s: %v, want %v", c.what, err, c.err)
@@ -218,7 +224,7 @@ func TestAttachStrangeWords(t *testing.T) {
 	h := goodHeader(2)
 	copy(h[offsetName:], "a\x1b[31m\xff")
 	binary.LittleEndian.PutUint32(h[offsetPages:], uint32(PagesHeap))
-	s, err := Attach(forge(t, int64(2*os.Getpagesize()), seals, h), Want{Kind: testKind})
+	s, err := Attach(forge(t, int64(2*os.Getpagesize()), seals, h, false), Want{Kind: testKind})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ type system struct {
 	munmap      func(mem []byte) error
 	addSeals    func(fd, seals int) error
 	getSeals    func(fd int) (int, error)
-	fileBytes   func(fd int) (int64, error)
+	fileBytes   func(fd int) (size, reserved int64, err error)
 	pread       func(fd int, p []byte, offset int64) (int, error)
 	close       func(f *os.File) error
 }
@@ -54,17 +54,21 @@ var linux = system{
 	close:     (*os.File).Close,
 }
 
-// fileBytes is the size of a regular file, which a memfd is.
-func fileBytes(fd int) (int64, error) {
+// fileBytes is the size of a regular file, which a memfd is, and how much of it has
+// memory behind it.
+func fileBytes(fd int) (size, reserved int64, err error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return 0, fmt.Errorf("%w: mode %#o is not that of a regular file", ErrSize, st.Mode)
+		return 0, 0, fmt.Errorf("%w: mode %#o is not that of a regular file", ErrSize, st.Mode)
 	}
-	return st.Size, nil
+	return st.Size, st.Blocks * statBlockBytes, nil
 }
+
+// statBlockBytes is the unit of Stat_t.Blocks, whatever the file system's own is.
+const statBlockBytes = 512
 
 // protection and flags of mmap.
 func (m mapping) bits() (prot, flags int) {
