@@ -241,3 +241,61 @@ func TestInspect(t *testing.T) {
 	}
 	l.end()
 }
+
+// descendants lists the live processes below pid.
+func descendants(t *testing.T, pid int) (all []int) {
+	t.Helper()
+	lists, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/children")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, list := range lists {
+		text, err := os.ReadFile(list)
+		if err != nil {
+			continue // the thread has ended
+		}
+		for _, field := range strings.Fields(string(text)) {
+			child, err := strconv.Atoi(field)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(append(all, child), descendants(t, child)...)
+		}
+	}
+	return all
+}
+
+// What a model has started ends with its worker and with the launcher, however these
+// end, also while everything is stopped.
+func TestModelsOwnProcess(t *testing.T) {
+	for _, c := range []struct {
+		what string
+		end  func(l *launched) error
+	}{
+		{"the launcher is killed", func(l *launched) error { return l.cmd.Process.Kill() }},
+		{"the launcher is killed, and all is stopped", func(l *launched) error {
+			for _, pid := range l.workers {
+				if err := syscall.Kill(-pid, syscall.SIGSTOP); err != nil {
+					return err
+				}
+			}
+			return l.cmd.Process.Kill()
+		}},
+		{"its worker is killed", func(l *launched) error { return syscall.Kill(l.workers[0], syscall.SIGKILL) }},
+		{"the run is interrupted", func(l *launched) error { return l.cmd.Process.Signal(os.Interrupt) }},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			l := launchProgram(t, launchtest.Scenario(4, 1e9, "{node: 0, at: 1, how: child}"))
+			var all []int
+			l.until("a process of the model's own", func() bool {
+				all = descendants(t, l.cmd.Process.Pid)
+				return len(all) == 3
+			})
+			if err := c.end(l); err != nil {
+				t.Fatal(err)
+			}
+			l.workers = all
+			l.end()
+		})
+	}
+}

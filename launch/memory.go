@@ -69,8 +69,8 @@ func enough(transport string, teams, workers int, tuning worker.Tuning) error {
 	if err != nil {
 		return fmt.Errorf("launch: %w", err)
 	}
-	// A file for each segment; for each worker its control stream and two pipes.
-	if need := uint64(segments + 6*teams*workers + otherFiles); need > allowed {
+	// A file for each segment; for each worker its control stream and three pipes.
+	if need := uint64(segments + 8*teams*workers + otherFiles); need > allowed {
 		return badConfig("launch: %d workers need up to %d open files, but %d are allowed: use fewer workers, or raise the limit (ulimit -n)", teams*workers, need, allowed)
 	}
 	return nil

@@ -27,7 +27,8 @@ const workerEnv = "DISCO_WORKER"
 // Descriptors of a worker beyond standard input, output and error.
 const (
 	controlFD = 3 // the stream to the launcher
-	firstFD   = 4 // segments, then the trace file if there is one
+	lifeFD    = 4 // the pipe that tells of the launcher's death
+	firstFD   = 5 // segments, then the trace file if there is one
 )
 
 // pipeGrace is how long the rest of a dead worker's output is waited for: somebody
@@ -40,6 +41,7 @@ const pipeGrace = 200 * time.Millisecond
 type process struct {
 	cmd     *exec.Cmd
 	control *os.File // our end
+	life    *os.File // our end of its life pipe: the worker's group is killed when it is closed
 	output  *os.File // reading end of the pipe behind its standard output and error
 	tail    *tail
 	theirs  []*os.File // ends that only the worker needs; closed once it runs
@@ -64,13 +66,19 @@ func newProcess(exe string, index int, args []string, handed []*os.File, t *tail
 		return nil, fmt.Errorf("launch: output pipe of %s: %w%s", t.name, err, shm.Advice(err))
 	}
 	p.output, p.theirs = output, []*os.File{theirs, input}
+	life, ours, err := lifePipe()
+	if err != nil {
+		p.close()
+		return nil, fmt.Errorf("launch: life pipe of %s: %w%s", t.name, err, shm.Advice(err))
+	}
+	p.life, p.theirs = ours, append(p.theirs, life)
 	p.cmd = &exec.Cmd{
 		Path:       exe,
 		Args:       append([]string{exe, Command, strconv.Itoa(index)}, args...),
 		Env:        append(os.Environ(), workerEnv+"="+strconv.Itoa(len(handed))),
 		Stdout:     input,
 		Stderr:     input,
-		ExtraFiles: append([]*os.File{theirs}, handed...),
+		ExtraFiles: append([]*os.File{theirs, life}, handed...),
 		SysProcAttr: &syscall.SysProcAttr{
 			Setpgid:   true,
 			Pdeathsig: syscall.SIGKILL,
@@ -83,6 +91,9 @@ func newProcess(exe string, index int, args []string, handed []*os.File, t *tail
 func (p *process) close() {
 	p.control.Close()
 	p.output.Close()
+	if p.life != nil {
+		p.life.Close()
+	}
 	p.closeTheirs()
 }
 
@@ -147,6 +158,7 @@ func (p *process) wait() exitStatus {
 	p.awaitEnd()
 	p.kill()
 	err := p.reap()
+	p.life.Close()
 	_ = p.output.SetReadDeadline(time.Now().Add(pipeGrace))
 	<-read
 	p.output.Close()

@@ -69,6 +69,9 @@ func inherit() (files []*os.File, control *os.File, err error) {
 	for fd := controlFD; fd < firstFD+count; fd++ {
 		syscall.CloseOnExec(fd)
 	}
+	if err := endWithLauncher(lifeFD); err != nil {
+		return nil, nil, err
+	}
 	if err := syscall.SetNonblock(controlFD, true); err != nil {
 		return nil, nil, fmt.Errorf("launch: descriptor %d is no control stream: %w", controlFD, err)
 	}

@@ -20,6 +20,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"strings"
 	"sync"
 	"syscall"
@@ -46,6 +47,7 @@ const (
 	Nan   = "nan"   // its results hold a NaN
 	Late  = "late"  // another goroutine panics soon after the last report
 	Zero  = "zero"  // the process exits with status 0
+	Child = "child" // it starts a process of its own that would live for an hour, once
 
 	Alloc     = "alloc"     // the handler allocates until something stops it
 	Goroutine = "goroutine" // another goroutine sends while the handler runs
@@ -83,7 +85,7 @@ func (Kind) Load(doc *scenario.Document, opt scenario.Options) (scenario.Scenari
 }
 
 func hows() []string {
-	return append([]string{Panic, Fail, Exit, Kill, Stop, Hang, Slow, Print, Nan, Late, Zero, Alloc, Goroutine, Keep, Claim}, GarbleWhat...)
+	return append([]string{Panic, Fail, Exit, Kill, Stop, Hang, Slow, Print, Nan, Late, Zero, Child, Alloc, Goroutine, Keep, Claim}, GarbleWhat...)
 }
 
 // Tiny is a loaded scenario.
@@ -195,6 +197,9 @@ func (h *handler) getIntoTrouble(p *node.Simproc, events []node.Event) error {
 		os.Exit(3)
 	case Zero:
 		os.Exit(0)
+	case Child:
+		h.troubled = false
+		return exec.Command("sleep", "3600").Start()
 	case Kill:
 		return syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	case Stop:
