@@ -58,11 +58,10 @@ scenario: node internal/infile
 gml: internal/infile
 internal/table:
 model/measure:
-model/stat:
 model/modeltest: node scenario envelope
 model/phold: node scenario internal/table
 model/devstone: node scenario internal/table
-model/queueing: node scenario model/stat internal/table internal/invariants
+model/queueing: node scenario model/measure internal/table internal/invariants
 model/service: node scenario envelope internal/invariants internal/table model/measure
 model/network: gml node scenario model/measure internal/infile internal/table internal/invariants
 

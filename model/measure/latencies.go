@@ -5,16 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
 // Percentiles come from whole nanoseconds in a histogram of three significant digits:
-// they are off by less than one part in a thousand.
+// its buckets are at most one part in a thousand wide, and a percentile is interpolated
+// in its bucket.
 const (
 	nanosPerSecond = 1e9
 	digits         = 3
 	nanosMax       = 1 << 62 // 146 years: longer ones count as this long
+	subBucketBits  = 11      // a bucket's values agree in so many leading bits, which are digits decimal ones
 )
 
 // Latencies are durations in seconds: exact moments, and a histogram for percentiles
@@ -47,6 +50,31 @@ func (l *Latencies) record(nanos, count int64) error {
 	return nil
 }
 
+// Restore makes a set from its moments and an HDR histogram of whole nanoseconds and
+// three significant digits, encoded as HDR V2; the text is empty where the set is.
+func Restore(m Moments, encoded string) (Latencies, error) {
+	l := Latencies{Moments: m}
+	if encoded != "" {
+		h, err := hdrhistogram.DecodePacked([]byte(encoded))
+		if err != nil {
+			return Latencies{}, fmt.Errorf("measure: a histogram: %w", err)
+		}
+		l.histogram = hdrhistogram.NewPacked(1, nanosMax, digits)
+		l.histogram.Merge(h)
+	}
+	if n := l.recorded(); n != m.Count {
+		return Latencies{}, fmt.Errorf("measure: a histogram of %d values, want %d", n, m.Count)
+	}
+	return l, nil
+}
+
+func (l *Latencies) recorded() int64 {
+	if l.histogram == nil {
+		return 0
+	}
+	return l.histogram.TotalCount()
+}
+
 // Merge adds all durations of another set, which stays as it is.
 func (l *Latencies) Merge(o *Latencies) {
 	l.Moments.Merge(&o.Moments)
@@ -59,13 +87,49 @@ func (l *Latencies) Merge(o *Latencies) {
 	}
 }
 
-// Percentile is the duration that p percent don't exceed, never outside the exact
-// extremes; 0 of the empty set.
-func (l *Latencies) Percentile(p float64) float64 {
-	if l.histogram == nil {
-		return 0
+// rank is the place of a percentile among n sorted values: the least number of them
+// that is at least p percent (the nearest rank, ⌈pn/100⌉, at least 1). p counts in
+// thousandths of a percent, in whole numbers: in float64, 99.9 % of 1000 is more than
+// 999.
+func rank(p float64, n int64) int64 {
+	const whole = 100_000
+	hi, lo := bits.Mul64(uint64(math.Round(min(max(p, 0), 100)*whole/100)), uint64(n))
+	r, rest := bits.Div64(hi, lo, whole)
+	if rest > 0 || r == 0 {
+		r++
 	}
-	return min(max(float64(l.histogram.ValueAtPercentile(p))/nanosPerSecond, l.Min), l.Max)
+	return int64(r)
+}
+
+// Percentile is the duration of the nearest rank, the least that p percent don't
+// exceed: at is where it most likely lies in its bucket of the histogram, low and high
+// are the bucket's edges; none of them is outside the exact extremes. All are 0 of the
+// empty set.
+func (l *Latencies) Percentile(p float64) (at, low, high float64) {
+	if l.histogram == nil {
+		return 0, 0, 0
+	}
+	left := rank(p, l.Count)
+	l.histogram.ForEachBucket(func(value, count int64) bool {
+		if left > count {
+			left -= count
+			return true
+		}
+		// Durations were rounded to whole nanoseconds; the bucket's are value and those
+		// behind it that have as many bits left out.
+		low = float64(value) - 0.5
+		width := float64(int64(1) << max(0, bits.Len64(uint64(value))-subBucketBits))
+		high, at = low+width, low+width*(float64(left)-0.5)/float64(count)
+		return false
+	})
+	within := func(nanos float64) float64 { return min(max(nanos/nanosPerSecond, l.Min), l.Max) }
+	return within(at), within(low), within(high)
+}
+
+// P is where the percentile most likely lies.
+func (l *Latencies) P(p float64) float64 {
+	at, _, _ := l.Percentile(p)
+	return at
 }
 
 // Append appends the set as bytes: count; and unless it is 0, mean, m2, min, max as
@@ -109,7 +173,7 @@ func (l *Latencies) Read(src []byte) ([]byte, error) {
 			r.err = o.record(value, count)
 		}
 	}
-	if r.err == nil && (o.histogram == nil || o.histogram.TotalCount() != o.Count) {
+	if r.err == nil && o.recorded() != o.Count {
 		r.err = errShort
 	}
 	if r.err != nil {
@@ -164,6 +228,6 @@ func (l *Latencies) Summary() *Summary {
 	if l.Count == 0 {
 		return nil
 	}
-	p := l.Percentile
+	p := l.P
 	return &Summary{Mean: l.Mean, P50: p(50), P90: p(90), P95: p(95), P99: p(99), P999: p(99.9), Min: l.Min, Max: l.Max, StdDev: l.StdDev()}
 }

@@ -1,11 +1,6 @@
 package measure
 
-import (
-	"math"
-
-	"gonum.org/v1/gonum/stat"
-	"gonum.org/v1/gonum/stat/distuv"
-)
+import "math"
 
 // Moments are count, mean, sum of squared deviations, least and greatest of a set of
 // numbers, added one by one (Welford 1962) or set by set (Chan, Golub and LeVeque
@@ -52,25 +47,4 @@ func (m *Moments) StdDev() float64 {
 		return 0
 	}
 	return math.Sqrt(m.M2 / float64(m.Count))
-}
-
-// Interval is where the true mean lies with a probability of 95 %: Mean give or take
-// HalfWidth.
-type Interval struct {
-	Mean      float64 `json:"mean"`
-	HalfWidth float64 `json:"half_width"`
-	Low       float64 `json:"low"`
-	High      float64 `json:"high"`
-}
-
-// Interval95 is the confidence interval of the mean of independent values (Student's
-// t), nil where there are fewer than two.
-func Interval95(x []float64) *Interval {
-	if len(x) < 2 {
-		return nil
-	}
-	mean, sd := stat.MeanStdDev(x, nil)
-	n := float64(len(x))
-	half := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: n - 1}.Quantile(0.975) * sd / math.Sqrt(n)
-	return &Interval{Mean: mean, HalfWidth: half, Low: mean - half, High: mean + half}
 }

@@ -55,12 +55,13 @@ type Hops struct {
 	Max  int64   `json:"max"`
 }
 
-// Confidence is where the true means lie with a probability of 95 %, if the
-// replications are independent and their means normal (Student's t).
+// Confidence is where the figures of infinitely many replications would lie with a
+// probability of 95 % (measure.Interval).
 type Confidence struct {
+	Replications int               `json:"replications"` // that reached the horizon, at least 2; others don't count here
 	DeliveredPPS *measure.Interval `json:"delivered_pps"`
-	LossRatio    *measure.Interval `json:"loss_ratio"`
-	LatencyMean  *measure.Interval `json:"latency_mean_s"` // null: a replication delivered nothing
+	LossRatio    *measure.Interval `json:"loss_ratio"`     // null: nothing was sent
+	LatencyMean  *measure.Interval `json:"latency_mean_s"` // null, as the next: nothing was delivered
 	LatencyP99   *measure.Interval `json:"latency_p99_s"`
 }
 

@@ -30,7 +30,7 @@ func (t *tally) results() *Results {
 	t.addLinks(r)
 	t.addEvents(r)
 	t.addOutages(r)
-	r.Confidence = confidence(r.Replications)
+	r.Confidence = t.confidence()
 	return r
 }
 
@@ -45,25 +45,40 @@ func (r *run) short() ReplicationResult {
 	return row
 }
 
-// confidence needs two replications or more.
-func confidence(rows []ReplicationResult) *Confidence {
-	if len(rows) < 2 {
+// confidence takes each replication as one sample. It needs two that reached the
+// horizon; those that were cut short are samples of something else.
+func (t *tally) confidence() *Confidence {
+	var delivered, ratio, mean []measure.Series
+	var latencies []*measure.Latencies
+	one := func(y, x float64) measure.Series { return measure.Series{Y: []float64{y}, X: []float64{x}} }
+	for i := range t.runs {
+		r := &t.runs[i]
+		if r.Reached < r.Horizon {
+			continue
+		}
+		lost := 0.0
+		for _, n := range r.lost {
+			lost += float64(n)
+		}
+		delivered = append(delivered, one(float64(r.delivered), r.Reached))
+		ratio = append(ratio, one(lost, float64(r.sent)))
+		mean = append(mean, one(r.latency.Mean*float64(r.latency.Count), float64(r.latency.Count)))
+		latencies = append(latencies, &r.latency)
+	}
+	if len(delivered) < 2 {
 		return nil
 	}
-	var delivered, ratio, mean, p99 []float64
-	for _, row := range rows {
-		l := row.LostBy
-		delivered = append(delivered, row.DeliveredPPS)
-		ratio = append(ratio, per(float64(l.FullBuffer+l.Outage+l.NoRoute+l.Random), float64(row.Sent)))
-		if row.LatencyMean != nil {
-			mean, p99 = append(mean, *row.LatencyMean), append(p99, *row.LatencyP99)
+	estimate := func(s []measure.Series) *measure.Interval {
+		i, ok := measure.Ratio(s)
+		if !ok {
+			return nil
 		}
+		return &i
 	}
-	c := &Confidence{DeliveredPPS: measure.Interval95(delivered), LossRatio: measure.Interval95(ratio)}
-	if len(mean) == len(rows) {
-		c.LatencyMean, c.LatencyP99 = measure.Interval95(mean), measure.Interval95(p99)
+	return &Confidence{
+		Replications: len(delivered), DeliveredPPS: estimate(delivered), LossRatio: estimate(ratio),
+		LatencyMean: estimate(mean), LatencyP99: measure.Percentile(99, latencies),
 	}
-	return c
 }
 
 // addFlows fills in what became of every flow, and the hops of all packets.

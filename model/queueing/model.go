@@ -5,7 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"github.com/disco-sim/disco/model/stat"
+	"github.com/disco-sim/disco/model/measure"
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/scenario"
 )
@@ -135,37 +135,34 @@ func (m *Model) Summarize(reps []scenario.Replication) (scenario.Summary, error)
 	return m.results(reps)
 }
 
-// batchCount is the number of stretches into which the time after the warm-up is cut:
-// each is a sample of its own, so they should be long against the time in which the
-// network forgets. Fewer would make the intervals wider, more would make them wrong.
-const batchCount = 25
+// batchCount is the number of stretches into which the time after the warm-up is cut.
+// measure.Ratio joins them until they are long against the time in which the network
+// forgets; more of them would only make reports longer.
+const batchCount = 32
 
-// tally is what a station counts, in stretches of time. The order of the fields is
-// that of its report.
-type tally struct {
-	offered   *stat.Batches // customers who came
-	accepted  *stat.Batches // and found a place
-	waited    *stat.Batches // and had to wait
-	waiting   *stat.Batches // how long, by the time of arrival
-	residence *stat.Batches // waiting and service, by the time of arrival
-	present   *stat.Batches // customers × time
-	busy      *stat.Batches // servers × time
-	served    *stat.Batches // customers who left, by the time at which they did
-	exits     *stat.Batches // and left the network
-	sojourn   *stat.Batches // their time in the network
-	moving    *stat.Batches // customers on the way to the next station × time
-}
+// What a station counts, in stretches of time, in the order of its report.
+const (
+	offered   = iota // customers who came
+	accepted         // and found a place
+	waited           // and had to wait
+	waiting          // how long, by the time of arrival
+	residence        // waiting and service, by the time of arrival
+	present          // customers × time
+	busy             // servers × time
+	served           // customers who left, by the time at which they did
+	exits            // and left the network
+	sojourn          // their time in the network
+	moving           // customers on the way to the next station × time
+	tallyFields
+)
 
-const tallyFields = 11
+// tally has one row of batches for each.
+type tally [tallyFields]*measure.Batches
 
 func newTally(spec *Spec) tally {
-	var all [tallyFields]*stat.Batches
-	for i := range all {
-		all[i] = stat.NewBatches(spec.Warmup, spec.Horizon, batchCount)
+	var t tally
+	for i := range t {
+		t[i] = measure.NewBatches(spec.Warmup, spec.Horizon, batchCount)
 	}
-	return tally{all[0], all[1], all[2], all[3], all[4], all[5], all[6], all[7], all[8], all[9], all[10]}
-}
-
-func (t *tally) all() [tallyFields]*stat.Batches {
-	return [tallyFields]*stat.Batches{t.offered, t.accepted, t.waited, t.waiting, t.residence, t.present, t.busy, t.served, t.exits, t.sojourn, t.moving}
+	return t
 }

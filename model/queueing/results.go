@@ -1,6 +1,6 @@
 package queueing
 
-import "github.com/disco-sim/disco/model/stat"
+import "github.com/disco-sim/disco/model/measure"
 
 // Results is what a run has found out, over all replications: the JSON "results".
 type Results struct {
@@ -20,9 +20,9 @@ type Results struct {
 // Measure is one number: what theory says, where it has an answer, and what was
 // observed, where anything was.
 type Measure struct {
-	Theory   *float64       `json:"theory"`
-	Observed *stat.Interval `json:"observed"`
-	Within   *bool          `json:"within"` // the interval holds the theory; null where one is missing
+	Theory   *float64          `json:"theory"`
+	Observed *measure.Interval `json:"observed"`
+	Within   *bool             `json:"within"` // the interval holds the theory; null where one is missing
 }
 
 // StationResult is one station. Times are those of customers who were taken in.

@@ -100,7 +100,7 @@ func later(from, seconds float64) float64 {
 func (s *station) take(p *node.Simproc, entered float64) error {
 	now := p.Now()
 	t := &s.tally
-	t.offered.At(now, 1)
+	t[offered].At(now, 1)
 	if s.full(now) {
 		return nil
 	}
@@ -118,15 +118,15 @@ func (s *station) take(p *node.Simproc, entered float64) error {
 	if s.spec.Buffer != Unlimited {
 		s.leaving = rise(append(s.leaving, leaves))
 	}
-	t.accepted.At(now, 1)
+	t[accepted].At(now, 1)
 	if start > now {
-		t.waited.At(now, 1)
-		t.waiting.At(now, start-now)
+		t[waited].At(now, 1)
+		t[waiting].At(now, start-now)
 	}
-	t.residence.At(now, leaves-now)
-	t.present.Over(now, leaves, 1)
-	t.busy.Over(start, leaves, 1)
-	t.served.At(leaves, 1)
+	t[residence].At(now, leaves-now)
+	t[present].Over(now, leaves, 1)
+	t[busy].Over(start, leaves, 1)
+	t[served].At(leaves, 1)
 	return s.send(p, entered, leaves)
 }
 
@@ -158,14 +158,14 @@ func (s *station) send(p *node.Simproc, entered, leaves float64) error {
 		}
 	}
 	if to == nil {
-		s.tally.exits.At(leaves, 1)
-		s.tally.sojourn.At(leaves, leaves-entered)
+		s.tally[exits].At(leaves, 1)
+		s.tally[sojourn].At(leaves, leaves-entered)
 		return nil
 	}
 	binary.LittleEndian.PutUint64(s.data[:], math.Float64bits(entered))
 	// The sum may be rounded below what the lookahead, rounded otherwise, allows.
 	at := min(max(leaves+s.transit, p.Now()+s.lookahead), math.MaxFloat64)
-	s.tally.moving.Over(leaves, at, 1)
+	s.tally[moving].Over(leaves, at, 1)
 	if to.self {
 		return p.Schedule(at, s.data[:])
 	}
@@ -227,7 +227,7 @@ func rise(h []float64) []float64 {
 // Report is the tally, number by number.
 func (s *station) Report(*node.Simproc) ([]byte, error) {
 	b := make([]byte, 0, 8*tallyFields*batchCount)
-	for _, sums := range s.tally.all() {
+	for _, sums := range &s.tally {
 		for _, x := range sums.Sums() {
 			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(x))
 		}

@@ -4,97 +4,153 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 
-	"github.com/disco-sim/disco/model/stat"
+	"github.com/disco-sim/disco/model/measure"
 	"github.com/disco-sim/disco/scenario"
 )
-
-// level of the confidence intervals.
-const level = 0.95
 
 // slack is how far a theory may miss an interval by rounding alone, relative to it.
 const slack = 1e-9
 
-// samples are the sums of one station, or of all together, over the batches of all
-// replications that were simulated to their end.
-type samples struct {
-	offered, accepted, waited, waiting, residence, present, busy, served, exits, sojourn, moving, length []float64
-}
+// elapsed is the length of a batch, an amount like those of a tally.
+const elapsed = tallyFields
+
+// samples are the sums of one station, or of all together: by replication, by field of
+// the tally, by batch that was simulated to its end.
+type samples [][tallyFields + 1][]float64
 
 // results puts observation and theory beside each other.
 func (m *Model) results(reps []scenario.Replication) (*Results, error) {
 	s := m.spec
 	r := &Results{
-		HorizonSeconds: s.Horizon, WarmupSeconds: s.Warmup, Replications: len(reps), Level: level,
+		HorizonSeconds: s.Horizon, WarmupSeconds: s.Warmup, Replications: len(reps), Level: measure.Level,
 		Stations: make(map[string]*StationResult), spec: s,
 	}
 	for _, rep := range reps {
 		r.Interrupted = r.Interrupted || rep.Reached < rep.Horizon
 	}
 	theories := s.theory()
+	all := make([]samples, len(s.Stations))
 	var network samples
 	for i := range s.Stations {
 		x, err := m.samples(reps, i)
 		if err != nil {
 			return nil, err
 		}
-		r.Batches = len(x.length)
-		r.Stations[s.Stations[i].ID] = stationResult(&s.Stations[i], &theories[i], x)
-		network.add(x)
+		all[i] = x
+		network = network.add(x)
 	}
-	r.Network = m.networkResult(theories, &network)
+	for k := range network {
+		r.Batches += len(network[k][elapsed])
+	}
+	enough := s.longEnough(all)
+	for i := range s.Stations {
+		r.Stations[s.Stations[i].ID] = stationResult(&s.Stations[i], &theories[i], observed{all[i], enough[i]})
+	}
+	r.Network = m.networkResult(theories, observed{network, !slices.Contains(enough, false)})
 	return r, nil
 }
 
 // samples reads a station's reports.
-func (m *Model) samples(reps []scenario.Replication, station int) (*samples, error) {
-	out := &samples{}
-	for _, rep := range reps {
+func (m *Model) samples(reps []scenario.Replication, station int) (samples, error) {
+	out := make(samples, len(reps))
+	for n, rep := range reps {
 		if station >= len(rep.Parts) || len(rep.Parts[station]) != 8*tallyFields*batchCount {
 			return nil, fmt.Errorf("queueing: replication %d: the report of %s is missing or is not %d bytes", rep.Index, m.spec.Stations[station].ID, 8*tallyFields*batchCount)
 		}
-		lengths := stat.NewBatches(m.spec.Warmup, m.spec.Horizon, batchCount).Lengths(rep.Reached)
+		lengths := measure.NewBatches(m.spec.Warmup, m.spec.Horizon, batchCount).Lengths(rep.Reached)
 		for k, length := range lengths {
 			if length == 0 {
 				continue
 			}
-			for f, to := range out.fields() {
+			for f := range tallyFields {
 				x := math.Float64frombits(binary.LittleEndian.Uint64(rep.Parts[station][8*(f*batchCount+k):]))
-				*to = append(*to, x)
+				out[n][f] = append(out[n][f], x)
 			}
-			out.length = append(out.length, length)
+			out[n][elapsed] = append(out[n][elapsed], length)
 		}
 	}
 	return out, nil
 }
 
-// fields are the samples in the order of a report.
-func (x *samples) fields() [tallyFields]*[]float64 {
-	return [tallyFields]*[]float64{&x.offered, &x.accepted, &x.waited, &x.waiting, &x.residence, &x.present, &x.busy, &x.served, &x.exits, &x.sojourn, &x.moving}
+// add adds another station, batch by batch.
+func (x samples) add(y samples) samples {
+	if x == nil {
+		x = make(samples, len(y))
+	}
+	for n := range y {
+		for f := range tallyFields {
+			if x[n][f] == nil {
+				x[n][f] = make([]float64, len(y[n][f]))
+			}
+			for k, v := range y[n][f] {
+				x[n][f][k] += v
+			}
+		}
+		x[n][elapsed] = y[n][elapsed]
+	}
+	return x
 }
 
-// add adds another station, batch by batch.
-func (x *samples) add(y *samples) {
-	theirs := y.fields()
-	for f, mine := range x.fields() {
-		if *mine == nil {
-			*mine = make([]float64, len(*theirs[f]))
-		}
-		for k, v := range *theirs[f] {
-			(*mine)[k] += v
+// total is the sum of one field over all replications.
+func (x samples) total(field int) float64 {
+	sum := 0.0
+	for n := range x {
+		for _, v := range x[n][field] {
+			sum += v
 		}
 	}
-	x.length = y.length
+	return sum
 }
 
-// measure estimates y over x.
-func measure(y, x []float64) Measure {
-	i, ok := stat.Ratio(y, x, level)
+// term is a field times a factor.
+type term struct {
+	field int
+	by    float64
+}
+
+// sums adds terms up, batch by batch, of one replication. What is but the rounding of a
+// difference is 0.
+func sums(rep *[tallyFields + 1][]float64, terms []term) []float64 {
+	out := make([]float64, len(rep[elapsed]))
+	for k := range out {
+		size := 0.0
+		for _, t := range terms {
+			out[k] += t.by * rep[t.field][k]
+			size += math.Abs(t.by * rep[t.field][k])
+		}
+		if math.Abs(out[k]) <= slack*size {
+			out[k] = 0
+		}
+	}
+	return out
+}
+
+// observed are samples, and whether they are long enough for intervals.
+type observed struct {
+	samples
+	enough bool
+}
+
+// ratio estimates y over x.
+func (o observed) ratio(y, x []term) Measure {
+	series := make([]measure.Series, len(o.samples))
+	for n := range o.samples {
+		series[n] = measure.Series{Y: sums(&o.samples[n], y), X: sums(&o.samples[n], x)}
+	}
+	i, ok := measure.Ratio(series)
 	if !ok {
 		return Measure{}
 	}
+	if !o.enough {
+		i = measure.Unknown(i.Mean, i.N)
+	}
 	return Measure{Observed: &i}
 }
+
+// never is the measure of something that can't happen.
+func (o observed) never() Measure { return Measure{Observed: &measure.Interval{N: len(o.samples)}} }
 
 // expect puts a theory beside what was observed.
 func (m *Measure) expect(x float64) {
@@ -102,43 +158,32 @@ func (m *Measure) expect(x float64) {
 		return
 	}
 	m.Theory = &x
-	if o := m.Observed; o != nil && o.N > 1 {
-		within := math.Abs(x-o.Mean) <= o.HalfWidth+slack*math.Abs(x)
+	if o := m.Observed; o != nil && o.Known() {
+		within := x >= o.Low-slack*math.Abs(x) && x <= o.High+slack*math.Abs(x)
 		m.Within = &within
 	}
 }
 
-func minus(a, b []float64) []float64 {
-	d := make([]float64, len(a))
-	for i := range d {
-		d[i] = a[i] - b[i]
-	}
-	return d
-}
-
-func times(a []float64, by float64) []float64 {
-	p := make([]float64, len(a))
-	for i := range p {
-		p[i] = a[i] * by
-	}
-	return p
-}
-
-func stationResult(st *Station, t *theory, x *samples) *StationResult {
+func stationResult(st *Station, t *theory, o observed) *StationResult {
+	time := []term{{elapsed, 1}}
+	taken := []term{{accepted, 1}}
 	r := &StationResult{
-		Model: t.model, NoTheory: t.why,
-		ArrivalRate:     measure(x.offered, x.length),
-		Throughput:      measure(x.served, x.length),
-		Utilisation:     measure(x.busy, times(x.length, float64(st.Servers))),
-		WaitProbability: measure(x.waited, x.accepted),
-		Blocking:        measure(minus(x.offered, x.accepted), x.offered),
-		InSystem:        measure(x.present, x.length),
-		InQueue:         measure(minus(x.present, x.busy), x.length),
-		TimeInSystem:    measure(x.residence, x.accepted),
-		TimeInQueue:     measure(x.waiting, x.accepted),
+		Model: t.model, NoTheory: t.why, Customers: o.total(accepted),
+		ArrivalRate:     o.ratio([]term{{offered, 1}}, time),
+		Throughput:      o.ratio([]term{{served, 1}}, time),
+		Utilisation:     o.ratio([]term{{busy, 1}}, []term{{elapsed, float64(st.Servers)}}),
+		WaitProbability: o.ratio([]term{{waited, 1}}, taken),
+		Blocking:        o.ratio([]term{{offered, 1}, {accepted, -1}}, []term{{offered, 1}}),
+		InSystem:        o.ratio([]term{{present, 1}}, time),
+		InQueue:         o.ratio([]term{{present, 1}, {busy, -1}}, time),
+		TimeInSystem:    o.ratio([]term{{residence, 1}}, taken),
+		TimeInQueue:     o.ratio([]term{{waiting, 1}}, taken),
 	}
-	for _, n := range x.accepted {
-		r.Customers += n
+	if st.Buffer == Unlimited && r.Blocking.Observed != nil {
+		r.Blocking = o.never()
+	}
+	if st.Buffer == 0 && r.WaitProbability.Observed != nil {
+		r.WaitProbability, r.InQueue, r.TimeInQueue = o.never(), o.never(), o.never()
 	}
 	r.ArrivalRate.expect(t.offered)
 	r.Throughput.expect(t.taken)
@@ -161,19 +206,15 @@ func stationResult(st *Station, t *theory, x *samples) *StationResult {
 
 // networkResult: the network's theory is the sum of its stations' where customers come
 // and leave and none is lost, and the station's own where there is only one.
-func (m *Model) networkResult(theories []theory, x *samples) NetworkResult {
+func (m *Model) networkResult(theories []theory, o observed) NetworkResult {
 	s := m.spec
-	inside := append([]float64(nil), x.present...)
-	for k := range inside {
-		inside[k] += x.moving[k]
-	}
 	r := NetworkResult{
-		Throughput:    measure(x.exits, x.length),
-		InNetwork:     measure(inside, x.length),
-		TimeInNetwork: measure(x.sojourn, x.exits),
+		Throughput:    o.ratio([]term{{exits, 1}}, []term{{elapsed, 1}}),
+		InNetwork:     o.ratio([]term{{present, 1}, {moving, 1}}, []term{{elapsed, 1}}),
+		TimeInNetwork: o.ratio([]term{{sojourn, 1}}, []term{{exits, 1}}),
 	}
 	leaves := s.leaving()
-	present, exits, known, open, lossless := 0.0, 0.0, true, true, true
+	inside, out, known, open, lossless := 0.0, 0.0, true, true, true
 	for i, t := range theories {
 		st := &s.Stations[i]
 		on := 0.0
@@ -182,24 +223,24 @@ func (m *Model) networkResult(theories []theory, x *samples) NetworkResult {
 		}
 		open = open && leaves[i]
 		lossless = lossless && st.Buffer == Unlimited
-		exits += t.taken * (1 - min(on, 1))
+		out += t.taken * (1 - min(on, 1))
 		if st.Stay {
-			exits -= t.taken * (1 - min(on, 1))
+			out -= t.taken * (1 - min(on, 1))
 		}
 		if t.steady == nil {
 			known = false
 			continue
 		}
-		present += t.steady.present + t.taken*s.Transit*on
+		inside += t.steady.present + t.taken*s.Transit*on
 	}
 	if open {
-		r.Throughput.expect(exits)
+		r.Throughput.expect(out)
 	}
 	if known {
-		r.InNetwork.expect(present)
+		r.InNetwork.expect(inside)
 	}
-	if known && open && exits > 0 && (lossless || len(theories) == 1 && len(s.Stations[0].To) == 0) {
-		r.TimeInNetwork.expect(present / exits)
+	if known && open && out > 0 && (lossless || len(theories) == 1 && len(s.Stations[0].To) == 0) {
+		r.TimeInNetwork.expect(inside / out)
 	}
 	return r
 }

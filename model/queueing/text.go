@@ -20,8 +20,8 @@ func (r *Results) WriteText(w io.Writer) error {
 	if r.Interrupted {
 		b.WriteString(", INTERRUPTED")
 	}
-	fmt.Fprintf(b, "\nthe truth lies within ± of what was observed with a probability of %s, by %s batches\n", table.Percent(r.Level), table.Count(int64(r.Batches)))
-	t := table.New(rowsMax, "", "theory", "observed", "±", "")
+	fmt.Fprintf(b, "\nthe truth lies between from and to with a probability of %s\n", table.Percent(r.Level))
+	t := table.New(rowsMax, "", "theory", "observed", "from", "to", "")
 	for i := range r.spec.Stations {
 		r.writeStation(t, &r.spec.Stations[i])
 	}
@@ -57,21 +57,24 @@ func (r *Results) writeStation(t *table.Table, st *Station) {
 
 // row writes one measure; a theory outside the interval is marked.
 func row(t *table.Table, name, unit string, m Measure) {
-	theory, observed, half, mark := "-", "-", "-", ""
+	theory, observed, low, high, mark := "-", "-", "-", "-", ""
 	if m.Theory != nil {
 		theory = digits(*m.Theory) + unit
 	}
 	if o := m.Observed; o != nil {
 		observed = digits(o.Mean) + unit
-		if o.N > 1 {
-			half = strconv.FormatFloat(o.HalfWidth, 'g', 2, 64)
+		if low = "too short"; o.Known() {
+			low, high = bound(o.Low), bound(o.High)
 		}
 	}
 	if m.Within != nil && !*m.Within {
 		mark = "outside"
 	}
-	t.Row("  "+name, theory, observed, half, mark)
+	t.Row("  "+name, theory, observed, low, high, mark)
 }
 
 // digits writes six of them: theory and observation are compared by eye.
 func digits(x float64) string { return strconv.FormatFloat(x, 'g', 6, 64) }
+
+// bound writes an end of an interval.
+func bound(x float64) string { return strconv.FormatFloat(x, 'g', 4, 64) }

@@ -32,27 +32,16 @@ type Results struct {
 }
 
 // Latency is the distribution of the time from a request's birth to its return, in
-// seconds. Percentiles are within 0.1 %, the rest is exact.
-type Latency struct {
-	Mean   float64 `json:"mean"`
-	P50    float64 `json:"p50"`
-	P90    float64 `json:"p90"`
-	P95    float64 `json:"p95"`
-	P99    float64 `json:"p99"`
-	P999   float64 `json:"p999"`
-	Min    float64 `json:"min"`
-	Max    float64 `json:"max"`
-	StdDev float64 `json:"stddev"`
-}
+// seconds.
+type Latency = measure.Summary
 
-// Confidence is where the true values lie with a probability of 95 %, if the
-// replications are independent and their values normal (Student's t). Each is the
-// expected value of one replication's figure: of its throughput, its mean latency, its
-// 95th percentile, ….
+// Confidence is where the figures of infinitely many replications would lie with a
+// probability of 95 % (measure.Interval): throughput, the mean latency of all requests,
+// their 95th percentile, ….
 type Confidence struct {
 	Replications  int                          `json:"replications"` // that reached the horizon, at least 2; others don't count here
 	ThroughputRPS Interval                     `json:"throughput_rps"`
-	LatencyMean   *Interval                    `json:"latency_mean_s"` // this and the next three are null where a replication completed nothing
+	LatencyMean   *Interval                    `json:"latency_mean_s"` // this and the next three are null where no request completed
 	LatencyP50    *Interval                    `json:"latency_p50_s"`
 	LatencyP95    *Interval                    `json:"latency_p95_s"`
 	LatencyP99    *Interval                    `json:"latency_p99_s"`
@@ -65,7 +54,7 @@ type ServerConfidence struct {
 	ReadyQueueMean Interval `json:"ready_queue_mean"`
 }
 
-// Interval is the mean of the replications' values, give or take HalfWidth.
+// Interval is an estimate and where the truth is.
 type Interval = measure.Interval
 
 // GeneratorResult is what was asked of the system.

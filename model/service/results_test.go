@@ -115,8 +115,9 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// TestConfidence: every interval is that of the replications' own values, and a
-// replication that was cut short counts for none.
+// TestConfidence: every interval is about the figure of all whole replications
+// together, its error is how these spread about it, and a replication that was cut short
+// counts for none.
 func TestConfidence(t *testing.T) {
 	m := mustModel(t, metricsSpec(RoundRobin))
 	var reps []scenario.Replication
@@ -129,38 +130,41 @@ func TestConfidence(t *testing.T) {
 	s.run(t, 4)
 	short := s.replication(t, 3, 4)
 	r := summarize(t, m, append(reps, short))
+	whole := summarize(t, m, reps)
 	rows, c := r.Replications, r.Confidence
 	if len(rows) != 4 || c == nil || c.Replications != 3 || !r.Interrupted {
 		t.Fatalf("%d replications, confidence %+v", len(rows), c)
 	}
-	check := func(what string, got *Interval, of func(i int) float64) {
+	check := func(what string, got *Interval, mean float64, of func(i int) float64, weight func(i int) float64, bucket float64) {
 		t.Helper()
-		if want := *measure.Interval95([]float64{of(0), of(1), of(2)}); got == nil || *got != want || !(want.HalfWidth > 0) {
-			t.Errorf("%s: %+v, want %+v", what, got, want)
+		var squares, weights float64
+		for i := range 3 {
+			weights += weight(i) / 3
+		}
+		for i := range 3 {
+			d := (of(i) - mean) * weight(i) / weights
+			squares += d * d
+		}
+		want := 4.302653 * math.Sqrt(squares/2/3) // t(0.975, 2)
+		if got == nil || !near(got.Mean, mean) || math.Abs(got.HalfWidth-want) > 1e-6*want+bucket*mean || got.HalfWidth < want*(1-1e-6) || !(want > 0) || got.N != 3 {
+			t.Errorf("%s: %+v, want %v ± %v", what, got, mean, want)
 		}
 	}
-	check("throughput", &c.ThroughputRPS, func(i int) float64 { return float64(rows[i].Completed) / 30 })
-	check("mean", c.LatencyMean, func(i int) float64 { return *rows[i].LatencyMean })
-	check("p50", c.LatencyP50, func(i int) float64 { return *rows[i].LatencyP50 })
-	check("p95", c.LatencyP95, func(i int) float64 { return *rows[i].LatencyP95 })
-	check("p99", c.LatencyP99, func(i int) float64 { return *rows[i].LatencyP99 })
+	equal := func(int) float64 { return 1 }
+	requests := func(i int) float64 { return float64(rows[i].Completed) }
+	check("throughput", &c.ThroughputRPS, whole.ThroughputRPS, func(i int) float64 { return float64(rows[i].Completed) / 30 }, equal, 0)
+	check("mean", c.LatencyMean, whole.Latency.Mean, func(i int) float64 { return *rows[i].LatencyMean }, requests, 0)
+	check("p50", c.LatencyP50, whole.Latency.P50, func(i int) float64 { return *rows[i].LatencyP50 }, equal, 1e-3)
+	check("p95", c.LatencyP95, whole.Latency.P95, func(i int) float64 { return *rows[i].LatencyP95 }, equal, 1e-3)
+	check("p99", c.LatencyP99, whole.Latency.P99, func(i int) float64 { return *rows[i].LatencyP99 }, equal, 1e-3)
 	for i := range m.spec.Servers {
 		id := m.spec.Servers[i].ID
 		one := func(k int) *ServerResult { return summarize(t, m, reps[k:k+1]).Servers[id] }
-		check(id+" utilisation", &c.Servers[id].Utilisation, func(k int) float64 { return one(k).Utilisation })
-		check(id+" ready queue", &c.Servers[id].ReadyQueueMean, func(k int) float64 { return one(k).ReadyQueueMean })
+		check(id+" utilisation", &c.Servers[id].Utilisation, whole.Servers[id].Utilisation, func(k int) float64 { return one(k).Utilisation }, equal, 0)
+		check(id+" ready queue", &c.Servers[id].ReadyQueueMean, whole.Servers[id].ReadyQueueMean, func(k int) float64 { return one(k).ReadyQueueMean }, equal, 0)
 	}
 	if r := summarize(t, m, append(reps[:1:1], short)); r.Confidence != nil {
 		t.Errorf("one whole replication gave the confidence %+v", r.Confidence)
-	}
-}
-
-// TestInterval95 holds the interval against a table's value: t(0.975, 4) = 2.776445.
-func TestInterval95(t *testing.T) {
-	i := measure.Interval95([]float64{1, 2, 3, 4, 5})
-	want := 2.776445 * math.Sqrt(2.5) / math.Sqrt(5)
-	if i.Mean != 3 || math.Abs(i.HalfWidth-want) > 1e-5 || i.Low != i.Mean-i.HalfWidth || i.High != i.Mean+i.HalfWidth {
-		t.Errorf("%+v, want 3 ± %v", i, want)
 	}
 }
 
@@ -200,8 +204,23 @@ func TestPercentilesMerge(t *testing.T) {
 	if err := tl.add(rerun.replication(t, 0, 30)); err != nil {
 		t.Fatal(err)
 	}
-	moments, h := tl.latencies(tl.runs, 0, tl.cuts.segments())
-	if !h.Equals(all.histogram) || moments.Count != all.moments.Count || moments.Min != all.moments.Min || moments.Max != all.moments.Max || !near(moments.Mean, all.moments.Mean) {
+	merged := tl.latencies(0, tl.cuts.segments())
+	one, err := all.report()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := measure.Restore(one[0].Moments, one[0].Histogram)
+	if err != nil {
+		t.Fatal(err)
+	}
+	moments := merged.Moments
+	all.moments = want.Moments
+	for p := 0.5; p < 100; p += 0.5 {
+		if merged.P(p) != want.P(p) {
+			t.Errorf("p%v of the merged is %v, want %v", p, merged.P(p), want.P(p))
+		}
+	}
+	if moments.Count != all.moments.Count || moments.Min != all.moments.Min || moments.Max != all.moments.Max || !near(moments.Mean, all.moments.Mean) {
 		t.Errorf("merged %+v, want %+v", moments, all.moments)
 	}
 	if withEvents.Latency.P50 <= withEvents.Latency.Min {

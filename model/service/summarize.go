@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
 	"github.com/disco-sim/disco/internal/invariants"
 	"github.com/disco-sim/disco/model/measure"
 	"github.com/disco-sim/disco/node"
@@ -37,17 +35,12 @@ type tally struct {
 // run is one replication: the parts of its boxes, by node.
 type run struct {
 	scenario.Replication
-	request  []*part // by node
-	response *part   // the client's
-	segments []segment
+	request  []*part             // by node
+	response *part               // the client's
+	segments []measure.Latencies // as they ended
+	latency  measure.Latencies   // all of them
 	generated, completed,
 	dropped, inFlight int64
-}
-
-// segment is one decoded segmentPart.
-type segment struct {
-	measure.Moments
-	histogram *hdrhistogram.PackedHistogram // nil: empty
 }
 
 func newTally(m *Model) *tally {
@@ -159,48 +152,29 @@ func (t *tally) decode(r *run) error {
 	if len(parts) != t.cuts.segments() {
 		return fmt.Errorf("the client's report has %d segments, want %d", len(parts), t.cuts.segments())
 	}
-	var total int64
 	for i := range parts {
-		s := segment{Moments: parts[i].Moments}
-		if parts[i].Histogram != "" {
-			h, err := hdrhistogram.DecodePacked([]byte(parts[i].Histogram))
-			if err != nil {
-				return fmt.Errorf("the client's latency histogram: %w", err)
-			}
-			if h.TotalCount() != s.Count {
-				return fmt.Errorf("the client's latency histogram has %d values, want %d: a defect of disco", h.TotalCount(), s.Count)
-			}
-			s.histogram = h
+		l, err := measure.Restore(parts[i].Moments, parts[i].Histogram)
+		if err != nil {
+			return fmt.Errorf("the client's latencies: %w: a defect of disco", err)
 		}
-		total += s.Count
-		r.segments = append(r.segments, s)
+		r.latency.Merge(&l)
+		r.segments = append(r.segments, l)
 	}
-	if total != r.completed {
-		return fmt.Errorf("the client recorded %d latencies of %d requests: a defect of disco", total, r.completed)
+	if n := r.latency.Count; n != r.completed {
+		return fmt.Errorf("the client recorded %d latencies of %d requests: a defect of disco", n, r.completed)
 	}
 	return nil
 }
 
-// latencies merges segments lo <= i < hi of the given runs. The histogram is valid
-// when the count isn't 0.
-func (t *tally) latencies(runs []run, lo, hi int) (measure.Moments, *hdrhistogram.Histogram) {
-	var m measure.Moments
-	h := newRecorder(cuts{}, t.m.Horizon()).histogram
-	for i := range runs {
+// latencies merges segments lo <= i < hi of all runs.
+func (t *tally) latencies(lo, hi int) *measure.Latencies {
+	all := &measure.Latencies{}
+	for i := range t.runs {
 		for s := lo; s < hi; s++ {
-			seg := &runs[i].segments[s]
-			m.Merge(&seg.Moments)
-			if seg.histogram != nil {
-				seg.histogram.MergeInto(h)
-			}
+			all.Merge(&t.runs[i].segments[s])
 		}
 	}
-	return m, h
-}
-
-// percentile is in seconds, and never outside the exact extremes.
-func percentile(m *measure.Moments, h *hdrhistogram.Histogram, p float64) float64 {
-	return min(max(float64(h.ValueAtPercentile(p))/nanosPerSecond, m.Min), m.Max)
+	return all
 }
 
 func (t *tally) results() (*Results, error) {
@@ -210,8 +184,10 @@ func (t *tally) results() (*Results, error) {
 		Balancers: make(map[string]*BalancerResult), Servers: make(map[string]*ServerResult), Edges: make(map[string]*EdgeResult),
 		Outages: []EventResult{}, Spikes: []EventResult{},
 	}
+	var all measure.Latencies
 	for i := range t.runs {
 		run := &t.runs[i]
+		all.Merge(&run.latency)
 		r.SimulatedSeconds += run.Reached
 		r.Interrupted = r.Interrupted || run.Reached < run.Horizon
 		r.RequestsGenerated += run.generated
@@ -221,11 +197,8 @@ func (t *tally) results() (*Results, error) {
 		r.Replications = append(r.Replications, t.replication(i))
 	}
 	r.ThroughputRPS = per(float64(r.RequestsCompleted), t.time(func(run *run) *part { return run.response }))
-	if c, h := t.latencies(t.runs, 0, t.cuts.segments()); c.Count > 0 {
-		at := func(p float64) float64 { return percentile(&c, h, p) }
-		r.Latency = &Latency{Mean: c.Mean, P50: at(50), P90: at(90), P95: at(95), P99: at(99), P999: at(99.9), Min: c.Min, Max: c.Max, StdDev: c.StdDev()}
-	}
-	r.Confidence = t.confidence(r.Replications)
+	r.Latency = all.Summary()
+	r.Confidence = t.confidence()
 	t.boxes(r)
 	t.edges(r)
 	t.events(r)
@@ -238,9 +211,8 @@ func (t *tally) replication(i int) ReplicationResult {
 		Index: run.Index, Reached: run.Reached, Generated: run.generated, Completed: run.completed,
 		Dropped: run.dropped, InFlight: run.inFlight, ThroughputRPS: per(float64(run.completed), run.response.End),
 	}
-	if c, h := t.latencies(t.runs[i:i+1], 0, t.cuts.segments()); c.Count > 0 {
-		p50, p95, p99 := percentile(&c, h, 50), percentile(&c, h, 95), percentile(&c, h, 99)
-		row.LatencyMean, row.LatencyP50, row.LatencyP95, row.LatencyP99 = &c.Mean, &p50, &p95, &p99
+	if l := run.latency.Summary(); l != nil {
+		row.LatencyMean, row.LatencyP50, row.LatencyP95, row.LatencyP99 = &l.Mean, &l.P50, &l.P95, &l.P99
 	}
 	return row
 }

@@ -175,15 +175,14 @@ func (t *tally) phase(e *EventResult, w window, edge int) *Phase {
 		return nil // interrupted before it
 	}
 	lo, hi := t.cuts.within(w)
-	l, h := t.latencies(t.runs, lo, hi)
+	l := t.latencies(lo, hi)
 	p.RequestsRPS = per(float64(sent), sentTime)
 	p.ThroughputRPS = per(float64(l.Count), doneTime)
 	if e.SpikeS > 0 {
 		p.TransitMean = meanOrNil(transit, passed)
 	}
-	if l.Count > 0 {
-		p95 := percentile(&l, h, 95)
-		p.LatencyMean, p.LatencyP95 = &l.Mean, &p95
+	if s := l.Summary(); s != nil {
+		p.LatencyMean, p.LatencyP95 = &s.Mean, &s.P95
 	}
 	return p
 }

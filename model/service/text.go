@@ -41,7 +41,7 @@ func (r *Results) writeHead(b *bufio.Writer) {
 	fmt.Fprintf(b, "generator   %s: %s requests/s; %s active users, the mean of %s\n",
 		r.Generator.ID, table.Number(r.Generator.RateRPS), table.Number(r.Generator.UsersMean), table.Plural(int(r.Generator.Windows), "window"))
 	fmt.Fprintf(b, "throughput  %s requests/s", table.Number(r.ThroughputRPS))
-	if c := r.Confidence; c != nil {
+	if c := r.Confidence; c != nil && c.ThroughputRPS.Known() {
 		fmt.Fprintf(b, "; 95 %% confidence %s to %s", table.Number(c.ThroughputRPS.Low), table.Number(c.ThroughputRPS.High))
 	}
 	b.WriteByte('\n')
@@ -51,7 +51,7 @@ func (r *Results) writeHead(b *bufio.Writer) {
 		return
 	}
 	fmt.Fprintf(b, "latency     mean %s", table.Seconds(l.Mean))
-	if c := r.Confidence; c != nil && c.LatencyMean != nil {
+	if c := r.Confidence; c != nil && c.LatencyMean != nil && c.LatencyMean.Known() {
 		fmt.Fprintf(b, "; 95 %% confidence %s to %s", table.Seconds(c.LatencyMean.Low), table.Seconds(c.LatencyMean.High))
 	}
 	fmt.Fprintf(b, "\n            p50 %s, p90 %s, p95 %s, p99 %s, p99.9 %s\n", table.Seconds(l.P50), table.Seconds(l.P90), table.Seconds(l.P95), table.Seconds(l.P99), table.Seconds(l.P999))
@@ -161,10 +161,14 @@ func (r *Results) writeConfidence(b *bufio.Writer) {
 	if c == nil {
 		return
 	}
-	t := table.New(rowsMax, fmt.Sprintf("95 %% confidence, %s", table.Plural(c.Replications, "replication")), "mean", "±", "from", "to")
+	t := table.New(rowsMax, fmt.Sprintf("95 %% confidence, %s", table.Plural(c.Replications, "replication")), "estimate", "from", "to")
 	add := func(what string, i *Interval, form func(float64) string) {
-		if i != nil {
-			t.Row(what, form(i.Mean), form(i.HalfWidth), form(i.Low), form(i.High))
+		switch {
+		case i == nil:
+		case i.Known():
+			t.Row(what, form(i.Mean), form(i.Low), form(i.High))
+		default:
+			t.Row(what, form(i.Mean), "too short", "too short")
 		}
 	}
 	add("throughput, requests/s", &c.ThroughputRPS, table.Number)

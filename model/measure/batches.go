@@ -1,12 +1,11 @@
-package stat
+package measure
 
 import "fmt"
 
 // Batches cuts the time from a start to an end into stretches of one length and adds
 // up, for each, what happened in it: single amounts at an instant, and areas under
-// something that holds for a while. Its stretches are the independent samples of
-// Ratio when they are much longer than what happens in one has an effect on the next
-// (Law and Kelton's method of batch means).
+// something that holds for a while. Two of them are a Series for Ratio (Law and
+// Kelton's method of batch means).
 //
 // Nothing allocates after NewBatches.
 type Batches struct {
@@ -17,7 +16,7 @@ type Batches struct {
 // NewBatches cuts [start, end) into count stretches.
 func NewBatches(start, end float64, count int) *Batches {
 	if !(end > start) || count < 1 {
-		panic(fmt.Sprintf("stat: %d batches from %v to %v", count, start, end))
+		panic(fmt.Sprintf("measure: %d batches from %v to %v", count, start, end))
 	}
 	return &Batches{start: start, length: (end - start) / float64(count), sums: make([]float64, count)}
 }
