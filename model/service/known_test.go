@@ -81,6 +81,21 @@ func TestQueues(t *testing.T) {
 	}
 }
 
+// TestUsersSpread: the variance of normal users is one, so 25 gives them a standard
+// deviation of 5.
+func TestUsersSpread(t *testing.T) {
+	s := tandem(1, 1, oneEndpoint("srv", 1, 1024, 0))
+	s.Workload.Users, s.Workload.RequestsPerMinute = Dist{Kind: Normal, Mean: 100, Variance: 25}, 1
+	m := mustModel(t, s)
+	var users []float64
+	for seed := range uint64(400) {
+		users = append(users, simulate(t, m, seed, 1).Generator.UsersMean)
+	}
+	if mean, sd := stat.MeanStdDev(users, nil); math.Abs(mean-100) > 1 || math.Abs(sd-5) > 0.75 {
+		t.Errorf("%v ± %v users, want 100 ± 5", mean, sd)
+	}
+}
+
 // TestExampleMD1 holds examples/md1.yml against what its own comment derives.
 func TestExampleMD1(t *testing.T) {
 	doc, err := scenario.ReadFile("../../examples/md1.yml")

@@ -375,6 +375,23 @@ func TestAllProblems(t *testing.T) {
 	}
 }
 
+// TestVarianceOfUsers: it is a variance, and what AsyncFlow makes of it is remarked on
+// where that differs.
+func TestVarianceOfUsers(t *testing.T) {
+	for _, c := range []struct{ users, want string }{
+		{"{ mean: 100, distribution: normal, variance: 25 }", "a variance of 25, so a standard deviation of 5; AsyncFlow"},
+		{"{ mean: 100, distribution: normal }", "a variance of 100, so a standard deviation of 10; AsyncFlow"},
+		{"{ mean: 100, distribution: normal, variance: 0 }", ""},
+		{"{ mean: 100 }", ""},
+	} {
+		text := change(t, balanced, "avg_active_users: { mean: 10 }", "avg_active_users: "+c.users)
+		notes := strings.Join(mustLoad(t, text).Notes, "\n")
+		if (c.want == "") == strings.Contains(notes, "AsyncFlow") || !strings.Contains(notes, c.want) {
+			t.Errorf("%s: %q", c.users, notes)
+		}
+	}
+}
+
 // TestNotes: what is accepted without effect is remarked on, once.
 func TestNotes(t *testing.T) {
 	text := change(t, balanced, "server_resources: {}", "server_resources: { db_connection_pool: 4 }")

@@ -2,6 +2,7 @@ package service
 
 import (
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -141,6 +142,9 @@ func (l *loader) readWorkload(v scenario.Value) {
 	s.Field("type").WordOr("generator", "generator")
 	before := l.r.Refusals()
 	w.Users = l.count(s.Field("avg_active_users"), usersMax, Poisson, Normal)
+	if u := w.Users; u.Kind == Normal && u.Variance != 0 && u.Variance != 1 {
+		s.Field("avg_active_users").Note(fmt.Sprintf("has a variance of %g, so a standard deviation of %.4g; AsyncFlow takes the variance for the standard deviation", u.Variance, math.Sqrt(u.Variance)))
+	}
 	w.RequestsPerMinute = l.count(s.Field("avg_request_per_minute_per_user"), perMinMax, Poisson).Mean
 	if rate := w.Users.Mean * w.RequestsPerMinute / 60; rate > rateMax && l.r.Refusals() == before {
 		s.Field("avg_active_users").Refuse(fmt.Sprintf("%g users × %g requests a minute, which is %.4g requests a second", w.Users.Mean, w.RequestsPerMinute, rate),
