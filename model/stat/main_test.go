@@ -1,9 +1,0 @@
-package stat
-
-import (
-	"testing"
-
-	"github.com/disco-sim/disco/internal/leaktest"
-)
-
-func TestMain(m *testing.M) { leaktest.Main(m) }
