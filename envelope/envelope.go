@@ -25,6 +25,7 @@ type Kind uint8
 const (
 	KindEvent   Kind = 1
 	KindPromise Kind = 2
+	KindPart    Kind = 3
 )
 
 // String names the kind in the words of the glossary.
@@ -34,6 +35,8 @@ func (k Kind) String() string {
 		return "event"
 	case KindPromise:
 		return "promise"
+	case KindPart:
+		return "part"
 	}
 	return fmt.Sprintf("kind(%d)", uint8(k))
 }
@@ -43,6 +46,8 @@ const (
 	EventHeaderBytes = 32 // docs/format/envelope.md, event
 	PromiseBytes     = 40 // docs/format/envelope.md, promise
 	BlockRefBytes    = 16 // docs/format/envelope.md, block reference
+	PartHeaderBytes  = 8  // docs/format/envelope.md, part
+	PartsRefBytes    = 8  // docs/format/envelope.md, data in parts
 
 	// HeadersMax bounds the encoded headers of one event: their length field is
 	// 16 bits wide.
@@ -60,9 +65,13 @@ const (
 	infEpochBits = 0x7FF0_0000_0000_0000 // +Inf
 )
 
-// flagBlock in an event's flags: the data part is a BlockRef and the data itself
-// lies in a pooled block.
-const flagBlock = 1
+// Flags of an event; at most one is set. flagBlock: the data part is a BlockRef and the
+// data itself lies in a pooled block. flagParts: the data part is the length of the data,
+// which came before in parts.
+const (
+	flagBlock = 1
+	flagParts = 2
+)
 
 // LevelMax is the level above every level of a scenario. The bound (e, LevelMax)
 // says that everything at epoch e is done.
@@ -84,7 +93,8 @@ type Event struct {
 	Headers []byte  // encoded headers (EncodeHeaders), at most HeadersMax bytes
 	Data    []byte  // payload, at most DataMax bytes; empty when Block is set
 	Block   BlockRef
-	InBlock bool // the payload lies in Block, not in Data
+	InBlock bool   // the payload lies in Block, not in Data
+	Parts   uint32 // bytes of payload that came before in parts, not in Data; 0: none
 }
 
 // BlockRef says where in the sender's pool a large payload lies. It comes from a
@@ -119,6 +129,9 @@ func (e *Event) Size() int {
 	if e.InBlock {
 		return EventHeaderBytes + len(e.Headers) + BlockRefBytes
 	}
+	if e.Parts != 0 {
+		return EventHeaderBytes + len(e.Headers) + PartsRefBytes
+	}
 	return EventHeaderBytes + len(e.Headers) + len(e.Data)
 }
 
@@ -132,8 +145,11 @@ func (e *Event) Encode(dst []byte) int {
 	}
 	h := dst[:EventHeaderBytes:EventHeaderBytes]
 	flags, dataLen := byte(0), len(e.Data)
-	if e.InBlock {
+	switch {
+	case e.InBlock:
 		flags, dataLen = flagBlock, BlockRefBytes
+	case e.Parts != 0:
+		flags, dataLen = flagParts, PartsRefBytes
 	}
 	binary.LittleEndian.PutUint64(h, uint64(KindEvent)|uint64(flags)<<8|uint64(len(e.Headers))<<16|uint64(dataLen)<<32)
 	binary.LittleEndian.PutUint64(h[8:], math.Float64bits(e.Epoch+0)) // + 0: minus zero becomes plus zero
@@ -144,11 +160,14 @@ func (e *Event) Encode(dst []byte) int {
 		copy(dst[EventHeaderBytes:], e.Headers)
 	}
 	rest := dst[EventHeaderBytes+len(e.Headers):]
-	if e.InBlock {
+	switch {
+	case e.InBlock:
 		binary.LittleEndian.PutUint32(rest, e.Block.Block)
 		binary.LittleEndian.PutUint32(rest[4:], e.Block.Length)
 		binary.LittleEndian.PutUint64(rest[8:], e.Block.Seq)
-	} else {
+	case e.Parts != 0:
+		binary.LittleEndian.PutUint64(rest, uint64(e.Parts))
+	default:
 		copy(rest, e.Data)
 	}
 	return size
@@ -175,8 +194,8 @@ func KindOf(src []byte) (Kind, error) {
 		return 0, fmt.Errorf("%w: empty record, want at least a kind byte", ErrMalformed)
 	}
 	k := Kind(src[0])
-	if k != KindEvent && k != KindPromise {
-		return 0, fmt.Errorf("%w: kind %d, want 1 (event) or 2 (promise)", ErrMalformed, src[0])
+	if k < KindEvent || k > KindPart {
+		return 0, fmt.Errorf("%w: kind %d, want 1 (event), 2 (promise) or 3 (part)", ErrMalformed, src[0])
 	}
 	return k, nil
 }
@@ -203,7 +222,7 @@ func (e *Event) Decode(src []byte) error {
 	word := binary.LittleEndian.Uint64(h)
 	epochBits := binary.LittleEndian.Uint64(h[8:])
 	data := EventHeaderBytes + int(word>>16&0xFFFF)
-	if word&^(flagBlock<<8)&0xFFFF != uint64(KindEvent) || word>>32 > DataMax || data+int(word>>32) != len(src) || epochBits > maxEpochBits {
+	if word&^((flagBlock|flagParts)<<8)&0xFFFF != uint64(KindEvent) || word>>32 > DataMax || data+int(word>>32) != len(src) || epochBits > maxEpochBits {
 		return malformedEvent(src)
 	}
 	e.Epoch = math.Float64frombits(epochBits)
@@ -214,17 +233,22 @@ func (e *Event) Decode(src []byte) error {
 	if data != EventHeaderBytes {
 		e.Headers = src[EventHeaderBytes:data:data]
 	}
-	if word&(flagBlock<<8) != 0 {
+	e.Block, e.InBlock, e.Parts = BlockRef{}, false, 0
+	switch word >> 8 & 0xFF {
+	case flagBlock:
 		return e.decodeBlock(src[data:])
+	case flagParts:
+		return e.decodeParts(src[data:])
+	case flagBlock | flagParts:
+		return malformedEvent(src)
 	}
 	e.Data = src[data:len(src):len(src)]
-	e.Block, e.InBlock = BlockRef{}, false
 	return nil
 }
 
 // DecodeInline is Decode for the events that come most often: it says false, without
 // saying why, for everything that isn't a well-formed event with its data inside, and
-// e is not usable then; Decode knows more. Precondition: Block and InBlock are zero,
+// e is not usable then; Decode knows more. Precondition: Block, InBlock and Parts are zero,
 // as in an event that only DecodeInline has written; it leaves them as they are.
 func (e *Event) DecodeInline(src []byte) bool {
 	if len(src) < EventHeaderBytes {
@@ -267,13 +291,51 @@ func (e *Event) decodeBlock(ref []byte) error {
 	return nil
 }
 
+// decodeParts reads the length that stands in the place of e's data.
+func (e *Event) decodeParts(ref []byte) error {
+	if len(ref) != PartsRefBytes {
+		return fmt.Errorf("%w: length of data in parts of %d bytes, want %d", ErrMalformed, len(ref), PartsRefBytes)
+	}
+	length := binary.LittleEndian.Uint64(ref)
+	if length == 0 || length > DataMax {
+		return fmt.Errorf("%w: %d data bytes in parts, want 1 to %d", ErrMalformed, length, DataMax)
+	}
+	e.Data, e.Parts = nil, uint32(length)
+	return nil
+}
+
+// EncodePart writes a part, the bytes of an event's data from offset on, into dst, which
+// must hold PartHeaderBytes + len(data).
+func EncodePart(dst []byte, offset uint32, data []byte) {
+	h := dst[:PartHeaderBytes]
+	binary.LittleEndian.PutUint64(h, uint64(KindPart)|uint64(offset)<<32)
+	copy(dst[PartHeaderBytes:], data)
+}
+
+// DecodePart reads one part that fills src exactly; data aliases src. Data are at least a
+// byte, and offset and data end at DataMax at the most.
+func DecodePart(src []byte) (offset uint32, data []byte, err error) {
+	if len(src) <= PartHeaderBytes {
+		return 0, nil, fmt.Errorf("%w: part of %d bytes, want more than %d", ErrMalformed, len(src), PartHeaderBytes)
+	}
+	word := binary.LittleEndian.Uint64(src)
+	if uint32(word) != uint32(KindPart) {
+		return 0, nil, fmt.Errorf("%w: part starts with %#x, want kind 3 and three zero bytes", ErrMalformed, uint32(word))
+	}
+	data = src[PartHeaderBytes:len(src):len(src)]
+	if word>>32+uint64(len(data)) > DataMax {
+		return 0, nil, fmt.Errorf("%w: part of %d bytes at offset %d, want an end of at most %d", ErrMalformed, len(data), word>>32, DataMax)
+	}
+	return uint32(word >> 32), data, nil
+}
+
 // malformedEvent says what Decode found wrong with src before it came to the data.
 func malformedEvent(src []byte) error {
 	if len(src) < EventHeaderBytes {
 		return fmt.Errorf("%w: event of %d bytes, want at least %d", ErrMalformed, len(src), EventHeaderBytes)
 	}
-	if src[0] != byte(KindEvent) || src[1]&^flagBlock != 0 {
-		return fmt.Errorf("%w: event with kind %d and flags %#x, want kind 1 and flags 0 or 1", ErrMalformed, src[0], src[1])
+	if src[0] != byte(KindEvent) || src[1] > flagParts {
+		return fmt.Errorf("%w: event with kind %d and flags %#x, want kind 1 and flags 0, 1 or 2", ErrMalformed, src[0], src[1])
 	}
 	headersLen, dataLen := int(binary.LittleEndian.Uint16(src[2:])), int(binary.LittleEndian.Uint32(src[4:]))
 	if dataLen > DataMax || EventHeaderBytes+headersLen+dataLen != len(src) {
@@ -324,6 +386,9 @@ func DecodePromise(src []byte) (Promise, error) {
 func (e *Event) String() string {
 	if e.InBlock {
 		return fmt.Sprintf("event %d->%d #%d @%g block %d (%d bytes)", e.Sender, e.Target, e.Number, e.Epoch, e.Block.Block, e.Block.Length)
+	}
+	if e.Parts != 0 {
+		return fmt.Sprintf("event %d->%d #%d @%g %d bytes in parts", e.Sender, e.Target, e.Number, e.Epoch, e.Parts)
 	}
 	return fmt.Sprintf("event %d->%d #%d @%g %d bytes", e.Sender, e.Target, e.Number, e.Epoch, len(e.Data))
 }

@@ -127,6 +127,7 @@ func TestZeroHasOneForm(t *testing.T) {
 func TestMalformedEvents(t *testing.T) {
 	good := encodeEvent(someEvent())
 	block := encodeEvent(Event{InBlock: true, Block: BlockRef{Block: 1, Length: 2, Seq: 3}})
+	parts := encodeEvent(Event{Epoch: 1, Parts: 5})
 	put64 := func(src []byte, at int, v uint64) []byte {
 		out := bytes.Clone(src)
 		binary.LittleEndian.PutUint64(out[at:], v)
@@ -152,7 +153,12 @@ func TestMalformedEvents(t *testing.T) {
 		{"kind zero", put8(good, 0, 0), "kind 0"},
 		{"kind promise", put8(good, 0, 2), "kind 2"},
 		{"kind unknown", put8(good, 0, 0xFF), "kind 255"},
-		{"unknown flag", put8(good, 1, 2), "flags 0x2"},
+		{"both flags", put8(good, 1, 3), "flags 0x3"},
+		{"unknown flag", put8(good, 1, 4), "flags 0x4"},
+		{"flag without length", put8(good, 1, 2), "parts of 7 bytes"},
+		{"length in parts zero", put64(parts, EventHeaderBytes, 0), "0 data bytes in parts"},
+		{"length in parts over the limit", put64(parts, EventHeaderBytes, DataMax+1), "1073741825 data bytes in parts"},
+		{"length in parts cut short", put32(parts[:len(parts)-1], 4, 7), "parts of 7 bytes"},
 		{"all flags", put8(good, 1, 0xFF), "flags 0xff"},
 		{"headers too long", put8(good, 2, 7), "7 header"},
 		{"headers too short", put8(good, 2, 5), "5 header"},
@@ -240,14 +246,14 @@ func TestMalformedPromises(t *testing.T) {
 func TestKinds(t *testing.T) {
 	for b := range 256 {
 		k, err := KindOf([]byte{byte(b), 9, 9})
-		if known := b == 1 || b == 2; known != (err == nil) || (err != nil && !errors.Is(err, ErrMalformed)) {
+		if known := b >= 1 && b <= 3; known != (err == nil) || (err != nil && !errors.Is(err, ErrMalformed)) {
 			t.Errorf("KindOf(%d) = %v, %v", b, k, err)
 		}
 	}
 	if _, err := KindOf(nil); !errors.Is(err, ErrMalformed) {
 		t.Errorf("KindOf(nil): %v", err)
 	}
-	for k, want := range map[Kind]string{KindEvent: "event", KindPromise: "promise", 9: "kind(9)"} {
+	for k, want := range map[Kind]string{KindEvent: "event", KindPromise: "promise", KindPart: "part", 9: "kind(9)"} {
 		if k.String() != want {
 			t.Errorf("Kind(%d) = %q, want %q", k, k, want)
 		}

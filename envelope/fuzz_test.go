@@ -14,6 +14,7 @@ func FuzzDecodeEvent(f *testing.F) {
 	f.Add(encodeEvent(someEvent()))
 	f.Add(encodeEvent(Event{}))
 	f.Add(encodeEvent(Event{InBlock: true, Block: BlockRef{Block: 1, Length: DataMax, Seq: 3}}))
+	f.Add(encodeEvent(Event{Parts: DataMax}))
 	f.Add(encodePromise(Promise{Epoch: 1}))
 	f.Add([]byte{})
 	f.Add(bytes.Repeat([]byte{0xFF}, 64))
@@ -24,7 +25,7 @@ func FuzzDecodeEvent(f *testing.F) {
 			t.Fatal("decoding changed its source")
 		}
 		var inline Event
-		if inline.DecodeInline(src) != (err == nil && !e.InBlock) {
+		if inline.DecodeInline(src) != (err == nil && !e.InBlock && e.Parts == 0) {
 			t.Fatalf("%x: DecodeInline disagrees with Decode, which says %v, %v", src, &e, err)
 		}
 		if err != nil {
@@ -33,16 +34,16 @@ func FuzzDecodeEvent(f *testing.F) {
 			}
 			return
 		}
-		if !(e.Epoch >= 0) || math.IsInf(e.Epoch, 0) || len(e.Headers) > HeadersMax || len(e.Data) > DataMax || e.Block.Length > DataMax {
+		if !(e.Epoch >= 0) || math.IsInf(e.Epoch, 0) || len(e.Headers) > HeadersMax || len(e.Data) > DataMax || e.Block.Length > DataMax || e.Parts > DataMax {
 			t.Fatalf("accepted %v with %d header bytes", &e, len(e.Headers))
 		}
-		if e.InBlock && len(e.Data) != 0 {
+		if (e.InBlock || e.Parts != 0) && len(e.Data) != 0 || e.InBlock && e.Parts != 0 {
 			t.Fatalf("accepted %v with a block and %d data bytes", &e, len(e.Data))
 		}
 		if again := encodeEvent(e); !bytes.Equal(again, src) {
 			t.Fatalf("accepted %x, but it encodes to %x", src, again)
 		}
-		if !e.InBlock {
+		if !e.InBlock && e.Parts == 0 {
 			if !reflect.DeepEqual(inline, e) {
 				t.Fatalf("DecodeInline gives %#v, Decode %#v", inline, e)
 			}
@@ -53,6 +54,30 @@ func FuzzDecodeEvent(f *testing.F) {
 		}
 		_ = CheckHeaders(e.Headers)
 		_, _ = Header(e.Headers, "k")
+	})
+}
+
+func FuzzDecodePart(f *testing.F) {
+	part := make([]byte, PartHeaderBytes+3)
+	EncodePart(part, 5, []byte("abc"))
+	f.Add(part)
+	f.Add(part[:PartHeaderBytes])
+	f.Add(encodePromise(Promise{Epoch: 1}))
+	f.Fuzz(func(t *testing.T, src []byte) {
+		offset, data, err := DecodePart(src)
+		if err != nil {
+			if !errors.Is(err, ErrMalformed) {
+				t.Fatalf("error %v is not ErrMalformed", err)
+			}
+			return
+		}
+		if len(data) == 0 || int(offset)+len(data) > DataMax {
+			t.Fatalf("accepted %d bytes at offset %d", len(data), offset)
+		}
+		again := make([]byte, PartHeaderBytes+len(data))
+		if EncodePart(again, offset, data); !bytes.Equal(again, src) {
+			t.Fatalf("accepted %x, but it encodes to %x", src, again)
+		}
 	})
 }
 
