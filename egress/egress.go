@@ -6,7 +6,7 @@
 // each, and every one of them before the bound of a later Promise. Sending
 // allocates nothing and copies once; what is built in a Loan is not copied at all.
 // A full ring or an empty pool is ErrFull or ErrExhausted, never a loss and never a
-// silent second way. What the peer writes is checked: damage breaks this lane with
+// second way that nobody asked for (Config.Parts). What the peer writes is checked: damage breaks this lane with
 // an error that names the peer, and no other one.
 //
 //	out, err := egress.New(egress.Config{Peer: 2, Lane: sender, Pool: pool, Bell: bell, InlineMax: 4096, Wait: wait})
@@ -86,6 +86,13 @@ type Config struct {
 	// the ring (ring.MaxRecord).
 	InlineMax int
 
+	// Parts lets the forms of Send that wait send data for which there is no block, because
+	// all are on loan or none is large enough, in parts through the ring, which the peer
+	// puts together again. Then they wait for room in the ring only, and events may be as
+	// large as envelope.DataMax whatever the ring and the pool. The peer's ingress must
+	// have Source.Parts. Without it they wait for a block.
+	Parts bool
+
 	// Wait is what the forms that wait call, again and again, while there is no room. It lets the worker drain its own lanes, so that two workers
 	// with full lanes to one another both go on, and take back blocks of its other
 	// egresses (ReturnBlocks), and it sleeps or yields when there is nothing to do.
@@ -142,6 +149,7 @@ type Stats struct {
 	Promises  uint64 // sent as records
 	Bytes     uint64 // of data in events, inline and in blocks
 	Blocks    uint64 // events whose data went into a block
+	InParts   uint64 // events whose data went through the ring in parts
 	Returned  uint64 // blocks that came back from this peer
 	Publishes uint64 // times that records were made visible
 	Bounds    uint64 // stores to the promise slot
@@ -160,6 +168,7 @@ type Egress struct {
 
 	inlineMax      int // immutable
 	recordMax      int // immutable
+	partBytes      int // of data in one part; 0: Config.Parts is off; immutable
 	publishRecords int // immutable
 	publishBytes   int // immutable
 
@@ -175,6 +184,10 @@ func New(cfg Config) (*Egress, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
+	partBytes := 0
+	if cfg.Parts {
+		partBytes = max(1, cfg.Lane.RingBytes()/8-envelope.PartHeaderBytes)
+	}
 	return &Egress{
 		lane:           cfg.Lane,
 		ring:           cfg.Lane.Forward(),
@@ -184,6 +197,7 @@ func New(cfg Config) (*Egress, error) {
 		peer:           cfg.Peer,
 		inlineMax:      cfg.InlineMax,
 		recordMax:      cfg.Lane.Forward().MaxRecord(),
+		partBytes:      partBytes,
 		publishRecords: cfg.PublishRecords,
 		publishBytes:   cfg.PublishBytes,
 	}, nil

@@ -48,13 +48,20 @@ func (e *Egress) TrySend(ev *envelope.Event) error {
 // Send is TrySend that waits while there is no room, by calling Config.Wait.
 //
 // Full: it waits until there is room, ctx is done, or Wait returns an error, which it
-// returns as it is. Closed: ErrClosed, also when the peer closes while it waits. Dead:
+// returns as it is. With Config.Parts it never waits for a block: the data go in parts
+// instead. Closed: ErrClosed, also when the peer closes while it waits. Dead:
 // ErrPeerDead, once Wait has found out and called Reclaim. After any error the event was
 // not sent. ctx is looked at between two calls of Wait, never when there is room.
 func (e *Egress) Send(ctx context.Context, ev *envelope.Event) error {
 	for {
 		err := e.TrySend(ev)
-		if err == nil || err != ErrFull && err != ErrExhausted {
+		if err == nil {
+			return nil
+		}
+		if e.partBytes != 0 && (err == ErrExhausted || errors.Is(err, ErrTooLarge)) {
+			return e.sendParts(ctx, ev)
+		}
+		if err != ErrFull && err != ErrExhausted {
 			return err
 		}
 		if err := e.waitFor(ctx, err); err != nil {
@@ -89,13 +96,14 @@ func (e *Egress) TrySendBatch(evs []envelope.Event) (sent int, err error) {
 func (e *Egress) SendBatch(ctx context.Context, evs []envelope.Event) (sent int, err error) {
 	for {
 		n, err := e.TrySendBatch(evs[sent:])
-		sent += n
-		if err == nil || err != ErrFull && err != ErrExhausted {
+		if sent += n; err == nil {
+			return sent, nil
+		}
+		// Send finds the same shortage, and knows what to do.
+		if err := e.Send(ctx, &evs[sent]); err != nil {
 			return sent, err
 		}
-		if err := e.waitFor(ctx, err); err != nil {
-			return sent, err
-		}
+		sent++
 	}
 }
 
@@ -164,28 +172,67 @@ func (e *Egress) alloc(size int) (shm.Block, error) {
 	return shm.Block{}, fmt.Errorf("%w: %d bytes of data to worker %d: %w", ErrTooLarge, size, e.peer, err)
 }
 
-// SendPromise sends a promise as a record, in order with the events, and waits while
-// there is no room, like SendEvent. Between workers of one machine Promise is cheaper;
-// this is for promises about single links.
-func (e *Egress) SendPromise(p *envelope.Promise) error {
-	for {
-		err := e.trySendPromise(p)
-		if err != ErrFull {
+// sendParts sends an event whose data go through the ring in parts, and waits for room
+// for each. After an error the parts that were sent stay without their event, which the
+// peer forgets when the next data in parts begin.
+func (e *Egress) sendParts(ctx context.Context, ev *envelope.Event) error {
+	size := envelope.EventHeaderBytes + len(ev.Headers) + envelope.PartsRefBytes
+	if err := e.checkHeaders(ev); err != nil {
+		return err
+	}
+	if len(ev.Data) == 0 || len(ev.Data) > envelope.DataMax || size > e.recordMax {
+		return fmt.Errorf("%w: %s to worker %d with %d bytes of headers, at most %d bytes of data and %d of headers fit", ErrTooLarge, ev.String(), e.peer, len(ev.Headers), envelope.DataMax, e.recordMax-size+len(ev.Headers))
+	}
+	for at := 0; at < len(ev.Data); {
+		part := ev.Data[at:min(at+e.partBytes, len(ev.Data))]
+		rec, err := e.stage(ctx, envelope.PartHeaderBytes+len(part))
+		if err != nil {
 			return err
 		}
-		if err := e.waitFor(context.Background(), err); err != nil {
-			return err
+		envelope.EncodePart(rec, uint32(at), part)
+		e.committed(len(rec))
+		at += len(part)
+	}
+	rec, err := e.stage(ctx, size)
+	if err != nil {
+		return err
+	}
+	ref := *ev
+	ref.Data, ref.Parts = nil, uint32(len(ev.Data))
+	ref.Encode(rec)
+	e.stats.Events++
+	e.stats.InParts++
+	e.stats.Bytes += uint64(len(ev.Data))
+	e.committed(size)
+	return nil
+}
+
+// stage stages a record, waiting for room.
+func (e *Egress) stage(ctx context.Context, size int) ([]byte, error) {
+	for {
+		if e.err != nil {
+			return nil, e.err
+		}
+		rec, err := e.ring.Stage(size)
+		if err == nil {
+			return rec, nil
+		}
+		if err = e.refused(size, err); err != ErrFull {
+			return nil, err
+		}
+		if err := e.waitFor(ctx, err); err != nil {
+			return nil, err
 		}
 	}
 }
 
-func (e *Egress) trySendPromise(p *envelope.Promise) error {
-	if e.err != nil {
-		return e.err
-	}
-	rec, err := e.ring.Stage(envelope.PromiseBytes)
+// SendPromise sends a promise as a record, in order with the events, and waits while
+// there is no room, like SendEvent. Between workers of one machine Promise is cheaper;
+// this is for promises about single links.
+func (e *Egress) SendPromise(p *envelope.Promise) error {
+	rec, err := e.stage(context.Background(), envelope.PromiseBytes)
 	if err != nil {
-		return e.refused(envelope.PromiseBytes, err)
+		return err
 	}
 	p.Encode(rec)
 	e.stats.Promises++

@@ -73,6 +73,11 @@ type Source struct {
 	// View is the peer's pool. nil: its events never refer to blocks.
 	View *shm.PoolView
 
+	// Parts allows events whose data come in parts through the ring; they are put together
+	// in memory of this side, up to envelope.DataMax for each peer. Without it a part
+	// breaks the lane.
+	Parts bool
+
 	// Bell is the doorbell that the peer sleeps on. It is rung when room or blocks
 	// that the peer may be waiting for have been given back. nil: the peer never
 	// sleeps.
@@ -128,6 +133,7 @@ type Stats struct {
 	Bounds   uint64 // likewise
 	Bytes    uint64 // of data in events, inline and in blocks
 	Blocks   uint64 // events whose data lay in a block
+	InParts  uint64 // events whose data came in parts
 	Bells    uint64 // times that a peer's bell was looked at for room given back
 }
 

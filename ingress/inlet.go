@@ -34,6 +34,8 @@ type inlet struct {
 	dead   atomic.Bool // PeerDead was called
 
 	// Owned by Poll.
+	parts  []byte       // data in parts of an event that has not come yet; its memory is kept
+	split  bool         // parts are allowed; immutable
 	bound  lane.Promise // read from the slot and not yet handed on
 	kept   bool         // bound is such a one
 	belled uint64       // released position at which the bell was looked at last
@@ -48,7 +50,7 @@ const shortMax = 512
 func (l *inlet) init(index int, s Source) {
 	l.peer, l.index = s.Peer, index
 	l.receiver, l.ring = s.Receiver, s.Receiver.Forward()
-	l.view, l.bell = s.View, s.Bell
+	l.view, l.bell, l.split = s.View, s.Bell, s.Parts
 	l.quarter = uint64(s.Receiver.RingBytes() / 4)
 	l.belled = l.ring.Position()
 	if s.View != nil {
@@ -132,6 +134,9 @@ func (in *Ingress) deliver(l *inlet, rec []byte, sink Sink) bool {
 	if len(rec) != 0 && envelope.Kind(rec[0]) == envelope.KindPromise {
 		return in.deliverPromise(l, rec, sink)
 	}
+	if len(rec) != 0 && envelope.Kind(rec[0]) == envelope.KindPart {
+		return in.takePart(l, rec)
+	}
 	ev := &in.other
 	if err := ev.Decode(rec); err != nil {
 		if _, notKind := envelope.KindOf(rec); notKind != nil {
@@ -149,6 +154,15 @@ func (in *Ingress) deliver(l *inlet, rec []byte, sink Sink) bool {
 		}
 		in.stats.Blocks++
 	}
+	if ev.Parts != 0 {
+		if int(ev.Parts) != len(l.parts) {
+			l.breakOff(in, ErrProtocol, fmt.Errorf("%v: %d bytes of its data have come", ev, len(l.parts)))
+			return false
+		}
+		ev.Data, ev.Parts = l.parts, 0
+		l.parts = l.parts[:0]
+		in.stats.InParts++
+	}
 	// Before the sink has it: a lease that it releases leaves the data to their owner.
 	bytes := uint64(len(ev.Data))
 	if err := sink.ReceiveEvent(l.peer, ev, lease); err != nil {
@@ -158,6 +172,27 @@ func (in *Ingress) deliver(l *inlet, rec []byte, sink Sink) bool {
 	}
 	in.stats.Events++
 	in.stats.Bytes += bytes
+	return true
+}
+
+// takePart adds a part to those that have come. Offset 0 begins anew: parts without an
+// event are of one that its sender gave up.
+func (in *Ingress) takePart(l *inlet, rec []byte) bool {
+	offset, data, err := envelope.DecodePart(rec)
+	if err == nil && !l.split {
+		err = errors.New("data in parts, which were not agreed on")
+	}
+	if offset == 0 {
+		l.parts = l.parts[:0]
+	}
+	if err == nil && int(offset) != len(l.parts) {
+		err = fmt.Errorf("part of %d bytes at offset %d, want offset %d or 0", len(data), offset, len(l.parts))
+	}
+	if err != nil {
+		l.breakOff(in, ErrProtocol, err)
+		return false
+	}
+	l.parts = append(l.parts, data...)
 	return true
 }
 
@@ -253,7 +288,7 @@ func (l *inlet) reset(in *Ingress) {
 	}
 	l.ring.Release()
 	l.receiver.Reset()
-	l.kept = false
+	l.kept, l.parts = false, l.parts[:0]
 	l.paused.Store(false)
 	l.belled = l.ring.Position()
 	if l.bell != nil {

@@ -21,6 +21,7 @@ type setup struct {
 	records  int // Config.RecordsMax
 	publish  int // egress.Config.PublishRecords
 	wait     func() error
+	parts    bool
 	noEgress bool // sender stays free for the test
 }
 
@@ -78,7 +79,7 @@ func (s setup) open(t testing.TB) *way {
 	}
 	receiver, err := lane.OpenReceiver(w.mem)
 	must(t, err)
-	w.in, err = New(Config{Lanes: []Source{{Peer: 0, Receiver: receiver, View: w.view, Bell: w.bell}}, RecordsMax: s.records})
+	w.in, err = New(Config{Lanes: []Source{{Peer: 0, Receiver: receiver, View: w.view, Parts: s.parts, Bell: w.bell}}, RecordsMax: s.records})
 	must(t, err)
 	return w
 }

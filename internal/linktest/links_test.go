@@ -167,7 +167,7 @@ func (w *world) join(worker int, attach func(i int) (*shm.Segment, error)) (out 
 		if err != nil {
 			continue
 		}
-		s := ingress.Source{Peer: peer}
+		s := ingress.Source{Peer: peer, Parts: o.Parts}
 		if w.k.bells {
 			if s.Bell, err = shm.OpenDoorbell(bellMem); err != nil {
 				continue
@@ -186,7 +186,7 @@ func (w *world) join(worker int, attach func(i int) (*shm.Segment, error)) (out 
 		}
 		sources = append(sources, s)
 		out[peer], err = egress.New(egress.Config{
-			Peer: peer, Lane: lanes[peer], Pool: pool, Bell: s.Bell, InlineMax: o.InlineMax, PublishRecords: o.PublishRecords,
+			Peer: peer, Lane: lanes[peer], Pool: pool, Bell: s.Bell, InlineMax: o.InlineMax, Parts: o.Parts, PublishRecords: o.PublishRecords,
 			Wait: func() error { return o.Wait(worker) },
 		})
 	}

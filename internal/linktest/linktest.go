@@ -73,6 +73,8 @@ type Options struct {
 	Blocks     int    // in each worker's pool; 0: none
 	BlockBytes int
 
+	Parts      bool // sends that wait send what has no block in parts, and never wait for one
+
 	PublishRecords int // records that become visible by themselves; 0: default
 	RecordsMax     int // records that one poll takes from a lane; 0: default
 
@@ -156,6 +158,8 @@ var suite = []test{
 	{"exhausted pool", blocks, testExhausted},
 	{"blocks of one pool over two lanes", blocks, testSharedPool},
 	{"payload larger than the largest block", blocks, testTooLarge},
+	{"payloads without a block go in parts", always, testParts},
+	{"parts that were given up", always, testPartsGivenUp},
 	{"promises come after their events", always, testPromises},
 	{"promises over a lane that never empties", always, testPromisesUnderLoad},
 	{"closing", always, testClosing},
