@@ -208,5 +208,7 @@ func (s *WorkerStats) add(d *worker.Done) {
 	s.Promises += d.Stats.Promises
 	s.IdleJumps += d.Stats.IdleJumps
 	s.FullWaits += d.Stats.FullWaits
+	s.InBlocks += d.Stats.InBlocks
+	s.InParts += d.Stats.InParts
 	s.Parks += d.Stats.Parks
 }

@@ -17,31 +17,32 @@ import (
 //
 // Owned by one goroutine.
 type Engine struct {
-	plan    *Plan
-	cfg     Config
-	store   *store
-	procs   []Simproc  // by (level, id)
-	byID    []uint32   // local indices by rising id
-	classOf []int32    // by local index
-	localOf []int32    // by dense id: local index, -1 elsewhere
-	held    []*Simproc // those with predecessors elsewhere (ByPromise)
-	nodes   []NodeController
-	names   map[string]int // node's name -> index; wiring time
-	meshes  [][]int        // [rank]: the meshes that start there
-	classes []class
-	heads   []head       // by class
-	in      []Bound      // [peer] what they have promised
-	short   []uint64     // peers whose lanes are short of room, as a mask
-	floors  []*laneFloor // [peer], nil: none raised
-	current *Simproc
-	events  []Event // what the handler being called gets
-	refs    []ref   // their payloads
-	out     envelope.Event
-	stats   Stats
-	front   uint64        // latest epoch at which a handler was called, as a key
-	warmed  uint64        // sink of warm
-	mutate  func([]Event) // for the test that tests can fail; checked build only
-	err     error
+	plan         *Plan
+	cfg          Config
+	store        *store
+	procs        []Simproc  // by (level, id)
+	byID         []uint32   // local indices by rising id
+	classOf      []int32    // by local index
+	localOf      []int32    // by dense id: local index, -1 elsewhere
+	held         []*Simproc // those with predecessors elsewhere (ByPromise)
+	nodes        []NodeController
+	names        map[string]int // node's name -> index; wiring time
+	meshes       [][]int        // [rank]: the meshes that start there
+	classes      []class
+	heads        []head       // by class
+	in           []Bound      // [peer] what they have promised
+	short        []uint64     // peers whose lanes are short of room, as a mask
+	floors       []*laneFloor // [peer], nil: none raised
+	current      *Simproc
+	events       []Event // what the handler being called gets
+	refs         []ref   // their payloads
+	out          envelope.Event
+	stats        Stats
+	backlogBytes int64         // headers and data of events from other workers that are not handled yet
+	front        uint64        // latest epoch at which a handler was called, as a key
+	warmed       uint64        // sink of warm
+	mutate       func([]Event) // for the test that tests can fail; checked build only
+	err          error
 }
 
 // Config is what an Engine is made from. All fields but Release, Trace and
@@ -260,6 +261,7 @@ func (e *Engine) take(c *class, p *Simproc) {
 			e.refs = append(e.refs, en.ref)
 			if en.remote {
 				e.stats.HandledRemote++
+				e.backlogBytes -= int64(len(headers) + len(data))
 			}
 		}
 		c.set.drop()
@@ -310,6 +312,7 @@ func (e *Engine) ReceiveEvent(peer int, ev *envelope.Event, lease uint64) error 
 		e.settled(p)
 	}
 	e.stats.Received++
+	e.backlogBytes += int64(len(ev.Headers) + len(ev.Data))
 	en := entry{key: keyOf(ev.Epoch), number: ev.Number, proc: p.local, sender: SimprocID(ev.Sender), remote: true}
 	if lease != 0 {
 		en.ref = e.store.lease(ev.Headers, ev.Data, lease)

@@ -119,6 +119,9 @@ func (e *Engine) Pending() int {
 // yet, give or take those that were taken in and handled in the same call of Run.
 func (e *Engine) Backlog() uint64 { return e.stats.Received - e.stats.HandledRemote }
 
+// BacklogBytes is the headers and data of these events, in bytes.
+func (e *Engine) BacklogBytes() int64 { return e.backlogBytes }
+
 // Waiting describes, line by line, what each class of simprocs waits for: the text
 // of a deadlock report and of a dump of a hung run.
 func (e *Engine) Waiting() string {

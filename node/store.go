@@ -22,6 +22,7 @@ type store struct {
 	// and payloads that a transport leases to us in place.
 	outside     []outside
 	outsideFree []uint32
+	buffers     [bufferClasses][][]byte // free memory for those above the largest cell, by log2 of its size
 
 	giveBack func(lease uint64) // ends the lease of a payload that was filed in place
 }
@@ -38,6 +39,8 @@ const (
 	refIndexMask  = 1<<refIndexBits - 1
 	classOutside  = 15
 	refNone       = ref(0) // no payload at all: nothing is stored
+
+	bufferClasses = 31 // up to 1 GiB
 )
 
 // cells is one size class.
@@ -74,7 +77,7 @@ func (s *store) put(headers, data []byte) ref {
 		return refNone
 	}
 	if need > cellMax {
-		return s.putOutside(outside{headers: clone(headers), data: clone(data)})
+		return s.putOutside(outside{headers: clone(headers), data: s.copyLarge(data)})
 	}
 	class := uint32(bits.Len32(uint32(need-1) >> cellMinShift))
 	index := s.take(class)
@@ -108,6 +111,24 @@ func (s *store) take(class uint32) uint32 {
 	index := k.next
 	k.next++
 	return index
+}
+
+// copyLarge copies data into memory that a former payload has left, or that is new.
+func (s *store) copyLarge(data []byte) []byte {
+	if len(data) == 0 {
+		return nil
+	}
+	class := bits.Len(uint(len(data) - 1))
+	free := s.buffers[class]
+	if n := len(free); n > 0 {
+		b := free[n-1][:len(data)]
+		s.buffers[class] = free[:n-1]
+		copy(b, data)
+		return b
+	}
+	b := make([]byte, len(data), 1<<class)
+	copy(b, data)
+	return b
 }
 
 // lease files a payload that stays where it is until free.
@@ -162,6 +183,10 @@ func (s *store) free(r ref) {
 			s.giveBack(o.lease)
 		} else {
 			invariants.Mangle(o.data)
+			if n := cap(o.data); n > 0 {
+				class := bits.Len(uint(n - 1))
+				s.buffers[class] = append(s.buffers[class], o.data)
+			}
 		}
 		return
 	}

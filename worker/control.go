@@ -120,6 +120,8 @@ type Stats struct {
 	Promises       uint64  `json:"promises"` // promises published
 	IdleJumps      uint64  `json:"idle_jumps"`
 	FullWaits      uint64  `json:"full_waits"` // times a full lane made it wait
+	InBlocks       uint64  `json:"in_blocks"`  // events to other workers whose data went by a pooled block
+	InParts        uint64  `json:"in_parts"`   // … whose data went in parts, because no block was free or large enough
 	Parks          uint64  `json:"parks"`
 }
 

@@ -30,11 +30,13 @@ type feed interface {
 	close() error
 }
 
-func newFeed(in *ingress.Ingress, setup *Setup, bell *shm.Doorbell) (feed, error) {
+// newFeed makes the feed. Peers ring bell when they have sent something; cycle is what the
+// duty cycle sleeps on, the same one unless a thread takes in.
+func newFeed(in *ingress.Ingress, setup *Setup, bell, cycle *shm.Doorbell) (feed, error) {
 	if setup.Tuning.Ingress == IngressDuty {
 		return &dutyFeed{in: in, rung: bell}, nil
 	}
-	return newThreadFeed(in, setup, bell)
+	return newThreadFeed(in, setup, bell, cycle)
 }
 
 // dutyFeed polls the lanes in the worker's own cycle.
@@ -67,7 +69,7 @@ func (f *dutyFeed) close() error        { return nil }
 type threadFeed struct {
 	in     *ingress.Ingress
 	outer  *shm.Doorbell // rung by peers: wakes the thread
-	inner  *shm.Doorbell // rung by the thread: wakes the cycle
+	inner  *shm.Doorbell // rung by the thread, and by peers that give room back: wakes the cycle
 	waiter *shm.Waiter
 	stop   atomic.Bool
 	done   chan struct{}
@@ -108,17 +110,12 @@ const (
 
 // batchMax bounds what the thread holds for the cycle; beyond it the lanes fill, and
 // their senders wait.
-const batchMax = 1 << 16
+const (
+	batchMax      = 1 << 16
+	batchBytesMax = 64 << 20 // of headers and data that were copied
+)
 
-func newThreadFeed(in *ingress.Ingress, setup *Setup, bell *shm.Doorbell) (*threadFeed, error) {
-	mem, err := shm.Heap(shm.Config{Name: "disco-feed", Kind: KindBoard, Size: shm.DoorbellBytes})
-	if err != nil {
-		return nil, err
-	}
-	inner, err := shm.OpenDoorbell(mem.Body()[:shm.DoorbellBytes])
-	if err != nil {
-		return nil, err
-	}
+func newThreadFeed(in *ingress.Ingress, setup *Setup, bell, cycle *shm.Doorbell) (*threadFeed, error) {
 	mode, err := shm.ParseMode(setup.Tuning.Wait)
 	if err != nil {
 		return nil, err
@@ -127,7 +124,7 @@ func newThreadFeed(in *ingress.Ingress, setup *Setup, bell *shm.Doorbell) (*thre
 	if err != nil {
 		return nil, err
 	}
-	f := &threadFeed{in: in, outer: bell, inner: inner, waiter: w, done: make(chan struct{})}
+	f := &threadFeed{in: in, outer: bell, inner: cycle, waiter: w, done: make(chan struct{})}
 	go f.run()
 	return f, nil
 }
@@ -137,7 +134,7 @@ func (f *threadFeed) run() {
 	for !f.stop.Load() {
 		f.mu.Lock()
 		n := 0
-		if f.on && len(f.fresh.items) < batchMax && f.err == nil {
+		if f.on && !f.fresh.full() && f.err == nil {
 			n, f.err = f.in.Poll(&f.fresh)
 		}
 		failed := f.err != nil
@@ -154,18 +151,20 @@ func (f *threadFeed) poll(sink ingress.Sink, _ int) (int, error) {
 	f.fresh, f.back = f.back, f.fresh
 	err := errors.Join(f.err, f.released)
 	f.mu.Unlock()
-	n := len(f.back.items)
+	n, full := len(f.back.items), f.back.full()
 	for i := range f.back.items {
 		if e := f.back.deliver(&f.back.items[i], sink); e != nil && err == nil {
 			err = e
 		}
 	}
 	f.back.items, f.back.bytes = f.back.items[:0], f.back.bytes[:0]
-	if n >= batchMax {
+	if full {
 		f.outer.Ring() // the thread may sleep because the batch was full
 	}
 	return n, err
 }
+
+func (b *batch) full() bool { return len(b.items) >= batchMax || len(b.bytes) >= batchBytesMax }
 
 func (b *batch) deliver(it *item, sink ingress.Sink) error {
 	switch it.kind {

@@ -19,7 +19,8 @@ type lanes struct {
 	setup *Setup
 	segs  Segments
 
-	bells  []*shm.Doorbell // by worker
+	bells  []*shm.Doorbell // by worker: rung when there is something to take in
+	cycles []*shm.Doorbell // by worker: rung for its duty cycle, which may wait for room; the same where it takes in itself
 	pool   *shm.Pool
 	out    []*egress.Egress // by peer; nil where no link leads
 	in     *ingress.Ingress
@@ -40,7 +41,12 @@ func openLanes(plan *node.Plan, setup *Setup, segs Segments) (*lanes, error) {
 		if err != nil {
 			return nil, fmt.Errorf("worker: doorbell of worker %d: %w", w, err)
 		}
-		l.bells = append(l.bells, b)
+		l.bells, l.cycles = append(l.bells, b), append(l.cycles, b)
+		if setup.Tuning.Ingress == IngressGoroutine {
+			if l.cycles[w], err = shm.OpenDoorbell(spareBell(segs.Boards[w])); err != nil {
+				return nil, fmt.Errorf("worker: second doorbell of worker %d: %w", w, err)
+			}
+		}
 	}
 	var err error
 	if l.pool, err = shm.NewPool(segs.Pools[setup.Worker].Body()); err != nil {
@@ -72,13 +78,13 @@ func (l *lanes) source(peer int) (ingress.Source, error) {
 	if err != nil {
 		return ingress.Source{}, err
 	}
-	return ingress.Source{Peer: peer, Receiver: receiver, View: view, Bell: l.bells[peer]}, nil
+	return ingress.Source{Peer: peer, Receiver: receiver, View: view, Parts: true, Bell: l.cycles[peer]}, nil
 }
 
 // newCycle wires the duty cycle: egresses that wait through it, links, idle slots.
 func (l *lanes) newCycle() (*cycle, error) {
 	self, t := l.setup.Worker, l.setup.Tuning
-	c := &cycle{self: self, plan: l.plan, now: time.Now, batch: t.BatchMax, pace: l.plan.Pace(), out: l.out, bells: l.bells, published: make([]node.Bound, l.setup.Workers)}
+	c := &cycle{self: self, plan: l.plan, now: time.Now, batch: t.BatchMax, pace: l.plan.Pace(), out: l.out, bells: l.cycles, published: make([]node.Bound, l.setup.Workers)}
 	l.cycle = c
 	for peer := range l.setup.Workers {
 		if peer == self || !l.plan.SendsTo(peer) {
@@ -88,7 +94,7 @@ func (l *lanes) newCycle() (*cycle, error) {
 		if err != nil {
 			return nil, fmt.Errorf("worker: lane to worker %d: %w", peer, err)
 		}
-		l.out[peer], err = egress.New(egress.Config{Peer: peer, Lane: sender, Pool: l.pool, Bell: l.bells[peer], InlineMax: t.InlineMax, Wait: c.room})
+		l.out[peer], err = egress.New(egress.Config{Peer: peer, Lane: sender, Pool: l.pool, Bell: l.bells[peer], InlineMax: t.InlineMax, Parts: true, Wait: c.room})
 		if err != nil {
 			return nil, fmt.Errorf("worker: %w", err)
 		}
@@ -110,7 +116,7 @@ func (l *lanes) newCycle() (*cycle, error) {
 	if c.counters, err = openCounters(l.segs.Boards[self]); err != nil {
 		return nil, err
 	}
-	if l.feed, err = newFeed(l.in, l.setup, l.bells[self]); err != nil {
+	if l.feed, err = newFeed(l.in, l.setup, l.bells[self], l.cycles[self]); err != nil {
 		return nil, err
 	}
 	c.feed = l.feed

@@ -21,6 +21,10 @@ import (
 // worker run further ahead; less makes it wait for its full lane more often.
 const RunAhead = 1 << 18
 
+// RunAheadBytes is the same in bytes of headers and data, because events may be large:
+// 256 MiB.
+const RunAheadBytes = 256 << 20
+
 // blockedDrain is how long a worker that holds RunAhead events has to be blocked before
 // it takes in more from a lane that isn't the one it waits for.
 const blockedDrain = 10 * time.Millisecond
@@ -45,7 +49,7 @@ type cycle struct {
 	horizon   float64
 	batch     int
 	pace      float64         // simulated seconds between two looks at the lanes
-	bells     []*shm.Doorbell // by worker
+	bells     []*shm.Doorbell // by worker: of its duty cycle
 	feed      feed
 	out       []*egress.Egress // by peer; nil where nothing is sent
 	published []node.Bound     // by peer
@@ -67,6 +71,8 @@ type cycle struct {
 	rounds       uint
 	ended        bool // everybody is done
 	parksBefore  uint64
+	blocksBefore uint64
+	partsBefore  uint64
 }
 
 // run turns the cycle until the run has ended everywhere, or failed.
@@ -112,7 +118,7 @@ func (c *cycle) run() error {
 // is work to do.
 func (c *cycle) takeIn() (int, error) {
 	only := -1
-	if c.engine.Backlog() > RunAhead {
+	if c.engine.Backlog() > RunAhead || c.engine.BacklogBytes() > RunAheadBytes {
 		// Not blocked, but idle in the last pass: all that could run has its lanes full,
 		// and whoever is to empty them may wait for us to empty its own.
 		if !c.engine.Blocked() && c.blockedSince.IsZero() {

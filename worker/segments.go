@@ -101,7 +101,10 @@ const (
 
 // A board's body: docs/format/board.md. The doorbell, which peers write, has a page to
 // itself; they map the rest for reading only.
-const boardBell = 0
+const (
+	boardBell  = 0
+	boardSpare = boardBell + shm.DoorbellBytes
+)
 
 var (
 	boardSlot     = boardBell + os.Getpagesize()
@@ -200,6 +203,11 @@ func (s *Segments) check(self, workers int) error {
 
 // bell, slot and numbers are the parts of a board.
 func bell(board *shm.Segment) []byte { return board.Body()[boardBell : boardBell+shm.DoorbellBytes] }
+
+// spareBell is the cycle's own doorbell where a thread beside it sleeps on the first.
+func spareBell(board *shm.Segment) []byte {
+	return board.Body()[boardSpare : boardSpare+shm.DoorbellBytes]
+}
 func slot(board *shm.Segment) []byte { return board.Body()[boardSlot : boardSlot+idle.SlotBytes] }
 func numbers(board *shm.Segment) []byte {
 	return board.Body()[boardCounters:boardBytes]

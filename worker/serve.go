@@ -248,6 +248,8 @@ func (r *replications) goOn() (*Done, error) {
 	d.Events, d.Activations = s.Events, s.Activations
 	d.Stats.WallSeconds, d.Stats.CPUSeconds = c.now().Sub(began).Seconds(), r.cpuSeconds()-cpu
 	d.Stats.Sent, d.Stats.Received = s.Sent, s.Received
+	blocks, parts := c.largePayloads()
+	d.Stats.InBlocks, d.Stats.InParts = blocks-c.blocksBefore, parts-c.partsBefore
 	d.Stats.Parks = c.waiter.Stats().Parked - c.parksBefore
 	c.engine.Hashes(func(id node.SimprocID, hash uint64) {
 		d.Hashes = append(d.Hashes, SimprocHash{uint32(id), hash})
@@ -283,6 +285,19 @@ func (c *cycle) start(e *node.Engine, horizon float64) {
 	clear(c.published)
 	c.stats = Stats{}
 	c.parksBefore = c.waiter.Stats().Parked
+	c.blocksBefore, c.partsBefore = c.largePayloads()
 	c.blockedSince, c.drained = time.Time{}, time.Time{}
 	c.show()
+}
+
+// largePayloads counts the events whose data went by a block, and in parts, since the
+// worker was set up.
+func (c *cycle) largePayloads() (blocks, parts uint64) {
+	for _, out := range c.out {
+		if out != nil {
+			s := out.Stats()
+			blocks, parts = blocks+s.Blocks, parts+s.InParts
+		}
+	}
+	return blocks, parts
 }

@@ -73,7 +73,7 @@ type Options struct {
 	Blocks     int    // in each worker's pool; 0: none
 	BlockBytes int
 
-	Parts      bool // sends that wait send what has no block in parts, and never wait for one
+	Parts bool // sends that wait send what has no block in parts, and never wait for one
 
 	PublishRecords int // records that become visible by themselves; 0: default
 	RecordsMax     int // records that one poll takes from a lane; 0: default
