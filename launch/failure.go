@@ -75,14 +75,16 @@ func (e *WorkerError) Error() string {
 		b.WriteString("\nit wrote nothing to its standard error")
 	}
 	for _, other := range e.Others {
-		b.WriteString("\nalso " + other)
+		first, _, _ := strings.Cut(other, "\n")
+		b.WriteString("\nalso " + first)
 	}
 	return b.String()
 }
 
-// short is the first line.
+// short is what happened, without the worker's output.
 func (e *WorkerError) short() string {
-	text := fmt.Sprintf("worker %d failed: %s", e.Worker, e.Reason)
+	first, rest, more := strings.Cut(e.Reason, "\n")
+	text := fmt.Sprintf("worker %d failed: %s", e.Worker, first)
 	switch {
 	case e.Died && e.Early:
 		text = fmt.Sprintf("worker %d ended too early, with %s: does a handler call os.Exit? It ended", e.Worker, e.Status)
@@ -103,6 +105,9 @@ func (e *WorkerError) short() string {
 		text += fmt.Sprintf(" in replication %d, having reached %.6g simulated seconds", e.Replication, e.Reached)
 	case e.Phase == PhaseRun:
 		text += fmt.Sprintf(" at the beginning of replication %d", e.Replication)
+	}
+	if more && !e.Died {
+		text += "\n" + rest
 	}
 	return text
 }

@@ -27,7 +27,7 @@ func TestWorkerThatFails(t *testing.T) {
 		status     string
 		want       []string // in the whole text
 	}{
-		{launchtest.Panic, transports(), true, "", []string{"tiny: a token broke", "launchtest.(*handler)"}},
+		{launchtest.Panic, transports(), false, "", []string{"tiny: a token broke", "launchtest.(*handler)"}},
 		{launchtest.Fail, transports(), false, "", []string{"n2/token", "tiny: a token is lost"}},
 		{launchtest.Exit, []string{TransportShm}, true, "exit status 3", []string{"tiny: going home"}},
 		{launchtest.Kill, []string{TransportShm}, true, "killed by SIGKILL", []string{"it wrote nothing"}},

@@ -42,11 +42,12 @@ type Engine struct {
 	front        uint64        // latest epoch at which a handler was called, as a key
 	warmed       uint64        // sink of warm
 	mutate       func([]Event) // for the test that tests can fail; checked build only
+	trouble                    // checked build only
 	err          error
 }
 
-// Config is what an Engine is made from. All fields but Release, Trace and
-// Serializer are needed.
+// Config is what an Engine is made from. All fields but Release, Trace,
+// Serializer, Runtime and Guard are needed.
 type Config struct {
 	Model       Model
 	Seed        uint64
@@ -64,6 +65,13 @@ type Config struct {
 
 	// Trace, when not nil, is told of everything handled.
 	Trace Tracer
+
+	// Runtime, when not nil, says where a model's code was when it panicked, and lets the
+	// checked build find calls from other goroutines.
+	Runtime Runtime
+
+	// Guard, when not nil, is the memory in which the checked build hands out events.
+	Guard Guard
 
 	// ByPromise makes every simproc wait for the promises of its own predecessors on
 	// other workers (ReceivePromise) instead of the bounds of whole lanes. It is the
@@ -112,22 +120,33 @@ func NewEngine(plan *Plan, cfg Config) (*Engine, error) {
 	}
 	e := &Engine{plan: plan, cfg: cfg, store: newStore(), in: make([]Bound, plan.workers), floors: make([]*laneFloor, plan.workers), short: make([]uint64, (plan.workers+63)/64)}
 	e.store.giveBack = cfg.Release
+	if checked {
+		e.own()
+	}
 	e.makeSimprocs()
 	e.makeLinks()
 	for _, i := range e.byID {
 		p := &e.procs[i]
-		h, err := cfg.Model.NewHandler(p)
-		if err == nil && h == nil {
-			err = errors.New("the model made no handler")
+		if err := e.makeHandler(p); err != nil {
+			return nil, err
 		}
-		if err != nil {
-			return nil, fmt.Errorf("node: %s: %w", p.Name(), err)
-		}
-		p.handler = h
 		e.file(i, &entry{proc: i, sender: wakeSender}) // once at epoch 0
 	}
 	e.settle()
 	return e, nil
+}
+
+// makeHandler asks the model for p's handler.
+func (e *Engine) makeHandler(p *Simproc) (err error) {
+	defer e.rescueFrom(p, "making its handler", &err)
+	p.handler, err = e.cfg.Model.NewHandler(p)
+	if err == nil && p.handler == nil {
+		err = errors.New("the model made no handler")
+	}
+	if err != nil {
+		return &modelError{fmt.Sprintf("node: %s: %v", p.Name(), err), err}
+	}
+	return nil
 }
 
 func (e *Engine) makeSimprocs() {
@@ -234,14 +253,20 @@ func (e *Engine) activate(i int) {
 		e.mutate(e.events)
 	}
 	e.record(i, p)
+	if checked {
+		e.lend(p)
+	}
 	e.current = p
 	err := p.handler.Handle(p, e.events)
 	e.current = nil
+	if checked {
+		e.unlend(p)
+	}
 	for _, r := range e.refs {
 		e.store.free(r)
 	}
 	if err != nil {
-		e.fail(fmt.Errorf("node: %s at epoch %v: %w", p.Name(), p.now, err))
+		e.returned(p, err)
 	}
 	e.stats.Events += uint64(len(e.events))
 	e.stats.Activations++

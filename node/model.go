@@ -21,8 +21,11 @@ type Handler interface {
 	// Handle is called once at epoch 0, with or without events, and then once for
 	// every epoch that has events for this simproc or a wakeup. It gets all events
 	// of the epoch in the total order (sender node, sender rank, sender's number).
-	// events and the memory behind it end with the call: copy what you keep.
-	// An error ends the run; it should say what went wrong in the model's words.
+	// events and the memory behind it end with the call: copy what you keep. The memory is
+	// for reading: others may share it. The checked build ends the run where a handler
+	// writes into it or has kept it, and where another goroutine calls a method of p.
+	// An error ends the run; it should say what went wrong in the model's words. So does a
+	// panic. Either is reported with simproc, epoch and events, a panic with its stack too.
 	Handle(p *Simproc, events []Event) error
 }
 

@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -165,11 +166,27 @@ func (e *Engine) Report(reached float64) (map[uint32][]byte, error) {
 			continue
 		}
 		p.now = max(p.now, reached)
-		part, err := r.Report(p)
+		part, err := e.report(p, r)
 		if err != nil {
-			return nil, fmt.Errorf("node: results of %s: %w", p.Name(), err)
+			return nil, err
 		}
 		parts[uint32(p.id)] = part
 	}
+	if checked {
+		if e.checkForeign(nil); e.err != nil {
+			return nil, e.err
+		}
+	}
 	return parts, nil
+}
+
+func (e *Engine) report(p *Simproc, r Reporter) (part []byte, err error) {
+	defer e.rescueFrom(p, "reporting its results", &err)
+	if part, err = r.Report(p); err != nil {
+		return nil, &modelError{fmt.Sprintf("node: results of %s: %v", p.Name(), err), err}
+	}
+	if checked {
+		part = slices.Clone(part) // here, where kept memory is explained
+	}
+	return part, nil
 }

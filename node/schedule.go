@@ -32,12 +32,20 @@ func (h *head) before(o *head) bool {
 // behind the first of them, and returns how many there were. 0 means that nothing can
 // be done before a peer's event or bound arrives, before there is room in a lane, or at
 // all (Next is Never). After an error the Engine is done for; Report still works.
-func (e *Engine) Run(limit int, span float64) (int, error) {
+//
+// A panic of a handler is an error too: it says which simproc was handling what, and
+// where in the model's code it was.
+func (e *Engine) Run(limit int, span float64) (n int, err error) {
+	defer e.rescue(&err)
+	if checked {
+		e.own()
+		e.checkForeign(nil)
+	}
 	if e.err != nil {
 		return 0, e.err
 	}
 	until := math.Inf(1)
-	for n := 0; n < limit; n++ {
+	for ; n < limit; n++ {
 		c := e.pick()
 		if c < 0 {
 			return n, nil

@@ -102,6 +102,11 @@ func (p *Simproc) Link(target string) (LinkID, error) {
 // LinkTo finds the declared link to e; of several, the one with the least
 // lookahead. Wiring time, though it only searches a sorted list.
 func (p *Simproc) LinkTo(e Endpoint) (LinkID, error) {
+	if checked {
+		if err := p.checkGoroutine("LinkTo"); err != nil {
+			return -1, err
+		}
+	}
 	g := p.engine.plan.graph
 	if !g.valid(e) {
 		return -1, fmt.Errorf("node: %s: no endpoint %v, the scenario has %d nodes with %d simprocs", p.Name(), e, len(g.Nodes), len(g.Simprocs))
@@ -129,12 +134,17 @@ func (p *Simproc) Send(l LinkID, epoch float64, data []byte) error {
 
 // SendHeaders is Send with encoded headers (envelope.EncodeHeaders).
 func (p *Simproc) SendHeaders(l LinkID, epoch float64, headers, data []byte) error {
+	if checked {
+		if err := p.checkGoroutine("Send"); err != nil {
+			return err
+		}
+	}
 	if uint(l) >= uint(len(p.links)) || p.engine.current != p || len(headers) > envelope.HeadersMax || len(data) > envelope.DataMax {
 		return p.sendMesh(l, epoch, headers, data)
 	}
 	k := &p.links[l]
 	if !(epoch >= p.now+k.lookahead && epoch >= k.floor && epoch >= p.floor && epoch <= math.MaxFloat64) || epoch == p.now && k.lookahead > 0 {
-		return p.engine.fail(p.badEpoch(k.to, k.lookahead, k.floor, epoch))
+		return p.fail(p.badEpoch(k.to, k.lookahead, k.floor, epoch))
 	}
 	k.sent++
 	return p.emit(k.to, k.proc, epoch, headers, data)
@@ -145,12 +155,12 @@ func (p *Simproc) sendMesh(l LinkID, epoch float64, headers, data []byte) error 
 	e := p.engine
 	i, nodes := int(l)-len(p.links), len(e.plan.graph.Nodes)
 	if i < 0 || i >= len(e.meshes[p.Rank()])*nodes || e.current != p || len(headers) > envelope.HeadersMax || len(data) > envelope.DataMax {
-		return e.fail(p.badSend(l, headers, data))
+		return p.fail(p.badSend(l, headers, data))
 	}
 	m := &e.plan.graph.Meshes[e.meshes[p.Rank()][i/nodes]]
 	to := e.plan.graph.ID(Endpoint{i % nodes, m.To})
 	if !(epoch >= p.now+m.Lookahead && epoch > p.now && epoch >= p.floor && epoch <= math.MaxFloat64) {
-		return e.fail(p.badEpoch(to, m.Lookahead, 0, epoch))
+		return p.fail(p.badEpoch(to, m.Lookahead, 0, epoch))
 	}
 	return p.emit(to, e.localOf[to], epoch, headers, data)
 }
@@ -197,6 +207,11 @@ func (p *Simproc) badEpoch(target SimprocID, lookahead, floor, epoch float64) er
 // Schedule sends an event to the simproc itself, without a declared link. epoch
 // must be later than Now.
 func (p *Simproc) Schedule(epoch float64, data []byte) error {
+	if checked {
+		if err := p.checkGoroutine("Schedule"); err != nil {
+			return err
+		}
+	}
 	if err := p.checkLater(epoch); err != nil {
 		return err
 	}
@@ -213,6 +228,11 @@ func (p *Simproc) Schedule(epoch float64, data []byte) error {
 // Wakeup asks for a call at epoch, later than Now, whether or not there are events
 // then. Asking twice for an epoch is one call.
 func (p *Simproc) Wakeup(epoch float64) error {
+	if checked {
+		if err := p.checkGoroutine("Wakeup"); err != nil {
+			return err
+		}
+	}
 	if err := p.checkLater(epoch); err != nil {
 		return err
 	}
@@ -239,11 +259,16 @@ func (p *Simproc) HardWakeup(epoch float64) error {
 // before the given one. An epoch that is not later than what was promised already
 // changes nothing.
 func (p *Simproc) AdvancePromise(l LinkID, epoch float64) error {
+	if checked {
+		if err := p.checkGoroutine("AdvancePromise"); err != nil {
+			return err
+		}
+	}
 	if uint(l) >= uint(len(p.links)) || p.engine.current != p {
-		return p.engine.fail(p.badSend(l, nil, nil))
+		return p.fail(p.badSend(l, nil, nil))
 	}
 	if math.IsNaN(epoch) {
-		return p.engine.fail(fmt.Errorf("node: %s promised epoch NaN to %s, want a time or +Inf", p.Name(), p.engine.plan.graph.Name(p.links[l].to)))
+		return p.fail(fmt.Errorf("node: %s promised epoch NaN to %s, want a time or +Inf", p.Name(), p.engine.plan.graph.Name(p.links[l].to)))
 	}
 	if epoch > p.links[l].floor {
 		p.links[l].floor = epoch
@@ -254,10 +279,10 @@ func (p *Simproc) AdvancePromise(l LinkID, epoch float64) error {
 
 func (p *Simproc) checkLater(epoch float64) error {
 	if p.engine.current != p {
-		return p.engine.fail(fmt.Errorf("node: %s scheduled outside its own Handle: only the handler that is being called may schedule", p.Name()))
+		return p.fail(fmt.Errorf("node: %s scheduled outside its own Handle: only the handler that is being called may schedule", p.Name()))
 	}
 	if !(epoch > p.now && epoch <= math.MaxFloat64) {
-		return p.engine.fail(fmt.Errorf("node: %s scheduled itself at epoch %v for %v, want a finite time later than now", p.Name(), p.now, epoch))
+		return p.fail(fmt.Errorf("node: %s scheduled itself at epoch %v for %v, want a finite time later than now", p.Name(), p.now, epoch))
 	}
 	return nil
 }

@@ -56,3 +56,6 @@ func alignedBytes(n, align int) []byte {
 	skip := int(-uintptr(unsafe.Pointer(unsafe.SliceData(mem))) & uintptr(align-1))
 	return mem[skip : skip+n : skip+n]
 }
+
+// startOf is the address of a slice's first byte.
+func startOf(mem []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(mem))) }

@@ -7,9 +7,11 @@ import (
 	"math"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"syscall"
 	"time"
 
+	"github.com/disco-sim/disco/internal/invariants"
 	"github.com/disco-sim/disco/lane"
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/scenario"
@@ -63,6 +65,9 @@ func (s *server) serve(reg scenario.Registry, attach Attach) error {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 	}
+	// A model that writes into memory which it got for reading is to be named, like one
+	// that panics by itself.
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	run, err := newReplications(first.Setup, reg, attach)
 	if err != nil {
 		return err
@@ -142,6 +147,7 @@ type replications struct {
 	lanes    *lanes
 	cycle    *cycle
 	trace    *trace.Writer
+	guard    *shm.Guard // checked build; nil in the plain one
 }
 
 func newReplications(setup *Setup, reg scenario.Registry, attach Attach) (*replications, error) {
@@ -180,6 +186,11 @@ func newReplications(setup *Setup, reg scenario.Registry, attach Attach) (*repli
 	if r.cycle, err = r.lanes.newCycle(); err != nil {
 		return nil, errors.Join(err, r.lanes.close())
 	}
+	if invariants.Enabled {
+		if r.guard, err = shm.NewGuard(); err != nil {
+			return nil, errors.Join(fmt.Errorf("worker: %w", err), r.lanes.close())
+		}
+	}
 	return r, r.pin()
 }
 
@@ -213,7 +224,10 @@ func (r *replications) prepare(replication int) error {
 	}
 	cfg := node.Config{
 		Model: r.scenario, Seed: r.setup.Seed, Replication: replication,
-		Horizon: r.scenario.Horizon(), Port: c, Release: c.feed.release,
+		Horizon: r.scenario.Horizon(), Port: c, Release: c.feed.release, Runtime: goRuntime{},
+	}
+	if r.guard != nil {
+		cfg.Guard = r.guard
 	}
 	if r.trace != nil {
 		cfg.Trace = r.trace
@@ -262,7 +276,13 @@ func (r *replications) goOn() (*Done, error) {
 	return d, nil
 }
 
-func (r *replications) close() error { return r.lanes.close() }
+func (r *replications) close() error {
+	err := r.lanes.close()
+	if r.guard != nil {
+		err = errors.Join(err, r.guard.Close())
+	}
+	return err
+}
 
 // cpuSeconds is the processor time that this worker's process has used. Workers that
 // share a process can't be told apart: the first of them answers for all.

@@ -53,6 +53,13 @@ const (
 	Goroutine = "goroutine" // another goroutine sends while the handler runs
 	Keep      = "keep"      // the handler reads what it got in an earlier call
 	Claim     = "claim"     // the process is killed while the handler sends
+
+	KeepWrite   = "keep-write"   // the handler writes into what it got in an earlier call
+	Write       = "write"        // the handler writes into what it gets
+	LateSend    = "late-send"    // a goroutine sends after the handler has returned
+	PanicMake   = "panic-make"   // there is a panic where the handler is made
+	PanicReport = "panic-report" // there is a panic where it reports
+	Nil         = "nil"          // the handler uses a nil map of its own
 )
 
 // Kind is the kind "tiny".
@@ -85,7 +92,7 @@ func (Kind) Load(doc *scenario.Document, opt scenario.Options) (scenario.Scenari
 }
 
 func hows() []string {
-	return append([]string{Panic, Fail, Exit, Kill, Stop, Hang, Slow, Print, Nan, Late, Zero, Child, Alloc, Goroutine, Keep, Claim}, GarbleWhat...)
+	return append([]string{Panic, Fail, Exit, Kill, Stop, Hang, Slow, Print, Nan, Late, Zero, Child, Alloc, Goroutine, Keep, Claim, KeepWrite, Write, LateSend, PanicMake, PanicReport, Nil}, GarbleWhat...)
 }
 
 // Tiny is a loaded scenario.
@@ -130,6 +137,9 @@ func (t *Tiny) next(i int) []int {
 
 // NewHandler implements node.Model.
 func (t *Tiny) NewHandler(p *node.Simproc) (node.Handler, error) {
+	if t.how == PanicMake && p.NodeIndex() == t.trouble {
+		panic("tiny: no token fits")
+	}
 	h := &handler{tiny: t, random: rand.New(p.Source("way")), data: make([]byte, t.payload), troubled: p.NodeIndex() == t.trouble}
 	for _, to := range t.next(p.NodeIndex()) {
 		l, err := p.LinkTo(node.Endpoint{Node: to})
@@ -221,7 +231,16 @@ func (h *handler) getIntoTrouble(p *node.Simproc, events []node.Event) error {
 		done := make(chan error)
 		go func() { done <- p.Schedule(p.Now()+Lookahead, h.data) }()
 		return <-done
-	case Keep:
+	case LateSend:
+		go func() {
+			for p.Schedule(p.Horizon(), h.data) == nil {
+				time.Sleep(time.Millisecond)
+			}
+		}()
+		h.troubled = false
+	case Nil:
+		(*handler)(nil).handled++
+	case Keep, KeepWrite, Write:
 		return h.keep(events)
 	case Claim:
 		return h.dieSending(p)
@@ -233,6 +252,9 @@ func (h *handler) getIntoTrouble(p *node.Simproc, events []node.Event) error {
 func (h *handler) Report(*node.Simproc) ([]byte, error) {
 	if h.troubled && h.tiny.how == Late {
 		time.AfterFunc(20*time.Millisecond, func() { panic("tiny: broke when all was done") })
+	}
+	if h.tiny.how == PanicReport && h.troubled {
+		panic("tiny: the tokens can't be counted")
 	}
 	return binary.LittleEndian.AppendUint64(nil, h.handled), nil
 }

@@ -38,14 +38,20 @@ func allocate() error {
 	return fmt.Errorf("tiny: nothing stopped it before it had %d bytes", len(all)*step)
 }
 
-// keep reads the data of the first event that it has got, whose lease ended when that
-// call returned.
+// keep uses the data of an event: one that it got in an earlier call, or, to write into it,
+// one that it gets now. Both end with the call, and belong to others.
 func (h *handler) keep(events []node.Event) error {
-	if h.kept == nil {
-		if len(events) > 0 {
-			h.kept = events[0].Data
+	if h.kept == nil || h.tiny.how == Write {
+		if len(events) == 0 {
+			return nil
 		}
-		return nil
+		first := h.kept == nil
+		if h.kept = events[0].Data; first && h.tiny.how != Write {
+			return nil
+		}
+	}
+	if h.tiny.how != Keep {
+		h.kept[0]++
 	}
 	sum := 0
 	for _, b := range h.kept {

@@ -118,14 +118,14 @@ func handlers() []*cell {
 		c.args = append(words("--workers 2 --partition block"), c.args...)
 		g = append(g, each([]string{"tiny", "tiny-large"}, c)...)
 	}
-	add(launchtest.Panic, cell{want: want{exit: []int{1}, says: append([]string{`tiny: a token broke`}, own...), crash: true, within: startMax}})
+	add(launchtest.Panic, cell{want: want{exit: []int{1}, says: append([]string{`tiny: a token broke`}, own...), within: startMax}})
 	add(launchtest.Fail, cell{want: want{exit: []int{1}, says: append([]string{`tiny: a token is lost`}, where...), within: startMax}})
 	add(launchtest.Hang, cell{args: words("--stall 1s --on-stall end"), want: want{exit: []int{1}, says: where, within: startMax}})
 	add(launchtest.Exit, cell{want: want{exit: []int{1}, says: []string{`worker 1 died: exit status 3`, `tiny: going home`, `epoch|simulated`}, within: startMax}})
 	add(launchtest.Alloc, cell{limits: &limits{Memory: 3 << 29}, want: want{exit: []int{1}, says: []string{`worker 1`, `out of memory|cannot allocate`, `launchtest\.\(\*handler\)`}, crash: true, within: 3 * startMax}})
-	add(launchtest.Goroutine, cell{checked: true, want: want{exit: []int{1}, says: []string{`goroutine`, `n4/token`}, crash: true, within: startMax}})
+	add(launchtest.Goroutine, cell{checked: true, want: want{exit: []int{1}, says: []string{`goroutine`, `n4/token`, `epoch`}, within: startMax}})
 	keep := cell{fault: "handler/" + launchtest.Keep, kind: "tiny-large", trouble: trouble(4, 5, launchtest.Keep), checked: true,
-		args: words("--workers 2 --partition block"), want: want{exit: []int{1}, says: []string{`n4/token`, `(?i)lease|kept|keep`}, crash: true, within: startMax}}
+		args: words("--workers 2 --partition block"), want: want{exit: []int{1}, says: []string{`n4/token`, `epoch`, `(?i)lease|kept|keep`}, within: startMax}}
 	return append(g, &keep)
 }
 

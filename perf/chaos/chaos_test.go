@@ -80,7 +80,7 @@ func TestTheJudgeFindsWhatIsWrong(t *testing.T) {
 		{"another seed", cell{soon: true, args: words("--seed 2"), want: calm}, "trace hash"},
 		{"silence", cell{soon: true, want: want{exit: []int{0}, says: []string{"worker 17"}}}, `doesn't say "worker 17"`},
 		{"a word too much", cell{trouble: trouble(4, 5, "error"), want: want{exit: []int{1}, never: []string{"token"}}}, `says "token"`},
-		{"a crash", cell{trouble: trouble(4, 5, "panic"), want: want{exit: []int{1}}}, "goroutine"},
+		{"a crash", cell{trouble: trouble(4, 5, "alloc"), limits: &limits{Memory: 3 << 29}, want: want{exit: []int{1}}}, "goroutine"},
 		{"a late end", cell{soon: true, want: want{exit: []int{0}, within: time.Nanosecond}}, "to end, want at most"},
 		{"a file", cell{soon: true, args: words("--trace trace.txt"), want: calm}, "left behind: file trace.txt"},
 		{"a file that was asked for", cell{soon: true, args: words("--trace trace.txt"), want: want{exit: []int{0}, files: []string{"trace.txt"}}}, ""},
