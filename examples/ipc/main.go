@@ -1,6 +1,7 @@
 // The ipc example is two programs that know of each other nothing but a name: one
 // listens, any number of others send to it, through shared memory.
 //
+//	go run ./examples/ipc                                 # both in one process
 //	go run ./examples/ipc listen prices
 //	go run ./examples/ipc send prices                     # in another terminal
 //	go run ./examples/ipc send -count 1e6 -size 64 prices # in a third one
@@ -14,47 +15,105 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/disco-sim/disco/ipc"
 )
 
-const usage = `usage: ipc listen [-senders N] NAME            receive until N senders have gone, or Ctrl-C
-       ipc send [-count N] [-size BYTES] NAME  send and go`
+const usage = `usage: ipc                                     a listener and a sender in one process
+       ipc listen [-senders N] NAME            receive until N senders have gone, or Ctrl-C
+       ipc send [-count N] [-size BYTES] [-patience TIME] NAME
+                                               send and go; wait so long for a listener`
+
+// errUsage is a mistake on the command line.
+var errUsage = errors.New("a mistake on the command line")
+
+// Limits of what send takes.
+const (
+	countMax = 1e12
+	sizeMax  = 1 << 30
+)
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, os.Args[1:]); err != nil && !errors.Is(err, context.Canceled) {
-		fmt.Fprintln(os.Stderr, err)
+	err := run(ctx, os.Args[1:])
+	switch {
+	case errors.Is(err, errUsage):
+		fmt.Fprintf(os.Stderr, "ipc: %v\n%s\n", err, usage)
+		os.Exit(2)
+	case err != nil && !errors.Is(err, context.Canceled):
+		fmt.Fprintln(os.Stderr, "ipc:", strings.TrimPrefix(err.Error(), "ipc: "))
 		os.Exit(1)
 	}
 }
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return errors.New(usage)
+		return both(ctx)
+	}
+	if args[0] != "listen" && args[0] != "send" {
+		return fmt.Errorf("%w: found %q, want listen or send", errUsage, args[0])
 	}
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
-	senders := flags.Int("senders", 0, "listen: end after so many senders have gone; 0: never")
-	count := flags.Float64("count", 1e5, "send: number of messages")
-	size := flags.Int("size", 64, "send: bytes of each")
-	if err := flags.Parse(args[1:]); err != nil {
-		return err
+	flags.SetOutput(io.Discard) // main shows the usage
+	var senders, size int
+	var count float64
+	var patience time.Duration
+	if args[0] == "listen" {
+		flags.IntVar(&senders, "senders", 0, "end after so many senders have gone; 0: never")
+	} else {
+		flags.Float64Var(&count, "count", 1e5, "number of messages")
+		flags.IntVar(&size, "size", 64, "bytes of each")
+		flags.DurationVar(&patience, "patience", time.Minute, "how long to wait for a listener")
 	}
-	if flags.NArg() != 1 {
-		return errors.New(usage)
+	err := flags.Parse(args[1:])
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: %s: %w", errUsage, args[0], err)
+	case flags.NArg() != 1 || flags.Arg(0) == "":
+		return fmt.Errorf("%w: %s: found %d names, want one", errUsage, args[0], flags.NArg())
+	case senders < 0:
+		return fmt.Errorf("%w: listen: -senders: found %d, want 0 or more", errUsage, senders)
+	case !(count >= 0 && count <= countMax):
+		return fmt.Errorf("%w: send: -count: found %v, want 0 to %g", errUsage, count, float64(countMax))
+	case size < 0 || size > sizeMax:
+		return fmt.Errorf("%w: send: -size: found %d, want 0 to %d bytes", errUsage, size, sizeMax)
+	case patience < 0:
+		return fmt.Errorf("%w: send: -patience: found %v, want 0 or more", errUsage, patience)
+	case args[0] == "listen":
+		return listen(ctx, flags.Arg(0), senders)
 	}
-	switch args[0] {
-	case "listen":
-		return listen(ctx, flags.Arg(0), *senders)
-	case "send":
-		return send(ctx, flags.Arg(0), int(*count), *size)
+	return send(ctx, flags.Arg(0), int(count), size, patience)
+}
+
+// both is a listener and a sender of 100,000 messages, to see the rings at work.
+func both(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	name := fmt.Sprintf("example-%d", os.Getpid())
+	listened := make(chan error, 1)
+	go func() {
+		err := listen(ctx, name, 1)
+		cancel() // a sender has nobody to wait for
+		listened <- err
+	}()
+	err := send(ctx, name, 1e5, 64, time.Minute)
+	if err != nil {
+		cancel()
 	}
-	return errors.New(usage)
+	if first := <-listened; first != nil {
+		return first
+	}
+	if err == nil {
+		fmt.Println("both were in one process; two programs meet in the same way: `ipc listen NAME`, `ipc send NAME`")
+	}
+	return err
 }
 
 // listen counts what each sender sends, and reads every byte of it.
@@ -99,9 +158,25 @@ func listen(ctx context.Context, name string, senders int) (err error) {
 	return nil
 }
 
+// dial waits for a listener, and says so when none comes soon.
+func dial(ctx context.Context, name string, patience time.Duration) (*ipc.Sender, error) {
+	const soon = 500 * time.Millisecond
+	note := time.AfterFunc(soon, func() {
+		fmt.Fprintf(os.Stderr, "ipc: waiting up to %v for a process that listens as %q (ipc listen %s); Ctrl-C ends it\n", patience, name, name)
+	})
+	defer note.Stop()
+	waiting, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	s, err := ipc.Dial(waiting, name, ipc.DialConfig{Patient: true})
+	if err != nil && waiting.Err() != nil && ctx.Err() == nil {
+		return nil, fmt.Errorf("nobody listens as %q after %v: start `ipc listen %s`, or give more -patience: %w", name, patience, name, err)
+	}
+	return s, err
+}
+
 // send waits for the listener and sends messages, large ones without a copy.
-func send(ctx context.Context, name string, count, size int) (err error) {
-	s, err := ipc.Dial(ctx, name, ipc.DialConfig{Patient: true})
+func send(ctx context.Context, name string, count, size int, patience time.Duration) (err error) {
+	s, err := dial(ctx, name, patience)
 	if err != nil {
 		return err
 	}

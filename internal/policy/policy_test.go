@@ -80,6 +80,8 @@ cmd/disco-run: app model/service model/network model/phold model/devstone model/
 cmd/disco-bench: perf/bench perf/peers
 perf: *
 internal/policy:
+internal/docs:
+internal/tiny: app launch/launchtest
 `
 
 // bans are imports that only some rooms may have, each with its reason.

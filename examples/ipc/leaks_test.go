@@ -1,0 +1,9 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/disco-sim/disco/internal/leaktest"
+)
+
+func TestMain(m *testing.M) { leaktest.Main(m) }

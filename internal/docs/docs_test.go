@@ -1,0 +1,282 @@
+package docs
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// watchdog bounds one command; the first go run on a machine builds a lot.
+const watchdog = 10 * time.Minute
+
+// rule says what the test does with the commands that match.
+type rule struct {
+	match  string // a regular expression for the whole command
+	skip   string // why the command is not run
+	add    string // put behind it, so that it doesn't take long
+	status int    // exit status wanted
+	want   string // stands in its output
+}
+
+// rules, of which the first that matches counts.
+var rules = []rule{
+	{match: `make( .*)?`, skip: "the gate runs this test, and make build is what this test does itself"},
+	{match: `go test (\./|-race|-run TestStop|-fuzz|-bench).*|go test \./node -run xxx.*|go test \./model/service -run .*`, skip: "tests are what the gate runs; which ones exist is checked by TestNamedTests"},
+	{match: `go tool pprof .*`, skip: "a tool of Go's own"},
+	{match: `kill .*`, skip: "it needs the process of a run"},
+	{match: `(bin/disco-run )?inspect( PID)?`, skip: "it needs a run under way: app tests it"},
+
+	{match: `bin/disco-run (run|validate) FILE( .*)?`, add: "", want: "mini"},
+	{match: `bin/disco-run validate .*`, want: "good"},
+	{match: `bin/disco-run run examples/shop.yml .* --json -`, add: " --horizon 2", want: `"trace_hash"`},
+	{match: `bin/disco-run run examples/shop.yml .*`, add: " --horizon 2", want: ""},
+	{match: `bin/disco-run run examples/mini.yml .*--sweep.*`, add: " --horizon 10", want: "cpu_cores"},
+	{match: `bin/disco-run run examples/\S*( .*)?`, add: " --horizon 10", want: "trace hash"},
+	{match: `bin/disco-run phold.*`, add: " --lps 200 --end 5", want: "trace hash"},
+	{match: `bin/disco-bench peers`, skip: "other programs are needed for some of its rows"},
+	{match: `bin/disco-bench plot .*`, want: ""},
+	{match: `bin/disco-bench .*`, add: " --time 1ms --rounds 3", want: ""},
+	{match: `go run ./perf/compare perf/baselines/all.json rows.json`, skip: "it ends with 1 where this machine is slower than that of the baselines"},
+	{match: `go run ./perf/gen .*`, add: " --horizon 0.5", want: "trace hash"},
+	{match: `go run ./internal/tiny .*`, status: 1, want: "a token broke"},
+	{match: `go run ./examples/ipc`, want: "100000 messages"},
+	{match: `go (run|build) .*`, want: ""},
+}
+
+// commands finds what a page shows to be typed: indented lines, and the first cells of
+// tables. A line may go on in the next one behind a backslash, and end in a comment.
+func commands(page string) []string {
+	var all []string
+	text := strings.ReplaceAll(page, "\\\n", "")
+	fence := false
+	row := regexp.MustCompile("^\\| `((?:bin/|go |… )[^`]*)` \\|")
+	block := regexp.MustCompile(`^    ((?:bin/|go |make|kill ).*)$`)
+	last := ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		if strings.HasPrefix(line, "```") {
+			fence = !fence
+		}
+		m := row.FindStringSubmatch(line)
+		if m == nil && !fence {
+			m = block.FindStringSubmatch(line)
+		}
+		if m == nil {
+			continue
+		}
+		command, _, _ := strings.Cut(m[1], "   #")
+		command = strings.Join(strings.Fields(command), " ")
+		if rest, ok := strings.CutPrefix(command, "…"); ok {
+			command = last + rest
+		} else {
+			last = command
+		}
+		all = append(all, command)
+	}
+	return all
+}
+
+// pages are all documents of the tree.
+func pages(t *testing.T, root string) map[string]string {
+	t.Helper()
+	all := make(map[string]string)
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/format/*.md"} {
+		files, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all[file] = string(text)
+		}
+	}
+	return all
+}
+
+// clone copies the files that git knows into a folder of its own, with the programs that
+// make build makes.
+func clone(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	list, err := exec.Command("git", "-C", "../..", "ls-files", "-z", "--cached", "--others", "--exclude-standard").Output()
+	if err != nil {
+		t.Skipf("this is no clone of the repository: %v", err)
+	}
+	for name := range strings.SplitSeq(strings.TrimSuffix(string(list), "\x00"), "\x00") {
+		text, err := os.ReadFile(filepath.Join("../..", name))
+		if os.IsNotExist(err) {
+			continue // deleted, and not committed yet
+		}
+		if err == nil {
+			err = os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o777)
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), text, 0o666)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	status, out := shell(t, dir, "go build -buildvcs=false -o bin/ ./cmd/...")
+	if status != 0 {
+		t.Fatalf("the programs can't be built:\n%s", out)
+	}
+	return dir
+}
+
+// shell runs a line as a person would, and gives what it printed.
+func shell(t *testing.T, dir, line string, env ...string) (status int, out string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), watchdog)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "sh", "-c", line)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
+	var text bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &text, &text
+	if err := cmd.Run(); err != nil && cmd.ProcessState == nil || ctx.Err() != nil {
+		t.Fatalf("%s: %v %v\n%s", line, err, ctx.Err(), text.String())
+	}
+	return cmd.ProcessState.ExitCode(), text.String()
+}
+
+// TestCommands runs every command of every page.
+func TestCommands(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the programs and runs every command of the documents")
+	}
+	dir := clone(t)
+	done := make(map[string]bool)
+	found := 0
+	for page, text := range pages(t, dir) {
+		for _, command := range commands(text) {
+			found++
+			if !done[command] {
+				done[command] = true
+				check(t, dir, strings.TrimPrefix(page, dir+"/"), command)
+			}
+		}
+	}
+	if found < 25 {
+		t.Errorf("found %d commands: the search is broken", found)
+	}
+}
+
+// check does with a command what the first rule says.
+func check(t *testing.T, dir, page, command string) {
+	t.Helper()
+	for _, r := range rules {
+		if !regexp.MustCompile("^(?:" + r.match + ")$").MatchString(command) {
+			continue
+		}
+		if r.skip != "" {
+			return
+		}
+		if strings.Contains(command, "--from rows.json") {
+			// It draws what the line before it on the page has measured.
+			if status, out := shell(t, dir, "bin/disco-bench latency --time 1ms --rounds 3 --json rows.json --hgrm curves"); status != 0 {
+				t.Errorf("%s: what %s draws can't be measured: %s", page, command, out)
+			}
+		}
+		line := strings.ReplaceAll(command, "FILE", "examples/mini.yml")
+		line = strings.ReplaceAll(line, "KEY=A,B,C", "topology_graph.nodes.servers.web-1.server_resources.cpu_cores=1,2")
+		if strings.Contains(line, "prof/*") {
+			if status, out := shell(t, dir, "bin/disco-run run examples/mini.yml --workers 2 --horizon 5 --cpuprofile prof"); status != 0 {
+				t.Errorf("%s: no profiles for %s: %s", page, command, out)
+			}
+		}
+		status, out := shell(t, dir, line+r.add)
+		if status != r.status || !strings.Contains(out, r.want) {
+			t.Errorf("%s: %s ends with %d, want %d and %q in\n%s", page, command, status, r.status, r.want, tail(out))
+		}
+		return
+	}
+	t.Errorf("%s: no rule says what to do with the command: %s", page, command)
+}
+
+func tail(text string) string { return text[max(0, len(text)-2000):] }
+
+// TestNewModel follows the first lines of examples/mymodel/README.md to the letter, in
+// another folder and with a home of its own.
+func TestNewModel(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds another module")
+	}
+	dir, home := clone(t), t.TempDir()
+	text, err := os.ReadFile(filepath.Join(dir, "examples/mymodel/README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for line := range strings.Lines(string(text)) {
+		if command, ok := strings.CutPrefix(line, "    "); ok {
+			lines = append(lines, strings.TrimSpace(command))
+		}
+	}
+	if len(lines) < 4 {
+		t.Fatalf("examples/mymodel/README.md shows %d commands: %q", len(lines), lines)
+	}
+	// The caches stay where they are: a new home would make Go fetch and build all anew.
+	var env []string
+	for _, name := range []string{"GOPATH", "GOCACHE", "GOMODCACHE"} {
+		value, err := exec.Command("go", "env", name).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		env = append(env, fmt.Sprintf("%s=%s", name, strings.TrimSpace(string(value))))
+	}
+	env = append(env, "HOME="+home, "GOFLAGS=-mod=readonly", "GOWORK=off")
+	status, out := shell(t, dir, "set -e\n"+strings.Join(lines, "\n"), env...)
+	if status != 0 || !strings.Contains(out, "1000 of 1000 people knew it at the end") || !strings.Contains(out, "ok ") {
+		t.Errorf("%s\nends with %d:\n%s", strings.Join(lines, "\n"), status, tail(out))
+	}
+}
+
+// TestNamedTests: tests and targets that the documents name exist.
+func TestNamedTests(t *testing.T) {
+	sources := ""
+	err := filepath.WalkDir("../..", func(path string, d os.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		sources += string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	makefile, err := os.ReadFile("../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("\\b(?:Test|Fuzz)[A-Z][A-Za-z]+\\b")
+	target := regexp.MustCompile("`make ([a-z0-9-]+)`|(?m:^    make ([a-z0-9-]+))")
+	count := 0
+	for page, text := range pages(t, "../..") {
+		for _, name := range named.FindAllString(text, -1) {
+			count++
+			if !strings.Contains(sources, "func "+name) {
+				t.Errorf("%s names the test %s, which doesn't exist", page, name)
+			}
+		}
+		for _, m := range target.FindAllStringSubmatch(text, -1) {
+			count++
+			if !regexp.MustCompile("(?m)^" + m[1] + m[2] + ":").Match(makefile) {
+				t.Errorf("%s names the target %s, which doesn't exist", page, m[0])
+			}
+		}
+	}
+	if count < 20 {
+		t.Errorf("found %d names: the search is broken", count)
+	}
+}

@@ -1,0 +1,9 @@
+package docs
+
+import (
+	"testing"
+
+	"github.com/disco-sim/disco/internal/leaktest"
+)
+
+func TestMain(m *testing.M) { leaktest.Main(m) }
