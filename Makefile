@@ -75,6 +75,13 @@ race: ## short tests under the race detector, where there is a C compiler
 		echo "SKIPPED: the tests under the race detector, because there is no C compiler ($$cc)"; \
 	fi
 
+# FUZZTIME=10s for a short look; internal/ci/fuzz.sh has more. Its own test comes first: a
+# check that can't fail is none.
+.PHONY: fuzz
+fuzz: ## run every fuzz target for FUZZTIME (2m) and count its inputs
+	$(GO) test ./internal/ci
+	GO=$(GO) sh internal/ci/fuzz.sh
+
 .PHONY: test-arm64
 test-arm64: ## tests of the memory rooms as arm64 programs, where qemu-user is installed
 	GO=$(GO) sh internal/ci/test-arm64.sh

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -157,6 +158,9 @@ func WriteMessage(w io.Writer, m *Message) error {
 	return err
 }
 
+// frameStep is how much memory a frame gets before any of it has come.
+const frameStep = 64 << 10
+
 // ReadMessage reads one frame. io.EOF, unwrapped, means that the other side has
 // closed the stream between two frames.
 func ReadMessage(r io.Reader) (*Message, error) {
@@ -168,12 +172,17 @@ func ReadMessage(r io.Reader) (*Message, error) {
 	if n == 0 || n > MessageMax {
 		return nil, fmt.Errorf("worker: frame of %d bytes, want 1 to %d", n, MessageMax)
 	}
-	body := make([]byte, n)
-	if _, err := io.ReadFull(r, body); err != nil {
+	// Memory is taken as the bytes come: four bytes that promise a gigabyte cost nothing.
+	var body bytes.Buffer
+	body.Grow(int(min(n, frameStep)))
+	if _, err := io.CopyN(&body, r, int64(n)); err != nil {
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
 		return nil, fmt.Errorf("worker: frame of %d bytes was cut short: %w", n, err)
 	}
 	m := &Message{}
-	if err := json.Unmarshal(body, m); err != nil {
+	if err := json.Unmarshal(body.Bytes(), m); err != nil {
 		return nil, fmt.Errorf("worker: frame of %d bytes: %w", n, err)
 	}
 	return m, nil

@@ -8,6 +8,7 @@ import (
 	"math"
 	"net"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -54,6 +55,20 @@ func TestBadFrames(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) || err == io.EOF {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
+	}
+}
+
+// A frame that says it is long and isn't costs what has come of it.
+func TestLongFrameThatIsShort(t *testing.T) {
+	in := append(binary.LittleEndian.AppendUint32(nil, MessageMax), '{')
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if _, err := ReadMessage(bytes.NewReader(in)); err == nil || !strings.Contains(err.Error(), "cut short") {
+		t.Errorf("%v", err)
+	}
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; took > 1<<20 {
+		t.Errorf("%d bytes of memory for a frame of which one byte came", took)
 	}
 }
 

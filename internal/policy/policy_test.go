@@ -28,6 +28,7 @@ internal/invariants:
 internal/race:
 internal/interleave:
 internal/leaktest:
+internal/ci:
 internal/aligned:
 internal/script:
 internal/infile:
