@@ -188,11 +188,14 @@ func (t *try) prepare() error {
 		}
 	}
 	t.after = append(t.after, func() { os.RemoveAll(root) })
-	t.known = []string{scenarioFile, topologyFile}
+	t.known = []string{scenarioFile, topologyFile, diskDir}
 	return writeScenario(t.dir, t.cell)
 }
 
-const scenarioFile = "scenario.yml"
+const (
+	scenarioFile = "scenario.yml"
+	diskDir      = "disk" // where the small file system is mounted
+)
 
 func writeScenario(dir string, c *cell) error {
 	l := loadOf(c.kind)
@@ -212,11 +215,7 @@ func writeScenario(dir string, c *cell) error {
 // arguments are those of the run.
 func (t *try) arguments() []string {
 	l := loadOf(t.cell.kind)
-	horizon := l.long
-	if t.cell.soon {
-		horizon = l.soon
-	}
-	args := []string{"run", filepath.Join(t.dir, scenarioFile), "--horizon", horizon}
+	args := []string{"run", filepath.Join(t.dir, scenarioFile), "--horizon", t.cell.end()}
 	if !slices.Contains(t.cell.args, "--json") {
 		args = append(args, "--json", "-")
 	}
@@ -242,7 +241,10 @@ func (t *try) start() error {
 	if t.cell.limits != nil {
 		limits := *t.cell.limits
 		if limits.Disk != "" {
-			limits.Disk = t.dir
+			limits.Disk = filepath.Join(t.dir, diskDir)
+			if err := os.Mkdir(limits.Disk, 0o777); err != nil {
+				return err
+			}
 			t.cmd.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS
 			if os.Getuid() != 0 {
 				return fmt.Errorf("%wmounting a small file system takes the rights of root", errCannot)
@@ -419,18 +421,31 @@ func (t *try) said(stream string) string {
 func (t *try) expected() (string, error) {
 	// A trouble that ends leaves the results as they are, so the hash is that without.
 	t.mu.Lock()
-	u := t.hashes[t.cell.kind]
+	key := t.cell.kind + " to " + t.cell.end()
+	u := t.hashes[key]
 	if u == nil {
 		u = &undisturbed{}
-		t.hashes[t.cell.kind] = u
+		t.hashes[key] = u
 	}
 	t.mu.Unlock()
-	u.once.Do(func() { u.hash, u.err = t.ground.undisturbed(t.cell.kind) })
+	u.once.Do(func() { u.hash, u.err = t.ground.undisturbed(t.cell.kind, t.cell.end()) })
 	return u.hash, u.err
 }
 
+// end is the horizon of the cell's runs.
+func (c *cell) end() string {
+	switch l := loadOf(c.kind); {
+	case !c.soon:
+		return l.long
+	case c.horizon != "":
+		return c.horizon
+	default:
+		return l.soon
+	}
+}
+
 // undisturbed simulates a kind with one worker and nothing that goes wrong.
-func (g *ground) undisturbed(kind string) (string, error) {
+func (g *ground) undisturbed(kind, horizon string) (string, error) {
 	dir, err := os.MkdirTemp(g.dir, "calm-")
 	if err != nil {
 		return "", err
@@ -440,7 +455,7 @@ func (g *ground) undisturbed(kind string) (string, error) {
 		return "", err
 	}
 	l := loadOf(kind)
-	cmd := exec.Command(g.plain, append([]string{"run", filepath.Join(dir, scenarioFile), "--horizon", l.soon, "--json", "-"}, l.args...)...)
+	cmd := exec.Command(g.plain, append([]string{"run", filepath.Join(dir, scenarioFile), "--horizon", horizon, "--json", "-"}, l.args...)...)
 	cmd.Env = append(os.Environ(), roleEnv+"="+roleProgram)
 	var said bytes.Buffer
 	cmd.Stderr = &said
