@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/disco-sim/disco/launch"
 	"github.com/disco-sim/disco/launch/launchtest"
 )
 
@@ -129,6 +130,7 @@ var changing = []struct {
 	{regexp.MustCompile(`^( *[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+) .* s +[-0-9.e+]+$`), "$1 P B % T s C"},
 	{regexp.MustCompile(`(at the beginning of replication 0|in replication 0, having reached [0-9.e+-]+ simulated seconds)`), "in replication 0, having reached S simulated seconds"},
 	{regexp.MustCompile(`[0-9]+ MiB are available`), "M MiB are available"},
+	{regexp.MustCompile(`disco-crash-[-.0-9]+\.txt`), "disco-crash-RUN.txt"},
 }
 
 func steady(line, dir string) string {
@@ -148,7 +150,7 @@ func leftovers(t *testing.T, dir string) string {
 	}
 	var left []string
 	for _, e := range entries {
-		if _, ok := files[e.Name()]; !ok && !strings.HasPrefix(e.Name(), "out") {
+		if _, ok := files[e.Name()]; !ok && !strings.HasPrefix(e.Name(), "out") && !strings.HasPrefix(e.Name(), launch.CrashName) {
 			left = append(left, e.Name())
 		}
 	}

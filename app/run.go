@@ -60,6 +60,7 @@ func runFlags() []cli.Flag {
 		textFlag(groupOutput, "json", "none", "write the results to `FILE` as JSON, - for standard output and nothing else there"),
 		textFlag(groupOutput, "csv", "none", "write the table of a sweep to `FILE` as CSV, - for standard output and nothing else there"),
 		textFlag(groupOutput, "trace", "none", "write every handled event to `FILE`, one a line in total order; .gz and .zst are compressed"),
+		textFlag(groupOutput, "crash-dir", "this folder", "write what the workers were at to a file in `DIR` when one of them dies or the run can't go on; none for nowhere"),
 		textFlag(groupOutput, "cpuprofile", "none", "write a CPU profile of each worker into `DIR`"),
 		textFlag(groupTuning, "ring-bytes", bytesText(worker.RingBytesDefault), "`BYTES` of the ring between two workers, a power of two"),
 		textFlag(groupTuning, "inline-max", bytesText(worker.InlineMaxDefault)+", or an eighth of the ring", "largest payload that travels inside the ring, in `BYTES`"),
@@ -230,6 +231,7 @@ func (p *program) order(c *cli.Context, file string) (*order, error) {
 		Spread:       v.word("spread", launch.SpreadNodes, launch.SpreadReplications),
 		Partition:    partition.Method(v.word("partition", string(partition.MinCut), string(partition.Block), string(partition.RoundRobin))),
 		Trace:        v.path("trace"),
+		CrashDir:     v.crashDir("crash-dir"),
 		Profiles:     v.path("cpuprofile"),
 		Tuning: worker.Tuning{
 			RingBytes: v.size("ring-bytes", worker.RingBytesMin, worker.RingBytesMax, true),

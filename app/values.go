@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"strconv"
 	"strings"
 
@@ -154,4 +155,19 @@ func (v *values) text(flag, want string) string {
 		v.refuse(flag, "nothing", want)
 	}
 	return text
+}
+
+// crashDir reads the folder for post-mortems; empty for none.
+func (v *values) crashDir(flag string) string {
+	switch dir := v.path(flag); dir {
+	case "":
+		return "."
+	case "none":
+		return ""
+	default:
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			v.refuse(flag, strconv.Quote(dir), "a folder that exists, or none")
+		}
+		return dir
+	}
 }

@@ -73,6 +73,13 @@ func (a *agenda) dealt() bool {
 	return a.next == a.total
 }
 
+// begun is how many replications were given to teams so far.
+func (a *agenda) begun() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.next
+}
+
 // begin notes that a team begins to simulate.
 func (a *agenda) begin(team, index int) {
 	a.mu.Lock()

@@ -89,6 +89,10 @@ type Config struct {
 	// Profiles is a directory that gets a CPU profile of every worker; empty for none.
 	Profiles string
 
+	// CrashDir is the folder for the post-mortem of a run that a worker's death or a
+	// deadlock ended (CrashName begins its name, the error says the rest); empty for none.
+	CrashDir string
+
 	// Stop ends the run early when it is closed, with the results so far. Ending the
 	// context instead ends it at once, without any.
 	Stop <-chan struct{}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/disco-sim/disco/shm"
 	"github.com/disco-sim/disco/worker"
+	"golang.org/x/sys/unix"
 )
 
 // memory is all segments of a team. The launcher makes and formats them before any
@@ -20,6 +21,7 @@ type memory struct {
 	boards  []*shm.Segment
 	pools   []*shm.Segment
 	lanes   [][]*shm.Segment // [from][to]; nil on the diagonal
+	kept    [][]*os.File     // lanes that are no longer mapped, for a post-mortem
 	shared  bool             // between processes
 }
 
@@ -157,10 +159,26 @@ func (m *memory) segments(self int) worker.Segments {
 }
 
 // release gives up what only the workers need, once they have attached: the launcher
-// keeps the boards, to look at. Heap segments stay: the workers use these very ones.
-func (m *memory) release() {
+// keeps the boards, to look at, and the files of the lanes, to look at when a worker has
+// died. Lanes aren't kept mapped: a system that is out of memory would take the launcher
+// for the largest process. Heap segments stay: the workers use these very ones.
+func (m *memory) release() error {
 	if !m.shared {
-		return
+		return nil
+	}
+	m.kept = make([][]*os.File, m.workers)
+	for from, row := range m.lanes {
+		m.kept[from] = make([]*os.File, m.workers)
+		for to, s := range row {
+			if s == nil {
+				continue
+			}
+			f, err := duplicate(s.File())
+			if err != nil {
+				return fmt.Errorf("launch: keeping the lane from worker %d to %d: %w", from, to, err)
+			}
+			m.kept[from][to] = f
+		}
 	}
 	// An error of Close leaves nothing to be done: the mapping goes with the process.
 	_ = closeAll(m.pools)
@@ -168,6 +186,16 @@ func (m *memory) release() {
 		_ = closeAll(row)
 	}
 	m.pools, m.lanes = nil, nil
+	return nil
+}
+
+// duplicate is a second descriptor of a file.
+func duplicate(f *os.File) (*os.File, error) {
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), f.Name()), nil
 }
 
 // close frees all segments. No worker of this process may use them any more.
@@ -176,7 +204,14 @@ func (m *memory) close() error {
 	for _, row := range m.lanes {
 		errs = append(errs, closeAll(row))
 	}
-	m.boards, m.pools, m.lanes = nil, nil, nil
+	for _, row := range m.kept {
+		for _, f := range row {
+			if f != nil {
+				errs = append(errs, f.Close())
+			}
+		}
+	}
+	m.boards, m.pools, m.lanes, m.kept = nil, nil, nil, nil
 	return errors.Join(errs...)
 }
 

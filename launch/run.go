@@ -74,6 +74,9 @@ func (l *Launch) Run(ctx context.Context) (*Outcome, error) {
 		return nil, err
 	}
 	failed := lead(ctx, teams)
+	if failed != nil {
+		failed = l.postMortem(teams, failed)
+	}
 	if failed != nil && !delivered(failed) {
 		return nil, failed
 	}

@@ -97,7 +97,9 @@ func (t *team) replications(ctx context.Context) error {
 	if _, err := t.ask(ctx, t.setup, worker.TypeReady); err != nil {
 		return err
 	}
-	t.memory.release() // the workers have theirs now
+	if err := t.memory.release(); err != nil { // the workers have theirs now
+		return err
+	}
 	for !t.stopping {
 		r, ok := t.agenda.take()
 		if !ok {

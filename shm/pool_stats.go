@@ -39,3 +39,12 @@ func (p *Pool) Stats() PoolStats {
 	}
 	return s
 }
+
+// InFlight is how many blocks are on loan now. It is cheap enough for a look every now
+// and then by the goroutine that owns the pool.
+func (p *Pool) InFlight() (blocks uint64) {
+	for i := range p.stats {
+		blocks += p.stats[i].InFlight
+	}
+	return blocks
+}

@@ -84,7 +84,7 @@ func (l *lanes) source(peer int) (ingress.Source, error) {
 // newCycle wires the duty cycle: egresses that wait through it, links, idle slots.
 func (l *lanes) newCycle() (*cycle, error) {
 	self, t := l.setup.Worker, l.setup.Tuning
-	c := &cycle{self: self, plan: l.plan, now: time.Now, batch: t.BatchMax, pace: l.plan.Pace(), out: l.out, bells: l.cycles, published: make([]node.Bound, l.setup.Workers)}
+	c := &cycle{self: self, plan: l.plan, now: time.Now, batch: t.BatchMax, pace: l.plan.Pace(), out: l.out, pool: l.pool, bells: l.cycles, published: make([]node.Bound, l.setup.Workers)}
 	l.cycle = c
 	for peer := range l.setup.Workers {
 		if peer == self || !l.plan.SendsTo(peer) {

@@ -19,6 +19,10 @@ const (
 	showFullWaits
 	showBlocked
 	showReplications
+	showPending
+	showBacklog
+	showNext
+	showBlocks
 )
 
 // Names of the numbers on a board, for who reads it.
@@ -33,6 +37,10 @@ const (
 	NumberFullWaits    = "full_waits"   // looks at other lanes while one was full
 	NumberBlocked      = "blocked"      // 1 while it waits for its peers
 	NumberReplications = "replications" // begun, counted from the run's first
+	NumberPending      = "pending"      // events and wakeups that wait to be handled
+	NumberBacklog      = "backlog"      // of them, events of other workers
+	NumberNext         = "epoch_next"   // simulated seconds of the earliest of them
+	NumberBlocks       = "blocks_lent"  // of its pool: payloads that no peer has given back
 )
 
 func counterNames() []counters.Spec {
@@ -47,6 +55,10 @@ func counterNames() []counters.Spec {
 		showFullWaits:    {Name: NumberFullWaits, Kind: counters.Count},
 		showBlocked:      {Name: NumberBlocked, Kind: counters.Count},
 		showReplications: {Name: NumberReplications, Kind: counters.Count},
+		showPending:      {Name: NumberPending, Kind: counters.Count},
+		showBacklog:      {Name: NumberBacklog, Kind: counters.Count},
+		showNext:         {Name: NumberNext, Kind: counters.Gauge},
+		showBlocks:       {Name: NumberBlocks, Kind: counters.Count},
 	}
 }
 
@@ -77,6 +89,10 @@ func (c *cycle) show() {
 	c.counters.At(showPromises).Set(c.stats.Promises)
 	c.counters.At(showJumps).Set(c.stats.IdleJumps)
 	c.counters.At(showFullWaits).Set(c.stats.FullWaits)
+	c.counters.At(showPending).Set(uint64(c.engine.Pending()))
+	c.counters.At(showBacklog).Set(c.engine.Backlog())
+	c.counters.At(showNext).SetFloat(c.engine.Next().Epoch)
+	c.counters.At(showBlocks).Set(c.pool.InFlight())
 	blocked := uint64(0)
 	if !c.blockedSince.IsZero() {
 		blocked = 1

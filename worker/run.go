@@ -52,6 +52,7 @@ type cycle struct {
 	bells     []*shm.Doorbell // by worker: of its duty cycle
 	feed      feed
 	out       []*egress.Egress // by peer; nil where nothing is sent
+	pool      *shm.Pool        // of this worker's own blocks; shown, not used
 	published []node.Bound     // by peer
 	router    *router.Router
 	slot      *idle.Slot

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/disco-sim/disco/launch"
 	"github.com/disco-sim/disco/launch/launchtest"
 )
 
@@ -66,7 +67,7 @@ func words(text string) []string { return strings.Fields(text) }
 
 // killed is what must come of a worker that is killed while it works.
 func killed() want {
-	return want{exit: []int{1}, says: []string{`worker \d+ died: killed by SIGKILL`, `epoch|simulated`}, within: deathMax}
+	return want{exit: []int{1}, says: []string{`worker \d+ died: killed by SIGKILL`, `epoch|simulated`, launch.CrashName}, within: deathMax}
 }
 
 // deaths: SIGKILL of any worker at a random instant.

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/disco-sim/disco/launch"
 )
 
 // leftovers is what is still there after a run, as counts.
@@ -41,6 +43,7 @@ const leftGrace = 300 * time.Millisecond
 // left looks for what a run has left: processes are known by the mark in their
 // environment, files by the folders that the run was given.
 func (t *try) left(within time.Duration) (found leftovers, names []string) {
+	said := t.said("stderr")
 	pids := t.marked()
 	for deadline := time.Now().Add(within); len(pids) > 0 && time.Now().Before(deadline); pids = t.marked() {
 		time.Sleep(5 * time.Millisecond)
@@ -52,6 +55,9 @@ func (t *try) left(within time.Duration) (found leftovers, names []string) {
 	}
 	for _, dir := range []string{t.dir, t.temp} {
 		_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && strings.HasPrefix(d.Name(), launch.CrashName) && strings.Contains(said, d.Name()) {
+				return nil // a post-mortem, and the error names it
+			}
 			if err == nil && path != dir && !slices.Contains(t.cell.want.files, d.Name()) && !slices.Contains(t.known, d.Name()) {
 				found.Files++
 				names = append(names, "file "+d.Name())
