@@ -21,10 +21,10 @@ import (
 const CrashName = "disco-crash-"
 
 // postMortem writes down what the memory of a failed run still says about its workers,
-// and returns the failure with the name of the file. All workers have ended; their
+// and returns the failure, nil for none, with the name of the file. All workers have ended; their
 // segments are still there.
 func (l *Launch) postMortem(teams []*team, failed error) error {
-	if l.cfg.CrashDir == "" || !fatal(failed) {
+	if failed == nil || l.cfg.CrashDir == "" || !fatal(failed) {
 		return failed
 	}
 	name := CrashName + time.Now().UTC().Format("20060102-150405.000") + "-" + strconv.Itoa(os.Getpid()) + ".txt"

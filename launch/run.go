@@ -73,10 +73,7 @@ func (l *Launch) Run(ctx context.Context) (*Outcome, error) {
 		}
 		return nil, err
 	}
-	failed := lead(ctx, teams)
-	if failed != nil {
-		failed = l.postMortem(teams, failed)
-	}
+	failed := l.postMortem(teams, lead(ctx, teams))
 	if failed != nil && !delivered(failed) {
 		return nil, failed
 	}
