@@ -71,7 +71,7 @@ partition: node
 
 # The hall: both wings meet in worker and nowhere else.
 worker: envelope shm ring lane counters idle egress ingress router node trace scenario internal/invariants internal/interleave internal/race
-launch: worker partition node trace scenario shm lane counters internal/infile internal/invariants
+launch: worker partition node trace scenario shm lane counters internal/infile internal/invariants internal/printable
 launch/launchtest: node scenario
 sweep: scenario
 
