@@ -36,13 +36,13 @@ func (l *Launch) postMortem(teams []*team, failed error) error {
 }
 
 // fatal tells whether a failure is worth a post-mortem: a worker that died, or a run
-// that could not go on. A model that returned an error has said all there is, and who
+// that could not go on. A model's own error or panic says all there is, and who
 // ended the run knows why.
 func fatal(failed error) bool {
 	var w *WorkerError
 	if errors.As(failed, &w) {
-		// Errors begin with the room that they come from: what a handler returned is
-		// passed on by node.
+		// Errors begin with the room that they come from: what a handler returned, or
+		// panicked with, is passed on by node.
 		return w.Died || !strings.HasPrefix(w.Reason, "node: ")
 	}
 	return !errors.Is(failed, ErrEnded) && !errors.Is(failed, ErrUnresponsive)

@@ -51,14 +51,14 @@ func number(t *testing.T, text string, w int, name string) float64 {
 // the run is left.
 func TestPostMortem(t *testing.T) {
 	for _, c := range []struct {
-		how, transport, ending string
+		how, ending string
 	}{
-		{launchtest.Kill, TransportShm, "worker 1: killed by SIGKILL"},
-		{launchtest.Panic, TransportInproc, "worker 1: panic: tiny: a token broke"},
+		{launchtest.Kill, "worker 1: killed by SIGKILL"},
+		{launchtest.Exit, "worker 1: exit status 3"},
 	} {
 		t.Run(c.how, func(t *testing.T) {
 			dir := t.TempDir()
-			cfg := config(c.transport, 2, launchtest.Scenario(4, 50, trouble(2, 40, c.how)))
+			cfg := config(TransportShm, 2, launchtest.Scenario(4, 50, trouble(2, 40, c.how)))
 			cfg.CrashDir, cfg.Tuning.BatchMax = dir, 1 // 64 rounds are 64 calls of handlers
 			_, err := run(t, cfg)
 			var w *WorkerError
@@ -122,11 +122,12 @@ func TestNoPostMortem(t *testing.T) {
 	stop := make(chan struct{})
 	close(stop)
 	for what, set := range map[string]func(*Config){
-		"a good run":     func(*Config) {},
-		"a model's word": func(c *Config) { c.Text = []byte(launchtest.Scenario(4, 50, trouble(2, 3, launchtest.Fail))) },
-		"stopped":        func(c *Config) { c.Stop = stop },
+		"a good run":      func(*Config) {},
+		"a model's word":  func(c *Config) { c.Text = []byte(launchtest.Scenario(4, 50, trouble(2, 3, launchtest.Fail))) },
+		"a model's panic": func(c *Config) { c.Text = []byte(launchtest.Scenario(4, 50, trouble(2, 3, launchtest.Panic))) },
+		"stopped":         func(c *Config) { c.Stop = stop },
 		"not wanted": func(c *Config) {
-			c.Text, c.CrashDir = []byte(launchtest.Scenario(4, 50, trouble(2, 3, launchtest.Panic))), ""
+			c.Text, c.CrashDir = []byte(launchtest.Scenario(4, 50, trouble(2, 3, launchtest.Kill))), ""
 		},
 	} {
 		cfg := config(TransportShm, 2, launchtest.Scenario(4, 5, ""))
