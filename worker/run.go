@@ -66,6 +66,7 @@ type cycle struct {
 	gone atomic.Bool // set by the control goroutine: the launcher is gone
 
 	posted       bool
+	called       bool // everybody was woken since the slot was posted
 	jumped       node.Bound
 	blockedSince time.Time // zero: not blocked
 	drained      time.Time // last time that everything was taken in while blocked
@@ -215,7 +216,14 @@ func (c *cycle) idle(next node.Bound) error {
 		if c.engine.Next() == next {
 			return fmt.Errorf("worker: deadlock at %v: worker %d has the earliest work of all, but\n%s", next, c.self, c.engine.Waiting())
 		}
-		c.waiter.Idle(false) // the owner of next has not moved yet
+		// The owner of next has not moved yet. It may sleep: the ring that was to wake it can
+		// have come while this worker's slot was withdrawn for the jump, when it was no idle
+		// moment for anybody who looked. Now it is one.
+		if !c.called {
+			c.called = true
+			c.wakeAll()
+		}
+		c.waiter.Idle(false)
 		return nil
 	}
 	mine := c.engine.Next() == next
@@ -240,7 +248,7 @@ func (c *cycle) wakeAll() {
 func (c *cycle) withdraw() {
 	if c.posted {
 		c.slot.Withdraw()
-		c.posted = false
+		c.posted, c.called = false, false
 	}
 }
 
