@@ -31,7 +31,7 @@ run: build ## run the shop over two workers (SCENARIO=file WORKERS=n for others)
 
 # What costs little comes first, so that a slip is found soon.
 .PHONY: test
-test: format vet policy arm64 unit checked race ## the whole gate: everything below
+test: format vet policy arm64 unit checked simulate race ## the whole gate: everything below
 
 .PHONY: format
 format: ## all Go files are formatted
@@ -62,6 +62,13 @@ unit: ## the tests of the plain build
 .PHONY: checked
 checked: ## the tests of the checked build
 	$(GO) test -short -tags invariants ./...
+
+# docs/simulation-testing.md. Failures print the seed that replays them.
+SCHEDULES ?= 10000
+SEED      ?= 1
+.PHONY: simulate
+simulate: ## simulated runs of the checked build (SCHEDULES=n SEED=n for others)
+	$(GO) test -tags invariants -run 'TestSimulation$$' ./worker -schedules $(SCHEDULES) -seed $(SEED)
 
 # The race detector needs cgo, and so a C compiler. It looks for wrong orders and not
 # for wrong results, so -short again.
