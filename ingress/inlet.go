@@ -47,6 +47,10 @@ type inlet struct {
 // ones cost what their bytes cost, and a tenth more when they come by that way.
 const shortMax = 512
 
+// errLost is about a bound that stands behind records that aren't there: somebody has
+// overwritten them, or the bound. Waiting for them would be waiting for ever.
+var errLost = errors.New("the promise slot says that more was published than is in the ring")
+
 func (l *inlet) init(index int, s Source) {
 	l.peer, l.index = s.Peer, index
 	l.receiver, l.ring = s.Receiver, s.Receiver.Forward()
@@ -68,7 +72,10 @@ func (in *Ingress) pollInlet(l *inlet, sink Sink) (work int) {
 		rec, err := l.ring.Next()
 		if rec == nil {
 			end = err
-			if err == nil && dead {
+			if err == nil && l.kept && !l.receiver.Reached(l.bound) {
+				// The records were published before the bound, which was read before them.
+				l.breakOff(in, ErrProtocol, errLost)
+			} else if err == nil && dead {
 				end = ErrPeerDead
 			}
 			break
@@ -264,7 +271,9 @@ func (l *inlet) end(in *Ingress, kind, err error) {
 	in.ended++
 }
 
-// reset drops what is still in the lane and forgets the last replication.
+// reset drops what is still in the lane and forgets the last replication. Nothing is
+// released before the end, so that a peer that goes on publishing has reset read one
+// ring's capacity and no more.
 func (l *inlet) reset(in *Ingress) {
 	for {
 		rec, err := l.ring.Next()

@@ -1,11 +1,14 @@
 package ingress
 
 import (
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/disco-sim/disco/envelope"
 	"github.com/disco-sim/disco/lane"
+	"github.com/disco-sim/disco/ring"
 	"github.com/disco-sim/disco/shm"
 )
 
@@ -263,4 +266,59 @@ func TestResetFindsDamage(t *testing.T) {
 	w := twoBlocks.open(t)
 	w.out.Close()
 	isEnd(t, "closed", w.in.Reset(), ErrClosed, 0)
+}
+
+// A peer that publishes while the run is at rest, as fast as it can, doesn't hold Reset up
+// for longer than one ring's worth takes.
+func TestResetEndsBesideAPeerThatPublishes(t *testing.T) {
+	w := setup{lane: lane.Config{RingBytes: 1 << 12}, noEgress: true}.open(t)
+	var stop atomic.Bool
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for !stop.Load() {
+			rec, err := w.sender.Forward().Claim(envelope.EventHeaderBytes)
+			if err != nil {
+				runtime.Gosched()
+				continue
+			}
+			(&envelope.Event{Epoch: 1}).Encode(rec)
+			w.sender.Forward().Commit()
+			w.sender.Forward().Publish()
+		}
+	}()
+	for range 200 {
+		before := w.in.inlets[0].ring.Position()
+		must(t, w.in.Reset())
+		if read := w.in.inlets[0].ring.Position() - before; read > 1<<12 {
+			t.Errorf("Reset read %d bytes of a ring of %d", read, 1<<12)
+		}
+	}
+	stop.Store(true)
+	<-done
+}
+
+// Records that were overwritten with zeros, as if they had never been published, break
+// the lane as soon as a bound says that they were: nobody waits for them.
+func TestRecordsThatVanish(t *testing.T) {
+	w := setup{lane: lane.Config{RingBytes: 1 << 12}, inline: 64}.open(t)
+	sink := &sink{}
+	must(t, w.out.TrySend(&envelope.Event{Epoch: 1}))
+	must(t, w.out.Flush())
+	if n, err := w.in.Poll(sink); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	must(t, w.out.TrySend(&envelope.Event{Epoch: 2, Number: 1}))
+	must(t, w.out.Flush())
+	const at = 256 + ring.ControlBytes // the data area of the forward ring
+	clear(w.mem[at : at+1<<12])
+	if n, err := w.in.Poll(sink); n != 0 || err != nil {
+		t.Fatal(n, err)
+	}
+	must(t, w.out.Promise(3, 0))
+	_, err := w.in.Poll(sink)
+	isEnd(t, "vanished records", err, ErrProtocol, 0)
+	if sink.bounds != 0 || sink.events != 1 {
+		t.Errorf("%d bounds and %d events handed on, want 0 and 1", sink.bounds, sink.events)
+	}
 }
