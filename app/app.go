@@ -4,9 +4,9 @@
 //
 // Guarantee: a mistake on the command line or in a file ends with exit status 2, a
 // message that says where it is, what was found, what is allowed and what to do, and
-// no worker started; a run that fails or is interrupted ends with 1, one that does
-// what it was asked with 0. With --json - standard output has one JSON object and
-// nothing else; progress goes to standard error, and only to a terminal. Whatever a
+// no worker started; a run that fails ends with 1, one that a signal has ended with 128
+// and the signal's number, one that does what it was asked with 0. With --json -
+// standard output has one JSON object and nothing else; progress goes to standard error, and only to a terminal. Whatever a
 // file, a flag or a worker holds, no control character but newline and tab gets to
 // standard output and standard error.
 //
@@ -38,8 +38,12 @@ import (
 // Exit statuses.
 const (
 	ExitOK     = 0
-	ExitFailed = 1 // the run failed or was interrupted, or its results could not be written
+	ExitFailed = 1 // the run failed, or its results could not be written
 	ExitUsage  = 2 // the command line or a file is at fault: nothing was started, or no more than the first point of a sweep, whose results --columns is about
+
+	// ExitSignal and the signal's number is the status of what a signal has ended: 130
+	// for SIGINT (Ctrl-C), 143 for SIGTERM, 129 for SIGHUP.
+	ExitSignal = 128
 )
 
 // Main is the whole of a program's main: it never returns. A file without `model:`
@@ -204,9 +208,12 @@ func (p *program) complain(err error) {
 func statusOf(err error) int {
 	var u *usageError
 	var problems scenario.Problems
+	var ended *interrupted
 	switch {
 	case err == nil:
 		return ExitOK
+	case errors.As(err, &ended):
+		return ended.status
 	case errors.As(err, &u), errors.As(err, &problems), errors.Is(err, launch.ErrConfig):
 		return ExitUsage
 	}

@@ -32,7 +32,7 @@ func compare(ctx context.Context, cfg launch.Config, l *launch.Launch) (*launch.
 	sequential.Workers, sequential.Pins, sequential.Partition, sequential.Spread = 1, nil, "", ""
 	c := &comparison{Rounds: compareRounds}
 	for round := range compareRounds {
-		one, err := launch.Prepare(sequential)
+		one, err := prepare(sequential)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -42,7 +42,7 @@ func compare(ctx context.Context, cfg launch.Config, l *launch.Launch) (*launch.
 		}
 		many := l
 		if round < compareRounds-1 {
-			if many, err = launch.Prepare(parallel); err != nil {
+			if many, err = prepare(parallel); err != nil {
 				return nil, nil, err
 			}
 		}

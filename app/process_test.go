@@ -40,6 +40,7 @@ func launchProgram(t *testing.T, text string, args ...string) *launched {
 	l.cmd = exec.Command(os.Args[0], append([]string{"run", file, "--workers", "2"}, args...)...)
 	l.cmd.Env = append(os.Environ(), programEnv+"=1")
 	l.cmd.Stdout, l.cmd.Stderr, l.cmd.Dir = &l.stdout, &l.stderr, l.dir
+	l.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // as a shell does: Ctrl-Z stops nobody else
 	if err := l.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -134,8 +135,8 @@ func zombie(pid int) bool {
 	return len(fields) > 0 && fields[0] == "Z"
 }
 
-// Ctrl-C and SIGTERM end a run with the results so far and exit status 1, and nothing
-// is left.
+// Ctrl-C and SIGTERM end a run with the results so far and the exit status of the signal,
+// and nothing is left.
 func TestInterrupt(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		l := launchProgram(t, launchtest.Scenario(4, 1e9, ""), "--json", "-", "--trace", "trace.txt")
@@ -143,8 +144,8 @@ func TestInterrupt(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.end("trace.txt")
-		if status := l.cmd.ProcessState.ExitCode(); status != ExitFailed {
-			t.Errorf("%v: exit status %d, want %d", signal, status, ExitFailed)
+		if status := l.cmd.ProcessState.ExitCode(); status != ExitSignal+int(signal) {
+			t.Errorf("%v: exit status %d, want %d", signal, status, ExitSignal+int(signal))
 		}
 		var d document
 		if err := json.Unmarshal(l.stdout.Bytes(), &d); err != nil {
@@ -168,14 +169,126 @@ func TestInterruptTwice(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	began := time.Now()
 	for range 2 {
 		if err := l.cmd.Process.Signal(os.Interrupt); err != nil {
 			t.Fatal(err)
 		}
+		time.Sleep(sameSignal + 50*time.Millisecond) // two that are meant as two
 	}
 	l.end()
-	if status := l.cmd.ProcessState.ExitCode(); status != ExitFailed {
-		t.Errorf("exit status %d, want %d", status, ExitFailed)
+	if status := l.cmd.ProcessState.ExitCode(); status != 130 {
+		t.Errorf("exit status %d, want 130", status)
+	}
+	if said := l.stderr.String(); !strings.Contains(said, "ended at once") && time.Since(began) < 2*sameSignal {
+		t.Errorf("standard error says %q", said)
+	}
+}
+
+// Signals that follow each other closely are meant as one: timeout(1) signals the process
+// and then its group.
+func TestSignalsMeantAsOne(t *testing.T) {
+	l := launchProgram(t, launchtest.Scenario(4, 1e9, ""), "--json", "-")
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT, syscall.SIGHUP, syscall.SIGTERM} {
+		if err := l.cmd.Process.Signal(signal); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	l.end()
+	if status := l.cmd.ProcessState.ExitCode(); status != 143 {
+		t.Errorf("exit status %d, want 143", status)
+	}
+	var d document
+	if err := json.Unmarshal(l.stdout.Bytes(), &d); err != nil || d.Results == nil {
+		t.Errorf("no results: %v\n%s%s", err, l.stdout.String(), l.stderr.String())
+	}
+}
+
+// A signal ends a run whose scenario is still being read.
+func TestInterruptWhileLoading(t *testing.T) {
+	l := &launched{t: t, dir: t.TempDir()}
+	file := filepath.Join(l.dir, "tiny.yml")
+	if err := os.WriteFile(file, []byte(launchtest.Scenario(4, 1, "{node: 0, at: 0, how: load}")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	l.cmd = exec.Command(os.Args[0], "run", file)
+	l.cmd.Env = append(os.Environ(), programEnv+"=1")
+	l.cmd.Stderr = &l.stderr
+	if err := l.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.cmd.Process.Kill() }) // it has ended, as a rule
+	l.until("watching for signals", func() bool {
+		text, err := os.ReadFile("/proc/" + strconv.Itoa(l.cmd.Process.Pid) + "/status")
+		_, rest, _ := strings.Cut(string(text), "SigCgt:")
+		caught, _, _ := strings.Cut(strings.TrimSpace(rest), "\n")
+		mask, errMask := strconv.ParseUint(caught, 16, 64)
+		return err == nil && errMask == nil && mask&(1<<(syscall.SIGTSTP-1)) != 0
+	})
+	if err := l.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	l.end()
+	if status, said := l.cmd.ProcessState.ExitCode(), l.stderr.String(); status != 143 || !strings.Contains(said, "interrupted before anything was simulated") {
+		t.Errorf("exit status %d, standard error %q", status, said)
+	}
+}
+
+// stateOf is a process's state in /proc: R, S, T, …
+func stateOf(pid int) string {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return ""
+	}
+	return strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))[0]
+}
+
+// Ctrl-Z stops the workers too, and fg lets all of them go on.
+func TestSuspend(t *testing.T) {
+	l := launchProgram(t, launchtest.Scenario(4, 1e9, ""))
+	all := append([]int{l.cmd.Process.Pid}, l.workers...)
+	stopped := func(want bool) func() bool {
+		return func() bool {
+			for _, pid := range all {
+				if s := stateOf(pid); s == "" || (s == "T") != want {
+					return false
+				}
+			}
+			return true
+		}
+	}
+	events := func() (n float64) {
+		live, err := launch.Inspect(l.cmd.Process.Pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range live.Workers {
+			n += w.Number(worker.NumberEvents)
+		}
+		return n
+	}
+	for range 3 {
+		if err := l.cmd.Process.Signal(syscall.SIGTSTP); err != nil {
+			t.Fatal(err)
+		}
+		l.until("all stopped", stopped(true))
+		before := events()
+		time.Sleep(20 * time.Millisecond)
+		if after := events(); after != before {
+			t.Errorf("%v events were handled while all was stopped", after-before)
+		}
+		if err := l.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		l.until("all going on", func() bool { return stopped(false)() && events() > before })
+	}
+	if err := l.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	l.end()
+	if status := l.cmd.ProcessState.ExitCode(); status != 130 {
+		t.Errorf("exit status %d, want 130; standard error %q", status, l.stderr.String())
 	}
 }
 

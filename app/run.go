@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -146,13 +147,18 @@ func (p *program) run(c *cli.Context, file string, read func() (*scenario.Docume
 	if screen.terminal {
 		o.config.Progress = screen.progress
 	}
-	ctx, stop, done := watchSignals(screen, p.name)
-	defer done()
-	o.config.Stop = stop
+	signals := watchSignals(screen, p.name)
+	defer signals.close()
+	o.config.Stop = signals.stop
+	return signals.cause(p.carryOut(signals.ctx, o, doc, screen))
+}
+
+// carryOut does what was ordered.
+func (p *program) carryOut(ctx context.Context, o *order, doc *scenario.Document, screen *screen) error {
 	if len(o.sweeps) > 0 {
 		return p.sweep(ctx, o, doc, screen)
 	}
-	l, err := launch.Prepare(o.config)
+	l, err := prepare(o.config)
 	if err != nil {
 		return err
 	}
@@ -195,26 +201,26 @@ func (p *program) show(o *order, l *launch.Launch, out *launch.Outcome, times *c
 			failed = append(failed, err)
 		}
 	}
-	if out.Interrupted {
-		failed = append(failed, errors.New(interruption(l, out)))
+	if err := errors.Join(failed...); err != nil || !out.Interrupted {
+		return err
 	}
-	return errors.Join(failed...)
+	return interruption(l, out)
 }
 
 // interruption says how far an interrupted run came.
-func interruption(l *launch.Launch, out *launch.Outcome) string {
+func interruption(l *launch.Launch, out *launch.Outcome) error {
 	if len(out.Replications) == 0 {
-		return "interrupted before anything was simulated"
+		return fmt.Errorf("%w before anything was simulated", errInterrupted)
 	}
 	last := out.Replications[len(out.Replications)-1]
 	if !last.Interrupted {
-		return fmt.Sprintf("interrupted after %s: the results are about these", count(len(out.Replications), "replication"))
+		return fmt.Errorf("%w after %s: the results are about these", errInterrupted, count(len(out.Replications), "replication"))
 	}
-	text := fmt.Sprintf("interrupted at %.6g of %.6g simulated seconds", last.Reached, l.Scenario().Horizon())
+	text := fmt.Sprintf("at %.6g of %.6g simulated seconds", last.Reached, l.Scenario().Horizon())
 	if last.Index > 0 {
 		text += fmt.Sprintf(" of replication %d", last.Index)
 	}
-	return text + ": the results are about what was simulated up to there"
+	return fmt.Errorf("%w %s: the results are about what was simulated up to there", errInterrupted, text)
 }
 
 // order reads the flags.

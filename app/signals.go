@@ -2,12 +2,16 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/disco-sim/disco/launch"
 )
 
 // impatience is how long a run that was ended at once may take to clean up before
@@ -15,47 +19,127 @@ import (
 // their launcher does, and nothing of the run has a name.
 const impatience = 2 * time.Second
 
-// watchSignals turns Ctrl-C, SIGTERM and the end of the terminal into the ends of a
-// run: the first closes stop, the second ends ctx, and a third, or a clean-up that
-// takes too long, ends the process. done ends the watch.
-func watchSignals(stderr io.Writer, name string) (ctx context.Context, stop <-chan struct{}, done func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	stopping := make(chan struct{})
-	signals := make(chan os.Signal, 4)
-	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
-		// nohup, and shells for what they run in the background, set some of them to be
-		// ignored; then they are not meant for us.
-		if !signal.Ignored(s) {
-			signal.Notify(signals, s)
-		}
+// sameSignal is how close signals follow each other that are meant as one: timeout(1)
+// signals a process and then its group, a service manager may send two of them, and a
+// terminal that closes sends what the shell sends too.
+const sameSignal = 300 * time.Millisecond
+
+// signals turns Ctrl-C, SIGTERM and the end of the terminal into the ends of a run: the
+// first closes stop, the second ends ctx, and a third, or a clean-up that takes too long,
+// ends the process. Ctrl-Z stops the workers too.
+type signals struct {
+	ctx    context.Context
+	stop   chan struct{}
+	stderr io.Writer
+	name   string
+	first  atomic.Int32 // the signal that closed stop
+	in     chan os.Signal
+	over   chan struct{}
+	cancel context.CancelFunc
+}
+
+// watchSignals begins to watch; close ends it.
+func watchSignals(stderr io.Writer, name string) *signals {
+	s := &signals{stderr: stderr, name: name, stop: make(chan struct{}), in: make(chan os.Signal, 16), over: make(chan struct{})}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGTSTP} {
+		s.notify(sig)
 	}
-	over := make(chan struct{})
-	go func() {
-		var late <-chan time.Time
-		for count := 0; ; {
-			select {
-			case <-over:
-				return
-			case <-late:
-				os.Exit(ExitFailed)
-			case s := <-signals:
-				count++
-				switch count {
-				case 1:
-					fmt.Fprintf(stderr, "%s: %v: ending the run; once more ends it at once, without results\n", name, s)
-					close(stopping)
-				case 2:
-					cancel()
-					late = time.After(impatience)
-				default:
-					os.Exit(ExitFailed)
-				}
+	go s.watch()
+	return s
+}
+
+// notify asks for a signal. nohup, and shells for what they run in the background, set
+// some of them to be ignored; then they are not meant for us.
+func (s *signals) notify(sig os.Signal) {
+	if !signal.Ignored(sig) {
+		signal.Notify(s.in, sig)
+	}
+}
+
+func (s *signals) watch() {
+	var late <-chan time.Time
+	var last time.Time
+	for count := 0; ; {
+		select {
+		case <-s.over:
+			return
+		case <-late:
+			os.Exit(s.status())
+		case sig := <-s.in:
+			if sig == syscall.SIGTSTP {
+				launch.Suspend()
+				continue
+			}
+			if now := time.Now(); count > 0 && now.Sub(last) < sameSignal {
+				continue
+			} else {
+				last = now
+			}
+			switch count++; count {
+			case 1:
+				s.first.Store(int32(sig.(syscall.Signal)))
+				fmt.Fprintf(s.stderr, "%s: %v: ending the run; once more ends it at once, without results\n", s.name, sig)
+				close(s.stop)
+			case 2:
+				s.cancel()
+				late = time.After(impatience)
+			default:
+				os.Exit(s.status())
 			}
 		}
+	}
+}
+
+// status is the exit status of a run that a signal has ended.
+func (s *signals) status() int { return ExitSignal + int(s.first.Load()) }
+
+// close ends the watch.
+func (s *signals) close() {
+	signal.Stop(s.in)
+	close(s.over)
+	s.cancel()
+}
+
+// interrupted is an error that a signal has caused: it has an exit status of its own.
+type interrupted struct {
+	status int
+	err    error
+}
+
+func (e *interrupted) Error() string { return e.err.Error() }
+func (e *interrupted) Unwrap() error { return e.err }
+
+// errInterrupted is what errors unwrap to that tell how far an interrupted run has come.
+var errInterrupted = errors.New("interrupted")
+
+// cause marks errors that the first signal has caused. Others are left alone: a worker
+// that dies while a run is being ended is a failure.
+func (s *signals) cause(err error) error {
+	for _, caused := range []error{errInterrupted, launch.ErrEnded, launch.ErrUnresponsive} {
+		if s.first.Load() != 0 && errors.Is(err, caused) {
+			return &interrupted{s.status(), err}
+		}
+	}
+	return err
+}
+
+// prepare is launch.Prepare, which may take minutes for a large scenario, until the first
+// signal. Nothing has been started then: what still reads ends with the process.
+func prepare(cfg launch.Config) (*launch.Launch, error) {
+	type result struct {
+		l   *launch.Launch
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		l, err := launch.Prepare(cfg)
+		done <- result{l, err}
 	}()
-	return ctx, stopping, func() {
-		signal.Stop(signals)
-		close(over)
-		cancel()
+	select {
+	case r := <-done:
+		return r.l, r.err
+	case <-cfg.Stop:
+		return nil, fmt.Errorf("%w before anything was simulated, while %s was being read and placed", errInterrupted, cfg.File)
 	}
 }

@@ -78,10 +78,12 @@ func (p *program) sweep(ctx context.Context, o *order, doc *scenario.Document, s
 		screen.say(fmt.Sprintf("point %d of %d  ", i+1, len(points)))
 		row, err := p.runPoint(ctx, o, cfg, points[i])
 		screen.clear()
+		if row != nil {
+			all.Rows = append(all.Rows, *row)
+		}
 		if err != nil {
 			return errors.Join(fmt.Errorf("at %s: %w", points[i], err), p.showSweep(o, all))
 		}
-		all.Rows = append(all.Rows, *row)
 		if i == 0 {
 			// What columns there are shows with the first results.
 			if _, err := newTable(all).chosen(all.columns); err != nil {
@@ -92,7 +94,7 @@ func (p *program) sweep(ctx context.Context, o *order, doc *scenario.Document, s
 			}
 		}
 		if all.Interrupted = row.Interrupted; all.Interrupted {
-			return errors.Join(p.showSweep(o, all), fmt.Errorf("interrupted at point %d of %d (%s): the table ends there", i+1, len(points), points[i]))
+			return errors.Join(p.showSweep(o, all), fmt.Errorf("%w at point %d of %d (%s): the table ends there", errInterrupted, i+1, len(points), points[i]))
 		}
 	}
 	return p.showSweep(o, all)
@@ -128,26 +130,26 @@ func (p *program) checkPoint(o *order, doc *scenario.Document, point sweep.Point
 	if _, err := changed(doc, "sweep", cfg.Set); err != nil {
 		return cfg, err
 	}
-	_, err := launch.Prepare(cfg)
+	_, err := prepare(cfg)
 	return cfg, err
 }
 
 // runPoint runs the scenario of one point.
 func (p *program) runPoint(ctx context.Context, o *order, cfg launch.Config, point sweep.Point) (*sweepRow, error) {
-	l, err := launch.Prepare(cfg)
+	l, err := prepare(cfg)
 	if err != nil {
 		return nil, err
 	}
-	out, err := l.Run(ctx)
-	if err != nil {
-		return nil, err
+	out, failed := l.Run(ctx)
+	if out == nil {
+		return nil, failed
 	}
 	row := &sweepRow{Point: make(map[string]json.RawMessage), document: newDocument(o, l, out), at: point}
 	for _, s := range point {
 		row.Point[s.Key] = jsonValue(s.Value)
 	}
 	row.cells, row.left, err = cellsOf(row)
-	return row, err
+	return row, errors.Join(failed, err)
 }
 
 // jsonValue is a value of YAML as JSON: numbers, true and false stay what they are.

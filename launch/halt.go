@@ -95,6 +95,7 @@ func (s *supervisor) commonEnd() float64 {
 // get on towards the common end, and one that takes too long altogether.
 func (s *supervisor) patience(h *halt) error {
 	now := time.Now()
+	h.began, h.moved = sinceResumed(h.began), sinceResumed(h.moved)
 	if events := s.events(); h.limited && events != h.events {
 		h.events, h.moved = events, now
 	}

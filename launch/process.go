@@ -130,6 +130,9 @@ func (k *keeper) run(p *process) error {
 	k.start <- p
 	err := <-k.err
 	p.closeTheirs()
+	if err == nil {
+		register(p)
+	}
 	if err != nil {
 		p.close()
 		return fmt.Errorf("launch: %s can't be started: %w%s", p.tail.name, err, shm.Advice(err))
@@ -181,12 +184,15 @@ func (p *process) awaitEnd() {
 
 // kill ends the process group at once; any goroutine may call it at any time once
 // the process runs.
-func (p *process) kill() {
+func (p *process) kill() { p.signal(unix.SIGKILL) }
+
+// signal sends a signal to the process group; as kill.
+func (p *process) signal(s unix.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.reaped {
 		// ESRCH: all of the group is gone already.
-		_ = unix.Kill(-p.cmd.Process.Pid, unix.SIGKILL)
+		_ = unix.Kill(-p.cmd.Process.Pid, s)
 	}
 }
 
@@ -195,6 +201,7 @@ func (p *process) reap() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.reaped = true
+	unregister(p)
 	return p.cmd.Wait()
 }
 

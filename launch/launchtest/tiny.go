@@ -47,6 +47,7 @@ const (
 	Nan   = "nan"   // its results hold a NaN
 	Late  = "late"  // another goroutine panics soon after the last report
 	Zero  = "zero"  // the process exits with status 0
+	Load  = "load"  // reading the scenario takes an hour
 	Child = "child" // it starts a process of its own that would live for an hour, once
 
 	Alloc     = "alloc"     // the handler allocates until something stops it
@@ -88,11 +89,14 @@ func (Kind) Load(doc *scenario.Document, opt scenario.Options) (scenario.Scenari
 	if opt.Horizon > 0 {
 		t.horizon = opt.Horizon
 	}
+	if t.how == Load {
+		time.Sleep(time.Hour)
+	}
 	return t, r.Err()
 }
 
 func hows() []string {
-	return append([]string{Panic, Fail, Exit, Kill, Stop, Hang, Slow, Print, Nan, Late, Zero, Child, Alloc, Goroutine, Keep, Claim, KeepWrite, Write, LateSend, PanicMake, PanicReport, Nil}, GarbleWhat...)
+	return append([]string{Panic, Fail, Exit, Kill, Stop, Hang, Slow, Print, Nan, Late, Zero, Load, Child, Alloc, Goroutine, Keep, Claim, KeepWrite, Write, LateSend, PanicMake, PanicReport, Nil}, GarbleWhat...)
 }
 
 // Tiny is a loaded scenario.
