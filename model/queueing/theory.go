@@ -3,6 +3,7 @@ package queueing
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/mat"
 )
@@ -10,10 +11,9 @@ import (
 // theory is what theorems say about one station. A rate is NaN where it isn't known.
 type theory struct {
 	model   string  // e.g. M/M/2
-	offered float64 // customers who come, per second
-	taken   float64 // of them those who find a place
-	poisson bool    // they come like a Poisson process, or as if (in a product form)
-	passes  bool    // so do those who leave for another component of the network
+	offered float64 // customers who come, per second; NaN: not known
+	taken   float64 // of them those who find a place, and leave again; NaN: not known
+	passes  bool    // those who leave for another component come there like a Poisson process
 	steady  *steady
 	why     string // no theorem applies
 }
@@ -28,84 +28,138 @@ func (s *Spec) rates() (offered, taken []float64) {
 	return offered, taken
 }
 
+// analysis is what is found out about a network, component by component.
+type analysis struct {
+	*Spec
+	all  []theory   // by station
+	into [][]source // by station: where its customers come from, the outside not counted
+}
+
+// source is a station and the part of its customers that go on to another.
+type source struct {
+	station int
+	share   float64
+}
+
 // theory goes through the network component by component, in the customers' order.
 func (s *Spec) theory() []theory {
-	all := make([]theory, len(s.Stations))
+	a := &analysis{Spec: s, all: make([]theory, len(s.Stations)), into: make([][]source, len(s.Stations))}
+	for i := range s.Stations {
+		for _, r := range s.Stations[i].To {
+			a.into[r.Station] = append(a.into[r.Station], source{i, s.Stations[i].share(r)})
+		}
+	}
 	leaves := s.leaving()
 	for _, c := range s.components() {
 		if !leaves[c[0]] {
-			s.closed(all, c)
+			a.closed(c)
 			continue
 		}
-		s.open(all, c)
+		a.open(c)
 	}
-	for i := range all {
-		if all[i].steady != nil && !all[i].steady.finite() {
-			all[i].steady, all[i].why = nil, "the numbers are too large"
-		}
-	}
-	return all
+	return a.all
 }
 
-// open treats a component that customers leave again.
-func (s *Spec) open(all []theory, members []int) {
-	inflow, poisson, known := s.inflow(all, members)
+// open treats a component that customers leave again. A rate stands where it is known for
+// certain, a formula where its theorem's conditions hold, and nothing behind a station
+// of which either is not known pretends to know it.
+func (s *analysis) open(members []int) {
+	inflow, poisson, known := s.inflow(members)
 	loop := len(members) > 1 || s.Stations[members[0]].loops(members[0])
-	limited := false
+	exponential, limited := true, false
 	for _, i := range members {
-		all[i] = theory{model: s.Stations[i].kendall(), offered: math.NaN(), taken: math.NaN()}
-		limited = limited || s.Stations[i].Buffer != Unlimited
+		st := &s.Stations[i]
+		exponential = exponential && st.Service.Kind == Exponential
+		limited = limited || st.Buffer != Unlimited
+	}
+	jackson := poisson && exponential && !limited // Poisson within a loop too, or as if
+	for _, i := range members {
+		arrivals := "M"
+		if !poisson || loop && !jackson {
+			arrivals = s.arrivalLetter(i)
+		}
+		s.all[i] = theory{model: s.Stations[i].kendall(arrivals), offered: math.NaN(), taken: math.NaN()}
 	}
 	switch {
 	case !known:
-		s.refuse(all, members, "how many come from the stations before is not known")
+		s.refuse(members, "how many come from the stations before is not known")
 		return
 	case loop && limited:
-		s.refuse(all, members, "customers come back to where a buffer is limited")
+		s.refuse(members, "customers come back to where a buffer is limited")
 		return
 	}
 	rates, ok := s.solveTraffic(members, inflow)
 	if !ok {
-		s.refuse(all, members, "the traffic equations have no solution")
+		s.refuse(members, "the traffic equations have no solution")
 		return
 	}
-	jackson := poisson
-	for k, i := range members {
-		st := &s.Stations[i]
-		all[i].offered, all[i].taken = rates[k], rates[k]
-		if st.Buffer == Unlimited && rates[k]*st.Service.Mean >= float64(st.Servers) {
-			all[i].taken = math.NaN()
-			s.refuse(all, members, fmt.Sprintf("%s gets %.6g customers a second and can serve %.6g: the queue grows for ever", st.ID, rates[k], float64(st.Servers)/st.Service.Mean))
-			return
+	if k := s.overloaded(members, rates); k >= 0 {
+		if !loop { // else the others get less than the traffic equations say
+			s.all[members[k]].offered = rates[k]
 		}
-		jackson = jackson && st.Service.Kind == Exponential && st.Buffer == Unlimited
+		st := &s.Stations[members[k]]
+		s.refuse(members, fmt.Sprintf("%s gets %.6g customers a second and can serve %.6g: the queue grows for ever", st.ID, rates[k], float64(st.Servers)/st.Service.Mean))
+		return
+	}
+	if !slices.ContainsFunc(rates, func(r float64) bool { return r > 0 }) {
+		for _, i := range members {
+			s.all[i].offered, s.all[i].taken, s.all[i].passes = 0, 0, true
+		}
+		s.refuse(members, "in the long run nobody comes: there are no arrivals on any way to it")
+		return
+	}
+	for k, i := range members {
+		s.all[i].offered = rates[k]
+		if s.Stations[i].Buffer == Unlimited {
+			s.all[i].taken = rates[k]
+		}
 	}
 	switch {
 	case !poisson:
-		s.refuse(all, members, "customers don't come like a Poisson process")
+		s.refuse(members, "customers don't come like a Poisson process")
 	case jackson:
 		for _, i := range members {
-			all[i].poisson, all[i].passes = true, true
-			all[i].apply(&s.Stations[i])
+			s.all[i].passes = true
+			s.all[i].apply(&s.Stations[i])
 		}
 	case loop:
-		s.refuse(all, members, "customers come back, and not all service times on the way are exponential")
+		s.refuse(members, "customers come back, and not all service times on the way are exponential")
 	default:
-		all[members[0]].poisson = true
-		all[members[0]].apply(&s.Stations[members[0]])
+		s.all[members[0]].apply(&s.Stations[members[0]])
 	}
 }
 
+// overloaded is the first member of a component that gets more than it can serve and
+// keeps them all, -1 where there is none.
+func (s *Spec) overloaded(members []int, rates []float64) int {
+	for k, i := range members {
+		if st := &s.Stations[i]; st.Buffer == Unlimited && rates[k]*st.Service.Mean >= float64(st.Servers) {
+			return k
+		}
+	}
+	return -1
+}
+
+// arrivalLetter is the first letter in Kendall's notation of a station to which
+// customers don't come like a Poisson process: that of their distribution where they all
+// come from outside, else G.
+func (s *analysis) arrivalLetter(station int) string {
+	if a := s.Stations[station].Arrivals; a != nil && len(s.into[station]) == 0 {
+		return a.letter()
+	}
+	return "G"
+}
+
 // refuse says of a whole component that no theorem applies.
-func (s *Spec) refuse(all []theory, members []int, why string) {
+func (s *analysis) refuse(members []int, why string) {
 	for _, i := range members {
-		all[i].why = why
+		s.all[i].why = why
 	}
 }
 
 // inflow is what comes into a component from outside the network and from components
 // before it, per second, and whether all of it is Poisson, and known.
-func (s *Spec) inflow(all []theory, members []int) (rates []float64, poisson, known bool) {
+func (s *analysis) inflow(members []int) (rates []float64, poisson, known bool) {
 	rates = make([]float64, len(members))
 	at := make(map[int]int, len(members))
 	poisson, known = true, true
@@ -116,16 +170,15 @@ func (s *Spec) inflow(all []theory, members []int) (rates []float64, poisson, kn
 			poisson = poisson && a.Kind == Exponential
 		}
 	}
-	for j := range s.Stations {
-		if _, inside := at[j]; inside {
-			continue
-		}
-		for _, r := range s.Stations[j].To {
-			if k, ok := at[r.Station]; ok {
-				known = known && !math.IsNaN(all[j].taken)
-				poisson = poisson && all[j].passes
-				rates[k] += all[j].taken * s.Stations[j].share(r)
+	for k, i := range members {
+		for _, from := range s.into[i] {
+			if _, inside := at[from.station]; inside {
+				continue
 			}
+			before := &s.all[from.station]
+			known = known && !math.IsNaN(before.taken)
+			poisson = poisson && before.passes
+			rates[k] += before.taken * from.share
 		}
 	}
 	return rates, poisson, known
@@ -212,7 +265,7 @@ func (t *theory) apply(st *Station) {
 	case st.Buffer != Unlimited && st.Service.Kind == Exponential && st.Buffer+c <= stepsMax:
 		x = bounded(t.offered, service, c, st.Buffer)
 	case st.Buffer != Unlimited:
-		t.taken, t.why = math.NaN(), "no formula for "+t.model
+		t.why = "no formula for " + t.model
 		return
 	case st.Service.Kind == Exponential:
 		x = markovian(t.offered, service, c)
@@ -222,38 +275,49 @@ func (t *theory) apply(st *Station) {
 		t.why = "no formula for " + t.model
 		return
 	}
-	t.steady = &x
 	t.taken = t.offered * (1 - x.blocked)
+	t.settle(x)
+}
+
+// settle keeps what a formula gave, if float64 can hold it.
+func (t *theory) settle(x steady) {
+	if !x.finite() || math.IsInf(t.taken, 0) || math.IsNaN(t.taken) {
+		t.offered, t.taken, t.passes, t.why = math.NaN(), math.NaN(), false, "the numbers are too large"
+		return
+	}
+	t.steady = &x
 }
 
 // stepsMax bounds the states that a formula goes through.
 const stepsMax = 10_000_000
 
-// kendall is the station in Kendall's notation, with Poisson arrivals.
-func (st *Station) kendall() string {
-	name := fmt.Sprintf("%s/%d", st.Service.letter(), st.Servers)
+// kendall is the station in Kendall's notation.
+func (st *Station) kendall(arrivals string) string {
+	name := fmt.Sprintf("%s/%s/%d", arrivals, st.Service.letter(), st.Servers)
 	if st.Buffer != Unlimited {
 		name += fmt.Sprintf("/%d", st.Servers+st.Buffer)
 	}
-	return "M/" + name
+	return name
 }
 
 // closedMax bounds stations² × customers² of a closed network.
 const closedMax = 500_000_000
 
 // closed treats a component that nobody leaves: its customers are there from the start.
-func (s *Spec) closed(all []theory, members []int) {
+func (s *analysis) closed(members []int) {
 	customers := 0
 	why := ""
 	for _, i := range members {
 		st := &s.Stations[i]
-		all[i] = theory{model: "closed " + st.Service.letter(), offered: math.NaN(), taken: math.NaN()}
+		s.all[i] = theory{model: "closed " + st.Service.letter(), offered: math.NaN(), taken: math.NaN()}
 		customers += st.Initial
 		if st.Service.Kind != Exponential || st.Buffer != Unlimited {
 			why = "in a closed network all service times must be exponential and nobody may be lost"
 		}
 	}
-	if s.fedFromOutside(members) {
+	if in, out := s.crosses(members); out {
+		why = "customers go on to stations from which they don't come back"
+	} else if in {
 		why = "customers come from elsewhere, and nobody leaves"
 	}
 	size := float64(len(members)+1) * float64(customers)
@@ -261,31 +325,32 @@ func (s *Spec) closed(all []theory, members []int) {
 		why = "the network is too large for the formula"
 	}
 	if why != "" || customers == 0 {
-		s.refuse(all, members, why)
+		s.refuse(members, why)
 		return
 	}
 	visits, ok := s.visits(members)
 	if !ok {
-		s.refuse(all, members, "the traffic equations have no solution")
+		s.refuse(members, "the traffic equations have no solution")
 		return
 	}
-	s.solveClosed(all, members, visits, customers)
+	s.solveClosed(members, visits, customers)
 }
 
-// fedFromOutside tells whether any other station leads here.
-func (s *Spec) fedFromOutside(members []int) bool {
+// crosses tells whether a way leads into a component, and whether one leads out of it.
+func (s *analysis) crosses(members []int) (in, out bool) {
 	inside := make(map[int]bool, len(members))
 	for _, i := range members {
 		inside[i] = true
 	}
-	for j := range s.Stations {
-		for _, r := range s.Stations[j].To {
-			if inside[r.Station] && !inside[j] {
-				return true
-			}
+	for _, i := range members {
+		for _, from := range s.into[i] {
+			in = in || !inside[from.station]
+		}
+		for _, r := range s.Stations[i].To {
+			out = out || !inside[r.Station]
 		}
 	}
-	return false
+	return in, out
 }
 
 // visits solves v = vP with the largest demand for service scaled to 1, which keeps
@@ -317,7 +382,7 @@ func (s *Spec) visits(members []int) ([]float64, bool) {
 	return out, most > 0
 }
 
-func (s *Spec) solveClosed(all []theory, members []int, visits []float64, customers int) {
+func (s *analysis) solveClosed(members []int, visits []float64, customers int) {
 	stations := make([]closedStation, 0, len(members)+1)
 	moves := 0.0
 	for k, i := range members {
@@ -344,11 +409,11 @@ func (s *Spec) solveClosed(all []theory, members []int, visits []float64, custom
 				x.wait += seen[k][n]
 			}
 		}
-		t := &all[i]
+		t := &s.all[i]
 		t.offered = rate * visits[k]
 		t.taken = t.offered
 		x.stay, x.delay = x.present/t.offered, x.queued/t.offered
-		t.steady = &x
 		t.model = fmt.Sprintf("closed M/%d", st.Servers)
+		t.settle(x)
 	}
 }
