@@ -20,6 +20,7 @@ const (
 	groupOutput = "Output"
 	groupWhere  = "Spread (speed, never results)"
 	groupTuning = "Tuning (speed, never results)"
+	groupWatch  = "When something is wrong"
 )
 
 func (p *program) runCommand() *cli.Command {
@@ -69,6 +70,8 @@ func runFlags() []cli.Flag {
 		textFlag(groupTuning, "batch", fmt.Sprint(worker.BatchMaxDefault), "at most `N` handler calls between two looks at the lanes"),
 		textFlag(groupTuning, "ingress", worker.IngressDuty, "`HOW` events are taken in: duty, by the worker between batches; goroutine, on a thread beside"),
 		textFlag(groupTuning, "wait", "adaptive", "what a worker without work does, `HOW`: adaptive, spin, yield or park"),
+		textFlag(groupWatch, "stall", launch.StallDefault.String(), "`TIME` on the wall, such as 90s or 5m, without progress in simulated time after which the run says what every worker waits for; 0: never"),
+		textFlag(groupWatch, "on-stall", stallReport, "`WHAT` then: report, and go on; end, with exit status 1. A proved deadlock always ends"),
 		&cli.BoolFlag{Category: groupTuning, Name: "huge-pages", DisableDefaultText: true, Usage: "try 2 MiB pages for lanes and pools, and say which ones there are"},
 		&cli.BoolFlag{Category: groupTuning, Name: "pin", DisableDefaultText: true, Usage: "bind each worker to a CPU of its own"},
 	}
@@ -239,6 +242,8 @@ func (p *program) order(c *cli.Context, file string) (*order, error) {
 		Trace:        v.path("trace"),
 		CrashDir:     v.crashDir("crash-dir"),
 		Profiles:     v.path("cpuprofile"),
+		Stall:        v.duration("stall", launch.StallDefault),
+		EndStalled:   v.word("on-stall", stallReport, stallEnd) == stallEnd,
 		Tuning: worker.Tuning{
 			RingBytes: v.size("ring-bytes", worker.RingBytesMin, worker.RingBytesMax, true),
 			InlineMax: v.size("inline-max", 1, worker.RingBytesMax/8, false),
@@ -306,3 +311,9 @@ func sameFile(a, b string) bool {
 	absB, errB := filepath.Abs(b)
 	return errA == nil && errB == nil && absA == absB
 }
+
+// What --on-stall can be.
+const (
+	stallReport = "report"
+	stallEnd    = "end"
+)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/disco-sim/disco/worker"
 	"github.com/urfave/cli/v2"
@@ -77,6 +78,20 @@ func (v *values) seconds(flag string) float64 {
 		return s
 	}
 	return 0
+}
+
+// duration reads a time on the wall, 0 or more; def where the flag isn't given.
+func (v *values) duration(flag string, def time.Duration) time.Duration {
+	if !v.c.IsSet(flag) {
+		return def
+	}
+	text := v.c.String(flag)
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		v.refuse(flag, strconv.Quote(text), "a time of 0 or more with its unit, such as 500ms, 90s or 5m")
+		return def
+	}
+	return d
 }
 
 // size reads a number of bytes, with K, M or G behind it for powers of 1024; 0 where

@@ -82,6 +82,11 @@ type Config struct {
 	// Tuning holds the knobs of the engine; they change speed only.
 	Tuning worker.Tuning
 
+	// Stall is how long a run may make no progress in simulated time before it tells what
+	// every worker waits for; 0: never. EndStalled ends the run then, with ErrStalled.
+	Stall      time.Duration
+	EndStalled bool
+
 	// Trace is the file for the whole trace, in total order; empty for none. It costs
 	// half the speed and some 50 bytes of disk an event while the run lasts.
 	Trace string
@@ -139,6 +144,9 @@ func (cfg *Config) validate() error {
 	}
 	if err := cfg.checkSpread(); err != nil {
 		return err
+	}
+	if cfg.Stall < 0 {
+		return badConfig("stall: found %v, want 0 (off) or more", cfg.Stall)
 	}
 	if err := cfg.Tuning.Validate(); err != nil {
 		return &configError{err}

@@ -225,3 +225,12 @@ func statOf(pid int) (processStat, error) {
 	}
 	return s, errors.Join(errParent, errUser, errSystem)
 }
+
+// stateOf is the state of a process in words, empty where there is none.
+func stateOf(pid int) string {
+	s, err := statOf(pid)
+	if err != nil {
+		return ""
+	}
+	return s.state
+}

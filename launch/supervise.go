@@ -114,10 +114,13 @@ type supervisor struct {
 	at       func(s *supervisor, point string) // for tests: called at every step of the protocol
 	tick     func()                            // takes in how far the members are; nil for none
 	note     func(string)                      // tells what isn't an error
+	watch    stallWatch
 }
 
 func newSupervisor(c *crew, l *Launch) *supervisor {
-	return &supervisor{crew: c, times: l.times, states: make([]state, len(c.members)), stop: l.cfg.Stop, note: l.note, at: l.at}
+	s := &supervisor{crew: c, times: l.times, states: make([]state, len(c.members)), stop: l.cfg.Stop, note: l.note, at: l.at}
+	s.watch = stallWatch{crew: c, limit: l.cfg.Stall, end: l.cfg.EndStalled, note: l.note, now: time.Now, state: stateOf, reached: func(i int) (float64, bool) { return s.reached(i) }}
+	return s
 }
 
 // errNotBegun ends a question to workers that only get ready, when the run is to stop:
@@ -149,6 +152,9 @@ func (s *supervisor) ask(ctx context.Context, msg func(index int) *worker.Messag
 		defer ticker.Stop()
 		ticks = ticker.C
 	}
+	s.watch.begin(s.phase, func(index int) bool { return s.states[index].answer == nil })
+	watch := time.NewTicker(s.watch.ticks())
+	defer watch.Stop()
 	var end halt
 	defer end.close()
 	for !s.answered() {
@@ -169,6 +175,10 @@ func (s *supervisor) ask(ctx context.Context, msg func(index int) *worker.Messag
 			}
 		case <-ticks:
 			s.tick()
+		case <-watch.C:
+			if err := s.watch.tick(); err != nil {
+				return nil, err
+			}
 		case h := <-s.crew.news:
 			if !s.hear(h) {
 				err := s.settle(ctx)
@@ -213,6 +223,10 @@ func (s *supervisor) hear(h heard) bool {
 	}
 	st := &s.states[h.from]
 	if h.message != nil && s.expected(st, h.message) {
+		return true
+	}
+	if h.message != nil && h.message.Type == worker.TypeStatus && h.message.Status != nil && h.message.Status.Peer < len(s.states) {
+		s.watch.heard(h.from, h.message.Status)
 		return true
 	}
 	if s.troubles++; st.order == 0 {

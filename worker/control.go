@@ -27,6 +27,9 @@ import (
 //	Limit{epoch} ───────────────▶  handles what is before it; answers Done
 //	Exit ───────────────────────▶  closes and returns
 //
+//	Ask ────────────────────────▶  while it runs, at any time
+//	       ◀────────────────────── Status
+//
 // The stream's end means that the other side is gone: a worker that loses its
 // launcher ends at once.
 
@@ -41,6 +44,7 @@ type Message struct {
 	Stopped *Stopped `json:"stopped,omitempty"`
 	Limit   *Limit   `json:"limit,omitempty"`
 	Done    *Done    `json:"done,omitempty"`
+	Status  *Status  `json:"status,omitempty"`
 	Failed  *Failed  `json:"failed,omitempty"`
 }
 
@@ -52,6 +56,8 @@ const (
 	TypeStop    = "stop"
 	TypeStopped = "stopped"
 	TypeLimit   = "limit"
+	TypeAsk     = "ask"
+	TypeStatus  = "status"
 	TypeExit    = "exit"
 	TypeReady   = "ready"
 	TypeDone    = "done"

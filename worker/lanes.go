@@ -85,6 +85,7 @@ func (l *lanes) source(peer int) (ingress.Source, error) {
 func (l *lanes) newCycle() (*cycle, error) {
 	self, t := l.setup.Worker, l.setup.Tuning
 	c := &cycle{self: self, plan: l.plan, now: time.Now, batch: t.BatchMax, pace: l.plan.Pace(), out: l.out, pool: l.pool, bells: l.cycles, published: make([]node.Bound, l.setup.Workers)}
+	c.ask.answer = make(chan Status, 1)
 	l.cycle = c
 	for peer := range l.setup.Workers {
 		if peer == self || !l.plan.SendsTo(peer) {
@@ -94,7 +95,7 @@ func (l *lanes) newCycle() (*cycle, error) {
 		if err != nil {
 			return nil, fmt.Errorf("worker: lane to worker %d: %w", peer, err)
 		}
-		l.out[peer], err = egress.New(egress.Config{Peer: peer, Lane: sender, Pool: l.pool, Bell: l.bells[peer], InlineMax: t.InlineMax, Parts: true, Wait: c.room})
+		l.out[peer], err = egress.New(egress.Config{Peer: peer, Lane: sender, Pool: l.pool, Bell: l.bells[peer], InlineMax: t.InlineMax, Parts: true, Wait: func() error { return c.room(peer) }})
 		if err != nil {
 			return nil, fmt.Errorf("worker: %w", err)
 		}

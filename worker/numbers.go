@@ -23,6 +23,8 @@ const (
 	showBacklog
 	showNext
 	showBlocks
+	showState
+	showPeer
 )
 
 // Names of the numbers on a board, for who reads it.
@@ -41,6 +43,8 @@ const (
 	NumberBacklog      = "backlog"      // of them, events of other workers
 	NumberNext         = "epoch_next"   // simulated seconds of the earliest of them
 	NumberBlocks       = "blocks_lent"  // of its pool: payloads that no peer has given back
+	NumberState        = "state"        // StateRest and so on
+	NumberPeer         = "waits_for"    // 1 + the peer in whose ring it waits for room, or whose bound holds it back; 0: none
 )
 
 func counterNames() []counters.Spec {
@@ -59,6 +63,8 @@ func counterNames() []counters.Spec {
 		showBacklog:      {Name: NumberBacklog, Kind: counters.Count},
 		showNext:         {Name: NumberNext, Kind: counters.Gauge},
 		showBlocks:       {Name: NumberBlocks, Kind: counters.Count},
+		showState:        {Name: NumberState, Kind: counters.Count},
+		showPeer:         {Name: NumberPeer, Kind: counters.Count},
 	}
 }
 
@@ -98,4 +104,12 @@ func (c *cycle) show() {
 		blocked = 1
 	}
 	c.counters.At(showBlocked).Set(blocked)
+	state, peer := c.state()
+	c.showState(state, peer)
+}
+
+// showState puts on the board what the cycle does, and whom it waits for, -1: nobody.
+func (c *cycle) showState(state, peer int) {
+	c.counters.At(showState).Set(uint64(state))
+	c.counters.At(showPeer).Set(uint64(peer + 1))
 }

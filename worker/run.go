@@ -63,7 +63,10 @@ type cycle struct {
 	stats     Stats
 
 	stop stopping
-	gone atomic.Bool // set by the control goroutine: the launcher is gone
+	ask  asking
+
+	crowded bool        // waits for room in a ring
+	gone    atomic.Bool // set by the control goroutine: the launcher is gone
 
 	posted       bool
 	called       bool // everybody was woken since the slot was posted
@@ -87,6 +90,9 @@ func (c *cycle) run() error {
 			if err := c.pause(); err != nil {
 				return err
 			}
+		}
+		if c.ask.asked.Load() {
+			c.tellStatus(c.state())
 		}
 		taken, err := c.takeIn()
 		if err != nil {
@@ -237,6 +243,14 @@ func (c *cycle) idle(next node.Bound) error {
 	return nil
 }
 
+// state is what the cycle does between two passes, and whom it waits for.
+func (c *cycle) state() (state, peer int) {
+	if c.blockedSince.IsZero() {
+		return StateWork, -1
+	}
+	return StateBound, c.engine.Limiting()
+}
+
 func (c *cycle) wakeAll() {
 	for peer, b := range c.bells {
 		if peer != c.self {
@@ -259,10 +273,17 @@ func (c *cycle) unblock() {
 	}
 }
 
-// room is what an egress calls while a lane is full: keep everything else moving.
-func (c *cycle) room() error {
+// room is what the egress to a peer calls while its ring is full: keep everything else moving.
+func (c *cycle) room(peer int) error {
 	if c.gone.Load() {
 		return ErrLauncherGone
+	}
+	if c.ask.asked.Load() {
+		c.tellStatus(StateRoom, peer)
+	}
+	if !c.crowded {
+		c.crowded = true
+		c.showState(StateRoom, peer)
 	}
 	n, err := c.listen()
 	if err != nil {
@@ -289,7 +310,12 @@ func (c *cycle) SendEvent(ev *envelope.Event) error {
 	if err != nil {
 		return err
 	}
-	return link.SendEvent(ev)
+	err = link.SendEvent(ev)
+	if c.crowded {
+		c.crowded = false
+		c.showState(StateWork, -1)
+	}
+	return err
 }
 
 // SendPromise implements node.Port. Between workers of one machine bounds of whole lanes

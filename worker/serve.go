@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"sync"
 	"syscall"
 	"time"
 
@@ -28,18 +29,19 @@ type Attach func(*Setup) (Segments, *os.File, error)
 // several times in different goroutines.
 func Serve(ctl io.ReadWriteCloser, reg scenario.Registry, attach Attach) error {
 	defer ctl.Close()
-	s := &server{ctl: ctl, inbox: make(chan *Message, 4)}
+	s := &server{ctl: ctl, inbox: make(chan *Message, 4), ask: make(chan struct{}, 1), told: make(chan struct{})}
 	err := s.serve(reg, attach)
 	if err != nil && !errors.Is(err, ErrLauncherGone) {
 		// Told before the lanes close, so that the launcher hears of the cause before it
 		// hears of peers that found a lane closed. If the launcher is gone too, the error
 		// reaches it through our exit.
-		_ = WriteMessage(ctl, &Message{Type: TypeFailed, Failed: &Failed{Error: err.Error(), Peer: errors.Is(err, lane.ErrClosed)}})
+		_ = s.write(&Message{Type: TypeFailed, Failed: &Failed{Error: err.Error(), Peer: errors.Is(err, lane.ErrClosed)}})
 	}
 	if s.run != nil {
 		ctl.Close()
 		for range s.inbox { // until the reader has ended: it rings bells
 		}
+		<-s.told // likewise
 		err = errors.Join(err, s.run.close())
 	}
 	return err
@@ -49,6 +51,24 @@ type server struct {
 	ctl   io.ReadWriteCloser
 	inbox chan *Message // closed at the stream's end
 	run   *replications // immutable once the reader has started
+	ask   chan struct{} // closed at the stream's end: the launcher asks for a Status
+	told  chan struct{} // closed when tell has ended
+	mu    sync.Mutex    // guards writing: a Status may come beside an answer
+}
+
+func (s *server) write(m *Message) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return WriteMessage(s.ctl, m)
+}
+
+// tell answers Ask, one after the other, until the stream ends.
+func (s *server) tell() {
+	defer close(s.told)
+	for range s.ask {
+		status := s.run.status()
+		_ = s.write(&Message{Type: TypeStatus, Status: &status}) // a launcher that is gone ends the reader
+	}
 }
 
 func (s *server) serve(reg scenario.Registry, attach Attach) error {
@@ -74,13 +94,14 @@ func (s *server) serve(reg scenario.Registry, attach Attach) error {
 	}
 	s.run = run
 	run.cycle.stop.answer = func(a Stopped) error {
-		if err := WriteMessage(s.ctl, &Message{Type: TypeStopped, Stopped: &a}); err != nil {
+		if err := s.write(&Message{Type: TypeStopped, Stopped: &a}); err != nil {
 			return fmt.Errorf("%w: %w", ErrLauncherGone, err)
 		}
 		return nil
 	}
 	go s.read()
-	if err := WriteMessage(s.ctl, &Message{Type: TypeReady}); err != nil {
+	go s.tell()
+	if err := s.write(&Message{Type: TypeReady}); err != nil {
 		return fmt.Errorf("%w: %w", ErrLauncherGone, err)
 	}
 	for m := range s.inbox {
@@ -91,7 +112,7 @@ func (s *server) serve(reg scenario.Registry, attach Attach) error {
 		if answer == nil {
 			return nil // Exit
 		}
-		if err := WriteMessage(s.ctl, answer); err != nil {
+		if err := s.write(answer); err != nil {
 			return fmt.Errorf("%w: %w", ErrLauncherGone, err)
 		}
 	}
@@ -102,6 +123,7 @@ func (s *server) serve(reg scenario.Registry, attach Attach) error {
 // reach it while it works.
 func (s *server) read() {
 	defer close(s.inbox)
+	defer close(s.ask)
 	for {
 		m, err := ReadMessage(s.ctl)
 		if err != nil {
@@ -113,6 +135,12 @@ func (s *server) read() {
 		case m.Type == TypeStop:
 			s.run.cycle.stop.asked.Store(true)
 			s.run.wake()
+			continue
+		case m.Type == TypeAsk:
+			select {
+			case s.ask <- struct{}{}:
+			default: // the last one isn't answered yet
+			}
 			continue
 		case m.Type == TypeLimit && m.Limit != nil:
 			s.run.cycle.stop.limit.Store(m.Limit)
@@ -301,6 +329,7 @@ func (r *replications) cpuSeconds() float64 {
 func (c *cycle) start(e *node.Engine, horizon float64) {
 	c.withdraw()
 	c.engine, c.horizon = e, horizon
+	c.ask.engine.Store(e)
 	c.jumped, c.ended, c.stop.limited = node.Bound{Epoch: math.Inf(-1)}, false, false
 	clear(c.published)
 	c.stats = Stats{}

@@ -36,6 +36,9 @@ func (c *cycle) pause() error {
 		if c.gone.Load() {
 			return ErrLauncherGone
 		}
+		if c.ask.asked.Load() {
+			c.tellStatus(StatePaused, -1)
+		}
 		n, err := c.listen()
 		if err != nil {
 			return err

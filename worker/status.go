@@ -1,0 +1,121 @@
+package worker
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/disco-sim/disco/node"
+)
+
+// What a worker does, as its board and its Status say.
+const (
+	StateRest   = iota // between replications
+	StateWork          // handles events, or looks for some
+	StateBound         // waits for the bound of a peer
+	StateRoom          // waits for room in the ring to a peer
+	StatePaused        // was stopped, and waits for the common end
+)
+
+// stateNames are StateRest and so on in words.
+var stateNames = [...]string{"at rest", "working", "waiting for a bound", "waiting for room", "stopped"}
+
+// StateName is a state of a board in words.
+func StateName(state uint64) string {
+	if state < uint64(len(stateNames)) {
+		return stateNames[state]
+	}
+	return fmt.Sprintf("state %d", state)
+}
+
+// Status is what a worker says of itself when it is asked: what it does, and what it
+// waits for. A worker whose handler doesn't return is described from outside the duty
+// cycle: then Text is where its code stands.
+type Status struct {
+	State       int     `json:"state"`
+	Peer        int     `json:"peer"`        // whom it waits for, -1: nobody that is known
+	Activations uint64  `json:"activations"` // handlers called in this replication
+	Handler     string  `json:"handler"`     // the simproc whose handler is being called, as <node>/<simproc>; empty: none
+	Epoch       float64 `json:"epoch"`       // of that call, or before which everything is handled
+	Text        string  `json:"text"`        // lines: what it waits for, or the stack of the handler
+}
+
+// statusPatience is how long the duty cycle has to answer for itself. One that waits
+// does so within microseconds when it is woken; one that works between two batches.
+const statusPatience = 200 * time.Millisecond
+
+// asking is what the control goroutine and the cycle share of a Status.
+type asking struct {
+	asked  atomic.Bool
+	answer chan Status // of one
+	engine atomic.Pointer[node.Engine]
+}
+
+// status answers for the worker. It is called by a goroutine of its own, one at a time.
+func (r *replications) status() Status {
+	c := r.cycle
+	select { // an answer that came too late the last time
+	case <-c.ask.answer:
+	default:
+	}
+	c.ask.asked.Store(true)
+	r.wake()
+	select {
+	case s := <-c.ask.answer:
+		return s
+	case <-time.After(statusPatience):
+	}
+	s := Status{State: StateRest, Peer: -1}
+	e := c.ask.engine.Load()
+	if e == nil {
+		return s
+	}
+	s.State = StateWork
+	s.Handler, s.Epoch, s.Activations = e.Glance()
+	s.Text = handlerStack()
+	return s
+}
+
+// tellStatus answers for the cycle, when it was asked.
+func (c *cycle) tellStatus(state, peer int) {
+	if !c.ask.asked.Swap(false) {
+		return
+	}
+	s := Status{State: state, Peer: peer, Activations: c.engine.Stats().Activations, Epoch: c.engine.Reached()}
+	if s.State == StateBound {
+		s.Peer = c.engine.Limiting()
+	}
+	if math.IsInf(s.Epoch, 1) {
+		s.Epoch = c.horizon // JSON has no infinity
+	}
+	s.Handler, _, _ = c.engine.Glance()
+	if state != StateWork {
+		s.Text = c.engine.Waiting()
+	}
+	select {
+	case c.ask.answer <- s:
+	default: // nobody waits for it any more
+	}
+}
+
+// stackLines is how much of a handler's stack a Status shows.
+const stackLines = 24
+
+// handlerStack is where the handlers that are being called in this process stand: the
+// frames above the engine's, which are the model's own.
+func handlerStack() string {
+	buf := make([]byte, 1<<20)
+	buf = buf[:runtime.Stack(buf, true)]
+	var found []string
+	for _, one := range strings.Split(string(buf), "\n\n") {
+		_, frames, _ := strings.Cut(one, "\n")
+		if own, _, ok := strings.Cut(frames, "github.com/disco-sim/disco/node.(*Engine).activate("); ok {
+			lines := strings.Split(strings.TrimSuffix(own, "\n"), "\n")
+			found = append(found, strings.Join(lines[:min(len(lines), stackLines)], "\n"))
+		}
+	}
+	return strings.Join(found, "\n")
+}
