@@ -12,47 +12,64 @@ import (
 	"github.com/disco-sim/disco/worker"
 )
 
-// latencyTrips is how many round trips are timed: some milliseconds.
-const latencyTrips = 5000
+// latencyTrips is how many round trips are timed: some milliseconds. On a machine whose
+// CPUs are all busy every one of them may take a time slice, and together they would
+// take half a minute; after latencyTime there are enough.
+const (
+	latencyTrips = 5000
+	latencyTime  = 50 * time.Millisecond
+)
 
 // Latency measures how long a promise takes from one thread to another through the slot
 // of a lane, in seconds: half of a round trip that only a tenth are faster than, because
 // what interrupts the slower ones is seldom the memory. It keeps two CPUs busy for some
 // milliseconds; on a machine with one CPU it measures the scheduler.
 func Latency() (seconds float64, err error) {
-	there, err := newPath()
+	trips, err := roundTrips(latencyTrips, latencyTime)
 	if err != nil {
 		return 0, err
 	}
+	slices.Sort(trips)
+	return trips[len(trips)/10].Seconds() / 2, nil
+}
+
+// roundTrips times round trips until there are most of them, or the time is
+// over; at least one.
+func roundTrips(most int, limit time.Duration) (trips []time.Duration, err error) {
+	there, err := newPath()
+	if err != nil {
+		return nil, err
+	}
 	back, err := newPath()
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	done := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		var err error
-		for i := 1; i <= latencyTrips && err == nil; i++ {
-			if err = there.await(float64(i)); err == nil {
-				back.sender.Promise(float64(i), 0)
+		for i := 1; ; i++ {
+			epoch, err := there.await(float64(i))
+			if err != nil || math.IsInf(epoch, 1) {
+				done <- err
+				return
 			}
+			back.sender.Promise(epoch, 0)
 		}
-		done <- err
 	}()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	trips := make([]time.Duration, latencyTrips)
-	for i := range trips {
-		began := time.Now()
-		there.sender.Promise(float64(i+1), 0)
-		if err := back.await(float64(i + 1)); err != nil {
-			return 0, err
+	trips = make([]time.Duration, 0, most)
+	for start := time.Now(); len(trips) == 0 || len(trips) < most && time.Since(start) < limit; {
+		began, epoch := time.Now(), float64(len(trips)+1)
+		there.sender.Promise(epoch, 0)
+		if _, err := back.await(epoch); err != nil {
+			return nil, err
 		}
-		trips[i] = time.Since(began)
+		trips = append(trips, time.Since(began))
 	}
-	slices.Sort(trips)
-	return trips[latencyTrips/10].Seconds() / 2, <-done
+	there.sender.Promise(math.Inf(1), 0) // the other side stops waiting
+	return trips, <-done
 }
 
 // path is a lane for Latency.
@@ -81,22 +98,23 @@ func newPath() (*path, error) {
 	return p, err
 }
 
-// await spins until the promise has come, and yields where that takes long.
-func (p *path) await(epoch float64) error {
+// await spins until the promise, or a later one, has come, and yields where that takes
+// long.
+func (p *path) await(epoch float64) (came float64, err error) {
 	const passes = 1 << 12
 	for began := time.Now(); ; {
 		for range passes {
 			got, _, err := p.receiver.Promise()
 			if err != nil {
-				return err
+				return 0, err
 			}
 			if got.Epoch >= epoch {
-				return nil
+				return got.Epoch, nil
 			}
 			shm.Pause()
 		}
 		if time.Since(began) > 10*time.Second {
-			return fmt.Errorf("launch: a promise of %v has not come for 10 s", epoch)
+			return 0, fmt.Errorf("launch: a promise of %v has not come for 10 s", epoch)
 		}
 		shm.Yield()
 	}

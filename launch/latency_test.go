@@ -3,6 +3,7 @@ package launch
 import (
 	"math"
 	"testing"
+	"time"
 )
 
 func TestLatency(t *testing.T) {
@@ -25,5 +26,16 @@ func TestCoupling(t *testing.T) {
 	}
 	if c := Coupling(0, 1, 0, 0); c != 0 {
 		t.Errorf("coupling %v of nothing known, want 0", c)
+	}
+}
+
+// The measurement ends with its time, however busy the machine is, and has something to
+// say all the same.
+func TestLatencyEnds(t *testing.T) {
+	for limit, want := range map[time.Duration]int{0: 1, time.Hour: 50} {
+		trips, err := roundTrips(50, limit)
+		if err != nil || len(trips) != want {
+			t.Errorf("within %v: %d round trips, %v; want %d", limit, len(trips), err, want)
+		}
 	}
 }
