@@ -104,7 +104,14 @@ chaos: build ## get runs into every trouble of the grid (CHAOS=1h CHAOS_JSON=fil
 	$(BUILD) -o bin/disco-chaos ./perf/chaos
 	$(BUILD) -tags invariants -o bin/disco-chaos-checked ./perf/chaos
 	bin/disco-chaos -program bin/disco-run -checked bin/disco-chaos-checked -time $(CHAOS) \
-		$(if $(CHAOS_JSON),-json $(CHAOS_JSON)) $(if $(CELL),-cell $(CELL)) $(if $(SEED),-seed $(SEED))
+		$(if $(CHAOS_JSON),-json $(CHAOS_JSON)) $(if $(CELL),-cell '$(CELL)') $(if $(SEED),-seed $(SEED))
+
+SOAK ?= 10m
+
+.PHONY: soak
+soak: build ## simulate for long, and see that nothing grows (SOAK=1h SOAK_JSON=file)
+	$(BUILD) -o bin/disco-chaos ./perf/chaos
+	bin/disco-chaos -program bin/disco-run -soak $(SOAK) $(if $(SOAK_JSON),-json $(SOAK_JSON))
 
 .PHONY: clean
 clean: ## remove what build made

@@ -149,3 +149,45 @@ func TestRows(t *testing.T) {
 		t.Errorf("%s, %v", text, err)
 	}
 }
+
+// A soak finds what grows, and nothing where nothing does.
+func TestWeigh(t *testing.T) {
+	flat := func(i int) sample {
+		return sample{memory: 1e8 + 1e5*float64(i%3), files: 40, threads: float64(20 + i%2)}
+	}
+	for _, c := range []struct {
+		what string
+		at   func(i int) sample
+		n    int
+		want string
+	}{
+		{"flat", flat, 90, ""},
+		{"too few", flat, 8, "soak for longer"},
+		{"memory", func(i int) sample { s := flat(i); s.memory += 4e4 * float64(i); return s }, 90, "memory grows"},
+		{"memory at first", func(i int) sample { s := flat(i); s.memory += 1e6 * float64(min(i, 25)); return s }, 90, ""},
+		{"files", func(i int) sample { s := flat(i); s.files += float64(i / 20); return s }, 90, "open files"},
+		{"threads", func(i int) sample { s := flat(i); s.threads += float64(i / 20); return s }, 90, "threads"},
+	} {
+		var samples []sample
+		for i := range c.n {
+			samples = append(samples, c.at(i))
+		}
+		if s := weigh(bath{}, samples); c.want == "" && s.Wrong != "" || !strings.Contains(s.Wrong, c.want) {
+			t.Errorf("%s: %+v, want %q", c.what, s, c.want)
+		}
+	}
+}
+
+// Every bath runs and is sampled.
+func TestBaths(t *testing.T) {
+	g := testGround(t)
+	for _, b := range baths {
+		samples, err := g.watch(b, 1200*time.Millisecond)
+		if err != nil {
+			t.Errorf("%s: %v", b.Name, err)
+		}
+		if len(samples) == 0 || samples[0].memory < 1e6 || samples[0].files < 10 || samples[0].threads < 3 {
+			t.Errorf("%s: samples %v", b.Name, samples)
+		}
+	}
+}

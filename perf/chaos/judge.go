@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -17,6 +18,7 @@ type want struct {
 	never    []string      // patterns that it must not match
 	within   time.Duration // from the fault to the end of the run; 0: no promise
 	sameHash bool          // a run that ends with 0 has the undisturbed hash
+	partial  bool          // results are those of a run that was to end where this one did
 	crash    bool          // a crash text is what is to be seen
 	files    []string      // that may be there afterwards
 	orphans  bool          // the launcher itself is the one who dies: workers get the time
@@ -66,6 +68,9 @@ func (t *try) judge(o *outcome) {
 	if status == 0 && w.sameHash {
 		t.judgeHash(wrong)
 	}
+	if w.partial {
+		t.judgePartial(wrong)
+	}
 }
 
 // judgeWords looks at standard error. A run that ended well owes no explanation.
@@ -84,6 +89,53 @@ func (t *try) judgeWords(w *want, said string, status int, wrong func(string, ..
 			wrong("standard error says %q: %s", p, excerpt(said))
 		}
 	}
+}
+
+// judgePartial compares an interrupted run with one that was to end where it did: all
+// figures are about the same time.
+func (t *try) judgePartial(wrong func(string, ...any)) {
+	var r result
+	if err := json.Unmarshal([]byte(t.said("stdout")), &r); err != nil || len(r.Replications) != 1 {
+		wrong("standard output is no JSON of one replication: %v", err)
+		return
+	}
+	reached := r.Replications[0].Reached
+	if reached == 0 {
+		return // nothing was simulated
+	}
+	whole, err := t.simulate(t.cell.kind, strconv.FormatFloat(reached, 'g', -1, 64))
+	if err != nil {
+		wrong("%v", err)
+		return
+	}
+	if r.Events != whole.Events {
+		wrong("%d events up to %v, but a run with that horizon has %d", r.Events, reached, whole.Events)
+	}
+	got, expected := numbersOf(r.Results), numbersOf(whole.Results)
+	if len(expected) == 0 {
+		wrong("a run with the horizon %v has no number in its results", reached)
+	}
+	for name, v := range expected {
+		if got[name] != v {
+			wrong("%s is %v up to %v, but a run with that horizon has %v", name, got[name], reached, v)
+		}
+	}
+}
+
+// numbersOf are the plain numbers of results, but for those that repeat what was asked.
+func numbersOf(results json.RawMessage) map[string]float64 {
+	var fields map[string]json.RawMessage
+	numbers := map[string]float64{}
+	if json.Unmarshal(results, &fields) != nil {
+		return numbers // the caller misses them
+	}
+	for name, text := range fields {
+		var v float64
+		if json.Unmarshal(text, &v) == nil && string(text) != "null" && !slices.Contains([]string{"horizon_s", "end_s", "batches"}, name) {
+			numbers[name] = v
+		}
+	}
+	return numbers
 }
 
 func (t *try) judgeHash(wrong func(string, ...any)) {

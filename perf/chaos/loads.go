@@ -47,6 +47,7 @@ func pholdText(lps, events, payload int) string {
 // queueingText has a customer who goes round, so that every worker waits for others.
 const queueingText = `model: queueing
 horizon: 1
+warmup: 0
 stations:
   - { id: a, arrivals: 1, service: { distribution: exponential, mean: 0.3 }, to: { b: 0.5, c: 0.3 } }
   - { id: b, arrivals: 0.5, service: { distribution: exponential, mean: 0.3 }, to: { c: 0.6 } }

@@ -74,6 +74,7 @@ func command(args []string) int {
 	checked := flags.String("checked", "", "this program, built with -tags invariants, for the faults that only the checked build finds")
 	program := flags.String("program", "", "disco-run, for the kinds that it has; this program itself otherwise")
 	slack := flags.Float64("slack", 1, "how many times longer than promised a detection may take")
+	soak := flags.Duration("soak", 0, "see for so long that nothing grows, instead")
 	list := flags.Bool("list", false, "list the cells and end")
 	if err := flags.Parse(args); err != nil {
 		return 2
@@ -101,6 +102,10 @@ func command(args []string) int {
 		*limit = 0 // who looks at a cell wants it once
 	}
 	defer g.guard()()
+	if *soak > 0 {
+		defer g.close()
+		return g.soak(os.Stdout, *soak, *file)
+	}
 	rows := tour(g, cells, *seed, *limit)
 	g.close()
 	if *file != "" {

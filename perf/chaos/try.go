@@ -404,9 +404,12 @@ var said = infile.Kind{Name: "output of a run", BytesMax: 64 << 20}
 
 // result is what the run printed as JSON.
 type result struct {
-	Hash        string `json:"trace_hash"`
-	Ended       string `json:"ended"`
-	Interrupted bool
+	Hash         string          `json:"trace_hash"`
+	Events       uint64          `json:"events"`
+	Results      json.RawMessage `json:"results"`
+	Replications []struct {
+		Reached float64 `json:"reached_s"`
+	} `json:"per_replication"`
 }
 
 func (t *try) said(stream string) string {
@@ -428,7 +431,12 @@ func (t *try) expected() (string, error) {
 		t.hashes[key] = u
 	}
 	t.mu.Unlock()
-	u.once.Do(func() { u.hash, u.err = t.ground.undisturbed(t.cell.kind, t.cell.end()) })
+	u.once.Do(func() {
+		r, err := t.simulate(t.cell.kind, t.cell.end())
+		if u.hash, u.err = r.Hash, err; err == nil && r.Hash == "" {
+			u.err = fmt.Errorf("the undisturbed run of %s has no hash", t.cell.kind)
+		}
+	})
 	return u.hash, u.err
 }
 
@@ -444,28 +452,26 @@ func (c *cell) end() string {
 	}
 }
 
-// undisturbed simulates a kind with one worker and nothing that goes wrong.
-func (g *ground) undisturbed(kind, horizon string) (string, error) {
+// simulate simulates a kind with one worker and nothing that goes wrong.
+func (g *ground) simulate(kind, horizon string) (r result, err error) {
 	dir, err := os.MkdirTemp(g.dir, "calm-")
 	if err != nil {
-		return "", err
+		return r, err
 	}
 	defer os.RemoveAll(dir)
 	if err := writeScenario(dir, &cell{kind: kind}); err != nil {
-		return "", err
+		return r, err
 	}
-	l := loadOf(kind)
-	cmd := exec.Command(g.plain, append([]string{"run", filepath.Join(dir, scenarioFile), "--horizon", horizon, "--json", "-"}, l.args...)...)
+	cmd := exec.Command(g.plain, append([]string{"run", filepath.Join(dir, scenarioFile), "--horizon", horizon, "--json", "-"}, loadOf(kind).args...)...)
 	cmd.Env = append(os.Environ(), roleEnv+"="+roleProgram)
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	text, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("the undisturbed run of %s: %w: %s", kind, err, said.String())
+		return r, fmt.Errorf("the undisturbed run of %s: %w: %s", kind, err, said.String())
 	}
-	var r result
-	if err := json.Unmarshal(text, &r); err != nil || r.Hash == "" {
-		return "", fmt.Errorf("the undisturbed run of %s printed no hash: %v", kind, err)
+	if err := json.Unmarshal(text, &r); err != nil {
+		return r, fmt.Errorf("the undisturbed run of %s: %w", kind, err)
 	}
-	return r.Hash, nil
+	return r, nil
 }

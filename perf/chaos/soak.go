@@ -1,0 +1,206 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A soak simulates for long and sees that nothing grows: memory within growthMax, open
+// files and threads not at all. Memory is what a process has to itself and its share of
+// what it shares (PSS), sampled once a pause; the mean of the last third of the samples is
+// compared with that of the third before. The first third is for caches and heaps to
+// find their size.
+const (
+	growthMax  = 0.01
+	soakPause  = 500 * time.Millisecond
+	soakRounds = 9 // samples at the least
+)
+
+// bath is one long run.
+type bath struct {
+	Name    string   `json:"name"`
+	kind    string   // of a load
+	args    []string // of the run
+	horizon string   // that is not reached in time
+}
+
+// baths are the ways in which something could grow: simulated time, events that travel by
+// block, and replications, which start over again and again.
+var baths = []bath{
+	{Name: "long run", kind: "phold", horizon: "1e9", args: words("--workers 2")},
+	{Name: "large payloads", kind: "phold-large", horizon: "1e9", args: words("--workers 2")},
+	{Name: "replications over nodes", kind: "tiny", horizon: "50", args: words("--workers 2 --spread nodes --replications 100000")},
+	{Name: "replications spread", kind: "phold", horizon: "20", args: words("--workers 2 --spread replications --replications 100000")},
+}
+
+// sample is what the processes of a run hold at one moment.
+type sample struct {
+	memory  float64 // bytes
+	files   float64 // open
+	threads float64
+}
+
+// soaked is what came of one bath.
+type soaked struct {
+	bath
+	Samples     int     `json:"samples"`
+	MemoryBytes float64 `json:"memory_bytes"` // mean of the last third
+	MemoryRise  float64 `json:"memory_rise"`  // against the third before, as a share
+	Files       float64 `json:"files"`
+	FilesRise   float64 `json:"files_rise"` // open files, on average
+	Threads     float64 `json:"threads"`
+	ThreadsRise float64 `json:"threads_rise"`
+	Wrong       string  `json:"wrong,omitempty"`
+}
+
+// soak runs all baths, each for its part of the time, and is the exit status.
+func (g *ground) soak(w io.Writer, limit time.Duration, file string) int {
+	var all []soaked
+	status := 0
+	for _, b := range baths {
+		s := g.bathe(b, limit/time.Duration(len(baths)))
+		all = append(all, s)
+		fmt.Fprintf(w, "%-24s %4d samples; memory %7.1f MB, %+.2f %%; open files %.1f, %+.2f; threads %.1f, %+.2f\n",
+			s.Name, s.Samples, s.MemoryBytes/1e6, 100*s.MemoryRise, s.Files, s.FilesRise, s.Threads, s.ThreadsRise)
+		if s.Wrong != "" {
+			fmt.Fprintf(w, "    %s\n", s.Wrong)
+			status = 1
+		}
+	}
+	if file == "" {
+		return status
+	}
+	text, err := json.MarshalIndent(all, "", "  ")
+	if err == nil {
+		err = os.WriteFile(file, append(text, '\n'), 0o666)
+	}
+	if err != nil {
+		fmt.Fprintln(w, "chaos:", err)
+		return 1
+	}
+	return status
+}
+
+// bathe runs one bath for some time.
+func (g *ground) bathe(b bath, limit time.Duration) soaked {
+	samples, err := g.watch(b, limit)
+	if err != nil {
+		return soaked{bath: b, Samples: len(samples), Wrong: err.Error()}
+	}
+	return weigh(b, samples)
+}
+
+// watch runs one bath and takes samples of its processes.
+func (g *ground) watch(b bath, limit time.Duration) (samples []sample, err error) {
+	dir, err := os.MkdirTemp(g.dir, "soak-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	if err := writeScenario(dir, &cell{kind: b.kind}); err != nil {
+		return nil, err
+	}
+	program := g.program
+	if strings.HasPrefix(b.kind, "tiny") {
+		program = g.plain
+	}
+	cmd := exec.Command(program, append([]string{"run", filepath.Join(dir, scenarioFile), "--horizon", b.horizon, "--json", "-"}, b.args...)...)
+	cmd.Env = append(os.Environ(), roleEnv+"="+roleProgram, markEnv+"="+filepath.Base(g.dir)+"/"+filepath.Base(dir))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	var said strings.Builder
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	ticks := time.NewTicker(soakPause)
+	defer ticks.Stop()
+	for over := time.After(limit); ; {
+		select {
+		case <-ticks.C:
+			if s, err := takeSample(cmd.Process.Pid); err == nil {
+				samples = append(samples, s)
+			}
+		case err := <-ended:
+			return samples, fmt.Errorf("the run ended by itself: %v: %s", err, excerpt(said.String()))
+		case <-over:
+			err := cmd.Process.Signal(syscall.SIGTERM)
+			select {
+			case <-ended:
+			case <-time.After(g.hang):
+				err = errors.Join(err, errors.New("the run doesn't end when it is told to"), cmd.Process.Kill(), <-ended)
+			}
+			return samples, err
+		}
+	}
+}
+
+// takeSample adds up what a launcher and its workers hold.
+func takeSample(launcher int) (sum sample, err error) {
+	for _, pid := range append(workersOf(launcher), launcher) {
+		text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "smaps_rollup"))
+		if err != nil {
+			return sum, err
+		}
+		for line := range strings.Lines(string(text)) {
+			if rest, ok := strings.CutPrefix(line, "Pss:"); ok {
+				kilobytes, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 64)
+				if err != nil {
+					return sum, err
+				}
+				sum.memory += kilobytes * 1024
+			}
+		}
+		for of, dir := range map[*float64]string{&sum.files: "fd", &sum.threads: "task"} {
+			entries, err := os.ReadDir(filepath.Join("/proc", strconv.Itoa(pid), dir))
+			if err != nil {
+				return sum, err
+			}
+			*of += float64(len(entries))
+		}
+	}
+	return sum, nil
+}
+
+// weigh compares the last third of the samples with the third before.
+func weigh(b bath, samples []sample) soaked {
+	s := soaked{bath: b, Samples: len(samples)}
+	if len(samples) < soakRounds {
+		s.Wrong = fmt.Sprintf("%d samples, want at least %d: soak for longer", len(samples), soakRounds)
+		return s
+	}
+	third := len(samples) / 3
+	before, after := meanOf(samples[third:2*third]), meanOf(samples[2*third:])
+	s.MemoryBytes, s.MemoryRise = after.memory, after.memory/before.memory-1
+	s.Files, s.FilesRise = after.files, after.files-before.files
+	s.Threads, s.ThreadsRise = after.threads, after.threads-before.threads
+	switch {
+	case s.MemoryRise > growthMax:
+		s.Wrong = fmt.Sprintf("memory grows: by %.2f %% from the second third to the last, at most %.0f %% is allowed", 100*s.MemoryRise, 100*growthMax)
+	case s.FilesRise >= 1:
+		s.Wrong = "open files become more"
+	case s.ThreadsRise >= 1:
+		s.Wrong = "threads become more"
+	}
+	return s
+}
+
+func meanOf(samples []sample) (mean sample) {
+	for _, s := range samples {
+		mean.memory += s.memory
+		mean.files += s.files
+		mean.threads += s.threads
+	}
+	n := float64(len(samples))
+	return sample{memory: mean.memory / n, files: mean.files / n, threads: mean.threads / n}
+}
