@@ -37,9 +37,12 @@ func (p *program) inspect(c *cli.Context) error {
 		if i > 0 {
 			fmt.Fprintln(p.stdout)
 		}
-		if err := p.inspectRun(pid); err != nil {
-			failed = append(failed, err)
+		err := p.inspectRun(pid)
+		if errors.Is(err, launch.ErrNoRun) && c.NArg() == 0 {
+			err = nil // it was there when runs were listed
+			p.hasEnded(pid)
 		}
+		failed = append(failed, err)
 	}
 	return errors.Join(failed...)
 }
@@ -72,11 +75,20 @@ func (p *program) inspectRun(pid int) error {
 	began := time.Now()
 	time.Sleep(inspectPause)
 	after, err := launch.Inspect(pid)
+	if errors.Is(err, launch.ErrNoRun) || err == nil && len(after.Workers) != len(before.Workers) {
+		p.hasEnded(before.PID)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
 	p.showLive(before, after, time.Since(began).Seconds())
 	return nil
+}
+
+// hasEnded tells of a run that was there a moment ago.
+func (p *program) hasEnded(pid int) {
+	fmt.Fprintf(p.stdout, "process %d: the run has ended\n", pid)
 }
 
 // showLive prints the second look at a run, and what has changed since the first.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/disco-sim/disco/counters"
 	"github.com/disco-sim/disco/shm"
@@ -98,7 +99,10 @@ func Inspect(pid int) (*Live, error) {
 		if !ok {
 			return nil, fmt.Errorf("%w: process %d is only beginning or ending its run", ErrNoRun, pid)
 		}
-		if l.Workers[w].Numbers, err = readBoard(path); err != nil {
+		if l.Workers[w].Numbers, err = readBoard(path); errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+			return nil, fmt.Errorf("%w: process %d has ended its run meanwhile", ErrNoRun, pid)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("launch: board of worker %d of process %d: %w", w, pid, err)
 		}
 	}
@@ -157,10 +161,14 @@ func (l *Live) findWorkers() error {
 			continue
 		}
 		stat, err := statOf(pid)
-		if err != nil || stat.parent != l.PID || !isWorkerProcess(pid) {
+		if err != nil || stat.parent != l.PID {
 			continue
 		}
-		index, err := strconv.Atoi(commandOf(pid)[2])
+		command := commandOf(pid) // read once: it is empty when the process has ended
+		if !isWorkerCommand(command) {
+			continue
+		}
+		index, err := strconv.Atoi(command[2])
 		if err != nil || index < 0 || index >= len(l.Workers) {
 			continue
 		}
@@ -171,10 +179,9 @@ func (l *Live) findWorkers() error {
 }
 
 // isWorkerProcess tells whether a process looks like a worker from outside.
-func isWorkerProcess(pid int) bool {
-	c := commandOf(pid)
-	return len(c) > 2 && c[1] == Command
-}
+func isWorkerProcess(pid int) bool { return isWorkerCommand(commandOf(pid)) }
+
+func isWorkerCommand(c []string) bool { return len(c) > 2 && c[1] == Command }
 
 // commandOf is the command line of a process, nil where it can't be read.
 func commandOf(pid int) []string {

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"context"
 	"errors"
 	"os"
 	"slices"
@@ -65,6 +66,38 @@ func TestInspectNobody(t *testing.T) {
 	for _, pid := range []int{1 << 30, -1} {
 		if _, err := Inspect(pid); !errors.Is(err, ErrNoRun) {
 			t.Errorf("process %d: %v, want ErrNoRun", pid, err)
+		}
+	}
+}
+
+// Runs that end while they are looked at are no error but that of a run that isn't there,
+// and no panic.
+func TestInspectEndingRuns(t *testing.T) {
+	over := make(chan struct{})
+	looks := 0
+	go func() {
+		defer close(over)
+		for range 10 {
+			if _, err := Run(context.Background(), config(TransportShm, 2, launchtest.Scenario(4, 1, ""))); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	for {
+		select {
+		case <-over:
+			if looks == 0 {
+				t.Error("no run was ever seen")
+			}
+			return
+		default:
+		}
+		live, err := Inspect(os.Getpid())
+		if err != nil && !errors.Is(err, ErrNoRun) {
+			t.Fatal(err)
+		}
+		if err == nil && len(live.Workers) > 0 {
+			looks++
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -68,6 +69,9 @@ func CreateOutput(path string) (*Output, error) {
 // it: whoever made a file read-only wants it left alone.
 func locate(path string) (o *Output, info os.FileInfo, err error) {
 	o = &Output{path: path, final: path}
+	if err := checkLink(path); err != nil {
+		return nil, nil, err
+	}
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		o.final = target
 	}
@@ -85,6 +89,31 @@ func locate(path string) (o *Output, info os.FileInfo, err error) {
 	}
 	o.direct = !info.Mode().IsRegular()
 	return o, info, nil
+}
+
+// checkLink refuses symbolic links that a file shouldn't be written through. Others are
+// followed, as a shell's > does: what they point to is replaced, and they stay. A link that
+// leads nowhere would itself be replaced. And one in a directory where everybody may make
+// files is followed only if the user, or whoever owns the directory, made it: the system
+// refuses to follow it too (protected_symlinks), but only where it does so itself.
+func checkLink(path string) error {
+	link, err := os.Lstat(path)
+	if err != nil || link.Mode()&fs.ModeSymlink == 0 {
+		return nil // locate tells
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s can't be written: it is a symbolic link to something that doesn't exist: name a file, or remove the link", path)
+	}
+	dir, err := os.Stat(filepath.Dir(path))
+	if err != nil || dir.Mode()&fs.ModeSticky == 0 || dir.Mode().Perm()&0o002 == 0 {
+		return nil
+	}
+	of, ok := link.Sys().(*syscall.Stat_t)
+	owner, okDir := dir.Sys().(*syscall.Stat_t)
+	if ok && okDir && int(of.Uid) != os.Geteuid() && of.Uid != owner.Uid {
+		return fmt.Errorf("%s can't be written: it is a symbolic link that another user (%d) has put into %s: name a file", path, of.Uid, filepath.Dir(path))
+	}
+	return nil
 }
 
 // create makes the file without a name, with the rights of the one that it will

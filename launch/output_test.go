@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -143,5 +144,42 @@ func TestOutputRefuses(t *testing.T) {
 	}
 	if info, err := os.Stat("/dev/null"); err != nil || info.Mode().IsRegular() {
 		t.Fatalf("/dev/null became %v (%v)", info, err)
+	}
+}
+
+// A symbolic link is followed and stays; one that leads nowhere, or that a stranger has
+// put where everybody may, is refused.
+func TestOutputThroughLink(t *testing.T) {
+	dir := t.TempDir()
+	file, link, nowhere := filepath.Join(dir, "file"), filepath.Join(dir, "link"), filepath.Join(dir, "nowhere")
+	if err := errors.Join(os.WriteFile(file, []byte("old"), 0o600), os.Symlink("file", link), os.Symlink("none", nowhere)); err != nil {
+		t.Fatal(err)
+	}
+	write := func(path string) error {
+		o, err := CreateOutput(path)
+		if err != nil {
+			return err
+		}
+		if _, err := o.Write([]byte("new")); err != nil {
+			return err
+		}
+		return o.Commit()
+	}
+	if err := write(link); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(file)
+	if target, errLink := os.Readlink(link); err != nil || string(text) != "new" || errLink != nil || target != "file" {
+		t.Errorf("the file holds %q (%v), the link leads to %q (%v)", text, err, target, errLink)
+	}
+	if err := write(nowhere); err == nil || !strings.Contains(err.Error(), "doesn't exist") {
+		t.Errorf("through a link that leads nowhere: %v", err)
+	}
+	const stranger = 12345
+	if err := errors.Join(os.Chmod(dir, 0o777|os.ModeSticky), os.Lchown(link, stranger, stranger)); err != nil {
+		t.Skipf("links can't be given away: %v", err)
+	}
+	if err := write(link); err == nil || !strings.Contains(err.Error(), "another user") {
+		t.Errorf("through a stranger's link: %v", err)
 	}
 }
