@@ -20,6 +20,7 @@ var advices = []struct {
 	{unix.EAGAIN, "a limit of this user or container is reached: raise it (ulimit -u for processes), or end other programs"},
 	{unix.ENOSYS, "this kernel or sandbox doesn't have the call: use Linux 3.17 or newer and let the sandbox allow it, or keep all workers in one process (transport inproc)"},
 	{unix.EINVAL, "this kernel or sandbox doesn't know what is asked of the call, sealing perhaps: use Linux 3.17 or newer, or keep all workers in one process (transport inproc)"},
+	{unix.EOPNOTSUPP, "this kernel or sandbox doesn't have it for memory files: use Linux 3.17 or newer, or keep all workers in one process (transport inproc)"},
 	{unix.EPERM, "a rule of the system forbids it: let the sandbox (seccomp, a security module) allow the call, or keep all workers in one process (transport inproc)"},
 	{unix.EACCES, "a rule of the system forbids it: look at vm.memfd_noexec (sysctl) and at the rules of the sandbox, or keep all workers in one process (transport inproc)"},
 }

@@ -31,6 +31,9 @@ var children = map[string]func() error{
 	"echo":            childEcho,
 	"write-read-only": childWriteReadOnly,
 	"write-partly":    childWritePartly,
+	"limit-files":     childLimitFiles,
+	"limit-memory":    childLimitMemory,
+	"limit-locked":    childLimitLocked,
 }
 
 func TestMain(m *testing.M) {
