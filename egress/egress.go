@@ -32,6 +32,7 @@ package egress
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/disco-sim/disco/envelope"
 	"github.com/disco-sim/disco/lane"
@@ -169,6 +170,7 @@ type Egress struct {
 	inlineMax      int // immutable
 	recordMax      int // immutable
 	partBytes      int // of data in one part; 0: Config.Parts is off; immutable
+	wholeMax       int // of data that may go inline or by a block; more goes in parts; immutable
 	publishRecords int // immutable
 	publishBytes   int // immutable
 
@@ -184,8 +186,12 @@ func New(cfg Config) (*Egress, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	partBytes := 0
+	partBytes, wholeMax := 0, math.MaxInt
 	if cfg.Parts {
+		wholeMax = cfg.InlineMax
+		if cfg.Pool != nil {
+			wholeMax = max(wholeMax, cfg.Pool.PayloadMax())
+		}
 		partBytes = max(1, cfg.Lane.RingBytes()/8-envelope.PartHeaderBytes)
 	}
 	return &Egress{
@@ -198,6 +204,7 @@ func New(cfg Config) (*Egress, error) {
 		inlineMax:      cfg.InlineMax,
 		recordMax:      cfg.Lane.Forward().MaxRecord(),
 		partBytes:      partBytes,
+		wholeMax:       wholeMax,
 		publishRecords: cfg.PublishRecords,
 		publishBytes:   cfg.PublishBytes,
 	}, nil

@@ -53,12 +53,15 @@ func (e *Egress) TrySend(ev *envelope.Event) error {
 // ErrPeerDead, once Wait has found out and called Reclaim. After any error the event was
 // not sent. ctx is looked at between two calls of Wait, never when there is room.
 func (e *Egress) Send(ctx context.Context, ev *envelope.Event) error {
+	if len(ev.Data) > e.wholeMax {
+		return e.sendParts(ctx, ev)
+	}
 	for {
 		err := e.TrySend(ev)
 		if err == nil {
 			return nil
 		}
-		if e.partBytes != 0 && (err == ErrExhausted || errors.Is(err, ErrTooLarge)) {
+		if err == ErrExhausted && e.partBytes != 0 {
 			return e.sendParts(ctx, ev)
 		}
 		if err != ErrFull && err != ErrExhausted {

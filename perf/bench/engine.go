@@ -17,6 +17,7 @@ import (
 const (
 	JobTrip      = "event-trip"      // an event there, one back
 	JobStream    = "event-stream"    // events one way, read in full
+	JobParts     = "event-parts"     // likewise, but there is no block for any: they go in parts
 	JobStreamTip = "event-tip"       // events one way, of which the reader reads the first and the last word
 	JobLoan      = "loan-trip"       // a block there, one back; first and last word written and read
 	JobLoanTouch = "loan-touch-trip" // a block there, written and read in full; a small event back
@@ -38,6 +39,7 @@ func engineJobs() []Job {
 	return []Job{
 		{Name: JobTrip, Format: formatEngine, Open: openTrip},
 		{Name: JobStream, Format: formatEngine, Open: openStream},
+		{Name: JobParts, Format: formatEngine, Open: openStream},
 		{Name: JobStreamTip, Format: formatEngine, Open: openStream},
 		{Name: JobLoan, Format: formatEngine, Open: openTrip},
 		{Name: JobLoanTouch, Format: formatEngine, Open: openTrip},
@@ -146,14 +148,17 @@ func openEngine(s *Side) (*engine, error) {
 	if e.wait, err = shm.NewWaiter(shm.WaiterConfig{Bell: own, Mode: mode}); err != nil {
 		return nil, err
 	}
+	if s.Job == JobParts {
+		pool = nil // as one that is exhausted all the time
+	}
 	e.out, err = egress.New(egress.Config{
-		Peer: 1 - s.Side, Lane: sender, Pool: pool, Bell: e.other,
+		Peer: 1 - s.Side, Lane: sender, Pool: pool, Parts: s.Job == JobParts, Bell: e.other,
 		InlineMax: inlineMax(s.Ring), Wait: e.room, PublishRecords: max(1, s.Batch),
 	})
 	if err != nil {
 		return nil, err
 	}
-	e.in, err = ingress.New(ingress.Config{Lanes: []ingress.Source{{Peer: 1 - s.Side, Receiver: receiver, View: view, Bell: e.other}}})
+	e.in, err = ingress.New(ingress.Config{Lanes: []ingress.Source{{Peer: 1 - s.Side, Receiver: receiver, View: view, Parts: s.Job == JobParts, Bell: e.other}}})
 	if err != nil {
 		return nil, err
 	}

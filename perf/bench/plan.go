@@ -267,6 +267,12 @@ func planPayload(o Options) (specs []Spec) {
 	for _, payload := range o.payloads(64, 256, kib, 4*kib, 16*kib, 64*kib, 256*kib, mib) {
 		specs = append(specs, o.copied("payload-copied", JobStreamTip, payload, wait), o.copied("payload-copied-read", JobStream, payload, wait))
 	}
+	for _, payload := range o.payloads(256*kib, mib) {
+		specs = append(specs, Spec{
+			Bench: "payload-parts", Row: o.task(JobParts, payload, 1, wait),
+			Limit: o.task(JobStream, payload, 1, wait), LimitName: "payload-copied-read", By: ByRate,
+		})
+	}
 	return specs
 }
 
