@@ -27,6 +27,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/disco-sim/disco/internal/printable"
@@ -45,6 +46,10 @@ const (
 	// for SIGINT (Ctrl-C), 143 for SIGTERM, 129 for SIGHUP.
 	ExitSignal = 128
 )
+
+// ExitPipe is the status of a program whose reader has closed its end of the pipe after
+// reading some of it (`| head -3`): as if SIGPIPE had ended it, in silence.
+const ExitPipe = 128 + int(syscall.SIGPIPE)
 
 // Main is the whole of a program's main: it never returns. A file without `model:`
 // is of the first kind. The process is either what a person started or, when it was
@@ -85,6 +90,9 @@ func Run(args []string, stdin io.Reader, stdout, stderr io.Writer, kinds ...scen
 	if flush := shown.Flush(); p.stdout.err == nil {
 		p.stdout.err = flush
 	}
+	if err == nil && p.stdout.begun && errors.Is(p.stdout.err, syscall.EPIPE) {
+		return ExitPipe // who reads has read enough, as head does
+	}
 	if p.stdout.err != nil && err == nil {
 		err = fmt.Errorf("standard output can't be written: %w", p.stdout.err)
 	}
@@ -107,8 +115,9 @@ type program struct {
 // output remembers the first error of its writer, so that nobody has to check every
 // line.
 type output struct {
-	w   io.Writer
-	err error
+	w     io.Writer
+	err   error
+	begun bool // something got through
 }
 
 func (o *output) Write(b []byte) (int, error) {
@@ -117,6 +126,7 @@ func (o *output) Write(b []byte) (int, error) {
 	}
 	n, err := o.w.Write(b)
 	o.err = err
+	o.begun = o.begun || err == nil
 	return n, err
 }
 
@@ -142,18 +152,28 @@ func (p *program) dispatch(args []string) error {
 		}
 	}
 	switch args[0] {
-	case "help", "h", "--help", "-help", "-h", "--version", "-version", "-v":
+	case "help", "h":
+		if len(args) > 1 && application.Command(args[1]) == nil {
+			return p.noCommand(application, args[1])
+		}
+		return application.Run(append([]string{p.name}, args...))
+	case "--help", "-help", "-h", "--version", "-version", "-v":
 		return application.Run(append([]string{p.name}, args...))
 	}
+	return p.noCommand(application, args[0])
+}
+
+// noCommand says which commands there are.
+func (p *program) noCommand(application *cli.App, name string) error {
 	names := make([]string, len(application.Commands))
 	for i, cmd := range application.Commands {
 		names[i] = cmd.Name
 	}
-	hint := scenario.Suggest(args[0], names)
+	hint := scenario.Suggest(name, names)
 	if hint == "" {
 		hint = fmt.Sprintf("`%s --help` lists the commands", p.name)
 	}
-	return usage("there is no command %q: %s", args[0], hint)
+	return usage("there is no command %q: %s", name, hint)
 }
 
 // application is the command line as the flag library wants it.
@@ -178,7 +198,7 @@ func (p *program) command(c cli.Command, action func(*cli.Context) error) *cli.C
 	c.HideHelpCommand = true
 	c.OnUsageError = func(_ *cli.Context, err error, _ bool) error { return usage("%s: %v", c.Name, err) }
 	c.Action = func(ctx *cli.Context) error {
-		err := action(ctx)
+		err := named(&c, action(ctx))
 		var u *usageError
 		if errors.As(err, &u) {
 			return fmt.Errorf("%s: %w", c.Name, err)
@@ -186,6 +206,22 @@ func (p *program) command(c cli.Command, action func(*cli.Context) error) *cli.C
 		return err
 	}
 	return &c
+}
+
+// named is an error about an option of a run as one about the flag of that name.
+func named(c *cli.Command, err error) error {
+	var option *scenario.OptionError
+	if errors.As(err, &option) {
+		return usage("--%s: found %s, want %s", option.Option, option.Found, option.Want)
+	}
+	if !errors.Is(err, launch.ErrConfig) {
+		return err
+	}
+	name, _, _ := strings.Cut(err.Error(), ":")
+	if _, ok := flagsOf(c)[name]; ok {
+		return usage("--%s", err)
+	}
+	return err
 }
 
 // complain writes an error for people: the program's name in front of its first

@@ -29,13 +29,16 @@ func arrange(program string, cmd *cli.Command, args []string) ([]string, error) 
 			rest = append(rest, arg)
 			continue
 		}
-		name, _, joined := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		name, value, joined := strings.Cut(strings.TrimLeft(arg, "-"), "=")
 		takesValue, ok := known[name]
 		if !ok {
 			return nil, unknownFlag(program+" "+cmd.Name, arg, name, known)
 		}
 		if seen[name] && !repeats(cmd, name) {
 			return nil, usage("--%s is given twice: give it once", name)
+		}
+		if joined && !takesValue && value != "true" && value != "false" {
+			return nil, usage("--%s: found the value %q, want the flag alone, or true or false", name, value)
 		}
 		seen[name] = true
 		flags = append(flags, arg)

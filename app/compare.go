@@ -20,7 +20,12 @@ type comparison struct {
 	Min        float64   `json:"speedup_min"`
 	Median     float64   `json:"speedup_median"`
 	Max        float64   `json:"speedup_max"`
+	TooShort   bool      `json:"too_short"` // then there are no speedups: they are 0
 }
+
+// comparedSeconds is how long a run must take at least to be compared: below, the moments at
+// which the system lets the processes run make the difference.
+const comparedSeconds = 0.1
 
 // compare runs the scenario on one worker and as l has it, in turn, and returns the
 // outcome of the last parallel run. A trace and profiles are written by that run only.
@@ -63,6 +68,9 @@ func compare(ctx context.Context, cfg launch.Config, l *launch.Launch) (*launch.
 }
 
 func (c *comparison) conclude() {
+	if c.TooShort = min(slices.Min(c.Sequential), slices.Min(c.Parallel)) < comparedSeconds; c.TooShort {
+		return
+	}
 	ratios := make([]float64, len(c.Parallel))
 	for i := range ratios {
 		ratios[i] = c.Sequential[i] / c.Parallel[i]
@@ -76,12 +84,26 @@ func (d *document) add(c *comparison) {
 	if c == nil {
 		return
 	}
-	d.Comparison, d.Speedup = c, &c.Median
+	d.Comparison = c
+	if !c.TooShort {
+		d.Speedup = &c.Median
+	}
 }
 
 // comparison writes one line for people.
 func (p *program) comparison(d *document) {
-	if c := d.Comparison; c != nil {
+	c := d.Comparison
+	switch {
+	case c == nil:
+	case c.TooShort:
+		fmt.Fprintf(p.stdout, "too short to compare: one worker took %s, %d workers %s; each should take %g s or more: simulate a longer time\n",
+			span(c.Sequential), d.Workers, span(c.Parallel), comparedSeconds)
+	default:
 		fmt.Fprintf(p.stdout, "%.2f times as fast as one worker (%.2f to %.2f in %d rounds)\n", c.Median, c.Min, c.Max, c.Rounds)
 	}
+}
+
+// span is the least and the largest of some times.
+func span(seconds []float64) string {
+	return fmt.Sprintf("%.2g to %.2g s", slices.Min(seconds), slices.Max(seconds))
 }

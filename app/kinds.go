@@ -1,8 +1,10 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,12 +26,34 @@ func (p *program) kindCommands() []*cli.Command {
 			if c.Args().Present() {
 				return usage("found %d arguments (%s), want flags only", c.Args().Len(), quoted(c.Args().Slice()))
 			}
-			return p.run(c, kind.Name(), func() (*scenario.Document, error) {
-				return scenario.Parse("command line", fileOf(c, kind.Name(), fields))
-			})
+			return flagsAtFault(fields, p.run(c, kind.Name(), func() (*scenario.Document, error) {
+				return scenario.Parse(commandLine, fileOf(c, kind.Name(), fields))
+			}))
 		}))
 	}
 	return all
+}
+
+// commandLine is the name of the file that flags make.
+const commandLine = "command line"
+
+// flagsAtFault are problems of that file as what they are to a person: mistakes in flags.
+func flagsAtFault(fields []scenario.Flag, err error) error {
+	var problems scenario.Problems
+	if !errors.As(err, &problems) {
+		return err
+	}
+	all := make([]error, len(problems))
+	for i, p := range problems {
+		text := p.String()
+		known := slices.ContainsFunc(fields, func(f scenario.Flag) bool { return f.Name == p.Field })
+		if known && p.File == commandLine {
+			p.File, p.Line, p.Field = "--"+p.Field, 0, ""
+			text = p.String()
+		}
+		all[i] = usage("%s", text)
+	}
+	return errors.Join(all...)
 }
 
 // fileOf writes the scenario file that the flags mean. It has all fields, also those

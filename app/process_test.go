@@ -343,6 +343,35 @@ func TestClosedPipe(t *testing.T) {
 	}
 }
 
+// A reader that has read enough (`| head -1`) ends the program in silence, with the status
+// that shells give to what SIGPIPE has ended.
+func TestReaderThatStops(t *testing.T) {
+	l := &launched{t: t, dir: t.TempDir()}
+	file := filepath.Join(l.dir, "tiny.yml")
+	if err := os.WriteFile(file, []byte(launchtest.Scenario(4, 5, "")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.cmd = exec.Command(os.Args[0], "run", file, "--set", "trouble={node: 1, at: 1, how: slow}", "--set", "horizon=100")
+	l.cmd.Env = append(os.Environ(), programEnv+"=1")
+	l.cmd.Stdout, l.cmd.Stderr = writer, &l.stderr
+	if err := l.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	writer.Close()
+	if _, err := reader.Read(make([]byte, 10)); err != nil {
+		t.Error(err)
+	}
+	reader.Close()
+	l.end()
+	if status := l.cmd.ProcessState.ExitCode(); status != ExitPipe || l.stderr.Len() > 0 {
+		t.Errorf("exit status %d, standard error %q", status, l.stderr.String())
+	}
+}
+
 // inspect shows a run from outside.
 func TestInspect(t *testing.T) {
 	l := launchProgram(t, launchtest.Scenario(4, 1e9, ""))

@@ -44,7 +44,7 @@ func spread(l *launch.Launch) string {
 	text := fmt.Sprintf("%d workers (%s) with %s nodes (%s), the busiest expects %.2f of the mean work, %.0f %% of the traffic runs between workers",
 		p.Workers, how, strings.Join(nodes, " + "), l.Partition(), p.Balance(), 100*p.Cut)
 	if !math.IsInf(p.Lookahead, 1) {
-		text += fmt.Sprintf(" with a lookahead of %g s", p.Lookahead)
+		text += " with a lookahead " + lookaheadText("of", p.Lookahead)
 	}
 	return text
 }
@@ -52,7 +52,7 @@ func spread(l *launch.Launch) string {
 // report writes the results for people.
 func (p *program) report(out *launch.Outcome, d *document) error {
 	if out.Summary != nil {
-		if err := out.Summary.WriteText(p.stdout); err != nil {
+		if err := out.Summary.WriteText(p.stdout); err != nil && p.stdout.err == nil { // Run tells of its errors
 			return fmt.Errorf("the results can't be written: %w", err)
 		}
 		fmt.Fprintln(p.stdout)

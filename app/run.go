@@ -161,7 +161,17 @@ func (p *program) carryOut(ctx context.Context, o *order, doc *scenario.Document
 	if len(o.sweeps) > 0 {
 		return p.sweep(ctx, o, doc, screen)
 	}
+	started := func() {}
+	show := o.config.Progress
+	o.config.Progress = func(progress launch.Progress) {
+		started()
+		if show != nil {
+			show(progress)
+		}
+	}
+	prepared := screen.during(p.name + ": reading the scenario and dealing its nodes out to the workers")
 	l, err := prepare(o.config)
+	prepared()
 	if err != nil {
 		return err
 	}
@@ -172,6 +182,8 @@ func (p *program) carryOut(ctx context.Context, o *order, doc *scenario.Document
 			return nil // nobody is there to read results; Run tells
 		}
 	}
+	started = screen.during(fmt.Sprintf("%s: starting %s and making %s", p.name, count(l.Workers(), "worker"), count(len(l.Graph().Nodes), "node")))
+	defer started()
 	var out *launch.Outcome
 	var times *comparison
 	if o.compare {

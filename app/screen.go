@@ -50,6 +50,18 @@ func (s *screen) Write(p []byte) (int, error) {
 	return s.lines.Write(p)
 }
 
+// slow is how long something may take in silence; a test sets it.
+var slow = 3 * time.Second
+
+// during says what is being done when it isn't over soon; done ends that.
+func (s *screen) during(what string) (done func()) {
+	note := time.AfterFunc(slow, func() {
+		// Nobody is there to be told, at worst.
+		_, _ = fmt.Fprintln(s, what+" …")
+	})
+	return func() { note.Stop() }
+}
+
 // say sets what stands before the progress of a new run.
 func (s *screen) say(about string) {
 	s.mu.Lock()

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 
 	"github.com/disco-sim/disco/launch"
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/scenario"
 	"github.com/urfave/cli/v2"
+	"golang.org/x/term"
 )
 
 func (p *program) validateCommand() *cli.Command {
@@ -72,9 +74,18 @@ func describe(l *launch.Launch) string {
 	text := fmt.Sprintf("%s, %s of %s, %s", l.Scenario().Name(),
 		count(len(g.Nodes), "node"), count(len(g.Simprocs), "simproc"), links(g))
 	if len(g.Links)+len(g.Meshes) > 0 {
-		text += fmt.Sprintf(" with lookaheads from %g s", least)
+		text += " with lookaheads " + lookaheadText("from", least)
 	}
 	return text + fmt.Sprintf(", horizon %g s", l.Scenario().Horizon())
+}
+
+// lookaheadText is e.g. "of 0.1 s". Models say by the least of all numbers that an event
+// comes later than its cause, and nothing more.
+func lookaheadText(how string, seconds float64) string {
+	if seconds > 0 && seconds <= math.SmallestNonzeroFloat64 {
+		return "greater than 0"
+	}
+	return fmt.Sprintf("%s %g s", how, seconds)
 }
 
 // links is how nodes are linked: links that are listed, and meshes.
@@ -101,6 +112,9 @@ func count(n int, what string) string {
 // the command line's or the file's fault.
 func (p *program) read(path string) (doc *scenario.Document, err error) {
 	if path == "-" {
+		if f, ok := p.stdin.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+			fmt.Fprintf(p.stderr, "%s: reading the scenario from the terminal; Ctrl-D ends it\n", p.name)
+		}
 		doc, err = scenario.Read("standard input", p.stdin)
 	} else {
 		doc, err = scenario.ReadFile(path)

@@ -81,7 +81,26 @@ func (o Options) Validate() error {
 	if o.Horizon == 0 || (o.Horizon > 0 && !math.IsInf(o.Horizon, 1)) {
 		return nil
 	}
-	return fmt.Errorf("scenario: the horizon given is %v, want a finite number of seconds > 0, or 0 for the file's own", o.Horizon)
+	return &OptionError{"horizon", fmt.Sprint(o.Horizon), "a finite number of seconds > 0, or 0 for the file's own"}
+}
+
+// AtMost reports a horizon that is longer than a kind allows.
+func (o Options) AtMost(seconds float64) error {
+	if err := o.Validate(); err != nil || o.Horizon <= seconds {
+		return err
+	}
+	return &OptionError{"horizon", fmt.Sprint(o.Horizon), fmt.Sprintf("a number of simulated seconds > 0 and <= %v", seconds)}
+}
+
+// OptionError is an option that the scenario can't follow.
+type OptionError struct {
+	Option      string // its name on the command line
+	Found, Want string
+}
+
+// Error is the option, what was found and what is wanted.
+func (e *OptionError) Error() string {
+	return fmt.Sprintf("scenario: %s: found %s, want %s", e.Option, e.Found, e.Want)
 }
 
 // Scenario is a model that was read from a file, with what a run needs besides.

@@ -45,8 +45,22 @@ func (d *Document) syntaxError(err error) error {
 			break
 		}
 	}
+	for k := max(line, 1); k <= min(line+1, len(ends)); k++ {
+		if column := indentTab(d.text[:ends[k-1]]); column > 0 {
+			return d.fault(k, column, "a tab in the indentation", "spaces", "YAML indents with spaces only: replace every tab at the beginning of a line")
+		}
+	}
 	return d.fault(max(line, 1), 0, "no YAML: "+strings.TrimSpace(found), "",
 		"what begins on this line does not fit together with the lines around it")
+}
+
+// indentTab is the column of the first tab before anything else on the last line of text,
+// 0 where there is none.
+func indentTab(text []byte) int {
+	line := bytes.TrimSuffix(text, []byte("\n"))
+	line = line[bytes.LastIndexByte(line, '\n')+1:]
+	indent := line[:len(line)-len(bytes.TrimLeft(line, " \t"))]
+	return bytes.IndexByte(indent, '\t') + 1
 }
 
 // wellFormed says whether text is YAML: no document, one or several.

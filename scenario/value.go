@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -227,6 +228,25 @@ func (v Value) Text() string {
 		v.Refuse("empty text", "text", "")
 	}
 	return n.Value
+}
+
+// ID reads the name of something: text of at most so many characters, all of them
+// printable.
+func (v Value) ID(most int) string {
+	id := v.Text()
+	want := fmt.Sprintf("at most %d printable characters", most)
+	at := 0
+	for _, c := range id {
+		if at++; !unicode.IsPrint(c) {
+			v.Refuse(fmt.Sprintf("an id whose character %d is %U, which is not printable", at, c), want, "")
+			return ""
+		}
+	}
+	if at > most {
+		v.Refuse(fmt.Sprintf("an id of %d characters", at), want, "")
+		return ""
+	}
+	return id
 }
 
 // TextOr is Text, or def where the value is left out.

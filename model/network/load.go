@@ -58,11 +58,8 @@ type loader struct {
 // opt.Horizon replaces the file's horizon as the end of the run. What would happen at
 // or after the end of the run does not happen.
 func Load(doc *scenario.Document, opt scenario.Options) (*Spec, error) {
-	if err := opt.Validate(); err != nil {
+	if err := opt.AtMost(secondsMax); err != nil {
 		return nil, err
-	}
-	if opt.Horizon > secondsMax {
-		return nil, fmt.Errorf("network: the horizon given is %v seconds, at most %v are allowed", opt.Horizon, float64(secondsMax))
 	}
 	base := filepath.Base(doc.File())
 	l := &loader{r: scenario.NewReader(doc), spec: &Spec{Name: strings.TrimSuffix(base, filepath.Ext(base))}}

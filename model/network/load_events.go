@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/disco-sim/disco/scenario"
 )
@@ -55,13 +54,8 @@ func (l *loader) readEvent(v scenario.Value, seen map[string]int) {
 
 // readID reads an id, which must be the only one of its name.
 func (l *loader) readID(v scenario.Value, seen map[string]int) string {
-	id := v.Text()
+	id := v.ID(idMax)
 	if id == "" {
-		return ""
-	}
-	bad := strings.IndexFunc(id, func(c rune) bool { return !unicode.IsPrint(c) })
-	if bad >= 0 || len([]rune(id)) > idMax {
-		v.Refuse(fmt.Sprintf("an id of %d characters", len([]rune(id))), fmt.Sprintf("at most %d printable characters", idMax), "")
 		return ""
 	}
 	if line, ok := seen[id]; ok {

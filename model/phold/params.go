@@ -61,11 +61,8 @@ func (p Params) YAML() []byte {
 // Load reads the parameters from a file. The error is a scenario.Problems where the
 // file is at fault.
 func Load(doc *scenario.Document, opt scenario.Options) (Params, error) {
-	if err := opt.Validate(); err != nil {
+	if err := opt.AtMost(endMax); err != nil {
 		return Params{}, err
-	}
-	if opt.Horizon > endMax {
-		return Params{}, fmt.Errorf("phold: the horizon given is %v seconds, at most %v are allowed", opt.Horizon, float64(endMax))
 	}
 	r := scenario.NewReader(doc)
 	root := r.Root(fields...)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-	"unicode"
 
 	"github.com/disco-sim/disco/scenario"
 )
@@ -47,11 +46,8 @@ type loader struct {
 // opt.Horizon replaces the file's horizon; a warm-up that the file leaves out, or that
 // would then fill the whole run, changes in proportion.
 func Load(doc *scenario.Document, opt scenario.Options) (*Spec, error) {
-	if err := opt.Validate(); err != nil {
+	if err := opt.AtMost(secondsMax); err != nil {
 		return nil, err
-	}
-	if opt.Horizon > secondsMax {
-		return nil, fmt.Errorf("queueing: the horizon given is %v seconds, at most %v are allowed", opt.Horizon, float64(secondsMax))
 	}
 	base := filepath.Base(doc.File())
 	l := &loader{r: scenario.NewReader(doc), spec: &Spec{Name: strings.TrimSuffix(base, filepath.Ext(base))}, index: make(map[string]int)}
@@ -108,13 +104,8 @@ func (l *loader) readStations(v scenario.Value) {
 
 // id reads the id of a station, which becomes a node with this name.
 func (l *loader) id(v scenario.Value) string {
-	id := v.Text()
+	id := v.ID(idMax)
 	switch {
-	case id == "":
-		return ""
-	case len([]rune(id)) > idMax || strings.ContainsFunc(id, func(c rune) bool { return !unicode.IsPrint(c) }):
-		v.Refuse(fmt.Sprintf("an id of %d characters", len([]rune(id))), fmt.Sprintf("at most %d printable characters", idMax), "")
-		return ""
 	case id == "self" || strings.Contains(id, "/"):
 		v.Refuse(fmt.Sprintf("the id %q", id), `an id that is not "self" and has no "/"`, "")
 		return ""

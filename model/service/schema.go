@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/disco-sim/disco/scenario"
 )
@@ -98,11 +97,8 @@ type edgeAt struct {
 // depends on the command line. Its events stay as they are: what would happen at
 // or after the end of the run does not happen.
 func Load(doc *scenario.Document, opt scenario.Options) (*Spec, error) {
-	if err := opt.Validate(); err != nil {
+	if err := opt.AtMost(secondsMax); err != nil {
 		return nil, err
-	}
-	if opt.Horizon > secondsMax {
-		return nil, fmt.Errorf("service: the horizon given is %v seconds, at most %v are allowed", opt.Horizon, float64(secondsMax))
 	}
 	base := filepath.Base(doc.File())
 	l := &loader{
@@ -189,7 +185,7 @@ func metrics(v scenario.Value, names ...string) []string {
 // boxID reads the id of a generator, client, balancer or server, each of which
 // becomes a node with this name. The result is "" where it was refused.
 func (l *loader) boxID(v scenario.Value) string {
-	id := l.anyID(v)
+	id := v.ID(idMax)
 	if id == "self" || strings.Contains(id, "/") {
 		v.Refuse(fmt.Sprintf("the id %q", id), `an id that is not "self" and has no "/"`, "")
 		id = ""
@@ -198,15 +194,4 @@ func (l *loader) boxID(v scenario.Value) string {
 		l.idsMissing = true
 	}
 	return id
-}
-
-// anyID reads an id.
-func (l *loader) anyID(v scenario.Value) string {
-	id := v.Text()
-	bad := strings.IndexFunc(id, func(c rune) bool { return !unicode.IsPrint(c) })
-	if bad < 0 && len([]rune(id)) <= idMax {
-		return id
-	}
-	v.Refuse(fmt.Sprintf("an id of %d characters", len([]rune(id))), fmt.Sprintf("at most %d printable characters", idMax), "")
-	return ""
 }

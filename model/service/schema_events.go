@@ -48,7 +48,7 @@ func (l *loader) readEvent(v scenario.Value) eventAt {
 		idAt: s.Field("event_id"), targetAt: s.Field("target_id"),
 		startAt: start.Field("t_start"), endAt: end.Field("t_end"),
 	}
-	e.id = l.anyID(e.idAt)
+	e.id = e.idAt.ID(idMax)
 	e.target = e.targetAt.Text()
 	e.kind = start.Field("kind").Word(serverDown, spikeStart)
 	if kind := end.Field("kind").Word(serverUp, spikeEnd); kind != "" && e.kind != "" && kind != endOf[e.kind] {

@@ -176,7 +176,7 @@ func (l *loader) readEdge(v scenario.Value) {
 	s := v.Section("id", "source", "target", "latency", "edge_type", "dropout_rate")
 	at := edgeAt{id: s.Field("id"), source: s.Field("source"), target: s.Field("target")}
 	e := Edge{
-		ID:      l.anyID(at.id),
+		ID:      at.id.ID(idMax),
 		Source:  at.source.Text(),
 		Target:  at.target.Text(),
 		Latency: l.latency(s.Field("latency")),

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 
+	front "github.com/disco-sim/disco/app"
 	"github.com/disco-sim/disco/internal/printable"
 	"github.com/urfave/cli/v2"
 )
@@ -91,25 +92,36 @@ var commands = [][2]string{
 
 func (p *program) dispatch(args []string) error {
 	app := p.application()
+	if len(args) > 0 && args[0] == "help" && len(args) > 1 && app.Command(args[1]) == nil {
+		return p.noCommand(app, args[1])
+	}
 	if len(args) == 0 {
 		return usagef("there is no command: `%s latency` measures round trips, `%s --help` lists the commands", p.name, p.name)
 	}
+	if args[0] == "--version" || args[0] == "-version" || args[0] == "-v" {
+		args = []string{"version"}
+	}
 	known := app.Command(args[0]) != nil
 	if !known && !slices.Contains([]string{"help", "h", "--help", "-help", "-h"}, args[0]) {
-		var names []string
-		for _, c := range app.Commands {
-			names = append(names, c.Name)
-		}
-		return usagef("there is no command %q: want one of %s", args[0], strings.Join(names, ", "))
+		return p.noCommand(app, args[0])
 	}
 	return app.RunContext(p.ctx, append([]string{p.name}, args...))
+}
+
+// noCommand says which commands there are.
+func (p *program) noCommand(app *cli.App, name string) error {
+	var names []string
+	for _, c := range app.Commands {
+		names = append(names, c.Name)
+	}
+	return usagef("there is no command %q: want one of %s", name, strings.Join(names, ", "))
 }
 
 func (p *program) application() *cli.App {
 	app := &cli.App{
 		Name:           p.name,
 		Usage:          "measure how fast processes exchange events through disco",
-		UsageText:      p.name + " COMMAND [flags]\n\n" + p.name + " latency --payload 256\n" + p.name + " all --json rows.json --hgrm curves",
+		UsageText:      p.name + " COMMAND [FLAG …]\n\nfor example: " + p.name + " latency\n             " + p.name + " latency --payload 256 --pin\n             " + p.name + " all --json rows.json --hgrm curves",
 		Description:    "Every row is measured in turns with a limit of the machine: limit, row, limit, row, …\nOnly the ratios of a run mean anything on a machine with neighbours. docs/bench.md has more.",
 		Writer:         p.stdout,
 		ErrWriter:      p.stderr,
@@ -124,6 +136,14 @@ func (p *program) application() *cli.App {
 	}
 	plot := append(measureFlags(), &cli.StringFlag{Name: "out", Value: "bench.svg", Usage: "write the page to `FILE`, ending in .svg or .html"},
 		&cli.StringFlag{Name: "from", Usage: "draw the rows that --json wrote to `FILE`, and the curves that --hgrm wrote, instead of measuring"})
+	app.Commands = append(app.Commands, &cli.Command{Name: "version", Usage: "say which version this is", HideHelpCommand: true, OnUsageError: p.badFlags("version"),
+		Action: func(c *cli.Context) error {
+			if c.NArg() > 0 {
+				return usagef("version: %q is too much: it takes nothing", c.Args().First())
+			}
+			fmt.Fprintf(p.stdout, "%s %s\n", p.name, front.Version())
+			return nil
+		}})
 	app.Commands = append(app.Commands, p.command("plot", "draw latency by percentile and rate by payload", plot, p.plot))
 	return app
 }
@@ -132,7 +152,7 @@ func measureFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.IntFlag{Name: "payload", Value: -1, DefaultText: "each command's own", Usage: "`BYTES` of one event's payload"},
 		&cli.IntFlag{Name: "batch", DefaultText: "each command's own", Usage: "publish `N` events together"},
-		&cli.StringFlag{Name: "wait", DefaultText: "each command's own", Usage: "how a side waits: `spin`, yield, park or adaptive"},
+		&cli.StringFlag{Name: "wait", DefaultText: "each command's own", Usage: "`HOW` a side waits: spin, yield, park or adaptive"},
 		&cli.BoolFlag{Name: "pin", Usage: "bind each side to a processor of its own"},
 		&cli.IntFlag{Name: "rounds", Value: RoundsLeast, Usage: "measure the limit and the row `N` times, in turns"},
 		&cli.BoolFlag{Name: "threads", Usage: "two threads of one process instead of two processes"},
@@ -148,9 +168,7 @@ func measureFlags() []cli.Flag {
 func (p *program) command(name, usage string, flags []cli.Flag, action func(*cli.Context, Options) error) *cli.Command {
 	return &cli.Command{
 		Name: name, Usage: usage, Flags: flags, HideHelpCommand: true,
-		OnUsageError: func(_ *cli.Context, err error, _ bool) error {
-			return usagef("%s: %w: `%s %s --help` lists the flags", name, err, p.name, name)
-		},
+		OnUsageError: p.badFlags(name),
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
 				return usagef("%s: %q is too much: it takes flags only", name, c.Args().First())
@@ -159,14 +177,24 @@ func (p *program) command(name, usage string, flags []cli.Flag, action func(*cli
 				Payload: c.Int("payload"), Batch: c.Int("batch"), Wait: c.String("wait"), Pin: c.Bool("pin"),
 				Rounds: c.Int("rounds"), Threads: c.Bool("threads"), Time: c.Duration("time"), Ring: c.Int("ring"),
 			}
-			if c.IsSet("payload") && o.Payload < 0 || c.IsSet("batch") && o.Batch < 1 {
-				return usagef("%s: --payload %d and --batch %d: want at least 0 and 1", name, o.Payload, o.Batch)
+			switch {
+			case c.IsSet("payload") && o.Payload < 0:
+				return usagef("%s: --payload: found %d, want 0 or more bytes", name, o.Payload)
+			case c.IsSet("batch") && o.Batch < 1:
+				return usagef("%s: --batch: found %d, want 1 or more events", name, o.Batch)
 			}
 			if err := o.Validate(); err != nil {
 				return usagef("%s: %w", name, err)
 			}
 			return action(c, o)
 		},
+	}
+}
+
+// badFlags says where the flags of a command are listed.
+func (p *program) badFlags(name string) cli.OnUsageErrorFunc {
+	return func(_ *cli.Context, err error, _ bool) error {
+		return usagef("%s: %w: `%s %s --help` lists the flags", name, err, p.name, name)
 	}
 }
 

@@ -293,13 +293,17 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		`there is no command "letency": want one of limit`:       {"letency"},
 		"latency: flag provided but not defined: -nonsense":      {"latency", "--nonsense"},
 		`latency: "extra" is too much`:                           {"latency", "extra"},
-		"--payload -5 and --batch 0: want at least 0 and 1":      {"latency", "--payload", "-5"},
-		"--payload 99999999999: want 0 to 67108864 bytes":        {"latency", "--payload", "99999999999"},
-		"--batch 0: want at least 0 and 1":                       {"throughput", "--batch", "0"},
-		"--wait nap: want spin, yield, park or adaptive":         {"latency", "--wait", "nap"},
-		"--rounds 0: want 1 to 1000":                             {"latency", "--rounds", "0"},
-		"--time 1ns: want 1ms to 1m0s":                           {"latency", "--time", "1ns"},
-		"--ring 1000: want a power of two":                       {"latency", "--ring", "1000"},
+		"--payload: found -5, want 0 or more bytes":              {"latency", "--payload", "-5"},
+		"--payload: found -1, want 0 or more bytes":              {"latency", "--payload", "-1"},
+		`there is no command "letency": want one of`:             {"help", "letency"},
+		`version: "x" is too much`:                               {"version", "x"},
+		"--from: /dev/zero: found a device":                      {"plot", "--from", "/dev/zero"},
+		"--payload: found 99999999999, want 0 to 67108864 bytes": {"latency", "--payload", "99999999999"},
+		"throughput: --batch: found 0, want 1 or more events":    {"throughput", "--batch", "0"},
+		"--wait: found nap, want spin, yield, park or adaptive":  {"latency", "--wait", "nap"},
+		"--rounds: found 0, want 1 to 1000":                      {"latency", "--rounds", "0"},
+		"--time: found 1ns, want 1ms to 1m0s":                    {"latency", "--time", "1ns"},
+		"--ring: found 1000, want a power of two":                {"latency", "--ring", "1000"},
 		`invalid value "many" for flag -payload`:                 {"latency", "--payload", "many"},
 		"--json - and --gobench both want standard output":       {"latency", "--json", "-", "--gobench"},
 		"--json: open /nonexistent/rows.json":                    {"latency", "--json", "/nonexistent/rows.json"},
@@ -310,6 +314,15 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		status, out, errs := execute(Peers{}, args...)
 		if status != ExitUsage || !strings.Contains(errs, want) || strings.Contains(out, "ns") {
 			t.Errorf("%q: exit %d, want 2 and %q on standard error: %s%s", args, status, want, errs, out)
+		}
+	}
+}
+
+// TestVersion: both forms say which version this is.
+func TestVersion(t *testing.T) {
+	for _, arg := range []string{"version", "--version"} {
+		if status, out, errs := execute(Peers{}, arg); status != ExitOK || !strings.HasPrefix(out, "disco-bench ") || errs != "" {
+			t.Errorf("%s: exit %d: %q %q", arg, status, out, errs)
 		}
 	}
 }

@@ -38,19 +38,19 @@ const (
 func (o Options) Validate() error {
 	switch {
 	case o.Payload < -1 || o.Payload > PayloadMax:
-		return fmt.Errorf("--payload %d: want 0 to %d bytes", o.Payload, PayloadMax)
+		return fmt.Errorf("--payload: found %d, want 0 to %d bytes", o.Payload, PayloadMax)
 	case o.Batch < 0 || o.Batch > BatchMax:
-		return fmt.Errorf("--batch %d: want 1 to %d events", o.Batch, BatchMax)
+		return fmt.Errorf("--batch: found %d, want 1 to %d events", o.Batch, BatchMax)
 	case o.Rounds < 1 || o.Rounds > RoundsMax:
-		return fmt.Errorf("--rounds %d: want 1 to %d", o.Rounds, RoundsMax)
+		return fmt.Errorf("--rounds: found %d, want 1 to %d", o.Rounds, RoundsMax)
 	case o.Time < TimeMin || o.Time > TimeMax:
-		return fmt.Errorf("--time %v: want %v to %v", o.Time, TimeMin, TimeMax)
+		return fmt.Errorf("--time: found %v, want %v to %v", o.Time, TimeMin, TimeMax)
 	case o.Ring < RingMin || o.Ring > RingMax || bits.OnesCount(uint(o.Ring)) != 1:
-		return fmt.Errorf("--ring %d: want a power of two from %d to %d bytes", o.Ring, RingMin, RingMax)
+		return fmt.Errorf("--ring: found %d, want a power of two from %d to %d bytes", o.Ring, RingMin, RingMax)
 	}
 	if o.Wait != "" {
 		if _, err := shm.ParseMode(o.Wait); err != nil {
-			return fmt.Errorf("--wait %s: want spin, yield, park or adaptive", o.Wait)
+			return fmt.Errorf("--wait: found %s, want spin, yield, park or adaptive", o.Wait)
 		}
 	}
 	return nil
