@@ -16,14 +16,15 @@ const (
 )
 
 // longEnough tells of every station whether the samples of a run are long enough for
-// intervals, and those of the stations before it.
-func (s *Spec) longEnough(all []samples) []bool {
-	enough := make([]bool, len(s.Stations))
+// intervals, and those of the stations before it; and how many seconds, of all
+// replications together, would be long enough for all: +Inf where none are.
+func (s *Spec) longEnough(all []samples) (enough []bool, needed float64) {
+	enough = make([]bool, len(s.Stations))
 	if len(all[0]) >= replicationsEnough {
 		for i := range enough {
 			enough[i] = true
 		}
-		return enough
+		return enough, 0
 	}
 	seconds := all[0].total(elapsed)
 	times := make([]float64, len(s.Stations))
@@ -60,8 +61,9 @@ func (s *Spec) longEnough(all []samples) []bool {
 			}
 			enough[i] = seconds >= timesForgotten*longest
 		}
+		needed = max(needed, timesForgotten*longest)
 	}
-	return enough
+	return enough, needed
 }
 
 // forgets is the time in which a station with some load forgets what it was like, by a

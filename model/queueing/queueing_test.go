@@ -222,6 +222,32 @@ func TestReplications(t *testing.T) {
 	}
 }
 
+// TestTooShort: a run that is short against the time in which its queue forgets has no
+// intervals and says what would have; ten replications of it have them.
+func TestTooShort(t *testing.T) {
+	for _, c := range []struct {
+		text         string
+		replications int
+		want         string
+	}{
+		{network(1000, "id: a, arrivals: 0.8, "+exp1), 1, "too short: 8,973 s after the warm-up, of all replications together, or 10 replications have intervals"},
+		{network(1000, "id: a, arrivals: 0.8, "+exp1), 9, "too short: 8,973 s after"},
+		{network(1000, "id: a, arrivals: 0.8, "+exp1), 10, ""},
+		{network(10_000, "id: a, arrivals: 0.8, "+exp1), 1, ""},
+		{network(1000, "id: a, arrivals: 1, "+exp1), 1, "too short: where a queue grows for ever, 10 replications have intervals"},
+	} {
+		r := modeltest.Summarize(t, modeltest.MustLoad(t, Kind(), c.text), 1, c.replications).(*Results)
+		var b bytes.Buffer
+		if err := r.WriteText(&b); err != nil {
+			t.Fatal(err)
+		}
+		o := r.Stations["a"].InSystem.Observed
+		if o.Known() != (c.want == "") || strings.Contains(b.String(), "too short") != (c.want != "") || !strings.Contains(b.String(), c.want) {
+			t.Errorf("want %q, %+v:\n%s", c.want, o, b.String())
+		}
+	}
+}
+
 func TestHorizonOption(t *testing.T) {
 	text := network(1000, "id: a, arrivals: 0.5, "+exp1)
 	for _, c := range []struct {

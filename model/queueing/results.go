@@ -14,7 +14,8 @@ type Results struct {
 	Network  NetworkResult             `json:"network"`
 	Stations map[string]*StationResult `json:"stations"`
 
-	spec *Spec // for the order of the file
+	spec   *Spec   // for the order of the file
+	needed float64 // seconds after warm-ups, in all, that give every figure an interval; 0: these do
 }
 
 // Measure is one number: what theory says, where it has an answer, and what was

@@ -44,7 +44,10 @@ func (m *Model) results(reps []scenario.Replication) (*Results, error) {
 	for k := range network {
 		r.Batches += len(network[k][elapsed])
 	}
-	enough := s.longEnough(all)
+	enough, needed := s.longEnough(all)
+	if slices.Contains(enough, false) {
+		r.needed = needed
+	}
 	for i := range s.Stations {
 		r.Stations[s.Stations[i].ID] = stationResult(&s.Stations[i], &theories[i], observed{all[i], enough[i]})
 	}

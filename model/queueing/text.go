@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 
 	"github.com/disco-sim/disco/internal/table"
@@ -30,6 +31,12 @@ func (r *Results) WriteText(w io.Writer) error {
 	row(t, "customers", "", r.Network.InNetwork)
 	row(t, "time in the network", " s", r.Network.TimeInNetwork)
 	t.Write(b)
+	switch {
+	case math.IsInf(r.needed, 1):
+		fmt.Fprintf(b, "too short: where a queue grows for ever, %d replications have intervals\n", replicationsEnough)
+	case r.needed > 0:
+		fmt.Fprintf(b, "too short: %s after the warm-up, of all replications together, or %d replications have intervals\n", table.Seconds(math.Ceil(r.needed)), replicationsEnough)
+	}
 	for i := range r.spec.Stations {
 		id := r.spec.Stations[i].ID
 		if why := r.Stations[id].NoTheory; why != "" && i < rowsMax {
