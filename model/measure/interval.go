@@ -67,6 +67,10 @@ const (
 	// interval without a replication being one sample; and the least number from which
 	// a skewness can be estimated.
 	samplesMin = 10
+
+	// skewedMin is the number of samples from which their skewness may shorten a side;
+	// that of fewer is hardly known.
+	skewedMin = 30
 )
 
 // Ratio estimates the sum of all Y over the sum of all X, whose error comes from how
@@ -218,6 +222,9 @@ func (d *deviations) interval(mean, low, high, scale float64) Interval {
 	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: max(1, worth-1)}.Quantile(0.5 + Level/2)
 	skewness := d.skewness() * (1 - lag*lag*lag) / math.Pow(1-lag*lag, 1.5)
 	below, above := ends(t, skewness, n)
+	if d.n < skewedMin {
+		below, above = max(below, t), max(above, t)
+	}
 	i := Interval{Mean: mean, Low: low - below*se, High: high + above*se, N: d.n}
 	i.HalfWidth = max(i.High-mean, mean-i.Low)
 	return i

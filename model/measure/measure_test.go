@@ -140,14 +140,14 @@ func TestPercentileOfFew(t *testing.T) {
 func TestInterpolation(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
 	var l Latencies
-	for range 2_000_000 {
+	for range 1_000_000 {
 		if err := l.Add(1 + 0.01*rnd.Float64()); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for p := 5.0; p < 100; p += 5 {
 		want := 1 + 0.01*p/100
-		if got, low, high := l.Percentile(p); math.Abs(got-want) > 3e-5 || high-low < 0.4e-3 {
+		if got, low, high := l.Percentile(p); math.Abs(got-want) > 5e-5 || high-low < 0.4e-3 {
 			t.Errorf("p%v is %v from %v to %v, want %v", p, got, low, high, want)
 		}
 	}

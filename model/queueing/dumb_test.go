@@ -233,9 +233,9 @@ func agrees(t *testing.T, spec *Spec, seed uint64) (answers, none int) {
 			continue // nobody came
 		}
 		answers++
-		// Eight standard errors of 12 values are exceeded once in 150,000; a thousandth is for what
+		// Eight standard errors of 12 values are exceeded once in 150,000; a bit more is for what
 		// is too rare to be seen.
-		if miss := math.Abs(mean - theory); miss > 8*sd/math.Sqrt(runs)+1e-3*(1+math.Abs(theory)) {
+		if miss := math.Abs(mean - theory); miss > 8*sd/math.Sqrt(runs)+2e-3*(1+math.Abs(theory)) {
 			t.Errorf("seed %d: %s: theory %.6g, simulated %.6g ± %.2g", seed, name, theory, mean, sd/math.Sqrt(runs))
 		}
 	}
@@ -246,7 +246,7 @@ func agrees(t *testing.T, spec *Spec, seed uint64) (answers, none int) {
 func TestTheoryAgainstDumb(t *testing.T) {
 	horizon := 20_000.0
 	if testing.Short() {
-		horizon = 4000
+		horizon = 2000
 	}
 	for name, text := range map[string]string{
 		"M/D/1, then a loss station, then another": network(horizon,
@@ -282,7 +282,7 @@ func TestTheoryAgainstDumb(t *testing.T) {
 func TestTheoryOfRandomNetworks(t *testing.T) {
 	networks, horizon := 600, 4000.0
 	if testing.Short() {
-		networks, horizon = 200, 2000
+		networks, horizon = 100, 1000
 	}
 	answers, none := 0, 0
 	for seed := range uint64(networks) {
@@ -297,7 +297,7 @@ func TestTheoryOfRandomNetworks(t *testing.T) {
 		}
 	}
 	t.Logf("%d answers, none for %d", answers, none)
-	if answers < 1000 || none < 400 {
+	if answers < 5*networks/2 || none < networks {
 		t.Errorf("%d answers and %d without: the networks are all alike", answers, none)
 	}
 }
