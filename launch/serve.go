@@ -139,7 +139,7 @@ func (a *attached) attach(setup *worker.Setup) (worker.Segments, *os.File, error
 	}
 	n, self := setup.Workers, setup.Worker
 	want := 2*n + 2*(n-1)
-	if setup.Trace {
+	if setup.Trace != "" {
 		want++
 	}
 	if len(a.files) != want {
@@ -169,7 +169,7 @@ func (a *attached) attach(setup *worker.Setup) (worker.Segments, *os.File, error
 	if err != nil {
 		return worker.Segments{}, nil, err
 	}
-	if setup.Trace {
+	if setup.Trace != "" {
 		a.trace, a.files = a.files[0], nil
 	}
 	return s, a.trace, nil

@@ -154,7 +154,7 @@ func (t *team) setup(index int) *worker.Message {
 		Seed:      t.cfg.Seed,
 		Placement: t.placement.Of,
 		Tuning:    t.cfg.Tuning,
-		Trace:     t.cfg.Trace != "",
+		Trace:     t.cfg.Trace,
 	}}
 }
 

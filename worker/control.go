@@ -77,7 +77,7 @@ type Setup struct {
 	Seed      uint64             `json:"seed"`
 	Placement []int32            `json:"placement"` // worker of each node
 	Tuning    Tuning             `json:"tuning"`
-	Trace     bool               `json:"trace"` // write handled events to the trace file that comes along
+	Trace     string             `json:"trace"` // the trace that handled events are for, empty for none; what is written goes to a file that comes along
 
 	// OneProcess: all workers are goroutines of the launcher. They wait by yielding to
 	// other goroutines, and worker 0 reports the CPU time of all.

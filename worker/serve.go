@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"runtime"
@@ -167,6 +168,23 @@ func (s *server) handle(m *Message) (*Message, error) {
 	return nil, fmt.Errorf("worker: message %q out of place, want %q, %q or %q", m.Type, TypePrepare, TypeGo, TypeExit)
 }
 
+// traceFile is the temporary file that a worker writes its part of a trace to. Its errors
+// name the trace, which is what a person knows of.
+type traceFile struct {
+	file *os.File
+	name string
+}
+
+// Write implements io.Writer.
+func (t *traceFile) Write(b []byte) (int, error) {
+	n, err := t.file.Write(b)
+	var system *fs.PathError
+	if errors.As(err, &system) {
+		err = fmt.Errorf("temporary file for %s: %w", t.name, system.Err)
+	}
+	return n, err
+}
+
 // replications is a worker between Setup and Exit: what serves all replications.
 type replications struct {
 	setup    *Setup
@@ -206,7 +224,7 @@ func newReplications(setup *Setup, reg scenario.Registry, attach Attach) (*repli
 	}
 	r := &replications{setup: setup, scenario: sc, plan: plan}
 	if file != nil {
-		r.trace = trace.NewWriter(file)
+		r.trace = trace.NewWriter(&traceFile{file, setup.Trace})
 	}
 	if r.lanes, err = openLanes(plan, setup, segs); err != nil {
 		return nil, err

@@ -192,7 +192,7 @@ func newCrew(t testing.TB, text string, placement []int32, workers int, tuning T
 		go func() {
 			c.errs <- Serve(theirs, kinds, func(*Setup) (Segments, *os.File, error) { return all[w], file, nil })
 		}()
-		c.say(w, &Message{Type: TypeSetup, Setup: &Setup{Worker: w, Workers: workers, File: "test.yml", Text: []byte(text), Seed: seed, Placement: placement, Tuning: tuning, Trace: true, OneProcess: true}})
+		c.say(w, &Message{Type: TypeSetup, Setup: &Setup{Worker: w, Workers: workers, File: "test.yml", Text: []byte(text), Seed: seed, Placement: placement, Tuning: tuning, Trace: "trace.txt", OneProcess: true}})
 	}
 	c.hear(TypeReady)
 	return c

@@ -143,7 +143,7 @@ func shortages() []*cell {
 	call := func(nr uintptr, errno syscall.Errno) limits { return limits{Deny: &deny{Call: nr, Errno: errno}} }
 	add("descriptors", limits{Files: 24}, "--workers 8", clear(`open files|ulimit -n`))
 	add("descriptors-few", limits{Files: 12}, "--workers 2", clear(`open files|ulimit -n`))
-	add("addresses", limits{Memory: 1 << 30}, "--workers 2 --pool-bytes 512M", clear(`(?i)memory`))
+	add("addresses", limits{Memory: 3 << 30}, "--workers 4 --pool-bytes 768M", clear(`(?i)memory`))
 	add("group", limits{Group: 64 << 20}, "--workers 2 --pool-bytes 64M", clear(`(?i)memory`))
 	add("no-memfd", call(unix.SYS_MEMFD_CREATE, syscall.ENOSYS), "--workers 2", clear(`memfd|inproc|kernel`))
 	add("memfd-descriptors", call(unix.SYS_MEMFD_CREATE, syscall.EMFILE), "--workers 2", clear(`ulimit -n|open files`))
