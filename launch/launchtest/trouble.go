@@ -81,6 +81,9 @@ func (h *handler) dieSending(p *node.Simproc) error {
 	}
 }
 
+// garbleMax bounds what is overwritten at a time, bytes: it happens at every call.
+const garbleMax = 64 << 10
+
 // garble overwrites a window of each of the segments of one kind that this process may
 // write to. It uses the kernel's view of the process's memory, so that a window that
 // another thread has unmapped is an error and no crash.
@@ -103,7 +106,7 @@ func garble(what string, random *rand.Rand) error {
 		}
 		found = true
 		at := from + random.Int64N(to-from)
-		bytes := make([]byte, min(1+random.Int64N(to-from), to-at))
+		bytes := make([]byte, min(1+random.Int64N(garbleMax), to-at))
 		for i := range bytes {
 			bytes[i] = byte(random.Uint32())
 		}

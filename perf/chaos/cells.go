@@ -165,9 +165,9 @@ func hostiles() []*cell {
 	for _, what := range launchtest.GarbleWhat {
 		// What a peer's own events say can't be checked by anybody, so a run may also end
 		// well; it may not crash, hang or leave anything.
-		c := cell{fault: "hostile/" + strings.TrimPrefix(what, launchtest.Garble), soon: true, trouble: trouble(4, 5, what),
+		c := cell{fault: "hostile/" + strings.TrimPrefix(what, launchtest.Garble), soon: true, horizon: "200", trouble: trouble(4, 5, what),
 			args: words("--workers 2 --partition block --stall 2s --on-stall end"),
-			want: want{exit: []int{0, 1}, says: []string{`worker [01]`}, never: []string{`worker 0 died`, `idle: `}, within: 3 * startMax}}
+			want: want{exit: []int{0, 1}, says: []string{`worker [01]`}, never: []string{`worker 0 died`, `panic: `}, within: 3 * startMax}}
 		g = append(g, each([]string{"tiny", "tiny-large"}, c)...)
 	}
 	return g
