@@ -108,6 +108,9 @@ func Dial(ctx context.Context, name string, cfg DialConfig) (*Sender, error) {
 			return s, nil
 		}
 		err = fmt.Errorf("ipc: dialing %q: %w", name, err)
+		if end := ctx.Err(); end != nil && !errors.Is(err, end) {
+			err = fmt.Errorf("%w: %w", err, end)
+		}
 		nobody := errors.Is(err, ErrNobody)
 		if again := nobody || errors.Is(err, ErrBusy) || errors.Is(err, ErrNoAnswer); !again || !cfg.Patient || ctx.Err() != nil {
 			return nil, errors.Join(err, d.close())
@@ -207,6 +210,8 @@ func connect(ctx context.Context, path string) (*net.UnixConn, error) {
 		return nil, fmt.Errorf("%w under this name: %w", ErrNobody, err)
 	case errors.Is(err, syscall.EAGAIN):
 		return nil, fmt.Errorf("%w: %w: its queue of connections is full: %w", ErrRefused, ErrBusy, err)
+	case errors.Is(err, os.ErrDeadlineExceeded): // there is no other than the context's
+		return nil, fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("%w: %w", ctx.Err(), err)
 	}
