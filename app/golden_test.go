@@ -126,8 +126,8 @@ var changing = []struct {
 }{
 	{regexp.MustCompile(`in [0-9.e+-]+ s: [0-9.]+( [kMG])? events/s \(and [0-9.e+-]+ s`), "in T s: R events/s (and T s"},
 	// Who simulated how many whole replications is a matter of chance.
-	{regexp.MustCompile(`^( *[0-9]+ +[0-9]+) +[0-9]+ +0 +0 .* s +[-0-9.e+]+$`), "$1 E 0 0 P B % T s C"},
-	{regexp.MustCompile(`^( *[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+) .* s +[-0-9.e+]+$`), "$1 P B % T s C"},
+	{regexp.MustCompile(`^( *[0-9]+ +[0-9]+) +[0-9]+ +0 +0 .* %.* (s|-) +[-<0-9.e+]+$`), "$1 E 0 0 P B % R % T s C"},
+	{regexp.MustCompile(`^( *[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+) .* %.* (s|-) +[-<0-9.e+]+$`), "$1 P B % R % T s C"},
 	{regexp.MustCompile(`(at the beginning of replication 0|in replication 0, having reached [0-9.e+-]+ simulated seconds)`), "in replication 0, having reached S simulated seconds"},
 	{regexp.MustCompile(`[0-9]+ MiB are available`), "M MiB are available"},
 	{regexp.MustCompile(`disco-crash-[-.0-9]+\.txt`), "disco-crash-RUN.txt"},

@@ -95,7 +95,7 @@ func (p *program) hasEnded(pid int) {
 func (p *program) showLive(before, after *launch.Live, seconds float64) {
 	fmt.Fprintf(p.stdout, "process %d: %s\n", after.PID, after.Command)
 	t := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "worker\tprocess\tstate\tCPU\treplication\tepoch\tevents\tevents/s\tsent\treceived\tfull waits\twaits for peers\t")
+	fmt.Fprintln(t, "worker\tprocess\tstate\tCPU\treplication\tepoch\tevents\tevents/s\tsent\treceived\tfull waits\twaits for\t")
 	moved := false
 	for i := range after.Workers {
 		w, was := &after.Workers[i], &before.Workers[min(i, len(before.Workers)-1)]
@@ -107,13 +107,16 @@ func (p *program) showLive(before, after *launch.Live, seconds float64) {
 		} else {
 			cpu = (w.CPUSeconds - was.CPUSeconds) / seconds
 		}
-		blocked := "no"
-		if w.Number(worker.NumberBlocked) != 0 {
-			blocked = "yes"
+		waits := "-"
+		switch {
+		case w.Number(worker.NumberBlocked) != 0:
+			waits = "peers"
+		case w.Number(worker.NumberRoom) != 0:
+			waits = "room"
 		}
 		fmt.Fprintf(t, "%d\t%d\t%s\t%.0f %%\t%.0f\t%.6g\t%.0f\t%s\t%.0f\t%.0f\t%.0f\t%s\t\n", i, w.PID, state, 100*max(cpu, 0),
 			max(w.Number(worker.NumberReplications)-1, 0), w.Number(worker.NumberEpoch), w.Number(worker.NumberEvents), short(max(rate, 0)),
-			w.Number(worker.NumberSent), w.Number(worker.NumberReceived), w.Number(worker.NumberFullWaits), blocked)
+			w.Number(worker.NumberSent), w.Number(worker.NumberReceived), w.Number(worker.NumberFullWaits), waits)
 	}
 	// The writer behind it remembers its errors.
 	_ = t.Flush()

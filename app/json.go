@@ -188,7 +188,7 @@ func (d *document) couple(l *launch.Launch, out *launch.Outcome) error {
 	}
 	for i := range d.PerWorker {
 		w := &d.PerWorker[i]
-		w.Coupling = launch.Coupling(lookahead, float64(w.Events)/simulated, d.LatencySeconds, float64(w.Events)/(w.WallSeconds-w.BlockedSeconds))
+		w.Coupling = launch.Coupling(lookahead, float64(w.Events)/simulated, d.LatencySeconds, float64(w.Events)/w.WorkingSeconds)
 	}
 	return nil
 }

@@ -76,11 +76,14 @@ func (p *program) workers(d *document) {
 		return
 	}
 	t := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "worker\tnodes\tevents\tsent\treceived\tpromises\tblocked\tCPU\tcoupling\t")
+	fmt.Fprintln(t, "worker\tnodes\tevents\tsent\treceived\tpromises\tblocked\tno room\tCPU\tcoupling\t")
 	for _, w := range d.PerWorker {
-		blocked := 0.0
-		if w.WallSeconds > 0 {
-			blocked = w.BlockedSeconds / w.WallSeconds
+		share := func(seconds float64) string {
+			return fmt.Sprintf("%.0f %%", 100*seconds/max(w.WallSeconds, 1e-9))
+		}
+		cpu := fmt.Sprintf("%.2f s", w.CPUSeconds)
+		if d.Transport == launch.TransportInproc && w.Worker > 0 {
+			cpu = "-" // they can't be told apart: the first one's is that of all
 		}
 		coupling := "-"
 		switch {
@@ -89,7 +92,7 @@ func (p *program) workers(d *document) {
 		case w.Coupling > 0:
 			coupling = fmt.Sprintf("%.3g", w.Coupling)
 		}
-		fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%d\t%d\t%.0f %%\t%.2f s\t%s\t\n", w.Worker, w.Nodes, w.Events, w.Sent, w.Received, w.Promises, 100*blocked, w.CPUSeconds, coupling)
+		fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t\n", w.Worker, w.Nodes, w.Events, w.Sent, w.Received, w.Promises, share(w.BlockedSeconds), share(w.RoomSeconds), cpu, coupling)
 	}
 	// The writer behind it remembers its errors.
 	_ = t.Flush()

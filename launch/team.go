@@ -203,7 +203,10 @@ func (t *team) finish(r int, answers []*worker.Message, wall time.Duration) (*fi
 func (s *WorkerStats) add(d *worker.Done) {
 	s.Events += d.Events
 	s.WallSeconds += d.Stats.WallSeconds
+	s.WorkingSeconds += d.Stats.WorkingSeconds
 	s.BlockedSeconds += d.Stats.BlockedSeconds
+	s.RoomSeconds += d.Stats.RoomSeconds
+	s.ReportSeconds += d.Stats.ReportSeconds
 	s.CPUSeconds += d.Stats.CPUSeconds
 	s.Sent += d.Stats.Sent
 	s.Received += d.Stats.Received

@@ -58,6 +58,9 @@ func (e *Engine) Blocked() bool {
 	return true
 }
 
+// Ready tells whether the next call of Run will handle something.
+func (e *Engine) Ready() bool { return e.err == nil && e.pick() >= 0 }
+
 // SetCongested tells the Engine that the lane to a peer is short of room, or no
 // longer is. Classes that send on it are then passed over while others have work.
 func (e *Engine) SetCongested(peer int, short bool) {

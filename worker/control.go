@@ -117,14 +117,18 @@ type SimprocHash struct {
 	Hash uint64 `json:"hash"`
 }
 
-// Stats says where a worker's time and events went.
+// Stats says where a worker's time and events went. Working, Blocked, Room and Report add
+// up to Wall: a worker is always in exactly one of them.
 type Stats struct {
 	WallSeconds    float64 `json:"wall_s"`
-	BlockedSeconds float64 `json:"blocked_s"`
-	CPUSeconds     float64 `json:"cpu_s"`
-	Sent           uint64  `json:"sent"`     // events to other workers
-	Received       uint64  `json:"received"` // events from other workers
-	Promises       uint64  `json:"promises"` // promises published
+	WorkingSeconds float64 `json:"working_s"` // takes in, handles, sends
+	BlockedSeconds float64 `json:"blocked_s"` // nothing can be handled before a peer says more
+	RoomSeconds    float64 `json:"room_s"`    // what there is to do waits for room in a lane
+	ReportSeconds  float64 `json:"report_s"`  // gathers results, when the replication is over
+	CPUSeconds     float64 `json:"cpu_s"`     // of the whole process; in one process, worker 0 has that of all
+	Sent           uint64  `json:"sent"`      // events to other workers
+	Received       uint64  `json:"received"`  // events from other workers
+	Promises       uint64  `json:"promises"`  // promises published
 	IdleJumps      uint64  `json:"idle_jumps"`
 	FullWaits      uint64  `json:"full_waits"` // times a full lane made it wait
 	InBlocks       uint64  `json:"in_blocks"`  // events to other workers whose data went by a pooled block

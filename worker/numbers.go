@@ -18,6 +18,7 @@ const (
 	showJumps
 	showFullWaits
 	showBlocked
+	showRoom
 	showReplications
 	showPending
 	showBacklog
@@ -36,8 +37,9 @@ const (
 	NumberReceived     = "events_taken" // from other workers
 	NumberPromises     = "promises"     // published
 	NumberJumps        = "idle_jumps"   //
-	NumberFullWaits    = "full_waits"   // looks at other lanes while one was full
-	NumberBlocked      = "blocked"      // 1 while it waits for its peers
+	NumberFullWaits    = "full_waits"   // times that a full lane made it wait
+	NumberBlocked      = "blocked"      // 1 while it waits for its peers to say more
+	NumberRoom         = "wants_room"   // 1 while it waits for room in a lane
 	NumberReplications = "replications" // begun, counted from the run's first
 	NumberPending      = "pending"      // events and wakeups that wait to be handled
 	NumberBacklog      = "backlog"      // of them, events of other workers
@@ -58,6 +60,7 @@ func counterNames() []counters.Spec {
 		showJumps:        {Name: NumberJumps, Kind: counters.Count},
 		showFullWaits:    {Name: NumberFullWaits, Kind: counters.Count},
 		showBlocked:      {Name: NumberBlocked, Kind: counters.Count},
+		showRoom:         {Name: NumberRoom, Kind: counters.Count},
 		showReplications: {Name: NumberReplications, Kind: counters.Count},
 		showPending:      {Name: NumberPending, Kind: counters.Count},
 		showBacklog:      {Name: NumberBacklog, Kind: counters.Count},
@@ -94,16 +97,11 @@ func (c *cycle) show() {
 	c.counters.At(showReceived).Set(s.Received)
 	c.counters.At(showPromises).Set(c.stats.Promises)
 	c.counters.At(showJumps).Set(c.stats.IdleJumps)
-	c.counters.At(showFullWaits).Set(c.stats.FullWaits)
 	c.counters.At(showPending).Set(uint64(c.engine.Pending()))
 	c.counters.At(showBacklog).Set(c.engine.Backlog())
 	c.counters.At(showNext).SetFloat(c.engine.Next().Epoch)
 	c.counters.At(showBlocks).Set(c.pool.InFlight())
-	blocked := uint64(0)
-	if !c.blockedSince.IsZero() {
-		blocked = 1
-	}
-	c.counters.At(showBlocked).Set(blocked)
+	c.showActivity()
 	state, peer := c.state()
 	c.showState(state, peer)
 }
@@ -112,4 +110,19 @@ func (c *cycle) show() {
 func (c *cycle) showState(state, peer int) {
 	c.counters.At(showState).Set(uint64(state))
 	c.counters.At(showPeer).Set(uint64(peer + 1))
+}
+
+// showActivity says what the worker is doing: also between two calls of show, because what
+// comes next may take long.
+func (c *cycle) showActivity() {
+	c.counters.At(showBlocked).Set(oneIf(c.ledger.is == blocked))
+	c.counters.At(showRoom).Set(oneIf(c.ledger.is == shortOfRoom))
+	c.counters.At(showFullWaits).Set(c.ledger.began[shortOfRoom])
+}
+
+func oneIf(on bool) uint64 {
+	if on {
+		return 1
+	}
+	return 0
 }

@@ -65,14 +65,13 @@ type cycle struct {
 	stop stopping
 	ask  asking
 
-	crowded bool        // waits for room in a ring
-	gone    atomic.Bool // set by the control goroutine: the launcher is gone
+	gone atomic.Bool // set by the control goroutine: the launcher is gone
 
+	ledger       ledger
 	posted       bool
 	called       bool // everybody was woken since the slot was posted
 	jumped       node.Bound
-	blockedSince time.Time // zero: not blocked
-	drained      time.Time // last time that everything was taken in while blocked
+	drained      time.Time // last time that everything was taken in while waiting
 	rounds       uint
 	ended        bool // everybody is done
 	parksBefore  uint64
@@ -109,7 +108,6 @@ func (c *cycle) run() error {
 			c.show()
 		}
 		if done > 0 || taken > 0 && !c.engine.Blocked() {
-			c.unblock()
 			c.waiter.Idle(true)
 			continue
 		}
@@ -117,7 +115,7 @@ func (c *cycle) run() error {
 			return err
 		}
 	}
-	c.unblock()
+	c.enter(reporting)
 	c.show()
 	return nil
 }
@@ -129,11 +127,11 @@ func (c *cycle) takeIn() (int, error) {
 	if c.engine.Backlog() > RunAhead || c.engine.BacklogBytes() > RunAheadBytes {
 		// Not blocked, but idle in the last pass: all that could run has its lanes full,
 		// and whoever is to empty them may wait for us to empty its own.
-		if !c.engine.Blocked() && c.blockedSince.IsZero() {
+		if !c.engine.Blocked() && c.ledger.is == working {
 			return 0, nil
 		}
 		only = c.engine.Limiting()
-		if now := c.now(); !c.blockedSince.IsZero() && now.Sub(c.blockedSince) > blockedDrain && now.Sub(c.drained) > blockedDrain {
+		if now := c.now(); c.ledger.waiting() > blockedDrain && now.Sub(c.drained) > blockedDrain {
 			only, c.drained = -1, now
 		}
 	}
@@ -153,6 +151,9 @@ func (c *cycle) work() (int, error) {
 	}
 	if c.posted && !c.engine.Blocked() {
 		c.withdraw()
+	}
+	if c.ledger.is != working && c.engine.Ready() {
+		c.enter(working) // before the work, which is no waiting
 	}
 	return c.engine.Run(c.batch, c.pace)
 }
@@ -184,14 +185,18 @@ func (c *cycle) publish() error {
 // lookahead would else tell each other one small step after the other, instead of
 // jumping to the next thing that there is to do.
 func (c *cycle) rest(heard bool) error {
-	if c.blockedSince.IsZero() {
-		c.blockedSince = c.now()
+	waits := blocked
+	if !c.engine.Blocked() {
+		waits = shortOfRoom
+	}
+	if c.ledger.is != waits {
+		c.enter(waits)
 		c.show()
 	}
 	if err := c.slot.Check(); err != nil {
 		return fmt.Errorf("worker: board of worker %d: %w", c.self, err)
 	}
-	if c.engine.Blocked() {
+	if waits == blocked {
 		if !c.posted {
 			s := c.engine.Stats()
 			next := c.engine.Next()
@@ -245,7 +250,7 @@ func (c *cycle) idle(next node.Bound) error {
 
 // state is what the cycle does between two passes, and whom it waits for.
 func (c *cycle) state() (state, peer int) {
-	if c.blockedSince.IsZero() {
+	if c.ledger.is == working || c.ledger.is == reporting {
 		return StateWork, -1
 	}
 	return StateBound, c.engine.Limiting()
@@ -266,13 +271,6 @@ func (c *cycle) withdraw() {
 	}
 }
 
-func (c *cycle) unblock() {
-	if !c.blockedSince.IsZero() {
-		c.stats.BlockedSeconds += c.now().Sub(c.blockedSince).Seconds()
-		c.blockedSince = time.Time{}
-	}
-}
-
 // room is what the egress to a peer calls while its ring is full: keep everything else moving.
 func (c *cycle) room(peer int) error {
 	if c.gone.Load() {
@@ -281,15 +279,14 @@ func (c *cycle) room(peer int) error {
 	if c.ask.asked.Load() {
 		c.tellStatus(StateRoom, peer)
 	}
-	if !c.crowded {
-		c.crowded = true
+	if c.ledger.is != shortOfRoom {
+		c.enter(shortOfRoom)
 		c.showState(StateRoom, peer)
 	}
 	n, err := c.listen()
 	if err != nil {
 		return err
 	}
-	c.stats.FullWaits++
 	c.waiter.Idle(n > 0)
 	return nil
 }
@@ -311,9 +308,8 @@ func (c *cycle) SendEvent(ev *envelope.Event) error {
 		return err
 	}
 	err = link.SendEvent(ev)
-	if c.crowded {
-		c.crowded = false
-		c.showState(StateWork, -1)
+	if c.ledger.is != working {
+		c.enter(working) // there was room in the end
 	}
 	return err
 }

@@ -293,7 +293,8 @@ func (r *replications) goOn() (*Done, error) {
 	if c.engine == nil {
 		return nil, errors.New("worker: told to go before it was prepared")
 	}
-	began, cpu := c.now(), r.cpuSeconds()
+	cpu := r.cpuSeconds()
+	c.ledger.start(c.now)
 	c.feed.listen(true)
 	err := c.run()
 	c.feed.listen(false)
@@ -306,7 +307,7 @@ func (r *replications) goOn() (*Done, error) {
 	}
 	s := c.engine.Stats()
 	d.Events, d.Activations = s.Events, s.Activations
-	d.Stats.WallSeconds, d.Stats.CPUSeconds = c.now().Sub(began).Seconds(), r.cpuSeconds()-cpu
+	d.Stats.CPUSeconds = r.cpuSeconds() - cpu
 	d.Stats.Sent, d.Stats.Received = s.Sent, s.Received
 	blocks, parts := c.largePayloads()
 	d.Stats.InBlocks, d.Stats.InParts = blocks-c.blocksBefore, parts-c.partsBefore
@@ -319,6 +320,7 @@ func (r *replications) goOn() (*Done, error) {
 			return nil, err
 		}
 	}
+	c.charge(&d.Stats)
 	return d, nil
 }
 
@@ -353,7 +355,8 @@ func (c *cycle) start(e *node.Engine, horizon float64) {
 	c.stats = Stats{}
 	c.parksBefore = c.waiter.Stats().Parked
 	c.blocksBefore, c.partsBefore = c.largePayloads()
-	c.blockedSince, c.drained = time.Time{}, time.Time{}
+	c.drained = time.Time{}
+	c.ledger.start(c.now)
 	c.show()
 }
 

@@ -118,7 +118,7 @@ func (s *simRun) state() string {
 		}
 		if e := w.cycle.engine; e != nil {
 			st := e.Stats()
-			fmt.Fprintf(&b, ", next %v, blocked %v, %d events, sent %d, received %d, %d waits for room, posted %v\n    %s", e.Next(), e.Blocked(), st.Events, st.Sent, st.Received, w.cycle.stats.FullWaits, w.cycle.posted, strings.ReplaceAll(e.Waiting(), "\n", "\n    "))
+			fmt.Fprintf(&b, ", next %v, blocked %v, %d events, sent %d, received %d, %d waits for room, posted %v\n    %s", e.Next(), e.Blocked(), st.Events, st.Sent, st.Received, w.cycle.ledger.began[shortOfRoom], w.cycle.posted, strings.ReplaceAll(e.Waiting(), "\n", "\n    "))
 		}
 		pool := w.lanes.pool.Stats().Total
 		fmt.Fprintf(&b, "\n    pool: %d of %d blocks on loan", pool.InFlight, pool.Count)

@@ -32,6 +32,7 @@ func (c *cycle) pause() error {
 	if err := c.stop.answer(Stopped{Handled: any, Epoch: front}); err != nil {
 		return err
 	}
+	c.enter(blocked) // until everybody has answered
 	for c.stop.limit.Load() == nil {
 		if c.gone.Load() {
 			return ErrLauncherGone

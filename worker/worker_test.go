@@ -147,6 +147,32 @@ type crew struct {
 func newCrew(t testing.TB, text string, placement []int32, workers int, tuning Tuning, seed uint64) *crew {
 	t.Helper()
 	c := &crew{t: t, errs: make(chan error, workers)}
+	all := c.segments(workers, tuning)
+	kinds, err := scenario.NewRegistry(ringKind{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for w := range workers {
+		ours, theirs := net.Pipe()
+		c.ctl = append(c.ctl, ours)
+		file, err := os.Create(filepath.Join(t.TempDir(), "trace"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.files = append(c.files, file)
+		go func() {
+			c.errs <- Serve(theirs, kinds, func(*Setup) (Segments, *os.File, error) { return all[w], file, nil })
+		}()
+		c.say(w, &Message{Type: TypeSetup, Setup: &Setup{Worker: w, Workers: workers, File: "test.yml", Text: []byte(text), Seed: seed, Placement: placement, Tuning: tuning, Trace: "trace.txt", OneProcess: true}})
+	}
+	c.hear(TypeReady)
+	return c
+}
+
+// segments makes the segments of so many workers.
+func (c *crew) segments(workers int, tuning Tuning) []Segments {
+	t := c.t
+	t.Helper()
 	plan, err := SegmentPlan(workers, tuning)
 	if err != nil {
 		t.Fatal(err)
@@ -177,25 +203,7 @@ func newCrew(t testing.TB, text string, placement []int32, workers int, tuning T
 			}
 		}
 	}
-	kinds, err := scenario.NewRegistry(ringKind{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for w := range workers {
-		ours, theirs := net.Pipe()
-		c.ctl = append(c.ctl, ours)
-		file, err := os.Create(filepath.Join(t.TempDir(), "trace"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.files = append(c.files, file)
-		go func() {
-			c.errs <- Serve(theirs, kinds, func(*Setup) (Segments, *os.File, error) { return all[w], file, nil })
-		}()
-		c.say(w, &Message{Type: TypeSetup, Setup: &Setup{Worker: w, Workers: workers, File: "test.yml", Text: []byte(text), Seed: seed, Placement: placement, Tuning: tuning, Trace: "trace.txt", OneProcess: true}})
-	}
-	c.hear(TypeReady)
-	return c
+	return all
 }
 
 func (c *crew) say(w int, m *Message) {
