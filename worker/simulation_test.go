@@ -23,6 +23,7 @@ var (
 type outcome struct {
 	hash   uint64 // of all choices made and all results
 	steps  int
+	full   uint64              // waits for room
 	hashes []map[uint32]uint64 // by replication
 }
 
@@ -55,6 +56,9 @@ func simulate(seed uint64) (outcome, error) {
 		}
 	}
 	out := outcome{hash: s.hash, steps: s.steps, hashes: hashes}
+	for _, w := range s.workers {
+		out.full += w.cycle.stats.FullWaits
+	}
 	return out, nil
 }
 
@@ -103,7 +107,7 @@ func TestSimulation(t *testing.T) {
 		n = 2000
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // each run makes a megabyte of garbage
-	steps, stopped, failures := 0, 0, 0
+	steps, stopped, failures, full := 0, 0, 0, 0
 	for i := range n {
 		seed := *simSeed + uint64(i)
 		out, err := simulate(seed)
@@ -115,11 +119,17 @@ func TestSimulation(t *testing.T) {
 			continue
 		}
 		steps += out.steps
+		if out.full > 0 {
+			full++
+		}
 		if len(out.hashes) == 0 {
 			stopped++
 		}
 	}
-	t.Logf("%d runs, %d steps each, %d ended before their end", n, steps/n, stopped)
+	t.Logf("%d runs, %d steps each, %d ended before their end, in %d somebody waited for room", n, steps/n, stopped, full)
+	if n >= 500 && (full < n/20 || stopped < n/20) {
+		t.Errorf("of %d runs %d waited for room and %d ended early: want a twentieth of each", n, full, stopped)
+	}
 }
 
 // A seed is the whole run: simulated twice, it makes the same choices and comes to the same
