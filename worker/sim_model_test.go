@@ -45,7 +45,7 @@ func newSimScenario(rnd *rand.Rand, workers, inlineMax, dataMax int) *simScenari
 	s := &simScenario{
 		graph:   &node.Graph{Simprocs: []string{"a", "b"}[:1+rnd.IntN(2)]},
 		horizon: []float64{3, 10, 1e9}[rnd.IntN(3)],
-		first:   []int{1, 2, 4, 25}[rnd.IntN(4)],
+		first:   []int{1, 1, 1, 2, 2, 3, 3, 25}[rnd.IntN(8)],
 		life:    1 + rnd.IntN(5),
 		split:   rnd.IntN(250),
 		self:    rnd.IntN(300),
