@@ -64,7 +64,7 @@ checked: ## the tests of the checked build
 	$(GO) test -short -tags invariants ./...
 
 # docs/simulation-testing.md. Failures print the seed that replays them.
-SCHEDULES ?= 10000
+SCHEDULES ?= 2000
 SEED      ?= 1
 .PHONY: simulate
 simulate: ## simulated runs of the checked build (SCHEDULES=n SEED=n for others)

@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	simSchedules = flag.Int("schedules", 0, "simulated runs of TestSimulation; 0: 2000, fewer with -short or -race")
+	simSchedules = flag.Int("schedules", 0, "simulated runs of TestSimulation; 0: 8000, fewer with -short or -race")
 	simFailures  = flag.Int("failures", 1, "simulated runs that fail before TestSimulation ends")
 	simSeed      = flag.Uint64("seed", 1, "seed of the first simulated run of TestSimulation; the others count on")
 )
@@ -108,7 +108,7 @@ func TestSimulation(t *testing.T) {
 	case testing.Short():
 		n = 500
 	default:
-		n = 2000
+		n = 8000
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // each run makes a megabyte of garbage
 	steps, stopped, failures, full := 0, 0, 0, 0
