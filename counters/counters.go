@@ -127,6 +127,10 @@ func (c Counter) SetFloat(v float64) { c.Set(math.Float64bits(v)) }
 // Add adds to a count. There is one writer, so it needs no locked instruction.
 func (c Counter) Add(v uint64) { c.Set(*c.bits + v) }
 
+// Word is the counter's own word in shared memory, for a writer that can't afford an
+// atomic store for each change. Set and Add must not be used on it.
+func (c Counter) Word() *uint64 { return c.w.p }
+
 // Value is one counter as a reader found it.
 type Value struct {
 	Name  string

@@ -52,6 +52,8 @@ type WorkerError struct {
 	Replication  int     // in PhasePrepare and PhaseRun
 	Reached      float64 // in PhaseRun: simulated seconds that it had reached, as its board said
 	ReachedKnown bool    // it had reached some
+	Handler      string  // in PhaseRun: the simproc whose handler was called last, empty where that isn't known
+	HandlerEpoch float64 // … and for which simulated time
 
 	// Delivered says that the run's results are complete nevertheless: Run returns
 	// them beside the error.
@@ -105,6 +107,9 @@ func (e *WorkerError) short() string {
 		text += fmt.Sprintf(" in replication %d, having reached %.6g simulated seconds", e.Replication, e.Reached)
 	case e.Phase == PhaseRun:
 		text += fmt.Sprintf(" at the beginning of replication %d", e.Replication)
+	}
+	if e.Died && e.Handler != "" {
+		text += fmt.Sprintf("; it had called the handler of %s at epoch %v last", e.Handler, e.HandlerEpoch)
 	}
 	if more && !e.Died {
 		text += "\n" + rest

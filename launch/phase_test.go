@@ -207,3 +207,18 @@ func (d *deadStream) Close() error {
 	}
 	return nil
 }
+
+// A handler that ends its process can say nothing any more: the board has which one it was,
+// and when.
+func TestDeathNamesHandler(t *testing.T) {
+	for _, how := range []string{launchtest.Exit, launchtest.Kill, launchtest.Zero} {
+		_, err := run(t, config(TransportShm, 2, launchtest.Scenario(4, 1e9, trouble(2, 3, how))))
+		var w *WorkerError
+		if !errors.As(err, &w) || w.Worker != 1 || w.Handler != "n2/token" || !(w.HandlerEpoch >= 3 && w.HandlerEpoch < 5) {
+			t.Fatalf("%s: error is %#v", how, err)
+		}
+		if text := err.Error(); !strings.Contains(text, "; it had called the handler of n2/token at epoch 3") && !strings.Contains(text, "; it had called the handler of n2/token at epoch 4") {
+			t.Errorf("%s: error is %v", how, text)
+		}
+	}
+}

@@ -111,9 +111,10 @@ type supervisor struct {
 	unsent   error           // why a message could not be sent
 	events   func() uint64   // that all members have handled so far
 	reached  func(index int) (epoch float64, ok bool)
-	at       func(s *supervisor, point string) // for tests: called at every step of the protocol
-	tick     func()                            // takes in how far the members are; nil for none
-	note     func(string)                      // tells what isn't an error
+	called   func(index int) (simproc string, epoch float64) // the last handler; nil: nobody knows
+	at       func(s *supervisor, point string)               // for tests: called at every step of the protocol
+	tick     func()                                          // takes in how far the members are; nil for none
+	note     func(string)                                    // tells what isn't an error
 	watch    stallWatch
 }
 
@@ -345,6 +346,9 @@ func (s *supervisor) errorOf(i int) *WorkerError {
 	}
 	if e.Phase == PhaseRun {
 		e.Reached, e.ReachedKnown = s.reached(i)
+		if s.called != nil {
+			e.Handler, e.HandlerEpoch = s.called(i)
+		}
 	}
 	if t := s.crew.members[i].tail; t != nil {
 		e.Tail = t.lines()

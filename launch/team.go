@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/worker"
 )
 
@@ -53,7 +54,7 @@ func (l *Launch) newTeam(index int, a *agenda) (_ *team, err error) {
 	}
 	t.cleanup = append(t.cleanup, done)
 	t.supervisor = newSupervisor(crew, l)
-	t.reached = t.memory.reached
+	t.reached, t.called = t.memory.reached, t.lastCall
 	t.events = func() uint64 { _, events := t.memory.progress(); return events }
 	if l.cfg.Progress != nil {
 		t.tick = t.progress
@@ -216,4 +217,26 @@ func (s *WorkerStats) add(d *worker.Done) {
 	s.InBlocks += d.Stats.InBlocks
 	s.InParts += d.Stats.InParts
 	s.Parks += d.Stats.Parks
+}
+
+// lastCall reads off its board which handler a worker called last; empty where it has
+// called none, or the board says what can't be.
+func (t *team) lastCall(index int) (simproc string, epoch float64) {
+	values, err := worker.Numbers(t.memory.boards[index])
+	if err != nil {
+		return "", 0
+	}
+	var of uint64
+	for _, v := range values {
+		switch v.Name {
+		case worker.NumberCallOf:
+			of = v.Count
+		case worker.NumberCallAt:
+			epoch = v.Gauge
+		}
+	}
+	if of == 0 || of > uint64(t.graph.NumSimprocs()) {
+		return "", 0
+	}
+	return t.graph.Name(node.SimprocID(of - 1)), epoch
 }

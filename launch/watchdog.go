@@ -218,6 +218,8 @@ func (w *stallWatch) does(i int) string {
 		return fmt.Sprintf("is busy (%s)", w.phase.name)
 	case s == nil:
 		return "doesn't answer"
+	case s.State == worker.StateRoom && s.Peer < 0:
+		return fmt.Sprintf("waits for room in the rings to its peers; everything before %.6g is handled", s.Epoch)
 	case s.State == worker.StateRoom:
 		return fmt.Sprintf("waits for room in the ring to worker %d, in %s at epoch %.6g", w.crew.members[s.Peer].number, orNothing(s.Handler), s.Epoch)
 	case s.State == worker.StateBound && s.Peer >= 0:

@@ -26,6 +26,8 @@ const (
 	showBlocks
 	showState
 	showPeer
+	showCallOf
+	showCallAt
 )
 
 // Names of the numbers on a board, for who reads it.
@@ -47,6 +49,8 @@ const (
 	NumberBlocks       = "blocks_lent"  // of its pool: payloads that no peer has given back
 	NumberState        = "state"        // StateRest and so on
 	NumberPeer         = "waits_for"    // 1 + the peer in whose ring it waits for room, or whose bound holds it back; 0: none
+	NumberCallOf       = "call_of"      // 1 + id of the simproc whose handler was called last; 0: none, or a goroutine
+	NumberCallAt       = "call_at"      // simulated seconds of that call
 )
 
 func counterNames() []counters.Spec {
@@ -68,6 +72,8 @@ func counterNames() []counters.Spec {
 		showBlocks:       {Name: NumberBlocks, Kind: counters.Count},
 		showState:        {Name: NumberState, Kind: counters.Count},
 		showPeer:         {Name: NumberPeer, Kind: counters.Count},
+		showCallOf:       {Name: NumberCallOf, Kind: counters.Count},
+		showCallAt:       {Name: NumberCallAt, Kind: counters.Gauge},
 	}
 }
 

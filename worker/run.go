@@ -250,8 +250,11 @@ func (c *cycle) idle(next node.Bound) error {
 
 // state is what the cycle does between two passes, and whom it waits for.
 func (c *cycle) state() (state, peer int) {
-	if c.ledger.is == working || c.ledger.is == reporting {
+	switch c.ledger.is {
+	case working, reporting:
 		return StateWork, -1
+	case shortOfRoom:
+		return StateRoom, -1 // of more than one, perhaps
 	}
 	return StateBound, c.engine.Limiting()
 }

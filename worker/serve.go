@@ -278,6 +278,10 @@ func (r *replications) prepare(replication int) error {
 	if r.trace != nil {
 		cfg.Trace = r.trace
 	}
+	if !r.setup.OneProcess { // a goroutine's end leaves nobody who could ask
+		cfg.CallOf, cfg.CallAt = c.counters.At(showCallOf).Word(), c.counters.At(showCallAt).Word()
+		*cfg.CallOf, *cfg.CallAt = 0, 0
+	}
 	e, err := node.NewEngine(r.plan, cfg)
 	if err != nil {
 		return err
