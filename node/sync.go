@@ -54,6 +54,7 @@ type hop struct {
 	step      uint32  // zero: levels that the way rises at the least
 	low, high uint32  // zero: least and highest level at its end
 	lookahead float64 // ahead: least sum of lookaheads, > 0
+	slack     float64 // ahead: what rounding can take from epoch + lookahead, as a share of it
 }
 
 type hopKind uint8
@@ -76,7 +77,11 @@ func (h hop) apply(b Bound) Bound {
 		// A lookahead too small to change the sum still means strictly later: Send
 		// refuses an epoch that isn't. One below the normal numbers changes the sum next to
 		// 0 alone, where workers would raise each other's bounds by it for ever.
-		if e := b.Epoch + h.lookahead; e != b.Epoch && h.lookahead >= 0x1p-1022 {
+		e := b.Epoch + h.lookahead
+		if h.slack > 0 {
+			e -= e * h.slack
+		}
+		if e > b.Epoch && h.lookahead >= 0x1p-1022 {
 			return Bound{e, 0}
 		}
 	case hopZero:
@@ -99,6 +104,30 @@ func (h hop) join(k hop) hop {
 	h.low = min(h.low, k.low)
 	h.high = max(h.high, k.high)
 	h.lookahead = min(h.lookahead, k.lookahead)
+	h.slack = max(h.slack, k.slack)
+	return h
+}
+
+// aheadBy is the hop over ways whose lookaheads sum up to at least sum.
+//
+// An event's epoch comes about link by link, and each addition rounds: over links with
+// lookaheads a and b it is (e + a) + b, which may be less than e + (a + b). A bound
+// must not be above it. Each addition is off by at most half a unit in the last place
+// (ulp) of its result, and so of the last one, which is the largest; the sum of the
+// lookaheads was rounded as often. Over k links that is k ulp at the most, and one more
+// for the addition in apply. A longer way that sums up to more has more of these, but
+// also at least one whole lookahead more each, which is more than an ulp, or time would
+// stand still on it. So k is how many of the least lookaheads fit into the sum, and at the
+// most as many as there are simprocs here, each of which is left once.
+//
+// Over a single link e + lookahead is what Send checks the event's epoch against, and so
+// exact.
+func (w *wiring) aheadBy(sum float64) hop {
+	h := hop{kind: hopAhead, lookahead: sum}
+	links := min(math.Floor(sum/w.least*(1+0x1p-30)), float64(len(w.local)))
+	if links > 1 {
+		h.slack = (links + 2) * 0x1p-52
+	}
 	return h
 }
 
@@ -116,6 +145,7 @@ type wiring struct {
 	index  map[SimprocID]int // their local indices
 	edges  [][]edge          // by local index: steps within the worker
 	lanes  []laneLinks       // by peer
+	least  float64           // of the lookaheads > 0 of all links
 	shared func(SimprocID) bool
 }
 
@@ -133,7 +163,15 @@ type laneLinks struct {
 }
 
 func newWiring(g *Graph, levels []uint32, placement []int32, self int, workers int) *wiring {
-	w := &wiring{g: g, levels: levels, index: make(map[SimprocID]int), lanes: make([]laneLinks, workers)}
+	w := &wiring{g: g, levels: levels, index: make(map[SimprocID]int), lanes: make([]laneLinks, workers), least: math.Inf(1)}
+	for i := range g.Links {
+		if l := g.Links[i].Lookahead; l > 0 {
+			w.least = min(w.least, l)
+		}
+	}
+	for i := range g.Meshes {
+		w.least = min(w.least, g.Meshes[i].Lookahead)
+	}
 	layers := len(g.Simprocs)
 	for n := range g.Nodes {
 		if int(placement[n]) != self {
@@ -259,7 +297,7 @@ func (w *wiring) to(r reach, members []int, step uint32) hop {
 		case r.dist[m] == 0:
 			h = h.join(hop{kind: hopAfter})
 		case !math.IsInf(r.dist[m], 1):
-			h = h.join(hop{kind: hopAhead, lookahead: r.dist[m]})
+			h = h.join(w.aheadBy(r.dist[m]))
 		}
 	}
 	return h
@@ -303,7 +341,7 @@ func (w *wiring) over(r reach, lane *laneLinks) hop {
 	if lane.mesh {
 		for m := range w.g.Meshes {
 			if d := r.dist[len(w.local)+m]; !math.IsInf(d, 1) {
-				h = h.join(hop{kind: hopAhead, lookahead: d})
+				h = h.join(w.aheadBy(d))
 			}
 		}
 	}
@@ -319,7 +357,7 @@ func (w *wiring) over(r reach, lane *laneLinks) hop {
 		case d == 0:
 			h = h.join(hop{kind: hopAfter})
 		default:
-			h = h.join(hop{kind: hopAhead, lookahead: d})
+			h = h.join(w.aheadBy(d))
 		}
 	}
 	return h
