@@ -145,6 +145,23 @@ func (e *Egress) ReturnBlocks() error {
 	return nil
 }
 
+// CheckReturns looks for blocks that come back though none is lent: the peer, or whoever
+// else can write there, has damaged the lane. The forms that take blocks back don't look
+// then. For times in which there is nothing else to do.
+func (e *Egress) CheckReturns() error {
+	if e.lent != 0 || e.err != nil || !e.lane.ReturnsPending() {
+		return nil
+	}
+	number, _, ok, err := e.lane.Returned()
+	if err == nil && ok {
+		err = fmt.Errorf("block %d comes back, and none is lent", number)
+	}
+	if err == nil {
+		return nil
+	}
+	return e.fail(ErrProtocol, fmt.Errorf("return ring: %w", err))
+}
+
 // Reclaim is for a peer whose process has died: it takes back every block that the
 // peer held or that was on its way, forgets what was not published, and returns the
 // number of blocks. Every later send returns ErrPeerDead.

@@ -313,3 +313,21 @@ func TestReturnsAfterClosing(t *testing.T) {
 		}
 	}
 }
+
+// Blocks that come back though none is lent are damage, and found by who looks for it;
+// blocks that come back as they should are not.
+func TestCheckReturns(t *testing.T) {
+	b := open(t, Config{InlineMax: 10}, shm.Class{BlockBytes: 128, Count: 2})
+	must(t, b.CheckReturns())
+	must(t, b.TrySend(&envelope.Event{Data: make([]byte, 100)}))
+	must(t, b.Flush())
+	ref := b.next(t).Block
+	must(t, b.recv.Return(ref.Block, ref.Seq))
+	must(t, b.CheckReturns())
+	must(t, b.ReturnBlocks())
+	must(t, b.CheckReturns())
+	must(t, b.recv.Return(ref.Block, ref.Seq))
+	if err := b.CheckReturns(); !errors.Is(err, ErrProtocol) || !errors.Is(b.Err(), ErrProtocol) {
+		t.Errorf("a block that comes back twice: %v, then %v", err, b.Err())
+	}
+}

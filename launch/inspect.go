@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -103,6 +104,10 @@ func Inspect(pid int) (*Live, error) {
 			return nil, fmt.Errorf("%w: process %d has ended its run meanwhile", ErrNoRun, pid)
 		}
 		if err != nil {
+			// The descriptor may be another file's by now, or a board that is only being made.
+			if again, _ := boardsOf(pid); errors.Is(err, shm.ErrSeals) || !maps.Equal(boards, again) {
+				return nil, fmt.Errorf("%w: process %d is only beginning or ending its run", ErrNoRun, pid)
+			}
 			return nil, fmt.Errorf("launch: board of worker %d of process %d: %w", w, pid, err)
 		}
 	}

@@ -332,6 +332,7 @@ func simulateSupervision(p *simPlan, rnd *rand.Rand) (took time.Duration, outcom
 		crew: c, times: defaultTimes(0), states: make([]state, p.workers), stop: stop, note: func(string) {},
 		events: func() uint64 { return 0 }, reached: func(int) (float64, bool) { return 0, false },
 	}
+	s.watch = stallWatch{crew: c, note: s.note, now: time.Now, reached: s.reached, state: func(int) string { return "" }}
 	began := time.Now()
 	failure := t.lead(ctx, s)
 	took = time.Since(began)

@@ -196,6 +196,13 @@ func (c *cycle) rest(heard bool) error {
 	if err := c.slot.Check(); err != nil {
 		return fmt.Errorf("worker: board of worker %d: %w", c.self, err)
 	}
+	for _, out := range c.out {
+		if out != nil {
+			if err := out.CheckReturns(); err != nil {
+				return fmt.Errorf("worker: %w", err)
+			}
+		}
+	}
 	if waits == blocked {
 		if !c.posted {
 			s := c.engine.Stats()
