@@ -73,7 +73,7 @@ func (l *Launch) Run(ctx context.Context) (*Outcome, error) {
 		}
 		return nil, err
 	}
-	failed := l.postMortem(teams, lead(ctx, teams))
+	failed := l.postMortem(teams, l.lead(ctx, teams, agenda))
 	if failed != nil && !delivered(failed) {
 		return nil, failed
 	}
@@ -113,10 +113,19 @@ func (l *Launch) assemble(a *agenda) ([]*team, error) {
 }
 
 // lead leads all teams through their replications. The first error ends them all, but
-// for one of a team that had delivered all it had to.
-func lead(ctx context.Context, teams []*team) error {
+// for one of a team that had delivered all it had to. What the teams have found out is
+// summed up meanwhile.
+func (l *Launch) lead(ctx context.Context, teams []*team, a *agenda) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	merged := make(chan error, 1)
+	go func() {
+		err := a.merge()
+		if err != nil {
+			cancel()
+		}
+		merged <- err
+	}()
 	errs := make(chan error)
 	for _, t := range teams {
 		go func() { errs <- t.lead(ctx) }()
@@ -130,6 +139,10 @@ func lead(ctx context.Context, teams []*team) error {
 		if err != nil && !delivered(err) {
 			cancel()
 		}
+	}
+	a.close(first == nil || delivered(first))
+	if err := <-merged; err != nil && (first == nil || delivered(first) || errors.Is(first, ErrEnded)) {
+		return l.unsummed(err)
 	}
 	return first
 }

@@ -194,6 +194,26 @@ func (s *supervisor) ask(ctx context.Context, msg func(index int) *worker.Messag
 	return s.answers(), nil
 }
 
+// rest waits for a moment at which there is something to ask the members, or for Stop.
+func (s *supervisor) rest(ctx context.Context, over <-chan struct{}) error {
+	s.want = ""
+	for {
+		select {
+		case <-ctx.Done():
+			return ErrEnded
+		case <-s.stop:
+			s.stop, s.stopping = nil, true
+			return nil
+		case <-over:
+			return nil
+		case h := <-s.crew.news:
+			if !s.hear(h) {
+				return s.settle(ctx)
+			}
+		}
+	}
+}
+
 // answers are those of all members, nil while one is missing.
 func (s *supervisor) answers() []*worker.Message {
 	if !s.answered() {

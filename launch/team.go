@@ -102,12 +102,20 @@ func (t *team) replications(ctx context.Context) error {
 		return err
 	}
 	for !t.stopping {
-		r, ok := t.agenda.take()
-		if !ok {
+		r, ok, later := t.agenda.take()
+		switch {
+		case ok:
+			if err := t.replication(ctx, r); err != nil {
+				return err
+			}
+		case later == nil:
 			return nil
-		}
-		if err := t.replication(ctx, r); err != nil {
-			return err
+		default:
+			t.phase = phase{PhasePrepare, t.agenda.begun()}
+			t.point("rests")
+			if err := t.rest(ctx, later); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -113,9 +113,23 @@ type Scenario interface {
 	// Horizon is the simulated time at which the run ends: finite, > 0.
 	Horizon() float64
 
-	// Summarize makes the results of all replications. It is called once, in the
-	// launcher, after the last of them.
-	Summarize(reps []Replication) (Summary, error)
+	// Accumulate begins the results of a run, in the launcher.
+	Accumulate() Accumulator
+}
+
+// Accumulator makes a run's results of its replications, one at a time: a run may have
+// 100,000 of them. It is used by one goroutine at a time.
+type Accumulator interface {
+	// Add takes in what a replication has left. Replications come in the order of their
+	// indices, whichever ended first; an interrupted run leaves some out. rep.Parts must
+	// not be kept, and what is kept should hardly grow with the number of replications:
+	// add them up, and where samples are wanted, take those of measure.Groups. An error
+	// ends the run.
+	Add(rep Replication) error
+
+	// Summary makes the results. It is called at most once, after the last Add, of which
+	// there was one.
+	Summary() (Summary, error)
 }
 
 // Noter is a Scenario that has remarks for the person who wrote the file: what is

@@ -38,9 +38,7 @@ func (s stub) Graph() *node.Graph                               { return nil }
 func (s stub) NewHandler(p *node.Simproc) (node.Handler, error) { return nil, nil }
 func (s stub) Name() string                                     { return s.kind.name }
 func (s stub) Horizon() float64                                 { return s.kind.horizon }
-func (s stub) Summarize([]scenario.Replication) (scenario.Summary, error) {
-	return summary{Answer: 42}, nil
-}
+func (s stub) Accumulate() scenario.Accumulator                 { return nil }
 
 type summary struct{ Answer int }
 

@@ -44,7 +44,7 @@ func (k *costKind) Load(*scenario.Document, scenario.Options) (scenario.Scenario
 	return k, nil
 }
 
-func (*costKind) Summarize([]scenario.Replication) (scenario.Summary, error) { return nil, nil }
+func (*costKind) Accumulate() scenario.Accumulator { return nil }
 
 func (k *costKind) Graph() *node.Graph {
 	g := &node.Graph{Simprocs: []string{"s"}}

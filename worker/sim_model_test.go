@@ -37,7 +37,7 @@ func (s *simScenario) Horizon() float64 { return s.horizon }
 func (s *simScenario) Graph() *node.Graph {
 	return s.graph
 }
-func (s *simScenario) Summarize([]scenario.Replication) (scenario.Summary, error) { return nil, nil }
+func (s *simScenario) Accumulate() scenario.Accumulator { return nil }
 
 // newSimScenario draws a scenario for so many workers whose payloads are small, about as
 // long as inlineMax, or up to dataMax bytes.

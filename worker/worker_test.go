@@ -56,11 +56,9 @@ type ringScenario struct {
 	horizon   float64
 }
 
-func (s *ringScenario) Name() string     { return "ring" }
-func (s *ringScenario) Horizon() float64 { return s.horizon }
-func (s *ringScenario) Summarize([]scenario.Replication) (scenario.Summary, error) {
-	return nil, nil
-}
+func (s *ringScenario) Name() string                     { return "ring" }
+func (s *ringScenario) Horizon() float64                 { return s.horizon }
+func (s *ringScenario) Accumulate() scenario.Accumulator { return nil }
 
 func (s *ringScenario) Graph() *node.Graph {
 	g := &node.Graph{Simprocs: []string{"up", "down"}}

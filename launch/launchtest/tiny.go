@@ -272,26 +272,34 @@ type Summary struct {
 	Complete bool      `json:"complete"`
 }
 
-// Summarize implements scenario.Scenario.
-func (t *Tiny) Summarize(reps []scenario.Replication) (scenario.Summary, error) {
-	s := &Summary{ByNode: make([]uint64, t.nodes), Complete: true}
+// Accumulate implements scenario.Scenario.
+func (t *Tiny) Accumulate() scenario.Accumulator {
+	s := Summary{ByNode: make([]uint64, t.nodes), Complete: true}
 	if t.how == Nan {
 		zero := 0.0
 		s.Strange = zero / zero
 	}
-	for _, r := range reps {
-		s.Reached = append(s.Reached, r.Reached)
-		s.Complete = s.Complete && r.Reached == r.Horizon
-		for id, part := range r.Parts {
-			if len(part) != 8 {
-				return nil, fmt.Errorf("tiny: %d bytes from simproc %d, want 8", len(part), id)
-			}
-			n := binary.LittleEndian.Uint64(part)
-			s.Handled += n
-			s.ByNode[id] += n
+	return &sum{results: s}
+}
+
+// sum implements scenario.Accumulator.
+type sum struct{ results Summary }
+
+func (t *sum) Summary() (scenario.Summary, error) { return &t.results, nil }
+
+func (t *sum) Add(r scenario.Replication) error {
+	s := &t.results
+	s.Reached = append(s.Reached, r.Reached)
+	s.Complete = s.Complete && r.Reached == r.Horizon
+	for id, part := range r.Parts {
+		if len(part) != 8 {
+			return fmt.Errorf("tiny: %d bytes from simproc %d, want 8", len(part), id)
 		}
+		n := binary.LittleEndian.Uint64(part)
+		s.Handled += n
+		s.ByNode[id] += n
 	}
-	return s, nil
+	return nil
 }
 
 // WriteText implements scenario.Summary.

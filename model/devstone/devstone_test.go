@@ -51,7 +51,7 @@ func checkCount(t *testing.T, p Params, workers int, want uint64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sum, err := m.Summarize([]scenario.Replication{o.Replication})
+	sum, err := modeltest.Sum(m, o.Replication)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,14 +139,14 @@ func TestWrongCountIsAnError(t *testing.T) {
 	}
 	o.Replication.Parts[2] = append([]byte(nil), o.Replication.Parts[2]...)
 	o.Replication.Parts[2][0]++
-	if _, err := m.Summarize([]scenario.Replication{o.Replication}); err == nil || !strings.Contains(err.Error(), "14 transitions, want 13") {
+	if _, err := modeltest.Sum(m, o.Replication); err == nil || !strings.Contains(err.Error(), "14 transitions, want 13") {
 		t.Errorf("one transition too many: %v", err)
 	}
 	o.Replication.Parts[2] = nil
-	if _, err := m.Summarize([]scenario.Replication{o.Replication}); err == nil || !strings.Contains(err.Error(), "level 1 row 0 no 1") {
+	if _, err := modeltest.Sum(m, o.Replication); err == nil || !strings.Contains(err.Error(), "level 1 row 0 no 1") {
 		t.Errorf("a missing report: %v", err)
 	}
-	if _, err := m.Summarize(nil); err == nil {
+	if _, err := modeltest.Sum(m); err == nil {
 		t.Error("no replication is no error")
 	}
 }

@@ -28,33 +28,52 @@ type Results struct {
 	Interrupted bool   `json:"interrupted"`
 }
 
-// Summarize adds up what the components have counted. A count that is not the
+// Accumulate adds up what the components have counted. A count that is not the
 // formula's is an error: nothing in the model is random.
-func (m *Model) Summarize(reps []scenario.Replication) (scenario.Summary, error) {
-	if len(reps) == 0 {
-		return nil, errors.New("devstone: no replication to summarize")
-	}
+func (m *Model) Accumulate() scenario.Accumulator {
 	p := m.params
-	nodes := len(m.wiring.graph.Nodes)
-	r := &Results{Type: p.Type, Width: p.Width, Depth: p.Depth, Pulses: p.Pulses, Links: len(m.wiring.graph.Links)}
-	for _, rep := range reps {
-		r.Interrupted = r.Interrupted || rep.Reached < rep.Horizon
-		for n := 1; n < nodes; n++ {
-			if n >= len(rep.Parts) || len(rep.Parts[n]) != reportBytes {
-				return nil, fmt.Errorf("devstone: replication %d: the report of %q is missing or is not %d bytes", rep.Index, m.wiring.graph.Nodes[n].Name, reportBytes)
-			}
-			if !m.wiring.input[n] && rep.Index == reps[0].Index {
-				r.Components++
-			}
-			transitions := binary.LittleEndian.Uint64(rep.Parts[n])
-			r.Transitions += transitions
-			r.Messages += binary.LittleEndian.Uint64(rep.Parts[n][8:])
-			if n == m.wiring.leaf || p.Type == HO && m.wiring.level[n] == 1 {
-				r.Outputs += transitions
-			}
+	t := &tally{m: m, r: Results{Type: p.Type, Width: p.Width, Depth: p.Depth, Pulses: p.Pulses, Links: len(m.wiring.graph.Links)}}
+	for n := 1; n < len(m.wiring.graph.Nodes); n++ {
+		if !m.wiring.input[n] {
+			t.r.Components++
 		}
 	}
-	pulses := uint64(len(reps)) * uint64(p.Pulses)
+	return t
+}
+
+// tally implements scenario.Accumulator.
+type tally struct {
+	m            *Model
+	r            Results
+	replications uint64
+}
+
+// Add reads the reports of one replication.
+func (t *tally) Add(rep scenario.Replication) error {
+	r, wiring := &t.r, t.m.wiring
+	t.replications++
+	r.Interrupted = r.Interrupted || rep.Reached < rep.Horizon
+	for n := 1; n < len(wiring.graph.Nodes); n++ {
+		if n >= len(rep.Parts) || len(rep.Parts[n]) != reportBytes {
+			return fmt.Errorf("devstone: replication %d: the report of %q is missing or is not %d bytes", rep.Index, wiring.graph.Nodes[n].Name, reportBytes)
+		}
+		transitions := binary.LittleEndian.Uint64(rep.Parts[n])
+		r.Transitions += transitions
+		r.Messages += binary.LittleEndian.Uint64(rep.Parts[n][8:])
+		if n == wiring.leaf || t.m.params.Type == HO && wiring.level[n] == 1 {
+			r.Outputs += transitions
+		}
+	}
+	return nil
+}
+
+// Summary compares the sum with the formula.
+func (t *tally) Summary() (scenario.Summary, error) {
+	if t.replications == 0 {
+		return nil, errors.New("devstone: no replication to summarize")
+	}
+	r, p := &t.r, t.m.params
+	pulses := t.replications * uint64(p.Pulses)
 	if !r.Interrupted {
 		r.Expected = pulses * p.expected()
 		if r.Transitions != r.Expected {

@@ -1,7 +1,6 @@
 package modeltest
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -26,12 +25,10 @@ func newPair(wrong bool) *pair {
 	}}
 }
 
-func (m *pair) Graph() *node.Graph { return m.graph }
-func (m *pair) Name() string       { return "pair" }
-func (m *pair) Horizon() float64   { return 1000.5 }
-func (m *pair) Summarize(reps []scenario.Replication) (scenario.Summary, error) {
-	return nil, fmt.Errorf("%d replications", len(reps))
-}
+func (m *pair) Graph() *node.Graph               { return m.graph }
+func (m *pair) Name() string                     { return "pair" }
+func (m *pair) Horizon() float64                 { return 1000.5 }
+func (m *pair) Accumulate() scenario.Accumulator { return nil }
 
 func (m *pair) NewHandler(p *node.Simproc) (node.Handler, error) {
 	m.made++

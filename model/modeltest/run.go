@@ -252,17 +252,30 @@ func (o *Outcome) differs(s scenario.Scenario, got *Outcome) error {
 // Summarize runs replications 0 … n-1 on one engine each and summarizes them.
 func Summarize(t testing.TB, s scenario.Scenario, seed uint64, n int) scenario.Summary {
 	t.Helper()
-	var reps []scenario.Replication
+	all := s.Accumulate()
 	for i := range n {
 		o, err := Run(s, Config{Seed: seed, Replication: i})
+		if err == nil {
+			err = all.Add(o.Replication)
+		}
 		if err != nil {
 			t.Fatalf("seed %d, replication %d: %v", seed, i, err)
 		}
-		reps = append(reps, o.Replication)
 	}
-	sum, err := s.Summarize(reps)
+	sum, err := all.Summary()
 	if err != nil {
 		t.Fatalf("seed %d: %v", seed, err)
 	}
 	return sum
+}
+
+// Sum makes the results of some replications.
+func Sum(s scenario.Scenario, reps ...scenario.Replication) (scenario.Summary, error) {
+	all := s.Accumulate()
+	for _, r := range reps {
+		if err := all.Add(r); err != nil {
+			return nil, err
+		}
+	}
+	return all.Summary()
 }

@@ -382,7 +382,7 @@ func TestInterrupted(t *testing.T) {
 			rep.Parts[id] = p
 		}
 	}
-	sum, err := m.Summarize([]scenario.Replication{rep})
+	sum, err := modeltest.Sum(m, rep)
 	if err != nil {
 		t.Fatal(err)
 	}

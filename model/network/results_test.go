@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/disco-sim/disco/model/modeltest"
-	"github.com/disco-sim/disco/scenario"
 )
 
 // TestText holds the text of a small run against the one that was reviewed.
@@ -86,14 +85,14 @@ func TestDefects(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := m.Summarize([]scenario.Replication{rep}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := modeltest.Sum(m, rep); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want an error with %q, got %v", want, err)
 		}
 	}
-	if _, err := m.Summarize(nil); err == nil {
+	if _, err := modeltest.Sum(m); err == nil {
 		t.Error("no replication was summed up")
 	}
-	if _, err := m.Summarize([]scenario.Replication{o.Replication}); err != nil {
+	if _, err := modeltest.Sum(m, o.Replication); err != nil {
 		t.Error(err)
 	}
 }

@@ -9,27 +9,49 @@ import (
 	"github.com/disco-sim/disco/scenario"
 )
 
-// Summarize makes the results of all replications. It refuses parts in which a packet
-// was lost without being counted, or made twice: that is a defect of disco.
-func (m *Model) Summarize(reps []scenario.Replication) (scenario.Summary, error) {
-	if len(reps) == 0 {
-		return nil, fmt.Errorf("network: no replication to summarize")
+// Accumulate makes the results of all replications. Its Add refuses parts in which a
+// packet was lost without being counted, or made twice: that is a defect of disco.
+func (m *Model) Accumulate() scenario.Accumulator {
+	return &tally{
+		m: m, flows: make([]flowTotal, len(m.spec.Flows)), links: make([]linkTotal, len(m.spec.Topology.Channels)),
+		history: make([]historyPart, len(m.spec.Events)), whole: measure.NewGroups((*sample).join),
 	}
-	t := &tally{m: m, flows: make([]flowTotal, len(m.spec.Flows)), inFlightOn: make([]int64, len(m.spec.Topology.Channels))}
-	for _, r := range reps {
-		if err := t.add(r); err != nil {
-			return nil, fmt.Errorf("network: replication %d: %w", r.Index, err)
-		}
-	}
-	return t.results(), nil
 }
 
-// tally gathers the parts of all replications.
+// tally gathers the parts of all replications: sums, and of each no more than its row.
 type tally struct {
-	m          *Model
-	runs       []run
-	flows      []flowTotal
-	inFlightOn []int64 // by channel
+	m           *Model
+	rows        []ReplicationResult
+	simulated   float64 // seconds
+	interrupted bool
+	sent, delivered,
+	inFlight int64
+	lost    [causes]int64
+	latency measure.Latencies
+	flows   []flowTotal
+	links   []linkTotal   // by channel
+	history []historyPart // by event
+	outages []*outage     // in the order of the results
+	whole   *measure.Groups[sample]
+	full    int // replications in it: those that reached the horizon
+}
+
+// Add reads the parts of one replication.
+func (t *tally) Add(rep scenario.Replication) error {
+	r, err := t.read(rep)
+	if err != nil {
+		return fmt.Errorf("network: replication %d: %w", rep.Index, err)
+	}
+	t.add(r)
+	return nil
+}
+
+// Summary makes the results.
+func (t *tally) Summary() (scenario.Summary, error) {
+	if len(t.rows) == 0 {
+		return nil, fmt.Errorf("network: no replication to summarize")
+	}
+	return t.results(), nil
 }
 
 // run is one replication.
@@ -52,13 +74,13 @@ type flowTotal struct {
 	lost [causes]int64
 }
 
-// add reads and checks the parts of one replication.
-func (t *tally) add(rep scenario.Replication) error {
-	r := run{Replication: rep, parts: make([]*part, len(t.m.spec.Topology.Nodes))}
+// read reads and checks the parts of one replication.
+func (t *tally) read(rep scenario.Replication) (*run, error) {
+	r := &run{Replication: rep, parts: make([]*part, len(t.m.spec.Topology.Nodes))}
 	for n := range r.parts {
 		p, err := t.part(rep, n)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		r.parts[n] = p
 	}
@@ -68,18 +90,17 @@ func (t *tally) add(rep scenario.Replication) error {
 	r.cuts = cutsOf(r.detailed, t.m.Horizon())
 	r.segments = make([]measure.Latencies, r.cuts.segments())
 	for n, p := range r.parts {
-		if err := t.decode(&r, n, p); err != nil {
-			return fmt.Errorf("the report of %s: %w", t.m.spec.Topology.Nodes[n].Name, err)
+		if err := t.decode(r, n, p); err != nil {
+			return nil, fmt.Errorf("the report of %s: %w", t.m.spec.Topology.Nodes[n].Name, err)
 		}
 	}
-	if err := t.conserve(&r); err != nil {
-		return err
+	if err := t.conserve(r); err != nil {
+		return nil, err
 	}
 	for i := range r.segments {
 		r.latency.Merge(&r.segments[i])
 	}
-	t.runs = append(t.runs, r)
-	return nil
+	return r, nil
 }
 
 // part reads the report of one node.
@@ -174,7 +195,7 @@ func (t *tally) conserve(r *run) error {
 				return fmt.Errorf("%s was handed %d packets, lost %d and sent %d, but %d were received: that doesn't add up, a defect of disco", t.channelName(int(id)), c.Handed, c.Lost[lostOutage]+c.Lost[lostRandom], c.Sent, received)
 			}
 			r.inFlight += flying
-			t.inFlightOn[id] += flying
+			t.links[id].inFlight += flying
 		}
 		if in != out || handed != p.Handed {
 			return fmt.Errorf("%s took in %d packets and gave out %d, %d of them to its links, which took %d: that doesn't add up, a defect of disco", topology.Nodes[n].Name, in, out, p.Handed, handed)

@@ -57,7 +57,7 @@ func TestKnownCounts(t *testing.T) {
 
 func summarize(t *testing.T, m *phold.Model, o *modeltest.Outcome) *phold.Results {
 	t.Helper()
-	sum, err := m.Summarize([]scenario.Replication{o.Replication})
+	sum, err := modeltest.Sum(m, o.Replication)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,10 +169,10 @@ func TestInvalid(t *testing.T) {
 
 func TestBadReports(t *testing.T) {
 	m := phold.New(small(phold.Default))
-	if _, err := m.Summarize(nil); err == nil {
+	if _, err := modeltest.Sum(m); err == nil {
 		t.Error("no replication is no error")
 	}
-	if _, err := m.Summarize([]scenario.Replication{{Parts: make([][]byte, 37)}}); err == nil || !strings.Contains(err.Error(), "lp0") {
+	if _, err := modeltest.Sum(m, scenario.Replication{Parts: make([][]byte, 37)}); err == nil || !strings.Contains(err.Error(), "lp0") {
 		t.Errorf("missing reports: %v", err)
 	}
 }

@@ -55,41 +55,56 @@ type ReplicationResult struct {
 	CountsHash    string  `json:"counts_hash"`
 }
 
-// Summarize adds up what the processes have counted.
-func (m *Model) Summarize(reps []scenario.Replication) (scenario.Summary, error) {
-	if len(reps) == 0 {
-		return nil, errors.New("phold: no replication to summarize")
-	}
+// Accumulate adds up what the processes have counted.
+func (m *Model) Accumulate() scenario.Accumulator {
 	p := m.params
-	r := &Results{
+	return &tally{m: m, counts: xxhash.New(), r: Results{
 		LPs: p.LPs, EventsEach: p.Events, Remote: p.Remote, LookaheadSeconds: p.Lookahead, EndSeconds: p.End, RNG: p.RNG, PayloadBytes: p.Payload,
 		LeastPerLP: math.MaxUint64,
-	}
-	all := xxhash.New()
-	for _, rep := range reps {
-		row := ReplicationResult{Index: rep.Index, Reached: rep.Reached}
-		one := xxhash.New()
-		for lp := range p.LPs {
-			if lp >= len(rep.Parts) || len(rep.Parts[lp]) != reportBytes {
-				return nil, fmt.Errorf("phold: replication %d: the report of %s is missing or is not %d bytes", rep.Index, m.graph.Nodes[lp].Name, reportBytes)
-			}
-			part := rep.Parts[lp]
-			handled := binary.LittleEndian.Uint64(part)
-			row.EventsHandled += handled
-			r.SentRemotely += binary.LittleEndian.Uint64(part[8:])
-			r.LeastPerLP, r.MostPerLP = min(r.LeastPerLP, handled), max(r.MostPerLP, handled)
-			_, _ = one.Write(part[:8]) // it never fails
-			_, _ = all.Write(part[:8])
+	}}
+}
+
+// tally implements scenario.Accumulator.
+type tally struct {
+	m      *Model
+	r      Results
+	counts *xxhash.Digest // of all replications
+}
+
+// Add reads the reports of one replication.
+func (t *tally) Add(rep scenario.Replication) error {
+	r := &t.r
+	row := ReplicationResult{Index: rep.Index, Reached: rep.Reached}
+	one := xxhash.New()
+	for lp := range t.m.params.LPs {
+		if lp >= len(rep.Parts) || len(rep.Parts[lp]) != reportBytes {
+			return fmt.Errorf("phold: replication %d: the report of %s is missing or is not %d bytes", rep.Index, t.m.graph.Nodes[lp].Name, reportBytes)
 		}
-		row.CountsHash = fmt.Sprintf("%016x", one.Sum64())
-		r.EventsHandled += row.EventsHandled
-		r.Interrupted = r.Interrupted || rep.Reached < rep.Horizon
-		r.Replications = append(r.Replications, row)
+		part := rep.Parts[lp]
+		handled := binary.LittleEndian.Uint64(part)
+		row.EventsHandled += handled
+		r.SentRemotely += binary.LittleEndian.Uint64(part[8:])
+		r.LeastPerLP, r.MostPerLP = min(r.LeastPerLP, handled), max(r.MostPerLP, handled)
+		_, _ = one.Write(part[:8]) // it never fails
+		_, _ = t.counts.Write(part[:8])
 	}
-	r.CountsHash = fmt.Sprintf("%016x", all.Sum64())
-	r.MeanPerLP = float64(r.EventsHandled) / float64(p.LPs) / float64(len(reps))
+	row.CountsHash = fmt.Sprintf("%016x", one.Sum64())
+	r.EventsHandled += row.EventsHandled
+	r.Interrupted = r.Interrupted || rep.Reached < rep.Horizon
+	r.Replications = append(r.Replications, row)
+	return nil
+}
+
+// Summary puts theory beside the sum.
+func (t *tally) Summary() (scenario.Summary, error) {
+	r, n := &t.r, len(t.r.Replications)
+	if n == 0 {
+		return nil, errors.New("phold: no replication to summarize")
+	}
+	r.CountsHash = fmt.Sprintf("%016x", t.counts.Sum64())
+	r.MeanPerLP = float64(r.EventsHandled) / float64(r.LPs) / float64(n)
 	if !r.Interrupted {
-		r.Theory = newTheory(p, len(reps), r.EventsHandled)
+		r.Theory = newTheory(t.m.params, n, r.EventsHandled)
 	}
 	return r, nil
 }

@@ -20,7 +20,7 @@ const (
 // replications together, would be long enough for all: +Inf where none are.
 func (s *Spec) longEnough(all []samples) (enough []bool, needed float64) {
 	enough = make([]bool, len(s.Stations))
-	if len(all[0]) >= replicationsEnough {
+	if len(all[0]) >= replicationsEnough { // or groups of them
 		for i := range enough {
 			enough[i] = true
 		}

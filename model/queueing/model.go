@@ -1,7 +1,6 @@
 package queueing
 
 import (
-	"errors"
 	"math"
 	"math/rand/v2"
 
@@ -125,14 +124,6 @@ func (m *Model) NewHandler(p *node.Simproc) (node.Handler, error) {
 		s.ways = append(s.ways, way)
 	}
 	return s, nil
-}
-
-// Summarize compares what was observed with what theory says.
-func (m *Model) Summarize(reps []scenario.Replication) (scenario.Summary, error) {
-	if len(reps) == 0 {
-		return nil, errors.New("queueing: no replication to summarize")
-	}
-	return m.results(reps)
 }
 
 // batchCount is the number of stretches into which the time after the warm-up is cut.

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/disco-sim/disco/internal/invariants"
+	"github.com/disco-sim/disco/model/measure"
 	"github.com/disco-sim/disco/model/modeltest"
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/scenario"
@@ -163,10 +164,12 @@ func TestConservation(t *testing.T) {
 	}
 	var came float64
 	for i := range 2 {
-		x, err := m.samples([]scenario.Replication{o.Replication}, i)
+		lengths := measure.NewBatches(0, m.Horizon(), batchCount).Lengths(m.Horizon())
+		one, err := m.sample(o.Replication, i, lengths)
 		if err != nil {
 			t.Fatal(err)
 		}
+		x := samples{one}
 		if got := x.total(accepted); got != taken[i] {
 			t.Errorf("station %d has taken in %v, observed were %v", i, got, taken[i])
 		}
@@ -190,7 +193,7 @@ func TestInterrupted(t *testing.T) {
 	for reached, batches := range map[float64]int{1000: 32, 500: 14, 129: 1, 128: 0, 0: 0} {
 		rep := o.Replication
 		rep.Reached = reached
-		sum, err := s.Summarize([]scenario.Replication{rep})
+		sum, err := modeltest.Sum(s, rep)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -205,10 +208,10 @@ func TestInterrupted(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := s.Summarize([]scenario.Replication{{Parts: [][]byte{{1}}}}); err == nil || !strings.Contains(err.Error(), "report of a") {
+	if _, err := modeltest.Sum(s, scenario.Replication{Parts: [][]byte{{1}}}); err == nil || !strings.Contains(err.Error(), "report of a") {
 		t.Errorf("a short report: %v", err)
 	}
-	if _, err := s.Summarize(nil); err == nil {
+	if _, err := modeltest.Sum(s); err == nil {
 		t.Error("no replication is no error")
 	}
 }

@@ -7,7 +7,7 @@ type Results struct {
 	HorizonSeconds float64 `json:"horizon_s"` // of one replication
 	WarmupSeconds  float64 `json:"warmup_s"`  // of it not counted
 	Replications   int     `json:"replications"`
-	Batches        int     `json:"batches"`          // stretches of time, of all replications: the samples of the intervals
+	Batches        int     `json:"batches"`          // whole stretches of time, of all replications
 	Level          float64 `json:"confidence_level"` // of the intervals
 	Interrupted    bool    `json:"interrupted"`      // some replication did not reach the horizon: only whole batches count
 

@@ -2,6 +2,7 @@ package queueing
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -16,33 +17,82 @@ const slack = 1e-9
 // elapsed is the length of a batch, an amount like those of a tally.
 const elapsed = tallyFields
 
-// samples are the sums of one station, or of all together: by replication, by field of
-// the tally, by batch that was simulated to its end.
-type samples [][tallyFields + 1][]float64
+// sample is the sums of one station: by field of the tally, by batch that was simulated
+// to its end. Of several replications together it has a single sum, if any: replications
+// are independent, and those that are joined so many that their batches add nothing.
+type sample [tallyFields + 1][]float64
 
-// results puts observation and theory beside each other.
-func (m *Model) results(reps []scenario.Replication) (*Results, error) {
-	s := m.spec
-	r := &Results{
-		HorizonSeconds: s.Horizon, WarmupSeconds: s.Warmup, Replications: len(reps), Level: measure.Level,
-		Stations: make(map[string]*StationResult), spec: s,
+// samples are those of one station, or of all together, by replication or group of them.
+type samples []sample
+
+// join adds another replication, or group of them.
+func (x *sample) join(y *sample) {
+	for f := range x {
+		var sum []float64
+		for _, batches := range [][]float64{x[f], y[f]} {
+			for _, v := range batches {
+				if sum == nil {
+					sum = []float64{0}
+				}
+				sum[0] += v
+			}
+		}
+		x[f] = sum
 	}
-	for _, rep := range reps {
-		r.Interrupted = r.Interrupted || rep.Reached < rep.Horizon
+}
+
+// accumulator implements scenario.Accumulator.
+type accumulator struct {
+	m            *Model
+	replications int
+	batches      int // of all replications
+	interrupted  bool
+	stations     []*measure.Groups[sample]
+}
+
+// Accumulate compares what was observed with what theory says.
+func (m *Model) Accumulate() scenario.Accumulator {
+	a := &accumulator{m: m}
+	for range m.spec.Stations {
+		a.stations = append(a.stations, measure.NewGroups((*sample).join))
+	}
+	return a
+}
+
+// Add reads the reports of one replication.
+func (a *accumulator) Add(rep scenario.Replication) error {
+	a.replications++
+	a.interrupted = a.interrupted || rep.Reached < rep.Horizon
+	lengths := measure.NewBatches(a.m.spec.Warmup, a.m.spec.Horizon, batchCount).Lengths(rep.Reached)
+	for i, groups := range a.stations {
+		x, err := a.m.sample(rep, i, lengths)
+		if err != nil {
+			return err
+		}
+		if i == 0 {
+			a.batches += len(x[elapsed])
+		}
+		groups.Add(x)
+	}
+	return nil
+}
+
+// Summary puts observation and theory beside each other.
+func (a *accumulator) Summary() (scenario.Summary, error) {
+	if a.replications == 0 {
+		return nil, errors.New("queueing: no replication to summarize")
+	}
+	m, s := a.m, a.m.spec
+	r := &Results{
+		HorizonSeconds: s.Horizon, WarmupSeconds: s.Warmup, Replications: a.replications, Batches: a.batches, Level: measure.Level,
+		Interrupted: a.interrupted, Stations: make(map[string]*StationResult), spec: s,
 	}
 	theories := s.theory()
 	all := make([]samples, len(s.Stations))
 	var network samples
 	for i := range s.Stations {
-		x, err := m.samples(reps, i)
-		if err != nil {
-			return nil, err
-		}
-		all[i] = x
-		network = network.add(x)
-	}
-	for k := range network {
-		r.Batches += len(network[k][elapsed])
+		all[i] = a.stations[i].Close()
+		network = network.add(all[i])
 	}
 	enough, needed := s.longEnough(all)
 	if slices.Contains(enough, false) {
@@ -55,24 +105,21 @@ func (m *Model) results(reps []scenario.Replication) (*Results, error) {
 	return r, nil
 }
 
-// samples reads a station's reports.
-func (m *Model) samples(reps []scenario.Replication, station int) (samples, error) {
-	out := make(samples, len(reps))
-	for n, rep := range reps {
-		if station >= len(rep.Parts) || len(rep.Parts[station]) != 8*tallyFields*batchCount {
-			return nil, fmt.Errorf("queueing: replication %d: the report of %s is missing or is not %d bytes", rep.Index, m.spec.Stations[station].ID, 8*tallyFields*batchCount)
+// sample reads a station's report.
+func (m *Model) sample(rep scenario.Replication, station int, lengths []float64) (sample, error) {
+	var out sample
+	if station >= len(rep.Parts) || len(rep.Parts[station]) != 8*tallyFields*batchCount {
+		return out, fmt.Errorf("queueing: replication %d: the report of %s is missing or is not %d bytes", rep.Index, m.spec.Stations[station].ID, 8*tallyFields*batchCount)
+	}
+	for k, length := range lengths {
+		if length == 0 {
+			continue
 		}
-		lengths := measure.NewBatches(m.spec.Warmup, m.spec.Horizon, batchCount).Lengths(rep.Reached)
-		for k, length := range lengths {
-			if length == 0 {
-				continue
-			}
-			for f := range tallyFields {
-				x := math.Float64frombits(binary.LittleEndian.Uint64(rep.Parts[station][8*(f*batchCount+k):]))
-				out[n][f] = append(out[n][f], x)
-			}
-			out[n][elapsed] = append(out[n][elapsed], length)
+		for f := range tallyFields {
+			x := math.Float64frombits(binary.LittleEndian.Uint64(rep.Parts[station][8*(f*batchCount+k):]))
+			out[f] = append(out[f], x)
 		}
+		out[elapsed] = append(out[elapsed], length)
 	}
 	return out, nil
 }
@@ -96,7 +143,7 @@ func (x samples) add(y samples) samples {
 	return x
 }
 
-// total is the sum of one field over all replications.
+// total is the sum of one field over all of them.
 func (x samples) total(field int) float64 {
 	sum := 0.0
 	for n := range x {
@@ -115,7 +162,7 @@ type term struct {
 
 // sums adds terms up, batch by batch, of one replication. What is but the rounding of a
 // difference is 0.
-func sums(rep *[tallyFields + 1][]float64, terms []term) []float64 {
+func sums(rep *sample, terms []term) []float64 {
 	out := make([]float64, len(rep[elapsed]))
 	for k := range out {
 		size := 0.0

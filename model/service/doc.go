@@ -5,7 +5,7 @@
 //
 // Guarantee: what a run gives depends only on the file, the seed and the replication,
 // to the byte, however boxes are placed on workers. Every request is accounted for:
-// generated = completed + dropped + in flight, or Summarize returns an error. In the
+// generated = completed + dropped + in flight, or Add returns an error. In the
 // checked build Little's law is asserted, in exact arithmetic, for every place of every
 // box, for every edge and for the system. Handling an event allocates nothing once
 // queues have grown.
@@ -16,7 +16,9 @@
 //	doc, err := scenario.ReadFile("shop.yml")
 //	s, err := reg.Load(doc, scenario.Options{})   // scenario.Problems: all that is wrong
 //	…                                             // run it (app, launch, or node.NewEngine)
-//	summary, err := s.Summarize(replications)     // *service.Results
+//	sum := s.Accumulate()
+//	err = sum.Add(replication)                    // for each of them, in order
+//	summary, err := sum.Summary()                 // *service.Results
 //	err = summary.WriteText(os.Stdout)
 //
 // Load reads and checks a file (schema*.go, validate_*.go) into a Spec; New makes the

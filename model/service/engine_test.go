@@ -11,6 +11,7 @@ import (
 	"github.com/disco-sim/disco/envelope"
 	"github.com/disco-sim/disco/internal/invariants"
 	"github.com/disco-sim/disco/internal/race"
+	"github.com/disco-sim/disco/model/modeltest"
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/scenario"
 )
@@ -242,7 +243,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestConservation: Summarize sees a request that gets lost or comes twice.
+// TestConservation: Add sees a request that gets lost or comes twice.
 func TestConservation(t *testing.T) {
 	m := mustModel(t, metricsSpec(RoundRobin))
 	fresh := func() scenario.Replication {
@@ -261,17 +262,17 @@ func TestConservation(t *testing.T) {
 			}
 			p[field] = p[field].(float64) + 1
 			rep.Parts[n*rankCount], _ = json.Marshal(p)
-			if _, err := m.Summarize([]scenario.Replication{rep}); err == nil {
+			if _, err := modeltest.Sum(m, rep); err == nil {
 				t.Errorf("%s of %s is one too many, and nothing noticed", field, m.layout.boxes[n].id)
 			}
 		}
 	}
 	rep = fresh()
 	rep.Parts[0] = nil
-	if _, err := m.Summarize([]scenario.Replication{rep}); err == nil {
+	if _, err := modeltest.Sum(m, rep); err == nil {
 		t.Error("a missing report was not noticed")
 	}
-	if _, err := m.Summarize(nil); err == nil {
+	if _, err := modeltest.Sum(m); err == nil {
 		t.Error("a summary of nothing")
 	}
 }
@@ -306,7 +307,7 @@ func TestLedgers(t *testing.T) {
 			}
 			spoil(s)
 			s.run(t, m.Horizon())
-			if err := newTally(m).add(s.replication(t, 0, m.Horizon())); err != nil {
+			if err := newTally(m).Add(s.replication(t, 0, m.Horizon())); err != nil {
 				t.Error(err)
 			}
 		})

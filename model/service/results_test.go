@@ -196,15 +196,15 @@ func TestPercentilesMerge(t *testing.T) {
 		}
 	}
 	tl := newTally(d.model)
-	if err := tl.add(d.replication(t, 0, 30)); err == nil {
+	if err := tl.Add(d.replication(t, 0, 30)); err == nil {
 		t.Error("a report that was asked for twice was believed")
 	}
 	rerun := newSerial(t, d.model, 3)
 	rerun.run(t, 30)
-	if err := tl.add(rerun.replication(t, 0, 30)); err != nil {
+	if err := tl.Add(rerun.replication(t, 0, 30)); err != nil {
 		t.Fatal(err)
 	}
-	merged := tl.latencies(0, tl.cuts.segments())
+	merged := &tl.latency
 	one, err := all.report()
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/disco-sim/disco/model/modeltest"
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/scenario"
 )
@@ -257,7 +258,7 @@ func reportOf(t testing.TB, m *Model, e *node.Engine, index int, reached float64
 
 func summarize(t testing.TB, m *Model, reps []scenario.Replication) *Results {
 	t.Helper()
-	s, err := m.Summarize(reps)
+	s, err := modeltest.Sum(m, reps...)
 	if err != nil {
 		t.Fatal(err)
 	}

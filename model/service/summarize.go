@@ -10,26 +10,43 @@ import (
 	"github.com/disco-sim/disco/scenario"
 )
 
-// Summarize makes the results of all replications. It refuses parts in which a
+// Accumulate makes the results of all replications. Its Add refuses parts in which a
 // request was lost or made twice between two boxes: that is a defect of disco.
-func (m *Model) Summarize(reps []scenario.Replication) (scenario.Summary, error) {
-	if len(reps) == 0 {
-		return nil, fmt.Errorf("service: no replication to summarize")
-	}
-	t := newTally(m)
-	for _, r := range reps {
-		if err := t.add(r); err != nil {
-			return nil, fmt.Errorf("service: replication %d: %w", r.Index, err)
-		}
-	}
-	return t.results()
+func (m *Model) Accumulate() scenario.Accumulator { return newTally(m) }
+
+// tally gathers the parts of all replications: sums, and of each no more than its row.
+type tally struct {
+	m           *Model
+	cuts        cuts // of the collector's segments
+	rows        []ReplicationResult
+	simulated   float64 // seconds
+	interrupted bool
+	generated, completed,
+	dropped, inFlight int64
+	latency  measure.Latencies
+	request  []part          // sums, by node
+	response float64         // seconds that the client has taken responses, in all
+	phases   [][3]phaseTotal // by event: outages, then spikes; before, during, after
+	whole    *measure.Groups[sample]
+	full     int // replications in it: those that reached the horizon
 }
 
-// tally gathers the parts of all replications.
-type tally struct {
-	m    *Model
-	runs []run
-	cuts cuts // of the collector's segments
+// Add reads the parts of one replication.
+func (t *tally) Add(rep scenario.Replication) error {
+	r, err := t.read(rep)
+	if err != nil {
+		return fmt.Errorf("service: replication %d: %w", rep.Index, err)
+	}
+	t.add(r)
+	return nil
+}
+
+// Summary makes the results.
+func (t *tally) Summary() (scenario.Summary, error) {
+	if len(t.rows) == 0 {
+		return nil, fmt.Errorf("service: no replication to summarize")
+	}
+	return t.results(), nil
 }
 
 // run is one replication: the parts of its boxes, by node.
@@ -44,13 +61,23 @@ type run struct {
 }
 
 func newTally(m *Model) *tally {
-	return &tally{m: m, cuts: newCuts(m.events(), m.Horizon())}
+	t := &tally{m: m, cuts: newCuts(m.events(), m.Horizon()), request: make([]part, len(m.layout.boxes)), whole: measure.NewGroups((*sample).join)}
+	for n := range t.request {
+		t.request[n].Edges = make([]edgePart, len(m.layout.out[n]))
+	}
+	for _, o := range m.spec.Outages {
+		t.phases = append(t.phases, t.newPhases(o.Start, o.End, o.Edge))
+	}
+	for _, s := range m.spec.Spikes {
+		t.phases = append(t.phases, t.newPhases(s.Start, s.End, s.Edge))
+	}
+	return t
 }
 
-// add reads and checks the parts of one replication.
-func (t *tally) add(rep scenario.Replication) error {
+// read reads and checks the parts of one replication.
+func (t *tally) read(rep scenario.Replication) (*run, error) {
 	l := t.m.layout
-	r := run{Replication: rep, request: make([]*part, len(l.boxes))}
+	r := &run{Replication: rep, request: make([]*part, len(l.boxes))}
 	for n := range l.boxes {
 		for rank := range rankCount {
 			if !l.busy(n, rank) {
@@ -58,7 +85,7 @@ func (t *tally) add(rep scenario.Replication) error {
 			}
 			p, err := t.part(rep, n, rank)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			if rank == rankRequest {
 				r.request[n] = p
@@ -67,17 +94,16 @@ func (t *tally) add(rep scenario.Replication) error {
 			}
 		}
 	}
-	if err := t.conserve(&r); err != nil {
-		return err
+	if err := t.conserve(r); err != nil {
+		return nil, err
 	}
-	if err := t.decode(&r); err != nil {
-		return err
+	if err := t.decode(r); err != nil {
+		return nil, err
 	}
 	if invariants.Enabled {
 		r.checkSystem()
 	}
-	t.runs = append(t.runs, r)
-	return nil
+	return r, nil
 }
 
 // part reads the report of one simproc.
@@ -166,64 +192,21 @@ func (t *tally) decode(r *run) error {
 	return nil
 }
 
-// latencies merges segments lo <= i < hi of all runs.
-func (t *tally) latencies(lo, hi int) *measure.Latencies {
-	all := &measure.Latencies{}
-	for i := range t.runs {
-		for s := lo; s < hi; s++ {
-			all.Merge(&t.runs[i].segments[s])
-		}
-	}
-	return all
-}
-
-func (t *tally) results() (*Results, error) {
+func (t *tally) results() *Results {
 	m := t.m
 	r := &Results{
-		HorizonSeconds: m.Horizon(), spec: m.spec,
+		HorizonSeconds: m.Horizon(), SimulatedSeconds: t.simulated, Interrupted: t.interrupted, spec: m.spec, Replications: t.rows,
+		RequestsGenerated: t.generated, RequestsCompleted: t.completed, RequestsDropped: t.dropped, RequestsInFlight: t.inFlight,
 		Balancers: make(map[string]*BalancerResult), Servers: make(map[string]*ServerResult), Edges: make(map[string]*EdgeResult),
 		Outages: []EventResult{}, Spikes: []EventResult{},
 	}
-	var all measure.Latencies
-	for i := range t.runs {
-		run := &t.runs[i]
-		all.Merge(&run.latency)
-		r.SimulatedSeconds += run.Reached
-		r.Interrupted = r.Interrupted || run.Reached < run.Horizon
-		r.RequestsGenerated += run.generated
-		r.RequestsCompleted += run.completed
-		r.RequestsDropped += run.dropped
-		r.RequestsInFlight += run.inFlight
-		r.Replications = append(r.Replications, t.replication(i))
-	}
-	r.ThroughputRPS = per(float64(r.RequestsCompleted), t.time(func(run *run) *part { return run.response }))
-	r.Latency = all.Summary()
+	r.ThroughputRPS = per(float64(r.RequestsCompleted), t.response)
+	r.Latency = t.latency.Summary()
 	r.Confidence = t.confidence()
 	t.boxes(r)
 	t.edges(r)
 	t.events(r)
-	return r, nil
-}
-
-func (t *tally) replication(i int) ReplicationResult {
-	run := &t.runs[i]
-	row := ReplicationResult{
-		Index: run.Index, Reached: run.Reached, Generated: run.generated, Completed: run.completed,
-		Dropped: run.dropped, InFlight: run.inFlight, ThroughputRPS: per(float64(run.completed), run.response.End),
-	}
-	if l := run.latency.Summary(); l != nil {
-		row.LatencyMean, row.LatencyP50, row.LatencyP95, row.LatencyP99 = &l.Mean, &l.P50, &l.P95, &l.P99
-	}
-	return row
-}
-
-// time is how long a box has run, over all replications.
-func (t *tally) time(of func(*run) *part) float64 {
-	sum := 0.0
-	for i := range t.runs {
-		sum += of(&t.runs[i]).End
-	}
-	return sum
+	return r
 }
 
 // per is a rate or a mean; of nothing it is 0.

@@ -25,31 +25,46 @@ type Summary struct {
 	All    *float64 `json:"all_s"`
 }
 
-// Summarize implements scenario.Scenario. It gets the reports of all people in the order
-// of their nodes, whoever hosted them, for each replication.
-func (m *Model) Summarize(reps []scenario.Replication) (scenario.Summary, error) {
-	s := &Summary{People: m.people}
-	var half, ninety, all mean
-	for _, r := range reps {
-		var heard []float64
-		for id, part := range r.Parts {
-			if len(part) != reportBytes {
-				return nil, fmt.Errorf("gossip: person %d reports %d bytes, want %d", id, len(part), reportBytes)
-			}
-			if at := math.Float64frombits(binary.LittleEndian.Uint64(part)); at < math.Inf(1) {
-				heard = append(heard, at)
-			}
-			s.Told += float64(binary.LittleEndian.Uint64(part[8:])) / float64(len(reps))
-			s.ByMail += float64(part[16]) / float64(len(reps))
+// Accumulate implements scenario.Scenario.
+func (m *Model) Accumulate() scenario.Accumulator { return &sum{people: m.people} }
+
+// sum implements scenario.Accumulator: it keeps sums and no replication, however many
+// there are.
+type sum struct {
+	people             int
+	replications       float64
+	told, knew, byMail float64
+	half, ninety, all  mean
+}
+
+// Add gets the reports of all people in the order of their nodes, whoever hosted them.
+func (s *sum) Add(r scenario.Replication) error {
+	var heard []float64
+	for id, part := range r.Parts {
+		if len(part) != reportBytes {
+			return fmt.Errorf("gossip: person %d reports %d bytes, want %d", id, len(part), reportBytes)
 		}
-		slices.Sort(heard)
-		s.Knew += float64(len(heard)) / float64(len(reps))
-		half.add(heard, (m.people+1)/2)
-		ninety.add(heard, (m.people*9+9)/10)
-		all.add(heard, m.people)
+		if at := math.Float64frombits(binary.LittleEndian.Uint64(part)); at < math.Inf(1) {
+			heard = append(heard, at)
+		}
+		s.told += float64(binary.LittleEndian.Uint64(part[8:]))
+		s.byMail += float64(part[16])
 	}
-	s.Half, s.Ninety, s.All = half.value(), ninety.value(), all.value()
-	return s, nil
+	slices.Sort(heard)
+	s.replications++
+	s.knew += float64(len(heard))
+	s.half.add(heard, (s.people+1)/2)
+	s.ninety.add(heard, (s.people*9+9)/10)
+	s.all.add(heard, s.people)
+	return nil
+}
+
+// Summary is called after the last replication.
+func (s *sum) Summary() (scenario.Summary, error) {
+	return &Summary{
+		People: s.people, Told: s.told / s.replications, Knew: s.knew / s.replications, ByMail: s.byMail / s.replications,
+		Half: s.half.value(), Ninety: s.ninety.value(), All: s.all.value(),
+	}, nil
 }
 
 // mean is the mean time at which so many people knew the rumour.
