@@ -200,3 +200,8 @@ func TestExample(t *testing.T) {
 		t.Errorf("%+v, %v", p, err)
 	}
 }
+
+// TestBounded: of a replication nothing is kept.
+func TestBounded(t *testing.T) {
+	modeltest.Bounded(t, New(Params{Type: HI, Width: 4, Depth: 3, Pulses: 2}), 0)
+}

@@ -58,3 +58,23 @@ func TestCoverage(t *testing.T) {
 		}
 	})
 }
+
+// TestBounded: of a replication hardly more than its row of results is kept, nor of its
+// random outages, which are rows of the first replications only.
+func TestBounded(t *testing.T) {
+	spec := oneLink(t, 0.8, exponential, 4, 20)
+	cables := []Target{{Name: "the link", Node: -1, Cables: []int{0}}}
+	spec.Events = []Event{{ID: "cut", Kind: LinkDown, Targets: cables, Random: true, MTBF: 3, MTTR: 1}}
+	m := mustModel(t, spec)
+	modeltest.Bounded(t, m, 300)
+	r := modeltest.Summarize(t, m, 1, 2*outagesOf).(*Results)
+	random, last := 0, 0
+	for _, o := range r.Outages {
+		if o.Replication != nil {
+			random, last = random+1, max(last, *o.Replication)
+		}
+	}
+	if random < outagesOf || last >= outagesOf || last < outagesOf/2 {
+		t.Errorf("%d rows of random outages, up to those of replication %d, want them of the first %d", random, last, outagesOf)
+	}
+}

@@ -210,3 +210,10 @@ func TestExample(t *testing.T) {
 		t.Errorf("got %+v, %v, want %+v", p, err, want)
 	}
 }
+
+// TestBounded: of a replication its row of results is kept.
+func TestBounded(t *testing.T) {
+	p := small(phold.CLCG4)
+	p.End = 2
+	modeltest.Bounded(t, phold.New(p), 160)
+}

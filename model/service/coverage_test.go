@@ -30,3 +30,8 @@ func TestCoverage(t *testing.T) {
 		return out
 	})
 }
+
+// TestBounded: of a replication hardly more than its row of results is kept.
+func TestBounded(t *testing.T) {
+	modeltest.Bounded(t, mustModel(t, tandem(0.5, 40, oneEndpoint("srv", 1, 1e6, 1, cpu(exponential(1))))), 400)
+}
