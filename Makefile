@@ -5,6 +5,9 @@ GO      ?= go
 WORKERS ?= 2
 SCENARIO ?= examples/shop.yml
 
+# A watchdog for one package's tests, for machines that are busy with other things too.
+TIMEOUT ?= 30m
+
 # The version is what git says, where there is git. -buildvcs=false, because the Go
 # tool refuses to build in a checkout that belongs to somebody else otherwise.
 VERSION := $(shell git describe --always --dirty --tags 2>/dev/null || echo unknown)
@@ -55,13 +58,13 @@ arm64: ## build and vet for arm64
 
 .PHONY: unit
 unit: ## the tests of the plain build
-	$(GO) test ./...
+	$(GO) test -timeout $(TIMEOUT) ./...
 
 # The checked build asserts its invariants as it runs. -short leaves out the longest
 # runs, which are there for their statistics.
 .PHONY: checked
 checked: ## the tests of the checked build
-	$(GO) test -short -tags invariants ./...
+	$(GO) test -timeout $(TIMEOUT) -short -tags invariants ./...
 
 # docs/simulation-testing.md. Failures print the seed that replays them.
 SCHEDULES ?= 2000
@@ -76,8 +79,8 @@ simulate: ## simulated runs of the checked build (SCHEDULES=n SEED=n for others)
 race: ## short tests under the race detector, where there is a C compiler
 	@cc=$$($(GO) env CC); \
 	if command -v $${cc%% *} >/dev/null 2>&1; then \
-		echo "$(GO) test -race -short ./..."; \
-		CGO_ENABLED=1 $(GO) test -race -short ./...; \
+		echo "$(GO) test -timeout $(TIMEOUT) -race -short ./..."; \
+		CGO_ENABLED=1 $(GO) test -timeout $(TIMEOUT) -race -short ./...; \
 	else \
 		echo "SKIPPED: the tests under the race detector, because there is no C compiler ($$cc)"; \
 	fi

@@ -140,7 +140,9 @@ func shell(t *testing.T, dir, line string, env ...string) (status int, out strin
 	ctx, cancel := context.WithTimeout(context.Background(), watchdog)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-c", line)
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
+	cmd.Dir = dir
+	// Where ipc has its sockets, which stay; the clone goes.
+	cmd.Env = append(append(os.Environ(), "XDG_RUNTIME_DIR="+dir), env...)
 	var text bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &text, &text
 	if err := cmd.Run(); err != nil && cmd.ProcessState == nil || ctx.Err() != nil {

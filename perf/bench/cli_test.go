@@ -306,9 +306,9 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		"--ring: found 1000, want a power of two":                {"latency", "--ring", "1000"},
 		`invalid value "many" for flag -payload`:                 {"latency", "--payload", "many"},
 		"--json - and --gobench both want standard output":       {"latency", "--json", "-", "--gobench"},
-		"--json: open /nonexistent/rows.json":                    {"latency", "--json", "/nonexistent/rows.json"},
+		"--json: open /dev/null/rows.json":                       {"latency", "--json", "/dev/null/rows.json"},
 		"--out rows.png: want a name that ends in .svg or .html": {"plot", "--out", "rows.png"},
-		"--from: /nonexistent/rows.json: found no file":          {"plot", "--from", "/nonexistent/rows.json"},
+		"--from: rows-that-are-not-there.json: found no file":    {"plot", "--from", "rows-that-are-not-there.json"},
 	}
 	for want, args := range cases {
 		status, out, errs := execute(Peers{}, args...)
