@@ -159,12 +159,10 @@ func TestWindowFull(t *testing.T) {
 	}
 	want := answerOf(t, out)
 	cfg, added := many(t, 2, replications, -1)
+	var merged int
 	out, begun, err := held(t, cfg, func() {
 		time.Sleep(50 * time.Millisecond) // it must really rest
-		// Which team has replication 0 is open: if it is the held one, nothing is added.
-		if n := added.Load(); n > windowOfTeam {
-			t.Errorf("%d replications were added", n)
-		}
+		merged = int(added.Load())
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -172,8 +170,9 @@ func TestWindowFull(t *testing.T) {
 	if got := answerOf(t, out); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	if begun > 2*windowOfTeam+1 || begun < windowOfTeam {
-		t.Errorf("%d replications had begun, want %d", begun, 2*windowOfTeam)
+	// One may have been taken and not be asked for yet.
+	if begun > merged+2*windowOfTeam || begun < 2*windowOfTeam-1 {
+		t.Errorf("%d replications had begun and %d were added, want %d more", begun, merged, 2*windowOfTeam)
 	}
 }
 
@@ -194,7 +193,8 @@ func TestStopWithFullWindow(t *testing.T) {
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("the end took %v", took)
 	}
-	if n := len(out.Replications); n < begun || n != int(added.Load()) || tokens(t, out).Handled != out.Events {
+	// One may have been stopped before anything had happened in it.
+	if n := len(out.Replications); n < begun-1 || n != int(added.Load()) || tokens(t, out).Handled != out.Events {
 		t.Errorf("%d replications, %d added, %d had begun; %d tokens in %d events", n, added.Load(), begun, tokens(t, out).Handled, out.Events)
 	}
 }
