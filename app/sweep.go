@@ -82,6 +82,7 @@ func (p *program) sweep(ctx context.Context, o *order, doc *scenario.Document, s
 			all.Rows = append(all.Rows, *row)
 		}
 		if err != nil {
+			all.Interrupted = errors.Is(err, errInterrupted) || errors.Is(err, launch.ErrEnded) || errors.Is(err, launch.ErrUnresponsive)
 			return errors.Join(fmt.Errorf("at %s: %w", points[i], err), p.showSweep(o, all))
 		}
 		if i == 0 {

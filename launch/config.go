@@ -151,6 +151,9 @@ func (cfg *Config) validate() error {
 	if err := cfg.Tuning.Validate(); err != nil {
 		return &configError{err}
 	}
+	if least := cfg.Tuning.PoolBytesLeast(); cfg.Tuning.PoolBytes < least {
+		return badConfig("pool-bytes: found %d, want at least %d: two blocks for payloads above --inline-max, %d bytes", cfg.Tuning.PoolBytes, least, cfg.Tuning.InlineMax)
+	}
 	if cfg.Trace != "" {
 		if err := CheckOutput(cfg.Trace); err != nil {
 			return badConfig("trace: %w", err)

@@ -118,11 +118,19 @@ func (s *supervisor) patience(h *halt) error {
 
 // unresponsive is the error for members that have not answered and that late picks.
 func (s *supervisor) unresponsive(late func(*state) bool, what, why string) error {
-	var names []string
+	var names, stopped []string
 	for i := range s.states {
-		if st := &s.states[i]; st.answer == nil && late(st) {
-			names = append(names, fmt.Sprintf("worker %d", s.crew.members[i].number))
+		m := s.crew.members[i]
+		if st := &s.states[i]; st.answer != nil || !late(st) {
+			continue
 		}
+		names = append(names, fmt.Sprintf("worker %d", m.number))
+		if m.pid != 0 && s.watch.state(m.pid) == "stopped" {
+			stopped = append(stopped, fmt.Sprintf("worker %d (process %d)", m.number, m.pid))
+		}
+	}
+	if len(stopped) > 0 {
+		why = strings.Join(stopped, " and ") + " was stopped, by a signal or a debugger, and others may wait for it"
 	}
 	return fmt.Errorf("%w: %s %s and had to be killed: %s", ErrUnresponsive, strings.Join(names, ", "), what, why)
 }

@@ -26,14 +26,15 @@ type memory struct {
 }
 
 // newMemory makes the segments for so many workers, of which the first has the given
-// number.
-func newMemory(transport string, first, workers int, tuning worker.Tuning) (*memory, error) {
+// number. Pages are taken as they are made, which may take seconds: goOn is asked in
+// between, and its error ends it.
+func newMemory(transport string, first, workers int, tuning worker.Tuning, goOn func() error) (*memory, error) {
 	plan, err := worker.SegmentPlan(workers, tuning)
 	if err != nil {
 		return nil, &configError{err}
 	}
 	m := &memory{plan: plan, first: first, workers: workers, shared: transport == TransportShm}
-	if err := m.make(); err != nil {
+	if err := m.make(goOn); err != nil {
 		m.close()
 		return nil, err
 	}
@@ -82,7 +83,7 @@ func enough(transport string, teams, workers int, tuning worker.Tuning) error {
 // the Go runtime's own.
 const otherFiles = 16
 
-func (m *memory) make() error {
+func (m *memory) make(goOn func() error) error {
 	m.lanes = make([][]*shm.Segment, m.workers)
 	for w := range m.workers {
 		named := m.plan.Board
@@ -101,6 +102,9 @@ func (m *memory) make() error {
 		for to := range m.workers {
 			if to == w {
 				continue
+			}
+			if err := goOn(); err != nil {
+				return err
 			}
 			if m.lanes[w][to], err = m.segment(m.plan.Lane, m.plan.FormatLane); err != nil {
 				return err

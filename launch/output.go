@@ -53,7 +53,12 @@ func CreateOutput(path string) (*Output, error) {
 		return nil, err
 	}
 	if o.direct {
-		if o.file, err = os.OpenFile(o.final, os.O_WRONLY, 0); err != nil {
+		// A named pipe that nobody reads would be waited for, and nothing could end that.
+		o.file, err = os.OpenFile(o.final, os.O_WRONLY|unix.O_NONBLOCK, 0)
+		if errors.Is(err, unix.ENXIO) {
+			return nil, fmt.Errorf("%s: found a named pipe that nobody reads, want a file, or a reader that is there first", path)
+		}
+		if err != nil {
 			return nil, plain(path, err)
 		}
 		return o, nil
@@ -86,6 +91,9 @@ func locate(path string) (o *Output, info os.FileInfo, err error) {
 	}
 	if err := unix.Access(o.final, unix.W_OK); err != nil {
 		return nil, nil, plain(path, err)
+	}
+	if info.Mode().Type() == fs.ModeSocket {
+		return nil, nil, fmt.Errorf("%s is a socket, want the name of a file", path)
 	}
 	o.direct = !info.Mode().IsRegular()
 	return o, info, nil

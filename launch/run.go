@@ -61,7 +61,7 @@ func (l *Launch) Run(ctx context.Context) (*Outcome, error) {
 		l.note(l.fewer())
 	}
 	agenda := newAgenda(l)
-	teams, err := l.assemble(agenda)
+	teams, err := l.assemble(ctx, agenda)
 	defer func() {
 		for _, t := range teams {
 			t.release()
@@ -70,6 +70,9 @@ func (l *Launch) Run(ctx context.Context) (*Outcome, error) {
 	if err != nil {
 		for _, t := range teams {
 			t.end(false)
+		}
+		if errors.Is(err, errNotBegun) {
+			return l.conclude(agenda, nil)
 		}
 		return nil, err
 	}
@@ -100,13 +103,29 @@ func delivered(err error) bool {
 }
 
 // assemble starts all teams. After an error, those that were started are returned too.
-func (l *Launch) assemble(a *agenda) ([]*team, error) {
+func (l *Launch) assemble(ctx context.Context, a *agenda) ([]*team, error) {
 	var teams []*team
+	goOn := func() error {
+		select {
+		case <-ctx.Done():
+			return ErrEnded
+		case <-l.cfg.Stop:
+			return errNotBegun
+		default:
+		}
+		for _, t := range teams {
+			if err := t.early(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	for i := range l.teams {
-		t, err := l.newTeam(i, a)
+		t, err := l.newTeam(i, a, goOn)
 		if err != nil {
 			return teams, err
 		}
+		t.phase.name = PhaseStart
 		teams = append(teams, t)
 	}
 	return teams, nil

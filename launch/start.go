@@ -14,23 +14,35 @@ import (
 
 // start starts the team's workers. release frees what their starting took, once all have
 // ended.
-func (t *team) start() (c *crew, release func(), err error) {
+func (t *team) start(goOn func() error) (c *crew, release func(), err error) {
 	if t.cfg.Transport == TransportInproc {
 		return t.startLocal()
 	}
-	return t.startProcesses()
+	return t.startProcesses(goOn)
 }
 
-// startProcesses starts every worker as a process of this executable.
-func (t *team) startProcesses() (*crew, func(), error) {
+// startProcesses starts every worker as a process of this executable. A worker that dies
+// meanwhile, and goOn's error, end it.
+func (t *team) startProcesses(goOn func() error) (*crew, func(), error) {
 	exe, err := executable()
 	if err != nil {
 		return nil, nil, err
 	}
 	crew, keep := newCrew(), newKeeper()
+	s := newSupervisor(crew, t.Launch)
+	s.phase.name = PhaseStart
 	for w := range t.placement.Workers {
-		if err := t.startProcess(exe, w, crew, keep); err != nil {
-			newSupervisor(crew, t.Launch).end(false)
+		err := goOn()
+		if err == nil {
+			err = t.startProcess(exe, w, crew, keep)
+		}
+		if err == nil {
+			s.states = append(s.states, state{})
+			err = s.early()
+		}
+		if err != nil {
+			s.states = make([]state, len(crew.members))
+			s.end(false)
 			keep.close()
 			return nil, nil, err
 		}

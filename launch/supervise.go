@@ -292,6 +292,21 @@ func streamEnd(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.ErrClosedPipe) || isReset(err)
 }
 
+// early looks, without waiting, whether a member of a crew that is only being started has
+// failed, and returns the run's error then.
+func (s *supervisor) early() error {
+	for {
+		select {
+		case h := <-s.crew.news:
+			if !s.hear(h) {
+				return s.settle(context.Background())
+			}
+		default:
+			return nil
+		}
+	}
+}
+
 // settle gathers news for a moment after bad news and makes the run's error of it. A
 // member that has reported an error, or whose stream has ended without a word, is about
 // to end: how it does is worth waiting for. Answers that were under way are no news.

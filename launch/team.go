@@ -26,8 +26,9 @@ type team struct {
 	cleanup []func() // in the order of what they undo
 }
 
-// newTeam makes the memory and starts the workers of team index.
-func (l *Launch) newTeam(index int, a *agenda) (_ *team, err error) {
+// newTeam makes the memory and starts the workers of team index. goOn is asked between
+// two steps; its error ends the start.
+func (l *Launch) newTeam(index int, a *agenda, goOn func() error) (_ *team, err error) {
 	t := &team{Launch: l, index: index, agenda: a, stats: make([]WorkerStats, l.placement.Workers)}
 	defer func() {
 		if err != nil {
@@ -41,14 +42,14 @@ func (l *Launch) newTeam(index int, a *agenda) (_ *team, err error) {
 		return nil, err
 	}
 	t.cleanup = append(t.cleanup, t.traces.close)
-	if t.memory, err = newMemory(l.cfg.Transport, t.number(0), l.placement.Workers, l.cfg.Tuning); err != nil {
+	if t.memory, err = newMemory(l.cfg.Transport, t.number(0), l.placement.Workers, l.cfg.Tuning, goOn); err != nil {
 		return nil, err
 	}
 	t.cleanup = append(t.cleanup, func() { _ = t.memory.close() }) // nothing can be done about it
 	if l.cfg.Tuning.HugePages && index == 0 {
 		l.note(t.memory.pages())
 	}
-	crew, done, err := t.start()
+	crew, done, err := t.start(goOn)
 	if err != nil {
 		return nil, err
 	}
@@ -164,6 +165,8 @@ func (t *team) setup(index int) *worker.Message {
 		Placement: t.placement.Of,
 		Tuning:    t.cfg.Tuning,
 		Trace:     t.cfg.Trace,
+		// Workers that share a process yield to each other, and can't be told apart in CPU time.
+		OneProcess: t.cfg.Transport == TransportInproc,
 	}}
 }
 

@@ -212,3 +212,13 @@ func slot(board *shm.Segment) []byte { return board.Body()[boardSlot : boardSlot
 func numbers(board *shm.Segment) []byte {
 	return board.Body()[boardCounters:boardBytes]
 }
+
+// PoolBytesLeast is the smallest pool for payloads above t.InlineMax: two blocks, of which
+// one is read while the next is filled. t has been validated.
+func (t *Tuning) PoolBytesLeast() int {
+	bytes, err := shm.PoolBytes([]shm.Class{{BlockBytes: t.InlineMax + 1, Count: 2}})
+	if err != nil {
+		panic(err) // a validated InlineMax is far below the largest block
+	}
+	return bytes
+}
