@@ -1,28 +1,74 @@
 package measure
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
+
+// finest is how many times the lengths of batches may double.
+const finest = 30
 
 // Batches cuts the time from a start to an end into stretches of one length and adds
 // up, for each, what happened in it: single amounts at an instant, and areas under
 // something that holds for a while. Two of them are a Series for Ratio (Law and
 // Kelton's method of batch means).
 //
+// They begin short and double in length, two becoming one, whenever the instants that
+// they are told of no longer fit: so a run that ends early, too, has up to count batches
+// of the time that it has reached. At the end of the time there are count.
+//
 // Nothing allocates after NewBatches.
 type Batches struct {
 	start, length float64
+	doublings     int // to come until the batches fill all the time
 	sums          []float64
 }
 
-// NewBatches cuts [start, end) into count stretches.
+// NewBatches cuts [start, end) into count stretches, an even number.
 func NewBatches(start, end float64, count int) *Batches {
-	if !(end > start) || count < 1 {
+	if !(end > start) || count < 2 || count%2 != 0 {
 		panic(fmt.Sprintf("measure: %d batches from %v to %v", count, start, end))
 	}
-	return &Batches{start: start, length: (end - start) / float64(count), sums: make([]float64, count)}
+	return &Batches{start: start, length: math.Ldexp((end-start)/float64(count), -finest), doublings: finest, sums: make([]float64, count)}
+}
+
+// ReadBatches are batches of the same time and number that another process has
+// collected: its Sums and Doublings.
+func ReadBatches(start, end float64, sums []float64, doublings int) (*Batches, error) {
+	if doublings < 0 || doublings > finest {
+		return nil, fmt.Errorf("batches that may double %d times, want 0 to %d", doublings, finest)
+	}
+	b := NewBatches(start, end, len(sums))
+	b.sums, b.doublings = sums, doublings
+	b.length = math.Ldexp(b.length, finest-doublings)
+	return b, nil
 }
 
 // Sums is what was added up, one number a stretch. The caller must not change it.
 func (b *Batches) Sums() []float64 { return b.sums }
+
+// Doublings is how many times the stretches may still double in length.
+func (b *Batches) Doublings() int { return b.doublings }
+
+// Coarsen doubles the stretches until they may do so at most that many times.
+func (b *Batches) Coarsen(doublings int) {
+	for b.doublings > doublings {
+		half := len(b.sums) / 2
+		for k := range half {
+			b.sums[k] = b.sums[2*k] + b.sums[2*k+1]
+		}
+		clear(b.sums[half:])
+		b.length *= 2
+		b.doublings--
+	}
+}
+
+// Reach doubles the stretches until they reach an instant, or all the time.
+func (b *Batches) Reach(at float64) {
+	for b.doublings > 0 && at >= b.start+b.length*float64(len(b.sums)) {
+		b.Coarsen(b.doublings - 1)
+	}
+}
 
 // index is the stretch of an instant, -1 before the first, len(sums) after the last.
 func (b *Batches) index(at float64) int {
@@ -38,6 +84,7 @@ func (b *Batches) index(at float64) int {
 
 // At adds an amount to the stretch of an instant; instants outside add nothing.
 func (b *Batches) At(at, amount float64) {
+	b.Reach(at)
 	if k := b.index(at); k >= 0 && k < len(b.sums) {
 		b.sums[k] += amount
 	}
@@ -49,6 +96,7 @@ func (b *Batches) Over(from, to, height float64) {
 	if !(to > from) {
 		return
 	}
+	b.Reach(to)
 	first, last := max(b.index(from), 0), min(b.index(to), len(b.sums)-1)
 	for k := first; k <= last; k++ {
 		low := max(from, b.start+float64(k)*b.length)

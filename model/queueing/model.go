@@ -147,8 +147,25 @@ const (
 	tallyFields
 )
 
+// reportBytes is the length of a station's report.
+const reportBytes = 8 + 8*tallyFields*batchCount
+
 // tally has one row of batches for each.
 type tally [tallyFields]*measure.Batches
+
+// align makes the batches of all rows of one length that reaches an instant, and gives
+// how often they may still double.
+func (t *tally) align(reached float64) int {
+	t[0].Reach(reached)
+	least := t[0].Doublings()
+	for _, b := range t {
+		least = min(least, b.Doublings())
+	}
+	for _, b := range t {
+		b.Coarsen(least)
+	}
+	return least
+}
 
 func newTally(spec *Spec) tally {
 	var t tally

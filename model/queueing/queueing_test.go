@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -11,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/disco-sim/disco/internal/invariants"
-	"github.com/disco-sim/disco/model/measure"
 	"github.com/disco-sim/disco/model/modeltest"
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/scenario"
@@ -164,12 +164,11 @@ func TestConservation(t *testing.T) {
 	}
 	var came float64
 	for i := range 2 {
-		lengths := measure.NewBatches(0, m.Horizon(), batchCount).Lengths(m.Horizon())
-		one, err := m.sample(o.Replication, i, lengths)
+		tally, err := m.readTally(o.Replication, i)
 		if err != nil {
 			t.Fatal(err)
 		}
-		x := samples{one}
+		x := samples{tally.sample(m.Horizon(), 0)}
 		if got := x.total(accepted); got != taken[i] {
 			t.Errorf("station %d has taken in %v, observed were %v", i, got, taken[i])
 		}
@@ -211,8 +210,57 @@ func TestInterrupted(t *testing.T) {
 	if _, err := modeltest.Sum(s, scenario.Replication{Parts: [][]byte{{1}}}); err == nil || !strings.Contains(err.Error(), "report of a") {
 		t.Errorf("a short report: %v", err)
 	}
+	part := make([]byte, reportBytes)
+	part[3] = 1
+	if _, err := modeltest.Sum(s, scenario.Replication{Parts: [][]byte{part}}); err == nil || !strings.Contains(err.Error(), "report of a: batches that may double 16777216 times") {
+		t.Errorf("a wrong report: %v", err)
+	}
 	if _, err := modeltest.Sum(s); err == nil {
 		t.Error("no replication is no error")
+	}
+}
+
+// ended is a scenario that ends before its horizon.
+type ended struct {
+	scenario.Scenario
+	at float64
+}
+
+func (e ended) Horizon() float64 { return e.at }
+
+// TestInterruptedEarly: a run that is ended long before its horizon shows all but a
+// little of what it has reached, with intervals.
+func TestInterruptedEarly(t *testing.T) {
+	const reached, warmup = 30_000, 100
+	text := func(horizon float64) string {
+		return fmt.Sprintf("model: queueing\nhorizon: %v\nwarmup: %d\nstations:\n"+
+			"  - { id: a, arrivals: 0.5, to: { b: 0.7 }, %s }\n  - { id: b, to: { a: 0.1 }, buffer: 3, %s }\n", horizon, warmup, exp1, exp1)
+	}
+	want := modeltest.Summarize(t, modeltest.MustLoad(t, Kind(), text(reached)), 1, 1).(*Results)
+	s := modeltest.MustLoad(t, Kind(), text(9e8))
+	o := modeltest.Spread(t, ended{s, reached}, 1)
+	o.Replication.Horizon = s.Horizon()
+	sum, err := modeltest.Sum(s, o.Replication)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := sum.(*Results)
+	if !got.Interrupted || got.Batches < batchCount/2 || got.needed != 0 {
+		t.Errorf("%d batches, interrupted %v, needed %v", got.Batches, got.Interrupted, got.needed)
+	}
+	for id, w := range want.Stations {
+		g := got.Stations[id]
+		if g.Customers < w.Customers*(1-2.0/batchCount)-1 || g.Customers > w.Customers {
+			t.Errorf("%s: %v customers counted, with that horizon %v", id, g.Customers, w.Customers)
+		}
+		for what, m := range map[string][2]Measure{
+			"arrivals": {g.ArrivalRate, w.ArrivalRate}, "utilisation": {g.Utilisation, w.Utilisation},
+			"customers": {g.InSystem, w.InSystem}, "time": {g.TimeInSystem, w.TimeInSystem},
+		} {
+			if x, y := m[0].Observed, m[1].Observed; x == nil || !x.Known() || math.Abs(x.Mean-y.Mean) > y.HalfWidth {
+				t.Errorf("%s, %s: %+v, with that horizon %+v", id, what, x, y)
+			}
+		}
 	}
 }
 
@@ -233,11 +281,11 @@ func TestTooShort(t *testing.T) {
 		replications int
 		want         string
 	}{
-		{network(1000, "id: a, arrivals: 0.8, "+exp1), 1, "too short: 8,973 s after the warm-up, of all replications together, or 10 replications have intervals"},
-		{network(1000, "id: a, arrivals: 0.8, "+exp1), 9, "too short: 8,973 s after"},
+		{network(1000, "id: a, arrivals: 0.8, "+exp1), 1, "Too short for intervals: simulate 8,973 s after the warm-up (all replications added), or use 10 replications."},
+		{network(1000, "id: a, arrivals: 0.8, "+exp1), 9, "Too short for intervals: simulate 8,973 s after"},
 		{network(1000, "id: a, arrivals: 0.8, "+exp1), 10, ""},
 		{network(10_000, "id: a, arrivals: 0.8, "+exp1), 1, ""},
-		{network(1000, "id: a, arrivals: 1, "+exp1), 1, "too short: where a queue grows for ever, 10 replications have intervals"},
+		{network(1000, "id: a, arrivals: 1, "+exp1), 1, "Too short for intervals: a queue grows for ever; use 10 replications."},
 	} {
 		r := modeltest.Summarize(t, modeltest.MustLoad(t, Kind(), c.text), 1, c.replications).(*Results)
 		var b bytes.Buffer

@@ -9,7 +9,7 @@ type Results struct {
 	Replications   int     `json:"replications"`
 	Batches        int     `json:"batches"`          // whole stretches of time, of all replications
 	Level          float64 `json:"confidence_level"` // of the intervals
-	Interrupted    bool    `json:"interrupted"`      // some replication did not reach the horizon: only whole batches count
+	Interrupted    bool    `json:"interrupted"`      // some replication did not reach the horizon; of it up to 32 batches count, as long as what was reached allows
 
 	Network  NetworkResult             `json:"network"`
 	Stations map[string]*StationResult `json:"stations"`

@@ -224,9 +224,11 @@ func rise(h []float64) []float64 {
 	return h
 }
 
-// Report is the tally, number by number.
-func (s *station) Report(*node.Simproc) ([]byte, error) {
-	b := make([]byte, 0, 8*tallyFields*batchCount)
+// Report is the tally: how often its batches may still double, then number by number.
+func (s *station) Report(p *node.Simproc) ([]byte, error) {
+	doublings := s.tally.align(p.Now())
+	b := make([]byte, 0, reportBytes)
+	b = binary.LittleEndian.AppendUint64(b, uint64(doublings))
 	for _, sums := range &s.tally {
 		for _, x := range sums.Sums() {
 			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(x))

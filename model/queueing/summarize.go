@@ -63,12 +63,17 @@ func (m *Model) Accumulate() scenario.Accumulator {
 func (a *accumulator) Add(rep scenario.Replication) error {
 	a.replications++
 	a.interrupted = a.interrupted || rep.Reached < rep.Horizon
-	lengths := measure.NewBatches(a.m.spec.Warmup, a.m.spec.Horizon, batchCount).Lengths(rep.Reached)
-	for i, groups := range a.stations {
-		x, err := a.m.sample(rep, i, lengths)
-		if err != nil {
+	tallies := make([]tally, len(a.stations))
+	doublings := math.MaxInt
+	for i := range tallies {
+		var err error
+		if tallies[i], err = a.m.readTally(rep, i); err != nil {
 			return err
 		}
+		doublings = min(doublings, tallies[i][0].Doublings())
+	}
+	for i, groups := range a.stations {
+		x := tallies[i].sample(rep.Reached, doublings)
 		if i == 0 {
 			a.batches += len(x[elapsed])
 		}
@@ -105,23 +110,44 @@ func (a *accumulator) Summary() (scenario.Summary, error) {
 	return r, nil
 }
 
-// sample reads a station's report.
-func (m *Model) sample(rep scenario.Replication, station int, lengths []float64) (sample, error) {
-	var out sample
-	if station >= len(rep.Parts) || len(rep.Parts[station]) != 8*tallyFields*batchCount {
-		return out, fmt.Errorf("queueing: replication %d: the report of %s is missing or is not %d bytes", rep.Index, m.spec.Stations[station].ID, 8*tallyFields*batchCount)
+// readTally reads a station's report.
+func (m *Model) readTally(rep scenario.Replication, station int) (tally, error) {
+	var t tally
+	if station >= len(rep.Parts) || len(rep.Parts[station]) != reportBytes {
+		return t, fmt.Errorf("queueing: replication %d: the report of %s is missing or is not %d bytes", rep.Index, m.spec.Stations[station].ID, reportBytes)
 	}
-	for k, length := range lengths {
+	part := rep.Parts[station]
+	doublings := int(min(binary.LittleEndian.Uint64(part), math.MaxInt32))
+	for f := range t {
+		sums := make([]float64, batchCount)
+		for k := range sums {
+			sums[k] = math.Float64frombits(binary.LittleEndian.Uint64(part[8+8*(f*batchCount+k):]))
+		}
+		var err error
+		if t[f], err = measure.ReadBatches(m.spec.Warmup, m.spec.Horizon, sums, doublings); err != nil {
+			return t, fmt.Errorf("queueing: replication %d: the report of %s: %w", rep.Index, m.spec.Stations[station].ID, err)
+		}
+	}
+	return t, nil
+}
+
+// sample takes the batches that were simulated to their end, with the length at which
+// they may still double so often.
+func (t *tally) sample(reached float64, doublings int) sample {
+	var out sample
+	for _, b := range t {
+		b.Coarsen(doublings)
+	}
+	for k, length := range t[0].Lengths(reached) {
 		if length == 0 {
 			continue
 		}
-		for f := range tallyFields {
-			x := math.Float64frombits(binary.LittleEndian.Uint64(rep.Parts[station][8*(f*batchCount+k):]))
-			out[f] = append(out[f], x)
+		for f, b := range t {
+			out[f] = append(out[f], b.Sums()[k])
 		}
 		out[elapsed] = append(out[elapsed], length)
 	}
-	return out, nil
+	return out
 }
 
 // add adds another station, batch by batch.

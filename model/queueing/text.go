@@ -33,9 +33,9 @@ func (r *Results) WriteText(w io.Writer) error {
 	t.Write(b)
 	switch {
 	case math.IsInf(r.needed, 1):
-		fmt.Fprintf(b, "too short: where a queue grows for ever, %d replications have intervals\n", replicationsEnough)
+		fmt.Fprintf(b, "Too short for intervals: a queue grows for ever; use %d replications.\n", replicationsEnough)
 	case r.needed > 0:
-		fmt.Fprintf(b, "too short: %s after the warm-up, of all replications together, or %d replications have intervals\n", table.Seconds(math.Ceil(r.needed)), replicationsEnough)
+		fmt.Fprintf(b, "Too short for intervals: simulate %s after the warm-up (all replications added), or use %d replications.\n", table.Seconds(math.Ceil(r.needed)), replicationsEnough)
 	}
 	for i := range r.spec.Stations {
 		id := r.spec.Stations[i].ID
