@@ -84,20 +84,67 @@ func Number(x float64) string {
 	return strconv.FormatFloat(x, 'g', 4, 64)
 }
 
+// Significant is how many digits of x show two digits of a step, the width of an interval
+// say; at least least, and at most what a float64 has.
+func Significant(x, step float64, least int) int {
+	if x == 0 || !(step > 0) || math.IsInf(step, 0) {
+		return least
+	}
+	digits := math.Floor(math.Log10(math.Abs(x))) - math.Floor(math.Log10(step)) + 2
+	return int(min(max(digits, float64(least)), 15))
+}
+
+// NumberStep is Number with enough digits to show a step.
+func NumberStep(x, step float64) string {
+	n := Significant(x, step, 4)
+	a := math.Abs(x)
+	if a < 1000 || a >= 1e15 {
+		return strconv.FormatFloat(x, 'g', n, 64)
+	}
+	text := strconv.FormatFloat(x, 'f', max(0, n-1-int(math.Floor(math.Log10(a)))), 64)
+	whole, fraction, some := strings.Cut(text, ".")
+	n64, err := strconv.ParseInt(whole, 10, 64)
+	if err != nil || !some {
+		return Number(x)
+	}
+	return Count(n64) + "." + fraction
+}
+
+// SecondsStep is Seconds with enough digits to show a step.
+func SecondsStep(x, step float64) string {
+	by, unit := secondsUnit(x)
+	return NumberStep(by*x, by*step) + unit
+}
+
+// PercentStep is Percent with enough digits to show a step.
+func PercentStep(x, step float64) string {
+	digits := 1
+	if step > 0 && !math.IsInf(step, 0) {
+		digits = int(min(max(1-math.Floor(math.Log10(100*step)), 1), 13))
+	}
+	return strconv.FormatFloat(100*x, 'f', digits, 64) + " %"
+}
+
 // Percent writes a part of one with one digit behind the point.
 func Percent(x float64) string { return strconv.FormatFloat(100*x, 'f', 1, 64) + " %" }
 
 // Seconds writes a duration in the unit that suits it.
 func Seconds(x float64) string {
+	by, unit := secondsUnit(x)
+	return Number(by*x) + unit
+}
+
+// secondsUnit is the unit that suits a duration, and how many there are in a second.
+func secondsUnit(x float64) (by float64, unit string) {
 	switch a := math.Abs(x); {
 	case a == 0 || a >= 1:
-		return Number(x) + " s"
+		return 1, " s"
 	case a >= 1e-3:
-		return Number(1e3*x) + " ms"
+		return 1e3, " ms"
 	case a >= 1e-6:
-		return Number(1e6*x) + " µs"
+		return 1e6, " µs"
 	}
-	return Number(1e9*x) + " ns"
+	return 1e9, " ns"
 }
 
 // SecondsOrNone writes a duration that may not exist.

@@ -49,3 +49,29 @@ func TestNumbers(t *testing.T) {
 		}
 	}
 }
+
+// TestSteps: the ends of an interval are told apart, however narrow it is.
+func TestSteps(t *testing.T) {
+	for _, c := range []struct {
+		form            func(x, step float64) string
+		low, high       float64
+		wantLow, wantUp string
+	}{
+		{SecondsStep, 0.1100021, 0.1100149, "110.002 ms", "110.015 ms"},
+		{SecondsStep, 0.05, 0.07, "50 ms", "70 ms"},
+		{SecondsStep, 0, 1e-7, "0 s", "100 ns"},
+		{SecondsStep, 0.99999, 1.00001, "999.99 ms", "1.00001 s"},
+		{NumberStep, 12345.671, 12345.702, "12,345.671", "12,345.702"},
+		{NumberStep, -12345.702, -12345.671, "-12,345.702", "-12,345.671"},
+		{NumberStep, 1000, 3000, "1,000", "3,000"},
+		{NumberStep, 7, 7, "7", "7"},
+		{NumberStep, 1, 1 + 1e-16, "1", "1"},
+		{PercentStep, 0.40012, 0.40016, "40.0120 %", "40.0160 %"},
+		{PercentStep, 0.1, 0.9, "10.0 %", "90.0 %"},
+	} {
+		step := c.high - c.low
+		if low, high := c.form(c.low, step), c.form(c.high, step); low != c.wantLow || high != c.wantUp {
+			t.Errorf("%v to %v: %s to %s, want %s to %s", c.low, c.high, low, high, c.wantLow, c.wantUp)
+		}
+	}
+}

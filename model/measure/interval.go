@@ -30,8 +30,28 @@ func Unknown(mean float64, n int) Interval {
 // Known tells whether the interval says anything.
 func (i Interval) Known() bool { return !math.IsInf(i.HalfWidth, 0) }
 
+// Width is how far the ends are from each other, 0 of no interval.
+func (i *Interval) Width() float64 {
+	if i == nil || !i.Known() {
+		return 0
+	}
+	return i.High - i.Low
+}
+
 // Holds tells whether x lies inside.
 func (i Interval) Holds(x float64) bool { return x >= i.Low && x <= i.High }
+
+// Cut is the interval without what the figure can't be: below 0 and above most, +Inf
+// for no limit. The estimate stays inside, and so does every possible truth that was.
+func (i Interval) Cut(most float64) Interval {
+	if !i.Known() {
+		return i
+	}
+	i.Low = min(max(i.Low, 0), i.Mean)
+	i.High = max(min(i.High, most), i.Mean)
+	i.HalfWidth = max(i.High-i.Mean, i.Mean-i.Low)
+	return i
+}
 
 // MarshalJSON writes mean, half_width, low, high and samples.
 func (i Interval) MarshalJSON() ([]byte, error) {
@@ -149,7 +169,7 @@ func Percentile(p float64, reps []*Latencies) *Interval {
 	}
 	i := Unknown(at, d.n)
 	if d.n >= 2 {
-		i = d.interval(at, low, high, 1)
+		i = d.interval(at, low, high, 1).Cut(math.Inf(1)) // durations
 	}
 	return &i
 }

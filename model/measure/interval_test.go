@@ -60,6 +60,36 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
+// TestCut: intervals don't reach what can't be, and still hold the estimate.
+func TestCut(t *testing.T) {
+	for _, c := range []struct {
+		in        Interval
+		most      float64
+		low, high float64
+		half      float64
+	}{
+		{Interval{Mean: 0.1, Low: -0.3, High: 0.7, HalfWidth: 0.6}, 1, 0, 0.7, 0.6},
+		{Interval{Mean: 0.9, Low: 0.7, High: 1.3, HalfWidth: 0.4}, 1, 0.7, 1, 0.2},
+		{Interval{Mean: 5, Low: -1, High: 9, HalfWidth: 6}, math.Inf(1), 0, 9, 5},
+		{Interval{Mean: 1 + 1e-15, Low: 0.75, High: 2, HalfWidth: 1}, 1, 0.75, 1 + 1e-15, 0.25},
+		{Unknown(0.5, 1), 1, math.Inf(-1), math.Inf(1), math.Inf(1)},
+	} {
+		got := c.in.Cut(c.most)
+		if got.Low != c.low || got.High != c.high || !(got.HalfWidth == c.half || math.Abs(got.HalfWidth-c.half) < 1e-12) || got.Mean != c.in.Mean || !got.Holds(got.Mean) {
+			t.Errorf("%+v up to %v: got %+v, want %v to %v ± %v", c.in, c.most, got, c.low, c.high, c.half)
+		}
+	}
+	few := []*Latencies{{}, {}}
+	for k, seconds := range []float64{0.001, 1} {
+		if err := few[k].Add(seconds); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if i := Percentile(50, few); !i.Known() || i.Low != 0 {
+		t.Errorf("a percentile of durations: %+v", i)
+	}
+}
+
 // autoregressive is a replication of n batches, neighbours of which have the correlation
 // lag; its innovations are exponential, so it is skewed. The mean is 0.
 func autoregressive(rnd *rand.Rand, n int, lag float64) Series {

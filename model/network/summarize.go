@@ -1,6 +1,10 @@
 package network
 
-import "github.com/disco-sim/disco/model/measure"
+import (
+	"math"
+
+	"github.com/disco-sim/disco/model/measure"
+)
 
 func (t *tally) results() *Results {
 	m := t.m
@@ -37,7 +41,7 @@ func (t *tally) confidence() *Confidence {
 	for i := range groups {
 		latencies = append(latencies, &groups[i].latency)
 	}
-	estimate := func(of func(*sample) (y, x float64)) *measure.Interval {
+	estimate := func(most float64, of func(*sample) (y, x float64)) *measure.Interval {
 		var series []measure.Series
 		for i := range groups {
 			y, x := of(&groups[i])
@@ -47,13 +51,15 @@ func (t *tally) confidence() *Confidence {
 		if !ok {
 			return nil
 		}
+		i = i.Cut(most)
 		return &i
 	}
+	endless := math.Inf(1)
 	return &Confidence{
 		Replications: t.full,
-		DeliveredPPS: estimate(func(s *sample) (y, x float64) { return s.delivered, s.seconds }),
-		LossRatio:    estimate(func(s *sample) (y, x float64) { return s.lost, s.sent }),
-		LatencyMean:  estimate(func(s *sample) (y, x float64) { return s.latencies, float64(s.latency.Count) }),
+		DeliveredPPS: estimate(endless, func(s *sample) (y, x float64) { return s.delivered, s.seconds }),
+		LossRatio:    estimate(1, func(s *sample) (y, x float64) { return s.lost, s.sent }),
+		LatencyMean:  estimate(endless, func(s *sample) (y, x float64) { return s.latencies, float64(s.latency.Count) }),
 		LatencyP99:   measure.Percentile(99, latencies),
 	}
 }

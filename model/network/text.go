@@ -34,14 +34,18 @@ func (r *Results) writeHead(b *bufio.Writer) {
 	} else {
 		fmt.Fprintf(b, " of %s\n\n", table.Seconds(r.HorizonSeconds))
 	}
+	c := r.Confidence
+	if c == nil {
+		c = &Confidence{}
+	}
 	fmt.Fprintf(b, "packets    %s sent = %s delivered + %s lost + %s in flight\n", table.Count(r.Sent), table.Count(r.Delivered), table.Count(r.Lost), table.Count(r.InFlight))
 	fmt.Fprintf(b, "lost       %s to full buffers, %s in outages, %s without a route, %s at random: %.4g %% of those sent", table.Count(r.LostBy.FullBuffer), table.Count(r.LostBy.Outage), table.Count(r.LostBy.NoRoute), table.Count(r.LostBy.Random), 100*r.LossRatio)
-	if c := r.Confidence; c != nil && c.LossRatio != nil && c.LossRatio.Known() {
-		fmt.Fprintf(b, "; 95 %% confidence %.4g to %.4g %%", 100*c.LossRatio.Low, 100*c.LossRatio.High)
+	if c.LossRatio != nil && c.LossRatio.Known() {
+		fmt.Fprintf(b, "; 95 %% confidence %s to %s %%", table.NumberStep(100*c.LossRatio.Low, 100*c.LossRatio.Width()), table.NumberStep(100*c.LossRatio.High, 100*c.LossRatio.Width()))
 	}
-	fmt.Fprintf(b, "\ndelivered  %s packets/s of %s offered", table.Number(r.DeliveredPPS), table.Number(r.OfferedPPS))
-	if c := r.Confidence; c != nil && c.DeliveredPPS.Known() {
-		fmt.Fprintf(b, "; 95 %% confidence %s to %s", table.Number(c.DeliveredPPS.Low), table.Number(c.DeliveredPPS.High))
+	fmt.Fprintf(b, "\ndelivered  %s packets/s of %s offered", table.NumberStep(r.DeliveredPPS, c.DeliveredPPS.Width()), table.Number(r.OfferedPPS))
+	if c.DeliveredPPS != nil && c.DeliveredPPS.Known() {
+		fmt.Fprintf(b, "; 95 %% confidence %s to %s", table.NumberStep(c.DeliveredPPS.Low, c.DeliveredPPS.Width()), table.NumberStep(c.DeliveredPPS.High, c.DeliveredPPS.Width()))
 	}
 	b.WriteByte('\n')
 	l := r.Latency
@@ -49,9 +53,9 @@ func (r *Results) writeHead(b *bufio.Writer) {
 		b.WriteString("latency    no packet was delivered\n")
 		return
 	}
-	fmt.Fprintf(b, "latency    mean %s", table.Seconds(l.Mean))
-	if c := r.Confidence; c != nil && c.LatencyMean != nil && c.LatencyMean.Known() {
-		fmt.Fprintf(b, "; 95 %% confidence %s to %s", table.Seconds(c.LatencyMean.Low), table.Seconds(c.LatencyMean.High))
+	fmt.Fprintf(b, "latency    mean %s", table.SecondsStep(l.Mean, c.LatencyMean.Width()))
+	if c.LatencyMean != nil && c.LatencyMean.Known() {
+		fmt.Fprintf(b, "; 95 %% confidence %s to %s", table.SecondsStep(c.LatencyMean.Low, c.LatencyMean.Width()), table.SecondsStep(c.LatencyMean.High, c.LatencyMean.Width()))
 	}
 	fmt.Fprintf(b, "\n           p50 %s, p90 %s, p95 %s, p99 %s, p99.9 %s\n", table.Seconds(l.P50), table.Seconds(l.P90), table.Seconds(l.P95), table.Seconds(l.P99), table.Seconds(l.P999))
 	fmt.Fprintf(b, "           min %s, max %s, standard deviation %s\n", table.Seconds(l.Min), table.Seconds(l.Max), table.Seconds(l.StdDev))

@@ -209,8 +209,13 @@ type observed struct {
 	enough bool
 }
 
-// ratio estimates y over x.
-func (o observed) ratio(y, x []term) Measure {
+// ratio estimates y over x, something that is at least 0.
+func (o observed) ratio(y, x []term) Measure { return o.upTo(math.Inf(1), y, x) }
+
+// share is ratio for parts of one.
+func (o observed) share(y, x []term) Measure { return o.upTo(1, y, x) }
+
+func (o observed) upTo(most float64, y, x []term) Measure {
 	series := make([]measure.Series, len(o.samples))
 	for n := range o.samples {
 		series[n] = measure.Series{Y: sums(&o.samples[n], y), X: sums(&o.samples[n], x)}
@@ -222,6 +227,7 @@ func (o observed) ratio(y, x []term) Measure {
 	if !o.enough {
 		i = measure.Unknown(i.Mean, i.N)
 	}
+	i = i.Cut(most)
 	return Measure{Observed: &i}
 }
 
@@ -247,9 +253,9 @@ func stationResult(st *Station, t *theory, o observed) *StationResult {
 		Model: t.model, NoTheory: t.why, Customers: o.total(accepted),
 		ArrivalRate:     o.ratio([]term{{offered, 1}}, time),
 		Throughput:      o.ratio([]term{{served, 1}}, time),
-		Utilisation:     o.ratio([]term{{busy, 1}}, []term{{elapsed, float64(st.Servers)}}),
-		WaitProbability: o.ratio([]term{{waited, 1}}, taken),
-		Blocking:        o.ratio([]term{{offered, 1}, {accepted, -1}}, []term{{offered, 1}}),
+		Utilisation:     o.share([]term{{busy, 1}}, []term{{elapsed, float64(st.Servers)}}),
+		WaitProbability: o.share([]term{{waited, 1}}, taken),
+		Blocking:        o.share([]term{{offered, 1}, {accepted, -1}}, []term{{offered, 1}}),
 		InSystem:        o.ratio([]term{{present, 1}}, time),
 		InQueue:         o.ratio([]term{{present, 1}, {busy, -1}}, time),
 		TimeInSystem:    o.ratio([]term{{residence, 1}}, taken),

@@ -65,14 +65,17 @@ func (r *Results) writeStation(t *table.Table, st *Station) {
 // row writes one measure; a theory outside the interval is marked.
 func row(t *table.Table, name, unit string, m Measure) {
 	theory, observed, low, high, mark := "-", "-", "-", "-", ""
-	if m.Theory != nil {
-		theory = digits(*m.Theory) + unit
-	}
+	step := 0.0
 	if o := m.Observed; o != nil {
-		observed = digits(o.Mean) + unit
-		if low = "too short"; o.Known() {
-			low, high = bound(o.Low), bound(o.High)
+		low = "too short"
+		if o.Known() {
+			step = o.Width()
+			low, high = digits(o.Low, step, 4), digits(o.High, step, 4)
 		}
+		observed = digits(o.Mean, step, 6) + unit
+	}
+	if m.Theory != nil {
+		theory = digits(*m.Theory, step, 6) + unit
 	}
 	if m.Within != nil && !*m.Within {
 		mark = "outside"
@@ -80,8 +83,8 @@ func row(t *table.Table, name, unit string, m Measure) {
 	t.Row("  "+name, theory, observed, low, high, mark)
 }
 
-// digits writes six of them: theory and observation are compared by eye.
-func digits(x float64) string { return strconv.FormatFloat(x, 'g', 6, 64) }
-
-// bound writes an end of an interval.
-func bound(x float64) string { return strconv.FormatFloat(x, 'g', 4, 64) }
+// digits writes so many of them, or more where it takes more to see a step, the width of
+// an interval: theory and observation are compared by eye.
+func digits(x, step float64, least int) string {
+	return strconv.FormatFloat(x, 'g', table.Significant(x, step, least), 64)
+}

@@ -1,6 +1,10 @@
 package service
 
-import "github.com/disco-sim/disco/model/measure"
+import (
+	"math"
+
+	"github.com/disco-sim/disco/model/measure"
+)
 
 // confidence takes each replication, or group of them, as one sample: they run with random
 // streams of their own, so that their figures are independent, whatever the requests
@@ -11,7 +15,7 @@ func (t *tally) confidence() *Confidence {
 	if len(groups) < 2 {
 		return nil
 	}
-	ratio := func(of func(s *sample) (y, x float64)) *Interval {
+	upTo := func(most float64, of func(s *sample) (y, x float64)) *Interval {
 		series := make([]measure.Series, len(groups))
 		for k := range groups {
 			y, x := of(&groups[k])
@@ -21,8 +25,10 @@ func (t *tally) confidence() *Confidence {
 		if !ok {
 			return nil
 		}
+		i = i.Cut(most)
 		return &i
 	}
+	ratio := func(of func(s *sample) (y, x float64)) *Interval { return upTo(math.Inf(1), of) }
 	latencies := make([]*measure.Latencies, len(groups))
 	for k := range groups {
 		latencies[k] = &groups[k].latency
@@ -44,7 +50,7 @@ func (t *tally) confidence() *Confidence {
 		i, cores := server, float64(t.m.spec.Servers[at.index].Cores)
 		server++
 		c.Servers[at.id] = &ServerConfidence{
-			Utilisation:    *ratio(func(s *sample) (y, x float64) { return s.busy[i], s.time[i] * cores }),
+			Utilisation:    *upTo(1, func(s *sample) (y, x float64) { return s.busy[i], s.time[i] * cores }),
 			ReadyQueueMean: *ratio(func(s *sample) (y, x float64) { return s.ready[i], s.time[i] }),
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/disco-sim/disco/internal/table"
+	"github.com/disco-sim/disco/model/measure"
 )
 
 // rowsMax bounds every table of the text: a page for people. The JSON has all.
@@ -40,9 +41,13 @@ func (r *Results) writeHead(b *bufio.Writer) {
 		table.Count(r.RequestsGenerated), table.Count(r.RequestsCompleted), table.Count(r.RequestsDropped), table.Count(r.RequestsInFlight))
 	fmt.Fprintf(b, "generator   %s: %s requests/s; %s active users, the mean of %s\n",
 		r.Generator.ID, table.Number(r.Generator.RateRPS), table.Number(r.Generator.UsersMean), table.Plural(int(r.Generator.Windows), "window"))
-	fmt.Fprintf(b, "throughput  %s requests/s", table.Number(r.ThroughputRPS))
-	if c := r.Confidence; c != nil && c.ThroughputRPS.Known() {
-		fmt.Fprintf(b, "; 95 %% confidence %s to %s", table.Number(c.ThroughputRPS.Low), table.Number(c.ThroughputRPS.High))
+	c := r.Confidence
+	if c == nil {
+		c = &Confidence{ThroughputRPS: measure.Unknown(0, 0)}
+	}
+	fmt.Fprintf(b, "throughput  %s requests/s", table.NumberStep(r.ThroughputRPS, c.ThroughputRPS.Width()))
+	if c.ThroughputRPS.Known() {
+		fmt.Fprintf(b, "; 95 %% confidence %s to %s", table.NumberStep(c.ThroughputRPS.Low, c.ThroughputRPS.Width()), table.NumberStep(c.ThroughputRPS.High, c.ThroughputRPS.Width()))
 	}
 	b.WriteByte('\n')
 	l := r.Latency
@@ -50,9 +55,9 @@ func (r *Results) writeHead(b *bufio.Writer) {
 		b.WriteString("latency     no request completed\n")
 		return
 	}
-	fmt.Fprintf(b, "latency     mean %s", table.Seconds(l.Mean))
-	if c := r.Confidence; c != nil && c.LatencyMean != nil && c.LatencyMean.Known() {
-		fmt.Fprintf(b, "; 95 %% confidence %s to %s", table.Seconds(c.LatencyMean.Low), table.Seconds(c.LatencyMean.High))
+	fmt.Fprintf(b, "latency     mean %s", table.SecondsStep(l.Mean, c.LatencyMean.Width()))
+	if c.LatencyMean != nil && c.LatencyMean.Known() {
+		fmt.Fprintf(b, "; 95 %% confidence %s to %s", table.SecondsStep(c.LatencyMean.Low, c.LatencyMean.Width()), table.SecondsStep(c.LatencyMean.High, c.LatencyMean.Width()))
 	}
 	fmt.Fprintf(b, "\n            p50 %s, p90 %s, p95 %s, p99 %s, p99.9 %s\n", table.Seconds(l.P50), table.Seconds(l.P90), table.Seconds(l.P95), table.Seconds(l.P99), table.Seconds(l.P999))
 	fmt.Fprintf(b, "            min %s, max %s, standard deviation %s\n", table.Seconds(l.Min), table.Seconds(l.Max), table.Seconds(l.StdDev))
@@ -162,25 +167,25 @@ func (r *Results) writeConfidence(b *bufio.Writer) {
 		return
 	}
 	t := table.New(rowsMax, fmt.Sprintf("95 %% confidence, %s", table.Plural(c.Replications, "replication")), "estimate", "from", "to")
-	add := func(what string, i *Interval, form func(float64) string) {
+	add := func(what string, i *Interval, form func(x, step float64) string) {
 		switch {
 		case i == nil:
 		case i.Known():
-			t.Row(what, form(i.Mean), form(i.Low), form(i.High))
+			t.Row(what, form(i.Mean, i.Width()), form(i.Low, i.Width()), form(i.High, i.Width()))
 		default:
-			t.Row(what, form(i.Mean), "too short", "too short")
+			t.Row(what, form(i.Mean, i.Width()), "too short", "too short")
 		}
 	}
-	add("throughput, requests/s", &c.ThroughputRPS, table.Number)
-	add("latency mean", c.LatencyMean, table.Seconds)
-	add("latency p50", c.LatencyP50, table.Seconds)
-	add("latency p95", c.LatencyP95, table.Seconds)
-	add("latency p99", c.LatencyP99, table.Seconds)
+	add("throughput, requests/s", &c.ThroughputRPS, table.NumberStep)
+	add("latency mean", c.LatencyMean, table.SecondsStep)
+	add("latency p50", c.LatencyP50, table.SecondsStep)
+	add("latency p95", c.LatencyP95, table.SecondsStep)
+	add("latency p99", c.LatencyP99, table.SecondsStep)
 	for i := range r.spec.Servers {
 		id := r.spec.Servers[i].ID
 		s := c.Servers[id]
-		add(id+" utilisation", &s.Utilisation, table.Percent)
-		add(id+" ready queue", &s.ReadyQueueMean, table.Number)
+		add(id+" utilisation", &s.Utilisation, table.PercentStep)
+		add(id+" ready queue", &s.ReadyQueueMean, table.NumberStep)
 	}
 	t.Write(b)
 }
