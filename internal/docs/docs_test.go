@@ -205,6 +205,36 @@ func check(t *testing.T, dir, page, command string) {
 	t.Errorf("%s: no rule says what to do with the command: %s", page, command)
 }
 
+// TestSample: what README.md shows of the first scenario is what it prints, line by line;
+// … stands for any lines.
+func TestSample(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the programs")
+	}
+	dir := clone(t)
+	page, err := os.ReadFile(filepath.Join(dir, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "\n    bin/disco-run run examples/mini.yml\n")
+	_, rest, _ = strings.Cut(rest, "\n```\n")
+	sample, _, found := strings.Cut(rest, "\n```\n")
+	if !found || strings.Count(sample, "\n") < 4 {
+		t.Fatalf("README.md has no sample behind the first scenario: %q", sample)
+	}
+	status, out := shell(t, dir, "bin/disco-run run examples/mini.yml")
+	if status != 0 {
+		t.Fatalf("it ends with %d:\n%s", status, out)
+	}
+	for part := range strings.SplitSeq(sample, "…\n") {
+		_, after, found := strings.Cut("\n"+out, "\n"+strings.TrimSuffix(part, "\n")+"\n")
+		if !found {
+			t.Errorf("README.md shows\n%s\nwhich isn't, there, in\n%s", part, out)
+		}
+		out = after
+	}
+}
+
 func tail(text string) string { return text[max(0, len(text)-2000):] }
 
 // TestNewModel follows the first lines of examples/mymodel/README.md to the letter, in
