@@ -253,7 +253,13 @@ func (e *Engine) activate(i int) {
 	if checked {
 		e.checkActivation(i, p)
 	}
-	p.now, p.called = math.Float64frombits(e.heads[i].key), true
+	now := math.Float64frombits(e.heads[i].key)
+	if p.called && !(now > p.now) {
+		// Nothing may be wrong in silence: an event has come too late for its simproc.
+		e.fail(fmt.Errorf("node: %s is due at epoch %v after it was called at %v: a fault of disco's own synchronisation, please report it", p.Name(), now, p.now))
+		return
+	}
+	p.now, p.called = now, true
 	e.front = max(e.front, e.heads[i].key)
 	e.take(c, p)
 	if checked && e.mutate != nil {

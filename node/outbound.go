@@ -50,12 +50,7 @@ func (e *Engine) Blocked() bool {
 	for i := range e.heads {
 		e.heads[i].skip = !e.ready(&e.heads[i])
 	}
-	for i := range e.heads {
-		if !e.heads[i].skip && !e.heldBySkipped(i) {
-			return false
-		}
-	}
-	return true
+	return e.passOver() < 0
 }
 
 // Ready tells whether the next call of Run will handle something.

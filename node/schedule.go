@@ -84,19 +84,30 @@ func (e *Engine) pick() int {
 	if !skipped || best < 0 || !e.heldBySkipped(best) {
 		return best
 	}
-	return e.pickUnheld()
+	return e.passOver()
 }
 
-// pickUnheld is pick where the earliest class is held by one that was passed over.
-func (e *Engine) pickUnheld() int {
-	best := -1
-	for i := range e.heads {
-		if h := &e.heads[i]; h.skip || best >= 0 && e.heads[best].before(h) || e.heldBySkipped(i) {
-			continue
+// passOver adds to the classes that were passed over those in which they may still cause
+// work before the first activation, again and again, because a class that is held so has
+// pending work as well, which may come before that of the next one. It returns the earliest
+// class that is left, -1: none.
+func (e *Engine) passOver() int {
+	for {
+		best, more := -1, false
+		for i := range e.heads {
+			h := &e.heads[i]
+			switch {
+			case h.skip:
+			case e.heldBySkipped(i):
+				h.skip, more = true, true
+			case best < 0 || h.before(&e.heads[best]):
+				best = i
+			}
 		}
-		best = i
+		if !more {
+			return best
+		}
 	}
-	return best
 }
 
 // ready tells whether the first activation of a class comes before everything that
