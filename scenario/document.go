@@ -33,6 +33,7 @@ type Document struct {
 	file string
 	told string // the file in messages about values: with what With has put there
 	text []byte
+	set  []string   // keys of what With has put there
 	root *yaml.Node // the top-level value
 }
 

@@ -50,11 +50,12 @@ func (d *Document) With(settings []Setting) (*Document, error) {
 	if len(settings) == 0 {
 		return d, nil
 	}
-	changed := &Document{file: d.file, text: d.text, root: d.root}
+	changed := &Document{file: d.file, text: d.text, root: d.root, set: slices.Clip(d.set)}
 	e := &editor{d: changed, set: make(map[*yaml.Node]bool)}
 	names := make([]string, len(settings))
 	for i, s := range settings {
 		names[i] = s.String()
+		changed.set = append(changed.set, s.Key)
 		steps, err := parseKey(s.Key)
 		if err != nil {
 			return nil, settingError(s.Key, "found %v", err)
@@ -72,6 +73,9 @@ func (d *Document) With(settings []Setting) (*Document, error) {
 	changed.told = fmt.Sprintf("%s (%s)", d.file, strings.Join(names, " "))
 	return changed, nil
 }
+
+// Sets tells whether With has put a value at this key, rather than at one around it.
+func (d *Document) Sets(key string) bool { return slices.Contains(d.set, key) }
 
 // parseValue reads the value of a setting, bounded as a file is.
 func parseValue(s Setting) (*yaml.Node, error) {

@@ -44,7 +44,8 @@ type loader struct {
 // Load reads a queueing network and checks every rule of docs/model-queueing.md. The
 // error is a scenario.Problems with all that is wrong where the file is at fault.
 // opt.Horizon replaces the file's horizon; a warm-up that the file leaves out, or that
-// would then fill the whole run, changes in proportion.
+// would then fill the whole run, changes in proportion. One that was set beside the file
+// and would fill the run is refused.
 func Load(doc *scenario.Document, opt scenario.Options) (*Spec, error) {
 	if err := opt.AtMost(secondsMax); err != nil {
 		return nil, err
@@ -59,6 +60,9 @@ func Load(doc *scenario.Document, opt scenario.Options) (*Spec, error) {
 	s.Transit = root.Field("transit").FloatOr(0, scenario.AtLeast(0).AtMost(secondsMax))
 	if s.Horizon > 0 && s.Warmup >= s.Horizon {
 		root.Field("warmup").Refuse(fmt.Sprintf("a warm-up of %g s of a run of %g s", s.Warmup, s.Horizon), "a warm-up that ends before the horizon", "")
+	}
+	if opt.Horizon > 0 && s.Warmup >= opt.Horizon && doc.Sets("warmup") {
+		root.Field("warmup").Refuse(fmt.Sprintf("a warm-up of %g s, asked for with a run of %g s", s.Warmup, opt.Horizon), "a warm-up that ends before the horizon", "")
 	}
 	l.readStations(root.Field("stations"))
 	if l.r.Err() == nil {

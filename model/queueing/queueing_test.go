@@ -299,6 +299,28 @@ func TestTooShort(t *testing.T) {
 	}
 }
 
+// TestWarmupSet: a warm-up that was set by hand is kept or refused, never changed.
+func TestWarmupSet(t *testing.T) {
+	doc, err := scenario.Parse("test.yml", []byte("warmup: 100\n"+network(1000, "id: a, arrivals: 0.5, "+exp1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for value, want := range map[string]string{"20": "", "50": "found a warm-up of 50 s, asked for with a run of 50 s, want a warm-up that ends before the horizon", "60": "of 60 s"} {
+		changed, err := doc.With([]scenario.Setting{{Key: "warmup", Value: value}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed, err = changed.With([]scenario.Setting{{Key: "transit", Value: "1"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := Load(changed, scenario.Options{Horizon: 50})
+		if want == "" && (err != nil || s.Warmup != 20) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("warmup=%s: %+v, %v; want %q", value, s, err, want)
+		}
+	}
+}
+
 func TestHorizonOption(t *testing.T) {
 	text := network(1000, "id: a, arrivals: 0.5, "+exp1)
 	for _, c := range []struct {
