@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	tables "github.com/disco-sim/disco/internal/table"
 	"github.com/disco-sim/disco/scenario"
 	"github.com/urfave/cli/v2"
 )
@@ -118,7 +119,7 @@ func oneFile(args []string) (string, error) {
 	case len(args) == 0 || args[0] == "":
 		return "", usage("there is no FILE: want the path of a scenario file, or - for standard input")
 	case len(args) > 1:
-		return "", usage("found %d arguments (%s), want one FILE: put names with spaces in quotes", len(args), quoted(args))
+		return "", usage("found %s (%s), want one FILE: put names with spaces in quotes", tables.Plural(len(args), "argument"), quoted(args))
 	}
 	return args[0], nil
 }

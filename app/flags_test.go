@@ -47,7 +47,7 @@ func TestMistakesOfKinds(t *testing.T) {
 		"phold --set lp=4":            "command line (lp=4):",
 		"phold --set lps":             "disco-run: phold: --set: found \"lps\", want KEY=VALUE",
 		"phold --sweep lps=1,0":       "command line (lps=0):2:6: lps: found 0",
-		"phold file.yml":              "disco-run: phold: found 1 arguments (\"file.yml\"), want flags only",
+		"phold file.yml":              "disco-run: phold: found 1 argument (\"file.yml\"), want flags only",
 		"phold --horizon 3":           "disco-run: phold: there is no flag --horizon",
 		"run " + secret:               "/proc/self/environ",
 		"validate ../examples/mini.yml --set topology_graph.nodes.servers.serverr.id=x": "disco-run: validate: --set: topology_graph.nodes.servers.serverr.id: ../examples/mini.yml:18: found no serverr in topology_graph.nodes.servers, want an item that stands there (server); did you mean server?",

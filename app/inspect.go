@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	tables "github.com/disco-sim/disco/internal/table"
 	"github.com/disco-sim/disco/launch"
 	"github.com/disco-sim/disco/worker"
 	"github.com/urfave/cli/v2"
@@ -50,7 +51,7 @@ func (p *program) inspect(c *cli.Context) error {
 // inspected is the process to look at, or all runs there are.
 func (p *program) inspected(args []string) ([]int, error) {
 	if len(args) > 1 {
-		return nil, usage("found %d arguments (%s), want one PID, or none for all runs", len(args), quoted(args))
+		return nil, usage("found %s (%s), want one PID, or none for all runs", tables.Plural(len(args), "argument"), quoted(args))
 	}
 	if len(args) == 1 {
 		pid, err := strconv.Atoi(args[0])

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	tables "github.com/disco-sim/disco/internal/table"
 	"github.com/disco-sim/disco/scenario"
 	"github.com/urfave/cli/v2"
 )
@@ -24,7 +25,7 @@ func (p *program) kindCommands() []*cli.Command {
 		}
 		all = append(all, p.command(cli.Command{Name: kind.Name(), Usage: about, ArgsUsage: " ", Flags: flags}, func(c *cli.Context) error {
 			if c.Args().Present() {
-				return usage("found %d arguments (%s), want flags only", c.Args().Len(), quoted(c.Args().Slice()))
+				return usage("found %s (%s), want flags only", tables.Plural(c.Args().Len(), "argument"), quoted(c.Args().Slice()))
 			}
 			return flagsAtFault(fields, p.run(c, kind.Name(), func() (*scenario.Document, error) {
 				return scenario.Parse(commandLine, fileOf(c, kind.Name(), fields))

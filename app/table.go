@@ -10,6 +10,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	tables "github.com/disco-sim/disco/internal/table"
 	"github.com/disco-sim/disco/scenario"
 )
 
@@ -379,7 +380,7 @@ func (p *program) sweepText(doc *sweepDocument) error {
 	// The writer behind it remembers its errors.
 	_ = w.Flush()
 	if left > 0 {
-		fmt.Fprintf(p.stdout, "and %d more columns, which --columns chooses and --csv FILE has\n", left)
+		fmt.Fprintf(p.stdout, "and %s, which --columns chooses and --csv FILE has\n", tables.Plural(left, "more column"))
 	}
 	return nil
 }

@@ -119,7 +119,7 @@ func TestTextWordBool(t *testing.T) {
 		"{}":                             {result{"def", "green", true}, ""},
 		"a: !!str 1":                     {result{"1", "green", true}, ""},
 		"a: 1":                           {result{"", "green", true}, `t.yml:1:4: a: found 1, want text; write "1" in quotes if it is meant as text`},
-		"a: ''":                          {result{"", "green", true}, "t.yml:1:4: a: found empty text, want text"},
+		"a: ''":                          {result{"", "green", true}, "t.yml:1:4: a: found empty text, want text of 1 character or more"},
 		"a:":                             {result{"", "green", true}, "t.yml:1:1: a: found nothing, want text"},
 		"a: [x]":                         {result{"", "green", true}, "t.yml:1:4: a: found a list, want text"},
 		"b: Green":                       {result{"def", "", true}, `t.yml:1:4: b: found the text "Green", want one of red, green; did you mean green?`},

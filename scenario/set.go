@@ -16,8 +16,13 @@ type Setting struct {
 	Value string `json:"value"` // YAML: one value, or a list or mapping in brackets
 }
 
-// String is key=value.
-func (s Setting) String() string { return s.Key + "=" + short(s.Value) }
+// String is key=value, in one line.
+func (s Setting) String() string { return oneLine(s.Key + "=" + short(s.Value)) }
+
+// oneLine is text with line ends and tabs as escapes: it stands within messages.
+func oneLine(text string) string {
+	return strings.NewReplacer("\n", `\n`, "\r", `\r`, "\t", `\t`).Replace(text)
+}
 
 // SettingError is a Setting at fault: its key leads to no value, or its value is none.
 type SettingError struct{ text string }

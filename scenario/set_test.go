@@ -314,3 +314,23 @@ func values(n *yaml.Node, count *int) int {
 	}
 	return *count
 }
+
+// TestSettingInOneLine: messages that name a setting stay in one line, whatever it is.
+func TestSettingInOneLine(t *testing.T) {
+	if got := (Setting{"a", "1\n2\r\t3"}).String(); got != `a=1\n2\r\t3` {
+		t.Errorf("got %q", got)
+	}
+	d, err := Parse("t.yml", []byte("a: 1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed, err := d.With([]Setting{{"a", "1\n2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := NewReader(changed)
+	r.Root("a").Field("a").Int(Between(1, 2))
+	if err := r.Err(); err == nil || strings.Contains(strings.TrimSuffix(err.Error(), "\n"), "\n") {
+		t.Errorf("got %q, want one line", err)
+	}
+}

@@ -211,8 +211,11 @@ func (v Value) BoolOr(def bool) bool {
 }
 
 // Text reads text that is not empty.
-func (v Value) Text() string {
-	n, ok := v.take("text", yaml.ScalarNode)
+func (v Value) Text() string { return v.text("text", "text of 1 character or more") }
+
+// text is Text, with what is wanted instead of something else, and of nothing between quotes.
+func (v Value) text(want, some string) string {
+	n, ok := v.take(want, yaml.ScalarNode)
 	if !ok {
 		return ""
 	}
@@ -221,11 +224,11 @@ func (v Value) Text() string {
 		if !isNull(n) {
 			todo = fmt.Sprintf("write %q in quotes if it is meant as text", short(n.Value))
 		}
-		v.Refuse(describe(n), "text", todo)
+		v.Refuse(describe(n), want, todo)
 		return ""
 	}
 	if n.Value == "" {
-		v.Refuse("empty text", "text", "")
+		v.Refuse("empty text", some, "")
 	}
 	return n.Value
 }
@@ -233,8 +236,8 @@ func (v Value) Text() string {
 // ID reads the name of something: text of at most so many characters, all of them
 // printable.
 func (v Value) ID(most int) string {
-	id := v.Text()
-	want := fmt.Sprintf("at most %d printable characters", most)
+	want := fmt.Sprintf("text of 1 to %d printable characters", most)
+	id := v.text("text", want)
 	at := 0
 	for _, c := range id {
 		if at++; !unicode.IsPrint(c) {

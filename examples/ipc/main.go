@@ -168,8 +168,8 @@ func dial(ctx context.Context, name string, patience time.Duration) (*ipc.Sender
 	waiting, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	s, err := ipc.Dial(waiting, name, ipc.DialConfig{Patient: true})
-	if err != nil && waiting.Err() != nil && ctx.Err() == nil {
-		return nil, fmt.Errorf("nobody listens as %q after %v: start `ipc listen %s`, or give more -patience: %w", name, patience, name, err)
+	if errors.Is(err, ipc.ErrNobody) && waiting.Err() != nil && ctx.Err() == nil {
+		return nil, fmt.Errorf("nobody listens as %q after %v: start `ipc listen %s`, or give more -patience", name, patience, name)
 	}
 	return s, err
 }

@@ -19,7 +19,7 @@ func TestBoth(t *testing.T) {
 func TestNobodyListens(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
 	err := run(t.Context(), []string{"send", "-patience", "50ms", "nobody-at-all"})
-	if err == nil || errors.Is(err, errUsage) || !strings.Contains(err.Error(), `nobody listens as "nobody-at-all" after 50ms`) {
+	if err == nil || errors.Is(err, errUsage) || !strings.HasSuffix(err.Error(), "start `ipc listen nobody-at-all`, or give more -patience") || !strings.HasPrefix(err.Error(), `nobody listens as "nobody-at-all" after 50ms`) {
 		t.Error(err)
 	}
 }

@@ -194,6 +194,10 @@ func (p *program) command(name, usage string, flags []cli.Flag, action func(*cli
 // badFlags says where the flags of a command are listed.
 func (p *program) badFlags(name string) cli.OnUsageErrorFunc {
 	return func(_ *cli.Context, err error, _ bool) error {
+		// The flag package has no error value of its own for this.
+		if flag, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); unknown {
+			return usagef("%s: there is no flag --%s: `%s %s --help` lists the flags", name, flag, p.name, name)
+		}
 		return usagef("%s: %w: `%s %s --help` lists the flags", name, err, p.name, name)
 	}
 }

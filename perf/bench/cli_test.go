@@ -291,7 +291,7 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 	cases := map[string][]string{
 		"there is no command":                                    {},
 		`there is no command "letency": want one of limit`:       {"letency"},
-		"latency: flag provided but not defined: -nonsense":      {"latency", "--nonsense"},
+		"latency: there is no flag --nonsense: ":                 {"latency", "--nonsense"},
 		`latency: "extra" is too much`:                           {"latency", "extra"},
 		"--payload: found -5, want 0 or more bytes":              {"latency", "--payload", "-5"},
 		"--payload: found -1, want 0 or more bytes":              {"latency", "--payload", "-1"},
