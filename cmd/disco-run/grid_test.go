@@ -87,6 +87,10 @@ func TestGrid(t *testing.T) {
 			for _, transport := range transports {
 				for _, ring := range rings {
 					for workers := 1; workers <= 4; workers++ {
+						// The checked build guards the memory of every event with two system calls.
+						if tags != "" && (workers != 3 || ring[1] == "1M") {
+							continue
+						}
 						all := append([]string{file, "--seed", "7", "--workers", fmt.Sprint(workers), "--transport", transport}, append(ring, args...)...)
 						got := run(t, bins[tags], all...)
 						if want == nil {

@@ -26,8 +26,9 @@ func TestFindsWhatIsLeft(t *testing.T) {
 	}{
 		{"nothing", "", func(string) func() { return func() {} }},
 		{"goroutine", "leaktest.leaveGoroutine", func(string) func() {
-			end, ended := make(chan struct{}), make(chan struct{})
-			go leaveGoroutine(end, ended)
+			begun, end, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
+			go leaveGoroutine(begun, end, ended)
+			<-begun // its stack has no name of its own before
 			return func() { close(end); <-ended }
 		}},
 		{"descriptor", "descriptor", func(string) func() {
@@ -77,7 +78,8 @@ func TestFindsWhatIsLeft(t *testing.T) {
 }
 
 // leaveGoroutine has a name of its own, to be found by.
-func leaveGoroutine(end, ended chan struct{}) {
+func leaveGoroutine(begun chan<- struct{}, end, ended chan struct{}) {
+	close(begun)
 	defer close(ended)
 	<-end
 }
