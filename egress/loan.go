@@ -148,7 +148,18 @@ func (e *Egress) ReturnBlocks() error {
 // CheckReturns looks for blocks that come back though none is lent: the peer, or whoever
 // else can write there, has damaged the lane. The forms that take blocks back don't look
 // then. For times in which there is nothing else to do.
+//
+// Where the ring seems to be short of room it also tries to claim some: a position of the
+// reader's that can't be is damage, and not want of room.
 func (e *Egress) CheckReturns() error {
+	if e.err == nil && e.Short() {
+		size := min(e.recordMax, e.lane.RingBytes()/4)
+		if _, err := e.ring.Claim(size); err == nil {
+			e.ring.Abort()
+		} else if err = e.refused(size, err); err != ErrFull {
+			return err
+		}
+	}
 	if e.lent != 0 || e.err != nil || !e.lane.ReturnsPending() {
 		return nil
 	}
