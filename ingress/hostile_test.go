@@ -119,7 +119,8 @@ func TestLaneUnderFire(t *testing.T) {
 			}
 		}
 	}
-	if ends["lane"] == 0 || ends["pool"] == 0 {
+	// One round in eight notices damage of a pool: thirty may all go by without.
+	if ends["lane"] == 0 || ends["pool"] == 0 && !testing.Short() {
 		t.Errorf("damage was noticed %v times: the test does nothing", ends)
 	}
 	t.Logf("damage noticed in %v of %d rounds each", ends, rounds)
