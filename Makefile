@@ -71,7 +71,7 @@ SCHEDULES ?= 2000
 SEED      ?= 1
 .PHONY: simulate
 simulate: ## simulated runs of the checked build (SCHEDULES=n SEED=n for others)
-	$(GO) test -tags invariants -run 'TestSimulation$$' ./worker -schedules $(SCHEDULES) -seed $(SEED)
+	$(GO) test -tags invariants -run 'TestSimulation$$' ./internal/worker -schedules $(SCHEDULES) -seed $(SEED)
 
 # The race detector needs cgo, and so a C compiler. It looks for wrong orders and not
 # for wrong results, so -short again.

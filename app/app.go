@@ -30,8 +30,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/disco-sim/disco/internal/launch"
 	"github.com/disco-sim/disco/internal/printable"
-	"github.com/disco-sim/disco/launch"
 	"github.com/disco-sim/disco/scenario"
 	"github.com/urfave/cli/v2"
 )

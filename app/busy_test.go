@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/disco-sim/disco/launch/launchtest"
+	"github.com/disco-sim/disco/internal/launch/launchtest"
 	"github.com/disco-sim/disco/scenario"
 )
 

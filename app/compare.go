@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/disco-sim/disco/launch"
+	"github.com/disco-sim/disco/internal/launch"
 )
 
 // compareRounds is how often --compare runs each of the two.

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/disco-sim/disco/launch"
-	"github.com/disco-sim/disco/launch/launchtest"
+	"github.com/disco-sim/disco/internal/launch"
+	"github.com/disco-sim/disco/internal/launch/launchtest"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata/*.txt with what the program says now")

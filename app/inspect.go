@@ -7,9 +7,9 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/disco-sim/disco/internal/launch"
 	tables "github.com/disco-sim/disco/internal/table"
-	"github.com/disco-sim/disco/launch"
-	"github.com/disco-sim/disco/worker"
+	"github.com/disco-sim/disco/internal/worker"
 	"github.com/urfave/cli/v2"
 )
 

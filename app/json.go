@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/disco-sim/disco/launch"
+	"github.com/disco-sim/disco/internal/launch"
+	"github.com/disco-sim/disco/internal/worker"
 	"github.com/disco-sim/disco/scenario"
-	"github.com/disco-sim/disco/worker"
 )
 
 // document is the JSON output. Names and order of the fields down to Results are

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/disco-sim/disco/launch/launchtest"
+	"github.com/disco-sim/disco/internal/launch/launchtest"
 	"github.com/disco-sim/disco/model/service"
 )
 

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/disco-sim/disco/internal/launch"
+	"github.com/disco-sim/disco/internal/launch/launchtest"
 	"github.com/disco-sim/disco/internal/leaktest"
-	"github.com/disco-sim/disco/launch"
-	"github.com/disco-sim/disco/launch/launchtest"
 	"github.com/disco-sim/disco/scenario"
 )
 

@@ -10,7 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/disco-sim/disco/launch/launchtest"
+	"github.com/disco-sim/disco/internal/launch/launchtest"
 	"github.com/disco-sim/disco/model/service"
 )
 

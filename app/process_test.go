@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/disco-sim/disco/launch"
-	"github.com/disco-sim/disco/launch/launchtest"
-	"github.com/disco-sim/disco/worker"
+	"github.com/disco-sim/disco/internal/launch"
+	"github.com/disco-sim/disco/internal/launch/launchtest"
+	"github.com/disco-sim/disco/internal/worker"
 )
 
 // watchdog bounds every wait of these tests. It is long because nothing is measured.

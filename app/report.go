@@ -6,8 +6,8 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/disco-sim/disco/launch"
-	"github.com/disco-sim/disco/sweep"
+	"github.com/disco-sim/disco/internal/launch"
+	"github.com/disco-sim/disco/internal/sweep"
 )
 
 // header says what is about to be run.

@@ -7,10 +7,10 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/disco-sim/disco/launch"
-	"github.com/disco-sim/disco/partition"
+	"github.com/disco-sim/disco/internal/launch"
+	"github.com/disco-sim/disco/internal/partition"
+	"github.com/disco-sim/disco/internal/worker"
 	"github.com/disco-sim/disco/scenario"
-	"github.com/disco-sim/disco/worker"
 	"github.com/urfave/cli/v2"
 )
 

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/disco-sim/disco/internal/launch"
 	"github.com/disco-sim/disco/internal/printable"
-	"github.com/disco-sim/disco/launch"
 	"golang.org/x/term"
 )
 

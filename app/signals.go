@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/disco-sim/disco/launch"
+	"github.com/disco-sim/disco/internal/launch"
 )
 
 // impatience is how long a run that was ended at once may take to clean up before

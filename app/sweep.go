@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/disco-sim/disco/launch"
+	"github.com/disco-sim/disco/internal/launch"
+	"github.com/disco-sim/disco/internal/sweep"
 	"github.com/disco-sim/disco/scenario"
-	"github.com/disco-sim/disco/sweep"
 )
 
 // checkSweep refuses what doesn't go together with a sweep, or only with one.

@@ -7,7 +7,7 @@ import (
 	"math"
 	"os"
 
-	"github.com/disco-sim/disco/launch"
+	"github.com/disco-sim/disco/internal/launch"
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/scenario"
 	"github.com/urfave/cli/v2"

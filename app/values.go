@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/disco-sim/disco/worker"
+	"github.com/disco-sim/disco/internal/worker"
 	"github.com/urfave/cli/v2"
 )
 

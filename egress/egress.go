@@ -35,7 +35,7 @@ import (
 	"math"
 
 	"github.com/disco-sim/disco/envelope"
-	"github.com/disco-sim/disco/lane"
+	"github.com/disco-sim/disco/internal/lane"
 	"github.com/disco-sim/disco/ring"
 	"github.com/disco-sim/disco/shm"
 )

@@ -9,7 +9,7 @@ import (
 	"github.com/disco-sim/disco/envelope"
 	"github.com/disco-sim/disco/internal/aligned"
 	"github.com/disco-sim/disco/internal/invariants"
-	"github.com/disco-sim/disco/lane"
+	"github.com/disco-sim/disco/internal/lane"
 	"github.com/disco-sim/disco/shm"
 )
 

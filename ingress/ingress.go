@@ -19,7 +19,7 @@ import (
 	"fmt"
 
 	"github.com/disco-sim/disco/envelope"
-	"github.com/disco-sim/disco/lane"
+	"github.com/disco-sim/disco/internal/lane"
 	"github.com/disco-sim/disco/shm"
 )
 

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/disco-sim/disco/envelope"
-	"github.com/disco-sim/disco/lane"
+	"github.com/disco-sim/disco/internal/lane"
 	"github.com/disco-sim/disco/ring"
 	"github.com/disco-sim/disco/shm"
 )

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/disco-sim/disco/envelope"
-	"github.com/disco-sim/disco/lane"
+	"github.com/disco-sim/disco/internal/lane"
 )
 
 // A lease is the right to read one block of a peer's pool until Release. Its number

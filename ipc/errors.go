@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/disco-sim/disco/egress"
-	"github.com/disco-sim/disco/lane"
+	"github.com/disco-sim/disco/internal/lane"
 )
 
 // What sending, receiving and meeting answer. ErrFull comes as it is, the others

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/disco-sim/disco/lane"
+	"github.com/disco-sim/disco/internal/lane"
 	"github.com/disco-sim/disco/shm"
 )
 

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/disco-sim/disco/ingress"
-	"github.com/disco-sim/disco/lane"
+	"github.com/disco-sim/disco/internal/lane"
 	"github.com/disco-sim/disco/shm"
 )
 

@@ -13,8 +13,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/disco-sim/disco/internal/lane"
 	"github.com/disco-sim/disco/ipc"
-	"github.com/disco-sim/disco/lane"
 	"github.com/disco-sim/disco/shm"
 )
 

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/disco-sim/disco/envelope"
-	"github.com/disco-sim/disco/lane"
+	"github.com/disco-sim/disco/internal/lane"
 )
 
 // Message is one message as Receive and Poll hand it on.

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/disco-sim/disco/launch"
-	"github.com/disco-sim/disco/worker"
+	"github.com/disco-sim/disco/internal/launch"
+	"github.com/disco-sim/disco/internal/worker"
 )
 
 // stopped is what an interrupted run says.

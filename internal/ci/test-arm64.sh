@@ -11,7 +11,7 @@
 set -eu
 
 GO=${GO:-go}
-rooms="./ring ./lane ./shm ./counters ./idle ./ipc ./envelope ./internal/aligned ./internal/race"
+rooms="./ring ./internal/lane ./shm ./internal/counters ./internal/idle ./ipc ./envelope ./internal/aligned ./internal/race"
 
 case $(uname -m) in
 aarch64 | arm64)

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/disco-sim/disco/envelope"
-	"github.com/disco-sim/disco/lane"
+	"github.com/disco-sim/disco/internal/lane"
 	"github.com/disco-sim/disco/router"
 )
 

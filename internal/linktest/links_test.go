@@ -10,9 +10,9 @@ import (
 
 	"github.com/disco-sim/disco/egress"
 	"github.com/disco-sim/disco/ingress"
+	"github.com/disco-sim/disco/internal/lane"
 	"github.com/disco-sim/disco/internal/leaktest"
 	"github.com/disco-sim/disco/internal/linktest"
-	"github.com/disco-sim/disco/lane"
 	"github.com/disco-sim/disco/shm"
 )
 

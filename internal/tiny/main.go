@@ -1,4 +1,4 @@
-// Command tiny runs the model that gets into trouble on demand (launch/launchtest), to
+// Command tiny runs the model that gets into trouble on demand (internal/launch/launchtest), to
 // see from outside what a run makes of it.
 //
 //	go run ./internal/tiny run internal/tiny/trouble.yml --workers 2
@@ -8,7 +8,7 @@ package main
 
 import (
 	"github.com/disco-sim/disco/app"
-	"github.com/disco-sim/disco/launch/launchtest"
+	"github.com/disco-sim/disco/internal/launch/launchtest"
 )
 
 func main() { app.Main(launchtest.Kind{}) }

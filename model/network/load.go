@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/disco-sim/disco/gml"
+	"github.com/disco-sim/disco/internal/gml"
 	"github.com/disco-sim/disco/internal/infile"
 	"github.com/disco-sim/disco/scenario"
 )

@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/disco-sim/disco/envelope"
-	"github.com/disco-sim/disco/gml"
+	"github.com/disco-sim/disco/internal/gml"
 	"github.com/disco-sim/disco/model/modeltest"
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/scenario"

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/disco-sim/disco/gml"
+	"github.com/disco-sim/disco/internal/gml"
 )
 
 // Limits of a network. A router keeps a route to every other, so memory grows with the

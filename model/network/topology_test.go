@@ -8,7 +8,7 @@ import (
 	"gonum.org/v1/gonum/graph/path"
 	"gonum.org/v1/gonum/graph/simple"
 
-	"github.com/disco-sim/disco/gml"
+	"github.com/disco-sim/disco/internal/gml"
 )
 
 func near(a, b, relative float64) bool { return math.Abs(a-b) <= relative*math.Abs(b) }

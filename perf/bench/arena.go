@@ -5,7 +5,7 @@ import (
 	"os"
 	"sync/atomic"
 
-	"github.com/disco-sim/disco/lane"
+	"github.com/disco-sim/disco/internal/lane"
 	"github.com/disco-sim/disco/shm"
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/disco-sim/disco/egress"
 	"github.com/disco-sim/disco/envelope"
 	"github.com/disco-sim/disco/ingress"
-	"github.com/disco-sim/disco/lane"
+	"github.com/disco-sim/disco/internal/lane"
 	"github.com/disco-sim/disco/shm"
 )
 

@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/disco-sim/disco/launch"
-	"github.com/disco-sim/disco/launch/launchtest"
+	"github.com/disco-sim/disco/internal/launch"
+	"github.com/disco-sim/disco/internal/launch/launchtest"
 )
 
 // cell is one fault on one kind of scenario, and what must come of it.

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/disco-sim/disco/internal/launch"
 	"github.com/disco-sim/disco/internal/leaktest"
 	"github.com/disco-sim/disco/internal/race"
-	"github.com/disco-sim/disco/launch"
 )
 
 func TestMain(m *testing.M) {

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/disco-sim/disco/launch"
+	"github.com/disco-sim/disco/internal/launch"
 )
 
 // leftovers is what is still there after a run, as counts.

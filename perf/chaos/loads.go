@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/disco-sim/disco/launch/launchtest"
+	"github.com/disco-sim/disco/internal/launch/launchtest"
 )
 
 // load is a scenario that is simulated while something goes wrong.

@@ -18,8 +18,8 @@ import (
 	"time"
 
 	"github.com/disco-sim/disco/app"
-	"github.com/disco-sim/disco/launch"
-	"github.com/disco-sim/disco/launch/launchtest"
+	"github.com/disco-sim/disco/internal/launch"
+	"github.com/disco-sim/disco/internal/launch/launchtest"
 	"github.com/disco-sim/disco/model/devstone"
 	"github.com/disco-sim/disco/model/network"
 	"github.com/disco-sim/disco/model/phold"

@@ -19,8 +19,8 @@ import (
 
 	"github.com/disco-sim/disco/internal/infile"
 	"github.com/disco-sim/disco/internal/invariants"
-	"github.com/disco-sim/disco/launch"
-	"github.com/disco-sim/disco/worker"
+	"github.com/disco-sim/disco/internal/launch"
+	"github.com/disco-sim/disco/internal/worker"
 )
 
 // markEnv marks all processes of one try, down to those that a model may start.

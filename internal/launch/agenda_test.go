@@ -1,0 +1,312 @@
+package launch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/disco-sim/disco/internal/launch/launchtest"
+	"github.com/disco-sim/disco/internal/worker"
+	"github.com/disco-sim/disco/scenario"
+)
+
+// recorded is the tiny model under its own name; the sum of its replications tells what
+// is added to it.
+type recorded struct {
+	launchtest.Kind
+	added   *atomic.Int64 // replications
+	refused int           // index of the one that Add refuses; -1: none
+}
+
+type recordedScenario struct {
+	*launchtest.Tiny
+	*recorded
+}
+
+type recordedSum struct {
+	scenario.Accumulator
+	*recorded
+	last int
+}
+
+func (w *recorded) Load(doc *scenario.Document, opt scenario.Options) (scenario.Scenario, error) {
+	s, err := w.Kind.Load(doc, opt)
+	if err != nil {
+		return nil, err
+	}
+	return recordedScenario{s.(*launchtest.Tiny), w}, nil
+}
+
+func (s recordedScenario) Name() string { return s.Tiny.Name() }
+
+func (s recordedScenario) Accumulate() scenario.Accumulator {
+	return &recordedSum{s.Tiny.Accumulate(), s.recorded, -1}
+}
+
+func (s *recordedSum) Add(r scenario.Replication) error {
+	if r.Index <= s.last || r.Index == s.refused {
+		return fmt.Errorf("replication %d after %d", r.Index, s.last)
+	}
+	s.last = r.Index
+	s.added.Add(1)
+	return s.Accumulator.Add(r)
+}
+
+// many is a run of replications that are spread over goroutines.
+func many(t *testing.T, workers, replications, refused int) (Config, *atomic.Int64) {
+	t.Helper()
+	w := &recorded{added: new(atomic.Int64), refused: refused}
+	cfg := config(TransportInproc, workers, launchtest.Scenario(3, 1, ""))
+	r, err := scenario.NewRegistry(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Registry, cfg.Replications, cfg.Spread, cfg.Partition = r, replications, SpreadReplications, ""
+	return cfg, w.added
+}
+
+// answerOf is everything about an outcome that mustn't depend on who did what when.
+func answerOf(t *testing.T, out *Outcome) string {
+	t.Helper()
+	text, err := json.Marshal(out.Summary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%s %s %d", text, out.TraceHash, out.Events)
+}
+
+// TestMergedInOrder: whichever team is the slow one, the answer is that of one team, and
+// reports are added while the run goes on.
+func TestMergedInOrder(t *testing.T) {
+	const replications = 60
+	cfg, _ := many(t, 1, replications, -1)
+	out, err := run(t, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := answerOf(t, out)
+	for slow := range 3 {
+		cfg, added := many(t, 3, replications, -1)
+		dones, most := 0, 0
+		var mu sync.Mutex
+		out, err := runAt(t, cfg, func(s *supervisor, point string) {
+			if point != "got "+worker.TypeDone {
+				return
+			}
+			if s.crew.members[0].number == slow {
+				time.Sleep(5 * time.Millisecond)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			dones++
+			most = max(most, dones-int(added.Load()))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := answerOf(t, out); got != want {
+			t.Errorf("worker %d is slow: %s, want %s", slow, got, want)
+		}
+		// What is being added hasn't been counted yet, nor what has just been told.
+		if most > 3*windowOfTeam+1 {
+			t.Errorf("worker %d is slow: %d replications were kept at once, want at most %d", slow, most, 3*windowOfTeam)
+		}
+	}
+}
+
+// held runs two teams, one of which is held at the end of its first replication until
+// the other, whose window is full then, rests.
+func held(t *testing.T, cfg Config, resting func()) (out *Outcome, begun int, err error) {
+	t.Helper()
+	rests, release := make(chan struct{}), make(chan struct{})
+	var once, first sync.Once
+	var count atomic.Int64
+	go func() {
+		<-rests
+		resting()
+		close(release)
+	}()
+	var atRest int64
+	out, err = runAt(t, cfg, func(s *supervisor, point string) {
+		switch {
+		case point == "asked for "+worker.TypeDone:
+			count.Add(1)
+		case point == "rests":
+			once.Do(func() { atRest = count.Load(); close(rests) })
+		case point == "got "+worker.TypeDone && s.crew.members[0].number == 0:
+			first.Do(func() { <-release })
+		}
+	})
+	return out, int(atRest), err
+}
+
+// TestWindowFull: when the window is full nothing more is begun, and the run goes on when
+// what is waited for is there.
+func TestWindowFull(t *testing.T) {
+	const replications = 100
+	cfg, _ := many(t, 1, replications, -1)
+	out, err := run(t, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := answerOf(t, out)
+	cfg, added := many(t, 2, replications, -1)
+	var merged int
+	out, begun, err := held(t, cfg, func() {
+		time.Sleep(50 * time.Millisecond) // it must really rest
+		merged = int(added.Load())
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := answerOf(t, out); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	// One may have been taken and not be asked for yet.
+	if begun > merged+2*windowOfTeam || begun < 2*windowOfTeam-1 {
+		t.Errorf("%d replications had begun and %d were added, want %d more", begun, merged, 2*windowOfTeam)
+	}
+}
+
+// TestStopWithFullWindow: a team that rests is stopped like others, and what waited for
+// an earlier replication counts.
+func TestStopWithFullWindow(t *testing.T) {
+	cfg, added := many(t, 2, 100_000, -1)
+	stop := make(chan struct{})
+	cfg.Stop = stop
+	var began time.Time
+	out, begun, err := held(t, cfg, func() {
+		close(stop)
+		began = time.Now()
+	})
+	if err != nil || !out.Interrupted {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("the end took %v", took)
+	}
+	// One may have been stopped before anything had happened in it.
+	if n := len(out.Replications); n < begun-1 || n != int(added.Load()) || tokens(t, out).Handled != out.Events {
+		t.Errorf("%d replications, %d added, %d had begun; %d tokens in %d events", n, added.Load(), begun, tokens(t, out).Handled, out.Events)
+	}
+}
+
+// TestStopOfMany: when a long run is stopped, nearly everything has been summed up before.
+func TestStopOfMany(t *testing.T) {
+	const least = 500
+	cfg, added := many(t, 2, ReplicationsMax, -1)
+	stop := make(chan struct{})
+	cfg.Stop = stop
+	dones := 0
+	var once sync.Once
+	var mu sync.Mutex
+	var began time.Time
+	out, err := runAt(t, cfg, func(_ *supervisor, point string) {
+		if point != "got "+worker.TypeDone {
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if dones++; dones >= least {
+			once.Do(func() {
+				if n := int(added.Load()); n < dones-2*windowOfTeam {
+					t.Errorf("%d of %d replications were added", n, dones)
+				}
+				began = time.Now()
+				close(stop)
+			})
+		}
+	})
+	if err != nil || !out.Interrupted || len(out.Replications) < least {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("the end took %v", took)
+	}
+}
+
+// TestMergeBehindGap: a replication that was stopped before anything had happened in it
+// leaves a gap, and those behind it count.
+func TestMergeBehindGap(t *testing.T) {
+	cfg, added := many(t, 2, 10, -1)
+	l, err := Prepare(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := newAgenda(l)
+	merged := make(chan error)
+	go func() { merged <- a.merge() }()
+	for range 6 {
+		if _, ok, _ := a.take(); !ok {
+			t.Fatal("nothing to do")
+		}
+	}
+	for _, i := range []int{4, 2, 0} {
+		a.file(&finished{Replication: Replication{Index: i}})
+	}
+	until(t, "the first is added", func() bool { return added.Load() == 1 })
+	a.close(true)
+	if err := <-merged; err != nil || added.Load() != 3 {
+		t.Errorf("%d were added, %v", added.Load(), err)
+	}
+}
+
+// TestRefusedReport: a model that refuses a report ends the run with its error, at once.
+func TestRefusedReport(t *testing.T) {
+	for _, workers := range []int{1, 2} {
+		cfg, added := many(t, workers, ReplicationsMax, 3)
+		_, err := run(t, cfg)
+		if err == nil || !strings.Contains(err.Error(), "can't sum up its results: replication 3 after 2") || added.Load() != 3 {
+			t.Errorf("%d workers: error is %v after %d replications", workers, err, added.Load())
+		}
+	}
+}
+
+// TestRest: a team that waits for others sees a death, an end, and Stop.
+func TestRest(t *testing.T) {
+	stop, over := make(chan struct{}), make(chan struct{})
+	fresh := func() (*supervisor, *deadStream, chan exitStatus) {
+		c := newCrew()
+		ended := make(chan exitStatus, 1)
+		control := &deadStream{closed: make(chan struct{})}
+		c.add(&member{control: control}, func() exitStatus { return <-ended })
+		s := newSupervisor(c, &Launch{times: defaultTimes(1), cfg: Config{Stop: stop}, said: &lineWriter{w: io.Discard}})
+		s.reached = func(int) (float64, bool) { return 0, false }
+		return s, control, ended
+	}
+	s, control, ended := fresh()
+	control.Close()
+	ended <- exitStatus{signal: syscall.SIGKILL, text: "killed by SIGKILL"}
+	var w *WorkerError
+	if err := s.rest(context.Background(), over); !errors.As(err, &w) || !w.Died {
+		t.Errorf("a death: %v", err)
+	}
+	s.end(true)
+	s, _, ended = fresh()
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := s.rest(ctx, over); !errors.Is(err, ErrEnded) {
+		t.Errorf("an end: %v", err)
+	}
+	close(stop)
+	if err := s.rest(context.Background(), over); err != nil || !s.stopping {
+		t.Errorf("Stop: %v, stopping is %v", err, s.stopping)
+	}
+	close(over)
+	if err := s.rest(context.Background(), over); err != nil {
+		t.Errorf("the moment has come: %v", err)
+	}
+	ended <- exitStatus{ok: true}
+	s.end(true)
+	if !s.allEnded() {
+		t.Error("a worker is left")
+	}
+}

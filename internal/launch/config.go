@@ -1,0 +1,200 @@
+package launch
+
+import (
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/disco-sim/disco/internal/partition"
+	"github.com/disco-sim/disco/internal/worker"
+	"github.com/disco-sim/disco/scenario"
+)
+
+// Transports between workers.
+const (
+	TransportShm    = "shm"    // every worker a process, lanes in shared memory
+	TransportInproc = "inproc" // every worker a goroutine of this process, lanes on the heap
+)
+
+// What is spread over the workers.
+const (
+	SpreadNodes        = "nodes"        // every replication is simulated by all workers together
+	SpreadReplications = "replications" // every worker simulates whole replications
+)
+
+// Limits of a run.
+const (
+	// WorkersMax bounds the workers of one machine: n workers have n(n-1) lanes, each
+	// of them a segment of its own, so 64 workers have 4032 of them.
+	WorkersMax = 64
+
+	// ReplicationsMax bounds the repetitions of one run: each leaves a report of every
+	// simproc in the launcher's memory.
+	ReplicationsMax = 100_000
+)
+
+// Config says what to run and how. Only File, Text, Set, Registry and Seed can
+// change results, and Horizon and Replications, which say how much of them there is.
+type Config struct {
+	// File is the scenario's name in messages, and Text the file itself: every worker
+	// reads it anew.
+	File string
+	Text []byte
+
+	// Set puts other values into the file, the same in every worker.
+	Set []scenario.Setting
+
+	// Registry reads it. A worker process must have the same kinds: it is the same
+	// executable, started again.
+	Registry scenario.Registry
+
+	// Workers is the number of processes, or goroutines, 1 to WorkersMax. More than
+	// the scenario has nodes are not started. More workers than CPUs are slower, not
+	// faster.
+	Workers int
+
+	// Seed is where all randomness comes from. Any number is as good as any other.
+	Seed uint64
+
+	// Replications is how often the experiment is repeated, each time with other
+	// random numbers, 1 to ReplicationsMax.
+	Replications int
+
+	// Horizon replaces the scenario's own end in simulated seconds; 0 keeps it.
+	Horizon float64
+
+	// Transport is TransportShm or TransportInproc; empty is the former.
+	Transport string
+
+	// Spread is what is dealt out to the workers: SpreadNodes, SpreadReplications, or
+	// empty, which is the latter where every worker gets a replication, and nobody asked
+	// for a placement of nodes. docs/ARCHITECTURE.md has the reasons.
+	Spread string
+
+	// Partition is the way in which nodes are dealt out; empty is partition.MinCut.
+	Partition partition.Method
+
+	// Pins puts nodes on workers by name; nil leaves all of them to Partition.
+	Pins *Pins
+
+	// Tuning holds the knobs of the engine; they change speed only.
+	Tuning worker.Tuning
+
+	// Stall is how long a run may make no progress in simulated time before it tells what
+	// every worker waits for; 0: never. EndStalled ends the run then, with ErrStalled.
+	Stall      time.Duration
+	EndStalled bool
+
+	// Trace is the file for the whole trace, in total order; empty for none. It costs
+	// half the speed and some 50 bytes of disk an event while the run lasts.
+	Trace string
+
+	// Profiles is a directory that gets a CPU profile of every worker; empty for none.
+	Profiles string
+
+	// CrashDir is the folder for the post-mortem of a run that a worker's death or a
+	// deadlock ended (CrashName begins its name, the error says the rest); empty for none.
+	CrashDir string
+
+	// Stop ends the run early when it is closed, with the results so far. Ending the
+	// context instead ends it at once, without any.
+	Stop <-chan struct{}
+
+	// Progress is called about five times a second while a replication runs, by one
+	// goroutine at a time; nil for none. It must return soon: workers are not watched
+	// meanwhile.
+	Progress func(Progress)
+
+	// Stderr gets what workers write to their standard output and error, and remarks
+	// such as fewer workers than asked for; nil for nobody.
+	Stderr io.Writer
+}
+
+// Progress is how far a run has come.
+type Progress struct {
+	Replication  int     // the first of those under way
+	Now          float64 // simulated time that it has reached, seconds
+	Horizon      float64
+	Replications int           // asked for
+	Done         int           // replications that have ended
+	Share        float64       // of the whole run that is done, 0 to 1
+	Events       uint64        // handled so far
+	Elapsed      time.Duration // since the run began
+}
+
+// validate checks what can be checked without the scenario. Its errors name fields
+// in the words of the command line.
+func (cfg *Config) validate() error {
+	if cfg.Transport == "" {
+		cfg.Transport = TransportShm
+	}
+	if cfg.Workers < 1 || cfg.Workers > WorkersMax {
+		return badConfig("workers: found %d, want 1 to %d", cfg.Workers, WorkersMax)
+	}
+	if cfg.Replications < 1 || cfg.Replications > ReplicationsMax {
+		return badConfig("replications: found %d, want 1 to %d", cfg.Replications, ReplicationsMax)
+	}
+	if !(cfg.Horizon >= 0) || math.IsInf(cfg.Horizon, 1) {
+		return badConfig("horizon: found %v, want a finite number of simulated seconds > 0", cfg.Horizon)
+	}
+	if cfg.Transport != TransportShm && cfg.Transport != TransportInproc {
+		return badConfig("transport: found %q, want %s or %s", cfg.Transport, TransportShm, TransportInproc)
+	}
+	if err := cfg.checkSpread(); err != nil {
+		return err
+	}
+	if cfg.Stall < 0 {
+		return badConfig("stall: found %v, want 0 (off) or more", cfg.Stall)
+	}
+	if err := cfg.Tuning.Validate(); err != nil {
+		return &configError{err}
+	}
+	if least := cfg.Tuning.PoolBytesLeast(); cfg.Tuning.PoolBytes < least {
+		return badConfig("pool-bytes: found %d, want at least %d: two blocks for payloads above --inline-max, %d bytes", cfg.Tuning.PoolBytes, least, cfg.Tuning.InlineMax)
+	}
+	if cfg.Trace != "" {
+		if err := CheckOutput(cfg.Trace); err != nil {
+			return badConfig("trace: %w", err)
+		}
+	}
+	return cfg.checkProfiles()
+}
+
+// checkSpread fills in what is spread, and how.
+func (cfg *Config) checkSpread() error {
+	placed := cfg.Pins != nil || cfg.Partition != ""
+	switch {
+	case cfg.Spread == "" && (placed || cfg.Workers == 1 || cfg.Replications < cfg.Workers):
+		cfg.Spread = SpreadNodes
+	case cfg.Spread == "":
+		cfg.Spread = SpreadReplications
+	case cfg.Spread == SpreadReplications && placed:
+		return badConfig("spread: found replications with a placement of nodes, want one of them: whole replications have all nodes on one worker")
+	case cfg.Spread != SpreadNodes && cfg.Spread != SpreadReplications:
+		return badConfig("spread: found %q, want %s or %s", cfg.Spread, SpreadNodes, SpreadReplications)
+	}
+	if cfg.Partition == "" {
+		cfg.Partition = partition.MinCut
+	}
+	if _, err := partition.ParseMethod(string(cfg.Partition)); err != nil {
+		return badConfig("partition: found %q, want one of %q", cfg.Partition, partition.Methods())
+	}
+	return nil
+}
+
+// checkProfiles makes the directory for profiles if need be and sees that files can
+// be made in it.
+func (cfg *Config) checkProfiles() error {
+	if cfg.Profiles == "" {
+		return nil
+	}
+	if err := os.MkdirAll(cfg.Profiles, 0o777); err != nil {
+		return badConfig("cpuprofile: %w", plain(cfg.Profiles, err))
+	}
+	if err := CheckOutput(filepath.Join(cfg.Profiles, profileName(0))); err != nil {
+		return badConfig("cpuprofile: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,159 @@
+// Package launch runs a simulation over many workers: it reads the scenario, places
+// its nodes, creates the shared memory, starts the workers, leads them through the
+// replications, watches them, gathers what they have found out, and cleans up after
+// them. It never touches an event.
+//
+// Guarantee: when Run returns, nothing of the run is left: no process, no shared
+// memory and no file but those that were asked for, whatever its workers did, and
+// files are there whole or not at all. A worker that dies ends the run within one
+// second with an error that names it. A launcher that dies takes its workers with
+// it. For one scenario and seed the Outcome's results and trace hash are the same for
+// every number of workers, placement, transport and tuning.
+//
+//	l, err := launch.Prepare(launch.Config{
+//		File: "shop.yml", Text: text, Registry: kinds,
+//		Workers: 2, Replications: 1,
+//	})
+//	// ... l.Scenario(), l.Placement()
+//	out, err := l.Run(ctx)
+//	err = out.Summary.WriteText(os.Stdout)
+//
+// A program that calls Run must begin its main, before it looks at its arguments,
+// with
+//
+//	if launch.IsWorker() {
+//		os.Exit(launch.Serve(kinds))
+//	}
+//
+// because workers are this same executable, started again. Package app does it for
+// the programs that leave their command line to it.
+package launch
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/disco-sim/disco/internal/partition"
+	"github.com/disco-sim/disco/internal/worker"
+	"github.com/disco-sim/disco/node"
+	"github.com/disco-sim/disco/scenario"
+)
+
+// Launch is a run that is ready to begin: its scenario was read and found good, and
+// its nodes have their places. It is used by one goroutine and runs once.
+type Launch struct {
+	cfg       Config
+	scenario  scenario.Scenario
+	graph     *node.Graph
+	placement *partition.Partition // of the nodes over the workers of a team
+	teams     int
+	said      *lineWriter // what workers say, and remarks
+	times     times
+	at        func(s *supervisor, point string) // for tests: see supervisor.at
+}
+
+// Prepare checks everything that can be checked before anything is started. Its
+// errors unwrap to ErrConfig, or are scenario.Problems.
+func Prepare(cfg Config) (*Launch, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	doc, err := scenario.Parse(cfg.File, cfg.Text)
+	if err != nil {
+		return nil, err
+	}
+	if doc, err = doc.With(cfg.Set); err != nil {
+		return nil, badConfig("set: %w", err)
+	}
+	s, err := cfg.Registry.Load(doc, scenario.Options{Horizon: cfg.Horizon})
+	if err != nil {
+		return nil, err
+	}
+	g := s.Graph()
+	if err := checkGraph(cfg.File, g); err != nil {
+		return nil, err
+	}
+	teams, workers := 1, min(cfg.Workers, len(g.Nodes))
+	if cfg.Spread == SpreadReplications {
+		teams, workers = min(cfg.Workers, cfg.Replications), 1
+	}
+	pinned, err := cfg.Pins.resolve(g, workers)
+	if err != nil {
+		return nil, err
+	}
+	placement, err := partition.Make(g, workers, cfg.Partition, pinned)
+	if err != nil {
+		return nil, &configError{err}
+	}
+	if err := enough(cfg.Transport, teams, workers, cfg.Tuning); err != nil {
+		return nil, err
+	}
+	return &Launch{
+		cfg: cfg, scenario: s, graph: g, placement: placement, teams: teams,
+		said: &lineWriter{w: cfg.Stderr}, times: defaultTimes(g.NumSimprocs()),
+	}, nil
+}
+
+// checkGraph finds what only the whole structure shows: cycles without lookahead.
+func checkGraph(file string, g *node.Graph) error {
+	err := g.Check()
+	if err == nil {
+		_, err = g.Levels()
+	}
+	if err != nil {
+		return badConfig("%s: %w", file, err)
+	}
+	return nil
+}
+
+// Scenario is what was read.
+func (l *Launch) Scenario() scenario.Scenario { return l.scenario }
+
+// Graph is its structure.
+func (l *Launch) Graph() *node.Graph { return l.graph }
+
+// Placement says who will host what, among the workers that simulate a replication
+// together: at most one for each node.
+func (l *Launch) Placement() *partition.Partition { return l.placement }
+
+// Set is what was put into the scenario file.
+func (l *Launch) Set() []scenario.Setting { return l.cfg.Set }
+
+// Spread is what will be dealt out to the workers: SpreadNodes or SpreadReplications.
+func (l *Launch) Spread() string { return l.cfg.Spread }
+
+// Partition is the way in which nodes are dealt out.
+func (l *Launch) Partition() partition.Method { return l.cfg.Partition }
+
+// Workers is how many will run: at most one for each node, or for each replication.
+func (l *Launch) Workers() int { return l.teams * l.placement.Workers }
+
+// Transport is the one that will be used.
+func (l *Launch) Transport() string { return l.cfg.Transport }
+
+// Tuning is what the knobs are set to, defaults filled in.
+func (l *Launch) Tuning() worker.Tuning { return l.cfg.Tuning }
+
+// Run runs a simulation: Prepare and Launch.Run in one.
+func Run(ctx context.Context, cfg Config) (*Outcome, error) {
+	l, err := Prepare(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return l.Run(ctx)
+}
+
+// note tells what is worth knowing and no error.
+func (l *Launch) note(text string) { l.said.line("disco", text) }
+
+// fewer tells that not all workers asked for will run.
+func (l *Launch) fewer() string {
+	if l.cfg.Spread == SpreadReplications {
+		return fmt.Sprintf("%d workers were asked for, but there are %d replications to spread: running with %d", l.cfg.Workers, l.cfg.Replications, l.Workers())
+	}
+	nodes := fmt.Sprintf("%d nodes", len(l.graph.Nodes))
+	if len(l.graph.Nodes) == 1 {
+		nodes = "1 node"
+	}
+	return fmt.Sprintf("%d workers were asked for, but the scenario has %s: running with %d", l.cfg.Workers, nodes, l.placement.Workers)
+}

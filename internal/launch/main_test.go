@@ -1,0 +1,157 @@
+package launch
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/disco-sim/disco/internal/launch/launchtest"
+	"github.com/disco-sim/disco/internal/leaktest"
+	"github.com/disco-sim/disco/internal/partition"
+	"github.com/disco-sim/disco/model/service"
+	"github.com/disco-sim/disco/scenario"
+)
+
+// watchdog bounds every wait of these tests. It is long because nothing is measured.
+const watchdog = 60 * time.Second
+
+func TestMain(m *testing.M) {
+	if IsWorker() {
+		if os.Getenv("DISCO_TEST_NO_KINDS") != "" {
+			only, err := scenario.NewRegistry(service.Kind())
+			if err != nil {
+				panic(err)
+			}
+			os.Exit(Serve(only))
+		}
+		os.Exit(Serve(kinds()))
+	}
+	leaktest.Main(m)
+}
+
+func kinds() scenario.Registry {
+	r, err := scenario.NewRegistry(service.Kind(), launchtest.Kind{})
+	if err != nil {
+		panic(err)
+	}
+	return r
+}
+
+// config is a run of the tiny model whose nodes are spread over so many workers, in
+// their order.
+func config(transport string, workers int, text string) Config {
+	return Config{
+		File: "tiny.yml", Text: []byte(text), Registry: kinds(),
+		Workers: workers, Seed: 1, Replications: 1, Transport: transport, Spread: SpreadNodes, Partition: partition.Block,
+	}
+}
+
+// run runs under the watchdog.
+func run(t *testing.T, cfg Config) (*Outcome, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), watchdog)
+	defer cancel()
+	out, err := Run(ctx, cfg)
+	if ctx.Err() != nil {
+		t.Fatalf("nothing came of it within %v: %v", watchdog, err)
+	}
+	return out, err
+}
+
+// until polls a condition under the watchdog.
+func until(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(watchdog)
+	for !condition() {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within %v", what, watchdog)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// children lists the processes that pid has started and that have not been reaped.
+func children(t testing.TB, pid int) []int {
+	t.Helper()
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil || len(stats) == 0 {
+		t.Fatalf("no /proc: %v", err)
+	}
+	var found []int
+	for _, path := range stats {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has ended
+		}
+		// The name in parentheses may hold anything.
+		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+		if len(fields) > 1 && fields[1] == strconv.Itoa(pid) {
+			child, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			found = append(found, child)
+		}
+	}
+	return found
+}
+
+// nothingLeft checks that a run has left no process, no shared memory, no descriptor
+// and no file in dir.
+func nothingLeft(t *testing.T, dir string) {
+	t.Helper()
+	if pids := children(t, os.Getpid()); len(pids) > 0 {
+		t.Errorf("processes are left: %v", pids)
+	}
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(maps)) {
+		if strings.Contains(line, "memfd:disco") {
+			t.Errorf("shared memory is left: %s", line)
+		}
+	}
+	fds, err := filepath.Glob("/proc/self/fd/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range fds {
+		to, err := os.Readlink(fd)
+		if err != nil {
+			continue // the one of Glob itself
+		}
+		if strings.Contains(to, "memfd:disco") || strings.HasPrefix(to, dir) || strings.HasPrefix(to, "socket:") {
+			t.Errorf("descriptor %s is left: %s", fd, to)
+		}
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		t.Errorf("the file %s is left", e.Name())
+	}
+}
+
+// tokens is what the tiny model has found out.
+func tokens(t *testing.T, out *Outcome) *launchtest.Summary {
+	t.Helper()
+	s, ok := out.Summary.(*launchtest.Summary)
+	if !ok {
+		t.Fatalf("summary is %T", out.Summary)
+	}
+	return s
+}
+
+func transports() []string { return []string{TransportShm, TransportInproc} }
+
+func trouble(node int, at float64, how string) string {
+	return fmt.Sprintf("{node: %d, at: %g, how: %s}", node, at, how)
+}

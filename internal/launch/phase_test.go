@@ -1,0 +1,226 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/disco-sim/disco/internal/launch/launchtest"
+	"github.com/disco-sim/disco/internal/worker"
+)
+
+// runAt runs with a look at every step of the protocol.
+func runAt(t *testing.T, cfg Config, at func(s *supervisor, point string)) (*Outcome, error) {
+	t.Helper()
+	l, err := Prepare(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.at = at
+	ctx, cancel := context.WithTimeout(context.Background(), watchdog)
+	defer cancel()
+	out, err := l.Run(ctx)
+	if ctx.Err() != nil {
+		t.Fatalf("nothing came of it within %v: %v", watchdog, err)
+	}
+	return out, err
+}
+
+// A worker that is killed in any phase ends the run within a second, with its name and
+// its signal; and only when it had told all, with results.
+func TestKilledInEveryPhase(t *testing.T) {
+	const within = time.Second
+	ready, done := worker.TypeReady, worker.TypeDone
+	for _, c := range []struct {
+		point string
+		skip  int // how often the point is passed before
+		phase Phase
+	}{
+		{"started", 0, PhaseStart},
+		{"asked for " + ready, 0, PhaseStart},
+		{"got " + ready, 0, PhaseStart}, // or the next
+		{"asked for " + ready, 1, PhasePrepare},
+		{"got " + ready, 1, PhaseRun},
+		{"asked for " + done, 0, PhaseRun},
+		{"asked for " + ready, 2, PhasePrepare},
+		{"asked for " + done, 1, PhaseRun},
+		{"got " + done, 1, PhaseExit},
+		{"told to exit", 0, PhaseExit},
+	} {
+		for _, victim := range []int{0, 2} {
+			t.Run(fmt.Sprintf("%s %d, worker %d", c.point, c.skip, victim), func(t *testing.T) {
+				best := time.Hour
+				for try := 0; try < 5 && best > within; try++ {
+					best = min(best, killAt(t, c.point, c.skip, victim, c.phase))
+				}
+				if best > within {
+					t.Errorf("the run ended %v after the death, want at most %v", best, within)
+				}
+			})
+		}
+	}
+	nothingLeft(t, t.TempDir())
+}
+
+// killAt kills one of three workers at a point and returns how long the run went on.
+func killAt(t *testing.T, point string, skip, victim int, phase Phase) time.Duration {
+	t.Helper()
+	cfg := config(TransportShm, 3, launchtest.Scenario(6, 300, ""))
+	cfg.Replications = 2
+	var killed time.Time
+	kill := func(s *supervisor, signal syscall.Signal) {
+		if err := syscall.Kill(s.crew.members[victim].pid, signal); err != nil {
+			t.Error(err)
+		}
+	}
+	dones := 0
+	out, err := runAt(t, cfg, func(s *supervisor, at string) {
+		if at == "got "+worker.TypeDone {
+			if dones++; dones == 2 && point == "told to exit" {
+				kill(s, syscall.SIGSTOP) // it must not exit by itself before
+			}
+		}
+		if at == point {
+			if skip--; skip == -1 {
+				kill(s, syscall.SIGKILL)
+				killed = time.Now()
+			}
+		}
+	})
+	took := time.Since(killed)
+	var w *WorkerError
+	if !errors.As(err, &w) || w.Worker != victim || !w.Died || !strings.Contains(w.Status, "SIGKILL") || len(w.Others) > 0 {
+		t.Fatalf("error is %v, want the death of worker %d by SIGKILL", err, victim)
+	}
+	// Where it had answered before the signal came, the run is a phase further.
+	further := phase == PhaseStart && w.Phase == PhasePrepare || phase == PhasePrepare && w.Phase == PhaseRun
+	if w.Phase != phase && !further {
+		t.Errorf("phase %s, want %s", w.Phase, phase)
+	}
+	if w.Delivered != (phase == PhaseExit) || (out != nil) != w.Delivered {
+		t.Errorf("in phase %s, delivered is %v, outcome %v", phase, w.Delivered, out)
+	}
+	if out != nil && (out.Interrupted || len(out.Replications) != 2 || out.TraceHash == "" || !tokens(t, out).Complete) {
+		t.Errorf("the outcome is %+v, want a complete one", out)
+	}
+	return took
+}
+
+// What a death has cost: the error says how far the worker had come.
+func TestDeathNamesEpoch(t *testing.T) {
+	cfg := config(TransportShm, 2, launchtest.Scenario(4, 1e9, ""))
+	l, err := Prepare(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s *supervisor
+	l.at = func(now *supervisor, _ string) { s = now }
+	l.times.progress = time.Millisecond
+	killed := false
+	l.cfg.Progress = func(p Progress) {
+		if epoch, ok := s.reached(1); ok && epoch > 10 && !killed {
+			killed = true
+			if err := syscall.Kill(s.crew.members[1].pid, syscall.SIGKILL); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), watchdog)
+	defer cancel()
+	_, err = l.Run(ctx)
+	var w *WorkerError
+	if !errors.As(err, &w) || w.Worker != 1 || w.Phase != PhaseRun || !w.ReachedKnown || w.Reached < 10 {
+		t.Fatalf("error is %#v", err)
+	}
+	if text := err.Error(); !strings.Contains(text, "worker 1 died: killed by SIGKILL") || !strings.Contains(text, " in replication 0, having reached ") {
+		t.Errorf("error is %v", text)
+	}
+}
+
+// A worker that panics after it has told everything doesn't cost the results, and its
+// panic is shown, not a peer's exit with status 0.
+func TestPanicAfterLastResult(t *testing.T) {
+	cfg := config(TransportShm, 2, launchtest.Scenario(4, 10, trouble(3, 0, launchtest.Late)))
+	out, err := runAt(t, cfg, func(s *supervisor, point string) {
+		if point == "got "+worker.TypeDone {
+			until(t, "the panic", func() bool {
+				stat, err := statOf(s.crew.members[1].pid)
+				return err != nil || stat.state == "dead"
+			})
+		}
+	})
+	var w *WorkerError
+	if !errors.As(err, &w) || w.Worker != 1 || !w.Delivered || w.Phase != PhaseExit {
+		t.Fatalf("error is %v, want that of worker 1 after its last result", err)
+	}
+	for _, want := range []string{"panic: tiny: broke when all was done", "exit status 2", "the results are complete"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("the error doesn't say %q:\n%v", want, err)
+		}
+	}
+	if out == nil || !tokens(t, out).Complete || out.TraceHash == "" {
+		t.Errorf("the outcome is %+v, want a complete one", out)
+	}
+	nothingLeft(t, t.TempDir())
+}
+
+// An exit with status 0 in the middle of a run is named for what it is.
+func TestExitZeroTooEarly(t *testing.T) {
+	_, err := run(t, config(TransportShm, 2, launchtest.Scenario(4, 50, trouble(2, 3, launchtest.Zero))))
+	var w *WorkerError
+	if !errors.As(err, &w) || w.Worker != 1 || !strings.Contains(err.Error(), "ended too early") || strings.Contains(err.Error(), "died") {
+		t.Errorf("error is %v", err)
+	}
+}
+
+// A message that can't be sent ends the run with that, instead of a wait for its answer.
+func TestUnsentMessage(t *testing.T) {
+	c := newCrew()
+	ended := make(chan exitStatus, 1)
+	broken := &deadStream{closed: make(chan struct{})}
+	c.add(&member{control: broken}, func() exitStatus { return <-ended })
+	l := &Launch{times: defaultTimes(1), said: &lineWriter{w: os.Stderr}}
+	s := newSupervisor(c, l)
+	_, err := s.ask(context.Background(), func(int) *worker.Message { return &worker.Message{Type: worker.TypeGo} }, worker.TypeDone)
+	if !errors.Is(err, errFull) || !strings.Contains(err.Error(), "worker 0 can't be told") {
+		t.Errorf("error is %v, want %v", err, errFull)
+	}
+	ended <- exitStatus{ok: true}
+	s.end(true)
+}
+
+var errFull = errors.New("no space left")
+
+// deadStream can't be written to, and nothing comes of it.
+type deadStream struct{ closed chan struct{} }
+
+func (d *deadStream) Write([]byte) (int, error) { return 0, errFull }
+func (d *deadStream) Read([]byte) (int, error)  { <-d.closed; return 0, os.ErrClosed }
+func (d *deadStream) Close() error {
+	select {
+	case <-d.closed:
+	default:
+		close(d.closed)
+	}
+	return nil
+}
+
+// A handler that ends its process can say nothing any more: the board has which one it was,
+// and when.
+func TestDeathNamesHandler(t *testing.T) {
+	for _, how := range []string{launchtest.Exit, launchtest.Kill, launchtest.Zero} {
+		_, err := run(t, config(TransportShm, 2, launchtest.Scenario(4, 1e9, trouble(2, 3, how))))
+		var w *WorkerError
+		if !errors.As(err, &w) || w.Worker != 1 || w.Handler != "n2/token" || !(w.HandlerEpoch >= 3 && w.HandlerEpoch < 5) {
+			t.Fatalf("%s: error is %#v", how, err)
+		}
+		if text := err.Error(); !strings.Contains(text, "; it had called the handler of n2/token at epoch 3") && !strings.Contains(text, "; it had called the handler of n2/token at epoch 4") {
+			t.Errorf("%s: error is %v", how, text)
+		}
+	}
+}

@@ -1,0 +1,204 @@
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/pprof"
+	"strconv"
+	"syscall"
+
+	"github.com/disco-sim/disco/internal/worker"
+	"github.com/disco-sim/disco/scenario"
+	"github.com/disco-sim/disco/shm"
+)
+
+// profileFlag tells a worker process where to write its CPU profile.
+const profileFlag = "--cpuprofile="
+
+// profileName is the file of one worker's profile in the directory that was asked for.
+func profileName(index int) string { return fmt.Sprintf("worker-%d.pprof", index) }
+
+// IsWorker tells whether a launcher started this process as a worker. Then Serve is
+// all that it has to do.
+func IsWorker() bool {
+	return len(os.Args) > 1 && os.Args[1] == Command && os.Getenv(workerEnv) != ""
+}
+
+// Serve is the life of a worker process, from what its launcher handed it to its exit
+// status. The kinds must be those of the launcher.
+func Serve(reg scenario.Registry) int {
+	if err := serve(reg); err != nil {
+		// The launcher was told, and shows it. One that is gone doesn't want to know.
+		return 1
+	}
+	return 0
+}
+
+func serve(reg scenario.Registry) error {
+	files, control, err := inherit()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return err
+	}
+	stop, err := startProfile(os.Args[2:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return err
+	}
+	defer stop()
+	// Nothing is closed when a model panics: its worker's other threads run on until the
+	// process has told why it ends.
+	a := &attached{files: files}
+	err = worker.Serve(control, reg, a.attach)
+	a.close()
+	return err
+}
+
+// inherit takes over the descriptors that were handed to this process. Nothing that a
+// model starts may inherit them in turn.
+func inherit() (files []*os.File, control *os.File, err error) {
+	count, err := strconv.Atoi(os.Getenv(workerEnv))
+	if err != nil || count < 0 || count > 4*worker.WorkersMax {
+		return nil, nil, fmt.Errorf("launch: %s is %q, want the number of descriptors that a launcher handed over", workerEnv, os.Getenv(workerEnv))
+	}
+	if err := os.Unsetenv(workerEnv); err != nil {
+		return nil, nil, fmt.Errorf("launch: %w", err)
+	}
+	for fd := controlFD; fd < firstFD+count; fd++ {
+		syscall.CloseOnExec(fd)
+	}
+	if err := endWithLauncher(lifeFD); err != nil {
+		return nil, nil, err
+	}
+	if err := syscall.SetNonblock(controlFD, true); err != nil {
+		return nil, nil, fmt.Errorf("launch: descriptor %d is no control stream: %w", controlFD, err)
+	}
+	for i := range count {
+		files = append(files, os.NewFile(uintptr(firstFD+i), fmt.Sprintf("handed-%d", i)))
+	}
+	return files, os.NewFile(controlFD, "control"), nil
+}
+
+// startProfile begins the CPU profile that the arguments ask for.
+func startProfile(args []string) (stop func(), err error) {
+	path := ""
+	for _, arg := range args {
+		if len(arg) > len(profileFlag) && arg[:len(profileFlag)] == profileFlag {
+			path = arg[len(profileFlag):]
+		}
+	}
+	if path == "" {
+		return func() {}, nil
+	}
+	return profileTo(path)
+}
+
+// profileTo profiles this process into a file until stop is called.
+func profileTo(path string) (stop func(), err error) {
+	out, err := CreateOutput(path)
+	if err != nil {
+		return nil, fmt.Errorf("launch: profile: %w", err)
+	}
+	if err := pprof.StartCPUProfile(out); err != nil {
+		out.Abort()
+		return nil, fmt.Errorf("launch: profile: %w", err)
+	}
+	return func() {
+		pprof.StopCPUProfile()
+		if err := out.Commit(); err != nil {
+			fmt.Fprintln(os.Stderr, "launch: profile:", err)
+		}
+	}, nil
+}
+
+// profilePath is the profile of worker index, absolute because a worker is free to
+// change its directory.
+func profilePath(dir string, index int) (string, error) {
+	path, err := filepath.Abs(filepath.Join(dir, profileName(index)))
+	if err != nil {
+		return "", fmt.Errorf("launch: profile: %w", err)
+	}
+	return path, nil
+}
+
+// attached is what a worker process has mapped.
+type attached struct {
+	files    []*os.File
+	segments []*shm.Segment
+	trace    *os.File
+}
+
+// attach maps what was handed over, in the order of memory.files. Files of segments
+// are closed as soon as they are mapped.
+func (a *attached) attach(setup *worker.Setup) (worker.Segments, *os.File, error) {
+	plan, err := worker.SegmentPlan(setup.Workers, setup.Tuning)
+	if err != nil {
+		return worker.Segments{}, nil, err
+	}
+	n, self := setup.Workers, setup.Worker
+	want := 2*n + 2*(n-1)
+	if setup.Trace != "" {
+		want++
+	}
+	if len(a.files) != want {
+		return worker.Segments{}, nil, fmt.Errorf("launch: worker %d of %d was handed %d descriptors, want %d", self, n, len(a.files), want)
+	}
+	s := worker.Segments{
+		Boards: make([]*shm.Segment, n), Pools: make([]*shm.Segment, n),
+		Out: make([]*shm.Segment, n), In: make([]*shm.Segment, n),
+	}
+	for w := range n {
+		want := shm.Want{ReadOnly: w != self}
+		if want.ReadOnly {
+			want.WritableBytes = worker.BoardShared()
+		}
+		s.Boards[w], err = a.next(err, plan.Board, want)
+	}
+	for w := range n {
+		s.Pools[w], err = a.next(err, plan.Pool, shm.Want{ReadOnly: w != self})
+	}
+	for _, lanes := range [][]*shm.Segment{s.Out, s.In} {
+		for w := range n {
+			if w != self {
+				lanes[w], err = a.next(err, plan.Lane, shm.Want{})
+			}
+		}
+	}
+	if err != nil {
+		return worker.Segments{}, nil, err
+	}
+	if setup.Trace != "" {
+		a.trace, a.files = a.files[0], nil
+	}
+	return s, a.trace, nil
+}
+
+// next maps the next file, unless an earlier one failed.
+func (a *attached) next(before error, cfg shm.Config, want shm.Want) (*shm.Segment, error) {
+	if before != nil {
+		return nil, before
+	}
+	f := a.files[0]
+	a.files = a.files[1:]
+	want.Kind, want.Size = cfg.Kind, cfg.Size
+	s, err := shm.Attach(f, want)
+	if err != nil {
+		return nil, fmt.Errorf("launch: segment %s: %w", cfg.Name, errors.Join(err, f.Close()))
+	}
+	a.segments = append(a.segments, s)
+	return s, f.Close()
+}
+
+// close frees everything. The worker must not use it any more.
+func (a *attached) close() {
+	// The process is about to end, which frees what Close can't.
+	_ = closeAll(a.segments)
+	for _, f := range a.files {
+		f.Close()
+	}
+	if a.trace != nil {
+		a.trace.Close()
+	}
+}

@@ -1,0 +1,455 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/disco-sim/disco/internal/race"
+	"github.com/disco-sim/disco/internal/worker"
+)
+
+var (
+	simSchedules = flag.Int("schedules", 0, "simulated runs of TestSimulatedSupervision; 0: 1000, fewer with -short or -race")
+	simSeed      = flag.Uint64("seed", 1, "seed of the first simulated run of TestSimulatedSupervision; the others count on")
+)
+
+// fault is what happens to one worker of a simulated run.
+type fault string
+
+const (
+	faultNone  fault = "none"
+	faultKill  fault = "killed by a signal"
+	faultPanic fault = "exits with status 2 without a word"
+	faultExit  fault = "exits with status 0"
+	faultError fault = "reports an error and exits"
+	faultWord  fault = "says what has no place in the protocol"
+)
+
+// simPlan is what a seed decides.
+type simPlan struct {
+	seed         uint64
+	workers      int
+	replications int
+	fault        fault
+	victim       int
+	message      int           // number of the message after which it happens, Setup being 1
+	after        time.Duration // … so long
+	pace         time.Duration // most that a step of a worker takes
+	stop         time.Duration // when Stop is asked for; 0: never
+	cancel       time.Duration // when the run is ended at once; 0: never
+}
+
+func newSimPlan(seed uint64) (*simPlan, *rand.Rand) {
+	rnd := rand.New(rand.NewPCG(seed, 0x1a))
+	p := &simPlan{
+		seed: seed, workers: 1 + rnd.IntN(5), replications: 1 + rnd.IntN(3),
+		fault: []fault{faultNone, faultKill, faultPanic, faultExit, faultError, faultWord}[rnd.IntN(6)],
+		pace:  []time.Duration{time.Microsecond, time.Millisecond, 40 * time.Millisecond}[rnd.IntN(3)],
+	}
+	p.victim, p.message = rnd.IntN(p.workers), 1+rnd.IntN(2+2*p.replications)
+	p.after = time.Duration(rnd.Int64N(int64(2*p.pace) + 1))
+	switch rnd.IntN(8) {
+	case 0:
+		p.stop = 1 + time.Duration(rnd.Int64N(int64(10*p.pace)))
+	case 1:
+		p.cancel = 1 + time.Duration(rnd.Int64N(int64(10*p.pace)))
+	}
+	return p, rnd
+}
+
+// simTeam is the workers of one simulated run: goroutines that follow the protocol over
+// in-memory streams, in the fake time of a synctest bubble.
+type simTeam struct {
+	*simPlan
+	members []*simMember
+	lives   sync.WaitGroup
+	faulted atomic.Pointer[time.Time] // when the fault happened; nil: not yet
+}
+
+// simMember is one of them. Its goroutine ends when dead is closed.
+type simMember struct {
+	team    *simTeam
+	index   int
+	rnd     *rand.Rand
+	control net.Conn
+	inbox   chan *worker.Message // closed at the stream's end
+	outbox  chan *worker.Message // what is under way to the launcher; closed when it ends
+	fault   chan struct{}        // closed when the fault is due
+	dead    chan struct{}        // closed by kill
+	closed  chan struct{}        // closed when it closes its lanes
+	status  chan exitStatus
+	handled int // messages
+}
+
+// pause is the time that a step takes; false when the member is dead afterwards, or is to
+// fail now.
+func (m *simMember) pause() bool {
+	select {
+	case <-time.After(1 + time.Duration(m.rnd.Int64N(int64(m.team.pace)))):
+		return true
+	case <-m.dead:
+	case <-m.fault:
+	}
+	return false
+}
+
+// read passes messages on, and sets the fault off.
+func (m *simMember) read() {
+	defer close(m.inbox)
+	for {
+		msg, err := worker.ReadMessage(m.control)
+		if err != nil {
+			return
+		}
+		if m.handled++; m.index == m.team.victim && m.handled == m.team.message && m.team.fault != faultNone {
+			time.AfterFunc(m.team.after, func() { close(m.fault) })
+		}
+		select {
+		case m.inbox <- msg:
+		case <-m.dead:
+			return
+		}
+	}
+}
+
+// deliver takes to the launcher what the member has said, also after its death, as a
+// socket does. Streams don't wait for each other.
+func (m *simMember) deliver(rnd *rand.Rand) {
+	for msg := range m.outbox {
+		time.Sleep(1 + time.Duration(rnd.Int64N(int64(simTransit))))
+		_ = worker.WriteMessage(m.control, msg) // nobody reads it when the launcher has closed the stream
+	}
+	m.control.Close()
+}
+
+// simTransit is how long a message may be under way.
+const simTransit = 2 * time.Millisecond
+
+func (m *simMember) say(msg *worker.Message) { m.outbox <- msg }
+
+// live is the life of a member.
+func (m *simMember) live() {
+	status := m.serve()
+	close(m.outbox)
+	// A process takes a moment to be gone.
+	time.Sleep(1 + time.Duration(m.rnd.Int64N(int64(5*time.Millisecond))))
+	m.status <- status
+}
+
+func killedBy(sig syscall.Signal) exitStatus { return exitStatus{signal: sig, text: "killed"} }
+
+// serve follows the protocol until the member ends, and returns how it does.
+func (m *simMember) serve() exitStatus {
+	for {
+		select {
+		case <-m.dead:
+			return killedBy(syscall.SIGKILL)
+		case <-m.fault:
+			return m.fail()
+		case msg, ok := <-m.inbox:
+			if !ok {
+				return exitStatus{text: "exit status 1"}
+			}
+			if status, end := m.handle(msg); end {
+				return status
+			}
+		}
+	}
+}
+
+// handle does what a worker does with one message.
+func (m *simMember) handle(msg *worker.Message) (exitStatus, bool) {
+	answer := &worker.Message{Type: worker.TypeReady}
+	switch msg.Type {
+	case worker.TypeExit:
+		if m.pause() {
+			return exitStatus{ok: true, text: "exit status 0"}, true
+		}
+		return m.interrupted()
+	case worker.TypeStop, worker.TypeLimit:
+		return exitStatus{}, false // it has just ended by itself
+	case worker.TypeGo:
+		if status, end := m.run(); end {
+			return status, true
+		}
+		answer = &worker.Message{Type: worker.TypeDone, Done: &worker.Done{}}
+	}
+	if !m.pause() {
+		return m.interrupted()
+	}
+	m.say(answer)
+	return exitStatus{}, false
+}
+
+func (m *simMember) isDead() bool {
+	select {
+	case <-m.dead:
+		return true
+	default:
+		return false
+	}
+}
+
+// interrupted is the end of a member that didn't come to the end of a step.
+func (m *simMember) interrupted() (exitStatus, bool) {
+	if m.isDead() {
+		return killedBy(syscall.SIGKILL), true
+	}
+	return m.fail(), true
+}
+
+// run is a replication: it ends only if no peer fails meanwhile.
+func (m *simMember) run() (exitStatus, bool) {
+	over := time.After(m.team.pace * 3)
+	for {
+		select {
+		case <-m.dead:
+			return killedBy(syscall.SIGKILL), true
+		case <-m.fault:
+			return m.fail(), true
+		case <-m.peerClosed():
+			return m.complain(), true
+		case <-over:
+			if !m.team.crippled() {
+				return exitStatus{}, false
+			}
+			over = nil // it waits for a peer that is no more
+		case msg, ok := <-m.inbox:
+			switch {
+			case !ok:
+				return exitStatus{text: "exit status 1"}, true
+			case msg.Type == worker.TypeStop:
+				over = nil
+				m.say(&worker.Message{Type: worker.TypeStopped, Stopped: &worker.Stopped{Handled: true, Epoch: float64(m.index)}})
+			case msg.Type == worker.TypeLimit:
+				over = time.After(m.team.pace)
+			}
+		}
+	}
+}
+
+// crippled tells whether the victim has failed.
+func (t *simTeam) crippled() bool { return t.faulted.Load() != nil }
+
+// peerClosed is ready when a peer has closed its lanes.
+func (m *simMember) peerClosed() <-chan struct{} {
+	for _, p := range m.team.members {
+		if p != m {
+			select {
+			case <-p.closed:
+				return p.closed
+			default:
+			}
+		}
+	}
+	if v := m.team.members[m.team.victim]; v != m {
+		return v.closed
+	}
+	return nil
+}
+
+// complain ends a member that has found a peer's lane closed.
+func (m *simMember) complain() exitStatus {
+	if !m.pause() {
+		status, _ := m.interrupted()
+		return status
+	}
+	m.say(&worker.Message{Type: worker.TypeFailed, Failed: &worker.Failed{Error: "a lane was closed", Peer: true}})
+	close(m.closed)
+	return exitStatus{text: "exit status 1"}
+}
+
+// fail is the fault.
+func (m *simMember) fail() exitStatus {
+	t := m.team
+	now := time.Now()
+	t.faulted.Store(&now)
+	switch t.fault {
+	case faultKill:
+		return killedBy(syscall.SIGSEGV)
+	case faultPanic:
+		return exitStatus{text: "exit status 2"}
+	case faultExit:
+		return exitStatus{ok: true, text: "exit status 0"}
+	case faultError:
+		m.say(&worker.Message{Type: worker.TypeFailed, Failed: &worker.Failed{Error: "out of luck"}})
+		close(m.closed)
+		return exitStatus{text: "exit status 1"}
+	}
+	m.say(&worker.Message{Type: "hello"})
+	for range m.inbox { // it goes on as if nothing had been until it is let go
+	}
+	return exitStatus{text: "exit status 1"}
+}
+
+// simulateSupervision runs the real supervisor over simulated workers. What it returns
+// depends on the plan alone.
+func simulateSupervision(p *simPlan, rnd *rand.Rand) (took time.Duration, outcome string, err error) {
+	t := &simTeam{simPlan: p}
+	c := newCrew()
+	for i := range p.workers {
+		ours, theirs := net.Pipe()
+		m := &simMember{
+			team: t, index: i, rnd: rand.New(rand.NewPCG(rnd.Uint64(), 1)), control: theirs, inbox: make(chan *worker.Message, 8), outbox: make(chan *worker.Message, 16),
+			fault: make(chan struct{}), dead: make(chan struct{}), closed: make(chan struct{}), status: make(chan exitStatus, 1),
+		}
+		t.members = append(t.members, m)
+		killed := false
+		c.add(&member{index: i, number: i, control: ours, kill: func() {
+			if !killed {
+				killed = true
+				close(m.dead)
+				theirs.Close()
+			}
+		}}, func() exitStatus { return <-m.status })
+	}
+	for _, m := range t.members {
+		transit := rand.New(rand.NewPCG(m.rnd.Uint64(), 2))
+		t.lives.Go(m.read)
+		t.lives.Go(m.live)
+		t.lives.Go(func() { m.deliver(transit) })
+	}
+	stop := make(chan struct{})
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if p.stop > 0 {
+		time.AfterFunc(p.stop, func() { close(stop) })
+	}
+	if p.cancel > 0 {
+		time.AfterFunc(p.cancel, cancel)
+	}
+	s := &supervisor{
+		crew: c, times: defaultTimes(0), states: make([]state, p.workers), stop: stop, note: func(string) {},
+		events: func() uint64 { return 0 }, reached: func(int) (float64, bool) { return 0, false },
+	}
+	s.watch = stallWatch{crew: c, note: s.note, now: time.Now, reached: s.reached, state: func(int) string { return "" }}
+	began := time.Now()
+	failure := t.lead(ctx, s)
+	took = time.Since(began)
+	c.talkers.Wait()
+	t.lives.Wait()
+	outcome = fmt.Sprint(failure)
+	return took, outcome, t.check(s, failure, ctx)
+}
+
+// lead is team.lead and team.replications without memory and results.
+func (t *simTeam) lead(ctx context.Context, s *supervisor) error {
+	err := func() error {
+		ask := func(kind, want string, name Phase) error {
+			s.phase.name = name
+			_, err := s.ask(ctx, func(int) *worker.Message { return &worker.Message{Type: kind} }, want)
+			return err
+		}
+		if err := ask(worker.TypeSetup, worker.TypeReady, PhaseStart); err != nil {
+			return err
+		}
+		for r := 0; r < t.replications && !s.stopping; r++ {
+			s.phase.replication = r
+			if err := ask(worker.TypePrepare, worker.TypeReady, PhasePrepare); err != nil {
+				return err
+			}
+			if err := ask(worker.TypeGo, worker.TypeDone, PhaseRun); err != nil {
+				return err
+			}
+		}
+		return nil
+	}()
+	if errors.Is(err, errNotBegun) {
+		s.end(false)
+		return nil
+	}
+	if err != nil {
+		s.end(ctx.Err() == nil)
+		return err
+	}
+	return s.dismiss(ctx)
+}
+
+// check says what is wrong with the end of a run.
+func (t *simTeam) check(s *supervisor, failure error, ctx context.Context) error {
+	if !s.allEnded() {
+		return errors.New("a worker is left")
+	}
+	w := (*WorkerError)(nil)
+	blamed := errors.As(failure, &w)
+	switch {
+	case blamed && !t.crippled():
+		return errors.New("a worker is blamed, but nothing had happened to any")
+	case blamed && ctx.Err() != nil:
+		// Ended at once, while it was being found out who was the cause.
+	case blamed && w.Worker != t.victim:
+		return fmt.Errorf("worker %d is blamed for what happened to worker %d", w.Worker, t.victim)
+	case blamed:
+		if took := time.Since(*t.faulted.Load()); took > time.Second {
+			return fmt.Errorf("the run was over only %v after the fault", took)
+		}
+	case errors.Is(failure, ErrEnded) && ctx.Err() != nil:
+	case failure != nil:
+		return fmt.Errorf("another error: %w", failure)
+	case ctx.Err() != nil || s.stopping && s.want != worker.TypeDone && s.want != "":
+		// Ended before it had begun, or at once: nobody is to blame any more.
+	case s.phase.name == PhaseExit && t.fault == faultExit:
+		// All results were there, and an exit is what was asked for.
+	case s.states[t.victim].killed && t.fault == faultWord:
+		// All results were there. It was killed for not ending, which people are told.
+	case t.crippled():
+		return fmt.Errorf("worker %d failed and nobody says so", t.victim)
+	}
+	return nil
+}
+
+// The real supervisor over simulated workers, one of which fails at any step: it names the
+// right worker, within the time that it promises, and ends all of them
+// (docs/simulation-testing.md).
+func TestSimulatedSupervision(t *testing.T) {
+	n := *simSchedules
+	switch {
+	case n > 0:
+	case race.Enabled:
+		n = 100
+	case testing.Short():
+		n = 300
+	default:
+		n = 1000
+	}
+	kinds := map[fault]int{}
+	for i := range n {
+		p, rnd := newSimPlan(*simSeed + uint64(i))
+		synctest.Test(t, func(t *testing.T) {
+			took, outcome, err := simulateSupervision(p, rnd)
+			if err != nil {
+				t.Errorf("run %d of %d: %+v\n%v\nafter %v: %s\nreplay: go test -run 'TestSimulatedSupervision$' ./internal/launch -seed %d -schedules 1", i+1, n, *p, err, took, outcome, p.seed)
+			}
+		})
+		if t.Failed() {
+			return
+		}
+		kinds[p.fault]++
+	}
+	t.Logf("%d runs: %v", n, kinds)
+}
+
+// A seed is the whole run: it takes the same simulated time and ends in the same way.
+func TestSimulatedSupervisionRepeats(t *testing.T) {
+	for seed := uint64(1); seed <= 50; seed++ {
+		var took [2]time.Duration
+		var outcome [2]string
+		for k := range 2 {
+			p, rnd := newSimPlan(seed)
+			synctest.Test(t, func(*testing.T) { took[k], outcome[k], _ = simulateSupervision(p, rnd) })
+		}
+		if took[0] != took[1] || outcome[0] != outcome[1] {
+			t.Errorf("seed %d: %v, %s and then %v, %s", seed, took[0], outcome[0], took[1], outcome[1])
+		}
+	}
+}

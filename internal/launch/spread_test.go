@@ -1,0 +1,125 @@
+package launch
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/disco-sim/disco/internal/launch/launchtest"
+	"github.com/disco-sim/disco/internal/partition"
+)
+
+// Replications give the same results, hashes and trace whether each is simulated by one
+// worker or by all, and whoever simulates which.
+func TestSpreadReplications(t *testing.T) {
+	var want string
+	for _, workers := range []int{1, 2, 3, 8} {
+		for _, spread := range []string{SpreadNodes, SpreadReplications} {
+			for _, transport := range transports() {
+				cfg := config(transport, workers, launchtest.Scenario(6, 30, ""))
+				cfg.Replications, cfg.Spread, cfg.Partition = 7, spread, ""
+				cfg.Trace = filepath.Join(t.TempDir(), "trace")
+				got := answer(t, cfg)
+				trace, err := os.ReadFile(cfg.Trace)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if bytes.Count(trace, []byte("# replication ")) != cfg.Replications {
+					t.Errorf("the trace has no heading for each of %d replications", cfg.Replications)
+				}
+				if got += string(trace); want == "" {
+					want = got
+				}
+				if got != want {
+					t.Errorf("%d workers, %s, %s: the answer is another one", workers, spread, transport)
+				}
+			}
+		}
+	}
+	nothingLeft(t, t.TempDir())
+}
+
+// Every worker of spread replications has a number of its own, all of them work, and
+// their statistics add up.
+func TestSpreadReplicationsStats(t *testing.T) {
+	cfg := config(TransportShm, 3, launchtest.Scenario(6, 30, ""))
+	cfg.Replications, cfg.Spread, cfg.Partition = 9, "", ""
+	out, err := run(t, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := uint64(0)
+	for i, w := range out.Workers {
+		if w.Worker != i || w.Nodes != 6 || w.Sent != 0 {
+			t.Errorf("worker %d: %+v", i, w)
+		}
+		sum += w.Events
+	}
+	if len(out.Workers) != 3 || sum != out.Events || tokens(t, out).Handled != sum {
+		t.Errorf("%d workers with %d events, %d in all", len(out.Workers), sum, out.Events)
+	}
+	for i, r := range out.Replications {
+		if r.Index != i || r.Interrupted {
+			t.Errorf("replication %d: %+v", i, r)
+		}
+	}
+}
+
+// The first worker that fails ends the others.
+func TestSpreadReplicationsFailure(t *testing.T) {
+	for _, how := range []string{launchtest.Fail, launchtest.Panic, launchtest.Kill} {
+		dir := t.TempDir()
+		cfg := config(TransportShm, 3, launchtest.Scenario(4, 1e9, trouble(2, 20, how)))
+		cfg.Replications, cfg.Spread, cfg.Partition = 100, SpreadReplications, ""
+		cfg.Trace = filepath.Join(dir, "trace")
+		_, err := run(t, cfg)
+		var w *WorkerError
+		if !errors.As(err, &w) || w.Worker < 0 || w.Worker > 2 {
+			t.Errorf("%s: error is %v, want a WorkerError", how, err)
+		}
+		nothingLeft(t, dir)
+	}
+}
+
+func TestWhatIsSpread(t *testing.T) {
+	for _, c := range []struct {
+		workers, replications int
+		spread                string
+		placed                bool
+		want                  string // spread and number of workers, or the error
+	}{
+		{1, 1, "", false, "nodes 1"},
+		{1, 9, "", false, "nodes 1"},
+		{2, 1, "", false, "nodes 2"},
+		{4, 3, "", false, "nodes 4"},
+		{4, 4, "", false, "replications 4"},
+		{8, 9, "", false, "replications 8"}, // more than nodes
+		{8, 4, "", false, "nodes 6"},
+		{4, 9, SpreadNodes, false, "nodes 4"},
+		{4, 9, "", true, "nodes 4"},
+		{4, 2, SpreadReplications, false, "replications 2"},
+		{4, 9, SpreadReplications, true, "spread: found replications with a placement of nodes, want one of them: whole replications have all nodes on one worker"},
+		{4, 9, "threads", false, `spread: found "threads", want nodes or replications`},
+	} {
+		cfg := config(TransportShm, c.workers, launchtest.Scenario(6, 30, ""))
+		cfg.Replications, cfg.Spread, cfg.Partition = c.replications, c.spread, ""
+		if c.placed {
+			cfg.Partition = partition.RoundRobin
+		}
+		got := ""
+		if l, err := Prepare(cfg); err != nil {
+			if !errors.Is(err, ErrConfig) {
+				t.Errorf("%+v: the error %v is no ErrConfig", c, err)
+			}
+			got = err.Error()
+		} else {
+			got = fmt.Sprintf("%s %d", l.Spread(), l.Workers())
+		}
+		if got != c.want {
+			t.Errorf("%+v: %s", c, got)
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package worker
+
+import (
+	"fmt"
+
+	"github.com/disco-sim/disco/internal/counters"
+	"github.com/disco-sim/disco/shm"
+)
+
+// The numbers that a worker shows on its board, by index.
+const (
+	showEpoch = iota
+	showEvents
+	showActivations
+	showSent
+	showReceived
+	showPromises
+	showJumps
+	showFullWaits
+	showBlocked
+	showRoom
+	showReplications
+	showPending
+	showBacklog
+	showNext
+	showBlocks
+	showState
+	showPeer
+	showCallOf
+	showCallAt
+)
+
+// Names of the numbers on a board, for who reads it.
+const (
+	NumberEpoch        = "epoch_now"    // simulated seconds up to which this worker is done
+	NumberEvents       = "events"       // handled in this replication
+	NumberActivations  = "activations"  // calls of handlers
+	NumberSent         = "events_sent"  // to other workers
+	NumberReceived     = "events_taken" // from other workers
+	NumberPromises     = "promises"     // published
+	NumberJumps        = "idle_jumps"   //
+	NumberFullWaits    = "full_waits"   // times that a full lane made it wait
+	NumberBlocked      = "blocked"      // 1 while it waits for its peers to say more
+	NumberRoom         = "wants_room"   // 1 while it waits for room in a lane
+	NumberReplications = "replications" // begun, counted from the run's first
+	NumberPending      = "pending"      // events and wakeups that wait to be handled
+	NumberBacklog      = "backlog"      // of them, events of other workers
+	NumberNext         = "epoch_next"   // simulated seconds of the earliest of them
+	NumberBlocks       = "blocks_lent"  // of its pool: payloads that no peer has given back
+	NumberState        = "state"        // StateRest and so on
+	NumberPeer         = "waits_for"    // 1 + the peer in whose ring it waits for room, or whose bound holds it back; 0: none
+	NumberCallOf       = "call_of"      // 1 + id of the simproc whose handler was called last; 0: none, or a goroutine
+	NumberCallAt       = "call_at"      // simulated seconds of that call
+)
+
+func counterNames() []counters.Spec {
+	return []counters.Spec{
+		showEpoch:        {Name: NumberEpoch, Kind: counters.Gauge},
+		showEvents:       {Name: NumberEvents, Kind: counters.Count},
+		showActivations:  {Name: NumberActivations, Kind: counters.Count},
+		showSent:         {Name: NumberSent, Kind: counters.Count},
+		showReceived:     {Name: NumberReceived, Kind: counters.Count},
+		showPromises:     {Name: NumberPromises, Kind: counters.Count},
+		showJumps:        {Name: NumberJumps, Kind: counters.Count},
+		showFullWaits:    {Name: NumberFullWaits, Kind: counters.Count},
+		showBlocked:      {Name: NumberBlocked, Kind: counters.Count},
+		showRoom:         {Name: NumberRoom, Kind: counters.Count},
+		showReplications: {Name: NumberReplications, Kind: counters.Count},
+		showPending:      {Name: NumberPending, Kind: counters.Count},
+		showBacklog:      {Name: NumberBacklog, Kind: counters.Count},
+		showNext:         {Name: NumberNext, Kind: counters.Gauge},
+		showBlocks:       {Name: NumberBlocks, Kind: counters.Count},
+		showState:        {Name: NumberState, Kind: counters.Count},
+		showPeer:         {Name: NumberPeer, Kind: counters.Count},
+		showCallOf:       {Name: NumberCallOf, Kind: counters.Count},
+		showCallAt:       {Name: NumberCallAt, Kind: counters.Gauge},
+	}
+}
+
+func openCounters(board *shm.Segment) (*counters.Set, error) {
+	s, err := counters.Open(numbers(board))
+	if err != nil {
+		return nil, fmt.Errorf("worker: board: %w", err)
+	}
+	return s, nil
+}
+
+// Numbers reads what a worker shows on its board.
+func Numbers(board *shm.Segment) ([]counters.Value, error) {
+	if len(board.Body()) < boardBytes {
+		return nil, fmt.Errorf("worker: board of %d bytes, want %d", len(board.Body()), boardBytes)
+	}
+	return counters.Read(numbers(board))
+}
+
+// show puts the cycle's numbers on the board.
+func (c *cycle) show() {
+	s := c.engine.Stats()
+	c.counters.At(showEpoch).SetFloat(min(c.engine.Reached(), c.horizon))
+	c.counters.At(showEvents).Set(s.Events)
+	c.counters.At(showActivations).Set(s.Activations)
+	c.counters.At(showSent).Set(s.Sent)
+	c.counters.At(showReceived).Set(s.Received)
+	c.counters.At(showPromises).Set(c.stats.Promises)
+	c.counters.At(showJumps).Set(c.stats.IdleJumps)
+	c.counters.At(showPending).Set(uint64(c.engine.Pending()))
+	c.counters.At(showBacklog).Set(c.engine.Backlog())
+	c.counters.At(showNext).SetFloat(c.engine.Next().Epoch)
+	c.counters.At(showBlocks).Set(c.pool.InFlight())
+	c.showActivity()
+	state, peer := c.state()
+	c.showState(state, peer)
+}
+
+// showState puts on the board what the cycle does, and whom it waits for, -1: nobody.
+func (c *cycle) showState(state, peer int) {
+	c.counters.At(showState).Set(uint64(state))
+	c.counters.At(showPeer).Set(uint64(peer + 1))
+}
+
+// showActivity says what the worker is doing: also between two calls of show, because what
+// comes next may take long.
+func (c *cycle) showActivity() {
+	c.counters.At(showBlocked).Set(oneIf(c.ledger.is == blocked))
+	c.counters.At(showRoom).Set(oneIf(c.ledger.is == shortOfRoom))
+	c.counters.At(showFullWaits).Set(c.ledger.began[shortOfRoom])
+}
+
+func oneIf(on bool) uint64 {
+	if on {
+		return 1
+	}
+	return 0
+}

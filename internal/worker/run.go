@@ -1,0 +1,348 @@
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/disco-sim/disco/egress"
+	"github.com/disco-sim/disco/envelope"
+	"github.com/disco-sim/disco/internal/counters"
+	"github.com/disco-sim/disco/internal/idle"
+	"github.com/disco-sim/disco/node"
+	"github.com/disco-sim/disco/router"
+	"github.com/disco-sim/disco/shm"
+)
+
+// RunAhead is how many events of other workers a worker holds before it stops taking
+// in more while it has work: 2^18 of some 100 bytes are 26 MB. More lets a fast upstream
+// worker run further ahead; less makes it wait for its full lane more often.
+const RunAhead = 1 << 18
+
+// RunAheadBytes is the same in bytes of headers and data, because events may be large:
+// 256 MiB.
+const RunAheadBytes = 256 << 20
+
+// blockedDrain is how long a worker that holds RunAhead events has to be blocked before
+// it takes in more from a lane that isn't the one it waits for.
+const blockedDrain = 10 * time.Millisecond
+
+// ErrLauncherGone is what Serve returns when the launcher's end of the stream closed.
+var ErrLauncherGone = errors.New("worker: the launcher is gone")
+
+// idler passes the time after a pass of the duty cycle: a *shm.Waiter, or the scheduler
+// of a simulated run.
+type idler interface {
+	// Idle ends one pass; work tells whether the pass had any.
+	Idle(work bool) (timedOut bool)
+	Stats() shm.WaiterStats
+}
+
+// cycle is the state of the duty cycle. Owned by the worker's goroutine, but for the
+// flags of stop and gone.
+type cycle struct {
+	self      int
+	engine    *node.Engine
+	plan      *node.Plan
+	horizon   float64
+	batch     int
+	pace      float64         // simulated seconds between two looks at the lanes
+	bells     []*shm.Doorbell // by worker: of its duty cycle
+	feed      feed
+	out       []*egress.Egress // by peer; nil where nothing is sent
+	pool      *shm.Pool        // of this worker's own blocks; shown, not used
+	published []node.Bound     // by peer
+	router    *router.Router
+	slot      *idle.Slot
+	watch     *idle.Watch
+	waiter    idler
+	now       func() time.Time // the wall clock; injected by tests
+	counters  *counters.Set
+	stats     Stats
+
+	stop stopping
+	ask  asking
+
+	gone atomic.Bool // set by the control goroutine: the launcher is gone
+
+	ledger       ledger
+	posted       bool
+	called       bool // everybody was woken since the slot was posted
+	jumped       node.Bound
+	drained      time.Time // last time that everything was taken in while waiting
+	rounds       uint
+	ended        bool // everybody is done
+	parksBefore  uint64
+	blocksBefore uint64
+	partsBefore  uint64
+}
+
+// run turns the cycle until the run has ended everywhere, or failed.
+func (c *cycle) run() error {
+	for !c.ended {
+		if c.gone.Load() {
+			return ErrLauncherGone
+		}
+		if c.stop.asked.Load() && !c.stop.limited {
+			if err := c.pause(); err != nil {
+				return err
+			}
+		}
+		if c.ask.asked.Load() {
+			c.tellStatus(c.state())
+		}
+		taken, err := c.takeIn()
+		if err != nil {
+			return err
+		}
+		done, err := c.work()
+		if err != nil {
+			return err
+		}
+		if err := c.publish(); err != nil {
+			return err
+		}
+		if c.rounds++; c.rounds%64 == 0 || c.stop.limited {
+			c.show()
+		}
+		if done > 0 || taken > 0 && !c.engine.Blocked() {
+			c.waiter.Idle(true)
+			continue
+		}
+		if err := c.rest(taken > 0); err != nil {
+			return err
+		}
+	}
+	c.enter(reporting)
+	c.show()
+	return nil
+}
+
+// takeIn looks at the lanes, unless enough of others' events is here already and there
+// is work to do.
+func (c *cycle) takeIn() (int, error) {
+	only := -1
+	if c.engine.Backlog() > RunAhead || c.engine.BacklogBytes() > RunAheadBytes {
+		// Not blocked, but idle in the last pass: all that could run has its lanes full,
+		// and whoever is to empty them may wait for us to empty its own.
+		if !c.engine.Blocked() && c.ledger.is == working {
+			return 0, nil
+		}
+		only = c.engine.Limiting()
+		if now := c.now(); c.ledger.waiting() > blockedDrain && now.Sub(c.drained) > blockedDrain {
+			only, c.drained = -1, now
+		}
+	}
+	n, err := c.feed.poll(c, only)
+	if err != nil {
+		return n, fmt.Errorf("worker: %w", err)
+	}
+	return n, nil
+}
+
+// work handles a batch, at the most as far as the peers should be told of.
+func (c *cycle) work() (int, error) {
+	for peer, out := range c.out {
+		if out != nil {
+			c.engine.SetCongested(peer, out.Short())
+		}
+	}
+	if c.posted && !c.engine.Blocked() {
+		c.withdraw()
+	}
+	if c.ledger.is != working && c.engine.Ready() {
+		c.enter(working) // before the work, which is no waiting
+	}
+	return c.engine.Run(c.batch, c.pace)
+}
+
+// publish makes everything sent visible, then raises the bounds that have risen.
+func (c *cycle) publish() error {
+	for peer, out := range c.out {
+		if out == nil {
+			continue
+		}
+		b := c.engine.OutBound(peer)
+		if !c.published[peer].Before(b) {
+			if err := out.Flush(); err != nil {
+				return fmt.Errorf("worker: %w", err)
+			}
+			continue
+		}
+		if err := out.Promise(b.Epoch, b.Level); err != nil {
+			return fmt.Errorf("worker: %w", err)
+		}
+		c.published[peer] = b
+		c.stats.Promises++
+	}
+	return nil
+}
+
+// rest is for a pass that found nothing to do: look for an idle moment, then wait. A
+// bound that has come and allows nothing is no work: workers whose links have little
+// lookahead would else tell each other one small step after the other, instead of
+// jumping to the next thing that there is to do.
+func (c *cycle) rest(heard bool) error {
+	waits := blocked
+	if !c.engine.Blocked() {
+		waits = shortOfRoom
+	}
+	if c.ledger.is != waits {
+		c.enter(waits)
+		c.show()
+	}
+	if err := c.slot.Check(); err != nil {
+		return fmt.Errorf("worker: board of worker %d: %w", c.self, err)
+	}
+	for _, out := range c.out {
+		if out != nil {
+			if err := out.CheckReturns(); err != nil {
+				return fmt.Errorf("worker: %w", err)
+			}
+		}
+	}
+	if waits == blocked {
+		if !c.posted {
+			s := c.engine.Stats()
+			next := c.engine.Next()
+			c.slot.Post(idle.State{Epoch: next.Epoch, Level: next.Level, Sent: s.Sent, Received: s.Received})
+			c.posted = true
+		}
+		epoch, level, ok, err := c.watch.Look()
+		if err != nil {
+			return fmt.Errorf("worker: boards: %w", err)
+		}
+		if ok {
+			return c.idle(node.Bound{Epoch: epoch, Level: level})
+		}
+	}
+	c.waiter.Idle(heard)
+	return nil
+}
+
+// idle acts on a moment at which all workers stood still and the earliest next
+// activation was at next.
+func (c *cycle) idle(next node.Bound) error {
+	if math.IsInf(next.Epoch, 1) {
+		c.ended = true
+		c.wakeAll() // who sleeps finds the same
+		return nil
+	}
+	if !c.jumped.Before(next) {
+		if c.engine.Next() == next {
+			return fmt.Errorf("worker: deadlock at %v: worker %d has the earliest work of all, but\n%s", next, c.self, c.engine.Waiting())
+		}
+		// The owner of next has not moved yet. It may sleep: the ring that was to wake it can
+		// have come while this worker's slot was withdrawn for the jump, when it was no idle
+		// moment for anybody who looked. Now it is one.
+		if !c.called {
+			c.called = true
+			c.wakeAll()
+		}
+		c.waiter.Idle(false)
+		return nil
+	}
+	mine := c.engine.Next() == next
+	c.withdraw()
+	c.jumped = next
+	c.engine.Jump(next)
+	c.stats.IdleJumps++
+	if !mine {
+		c.wakeAll()
+	}
+	return nil
+}
+
+// state is what the cycle does between two passes, and whom it waits for.
+func (c *cycle) state() (state, peer int) {
+	switch c.ledger.is {
+	case working, reporting:
+		return StateWork, -1
+	case shortOfRoom:
+		return StateRoom, -1 // of more than one, perhaps
+	}
+	return StateBound, c.engine.Limiting()
+}
+
+func (c *cycle) wakeAll() {
+	for peer, b := range c.bells {
+		if peer != c.self {
+			b.Ring()
+		}
+	}
+}
+
+func (c *cycle) withdraw() {
+	if c.posted {
+		c.slot.Withdraw()
+		c.posted, c.called = false, false
+	}
+}
+
+// room is what the egress to a peer calls while its ring is full: keep everything else moving.
+func (c *cycle) room(peer int) error {
+	if c.gone.Load() {
+		return ErrLauncherGone
+	}
+	if c.ask.asked.Load() {
+		c.tellStatus(StateRoom, peer)
+	}
+	if c.ledger.is != shortOfRoom {
+		c.enter(shortOfRoom)
+		c.showState(StateRoom, peer)
+	}
+	n, err := c.listen()
+	if err != nil {
+		return err
+	}
+	c.waiter.Idle(n > 0)
+	return nil
+}
+
+// listen takes in whatever has come and lets peers know what they may do, without
+// handling anything.
+func (c *cycle) listen() (int, error) {
+	n, err := c.feed.poll(c, -1)
+	if err != nil {
+		return n, fmt.Errorf("worker: %w", err)
+	}
+	return n, c.publish()
+}
+
+// SendEvent implements node.Port: on to the link that leads to the target's node.
+func (c *cycle) SendEvent(ev *envelope.Event) error {
+	link, err := c.router.Route(ev.Target)
+	if err != nil {
+		return err
+	}
+	err = link.SendEvent(ev)
+	if c.ledger.is != working {
+		c.enter(working) // there was room in the end
+	}
+	return err
+}
+
+// SendPromise implements node.Port. Between workers of one machine bounds of whole lanes
+// do what single promises would.
+func (c *cycle) SendPromise(*envelope.Promise) error { return nil }
+
+// ReceiveEvent implements ingress.Sink. A worker that has said that it is blocked takes
+// that back before anything else happens.
+func (c *cycle) ReceiveEvent(peer int, ev *envelope.Event, lease uint64) error {
+	c.withdraw()
+	return c.engine.ReceiveEvent(peer, ev, lease)
+}
+
+// ReceivePromise implements ingress.Sink.
+func (c *cycle) ReceivePromise(peer int, p *envelope.Promise) error {
+	c.withdraw()
+	return c.engine.ReceivePromise(peer, p)
+}
+
+// ReceiveBound implements ingress.Sink. What a blocked worker has posted says nothing of
+// bounds, and so stays true.
+func (c *cycle) ReceiveBound(peer int, epoch float64, level uint32) error {
+	return c.engine.ReceiveBound(peer, node.Bound{Epoch: epoch, Level: level})
+}

@@ -1,0 +1,377 @@
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/disco-sim/disco/internal/invariants"
+	"github.com/disco-sim/disco/internal/lane"
+	"github.com/disco-sim/disco/internal/trace"
+	"github.com/disco-sim/disco/node"
+	"github.com/disco-sim/disco/scenario"
+	"github.com/disco-sim/disco/shm"
+)
+
+// Attach gives a worker the segments that its Setup speaks of, and the file for its
+// trace, nil when none is wanted. What it returns stays the giver's to close.
+type Attach func(*Setup) (Segments, *os.File, error)
+
+// Serve runs the protocol of control.go on ctl until Exit, the stream's end, or an
+// error, which it also reports to the launcher. It may be called once in a process or
+// several times in different goroutines.
+func Serve(ctl io.ReadWriteCloser, reg scenario.Registry, attach Attach) error {
+	defer ctl.Close()
+	s := &server{ctl: ctl, inbox: make(chan *Message, 4), ask: make(chan struct{}, 1), told: make(chan struct{})}
+	err := s.serve(reg, attach)
+	if err != nil && !errors.Is(err, ErrLauncherGone) {
+		// Told before the lanes close, so that the launcher hears of the cause before it
+		// hears of peers that found a lane closed. If the launcher is gone too, the error
+		// reaches it through our exit.
+		_ = s.write(&Message{Type: TypeFailed, Failed: &Failed{Error: err.Error(), Peer: errors.Is(err, lane.ErrClosed)}})
+	}
+	if s.run != nil {
+		ctl.Close()
+		for range s.inbox { // until the reader has ended: it rings bells
+		}
+		<-s.told // likewise
+		err = errors.Join(err, s.run.close())
+	}
+	return err
+}
+
+type server struct {
+	ctl   io.ReadWriteCloser
+	inbox chan *Message // closed at the stream's end
+	run   *replications // immutable once the reader has started
+	ask   chan struct{} // closed at the stream's end: the launcher asks for a Status
+	told  chan struct{} // closed when tell has ended
+	mu    sync.Mutex    // guards writing: a Status may come beside an answer
+}
+
+func (s *server) write(m *Message) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return WriteMessage(s.ctl, m)
+}
+
+// tell answers Ask, one after the other, until the stream ends.
+func (s *server) tell() {
+	defer close(s.told)
+	for range s.ask {
+		status := s.run.status()
+		_ = s.write(&Message{Type: TypeStatus, Status: &status}) // a launcher that is gone ends the reader
+	}
+}
+
+func (s *server) serve(reg scenario.Registry, attach Attach) error {
+	first, err := ReadMessage(s.ctl)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrLauncherGone, err)
+	}
+	if first.Type != TypeSetup || first.Setup == nil {
+		return fmt.Errorf("worker: first message is %q, want %q", first.Type, TypeSetup)
+	}
+	if !first.Setup.OneProcess || first.Setup.Tuning.Pin {
+		// The cycle sleeps in the kernel and may be bound to a CPU: it has a thread.
+		// Goroutines that share one process yield to each other much faster without.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+	}
+	// A model that writes into memory which it got for reading is to be named, like one
+	// that panics by itself.
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	run, err := newReplications(first.Setup, reg, attach)
+	if err != nil {
+		return err
+	}
+	s.run = run
+	run.cycle.stop.answer = func(a Stopped) error {
+		if err := s.write(&Message{Type: TypeStopped, Stopped: &a}); err != nil {
+			return fmt.Errorf("%w: %w", ErrLauncherGone, err)
+		}
+		return nil
+	}
+	go s.read()
+	go s.tell()
+	if err := s.write(&Message{Type: TypeReady}); err != nil {
+		return fmt.Errorf("%w: %w", ErrLauncherGone, err)
+	}
+	for m := range s.inbox {
+		answer, err := s.handle(m)
+		if err != nil {
+			return err
+		}
+		if answer == nil {
+			return nil // Exit
+		}
+		if err := s.write(answer); err != nil {
+			return fmt.Errorf("%w: %w", ErrLauncherGone, err)
+		}
+	}
+	return ErrLauncherGone
+}
+
+// read takes messages in beside the cycle, so that Stop, Limit and the stream's end
+// reach it while it works.
+func (s *server) read() {
+	defer close(s.inbox)
+	defer close(s.ask)
+	for {
+		m, err := ReadMessage(s.ctl)
+		if err != nil {
+			s.run.cycle.gone.Store(true)
+			s.run.wake()
+			return
+		}
+		switch {
+		case m.Type == TypeStop:
+			s.run.cycle.stop.asked.Store(true)
+			s.run.wake()
+			continue
+		case m.Type == TypeAsk:
+			select {
+			case s.ask <- struct{}{}:
+			default: // the last one isn't answered yet
+			}
+			continue
+		case m.Type == TypeLimit && m.Limit != nil:
+			s.run.cycle.stop.limit.Store(m.Limit)
+			s.run.wake()
+			continue
+		}
+		s.inbox <- m
+		if m.Type == TypeExit {
+			return
+		}
+	}
+}
+
+func (s *server) handle(m *Message) (*Message, error) {
+	switch {
+	case m.Type == TypePrepare && m.Prepare != nil:
+		return &Message{Type: TypeReady}, s.run.prepare(m.Prepare.Replication)
+	case m.Type == TypeGo:
+		done, err := s.run.goOn()
+		return &Message{Type: TypeDone, Done: done}, err
+	case m.Type == TypeExit:
+		return nil, nil
+	}
+	return nil, fmt.Errorf("worker: message %q out of place, want %q, %q or %q", m.Type, TypePrepare, TypeGo, TypeExit)
+}
+
+// traceFile is the temporary file that a worker writes its part of a trace to. Its errors
+// name the trace, which is what a person knows of.
+type traceFile struct {
+	file *os.File
+	name string
+}
+
+// Write implements io.Writer.
+func (t *traceFile) Write(b []byte) (int, error) {
+	n, err := t.file.Write(b)
+	var system *fs.PathError
+	if errors.As(err, &system) {
+		err = fmt.Errorf("temporary file for %s: %w", t.name, system.Err)
+	}
+	return n, err
+}
+
+// replications is a worker between Setup and Exit: what serves all replications.
+type replications struct {
+	setup    *Setup
+	scenario scenario.Scenario
+	plan     *node.Plan
+	lanes    *lanes
+	cycle    *cycle
+	trace    *trace.Writer
+	guard    *shm.Guard // checked build; nil in the plain one
+}
+
+func newReplications(setup *Setup, reg scenario.Registry, attach Attach) (*replications, error) {
+	if err := setup.Tuning.Validate(); err != nil {
+		return nil, err
+	}
+	if setup.Workers < 1 || setup.Workers > WorkersMax || setup.Worker < 0 || setup.Worker >= setup.Workers {
+		return nil, fmt.Errorf("worker: set up as worker %d of %d, want at most %d", setup.Worker, setup.Workers, WorkersMax)
+	}
+	doc, err := scenario.Parse(setup.File, setup.Text)
+	if err != nil {
+		return nil, err
+	}
+	if doc, err = doc.With(setup.Set); err != nil {
+		return nil, err
+	}
+	sc, err := reg.Load(doc, scenario.Options{Horizon: setup.Horizon})
+	if err != nil {
+		return nil, err
+	}
+	plan, err := node.NewPlan(sc.Graph(), setup.Placement, setup.Worker, setup.Workers)
+	if err != nil {
+		return nil, err
+	}
+	segs, file, err := attach(setup)
+	if err != nil {
+		return nil, err
+	}
+	r := &replications{setup: setup, scenario: sc, plan: plan}
+	if file != nil {
+		r.trace = trace.NewWriter(&traceFile{file, setup.Trace})
+	}
+	if r.lanes, err = openLanes(plan, setup, segs); err != nil {
+		return nil, err
+	}
+	if r.cycle, err = r.lanes.newCycle(); err != nil {
+		return nil, errors.Join(err, r.lanes.close())
+	}
+	if invariants.Enabled {
+		if r.guard, err = shm.NewGuard(); err != nil {
+			return nil, errors.Join(fmt.Errorf("worker: %w", err), r.lanes.close())
+		}
+	}
+	return r, r.pin()
+}
+
+// pin binds the worker's thread to a CPU when that was asked for.
+func (r *replications) pin() error {
+	if !r.setup.Tuning.Pin {
+		return nil
+	}
+	cpus, err := shm.CPUs()
+	if err != nil {
+		return fmt.Errorf("worker: %w", err)
+	}
+	if err := shm.SetAffinity(cpus[(r.setup.First+r.setup.Worker)%len(cpus)]); err != nil {
+		return fmt.Errorf("worker: %w", err)
+	}
+	return nil
+}
+
+// wake makes the cycle look at the flags that the control goroutine has set.
+func (r *replications) wake() {
+	r.lanes.bells[r.setup.Worker].Ring()
+	r.lanes.feed.bell().Ring()
+}
+
+// prepare makes the Engine of one replication and resets what this worker writes into
+// its lanes. All workers are prepared before any of them runs.
+func (r *replications) prepare(replication int) error {
+	c := r.cycle
+	if err := r.lanes.reset(); err != nil {
+		return err
+	}
+	cfg := node.Config{
+		Model: r.scenario, Seed: r.setup.Seed, Replication: replication,
+		Horizon: r.scenario.Horizon(), Port: c, Release: c.feed.release, Runtime: goRuntime{},
+	}
+	if r.guard != nil {
+		cfg.Guard = r.guard
+	}
+	if r.trace != nil {
+		cfg.Trace = r.trace
+	}
+	if !r.setup.OneProcess { // a goroutine's end leaves nobody who could ask
+		cfg.CallOf, cfg.CallAt = c.counters.At(showCallOf).Word(), c.counters.At(showCallAt).Word()
+		*cfg.CallOf, *cfg.CallAt = 0, 0
+	}
+	e, err := node.NewEngine(r.plan, cfg)
+	if err != nil {
+		return err
+	}
+	c.start(e, r.scenario.Horizon())
+	c.counters.At(showReplications).Set(uint64(replication) + 1)
+	return nil
+}
+
+// goOn runs the prepared replication.
+func (r *replications) goOn() (*Done, error) {
+	c := r.cycle
+	if c.engine == nil {
+		return nil, errors.New("worker: told to go before it was prepared")
+	}
+	cpu := r.cpuSeconds()
+	c.ledger.start(c.now)
+	c.feed.listen(true)
+	err := c.run()
+	c.feed.listen(false)
+	if err != nil {
+		return nil, err
+	}
+	d := &Done{Interrupted: c.horizon < r.scenario.Horizon(), Reached: c.horizon, Stats: c.stats}
+	if d.Parts, err = c.engine.Report(d.Reached); err != nil {
+		return nil, err
+	}
+	s := c.engine.Stats()
+	d.Events, d.Activations = s.Events, s.Activations
+	d.Stats.CPUSeconds = r.cpuSeconds() - cpu
+	d.Stats.Sent, d.Stats.Received = s.Sent, s.Received
+	blocks, parts := c.largePayloads()
+	d.Stats.InBlocks, d.Stats.InParts = blocks-c.blocksBefore, parts-c.partsBefore
+	d.Stats.Parks = c.waiter.Stats().Parked - c.parksBefore
+	c.engine.Hashes(func(id node.SimprocID, hash uint64) {
+		d.Hashes = append(d.Hashes, SimprocHash{uint32(id), hash})
+	})
+	if r.trace != nil {
+		if err := r.trace.Flush(); err != nil {
+			return nil, err
+		}
+	}
+	c.charge(&d.Stats)
+	return d, nil
+}
+
+func (r *replications) close() error {
+	err := r.lanes.close()
+	if r.guard != nil {
+		err = errors.Join(err, r.guard.Close())
+	}
+	return err
+}
+
+// cpuSeconds is the processor time that this worker's process has used. Workers that
+// share a process can't be told apart: the first of them answers for all.
+func (r *replications) cpuSeconds() float64 {
+	if r.setup.OneProcess && r.setup.Worker > 0 {
+		return 0
+	}
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return float64(u.Utime.Sec+u.Stime.Sec) + float64(u.Utime.Usec+u.Stime.Usec)/1e6
+}
+
+// start makes the cycle ready for one replication.
+func (c *cycle) start(e *node.Engine, horizon float64) {
+	c.withdraw()
+	c.engine, c.horizon = e, horizon
+	c.ask.engine.Store(e)
+	c.jumped, c.ended, c.stop.limited = node.Bound{Epoch: math.Inf(-1)}, false, false
+	clear(c.published)
+	c.stats = Stats{}
+	c.parksBefore = c.waiter.Stats().Parked
+	c.blocksBefore, c.partsBefore = c.largePayloads()
+	c.drained = time.Time{}
+	c.ledger.start(c.now)
+	c.show()
+}
+
+// largePayloads counts the events whose data went by a block, and in parts, since the
+// worker was set up.
+func (c *cycle) largePayloads() (blocks, parts uint64) {
+	for _, out := range c.out {
+		if out != nil {
+			s := out.Stats()
+			blocks, parts = blocks+s.Blocks, parts+s.InParts
+		}
+	}
+	return blocks, parts
+}

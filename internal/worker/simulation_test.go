@@ -1,0 +1,160 @@
+package worker
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"runtime/debug"
+	"slices"
+	"testing"
+
+	"github.com/disco-sim/disco/internal/interleave"
+	"github.com/disco-sim/disco/internal/race"
+)
+
+var (
+	simSchedules = flag.Int("schedules", 0, "simulated runs of TestSimulation; 0: 8000, fewer with -short or -race")
+	simFailures  = flag.Int("failures", 1, "simulated runs that fail before TestSimulation ends")
+	simSeed      = flag.Uint64("seed", 1, "seed of the first simulated run of TestSimulation; the others count on")
+)
+
+// outcome is what a simulated run came to.
+type outcome struct {
+	hash   uint64 // of all choices made and all results
+	steps  int
+	full   uint64              // waits for room
+	hashes []map[uint32]uint64 // by replication
+}
+
+// simulate makes and runs what one seed says. An error holds all that is known.
+func simulate(seed uint64) (outcome, error) {
+	rnd := rand.New(rand.NewPCG(seed, 0x5eed))
+	d := newSimDraw(seed, rnd)
+	fail := func(s *simRun, err error) (outcome, error) {
+		at := ""
+		if s != nil {
+			at = s.at
+		}
+		return outcome{}, fmt.Errorf("%v\n%w\n%s", d, err, at)
+	}
+	s, err := newSimRun(d, rnd)
+	if err != nil {
+		return fail(nil, err)
+	}
+	hashes, err := s.play()
+	if err != nil {
+		return fail(s, err)
+	}
+	for r := range hashes {
+		want, err := reference(d, s, r)
+		if err != nil {
+			return fail(s, fmt.Errorf("alone: %w", err))
+		}
+		if want != nil && !maps.Equal(hashes[r], want) {
+			return fail(s, fmt.Errorf("replication %d: %d workers handled other events than one", r, d.workers))
+		}
+	}
+	out := outcome{hash: s.hash, steps: s.steps, hashes: hashes}
+	for _, w := range s.workers {
+		for _, e := range w.lanes.out {
+			if e != nil {
+				out.full += e.Stats().FullWaits
+			}
+		}
+	}
+	return out, nil
+}
+
+// reference runs replication r over one worker, up to where s has run it.
+func reference(d *simDraw, s *simRun, r int) (map[uint32]uint64, error) {
+	alone, scenario := *d, *d.scenario
+	if s.limited && s.endedIn == r {
+		scenario.horizon = min(scenario.horizon, s.end)
+	}
+	if scenario.horizon == 0 {
+		return nil, nil // it was stopped before anything
+	}
+	alone.scenario, alone.workers, alone.placement = &scenario, 1, make([]int32, len(d.placement))
+	alone.kill, alone.stop, alone.hang, alone.replications = 0, 0, 0, 1
+	one, err := newSimRun(&alone, rand.New(rand.NewPCG(d.seed, 1)))
+	if err != nil {
+		return nil, err
+	}
+	one.first = r
+	hashes, err := one.play()
+	if err != nil || len(hashes) == 0 {
+		return nil, fmt.Errorf("%w\n%s", err, one.at)
+	}
+	return hashes[0], nil
+}
+
+func replay(seed uint64) string {
+	tags := ""
+	if interleave.Enabled {
+		tags = "-tags invariants "
+	}
+	return fmt.Sprintf("replay: go test %s-run TestSimulation$ ./internal/worker -seed %d -schedules 1", tags, seed)
+}
+
+// Whole runs in one process under a scheduler that picks who goes on at every access to
+// shared memory (docs/simulation-testing.md).
+func TestSimulation(t *testing.T) {
+	n := *simSchedules
+	switch {
+	case n > 0:
+	case race.Enabled:
+		n = 50
+	case testing.Short():
+		n = 500
+	default:
+		n = 8000
+	}
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // each run makes a megabyte of garbage
+	steps, stopped, failures, full := 0, 0, 0, 0
+	for i := range n {
+		seed := *simSeed + uint64(i)
+		out, err := simulate(seed)
+		if err != nil {
+			t.Errorf("run %d of %d: %v\n%s", i+1, n, err, replay(seed))
+			if failures++; failures >= *simFailures {
+				t.Fatalf("%d of %d runs failed", failures, i+1)
+			}
+			continue
+		}
+		steps += out.steps
+		if out.full > 0 {
+			full++
+		}
+		if len(out.hashes) == 0 {
+			stopped++
+		}
+	}
+	t.Logf("%d runs, %d steps each, %d ended before their end, in %d somebody waited for room", n, steps/n, stopped, full)
+	if n >= 500 && (full < n/100 || stopped < n/20) {
+		t.Errorf("of %d runs %d waited for room and %d ended early: want a hundredth and a twentieth", n, full, stopped)
+	}
+}
+
+// A seed is the whole run: simulated twice, it makes the same choices and comes to the same
+// results. Other seeds don't.
+func TestSimulationRepeats(t *testing.T) {
+	seen := map[uint64]uint64{}
+	for seed := uint64(1); seed <= 40; seed++ {
+		one, err := simulate(seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		two, err := simulate(seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if one.hash != two.hash || one.steps != two.steps || !slices.EqualFunc(one.hashes, two.hashes, maps.Equal[map[uint32]uint64, map[uint32]uint64]) {
+			t.Errorf("seed %d: %d steps with hash %#x, and then %d with %#x", seed, one.steps, one.hash, two.steps, two.hash)
+		}
+		if other, ok := seen[one.hash]; ok {
+			t.Errorf("seeds %d and %d make the same choices", other, seed)
+		}
+		seen[one.hash] = seed
+	}
+}
