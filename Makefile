@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Only Go and make are needed; with a C compiler the tests also run under the race
 # detector. docs/HACKING.md has more.
 

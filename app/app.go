@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package app is the command line of disco-run, and of every program that runs
 // models of its own: it reads arguments and files, has package launch do the work,
 // and shows what came of it.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package egress puts envelopes into the lane to one peer: inline when they are
 // small, by a pooled block when they are large. It owns back-pressure: what to do
 // while the peer has not yet read what it was sent.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package envelope says what an event and a promise are, and what their bytes
 // look like. It is the ground floor: the transport wing carries these bytes, the
 // simulation wing gives them meaning, and neither needs the other to read them.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package ingress takes records from the lanes of all peers, checks them, and hands
 // envelopes and bounds to one sink. It orders nothing: that is what the sink is for.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package ipc lets unrelated processes of one machine meet by name and send each
 // other bytes through shared memory: several Senders to one Receiver. No daemon
 // stands between them, and no system call either while both are busy.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package node is the simulation wing's core: simulated nodes, their simprocs, the
 // events that they exchange and the order in which all of it happens.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package node
 
 // laneFloor is what the models have promised for all links to one peer (HardWakeup,

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package node
 
 // Glance tells, roughly, what the Engine is doing: the simproc whose handler is being

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package ring
 
 // access is one kind of access to shared memory on the event path. The names are

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package ring hands variable-length records from one producer to one consumer
 // through a byte slice, which is usually memory that two processes share. It needs
 // nothing of the system: it never maps, sleeps, logs or starts a goroutine, and

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package router tells which link leads to a simproc: to this worker itself, to
 // another worker on the same machine, or to another machine. It is a table that is
 // made when the run is wired and never changes.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package scenario reads scenario files: YAML, with the line and column of
 // everything that is wrong, and hands them to the kind of scenario that they ask
 // for. It knows no model; a model's own Go package reads its own fields with the

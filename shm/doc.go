@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package shm creates, attaches, seals and frees segments of shared memory, hands
 // out pooled blocks inside them, and parks and wakes the processes that share
 // them. It knows bytes and never what they mean.

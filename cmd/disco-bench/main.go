@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command disco-bench measures how fast processes of one machine exchange events
 // through disco, beside the limits of the machine and beside other ways.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command disco-run runs simulations over many processes of one machine.
 //
 //	disco-run run examples/shop.yml --workers 2

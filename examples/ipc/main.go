@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The ipc example is two programs that know of each other nothing but a name: one
 // listens, any number of others send to it, through shared memory.
 //

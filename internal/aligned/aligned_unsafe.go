@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package aligned gives heap memory that starts at a multiple of a power of two,
 // and tells whether a slice does. Shared layouts count in cache-line pairs from
 // their first byte, and a plain make([]byte, n) may start in the middle of one.

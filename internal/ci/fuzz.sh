@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Runs every fuzz target of the tree, one after the other, prints how many inputs each
 # got through, and fails where one found something or got through too few: a target that
 # stands still finds nothing and looks like one that has nothing to find.

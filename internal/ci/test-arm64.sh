@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Runs the tests of the memory rooms as arm64 programs: on an arm64 machine directly,
 # elsewhere under qemu's user-mode emulation, and not at all, saying so, where that is
 # not installed (Debian: qemu-user). `make test-arm64` calls it from the project's root.

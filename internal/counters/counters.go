@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package counters keeps named numbers in shared memory: written by one process,
 // readable by any other at any time, also after the writer has died.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package docs keeps the documents true: its test runs the commands that they show.
 //
 // Guarantee: every command in a code block or a table of README.md and docs/*.md either runs

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package gml reads networks from files in the Graph Modelling Language (Himsolt,
 // "GML: A portable Graph File Format", 1996), in the form that the Internet Topology
 // Zoo uses: nodes with latitude and longitude where these are known, edges between

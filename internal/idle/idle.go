@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package idle finds the moments at which every worker of a run is blocked and no
 // event is under way between them. At such a moment the least next activation of all
 // workers is known to all: the run may jump to it, or has ended when there is none.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package infile reads the files that a flag, an argument or a scenario names.
 //
 // Guarantee: reading ends after a number of bytes that the caller gives, whatever the

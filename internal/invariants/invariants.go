@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package invariants holds the checks of the checked build.
 //
 // Guarantee: with the build tag `invariants` off, Enabled is the constant false

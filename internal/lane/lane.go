@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package lane describes one lane: what lies in the segment that carries envelopes
 // from one worker to another. A lane is a forward ring for the envelopes, a return
 // ring on which the receiver hands back the blocks of the sender's pool that it

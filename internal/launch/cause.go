@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package launch
 
 // exitKind is how a worker has ended.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package launch runs a simulation over many workers: it reads the scenario, places
 // its nodes, creates the shared memory, starts the workers, leads them through the
 // replications, watches them, gathers what they have found out, and cleans up after

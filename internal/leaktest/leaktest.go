@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package leaktest makes a package's tests fail when they leave something behind:
 // goroutines, descriptors, shared memory, processes or files.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package linktest is the one conformance suite of all links: whatever carries
 // envelopes between workers passes it, whether through heap memory, through shared
 // memory, or over a network.

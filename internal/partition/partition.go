@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package partition decides which worker hosts which node. It is a matter of speed alone:
 // results are the same for every partition.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package policy holds the rules of the house that a compiler doesn't: which room may
 // import which, where unsafe and system calls may stand, how long a function may be.
 //

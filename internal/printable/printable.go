@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package printable makes text from anywhere safe to show on a terminal.
 //
 // Guarantee: what a Writer passes on is UTF-8 without control characters but newline and

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package race tells the race detector about orderings that it can't see. Memory
 // that comes from mmap lies outside the Go heap: the detector ignores accesses to
 // it and doesn't take its atomics for synchronisation, so heap values that one

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package script runs golden scripts in tests: files of commands, each followed by
 // what it must answer.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package sweep makes many scenarios of one: a point of its grid is a list of settings,
 // which scenario.Document.With puts into the file.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package table writes results for people: numbers with units and aligned tables, the
 // same way whichever model they come from. Programs read the JSON instead.
 //

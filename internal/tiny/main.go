@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command tiny runs the model that gets into trouble on demand (internal/launch/launchtest), to
 // see from outside what a run makes of it.
 //

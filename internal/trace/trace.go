@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package trace keeps what a run handled: written by every worker as it goes,
 // merged into one sequence at the end.
 //

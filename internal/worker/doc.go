@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package worker is one worker of a run: the hall in which the transport wing and the
 // simulation wing meet. It hosts the nodes that were placed on it, drives their Engine,
 // and keeps the lanes to its peers moving, in one duty cycle on one thread. It is the

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package devstone is DEVStone, the synthetic benchmark of discrete-event formalisms
 // (Glinsky and Wainer, DEVStone: a benchmarking technique for studying performance of
 // DEVS modeling and simulation environments, 2005; HOmod: Risco-Martín, Mittal, Fabero,

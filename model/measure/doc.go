@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package measure is what models measure with: moments and percentiles of durations
 // that can be merged and sent, sums over batches of simulated time, and confidence
 // intervals.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package modeltest is for the tests of models: it runs a scenario over several engines
 // of one goroutine, compares spreads, and holds files that break a rule against the
 // text that says so.

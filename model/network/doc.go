@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package network is the scenario kind "network": packets on a real network, read from
 // a GML file. Cities are nodes, and links have the delay of light in fibre over the
 // great-circle distance, a rate and a finite buffer; traffic is a matrix of flows;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package network
 
 // metric is the delay that routes reckon with for a channel: propagation and the time

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package network
 
 // KindName is what a file's `model:` says to be a network scenario.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package phold
 
 // clcg4 is one stream of CLCG4, the combined generator of four multiplicative linear

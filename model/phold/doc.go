@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package phold is PHOLD, the benchmark of parallel simulators (Fujimoto, Performance
 // of Time Warp under synthetic workloads, 1990): logical processes that do nothing but
 // pass events on. Every event makes one event, for its own process or, with a given

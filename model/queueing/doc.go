@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package queueing simulates networks of queues: stations with servers, a service time
 // and perhaps a limited buffer; customers who arrive from outside, or were there from
 // the start, and go from station to station by chance. What theory knows about a

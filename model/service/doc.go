@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package service is the model of services behind load balancers: users make requests,
 // which travel over network edges with random latency through load balancers to
 // servers with cores, memory and I/O, and back. Scenario files say what there is, which

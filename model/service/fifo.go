@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package service
 
 // fifo is a queue of slots, linked through the slots themselves: a request is in

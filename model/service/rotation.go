@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package service
 
 // rotation is an ordered list of edges, linked over arrays: taking any edge out,

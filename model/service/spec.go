@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package service
 
 // Spec is one service scenario after it was read and found valid: plain data, in

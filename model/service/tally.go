@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package service
 
 // boxes fills in what the generator, the balancers and the servers did.

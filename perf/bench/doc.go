@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package bench measures how fast two processes of one machine hand events to one
 // another through disco, and puts every figure beside a limit of the machine that was
 // measured in the same breath: a bare flag, a bare copy loop, a memcpy, a bare futex.

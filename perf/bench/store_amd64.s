@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "textflag.h"
 
 // func storeRelease(p *atomic.Uint64, v uint64)

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command chaos runs simulations as real processes and gets them into trouble: every
 // cell of its grid is one fault, one kind of scenario, and what must happen then.
 //

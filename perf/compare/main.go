@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command compare holds two sets of rows of disco-bench against one another and says
 // which became better or worse. It compares ratios to limits, which were measured in
 // turns with their rows; rates and times of different days, or machines, say nothing.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command gen writes large service scenarios for benchmarks: servers in equal groups
 // behind load balancers behind one front balancer.
 //

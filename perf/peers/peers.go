@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package peers measures other ways between two processes of one machine, in the same
 // rows as disco: a pipe, a Unix socket, TCP over the loopback, a gRPC stream, and, where
 // they are installed, UCX, Open MPI, ZeroMQ and nng.

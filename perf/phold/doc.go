@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package phold holds the reference for the speed of one worker: a bare Go heap loop of
 // PHOLD (Fujimoto, Performance of Time Warp under synthetic workloads, 1990), and the
 // same events through the public model interface.

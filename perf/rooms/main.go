@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command rooms says in which rooms of the house CPU time went: it sums the samples of
 // CPU profiles by the package of the innermost function, and, for time in the runtime
 // and in libraries, names the room that called them too.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package gossip is a model of how a rumour spreads: an example of a model of one's
 // own. scenario.go reads its files, model.go is what happens, results.go what came of
 // it.

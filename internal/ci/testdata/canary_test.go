@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package canary has fuzz targets that fuzz.sh must call failed: one with a
 // defect, one that stands still. A check that they can't fail would be none.
 package canary

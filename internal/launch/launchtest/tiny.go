@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package launchtest has a tiny model for tests of what runs models: tokens that
 // wander around a ring of nodes, and on demand one node that gets into trouble.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /* What the clients of this folder share: the clock, the payloads, and the two
  * measurements over a send and a receive function.
  *

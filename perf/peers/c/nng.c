@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /* nng: a pair of sockets over an abstract Unix address. */
 #include <nng/nng.h>
 #include <nng/protocol/pair0/pair.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /* ZeroMQ: a pair of sockets over an abstract Unix address. */
 #include <zmq.h>
 
