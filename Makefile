@@ -15,6 +15,9 @@ VERSION := $(shell git describe --always --dirty --tags 2>/dev/null || echo unkn
 # Without cgo the programs need no C library, wherever they were built.
 BUILD    = CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -ldflags "-X github.com/disco-sim/disco/app.version=$(VERSION)"
 
+# Modules of their own in this tree, which ./... doesn't reach: what only they need stays out of go.mod.
+MODULES = perf/rooms examples/mymodel
+
 .DEFAULT_GOAL := help
 
 # One after the other: the tests measure times.
@@ -35,7 +38,7 @@ run: build ## run the shop over two workers (SCENARIO=file WORKERS=n for others)
 
 # What costs little comes first, so that a slip is found soon.
 .PHONY: test
-test: format vet policy arm64 unit checked simulate race ## the whole gate: everything below
+test: format tidy vet policy arm64 unit checked simulate race ## the whole gate: everything below
 
 .PHONY: format
 format: ## all Go files are formatted
@@ -43,10 +46,15 @@ format: ## all Go files are formatted
 	if [ -n "$$files" ]; then echo "not formatted (gofmt -w mends them):"; echo "$$files"; exit 1; fi
 	@echo "ok  	format"
 
+.PHONY: tidy
+tidy: ## go mod tidy changes nothing, in any module
+	@GO=$(GO) sh internal/ci/tidy.sh . $(MODULES)
+
 .PHONY: vet
-vet: ## go vet, of both builds
+vet: ## go vet, of both builds and of the modules inside this one
 	$(GO) vet ./...
 	$(GO) vet -tags invariants ./...
+	for m in $(MODULES); do $(GO) -C $$m vet ./... && $(GO) -C $$m build -buildvcs=false -o /dev/null . || exit 1; done
 
 .PHONY: policy
 policy: ## the house rules: who imports whom, sizes, comments, no leftovers
@@ -100,6 +108,12 @@ test-arm64: ## tests of the memory rooms as arm64 programs, where qemu-user is i
 .PHONY: bench
 bench: build ## measure the engine (disco-bench --help has more)
 	bin/disco-bench all
+
+PROFILES ?= prof/*
+
+.PHONY: rooms
+rooms: ## CPU time by room of the house, from the profiles of disco-run --cpuprofile prof (PROFILES=files)
+	@$(GO) -C perf/rooms run -buildvcs=false . $(abspath $(wildcard $(PROFILES)))
 
 CHAOS ?= 2m
 

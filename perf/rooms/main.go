@@ -5,7 +5,9 @@
 // and in libraries, names the room that called them too.
 //
 //	bin/disco-run run FILE --cpuprofile DIR
-//	go run ./perf/rooms DIR/*
+//	make rooms PROFILES='DIR/*'
+//
+// It is a module of its own, so that who uses disco needn't have what reads profiles.
 //
 // Guarantee: every sample is counted exactly once in "own" and at least once in "with
 // what it calls"; "own" sums to 100 %.
