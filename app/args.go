@@ -56,7 +56,7 @@ func arrange(program string, cmd *cli.Command, args []string) ([]string, error) 
 	return append(append(flags, "--"), rest...), nil
 }
 
-// wantsHelp tells whether arranged arguments ask for a command's help.
+// wantsHelp reports whether arranged arguments ask for a command's help.
 func wantsHelp(arranged []string) bool {
 	for _, arg := range arranged {
 		switch arg {
@@ -69,7 +69,7 @@ func wantsHelp(arranged []string) bool {
 	return false
 }
 
-// flagsOf tells which flags a command has, and whether they take a value.
+// flagsOf reports which flags a command has, and whether they take a value.
 func flagsOf(cmd *cli.Command) map[string]bool {
 	known := map[string]bool{"help": false, "h": false}
 	for _, f := range cmd.Flags {
@@ -81,7 +81,7 @@ func flagsOf(cmd *cli.Command) map[string]bool {
 	return known
 }
 
-// repeats tells whether a flag may be given several times.
+// repeats reports whether a flag may be given several times.
 func repeats(cmd *cli.Command, name string) bool {
 	for _, f := range cmd.Flags {
 		if slice, ok := f.(*cli.StringSliceFlag); ok && slice.Name == name {

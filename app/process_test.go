@@ -126,7 +126,7 @@ func contains(list []string, s string) bool {
 	return false
 }
 
-// zombie tells whether a process has ended and only waits for somebody to ask how:
+// zombie reports whether a process has ended and only waits for somebody to ask how:
 // orphans may have to wait long where nobody does.
 func zombie(pid int) bool {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")

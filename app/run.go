@@ -120,7 +120,7 @@ type order struct {
 	compare bool
 }
 
-// quiet tells whether standard output belongs to a program.
+// quiet reports whether standard output belongs to a program.
 func (o *order) quiet() bool { return o.json == "-" || o.csv == "-" }
 
 // run is the command: check everything, run, show. file names what read reads, in the
@@ -304,7 +304,7 @@ func (o *order) checkFiles() error {
 	return o.checkSweep()
 }
 
-// isStdout tells whether a path is another name of standard output.
+// isStdout reports whether a path is another name of standard output.
 func isStdout(path string) bool {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -314,7 +314,7 @@ func isStdout(path string) bool {
 	return err == nil && os.SameFile(info, stdout)
 }
 
-// sameFile tells whether two paths name one regular file, whether it exists or not.
+// sameFile reports whether two paths name one regular file, whether it exists or not.
 func sameFile(a, b string) bool {
 	infoA, errA := os.Stat(a)
 	infoB, errB := os.Stat(b)

@@ -284,7 +284,7 @@ func splitColumns(list string) []string {
 	})
 }
 
-// matches tells whether a name is what a pattern means, whose * stand for any text.
+// matches reports whether a name is what a pattern means, whose * stand for any text.
 func matches(pattern, name string) bool {
 	parts := strings.Split(strings.TrimSpace(pattern), "*")
 	rest, ok := strings.CutPrefix(name, parts[0])
@@ -406,7 +406,7 @@ func (t *table) shortKey(i int) string {
 	return t.columns[i]
 }
 
-// differs tells whether not all rows have the same in column i.
+// differs reports whether not all rows have the same in column i.
 func (t *table) differs(i int) bool {
 	for _, row := range t.rows {
 		if row[i] != t.rows[0][i] {
@@ -416,7 +416,7 @@ func (t *table) differs(i int) bool {
 	return false
 }
 
-// allSame tells whether the points made no difference to any number.
+// allSame reports whether the points made no difference to any number.
 func (t *table) allSame() bool {
 	for i := t.keys; i < len(t.columns); i++ {
 		if t.numbers[i] && !timed(t.columns[i]) && t.differs(i) {
@@ -426,7 +426,7 @@ func (t *table) allSame() bool {
 	return true
 }
 
-// timed tells whether a column is about the machine and not about the model.
+// timed reports whether a column is about the machine and not about the model.
 func timed(column string) bool { return column == "wall_s" || column == "events_per_s" }
 
 // rounded is a number with six digits.

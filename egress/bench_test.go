@@ -81,7 +81,7 @@ func BenchmarkSendBlock(b *testing.B) {
 	for _, size := range []int{64 << 10, 1 << 20} {
 		data := make([]byte, size)
 		b.Run(fmt.Sprintf("copied/KiB=%d", size>>10), func(b *testing.B) {
-			e := open(b, Config{}, shm.Class{BlockBytes: size, Count: 2})
+			e := open(b, Config{}, shm.BlockSize{BlockBytes: size, Count: 2})
 			b.ReportAllocs()
 			b.SetBytes(int64(size))
 			for range b.N {
@@ -95,7 +95,7 @@ func BenchmarkSendBlock(b *testing.B) {
 			}
 		})
 		b.Run(fmt.Sprintf("loaned/KiB=%d", size>>10), func(b *testing.B) {
-			e := open(b, Config{}, shm.Class{BlockBytes: size, Count: 2})
+			e := open(b, Config{}, shm.BlockSize{BlockBytes: size, Count: 2})
 			b.ReportAllocs()
 			for range b.N {
 				loan, err := e.Loan(size)

@@ -127,7 +127,7 @@ func (cfg *Config) validate() error {
 	}
 	if cfg.Pool != nil {
 		blocks := 0
-		for _, c := range cfg.Pool.Stats().Classes {
+		for _, c := range cfg.Pool.Stats().BlockSizes {
 			blocks += c.Count
 		}
 		if blocks > cfg.Lane.Blocks() {

@@ -15,7 +15,7 @@ import (
 
 // What is built in a loan is what the peer reads, at the same place.
 func TestLoanIsNotCopied(t *testing.T) {
-	b := open(t, Config{InlineMax: 100}, shm.Class{BlockBytes: 300, Count: 2})
+	b := open(t, Config{InlineMax: 100}, shm.BlockSize{BlockBytes: 300, Count: 2})
 	loan, err := b.Loan(250)
 	must(t, err)
 	if len(loan.Data) != 250 {
@@ -49,7 +49,7 @@ func TestLoanIsNotCopied(t *testing.T) {
 
 // A block small enough for the ring still is a block when it was loaned.
 func TestSmallLoan(t *testing.T) {
-	b := open(t, Config{InlineMax: 100}, shm.Class{BlockBytes: 300, Count: 1})
+	b := open(t, Config{InlineMax: 100}, shm.BlockSize{BlockBytes: 300, Count: 1})
 	for _, size := range []int{0, 1, 300} {
 		loan, err := b.Loan(size)
 		must(t, err)
@@ -64,7 +64,7 @@ func TestSmallLoan(t *testing.T) {
 
 // A loan that could not be sent is still its holder's, whatever the reason.
 func TestLoanSurvivesErrors(t *testing.T) {
-	pool, _, _ := pools(t, shm.Class{BlockBytes: 300, Count: 2})
+	pool, _, _ := pools(t, shm.BlockSize{BlockBytes: 300, Count: 2})
 	b := open(t, Config{InlineMax: 100, Pool: pool})
 	other := open(t, Config{InlineMax: 100, Pool: pool, Peer: 8})
 	loan, err := b.Loan(300)
@@ -102,7 +102,7 @@ func TestLoanSurvivesErrors(t *testing.T) {
 }
 
 func TestLoanMisusePanics(t *testing.T) {
-	b := open(t, Config{InlineMax: 100}, shm.Class{BlockBytes: 300, Count: 1})
+	b := open(t, Config{InlineMax: 100}, shm.BlockSize{BlockBytes: 300, Count: 1})
 	loan, err := b.Loan(100)
 	must(t, err)
 	mustPanic(t, "data beside the loan", func() { _ = b.TrySendLoan(event(0, 1), &loan) })
@@ -130,7 +130,7 @@ func TestLoanWithoutPool(t *testing.T) {
 	if b.Reclaim() != 0 {
 		t.Error("blocks came from nowhere")
 	}
-	b = open(t, Config{InlineMax: 100}, shm.Class{BlockBytes: 300, Count: 1})
+	b = open(t, Config{InlineMax: 100}, shm.BlockSize{BlockBytes: 300, Count: 1})
 	if _, err := b.WaitLoan(context.Background(), 301); !errors.Is(err, ErrTooLarge) || !errors.Is(err, shm.ErrTooLarge) {
 		t.Errorf("%v", err)
 	}
@@ -138,7 +138,7 @@ func TestLoanWithoutPool(t *testing.T) {
 
 // The pool's counters tell at every moment where each block is.
 func TestCounters(t *testing.T) {
-	b := open(t, Config{InlineMax: 100}, shm.Class{BlockBytes: 300, Count: 3})
+	b := open(t, Config{InlineMax: 100}, shm.BlockSize{BlockBytes: 300, Count: 3})
 	check := func(what string, allocated, inFlight, returned, exhausted, reclaimed uint64) {
 		t.Helper()
 		s := b.pool.Stats().Total
@@ -188,7 +188,7 @@ func TestCounters(t *testing.T) {
 // A dead peer's blocks come back and nobody else's, wherever they were: read, returned
 // but not taken back, unread, or never published.
 func TestReclaim(t *testing.T) {
-	pool, _, _ := pools(t, shm.Class{BlockBytes: 300, Count: 8})
+	pool, _, _ := pools(t, shm.BlockSize{BlockBytes: 300, Count: 8})
 	b := open(t, Config{InlineMax: 100, Pool: pool, PublishRecords: 100, PublishBytes: 1 << 20})
 	other := open(t, Config{InlineMax: 100, Pool: pool, Peer: 8})
 	must(t, other.TrySend(event(0, 300)))
@@ -248,7 +248,7 @@ func TestBadReturns(t *testing.T) {
 		"no such block":   func(b *bench, _, _ *envelope.Event) error { return b.recv.Return(4, 1) },
 		"no block at all": func(b *bench, _, _ *envelope.Event) error { return b.recv.Return(1<<30, 1) },
 	} {
-		pool, _, _ := pools(t, shm.Class{BlockBytes: 300, Count: 4})
+		pool, _, _ := pools(t, shm.BlockSize{BlockBytes: 300, Count: 4})
 		b := open(t, Config{InlineMax: 100, Pool: pool})
 		other := open(t, Config{InlineMax: 100, Pool: pool, Peer: 8})
 		for _, e := range []*bench{b, other} {
@@ -282,7 +282,7 @@ func TestDamagedReturnRing(t *testing.T) {
 	if invariants.Enabled {
 		t.Skip("the checked build asserts what stands in the rings")
 	}
-	b := open(t, Config{InlineMax: 100}, shm.Class{BlockBytes: 300, Count: 4})
+	b := open(t, Config{InlineMax: 100}, shm.BlockSize{BlockBytes: 300, Count: 4})
 	must(t, b.TrySend(event(0, 300)))
 	must(t, b.Flush())
 	const returns = 256 + 384 + 1024 + 384 // docs/format/lane.md, ring.md: its data area
@@ -301,7 +301,7 @@ func TestReturnsAfterClosing(t *testing.T) {
 		"sender closes":   func(b *bench) { b.Close() },
 		"receiver closes": func(b *bench) { b.recv.Close() },
 	} {
-		b := open(t, Config{InlineMax: 100}, shm.Class{BlockBytes: 300, Count: 4})
+		b := open(t, Config{InlineMax: 100}, shm.BlockSize{BlockBytes: 300, Count: 4})
 		must(t, b.TrySend(event(0, 300)))
 		must(t, b.TrySend(event(0, 300)))
 		must(t, b.Flush())
@@ -319,7 +319,7 @@ func TestReturnsAfterClosing(t *testing.T) {
 // Blocks that come back though none is lent are damage, and found by who looks for it;
 // blocks that come back as they should are not.
 func TestCheckReturns(t *testing.T) {
-	b := open(t, Config{InlineMax: 10}, shm.Class{BlockBytes: 128, Count: 2})
+	b := open(t, Config{InlineMax: 10}, shm.BlockSize{BlockBytes: 128, Count: 2})
 	must(t, b.CheckReturns())
 	must(t, b.TrySend(&envelope.Event{Data: make([]byte, 100)}))
 	must(t, b.Flush())

@@ -17,7 +17,7 @@ import (
 
 func TestBadConfigs(t *testing.T) {
 	sender, _, _ := ends(t, lane.Config{RingBytes: 1024, ReturnBlocks: 3})
-	pool, _, _ := pools(t, shm.Class{BlockBytes: 100, Count: 4})
+	pool, _, _ := pools(t, shm.BlockSize{BlockBytes: 100, Count: 4})
 	wait := func() error { return nil }
 	for _, c := range []struct {
 		cfg  Config
@@ -133,7 +133,7 @@ func each(t *testing.T, test func(t *testing.T, b *bench, kind error, send func(
 	for formName, form := range forms {
 		for shortName, short := range shortages {
 			t.Run(formName+"/"+shortName, func(t *testing.T) {
-				b := open(t, Config{InlineMax: 100}, shm.Class{BlockBytes: 300, Count: 4})
+				b := open(t, Config{InlineMax: 100}, shm.BlockSize{BlockBytes: 300, Count: 4})
 				short.cause(t, b)
 				test(t, b, short.kind, func(ctx context.Context) error { return form(b, ctx, short.size) })
 			})
@@ -323,15 +323,15 @@ func TestTooLarge(t *testing.T) {
 	wide.Headers = make([]byte, 600)
 	for _, c := range []struct {
 		what    string
-		classes []shm.Class
+		classes []shm.BlockSize
 		ev      *envelope.Event
 		want    string
 	}{
 		{"no pool", nil, event(0, 101), "no pool"},
-		{"pool", []shm.Class{{BlockBytes: 300, Count: 1}}, event(0, 301), "largest block holds 300"},
+		{"pool", []shm.BlockSize{{BlockBytes: 300, Count: 1}}, event(0, 301), "largest block holds 300"},
 		{"headers beyond all", nil, long, "65536 bytes of headers"},
-		{"headers beyond all", []shm.Class{{BlockBytes: 300, Count: 1}}, long, "65536 bytes of headers"},
-		{"headers beyond the ring", []shm.Class{{BlockBytes: 300, Count: 1}}, wide, "at most 504 fit the ring"},
+		{"headers beyond all", []shm.BlockSize{{BlockBytes: 300, Count: 1}}, long, "65536 bytes of headers"},
+		{"headers beyond the ring", []shm.BlockSize{{BlockBytes: 300, Count: 1}}, wide, "at most 504 fit the ring"},
 	} {
 		b := open(t, Config{InlineMax: 100}, c.classes...)
 		err := b.TrySend(c.ev)
@@ -416,7 +416,7 @@ func TestNothingAllocates(t *testing.T) {
 	if invariants.Enabled {
 		t.Skip("the checks of the checked build allocate")
 	}
-	b := open(t, Config{InlineMax: 100}, shm.Class{BlockBytes: 300, Count: 4})
+	b := open(t, Config{InlineMax: 100}, shm.BlockSize{BlockBytes: 300, Count: 4})
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	small, large := make([]byte, 50), make([]byte, 300)

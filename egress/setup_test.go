@@ -27,7 +27,7 @@ type bench struct {
 }
 
 // pools makes a pool, or nothing for no classes.
-func pools(t testing.TB, classes ...shm.Class) (*shm.Pool, *shm.PoolView, []byte) {
+func pools(t testing.TB, classes ...shm.BlockSize) (*shm.Pool, *shm.PoolView, []byte) {
 	t.Helper()
 	if len(classes) == 0 {
 		return nil, nil, nil
@@ -45,7 +45,7 @@ func pools(t testing.TB, classes ...shm.Class) (*shm.Pool, *shm.PoolView, []byte
 
 // open makes an egress to worker 7. What cfg leaves open is filled in: a lane of 1 KiB
 // (64 KiB where InlineMax doesn't fit that), a Wait, and a pool of the classes.
-func open(t testing.TB, cfg Config, classes ...shm.Class) *bench {
+func open(t testing.TB, cfg Config, classes ...shm.BlockSize) *bench {
 	t.Helper()
 	b := &bench{pool: cfg.Pool}
 	if cfg.Pool == nil {

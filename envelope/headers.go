@@ -56,7 +56,7 @@ func Header(encoded []byte, key string) (value []byte, ok bool) {
 	return nil, false
 }
 
-// CheckHeaders tells whether encoded headers that came from a peer are well
+// CheckHeaders reports whether encoded headers that came from a peer are well
 // formed: every length within bounds, keys rising.
 func CheckHeaders(encoded []byte) error {
 	var last []byte

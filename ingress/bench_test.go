@@ -101,7 +101,7 @@ func BenchmarkBlock(b *testing.B) {
 
 func benchBlock(b *testing.B, size int, loaned bool) {
 	wait := func() error { runtime.Gosched(); return nil }
-	w := setup{lane: lane.Config{RingBytes: 1 << 16}, inline: 4096, publish: 1, wait: wait, blocks: []shm.Class{{BlockBytes: size, Count: 8}}}.open(b)
+	w := setup{lane: lane.Config{RingBytes: 1 << 16}, inline: 4096, publish: 1, wait: wait, blocks: []shm.BlockSize{{BlockBytes: size, Count: 8}}}.open(b)
 	payload := make([]byte, size)
 	done := make(chan struct{})
 	b.ReportAllocs()

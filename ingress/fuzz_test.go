@@ -14,7 +14,7 @@ import (
 )
 
 // fuzzed is a lane and a pool, small enough that a fuzzer reaches every byte.
-var fuzzed = setup{lane: lane.Config{RingBytes: 512}, inline: 100, parts: true, blocks: []shm.Class{{BlockBytes: 120, Count: 2}, {BlockBytes: 200, Count: 1}}, records: 3}
+var fuzzed = setup{lane: lane.Config{RingBytes: 512}, inline: 100, parts: true, blocks: []shm.BlockSize{{BlockBytes: 120, Count: 2}, {BlockBytes: 200, Count: 1}}, records: 3}
 
 // FuzzIngress lays arbitrary bytes over a lane and its pool and polls: no panic, no
 // endless loop, nothing outside the lane's or the pool's memory, only typed errors, and

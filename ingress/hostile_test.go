@@ -31,7 +31,7 @@ type underFire struct {
 
 func newUnderFire(t *testing.T, wait func() error) *underFire {
 	t.Helper()
-	classes := []shm.Class{{BlockBytes: 400, Count: 4}, {BlockBytes: 2000, Count: 2}}
+	classes := []shm.BlockSize{{BlockBytes: 400, Count: 4}, {BlockBytes: 2000, Count: 2}}
 	cfg := lane.Config{RingBytes: 4096, ReturnBlocks: 6}
 	laneBytes, err := lane.Size(cfg)
 	must(t, err)

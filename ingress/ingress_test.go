@@ -92,7 +92,7 @@ func (s setup) receiver(t testing.TB) *lane.Receiver {
 
 // Every kind of envelope comes with all of its fields, and is counted.
 func TestReceives(t *testing.T) {
-	w := setup{lane: lane.Config{RingBytes: 4096}, inline: 100, blocks: []shm.Class{{BlockBytes: 1000, Count: 2}}}.open(t)
+	w := setup{lane: lane.Config{RingBytes: 4096}, inline: 100, blocks: []shm.BlockSize{{BlockBytes: 1000, Count: 2}}}.open(t)
 	s := &sink{}
 	small := event(3, 50)
 	small.Headers, small.Data[49] = []byte("some"), 7
@@ -306,7 +306,7 @@ func TestBellForRoom(t *testing.T) {
 
 // What the sink refuses ends the lane, and the refused event's lease with it.
 func TestRefusedLease(t *testing.T) {
-	w := setup{lane: lane.Config{RingBytes: 4096}, inline: 100, blocks: []shm.Class{{BlockBytes: 1000, Count: 2}}}.open(t)
+	w := setup{lane: lane.Config{RingBytes: 4096}, inline: 100, blocks: []shm.BlockSize{{BlockBytes: 1000, Count: 2}}}.open(t)
 	s := &sink{err: errors.New("no")}
 	must(t, w.out.TrySend(event(0, 500)))
 	must(t, w.out.Flush())
@@ -325,7 +325,7 @@ func TestNothingAllocates(t *testing.T) {
 	if invariants.Enabled {
 		t.Skip("the checks of the checked build allocate")
 	}
-	w := setup{lane: lane.Config{RingBytes: 4096}, inline: 100, bell: true, blocks: []shm.Class{{BlockBytes: 1000, Count: 2}}}.open(t)
+	w := setup{lane: lane.Config{RingBytes: 4096}, inline: 100, bell: true, blocks: []shm.BlockSize{{BlockBytes: 1000, Count: 2}}}.open(t)
 	s := &sink{data: make([]byte, 1000)}
 	var failed error
 	s.onto = func(_ *envelope.Event, lease uint64) error { return w.in.Release(lease) }

@@ -14,7 +14,7 @@ import (
 	"github.com/disco-sim/disco/shm"
 )
 
-var twoBlocks = setup{lane: lane.Config{RingBytes: 4096}, inline: 100, blocks: []shm.Class{{BlockBytes: 1000, Count: 2}}}
+var twoBlocks = setup{lane: lane.Config{RingBytes: 4096}, inline: 100, blocks: []shm.BlockSize{{BlockBytes: 1000, Count: 2}}}
 
 // leased sends one large event and returns its lease and a look at its data.
 func (w *way) leased(t testing.TB, number int) (lease uint64, data []byte) {
@@ -211,7 +211,7 @@ func TestBellForBlocks(t *testing.T) {
 // Reset sends every block home: leased, unread, and behind a pause; a kept bound is
 // forgotten.
 func TestResetGivesEverythingBack(t *testing.T) {
-	many := setup{lane: lane.Config{RingBytes: 4096}, inline: 100, records: 1, blocks: []shm.Class{{BlockBytes: 1000, Count: 4}}}
+	many := setup{lane: lane.Config{RingBytes: 4096}, inline: 100, records: 1, blocks: []shm.BlockSize{{BlockBytes: 1000, Count: 4}}}
 	w := many.open(t)
 	for replication := range 3 {
 		s := &sink{}

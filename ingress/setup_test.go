@@ -17,7 +17,7 @@ import (
 // bytes.
 type setup struct {
 	lane     lane.Config
-	blocks   []shm.Class // of the pool; none: no pool
+	blocks   []shm.BlockSize // of the pool; none: no pool
 	bell     bool
 	inline   int
 	records  int // Config.RecordsMax

@@ -62,7 +62,7 @@ func TestSilentConnections(t *testing.T) {
 	eventually(t, "all are counted", func() bool { return r.Stats().Refused == 200 })
 }
 
-// promised tells whether Dial may return the error.
+// promised reports whether Dial may return the error.
 func promised(err error) bool {
 	for _, kind := range []error{ipc.ErrNobody, ipc.ErrBusy, ipc.ErrRefused, ipc.ErrNoAnswer, ipc.ErrProtocol} {
 		if errors.Is(err, kind) {

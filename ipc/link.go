@@ -46,7 +46,7 @@ func createLink(name string, cfg *DialConfig) (l *link, err error) {
 }
 
 func (l *link) createPool(name string, cfg *DialConfig) (blocks int, err error) {
-	classes, err := shm.PlanPool(cfg.PoolBytes, cfg.InlineMax+1)
+	classes, err := shm.DefaultBlockSizes(cfg.PoolBytes, cfg.InlineMax+1)
 	if err != nil {
 		return 0, err
 	}

@@ -256,7 +256,7 @@ func segment(t testing.TB, kind shm.Kind, size int, format func([]byte) error) *
 
 func goodSegments(t testing.TB) (link, pool *shm.Segment) {
 	t.Helper()
-	classes := []shm.Class{{BlockBytes: 1000, Count: 4}}
+	classes := []shm.BlockSize{{BlockBytes: 1000, Count: 4}}
 	cfg := lane.Config{RingBytes: 4096, ReturnBlocks: 4}
 	size, err := lane.Size(cfg)
 	if err != nil {

@@ -125,7 +125,7 @@ func (c *Consumer) stop(err error) error {
 	return err
 }
 
-// Pending tells whether Next has something to say: a record, the end or damage. It
+// Pending reports whether Next has something to say: a record, the end or damage. It
 // is the look to take after announcing that one is about to park.
 func (c *Consumer) Pending() bool {
 	// SYNC POINT record-published: only compared; Next loads the header itself.
@@ -150,7 +150,7 @@ func (c *Consumer) Release() {
 	storeRelease(&c.ctl.consumer.head, c.position)
 }
 
-// ReleaseDue tells whether the records returned since the last Release hold more
+// ReleaseDue reports whether the records returned since the last Release hold more
 // than an eighth of the ring. A consumer that walks on without releasing lets the
 // ring run full and then empties it while the producer waits: the two take turns
 // instead of working side by side, which costs half of the rate.

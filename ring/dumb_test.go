@@ -178,7 +178,7 @@ func pattern(n int, salt uint64) []byte {
 	return b
 }
 
-// do makes one call on both rings and tells how they differ.
+// do makes one call on both rings and reports how they differ.
 func (x *pair) do(o op) error {
 	switch o.kind {
 	case 'c':
@@ -303,7 +303,7 @@ func (x *pair) compareRest() error {
 	return x.checkHeld()
 }
 
-// allowed tells whether the call keeps to the preconditions.
+// allowed reports whether the call keeps to the preconditions.
 func (x *pair) allowed(o op) bool {
 	switch o.kind {
 	case 'c', 's':

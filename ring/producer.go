@@ -147,7 +147,7 @@ func (p *Producer) refusal(n int) error {
 	return fmt.Errorf("%w: %d bytes, at most %d fit into a ring of %d", ErrTooLarge, n, p.maxBody, p.capacity)
 }
 
-// refresh loads the consumer's head and tells whether need bytes are free then.
+// refresh loads the consumer's head and reports whether need bytes are free then.
 func (p *Producer) refresh(need uint64) error {
 	// SYNC POINT room-released: pairs with the store of the head in Release. The
 	// consumer has read everything before the head it stored.
@@ -297,14 +297,14 @@ func (p *Producer) MaxRecord() int { return int(p.maxBody) }
 // Position is the position behind the last committed record.
 func (p *Producer) Position() uint64 { return p.staged }
 
-// Drained tells whether the consumer has released everything that was published.
+// Drained reports whether the consumer has released everything that was published.
 func (p *Producer) Drained() bool {
 	// SYNC POINT room-released: only compared; Claim loads and checks the head
 	// itself before it uses the room.
 	return atomic.LoadUint64(&p.ctl.consumer.head)&^headClosed == p.tail
 }
 
-// ConsumerClosed tells whether the consumer has closed its side.
+// ConsumerClosed reports whether the consumer has closed its side.
 func (p *Producer) ConsumerClosed() bool {
 	return atomic.LoadUint64(&p.ctl.consumer.head)&headClosed != 0
 }

@@ -132,7 +132,7 @@ func Init(mem []byte, cfg Config) error {
 	return nil
 }
 
-// checkMemory tells whether mem can hold a ring at all.
+// checkMemory reports whether mem can hold a ring at all.
 func checkMemory(mem []byte) error {
 	if !validCapacity(len(mem) - ControlBytes) {
 		return fmt.Errorf("%w: memory of %d bytes, want %d and a power of two from %d to %d", ErrFormat, len(mem), ControlBytes, CapacityMin, CapacityMax)

@@ -22,8 +22,8 @@ type Want struct {
 	// SizeMax bounds the body, bytes; 0 leaves only BytesMax. A peer that names a
 	// huge size costs address space, not memory.
 	SizeMax int
-	// ID of the creation (Segment.ID), when it came along by a trusted way; 0
-	// takes any.
+	// ID of the creation (Segment.ID), if the caller has it from a trusted source; 0
+	// accepts any.
 	ID uint64
 	// ReadOnly maps the memory so that this process can't write it: a stray write ends
 	// the process that does it, and harms no other.
@@ -37,19 +37,18 @@ type Want struct {
 }
 
 // Attach maps the segment whose memfd is f. Seals, size and header are checked
-// before anything is mapped; a file that isn't what the caller wants is refused
+// before anything is mapped; a file that isn't what the caller expects is refused
 // with ErrSeals, ErrSize, ErrSparse, ErrMagic, ErrByteOrder, ErrVersion, ErrKind or
 // ErrIdentity.
 //
-// f is only borrowed: the mapping lives on without it, so the caller closes f
-// when it likes, in any case. The segment belongs to the caller, who must Close
-// it.
+// f stays the caller's, who closes it at any time after this call: the mapping doesn't need it.
+// The segment belongs to the caller too, and must be closed.
 func Attach(f *os.File, want Want) (*Segment, error) { return attach(f, want, &linux) }
 
 func attach(f *os.File, want Want, sys *system) (*Segment, error) {
 	defer runtime.KeepAlive(f)
 	if want.Kind == 0 || want.Size < 0 || want.SizeMax < 0 || want.WritableBytes < 0 || want.WritableBytes > 0 && !want.ReadOnly {
-		return nil, fmt.Errorf("shm: attaching %q: kind %v, size %d, size limit %d and %d writable bytes are no wish: set Want.Kind, sizes >= 0, and ReadOnly with WritableBytes", f.Name(), want.Kind, want.Size, want.SizeMax, want.WritableBytes)
+		return nil, fmt.Errorf("shm: attaching %q: kind %v, size %d, size limit %d and %d writable bytes make no valid Want: set Want.Kind, sizes >= 0, and ReadOnly with WritableBytes", f.Name(), want.Kind, want.Size, want.SizeMax, want.WritableBytes)
 	}
 	head, err := inspect(f, want, sys)
 	if err != nil {

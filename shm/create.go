@@ -28,7 +28,7 @@ const reserveTriesMax = 1000
 
 // Config says what to create.
 type Config struct {
-	// Name is for people: /proc/PID/maps, messages, inspection. 1 to NameBytesMax
+	// Name is shown in /proc/PID/maps, in messages and by inspection; nothing is looked up by it. 1 to NameBytesMax
 	// printable ASCII characters, no default.
 	Name string
 	// Kind is what the body will hold. Not zero, no default.
@@ -39,7 +39,7 @@ type Config struct {
 	Size int
 	// HugePages tries 2 MiB pages from the machine's reserve, then asks the kernel
 	// to put ordinary ones together, then goes on with small ones; Segment.Pages
-	// tells which it became. Fewer misses of the address cache on large pools; the
+	// reports which it became. Fewer misses of the address cache on large pools; the
 	// size is rounded up to 2 MiB, so small segments waste memory. Default off.
 	HugePages bool
 	// NoPopulate leaves the page tables to be filled at the first touch of each
@@ -117,7 +117,7 @@ func build(cfg Config, pages Pages, sys *system) (*Segment, error) {
 // take acquires file, memory and mapping, writes the header and seals.
 func (s *Segment) take(populate bool) error {
 	if s.head.pages != PagesHuge { // those are counted apart, and refused in time
-		if err := checkRoom(s.sys, s.head.totalBytes); err != nil {
+		if err := checkAvailable(s.sys, s.head.totalBytes); err != nil {
 			return err
 		}
 	}
@@ -150,8 +150,8 @@ func (s *Segment) take(populate bool) error {
 	return nil
 }
 
-// seals stand between a peer's ftruncate and our SIGBUS: nobody can change the
-// size any more, and nobody can add or remove seals.
+// seals prevent that a peer's ftruncate causes a SIGBUS here: no process can change the
+// size any more, and none can add or remove seals.
 const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
 // openFile creates the memfd, without the no-exec seal where the kernel (before

@@ -4,11 +4,11 @@
 // out pooled blocks inside them, and parks and wakes the processes that share
 // them. It knows bytes and never what they mean.
 //
-// Guarantee: whatever a peer writes into a segment, and whenever it dies, nobody
-// else reads or writes outside its own mapping, sleeps longer than it asked for,
+// Guarantee: whatever a peer writes into a segment, and whenever it dies, no other
+// process reads or writes outside its own mapping, sleeps longer than its timeout,
 // or loses memory: sizes are sealed and checked before anything is mapped, every
-// number that comes back from a peer is bounded by the reader's own copy of the
-// limits, and a sleeper is woken by a ring or by its timeout.
+// number that comes back from a peer is checked against the reader's own copy of the
+// limits, and a sleeping consumer is woken by a doorbell or by its timeout.
 //
 //	seg, err := shm.Create(shm.Config{Name: "board-0", Kind: myKind, Size: 1 << 16})
 //	// … hand seg.File() to another process, which calls

@@ -18,7 +18,7 @@ import (
 // Doorbell lets one consumer sleep until a producer has something for it. It is
 // one word of shared memory: the consumer arms it, looks once more for work, and
 // only then sleeps on it; a producer rings after it has published, and that costs
-// a fence and a load while nobody sleeps.
+// a fence and a load while the consumer is awake.
 //
 //	consumer                          producer
 //	token := d.Arm()                  publish
@@ -28,15 +28,15 @@ import (
 //	d.Disarm()
 //
 // Arm, Wait and Disarm belong to the one consumer, from one goroutine at a time.
-// Ring, RingAfterFence and Armed are free to any number of producers, in any
+// Any number of producers may call Ring, RingAfterFence and Armed, in any
 // process that has mapped the word for writing. Each side opens its own Doorbell
-// over the same memory. A Doorbell is dead once its segment is closed.
+// over the same memory. A Doorbell can't be used once its segment is closed.
 //
 // Whatever a peer writes into the word, the worst that follows is that the
-// consumer wakes for nothing or sleeps to its timeout; the same goes for a
-// producer that is killed after it has cleared the armed bit and before the
-// kernel has woken anybody. So a consumer always gives a timeout, and looks after
-// its peers when it strikes.
+// consumer wakes without a reason or sleeps until its timeout; the same holds for a
+// producer that is killed after it has cleared the armed bit and before its system
+// call has woken the consumer. So a consumer always gives a timeout, and checks
+// whether its peers are alive when the timeout ends a sleep.
 type Doorbell struct {
 	word  *atomic.Uint32 // immutable; the shared word
 	token uint32         // owned by the consumer: number of the latest arming, armed bit set
@@ -51,17 +51,17 @@ func OpenDoorbell(mem []byte) (*Doorbell, error) {
 		return nil, fmt.Errorf("shm: doorbell in %d bytes at %p, want %d bytes at a multiple of %d", len(mem), mem, DoorbellBytes, DoorbellBytes)
 	}
 	d := &Doorbell{word: wordAt32(mem, offsetState), token: stateArmed}
-	// Wake nobody: the cheapest futex call that can fail only if all would.
+	// Waking no thread is the cheapest futex call; it fails only where every futex call would.
 	if err := futexWake(d.word, 0); err != nil {
 		return nil, fmt.Errorf("shm: doorbell: this machine refuses futexes: %w: allow the futex system call", err)
 	}
 	return d, nil
 }
 
-// Arm tells the producers that the consumer is about to sleep. The caller must
+// Arm shows the producers that the consumer is about to sleep. The caller must
 // look for work once more, everywhere it can come from, before it calls Wait with
 // the token that Arm returns. Every Arm has another token (of 2^31), so that a
-// producer who saw an earlier one and was held up can't end this one's sleep.
+// producer that saw an earlier one and was delayed can't end this one's sleep.
 func (d *Doorbell) Arm() (token uint32) {
 	d.token += stateStep
 	// SYNC POINT doorbell-armed: the store is ordered before the caller's second
@@ -75,14 +75,14 @@ func (d *Doorbell) Arm() (token uint32) {
 	return d.token
 }
 
-// Wait sleeps until somebody has rung since the Arm that returned the token, and
-// returns ErrTimeout if nobody has after limit. The armed bit then may or may not
+// Wait sleeps until a producer has rung since the Arm that returned the token, and
+// returns ErrTimeout if none has after limit. The armed bit then may or may not
 // be set: Disarm follows in any case. Signals and wake-ups without a ring don't
 // end the sleep. Any other error is the kernel's and means that the memory is no
 // longer mapped.
 //
-// The goroutine sleeps inside a system call: it keeps its thread, and gives its
-// place among GOMAXPROCS free like any other call.
+// The goroutine sleeps inside a system call: it keeps its thread, and releases its
+// place among GOMAXPROCS like any other call.
 func (d *Doorbell) Wait(token uint32, limit time.Duration) error {
 	if limit <= 0 {
 		return d.expired(token)
@@ -124,23 +124,23 @@ func (d *Doorbell) expired(token uint32) error {
 	return ErrTimeout
 }
 
-// Disarm takes the arming back: from here on no producer wastes a wake-up. The
+// Disarm cancels the arming: from here on no producer makes a useless wake-up call. The
 // consumer calls it after every Wait, and when its second look found work.
 func (d *Doorbell) Disarm() {
-	// A plain "not armed" needs no order: a producer that still sees the bit wakes
-	// nobody, at the cost of one system call. Where a producer has cleared the bit
-	// already, the line isn't written, so it needn't travel.
+	// A plain "not armed" needs no order: a producer that still sees the bit makes one
+	// system call that wakes no thread. Where a producer has cleared the bit already, the
+	// cache line isn't written, so it stays shared between the cores.
 	if d.word.Load()&stateArmed != 0 {
 		d.word.Store(d.token &^ stateArmed)
 	}
 }
 
-// Armed tells whether the consumer sleeps or is about to, as far as one load can
-// tell. For statistics and tests: a producer calls Ring.
+// Armed reports whether the consumer sleeps or is about to, as far as one load can
+// show. For statistics and tests: a producer calls Ring.
 func (d *Doorbell) Armed() bool { return d.word.Load()&stateArmed != 0 }
 
 // Ring wakes the consumer if it sleeps or is about to. The caller has published
-// before, by whatever store it likes: Ring brings the full fence that the
+// before, by any kind of store: Ring contains the full fence that the
 // handshake needs. Call it once for a batch of publishes.
 func (d *Doorbell) Ring() {
 	// SYNC POINT work-published: the caller's publish is ordered before the load of
@@ -162,15 +162,15 @@ func (d *Doorbell) RingAfterFence() {
 }
 
 // wake ends the arming that was seen. Of several producers that saw the same one,
-// only the one that clears the bit makes the system call; if the consumer has
-// armed anew since, it has looked for work since, and so has seen ours.
+// only the one that clears the bit makes the system call. If the consumer has
+// armed again since, it has looked for work since, and so has seen this producer's.
 func (d *Doorbell) wake(seen uint32) {
 	// SYNC POINT doorbell-rung: cleared before FUTEX_WAKE; see Wait.
 	interleave.Point()
 	if !d.word.CompareAndSwap(seen, seen&^stateArmed) {
 		return
 	}
-	// All sleepers: there is one, unless somebody broke the rules.
+	// All sleeping threads: there is one, unless two consumers share the word by mistake.
 	if err := futexWake(d.word, wakeAll); err != nil {
 		panic(fmt.Sprintf("shm: doorbell: futex wake at %p: %v: rung after its segment was closed?", d.word, err))
 	}

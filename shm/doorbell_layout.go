@@ -13,7 +13,7 @@ import "structs"
 //	   4   124   zero
 //	 128
 //
-// All zeros is a doorbell that nobody has armed yet, so new memory needs no
+// All zeros is a doorbell that was never armed, so new memory needs no
 // formatting. The consumer stores the word; a producer that finds it armed clears
 // bit 0. docs/doorbell.md has the protocol.
 const (

@@ -357,7 +357,7 @@ func (r *rules) explore(lost func(*modelState) bool) (states, losses int, way []
 	return len(queue), losses, way
 }
 
-// missed tells whether the consumer has not seen all that is published.
+// missed reports whether the consumer has not seen all that is published.
 func missed(s *modelState) bool {
 	for i, v := range s.threads[0].seen {
 		if s.memory[i] != v {

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// sleeping tells whether the consumer of a bell sleeps, or is about to: it has
+// sleeping reports whether the consumer of a bell sleeps, or is about to: it has
 // armed the bell.
 func sleeping(d *Doorbell) func() bool { return d.Armed }
 

@@ -21,8 +21,8 @@ var (
 	ErrSize = errors.New("shm: wrong size")
 	// ErrSeals: the file could still shrink under the mapping.
 	ErrSeals = errors.New("shm: missing seals")
-	// ErrSparse: the file has holes, which whoever maps it would have to fill at its own
-	// cost.
+	// ErrSparse: the file has holes; the process that maps it would have to provide the
+	// memory for them.
 	ErrSparse = errors.New("shm: memory not reserved")
 
 	// ErrIdentity: right kind, but another creation than the one asked for.
@@ -33,25 +33,24 @@ var (
 // that size.
 var ErrMemory = errors.New("shm: not enough memory")
 
-// ErrTimeout is what Doorbell.Wait returns when nobody rang in time. It is
-// returned as it is, never wrapped: the caller looks after its peers and parks
-// again.
-var ErrTimeout = errors.New("shm: nobody rang in time")
+// ErrTimeout is what Doorbell.Wait returns when no producer rang in time. It is
+// returned as it is, never wrapped: the caller checks its peers and parks again.
+var ErrTimeout = errors.New("shm: no ring in time")
 
 // What a pool and its views answer.
 var (
-	// ErrExhausted: every block that fits is on loan. It is the pool's "no room":
-	// returned as it is, never wrapped, so that asking again costs nothing.
+	// ErrExhausted: every block that fits is on loan. Back-pressure of the pool: it is
+	// returned as it is, never wrapped, so that trying again is cheap.
 	ErrExhausted = errors.New("shm: pool exhausted")
 	// ErrTooLarge: no block of this pool will ever fit.
 	ErrTooLarge = errors.New("shm: payload larger than the largest block")
-	// ErrPool: the pool's own header or class table can't be right.
+	// ErrPool: the pool's own header or size table can't be right.
 	ErrPool = errors.New("shm: malformed pool")
 	// ErrBlockNumber: there is no block of that number.
 	ErrBlockNumber = errors.New("shm: no such block")
 	// ErrBlockLength: more bytes than the block can hold or its owner has put in.
 	ErrBlockLength = errors.New("shm: wrong block length")
-	// ErrBlockStale: the block has gone on to a later loan, or never had this one.
+	// ErrBlockStale: the block is on a later loan, or never was on this one.
 	ErrBlockStale = errors.New("shm: stale block")
 	// ErrBlockFree: the block was given back before.
 	ErrBlockFree = errors.New("shm: block freed twice")

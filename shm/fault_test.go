@@ -281,7 +281,7 @@ func virtualBytes(t *testing.T) int64 {
 
 // Whatever call of a start fails with whatever a machine answers, the error says what to
 // change, and nothing is left.
-func TestFaultsSayWhatToChange(t *testing.T) {
+func TestFaultsNameTheRemedy(t *testing.T) {
 	for errno, want := range map[unix.Errno]string{
 		unix.EMFILE: "ulimit -n", unix.ENFILE: "fs.file-max", unix.ENOMEM: "ulimit -v", unix.ENOSPC: "container",
 		unix.ENOSYS: "inproc", unix.EPERM: "seccomp", unix.EACCES: "memfd_noexec", unix.EINVAL: "sealing",

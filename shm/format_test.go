@@ -44,30 +44,30 @@ func TestSegmentIsTheOneThatIsDrawn(t *testing.T) {
 	}
 }
 
-// A pool as docs/format/block.md draws it: header, classes, and a block free, on loan,
+// A pool as docs/format/block.md draws it: header, sizes, and a block free, on loan,
 // with a peer, and free again.
 func TestPoolIsTheOneThatIsDrawn(t *testing.T) {
-	classes := []Class{{BlockBytes: 100, Count: 2}, {BlockBytes: 300, Count: 3}}
-	size, err := PoolBytes(classes)
+	sizes := []BlockSize{{BlockBytes: 100, Count: 2}, {BlockBytes: 300, Count: 3}}
+	size, err := PoolBytes(sizes)
 	if err != nil || size != 640+2*256+3*512 {
 		t.Fatalf("%d bytes, %v", size, err)
 	}
 	body := mustHeap(t, size).Body()
-	if err := FormatPool(body, classes); err != nil {
+	if err := FormatPool(body, sizes); err != nil {
 		t.Fatal(err)
 	}
 	if string(body[:8]) != "discopol" {
 		t.Errorf("magic %q", body[:8])
 	}
 	words(t, "header", body, map[int]uint32{8: 1, 12: 2})
-	words(t, "first class", body[128:], map[int]uint32{0: 100, 4: 0, 8: 640, 12: 0, 16: 256, 20: 0, 24: 0, 28: 2})
-	words(t, "second class", body[160:], map[int]uint32{0: 300, 8: 640 + 512, 16: 512, 24: 2, 28: 3})
-	words(t, "no third class", body[192:], map[int]uint32{0: 0, 8: 0, 16: 0, 24: 0, 28: 0})
+	words(t, "first size", body[128:], map[int]uint32{0: 100, 4: 0, 8: 640, 12: 0, 16: 256, 20: 0, 24: 0, 28: 2})
+	words(t, "second size", body[160:], map[int]uint32{0: 300, 8: 640 + 512, 16: 512, 24: 2, 28: 3})
+	words(t, "no third size", body[192:], map[int]uint32{0: 0, 8: 0, 16: 0, 24: 0, 28: 0})
 	pool, err := NewPool(body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	const fourth = 640 + 512 + 512 // block 3, the second one of the second class
+	const fourth = 640 + 512 + 512 // block 3, the second one of the second size
 	words(t, "free", body[fourth:], map[int]uint32{0: 0, 4: 0, 8: 0, 12: 0, 16: 3})
 	for range 2 {
 		if _, err := pool.Alloc(200); err != nil { // blocks 2 and 3

@@ -22,8 +22,8 @@ const (
 	wakeAll = math.MaxInt32
 )
 
-// futexWait sleeps while *word == value, at most for limit. It must tell the
-// runtime that it blocks (Syscall6): behind RawSyscall6 the first garbage
+// futexWait sleeps while *word == value, at most for limit. It uses Syscall6, which
+// informs the runtime that the thread blocks: with RawSyscall6 the first garbage
 // collection would wait for this thread, and with it the whole process.
 func futexWait(word *atomic.Uint32, value uint32, limit *unix.Timespec) error {
 	_, _, errno := unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexOpWait, uintptr(value), uintptr(unsafe.Pointer(limit)), 0, 0)
@@ -33,8 +33,8 @@ func futexWait(word *atomic.Uint32, value uint32, limit *unix.Timespec) error {
 	return nil
 }
 
-// futexWake wakes up to count sleepers. It never blocks, so that it needn't tell
-// the runtime.
+// futexWake wakes up to count sleeping threads. It never blocks, so it may bypass the
+// runtime.
 func futexWake(word *atomic.Uint32, count int) error {
 	_, _, errno := unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexOpWake, uintptr(count), 0, 0, 0)
 	if errno != 0 {

@@ -45,13 +45,13 @@ func FuzzHeader(f *testing.F) {
 // Any bytes as a pool, any reference into it: a view never reaches outside one
 // block, and a pool that opens can be used.
 func FuzzPoolView(f *testing.F) {
-	classes := []Class{{64, 2}, {300, 1}}
-	size, err := PoolBytes(classes)
+	sizes := []BlockSize{{64, 2}, {300, 1}}
+	size, err := PoolBytes(sizes)
 	if err != nil {
 		f.Fatal(err)
 	}
 	good := alignedBytes(size, blockAlign)
-	if err := FormatPool(good, classes); err != nil {
+	if err := FormatPool(good, sizes); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(good, uint32(0), uint32(10), uint64(1))
@@ -73,7 +73,7 @@ func FuzzPoolView(f *testing.F) {
 		got, err := v.View(number, length, seq)
 		switch {
 		case err == nil:
-			c := v.classes[classOf(v.classes, number)]
+			c := v.sizes[sizeOf(v.sizes, number)]
 			at := c.at(number)
 			if len(got) != int(length) || cap(got) != len(got) || len(got) > c.payloadMax || len(got) > 0 && !inside(got, body[at+BlockHeaderBytes:at+c.stride]) {
 				t.Fatalf("view of %d bytes (cap %d) for %d of block %d", len(got), cap(got), length, number)

@@ -12,20 +12,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// guardBytes is the address space that a Guard goes round in: so much later memory is lent
-// again, and a slice that was kept since then is readable for the length of one call.
+// guardBytes is the address space that a Guard cycles through. After so many bytes an address
+// is lent again, and a slice that was kept since then is readable for the length of one call.
 const guardBytes = 16 << 20
 
 // Guard lends memory that can't be accessed once it has been given back: a read or a write
 // then is a fault, which runtime/debug.SetPanicOnFault turns into a panic with its address.
-// What is lent is mapped twice, for whoever fills it and, for reading only, for whoever
-// gets it.
+// What is lent is mapped twice: writable for the engine, which fills it, and read-only for
+// the handler.
 //
-// It makes two system calls for each time that memory is lent. Owned by one goroutine, but
-// for Lent.
+// It makes two system calls for each time that memory is lent. All methods but Lent belong to
+// one goroutine.
 type Guard struct {
 	fill, view []byte
-	old        [][]byte // views that became too small: nothing else gets their addresses
+	old        [][]byte // views that became too small: their addresses stay reserved
 	page       int
 	at, end    int      // of what is lent, in view
 	numbers    []uint64 // by page of view: 1 + number of the Lend that it was last used by
@@ -106,7 +106,7 @@ func (g *Guard) Lent(address uintptr) (number uint64, ok bool) {
 	return number - 1, number != 0
 }
 
-// Close gives the memory back. Slices that were kept may then show anything.
+// Close gives the memory back. The contents of slices that were kept are then undefined.
 func (g *Guard) Close() error {
 	if g.view == nil {
 		return nil

@@ -68,7 +68,7 @@ type headerLayout struct {
 	name       [NameBytesMax]byte
 }
 
-// header is what a segment says of itself, in private memory: loaded once, never
+// header is the header of a segment, copied to private memory: loaded once, never
 // read again from where a peer could change it.
 type header struct {
 	kind       Kind
@@ -95,7 +95,7 @@ func (h *header) encode(raw []byte) {
 }
 
 // parseHeader checks the first HeaderBytes of a file of fileBytes against itself,
-// against the file and against what the caller wants. It trusts nothing: the
+// against the file and against what the caller expects. Every word is checked: the
 // result is safe to map and to slice by.
 func parseHeader(raw []byte, fileBytes int64, want Want) (header, error) {
 	name := printable(raw[offsetName:HeaderBytes])
@@ -123,7 +123,7 @@ func parseHeader(raw []byte, fileBytes int64, want Want) (header, error) {
 	return h, nil
 }
 
-// checkForm looks at the words that say how to read the others.
+// checkForm checks the words on which the reading of the others depends.
 func checkForm(raw []byte, name string) error {
 	if found := raw[offsetMagic : offsetMagic+len(headerMagic)]; string(found) != headerMagic {
 		return fmt.Errorf("%w: the file starts with %q, want %q: hand over a file from shm.Create", ErrMagic, found, headerMagic)
@@ -141,14 +141,14 @@ func checkForm(raw []byte, name string) error {
 	}
 }
 
-// parseSizes reads the three sizes and bounds each by the file's own.
+// parseSizes reads the three sizes and checks each against the file's own.
 func (h *header) parseSizes(raw []byte, fileBytes int64, want Want) error {
 	total := binary.LittleEndian.Uint64(raw[offsetTotal:])
 	offset := binary.LittleEndian.Uint64(raw[offsetBody:])
 	size := binary.LittleEndian.Uint64(raw[offsetBodySize:])
 	page := uint64(os.Getpagesize())
 	if fileBytes <= 0 || fileBytes > BytesMax || total != uint64(fileBytes) {
-		return fmt.Errorf("%w: segment %q says %d bytes, its file has %d, at most %d are allowed: the file is cut or foreign", ErrSize, h.name, total, fileBytes, uint64(BytesMax))
+		return fmt.Errorf("%w: segment %q claims %d bytes, its file has %d, at most %d are allowed: the file is cut or foreign", ErrSize, h.name, total, fileBytes, uint64(BytesMax))
 	}
 	if offset < HeaderBytes || offset%page != 0 || offset > total || size == 0 || size > total-offset {
 		return fmt.Errorf("%w: segment %q puts %d bytes of body at offset %d of %d, want them inside and on a page of %d bytes", ErrSize, h.name, size, offset, total, page)

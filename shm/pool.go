@@ -18,29 +18,29 @@ type Block struct {
 }
 
 // Pool is the owner's side of a pool: it takes blocks out, hands them to peers by
-// number, and takes them back. Who holds what is kept in private memory; shared
-// memory carries only what a reader needs to check a reference, and what an
-// inspector wants to see after a crash. So nothing that a peer writes, and no
+// number, and takes them back. Which peer holds which block is kept in private memory;
+// shared memory carries only what a reader needs to check a reference, and what
+// inspection shows after a crash. So nothing that a peer writes, and no
 // peer's death, can lose a block: ReclaimPeer takes back what it held.
 //
-// A Pool belongs to one goroutine at a time. It is dead once its segment is
+// A Pool belongs to one goroutine at a time. It can't be used once its segment is
 // closed.
 type Pool struct {
-	body    []byte        // the shared memory
-	classes []placedClass // immutable, rising in payload
-	blocks  []blockState  // by number
-	free    []uint32      // by class: the block freed last, or noBlock
-	stats   []ClassStats  // by class
+	body   []byte           // the shared memory
+	sizes  []placedSize     // immutable, rising in payload
+	blocks []blockState     // by number
+	free   []uint32         // by size: the block freed last, or noBlock
+	stats  []BlockSizeStats // by size
 }
 
-// blockState is what the owner knows of one block.
+// blockState is the owner's private state of one block.
 type blockState struct {
-	words *blockWords // immutable; in shared memory
-	seq   uint64      // as in the header: odd on loan, even free
-	next  uint32      // while free: next free block of its class, or noBlock
-	peer  int32       // while on loan: who holds it, a peer or ownHands
-	size  uint32      // while on loan: bytes asked for
-	class uint32      // immutable
+	words     *blockWords // immutable; in shared memory
+	seq       uint64      // as in the header: odd on loan, even free
+	next      uint32      // while free: next free block of its size, or noBlock
+	peer      int32       // while on loan: who holds it, a peer or ownHands
+	size      uint32      // while on loan: bytes asked for
+	sizeIndex uint32      // immutable
 }
 
 const (
@@ -52,21 +52,21 @@ const (
 // are free afterwards; loans of an earlier owner become stale. Errors unwrap to
 // ErrPool.
 func NewPool(body []byte) (*Pool, error) {
-	classes, err := readClasses(body)
+	sizes, err := readSizes(body)
 	if err != nil {
 		return nil, err
 	}
-	last := classes[len(classes)-1]
+	last := sizes[len(sizes)-1]
 	p := &Pool{
-		body:    body,
-		classes: classes,
-		blocks:  make([]blockState, last.first+last.count),
-		free:    make([]uint32, len(classes)),
-		stats:   make([]ClassStats, len(classes)),
+		body:   body,
+		sizes:  sizes,
+		blocks: make([]blockState, last.first+last.count),
+		free:   make([]uint32, len(sizes)),
+		stats:  make([]BlockSizeStats, len(sizes)),
 	}
-	for i := range classes {
-		c := &classes[i]
-		p.stats[i].Class = Class{BlockBytes: c.payloadMax, Count: int(c.count)}
+	for i := range sizes {
+		c := &sizes[i]
+		p.stats[i].BlockSize = BlockSize{BlockBytes: c.payloadMax, Count: int(c.count)}
 		p.free[i] = noBlock
 		for k := c.count; k > 0; k-- { // backwards, so that the first block is on top
 			p.adopt(uint32(i), c.first+k-1)
@@ -75,36 +75,36 @@ func NewPool(body []byte) (*Pool, error) {
 	return p, nil
 }
 
-// adopt makes a block of class i free, whatever it was before.
+// adopt makes a block of size i free, whatever it was before.
 func (p *Pool) adopt(i, number uint32) {
 	b := &p.blocks[number]
-	b.words = blockWordsAt(p.body, p.classes[i].at(number))
-	b.class, b.peer = i, ownHands
+	b.words = blockWordsAt(p.body, p.sizes[i].at(number))
+	b.sizeIndex, b.peer = i, ownHands
 	b.seq = (b.words.seq.Load() + 1) &^ 1 // even, and not before: a loan of the former owner ends
 	b.words.seq.Store(b.seq)
 	b.words.loan.Store(0)
 	b.next, p.free[i] = p.free[i], number
 }
 
-// Alloc takes a block for size bytes out of the smallest class that fits. If that
-// class has none left, the next larger one serves too, and counts it as spilled:
-// the memory is there, and the sender would otherwise wait beside it. It stops at
-// one class up, so that a burst of small payloads can't take the few blocks that
+// Alloc takes a block for size bytes, of the smallest block size that fits. If no block
+// of that size is free, it takes one of the next larger size and counts that as spilled:
+// otherwise the sender would wait although memory is free. It goes no further
+// than one size up, so that a burst of small payloads can't take the few blocks that
 // the largest ones need.
 //
-// No block left is ErrExhausted; a payload that no class can hold is ErrTooLarge.
+// No block left is ErrExhausted; a payload that no size can hold is ErrTooLarge.
 // The contents of the block are whatever its last loan left there. The block
 // freed last is handed out first, while it is still in the cache.
 func (p *Pool) Alloc(size int) (Block, error) {
 	i := 0
-	for i < len(p.classes) && size > p.classes[i].payloadMax {
+	for i < len(p.sizes) && size > p.sizes[i].payloadMax {
 		i++
 	}
-	if i == len(p.classes) || size < 0 {
+	if i == len(p.sizes) || size < 0 {
 		return Block{}, p.tooLarge(size)
 	}
 	number, from := p.free[i], i
-	if number == noBlock && i+1 < len(p.classes) {
+	if number == noBlock && i+1 < len(p.sizes) {
 		from = i + 1
 		number = p.free[from]
 	}
@@ -118,11 +118,11 @@ func (p *Pool) Alloc(size int) (Block, error) {
 	return p.lend(number, from, size), nil
 }
 
-// lend takes the block on top of class i's free ones.
+// lend takes the block of size i that was freed last.
 func (p *Pool) lend(number uint32, i, size int) Block {
 	b := &p.blocks[number]
 	if invariants.Enabled {
-		invariants.Assert(b.seq&1 == 0 && int(b.class) == i, "shm: free block %d of class %d has seq %d and class %d", number, i, b.seq, b.class)
+		invariants.Assert(b.seq&1 == 0 && int(b.sizeIndex) == i, "shm: free block %d of size %d has seq %d and size %d", number, i, b.seq, b.sizeIndex)
 	}
 	p.free[i] = b.next
 	b.seq++
@@ -135,12 +135,12 @@ func (p *Pool) lend(number uint32, i, size int) Block {
 	st.Allocated++
 	st.InFlight++
 	st.InFlightMax = max(st.InFlightMax, st.InFlight)
-	start := p.classes[i].at(number) + BlockHeaderBytes
+	start := p.sizes[i].at(number) + BlockHeaderBytes
 	end := start + size
 	return Block{Number: number, Seq: b.seq, Bytes: p.body[start:end:end]}
 }
 
-// tooLarge is Alloc's answer to a size outside the classes.
+// tooLarge is Alloc's error for a payload that fits no block.
 func (p *Pool) tooLarge(size int) error {
 	if size < 0 {
 		panic(fmt.Sprintf("shm: Alloc of %d bytes", size))
@@ -167,7 +167,7 @@ func (p *Pool) Free(number uint32, seq uint64) error {
 	if err != nil {
 		return err
 	}
-	p.stats[b.class].Returned++
+	p.stats[b.sizeIndex].Returned++
 	p.release(number, b)
 	return nil
 }
@@ -183,7 +183,7 @@ func (p *Pool) FreeFrom(peer int, number uint32, seq uint64) error {
 	if int(b.peer) != peer {
 		return fmt.Errorf("%w: peer %d gives back block %d (seq %d), which %s holds", ErrBlockHolder, peer, number, seq, holderName(b.peer))
 	}
-	p.stats[b.class].Returned++
+	p.stats[b.sizeIndex].Returned++
 	p.release(number, b)
 	return nil
 }
@@ -205,7 +205,7 @@ func (p *Pool) onLoan(number uint32, seq uint64) (*blockState, error) {
 
 // release ends a loan. From here on a reader's reference is stale.
 func (p *Pool) release(number uint32, b *blockState) {
-	c := &p.classes[b.class]
+	c := &p.sizes[b.sizeIndex]
 	if invariants.Enabled {
 		start := c.at(number) + BlockHeaderBytes
 		invariants.Mangle(p.body[start : start+c.payloadMax])
@@ -213,20 +213,20 @@ func (p *Pool) release(number uint32, b *blockState) {
 	b.seq++
 	b.words.seq.Store(b.seq)
 	b.peer = ownHands
-	b.next, p.free[b.class] = p.free[b.class], number
-	p.stats[b.class].InFlight--
+	b.next, p.free[b.sizeIndex] = p.free[b.sizeIndex], number
+	p.stats[b.sizeIndex].InFlight--
 }
 
 // ReclaimPeer takes back every block that the peer holds and returns their
-// number. The caller knows that the peer is dead, or has let go of all of them:
-// one that still reads would see the next payload. It looks at every block, about
+// number. The caller knows that the peer is dead, or reads none of them any more:
+// a peer that still reads would see the next payload. It visits every block, about
 // 1 ns each.
 func (p *Pool) ReclaimPeer(peer int) int {
 	return p.reclaim(func(b *blockState) bool { return int(b.peer) == peer && peer >= 0 })
 }
 
-// ReclaimAll takes back every block, also those that are still in the owner's own
-// hands: for the start of a new run over the same memory.
+// ReclaimAll takes back every block, also those that the owner itself still
+// holds: for the start of a new run over the same memory.
 func (p *Pool) ReclaimAll() int {
 	return p.reclaim(func(*blockState) bool { return true })
 }
@@ -234,7 +234,7 @@ func (p *Pool) ReclaimAll() int {
 func (p *Pool) reclaim(mine func(*blockState) bool) (blocks int) {
 	for number := range p.blocks {
 		if b := &p.blocks[number]; b.seq&1 == 1 && mine(b) {
-			p.stats[b.class].Reclaimed++
+			p.stats[b.sizeIndex].Reclaimed++
 			p.release(uint32(number), b)
 			blocks++
 		}
@@ -243,9 +243,9 @@ func (p *Pool) reclaim(mine func(*blockState) bool) (blocks int) {
 }
 
 // PayloadMax is the largest payload that Alloc can ever serve, bytes.
-func (p *Pool) PayloadMax() int { return p.classes[len(p.classes)-1].payloadMax }
+func (p *Pool) PayloadMax() int { return p.sizes[len(p.sizes)-1].payloadMax }
 
-// holderName says in words who holds a block.
+// holderName describes the holder of a block for messages.
 func holderName(peer int32) string {
 	if peer == ownHands {
 		return "its owner"

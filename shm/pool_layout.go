@@ -12,15 +12,15 @@ import (
 )
 
 // The layout of a pool, version 1, in the body of a segment: a header with the
-// table of its classes, then the blocks of each class, side by side.
+// table of its sizes, then the blocks of each size, side by side.
 //
-//	pool header                          one class (32 bytes)
+//	pool header                          one size (32 bytes)
 //	offset size                          offset size
 //	   0     8   magic, "discopol"          0     8   largest payload, bytes
 //	   8     4   version, stored last       8     8   offset of its first block in the body
-//	  12     4   number of classes         16     8   bytes from one block to the next
+//	  12     4   number of sizes           16     8   bytes from one block to the next
 //	  16   112   zero                      24     4   number of its first block
-//	 128   512   16 classes                28     4   number of its blocks
+//	 128   512   16 sizes                  28     4   number of its blocks
 //	 640
 //
 //	one block                            (at a multiple of 128 bytes)
@@ -28,30 +28,30 @@ import (
 //	   8     8   loan: bytes of payload, low half; holder + 1 or 0, high half
 //	  16     4   the block's own number
 //	  20   108   zero
-//	 128         payload, up to the largest of its class, then padding to 128
+//	 128         payload, up to the largest of its size, then padding to 128
 //
 // docs/format/block.md has the same for readers of other languages.
 const (
-	PoolHeaderBytes  = 640 // header and class table
+	PoolHeaderBytes  = 640 // header and size table
 	BlockHeaderBytes = 128 // in front of every payload
-	ClassesMax       = 16  // classes in one pool
+	BlockSizesMax    = 16  // sizes in one pool
 	BlocksMax        = 1 << 24
-	BlockBytesMax    = 1 << 30 // largest payload of any class
+	BlockBytesMax    = 1 << 30 // largest payload of any size
 	PoolVersion      = 1
 
 	blockAlign = 128 // a pair of cache lines
 
 	offsetPoolMagic   = 0
 	offsetPoolVersion = 8
-	offsetPoolClasses = 12
+	offsetPoolSizes   = 12
 	offsetPoolTable   = 128
 
-	classBytes         = 32
-	offsetClassPayload = 0
-	offsetClassOffset  = 8
-	offsetClassStride  = 16
-	offsetClassFirst   = 24
-	offsetClassCount   = 28
+	sizeEntryBytes    = 32
+	offsetSizePayload = 0
+	offsetSizeOffset  = 8
+	offsetSizeStride  = 16
+	offsetSizeFirst   = 24
+	offsetSizeCount   = 28
 
 	offsetBlockSeq    = 0
 	offsetBlockLoan   = 8
@@ -67,12 +67,12 @@ type poolLayout struct {
 	_       structs.HostLayout
 	magic   [8]byte
 	version uint32
-	classes uint32
+	sizes   uint32
 	_       [112]byte
-	table   [ClassesMax]classLayout
+	table   [BlockSizesMax]sizeLayout
 }
 
-type classLayout struct {
+type sizeLayout struct {
 	_          structs.HostLayout
 	payloadMax uint64
 	offset     uint64
@@ -96,18 +96,18 @@ type blockWords struct {
 	loan atomic.Uint64
 }
 
-// Class is one size of blocks in a pool.
-type Class struct {
+// BlockSize is one size of blocks in a pool.
+type BlockSize struct {
 	BlockBytes int // largest payload, bytes, 1 to BlockBytesMax
 	Count      int // number of blocks, at least 1
 }
 
-// stride is the distance from one block of the class to the next.
-func (c Class) stride() int { return BlockHeaderBytes + roundUp(c.BlockBytes, blockAlign) }
+// stride is the distance from one block of the size to the next.
+func (c BlockSize) stride() int { return BlockHeaderBytes + roundUp(c.BlockBytes, blockAlign) }
 
-// placedClass is a class with its place in the body: a private copy, checked
+// placedSize is a size with its place in the body: a private copy, checked
 // against the body's length once and never read from shared memory again.
-type placedClass struct {
+type placedSize struct {
 	payloadMax int
 	offset     int
 	stride     int
@@ -115,11 +115,11 @@ type placedClass struct {
 	count      uint32
 }
 
-// PoolBytes is the size of the body that a pool of these classes needs. The
-// classes rise strictly in BlockBytes; at most ClassesMax of them, at most
+// PoolBytes is the size of the body that a pool of these sizes needs. The
+// sizes rise strictly in BlockBytes; at most BlockSizesMax of them, at most
 // BlocksMax blocks in all.
-func PoolBytes(classes []Class) (int, error) {
-	placed, err := placeClasses(classes)
+func PoolBytes(sizes []BlockSize) (int, error) {
+	placed, err := placeSizes(sizes)
 	if err != nil {
 		return 0, err
 	}
@@ -127,21 +127,21 @@ func PoolBytes(classes []Class) (int, error) {
 	return last.offset + int(last.count)*last.stride, nil
 }
 
-// placeClasses lays the classes out one behind the other.
-func placeClasses(classes []Class) ([]placedClass, error) {
-	if len(classes) == 0 || len(classes) > ClassesMax {
-		return nil, fmt.Errorf("shm: pool of %d classes, want 1 to %d", len(classes), ClassesMax)
+// placeSizes lays the sizes out one behind the other.
+func placeSizes(sizes []BlockSize) ([]placedSize, error) {
+	if len(sizes) == 0 || len(sizes) > BlockSizesMax {
+		return nil, fmt.Errorf("shm: pool of %d block sizes, want 1 to %d", len(sizes), BlockSizesMax)
 	}
-	placed := make([]placedClass, 0, len(classes))
+	placed := make([]placedSize, 0, len(sizes))
 	offset, blocks, previous := PoolHeaderBytes, 0, 0
-	for i, c := range classes {
+	for i, c := range sizes {
 		if c.BlockBytes <= previous || c.BlockBytes > BlockBytesMax {
-			return nil, fmt.Errorf("shm: class %d of blocks of %d bytes, want more than the %d before it and at most %d", i, c.BlockBytes, previous, BlockBytesMax)
+			return nil, fmt.Errorf("shm: block size %d of blocks of %d bytes, want more than the %d before it and at most %d", i, c.BlockBytes, previous, BlockBytesMax)
 		}
 		if c.Count < 1 || c.Count > BlocksMax-blocks {
-			return nil, fmt.Errorf("shm: class %d of %d blocks after %d others, want at least 1 and at most %d in all", i, c.Count, blocks, BlocksMax)
+			return nil, fmt.Errorf("shm: block size %d of %d blocks after %d others, want at least 1 and at most %d in all", i, c.Count, blocks, BlocksMax)
 		}
-		placed = append(placed, placedClass{payloadMax: c.BlockBytes, offset: offset, stride: c.stride(), first: uint32(blocks), count: uint32(c.Count)})
+		placed = append(placed, placedSize{payloadMax: c.BlockBytes, offset: offset, stride: c.stride(), first: uint32(blocks), count: uint32(c.Count)})
 		offset += c.Count * c.stride()
 		blocks += c.Count
 		previous = c.BlockBytes
@@ -149,10 +149,10 @@ func placeClasses(classes []Class) ([]placedClass, error) {
 	return placed, nil
 }
 
-// FormatPool writes an empty pool of these classes into zeroed memory that starts
-// at a multiple of 128 bytes: the body of a segment, before anybody else has it.
-func FormatPool(body []byte, classes []Class) error {
-	placed, err := placeClasses(classes)
+// FormatPool writes an empty pool of these sizes into zeroed memory that starts
+// at a multiple of 128 bytes: the body of a segment, before another process has mapped it.
+func FormatPool(body []byte, sizes []BlockSize) error {
+	placed, err := placeSizes(sizes)
 	if err != nil {
 		return err
 	}
@@ -161,42 +161,42 @@ func FormatPool(body []byte, classes []Class) error {
 		return fmt.Errorf("shm: pool in %d bytes at %p, want at least %d bytes at a multiple of %d: size the segment by PoolBytes", len(body), body, need, blockAlign)
 	}
 	copy(body[offsetPoolMagic:], poolMagic)
-	binary.LittleEndian.PutUint32(body[offsetPoolClasses:], uint32(len(placed)))
+	binary.LittleEndian.PutUint32(body[offsetPoolSizes:], uint32(len(placed)))
 	for i, c := range placed {
-		entry := body[offsetPoolTable+i*classBytes:][:classBytes]
-		binary.LittleEndian.PutUint64(entry[offsetClassPayload:], uint64(c.payloadMax))
-		binary.LittleEndian.PutUint64(entry[offsetClassOffset:], uint64(c.offset))
-		binary.LittleEndian.PutUint64(entry[offsetClassStride:], uint64(c.stride))
-		binary.LittleEndian.PutUint32(entry[offsetClassFirst:], c.first)
-		binary.LittleEndian.PutUint32(entry[offsetClassCount:], c.count)
+		entry := body[offsetPoolTable+i*sizeEntryBytes:][:sizeEntryBytes]
+		binary.LittleEndian.PutUint64(entry[offsetSizePayload:], uint64(c.payloadMax))
+		binary.LittleEndian.PutUint64(entry[offsetSizeOffset:], uint64(c.offset))
+		binary.LittleEndian.PutUint64(entry[offsetSizeStride:], uint64(c.stride))
+		binary.LittleEndian.PutUint32(entry[offsetSizeFirst:], c.first)
+		binary.LittleEndian.PutUint32(entry[offsetSizeCount:], c.count)
 		for k := range c.count {
 			binary.LittleEndian.PutUint32(body[c.offset+int(k)*c.stride+offsetBlockNumber:], c.first+k)
 		}
 	}
-	// SYNC POINT pool-formatted: the version comes last; readClasses refuses 0.
+	// SYNC POINT pool-formatted: the version comes last; readSizes refuses 0.
 	wordAt32(body, offsetPoolVersion).Store(PoolVersion)
 	return nil
 }
 
-// readClasses reads the class table once and bounds every word of it against the
+// readSizes reads the size table once and checks every word of it against the
 // body, so that no block of the result reaches outside it.
-func readClasses(body []byte) ([]placedClass, error) {
+func readSizes(body []byte) ([]placedSize, error) {
 	if len(body) < PoolHeaderBytes || !aligned(body, blockAlign) {
 		return nil, fmt.Errorf("%w: %d bytes at %p, want at least %d at a multiple of %d", ErrPool, len(body), body, PoolHeaderBytes, blockAlign)
 	}
-	// SYNC POINT pool-formatted: the version is read before the words it vouches for.
+	// SYNC POINT pool-formatted: the version is read before the words that it covers.
 	version := wordAt32(body, offsetPoolVersion).Load()
 	if magic := body[offsetPoolMagic : offsetPoolMagic+len(poolMagic)]; string(magic) != poolMagic || version != PoolVersion {
 		return nil, fmt.Errorf("%w: found magic %q and version %d, want %q and %d: format it first, from the same build", ErrPool, magic, version, poolMagic, PoolVersion)
 	}
-	n := binary.LittleEndian.Uint32(body[offsetPoolClasses:])
-	if n == 0 || n > ClassesMax {
-		return nil, fmt.Errorf("%w: %d classes, want 1 to %d", ErrPool, n, ClassesMax)
+	n := binary.LittleEndian.Uint32(body[offsetPoolSizes:])
+	if n == 0 || n > BlockSizesMax {
+		return nil, fmt.Errorf("%w: %d block sizes, want 1 to %d", ErrPool, n, BlockSizesMax)
 	}
-	placed := make([]placedClass, 0, n)
+	placed := make([]placedSize, 0, n)
 	end, blocks, previous := PoolHeaderBytes, 0, 0
 	for i := range int(n) {
-		c, err := readClass(body, i, end, blocks, previous)
+		c, err := readSize(body, i, end, blocks, previous)
 		if err != nil {
 			return nil, err
 		}
@@ -206,41 +206,41 @@ func readClasses(body []byte) ([]placedClass, error) {
 	return placed, nil
 }
 
-// readClass reads class i, which comes after blocks others that end at end, the
+// readSize reads size i, which comes after blocks others that end at end, the
 // largest of them with a payload of previous bytes.
-func readClass(body []byte, i, end, blocks, previous int) (placedClass, error) {
-	entry := body[offsetPoolTable+i*classBytes:][:classBytes]
-	payload := binary.LittleEndian.Uint64(entry[offsetClassPayload:])
-	offset := binary.LittleEndian.Uint64(entry[offsetClassOffset:])
-	stride := binary.LittleEndian.Uint64(entry[offsetClassStride:])
-	first := binary.LittleEndian.Uint32(entry[offsetClassFirst:])
-	count := binary.LittleEndian.Uint32(entry[offsetClassCount:])
-	if payload <= uint64(previous) || payload > BlockBytesMax || stride != uint64(Class{BlockBytes: int(payload)}.stride()) {
-		return placedClass{}, fmt.Errorf("%w: class %d has payloads of %d bytes every %d, want more than %d, at most %d, and a header of %d", ErrPool, i, payload, stride, previous, BlockBytesMax, BlockHeaderBytes)
+func readSize(body []byte, i, end, blocks, previous int) (placedSize, error) {
+	entry := body[offsetPoolTable+i*sizeEntryBytes:][:sizeEntryBytes]
+	payload := binary.LittleEndian.Uint64(entry[offsetSizePayload:])
+	offset := binary.LittleEndian.Uint64(entry[offsetSizeOffset:])
+	stride := binary.LittleEndian.Uint64(entry[offsetSizeStride:])
+	first := binary.LittleEndian.Uint32(entry[offsetSizeFirst:])
+	count := binary.LittleEndian.Uint32(entry[offsetSizeCount:])
+	if payload <= uint64(previous) || payload > BlockBytesMax || stride != uint64(BlockSize{BlockBytes: int(payload)}.stride()) {
+		return placedSize{}, fmt.Errorf("%w: block size %d has payloads of %d bytes every %d, want more than %d, at most %d, and a header of %d", ErrPool, i, payload, stride, previous, BlockBytesMax, BlockHeaderBytes)
 	}
 	if first != uint32(blocks) || count == 0 || uint64(count) > uint64(BlocksMax-blocks) {
-		return placedClass{}, fmt.Errorf("%w: class %d has %d blocks from number %d, want them to follow on %d and to be at most %d in all", ErrPool, i, count, first, blocks, BlocksMax)
+		return placedSize{}, fmt.Errorf("%w: block size %d has %d blocks from number %d, want them to follow on %d and to be at most %d in all", ErrPool, i, count, first, blocks, BlocksMax)
 	}
 	// No overflow: count < 2^25 and stride < 2^31.
 	if offset != uint64(end) || uint64(count)*stride > uint64(len(body)-end) {
-		return placedClass{}, fmt.Errorf("%w: class %d has %d blocks of %d bytes at offset %d, want them at %d and inside %d bytes", ErrPool, i, count, stride, offset, end, len(body))
+		return placedSize{}, fmt.Errorf("%w: block size %d has %d blocks of %d bytes at offset %d, want them at %d and inside %d bytes", ErrPool, i, count, stride, offset, end, len(body))
 	}
-	return placedClass{payloadMax: int(payload), offset: end, stride: int(stride), first: first, count: count}, nil
+	return placedSize{payloadMax: int(payload), offset: end, stride: int(stride), first: first, count: count}, nil
 }
 
-// classOf is the index of the class that block number belongs to, or -1.
-func classOf(classes []placedClass, number uint32) int {
-	for i := range classes {
-		if c := &classes[i]; number-c.first < c.count {
+// sizeOf is the index of the size that block number belongs to, or -1.
+func sizeOf(sizes []placedSize, number uint32) int {
+	for i := range sizes {
+		if c := &sizes[i]; number-c.first < c.count {
 			return i
 		}
 	}
 	return -1
 }
 
-// at is where block number of this class starts in the body. The number belongs
-// to the class.
-func (c *placedClass) at(number uint32) int { return c.offset + int(number-c.first)*c.stride }
+// at is where block number of this size starts in the body. The number belongs
+// to the size.
+func (c *placedSize) at(number uint32) int { return c.offset + int(number-c.first)*c.stride }
 
 // packLoan is the loan word of a block's header.
 func packLoan(size uint32, peer int32) uint64 { return uint64(size) | uint64(uint32(peer+1))<<32 }

@@ -18,14 +18,14 @@ import (
 )
 
 // mustPool formats a pool in heap memory, so that the race detector sees it.
-func mustPool(t testing.TB, classes []Class) (*Pool, *PoolView) {
+func mustPool(t testing.TB, sizes []BlockSize) (*Pool, *PoolView) {
 	t.Helper()
-	size, err := PoolBytes(classes)
+	size, err := PoolBytes(sizes)
 	if err != nil {
 		t.Fatal(err)
 	}
 	body := mustHeap(t, size).Body()
-	if err := FormatPool(body, classes); err != nil {
+	if err := FormatPool(body, sizes); err != nil {
 		t.Fatal(err)
 	}
 	p, err := NewPool(body)
@@ -59,7 +59,7 @@ func checkFill(t testing.TB, b Block, got []byte) {
 }
 
 func TestPoolLife(t *testing.T) {
-	p, v := mustPool(t, []Class{{100, 2}, {1000, 1}})
+	p, v := mustPool(t, []BlockSize{{100, 2}, {1000, 1}})
 	if p.PayloadMax() != 1000 || v.PayloadMax() != 1000 {
 		t.Fatalf("largest payload %d and %d", p.PayloadMax(), v.PayloadMax())
 	}
@@ -131,9 +131,9 @@ func TestPoolLife(t *testing.T) {
 	}
 }
 
-// A class that is empty lets the next one serve, and no further one.
+// A size that is empty lets the next one serve, and no further one.
 func TestPoolSpill(t *testing.T) {
-	p, _ := mustPool(t, []Class{{100, 1}, {200, 2}, {400, 1}})
+	p, _ := mustPool(t, []BlockSize{{100, 1}, {200, 2}, {400, 1}})
 	var got []uint32
 	for range 3 {
 		b, err := p.Alloc(10)
@@ -160,8 +160,8 @@ func TestPoolSpill(t *testing.T) {
 		t.Errorf("too large: %v", err)
 	}
 	s := p.Stats()
-	if c := s.Classes[0]; c.Spilled != 2 || c.Exhausted != 1 || c.InFlight != 1 {
-		t.Errorf("small class %+v", c)
+	if c := s.BlockSizes[0]; c.Spilled != 2 || c.Exhausted != 1 || c.InFlight != 1 {
+		t.Errorf("small size %+v", c)
 	}
 	if c := s.Total; c.InFlight != 4 || c.Allocated != 4 || c.Spilled != 3 || c.Exhausted != 2 || c.Count != 4 || c.BlockBytes != 900 || c.InFlightMax != 4 {
 		t.Errorf("total %+v", c)
@@ -176,7 +176,7 @@ func TestPoolSpill(t *testing.T) {
 
 // A dead peer's blocks come back; nobody else's do.
 func TestPoolReclaim(t *testing.T) {
-	p, v := mustPool(t, []Class{{64, 8}})
+	p, v := mustPool(t, []BlockSize{{64, 8}})
 	var blocks []Block
 	for i := range 8 {
 		b, err := p.Alloc(64)
@@ -209,7 +209,7 @@ func TestPoolReclaim(t *testing.T) {
 }
 
 func TestPoolOwnBugs(t *testing.T) {
-	p, _ := mustPool(t, []Class{{64, 2}})
+	p, _ := mustPool(t, []BlockSize{{64, 2}})
 	b, _ := p.Alloc(1)
 	for what, f := range map[string]func(){
 		"negative size": func() { p.Alloc(-1) },
@@ -232,14 +232,14 @@ func TestPoolOwnBugs(t *testing.T) {
 
 // A pool that is taken over by a new owner makes all former loans stale.
 func TestPoolTakenOver(t *testing.T) {
-	classes := []Class{{64, 3}}
-	size, _ := PoolBytes(classes)
+	sizes := []BlockSize{{64, 3}}
+	size, _ := PoolBytes(sizes)
 	body := mustHeap(t, size).Body()
-	if err := FormatPool(body, classes); err != nil {
+	if err := FormatPool(body, sizes); err != nil {
 		t.Fatal(err)
 	}
 	first, _ := NewPool(body)
-	wordAt64(body, first.classes[0].at(1)).Store(math.MaxUint64 - 1) // next to the wrap-around
+	wordAt64(body, first.sizes[0].at(1)).Store(math.MaxUint64 - 1) // next to the wrap-around
 	first, _ = NewPool(body)
 	var old []Block
 	for range 2 {
@@ -279,24 +279,24 @@ func TestPoolTakenOver(t *testing.T) {
 // dumbPool does what Pool promises in the plainest way: one list of blocks, looked
 // through from end to end.
 type dumbPool struct {
-	classes []Class
-	blocks  []dumbBlock
-	clock   int
+	sizes  []BlockSize
+	blocks []dumbBlock
+	clock  int
 }
 
 type dumbBlock struct {
-	class, peer int
-	loan        uint64 // number of its latest loan; a block that was never lent is as if loan 0 had ended
-	free        bool
-	freed       int // when
+	sizeIndex, peer int
+	loan            uint64 // number of its latest loan; a block that was never lent is as if loan 0 had ended
+	free            bool
+	freed           int // when
 }
 
-func newDumbPool(classes []Class) *dumbPool {
-	d := &dumbPool{classes: classes}
-	for i, c := range classes {
+func newDumbPool(sizes []BlockSize) *dumbPool {
+	d := &dumbPool{sizes: sizes}
+	for i, c := range sizes {
 		for range c.Count {
 			d.clock--
-			d.blocks = append(d.blocks, dumbBlock{class: i, free: true, freed: d.clock})
+			d.blocks = append(d.blocks, dumbBlock{sizeIndex: i, free: true, freed: d.clock})
 		}
 	}
 	d.clock = 0
@@ -305,14 +305,14 @@ func newDumbPool(classes []Class) *dumbPool {
 
 // alloc gives the number of the block, or the error.
 func (d *dumbPool) alloc(size int) (int, error) {
-	fits := slices.IndexFunc(d.classes, func(c Class) bool { return size <= c.BlockBytes })
+	fits := slices.IndexFunc(d.sizes, func(c BlockSize) bool { return size <= c.BlockBytes })
 	if fits < 0 {
 		return 0, ErrTooLarge
 	}
-	for class := fits; class <= fits+1; class++ {
+	for i := fits; i <= fits+1; i++ {
 		best := -1
 		for n, b := range d.blocks {
-			if b.class == class && b.free && (best < 0 || b.freed > d.blocks[best].freed) {
+			if b.sizeIndex == i && b.free && (best < 0 || b.freed > d.blocks[best].freed) {
 				best = n
 			}
 		}
@@ -373,9 +373,9 @@ type poolPair struct {
 	out  map[int]Block // on loan, by number
 }
 
-func newPoolPair(t testing.TB, classes []Class) *poolPair {
-	p, v := mustPool(t, classes)
-	return &poolPair{t: t, fast: p, view: v, dumb: newDumbPool(classes), out: map[int]Block{}}
+func newPoolPair(t testing.TB, sizes []BlockSize) *poolPair {
+	p, v := mustPool(t, sizes)
+	return &poolPair{t: t, fast: p, view: v, dumb: newDumbPool(sizes), out: map[int]Block{}}
 }
 
 func (p *poolPair) alloc(size int) {
@@ -440,22 +440,22 @@ func (p *poolPair) reclaim(peer int) {
 
 // check compares everything that can be seen of the two.
 func (p *poolPair) check() {
-	inFlight := make([]uint64, len(p.dumb.classes))
+	inFlight := make([]uint64, len(p.dumb.sizes))
 	for number, d := range p.dumb.blocks {
 		b, out := p.out[number]
 		if out == d.free {
 			p.t.Fatalf("block %d: on loan %v, dumb pool says free %v", number, out, d.free)
 		}
 		if out {
-			inFlight[d.class]++
+			inFlight[d.sizeIndex]++
 			p.see(b)
 		} else if _, err := p.view.View(uint32(number), 0, seqOf(d.loan)); !errors.Is(err, ErrBlockStale) {
 			p.t.Fatalf("free block %d can be viewed: %v", number, err)
 		}
 	}
-	for i, c := range p.fast.Stats().Classes {
+	for i, c := range p.fast.Stats().BlockSizes {
 		if c.InFlight != inFlight[i] || c.Allocated-c.Returned-c.Reclaimed != inFlight[i] {
-			p.t.Fatalf("class %d: %+v, but %d are on loan", i, c, inFlight[i])
+			p.t.Fatalf("size %d: %+v, but %d are on loan", i, c, inFlight[i])
 		}
 	}
 }
@@ -464,13 +464,13 @@ func (p *poolPair) check() {
 func TestPoolAgainstDumb(t *testing.T) {
 	rng := newRand(t)
 	for range 20 {
-		var classes []Class
+		var sizes []BlockSize
 		size := 0
 		for range 1 + rng.IntN(4) {
 			size += 1 + rng.IntN(300)
-			classes = append(classes, Class{size, 1 + rng.IntN(6)})
+			sizes = append(sizes, BlockSize{size, 1 + rng.IntN(6)})
 		}
-		p := newPoolPair(t, classes)
+		p := newPoolPair(t, sizes)
 		for step := range 3000 {
 			p.randomStep(rng, size)
 			if step%16 == 0 {
@@ -503,7 +503,7 @@ func (p *poolPair) randomStep(rng *rand.Rand, largest int) {
 
 // Every history of five steps over two small blocks and a larger one.
 func TestPoolAllSmallHistories(t *testing.T) {
-	classes := []Class{{8, 2}, {16, 1}}
+	sizes := []BlockSize{{8, 2}, {16, 1}}
 	latest := func(p *poolPair, number int) uint64 { return p.dumb.blocks[number].loan }
 	steps := []func(p *poolPair){
 		func(p *poolPair) { p.alloc(8) },
@@ -521,7 +521,7 @@ func TestPoolAllSmallHistories(t *testing.T) {
 		total *= len(steps)
 	}
 	for history := range total {
-		p := newPoolPair(t, classes)
+		p := newPoolPair(t, sizes)
 		for h, k := history, 0; k < length; h, k = h/len(steps), k+1 {
 			steps[h%len(steps)](p)
 		}
@@ -533,7 +533,7 @@ func TestPoolAllocates(t *testing.T) {
 	if invariants.Enabled {
 		t.Skip("the checked build allocates the arguments of its assertions")
 	}
-	p, v := mustPool(t, []Class{{100, 4}, {1000, 4}})
+	p, v := mustPool(t, []BlockSize{{100, 4}, {1000, 4}})
 	if n := testing.AllocsPerRun(1000, func() {
 		for _, size := range [...]int{1, 100, 101, 1000} {
 			b, err := p.Alloc(size)
@@ -562,9 +562,9 @@ func TestPoolAllocates(t *testing.T) {
 
 func TestPoolRefused(t *testing.T) {
 	mem := mustHeap(t, 1<<16).Body()
-	for what, classes := range map[string][]Class{
+	for what, sizes := range map[string][]BlockSize{
 		"none":      nil,
-		"too many":  make([]Class, ClassesMax+1),
+		"too many":  make([]BlockSize, BlockSizesMax+1),
 		"empty":     {{0, 1}},
 		"no blocks": {{64, 0}},
 		"negative":  {{64, -1}},
@@ -573,14 +573,14 @@ func TestPoolRefused(t *testing.T) {
 		"huge":      {{BlockBytesMax + 1, 1}},
 		"many":      {{1, BlocksMax}, {2, 1}},
 	} {
-		if n, err := PoolBytes(classes); err == nil {
+		if n, err := PoolBytes(sizes); err == nil {
 			t.Errorf("%s: %d bytes", what, n)
 		}
-		if err := FormatPool(mem, classes); err == nil {
+		if err := FormatPool(mem, sizes); err == nil {
 			t.Errorf("%s: formatted", what)
 		}
 	}
-	good := []Class{{64, 2}, {256, 3}}
+	good := []BlockSize{{64, 2}, {256, 3}}
 	size, _ := PoolBytes(good)
 	if err := FormatPool(mem[:size-1], good); err == nil {
 		t.Error("formatted into too little")
@@ -592,18 +592,18 @@ func TestPoolRefused(t *testing.T) {
 		"nothing":  func() { clear(mem) },
 		"magic":    func() { mem[0]++ },
 		"version":  func() { mem[offsetPoolVersion]++ },
-		"zero":     func() { mem[offsetPoolClasses] = 0 },
-		"many":     func() { mem[offsetPoolClasses] = ClassesMax + 1 },
-		"fewer":    func() { mem[offsetPoolClasses] = 3 },
-		"payload":  func() { mem[offsetPoolTable+offsetClassPayload+7] = 0x80 },
-		"smaller":  func() { mem[offsetPoolTable+classBytes+offsetClassPayload+1] = 0 },
-		"offset":   func() { mem[offsetPoolTable+offsetClassOffset] ^= 0x80 },
-		"far":      func() { mem[offsetPoolTable+offsetClassOffset+7] = 1 },
-		"stride":   func() { mem[offsetPoolTable+offsetClassStride+1]++ },
-		"first":    func() { mem[offsetPoolTable+classBytes+offsetClassFirst]++ },
-		"no count": func() { mem[offsetPoolTable+offsetClassCount] = 0 },
-		"count":    func() { binary.LittleEndian.PutUint32(mem[offsetPoolTable+offsetClassCount:], ^uint32(0)) },
-		"beyond":   func() { mem[offsetPoolTable+classBytes+offsetClassCount+1] = 9 },
+		"zero":     func() { mem[offsetPoolSizes] = 0 },
+		"many":     func() { mem[offsetPoolSizes] = BlockSizesMax + 1 },
+		"fewer":    func() { mem[offsetPoolSizes] = 3 },
+		"payload":  func() { mem[offsetPoolTable+offsetSizePayload+7] = 0x80 },
+		"smaller":  func() { mem[offsetPoolTable+sizeEntryBytes+offsetSizePayload+1] = 0 },
+		"offset":   func() { mem[offsetPoolTable+offsetSizeOffset] ^= 0x80 },
+		"far":      func() { mem[offsetPoolTable+offsetSizeOffset+7] = 1 },
+		"stride":   func() { mem[offsetPoolTable+offsetSizeStride+1]++ },
+		"first":    func() { mem[offsetPoolTable+sizeEntryBytes+offsetSizeFirst]++ },
+		"no count": func() { mem[offsetPoolTable+offsetSizeCount] = 0 },
+		"count":    func() { binary.LittleEndian.PutUint32(mem[offsetPoolTable+offsetSizeCount:], ^uint32(0)) },
+		"beyond":   func() { mem[offsetPoolTable+sizeEntryBytes+offsetSizeCount+1] = 9 },
 	} {
 		clear(mem)
 		if err := FormatPool(mem, good); err != nil {
@@ -623,13 +623,13 @@ func TestPoolRefused(t *testing.T) {
 }
 
 // The plan keeps to its own arithmetic, over many sizes.
-func TestPlanPool(t *testing.T) {
-	classes, err := PlanPool(64<<20, 4096)
+func TestDefaultBlockSizes(t *testing.T) {
+	sizes, err := DefaultBlockSizes(64<<20, 4096)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := "[{4096 3521} {16384 677} {65536 170} {262144 42} {1048576 10} {4194304 2}]"
-	if got := fmt.Sprint(classes); got != want {
+	if got := fmt.Sprint(sizes); got != want {
 		t.Errorf("64 MiB: %s, want %s", got, want)
 	}
 	rng := newRand(t)
@@ -638,31 +638,31 @@ func TestPlanPool(t *testing.T) {
 		if rng.IntN(2) == 0 {
 			total += rng.IntN(total)
 		}
-		classes, err := PlanPool(total, smallest)
+		sizes, err := DefaultBlockSizes(total, smallest)
 		if err != nil {
 			if total >= 4*(smallest+2*BlockHeaderBytes)+PoolHeaderBytes && total <= BytesMax {
 				t.Fatalf("%d bytes from %d: %v", total, smallest, err)
 			}
 			continue
 		}
-		size, err := PoolBytes(classes)
+		size, err := PoolBytes(sizes)
 		if err != nil || size > total {
-			t.Fatalf("%d bytes from %d: plan %v takes %d, %v", total, smallest, classes, size, err)
+			t.Fatalf("%d bytes from %d: plan %v takes %d, %v", total, smallest, sizes, size, err)
 		}
-		if classes[0].BlockBytes != smallest || classes[len(classes)-1].Count < planBlocksMin {
-			t.Fatalf("%d bytes from %d: plan %v", total, smallest, classes)
+		if sizes[0].BlockBytes != smallest || sizes[len(sizes)-1].Count < largestCountMin {
+			t.Fatalf("%d bytes from %d: plan %v", total, smallest, sizes)
 		}
 		blocks := 0
-		for _, c := range classes {
+		for _, c := range sizes {
 			blocks += c.Count
 		}
-		if total-size > classes[0].stride() && blocks < BlocksMax {
-			t.Fatalf("%d bytes from %d: plan %v wastes %d", total, smallest, classes, total-size)
+		if total-size > sizes[0].stride() && blocks < BlocksMax {
+			t.Fatalf("%d bytes from %d: plan %v wastes %d", total, smallest, sizes, total-size)
 		}
 	}
 	for _, bad := range [][2]int{{1 << 20, 0}, {1 << 20, -5}, {0, 1}, {PoolHeaderBytes + 2*256 - 1, 1}, {math.MaxInt, 64}, {1 << 40, BlockBytesMax + 1}} {
-		if classes, err := PlanPool(bad[0], bad[1]); err == nil {
-			t.Errorf("%v: %v", bad, classes)
+		if sizes, err := DefaultBlockSizes(bad[0], bad[1]); err == nil {
+			t.Errorf("%v: %v", bad, sizes)
 		}
 	}
 }

@@ -8,24 +8,24 @@ import "fmt"
 
 // PoolView is a reader's side of another worker's pool. It needs the memory for
 // reading only. It trusts neither the reference, which a peer sent, nor the
-// block's header, which the owner can write at any time: whatever they say, the
+// block's header, which the owner can write at any time: whatever they contain, the
 // slice that View returns lies inside one block.
 //
-// A PoolView never changes: any goroutine may use it. It is dead once its segment
+// A PoolView never changes: any goroutine may use it. It can't be used once its segment
 // is closed.
 type PoolView struct {
-	body    []byte
-	classes []placedClass // a checked private copy of the table
+	body  []byte
+	sizes []placedSize // a checked private copy of the table
 }
 
-// OpenPoolView reads the class table of the pool in body once and bounds it.
+// OpenPoolView reads the size table of the pool in body once and checks it.
 // Errors unwrap to ErrPool.
 func OpenPoolView(body []byte) (*PoolView, error) {
-	classes, err := readClasses(body)
+	sizes, err := readSizes(body)
 	if err != nil {
 		return nil, err
 	}
-	return &PoolView{body: body, classes: classes}, nil
+	return &PoolView{body: body, sizes: sizes}, nil
 }
 
 // View gives the first length bytes of the payload of block number, if the block
@@ -33,15 +33,15 @@ func OpenPoolView(body []byte) (*PoolView, error) {
 // owner; nothing may be written into it. A wrong reference is ErrBlockNumber,
 // ErrBlockStale or ErrBlockLength.
 func (v *PoolView) View(number, length uint32, seq uint64) ([]byte, error) {
-	i := classOf(v.classes, number)
+	i := sizeOf(v.sizes, number)
 	if i < 0 {
-		last := &v.classes[len(v.classes)-1]
+		last := &v.sizes[len(v.sizes)-1]
 		return nil, fmt.Errorf("%w: block %d, the pool has %d", ErrBlockNumber, number, last.first+last.count)
 	}
-	c := &v.classes[i]
+	c := &v.sizes[i]
 	at := c.at(number)
 	words := blockWordsAt(v.body, at)
-	// SYNC POINT block-lent: the reference came by a way that orders the owner's
+	// SYNC POINT block-lent: the reference came through a lane, which orders the owner's
 	// stores of both words, and of the payload, before these loads.
 	if found := words.seq.Load(); found != seq || seq&1 == 0 {
 		return nil, fmt.Errorf("%w: block %d is at seq %d, the reference has %d", ErrBlockStale, number, found, seq)
@@ -55,4 +55,4 @@ func (v *PoolView) View(number, length uint32, seq uint64) ([]byte, error) {
 }
 
 // PayloadMax is the largest payload that the pool can hold, bytes.
-func (v *PoolView) PayloadMax() int { return v.classes[len(v.classes)-1].payloadMax }
+func (v *PoolView) PayloadMax() int { return v.sizes[len(v.sizes)-1].payloadMax }

@@ -112,10 +112,10 @@ func (s *Segment) Size() int { return s.head.bodyBytes }
 // from another run has another one.
 func (s *Segment) ID() uint64 { return s.head.id }
 
-// Pages tells which pages its creator got.
+// Pages reports which pages its creator got.
 func (s *Segment) Pages() Pages { return s.head.pages }
 
-// ReadOnly tells whether the body may only be read, beyond Want.WritableBytes.
+// ReadOnly reports whether the body may only be read, beyond Want.WritableBytes.
 func (s *Segment) ReadOnly() bool { return s.readOnly }
 
 // Close unmaps the memory and closes the file. Only the first call does anything;

@@ -298,7 +298,7 @@ func TestCreateWithoutRoom(t *testing.T) {
 	const have = 64 << 20
 	f := newFaulty(nil)
 	f.available = func() int64 { return have }
-	for size, want := range map[int]error{have - have/roomShare: ErrMemory, 1 << 20: nil} {
+	for size, want := range map[int]error{have - have/keepShare: ErrMemory, 1 << 20: nil} {
 		s, err := create(Config{Name: "whale", Kind: testKind, Size: size}, &f.system)
 		if !errors.Is(err, want) {
 			t.Errorf("%d of %d bytes: %v, want %v", size, have, err, want)

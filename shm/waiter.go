@@ -50,12 +50,12 @@ func ParseMode(name string) (Mode, error) {
 }
 
 const (
-	// spinMaxDefault is what a wake-up costs when it is dear: 25 to 50 µs from one
+	// spinMaxDefault is the cost of a slow wake-up: 25 to 50 µs from one
 	// core to another that has gone idle. Spinning for as long as a sleep would
 	// cost is never worse than twice the best choice made in hindsight.
 	spinMaxDefault = 50 * time.Microsecond
-	// spinMin keeps a look at the fast way open when spinning has not paid for
-	// long, so that a change for the better is noticed.
+	// spinMin is the least budget, kept when spinning has not paid for long, so
+	// that a change for the better is noticed.
 	spinMin = time.Microsecond
 	// parkMaxDefault: what a death between publish and ring can cost (docs/doorbell.md).
 	parkMaxDefault = 50 * time.Millisecond
@@ -71,15 +71,15 @@ const (
 	// let another thread run may have taken the whole time budget by itself.
 	yieldPassesMin = 4
 	// yieldContended: a yield that takes longer than this, on average, has let
-	// somebody else run. Alone on a core it takes some 0.2 µs.
+	// another thread run. Alone on a core it takes some 0.2 µs.
 	yieldContended = 2 * time.Microsecond
-	// adaptShift: each experience moves the spin budget by an eighth of the way.
+	// adaptShift: each pause moves the spin budget by an eighth of the difference.
 	adaptShift = 3
 )
 
 // WaiterConfig sets a Waiter up.
 type WaiterConfig struct {
-	// Bell is rung by everybody who may bring work. It may be nil in ModeSpin and
+	// Bell is rung by every producer of work. It may be nil in ModeSpin and
 	// ModeYield only.
 	Bell *Doorbell
 	// Mode, ModeAdaptive by default.
@@ -88,9 +88,9 @@ type WaiterConfig struct {
 	// before it sleeps; default 50 µs. Raised, it burns more at every pause in the
 	// work; lowered, more pauses end in a wake-up of 5 to 50 µs.
 	SpinMax time.Duration
-	// ParkMax is the longest sleep, default 50 ms. When nobody has ended a sleep the
-	// next one may be twice as long, up to eight times ParkMax, until somebody rings
-	// or there is work. Raised, the caller looks after its peers more rarely; lowered,
+	// ParkMax is the longest sleep, default 50 ms. After a sleep that ended by its timeout the
+	// next one may be twice as long, up to eight times ParkMax, until a producer rings
+	// or there is work. Raised, the caller checks its peers more rarely; lowered,
 	// an idle process costs more.
 	ParkMax time.Duration
 	// Goroutines yields to other goroutines (runtime.Gosched) and not to other
@@ -126,7 +126,7 @@ const (
 	phaseSpin               // spinning
 	phaseYield              // yielding
 	phaseArmed              // the bell is armed; the pass that has just been made was the second look
-	phaseSlept              // a sleep has ended; what it was good for is not known yet
+	phaseSlept              // a sleep has ended; whether there is work is not known yet
 )
 
 // Waiter decides, pass by pass of a duty cycle, how to wait for work: spin, then
@@ -150,19 +150,19 @@ type Waiter struct {
 	passes int           // in phaseSpin or phaseYield
 	since  time.Duration // since when in this phase; in phaseSpin 0 until the first look at the clock
 	budget time.Duration // how long ModeAdaptive spins at present, spinMin to SpinMax
-	quiet  int           // sleeps in a row that nobody ended, at most parkDoublings
+	quiet  int           // sleeps in a row that ended by their timeout, at most parkDoublings
 
 	stats WaiterStats
 }
 
-// WaiterStats says how a Waiter's pauses went. A pause is the time from one pass
+// WaiterStats counts how a Waiter's pauses ended. A pause is the time from one pass
 // with work to the next.
 type WaiterStats struct {
 	Spun     uint64        // pauses that ended while spinning
 	Yielded  uint64        // pauses that ended while yielding
 	Parked   uint64        // pauses that ended after at least one sleep, or just before one
 	Sleeps   uint64        // sleeps
-	Timeouts uint64        // sleeps that nobody ended
+	Timeouts uint64        // sleeps that ended by their timeout
 	Budget   time.Duration // how long ModeAdaptive spins at present
 }
 
@@ -174,9 +174,9 @@ func NewWaiter(cfg WaiterConfig) (*Waiter, error) {
 	return &Waiter{cfg: cfg, base: time.Now(), budget: cfg.SpinMax}, nil
 }
 
-// Idle ends one pass of the duty cycle; work tells whether the pass had any. With
-// work it returns at once. Without, it waits a little, in the manner that is due.
-// It returns true after a sleep that nobody ended: time to look after the peers.
+// Idle ends one pass of the duty cycle; work says whether the pass had any. With
+// work it returns at once. Without work it spins, yields or sleeps once.
+// It returns true after a sleep that ended by its timeout: then the caller checks its peers.
 func (w *Waiter) Idle(work bool) (timedOut bool) {
 	if work {
 		if w.phase != phaseBusy {
@@ -190,8 +190,8 @@ func (w *Waiter) Idle(work bool) (timedOut bool) {
 // park is the longest that the next sleep may be.
 func (w *Waiter) park() time.Duration { return w.cfg.ParkMax << w.quiet }
 
-// Reset forgets the pause that is going on, and disarms the bell. Call it before
-// something else than the duty cycle takes over.
+// Reset ends the pause that is going on, and disarms the bell. Call it before
+// the goroutine does something other than the duty cycle.
 func (w *Waiter) Reset() {
 	if w.phase == phaseArmed {
 		w.cfg.Bell.Disarm()
@@ -199,9 +199,9 @@ func (w *Waiter) Reset() {
 	w.phase, w.quiet = phaseBusy, 0
 }
 
-// Await waits until ready returns true, at most for limit, and tells whether it
-// did. It is the loop above for places with one thing to wait for; ready must
-// look with atomic loads at something that the bell is rung for.
+// Await waits until ready returns true, at most for limit, and reports whether it
+// did. It is the loop above for a caller with one thing to wait for; ready must
+// load atomically something that the bell is rung for.
 func (w *Waiter) Await(ready func() bool, limit time.Duration) bool {
 	deadline := w.now() + limit
 	for passes := 1; ; passes++ {
@@ -240,7 +240,7 @@ func (w *Waiter) pass(park time.Duration) (timedOut bool) {
 	case phaseArmed:
 		return w.sleep(park)
 	case phaseSlept:
-		// Idle before the sleep and idle after it: back to sleep without ado.
+		// No work before the sleep and none after it: the wake-up was spurious, so park again.
 		w.token, w.phase = w.cfg.Bell.Arm(), phaseArmed
 	}
 	return false
@@ -291,9 +291,9 @@ func (w *Waiter) yield() {
 	}
 }
 
-// Armed tells whether the bell is armed: unless the pass that follows finds work,
-// the next Idle sleeps. A caller who must also be woken by something that doesn't
-// ring the bell by itself, say the end of a context, sees to it now.
+// Armed reports whether the bell is armed: unless the pass that follows finds work,
+// the next Idle sleeps. A caller that must also be woken by something that doesn't
+// ring the bell by itself, such as the end of a context, arranges for that now.
 func (w *Waiter) Armed() bool { return w.phase == phaseArmed }
 
 // arm makes the pass that follows the second look.
@@ -321,7 +321,7 @@ func (w *Waiter) sleep(park time.Duration) (timedOut bool) {
 	return true
 }
 
-// resume ends a pause: it counts how it ended, and learns from it.
+// resume ends a pause: it counts how it ended, and adapts the spin budget.
 func (w *Waiter) resume() {
 	switch w.phase {
 	case phaseSpin:
@@ -347,8 +347,8 @@ func (w *Waiter) learn(took time.Duration) {
 	pays := true // spinning has brought the work
 	switch w.phase {
 	case phaseYield:
-		// A little more spinning would have brought it, unless others need this
-		// core: what we waited for may have been one of them.
+		// A little more spinning would have found it, unless other threads need this
+		// core: one of them may have produced the work.
 		pays = took <= time.Duration(w.passes)*yieldContended
 	case phaseArmed, phaseSlept:
 		pays = took < w.cfg.SpinMax

@@ -37,7 +37,7 @@ func wordAt(mem []byte, offset, size int) unsafe.Pointer {
 	return at
 }
 
-// aligned tells whether mem starts at a multiple of align.
+// aligned reports whether mem starts at a multiple of align.
 func aligned(mem []byte, align int) bool {
 	return uintptr(unsafe.Pointer(unsafe.SliceData(mem)))%uintptr(align) == 0
 }

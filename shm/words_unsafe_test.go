@@ -11,7 +11,7 @@ func plainWord(mem []byte, offset int) *uint64 {
 	return (*uint64)(unsafe.Pointer(wordAt64(mem, offset)))
 }
 
-// inside tells whether part lies within whole.
+// inside reports whether part lies within whole.
 func inside(part, whole []byte) bool {
 	p, w := uintptr(unsafe.Pointer(unsafe.SliceData(part))), uintptr(unsafe.Pointer(unsafe.SliceData(whole)))
 	return p >= w && p+uintptr(len(part)) <= w+uintptr(len(whole))

@@ -160,7 +160,7 @@ func (r *promiseReader) accept(epochBits uint64, level, at, read uint32) (Promis
 	return Promise{Epoch: math.Float64frombits(epochBits), Level: level, at: at}, true, nil
 }
 
-// Reached tells whether the forward ring has been read as far as it must be before
+// Reached reports whether the forward ring has been read as far as it must be before
 // p holds: everything sent before p has been returned by Next.
 func (r *Receiver) Reached(p Promise) bool {
 	return int32(positionUnits(r.forward.Position())-p.at) >= 0

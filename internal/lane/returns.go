@@ -59,5 +59,5 @@ func (s *Sender) Returned() (number uint32, seq uint64, ok bool, err error) {
 // It must be called before one of them is lent again.
 func (s *Sender) ReleaseReturned() { s.returns.Release() }
 
-// ReturnsPending tells whether Returned has something to say.
+// ReturnsPending reports whether Returned has something to say.
 func (s *Sender) ReturnsPending() bool { return s.returns.Pending() }

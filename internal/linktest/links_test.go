@@ -91,7 +91,7 @@ func (k kind) make(t testing.TB, o linktest.Options) *world {
 	cfg := lane.Config{RingBytes: o.RingBytes, ReturnBlocks: o.Blocks, Start: o.Start}
 	laneBytes, err := lane.Size(cfg)
 	must(t, err)
-	classes := []shm.Class{{BlockBytes: max(1, o.BlockBytes), Count: max(1, o.Blocks)}}
+	classes := []shm.BlockSize{{BlockBytes: max(1, o.BlockBytes), Count: max(1, o.Blocks)}}
 	poolBytes, err := shm.PoolBytes(classes)
 	must(t, err)
 	for i := range w.bell(o.Workers) {

@@ -128,12 +128,6 @@ var notYetRenamed = []string{
 	"perf/chaos.want.says",
 	"perf/peers.TestAbsentPeersSaySo",
 	"ring.dumb.told",
-	"shm.Class",
-	"shm.ClassStats",
-	"shm.ClassesMax",
-	"shm.PlanPool",
-	"shm.PoolStats.Classes",
-	"shm.TestFaultsSayWhatToChange",
 }
 
 // glossary is what docs/GLOSSARY.md says about names.

@@ -135,7 +135,7 @@ type Plan struct {
 	Lane    shm.Config
 
 	lane    lane.Config
-	classes []shm.Class
+	classes []shm.BlockSize
 }
 
 // SegmentPlan works out the sizes for a run of so many workers.
@@ -146,7 +146,7 @@ func SegmentPlan(workers int, t Tuning) (Plan, error) {
 	if err := t.Validate(); err != nil {
 		return Plan{}, err
 	}
-	classes, err := shm.PlanPool(t.PoolBytes, t.InlineMax+1)
+	classes, err := shm.DefaultBlockSizes(t.PoolBytes, t.InlineMax+1)
 	if err != nil {
 		return Plan{}, fmt.Errorf("worker: pool: %w", err)
 	}
@@ -218,7 +218,7 @@ func numbers(board *shm.Segment) []byte {
 // PoolBytesLeast is the smallest pool for payloads above t.InlineMax: two blocks, of which
 // one is read while the next is filled. t has been validated.
 func (t *Tuning) PoolBytesLeast() int {
-	bytes, err := shm.PoolBytes([]shm.Class{{BlockBytes: t.InlineMax + 1, Count: 2}})
+	bytes, err := shm.PoolBytes([]shm.BlockSize{{BlockBytes: t.InlineMax + 1, Count: 2}})
 	if err != nil {
 		panic(err) // a validated InlineMax is far below the largest block
 	}

@@ -33,8 +33,8 @@ const blocksPerPool = 8
 // disco-run, 64 KiB or an eighth of the ring.
 func inlineMax(ring int) int { return min(64<<10, ring/8) }
 
-func poolClasses(payloadMax int) []shm.Class {
-	return []shm.Class{{BlockBytes: max(payloadMax, 64), Count: blocksPerPool}}
+func poolClasses(payloadMax int) []shm.BlockSize {
+	return []shm.BlockSize{{BlockBytes: max(payloadMax, 64), Count: blocksPerPool}}
 }
 
 func engineJobs() []Job {

@@ -60,11 +60,11 @@ type Side struct {
 // or the person wants no more.
 var ErrAborted = errors.New("bench: aborted")
 
-// Aborted tells whether the run should end. It costs one load of private memory: loops
+// Aborted reports whether the run should end. It costs one load of private memory: loops
 // ask it where they find nothing to do.
 func (s *Side) Aborted() bool { return s.abort.Load() }
 
-// Lead tells whether this side leads.
+// Lead reports whether this side leads.
 func (s *Side) Lead() bool { return s.Side == 0 }
 
 // Run is a side that is ready.
@@ -128,7 +128,7 @@ func (m *Meter) Trips(warm uint64) {
 	m.warm, m.end = warm, m.Now()+int64(m.task.Time)
 }
 
-// Lap ends one round trip and tells whether it was the last one. It is best called
+// Lap ends one round trip and reports whether it was the last one. It is best called
 // while the next one is under way already, because then it costs nothing.
 func (m *Meter) Lap() (last bool) {
 	now := m.Now()

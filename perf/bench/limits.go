@@ -181,7 +181,7 @@ func (s *Side) finish(m *Meter, events uint64) error {
 	return nil
 }
 
-// ended tells whether a reader that has got so many events has got them all. It is for
+// ended reports whether a reader that has got so many events has got them all. It is for
 // when nothing is there to read.
 func (s *Side) ended(got uint64) bool {
 	if total := s.Arena.total().Load(); total != got+1 {

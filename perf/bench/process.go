@@ -198,7 +198,7 @@ func (s *starter) start(c *exec.Cmd) error {
 
 func (s *starter) close() { close(s.commands) }
 
-// IsWorker tells whether this process was started by a coordinator.
+// IsWorker reports whether this process was started by a coordinator.
 func IsWorker() bool { return os.Getenv(workerEnv) != "" }
 
 // ServeWorker is the life of a worker process. It returns the exit status.

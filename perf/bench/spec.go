@@ -52,7 +52,7 @@ type Goal struct {
 	BytesMin float64 // bytes per second
 }
 
-// check tells whether a row reaches the goal, and the goal in words.
+// check reports whether a row reaches the goal, and the goal in words.
 func (g Goal) check(r *Row) (met bool, text string) {
 	met = true
 	add := func(ok bool, format string, args ...any) {

@@ -51,7 +51,7 @@ func (m *Meter) Stream(theirs *atomic.Uint64) {
 	st.last = st.end + longer*int64(t.Time)
 }
 
-// Tick notes how many events have been sent and tells whether to go on.
+// Tick notes how many events have been sent and reports whether to go on.
 func (m *Meter) Tick(events uint64) bool {
 	st, now := m.stream, m.Now()
 	if n := events - st.from; n >= st.size && now > st.since {

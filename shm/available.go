@@ -14,20 +14,20 @@ import (
 	"github.com/disco-sim/disco/internal/infile"
 )
 
-// A memfd has no file system whose size could say no: when the memory runs out
-// under an fallocate, the kernel picks a process and kills it, as likely as not
-// the one that asked. So Create looks first whether there is room, and refuses
-// while that is still an answer.
+// A memfd has no file system whose size limits it: when the memory runs out
+// under an fallocate, the kernel picks a process and kills it, often the one that
+// called. So Create first checks how much memory is available, and returns an error
+// instead.
 
-// roomShare is the part of the available memory that a segment must leave to
+// keepShare is the part of the available memory that a segment must leave to
 // others: one sixteenth.
-const roomShare = 16
+const keepShare = 16
 
-// checkRoom refuses a segment of total bytes that would take (nearly) all memory
-// there is. Where the machine doesn't tell, it lets everything pass.
-func checkRoom(sys *system, total int) error {
+// checkAvailable refuses a segment of total bytes that would take (nearly) all memory
+// there is. Where the machine doesn't report it, every segment passes.
+func checkAvailable(sys *system, total int) error {
 	available := sys.available()
-	if most := available - available/roomShare; int64(total) > most {
+	if most := available - available/keepShare; int64(total) > most {
 		return fmt.Errorf("%w: %d bytes are available to this process, %d of them may be taken: free memory, raise the memory limit of the container, or ask for less", ErrMemory, available, most)
 	}
 	return nil
