@@ -38,7 +38,7 @@ run: build ## run the shop over two workers (SCENARIO=file WORKERS=n for others)
 
 # What costs little comes first, so that a slip is found soon.
 .PHONY: test
-test: format tidy vet policy arm64 unit checked simulate race ## the whole gate: everything below
+test: format tidy vet policy staticcheck vulncheck arm64 unit checked simulate race ## the whole gate: everything below
 
 .PHONY: format
 format: ## all Go files are formatted
@@ -48,13 +48,25 @@ format: ## all Go files are formatted
 
 .PHONY: tidy
 tidy: ## go mod tidy changes nothing, in any module
-	@GO=$(GO) sh internal/ci/tidy.sh . $(MODULES)
+	@GO=$(GO) sh internal/ci/tidy.sh . $(MODULES) internal/tools
 
 .PHONY: vet
 vet: ## go vet, of both builds and of the modules inside this one
 	$(GO) vet ./...
 	$(GO) vet -tags invariants ./...
 	for m in $(MODULES); do $(GO) -C $$m vet ./... && $(GO) -C $$m build -buildvcs=false -o /dev/null . || exit 1; done
+
+# The tools' versions stand in a module of their own, so that the root's go.mod doesn't have them.
+TOOL = $(GO) tool -modfile=internal/tools/go.mod
+
+.PHONY: staticcheck
+staticcheck: ## staticcheck, of both builds
+	$(TOOL) staticcheck ./...
+	$(TOOL) staticcheck -tags invariants ./...
+
+.PHONY: vulncheck
+vulncheck: ## known vulnerabilities in what is called; skipped where their list can't be reached
+	@GO=$(GO) sh internal/ci/vulncheck.sh
 
 .PHONY: policy
 policy: ## the house rules: who imports whom, sizes, comments, no leftovers

@@ -339,9 +339,6 @@ func TestBadMeetings(t *testing.T) {
 			t.Errorf("%s: answered %d bytes, %q, want %q", what, n, text, c.answer)
 		}
 		conn.Close()
-		// A lane that was opened once is taken: new ones for the next.
-		link, pool = goodSegments(t)
-		both = []*os.File{link.File(), pool.File()}
 	}
 	stranger(t, dir, "bad").Close() // says nothing at all
 	s := mustDial(t, "bad", small(dir))

@@ -151,20 +151,20 @@ func (s *scene) plainStore(a step, now *clock) {
 	w.wrote, w.released = now[producerSide], clock{}
 }
 
-// killed unwinds a coroutine that is not wanted any more.
-var killed = errors.New("killed")
+// errKilled unwinds a coroutine that is not wanted any more.
+var errKilled = errors.New("killed")
 
 // actor runs a script so that it stops in front of each access.
 func (s *scene) actor(side int, script string) (next func() (step, bool), stop func()) {
 	return iter.Pull(func(yield func(step) bool) {
 		defer func() {
-			if r := recover(); r != nil && r != killed {
+			if r := recover(); r != nil && r != errKilled {
 				s.fail("%v", r)
 			}
 		}()
 		pause := func(what access, slot uint64) {
 			if !yield(step{what, slot}) {
-				panic(killed)
+				panic(errKilled)
 			}
 			s.account(side, step{what, slot})
 		}

@@ -3,9 +3,7 @@
 package scenario_test
 
 import (
-	"encoding/json"
 	"errors"
-	"io"
 	"math"
 	"strings"
 	"testing"
@@ -41,10 +39,6 @@ func (s stub) NewHandler(p *node.Simproc) (node.Handler, error) { return nil, ni
 func (s stub) Name() string                                     { return s.kind.name }
 func (s stub) Horizon() float64                                 { return s.kind.horizon }
 func (s stub) Accumulate() scenario.Accumulator                 { return nil }
-
-type summary struct{ Answer int }
-
-func (s summary) WriteText(w io.Writer) error { return json.NewEncoder(w).Encode(s) }
 
 func parse(t *testing.T, text string) *scenario.Document {
 	t.Helper()

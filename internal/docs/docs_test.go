@@ -294,7 +294,7 @@ func TestNamedTests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	named := regexp.MustCompile("\\b(?:Test|Fuzz)[A-Z][A-Za-z]+\\b")
+	named := regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z][A-Za-z]+\b`)
 	target := regexp.MustCompile("`make ([a-z0-9-]+)`|(?m:^    make ([a-z0-9-]+))")
 	count := 0
 	for page, text := range pages(t, "../..") {

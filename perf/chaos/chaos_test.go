@@ -123,8 +123,12 @@ func leaveSleeper(t *try) error {
 // Seeds repeat: the same cell and seed draw the same, others something else.
 func TestSeedsRepeat(t *testing.T) {
 	draw := func(name string, seed uint64) uint64 { return seedOf(name, seed).Uint64() }
-	if draw("a", 1) != draw("a", 1) || draw("a", 1) == draw("a", 2) || draw("a", 1) == draw("b", 1) {
-		t.Error("a try doesn't repeat")
+	first := draw("a", 1)
+	if again := draw("a", 1); again != first {
+		t.Errorf("the same cell and seed draw %d and %d", first, again)
+	}
+	if first == draw("a", 2) || first == draw("b", 1) {
+		t.Error("another seed or cell draws the same")
 	}
 }
 
