@@ -100,7 +100,7 @@ func TestMergedInOrder(t *testing.T) {
 		dones, most := 0, 0
 		var mu sync.Mutex
 		out, err := runAt(t, cfg, func(s *supervisor, point string) {
-			if point != "got "+worker.TypeDone {
+			if point != "got "+worker.TypeDone.String() {
 				return
 			}
 			if s.crew.members[0].number == slow {
@@ -139,11 +139,11 @@ func held(t *testing.T, cfg Config, resting func()) (out *Outcome, begun int, er
 	var atRest int64
 	out, err = runAt(t, cfg, func(s *supervisor, point string) {
 		switch {
-		case point == "asked for "+worker.TypeDone:
+		case point == "asked for "+worker.TypeDone.String():
 			count.Add(1)
 		case point == "rests":
 			once.Do(func() { atRest = count.Load(); close(rests) })
-		case point == "got "+worker.TypeDone && s.crew.members[0].number == 0:
+		case point == "got "+worker.TypeDone.String() && s.crew.members[0].number == 0:
 			first.Do(func() { <-release })
 		}
 	})
@@ -212,7 +212,7 @@ func TestStopOfMany(t *testing.T) {
 	var mu sync.Mutex
 	var began time.Time
 	out, err := runAt(t, cfg, func(_ *supervisor, point string) {
-		if point != "got "+worker.TypeDone {
+		if point != "got "+worker.TypeDone.String() {
 			return
 		}
 		mu.Lock()

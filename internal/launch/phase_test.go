@@ -37,7 +37,7 @@ func runAt(t *testing.T, cfg Config, at func(s *supervisor, point string)) (*Out
 // its signal; and only when it had told all, with results.
 func TestKilledInEveryPhase(t *testing.T) {
 	const within = time.Second
-	ready, done := worker.TypeReady, worker.TypeDone
+	ready, done := worker.TypeReady.String(), worker.TypeDone.String()
 	for _, c := range []struct {
 		point string
 		skip  int // how often the point is passed before
@@ -82,7 +82,7 @@ func killAt(t *testing.T, point string, skip, victim int, phase Phase) time.Dura
 	}
 	dones := 0
 	out, err := runAt(t, cfg, func(s *supervisor, at string) {
-		if at == "got "+worker.TypeDone {
+		if at == "got "+worker.TypeDone.String() {
 			if dones++; dones == 2 && point == "told to exit" {
 				kill(s, syscall.SIGSTOP) // it must not exit by itself before
 			}
@@ -149,7 +149,7 @@ func TestDeathNamesEpoch(t *testing.T) {
 func TestPanicAfterLastResult(t *testing.T) {
 	cfg := config(TransportShm, 2, launchtest.Scenario(4, 10, trouble(3, 0, launchtest.Late)))
 	out, err := runAt(t, cfg, func(s *supervisor, point string) {
-		if point == "got "+worker.TypeDone {
+		if point == "got "+worker.TypeDone.String() {
 			until(t, "the panic", func() bool {
 				stat, err := statOf(s.crew.members[1].pid)
 				return err != nil || stat.state == "dead"

@@ -288,7 +288,7 @@ func (m *simMember) fail() exitStatus {
 		close(m.closed)
 		return exitStatus{text: "exit status 1"}
 	}
-	m.say(&worker.Message{Type: "hello"})
+	m.say(&worker.Message{Type: worker.TypeGo})
 	for range m.inbox { // it goes on as if nothing had been until it is let go
 	}
 	return exitStatus{text: "exit status 1"}
@@ -347,20 +347,20 @@ func simulateSupervision(p *simPlan, rnd *rand.Rand) (took time.Duration, outcom
 // lead is team.lead and team.replications without memory and results.
 func (t *simTeam) lead(ctx context.Context, s *supervisor) error {
 	err := func() error {
-		ask := func(kind, want string, name Phase) error {
+		ask := func(msg *worker.Message, want worker.MessageType, name Phase) error {
 			s.phase.name = name
-			_, err := s.ask(ctx, func(int) *worker.Message { return &worker.Message{Type: kind} }, want)
+			_, err := s.ask(ctx, func(int) *worker.Message { return msg }, want)
 			return err
 		}
-		if err := ask(worker.TypeSetup, worker.TypeReady, PhaseStart); err != nil {
+		if err := ask(&worker.Message{Type: worker.TypeSetup, Setup: &worker.Setup{}}, worker.TypeReady, PhaseStart); err != nil {
 			return err
 		}
 		for r := 0; r < t.replications && !s.stopping; r++ {
 			s.phase.replication = r
-			if err := ask(worker.TypePrepare, worker.TypeReady, PhasePrepare); err != nil {
+			if err := ask(&worker.Message{Type: worker.TypePrepare, Prepare: &worker.Prepare{Replication: r}}, worker.TypeReady, PhasePrepare); err != nil {
 				return err
 			}
-			if err := ask(worker.TypeGo, worker.TypeDone, PhaseRun); err != nil {
+			if err := ask(&worker.Message{Type: worker.TypeGo}, worker.TypeDone, PhaseRun); err != nil {
 				return err
 			}
 		}
@@ -398,7 +398,7 @@ func (t *simTeam) check(s *supervisor, failure error, ctx context.Context) error
 	case errors.Is(failure, ErrEnded) && ctx.Err() != nil:
 	case failure != nil:
 		return fmt.Errorf("another error: %w", failure)
-	case ctx.Err() != nil || s.stopping && s.want != worker.TypeDone && s.want != "":
+	case ctx.Err() != nil || s.stopping && s.want != worker.TypeDone && s.want != 0:
 		// Ended before it had begun, or at once: nobody is to blame any more.
 	case s.phase.name == PhaseExit && t.fault == faultExit:
 		// All results were there, and an exit is what was asked for.

@@ -105,13 +105,13 @@ type supervisor struct {
 	crew     *crew
 	times    times
 	states   []state
-	stop     <-chan struct{} // closed or nil: see Config.Stop
-	stopping bool            // Stop was asked for
-	phase    phase           // what the members were asked for last
-	want     string          // type of the answers that are waited for; empty: none
-	troubles int             // signs of trouble so far
-	unsent   error           // why a message could not be sent
-	events   func() uint64   // that all members have handled so far
+	stop     <-chan struct{}    // closed or nil: see Config.Stop
+	stopping bool               // Stop was asked for
+	phase    phase              // what the members were asked for last
+	want     worker.MessageType // of the answers that are waited for; 0: none
+	troubles int                // signs of trouble so far
+	unsent   error              // why a message could not be sent
+	events   func() uint64      // that all members have handled so far
 	reached  func(index int) (epoch float64, ok bool)
 	called   func(index int) (simproc string, epoch float64) // the last handler; nil: nobody knows
 	at       func(s *supervisor, point string)               // for tests: called at every step of the protocol
@@ -140,7 +140,7 @@ func (s *supervisor) point(name string) {
 // ask sends a message to every member and waits for everybody's answer of type want.
 // An error is final: the crew must be ended. Answers come with it when a member has
 // failed after all of them were there.
-func (s *supervisor) ask(ctx context.Context, msg func(index int) *worker.Message, want string) ([]*worker.Message, error) {
+func (s *supervisor) ask(ctx context.Context, msg func(index int) *worker.Message, want worker.MessageType) ([]*worker.Message, error) {
 	s.want = want
 	for i, m := range s.crew.members {
 		s.states[i].answer = nil
@@ -148,7 +148,7 @@ func (s *supervisor) ask(ctx context.Context, msg func(index int) *worker.Messag
 			return nil, err
 		}
 	}
-	s.point("asked for " + want)
+	s.point("asked for " + want.String())
 	var ticks <-chan time.Time
 	if s.tick != nil && want == worker.TypeDone {
 		ticker := time.NewTicker(s.times.progress)
@@ -192,13 +192,13 @@ func (s *supervisor) ask(ctx context.Context, msg func(index int) *worker.Messag
 			}
 		}
 	}
-	s.point("got " + want)
+	s.point("got " + want.String())
 	return s.answers(), nil
 }
 
 // rest waits for a moment at which there is something to ask the members, or for Stop.
 func (s *supervisor) rest(ctx context.Context, over <-chan struct{}) error {
-	s.want = ""
+	s.want = 0
 	for {
 		select {
 		case <-ctx.Done():
@@ -248,7 +248,7 @@ func (s *supervisor) hear(h heard) bool {
 	if h.message != nil && s.expected(st, h.message) {
 		return true
 	}
-	if h.message != nil && h.message.Type == worker.TypeStatus && h.message.Status != nil && h.message.Status.Peer < len(s.states) {
+	if h.message != nil && h.message.Type == worker.TypeStatus && h.message.Status.Peer < len(s.states) {
 		s.watch.heard(h.from, h.message.Status)
 		return true
 	}
@@ -264,7 +264,7 @@ func (s *supervisor) hear(h heard) bool {
 			st.reason, st.strange = "its control stream broke: "+h.lost.Error(), true
 		}
 	case st.reason != "":
-	case h.message.Type == worker.TypeFailed && h.message.Failed != nil:
+	case h.message.Type == worker.TypeFailed:
 		st.reason, st.report = h.message.Failed.Error, ownReport
 		if h.message.Failed.Peer {
 			st.report = peerReport
@@ -278,10 +278,10 @@ func (s *supervisor) hear(h heard) bool {
 // expected files a message that may come now.
 func (s *supervisor) expected(st *state, m *worker.Message) bool {
 	switch {
-	case m.Type == s.want && st.answer == nil && (s.want != worker.TypeDone || m.Done != nil):
+	case m.Type == s.want && st.answer == nil:
 		st.answer = m
 		return true
-	case m.Type == worker.TypeStopped && m.Stopped != nil && s.stopping && st.halted == nil:
+	case m.Type == worker.TypeStopped && s.stopping && st.halted == nil:
 		st.halted = m.Stopped
 		return true
 	}
@@ -397,7 +397,7 @@ func (s *supervisor) errorOf(i int) *WorkerError {
 // and noted; one that ends badly is an error even now, though all results are there.
 func (s *supervisor) dismiss(ctx context.Context) error {
 	defer s.crew.leave()
-	s.phase.name, s.want = PhaseExit, ""
+	s.phase.name, s.want = PhaseExit, 0
 	for _, m := range s.crew.members {
 		_ = m.say(&worker.Message{Type: worker.TypeExit}) // unread: killed below
 	}

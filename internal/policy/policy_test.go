@@ -35,6 +35,7 @@ internal/aligned:
 internal/script:
 internal/infile:
 internal/printable:
+internal/wire:
 envelope:
 
 # Memory. ring works on a byte slice and doesn't map, sleep or know envelopes, so that
@@ -72,7 +73,7 @@ model/network: internal/gml node scenario model/measure internal/infile internal
 internal/partition: node
 
 # The hall: both wings meet in worker and nowhere else.
-internal/worker: envelope shm ring internal/lane internal/counters internal/idle egress ingress router node internal/trace scenario internal/invariants internal/interleave internal/race
+internal/worker: internal/wire envelope shm ring internal/lane internal/counters internal/idle egress ingress router node internal/trace scenario internal/invariants internal/interleave internal/race
 internal/launch: internal/worker internal/partition node internal/trace scenario shm internal/lane internal/counters internal/infile internal/invariants internal/printable
 internal/launch/launchtest: node scenario
 internal/sweep: scenario

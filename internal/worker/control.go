@@ -3,18 +3,14 @@
 package worker
 
 import (
-	"bytes"
-	"encoding/binary"
-	"encoding/json"
 	"fmt"
-	"io"
 
 	"github.com/disco-sim/disco/scenario"
 )
 
-// The launcher and a worker talk over one stream (a socket pair between
-// processes, a pipe in memory within one). Frames are a u32 length, little
-// endian, and that many bytes of JSON of one Message. The way of a run:
+// The launcher and a worker exchange messages over one stream (a socket pair between
+// processes, a pipe in memory within one). docs/format/control.md has the bytes, frame.go
+// reads and writes them. The course of a run:
 //
 //	launcher                       worker
 //	Setup ──────────────────────▶  reads the scenario, attaches its segments
@@ -35,88 +31,105 @@ import (
 // The stream's end means that the other side is gone: a worker that loses its
 // launcher ends at once.
 
-// MessageMax bounds one frame: 1 GiB, the results of a very large scenario.
-const MessageMax = 1 << 30
-
-// Message is one frame. Exactly one field besides Type is set, or none.
+// Message is one message. A type with a body has the field of its name set, and no other;
+// ReadMessage returns none without it.
 type Message struct {
-	Type    string   `json:"type"`
-	Setup   *Setup   `json:"setup,omitempty"`
-	Prepare *Prepare `json:"prepare,omitempty"`
-	Stopped *Stopped `json:"stopped,omitempty"`
-	Limit   *Limit   `json:"limit,omitempty"`
-	Done    *Done    `json:"done,omitempty"`
-	Status  *Status  `json:"status,omitempty"`
-	Failed  *Failed  `json:"failed,omitempty"`
+	Type    MessageType
+	Setup   *Setup
+	Prepare *Prepare
+	Stopped *Stopped
+	Limit   *Limit
+	Done    *Done
+	Status  *Status
+	Failed  *Failed
 }
 
-// Types of messages.
+// MessageType says what a message is.
+type MessageType uint8
+
+// Types of messages. Their numbers are part of the format.
 const (
-	TypeSetup   = "setup"
-	TypePrepare = "prepare"
-	TypeGo      = "go"
-	TypeStop    = "stop"
-	TypeStopped = "stopped"
-	TypeLimit   = "limit"
-	TypeAsk     = "ask"
-	TypeStatus  = "status"
-	TypeExit    = "exit"
-	TypeReady   = "ready"
-	TypeDone    = "done"
-	TypeFailed  = "failed"
+	TypeSetup   MessageType = iota + 1 // has a body
+	TypePrepare                        // has a body
+	TypeGo
+	TypeStop
+	TypeStopped // has a body
+	TypeLimit   // has a body
+	TypeAsk
+	TypeStatus // has a body
+	TypeExit
+	TypeReady
+	TypeDone   // has a body
+	TypeFailed // has a body
 )
+
+var typeNames = [...]string{
+	TypeSetup: "setup", TypePrepare: "prepare", TypeGo: "go", TypeStop: "stop", TypeStopped: "stopped", TypeLimit: "limit",
+	TypeAsk: "ask", TypeStatus: "status", TypeExit: "exit", TypeReady: "ready", TypeDone: "done", TypeFailed: "failed",
+}
+
+// String is the type's name in messages for people.
+func (t MessageType) String() string {
+	if t == 0 || int(t) >= len(typeNames) {
+		return fmt.Sprintf("type %d", uint8(t))
+	}
+	return typeNames[t]
+}
 
 // Setup tells a worker everything that doesn't change from one replication to the
 // next. Segments travel beside it: by file descriptor or by pointer.
 type Setup struct {
-	Worker    int                `json:"worker"` // 0 … Workers-1
-	Workers   int                `json:"workers"`
-	First     int                `json:"first"`         // workers of the same launcher before these, for Tuning.Pin
-	File      string             `json:"file"`          // the scenario's name, for messages
-	Text      []byte             `json:"text"`          // the scenario file itself
-	Set       []scenario.Setting `json:"set,omitempty"` // what is put into it
-	Horizon   float64            `json:"horizon"`       // 0: the file's
-	Seed      uint64             `json:"seed"`
-	Placement []int32            `json:"placement"` // worker of each node
-	Tuning    Tuning             `json:"tuning"`
-	Trace     string             `json:"trace"` // the trace that handled events are for, empty for none; what is written goes to a file that comes along
+	Worker    int // 0 … Workers-1
+	Workers   int
+	First     int                // workers of the same launcher before these, for Tuning.Pin
+	File      string             // the scenario's name, for messages
+	Text      []byte             // the scenario file itself
+	Set       []scenario.Setting // what is put into it
+	Horizon   float64            // 0: the file's
+	Seed      uint64
+	Placement []int32 // worker of each node
+	Tuning    Tuning
+
+	// Trace names the trace that handled events are for; empty: none. What is written goes
+	// to a file that comes along.
+	Trace string
 
 	// OneProcess: all workers are goroutines of the launcher. They wait by yielding to
 	// other goroutines, and worker 0 reports the CPU time of all.
-	OneProcess bool `json:"one_process"`
+	OneProcess bool
 }
 
 // Prepare starts one replication.
 type Prepare struct {
-	Replication int `json:"replication"`
+	Replication int
 }
 
 // Stopped is the answer to Stop.
 type Stopped struct {
-	Handled bool    `json:"handled"` // it has called a handler at all
-	Epoch   float64 `json:"epoch"`   // the latest at which it has, simulated seconds
+	Handled bool    // it has called a handler at all
+	Epoch   float64 // the latest at which it has, simulated seconds
 }
 
 // Limit ends a stopped run at a time that is the same for all workers.
 type Limit struct {
-	Epoch float64 `json:"epoch"` // nothing at it or later is handled; beyond the horizon: no limit
+	Epoch float64 // nothing at it or later is handled; beyond the horizon: no limit
 }
 
-// Done is what a worker has to say after a replication.
+// Done is a worker's report after a replication.
 type Done struct {
-	Interrupted bool              `json:"interrupted"` // ended by a Limit before the horizon
-	Reached     float64           `json:"reached"`     // simulated time up to which all is handled
-	Events      uint64            `json:"events"`      // events handled
-	Activations uint64            `json:"activations"` // calls of handlers
-	Hashes      []SimprocHash     `json:"hashes"`      // of its own simprocs
-	Parts       map[uint32][]byte `json:"parts"`       // reports, by simproc id
-	Stats       Stats             `json:"stats"`
+	Interrupted bool              // ended by a Limit before the horizon
+	Reached     float64           // simulated time up to which all is handled
+	Events      uint64            // events handled
+	Activations uint64            // calls of handlers
+	Hashes      []SimprocHash     // of its own simprocs
+	Parts       map[uint32][]byte // reports, by simproc id
+	Stats       Stats
 }
 
 // SimprocHash is the trace hash of one simproc.
 type SimprocHash struct {
-	ID   uint32 `json:"id"`
-	Hash uint64 `json:"hash"`
+	ID   uint32
+	Hash uint64
 }
 
 // Stats says where a worker's time and events went. Working, Blocked, Room and Report add
@@ -140,8 +153,8 @@ type Stats struct {
 
 // Failed is the error that ended a worker's part.
 type Failed struct {
-	Error string `json:"error"`
-	Peer  bool   `json:"peer,omitempty"` // a peer closed its lanes: look for the cause there
+	Error string
+	Peer  bool // a peer closed its lanes: look for the cause there
 }
 
 // Tuning holds the knobs that change speed and never results.
@@ -154,48 +167,4 @@ type Tuning struct {
 	Wait      string `json:"wait"`       // "adaptive", "spin", "yield" or "park"
 	Pin       bool   `json:"pin"`        // bind worker i to CPU i modulo their number
 	HugePages bool   `json:"huge_pages"` // try 2 MiB pages for lanes and pools; shared memory only
-}
-
-// WriteMessage writes one frame.
-func WriteMessage(w io.Writer, m *Message) error {
-	body, err := json.Marshal(m)
-	if err != nil {
-		return fmt.Errorf("worker: message %q: %w", m.Type, err)
-	}
-	if len(body) > MessageMax {
-		return fmt.Errorf("worker: message %q of %d bytes, at most %d are allowed", m.Type, len(body), MessageMax)
-	}
-	frame := binary.LittleEndian.AppendUint32(make([]byte, 0, 4+len(body)), uint32(len(body)))
-	_, err = w.Write(append(frame, body...))
-	return err
-}
-
-// frameStep is how much memory a frame gets before any of it has come.
-const frameStep = 64 << 10
-
-// ReadMessage reads one frame. io.EOF, unwrapped, means that the other side has
-// closed the stream between two frames.
-func ReadMessage(r io.Reader) (*Message, error) {
-	var head [4]byte
-	if _, err := io.ReadFull(r, head[:]); err != nil {
-		return nil, err
-	}
-	n := binary.LittleEndian.Uint32(head[:])
-	if n == 0 || n > MessageMax {
-		return nil, fmt.Errorf("worker: frame of %d bytes, want 1 to %d", n, MessageMax)
-	}
-	// Memory is taken as the bytes come: four bytes that promise a gigabyte cost nothing.
-	var body bytes.Buffer
-	body.Grow(int(min(n, frameStep)))
-	if _, err := io.CopyN(&body, r, int64(n)); err != nil {
-		if err == io.EOF {
-			err = io.ErrUnexpectedEOF
-		}
-		return nil, fmt.Errorf("worker: frame of %d bytes was cut short: %w", n, err)
-	}
-	m := &Message{}
-	if err := json.Unmarshal(body.Bytes(), m); err != nil {
-		return nil, fmt.Errorf("worker: frame of %d bytes: %w", n, err)
-	}
-	return m, nil
 }

@@ -10,6 +10,7 @@ import (
 	"math"
 	"net"
 	"os"
+	"reflect"
 	"runtime"
 	"strings"
 	"testing"
@@ -19,50 +20,129 @@ import (
 	"github.com/disco-sim/disco/scenario"
 )
 
-func TestMessagesRoundTrip(t *testing.T) {
-	want := &Message{Type: TypeDone, Done: &Done{Reached: 12.5, Events: 7, Hashes: []SimprocHash{{3, 1<<64 - 1}}, Parts: map[uint32][]byte{3: {0, 255}}}}
+// messages are one of each type, every field of which is set.
+func messages(t testing.TB) (all []*Message) {
+	t.Helper()
+	for kind := TypeSetup; int(kind) < len(typeNames); kind++ {
+		m := &Message{Type: kind}
+		fields := reflect.ValueOf(m).Elem()
+		for i := 1; i < fields.NumField(); i++ {
+			if name := fields.Type().Field(i).Name; strings.EqualFold(name, kind.String()) {
+				fields.Field(i).Set(reflect.New(fields.Field(i).Type().Elem()))
+				fill(t, fields.Field(i).Elem())
+			}
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+// fill sets every field of a value to something that isn't zero.
+func fill(t testing.TB, v reflect.Value) {
+	t.Helper()
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fill(t, v.Field(i))
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		fill(t, v.Index(1))
+	case reflect.Map:
+		v.Set(reflect.ValueOf(map[uint32][]byte{3: {0, 255}, 1: {}, 9: {1}}))
+	case reflect.String:
+		v.SetString("a\x00b")
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Float64:
+		v.SetFloat(-12.5)
+	case reflect.Int, reflect.Int32:
+		v.SetInt(-7)
+	case reflect.Uint8, reflect.Uint32, reflect.Uint64:
+		v.SetUint(200)
+	default:
+		t.Fatalf("a message has a field of type %v: how does it travel?", v.Type())
+	}
+}
+
+// Every field of every message travels, and what follows a frame is left alone.
+func TestEveryFieldTravels(t *testing.T) {
+	for _, want := range messages(t) {
+		var b bytes.Buffer
+		for range 2 {
+			if err := WriteMessage(&b, want); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 {
+			got, err := ReadMessage(&b)
+			if err != nil || !reflect.DeepEqual(got, want) {
+				t.Fatalf("%v: %+v, %v; want %+v", want.Type, got, err, want)
+			}
+		}
+		if _, err := ReadMessage(&b); err != io.EOF {
+			t.Fatalf("after the last frame: %v, want io.EOF itself", err)
+		}
+	}
+}
+
+// A report that isn't there is not one of no bytes.
+func TestMissingReport(t *testing.T) {
 	var b bytes.Buffer
-	for range 2 {
-		if err := WriteMessage(&b, want); err != nil {
-			t.Fatal(err)
-		}
+	if err := WriteMessage(&b, &Message{Type: TypeDone, Done: &Done{Parts: map[uint32][]byte{1: nil, 2: {}}}}); err != nil {
+		t.Fatal(err)
 	}
-	for range 2 {
-		got, err := ReadMessage(&b)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got.Type != TypeDone || got.Done.Reached != 12.5 || got.Done.Hashes[0] != want.Done.Hashes[0] || !bytes.Equal(got.Done.Parts[3], want.Done.Parts[3]) {
-			t.Fatalf("%+v", got.Done)
-		}
-	}
-	if _, err := ReadMessage(&b); err != io.EOF {
-		t.Fatalf("after the last frame: %v, want io.EOF itself", err)
+	m, err := ReadMessage(&b)
+	if err != nil || len(m.Done.Parts) != 1 || m.Done.Parts[2] == nil {
+		t.Errorf("%+v, %v", m, err)
 	}
 }
 
 func TestBadFrames(t *testing.T) {
-	frame := func(n uint32, body string) []byte { return append(binary.LittleEndian.AppendUint32(nil, n), body...) }
+	frame := func(n uint32, version, kind byte, body string) []byte {
+		return append(append(binary.LittleEndian.AppendUint32(nil, n), version, kind, 0, 0), body...)
+	}
 	for _, c := range []struct {
 		name, want string
 		bytes      []byte
 	}{
-		{"empty frame", "frame of 0 bytes, want 1 to 1073741824", frame(0, "")},
-		{"too long", "frame of 1073741825 bytes, want 1 to 1073741824", frame(MessageMax+1, "")},
-		{"cut short", "frame of 9 bytes was cut short", frame(9, "{}")},
-		{"cut in the length", "unexpected EOF", []byte{1, 0}},
-		{"not JSON", "frame of 3 bytes: invalid character", frame(3, "\x00\xff{")},
+		{"too long", "frame of 1073741825 bytes, want at most 1073741824", frame(MessageMax+1, 1, 3, "")},
+		{"another version", "frame of version 2, want 1", frame(0, 2, 3, "")},
+		{"spare bytes", "frame with 1 in its spare bytes", []byte{0, 0, 0, 0, 1, 3, 1, 0}},
+		{"cut short", "frame of 9 bytes was cut short", frame(9, 1, 3, "{}")},
+		{"cut in the header", "unexpected EOF", []byte{1, 0}},
+		{"no such type", "message type 99: byte 0: found no such type, want 1 to 12", frame(0, 1, 99, "")},
+		{"type 0", "message type 0: byte 0: found no such type", frame(0, 1, 0, "")},
+		{"bytes behind", "message go: byte 0: found 2 bytes behind the last field", frame(2, 1, byte(TypeGo), "ab")},
+		{"no body", "message limit: byte 0: found 0 bytes, want 8", frame(0, 1, byte(TypeLimit), "")},
+		{"a long text", "message failed: byte 4: found a length of 16777215, want at most 1: 1 bytes are left", frame(5, 1, byte(TypeFailed), "\xff\xff\xff\x00a")},
+		{"a report twice", "found a report of simproc 7, want one of 8 or a later one", twice(t)},
 	} {
 		_, err := ReadMessage(bytes.NewReader(c.bytes))
 		if err == nil || !strings.Contains(err.Error(), c.want) || err == io.EOF {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 	}
+	if err := WriteMessage(io.Discard, &Message{Type: TypeDone}); err == nil || !strings.Contains(err.Error(), "message done: it has no body") {
+		t.Errorf("a message without its body: %v", err)
+	}
+}
+
+// twice is a frame with two reports of simproc 7.
+func twice(t *testing.T) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := WriteMessage(&b, &Message{Type: TypeDone, Done: &Done{Parts: map[uint32][]byte{7: {1}, 8: {2}}}}); err != nil {
+		t.Fatal(err)
+	}
+	i := bytes.Index(b.Bytes(), []byte{8, 0, 0, 0, 1, 0, 0, 0, 2})
+	b.Bytes()[i] = 7
+	return b.Bytes()
 }
 
 // A frame that says it is long and isn't costs what has come of it.
 func TestLongFrameThatIsShort(t *testing.T) {
-	in := append(binary.LittleEndian.AppendUint32(nil, MessageMax), '{')
+	in := append(binary.LittleEndian.AppendUint32(nil, MessageMax), frameVersion, byte(TypeDone), 0, 0, 1)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	if _, err := ReadMessage(bytes.NewReader(in)); err == nil || !strings.Contains(err.Error(), "cut short") {
@@ -74,17 +154,28 @@ func TestLongFrameThatIsShort(t *testing.T) {
 	}
 }
 
+// What can be read is what was written: every message has one frame.
 func FuzzReadMessage(f *testing.F) {
-	var b bytes.Buffer
-	if err := WriteMessage(&b, &Message{Type: TypeGo}); err != nil {
-		f.Fatal(err)
+	for _, m := range messages(f) {
+		var b bytes.Buffer
+		if err := WriteMessage(&b, m); err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b.Bytes())
 	}
-	f.Add(b.Bytes())
-	f.Add([]byte{255, 255, 255, 0, '{'})
+	f.Add([]byte{255, 255, 255, 0, frameVersion, byte(TypeDone), 0, 0, 1})
 	f.Fuzz(func(t *testing.T, in []byte) {
-		m, err := ReadMessage(bytes.NewReader(in[:min(len(in), 1<<12)]))
+		in = in[:min(len(in), 1<<12)]
+		m, err := ReadMessage(bytes.NewReader(in))
 		if (m == nil) == (err == nil) {
 			t.Fatalf("%v, %v", m, err)
+		}
+		if err != nil {
+			return
+		}
+		var b bytes.Buffer
+		if err := WriteMessage(&b, m); err != nil || !bytes.HasPrefix(in, b.Bytes()) {
+			t.Fatalf("%x was read, and is written as %x (%v)", in, b.Bytes(), err)
 		}
 	})
 }
@@ -232,15 +323,15 @@ func TestBadSetup(t *testing.T) {
 }
 
 func TestMessagesOutOfPlace(t *testing.T) {
-	for _, first := range []string{TypeGo, TypeReady, "hello"} {
+	for _, first := range []MessageType{TypeGo, TypeReady, TypeStopped} {
 		c := newCrew(t, endless, []int32{0, 0, 0, 0}, 1, Tuning{}, 1)
-		c.say(0, &Message{Type: first})
+		c.say(0, &Message{Type: first, Stopped: &Stopped{}})
 		m, err := ReadMessage(c.ctl[0])
 		if err != nil || m.Type != TypeFailed {
-			t.Errorf("%q first: %+v, %v; want an error", first, m, err)
+			t.Errorf("%v first: %+v, %v; want an error", first, m, err)
 		}
 		if <-c.errs == nil {
-			t.Errorf("%q first: Serve returned no error", first)
+			t.Errorf("%v first: Serve returned no error", first)
 		}
 	}
 }

@@ -79,7 +79,7 @@ func (s *server) serve(reg scenario.Registry, attach Attach) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrLauncherGone, err)
 	}
-	if first.Type != TypeSetup || first.Setup == nil {
+	if first.Type != TypeSetup {
 		return fmt.Errorf("worker: first message is %q, want %q", first.Type, TypeSetup)
 	}
 	if !first.Setup.OneProcess || first.Setup.Tuning.Pin {
@@ -134,18 +134,18 @@ func (s *server) read() {
 			s.run.wake()
 			return
 		}
-		switch {
-		case m.Type == TypeStop:
+		switch m.Type {
+		case TypeStop:
 			s.run.cycle.stop.asked.Store(true)
 			s.run.wake()
 			continue
-		case m.Type == TypeAsk:
+		case TypeAsk:
 			select {
 			case s.ask <- struct{}{}:
 			default: // the last one isn't answered yet
 			}
 			continue
-		case m.Type == TypeLimit && m.Limit != nil:
+		case TypeLimit:
 			s.run.cycle.stop.limit.Store(m.Limit)
 			s.run.wake()
 			continue
@@ -158,13 +158,13 @@ func (s *server) read() {
 }
 
 func (s *server) handle(m *Message) (*Message, error) {
-	switch {
-	case m.Type == TypePrepare && m.Prepare != nil:
+	switch m.Type {
+	case TypePrepare:
 		return &Message{Type: TypeReady}, s.run.prepare(m.Prepare.Replication)
-	case m.Type == TypeGo:
+	case TypeGo:
 		done, err := s.run.goOn()
 		return &Message{Type: TypeDone, Done: done}, err
-	case m.Type == TypeExit:
+	case TypeExit:
 		return nil, nil
 	}
 	return nil, fmt.Errorf("worker: message %q out of place, want %q, %q or %q", m.Type, TypePrepare, TypeGo, TypeExit)

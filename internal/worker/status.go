@@ -37,12 +37,12 @@ func StateName(state uint64) string {
 // waits for. A worker whose handler doesn't return is described from outside the duty
 // cycle: then Text is where its code stands.
 type Status struct {
-	State       int     `json:"state"`
-	Peer        int     `json:"peer"`        // whom it waits for, -1: nobody that is known
-	Activations uint64  `json:"activations"` // handlers called in this replication
-	Handler     string  `json:"handler"`     // the simproc whose handler is being called, as <node>/<simproc>; empty: none
-	Epoch       float64 `json:"epoch"`       // of that call, or before which everything is handled
-	Text        string  `json:"text"`        // lines: what it waits for, or the stack of the handler
+	State       int
+	Peer        int     // whom it waits for, -1: nobody that is known
+	Activations uint64  // handlers called in this replication
+	Handler     string  // the simproc whose handler is being called, as <node>/<simproc>; empty: none
+	Epoch       float64 // of that call, or before which everything is handled
+	Text        string  // lines: what it waits for, or the stack of the handler
 }
 
 // statusPatience is how long the duty cycle has to answer for itself. One that waits
@@ -91,7 +91,7 @@ func (c *cycle) tellStatus(state, peer int) {
 		s.Peer = c.engine.Limiting()
 	}
 	if math.IsInf(s.Epoch, 1) {
-		s.Epoch = c.horizon // JSON has no infinity
+		s.Epoch = c.horizon // everything is handled; messages carry finite numbers
 	}
 	s.Handler, _, _ = c.engine.Glance()
 	if state != StateWork {

@@ -219,14 +219,14 @@ func (c *crew) sayAll(m *Message) {
 	}
 }
 
-func (c *crew) hear(want string) []*Message {
+func (c *crew) hear(want MessageType) []*Message {
 	c.t.Helper()
 	var all []*Message
 	for w := range c.ctl {
 		_ = c.ctl[w].SetReadDeadline(time.Now().Add(60 * time.Second))
 		m, err := ReadMessage(c.ctl[w])
 		if err != nil || m.Type != want {
-			c.t.Fatalf("worker %d: %+v, %v; want %s", w, m, err, want)
+			c.t.Fatalf("worker %d: %+v, %v; want %v", w, m, err, want)
 		}
 		all = append(all, m)
 	}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package wire is the codec for structures that processes of one run send each other beside
+// the lanes: control messages, and what handlers report. A structure names its fields once,
+// and the same list encodes and decodes:
+//
+//	func (p *point) fields(c *wire.Codec) {
+//		c.Float(&p.x)
+//		c.String(&p.name)
+//	}
+//
+//	bytes, err := wire.Append(nil, p.fields)
+//	err = wire.Decode(bytes, p.fields)
+//
+// Words are little endian. A string, bytes and a list begin with their length as a u32.
+//
+// Guarantee: Decode takes any bytes. It never reads beyond them, never allocates more than
+// a small multiple of their number, and refuses what Append can't have written: a length
+// that is larger than what is left, a number that isn't finite, bytes behind the last field.
+package wire
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Codec encodes or decodes fields, one after the other. After an error it does nothing, and
+// decoded fields keep their zero values. One goroutine uses it.
+type Codec struct {
+	buf      []byte // encoding: all that was written; decoding: all that there is
+	at       int    // decoding: offset of the next field
+	decoding bool
+	err      error
+}
+
+// Append appends the encoded fields to buf.
+func Append(buf []byte, fields func(*Codec)) ([]byte, error) {
+	c := &Codec{buf: buf}
+	fields(c)
+	return c.buf, c.err
+}
+
+// Decode decodes fields that are the whole of b. Bytes that were decoded alias b.
+func Decode(b []byte, fields func(*Codec)) error {
+	c := &Codec{buf: b, decoding: true}
+	fields(c)
+	if c.err == nil && c.at < len(b) {
+		c.Fail("found %d bytes behind the last field, want none", len(b)-c.at)
+	}
+	return c.err
+}
+
+// Decoding tells whether fields are being decoded.
+func (c *Codec) Decoding() bool { return c.decoding }
+
+// Fail refuses what was found. The first call counts.
+func (c *Codec) Fail(format string, args ...any) {
+	if c.err != nil {
+		return
+	}
+	c.err = fmt.Errorf(format, args...)
+	if c.decoding {
+		c.err = fmt.Errorf("byte %d: %w", c.at, c.err)
+	}
+}
+
+// take is the next n bytes while decoding, nil when there are fewer.
+func (c *Codec) take(n int) []byte {
+	if c.err == nil && n > len(c.buf)-c.at {
+		c.Fail("found %d bytes, want %d for the next field", len(c.buf)-c.at, n)
+	}
+	if c.err != nil {
+		return nil
+	}
+	c.at += n
+	return c.buf[c.at-n : c.at : c.at]
+}
+
+// Bool is one byte, 0 or 1.
+func (c *Codec) Bool(v *bool) {
+	if !c.decoding {
+		b := byte(0)
+		if *v {
+			b = 1
+		}
+		c.buf = append(c.buf, b)
+		return
+	}
+	if b := c.take(1); b != nil {
+		if b[0] > 1 {
+			c.Fail("found %d, want 0 or 1", b[0])
+			return
+		}
+		*v = b[0] == 1
+	}
+}
+
+// Uint32 is four bytes.
+func (c *Codec) Uint32(v *uint32) {
+	if !c.decoding {
+		c.buf = binary.LittleEndian.AppendUint32(c.buf, *v)
+	} else if b := c.take(4); b != nil {
+		*v = binary.LittleEndian.Uint32(b)
+	}
+}
+
+// Uint64 is eight bytes.
+func (c *Codec) Uint64(v *uint64) {
+	if !c.decoding {
+		c.buf = binary.LittleEndian.AppendUint64(c.buf, *v)
+	} else if b := c.take(8); b != nil {
+		*v = binary.LittleEndian.Uint64(b)
+	}
+}
+
+// Int32 is four bytes, in two's complement.
+func (c *Codec) Int32(v *int32) {
+	u := uint32(*v)
+	c.Uint32(&u)
+	*v = int32(u)
+}
+
+// Int is eight bytes, in two's complement.
+func (c *Codec) Int(v *int) {
+	u := uint64(*v)
+	c.Uint64(&u)
+	*v = int(u)
+}
+
+// Int64 is eight bytes, in two's complement.
+func (c *Codec) Int64(v *int64) {
+	u := uint64(*v)
+	c.Uint64(&u)
+	*v = int64(u)
+}
+
+// Float is the eight bytes of a finite float64.
+func (c *Codec) Float(v *float64) {
+	u := math.Float64bits(*v)
+	c.Uint64(&u)
+	x := math.Float64frombits(u)
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		c.Fail("found the number %v, want a finite one", x)
+		return
+	}
+	*v = x
+}
+
+// length is the length of a string, bytes, or a list whose elements have so many bytes at
+// least.
+func (c *Codec) length(n, elementBytes int) int {
+	if !c.decoding {
+		if n > math.MaxUint32 {
+			c.Fail("found %d elements, want at most %d", n, uint32(math.MaxUint32))
+		}
+		c.buf = binary.LittleEndian.AppendUint32(c.buf, uint32(n))
+		return n
+	}
+	b := c.take(4)
+	if b == nil {
+		return 0
+	}
+	n = int(binary.LittleEndian.Uint32(b))
+	if left := len(c.buf) - c.at; n > left/elementBytes {
+		c.Fail("found a length of %d, want at most %d: %d bytes are left", n, left/elementBytes, left)
+		return 0
+	}
+	return n
+}
+
+// String is a length and that many bytes.
+func (c *Codec) String(v *string) {
+	n := c.length(len(*v), 1)
+	if !c.decoding {
+		c.buf = append(c.buf, *v...)
+	} else if c.err == nil {
+		*v = string(c.take(n))
+	}
+}
+
+// Bytes is a length and that many bytes. Decoded ones are never nil.
+func (c *Codec) Bytes(v *[]byte) {
+	n := c.length(len(*v), 1)
+	if !c.decoding {
+		c.buf = append(c.buf, *v...)
+	} else if c.err == nil {
+		*v = c.take(n)
+	}
+}
+
+// List is a length and that many elements. No element may have fewer than elementBytes
+// bytes, which bounds what a wrong length can cost. A decoded list without elements is nil.
+func List[T any](c *Codec, v *[]T, elementBytes int, fields func(*T)) {
+	n := c.length(len(*v), elementBytes)
+	if c.decoding {
+		*v = nil
+		if n > 0 {
+			*v = make([]T, n)
+		}
+	} else {
+		c.buf = slices.Grow(c.buf, n*elementBytes)
+	}
+	for i := range *v {
+		if c.err != nil {
+			return
+		}
+		fields(&(*v)[i])
+	}
+}
