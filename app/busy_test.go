@@ -31,23 +31,23 @@ func (l *lines) String() string {
 	return l.text.String()
 }
 
-// slowKind takes its time to load until somebody has said what takes so long.
-type slowKind struct {
-	launchtest.Kind
-	stderr *lines
-	t      *testing.T
-}
-
-func (k slowKind) Load(doc *scenario.Document, opt scenario.Options) (scenario.Scenario, error) {
-	deadline := time.Now().Add(watchdog)
-	for !strings.Contains(k.stderr.String(), "disco-run: reading the scenario and dealing its nodes out to the workers …\n") {
-		if time.Now().After(deadline) {
-			k.t.Error("nothing is said about what takes so long")
-			break
+// slowKind is the tiny model, which takes its time to load until somebody has said what
+// takes so long.
+func slowKind(t *testing.T, stderr *lines) scenario.Kind {
+	kind := launchtest.Kind()
+	load := kind.Load
+	kind.Load = func(doc *scenario.Document, opt scenario.Options) (scenario.Scenario, error) {
+		deadline := time.Now().Add(watchdog)
+		for !strings.Contains(stderr.String(), "disco-run: reading the scenario and dealing its nodes out to the workers …\n") {
+			if time.Now().After(deadline) {
+				t.Error("nothing is said about what takes so long")
+				break
+			}
+			time.Sleep(time.Millisecond)
 		}
-		time.Sleep(time.Millisecond)
+		return load(doc, opt)
 	}
-	return k.Kind.Load(doc, opt)
+	return kind
 }
 
 // TestNotSilent: what takes long before a run begins says what it is.
@@ -56,7 +56,7 @@ func TestNotSilent(t *testing.T) {
 	slow = time.Millisecond
 	stderr := &lines{}
 	var stdout bytes.Buffer
-	status := Run([]string{"disco-run", "run", "-", "--transport", "inproc"}, strings.NewReader(launchtest.Scenario(4, 1, "")), &stdout, stderr, slowKind{stderr: stderr, t: t})
+	status := Run([]string{"disco-run", "run", "-", "--transport", "inproc"}, strings.NewReader(launchtest.Scenario(4, 1, "")), &stdout, stderr, slowKind(t, stderr))
 	if status != ExitOK {
 		t.Errorf("exit status %d: %s", status, stderr.String())
 	}
@@ -65,7 +65,7 @@ func TestNotSilent(t *testing.T) {
 // TestTooShortToCompare: ratios of runs that took no time say nothing, so none is shown.
 func TestTooShortToCompare(t *testing.T) {
 	var stdout, stderr bytes.Buffer
-	Run([]string{"disco-run", "run", "-", "--transport", "inproc", "--workers", "2", "--compare"}, strings.NewReader(launchtest.Scenario(4, 0.2, "")), &stdout, &stderr, launchtest.Kind{})
+	Run([]string{"disco-run", "run", "-", "--transport", "inproc", "--workers", "2", "--compare"}, strings.NewReader(launchtest.Scenario(4, 0.2, "")), &stdout, &stderr, launchtest.Kind())
 	if !strings.Contains(stdout.String(), "too short to compare: one worker took") || strings.Contains(stdout.String(), "times as fast") {
 		t.Errorf("%s%s", stdout.String(), stderr.String())
 	}

@@ -4,6 +4,7 @@ package app
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,6 +22,14 @@ import (
 func TestMistakesOfKinds(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "net.yml")
 	if err := os.WriteFile(secret, []byte("model: network\ntopology: /proc/self/environ\ntraffic: {}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	large := filepath.Join(t.TempDir(), "large.yml")
+	if err := os.WriteFile(large, []byte("model: network\ntopology: large.gml\ntraffic: {}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	gml := filepath.Join(filepath.Dir(large), "large.gml")
+	if err := errors.Join(os.WriteFile(gml, nil, 0o600), os.Truncate(gml, 64<<20+1)); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("SECRET", "hunter2")
@@ -51,6 +60,7 @@ func TestMistakesOfKinds(t *testing.T) {
 		"phold --sweep lps=1,0":       "command line (lps=0):2:6: lps: found 0",
 		"phold file.yml":              "disco-run: phold: found 1 argument (\"file.yml\"), want flags only",
 		"phold --horizon 3":           "disco-run: phold: there is no flag --horizon",
+		"run " + large:                "large.yml:2:11: topology: found a file of 67108865 bytes (" + gml + "), want the path of a network in GML of at most 67108864 bytes, from the folder of this file",
 		"run " + secret:               "/proc/self/environ",
 		"validate ../examples/mini.yml --set topology_graph.nodes.servers.serverr.id=x": "disco-run: validate: --set: topology_graph.nodes.servers.serverr.id: ../examples/mini.yml:18: found no serverr in topology_graph.nodes.servers, want an item that stands there (server); did you mean server?",
 	} {

@@ -106,7 +106,7 @@ func play(t *testing.T, args []string, dir, started string) string {
 		t.Fatal(err)
 	}
 	var stdout, stderr bytes.Buffer
-	status := Run(append([]string{"disco-run"}, args...), strings.NewReader(files["tiny.yml"]), &stdout, &stderr, launchtest.Kind{})
+	status := Run(append([]string{"disco-run"}, args...), strings.NewReader(files["tiny.yml"]), &stdout, &stderr, launchtest.Kind())
 	var b strings.Builder
 	fmt.Fprintf(&b, "exit %d", status)
 	if info, err := os.Stat(started); err == nil {

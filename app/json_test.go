@@ -35,7 +35,7 @@ func runJSON(t *testing.T, text string, args ...string) []byte {
 	if !slices.Contains(args, "--json") {
 		args = append(args, "--json", "-")
 	}
-	if status := Run(args, strings.NewReader(""), &stdout, &stderr, service.Kind(), launchtest.Kind{}); status != ExitOK {
+	if status := Run(args, strings.NewReader(""), &stdout, &stderr, service.Kind(), launchtest.Kind()); status != ExitOK {
 		t.Fatalf("exit status %d: %s", status, stderr.String())
 	}
 	return stdout.Bytes()
@@ -145,7 +145,7 @@ func runJSONTo(t *testing.T, path string) string {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	args := []string{"disco-run", "run", "-", "--transport", "inproc", "--json", path}
-	if status := Run(args, strings.NewReader(launchtest.Scenario(4, 5, "")), &stdout, &stderr, launchtest.Kind{}); status != ExitOK {
+	if status := Run(args, strings.NewReader(launchtest.Scenario(4, 5, "")), &stdout, &stderr, launchtest.Kind()); status != ExitOK {
 		t.Fatalf("exit status %d: %s", status, stderr.String())
 	}
 	return stdout.String()

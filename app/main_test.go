@@ -26,14 +26,14 @@ func TestMain(m *testing.M) {
 	slow = time.Hour // what is said about a busy machine isn't the same every time
 	if launch.IsWorker() {
 		noteStart()
-		registry, err := scenario.NewRegistry(launchtest.Kind{})
+		registry, err := scenario.NewRegistry(launchtest.Kind())
 		if err != nil {
 			panic(err)
 		}
 		os.Exit(launch.Serve(registry))
 	}
 	if os.Getenv(programEnv) != "" {
-		Main(launchtest.Kind{})
+		Main(launchtest.Kind())
 	}
 	leaktest.Main(m)
 }

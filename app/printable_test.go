@@ -73,7 +73,7 @@ func TestNothingSteersTheTerminal(t *testing.T) {
 		}
 		for _, args := range lines {
 			var stdout, stderr bytes.Buffer
-			Run(append([]string{"disco-run"}, args...), strings.NewReader(""), &stdout, &stderr, launchtest.Kind{}, service.Kind())
+			Run(append([]string{"disco-run"}, args...), strings.NewReader(""), &stdout, &stderr, launchtest.Kind(), service.Kind())
 			for what, text := range map[string][]byte{"standard output": stdout.Bytes(), "standard error": stderr.Bytes()} {
 				if part := steers(text); part != "" {
 					t.Errorf("%q: %q on %s", args, part, what)

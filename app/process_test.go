@@ -378,7 +378,7 @@ func TestReaderThatStops(t *testing.T) {
 func TestInspect(t *testing.T) {
 	l := launchProgram(t, launchtest.Scenario(4, 1e9, ""))
 	var stdout, stderr bytes.Buffer
-	status := Run([]string{"disco-run", "inspect", strconv.Itoa(l.cmd.Process.Pid)}, strings.NewReader(""), &stdout, &stderr, launchtest.Kind{})
+	status := Run([]string{"disco-run", "inspect", strconv.Itoa(l.cmd.Process.Pid)}, strings.NewReader(""), &stdout, &stderr, launchtest.Kind())
 	said := stdout.String()
 	if status != ExitOK || !strings.Contains(said, "tiny.yml --workers 2") || strings.Contains(said, "nothing has moved") || strings.Count(said, "\n") != 4 {
 		t.Errorf("exit status %d, standard error %q, standard output:\n%s", status, stderr.String(), said)

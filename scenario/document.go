@@ -37,6 +37,8 @@ type Document struct {
 	text []byte
 	set  []string   // keys of what With has put there
 	root *yaml.Node // the top-level value
+
+	files map[string]attached // by the name that the document has for them; see Attach
 }
 
 // ReadFile reads one scenario file. The error is a Problems where its content is
@@ -95,7 +97,8 @@ func Parse(name string, text []byte) (*Document, error) {
 func (d *Document) File() string { return d.file }
 
 // Text is the file's text, which must not be changed. Parse(d.File(), d.Text())
-// gives the same document again, in another process too, but for what With has put there.
+// gives the same document again, in another process too, but for what With has put there
+// and for the Attachments.
 func (d *Document) Text() []byte { return d.text }
 
 // model is the value of the top-level `model:`, absent where the file has none.

@@ -28,42 +28,12 @@
 package scenario
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"math"
-	"strings"
 
 	"github.com/disco-sim/disco/node"
 )
-
-// Kind reads one kind of scenario, e.g. "service". Kinds are made by models and
-// given to a Registry; every worker calls Load on the same text with the same
-// options, so Load must depend on nothing else.
-type Kind interface {
-	// Name is what the file's `model:` says.
-	Name() string
-
-	// Load reads doc. The error is a Problems where the file is at fault.
-	Load(doc *Document, opt Options) (Scenario, error)
-}
-
-// Commander is a Kind whose files are a few numbers: programs give it a command of its
-// name, with a flag for each field in place of the file.
-type Commander interface {
-	Kind
-
-	// Command says in one line what the command does, and lists the fields.
-	Command() (usage string, flags []Flag)
-}
-
-// Flag is a top-level field of a scenario file as a flag. Load checks its value, as it
-// checks the file's.
-type Flag struct {
-	Name    string // the field's
-	Default string // for people: what the field is when it is left out
-	Usage   string // in one line, with the value's name in back quotes
-}
 
 // Headliner is a Scenario with figures that belong beside the run's own: programs add
 // them to the top level of their JSON. Names must not be those of the run.
@@ -153,91 +123,4 @@ type Replication struct {
 // "results" of the JSON output.
 type Summary interface {
 	WriteText(w io.Writer) error
-}
-
-// Registry holds the kinds that a program knows. It does not change after
-// NewRegistry and may be used by several goroutines at once.
-type Registry struct {
-	kinds []Kind // in the order given; the first is the default
-}
-
-// NewRegistry makes a registry. A file without `model:` is of the first kind.
-func NewRegistry(kinds ...Kind) (Registry, error) {
-	if len(kinds) == 0 {
-		return Registry{}, errors.New("scenario: a registry needs at least one kind")
-	}
-	seen := make(map[string]bool, len(kinds))
-	for i, k := range kinds {
-		if k == nil || k.Name() == "" {
-			return Registry{}, fmt.Errorf("scenario: kind %d has no name", i)
-		}
-		if seen[k.Name()] {
-			return Registry{}, fmt.Errorf("scenario: two kinds are named %q", k.Name())
-		}
-		seen[k.Name()] = true
-	}
-	return Registry{kinds: append([]Kind(nil), kinds...)}, nil
-}
-
-// Names lists the kinds, the default first.
-func (r Registry) Names() []string {
-	names := make([]string, len(r.kinds))
-	for i, k := range r.kinds {
-		names[i] = k.Name()
-	}
-	return names
-}
-
-// Commanders lists the kinds that have a command.
-func (r Registry) Commanders() []Commander {
-	var all []Commander
-	for _, k := range r.kinds {
-		if c, ok := k.(Commander); ok {
-			all = append(all, c)
-		}
-	}
-	return all
-}
-
-// Load finds the kind that doc asks for and lets it read the rest.
-func (r Registry) Load(doc *Document, opt Options) (Scenario, error) {
-	if err := opt.Validate(); err != nil {
-		return nil, err
-	}
-	kind, err := r.kindOf(doc)
-	if err != nil {
-		return nil, err
-	}
-	s, err := kind.Load(doc, opt)
-	if err != nil {
-		return nil, err
-	}
-	if s == nil || !(s.Horizon() > 0 && !math.IsInf(s.Horizon(), 1)) {
-		panic(fmt.Sprintf("scenario: kind %q loaded %s as %T, whose horizon is no time", kind.Name(), doc.File(), s))
-	}
-	return s, nil
-}
-
-func (r Registry) kindOf(doc *Document) (Kind, error) {
-	if len(r.kinds) == 0 {
-		return nil, errors.New("scenario: the registry is empty: make it with NewRegistry")
-	}
-	model, err := doc.model()
-	if err != nil {
-		return nil, err
-	}
-	if !model.Present() {
-		return r.kinds[0], nil
-	}
-	name := model.Text()
-	for _, k := range r.kinds {
-		if k.Name() == name {
-			return k, nil
-		}
-	}
-	if model.r.Err() == nil {
-		model.Refuse(fmt.Sprintf("%q, a model that this program does not know", name),
-			"one of "+strings.Join(r.Names(), ", "), Suggest(name, r.Names()))
-	}
-	return nil, model.r.Err()
 }

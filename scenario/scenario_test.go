@@ -5,7 +5,6 @@ package scenario_test
 import (
 	"errors"
 	"math"
-	"strings"
 	"testing"
 
 	"github.com/disco-sim/disco/node"
@@ -13,31 +12,29 @@ import (
 )
 
 // stubKind loads every file as a stub with a fixed horizon.
-type stubKind struct {
+func stubKind(name string, horizon float64) scenario.Kind {
+	return scenario.Kind{Name: name, Load: func(doc *scenario.Document, opt scenario.Options) (scenario.Scenario, error) {
+		r := scenario.NewReader(doc)
+		r.Root("x").Field("x").IntOr(0, scenario.AnyNumber())
+		if err := r.Err(); err != nil {
+			return nil, err
+		}
+		if opt.Horizon > 0 {
+			horizon = opt.Horizon
+		}
+		return stub{name, horizon}, nil
+	}}
+}
+
+type stub struct {
 	name    string
 	horizon float64
 }
 
-func (k stubKind) Name() string { return k.name }
-
-func (k stubKind) Load(doc *scenario.Document, opt scenario.Options) (scenario.Scenario, error) {
-	r := scenario.NewReader(doc)
-	r.Root("x").Field("x").IntOr(0, scenario.AnyNumber())
-	if err := r.Err(); err != nil {
-		return nil, err
-	}
-	if opt.Horizon > 0 {
-		k.horizon = opt.Horizon
-	}
-	return stub{k}, nil
-}
-
-type stub struct{ kind stubKind }
-
 func (s stub) Graph() *node.Graph                               { return nil }
 func (s stub) NewHandler(p *node.Simproc) (node.Handler, error) { return nil, nil }
-func (s stub) Name() string                                     { return s.kind.name }
-func (s stub) Horizon() float64                                 { return s.kind.horizon }
+func (s stub) Name() string                                     { return s.name }
+func (s stub) Horizon() float64                                 { return s.horizon }
 func (s stub) Accumulate() scenario.Accumulator                 { return nil }
 
 func parse(t *testing.T, text string) *scenario.Document {
@@ -50,12 +47,12 @@ func parse(t *testing.T, text string) *scenario.Document {
 }
 
 func TestRegistry(t *testing.T) {
-	reg, err := scenario.NewRegistry(stubKind{"service", 10}, stubKind{"phold", 20})
+	reg, err := scenario.NewRegistry(stubKind("service", 10), stubKind("phold", 20))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(reg.Names(), " "); got != "service phold" {
-		t.Errorf("names: %s", got)
+	if kinds := reg.Kinds(); len(kinds) != 2 || kinds[0].Name != "service" || kinds[1].Name != "phold" {
+		t.Errorf("kinds: %v", kinds)
 	}
 	for text, want := range map[string]string{
 		"x: 1":                         "service",
@@ -84,7 +81,7 @@ func TestRegistry(t *testing.T) {
 }
 
 func TestRegistryHorizon(t *testing.T) {
-	reg, _ := scenario.NewRegistry(stubKind{"service", 10})
+	reg, _ := scenario.NewRegistry(stubKind("service", 10))
 	for _, h := range []float64{0, 1e-9, 5, math.MaxFloat64} {
 		if _, err := reg.Load(parse(t, "{}"), scenario.Options{Horizon: h}); err != nil {
 			t.Errorf("horizon %v: %v", h, err)
@@ -99,10 +96,11 @@ func TestRegistryHorizon(t *testing.T) {
 
 func TestRegistryRefuses(t *testing.T) {
 	for name, kinds := range map[string][]scenario.Kind{
-		"none":  nil,
-		"nil":   {nil},
-		"empty": {stubKind{"", 1}},
-		"twice": {stubKind{"a", 1}, stubKind{"a", 2}},
+		"none":    nil,
+		"zero":    {{}},
+		"no load": {{Name: "a"}},
+		"empty":   {stubKind("", 1)},
+		"twice":   {stubKind("a", 1), stubKind("a", 2)},
 	} {
 		if _, err := scenario.NewRegistry(kinds...); err == nil {
 			t.Errorf("%s: no error", name)
@@ -111,7 +109,7 @@ func TestRegistryRefuses(t *testing.T) {
 	if _, err := (scenario.Registry{}).Load(parse(t, "{}"), scenario.Options{}); err == nil {
 		t.Error("the zero registry loaded a file")
 	}
-	bad, _ := scenario.NewRegistry(stubKind{"bad", math.Inf(1)})
+	bad, _ := scenario.NewRegistry(stubKind("bad", math.Inf(1)))
 	defer func() {
 		if recover() == nil {
 			t.Error("a kind whose scenario has no horizon did not panic")

@@ -52,7 +52,8 @@ func ParseSetting(text string) (Setting, error) {
 // at which the values would stand.
 //
 // An item of a list is named by its number, or by the text of one of its fields id, name,
-// event_id and endpoint_name. The error is a *SettingError.
+// event_id and endpoint_name. The error is a *SettingError. The new document has no
+// attachments: it may refer to other files.
 func (d *Document) With(settings []Setting) (*Document, error) {
 	if len(settings) == 0 {
 		return d, nil

@@ -10,4 +10,4 @@ import (
 	"github.com/disco-sim/disco/app"
 )
 
-func main() { app.Main(gossip.Kind{}) }
+func main() { app.Main(gossip.Kind()) }

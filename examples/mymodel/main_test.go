@@ -17,7 +17,7 @@ import (
 // starts: app.Main does nothing else for a worker.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "worker" {
-		app.Main(gossip.Kind{})
+		app.Main(gossip.Kind())
 	}
 	os.Exit(m.Run())
 }
@@ -29,7 +29,7 @@ func TestGossip(t *testing.T) {
 	for _, workers := range []string{"1", "3"} {
 		var stdout, stderr bytes.Buffer
 		args := []string{"mymodel", "run", "office.yml", "--workers", workers, "--json", "-"}
-		if status := app.Run(args, strings.NewReader(""), &stdout, &stderr, gossip.Kind{}); status != app.ExitOK {
+		if status := app.Run(args, strings.NewReader(""), &stdout, &stderr, gossip.Kind()); status != app.ExitOK {
 			t.Fatalf("exit status %d: %s", status, stderr.String())
 		}
 		var d struct {

@@ -11,7 +11,7 @@
 // edge leads between nodes that exist, and every number is finite and in its range; or
 // it is a Problems that names file, line and column, what was found and what is wanted.
 //
-//	g, err := gml.ReadFile("backbone.gml")
+//	g, err := gml.Parse("backbone.gml", text)
 //	for _, e := range g.Edges {
 //		fmt.Println(g.Nodes[e.Source].Label, g.Nodes[e.Target].Label, e.Rate)
 //	}

@@ -102,26 +102,6 @@ func TestCutShort(t *testing.T) {
 	}
 }
 
-// TestReadFile: errors of the system, and the bytes beside the graph.
-func TestReadFile(t *testing.T) {
-	dir := t.TempDir()
-	if _, _, err := gml.ReadFile(filepath.Join(dir, "none.gml")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("missing file: %v", err)
-	}
-	if _, _, err := gml.ReadFile(dir); err == nil || !strings.Contains(err.Error(), "found a directory") {
-		t.Errorf("folder: %v", err)
-	}
-	path := filepath.Join(dir, "a.gml")
-	text := "graph [ node [ id 0 ] ]"
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	g, got, err := gml.ReadFile(path)
-	if err != nil || len(g.Nodes) != 1 || string(got) != text {
-		t.Errorf("%v, %q, %v", g, got, err)
-	}
-}
-
 // TestQuotesNothingOfOtherFiles: a scenario may name any file that the person who runs it
 // may read. What is no network is refused without a word of what stands in it.
 func TestQuotesNothingOfOtherFiles(t *testing.T) {
@@ -176,7 +156,11 @@ func TestZoo(t *testing.T) {
 		t.Skipf("the networks of the Internet Topology Zoo are not there: %v", err)
 	}
 	for file, want := range zoo {
-		g, _, err := gml.ReadFile(filepath.Join(dir, file))
+		text, err := os.ReadFile(filepath.Join(dir, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := gml.Parse(file, text)
 		if err != nil {
 			t.Error(err)
 			continue

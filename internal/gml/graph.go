@@ -6,8 +6,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-
-	"github.com/disco-sim/disco/internal/infile"
 )
 
 // Graph is a network as a file describes it. It isn't changed after reading.
@@ -51,18 +49,6 @@ func (n *Node) Number(key string) (float64, bool) {
 		}
 	}
 	return 0, false
-}
-
-// ReadFile reads the file at path, and returns its bytes too. The error is a Problems
-// where the content is at fault, and wraps the system's own error where the file could
-// not be read.
-func ReadFile(path string) (*Graph, []byte, error) {
-	text, err := infile.Read(path, infile.Kind{Name: "a network in GML", BytesMax: FileBytesMax})
-	if err != nil {
-		return nil, nil, fmt.Errorf("gml: %w", err)
-	}
-	g, err := Parse(path, text)
-	return g, text, err
 }
 
 // Parse reads a network; name stands for it in messages. The error is a Problems.

@@ -31,11 +31,18 @@ type Error struct {
 	Path  string
 	Found string // what stands there, or what became of the attempt
 	Want  string
+	ToDo  string // how to put it right; "" where Want says it all
 	err   error
 }
 
-// Error is path: found X, want Y.
-func (e *Error) Error() string { return fmt.Sprintf("%s: found %s, want %s", e.Path, e.Found, e.Want) }
+// Error is path: found X, want Y; what to do.
+func (e *Error) Error() string {
+	text := fmt.Sprintf("%s: found %s, want %s", e.Path, e.Found, e.Want)
+	if e.ToDo != "" {
+		text += "; " + e.ToDo
+	}
+	return text
+}
 
 // Unwrap is the system's error, or nil.
 func (e *Error) Unwrap() error { return e.err }
@@ -47,7 +54,16 @@ func Read(path string, kind Kind) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
+	// A regular file that is too large isn't read at all; a pipe, or a file that grows
+	// meanwhile, is read up to the limit.
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() && info.Size() > int64(kind.BytesMax) {
+		return nil, tooLarge(path, fmt.Sprintf("a file of %d bytes", info.Size()), kind)
+	}
 	return All(f, path, kind)
+}
+
+func tooLarge(path, found string, kind Kind) *Error {
+	return &Error{Path: path, Found: found, Want: fmt.Sprintf("%s of at most %d bytes", kind.Name, kind.BytesMax)}
 }
 
 // Open opens the file at path for callers that read it as a stream; they bound what they
@@ -62,11 +78,11 @@ func Open(path string, kind Kind) (*os.File, error) {
 	f, err := os.Open(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, &Error{path, "no file of that name", kind.Name, err}
+		return nil, &Error{Path: path, Found: "no file of that name", Want: kind.Name, err: err}
 	case errors.Is(err, fs.ErrPermission):
-		return nil, &Error{path, "a file without permission to read it", kind.Name + ": change its mode or its owner", err}
+		return nil, &Error{Path: path, Found: "a file without permission to read it", Want: kind.Name, ToDo: "change its mode or its owner", err: err}
 	case err != nil:
-		return nil, &Error{path, "a file that can't be opened (" + reason(err) + ")", kind.Name, err}
+		return nil, &Error{Path: path, Found: "a file that can't be opened (" + reason(err) + ")", Want: kind.Name, err: err}
 	}
 	return f, nil
 }
@@ -76,10 +92,10 @@ func All(r io.Reader, path string, kind Kind) ([]byte, error) {
 	// The limit is on what is read and not on what Stat says: a pipe has no size.
 	text, err := io.ReadAll(io.LimitReader(r, int64(kind.BytesMax)+1))
 	if err != nil {
-		return nil, &Error{path, "a file that can't be read (" + reason(err) + ")", kind.Name, err}
+		return nil, &Error{Path: path, Found: "a file that can't be read (" + reason(err) + ")", Want: kind.Name, err: err}
 	}
 	if len(text) > kind.BytesMax {
-		return nil, &Error{Path: path, Found: fmt.Sprintf("more than %d bytes", kind.BytesMax), Want: fmt.Sprintf("%s of at most that many", kind.Name)}
+		return nil, tooLarge(path, fmt.Sprintf("more than %d bytes", kind.BytesMax), kind)
 	}
 	return text, nil
 }

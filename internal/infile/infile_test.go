@@ -45,7 +45,7 @@ func TestRefuses(t *testing.T) {
 		"/dev/null":                "a device",
 		pipe:                       "a named pipe",
 		socket:                     "a socket",
-		large:                      "more than 100 bytes",
+		large:                      "a file of 101 bytes",
 		large + "/below":           "a file that can't be opened (not a directory)",
 		secret:                     "a file without permission to read it",
 		"":                         "no file of that name",
@@ -85,6 +85,9 @@ func TestReads(t *testing.T) {
 		text, err := Read(fmt.Sprintf("/dev/fd/%d", r.Fd()), kind)
 		if got := len(text); (err == nil) != (size <= 100) || err == nil && got != size {
 			t.Errorf("a pipe of %d bytes: %d bytes, %v", size, got, err)
+		}
+		if want := "more than 100 bytes, want a list of names of at most 100 bytes"; err != nil && !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("a pipe of %d bytes: %v, want %s", size, err, want)
 		}
 		r.Close()
 	}

@@ -23,7 +23,6 @@ import (
 // recorded is the tiny model under its own name; the sum of its replications tells what
 // is added to it.
 type recorded struct {
-	launchtest.Kind
 	added   *atomic.Int64 // replications
 	refused int           // index of the one that Add refuses; -1: none
 }
@@ -39,12 +38,17 @@ type recordedSum struct {
 	last int
 }
 
-func (w *recorded) Load(doc *scenario.Document, opt scenario.Options) (scenario.Scenario, error) {
-	s, err := w.Kind.Load(doc, opt)
-	if err != nil {
-		return nil, err
+func (w *recorded) kind() scenario.Kind {
+	kind := launchtest.Kind()
+	load := kind.Load
+	kind.Load = func(doc *scenario.Document, opt scenario.Options) (scenario.Scenario, error) {
+		s, err := load(doc, opt)
+		if err != nil {
+			return nil, err
+		}
+		return recordedScenario{s.(*launchtest.Tiny), w}, nil
 	}
-	return recordedScenario{s.(*launchtest.Tiny), w}, nil
+	return kind
 }
 
 func (s recordedScenario) Name() string { return s.Tiny.Name() }
@@ -67,7 +71,7 @@ func many(t *testing.T, workers, replications, refused int) (Config, *atomic.Int
 	t.Helper()
 	w := &recorded{added: new(atomic.Int64), refused: refused}
 	cfg := config(TransportInproc, workers, launchtest.Scenario(3, 1, ""))
-	r, err := scenario.NewRegistry(w)
+	r, err := scenario.NewRegistry(w.kind())
 	if err != nil {
 		t.Fatal(err)
 	}

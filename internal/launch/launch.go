@@ -45,6 +45,7 @@ import (
 // its nodes have their places. It is used by one goroutine and runs once.
 type Launch struct {
 	cfg       Config
+	attached  []scenario.Attachment // the files that the scenario refers to
 	scenario  scenario.Scenario
 	graph     *node.Graph
 	placement *partition.Partition // of the nodes over the workers of a team
@@ -66,6 +67,9 @@ func Prepare(cfg Config) (*Launch, error) {
 	}
 	if doc, err = doc.With(cfg.Set); err != nil {
 		return nil, badConfig("set: %w", err)
+	}
+	if doc, err = cfg.Registry.Attach(doc); err != nil {
+		return nil, err
 	}
 	s, err := cfg.Registry.Load(doc, scenario.Options{Horizon: cfg.Horizon})
 	if err != nil {
@@ -91,7 +95,7 @@ func Prepare(cfg Config) (*Launch, error) {
 		return nil, err
 	}
 	return &Launch{
-		cfg: cfg, scenario: s, graph: g, placement: placement, teams: teams,
+		cfg: cfg, attached: doc.Attachments(), scenario: s, graph: g, placement: placement, teams: teams,
 		said: &lineWriter{w: cfg.Stderr}, times: defaultTimes(g.NumSimprocs()),
 	}, nil
 }

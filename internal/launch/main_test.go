@@ -16,6 +16,7 @@ import (
 	"github.com/disco-sim/disco/internal/launch/launchtest"
 	"github.com/disco-sim/disco/internal/leaktest"
 	"github.com/disco-sim/disco/internal/partition"
+	"github.com/disco-sim/disco/model/network"
 	"github.com/disco-sim/disco/model/service"
 	"github.com/disco-sim/disco/scenario"
 )
@@ -38,7 +39,7 @@ func TestMain(m *testing.M) {
 }
 
 func kinds() scenario.Registry {
-	r, err := scenario.NewRegistry(service.Kind(), launchtest.Kind{})
+	r, err := scenario.NewRegistry(service.Kind(), network.Kind(), launchtest.Kind())
 	if err != nil {
 		panic(err)
 	}

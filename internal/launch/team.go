@@ -162,6 +162,7 @@ func (t *team) setup(index int) *worker.Message {
 		File:      t.cfg.File,
 		Text:      t.cfg.Text,
 		Set:       t.cfg.Set,
+		Attached:  t.attached,
 		Horizon:   t.cfg.Horizon,
 		Seed:      t.cfg.Seed,
 		Placement: t.placement.Of,

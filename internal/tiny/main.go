@@ -13,4 +13,4 @@ import (
 	"github.com/disco-sim/disco/internal/launch/launchtest"
 )
 
-func main() { app.Main(launchtest.Kind{}) }
+func main() { app.Main(launchtest.Kind()) }

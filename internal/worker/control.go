@@ -81,11 +81,12 @@ func (t MessageType) String() string {
 type Setup struct {
 	Worker    int // 0 … Workers-1
 	Workers   int
-	First     int                // workers of the same launcher before these, for Tuning.Pin
-	File      string             // the scenario's name, for messages
-	Text      []byte             // the scenario file itself
-	Set       []scenario.Setting // what is put into it
-	Horizon   float64            // 0: the file's
+	First     int                   // workers of the same launcher before these, for Tuning.Pin
+	File      string                // the scenario's name, for messages
+	Text      []byte                // the scenario file itself
+	Set       []scenario.Setting    // what is put into it
+	Attached  []scenario.Attachment // the files that it refers to
+	Horizon   float64               // 0: the file's
 	Seed      uint64
 	Placement []int32 // worker of each node
 	Tuning    Tuning

@@ -47,6 +47,7 @@ func fill(t testing.TB, v reflect.Value) {
 		}
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		fill(t, v.Index(0))
 		fill(t, v.Index(1))
 	case reflect.Map:
 		v.Set(reflect.ValueOf(map[uint32][]byte{3: {0, 255}, 1: {}, 9: {1}}))
@@ -274,7 +275,7 @@ func TestHandlerFails(t *testing.T) {
 }
 
 func TestBadSetup(t *testing.T) {
-	kinds, err := scenario.NewRegistry(ringKind{})
+	kinds, err := scenario.NewRegistry(ringKind)
 	if err != nil {
 		t.Fatal(err)
 	}

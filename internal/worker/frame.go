@@ -120,6 +120,10 @@ func (s *Setup) fields(c *wire.Codec) {
 		c.String(&set.Key)
 		c.String(&set.Value)
 	})
+	wire.List(c, &s.Attached, 8, func(file *scenario.Attachment) {
+		c.String(&file.Name)
+		c.Bytes(&file.Text)
+	})
 	c.Float(&s.Horizon)
 	c.Uint64(&s.Seed)
 	wire.List(c, &s.Placement, 4, c.Int32)

@@ -42,7 +42,7 @@ func (c *tableClock) now() time.Time { return c.at }
 func (*costKind) Name() string     { return "cost" }
 func (*costKind) Horizon() float64 { return 100 }
 
-func (k *costKind) Load(*scenario.Document, scenario.Options) (scenario.Scenario, error) {
+func (k *costKind) load(*scenario.Document, scenario.Options) (scenario.Scenario, error) {
 	return k, nil
 }
 
@@ -140,7 +140,7 @@ func (b *baton) pass(from int) bool {
 func costRun(t *testing.T, k *costKind, tuning Tuning) (stats []Stats, calls []uint64, whole time.Duration) {
 	t.Helper()
 	workers := len(k.cost)
-	kinds, err := scenario.NewRegistry(k)
+	kinds, err := scenario.NewRegistry(scenario.Kind{Name: k.Name(), Load: k.load})
 	if err != nil {
 		t.Fatal(err)
 	}

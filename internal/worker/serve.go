@@ -212,7 +212,7 @@ func newReplications(setup *Setup, reg scenario.Registry, attach Attach) (*repli
 	if doc, err = doc.With(setup.Set); err != nil {
 		return nil, err
 	}
-	sc, err := reg.Load(doc, scenario.Options{Horizon: setup.Horizon})
+	sc, err := reg.Load(doc.Attach(setup.Attached), scenario.Options{Horizon: setup.Horizon})
 	if err != nil {
 		return nil, err
 	}

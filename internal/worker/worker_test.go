@@ -30,11 +30,9 @@ import (
 //	nodes: 6
 //	lookahead: 0.5
 //	big: 100000
-type ringKind struct{}
+var ringKind = scenario.Kind{Name: "ring", Load: loadRing}
 
-func (ringKind) Name() string { return "ring" }
-
-func (ringKind) Load(doc *scenario.Document, opt scenario.Options) (scenario.Scenario, error) {
+func loadRing(doc *scenario.Document, opt scenario.Options) (scenario.Scenario, error) {
 	r := scenario.NewReader(doc)
 	root := r.Root("nodes", "lookahead", "big", "fail", "horizon")
 	s := &ringScenario{
@@ -148,7 +146,7 @@ func newCrew(t testing.TB, text string, placement []int32, workers int, tuning T
 	t.Helper()
 	c := &crew{t: t, errs: make(chan error, workers)}
 	all := c.segments(workers, tuning)
-	kinds, err := scenario.NewRegistry(ringKind{})
+	kinds, err := scenario.NewRegistry(ringKind)
 	if err != nil {
 		t.Fatal(err)
 	}

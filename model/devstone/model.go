@@ -12,21 +12,7 @@ import (
 )
 
 // Kind is the "devstone" kind of scenario, for a scenario.Registry.
-func Kind() scenario.Kind { return kind{} }
-
-type kind struct{}
-
-// Name is what a file's `model:` says.
-func (kind) Name() string { return KindName }
-
-// Load reads the file and makes the model.
-func (kind) Load(doc *scenario.Document, opt scenario.Options) (scenario.Scenario, error) {
-	p, err := Load(doc, opt)
-	if err != nil {
-		return nil, err
-	}
-	return New(p), nil
-}
+func Kind() scenario.Kind { return scenario.Kind{Name: KindName, Load: scenario.Loader(Load, New)} }
 
 // Model is DEVStone with its parameters: it implements scenario.Scenario. It is
 // immutable; every worker makes its own from the same file.

@@ -18,7 +18,7 @@ func Load(kind scenario.Kind, name, text string, opt scenario.Options) (scenario
 	if err != nil {
 		return nil, err
 	}
-	return kind.Load(doc, opt)
+	return kind.Load(kind.Attach(doc), opt)
 }
 
 // MustLoad is Load of a text that must be good.

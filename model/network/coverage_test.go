@@ -15,7 +15,7 @@ import (
 // moves the means by less than a tenth of a standard error.
 func TestCoverage(t *testing.T) {
 	const load, k = 0.8, 5
-	m := mustModel(t, oneLink(t, load, exponential, k-1, 2000))
+	m := New(oneLink(t, load, exponential, k-1, 2000))
 	delay := m.spec.Topology.Cables[0].Delay
 	var p [k + 1]float64
 	total := 0.0
@@ -67,7 +67,7 @@ func TestBounded(t *testing.T) {
 	spec := oneLink(t, 0.8, exponential, 4, 20)
 	cables := []Target{{Name: "the link", Node: -1, Cables: []int{0}}}
 	spec.Events = []Event{{ID: "cut", Kind: LinkDown, Targets: cables, Random: true, MTBF: 3, MTTR: 1}}
-	m := mustModel(t, spec)
+	m := New(spec)
 	modeltest.Bounded(t, m, 300)
 	r := modeltest.Summarize(t, m, 1, 2*outagesOf).(*Results)
 	random, last := 0, 0

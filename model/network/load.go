@@ -3,15 +3,12 @@
 package network
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
 
 	"github.com/disco-sim/disco/internal/gml"
-	"github.com/disco-sim/disco/internal/infile"
 	"github.com/disco-sim/disco/scenario"
 )
 
@@ -53,8 +50,17 @@ type loader struct {
 	fileHorizon float64
 }
 
-// Load reads a network scenario, and the GML file beside it, and checks every rule of
-// docs/scenario-network.md. The error is a scenario.Problems with all that is wrong,
+// fields of the file's top level, `model` aside.
+var fields = []string{"horizon", "topology", "links", "traffic", "routing", "events"}
+
+// references is the GML file that the topology names.
+func references(doc *scenario.Document) []scenario.Reference {
+	name := scenario.NewReader(doc).Root(fields...).Field("topology").Text()
+	return []scenario.Reference{{Name: name, What: "a network in GML", BytesMax: gml.FileBytesMax}}
+}
+
+// Load reads a network scenario, and the GML file that is attached to it, and checks
+// every rule of docs/scenario-network.md. The error is a scenario.Problems with all that is wrong,
 // where a file is at fault.
 //
 // opt.Horizon replaces the file's horizon as the end of the run. What would happen at
@@ -65,7 +71,7 @@ func Load(doc *scenario.Document, opt scenario.Options) (*Spec, error) {
 	}
 	base := filepath.Base(doc.File())
 	l := &loader{r: scenario.NewReader(doc), spec: &Spec{Name: strings.TrimSuffix(base, filepath.Ext(base))}}
-	root := l.r.Root("horizon", "topology", "links", "traffic", "routing", "events")
+	root := l.r.Root(fields...)
 	root.Field("model").Word(KindName)
 	l.fileHorizon = root.Field("horizon").FloatOr(defaultHorizonSeconds, scenario.MoreThan(0).AtMost(secondsMax))
 	rate := l.readLinks(root.Field("links").OrNull())
@@ -73,7 +79,7 @@ func Load(doc *scenario.Document, opt scenario.Options) (*Spec, error) {
 	if v := root.Field("routing").OrNull(); v.Present() {
 		l.spec.Reconverge = v.Section("reconverge_s").Field("reconverge_s").FloatOr(defaultReconvergeSeconds, scenario.AtLeast(0).AtMost(secondsMax))
 	}
-	faults := l.readTopology(root.Field("topology"), doc.File(), rate)
+	faults := l.readTopology(root.Field("topology"), rate)
 	l.readTraffic(root.Field("traffic"))
 	l.readEvents(root.Field("events").OrNull())
 	l.spec.Horizon = l.fileHorizon
@@ -113,40 +119,30 @@ func (l *loader) readLinks(v scenario.Value) float64 {
 	return s.Field("rate_bps").FloatOr(defaultRate, scenario.MoreThan(0).AtMost(linkRateMax))
 }
 
-// readTopology reads the GML file and returns what is wrong inside of it. A path that
-// is not absolute is relative to the folder of the scenario file.
-func (l *loader) readTopology(v scenario.Value, file string, rate float64) scenario.Problems {
-	path := v.Text()
+// readTopology reads the GML file and returns what is wrong inside of it.
+func (l *loader) readTopology(v scenario.Value, rate float64) scenario.Problems {
+	path, text := v.File()
 	if path == "" {
 		return nil
 	}
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(filepath.Dir(file), path)
-	}
-	g, text, err := gml.ReadFile(path)
-	var faults gml.Problems
-	var unread *infile.Error
-	switch {
-	case errors.As(err, &faults):
-		problems := make(scenario.Problems, len(faults))
-		for i, p := range faults {
+	g, err := gml.Parse(path, text)
+	if err != nil {
+		var found gml.Problems
+		if !errors.As(err, &found) {
+			panic(fmt.Sprintf("network: gml.Parse gave %T", err)) // it promises Problems
+		}
+		problems := make(scenario.Problems, len(found))
+		for i, p := range found {
 			problems[i] = scenario.Problem(p)
 		}
 		return problems
-	case errors.As(err, &unread):
-		v.Refuse(unread.Found+" ("+path+")", "the path of a network in GML, from the folder of this file", "")
-		return nil
-	case err != nil:
-		v.Refuse(err.Error(), "the path of a network in GML, from the folder of this file", "")
-		return nil
 	}
 	t, loops, err := newTopology(g, rate)
 	if err != nil {
 		v.Refuse(fmt.Sprintf("%s with %v", path, err), "a smaller network", "")
 		return nil
 	}
-	sum := sha256.Sum256(text)
-	l.spec.Topology, l.spec.TopologyHash = t, hex.EncodeToString(sum[:16])
+	l.spec.Topology = t
 	for _, name := range loops {
 		l.spec.Notes = append(l.spec.Notes, fmt.Sprintf("%s: the edge from %s to itself carries nothing and is left out", path, name))
 	}

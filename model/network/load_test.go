@@ -44,7 +44,7 @@ func load(text string) (*Spec, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Load(doc, scenario.Options{})
+	return Load(Kind().Attach(doc), scenario.Options{})
 }
 
 func mustLoad(t testing.TB, text string) *Spec {
@@ -114,7 +114,7 @@ func TestBackbone(t *testing.T) {
 		t.Fatal(err)
 	}
 	horizon := float64(scaled(20)) / 10
-	s, err := Kind().Load(doc, scenario.Options{Horizon: horizon})
+	s, err := Kind().Load(Kind().Attach(doc), scenario.Options{Horizon: horizon})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func TestZoo(t *testing.T) {
 		if ends := got.nodes - got.junctions; len(s.Flows) != ends*(ends-1) {
 			t.Errorf("%s: %d flows between %d nodes", name, len(s.Flows), ends)
 		}
-		if _, err := New(s); err != nil {
+		if err := New(s).Graph().Check(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -208,7 +208,7 @@ func TestTopologyPath(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := Load(doc, scenario.Options{})
+		s, err := Load(Kind().Attach(doc), scenario.Options{})
 		if err != nil || len(s.Topology.Nodes) != 7 || s.Name != "s" {
 			t.Errorf("%s from %s: %v", topology, name, err)
 		}

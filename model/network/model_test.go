@@ -18,15 +18,6 @@ import (
 	"github.com/disco-sim/disco/scenario"
 )
 
-func mustModel(t testing.TB, s *Spec) *Model {
-	t.Helper()
-	m, err := New(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
-
 // scaled is fewer in short runs.
 func scaled(n int) int {
 	if testing.Short() {
@@ -109,7 +100,7 @@ func TestQueues(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			m := mustModel(t, oneLink(t, c.load, c.sizes, c.buffer, float64(scaled(60_000))))
+			m := New(oneLink(t, c.load, c.sizes, c.buffer, float64(scaled(60_000))))
 			r := modeltest.Summarize(t, m, 2026, 10).(*Results)
 			var latency, ratio []float64
 			for _, rep := range r.Replications {
@@ -142,7 +133,7 @@ func TestQueues(t *testing.T) {
 // and the Zoo's.
 func TestEmptyNetwork(t *testing.T) {
 	check := func(t *testing.T, s *Spec) {
-		m := mustModel(t, s)
+		m := New(s)
 		r := modeltest.Summarize(t, m, 3, 1).(*Results)
 		var want []float64
 		root, delivered := -1, 0
@@ -223,7 +214,7 @@ edge [ source 0 target 1 ] edge [ source 0 target 2 ] edge [ source 2 target 1 ]
 		Flows:  []Flow{{From: 0, To: 1, Rate: rate}},
 		Events: []Event{{ID: "e", Kind: LinkDown, Targets: []Target{{Name: "a - b", Node: -1, Cables: []int{0}}}, From: down, To: up}},
 	}
-	m := mustModel(t, s)
+	m := New(s)
 	r := modeltest.Summarize(t, m, 1, 1).(*Results)
 	direct, around := m.metric[0], m.metric[2]+m.metric[4]
 	// Lost: those on the cable, or being sent, at the cut, and those sent before the
@@ -276,7 +267,7 @@ events:
 // TestStorm: nothing goes uncounted when everything happens, for every flow, and the
 // books of phases agree with those of the whole.
 func TestStorm(t *testing.T) {
-	r := modeltest.Summarize(t, mustModel(t, storm(t)), 9, 3).(*Results)
+	r := modeltest.Summarize(t, New(storm(t)), 9, 3).(*Results)
 	l := r.LostBy
 	if l.FullBuffer == 0 || l.Outage == 0 || l.NoRoute == 0 || l.Random == 0 || r.InFlight == 0 {
 		t.Fatalf("it was no storm: %+v, %d in flight", l, r.InFlight)
@@ -328,7 +319,7 @@ func (p *Phase) sane(carried float64) bool {
 // TestSpread: the same to the byte, trace and reports, on 1, 2, 3 and 4 engines.
 func TestSpread(t *testing.T) {
 	for seed := range uint64(scaled(2)) {
-		o := modeltest.Spread(t, mustModel(t, storm(t)), seed)
+		o := modeltest.Spread(t, New(storm(t)), seed)
 		if o.Events < 5000 {
 			t.Errorf("%d events: too few to show anything", o.Events)
 		}
@@ -337,7 +328,7 @@ func TestSpread(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := Kind().Load(doc, scenario.Options{Horizon: float64(scaled(20)) / 100})
+	s, err := Kind().Load(Kind().Attach(doc), scenario.Options{Horizon: float64(scaled(20)) / 100})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -347,7 +338,7 @@ func TestSpread(t *testing.T) {
 // TestInterrupted stops a run in the middle, with engines at different times: every
 // packet is still accounted for.
 func TestInterrupted(t *testing.T) {
-	m := mustModel(t, storm(t))
+	m := New(storm(t))
 	placement := make([]int32, len(m.Graph().Nodes))
 	var engines []*node.Engine
 	for w := range 2 {

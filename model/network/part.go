@@ -15,8 +15,7 @@ import (
 // Routers may have come to different times when a run was interrupted: each closes its
 // own accounts at End.
 type part struct {
-	End      float64 `json:"end"`      // simulated seconds
-	Topology string  `json:"topology"` // hash of the GML file that the worker has read
+	End float64 `json:"end"` // simulated seconds
 	books
 	SentIn    []int64         `json:"sent_in"`   // by segment of the detailed occurrences
 	LostIn    [][causes]int64 `json:"lost_in"`   // by segment

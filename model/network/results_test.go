@@ -17,7 +17,7 @@ func TestText(t *testing.T) {
 	s := storm(t)
 	s.Events = append(s.Events[:6:6], s.Events[9])
 	for n, replications := range map[string]int{"one": 1, "three": 3} {
-		r := modeltest.Summarize(t, mustModel(t, s), 1, replications).(*Results)
+		r := modeltest.Summarize(t, New(s), 1, replications).(*Results)
 		var b bytes.Buffer
 		if err := r.WriteText(&b); err != nil {
 			t.Fatal(err)
@@ -45,7 +45,7 @@ func TestText(t *testing.T) {
 func TestNothing(t *testing.T) {
 	s := oneLink(t, 1e-9, fixed, 5, 10)
 	s.Events = []Event{{ID: "e", Kind: LinkDown, Targets: []Target{{Name: "l", Node: -1, Cables: []int{0}}}, From: 0, To: 100}}
-	r := modeltest.Summarize(t, mustModel(t, s), 1, 2).(*Results)
+	r := modeltest.Summarize(t, New(s), 1, 2).(*Results)
 	var b strings.Builder
 	if err := r.WriteText(&b); err != nil || !strings.Contains(b.String(), "no packet was delivered") || r.Outages[0].Before != nil || r.Outages[0].After != nil {
 		t.Errorf("%v\n%s", err, &b)
@@ -55,17 +55,15 @@ func TestNothing(t *testing.T) {
 	}
 }
 
-// TestDefects: parts that don't add up, are missing or of another topology are refused
-// by name.
+// TestDefects: parts that are missing, damaged or don't add up are refused by name.
 func TestDefects(t *testing.T) {
-	m := mustModel(t, storm(t))
+	m := New(storm(t))
 	o, err := modeltest.Run(m, modeltest.Config{Seed: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for want, spoil := range map[string]func(p *part) *part{
 		"the report of b/router is missing":  func(*part) *part { return nil },
-		"another topology than the launcher": func(p *part) *part { p.Topology = "x"; return p },
 		"b took in":                          func(p *part) *part { p.Born++; return p },
 		"doesn't add up, a defect of disco":  func(p *part) *part { p.Channels[0].Sent--; return p },
 		"was handed":                         func(p *part) *part { p.Channels[0].Lost[lostRandom]++; return p },
@@ -102,7 +100,7 @@ func TestDefects(t *testing.T) {
 // TestLoads: the rates that placement balances are those of a run.
 func TestLoads(t *testing.T) {
 	s := mustLoad(t, "model: network\nhorizon: 20\ntopology: testdata/net.gml\nrouting: {}\ntraffic: { matrix: gravity, mass: Mass, packets_per_second: 2000 }\n")
-	m := mustModel(t, s)
+	m := New(s)
 	r := modeltest.Summarize(t, m, 1, 1).(*Results)
 	carried := make(map[[2]string]float64)
 	for _, l := range r.Links {

@@ -22,7 +22,6 @@ type router struct {
 	plan    *schedule
 	source  *source
 	asked   float64 // the wakeup asked for last
-	begun   bool
 
 	next    []int32 // by node: index of the channel towards it; noRoute, or hereRoute
 	seen    int     // changes of the network that the routes know
@@ -241,7 +240,7 @@ func (r *router) Report(p *node.Simproc) ([]byte, error) {
 }
 
 func (r *router) report(end float64) ([]byte, error) {
-	part := &part{End: end, Topology: r.m.spec.TopologyHash}
+	part := &part{End: end}
 	for i := range r.out {
 		part.Channels = append(part.Channels, r.out[i].close(r, end))
 	}

@@ -12,10 +12,6 @@ type Spec struct {
 	Horizon  float64 // seconds, > 0
 	Topology *Topology
 
-	// TopologyHash tells one text of the GML file from another: every worker reads the
-	// file for itself, and all must have read the same.
-	TopologyHash string
-
 	BufferPackets int     // of each direction of a link: packets that wait, the one being sent not counted
 	BufferBytes   int     // likewise; 0: no limit of bytes
 	Arrivals      string  // Poisson or Constant

@@ -13,33 +13,21 @@ import (
 )
 
 // Kind is the "phold" kind of scenario, for a scenario.Registry.
-func Kind() scenario.Kind { return kind{} }
-
-type kind struct{}
-
-// Name is what a file's `model:` says.
-func (kind) Name() string { return KindName }
-
-// Load reads the file and makes the model.
-func (kind) Load(doc *scenario.Document, opt scenario.Options) (scenario.Scenario, error) {
-	p, err := Load(doc, opt)
-	if err != nil {
-		return nil, err
-	}
-	return New(p), nil
-}
-
-// Command lists the fields as flags.
-func (kind) Command() (usage string, flags []scenario.Flag) {
+func Kind() scenario.Kind {
 	d := Defaults()
-	return "runs PHOLD, the benchmark of parallel simulators", []scenario.Flag{
-		{Name: "lps", Default: fmt.Sprint(d.LPs), Usage: "`N` logical processes"},
-		{Name: "events", Default: fmt.Sprint(d.Events), Usage: "`N` events that each process starts with"},
-		{Name: "remote", Default: fmt.Sprint(d.Remote), Usage: "`PROBABILITY` that an event goes to a process drawn from all"},
-		{Name: "lookahead", Default: fmt.Sprint(d.Lookahead), Usage: "least time between an event and the one that it makes, in simulated `SECONDS`"},
-		{Name: "end", Default: fmt.Sprint(d.End), Usage: "simulated `SECONDS` at which the run ends"},
-		{Name: "rng", Default: d.RNG, Usage: "`GENERATOR` of random numbers: default, from the seed; clcg4, ROSS's with its own fixed start"},
-		{Name: "payload", Default: fmt.Sprint(d.Payload), Usage: "`BYTES` of data of every event"},
+	return scenario.Kind{
+		Name:  KindName,
+		Load:  scenario.Loader(Load, New),
+		Usage: "runs PHOLD, the benchmark of parallel simulators",
+		Flags: []scenario.Flag{
+			{Name: "lps", Default: fmt.Sprint(d.LPs), Usage: "`N` logical processes"},
+			{Name: "events", Default: fmt.Sprint(d.Events), Usage: "`N` events that each process starts with"},
+			{Name: "remote", Default: fmt.Sprint(d.Remote), Usage: "`PROBABILITY` that an event goes to a process drawn from all"},
+			{Name: "lookahead", Default: fmt.Sprint(d.Lookahead), Usage: "least time between an event and the one that it makes, in simulated `SECONDS`"},
+			{Name: "end", Default: fmt.Sprint(d.End), Usage: "simulated `SECONDS` at which the run ends"},
+			{Name: "rng", Default: d.RNG, Usage: "`GENERATOR` of random numbers: default, from the seed; clcg4, ROSS's with its own fixed start"},
+			{Name: "payload", Default: fmt.Sprint(d.Payload), Usage: "`BYTES` of data of every event"},
+		},
 	}
 }
 

@@ -12,21 +12,7 @@ import (
 )
 
 // Kind is the "queueing" kind of scenario, for a scenario.Registry.
-func Kind() scenario.Kind { return kind{} }
-
-type kind struct{}
-
-// Name is what a file's `model:` says.
-func (kind) Name() string { return KindName }
-
-// Load reads the file and makes the model.
-func (kind) Load(doc *scenario.Document, opt scenario.Options) (scenario.Scenario, error) {
-	spec, err := Load(doc, opt)
-	if err != nil {
-		return nil, err
-	}
-	return New(spec), nil
-}
+func Kind() scenario.Kind { return scenario.Kind{Name: KindName, Load: scenario.Loader(Load, New)} }
 
 // Model is one queueing network, ready to run: it implements scenario.Scenario. It is
 // immutable; every worker makes its own from the same file.

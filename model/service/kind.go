@@ -5,15 +5,10 @@ package service
 import "github.com/disco-sim/disco/scenario"
 
 // Kind is the "service" kind of scenario, for a scenario.Registry.
-func Kind() scenario.Kind { return kind{} }
+func Kind() scenario.Kind { return scenario.Kind{Name: KindName, Load: load} }
 
-type kind struct{}
-
-// Name is what a file's `model:` says.
-func (kind) Name() string { return KindName }
-
-// Load reads the file and makes the model.
-func (kind) Load(doc *scenario.Document, opt scenario.Options) (scenario.Scenario, error) {
+// load reads the file and makes the model.
+func load(doc *scenario.Document, opt scenario.Options) (scenario.Scenario, error) {
 	spec, err := Load(doc, opt)
 	if err != nil {
 		return nil, err

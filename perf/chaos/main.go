@@ -49,7 +49,7 @@ func main() {
 func serve() {
 	switch role := os.Getenv(roleEnv); {
 	case launch.IsWorker() || role == roleProgram:
-		app.Main(service.Kind(), network.Kind(), queueing.Kind(), phold.Kind(), devstone.Kind(), launchtest.Kind{})
+		app.Main(service.Kind(), network.Kind(), queueing.Kind(), phold.Kind(), devstone.Kind(), launchtest.Kind())
 	case role == roleLimited:
 		fmt.Fprintln(os.Stderr, "chaos:", becomeLimited(os.Args[1:]))
 	case role == roleTerminal:

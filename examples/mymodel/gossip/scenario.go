@@ -15,14 +15,11 @@ import (
 
 // Kind is what the program's main registers: it makes a Model of every file that says
 // `model: gossip`.
-type Kind struct{}
+func Kind() scenario.Kind { return scenario.Kind{Name: "gossip", Load: load} }
 
-// Name implements scenario.Kind.
-func (Kind) Name() string { return "gossip" }
-
-// Load implements scenario.Kind. There is no error check between the reads: the reader
-// collects everything that is wrong with the file, so that a person learns it at once.
-func (Kind) Load(doc *scenario.Document, opt scenario.Options) (scenario.Scenario, error) {
+// load reads a file. There is no error check between the reads: the reader collects
+// everything that is wrong with the file, so that a person learns it at once.
+func load(doc *scenario.Document, opt scenario.Options) (scenario.Scenario, error) {
 	r := scenario.NewReader(doc)
 	root := r.Root("people", "talks_per_hour", "mail_share", "mail_delay_s", "hours")
 	m := &Model{

@@ -66,13 +66,9 @@ const (
 )
 
 // Kind is the kind "tiny".
-type Kind struct{}
+func Kind() scenario.Kind { return scenario.Kind{Name: "tiny", Load: load} }
 
-// Name implements scenario.Kind.
-func (Kind) Name() string { return "tiny" }
-
-// Load implements scenario.Kind.
-func (Kind) Load(doc *scenario.Document, opt scenario.Options) (scenario.Scenario, error) {
+func load(doc *scenario.Document, opt scenario.Options) (scenario.Scenario, error) {
 	r := scenario.NewReader(doc)
 	root := r.Root("horizon", "nodes", "tokens", "payload", "trouble")
 	t := &Tiny{

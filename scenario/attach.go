@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"github.com/disco-sim/disco/internal/infile"
+)
+
+// AttachedBytesMax bounds the files that one scenario refers to, all together: 256 MiB.
+// They travel to every worker in one message.
+const AttachedBytesMax = 256 << 20
+
+// Reference is a file that a scenario refers to, e.g. the topology of a network.
+type Reference struct {
+	Name     string // as the scenario has it: absolute, or from the folder of the scenario's file
+	What     string // what the file is to be, for messages: "a network in GML"
+	BytesMax int    // the largest that is read
+}
+
+// Attachment is a file that a scenario refers to, as it was read. It travels with the
+// scenario's text to every worker, which needs no file then.
+type Attachment struct {
+	Name string // as the scenario has it
+	Text []byte // not to be changed
+}
+
+// attached is an Attachment, or why there is none.
+type attached struct {
+	text []byte
+	ref  Reference
+	err  *infile.Error // the file could not be read
+}
+
+// Attach is doc with the files that it refers to, each read once. A file that can't be
+// read, or is too large, is no error here: the value that names it is refused by Load,
+// with its line, beside all else that is wrong.
+func (k Kind) Attach(doc *Document) *Document {
+	if k.References == nil {
+		return doc
+	}
+	files := make(map[string]attached)
+	left := AttachedBytesMax
+	for _, ref := range k.References(doc) {
+		if _, again := files[ref.Name]; again || ref.Name == "" {
+			continue
+		}
+		f := attached{ref: ref}
+		text, err := infile.Read(doc.beside(ref.Name), infile.Kind{Name: ref.What, BytesMax: min(ref.BytesMax, left)})
+		if err != nil && !errors.As(err, &f.err) {
+			panic(fmt.Sprintf("scenario: infile.Read gave %T", err)) // it promises *infile.Error
+		}
+		if err != nil && left < ref.BytesMax {
+			f.err.ToDo = fmt.Sprintf("all files that a scenario refers to may have %d bytes together", AttachedBytesMax)
+		}
+		f.text = text
+		left -= len(text)
+		files[ref.Name] = f
+	}
+	return doc.withFiles(files)
+}
+
+// Attach is d with files that were read elsewhere: the Attachments of the same document.
+func (d *Document) Attach(files []Attachment) *Document {
+	all := make(map[string]attached, len(files))
+	for _, f := range files {
+		all[f.Name] = attached{text: f.Text}
+	}
+	return d.withFiles(all)
+}
+
+// Attachments are the files that were read, in the order of their names.
+func (d *Document) Attachments() []Attachment {
+	var all []Attachment
+	for _, name := range slices.Sorted(maps.Keys(d.files)) {
+		if f := d.files[name]; f.err == nil {
+			all = append(all, Attachment{Name: name, Text: f.text})
+		}
+	}
+	return all
+}
+
+func (d *Document) withFiles(files map[string]attached) *Document {
+	c := *d
+	c.files = files
+	return &c
+}
+
+// beside is the path of a file that the document names: what isn't absolute begins in the
+// folder of the document's own file.
+func (d *Document) beside(name string) string {
+	if filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(filepath.Dir(d.file), name)
+}
+
+// File reads the name of a file that was attached, and gives that file's path, for
+// messages, and its text, which must not be changed. Where there is none, the value is
+// refused and the path is empty.
+func (v Value) File() (path string, text []byte) {
+	name := v.Text()
+	if name == "" {
+		return "", nil
+	}
+	path = v.r.doc.beside(name)
+	f, ok := v.r.doc.files[name]
+	switch {
+	case !ok:
+		v.Refuse("a file that is not attached ("+path+")", "one that Kind.References lists and Kind.Attach has read", "")
+		return "", nil
+	case f.err != nil:
+		v.Refuse(f.err.Found+" ("+path+")", "the path of "+f.err.Want+", from the folder of this file", f.err.ToDo)
+		return "", nil
+	}
+	return path, f.text
+}

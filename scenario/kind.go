@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+)
+
+// Kind is one kind of scenario, e.g. "service". Kinds are made by models and given to a
+// Registry. It may be used by several goroutines at once.
+type Kind struct {
+	// Name is what the file's `model:` says.
+	Name string
+
+	// Load makes a scenario of a document. Every worker calls it on the same text, the same
+	// attachments and with the same options, perhaps on another machine: it depends on
+	// nothing else, and opens no file. The error is a Problems where a file is at fault.
+	Load func(doc *Document, opt Options) (Scenario, error)
+
+	// References lists the files that a document refers to, as far as it is good: Attach
+	// reads them, and Load finds them with Value.File. Nil: documents of this kind refer to
+	// no file.
+	References func(doc *Document) []Reference
+
+	// Usage and Flags are for a kind whose files are a few numbers: programs give it a
+	// command of its name, with a flag for each field in place of the file. Usage says in
+	// one line what the command does. Without Flags there is no command.
+	Usage string
+	Flags []Flag
+}
+
+// Flag is a top-level field of a scenario file as a flag. Load checks its value, as it
+// checks the file's.
+type Flag struct {
+	Name    string // the field's
+	Default string // for people: what the field is when it is left out
+	Usage   string // in one line, with the value's name in back quotes
+}
+
+// Loader makes a Kind's Load of its two steps: read checks a document and gives what it
+// says, build makes the scenario of that.
+func Loader[S any, M Scenario](read func(*Document, Options) (S, error), build func(S) M) func(*Document, Options) (Scenario, error) {
+	return func(doc *Document, opt Options) (Scenario, error) {
+		spec, err := read(doc, opt)
+		if err != nil {
+			return nil, err
+		}
+		return build(spec), nil
+	}
+}
+
+// Registry holds the kinds that a program knows. It does not change after
+// NewRegistry and may be used by several goroutines at once.
+type Registry struct {
+	kinds []Kind // in the order given; the first is the default
+}
+
+// NewRegistry makes a registry. A file without `model:` is of the first kind.
+func NewRegistry(kinds ...Kind) (Registry, error) {
+	if len(kinds) == 0 {
+		return Registry{}, errors.New("scenario: a registry needs at least one kind")
+	}
+	seen := make(map[string]bool, len(kinds))
+	for i, k := range kinds {
+		if k.Name == "" || k.Load == nil {
+			return Registry{}, fmt.Errorf("scenario: kind %d (%q) lacks its Name or its Load", i, k.Name)
+		}
+		if seen[k.Name] {
+			return Registry{}, fmt.Errorf("scenario: two kinds are named %q", k.Name)
+		}
+		seen[k.Name] = true
+	}
+	return Registry{kinds: append([]Kind(nil), kinds...)}, nil
+}
+
+// Kinds lists the kinds, the default first.
+func (r Registry) Kinds() []Kind { return append([]Kind(nil), r.kinds...) }
+
+func (r Registry) names() []string {
+	names := make([]string, len(r.kinds))
+	for i, k := range r.kinds {
+		names[i] = k.Name
+	}
+	return names
+}
+
+// Attach finds the kind that doc asks for and reads the files that doc refers to
+// (Kind.Attach). It is called once for a run, where those files are; Load needs them no
+// more.
+func (r Registry) Attach(doc *Document) (*Document, error) {
+	kind, err := r.kindOf(doc)
+	if err != nil {
+		return nil, err
+	}
+	return kind.Attach(doc), nil
+}
+
+// Load finds the kind that doc asks for and lets it read the rest.
+func (r Registry) Load(doc *Document, opt Options) (Scenario, error) {
+	if err := opt.Validate(); err != nil {
+		return nil, err
+	}
+	kind, err := r.kindOf(doc)
+	if err != nil {
+		return nil, err
+	}
+	s, err := kind.Load(doc, opt)
+	if err != nil {
+		return nil, err
+	}
+	if s == nil || !(s.Horizon() > 0 && !math.IsInf(s.Horizon(), 1)) {
+		panic(fmt.Sprintf("scenario: kind %q loaded %s as %T, whose horizon is not finite and > 0", kind.Name, doc.File(), s))
+	}
+	return s, nil
+}
+
+func (r Registry) kindOf(doc *Document) (Kind, error) {
+	if len(r.kinds) == 0 {
+		return Kind{}, errors.New("scenario: the registry is empty: make it with NewRegistry")
+	}
+	model, err := doc.model()
+	if err != nil {
+		return Kind{}, err
+	}
+	if !model.Present() {
+		return r.kinds[0], nil
+	}
+	name := model.Text()
+	for _, k := range r.kinds {
+		if k.Name == name {
+			return k, nil
+		}
+	}
+	if model.r.Err() == nil {
+		model.Refuse(fmt.Sprintf("%q, a model that this program does not know", name),
+			"one of "+strings.Join(r.names(), ", "), Suggest(name, r.names()))
+	}
+	return Kind{}, model.r.Err()
+}
