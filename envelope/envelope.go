@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package envelope says what an event and a promise are, and what their bytes
-// look like. It is the ground floor: the transport wing carries these bytes, the
-// simulation wing gives them meaning, and neither needs the other to read them.
+// Package envelope defines events and promises and their encoding. It is the lowest layer: the transport packages
+// carry these bytes, the simulation packages interpret them, and neither imports the other.
 //
 // Guarantee: encoding and decoding never allocate, never read or write outside
 // the slice they are given, and accept exactly the forms drawn in
@@ -75,18 +74,18 @@ const (
 	flagParts = 2
 )
 
-// LevelMax is the level above every level of a scenario. The bound (e, LevelMax)
-// says that everything at epoch e is done.
+// LevelMax is the level above every level of a scenario. The bound (e, LevelMax) means that everything at epoch e
+// is done.
 const LevelMax = math.MaxUint32
 
-// ErrMalformed is what every refused envelope unwraps to. The text says which
-// field was wrong, what was found and what is allowed.
+// ErrMalformed is what every refused envelope unwraps to. The text contains the field, what was found and what is
+// allowed.
 var ErrMalformed = errors.New("envelope: malformed")
 
 // Event carries data from one simproc to another.
 //
-// Headers and Data alias the memory that the event was decoded from, or that its
-// sender lent; who lent it says for how long.
+// Headers and Data alias the memory that the event was decoded from, or the sender's memory; the function that
+// returns or takes the event documents for how long.
 type Event struct {
 	Epoch   float64 // simulated time at which the target handles it, seconds, finite, >= 0
 	Number  uint64  // the sender's own number: 0, 1, 2, … over all its sends
@@ -99,21 +98,22 @@ type Event struct {
 	Parts   uint32 // bytes of payload that came before in parts, not in Data; 0: none
 }
 
-// BlockRef says where in the sender's pool a large payload lies. It comes from a
-// peer: the pool's view bounds every field before it is used.
+// BlockRef is the place of a large payload in the sender's pool. It comes from a peer: the pool's view checks every
+// field before it is used.
 type BlockRef struct {
 	Block  uint32 // number of the block in the sender's pool
 	Length uint32 // bytes of payload in it
 	Seq    uint64 // the block's loan number, so that a stale reference is seen
 }
 
-// Promise is a sender's word about what it has sent and will not send:
+// Promise is the null message of the literature: a sender's lower bound on what it will still send, with the number
+// of events sent:
 //
 //	"I have sent you NumEvents events in total, and nothing that I will still
 //	send is earlier than (Epoch, Level)."
 //
-// Between two simprocs Level is 0. Between two workers Target and Sender are
-// WholeLane and the promise is about everything on the lane.
+// Between two simprocs Level is 0. Between two workers Target and Sender are WholeLane and the promise covers
+// everything on the lane.
 type Promise struct {
 	Epoch     float64 // simulated seconds, >= 0; +Inf: nothing will be sent any more
 	Seqnr     uint64  // 1, 2, 3, … on one link
@@ -137,9 +137,8 @@ func (e *Event) Size() int {
 	return EventHeaderBytes + len(e.Headers) + len(e.Data)
 }
 
-// Encode writes the event into dst, which must hold Size bytes, and returns the
-// number written. Headers or Data beyond their maximum are our own bug, because
-// every sender checks them first: Encode panics.
+// Encode writes the event into dst, which must hold Size bytes, and returns the number written. Headers or Data
+// beyond their maximum are a bug of disco, because every sender checks them first: Encode panics.
 func (e *Event) Encode(dst []byte) int {
 	size := e.Size()
 	if len(e.Headers) > HeadersMax || len(e.Data) > DataMax || len(dst) < size {
@@ -248,10 +247,9 @@ func (e *Event) Decode(src []byte) error {
 	return nil
 }
 
-// DecodeInline is Decode for the events that come most often: it says false, without
-// saying why, for everything that isn't a well-formed event with its data inside, and
-// e is not usable then; Decode knows more. Precondition: Block, InBlock and Parts are zero,
-// as in an event that only DecodeInline has written; it leaves them as they are.
+// DecodeInline is Decode for the most frequent events: it returns false, without a reason, for everything that
+// isn't a well-formed event with its data inline, and e is not usable then; Decode gives the reason. Precondition:
+// Block, InBlock and Parts are zero, as in an event that only DecodeInline has written; it leaves them as they are.
 func (e *Event) DecodeInline(src []byte) bool {
 	if len(src) < EventHeaderBytes {
 		return false
@@ -331,7 +329,7 @@ func DecodePart(src []byte) (offset uint32, data []byte, err error) {
 	return uint32(word >> 32), data, nil
 }
 
-// malformedEvent says what Decode found wrong with src before it came to the data.
+// malformedEvent is the error of an event that Decode refused before it came to the data.
 func malformedEvent(src []byte) error {
 	if len(src) < EventHeaderBytes {
 		return fmt.Errorf("%w: event of %d bytes, want at least %d", ErrMalformed, len(src), EventHeaderBytes)

@@ -22,16 +22,15 @@ type Consumer struct {
 
 	// Owned by the consumer.
 	position uint64 // behind the last record that Next returned
-	bound    uint64 // Invariant: position never passes it; what turn said, or less
+	bound    uint64 // Invariant: position never passes it; as computed by turn, or less
 	expect   uint64 // header word of a record up to bound, without its length
 	released uint64 // the head as stored
-	err      error  // why nothing comes any more, nil while something may
+	err      error  // why no more records come, nil while they may
 	closed   bool   // Close has been called
 }
 
-// OpenConsumer acquires the reading side of the ring in mem, which Init has
-// formatted. It fails with ErrTaken when it was acquired before, by whomever, and
-// with ErrFormat when mem is not such a ring.
+// OpenConsumer acquires the reading side of the ring in mem, which Init has formatted. It fails with ErrTaken when
+// it was acquired before, by any process, and with ErrFormat when mem is not such a ring.
 func OpenConsumer(mem []byte) (*Consumer, error) {
 	v, start, err := attach(mem)
 	if err != nil {
@@ -45,13 +44,11 @@ func OpenConsumer(mem []byte) (*Consumer, error) {
 	return c, nil
 }
 
-// Next returns the next published record, in place, or nil, nil when there is none
-// now. An empty record is not nil. The slice may be read until Release; writing to
-// it harms nobody but its readers.
+// Next returns the next published record, in place, or nil, nil when there is none now. An empty record is not nil.
+// The slice may be read until Release; a write to it is seen by its readers only.
 //
-// It returns ErrClosed once the producer has closed and all its records have been
-// returned, or once this side has closed, and a wrapped ErrCorrupt when what stands
-// in the ring can't be a header.
+// It returns ErrClosed once the producer has closed and all its records have been returned, or once this side has
+// closed, and a wrapped ErrCorrupt when the next word of the ring can't be a header.
 func (c *Consumer) Next() ([]byte, error) {
 	// SYNC POINT record-published: pairs with the store in Publish. A header that
 	// isn't zero says that its body, the records staged behind it and the cleared
@@ -62,9 +59,9 @@ func (c *Consumer) Next() ([]byte, error) {
 	header := atomic.LoadUint64(word)
 	length := header & lengthMask
 	size := headerBytes + alignUp(length)
-	// Loaded once, bounded by our own capacity and position before it is used: up to
-	// bound the record ends within the data area, and with it not more is unreleased
-	// than a producer can have published. A header of 0 isn't expect either.
+	// Loaded once, bounded by our own capacity and position before it is used: up to bound the record ends within
+	// the data area, and with it not more is unreleased than a producer can have published. A header of 0 differs
+	// from expect too.
 	if header&^lengthMask != c.expect || length > c.maxBody || size > c.bound-c.position {
 		return c.nextSlow(header)
 	}
@@ -73,10 +70,9 @@ func (c *Consumer) Next() ([]byte, error) {
 	return c.memory.body(index+headerBytes, length), nil
 }
 
-// turn says what a record at the present position looks like, and how far it may
-// reach: to the end of the data area, and not so far that more is unreleased than a
-// producer can have published. Both stay true until the next lap; a Release in
-// between only makes bound less than it could be.
+// turn computes the header of a record at the present position, and how far it may reach: to the end of the data
+// area, and not so far that more is unreleased than a producer can have published. Both stay true until the next
+// lap; a Release in between only makes bound less than it could be.
 func (c *Consumer) turn() {
 	c.expect = kindData | markerBits | lapOf(c.position, c.shift)
 	toEnd, held := c.capacity-c.position&c.mask, c.position-c.released
@@ -112,7 +108,7 @@ func (c *Consumer) nextSlow(header uint64) ([]byte, error) {
 	return nil, c.stop(c.corrupt(header))
 }
 
-// corrupt names a header that can't be.
+// corrupt reports a header that no correct producer writes.
 func (c *Consumer) corrupt(header uint64) error {
 	return fmt.Errorf("%w: header %#016x (kind %d, %d bytes) at position %d, index %d, want kind 1 to 3, marker and lap %#x, at most %d bytes and within %d",
 		ErrCorrupt, header, header&kindMask>>kindShift, header&lengthMask, c.position, c.position&c.mask,
@@ -125,8 +121,8 @@ func (c *Consumer) stop(err error) error {
 	return err
 }
 
-// Pending reports whether Next has something to say: a record, the end or damage. It
-// is the look to take after announcing that one is about to park.
+// Pending reports whether Next would return a record, the end or an error. A consumer calls it after it has armed
+// its doorbell and before it parks.
 func (c *Consumer) Pending() bool {
 	// SYNC POINT record-published: only compared; Next loads the header itself.
 	// SYNC POINT park-handshake: pairs with the store in PublishFenced.
@@ -150,14 +146,12 @@ func (c *Consumer) Release() {
 	storeRelease(&c.ctl.consumer.head, c.position)
 }
 
-// ReleaseDue reports whether the records returned since the last Release hold more
-// than an eighth of the ring. A consumer that walks on without releasing lets the
-// ring run full and then empties it while the producer waits: the two take turns
-// instead of working side by side, which costs half of the rate.
+// ReleaseDue reports whether the records returned since the last Release hold more than an eighth of the ring. If a
+// consumer reads on without releasing, the ring fills up, and the producer waits while it is emptied: the two
+// alternate instead of working in parallel, which costs half of the rate.
 func (c *Consumer) ReleaseDue() bool { return c.position-c.released > c.capacity/8 }
 
-// mangle overwrites the bytes in [released, position): whoever still reads them
-// sees nonsense at once.
+// mangle overwrites the bytes in [released, position): a reader that kept a slice sees the damage at once.
 func (c *Consumer) mangle() {
 	invariants.Assert(c.position-c.released <= c.capacity-headerBytes, "ring: %d bytes to release in a ring of %d", c.position-c.released, c.capacity)
 	from, to := c.released&c.mask, c.position&c.mask
@@ -175,9 +169,9 @@ func (c *Consumer) MaxRecord() int { return int(c.maxBody) }
 // Position is the position behind the last record that Next returned.
 func (c *Consumer) Position() uint64 { return c.position }
 
-// Close releases everything and tells the producer that nothing will be read any
-// more: its Claim returns ErrClosed as soon as it looks at the head again. Next
-// returns ErrClosed from then on. Closing again does nothing.
+// Close releases everything and marks the ring as closed by the consumer: nothing will be read any more, and the
+// producer sees it: its Claim returns ErrClosed as soon as it loads the head again. Next returns ErrClosed from
+// then on. Closing again does nothing.
 func (c *Consumer) Close() {
 	if c.closed {
 		return

@@ -4,7 +4,7 @@ package ring
 
 import "sync/atomic"
 
-// Status is what the words of a ring say about it.
+// Status is the state of a ring, as its words in memory show it.
 type Status struct {
 	Capacity       int    // bytes of the data area
 	Start          uint64 // position of the first record
@@ -16,18 +16,17 @@ type Status struct {
 	ConsumerClosed bool   // nothing will be read any more
 }
 
-// Inspect reads the status of a ring from outside, for people: of a live ring, whose
-// words move while they are read, or of one whose processes have died. It only
-// loads, so read-only memory will do. It finds Tail by walking over the records from
-// Head on; where they move or are damaged, that is as far as it came. It fails with
-// ErrFormat when mem is not a ring.
+// Inspect reads the status of a ring from outside, for display: of a live ring, whose words move while they are
+// read, or of one whose processes have died. It only loads, so read-only memory will do. It finds Tail by following
+// the records from Head on; it stops where they move or are damaged. It fails with ErrFormat when mem is not a
+// ring.
 func Inspect(mem []byte) (Status, error) {
 	v, start, err := attach(mem)
 	if err != nil {
 		return Status{}, err
 	}
 	head := atomic.LoadUint64(&v.ctl.consumer.head)
-	tail := v.walk(head &^ headClosed)
+	tail := v.endOfRecords(head &^ headClosed)
 	return Status{
 		Capacity:       int(v.capacity),
 		Start:          start,
@@ -40,9 +39,9 @@ func Inspect(mem []byte) (Status, error) {
 	}, nil
 }
 
-// walk is the position behind the last record or padding that can be reached from a
-// position, at most a capacity behind it.
-func (v *view) walk(from uint64) uint64 {
+// endOfRecords is the position behind the last record or padding that can be reached from a position, at most a
+// capacity behind it.
+func (v *view) endOfRecords(from uint64) uint64 {
 	for at := from; ; {
 		// SYNC POINT record-published: only the headers are looked at, nothing behind
 		// them.

@@ -16,9 +16,8 @@ import "structs"
 //	      │ data        capacity bytes: records          │  written by the producer only
 //	      └──────────────────────────────────────────────┘
 //
-// Each writer has a pair of cache lines to itself, because processors fetch lines
-// in pairs: a store to one's own words never takes a line away from the other side
-// that it is using for something else.
+// Each writer has a pair of cache lines to itself, because processors fetch lines in pairs: a store by one side
+// never invalidates a line that the other side uses for its own words.
 
 // Sizes and offsets in bytes. Pins in layout_unsafe.go tie them at compile time to the
 // structs below.
@@ -64,7 +63,7 @@ type control struct {
 	consumer consumerLines
 }
 
-// identityLines say what the memory is. Immutable after Init.
+// identityLines identify the memory. Immutable after Init.
 type identityLines struct {
 	_ structs.HostLayout
 
@@ -94,7 +93,7 @@ type consumerLines struct {
 
 const (
 	sideTaken  = 1 // owner word of a side that was acquired
-	headClosed = 1 // in the head word: the consumer is gone; positions are multiples of 8
+	headClosed = 1 // in the head word: the consumer has closed; positions are multiples of 8
 )
 
 // A record in the data area is one header word and its body, both at multiples of

@@ -8,9 +8,8 @@ import (
 	"github.com/disco-sim/disco/internal/invariants"
 )
 
-// memory is the data area without the bounds checks that a slice makes on each use:
-// they cost as much as the rest of a small record. What stands in their place is
-// written at each method, and asserted in the checked build.
+// memory is the data area without the bounds checks that a slice makes on each use: they cost as much as the rest
+// of a small record. Each method states the precondition that replaces them; the checked build asserts it.
 type memory struct {
 	base unsafe.Pointer // the first byte of the data area
 	size uint64         // its length; only for the assertions

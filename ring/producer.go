@@ -14,10 +14,9 @@ import (
 // Memory that Claim returns may be written until Commit or Abort; after that it
 // belongs to the ring. See the package's example.
 //
-// Records pass three states. Claimed: there is room and the caller fills it.
-// Committed: complete, but only the producer knows. Published: the consumer may
-// see it. All committed records are published together, with one store. Stage takes
-// a record to the second state at once, for callers who are sure to fill it.
+// Records pass three states. Claimed: there is room and the caller fills it. Committed: complete, but not visible
+// to the consumer. Published: the consumer may see it. All committed records are published together, with one
+// store. Stage commits a record at once, for callers that always fill it.
 //
 // Bytes in [tail, tail+free) belong to the producer, where free counts up to the
 // consumer's head; see the invariants in docs/format/ring.md.
@@ -25,9 +24,9 @@ type Producer struct {
 	probe probe
 	view  // immutable
 
-	// Owned by the producer. All are positions but for the header words.
+	// Owned by the producer. All are positions, except the header words.
 	staged uint64 // end of the committed records; the next claim starts here
-	bound  uint64 // Invariant: staged never passes it; what turn said, or less
+	bound  uint64 // Invariant: staged never passes it; as computed by turn, or less
 	header uint64 // header word of a record up to bound, without its length
 	limit  uint64 // Invariant: staged never passes it; the cached head + capacity - 8
 	first  uint64 // header word of the first committed record, 0: none is staged
@@ -37,13 +36,12 @@ type Producer struct {
 	count  int    // records committed since the last Publish
 
 	refuse uint64 // claims of so many bytes or more are refused: maxBody+1, 0 once err is set
-	err    error  // why the ring takes no more, nil while it does
+	err    error  // why the ring takes no more records, nil while it does
 	ended  bool   // Close has been called
 }
 
-// OpenProducer acquires the writing side of the ring in mem, which Init has
-// formatted. It fails with ErrTaken when it was acquired before, by whomever, and
-// with ErrFormat when mem is not such a ring.
+// OpenProducer acquires the writing side of the ring in mem, which Init has formatted. It fails with ErrTaken when
+// it was acquired before, by any process, and with ErrFormat when mem is not such a ring.
 func OpenProducer(mem []byte) (*Producer, error) {
 	v, start, err := attach(mem)
 	if err != nil {
@@ -63,10 +61,9 @@ func OpenProducer(mem []byte) (*Producer, error) {
 	return p, nil
 }
 
-// Stage is Claim and Commit in one: it returns the n bytes of a record that is
-// committed already and that the caller fills before the next Publish. It is for
-// callers who can't change their mind, and saves a third of what a small record
-// costs. Errors and preconditions are those of Claim.
+// Stage is Claim and Commit in one: it returns the n bytes of a record that is committed already and that the
+// caller fills before the next Publish. It is for callers that never abort a claim, and saves a third of the cost
+// of a small record. Errors and preconditions are those of Claim.
 func (p *Producer) Stage(n int) ([]byte, error) {
 	need := headerBytes + alignUp(uint64(n))
 	if uint64(n) >= p.refuse || p.claim != 0 || need > p.bound-p.staged {
@@ -88,8 +85,8 @@ func (p *Producer) Stage(n int) ([]byte, error) {
 	return p.memory.body(index+headerBytes, uint64(n)), nil
 }
 
-// stageSlow is Stage where the record isn't within bound: behind padding, the first
-// of a lap, after a look at the head, or not to be had.
+// stageSlow is Stage where the record isn't within bound: it comes after padding, is the first of a lap, needs a
+// newer head, or doesn't fit.
 func (p *Producer) stageSlow(n int) ([]byte, error) {
 	rec, err := p.Claim(n)
 	if err == nil {
@@ -98,19 +95,17 @@ func (p *Producer) stageSlow(n int) ([]byte, error) {
 	return rec, err
 }
 
-// turn says what the header of a record at staged looks like, and how far it may
-// reach: to the end of the data area and not beyond limit. Both stay true until the
-// next lap; a refresh in between only makes bound less than it could be.
+// turn computes the header of a record at staged, and how far it may reach: to the end of the data area and not
+// beyond limit. Both stay true until the next lap; a refresh in between only makes bound less than it could be.
 func (p *Producer) turn() {
 	p.header = kindData | markerBits | lapOf(p.staged, p.shift)
 	p.bound = p.staged + min(p.capacity-p.staged&p.mask, p.limit-p.staged)
 }
 
-// Claim returns n bytes of the ring's memory for the caller to fill in place. They
-// may hold anything. It returns ErrFull while there is no room, a wrapped
-// ErrTooLarge when n is more than MaxRecord, ErrClosed once the consumer has closed
-// and a wrapped ErrCorrupt once its head can't be. The consumer's end is noticed
-// only when room runs low; ConsumerClosed looks at once.
+// Claim returns n bytes of the ring's memory for the caller to fill in place. They may hold anything. It returns
+// ErrFull while there is no room, a wrapped ErrTooLarge when n is more than MaxRecord, ErrClosed once the consumer
+// has closed and a wrapped ErrCorrupt once its head is invalid. That the consumer has closed is noticed only when
+// room runs low; ConsumerClosed checks at once.
 //
 // Preconditions: no record is claimed; n >= 0. Otherwise Claim panics.
 func (p *Producer) Claim(n int) ([]byte, error) {
@@ -133,7 +128,7 @@ func (p *Producer) Claim(n int) ([]byte, error) {
 	return p.memory.body(from, uint64(n)), nil
 }
 
-// refusal says why a claim of n bytes can't be.
+// refusal is the error of a claim of n bytes that isn't possible.
 func (p *Producer) refusal(n int) error {
 	if n < 0 {
 		panic(fmt.Sprintf("ring: claim of %d bytes at position %d", n, p.staged))
@@ -192,9 +187,8 @@ func (p *Producer) Commit() {
 	}
 }
 
-// stage writes one header. That of the first staged record is kept back, so that
-// none is reachable for the consumer before Publish. The others may be plain
-// stores: they come before the release store of the first one.
+// stage writes one header. That of the first staged record is stored by Publish only, so that the consumer can
+// reach none before. The others may be plain stores: they come before the release store of the first one.
 func (p *Producer) stage(header, size uint64) {
 	header |= lapOf(p.staged, p.shift)
 	if p.first == 0 {
@@ -206,13 +200,12 @@ func (p *Producer) stage(header, size uint64) {
 	p.staged += size
 }
 
-// Abort forgets the claimed record, if there is one. Records committed before stay
-// committed.
+// Abort drops the claimed record, if there is one. Records committed before stay committed.
 func (p *Producer) Abort() { p.claim, p.pad = 0, 0 }
 
-// Publish makes all committed records visible to the consumer, with one store, and
-// returns how many there were. It is no full fence: a caller who looks next whether
-// the consumer is parked needs PublishFenced, or a fence of its own.
+// Publish makes all committed records visible to the consumer, with one store, and returns how many there were. It
+// is no full fence: a caller that checks next whether the consumer is parked needs PublishFenced, or a fence of its
+// own.
 func (p *Producer) Publish() int {
 	if p.first == 0 {
 		return 0
@@ -226,27 +219,26 @@ func (p *Producer) Publish() int {
 	return p.published()
 }
 
-// PublishFenced is Publish with a full fence behind it: a later load of this side,
-// of a word that says whether the consumer is parked, is not done before the
-// records are visible. With the plain Publish both sides could miss each other, and
-// the consumer would sleep although a record is there.
+// PublishFenced is Publish with a full fence behind it: a later load of this side, of a word that says whether the
+// consumer is parked, is not done before the records are visible. With the plain Publish each side could miss the
+// other's store, and the consumer would sleep although a record is there.
 func (p *Producer) PublishFenced() int {
 	if p.first == 0 {
 		return 0
 	}
 	p.clearNext()
 	// SYNC POINT record-published: as in Publish.
-	// SYNC POINT park-handshake: pairs with the consumer's last look (Pending)
-	// after it has said that it is about to park. sync/atomic is sequentially
-	// consistent, so of the two stores one is seen by the other side's load.
+	// SYNC POINT park-handshake: pairs with the consumer's last look
+	// (Pending) after it has armed its doorbell. sync/atomic is sequentially consistent, so of the two stores one
+	// is seen by the other side's load.
 	race.ReleaseMerge(p.word(p.tail))
 	p.probe.step(publishHeader, p.slot(p.tail))
 	atomic.StoreUint64(p.word(p.tail), p.first)
 	return p.published()
 }
 
-// clearNext zeroes the header word behind the last staged record, where the
-// consumer will look next. The room for it is part of limit.
+// clearNext zeroes the header word behind the last staged record, which the consumer will load next. The room for
+// it is included in limit.
 func (p *Producer) clearNext() {
 	if invariants.Enabled {
 		p.check()
@@ -255,18 +247,16 @@ func (p *Producer) clearNext() {
 	*p.word(p.staged) = 0
 }
 
-// published does the producer's own books after the release store.
+// published updates the producer's private state after the release store.
 func (p *Producer) published() int {
 	n := p.count
 	p.tail, p.first, p.count = p.staged, 0, 0
 	return n
 }
 
-// Room is the length of the longest record that Claim would take now. It goes by
-// the consumer's head as last seen and looks again only when that leaves less than
-// a quarter of the capacity, so it may be too small but never too large. A record
-// that is claimed but not committed isn't counted. 0 says that at best an empty
-// record fits.
+// Room is the length of the longest record that Claim would take now. It uses the consumer's head as last loaded
+// and loads it again only when that leaves less than a quarter of the capacity, so it may be too small but never
+// too large. A record that is claimed but not committed isn't counted. 0 means that at most an empty record fits.
 func (p *Producer) Room() int {
 	room := p.room()
 	if room < p.capacity/4 && room < p.maxBody && p.err == nil && p.refresh(0) == nil {
@@ -309,9 +299,8 @@ func (p *Producer) ConsumerClosed() bool {
 	return atomic.LoadUint64(&p.ctl.consumer.head)&headClosed != 0
 }
 
-// Close publishes what is committed, forgets a claimed record and tells the
-// consumer that nothing follows: after the last record it gets ErrClosed. Claim
-// returns ErrClosed from then on. Closing again does nothing.
+// Close publishes what is committed, drops a claimed record and writes an end mark: after the last record the
+// consumer gets ErrClosed. Claim returns ErrClosed from then on. Closing again does nothing.
 func (p *Producer) Close() {
 	if p.ended {
 		return
@@ -328,9 +317,9 @@ func (p *Producer) Close() {
 	p.stop(ErrClosed)
 }
 
-// check asserts the invariants of docs/format/ring.md that the producer can see, and
-// looks for damage: the word at the tail is 0 unless the peer has written where it
-// must not. That one is no defect of ours, so it ends the ring with ErrCorrupt.
+// check asserts the invariants of docs/format/ring.md that the producer can see, and looks for damage: the word at
+// the tail is 0 unless the peer has written where it must not. That is no bug of this side, so it ends the ring
+// with ErrCorrupt.
 func (p *Producer) check() {
 	head := p.limit + headerBytes - p.capacity
 	invariants.Assert(p.staged-head <= p.capacity-headerBytes, "ring: staged %d at head %d leaves no free word in %d", p.staged, head, p.capacity)

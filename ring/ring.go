@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ring hands variable-length records from one producer to one consumer
-// through a byte slice, which is usually memory that two processes share. It needs
-// nothing of the system: it never maps, sleeps, logs or starts a goroutine, and
-// works on heap memory just as well.
+// Package ring hands variable-length records from one producer to one consumer through a byte slice, which is
+// usually memory that two processes share. It uses nothing of the operating system: it never maps, sleeps, logs or
+// starts a goroutine, and works on heap memory too.
 //
-// Guarantee: the consumer sees exactly the records that were published, whole, in
-// order and once each. What was claimed or committed but never published, because
-// the producer died or changed its mind, is never seen. Neither side trusts the
-// other's words: each is loaded once and bounded by one's own capacity and
-// position, and damage ends in ErrCorrupt, not in a panic, an endless loop or an
-// access outside the slice. Nothing allocates after the ring is open.
+// Guarantee: the consumer sees exactly the records that were published, whole, in order and once each. What was
+// claimed or committed but never published, because the producer died or aborted, is never seen. Neither side
+// trusts the other's words: each is loaded once and checked against the loading side's own capacity and position,
+// and damage ends in ErrCorrupt, not in a panic, an endless loop or an access outside the slice. Nothing allocates
+// after the ring is open.
 //
 //	mem := aligned.Bytes(ring.Size(1<<16), ring.Alignment)
 //	err := ring.Init(mem, ring.Config{})
@@ -25,8 +23,7 @@
 //	rec, err := c.Next()                  // nil, nil: nothing there
 //	c.Release()                           // rec must not be used any more
 //
-// How the bytes lie, what always holds and which store meets which load is in
-// docs/format/ring.md.
+// The layout, the invariants and the ordering edges are in docs/format/ring.md.
 package ring
 
 import (
@@ -38,11 +35,11 @@ import (
 	"github.com/disco-sim/disco/internal/aligned"
 )
 
-// What a ring answers. ErrFull is returned as it is, the others mostly wrapped
-// with where, found and allowed: compare with errors.Is.
+// The errors of a ring. ErrFull is returned as it is; the others are mostly wrapped, with where, what was found and
+// what is allowed: compare with errors.Is.
 var (
-	// ErrFull says that the record doesn't fit until the consumer releases more.
-	// It is cheap and no fault: wait, or do something else.
+	// ErrFull means that the record doesn't fit until the consumer releases more: back-pressure. It is cheap and no
+	// fault: the caller waits, or does something else.
 	ErrFull = errors.New("ring: full")
 
 	// ErrTooLarge says that the record is longer than MaxRecord and will never fit.
@@ -52,19 +49,18 @@ var (
 	// only after the last published record.
 	ErrClosed = errors.New("ring: closed")
 
-	// ErrCorrupt says that the other side's words can't be. The ring stays broken:
-	// every later call on the same side returns the same error.
+	// ErrCorrupt means that the other side has written an invalid word. The ring stays broken: every later call on
+	// the same side returns the same error.
 	ErrCorrupt = errors.New("ring: corrupt")
 
-	// ErrFormat says that the memory is not a ring, or none of this version, size
-	// or alignment.
+	// ErrFormat means that the memory is not a ring, or has another version, size or alignment.
 	ErrFormat = errors.New("ring: not a ring")
 
 	// ErrTaken says that this side of the ring was acquired before.
 	ErrTaken = errors.New("ring: side already taken")
 )
 
-// Config says how Init formats a ring.
+// Config configures Init.
 type Config struct {
 	// Start is the position of the first record, in bytes; a multiple of 8.
 	// Default 0. The value makes no difference to users; tests start close to
@@ -101,14 +97,12 @@ func validCapacity(capacity int) bool {
 	return capacity >= CapacityMin && capacity <= CapacityMax && capacity&(capacity-1) == 0
 }
 
-// Init formats mem, whose length must be Size of some capacity, as an empty ring
-// that nobody has acquired. Whatever was in mem before is gone; it needs no
-// zeroing, and only the control area and one word of the data area are written.
+// Init formats mem, whose length must be Size of some capacity, as an empty ring with both sides free. What was in
+// mem before is lost; it needs no zeroing, and only the control area and one word of the data area are written.
 //
-// Use: by the owner of the memory, while no producer and no consumer works on it.
-// That is also the way back after one side's process has died, or between two
-// replications: once both sides are known to have stopped, Init again and let both
-// open again. Nothing in the ring itself tells that a process is dead.
+// Use: by the owner of the memory, while no producer and no consumer works on it. Use it also after one side's
+// process has died, or between two replications: once both sides are known to have stopped, call Init and let both
+// open again. The ring itself doesn't show that a process is dead.
 func Init(mem []byte, cfg Config) error {
 	if err := cfg.validate(); err != nil {
 		return err
@@ -126,8 +120,7 @@ func Init(mem []byte, cfg Config) error {
 	atomic.StoreUint64(&ctl.consumer.owner, 0)
 	atomic.StoreUint64(memoryOf(mem[ControlBytes:]).word(cfg.Start&(capacity-1)), 0)
 
-	// SYNC POINT ring-formatted: everything above is seen by whoever loads the
-	// format word in attach.
+	// SYNC POINT ring-formatted: everything above is seen by a process that loads the format word in attach.
 	atomic.StoreUint64(&ctl.identity.format, formatWord)
 	return nil
 }
@@ -152,7 +145,7 @@ type view struct {
 	capacity uint64
 	maxBody  uint64 // maxRecord(capacity)
 	ctl      *control
-	data     []byte // the data area once more, for what needs no haste
+	data     []byte // the data area again, as a slice, off the event path
 }
 
 // attach checks that mem was formatted as a ring and gives its view and the
@@ -193,8 +186,8 @@ func (v *view) word(position uint64) *uint64 { return v.memory.word(position & v
 // slot is the index of that word in words.
 func (v *view) slot(position uint64) uint64 { return position & v.mask / headerBytes }
 
-// acquire takes one side of the ring for good. Of two that try, the swap lets one
-// win; it orders nothing else.
+// acquire takes one side of the ring for good. If two processes try, the swap succeeds for one; it orders nothing
+// else.
 func acquire(owner *uint64, side string) error {
 	if !atomic.CompareAndSwapUint64(owner, 0, sideTaken) {
 		return fmt.Errorf("%w: %s, owner word %d: a ring is opened once on each side until Init", ErrTaken, side, atomic.LoadUint64(owner))

@@ -276,27 +276,27 @@ func TestPoolTakenOver(t *testing.T) {
 	}
 }
 
-// dumbPool does what Pool promises in the plainest way: one list of blocks, looked
+// referencePool does what Pool promises in the plainest way: one list of blocks, looked
 // through from end to end.
-type dumbPool struct {
+type referencePool struct {
 	sizes  []BlockSize
-	blocks []dumbBlock
+	blocks []referenceBlock
 	clock  int
 }
 
-type dumbBlock struct {
+type referenceBlock struct {
 	sizeIndex, peer int
 	loan            uint64 // number of its latest loan; a block that was never lent is as if loan 0 had ended
 	free            bool
 	freed           int // when
 }
 
-func newDumbPool(sizes []BlockSize) *dumbPool {
-	d := &dumbPool{sizes: sizes}
+func newReferencePool(sizes []BlockSize) *referencePool {
+	d := &referencePool{sizes: sizes}
 	for i, c := range sizes {
 		for range c.Count {
 			d.clock--
-			d.blocks = append(d.blocks, dumbBlock{sizeIndex: i, free: true, freed: d.clock})
+			d.blocks = append(d.blocks, referenceBlock{sizeIndex: i, free: true, freed: d.clock})
 		}
 	}
 	d.clock = 0
@@ -304,7 +304,7 @@ func newDumbPool(sizes []BlockSize) *dumbPool {
 }
 
 // alloc gives the number of the block, or the error.
-func (d *dumbPool) alloc(size int) (int, error) {
+func (d *referencePool) alloc(size int) (int, error) {
 	fits := slices.IndexFunc(d.sizes, func(c BlockSize) bool { return size <= c.BlockBytes })
 	if fits < 0 {
 		return 0, ErrTooLarge
@@ -329,7 +329,7 @@ func (d *dumbPool) alloc(size int) (int, error) {
 // anyPeer returns a block by Free, which asks for no holder.
 const anyPeer = -2
 
-func (d *dumbPool) giveBack(peer, number int, loan uint64) error {
+func (d *referencePool) giveBack(peer, number int, loan uint64) error {
 	if number >= len(d.blocks) {
 		return ErrBlockNumber
 	}
@@ -346,12 +346,12 @@ func (d *dumbPool) giveBack(peer, number int, loan uint64) error {
 	return nil
 }
 
-func (d *dumbPool) end(b *dumbBlock) {
+func (d *referencePool) end(b *referenceBlock) {
 	d.clock++
 	b.free, b.freed = true, d.clock
 }
 
-func (d *dumbPool) reclaim(peer int) (n int) {
+func (d *referencePool) reclaim(peer int) (n int) {
 	for i := range d.blocks {
 		if b := &d.blocks[i]; !b.free && b.peer == peer {
 			d.end(b)
@@ -366,22 +366,22 @@ func seqOf(loan uint64) uint64 { return 2*loan - 1 }
 
 // poolPair runs both pools side by side.
 type poolPair struct {
-	t    testing.TB
-	fast *Pool
-	view *PoolView
-	dumb *dumbPool
-	out  map[int]Block // on loan, by number
+	t         testing.TB
+	fast      *Pool
+	view      *PoolView
+	reference *referencePool
+	out       map[int]Block // on loan, by number
 }
 
 func newPoolPair(t testing.TB, sizes []BlockSize) *poolPair {
 	p, v := mustPool(t, sizes)
-	return &poolPair{t: t, fast: p, view: v, dumb: newDumbPool(sizes), out: map[int]Block{}}
+	return &poolPair{t: t, fast: p, view: v, reference: newReferencePool(sizes), out: map[int]Block{}}
 }
 
 func (p *poolPair) alloc(size int) {
 	b, err := p.fast.Alloc(size)
-	number, want := p.dumb.alloc(size)
-	if !errors.Is(err, want) || err == nil && (int(b.Number) != number || b.Seq != seqOf(p.dumb.blocks[number].loan) || len(b.Bytes) != size) {
+	number, want := p.reference.alloc(size)
+	if !errors.Is(err, want) || err == nil && (int(b.Number) != number || b.Seq != seqOf(p.reference.blocks[number].loan) || len(b.Bytes) != size) {
 		p.t.Fatalf("Alloc(%d): block %d seq %d, %v; want block %d, %v", size, b.Number, b.Seq, err, number, want)
 	}
 	if err == nil {
@@ -393,7 +393,7 @@ func (p *poolPair) alloc(size int) {
 func (p *poolPair) lend(number, peer int) {
 	if b, ok := p.out[number]; ok {
 		p.fast.Lend(b.Number, peer)
-		p.dumb.blocks[number].peer = peer
+		p.reference.blocks[number].peer = peer
 	}
 }
 
@@ -408,7 +408,7 @@ func (p *poolPair) giveBack(peer, number int, loan uint64) {
 	} else {
 		err = p.fast.FreeFrom(peer, uint32(number), seqOf(loan))
 	}
-	want := p.dumb.giveBack(peer, number, loan)
+	want := p.reference.giveBack(peer, number, loan)
 	if !errors.Is(err, want) {
 		p.t.Fatalf("peer %d gives back block %d loan %d: %v, want %v", peer, number, loan, err, want)
 	}
@@ -427,12 +427,12 @@ func (p *poolPair) see(b Block) {
 }
 
 func (p *poolPair) reclaim(peer int) {
-	n, want := p.fast.ReclaimPeer(peer), p.dumb.reclaim(peer)
+	n, want := p.fast.ReclaimPeer(peer), p.reference.reclaim(peer)
 	if n != want {
 		p.t.Fatalf("took back %d of peer %d, want %d", n, peer, want)
 	}
 	for number := range p.out {
-		if p.dumb.blocks[number].free {
+		if p.reference.blocks[number].free {
 			delete(p.out, number)
 		}
 	}
@@ -440,11 +440,11 @@ func (p *poolPair) reclaim(peer int) {
 
 // check compares everything that can be seen of the two.
 func (p *poolPair) check() {
-	inFlight := make([]uint64, len(p.dumb.sizes))
-	for number, d := range p.dumb.blocks {
+	inFlight := make([]uint64, len(p.reference.sizes))
+	for number, d := range p.reference.blocks {
 		b, out := p.out[number]
 		if out == d.free {
-			p.t.Fatalf("block %d: on loan %v, dumb pool says free %v", number, out, d.free)
+			p.t.Fatalf("block %d: on loan %v, reference pool has free %v", number, out, d.free)
 		}
 		if out {
 			inFlight[d.sizeIndex]++
@@ -461,7 +461,7 @@ func (p *poolPair) check() {
 }
 
 // Long random histories.
-func TestPoolAgainstDumb(t *testing.T) {
+func TestPoolAgainstReference(t *testing.T) {
 	rng := newRand(t)
 	for range 20 {
 		var sizes []BlockSize
@@ -482,10 +482,10 @@ func TestPoolAgainstDumb(t *testing.T) {
 }
 
 func (p *poolPair) randomStep(rng *rand.Rand, largest int) {
-	number := rng.IntN(len(p.dumb.blocks) + 1)
+	number := rng.IntN(len(p.reference.blocks) + 1)
 	loan := uint64(0)
-	if number < len(p.dumb.blocks) {
-		loan = p.dumb.blocks[number].loan + uint64(rng.IntN(8)/6) - uint64(rng.IntN(8)/6)
+	if number < len(p.reference.blocks) {
+		loan = p.reference.blocks[number].loan + uint64(rng.IntN(8)/6) - uint64(rng.IntN(8)/6)
 	}
 	switch k := rng.IntN(100); {
 	case k < 50:
@@ -504,7 +504,7 @@ func (p *poolPair) randomStep(rng *rand.Rand, largest int) {
 // Every history of five steps over two small blocks and a larger one.
 func TestPoolAllSmallHistories(t *testing.T) {
 	sizes := []BlockSize{{8, 2}, {16, 1}}
-	latest := func(p *poolPair, number int) uint64 { return p.dumb.blocks[number].loan }
+	latest := func(p *poolPair, number int) uint64 { return p.reference.blocks[number].loan }
 	steps := []func(p *poolPair){
 		func(p *poolPair) { p.alloc(8) },
 		func(p *poolPair) { p.alloc(16) },

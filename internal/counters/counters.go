@@ -3,11 +3,10 @@
 // Package counters keeps named numbers in shared memory: written by one process,
 // readable by any other at any time, also after the writer has died.
 //
-// Guarantee: setting a counter is one store, without allocation, lock or system call. The
-// writer never reads a value back, so nobody else's stray write changes what it shows next. A
-// reader bounds everything that it finds before it uses it; memory that isn't a table of
-// counters is ErrCorrupt. A value is never torn, but two values may be of different
-// moments.
+// Guarantee: setting a counter is one store, without allocation, lock or system call. The writer never reads a
+// value back, so a stray write of another process doesn't change what it stores next. A reader checks everything
+// that it finds before it uses it; memory that isn't a table of counters is ErrCorrupt. A value is never torn, but
+// two values may be of different moments.
 //
 //	err := counters.Format(mem, []counters.Spec{{"events", counters.Count}})
 //	w, err := counters.Open(mem)
@@ -57,8 +56,8 @@ var ErrCorrupt = errors.New("counters: corrupt")
 // Size is the number of bytes that n counters take.
 func Size(n int) int { return headerBytes + n*entryBytes }
 
-// Format writes a table of counters, all zero, into mem, which must be 8-byte aligned.
-// Nobody may be looking at mem yet.
+// Format writes a table of counters, all zero, into mem, which must be 8-byte aligned. No other process may have
+// mapped mem yet.
 func Format(mem []byte, specs []Spec) error {
 	if len(specs) == 0 || len(mem) < Size(len(specs)) {
 		return fmt.Errorf("counters: %d counters in %d bytes, want at least one, and %d bytes", len(specs), len(mem), Size(len(specs)))
@@ -79,7 +78,7 @@ func Format(mem []byte, specs []Spec) error {
 	if err != nil {
 		return err
 	}
-	// SYNC POINT counters-formatted: who reads the magic sees the table.
+	// SYNC POINT counters-formatted: a process that reads the magic sees the table.
 	word.store(magic)
 	return nil
 }
@@ -88,7 +87,7 @@ func entry(mem []byte, i int) []byte {
 	return mem[headerBytes+i*entryBytes : headerBytes+(i+1)*entryBytes : headerBytes+(i+1)*entryBytes]
 }
 
-// Set is the writer's hold on a table. One goroutine.
+// Set is a table as its writer uses it. One goroutine.
 type Set struct{ words []Counter }
 
 // Open checks a table and makes its counters settable.
@@ -129,8 +128,8 @@ func (c Counter) SetFloat(v float64) { c.Set(math.Float64bits(v)) }
 // Add adds to a count. There is one writer, so it needs no locked instruction.
 func (c Counter) Add(v uint64) { c.Set(*c.bits + v) }
 
-// Word is the counter's own word in shared memory, for a writer that can't afford an
-// atomic store for each change. Set and Add must not be used on it.
+// Word is the counter's own word in shared memory, for a writer on a path where an atomic store for each change
+// costs too much. Set and Add must not be used on it.
 func (c Counter) Word() *uint64 { return c.w.p }
 
 // Value is one counter as a reader found it.
@@ -192,7 +191,7 @@ func printable(raw []byte) string {
 	return string(out)
 }
 
-// check bounds a table and returns its number of counters.
+// check checks a table against the size of its memory and returns its number of counters.
 func check(mem []byte) (int, error) {
 	if len(mem) < headerBytes {
 		return 0, fmt.Errorf("%w: %d bytes, want at least %d", ErrCorrupt, len(mem), headerBytes)

@@ -9,8 +9,7 @@ import (
 	"github.com/disco-sim/disco/ring"
 )
 
-// What ends a lane, or its opening. They are the kinds of a PeerError: compare with
-// errors.Is.
+// Errors that end a lane, or its opening. They are the kinds of a PeerError: compare with errors.Is.
 var (
 	// ErrClosed says that the peer has closed the lane in order. The receiver gets
 	// it only after everything that was sent.
@@ -19,23 +18,22 @@ var (
 	// ErrPeerDead says that the peer's process has ended without closing the lane.
 	ErrPeerDead = errors.New("lane: peer is dead")
 
-	// ErrProtocol says that the peer wrote what no correct peer writes.
+	// ErrProtocol means that the peer has broken the protocol.
 	ErrProtocol = errors.New("lane: protocol error")
 
-	// ErrRefused says that the one who gets the envelopes refused one.
+	// ErrRefused means that the receiver of the envelopes returned an error for one.
 	ErrRefused = errors.New("lane: envelope refused")
 
-	// ErrFormat says that the memory is not a lane, or none of this version or size.
+	// ErrFormat means that the memory is not a lane, or has another version or size.
 	ErrFormat = errors.New("lane: not a lane")
 )
 
-// PeerError says why nothing more goes over the lane to or from one peer. It
-// concerns that lane only.
+// PeerError is the error that ended the lane to or from one peer. Other lanes are not affected.
 type PeerError struct {
 	Peer     int    // the worker at the other end
 	Kind     error  // ErrClosed, ErrPeerDead, ErrProtocol or ErrRefused
 	Position uint64 // in the ring: behind the last record that was sent or read
-	Err      error  // what exactly was found; nil when Kind says all
+	Err      error  // what exactly was found; nil when Kind is enough
 }
 
 // Error names the peer, the kind, the position and what was found.

@@ -10,7 +10,7 @@ import (
 	"github.com/disco-sim/disco/ring"
 )
 
-// Status is what the words of a lane say about it.
+// Status is the state of a lane, as its words in memory show it.
 type Status struct {
 	Epoch   float64     // of the newest bound
 	Level   uint32      // of the same, or of the one after it
@@ -18,10 +18,9 @@ type Status struct {
 	Return  ring.Status // blocks that were read, from the receiver to the sender
 }
 
-// Inspect reads the status of a lane from outside, for people: of a live one, whose words
-// move while they are read, or of one whose workers have died. It only loads, so
-// read-only memory will do, and bounds what it finds. It fails with ErrFormat when body
-// is not a lane.
+// Inspect reads the status of a lane from outside, for display: of a live one, whose words move while they are
+// read, or of one whose workers have died. It only loads, so read-only memory is enough, and checks what it finds.
+// It fails with ErrFormat when body is not a lane.
 func Inspect(body []byte) (Status, error) {
 	ctl, cfg, err := attach(body)
 	if err != nil {

@@ -75,8 +75,8 @@ func sizeOf(cfg Config) int {
 	return forwardOffset + ring.Size(cfg.RingBytes) + ring.Size(returnCapacity(cfg.ReturnBlocks))
 }
 
-// Format makes an empty lane of the first Size bytes of body, which must start at a
-// multiple of Alignment. Whatever was there before is gone.
+// Format makes an empty lane of the first Size bytes of body, which must start at a multiple of Alignment. What was
+// there before is lost.
 //
 // Use: by the owner of the segment, before sender and receiver open it; again only
 // when both are known to have stopped.
@@ -99,8 +99,7 @@ func Format(body []byte, cfg Config) error {
 			return fmt.Errorf("lane: %w", err)
 		}
 	}
-	// SYNC POINT lane-formatted: everything above is seen by whoever loads the
-	// format word in attach.
+	// SYNC POINT lane-formatted: everything above is seen by a process that loads the format word in attach.
 	atomic.StoreUint64(&ctl.identity.format, formatWord)
 	return nil
 }
@@ -217,6 +216,5 @@ func (r *Receiver) RingBytes() int { return r.cfg.RingBytes }
 // number of the sender's pool is below it.
 func (r *Receiver) Blocks() int { return r.cfg.ReturnBlocks }
 
-// Close tells the sender that nothing will be read any more. Blocks may still be
-// returned.
+// Close marks the lane as closed by the receiver: nothing will be read any more. Blocks may still be returned.
 func (r *Receiver) Close() { r.forward.Close() }

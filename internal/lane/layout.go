@@ -65,7 +65,7 @@ type control struct {
 	promise  promiseLines
 }
 
-// identityLines say what the memory is. Immutable after Format.
+// identityLines identify the memory. Immutable after Format.
 type identityLines struct {
 	_ structs.HostLayout
 

@@ -11,10 +11,9 @@ import (
 	"github.com/disco-sim/disco/internal/race"
 )
 
-// The promise slot is two words: levelAt (level, and the position up to which the
-// ring must have been read) and epochBits. The writer stores levelAt, then the
-// epoch; the reader loads the epoch, then levelAt. Both words are atomic, but the
-// pair is not, and needn't be:
+// The promise slot is two words: levelAt (level, and the position up to which the ring must have been read) and
+// epochBits. The writer stores levelAt, then the epoch; the reader loads the epoch, then levelAt. Both words are
+// atomic, but the pair is not, and need not be:
 //
 // Let b1 < b2 < … be the bounds published, in the order (epoch, level). The reader
 // loads the epoch of some b_i and, later, the levelAt of some b_j. Since levelAt_i
@@ -22,15 +21,13 @@ import (
 //
 //	at most (epoch_j, level_j) = b_j, because epochs never fall.
 //
-// When levelAt_j was stored, the sender had decided on b_j and everything sent
-// before b_j stood in the ring below position_j. So the mixture is a true bound as
-// soon as the ring has been read up to position_j, and position_j is what the
-// reader has: it lies in the same word as level_j.
+// When levelAt_j was stored, the sender had decided on b_j and everything sent before b_j stood in the ring below
+// position_j. So the mixture is a valid bound as soon as the ring has been read up to position_j, and the reader
+// has position_j: it is in the same word as level_j.
 //
-// A mixture can be smaller than a bound that was read before, when the level falls
-// because the epoch rises: after (5, level 9) the reader may find (5, level 2) while
-// (7, level 2) is being stored. The earlier bound stays true, so the reader keeps
-// it. An epoch alone never falls: that, NaN and a sign bit are protocol errors.
+// A mixture can be smaller than a bound that was read before, when the level falls because the epoch rises: after
+// (5, level 9) the reader may find (5, level 2) while (7, level 2) is being stored. The earlier bound stays valid,
+// so the reader keeps it. An epoch alone never falls: that, NaN and a sign bit are protocol errors.
 //
 // Rejected: a counter before and after (seqlock) costs the writer two stores more
 // and lets a reader spin behind a writer that died between them.
@@ -53,13 +50,11 @@ type promiseWriter struct {
 	level     uint32
 }
 
-// Promise publishes the bound (epoch, level): nothing that is still to be committed
-// to the forward ring is earlier. The stores end with a full fence, so a caller may
-// look right away whether the receiver is parked.
+// Promise publishes the bound (epoch, level): nothing that is still to be committed to the forward ring is earlier.
+// The stores end with a full fence, so a caller may then check whether the receiver is parked.
 //
-// Precondition: the bound is a time, not NaN, and not below the one before. A bound
-// that is not is our own bug and panics. The same bound again does nothing and
-// returns false.
+// Precondition: the bound is a time, not NaN, and not below the one before. Any other bound is a bug of disco and
+// panics. The same bound again does nothing and returns false.
 func (s *Sender) Promise(epoch float64, level uint32) bool {
 	w := &s.slot
 	epochBits := math.Float64bits(epoch + 0) // + 0: minus zero becomes plus zero
@@ -84,10 +79,9 @@ func (w *promiseWriter) storeLevelAt(level, at uint32) {
 }
 
 func (w *promiseWriter) storeEpoch(epochBits uint64) {
-	// SYNC POINT promise-epoch: pairs with the load in promiseReader.loadEpoch: who
-	// sees this epoch sees this levelAt or a newer one.
-	// SYNC POINT park-handshake: the store is sequentially consistent, and the
-	// sender looks at the doorbell after it.
+	// SYNC POINT promise-epoch: pairs with the load in promiseReader.loadEpoch: a load that sees this epoch is
+	// followed by one that sees this levelAt or a newer one.
+	// SYNC POINT park-handshake: the store is sequentially consistent, and the sender loads the doorbell after it.
 	race.ReleaseMerge(&w.lines.epochBits)
 	interleave.Point()
 	atomic.StoreUint64(&w.lines.epochBits, epochBits)
@@ -127,9 +121,9 @@ func (r *promiseReader) loadLevelAt() (level, at uint32) {
 	return uint32(v), uint32(v >> 32)
 }
 
-// Promise looks at the promise slot. fresh says that it holds a higher bound than
-// any returned before; only then p means something. The caller may act on it once
-// Reached(p). ErrProtocol says that the peer's bound is no time or goes backwards.
+// Promise reads the promise slot. fresh is true if it holds a higher bound than any returned before; otherwise p is
+// not valid. The caller may use the bound once Reached(p). ErrProtocol means that the peer's bound is no time or
+// goes backwards.
 func (r *Receiver) Promise() (p Promise, fresh bool, err error) {
 	epochBits := r.slot.loadEpoch()
 	level, at := r.slot.loadLevelAt()
@@ -166,7 +160,7 @@ func (r *Receiver) Reached(p Promise) bool {
 	return int32(positionUnits(r.forward.Position())-p.at) >= 0
 }
 
-// Reset forgets the bounds of the last replication.
+// Reset drops the bounds of the last replication.
 //
 // Use: as Sender.Reset; everything in the forward ring has been read.
 func (r *Receiver) Reset() { r.slot.epochBits, r.slot.level = 0, 0 }

@@ -13,9 +13,8 @@ import (
 // Return hands one block back to the sender's pool: its number and the loan number
 // that came with it. It is visible to the sender at once.
 //
-// The return ring has room for every block of the pool, so it can be full only when
-// the peer has lent a block twice without getting it back: ErrProtocol. A sender
-// that has closed its side no longer wants its blocks: ErrClosed.
+// The return ring has room for every block of the pool, so it can be full only when the peer has lent a block twice
+// without getting it back: ErrProtocol. If the sender has closed its side, Return fails with ErrClosed.
 func (r *Receiver) Return(number uint32, seq uint64) error {
 	rec, err := r.returns.Claim(returnBytes)
 	switch {
@@ -34,9 +33,8 @@ func (r *Receiver) Return(number uint32, seq uint64) error {
 	return nil
 }
 
-// Returned gives the next block that came back, ok false when there is none. What
-// it says is the peer's word: the pool checks number, holder and seq. After a run
-// of calls ReleaseReturned gives the ring's room back.
+// Returned gives the next block that came back, ok false when there is none. The values come from the peer: the
+// pool checks number, holder and seq. After a run of calls ReleaseReturned gives the ring's room back.
 func (s *Sender) Returned() (number uint32, seq uint64, ok bool, err error) {
 	rec, err := s.returns.Next()
 	if rec == nil {
@@ -59,5 +57,5 @@ func (s *Sender) Returned() (number uint32, seq uint64, ok bool, err error) {
 // It must be called before one of them is lent again.
 func (s *Sender) ReleaseReturned() { s.returns.Release() }
 
-// ReturnsPending reports whether Returned has something to say.
+// ReturnsPending reports whether Returned would return a block or an error.
 func (s *Sender) ReturnsPending() bool { return s.returns.Pending() }

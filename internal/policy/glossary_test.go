@@ -127,7 +127,6 @@ var notYetRenamed = []string{
 	"perf/chaos.baths",
 	"perf/chaos.want.says",
 	"perf/peers.TestAbsentPeersSaySo",
-	"ring.dumb.told",
 }
 
 // glossary is what docs/GLOSSARY.md says about names.

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package trace keeps what a run handled: written by every worker as it goes,
-// merged into one sequence at the end.
+// Package trace records what a run handled: every worker writes a file, and the files are merged into one sequence
+// at the end.
 //
-// Guarantee: the merged sequence is in the total order (epoch, level, target, sender,
-// number) and holds every record once, whoever wrote it; so the text of a trace is
-// the same, to the byte, however a run was spread.
+// Guarantee: the merged sequence is in the total order (epoch, level, target, sender, number) and holds every
+// record once, whichever worker wrote it; so the text of a trace is the same, to the byte, for every placement.
 //
 //	w := trace.NewWriter(file)          // in each worker; it is a node.Tracer
 //	…
@@ -38,7 +37,7 @@ type Record struct {
 	Hash   uint64         // of headers and data
 }
 
-// Wakeup stands as the sender of a wakeup.
+// Wakeup is the sender of a record that is a wakeup.
 const Wakeup = node.SimprocID(math.MaxUint32)
 
 // A trace file is a run of chunks: u32 class, u32 bytes, and that many bytes of
@@ -136,8 +135,8 @@ type span struct {
 // ClassesMax bounds the class number in a file: far above what an Engine makes.
 const ClassesMax = 1 << 10
 
-// NewReader reads the index of the size bytes of r. A file that is cut short, or whose
-// numbers can't be, is ErrCorrupt with the offset.
+// NewReader reads the index of the size bytes of r. A file that is cut short, or whose numbers are invalid, is
+// ErrCorrupt with the offset.
 func NewReader(r io.ReaderAt, size int64) (*Reader, error) {
 	t := &Reader{r: r}
 	var head [chunkHeader]byte

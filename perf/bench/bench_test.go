@@ -16,7 +16,7 @@ import (
 func TestSumReadsEveryByte(t *testing.T) {
 	for _, n := range []int{0, 1, 7, 8, 9, 63, 64, 65, 127, 200, 1000} {
 		p := NewPayload(n)
-		if got, want := sum(p), dumbSum(p); got != want {
+		if got, want := sum(p), plainSum(p); got != want {
 			t.Fatalf("%d bytes: %#x, want %#x", n, got, want)
 		}
 		before := sum(p)
@@ -30,7 +30,7 @@ func TestSumReadsEveryByte(t *testing.T) {
 	}
 }
 
-func dumbSum(b []byte) (s uint64) {
+func plainSum(b []byte) (s uint64) {
 	for len(b) > 0 {
 		var w [8]byte
 		n := copy(w[:], b)

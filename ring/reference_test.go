@@ -14,9 +14,9 @@ import (
 	"github.com/disco-sim/disco/internal/race"
 )
 
-// dumb is the obvious ring: a list of records and sums over it. The fast ring is
-// compared with it, call by call.
-type dumb struct {
+// reference is the simplest ring: a list of records and sums over it. The fast ring is compared with it, call by
+// call.
+type reference struct {
 	capacity int
 	index    int     // where the next record would start
 	claimed  *parcel // nil: none
@@ -25,7 +25,7 @@ type dumb struct {
 	held     []parcel // returned and not released
 	ended    bool     // the producer has closed
 	left     bool     // the consumer has closed
-	told     bool     // the producer has noticed
+	sawEnd   bool     // the producer has noticed
 }
 
 // parcel is one record with the padding in front of it.
@@ -37,7 +37,7 @@ type parcel struct {
 func (r parcel) size() int { return r.pad + 8 + (len(r.body)+7)/8*8 }
 
 // used counts every byte that the producer must not touch.
-func (d *dumb) used() int {
+func (d *reference) used() int {
 	sum := 0
 	for _, list := range [][]parcel{d.staged, d.sent, d.held} {
 		for _, r := range list {
@@ -47,8 +47,8 @@ func (d *dumb) used() int {
 	return sum
 }
 
-func (d *dumb) claim(body []byte) error {
-	if d.ended || d.told {
+func (d *reference) claim(body []byte) error {
+	if d.ended || d.sawEnd {
 		return ErrClosed
 	}
 	if len(body) > d.capacity/2-8 {
@@ -66,7 +66,7 @@ func (d *dumb) claim(body []byte) error {
 }
 
 // room is the longest body that claim would take.
-func (d *dumb) room() int {
+func (d *reference) room() int {
 	body := make([]byte, d.capacity/2-8)
 	for len(body) > 0 {
 		if try := *d; try.claim(body) == nil {
@@ -77,20 +77,20 @@ func (d *dumb) room() int {
 	return len(body)
 }
 
-func (d *dumb) commit() {
+func (d *reference) commit() {
 	d.index = (d.index + d.claimed.size()) % d.capacity
 	d.staged = append(d.staged[:len(d.staged):len(d.staged)], *d.claimed)
 	d.claimed = nil
 }
 
-func (d *dumb) publish() int {
+func (d *reference) publish() int {
 	n := len(d.staged)
 	d.sent = append(d.sent[:len(d.sent):len(d.sent)], d.staged...)
 	d.staged = nil
 	return n
 }
 
-func (d *dumb) next() ([]byte, error) {
+func (d *reference) next() ([]byte, error) {
 	if d.left {
 		return nil, ErrClosed
 	}
@@ -106,15 +106,15 @@ func (d *dumb) next() ([]byte, error) {
 	return r.body, nil
 }
 
-func (d *dumb) release() { d.held = nil }
+func (d *reference) release() { d.held = nil }
 
-// pair is the fast ring and the dumb one side by side. It can be copied with fork.
+// pair is the fast ring and the reference one side by side. It can be copied with fork.
 type pair struct {
-	mem  []byte
-	p    Producer
-	c    Consumer
-	buf  []byte // what Claim returned
-	dumb dumb
+	mem       []byte
+	p         Producer
+	c         Consumer
+	buf       []byte // what Claim returned
+	reference reference
 }
 
 func newPair(t testing.TB, capacity int, start uint64) *pair {
@@ -134,7 +134,7 @@ func newPair(t testing.TB, capacity int, start uint64) *pair {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &pair{mem: mem, p: *p, c: *c, dumb: dumb{capacity: capacity, index: int(start % uint64(capacity))}}
+	return &pair{mem: mem, p: *p, c: *c, reference: reference{capacity: capacity, index: int(start % uint64(capacity))}}
 }
 
 // fork copies everything, so that two histories can go on from here.
@@ -187,25 +187,25 @@ func (x *pair) do(o op) error {
 		if err := x.place(o.n, x.p.Stage); err != nil || x.buf == nil {
 			return err
 		}
-		copy(x.buf, x.dumb.claimed.body)
+		copy(x.buf, x.reference.claimed.body)
 		x.buf = nil
-		x.dumb.commit()
+		x.reference.commit()
 	case 'm':
-		copy(x.buf, x.dumb.claimed.body)
+		copy(x.buf, x.reference.claimed.body)
 		x.p.Commit()
 		x.buf = nil
-		x.dumb.commit()
+		x.reference.commit()
 	case 'p', 'f':
 		publish := x.p.Publish
 		if o.kind == 'f' {
 			publish = x.p.PublishFenced
 		}
-		if got, want := publish(), x.dumb.publish(); got != want {
+		if got, want := publish(), x.reference.publish(); got != want {
 			return fmt.Errorf("published %d, want %d", got, want)
 		}
 	case 'a':
 		x.p.Abort()
-		x.buf, x.dumb.claimed = nil, nil
+		x.buf, x.reference.claimed = nil, nil
 	case 'n':
 		return x.doNext()
 	case 'r':
@@ -213,31 +213,31 @@ func (x *pair) do(o op) error {
 			return err
 		}
 		x.c.Release()
-		x.dumb.release()
+		x.reference.release()
 	case 'o':
 		return x.doRoom()
 	case 'e':
 		x.p.Close()
-		x.buf, x.dumb.claimed = nil, nil
-		x.dumb.publish()
-		x.dumb.ended = true
+		x.buf, x.reference.claimed = nil, nil
+		x.reference.publish()
+		x.reference.ended = true
 	case 'l':
 		x.c.Close()
-		x.dumb.release()
-		x.dumb.left = true
+		x.reference.release()
+		x.reference.left = true
 	}
 	return nil
 }
 
-// place takes room for a record with Claim or Stage, on the dumb ring too.
+// place takes room for a record with Claim or Stage, on the reference ring too.
 func (x *pair) place(n int, take func(int) ([]byte, error)) error {
 	body := pattern(n, x.p.staged/8)
 	buf, err := take(n)
-	if x.dumb.left && err == ErrClosed {
-		x.dumb.told = true // it may look at the head before it must
+	if x.reference.left && err == ErrClosed {
+		x.reference.sawEnd = true // it may look at the head before it must
 	}
-	want := x.dumb.claim(body)
-	if x.dumb.left && want == ErrFull {
+	want := x.reference.claim(body)
+	if x.reference.left && want == ErrFull {
 		return fmt.Errorf("claim of %d: %v, want %v", n, err, ErrClosed)
 	}
 	if !errors.Is(err, want) || (err == nil) != (want == nil) {
@@ -253,7 +253,7 @@ func (x *pair) place(n int, take func(int) ([]byte, error)) error {
 func (x *pair) doNext() error {
 	pending := x.c.Pending()
 	got, err := x.c.Next()
-	want, wantErr := x.dumb.next()
+	want, wantErr := x.reference.next()
 	if !errors.Is(err, wantErr) || (err == nil) != (wantErr == nil) {
 		return fmt.Errorf("next: %v, want %v", err, wantErr)
 	}
@@ -270,7 +270,7 @@ func (x *pair) doNext() error {
 // must not have touched them.
 func (x *pair) checkHeld() error {
 	at := x.c.released
-	for _, r := range x.dumb.held {
+	for _, r := range x.reference.held {
 		from := (at + uint64(r.pad)) & x.c.mask
 		if got := x.c.data[from+8:][:len(r.body)]; !bytes.Equal(got, r.body) {
 			return fmt.Errorf("record at position %d changed before release: % x, want % x", at, got, r.body)
@@ -284,13 +284,13 @@ func (x *pair) checkHeld() error {
 }
 
 func (x *pair) doRoom() error {
-	got, want := x.p.Room(), x.dumb.room()
-	if x.dumb.left && got == 0 {
-		x.dumb.told = x.p.err != nil
+	got, want := x.p.Room(), x.reference.room()
+	if x.reference.left && got == 0 {
+		x.reference.sawEnd = x.p.err != nil
 		return nil
 	}
-	if got > want || got < min(want, x.dumb.capacity/4) {
-		return fmt.Errorf("room %d, want at most %d and at least the lesser of it and a quarter of %d", got, want, x.dumb.capacity)
+	if got > want || got < min(want, x.reference.capacity/4) {
+		return fmt.Errorf("room %d, want at most %d and at least the lesser of it and a quarter of %d", got, want, x.reference.capacity)
 	}
 	return nil
 }
@@ -307,9 +307,9 @@ func (x *pair) compareRest() error {
 func (x *pair) allowed(o op) bool {
 	switch o.kind {
 	case 'c', 's':
-		return x.dumb.claimed == nil
+		return x.reference.claimed == nil
 	case 'm':
-		return x.dumb.claimed != nil
+		return x.reference.claimed != nil
 	}
 	return true
 }
@@ -334,7 +334,7 @@ func starts(capacity int) []uint64 {
 	return []uint64{0, n - 8, n/2 - 8, 5*n + 16, -n - 8, -(n / 2), ^uint64(7)}
 }
 
-func TestRandomHistoriesMatchTheDumbRing(t *testing.T) {
+func TestRandomHistoriesMatchTheReferenceRing(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 1))
@@ -376,7 +376,7 @@ func randomOp(rng *rand.Rand, x *pair, capacity int) op {
 
 // Every history of calls on tiny rings, until no new state turns up or the states
 // are too many. A state is everything that both sides and the memory hold.
-func TestAllSmallHistoriesMatchTheDumbRing(t *testing.T) {
+func TestAllSmallHistoriesMatchTheReferenceRing(t *testing.T) {
 	statesMax := 12_000
 	if race.Enabled {
 		statesMax = 1500
