@@ -174,8 +174,8 @@ func (n *listener) accept() {
 func (n *listener) letIn(conn *net.UnixConn) {
 	pid, err := checkPeer(conn)
 	if err != nil {
-		_ = conn.Close() // no word to strangers
 		n.refuse(err)
+		_ = conn.Close() // no word to strangers
 		return
 	}
 	victim, ok := n.enter(meeting{conn, pid})
@@ -189,7 +189,8 @@ func (n *listener) letIn(conn *net.UnixConn) {
 	}
 }
 
-// refuse counts a meeting that came to nothing.
+// refuse counts a meeting that came to nothing: before the sender learns it, so that whoever
+// has been refused is in the next Stats.
 func (n *listener) refuse(err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -201,9 +202,8 @@ func (n *listener) refuse(err error) {
 // it is welcomed: whoever has been welcomed is told when the receiver closes.
 func (n *listener) serve(conn *net.UnixConn, pid int) {
 	defer n.leave(conn)
-	l, err := n.meet(conn)
-	if err != nil {
-		n.refuse(err)
+	l := n.meet(conn)
+	if l == nil {
 		return
 	}
 	l.pid = pid
@@ -231,28 +231,38 @@ func (n *listener) join(l *inlet) bool {
 	return true
 }
 
-// meet waits for a hello and maps what it names, or says why not.
-func (n *listener) meet(conn *net.UnixConn) (*inlet, error) {
-	if err := conn.SetDeadline(time.Now().Add(helloLimit)); err != nil {
-		return nil, err
-	}
-	packet, files, err := receivePacket(conn)
+// meet waits for a hello and maps what it names. nil: it came to nothing, which is counted
+// and the sender has been told why.
+func (n *listener) meet(conn *net.UnixConn) *inlet {
+	packet, files, err := n.readHello(conn)
 	defer closeFiles(files)
-	if !n.greeted(conn) {
-		return nil, errEvicted
-	}
 	if err != nil {
-		return nil, err
-	}
-	if err := conn.SetDeadline(time.Now().Add(meetLimit)); err != nil {
-		return nil, err
+		n.refuse(err)
+		return nil
 	}
 	l, err := n.admit(packet, files)
 	if err != nil {
-		return nil, errors.Join(err, sendPacket(conn, refusal(err).encode()))
+		n.refuse(err)
+		_ = sendPacket(conn, refusal(err).encode()) // who doesn't read it sees the socket's end
+		return nil
 	}
 	l.conn = conn
-	return l, nil
+	return l
+}
+
+// readHello waits for a hello, and gives the connection time for the rest of the meeting.
+func (n *listener) readHello(conn *net.UnixConn) (packet []byte, files []*os.File, err error) {
+	if err := conn.SetDeadline(time.Now().Add(helloLimit)); err != nil {
+		return nil, nil, err
+	}
+	packet, files, err = receivePacket(conn)
+	if !n.greeted(conn) {
+		return nil, files, errEvicted
+	}
+	if err != nil {
+		return nil, files, err
+	}
+	return packet, files, conn.SetDeadline(time.Now().Add(meetLimit))
 }
 
 // refusal puts into words, for the sender, why it isn't let in.

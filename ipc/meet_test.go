@@ -199,6 +199,21 @@ func TestSendersMax(t *testing.T) {
 	}
 }
 
+// Whoever has been refused is counted, the moment it knows.
+func TestRefusedIsCounted(t *testing.T) {
+	dir := newDir(t)
+	r := mustListen(t, "full", ipc.ListenConfig{Dir: dir, SendersMax: 1})
+	mustDial(t, "full", small(dir))
+	for n := range uint64(300) {
+		if _, err := ipc.Dial(within(t), "full", small(dir)); !errors.Is(err, ipc.ErrRefused) {
+			t.Fatal(err)
+		}
+		if st := r.Stats(); st.Refused != n+1 || !errors.Is(st.LastFail, ipc.ErrBusy) {
+			t.Fatalf("after %d refusals: %+v", n+1, st)
+		}
+	}
+}
+
 // The receiver's limits hold for what a sender brings, and the sender is told.
 func TestLimits(t *testing.T) {
 	dir := newDir(t)
