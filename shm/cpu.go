@@ -57,3 +57,7 @@ func SetAffinity(cpu int) error {
 	}
 	return nil
 }
+
+// ThreadID is the number of the calling thread. A goroutine that holds its thread
+// (runtime.LockOSThread) is the only one that gets it.
+func ThreadID() uint64 { return uint64(unix.Gettid()) }

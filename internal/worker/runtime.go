@@ -9,10 +9,16 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+
+	"github.com/disco-sim/disco/shm"
 )
 
 // goRuntime is the Go runtime as a node.Engine sees it.
-type goRuntime struct{}
+type goRuntime struct {
+	// locked says that the goroutine that calls handlers has a thread of its own
+	// (runtime.LockOSThread), so that the thread's number tells it from all others.
+	locked bool
+}
 
 // stackMax is how many calls of a model are shown: the innermost, where the cause is.
 const stackMax = 30
@@ -74,9 +80,13 @@ func hasAny(function string, names []string) bool {
 	return false
 }
 
-// Goroutine implements node.Runtime: the number in the first line of a stack dump, because
-// Go has no other name for a goroutine.
-func (goRuntime) Goroutine() uint64 {
+// Goroutine implements node.Runtime: the thread's number, where each goroutine in question has
+// a thread of its own; otherwise the number in the first line of a stack dump, because Go has
+// no other name for a goroutine. That takes 15 us and more, the thread's number a tenth of one.
+func (r goRuntime) Goroutine() uint64 {
+	if r.locked {
+		return shm.ThreadID()
+	}
 	var text [40]byte
 	line := bytes.TrimPrefix(text[:runtime.Stack(text[:], false)], []byte("goroutine "))
 	end := max(0, bytes.IndexByte(line, ' '))

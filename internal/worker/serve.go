@@ -74,6 +74,11 @@ func (s *server) tell() {
 	}
 }
 
+// hasThread says that the cycle has a thread of its own, because it sleeps in the kernel and
+// may be bound to a CPU. Goroutines that share one process yield to each other much faster
+// without.
+func hasThread(setup *Setup) bool { return !setup.OneProcess || setup.Tuning.Pin }
+
 func (s *server) serve(reg scenario.Registry, attach Attach) error {
 	first, err := ReadMessage(s.ctl)
 	if err != nil {
@@ -82,9 +87,7 @@ func (s *server) serve(reg scenario.Registry, attach Attach) error {
 	if first.Type != TypeSetup {
 		return fmt.Errorf("worker: first message is %q, want %q", first.Type, TypeSetup)
 	}
-	if !first.Setup.OneProcess || first.Setup.Tuning.Pin {
-		// The cycle sleeps in the kernel and may be bound to a CPU: it has a thread.
-		// Goroutines that share one process yield to each other much faster without.
+	if hasThread(first.Setup) {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 	}
@@ -272,7 +275,7 @@ func (r *replications) prepare(replication int) error {
 	}
 	cfg := node.Config{
 		Model: r.scenario, Seed: r.setup.Seed, Replication: replication,
-		Horizon: r.scenario.Horizon(), Port: c, Release: c.feed.release, Runtime: goRuntime{},
+		Horizon: r.scenario.Horizon(), Port: c, Release: c.feed.release, Runtime: goRuntime{locked: hasThread(r.setup)},
 	}
 	if r.guard != nil {
 		cfg.Guard = r.guard

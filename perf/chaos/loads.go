@@ -15,17 +15,18 @@ type load struct {
 	text string
 	args []string // of every run
 	soon string   // horizon of a run of about a second
+	slow string   // soon for the checked build, where it would be half a minute; empty: the same
 	long string   // horizon of a run that lasts until it is ended
 }
 
 // loads are the kinds of scenario that the faults meet.
 var loads = []load{
-	{kind: "service", text: serviceText(), soon: "400", long: "40000"},
-	{kind: "network", text: networkText(), soon: "6", long: "4000"},
-	{kind: "queueing", text: queueingText, soon: "50000", long: "10000000"},
+	{kind: "service", text: serviceText(), soon: "400", slow: "20", long: "40000"},
+	{kind: "network", text: networkText(), soon: "6", slow: "0.4", long: "4000"},
+	{kind: "queueing", text: queueingText, soon: "50000", slow: "15000", long: "10000000"},
 	{kind: "phold", text: pholdText(256, 16, 0), soon: "500", long: "100000"},
 	{kind: "phold-large", text: pholdText(24, 4, 200_000), args: []string{"--pool-bytes", "8M"}, soon: "20", long: "100000"},
-	{kind: "tiny", text: launchtest.Scenario(6, 1, ""), soon: "8000", long: "1e9"},
+	{kind: "tiny", text: launchtest.Scenario(6, 1, ""), soon: "8000", slow: "2000", long: "1e9"},
 	{kind: "tiny-large", text: launchtest.Scenario(6, 1, "") + "payload: 100000\n", args: []string{"--pool-bytes", "8M"}, soon: "300", long: "1e9"},
 }
 

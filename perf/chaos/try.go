@@ -285,15 +285,21 @@ func (t *try) start() error {
 	}()
 	t.launcher = t.cmd.Process.Pid
 	if t.term != nil {
-		return t.until("the program in the terminal", func() bool {
-			for _, pid := range childrenOf(t.cmd.Process.Pid) {
-				t.launcher = pid
-				return true
-			}
-			return false
-		})
+		return t.until("the program in the terminal", t.findProgram)
 	}
 	return nil
+}
+
+// findProgram looks for the program that the shell has started. A child that hasn't become
+// the program is none: Go's runtime starts one to see what the kernel can do.
+func (t *try) findProgram() bool {
+	for _, pid := range childrenOf(t.cmd.Process.Pid) {
+		if slices.Equal(commandOf(pid), t.cmd.Args[1:]) {
+			t.launcher = pid
+			return true
+		}
+	}
+	return false
 }
 
 // join starts the run, in a control group if the cell wants one.
@@ -449,6 +455,8 @@ func (c *cell) end() string {
 		return l.long
 	case c.horizon != "":
 		return c.horizon
+	case invariants.Enabled && l.slow != "":
+		return l.slow
 	default:
 		return l.soon
 	}
