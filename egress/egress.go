@@ -11,7 +11,7 @@
 // second way that nobody asked for (Config.Parts). What the peer writes is checked: damage breaks this lane with
 // an error that names the peer, and no other one.
 //
-//	out, err := egress.New(egress.Config{Peer: 2, Lane: sender, Pool: pool, Bell: bell, InlineMax: 4096, Wait: wait})
+//	out, err := egress.New(egress.Config{Peer: 2, Lane: segment.Body(), Pool: pool, Bell: bell, InlineMax: 4096, Wait: wait})
 //	err = out.Send(ctx, &ev)        // waits while there is no room
 //	err = out.TrySend(&ev)          // or doesn't
 //	n, err := out.SendBatch(ctx, evs)
@@ -43,8 +43,8 @@ import (
 )
 
 // What sending answers. ErrFull and ErrExhausted are back-pressure and returned as
-// they are. ErrClosed, ErrPeerDead and ErrProtocol come as the kind of a
-// *lane.PeerError, and from then on every send returns the same error.
+// they are. ErrClosed, ErrPeerDead and ErrProtocol come wrapped in an error that names
+// the peer and the position in the ring, and from then on every send returns the same one.
 var (
 	// ErrFull says that the ring has no room until the peer has read more.
 	ErrFull = ring.ErrFull
@@ -71,8 +71,9 @@ type Config struct {
 	// under which the pool keeps what it holds. 0 or more.
 	Peer int
 
-	// Lane is the sending end of the lane to the peer.
-	Lane *lane.Sender
+	// Lane is the memory of the lane to the peer, formatted by FormatLane. New takes its sending end, which can be
+	// taken once.
+	Lane []byte
 
 	// Pool is where large payloads go. All egresses of a worker may share one; it
 	// must not have more blocks than each lane's return ring was made for. nil: no
@@ -111,34 +112,51 @@ type Config struct {
 	PublishBytes   int
 }
 
+// LaneBytes is how many bytes of memory a lane takes, with a ring of ringBytes and for payloads in the blocks of a pool
+// of these sizes; none: no pool. The ring is a power of two of bytes, and so large that its longest record
+// (ring.MaxRecord) holds the largest inline event.
+func LaneBytes(ringBytes int, pool []shm.BlockSize) (int, error) {
+	return lane.Size(laneConfig(ringBytes, pool))
+}
+
+// FormatLane makes an empty lane of a segment's body, at a multiple of 128 bytes and of LaneBytes or more: once,
+// before either end opens it.
+func FormatLane(body []byte, ringBytes int, pool []shm.BlockSize) error {
+	return lane.Format(body, laneConfig(ringBytes, pool))
+}
+
+// laneConfig has as many returned blocks at most as the pool has blocks.
+func laneConfig(ringBytes int, pool []shm.BlockSize) lane.Config {
+	cfg := lane.Config{RingBytes: ringBytes}
+	for _, c := range pool {
+		cfg.ReturnBlocks += c.Count
+	}
+	return cfg
+}
+
 const publishRecordsDefault = 64 // a store of 5 to 20 ns for each 64 events of some 10 ns
 
 // validate fills in defaults and reports the first field that can't be.
-func (cfg *Config) validate() error {
-	if cfg.Peer < 0 {
-		return fmt.Errorf("egress: peer %d, want 0 or more", cfg.Peer)
-	}
-	if cfg.Lane == nil || cfg.Wait == nil {
-		return fmt.Errorf("egress: worker %d: Lane and Wait are required", cfg.Peer)
-	}
-	recordMax := cfg.Lane.Forward().MaxRecord()
+func (cfg *Config) validate(l *lane.Sender) error {
+	recordMax := l.Forward().MaxRecord()
 	if cfg.InlineMax < 0 || envelope.EventHeaderBytes+cfg.InlineMax > recordMax {
-		return fmt.Errorf("egress: worker %d: payloads of up to %d bytes inline, want 0 to %d in a ring of %d bytes", cfg.Peer, cfg.InlineMax, recordMax-envelope.EventHeaderBytes, cfg.Lane.RingBytes())
+		return fmt.Errorf("egress: worker %d: payloads of up to %d bytes inline, want 0 to %d in a ring of %d bytes",
+			cfg.Peer, cfg.InlineMax, recordMax-envelope.EventHeaderBytes, l.RingBytes())
 	}
 	if cfg.Pool != nil {
 		blocks := 0
 		for _, c := range cfg.Pool.Stats().BlockSizes {
 			blocks += c.Count
 		}
-		if blocks > cfg.Lane.Blocks() {
-			return fmt.Errorf("egress: worker %d: pool of %d blocks over a lane whose return ring is for %d", cfg.Peer, blocks, cfg.Lane.Blocks())
+		if blocks > l.Blocks() {
+			return fmt.Errorf("egress: worker %d: pool of %d blocks over a lane whose return ring is for %d", cfg.Peer, blocks, l.Blocks())
 		}
 	}
 	if cfg.PublishRecords == 0 {
 		cfg.PublishRecords = publishRecordsDefault
 	}
 	if cfg.PublishBytes == 0 {
-		cfg.PublishBytes = cfg.Lane.RingBytes() / 8
+		cfg.PublishBytes = l.RingBytes() / 8
 	}
 	if cfg.PublishRecords < 0 || cfg.PublishBytes < 0 {
 		return fmt.Errorf("egress: worker %d: publish after %d records or %d bytes, want both at least 1", cfg.Peer, cfg.PublishRecords, cfg.PublishBytes)
@@ -183,9 +201,19 @@ type Egress struct {
 	stats   Stats
 }
 
-// New makes the egress to one peer. It owns the lane's end from then on.
+// New makes the egress to one peer. It owns the lane's sending end from then on.
 func New(cfg Config) (*Egress, error) {
-	if err := cfg.validate(); err != nil {
+	if cfg.Peer < 0 {
+		return nil, fmt.Errorf("egress: peer %d, want 0 or more", cfg.Peer)
+	}
+	if cfg.Lane == nil || cfg.Wait == nil {
+		return nil, fmt.Errorf("egress: worker %d: Lane and Wait are required", cfg.Peer)
+	}
+	l, err := lane.OpenSender(cfg.Lane)
+	if err != nil {
+		return nil, fmt.Errorf("egress: worker %d: %w", cfg.Peer, err)
+	}
+	if err := cfg.validate(l); err != nil {
 		return nil, err
 	}
 	partBytes, wholeMax := 0, math.MaxInt
@@ -194,17 +222,17 @@ func New(cfg Config) (*Egress, error) {
 		if cfg.Pool != nil {
 			wholeMax = max(wholeMax, cfg.Pool.PayloadMax())
 		}
-		partBytes = max(1, cfg.Lane.RingBytes()/8-envelope.PartHeaderBytes)
+		partBytes = max(1, l.RingBytes()/8-envelope.PartHeaderBytes)
 	}
 	return &Egress{
-		lane:           cfg.Lane,
-		ring:           cfg.Lane.Forward(),
+		lane:           l,
+		ring:           l.Forward(),
 		pool:           cfg.Pool,
 		bell:           cfg.Bell,
 		wait:           cfg.Wait,
 		peer:           cfg.Peer,
 		inlineMax:      cfg.InlineMax,
-		recordMax:      cfg.Lane.Forward().MaxRecord(),
+		recordMax:      l.Forward().MaxRecord(),
 		partBytes:      partBytes,
 		wholeMax:       wholeMax,
 		publishRecords: cfg.PublishRecords,
@@ -214,6 +242,10 @@ func New(cfg Config) (*Egress, error) {
 
 // Peer is the number of the worker at the other end.
 func (e *Egress) Peer() int { return e.peer }
+
+// Ring is the lane's ring of records, to look at: what it says of the peer and of positions. What else than this
+// Egress puts records into it answers for their form.
+func (e *Egress) Ring() *ring.Producer { return e.ring }
 
 // Stats returns the counts as they are now.
 func (e *Egress) Stats() Stats { return e.stats }

@@ -16,27 +16,31 @@ import (
 )
 
 func TestBadConfigs(t *testing.T) {
-	sender, _, _ := ends(t, lane.Config{RingBytes: 1024, ReturnBlocks: 3})
+	cfg := lane.Config{RingBytes: 1024, ReturnBlocks: 3}
+	_, mem := receiver(t, cfg)
 	pool, _, _ := pools(t, shm.BlockSize{BlockBytes: 100, Count: 4})
 	wait := func() error { return nil }
 	for _, c := range []struct {
 		cfg  Config
 		want string
 	}{
-		{Config{Peer: -1, Lane: sender, Wait: wait}, "peer -1"},
+		{Config{Peer: -1, Lane: mem, Wait: wait}, "peer -1"},
 		{Config{Wait: wait}, "Lane and Wait are required"},
-		{Config{Lane: sender}, "Lane and Wait are required"},
-		{Config{Lane: sender, Wait: wait, InlineMax: -1}, "-1 bytes inline"},
-		{Config{Lane: sender, Wait: wait, InlineMax: 473}, "want 0 to 472"},
-		{Config{Lane: sender, Wait: wait, Pool: pool}, "4"},
-		{Config{Lane: sender, Wait: wait, PublishRecords: -1}, "-1"},
-		{Config{Lane: sender, Wait: wait, PublishBytes: -1}, "-1"},
+		{Config{Lane: mem}, "Lane and Wait are required"},
+		{Config{Lane: mem, Wait: wait, InlineMax: -1}, "-1 bytes inline"},
+		{Config{Lane: mem, Wait: wait, InlineMax: 473}, "want 0 to 472"},
+		{Config{Lane: mem, Wait: wait, Pool: pool}, "4"},
+		{Config{Lane: mem, Wait: wait, PublishRecords: -1}, "-1"},
+		{Config{Lane: mem, Wait: wait, PublishBytes: -1}, "-1"},
+		{Config{Lane: make([]byte, 64), Wait: wait}, "not a lane"},
 	} {
+		must(t, lane.Format(mem, cfg)) // its end is free again
 		if _, err := New(c.cfg); err == nil || !strings.HasPrefix(err.Error(), "egress: ") || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v, want an error with %q", c.cfg, err, c.want)
 		}
 	}
-	e, err := New(Config{Peer: 3, Lane: sender, Wait: wait, InlineMax: 472})
+	must(t, lane.Format(mem, cfg))
+	e, err := New(Config{Peer: 3, Lane: mem, Wait: wait, InlineMax: 472})
 	if err != nil || e.Peer() != 3 || e.Err() != nil {
 		t.Errorf("the largest inline payload that fits: %v", err)
 	}

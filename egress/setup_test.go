@@ -60,7 +60,8 @@ func open(t testing.TB, cfg Config, classes ...shm.BlockSize) *bench {
 	if cfg.InlineMax > 472 { // what fits such a ring
 		ringBytes = 1 << 16
 	}
-	cfg.Lane, b.recv, b.mem = ends(t, lane.Config{RingBytes: ringBytes, ReturnBlocks: blocks})
+	b.recv, b.mem = receiver(t, lane.Config{RingBytes: ringBytes, ReturnBlocks: blocks})
+	cfg.Lane = b.mem
 	if cfg.Peer == 0 {
 		cfg.Peer = 7
 	}
@@ -72,17 +73,15 @@ func open(t testing.TB, cfg Config, classes ...shm.BlockSize) *bench {
 	return b
 }
 
-func ends(t testing.TB, cfg lane.Config) (*lane.Sender, *lane.Receiver, []byte) {
+func receiver(t testing.TB, cfg lane.Config) (*lane.Receiver, []byte) {
 	t.Helper()
 	size, err := lane.Size(cfg)
 	must(t, err)
 	mem := aligned.Bytes(size, lane.Alignment)
 	must(t, lane.Format(mem, cfg))
-	s, err := lane.OpenSender(mem)
-	must(t, err)
 	r, err := lane.OpenReceiver(mem)
 	must(t, err)
-	return s, r, mem
+	return r, mem
 }
 
 // next reads one event, or nil.

@@ -55,15 +55,9 @@ func newUnderFire(t *testing.T, wait func() error) *underFire {
 	}
 	pool, err := shm.NewPool(u.parts["pool"])
 	must(t, err)
-	view, err := shm.OpenPoolView(u.parts["pool"])
+	u.out, err = egress.New(egress.Config{Peer: 1, Lane: u.parts["lane"], Pool: pool, Bell: u.bells[0], InlineMax: 100, Wait: wait})
 	must(t, err)
-	sender, err := lane.OpenSender(u.parts["lane"])
-	must(t, err)
-	receiver, err := lane.OpenReceiver(u.parts["lane"])
-	must(t, err)
-	u.out, err = egress.New(egress.Config{Peer: 1, Lane: sender, Pool: pool, Bell: u.bells[0], InlineMax: 100, Wait: wait})
-	must(t, err)
-	u.in, err = New(Config{Lanes: []Source{{Peer: 0, Receiver: receiver, View: view, Bell: u.bells[1]}}})
+	u.in, err = New(Config{Lanes: []Source{{Peer: 0, Lane: u.parts["lane"], Pool: u.parts["pool"], Bell: u.bells[1]}}})
 	must(t, err)
 	return u
 }

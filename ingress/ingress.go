@@ -9,7 +9,7 @@
 // that names peer and position, and no other lane. A Poll that returns 0 and no
 // error has left nothing behind but in paused lanes. Nothing allocates per event.
 //
-//	in, err := ingress.New(ingress.Config{Lanes: []ingress.Source{{Peer: 1, Receiver: receiver, View: view, Bell: bell}}})
+//	in, err := ingress.New(ingress.Config{Lanes: []ingress.Source{{Peer: 1, Lane: lane.Body(), Pool: pool.Body(), Bell: bell}}})
 //	for {
 //		work, err := in.Poll(sink) // calls sink.ReceiveEvent(peer, ev, lease), …
 //		…
@@ -25,7 +25,7 @@ import (
 	"github.com/disco-sim/disco/shm"
 )
 
-// Why a lane has ended: the kinds of the *lane.PeerError that Poll returns.
+// Why a lane has ended: the kinds of the errors that Poll returns, which name the peer and the position in the ring.
 var (
 	// ErrClosed says that the peer has closed the lane; everything it sent was handed
 	// on before.
@@ -69,11 +69,12 @@ type Source struct {
 	// Peer is the number of the worker at the other end, 0 or more, each once.
 	Peer int
 
-	// Receiver is the receiving end of the lane from it.
-	Receiver *lane.Receiver
+	// Lane is the memory of the lane from it, formatted by egress.FormatLane. New takes its receiving end, which can
+	// be taken once.
+	Lane []byte
 
-	// View is the peer's pool. nil: its events never refer to blocks.
-	View *shm.PoolView
+	// Pool is the memory of the peer's pool, which is only read. nil: its events never refer to blocks.
+	Pool []byte
 
 	// Parts allows events whose data come in parts through the ring; they are put together
 	// in memory of this side, up to envelope.DataMax for each peer. Without it a part
@@ -113,8 +114,8 @@ func (cfg *Config) validate() error {
 			return fmt.Errorf("ingress: lane %d comes from worker %d, want 0 to %d, each once", i, l.Peer, peerMax)
 		}
 		seen[l.Peer] = true
-		if l.Receiver == nil {
-			return fmt.Errorf("ingress: lane %d, from worker %d, has no Receiver", i, l.Peer)
+		if l.Lane == nil {
+			return fmt.Errorf("ingress: lane %d, from worker %d, has no memory", i, l.Peer)
 		}
 	}
 	if cfg.RecordsMax == 0 {
@@ -178,7 +179,9 @@ func New(cfg Config) (*Ingress, error) {
 	}
 	for i, l := range cfg.Lanes {
 		in.byPeer[l.Peer] = int32(i)
-		in.inlets[i].init(i, l)
+		if err := in.inlets[i].open(i, l); err != nil {
+			return nil, fmt.Errorf("ingress: lane from worker %d: %w", l.Peer, err)
+		}
 	}
 	return in, nil
 }
@@ -186,8 +189,8 @@ func New(cfg Config) (*Ingress, error) {
 // Poll looks at all lanes once and hands what it finds to the sink. It returns the
 // number of envelopes and bounds handed on.
 //
-// An error is the end of one lane, a *lane.PeerError of kind ErrClosed, ErrPeerDead,
-// ErrProtocol or ErrRefused. The other lanes were looked at all the same, and Poll
+// An error is the end of one lane, ErrClosed, ErrPeerDead, ErrProtocol or ErrRefused
+// wrapped with the peer's number and the position. The other lanes were looked at all the same, and Poll
 // can be called again: each lane's end is returned once, one in each call.
 func (in *Ingress) Poll(sink Sink) (work int, err error) {
 	in.enter()

@@ -11,6 +11,7 @@ import (
 	"github.com/disco-sim/disco/internal/aligned"
 	"github.com/disco-sim/disco/internal/invariants"
 	"github.com/disco-sim/disco/internal/lane"
+	"github.com/disco-sim/disco/ring"
 	"github.com/disco-sim/disco/shm"
 )
 
@@ -38,13 +39,13 @@ func isEnd(t *testing.T, what string, err, kind error, peer int) {
 }
 
 // raw puts bytes into a lane as one record.
-func raw(t testing.TB, s *lane.Sender, record []byte) {
+func raw(t testing.TB, to *ring.Producer, record []byte) {
 	t.Helper()
-	rec, err := s.Forward().Claim(len(record))
+	rec, err := to.Claim(len(record))
 	must(t, err)
 	copy(rec, record)
-	s.Forward().Commit()
-	s.Forward().Publish()
+	to.Commit()
+	to.Publish()
 }
 
 // poll polls once and fails on an error.
@@ -56,16 +57,16 @@ func (w *way) poll(t testing.TB, s Sink) int {
 }
 
 func TestBadConfigs(t *testing.T) {
-	r := setup{lane: lane.Config{RingBytes: 128}}.receiver(t)
+	mem := empty(t, lane.Config{RingBytes: 128})
 	for _, c := range []struct {
 		cfg  Config
 		want string
 	}{
 		{Config{Lanes: make([]Source, LanesMax+1)}, "4095 lanes, at most 4094"},
-		{Config{Lanes: []Source{{Peer: -1, Receiver: r}}}, "worker -1"},
-		{Config{Lanes: []Source{{Peer: peerMax + 1, Receiver: r}}}, "worker 1048577"},
-		{Config{Lanes: []Source{{Peer: 2, Receiver: r}, {Peer: 2, Receiver: r}}}, "lane 1 comes from worker 2, want 0 to 1048576, each once"},
-		{Config{Lanes: []Source{{Peer: 3}}}, "from worker 3, has no Receiver"},
+		{Config{Lanes: []Source{{Peer: -1, Lane: mem}}}, "worker -1"},
+		{Config{Lanes: []Source{{Peer: peerMax + 1, Lane: mem}}}, "worker 1048577"},
+		{Config{Lanes: []Source{{Peer: 2, Lane: mem}, {Peer: 2, Lane: mem}}}, "lane 1 comes from worker 2, want 0 to 1048576, each once"},
+		{Config{Lanes: []Source{{Peer: 3}}}, "from worker 3, has no memory"},
 		{Config{RecordsMax: -1}, "-1 records"},
 	} {
 		if _, err := New(c.cfg); err == nil || !strings.HasPrefix(err.Error(), "ingress: ") || !strings.Contains(err.Error(), c.want) {
@@ -79,15 +80,14 @@ func TestBadConfigs(t *testing.T) {
 	}
 }
 
-func (s setup) receiver(t testing.TB) *lane.Receiver {
+// empty is a new lane.
+func empty(t testing.TB, cfg lane.Config) []byte {
 	t.Helper()
-	size, err := lane.Size(s.lane)
+	size, err := lane.Size(cfg)
 	must(t, err)
 	mem := aligned.Bytes(size, lane.Alignment)
-	must(t, lane.Format(mem, s.lane))
-	r, err := lane.OpenReceiver(mem)
-	must(t, err)
-	return r
+	must(t, lane.Format(mem, cfg))
+	return mem
 }
 
 // Every kind of envelope comes with all of its fields, and is counted.
@@ -148,21 +148,14 @@ func TestPollIsLimited(t *testing.T) {
 }
 
 // many are three lanes to one ingress, from the workers 4, 0 and 9.
-func many(t testing.TB) (in *Ingress, senders map[int]*lane.Sender) {
+func many(t testing.TB) (in *Ingress, senders map[int]*ring.Producer) {
 	t.Helper()
-	senders = map[int]*lane.Sender{}
+	senders = map[int]*ring.Producer{}
 	var sources []Source
 	for _, peer := range []int{4, 0, 9} {
-		cfg := lane.Config{RingBytes: 1024}
-		size, err := lane.Size(cfg)
-		must(t, err)
-		mem := aligned.Bytes(size, lane.Alignment)
-		must(t, lane.Format(mem, cfg))
-		senders[peer], err = lane.OpenSender(mem)
-		must(t, err)
-		r, err := lane.OpenReceiver(mem)
-		must(t, err)
-		sources = append(sources, Source{Peer: peer, Receiver: r})
+		mem := empty(t, lane.Config{RingBytes: 1024})
+		senders[peer] = producer(t, mem)
+		sources = append(sources, Source{Peer: peer, Lane: mem})
 	}
 	in, err := New(Config{Lanes: sources})
 	must(t, err)
@@ -182,7 +175,7 @@ func TestEndsAreToldOnce(t *testing.T) {
 	s := &sink{}
 	raw(t, senders[4], []byte("damage"))
 	raw(t, senders[0], encoded(event(0, 5)))
-	senders[0].Forward().Close()
+	senders[0].Close()
 	raw(t, senders[9], encoded(event(0, 5)))
 	n, err := in.Poll(s)
 	isEnd(t, "damage", err, ErrProtocol, 4)
@@ -203,7 +196,7 @@ func TestEndsAreToldOnce(t *testing.T) {
 	if in.Err(9) != nil {
 		t.Errorf("lane that is well: %v", in.Err(9))
 	}
-	if !senders[4].Forward().ConsumerClosed() || senders[9].Forward().ConsumerClosed() {
+	if !senders[4].ConsumerClosed() || senders[9].ConsumerClosed() {
 		t.Error("a broken lane is closed, and no other one")
 	}
 }
@@ -217,7 +210,7 @@ func TestPollPeer(t *testing.T) {
 	if n, err := in.PollPeer(s, 9); n != 1 || err != nil || s.events != 1 {
 		t.Errorf("%d, %v", n, err)
 	}
-	senders[9].Forward().Close()
+	senders[9].Close()
 	_, err := in.PollPeer(s, 9)
 	isEnd(t, "closed", err, ErrClosed, 9)
 	if n, err := in.PollPeer(s, 9); n != 0 || err != nil {
@@ -260,7 +253,7 @@ func TestClose(t *testing.T) {
 		t.Errorf("%d, %v, %d events", n, err, s.events)
 	}
 	for peer, sender := range senders {
-		if !sender.Forward().ConsumerClosed() {
+		if !sender.ConsumerClosed() {
 			t.Errorf("worker %d doesn't know", peer)
 		}
 		isEnd(t, "Err", in.Err(peer), ErrClosed, peer)

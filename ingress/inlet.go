@@ -53,15 +53,23 @@ const shortMax = 512
 // overwritten them, or the bound. Waiting for them would be waiting for ever.
 var errLost = errors.New("the promise slot says that more was published than is in the ring")
 
-func (l *inlet) init(index int, s Source) {
-	l.peer, l.index = s.Peer, index
-	l.receiver, l.ring = s.Receiver, s.Receiver.Forward()
-	l.view, l.bell, l.split = s.View, s.Bell, s.Parts
-	l.quarter = uint64(s.Receiver.RingBytes() / 4)
-	l.belled = l.ring.Position()
-	if s.View != nil {
-		l.leases = make([]lease, s.Receiver.Blocks())
+func (l *inlet) open(index int, s Source) (err error) {
+	l.peer, l.index, l.bell, l.split = s.Peer, index, s.Bell, s.Parts
+	if s.Pool != nil {
+		if l.view, err = shm.OpenPoolView(s.Pool); err != nil {
+			return err
+		}
 	}
+	if l.receiver, err = lane.OpenReceiver(s.Lane); err != nil {
+		return err
+	}
+	l.ring = l.receiver.Forward()
+	l.quarter = uint64(l.receiver.RingBytes() / 4)
+	l.belled = l.ring.Position()
+	if l.view != nil {
+		l.leases = make([]lease, l.receiver.Blocks())
+	}
+	return nil
 }
 
 // pollInlet is one look at one lane: slot, records, room, bound.

@@ -97,7 +97,7 @@ func TestBadReferences(t *testing.T) {
 		{"no such block", "no such block", func(_ *way, b shm.Block) []byte { return ref(2, 10, b.Seq) }},
 		{"last block", "no such block", func(_ *way, b shm.Block) []byte { return ref(1<<32-1, 10, b.Seq) }},
 		{"lent twice", "not been given back", func(w *way, b shm.Block) []byte {
-			raw(t, w.sender, ref(b.Number, 500, b.Seq))
+			raw(t, w.ring, ref(b.Number, 500, b.Seq))
 			w.poll(t, &sink{})
 			return ref(b.Number, 500, b.Seq)
 		}},
@@ -105,7 +105,7 @@ func TestBadReferences(t *testing.T) {
 		w := twoBlocks.open(t)
 		block, err := w.pool.Alloc(500)
 		must(t, err)
-		raw(t, w.sender, c.record(w, block))
+		raw(t, w.ring, c.record(w, block))
 		_, err = w.in.Poll(&sink{})
 		isEnd(t, c.what, err, ErrProtocol, 0)
 		if err != nil && !strings.Contains(err.Error(), c.want) {
@@ -113,7 +113,7 @@ func TestBadReferences(t *testing.T) {
 		}
 	}
 	w := setup{lane: lane.Config{RingBytes: 4096}, inline: 100}.open(t)
-	raw(t, w.sender, ref(0, 1, 1))
+	raw(t, w.ring, ref(0, 1, 1))
 	_, err := w.in.Poll(&sink{})
 	isEnd(t, "no pool", err, ErrProtocol, 0)
 	if !strings.Contains(err.Error(), "no pool") {
@@ -151,7 +151,9 @@ func TestPeerDead(t *testing.T) {
 	if got := w.in.Leases(0); got != 0 {
 		t.Errorf("%d leases left, want 0", got)
 	}
-	if w.sender.ReturnsPending() {
+	status, err := lane.Inspect(w.mem)
+	must(t, err)
+	if status.Return.Tail != status.Return.Start {
 		t.Error("a block was returned to the dead")
 	}
 }
@@ -258,7 +260,7 @@ func TestResetFindsDamage(t *testing.T) {
 		}(),
 	} {
 		w := twoBlocks.open(t)
-		raw(t, w.sender, record)
+		raw(t, w.ring, record)
 		err := w.in.Reset()
 		isEnd(t, what, err, ErrProtocol, 0)
 		if n, err := w.in.Poll(&sink{}); n != 0 || err != nil {
@@ -279,14 +281,14 @@ func TestResetEndsBesideAPeerThatPublishes(t *testing.T) {
 	go func() {
 		defer close(done)
 		for !stop.Load() {
-			rec, err := w.sender.Forward().Claim(envelope.EventHeaderBytes)
+			rec, err := w.ring.Claim(envelope.EventHeaderBytes)
 			if err != nil {
 				runtime.Gosched()
 				continue
 			}
 			(&envelope.Event{Epoch: 1}).Encode(rec)
-			w.sender.Forward().Commit()
-			w.sender.Forward().Publish()
+			w.ring.Commit()
+			w.ring.Publish()
 		}
 	}()
 	for range 200 {

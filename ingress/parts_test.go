@@ -43,7 +43,7 @@ func TestParts(t *testing.T) {
 	} {
 		w := setup{lane: lane.Config{RingBytes: 1024}, parts: !c.refused}.open(t)
 		for _, rec := range c.records {
-			raw(t, w.sender, rec)
+			raw(t, w.ring, rec)
 		}
 		s, data := &sink{}, ""
 		s.onto = func(ev *envelope.Event, lease uint64) error {

@@ -10,6 +10,7 @@ import (
 	"github.com/disco-sim/disco/envelope"
 	"github.com/disco-sim/disco/internal/aligned"
 	"github.com/disco-sim/disco/internal/lane"
+	"github.com/disco-sim/disco/ring"
 	"github.com/disco-sim/disco/shm"
 )
 
@@ -28,14 +29,13 @@ type setup struct {
 }
 
 type way struct {
-	out    *egress.Egress
-	in     *Ingress
-	sender *lane.Sender
-	pool   *shm.Pool
-	mem    []byte // the lane
-	body   []byte // the pool
-	view   *shm.PoolView
-	bell   *shm.Doorbell
+	out  *egress.Egress // nil: the test has the lane's sending end
+	in   *Ingress
+	ring *ring.Producer // of the lane, by which records go that no egress sends
+	pool *shm.Pool
+	mem  []byte // the lane
+	body []byte // the pool
+	bell *shm.Doorbell
 }
 
 func must(t testing.TB, err error) {
@@ -51,10 +51,8 @@ func (s setup) open(t testing.TB) *way {
 	for _, c := range s.blocks {
 		s.lane.ReturnBlocks += c.Count
 	}
-	size, err := lane.Size(s.lane)
-	must(t, err)
-	w.mem = aligned.Bytes(size, lane.Alignment)
-	must(t, lane.Format(w.mem, s.lane))
+	var err error
+	w.mem = empty(t, s.lane)
 	if s.blocks != nil {
 		size, err := shm.PoolBytes(s.blocks)
 		must(t, err)
@@ -62,8 +60,6 @@ func (s setup) open(t testing.TB) *way {
 		w.body = body
 		must(t, shm.FormatPool(body, s.blocks))
 		w.pool, err = shm.NewPool(body)
-		must(t, err)
-		w.view, err = shm.OpenPoolView(body)
 		must(t, err)
 	}
 	if s.bell {
@@ -73,17 +69,27 @@ func (s setup) open(t testing.TB) *way {
 	if s.wait == nil {
 		s.wait = func() error { return errors.New("there is no room, and nobody who makes some") }
 	}
-	w.sender, err = lane.OpenSender(w.mem)
-	must(t, err)
-	if !s.noEgress {
-		w.out, err = egress.New(egress.Config{Peer: 1, Lane: w.sender, Pool: w.pool, Bell: w.bell, InlineMax: s.inline, PublishRecords: s.publish, Wait: s.wait})
+	if s.noEgress {
+		w.ring = producer(t, w.mem)
+	} else {
+		w.out, err = egress.New(egress.Config{
+			Peer: 1, Lane: w.mem, Pool: w.pool, Bell: w.bell, InlineMax: s.inline, PublishRecords: s.publish, Wait: s.wait,
+		})
 		must(t, err)
+		w.ring = w.out.Ring()
 	}
-	receiver, err := lane.OpenReceiver(w.mem)
-	must(t, err)
-	w.in, err = New(Config{Lanes: []Source{{Peer: 0, Receiver: receiver, View: w.view, Parts: s.parts, Bell: w.bell}}, RecordsMax: s.records})
+	from := Source{Peer: 0, Lane: w.mem, Pool: w.body, Parts: s.parts, Bell: w.bell}
+	w.in, err = New(Config{Lanes: []Source{from}, RecordsMax: s.records})
 	must(t, err)
 	return w
+}
+
+// producer takes the sending end of a lane, of which a test needs the ring only.
+func producer(t testing.TB, mem []byte) *ring.Producer {
+	t.Helper()
+	s, err := lane.OpenSender(mem)
+	must(t, err)
+	return s.Forward()
 }
 
 // sink counts what comes and keeps the last of each.

@@ -281,9 +281,6 @@ func (s *Sender) open(cfg *DialConfig) (err error) {
 	if s.sleeper, err = newSleeper(s.link.bell(), cfg.Wait); err != nil {
 		return err
 	}
-	if s.lane, err = lane.OpenSender(s.link.lane()); err != nil {
-		return err
-	}
 	if s.link.pool != nil {
 		if s.pool, err = shm.NewPool(s.link.pool.Body()); err != nil {
 			return err
@@ -295,7 +292,7 @@ func (s *Sender) open(cfg *DialConfig) (err error) {
 	}
 	s.out, err = egress.New(egress.Config{
 		Peer:      peerReceiver,
-		Lane:      s.lane,
+		Lane:      s.link.lane(),
 		Pool:      s.pool,
 		Bell:      peer,
 		InlineMax: cfg.InlineMax,

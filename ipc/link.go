@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/disco-sim/disco/internal/lane"
+	"github.com/disco-sim/disco/egress"
 	"github.com/disco-sim/disco/shm"
 )
 
@@ -27,14 +27,13 @@ func createLink(name string, cfg *DialConfig) (l *link, err error) {
 			l = nil
 		}
 	}()
-	blocks := 0
+	var classes []shm.BlockSize
 	if !cfg.NoPool {
-		if blocks, err = l.createPool(name, cfg); err != nil {
+		if classes, err = l.createPool(name, cfg); err != nil {
 			return l, err
 		}
 	}
-	laneCfg := lane.Config{RingBytes: cfg.RingBytes, ReturnBlocks: blocks}
-	size, err := lane.Size(laneCfg)
+	size, err := egress.LaneBytes(cfg.RingBytes, classes)
 	if err != nil {
 		return l, err
 	}
@@ -42,26 +41,22 @@ func createLink(name string, cfg *DialConfig) (l *link, err error) {
 	if err != nil {
 		return l, err
 	}
-	return l, lane.Format(l.lane(), laneCfg)
+	return l, egress.FormatLane(l.lane(), cfg.RingBytes, classes)
 }
 
-func (l *link) createPool(name string, cfg *DialConfig) (blocks int, err error) {
-	classes, err := shm.DefaultBlockSizes(cfg.PoolBytes, cfg.InlineMax+1)
-	if err != nil {
-		return 0, err
+func (l *link) createPool(name string, cfg *DialConfig) (classes []shm.BlockSize, err error) {
+	if classes, err = shm.DefaultBlockSizes(cfg.PoolBytes, cfg.InlineMax+1); err != nil {
+		return nil, err
 	}
 	size, err := shm.PoolBytes(classes)
 	if err != nil {
-		return 0, err
-	}
-	for _, c := range classes {
-		blocks += c.Count
+		return nil, err
 	}
 	l.pool, err = shm.Create(shm.Config{Name: "ipc-pool-" + name, Kind: shm.KindPool, Size: size, HugePages: cfg.HugePages})
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return blocks, shm.FormatPool(l.pool.Body(), classes)
+	return classes, shm.FormatPool(l.pool.Body(), classes)
 }
 
 // hello says what the link consists of.
@@ -96,6 +91,14 @@ func (l *link) bell() []byte { return l.mem.Body()[:laneOffset:laneOffset] }
 
 // lane is the memory of the lane.
 func (l *link) lane() []byte { return l.mem.Body()[laneOffset:] }
+
+// poolBody is the memory of the pool, nil where there is none.
+func (l *link) poolBody() []byte {
+	if l.pool == nil {
+		return nil
+	}
+	return l.pool.Body()
+}
 
 func (l *link) close() error {
 	var errs []error

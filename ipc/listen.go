@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/disco-sim/disco/ingress"
-	"github.com/disco-sim/disco/internal/lane"
 	"github.com/disco-sim/disco/shm"
 )
 
@@ -338,7 +337,6 @@ type inlet struct {
 	pid    int              // immutable
 	conn   *net.UnixConn    // immutable
 	link   *link            // immutable
-	lane   *lane.Receiver   // immutable
 	in     *ingress.Ingress // immutable; over this one lane
 	hungUp atomic.Bool      // the socket's other end is gone
 
@@ -367,21 +365,12 @@ func openInlet(taken seat, h *hello, files []*os.File) (*inlet, error) {
 const laneRecordsMax = 128
 
 func (l *inlet) open() (err error) {
-	if l.lane, err = lane.OpenReceiver(l.link.lane()); err != nil {
-		return err
-	}
-	var view *shm.PoolView
-	if l.link.pool != nil {
-		if view, err = shm.OpenPoolView(l.link.pool.Body()); err != nil {
-			return err
-		}
-	}
 	bell, err := shm.OpenDoorbell(l.link.bell())
 	if err != nil {
 		return err
 	}
 	l.in, err = ingress.New(ingress.Config{
-		Lanes:      []ingress.Source{{Peer: peerSender, Receiver: l.lane, View: view, Bell: bell}},
+		Lanes:      []ingress.Source{{Peer: peerSender, Lane: l.link.lane(), Pool: l.link.poolBody(), Bell: bell}},
 		RecordsMax: laneRecordsMax,
 	})
 	return err

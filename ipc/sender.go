@@ -11,7 +11,6 @@ import (
 
 	"github.com/disco-sim/disco/egress"
 	"github.com/disco-sim/disco/envelope"
-	"github.com/disco-sim/disco/internal/lane"
 	"github.com/disco-sim/disco/shm"
 )
 
@@ -31,7 +30,6 @@ type Sender struct {
 	board     *shm.Segment  // of the receiver; immutable
 	sleeper   *sleeper      // immutable
 
-	lane *lane.Sender
 	pool *shm.Pool // nil: none
 	out  *egress.Egress
 	ev   envelope.Event // what is being sent: here so that it doesn't escape at every call
@@ -207,7 +205,7 @@ func (s *Sender) check() error {
 // process has ended. All blocks come back.
 func (s *Sender) lost() error {
 	kind := ErrPeerDead
-	if s.lane.Forward().ConsumerClosed() {
+	if s.out.Ring().ConsumerClosed() {
 		kind = ErrClosed
 	}
 	s.out.Reclaim()

@@ -15,6 +15,7 @@ import (
 	"github.com/disco-sim/disco/internal/lane"
 	"github.com/disco-sim/disco/internal/leaktest"
 	"github.com/disco-sim/disco/internal/linktest"
+	"github.com/disco-sim/disco/ring"
 	"github.com/disco-sim/disco/shm"
 )
 
@@ -143,7 +144,7 @@ func (w *world) want(worker, i int) shm.Want {
 }
 
 // join opens one worker's ends. attach maps a segment for it.
-func (w *world) join(worker int, attach func(i int) (*shm.Segment, error)) (out []linktest.Sender, in linktest.Receiver, lanes []*lane.Sender, err error) {
+func (w *world) join(worker int, attach func(i int) (*shm.Segment, error)) (out []linktest.Sender, in linktest.Receiver, rings []*ring.Producer, err error) {
 	o := w.o
 	body := func(i int) []byte {
 		if err != nil {
@@ -159,7 +160,7 @@ func (w *world) join(worker int, attach func(i int) (*shm.Segment, error)) (out 
 	if mem := body(w.pool(worker)); o.Blocks > 0 && err == nil {
 		pool, err = shm.NewPool(mem)
 	}
-	out, lanes = make([]linktest.Sender, o.Workers), make([]*lane.Sender, o.Workers)
+	out, rings = make([]linktest.Sender, o.Workers), make([]*ring.Producer, o.Workers)
 	var sources []ingress.Source
 	for peer := range o.Workers {
 		if peer == worker || err != nil {
@@ -169,61 +170,57 @@ func (w *world) join(worker int, attach func(i int) (*shm.Segment, error)) (out 
 		if err != nil {
 			continue
 		}
-		s := ingress.Source{Peer: peer, Parts: o.Parts}
+		s := ingress.Source{Peer: peer, Lane: fromMem, Parts: o.Parts}
 		if w.k.bells {
 			if s.Bell, err = shm.OpenDoorbell(bellMem); err != nil {
 				continue
 			}
 		}
-		if lanes[peer], err = lane.OpenSender(toMem); err != nil {
-			continue
-		}
-		if s.Receiver, err = lane.OpenReceiver(fromMem); err != nil {
-			continue
-		}
 		if o.Blocks > 0 {
-			if s.View, err = shm.OpenPoolView(poolMem); err != nil {
-				continue
-			}
+			s.Pool = poolMem
 		}
 		sources = append(sources, s)
-		out[peer], err = egress.New(egress.Config{
-			Peer: peer, Lane: lanes[peer], Pool: pool, Bell: s.Bell, InlineMax: o.InlineMax, Parts: o.Parts, PublishRecords: o.PublishRecords,
+		var e *egress.Egress
+		e, err = egress.New(egress.Config{
+			Peer: peer, Lane: toMem, Pool: pool, Bell: s.Bell, InlineMax: o.InlineMax, Parts: o.Parts, PublishRecords: o.PublishRecords,
 			Wait: func() error { return o.Wait(worker) },
 		})
+		if err == nil {
+			out[peer], rings[peer] = e, e.Ring()
+		}
 	}
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("worker %d: %w", worker, err)
 	}
 	in, err = ingress.New(ingress.Config{Lanes: sources, RecordsMax: o.RecordsMax})
-	return out, in, lanes, err
+	return out, in, rings, err
 }
 
 // mesh joins all workers but the absent one.
-func (w *world) mesh(t testing.TB, absent int) (*linktest.Mesh, [][]*lane.Sender) {
+func (w *world) mesh(t testing.TB, absent int) (*linktest.Mesh, [][]*ring.Producer) {
 	t.Helper()
 	m := &linktest.Mesh{Out: make([][]linktest.Sender, w.o.Workers), In: make([]linktest.Receiver, w.o.Workers)}
-	lanes := make([][]*lane.Sender, w.o.Workers)
+	rings := make([][]*ring.Producer, w.o.Workers)
 	for worker := range w.o.Workers {
 		if worker == absent {
 			continue
 		}
 		var err error
-		m.Out[worker], m.In[worker], lanes[worker], err = w.join(worker, func(i int) (*shm.Segment, error) { return w.attach(t, worker, i), nil })
+		m.Out[worker], m.In[worker], rings[worker], err = w.join(worker, func(i int) (*shm.Segment, error) { return w.attach(t, worker, i), nil })
 		must(t, err)
 	}
 	m.Lane = func(from, to int) []byte { return w.segs[w.lane(from, to)].Body() }
 	m.Pool = func(owner int) []byte { return w.segs[w.pool(owner)].Body() }
 	m.SendRaw = func(t testing.TB, from, to int, record []byte) {
 		t.Helper()
-		ring := lanes[from][to].Forward()
+		ring := rings[from][to]
 		rec, err := ring.Claim(len(record))
 		must(t, err)
 		copy(rec, record)
 		ring.Commit()
 		ring.Publish()
 	}
-	return m, lanes
+	return m, rings
 }
 
 func (k kind) open(t testing.TB, o linktest.Options) *linktest.Mesh {
@@ -235,9 +232,9 @@ func (k kind) open(t testing.TB, o linktest.Options) *linktest.Mesh {
 // openVictim makes a victim that is part of this process.
 func (k kind) openVictim(t testing.TB, o linktest.Options, victim int) (*linktest.Mesh, linktest.Victim) {
 	t.Helper()
-	m, lanes := k.make(t, o).mesh(t, -1)
+	m, rings := k.make(t, o).mesh(t, -1)
 	a := linktest.NewActor(t, m, victim, func(to, size int) error {
-		_, err := lanes[victim][to].Forward().Claim(size)
+		_, err := rings[victim][to].Claim(size)
 		return err
 	})
 	t.Cleanup(a.Kill)
@@ -296,7 +293,7 @@ func live(told string) error {
 		Workers: d.Workers, RingBytes: d.RingBytes, InlineMax: d.InlineMax, Blocks: d.Blocks, BlockBytes: d.BlockBytes,
 		Wait: func(int) error { return fmt.Errorf("a victim doesn't wait") },
 	}}
-	out, in, lanes, err := w.join(d.Worker, func(i int) (*shm.Segment, error) {
+	out, in, rings, err := w.join(d.Worker, func(i int) (*shm.Segment, error) {
 		return shm.Attach(os.NewFile(uintptr(3+i), "segment-"+strconv.Itoa(i)), w.want(d.Worker, i))
 	})
 	if err != nil {
@@ -305,7 +302,7 @@ func live(told string) error {
 	m := &linktest.Mesh{Out: make([][]linktest.Sender, d.Workers), In: make([]linktest.Receiver, d.Workers)}
 	m.Out[d.Worker], m.In[d.Worker] = out, in
 	a := linktest.NewActor(nil, m, d.Worker, func(to, size int) error {
-		_, err := lanes[to].Forward().Claim(size)
+		_, err := rings[to].Claim(size)
 		return err
 	})
 	return a.Serve(os.Stdin, os.Stdout)

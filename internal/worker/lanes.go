@@ -9,7 +9,6 @@ import (
 	"github.com/disco-sim/disco/egress"
 	"github.com/disco-sim/disco/ingress"
 	"github.com/disco-sim/disco/internal/idle"
-	"github.com/disco-sim/disco/internal/lane"
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/shm"
 )
@@ -59,28 +58,14 @@ func openLanes(plan *node.Plan, setup *Setup, segs Segments) (*lanes, error) {
 		if peer == setup.Worker || !plan.HearsFrom(peer) {
 			continue
 		}
-		s, err := l.source(peer)
-		if err != nil {
-			return nil, fmt.Errorf("worker: lane from worker %d: %w", peer, err)
-		}
-		sources = append(sources, s)
+		sources = append(sources, ingress.Source{
+			Peer: peer, Lane: segs.In[peer].Body(), Pool: segs.Pools[peer].Body(), Parts: true, Bell: l.cycles[peer],
+		})
 	}
 	if l.in, err = ingress.New(ingress.Config{Lanes: sources}); err != nil {
 		return nil, fmt.Errorf("worker: %w", err)
 	}
 	return l, nil
-}
-
-func (l *lanes) source(peer int) (ingress.Source, error) {
-	receiver, err := lane.OpenReceiver(l.segs.In[peer].Body())
-	if err != nil {
-		return ingress.Source{}, err
-	}
-	view, err := shm.OpenPoolView(l.segs.Pools[peer].Body())
-	if err != nil {
-		return ingress.Source{}, err
-	}
-	return ingress.Source{Peer: peer, Receiver: receiver, View: view, Parts: true, Bell: l.cycles[peer]}, nil
 }
 
 // newCycle wires the duty cycle: egresses that wait through it, links, idle slots.
@@ -93,11 +78,11 @@ func (l *lanes) newCycle() (*cycle, error) {
 		if peer == self || !l.plan.SendsTo(peer) {
 			continue
 		}
-		sender, err := lane.OpenSender(l.segs.Out[peer].Body())
-		if err != nil {
-			return nil, fmt.Errorf("worker: lane to worker %d: %w", peer, err)
-		}
-		l.out[peer], err = egress.New(egress.Config{Peer: peer, Lane: sender, Pool: l.pool, Bell: l.bells[peer], InlineMax: t.InlineMax, Parts: true, Wait: func() error { return c.room(peer) }})
+		var err error
+		l.out[peer], err = egress.New(egress.Config{
+			Peer: peer, Lane: l.segs.Out[peer].Body(), Pool: l.pool, Bell: l.bells[peer], InlineMax: t.InlineMax, Parts: true,
+			Wait: func() error { return c.room(peer) },
+		})
 		if err != nil {
 			return nil, fmt.Errorf("worker: %w", err)
 		}

@@ -8,9 +8,9 @@ import (
 	"math/bits"
 	"os"
 
+	"github.com/disco-sim/disco/egress"
 	"github.com/disco-sim/disco/internal/counters"
 	"github.com/disco-sim/disco/internal/idle"
-	"github.com/disco-sim/disco/internal/lane"
 	"github.com/disco-sim/disco/shm"
 )
 
@@ -134,8 +134,8 @@ type Plan struct {
 	Pool    shm.Config
 	Lane    shm.Config
 
-	lane    lane.Config
-	classes []shm.BlockSize
+	ringBytes int
+	classes   []shm.BlockSize
 }
 
 // SegmentPlan works out the sizes for a run of so many workers.
@@ -154,21 +154,16 @@ func SegmentPlan(workers int, t Tuning) (Plan, error) {
 	if err != nil {
 		return Plan{}, fmt.Errorf("worker: pool: %w", err)
 	}
-	blocks := 0
-	for _, c := range classes {
-		blocks += c.Count
-	}
-	cfg := lane.Config{RingBytes: t.RingBytes, ReturnBlocks: blocks}
-	laneBytes, err := lane.Size(cfg)
+	laneBytes, err := egress.LaneBytes(t.RingBytes, classes)
 	if err != nil {
 		return Plan{}, fmt.Errorf("worker: %w", err)
 	}
 	return Plan{
-		Workers: workers,
-		Board:   shm.Config{Name: "disco-board", Kind: KindBoard, Size: boardBytes},
-		Pool:    shm.Config{Name: "disco-pool", Kind: shm.KindPool, Size: poolBytes, HugePages: t.HugePages},
-		Lane:    shm.Config{Name: "disco-lane", Kind: KindLane, Size: laneBytes, HugePages: t.HugePages},
-		lane:    cfg, classes: classes,
+		Workers:   workers,
+		Board:     shm.Config{Name: "disco-board", Kind: KindBoard, Size: boardBytes},
+		Pool:      shm.Config{Name: "disco-pool", Kind: shm.KindPool, Size: poolBytes, HugePages: t.HugePages},
+		Lane:      shm.Config{Name: "disco-lane", Kind: KindLane, Size: laneBytes, HugePages: t.HugePages},
+		ringBytes: t.RingBytes, classes: classes,
 	}, nil
 }
 
@@ -185,7 +180,7 @@ func (p *Plan) FormatBoard(body []byte) error {
 func (p *Plan) FormatPool(body []byte) error { return shm.FormatPool(body, p.classes) }
 
 // FormatLane prepares a lane's body.
-func (p *Plan) FormatLane(body []byte) error { return lane.Format(body, p.lane) }
+func (p *Plan) FormatLane(body []byte) error { return egress.FormatLane(body, p.ringBytes, p.classes) }
 
 // check reports segments that don't fit a worker of so many.
 func (s *Segments) check(self, workers int) error {

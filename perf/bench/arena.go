@@ -7,7 +7,7 @@ import (
 	"os"
 	"sync/atomic"
 
-	"github.com/disco-sim/disco/internal/lane"
+	"github.com/disco-sim/disco/egress"
 	"github.com/disco-sim/disco/shm"
 )
 
@@ -37,7 +37,7 @@ type Arena struct {
 // ArenaBytes is the memory that a pair needs for payloads of up to payloadMax bytes and
 // rings of ringBytes.
 func ArenaBytes(payloadMax, ringBytes int) (int, error) {
-	lanes, err := lane.Size(lane.Config{RingBytes: ringBytes, ReturnBlocks: blocksPerPool})
+	lanes, err := egress.LaneBytes(ringBytes, poolClasses(payloadMax))
 	if err != nil {
 		return 0, err
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/disco-sim/disco/egress"
 	"github.com/disco-sim/disco/envelope"
 	"github.com/disco-sim/disco/ingress"
-	"github.com/disco-sim/disco/internal/lane"
 	"github.com/disco-sim/disco/shm"
 )
 
@@ -52,7 +51,7 @@ func engineJobs() []Job {
 // engineRooms cuts an arena into the lanes and the pools of the two sides, each
 // starting at a multiple of 128 bytes.
 func engineRooms(a *Arena, t Task) (lanes, pools [2][]byte, err error) {
-	laneBytes, err := lane.Size(laneConfig(t))
+	laneBytes, err := egress.LaneBytes(t.Ring, poolClasses(t.Payload))
 	if err != nil {
 		return lanes, pools, err
 	}
@@ -78,17 +77,13 @@ func engineRooms(a *Arena, t Task) (lanes, pools [2][]byte, err error) {
 	return lanes, pools, nil
 }
 
-func laneConfig(t Task) lane.Config {
-	return lane.Config{RingBytes: t.Ring, ReturnBlocks: blocksPerPool}
-}
-
 func formatEngine(a *Arena, t Task) error {
 	lanes, pools, err := engineRooms(a, t)
 	if err != nil {
 		return err
 	}
 	for side := range 2 {
-		if err := lane.Format(lanes[side], laneConfig(t)); err != nil {
+		if err := egress.FormatLane(lanes[side], t.Ring, poolClasses(t.Payload)); err != nil {
 			return err
 		}
 		if err := shm.FormatPool(pools[side], poolClasses(t.Payload)); err != nil {
@@ -121,19 +116,7 @@ func openEngine(s *Side) (*engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	sender, err := lane.OpenSender(lanes[s.Side])
-	if err != nil {
-		return nil, err
-	}
-	receiver, err := lane.OpenReceiver(lanes[1-s.Side])
-	if err != nil {
-		return nil, err
-	}
 	pool, err := shm.NewPool(pools[s.Side])
-	if err != nil {
-		return nil, err
-	}
-	view, err := shm.OpenPoolView(pools[1-s.Side])
 	if err != nil {
 		return nil, err
 	}
@@ -154,13 +137,15 @@ func openEngine(s *Side) (*engine, error) {
 		pool = nil // as one that is exhausted all the time
 	}
 	e.out, err = egress.New(egress.Config{
-		Peer: 1 - s.Side, Lane: sender, Pool: pool, Parts: s.Job == JobParts, Bell: e.other,
+		Peer: 1 - s.Side, Lane: lanes[s.Side], Pool: pool, Parts: s.Job == JobParts, Bell: e.other,
 		InlineMax: inlineMax(s.Ring), Wait: e.room, PublishRecords: max(1, s.Batch),
 	})
 	if err != nil {
 		return nil, err
 	}
-	e.in, err = ingress.New(ingress.Config{Lanes: []ingress.Source{{Peer: 1 - s.Side, Receiver: receiver, View: view, Parts: s.Job == JobParts, Bell: e.other}}})
+	e.in, err = ingress.New(ingress.Config{Lanes: []ingress.Source{{
+		Peer: 1 - s.Side, Lane: lanes[1-s.Side], Pool: pools[1-s.Side], Parts: s.Job == JobParts, Bell: e.other,
+	}}})
 	if err != nil {
 		return nil, err
 	}
