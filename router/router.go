@@ -132,14 +132,14 @@ func (r *Router) Resolve(target string) (uint32, error) {
 	}
 	id, ok := r.names.nodes[node]
 	if !ok {
-		return 0, fmt.Errorf("%w: %q: no node is named %q%s", ErrUnknown, target, node, nearest(node, r.names.nodeList))
+		return 0, fmt.Errorf("%w: %q: no node is named %q%s", ErrUnknown, target, node, meant(node, r.names.nodeList))
 	}
 	for rank, name := range r.names.simprocs {
 		if name == simproc {
 			return id*r.layers + uint32(rank), nil
 		}
 	}
-	return 0, fmt.Errorf("%w: %q: no simproc is named %q%s", ErrUnknown, target, simproc, nearest(simproc, r.names.simprocs))
+	return 0, fmt.Errorf("%w: %q: no simproc is named %q%s", ErrUnknown, target, simproc, meant(simproc, r.names.simprocs))
 }
 
 // Name is the inverse of Resolve, for messages. An unknown id is named as such.

@@ -5,7 +5,6 @@ package router
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -135,37 +134,6 @@ func TestFlushReachesAllLinks(t *testing.T) {
 	}
 	if err := r.Flush(); err != bad || a.flushes != 1 || b.flushes != 1 {
 		t.Errorf("%v, %d and %d flushes", err, a.flushes, b.flushes)
-	}
-}
-
-// The bounded distance against the plain recursion.
-func TestDistanceAgainstRecursion(t *testing.T) {
-	var plain func(a, b string) int
-	plain = func(a, b string) int {
-		switch {
-		case a == "":
-			return len(b)
-		case b == "":
-			return len(a)
-		case a[0] == b[0]:
-			return plain(a[1:], b[1:])
-		}
-		return 1 + min(plain(a[1:], b), plain(a, b[1:]), plain(a[1:], b[1:]))
-	}
-	seed := rand.Uint64()
-	rng := rand.New(rand.NewPCG(seed, 1))
-	word := func() string {
-		var s strings.Builder
-		for range rng.IntN(7) {
-			s.WriteByte("ab-"[rng.IntN(3)])
-		}
-		return s.String()
-	}
-	for range 2000 {
-		a, b, limit := word(), word(), 1+rng.IntN(8)
-		if got, want := distance(a, b, limit), min(plain(a, b), limit); got != want && !(want == limit && got >= limit) {
-			t.Fatalf("seed %d: distance(%q, %q, %d) = %d, want %d", seed, a, b, limit, got, want)
-		}
 	}
 }
 

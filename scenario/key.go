@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/disco-sim/disco/internal/printable"
 )
 
 // step is one step of a key: the name of a field or of an item, or the number of an item.
@@ -64,7 +66,7 @@ func parseKey(key string) ([]step, error) {
 		case rest[0] == '.':
 			rest = rest[1:]
 		case rest[0] != '[':
-			return nil, fmt.Errorf("%q after %s, want a dot", short(rest), s)
+			return nil, fmt.Errorf("%q after %s, want a dot", printable.Short(rest), s)
 		}
 	}
 }
@@ -83,7 +85,7 @@ func parseStep(text string, first bool) (s step, rest string, err error) {
 		inside, rest, ok := strings.Cut(text[1:], "]")
 		n, err := strconv.Atoi(inside)
 		if !ok || err != nil || n < 0 {
-			return s, "", fmt.Errorf("%q, want the number of an item in brackets, such as [0]", short(text))
+			return s, "", fmt.Errorf("%q, want the number of an item in brackets, such as [0]", printable.Short(text))
 		}
 		return step{index: n}, rest, nil
 	}

@@ -61,8 +61,8 @@ func (ps Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// sort puts the problems into the order of the file.
-func (ps Problems) sort() {
+// Sort puts the problems into the order of the file; those at one place stay in theirs.
+func (ps Problems) Sort() {
 	slices.SortStableFunc(ps, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})

@@ -51,7 +51,7 @@ func (r *Reader) Err() error {
 		return nil
 	}
 	all := append(Problems(nil), r.problems...)
-	all.sort()
+	all.Sort()
 	if r.further > 0 {
 		all = append(all, Problem{File: r.doc.told, Found: fmt.Sprintf("%d more problems, which are not listed", r.further)})
 	}

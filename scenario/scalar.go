@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/disco-sim/disco/internal/printable"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -50,7 +51,7 @@ func (v Value) number(rng Range, want string) (float64, bool) {
 		return 0, false
 	}
 	if d := strings.TrimLeft(n.Value, "+-"); n.ShortTag() == "!!int" && len(d) > 1 && d[0] == '0' && d[1] >= '0' && d[1] <= '9' {
-		v.Refuse(short(n.Value)+", which is octal to some readers of YAML and decimal to others", want, "write it without the leading 0")
+		v.Refuse(printable.Short(n.Value)+", which is octal to some readers of YAML and decimal to others", want, "write it without the leading 0")
 		return 0, false
 	}
 	if !rng.Holds(x) {
@@ -98,31 +99,18 @@ func describe(n *yaml.Node) string {
 		return "the boolean " + n.Value
 	case "!!int", "!!float":
 		if x, ok := float(n); ok && (math.IsInf(x, 0) || math.IsNaN(x)) {
-			return short(n.Value) + ", which is not finite"
+			return printable.Short(n.Value) + ", which is not finite"
 		}
-		return short(n.Value)
+		return printable.Short(n.Value)
 	case "!!timestamp":
-		return "the date " + short(n.Value)
+		return "the date " + printable.Short(n.Value)
 	case "!!merge":
 		return "a merge key <<"
 	}
 	if x, ok := float(n); ok && math.IsInf(x, 0) {
-		return short(n.Value) + ", which is beyond the range of a float64"
+		return printable.Short(n.Value) + ", which is beyond the range of a float64"
 	}
-	return fmt.Sprintf("the text %q", short(n.Value))
-}
-
-// shortRunes bounds how much of the file's text a message repeats.
-const shortRunes = 60
-
-func short(s string) string {
-	runes := 0
-	for i := range s {
-		if runes++; runes > shortRunes {
-			return s[:i] + "…"
-		}
-	}
-	return s
+	return fmt.Sprintf("the text %q", printable.Short(n.Value))
 }
 
 func oneOf(words []string) string {

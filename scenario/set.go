@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/disco-sim/disco/internal/printable"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -19,7 +20,7 @@ type Setting struct {
 }
 
 // String is key=value, in one line.
-func (s Setting) String() string { return oneLine(s.Key + "=" + short(s.Value)) }
+func (s Setting) String() string { return oneLine(s.Key + "=" + printable.Short(s.Value)) }
 
 // oneLine is text with line ends and tabs as escapes: it stands within messages.
 func oneLine(text string) string {
@@ -33,14 +34,14 @@ type SettingError struct{ text string }
 func (e *SettingError) Error() string { return e.text }
 
 func settingError(key, format string, args ...any) error {
-	return &SettingError{short(key) + ": " + fmt.Sprintf(format, args...)}
+	return &SettingError{printable.Short(key) + ": " + fmt.Sprintf(format, args...)}
 }
 
 // ParseSetting reads "key=value". Its errors are *SettingError.
 func ParseSetting(text string) (Setting, error) {
 	key, value, ok := CutKey(text)
 	if !ok || key == "" {
-		return Setting{}, &SettingError{fmt.Sprintf("found %q, want KEY=VALUE: the path of a field, and what it is to be", short(text))}
+		return Setting{}, &SettingError{fmt.Sprintf("found %q, want KEY=VALUE: the path of a field, and what it is to be", printable.Short(text))}
 	}
 	return Setting{key, value}, nil
 }
@@ -94,11 +95,11 @@ func parseValue(s Setting) (*yaml.Node, error) {
 	case strings.TrimSpace(s.Value) == "":
 		return nil, settingError(s.Key, "found an empty value, %s", want)
 	case errors.As(err, &problems):
-		return nil, settingError(s.Key, "found %q, %s; put a text in quotes", short(s.Value), want)
+		return nil, settingError(s.Key, "found %q, %s; put a text in quotes", printable.Short(s.Value), want)
 	case err != nil:
 		return nil, err
 	case doc.root.Kind != yaml.ScalarNode && doc.root.Style&yaml.FlowStyle == 0, strange(doc.root):
-		return nil, settingError(s.Key, "found %q, %s; put a text in quotes", short(s.Value), want)
+		return nil, settingError(s.Key, "found %q, %s; put a text in quotes", printable.Short(s.Value), want)
 	}
 	return doc.root, nil
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/disco-sim/disco/internal/printable"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -31,7 +32,7 @@ func (p *place) path() string {
 		return above + "[" + strconv.Itoa(p.index) + "]"
 	}
 	// The file may choose the name: a path stays short, and on one line.
-	name := KeyStep(short(p.name))
+	name := KeyStep(printable.Short(p.name))
 	if above == "" {
 		return name
 	}
@@ -224,7 +225,7 @@ func (v Value) text(want, some string) string {
 	if n.ShortTag() != "!!str" {
 		todo := ""
 		if !isNull(n) {
-			todo = fmt.Sprintf("write %q in quotes if it is meant as text", short(n.Value))
+			todo = fmt.Sprintf("write %q in quotes if it is meant as text", printable.Short(n.Value))
 		}
 		v.Refuse(describe(n), want, todo)
 		return ""
@@ -295,7 +296,7 @@ func (v Value) take(want string, kind yaml.Kind) (*yaml.Node, bool) {
 	}
 	n := follow(v.node)
 	if tag := n.ShortTag(); !knownTag(tag) {
-		v.Refuse("a value with the tag "+short(tag), want, "remove the tag")
+		v.Refuse("a value with the tag "+printable.Short(tag), want, "remove the tag")
 		return nil, false
 	}
 	if n.Kind != kind {

@@ -9,7 +9,7 @@
 // Guarantee: reading ends in time and memory proportional to the text, whatever the
 // bytes are, and never panics. Either the error is nil, and then ids are unique, every
 // edge leads between nodes that exist, and every number is finite and in its range; or
-// it is a Problems that names file, line and column, what was found and what is wanted.
+// it is a scenario.Problems that names file, line and column, what was found and what is wanted.
 //
 //	g, err := gml.Parse("backbone.gml", text)
 //	for _, e := range g.Edges {

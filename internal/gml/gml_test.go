@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/disco-sim/disco/internal/gml"
+	"github.com/disco-sim/disco/scenario"
 )
 
 var update = flag.Bool("update", false, "write the expected texts in testdata/bad anew")
@@ -31,7 +32,7 @@ func TestBad(t *testing.T) {
 			t.Fatal(err)
 		}
 		g, err := gml.Parse(filepath.Base(file), text)
-		var problems gml.Problems
+		var problems scenario.Problems
 		if !errors.As(err, &problems) || g != nil {
 			t.Errorf("%s: the error is %v with graph %v, want Problems and none", file, err, g)
 			continue
@@ -131,7 +132,7 @@ func TestMany(t *testing.T) {
 	}
 	b.WriteString("]")
 	_, err := gml.Parse("t.gml", []byte(b.String()))
-	var problems gml.Problems
+	var problems scenario.Problems
 	if !errors.As(err, &problems) || len(problems) != 100 {
 		t.Fatalf("%d problems: %v", len(problems), err)
 	}
@@ -201,7 +202,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		g, err := gml.Parse("f.gml", text)
 		if err != nil {
-			var problems gml.Problems
+			var problems scenario.Problems
 			if !errors.As(err, &problems) || len(problems) == 0 || g != nil {
 				t.Fatalf("the error is %v, want Problems and no graph", err)
 			}

@@ -3,9 +3,9 @@
 package gml
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
+
+	"github.com/disco-sim/disco/scenario"
 )
 
 // Graph is a network as a file describes it. It isn't changed after reading.
@@ -51,10 +51,10 @@ func (n *Node) Number(key string) (float64, bool) {
 	return 0, false
 }
 
-// Parse reads a network; name stands for it in messages. The error is a Problems.
+// Parse reads a network; name stands for it in messages. The error is a scenario.Problems.
 func Parse(name string, text []byte) (*Graph, error) {
 	if len(text) > FileBytesMax {
-		return nil, Problems{{File: name, Found: "more than 64 MiB", Want: fmt.Sprintf("at most %d bytes", FileBytesMax)}}
+		return nil, scenario.Problems{{File: name, Found: "more than 64 MiB", Want: fmt.Sprintf("at most %d bytes", FileBytesMax)}}
 	}
 	tree, err := parseTree(name, string(text))
 	if err != nil {
@@ -63,9 +63,7 @@ func Parse(name string, text []byte) (*Graph, error) {
 	b := &builder{file: name, graph: &Graph{}, index: make(map[int64]int)}
 	b.build(tree)
 	if len(b.problems) > 0 {
-		slices.SortStableFunc(b.problems, func(p, q Problem) int {
-			return cmp.Or(cmp.Compare(p.Line, q.Line), cmp.Compare(p.Column, q.Column))
-		})
+		b.problems.Sort()
 		return nil, b.problems
 	}
 	return b.graph, nil
@@ -74,6 +72,9 @@ func Parse(name string, text []byte) (*Graph, error) {
 // rateMax is beyond every link that there is, bits per second.
 const rateMax = 1e18
 
+// problemsMax bounds how many problems of one file are listed.
+const problemsMax = 100
+
 // builder makes a Graph of a tree, and collects all that is wrong with it.
 type builder struct {
 	file     string
@@ -81,7 +82,7 @@ type builder struct {
 	index    map[int64]int // by id: index in graph.Nodes
 	ends     [][2]end      // by edge
 	nameless bool          // a node has no good id, so an unknown id may be that one
-	problems Problems
+	problems scenario.Problems
 }
 
 // end is one end of an edge before its node is known.
@@ -93,7 +94,7 @@ type end struct {
 
 func (b *builder) refuse(p *Pair, field, found, want, todo string) {
 	if len(b.problems) < problemsMax {
-		b.problems = append(b.problems, Problem{File: b.file, Line: p.Line, Column: p.Column, Field: field, Found: found, Want: want, ToDo: todo})
+		b.problems = append(b.problems, scenario.Problem{File: b.file, Line: p.Line, Column: p.Column, Field: field, Found: found, Want: want, ToDo: todo})
 	}
 }
 
@@ -115,7 +116,7 @@ func (b *builder) build(tree []Pair) {
 		graph = p
 	}
 	if graph == nil {
-		b.problems = append(b.problems, Problem{File: b.file, Found: "no graph", Want: "graph [ node [ … ] … edge [ … ] … ]"})
+		b.problems = append(b.problems, scenario.Problem{File: b.file, Found: "no graph", Want: "graph [ node [ … ] … edge [ … ] … ]"})
 		return
 	}
 	b.graphFields(graph.Value.List)

@@ -11,6 +11,9 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/disco-sim/disco/internal/printable"
+	"github.com/disco-sim/disco/scenario"
 )
 
 // token is one piece of the text: a key, a number, a string, a bracket or the end.
@@ -41,11 +44,11 @@ func (l *lexer) describe(t *token) string {
 	case tokenEnd:
 		return "the end of the file"
 	case tokenKey:
-		return l.quote("the word "+short(t.text), "a word")
+		return l.quote("the word "+printable.Short(t.text), "a word")
 	case tokenInt, tokenReal:
-		return l.quote("the number "+short(t.text), "a number")
+		return l.quote("the number "+printable.Short(t.text), "a number")
 	case tokenString:
-		return l.quote(fmt.Sprintf("the text %q", short(t.text)), "text in quotes")
+		return l.quote(fmt.Sprintf("the text %q", printable.Short(t.text)), "text in quotes")
 	case tokenOpen:
 		return "["
 	}
@@ -71,7 +74,7 @@ type lexer struct {
 	column  int // of the first character of rest
 }
 
-// next reads one token. Its error is a Problems.
+// next reads one token. Its error is a scenario.Problems.
 func (l *lexer) next() (token, error) {
 	l.skipSpace()
 	t := token{line: l.line, column: l.column}
@@ -146,7 +149,7 @@ func (l *lexer) number(t token) (token, error) {
 	t.text = l.word()
 	defer l.advance(len(t.text))
 	if strings.Trim(t.text, "0123456789+-.eE") != "" {
-		return t, l.fault(t, l.quote(short(t.text)+", which is no number", "what is no number"), "a decimal number, or text in quotes", "")
+		return t, l.fault(t, l.quote(printable.Short(t.text)+", which is no number", "what is no number"), "a decimal number, or text in quotes", "")
 	}
 	if n, err := strconv.ParseInt(t.text, 10, 64); err == nil {
 		t.kind, t.whole, t.value = tokenInt, n, float64(n)
@@ -155,9 +158,9 @@ func (l *lexer) number(t token) (token, error) {
 	x, err := strconv.ParseFloat(t.text, 64)
 	switch {
 	case errors.Is(err, strconv.ErrRange) || err == nil && math.IsInf(x, 0):
-		return t, l.fault(t, l.quote(short(t.text), "a number")+", which is beyond the range of a float64", "a finite number", "")
+		return t, l.fault(t, l.quote(printable.Short(t.text), "a number")+", which is beyond the range of a float64", "a finite number", "")
 	case err != nil:
-		return t, l.fault(t, l.quote(short(t.text)+", which is no number", "what is no number"), "a decimal number, or text in quotes", "")
+		return t, l.fault(t, l.quote(printable.Short(t.text)+", which is no number", "what is no number"), "a decimal number, or text in quotes", "")
 	}
 	t.kind, t.value = tokenReal, x
 	return t, nil
@@ -185,7 +188,7 @@ func (l *lexer) quoted(t token) (token, error) {
 }
 
 func (l *lexer) fault(t token, found, want, todo string) error {
-	return Problems{{File: l.file, Line: t.line, Column: t.column, Found: found, Want: want, ToDo: todo}}
+	return scenario.Problems{{File: l.file, Line: t.line, Column: t.column, Found: found, Want: want, ToDo: todo}}
 }
 
 func isDigit(c byte) bool  { return c >= '0' && c <= '9' }

@@ -5,6 +5,8 @@ package gml
 import (
 	"fmt"
 	"strings"
+
+	"github.com/disco-sim/disco/internal/printable"
 )
 
 // Limits of a file. They bound the memory and the time that reading it can take.
@@ -57,7 +59,7 @@ func (v *Value) describe() string {
 	case Real:
 		return fmt.Sprint(v.Float)
 	case Text:
-		return fmt.Sprintf("the text %q", short(v.Text))
+		return fmt.Sprintf("the text %q", printable.Short(v.Text))
 	}
 	return "a list"
 }
@@ -68,7 +70,7 @@ type parser struct {
 	depth int
 }
 
-// parseTree reads the whole text. Its error is a Problems with what is wrong first:
+// parseTree reads the whole text. Its error is a scenario.Problems with what is wrong first:
 // after a bracket that is missing nothing means what it should.
 func parseTree(file, text string) ([]Pair, error) {
 	p := &parser{lexer: lexer{file: file, rest: strings.TrimPrefix(text, "\ufeff"), line: 1, column: 1}}
@@ -91,7 +93,7 @@ func (p *parser) list(open *Pair) ([]Pair, error) {
 		case t.kind == tokenEnd && open == nil, t.kind == tokenClose && open != nil:
 			return pairs, nil
 		case t.kind == tokenEnd:
-			return nil, p.fault(t, p.describe(&t), fmt.Sprintf("] for the list%s that begins on line %d", p.quote(" "+short(open.Key), ""), open.Line), "is the file cut short?")
+			return nil, p.fault(t, p.describe(&t), fmt.Sprintf("] for the list%s that begins on line %d", p.quote(" "+printable.Short(open.Key), ""), open.Line), "is the file cut short?")
 		case t.kind != tokenKey:
 			return nil, p.fault(t, p.describe(&t), "a key", "")
 		}
@@ -126,5 +128,5 @@ func (p *parser) value(pair *Pair) (v Value, err error) {
 	if t.kind == tokenEnd {
 		todo = "is the file cut short?"
 	}
-	return v, p.fault(t, p.describe(&t), fmt.Sprintf("the value of %s: a number, text in quotes or a list", p.quote(short(pair.Key), "the key before it")), todo)
+	return v, p.fault(t, p.describe(&t), fmt.Sprintf("the value of %s: a number, text in quotes or a list", p.quote(printable.Short(pair.Key), "the key before it")), todo)
 }

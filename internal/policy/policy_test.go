@@ -35,6 +35,7 @@ internal/aligned:
 internal/script:
 internal/infile:
 internal/printable:
+internal/nearest:
 internal/wire:
 envelope:
 
@@ -49,7 +50,7 @@ internal/idle: internal/invariants internal/interleave
 internal/lane: envelope ring shm internal/invariants internal/interleave internal/race internal/aligned
 egress: envelope ring shm internal/lane internal/counters internal/invariants internal/race internal/aligned
 ingress: envelope ring shm internal/lane internal/counters internal/invariants internal/race internal/aligned
-router: envelope
+router: envelope internal/nearest
 ipc: envelope ring shm internal/lane egress ingress internal/invariants internal/aligned
 internal/linktest: envelope ring shm internal/lane egress ingress router internal/counters internal/invariants internal/aligned
 
@@ -58,8 +59,8 @@ node: envelope internal/invariants
 internal/trace: node envelope internal/invariants
 
 # What a scenario file means. Models know node's interface and no transport.
-scenario: node internal/infile
-internal/gml:
+scenario: node internal/infile internal/nearest internal/printable
+internal/gml: scenario internal/printable
 internal/table:
 model/measure:
 model/modeltest: node scenario envelope

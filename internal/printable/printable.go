@@ -31,6 +31,20 @@ func Text(s string) string {
 	return string(whole(out, tail))
 }
 
+// shortRunes bounds how much of a file's text a message repeats.
+const shortRunes = 60
+
+// Short is the beginning of a text that a message repeats, with "…" where it goes on.
+func Short(s string) string {
+	runes := 0
+	for i := range s {
+		if runes++; runes > shortRunes {
+			return s[:i] + "…"
+		}
+	}
+	return s
+}
+
 // Writer makes what is written to it printable. Several goroutines may write.
 type Writer struct {
 	mu   sync.Mutex

@@ -127,15 +127,11 @@ func (l *loader) readTopology(v scenario.Value, rate float64) scenario.Problems 
 	}
 	g, err := gml.Parse(path, text)
 	if err != nil {
-		var found gml.Problems
+		var found scenario.Problems
 		if !errors.As(err, &found) {
 			panic(fmt.Sprintf("network: gml.Parse gave %T", err)) // it promises Problems
 		}
-		problems := make(scenario.Problems, len(found))
-		for i, p := range found {
-			problems[i] = scenario.Problem(p)
-		}
-		return problems
+		return found
 	}
 	t, loops, err := newTopology(g, rate)
 	if err != nil {
