@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The ipc example is two programs that know of each other nothing but a name: one
+// Command ipc is two programs that know of each other nothing but a name: one
 // listens, any number of others send to it, through shared memory.
 //
 //	go run ./examples/ipc                                 # both in one process

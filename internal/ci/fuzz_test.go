@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ci tests the scripts beside it.
+// Package ci tests the scripts beside it, which the Makefile calls.
+//
+// Guarantee: each script passes where all is well, and fails, or says what it skips, where it isn't.
 package ci
 
 import (

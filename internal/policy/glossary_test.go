@@ -211,7 +211,7 @@ type declared struct {
 
 // declarations lists the names that a file declares for its package.
 func declarations(f file) (all []declared) {
-	pkg := strings.TrimPrefix(f.room, "internal/")
+	pkg := strings.TrimPrefix(f.pkg, "internal/")
 	add := func(owner string, ids ...*ast.Ident) {
 		for _, id := range ids {
 			d := declared{pkg, id.Name, id.IsExported(), f.fset.Position(id.Pos())}
@@ -323,7 +323,7 @@ func TestGlossary(t *testing.T) {
 	found := map[string]bool{}
 	packages := map[string]bool{"*": true, "–": true}
 	for _, f := range files(t) {
-		if strings.HasPrefix(f.room, "examples/") {
+		if strings.HasPrefix(f.pkg, "examples/") {
 			continue // models of their authors, with words of their own
 		}
 		for _, d := range declarations(f) {

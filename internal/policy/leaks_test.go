@@ -16,8 +16,8 @@ import (
 // a type of an internal package, which its users can't name. Commands, examples and measurements export nothing.
 func TestNoInternalTypesLeak(t *testing.T) {
 	for _, f := range files(t) {
-		first, _, _ := strings.Cut(f.room, "/")
-		if f.test || first == "internal" || first == "cmd" || first == "examples" || first == "perf" && f.room != "perf/phold" {
+		first, _, _ := strings.Cut(f.pkg, "/")
+		if f.test || first == "internal" || first == "cmd" || first == "examples" || first == "perf" && f.pkg != "perf/phold" {
 			continue
 		}
 		for _, leak := range internalTypes(f) {
@@ -54,7 +54,7 @@ func internalTypes(f file) (found []string) {
 			}
 			if x, ok := s.X.(*ast.Ident); ok && internal[x.Name] {
 				found = append(found, fmt.Sprintf("%s: %s shows %s.%s, which who imports %s can't name: take a type of this or of another public package",
-					f.fset.Position(s.Pos()), name, x.Name, s.Sel.Name, f.room))
+					f.fset.Position(s.Pos()), name, x.Name, s.Sel.Name, f.pkg))
 			}
 			return true
 		})
@@ -127,7 +127,7 @@ func TestInternalTypesAreFound(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if found := internalTypes(file{path: "x.go", room: "x", ast: tree, fset: fset}); len(found) != want {
+		if found := internalTypes(file{path: "x.go", pkg: "x", ast: tree, fset: fset}); len(found) != want {
 			t.Errorf("%s: found %v, want %d", line, found, want)
 		}
 	}

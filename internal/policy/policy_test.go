@@ -3,28 +3,16 @@
 package policy
 
 import (
-	"bytes"
-	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
-	"io/fs"
-	"os"
-	"path"
-	"path/filepath"
+	"maps"
 	"slices"
-	"sort"
-	"strconv"
 	"strings"
-	"testing"
 )
 
-const module = "github.com/disco-sim/disco"
-
-// floors is the import policy: room, ':' and the rooms that it may import besides
-// itself. A '+' before a line takes in all that another line allows. Adding an edge
-// needs a reason in the commit that adds it; docs/ARCHITECTURE.md draws the house.
-const floors = `
+// layers is the import policy, a line for each package: its folder from the module's root, ':' and the packages of the
+// module that it imports. The line goes on in the next one where that begins with a tab. An edge that the package
+// doesn't use is taken out; a new one needs a reason in the commit that adds it; docs/ARCHITECTURE.md draws the layers.
+// Tests may import internal packages too, and packages that don't import theirs.
+const layers = `
 # Ground floor: knows nobody.
 internal/invariants:
 internal/race:
@@ -36,435 +24,209 @@ internal/script:
 internal/infile:
 internal/printable:
 internal/nearest:
+internal/cputime:
 internal/wire:
 envelope:
 
 # Memory. ring works on a byte slice and doesn't map, sleep or know envelopes, so that
 # it can be tested on the heap, where the race detector sees it. shm knows no records.
-shm: internal/infile internal/invariants internal/interleave internal/race internal/aligned
+shm: internal/infile internal/invariants internal/interleave
 ring: internal/invariants internal/interleave internal/race internal/aligned
-internal/counters: shm internal/invariants internal/race internal/aligned
-internal/idle: internal/invariants internal/interleave
+internal/counters:
+internal/idle: internal/interleave
 
 # Transport: moves bytes and knows nothing of simulation.
-internal/lane: envelope ring shm internal/invariants internal/interleave internal/race internal/aligned
-egress: envelope ring shm internal/lane internal/counters internal/invariants internal/race internal/aligned
-ingress: envelope ring shm internal/lane internal/counters internal/invariants internal/race internal/aligned
+internal/lane: ring internal/interleave internal/race internal/aligned
+egress: envelope ring shm internal/lane
+ingress: envelope ring shm internal/lane
 router: envelope internal/nearest
-ipc: envelope ring shm internal/lane egress ingress internal/invariants internal/aligned
-internal/linktest: envelope ring shm internal/lane egress ingress router internal/counters internal/invariants internal/aligned
+ipc: envelope ring shm internal/lane egress ingress internal/invariants
+internal/linktest: envelope internal/lane ingress router internal/invariants
 
 # Simulation: orders events and knows nothing of memory, clocks or networks.
 node: envelope internal/invariants
-internal/trace: node envelope internal/invariants
+internal/trace: node
 
 # What a scenario file means. Models know node's interface and no transport.
 scenario: node internal/infile internal/nearest internal/printable
-internal/gml: scenario internal/printable
+internal/gml: internal/printable scenario
 internal/table:
 model/measure:
 model/modeltest: node scenario envelope
 model/phold: node scenario internal/table
 model/devstone: node scenario internal/table
 model/queueing: node scenario model/measure internal/table internal/invariants
-model/service: node scenario envelope internal/invariants internal/table model/measure
+model/service: node scenario internal/invariants internal/table model/measure
 model/network: internal/gml node scenario model/measure internal/table internal/invariants
 
 # Which worker hosts which node: graphs, nothing else.
 internal/partition: node
 
 # The hall: both wings meet in worker and nowhere else.
-internal/worker: internal/wire envelope shm ring internal/lane internal/counters internal/idle egress ingress router node internal/trace scenario internal/invariants internal/interleave internal/race
-internal/launch: internal/worker internal/partition node internal/trace scenario shm internal/lane internal/counters internal/infile internal/invariants internal/printable
+internal/worker: internal/wire envelope shm internal/lane internal/counters internal/idle egress ingress router node
+	internal/trace scenario internal/invariants internal/cputime
+internal/launch: internal/worker internal/partition node internal/trace scenario shm internal/lane internal/counters
+	internal/infile internal/printable
 internal/launch/launchtest: node scenario
 internal/sweep: scenario
 
 # The doors.
-app: internal/launch internal/sweep internal/partition internal/worker node scenario internal/trace internal/counters shm model/service internal/invariants internal/printable internal/table
+app: internal/launch internal/sweep internal/partition internal/worker node scenario internal/printable internal/table
 cmd/disco-run: app model/service model/network model/phold model/devstone model/queueing
 cmd/disco-bench: perf/bench perf/peers
-perf: *
 internal/policy:
 internal/docs:
 internal/tiny: app internal/launch/launchtest
+
+# Examples and measurements.
+examples/ipc: ipc
+perf/bench: app egress envelope ingress internal/cputime internal/infile internal/printable shm
+perf/chaos: app internal/infile internal/invariants internal/launch internal/launch/launchtest internal/worker
+	model/devstone model/network model/phold model/queueing model/service
+perf/compare: internal/infile perf/bench
+perf/gen:
+perf/peers: perf/bench
+perf/phold: node
 `
 
-// bans are imports that only some rooms may have, each with its reason.
-var bans = []struct {
-	imports string // the path, or a prefix ending in /
-	rooms   []string
-	reason  string
-}{
-	{"golang.org/x/sys/", []string{"shm", "internal/launch", "perf/chaos"}, "system calls live in two rooms, so that the rest can be tested without a kernel; chaos takes the kernel away from them"},
-	{"google.golang.org/grpc", []string{"bridge", "metastore", "perf"}, "gRPC is the bridge's business"},
-	{"net", []string{"internal/launch", "shm", "ipc", "perf", "bridge"}, "only who joins processes opens sockets"},
-	{"net/http", []string{"perf"}, "nothing here is a web server"},
-	{"os/exec", []string{"internal/launch", "perf"}, "only the launcher starts processes"},
+// ban is an import that only some packages may have.
+type ban struct {
+	imports  string   // the path; one that ends in / stands for all that begin with it, too
+	packages []string // who may import it; each of them does
+	reason   string
+}
+
+var bans = []ban{
+	{"golang.org/x/term", []string{"app"}, "only the command line knows of terminals"},
+	{"google.golang.org/grpc/", []string{"perf/peers"}, "gRPC is something that disco is compared with"},
+	{"net", []string{"internal/launch", "ipc", "perf/peers"}, "only who joins processes opens sockets"},
+	{"net/http", nil, "nothing here is a web server"},
 	{"math/rand", nil, "math/rand has a global generator: take a node's own stream (Simproc.Source)"},
 	{"reflect", nil, "layouts and types are known when disco is compiled"},
 	{"log", nil, "disco reports by errors, counters and log/slog"},
+	{"C", nil, "disco builds with Go alone"},
 }
 
-// pure rooms may not see the world: their results depend on nothing but their inputs.
+// pure packages may not see the world: their results depend on nothing but their inputs. node, envelope and ring
+// start no goroutine either. A key that ends in / stands for all packages below it.
 var pure = map[string][]string{
-	"node":           {"time", "os", "net", "io/ioutil", "log/slog", "sync", "runtime"},
-	"envelope":       {"time", "os", "net", "sync", "log/slog"},
-	"ring":           {"time", "os", "net", "log/slog"},
+	"node":           {"time", "os", "net", "log/slog", "sync", "runtime", "go"},
+	"envelope":       {"time", "os", "net", "log/slog", "sync", "go"},
+	"ring":           {"time", "os", "net", "log/slog", "go"},
 	"model/service":  {"time", "os", "net", "log/slog", "sync"},
 	"model/phold":    {"time", "os", "net", "log/slog", "sync"},
 	"model/devstone": {"time", "os", "net", "log/slog", "sync"},
 	"model/queueing": {"time", "os", "net", "log/slog", "sync"},
 
 	// All models: what a scenario refers to is attached to it (scenario.Kind).
-	"model": {"time", "os", "io/fs", "net", "log/slog", module + "/internal/infile"},
+	"model/": {"time", "os", "io/fs", "net", "log/slog", module + "/internal/infile"},
 }
 
-type file struct {
-	room string // folder from the module's root
-	path string
-	test bool
-	ast  *ast.File
-	fset *token.FileSet
-	text []byte
-}
+// exceptions are the places that may break a rule, a line for each: the rule, the place (a file, or "file: function"),
+// and the reason. One that excuses nothing any more fails the test.
+const exceptions = `
+wall clock | ipc/dial.go: introduce | a deadline that is long past on every clock
+wall clock | internal/launch/postmortem.go: postMortem | the name of a file
+wall clock | internal/launch/postmortem.go: autopsy | the head of a text
+wall clock | perf/bench/fleet.go: prepare | no time's Format, but one of a job
+wall clock | perf/chaos/main.go: command | a seed, which is printed
+wall clock | perf/peers/stream.go: listenUnix | a name that nobody else has
+limits | internal/infile/infile.go | this is the limit
+limits | internal/script/script.go | files of tests
+limits | model/modeltest/invalid.go | files of tests
+pure | model/modeltest/invalid.go | reads the bad files of the models' tests
+leaks | internal/leaktest | its tests call it themselves
+`
 
-// files parses every Go file of the module; modules inside it are not part of it.
-func files(t *testing.T) []file {
-	t.Helper()
-	root := filepath.Join("..", "..")
-	var all []file
-	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		rel, _ := filepath.Rel(root, p)
-		if d.IsDir() {
-			_, nested := os.Stat(filepath.Join(p, "go.mod"))
-			if rel != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || nested == nil) {
-				return filepath.SkipDir
-			}
-			return nil
-		}
-		if !strings.HasSuffix(p, ".go") {
-			return nil
-		}
-		text, err := os.ReadFile(p)
-		if err != nil {
-			return err
-		}
-		fset := token.NewFileSet()
-		tree, err := parser.ParseFile(fset, filepath.ToSlash(rel), text, parser.ParseComments)
-		if err != nil {
-			return err
-		}
-		all = append(all, file{path.Dir(filepath.ToSlash(rel)), filepath.ToSlash(rel), strings.HasSuffix(p, "_test.go"), tree, fset, text})
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(all) < 20 {
-		t.Fatalf("found %d Go files: the walk is broken", len(all))
-	}
-	return all
-}
-
-// allowed parses floors.
-func allowed(t *testing.T) map[string][]string {
-	t.Helper()
-	rooms := map[string][]string{}
-	for _, line := range strings.Split(floors, "\n") {
+// allowed parses layers.
+func (t *tree) allowed() (packages map[string][]string, broken findings) {
+	packages = map[string][]string{}
+	for line := range strings.Lines(strings.ReplaceAll(t.layers, "\n\t", " ")) {
 		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
 			continue
 		}
-		room, list, ok := strings.Cut(line, ":")
-		if !ok || rooms[room] != nil {
-			t.Fatalf("floors: bad line %q", line)
+		pkg, list, ok := strings.Cut(line, ":")
+		if _, twice := packages[pkg]; !ok || twice {
+			broken.add(pkg, "layers: bad line, or the second for its package: %q", line)
+			continue
 		}
-		rooms[room] = append([]string{room}, strings.Fields(list)...)
+		packages[pkg] = strings.Fields(list)
 	}
-	return rooms
+	return packages, broken
 }
 
-func imports(f file) map[string]token.Position {
-	m := map[string]token.Position{}
-	for _, s := range f.ast.Imports {
-		p, _ := strconv.Unquote(s.Path.Value)
-		m[p] = f.fset.Position(s.Pos())
-	}
-	return m
-}
-
-func TestFloors(t *testing.T) {
-	rooms := allowed(t)
-	for _, f := range files(t) {
-		list, known := rooms[f.room]
-		if !known && strings.HasPrefix(f.room, "perf/") {
-			list, known = []string{"*"}, true
-		}
-		if !known && strings.HasPrefix(f.room, "examples/") {
-			list, known = []string{"app", "scenario", "node", "envelope", "shm", "egress", "ingress", "ipc", "model/service"}, true
-		}
+// checkLayers holds imports against layers, and layers against imports.
+func checkLayers(t *tree) findings {
+	allowed, broken := t.allowed()
+	used := map[string]bool{} // "from to"
+	for _, f := range t.files {
+		list, known := allowed[f.pkg]
 		if !known {
-			t.Errorf("%s: room %q is not in the import policy: add a line to floors, with a reason", f.path, f.room)
+			broken.add(f.path, "%s: %s has no line in layers: add one, with a reason in the commit", f.path, f.pkg)
 			continue
 		}
 		for p, pos := range imports(f) {
 			to, ours := strings.CutPrefix(p, module+"/")
-			if !ours || slices.Contains(list, to) || slices.Contains(list, "*") {
+			if !ours || to == f.pkg {
 				continue
 			}
-			// Tests may look further, but not up from the ground.
-			if f.test && (rooms[to] != nil && !slices.Contains(rooms[to], f.room)) {
-				continue
+			if !f.test {
+				used[f.pkg+" "+to] = true
 			}
-			t.Errorf("%s: %s may not import %s: see floors in internal/policy", pos, f.room, to)
+			back, exists := allowed[to]
+			forTests := f.test && exists && (strings.HasPrefix(to, "internal/") || !slices.Contains(back, f.pkg))
+			if !slices.Contains(list, to) && !forTests {
+				broken.add(f.path, "%s: %s may not import %s: see layers in internal/policy", pos, f.pkg, to)
+			}
 		}
 	}
-}
-
-func TestBans(t *testing.T) {
-	for _, f := range files(t) {
-		if f.test {
+	packages := t.packages()
+	for _, pkg := range slices.Sorted(maps.Keys(allowed)) {
+		if !packages[pkg] {
+			broken.add(pkg, "layers: there is no package %s", pkg)
 			continue
 		}
-		for p, pos := range imports(f) {
-			for _, b := range bans {
-				if p != b.imports && !strings.HasPrefix(p, b.imports+"/") && !(strings.HasSuffix(b.imports, "/") && strings.HasPrefix(p, b.imports)) {
+		for _, to := range allowed[pkg] {
+			switch {
+			case !packages[to]:
+				broken.add(pkg, "layers: %s may import %s, which doesn't exist", pkg, to)
+			case !used[pkg+" "+to]:
+				broken.add(pkg, "layers: %s may import %s, and doesn't: take the edge out", pkg, to)
+			}
+		}
+	}
+	return broken
+}
+
+// covers reports whether an import path is that of a ban, or below it where it ends in /.
+func covers(ban, path string) bool {
+	all, prefix := strings.CutSuffix(ban, "/")
+	return path == all || prefix && strings.HasPrefix(path, ban)
+}
+
+// checkBans holds imports against bans. Tests may import what they like.
+func checkBans(t *tree) (broken findings) {
+	for _, b := range t.imports {
+		used := map[string]bool{}
+		for _, f := range t.files {
+			if f.test {
+				continue
+			}
+			for p, pos := range imports(f) {
+				if !covers(b.imports, p) {
 					continue
 				}
-				if p == "math/rand/v2" || b.imports == "net" && p != "net" || b.imports == "log" && p != "log" {
-					continue
-				}
-				if !slices.ContainsFunc(b.rooms, func(r string) bool { return f.room == r || strings.HasPrefix(f.room, r+"/") }) {
-					t.Errorf("%s: %s may not import %s: %s", pos, f.room, p, b.reason)
-				}
-			}
-			if slices.Contains(pure[f.room], p) || isModel(f.room) && slices.Contains(pure["model"], p) {
-				t.Errorf("%s: %s may not import %s: what it does depends only on what it is given", pos, f.room, p)
-			}
-			if p == "unsafe" && !strings.HasSuffix(f.path, "_unsafe.go") {
-				t.Errorf("%s: unsafe stands only in files named *_unsafe.go, so that it can be found", pos)
-			}
-			if p == "C" {
-				t.Errorf("%s: no cgo: disco builds with Go alone", pos)
-			}
-		}
-		if f.room == "node" || f.room == "envelope" || f.room == "ring" {
-			ast.Inspect(f.ast, func(n ast.Node) bool {
-				if g, ok := n.(*ast.GoStmt); ok {
-					t.Errorf("%s: %s starts no goroutine", f.fset.Position(g.Pos()), f.room)
-				}
-				return true
-			})
-		}
-	}
-}
-
-// isModel tells whether a package is a kind of scenario; modeltest belongs to their tests.
-func isModel(room string) bool {
-	return strings.HasPrefix(room, "model/") && room != "model/modeltest"
-}
-
-const (
-	functionLinesMax = 70
-	fileLinesMax     = 600
-)
-
-func TestSizes(t *testing.T) {
-	for _, f := range files(t) {
-		lines := bytes.Count(f.text, []byte("\n"))
-		if !f.test && lines > fileLinesMax {
-			t.Errorf("%s has %d lines, at most %d: one noun a file", f.path, lines, fileLinesMax)
-		}
-		for _, d := range f.ast.Decls {
-			fn, ok := d.(*ast.FuncDecl)
-			if !ok || f.test {
-				continue
-			}
-			from, to := f.fset.Position(fn.Pos()).Line, f.fset.Position(fn.End()).Line
-			if n := to - from + 1; n > functionLinesMax {
-				t.Errorf("%s:%d: %s has %d lines, at most %d fit a screen", f.path, from, fn.Name.Name, n, functionLinesMax)
-			}
-		}
-	}
-}
-
-// Every package says what it is and what it guarantees; every exported name says what
-// it is for.
-func TestDocs(t *testing.T) {
-	docs := map[string]string{}
-	for _, f := range files(t) {
-		if f.test {
-			continue
-		}
-		if f.ast.Doc != nil {
-			docs[f.room] += f.ast.Doc.Text()
-		} else if _, ok := docs[f.room]; !ok {
-			docs[f.room] = ""
-		}
-		for _, d := range f.ast.Decls {
-			undocumented(t, f, d)
-		}
-	}
-	for room, doc := range docs {
-		command := strings.HasPrefix(room, "cmd/") || strings.HasPrefix(room, "examples/") || strings.HasPrefix(room, "perf/")
-		if doc == "" {
-			t.Errorf("%s has no package comment", room)
-		} else if !command && !strings.Contains(doc, "Guarantee") {
-			t.Errorf("%s: the package comment doesn't say what the package guarantees (a paragraph that begins with \"Guarantee:\")", room)
-		}
-	}
-}
-
-func undocumented(t *testing.T, f file, d ast.Decl) {
-	switch d := d.(type) {
-	case *ast.FuncDecl:
-		if d.Name.IsExported() && d.Doc == nil && (d.Recv == nil || exportedReceiver(d)) {
-			t.Errorf("%s: %s has no comment", f.fset.Position(d.Pos()), d.Name.Name)
-		}
-	case *ast.GenDecl:
-		for _, s := range d.Specs {
-			if ts, ok := s.(*ast.TypeSpec); ok && ts.Name.IsExported() && d.Doc == nil && ts.Doc == nil {
-				t.Errorf("%s: %s has no comment", f.fset.Position(ts.Pos()), ts.Name.Name)
-			}
-			if vs, ok := s.(*ast.ValueSpec); ok && vs.Names[0].IsExported() && d.Doc == nil && vs.Doc == nil && vs.Comment == nil {
-				t.Errorf("%s: %s has no comment", f.fset.Position(vs.Pos()), vs.Names[0].Name)
-			}
-		}
-	}
-}
-
-func exportedReceiver(d *ast.FuncDecl) bool {
-	x := d.Recv.List[0].Type
-	if s, ok := x.(*ast.StarExpr); ok {
-		x = s.X
-	}
-	if g, ok := x.(*ast.IndexExpr); ok {
-		x = g.X
-	}
-	id, ok := x.(*ast.Ident)
-	return ok && id.IsExported()
-}
-
-// Leftovers that a finished house doesn't have.
-func TestLeftovers(t *testing.T) {
-	words := []string{"TO" + "DO", "FIX" + "ME", "XX" + "X", "not " + "implemented"}
-	for _, f := range files(t) {
-		for i, line := range strings.Split(string(f.text), "\n") {
-			for _, w := range words {
-				if strings.Contains(line, w) {
-					t.Errorf("%s:%d: %q is left over", f.path, i+1, w)
+				used[f.pkg] = true
+				if !slices.Contains(b.packages, f.pkg) {
+					broken.add(f.path, "%s: %s may not import %s: %s", pos, f.pkg, p, b.reason)
 				}
 			}
 		}
-	}
-}
-
-// Every named edge of memory ordering stands at both ends at least.
-func TestSyncPoints(t *testing.T) {
-	const tag = "SYNC" + " POINT "
-	seen := map[string][]string{}
-	for _, f := range files(t) {
-		if f.test {
-			continue
-		}
-		for i, line := range strings.Split(string(f.text), "\n") {
-			_, rest, ok := strings.Cut(line, tag)
-			if !ok {
-				continue
-			}
-			name := strings.FieldsFunc(rest, func(r rune) bool { return !(r == '-' || r >= 'a' && r <= 'z' || r >= '0' && r <= '9') })
-			if len(name) > 0 {
-				seen[name[0]] = append(seen[name[0]], fmt.Sprintf("%s:%d", f.path, i+1))
+		for _, pkg := range b.packages {
+			if !used[pkg] {
+				broken.add(pkg, "bans: %s may import %s, and doesn't, or doesn't exist", pkg, b.imports)
 			}
 		}
 	}
-	if len(seen) == 0 {
-		t.Fatal("no named ordering edge found: the search is broken")
-	}
-	names := make([]string, 0, len(seen))
-	for n := range seen {
-		names = append(names, n)
-	}
-	sort.Strings(names)
-	for _, n := range names {
-		if len(seen[n]) < 2 {
-			t.Errorf("ordering edge %q is named at one end only: %s", n, seen[n][0])
-		}
-	}
-}
-
-// Every file that a person, a flag or a scenario names is read by internal/infile, which
-// bounds what it reads and refuses what is no file. What others may read whole are the
-// kernel's own files, whose names stand in the code.
-func TestFilesAreReadWithALimit(t *testing.T) {
-	for _, f := range files(t) {
-		if f.test || f.room == "internal/infile" || f.room == "internal/script" || f.room == "model/modeltest" {
-			continue // the last two belong to tests
-		}
-		ast.Inspect(f.ast, func(n ast.Node) bool {
-			call, ok := n.(*ast.CallExpr)
-			if !ok {
-				return true
-			}
-			switch name := calledName(call); name {
-			case "os.ReadFile":
-				if kernelFile(call.Args[0]) {
-					return true
-				}
-				fallthrough
-			case "io.ReadAll", "ioutil.ReadAll", "ioutil.ReadFile":
-				t.Errorf("%s: %s reads without a limit: use internal/infile", f.fset.Position(call.Pos()), name)
-			}
-			return true
-		})
-	}
-}
-
-// The tests of every package fail when they leave something behind.
-func TestLeaksAreLookedFor(t *testing.T) {
-	looks := map[string]bool{}
-	for _, f := range files(t) {
-		if !f.test {
-			continue
-		}
-		looks[f.room] = looks[f.room] || f.room == "internal/leaktest"
-		for _, d := range f.ast.Decls {
-			if fn, ok := d.(*ast.FuncDecl); ok && fn.Name.Name == "TestMain" {
-				ast.Inspect(fn, func(n ast.Node) bool {
-					call, ok := n.(*ast.CallExpr)
-					looks[f.room] = looks[f.room] || ok && calledName(call) == "leaktest.Main"
-					return true
-				})
-			}
-		}
-	}
-	for room, ok := range looks {
-		if !ok {
-			t.Errorf("%s: no TestMain calls leaktest.Main: goroutines, descriptors, processes and files that its tests leave behind go unnoticed", room)
-		}
-	}
-}
-
-// calledName is e.g. os.ReadFile.
-func calledName(call *ast.CallExpr) string {
-	s, ok := call.Fun.(*ast.SelectorExpr)
-	if !ok {
-		return ""
-	}
-	x, ok := s.X.(*ast.Ident)
-	if !ok {
-		return ""
-	}
-	return x.Name + "." + s.Sel.Name
-}
-
-// kernelFile tells whether a path begins in /proc or /sys by the code itself.
-func kernelFile(path ast.Expr) bool {
-	if call, ok := path.(*ast.CallExpr); ok && calledName(call) == "filepath.Join" {
-		path = call.Args[0]
-	}
-	text, ok := path.(*ast.BasicLit)
-	return ok && (strings.HasPrefix(text.Value, `"/proc`) || strings.HasPrefix(text.Value, `"/sys`))
+	return broken
 }

@@ -12,9 +12,9 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync"
-	"syscall"
 	"time"
 
+	"github.com/disco-sim/disco/internal/cputime"
 	"github.com/disco-sim/disco/internal/invariants"
 	"github.com/disco-sim/disco/internal/lane"
 	"github.com/disco-sim/disco/internal/trace"
@@ -347,11 +347,7 @@ func (r *replications) cpuSeconds() float64 {
 	if r.setup.OneProcess && r.setup.Worker > 0 {
 		return 0
 	}
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0
-	}
-	return float64(u.Utime.Sec+u.Stime.Sec) + float64(u.Utime.Usec+u.Stime.Usec)/1e6
+	return cputime.Self()
 }
 
 // start makes the cycle ready for one replication.

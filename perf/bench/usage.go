@@ -4,7 +4,8 @@ package bench
 
 import (
 	"runtime"
-	"syscall"
+
+	"github.com/disco-sim/disco/internal/cputime"
 )
 
 // usage is what a process has used so far.
@@ -18,19 +19,9 @@ type usage struct {
 func usageNow() usage {
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
-	return usage{cpu: cpuSeconds(syscall.RUSAGE_SELF), mallocs: stats.Mallocs}
+	return usage{cpu: cputime.Self(), mallocs: stats.Mallocs}
 }
 
 func (u usage) since(before usage) usage {
 	return usage{cpu: u.cpu - before.cpu, mallocs: u.mallocs - before.mallocs}
-}
-
-// cpuSeconds is the CPU time of this process (syscall.RUSAGE_SELF) or of the children
-// that it has waited for (syscall.RUSAGE_CHILDREN).
-func cpuSeconds(who int) float64 {
-	var r syscall.Rusage
-	if syscall.Getrusage(who, &r) != nil {
-		return 0
-	}
-	return float64(r.Utime.Nano()+r.Stime.Nano()) / 1e9
 }
