@@ -28,7 +28,7 @@ func TestSilentConnections(t *testing.T) {
 	r := mustListen(t, "silent", ipc.ListenConfig{Dir: dir})
 	var silent []*net.UnixConn
 	for range 200 {
-		silent = append(silent, stranger(t, dir, "silent"))
+		silent = append(silent, connectRaw(t, dir, "silent"))
 	}
 	began := time.Now()
 	s := mustDial(t, "silent", small(dir))
@@ -64,7 +64,7 @@ func TestSilentConnections(t *testing.T) {
 
 // promised reports whether Dial may return the error.
 func promised(err error) bool {
-	for _, kind := range []error{ipc.ErrNobody, ipc.ErrBusy, ipc.ErrRefused, ipc.ErrNoAnswer, ipc.ErrProtocol} {
+	for _, kind := range []error{ipc.ErrNoReceiver, ipc.ErrBusy, ipc.ErrRefused, ipc.ErrNoAnswer, ipc.ErrProtocol} {
 		if errors.Is(err, kind) {
 			return true
 		}
@@ -72,8 +72,8 @@ func promised(err error) bool {
 	return false
 }
 
-// A receiver that comes and goes while many dial: every meeting that fails does so with
-// one of the promised kinds, and patient ones succeed.
+// A receiver that opens and closes while many dial: every handshake that fails does so with one of the promised
+// kinds, and patient ones succeed.
 func TestFailedMeetingsAreTyped(t *testing.T) {
 	dir := newDir(t)
 	rounds := 60
@@ -109,7 +109,7 @@ func TestFailedMeetingsAreTyped(t *testing.T) {
 	over.Store(true)
 	all.Wait()
 	if failed.Load() == 0 || met.Load() == 0 {
-		t.Errorf("%d meetings failed and %d didn't: the test does nothing", failed.Load(), met.Load())
+		t.Errorf("%d handshakes failed and %d didn't: the test does nothing", failed.Load(), met.Load())
 	}
 }
 
@@ -144,8 +144,8 @@ func busyPacket() []byte {
 	return b
 }
 
-// In whatever way the other side breaks a meeting off, the dialer gets a kind that says
-// so, and the words if there were any.
+// In whatever way the other side breaks off a handshake, the dialer gets a kind that says so, and the words if
+// there were any.
 func TestBrokenMeetings(t *testing.T) {
 	for what, c := range map[string]struct {
 		serve func(n int, conn *net.UnixConn)
@@ -176,16 +176,16 @@ func TestBrokenMeetings(t *testing.T) {
 
 // A patient Dial waits through overload, refusals for now and receivers that die in the
 // middle, but not longer than its context lasts, and not where waiting is of no use.
-func TestPatient(t *testing.T) {
+func TestRetry(t *testing.T) {
 	dir := newDir(t)
 	r := mustListen(t, "full", ipc.ListenConfig{Dir: dir, SendersMax: 1})
 	first := mustDial(t, "full", small(dir))
 	cfg := small(dir)
-	cfg.Patient = true
+	cfg.Retry = true
 	short, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
 	if _, err := ipc.Dial(short, "full", cfg); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("no seat until the context ends: %v", err)
+		t.Errorf("no admission until the context ends: %v", err)
 	}
 	if _, err := ipc.Dial(within(t), "full", small(dir)); !errors.Is(err, ipc.ErrBusy) || !errors.Is(err, ipc.ErrRefused) {
 		t.Errorf("not patient: %v", err)
@@ -202,7 +202,7 @@ func TestPatient(t *testing.T) {
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	receiveEnd(t, r, ipc.ErrClosed) // the seat is free
+	receiveEnd(t, r, ipc.ErrClosed) // the place is free
 	if err := <-done; err != nil {
 		t.Errorf("patient: %v", err)
 	}
@@ -262,7 +262,7 @@ func TestMemoryBudget(t *testing.T) {
 func TestSparseMemory(t *testing.T) {
 	dir := newDir(t)
 	mustListen(t, "sparse", ipc.ListenConfig{Dir: dir, PoolBytesMax: 2 << 30})
-	link, pool := goodSegments(t)
+	mem, pool := goodSegments(t)
 	fd, err := unix.MemfdCreate("sparse", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		t.Fatal(err)
@@ -290,12 +290,12 @@ func TestSparseMemory(t *testing.T) {
 	if _, err := unix.FcntlInt(file.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL); err != nil {
 		t.Fatal(err)
 	}
-	packet := hello(link, pool)
+	packet := hello(mem, pool)
 	for i := range 8 {
 		packet[24+i] = byte(uint64(size-page) >> (8 * i))
 	}
-	conn := stranger(t, dir, "sparse")
-	if _, _, err := conn.WriteMsgUnix(packet, syscall.UnixRights(int(link.File().Fd()), fd), nil); err != nil {
+	conn := connectRaw(t, dir, "sparse")
+	if _, _, err := conn.WriteMsgUnix(packet, syscall.UnixRights(int(mem.File().Fd()), fd), nil); err != nil {
 		t.Fatal(err)
 	}
 	answer := make([]byte, 512)

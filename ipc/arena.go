@@ -41,8 +41,7 @@ func (a *arena) copy(data []byte) ([]byte, *chunk) {
 	return mem, c
 }
 
-// next makes room for size bytes in another chunk. The present one is forgotten: its
-// last message brings it back.
+// next makes room for size bytes in another chunk. The present one is returned by the release of its last message.
 func (a *arena) next(size int) {
 	if n := len(a.free); size <= chunkBytes && n > 0 {
 		a.now, a.free = a.free[n-1], a.free[:n-1]

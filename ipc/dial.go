@@ -20,32 +20,28 @@ import (
 	"github.com/disco-sim/disco/shm"
 )
 
-// DialConfig sets a Sender up. The zero value is good for small messages and for
-// large ones up to a megabyte.
+// DialConfig configures a Sender. The zero value suits small messages, and large ones up to a megabyte.
 type DialConfig struct {
-	// Dir is the directory of the sockets, which nobody else may enter. Default:
-	// "disco" in $XDG_RUNTIME_DIR, or "disco-<uid>" in the directory for temporary
-	// files. Both sides must name the same.
+	// Dir is the directory of the sockets, which no other user may enter. Default: "disco" in $XDG_RUNTIME_DIR, or
+	// "disco-<uid>" in the directory for temporary files. Both sides must name the same.
 	Dir string
 
-	// Patient tries again as long as the context lasts while nobody listens, the
-	// receiver is busy, or it has no answer (ErrNobody, ErrBusy, ErrNoAnswer), ever more
-	// rarely. Default: these are errors at once.
-	Patient bool
+	// Retry tries again until the context ends while there is no receiver, it is busy, or it doesn't answer
+	// (ErrNoReceiver, ErrBusy, ErrNoAnswer), at growing intervals. Default: these errors are returned at once.
+	Retry bool
 
 	// RingBytes is the capacity of the ring, a power of two; default 256 KiB. Raising
 	// it lets the sender run further ahead before it has to wait, and costs memory
 	// and cache.
 	RingBytes int
 
-	// InlineMax is the largest message in bytes that travels inside the ring; larger
-	// ones take a block. Default 4 KiB. Raising it saves the block's way back and
-	// costs the receiver a copy; at most a little less than half of RingBytes.
+	// InlineMax is the largest message in bytes that travels inside the ring; larger ones take a block. Default 4
+	// KiB. Raising it saves the return of a block and costs the receiver a copy; at most a little less than half of
+	// RingBytes.
 	InlineMax int
 
-	// PoolBytes is how much memory large messages have, default 16 MiB; the largest
-	// message takes about a sixteenth of it (Sender.MessageMax). Raising it costs
-	// memory, and about a millisecond a MiB when the two meet.
+	// PoolBytes is how much memory large messages have, default 16 MiB; the largest message takes about a sixteenth
+	// of it (Sender.MessageMax). Raising it costs memory, and about a millisecond a MiB when the sender connects.
 	PoolBytes int
 
 	// NoPool is for senders that never send more than InlineMax bytes.
@@ -60,14 +56,14 @@ type DialConfig struct {
 
 const (
 	ringBytesDefault = 256 << 10 // 4096 messages of 32 bytes
-	inlineMaxDefault = 4 << 10   // a block's way there and back costs about as much as a copy of it
+	inlineMaxDefault = 4 << 10   // sending and returning a block costs about as much as copying 4 KiB
 	poolBytesDefault = 16 << 20
 
-	// meetLimit is how long the other side may take to answer when two meet.
-	meetLimit = 10 * time.Second
-	// dialAgain is how long a patient Dial waits before it looks again. Where somebody
-	// listens the next wait is twice as long, up to dialAgainMax, and at random up to
-	// half of it shorter, so that many who wait don't come all at once.
+	// handshakeTimeout is how long the other side may take to answer during the handshake.
+	handshakeTimeout = 10 * time.Second
+	// dialAgain is how long Dial with Retry waits before the next attempt. Where a receiver listens the next wait
+	// is twice as long, up to dialAgainMax, and shorter by a random part of up to half, so that many senders don't
+	// try at the same moment.
 	dialAgain    = 20 * time.Millisecond
 	dialAgainMax = 500 * time.Millisecond
 )
@@ -92,10 +88,9 @@ func (cfg *DialConfig) validate() error {
 	return nil
 }
 
-// Dial meets the process that listens under the name, and becomes one of its senders.
-// The context bounds the meeting only. Errors unwrap to ErrNobody, ErrBusy, ErrRefused,
-// ErrNoAnswer, ErrPrivate, ErrProtocol, those of shm.Create and shm.Attach, or the
-// context's.
+// Dial connects to the process that listens under the name, as one of its senders. The context limits the handshake
+// only. Errors unwrap to ErrNoReceiver, ErrBusy, ErrRefused, ErrNoAnswer, ErrPrivate, ErrProtocol, those of
+// shm.Create and shm.Attach, or the context's.
 func Dial(ctx context.Context, name string, cfg DialConfig) (*Sender, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -113,14 +108,14 @@ func Dial(ctx context.Context, name string, cfg DialConfig) (*Sender, error) {
 		if end := ctx.Err(); end != nil && !errors.Is(err, end) {
 			err = fmt.Errorf("%w: %w", err, end)
 		}
-		nobody := errors.Is(err, ErrNobody)
-		if again := nobody || errors.Is(err, ErrBusy) || errors.Is(err, ErrNoAnswer); !again || !cfg.Patient || ctx.Err() != nil {
+		noReceiver := errors.Is(err, ErrNoReceiver)
+		if again := noReceiver || errors.Is(err, ErrBusy) || errors.Is(err, ErrNoAnswer); !again || !cfg.Retry || ctx.Err() != nil {
 			return nil, errors.Join(err, d.close())
 		}
 		if ctxErr := sleep(ctx, wait-rand.N(wait/2)); ctxErr != nil {
 			return nil, errors.Join(fmt.Errorf("%w: %w", err, ctxErr), d.close())
 		}
-		if !nobody {
+		if !noReceiver {
 			wait = min(2*wait, dialAgainMax)
 		}
 	}
@@ -138,23 +133,22 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// dialing is one Dial, of one attempt or several. It owns the link until a Sender does.
+// dialing is one Dial, of one attempt or several. It owns the memory until a Sender does.
 type dialing struct {
-	name string
-	cfg  *DialConfig
-	link *link // nil: to be made
+	name   string
+	cfg    *DialConfig
+	memory *memory // nil: to be made
 }
 
-// once tries once. The memory is there before the socket is, because a receiver waits
-// only briefly for a hello. A receiver that was busy has not touched it; after any other
-// answer the next attempt needs new memory.
+// once makes one attempt. The memory is made before the socket, because a receiver waits only briefly for a hello.
+// A busy receiver has not mapped it; after any other answer the next attempt needs new memory.
 func (d *dialing) once(ctx context.Context) (*Sender, error) {
 	path, err := findSocket(d.name, d.cfg.Dir)
 	if err != nil {
 		return nil, err
 	}
-	if d.link == nil {
-		if d.link, err = createLink(d.name, d.cfg); err != nil {
+	if d.memory == nil {
+		if d.memory, err = createMemory(d.name, d.cfg); err != nil {
 			return nil, err
 		}
 	}
@@ -162,25 +156,25 @@ func (d *dialing) once(ctx context.Context) (*Sender, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sender{name: d.name, conn: conn, inlineMax: d.cfg.InlineMax, gone: make(chan struct{}), link: d.link}
-	if err := s.meet(ctx, d.cfg); err != nil {
+	s := &Sender{name: d.name, conn: conn, inlineMax: d.cfg.InlineMax, gone: make(chan struct{}), memory: d.memory}
+	if err := s.handshake(ctx, d.cfg); err != nil {
 		if errors.Is(err, ErrBusy) {
-			s.link = nil
+			s.memory = nil
 		} else {
-			d.link = nil
+			d.memory = nil
 		}
 		return nil, errors.Join(err, s.tearDown())
 	}
-	d.link = nil
+	d.memory = nil
 	go s.watch()
 	return s, nil
 }
 
 func (d *dialing) close() error {
-	if d.link == nil {
+	if d.memory == nil {
 		return nil
 	}
-	return d.link.close()
+	return d.memory.close()
 }
 
 // findSocket is the path of the name's socket, if there is one.
@@ -188,7 +182,7 @@ func findSocket(name, dir string) (path string, err error) {
 	dir = directory(dir)
 	if err := checkPrivate(dir); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			return "", fmt.Errorf("%w under this name: there is no directory %s", ErrNobody, dir)
+			return "", fmt.Errorf("%w under this name: there is no directory %s", ErrNoReceiver, dir)
 		}
 		return "", err
 	}
@@ -196,7 +190,7 @@ func findSocket(name, dir string) (path string, err error) {
 		return "", err
 	}
 	if _, err := os.Lstat(path); err != nil {
-		return "", fmt.Errorf("%w under this name: %w", ErrNobody, err)
+		return "", fmt.Errorf("%w under this name: %w", ErrNoReceiver, err)
 	}
 	return path, nil
 }
@@ -209,10 +203,10 @@ func connect(ctx context.Context, path string) (*net.UnixConn, error) {
 	case err == nil:
 		return conn.(*net.UnixConn), nil
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
-		return nil, fmt.Errorf("%w under this name: %w", ErrNobody, err)
+		return nil, fmt.Errorf("%w under this name: %w", ErrNoReceiver, err)
 	case errors.Is(err, syscall.EAGAIN):
 		return nil, fmt.Errorf("%w: %w: its queue of connections is full: %w", ErrRefused, ErrBusy, err)
-	case errors.Is(err, os.ErrDeadlineExceeded): // there is no other than the context's
+	case errors.Is(err, os.ErrDeadlineExceeded): // the only deadline is the context's
 		return nil, fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("%w: %w", ctx.Err(), err)
@@ -220,9 +214,9 @@ func connect(ctx context.Context, path string) (*net.UnixConn, error) {
 	return nil, fmt.Errorf("%w: %w%s", ErrNoAnswer, err, shm.Advice(err))
 }
 
-// meet tells the receiver of the link and maps what the receiver answers with. Whatever
-// it has acquired stands in s, also after an error.
-func (s *Sender) meet(ctx context.Context, cfg *DialConfig) error {
+// handshake sends the receiver the memory and maps the board that comes with the answer. What it has acquired is in
+// s, also after an error.
+func (s *Sender) handshake(ctx context.Context, cfg *DialConfig) error {
 	if _, err := checkPeer(s.conn); err != nil {
 		return err
 	}
@@ -241,11 +235,11 @@ func (s *Sender) meet(ctx context.Context, cfg *DialConfig) error {
 
 // introduce sends the hello and waits for the welcome. The caller closes the file.
 func (s *Sender) introduce(ctx context.Context) (welcome, []*os.File, error) {
-	if err := s.conn.SetDeadline(time.Now().Add(meetLimit)); err != nil {
+	if err := s.conn.SetDeadline(time.Now().Add(handshakeTimeout)); err != nil {
 		return welcome{}, nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = s.conn.SetDeadline(time.Unix(1, 0)) })
-	h, files := s.link.hello()
+	h, files := s.memory.hello()
 	packet, board, err := exchange(s.conn, h.encode(), files)
 	if !stop() && err != nil {
 		return welcome{}, nil, fmt.Errorf("%w: %w", ctx.Err(), err)
@@ -261,9 +255,8 @@ func (s *Sender) introduce(ctx context.Context) (welcome, []*os.File, error) {
 	return w, board, s.conn.SetDeadline(time.Time{})
 }
 
-// exchange sends a packet and receives the answer. A receiver that turns us away answers
-// without having read what we say and closes: then sending may fail, and receiving too,
-// once, before the answer comes.
+// exchange sends a packet and receives the answer. A receiver that rejects the sender answers without having read
+// the hello and closes: then sending may fail, and receiving too, once, before the answer comes.
 func exchange(conn *net.UnixConn, hello []byte, files []*os.File) (packet []byte, board []*os.File, err error) {
 	sent := sendPacket(conn, hello, files...)
 	packet, board, err = receivePacket(conn)
@@ -276,13 +269,13 @@ func exchange(conn *net.UnixConn, hello []byte, files []*os.File) (packet []byte
 	return packet, board, err
 }
 
-// open puts the sending side together over the memory that is there.
+// open builds the sending side over the memory.
 func (s *Sender) open(cfg *DialConfig) (err error) {
-	if s.sleeper, err = newSleeper(s.link.bell(), cfg.Wait); err != nil {
+	if s.sleeper, err = newSleeper(s.memory.bell(), cfg.Wait); err != nil {
 		return err
 	}
-	if s.link.pool != nil {
-		if s.pool, err = shm.NewPool(s.link.pool.Body()); err != nil {
+	if s.memory.pool != nil {
+		if s.pool, err = shm.NewPool(s.memory.pool.Body()); err != nil {
 			return err
 		}
 	}
@@ -292,7 +285,7 @@ func (s *Sender) open(cfg *DialConfig) (err error) {
 	}
 	s.out, err = egress.New(egress.Config{
 		Peer:      peerReceiver,
-		Lane:      s.link.lane(),
+		Lane:      s.memory.lane(),
 		Pool:      s.pool,
 		Bell:      peer,
 		InlineMax: cfg.InlineMax,

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ipc lets unrelated processes of one machine meet by name and send each
-// other bytes through shared memory: several Senders to one Receiver. No daemon
-// stands between them, and no system call either while both are busy.
+// Package ipc connects unrelated processes of one machine by name; they send each other bytes through shared
+// memory, several Senders to one Receiver. There is no daemon between them, and no system call while both are busy.
 //
-// Guarantee: a Receiver gets each Sender's messages whole, in the order in which they
-// were sent, and once each. A peer that dies, wherever it was, is noticed through the
-// socket over which the two met: it costs the other side one error, and the other
-// lanes nothing. Whatever a peer writes is bounded before it is used. Only processes
-// of the same user can meet, and when both have closed nothing is left behind.
+// Guarantee: a Receiver gets each Sender's messages whole, in the order in which they were sent, and once each. A
+// peer that dies, at any point, is noticed through the socket of the handshake: the other side gets one error, and
+// the other lanes are not affected. Whatever a peer writes is checked before it is used. Only processes of the same
+// user can connect, and when both have closed nothing is left behind.
 //
 //	r, err := ipc.Listen("prices", ipc.ListenConfig{})       // one process
 //	m, err := r.Receive(ctx)
@@ -19,6 +17,6 @@
 //	err = s.Send(ctx, data)
 //	err = s.Close()
 //
-// How the two meet, and what lies where, is in docs/format/ipc.md. The rooms
-// underneath are shm (memory, sleeping), lane, egress and ingress.
+// The handshake and the layout are in docs/format/ipc.md. The packages underneath are shm (memory, sleeping), lane,
+// egress and ingress.
 package ipc

@@ -10,14 +10,14 @@ import (
 	"github.com/disco-sim/disco/internal/lane"
 )
 
-// What sending, receiving and meeting answer. ErrFull comes as it is, the others
-// wrapped: compare with errors.Is.
+// The errors of sending, receiving and the handshake. ErrFull is returned as it is, the others are wrapped: compare
+// with errors.Is.
 var (
-	// ErrFull says that there is no room now: the ring is full, or every block that
-	// would fit is on loan. It comes from the Try forms only.
+	// ErrFull means that there is no room now: the ring is full, or every block that would fit is on loan. Only the
+	// Try forms return it.
 	ErrFull = egress.ErrFull
 
-	// ErrTooLarge says that the message fits neither the ring nor a block, ever.
+	// ErrTooLarge means that the message will never fit the ring or a block.
 	ErrTooLarge = egress.ErrTooLarge
 
 	// ErrClosed says that one of the two sides has closed in order.
@@ -26,37 +26,36 @@ var (
 	// ErrPeerDead says that the other process has ended without closing.
 	ErrPeerDead = lane.ErrPeerDead
 
-	// ErrProtocol says that the peer wrote what no correct peer writes.
+	// ErrProtocol means that the peer has broken the protocol.
 	ErrProtocol = lane.ErrProtocol
 
-	// ErrTaken says that a living process listens under this name.
+	// ErrTaken means that a running process listens under this name.
 	ErrTaken = errors.New("ipc: name is taken")
 
-	// ErrNobody says that no living process listens under this name.
-	ErrNobody = errors.New("ipc: nobody listens")
+	// ErrNoReceiver means that no running process listens under this name.
+	ErrNoReceiver = errors.New("ipc: no receiver listens")
 
-	// ErrRefused says that the other side would not meet; the text has its reason.
+	// ErrRefused means that the receiver refused the sender; the text has its reason.
 	ErrRefused = errors.New("ipc: refused")
 
-	// ErrBusy says that the other side would not meet now: too many others do, or have
-	// met and not ended. Such an error is an ErrRefused as well; trying again later may
-	// help.
+	// ErrBusy means that the receiver has no place for the sender now: too many others are connected or connecting.
+	// Such an error is an ErrRefused as well; trying again later may succeed.
 	ErrBusy = errors.New("ipc: busy")
 
-	// ErrNoAnswer says that the other side ended the meeting without a word, or gave no
-	// answer in time: it has died or closed meanwhile, or is no receiver.
+	// ErrNoAnswer means that the other side closed the connection without an answer, or gave none in time: it has
+	// died or closed meanwhile, or is no receiver.
 	ErrNoAnswer = errors.New("ipc: no answer")
 
-	// ErrPrivate says that the directory of the sockets is not the user's alone, or
-	// that the process at the other end belongs to another user.
+	// ErrPrivate means that other users can enter the directory of the sockets, or that the process at the other
+	// end belongs to another user.
 	ErrPrivate = errors.New("ipc: not private")
 )
 
-// SenderError is the end of one sender, as Receive and Poll return it: once, after
-// its last message. The other senders go on.
+// SenderError is the end of one sender, as Receive and Poll return it: once, after its last message. The other
+// senders are not affected.
 type SenderError struct {
 	Sender int   // its number, as in Message
-	PID    int   // of its process, when it met us
+	PID    int   // of its process, at the handshake
 	Err    error // unwraps to ErrClosed, ErrPeerDead or ErrProtocol
 }
 

@@ -22,7 +22,7 @@ func fuzzConfig(t testing.TB) *ListenConfig {
 // Whatever stands in a packet: what is let through is within the limits, and the rest
 // is refused with one of two errors and a text that can be shown.
 func FuzzPackets(f *testing.F) {
-	h := hello{files: 2, linkSize: 8192, poolSize: 1 << 20, linkID: 3, poolID: 5}
+	h := hello{files: 2, laneSize: 8192, poolSize: 1 << 20, laneID: 3, poolID: 5}
 	w := welcome{number: 7, boardSize: boardBytes, boardID: 9}
 	no := welcome{status: statusRefused, reason: strings.Repeat("because ", 40)}
 	for _, b := range [][]byte{h.encode(), w.encode(), no.encode(), nil, make([]byte, packetBytes)} {
@@ -35,7 +35,7 @@ func FuzzPackets(f *testing.F) {
 		switch {
 		case err != nil:
 			checkText(t, err)
-		case h.linkSize <= laneOffset || h.linkSize > uint64(cfg.LinkBytesMax) || h.poolSize > uint64(cfg.PoolBytesMax) ||
+		case h.laneSize <= laneOffset || h.laneSize > uint64(cfg.LaneBytesMax) || h.poolSize > uint64(cfg.PoolBytesMax) ||
 			h.files != files || files < 1 || files > filesMax || (h.poolSize != 0) != (files == 2):
 			t.Fatalf("let through with %d files: %+v", files, h)
 		}
@@ -57,7 +57,7 @@ func checkText(t *testing.T, err error) {
 }
 
 func TestPacketsComeBack(t *testing.T) {
-	h := hello{files: 1, linkSize: 8192, linkID: 3}
+	h := hello{files: 1, laneSize: 8192, laneID: 3}
 	if got, err := parseHello(h.encode(), 1, fuzzConfig(t)); err != nil || got != h {
 		t.Errorf("%+v, %v, want %+v", got, err, h)
 	}
@@ -123,11 +123,11 @@ func TestMostOf(t *testing.T) {
 		{[]int{3, 1, 2, 2, 1}, 1},
 		{[]int{1, 2, 3}, 0},
 	} {
-		var meetings []meeting
+		var handshakes []handshake
 		for _, pid := range c.pids {
-			meetings = append(meetings, meeting{pid: pid})
+			handshakes = append(handshakes, handshake{pid: pid})
 		}
-		if got := mostOf(meetings); got != c.want {
+		if got := mostOf(handshakes); got != c.want {
 			t.Errorf("of %v number %d, want %d", c.pids, got, c.want)
 		}
 	}

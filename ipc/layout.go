@@ -9,22 +9,22 @@ import (
 	"github.com/disco-sim/disco/shm"
 )
 
-// What lies where: the two packets with which sender and receiver meet, and the
-// segments whose files travel with them. docs/format/ipc.md draws it.
+// The layout of the two packets of the handshake, and of the segments whose files travel with them.
+// docs/format/ipc.md draws it.
 //
 //	hello, sender to receiver           welcome, receiver to sender
 //	offset size                         offset size
 //	   0     8  magic "discoipc"           0     8  magic "discoipc"
 //	   8     4  version                    8     4  version
 //	  12     4  number of files            12     4  status: 0 welcome, 2 busy, else refused
-//	  16     8  bytes of the link's body   16     4  the sender's number
+//	  16     8  bytes of the lane segment  16     4  the sender's number
 //	  24     8  bytes of the pool's body   20     4  zero
-//	  32     8  creation id of the link    24     8  bytes of the board's body
-//	  40     8  creation id of the pool    32     8  creation id of the board
-//	  48   208  zero                       40   216  why not, in words
+//	  32     8  id of the lane segment     24     8  bytes of the board's body
+//	  40     8  id of the pool             32     8  id of the board
+//	  48   208  zero                       40   216  the reason, as text
 //	 256                                  256
 //
-//	link: the sender's doorbell, then the lane
+//	lane segment: the sender's doorbell, then the lane
 //	   0   128  doorbell
 //	 128        lane
 const (
@@ -35,9 +35,9 @@ const (
 	offsetVersion = 8
 
 	offsetFiles    = 12
-	offsetLinkSize = 16
+	offsetLaneSize = 16
 	offsetPoolSize = 24
-	offsetLinkID   = 32
+	offsetLaneID   = 32
 	offsetPoolID   = 40
 	helloEnd       = 48
 
@@ -47,7 +47,7 @@ const (
 	offsetBoardID   = 32
 	offsetReason    = 40
 
-	filesMax = 2 // with a hello: link and pool; with a welcome there is one, the board
+	filesMax = 2 // with a hello: lane segment and pool; with a welcome there is one, the board
 
 	laneOffset = shm.DoorbellBytes
 	boardBytes = shm.DoorbellBytes
@@ -55,7 +55,7 @@ const (
 
 // The kinds of our segments. The pool is of shm.KindPool.
 const (
-	kindLink  shm.Kind = 'i' | 'p'<<8 | 'c'<<16 | 'l'<<24
+	kindLane  shm.Kind = 'i' | 'p'<<8 | 'c'<<16 | 'l'<<24
 	kindBoard shm.Kind = 'i' | 'p'<<8 | 'c'<<16 | 'b'<<24
 )
 
@@ -66,19 +66,19 @@ const (
 	statusBusy    = 2 // refused for now
 )
 
-// hello is what a sender says of itself.
+// hello is the sender's packet.
 type hello struct {
 	files              int
-	linkSize, poolSize uint64 // bytes of the bodies; no pool: 0
-	linkID, poolID     uint64
+	laneSize, poolSize uint64 // bytes of the bodies; no pool: 0
+	laneID, poolID     uint64
 }
 
 func (h *hello) encode() []byte {
 	b := newPacket()
 	binary.LittleEndian.PutUint32(b[offsetFiles:], uint32(h.files))
-	binary.LittleEndian.PutUint64(b[offsetLinkSize:], h.linkSize)
+	binary.LittleEndian.PutUint64(b[offsetLaneSize:], h.laneSize)
 	binary.LittleEndian.PutUint64(b[offsetPoolSize:], h.poolSize)
-	binary.LittleEndian.PutUint64(b[offsetLinkID:], h.linkID)
+	binary.LittleEndian.PutUint64(b[offsetLaneID:], h.laneID)
 	binary.LittleEndian.PutUint64(b[offsetPoolID:], h.poolID)
 	return b
 }
@@ -90,9 +90,9 @@ func parseHello(b []byte, files int, cfg *ListenConfig) (hello, error) {
 		return hello{}, err
 	}
 	h := hello{
-		linkSize: binary.LittleEndian.Uint64(b[offsetLinkSize:]),
+		laneSize: binary.LittleEndian.Uint64(b[offsetLaneSize:]),
 		poolSize: binary.LittleEndian.Uint64(b[offsetPoolSize:]),
-		linkID:   binary.LittleEndian.Uint64(b[offsetLinkID:]),
+		laneID:   binary.LittleEndian.Uint64(b[offsetLaneID:]),
 		poolID:   binary.LittleEndian.Uint64(b[offsetPoolID:]),
 	}
 	said := binary.LittleEndian.Uint32(b[offsetFiles:])
@@ -102,12 +102,12 @@ func parseHello(b []byte, files int, cfg *ListenConfig) (hello, error) {
 	}
 	switch {
 	case said != uint32(files) || files != h.files:
-		return hello{}, fmt.Errorf("%w: %d files came, it says %d, want %d", ErrProtocol, files, said, h.files)
-	case h.linkSize <= laneOffset || h.linkSize > uint64(cfg.LinkBytesMax):
-		return hello{}, fmt.Errorf("%w: link of %d bytes, at most %d are allowed here: a smaller RingBytes or pool, or a larger LinkBytesMax", ErrRefused, h.linkSize, cfg.LinkBytesMax)
+		return hello{}, fmt.Errorf("%w: %d files came, it names %d, want %d", ErrProtocol, files, said, h.files)
+	case h.laneSize <= laneOffset || h.laneSize > uint64(cfg.LaneBytesMax):
+		return hello{}, fmt.Errorf("%w: lane segment of %d bytes, at most %d are allowed here: a smaller RingBytes or pool, or a larger LaneBytesMax", ErrRefused, h.laneSize, cfg.LaneBytesMax)
 	case h.poolSize > uint64(cfg.PoolBytesMax):
 		return hello{}, fmt.Errorf("%w: pool of %d bytes, at most %d are allowed here: a smaller PoolBytes or a larger PoolBytesMax", ErrRefused, h.poolSize, cfg.PoolBytesMax)
-	case h.linkID == 0 || h.poolSize != 0 && h.poolID == 0:
+	case h.laneID == 0 || h.poolSize != 0 && h.poolID == 0:
 		return hello{}, fmt.Errorf("%w: a segment without a creation id", ErrProtocol)
 	}
 	return h, nil
@@ -163,7 +163,7 @@ func newPacket() []byte {
 	return b
 }
 
-// checkPacket looks at what both packets begin with.
+// checkPacket checks what both packets begin with.
 func checkPacket(b []byte) error {
 	if len(b) != packetBytes || string(b[:len(packetMagic)]) != packetMagic {
 		return fmt.Errorf("%w: packet of %d bytes that starts with %q, want %d and %q", ErrProtocol, len(b), b[:min(len(b), len(packetMagic))], packetBytes, packetMagic)

@@ -16,7 +16,7 @@ import (
 	"github.com/disco-sim/disco/shm"
 )
 
-// ListenConfig sets a Receiver up. The zero value is good.
+// ListenConfig configures a Receiver. The zero value is valid.
 type ListenConfig struct {
 	// Dir as in DialConfig. It is made if it isn't there.
 	Dir string
@@ -25,15 +25,14 @@ type ListenConfig struct {
 	// lets more memory be mapped; each sender costs every sweep some 10 ns.
 	SendersMax int
 
-	// LinkBytesMax and PoolBytesMax bound what one sender may bring along, in bytes:
-	// its ring (default 64 MiB) and its pool (default 1 GiB). Raising them lets one
-	// sender take more address space and, as the memory is mapped at once, more time.
-	LinkBytesMax int
+	// LaneBytesMax and PoolBytesMax limit what one sender may share, in bytes: its ring (default 64 MiB) and its
+	// pool (default 1 GiB). Raising them lets one sender take more address space and, as the memory is mapped at
+	// once, more time.
+	LaneBytesMax int
 	PoolBytesMax int
 
-	// BytesMax bounds the memory of all senders together, in bytes, default 4 GiB. It is
-	// charged before a sender's memory is mapped; one that would go beyond it is told
-	// that the receiver is busy.
+	// BytesMax bounds the memory of all senders together, in bytes, default 4 GiB. It is counted before a sender's
+	// memory is mapped; a sender that would exceed it gets ErrBusy.
 	BytesMax int64
 
 	// Wait is how Receive waits for messages: default shm.ModeAdaptive.
@@ -43,12 +42,12 @@ type ListenConfig struct {
 const (
 	sendersMaxDefault   = 64
 	sendersMaxMax       = 1 << 12
-	linkBytesMaxDefault = 64 << 20
+	laneBytesMaxDefault = 64 << 20
 	poolBytesMaxDefault = 1 << 30
 
 	bytesMaxDefault = 4 << 30
-	// acceptPause is how long the listener rests when the machine lets nobody in,
-	// mostly because it has no file descriptors left.
+	// acceptPause is how long the listener waits after a failed accept, mostly because there are no free file
+	// descriptors.
 	acceptPause = 50 * time.Millisecond
 )
 
@@ -57,8 +56,8 @@ func (cfg *ListenConfig) validate() error {
 	if cfg.SendersMax == 0 {
 		cfg.SendersMax = sendersMaxDefault
 	}
-	if cfg.LinkBytesMax == 0 {
-		cfg.LinkBytesMax = linkBytesMaxDefault
+	if cfg.LaneBytesMax == 0 {
+		cfg.LaneBytesMax = laneBytesMaxDefault
 	}
 	if cfg.PoolBytesMax == 0 {
 		cfg.PoolBytesMax = poolBytesMaxDefault
@@ -69,8 +68,8 @@ func (cfg *ListenConfig) validate() error {
 	if cfg.SendersMax < 1 || cfg.SendersMax > sendersMaxMax {
 		return fmt.Errorf("ipc: up to %d senders, want 1 to %d", cfg.SendersMax, sendersMaxMax)
 	}
-	if cfg.LinkBytesMax < 0 || cfg.LinkBytesMax > shm.BytesMax || cfg.PoolBytesMax < 0 || cfg.PoolBytesMax > shm.BytesMax {
-		return fmt.Errorf("ipc: limits of %d bytes for links and %d for pools, want 0 to %d", cfg.LinkBytesMax, cfg.PoolBytesMax, shm.BytesMax)
+	if cfg.LaneBytesMax < 0 || cfg.LaneBytesMax > shm.BytesMax || cfg.PoolBytesMax < 0 || cfg.PoolBytesMax > shm.BytesMax {
+		return fmt.Errorf("ipc: limits of %d bytes for lane segments and %d for pools, want 0 to %d", cfg.LaneBytesMax, cfg.PoolBytesMax, shm.BytesMax)
 	}
 	if cfg.BytesMax < 0 {
 		return fmt.Errorf("ipc: limit of %d bytes for all senders, want more than 0", cfg.BytesMax)
@@ -78,8 +77,8 @@ func (cfg *ListenConfig) validate() error {
 	return nil
 }
 
-// listener is the part of a Receiver that meets senders, in goroutines of its own. It
-// hands them over to the one goroutine that receives through joined and news.
+// listener is the part of a Receiver that accepts senders, in goroutines of its own. It passes them to the one
+// goroutine that receives, through joined and changes.
 type listener struct {
 	cfg     ListenConfig // immutable
 	socket  *net.UnixListener
@@ -88,24 +87,24 @@ type listener struct {
 	sleeper *sleeper
 	done    chan struct{} // closed when Close begins
 
-	// news rises whenever somebody has joined or hung up.
-	news  atomic.Uint64
-	tasks sync.WaitGroup // the goroutines
+	// changes rises with each sender that has joined or whose socket has ended.
+	changes atomic.Uint64
+	tasks   sync.WaitGroup // the goroutines
 
-	mu       sync.Mutex // guards the fields below
-	conns    []*net.UnixConn
-	meetings []meeting // of conns, those that haven't said their hello, oldest first
-	joined   []*inlet  // have met us and aren't received from yet
-	seats    int       // senders whose memory is mapped, or about to be
-	bytes    int64     // of that memory
-	number   int       // of the next sender
-	refused  uint64    // meetings that failed
-	closing  bool
-	lastFail error
+	mu         sync.Mutex // guards the fields below
+	conns      []*net.UnixConn
+	handshakes []handshake // of conns, those without a hello, oldest first
+	joined     []*source   // admitted and not yet known to the goroutine that receives
+	admitted   int         // senders whose memory is mapped, or is about to be
+	bytes      int64       // of that memory
+	number     int         // of the next sender
+	refused    uint64      // handshakes that failed
+	closing    bool
+	lastFail   error
 }
 
-// Listen makes this process the receiver of the name. ErrTaken says that another one
-// is; what a dead one left is cleared away.
+// Listen makes this process the receiver of the name. ErrTaken means that another process is; what a dead one left
+// is removed.
 func Listen(name string, cfg ListenConfig) (*Receiver, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -119,7 +118,7 @@ func Listen(name string, cfg ListenConfig) (*Receiver, error) {
 	}
 	r := &Receiver{name: name, listener: listener{cfg: cfg, claim: c, done: make(chan struct{})}}
 	if err := r.open(name); err != nil {
-		r.closeDoor()
+		r.stopAccepting()
 		return nil, errors.Join(fmt.Errorf("ipc: listening as %q: %w", name, err), r.tearDown())
 	}
 	r.tasks.Go(r.accept)
@@ -143,19 +142,19 @@ func (n *listener) open(name string) (err error) {
 	return os.Chmod(n.claim.socket, 0o600)
 }
 
-// tell wakes the goroutine that receives.
-func (n *listener) tell() {
-	n.news.Add(1)
+// notify wakes the goroutine that receives.
+func (n *listener) notify() {
+	n.changes.Add(1)
 	n.sleeper.ring()
 }
 
-// accept lets senders in until the socket is closed.
+// accept accepts senders until the socket is closed.
 func (n *listener) accept() {
 	for {
 		conn, err := n.socket.AcceptUnix()
 		switch {
 		case err == nil:
-			n.letIn(conn)
+			n.startHandshake(conn)
 		case errors.Is(err, net.ErrClosed):
 			return
 		default:
@@ -169,27 +168,27 @@ func (n *listener) accept() {
 	}
 }
 
-// letIn begins the meeting with whoever has connected. It never waits.
-func (n *listener) letIn(conn *net.UnixConn) {
+// startHandshake begins the handshake of a new connection. It never waits.
+func (n *listener) startHandshake(conn *net.UnixConn) {
 	pid, err := checkPeer(conn)
 	if err != nil {
 		n.refuse(err)
-		_ = conn.Close() // no word to strangers
+		_ = conn.Close() // a peer of another user is disconnected without a reply
 		return
 	}
-	victim, ok := n.enter(meeting{conn, pid})
+	victim, ok := n.addHandshake(handshake{conn, pid})
 	if !ok {
 		_ = conn.Close()
 		return
 	}
 	n.tasks.Go(func() { n.serve(conn, pid) })
 	if victim != nil {
-		turnAway(victim)
+		rejectBusy(victim)
 	}
 }
 
-// refuse counts a meeting that came to nothing: before the sender learns it, so that whoever
-// has been refused is in the next Stats.
+// refuse counts a handshake that failed, before the sender gets the answer: so a refused sender is counted in the
+// next Stats.
 func (n *listener) refuse(err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -197,11 +196,11 @@ func (n *listener) refuse(err error) {
 	n.lastFail = err
 }
 
-// serve meets one sender and then waits for its end. The sender is handed over before
-// it is welcomed: whoever has been welcomed is told when the receiver closes.
+// serve does the handshake with one sender and then waits for its end. The sender is passed on before its welcome
+// is sent: so every sender that got a welcome sees when the receiver closes.
 func (n *listener) serve(conn *net.UnixConn, pid int) {
-	defer n.leave(conn)
-	l := n.meet(conn)
+	defer n.removeConn(conn)
+	l := n.handshake(conn)
 	if l == nil {
 		return
 	}
@@ -213,26 +212,26 @@ func (n *listener) serve(conn *net.UnixConn, pid int) {
 		hangUp(conn)
 	}
 	l.hungUp.Store(true)
-	n.tell()
+	n.notify()
 }
 
-// join hands a sender over to the goroutine that receives.
-func (n *listener) join(l *inlet) bool {
+// join passes a sender to the goroutine that receives.
+func (n *listener) join(l *source) bool {
 	n.mu.Lock()
 	if n.closing {
 		n.mu.Unlock()
-		_ = l.link.close() // memory of a peer that came too late, and sees the socket's end
+		_ = l.memory.close() // the receiver is closing: the peer sees the socket's end
 		return false
 	}
 	n.joined = append(n.joined, l)
 	n.mu.Unlock()
-	n.tell()
+	n.notify()
 	return true
 }
 
-// meet waits for a hello and maps what it names. nil: it came to nothing, which is counted
-// and the sender has been told why.
-func (n *listener) meet(conn *net.UnixConn) *inlet {
+// handshake waits for a hello and maps what it names. nil: it failed, which is counted, and the sender has got the
+// reason.
+func (n *listener) handshake(conn *net.UnixConn) *source {
 	packet, files, err := n.readHello(conn)
 	defer closeFiles(files)
 	if err != nil {
@@ -242,29 +241,29 @@ func (n *listener) meet(conn *net.UnixConn) *inlet {
 	l, err := n.admit(packet, files)
 	if err != nil {
 		n.refuse(err)
-		_ = sendPacket(conn, refusal(err).encode()) // who doesn't read it sees the socket's end
+		_ = sendPacket(conn, refusal(err).encode()) // a sender that doesn't read it sees the socket's end
 		return nil
 	}
 	l.conn = conn
 	return l
 }
 
-// readHello waits for a hello, and gives the connection time for the rest of the meeting.
+// readHello waits for a hello, and sets the deadline of the rest of the handshake.
 func (n *listener) readHello(conn *net.UnixConn) (packet []byte, files []*os.File, err error) {
-	if err := conn.SetDeadline(time.Now().Add(helloLimit)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(helloTimeout)); err != nil {
 		return nil, nil, err
 	}
 	packet, files, err = receivePacket(conn)
-	if !n.greeted(conn) {
+	if !n.finishHandshake(conn) {
 		return nil, files, errEvicted
 	}
 	if err != nil {
 		return nil, files, err
 	}
-	return packet, files, conn.SetDeadline(time.Now().Add(meetLimit))
+	return packet, files, conn.SetDeadline(time.Now().Add(handshakeTimeout))
 }
 
-// refusal puts into words, for the sender, why it isn't let in.
+// refusal is the answer for a sender that isn't admitted, with the reason.
 func refusal(err error) *welcome {
 	w := &welcome{status: statusRefused, reason: strings.TrimPrefix(err.Error(), ErrRefused.Error()+": ")}
 	if errors.Is(err, ErrBusy) {
@@ -273,9 +272,9 @@ func refusal(err error) *welcome {
 	return w
 }
 
-// welcome tells a sender that it may send. After an error nothing more can be said to
-// it: it is dead, or takes us for dead.
-func (n *listener) welcome(l *inlet) error {
+// welcome answers a sender that it is admitted. After an error no second answer is tried: the sender is dead, or
+// has closed.
+func (n *listener) welcome(l *source) error {
 	w := welcome{number: uint32(l.number), boardSize: uint64(n.board.Size()), boardID: n.board.ID()}
 	if err := sendPacket(l.conn, w.encode(), n.board.File()); err != nil {
 		return err
@@ -283,26 +282,26 @@ func (n *listener) welcome(l *inlet) error {
 	return l.conn.SetDeadline(time.Time{})
 }
 
-// admit takes a seat and maps what a hello names.
-func (n *listener) admit(packet []byte, files []*os.File) (*inlet, error) {
+// admit reserves what a hello asks for and maps it.
+func (n *listener) admit(packet []byte, files []*os.File) (*source, error) {
 	h, err := parseHello(packet, len(files), &n.cfg)
 	if err != nil {
 		return nil, err
 	}
-	taken, err := n.takeSeat(&h)
+	taken, err := n.reserve(&h)
 	if err != nil {
 		return nil, err
 	}
-	l, err := openInlet(taken, &h, files)
+	l, err := openSource(taken, &h, files)
 	if err != nil {
-		n.freeSeat(taken)
+		n.unreserve(taken)
 		return nil, err
 	}
 	return l, nil
 }
 
-// arrivals takes over who has joined.
-func (n *listener) arrivals() []*inlet {
+// arrivals takes over the senders that have joined.
+func (n *listener) arrivals() []*source {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	joined := n.joined
@@ -310,8 +309,8 @@ func (n *listener) arrivals() []*inlet {
 	return joined
 }
 
-// closeDoor lets nobody in any more. Whoever is meeting us fails.
-func (n *listener) closeDoor() {
+// stopAccepting ends the admission of senders. Handshakes that are going on fail.
+func (n *listener) stopAccepting() {
 	n.mu.Lock()
 	n.closing = true
 	n.mu.Unlock()
@@ -331,29 +330,29 @@ func (n *listener) hangUpAll() {
 	n.tasks.Wait()
 }
 
-// inlet is one sender, as the receiver sees it.
-type inlet struct {
-	seat                    // immutable
-	pid    int              // immutable
-	conn   *net.UnixConn    // immutable
-	link   *link            // immutable
-	in     *ingress.Ingress // immutable; over this one lane
-	hungUp atomic.Bool      // the socket's other end is gone
+// source is one sender, as the receiver sees it.
+type source struct {
+	admission                  // immutable
+	pid       int              // immutable
+	conn      *net.UnixConn    // immutable
+	memory    *memory          // immutable
+	in        *ingress.Ingress // immutable; over this one lane
+	hungUp    atomic.Bool      // the socket's other end is gone
 
 	// Owned by the goroutine that receives.
 	next  uint64 // number of the next message
-	dead  bool   // in knows that the peer is gone
+	dead  bool   // in was informed that the peer is gone
 	ended bool   // nothing comes any more; waits for leases
 	fault error  // of a Release
 }
 
-// openInlet maps what a checked hello names and puts the receiving side together.
-func openInlet(taken seat, h *hello, files []*os.File) (*inlet, error) {
-	k, err := attachLink(h, files)
+// openSource maps what a checked hello names and builds the receiving side.
+func openSource(taken admission, h *hello, files []*os.File) (*source, error) {
+	k, err := attachMemory(h, files)
 	if err != nil {
 		return nil, err
 	}
-	l := &inlet{seat: taken, link: k}
+	l := &source{admission: taken, memory: k}
 	if err := l.open(); err != nil {
 		return nil, errors.Join(fmt.Errorf("%w: %w", ErrRefused, err), k.close())
 	}
@@ -364,13 +363,13 @@ func openInlet(taken seat, h *hello, files []*os.File) (*inlet, error) {
 // give the ring's room back more rarely, fewer would store its head more often.
 const laneRecordsMax = 128
 
-func (l *inlet) open() (err error) {
-	bell, err := shm.OpenDoorbell(l.link.bell())
+func (l *source) open() (err error) {
+	bell, err := shm.OpenDoorbell(l.memory.bell())
 	if err != nil {
 		return err
 	}
 	l.in, err = ingress.New(ingress.Config{
-		Lanes:      []ingress.Source{{Peer: peerSender, Lane: l.link.lane(), Pool: l.link.poolBody(), Bell: bell}},
+		Lanes:      []ingress.Source{{Peer: peerSender, Lane: l.memory.lane(), Pool: l.memory.poolBody(), Bell: bell}},
 		RecordsMax: laneRecordsMax,
 	})
 	return err

@@ -12,13 +12,13 @@ import (
 	"syscall"
 )
 
-// NameMax is the longest name to meet under, in bytes.
+// NameMax is the longest name of a receiver, in bytes.
 const NameMax = 40
 
 // pathMax is the longest path of a Unix socket on Linux, without the closing zero.
 const pathMax = 107
 
-// checkName lets through what is a file name everywhere and readable in a listing.
+// checkName accepts what is a file name everywhere and readable in a listing.
 func checkName(name string) error {
 	ok := len(name) >= 1 && len(name) <= NameMax && name[0] != '.' && !strings.ContainsFunc(name, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '_' || r == '-')
@@ -41,8 +41,7 @@ func directory(dir string) string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("disco-%d", os.Geteuid()))
 }
 
-// checkPrivate refuses a directory into which somebody else could put a socket, or
-// that is a link to somewhere else.
+// checkPrivate refuses a directory into which another user could put a socket, or that is a symbolic link.
 func checkPrivate(dir string) error {
 	info, err := os.Lstat(dir)
 	if err != nil {
@@ -50,7 +49,7 @@ func checkPrivate(dir string) error {
 	}
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !info.IsDir() || !ok || int(stat.Uid) != os.Geteuid() || info.Mode().Perm()&0o077 != 0 {
-		return fmt.Errorf("%w: directory %s is %v, want one of user %d that nobody else may enter (mode 0700): choose another Dir", ErrPrivate, dir, info.Mode(), os.Geteuid())
+		return fmt.Errorf("%w: directory %s is %v, want one of user %d that no other user may enter (mode 0700): choose another Dir", ErrPrivate, dir, info.Mode(), os.Geteuid())
 	}
 	return nil
 }
@@ -64,9 +63,8 @@ func socketPath(dir, name string) (string, error) {
 	return path, nil
 }
 
-// claim is the right to listen under a name: a locked file beside the socket. The
-// lock ends with the process, however it ends, so whoever gets it knows that a socket
-// of that name is left over.
+// claim is the right to listen under a name: a locked file beside the socket. The lock ends with the process,
+// however it ends, so a process that gets it knows that a socket of that name is left over.
 type claim struct {
 	socket string   // path
 	file   *os.File // locked
@@ -127,7 +125,7 @@ func lock(path string) (*os.File, error) {
 	return nil, file.Close()
 }
 
-// release removes socket and lock file, and then gives the name free.
+// release removes socket and lock file, and then unlocks the name.
 func (c *claim) release() error {
 	var left []error
 	for _, path := range []string{c.socket, c.file.Name()} {

@@ -11,8 +11,7 @@ import (
 	"syscall"
 )
 
-// network is Unix sockets that keep packets apart, so that one packet and its files
-// come together or not at all.
+// network is Unix sockets that keep packets apart, so that a packet and its files arrive together or not at all.
 const network = "unixpacket"
 
 // sendPacket sends one packet and the files that belong to it.
@@ -100,8 +99,8 @@ func checkPeer(conn *net.UnixConn) (pid int, err error) {
 	return int(cred.Pid), nil
 }
 
-// hangUp waits until the other end of the socket is gone. After the meeting nobody
-// sends anything any more: whatever arrives is an end as well.
+// hangUp waits until the other end of the socket has closed. After the handshake nothing is sent any more: whatever
+// arrives counts as an end too.
 func hangUp(conn *net.UnixConn) {
 	var b [1]byte
 	_, _ = conn.Read(b[:])

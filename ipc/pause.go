@@ -9,9 +9,8 @@ import (
 	"github.com/disco-sim/disco/shm"
 )
 
-// sleeper is how one side waits: its own doorbell, and when to sleep on it. The
-// doorbell's memory goes away with Close, and those who ring it from other goroutines
-// (the socket's watcher, a context's end) may come late, so they go through ring.
+// sleeper is how one side waits: its own doorbell, and when to sleep on it. The doorbell's memory is unmapped by
+// Close, and other goroutines (the socket's watcher, a context's end) may ring it later, so they call ring.
 type sleeper struct {
 	waiter *shm.Waiter // for the goroutine that waits
 
@@ -24,7 +23,7 @@ func newSleeper(mem []byte, mode shm.Mode) (*sleeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Goroutines: whoever uses this package has others, among them the watchers.
+	// Goroutines: a program that uses this package has others, among them the watchers.
 	waiter, err := shm.NewWaiter(shm.WaiterConfig{Bell: bell, Mode: mode, Goroutines: true})
 	if err != nil {
 		return nil, err
@@ -37,13 +36,13 @@ func (s *sleeper) ring() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.bell != nil {
-		// SYNC POINT work-published: what the caller stored before is found by the
-		// sleeper's second look, or the bell is found armed.
+		// SYNC POINT work-published: either the sleeping goroutine's second look finds what the caller stored
+		// before, or the caller finds the bell armed.
 		s.bell.Ring()
 	}
 }
 
-// close makes ring do nothing. Afterwards the doorbell's memory may go.
+// close makes ring do nothing. Afterwards the doorbell's memory may be unmapped.
 func (s *sleeper) close() {
 	s.waiter.Reset()
 	s.mu.Lock()
@@ -61,8 +60,8 @@ type pause struct {
 	stepped bool
 }
 
-// step waits a little, in the manner that is due. The context's end rings the bell,
-// but that is arranged only when a sleep is next, because it allocates.
+// step spins, yields or sleeps once. The context's end rings the bell, but that is arranged only when a sleep is
+// next, because it allocates.
 func (p *pause) step() error {
 	done := p.ctx.Done()
 	select {
@@ -78,7 +77,7 @@ func (p *pause) step() error {
 	return nil
 }
 
-// end is called with whether the wait was for something that came.
+// end ends the wait; came says whether what it waited for has come.
 func (p *pause) end(came bool) {
 	if p.stop != nil {
 		p.stop()

@@ -37,7 +37,7 @@ func childSend(args []string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), watchdog)
 	defer cancel()
 	cfg := small(args[0])
-	cfg.Patient = true
+	cfg.Retry = true
 	s, err := ipc.Dial(ctx, "meet", cfg)
 	if err != nil {
 		return err
@@ -154,7 +154,7 @@ func TestProcessReceives(t *testing.T) {
 	dir, count := newDir(t), 2000
 	other := startChild(t, "listen", dir, strconv.Itoa(count))
 	cfg := small(dir)
-	cfg.Patient = true
+	cfg.Retry = true
 	s := mustDial(t, "meet", cfg)
 	if err := sendMany(within(t), s, 5, count); err != nil {
 		t.Error(err)
@@ -236,7 +236,7 @@ func TestReceiverIsKilled(t *testing.T) {
 	dir := newDir(t)
 	victim := startChild(t, "hoard", dir)
 	cfg := small(dir)
-	cfg.Patient = true
+	cfg.Retry = true
 	s := mustDial(t, "meet", cfg)
 	done := make(chan error, 1)
 	full := make(chan struct{})
@@ -280,7 +280,7 @@ func TestReceiverIsKilled(t *testing.T) {
 	if err := s.TrySend(nil); !errors.Is(err, ipc.ErrPeerDead) {
 		t.Errorf("sending again: %v", err)
 	}
-	if _, err := ipc.Dial(within(t), "meet", small(dir)); !errors.Is(err, ipc.ErrNobody) {
+	if _, err := ipc.Dial(within(t), "meet", small(dir)); !errors.Is(err, ipc.ErrNoReceiver) {
 		t.Errorf("dialing the dead: %v", err)
 	}
 	r := mustListen(t, "meet", ipc.ListenConfig{Dir: dir})

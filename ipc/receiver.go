@@ -11,32 +11,32 @@ import (
 	"github.com/disco-sim/disco/internal/lane"
 )
 
-// Message is one message as Receive and Poll hand it on.
+// Message is one message, as returned by Receive and Poll.
 type Message struct {
-	Sender int    // who sent it: 0, 1, 2, … in the order in which they met the receiver
+	Sender int    // the sender: 0, 1, 2, … in the order of the handshakes
 	Number uint64 // how many messages that sender had sent before: 0, 1, 2, …
 
-	// Data may be read until Release, or within Poll until the visit ends. Nobody
-	// may write into it: it may be the sender's memory, mapped for reading only.
+	// Data may be read until Release, or within Poll until the visit ends. It must not be written: it may be the
+	// sender's memory, mapped for reading only.
 	Data []byte
 
-	from  *inlet // nil: released, or needs none
-	lease uint64 // of a block, 0: none
-	chunk *chunk // of a copy, nil: none
+	from  *source // nil: released, or needs none
+	lease uint64  // of a block, 0: none
+	chunk *chunk  // of a copy, nil: none
 }
 
-// Receiver gets the messages of all senders. One goroutine at a time may call its
-// methods. Senders come and go by themselves, without a call.
+// Receiver gets the messages of all senders. One goroutine at a time may call its methods. Senders are added and
+// removed without a call.
 //
 // Memory of a sender stays mapped until it has ended and all its messages have been
 // released. A receiver that never drains stops only its senders.
 type Receiver struct {
 	name     string // immutable
-	listener        // the part that other goroutines work on
+	listener        // the part that other goroutines use
 
-	inlets  []*inlet
-	leaving []*inlet // ended, with messages that aren't released
-	seen    uint64   // of news
+	sources []*source
+	leaving []*source // ended, with messages that aren't released
+	seen    uint64    // of changes
 	queue   []Message
 	at      int     // next in queue
 	ends    []error // of senders, not yet returned
@@ -49,17 +49,17 @@ type Receiver struct {
 
 // ReceiverStats counts since Listen.
 type ReceiverStats struct {
-	Senders  int    // that we receive from now
-	Joined   uint64 // senders that have come
+	Senders  int    // connected now
+	Joined   uint64 // senders admitted
 	Closed   uint64 // of those, ended in order
 	Died     uint64 // ended without closing
 	Broken   uint64 // ended because of what they wrote
-	Refused  uint64 // meetings that came to nothing
+	Refused  uint64 // handshakes that failed
 	Messages uint64 // received
 	Bytes    uint64 // in them
 	Blocks   uint64 // of them, in blocks
 	Leases   int    // blocks that wait for Release
-	LastFail error  // why the latest refused meeting failed
+	LastFail error  // why the latest refused handshake failed
 }
 
 // Name is the name that senders dial.
@@ -68,8 +68,8 @@ func (r *Receiver) Name() string { return r.name }
 // Receive returns the next message of any sender. It waits for one until the context
 // ends. The message must be given to Release.
 //
-// A *SenderError is the end of one sender: call again for the others. ErrClosed says
-// that this receiver was closed.
+// A *SenderError is the end of one sender: call again for the others. ErrClosed means that this receiver was
+// closed.
 func (r *Receiver) Receive(ctx context.Context) (Message, error) {
 	if r.at == len(r.queue) {
 		if err := r.fill(ctx); err != nil {
@@ -92,7 +92,7 @@ func (r *Receiver) Poll(visit func(m *Message)) (n int, err error) {
 	if r.closed {
 		return 0, r.errClosed()
 	}
-	for ; r.at < len(r.queue); r.at++ { // what a Receive or Wait has left
+	for ; r.at < len(r.queue); r.at++ { // what a Receive or Wait has queued
 		m := &r.queue[r.at]
 		visit(m)
 		r.Release(m)
@@ -143,16 +143,16 @@ func (r *Receiver) takeEnd() error {
 
 func (r *Receiver) errClosed() error { return fmt.Errorf("ipc: receiver %q: %w", r.name, ErrClosed) }
 
-// sweep looks at every sender once and hands what it finds to the sink.
+// sweep polls every sender once and passes what it finds to the sink.
 func (r *Receiver) sweep(to *sink) (work int) {
 	// SYNC POINT work-published: with the bell armed this is the second look.
-	if n := r.news.Load(); n != r.seen {
+	if n := r.changes.Load(); n != r.seen {
 		r.seen = n
 		r.adopt()
 	}
 	to.r = r
-	for i := 0; i < len(r.inlets); {
-		l := r.inlets[i]
+	for i := 0; i < len(r.sources); {
+		l := r.sources[i]
 		to.from = l
 		n, err := l.in.Poll(to)
 		work += n
@@ -163,19 +163,19 @@ func (r *Receiver) sweep(to *sink) (work int) {
 			i++
 			continue
 		}
-		r.inlets = append(r.inlets[:i], r.inlets[i+1:]...)
+		r.sources = append(r.sources[:i], r.sources[i+1:]...)
 		r.end(l, err)
 	}
 	return work
 }
 
-// adopt takes over senders that have joined and notices those that have hung up.
+// adopt takes over senders that have joined and marks those whose socket has ended.
 func (r *Receiver) adopt() {
 	for _, l := range r.arrivals() {
-		r.inlets = append(r.inlets, l)
+		r.sources = append(r.sources, l)
 		r.stats.Joined++
 	}
-	for _, l := range r.inlets {
+	for _, l := range r.sources {
 		if !l.dead && l.hungUp.Load() {
 			l.dead = true
 			l.in.PeerDead(peerSender)
@@ -183,9 +183,9 @@ func (r *Receiver) adopt() {
 	}
 }
 
-// end ends one sender: its socket closes, so that it knows, and its memory goes as
-// soon as nobody reads it any more.
-func (r *Receiver) end(l *inlet, err error) {
+// end ends one sender: it closes the socket, which the sender sees, and unmaps the memory as soon as no message in
+// it is read any more.
+func (r *Receiver) end(l *source, err error) {
 	switch {
 	case errors.Is(err, ErrClosed):
 		r.stats.Closed++
@@ -201,15 +201,15 @@ func (r *Receiver) end(l *inlet, err error) {
 		}
 		l.in.Close()
 	}
-	_ = l.conn.Close() // the peer has gone, or is to know that we have
+	_ = l.conn.Close() // the peer has closed, or sees by this that the receiver has
 	r.ends = append(r.ends, &SenderError{Sender: l.number, PID: l.pid, Err: err})
 	l.ended = true
 	r.leaving = append(r.leaving, l)
-	r.letGo(l)
+	r.unmapIfReleased(l)
 }
 
-// letGo unmaps an ended sender's memory if all its messages have been released.
-func (r *Receiver) letGo(l *inlet) {
+// unmapIfReleased unmaps an ended sender's memory if all its messages have been released.
+func (r *Receiver) unmapIfReleased(l *source) {
 	if !l.ended || l.in.Leases(peerSender) > 0 {
 		return
 	}
@@ -220,14 +220,14 @@ func (r *Receiver) letGo(l *inlet) {
 		}
 	}
 	r.count(&r.stats, l)
-	if err := l.link.close(); err != nil {
+	if err := l.memory.close(); err != nil {
 		r.ends = append(r.ends, fmt.Errorf("ipc: memory of sender %d: %w", l.number, err))
 	}
-	r.freeSeat(l.seat)
+	r.unreserve(l.admission)
 }
 
-// Release gives a message back: its Data must not be used any more. Releasing it
-// again does nothing; a copy of a message that has been released is our caller's bug.
+// Release gives a message back: its Data must not be used any more. Releasing it again does nothing; using a copy
+// of a released message is a bug of the caller.
 func (r *Receiver) Release(m *Message) {
 	l, lease, c, data := m.from, m.lease, m.chunk, m.Data
 	if l == nil {
@@ -244,15 +244,15 @@ func (r *Receiver) Release(m *Message) {
 		if err := l.in.Release(lease); err != nil {
 			l.fault = err
 		}
-		r.letGo(l)
+		r.unmapIfReleased(l)
 	}
 }
 
 // Stats returns the counts as they are now.
 func (r *Receiver) Stats() ReceiverStats {
 	s := r.stats
-	s.Senders = len(r.inlets)
-	for _, list := range [][]*inlet{r.inlets, r.leaving} {
+	s.Senders = len(r.sources)
+	for _, list := range [][]*source{r.sources, r.leaving} {
 		for _, l := range list {
 			r.count(&s, l)
 			s.Leases += l.in.Leases(peerSender)
@@ -265,38 +265,37 @@ func (r *Receiver) Stats() ReceiverStats {
 }
 
 // count adds what came from one sender.
-func (r *Receiver) count(s *ReceiverStats, l *inlet) {
+func (r *Receiver) count(s *ReceiverStats, l *source) {
 	st := l.in.Stats()
 	s.Messages += st.Events
 	s.Bytes += st.Bytes
 	s.Blocks += st.Blocks
 }
 
-// Close lets nobody in any more, tells all senders that nothing will be read, and
-// gives everything back: messages that weren't released end as well. Closing again
-// does nothing.
+// Close stops accepting senders, closes all lanes, and unmaps everything: messages that weren't released become
+// invalid too. Closing again does nothing.
 func (r *Receiver) Close() error {
 	if r.closed {
 		return nil
 	}
 	r.closed = true
-	r.closeDoor()
-	r.inlets = append(r.inlets, r.arrivals()...)
-	// The lanes first: whoever then sees the socket's end knows that it was no death.
-	for _, l := range r.inlets {
+	r.stopAccepting()
+	r.sources = append(r.sources, r.arrivals()...)
+	// The lanes first: a sender that then sees the socket's end knows that the receiver has closed and didn't die.
+	for _, l := range r.sources {
 		l.in.Close()
 	}
 	r.hangUpAll()
 	return r.tearDown()
 }
 
-// tearDown unmaps what there is and gives the name back; also after half a Listen.
+// tearDown unmaps what there is and releases the name; also after a Listen that failed halfway.
 func (r *Receiver) tearDown() error {
 	var errs []error
-	for _, l := range append(r.inlets, r.leaving...) {
-		errs = append(errs, l.link.close())
+	for _, l := range append(r.sources, r.leaving...) {
+		errs = append(errs, l.memory.close())
 	}
-	r.inlets, r.leaving, r.queue, r.at, r.ends = nil, nil, nil, 0, nil
+	r.sources, r.leaving, r.queue, r.at, r.ends = nil, nil, nil, 0, nil
 	if r.sleeper != nil {
 		r.sleeper.close()
 	}
@@ -306,15 +305,15 @@ func (r *Receiver) tearDown() error {
 	return errors.Join(append(errs, r.claim.release())...)
 }
 
-// sink gets what one sender's ingress finds.
+// sink receives what one sender's ingress finds.
 type sink struct {
 	r       *Receiver
-	from    *inlet
+	from    *source
 	visit   func(m *Message) // nil: into the queue
-	message Message          // what visit gets: here so that it doesn't escape at every call
+	message Message          // argument of visit: a field, so that it doesn't escape at every call
 }
 
-// errForeign breaks a lane over which something came that no Sender sends.
+// errForeign ends a lane over which an envelope came that no Sender sends.
 var errForeign = errors.New("ipc: envelope that no sender sends")
 
 // ReceiveEvent implements ingress.Sink.
@@ -339,8 +338,8 @@ func (s *sink) ReceiveEvent(_ int, ev *envelope.Event, lease uint64) error {
 	return nil
 }
 
-// keep puts one message into the queue.
-func (r *Receiver) keep(l *inlet, ev *envelope.Event, lease uint64) {
+// keep adds one message to the queue.
+func (r *Receiver) keep(l *source, ev *envelope.Event, lease uint64) {
 	m := Message{Sender: l.number, Number: ev.Number, Data: ev.Data, from: l, lease: lease}
 	if lease == 0 {
 		m.Data, m.chunk = r.arena.copy(ev.Data)

@@ -14,29 +14,28 @@ import (
 	"github.com/disco-sim/disco/shm"
 )
 
-// Sender is one way to a Receiver. One goroutine at a time may call its methods.
+// Sender is a connection to a Receiver. One goroutine at a time may call its methods.
 //
-// What happens to a message when the receiver is full, closed or dead: full is ErrFull
-// from the Try forms, while the others wait; closed is ErrClosed and dead ErrPeerDead,
-// from all forms and from then on. A message for which nil was returned is visible to
-// the receiver at once, and stays so when the sender closes or dies; whether the
-// receiver lived to read it, only an answer of its own could tell.
+// What happens to a message when the receiver is full, closed or dead: full is ErrFull from the Try forms, while
+// the others wait; closed is ErrClosed and dead ErrPeerDead, from all forms and from then on. A message for which
+// nil was returned is visible to the receiver at once, and stays so when the sender closes or dies; whether the
+// receiver has read it can be known only by an answer of the program's own.
 type Sender struct {
 	name      string        // immutable
-	number    int           // as the receiver counts; immutable
+	number    int           // as assigned by the receiver; immutable
 	inlineMax int           // immutable
 	conn      *net.UnixConn // immutable
-	link      *link         // immutable
+	memory    *memory       // immutable
 	board     *shm.Segment  // of the receiver; immutable
 	sleeper   *sleeper      // immutable
 
 	pool *shm.Pool // nil: none
 	out  *egress.Egress
-	ev   envelope.Event // what is being sent: here so that it doesn't escape at every call
+	ev   envelope.Event // what is being sent: a field, so that it doesn't escape at every call
 	next uint64         // number of the next message
-	err  error          // why nothing can be sent any more, nil while it can
+	err  error          // why nothing can be sent any more, nil while sending is possible
 
-	hungUp atomic.Bool   // the socket's other end is gone
+	hungUp atomic.Bool   // the socket's other end has closed
 	gone   chan struct{} // closed when the watcher has ended
 	closed bool
 }
@@ -45,7 +44,7 @@ type Sender struct {
 // fill Data, shorten it from behind if need be, and send or cancel it.
 type Loan = egress.Loan
 
-// watch notices the receiver's end, however it came.
+// watch notices the receiver's end, by Close or by death.
 func (s *Sender) watch() {
 	defer close(s.gone)
 	hangUp(s.conn)
@@ -53,7 +52,7 @@ func (s *Sender) watch() {
 	s.sleeper.ring()
 }
 
-// Number is what Message.Sender says of this sender's messages.
+// Number is Message.Sender of this sender's messages.
 func (s *Sender) Number() int { return s.number }
 
 // MessageMax is the longest message in bytes that can ever be sent.
@@ -112,8 +111,8 @@ func (s *Sender) TryLoan(size int) (Loan, error) {
 	return l, s.answer(err)
 }
 
-// Loan is TryLoan that waits while every block that would fit is out. One whose own
-// loans are all that is out waits for itself: send or cancel them.
+// Loan is TryLoan that waits while every block that would fit is on loan. A caller that holds all of them itself
+// waits for ever: send or cancel them.
 func (s *Sender) Loan(ctx context.Context, size int) (l Loan, err error) {
 	l, err = s.TryLoan(size)
 	if err == ErrFull {
@@ -146,16 +145,16 @@ func (s *Sender) SendLoan(ctx context.Context, l *Loan) error {
 	return s.show()
 }
 
-// CancelLoan gives a loan back unsent. Loans needn't be cancelled before Close.
+// CancelLoan ends a loan without sending it. Loans needn't be cancelled before Close.
 func (s *Sender) CancelLoan(l *Loan) {
 	if s.closed {
-		*l = Loan{} // its memory has gone
+		*l = Loan{} // its memory is unmapped
 		return
 	}
 	s.out.CancelLoan(l)
 }
 
-// put sends one message, without making it visible.
+// put sends one message, without publishing it.
 func (s *Sender) put(data []byte) error {
 	if err := s.check(); err != nil {
 		return err
@@ -182,10 +181,10 @@ func (s *Sender) sent(err error) error {
 	return s.answer(err)
 }
 
-// show makes visible what was put, and takes back blocks that have been read.
+// show publishes what was put, and takes back blocks that have been read.
 func (s *Sender) show() error {
 	if s.err != nil {
-		return nil // said already
+		return nil // reported already
 	}
 	return s.answer(s.out.Flush())
 }
@@ -201,8 +200,8 @@ func (s *Sender) check() error {
 	return nil
 }
 
-// lost gives the lane up: the receiver has closed and let go of everything, or its
-// process has ended. All blocks come back.
+// lost ends the lane: the receiver has closed and unmapped everything, or its process has ended. All blocks are
+// reclaimed.
 func (s *Sender) lost() error {
 	kind := ErrPeerDead
 	if s.out.Ring().ConsumerClosed() {
@@ -212,7 +211,7 @@ func (s *Sender) lost() error {
 	return s.fail(kind)
 }
 
-// answer turns what egress says into what the caller gets.
+// answer converts an error of egress into one of this package.
 func (s *Sender) answer(err error) error {
 	switch {
 	case err == nil:
@@ -230,8 +229,8 @@ func (s *Sender) fail(err error) error {
 	return s.err
 }
 
-// wait tries again until there is room. Each try looks at everything that the bell is
-// rung for: the ring's head, returned blocks, the socket's end.
+// wait tries again until there is room. Each try checks everything that the bell is rung for: the ring's head,
+// returned blocks, the socket's end.
 func (s *Sender) wait(ctx context.Context, try func() error) error {
 	p := pause{s: s.sleeper, ctx: ctx}
 	for {
@@ -249,7 +248,7 @@ func (s *Sender) wait(ctx context.Context, try func() error) error {
 // SenderStats counts since Dial.
 type SenderStats struct {
 	egress.Stats
-	Pool shm.PoolStats // blocks allocated, in flight, returned, exhausted; by class and in all
+	Pool shm.PoolStats // blocks allocated, in flight, returned, exhausted; by block size and in total
 }
 
 // Stats returns the counts as they are now. It allocates.
@@ -261,8 +260,8 @@ func (s *Sender) Stats() SenderStats {
 	return st
 }
 
-// Close tells the receiver that nothing follows, and gives everything back. Messages
-// that were sent stay there for the receiver, loans end. Closing again does nothing.
+// Close ends the lane in order and unmaps everything. Messages that were sent stay readable for the receiver; loans
+// end. Closing again does nothing.
 func (s *Sender) Close() error {
 	if s.closed {
 		return nil
@@ -275,7 +274,7 @@ func (s *Sender) Close() error {
 	return s.tearDown()
 }
 
-// tearDown ends the watcher and unmaps what there is; also after half a Dial.
+// tearDown ends the watcher and unmaps what there is; also after a Dial that failed halfway.
 func (s *Sender) tearDown() error {
 	var errs []error
 	if err := s.conn.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
@@ -290,8 +289,8 @@ func (s *Sender) tearDown() error {
 	if s.board != nil {
 		errs = append(errs, s.board.Close())
 	}
-	if s.link != nil {
-		errs = append(errs, s.link.close())
+	if s.memory != nil {
+		errs = append(errs, s.memory.close())
 	}
 	return errors.Join(errs...)
 }

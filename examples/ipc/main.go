@@ -169,8 +169,8 @@ func dial(ctx context.Context, name string, patience time.Duration) (*ipc.Sender
 	defer note.Stop()
 	waiting, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	s, err := ipc.Dial(waiting, name, ipc.DialConfig{Patient: true})
-	if errors.Is(err, ipc.ErrNobody) && waiting.Err() != nil && ctx.Err() == nil {
+	s, err := ipc.Dial(waiting, name, ipc.DialConfig{Retry: true})
+	if errors.Is(err, ipc.ErrNoReceiver) && waiting.Err() != nil && ctx.Err() == nil {
 		return nil, fmt.Errorf("nobody listens as %q after %v: start `ipc listen %s`, or give more -patience", name, patience, name)
 	}
 	return s, err

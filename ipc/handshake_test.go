@@ -27,7 +27,7 @@ func TestNames(t *testing.T) {
 			r.Close()
 			t.Errorf("listening as %q", name)
 		}
-		if _, err := ipc.Dial(within(t), name, ipc.DialConfig{Dir: dir}); err == nil || errors.Is(err, ipc.ErrNobody) {
+		if _, err := ipc.Dial(within(t), name, ipc.DialConfig{Dir: dir}); err == nil || errors.Is(err, ipc.ErrNoReceiver) {
 			t.Errorf("dialing %q: %v", name, err)
 		}
 	}
@@ -58,11 +58,11 @@ func TestConfigs(t *testing.T) {
 		}
 	}
 	for what, cfg := range map[string]ipc.ListenConfig{
-		"negative senders": {SendersMax: -1},
-		"senders":          {SendersMax: 1 << 20},
-		"link bytes":       {LinkBytesMax: -1},
-		"pool bytes":       {PoolBytesMax: -1},
-		"no such mode":     {Wait: 99},
+		"negative senders":   {SendersMax: -1},
+		"senders":            {SendersMax: 1 << 20},
+		"lane segment bytes": {LaneBytesMax: -1},
+		"pool bytes":         {PoolBytesMax: -1},
+		"no such mode":       {Wait: 99},
 	} {
 		cfg.Dir = dir
 		if r, err := ipc.Listen("other", cfg); err == nil {
@@ -138,27 +138,27 @@ func TestOneListener(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "one.lock"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ipc.Dial(within(t), "one", small(dir)); !errors.Is(err, ipc.ErrNobody) {
+	if _, err := ipc.Dial(within(t), "one", small(dir)); !errors.Is(err, ipc.ErrNoReceiver) {
 		t.Errorf("dialing a dead listener: %v", err)
 	}
 	mustListen(t, "one", ipc.ListenConfig{Dir: dir})
 	mustDial(t, "one", small(dir))
 }
 
-func TestNobody(t *testing.T) {
+func TestNoReceiver(t *testing.T) {
 	dir := newDir(t)
-	if _, err := ipc.Dial(within(t), "x", small(dir)); !errors.Is(err, ipc.ErrNobody) {
+	if _, err := ipc.Dial(within(t), "x", small(dir)); !errors.Is(err, ipc.ErrNoReceiver) {
 		t.Errorf("no directory: %v", err)
 	}
 	mustListen(t, "other", ipc.ListenConfig{Dir: dir})
-	if _, err := ipc.Dial(within(t), "x", small(dir)); !errors.Is(err, ipc.ErrNobody) {
+	if _, err := ipc.Dial(within(t), "x", small(dir)); !errors.Is(err, ipc.ErrNoReceiver) {
 		t.Errorf("no socket: %v", err)
 	}
 	cfg := small(dir)
-	cfg.Patient = true
+	cfg.Retry = true
 	ctx, cancel := context.WithCancel(context.Background())
 	go cancel()
-	if _, err := ipc.Dial(ctx, "x", cfg); !errors.Is(err, ipc.ErrNobody) && !errors.Is(err, context.Canceled) {
+	if _, err := ipc.Dial(ctx, "x", cfg); !errors.Is(err, ipc.ErrNoReceiver) && !errors.Is(err, context.Canceled) {
 		t.Errorf("patient until the end of its context: %v", err)
 	}
 	done := make(chan error, 1)
@@ -175,19 +175,19 @@ func TestNobody(t *testing.T) {
 	}
 }
 
-// There are so many seats, and one is free again when its sender has ended.
+// There are so many admitted, and one is free again when its sender has ended.
 func TestSendersMax(t *testing.T) {
 	dir := newDir(t)
-	r := mustListen(t, "seats", ipc.ListenConfig{Dir: dir, SendersMax: 1})
-	s := mustDial(t, "seats", small(dir))
-	if _, err := ipc.Dial(within(t), "seats", small(dir)); !errors.Is(err, ipc.ErrRefused) || !strings.Contains(err.Error(), "1 senders already") {
+	r := mustListen(t, "admitted", ipc.ListenConfig{Dir: dir, SendersMax: 1})
+	s := mustDial(t, "admitted", small(dir))
+	if _, err := ipc.Dial(within(t), "admitted", small(dir)); !errors.Is(err, ipc.ErrRefused) || !strings.Contains(err.Error(), "1 senders already") {
 		t.Errorf("the second one: %v", err)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	receiveEnd(t, r, ipc.ErrClosed)
-	if s = mustDial(t, "seats", small(dir)); s.Number() != 1 {
+	if s = mustDial(t, "admitted", small(dir)); s.Number() != 1 {
 		t.Errorf("the third one is sender %d, want 1", s.Number())
 	}
 	if err := s.Send(within(t), []byte("hi")); err != nil {
@@ -217,9 +217,9 @@ func TestRefusedIsCounted(t *testing.T) {
 // The receiver's limits hold for what a sender brings, and the sender is told.
 func TestLimits(t *testing.T) {
 	dir := newDir(t)
-	mustListen(t, "limits", ipc.ListenConfig{Dir: dir, LinkBytesMax: 64 << 10, PoolBytesMax: 1 << 20})
+	mustListen(t, "limits", ipc.ListenConfig{Dir: dir, LaneBytesMax: 64 << 10, PoolBytesMax: 1 << 20})
 	for field, cfg := range map[string]ipc.DialConfig{
-		"LinkBytesMax": {RingBytes: 64 << 10, InlineMax: 256, PoolBytes: 100 << 10},
+		"LaneBytesMax": {RingBytes: 64 << 10, InlineMax: 256, PoolBytes: 100 << 10},
 		"PoolBytesMax": {RingBytes: 4096, InlineMax: 256, PoolBytes: 2 << 20},
 	} {
 		cfg.Dir = dir
@@ -230,8 +230,8 @@ func TestLimits(t *testing.T) {
 	mustDial(t, "limits", ipc.DialConfig{Dir: dir, RingBytes: 4096, InlineMax: 256, NoPool: true})
 }
 
-// stranger connects to a receiver without being a Sender.
-func stranger(t testing.TB, dir, name string) *net.UnixConn {
+// connectRaw connects to a receiver without being a Sender.
+func connectRaw(t testing.TB, dir, name string) *net.UnixConn {
 	t.Helper()
 	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: filepath.Join(dir, name+".sock"), Net: "unixpacket"})
 	if err != nil {
@@ -242,19 +242,19 @@ func stranger(t testing.TB, dir, name string) *net.UnixConn {
 }
 
 // hello is a well-formed hello for the segments, to be spoilt.
-func hello(link, pool *shm.Segment) []byte {
+func hello(mem, pool *shm.Segment) []byte {
 	b := make([]byte, 256)
 	copy(b, "discoipc")
 	binary.LittleEndian.PutUint32(b[8:], 1)
 	binary.LittleEndian.PutUint32(b[12:], 2)
-	binary.LittleEndian.PutUint64(b[16:], uint64(link.Size()))
+	binary.LittleEndian.PutUint64(b[16:], uint64(mem.Size()))
 	binary.LittleEndian.PutUint64(b[24:], uint64(pool.Size()))
-	binary.LittleEndian.PutUint64(b[32:], link.ID())
+	binary.LittleEndian.PutUint64(b[32:], mem.ID())
 	binary.LittleEndian.PutUint64(b[40:], pool.ID())
 	return b
 }
 
-const kindLink shm.Kind = 'i' | 'p'<<8 | 'c'<<16 | 'l'<<24
+const kindLane shm.Kind = 'i' | 'p'<<8 | 'c'<<16 | 'l'<<24
 
 func segment(t testing.TB, kind shm.Kind, size int, format func([]byte) error) *shm.Segment {
 	t.Helper()
@@ -269,38 +269,38 @@ func segment(t testing.TB, kind shm.Kind, size int, format func([]byte) error) *
 	return s
 }
 
-func goodSegments(t testing.TB) (link, pool *shm.Segment) {
+func goodSegments(t testing.TB) (mem, pool *shm.Segment) {
 	t.Helper()
-	classes := []shm.BlockSize{{BlockBytes: 1000, Count: 4}}
+	sizes := []shm.BlockSize{{BlockBytes: 1000, Count: 4}}
 	cfg := lane.Config{RingBytes: 4096, ReturnBlocks: 4}
 	size, err := lane.Size(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	link = segment(t, kindLink, 128+size, func(b []byte) error { return lane.Format(b[128:], cfg) })
-	poolBytes, err := shm.PoolBytes(classes)
+	mem = segment(t, kindLane, 128+size, func(b []byte) error { return lane.Format(b[128:], cfg) })
+	poolBytes, err := shm.PoolBytes(sizes)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return link, segment(t, shm.KindPool, poolBytes, func(b []byte) error { return shm.FormatPool(b, classes) })
+	return mem, segment(t, shm.KindPool, poolBytes, func(b []byte) error { return shm.FormatPool(b, sizes) })
 }
 
-// Whatever a stranger says and brings at the meeting, the receiver refuses it, keeps
-// none of its files, and meets the next one.
-func TestBadMeetings(t *testing.T) {
+// Whatever a peer sends during the handshake, the receiver refuses it, keeps none of its files, and accepts the
+// next one.
+func TestBadHandshakes(t *testing.T) {
 	dir := newDir(t)
 	r := mustListen(t, "bad", ipc.ListenConfig{Dir: dir, PoolBytesMax: 1 << 20})
-	link, pool := goodSegments(t)
-	raw := segment(t, kindLink, link.Size(), nil)
+	mem, pool := goodSegments(t)
+	raw := segment(t, kindLane, mem.Size(), nil)
 	rawPool := segment(t, shm.KindPool, pool.Size(), nil)
 	plain, err := os.CreateTemp(t.TempDir(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer plain.Close()
-	both := []*os.File{link.File(), pool.File()}
+	both := []*os.File{mem.File(), pool.File()}
 	spoilt := func(at int, word uint64, bytes int) []byte {
-		b := hello(link, pool)
+		b := hello(mem, pool)
 		if bytes == 4 {
 			binary.LittleEndian.PutUint32(b[at:], uint32(word))
 		} else {
@@ -313,29 +313,29 @@ func TestBadMeetings(t *testing.T) {
 		files  []*os.File
 		answer string // "": none
 	}{
-		"no files":               {hello(link, pool), nil, "0 files came"},
-		"one file of two":        {hello(link, pool), both[:1], "1 files came"},
-		"more files than said":   {spoilt(12, 1, 4), both, "2 files came, it says 1"},
-		"too many files":         {hello(link, pool), append(both, both...), ""},
-		"too short":              {hello(link, pool)[:255], both, "packet of 255 bytes"},
-		"too long":               {append(hello(link, pool), 0), both, ""},
-		"one byte":               {[]byte("d"), nil, "packet of 1 bytes"},
-		"other magic":            {spoilt(0, 0, 8), both, "starts with"},
-		"other version":          {spoilt(8, 2, 4), both, "version 2"},
-		"link of no bytes":       {spoilt(16, 0, 8), both, "link of 0 bytes"},
-		"link too large":         {spoilt(16, 1<<63, 8), both, "LinkBytesMax"},
-		"link of another size":   {spoilt(16, uint64(link.Size())+1, 8), both, "wrong size"},
-		"pool too large":         {spoilt(24, 1<<63, 8), both, "PoolBytesMax"},
-		"pool of another size":   {spoilt(24, uint64(pool.Size())-1, 8), both, "wrong size"},
-		"link without id":        {spoilt(32, 0, 8), both, "creation id"},
-		"link of another id":     {spoilt(32, 12345, 8), both, "other creation"},
-		"pool of another id":     {spoilt(40, 12345, 8), both, "other creation"},
-		"files swapped":          {hello(link, pool), []*os.File{pool.File(), link.File()}, "other kind"},
-		"a file of the disk":     {hello(link, pool), []*os.File{plain, pool.File()}, "missing seals"},
-		"a link without a lane":  {hello(raw, pool), []*os.File{raw.File(), pool.File()}, "not a lane"},
-		"a pool without classes": {hello(link, rawPool), []*os.File{link.File(), rawPool.File()}, "malformed pool"},
+		"no files":                     {hello(mem, pool), nil, "0 files came"},
+		"one file of two":              {hello(mem, pool), both[:1], "1 files came"},
+		"more files than said":         {spoilt(12, 1, 4), both, "2 files came, it names 1"},
+		"too many files":               {hello(mem, pool), append(both, both...), ""},
+		"too short":                    {hello(mem, pool)[:255], both, "packet of 255 bytes"},
+		"too long":                     {append(hello(mem, pool), 0), both, ""},
+		"one byte":                     {[]byte("d"), nil, "packet of 1 bytes"},
+		"other magic":                  {spoilt(0, 0, 8), both, "starts with"},
+		"other version":                {spoilt(8, 2, 4), both, "version 2"},
+		"lane segment of no bytes":     {spoilt(16, 0, 8), both, "lane segment of 0 bytes"},
+		"lane segment too large":       {spoilt(16, 1<<63, 8), both, "LaneBytesMax"},
+		"lane segment of another size": {spoilt(16, uint64(mem.Size())+1, 8), both, "wrong size"},
+		"pool too large":               {spoilt(24, 1<<63, 8), both, "PoolBytesMax"},
+		"pool of another size":         {spoilt(24, uint64(pool.Size())-1, 8), both, "wrong size"},
+		"lane segment without id":      {spoilt(32, 0, 8), both, "creation id"},
+		"lane segment of another id":   {spoilt(32, 12345, 8), both, "other creation"},
+		"pool of another id":           {spoilt(40, 12345, 8), both, "other creation"},
+		"files swapped":                {hello(mem, pool), []*os.File{pool.File(), mem.File()}, "other kind"},
+		"a file of the disk":           {hello(mem, pool), []*os.File{plain, pool.File()}, "missing seals"},
+		"a segment without a lane":     {hello(raw, pool), []*os.File{raw.File(), pool.File()}, "not a lane"},
+		"a pool without sizes":         {hello(mem, rawPool), []*os.File{mem.File(), rawPool.File()}, "malformed pool"},
 	} {
-		conn := stranger(t, dir, "bad")
+		conn := connectRaw(t, dir, "bad")
 		var rights []byte
 		if n := len(c.files); n > 0 {
 			fds := make([]int, n)
@@ -355,7 +355,7 @@ func TestBadMeetings(t *testing.T) {
 		}
 		conn.Close()
 	}
-	stranger(t, dir, "bad").Close() // says nothing at all
+	connectRaw(t, dir, "bad").Close() // says nothing at all
 	s := mustDial(t, "bad", small(dir))
 	if err := s.Send(within(t), []byte("good")); err != nil {
 		t.Fatal(err)
@@ -364,14 +364,13 @@ func TestBadMeetings(t *testing.T) {
 	if st := r.Stats(); st.Joined != 1 || st.Senders != 1 {
 		t.Errorf("%+v", st)
 	}
-	eventually(t, "the refused meetings are over", func() bool { return r.Stats().Refused == 22 })
-	if n := mappings(t); n != 6 { // board, link and pool, each by both sides
+	eventually(t, "the refused handshakes are over", func() bool { return r.Stats().Refused == 22 })
+	if n := mappings(t); n != 6 { // board, mem and pool, each by both sides
 		t.Errorf("%d mappings of two good sides, want 6", n)
 	}
 }
 
-// A stranger who meets in order and then writes into the memory what no sender writes
-// loses its own lane only.
+// A peer that connects in order and then writes into the memory what no sender writes loses its own lane only.
 func TestBadRecords(t *testing.T) {
 	dir := newDir(t)
 	r := mustListen(t, "records", ipc.ListenConfig{Dir: dir})
@@ -399,15 +398,15 @@ func TestBadRecords(t *testing.T) {
 			s.Forward().Publish()
 		},
 	} {
-		link, pool := goodSegments(t)
-		conn := stranger(t, dir, "records")
-		if _, _, err := conn.WriteMsgUnix(hello(link, pool), syscall.UnixRights(int(link.File().Fd()), int(pool.File().Fd())), nil); err != nil {
+		mem, pool := goodSegments(t)
+		conn := connectRaw(t, dir, "records")
+		if _, _, err := conn.WriteMsgUnix(hello(mem, pool), syscall.UnixRights(int(mem.File().Fd()), int(pool.File().Fd())), nil); err != nil {
 			t.Fatal(err)
 		}
 		if n, err := conn.Read(make([]byte, 256)); n != 256 || err != nil {
 			t.Fatalf("%s: welcomed with %d bytes, %v", what, n, err)
 		}
-		s, err := lane.OpenSender(link.Body()[128:])
+		s, err := lane.OpenSender(mem.Body()[128:])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -434,7 +433,7 @@ func TestBadListeners(t *testing.T) {
 		t.Fatal(err)
 	}
 	board := segment(t, 'i'|'p'<<8|'c'<<16|'b'<<24, 128, nil)
-	other := segment(t, kindLink, 128, nil)
+	other := segment(t, kindLane, 128, nil)
 	welcome := func(at int, word uint32) []byte {
 		b := make([]byte, 256)
 		copy(b, "discoipc")
