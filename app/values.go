@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/disco-sim/disco/internal/worker"
+	"github.com/disco-sim/disco/ring"
 	"github.com/urfave/cli/v2"
 )
 
@@ -117,7 +118,7 @@ func (v *values) size(flag string, least, most int, powerOfTwo bool) int {
 	switch {
 	case err != nil && !errors.Is(err, strconv.ErrRange):
 		v.refuse(flag, strconv.Quote(text), want)
-	case err != nil || n < 0 || n > int64(most)>>shift || int(n<<shift) < least || powerOfTwo && n&(n-1) != 0:
+	case err != nil || n < 0 || n > int64(most)>>shift || int(n<<shift) < least || powerOfTwo && ring.CheckCapacity(int(n<<shift), least, most) != nil:
 		v.refuse(flag, text, want)
 	default:
 		return int(n << shift)
@@ -138,12 +139,12 @@ func bytesText(n int) string {
 
 // inlineFitsRing sees that the largest payload inside a ring leaves room for others.
 func (v *values) inlineFitsRing(t worker.Tuning) {
-	ring := t.RingBytes
-	if ring == 0 {
-		ring = worker.RingBytesDefault
+	bytes := t.RingBytes
+	if bytes == 0 {
+		bytes = worker.RingBytesDefault
 	}
-	if t.InlineMax > ring/8 {
-		v.refuse("inline-max", strconv.Itoa(t.InlineMax), fmt.Sprintf("at most %d, an eighth of the ring's %d bytes (--ring-bytes)", ring/8, ring))
+	if t.InlineMax > bytes/8 {
+		v.refuse("inline-max", strconv.Itoa(t.InlineMax), fmt.Sprintf("at most %d, an eighth of the ring's %d bytes (--ring-bytes)", bytes/8, bytes))
 	}
 }
 

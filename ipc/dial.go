@@ -79,8 +79,8 @@ func (cfg *DialConfig) validate() error {
 	if cfg.PoolBytes == 0 {
 		cfg.PoolBytes = poolBytesDefault
 	}
-	if n := cfg.RingBytes; n < lane.RingBytesMin || n > ring.CapacityMax || n&(n-1) != 0 {
-		return fmt.Errorf("ipc: ring of %d bytes, want a power of two from %d to %d", n, lane.RingBytesMin, ring.CapacityMax)
+	if err := ring.CheckCapacity(cfg.RingBytes, lane.RingBytesMin, ring.CapacityMax); err != nil {
+		return fmt.Errorf("ipc: %w", err)
 	}
 	if most := ring.MaxRecord(cfg.RingBytes) - envelope.EventHeaderBytes; cfg.InlineMax < 0 || cfg.InlineMax > most {
 		return fmt.Errorf("ipc: messages of up to %d bytes inside a ring of %d, want 0 to %d", cfg.InlineMax, cfg.RingBytes, most)

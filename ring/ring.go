@@ -80,8 +80,8 @@ func (cfg Config) validate() error {
 // area takes. The capacity must be a power of two from CapacityMin to CapacityMax;
 // anything else is our own bug and panics.
 func Size(capacity int) int {
-	if !validCapacity(capacity) {
-		panic(fmt.Sprintf("ring: capacity of %d bytes, want a power of two from %d to %d", capacity, CapacityMin, CapacityMax))
+	if err := CheckCapacity(capacity, CapacityMin, CapacityMax); err != nil {
+		panic("ring: " + err.Error())
 	}
 	return ControlBytes + capacity
 }
@@ -93,8 +93,13 @@ func MaxRecord(capacity int) int {
 	return int(maxRecord(uint64(capacity)))
 }
 
-func validCapacity(capacity int) bool {
-	return capacity >= CapacityMin && capacity <= CapacityMax && capacity&(capacity-1) == 0
+// CheckCapacity reports a capacity that is no power of two from least to most, which who uses the ring may choose
+// within CapacityMin and CapacityMax.
+func CheckCapacity(capacity, least, most int) error {
+	if capacity < least || capacity > most || bits.OnesCount(uint(capacity)) != 1 {
+		return fmt.Errorf("ring of %d bytes, want a power of two from %d to %d", capacity, least, most)
+	}
+	return nil
 }
 
 // Init formats mem, whose length must be Size of some capacity, as an empty ring with both sides free. What was in
@@ -127,7 +132,7 @@ func Init(mem []byte, cfg Config) error {
 
 // checkMemory reports whether mem can hold a ring at all.
 func checkMemory(mem []byte) error {
-	if !validCapacity(len(mem) - ControlBytes) {
+	if CheckCapacity(len(mem)-ControlBytes, CapacityMin, CapacityMax) != nil {
 		return fmt.Errorf("%w: memory of %d bytes, want %d and a power of two from %d to %d", ErrFormat, len(mem), ControlBytes, CapacityMin, CapacityMax)
 	}
 	if !aligned.Is(mem, Alignment) {

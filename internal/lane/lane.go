@@ -51,8 +51,8 @@ type Config struct {
 
 // validate reports the first field that can't be.
 func (cfg Config) validate() error {
-	if n := cfg.RingBytes; n < RingBytesMin || n > ring.CapacityMax || n&(n-1) != 0 {
-		return fmt.Errorf("lane: ring of %d bytes, want a power of two from %d to %d", n, RingBytesMin, ring.CapacityMax)
+	if err := ring.CheckCapacity(cfg.RingBytes, RingBytesMin, ring.CapacityMax); err != nil {
+		return fmt.Errorf("lane: %w", err)
 	}
 	if cfg.ReturnBlocks < 0 || cfg.ReturnBlocks > BlocksMax {
 		return fmt.Errorf("lane: return ring for %d blocks, want 0 to %d", cfg.ReturnBlocks, BlocksMax)

@@ -63,7 +63,7 @@ model/network: internal/gml node scenario model/measure internal/table internal/
 internal/partition: node
 
 # The hall: both wings meet in worker and nowhere else.
-internal/worker: internal/wire envelope shm internal/lane internal/counters internal/idle egress ingress router node
+internal/worker: internal/wire envelope shm internal/lane internal/counters internal/idle egress ingress ring router node
 	internal/trace scenario internal/invariants internal/cputime
 internal/launch: internal/worker internal/partition node internal/trace scenario shm internal/lane internal/counters
 	internal/infile internal/printable
@@ -71,7 +71,7 @@ internal/launch/launchtest: node scenario
 internal/sweep: scenario
 
 # The doors.
-app: internal/launch internal/sweep internal/partition internal/worker node scenario internal/printable internal/table
+app: internal/launch internal/sweep internal/partition internal/worker node ring scenario internal/printable internal/table
 cmd/disco-run: app model/service model/network model/phold model/devstone model/queueing
 cmd/disco-bench: perf/bench perf/peers
 internal/policy:
@@ -80,7 +80,7 @@ internal/tiny: app internal/launch/launchtest
 
 # Examples and measurements.
 examples/ipc: ipc
-perf/bench: app egress envelope ingress internal/cputime internal/infile internal/printable shm
+perf/bench: app egress envelope ingress internal/cputime internal/infile internal/printable ring shm
 perf/chaos: app internal/infile internal/invariants internal/launch internal/launch/launchtest internal/worker
 	model/devstone model/network model/phold model/queueing model/service
 perf/compare: internal/infile perf/bench

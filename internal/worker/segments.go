@@ -5,12 +5,12 @@ package worker
 import (
 	"errors"
 	"fmt"
-	"math/bits"
 	"os"
 
 	"github.com/disco-sim/disco/egress"
 	"github.com/disco-sim/disco/internal/counters"
 	"github.com/disco-sim/disco/internal/idle"
+	"github.com/disco-sim/disco/ring"
 	"github.com/disco-sim/disco/shm"
 )
 
@@ -74,8 +74,8 @@ func (t *Tuning) Validate() error {
 	if t.Wait == "" {
 		t.Wait = shm.ModeAdaptive.String()
 	}
-	if t.RingBytes < RingBytesMin || t.RingBytes > RingBytesMax || bits.OnesCount(uint(t.RingBytes)) != 1 {
-		return fmt.Errorf("worker: ring of %d bytes, want a power of two from %d to %d", t.RingBytes, RingBytesMin, RingBytesMax)
+	if err := ring.CheckCapacity(t.RingBytes, RingBytesMin, RingBytesMax); err != nil {
+		return fmt.Errorf("worker: %w", err)
 	}
 	if t.InlineMax < 1 || t.InlineMax > t.RingBytes/8 {
 		return fmt.Errorf("worker: payloads up to %d bytes inside a ring of %d, want 1 to %d, an eighth of it", t.InlineMax, t.RingBytes, t.RingBytes/8)

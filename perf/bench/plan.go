@@ -4,9 +4,9 @@ package bench
 
 import (
 	"fmt"
-	"math/bits"
 	"time"
 
+	"github.com/disco-sim/disco/ring"
 	"github.com/disco-sim/disco/shm"
 )
 
@@ -47,7 +47,7 @@ func (o Options) Validate() error {
 		return fmt.Errorf("--rounds: found %d, want 1 to %d", o.Rounds, RoundsMax)
 	case o.Time < TimeMin || o.Time > TimeMax:
 		return fmt.Errorf("--time: found %v, want %v to %v", o.Time, TimeMin, TimeMax)
-	case o.Ring < RingMin || o.Ring > RingMax || bits.OnesCount(uint(o.Ring)) != 1:
+	case ring.CheckCapacity(o.Ring, RingMin, RingMax) != nil:
 		return fmt.Errorf("--ring: found %d, want a power of two from %d to %d bytes", o.Ring, RingMin, RingMax)
 	}
 	if o.Wait != "" {
