@@ -69,7 +69,7 @@ func BenchmarkModel(b *testing.B) {
 		{"tree/servers=2000", bigSpec(2000, 20, 200_000)},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			e := newEngine(b, mustModel(b, c.spec), 1, 0, nil)
+			e := newEngine(b, newModel(c.spec), 1, 0, nil)
 			if _, err := e.Run(500_000, math.Inf(1)); err != nil {
 				b.Fatal(err)
 			}

@@ -17,7 +17,7 @@ func (t *tally) confidence() *Confidence {
 	if len(groups) < 2 {
 		return nil
 	}
-	upTo := func(most float64, of func(s *sample) (y, x float64)) *Interval {
+	upTo := func(most float64, of func(s *sample) (y, x float64)) *measure.Interval {
 		series := make([]measure.Series, len(groups))
 		for k := range groups {
 			y, x := of(&groups[k])
@@ -30,7 +30,7 @@ func (t *tally) confidence() *Confidence {
 		i = i.Cut(most)
 		return &i
 	}
-	ratio := func(of func(s *sample) (y, x float64)) *Interval { return upTo(math.Inf(1), of) }
+	ratio := func(of func(s *sample) (y, x float64)) *measure.Interval { return upTo(math.Inf(1), of) }
 	latencies := make([]*measure.Latencies, len(groups))
 	for k := range groups {
 		latencies[k] = &groups[k].latency
@@ -45,7 +45,7 @@ func (t *tally) confidence() *Confidence {
 		Servers:       make(map[string]*ServerConfidence),
 	}
 	server := 0
-	for _, at := range t.m.layout.boxes {
+	for _, at := range t.m.topology.boxes {
 		if at.role != serverRole {
 			continue
 		}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/disco-sim/disco/model/measure"
 	"github.com/disco-sim/disco/model/modeltest"
 )
 
@@ -15,11 +16,11 @@ import (
 // the means by a twentieth of a standard error.
 func TestCoverage(t *testing.T) {
 	const mean = 2
-	m := mustModel(t, tandem(0.5, 2000, oneEndpoint("srv", 1, 1e6, 1, cpu(exponential(1)))))
+	m := newModel(tandem(0.5, 2000, oneEndpoint("srv", 1, 1e6, 1, cpu(exponential(1)))))
 	modeltest.Coverage(t, func(seed uint64) map[string]modeltest.Covered {
 		c := simulate(t, m, seed, 10).Confidence
 		out := make(map[string]modeltest.Covered)
-		add := func(name string, i *Interval, truth float64) {
+		add := func(name string, i *measure.Interval, truth float64) {
 			out[name] = modeltest.Covered{Low: i.Low, High: i.High, Truth: truth}
 		}
 		add("throughput", &c.ThroughputRPS, 0.5)
@@ -35,5 +36,5 @@ func TestCoverage(t *testing.T) {
 
 // TestBounded: of a replication hardly more than its row of results is kept.
 func TestBounded(t *testing.T) {
-	modeltest.Bounded(t, mustModel(t, tandem(0.5, 40, oneEndpoint("srv", 1, 1e6, 1, cpu(exponential(1))))), 400)
+	modeltest.Bounded(t, newModel(tandem(0.5, 40, oneEndpoint("srv", 1, 1e6, 1, cpu(exponential(1))))), 400)
 }

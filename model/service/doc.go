@@ -23,7 +23,7 @@
 //	summary, err := sum.Summary()                 // *service.Results
 //	err = summary.WriteText(os.Stdout)
 //
-// Load reads and checks a file (schema*.go, validate_*.go) into a Spec; New makes the
+// Load reads and checks a file (schema*.go, validate_*.go) into a Spec with its topology; New makes the
 // Model, whose boxes are generator.go, client.go, balancer.go and server.go, with
 // outbox.go as the sending end of edges; tally.go and summarize.go make Results from
 // what the boxes report. docs/scenario-service.md is the page for people who write

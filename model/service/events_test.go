@@ -22,7 +22,7 @@ func outageSpec(algorithm string) *Spec {
 func TestOutage(t *testing.T) {
 	for _, algorithm := range []string{RoundRobin, LeastConnection} {
 		t.Run(algorithm, func(t *testing.T) {
-			m := mustModel(t, outageSpec(algorithm))
+			m := newModel(outageSpec(algorithm))
 			n := fewer(20)
 			r := simulate(t, m, 5, n)
 			if r.RequestsDropped != 0 || r.RequestsGenerated != r.RequestsCompleted+r.RequestsInFlight || r.RequestsInFlight > 20*int64(n) {
@@ -61,7 +61,7 @@ func TestOutageOrder(t *testing.T) {
 		{ID: "b", Target: "srv-2", Start: 200, End: 300}, // starts where the other ends
 		{ID: "a", Target: "srv-1", Start: 100, End: 200},
 	}
-	m := mustModel(t, s)
+	m := newModel(s)
 	d := newSerial(t, m, 3)
 	d.run(t, 99)
 	b := d.box("lb", rankRequest).(*balancer)
@@ -83,7 +83,7 @@ func TestOutageOrder(t *testing.T) {
 		want []int32
 	}{{99.9, []int32{0, 1}}, {100, []int32{1}}, {200, []int32{0}}, {299, []int32{0}}, {300, []int32{0, 1}}} {
 		d.now = c.at
-		if err := b.handle(d.procs[m.layout.nodes["lb"]*rankCount], nil); err != nil {
+		if err := b.handle(d.procs[m.topology.nodes["lb"]*rankCount], nil); err != nil {
 			t.Fatal(err)
 		}
 		got := live()
@@ -111,9 +111,9 @@ func TestOutageInTree(t *testing.T) {
 	}
 	s.Edges = append(s.Edges, Edge{ID: "lb-sub", Source: "lb", Target: "sub", Latency: exponential(0.002)})
 	s.Outages = []Outage{{ID: "sub-down", Target: "sub", Start: 100, End: 200}}
-	m := mustModel(t, s)
+	m := newModel(s)
 	for id, want := range map[string]float64{"gen": 100, "client": 200, "lb": 100, "sub": 50, "a": 100, "b": 50, "c": 50} {
-		if got := m.Graph().Nodes[m.layout.nodes[id]].Work; math.Abs(got-want) > 1e-9 {
+		if got := m.Graph().Nodes[m.topology.nodes[id]].Work; math.Abs(got-want) > 1e-9 {
 			t.Errorf("expected work of %s is %v, want %v", id, got, want)
 		}
 	}
@@ -131,7 +131,7 @@ func TestOutageInTree(t *testing.T) {
 func TestNothingLive(t *testing.T) {
 	s := outageSpec(RoundRobin)
 	s.Outages = append(s.Outages, Outage{ID: "down-2", Target: "srv-2", Start: 150, End: 160})
-	m := mustModel(t, s)
+	m := newModel(s)
 	e := newEngine(t, m, 1, 0, nil)
 	if _, err := e.Run(1<<30, math.Inf(1)); err == nil {
 		t.Fatal("the run went on with nothing live")
@@ -146,7 +146,7 @@ func TestNothingLive(t *testing.T) {
 func TestSpikes(t *testing.T) {
 	spec := func() *Spec { return fan(40, 200, RoundRobin, oneEndpoint("srv", 4, 2048, 0, cpu(constant(0.001)))) }
 	history := func(s *Spec) (entered, left map[uint64]float64) {
-		m := mustModel(t, s)
+		m := newModel(s)
 		d := newSerial(t, m, 9)
 		d.keep = true
 		d.run(t, m.Horizon())
@@ -192,7 +192,7 @@ func TestSpikes(t *testing.T) {
 			t.Errorf("request %d got lost", number)
 		}
 	}
-	r := simulate(t, mustModel(t, with), 9, 1)
+	r := simulate(t, newModel(with), 9, 1)
 	for i, want := range [][3]float64{{0.002, 0.25 + 0.25, 0.5}, {0.083, 1.0/3*0.25 + 0.5, 8 * 10.0 / 50}, {0.5, 8, 0.002}} {
 		s := r.Spikes[i]
 		for j, p := range []*Phase{s.Before, s.During, s.After} {

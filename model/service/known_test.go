@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 
+	"github.com/disco-sim/disco/model/measure"
 	"github.com/disco-sim/disco/scenario"
 )
 
@@ -76,7 +77,7 @@ func TestQueues(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			c.spec.Settings.Horizon = float64(fewer(64000)) / c.spec.Workload.Users.Mean
-			m := mustModel(t, c.spec)
+			m := newModel(c.spec)
 			r := simulate(t, m, 2024, fewer(replicationsWanted))
 			within(t, "mean time in the system", latencyMeans(r), c.want, 0.08)
 		})
@@ -87,8 +88,8 @@ func TestQueues(t *testing.T) {
 // deviation of 5.
 func TestUsersSpread(t *testing.T) {
 	s := tandem(1, 1, oneEndpoint("srv", 1, 1024, 0))
-	s.Workload.Users, s.Workload.RequestsPerMinute = Dist{Kind: Normal, Mean: 100, Variance: 25}, 1
-	m := mustModel(t, s)
+	s.Workload.Users, s.Workload.RequestsPerMinute = Dist{Kind: Normal, Mean: 100, StdDev: 5}, 1
+	m := newModel(s)
 	var users []float64
 	for seed := range uint64(400) {
 		users = append(users, simulate(t, m, seed, 1).Generator.UsersMean)
@@ -122,7 +123,7 @@ func TestExampleMD1(t *testing.T) {
 	// The example's own tables must say so too: 95 % intervals of independent figures,
 	// doubled, so that chance alone fails one in tens of thousands.
 	for what, c := range map[string]struct {
-		got  Interval
+		got  measure.Interval
 		want float64
 	}{
 		"utilisation": {r.Confidence.Servers["server"].Utilisation, busy},
@@ -137,7 +138,7 @@ func TestExampleMD1(t *testing.T) {
 // TestServerMetrics holds a server's own figures against those of M/M/1: L = 4,
 // Lq = 3.2, utilisation 0.8, and its memory, which each request holds while in it.
 func TestServerMetrics(t *testing.T) {
-	m := mustModel(t, tandem(0.8, 50000, oneEndpoint("srv", 1, 1e6, 10, cpu(exponential(1)))))
+	m := newModel(tandem(0.8, 50000, oneEndpoint("srv", 1, 1e6, 10, cpu(exponential(1)))))
 	r := simulate(t, m, 7, 2)
 	s := r.Servers["srv"]
 	for _, c := range []struct {
@@ -159,7 +160,7 @@ func TestServerMetrics(t *testing.T) {
 
 // TestPureDelay: I/O has no limit, so every request takes exactly its length.
 func TestPureDelay(t *testing.T) {
-	m := mustModel(t, tandem(50, 200, oneEndpoint("srv", 1, 256, 0, sleep(constant(0.1)), sleep(constant(0.15)))))
+	m := newModel(tandem(50, 200, oneEndpoint("srv", 1, 256, 0, sleep(constant(0.1)), sleep(constant(0.15)))))
 	l := simulate(t, m, 1, 1).Latency
 	if math.Abs(l.Min-0.25) > 1e-12 || math.Abs(l.Max-0.25) > 1e-12 || math.Abs(l.P50-0.25) > 0.25e-3 || l.StdDev > 1e-12 {
 		t.Errorf("latency %+v, want 0.25 throughout", l)
@@ -191,12 +192,9 @@ func serverHistory(t *testing.T, m *Model, seed uint64) (arrivals, departures []
 // are whole multiples of 2^-20, where no sum rounds, in the form
 // W' = max(0, W + S - T).
 func TestLindley(t *testing.T) {
-	m := mustModel(t, tandem(0.9, 20000, oneEndpoint("srv", 1, 256, 0, cpu(exponential(1)))))
+	m := newModel(tandem(0.9, 20000, oneEndpoint("srv", 1, 256, 0, cpu(exponential(1)))))
 	arrivals, departures := serverHistory(t, m, 11)
-	service, err := newSampler(exponential(1), testSource(11, "srv/request/endpoint/0/step/0"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	service := newSampler(exponential(1), testSource(11, "srv/request/endpoint/0/step/0"))
 	if len(departures) < 15000 {
 		t.Fatalf("only %d departures", len(departures))
 	}
@@ -208,7 +206,7 @@ func TestLindley(t *testing.T) {
 		}
 	}
 
-	m = mustModel(t, tandem(0.9, 20000, oneEndpoint("srv", 1, 256, 0, cpu(constant(1)))))
+	m = newModel(tandem(0.9, 20000, oneEndpoint("srv", 1, 256, 0, cpu(constant(1)))))
 	grid := newGrid(t, m, 12)
 	wait, last := 0.0, grid.arrivals[0]
 	for i, got := range grid.departures {
@@ -230,7 +228,7 @@ func newGrid(t *testing.T, m *Model, seed uint64) *grid {
 	s := newSerial(t, m, seed)
 	s.pending = nil
 	s.keep = true
-	id := m.Graph().ID(m.layout.ends[1].To)
+	id := m.Graph().ID(m.topology.link(1).To)
 	gen := distuv.Exponential{Rate: 0.9, Src: testSource(seed, "grid")}
 	g := &grid{}
 	var data [requestBytes]byte
@@ -240,7 +238,7 @@ func newGrid(t *testing.T, m *Model, seed uint64) *grid {
 			break
 		}
 		request{born: at, number: uint64(len(g.arrivals))}.put(&data)
-		p := s.procs[m.Graph().ID(m.layout.ends[1].From)]
+		p := s.procs[m.Graph().ID(m.topology.link(1).From)]
 		if err := s.add(p, id, at, data[:], false); err != nil {
 			t.Fatal(err)
 		}
@@ -266,8 +264,8 @@ func TestEndpointsAndBursts(t *testing.T) {
 		{Name: "/zero", RAM: 1, Steps: []Step{cpu(constant(0)), sleep(constant(0)), cpu(constant(0))}},
 		{Name: "/long", RAM: 1, Steps: []Step{cpu(constant(0.25)), cpu(constant(0.25)), sleep(constant(1)), cpu(constant(0.5))}},
 	}}
-	m := mustModel(t, tandem(0.3, 50000, srv))
-	if p := m.layout.graph.Nodes[m.layout.nodes["srv"]].Work; math.Abs(p-0.3*(1+6.0/3)) > 1e-12 {
+	m := newModel(tandem(0.3, 50000, srv))
+	if p := m.graph.Nodes[m.topology.nodes["srv"]].Work; math.Abs(p-0.3*(1+6.0/3)) > 1e-12 {
 		t.Errorf("expected work %v, want 0.9 events a second", p)
 	}
 	r := simulate(t, m, 3, 1)

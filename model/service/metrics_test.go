@@ -103,7 +103,7 @@ func (w *probes) edges(at float64, each func(*probe, int64)) {
 				count[p.edge]++
 			}
 		}
-		for k, i := range w.s.model.layout.out[n] {
+		for k, i := range w.s.model.topology.boxes[n].out {
 			each(w.edge[w.s.model.spec.Edges[i].ID], count[k])
 		}
 	}
@@ -111,7 +111,7 @@ func (w *probes) edges(at float64, each func(*probe, int64)) {
 
 func (w *probes) outboxes() []*outbox {
 	var all []*outbox
-	for n := range w.s.model.layout.boxes {
+	for n := range w.s.model.topology.boxes {
 		switch b := w.s.procs[n*rankCount].box.(type) {
 		case *generator:
 			all = append(all, &b.out)
@@ -133,8 +133,8 @@ func metricsSpec(algorithm string) *Spec {
 	s := fan(60, 30, algorithm,
 		Server{ID: "a", Cores: 2, RAM: 256, Endpoints: []Endpoint{
 			{Name: "/x", RAM: 100.1, Steps: []Step{cpu(exponential(0.02)), sleep(exponential(0.03)), cpu(constant(0.01))}},
-			{Name: "/y", RAM: 55.5, Steps: []Step{sleep(constant(0)), cpu(constant(0)), sleep(Dist{Kind: LogNormal, Mean: -4, Variance: 0.5})}},
-			{Name: "/z", Steps: []Step{cpu(Dist{Kind: Normal, Mean: 0.005, Variance: 0.005})}},
+			{Name: "/y", RAM: 55.5, Steps: []Step{sleep(constant(0)), cpu(constant(0)), sleep(Dist{Kind: LogNormal, Mean: -4, StdDev: 0.5})}},
+			{Name: "/z", Steps: []Step{cpu(Dist{Kind: Normal, Mean: 0.005, StdDev: 0.005})}},
 		}},
 		oneEndpoint("b", 1, 512, 64, cpu(exponential(0.03)), sleep(Dist{Kind: Uniform})),
 		oneEndpoint("c", 1, 256, 1, cpu(constant(0.0625))))
@@ -154,17 +154,17 @@ func metricsSpec(algorithm string) *Spec {
 func TestMetricsAgainstProbes(t *testing.T) {
 	for _, algorithm := range []string{RoundRobin, LeastConnection} {
 		for seed := range uint64(fewer(5)) {
-			m := mustModel(t, metricsSpec(algorithm))
+			m := newModel(metricsSpec(algorithm))
 			s := newSerial(t, m, seed)
 			w := watch(s)
 			s.run(t, m.Horizon())
 			rep := s.replication(t, 0, m.Horizon())
-			for n, at := range m.layout.boxes {
+			for n, at := range m.topology.boxes {
 				p := &part{}
 				if err := json.Unmarshal(rep.Parts[n*rankCount], p); err != nil {
 					t.Fatal(err)
 				}
-				for k, i := range m.layout.out[n] {
+				for k, i := range m.topology.boxes[n].out {
 					got, want := p.Edges[k], w.edge[m.spec.Edges[i].ID]
 					if float64(got.TickSum) != want.sum || got.TickPeak != want.top || got.Samples != want.samples || got.Peak != want.peak || !near(got.Area, want.area) {
 						t.Errorf("%s, seed %d: edge %s is %+v, want %+v", algorithm, seed, m.spec.Edges[i].ID, got, *want)

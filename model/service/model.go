@@ -4,7 +4,6 @@ package service
 
 import (
 	"fmt"
-	"math"
 	"math/rand/v2"
 
 	"gonum.org/v1/gonum/stat/distuv"
@@ -19,32 +18,15 @@ var _ scenario.Noter = (*Model)(nil)
 // Model is one service scenario, ready to run: it implements scenario.Scenario.
 // It is immutable; every worker makes its own from the same file.
 type Model struct {
-	spec   *Spec
-	layout *layout
+	spec     *Spec
+	topology *topology // the spec's
+	graph    *node.Graph
 }
 
-// New makes the model of a spec, which must not be changed afterwards. A spec of
-// Load's is always good; one made by hand is refused where it could not run: a box
-// without a way on, a cycle of edges, a request that needs more memory than its
-// server has.
-func New(spec *Spec) (*Model, error) {
-	l, err := newLayout(spec)
-	if err != nil {
-		return nil, err
-	}
-	m := &Model{spec: spec, layout: l}
-	if err := m.checkMemory(); err != nil {
-		return nil, err
-	}
-	if p := spec.Settings.SamplePeriod; m.sampling() && !(spec.Settings.Horizon/p < ticksMax) {
-		return nil, fmt.Errorf("service: %v s have %v sample periods of %v s, at most %v are allowed: take a longer sample_period_s", spec.Settings.Horizon, spec.Settings.Horizon/p, p, float64(ticksMax))
-	}
-	return m, nil
+// New makes the model of a spec of Load's, which must not be changed afterwards.
+func New(spec *Spec) *Model {
+	return &Model{spec: spec, topology: spec.topology, graph: spec.topology.graph(spec)}
 }
-
-// ticksMax bounds the sampling times of a run: up to here k × period is computed
-// from an exact k.
-const ticksMax = 1 << 53
 
 // Name is the scenario's name, for people.
 func (m *Model) Name() string { return m.spec.Name }
@@ -57,7 +39,7 @@ func (m *Model) Notes() []string { return m.spec.Notes }
 
 // Graph is the scenario's structure: one node a box, with the simprocs request and
 // response; every network edge a link of lookahead 0.
-func (m *Model) Graph() *node.Graph { return m.layout.graph }
+func (m *Model) Graph() *node.Graph { return m.graph }
 
 // NewHandler makes the logic of one simproc.
 func (m *Model) NewHandler(p *node.Simproc) (node.Handler, error) {
@@ -73,8 +55,8 @@ func (m *Model) NewHandler(p *node.Simproc) (node.Handler, error) {
 
 // newLogic makes simproc rank of a node; nil where there is nothing to do.
 func (m *Model) newLogic(n, rank int, h host) (logic, error) {
-	l := m.layout
-	if !l.busy(n, rank) {
+	t := m.topology
+	if !t.busy(n, rank) {
 		return nil, nil
 	}
 	if rank == rankResponse {
@@ -82,31 +64,25 @@ func (m *Model) newLogic(n, rank int, h host) (logic, error) {
 	}
 	var b logic
 	var out *outbox
-	switch at := l.boxes[n]; at.role {
+	switch at := &t.boxes[n]; at.role {
 	case generatorRole:
-		g, err := m.newGenerator(h)
-		if err != nil {
-			return nil, err
-		}
+		g := m.newGenerator(h)
 		b, out = g, &g.out
 	case clientRole:
 		f := &forwarder{}
 		b, out = f, &f.out
 	case balancerRole:
-		f := &balancer{changes: l.changes(m.spec, n)}
+		f := &balancer{changes: t.changes(m.spec, n)}
 		b, out = f, &f.out
 	case serverRole:
-		s, err := m.newServer(at.index, h)
-		if err != nil {
-			return nil, err
-		}
+		s := m.newServer(at.index, h)
 		b, out = s, &s.out
 	}
 	if err := m.fillOutbox(out, n, h); err != nil {
 		return nil, err
 	}
 	if f, ok := b.(*balancer); ok {
-		f.list = newList(m.spec.Balancers[l.boxes[n].index].Algorithm, &f.out)
+		f.list = newList(m.spec.Balancers[t.boxes[n].index].Algorithm, &f.out)
 	}
 	return b, nil
 }
@@ -126,23 +102,15 @@ func newLedger() *ledger {
 	return &ledger{}
 }
 
-func (m *Model) newGenerator(h host) (*generator, error) {
+func (m *Model) newGenerator(h host) *generator {
 	w := m.spec.Workload
-	users := w.Users
-	if users.Kind == Normal {
-		users.Variance = math.Sqrt(users.Variance) // newSampler takes the standard deviation
-	}
-	s, err := newSampler(users, h.Source("users"))
-	if err != nil {
-		return nil, fmt.Errorf("%w, in avg_active_users of %q", err, w.ID)
-	}
 	return &generator{
-		users: s, gaps: distuv.Exponential{Rate: 1, Src: h.Source("arrivals")}, rate: w.RequestsPerMinute / 60,
+		users: newSampler(w.Users, h.Source("users")), gaps: distuv.Exponential{Rate: 1, Src: h.Source("arrivals")}, rate: w.RequestsPerMinute / 60,
 		window: w.SamplingWindow, horizon: h.Horizon(),
-	}, nil
+	}
 }
 
-func (m *Model) newServer(index int, h host) (*server, error) {
+func (m *Model) newServer(index int, h host) *server {
 	spec := &m.spec.Servers[index]
 	s := &server{
 		self: h.ID(), cores: spec.Cores, ramTotal: inRAMUnits(spec.RAM), horizonTime: h.Horizon(),
@@ -150,19 +118,17 @@ func (m *Model) newServer(index int, h host) (*server, error) {
 		choice: rand.New(h.Source("endpoint")),
 	}
 	for i := range spec.Endpoints {
-		if err := s.programs[i].fill(&spec.Endpoints[i], i, h); err != nil {
-			return nil, fmt.Errorf("%w, in endpoint %q of server %q", err, spec.Endpoints[i].Name, spec.ID)
-		}
+		s.programs[i].fill(&spec.Endpoints[i], i, h)
 	}
 	s.gauges.ticks = newTicks(m.spec.Settings.SamplePeriod, m.sampling())
 	if invariants.Enabled {
 		s.audit = &serverAudit{}
 	}
-	return s, nil
+	return s
 }
 
 // fill makes the bursts of an endpoint. Every step has its own random stream.
-func (p *program) fill(e *Endpoint, index int, h host) error {
+func (p *program) fill(e *Endpoint, index int, h host) {
 	p.ram = inRAMUnits(e.RAM)
 	for i, step := range e.Steps {
 		if n := len(p.bursts); n == 0 || p.bursts[n-1].cpu != step.CPU {
@@ -173,30 +139,26 @@ func (p *program) fill(e *Endpoint, index int, h host) error {
 			b.fixed += max(0, step.Time.Mean)
 			continue
 		}
-		s, err := newSampler(step.Time, h.Source(fmt.Sprintf("endpoint/%d/step/%d", index, i)))
-		if err != nil {
-			return err
-		}
-		b.draws = append(b.draws, s)
+		b.draws = append(b.draws, newSampler(step.Time, h.Source(fmt.Sprintf("endpoint/%d/step/%d", index, i))))
 	}
-	return nil
 }
 
 // fillOutbox makes the edges that leave node n.
 func (m *Model) fillOutbox(o *outbox, n int, h host) error {
-	l := m.layout
-	*o = outbox{box: l.boxes[n].id, horizon: h.Horizon(), audit: newAudit(), ticks: newTicks(m.spec.Settings.SamplePeriod, m.sampling())}
-	for _, i := range l.out[n] {
+	b := &m.topology.boxes[n]
+	*o = outbox{
+		box: b.id, horizon: h.Horizon(), audit: newAudit(), ticks: newTicks(m.spec.Settings.SamplePeriod, m.sampling()),
+	}
+	for _, i := range b.out {
 		spec := &m.spec.Edges[i]
-		link, err := h.LinkTo(l.ends[i].To)
+		link, err := h.LinkTo(m.topology.link(i).To)
 		if err != nil {
 			return err
 		}
-		s, err := newSampler(spec.Latency, h.Source("edge/"+spec.ID+"/transit"))
-		if err != nil {
-			return fmt.Errorf("%w, in latency of edge %q", err, spec.ID)
+		e := edge{
+			link: link, latency: newSampler(spec.Latency, h.Source("edge/"+spec.ID+"/transit")),
+			dropout: spec.Dropout, chance: rand.New(h.Source("edge/" + spec.ID + "/dropout")), book: newLedger(),
 		}
-		e := edge{link: link, latency: s, dropout: spec.Dropout, chance: rand.New(h.Source("edge/" + spec.ID + "/dropout")), book: newLedger()}
 		if touching := m.touching(i); len(touching) > 0 {
 			c := newCuts(touching, h.Horizon())
 			e.events = &edgeEvents{
@@ -248,19 +210,3 @@ func (m *Model) spikesOn(edge int) []Spike {
 
 // sampling tells whether the file asks for any sampled metric.
 func (m *Model) sampling() bool { return len(m.spec.Settings.Sampled) > 0 }
-
-// checkMemory refuses a request that could never start.
-func (m *Model) checkMemory() error {
-	for i := range m.spec.Servers {
-		s := &m.spec.Servers[i]
-		if !(s.RAM*ramUnits < ticksMax) || s.Cores < 1 || len(s.Endpoints) == 0 {
-			return fmt.Errorf("service: server %q has %d cores, %v MB of memory and %d endpoints, want at least 1 core, less than %d MB, and 1 endpoint", s.ID, s.Cores, s.RAM, len(s.Endpoints), ticksMax/ramUnits)
-		}
-		for _, e := range s.Endpoints {
-			if inRAMUnits(e.RAM) > inRAMUnits(s.RAM) {
-				return fmt.Errorf("service: endpoint %q of server %q needs %v MB of memory, the server has %v: a request for it could never start; raise ram_mb or lower necessary_ram", e.Name, s.ID, e.RAM, s.RAM)
-			}
-		}
-	}
-	return nil
-}

@@ -20,7 +20,7 @@ var updateResults = flag.Bool("update-results", false, "write the expected texts
 
 // TestText holds the text for people against files, which are reviewed as a diff.
 func TestText(t *testing.T) {
-	m := mustModel(t, metricsSpec(RoundRobin))
+	m := newModel(metricsSpec(RoundRobin))
 	one := simulate(t, m, 1, 1)
 	e := newEngine(t, m, 1, 0, nil)
 	if _, err := e.Run(1<<30, 12.5); err != nil {
@@ -34,7 +34,7 @@ func TestText(t *testing.T) {
 		"three":       simulate(t, m, 1, 3),
 		"interrupted": summarize(t, m, []scenario.Replication{reportOf(t, m, e, 0, 12.5)}),
 		"nothing":     summarize(t, m, []scenario.Replication{reportOf(t, m, e0, 0, 0)}),
-		"many":        simulate(t, mustModel(t, many), 1, 1),
+		"many":        simulate(t, newModel(many), 1, 1),
 	} {
 		var got bytes.Buffer
 		if err := r.WriteText(&got); err != nil {
@@ -60,7 +60,7 @@ func TestText(t *testing.T) {
 // TestJSON: the keys that others rely on are there, and their values agree with one
 // another.
 func TestJSON(t *testing.T) {
-	m := mustModel(t, metricsSpec(RoundRobin))
+	m := newModel(metricsSpec(RoundRobin))
 	b, err := json.Marshal(simulate(t, m, 1, 3))
 	if err != nil {
 		t.Fatal(err)
@@ -121,7 +121,7 @@ func TestJSON(t *testing.T) {
 // together, its error is how these spread about it, and a replication that was cut short
 // counts for none.
 func TestConfidence(t *testing.T) {
-	m := mustModel(t, metricsSpec(RoundRobin))
+	m := newModel(metricsSpec(RoundRobin))
 	var reps []scenario.Replication
 	for i := range 3 {
 		s := newSerial(t, m, uint64(i))
@@ -137,7 +137,7 @@ func TestConfidence(t *testing.T) {
 	if len(rows) != 4 || c == nil || c.Replications != 3 || !r.Interrupted {
 		t.Fatalf("%d replications, confidence %+v", len(rows), c)
 	}
-	check := func(what string, got *Interval, mean float64, of func(i int) float64, weight func(i int) float64, bucket float64) {
+	check := func(what string, got *measure.Interval, mean float64, of func(i int) float64, weight func(i int) float64, bucket float64) {
 		t.Helper()
 		var squares, weights float64
 		for i := range 3 {
@@ -175,9 +175,9 @@ func TestConfidence(t *testing.T) {
 // their precision of those of the sorted values.
 func TestPercentilesMerge(t *testing.T) {
 	s := metricsSpec(RoundRobin)
-	withEvents := simulate(t, mustModel(t, s), 3, 2)
+	withEvents := simulate(t, newModel(s), 3, 2)
 	s = metricsSpec(RoundRobin)
-	d := newSerial(t, mustModel(t, s), 3)
+	d := newSerial(t, newModel(s), 3)
 	d.keep = true
 	d.run(t, 30)
 	c := d.box("client", rankResponse).(*collector)
@@ -216,14 +216,13 @@ func TestPercentilesMerge(t *testing.T) {
 		t.Fatal(err)
 	}
 	moments := merged.Moments
-	all.moments = want.Moments
 	for p := 0.5; p < 100; p += 0.5 {
 		if merged.P(p) != want.P(p) {
 			t.Errorf("p%v of the merged is %v, want %v", p, merged.P(p), want.P(p))
 		}
 	}
-	if moments.Count != all.moments.Count || moments.Min != all.moments.Min || moments.Max != all.moments.Max || !near(moments.Mean, all.moments.Mean) {
-		t.Errorf("merged %+v, want %+v", moments, all.moments)
+	if moments.Count != want.Count || moments.Min != want.Min || moments.Max != want.Max || !near(moments.Mean, want.Mean) {
+		t.Errorf("merged %+v, want %+v", moments, want)
 	}
 	if withEvents.Latency.P50 <= withEvents.Latency.Min {
 		t.Errorf("%+v", withEvents.Latency)

@@ -28,25 +28,24 @@ const (
 	samplerOther
 )
 
-// newSampler makes the sampler of a duration, or of a count. Variance is the
-// standard deviation of a normal, and the sigma of a log_normal, because that is
-// what it means in the files (docs/scenario-service.md).
-func newSampler(d Dist, src rand.Source) (sampler, error) {
+// newSampler makes the sampler of a duration, or of a count. The loader lets no other
+// kinds of distribution through.
+func newSampler(d Dist, src rand.Source) sampler {
 	switch d.Kind {
 	case Constant:
-		return sampler{kind: samplerConstant, value: max(0, d.Mean)}, nil
+		return sampler{kind: samplerConstant, value: max(0, d.Mean)}
 	case Exponential:
-		return sampler{kind: samplerExponential, exp: distuv.Exponential{Rate: 1 / d.Mean, Src: src}}, nil
+		return sampler{kind: samplerExponential, exp: distuv.Exponential{Rate: 1 / d.Mean, Src: src}}
 	case Normal:
-		return sampler{kind: samplerOther, other: distuv.Normal{Mu: d.Mean, Sigma: d.Variance, Src: src}}, nil
+		return sampler{kind: samplerOther, other: distuv.Normal{Mu: d.Mean, Sigma: d.StdDev, Src: src}}
 	case LogNormal:
-		return sampler{kind: samplerOther, other: distuv.LogNormal{Mu: d.Mean, Sigma: d.Variance, Src: src}}, nil
+		return sampler{kind: samplerOther, other: distuv.LogNormal{Mu: d.Mean, Sigma: d.StdDev, Src: src}}
 	case Poisson:
-		return sampler{kind: samplerOther, other: distuv.Poisson{Lambda: d.Mean, Src: src}}, nil
+		return sampler{kind: samplerOther, other: distuv.Poisson{Lambda: d.Mean, Src: src}}
 	case Uniform:
-		return sampler{kind: samplerOther, other: distuv.Uniform{Min: 0, Max: 1, Src: src}}, nil
+		return sampler{kind: samplerOther, other: distuv.Uniform{Min: 0, Max: 1, Src: src}}
 	}
-	return sampler{}, fmt.Errorf("service: unknown distribution %q, want %s, %s, %s, %s, %s or %s", d.Kind, Exponential, Normal, LogNormal, Poisson, Uniform, Constant)
+	panic(fmt.Sprintf("service: unknown distribution %q", d.Kind))
 }
 
 // draw returns the next value. What falls below 0, as the tail of a normal does,

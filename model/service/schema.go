@@ -4,7 +4,6 @@ package service
 
 import (
 	"fmt"
-	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -73,7 +72,17 @@ type loader struct {
 	edgesMissing   bool    // an edge has no good ends, so a missing edge may be that one
 	serversMissing bool    // there is no server at all, which is a problem of its own
 
-	graph topology
+	boxes   []boxAt        // parallel to spec.topology.boxes
+	edgeIDs map[string]int // index of the first edge with an id
+}
+
+// boxAt is where in the file a box is, and what its edges and coverage have shown.
+type boxAt struct {
+	id         scenario.Value
+	outRefused bool                      // one of its edges was refused: a missing one is no further mistake
+	coveredBy  int                       // the balancer that covers it; -1: none
+	covers     map[string]scenario.Value // of a balancer: ids, and where server_covered has them
+	doubtful   bool                      // of a balancer: one of its server_covered was refused
 }
 
 // balancerAt is where in the file a balancer is.
@@ -140,9 +149,6 @@ func (l *loader) readWorkload(v scenario.Value) {
 	s.Field("type").WordOr("generator", "generator")
 	before := l.r.Refusals()
 	w.Users = l.count(s.Field("avg_active_users"), usersMax, Poisson, Normal)
-	if u := w.Users; u.Kind == Normal && u.Variance != 0 && u.Variance != 1 {
-		s.Field("avg_active_users").Note(fmt.Sprintf("has a variance of %g, so a standard deviation of %.4g; AsyncFlow takes the variance for the standard deviation", u.Variance, math.Sqrt(u.Variance)))
-	}
 	w.RequestsPerMinute = l.count(s.Field("avg_request_per_minute_per_user"), perMinMax, Poisson).Mean
 	if rate := w.Users.Mean * w.RequestsPerMinute / 60; rate > rateMax && l.r.Refusals() == before {
 		s.Field("avg_active_users").Refuse(fmt.Sprintf("%g users × %g requests a minute, which is %.4g requests a second", w.Users.Mean, w.RequestsPerMinute, rate),

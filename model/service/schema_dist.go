@@ -4,6 +4,7 @@ package service
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/disco-sim/disco/scenario"
 )
@@ -12,17 +13,21 @@ import (
 var durationWords = []string{Poisson, Normal, LogNormal, Exponential, Uniform}
 
 // count reads the distribution of a number of things: a mean >= 0, and one of the
-// given kinds.
+// given kinds. Its variance is a variance.
 func (l *loader) count(v scenario.Value, meanMax float64, kinds ...string) Dist {
 	s := v.Section("mean", "distribution", "variance")
 	d := Dist{Kind: s.Field("distribution").WordOr(Poisson, kinds...)}
 	d.Mean = s.Field("mean").Float(scenario.AtLeast(0).AtMost(meanMax))
-	d.Variance = variance(s, d, meanMax)
+	variance := normalVariance(s, d, meanMax)
+	d.StdDev = math.Sqrt(variance)
+	if variance != d.StdDev {
+		v.Note(fmt.Sprintf("has a variance of %g, so a standard deviation of %.4g; AsyncFlow takes the variance for the standard deviation", variance, d.StdDev))
+	}
 	return d
 }
 
 // latency reads the distribution of a duration: of an edge's transit time, or of a
-// step.
+// step. What such a distribution calls its variance is used as its standard deviation.
 func (l *loader) latency(v scenario.Value) Dist {
 	s := v.Section("mean", "distribution", "variance")
 	d := Dist{Kind: s.Field("distribution").WordOr(Poisson, durationWords...)}
@@ -30,11 +35,11 @@ func (l *loader) latency(v scenario.Value) Dist {
 		// Mean and variance are those of the logarithm, so they have limits of their own.
 		most := scenario.MoreThan(0).AtMost(logMax).Or("another distribution: for log_normal it is that of the logarithm")
 		d.Mean = s.Field("mean").Float(most)
-		d.Variance = s.Field("variance").OrNull().FloatOr(d.Mean, scenario.AtLeast(0).AtMost(logMax))
+		d.StdDev = s.Field("variance").OrNull().FloatOr(d.Mean, scenario.AtLeast(0).AtMost(logMax))
 		return d
 	}
 	d.Mean = s.Field("mean").Float(scenario.MoreThan(0).AtMost(secondsMax))
-	d.Variance = variance(s, d, secondsMax)
+	d.StdDev = normalVariance(s, d, secondsMax)
 	switch {
 	case d.Kind == Uniform:
 		v.Note("is uniform, which lies between 0 and 1 second whatever the mean says")
@@ -54,8 +59,9 @@ func (l *loader) duration(v scenario.Value) Dist {
 	return Dist{Kind: Constant, Mean: v.Float(seconds)}
 }
 
-// variance reads the variance of d, which only a normal distribution has a use for.
-func variance(s scenario.Section, d Dist, most float64) float64 {
+// normalVariance reads the field variance of d, which only a normal distribution has a
+// use for.
+func normalVariance(s scenario.Section, d Dist, most float64) float64 {
 	v := s.Field("variance").OrNull()
 	x := v.FloatOr(d.Mean, scenario.AtLeast(0).AtMost(most))
 	if d.Kind == Normal {

@@ -5,6 +5,7 @@ package service
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"math/rand/v2"
 
 	"github.com/disco-sim/disco/internal/invariants"
@@ -14,6 +15,9 @@ import (
 // Memory is counted in whole units of 2^-20 MB, so that what is taken and given
 // back adds up exactly however a file writes its megabytes.
 const ramUnits = 1 << 20
+
+// inRAMUnits rounds megabytes to the unit in which memory is counted.
+func inRAMUnits(mb float64) int64 { return int64(math.Round(mb * ramUnits)) }
 
 // program is what an endpoint does with a request: steps of one sort in a row are
 // one burst, because nothing can happen between them.

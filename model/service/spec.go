@@ -2,7 +2,7 @@
 
 package service
 
-// Spec is one service scenario after it was read and found valid: plain data, in
+// Spec is one service scenario after Load has read it and found it valid: plain data, in
 // the order of the file. What the fields mean stands in docs/scenario-service.md.
 //
 // Load guarantees, so that nobody has to check it again:
@@ -34,12 +34,14 @@ type Spec struct {
 	// line and column: fields that are accepted but have no effect, servers that no
 	// request can reach. They belong on standard error, not into results.
 	Notes []string
+
+	topology *topology // of the boxes and Edges above
 }
 
 // Workload is the generator: how many users are active and how often they ask.
 type Workload struct {
 	ID                string
-	Users             Dist    // Poisson or Normal, Mean >= 0; Normal's Variance is a variance here
+	Users             Dist    // Poisson or Normal, Mean >= 0
 	RequestsPerMinute float64 // per user, mean, >= 0
 	SamplingWindow    float64 // seconds, 1 to 120
 }
@@ -54,13 +56,14 @@ const (
 	Constant    = "constant" // disco's own, for a plain number: Mean is that number
 )
 
-// Dist is a distribution of a duration or of a count. docs/scenario-service.md,
-// "Distributions", says what mean and variance mean for each kind; for durations
-// Mean is > 0, and Variance is used as a standard deviation.
+// Dist is a distribution of a duration or of a count. For durations Mean is > 0. Of
+// LogNormal, Mean and StdDev are those of the logarithm. In a file, the field variance
+// holds different quantities (docs/scenario-service.md, "Distributions"): Load converts
+// them to StdDev.
 type Dist struct {
-	Kind     string
-	Mean     float64
-	Variance float64 // >= 0; the mean where Normal or LogNormal leave it out, else 0
+	Kind   string
+	Mean   float64
+	StdDev float64 // standard deviation of Normal and LogNormal, >= 0; else 0
 }
 
 // Balancer is a load balancer.
@@ -68,11 +71,9 @@ type Balancer struct {
 	ID        string
 	Algorithm string // RoundRobin or LeastConnection
 
-	// Covers are ids of servers and of other balancers, and Edges are the indices
-	// in Spec.Edges of the edges to them, one for one. Both stand in the order in
-	// which the edges stand in the file: the first order of the list of live edges.
+	// Covers are ids of servers and of other balancers, in the order in which the edges
+	// to them stand in the file: the first order of the list of live edges.
 	Covers []string
-	Edges  []int
 }
 
 // Algorithms of a load balancer.

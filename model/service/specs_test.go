@@ -3,11 +3,14 @@
 package service
 
 import (
+	"path/filepath"
+	"reflect"
 	"slices"
 	"testing"
 
 	"github.com/disco-sim/disco/internal/invariants"
 	"github.com/disco-sim/disco/internal/race"
+	"github.com/disco-sim/disco/scenario"
 )
 
 func constant(x float64) Dist    { return Dist{Kind: Constant, Mean: x} }
@@ -64,14 +67,7 @@ func fan(rate, horizon float64, algorithm string, servers ...Server) *Spec {
 	return s
 }
 
-func mustModel(t testing.TB, s *Spec) *Model {
-	t.Helper()
-	m, err := New(linked(s))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
+func newModel(s *Spec) *Model { return New(linked(s)) }
 
 // fewer is n in the plain build, and less where the checked build or the race
 // detector makes every event many times as expensive.
@@ -85,27 +81,64 @@ func fewer(n int) int {
 	return n
 }
 
-// linked fills in the indices that Load fills in for a file.
+// linked fills in what Load fills in for a file.
 func linked(s *Spec) *Spec {
+	t := newTopology(len(s.Edges))
+	t.add(generatorRole, 0, s.Workload.ID)
+	t.add(clientRole, 0, s.Client)
 	for i := range s.Balancers {
-		b := &s.Balancers[i]
-		b.Covers, b.Edges = nil, nil
-		for k, e := range s.Edges {
-			if e.Source == b.ID {
-				b.Covers, b.Edges = append(b.Covers, e.Target), append(b.Edges, k)
-			}
-		}
+		s.Balancers[i].Covers = nil
+		t.add(balancerRole, i, s.Balancers[i].ID)
 	}
-	for i := range s.Outages {
-		o := &s.Outages[i]
-		for b := range s.Balancers {
-			if k := slices.Index(s.Balancers[b].Covers, o.Target); k >= 0 {
-				o.Balancer, o.Edge = b, s.Balancers[b].Edges[k]
+	for i := range s.Servers {
+		t.add(serverRole, i, s.Servers[i].ID)
+	}
+	for k, e := range s.Edges {
+		from := t.nodes[e.Source]
+		t.connect(k, from, t.nodes[e.Target])
+		if b := t.boxes[from]; b.role == balancerRole {
+			s.Balancers[b.index].Covers = append(s.Balancers[b.index].Covers, e.Target)
+			for i := range s.Outages {
+				if o := &s.Outages[i]; o.Target == e.Target {
+					o.Balancer, o.Edge = b.index, k
+				}
 			}
 		}
 	}
 	for i := range s.Spikes {
 		s.Spikes[i].Edge = slices.IndexFunc(s.Edges, func(e Edge) bool { return e.ID == s.Spikes[i].Target })
 	}
+	s.topology = t
 	return s
+}
+
+// TestTopology: the topology that the loader builds while it checks a file is the one
+// that the boxes and edges say, and the engine's graph of it has no mistake.
+func TestTopology(t *testing.T) {
+	files, err := filepath.Glob("../../examples/*.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	loaded := 0
+	for _, file := range files {
+		doc, err := scenario.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := Load(doc, scenario.Options{})
+		if err != nil {
+			continue // of another kind
+		}
+		loaded++
+		built := s.topology
+		if err := New(s).Graph().Check(); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+		if want := linked(s).topology; !reflect.DeepEqual(built, want) {
+			t.Errorf("%s: the loader built %+v, want %+v", file, built, want)
+		}
+	}
+	if loaded < 3 {
+		t.Errorf("%d files", loaded)
+	}
 }

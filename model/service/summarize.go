@@ -63,9 +63,9 @@ type run struct {
 }
 
 func newTally(m *Model) *tally {
-	t := &tally{m: m, cuts: newCuts(m.events(), m.Horizon()), request: make([]part, len(m.layout.boxes)), whole: measure.NewGroups((*sample).join)}
+	t := &tally{m: m, cuts: newCuts(m.events(), m.Horizon()), request: make([]part, len(m.topology.boxes)), whole: measure.NewGroups((*sample).join)}
 	for n := range t.request {
-		t.request[n].Edges = make([]edgePart, len(m.layout.out[n]))
+		t.request[n].Edges = make([]edgePart, len(m.topology.boxes[n].out))
 	}
 	for _, o := range m.spec.Outages {
 		t.phases = append(t.phases, t.newPhases(o.Start, o.End, o.Edge))
@@ -78,7 +78,7 @@ func newTally(m *Model) *tally {
 
 // read reads and checks the parts of one replication.
 func (t *tally) read(rep scenario.Replication) (*run, error) {
-	l := t.m.layout
+	l := t.m.topology
 	r := &run{Replication: rep, request: make([]*part, len(l.boxes))}
 	for n := range l.boxes {
 		for rank := range rankCount {
@@ -110,7 +110,7 @@ func (t *tally) read(rep scenario.Replication) (*run, error) {
 
 // part reads the report of one simproc.
 func (t *tally) part(rep scenario.Replication, n, rank int) (*part, error) {
-	g := t.m.layout.graph
+	g := t.m.graph
 	id := g.ID(node.Endpoint{Node: n, Simproc: rank})
 	if int(id) >= len(rep.Parts) || rep.Parts[id] == nil {
 		return nil, fmt.Errorf("the report of %s is missing", g.Name(id))
@@ -119,8 +119,8 @@ func (t *tally) part(rep scenario.Replication, n, rank int) (*part, error) {
 	if err := json.Unmarshal(rep.Parts[id], p); err != nil {
 		return nil, fmt.Errorf("the report of %s: %w", g.Name(id), err)
 	}
-	if rank == rankRequest && len(p.Edges) != len(t.m.layout.out[n]) {
-		return nil, fmt.Errorf("the report of %s has %d edges, want %d", g.Name(id), len(p.Edges), len(t.m.layout.out[n]))
+	if rank == rankRequest && len(p.Edges) != len(t.m.topology.boxes[n].out) {
+		return nil, fmt.Errorf("the report of %s has %d edges, want %d", g.Name(id), len(p.Edges), len(t.m.topology.boxes[n].out))
 	}
 	return p, nil
 }
@@ -130,13 +130,13 @@ func (t *tally) part(rep scenario.Replication, n, rank int) (*part, error) {
 // boxes have come to different times: what one has sent and the next has not
 // received yet is in flight between them.
 func (t *tally) conserve(r *run) error {
-	l := t.m.layout
+	l := t.m.topology
 	came := make([][rankCount]int64, len(l.boxes)) // sent to a simproc and not dropped
 	late := make([][rankCount]int64, len(l.boxes)) // of those, by the sender's account still under way
 	for n, p := range r.request {
 		var sent int64
 		for i, e := range p.Edges {
-			to := l.ends[l.out[n][i]].To
+			to := l.link(l.boxes[n].out[i]).To
 			came[to.Node][to.Simproc] += e.Sent - e.Dropped
 			late[to.Node][to.Simproc] += e.Transit
 			r.dropped += e.Dropped

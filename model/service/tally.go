@@ -4,7 +4,7 @@ package service
 
 // boxes fills in what the generator, the balancers and the servers did.
 func (t *tally) boxes(r *Results) {
-	for n, at := range t.m.layout.boxes {
+	for n, at := range t.m.topology.boxes {
 		switch at.role {
 		case generatorRole:
 			r.Generator = t.generator(at.id)
@@ -27,7 +27,7 @@ func (t *tally) generator(id string) GeneratorResult {
 func (t *tally) balancer(n int) *BalancerResult {
 	p := &t.request[n]
 	b := &BalancerResult{Requests: p.Received, Targets: make(map[string]int64)}
-	for k, e := range t.m.layout.out[n] {
+	for k, e := range t.m.topology.boxes[n].out {
 		b.Targets[t.m.spec.Edges[e].Target] += p.Edges[k].Sent
 	}
 	return b
@@ -69,8 +69,8 @@ var serverMetrics = map[string]struct {
 
 // edges fills in what the edges carried.
 func (t *tally) edges(r *Results) {
-	for n := range t.m.layout.boxes {
-		for k, i := range t.m.layout.out[n] {
+	for n := range t.m.topology.boxes {
+		for k, i := range t.m.topology.boxes[n].out {
 			r.Edges[t.m.spec.Edges[i].ID] = t.edge(n, k)
 		}
 	}

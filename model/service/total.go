@@ -33,7 +33,7 @@ func (t *tally) sample(r *run) sample {
 		completed: float64(r.completed), seconds: r.response.End,
 		latencies: r.latency.Mean * float64(r.latency.Count), latency: r.latency,
 	}
-	for n, at := range t.m.layout.boxes {
+	for n, at := range t.m.topology.boxes {
 		if at.role == serverRole {
 			p := r.request[n]
 			s.busy, s.ready, s.time = append(s.busy, p.Server.Area[levelCPU]), append(s.ready, p.Server.Area[levelReady]), append(s.time, p.End)
@@ -148,8 +148,8 @@ func (t *tally) newPhases(start, end float64, edge int) [3]phaseTotal {
 	p[0].window, p[1].window, p[2].window = around(start, end, t.m.Horizon())
 	c := newCuts(t.m.touching(edge), t.m.Horizon())
 	for i := range p {
-		p[i].node = t.m.layout.ends[edge].From.Node
-		p[i].edge = slices.Index(t.m.layout.out[p[i].node], edge)
+		p[i].node = t.m.topology.edges[edge].from
+		p[i].edge = slices.Index(t.m.topology.boxes[p[i].node].out, edge)
 		p[i].first, p[i].last = c.within(p[i].window)
 		p[i].lo, p[i].hi = t.cuts.within(p[i].window)
 	}

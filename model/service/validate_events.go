@@ -37,7 +37,7 @@ func (l *loader) checkEvents() {
 	l.linkBalancers()
 }
 
-// checkTimes sees that an event begins, ends, and does both within the file's own
+// checkTimes makes sure that an event begins, ends, and does both within the file's own
 // horizon.
 func (l *loader) checkTimes(e *eventAt) {
 	if !e.timesKnown {
@@ -55,21 +55,27 @@ func (l *loader) checkTimes(e *eventAt) {
 }
 
 func (l *loader) addOutage(e *eventAt) {
-	b, known := l.graph.byID[e.target]
-	_, isEdge := l.graph.edgeIDs[e.target]
+	n, known := l.spec.topology.nodes[e.target]
+	_, isEdge := l.edgeIDs[e.target]
 	switch {
 	case e.target == "" || (!known && !isEdge && l.idsMissing):
+		return
 	case !known && isEdge:
 		e.targetAt.Refuse(e.target+", which is an edge", "a server or a load balancer, for "+serverDown, "")
+		return
 	case !known:
 		l.find(e.targetAt, e.target, "a server or a load balancer", serverRole, balancerRole)
+		return
+	}
+	switch b, by := l.box(n), l.boxes[n].coveredBy; {
 	case b.role != serverRole && b.role != balancerRole:
 		e.targetAt.Refuse(fmt.Sprintf("%s, which is %s", b.id, b.role), "a server or a load balancer, for "+serverDown, "")
-	case b.coveredBy == nil && l.coverUnknown():
-	case b.coveredBy == nil:
-		e.targetAt.Refuse(b.id+", which no load balancer covers", "something that a load balancer covers", "at least one server must be up at every time, and its requests have no other way")
+	case by < 0 && l.coverUnknown():
+	case by < 0:
+		e.targetAt.Refuse(b.id+", which no load balancer covers", "something that a load balancer covers",
+			"at least one server must be up at every time, and its requests have no other way")
 	default:
-		l.spec.Outages = append(l.spec.Outages, Outage{ID: e.id, Target: e.target, Start: e.start, End: e.end, Balancer: b.coveredBy.index})
+		l.spec.Outages = append(l.spec.Outages, Outage{ID: e.id, Target: e.target, Start: e.start, End: e.end, Balancer: l.box(by).index})
 		l.outagesAt = append(l.outagesAt, e)
 	}
 }
@@ -77,8 +83,8 @@ func (l *loader) addOutage(e *eventAt) {
 // coverUnknown says whether something that nothing covers may be covered by what
 // was refused.
 func (l *loader) coverUnknown() bool {
-	for _, b := range l.graph.vertices {
-		if b.doubtful || (b.role == balancerRole && b.outRefused) {
+	for n, b := range l.boxes {
+		if b.doubtful || (l.box(n).role == balancerRole && b.outRefused) {
 			return true
 		}
 	}
@@ -86,14 +92,14 @@ func (l *loader) coverUnknown() bool {
 }
 
 func (l *loader) addSpike(e *eventAt) {
-	i, known := l.graph.edgeIDs[e.target]
-	b, isBox := l.graph.byID[e.target]
+	i, known := l.edgeIDs[e.target]
+	n, isBox := l.spec.topology.nodes[e.target]
 	switch {
 	case e.target == "" || (!known && l.edgesMissing):
 	case known:
 		l.spec.Spikes = append(l.spec.Spikes, Spike{ID: e.id, Target: e.target, Start: e.start, End: e.end, Extra: e.extra, Edge: i})
 	case isBox:
-		e.targetAt.Refuse(fmt.Sprintf("%s, which is %s", e.target, b.role), "an edge, for "+spikeStart, "")
+		e.targetAt.Refuse(fmt.Sprintf("%s, which is %s", e.target, l.box(n).role), "an edge, for "+spikeStart, "")
 	default:
 		ids := make([]string, len(l.spec.Edges))
 		for j, edge := range l.spec.Edges {
@@ -129,11 +135,15 @@ func (l *loader) checkOverlaps() []int {
 	return good
 }
 
-// checkAlive sees that a balancer always has somebody to send to. At one time ends
-// come before starts, as in the run.
+// checkAlive makes sure that a balancer always has something to send to. At one time
+// ends come before starts, as in the run.
 func (l *loader) checkAlive(balancer int, outages []int) {
-	b, ok := l.graph.byID[l.spec.Balancers[balancer].ID]
-	if !ok || b.role != balancerRole || b.doubtful || b.outRefused || l.edgesMissing || len(b.covers) == 0 {
+	n, ok := l.spec.topology.nodes[l.spec.Balancers[balancer].ID]
+	if !ok || l.box(n).role != balancerRole || l.edgesMissing {
+		return
+	}
+	b := &l.boxes[n]
+	if b.doubtful || b.outRefused || len(b.covers) == 0 {
 		return
 	}
 	var down []int // outages under way, by index
@@ -145,12 +155,12 @@ func (l *loader) checkAlive(balancer int, outages []int) {
 		down = slices.DeleteFunc(down, func(j int) bool { return l.spec.Outages[j].End <= o.Start })
 		down = append(down, i)
 		if len(down) == len(b.covers) {
-			l.refuseAllDown(b, i, down)
+			l.refuseAllDown(l.box(n).id, i, down)
 		}
 	}
 }
 
-func (l *loader) refuseAllDown(b *vertex, at int, down []int) {
+func (l *loader) refuseAllDown(balancer string, at int, down []int) {
 	until := l.spec.Outages[at].End
 	var ids []string
 	for _, j := range down {
@@ -158,23 +168,25 @@ func (l *loader) refuseAllDown(b *vertex, at int, down []int) {
 		until = min(until, l.spec.Outages[j].End)
 	}
 	slices.Sort(ids)
-	l.outagesAt[at].startAt.Refuse(fmt.Sprintf("nothing left that %s could send to from %g to %g: down are %s", b.id, l.spec.Outages[at].Start, until, strings.Join(ids, ", ")),
+	l.outagesAt[at].startAt.Refuse(fmt.Sprintf("nothing left that %s could send to from %g to %g: down are %s",
+		balancer, l.spec.Outages[at].Start, until, strings.Join(ids, ", ")),
 		"at least one of what a load balancer covers up at every time", "")
 }
 
-// linkBalancers writes down, edge by edge, what balancers cover, and which edge an
-// outage takes out.
+// linkBalancers lists what balancers cover, in the order of their edges, and the edge
+// that an outage takes out.
 func (l *loader) linkBalancers() {
+	t := l.spec.topology
 	edgeTo := make(map[string]int)
-	for _, b := range l.graph.vertices {
+	for i := range t.boxes {
+		b := &t.boxes[i]
 		if b.role != balancerRole {
 			continue
 		}
-		bal := &l.spec.Balancers[b.index]
-		for _, i := range b.out {
-			bal.Covers = append(bal.Covers, l.spec.Edges[i].Target)
-			bal.Edges = append(bal.Edges, i)
-			edgeTo[l.spec.Edges[i].Target] = i
+		for _, e := range b.out {
+			target := l.spec.Edges[e].Target
+			l.spec.Balancers[b.index].Covers = append(l.spec.Balancers[b.index].Covers, target)
+			edgeTo[target] = e
 		}
 	}
 	for i := range l.spec.Outages {

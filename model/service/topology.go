@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package service
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/disco-sim/disco/node"
+)
+
+// The layers. Requests go from the generator to a server on the first; the last
+// server's answer goes to the client's second. So the client is before and after
+// everything else without a cycle, and no edge needs lookahead.
+const (
+	rankRequest = iota
+	rankResponse
+	rankCount
+)
+
+// topology is the graph that requests travel on. The loader builds it while it checks
+// the file; validation, the engine's graph and results all use this one. Of a file
+// without problems it is complete, and boxes are numbered like the engine's nodes: 0
+// is the generator, 1 the client, then come the balancers and the servers in the order
+// of the file.
+type topology struct {
+	boxes []box
+	nodes map[string]int // by id: index in boxes
+	edges []edgeEnds     // by index in Spec.Edges
+}
+
+// box is one thing that requests pass: generator, client, balancer or server.
+type box struct {
+	role  role
+	index int // in Spec.Balancers or Spec.Servers
+	id    string
+	out   []int // its outgoing edges, in the order of the file
+}
+
+// edgeEnds are the boxes that an edge joins.
+type edgeEnds struct{ from, to int }
+
+const (
+	nodeGenerator = 0
+	nodeClient    = 1
+)
+
+// role is what a box is.
+type role int
+
+const (
+	generatorRole role = iota
+	clientRole
+	balancerRole
+	serverRole
+)
+
+func (r role) String() string {
+	return [...]string{"the generator", "the client", "a load balancer", "a server"}[r]
+}
+
+func newTopology(edges int) *topology {
+	return &topology{nodes: make(map[string]int), edges: make([]edgeEnds, edges)}
+}
+
+// add adds a box, whose id no other one has.
+func (t *topology) add(r role, index int, id string) {
+	t.nodes[id] = len(t.boxes)
+	t.boxes = append(t.boxes, box{role: r, index: index, id: id})
+}
+
+// connect adds an edge.
+func (t *topology) connect(edge, from, to int) {
+	t.edges[edge] = edgeEnds{from, to}
+	t.boxes[from].out = append(t.boxes[from].out, edge)
+}
+
+// markReached marks box n, and all boxes that edges lead to from there.
+func (t *topology) markReached(n int, reached []bool) {
+	if reached[n] {
+		return
+	}
+	reached[n] = true
+	for _, e := range t.boxes[n].out {
+		t.markReached(t.edges[e].to, reached)
+	}
+}
+
+// busy tells whether a simproc has anything to do.
+func (t *topology) busy(n, rank int) bool { return rank == rankRequest || n == nodeClient }
+
+// link is an edge as the engine's link.
+func (t *topology) link(edge int) node.Link {
+	ends, rank := t.edges[edge], rankRequest
+	if ends.to == nodeClient && ends.from != nodeGenerator {
+		rank = rankResponse
+	}
+	return node.Link{
+		From: node.Endpoint{Node: ends.from, Simproc: rankRequest},
+		To:   node.Endpoint{Node: ends.to, Simproc: rank},
+	}
+}
+
+// graph is the engine's graph: one node a box, and one link for all edges that join
+// the same simprocs.
+func (t *topology) graph(spec *Spec) *node.Graph {
+	g := &node.Graph{Simprocs: []string{"request", "response"}}
+	for i := range t.boxes {
+		g.Nodes = append(g.Nodes, node.Node{Name: t.boxes[i].id})
+	}
+	links := make(map[node.Link]int, len(t.edges)) // index in g.Links
+	for i := range t.edges {
+		link := t.link(i)
+		if _, declared := links[link]; !declared {
+			links[link] = len(g.Links)
+			g.Links = append(g.Links, link)
+		}
+	}
+	t.estimate(spec, g, links)
+	return g
+}
+
+// estimate fills in the expected rates, which placement balances: the generator's
+// mean rate, less what edges lose, split evenly by balancers. A box's work is the
+// number of events that it handles in a second.
+func (t *topology) estimate(spec *Spec, g *node.Graph, links map[node.Link]int) {
+	levels, err := g.Levels()
+	if err != nil {
+		panic(fmt.Sprintf("service: %v: the loader refuses cycles", err))
+	}
+	order := make([]int, len(t.boxes))
+	for n := range order {
+		order[n] = n
+	}
+	level := func(n int) uint32 { return levels[g.ID(node.Endpoint{Node: n, Simproc: rankRequest})] }
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(level(a), level(b)) })
+
+	rate := make([]float64, len(t.boxes)) // requests that come in, by box
+	rate[nodeGenerator] = max(0, spec.Workload.Users.Mean*spec.Workload.RequestsPerMinute/60)
+	answers := 0.0
+	for _, n := range order {
+		out := t.boxes[n].out
+		g.Nodes[n].Work = rate[n] * t.eventsPerRequest(spec, n)
+		for _, e := range out {
+			passed := rate[n] / float64(len(out)) * (1 - spec.Edges[e].Dropout)
+			link := t.link(e)
+			g.Links[links[link]].Rate += passed
+			if link.To.Simproc == rankResponse {
+				answers += passed
+			} else {
+				rate[link.To.Node] += passed
+			}
+		}
+	}
+	g.Nodes[nodeClient].Work += answers
+}
+
+// eventsPerRequest is the mean number of events that a request costs in box n.
+func (t *topology) eventsPerRequest(spec *Spec, n int) float64 {
+	if t.boxes[n].role != serverRole {
+		return 1
+	}
+	endpoints := spec.Servers[t.boxes[n].index].Endpoints
+	bursts := 0
+	for _, e := range endpoints {
+		for i, s := range e.Steps {
+			if i == 0 || e.Steps[i-1].CPU != s.CPU {
+				bursts++
+			}
+		}
+	}
+	return 1 + float64(bursts)/float64(max(1, len(endpoints)))
+}
+
+// changes are what the outages do to the list of balancer n, by time; at equal
+// times ends come before starts.
+func (t *topology) changes(spec *Spec, n int) []change {
+	var cs []change
+	for _, o := range spec.Outages {
+		if i := slices.Index(t.boxes[n].out, o.Edge); i >= 0 {
+			cs = append(cs, change{o.Start, int32(i), false}, change{o.End, int32(i), true})
+		}
+	}
+	slices.SortStableFunc(cs, func(a, b change) int {
+		switch {
+		case a.at != b.at:
+			return cmp.Compare(a.at, b.at)
+		case a.up == b.up:
+			return 0
+		case a.up:
+			return -1
+		}
+		return 1
+	})
+	return cs
+}
