@@ -52,8 +52,8 @@ func (l *Latencies) record(nanos, count int64) error {
 	return nil
 }
 
-// Restore makes a set from its moments and an HDR histogram of whole nanoseconds and
-// three significant digits, encoded as HDR V2; the text is empty where the set is.
+// Restore makes a set of what Recorder.Take gave: its moments and its histogram, encoded
+// as HDR V2; the text is empty where the set is.
 func Restore(m Moments, encoded string) (Latencies, error) {
 	l := Latencies{Moments: m}
 	if encoded != "" {

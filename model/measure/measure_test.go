@@ -3,6 +3,7 @@
 package measure
 
 import (
+	"errors"
 	"math"
 	"math/rand/v2"
 	"reflect"
@@ -152,5 +153,46 @@ func TestInterpolation(t *testing.T) {
 		if got, low, high := l.Percentile(p); math.Abs(got-want) > 5e-5 || high-low < 0.4e-3 {
 			t.Errorf("p%v is %v from %v to %v, want %v", p, got, low, high, want)
 		}
+	}
+}
+
+// TestRecorder: what a Recorder takes out and Restore reads is the set that Latencies
+// would hold, for one set after the other; longer durations count as the longest.
+func TestRecorder(t *testing.T) {
+	r := NewRecorder(2)
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for _, n := range []int{1000, 0, 1, 300} {
+		var want Latencies
+		for range n {
+			x := rnd.Float64() * 1.5
+			if err := errors.Join(r.Add(x), want.Add(x)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m, encoded, err := r.Take()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := Restore(m, encoded)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Moments != want.Moments {
+			t.Errorf("%d durations: %+v, want %+v", n, got.Moments, want.Moments)
+		}
+		for p := 0.5; p <= 100; p += 0.5 {
+			if got.P(p) != want.P(p) {
+				t.Errorf("%d durations: p%v is %v, want %v", n, p, got.P(p), want.P(p))
+			}
+		}
+	}
+	if err := r.Add(-1); err == nil {
+		t.Error("a negative duration was added")
+	}
+	if err := r.Add(1e9); err != nil {
+		t.Error(err)
+	}
+	if m, _, err := r.Take(); err != nil || m.Count != 1 || m.Max != 1e9 {
+		t.Errorf("%+v, %v", m, err)
 	}
 }

@@ -42,22 +42,19 @@ type Latency = measure.Summary
 // their 95th percentile, ….
 type Confidence struct {
 	Replications  int                          `json:"replications"` // that reached the horizon, at least 2; others don't count here
-	ThroughputRPS Interval                     `json:"throughput_rps"`
-	LatencyMean   *Interval                    `json:"latency_mean_s"` // this and the next three are null where no request completed
-	LatencyP50    *Interval                    `json:"latency_p50_s"`
-	LatencyP95    *Interval                    `json:"latency_p95_s"`
-	LatencyP99    *Interval                    `json:"latency_p99_s"`
+	ThroughputRPS measure.Interval             `json:"throughput_rps"`
+	LatencyMean   *measure.Interval            `json:"latency_mean_s"` // this and the next three are null where no request completed
+	LatencyP50    *measure.Interval            `json:"latency_p50_s"`
+	LatencyP95    *measure.Interval            `json:"latency_p95_s"`
+	LatencyP99    *measure.Interval            `json:"latency_p99_s"`
 	Servers       map[string]*ServerConfidence `json:"servers"`
 }
 
 // ServerConfidence is the same for one server.
 type ServerConfidence struct {
-	Utilisation    Interval `json:"utilisation"`
-	ReadyQueueMean Interval `json:"ready_queue_mean"`
+	Utilisation    measure.Interval `json:"utilisation"`
+	ReadyQueueMean measure.Interval `json:"ready_queue_mean"`
 }
-
-// Interval is an estimate and where the truth is.
-type Interval = measure.Interval
 
 // GeneratorResult is what was asked of the system.
 type GeneratorResult struct {

@@ -169,7 +169,7 @@ func (r *Results) writeConfidence(b *bufio.Writer) {
 		return
 	}
 	t := table.New(rowsMax, fmt.Sprintf("95 %% confidence, %s", table.Plural(c.Replications, "replication")), "estimate", "from", "to")
-	add := func(what string, i *Interval, form func(x, step float64) string) {
+	add := func(what string, i *measure.Interval, form func(x, step float64) string) {
 		switch {
 		case i == nil:
 		case i.Known():
