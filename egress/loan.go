@@ -147,14 +147,20 @@ func (e *Egress) ReturnBlocks() error {
 	return nil
 }
 
-// CheckReturns looks for blocks that come back though none is lent: the peer, or whoever
-// else can write there, has damaged the lane. The forms that take blocks back don't look
-// then. For times in which there is nothing else to do.
+// Check looks for damage that would make both ends of the lane wait for ever: words that only this end writes and that
+// somebody else has overwritten, and blocks that come back though none is lent. The error is that of a peer that broke
+// the rules, and ends the lane. It costs some ten loads: call it when there is nothing else to do.
 //
 // Where the ring seems to be short of room it also tries to claim some: a position of the
 // reader's that can't be is damage, and not want of room.
-func (e *Egress) CheckReturns() error {
-	if e.err == nil && e.Short() {
+func (e *Egress) Check() error {
+	if e.err != nil {
+		return nil // said already
+	}
+	if err := e.lane.Check(); err != nil {
+		return e.fail(ErrProtocol, err)
+	}
+	if e.Short() {
 		size := min(e.recordMax, e.lane.RingBytes()/4)
 		if _, err := e.ring.Claim(size); err == nil {
 			e.ring.Abort()

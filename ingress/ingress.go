@@ -220,6 +220,23 @@ func (in *Ingress) PollPeer(sink Sink, peer int) (work int, err error) {
 	return work, err
 }
 
+// Check looks for damage that would make both ends of a lane wait for ever: words that only this end writes and that
+// somebody else has overwritten. Errors are those of Poll. It costs two loads for each lane: call it, in Poll's
+// goroutine, when there is nothing else to do.
+func (in *Ingress) Check() error {
+	for i := range in.inlets {
+		if l := &in.inlets[i]; l.err == nil {
+			if err := l.receiver.Check(); err != nil {
+				l.breakOff(in, ErrProtocol, err)
+			}
+		}
+	}
+	if in.ended != 0 {
+		return in.nextEnd()
+	}
+	return nil
+}
+
 func (in *Ingress) enter() {
 	if in.polling {
 		panic("ingress: Poll called from within a sink")

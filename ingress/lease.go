@@ -109,3 +109,14 @@ func (in *Ingress) Release(id uint64) error {
 	}
 	return nil
 }
+
+// CheckReturns is Check for the rings on which blocks go back, in Release's goroutine.
+func (in *Ingress) CheckReturns() error {
+	for i := range in.inlets {
+		l := &in.inlets[i]
+		if err := l.receiver.CheckReturns(); err != nil && !l.dead.Load() {
+			return &lane.PeerError{Peer: l.peer, Kind: ErrProtocol, Err: err}
+		}
+	}
+	return nil
+}

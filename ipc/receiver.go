@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/disco-sim/disco/envelope"
 	"github.com/disco-sim/disco/internal/lane"
@@ -126,6 +127,9 @@ func (r *Receiver) fill(ctx context.Context) error {
 	r.queue, r.at = r.queue[:0], 0
 	p := pause{s: r.sleeper, ctx: ctx}
 	for r.sweep(&r.hold) == 0 && len(r.ends) == 0 {
+		if r.checkLanes(); len(r.ends) > 0 {
+			break
+		}
 		if err := p.step(); err != nil {
 			p.end(false)
 			return err
@@ -133,6 +137,23 @@ func (r *Receiver) fill(ctx context.Context) error {
 	}
 	p.end(true)
 	return nil
+}
+
+// checkLanes ends senders with whom both would wait for ever, because somebody has overwritten our words in their lane.
+func (r *Receiver) checkLanes() {
+	for i := 0; i < len(r.sources); {
+		l := r.sources[i]
+		err := l.in.Check()
+		if err == nil {
+			err = l.in.CheckReturns()
+		}
+		if err == nil {
+			i++
+			continue
+		}
+		r.sources = slices.Delete(r.sources, i, i+1)
+		r.end(l, err)
+	}
 }
 
 func (r *Receiver) takeEnd() error {

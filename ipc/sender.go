@@ -234,7 +234,11 @@ func (s *Sender) fail(err error) error {
 func (s *Sender) wait(ctx context.Context, try func() error) error {
 	p := pause{s: s.sleeper, ctx: ctx}
 	for {
-		if err := p.step(); err != nil {
+		err := s.answer(s.out.Check())
+		if err == nil {
+			err = p.step()
+		}
+		if err != nil {
 			p.end(false)
 			return err
 		}

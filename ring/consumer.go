@@ -146,6 +146,22 @@ func (c *Consumer) Release() {
 	storeRelease(&c.ctl.consumer.head, c.position)
 }
 
+// Check compares the words that only this side writes, the head and the owner word, with what it wrote there. A
+// wrapped ErrCorrupt says that somebody else has overwritten them: an older head, for example, looks to the producer
+// like a ring that is full for ever. Check loads two words: call it when there is nothing else to do.
+func (c *Consumer) Check() error {
+	want := c.released
+	if c.closed {
+		want |= headClosed
+	}
+	head, owner := atomic.LoadUint64(&c.ctl.consumer.head), atomic.LoadUint64(&c.ctl.consumer.owner)
+	if head == want && owner == sideTaken {
+		return nil
+	}
+	return c.stop(fmt.Errorf("%w: the consumer's own words were overwritten: head word %#x and owner %d, want %#x and %d",
+		ErrCorrupt, head, owner, want, sideTaken))
+}
+
 // ReleaseDue reports whether the records returned since the last Release hold more than an eighth of the ring. If a
 // consumer reads on without releasing, the ring fills up, and the producer waits while it is emptied: the two
 // alternate instead of working in parallel, which costs half of the rate.

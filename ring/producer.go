@@ -3,6 +3,7 @@
 package ring
 
 import (
+	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -152,13 +153,22 @@ func (p *Producer) refresh(need uint64) error {
 	if word&headClosed != 0 {
 		return p.stop(ErrClosed)
 	}
-	head, cached := word, p.limit+headerBytes-p.capacity
-	if word%headerBytes != 0 || head-cached > p.tail-cached {
-		return p.stop(fmt.Errorf("%w: head word %#x at tail %d, want a multiple of %d in [%d, %d]", ErrCorrupt, word, p.tail, headerBytes, cached, p.tail))
+	if err := p.checkHead(word); err != nil {
+		return err
 	}
-	p.limit = head + p.capacity - headerBytes
+	p.limit = word + p.capacity - headerBytes
 	if need > p.limit-p.staged {
 		return ErrFull
+	}
+	return nil
+}
+
+// checkHead ends the ring if the consumer can't stand at head: before where it stood when we
+// looked last, or behind what it can have read.
+func (p *Producer) checkHead(head uint64) error {
+	cached := p.limit + headerBytes - p.capacity
+	if head%headerBytes != 0 || head-cached > p.tail-cached {
+		return p.stop(fmt.Errorf("%w: head word %#x at tail %d, want a multiple of %d in [%d, %d]", ErrCorrupt, head, p.tail, headerBytes, cached, p.tail))
 	}
 	return nil
 }
@@ -299,6 +309,47 @@ func (p *Producer) ConsumerClosed() bool {
 	return atomic.LoadUint64(&p.ctl.consumer.head)&headClosed != 0
 }
 
+// Check compares what only this side writes with what it wrote there, as far as a few words show it: its owner word,
+// the word at the tail, and that a header stands at the consumer's head as long as not everything is released. It also
+// checks the head, as Claim does when room runs low. A wrapped ErrCorrupt says that somebody else has overwritten
+// something: without Check, the consumer would wait for a record whose header was cleared, and this side for the
+// consumer. Call it when there is nothing else to do.
+func (p *Producer) Check() error {
+	if errors.Is(p.err, ErrCorrupt) {
+		return p.err
+	}
+	if owner := atomic.LoadUint64(&p.ctl.producer.owner); owner != sideTaken {
+		return p.stop(fmt.Errorf("%w: the producer's own word was overwritten: owner %d, want %d", ErrCorrupt, owner, sideTaken))
+	}
+	atTail := uint64(0)
+	if p.ended {
+		atTail = kindEnd | markerBits | lapOf(p.tail, p.shift)
+	}
+	if err := p.checkTail(atTail); err != nil {
+		return err
+	}
+	// SYNC POINT room-released: only compared. The header at the head stays until the room is claimed again, by us.
+	head := atomic.LoadUint64(&p.ctl.consumer.head) &^ headClosed
+	if err := p.checkHead(head); err != nil {
+		return err
+	}
+	if invariants.Enabled && race.Enabled {
+		return nil // the consumer may be overwriting what it releases, as mangle does: never with 0, but a race it is
+	}
+	if head != p.tail && atomic.LoadUint64(p.word(head)) == 0 {
+		return p.stop(fmt.Errorf("%w: records up to %d are published, but at head %d stands no header: it was overwritten", ErrCorrupt, p.tail, head))
+	}
+	return nil
+}
+
+// checkTail ends the ring if the word at the tail, which only this side writes, isn't want.
+func (p *Producer) checkTail(want uint64) error {
+	if word := atomic.LoadUint64(p.word(p.tail)); word != want {
+		return p.stop(fmt.Errorf("%w: word %#x at tail %d, where %#x was written: it was overwritten", ErrCorrupt, word, p.tail, want))
+	}
+	return nil
+}
+
 // Close publishes what is committed, drops a claimed record and writes an end mark: after the last record the
 // consumer gets ErrClosed. Claim returns ErrClosed from then on. Closing again does nothing.
 func (p *Producer) Close() {
@@ -325,7 +376,7 @@ func (p *Producer) check() {
 	invariants.Assert(p.staged-head <= p.capacity-headerBytes, "ring: staged %d at head %d leaves no free word in %d", p.staged, head, p.capacity)
 	invariants.Assert(p.tail-head <= p.staged-head, "ring: tail %d beyond staged %d at head %d", p.tail, p.staged, head)
 	invariants.Assert(p.bound-p.staged <= p.limit-p.staged, "ring: bound %d beyond limit %d at staged %d", p.bound, p.limit, p.staged)
-	if word := *p.word(p.tail); word != 0 && !p.ended && p.err == nil {
-		p.stop(fmt.Errorf("%w: word %#x at tail %d, where nothing is published", ErrCorrupt, word, p.tail))
+	if !p.ended && p.err == nil {
+		_ = p.checkTail(0) // the next claim returns it
 	}
 }

@@ -300,6 +300,9 @@ func (x *pair) compareRest() error {
 	if x.p.check(); errors.Is(x.p.err, ErrCorrupt) {
 		return x.p.err
 	}
+	if err := errors.Join(x.p.Check(), x.c.Check()); err != nil {
+		return err
+	}
 	return x.checkHeld()
 }
 

@@ -64,6 +64,9 @@ func produceSeeded(p *ring.Producer, seed uint64, records int) error {
 		for err == ring.ErrFull {
 			p.Publish()
 			runtime.Gosched()
+			if err := p.Check(); err != nil {
+				return err
+			}
 			buf, err = p.Claim(n)
 		}
 		if err != nil {
@@ -102,6 +105,9 @@ func consumeSeeded(c *ring.Consumer, seed uint64, records int) error {
 		if rec == nil {
 			c.Release()
 			runtime.Gosched()
+			if err := c.Check(); err != nil {
+				return err
+			}
 			continue
 		}
 		if limit < 0 {

@@ -5,6 +5,7 @@
 package shm
 
 import (
+	"bytes"
 	"fmt"
 
 	"github.com/disco-sim/disco/internal/invariants"
@@ -26,11 +27,13 @@ type Block struct {
 // A Pool belongs to one goroutine at a time. It can't be used once its segment is
 // closed.
 type Pool struct {
-	body   []byte           // the shared memory
-	sizes  []placedSize     // immutable, rising in payload
-	blocks []blockState     // by number
-	free   []uint32         // by size: the block freed last, or noBlock
-	stats  []BlockSizeStats // by size
+	body   []byte                // the shared memory
+	sizes  []placedSize          // immutable, rising in payload
+	blocks []blockState          // by number
+	free   []uint32              // by size: the block freed last, or noBlock
+	stats  []BlockSizeStats      // by size
+	header [PoolHeaderBytes]byte // as formatted
+	check  int                   // block that Check looks at next
 }
 
 // blockState is the owner's private state of one block.
@@ -59,6 +62,7 @@ func NewPool(body []byte) (*Pool, error) {
 	last := sizes[len(sizes)-1]
 	p := &Pool{
 		body:   body,
+		header: [PoolHeaderBytes]byte(body),
 		sizes:  sizes,
 		blocks: make([]blockState, last.first+last.count),
 		free:   make([]uint32, len(sizes)),
@@ -240,6 +244,24 @@ func (p *Pool) reclaim(mine func(*blockState) bool) (blocks int) {
 		}
 	}
 	return blocks
+}
+
+// Check compares the pool's table, and the words of one block after the other, one in each call, with what the owner
+// wrote there: ErrPool says that somebody else has overwritten them. Readers refuse what they find then, and an owner
+// that never looks doesn't know why. Call it when there is nothing else to do.
+func (p *Pool) Check() error {
+	if !bytes.Equal(p.body[:PoolHeaderBytes], p.header[:]) {
+		return fmt.Errorf("%w: its table was overwritten", ErrPool)
+	}
+	if p.check++; p.check >= len(p.blocks) {
+		p.check = 0
+	}
+	b := &p.blocks[p.check]
+	seq, loan := b.words.seq.Load(), b.words.loan.Load()
+	if seq != b.seq || seq&1 == 1 && loan != packLoan(b.size, b.peer) {
+		return fmt.Errorf("%w: the words of block %d were overwritten: seq %d and loan %#x, want seq %d", ErrPool, p.check, seq, loan, b.seq)
+	}
+	return nil
 }
 
 // PayloadMax is the largest payload that Alloc can ever serve, bytes.

@@ -40,6 +40,38 @@ func mustPool(t testing.TB, sizes []BlockSize) (*Pool, *PoolView) {
 }
 
 // fill writes a pattern that belongs to one loan of one block.
+// Check goes round and finds each word that only the owner writes and that somebody has overwritten.
+func TestCheckPool(t *testing.T) {
+	sizes := []BlockSize{{BlockBytes: 100, Count: 2}, {BlockBytes: 300, Count: 1}}
+	at := func(p *Pool, block int) int { return int(p.sizes[sizeOf(p.sizes, uint32(block))].at(uint32(block))) }
+	for what, spoil := range map[string]func(p *Pool) int{
+		"nothing":                                nil,
+		"magic":                                  func(*Pool) int { return offsetPoolMagic },
+		"table":                                  func(*Pool) int { return offsetPoolTable + sizeEntryBytes + offsetSizeStride },
+		"seq of a block on loan":                 func(p *Pool) int { return at(p, 0) + offsetBlockSeq },
+		"holder of a block on loan":              func(p *Pool) int { return at(p, 0) + offsetBlockLoan + 4 },
+		"seq of a free block":                    func(p *Pool) int { return at(p, 2) + offsetBlockSeq },
+		"loan of a free block, which is nothing": func(p *Pool) int { return at(p, 1) + offsetBlockLoan },
+	} {
+		p, _ := mustPool(t, sizes)
+		b, err := p.Alloc(50)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Lend(b.Number, 3)
+		if spoil != nil {
+			p.body[spoil(p)] ^= 4
+		}
+		var found error
+		for range 3 {
+			found = errors.Join(found, p.Check())
+		}
+		if harmless := spoil == nil || strings.Contains(what, "nothing"); (found == nil) != harmless || found != nil && !errors.Is(found, ErrPool) {
+			t.Errorf("%s: %v", what, found)
+		}
+	}
+}
+
 func fill(b Block) {
 	for i := range b.Bytes {
 		b.Bytes[i] = byte(uint64(b.Number)*31 + b.Seq*17 + uint64(i)*7)

@@ -160,7 +160,8 @@ func OpenSender(body []byte) (*Sender, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lane: return ring: %w", err)
 	}
-	return &Sender{forward: producer, returns: consumer, slot: promiseWriter{lines: &ctl.promise}, cfg: cfg}, nil
+	slot := promiseWriter{lines: &ctl.promise, levelAt: uint64(positionUnits(producer.Position())) << 32}
+	return &Sender{forward: producer, returns: consumer, slot: slot, cfg: cfg}, nil
 }
 
 // Forward is the ring for the envelopes.
@@ -172,6 +173,19 @@ func (s *Sender) RingBytes() int { return s.cfg.RingBytes }
 // Blocks is the number of blocks that the return ring was made for: the sender's
 // pool must not have more.
 func (s *Sender) Blocks() int { return s.cfg.ReturnBlocks }
+
+// Check compares what only the sender writes, in both rings and in the promise slot, with what it wrote there:
+// ErrProtocol says that somebody else has overwritten it, for which both ends could wait for ever (ring.Producer.Check).
+// Call it when there is nothing else to do.
+func (s *Sender) Check() error {
+	if err := s.forward.Check(); err != nil {
+		return fmt.Errorf("%w: forward ring: %w", ErrProtocol, err)
+	}
+	if err := s.returns.Check(); err != nil {
+		return fmt.Errorf("%w: return ring: %w", ErrProtocol, err)
+	}
+	return s.slot.check()
+}
 
 // Receiver is the receiving worker's end of a lane. One goroutine at a time may use
 // the promise slot and the forward ring; one, the same or another, may use Return.
@@ -215,6 +229,22 @@ func (r *Receiver) RingBytes() int { return r.cfg.RingBytes }
 // Blocks is the number of blocks that the return ring was made for: every block
 // number of the sender's pool is below it.
 func (r *Receiver) Blocks() int { return r.cfg.ReturnBlocks }
+
+// Check is Sender.Check for what only the receiver writes into the forward ring.
+func (r *Receiver) Check() error {
+	if err := r.forward.Check(); err != nil {
+		return fmt.Errorf("%w: forward ring: %w", ErrProtocol, err)
+	}
+	return nil
+}
+
+// CheckReturns is Check for the return ring, for the goroutine that calls Return.
+func (r *Receiver) CheckReturns() error {
+	if err := r.returns.Check(); err != nil {
+		return fmt.Errorf("%w: return ring: %w", ErrProtocol, err)
+	}
+	return nil
+}
 
 // Close marks the lane as closed by the receiver: nothing will be read any more. Blocks may still be returned.
 func (r *Receiver) Close() { r.forward.Close() }

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,6 +52,13 @@ func send(t testing.TB, s *Sender, text string) {
 	copy(rec, text)
 	s.Forward().Commit()
 	s.Forward().Publish()
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 func mustPanic(t *testing.T, what string, f func()) {
@@ -287,6 +295,55 @@ func TestResetStartsOver(t *testing.T) {
 
 // Every block of the pool lies in the return ring at once, at every place where the
 // ring may stand, and it is never full.
+// Every word of a lane at rest is overwritten in turn: Check of one end or the other finds each word on which somebody
+// could wait for ever, whatever its new value. The others are words that nobody reads any more, or doesn't yet.
+func TestCheckFindsEveryWordThatCounts(t *testing.T) {
+	cfg := Config{RingBytes: 256, ReturnBlocks: 4}
+	const forward, headOfRing, ownerOfProducer, ownerOfConsumer = forwardOffset, 256, 136, 264
+	back := forward + ring.Size(cfg.RingBytes)
+	want := []int{
+		promiseOffset, promiseOffset + 8,
+		forward + ownerOfProducer, forward + headOfRing, forward + ownerOfConsumer, forward + ring.ControlBytes + 16,
+		back + ownerOfProducer, back + headOfRing, back + ownerOfConsumer, back + ring.ControlBytes + 24,
+	}
+	for _, word := range []uint64{0, 8, 1 << 40, ^uint64(0), 0x5555555555555550} {
+		var found []int
+		size := len(body(t, cfg))
+		for at := 0; at < size; at += 8 {
+			mem := body(t, cfg)
+			s, err := OpenSender(mem)
+			must(t, err)
+			r, err := OpenReceiver(mem)
+			must(t, err)
+			send(t, s, "event")
+			s.Promise(3, 1)
+			_, err = r.Forward().Next()
+			must(t, err)
+			r.Forward().Release()
+			must(t, r.Return(2, 7))
+			_, _, _, err = s.Returned()
+			must(t, err)
+			s.ReleaseReturned()
+			must(t, errors.Join(s.Check(), r.Check(), r.CheckReturns()))
+			value := word
+			if binary.LittleEndian.Uint64(mem[at:]) == value {
+				value ^= 16
+			}
+			binary.LittleEndian.PutUint64(mem[at:], value)
+			err = errors.Join(s.Check(), r.Check(), r.CheckReturns())
+			if err != nil && !errors.Is(err, ErrProtocol) {
+				t.Errorf("word at %d: %v, want %v", at, err, ErrProtocol)
+			}
+			if err != nil {
+				found = append(found, at)
+			}
+		}
+		if !slices.Equal(found, want) {
+			t.Errorf("%#x is found at %v, want at %v", word, found, want)
+		}
+	}
+}
+
 func TestReturnRingHoldsEveryBlock(t *testing.T) {
 	for blocks := range 70 {
 		for start := range uint64(40) {

@@ -48,6 +48,7 @@ type promiseWriter struct {
 	lines     *promiseLines // immutable
 	epochBits uint64        // as last published
 	level     uint32
+	levelAt   uint64 // as last stored
 }
 
 // Promise publishes the bound (epoch, level): nothing that is still to be committed to the forward ring is earlier.
@@ -73,9 +74,19 @@ func (s *Sender) Promise(epoch float64, level uint32) bool {
 func (w *promiseWriter) storeLevelAt(level, at uint32) {
 	// SYNC POINT promise-level: pairs with the load in promiseReader.loadLevelAt.
 	// Every record below position at that is published was published before.
+	w.levelAt = uint64(level) | uint64(at)<<32
 	race.ReleaseMerge(&w.lines.levelAt)
 	interleave.Point()
-	atomic.StoreUint64(&w.lines.levelAt, uint64(level)|uint64(at)<<32)
+	atomic.StoreUint64(&w.lines.levelAt, w.levelAt)
+}
+
+// check compares the slot with what was stored into it.
+func (w *promiseWriter) check() error {
+	epochBits, levelAt := atomic.LoadUint64(&w.lines.epochBits), atomic.LoadUint64(&w.lines.levelAt)
+	if epochBits == w.epochBits && levelAt == w.levelAt {
+		return nil
+	}
+	return fmt.Errorf("%w: the promise slot was overwritten: words %#x and %#x, want %#x and %#x", ErrProtocol, epochBits, levelAt, w.epochBits, w.levelAt)
 }
 
 func (w *promiseWriter) storeEpoch(epochBits uint64) {

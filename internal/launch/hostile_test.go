@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/disco-sim/disco/internal/launch/launchtest"
 	"github.com/disco-sim/disco/internal/worker"
@@ -22,27 +23,18 @@ func TestWorkerThatOverwritesLanes(t *testing.T) {
 	if testing.Short() {
 		rounds = 2
 	}
-	runs, found := 0, 0
 	for _, workers := range []int{2, 4} {
 		for _, part := range []string{"lane", "promise", "return"} {
 			for round := range rounds {
-				// Damage that its sender has written over before anybody looked harms nobody
-				// (SECURITY.md): such a run comes to its end. One that stands still is told of.
-				cfg := hostileConfig(t, workers, part, round, 1000)
-				cfg.Stall, cfg.EndStalled = watchdog/4, true
-				runs++
+				cfg := hostileConfig(t, workers, part, round, 1e9)
+				began := time.Now()
 				_, err := run(t, cfg)
-				if err != nil && !errors.Is(err, ErrStalled) {
-					damaged(t, err)
+				if took := time.Since(began); took > 10*time.Second {
+					t.Errorf("the end took %v", took)
 				}
-				if err != nil {
-					found++
-				}
+				damaged(t, err)
 			}
 		}
-	}
-	if found < runs/2 {
-		t.Errorf("of %d runs %d noticed the damage, want at least half", runs, found)
 	}
 	nothingLeft(t, t.TempDir())
 }

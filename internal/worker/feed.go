@@ -22,6 +22,8 @@ type feed interface {
 	// release ends the lease of a payload that lies in a peer's pool. What goes wrong
 	// there is the peer's fault, and the next poll returns it.
 	release(lease uint64)
+	// check looks for words that only this end writes and that somebody else has overwritten.
+	check() error
 	// bell is the doorbell that rings when there is something to poll.
 	bell() *shm.Doorbell
 	// reset forgets everything of the last replication; listen starts and stops taking
@@ -59,6 +61,13 @@ func (f *dutyFeed) poll(sink ingress.Sink, only int) (int, error) {
 }
 
 func (f *dutyFeed) release(lease uint64) { f.err = errors.Join(f.err, f.in.Release(lease)) }
+
+func (f *dutyFeed) check() error {
+	if err := f.in.Check(); err != nil {
+		return err
+	}
+	return f.in.CheckReturns()
+}
 
 func (f *dutyFeed) bell() *shm.Doorbell { return f.rung }
 func (f *dutyFeed) reset() error        { return f.in.Reset() }
@@ -137,7 +146,9 @@ func (f *threadFeed) run() {
 		f.mu.Lock()
 		n := 0
 		if f.on && !f.fresh.full() && f.err == nil {
-			n, f.err = f.in.Poll(&f.fresh)
+			if n, f.err = f.in.Poll(&f.fresh); n == 0 && f.err == nil {
+				f.err = f.in.Check()
+			}
 		}
 		failed := f.err != nil
 		f.mu.Unlock()
@@ -209,6 +220,9 @@ func (b *batch) ReceiveBound(peer int, epoch float64, level uint32) error {
 
 // release may run beside the thread's poll: package ingress allows that.
 func (f *threadFeed) release(lease uint64) { f.released = errors.Join(f.released, f.in.Release(lease)) }
+
+// check leaves what the thread writes to the thread.
+func (f *threadFeed) check() error { return f.in.CheckReturns() }
 
 func (f *threadFeed) bell() *shm.Doorbell { return f.inner }
 

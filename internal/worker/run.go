@@ -195,15 +195,8 @@ func (c *cycle) rest(heard bool) error {
 		c.enter(waits)
 		c.show()
 	}
-	if err := c.slot.Check(); err != nil {
-		return fmt.Errorf("worker: board of worker %d: %w", c.self, err)
-	}
-	for _, out := range c.out {
-		if out != nil {
-			if err := out.CheckReturns(); err != nil {
-				return fmt.Errorf("worker: %w", err)
-			}
-		}
+	if err := c.checkShared(); err != nil {
+		return err
 	}
 	if waits == blocked {
 		if !c.posted {
@@ -221,6 +214,28 @@ func (c *cycle) rest(heard bool) error {
 		}
 	}
 	c.waiter.Idle(heard)
+	return nil
+}
+
+// checkShared looks for shared words that only this worker writes and that somebody else has overwritten: what a peer
+// makes of them can leave everybody waiting for ever. It is called in passes that find nothing to do.
+func (c *cycle) checkShared() error {
+	if err := c.slot.Check(); err != nil {
+		return fmt.Errorf("worker: board of worker %d: %w", c.self, err)
+	}
+	for _, out := range c.out {
+		if out != nil {
+			if err := out.Check(); err != nil {
+				return fmt.Errorf("worker: %w", err)
+			}
+		}
+	}
+	if err := c.feed.check(); err != nil {
+		return fmt.Errorf("worker: %w", err)
+	}
+	if err := c.pool.Check(); err != nil {
+		return fmt.Errorf("worker: own pool: %w", err)
+	}
 	return nil
 }
 
@@ -296,6 +311,9 @@ func (c *cycle) room(peer int) error {
 		c.showState(StateRoom, peer)
 	}
 	n, err := c.listen()
+	if err == nil && n == 0 {
+		err = c.checkShared()
+	}
 	if err != nil {
 		return err
 	}
