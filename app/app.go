@@ -19,7 +19,7 @@
 //		"github.com/disco-sim/disco/app"
 //	)
 //
-//	func main() { app.Main(pond.Kind{}) }
+//	func main() { app.Main(pond.Kind()) }
 package app
 
 import (
