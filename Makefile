@@ -16,7 +16,7 @@ VERSION := $(shell git describe --always --dirty --tags 2>/dev/null || echo unkn
 BUILD    = CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -ldflags "-X github.com/disco-sim/disco/app.version=$(VERSION)"
 
 # Modules of their own in this tree, which ./... doesn't reach: what only they need stays out of go.mod.
-MODULES = perf/rooms examples/mymodel
+MODULES = perf/profile examples/mymodel
 
 .DEFAULT_GOAL := help
 
@@ -114,7 +114,7 @@ fuzz: ## run every fuzz target for FUZZTIME (2m) and count its inputs
 	GO=$(GO) sh internal/ci/fuzz.sh
 
 .PHONY: test-arm64
-test-arm64: ## tests of the memory rooms as arm64 programs, where qemu-user is installed
+test-arm64: ## tests of the memory packages as arm64 programs, where qemu-user is installed
 	GO=$(GO) sh internal/ci/test-arm64.sh
 
 .PHONY: bench
@@ -123,9 +123,9 @@ bench: build ## measure the engine (disco-bench --help has more)
 
 PROFILES ?= prof/*
 
-.PHONY: rooms
-rooms: ## CPU time by room of the house, from the profiles of disco-run --cpuprofile prof (PROFILES=files)
-	@$(GO) -C perf/rooms run -buildvcs=false . $(abspath $(wildcard $(PROFILES)))
+.PHONY: profile
+profile: ## CPU time by package, from the profiles of disco-run --cpuprofile prof (PROFILES=files)
+	@$(GO) -C perf/profile run -buildvcs=false . $(abspath $(wildcard $(PROFILES)))
 
 CHAOS ?= 2m
 

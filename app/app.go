@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package app is the command line of disco-run, and of every program that runs
-// models of its own: it reads arguments and files, has package launch do the work,
-// and shows what came of it.
+// Package app is the command line of disco-run, and of every program that runs models of its own: it reads
+// arguments and files, runs the scenario with package launch, and shows the results.
 //
 // Guarantee: a mistake on the command line or in a file ends with exit status 2, a
 // message that says where it is, what was found, what is allowed and what to do, and
@@ -42,10 +41,10 @@ import (
 const (
 	ExitOK     = 0
 	ExitFailed = 1 // the run failed, or its results could not be written
-	ExitUsage  = 2 // the command line or a file is at fault: nothing was started, or no more than the first point of a sweep, whose results --columns is about
+	ExitUsage  = 2 // a mistake on the command line or in a file: nothing was started, or only the first point of a sweep, whose results show whether --columns is right
 
-	// ExitSignal and the signal's number is the status of what a signal has ended: 130
-	// for SIGINT (Ctrl-C), 143 for SIGTERM, 129 for SIGHUP.
+	// ExitSignal plus the signal's number is the status of a run that a signal has ended: 130 for SIGINT (Ctrl-C),
+	// 143 for SIGTERM, 129 for SIGHUP.
 	ExitSignal = 128
 )
 
@@ -53,28 +52,25 @@ const (
 // reading some of it (`| head -3`): as if SIGPIPE had ended it, in silence.
 const ExitPipe = 128 + int(syscall.SIGPIPE)
 
-// Main is the whole of a program's main: it never returns. A file without `model:`
-// is of the first kind. The process is either what a person started or, when it was
-// started by a launcher of the same executable, one of its workers.
+// Main is the whole of a program's main: it never returns. A file without `model:` is of the first kind. The
+// process was started either by a user or, as one of its workers, by a launcher of the same executable.
 func Main(kinds ...scenario.Kind) {
 	if launch.IsWorker() {
 		registry, err := scenario.NewRegistry(kinds...)
 		if err != nil {
-			panic(err) // the launcher, with the same kinds, would not have come so far
+			panic(err) // the launcher has the same kinds, and has checked them
 		}
 		os.Exit(launch.Serve(registry))
 	}
-	// A closed pipe behind standard output becomes an error of the write, so that the
-	// run ends in good order and the exit status tells. A channel rather than
-	// signal.Ignore, because what is ignored stays so in the workers.
+	// A closed pipe behind standard output becomes an error of the write, so that the run ends in order, with an
+	// exit status of its own. A channel rather than signal.Ignore, because workers would inherit an ignored signal.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	os.Exit(Run(os.Args, os.Stdin, os.Stdout, os.Stderr, kinds...))
 }
 
-// Run does what Main does for a person, without ending the process, and returns the
-// exit status. args[0] is the program's name. Workers are started from this
-// process's executable, so a test that gets so far must answer to launch.IsWorker in
-// its TestMain.
+// Run is Main in a process that a user started, without ending the process; it returns the exit status. args[0] is
+// the program's name. Workers are started from this process's executable, so a test that gets so far must answer to
+// launch.IsWorker in its TestMain.
 func Run(args []string, stdin io.Reader, stdout, stderr io.Writer, kinds ...scenario.Kind) int {
 	name := "disco-run"
 	if len(args) > 0 {
@@ -93,7 +89,7 @@ func Run(args []string, stdin io.Reader, stdout, stderr io.Writer, kinds ...scen
 		p.stdout.err = flush
 	}
 	if err == nil && p.stdout.begun && errors.Is(p.stdout.err, syscall.EPIPE) {
-		return ExitPipe // who reads has read enough, as head does
+		return ExitPipe // the reader has closed its end, as head does
 	}
 	if p.stdout.err != nil && err == nil {
 		err = fmt.Errorf("standard output can't be written: %w", p.stdout.err)
@@ -109,17 +105,16 @@ type program struct {
 	name     string
 	registry scenario.Registry
 	stdin    io.Reader
-	stdout   *output   // printable, as all that is shown
+	stdout   *output   // printable, like all output
 	stderr   io.Writer // printable
 	terminal io.Writer // what stderr writes to, for the line that shows progress
 }
 
-// output remembers the first error of its writer, so that nobody has to check every
-// line.
+// output keeps the first error of its writer, so that callers need not check every line.
 type output struct {
 	w     io.Writer
 	err   error
-	begun bool // something got through
+	begun bool // something was written
 }
 
 func (o *output) Write(b []byte) (int, error) {
@@ -165,7 +160,7 @@ func (p *program) dispatch(args []string) error {
 	return p.noCommand(application, args[0])
 }
 
-// noCommand says which commands there are.
+// noCommand is the error of a missing or unknown command; it lists the commands.
 func (p *program) noCommand(application *cli.App, name string) error {
 	names := make([]string, len(application.Commands))
 	for i, cmd := range application.Commands {
@@ -178,7 +173,7 @@ func (p *program) noCommand(application *cli.App, name string) error {
 	return usage("there is no command %q: %s", name, hint)
 }
 
-// application is the command line as the flag library wants it.
+// application is the command line in the form of the flag library.
 func (p *program) application() *cli.App {
 	return &cli.App{
 		Name:      p.name,
@@ -226,8 +221,8 @@ func named(c *cli.Command, err error) error {
 	return err
 }
 
-// complain writes an error for people: the program's name in front of its first
-// line; problems of files begin with the file and stand for themselves.
+// complain writes an error as text: the program's name in front of its first line; problems of files begin with the
+// file and get no name in front.
 func (p *program) complain(err error) {
 	var problems scenario.Problems
 	if errors.As(err, &problems) {

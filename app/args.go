@@ -12,9 +12,9 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// arrange puts the arguments of a command into the order that the flag parser wants:
-// flags first, then "--", then the rest. People write flags behind the file as
-// often as before it, and the parser stops at the first argument that is none.
+// arrange puts the arguments of a command into the order that the flag parser needs: flags first, then "--", then
+// the rest. Users write flags behind the file as often as before it, and the parser stops at the first argument
+// that is no flag.
 //
 // Unknown flags, flags without their value and flags given twice are refused here,
 // with more help than the parser's own message has.

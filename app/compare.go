@@ -25,13 +25,12 @@ type comparison struct {
 	TooShort   bool      `json:"too_short"` // then there are no speedups: they are 0
 }
 
-// comparedSeconds is how long a run must take at least to be compared: below, the moments at
-// which the system lets the processes run make the difference.
+// comparedSeconds is how long a run must take at least to be compared: below, the result depends on when the system
+// schedules the processes.
 const comparedSeconds = 0.1
 
-// compare runs the scenario on one worker and as l has it, in turn, and returns the
-// outcome of the last parallel run. A trace and profiles are written by that run only.
-// Both must give the same answer.
+// compare runs the scenario on one worker and as configured in l, alternately, and returns the outcome of the last
+// parallel run. A trace and profiles are written by that run only. Both must give the same results.
 func compare(ctx context.Context, cfg launch.Config, l *launch.Launch) (*launch.Outcome, *comparison, error) {
 	parallel := cfg
 	parallel.Trace, parallel.Profiles = "", ""
@@ -92,7 +91,7 @@ func (d *document) add(c *comparison) {
 	}
 }
 
-// comparison writes one line for people.
+// comparison writes one line of text.
 func (p *program) comparison(d *document) {
 	c := d.Comparison
 	switch {

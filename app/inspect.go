@@ -42,7 +42,7 @@ func (p *program) inspect(c *cli.Context) error {
 		}
 		err := p.inspectRun(pid)
 		if errors.Is(err, launch.ErrNoRun) && c.NArg() == 0 {
-			err = nil // it was there when runs were listed
+			err = nil // it existed when runs were listed
 			p.hasEnded(pid)
 		}
 		failed = append(failed, err)
@@ -89,7 +89,7 @@ func (p *program) inspectRun(pid int) error {
 	return nil
 }
 
-// hasEnded tells of a run that was there a moment ago.
+// hasEnded reports a run that has ended since it was listed.
 func (p *program) hasEnded(pid int) {
 	fmt.Fprintf(p.stdout, "process %d: the run has ended\n", pid)
 }
@@ -121,7 +121,7 @@ func (p *program) showLive(before, after *launch.Live, seconds float64) {
 			max(w.Number(worker.NumberReplications)-1, 0), w.Number(worker.NumberEpoch), w.Number(worker.NumberEvents), short(max(rate, 0)),
 			w.Number(worker.NumberSent), w.Number(worker.NumberReceived), w.Number(worker.NumberFullWaits), waits)
 	}
-	// The writer behind it remembers its errors.
+	// The writer behind it keeps its errors.
 	_ = t.Flush()
 	if !moved {
 		fmt.Fprintf(p.stdout, "nothing has moved for %.1f s: kill -QUIT a worker's process to see where it stands (the run then ends)\n", seconds)

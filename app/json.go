@@ -13,9 +13,8 @@ import (
 	"github.com/disco-sim/disco/scenario"
 )
 
-// document is the JSON output. Names and order of the fields down to Results are
-// promised; further ones may be added. It never holds NaN or infinities, which JSON
-// has no words for.
+// document is the JSON output. Names and order of the fields down to Results are promised; further ones may be
+// added. It never holds NaN or infinities, which JSON can't express.
 type document struct {
 	Scenario        string  `json:"scenario"`
 	Seed            uint64  `json:"seed"`
@@ -53,7 +52,7 @@ type document struct {
 
 // placementRow is about the workers that simulate a replication together.
 type placementRow struct {
-	Partition string  `json:"partition"`   // how nodes were dealt out
+	Partition string  `json:"partition"`   // method of the placement
 	Balance   float64 `json:"balance"`     // expected work of the busiest worker over the mean
 	Cut       float64 `json:"cut"`         // share of the expected traffic between workers
 	Lookahead float64 `json:"lookahead_s"` // least lookahead between workers, on a cycle; 0: none
@@ -76,8 +75,8 @@ type workerRow struct {
 	Events uint64 `json:"events"`
 	worker.Stats
 
-	// Coupling is what this worker has to do while the simulated time moves by the
-	// lookahead, in times that a promise takes; 0: not known, or nobody waits.
+	// Coupling is what this worker has to do while the simulated time moves by the lookahead, in units of the
+	// latency of a promise; 0: not known, or no worker waits.
 	Coupling float64 `json:"coupling,omitempty"`
 }
 
@@ -101,7 +100,7 @@ func (p *program) writeJSON(o *order, l *launch.Launch, d *document) error {
 // write writes an output to a file, whole or not at all, or to standard output.
 func (p *program) write(flag, path string, text []byte) error {
 	if path == "-" {
-		_, _ = p.stdout.Write(text) // Run tells of its errors
+		_, _ = p.stdout.Write(text) // Run reports its errors
 		return nil
 	}
 	file, err := launch.CreateOutput(path)
@@ -118,8 +117,7 @@ func (p *program) write(flag, path string, text []byte) error {
 	return nil
 }
 
-// encode gives the text of a document. Numbers that JSON has no words for can only be
-// in the model's own results.
+// encode gives the text of a document. Numbers that JSON can't express can only be in the model's own results.
 func encode(d any) ([]byte, error) {
 	text, err := json.MarshalIndent(d, "", "  ")
 	if err != nil {
@@ -173,8 +171,7 @@ func newDocument(o *order, l *launch.Launch, out *launch.Outcome) *document {
 	return d
 }
 
-// couple measures the latency and works out the workers' coupling, where workers hold
-// each other back.
+// couple measures the latency and computes the workers' coupling, where workers wait for each other.
 func (d *document) couple(l *launch.Launch, out *launch.Outcome) error {
 	lookahead := finite(l.Placement().Lookahead)
 	if l.Spread() == launch.SpreadReplications || len(d.PerWorker) < 2 || lookahead == 0 {
@@ -195,7 +192,7 @@ func (d *document) couple(l *launch.Launch, out *launch.Outcome) error {
 	return nil
 }
 
-// finite makes 0 of what JSON has no words for.
+// finite replaces by 0 what JSON can't express.
 func finite(x float64) float64 {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return 0

@@ -43,7 +43,7 @@ func (p *program) kindCommands() []*cli.Command {
 // commandLine is the name of the file that flags make.
 const commandLine = "command line"
 
-// flagsAtFault are problems of that file as what they are to a person: mistakes in flags.
+// flagsAtFault converts problems of that file into what they are for the user: mistakes in flags.
 func flagsAtFault(fields []scenario.Flag, err error) error {
 	var problems scenario.Problems
 	if !errors.As(err, &problems) {
@@ -62,8 +62,8 @@ func flagsAtFault(fields []scenario.Flag, err error) error {
 	return errors.Join(all...)
 }
 
-// fileOf writes the scenario file that the flags mean. It has all fields, also those
-// that were not given, so that a sweep finds them.
+// fileOf writes the scenario file that corresponds to the flags. It has all fields, also those that were not given,
+// so that a sweep finds them.
 func fileOf(c *cli.Context, model string, fields []scenario.Flag) []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "model: %s\n", model)

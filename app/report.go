@@ -12,7 +12,7 @@ import (
 	"github.com/disco-sim/disco/internal/sweep"
 )
 
-// header says what is about to be run.
+// header prints what is going to be run.
 func (p *program) header(l *launch.Launch, cfg *launch.Config) {
 	fmt.Fprintf(p.stdout, "%s\n", describe(l))
 	if len(cfg.Set) > 0 {
@@ -21,7 +21,7 @@ func (p *program) header(l *launch.Launch, cfg *launch.Config) {
 	fmt.Fprintf(p.stdout, "%s, seed %d, %s\n\n", spread(l), cfg.Seed, count(cfg.Replications, "replication"))
 }
 
-// spread says who does how much, in one line.
+// spread describes how the work is divided among the workers, in one line.
 func spread(l *launch.Launch) string {
 	how, one := "processes, shared memory", "a process"
 	if l.Transport() == launch.TransportInproc {
@@ -51,10 +51,10 @@ func spread(l *launch.Launch) string {
 	return text
 }
 
-// report writes the results for people.
+// report writes the results as text.
 func (p *program) report(out *launch.Outcome, d *document) error {
 	if out.Summary != nil {
-		if err := out.Summary.WriteText(p.stdout); err != nil && p.stdout.err == nil { // Run tells of its errors
+		if err := out.Summary.WriteText(p.stdout); err != nil && p.stdout.err == nil { // Run reports its errors
 			return fmt.Errorf("the results can't be written: %w", err)
 		}
 		fmt.Fprintln(p.stdout)
@@ -71,8 +71,7 @@ func (p *program) report(out *launch.Outcome, d *document) error {
 	return nil
 }
 
-// workers is a table of where time and events went; one worker alone has none to
-// compare with.
+// workers writes a table of times and events per worker; not for a single worker.
 func (p *program) workers(d *document) {
 	if len(d.PerWorker) < 2 {
 		return
@@ -85,7 +84,7 @@ func (p *program) workers(d *document) {
 		}
 		cpu := fmt.Sprintf("%.2f s", w.CPUSeconds)
 		if d.Transport == launch.TransportInproc && w.Worker > 0 {
-			cpu = "-" // they can't be told apart: the first one's is that of all
+			cpu = "-" // it can't be divided: the first row has that of all
 		}
 		coupling := "-"
 		switch {
@@ -96,7 +95,7 @@ func (p *program) workers(d *document) {
 		}
 		fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t\n", w.Worker, w.Nodes, w.Events, w.Sent, w.Received, w.Promises, share(w.BlockedSeconds), share(w.RoomSeconds), cpu, coupling)
 	}
-	// The writer behind it remembers its errors.
+	// The writer behind it keeps its errors.
 	_ = t.Flush()
 }
 

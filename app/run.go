@@ -107,7 +107,7 @@ func changed(doc *scenario.Document, flag string, all []scenario.Setting) (*scen
 	return doc, err
 }
 
-// order is what a person asked for.
+// order is what the command line asks for.
 type order struct {
 	config  launch.Config
 	file    string
@@ -120,7 +120,7 @@ type order struct {
 	compare bool
 }
 
-// quiet reports whether standard output belongs to a program.
+// quiet reports whether standard output is for another program.
 func (o *order) quiet() bool { return o.json == "-" || o.csv == "-" }
 
 // run is the command: check everything, run, show. file names what read reads, in the
@@ -158,7 +158,7 @@ func (p *program) run(c *cli.Context, file string, read func() (*scenario.Docume
 	return signals.cause(p.carryOut(signals.ctx, o, doc, screen))
 }
 
-// carryOut does what was ordered.
+// carryOut runs what the order asks for.
 func (p *program) carryOut(ctx context.Context, o *order, doc *scenario.Document, screen *screen) error {
 	if len(o.sweeps) > 0 {
 		return p.sweep(ctx, o, doc, screen)
@@ -181,7 +181,7 @@ func (p *program) carryOut(ctx context.Context, o *order, doc *scenario.Document
 	if o.json != "-" {
 		p.header(l, &o.config)
 		if p.stdout.err != nil {
-			return nil // nobody is there to read results; Run tells
+			return nil // standard output is closed; Run reports it
 		}
 	}
 	started = screen.during(fmt.Sprintf("%s: starting %s and making %s", p.name, count(l.Workers(), "worker"), count(len(l.Graph().Nodes), "node")))
@@ -224,7 +224,7 @@ func (p *program) show(o *order, l *launch.Launch, out *launch.Outcome, times *c
 	return interruption(l, out)
 }
 
-// interruption says how far an interrupted run came.
+// interruption is the error that says how far an interrupted run came.
 func interruption(l *launch.Launch, out *launch.Outcome) error {
 	if len(out.Replications) == 0 {
 		return fmt.Errorf("%w before anything was simulated", errInterrupted)
@@ -275,8 +275,7 @@ func (p *program) order(c *cli.Context, file string) (*order, error) {
 	return o, errors.Join(v.err(), err)
 }
 
-// checkFiles sees to it that results can be written, and that no file is named for
-// two things.
+// checkFiles checks that results can be written, and that no file is named for two things.
 func (o *order) checkFiles() error {
 	named := []struct{ flag, path string }{
 		{"FILE", o.file}, {"--placement", o.pins}, {"--json", o.json}, {"--csv", o.csv}, {"--trace", o.config.Trace},
@@ -326,7 +325,7 @@ func sameFile(a, b string) bool {
 	return errA == nil && errB == nil && absA == absB
 }
 
-// What --on-stall can be.
+// The values of --on-stall.
 const (
 	stallReport = "report"
 	stallEnd    = "end"

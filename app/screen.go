@@ -23,7 +23,7 @@ type screen struct {
 	mu    sync.Mutex
 	w     io.Writer         // raw: the line that shows progress is drawn with escapes
 	lines *printable.Writer // to w
-	about string            // stands before the progress, e.g. which point of a sweep it is about
+	about string            // stands before the progress, e.g. the point of a sweep
 	shown bool              // the progress line stands there
 	last  launch.Progress
 	speed float64 // events per wall second, smoothed
@@ -52,23 +52,23 @@ func (s *screen) Write(p []byte) (int, error) {
 	return s.lines.Write(p)
 }
 
-// slow is how long something may take in silence; a test sets it.
+// slow is how long something may take without a message; a test sets it.
 var slow = 3 * time.Second
 
-// during says what is being done when it isn't over soon; done ends that.
+// during prints what is being done if it takes longer than slow; done ends that.
 func (s *screen) during(what string) (done func()) {
 	note := time.AfterFunc(slow, func() {
-		// Nobody is there to be told, at worst.
+		// If this fails, standard error is closed, and the message is lost.
 		_, _ = fmt.Fprintln(s, what+" …")
 	})
 	return func() { note.Stop() }
 }
 
-// say sets what stands before the progress of a new run.
-func (s *screen) say(about string) {
+// setTitle sets the text in front of the progress of a new run.
+func (s *screen) setTitle(title string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.about, s.last, s.speed = about, launch.Progress{}, 0
+	s.about, s.last, s.speed = title, launch.Progress{}, 0
 }
 
 // clear takes the progress line away.
@@ -80,7 +80,7 @@ func (s *screen) clear() {
 
 func (s *screen) wipe() {
 	if s.shown {
-		// A terminal that is gone can't be wiped.
+		// A terminal that was closed can't be wiped.
 		_, _ = io.WriteString(s.w, "\r\x1b[K")
 		s.shown = false
 	}
@@ -149,7 +149,7 @@ func short(x float64) string {
 	return ""
 }
 
-// duration is a wall time for people: 4 s, 3 min, 2.5 h.
+// duration is a wall time as text: 4 s, 3 min, 2.5 h.
 func duration(seconds float64) string {
 	switch {
 	case seconds < 100:

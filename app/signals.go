@@ -16,19 +16,17 @@ import (
 	"github.com/disco-sim/disco/internal/launch"
 )
 
-// impatience is how long a run that was ended at once may take to clean up before
-// the process ends without it. What is left then ends by itself: workers end when
-// their launcher does, and nothing of the run has a name.
-const impatience = 2 * time.Second
+// cleanupMax is how long a run that was ended at once may take to clean up before the process ends without it. What
+// is left then ends by itself: workers end when their launcher does, and nothing of the run has a name.
+const cleanupMax = 2 * time.Second
 
 // sameSignal is how close signals follow each other that are meant as one: timeout(1)
 // signals a process and then its group, a service manager may send two of them, and a
 // terminal that closes sends what the shell sends too.
 const sameSignal = 300 * time.Millisecond
 
-// signals turns Ctrl-C, SIGTERM and the end of the terminal into the ends of a run: the
-// first closes stop, the second ends ctx, and a third, or a clean-up that takes too long,
-// ends the process. Ctrl-Z stops the workers too.
+// signals converts Ctrl-C, SIGTERM and the end of the terminal into the end of a run: the first closes stop, the
+// second ends ctx, and a third, or a clean-up that takes too long, ends the process. Ctrl-Z stops the workers too.
 type signals struct {
 	ctx    context.Context
 	stop   chan struct{}
@@ -40,7 +38,7 @@ type signals struct {
 	cancel context.CancelFunc
 }
 
-// watchSignals begins to watch; close ends it.
+// watchSignals starts handling; close ends it.
 func watchSignals(stderr io.Writer, name string) *signals {
 	s := &signals{stderr: stderr, name: name, stop: make(chan struct{}), in: make(chan os.Signal, 16), over: make(chan struct{})}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -51,8 +49,8 @@ func watchSignals(stderr io.Writer, name string) *signals {
 	return s
 }
 
-// notify asks for a signal. nohup, and shells for what they run in the background, set
-// some of them to be ignored; then they are not meant for us.
+// notify asks for a signal. nohup, and shells for what they run in the background, set some of them to be ignored;
+// then this process must ignore them too.
 func (s *signals) notify(sig os.Signal) {
 	if !signal.Ignored(sig) {
 		signal.Notify(s.in, sig)
@@ -85,7 +83,7 @@ func (s *signals) watch() {
 				close(s.stop)
 			case 2:
 				s.cancel()
-				late = time.After(impatience)
+				late = time.After(cleanupMax)
 			default:
 				os.Exit(s.status())
 			}
@@ -112,7 +110,7 @@ type interrupted struct {
 func (e *interrupted) Error() string { return e.err.Error() }
 func (e *interrupted) Unwrap() error { return e.err }
 
-// errInterrupted is what errors unwrap to that tell how far an interrupted run has come.
+// errInterrupted is what an error unwraps to that contains how far an interrupted run has come.
 var errInterrupted = errors.New("interrupted")
 
 // cause marks errors that the first signal has caused. Others are left alone: a worker
@@ -126,8 +124,8 @@ func (s *signals) cause(err error) error {
 	return err
 }
 
-// prepare is launch.Prepare, which may take minutes for a large scenario, until the first
-// signal. Nothing has been started then: what still reads ends with the process.
+// prepare is launch.Prepare, which may take minutes for a large scenario, until the first signal. Nothing has been
+// started then: the goroutine that still reads ends with the process.
 func prepare(cfg launch.Config) (*launch.Launch, error) {
 	type result struct {
 		l   *launch.Launch

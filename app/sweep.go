@@ -77,7 +77,7 @@ func (p *program) sweep(ctx context.Context, o *order, doc *scenario.Document, s
 	}
 	all := &sweepDocument{File: o.file, Sweep: axes, Points: len(points), columns: o.columns}
 	for i, cfg := range launches {
-		screen.say(fmt.Sprintf("point %d of %d  ", i+1, len(points)))
+		screen.setTitle(fmt.Sprintf("point %d of %d  ", i+1, len(points)))
 		row, err := p.runPoint(ctx, o, cfg, points[i])
 		screen.clear()
 		if row != nil {
@@ -88,7 +88,7 @@ func (p *program) sweep(ctx context.Context, o *order, doc *scenario.Document, s
 			return errors.Join(fmt.Errorf("at %s: %w", points[i], err), p.showSweep(o, all))
 		}
 		if i == 0 {
-			// What columns there are shows with the first results.
+			// The columns are known with the first results.
 			if _, err := newTable(all).chosen(all.columns); err != nil {
 				return err
 			}

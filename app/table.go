@@ -328,12 +328,11 @@ func sweepCSV(doc *sweepDocument) ([]byte, error) {
 	return b.Bytes(), w.Error()
 }
 
-// shownColumns is how many columns of results a table for people has by itself.
+// shownColumns is how many columns of results the text table has by default.
 const shownColumns = 8
 
-// differing are the columns for people who asked for none: the points, and the first
-// results that differ between them, those in lists behind the others; left is how many
-// more do.
+// differing are the columns of the text table without --columns: the points, and the first results that differ
+// between them, those in lists behind the others; left is how many more do.
 func (t *table) differing() (shown []int, left int) {
 	for i := range t.keys {
 		shown = append(shown, i)
@@ -353,7 +352,7 @@ func (t *table) differing() (shown []int, left int) {
 	return shown, left
 }
 
-// sweepText writes a table for people.
+// sweepText writes the text table.
 func (p *program) sweepText(doc *sweepDocument) error {
 	t := newTable(doc)
 	left := 0
@@ -379,7 +378,7 @@ func (p *program) sweepText(doc *sweepDocument) error {
 		}
 		fmt.Fprintln(w)
 	}
-	// The writer behind it remembers its errors.
+	// The writer behind it keeps its errors.
 	_ = w.Flush()
 	if left > 0 {
 		fmt.Fprintf(p.stdout, "and %s, which --columns chooses and --csv FILE has\n", tables.Plural(left, "more column"))
@@ -416,7 +415,7 @@ func (t *table) differs(i int) bool {
 	return false
 }
 
-// allSame reports whether the points made no difference to any number.
+// allSame reports whether all points have the same numbers.
 func (t *table) allSame() bool {
 	for i := t.keys; i < len(t.columns); i++ {
 		if t.numbers[i] && !timed(t.columns[i]) && t.differs(i) {

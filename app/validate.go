@@ -25,7 +25,7 @@ func (p *program) validateCommand() *cli.Command {
 	}, p.validate)
 }
 
-// validate reads a scenario and says what it is.
+// validate reads a scenario and describes it.
 func (p *program) validate(c *cli.Context) error {
 	path, err := oneFile(c.Args().Slice())
 	if err != nil {
@@ -54,7 +54,7 @@ func (p *program) validate(c *cli.Context) error {
 	return nil
 }
 
-// remark writes what a scenario has to say about its file that is no mistake.
+// remark writes a scenario's notes on its file, which are no mistakes.
 func remark(w io.Writer, s scenario.Scenario) {
 	if n, ok := s.(scenario.Noter); ok {
 		for _, line := range n.Notes() {
@@ -63,7 +63,7 @@ func remark(w io.Writer, s scenario.Scenario) {
 	}
 }
 
-// describe says what a scenario is, in one line.
+// describe describes a scenario in one line.
 func describe(l *launch.Launch) string {
 	g := l.Graph()
 	least := math.Inf(1)

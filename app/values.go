@@ -16,8 +16,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// values reads the values of flags and collects what is wrong with them, so that a
-// person learns of all mistakes at once.
+// values reads the values of flags and collects what is wrong with them, so that all mistakes are reported at once.
 type values struct {
 	c    *cli.Context
 	errs []error
@@ -137,7 +136,7 @@ func bytesText(n int) string {
 	return fmt.Sprintf("%dG", n)
 }
 
-// inlineFitsRing sees that the largest payload inside a ring leaves room for others.
+// inlineFitsRing checks that the largest payload inside a ring leaves room for others.
 func (v *values) inlineFitsRing(t worker.Tuning) {
 	bytes := t.RingBytes
 	if bytes == 0 {

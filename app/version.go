@@ -13,8 +13,8 @@ import (
 // version is set by the Makefile: -ldflags "-X …/app.version=…".
 var version string
 
-// Version names the program's version: what the Makefile was told, or what the Go
-// tool noted in the executable.
+// Version is the program's version: the one set by the Makefile, or the one that the Go tool stored in the
+// executable.
 func Version() string {
 	if version != "" {
 		return version

@@ -13,4 +13,4 @@ import (
 	"github.com/disco-sim/disco/perf/peers"
 )
 
-func main() { bench.Main(bench.Peers{Jobs: peers.Jobs(), Specs: peers.Specs}) }
+func main() { bench.Main(bench.Alternatives{Jobs: peers.Jobs(), Specs: peers.Specs}) }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command ipc is two programs that know of each other nothing but a name: one
-// listens, any number of others send to it, through shared memory.
+// Command ipc is two programs that share only a name: one listens, any number of others send to it, through shared
+// memory.
 //
 //	go run ./examples/ipc                                 # both in one process
 //	go run ./examples/ipc listen prices
 //	go run ./examples/ipc send prices                     # in another terminal
 //	go run ./examples/ipc send -count 1e6 -size 64 prices # in a third one
 //
-// Kill any of them with kill -9: the others notice at once and go on, or end with an
-// error that says who has gone.
+// Kill any of them with kill -9: the others notice at once and continue, or end with an error that names the
+// process.
 package main
 
 import (
@@ -102,7 +102,7 @@ func both(ctx context.Context) error {
 	listened := make(chan error, 1)
 	go func() {
 		err := listen(ctx, name, 1)
-		cancel() // a sender has nobody to wait for
+		cancel() // a sender has no listener to wait for
 		listened <- err
 	}()
 	err := send(ctx, name, 1e5, 64, time.Minute)
@@ -132,7 +132,7 @@ func listen(ctx context.Context, name string, senders int) (err error) {
 	for gone := 0; senders == 0 || gone < senders; {
 		m, err := r.Receive(ctx)
 		var end *ipc.SenderError
-		if errors.As(err, &end) { // one has gone; the others go on
+		if errors.As(err, &end) { // one has ended; the others continue
 			t := totals[end.Sender]
 			if t == nil {
 				t = &total{}

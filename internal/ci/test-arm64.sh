@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Runs the tests of the memory rooms as arm64 programs: on an arm64 machine directly,
+# Runs the tests of the memory packages as arm64 programs: on an arm64 machine directly,
 # elsewhere under qemu's user-mode emulation, and not at all, saying so, where that is
 # not installed (Debian: qemu-user). `make test-arm64` calls it from the project's root.
 #
@@ -12,11 +12,11 @@
 set -eu
 
 GO=${GO:-go}
-rooms="./ring ./internal/lane ./shm ./internal/counters ./internal/idle ./ipc ./envelope ./internal/aligned ./internal/race"
+packages="./ring ./internal/lane ./shm ./internal/counters ./internal/idle ./ipc ./envelope ./internal/aligned ./internal/race"
 
 case $(uname -m) in
 aarch64 | arm64)
-	exec "$GO" test -short $rooms
+	exec "$GO" test -short $packages
 	;;
 esac
 
@@ -38,4 +38,4 @@ fi
 own='TestProcess|TestSenderIsKilled|TestReceiverIsKilled'
 emulator='TestPopulated|TestBadMeetings'
 CGO_ENABLED=0 GOARCH=arm64 exec "$GO" test -short -timeout 10m -exec "$qemu" \
-	-skip "^($own|$emulator)" $rooms
+	-skip "^($own|$emulator)" $packages

@@ -29,7 +29,7 @@ type rule struct {
 
 // rules, of which the first that matches counts.
 var rules = []rule{
-	{match: `make rooms .*`, want: "s of CPU"},
+	{match: `make profile .*`, want: "s of CPU"},
 	{match: `make( .*)?`, skip: "the gate runs this test, and make build is what this test does itself"},
 	{match: `go test (\./|-race|-run TestStop|-fuzz|-bench|.*-schedules).*|go test \./node -run xxx.*|go test \./model/service -run .*`, skip: "tests are what the gate runs; which ones exist is checked by TestNamedTests"},
 	{match: `go tool pprof .*`, skip: "a tool of Go's own"},

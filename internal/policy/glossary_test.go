@@ -102,17 +102,6 @@ var notYetRenamed = []string{
 	"trace.TestTruncatedFileTellsWhere",
 
 	// shm, ring, ipc, app, perf
-	"app.screen.say",
-	"perf/bench.Plan",
-	"perf/bench.Spread",
-	"perf/bench.patience",
-	"perf/bench.process.hear",
-	"perf/bench.process.say",
-	"perf/chaos.TestBaths",
-	"perf/chaos.bath",
-	"perf/chaos.baths",
-	"perf/chaos.want.says",
-	"perf/peers.TestAbsentPeersSaySo",
 }
 
 // glossary is what docs/GLOSSARY.md says about names.

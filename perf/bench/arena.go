@@ -67,7 +67,7 @@ func attachArena(f *os.File) (*Arena, error) {
 
 func (a *Arena) close() { _ = a.segment.Close() }
 
-// clear makes the arena ready for the next job. The doorbells belong to nobody then.
+// clear makes the arena ready for the next job. No side may use the doorbells then.
 func (a *Arena) clear() { clear(a.body[:arenaHead]) }
 
 // room is the memory behind the control area.

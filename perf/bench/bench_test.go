@@ -74,16 +74,16 @@ func TestChecksAgreeWithTheSums(t *testing.T) {
 	}
 }
 
-func TestSpread(t *testing.T) {
+func TestRange(t *testing.T) {
 	for _, c := range []struct {
 		values []float64
-		want   Spread
+		want   Range
 	}{
-		{[]float64{3}, Spread{3, 3, 3}},
-		{[]float64{4, 1}, Spread{1, 2.5, 4}},
-		{[]float64{9, 1, 5}, Spread{1, 5, 9}},
+		{[]float64{3}, Range{3, 3, 3}},
+		{[]float64{4, 1}, Range{1, 2.5, 4}},
+		{[]float64{9, 1, 5}, Range{1, 5, 9}},
 	} {
-		if got := spreadOf(c.values); got != c.want {
+		if got := rangeOf(c.values); got != c.want {
 			t.Errorf("%v: %v, want %v", c.values, got, c.want)
 		}
 	}
@@ -119,7 +119,7 @@ func TestMeasureTakesTurns(t *testing.T) {
 	if want := []string{"limit", "row", "limit", "row", "limit", "row"}; !slices.Equal(order, want) {
 		t.Errorf("%q, want %q", order, want)
 	}
-	if *row.Ratio != (Spread{1.5, 1.5, 1.5}) || row.RTT.P50 != 300 || row.RTT.Max != 300 || row.Limit != "l" || row.Processes != 1 {
+	if *row.Ratio != (Range{1.5, 1.5, 1.5}) || row.RTT.P50 != 300 || row.RTT.Max != 300 || row.Limit != "l" || row.Processes != 1 {
 		t.Errorf("%+v with %v and %v", row, row.Ratio, row.RTT)
 	}
 	if met, text := spec.Goal.check(&row); !met || text != "at most 1.5 x" {
@@ -198,10 +198,10 @@ func TestStreamSlices(t *testing.T) {
 	}
 }
 
-func TestPlansFitTheirRings(t *testing.T) {
+func TestSpecsFitTheirRings(t *testing.T) {
 	for _, ring := range []int{RingMin, 1 << 16, RingDefault} {
 		o := Options{Payload: -1, Rounds: 1, Time: TimeMin, Ring: ring}
-		specs, err := Plan("all", o)
+		specs, err := SpecsOf("all", o)
 		if err != nil || len(specs) < 30 {
 			t.Fatalf("%d rows, %v", len(specs), err)
 		}

@@ -23,32 +23,31 @@ import (
 const (
 	ExitOK     = 0
 	ExitFailed = 1 // a measurement failed or was interrupted, or a result could not be written
-	ExitUsage  = 2 // the command line is at fault; nothing was measured
+	ExitUsage  = 2 // a mistake on the command line; nothing was measured
 )
 
-// Peers are other ways between processes, beside which disco is measured: rows for the
-// command `peers`, and the jobs in them.
-type Peers struct {
+// Alternatives are other ways to send data between processes, which are measured beside disco: rows for the command
+// `peers`, and the jobs in them.
+type Alternatives struct {
 	Jobs  []Job
 	Specs func(ctx context.Context, o Options) (specs []Spec, release func())
 }
 
-// Main is the whole of disco-bench's main: it never returns. The process is either
-// what a person started, or the other side of a pair.
-func Main(peers Peers) {
+// Main is the whole of disco-bench's main: it never returns. The process was started either by a user, or as the
+// other side of a pair.
+func Main(others Alternatives) {
 	if IsWorker() {
-		os.Exit(ServeWorker(append(Jobs(), peers.Jobs...)))
+		os.Exit(ServeWorker(append(Jobs(), others.Jobs...)))
 	}
-	os.Exit(Execute(os.Args, os.Stdout, os.Stderr, peers))
+	os.Exit(Execute(os.Args, os.Stdout, os.Stderr, others))
 }
 
-// Execute does what Main does for a person, without ending the process, and returns the
-// exit status.
-func Execute(args []string, stdout, stderr io.Writer, peers Peers) int {
+// Execute is Main in a process that a user started, without ending the process; it returns the exit status.
+func Execute(args []string, stdout, stderr io.Writer, others Alternatives) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	stdout, stderr = printable.NewWriter(stdout), printable.NewWriter(stderr)
-	p := &program{ctx: ctx, name: "disco-bench", stdout: stdout, stderr: stderr, peers: peers}
+	p := &program{ctx: ctx, name: "disco-bench", stdout: stdout, stderr: stderr, others: others}
 	if len(args) > 0 {
 		p.name = filepath.Base(args[0])
 		args = args[1:]
@@ -65,7 +64,7 @@ func Execute(args []string, stdout, stderr io.Writer, peers Peers) int {
 	return ExitFailed
 }
 
-// usageError is a mistake of the person's.
+// usageError is a mistake on the command line.
 type usageError struct{ error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
@@ -76,7 +75,7 @@ type program struct {
 	name   string
 	stdout io.Writer
 	stderr io.Writer
-	peers  Peers
+	others Alternatives
 }
 
 // commands are those that measure, with a line for the help.
@@ -110,7 +109,7 @@ func (p *program) dispatch(args []string) error {
 	return app.RunContext(p.ctx, append([]string{p.name}, args...))
 }
 
-// noCommand says which commands there are.
+// noCommand is the error of a missing or unknown command; it lists the commands.
 func (p *program) noCommand(app *cli.App, name string) error {
 	var names []string
 	for _, c := range app.Commands {
@@ -193,7 +192,7 @@ func (p *program) command(name, usage string, flags []cli.Flag, action func(*cli
 	}
 }
 
-// badFlags says where the flags of a command are listed.
+// badFlags adds where the flags of a command are listed.
 func (p *program) badFlags(name string) cli.OnUsageErrorFunc {
 	return func(_ *cli.Context, err error, _ bool) error {
 		// The flag package has no error value of its own for this.
@@ -204,7 +203,7 @@ func (p *program) badFlags(name string) cli.OnUsageErrorFunc {
 	}
 }
 
-// measure does one of the measuring commands.
+// measure runs one of the measuring commands.
 func (p *program) measure(c *cli.Context, o Options) error {
 	specs, release, err := p.specs(c.Command.Name, o)
 	if err != nil {
@@ -238,10 +237,10 @@ func (p *program) measure(c *cli.Context, o Options) error {
 // specs are the rows of a command.
 func (p *program) specs(command string, o Options) (specs []Spec, release func(), err error) {
 	if command == "peers" {
-		specs, release = p.peers.Specs(p.ctx, o)
+		specs, release = p.others.Specs(p.ctx, o)
 		return specs, release, nil
 	}
-	specs, err = Plan(command, o)
+	specs, err = SpecsOf(command, o)
 	return specs, func() {}, err
 }
 
@@ -253,7 +252,7 @@ func (p *program) rows(specs []Spec, o Options, done func(*Row)) ([]Row, error) 
 	}
 	f, err := NewFleet(FleetConfig{
 		Processes: !o.Threads, Pairs: pairs, ArenaBytes: arenaBytes,
-		Jobs: append(Jobs(), p.peers.Jobs...), Stderr: p.stderr,
+		Jobs: append(Jobs(), p.others.Jobs...), Stderr: p.stderr,
 	})
 	if err != nil {
 		return nil, err

@@ -46,15 +46,15 @@ func testJobs() []Job {
 }
 
 // breaking is the command `peers` with one row of a job that breaks down.
-func breaking(job string) Peers {
-	return Peers{Jobs: testJobs(), Specs: func(context.Context, Options) ([]Spec, func()) {
+func breaking(job string) Alternatives {
+	return Alternatives{Jobs: testJobs(), Specs: func(context.Context, Options) ([]Spec, func()) {
 		return []Spec{{Bench: job, Row: Task{Job: job, CPU: AnyCPU, Time: time.Second}, LimitName: job}}, func() {}
 	}}
 }
 
-func execute(peers Peers, args ...string) (status int, stdout, stderr string) {
+func execute(others Alternatives, args ...string) (status int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	status = Execute(append([]string{"disco-bench"}, args...), &out, &errs, peers)
+	status = Execute(append([]string{"disco-bench"}, args...), &out, &errs, others)
 	return status, out.String(), errs.String()
 }
 
@@ -101,7 +101,7 @@ func TestEveryCommandInBothModes(t *testing.T) {
 				if mode == "threads" {
 					args = append(args, "--threads")
 				}
-				status, out, errs := execute(Peers{}, args...)
+				status, out, errs := execute(Alternatives{}, args...)
 				if status != ExitOK {
 					t.Fatalf("exit %d: %s", status, errs)
 				}
@@ -162,7 +162,7 @@ func keys(m map[string]any) (k []string) {
 }
 
 func TestChosenRows(t *testing.T) {
-	status, out, errs := execute(Peers{}, "latency", "--time", "2ms", "--rounds", "1", "--payload", "100", "--wait", "park", "--pin", "--json", "-")
+	status, out, errs := execute(Alternatives{}, "latency", "--time", "2ms", "--rounds", "1", "--payload", "100", "--wait", "park", "--pin", "--json", "-")
 	if status != ExitOK {
 		t.Fatalf("exit %d: %s", status, errs)
 	}
@@ -175,13 +175,13 @@ func TestChosenRows(t *testing.T) {
 func TestFilesAndPlot(t *testing.T) {
 	dir := t.TempDir()
 	rows, curves := filepath.Join(dir, "rows.json"), filepath.Join(dir, "curves")
-	status, out, errs := execute(Peers{}, "payload", "--time", "2ms", "--rounds", "1", "--payload", "4096", "--threads", "--json", rows, "--hgrm", curves)
+	status, out, errs := execute(Alternatives{}, "payload", "--time", "2ms", "--rounds", "1", "--payload", "4096", "--threads", "--json", rows, "--hgrm", curves)
 	if status != ExitOK || !strings.Contains(out, "payload-loan, 4 KiB") || !strings.Contains(out, "ratio") {
 		t.Fatalf("exit %d: %s%s", status, out, errs)
 	}
 	for _, name := range []string{"page.svg", "page.html"} {
 		page := filepath.Join(dir, name)
-		if status, _, errs := execute(Peers{}, "plot", "--from", rows, "--hgrm", curves, "--out", page); status != ExitOK {
+		if status, _, errs := execute(Alternatives{}, "plot", "--from", rows, "--hgrm", curves, "--out", page); status != ExitOK {
 			t.Fatalf("exit %d: %s", status, errs)
 		}
 		text, err := os.ReadFile(page)
@@ -192,7 +192,7 @@ func TestFilesAndPlot(t *testing.T) {
 			wellFormed(t, text)
 		}
 	}
-	if status, out, errs := execute(Peers{}, "plot", "--time", "1ms", "--rounds", "1", "--payload", "64", "--threads", "--out", filepath.Join(dir, "own.svg")); status != ExitOK {
+	if status, out, errs := execute(Alternatives{}, "plot", "--time", "1ms", "--rounds", "1", "--payload", "64", "--threads", "--out", filepath.Join(dir, "own.svg")); status != ExitOK {
 		t.Fatalf("exit %d: %s%s", status, out, errs)
 	}
 }
@@ -209,7 +209,7 @@ func wellFormed(t *testing.T, text []byte) {
 }
 
 func TestGobenchLines(t *testing.T) {
-	status, out, errs := execute(Peers{}, "throughput", "--time", "2ms", "--rounds", "3", "--payload", "64", "--batch", "16", "--threads", "--gobench")
+	status, out, errs := execute(Alternatives{}, "throughput", "--time", "2ms", "--rounds", "3", "--payload", "64", "--batch", "16", "--threads", "--gobench")
 	if status != ExitOK {
 		t.Fatalf("exit %d: %s", status, errs)
 	}
@@ -313,7 +313,7 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		"--from: rows-that-are-not-there.json: found no file":    {"plot", "--from", "rows-that-are-not-there.json"},
 	}
 	for want, args := range cases {
-		status, out, errs := execute(Peers{}, args...)
+		status, out, errs := execute(Alternatives{}, args...)
 		if status != ExitUsage || !strings.Contains(errs, want) || strings.Contains(out, "ns") {
 			t.Errorf("%q: exit %d, want 2 and %q on standard error: %s%s", args, status, want, errs, out)
 		}
@@ -323,7 +323,7 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 // TestVersion: both forms say which version this is.
 func TestVersion(t *testing.T) {
 	for _, arg := range []string{"version", "--version"} {
-		if status, out, errs := execute(Peers{}, arg); status != ExitOK || !strings.HasPrefix(out, "disco-bench ") || errs != "" {
+		if status, out, errs := execute(Alternatives{}, arg); status != ExitOK || !strings.HasPrefix(out, "disco-bench ") || errs != "" {
 			t.Errorf("%s: exit %d: %q %q", arg, status, out, errs)
 		}
 	}
@@ -331,7 +331,7 @@ func TestVersion(t *testing.T) {
 
 func TestHelp(t *testing.T) {
 	for _, args := range [][]string{{"--help"}, {"latency", "--help"}, {"plot", "--help"}} {
-		if status, out, errs := execute(Peers{}, args...); status != ExitOK || !strings.Contains(out, "disco-bench") {
+		if status, out, errs := execute(Alternatives{}, args...); status != ExitOK || !strings.Contains(out, "disco-bench") {
 			t.Errorf("%q: exit %d: %s%s", args, status, out, errs)
 		}
 	}

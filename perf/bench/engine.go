@@ -18,7 +18,7 @@ import (
 const (
 	JobTrip      = "event-trip"      // an event there, one back
 	JobStream    = "event-stream"    // events one way, read in full
-	JobParts     = "event-parts"     // likewise, but there is no block for any: they go in parts
+	JobParts     = "event-parts"     // likewise, but no block is free: they are sent in parts
 	JobStreamTip = "event-tip"       // events one way, of which the reader reads the first and the last word
 	JobLoan      = "loan-trip"       // a block there, one back; first and last word written and read
 	JobLoanTouch = "loan-touch-trip" // a block there, written and read in full; a small event back
@@ -93,8 +93,8 @@ func formatEngine(a *Arena, t Task) error {
 	return nil
 }
 
-// engine is one side of a pair, put together as a worker of disco-run is: an egress
-// and an ingress of one lane each, and a waiter.
+// engine is one side of a pair, built like a worker of disco-run: an egress and an ingress of one lane each, and a
+// waiter.
 type engine struct {
 	*Side
 	out   *egress.Egress
@@ -156,7 +156,7 @@ func openEngine(s *Side) (*engine, error) {
 	return e, nil
 }
 
-// room is what the egress calls while it has no room.
+// room is called by the egress while the lane has no room.
 func (e *engine) room() error {
 	if e.Aborted() {
 		return ErrAborted
@@ -227,7 +227,7 @@ func (e *engine) sendLoan(number uint64, fill func([]byte, uint64)) error {
 	return e.out.SendLoan(context.Background(), &e.event, &loan)
 }
 
-// over tells the other side that nothing follows, and wakes it if it sleeps.
+// over marks the end of the events for the other side, and wakes it if it sleeps.
 func (e *engine) over(events uint64) {
 	e.Arena.total().Store(events + 1)
 	if e.other != nil {
@@ -370,7 +370,7 @@ func openIdle(s *Side) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	// What the rows before have left to the runtime isn't this one's to pay.
+	// The garbage of earlier rows must not be collected during this one.
 	runtime.GC()
 	return &Run{Do: func(m *Meter) error {
 		idle := func(end int64) error {
@@ -387,7 +387,7 @@ func openIdle(s *Side) (*Run, error) {
 		m.Begin()
 		end := m.Now() + int64(e.Time)
 		if !e.Lead() {
-			end = math.MaxInt64 // until the leading side says so
+			end = math.MaxInt64 // until the leading side sets it
 		}
 		if err := idle(end); err != nil {
 			return err

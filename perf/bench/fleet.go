@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// FleetConfig says who measures.
+// FleetConfig configures a Fleet.
 type FleetConfig struct {
 	// Processes puts the two sides of each pair into processes of their own; the
 	// coordinator is the leading side of the first pair. Otherwise all are threads of
@@ -24,7 +24,7 @@ type FleetConfig struct {
 	Pairs int
 	// ArenaBytes is the memory of each pair; see ArenaBytes. At least 1.
 	ArenaBytes int
-	// Jobs are what the fleet can do. Worker processes must know the same ones.
+	// Jobs are what the fleet can run. Worker processes must know the same ones.
 	Jobs []Job
 	// Stderr is where worker processes write when they break down. Default os.Stderr.
 	Stderr io.Writer
@@ -72,7 +72,7 @@ func NewFleet(cfg FleetConfig) (*Fleet, error) {
 	return f, nil
 }
 
-// shared lets several processes' outputs into one writer.
+// shared is one writer for the outputs of several processes.
 type shared struct {
 	mu sync.Mutex
 	w  io.Writer // guarded by mu
@@ -154,7 +154,7 @@ func (f *Fleet) Close() {
 
 var errClosed = errors.New("bench: the fleet is closed")
 
-// fail breaks the fleet: the first reason stays, and every side is told to stop.
+// fail breaks the fleet: the first reason is kept, and every side is stopped.
 func (f *Fleet) fail(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -171,9 +171,9 @@ func (f *Fleet) reason() error {
 	return f.err
 }
 
-// patience is how long a measurement may take beyond its own time. It strikes only
-// where an event was lost or a machine stands still.
-const patience = 15 * time.Second
+// extraTimeMax is how long a measurement may take beyond its own time. It is reached only if an event was lost or
+// the machine was suspended.
+const extraTimeMax = 15 * time.Second
 
 // Run does one measurement: tasks has one task for each pair that takes part, for both
 // of its sides. It returns the results of the leading sides, with the CPU time and the
@@ -184,8 +184,8 @@ func (f *Fleet) Run(ctx context.Context, tasks []Task) ([]Result, error) {
 	}
 	stop := context.AfterFunc(ctx, func() { f.fail(fmt.Errorf("bench: interrupted: %w", context.Cause(ctx))) })
 	defer stop()
-	limit := time.AfterFunc(patience+20*tasks[0].Time, func() {
-		f.fail(fmt.Errorf("bench: %s found no end within %v", tasks[0].Job, patience))
+	limit := time.AfterFunc(extraTimeMax+20*tasks[0].Time, func() {
+		f.fail(fmt.Errorf("bench: %s found no end within %v", tasks[0].Job, extraTimeMax))
 	})
 	defer limit.Stop()
 	results, err := f.run(tasks)
@@ -264,7 +264,7 @@ func (f *Fleet) gather(pairs int) ([]Result, error) {
 	for range 2 * pairs {
 		a := <-answers
 		if a.err != nil {
-			f.fail(a.err) // before the next answer, which may only follow from this one
+			f.fail(a.err) // before the next answer, which may be a consequence of this one
 		}
 		sides[a.side][a.pair] = a.result
 	}

@@ -21,7 +21,7 @@ func WriteGobench(w io.Writer, rows []Row) {
 			}
 			fmt.Fprintf(w, "%s %d", benchName(r), max(1, s.events))
 			if s.events > 0 {
-				fmt.Fprintf(w, " %.4g ns/op %.5g MB/s %.4g allocs/op", float64(s.nanos)/float64(s.events), r.bytes(s.rate())/1e6, float64(s.mallocs)/s.handed())
+				fmt.Fprintf(w, " %.4g ns/op %.5g MB/s %.4g allocs/op", float64(s.nanos)/float64(s.events), r.bytes(s.rate())/1e6, float64(s.mallocs)/s.transferred())
 			}
 			if s.histogram != nil {
 				fmt.Fprintf(w, " %.4g p50-ns %d p99-ns", s.p50(), s.histogram.ValueAtPercentile(99))

@@ -28,23 +28,23 @@ type Task struct {
 
 // Result is what one side found.
 type Result struct {
-	Events    uint64  `json:"events"`    // handed over: one way, or round trips
+	Events    uint64  `json:"events"`    // transferred over: one way, or round trips
 	Trips     bool    `json:"trips"`     // events are round trips
 	Nanos     int64   `json:"nanos"`     // from the first to the last
 	Steady    float64 `json:"steady"`    // events per second while both sides had their cores; 0: not known
 	CPU       float64 `json:"cpu"`       // seconds of this side's process
 	Mallocs   uint64  `json:"mallocs"`   // of this side's process
 	Histogram []byte  `json:"histogram"` // of round trips in ns, encoded; empty: none
-	RTT       *RTT    `json:"rtt"`       // of round trips, where somebody else's program says no more; what it doesn't say is 0
+	RTT       *RTT    `json:"rtt"`       // of round trips, from programs that report only this; what they don't report is 0
 }
 
-// Job is one way to hand payloads over, from a leading side to a following one.
+// Job is one way to send payloads from a leading side to a following one.
 type Job struct {
 	// Name in Task.Job.
 	Name string
 	// Format lays out the arena before the two sides open. nil: nothing to do.
 	Format func(a *Arena, t Task) error
-	// Open makes ready for a run. The following side opens first.
+	// Open prepares a run. The following side opens first.
 	Open func(s *Side) (*Run, error)
 }
 
@@ -56,8 +56,7 @@ type Side struct {
 	abort *atomic.Bool
 }
 
-// ErrAborted is what a run returns when it was told to stop: the other side has died,
-// or the person wants no more.
+// ErrAborted is what a run returns when it was stopped: the other side has died, or the user has interrupted it.
 var ErrAborted = errors.New("bench: aborted")
 
 // Aborted reports whether the run should end. It costs one load of private memory: loops
@@ -82,7 +81,7 @@ const histogramMax = 100_000_000_000
 
 func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, histogramMax, 3) }
 
-// Meter takes a run's measures. Begin and End stand around what is measured.
+// Meter measures a run. Begin and End enclose what is measured.
 type Meter struct {
 	task      Task
 	histogram *hdrhistogram.Histogram
@@ -120,9 +119,8 @@ func (m *Meter) End(events uint64) {
 // Now is the meter's clock in ns. It reads the monotonic clock only: some 20 ns.
 func (m *Meter) Now() int64 { return int64(time.Since(m.base)) }
 
-// Trips says that the events of this run are round trips. From then on Lap is called
-// once in each, and warm of them are made before anything counts: caches, page tables
-// and the branch predictor are then as they stay.
+// Trips declares that the events of this run are round trips. From then on Lap is called once in each, and warm of
+// them are made before anything counts: caches, page tables and the branch predictor have then settled.
 func (m *Meter) Trips(warm uint64) {
 	m.histogram, m.result.Trips = newHistogram(), true
 	m.warm, m.end = warm, m.Now()+int64(m.task.Time)

@@ -2,5 +2,5 @@
 
 package bench
 
-// Jobs are the limits and the ways of disco.
+// Jobs are those of the limits and those of disco.
 func Jobs() []Job { return append(limitJobs(), engineJobs()...) }

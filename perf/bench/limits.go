@@ -169,7 +169,7 @@ func (r *copyRing) write(m *Meter) error {
 	return r.finish(m, tail)
 }
 
-// finish tells the reader how many there were and waits until it has read them.
+// finish publishes the number of events and waits until the reader has read them.
 func (s *Side) finish(m *Meter, events uint64) error {
 	s.Arena.total().Store(events + 1)
 	for s.Arena.done().Load() == 0 {
@@ -181,8 +181,8 @@ func (s *Side) finish(m *Meter, events uint64) error {
 	return nil
 }
 
-// ended reports whether a reader that has got so many events has got them all. It is for
-// when nothing is there to read.
+// ended reports whether a reader that has got so many events has got all. The reader calls it when there is nothing
+// to read.
 func (s *Side) ended(got uint64) bool {
 	if total := s.Arena.total().Load(); total != got+1 {
 		return false

@@ -78,7 +78,7 @@ func (l *local) close() {
 	l.run = nil
 }
 
-// isAborted reports whether an error only says that somebody else had one.
+// isAborted reports whether an error is only the consequence of one on another side.
 func isAborted(err error) bool { return errors.Is(err, ErrAborted) }
 
 // Where the two sides of a pair run.

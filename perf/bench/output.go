@@ -14,7 +14,7 @@ import (
 // output is where the rows go.
 type output struct {
 	stdout  io.Writer
-	text    bool     // rows for people on standard output
+	text    bool     // rows as text on standard output
 	gobench bool     // lines for benchstat there
 	json    *os.File // nil: none
 	toJSON  bool     // the JSON goes to standard output

@@ -48,7 +48,7 @@ func sum(b []byte) (s uint64) {
 	return s0 + s1 + s2 + s3 + tail
 }
 
-// Check knows what the sum is for each stamped copy of a payload.
+// Check computes the sum of each stamped copy of a payload.
 type Check struct {
 	base    uint64
 	stamped uint64 // 1: the number is part of the sum

@@ -71,8 +71,8 @@ func (p *program) page(c *cli.Context, o Options) (page, error) {
 			return pg, usageError{err}
 		}
 	} else {
-		specs := append(planLatency(o), planWake(o)...)
-		specs = append(specs, planPayload(o)...)
+		specs := append(specsLatency(o), specsWake(o)...)
+		specs = append(specs, specsPayload(o)...)
 		rows, err := p.rows(specs, o, func(*Row) {})
 		if err != nil {
 			return pg, err

@@ -14,8 +14,7 @@ import (
 	"syscall"
 )
 
-// workerEnv tells a process that a coordinator started it; its value is the number of
-// arenas that were handed over.
+// workerEnv marks a process that a coordinator started; its value is the number of arenas that it inherits.
 const workerEnv = "DISCO_BENCH_WORKER"
 
 // Descriptors of a worker process beyond standard input, output and error.
@@ -25,12 +24,12 @@ const (
 	arenaFD  = 5
 )
 
-// order is what the coordinator says: a task to make ready for, or nil: go.
+// order is the coordinator's message: a task to prepare, or nil: start.
 type order struct {
 	Task *Task `json:"task,omitempty"`
 }
 
-// answer is what a worker process says after each order.
+// answer is the message of a worker process after each order.
 type answer struct {
 	Address string `json:"address,omitempty"` // after a task
 	Result  Result `json:"result"`            // after go
@@ -83,8 +82,8 @@ func (f *Fleet) startProcess(pair, side int) (*process, error) {
 			Env:        append(os.Environ(), workerEnv+"="+strconv.Itoa(len(f.arenas))),
 			Stderr:     f.cfg.Stderr,
 			ExtraFiles: files,
-			// A group of its own, so that Ctrl-C reaches the coordinator only, which then
-			// ends all in good order.
+			// A group of its own, so that Ctrl-C reaches the coordinator only, which then ends all processes in
+			// order.
 			SysProcAttr: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
 		},
 	}
@@ -97,36 +96,36 @@ func (f *Fleet) startProcess(pair, side int) (*process, error) {
 }
 
 func (p *process) prepare(t Task) (string, error) {
-	if err := p.say(order{Task: &t}); err != nil {
+	if err := p.send(order{Task: &t}); err != nil {
 		return "", err
 	}
-	a, err := p.hear()
+	a, err := p.receive()
 	return a.Address, err
 }
 
-func (p *process) start() error { return p.say(order{}) }
+func (p *process) start() error { return p.send(order{}) }
 
 func (p *process) result() (Result, error) {
-	a, err := p.hear()
+	a, err := p.receive()
 	return a.Result, err
 }
 
-func (p *process) say(o order) error {
+func (p *process) send(o order) error {
 	if err := p.encoder.Encode(o); err != nil {
 		return p.died()
 	}
 	return nil
 }
 
-// hear waits for the worker's next answer, or for the end of it or of the fleet.
-func (p *process) hear() (answer, error) {
-	type heard struct {
+// receive waits for the worker's next answer, or for the end of it or of the fleet.
+func (p *process) receive() (answer, error) {
+	type received struct {
 		answer answer
 		err    error
 	}
-	c := make(chan heard, 1)
+	c := make(chan received, 1)
 	go func() {
-		var h heard
+		var h received
 		h.err = p.decoder.Decode(&h.answer)
 		c <- h
 	}()
@@ -147,7 +146,7 @@ func (p *process) hear() (answer, error) {
 	}
 }
 
-// died says how the process ended.
+// died is the error that says how the process ended.
 func (p *process) died() error {
 	p.kill()
 	state := p.cmd.ProcessState
@@ -157,8 +156,8 @@ func (p *process) died() error {
 	return fmt.Errorf("bench: %s (process %d) has ended in the middle of a measurement: %s", p.name, state.Pid(), state)
 }
 
-// kill ends the process, if it hasn't ended, and takes its status. Its orders end
-// first: a process that is well ends by itself then, but it may be spinning.
+// kill ends the process, if it hasn't ended, and takes its status. Its orders end first: then a working process
+// ends by itself, but it may be spinning.
 func (p *process) kill() {
 	if p.ended {
 		return
@@ -172,8 +171,8 @@ func (p *process) kill() {
 
 func (p *process) close() { p.kill() }
 
-// starter is the thread that starts processes: Linux sends the death signal that they
-// ask for when that thread ends, and the Go runtime ends threads as it likes.
+// starter is the thread that starts processes: Linux sends the death signal that they ask for when that thread
+// ends, and the Go runtime may end a thread at any time.
 type starter struct {
 	commands chan *exec.Cmd
 	errs     chan error
@@ -201,7 +200,7 @@ func (s *starter) close() { close(s.commands) }
 // IsWorker reports whether this process was started by a coordinator.
 func IsWorker() bool { return os.Getenv(workerEnv) != "" }
 
-// ServeWorker is the life of a worker process. It returns the exit status.
+// ServeWorker is the main function of a worker process. It returns the exit status.
 func ServeWorker(jobs []Job) int {
 	runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), 4))
 	count, err := strconv.Atoi(os.Getenv(workerEnv))
@@ -229,7 +228,7 @@ func serve(orderFile, answerFile *os.File, jobs map[string]Job, arenas []*Arena)
 		for d := json.NewDecoder(orderFile); ; {
 			var o order
 			if d.Decode(&o) != nil {
-				os.Exit(0) // the coordinator has gone, and whatever runs is of no use
+				os.Exit(0) // the coordinator has ended, and no result is needed
 			}
 			orders <- o
 		}

@@ -16,7 +16,7 @@ type Row struct {
 	Bench          string  `json:"bench"`
 	PayloadBytes   int     `json:"payload_bytes"`
 	Batch          int     `json:"batch"`     // events published together; 0: the row has no batches
-	Wait           string  `json:"wait"`      // "": nobody waits
+	Wait           string  `json:"wait"`      // "": no side waits
 	Processes      int     `json:"processes"` // 1: the sides were threads
 	RTT            *RTT    `json:"rtt_ns"`    // null: not a round trip
 	RatePerSecond  float64 `json:"rate_per_s"`
@@ -24,7 +24,7 @@ type Row struct {
 	CPUSeconds     float64 `json:"cpu_s"`
 	Allocs         float64 `json:"allocs_per_event"`
 	Limit          string  `json:"limit"`
-	Ratio          *Spread `json:"ratio_to_limit"`
+	Ratio          *Range  `json:"ratio_to_limit"`
 	// Note says why a row has no figures; then all of them are 0 or null.
 	Note string `json:"note,omitempty"`
 
@@ -43,14 +43,14 @@ type RTT struct {
 	Max  int64 `json:"max"`
 }
 
-// Spread is what came out over the rounds.
-type Spread struct {
+// Range is the least, the median and the greatest value over the rounds.
+type Range struct {
 	Min    float64 `json:"min"`
 	Median float64 `json:"median"`
 	Max    float64 `json:"max"`
 }
 
-// sample is what one measurement found.
+// sample is the result of one measurement.
 type sample struct {
 	events    uint64 // events one way, or round trips
 	trips     bool
@@ -70,8 +70,8 @@ func (s sample) rate() float64 {
 	return s.overall()
 }
 
-// overall is events, or round trips, per second of the whole run, however often the
-// machine had other things to do.
+// overall is events, or round trips, per second of the whole run, including the time in which the machine ran other
+// things.
 func (s sample) overall() float64 {
 	if s.nanos == 0 {
 		return 0
@@ -79,8 +79,8 @@ func (s sample) overall() float64 {
 	return float64(s.events) * 1e9 / float64(s.nanos)
 }
 
-// handed is the number of events that went from one side to the other.
-func (s sample) handed() float64 {
+// transferred is the number of events that went from one side to the other.
+func (s sample) transferred() float64 {
 	if s.trips {
 		return 2 * float64(s.events)
 	}
@@ -124,21 +124,21 @@ func sampleOf(results []Result) (sample, error) {
 	return s, nil
 }
 
-// spreadOf is the least, the middle and the greatest of some values.
-func spreadOf(values []float64) Spread {
+// rangeOf is the least, the middle and the greatest of some values.
+func rangeOf(values []float64) Range {
 	v := slices.Clone(values)
 	slices.Sort(v)
 	n := len(v)
-	return Spread{Min: v[0], Median: (v[(n-1)/2] + v[n/2]) / 2, Max: v[n-1]}
+	return Range{Min: v[0], Median: (v[(n-1)/2] + v[n/2]) / 2, Max: v[n-1]}
 }
 
 // each applies f to all rounds.
-func each(rounds []sample, f func(sample) float64) Spread {
+func each(rounds []sample, f func(sample) float64) Range {
 	values := make([]float64, len(rounds))
 	for i, s := range rounds {
 		values[i] = f(s)
 	}
-	return spreadOf(values)
+	return rangeOf(values)
 }
 
 // newRow makes the row of a spec whose rounds have been measured.
@@ -147,11 +147,11 @@ func newRow(spec Spec, processes int, rounds, limits []sample, ratios []float64)
 	r.rounds, r.limits = rounds, limits
 	r.RatePerSecond = each(rounds, sample.rate).Median
 	r.BytesPerSecond = r.bytes(r.RatePerSecond)
-	var handed float64
+	var transferred float64
 	for _, s := range rounds {
 		r.CPUSeconds += s.cpu
 		r.Allocs += float64(s.mallocs)
-		handed += s.handed()
+		transferred += s.transferred()
 		if s.histogram == nil {
 			continue
 		}
@@ -160,8 +160,8 @@ func newRow(spec Spec, processes int, rounds, limits []sample, ratios []float64)
 		}
 		r.histogram.Merge(s.histogram)
 	}
-	if handed > 0 {
-		r.Allocs /= handed
+	if transferred > 0 {
+		r.Allocs /= transferred
 	}
 	if h := r.histogram; h != nil {
 		r.RTT = &RTT{P50: h.ValueAtPercentile(50), P90: h.ValueAtPercentile(90), P99: h.ValueAtPercentile(99), P999: h.ValueAtPercentile(99.9), Max: h.Max()}
@@ -169,12 +169,12 @@ func newRow(spec Spec, processes int, rounds, limits []sample, ratios []float64)
 	if r.RTT == nil && rounds[0].rtt != nil {
 		r.RTT = medianRTT(rounds)
 	}
-	ratio := spreadOf(ratios)
+	ratio := rangeOf(ratios)
 	r.Ratio = &ratio
 	return r
 }
 
-// medianRTT is the median of what each round said.
+// medianRTT is the median of the rounds' figures.
 func medianRTT(rounds []sample) *RTT {
 	of := func(f func(*RTT) int64) int64 {
 		return int64(each(rounds, func(s sample) float64 { return float64(f(s.rtt)) }).Median)

@@ -38,10 +38,10 @@ func (s *sink) ReceiveEvent(_ int, ev *envelope.Event, lease uint64) error {
 	return nil
 }
 
-// ReceivePromise is for promises in records, which nobody sends here.
+// ReceivePromise is for promises in records, which are not sent here.
 func (s *sink) ReceivePromise(int, *envelope.Promise) error { return nil }
 
-// ReceiveBound is for bounds, which nobody raises here.
+// ReceiveBound is for bounds, which are not raised here.
 func (s *sink) ReceiveBound(int, float64, uint32) error { return nil }
 
 // tipBytes is what stampTips writes and sumTips reads.
@@ -64,7 +64,7 @@ func sumTips(b []byte) uint64 {
 	return binary.LittleEndian.Uint64(b) + 2*binary.LittleEndian.Uint64(b[len(b)-8:])
 }
 
-// newTipCheck knows what sumTips gives: n + 2(2^64-1-n) = -2 - n.
+// newTipCheck computes what sumTips gives: n + 2(2^64-1-n) = -2 - n.
 func newTipCheck(payload []byte) Check {
 	if len(payload) < tipBytes {
 		return NewCheck(payload)

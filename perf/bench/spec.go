@@ -7,24 +7,23 @@ import (
 	"fmt"
 )
 
-// Spec says how one row is measured, and against what.
+// Spec describes how one row is measured, and against what.
 type Spec struct {
 	Bench     string // the row's name
 	Row       Task   // what is measured; Payload, Batch and Wait are the row's
 	Pairs     int    // pairs that do it at the same time; 0: 1
 	Limit     Task   // what it is measured against; no Job: the row is a limit itself
-	LimitName string // as the row says it
+	LimitName string // as the row prints it
 	Limits    int    // pairs that measure the limit at the same time; 0: 1
 	By        Compare
 	Goal      Goal
-	// Measure, if not nil, does a round of the row in its own way, with programs of
-	// other people.
+	// Measure, if not nil, does a round of the row in its own way, with programs of other projects.
 	Measure func(ctx context.Context, t Task) (Result, error)
-	// Absent says why the row can't be measured here. "": it can.
+	// Absent is the reason why the row can't be measured here. "": it can.
 	Absent string
 }
 
-// Compare says which figures a ratio is made of.
+// Compare selects the figures of a ratio.
 type Compare uint8
 
 const (
@@ -36,7 +35,7 @@ const (
 	ByCore
 )
 
-// better tells in words which way a ratio is good.
+// better describes which direction of a ratio is better.
 func (c Compare) better() string {
 	if c == ByRate {
 		return "more is better"
@@ -44,7 +43,7 @@ func (c Compare) better() string {
 	return "less is better"
 }
 
-// Goal is what a row should reach. A field that is 0 asks for nothing.
+// Goal is what a row should reach. A field that is 0 sets no goal.
 type Goal struct {
 	RatioMax float64 // the median ratio is at most this
 	RatioMin float64 // or at least this
@@ -100,7 +99,7 @@ func Measure(ctx context.Context, f *Fleet, spec Spec, rounds int) (Row, error) 
 		}
 		row, err := f.sample(ctx, spec.Row, max(1, spec.Pairs), spec.Measure)
 		if err != nil && spec.Measure != nil && ctx.Err() == nil {
-			spec.Absent = err.Error() // somebody else's program: the other rows go on
+			spec.Absent = err.Error() // a program of another project: the other rows continue
 			return rowOf(spec, processes), nil
 		}
 		if err != nil {

@@ -9,13 +9,11 @@ import (
 
 // stream cuts a run of events one way into slices and times each.
 //
-// A machine with other work to do takes one of the two sides off its core for
-// milliseconds, and what a run then counts says more of its neighbours than of the way
-// that is measured: the rate falls by a factor of ten, of the limit as of the row, at
-// different moments. The kernel counts such moments for each thread. So a slice in
-// which neither side was taken off its core is a clean one, and the rate that is
-// reported, of limits and rows alike, is that of the median clean slice; the rate over
-// all is printed beside it.
+// A machine with other work takes one of the two sides off its core for milliseconds, and what a run then counts
+// depends more on that other work than on what is measured: the rate of the limit or of the row falls by a factor
+// of ten, at different moments. The kernel counts such moments for each thread. So a slice in which neither side
+// was taken off its core is a clean one, and the rate that is reported, of limits and rows alike, is that of the
+// median clean slice; the rate over all is printed beside it.
 type stream struct {
 	end    int64  // when the time is over
 	last   int64  // when it is over even if there were few clean slices
@@ -34,8 +32,8 @@ const (
 	longer    = 4       // a run with fewer goes on for so many times its time
 )
 
-// Stream is Begin for events one way. From then on Tick is called from time to time.
-// theirs is where the other side says how often it was taken off its core.
+// Stream is Begin for events one way. From then on Tick is called from time to time. theirs is the word in which
+// the other side counts how often it was taken off its core.
 func (m *Meter) Stream(theirs *atomic.Uint64) {
 	t := &m.task
 	st := &stream{
@@ -81,9 +79,9 @@ func (st *stream) taken() uint64 {
 func (st *stream) steady() float64 {
 	switch {
 	case len(st.clean) > 0:
-		return spreadOf(st.clean).Median
+		return rangeOf(st.clean).Median
 	case len(st.all) > 0:
-		return spreadOf(st.all).Median
+		return rangeOf(st.all).Median
 	}
 	return 0
 }
@@ -91,8 +89,8 @@ func (st *stream) steady() float64 {
 // rusageThread asks for the calling thread alone.
 const rusageThread = 1
 
-// takenOff is how often the kernel took the calling thread off its core although it
-// wanted to go on. It takes some 0.3 µs.
+// takenOff is how often the kernel took the calling thread off its core although it was runnable. It takes some 0.3
+// µs.
 func takenOff() uint64 {
 	var r syscall.Rusage
 	if syscall.Getrusage(rusageThread, &r) != nil {
@@ -101,7 +99,7 @@ func takenOff() uint64 {
 	return uint64(r.Nivcsw)
 }
 
-// watch is the following side's word on how often it was taken off its core.
+// watch is the following side's count of how often it was taken off its core.
 type watch struct {
 	word *atomic.Uint64
 	due  uint64 // events after which it looks again
@@ -112,7 +110,7 @@ func (s *Side) newWatch() watch {
 	return watch{word: s.Arena.taken(), step: uint64(max(s.Ring/4/(s.Payload+48), blocksPerPool/2))}
 }
 
-// look brings the word up to date from time to time.
+// look updates the count from time to time.
 func (w *watch) look(events uint64) {
 	if events >= w.due {
 		w.word.Store(takenOff())

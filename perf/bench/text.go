@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// WriteText writes a row for people.
+// WriteText writes a row as text.
 func WriteText(w io.Writer, r *Row) {
 	fmt.Fprintf(w, "%s\n", title(r))
 	if r.Note != "" {
@@ -49,7 +49,7 @@ func WriteText(w io.Writer, r *Row) {
 	fmt.Fprintf(w, "    ratio       %.4g x %s (%.4g .. %.4g, %s)%s\n", r.Ratio.Median, r.limitText(), r.Ratio.Min, r.Ratio.Max, r.spec.By.better(), verdict)
 }
 
-// limitText names the limit and what it came to.
+// limitText names the limit and its figure.
 func (r *Row) limitText() string {
 	if len(r.limits) == 0 {
 		return r.Limit
@@ -84,7 +84,7 @@ func title(r *Row) string {
 	return strings.Join(parts, ", ")
 }
 
-// Conditions says where the rows were measured: the machine, as far as it tells.
+// Conditions describes where the rows were measured: the machine, as far as it is known.
 func Conditions(o Options) string {
 	pin := "not pinned"
 	if o.Pin {

@@ -69,13 +69,13 @@ func words(text string) []string { return strings.Fields(text) }
 
 // killed is what must come of a worker that is killed while it works.
 func killed() want {
-	return want{exit: []int{1}, says: []string{`worker \d+ died: killed by SIGKILL`, `epoch|simulated`, launch.CrashName}, within: deathMax}
+	return want{exit: []int{1}, stderr: []string{`worker \d+ died: killed by SIGKILL`, `epoch|simulated`, launch.CrashName}, within: deathMax}
 }
 
 // deaths: SIGKILL of any worker at a random instant.
 func deaths() []*cell {
-	early := want{exit: []int{1}, says: []string{`worker \d+ died: killed by SIGKILL`}, within: deathMax}
-	late := want{exit: []int{0, 1}, says: []string{`worker \d+ died: killed by SIGKILL`}, within: deathMax, sameHash: true}
+	early := want{exit: []int{1}, stderr: []string{`worker \d+ died: killed by SIGKILL`}, within: deathMax}
+	late := want{exit: []int{0, 1}, stderr: []string{`worker \d+ died: killed by SIGKILL`}, within: deathMax, sameHash: true}
 	g := each(outside, cell{fault: "kill-worker/random", args: words("--workers 3"), inject: killWorker(0, 500*time.Millisecond), want: killed()})
 	g = append(g, each(outside, cell{fault: "kill-worker/parked", args: words("--workers 2 --wait park"), inject: killWorker(0, 300*time.Millisecond), want: killed()})...)
 	g = append(g, each([]string{"phold-large", "tiny-large"}, cell{fault: "kill-worker/holding-blocks", args: words("--workers 2"), inject: killWorker(0, 300*time.Millisecond), want: killed()})...)
@@ -85,7 +85,7 @@ func deaths() []*cell {
 		// A payload of 1 MiB inside the ring takes long to copy, and so the instant lies
 		// between claim and commit nearly always.
 		g = append(g, &cell{fault: "kill-worker/in-a-send", kind: kind, trouble: trouble(4, 5, launchtest.Claim),
-			args: words("--workers 2 --partition block --ring-bytes 64M --inline-max 8M --pool-bytes 32M"), inject: never, want: want{exit: []int{1}, says: killed().says, within: startMax}})
+			args: words("--workers 2 --partition block --ring-bytes 64M --inline-max 8M --pool-bytes 32M"), inject: never, want: want{exit: []int{1}, stderr: killed().stderr, within: startMax}})
 	}
 	return g
 }
@@ -109,7 +109,7 @@ func launchers() []*cell {
 // stops: a worker that is stopped for a while.
 func stops() []*cell {
 	return each(outside, cell{fault: "stop-worker/10s", soon: true, args: words("--workers 2 --stall 1s"), inject: stopWorker,
-		want: want{exit: []int{0}, says: []string{`worker \d`}, sameHash: true}})
+		want: want{exit: []int{0}, stderr: []string{`worker \d`}, sameHash: true}})
 }
 
 // handlers: what a model's author can do wrong.
@@ -122,21 +122,21 @@ func handlers() []*cell {
 		c.args = append(words("--workers 2 --partition block"), c.args...)
 		g = append(g, each([]string{"tiny", "tiny-large"}, c)...)
 	}
-	add(launchtest.Panic, cell{want: want{exit: []int{1}, says: append([]string{`tiny: a token broke`}, own...), within: startMax}})
-	add(launchtest.Fail, cell{want: want{exit: []int{1}, says: append([]string{`tiny: a token is lost`}, where...), within: startMax}})
-	add(launchtest.Hang, cell{args: words("--stall 1s --on-stall end"), want: want{exit: []int{1}, says: where, within: startMax}})
-	add(launchtest.Exit, cell{want: want{exit: []int{1}, says: []string{`worker 1 died: exit status 3`, `tiny: going home`, `epoch|simulated`}, within: startMax}})
-	add(launchtest.Alloc, cell{limits: &limits{Memory: 3 << 30}, want: want{exit: []int{1}, says: []string{`worker 1`, `out of memory|cannot allocate`, `launchtest\.\(\*handler\)`}, crash: true, within: 3 * startMax}})
-	add(launchtest.Goroutine, cell{checked: true, soon: true, want: want{exit: []int{1}, says: []string{`goroutine`, `n4/token`, `epoch`}, within: startMax}})
+	add(launchtest.Panic, cell{want: want{exit: []int{1}, stderr: append([]string{`tiny: a token broke`}, own...), within: startMax}})
+	add(launchtest.Fail, cell{want: want{exit: []int{1}, stderr: append([]string{`tiny: a token is lost`}, where...), within: startMax}})
+	add(launchtest.Hang, cell{args: words("--stall 1s --on-stall end"), want: want{exit: []int{1}, stderr: where, within: startMax}})
+	add(launchtest.Exit, cell{want: want{exit: []int{1}, stderr: []string{`worker 1 died: exit status 3`, `tiny: going home`, `epoch|simulated`}, within: startMax}})
+	add(launchtest.Alloc, cell{limits: &limits{Memory: 3 << 30}, want: want{exit: []int{1}, stderr: []string{`worker 1`, `out of memory|cannot allocate`, `launchtest\.\(\*handler\)`}, crash: true, within: 3 * startMax}})
+	add(launchtest.Goroutine, cell{checked: true, soon: true, want: want{exit: []int{1}, stderr: []string{`goroutine`, `n4/token`, `epoch`}, within: startMax}})
 	keep := cell{fault: "handler/" + launchtest.Keep, kind: "tiny-large", trouble: trouble(4, 5, launchtest.Keep), checked: true, soon: true,
-		args: words("--workers 2 --partition block"), want: want{exit: []int{1}, says: []string{`n4/token`, `epoch`, `(?i)lease|kept|keep`}, within: startMax}}
+		args: words("--workers 2 --partition block"), want: want{exit: []int{1}, stderr: []string{`n4/token`, `epoch`, `(?i)lease|kept|keep`}, within: startMax}}
 	return append(g, &keep)
 }
 
 // shortages: what the machine can refuse.
 func shortages() []*cell {
-	clear := func(says string) want { // an error that says what to change, or a fallback
-		return want{exit: []int{0, 1, 2}, says: []string{says}, within: startMax, sameHash: true}
+	clear := func(pattern string) want { // an error that says what to change, or a fallback
+		return want{exit: []int{0, 1, 2}, stderr: []string{pattern}, within: startMax, sameHash: true}
 	}
 	var g []*cell
 	add := func(variant string, l limits, args string, w want) {
@@ -169,7 +169,7 @@ func hostiles() []*cell {
 		// well; it may not crash, hang or leave anything.
 		c := cell{fault: "hostile/" + strings.TrimPrefix(what, launchtest.Garble), soon: true, horizon: "200", trouble: trouble(4, 5, what),
 			args: words("--workers 2 --partition block --stall 2s --on-stall end"),
-			want: want{exit: []int{0, 1}, says: []string{`worker [01]`}, never: []string{`worker 0 died`, `panic: `}, within: 3 * startMax}}
+			want: want{exit: []int{0, 1}, stderr: []string{`worker [01]`}, never: []string{`worker 0 died`, `panic: `}, within: 3 * startMax}}
 		g = append(g, each([]string{"tiny", "tiny-large"}, c)...)
 	}
 	return g
@@ -193,7 +193,7 @@ func interruptions() []*cell {
 	var g []*cell
 	for name, s := range map[string]syscall.Signal{"sigint": syscall.SIGINT, "sigterm": syscall.SIGTERM} {
 		status := shellStatus + int(s)
-		g = append(g, each(outside, cell{fault: name + "/once", args: words("--workers 2"), inject: interrupt(s, 0), want: want{exit: []int{status}, says: []string{`interrupted`}, within: stopMax, partial: true}})...)
+		g = append(g, each(outside, cell{fault: name + "/once", args: words("--workers 2"), inject: interrupt(s, 0), want: want{exit: []int{status}, stderr: []string{`interrupted`}, within: stopMax, partial: true}})...)
 		g = append(g, each(outside, cell{fault: name + "/twice", args: words("--workers 2"), inject: interrupt(s, 400*time.Millisecond), want: want{exit: []int{status}, within: 3 * time.Second}})...)
 	}
 	return g
@@ -203,11 +203,11 @@ func interruptions() []*cell {
 func outputs() []*cell {
 	full := `no space left`
 	g := each([]string{"service", "network", "queueing", "phold"}, cell{fault: "output/closed", soon: true, deaf: true, args: words("--workers 2"),
-		want: want{exit: []int{1}, says: []string{`standard output`}, within: tryMax}})
+		want: want{exit: []int{1}, stderr: []string{`standard output`}, within: tryMax}})
 	g = append(g, each([]string{"phold", "tiny"}, cell{fault: "output/trace-full-disk", soon: true, args: words("--workers 2 --trace trace.txt"), limits: &limits{Disk: "run"},
-		want: want{exit: []int{1}, says: []string{full, `trace\.txt`}, within: tryMax}})...)
+		want: want{exit: []int{1}, stderr: []string{full, `trace\.txt`}, within: tryMax}})...)
 	g = append(g, each([]string{"phold", "tiny"}, cell{fault: "output/trace-dev-full", soon: true, args: words("--workers 2 --trace /dev/full"),
-		want: want{exit: []int{1}, says: []string{full, `/dev/full`}, within: tryMax}})...)
+		want: want{exit: []int{1}, stderr: []string{full, `/dev/full`}, within: tryMax}})...)
 	return append(g, each([]string{"phold", "network"}, cell{fault: "output/json-dev-full", soon: true, args: words("--workers 2 --json /dev/full"),
-		want: want{exit: []int{1}, says: []string{full, `/dev/full`}, within: tryMax}})...)
+		want: want{exit: []int{1}, stderr: []string{full, `/dev/full`}, within: tryMax}})...)
 }

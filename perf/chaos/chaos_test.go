@@ -80,7 +80,7 @@ func TestTheJudgeFindsWhatIsWrong(t *testing.T) {
 		{"a good run", cell{soon: true, want: calm}, ""},
 		{"another status", cell{soon: true, want: want{exit: []int{1}}}, "exit status 0, want one of [1]"},
 		{"another seed", cell{soon: true, args: words("--seed 2"), want: calm}, "trace hash"},
-		{"silence", cell{soon: true, want: want{exit: []int{0}, says: []string{"worker 17"}}}, `doesn't say "worker 17"`},
+		{"silence", cell{soon: true, want: want{exit: []int{0}, stderr: []string{"worker 17"}}}, `doesn't say "worker 17"`},
 		{"a word too much", cell{trouble: trouble(4, 5, "error"), want: want{exit: []int{1}, never: []string{"token"}}}, `says "token"`},
 		{"a crash", cell{trouble: trouble(4, 5, "alloc"), limits: &limits{Memory: 3 << 29}, want: want{exit: []int{1}}}, "goroutine"},
 		{"a late end", cell{soon: true, want: want{exit: []int{0}, within: time.Nanosecond}}, "to end, want at most"},
@@ -98,12 +98,12 @@ func TestTheJudgeFindsWhatIsWrong(t *testing.T) {
 			}
 			c.cell.kind, c.cell.fault = "tiny", "canary"
 			o := g.try(&c.cell, 1)
-			said := strings.Join(o.wrong, "; ")
+			stderrText := strings.Join(o.wrong, "; ")
 			if o.missed {
-				said = strings.TrimSpace("missed " + said)
+				stderrText = strings.TrimSpace("missed " + stderrText)
 			}
-			if c.want == "" && said != "" || !strings.Contains(said, c.want) {
-				t.Errorf("the judge says %q, want %q", said, c.want)
+			if c.want == "" && stderrText != "" || !strings.Contains(stderrText, c.want) {
+				t.Errorf("the judge says %q, want %q", stderrText, c.want)
 			}
 		})
 	}
@@ -142,9 +142,9 @@ func TestRows(t *testing.T) {
 	if r.Tried != 3 || r.Survived != 2 || r.Missed != 1 || r.MedianMs != 5 || r.MaxMs != 9 || r.Left.Files != 2 || len(r.Failures) != 1 || r.Failures[0].Seed != 2 {
 		t.Errorf("%+v", r)
 	}
-	var said strings.Builder
-	if verdict(&said, 1, []*row{r}) != 1 || verdict(&said, 1, nil) != 0 {
-		t.Errorf("verdict: %s", said.String())
+	var stderrText strings.Builder
+	if verdict(&stderrText, 1, []*row{r}) != 1 || verdict(&stderrText, 1, nil) != 0 {
+		t.Errorf("verdict: %s", stderrText.String())
 	}
 	file := filepath.Join(t.TempDir(), "out.json")
 	if err := writeJSON(file, 1, []*row{r}); err != nil {
@@ -178,16 +178,16 @@ func TestWeigh(t *testing.T) {
 		for i := range c.n {
 			samples = append(samples, c.at(i))
 		}
-		if s := weigh(bath{}, samples); c.want == "" && s.Wrong != "" || !strings.Contains(s.Wrong, c.want) {
+		if s := weigh(workload{}, samples); c.want == "" && s.Wrong != "" || !strings.Contains(s.Wrong, c.want) {
 			t.Errorf("%s: %+v, want %q", c.what, s, c.want)
 		}
 	}
 }
 
-// Every bath runs and is sampled.
-func TestBaths(t *testing.T) {
+// Every workload runs and is sampled.
+func TestWorkloads(t *testing.T) {
 	g := testGround(t)
-	for _, b := range baths {
+	for _, b := range workloads {
 		samples, err := g.watch(b, 1200*time.Millisecond)
 		if err != nil {
 			t.Errorf("%s: %v", b.Name, err)

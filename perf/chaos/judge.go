@@ -16,7 +16,7 @@ import (
 // want is what must come of a fault.
 type want struct {
 	exit     []int         // one of these; a death by a signal is 128 and its number
-	says     []string      // patterns that standard error has to match, each
+	stderr   []string      // patterns that standard error has to match, each
 	never    []string      // patterns that it must not match
 	within   time.Duration // from the fault to the end of the run; 0: no promise
 	sameHash bool          // a run that ends with 0 has the undisturbed hash
@@ -77,7 +77,7 @@ func (t *try) judge(o *outcome) {
 
 // judgeWords looks at standard error. A run that ended well owes no explanation.
 func (t *try) judgeWords(w *want, said string, status int, wrong func(string, ...any)) {
-	for _, p := range w.says {
+	for _, p := range w.stderr {
 		if (status != 0 || len(w.exit) == 1) && !regexp.MustCompile(p).MatchString(said) {
 			wrong("standard error doesn't say %q: %s", p, excerpt(said))
 		}

@@ -27,17 +27,17 @@ const (
 	soakRounds = 9 // samples at the least
 )
 
-// bath is one long run.
-type bath struct {
+// workload is one long run.
+type workload struct {
 	Name    string   `json:"name"`
 	kind    string   // of a load
 	args    []string // of the run
 	horizon string   // that is not reached in time
 }
 
-// baths are the ways in which something could grow: simulated time, events that travel by
+// workloads are the ways in which something could grow: simulated time, events that travel by
 // block, and replications, which start over again and again.
-var baths = []bath{
+var workloads = []workload{
 	{Name: "long run", kind: "phold", horizon: "1e9", args: words("--workers 2")},
 	{Name: "large payloads", kind: "phold-large", horizon: "1e9", args: words("--workers 2")},
 	{Name: "replications over nodes", kind: "tiny", horizon: "50", args: words("--workers 2 --spread nodes --replications 100000")},
@@ -51,9 +51,9 @@ type sample struct {
 	threads float64
 }
 
-// soaked is what came of one bath.
+// soaked is what came of one workload.
 type soaked struct {
-	bath
+	workload
 	Samples     int     `json:"samples"`
 	MemoryBytes float64 `json:"memory_bytes"` // mean of the last third
 	MemoryRise  float64 `json:"memory_rise"`  // against the third before, as a share
@@ -64,12 +64,12 @@ type soaked struct {
 	Wrong       string  `json:"wrong,omitempty"`
 }
 
-// soak runs all baths, each for its part of the time, and is the exit status.
+// soak runs all workloads, each for its part of the time, and is the exit status.
 func (g *ground) soak(w io.Writer, limit time.Duration, file string) int {
 	var all []soaked
 	status := 0
-	for _, b := range baths {
-		s := g.bathe(b, limit/time.Duration(len(baths)))
+	for _, b := range workloads {
+		s := g.runFor(b, limit/time.Duration(len(workloads)))
 		all = append(all, s)
 		fmt.Fprintf(w, "%-24s %4d samples; memory %7.1f MB, %+.2f %%; open files %.1f, %+.2f; threads %.1f, %+.2f\n",
 			s.Name, s.Samples, s.MemoryBytes/1e6, 100*s.MemoryRise, s.Files, s.FilesRise, s.Threads, s.ThreadsRise)
@@ -92,17 +92,17 @@ func (g *ground) soak(w io.Writer, limit time.Duration, file string) int {
 	return status
 }
 
-// bathe runs one bath for some time.
-func (g *ground) bathe(b bath, limit time.Duration) soaked {
+// runFor runs one workload for some time.
+func (g *ground) runFor(b workload, limit time.Duration) soaked {
 	samples, err := g.watch(b, limit)
 	if err != nil {
-		return soaked{bath: b, Samples: len(samples), Wrong: err.Error()}
+		return soaked{workload: b, Samples: len(samples), Wrong: err.Error()}
 	}
 	return weigh(b, samples)
 }
 
-// watch runs one bath and takes samples of its processes.
-func (g *ground) watch(b bath, limit time.Duration) (samples []sample, err error) {
+// watch runs one workload and takes samples of its processes.
+func (g *ground) watch(b workload, limit time.Duration) (samples []sample, err error) {
 	dir, err := os.MkdirTemp(g.dir, "soak-")
 	if err != nil {
 		return nil, err
@@ -118,8 +118,8 @@ func (g *ground) watch(b bath, limit time.Duration) (samples []sample, err error
 	cmd := exec.Command(program, append([]string{"run", filepath.Join(dir, scenarioFile), "--horizon", b.horizon, "--json", "-"}, b.args...)...)
 	cmd.Env = append(os.Environ(), roleEnv+"="+roleProgram, markEnv+"="+filepath.Base(g.dir)+"/"+filepath.Base(dir))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	var said strings.Builder
-	cmd.Stderr = &said
+	var stderrText strings.Builder
+	cmd.Stderr = &stderrText
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func (g *ground) watch(b bath, limit time.Duration) (samples []sample, err error
 				samples = append(samples, s)
 			}
 		case err := <-ended:
-			return samples, fmt.Errorf("the run ended by itself: %v: %s", err, excerpt(said.String()))
+			return samples, fmt.Errorf("the run ended by itself: %v: %s", err, excerpt(stderrText.String()))
 		case <-over:
 			err := cmd.Process.Signal(syscall.SIGTERM)
 			select {
@@ -175,8 +175,8 @@ func takeSample(launcher int) (sum sample, err error) {
 }
 
 // weigh compares the last third of the samples with the third before.
-func weigh(b bath, samples []sample) soaked {
-	s := soaked{bath: b, Samples: len(samples)}
+func weigh(b workload, samples []sample) soaked {
+	s := soaked{workload: b, Samples: len(samples)}
 	if len(samples) < soakRounds {
 		s.Wrong = fmt.Sprintf("%d samples, want at least %d: soak for longer", len(samples), soakRounds)
 		return s

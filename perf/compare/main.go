@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command compare holds two sets of rows of disco-bench against one another and says
-// which became better or worse. It compares ratios to limits, which were measured in
-// turns with their rows; rates and times of different days, or machines, say nothing.
+// Command compare holds two sets of rows of disco-bench against one another and says which became better or worse.
+// It compares ratios to limits, which were measured in turns with their rows; rates and times of different days, or
+// machines, can't be compared.
 //
 //	bin/disco-bench all --json new.json
 //	go run ./perf/compare perf/baselines/all.json new.json
 //
-// A row has changed when its median ratio differs by more than --threshold and the
-// spreads of the two don't overlap. It exits with 1 when a row became worse, or is
-// missing.
+// A row has changed when its median ratio differs by more than --threshold and the ranges of the two don't overlap.
+// It exits with 1 when a row became worse, or is missing.
 package main
 
 import (

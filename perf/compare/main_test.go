@@ -13,7 +13,7 @@ import (
 )
 
 func row(name string, trip bool, lo, mid, hi float64) bench.Row {
-	r := bench.Row{Bench: name, PayloadBytes: 64, Limit: "limit", Ratio: &bench.Spread{Min: lo, Median: mid, Max: hi}}
+	r := bench.Row{Bench: name, PayloadBytes: 64, Limit: "limit", Ratio: &bench.Range{Min: lo, Median: mid, Max: hi}}
 	if trip {
 		r.RTT = &bench.RTT{P50: 1}
 	} else {

@@ -37,7 +37,7 @@ func trip(s *bench.Side, m *bench.Meter, conn stream) error {
 			number := binary.LittleEndian.Uint64(in)
 			if number == lastNumber {
 				m.End(0)
-				return farewell(conn, in)
+				return lastAnswer(conn, in)
 			}
 			if err := check.Verify(s.Job, in, number); err != nil {
 				return err
@@ -69,9 +69,9 @@ func trip(s *bench.Side, m *bench.Meter, conn stream) error {
 	return conn.Receive(in)
 }
 
-// farewell answers the last payload and waits until the leading side has got that and
-// closed: a stream may drop what is still on its way when it is closed.
-func farewell(conn stream, last []byte) error {
+// lastAnswer answers the last payload and waits until the leading side has received it and closed: a stream may
+// drop what is still on its way when it is closed.
+func lastAnswer(conn stream, last []byte) error {
 	if err := conn.Send(last); err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func follow(s *bench.Side, m *bench.Meter, conn stream, payload []byte) error {
 		}
 		if binary.LittleEndian.Uint64(in) == lastNumber {
 			m.End(got)
-			return farewell(conn, in)
+			return lastAnswer(conn, in)
 		}
 		if err := check.Verify(s.Job, in, got); err != nil {
 			return err

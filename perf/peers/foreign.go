@@ -25,10 +25,10 @@ import (
 //go:embed c/*.c c/*.h
 var sources embed.FS
 
-// programMax is how long a program of somebody else may take.
+// programMax is how long a program of another project may take.
 const programMax = 60 * time.Second
 
-// program is a peer that is a program of its own.
+// program is an alternative that is a program of its own.
 type program struct {
 	name    string
 	absent  string // why it can't be run; "": it can
@@ -36,8 +36,7 @@ type program struct {
 	stream  func(ctx context.Context, payload int) (bench.Result, error)
 }
 
-// foreign are all peers that are programs of their own, and the folder that their
-// clients are built in.
+// foreign are all alternatives that are programs of their own, and the folder that their clients are built in.
 type foreign struct {
 	ctx   context.Context
 	once  sync.Once
@@ -73,7 +72,7 @@ func (f *foreign) throughput(o bench.Options, p program, payload int) bench.Spec
 	return s
 }
 
-// absentProgram says that a program isn't installed.
+// absentProgram is the note that a program isn't installed.
 func absentProgram(name, deb string) string {
 	if _, err := exec.LookPath(name); err != nil {
 		return fmt.Sprintf("%s is not installed (Debian package %s)", name, deb)
@@ -107,8 +106,7 @@ func lastLine(text string) string {
 	return strings.TrimSpace(lines[len(lines)-1])
 }
 
-// counts are how many events a program sends: enough for a figure, few enough for a
-// machine with neighbours.
+// counts are how many events a program sends: enough for a figure, and few enough for a shared machine.
 func counts(payload int) (trips, events int) {
 	scale := max(1, payload/1024)
 	return max(200, 20000/scale), max(1000, 200000/scale)

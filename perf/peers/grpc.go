@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc/mem"
 )
 
-// The gRPC peer is one long stream of raw payloads each way: no protocol buffers, so
-// that what is measured is gRPC and not an encoding.
+// The gRPC row is one long stream of raw payloads each way: no protocol buffers, so that what is measured is gRPC
+// and not an encoding.
 
 const grpcMethod = "/disco.bench/Stream"
 

@@ -56,7 +56,7 @@ func ucxPair(ctx context.Context, test string, payload, count int) (fields []flo
 	if err != nil {
 		return nil, 0, err
 	}
-	env := []string{"UCX_TLS=posix,self,tcp"} // tcp only to meet
+	env := []string{"UCX_TLS=posix,self,tcp"} // tcp only to connect
 	serving, stop := context.WithCancel(ctx)
 	defer stop()
 	served := make(chan struct{})
@@ -89,10 +89,10 @@ func ucxPair(ctx context.Context, test string, payload, count int) (fields []flo
 	if len(fields) < 8 {
 		return nil, 0, fmt.Errorf("peers: ucx_perftest printed %q, want 8 numbers", lastLine(out))
 	}
-	return fields, 2 * cpu, nil // the server works as hard
+	return fields, 2 * cpu, nil // the server uses as much
 }
 
-// freePort finds a TCP port that nobody listens on.
+// freePort finds a TCP port that is not in use.
 func freePort() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

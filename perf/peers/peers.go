@@ -4,10 +4,10 @@
 // rows as disco: a pipe, a Unix socket, TCP over the loopback, a gRPC stream, and, where
 // they are installed, UCX, Open MPI, ZeroMQ and nng.
 //
-// Guarantee: a peer that isn't installed is a row that says so and what to install; no
-// peer is left running, and no file behind.
+// Guarantee: an alternative that isn't installed is a row that names what to install; no process is left running,
+// and no file behind.
 //
-//	bench.Main(bench.Peers{Jobs: peers.Jobs(), Specs: peers.Specs})
+//	bench.Main(bench.Alternatives{Jobs: peers.Jobs(), Specs: peers.Specs})
 package peers
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/disco-sim/disco/perf/bench"
 )
 
-// way is one of the peers that are written in Go: two byte streams, one each way.
+// way is one of the alternatives that are written in Go: two byte streams, one each way.
 type way struct {
 	name   string
 	listen func() (listener, error)
@@ -32,8 +32,7 @@ func ways() []way {
 	}
 }
 
-// Jobs are what both processes of a pair must know: for each way a ping-pong and a
-// stream.
+// Jobs are the jobs that both processes of a pair need: for each way a ping-pong and a stream.
 func Jobs() (jobs []bench.Job) {
 	for _, w := range ways() {
 		jobs = append(jobs,

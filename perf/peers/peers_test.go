@@ -41,7 +41,7 @@ func TestPeersInBothModes(t *testing.T) {
 				args = append(args, "--threads")
 			}
 			var out, errs bytes.Buffer
-			if status := bench.Execute(args, &out, &errs, bench.Peers{Jobs: peers.Jobs(), Specs: own}); status != bench.ExitOK {
+			if status := bench.Execute(args, &out, &errs, bench.Alternatives{Jobs: peers.Jobs(), Specs: own}); status != bench.ExitOK {
 				t.Fatalf("exit %d: %s", status, errs.String())
 			}
 			rows, err := bench.ReadJSON(&out)
@@ -59,7 +59,7 @@ func TestPeersInBothModes(t *testing.T) {
 
 // Whatever is installed here, each program has its rows, and one that isn't there says
 // what to install.
-func TestAbsentPeersSaySo(t *testing.T) {
+func TestAbsentAlternativesAreReported(t *testing.T) {
 	t.Setenv("PATH", "")
 	specs, release := peers.Specs(context.Background(), bench.Options{Payload: 64, Rounds: 1, Time: bench.TimeMin, Ring: bench.RingDefault})
 	defer release()

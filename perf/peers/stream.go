@@ -64,7 +64,7 @@ func open(w way, s *bench.Side, do body) (*bench.Run, error) {
 	}}, nil
 }
 
-// aborted says that an error only came of the end of the other side.
+// aborted is the error that results from the end of the other side.
 func aborted(s *bench.Side, err error) error {
 	if err != nil && s.Aborted() {
 		return bench.ErrAborted
@@ -100,8 +100,8 @@ func (g *guard) close() {
 	}
 }
 
-// watch closes everything when the run is aborted, so that whoever sleeps in a read
-// wakes up. The caller calls the function that it returns when the run has ended.
+// watch closes everything when the run is aborted, so that a goroutine that sleeps in a read wakes up. The caller
+// calls the function that it returns when the run has ended.
 func (g *guard) watch(s *bench.Side) (stop func()) {
 	done := make(chan struct{})
 	go func() {
@@ -231,7 +231,7 @@ func dial(network, address string) (stream, error) {
 	return newFiles(c, c), nil
 }
 
-// pipes are two pipes whose other ends are opened through /proc by whom it may concern.
+// pipes are two pipes whose other ends are opened through /proc by the other side.
 type pipes struct {
 	in, out         *os.File // ours
 	theirIn, theirs *os.File // the other side's ends
@@ -262,8 +262,8 @@ func (p *pipes) Address() string {
 	return fmt.Sprintf("/proc/%d/fd/%d,/proc/%d/fd/%d", os.Getpid(), number(p.theirIn), os.Getpid(), number(p.theirs))
 }
 
-// Accept lets go of the other side's ends, so that reading ends when it does. The other
-// side opens its own before either of them starts.
+// Accept closes the other side's ends here, so that reading ends when that side closes. The other side opens its
+// own before either of them starts.
 func (p *pipes) Accept() (stream, error) {
 	p.theirIn.Close()
 	p.theirs.Close()

@@ -13,8 +13,8 @@ type Config struct {
 	Payload   int     // bytes; the bare loop has none
 }
 
-// Bare is PHOLD as a bare loop over a 4-ary heap of (epoch, target): no model
-// interface, no payload, no order among equal epochs, no hash. The ceiling.
+// Bare is PHOLD as a bare loop over a 4-ary heap of (epoch, target): no model interface, no payload, no order among
+// equal epochs, no hash. It is the upper limit.
 type Bare struct {
 	cfg  Config
 	rnds []*rand.Rand

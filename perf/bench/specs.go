@@ -89,21 +89,21 @@ func (o Options) waits(own ...string) []string {
 	return own
 }
 
-// Plan lists the rows of a command.
-func Plan(command string, o Options) ([]Spec, error) {
+// SpecsOf lists the rows of a command.
+func SpecsOf(command string, o Options) ([]Spec, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	plans := map[string]func(Options) []Spec{
-		"limit": planLimits, "latency": planLatency, "throughput": planThroughput, "wake": planWake,
-		"idle": planIdle, "overcommit": planOvercommit, "payload": planPayload,
+	lists := map[string]func(Options) []Spec{
+		"limit": specsLimits, "latency": specsLatency, "throughput": specsThroughput, "wake": specsWake,
+		"idle": specsIdle, "overcommit": specsOvercommit, "payload": specsPayload,
 	}
 	if command != "all" {
-		return plans[command](o), nil
+		return lists[command](o), nil
 	}
 	var all []Spec
 	for _, name := range []string{"limit", "latency", "throughput", "wake", "idle", "overcommit", "payload"} {
-		all = append(all, plans[name](o)...)
+		all = append(all, lists[name](o)...)
 	}
 	return all, nil
 }
@@ -113,7 +113,7 @@ const (
 	mib = 1 << 20
 )
 
-func planLimits(o Options) (specs []Spec) {
+func specsLimits(o Options) (specs []Spec) {
 	add := func(t Task) {
 		specs = append(specs, Spec{Bench: t.Job, Row: t, LimitName: t.Job})
 	}
@@ -140,7 +140,7 @@ func fitBatch(batch, payload, ring int) int {
 	return max(1, min(batch, ring/8/(payload+48)))
 }
 
-func planLatency(o Options) (specs []Spec) {
+func specsLatency(o Options) (specs []Spec) {
 	for _, wait := range o.waits("spin", "adaptive") {
 		for _, payload := range o.payloads(64, kib) {
 			s := Spec{
@@ -156,7 +156,7 @@ func planLatency(o Options) (specs []Spec) {
 	return specs
 }
 
-func planThroughput(o Options) (specs []Spec) {
+func specsThroughput(o Options) (specs []Spec) {
 	for _, wait := range o.waits("spin") {
 		for _, payload := range o.payloads(64, kib) {
 			for _, batch := range o.batches(1, 256) {
@@ -198,7 +198,7 @@ func places() []place {
 	return all
 }
 
-func planWake(o Options) (specs []Spec) {
+func specsWake(o Options) (specs []Spec) {
 	for _, place := range places() {
 		for _, payload := range o.payloads(64) {
 			for _, wait := range o.waits("park") {
@@ -220,7 +220,7 @@ func planWake(o Options) (specs []Spec) {
 // idleFactor makes the idle row long enough for the clock of CPU seconds.
 const idleFactor = 5
 
-func planIdle(o Options) (specs []Spec) {
+func specsIdle(o Options) (specs []Spec) {
 	for _, wait := range o.waits("adaptive") {
 		s := Spec{Bench: "idle", Row: o.task(JobIdle, 64, 0, wait), LimitName: LimitCore, By: ByCore}
 		s.Row.Time *= idleFactor
@@ -232,7 +232,7 @@ func planIdle(o Options) (specs []Spec) {
 	return specs
 }
 
-func planOvercommit(o Options) (specs []Spec) {
+func specsOvercommit(o Options) (specs []Spec) {
 	cpus, _ := shm.CPUs()
 	for _, wait := range o.waits("spin", "yield", "adaptive") {
 		for _, payload := range o.payloads(64) {
@@ -248,7 +248,7 @@ func planOvercommit(o Options) (specs []Spec) {
 	return specs
 }
 
-func planPayload(o Options) (specs []Spec) {
+func specsPayload(o Options) (specs []Spec) {
 	wait := o.waits("spin")[0]
 	for _, payload := range o.payloads(64, kib, 16*kib, 64*kib, 256*kib, mib) {
 		s := Spec{

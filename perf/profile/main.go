@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command rooms says in which rooms of the house CPU time went: it sums the samples of
-// CPU profiles by the package of the innermost function, and, for time in the runtime
-// and in libraries, names the room that called them too.
+// Command profile shows in which packages CPU time was spent: it sums the samples of CPU profiles by the package of
+// the innermost function, and, for time in the runtime and in libraries, names the package that called them too.
 //
 //	bin/disco-run run FILE --cpuprofile DIR
-//	make rooms PROFILES='DIR/*'
+//	make profile PROFILES='DIR/*'
 //
-// It is a module of its own, so that who uses disco needn't have what reads profiles.
+// It is a module of its own, so that users of disco don't need the library that reads profiles.
 //
 // Guarantee: every sample is counted exactly once in "own" and at least once in "with
 // what it calls"; "own" sums to 100 %.
@@ -27,7 +26,7 @@ const module = "github.com/disco-sim/disco/"
 
 func main() {
 	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "usage: rooms PROFILE...")
+		fmt.Fprintln(os.Stderr, "usage: profile PROFILE...")
 		os.Exit(2)
 	}
 	sums := map[string]*times{}
@@ -35,7 +34,7 @@ func main() {
 	for _, name := range os.Args[1:] {
 		p, err := read(name)
 		if err != nil {
-			fmt.Fprintln(os.Stderr, "rooms:", err)
+			fmt.Fprintln(os.Stderr, "profile:", err)
 			os.Exit(2)
 		}
 		total += add(sums, p)
@@ -60,11 +59,11 @@ func read(name string) (*profile.Profile, error) {
 
 // add counts a profile's samples and returns their sum.
 func add(sums map[string]*times, p *profile.Profile) (total int64) {
-	at := func(room string) *times {
-		if sums[room] == nil {
-			sums[room] = &times{}
+	at := func(pkg string) *times {
+		if sums[pkg] == nil {
+			sums[pkg] = &times{}
 		}
-		return sums[room]
+		return sums[pkg]
 	}
 	value := len(p.SampleType) - 1 // cpu nanoseconds
 	for _, s := range p.Sample {
@@ -72,7 +71,7 @@ func add(sums map[string]*times, p *profile.Profile) (total int64) {
 		first := true
 		for _, loc := range s.Location {
 			for _, line := range loc.Line {
-				r := room(line.Function.Name)
+				r := packageOf(line.Function.Name)
 				if first {
 					at(r).own += s.Value[value]
 					first = false
@@ -88,9 +87,8 @@ func add(sums map[string]*times, p *profile.Profile) (total int64) {
 	return total
 }
 
-// room is the package of a function: a room of the house, or "runtime", "syscall" and so
-// on for the others.
-func room(function string) string {
+// packageOf is the package of a function: one of disco, or "runtime", "syscall" and so on for the others.
+func packageOf(function string) string {
 	if rest, ours := strings.CutPrefix(function, module); ours {
 		slash := strings.LastIndex(rest, "/") + 1
 		return rest[:slash+strings.Index(rest[slash:]+".", ".")]
@@ -100,19 +98,19 @@ func room(function string) string {
 }
 
 func write(sums map[string]*times, total int64) {
-	rooms := make([]string, 0, len(sums))
+	packages := make([]string, 0, len(sums))
 	for r := range sums {
-		rooms = append(rooms, r)
+		packages = append(packages, r)
 	}
-	sort.Slice(rooms, func(i, j int) bool {
-		a, b := sums[rooms[i]], sums[rooms[j]]
+	sort.Slice(packages, func(i, j int) bool {
+		a, b := sums[packages[i]], sums[packages[j]]
 		if a.own != b.own {
 			return a.own > b.own
 		}
-		return rooms[i] < rooms[j]
+		return packages[i] < packages[j]
 	})
-	fmt.Printf("%-40s %8s %24s\n", "room", "own", "with what it calls")
-	for _, r := range rooms {
+	fmt.Printf("%-40s %8s %24s\n", "package", "own", "with what it calls")
+	for _, r := range packages {
 		s := sums[r]
 		fmt.Printf("%-40s %6.1f %% %22.1f %%\n", r, 100*float64(s.own)/float64(total), 100*float64(s.with)/float64(total))
 	}

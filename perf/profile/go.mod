@@ -1,4 +1,4 @@
-module github.com/disco-sim/disco/perf/rooms
+module github.com/disco-sim/disco/perf/profile
 
 go 1.26.0
 
