@@ -52,12 +52,13 @@ scenario: node internal/infile internal/nearest internal/printable
 internal/gml: internal/printable scenario
 internal/table:
 model/measure:
+model/timeline:
 model/modeltest: node scenario envelope
 model/phold: node scenario internal/table
 model/devstone: node scenario internal/table
 model/queueing: node scenario model/measure internal/table internal/invariants
-model/service: node scenario internal/invariants internal/table model/measure
-model/network: internal/gml node scenario model/measure internal/table internal/invariants
+model/service: node scenario internal/invariants internal/table model/measure model/timeline
+model/network: internal/gml node scenario model/measure model/timeline internal/table internal/invariants
 
 # Which worker hosts which node: graphs, nothing else.
 internal/partition: node

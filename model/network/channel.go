@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/disco-sim/disco/internal/invariants"
+	"github.com/disco-sim/disco/model/timeline"
 	"github.com/disco-sim/disco/node"
 )
 
@@ -66,9 +67,9 @@ type channel struct {
 	packetsMax uint64
 	bytesMax   int64 // 0: no limit
 
-	down  []window // outages that lie not wholly behind
-	added reading
-	loss  reading
+	down  []timeline.Window // outages that lie not wholly behind
+	added timeline.Reader
+	loss  timeline.Reader
 
 	ring              []entry // power of two
 	head, mid, tail   uint64  // positions: sent up to head, waiting from mid to tail
@@ -103,7 +104,7 @@ func (c *channel) accept(r *router, p port, now float64, pkt *packet) error {
 	c.advance(r, now)
 	outage := never
 	if len(c.down) > 0 {
-		outage = c.down[0].from
+		outage = c.down[0].From
 	}
 	if outage <= now {
 		c.refuse(r, pkt.flow, lostOutage, now)
@@ -131,10 +132,10 @@ func (c *channel) accept(r *router, p port, now float64, pkt *packet) error {
 // launch decides what becomes of a packet that is sent completely, and sends it if it
 // arrives.
 func (c *channel) launch(p port, waited, finish, outage float64, pkt *packet) (outcome, error) {
-	if chance := c.loss.now(finish); chance > 0 && c.chance.Float64() < chance {
+	if chance := c.loss.At(finish); chance > 0 && c.chance.Float64() < chance {
 		return fades, nil
 	}
-	delay := c.delay + c.added.now(finish)
+	delay := c.delay + c.added.At(finish)
 	arrival := finish + delay
 	if arrival > outage {
 		c.falling, c.fallAt = append(c.falling, pkt.flow), outage
@@ -164,7 +165,7 @@ func (c *channel) lose(r *router, flow uint32, why cause, at float64) {
 
 func (c *channel) countLoss(r *router, at float64) {
 	if c.lossIn != nil {
-		c.lossIn[r.plan.cuts.segment(at)]++
+		c.lossIn[r.plan.cuts.Segment(at)]++
 	}
 }
 
@@ -206,14 +207,14 @@ func (c *channel) advance(r *router, now float64) {
 		c.finish(r, c.at(c.head))
 		c.head++
 	}
-	for len(c.down) > 0 && c.down[0].from <= now {
+	for len(c.down) > 0 && c.down[0].From <= now {
 		// What the outage ended keeps the transmitter no longer.
-		c.free = min(c.free, c.down[0].from)
+		c.free = min(c.free, c.down[0].From)
 		for _, flow := range c.falling {
 			c.lose(r, flow, lostOutage, c.fallAt)
 		}
 		c.falling = c.falling[:0]
-		if now < c.down[0].to {
+		if now < c.down[0].To {
 			break
 		}
 		c.down = c.down[1:]
@@ -230,7 +231,7 @@ func (c *channel) waited(r *router, a, b float64) {
 	c.wait += b - a
 	c.WaitedMax = max(c.WaitedMax, b-a)
 	if c.waitIn != nil {
-		r.plan.cuts.spread(c.waitIn, a, b)
+		r.plan.cuts.AddSeconds(c.waitIn, a, b)
 	}
 }
 
@@ -238,7 +239,7 @@ func (c *channel) waited(r *router, a, b float64) {
 func (c *channel) transmitted(r *router, a, b float64) {
 	c.busy += b - a
 	if c.busyIn != nil {
-		r.plan.cuts.spread(c.busyIn, a, b)
+		r.plan.cuts.AddSeconds(c.busyIn, a, b)
 	}
 }
 
@@ -252,7 +253,7 @@ func (c *channel) finish(r *router, e *entry) {
 	c.Carried++
 	c.Bytes += int64(e.bytes)
 	if c.carriedIn != nil {
-		c.carriedIn[r.plan.cuts.segment(e.release)]++
+		c.carriedIn[r.plan.cuts.Segment(e.release)]++
 	}
 	if e.outcome == fades {
 		c.lose(r, e.flow, lostRandom, e.release)

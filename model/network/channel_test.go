@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/disco-sim/disco/model/measure"
+	"github.com/disco-sim/disco/model/timeline"
 	"github.com/disco-sim/disco/node"
 )
 
@@ -37,13 +38,13 @@ type dumbFate struct {
 // dumbChannel plays a channel's life in the obvious way: moment by moment, with a list
 // of packets that wait, one that is being sent and some on the cable. Lossy spells
 // have probability 1, so that it needs no random numbers.
-func dumbChannel(arrivals []float64, bytes []uint32, down []window, lossy, slow []window, rate, delay, added float64, buffer int) []dumbFate {
+func dumbChannel(arrivals []float64, bytes []uint32, down []timeline.Window, lossy, slow []timeline.Window, rate, delay, added float64, buffer int) []dumbFate {
 	fate := make([]dumbFate, len(arrivals))
 	var waiting []int
 	sending, until := -1, never
 	flying := map[int]float64{}
-	in := func(ws []window, t float64) bool {
-		return slices.ContainsFunc(ws, func(w window) bool { return w.from <= t && t < w.to })
+	in := func(ws []timeline.Window, t float64) bool {
+		return slices.ContainsFunc(ws, func(w timeline.Window) bool { return w.From <= t && t < w.To })
 	}
 	begin := func(now float64) {
 		if sending < 0 && len(waiting) > 0 {
@@ -62,8 +63,8 @@ func dumbChannel(arrivals []float64, bytes []uint32, down []window, lossy, slow 
 				now, kind, land = at, "lands", i
 			}
 		}
-		if cut < len(down) && down[cut].from < now {
-			now, kind = down[cut].from, "cut"
+		if cut < len(down) && down[cut].From < now {
+			now, kind = down[cut].From, "cut"
 		}
 		if next < len(arrivals) && arrivals[next] < now {
 			now, kind = arrivals[next], "arrives"
@@ -141,23 +142,23 @@ func TestChannelAgainstDumb(t *testing.T) {
 			now += rnd.ExpFloat64() * []float64{0.3, 1, 3}[rnd.IntN(3)]
 			arrivals, bytes = append(arrivals, now), append(bytes, uint32(1+rnd.IntN(2000)))
 		}
-		spells := func(n int, length float64) []window {
-			var ws []window
+		spells := func(n int, length float64) []timeline.Window {
+			var ws []timeline.Window
 			for range rnd.IntN(n) {
 				from := rnd.Float64() * 300
-				ws = append(ws, window{from, from + rnd.ExpFloat64()*length})
+				ws = append(ws, timeline.Window{From: from, To: from + rnd.ExpFloat64()*length})
 			}
-			return merged(ws)
+			return timeline.Merge(ws)
 		}
 		down, lossy, slow := spells(6, 10), spells(4, 10), spells(4, 20)
 		const rate, delay, added = 8000.0, 2.5, 4.0
 		buffer := rnd.IntN(6)
 		want := dumbChannel(arrivals, bytes, down, lossy, slow, rate, delay, added, buffer)
 
-		r := &router{plan: &schedule{cuts: newCuts([]window{{50, 90}}, horizon)}, lossOf: make(map[uint32]*flowLosses), lostIn: make([][causes]int64, 5)}
-		n := r.plan.cuts.segments()
+		r := &router{plan: &schedule{cuts: timeline.NewCuts([]timeline.Window{{From: 50, To: 90}}, horizon)}, lossOf: make(map[uint32]*flowLosses), lostIn: make([][causes]int64, 5)}
+		n := r.plan.cuts.Segments()
 		c := &channel{rate: rate, delay: delay, horizon: horizon, packetsMax: uint64(buffer), down: down, chance: rnd,
-			added: reading{course: courseOf(slow, added)}, loss: reading{course: courseOf(lossy, 1)},
+			added: courseOf(slow, added).Reader(), loss: courseOf(lossy, 1).Reader(),
 			busyIn: make([]float64, n), waitIn: make([]float64, n), carriedIn: make([]int64, n), lossIn: make([]int64, n)}
 		var log sendLog
 		for i, at := range arrivals {
@@ -183,12 +184,12 @@ func TestChannelAgainstDumb(t *testing.T) {
 	}
 }
 
-func courseOf(ws []window, value float64) course {
-	var spells []spell
+func courseOf(ws []timeline.Window, value float64) timeline.Steps {
+	var spells []timeline.Piece
 	for _, w := range ws {
-		spells = append(spells, spell{w, value})
+		spells = append(spells, timeline.Piece{Window: w, Value: value})
 	}
-	return newCourse(spells, func(sum, x float64) float64 { return sum + x })
+	return timeline.NewSteps(spells, func(sum, x float64) float64 { return sum + x })
 }
 
 func agree(want []dumbFate, arrivals []float64, r *router, log *sendLog, part *channelPart) error {

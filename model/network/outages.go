@@ -2,7 +2,10 @@
 
 package network
 
-import "github.com/disco-sim/disco/model/measure"
+import (
+	"github.com/disco-sim/disco/model/measure"
+	"github.com/disco-sim/disco/model/timeline"
+)
 
 // outagesOf is of how many replications random events are looked at closely: every one of
 // them is a row of its own.
@@ -19,7 +22,7 @@ type outage struct {
 // phase is what has happened in one stretch of time in the whole network, and on the
 // links that an occurrence hits.
 type phase struct {
-	window
+	timeline.Window
 	cables  map[int]bool
 	seconds float64
 	sent    int64
@@ -56,8 +59,8 @@ func (t *tally) observe(r *run) {
 		for _, c := range t.m.spec.Events[o.event].Targets[o.target].Cables {
 			cables[c] = true
 		}
-		before, during, after := around(o.window, t.m.Horizon())
-		row.before.window, row.during.window, row.after.window = before, during, after
+		before, during, after := timeline.Around(o.Window, t.m.Horizon())
+		row.before.Window, row.during.Window, row.after.Window = before, during, after
 		row.before.cables, row.during.cables, row.after.cables = cables, cables, cables
 		t.around(row, r)
 		t.outages = append(t.outages, row)
@@ -66,7 +69,7 @@ func (t *tally) observe(r *run) {
 
 func (t *tally) around(o *outage, r *run) {
 	for _, p := range []*phase{&o.before, &o.during, &o.after} {
-		if !p.empty() {
+		if !p.Empty() {
 			p.add(t.m.spec.Topology, r)
 		}
 	}
@@ -74,8 +77,8 @@ func (t *tally) around(o *outage, r *run) {
 
 // add adds what a replication did in this time.
 func (p *phase) add(topology *Topology, r *run) {
-	lo, hi := r.cuts.within(p.window)
-	p.seconds += p.until(r.Reached)
+	lo, hi := r.cuts.Within(p.Window)
+	p.seconds += p.SecondsBefore(r.Reached)
 	for s := lo; s < hi; s++ {
 		p.latency.Merge(&r.segments[s])
 		for _, part := range r.parts {
@@ -107,18 +110,18 @@ func (p *phase) add(topology *Topology, r *run) {
 func (t *tally) outageResult(o *outage) OutageResult {
 	e := &t.m.spec.Events[o.event]
 	return OutageResult{
-		ID: e.ID, Kind: e.Kind, Target: e.Targets[o.target].Name, Replication: o.replication, Start: o.from, End: o.to,
+		ID: e.ID, Kind: e.Kind, Target: e.Targets[o.target].Name, Replication: o.replication, Start: o.From, End: o.To,
 		Before: o.before.result(), During: o.during.result(), After: o.after.result(),
 	}
 }
 
 // result is nil for a time that the run doesn't have, or was interrupted before.
 func (p *phase) result() *Phase {
-	if p.empty() || p.seconds == 0 {
+	if p.Empty() || p.seconds == 0 {
 		return nil
 	}
 	r := &Phase{
-		From: p.from, To: p.to, SentPPS: per(float64(p.sent), p.seconds), DeliveredPPS: per(float64(p.latency.Count), p.seconds), Lost: lossesOf(p.lost),
+		From: p.From, To: p.To, SentPPS: per(float64(p.sent), p.seconds), DeliveredPPS: per(float64(p.latency.Count), p.seconds), Lost: lossesOf(p.lost),
 	}
 	if s := p.latency.Summary(); s != nil {
 		r.LatencyMean, r.LatencyP95, r.LatencyP99 = &s.Mean, &s.P95, &s.P99

@@ -57,9 +57,9 @@ type historyPart struct {
 func (p *schedule) history(s *Spec, end float64) []historyPart {
 	h := make([]historyPart, len(s.Events))
 	for _, o := range p.occurrences {
-		if o.from < end {
+		if o.From < end {
 			h[o.event].Count++
-			h[o.event].Seconds += o.until(end)
+			h[o.event].Seconds += o.SecondsBefore(end)
 		}
 	}
 	return h

@@ -10,6 +10,7 @@ import (
 
 	"github.com/disco-sim/disco/internal/invariants"
 	"github.com/disco-sim/disco/model/measure"
+	"github.com/disco-sim/disco/model/timeline"
 	"github.com/disco-sim/disco/node"
 )
 
@@ -26,7 +27,7 @@ type router struct {
 	next    []int32 // by node: index of the channel towards it; noRoute, or hereRoute
 	seen    int     // changes of the network that the routes know
 	stale   bool    // there are more
-	down    []window
+	down    []timeline.Window
 	out     []channel
 	segment int // of the detailed schedule, at the last activation
 
@@ -69,7 +70,7 @@ func newRouter(m *Model, p *node.Simproc) (*router, error) {
 	r.down = r.plan.nodeDown[self]
 	r.Received = make([]int64, len(s.Topology.In[self]))
 	r.flows = make([]flowEnd, len(m.flowsTo[self]))
-	segments := r.plan.cuts.segments()
+	segments := r.plan.cuts.Segments()
 	r.all = make([]measure.Latencies, segments)
 	r.sentIn, r.lostIn = make([]int64, segments), make([][causes]int64, segments)
 	r.out = make([]channel, len(s.Topology.Out[self]))
@@ -93,13 +94,13 @@ func (r *router) wire(c *channel, id int, p *node.Simproc) error {
 	*c = channel{
 		link: link, inlet: uint32(ch.Inlet), rate: cable.Rate, delay: cable.Delay, horizon: r.horizon,
 		packetsMax: uint64(s.BufferPackets), bytesMax: int64(s.BufferBytes),
-		down: r.plan.cableDown[ch.Cable], added: reading{course: r.plan.added[ch.Cable]}, loss: reading{course: r.plan.loss[ch.Cable]},
+		down: r.plan.cableDown[ch.Cable], added: r.plan.added[ch.Cable].Reader(), loss: r.plan.loss[ch.Cable].Reader(),
 	}
-	if len(c.loss.at) > 0 {
+	if !r.plan.loss[ch.Cable].Zero() {
 		c.chance = rand.New(p.Source(fmt.Sprintf("loss/%d", id)))
 	}
 	if r.plan.touched[ch.Cable] {
-		n := r.plan.cuts.segments()
+		n := r.plan.cuts.Segments()
 		c.busyIn, c.waitIn = make([]float64, n), make([]float64, n)
 		c.carriedIn, c.lossIn = make([]int64, n), make([]int64, n)
 	}
@@ -136,7 +137,7 @@ func (r *router) Handle(p *node.Simproc, events []node.Event) error {
 
 // pass takes note of everything planned up to now.
 func (r *router) pass(now float64) {
-	for len(r.down) > 0 && r.down[0].to <= now {
+	for len(r.down) > 0 && r.down[0].To <= now {
 		r.down = r.down[1:]
 	}
 	for r.segment < len(r.plan.cuts) && r.plan.cuts[r.segment] <= now {
@@ -149,7 +150,7 @@ func (r *router) pass(now float64) {
 }
 
 // dead tells whether this node is down.
-func (r *router) dead(now float64) bool { return len(r.down) > 0 && r.down[0].from <= now }
+func (r *router) dead(now float64) bool { return len(r.down) > 0 && r.down[0].From <= now }
 
 // arrive takes a packet from a neighbour.
 func (r *router) arrive(p port, now float64, pkt *packet) error {
@@ -205,7 +206,7 @@ func (r *router) lose(flow uint32, why cause, at float64) {
 		r.lossOf[flow] = l
 	}
 	l[why]++
-	r.lostIn[r.plan.cuts.segment(at)][why]++
+	r.lostIn[r.plan.cuts.Segment(at)][why]++
 }
 
 // route computes the routes for the network as it was at the last change that may be
@@ -214,7 +215,7 @@ func (r *router) route() {
 	t, down := r.m.spec.Topology, func(int) bool { return false }
 	if r.seen > 0 {
 		at := r.plan.changes[r.seen-1]
-		down = func(cable int) bool { return within(r.plan.cableDown[cable], at) }
+		down = func(cable int) bool { return timeline.Contains(r.plan.cableDown[cable], at) }
 	}
 	ways := t.shortest(r.self, r.m.metric, down)
 	if r.next == nil {
@@ -256,7 +257,7 @@ func (r *router) report(end float64) ([]byte, error) {
 	if r.self == 0 {
 		part.Detailed = make([]occurrencePart, len(r.plan.detailed))
 		for i, o := range r.plan.detailed {
-			part.Detailed[i] = occurrencePart{Event: o.event, Target: o.target, From: o.from, To: o.to}
+			part.Detailed[i] = occurrencePart{Event: o.event, Target: o.target, From: o.From, To: o.To}
 		}
 		part.History = r.plan.history(r.m.spec, end)
 	}

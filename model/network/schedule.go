@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+
+	"github.com/disco-sim/disco/model/timeline"
 )
 
 // Limits of what happens in a run.
@@ -22,7 +24,7 @@ const (
 
 // occurrence is one time that an event happens to one target.
 type occurrence struct {
-	window
+	timeline.Window
 	event, target int
 }
 
@@ -31,23 +33,23 @@ type occurrence struct {
 // works it out for itself and all get the same: nobody has to be told. It isn't changed
 // afterwards.
 type schedule struct {
-	occurrences []occurrence // by time of start, as far as the horizon
-	detailed    []occurrence // the ones that results are compared around
-	cuts        cuts         // of the detailed ones
-	cableDown   [][]window   // by cable, its end nodes' with it; merged
-	nodeDown    [][]window   // by node; merged
-	added       []course     // by cable: seconds of added latency
-	loss        []course     // by cable: probability
-	changes     []float64    // times at which a cable goes down or up
-	touched     []bool       // by cable: a detailed occurrence is about it
+	occurrences []occurrence        // by time of start, as far as the horizon
+	detailed    []occurrence        // the ones that results are compared around
+	cuts        timeline.Cuts       // of the detailed ones
+	cableDown   [][]timeline.Window // by cable, its end nodes' with it; merged
+	nodeDown    [][]timeline.Window // by node; merged
+	added       []timeline.Steps    // by cable: seconds of added latency
+	loss        []timeline.Steps    // by cable: probability
+	changes     []float64           // times at which a cable goes down or up
+	touched     []bool              // by cable: a detailed occurrence is about it
 }
 
 // newSchedule draws the schedule of one replication. source gives the streams that all
 // nodes share.
 func newSchedule(s *Spec, horizon float64, source func(stream string) rand.Source) *schedule {
 	p := &schedule{
-		cableDown: make([][]window, len(s.Topology.Cables)), nodeDown: make([][]window, len(s.Topology.Nodes)),
-		added: make([]course, len(s.Topology.Cables)), loss: make([]course, len(s.Topology.Cables)),
+		cableDown: make([][]timeline.Window, len(s.Topology.Cables)), nodeDown: make([][]timeline.Window, len(s.Topology.Nodes)),
+		added: make([]timeline.Steps, len(s.Topology.Cables)), loss: make([]timeline.Steps, len(s.Topology.Cables)),
 		touched: make([]bool, len(s.Topology.Cables)),
 	}
 	for e := range s.Events {
@@ -58,7 +60,7 @@ func newSchedule(s *Spec, horizon float64, source func(stream string) rand.Sourc
 		}
 	}
 	slices.SortStableFunc(p.occurrences, func(a, b occurrence) int {
-		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.event, b.event), cmp.Compare(a.target, b.target))
+		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.event, b.event), cmp.Compare(a.target, b.target))
 	})
 	p.choose(s, horizon)
 	p.apply(s, horizon)
@@ -66,22 +68,22 @@ func newSchedule(s *Spec, horizon float64, source func(stream string) rand.Sourc
 }
 
 // windows are the times at which an event happens to one of its targets.
-func (e *Event) windows(target int, horizon float64, source func(stream string) rand.Source) []window {
+func (e *Event) windows(target int, horizon float64, source func(stream string) rand.Source) []timeline.Window {
 	if !e.Random {
 		if e.From >= horizon {
 			return nil
 		}
-		return []window{{e.From, e.To}}
+		return []timeline.Window{{e.From, e.To}}
 	}
-	var ws []window
+	var ws []timeline.Window
 	rnd := rand.New(source(fmt.Sprintf("event/%s/%s", e.ID, e.Targets[target].Name)))
 	for t := 0.0; ; {
 		t += rnd.ExpFloat64() * e.MTBF
 		if t >= horizon {
 			return ws
 		}
-		w := window{t, t + rnd.ExpFloat64()*e.MTTR}
-		if t = w.to; !w.empty() {
+		w := timeline.Window{From: t, To: t + rnd.ExpFloat64()*e.MTTR}
+		if t = w.To; !w.Empty() {
 			ws = append(ws, w)
 		}
 	}
@@ -102,45 +104,45 @@ func (p *schedule) choose(s *Spec, horizon float64) {
 	p.cuts = cutsOf(p.detailed, horizon)
 }
 
-func cutsOf(occurrences []occurrence, horizon float64) cuts {
-	var ws []window
+func cutsOf(occurrences []occurrence, horizon float64) timeline.Cuts {
+	var ws []timeline.Window
 	for _, o := range occurrences {
-		ws = append(ws, o.window)
+		ws = append(ws, o.Window)
 	}
-	return newCuts(ws, horizon)
+	return timeline.NewCuts(ws, horizon)
 }
 
 // apply works out what the occurrences mean for every cable and node.
 func (p *schedule) apply(s *Spec, horizon float64) {
-	added := make([][]spell, len(s.Topology.Cables))
-	lossy := make([][]spell, len(s.Topology.Cables))
+	added := make([][]timeline.Piece, len(s.Topology.Cables))
+	lossy := make([][]timeline.Piece, len(s.Topology.Cables))
 	for _, o := range p.occurrences {
 		e := &s.Events[o.event]
 		t := &e.Targets[o.target]
 		if e.Kind == NodeDown {
-			p.nodeDown[t.Node] = append(p.nodeDown[t.Node], o.window)
+			p.nodeDown[t.Node] = append(p.nodeDown[t.Node], o.Window)
 		}
 		for _, c := range t.Cables {
 			switch e.Kind {
 			case LinkDown, NodeDown:
-				p.cableDown[c] = append(p.cableDown[c], o.window)
+				p.cableDown[c] = append(p.cableDown[c], o.Window)
 			case Latency:
-				added[c] = append(added[c], spell{o.window, e.Added})
+				added[c] = append(added[c], timeline.Piece{Window: o.Window, Value: e.Added})
 			case Loss:
-				lossy[c] = append(lossy[c], spell{o.window, e.Probability})
+				lossy[c] = append(lossy[c], timeline.Piece{Window: o.Window, Value: e.Probability})
 			}
 		}
 	}
 	for n := range p.nodeDown {
-		p.nodeDown[n] = merged(p.nodeDown[n])
+		p.nodeDown[n] = timeline.Merge(p.nodeDown[n])
 	}
 	for c := range p.cableDown {
-		p.cableDown[c] = merged(p.cableDown[c])
+		p.cableDown[c] = timeline.Merge(p.cableDown[c])
 		for _, w := range p.cableDown[c] {
-			p.changes = append(p.changes, w.from, w.to)
+			p.changes = append(p.changes, w.From, w.To)
 		}
-		p.added[c] = newCourse(added[c], func(sum, x float64) float64 { return sum + x })
-		p.loss[c] = newCourse(lossy[c], func(sum, x float64) float64 { return 1 - (1-sum)*(1-x) })
+		p.added[c] = timeline.NewSteps(added[c], timeline.Sum)
+		p.loss[c] = timeline.NewSteps(lossy[c], func(sum, x float64) float64 { return 1 - (1-sum)*(1-x) })
 	}
 	slices.Sort(p.changes)
 	p.changes = slices.Compact(p.changes)

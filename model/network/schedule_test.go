@@ -3,10 +3,11 @@
 package network
 
 import (
-	"math"
 	"math/rand/v2"
 	"reflect"
 	"testing"
+
+	"github.com/disco-sim/disco/model/timeline"
 )
 
 func streams(seed uint64) func(string) rand.Source {
@@ -32,8 +33,8 @@ func TestRandomOutages(t *testing.T) {
 	for c := range top.Cables {
 		seconds := 0.0
 		for i, w := range p.cableDown[c] {
-			seconds += w.until(horizon)
-			if w.empty() || i > 0 && w.from <= p.cableDown[c][i-1].to {
+			seconds += w.SecondsBefore(horizon)
+			if w.Empty() || i > 0 && w.From <= p.cableDown[c][i-1].To {
 				t.Fatalf("outage %+v behind %+v", w, p.cableDown[c][max(0, i-1)])
 			}
 		}
@@ -69,7 +70,7 @@ func TestApply(t *testing.T) {
 		{ID: "f", Kind: LinkDown, Targets: cable(0), From: 7, To: 10},
 	}}
 	p := newSchedule(s, 100, streams(1))
-	value := func(c course, t float64) float64 { r := reading{course: c}; return r.now(t) }
+	value := func(c timeline.Steps, t float64) float64 { r := c.Reader(); return r.At(t) }
 	for at, want := range map[float64]float64{0.9: 0, 1: 0.1, 2.9: 0.1, 3: s.Events[0].Added + s.Events[1].Added, 5: 0.2, 8.9: 0.2, 9: 0, 50: 0} {
 		if got := value(p.added[0], at); got != want {
 			t.Errorf("at %v %v is added, want %v", at, got, want)
@@ -80,44 +81,11 @@ func TestApply(t *testing.T) {
 			t.Errorf("at %v the loss is %v, want %v", at, got, want)
 		}
 	}
-	if !reflect.DeepEqual(p.cableDown, [][]window{{{6, 10}}, {{6, 8}}}) || !reflect.DeepEqual(p.nodeDown[1], []window{{6, 8}}) || !reflect.DeepEqual(p.changes, []float64{6, 8, 10}) {
+	if !reflect.DeepEqual(p.cableDown, [][]timeline.Window{{{From: 6, To: 10}}, {{6, 8}}}) || !reflect.DeepEqual(p.nodeDown[1], []timeline.Window{{From: 6, To: 8}}) || !reflect.DeepEqual(p.changes, []float64{6, 8, 10}) {
 		t.Errorf("down %v and %v, changes %v", p.cableDown, p.nodeDown, p.changes)
 	}
-	if within(p.cableDown[0], 5.9) || !within(p.cableDown[0], 6) || !within(p.cableDown[0], 9.9) || within(p.cableDown[0], 10) {
+	if timeline.Contains(p.cableDown[0], 5.9) || !timeline.Contains(p.cableDown[0], 6) || !timeline.Contains(p.cableDown[0], 9.9) || timeline.Contains(p.cableDown[0], 10) {
 		t.Error("within")
-	}
-}
-
-// TestCuts: sums over segments give the sum over every window.
-func TestCuts(t *testing.T) {
-	rnd := rand.New(rand.NewPCG(8, 8))
-	for range 300 {
-		const horizon = 100
-		var ws []window
-		for range rnd.IntN(6) {
-			from := float64(rnd.IntN(120))
-			ws = append(ws, window{from, from + 1 + float64(rnd.IntN(40))})
-		}
-		c := newCuts(ws, horizon)
-		seconds := make([]float64, c.segments())
-		a := rnd.Float64() * horizon
-		b := a + rnd.Float64()*(horizon-a)
-		c.spread(seconds, a, b)
-		if sum := total(seconds); math.Abs(sum-(b-a)) > 1e-9 {
-			t.Fatalf("%v spread over %v gives %v", b-a, c, seconds)
-		}
-		for _, w := range ws {
-			before, during, after := around(w, horizon)
-			for _, v := range []window{before, during, after} {
-				want, got := max(0, min(b, v.to)-max(a, v.from)), 0.0
-				for lo, hi := c.within(v); lo < hi; lo++ {
-					got += seconds[lo]
-				}
-				if math.Abs(got-want) > 1e-9 {
-					t.Fatalf("%v to %v over %+v gives %v, want %v (cuts %v)", a, b, v, got, want, c)
-				}
-			}
-		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/disco-sim/disco/model/measure"
+	"github.com/disco-sim/disco/model/timeline"
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/scenario"
 )
@@ -61,7 +62,7 @@ type run struct {
 	scenario.Replication
 	parts    []*part // by node
 	detailed []occurrence
-	cuts     cuts
+	cuts     timeline.Cuts
 	segments []measure.Latencies // of the whole network
 	latency  measure.Latencies   // of all segments
 
@@ -87,10 +88,10 @@ func (t *tally) read(rep scenario.Replication) (*run, error) {
 		r.parts[n] = p
 	}
 	for _, o := range r.parts[0].Detailed {
-		r.detailed = append(r.detailed, occurrence{window{o.From, o.To}, o.Event, o.Target})
+		r.detailed = append(r.detailed, occurrence{timeline.Window{From: o.From, To: o.To}, o.Event, o.Target})
 	}
 	r.cuts = cutsOf(r.detailed, t.m.Horizon())
-	r.segments = make([]measure.Latencies, r.cuts.segments())
+	r.segments = make([]measure.Latencies, r.cuts.Segments())
 	for n, p := range r.parts {
 		if err := t.decode(r, n, p); err != nil {
 			return nil, fmt.Errorf("the report of %s: %w", t.m.spec.Topology.Nodes[n].Name, err)
@@ -125,7 +126,7 @@ func (t *tally) part(rep scenario.Replication, n int) (*part, error) {
 
 // decode unpacks latencies and flows.
 func (t *tally) decode(r *run, n int, p *part) error {
-	segments := r.cuts.segments()
+	segments := r.cuts.Segments()
 	if len(p.SentIn) != segments || len(p.LostIn) != segments {
 		return fmt.Errorf("%d segments, want %d", len(p.SentIn), segments)
 	}

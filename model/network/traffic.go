@@ -29,6 +29,9 @@ func (s *Sizes) draw(rnd *rand.Rand) uint32 {
 	return uint32(min(max(1, math.Round(x)), packetBytesMax))
 }
 
+// never is later than every time of a run.
+var never = math.Inf(1)
+
 // birth is the next packet of one flow.
 type birth struct {
 	at   float64

@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/disco-sim/disco/internal/invariants"
+	"github.com/disco-sim/disco/model/timeline"
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/scenario"
 )
@@ -60,7 +61,7 @@ func (m *Model) newLogic(n, rank int, h host) (logic, error) {
 		return nil, nil
 	}
 	if rank == rankResponse {
-		return &collector{audit: newAudit(), recorder: newRecorder(newCuts(m.events(), h.Horizon()), h.Horizon())}, nil
+		return &collector{audit: newAudit(), recorder: newRecorder(timeline.NewCuts(m.events(), h.Horizon()), h.Horizon())}, nil
 	}
 	var b logic
 	var out *outbox
@@ -160,10 +161,10 @@ func (m *Model) fillOutbox(o *outbox, n int, h host) error {
 			dropout: spec.Dropout, chance: rand.New(h.Source("edge/" + spec.ID + "/dropout")), book: newLedger(),
 		}
 		if touching := m.touching(i); len(touching) > 0 {
-			c := newCuts(touching, h.Horizon())
+			c := timeline.NewCuts(touching, h.Horizon()).Cursor()
 			e.events = &edgeEvents{
-				extra: newExtra(m.spikesOn(i)), cuts: c,
-				sent: make([]int64, c.segments()), passed: make([]int64, c.segments()), transit: make([]float64, c.segments()),
+				extra: timeline.NewSteps(m.spikesOn(i), timeline.Sum).Reader(), cuts: c,
+				sent: make([]int64, c.Segments()), passed: make([]int64, c.Segments()), transit: make([]float64, c.Segments()),
 			}
 		}
 		o.edges = append(o.edges, e)
@@ -172,37 +173,38 @@ func (m *Model) fillOutbox(o *outbox, n int, h host) error {
 }
 
 // events are the times of all outages and spikes.
-func (m *Model) events() []window {
-	var ws []window
+func (m *Model) events() []timeline.Window {
+	var ws []timeline.Window
 	for _, o := range m.spec.Outages {
-		ws = append(ws, window{o.Start, o.End})
+		ws = append(ws, timeline.Window{From: o.Start, To: o.End})
 	}
 	for _, s := range m.spec.Spikes {
-		ws = append(ws, window{s.Start, s.End})
+		ws = append(ws, timeline.Window{From: s.Start, To: s.End})
 	}
 	return ws
 }
 
 // touching are the times of the spikes on an edge and of the outages that take it
 // out of its balancer's list.
-func (m *Model) touching(edge int) []window {
-	var ws []window
+func (m *Model) touching(edge int) []timeline.Window {
+	var ws []timeline.Window
 	for _, s := range m.spikesOn(edge) {
-		ws = append(ws, window{s.Start, s.End})
+		ws = append(ws, s.Window)
 	}
 	for _, o := range m.spec.Outages {
 		if o.Edge == edge {
-			ws = append(ws, window{o.Start, o.End})
+			ws = append(ws, timeline.Window{From: o.Start, To: o.End})
 		}
 	}
 	return ws
 }
 
-func (m *Model) spikesOn(edge int) []Spike {
-	var on []Spike
+// spikesOn are the spikes on an edge, with the seconds that they add.
+func (m *Model) spikesOn(edge int) []timeline.Piece {
+	var on []timeline.Piece
 	for _, s := range m.spec.Spikes {
 		if s.Edge == edge {
-			on = append(on, s)
+			on = append(on, timeline.Piece{Window: timeline.Window{From: s.Start, To: s.End}, Value: s.Extra})
 		}
 	}
 	return on

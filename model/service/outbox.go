@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/disco-sim/disco/internal/invariants"
+	"github.com/disco-sim/disco/model/timeline"
 	"github.com/disco-sim/disco/node"
 )
 
@@ -48,8 +49,8 @@ type edge struct {
 // edgeEvents is what an edge keeps when the file has spikes on it, or outages of
 // what it leads to.
 type edgeEvents struct {
-	extra   extra
-	cuts    cuts
+	extra   timeline.Reader // of the spikes, seconds
+	cuts    timeline.Cursor
 	sent    []int64   // per segment
 	passed  []int64   // per segment: sent and not dropped
 	transit []float64 // per segment: seconds under way, as far as the run goes
@@ -73,7 +74,7 @@ func (o *outbox) send(p port, i int32, now float64, r request) error {
 	}
 	transit := e.latency.draw()
 	if e.events != nil {
-		transit += e.events.extra.now(now)
+		transit += e.events.extra.At(now)
 	}
 	arrival := now + transit
 	if e.events != nil {
@@ -192,7 +193,7 @@ func (o *outbox) report(end float64) []edgePart {
 
 // count files one request under the segment of now. A negative transit: dropped.
 func (v *edgeEvents) count(now, transit float64) {
-	i := v.cuts.segment(now)
+	i := v.cuts.Segment(now)
 	v.sent[i]++
 	if transit >= 0 {
 		v.passed[i]++

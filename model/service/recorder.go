@@ -2,23 +2,26 @@
 
 package service
 
-import "github.com/disco-sim/disco/model/measure"
+import (
+	"github.com/disco-sim/disco/model/measure"
+	"github.com/disco-sim/disco/model/timeline"
+)
 
 // recorder keeps latencies by the segment of the run in which they end. One
 // measure.Recorder serves all segments in turn.
 type recorder struct {
-	cuts      cuts
+	cuts      timeline.Cursor
 	open      int // the segment that is being filled
 	latencies *measure.Recorder
 	done      []segmentPart
 }
 
-func newRecorder(c cuts, horizon float64) *recorder {
-	return &recorder{cuts: c, latencies: measure.NewRecorder(horizon)}
+func newRecorder(c timeline.Cuts, horizon float64) *recorder {
+	return &recorder{cuts: c.Cursor(), latencies: measure.NewRecorder(horizon)}
 }
 
 func (r *recorder) record(now, latency float64) error {
-	if s := r.cuts.segment(now); s != r.open {
+	if s := r.cuts.Segment(now); s != r.open {
 		if err := r.finish(s); err != nil {
 			return err
 		}
@@ -42,7 +45,7 @@ func (r *recorder) finish(next int) (err error) {
 
 // report closes the accounts: one part a segment, those never reached empty.
 func (r *recorder) report() ([]segmentPart, error) {
-	if err := r.finish(r.cuts.segments()); err != nil {
+	if err := r.finish(r.cuts.Segments()); err != nil {
 		return nil, err
 	}
 	return r.done, nil

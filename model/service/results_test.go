@@ -185,10 +185,10 @@ func TestPercentilesMerge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(parts) != c.recorder.cuts.segments() || len(parts) < 8 {
-		t.Fatalf("%d segments, want %d", len(parts), c.recorder.cuts.segments())
+	if len(parts) != c.recorder.cuts.Segments() || len(parts) < 8 {
+		t.Fatalf("%d segments, want %d", len(parts), c.recorder.cuts.Segments())
 	}
-	all := newRecorder(cuts{}, 30)
+	all := newRecorder(nil, 30)
 	for _, e := range d.handled {
 		if e.level == d.levels[nodeClient*rankCount+rankResponse] {
 			r, _ := getRequest(e.data)

@@ -194,56 +194,6 @@ func TestTicks(t *testing.T) {
 	}
 }
 
-// TestCutsAndExtra: segments and sums of spikes against a look at every event, for
-// random overlapping ones, some touching, some beyond the horizon.
-func TestCutsAndExtra(t *testing.T) {
-	const horizon = 100
-	for seed := range uint64(200) {
-		rng := rand.New(rand.NewPCG(seed, 4))
-		var spikes []Spike
-		var events []window
-		for range 1 + rng.IntN(6) {
-			from := float64(rng.IntN(100))
-			to := from + 1 + float64(rng.IntN(60))
-			spikes = append(spikes, Spike{Start: from, End: to, Extra: float64(1+rng.IntN(8)) / 8})
-			events = append(events, window{from, to})
-		}
-		c, x := newCuts(events, horizon), newExtra(spikes)
-		counts := make([]int, c.segments())
-		var times []float64
-		for at := 0.0; at < horizon; at += 0.25 {
-			times = append(times, at)
-			counts[c.segment(at)]++
-			want := 0.0
-			for _, s := range spikes {
-				if s.Start <= at && at < s.End {
-					want += s.Extra
-				}
-			}
-			if got := x.now(at); got != want {
-				t.Fatalf("seed %d: spikes %v add up to %v at %v, want %v", seed, spikes, got, at, want)
-			}
-		}
-		for _, e := range events {
-			before, during, after := around(e.from, e.to, horizon)
-			for _, w := range []window{before, during, after} {
-				got, want := 0, 0
-				for s, hi := c.within(w); s < hi; s++ {
-					got += counts[s]
-				}
-				for _, at := range times {
-					if w.from <= at && at < w.to {
-						want++
-					}
-				}
-				if got != want {
-					t.Fatalf("seed %d: %d times in window %v of %v, want %d (cuts %v)", seed, got, w, e, want, c.at)
-				}
-			}
-		}
-	}
-}
-
 // TestFifo: slots come out in the order in which they went in, whatever was in the
 // slots before.
 func TestFifo(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/disco-sim/disco/internal/invariants"
 	"github.com/disco-sim/disco/model/measure"
+	"github.com/disco-sim/disco/model/timeline"
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/scenario"
 )
@@ -19,7 +20,7 @@ func (m *Model) Accumulate() scenario.Accumulator { return newTally(m) }
 // tally gathers the parts of all replications: sums, and of each no more than its row.
 type tally struct {
 	m           *Model
-	cuts        cuts // of the collector's segments
+	cuts        timeline.Cuts // of the collector's segments
 	rows        []ReplicationResult
 	simulated   float64 // seconds
 	interrupted bool
@@ -63,7 +64,7 @@ type run struct {
 }
 
 func newTally(m *Model) *tally {
-	t := &tally{m: m, cuts: newCuts(m.events(), m.Horizon()), request: make([]part, len(m.topology.boxes)), whole: measure.NewGroups((*sample).join)}
+	t := &tally{m: m, cuts: timeline.NewCuts(m.events(), m.Horizon()), request: make([]part, len(m.topology.boxes)), whole: measure.NewGroups((*sample).join)}
 	for n := range t.request {
 		t.request[n].Edges = make([]edgePart, len(m.topology.boxes[n].out))
 	}
@@ -177,8 +178,8 @@ func (r *run) responseOf(n int) *part {
 // decode unpacks the latencies.
 func (t *tally) decode(r *run) error {
 	parts := r.response.Collector.Segments
-	if len(parts) != t.cuts.segments() {
-		return fmt.Errorf("the client's report has %d segments, want %d", len(parts), t.cuts.segments())
+	if len(parts) != t.cuts.Segments() {
+		return fmt.Errorf("the client's report has %d segments, want %d", len(parts), t.cuts.Segments())
 	}
 	for i := range parts {
 		l, err := measure.Restore(parts[i].Moments, parts[i].Histogram)

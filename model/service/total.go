@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/disco-sim/disco/model/measure"
+	"github.com/disco-sim/disco/model/timeline"
 )
 
 // sample is one replication that reached the horizon, or a group of them.
@@ -133,7 +134,7 @@ func (r *run) short() ReplicationResult {
 // phaseTotal gathers what happens in one stretch of time before, during or after an outage or
 // a spike, on its edge and at the client.
 type phaseTotal struct {
-	window
+	timeline.Window
 	node, edge         int // the sender, and the edge among its own
 	first, last        int // the edge's segments
 	lo, hi             int // the client's
@@ -145,19 +146,19 @@ type phaseTotal struct {
 
 func (t *tally) newPhases(start, end float64, edge int) [3]phaseTotal {
 	var p [3]phaseTotal
-	p[0].window, p[1].window, p[2].window = around(start, end, t.m.Horizon())
-	c := newCuts(t.m.touching(edge), t.m.Horizon())
+	p[0].Window, p[1].Window, p[2].Window = timeline.Around(timeline.Window{From: start, To: end}, t.m.Horizon())
+	c := timeline.NewCuts(t.m.touching(edge), t.m.Horizon())
 	for i := range p {
 		p[i].node = t.m.topology.edges[edge].from
 		p[i].edge = slices.Index(t.m.topology.boxes[p[i].node].out, edge)
-		p[i].first, p[i].last = c.within(p[i].window)
-		p[i].lo, p[i].hi = t.cuts.within(p[i].window)
+		p[i].first, p[i].last = c.Within(p[i].Window)
+		p[i].lo, p[i].hi = t.cuts.Within(p[i].Window)
 	}
 	return p
 }
 
 func (p *phaseTotal) add(r *run) {
-	if p.empty() {
+	if p.Empty() {
 		return
 	}
 	sender := r.request[p.node]
@@ -166,8 +167,8 @@ func (p *phaseTotal) add(r *run) {
 		p.passed += sender.Edges[p.edge].PassedIn[s]
 		p.transit += sender.Edges[p.edge].TransitIn[s]
 	}
-	p.sentTime += p.until(sender.End)
-	p.doneTime += p.until(r.response.End)
+	p.sentTime += p.SecondsBefore(sender.End)
+	p.doneTime += p.SecondsBefore(r.response.End)
 	for s := p.lo; s < p.hi; s++ {
 		p.latency.Merge(&r.segments[s])
 	}
@@ -176,10 +177,10 @@ func (p *phaseTotal) add(r *run) {
 // result is nil for a time that the run doesn't have, or was interrupted before. The
 // transit times are a spike's.
 func (p *phaseTotal) result(spike bool) *Phase {
-	if p.empty() || p.sentTime == 0 && p.doneTime == 0 {
+	if p.Empty() || p.sentTime == 0 && p.doneTime == 0 {
 		return nil
 	}
-	r := &Phase{From: p.from, To: p.to, RequestsRPS: per(float64(p.sent), p.sentTime), ThroughputRPS: per(float64(p.latency.Count), p.doneTime)}
+	r := &Phase{From: p.From, To: p.To, RequestsRPS: per(float64(p.sent), p.sentTime), ThroughputRPS: per(float64(p.latency.Count), p.doneTime)}
 	if spike {
 		r.TransitMean = meanOrNil(p.transit, p.passed)
 	}
