@@ -33,6 +33,7 @@ import (
 
 	"github.com/disco-sim/disco/internal/launch"
 	"github.com/disco-sim/disco/internal/printable"
+	"github.com/disco-sim/disco/internal/workerproc"
 	"github.com/disco-sim/disco/scenario"
 	"github.com/urfave/cli/v2"
 )
@@ -133,8 +134,8 @@ func (p *program) dispatch(args []string) error {
 	if len(args) == 0 {
 		return usage("there is no command: `%s run FILE` runs a scenario, `%s --help` lists the commands", p.name, p.name)
 	}
-	if args[0] == launch.Command {
-		return usage("%s is what %s calls itself to start a worker of a run, and no command for people: use `%s run FILE --workers N`", launch.Command, p.name, p.name)
+	if args[0] == workerproc.Command {
+		return usage("%s is what %s calls itself to start a worker of a run, and no command for people: use `%s run FILE --workers N`", workerproc.Command, p.name, p.name)
 	}
 	for _, cmd := range application.Commands {
 		if cmd.HasName(args[0]) {

@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/disco-sim/disco/internal/launch"
+	"github.com/disco-sim/disco/internal/inspect"
 	tables "github.com/disco-sim/disco/internal/table"
 	"github.com/disco-sim/disco/internal/worker"
 	"github.com/urfave/cli/v2"
@@ -41,7 +41,7 @@ func (p *program) inspect(c *cli.Context) error {
 			fmt.Fprintln(p.stdout)
 		}
 		err := p.inspectRun(pid)
-		if errors.Is(err, launch.ErrNoRun) && c.NArg() == 0 {
+		if errors.Is(err, inspect.ErrNoRun) && c.NArg() == 0 {
 			err = nil // it existed when runs were listed
 			p.hasEnded(pid)
 		}
@@ -62,7 +62,7 @@ func (p *program) inspected(args []string) ([]int, error) {
 		}
 		return []int{pid}, nil
 	}
-	pids, err := launch.Runs()
+	pids, err := inspect.Runs()
 	if err == nil && len(pids) == 0 {
 		return nil, errors.New("there is no run over processes under way that you may look at")
 	}
@@ -71,14 +71,14 @@ func (p *program) inspected(args []string) ([]int, error) {
 
 // inspectRun looks twice at a run, so that it is seen whether it moves.
 func (p *program) inspectRun(pid int) error {
-	before, err := launch.Inspect(pid)
+	before, err := inspect.Process(pid)
 	if err != nil {
 		return err
 	}
 	began := time.Now()
 	time.Sleep(inspectPause)
-	after, err := launch.Inspect(pid)
-	if errors.Is(err, launch.ErrNoRun) || err == nil && len(after.Workers) != len(before.Workers) {
+	after, err := inspect.Process(pid)
+	if errors.Is(err, inspect.ErrNoRun) || err == nil && len(after.Workers) != len(before.Workers) {
 		p.hasEnded(before.PID)
 		return nil
 	}
@@ -95,7 +95,7 @@ func (p *program) hasEnded(pid int) {
 }
 
 // showLive prints the second look at a run, and what has changed since the first.
-func (p *program) showLive(before, after *launch.Live, seconds float64) {
+func (p *program) showLive(before, after *inspect.Run, seconds float64) {
 	fmt.Fprintf(p.stdout, "process %d: %s\n", after.PID, after.Command)
 	t := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "worker\tprocess\tstate\tCPU\treplication\tepoch\tevents\tevents/s\tsent\treceived\tfull waits\twaits for\t")

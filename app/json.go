@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/disco-sim/disco/internal/latency"
 	"github.com/disco-sim/disco/internal/launch"
+	"github.com/disco-sim/disco/internal/outfile"
 	"github.com/disco-sim/disco/internal/worker"
 	"github.com/disco-sim/disco/scenario"
 )
@@ -103,7 +105,7 @@ func (p *program) write(flag, path string, text []byte) error {
 		_, _ = p.stdout.Write(text) // Run reports its errors
 		return nil
 	}
-	file, err := launch.CreateOutput(path)
+	file, err := outfile.Create(path)
 	if err != nil {
 		return fmt.Errorf("%s: %w", flag, err)
 	}
@@ -178,7 +180,7 @@ func (d *document) couple(l *launch.Launch, out *launch.Outcome) error {
 		return nil
 	}
 	var err error
-	if d.LatencySeconds, err = launch.Latency(); err != nil {
+	if d.LatencySeconds, err = latency.Measure(); err != nil {
 		return fmt.Errorf("the latency can't be measured: %w", err)
 	}
 	simulated := 0.0
@@ -187,7 +189,7 @@ func (d *document) couple(l *launch.Launch, out *launch.Outcome) error {
 	}
 	for i := range d.PerWorker {
 		w := &d.PerWorker[i]
-		w.Coupling = launch.Coupling(lookahead, float64(w.Events)/simulated, d.LatencySeconds, float64(w.Events)/w.WorkingSeconds)
+		w.Coupling = latency.Coupling(lookahead, float64(w.Events)/simulated, d.LatencySeconds, float64(w.Events)/w.WorkingSeconds)
 	}
 	return nil
 }

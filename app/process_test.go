@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/disco-sim/disco/internal/inspect"
 	"github.com/disco-sim/disco/internal/launch"
 	"github.com/disco-sim/disco/internal/launch/launchtest"
 	"github.com/disco-sim/disco/internal/worker"
@@ -48,7 +49,7 @@ func launchProgram(t *testing.T, text string, args ...string) *launched {
 	}
 	t.Cleanup(func() { _ = l.cmd.Process.Kill() }) // it has ended, as a rule
 	l.until("two workers that simulate", func() bool {
-		live, err := launch.Inspect(l.cmd.Process.Pid)
+		live, err := inspect.Process(l.cmd.Process.Pid)
 		if err != nil || len(live.Workers) != 2 {
 			return false
 		}
@@ -261,7 +262,7 @@ func TestSuspend(t *testing.T) {
 		}
 	}
 	events := func() (n float64) {
-		live, err := launch.Inspect(l.cmd.Process.Pid)
+		live, err := inspect.Process(l.cmd.Process.Pid)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,7 +10,9 @@ import (
 	"path/filepath"
 
 	"github.com/disco-sim/disco/internal/launch"
+	"github.com/disco-sim/disco/internal/outfile"
 	"github.com/disco-sim/disco/internal/partition"
+	"github.com/disco-sim/disco/internal/placement"
 	"github.com/disco-sim/disco/internal/worker"
 	"github.com/disco-sim/disco/scenario"
 	"github.com/urfave/cli/v2"
@@ -142,8 +144,11 @@ func (p *program) run(c *cli.Context, file string, read func() (*scenario.Docume
 		return err
 	}
 	if o.pins != "" {
-		if o.config.Pins, err = launch.ReadPins(o.pins); err != nil {
+		var problems scenario.Problems
+		if o.config.Pins, err = placement.Read(o.pins); errors.As(err, &problems) {
 			return err
+		} else if err != nil {
+			return usage("--%v", err)
 		}
 	}
 	screen := newScreen(p.terminal)
@@ -295,7 +300,7 @@ func (o *order) checkFiles() error {
 	}
 	for _, out := range named[2:4] {
 		if out.path != "" && out.path != "-" {
-			if err := launch.CheckOutput(out.path); err != nil {
+			if err := outfile.Check(out.path); err != nil {
 				return usage("%s: %v", out.flag, err)
 			}
 		}

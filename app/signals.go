@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/disco-sim/disco/internal/launch"
+	"github.com/disco-sim/disco/internal/workerproc"
 )
 
 // cleanupMax is how long a run that was ended at once may take to clean up before the process ends without it. What
@@ -68,7 +69,7 @@ func (s *signals) watch() {
 			os.Exit(s.status())
 		case sig := <-s.in:
 			if sig == syscall.SIGTSTP {
-				launch.Suspend()
+				workerproc.Suspend()
 				continue
 			}
 			if now := time.Now(); count > 0 && now.Sub(last) < sameSignal {

@@ -33,9 +33,10 @@ func checkAvailable(sys *system, total int) error {
 	return nil
 }
 
-// availableBytes is the least of what the machine and each control group above
-// this process have left, caches that the kernel can drop included.
-func availableBytes() int64 {
+// AvailableBytes is the least of what the machine and each control group above
+// this process have left, caches that the kernel can drop included. Where neither is
+// known it is the largest number.
+func AvailableBytes() int64 {
 	least := machineBytes(readText("/proc/meminfo"))
 	for line := range strings.Lines(readText("/proc/self/cgroup")) {
 		for _, dir := range groupDirs(line) {

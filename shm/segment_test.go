@@ -310,7 +310,7 @@ func TestCreateWithoutRoom(t *testing.T) {
 			s.Close()
 		}
 	}
-	if n := availableBytes(); n <= 0 || n == math.MaxInt64 {
+	if n := AvailableBytes(); n <= 0 || n == math.MaxInt64 {
 		t.Errorf("this machine has %d bytes available", n)
 	}
 	if s, err := Create(Config{Name: "whale", Kind: testKind, Size: BytesMax / 2}); !errors.Is(err, ErrMemory) {

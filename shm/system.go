@@ -38,7 +38,7 @@ type mapping struct {
 
 // linux is the real machine. It is never changed.
 var linux = system{
-	available:   availableBytes,
+	available:   AvailableBytes,
 	memfdCreate: unix.MemfdCreate,
 	ftruncate:   unix.Ftruncate,
 	fallocate:   func(fd int, offset, size int64) error { return unix.Fallocate(fd, 0, offset, size) },

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/disco-sim/disco/internal/launch"
+	"github.com/disco-sim/disco/internal/inspect"
 	"github.com/disco-sim/disco/internal/worker"
 )
 
@@ -50,7 +50,7 @@ func interrupt(t *testing.T, bin string, events float64, args ...string) *stoppe
 		if time.Now().After(deadline) {
 			t.Fatalf("%v: no %v events within a minute\n%s", cmd.Args, events, stderr.Bytes())
 		}
-		live, err := launch.Inspect(cmd.Process.Pid)
+		live, err := inspect.Process(cmd.Process.Pid)
 		if err != nil {
 			continue
 		}

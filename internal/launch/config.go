@@ -9,7 +9,9 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/disco-sim/disco/internal/outfile"
 	"github.com/disco-sim/disco/internal/partition"
+	"github.com/disco-sim/disco/internal/placement"
 	"github.com/disco-sim/disco/internal/worker"
 	"github.com/disco-sim/disco/scenario"
 )
@@ -79,7 +81,7 @@ type Config struct {
 	Partition partition.Method
 
 	// Pins puts nodes on workers by name; nil leaves all of them to Partition.
-	Pins *Pins
+	Pins *placement.Pins
 
 	// Tuning holds the knobs of the engine; they change speed only.
 	Tuning worker.Tuning
@@ -157,7 +159,7 @@ func (cfg *Config) validate() error {
 		return badConfig("pool-bytes: found %d, want at least %d: two blocks for payloads above --inline-max, %d bytes", cfg.Tuning.PoolBytes, least, cfg.Tuning.InlineMax)
 	}
 	if cfg.Trace != "" {
-		if err := CheckOutput(cfg.Trace); err != nil {
+		if err := outfile.Check(cfg.Trace); err != nil {
 			return badConfig("trace: %w", err)
 		}
 	}
@@ -193,9 +195,9 @@ func (cfg *Config) checkProfiles() error {
 		return nil
 	}
 	if err := os.MkdirAll(cfg.Profiles, 0o777); err != nil {
-		return badConfig("cpuprofile: %w", plain(cfg.Profiles, err))
+		return badConfig("cpuprofile: %w", outfile.Error(cfg.Profiles, err))
 	}
-	if err := CheckOutput(filepath.Join(cfg.Profiles, profileName(0))); err != nil {
+	if err := outfile.Check(filepath.Join(cfg.Profiles, profileName(0))); err != nil {
 		return badConfig("cpuprofile: %w", err)
 	}
 	return nil

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/disco-sim/disco/internal/launch/launchtest"
+	"github.com/disco-sim/disco/internal/procfs"
 )
 
 // A worker that dies, panics or returns an error ends the run with an error that
@@ -65,7 +66,7 @@ func TestWorkerThatFails(t *testing.T) {
 
 // Whoever of many workers fails is the one who is named, though all the others lose
 // their lanes to it.
-func TestBlameAmongMany(t *testing.T) {
+func TestCauseAmongMany(t *testing.T) {
 	for _, how := range []string{launchtest.Fail, launchtest.Panic, launchtest.Kill} {
 		for victim := range 4 {
 			if testing.Short() && victim != 2 {
@@ -126,7 +127,7 @@ func TestFrozenWorker(t *testing.T) {
 	cfg.Stop = stop
 	cfg.Progress = func(Progress) {
 		for _, pid := range children(t, os.Getpid()) {
-			if stat, err := statOf(pid); err == nil && stat.state == "stopped" {
+			if stat, err := procfs.Stat(pid); err == nil && stat.State == "stopped" {
 				once.Do(func() { close(stop) })
 			}
 		}
@@ -138,14 +139,14 @@ func TestFrozenWorker(t *testing.T) {
 	nothingLeft(t, t.TempDir())
 }
 
-// told closes a channel when something with the given text is written.
-type told struct {
+// textWatch closes a channel when something with the given text is written.
+type textWatch struct {
 	text string
 	once sync.Once
 	done chan struct{}
 }
 
-func (w *told) Write(p []byte) (int, error) {
+func (w *textWatch) Write(p []byte) (int, error) {
 	if bytes.Contains(p, []byte(w.text)) {
 		w.once.Do(func() { close(w.done) })
 	}
@@ -156,7 +157,7 @@ func (w *told) Write(p []byte) (int, error) {
 func TestHandlerThatHangs(t *testing.T) {
 	defer launchtest.Release()
 	for _, transport := range transports() {
-		hangs := &told{text: "tiny: hanging", done: make(chan struct{})}
+		hangs := &textWatch{text: "tiny: hanging", done: make(chan struct{})}
 		cfg := config(transport, 2, launchtest.Scenario(4, 1e9, trouble(1, 3, launchtest.Hang)))
 		cfg.Stop, cfg.Stderr = hangs.done, hangs
 		restore := captureStderr(t, hangs)
@@ -164,8 +165,8 @@ func TestHandlerThatHangs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.times.gone = 300 * time.Millisecond // a goroutine that hangs can't be ended
-		ctx, cancel := context.WithTimeout(context.Background(), watchdog)
+		l.timeouts.killed = 300 * time.Millisecond // a goroutine that hangs can't be ended
+		ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 		defer cancel()
 		_, err = l.Run(ctx)
 		restore()
@@ -198,15 +199,15 @@ func captureStderr(t *testing.T, w io.Writer) (restore func()) {
 	}
 }
 
-// runQuick runs with progress told every few milliseconds.
+// runQuick runs with progress shown every few milliseconds.
 func runQuick(t *testing.T, cfg Config) (*Outcome, error) {
 	t.Helper()
 	l, err := Prepare(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.times.progress = 5 * time.Millisecond
-	ctx, cancel := context.WithTimeout(context.Background(), watchdog)
+	l.timeouts.progress = 5 * time.Millisecond
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	return l.Run(ctx)
 }
@@ -282,7 +283,7 @@ func TestStopBeforeAnything(t *testing.T) {
 func TestEndAtOnce(t *testing.T) {
 	for _, transport := range transports() {
 		dir := t.TempDir()
-		ctx, cancel := context.WithTimeout(context.Background(), watchdog)
+		ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 		cfg := config(transport, 2, launchtest.Scenario(4, 1e9, ""))
 		cfg.Trace = filepath.Join(dir, "trace")
 		cfg.Progress = func(Progress) { cancel() }
@@ -296,10 +297,10 @@ func TestEndAtOnce(t *testing.T) {
 
 // What may take how long after a failure adds up to less than two seconds, and so does
 // an interruption of a run with small results.
-func TestTimesAllowTwoSeconds(t *testing.T) {
+func TestTimeoutsAllowTwoSeconds(t *testing.T) {
 	const left = 300 * time.Millisecond // for the system
-	d := defaultTimes(1000)
-	if sum := d.settle + d.lost + d.end + left; sum > 2*time.Second {
+	d := defaultTimeouts(1000)
+	if sum := d.collect + d.lastExit + d.end + left; sum > 2*time.Second {
 		t.Errorf("a failure may take %v", sum)
 	}
 	if sum := d.stop + d.end + left; sum > 2*time.Second {

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/disco-sim/disco/internal/inspect"
 	"github.com/disco-sim/disco/internal/launch/launchtest"
 	"github.com/disco-sim/disco/internal/worker"
 )
@@ -29,7 +30,7 @@ func TestInspect(t *testing.T) {
 			for _, pid := range append(children(t, os.Getpid()), os.Getpid()) {
 				checkLive(t, pid)
 			}
-			if runs, err := Runs(); err != nil || !slices.Contains(runs, os.Getpid()) {
+			if runs, err := inspect.Runs(); err != nil || !slices.Contains(runs, os.Getpid()) {
 				t.Errorf("Runs() = %v, %v; want %d among them", runs, err, os.Getpid())
 			}
 		})
@@ -37,14 +38,14 @@ func TestInspect(t *testing.T) {
 	if _, err := runQuick(t, cfg); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Inspect(os.Getpid()); !errors.Is(err, ErrNoRun) {
+	if _, err := inspect.Process(os.Getpid()); !errors.Is(err, inspect.ErrNoRun) {
 		t.Errorf("after the run: %v, want ErrNoRun", err)
 	}
 }
 
 func checkLive(t *testing.T, pid int) {
 	t.Helper()
-	live, err := Inspect(pid)
+	live, err := inspect.Process(pid)
 	if err != nil {
 		t.Error(err)
 		return
@@ -61,14 +62,6 @@ func checkLive(t *testing.T, pid int) {
 	}
 	if events < 1000 {
 		t.Errorf("%v events on the boards, want at least 1000", events)
-	}
-}
-
-func TestInspectNobody(t *testing.T) {
-	for _, pid := range []int{1 << 30, -1} {
-		if _, err := Inspect(pid); !errors.Is(err, ErrNoRun) {
-			t.Errorf("process %d: %v, want ErrNoRun", pid, err)
-		}
 	}
 }
 
@@ -94,8 +87,8 @@ func TestInspectEndingRuns(t *testing.T) {
 			return
 		default:
 		}
-		live, err := Inspect(os.Getpid())
-		if err != nil && !errors.Is(err, ErrNoRun) {
+		live, err := inspect.Process(os.Getpid())
+		if err != nil && !errors.Is(err, inspect.ErrNoRun) {
 			t.Fatal(err)
 		}
 		if err == nil && len(live.Workers) > 0 {

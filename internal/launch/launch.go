@@ -37,6 +37,7 @@ import (
 
 	"github.com/disco-sim/disco/internal/partition"
 	"github.com/disco-sim/disco/internal/worker"
+	"github.com/disco-sim/disco/internal/workerproc"
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/scenario"
 )
@@ -48,11 +49,11 @@ type Launch struct {
 	attached  []scenario.Attachment // the files that the scenario refers to
 	scenario  scenario.Scenario
 	graph     *node.Graph
-	placement *partition.Partition // of the nodes over the workers of a team
-	teams     int
-	said      *lineWriter // what workers say, and remarks
-	times     times
-	at        func(s *supervisor, point string) // for tests: see supervisor.at
+	placement *partition.Partition   // of the nodes over the workers of a set
+	sets      int                    // of workers
+	log       *workerproc.LineWriter // what workers write, and remarks
+	timeouts  timeouts
+	onStep    func(s *supervisor, step string) // for tests: see supervisor.onStep
 }
 
 // Prepare checks everything that can be checked before anything is started. Its
@@ -79,11 +80,11 @@ func Prepare(cfg Config) (*Launch, error) {
 	if err := checkGraph(cfg.File, g); err != nil {
 		return nil, err
 	}
-	teams, workers := 1, min(cfg.Workers, len(g.Nodes))
+	sets, workers := 1, min(cfg.Workers, len(g.Nodes))
 	if cfg.Spread == SpreadReplications {
-		teams, workers = min(cfg.Workers, cfg.Replications), 1
+		sets, workers = min(cfg.Workers, cfg.Replications), 1
 	}
-	pinned, err := cfg.Pins.resolve(g, workers)
+	pinned, err := cfg.Pins.Resolve(g, workers)
 	if err != nil {
 		return nil, err
 	}
@@ -91,12 +92,12 @@ func Prepare(cfg Config) (*Launch, error) {
 	if err != nil {
 		return nil, &configError{err}
 	}
-	if err := enough(cfg.Transport, teams, workers, cfg.Tuning); err != nil {
+	if err := checkLimits(cfg.Transport, sets, workers, cfg.Tuning); err != nil {
 		return nil, err
 	}
 	return &Launch{
-		cfg: cfg, attached: doc.Attachments(), scenario: s, graph: g, placement: placement, teams: teams,
-		said: &lineWriter{w: cfg.Stderr}, times: defaultTimes(g.NumSimprocs()),
+		cfg: cfg, attached: doc.Attachments(), scenario: s, graph: g, placement: placement, sets: sets,
+		log: workerproc.NewLineWriter(cfg.Stderr), timeouts: defaultTimeouts(g.NumSimprocs()),
 	}, nil
 }
 
@@ -132,7 +133,7 @@ func (l *Launch) Spread() string { return l.cfg.Spread }
 func (l *Launch) Partition() partition.Method { return l.cfg.Partition }
 
 // Workers is how many will run: at most one for each node, or for each replication.
-func (l *Launch) Workers() int { return l.teams * l.placement.Workers }
+func (l *Launch) Workers() int { return l.sets * l.placement.Workers }
 
 // Transport is the one that will be used.
 func (l *Launch) Transport() string { return l.cfg.Transport }
@@ -149,17 +150,19 @@ func Run(ctx context.Context, cfg Config) (*Outcome, error) {
 	return l.Run(ctx)
 }
 
-// note tells what is worth knowing and no error.
-func (l *Launch) note(text string) { l.said.line("disco", text) }
+// note prints a remark that isn't an error.
+func (l *Launch) note(text string) { l.log.Line("disco", text) }
 
-// fewer tells that not all workers asked for will run.
-func (l *Launch) fewer() string {
+// fewerWorkers is the remark that not all workers asked for will run.
+func (l *Launch) fewerWorkers() string {
 	if l.cfg.Spread == SpreadReplications {
-		return fmt.Sprintf("%d workers were asked for, but there are %d replications to spread: running with %d", l.cfg.Workers, l.cfg.Replications, l.Workers())
+		return fmt.Sprintf("%d workers were asked for, but there are %d replications to spread: running with %d",
+			l.cfg.Workers, l.cfg.Replications, l.Workers())
 	}
 	nodes := fmt.Sprintf("%d nodes", len(l.graph.Nodes))
 	if len(l.graph.Nodes) == 1 {
 		nodes = "1 node"
 	}
-	return fmt.Sprintf("%d workers were asked for, but the scenario has %s: running with %d", l.cfg.Workers, nodes, l.placement.Workers)
+	return fmt.Sprintf("%d workers were asked for, but the scenario has %s: running with %d",
+		l.cfg.Workers, nodes, l.placement.Workers)
 }

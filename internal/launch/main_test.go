@@ -21,8 +21,8 @@ import (
 	"github.com/disco-sim/disco/scenario"
 )
 
-// watchdog bounds every wait of these tests. It is long because nothing is measured.
-const watchdog = 60 * time.Second
+// testTimeout bounds every wait of these tests. It is long because nothing is measured.
+const testTimeout = 60 * time.Second
 
 func TestMain(m *testing.M) {
 	if IsWorker() {
@@ -55,25 +55,25 @@ func config(transport string, workers int, text string) Config {
 	}
 }
 
-// run runs under the watchdog.
+// run runs under the testTimeout.
 func run(t *testing.T, cfg Config) (*Outcome, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), watchdog)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	out, err := Run(ctx, cfg)
 	if ctx.Err() != nil {
-		t.Fatalf("nothing came of it within %v: %v", watchdog, err)
+		t.Fatalf("nothing came of it within %v: %v", testTimeout, err)
 	}
 	return out, err
 }
 
-// until polls a condition under the watchdog.
+// until polls a condition under the testTimeout.
 func until(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(watchdog)
+	deadline := time.Now().Add(testTimeout)
 	for !condition() {
 		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within %v", what, watchdog)
+			t.Fatalf("%s: not within %v", what, testTimeout)
 		}
 		time.Sleep(time.Millisecond)
 	}

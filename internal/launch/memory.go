@@ -5,15 +5,16 @@ package launch
 import (
 	"errors"
 	"fmt"
-	"math"
 	"os"
 
+	"github.com/disco-sim/disco/internal/inspect"
+	"github.com/disco-sim/disco/internal/lane"
 	"github.com/disco-sim/disco/internal/worker"
 	"github.com/disco-sim/disco/shm"
 	"golang.org/x/sys/unix"
 )
 
-// memory is all segments of a team. The launcher makes and formats them before any
+// memory is all segments of a worker set. The launcher makes and formats them before any
 // worker starts, and owns them; they have no names, so they are gone when the last
 // process that maps them is.
 type memory struct {
@@ -28,15 +29,15 @@ type memory struct {
 }
 
 // newMemory makes the segments for so many workers, of which the first has the given
-// number. Pages are taken as they are made, which may take seconds: goOn is asked in
+// number. Pages are taken as they are made, which may take seconds: proceed is called in
 // between, and its error ends it.
-func newMemory(transport string, first, workers int, tuning worker.Tuning, goOn func() error) (*memory, error) {
+func newMemory(transport string, first, workers int, tuning worker.Tuning, proceed func() error) (*memory, error) {
 	plan, err := worker.SegmentPlan(workers, tuning)
 	if err != nil {
 		return nil, &configError{err}
 	}
 	m := &memory{plan: plan, first: first, workers: workers, shared: transport == TransportShm}
-	if err := m.make(goOn); err != nil {
+	if err := m.make(proceed); err != nil {
 		m.close()
 		return nil, err
 	}
@@ -52,44 +53,11 @@ func (m *memory) pages() string {
 	return text
 }
 
-// enough refuses teams of so many workers that need more memory than the machine has
-// left, or more files than a process may have open. The pages are taken when the
-// segments are made, and a system that is out of them ends some process rather than
-// refuse.
-func enough(transport string, teams, workers int, tuning worker.Tuning) error {
-	plan, err := worker.SegmentPlan(workers, tuning)
-	if err != nil {
-		return &configError{err}
-	}
-	segments := teams * workers * (workers + 1)
-	need := teams * workers * (plan.Board.Size + plan.Pool.Size + (workers-1)*plan.Lane.Size)
-	if available, ok := memoryAvailable(); ok && need > available {
-		return badConfig("launch: %d workers need %d MiB of memory for their lanes and pools, but %d MiB are available: use fewer workers, smaller rings or smaller pools",
-			teams*workers, need>>20, available>>20)
-	}
-	if transport != TransportShm {
-		return nil
-	}
-	allowed, err := filesAllowed()
-	if err != nil {
-		return fmt.Errorf("launch: %w", err)
-	}
-	// A file for each segment; for each worker its control stream and three pipes.
-	if need := uint64(segments + 8*teams*workers + otherFiles); need > allowed {
-		return badConfig("launch: %d workers need up to %d open files, but %d are allowed: use fewer workers, or raise the limit (ulimit -n)", teams*workers, need, allowed)
-	}
-	return nil
-}
-
-// otherFiles are those that a launcher has open besides its workers': results, traces,
-// the Go runtime's own.
-const otherFiles = 16
-
-func (m *memory) make(goOn func() error) error {
+func (m *memory) make(proceed func() error) error {
 	m.lanes = make([][]*shm.Segment, m.workers)
 	for w := range m.workers {
 		named := m.plan.Board
-		named.Name = fmt.Sprintf("%s%d", boardName, m.first+w)
+		named.Name = inspect.BoardName(m.first + w)
 		board, err := m.segment(named, m.plan.FormatBoard)
 		if err != nil {
 			return err
@@ -105,7 +73,7 @@ func (m *memory) make(goOn func() error) error {
 			if to == w {
 				continue
 			}
-			if err := goOn(); err != nil {
+			if err := proceed(); err != nil {
 				return err
 			}
 			if m.lanes[w][to], err = m.segment(m.plan.Lane, m.plan.FormatLane); err != nil {
@@ -165,8 +133,7 @@ func (m *memory) segments(self int) worker.Segments {
 }
 
 // release gives up what only the workers need, once they have attached: the launcher
-// keeps the boards, to look at, and the files of the lanes, to look at when a worker has
-// died. Lanes aren't kept mapped: a system that is out of memory would take the launcher
+// keeps the boards, to show progress, and the files of the lanes, for a post-mortem. Lanes aren't kept mapped: a system that is out of memory would take the launcher
 // for the largest process. Heap segments stay: the workers use these very ones.
 func (m *memory) release() error {
 	if !m.shared {
@@ -231,42 +198,15 @@ func closeAll(segments []*shm.Segment) error {
 	return errors.Join(errs...)
 }
 
-// reached reads off its board how far a worker has come in this replication: false for
-// one that has just begun, or whose board can't be read.
-func (m *memory) reached(index int) (epoch float64, ok bool) {
-	values, err := worker.Numbers(m.boards[index])
+// inspectLane reads the status of a lane, which the launcher may have mapped no longer.
+func (m *memory) inspectLane(from, to int) (lane.Status, error) {
+	if m.lanes != nil {
+		return lane.Inspect(m.lanes[from][to].Body())
+	}
+	s, err := shm.Attach(m.kept[from][to], shm.Want{Kind: worker.KindLane, Size: m.plan.Lane.Size, ReadOnly: true, NoPopulate: true})
 	if err != nil {
-		return 0, false
+		return lane.Status{}, err
 	}
-	for _, v := range values {
-		if v.Name == worker.NumberEpoch {
-			return v.Gauge, v.Gauge > 0 && !math.IsInf(v.Gauge, 1)
-		}
-	}
-	return 0, false
-}
-
-// progress reads off the boards how far all workers are, and how many events they
-// have handled in this replication. A board that can't be read counts as one that
-// has just begun: progress is for people to look at.
-func (m *memory) progress() (now float64, events uint64) {
-	now = math.Inf(1)
-	for _, b := range m.boards {
-		values, err := worker.Numbers(b)
-		if err != nil {
-			return 0, 0
-		}
-		for _, v := range values {
-			switch v.Name {
-			case worker.NumberEpoch:
-				now = min(now, v.Gauge)
-			case worker.NumberEvents:
-				events += v.Count
-			}
-		}
-	}
-	if !(now > 0) || math.IsInf(now, 1) {
-		return 0, events
-	}
-	return now, events
+	status, err := lane.Inspect(s.Body())
+	return status, errors.Join(err, s.Close())
 }

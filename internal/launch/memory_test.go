@@ -11,13 +11,13 @@ import (
 )
 
 // A terabyte of pools is refused before anything is started, with what to do about it.
-func TestEnough(t *testing.T) {
+func TestLimits(t *testing.T) {
 	tuning := worker.DefaultTuning()
-	if err := enough(TransportShm, 1, 2, tuning); err != nil {
+	if err := checkLimits(TransportShm, 1, 2, tuning); err != nil {
 		t.Errorf("two workers: %v", err)
 	}
 	tuning.PoolBytes = worker.PoolBytesMax
-	err := enough(TransportInproc, 1, WorkersMax, tuning)
+	err := checkLimits(TransportInproc, 1, WorkersMax, tuning)
 	if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "MiB are available: use fewer workers") {
 		t.Errorf("%v, want a refusal that says what to do", err)
 	}

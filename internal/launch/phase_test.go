@@ -13,22 +13,24 @@ import (
 	"time"
 
 	"github.com/disco-sim/disco/internal/launch/launchtest"
+	"github.com/disco-sim/disco/internal/procfs"
 	"github.com/disco-sim/disco/internal/worker"
+	"github.com/disco-sim/disco/internal/workerproc"
 )
 
 // runAt runs with a look at every step of the protocol.
-func runAt(t *testing.T, cfg Config, at func(s *supervisor, point string)) (*Outcome, error) {
+func runWithSteps(t *testing.T, cfg Config, at func(s *supervisor, point string)) (*Outcome, error) {
 	t.Helper()
 	l, err := Prepare(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.at = at
-	ctx, cancel := context.WithTimeout(context.Background(), watchdog)
+	l.onStep = at
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	out, err := l.Run(ctx)
 	if ctx.Err() != nil {
-		t.Fatalf("nothing came of it within %v: %v", watchdog, err)
+		t.Fatalf("nothing came of it within %v: %v", testTimeout, err)
 	}
 	return out, err
 }
@@ -44,15 +46,15 @@ func TestKilledInEveryPhase(t *testing.T) {
 		phase Phase
 	}{
 		{"started", 0, PhaseStart},
-		{"asked for " + ready, 0, PhaseStart},
-		{"got " + ready, 0, PhaseStart}, // or the next
-		{"asked for " + ready, 1, PhasePrepare},
-		{"got " + ready, 1, PhaseRun},
-		{"asked for " + done, 0, PhaseRun},
-		{"asked for " + ready, 2, PhasePrepare},
-		{"asked for " + done, 1, PhaseRun},
-		{"got " + done, 1, PhaseExit},
-		{"told to exit", 0, PhaseExit},
+		{"sent, waiting for " + ready, 0, PhaseStart},
+		{"received " + ready, 0, PhaseStart}, // or the next
+		{"sent, waiting for " + ready, 1, PhasePrepare},
+		{"received " + ready, 1, PhaseRun},
+		{"sent, waiting for " + done, 0, PhaseRun},
+		{"sent, waiting for " + ready, 2, PhasePrepare},
+		{"sent, waiting for " + done, 1, PhaseRun},
+		{"received " + done, 1, PhaseExit},
+		{"sent exit", 0, PhaseExit},
 	} {
 		for _, victim := range []int{0, 2} {
 			t.Run(fmt.Sprintf("%s %d, worker %d", c.point, c.skip, victim), func(t *testing.T) {
@@ -76,14 +78,14 @@ func killAt(t *testing.T, point string, skip, victim int, phase Phase) time.Dura
 	cfg.Replications = 2
 	var killed time.Time
 	kill := func(s *supervisor, signal syscall.Signal) {
-		if err := syscall.Kill(s.crew.members[victim].pid, signal); err != nil {
+		if err := syscall.Kill(s.conns.workers[victim].pid, signal); err != nil {
 			t.Error(err)
 		}
 	}
 	dones := 0
-	out, err := runAt(t, cfg, func(s *supervisor, at string) {
-		if at == "got "+worker.TypeDone.String() {
-			if dones++; dones == 2 && point == "told to exit" {
+	out, err := runWithSteps(t, cfg, func(s *supervisor, at string) {
+		if at == "received "+worker.TypeDone.String() {
+			if dones++; dones == 2 && point == "sent exit" {
 				kill(s, syscall.SIGSTOP) // it must not exit by itself before
 			}
 		}
@@ -121,18 +123,18 @@ func TestDeathNamesEpoch(t *testing.T) {
 		t.Fatal(err)
 	}
 	var s *supervisor
-	l.at = func(now *supervisor, _ string) { s = now }
-	l.times.progress = time.Millisecond
+	l.onStep = func(now *supervisor, _ string) { s = now }
+	l.timeouts.progress = time.Millisecond
 	killed := false
 	l.cfg.Progress = func(p Progress) {
-		if epoch, ok := s.reached(1); ok && epoch > 10 && !killed {
+		if epoch, ok := s.boards.reached(1); ok && epoch > 10 && !killed {
 			killed = true
-			if err := syscall.Kill(s.crew.members[1].pid, syscall.SIGKILL); err != nil {
+			if err := syscall.Kill(s.conns.workers[1].pid, syscall.SIGKILL); err != nil {
 				t.Error(err)
 			}
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), watchdog)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	_, err = l.Run(ctx)
 	var w *WorkerError
@@ -148,11 +150,11 @@ func TestDeathNamesEpoch(t *testing.T) {
 // panic is shown, not a peer's exit with status 0.
 func TestPanicAfterLastResult(t *testing.T) {
 	cfg := config(TransportShm, 2, launchtest.Scenario(4, 10, trouble(3, 0, launchtest.Late)))
-	out, err := runAt(t, cfg, func(s *supervisor, point string) {
-		if point == "got "+worker.TypeDone.String() {
+	out, err := runWithSteps(t, cfg, func(s *supervisor, point string) {
+		if point == "received "+worker.TypeDone.String() {
 			until(t, "the panic", func() bool {
-				stat, err := statOf(s.crew.members[1].pid)
-				return err != nil || stat.state == "dead"
+				stat, err := procfs.Stat(s.conns.workers[1].pid)
+				return err != nil || stat.State == "dead"
 			})
 		}
 	})
@@ -182,18 +184,17 @@ func TestExitZeroTooEarly(t *testing.T) {
 
 // A message that can't be sent ends the run with that, instead of a wait for its answer.
 func TestUnsentMessage(t *testing.T) {
-	c := newCrew()
-	ended := make(chan exitStatus, 1)
+	ended := make(chan workerproc.Exit, 1)
 	broken := &deadStream{closed: make(chan struct{})}
-	c.add(&member{control: broken}, func() exitStatus { return <-ended })
-	l := &Launch{times: defaultTimes(1), said: &lineWriter{w: os.Stderr}}
-	s := newSupervisor(c, l)
-	_, err := s.ask(context.Background(), func(int) *worker.Message { return &worker.Message{Type: worker.TypeGo} }, worker.TypeDone)
-	if !errors.Is(err, errFull) || !strings.Contains(err.Error(), "worker 0 can't be told") {
+	l := &Launch{timeouts: defaultTimeouts(1), log: workerproc.NewLineWriter(os.Stderr)}
+	s := newSupervisor(newConnections(), make(testBoards, 1), l)
+	s.add(&connection{control: broken}, func() workerproc.Exit { return <-ended })
+	_, err := s.request(context.Background(), func(int) *worker.Message { return &worker.Message{Type: worker.TypeGo} }, worker.TypeDone)
+	if !errors.Is(err, errFull) || !strings.Contains(err.Error(), "can't be sent to worker 0") {
 		t.Errorf("error is %v, want %v", err, errFull)
 	}
-	ended <- exitStatus{ok: true}
-	s.end(true)
+	ended <- workerproc.Exit{OK: true}
+	s.terminate(true)
 }
 
 var errFull = errors.New("no space left")

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/disco-sim/disco/internal/lane"
+	"github.com/disco-sim/disco/internal/outfile"
 	"github.com/disco-sim/disco/internal/printable"
 	"github.com/disco-sim/disco/internal/worker"
-	"github.com/disco-sim/disco/shm"
 )
 
 // CrashName begins the names of post-mortem files.
@@ -25,13 +25,13 @@ const CrashName = "disco-crash-"
 // postMortem writes down what the memory of a failed run still says about its workers,
 // and returns the failure, nil for none, with the name of the file. All workers have ended; their
 // segments are still there.
-func (l *Launch) postMortem(teams []*team, failed error) error {
+func (l *Launch) postMortem(sets []*workerSet, failed error) error {
 	if failed == nil || l.cfg.CrashDir == "" || !fatal(failed) {
 		return failed
 	}
 	name := CrashName + time.Now().UTC().Format("20060102-150405.000") + "-" + strconv.Itoa(os.Getpid()) + ".txt"
 	path := filepath.Join(l.cfg.CrashDir, name)
-	if err := writeWhole(path, l.autopsy(teams, failed)); err != nil {
+	if err := writeWhole(path, l.postMortemText(sets, failed)); err != nil {
 		return fmt.Errorf("%w\nwhat the workers were at can't be written down: %v", failed, err)
 	}
 	return fmt.Errorf("%w\nwhat the workers were at: %s", failed, path)
@@ -52,43 +52,43 @@ func fatal(failed error) bool {
 
 // writeWhole writes a file that appears whole or not at all.
 func writeWhole(path, text string) error {
-	out, err := CreateOutput(path)
+	out, err := outfile.Create(path)
 	if err != nil {
 		return err
 	}
-	// What workers said is in it.
+	// It quotes what workers wrote.
 	safe := printable.NewWriter(out)
 	_, err = safe.Write([]byte(text))
 	if err = errors.Join(err, safe.Flush()); err != nil {
 		out.Abort()
-		return plain(path, err)
+		return outfile.Error(path, err)
 	}
 	return out.Commit()
 }
 
-// autopsy is the text of a post-mortem.
-func (l *Launch) autopsy(teams []*team, failed error) string {
+// postMortemText is the text of a post-mortem.
+func (l *Launch) postMortemText(sets []*workerSet, failed error) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "disco: post-mortem of process %d, %s\n", os.Getpid(), time.Now().UTC().Format(time.RFC3339))
 	fmt.Fprintf(&b, "%v\n\n", failed)
 	fmt.Fprintf(&b, "scenario %s, seed %d, horizon %g s, %d of %d replications spread as %s over %d workers (%s)\n",
-		l.cfg.File, l.cfg.Seed, l.scenario.Horizon(), teams[0].agenda.begun(), l.cfg.Replications, l.cfg.Spread, l.Workers(), l.cfg.Transport)
+		l.cfg.File, l.cfg.Seed, l.scenario.Horizon(), sets[0].schedule.taken(), l.cfg.Replications, l.cfg.Spread, l.Workers(), l.cfg.Transport)
 	fmt.Fprintf(&b, "tuning: %+v\n", l.cfg.Tuning)
 	b.WriteString("\nWhat follows was read from shared memory after all workers had ended. Numbers are those of\n" +
 		"each worker's last look at itself, up to 64 rounds of its duty cycle before the end;\n" +
 		"lanes are as they were at the very end. A worker that was killed with others is no cause.\n")
-	for _, t := range teams {
-		for w := range t.stats {
-			t.examine(&b, w)
+	for _, ws := range sets {
+		for w := range ws.stats {
+			ws.describe(&b, w)
 		}
 	}
 	return b.String()
 }
 
-// examine writes down what is known of the team's worker w.
-func (t *team) examine(b *strings.Builder, w int) {
-	fmt.Fprintf(b, "\nworker %d: %s\n", t.number(w), t.ending(w))
-	values, err := worker.Numbers(t.memory.boards[w])
+// describe writes down what is known of the set's worker w.
+func (ws *workerSet) describe(b *strings.Builder, w int) {
+	fmt.Fprintf(b, "\nworker %d: %s\n", ws.number(w), ws.exitText(w))
+	values, err := worker.Numbers(ws.memory.boards[w])
 	if err != nil {
 		fmt.Fprintf(b, "  its board can't be read: %v\n", err)
 	}
@@ -98,32 +98,32 @@ func (t *team) examine(b *strings.Builder, w int) {
 		fmt.Fprintf(table, "  %s\t%s\n", name, number)
 	}
 	_ = table.Flush() // a strings.Builder takes everything
-	for peer := range t.stats {
+	for peer := range ws.stats {
 		if peer != w {
-			t.examineLane(b, w, peer)
+			ws.describeLane(b, w, peer)
 		}
 	}
 }
 
-// ending says how a worker ended.
-func (t *team) ending(w int) string {
-	st := &t.states[w]
-	text := "still there"
-	if st.ended != nil {
-		text = st.ended.text
+// exitText says how a worker ended.
+func (ws *workerSet) exitText(w int) string {
+	st := &ws.supervisor.states.workers[w]
+	text := "still running"
+	if st.exit != nil {
+		text = st.exit.Text
 	}
 	if st.reason != "" {
-		text += "; it said: " + st.reason
+		text += "; it reported: " + st.reason
 	}
 	return text
 }
 
-// examineLane writes down the state of the lane between two workers of the team, if
+// describeLane writes down the state of the lane between two workers of the set, if
 // anything ever went over it.
-func (t *team) examineLane(b *strings.Builder, from, to int) {
-	s, err := t.memory.inspectLane(from, to)
+func (ws *workerSet) describeLane(b *strings.Builder, from, to int) {
+	s, err := ws.memory.inspectLane(from, to)
 	if err != nil {
-		fmt.Fprintf(b, "  lane to worker %d can't be read: %v\n", t.number(to), err)
+		fmt.Fprintf(b, "  lane to worker %d can't be read: %v\n", ws.number(to), err)
 		return
 	}
 	if !s.Forward.ProducerTaken && !s.Forward.ConsumerTaken {
@@ -134,7 +134,7 @@ func (t *team) examineLane(b *strings.Builder, from, to int) {
 		bound = "the end"
 	}
 	fmt.Fprintf(b, "  lane to worker %d: promised up to %s; sent up to position %d, read up to %d: %d of %d bytes unread; %d bytes of returned blocks unread%s\n",
-		t.number(to), bound, s.Forward.Tail, s.Forward.Head, s.Forward.Tail-s.Forward.Head, s.Forward.Capacity, s.Return.Tail-s.Return.Head, closed(s))
+		ws.number(to), bound, s.Forward.Tail, s.Forward.Head, s.Forward.Tail-s.Forward.Head, s.Forward.Capacity, s.Return.Tail-s.Return.Head, closed(s))
 }
 
 func closed(s lane.Status) string {
@@ -147,17 +147,4 @@ func closed(s lane.Status) string {
 		return "; closed by the receiver"
 	}
 	return ""
-}
-
-// inspectLane looks at a lane, which the launcher may have mapped no longer.
-func (m *memory) inspectLane(from, to int) (lane.Status, error) {
-	if m.lanes != nil {
-		return lane.Inspect(m.lanes[from][to].Body())
-	}
-	s, err := shm.Attach(m.kept[from][to], shm.Want{Kind: worker.KindLane, Size: m.plan.Lane.Size, ReadOnly: true, NoPopulate: true})
-	if err != nil {
-		return lane.Status{}, err
-	}
-	status, err := lane.Inspect(s.Body())
-	return status, errors.Join(err, s.Close())
 }

@@ -5,13 +5,15 @@ package launch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
+	"github.com/disco-sim/disco/internal/tracefile"
 	"github.com/disco-sim/disco/internal/worker"
 	"github.com/disco-sim/disco/scenario"
 )
 
-// Outcome is what a run has found out.
+// Outcome is the results of a run.
 type Outcome struct {
 	// Summary is the scenario's own results; nil when the run was interrupted before
 	// anything was simulated.
@@ -60,37 +62,37 @@ type WorkerStats struct {
 func (l *Launch) Run(ctx context.Context) (*Outcome, error) {
 	began := time.Now()
 	if l.Workers() < l.cfg.Workers {
-		l.note(l.fewer())
+		l.note(l.fewerWorkers())
 	}
-	agenda := newAgenda(l)
-	teams, err := l.assemble(ctx, agenda)
+	schedule := newSchedule(l)
+	sets, err := l.startSets(ctx, schedule)
 	defer func() {
-		for _, t := range teams {
-			t.release()
+		for _, ws := range sets {
+			ws.release()
 		}
 	}()
 	if err != nil {
-		for _, t := range teams {
-			t.end(false)
+		for _, ws := range sets {
+			ws.supervisor.terminate(false)
 		}
 		if errors.Is(err, errNotBegun) {
-			return l.conclude(agenda, nil)
+			return l.outcome(schedule, nil)
 		}
 		return nil, err
 	}
-	failed := l.postMortem(teams, l.lead(ctx, teams, agenda))
+	failed := l.postMortem(sets, l.lead(ctx, sets, schedule))
 	if failed != nil && !delivered(failed) {
 		return nil, failed
 	}
-	setup := time.Since(began) - agenda.wall
-	if err := l.mergeTraces(ctx, agenda.results()); err != nil {
+	setup := time.Since(began) - schedule.wall
+	if err := l.writeTrace(ctx, schedule.available()); err != nil {
 		return nil, err
 	}
 	var workers []WorkerStats
-	for _, t := range teams {
-		workers = append(workers, t.stats...)
+	for _, ws := range sets {
+		workers = append(workers, ws.stats...)
 	}
-	out, err := l.conclude(agenda, workers)
+	out, err := l.outcome(schedule, workers)
 	if err != nil {
 		return nil, err
 	}
@@ -98,16 +100,16 @@ func (l *Launch) Run(ctx context.Context) (*Outcome, error) {
 	return out, failed
 }
 
-// delivered tells whether an error is about a worker that had told all its results.
+// delivered tells whether an error is about a worker that had delivered all its results.
 func delivered(err error) bool {
 	var w *WorkerError
 	return errors.As(err, &w) && w.Delivered
 }
 
-// assemble starts all teams. After an error, those that were started are returned too.
-func (l *Launch) assemble(ctx context.Context, a *agenda) ([]*team, error) {
-	var teams []*team
-	goOn := func() error {
+// startSets starts all worker sets. After an error, those that were started are returned too.
+func (l *Launch) startSets(ctx context.Context, s *schedule) ([]*workerSet, error) {
+	var sets []*workerSet
+	proceed := func() error {
 		select {
 		case <-ctx.Done():
 			return ErrEnded
@@ -115,55 +117,93 @@ func (l *Launch) assemble(ctx context.Context, a *agenda) ([]*team, error) {
 			return errNotBegun
 		default:
 		}
-		for _, t := range teams {
-			if err := t.early(); err != nil {
+		for _, ws := range sets {
+			if err := ws.supervisor.checkStarted(); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	for i := range l.teams {
-		t, err := l.newTeam(i, a, goOn)
+	for i := range l.sets {
+		ws, err := l.newWorkerSet(i, s, proceed)
 		if err != nil {
-			return teams, err
+			return sets, err
 		}
-		t.phase.name = PhaseStart
-		teams = append(teams, t)
+		sets = append(sets, ws)
 	}
-	return teams, nil
+	return sets, nil
 }
 
-// lead leads all teams through their replications. The first error ends them all, but
-// for one of a team that had delivered all it had to. What the teams have found out is
-// summed up meanwhile.
-func (l *Launch) lead(ctx context.Context, teams []*team, a *agenda) error {
+// lead leads all worker sets through their replications, and merges their results meanwhile.
+// The first error ends them all, but for one of a set that had delivered all it had to.
+func (l *Launch) lead(ctx context.Context, sets []*workerSet, s *schedule) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	merged := make(chan error, 1)
 	go func() {
-		err := a.merge()
+		err := s.merge()
 		if err != nil {
 			cancel()
 		}
 		merged <- err
 	}()
 	errs := make(chan error)
-	for _, t := range teams {
-		go func() { errs <- t.lead(ctx) }()
+	for _, ws := range sets {
+		go func() { errs <- ws.lead(ctx) }()
 	}
 	var first error
-	for range teams {
+	for range sets {
 		err := <-errs
-		if err != nil && (first == nil || delivered(first) && !delivered(err) || errors.Is(first, ErrEnded) && !errors.Is(err, ErrEnded) && !delivered(err)) {
+		if replaces(err, first) {
 			first = err
 		}
 		if err != nil && !delivered(err) {
 			cancel()
 		}
 	}
-	a.close(first == nil || delivered(first))
+	s.close(first != nil && !delivered(first))
 	if err := <-merged; err != nil && (first == nil || delivered(first) || errors.Is(first, ErrEnded)) {
-		return l.unsummed(err)
+		return l.mergeError(err)
 	}
 	return first
+}
+
+// replaces tells whether an error says more about the end of a run than the one before it:
+// one that costs results comes before one that doesn't, and both before the end of a worker
+// set that the first error has brought about.
+func replaces(err, before error) bool {
+	switch {
+	case err == nil:
+		return false
+	case before == nil:
+		return true
+	case delivered(before):
+		return !delivered(err)
+	}
+	return errors.Is(before, ErrEnded) && !errors.Is(err, ErrEnded) && !delivered(err)
+}
+
+// largeTrace is how many bytes of records take so long to merge that the run says so.
+const largeTrace = 64 << 20
+
+// writeTrace writes the trace file, if one is wanted.
+func (l *Launch) writeTrace(ctx context.Context, results []*result) error {
+	if l.cfg.Trace == "" {
+		return nil
+	}
+	traces := make([]tracefile.Replication, len(results))
+	for i, r := range results {
+		traces[i] = r.trace
+	}
+	if size := tracefile.Bytes(traces); size > largeTrace && l.cfg.Stderr != nil {
+		fmt.Fprintf(l.cfg.Stderr, "writing the trace of %d MiB of records to %s\n", size>>20, l.cfg.Trace)
+	}
+	err := tracefile.Write(ctx, l.cfg.Trace, l.graph, traces)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return ErrEnded
+	case err != nil:
+		return fmt.Errorf("launch: trace: %w", err)
+	}
+	return nil
 }

@@ -6,40 +6,28 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"runtime/pprof"
-	"strconv"
-	"syscall"
 
 	"github.com/disco-sim/disco/internal/worker"
+	"github.com/disco-sim/disco/internal/workerproc"
 	"github.com/disco-sim/disco/scenario"
 	"github.com/disco-sim/disco/shm"
 )
 
-// profileFlag tells a worker process where to write its CPU profile.
-const profileFlag = "--cpuprofile="
-
-// profileName is the file of one worker's profile in the directory that was asked for.
-func profileName(index int) string { return fmt.Sprintf("worker-%d.pprof", index) }
-
 // IsWorker tells whether a launcher started this process as a worker. Then Serve is
 // all that it has to do.
-func IsWorker() bool {
-	return len(os.Args) > 1 && os.Args[1] == Command && os.Getenv(workerEnv) != ""
-}
+func IsWorker() bool { return workerproc.IsWorker() }
 
-// Serve is the life of a worker process, from what its launcher handed it to its exit
-// status. The kinds must be those of the launcher.
+// Serve runs a worker process, from what its launcher handed it to its exit status. The kinds must be those of the launcher.
 func Serve(reg scenario.Registry) int {
 	if err := serve(reg); err != nil {
-		// The launcher was told, and shows it. One that is gone doesn't want to know.
+		// The launcher has received the error and shows it, unless it is gone.
 		return 1
 	}
 	return 0
 }
 
 func serve(reg scenario.Registry) error {
-	files, control, err := inherit()
+	files, control, err := workerproc.Inherit()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return err
@@ -51,78 +39,11 @@ func serve(reg scenario.Registry) error {
 	}
 	defer stop()
 	// Nothing is closed when a model panics: its worker's other threads run on until the
-	// process has told why it ends.
+	// process has written why it ends.
 	a := &attached{files: files}
 	err = worker.Serve(control, reg, a.attach)
 	a.close()
 	return err
-}
-
-// inherit takes over the descriptors that were handed to this process. Nothing that a
-// model starts may inherit them in turn.
-func inherit() (files []*os.File, control *os.File, err error) {
-	count, err := strconv.Atoi(os.Getenv(workerEnv))
-	if err != nil || count < 0 || count > 4*worker.WorkersMax {
-		return nil, nil, fmt.Errorf("launch: %s is %q, want the number of descriptors that a launcher handed over", workerEnv, os.Getenv(workerEnv))
-	}
-	if err := os.Unsetenv(workerEnv); err != nil {
-		return nil, nil, fmt.Errorf("launch: %w", err)
-	}
-	for fd := controlFD; fd < firstFD+count; fd++ {
-		syscall.CloseOnExec(fd)
-	}
-	if err := endWithLauncher(lifeFD); err != nil {
-		return nil, nil, err
-	}
-	if err := syscall.SetNonblock(controlFD, true); err != nil {
-		return nil, nil, fmt.Errorf("launch: descriptor %d is no control stream: %w", controlFD, err)
-	}
-	for i := range count {
-		files = append(files, os.NewFile(uintptr(firstFD+i), fmt.Sprintf("handed-%d", i)))
-	}
-	return files, os.NewFile(controlFD, "control"), nil
-}
-
-// startProfile begins the CPU profile that the arguments ask for.
-func startProfile(args []string) (stop func(), err error) {
-	path := ""
-	for _, arg := range args {
-		if len(arg) > len(profileFlag) && arg[:len(profileFlag)] == profileFlag {
-			path = arg[len(profileFlag):]
-		}
-	}
-	if path == "" {
-		return func() {}, nil
-	}
-	return profileTo(path)
-}
-
-// profileTo profiles this process into a file until stop is called.
-func profileTo(path string) (stop func(), err error) {
-	out, err := CreateOutput(path)
-	if err != nil {
-		return nil, fmt.Errorf("launch: profile: %w", err)
-	}
-	if err := pprof.StartCPUProfile(out); err != nil {
-		out.Abort()
-		return nil, fmt.Errorf("launch: profile: %w", err)
-	}
-	return func() {
-		pprof.StopCPUProfile()
-		if err := out.Commit(); err != nil {
-			fmt.Fprintln(os.Stderr, "launch: profile:", err)
-		}
-	}, nil
-}
-
-// profilePath is the profile of worker index, absolute because a worker is free to
-// change its directory.
-func profilePath(dir string, index int) (string, error) {
-	path, err := filepath.Abs(filepath.Join(dir, profileName(index)))
-	if err != nil {
-		return "", fmt.Errorf("launch: profile: %w", err)
-	}
-	return path, nil
 }
 
 // attached is what a worker process has mapped.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/disco-sim/disco/internal/race"
 	"github.com/disco-sim/disco/internal/worker"
+	"github.com/disco-sim/disco/internal/workerproc"
 )
 
 var (
@@ -29,12 +30,12 @@ var (
 type fault string
 
 const (
-	faultNone  fault = "none"
-	faultKill  fault = "killed by a signal"
-	faultPanic fault = "exits with status 2 without a word"
-	faultExit  fault = "exits with status 0"
-	faultError fault = "reports an error and exits"
-	faultWord  fault = "says what has no place in the protocol"
+	faultNone    fault = "none"
+	faultKill    fault = "killed by a signal"
+	faultPanic   fault = "exits with status 2 without a message"
+	faultExit    fault = "exits with status 0"
+	faultError   fault = "reports an error and exits"
+	faultMessage fault = "sends what the protocol doesn't allow"
 )
 
 // simPlan is what a seed decides.
@@ -55,7 +56,7 @@ func newSimPlan(seed uint64) (*simPlan, *rand.Rand) {
 	rnd := rand.New(rand.NewPCG(seed, 0x1a))
 	p := &simPlan{
 		seed: seed, workers: 1 + rnd.IntN(5), replications: 1 + rnd.IntN(3),
-		fault: []fault{faultNone, faultKill, faultPanic, faultExit, faultError, faultWord}[rnd.IntN(6)],
+		fault: []fault{faultNone, faultKill, faultPanic, faultExit, faultError, faultMessage}[rnd.IntN(6)],
 		pace:  []time.Duration{time.Microsecond, time.Millisecond, 40 * time.Millisecond}[rnd.IntN(3)],
 	}
 	p.victim, p.message = rnd.IntN(p.workers), 1+rnd.IntN(2+2*p.replications)
@@ -69,18 +70,18 @@ func newSimPlan(seed uint64) (*simPlan, *rand.Rand) {
 	return p, rnd
 }
 
-// simTeam is the workers of one simulated run: goroutines that follow the protocol over
+// simSet is the workers of one simulated run: goroutines that follow the protocol over
 // in-memory streams, in the fake time of a synctest bubble.
-type simTeam struct {
+type simSet struct {
 	*simPlan
-	members []*simMember
+	members []*simWorker
 	lives   sync.WaitGroup
 	faulted atomic.Pointer[time.Time] // when the fault happened; nil: not yet
 }
 
-// simMember is one of them. Its goroutine ends when dead is closed.
-type simMember struct {
-	team    *simTeam
+// simWorker is one of them. Its goroutine ends when dead is closed.
+type simWorker struct {
+	set     *simSet
 	index   int
 	rnd     *rand.Rand
 	control net.Conn
@@ -89,15 +90,15 @@ type simMember struct {
 	fault   chan struct{}        // closed when the fault is due
 	dead    chan struct{}        // closed by kill
 	closed  chan struct{}        // closed when it closes its lanes
-	status  chan exitStatus
+	status  chan workerproc.Exit
 	handled int // messages
 }
 
 // pause is the time that a step takes; false when the member is dead afterwards, or is to
 // fail now.
-func (m *simMember) pause() bool {
+func (m *simWorker) pause() bool {
 	select {
-	case <-time.After(1 + time.Duration(m.rnd.Int64N(int64(m.team.pace)))):
+	case <-time.After(1 + time.Duration(m.rnd.Int64N(int64(m.set.pace)))):
 		return true
 	case <-m.dead:
 	case <-m.fault:
@@ -106,15 +107,15 @@ func (m *simMember) pause() bool {
 }
 
 // read passes messages on, and sets the fault off.
-func (m *simMember) read() {
+func (m *simWorker) read() {
 	defer close(m.inbox)
 	for {
 		msg, err := worker.ReadMessage(m.control)
 		if err != nil {
 			return
 		}
-		if m.handled++; m.index == m.team.victim && m.handled == m.team.message && m.team.fault != faultNone {
-			time.AfterFunc(m.team.after, func() { close(m.fault) })
+		if m.handled++; m.index == m.set.victim && m.handled == m.set.message && m.set.fault != faultNone {
+			time.AfterFunc(m.set.after, func() { close(m.fault) })
 		}
 		select {
 		case m.inbox <- msg:
@@ -126,7 +127,7 @@ func (m *simMember) read() {
 
 // deliver takes to the launcher what the member has said, also after its death, as a
 // socket does. Streams don't wait for each other.
-func (m *simMember) deliver(rnd *rand.Rand) {
+func (m *simWorker) deliver(rnd *rand.Rand) {
 	for msg := range m.outbox {
 		time.Sleep(1 + time.Duration(rnd.Int64N(int64(simTransit))))
 		_ = worker.WriteMessage(m.control, msg) // nobody reads it when the launcher has closed the stream
@@ -137,10 +138,10 @@ func (m *simMember) deliver(rnd *rand.Rand) {
 // simTransit is how long a message may be under way.
 const simTransit = 2 * time.Millisecond
 
-func (m *simMember) say(msg *worker.Message) { m.outbox <- msg }
+func (m *simWorker) send(msg *worker.Message) { m.outbox <- msg }
 
 // live is the life of a member.
-func (m *simMember) live() {
+func (m *simWorker) live() {
 	status := m.serve()
 	close(m.outbox)
 	// A process takes a moment to be gone.
@@ -148,10 +149,12 @@ func (m *simMember) live() {
 	m.status <- status
 }
 
-func killedBy(sig syscall.Signal) exitStatus { return exitStatus{signal: sig, text: "killed"} }
+func killedBy(sig syscall.Signal) workerproc.Exit {
+	return workerproc.Exit{Signal: sig, Text: "killed"}
+}
 
 // serve follows the protocol until the member ends, and returns how it does.
-func (m *simMember) serve() exitStatus {
+func (m *simWorker) serve() workerproc.Exit {
 	for {
 		select {
 		case <-m.dead:
@@ -160,7 +163,7 @@ func (m *simMember) serve() exitStatus {
 			return m.fail()
 		case msg, ok := <-m.inbox:
 			if !ok {
-				return exitStatus{text: "exit status 1"}
+				return workerproc.Exit{Text: "exit status 1"}
 			}
 			if status, end := m.handle(msg); end {
 				return status
@@ -170,16 +173,16 @@ func (m *simMember) serve() exitStatus {
 }
 
 // handle does what a worker does with one message.
-func (m *simMember) handle(msg *worker.Message) (exitStatus, bool) {
+func (m *simWorker) handle(msg *worker.Message) (workerproc.Exit, bool) {
 	answer := &worker.Message{Type: worker.TypeReady}
 	switch msg.Type {
 	case worker.TypeExit:
 		if m.pause() {
-			return exitStatus{ok: true, text: "exit status 0"}, true
+			return workerproc.Exit{OK: true, Text: "exit status 0"}, true
 		}
 		return m.interrupted()
 	case worker.TypeStop, worker.TypeLimit:
-		return exitStatus{}, false // it has just ended by itself
+		return workerproc.Exit{}, false // it has just ended by itself
 	case worker.TypeGo:
 		if status, end := m.run(); end {
 			return status, true
@@ -189,11 +192,11 @@ func (m *simMember) handle(msg *worker.Message) (exitStatus, bool) {
 	if !m.pause() {
 		return m.interrupted()
 	}
-	m.say(answer)
-	return exitStatus{}, false
+	m.send(answer)
+	return workerproc.Exit{}, false
 }
 
-func (m *simMember) isDead() bool {
+func (m *simWorker) isDead() bool {
 	select {
 	case <-m.dead:
 		return true
@@ -203,7 +206,7 @@ func (m *simMember) isDead() bool {
 }
 
 // interrupted is the end of a member that didn't come to the end of a step.
-func (m *simMember) interrupted() (exitStatus, bool) {
+func (m *simWorker) interrupted() (workerproc.Exit, bool) {
 	if m.isDead() {
 		return killedBy(syscall.SIGKILL), true
 	}
@@ -211,8 +214,8 @@ func (m *simMember) interrupted() (exitStatus, bool) {
 }
 
 // run is a replication: it ends only if no peer fails meanwhile.
-func (m *simMember) run() (exitStatus, bool) {
-	over := time.After(m.team.pace * 3)
+func (m *simWorker) run() (workerproc.Exit, bool) {
+	over := time.After(m.set.pace * 3)
 	for {
 		select {
 		case <-m.dead:
@@ -222,30 +225,30 @@ func (m *simMember) run() (exitStatus, bool) {
 		case <-m.peerClosed():
 			return m.complain(), true
 		case <-over:
-			if !m.team.crippled() {
-				return exitStatus{}, false
+			if !m.set.crippled() {
+				return workerproc.Exit{}, false
 			}
 			over = nil // it waits for a peer that is no more
 		case msg, ok := <-m.inbox:
 			switch {
 			case !ok:
-				return exitStatus{text: "exit status 1"}, true
+				return workerproc.Exit{Text: "exit status 1"}, true
 			case msg.Type == worker.TypeStop:
 				over = nil
-				m.say(&worker.Message{Type: worker.TypeStopped, Stopped: &worker.Stopped{Handled: true, Epoch: float64(m.index)}})
+				m.send(&worker.Message{Type: worker.TypeStopped, Stopped: &worker.Stopped{Handled: true, Epoch: float64(m.index)}})
 			case msg.Type == worker.TypeLimit:
-				over = time.After(m.team.pace)
+				over = time.After(m.set.pace)
 			}
 		}
 	}
 }
 
 // crippled tells whether the victim has failed.
-func (t *simTeam) crippled() bool { return t.faulted.Load() != nil }
+func (t *simSet) crippled() bool { return t.faulted.Load() != nil }
 
 // peerClosed is ready when a peer has closed its lanes.
-func (m *simMember) peerClosed() <-chan struct{} {
-	for _, p := range m.team.members {
+func (m *simWorker) peerClosed() <-chan struct{} {
+	for _, p := range m.set.members {
 		if p != m {
 			select {
 			case <-p.closed:
@@ -254,66 +257,68 @@ func (m *simMember) peerClosed() <-chan struct{} {
 			}
 		}
 	}
-	if v := m.team.members[m.team.victim]; v != m {
+	if v := m.set.members[m.set.victim]; v != m {
 		return v.closed
 	}
 	return nil
 }
 
 // complain ends a member that has found a peer's lane closed.
-func (m *simMember) complain() exitStatus {
+func (m *simWorker) complain() workerproc.Exit {
 	if !m.pause() {
 		status, _ := m.interrupted()
 		return status
 	}
-	m.say(&worker.Message{Type: worker.TypeFailed, Failed: &worker.Failed{Error: "a lane was closed", Peer: true}})
+	m.send(&worker.Message{Type: worker.TypeFailed, Failed: &worker.Failed{Error: "a lane was closed", Peer: true}})
 	close(m.closed)
-	return exitStatus{text: "exit status 1"}
+	return workerproc.Exit{Text: "exit status 1"}
 }
 
 // fail is the fault.
-func (m *simMember) fail() exitStatus {
-	t := m.team
+func (m *simWorker) fail() workerproc.Exit {
+	t := m.set
 	now := time.Now()
 	t.faulted.Store(&now)
 	switch t.fault {
 	case faultKill:
 		return killedBy(syscall.SIGSEGV)
 	case faultPanic:
-		return exitStatus{text: "exit status 2"}
+		return workerproc.Exit{Text: "exit status 2"}
 	case faultExit:
-		return exitStatus{ok: true, text: "exit status 0"}
+		return workerproc.Exit{OK: true, Text: "exit status 0"}
 	case faultError:
-		m.say(&worker.Message{Type: worker.TypeFailed, Failed: &worker.Failed{Error: "out of luck"}})
+		m.send(&worker.Message{Type: worker.TypeFailed, Failed: &worker.Failed{Error: "out of luck"}})
 		close(m.closed)
-		return exitStatus{text: "exit status 1"}
+		return workerproc.Exit{Text: "exit status 1"}
 	}
-	m.say(&worker.Message{Type: worker.TypeGo})
-	for range m.inbox { // it goes on as if nothing had been until it is let go
+	m.send(&worker.Message{Type: worker.TypeGo})
+	for range m.inbox { // it goes on until its stream is closed
 	}
-	return exitStatus{text: "exit status 1"}
+	return workerproc.Exit{Text: "exit status 1"}
 }
 
 // simulateSupervision runs the real supervisor over simulated workers. What it returns
 // depends on the plan alone.
 func simulateSupervision(p *simPlan, rnd *rand.Rand) (took time.Duration, outcome string, err error) {
-	t := &simTeam{simPlan: p}
-	c := newCrew()
+	t := &simSet{simPlan: p}
+	stop := make(chan struct{})
+	l := &Launch{timeouts: defaultTimeouts(0), cfg: Config{Stop: stop}, log: workerproc.NewLineWriter(nil)}
+	s := newSupervisor(newConnections(), make(testBoards, p.workers), l)
 	for i := range p.workers {
 		ours, theirs := net.Pipe()
-		m := &simMember{
-			team: t, index: i, rnd: rand.New(rand.NewPCG(rnd.Uint64(), 1)), control: theirs, inbox: make(chan *worker.Message, 8), outbox: make(chan *worker.Message, 16),
-			fault: make(chan struct{}), dead: make(chan struct{}), closed: make(chan struct{}), status: make(chan exitStatus, 1),
+		m := &simWorker{
+			set: t, index: i, rnd: rand.New(rand.NewPCG(rnd.Uint64(), 1)), control: theirs, inbox: make(chan *worker.Message, 8), outbox: make(chan *worker.Message, 16),
+			fault: make(chan struct{}), dead: make(chan struct{}), closed: make(chan struct{}), status: make(chan workerproc.Exit, 1),
 		}
 		t.members = append(t.members, m)
 		killed := false
-		c.add(&member{index: i, number: i, control: ours, kill: func() {
+		s.add(&connection{index: i, number: i, control: ours, kill: func() {
 			if !killed {
 				killed = true
 				close(m.dead)
 				theirs.Close()
 			}
-		}}, func() exitStatus { return <-m.status })
+		}}, func() workerproc.Exit { return <-m.status })
 	}
 	for _, m := range t.members {
 		transit := rand.New(rand.NewPCG(m.rnd.Uint64(), 2))
@@ -321,7 +326,6 @@ func simulateSupervision(p *simPlan, rnd *rand.Rand) (took time.Duration, outcom
 		t.lives.Go(m.live)
 		t.lives.Go(func() { m.deliver(transit) })
 	}
-	stop := make(chan struct{})
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if p.stop > 0 {
@@ -330,33 +334,28 @@ func simulateSupervision(p *simPlan, rnd *rand.Rand) (took time.Duration, outcom
 	if p.cancel > 0 {
 		time.AfterFunc(p.cancel, cancel)
 	}
-	s := &supervisor{
-		crew: c, times: defaultTimes(0), states: make([]state, p.workers), stop: stop, note: func(string) {},
-		events: func() uint64 { return 0 }, reached: func(int) (float64, bool) { return 0, false },
-	}
-	s.watch = stallWatch{crew: c, note: s.note, now: time.Now, reached: s.reached, state: func(int) string { return "" }}
 	began := time.Now()
 	failure := t.lead(ctx, s)
 	took = time.Since(began)
-	c.talkers.Wait()
+	s.conns.serving.Wait()
 	t.lives.Wait()
 	outcome = fmt.Sprint(failure)
 	return took, outcome, t.check(s, failure, ctx)
 }
 
-// lead is team.lead and team.replications without memory and results.
-func (t *simTeam) lead(ctx context.Context, s *supervisor) error {
+// lead is workerSet.lead and workerSet.replications without memory and results.
+func (t *simSet) lead(ctx context.Context, s *supervisor) error {
 	err := func() error {
 		ask := func(msg *worker.Message, want worker.MessageType, name Phase) error {
-			s.phase.name = name
-			_, err := s.ask(ctx, func(int) *worker.Message { return msg }, want)
+			s.stage.phase = name
+			_, err := s.request(ctx, func(int) *worker.Message { return msg }, want)
 			return err
 		}
 		if err := ask(&worker.Message{Type: worker.TypeSetup, Setup: &worker.Setup{}}, worker.TypeReady, PhaseStart); err != nil {
 			return err
 		}
 		for r := 0; r < t.replications && !s.stopping; r++ {
-			s.phase.replication = r
+			s.stage.replication = r
 			if err := ask(&worker.Message{Type: worker.TypePrepare, Prepare: &worker.Prepare{Replication: r}}, worker.TypeReady, PhasePrepare); err != nil {
 				return err
 			}
@@ -367,31 +366,31 @@ func (t *simTeam) lead(ctx context.Context, s *supervisor) error {
 		return nil
 	}()
 	if errors.Is(err, errNotBegun) {
-		s.end(false)
+		s.terminate(false)
 		return nil
 	}
 	if err != nil {
-		s.end(ctx.Err() == nil)
+		s.terminate(ctx.Err() == nil)
 		return err
 	}
-	return s.dismiss(ctx)
+	return s.shutDown(ctx)
 }
 
 // check says what is wrong with the end of a run.
-func (t *simTeam) check(s *supervisor, failure error, ctx context.Context) error {
-	if !s.allEnded() {
+func (t *simSet) check(s *supervisor, failure error, ctx context.Context) error {
+	if !s.states.ended() {
 		return errors.New("a worker is left")
 	}
 	w := (*WorkerError)(nil)
-	blamed := errors.As(failure, &w)
+	named := errors.As(failure, &w)
 	switch {
-	case blamed && !t.crippled():
-		return errors.New("a worker is blamed, but nothing had happened to any")
-	case blamed && ctx.Err() != nil:
+	case named && !t.crippled():
+		return errors.New("a worker is the cause, but nothing had happened to any")
+	case named && ctx.Err() != nil:
 		// Ended at once, while it was being found out who was the cause.
-	case blamed && w.Worker != t.victim:
-		return fmt.Errorf("worker %d is blamed for what happened to worker %d", w.Worker, t.victim)
-	case blamed:
+	case named && w.Worker != t.victim:
+		return fmt.Errorf("worker %d is the cause, not worker %d, which failed", w.Worker, t.victim)
+	case named:
 		if took := time.Since(*t.faulted.Load()); took > time.Second {
 			return fmt.Errorf("the run was over only %v after the fault", took)
 		}
@@ -399,13 +398,13 @@ func (t *simTeam) check(s *supervisor, failure error, ctx context.Context) error
 	case failure != nil:
 		return fmt.Errorf("another error: %w", failure)
 	case ctx.Err() != nil || s.stopping && s.want != worker.TypeDone && s.want != 0:
-		// Ended before it had begun, or at once: nobody is to blame any more.
-	case s.phase.name == PhaseExit && t.fault == faultExit:
+		// Ended before it had begun, or at once: no worker is the cause any more.
+	case s.stage.phase == PhaseExit && t.fault == faultExit:
 		// All results were there, and an exit is what was asked for.
-	case s.states[t.victim].killed && t.fault == faultWord:
+	case s.states.workers[t.victim].killed && t.fault == faultMessage:
 		// All results were there. It was killed for not ending, which people are told.
 	case t.crippled():
-		return fmt.Errorf("worker %d failed and nobody says so", t.victim)
+		return fmt.Errorf("worker %d failed, and the run has no error", t.victim)
 	}
 	return nil
 }

@@ -12,107 +12,101 @@ import (
 	"strings"
 
 	"github.com/disco-sim/disco/internal/worker"
+	"github.com/disco-sim/disco/internal/workerproc"
 )
 
-// start starts the team's workers. release frees what their starting took, once all have
-// ended.
-func (t *team) start(goOn func() error) (c *crew, release func(), err error) {
-	if t.cfg.Transport == TransportInproc {
-		return t.startLocal()
+// start starts the set's workers. After an error all of them have ended.
+func (ws *workerSet) start(proceed func() error) error {
+	ws.supervisor.stage.phase = PhaseStart
+	if ws.launch.cfg.Transport == TransportInproc {
+		return ws.startGoroutines()
 	}
-	return t.startProcesses(goOn)
+	return ws.startProcesses(proceed)
 }
 
 // startProcesses starts every worker as a process of this executable. A worker that dies
-// meanwhile, and goOn's error, end it.
-func (t *team) startProcesses(goOn func() error) (*crew, func(), error) {
-	exe, err := executable()
+// meanwhile, and proceed's error, end the start.
+func (ws *workerSet) startProcesses(proceed func() error) error {
+	exe, err := workerproc.Executable()
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	crew, keep := newCrew(), newKeeper()
-	s := newSupervisor(crew, t.Launch)
-	s.phase.name = PhaseStart
-	for w := range t.placement.Workers {
-		err := goOn()
+	starter := workerproc.NewStarter()
+	ws.cleanup = append(ws.cleanup, starter.Close)
+	for w := range ws.stats {
+		err := proceed()
 		if err == nil {
-			err = t.startProcess(exe, w, crew, keep)
+			err = ws.startProcess(starter, exe, w)
 		}
 		if err == nil {
-			s.states = append(s.states, state{})
-			err = s.early()
+			err = ws.supervisor.checkStarted()
 		}
 		if err != nil {
-			s.states = make([]state, len(crew.members))
-			s.end(false)
-			keep.close()
-			return nil, nil, err
+			ws.supervisor.terminate(false)
+			return err
 		}
 	}
-	return crew, keep.close, nil
+	return nil
 }
 
-func (t *team) startProcess(exe string, index int, crew *crew, keep *keeper) error {
-	handed := t.memory.files(index)
-	if len(t.traces.files) > 0 {
-		handed = append(handed, t.traces.files[index])
+func (ws *workerSet) startProcess(starter *workerproc.Starter, exe string, index int) error {
+	handed := ws.memory.files(index)
+	if f := ws.trace.Of(index); f != nil {
+		handed = append(handed, f)
 	}
-	number := t.number(index)
+	number := ws.number(index)
 	var args []string
-	if t.cfg.Profiles != "" {
-		path, err := profilePath(t.cfg.Profiles, number)
+	if dir := ws.launch.cfg.Profiles; dir != "" {
+		path, err := profilePath(dir, number)
 		if err != nil {
 			return err
 		}
 		args = append(args, profileFlag+path)
 	}
-	last := &tail{name: fmt.Sprintf("worker %d", number), to: t.said}
-	p, err := newProcess(exe, number, args, handed, last)
+	output := workerproc.NewOutput(fmt.Sprintf("worker %d", number), ws.launch.log)
+	p, err := workerproc.New(workerproc.Config{Executable: exe, Number: number, Args: args, Handed: handed, Output: output})
 	if err != nil {
 		return err
 	}
-	if err := keep.run(p); err != nil {
+	if err := starter.Start(p); err != nil {
 		return err
 	}
-	crew.add(&member{index: index, number: number, control: p.control, pid: p.cmd.Process.Pid, kill: p.kill, tail: last}, p.wait)
+	ws.supervisor.add(&connection{
+		index: index, number: number, control: p.Control, pid: p.PID(), kill: p.Kill, output: output,
+	}, p.Wait)
 	return nil
 }
 
-// startLocal starts every worker as a goroutine. A profile, if any, is of the whole
+// startGoroutines starts every worker as a goroutine. A profile, if any, is of the whole
 // process.
-func (t *team) startLocal() (*crew, func(), error) {
-	release := t.widen()
-	if t.cfg.Profiles != "" && t.index == 0 {
-		stop, err := profileTo(filepath.Join(t.cfg.Profiles, profileName(0)))
+func (ws *workerSet) startGoroutines() error {
+	l := ws.launch
+	ws.cleanup = append(ws.cleanup, l.raiseGOMAXPROCS())
+	if l.cfg.Profiles != "" && ws.index == 0 {
+		stop, err := profileTo(filepath.Join(l.cfg.Profiles, profileName(0)))
 		if err != nil {
-			release()
-			return nil, nil, err
+			return err
 		}
-		narrow := release
-		release = func() { stop(); narrow() }
+		ws.cleanup = append(ws.cleanup, stop)
 	}
-	crew := newCrew()
-	for w := range t.placement.Workers {
-		var file *os.File
-		if len(t.traces.files) > 0 {
-			file = t.traces.files[w]
-		}
+	for w := range ws.stats {
 		ours, theirs := net.Pipe()
-		ended := make(chan exitStatus, 1)
+		ended := make(chan workerproc.Exit, 1)
 		go func() {
-			ended <- t.serveLocal(theirs, t.memory.segments(w), file)
+			ended <- l.serveLocal(theirs, ws.memory.segments(w), ws.trace.Of(w))
 		}()
-		crew.add(&member{index: w, number: t.number(w), control: ours}, func() exitStatus { return <-ended })
+		wait := func() workerproc.Exit { return <-ended }
+		ws.supervisor.add(&connection{index: w, number: ws.number(w), control: ours}, wait)
 	}
-	return crew, release, nil
+	return nil
 }
 
-// widen lets as many goroutines run at once as workers hold threads, with their ingress
-// threads, and two more to supervise them; the system shares the CPUs out among them,
+// raiseGOMAXPROCS lets as many goroutines run at once as workers hold threads, with their
+// ingress threads, and two more to supervise them; the system shares the CPUs out among them,
 // as it does among processes. Where the Go scheduler had to do it, a worker that waits
 // in the kernel for a moment would keep its place, and another one that has work would
 // get it only when the scheduler notices, 10 ms later. undo sets back what was before.
-func (l *Launch) widen() (undo func()) {
+func (l *Launch) raiseGOMAXPROCS() (undo func()) {
 	threads := 2*l.Workers() + 2
 	before := runtime.GOMAXPROCS(0)
 	if before >= threads {
@@ -122,25 +116,26 @@ func (l *Launch) widen() (undo func()) {
 	return func() { runtime.GOMAXPROCS(before) }
 }
 
-// serveLocal is the life of a worker that is a goroutine. A model that panics ends
+// serveLocal runs a worker that is a goroutine. A model that panics ends
 // its worker, as it would end its process.
-func (l *Launch) serveLocal(control net.Conn, segments worker.Segments, trace *os.File) (status exitStatus) {
+func (l *Launch) serveLocal(control net.Conn, segments worker.Segments, trace *os.File) (exit workerproc.Exit) {
 	defer func() {
 		if r := recover(); r != nil {
-			status = exitStatus{text: fmt.Sprintf("panic: %v", r), lines: head(string(debug.Stack()), tailCrash)}
+			stack := firstLines(string(debug.Stack()), workerproc.CrashLines)
+			exit = workerproc.Exit{Text: fmt.Sprintf("panic: %v", r), Lines: stack}
 		}
 	}()
 	err := worker.Serve(control, l.cfg.Registry, func(*worker.Setup) (worker.Segments, *os.File, error) {
 		return segments, trace, nil
 	})
 	if err != nil {
-		return exitStatus{text: "ended with an error"}
+		return workerproc.Exit{Text: "ended with an error"}
 	}
-	return exitStatus{ok: true}
+	return workerproc.Exit{OK: true}
 }
 
-// head is the first lines of a text.
-func head(text string, lines int) []string {
+// firstLines is the first lines of a text.
+func firstLines(text string, lines int) []string {
 	parts := strings.SplitN(text, "\n", lines+1)
 	return parts[:min(lines, len(parts))]
 }

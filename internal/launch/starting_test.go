@@ -6,11 +6,9 @@ import (
 	"context"
 	"errors"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/disco-sim/disco/internal/launch/launchtest"
 )
@@ -23,7 +21,7 @@ func TestDeathWhileStarting(t *testing.T) {
 		cfg.Partition, cfg.Spread, cfg.Replications = "", spread, 16
 		cfg.Tuning.RingBytes, cfg.Tuning.PoolBytes = 4<<10, 64<<10
 		killed := make(chan int, 1)
-		ctx, cancel := context.WithTimeout(context.Background(), watchdog)
+		ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 		go func() {
 			for ctx.Err() == nil {
 				if pids := children(t, os.Getpid()); len(pids) > 0 {
@@ -76,46 +74,5 @@ func TestCPUOfGoroutines(t *testing.T) {
 		if (w.CPUSeconds > 0) != (w.Worker == 0) {
 			t.Errorf("worker %d used %v s of CPU", w.Worker, w.CPUSeconds)
 		}
-	}
-}
-
-// A named pipe is written when somebody reads it; one without a reader is an error and not
-// a wait.
-func TestOutputIntoPipe(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := CreateOutput(path); err == nil || !strings.Contains(err.Error(), "named pipe that nobody reads") {
-		t.Errorf("without a reader: %v", err)
-	}
-	read := make(chan string)
-	go func() {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Error(err)
-		}
-		read <- string(text)
-	}()
-	var out *Output
-	for deadline := time.Now().Add(watchdog); ; {
-		var err error
-		if out, err = CreateOutput(path); err == nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Millisecond)
-	}
-	want := strings.Repeat("x", 1<<20) // more than the pipe holds
-	if _, err := out.Write([]byte(want)); err != nil {
-		t.Error(err)
-	}
-	if err := out.Commit(); err != nil {
-		t.Error(err)
-	}
-	if got := <-read; got != want {
-		t.Errorf("%d bytes came, want %d", len(got), len(want))
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/disco-sim/disco/internal/procfs"
 	"github.com/disco-sim/disco/internal/worker"
 )
 
@@ -20,171 +21,181 @@ var ErrStalled = errors.New("launch: no progress")
 // StallDefault is how long a run may make no progress in simulated time before it says so.
 const StallDefault = time.Minute
 
-// stallWatch looks after workers that are waited for. A run stalls when no worker's
-// simulated time rises for a while though its replication isn't over, or when workers
-// take that long to get ready: then it tells what each of them waits for. Workers whose
-// processes are stopped are told of at once. Owned by the supervisor's goroutine.
+// watchdog watches workers that are waited for. A run stalls when no worker's simulated time
+// rises for a while though its replication isn't over, or when workers take that long to get
+// ready: then it reports what each of them waits for. Workers whose processes are stopped are
+// reported at once. Owned by the supervisor's goroutine.
 //
-// Progress is read off the boards. They are written once in 64 batches, which may take
-// long where handlers do, so from half the time on the workers are asked as well; what
-// they answer is as fresh as can be, and so there is no false alarm.
-type stallWatch struct {
-	crew    *crew
-	limit   time.Duration // 0: off
-	end     bool          // a stall ends the run
-	note    func(string)
-	now     func() time.Time
-	reached func(index int) (epoch float64, ok bool)
-	state   func(pid int) string // of a process: "stopped" and others
+// Progress is read from the boards. They are written once in 64 batches, which may take
+// long where handlers do, so from half the time on the workers are asked as well. Their
+// answers are up to date, and so there is no false alarm.
+type watchdog struct {
+	conns        *connections
+	boards       boardReader
+	limit        time.Duration // 0: off
+	endStalled   bool          // a stall ends the run
+	note         func(string)
+	now          func() time.Time
+	processState func(pid int) string // procfs.Stopped and others
 
-	phase    phase
-	waiting  func(index int) bool // this worker has not answered yet
-	epochs   []float64            // latest known, by worker
-	status   []*worker.Status     // latest, since the last progress
-	stopped  []bool               // that its process is, and people know
-	since    time.Time            // of the last progress
-	ticked   time.Time
-	asked    time.Time     // when they were asked last
-	asks     int           // how often since the last progress or report: at half the time, and when it is over
-	next     time.Duration // without progress after which it reports
-	reported bool          // since the last progress
+	stage      stage
+	waitingFor func(index int) bool // this worker has not answered yet
+	epochs     []float64            // latest known, by worker
+	status     []*worker.Status     // latest, since the last progress
+	stopped    []bool               // that its process is, and was reported
+	progressed time.Time            // when there was progress last
+	checked    time.Time
+	asked      time.Time     // when the workers were asked last
+	asks       int           // how often since the last progress or report: at half the time, and when it is over
+	reportAt   time.Duration // without progress after which it reports
+	reported   bool          // since the last progress
 }
 
-// ticks is the time between two looks. It bounds how late a report can be.
-func (w *stallWatch) ticks() time.Duration {
+func newWatchdog(cs *connections, boards boardReader, l *Launch) watchdog {
+	return watchdog{
+		conns: cs, boards: boards, limit: l.cfg.Stall, endStalled: l.cfg.EndStalled, note: l.note,
+		now: time.Now, processState: procfs.State,
+	}
+}
+
+// period is the time between two checks. It bounds how late a report can be.
+func (w *watchdog) period() time.Duration {
 	if w.limit == 0 {
 		return time.Second
 	}
 	return min(max(w.limit/10, 10*time.Millisecond), time.Second)
 }
 
-// pauseLeast is more than a busy machine keeps a launcher from running.
-const pauseLeast = 5 * time.Second
+// pauseMin is longer than a busy machine keeps a launcher from running.
+const pauseMin = 5 * time.Second
 
-// answerPatience is how long workers have to answer before a report is written without
+// statusTimeout is how long workers have to answer before a report is written without
 // them; one that can answers within 200 ms.
-const answerPatience = time.Second
+const statusTimeout = time.Second
 
-// begin starts the watch over a question to all workers.
-func (w *stallWatch) begin(p phase, waiting func(index int) bool) {
-	n := len(w.crew.members)
-	w.phase, w.waiting = p, waiting
+// begin starts to watch a request to all workers.
+func (w *watchdog) begin(at stage, waitingFor func(index int) bool) {
+	n := len(w.conns.workers)
+	w.stage, w.waitingFor = at, waitingFor
 	w.epochs, w.status, w.stopped = make([]float64, n), make([]*worker.Status, n), make([]bool, n)
-	w.ticked = w.now()
-	w.progress(w.ticked)
+	w.checked = w.now()
+	w.resetAt(w.checked)
 }
 
-func (w *stallWatch) progress(now time.Time) {
+// resetAt notes progress at a time.
+func (w *watchdog) resetAt(now time.Time) {
 	clear(w.status)
-	w.since, w.asks, w.next, w.reported = now, 0, w.limit, false
+	w.progressed, w.asks, w.reportAt, w.reported = now, 0, w.limit, false
 }
 
-// heard files what a worker says of itself.
-func (w *stallWatch) heard(index int, s *worker.Status) {
+// handleStatus records what a worker answered.
+func (w *watchdog) handleStatus(index int, s *worker.Status) {
 	w.status[index] = s
-	w.advance(index, s.Epoch)
+	w.handleEpoch(index, s.Epoch)
 }
 
-// advance takes in how far a worker is. Less than 2^-40 of the time itself is no
+// handleEpoch records how far a worker is. Less than 2^-40 of the time itself is no
 // progress: a model that sends to itself in ever smaller steps makes none.
-func (w *stallWatch) advance(index int, epoch float64) {
+func (w *watchdog) handleEpoch(index int, epoch float64) {
 	last := w.epochs[index]
 	if !(epoch > last+last*0x1p-40) || math.IsInf(epoch, 1) {
 		return
 	}
 	w.epochs[index] = epoch
 	if w.reported {
-		w.note(fmt.Sprintf("progress again: worker %d is at %.6g simulated seconds", w.crew.members[index].number, epoch))
+		w.note(fmt.Sprintf("progress again: worker %d is at %.6g simulated seconds", w.conns.workers[index].number, epoch))
 	}
-	w.progress(w.now())
+	w.resetAt(w.now())
 }
 
-// tick looks at all workers. Its error ends the run.
-func (w *stallWatch) tick() error {
+// check looks at all workers. Its error ends the run.
+func (w *watchdog) check() error {
 	now := w.now()
-	if gap := now.Sub(w.ticked); gap > w.ticks()+pauseLeast {
-		w.since = w.since.Add(gap) // this process itself was stopped, or the machine slept
+	if gap := now.Sub(w.checked); gap > w.period()+pauseMin {
+		w.progressed = w.progressed.Add(gap) // this process itself was stopped, or the machine slept
 	}
-	w.ticked = now
-	w.look()
-	if w.phase.name == PhaseRun {
-		for i := range w.crew.members {
-			if epoch, ok := w.reached(i); ok {
-				w.advance(i, epoch)
+	w.checked = now
+	w.checkStopped()
+	if w.stage.phase == PhaseRun {
+		for i := range w.conns.workers {
+			if epoch, ok := w.boards.reached(i); ok {
+				w.handleEpoch(i, epoch)
 			}
 		}
 	}
-	idle := now.Sub(w.since)
+	idle := now.Sub(w.progressed)
 	switch {
-	case w.limit == 0 || idle < w.next/2:
+	case w.limit == 0 || idle < w.reportAt/2:
 		return nil
-	case w.asks == 0 || w.asks == 1 && idle >= w.next:
-		w.ask(now)
+	case w.asks == 0 || w.asks == 1 && idle >= w.reportAt:
+		w.requestStatus(now)
 		return nil
-	case w.asks == 1 || w.unanswered() && now.Sub(w.asked) < answerPatience:
+	case w.asks == 1 || w.unanswered() && now.Sub(w.asked) < statusTimeout:
 		return nil
 	}
-	w.reported, w.asks, w.next = true, 0, 2*idle
+	w.reported, w.asks, w.reportAt = true, 0, 2*idle
 	report := w.report(idle)
-	if w.end {
+	if w.endStalled {
 		return fmt.Errorf("%w%s", ErrStalled, strings.TrimPrefix(report, "no progress"))
 	}
 	w.note(report)
 	return nil
 }
 
-// ask asks all workers for their status. One that has no room for the message doesn't
-// read its messages, and is reported so.
-func (w *stallWatch) ask(now time.Time) {
+// requestStatus asks all workers for their status. One that has no room for the message
+// doesn't read its messages, and is reported so.
+func (w *watchdog) requestStatus(now time.Time) {
 	w.asks++
 	w.asked = now
 	clear(w.status)
-	if w.phase.name == PhaseStart {
-		return // nobody could answer yet
+	if w.stage.phase == PhaseStart {
+		return // no worker could answer yet
 	}
-	for _, m := range w.crew.members {
-		_ = m.say(&worker.Message{Type: worker.TypeAsk})
+	for _, c := range w.conns.workers {
+		_ = c.send(&worker.Message{Type: worker.TypeAsk})
 	}
 }
 
-func (w *stallWatch) unanswered() bool {
-	return w.phase.name != PhaseStart && slices.Contains(w.status, nil)
+func (w *watchdog) unanswered() bool {
+	return w.stage.phase != PhaseStart && slices.Contains(w.status, nil)
 }
 
-// look finds workers whose processes were stopped or go on.
-func (w *stallWatch) look() {
-	for i, m := range w.crew.members {
-		if m.pid == 0 || !w.waiting(i) {
+// checkStopped reports workers whose processes were stopped or go on.
+func (w *watchdog) checkStopped() {
+	for i, c := range w.conns.workers {
+		if c.pid == 0 || !w.waitingFor(i) {
 			continue
 		}
-		if stopped := w.state(m.pid) == "stopped"; stopped != w.stopped[i] {
-			w.stopped[i] = stopped
-			if stopped {
-				w.note(fmt.Sprintf("worker %d (process %d) is stopped, by a signal or a debugger: the run waits for it", m.number, m.pid))
-			} else {
-				w.note(fmt.Sprintf("worker %d (process %d) goes on", m.number, m.pid))
-			}
+		stopped := w.processState(c.pid) == procfs.Stopped
+		if stopped == w.stopped[i] {
+			continue
 		}
+		w.stopped[i] = stopped
+		what := "goes on"
+		if stopped {
+			what = "is stopped, by a signal or a debugger: the run waits for it"
+		}
+		w.note(fmt.Sprintf("worker %d (process %d) %s", c.number, c.pid, what))
 	}
 }
 
-// report tells what every worker does and waits for.
-func (w *stallWatch) report(idle time.Duration) string {
+// report says what every worker does and waits for.
+func (w *watchdog) report(idle time.Duration) string {
 	var b strings.Builder
 	what := "in simulated time"
-	if w.phase.name != PhaseRun {
+	if w.stage.phase != PhaseRun {
 		what = "while workers get ready"
 	}
 	fmt.Fprintf(&b, "no progress %s for %v (--stall)", what, idle.Round(10*time.Millisecond))
-	if causes := w.causes(); len(causes) > 0 {
-		fmt.Fprintf(&b, ": all wait for %s", strings.Join(causes, " and "))
+	if names := w.notWaiting(); len(names) > 0 {
+		fmt.Fprintf(&b, ": all wait for %s", strings.Join(names, " and "))
 	}
-	for i, m := range w.crew.members {
-		name := fmt.Sprintf("worker %d", m.number)
-		if m.pid != 0 {
-			name += fmt.Sprintf(" (process %d)", m.pid)
+	for i, c := range w.conns.workers {
+		name := fmt.Sprintf("worker %d", c.number)
+		if c.pid != 0 {
+			name += fmt.Sprintf(" (process %d)", c.pid)
 		}
-		fmt.Fprintf(&b, "\n  %s %s", name, w.does(i))
+		fmt.Fprintf(&b, "\n  %s %s", name, w.describe(i))
 		if s := w.status[i]; s != nil {
 			for _, line := range strings.Split(strings.TrimSpace(s.Text), "\n") {
 				if line != "" {
@@ -196,47 +207,50 @@ func (w *stallWatch) report(idle time.Duration) string {
 	return b.String()
 }
 
-// causes names the workers that wait for nobody, if there are others that do.
-func (w *stallWatch) causes() (names []string) {
-	for i, m := range w.crew.members {
+// notWaiting names the workers that have not answered and wait for no peer.
+func (w *watchdog) notWaiting() (names []string) {
+	for i, c := range w.conns.workers {
 		s := w.status[i]
-		if waits := s != nil && (s.State == worker.StateBound || s.State == worker.StateRoom); waits && !w.stopped[i] || !w.waiting(i) {
+		waits := s != nil && (s.State == worker.StateBound || s.State == worker.StateRoom)
+		if waits && !w.stopped[i] || !w.waitingFor(i) {
 			continue
 		}
-		names = append(names, fmt.Sprintf("worker %d", m.number))
+		names = append(names, fmt.Sprintf("worker %d", c.number))
 	}
 	return names
 }
 
-// does is what one worker does, in words.
-func (w *stallWatch) does(i int) string {
+// describe says what one worker does.
+func (w *watchdog) describe(i int) string {
 	s := w.status[i]
 	switch {
-	case !w.waiting(i):
+	case !w.waitingFor(i):
 		return "is ready"
 	case w.stopped[i]:
 		return "is stopped, by a signal or a debugger"
-	case w.phase.name != PhaseRun:
-		return fmt.Sprintf("is busy (%s)", w.phase.name)
+	case w.stage.phase != PhaseRun:
+		return fmt.Sprintf("is busy (%s)", w.stage.phase)
 	case s == nil:
 		return "doesn't answer"
 	case s.State == worker.StateRoom && s.Peer < 0:
 		return fmt.Sprintf("waits for room in the rings to its peers; everything before %.6g is handled", s.Epoch)
 	case s.State == worker.StateRoom:
-		return fmt.Sprintf("waits for room in the ring to worker %d, in %s at epoch %.6g", w.crew.members[s.Peer].number, orNothing(s.Handler), s.Epoch)
+		return fmt.Sprintf("waits for room in the ring to worker %d, in %s at epoch %.6g",
+			w.conns.workers[s.Peer].number, handlerName(s.Handler), s.Epoch)
 	case s.State == worker.StateBound && s.Peer >= 0:
-		return fmt.Sprintf("waits for worker %d; everything before %.6g is handled", w.crew.members[s.Peer].number, s.Epoch)
+		return fmt.Sprintf("waits for worker %d; everything before %.6g is handled", w.conns.workers[s.Peer].number, s.Epoch)
 	case s.State == worker.StateBound:
 		return fmt.Sprintf("has nothing to do before its peers; everything before %.6g is handled", s.Epoch)
 	case s.Handler != "":
-		return fmt.Sprintf("is in the handler of %s at epoch %.6g, %d calls so far", s.Handler, s.Epoch, s.Activations)
+		return fmt.Sprintf("is in %s at epoch %.6g, %d calls so far", handlerName(s.Handler), s.Epoch, s.Activations)
 	}
-	return fmt.Sprintf("is %s at epoch %.6g, %d handlers called so far", worker.StateName(uint64(s.State)), s.Epoch, s.Activations)
+	state := worker.StateName(uint64(s.State))
+	return fmt.Sprintf("is %s at epoch %.6g, %d handlers called so far", state, s.Epoch, s.Activations)
 }
 
-func orNothing(handler string) string {
-	if handler == "" {
+func handlerName(simproc string) string {
+	if simproc == "" {
 		return "no handler"
 	}
-	return "the handler of " + handler
+	return "the handler of " + simproc
 }

@@ -14,55 +14,62 @@ import (
 	"time"
 
 	"github.com/disco-sim/disco/internal/launch/launchtest"
+	"github.com/disco-sim/disco/internal/procfs"
 	"github.com/disco-sim/disco/internal/worker"
 )
 
-// watched is a stallWatch over two workers, with a clock and boards of the test's own.
+// watched is a watchdog over two workers, with a clock and boards of the test's own.
 type watched struct {
-	stallWatch
+	watchdog
 	clock time.Time
-	board [2]float64
+	board testBoards
 	notes []string
 	done  [2]bool
 	procs [2]string
 }
 
 func newWatched(limit time.Duration, name Phase) *watched {
-	w := &watched{clock: time.Unix(1000, 0), procs: [2]string{"running", "running"}}
-	c := newCrew()
+	w := &watched{clock: time.Unix(1000, 0), board: make(testBoards, 2), procs: [2]string{"running", "running"}}
+	c := newConnections()
 	for i := range 2 {
-		c.members = append(c.members, &member{index: i, number: i, pid: 1 + i, send: make(chan *worker.Message, 100)})
+		c.workers = append(c.workers, &connection{index: i, number: i, pid: 1 + i, queue: make(chan *worker.Message, 100)})
 	}
-	w.stallWatch = stallWatch{
-		crew: c, limit: limit,
-		note:    func(text string) { w.notes = append(w.notes, text) },
-		now:     func() time.Time { return w.clock },
-		reached: func(i int) (float64, bool) { return w.board[i], w.board[i] > 0 },
-		state:   func(pid int) string { return w.procs[pid-1] },
+	w.watchdog = watchdog{
+		conns: c, boards: w.board, limit: limit,
+		note:         func(text string) { w.notes = append(w.notes, text) },
+		now:          func() time.Time { return w.clock },
+		processState: func(pid int) string { return w.procs[pid-1] },
 	}
-	w.begin(phase{name: name}, func(i int) bool { return !w.done[i] })
+	w.begin(stage{phase: name}, func(i int) bool { return !w.done[i] })
 	return w
 }
+
+// testBoards are boards that show how far workers are, and nothing else.
+type testBoards []float64
+
+func (b testBoards) reached(i int) (float64, bool)  { return b[i], b[i] > 0 }
+func (b testBoards) lastCall(int) (string, float64) { return "", 0 }
+func (b testBoards) progress() (float64, uint64)    { return 0, 0 }
 
 // pass lets time go by, one tick after the other.
 func (w *watched) pass(t *testing.T, d time.Duration, every func()) error {
 	t.Helper()
 	for end := w.clock.Add(d); w.clock.Before(end); {
-		w.clock = w.clock.Add(w.ticks())
+		w.clock = w.clock.Add(w.period())
 		if every != nil {
 			every()
 		}
-		if err := w.tick(); err != nil {
+		if err := w.check(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// questions counts, and forgets, what worker i was asked.
+// questions counts, and removes, the requests for a status that worker i got.
 func (w *watched) questions(i int) (n int) {
-	for len(w.crew.members[i].send) > 0 {
-		if m := <-w.crew.members[i].send; m.Type != worker.TypeAsk {
+	for len(w.conns.workers[i].queue) > 0 {
+		if m := <-w.conns.workers[i].queue; m.Type != worker.TypeAsk {
 			panic(m.Type)
 		}
 		n++
@@ -81,7 +88,7 @@ func TestStallNone(t *testing.T) {
 		{"one board rises by little", func(w *watched) { w.board[0] = 1e6; w.board[1] += 1e-3 }},
 		{"only answers tell", func(w *watched) {
 			if w.questions(1) > 0 {
-				w.heard(1, &worker.Status{State: worker.StateWork, Peer: -1, Handler: "a/b", Epoch: float64(w.clock.Unix())})
+				w.handleStatus(1, &worker.Status{State: worker.StateWork, Peer: -1, Handler: "a/b", Epoch: float64(w.clock.Unix())})
 			}
 		}},
 	} {
@@ -106,12 +113,12 @@ func TestStallReport(t *testing.T) {
 		{"ever smaller steps", func(w *watched) { w.board[1] += w.board[1] * 0x1p-50 }},
 	} {
 		w := newWatched(time.Minute, PhaseRun)
-		w.board = [2]float64{5, 5}
+		w.board[0], w.board[1] = 5, 5
 		every := func() {
 			c.every(w)
 			if w.questions(0)+w.questions(1) > 0 {
-				w.heard(0, waits)
-				w.heard(1, hangs)
+				w.handleStatus(0, waits)
+				w.handleStatus(1, hangs)
 			}
 		}
 		if err := w.pass(t, 58*time.Second, every); err != nil || len(w.notes) > 0 {
@@ -132,7 +139,7 @@ func TestStallReport(t *testing.T) {
 		if err := w.pass(t, time.Second, every); err != nil || len(w.notes) != 1 || !strings.Contains(w.notes[0], "progress again") {
 			t.Errorf("%s: %v, %q when it gets on", c.what, err, w.notes)
 		}
-		w.end = true
+		w.endStalled = true
 		if err := w.pass(t, 3*time.Minute, every); !errors.Is(err, ErrStalled) || !strings.Contains(err.Error(), "worker 1") {
 			t.Errorf("%s: %v, want ErrStalled that names worker 1", c.what, err)
 		}
@@ -182,8 +189,8 @@ func TestStalledHandler(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.times.gone = 300 * time.Millisecond // a goroutine that hangs can't be ended
-		ctx, cancel := context.WithTimeout(context.Background(), watchdog)
+		l.timeouts.killed = 300 * time.Millisecond // a goroutine that hangs can't be ended
+		ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 		defer cancel()
 		_, err = l.Run(ctx)
 		if !errors.Is(err, ErrStalled) {
@@ -231,7 +238,7 @@ func TestStoppedWorker(t *testing.T) {
 			return
 		}
 		for _, pid := range children(t, os.Getpid()) {
-			if stateOf(pid) == "stopped" {
+			if procfs.State(pid) == "stopped" {
 				_ = syscall.Kill(pid, syscall.SIGCONT)
 			}
 		}

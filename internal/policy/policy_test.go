@@ -66,13 +66,21 @@ internal/partition: node
 # The hall: both wings meet in worker and nowhere else.
 internal/worker: internal/wire envelope shm internal/lane internal/counters internal/idle egress ingress ring router node
 	internal/trace scenario internal/invariants internal/cputime
-internal/launch: internal/worker internal/partition node internal/trace scenario shm internal/lane internal/counters
-	internal/infile internal/printable
+internal/procfs:
+internal/workerproc: internal/procfs shm
+internal/outfile:
+internal/inspect: internal/counters internal/procfs internal/worker internal/workerproc shm
+internal/latency: internal/lane internal/worker shm
+internal/tracefile: internal/outfile internal/trace node
+internal/placement: internal/infile node scenario
+internal/launch: internal/inspect internal/lane internal/outfile internal/partition internal/placement internal/printable
+	internal/procfs internal/tracefile internal/worker internal/workerproc node scenario shm
 internal/launch/launchtest: node scenario
 internal/sweep: scenario
 
 # The doors.
-app: internal/launch internal/sweep internal/partition internal/worker node ring scenario internal/printable internal/table
+app: internal/inspect internal/latency internal/launch internal/outfile internal/partition internal/placement
+	internal/printable internal/sweep internal/table internal/worker internal/workerproc node ring scenario
 cmd/disco-run: app model/service model/network model/phold model/devstone model/queueing
 cmd/disco-bench: perf/bench perf/peers
 internal/policy:
@@ -82,7 +90,7 @@ internal/tiny: app internal/launch/launchtest
 # Examples and measurements.
 examples/ipc: ipc
 perf/bench: app egress envelope ingress internal/cputime internal/infile internal/printable ring shm
-perf/chaos: app internal/infile internal/invariants internal/launch internal/launch/launchtest internal/worker
+perf/chaos: app internal/infile internal/inspect internal/invariants internal/launch internal/launch/launchtest internal/worker
 	model/devstone model/network model/phold model/queueing model/service
 perf/compare: internal/infile perf/bench
 perf/gen:
@@ -128,7 +136,7 @@ var pure = map[string][]string{
 const exceptions = `
 wall clock | ipc/dial.go: introduce | a deadline that is long past on every clock
 wall clock | internal/launch/postmortem.go: postMortem | the name of a file
-wall clock | internal/launch/postmortem.go: autopsy | the head of a text
+wall clock | internal/launch/postmortem.go: postMortemText | the head of a text
 wall clock | perf/bench/fleet.go: prepare | no time's Format, but one of a job
 wall clock | perf/chaos/main.go: command | a seed, which is printed
 wall clock | perf/peers/stream.go: listenUnix | a name that nobody else has

@@ -20,8 +20,8 @@ import (
 	"time"
 
 	"github.com/disco-sim/disco/internal/infile"
+	"github.com/disco-sim/disco/internal/inspect"
 	"github.com/disco-sim/disco/internal/invariants"
-	"github.com/disco-sim/disco/internal/launch"
 	"github.com/disco-sim/disco/internal/worker"
 )
 
@@ -384,7 +384,7 @@ func (t *try) until(what string, condition func() bool) error {
 // simulating waits until all workers handle events.
 func (t *try) simulating() error {
 	return t.until("workers that simulate", func() bool {
-		live, err := launch.Inspect(t.launcher)
+		live, err := inspect.Process(t.launcher)
 		if err != nil || len(live.Workers) == 0 {
 			return false
 		}

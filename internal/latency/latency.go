@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package launch
+// Package latency measures how long a promise takes between two threads of this machine, and
+// relates it to what a model gives workers to do between two promises.
+//
+// Guarantee: Measure ends within its time limit, or with an error, however busy the machine
+// is. Coupling is finite for all arguments.
+//
+//	seconds, err := latency.Measure()
+//	c := latency.Coupling(lookahead, eventsPerSimulated, seconds, eventsPerSecond)
+package latency
 
 import (
 	"fmt"
@@ -14,20 +22,20 @@ import (
 	"github.com/disco-sim/disco/shm"
 )
 
-// latencyTrips is how many round trips are timed: some milliseconds. On a machine whose
+// tripsMax is how many round trips are timed: some milliseconds. On a machine whose
 // CPUs are all busy every one of them may take a time slice, and together they would
-// take half a minute; after latencyTime there are enough.
+// take half a minute; after tripsTime there are enough.
 const (
-	latencyTrips = 5000
-	latencyTime  = 50 * time.Millisecond
+	tripsMax  = 5000
+	tripsTime = 50 * time.Millisecond
 )
 
-// Latency measures how long a promise takes from one thread to another through the slot
+// Measure measures how long a promise takes from one thread to another through the slot
 // of a lane, in seconds: half of a round trip that only a tenth are faster than, because
 // what interrupts the slower ones is seldom the memory. It keeps two CPUs busy for some
 // milliseconds; on a machine with one CPU it measures the scheduler.
-func Latency() (seconds float64, err error) {
-	trips, err := roundTrips(latencyTrips, latencyTime)
+func Measure() (seconds float64, err error) {
+	trips, err := roundTrips(tripsMax, tripsTime)
 	if err != nil {
 		return 0, err
 	}
@@ -74,7 +82,7 @@ func roundTrips(most int, limit time.Duration) (trips []time.Duration, err error
 	return trips, <-done
 }
 
-// path is a lane for Latency.
+// path is a lane for Measure.
 type path struct {
 	sender   *lane.Sender
 	receiver *lane.Receiver
@@ -116,7 +124,7 @@ func (p *path) await(epoch float64) (came float64, err error) {
 			shm.Pause()
 		}
 		if time.Since(began) > 10*time.Second {
-			return 0, fmt.Errorf("launch: a promise of %v has not come for 10 s", epoch)
+			return 0, fmt.Errorf("latency: a promise of %v has not come for 10 s", epoch)
 		}
 		shm.Yield()
 	}

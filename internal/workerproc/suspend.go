@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package launch
+package workerproc
 
 import (
 	"os"
@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/disco-sim/disco/internal/procfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -16,19 +17,19 @@ import (
 // launcher's process group, and theirs are others.
 var processes struct {
 	mu   sync.Mutex
-	live map[*process]bool // guarded by mu
+	live map[*Process]bool // guarded by mu
 }
 
-func register(p *process) {
+func register(p *Process) {
 	processes.mu.Lock()
 	defer processes.mu.Unlock()
 	if processes.live == nil {
-		processes.live = make(map[*process]bool)
+		processes.live = make(map[*Process]bool)
 	}
 	processes.live[p] = true
 }
 
-func unregister(p *process) {
+func unregister(p *Process) {
 	processes.mu.Lock()
 	defer processes.mu.Unlock()
 	delete(processes.live, p)
@@ -48,9 +49,9 @@ var (
 	resumed atomic.Int64
 )
 
-// sinceResumed is the later of t and the last end of a Suspend: what waits for workers
+// SinceResumed is the later of t and the last end of a Suspend: what waits for workers
 // doesn't count the time in which they were stopped.
-func sinceResumed(t time.Time) time.Time {
+func SinceResumed(t time.Time) time.Time {
 	if r := origin.Add(time.Duration(resumed.Load())); r.After(t) {
 		return r
 	}
@@ -77,7 +78,7 @@ func Suspend() {
 	signalAll(unix.SIGCONT)
 }
 
-// orphaned tells whether nobody in this session watches over this process's group: the
+// orphaned tells whether no process of this session watches over this process's group: the
 // nearest ancestor outside of it belongs to another session.
 func orphaned() bool {
 	group := unix.Getpgrp()
@@ -94,11 +95,11 @@ func orphaned() bool {
 			of, err := unix.Getsid(pid)
 			return err != nil || of != session
 		}
-		stat, err := statOf(pid)
+		stat, err := procfs.Stat(pid)
 		if err != nil {
 			return true
 		}
-		pid = stat.parent
+		pid = stat.Parent
 	}
 	return true
 }

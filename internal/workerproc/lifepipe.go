@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package launch
+package workerproc
 
 import (
 	"errors"
@@ -32,11 +32,12 @@ func endWithLauncher(fd int) error {
 		return err
 	}()
 	if err != nil {
-		return fmt.Errorf("launch: pipe to the launcher (descriptor %d): %w", fd, err)
+		return fmt.Errorf("workerproc: pipe to the launcher (descriptor %d): %w", fd, err)
 	}
-	// The launcher may have died before the kernel was asked to tell.
-	if n, err := unix.Read(fd, make([]byte, 1)); n == 0 && err == nil || err != nil && !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) {
-		return errors.New("launch: the launcher is gone")
+	// The launcher may have died before the kernel was asked.
+	if n, err := unix.Read(fd, make([]byte, 1)); n == 0 && err == nil || err != nil &&
+		!errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) {
+		return errors.New("workerproc: the launcher is gone")
 	}
 	return nil
 }

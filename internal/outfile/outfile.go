@@ -1,6 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package launch
+// Package outfile writes files that appear whole or not at all, and temporary files that no
+// way of dying leaves behind.
+//
+// Guarantee: a process that is killed while it writes leaves what stood at the path before,
+// and nothing else, on file systems with unnamed files (O_TMPFILE); on others at most a file
+// whose name begins with a dot. What isn't a regular file is never replaced.
+//
+//	out, err := outfile.Create(path)
+//	// ... write to out; out.Abort() after an error
+//	err = out.Commit()
+package outfile
 
 import (
 	"crypto/rand"
@@ -17,13 +27,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Output is a file that appears whole or not at all: it is written without a name
+// File is a file that appears whole or not at all: it is written without a name
 // and gets its name in Commit. A process that is killed while it writes leaves
 // nothing behind. One goroutine uses it.
 //
 // Something that exists and isn't a regular file (a pipe, a terminal, /dev/null) is
 // written to directly, because there is nothing to replace.
-type Output struct {
+type File struct {
 	path   string // as the caller gave it, for messages
 	final  string // where the file will stand, symbolic links resolved
 	temp   string // name of the temporary file, empty where it has none
@@ -31,9 +41,9 @@ type Output struct {
 	direct bool
 }
 
-// CheckOutput tells, before any work is done, whether a file could be written at
+// Check tells, before any work is done, whether a file could be written at
 // path. It leaves nothing there.
-func CheckOutput(path string) error {
+func Check(path string) error {
 	o, info, err := locate(path)
 	if err != nil {
 		return err
@@ -48,8 +58,8 @@ func CheckOutput(path string) error {
 	return nil
 }
 
-// CreateOutput begins a file that will stand at path.
-func CreateOutput(path string) (*Output, error) {
+// Create begins a file that will stand at path.
+func Create(path string) (*File, error) {
 	o, info, err := locate(path)
 	if err != nil {
 		return nil, err
@@ -58,10 +68,11 @@ func CreateOutput(path string) (*Output, error) {
 		// A named pipe that nobody reads would be waited for, and nothing could end that.
 		o.file, err = os.OpenFile(o.final, os.O_WRONLY|unix.O_NONBLOCK, 0)
 		if errors.Is(err, unix.ENXIO) {
-			return nil, fmt.Errorf("%s: found a named pipe that nobody reads, want a file, or a reader that is there first", path)
+			return nil, fmt.Errorf("%s: found a named pipe that nobody reads, want a file, or a reader that is "+
+				"there first", path)
 		}
 		if err != nil {
-			return nil, plain(path, err)
+			return nil, Error(path, err)
 		}
 		return o, nil
 	}
@@ -74,8 +85,8 @@ func CreateOutput(path string) (*Output, error) {
 // locate finds out what stands at path: info is nil where nothing does. Something
 // that may not be written is an error even where its directory would let us replace
 // it: whoever made a file read-only wants it left alone.
-func locate(path string) (o *Output, info os.FileInfo, err error) {
-	o = &Output{path: path, final: path}
+func locate(path string) (o *File, info os.FileInfo, err error) {
+	o = &File{path: path, final: path}
 	if err := checkLink(path); err != nil {
 		return nil, nil, err
 	}
@@ -87,12 +98,12 @@ func locate(path string) (o *Output, info os.FileInfo, err error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return o, nil, nil
 	case err != nil:
-		return nil, nil, plain(path, err)
+		return nil, nil, Error(path, err)
 	case info.IsDir():
 		return nil, nil, fmt.Errorf("%s is a directory, want the name of a file", path)
 	}
 	if err := unix.Access(o.final, unix.W_OK); err != nil {
-		return nil, nil, plain(path, err)
+		return nil, nil, Error(path, err)
 	}
 	if info.Mode().Type() == fs.ModeSocket {
 		return nil, nil, fmt.Errorf("%s is a socket, want the name of a file", path)
@@ -112,7 +123,8 @@ func checkLink(path string) error {
 		return nil // locate tells
 	}
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s can't be written: it is a symbolic link to something that doesn't exist: name a file, or remove the link", path)
+		return fmt.Errorf("%s can't be written: it is a symbolic link to something that doesn't exist: name a "+
+			"file, or remove the link", path)
 	}
 	dir, err := os.Stat(filepath.Dir(path))
 	if err != nil || dir.Mode()&fs.ModeSticky == 0 || dir.Mode().Perm()&0o002 == 0 {
@@ -121,30 +133,31 @@ func checkLink(path string) error {
 	of, ok := link.Sys().(*syscall.Stat_t)
 	owner, okDir := dir.Sys().(*syscall.Stat_t)
 	if ok && okDir && int(of.Uid) != os.Geteuid() && of.Uid != owner.Uid {
-		return fmt.Errorf("%s can't be written: it is a symbolic link that another user (%d) has put into %s: name a file", path, of.Uid, filepath.Dir(path))
+		return fmt.Errorf("%s can't be written: it is a symbolic link that another user (%d) has put into %s: "+
+			"name a file", path, of.Uid, filepath.Dir(path))
 	}
 	return nil
 }
 
 // create makes the file without a name, with the rights of the one that it will
 // replace.
-func (o *Output) create(info os.FileInfo) error {
+func (o *File) create(info os.FileInfo) error {
 	if err := o.open(); err != nil {
-		return plain(o.path, err)
+		return Error(o.path, err)
 	}
 	if info == nil {
 		return nil
 	}
 	if err := o.file.Chmod(info.Mode().Perm()); err != nil {
 		o.Abort()
-		return plain(o.path, err)
+		return Error(o.path, err)
 	}
 	return nil
 }
 
-// plain says what the system said about a path, without the name of the system call
+// Error says what the system said about a path, without the name of the system call
 // and of temporary files.
-func plain(path string, err error) error {
+func Error(path string, err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
 		err = pe.Err
@@ -154,7 +167,7 @@ func plain(path string, err error) error {
 
 // open makes the file without a name; where the file system can't, one with a
 // temporary name beside the final one.
-func (o *Output) open() error {
+func (o *File) open() error {
 	f, err := openUnnamed(filepath.Dir(o.final), 0o666)
 	if err == nil {
 		o.file = f
@@ -167,7 +180,7 @@ func (o *Output) open() error {
 }
 
 // openNamed makes the file under a temporary name.
-func (o *Output) openNamed() (err error) {
+func (o *File) openNamed() (err error) {
 	if o.temp, err = o.tempName(); err != nil {
 		return err
 	}
@@ -175,7 +188,7 @@ func (o *Output) openNamed() (err error) {
 	return err
 }
 
-func (o *Output) tempName() (string, error) {
+func (o *File) tempName() (string, error) {
 	var b [8]byte
 	if _, err := rand.Read(b[:]); err != nil {
 		return "", err
@@ -184,58 +197,58 @@ func (o *Output) tempName() (string, error) {
 }
 
 // Write appends to the file.
-func (o *Output) Write(p []byte) (int, error) { return o.file.Write(p) }
+func (o *File) Write(p []byte) (int, error) { return o.file.Write(p) }
 
-var _ io.Writer = (*Output)(nil)
+var _ io.Writer = (*File)(nil)
 
-// Commit makes the file appear in one step, in place of an older one. The Output
+// Commit makes the file appear in one step, in place of an older one. The File
 // can't be used afterwards.
-func (o *Output) Commit() error {
+func (o *File) Commit() error {
 	if o.direct {
-		return wrapOutput(o.path, o.file.Close())
+		return errorOrNil(o.path, o.file.Close())
 	}
 	if o.temp == "" {
 		temp, err := o.tempName()
 		if err != nil {
 			o.Abort()
-			return wrapOutput(o.path, err)
+			return errorOrNil(o.path, err)
 		}
 		// An unnamed file gets a name through its descriptor. Linking can't replace,
 		// so it is linked under a temporary name and moved from there.
 		from := "/proc/self/fd/" + strconv.Itoa(int(o.file.Fd()))
 		if err := unix.Linkat(unix.AT_FDCWD, from, unix.AT_FDCWD, temp, unix.AT_SYMLINK_FOLLOW); err != nil {
 			o.Abort()
-			return wrapOutput(o.path, err)
+			return errorOrNil(o.path, err)
 		}
 		o.temp = temp
 	}
 	if err := o.file.Close(); err != nil {
 		os.Remove(o.temp)
-		return wrapOutput(o.path, err)
+		return errorOrNil(o.path, err)
 	}
 	if err := os.Rename(o.temp, o.final); err != nil {
 		os.Remove(o.temp)
-		return wrapOutput(o.path, err)
+		return errorOrNil(o.path, err)
 	}
 	return nil
 }
 
 // Abort throws the file away. Calling it after Commit does nothing.
-func (o *Output) Abort() {
+func (o *File) Abort() {
 	if o.file.Close() == nil && o.temp != "" {
 		os.Remove(o.temp)
 	}
 }
 
-func wrapOutput(path string, err error) error {
+func errorOrNil(path string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return plain(path, err)
+	return Error(path, err)
 }
 
 // errNoUnnamed says that a file system can't make files without a name.
-var errNoUnnamed = errors.New("launch: no unnamed files here")
+var errNoUnnamed = errors.New("outfile: no unnamed files here")
 
 // openUnnamed opens a file for reading and writing that has no name in dir and is
 // gone when its last descriptor is closed.
@@ -254,9 +267,9 @@ func openUnnamed(dir string, mode uint32) (*os.File, error) {
 	}
 }
 
-// scratchDir is where temporary files for the output at path belong: beside it,
+// TemporaryDir is where temporary files for the output at path belong: beside it,
 // where there is room for it, or where temporary files go if it is no file.
-func scratchDir(path string) string {
+func TemporaryDir(path string) string {
 	o, _, err := locate(path)
 	if err != nil || o.direct {
 		return os.TempDir()
@@ -264,10 +277,10 @@ func scratchDir(path string) string {
 	return filepath.Dir(o.final)
 }
 
-// scratch opens a temporary file without a name in dir: one that no way of dying
+// Temporary opens a temporary file without a name in dir: one that no way of dying
 // can leave behind, but for the instant between creation and removal on file
 // systems without unnamed files.
-func scratch(dir string) (*os.File, error) {
+func Temporary(dir string) (*os.File, error) {
 	f, err := openUnnamed(dir, 0o600)
 	if !errors.Is(err, errNoUnnamed) {
 		return f, err

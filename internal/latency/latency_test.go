@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package launch
+package latency
 
 import (
 	"math"
@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-func TestLatency(t *testing.T) {
-	s, err := Latency()
+func TestMeasure(t *testing.T) {
+	s, err := Measure()
 	if err != nil || !(s > 0 && s < 1) {
 		t.Errorf("latency of %v s, error %v", s, err)
 	}
@@ -21,7 +21,8 @@ func TestCoupling(t *testing.T) {
 		t.Errorf("coupling %v, want 1500", c)
 	}
 	tiny, huge := math.SmallestNonzeroFloat64, math.MaxFloat64
-	for _, c := range [][4]float64{{tiny, tiny, 1, 1}, {tiny, 3, 1e-6, 1e6}, {huge, huge, 1e-9, 1}, {huge, 1, tiny, tiny}} {
+	for _, c := range [][4]float64{{tiny, tiny, 1, 1}, {tiny, 3, 1e-6, 1e6}, {huge, huge, 1e-9, 1},
+		{huge, 1, tiny, tiny}} {
 		if got := Coupling(c[0], c[1], c[2], c[3]); !(got > 0 && got <= huge) {
 			t.Errorf("coupling %v of %v, want a number > 0", got, c)
 		}
@@ -33,7 +34,7 @@ func TestCoupling(t *testing.T) {
 
 // The measurement ends with its time, however busy the machine is, and has something to
 // say all the same.
-func TestLatencyEnds(t *testing.T) {
+func TestMeasureEnds(t *testing.T) {
 	for limit, want := range map[time.Duration]int{0: 1, time.Hour: 50} {
 		trips, err := roundTrips(50, limit)
 		if err != nil || len(trips) != want {

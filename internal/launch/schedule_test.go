@@ -17,6 +17,7 @@ import (
 
 	"github.com/disco-sim/disco/internal/launch/launchtest"
 	"github.com/disco-sim/disco/internal/worker"
+	"github.com/disco-sim/disco/internal/workerproc"
 	"github.com/disco-sim/disco/scenario"
 )
 
@@ -89,7 +90,7 @@ func answerOf(t *testing.T, out *Outcome) string {
 	return fmt.Sprintf("%s %s %d", text, out.TraceHash, out.Events)
 }
 
-// TestMergedInOrder: whichever team is the slow one, the answer is that of one team, and
+// TestMergedInOrder: whichever worker set is the slow one, the answer is that of one set, and
 // reports are added while the run goes on.
 func TestMergedInOrder(t *testing.T) {
 	const replications = 60
@@ -103,11 +104,11 @@ func TestMergedInOrder(t *testing.T) {
 		cfg, added := many(t, 3, replications, -1)
 		dones, most := 0, 0
 		var mu sync.Mutex
-		out, err := runAt(t, cfg, func(s *supervisor, point string) {
-			if point != "got "+worker.TypeDone.String() {
+		out, err := runWithSteps(t, cfg, func(s *supervisor, point string) {
+			if point != "received "+worker.TypeDone.String() {
 				return
 			}
-			if s.crew.members[0].number == slow {
+			if s.conns.workers[0].number == slow {
 				time.Sleep(5 * time.Millisecond)
 			}
 			mu.Lock()
@@ -121,37 +122,37 @@ func TestMergedInOrder(t *testing.T) {
 		if got := answerOf(t, out); got != want {
 			t.Errorf("worker %d is slow: %s, want %s", slow, got, want)
 		}
-		// What is being added hasn't been counted yet, nor what has just been told.
-		if most > 3*windowOfTeam+1 {
-			t.Errorf("worker %d is slow: %d replications were kept at once, want at most %d", slow, most, 3*windowOfTeam)
+		// What is being added hasn't been counted yet, nor what has just been delivered.
+		if most > 3*windowOfSet+1 {
+			t.Errorf("worker %d is slow: %d replications were kept at once, want at most %d", slow, most, 3*windowOfSet)
 		}
 	}
 }
 
-// held runs two teams, one of which is held at the end of its first replication until
-// the other, whose window is full then, rests.
-func held(t *testing.T, cfg Config, resting func()) (out *Outcome, begun int, err error) {
+// held runs two worker sets, one of which is held at the end of its first replication until
+// the other, whose window is full then, is idle.
+func held(t *testing.T, cfg Config, idle func()) (out *Outcome, begun int, err error) {
 	t.Helper()
-	rests, release := make(chan struct{}), make(chan struct{})
+	atIdle, release := make(chan struct{}), make(chan struct{})
 	var once, first sync.Once
 	var count atomic.Int64
 	go func() {
-		<-rests
-		resting()
+		<-atIdle
+		idle()
 		close(release)
 	}()
-	var atRest int64
-	out, err = runAt(t, cfg, func(s *supervisor, point string) {
+	var begunThen int64
+	out, err = runWithSteps(t, cfg, func(s *supervisor, point string) {
 		switch {
-		case point == "asked for "+worker.TypeDone.String():
+		case point == "sent, waiting for "+worker.TypeDone.String():
 			count.Add(1)
-		case point == "rests":
-			once.Do(func() { atRest = count.Load(); close(rests) })
-		case point == "got "+worker.TypeDone.String() && s.crew.members[0].number == 0:
+		case point == "idle":
+			once.Do(func() { begunThen = count.Load(); close(atIdle) })
+		case point == "received "+worker.TypeDone.String() && s.conns.workers[0].number == 0:
 			first.Do(func() { <-release })
 		}
 	})
-	return out, int(atRest), err
+	return out, int(begunThen), err
 }
 
 // TestWindowFull: when the window is full nothing more is begun, and the run goes on when
@@ -167,7 +168,7 @@ func TestWindowFull(t *testing.T) {
 	cfg, added := many(t, 2, replications, -1)
 	var merged int
 	out, begun, err := held(t, cfg, func() {
-		time.Sleep(50 * time.Millisecond) // it must really rest
+		time.Sleep(50 * time.Millisecond) // it must really be idle
 		merged = int(added.Load())
 	})
 	if err != nil {
@@ -177,12 +178,12 @@ func TestWindowFull(t *testing.T) {
 		t.Errorf("%s, want %s", got, want)
 	}
 	// One may have been taken and not be asked for yet.
-	if begun > merged+2*windowOfTeam || begun < 2*windowOfTeam-1 {
-		t.Errorf("%d replications had begun and %d were added, want %d more", begun, merged, 2*windowOfTeam)
+	if begun > merged+2*windowOfSet || begun < 2*windowOfSet-1 {
+		t.Errorf("%d replications had begun and %d were added, want %d more", begun, merged, 2*windowOfSet)
 	}
 }
 
-// TestStopWithFullWindow: a team that rests is stopped like others, and what waited for
+// TestStopWithFullWindow: a worker set that is idle is stopped like others, and what waited for
 // an earlier replication counts.
 func TestStopWithFullWindow(t *testing.T) {
 	cfg, added := many(t, 2, 100_000, -1)
@@ -215,15 +216,15 @@ func TestStopOfMany(t *testing.T) {
 	var once sync.Once
 	var mu sync.Mutex
 	var began time.Time
-	out, err := runAt(t, cfg, func(_ *supervisor, point string) {
-		if point != "got "+worker.TypeDone.String() {
+	out, err := runWithSteps(t, cfg, func(_ *supervisor, point string) {
+		if point != "received "+worker.TypeDone.String() {
 			return
 		}
 		mu.Lock()
 		defer mu.Unlock()
 		if dones++; dones >= least {
 			once.Do(func() {
-				if n := int(added.Load()); n < dones-2*windowOfTeam {
+				if n := int(added.Load()); n < dones-2*windowOfSet {
 					t.Errorf("%d of %d replications were added", n, dones)
 				}
 				began = time.Now()
@@ -247,7 +248,7 @@ func TestMergeBehindGap(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := newAgenda(l)
+	a := newSchedule(l)
 	merged := make(chan error)
 	go func() { merged <- a.merge() }()
 	for range 6 {
@@ -256,10 +257,10 @@ func TestMergeBehindGap(t *testing.T) {
 		}
 	}
 	for _, i := range []int{4, 2, 0} {
-		a.file(&finished{Replication: Replication{Index: i}})
+		a.add(&result{Replication: Replication{Index: i}})
 	}
 	until(t, "the first is added", func() bool { return added.Load() == 1 })
-	a.close(true)
+	a.close(false)
 	if err := <-merged; err != nil || added.Load() != 3 {
 		t.Errorf("%d were added, %v", added.Load(), err)
 	}
@@ -276,43 +277,42 @@ func TestRefusedReport(t *testing.T) {
 	}
 }
 
-// TestRest: a team that waits for others sees a death, an end, and Stop.
-func TestRest(t *testing.T) {
+// TestWaitIdle: a worker set that waits for others sees a death, an end, and Stop.
+func TestWaitIdle(t *testing.T) {
 	stop, over := make(chan struct{}), make(chan struct{})
-	fresh := func() (*supervisor, *deadStream, chan exitStatus) {
-		c := newCrew()
-		ended := make(chan exitStatus, 1)
+	fresh := func() (*supervisor, *deadStream, chan workerproc.Exit) {
+		ended := make(chan workerproc.Exit, 1)
 		control := &deadStream{closed: make(chan struct{})}
-		c.add(&member{control: control}, func() exitStatus { return <-ended })
-		s := newSupervisor(c, &Launch{times: defaultTimes(1), cfg: Config{Stop: stop}, said: &lineWriter{w: io.Discard}})
-		s.reached = func(int) (float64, bool) { return 0, false }
+		l := &Launch{timeouts: defaultTimeouts(1), cfg: Config{Stop: stop}, log: workerproc.NewLineWriter(io.Discard)}
+		s := newSupervisor(newConnections(), make(testBoards, 1), l)
+		s.add(&connection{control: control}, func() workerproc.Exit { return <-ended })
 		return s, control, ended
 	}
 	s, control, ended := fresh()
 	control.Close()
-	ended <- exitStatus{signal: syscall.SIGKILL, text: "killed by SIGKILL"}
+	ended <- workerproc.Exit{Signal: syscall.SIGKILL, Text: "killed by SIGKILL"}
 	var w *WorkerError
-	if err := s.rest(context.Background(), over); !errors.As(err, &w) || !w.Died {
+	if err := s.waitIdle(context.Background(), over); !errors.As(err, &w) || !w.Died {
 		t.Errorf("a death: %v", err)
 	}
-	s.end(true)
+	s.terminate(true)
 	s, _, ended = fresh()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := s.rest(ctx, over); !errors.Is(err, ErrEnded) {
+	if err := s.waitIdle(ctx, over); !errors.Is(err, ErrEnded) {
 		t.Errorf("an end: %v", err)
 	}
 	close(stop)
-	if err := s.rest(context.Background(), over); err != nil || !s.stopping {
+	if err := s.waitIdle(context.Background(), over); err != nil || !s.stopping {
 		t.Errorf("Stop: %v, stopping is %v", err, s.stopping)
 	}
 	close(over)
-	if err := s.rest(context.Background(), over); err != nil {
+	if err := s.waitIdle(context.Background(), over); err != nil {
 		t.Errorf("the moment has come: %v", err)
 	}
-	ended <- exitStatus{ok: true}
-	s.end(true)
-	if !s.allEnded() {
+	ended <- workerproc.Exit{OK: true}
+	s.terminate(true)
+	if !s.states.ended() {
 		t.Error("a worker is left")
 	}
 }

@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package launch
+// Package placement reads which worker is to host which node, as a person wants it.
+//
+// Guarantee: every name that is no node, and every number that is no worker of the run, is
+// found, with its line and column and what is allowed there. Errors about the contents are
+// scenario.Problems.
+//
+//	pins, err := placement.Read(path)
+//	workerOf, err := pins.Resolve(graph, workers)
+package placement
 
 import (
 	"fmt"
@@ -13,7 +21,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Pins puts nodes on workers by name, in place of Place. In a file it is YAML, one
+// Pins puts nodes on workers by name. In a file it is YAML, one
 // line a node:
 //
 //	srv-1: 0
@@ -34,8 +42,8 @@ type pin struct {
 	at           int // column of the worker
 }
 
-// NewPins makes pins in a program: worker by node.
-func NewPins(workers map[string]int) *Pins {
+// New makes pins in a program: worker by node.
+func New(workers map[string]int) *Pins {
 	p := &Pins{file: "placement"}
 	for name, w := range workers {
 		p.pins = append(p.pins, pin{name: name, worker: w})
@@ -49,18 +57,18 @@ func NewPins(workers map[string]int) *Pins {
 	return p
 }
 
-// ReadPins reads a placement file. Its errors unwrap to ErrConfig, or are
-// scenario.Problems.
-func ReadPins(path string) (*Pins, error) {
-	text, err := infile.Read(path, infile.Kind{Name: "a placement file with one line `node: worker` a node", BytesMax: scenario.FileBytesMax})
+// Read reads a placement file.
+func Read(path string) (*Pins, error) {
+	text, err := infile.Read(path, infile.Kind{Name: "a placement file with one line `node: worker` a node",
+		BytesMax: scenario.FileBytesMax})
 	if err != nil {
-		return nil, badConfig("placement: %w", err)
+		return nil, fmt.Errorf("placement: %w", err)
 	}
-	return ParsePins(path, text)
+	return Parse(path, text)
 }
 
-// ParsePins reads the text of a placement file; name stands for it in messages.
-func ParsePins(name string, text []byte) (*Pins, error) {
+// Parse reads the text of a placement file; name stands for it in messages.
+func Parse(name string, text []byte) (*Pins, error) {
 	// Parse bounds the tree and finds what isn't YAML; it reads no tree whose field
 	// names the file chooses at the top level, which is all that there is here.
 	if _, err := scenario.Parse(name, text); err != nil {
@@ -68,12 +76,13 @@ func ParsePins(name string, text []byte) (*Pins, error) {
 	}
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
-		return nil, badConfig("%s: %w", name, err)
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	p := &Pins{file: name}
 	root := doc.Content[0]
 	if root.Kind != yaml.MappingNode {
-		return nil, scenario.Problems{{File: name, Line: root.Line, Column: root.Column, Found: describe(root), Want: "one line `node: worker` a node"}}
+		return nil, scenario.Problems{{File: name, Line: root.Line, Column: root.Column, Found: describe(root),
+			Want: "one line `node: worker` a node"}}
 	}
 	var problems scenario.Problems
 	seen := make(map[string]int)
@@ -98,14 +107,17 @@ func ParsePins(name string, text []byte) (*Pins, error) {
 func readPin(key, value *yaml.Node, seen map[string]int) (pin, *scenario.Problem) {
 	p := pin{name: key.Value, line: key.Line, column: key.Column, at: value.Column}
 	if key.Kind != yaml.ScalarNode {
-		return p, &scenario.Problem{Line: key.Line, Column: key.Column, Found: describe(key), Want: "the name of a node"}
+		return p, &scenario.Problem{Line: key.Line, Column: key.Column, Found: describe(key),
+			Want: "the name of a node"}
 	}
 	if first, ok := seen[p.name]; ok {
-		return p, &scenario.Problem{Line: key.Line, Column: key.Column, Field: p.name, Found: fmt.Sprintf("the node a second time (the first is on line %d)", first), Want: "every node once"}
+		return p, &scenario.Problem{Line: key.Line, Column: key.Column, Field: p.name,
+			Found: fmt.Sprintf("the node a second time (the first is on line %d)", first), Want: "every node once"}
 	}
 	w, err := strconv.Atoi(value.Value)
 	if value.Kind != yaml.ScalarNode || err != nil {
-		return p, &scenario.Problem{Line: value.Line, Column: value.Column, Field: p.name, Found: describe(value), Want: "the number of a worker, 0 for the first"}
+		return p, &scenario.Problem{Line: value.Line, Column: value.Column, Field: p.name, Found: describe(value),
+			Want: "the number of a worker, 0 for the first"}
 	}
 	p.worker = w
 	return p, nil
@@ -127,9 +139,9 @@ func describe(n *yaml.Node) string {
 	return strconv.Quote(n.Value)
 }
 
-// resolve gives the worker by node index. Every name must be a node of g and every
+// Resolve gives the worker by node index. Every name must be a node of g and every
 // worker one of those that will run.
-func (p *Pins) resolve(g *node.Graph, workers int) (map[int]int32, error) {
+func (p *Pins) Resolve(g *node.Graph, workers int) (map[int]int32, error) {
 	if p == nil {
 		return nil, nil
 	}
@@ -145,7 +157,8 @@ func (p *Pins) resolve(g *node.Graph, workers int) (map[int]int32, error) {
 		if !ok {
 			problems = append(problems, scenario.Problem{
 				File: p.file, Line: line.line, Column: line.column, Field: line.name,
-				Found: "a node that the scenario doesn't have", Want: nodesOf(names), ToDo: scenario.Suggest(line.name, names),
+				Found: "a node that the scenario doesn't " +
+					"have", Want: nodesOf(names), ToDo: scenario.Suggest(line.name, names),
 			})
 			continue
 		}

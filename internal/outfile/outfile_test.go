@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package launch
+package outfile
 
 import (
 	"errors"
@@ -9,7 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // names lists what is in a directory.
@@ -32,7 +34,7 @@ func TestOutputAppearsWhole(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "out")
 	for i, text := range []string{"first", "second, in its place"} {
-		o, err := CreateOutput(path)
+		o, err := Create(path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,7 +52,7 @@ func TestOutputAppearsWhole(t *testing.T) {
 			t.Fatalf("the file holds %q (%v), want %q", got, err, text)
 		}
 	}
-	o, err := CreateOutput(path)
+	o, err := Create(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +67,7 @@ func TestOutputWithTemporaryName(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "out")
 	for _, commit := range []bool{false, true} {
-		o := &Output{path: path, final: path}
+		o := &File{path: path, final: path}
 		if err := o.openNamed(); err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +99,7 @@ func TestOutputKeepsWhatItReplaces(t *testing.T) {
 	if err := os.Symlink(real, link); err != nil {
 		t.Fatal(err)
 	}
-	o, err := CreateOutput(link)
+	o, err := Create(link)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,18 +128,19 @@ func TestOutputRefuses(t *testing.T) {
 		is         error
 	}{
 		{dir, dir + " is a directory, want the name of a file", nil},
-		{filepath.Join(dir, "no", "out"), filepath.Join(dir, "no", "out") + " can't be written: no such file or directory", fs.ErrNotExist},
+		{filepath.Join(dir, "no", "out"), filepath.Join(dir, "no", "out") +
+			" can't be written: no such file or directory", fs.ErrNotExist},
 		{filepath.Join("/proc", "out"), "", nil},
 	} {
-		err := CheckOutput(c.path)
+		err := Check(c.path)
 		if err == nil || c.want != "" && err.Error() != c.want || c.is != nil && !errors.Is(err, c.is) {
 			t.Errorf("%s: error %v, want %q", c.path, err, c.want)
 		}
 	}
-	if err := CheckOutput("/dev/null"); err != nil {
+	if err := Check("/dev/null"); err != nil {
 		t.Errorf("/dev/null: %v", err)
 	}
-	o, err := CreateOutput("/dev/null")
+	o, err := Create("/dev/null")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,11 +157,12 @@ func TestOutputRefuses(t *testing.T) {
 func TestOutputThroughLink(t *testing.T) {
 	dir := t.TempDir()
 	file, link, nowhere := filepath.Join(dir, "file"), filepath.Join(dir, "link"), filepath.Join(dir, "nowhere")
-	if err := errors.Join(os.WriteFile(file, []byte("old"), 0o600), os.Symlink("file", link), os.Symlink("none", nowhere)); err != nil {
+	if err := errors.Join(os.WriteFile(file, []byte("old"), 0o600), os.Symlink("file", link),
+		os.Symlink("none", nowhere)); err != nil {
 		t.Fatal(err)
 	}
 	write := func(path string) error {
-		o, err := CreateOutput(path)
+		o, err := Create(path)
 		if err != nil {
 			return err
 		}
@@ -183,5 +187,46 @@ func TestOutputThroughLink(t *testing.T) {
 	}
 	if err := write(link); err == nil || !strings.Contains(err.Error(), "another user") {
 		t.Errorf("through a stranger's link: %v", err)
+	}
+}
+
+// A named pipe is written when somebody reads it; one without a reader is an error and not
+// a wait.
+func TestOutputIntoPipe(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Create(path); err == nil || !strings.Contains(err.Error(), "named pipe that nobody reads") {
+		t.Errorf("without a reader: %v", err)
+	}
+	read := make(chan string)
+	go func() {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Error(err)
+		}
+		read <- string(text)
+	}()
+	var out *File
+	for deadline := time.Now().Add(60 * time.Second); ; {
+		var err error
+		if out, err = Create(path); err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	want := strings.Repeat("x", 1<<20) // more than the pipe holds
+	if _, err := out.Write([]byte(want)); err != nil {
+		t.Error(err)
+	}
+	if err := out.Commit(); err != nil {
+		t.Error(err)
+	}
+	if got := <-read; got != want {
+		t.Errorf("%d bytes came, want %d", len(got), len(want))
 	}
 }

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package inspect looks at runs under way from outside, through what the kernel shows of
+// their processes and through the boards of their workers, which are mapped for reading.
+//
+// Guarantee: a run that is looked at doesn't notice, and loses no time. A run that begins,
+// ends or changes meanwhile is ErrNoRun and never a wrong answer or a panic. Boards are
+// checked like any memory that somebody else has written.
+//
+//	pids, err := inspect.Runs()
+//	run, err := inspect.Process(pids[0])
+//	fmt.Println(run.Workers[0].Number(worker.NumberEvents))
+package inspect
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/disco-sim/disco/internal/counters"
+	"github.com/disco-sim/disco/internal/procfs"
+	"github.com/disco-sim/disco/internal/worker"
+	"github.com/disco-sim/disco/internal/workerproc"
+	"github.com/disco-sim/disco/shm"
+)
+
+// boardPrefix begins the name of the segments that hold boards; the worker's number follows.
+const boardPrefix = "board-"
+
+// BoardName is the name of the segment that holds the board of a worker. It is how a run is
+// found from outside.
+func BoardName(worker int) string { return boardPrefix + strconv.Itoa(worker) }
+
+// Run is a run as it looks from outside.
+type Run struct {
+	PID     int // of the launcher
+	Command string
+	Workers []Worker // by index
+}
+
+// Worker is one worker of a run that is under way.
+type Worker struct {
+	PID        int     // 0: its process isn't there (any more)
+	State      string  // running, sleeping, stopped, …
+	CPUSeconds float64 // used so far, by all of its threads
+	Numbers    []counters.Value
+}
+
+// Number is the value of one of the board's numbers (worker.NumberEvents, …), 0 where
+// the board has none of that name.
+func (w *Worker) Number(name string) float64 {
+	for _, v := range w.Numbers {
+		if v.Name == name {
+			if v.Kind == counters.Gauge {
+				return v.Gauge
+			}
+			return float64(v.Count)
+		}
+	}
+	return 0
+}
+
+// ErrNoRun is what Process returns for a process that is no run.
+var ErrNoRun = errors.New("inspect: no run")
+
+// Runs lists the launchers that are running simulations over processes right now, as
+// far as the caller may look at them.
+func Runs() ([]int, error) {
+	pids, err := procfs.Processes()
+	if err != nil {
+		return nil, fmt.Errorf("inspect: %w", err)
+	}
+	var found []int
+	for _, pid := range pids {
+		if _, ok := workerOf(pid); ok {
+			continue
+		}
+		if boards, err := boardsOf(pid); err == nil && len(boards) > 0 {
+			found = append(found, pid)
+		}
+	}
+	slices.Sort(found)
+	return found, nil
+}
+
+// Process looks at the run of a process: its launcher or one of its workers.
+func Process(pid int) (*Run, error) {
+	if _, ok := workerOf(pid); ok {
+		if stat, err := procfs.Stat(pid); err == nil {
+			pid = stat.Parent
+		}
+	}
+	boards, err := boardsOf(pid)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%w: there is no process %d", ErrNoRun, pid)
+	case errors.Is(err, fs.ErrPermission):
+		return nil, fmt.Errorf("%w: no permission to look at process %d: become the user who started it", ErrNoRun, pid)
+	case err != nil:
+		return nil, fmt.Errorf("inspect: descriptors of process %d: %w", pid, err)
+	case len(boards) == 0:
+		return nil, fmt.Errorf("%w: process %d runs no simulation over processes (one with --transport inproc "+
+			"can't be looked at from outside)", ErrNoRun, pid)
+	}
+	r := &Run{PID: pid, Command: strings.Join(procfs.Command(pid), " "), Workers: make([]Worker, len(boards))}
+	for w := range r.Workers {
+		path, ok := boards[w]
+		if !ok {
+			return nil, fmt.Errorf("%w: process %d is only beginning or ending its run", ErrNoRun, pid)
+		}
+		if r.Workers[w].Numbers, err = readBoard(path); errors.Is(err, fs.ErrNotExist) ||
+			errors.Is(err, syscall.ESRCH) {
+			return nil, fmt.Errorf("%w: process %d has ended its run meanwhile", ErrNoRun, pid)
+		}
+		if err != nil {
+			// The descriptor may be another file's by now, or a board that is only being made.
+			if again, _ := boardsOf(pid); errors.Is(err, shm.ErrSeals) || !maps.Equal(boards, again) {
+				return nil, fmt.Errorf("%w: process %d is only beginning or ending its run", ErrNoRun, pid)
+			}
+			return nil, fmt.Errorf("inspect: board of worker %d of process %d: %w", w, pid, err)
+		}
+	}
+	return r, r.findWorkers()
+}
+
+// boardsOf finds the boards among the open files of a process: path by worker.
+func boardsOf(pid int) (map[int]string, error) {
+	dir := filepath.Join("/proc", strconv.Itoa(pid), "fd")
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	boards := make(map[int]string)
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		target, err := os.Readlink(path)
+		if err != nil {
+			continue // closed meanwhile
+		}
+		rest, ok := strings.CutPrefix(target, "/memfd:disco:"+boardPrefix)
+		if !ok {
+			continue
+		}
+		if index, err := strconv.Atoi(strings.TrimSuffix(rest, " (deleted)")); err == nil && index >= 0 &&
+			index < worker.WorkersMax {
+			boards[index] = path
+		}
+	}
+	return boards, nil
+}
+
+// readBoard takes the numbers off a board. It is checked like any peer's segment.
+func readBoard(path string) ([]counters.Value, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	s, err := shm.Attach(f, shm.Want{Kind: worker.KindBoard, SizeMax: 1 << 20, ReadOnly: true})
+	if err != nil {
+		return nil, err
+	}
+	values, err := worker.Numbers(s)
+	return values, errors.Join(err, s.Close())
+}
+
+// findWorkers fills in the processes of the workers.
+func (r *Run) findWorkers() error {
+	pids, err := procfs.Processes()
+	if err != nil {
+		return fmt.Errorf("inspect: %w", err)
+	}
+	for _, pid := range pids {
+		stat, err := procfs.Stat(pid)
+		if err != nil || stat.Parent != r.PID {
+			continue
+		}
+		index, ok := workerOf(pid)
+		if !ok || index >= len(r.Workers) {
+			continue
+		}
+		w := &r.Workers[index]
+		w.PID, w.State, w.CPUSeconds = pid, stat.State, stat.CPUSeconds
+	}
+	return nil
+}
+
+// workerOf is the number of the worker that a process looks like from outside.
+func workerOf(pid int) (number int, ok bool) {
+	command := procfs.Command(pid) // read once: it is empty when the process has ended
+	if len(command) < 3 || command[1] != workerproc.Command {
+		return 0, false
+	}
+	number, err := strconv.Atoi(command[2])
+	return number, err == nil && number >= 0
+}

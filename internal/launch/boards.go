@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package launch
+
+import (
+	"math"
+
+	"github.com/disco-sim/disco/internal/worker"
+	"github.com/disco-sim/disco/node"
+	"github.com/disco-sim/disco/shm"
+)
+
+// boards reads what the workers of a set show on their boards, which it doesn't own.
+type boards struct {
+	segments []*shm.Segment // by worker of the set
+	graph    *node.Graph
+}
+
+var _ boardReader = boards{}
+
+// reached implements boardReader.
+func (b boards) reached(index int) (epoch float64, ok bool) {
+	values, err := worker.Numbers(b.segments[index])
+	if err != nil {
+		return 0, false
+	}
+	for _, v := range values {
+		if v.Name == worker.NumberEpoch {
+			return v.Gauge, v.Gauge > 0 && !math.IsInf(v.Gauge, 1)
+		}
+	}
+	return 0, false
+}
+
+// lastCall implements boardReader.
+func (b boards) lastCall(index int) (simproc string, epoch float64) {
+	values, err := worker.Numbers(b.segments[index])
+	if err != nil {
+		return "", 0
+	}
+	var of uint64
+	for _, v := range values {
+		switch v.Name {
+		case worker.NumberCallOf:
+			of = v.Count
+		case worker.NumberCallAt:
+			epoch = v.Gauge
+		}
+	}
+	if of == 0 || of > uint64(b.graph.NumSimprocs()) {
+		return "", 0
+	}
+	return b.graph.Name(node.SimprocID(of - 1)), epoch
+}
+
+// progress implements boardReader. A board that can't be read counts as one of a worker that
+// has just begun: progress is for people to look at.
+func (b boards) progress() (epoch float64, events uint64) {
+	epoch = math.Inf(1)
+	for _, s := range b.segments {
+		values, err := worker.Numbers(s)
+		if err != nil {
+			return 0, 0
+		}
+		for _, v := range values {
+			switch v.Name {
+			case worker.NumberEpoch:
+				epoch = min(epoch, v.Gauge)
+			case worker.NumberEvents:
+				events += v.Count
+			}
+		}
+	}
+	if !(epoch > 0) || math.IsInf(epoch, 1) {
+		return 0, events
+	}
+	return epoch, events
+}

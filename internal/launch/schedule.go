@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package launch
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/disco-sim/disco/internal/tracefile"
+	"github.com/disco-sim/disco/scenario"
+)
+
+// schedule is what all worker sets of a run share: which replications are still to be
+// simulated, the results of the others, and how far those are that are under way. The
+// goroutine of every worker set uses it.
+type schedule struct {
+	total       int
+	horizon     float64
+	show        func(Progress)
+	showPeriod  time.Duration // least time between two calls of show
+	began       time.Time
+	accumulator scenario.Accumulator // used by merge, and when that has returned
+	window      int                  // most replications that are begun and not merged
+
+	mu        sync.Mutex    // guards the rest
+	changed   sync.Cond     // of what merge waits for
+	next      int           // replication that is begun next
+	merged    int           // replications below it are merged, or will have no result
+	mergedCh  chan struct{} // closed when merged has risen, and made anew
+	closed    bool          // there will be no more results
+	discarded bool          // the run has failed: results are no longer merged
+	results   []*result     // by index; nil: none (yet)
+	count     int           // of results
+	events    uint64        // of results
+	active    int           // replications under way
+	since     time.Time     // when the first of them began
+	wall      time.Duration // during which at least one was under way
+	sets      []setProgress // by worker set
+	shown     time.Time
+}
+
+// windowOfSet is how many replications for each worker set may be begun and not merged. They
+// are merged in the order of their indices, so when one takes longer than others the
+// reports of those wait, in memory; with a full window worker sets wait too.
+const windowOfSet = 8
+
+// result is what one replication gave.
+type result struct {
+	Replication
+	hash  []byte
+	parts [][]byte // reports by simproc; nil once they are merged
+	trace tracefile.Replication
+}
+
+// setProgress is how far a worker set is.
+type setProgress struct {
+	replication int
+	active      bool
+	now         float64
+	events      uint64
+}
+
+func newSchedule(l *Launch) *schedule {
+	s := &schedule{
+		total: l.cfg.Replications, horizon: l.scenario.Horizon(), show: l.cfg.Progress,
+		showPeriod: l.timeouts.progress * 9 / 10, began: time.Now(),
+		accumulator: l.scenario.Accumulate(), window: windowOfSet * l.sets, mergedCh: make(chan struct{}),
+		results: make([]*result, l.cfg.Replications), sets: make([]setProgress, l.sets),
+	}
+	s.changed.L = &s.mu
+	return s
+}
+
+// take gives a worker set the next replication to simulate; false when none is left. While
+// the window is full there is none either: later is closed when it is worth asking again.
+// That always happens: the replication that all wait for is under way in another worker set,
+// or is about to be merged; or the run ends.
+func (s *schedule) take() (index int, ok bool, later <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.next == s.total:
+		return 0, false, nil
+	case s.next >= s.merged+s.window:
+		return 0, false, s.mergedCh
+	}
+	s.next++
+	return s.next - 1, true, nil
+}
+
+// exhausted tells whether all replications have been taken.
+func (s *schedule) exhausted() bool { return s.taken() == s.total }
+
+// taken is how many replications have been taken so far.
+func (s *schedule) taken() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.next
+}
+
+// begin records that a worker set begins to simulate.
+func (s *schedule) begin(set, index int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.active == 0 {
+		s.since = time.Now()
+	}
+	s.active++
+	s.sets[set] = setProgress{replication: index, active: true}
+}
+
+// end records that a worker set has stopped simulating.
+func (s *schedule) end(set int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sets[set].active = false
+	if s.active--; s.active == 0 {
+		s.wall += time.Since(s.since)
+	}
+}
+
+// add records the result of a replication.
+func (s *schedule) add(r *result) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.results[r.Index] = r
+	s.count++
+	s.events += r.Events
+	s.changed.Signal()
+}
+
+// close ends merge: there will be no more results. discard says that those that are left are
+// of no use.
+func (s *schedule) close(discard bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed, s.discarded = true, discard
+	s.changed.Signal()
+}
+
+// merge accumulates results in the order of their indices, until close; then those that are
+// left, behind one that was interrupted. It frees their reports.
+func (s *schedule) merge() error {
+	for r := s.awaitNext(); r != nil; r = s.awaitNext() {
+		err := s.accumulator.Add(scenario.Replication{Index: r.Index, Horizon: s.horizon, Reached: r.Reached, Parts: r.parts})
+		if err != nil {
+			return err
+		}
+		r.parts = nil
+		s.mu.Lock()
+		s.merged = r.Index + 1
+		close(s.mergedCh)
+		s.mergedCh = make(chan struct{})
+		s.mu.Unlock()
+	}
+	return nil
+}
+
+// awaitNext waits for the result that is to be merged next; nil: there is none.
+func (s *schedule) awaitNext() *result {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for !s.discarded {
+		for i := s.merged; i < s.next; i++ {
+			if s.results[i] != nil {
+				return s.results[i]
+			}
+			if !s.closed {
+				break
+			}
+		}
+		if s.closed {
+			return nil
+		}
+		s.changed.Wait()
+	}
+	return nil
+}
+
+// update records how far a worker set is, and shows how far all are when it is time to.
+func (s *schedule) update(set int, now float64, events uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sets[set].now, s.sets[set].events = now, events
+	if time.Since(s.shown) < s.showPeriod {
+		return
+	}
+	s.shown = time.Now()
+	p := Progress{
+		Replication: s.total, Replications: s.total, Done: s.count, Horizon: s.horizon,
+		Events: s.events, Elapsed: time.Since(s.began),
+	}
+	share := float64(s.count)
+	for i := range s.sets {
+		v := &s.sets[i]
+		if !v.active {
+			continue
+		}
+		share += min(v.now/s.horizon, 1)
+		p.Events += v.events
+		if v.replication < p.Replication {
+			p.Replication, p.Now = v.replication, v.now
+		}
+	}
+	p.Share = share / float64(s.total)
+	s.show(p)
+}
+
+// available lists the results that there are, by index.
+func (s *schedule) available() (list []*result) {
+	for _, r := range s.results {
+		if r != nil {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// outcome is the run's outcome: what the results say together.
+func (l *Launch) outcome(s *schedule, workers []WorkerStats) (*Outcome, error) {
+	o := &Outcome{Workers: workers, WallSeconds: s.wall.Seconds()}
+	var hashes [][]byte
+	for _, r := range s.available() {
+		o.Replications = append(o.Replications, r.Replication)
+		o.Events += r.Events
+		o.Activations += r.Activations
+		o.Interrupted = o.Interrupted || r.Interrupted
+		hashes = append(hashes, r.hash)
+	}
+	o.Interrupted = o.Interrupted || len(o.Replications) < s.total
+	if !o.Interrupted {
+		o.TraceHash = runHash(hashes)
+	}
+	if len(o.Replications) == 0 {
+		return o, nil
+	}
+	summary, err := s.accumulator.Summary()
+	if err != nil {
+		return nil, l.mergeError(err)
+	}
+	o.Summary = summary
+	return o, nil
+}
+
+// mergeError is the run's error when the model refuses what its own workers have reported.
+func (l *Launch) mergeError(err error) error {
+	return fmt.Errorf("launch: the model %T can't sum up its results: %w", l.scenario, err)
+}

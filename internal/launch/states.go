@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package launch
+
+import (
+	"fmt"
+
+	"github.com/disco-sim/disco/internal/worker"
+	"github.com/disco-sim/disco/internal/workerproc"
+)
+
+// state is what is known of one worker.
+type state struct {
+	answer        *worker.Message  // to the last request
+	stopped       *worker.Stopped  // its answer to Stop
+	reason        string           // the error that it reported, or what it did that the protocol doesn't allow
+	reported      errorKind        // what reason is, if it reported it
+	outOfProtocol bool             // … if the protocol doesn't allow it
+	streamEnded   bool             // its control stream
+	exit          *workerproc.Exit // nil: it runs
+	killed        bool             // by the supervisor, after its last result
+	order         int              // of its first failure among those of all workers, 1 first; 0: none
+}
+
+// states is what is known of the workers of a set, by index. It is derived from their reports.
+type states struct {
+	workers  []state
+	failures int   // so far
+	sendErr  error // why a message could not be sent
+}
+
+// answered tells whether all workers have answered the last request.
+func (ss *states) answered() bool {
+	for i := range ss.workers {
+		if ss.workers[i].answer == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// answers are those of all workers to the last request, nil while one is missing.
+func (ss *states) answers() []*worker.Message {
+	if !ss.answered() {
+		return nil
+	}
+	answers := make([]*worker.Message, len(ss.workers))
+	for i := range ss.workers {
+		answers[i] = ss.workers[i].answer
+	}
+	return answers
+}
+
+// stopAnswered tells whether all workers have answered Stop, or are done.
+func (ss *states) stopAnswered() bool {
+	for i := range ss.workers {
+		if st := &ss.workers[i]; st.stopped == nil && st.answer == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// ended tells whether all workers have ended.
+func (ss *states) ended() bool {
+	for i := range ss.workers {
+		if ss.workers[i].exit == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// exitPending tells whether a worker that may be the root cause is about to end, but hasn't
+// yet.
+func (ss *states) exitPending() bool {
+	for i := range ss.workers {
+		st := &ss.workers[i]
+		if st.exit == nil && st.reported != peerError && (st.streamEnded || st.reason != "") {
+			return true
+		}
+	}
+	return false
+}
+
+// accept records a message that the protocol allows now: an answer of type want, or, where a
+// stop is under way, an answer to Stop.
+func (ss *states) accept(from int, m *worker.Message, want worker.MessageType, stopping bool) bool {
+	st := &ss.workers[from]
+	switch {
+	case m.Type == want && st.answer == nil:
+		st.answer = m
+	case m.Type == worker.TypeStopped && stopping && st.stopped == nil:
+		st.stopped = m.Stopped
+	default:
+		return false
+	}
+	return true
+}
+
+// fail records a report that accept has no place for: a failure, or what follows from one.
+func (ss *states) fail(r report, want worker.MessageType) {
+	st := &ss.workers[r.from]
+	if ss.failures++; st.order == 0 {
+		st.order = ss.failures
+	}
+	switch {
+	case r.exit != nil:
+		st.exit = r.exit
+	case r.streamErr != nil:
+		st.streamEnded = true
+		if st.reason == "" && !isStreamEnd(r.streamErr) {
+			st.reason, st.outOfProtocol = "its control stream broke: "+r.streamErr.Error(), true
+		}
+	case st.reason != "":
+	case r.message.Type == worker.TypeFailed:
+		st.reason, st.reported = r.message.Failed.Error, ownError
+		if r.message.Failed.Peer {
+			st.reported = peerError
+		}
+	default:
+		st.reason, st.outOfProtocol = fmt.Sprintf("it sent %q where %q was due", r.message.Type, want), true
+	}
+}
+
+// evidenceOf is what counts of each worker. Those that the supervisor has killed after their
+// last result did nothing wrong.
+func (ss *states) evidenceOf(askedToExit bool) []evidence {
+	all := make([]evidence, len(ss.workers))
+	for i := range ss.workers {
+		st := &ss.workers[i]
+		if st.killed {
+			continue
+		}
+		e := evidence{
+			reported: st.reported, streamEnded: st.streamEnded, outOfProtocol: st.outOfProtocol,
+			askedToExit: askedToExit, order: st.order,
+		}
+		switch {
+		case st.exit == nil:
+		case st.exit.Signal != 0:
+			e.exit = exitSignal
+		case st.exit.OK:
+			e.exit = exitedOK
+		default:
+			e.exit = exitedBad
+		}
+		all[i] = e
+	}
+	return all
+}

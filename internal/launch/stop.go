@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package launch
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/disco-sim/disco/internal/procfs"
+	"github.com/disco-sim/disco/internal/worker"
+	"github.com/disco-sim/disco/internal/workerproc"
+)
+
+// stopRequest is a stop that is under way; worker/stop.go has the protocol. The zero value is
+// none.
+type stopRequest struct {
+	ticker     *time.Ticker // nil: no stop is under way
+	began      time.Time
+	progressed time.Time // when workers last handled events, or answered Stop
+	events     uint64    // handled by then
+	limited    bool      // the common end was sent to the workers
+	epoch      float64   // … this one
+	noted      bool      // that it takes long
+}
+
+// stopPeriod is the time between two looks at workers that are to stop.
+const stopPeriod = 50 * time.Millisecond
+
+// stopNoteAfter is how long a stop may take before people are told what it waits for.
+const stopNoteAfter = 2 * time.Second
+
+func (r *stopRequest) ticks() <-chan time.Time {
+	if r.ticker == nil {
+		return nil
+	}
+	return r.ticker.C
+}
+
+func (r *stopRequest) close() {
+	if r.ticker != nil {
+		r.ticker.Stop()
+	}
+}
+
+// sendStop asks running workers how far they have come, to end there together.
+func (s *supervisor) sendStop(r *stopRequest) error {
+	r.began = time.Now()
+	r.progressed, r.ticker = r.began, time.NewTicker(stopPeriod)
+	for _, c := range s.conns.workers {
+		if err := c.send(&worker.Message{Type: worker.TypeStop}); err != nil {
+			return err
+		}
+	}
+	return s.sendLimit(r)
+}
+
+// sendLimit sends the workers the common end as soon as all have answered Stop, or are
+// done.
+func (s *supervisor) sendLimit(r *stopRequest) error {
+	if r.ticker == nil || r.limited || !s.states.stopAnswered() {
+		return nil
+	}
+	r.limited, r.progressed, r.epoch = true, time.Now(), s.states.commonEnd()
+	for i, c := range s.conns.workers {
+		if s.states.workers[i].answer != nil {
+			continue
+		}
+		if err := c.send(&worker.Message{Type: worker.TypeLimit, Limit: &worker.Limit{Epoch: r.epoch}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// commonEnd is the least time at or after which no worker has handled anything. Where
+// one is done by itself, all are about to be: that is the horizon's end, and no limit.
+func (ss *states) commonEnd() float64 {
+	end := 0.0
+	for i := range ss.workers {
+		st := &ss.workers[i]
+		if st.answer != nil {
+			return math.MaxFloat64
+		}
+		if st.stopped.Handled {
+			end = max(end, math.Nextafter(st.stopped.Epoch, math.Inf(1)))
+		}
+	}
+	return end
+}
+
+// checkStop ends a stop that makes no progress: a worker that doesn't answer Stop, or doesn't
+// come nearer to the common end, and one that takes too long altogether.
+func (s *supervisor) checkStop(r *stopRequest) error {
+	now := time.Now()
+	r.began, r.progressed = workerproc.SinceResumed(r.began), workerproc.SinceResumed(r.progressed)
+	if _, events := s.boards.progress(); r.limited && events != r.events {
+		r.events, r.progressed = events, now
+	}
+	const slow = "a call of a model's handler takes longer than that, or hangs"
+	limit := s.timeouts.stop
+	switch {
+	case now.Sub(r.progressed) > limit && !r.limited:
+		unanswered := func(st *state) bool { return st.stopped == nil }
+		return s.unresponsive(unanswered, fmt.Sprintf("didn't answer stop within %v", limit), slow)
+	case now.Sub(r.progressed) > limit:
+		return s.unresponsive(anyState, fmt.Sprintf("didn't get on for %v towards the common end at %v s", limit, r.epoch), slow)
+	case now.Sub(r.began) > s.timeouts.stopTotal:
+		what := fmt.Sprintf("didn't come to the common end at %v s within %v", r.epoch, s.timeouts.stopTotal)
+		return s.unresponsive(anyState, what, "some were far ahead of the others")
+	case r.limited && !r.noted && now.Sub(r.began) > stopNoteAfter:
+		r.noted = true
+		s.note(fmt.Sprintf("handling what is before %v s: a worker had come so far, and all are to end at one simulated time", r.epoch))
+	}
+	return nil
+}
+
+func anyState(*state) bool { return true }
+
+// unresponsive is the error for workers that have not answered and that late selects.
+func (s *supervisor) unresponsive(late func(*state) bool, what, why string) error {
+	var names, stopped []string
+	for i, c := range s.conns.workers {
+		if st := &s.states.workers[i]; st.answer != nil || !late(st) {
+			continue
+		}
+		names = append(names, fmt.Sprintf("worker %d", c.number))
+		if c.pid != 0 && s.watchdog.processState(c.pid) == procfs.Stopped {
+			stopped = append(stopped, fmt.Sprintf("worker %d (process %d)", c.number, c.pid))
+		}
+	}
+	if len(stopped) > 0 {
+		why = strings.Join(stopped, " and ") + " was stopped, by a signal or a debugger, and others may wait for it"
+	}
+	return fmt.Errorf("%w: %s %s and had to be killed: %s", ErrUnresponsive, strings.Join(names, ", "), what, why)
+}

@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/disco-sim/disco/internal/worker"
+	"github.com/disco-sim/disco/internal/workerproc"
+)
+
+// timeouts are what a supervisor allows. A run that fails is over, with nothing left of
+// it, within collect + lastExit + end and what the system takes to end processes.
+type timeouts struct {
+	// collect is how long reports are still collected after the first failure, so that a
+	// death is found to be the cause, and not a peer's error that follows from it.
+	collect time.Duration
+
+	// lastExit is how long beyond that a process may take to end that has reported an error
+	// or closed its control stream: it is exiting, and how it does is part of the cause.
+	lastExit time.Duration
+
+	// end is how long workers may take to end by themselves after a failure, once
+	// their control streams are closed. It lets them finish their profiles.
+	end time.Duration
+
+	// stop is how long workers may take to answer Stop, when the handler that is being
+	// called has to return, and then how long they may take without handling anything on
+	// their way to the common end, where every simproc reports.
+	stop time.Duration
+
+	// stopTotal is how long they may take altogether.
+	stopTotal time.Duration
+
+	// exit is how long workers may take to end after Exit, when all results are in.
+	exit time.Duration
+
+	// killed is how long killed processes, and goroutines that can't be killed, are
+	// waited for.
+	killed time.Duration
+
+	// progress is the time between two calls of Config.Progress.
+	progress time.Duration
+}
+
+// reportTime is what a simproc's report may take from the model to the launcher, on
+// average.
+const reportTime = 20 * time.Microsecond
+
+// defaultTimeouts keeps the end of a run that was interrupted within two seconds, unless
+// its results are large.
+func defaultTimeouts(simprocs int) timeouts {
+	return timeouts{
+		collect:   100 * time.Millisecond,
+		lastExit:  700 * time.Millisecond,
+		end:       300 * time.Millisecond,
+		stop:      1200*time.Millisecond + time.Duration(simprocs)*reportTime,
+		stopTotal: 30 * time.Second,
+		exit:      10 * time.Second,
+		killed:    5 * time.Second,
+		progress:  200 * time.Millisecond,
+	}
+}
+
+// stage is what a worker set is at.
+type stage struct {
+	phase       Phase
+	replication int
+}
+
+// boardReader is what the boards of a worker set show. Everything that it returns was written
+// by a worker and may be out of date, or wrong.
+type boardReader interface {
+	// reached is how far a worker has come in this replication; false: it has just begun, or
+	// its board can't be read.
+	reached(index int) (epoch float64, ok bool)
+
+	// lastCall is the handler that a worker called last; empty: none, or that isn't known.
+	lastCall(index int) (simproc string, epoch float64)
+
+	// progress is how far all workers are, and how many events they have handled.
+	progress() (epoch float64, events uint64)
+}
+
+// supervisor leads the workers of one set through the protocol of worker/control.go and ends
+// them, whatever happens. One goroutine uses it.
+type supervisor struct {
+	conns    *connections
+	states   states
+	boards   boardReader
+	watchdog watchdog
+	timeouts timeouts
+
+	stage    stage              // what the workers were asked for last
+	want     worker.MessageType // of the answers that are waited for; 0: none
+	stop     <-chan struct{}    // closed or nil: see Config.Stop
+	stopping bool               // Stop was asked for
+
+	note       func(string)                     // prints a remark that isn't an error
+	onProgress func()                           // called now and then while a replication runs; nil for none
+	onStep     func(s *supervisor, step string) // for tests: called at every step of the protocol; nil for none
+}
+
+func newSupervisor(cs *connections, boards boardReader, l *Launch) *supervisor {
+	return &supervisor{
+		conns: cs, boards: boards, timeouts: l.timeouts,
+		stop: l.cfg.Stop, note: l.note, onStep: l.onStep,
+		watchdog: newWatchdog(cs, boards, l),
+	}
+}
+
+// add takes on a worker that was started. wait returns when it has ended.
+func (s *supervisor) add(c *connection, wait func() workerproc.Exit) {
+	s.states.workers = append(s.states.workers, state{})
+	s.conns.add(c, wait)
+}
+
+// errNotBegun ends a request to workers that only get ready, when the run is to stop:
+// there is nothing to wait for.
+var errNotBegun = errors.New("launch: stopped before it began")
+
+// step calls the test's function at a step of the protocol.
+func (s *supervisor) step(name string) {
+	if s.onStep != nil {
+		s.onStep(s, name)
+	}
+}
+
+// request sends a message to every worker and waits for everybody's answer of type want.
+// An error is final: the workers must be ended. Answers come with it when a worker has
+// failed after all of them were there.
+func (s *supervisor) request(
+	ctx context.Context, msg func(index int) *worker.Message, want worker.MessageType,
+) ([]*worker.Message, error) {
+	s.want = want
+	for i, c := range s.conns.workers {
+		s.states.workers[i].answer = nil
+		if err := c.send(msg(i)); err != nil {
+			return nil, err
+		}
+	}
+	s.step("sent, waiting for " + want.String())
+	var progress <-chan time.Time
+	if s.onProgress != nil && want == worker.TypeDone {
+		ticker := time.NewTicker(s.timeouts.progress)
+		defer ticker.Stop()
+		progress = ticker.C
+	}
+	s.watchdog.begin(s.stage, func(index int) bool { return s.states.workers[index].answer == nil })
+	watch := time.NewTicker(s.watchdog.period())
+	defer watch.Stop()
+	var stop stopRequest
+	defer stop.close()
+	for !s.states.answered() {
+		select {
+		case <-ctx.Done():
+			return nil, ErrEnded
+		case <-s.stop:
+			s.stop, s.stopping = nil, true
+			if want != worker.TypeDone {
+				return nil, errNotBegun
+			}
+			if err := s.sendStop(&stop); err != nil {
+				return nil, err
+			}
+		case <-stop.ticks():
+			if err := s.checkStop(&stop); err != nil {
+				return nil, err
+			}
+		case <-progress:
+			s.onProgress()
+		case <-watch.C:
+			if err := s.watchdog.check(); err != nil {
+				return nil, err
+			}
+		case r := <-s.conns.reports:
+			if !s.handleReport(r) {
+				err := s.collectFailures(ctx)
+				return s.states.answers(), err
+			}
+			if err := s.sendLimit(&stop); err != nil {
+				return nil, err
+			}
+		}
+	}
+	s.step("received " + want.String())
+	return s.states.answers(), nil
+}
+
+// waitIdle waits while there is nothing to ask of the workers: until ready is closed, or Stop.
+func (s *supervisor) waitIdle(ctx context.Context, ready <-chan struct{}) error {
+	s.want = 0
+	for {
+		select {
+		case <-ctx.Done():
+			return ErrEnded
+		case <-s.stop:
+			s.stop, s.stopping = nil, true
+			return nil
+		case <-ready:
+			return nil
+		case r := <-s.conns.reports:
+			if !s.handleReport(r) {
+				return s.collectFailures(ctx)
+			}
+		}
+	}
+}
+
+// handleReport records a report. It returns false for a failure: anything but a message that
+// the protocol allows now.
+func (s *supervisor) handleReport(r report) bool {
+	if r.sendErr != nil {
+		number := s.conns.workers[r.from].number
+		s.states.sendErr = fmt.Errorf("launch: a message can't be sent to worker %d: %w", number, r.sendErr)
+		return false
+	}
+	if m := r.message; m != nil {
+		if s.states.accept(r.from, m, s.want, s.stopping) {
+			return true
+		}
+		if m.Type == worker.TypeStatus && m.Status.Peer < len(s.conns.workers) {
+			s.watchdog.handleStatus(r.from, m.Status)
+			return true
+		}
+	}
+	s.states.fail(r, s.want)
+	return false
+}
+
+// checkStarted finds, without waiting, whether a worker of a set that is only being started
+// has failed, and returns the run's error then.
+func (s *supervisor) checkStarted() error {
+	for {
+		select {
+		case r := <-s.conns.reports:
+			if !s.handleReport(r) {
+				return s.collectFailures(context.Background())
+			}
+		default:
+			return nil
+		}
+	}
+}
+
+// collectFailures waits a moment for further reports after a failure and selects the run's
+// error. A worker that has reported an error, or whose stream has ended, is about to end: how
+// it does is worth waiting for. Answers that come meanwhile change nothing.
+func (s *supervisor) collectFailures(ctx context.Context) error {
+	over, late := time.After(s.timeouts.collect), time.After(s.timeouts.collect+s.timeouts.lastExit)
+	for {
+		select {
+		case <-over:
+			if over = nil; !s.states.exitPending() {
+				return s.rootCause(false)
+			}
+		case <-late:
+			return s.rootCause(false)
+		case <-ctx.Done():
+			return s.rootCause(false)
+		case r := <-s.conns.reports:
+			s.handleReport(r)
+			if over == nil && !s.states.exitPending() {
+				return s.rootCause(false)
+			}
+		}
+	}
+}
+
+// rootCause is the run's error after a failure; askedToExit says that the workers were told
+// to end. nil: there was no failure.
+func (s *supervisor) rootCause(askedToExit bool) error {
+	all := s.states.evidenceOf(askedToExit)
+	cause := selectRootCause(all)
+	if cause < 0 {
+		return s.states.sendErr
+	}
+	e := s.errorOf(cause)
+	for i, other := range all {
+		if i == cause || other.weight() <= peerErrorWeight {
+			continue
+		}
+		e.Others = append(e.Others, s.errorOf(i).short())
+		if o := s.conns.workers[i].output; o != nil {
+			o.Flush() // the text of its crash, if any: the error has only the cause's
+		}
+	}
+	return e
+}
+
+// errorOf is what went wrong with one worker.
+func (s *supervisor) errorOf(i int) *WorkerError {
+	c, st := s.conns.workers[i], &s.states.workers[i]
+	e := &WorkerError{Worker: c.number, Reason: st.reason, Phase: s.stage.phase, Replication: s.stage.replication}
+	switch {
+	case st.exit != nil:
+		e.Died, e.Status, e.Tail = st.reason == "", st.exit.Text, st.exit.Lines
+		e.Early = e.Died && st.exit.OK
+	case st.reason == "":
+		e.Reason = "it closed its control stream without a message"
+	}
+	if e.Phase == PhaseRun {
+		e.Reached, e.ReachedKnown = s.boards.reached(i)
+		e.Handler, e.HandlerEpoch = s.boards.lastCall(i)
+	}
+	if c.output != nil {
+		e.Tail = c.output.Lines()
+	}
+	return e
+}
+
+// shutDown ends workers that have delivered all their results. One that doesn't end is killed
+// and noted; one that ends badly is an error even now.
+func (s *supervisor) shutDown(ctx context.Context) error {
+	defer s.conns.close()
+	s.stage.phase, s.want = PhaseExit, 0
+	for _, c := range s.conns.workers {
+		_ = c.send(&worker.Message{Type: worker.TypeExit}) // one that doesn't read it is killed below
+	}
+	s.step("sent exit")
+	patient, cancel := context.WithTimeout(ctx, s.timeouts.exit)
+	defer cancel()
+	if !s.awaitExits(patient) {
+		s.killRemaining(ctx)
+	}
+	if ctx.Err() != nil {
+		return ErrEnded
+	}
+	err := s.rootCause(true)
+	for _, c := range s.conns.workers {
+		if w := (*WorkerError)(nil); c.output != nil && !(errors.As(err, &w) && w.Worker == c.number) {
+			c.output.Flush()
+		}
+	}
+	return err
+}
+
+// killRemaining kills the workers that haven't ended after Exit.
+func (s *supervisor) killRemaining(ctx context.Context) {
+	for i, c := range s.conns.workers {
+		st := &s.states.workers[i]
+		if st.exit != nil {
+			continue
+		}
+		st.killed = true
+		if c.kill != nil {
+			c.kill()
+		}
+		if ctx.Err() == nil {
+			s.note(fmt.Sprintf("worker %d didn't end within %v of its last result and was killed", c.number, s.timeouts.exit))
+		}
+	}
+	s.awaitKilled()
+}
+
+// terminate ends the workers after a failure: gently if there is time for it, then at once.
+func (s *supervisor) terminate(gently bool) {
+	defer s.conns.close()
+	if gently {
+		for _, c := range s.conns.workers {
+			c.control.Close() // a worker that loses its launcher ends
+		}
+		patient, cancel := context.WithTimeout(context.Background(), s.timeouts.end)
+		defer cancel()
+		if s.awaitExits(patient) {
+			return
+		}
+	}
+	for _, c := range s.conns.workers {
+		if c.kill != nil {
+			c.kill()
+		} else {
+			c.control.Close()
+		}
+	}
+	s.awaitKilled()
+}
+
+// awaitExits waits until all workers have ended; false when ctx ends first.
+func (s *supervisor) awaitExits(ctx context.Context) bool {
+	for !s.states.ended() {
+		select {
+		case <-ctx.Done():
+			return false
+		case r := <-s.conns.reports:
+			s.handleReport(r)
+		}
+	}
+	return true
+}
+
+// awaitKilled waits for killed workers.
+func (s *supervisor) awaitKilled() {
+	ctx, cancel := context.WithTimeout(context.Background(), s.timeouts.killed)
+	defer cancel()
+	s.awaitExits(ctx)
+}

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/disco-sim/disco/internal/tracefile"
+	"github.com/disco-sim/disco/internal/worker"
+)
+
+// workerSet is the workers that simulate a replication together. A run that distributes nodes
+// has one set of all workers; one that distributes replications has sets of one worker,
+// each of which takes the next replication from the schedule until none is left. The
+// fields are used by the goroutine that leads the set.
+type workerSet struct {
+	launch     *Launch
+	index      int // among the sets of the run
+	schedule   *schedule
+	memory     *memory
+	trace      *tracefile.Files
+	supervisor *supervisor
+	stats      []WorkerStats // by worker of the set
+	cleanup    []func()      // called in reverse order
+}
+
+// newWorkerSet makes the memory of a set and starts its workers. proceed is called between
+// two steps; its error ends the start.
+func (l *Launch) newWorkerSet(index int, s *schedule, proceed func() error) (_ *workerSet, err error) {
+	ws := &workerSet{launch: l, index: index, schedule: s, stats: make([]WorkerStats, l.placement.Workers)}
+	defer func() {
+		if err != nil {
+			ws.release()
+		}
+	}()
+	for w := range ws.stats {
+		ws.stats[w].Worker, ws.stats[w].Nodes = ws.number(w), l.placement.Nodes[w]
+	}
+	if ws.trace, err = tracefile.Open(l.cfg.Trace, l.placement.Workers); err != nil {
+		return nil, err
+	}
+	ws.cleanup = append(ws.cleanup, ws.trace.Close)
+	ws.memory, err = newMemory(l.cfg.Transport, ws.number(0), l.placement.Workers, l.cfg.Tuning, proceed)
+	if err != nil {
+		return nil, err
+	}
+	ws.cleanup = append(ws.cleanup, func() { _ = ws.memory.close() }) // an error leaves nothing to be done
+	if l.cfg.Tuning.HugePages && index == 0 {
+		l.note(ws.memory.pages())
+	}
+	ws.supervisor = newSupervisor(newConnections(), boards{ws.memory.boards, l.graph}, l)
+	if l.cfg.Progress != nil {
+		ws.supervisor.onProgress = ws.updateProgress
+	}
+	return ws, ws.start(proceed)
+}
+
+// release gives back what the set holds. Its workers have ended.
+func (ws *workerSet) release() {
+	for i := len(ws.cleanup) - 1; i >= 0; i-- {
+		ws.cleanup[i]()
+	}
+	ws.cleanup = nil
+}
+
+// number is the number in the run of the set's worker w.
+func (ws *workerSet) number(w int) int { return ws.index*ws.launch.placement.Workers + w }
+
+// lead leads the set from its first message to the end of its last worker.
+func (ws *workerSet) lead(ctx context.Context) error {
+	err := ws.replications(ctx)
+	if errors.Is(err, errNotBegun) {
+		ws.supervisor.terminate(false) // what they are doing may take long, and is of no use
+		return nil
+	}
+	if err != nil {
+		ws.supervisor.terminate(ctx.Err() == nil)
+		return err
+	}
+	err = ws.supervisor.shutDown(ctx)
+	if w := (*WorkerError)(nil); errors.As(err, &w) {
+		w.Delivered = true
+	}
+	return err
+}
+
+// replications runs the protocol up to the last Done.
+func (ws *workerSet) replications(ctx context.Context) error {
+	s := ws.supervisor
+	s.step("started")
+	if _, err := s.request(ctx, ws.setup, worker.TypeReady); err != nil {
+		return err
+	}
+	if err := ws.memory.release(); err != nil { // the workers have theirs now
+		return err
+	}
+	for !s.stopping {
+		r, ok, later := ws.schedule.take()
+		switch {
+		case ok:
+			if err := ws.replication(ctx, r); err != nil {
+				return err
+			}
+		case later == nil:
+			return nil
+		default:
+			s.stage = stage{PhasePrepare, ws.schedule.taken()}
+			s.step("idle")
+			if err := s.waitIdle(ctx, later); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// replication runs one. A worker may fail when all have delivered their results: then these
+// count, and the error says so if there are no more to come.
+func (ws *workerSet) replication(ctx context.Context, r int) error {
+	s := ws.supervisor
+	s.stage = stage{PhasePrepare, r}
+	prepare := &worker.Message{Type: worker.TypePrepare, Prepare: &worker.Prepare{Replication: r}}
+	if _, err := s.request(ctx, toAll(prepare), worker.TypeReady); err != nil {
+		return err
+	}
+	s.stage.phase = PhaseRun
+	began := time.Now()
+	ws.schedule.begin(ws.index, r)
+	answers, failed := s.request(ctx, toAll(&worker.Message{Type: worker.TypeGo}), worker.TypeDone)
+	ws.schedule.end(ws.index)
+	if answers == nil {
+		return failed
+	}
+	res, err := ws.result(r, answers, time.Since(began))
+	if err != nil {
+		return err
+	}
+	if !res.Interrupted || res.Reached > 0 { // or it had only begun, and has no results
+		ws.schedule.add(res)
+	}
+	if w := (*WorkerError)(nil); errors.As(failed, &w) {
+		w.Delivered = s.stopping || ws.schedule.exhausted()
+	}
+	return failed
+}
+
+// toAll is the same message for every worker.
+func toAll(m *worker.Message) func(int) *worker.Message {
+	return func(int) *worker.Message { return m }
+}
+
+// setup is the first message to the set's worker index.
+func (ws *workerSet) setup(index int) *worker.Message {
+	l := ws.launch
+	return &worker.Message{Type: worker.TypeSetup, Setup: &worker.Setup{
+		Worker:    index,
+		Workers:   l.placement.Workers,
+		First:     ws.number(0),
+		File:      l.cfg.File,
+		Text:      l.cfg.Text,
+		Set:       l.cfg.Set,
+		Attached:  l.attached,
+		Horizon:   l.cfg.Horizon,
+		Seed:      l.cfg.Seed,
+		Placement: l.placement.Of,
+		Tuning:    l.cfg.Tuning,
+		Trace:     l.cfg.Trace,
+		// Workers that share a process yield to each other, and can't be told apart in CPU time.
+		OneProcess: l.cfg.Transport == TransportInproc,
+	}}
+}
+
+// updateProgress records how far the set is.
+func (ws *workerSet) updateProgress() {
+	now, events := ws.supervisor.boards.progress()
+	ws.schedule.update(ws.index, now, events)
+}
+
+// result puts together what the set's workers report about replication r.
+func (ws *workerSet) result(r int, answers []*worker.Message, wall time.Duration) (*result, error) {
+	l := ws.launch
+	res := &result{
+		Replication: Replication{Index: r, Reached: math.Inf(1), WallSeconds: wall.Seconds()},
+		parts:       make([][]byte, l.graph.NumSimprocs()),
+	}
+	done := make([]*worker.Done, len(answers))
+	for w, a := range answers {
+		d := a.Done
+		done[w] = d
+		res.Interrupted = res.Interrupted || d.Interrupted
+		res.Reached = min(res.Reached, d.Reached)
+		res.Events += d.Events
+		res.Activations += d.Activations
+		ws.stats[w].add(d)
+		for id, part := range d.Parts {
+			if int(id) >= len(res.parts) {
+				return nil, fmt.Errorf("launch: worker %d reports about simproc %d, but there are %d", ws.number(w), id, len(res.parts))
+			}
+			res.parts[id] = part
+		}
+	}
+	if !res.Interrupted {
+		res.Reached = l.scenario.Horizon()
+	}
+	var err error
+	if res.hash, err = traceHash(l.graph, done); err != nil {
+		return nil, err
+	}
+	res.TraceHash = runHash([][]byte{res.hash})
+	mark, err := ws.trace.Mark()
+	res.trace = tracefile.Replication{Index: r, Files: ws.trace, Mark: mark, Reached: res.Reached}
+	return res, err
+}
+
+// add sums up what a worker reports after each replication.
+func (s *WorkerStats) add(d *worker.Done) {
+	s.Events += d.Events
+	s.WallSeconds += d.Stats.WallSeconds
+	s.WorkingSeconds += d.Stats.WorkingSeconds
+	s.BlockedSeconds += d.Stats.BlockedSeconds
+	s.RoomSeconds += d.Stats.RoomSeconds
+	s.ReportSeconds += d.Stats.ReportSeconds
+	s.CPUSeconds += d.Stats.CPUSeconds
+	s.Sent += d.Stats.Sent
+	s.Received += d.Stats.Received
+	s.Promises += d.Stats.Promises
+	s.IdleJumps += d.Stats.IdleJumps
+	s.FullWaits += d.Stats.FullWaits
+	s.InBlocks += d.Stats.InBlocks
+	s.InParts += d.Stats.InParts
+	s.Parks += d.Stats.Parks
+}

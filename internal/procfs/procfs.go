@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package procfs reads what the kernel says about a process in /proc.
+//
+// Guarantee: the contents of the files, which a process can choose in part, are checked; a
+// process that ends meanwhile is an error, or nothing, and no panic.
+//
+//	stat, err := procfs.Stat(pid)
+//	if stat.State == procfs.Stopped { ... }
+package procfs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Status is what the kernel says about a process.
+type Status struct {
+	Parent     int
+	State      string  // Running and so on; another letter of the kernel's as it is
+	CPUSeconds float64 // used so far, by all threads
+}
+
+// States of a process.
+const (
+	Running  = "running"
+	Sleeping = "sleeping"
+	Disk     = "disk"    // waits for a device, and can't be interrupted
+	Stopped  = "stopped" // by a signal or a debugger
+	Dead     = "dead"    // has ended, and waits for its parent to read how
+)
+
+// ticksPerSecond is the unit of times in /proc on all machines that disco runs on.
+const ticksPerSecond = 100
+
+// Stat reads the status of a process.
+func Stat(pid int) (Status, error) {
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return Status{}, err
+	}
+	// The name in parentheses may hold anything; the fields follow the last one.
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	if len(fields) < 13 {
+		return Status{}, fmt.Errorf("procfs: /proc/%d/stat: found %q, want 13 fields behind the name", pid, text)
+	}
+	parent, errParent := strconv.Atoi(fields[1])
+	user, errUser := strconv.Atoi(fields[11])
+	system, errSystem := strconv.Atoi(fields[12])
+	s := Status{Parent: parent, State: fields[0], CPUSeconds: float64(user+system) / ticksPerSecond}
+	switch fields[0] {
+	case "R":
+		s.State = Running
+	case "S":
+		s.State = Sleeping
+	case "D":
+		s.State = Disk
+	case "T", "t":
+		s.State = Stopped
+	case "Z", "X":
+		s.State = Dead
+	}
+	return s, errors.Join(errParent, errUser, errSystem)
+}
+
+// State is the state of a process, empty where there is none.
+func State(pid int) string {
+	s, err := Stat(pid)
+	if err != nil {
+		return ""
+	}
+	return s.State
+}
+
+// Command is the command line of a process, nil where it can't be read.
+func Command(pid int) []string {
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
+	if err != nil || len(text) == 0 {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
+}
+
+// Processes lists the processes that there are.
+func Processes() ([]int, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, fmt.Errorf("procfs: the list of processes: %w", err)
+	}
+	var pids []int
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e.Name()); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids, nil
+}

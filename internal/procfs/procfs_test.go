@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package procfs
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// This process, a child of it, and one that isn't there.
+func TestStat(t *testing.T) {
+	own, err := Stat(os.Getpid())
+	if err != nil || own.Parent != os.Getppid() || own.State != Running && own.State != Sleeping {
+		t.Errorf("this process: %+v, %v", own, err)
+	}
+	// Its name, in parentheses, looks like fields.
+	child := exec.Command("/bin/sh", "-c", "exec -a 'x) Z 1 1' sleep 3600")
+	if path, err := exec.LookPath("bash"); err == nil {
+		child.Path = path
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stat, err := Stat(child.Process.Pid)
+	if err != nil || stat.Parent != os.Getpid() || stat.State == Dead {
+		t.Errorf("a child: %+v, %v", stat, err)
+	}
+	if pids, err := Processes(); err != nil || !slices.Contains(pids, child.Process.Pid) ||
+		!slices.Contains(pids, os.Getpid()) {
+		t.Errorf("%v, %v: want %d and %d among them", pids, err, os.Getpid(), child.Process.Pid)
+	}
+	if err := child.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = child.Wait() // its status is the signal
+	if _, err := Stat(child.Process.Pid); err == nil {
+		t.Error("a child that has ended still has a status")
+	}
+	if State(1<<30) != "" || Command(1<<30) != nil {
+		t.Error("a process that can't be has a state or a command")
+	}
+	if c := Command(os.Getpid()); !slices.Equal(c, os.Args) {
+		t.Errorf("the command is %q, want %q", c, os.Args)
+	}
+}
+
+// until polls a condition.
+func until(t *testing.T, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(60 * time.Second); !condition(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("not within 60 s")
+		}
+	}
+}
+
+// A pipe shows how a process waits, and a signal how it stops.
+func TestState(t *testing.T) {
+	child := exec.Command("cat")
+	in, err := child.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := in.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(out, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	until(t, func() bool { return State(child.Process.Pid) == Sleeping })
+	if err := child.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	until(t, func() bool { return State(child.Process.Pid) == Stopped })
+	if err := child.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, func() bool { return State(child.Process.Pid) == Dead })
+	_ = child.Wait() // its status is the signal
+}

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package tracefile collects the trace of a run: every worker writes what it handles to a
+// temporary file, and at the end they are merged into one text in the total order.
+//
+// Guarantee: the file at the path appears whole or not at all, and is the same, byte for byte,
+// for every placement. Temporary files have no names, so no way of dying leaves one behind.
+//
+//	files, err := tracefile.Open(path, workers)
+//	// ... worker w writes to files.Of(w) ...
+//	mark, err := files.Mark()
+//	err = tracefile.Write(ctx, path, graph, []tracefile.Replication{{Files: files, Mark: mark, Reached: end}})
+package tracefile
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/disco-sim/disco/internal/outfile"
+	"github.com/disco-sim/disco/internal/trace"
+	"github.com/disco-sim/disco/node"
+)
+
+// Files is where the trace of one group of workers comes together: a file without a name for
+// each of them, to which it writes what it handles. One goroutine uses it.
+type Files struct {
+	files []*os.File // by worker; none: no trace is wanted
+	ends  [][]int64  // [mark][worker]: size of the worker's file then
+}
+
+// Open makes the files for a trace that will stand at path: beside it, where there is room for
+// it. An empty path wants no trace.
+func Open(path string, workers int) (*Files, error) {
+	p := &Files{}
+	if path == "" {
+		return p, nil
+	}
+	dir := outfile.TemporaryDir(path)
+	for range workers {
+		f, err := outfile.Temporary(dir)
+		if err != nil {
+			p.Close()
+			return nil, fmt.Errorf("tracefile: temporary file for the trace: %w", outfile.Error(dir, err))
+		}
+		p.files = append(p.files, f)
+	}
+	return p, nil
+}
+
+// Close frees the temporary files.
+func (p *Files) Close() {
+	for _, f := range p.files {
+		f.Close()
+	}
+	p.files = nil
+}
+
+// Of is the file of one worker, nil where no trace is wanted.
+func (p *Files) Of(worker int) *os.File {
+	if len(p.files) == 0 {
+		return nil
+	}
+	return p.files[worker]
+}
+
+// Mark notes where the records of a replication end; its workers have flushed.
+func (p *Files) Mark() (mark int, err error) {
+	ends := make([]int64, len(p.files))
+	for w, f := range p.files {
+		info, err := f.Stat()
+		if err != nil {
+			return 0, fmt.Errorf("tracefile: temporary file for the trace of worker %d: %w", w, err)
+		}
+		ends[w] = info.Size()
+	}
+	p.ends = append(p.ends, ends)
+	return len(p.ends) - 1, nil
+}
+
+// section is where the records of one mark lie in a worker's file.
+func (p *Files) section(mark, worker int) (begin, size int64) {
+	if mark > 0 {
+		begin = p.ends[mark-1][worker]
+	}
+	return begin, p.ends[mark][worker] - begin
+}
+
+// readers reads the records of one mark.
+func (p *Files) readers(mark int) ([]*trace.Reader, error) {
+	readers := make([]*trace.Reader, len(p.files))
+	for w, f := range p.files {
+		begin, size := p.section(mark, w)
+		var err error
+		if readers[w], err = trace.NewReader(io.NewSectionReader(f, begin, size), size); err != nil {
+			return nil, fmt.Errorf("tracefile: trace of worker %d: %w", w, err)
+		}
+	}
+	return readers, nil
+}
+
+// Replication is the records of one replication.
+type Replication struct {
+	Index   int
+	Files   *Files
+	Mark    int     // of Files
+	Reached float64 // records at or after this simulated time are incomplete, and left out
+}
+
+// Bytes is how many bytes workers have written for these replications.
+func Bytes(replications []Replication) (sum int64) {
+	for _, r := range replications {
+		for w := range r.Files.files {
+			_, size := r.Files.section(r.Mark, w)
+			sum += size
+		}
+	}
+	return sum
+}
+
+// Write merges replications into the file at path, which appears whole or not at all. The
+// names are those of the graph's simprocs. It ends early, with ctx's error, when ctx ends.
+func Write(ctx context.Context, path string, g *node.Graph, replications []Replication) error {
+	out, err := outfile.Create(path)
+	if err != nil {
+		return fmt.Errorf("tracefile: %w", err)
+	}
+	m := &merger{ctx: ctx, path: path, graph: g}
+	if err := m.write(out, replications); err != nil {
+		out.Abort()
+		return err
+	}
+	if err := out.Commit(); err != nil {
+		return fmt.Errorf("tracefile: %w", err)
+	}
+	return nil
+}
+
+// merger writes one file.
+type merger struct {
+	ctx   context.Context
+	path  string
+	graph *node.Graph
+	text  *bufio.Writer
+}
+
+// write merges into w, which is compressed as the file's name says.
+func (m *merger) write(w io.Writer, replications []Replication) error {
+	compressed, err := compressor(m.path, w)
+	if err != nil {
+		return fmt.Errorf("tracefile: %w", err)
+	}
+	m.text = bufio.NewWriterSize(compressed, 1<<20)
+	for i := range replications {
+		if len(replications) > 1 {
+			fmt.Fprintf(m.text, "# replication %d\n", replications[i].Index)
+		}
+		if err := m.replication(&replications[i]); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(m.text.Flush(), compressed.Close()); err != nil {
+		return fmt.Errorf("tracefile: %w", outfile.Error(m.path, err))
+	}
+	return nil
+}
+
+// errReached ends the merge of a replication that was interrupted.
+var errReached = errors.New("tracefile: end of what is complete")
+
+// replication merges the workers' records of one replication.
+func (m *merger) replication(r *Replication) error {
+	readers, err := r.Files.readers(r.Mark)
+	if err != nil {
+		return err
+	}
+	var line []byte
+	count := 0
+	err = trace.Merge(readers, func(rec *trace.Record) error {
+		if rec.Epoch >= r.Reached {
+			return errReached
+		}
+		if count++; count%(1<<16) == 0 && m.ctx.Err() != nil {
+			return m.ctx.Err()
+		}
+		line = rec.AppendText(line[:0], m.graph)
+		if _, err := m.text.Write(line); err != nil {
+			return outfile.Error(m.path, err)
+		}
+		return nil
+	})
+	switch {
+	case err == nil, errors.Is(err, errReached):
+		return nil
+	case m.ctx.Err() != nil && errors.Is(err, m.ctx.Err()):
+		return err
+	}
+	return fmt.Errorf("tracefile: %w", err)
+}
+
+// compressor wraps w as the name of a file asks for.
+func compressor(path string, w io.Writer) (io.WriteCloser, error) {
+	switch {
+	case strings.HasSuffix(path, ".gz"):
+		return gzip.NewWriterLevel(w, gzip.BestSpeed)
+	case strings.HasSuffix(path, ".zst"):
+		// One goroutine, so that equal traces have equal files.
+		return zstd.NewWriter(w, zstd.WithEncoderConcurrency(1))
+	}
+	return uncompressed{w}, nil
+}
+
+// uncompressed is a writer whose Close leaves the writer behind it open.
+type uncompressed struct{ io.Writer }
+
+func (uncompressed) Close() error { return nil }

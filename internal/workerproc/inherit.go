@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workerproc
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"syscall"
+)
+
+// handedMax bounds how many files a worker is handed: with 64 workers its boards, pools, and
+// lanes from and to each peer.
+const handedMax = 256
+
+// IsWorker tells whether a launcher started this process as a worker.
+func IsWorker() bool {
+	return len(os.Args) > 1 && os.Args[1] == Command && os.Getenv(workerEnv) != ""
+}
+
+// Inherit takes over the descriptors that were handed to this process. Nothing that a
+// model starts may inherit them in turn.
+func Inherit() (files []*os.File, control *os.File, err error) {
+	count, err := strconv.Atoi(os.Getenv(workerEnv))
+	if err != nil || count < 0 || count > handedMax {
+		return nil, nil, fmt.Errorf("workerproc: %s is %q, want the number of descriptors that a launcher "+
+			"handed over", workerEnv, os.Getenv(workerEnv))
+	}
+	if err := os.Unsetenv(workerEnv); err != nil {
+		return nil, nil, fmt.Errorf("workerproc: %w", err)
+	}
+	for fd := controlFD; fd < firstFD+count; fd++ {
+		syscall.CloseOnExec(fd)
+	}
+	if err := endWithLauncher(lifeFD); err != nil {
+		return nil, nil, err
+	}
+	if err := syscall.SetNonblock(controlFD, true); err != nil {
+		return nil, nil, fmt.Errorf("workerproc: descriptor %d is no control stream: %w", controlFD, err)
+	}
+	for i := range count {
+		files = append(files, os.NewFile(uintptr(firstFD+i), fmt.Sprintf("handed-%d", i)))
+	}
+	return files, os.NewFile(controlFD, "control"), nil
+}

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package workerproc is the processes of workers: how the launcher starts, stops, kills and
+// waits for one, what becomes of its output, and what the process inherits.
+//
+// Guarantee: a worker's process group ends with the worker and with the launcher, however
+// either ends, SIGKILL included, except for a process that has left the group. A process id
+// is only signalled while it is this worker's. Output is taken line by line, bounded, and
+// never held up.
+//
+//	starter := workerproc.NewStarter()
+//	p, err := workerproc.New(workerproc.Config{Executable: exe, Number: 0, Output: out})
+//	err = starter.Start(p)
+//	exit := p.Wait()
+//	starter.Close()
+//
+// The process itself finds out by IsWorker, and takes over its files by Inherit.
+package workerproc
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/disco-sim/disco/shm"
+)
+
+// Command is the hidden command with which an executable starts itself as a worker.
+const Command = "worker"
+
+// workerEnv tells a process that a launcher started it; its value is the number of
+// descriptors that were handed over, from firstFD on. A person who types the hidden
+// command doesn't have it.
+const workerEnv = "DISCO_WORKER"
+
+// Descriptors of a worker beyond standard input, output and error.
+const (
+	controlFD = 3 // the stream to the launcher
+	lifeFD    = 4 // the pipe that tells of the launcher's death
+	firstFD   = 5 // segments, then the trace file if there is one
+)
+
+// pipeGrace is how long the rest of a dead worker's output is waited for: a process that
+// the worker has started may hold the pipe open.
+const pipeGrace = 200 * time.Millisecond
+
+// Config says what to start.
+type Config struct {
+	Executable string     // its file: see Executable
+	Number     int        // of the worker
+	Args       []string   // behind the command and the number
+	Handed     []*os.File // that it gets as descriptors, in this order; they stay the caller's
+	Output     *Output    // gets what it writes to standard output and standard error
+}
+
+// Process is a worker in a process of its own. Its process group is its own too, so
+// that Ctrl-C in a terminal reaches the launcher only, which then ends the run in
+// good order, and so that what a model may have started ends with it.
+type Process struct {
+	// Control is the launcher's end of the control stream.
+	Control *os.File
+
+	cmd    *exec.Cmd
+	life   *os.File // our end of its life pipe: the worker's group is killed when it is closed
+	pipe   *os.File // reading end of the pipe behind its standard output and error
+	output *Output
+	theirs []*os.File // ends that only the worker needs; closed once it runs
+
+	mu     sync.Mutex
+	reaped bool // guarded by mu: the process id may be anybody's by now
+}
+
+// New prepares a worker; nothing runs yet.
+func New(cfg Config) (*Process, error) {
+	name := cfg.Output.name
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("workerproc: control stream of %s: %w%s", name, err, shm.Advice(err))
+	}
+	p := &Process{output: cfg.Output, Control: os.NewFile(uintptr(pair[0]), "control")}
+	theirs := os.NewFile(uintptr(pair[1]), "control")
+	output, input, err := os.Pipe()
+	if err != nil {
+		p.Control.Close()
+		theirs.Close()
+		return nil, fmt.Errorf("workerproc: output pipe of %s: %w%s", name, err, shm.Advice(err))
+	}
+	p.pipe, p.theirs = output, []*os.File{theirs, input}
+	life, ours, err := lifePipe()
+	if err != nil {
+		p.close()
+		return nil, fmt.Errorf("workerproc: life pipe of %s: %w%s", name, err, shm.Advice(err))
+	}
+	p.life, p.theirs = ours, append(p.theirs, life)
+	p.cmd = &exec.Cmd{
+		Path:       cfg.Executable,
+		Args:       append([]string{cfg.Executable, Command, strconv.Itoa(cfg.Number)}, cfg.Args...),
+		Env:        append(os.Environ(), workerEnv+"="+strconv.Itoa(len(cfg.Handed))),
+		Stdout:     input,
+		Stderr:     input,
+		ExtraFiles: append([]*os.File{theirs, life}, cfg.Handed...),
+		SysProcAttr: &syscall.SysProcAttr{
+			Setpgid:   true,
+			Pdeathsig: syscall.SIGKILL,
+		},
+	}
+	return p, nil
+}
+
+// close frees what a process that never ran has opened.
+func (p *Process) close() {
+	p.Control.Close()
+	p.pipe.Close()
+	if p.life != nil {
+		p.life.Close()
+	}
+	p.closeTheirs()
+}
+
+func (p *Process) closeTheirs() {
+	for _, f := range p.theirs {
+		f.Close()
+	}
+	p.theirs = nil
+}
+
+// Starter is the thread that starts processes. Linux sends the death signal that a
+// child asked for (PDEATHSIG) when the thread that made it ends, not the process;
+// the Go runtime ends threads as it likes. So one locked thread starts them all and
+// stays until all have ended.
+type Starter struct {
+	start chan *Process
+	err   chan error
+}
+
+// NewStarter starts the thread.
+func NewStarter() *Starter {
+	s := &Starter{start: make(chan *Process), err: make(chan error)}
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		for p := range s.start {
+			s.err <- p.cmd.Start()
+		}
+	}()
+	return s
+}
+
+// Start starts p. After an error nothing of it is left.
+func (s *Starter) Start(p *Process) error {
+	s.start <- p
+	err := <-s.err
+	p.closeTheirs()
+	if err != nil {
+		p.close()
+		return fmt.Errorf("workerproc: %s can't be started: %w%s", p.output.name, err, shm.Advice(err))
+	}
+	register(p)
+	return nil
+}
+
+// Close ends the thread. All processes must have ended.
+func (s *Starter) Close() { close(s.start) }
+
+// PID is the process id, once the process runs.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Wait returns once the process has ended, all that it left in its process group
+// has been killed, and its output has been read.
+func (p *Process) Wait() Exit {
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		buf := make([]byte, 16<<10)
+		for {
+			n, err := p.pipe.Read(buf)
+			_, _ = p.output.Write(buf[:n])
+			if err != nil {
+				return
+			}
+		}
+	}()
+	p.awaitEnd()
+	p.Kill()
+	err := p.reap()
+	p.life.Close()
+	_ = p.pipe.SetReadDeadline(time.Now().Add(pipeGrace))
+	<-read
+	p.pipe.Close()
+	// The worker's last messages are still to be read from the control stream; only its
+	// end may be slow to come, when another process holds the other side.
+	_ = p.Control.SetReadDeadline(time.Now().Add(pipeGrace))
+	return exitOf(p.cmd.ProcessState, err)
+}
+
+// awaitEnd waits for the end of the process and leaves it a zombie: as long as it
+// is one, its id can't be given to anybody else and the group can be killed safely.
+func (p *Process) awaitEnd() {
+	for {
+		err := unix.Waitid(unix.P_PID, p.cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if !errors.Is(err, unix.EINTR) {
+			return
+		}
+	}
+}
+
+// Kill ends the process group at once; any goroutine may call it at any time once
+// the process runs.
+func (p *Process) Kill() { p.signal(unix.SIGKILL) }
+
+// signal sends a signal to the process group; as Kill.
+func (p *Process) signal(s unix.Signal) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.reaped {
+		// ESRCH: all of the group is gone already.
+		_ = unix.Kill(-p.cmd.Process.Pid, s)
+	}
+}
+
+// reap takes the zombie away.
+func (p *Process) reap() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reaped = true
+	unregister(p)
+	return p.cmd.Wait()
+}
+
+// Exit is how a worker ended.
+type Exit struct {
+	OK     bool           // with status 0
+	Signal syscall.Signal // 0: it exited by itself
+	Text   string         // the same in words
+	Lines  []string       // what it left behind, where it has no output of its own
+}
+
+func exitOf(state *os.ProcessState, err error) Exit {
+	if state == nil {
+		return Exit{Text: fmt.Sprintf("unknown exit status (%v)", err)}
+	}
+	ws, ok := state.Sys().(syscall.WaitStatus)
+	if !ok || !ws.Signaled() {
+		return Exit{OK: state.ExitCode() == 0, Text: fmt.Sprintf("exit status %d", state.ExitCode())}
+	}
+	s := Exit{Signal: ws.Signal(), Text: "killed by " + unix.SignalName(ws.Signal())}
+	switch ws.Signal() {
+	case syscall.SIGKILL:
+		s.Text += " (somebody killed it, or the system was out of memory)"
+	case syscall.SIGBUS:
+		s.Text += " (shared memory ran out)"
+	}
+	return s
+}
+
+// Executable is the file to start workers from: this process's own, also when its
+// path has been removed or replaced since (a rebuild while it runs).
+func Executable() (string, error) {
+	const self = "/proc/self/exe"
+	own, err := os.Stat(self)
+	if err != nil {
+		return "", fmt.Errorf("workerproc: the workers are started from this program's own file: %w", err)
+	}
+	path, err := os.Executable()
+	if err != nil {
+		return self, nil
+	}
+	if at, err := os.Stat(path); err != nil || !os.SameFile(own, at) {
+		return self, nil
+	}
+	return path, nil
+}
