@@ -32,7 +32,8 @@ func TestFuzzScript(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	for name, text := range map[string]string{"go.mod": "module canary\n\ngo 1.26\n", "canary_test.go": string(canary)} {
+	files := map[string]string{"go.mod": "module canary\n\ngo 1.26\n", "canary_test.go": string(canary)}
+	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -48,7 +49,9 @@ func TestFuzzScript(t *testing.T) {
 	if ok || !strings.Contains(said, "4 targets, 3 failed") {
 		t.Errorf("with defects, ok is %v:\n%s", ok, said)
 	}
-	for target, want := range map[string]string{"FuzzDefect": "FOUND", "FuzzStandsStill": "TOO FEW", "FuzzGood": "ok", "FuzzFloorOfItsOwn": "TOO FEW"} {
+	for target, want := range map[string]string{
+		"FuzzDefect": "FOUND", "FuzzStandsStill": "TOO FEW", "FuzzGood": "ok", "FuzzFloorOfItsOwn": "TOO FEW",
+	} {
 		found := false
 		for line := range strings.Lines(said) {
 			found = found || strings.Contains(line, " "+target+" ") && strings.HasSuffix(strings.TrimSpace(line), want)

@@ -17,7 +17,8 @@ func TestVulncheckScript(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const offline = `govulncheck: fetching vulnerabilities: Get "https://vuln.go.dev/index/modules.json.gz": no such host`
+	const failed = "govulncheck: fetching vulnerabilities: "
+	const offline = failed + `Get "https://vuln.go.dev/index/modules.json.gz": no such host`
 	for name, c := range map[string]struct {
 		check string // the stand-in's program; "": it can't be built
 		env   string
@@ -28,9 +29,9 @@ func TestVulncheckScript(t *testing.T) {
 		"found":             {"echo Vulnerability 1; exit 3", "", false, "Vulnerability 1"},
 		"offline":           {"echo '" + offline + "'; exit 1", "", true, "SKIPPED: known vulnerabilities"},
 		"offline, required": {"echo '" + offline + "'; exit 1", "VULN=required", false, "FAILED"},
-		"refused by a proxy": {"echo 'govulncheck: fetching vulnerabilities: HTTP GET x returned unexpected status: 403'; exit 1",
+		"refused by a proxy": {"echo '" + failed + "HTTP GET x returned unexpected status: 403'; exit 1",
 			"", true, "SKIPPED"},
-		"a broken list":     {"echo 'govulncheck: fetching vulnerabilities: invalid character'; exit 1", "", false, "invalid character"},
+		"a broken list":     {"echo '" + failed + "invalid character'; exit 1", "", false, "invalid character"},
 		"found, and quoted": {"echo Vulnerability 1; echo '  " + offline + "'; exit 3", "", false, "Vulnerability 1"},
 		"no answer":         {"exec sleep 60", "VULNTIME=1", true, "SKIPPED"},
 		"no tool":           {"", "", false, "no such tool"},

@@ -31,7 +31,8 @@ type rule struct {
 var rules = []rule{
 	{match: `make profile .*`, want: "s of CPU"},
 	{match: `make( .*)?`, skip: "the gate runs this test, and make build is what this test does itself"},
-	{match: `go test (\./|-race|-run TestStop|-fuzz|-bench|.*-schedules).*|go test \./node -run xxx.*|go test \./model/service -run .*`, skip: "tests are what the gate runs; which ones exist is checked by TestNamedTests"},
+	{match: `go test (\./|-race|-run TestStop|-fuzz|-bench|.*-schedules).*|go test \./(node|model/service) -run .*`,
+		skip: "tests are what the gate runs; which ones exist is checked by TestNamedTests"},
 	{match: `go tool pprof .*`, skip: "a tool of Go's own"},
 	{match: `kill .*`, skip: "it needs the process of a run"},
 	{match: `(bin/disco-run )?inspect( PID)?`, skip: "it needs a run under way: app tests it"},
@@ -46,7 +47,8 @@ var rules = []rule{
 	{match: `bin/disco-bench peers`, skip: "other programs are needed for some of its rows"},
 	{match: `bin/disco-bench plot .*`, want: ""},
 	{match: `bin/disco-bench .*`, add: " --time 1ms --rounds 3", want: ""},
-	{match: `go run ./perf/compare perf/baselines/all.json rows.json`, skip: "it ends with 1 where this machine is slower than that of the baselines"},
+	{match: `go run ./perf/compare perf/baselines/all.json rows.json`,
+		skip: "it ends with 1 where this machine is slower than that of the baselines"},
 	{match: `go run ./perf/gen .*`, add: " --horizon 0.5", want: "trace hash"},
 	{match: `go run ./internal/tiny .*`, status: 1, want: "a token broke"},
 	{match: `go run ./examples/ipc`, want: "100000 messages"},
@@ -111,7 +113,8 @@ func pages(t *testing.T, root string) map[string]string {
 func clone(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	list, err := exec.Command("git", "-C", "../..", "ls-files", "-z", "--cached", "--others", "--exclude-standard").Output()
+	git := exec.Command("git", "-C", "../..", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	list, err := git.Output()
 	if err != nil {
 		t.Skipf("this is no clone of the repository: %v", err)
 	}
@@ -188,14 +191,17 @@ func check(t *testing.T, dir, page, command string) {
 		}
 		if strings.Contains(command, "--from rows.json") {
 			// It draws what the line before it on the page has measured.
-			if status, out := shell(t, dir, "bin/disco-bench latency --time 1ms --rounds 3 --json rows.json --hgrm curves"); status != 0 {
+			measure := "bin/disco-bench latency --time 1ms --rounds 3 --json rows.json --hgrm curves"
+			if status, out := shell(t, dir, measure); status != 0 {
 				t.Errorf("%s: what %s draws can't be measured: %s", page, command, out)
 			}
 		}
 		line := strings.ReplaceAll(command, "FILE", "examples/mini.yml")
-		line = strings.ReplaceAll(line, "KEY=A,B,C", "topology_graph.nodes.servers.web-1.server_resources.cpu_cores=1,2")
+		line = strings.ReplaceAll(line, "KEY=A,B,C",
+			"topology_graph.nodes.servers.web-1.server_resources.cpu_cores=1,2")
 		if strings.Contains(line, "prof/*") {
-			if status, out := shell(t, dir, "bin/disco-run run examples/mini.yml --workers 2 --horizon 5 --cpuprofile prof"); status != 0 {
+			profile := "bin/disco-run run examples/mini.yml --workers 2 --horizon 5 --cpuprofile prof"
+			if status, out := shell(t, dir, profile); status != 0 {
 				t.Errorf("%s: no profiles for %s: %s", page, command, out)
 			}
 		}
@@ -271,7 +277,8 @@ func TestNewModel(t *testing.T) {
 	}
 	env = append(env, "HOME="+home, "GOFLAGS=-mod=readonly", "GOWORK=off")
 	status, out := shell(t, dir, "set -e\n"+strings.Join(lines, "\n"), env...)
-	if status != 0 || !strings.Contains(out, "1000 of 1000 people knew it at the end") || !strings.Contains(out, "ok ") {
+	done := strings.Contains(out, "1000 of 1000 people knew it at the end") && strings.Contains(out, "ok ")
+	if status != 0 || !done {
 		t.Errorf("%s\nends with %d:\n%s", strings.Join(lines, "\n"), status, tail(out))
 	}
 }

@@ -106,7 +106,8 @@ func markdown(tree fs.FS) (map[string]string, error) {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && (name != "." && strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || d.Name() == "bin") {
+		hidden := name != "." && strings.HasPrefix(d.Name(), ".")
+		if d.IsDir() && (hidden || d.Name() == "testdata" || d.Name() == "bin") {
 			return fs.SkipDir
 		}
 		if path.Ext(name) != ".md" {
@@ -138,8 +139,10 @@ func TestLinks(t *testing.T) {
 func TestBadLinks(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		start:            "# Start\n[a](a.md) [up](../TOP.md#one-word--another) [web](https://example.org/x.md) [here](#start)\n",
-		"docs/a.md":      "# A\n[b](b.md#b) [b](b.md#c) [gone](gone.md) `docs/lost.md` [code](../code.go)\n```\n[x](y.md)\n```\n",
+		start: "# Start\n[a](a.md) [up](../TOP.md#one-word--another) [web](https://example.org/x.md)\n" +
+			"[here](#start)\n",
+		"docs/a.md": "# A\n[b](b.md#b) [b](b.md#c) [gone](gone.md) `docs/lost.md` [code](../code.go)\n" +
+			"```\n[x](y.md)\n```\n",
 		"docs/b.md":      "# B\n",
 		"docs/island.md": "# Island\n[self](island.md)\n",
 		"TOP.md":         "# One `word`: & another\n",

@@ -3,7 +3,6 @@
 package policy
 
 import (
-	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -23,13 +22,16 @@ var wallClock = []string{
 	"Gettimeofday", "ClockGettime", "ClockSettime", "TimerfdCreate", "CLOCK_REALTIME", "FUTEX_CLOCK_REALTIME",
 }
 
-// clockPackages are those whose names may be in wallClock.
+// wallMakers are functions of time that make times without a reading of the monotonic clock.
+var wallMakers = []string{"Date", "Parse", "ParseInLocation"}
+
+// clockPackage reports whether names of a package may be in wallClock.
 func clockPackage(path string) bool {
 	return path == "time" || path == "syscall" || path == "os" || strings.HasSuffix(path, "/unix")
 }
 
 // wallClockUses lists what in a file looks at the wall clock.
-func wallClockUses(f file) (found []finding) {
+func wallClockUses(f file) (found findings) {
 	names := importNames(f)
 	if !slices.ContainsFunc(slices.Collect(maps.Values(names)), clockPackage) {
 		return nil
@@ -50,7 +52,7 @@ func wallClockUses(f file) (found []finding) {
 				// A function of another package that has the name of one of time's methods.
 				from, imported := names[x.Name]
 				wall = wall && (!imported || clockPackage(from))
-				wall = wall || from == "time" && slices.Contains([]string{"Date", "Parse", "ParseInLocation"}, s.Sel.Name)
+				wall = wall || from == "time" && slices.Contains(wallMakers, s.Sel.Name)
 			}
 			// Rounding, and a way through text or a map, leave nothing but the wall part.
 			if c, ok := s.X.(*ast.CallExpr); ok && calledName(c) == "time.Now" {
@@ -58,8 +60,8 @@ func wallClockUses(f file) (found []finding) {
 				wall = wall || !slices.Contains(monotonic, s.Sel.Name)
 			}
 			if wall {
-				found = append(found, finding{where, fmt.Sprintf("%s: %s looks at the wall clock, which may be set back: "+
-					"use differences of time.Now, or say in exceptions why not", f.fset.Position(s.Pos()), s.Sel.Name)})
+				found.add(where, "%s: %s looks at the wall clock, which may be set back: "+
+					"use differences of time.Now, or say in exceptions why not", f.fset.Position(s.Pos()), s.Sel.Name)
 			}
 			return true
 		})

@@ -85,7 +85,8 @@ type glossary struct {
 }
 
 // parseGlossary reads the tables of a page. A table counts by its header: "word | … | in exported names of", or
-// "word | instead". A first cell may hold several words, separated by commas. Cells of several words name no identifier.
+// "word | instead". A first cell may hold several words, separated by commas. Cells of several words name no
+// identifier.
 func parseGlossary(page string) (g glossary, err error) {
 	g = glossary{map[string][]string{}, map[string]string{}}
 	kind := ""
@@ -132,7 +133,8 @@ func splitName(name string) (words []string) {
 	for i := 1; i <= len(runes); i++ {
 		if i < len(runes) && runes[i] != '_' {
 			lowerToUpper := !unicode.IsUpper(runes[i-1]) && unicode.IsUpper(runes[i])
-			lastOfCapitals := unicode.IsUpper(runes[i-1]) && unicode.IsUpper(runes[i]) && i+1 < len(runes) && unicode.IsLower(runes[i+1])
+			lastOfCapitals := unicode.IsUpper(runes[i-1]) && unicode.IsUpper(runes[i]) &&
+				i+1 < len(runes) && unicode.IsLower(runes[i+1])
 			if !lowerToUpper && !lastOfCapitals {
 				continue
 			}
@@ -228,7 +230,8 @@ func members(x ast.Expr) (names [][]*ast.Ident) {
 func mayUse(d declared, list []string) bool {
 	owner, _, _ := strings.Cut(d.name, ".")
 	return slices.ContainsFunc(list, func(p string) bool {
-		return p == "*" || p == d.pkg || p == d.pkg+"."+owner || strings.HasSuffix(p, "/") && strings.HasPrefix(d.pkg, p)
+		return p == "*" || p == d.pkg || p == d.pkg+"."+owner ||
+			strings.HasSuffix(p, "/") && strings.HasPrefix(d.pkg, p)
 	})
 }
 
@@ -278,7 +281,9 @@ func TestGlossary(t *testing.T) {
 		for _, d := range declarations(f) {
 			name := d.pkg + "." + d.name
 			owner, _, _ := strings.Cut(d.name, ".")
-			packages[d.pkg], packages[d.pkg+"."+owner], packages[d.pkg[:strings.Index(d.pkg+"/", "/")]+"/"] = true, true, true
+			for _, p := range []string{d.pkg, d.pkg + "." + owner, d.pkg[:strings.Index(d.pkg+"/", "/")] + "/"} {
+				packages[p] = true
+			}
 			why := g.against(d, f.test)
 			if why == "" {
 				continue

@@ -7,6 +7,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,7 +18,8 @@ import (
 func TestNoInternalTypesLeak(t *testing.T) {
 	for _, f := range files(t) {
 		first, _, _ := strings.Cut(f.pkg, "/")
-		if f.test || first == "internal" || first == "cmd" || first == "examples" || first == "perf" && f.pkg != "perf/phold" {
+		private := slices.Contains([]string{"internal", "cmd", "examples", "perf"}, first) && f.pkg != "perf/phold"
+		if f.test || private {
 			continue
 		}
 		for _, leak := range internalTypes(f) {
@@ -53,7 +55,8 @@ func internalTypes(f file) (found []string) {
 				return true
 			}
 			if x, ok := s.X.(*ast.Ident); ok && internal[x.Name] {
-				found = append(found, fmt.Sprintf("%s: %s shows %s.%s, which who imports %s can't name: take a type of this or of another public package",
+				found = append(found, fmt.Sprintf(
+					"%s: %s shows %s.%s, which users of %s can't name: take a public type",
 					f.fset.Position(s.Pos()), name, x.Name, s.Sel.Name, f.pkg))
 			}
 			return true
@@ -122,7 +125,8 @@ func TestInternalTypesAreFound(t *testing.T) {
 		`type T struct { F func(x *lane.Sender) (y int, _ S) }`: 1,
 	} {
 		fset := token.NewFileSet()
-		text := "package x\nimport (\n\"" + module + "/internal/lane\"\nother \"" + module + "/internal/launch\"\n)\n" + line + "\n"
+		text := fmt.Sprintf("package x\nimport (\n%q\nother %q\n)\n%s\n",
+			module+"/internal/lane", module+"/internal/launch", line)
 		tree, err := parser.ParseFile(fset, "x.go", text, 0)
 		if err != nil {
 			t.Fatal(err)

@@ -64,8 +64,8 @@ model/network: internal/gml node scenario model/measure model/timeline internal/
 internal/partition: node
 
 # The hall: both wings meet in worker and nowhere else.
-internal/worker: internal/wire envelope shm internal/lane internal/counters internal/idle egress ingress ring router node
-	internal/trace scenario internal/invariants internal/cputime
+internal/worker: internal/wire envelope shm internal/lane internal/counters internal/idle egress ingress ring router
+	node internal/trace scenario internal/invariants internal/cputime
 internal/procfs:
 internal/workerproc: internal/procfs shm
 internal/outfile:
@@ -73,8 +73,8 @@ internal/inspect: internal/counters internal/procfs internal/worker internal/wor
 internal/latency: internal/lane internal/worker shm
 internal/tracefile: internal/outfile internal/trace node
 internal/placement: internal/infile node scenario
-internal/launch: internal/inspect internal/lane internal/outfile internal/partition internal/placement internal/printable
-	internal/procfs internal/tracefile internal/worker internal/workerproc node scenario shm
+internal/launch: internal/inspect internal/lane internal/outfile internal/partition internal/placement
+	internal/printable internal/procfs internal/tracefile internal/worker internal/workerproc node scenario shm
 internal/launch/launchtest: node scenario
 internal/sweep: scenario
 
@@ -90,8 +90,8 @@ internal/tiny: app internal/launch/launchtest
 # Examples and measurements.
 examples/ipc: ipc
 perf/bench: app egress envelope ingress internal/cputime internal/infile internal/printable ring shm
-perf/chaos: app internal/infile internal/inspect internal/invariants internal/launch internal/launch/launchtest internal/worker
-	model/devstone model/network model/phold model/queueing model/service
+perf/chaos: app internal/infile internal/inspect internal/invariants internal/launch internal/launch/launchtest
+	internal/worker model/devstone model/network model/phold model/queueing model/service
 perf/compare: internal/infile perf/bench
 perf/gen:
 perf/peers: perf/bench

@@ -31,9 +31,7 @@ var notYetWrapped = []string{
 	"examples/ipc",
 	"ingress",
 	"internal/aligned",
-	"internal/ci",
 	"internal/counters",
-	"internal/docs",
 	"internal/gml",
 	"internal/idle",
 	"internal/infile",
@@ -44,7 +42,6 @@ var notYetWrapped = []string{
 	"internal/linktest",
 	"internal/nearest",
 	"internal/partition",
-	"internal/policy",
 	"internal/printable",
 	"internal/sweep",
 	"internal/trace",
@@ -202,8 +199,8 @@ func purpose(comment string) string {
 	return sentence
 }
 
-// checkTable holds the table "Packages" of docs/ARCHITECTURE.md against the packages: each has one row, whose second cell
-// is its purpose.
+// checkTable holds the table "Packages" of docs/ARCHITECTURE.md against the packages: each has one row, whose second
+// cell is its purpose.
 func checkTable(t *tree) (broken findings) {
 	const page = "docs/ARCHITECTURE.md"
 	_, table, _ := strings.Cut(t.others[page], "\n## Packages\n")
@@ -299,7 +296,8 @@ func checkLimits(t *tree) (broken findings) {
 				}
 				fallthrough
 			case "io.ReadAll", "ioutil.ReadAll", "ioutil.ReadFile":
-				broken.add(f.path, "%s: %s reads without a limit: use internal/infile", f.fset.Position(call.Pos()), name)
+				broken.add(f.path, "%s: %s reads without a limit: use internal/infile",
+					f.fset.Position(call.Pos()), name)
 			}
 			return true
 		})
@@ -348,7 +346,8 @@ func checkLeaks(t *tree) (broken findings) {
 func checkLicence(t *tree) (broken findings) {
 	add := func(name, text string) {
 		if !strings.HasPrefix(text, licenceLine) {
-			broken.add(name, "%s:1: the file must begin with %q and an empty line", name, strings.TrimSpace(licenceLine))
+			broken.add(name, "%s:1: the file must begin with %q and an empty line",
+				name, strings.TrimSpace(licenceLine))
 		}
 	}
 	for _, f := range t.files {
