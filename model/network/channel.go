@@ -82,7 +82,7 @@ type channel struct {
 	data              [packetBytes]byte
 	channelBooks      // what the report has
 	busy, wait        float64
-	busyIn, waitIn    []float64 // by segment; nil: not looked at closely
+	busyIn, waitIn    []float64 // by span; nil: not looked at closely
 	carriedIn, lossIn []int64
 }
 
@@ -165,7 +165,7 @@ func (c *channel) lose(r *router, flow uint32, why cause, at float64) {
 
 func (c *channel) countLoss(r *router, at float64) {
 	if c.lossIn != nil {
-		c.lossIn[r.plan.cuts.Segment(at)]++
+		c.lossIn[r.plan.spans.At(at)]++
 	}
 }
 
@@ -231,7 +231,7 @@ func (c *channel) waited(r *router, a, b float64) {
 	c.wait += b - a
 	c.WaitedMax = max(c.WaitedMax, b-a)
 	if c.waitIn != nil {
-		r.plan.cuts.AddSeconds(c.waitIn, a, b)
+		r.plan.spans.AddSeconds(c.waitIn, a, b)
 	}
 }
 
@@ -239,7 +239,7 @@ func (c *channel) waited(r *router, a, b float64) {
 func (c *channel) transmitted(r *router, a, b float64) {
 	c.busy += b - a
 	if c.busyIn != nil {
-		r.plan.cuts.AddSeconds(c.busyIn, a, b)
+		r.plan.spans.AddSeconds(c.busyIn, a, b)
 	}
 }
 
@@ -253,7 +253,7 @@ func (c *channel) finish(r *router, e *entry) {
 	c.Carried++
 	c.Bytes += int64(e.bytes)
 	if c.carriedIn != nil {
-		c.carriedIn[r.plan.cuts.Segment(e.release)]++
+		c.carriedIn[r.plan.spans.At(e.release)]++
 	}
 	if e.outcome == fades {
 		c.lose(r, e.flow, lostRandom, e.release)

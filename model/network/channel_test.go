@@ -155,8 +155,8 @@ func TestChannelAgainstDumb(t *testing.T) {
 		buffer := rnd.IntN(6)
 		want := dumbChannel(arrivals, bytes, down, lossy, slow, rate, delay, added, buffer)
 
-		r := &router{plan: &schedule{cuts: timeline.NewCuts([]timeline.Window{{From: 50, To: 90}}, horizon)}, lossOf: make(map[uint32]*flowLosses), lostIn: make([][causes]int64, 5)}
-		n := r.plan.cuts.Segments()
+		r := &router{plan: &schedule{spans: timeline.NewSpans([]timeline.Window{{From: 50, To: 90}}, horizon)}, lossOf: make(map[uint32]*flowLosses), lostIn: make([][causes]int64, 5)}
+		n := r.plan.spans.Count()
 		c := &channel{rate: rate, delay: delay, horizon: horizon, packetsMax: uint64(buffer), down: down, chance: rnd,
 			added: courseOf(slow, added).Reader(), loss: courseOf(lossy, 1).Reader(),
 			busyIn: make([]float64, n), waitIn: make([]float64, n), carriedIn: make([]int64, n), lossIn: make([]int64, n)}
@@ -222,7 +222,7 @@ func agree(want []dumbFate, arrivals []float64, r *router, log *sendLog, part *c
 		return fmt.Errorf("%+v, want %d carried of %d", part.channelBooks, carried, len(want))
 	}
 	if total(part.BusyIn)-part.Busy > 1e-9 || math.Abs(total(part.WaitIn)-part.Wait) > 1e-9 || part.Wait < wait-1e-9 || sum(part.LostIn) != sum(part.Refused[:])+sum(part.Lost[:]) || sum(part.CarriedIn) != carried {
-		return fmt.Errorf("segments don't add up: %+v, waited at least %v", part, wait)
+		return fmt.Errorf("spans don't add up: %+v, waited at least %v", part, wait)
 	}
 	return nil
 }

@@ -77,10 +77,10 @@ func (t *tally) around(o *outage, r *run) {
 
 // add adds what a replication did in this time.
 func (p *phase) add(topology *Topology, r *run) {
-	lo, hi := r.cuts.Within(p.Window)
+	lo, hi := r.spans.Within(p.Window)
 	p.seconds += p.SecondsBefore(r.Reached)
 	for s := lo; s < hi; s++ {
-		p.latency.Merge(&r.segments[s])
+		p.latency.Merge(&r.bySpan[s])
 		for _, part := range r.parts {
 			p.sent += part.SentIn[s]
 			for why, n := range part.LostIn[s] {

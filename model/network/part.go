@@ -17,9 +17,9 @@ import (
 type part struct {
 	End float64 `json:"end"` // simulated seconds
 	books
-	SentIn    []int64         `json:"sent_in"`   // by segment of the detailed occurrences
-	LostIn    [][causes]int64 `json:"lost_in"`   // by segment
-	Latencies []byte          `json:"latencies"` // by segment, one behind the other
+	SentIn    []int64         `json:"sent_in"`   // by span of the detailed occurrences
+	LostIn    [][causes]int64 `json:"lost_in"`   // by span
+	Latencies []byte          `json:"latencies"` // by span, one behind the other
 	Flows     blob            `json:"flows"`     // what Model.readFlows reads
 	Channels  []channelPart   `json:"channels"`
 

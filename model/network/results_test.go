@@ -70,7 +70,7 @@ func TestDefects(t *testing.T) {
 		"its numbers are cut short or wrong": func(p *part) *part { p.Flows = p.Flows[:len(p.Flows)-1]; return p },
 		"a set of durations are cut short":   func(p *part) *part { p.Latencies = p.Latencies[:5]; return p },
 		"1 channels and":                     func(p *part) *part { p.Channels = p.Channels[:1]; return p },
-		"segments, want":                     func(p *part) *part { p.SentIn = p.SentIn[1:]; return p },
+		"spans, want":                        func(p *part) *part { p.SentIn = p.SentIn[1:]; return p },
 		"but":                                func(p *part) *part { p.Received[0]--; return p },
 	} {
 		rep := o.Replication

@@ -24,19 +24,19 @@ type router struct {
 	source  *source
 	asked   float64 // the wakeup asked for last
 
-	next    []int32 // by node: index of the channel towards it; noRoute, or hereRoute
-	seen    int     // changes of the network that the routes know
-	stale   bool    // there are more
-	down    []timeline.Window
-	out     []channel
-	segment int // of the detailed schedule, at the last activation
+	next  []int32 // by node: index of the channel towards it; noRoute, or hereRoute
+	seen  int     // changes of the network that the routes know
+	stale bool    // there are more
+	down  []timeline.Window
+	out   []channel
+	span  int // of the detailed schedule, at the last activation
 
 	books
 	flows  []flowEnd              // by Model.inOf, of the flows that end here
 	lossOf map[uint32]*flowLosses // by flow
-	all    []measure.Latencies    // by segment: of packets delivered; one where nothing is looked at closely
-	sentIn []int64                // by segment: packets that began here
-	lostIn [][causes]int64        // by segment: packets lost here
+	all    []measure.Latencies    // by span: of packets delivered; one where nothing is looked at closely
+	sentIn []int64                // by span: packets that began here
+	lostIn [][causes]int64        // by span: packets lost here
 }
 
 type flowLosses = [causes]int64
@@ -70,9 +70,9 @@ func newRouter(m *Model, p *node.Simproc) (*router, error) {
 	r.down = r.plan.nodeDown[self]
 	r.Received = make([]int64, len(s.Topology.In[self]))
 	r.flows = make([]flowEnd, len(m.flowsTo[self]))
-	segments := r.plan.cuts.Segments()
-	r.all = make([]measure.Latencies, segments)
-	r.sentIn, r.lostIn = make([]int64, segments), make([][causes]int64, segments)
+	spans := r.plan.spans.Count()
+	r.all = make([]measure.Latencies, spans)
+	r.sentIn, r.lostIn = make([]int64, spans), make([][causes]int64, spans)
 	r.out = make([]channel, len(s.Topology.Out[self]))
 	for i, id := range s.Topology.Out[self] {
 		if err := r.wire(&r.out[i], int(id), p); err != nil {
@@ -100,7 +100,7 @@ func (r *router) wire(c *channel, id int, p *node.Simproc) error {
 		c.chance = rand.New(p.Source(fmt.Sprintf("loss/%d", id)))
 	}
 	if r.plan.touched[ch.Cable] {
-		n := r.plan.cuts.Segments()
+		n := r.plan.spans.Count()
 		c.busyIn, c.waitIn = make([]float64, n), make([]float64, n)
 		c.carriedIn, c.lossIn = make([]int64, n), make([]int64, n)
 	}
@@ -123,7 +123,7 @@ func (r *router) Handle(p *node.Simproc, events []node.Event) error {
 	for r.source.at() <= now {
 		pkt = r.source.make(r.m.spec)
 		r.Born++
-		r.sentIn[r.segment]++
+		r.sentIn[r.span]++
 		if err := r.forward(p, now, &pkt); err != nil {
 			return err
 		}
@@ -140,8 +140,8 @@ func (r *router) pass(now float64) {
 	for len(r.down) > 0 && r.down[0].To <= now {
 		r.down = r.down[1:]
 	}
-	for r.segment < len(r.plan.cuts) && r.plan.cuts[r.segment] <= now {
-		r.segment++
+	for r.span < len(r.plan.spans) && r.plan.spans[r.span] <= now {
+		r.span++
 	}
 	for r.seen < len(r.plan.changes) && r.plan.changes[r.seen]+r.m.spec.Reconverge <= now {
 		r.seen++
@@ -158,7 +158,7 @@ func (r *router) arrive(p port, now float64, pkt *packet) error {
 		return r.forward(p, now, pkt)
 	}
 	r.Delivered++
-	if err := r.all[r.segment].Add(pkt.delay); err != nil {
+	if err := r.all[r.span].Add(pkt.delay); err != nil {
 		return err
 	}
 	f := &r.flows[r.m.endOf[pkt.flow]]
@@ -206,7 +206,7 @@ func (r *router) lose(flow uint32, why cause, at float64) {
 		r.lossOf[flow] = l
 	}
 	l[why]++
-	r.lostIn[r.plan.cuts.Segment(at)][why]++
+	r.lostIn[r.plan.spans.At(at)][why]++
 }
 
 // route computes the routes for the network as it was at the last change that may be

@@ -35,7 +35,7 @@ type occurrence struct {
 type schedule struct {
 	occurrences []occurrence        // by time of start, as far as the horizon
 	detailed    []occurrence        // the ones that results are compared around
-	cuts        timeline.Cuts       // of the detailed ones
+	spans       timeline.Spans      // of the detailed ones
 	cableDown   [][]timeline.Window // by cable, its end nodes' with it; merged
 	nodeDown    [][]timeline.Window // by node; merged
 	added       []timeline.Steps    // by cable: seconds of added latency
@@ -73,7 +73,7 @@ func (e *Event) windows(target int, horizon float64, source func(stream string) 
 		if e.From >= horizon {
 			return nil
 		}
-		return []timeline.Window{{e.From, e.To}}
+		return []timeline.Window{{From: e.From, To: e.To}}
 	}
 	var ws []timeline.Window
 	rnd := rand.New(source(fmt.Sprintf("event/%s/%s", e.ID, e.Targets[target].Name)))
@@ -101,15 +101,15 @@ func (p *schedule) choose(s *Spec, horizon float64) {
 			}
 		}
 	}
-	p.cuts = cutsOf(p.detailed, horizon)
+	p.spans = spansOf(p.detailed, horizon)
 }
 
-func cutsOf(occurrences []occurrence, horizon float64) timeline.Cuts {
+func spansOf(occurrences []occurrence, horizon float64) timeline.Spans {
 	var ws []timeline.Window
 	for _, o := range occurrences {
 		ws = append(ws, o.Window)
 	}
-	return timeline.NewCuts(ws, horizon)
+	return timeline.NewSpans(ws, horizon)
 }
 
 // apply works out what the occurrences mean for every cable and node.

@@ -81,7 +81,7 @@ func TestApply(t *testing.T) {
 			t.Errorf("at %v the loss is %v, want %v", at, got, want)
 		}
 	}
-	if !reflect.DeepEqual(p.cableDown, [][]timeline.Window{{{From: 6, To: 10}}, {{6, 8}}}) || !reflect.DeepEqual(p.nodeDown[1], []timeline.Window{{From: 6, To: 8}}) || !reflect.DeepEqual(p.changes, []float64{6, 8, 10}) {
+	if !reflect.DeepEqual(p.cableDown, [][]timeline.Window{{{From: 6, To: 10}}, {{From: 6, To: 8}}}) || !reflect.DeepEqual(p.nodeDown[1], []timeline.Window{{From: 6, To: 8}}) || !reflect.DeepEqual(p.changes, []float64{6, 8, 10}) {
 		t.Errorf("down %v and %v, changes %v", p.cableDown, p.nodeDown, p.changes)
 	}
 	if timeline.Contains(p.cableDown[0], 5.9) || !timeline.Contains(p.cableDown[0], 6) || !timeline.Contains(p.cableDown[0], 9.9) || timeline.Contains(p.cableDown[0], 10) {

@@ -62,9 +62,9 @@ type run struct {
 	scenario.Replication
 	parts    []*part // by node
 	detailed []occurrence
-	cuts     timeline.Cuts
-	segments []measure.Latencies // of the whole network
-	latency  measure.Latencies   // of all segments
+	spans    timeline.Spans
+	bySpan   []measure.Latencies // of the whole network
+	latency  measure.Latencies   // of all spans
 
 	sent, delivered, inFlight int64
 	lost                      [causes]int64
@@ -90,8 +90,8 @@ func (t *tally) read(rep scenario.Replication) (*run, error) {
 	for _, o := range r.parts[0].Detailed {
 		r.detailed = append(r.detailed, occurrence{timeline.Window{From: o.From, To: o.To}, o.Event, o.Target})
 	}
-	r.cuts = cutsOf(r.detailed, t.m.Horizon())
-	r.segments = make([]measure.Latencies, r.cuts.Segments())
+	r.spans = spansOf(r.detailed, t.m.Horizon())
+	r.bySpan = make([]measure.Latencies, r.spans.Count())
 	for n, p := range r.parts {
 		if err := t.decode(r, n, p); err != nil {
 			return nil, fmt.Errorf("the report of %s: %w", t.m.spec.Topology.Nodes[n].Name, err)
@@ -100,8 +100,8 @@ func (t *tally) read(rep scenario.Replication) (*run, error) {
 	if err := t.conserve(r); err != nil {
 		return nil, err
 	}
-	for i := range r.segments {
-		r.latency.Merge(&r.segments[i])
+	for i := range r.bySpan {
+		r.latency.Merge(&r.bySpan[i])
 	}
 	return r, nil
 }
@@ -126,13 +126,13 @@ func (t *tally) part(rep scenario.Replication, n int) (*part, error) {
 
 // decode unpacks latencies and flows.
 func (t *tally) decode(r *run, n int, p *part) error {
-	segments := r.cuts.Segments()
-	if len(p.SentIn) != segments || len(p.LostIn) != segments {
-		return fmt.Errorf("%d segments, want %d", len(p.SentIn), segments)
+	spans := r.spans.Count()
+	if len(p.SentIn) != spans || len(p.LostIn) != spans {
+		return fmt.Errorf("%d spans, want %d", len(p.SentIn), spans)
 	}
 	b := blobReader{rest: p.Latencies}
-	for i := range r.segments {
-		b.latencies(&r.segments[i])
+	for i := range r.bySpan {
+		b.latencies(&r.bySpan[i])
 	}
 	if b.err != nil {
 		return b.err

@@ -71,9 +71,9 @@ func (c *collector) once(r request) {
 }
 
 func (c *collector) report(end float64) (*part, error) {
-	segments, err := c.recorder.report()
+	spans, err := c.recorder.report()
 	if err != nil {
 		return nil, err
 	}
-	return &part{End: end, Received: c.received, Passed: c.received, Collector: &collectorPart{Segments: segments}, Audit: c.audit}, nil
+	return &part{End: end, Received: c.received, Passed: c.received, Collector: &collectorPart{Spans: spans}, Audit: c.audit}, nil
 }

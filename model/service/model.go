@@ -61,7 +61,7 @@ func (m *Model) newLogic(n, rank int, h host) (logic, error) {
 		return nil, nil
 	}
 	if rank == rankResponse {
-		return &collector{audit: newAudit(), recorder: newRecorder(timeline.NewCuts(m.events(), h.Horizon()), h.Horizon())}, nil
+		return &collector{audit: newAudit(), recorder: newRecorder(timeline.NewSpans(m.events(), h.Horizon()), h.Horizon())}, nil
 	}
 	var b logic
 	var out *outbox
@@ -161,10 +161,10 @@ func (m *Model) fillOutbox(o *outbox, n int, h host) error {
 			dropout: spec.Dropout, chance: rand.New(h.Source("edge/" + spec.ID + "/dropout")), book: newLedger(),
 		}
 		if touching := m.touching(i); len(touching) > 0 {
-			c := timeline.NewCuts(touching, h.Horizon()).Cursor()
+			c := timeline.NewSpans(touching, h.Horizon()).Cursor()
 			e.events = &edgeEvents{
-				extra: timeline.NewSteps(m.spikesOn(i), timeline.Sum).Reader(), cuts: c,
-				sent: make([]int64, c.Segments()), passed: make([]int64, c.Segments()), transit: make([]float64, c.Segments()),
+				extra: timeline.NewSteps(m.spikesOn(i), timeline.Sum).Reader(), spans: c,
+				sent: make([]int64, c.Count()), passed: make([]int64, c.Count()), transit: make([]float64, c.Count()),
 			}
 		}
 		o.edges = append(o.edges, e)

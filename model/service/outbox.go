@@ -50,10 +50,10 @@ type edge struct {
 // what it leads to.
 type edgeEvents struct {
 	extra   timeline.Reader // of the spikes, seconds
-	cuts    timeline.Cursor
-	sent    []int64   // per segment
-	passed  []int64   // per segment: sent and not dropped
-	transit []float64 // per segment: seconds under way, as far as the run goes
+	spans   timeline.Cursor
+	sent    []int64   // per span
+	passed  []int64   // per span: sent and not dropped
+	transit []float64 // per span: seconds under way, as far as the run goes
 }
 
 // send sends r on edge i, or loses it.
@@ -191,9 +191,9 @@ func (o *outbox) report(end float64) []edgePart {
 	return parts
 }
 
-// count files one request under the segment of now. A negative transit: dropped.
+// count files one request under the span of now. A negative transit: dropped.
 func (v *edgeEvents) count(now, transit float64) {
-	i := v.cuts.Segment(now)
+	i := v.spans.At(now)
 	v.sent[i]++
 	if transit >= 0 {
 		v.passed[i]++

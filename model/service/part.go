@@ -45,17 +45,17 @@ type edgePart struct {
 	Samples   int64     `json:"samples"`
 	TickSum   int64     `json:"tick_sum"`
 	TickPeak  int64     `json:"tick_peak"`
-	SentIn    []int64   `json:"sent_in,omitempty"`    // by segment
-	PassedIn  []int64   `json:"passed_in,omitempty"`  // by segment
-	TransitIn []float64 `json:"transit_in,omitempty"` // by segment, seconds
+	SentIn    []int64   `json:"sent_in,omitempty"`    // by span
+	PassedIn  []int64   `json:"passed_in,omitempty"`  // by span
+	TransitIn []float64 `json:"transit_in,omitempty"` // by span, seconds
 }
 
 type collectorPart struct {
-	Segments []segmentPart `json:"segments"`
+	Spans []spanPart `json:"spans"`
 }
 
-// segmentPart is what ended in one segment of the run.
-type segmentPart struct {
+// spanPart is what ended in one span of the run.
+type spanPart struct {
 	measure.Moments
 	Histogram string `json:"histogram,omitempty"` // HDR V2, compressed, base64
 }

@@ -7,21 +7,21 @@ import (
 	"github.com/disco-sim/disco/model/timeline"
 )
 
-// recorder keeps latencies by the segment of the run in which they end. One
-// measure.Recorder serves all segments in turn.
+// recorder keeps latencies by the span of the run in which they end. One
+// measure.Recorder serves all spans in turn.
 type recorder struct {
-	cuts      timeline.Cursor
-	open      int // the segment that is being filled
+	spans     timeline.Cursor
+	open      int // the span that is being filled
 	latencies *measure.Recorder
-	done      []segmentPart
+	done      []spanPart
 }
 
-func newRecorder(c timeline.Cuts, horizon float64) *recorder {
-	return &recorder{cuts: c.Cursor(), latencies: measure.NewRecorder(horizon)}
+func newRecorder(c timeline.Spans, horizon float64) *recorder {
+	return &recorder{spans: c.Cursor(), latencies: measure.NewRecorder(horizon)}
 }
 
 func (r *recorder) record(now, latency float64) error {
-	if s := r.cuts.Segment(now); s != r.open {
+	if s := r.spans.At(now); s != r.open {
 		if err := r.finish(s); err != nil {
 			return err
 		}
@@ -29,23 +29,23 @@ func (r *recorder) record(now, latency float64) error {
 	return r.latencies.Add(latency)
 }
 
-// finish closes the open segment and opens segment next.
+// finish closes the open span and opens span next.
 func (r *recorder) finish(next int) (err error) {
-	var p segmentPart
+	var p spanPart
 	if p.Moments, p.Histogram, err = r.latencies.Take(); err != nil {
 		return err
 	}
 	r.done = append(r.done, p)
 	for len(r.done) < next {
-		r.done = append(r.done, segmentPart{})
+		r.done = append(r.done, spanPart{})
 	}
 	r.open = next
 	return nil
 }
 
-// report closes the accounts: one part a segment, those never reached empty.
-func (r *recorder) report() ([]segmentPart, error) {
-	if err := r.finish(r.cuts.Segments()); err != nil {
+// report closes the accounts: one part a span, those never reached empty.
+func (r *recorder) report() ([]spanPart, error) {
+	if err := r.finish(r.spans.Count()); err != nil {
 		return nil, err
 	}
 	return r.done, nil

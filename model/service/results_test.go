@@ -170,7 +170,7 @@ func TestConfidence(t *testing.T) {
 	}
 }
 
-// TestPercentilesMerge: histograms of several segments and replications merge to
+// TestPercentilesMerge: histograms of several spans and replications merge to
 // exactly what one histogram of all values would have, and percentiles are within
 // their precision of those of the sorted values.
 func TestPercentilesMerge(t *testing.T) {
@@ -185,8 +185,8 @@ func TestPercentilesMerge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(parts) != c.recorder.cuts.Segments() || len(parts) < 8 {
-		t.Fatalf("%d segments, want %d", len(parts), c.recorder.cuts.Segments())
+	if len(parts) != c.recorder.spans.Count() || len(parts) < 8 {
+		t.Fatalf("%d spans, want %d", len(parts), c.recorder.spans.Count())
 	}
 	all := newRecorder(nil, 30)
 	for _, e := range d.handled {

@@ -20,7 +20,7 @@ func (m *Model) Accumulate() scenario.Accumulator { return newTally(m) }
 // tally gathers the parts of all replications: sums, and of each no more than its row.
 type tally struct {
 	m           *Model
-	cuts        timeline.Cuts // of the collector's segments
+	spans       timeline.Spans // of the collector's spans
 	rows        []ReplicationResult
 	simulated   float64 // seconds
 	interrupted bool
@@ -57,14 +57,14 @@ type run struct {
 	scenario.Replication
 	request  []*part             // by node
 	response *part               // the client's
-	segments []measure.Latencies // as they ended
+	bySpan   []measure.Latencies // as they ended
 	latency  measure.Latencies   // all of them
 	generated, completed,
 	dropped, inFlight int64
 }
 
 func newTally(m *Model) *tally {
-	t := &tally{m: m, cuts: timeline.NewCuts(m.events(), m.Horizon()), request: make([]part, len(m.topology.boxes)), whole: measure.NewGroups((*sample).join)}
+	t := &tally{m: m, spans: timeline.NewSpans(m.events(), m.Horizon()), request: make([]part, len(m.topology.boxes)), whole: measure.NewGroups((*sample).join)}
 	for n := range t.request {
 		t.request[n].Edges = make([]edgePart, len(m.topology.boxes[n].out))
 	}
@@ -177,9 +177,9 @@ func (r *run) responseOf(n int) *part {
 
 // decode unpacks the latencies.
 func (t *tally) decode(r *run) error {
-	parts := r.response.Collector.Segments
-	if len(parts) != t.cuts.Segments() {
-		return fmt.Errorf("the client's report has %d segments, want %d", len(parts), t.cuts.Segments())
+	parts := r.response.Collector.Spans
+	if len(parts) != t.spans.Count() {
+		return fmt.Errorf("the client's report has %d spans, want %d", len(parts), t.spans.Count())
 	}
 	for i := range parts {
 		l, err := measure.Restore(parts[i].Moments, parts[i].Histogram)
@@ -187,7 +187,7 @@ func (t *tally) decode(r *run) error {
 			return fmt.Errorf("the client's latencies: %w: a defect of disco", err)
 		}
 		r.latency.Merge(&l)
-		r.segments = append(r.segments, l)
+		r.bySpan = append(r.bySpan, l)
 	}
 	if n := r.latency.Count; n != r.completed {
 		return fmt.Errorf("the client recorded %d latencies of %d requests: a defect of disco", n, r.completed)

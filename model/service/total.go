@@ -69,7 +69,7 @@ func (t *tally) add(r *run) {
 }
 
 // add adds what the same box has to say after another replication, all but what it says
-// segment by segment.
+// span by span.
 func (p *part) add(o *part) {
 	p.End += o.End
 	p.Received += o.Received
@@ -136,7 +136,7 @@ func (r *run) short() ReplicationResult {
 type phaseTotal struct {
 	timeline.Window
 	node, edge         int // the sender, and the edge among its own
-	first, last        int // the edge's segments
+	first, last        int // the edge's spans
 	lo, hi             int // the client's
 	sent, passed       int64
 	transit            float64 // seconds
@@ -147,12 +147,12 @@ type phaseTotal struct {
 func (t *tally) newPhases(start, end float64, edge int) [3]phaseTotal {
 	var p [3]phaseTotal
 	p[0].Window, p[1].Window, p[2].Window = timeline.Around(timeline.Window{From: start, To: end}, t.m.Horizon())
-	c := timeline.NewCuts(t.m.touching(edge), t.m.Horizon())
+	c := timeline.NewSpans(t.m.touching(edge), t.m.Horizon())
 	for i := range p {
 		p[i].node = t.m.topology.edges[edge].from
 		p[i].edge = slices.Index(t.m.topology.boxes[p[i].node].out, edge)
 		p[i].first, p[i].last = c.Within(p[i].Window)
-		p[i].lo, p[i].hi = t.cuts.Within(p[i].Window)
+		p[i].lo, p[i].hi = t.spans.Within(p[i].Window)
 	}
 	return p
 }
@@ -170,7 +170,7 @@ func (p *phaseTotal) add(r *run) {
 	p.sentTime += p.SecondsBefore(sender.End)
 	p.doneTime += p.SecondsBefore(r.response.End)
 	for s := p.lo; s < p.hi; s++ {
-		p.latency.Merge(&r.segments[s])
+		p.latency.Merge(&r.bySpan[s])
 	}
 }
 

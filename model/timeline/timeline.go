@@ -2,18 +2,18 @@
 
 // Package timeline computes with what lasts for a while and is known before the run:
 // outages, spikes of latency, lossy times. It has windows of simulated time, values that
-// hold during windows, and the division of a run into segments, with which a model
+// hold during windows, and the division of a run into spans, with which a model
 // compares its figures before, during and after each window.
 //
 // Guarantee: results depend on the arguments alone. What a run asks again and again
 // (Cursor, Reader) is amortised constant time and allocates nothing.
 //
-//	cuts := timeline.NewCuts(outages, horizon)
-//	sums := make([]float64, cuts.Segments())
-//	c := cuts.Cursor()
-//	sums[c.Segment(now)] += x                 // now never goes back
+//	spans := timeline.NewSpans(outages, horizon)
+//	sums := make([]float64, spans.Count())
+//	c := spans.Cursor()
+//	sums[c.At(now)] += x                 // now never goes back
 //	before, during, after := timeline.Around(outages[0], horizon)
-//	for i, hi := cuts.Within(during); i < hi; i++ {
+//	for i, hi := spans.Within(during); i < hi; i++ {
 //		total += sums[i]
 //	}
 package timeline

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestAgainstEveryWindow: segments, sums of pieces and merged windows against a look at
+// TestAgainstEveryWindow: spans, sums of pieces and merged windows against a look at
 // every window, for random overlapping ones, some touching, some beyond the horizon.
 func TestAgainstEveryWindow(t *testing.T) {
 	const horizon = 100
@@ -23,17 +23,17 @@ func TestAgainstEveryWindow(t *testing.T) {
 			ws = append(ws, w)
 			pieces = append(pieces, Piece{w, float64(1+rnd.IntN(8)) / 8})
 		}
-		c, steps := NewCuts(ws, horizon), NewSteps(pieces, Sum).Reader()
+		c, steps := NewSpans(ws, horizon), NewSteps(pieces, Sum).Reader()
 		merged := Merge(append([]Window(nil), ws...))
-		counts := make([]int, c.Segments())
+		counts := make([]int, c.Count())
 		cursor := c.Cursor()
 		var times []float64
 		for at := 0.0; at < horizon; at += 0.25 {
 			times = append(times, at)
-			if got := c.Segment(at); got != cursor.Segment(at) {
-				t.Fatalf("seed %d: %v is in segment %d, the cursor finds another", seed, at, got)
+			if got := c.At(at); got != cursor.At(at) {
+				t.Fatalf("seed %d: %v is in span %d, the cursor finds another", seed, at, got)
 			}
-			counts[c.Segment(at)]++
+			counts[c.At(at)]++
 			want, inside := 0.0, false
 			for _, p := range pieces {
 				if p.From <= at && at < p.To {
@@ -50,7 +50,7 @@ func TestAgainstEveryWindow(t *testing.T) {
 		}
 		a := rnd.Float64() * horizon
 		b := a + rnd.Float64()*(horizon-a)
-		seconds := make([]float64, c.Segments())
+		seconds := make([]float64, c.Count())
 		c.AddSeconds(seconds, a, b)
 		for _, w := range ws {
 			before, during, after := Around(w, horizon)
@@ -61,8 +61,8 @@ func TestAgainstEveryWindow(t *testing.T) {
 	}
 }
 
-// checkSums holds what the segments of a window add up to against the window itself.
-func checkSums(t *testing.T, c Cuts, w Window, times []float64, counts []int, a, b float64, seconds []float64) {
+// checkSums holds what the spans of a window add up to against the window itself.
+func checkSums(t *testing.T, c Spans, w Window, times []float64, counts []int, a, b float64, seconds []float64) {
 	t.Helper()
 	count, sum, want := 0, 0.0, 0
 	for i, hi := c.Within(w); i < hi; i++ {
@@ -75,10 +75,10 @@ func checkSums(t *testing.T, c Cuts, w Window, times []float64, counts []int, a,
 		}
 	}
 	if count != want {
-		t.Fatalf("%d times in window %v, want %d (cuts %v)", count, w, want, c)
+		t.Fatalf("%d times in window %v, want %d (spans %v)", count, w, want, c)
 	}
 	if want := max(0, min(b, w.To)-max(a, w.From)); math.Abs(sum-want) > 1e-9 {
-		t.Fatalf("%v to %v over %+v gives %v, want %v (cuts %v)", a, b, w, sum, want, c)
+		t.Fatalf("%v to %v over %+v gives %v, want %v (spans %v)", a, b, w, sum, want, c)
 	}
 }
 
