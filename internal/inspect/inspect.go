@@ -5,7 +5,7 @@
 //
 // Guarantee: a run that is looked at doesn't notice, and loses no time. A run that begins,
 // ends or changes meanwhile is ErrNoRun and never a wrong answer or a panic. Boards are
-// checked like any memory that somebody else has written.
+// checked like any memory that another process has written.
 //
 //	pids, err := inspect.Runs()
 //	run, err := inspect.Process(pids[0])

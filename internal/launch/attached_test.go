@@ -16,7 +16,8 @@ func TestFilesTravel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const text = "model: network\nhorizon: 1\ntopology: net.gml\ntraffic: { matrix: uniform, packets_per_second: 500 }\n"
+	const text = "model: network\nhorizon: 1\ntopology: net.gml\ntraffic: { matrix: uniform, " +
+		"packets_per_second: 500 }\n"
 	hashes := make(map[string]bool)
 	for _, transport := range []string{TransportInproc, TransportShm} {
 		dir := t.TempDir()

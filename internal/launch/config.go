@@ -73,8 +73,8 @@ type Config struct {
 	Transport string
 
 	// Spread is what is dealt out to the workers: SpreadNodes, SpreadReplications, or
-	// empty, which is the latter where every worker gets a replication, and nobody asked
-	// for a placement of nodes. docs/ARCHITECTURE.md has the reasons.
+	// empty, which is the latter where every worker gets a replication, and no
+	// placement of nodes was asked for. docs/ARCHITECTURE.md has the reasons.
 	Spread string
 
 	// Partition is the way in which nodes are dealt out; empty is partition.MinCut.
@@ -86,7 +86,7 @@ type Config struct {
 	// Tuning holds the knobs of the engine; they change speed only.
 	Tuning worker.Tuning
 
-	// Stall is how long a run may make no progress in simulated time before it tells what
+	// Stall is how long a run may make no progress in simulated time before it reports what
 	// every worker waits for; 0: never. EndStalled ends the run then, with ErrStalled.
 	Stall      time.Duration
 	EndStalled bool
@@ -112,7 +112,7 @@ type Config struct {
 	Progress func(Progress)
 
 	// Stderr gets what workers write to their standard output and error, and remarks
-	// such as fewer workers than asked for; nil for nobody.
+	// such as fewer workers than asked for; nil for nowhere.
 	Stderr io.Writer
 }
 
@@ -156,7 +156,8 @@ func (cfg *Config) validate() error {
 		return &configError{err}
 	}
 	if least := cfg.Tuning.PoolBytesLeast(); cfg.Tuning.PoolBytes < least {
-		return badConfig("pool-bytes: found %d, want at least %d: two blocks for payloads above --inline-max, %d bytes", cfg.Tuning.PoolBytes, least, cfg.Tuning.InlineMax)
+		return badConfig("pool-bytes: found %d, want at least %d: two blocks for payloads above --inline-max, "+
+			"%d bytes", cfg.Tuning.PoolBytes, least, cfg.Tuning.InlineMax)
 	}
 	if cfg.Trace != "" {
 		if err := outfile.Check(cfg.Trace); err != nil {
@@ -175,7 +176,8 @@ func (cfg *Config) checkSpread() error {
 	case cfg.Spread == "":
 		cfg.Spread = SpreadReplications
 	case cfg.Spread == SpreadReplications && placed:
-		return badConfig("spread: found replications with a placement of nodes, want one of them: whole replications have all nodes on one worker")
+		return badConfig("spread: found replications with a placement of nodes, want one of them: whole " +
+			"replications have all nodes on one worker")
 	case cfg.Spread != SpreadNodes && cfg.Spread != SpreadReplications:
 		return badConfig("spread: found %q, want %s or %s", cfg.Spread, SpreadNodes, SpreadReplications)
 	}

@@ -134,11 +134,12 @@ func (c *connection) send(msg *worker.Message) error {
 	}
 }
 
-// isStreamEnd tells whether a stream has ended in one of the ways that the other
+// isStreamEnd reports whether a stream has ended in one of the ways that the other
 // side's death, or Close on this side, gives it.
 func isStreamEnd(err error) bool {
 	for _, end := range []error{
-		io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, os.ErrClosed, os.ErrDeadlineExceeded, syscall.ECONNRESET, syscall.EPIPE,
+		io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, os.ErrClosed, os.ErrDeadlineExceeded,
+		syscall.ECONNRESET, syscall.EPIPE,
 	} {
 		if errors.Is(err, end) {
 			return true

@@ -43,7 +43,7 @@ const (
 // WorkerError says which worker ended a run, and how.
 type WorkerError struct {
 	Worker int
-	Died   bool     // its process ended without a word; otherwise it reported an error
+	Died   bool     // its process ended without an error report
 	Early  bool     // … and that was no failure but for its time: its exit status is 0
 	Status string   // how it ended, where that is known
 	Reason string   // what it reported, when it could
@@ -52,7 +52,7 @@ type WorkerError struct {
 
 	Phase        Phase
 	Replication  int     // in PhasePrepare and PhaseRun
-	Reached      float64 // in PhaseRun: simulated seconds that it had reached, as its board said
+	Reached      float64 // in PhaseRun: simulated seconds that it had reached, as its board showed
 	ReachedKnown bool    // it had reached some
 	Handler      string  // in PhaseRun: the simproc whose handler was called last, empty where that isn't known
 	HandlerEpoch float64 // … and for which simulated time
@@ -91,7 +91,8 @@ func (e *WorkerError) short() string {
 	text := fmt.Sprintf("worker %d failed: %s", e.Worker, first)
 	switch {
 	case e.Died && e.Early:
-		text = fmt.Sprintf("worker %d ended too early, with %s: does a handler call os.Exit? It ended", e.Worker, e.Status)
+		text = fmt.Sprintf("worker %d ended too early, with %s: does a handler call os.Exit? It ended", e.Worker,
+			e.Status)
 	case e.Died:
 		text = fmt.Sprintf("worker %d died: %s", e.Worker, e.Status)
 	case e.Status != "":
@@ -104,7 +105,7 @@ func (e *WorkerError) short() string {
 		text += fmt.Sprintf(" while it prepared replication %d", e.Replication)
 	case e.Phase == PhaseExit:
 		text += " after its last result"
-	case !e.Died: // what it reports says where, as a rule
+	case !e.Died: // its report names the simproc and the epoch, as a rule
 	case e.Phase == PhaseRun && e.ReachedKnown:
 		text += fmt.Sprintf(" in replication %d, having reached %.6g simulated seconds", e.Replication, e.Reached)
 	case e.Phase == PhaseRun:

@@ -47,7 +47,8 @@ func TestWorkerThatFails(t *testing.T) {
 					t.Fatalf("error is %v, want a WorkerError", err)
 				}
 				if w.Worker != 1 || w.Died != c.died || !strings.Contains(w.Status, c.status) {
-					t.Errorf("worker %d, died %v, %q; want worker 1, died %v, %q", w.Worker, w.Died, w.Status, c.died, c.status)
+					t.Errorf("worker %d, died %v, %q; want worker 1, died %v, %q", w.Worker, w.Died, w.Status,
+						c.died, c.status)
 				}
 				text := err.Error()
 				for _, want := range append(c.want, "worker 1") {
@@ -249,7 +250,8 @@ func TestStop(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !out.Interrupted || out.TraceHash != "" || out.Events == 0 || len(out.Replications) < max(at, 1) {
-				t.Errorf("interrupted %v, hash %q, %d events, %d replications", out.Interrupted, out.TraceHash, out.Events, len(out.Replications))
+				t.Errorf("interrupted %v, hash %q, %d events, %d replications", out.Interrupted, out.TraceHash,
+					out.Events, len(out.Replications))
 			}
 			s := tokens(t, out)
 			if s.Handled != out.Events {
@@ -317,7 +319,8 @@ func TestWorkersOutput(t *testing.T) {
 	if _, err := run(t, cfg); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := said.String(), "worker 1: tiny: said to standard output\nworker 1: tiny: said to standard error\n"; got != want {
+	if got, want := said.String(), "worker 1: tiny: said to standard output\nworker 1: tiny: said to standard "+
+		"error\n"; got != want {
 		t.Errorf("Stderr got %q, want %q", got, want)
 	}
 }

@@ -46,7 +46,8 @@ func TestSameAnswerHoweverSpread(t *testing.T) {
 							want = got
 						}
 						if got != want {
-							t.Errorf("%d workers, %s, %s: the answer is another one:\n%s\nwant\n%s", workers, transport, g.name, got, want)
+							t.Errorf("%d workers, %s, %s: the answer is another one:\n%s\nwant\n%s", workers,
+								transport, g.name, got, want)
 						}
 					}
 				}

@@ -15,8 +15,12 @@ import (
 // What a run says of a handler that does wrong: which simproc, at which epoch, with which
 // event, and where in its own code it was; of our code, and of Go's, nothing.
 func TestHandlerInTrouble(t *testing.T) {
-	const call = `node: n2/token at epoch [3-9][.0-9]*, handling (event \d+ of n\d/token|\d+ events, the first is event \d+ of n\d/token|its first call): `
-	const where = `\nin the model's code:\n    launchtest\.\(\*handler\)[^\n]*\n        \S*/launchtest/\w+\.go:\d+(\n|$)`
+	const at = `node: n2/token at epoch [3-9][.0-9]*, handling `
+	const call = at + `(event \d+ of n\d/token|\d+ events, the first is event \d+ of n\d/token|its first call): `
+	const code = `\nin the model's code:\n    launchtest\.`
+	const where = code + `\(\*handler\)[^\n]*\n        \S*/launchtest/\w+\.go:\d+(\n|$)`
+	const kept = call + `it used memory that ended with an earlier call, of n2/token at epoch`
+	const goroutine = `Schedule was called in a goroutine of the model's: .*` + code + `\(\*handler\)`
 	for _, c := range []struct {
 		how     string
 		payload string
@@ -24,16 +28,22 @@ func TestHandlerInTrouble(t *testing.T) {
 		want    string // the first lines
 	}{
 		{how: launchtest.Panic, want: call + `panic: tiny: a token broke[^\n]*` + where},
-		{how: launchtest.Nil, want: call + `panic: runtime error: invalid memory address or nil pointer dereference[^\n]*` + where},
+		{how: launchtest.Nil,
+			want: call + `panic: runtime error: invalid memory address or nil pointer dereference[^\n]*` + where},
 		{how: launchtest.Fail, want: call + `tiny: a token is lost`},
-		{how: launchtest.PanicMake, want: `node: n2/token, making its handler: panic: tiny: no token fits[^\n]*\nin the model's code:\n    launchtest\.\(\*Tiny\)\.NewHandler`},
-		{how: launchtest.PanicReport, want: `node: n2/token, reporting its results: panic: tiny: the tokens can't be counted[^\n]*` + where},
-		{how: launchtest.Keep, checked: true, want: call + `it used memory that ended with an earlier call, of n2/token at epoch [3-9][.0-9]*, handling .*: a handler must copy what it keeps[^\n]*` + where},
-		{how: launchtest.Keep, payload: "payload: 100000\n", checked: true, want: call + `it used memory that ended with an earlier call, of n2/token at epoch`},
-		{how: launchtest.KeepWrite, checked: true, want: call + `it used memory that ended with an earlier call, of n2/token at epoch`},
-		{how: launchtest.Write, checked: true, want: call + `it wrote into the memory of its events, which others share[^\n]*` + where},
-		{how: launchtest.Goroutine, checked: true, want: `node: n2/token at epoch [3-9][.0-9]*, handling .*: Schedule was called in a goroutine of the model's: .*\nin the model's code:\n    launchtest\.\(\*handler\)`},
-		{how: launchtest.LateSend, checked: true, want: `node: n2/token.*(at|before) epoch .*: Schedule was called in a goroutine of the model's: .*\nin the model's code:\n    launchtest\.\(\*handler\)`},
+		{how: launchtest.PanicMake,
+			want: `node: n2/token, making its handler: panic: tiny: no token fits[^\n]*` + code +
+				`\(\*Tiny\)\.NewHandler`},
+		{how: launchtest.PanicReport,
+			want: `node: n2/token, reporting its results: panic: tiny: the tokens can't be counted[^\n]*` + where},
+		{how: launchtest.Keep, checked: true,
+			want: kept + ` [3-9][.0-9]*, handling .*: a handler must copy what it keeps[^\n]*` + where},
+		{how: launchtest.Keep, payload: "payload: 100000\n", checked: true, want: kept},
+		{how: launchtest.KeepWrite, checked: true, want: kept},
+		{how: launchtest.Write, checked: true,
+			want: call + `it wrote into the memory of its events, which others share[^\n]*` + where},
+		{how: launchtest.Goroutine, checked: true, want: at + `.*: ` + goroutine},
+		{how: launchtest.LateSend, checked: true, want: `node: n2/token.*(at|before) epoch .*: ` + goroutine},
 	} {
 		if c.checked && !invariants.Enabled {
 			continue

@@ -18,7 +18,7 @@ const hashBytes = 16
 
 // traceHash puts the simprocs' own hashes together in the order of their ids. Each
 // of them covers all that its simproc handled, in order; so the result covers the
-// replication's whole trace and doesn't depend on who hosted what. Every simproc
+// replication's whole trace and doesn't depend on the placement. Every simproc
 // must be there exactly once: anything else is a worker's fault.
 func traceHash(g *node.Graph, done []*worker.Done) ([]byte, error) {
 	hashes := make([]uint64, g.NumSimprocs())
@@ -26,10 +26,12 @@ func traceHash(g *node.Graph, done []*worker.Done) ([]byte, error) {
 	for w, d := range done {
 		for _, h := range d.Hashes {
 			if int(h.ID) >= len(hashes) {
-				return nil, fmt.Errorf("launch: worker %d reports the trace hash of simproc %d, but there are %d", w, h.ID, len(hashes))
+				return nil, fmt.Errorf("launch: worker %d reports the trace hash of simproc %d, but there are %d",
+					w, h.ID, len(hashes))
 			}
 			if seen[h.ID] {
-				return nil, fmt.Errorf("launch: worker %d reports the trace hash of %s, which was reported before", w, g.Name(node.SimprocID(h.ID)))
+				return nil, fmt.Errorf("launch: worker %d reports the trace hash of %s, which was reported before",
+					w, g.Name(node.SimprocID(h.ID)))
 			}
 			seen[h.ID], hashes[h.ID] = true, h.Hash
 		}

@@ -51,7 +51,8 @@ func checkLive(t *testing.T, pid int) {
 		return
 	}
 	if live.PID != os.Getpid() || len(live.Workers) != 2 {
-		t.Fatalf("process %d is in the run of %d with %d workers, want %d with 2", pid, live.PID, len(live.Workers), os.Getpid())
+		t.Fatalf("process %d is in the run of %d with %d workers, want %d with 2", pid, live.PID, len(live.Workers),
+			os.Getpid())
 	}
 	var events float64
 	for i, w := range live.Workers {

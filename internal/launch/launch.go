@@ -2,8 +2,8 @@
 
 // Package launch runs a simulation over many workers: it reads the scenario, places
 // its nodes, creates the shared memory, starts the workers, leads them through the
-// replications, watches them, gathers what they have found out, and cleans up after
-// them. It never touches an event.
+// replications, supervises them, merges their results, and cleans up after them. It never
+// touches an event.
 //
 // Guarantee: when Run returns, nothing of the run is left: no process, no shared
 // memory and no file but those that were asked for, whatever its workers did, and
@@ -119,8 +119,8 @@ func (l *Launch) Scenario() scenario.Scenario { return l.scenario }
 // Graph is its structure.
 func (l *Launch) Graph() *node.Graph { return l.graph }
 
-// Placement says who will host what, among the workers that simulate a replication
-// together: at most one for each node.
+// Placement is which worker will host which node, among the workers that simulate a
+// replication together: at most one for each node.
 func (l *Launch) Placement() *partition.Partition { return l.placement }
 
 // Set is what was put into the scenario file.

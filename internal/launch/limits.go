@@ -22,7 +22,8 @@ func checkLimits(transport string, sets, workers int, tuning worker.Tuning) erro
 	segments := sets * workers * (workers + 1)
 	need := sets * workers * (plan.Board.Size + plan.Pool.Size + (workers-1)*plan.Lane.Size)
 	if available := shm.AvailableBytes(); int64(need) > available {
-		return badConfig("launch: %d workers need %d MiB of memory for their lanes and pools, but %d MiB are available: use fewer workers, smaller rings or smaller pools",
+		return badConfig("launch: %d workers need %d MiB of memory for their lanes and pools, but %d MiB are "+
+			"available: use fewer workers, smaller rings or smaller pools",
 			sets*workers, need>>20, available>>20)
 	}
 	if transport != TransportShm {
@@ -34,7 +35,8 @@ func checkLimits(transport string, sets, workers int, tuning worker.Tuning) erro
 	}
 	// A file for each segment; for each worker its control stream and three pipes.
 	if need := uint64(segments + 8*sets*workers + otherFiles); need > allowed {
-		return badConfig("launch: %d workers need up to %d open files, but %d are allowed: use fewer workers, or raise the limit (ulimit -n)", sets*workers, need, allowed)
+		return badConfig("launch: %d workers need up to %d open files, but %d are allowed: use fewer workers, "+
+			"or raise the limit (ulimit -n)", sets*workers, need, allowed)
 	}
 	return nil
 }

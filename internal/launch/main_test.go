@@ -51,7 +51,8 @@ func kinds() scenario.Registry {
 func config(transport string, workers int, text string) Config {
 	return Config{
 		File: "tiny.yml", Text: []byte(text), Registry: kinds(),
-		Workers: workers, Seed: 1, Replications: 1, Transport: transport, Spread: SpreadNodes, Partition: partition.Block,
+		Workers: workers, Seed: 1, Replications: 1, Transport: transport,
+		Spread: SpreadNodes, Partition: partition.Block,
 	}
 }
 

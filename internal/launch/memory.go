@@ -44,7 +44,7 @@ func newMemory(transport string, first, workers int, tuning worker.Tuning, proce
 	return m, nil
 }
 
-// pages says which pages pools and lanes lie in, for who asked for huge ones.
+// pages is the remark about which pages pools and lanes are in, where huge ones were asked for.
 func (m *memory) pages() string {
 	text := fmt.Sprintf("huge pages were asked for: pools are in %v", m.pools[0].Pages())
 	if m.workers > 1 {
@@ -133,7 +133,8 @@ func (m *memory) segments(self int) worker.Segments {
 }
 
 // release gives up what only the workers need, once they have attached: the launcher
-// keeps the boards, to show progress, and the files of the lanes, for a post-mortem. Lanes aren't kept mapped: a system that is out of memory would take the launcher
+// keeps the boards, to show progress, and the files of the lanes, for a post-mortem. Lanes aren't kept mapped: a
+// system that is out of memory would take the launcher
 // for the largest process. Heap segments stay: the workers use these very ones.
 func (m *memory) release() error {
 	if !m.shared {
@@ -203,7 +204,8 @@ func (m *memory) inspectLane(from, to int) (lane.Status, error) {
 	if m.lanes != nil {
 		return lane.Inspect(m.lanes[from][to].Body())
 	}
-	s, err := shm.Attach(m.kept[from][to], shm.Want{Kind: worker.KindLane, Size: m.plan.Lane.Size, ReadOnly: true, NoPopulate: true})
+	s, err := shm.Attach(m.kept[from][to], shm.Want{Kind: worker.KindLane, Size: m.plan.Lane.Size, ReadOnly: true,
+		NoPopulate: true})
 	if err != nil {
 		return lane.Status{}, err
 	}

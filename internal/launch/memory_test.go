@@ -25,7 +25,8 @@ func TestLimits(t *testing.T) {
 
 // What can't be started leaves nothing behind, and no panic.
 func TestTeamThatFails(t *testing.T) {
-	l, err := Prepare(Config{File: "t.yml", Text: []byte("model: tiny\nhorizon: 1\nnodes: 2\n"), Registry: kinds(), Workers: 1, Replications: 1, Transport: TransportInproc})
+	l, err := Prepare(Config{File: "t.yml", Text: []byte("model: tiny\nhorizon: 1\nnodes: 2\n"), Registry: kinds(),
+		Workers: 1, Replications: 1, Transport: TransportInproc})
 	if err != nil {
 		t.Fatal(err)
 	}

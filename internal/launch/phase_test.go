@@ -98,7 +98,8 @@ func killAt(t *testing.T, point string, skip, victim int, phase Phase) time.Dura
 	})
 	took := time.Since(killed)
 	var w *WorkerError
-	if !errors.As(err, &w) || w.Worker != victim || !w.Died || !strings.Contains(w.Status, "SIGKILL") || len(w.Others) > 0 {
+	if !errors.As(err, &w) || w.Worker != victim || !w.Died || !strings.Contains(w.Status, "SIGKILL") ||
+		len(w.Others) > 0 {
 		t.Fatalf("error is %v, want the death of worker %d by SIGKILL", err, victim)
 	}
 	// Where it had answered before the signal came, the run is a phase further.
@@ -109,7 +110,8 @@ func killAt(t *testing.T, point string, skip, victim int, phase Phase) time.Dura
 	if w.Delivered != (phase == PhaseExit) || (out != nil) != w.Delivered {
 		t.Errorf("in phase %s, delivered is %v, outcome %v", phase, w.Delivered, out)
 	}
-	if out != nil && (out.Interrupted || len(out.Replications) != 2 || out.TraceHash == "" || !tokens(t, out).Complete) {
+	if out != nil && (out.Interrupted || len(out.Replications) != 2 || out.TraceHash == "" ||
+		!tokens(t, out).Complete) {
 		t.Errorf("the outcome is %+v, want a complete one", out)
 	}
 	return took
@@ -141,7 +143,8 @@ func TestDeathNamesEpoch(t *testing.T) {
 	if !errors.As(err, &w) || w.Worker != 1 || w.Phase != PhaseRun || !w.ReachedKnown || w.Reached < 10 {
 		t.Fatalf("error is %#v", err)
 	}
-	if text := err.Error(); !strings.Contains(text, "worker 1 died: killed by SIGKILL") || !strings.Contains(text, " in replication 0, having reached ") {
+	if text := err.Error(); !strings.Contains(text, "worker 1 died: killed by SIGKILL") ||
+		!strings.Contains(text, " in replication 0, having reached ") {
 		t.Errorf("error is %v", text)
 	}
 }
@@ -177,7 +180,8 @@ func TestPanicAfterLastResult(t *testing.T) {
 func TestExitZeroTooEarly(t *testing.T) {
 	_, err := run(t, config(TransportShm, 2, launchtest.Scenario(4, 50, trouble(2, 3, launchtest.Zero))))
 	var w *WorkerError
-	if !errors.As(err, &w) || w.Worker != 1 || !strings.Contains(err.Error(), "ended too early") || strings.Contains(err.Error(), "died") {
+	if !errors.As(err, &w) || w.Worker != 1 || !strings.Contains(err.Error(), "ended too early") ||
+		strings.Contains(err.Error(), "died") {
 		t.Errorf("error is %v", err)
 	}
 }
@@ -189,7 +193,7 @@ func TestUnsentMessage(t *testing.T) {
 	l := &Launch{timeouts: defaultTimeouts(1), log: workerproc.NewLineWriter(os.Stderr)}
 	s := newSupervisor(newConnections(), make(testBoards, 1), l)
 	s.add(&connection{control: broken}, func() workerproc.Exit { return <-ended })
-	_, err := s.request(context.Background(), func(int) *worker.Message { return &worker.Message{Type: worker.TypeGo} }, worker.TypeDone)
+	_, err := s.request(context.Background(), toAll(&worker.Message{Type: worker.TypeGo}), worker.TypeDone)
 	if !errors.Is(err, errFull) || !strings.Contains(err.Error(), "can't be sent to worker 0") {
 		t.Errorf("error is %v, want %v", err, errFull)
 	}
@@ -219,10 +223,12 @@ func TestDeathNamesHandler(t *testing.T) {
 	for _, how := range []string{launchtest.Exit, launchtest.Kill, launchtest.Zero} {
 		_, err := run(t, config(TransportShm, 2, launchtest.Scenario(4, 1e9, trouble(2, 3, how))))
 		var w *WorkerError
-		if !errors.As(err, &w) || w.Worker != 1 || w.Handler != "n2/token" || !(w.HandlerEpoch >= 3 && w.HandlerEpoch < 5) {
+		if !errors.As(err, &w) || w.Worker != 1 || w.Handler != "n2/token" ||
+			!(w.HandlerEpoch >= 3 && w.HandlerEpoch < 5) {
 			t.Fatalf("%s: error is %#v", how, err)
 		}
-		if text := err.Error(); !strings.Contains(text, "; it had called the handler of n2/token at epoch 3") && !strings.Contains(text, "; it had called the handler of n2/token at epoch 4") {
+		if text := err.Error(); !strings.Contains(text, "; it had called the handler of n2/token at epoch 3") &&
+			!strings.Contains(text, "; it had called the handler of n2/token at epoch 4") {
 			t.Errorf("%s: error is %v", how, text)
 		}
 	}

@@ -22,7 +22,7 @@ import (
 // CrashName begins the names of post-mortem files.
 const CrashName = "disco-crash-"
 
-// postMortem writes down what the memory of a failed run still says about its workers,
+// postMortem writes down what the memory of a failed run still shows of its workers,
 // and returns the failure, nil for none, with the name of the file. All workers have ended; their
 // segments are still there.
 func (l *Launch) postMortem(sets []*workerSet, failed error) error {
@@ -37,9 +37,9 @@ func (l *Launch) postMortem(sets []*workerSet, failed error) error {
 	return fmt.Errorf("%w\nwhat the workers were at: %s", failed, path)
 }
 
-// fatal tells whether a failure is worth a post-mortem: a worker that died, or a run
-// that could not go on. A model's own error or panic says all there is, and who
-// ended the run knows why.
+// fatal reports whether a failure is worth a post-mortem: a worker that died, or a run
+// that could not go on. A model's own error or panic says all there is, and a run that was
+// ended from outside has no fault to look for.
 func fatal(failed error) bool {
 	var w *WorkerError
 	if errors.As(failed, &w) {
@@ -72,7 +72,8 @@ func (l *Launch) postMortemText(sets []*workerSet, failed error) string {
 	fmt.Fprintf(&b, "disco: post-mortem of process %d, %s\n", os.Getpid(), time.Now().UTC().Format(time.RFC3339))
 	fmt.Fprintf(&b, "%v\n\n", failed)
 	fmt.Fprintf(&b, "scenario %s, seed %d, horizon %g s, %d of %d replications spread as %s over %d workers (%s)\n",
-		l.cfg.File, l.cfg.Seed, l.scenario.Horizon(), sets[0].schedule.taken(), l.cfg.Replications, l.cfg.Spread, l.Workers(), l.cfg.Transport)
+		l.cfg.File, l.cfg.Seed, l.scenario.Horizon(), sets[0].schedule.taken(), l.cfg.Replications,
+		l.cfg.Spread, l.Workers(), l.cfg.Transport)
 	fmt.Fprintf(&b, "tuning: %+v\n", l.cfg.Tuning)
 	b.WriteString("\nWhat follows was read from shared memory after all workers had ended. Numbers are those of\n" +
 		"each worker's last look at itself, up to 64 rounds of its duty cycle before the end;\n" +
@@ -133,8 +134,10 @@ func (ws *workerSet) describeLane(b *strings.Builder, from, to int) {
 	if math.IsInf(s.Epoch, 1) {
 		bound = "the end"
 	}
-	fmt.Fprintf(b, "  lane to worker %d: promised up to %s; sent up to position %d, read up to %d: %d of %d bytes unread; %d bytes of returned blocks unread%s\n",
-		ws.number(to), bound, s.Forward.Tail, s.Forward.Head, s.Forward.Tail-s.Forward.Head, s.Forward.Capacity, s.Return.Tail-s.Return.Head, closed(s))
+	fmt.Fprintf(b, "  lane to worker %d: promised up to %s; sent up to position %d, read up to %d: %d of %d "+
+		"bytes unread; %d bytes of returned blocks unread%s\n",
+		ws.number(to), bound, s.Forward.Tail, s.Forward.Head, s.Forward.Tail-s.Forward.Head, s.Forward.Capacity,
+		s.Return.Tail-s.Return.Head, closed(s))
 }
 
 func closed(s lane.Status) string {

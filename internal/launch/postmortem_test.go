@@ -71,7 +71,8 @@ func TestPostMortem(t *testing.T) {
 			if path == "" || !strings.Contains(err.Error(), path) {
 				t.Fatalf("the error doesn't name the file %q: %v", path, err)
 			}
-			for _, want := range []string{c.ending, "\nworker 0: ", "scenario tiny.yml, seed 1, horizon 50 s", "lane to worker 1: promised up to ", "lane to worker 0: promised up to "} {
+			for _, want := range []string{c.ending, "\nworker 0: ", "scenario tiny.yml, seed 1, horizon 50 s",
+				"lane to worker 1: promised up to ", "lane to worker 0: promised up to "} {
 				if !strings.Contains(text, want) {
 					t.Errorf("it doesn't say %q:\n%s", want, text)
 				}
@@ -89,7 +90,8 @@ func TestPostMortem(t *testing.T) {
 					t.Errorf("worker %d lent %v blocks, but payloads are small", w, n)
 				}
 			}
-			for _, m := range regexp.MustCompile(`sent up to position (\d+), read up to (\d+): (\d+) of (\d+) bytes`).FindAllStringSubmatch(text, -1) {
+			lanes := regexp.MustCompile(`sent up to position (\d+), read up to (\d+): (\d+) of (\d+) bytes`)
+			for _, m := range lanes.FindAllStringSubmatch(text, -1) {
 				var v [4]int
 				for i := range v {
 					v[i], _ = strconv.Atoi(m[i+1])
@@ -124,10 +126,16 @@ func TestNoPostMortem(t *testing.T) {
 	stop := make(chan struct{})
 	close(stop)
 	for what, set := range map[string]func(*Config){
-		"a good run":      func(*Config) {},
-		"a model's word":  func(c *Config) { c.Text = []byte(launchtest.Scenario(4, 50, trouble(2, 3, launchtest.Fail))) },
-		"a model's panic": func(c *Config) { c.Text = []byte(launchtest.Scenario(4, 50, trouble(2, 3, launchtest.Panic))) },
-		"stopped":         func(c *Config) { c.Stop = stop },
+		"a good run": func(*Config) {},
+		"a model's error": func(c *Config) {
+			c.Text = []byte(launchtest.Scenario(4, 50,
+				trouble(2, 3, launchtest.Fail)))
+		},
+		"a model's panic": func(c *Config) {
+			c.Text = []byte(launchtest.Scenario(4, 50,
+				trouble(2, 3, launchtest.Panic)))
+		},
+		"stopped": func(c *Config) { c.Stop = stop },
 		"not wanted": func(c *Config) {
 			c.Text, c.CrashDir = []byte(launchtest.Scenario(4, 50, trouble(2, 3, launchtest.Kill))), ""
 		},

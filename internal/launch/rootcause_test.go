@@ -15,7 +15,8 @@ func TestRootCausePairs(t *testing.T) {
 	for _, exit := range []exitKind{running, exitedOK, exitedBad, exitSignal} {
 		for _, report := range []errorKind{noError, peerError, ownError} {
 			for bits := range 8 {
-				all = append(all, evidence{exit: exit, reported: report, streamEnded: bits&1 != 0, outOfProtocol: bits&2 != 0, askedToExit: bits&4 != 0})
+				all = append(all, evidence{exit: exit, reported: report, streamEnded: bits&1 != 0,
+					outOfProtocol: bits&2 != 0, askedToExit: bits&4 != 0})
 			}
 		}
 	}
@@ -35,14 +36,16 @@ func TestRootCausePairs(t *testing.T) {
 			}
 			if c < 0 {
 				for _, x := range []evidence{f, g} {
-					if died(x) || x.reported != noError || !x.askedToExit && (x.streamEnded || x.outOfProtocol || x.exit != running) {
+					if died(x) || x.reported != noError || !x.askedToExit &&
+						(x.streamEnded || x.outOfProtocol || x.exit != running) {
 						t.Fatalf("%+v, %+v: no cause", f, g)
 					}
 				}
 				continue
 			}
 			cause, other := []evidence{f, g}[c], []evidence{f, g}[1-c]
-			innocent := cause.reported == peerError || cause.exit == exitedOK && cause.reported == noError && !cause.outOfProtocol
+			innocent := cause.reported == peerError || cause.exit == exitedOK && cause.reported == noError &&
+				!cause.outOfProtocol
 			if innocent && (died(other) || other.reported == ownError) {
 				t.Fatalf("%+v is the cause, not %+v", cause, other)
 			}
@@ -64,17 +67,29 @@ func TestRootCause(t *testing.T) {
 		want    int
 	}{
 		{"nobody did anything", []evidence{{}, {}}, -1},
-		{"all ended as they should", []evidence{{exit: exitedOK, streamEnded: true, askedToExit: true, order: 1}, {exit: exitedOK, streamEnded: true, askedToExit: true, order: 2}}, -1},
-		{"a panic at the end, when another had ended well", []evidence{{exit: exitedOK, streamEnded: true, askedToExit: true, order: 1}, {exit: exitedBad, streamEnded: true, askedToExit: true, order: 2}}, 1},
-		{"killed while others report its closed lanes", []evidence{{exit: exitedBad, reported: peerError, order: 1}, {exit: exitSignal, streamEnded: true, order: 2}}, 1},
-		{"an error, and a peer that found the lane closed", []evidence{{exit: exitedBad, reported: peerError, order: 1}, {exit: exitedBad, reported: ownError, order: 2}}, 1},
-		{"a panic before an error that came first", []evidence{{exit: exitedBad, reported: ownError, order: 1}, {exit: exitedBad, streamEnded: true, order: 2}}, 1},
+		{"all ended as they should", []evidence{{exit: exitedOK, streamEnded: true, askedToExit: true, order: 1},
+			{exit: exitedOK, streamEnded: true, askedToExit: true, order: 2}}, -1},
+		{"a panic at the end, when another had ended well",
+			[]evidence{{exit: exitedOK, streamEnded: true, askedToExit: true, order: 1},
+				{exit: exitedBad, streamEnded: true, askedToExit: true, order: 2}}, 1},
+		{"killed while others report its closed lanes",
+			[]evidence{{exit: exitedBad, reported: peerError, order: 1},
+				{exit: exitSignal, streamEnded: true, order: 2}}, 1},
+		{"an error, and a peer that found the lane closed",
+			[]evidence{{exit: exitedBad, reported: peerError, order: 1},
+				{exit: exitedBad, reported: ownError, order: 2}}, 1},
+		{"a panic before an error that came first",
+			[]evidence{{exit: exitedBad, reported: ownError, order: 1},
+				{exit: exitedBad, streamEnded: true, order: 2}}, 1},
 		{"two deaths: the earlier one", []evidence{{exit: exitSignal, order: 2}, {exit: exitedBad, order: 1}}, 1},
 		{"a silent stream, still running", []evidence{{}, {streamEnded: true, order: 1}}, 1},
 		{"a handler that calls os.Exit(0)", []evidence{{}, {exit: exitedOK, streamEnded: true, order: 1}}, 1},
-		{"os.Exit(0) of one, SIGKILL of another", []evidence{{exit: exitedOK, streamEnded: true, order: 1}, {exit: exitSignal, streamEnded: true, order: 2}}, 1},
-		{"a message out of place beside a death", []evidence{{outOfProtocol: true, order: 1}, {exit: exitSignal, order: 2}}, 1},
-		{"only reports about peers", []evidence{{reported: peerError, exit: exitedBad, order: 2}, {reported: peerError, order: 1}}, 1},
+		{"os.Exit(0) of one, SIGKILL of another", []evidence{{exit: exitedOK, streamEnded: true, order: 1},
+			{exit: exitSignal, streamEnded: true, order: 2}}, 1},
+		{"a message out of place beside a death", []evidence{{outOfProtocol: true, order: 1},
+			{exit: exitSignal, order: 2}}, 1},
+		{"only reports about peers", []evidence{{reported: peerError, exit: exitedBad, order: 2},
+			{reported: peerError, order: 1}}, 1},
 	} {
 		t.Run(fmt.Sprint(c.what), func(t *testing.T) {
 			if got := selectRootCause(c.workers); got != c.want {

@@ -100,7 +100,7 @@ func (l *Launch) Run(ctx context.Context) (*Outcome, error) {
 	return out, failed
 }
 
-// delivered tells whether an error is about a worker that had delivered all its results.
+// delivered reports whether an error is about a worker that had delivered all its results.
 func delivered(err error) bool {
 	var w *WorkerError
 	return errors.As(err, &w) && w.Delivered
@@ -168,7 +168,7 @@ func (l *Launch) lead(ctx context.Context, sets []*workerSet, s *schedule) error
 	return first
 }
 
-// replaces tells whether an error says more about the end of a run than the one before it:
+// replaces reports whether an error says more about the end of a run than the one before it:
 // one that costs results comes before one that doesn't, and both before the end of a worker
 // set that the first error has brought about.
 func replaces(err, before error) bool {

@@ -89,7 +89,7 @@ func (s *schedule) take() (index int, ok bool, later <-chan struct{}) {
 	return s.next - 1, true, nil
 }
 
-// exhausted tells whether all replications have been taken.
+// exhausted reports whether all replications have been taken.
 func (s *schedule) exhausted() bool { return s.taken() == s.total }
 
 // taken is how many replications have been taken so far.
@@ -143,7 +143,8 @@ func (s *schedule) close(discard bool) {
 // left, behind one that was interrupted. It frees their reports.
 func (s *schedule) merge() error {
 	for r := s.awaitNext(); r != nil; r = s.awaitNext() {
-		err := s.accumulator.Add(scenario.Replication{Index: r.Index, Horizon: s.horizon, Reached: r.Reached, Parts: r.parts})
+		err := s.accumulator.Add(scenario.Replication{Index: r.Index, Horizon: s.horizon, Reached: r.Reached,
+			Parts: r.parts})
 		if err != nil {
 			return err
 		}

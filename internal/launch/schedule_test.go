@@ -202,7 +202,8 @@ func TestStopWithFullWindow(t *testing.T) {
 	}
 	// One may have been stopped before anything had happened in it.
 	if n := len(out.Replications); n < begun-1 || n != int(added.Load()) || tokens(t, out).Handled != out.Events {
-		t.Errorf("%d replications, %d added, %d had begun; %d tokens in %d events", n, added.Load(), begun, tokens(t, out).Handled, out.Events)
+		t.Errorf("%d replications, %d added, %d had begun; %d tokens in %d events", n, added.Load(), begun,
+			tokens(t, out).Handled, out.Events)
 	}
 }
 
@@ -271,7 +272,8 @@ func TestRefusedReport(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		cfg, added := many(t, workers, ReplicationsMax, 3)
 		_, err := run(t, cfg)
-		if err == nil || !strings.Contains(err.Error(), "can't sum up its results: replication 3 after 2") || added.Load() != 3 {
+		if err == nil || !strings.Contains(err.Error(), "can't sum up its results: replication 3 after 2") ||
+			added.Load() != 3 {
 			t.Errorf("%d workers: error is %v after %d replications", workers, err, added.Load())
 		}
 	}

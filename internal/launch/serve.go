@@ -13,11 +13,12 @@ import (
 	"github.com/disco-sim/disco/shm"
 )
 
-// IsWorker tells whether a launcher started this process as a worker. Then Serve is
+// IsWorker reports whether a launcher started this process as a worker. Then Serve is
 // all that it has to do.
 func IsWorker() bool { return workerproc.IsWorker() }
 
-// Serve runs a worker process, from what its launcher handed it to its exit status. The kinds must be those of the launcher.
+// Serve runs a worker process, from what its launcher handed it to its exit status. The kinds must be those of the
+// launcher.
 func Serve(reg scenario.Registry) int {
 	if err := serve(reg); err != nil {
 		// The launcher has received the error and shows it, unless it is gone.
@@ -66,7 +67,8 @@ func (a *attached) attach(setup *worker.Setup) (worker.Segments, *os.File, error
 		want++
 	}
 	if len(a.files) != want {
-		return worker.Segments{}, nil, fmt.Errorf("launch: worker %d of %d was handed %d descriptors, want %d", self, n, len(a.files), want)
+		return worker.Segments{}, nil, fmt.Errorf("launch: worker %d of %d was handed %d descriptors, want %d",
+			self, n, len(a.files), want)
 	}
 	s := worker.Segments{
 		Boards: make([]*shm.Segment, n), Pools: make([]*shm.Segment, n),

@@ -22,8 +22,10 @@ import (
 )
 
 var (
-	simSchedules = flag.Int("schedules", 0, "simulated runs of TestSimulatedSupervision; 0: 1000, fewer with -short or -race")
-	simSeed      = flag.Uint64("seed", 1, "seed of the first simulated run of TestSimulatedSupervision; the others count on")
+	simSchedules = flag.Int("schedules", 0, "simulated runs of TestSimulatedSupervision; 0: 1000, fewer with "+
+		"-short or -race")
+	simSeed = flag.Uint64("seed", 1, "seed of the first simulated run of TestSimulatedSupervision; the "+
+		"others count on")
 )
 
 // fault is what happens to one worker of a simulated run.
@@ -235,7 +237,8 @@ func (m *simWorker) run() (workerproc.Exit, bool) {
 				return workerproc.Exit{Text: "exit status 1"}, true
 			case msg.Type == worker.TypeStop:
 				over = nil
-				m.send(&worker.Message{Type: worker.TypeStopped, Stopped: &worker.Stopped{Handled: true, Epoch: float64(m.index)}})
+				m.send(&worker.Message{Type: worker.TypeStopped,
+					Stopped: &worker.Stopped{Handled: true, Epoch: float64(m.index)}})
 			case msg.Type == worker.TypeLimit:
 				over = time.After(m.set.pace)
 			}
@@ -243,7 +246,7 @@ func (m *simWorker) run() (workerproc.Exit, bool) {
 	}
 }
 
-// crippled tells whether the victim has failed.
+// crippled reports whether the victim has failed.
 func (t *simSet) crippled() bool { return t.faulted.Load() != nil }
 
 // peerClosed is ready when a peer has closed its lanes.
@@ -307,8 +310,10 @@ func simulateSupervision(p *simPlan, rnd *rand.Rand) (took time.Duration, outcom
 	for i := range p.workers {
 		ours, theirs := net.Pipe()
 		m := &simWorker{
-			set: t, index: i, rnd: rand.New(rand.NewPCG(rnd.Uint64(), 1)), control: theirs, inbox: make(chan *worker.Message, 8), outbox: make(chan *worker.Message, 16),
-			fault: make(chan struct{}), dead: make(chan struct{}), closed: make(chan struct{}), status: make(chan workerproc.Exit, 1),
+			set: t, index: i, rnd: rand.New(rand.NewPCG(rnd.Uint64(),
+				1)), control: theirs, inbox: make(chan *worker.Message, 8), outbox: make(chan *worker.Message, 16),
+			fault: make(chan struct{}), dead: make(chan struct{}), closed: make(chan struct{}),
+			status: make(chan workerproc.Exit, 1),
 		}
 		t.members = append(t.members, m)
 		killed := false
@@ -351,12 +356,14 @@ func (t *simSet) lead(ctx context.Context, s *supervisor) error {
 			_, err := s.request(ctx, func(int) *worker.Message { return msg }, want)
 			return err
 		}
-		if err := ask(&worker.Message{Type: worker.TypeSetup, Setup: &worker.Setup{}}, worker.TypeReady, PhaseStart); err != nil {
+		if err := ask(&worker.Message{Type: worker.TypeSetup, Setup: &worker.Setup{}}, worker.TypeReady,
+			PhaseStart); err != nil {
 			return err
 		}
 		for r := 0; r < t.replications && !s.stopping; r++ {
 			s.stage.replication = r
-			if err := ask(&worker.Message{Type: worker.TypePrepare, Prepare: &worker.Prepare{Replication: r}}, worker.TypeReady, PhasePrepare); err != nil {
+			if err := ask(&worker.Message{Type: worker.TypePrepare, Prepare: &worker.Prepare{Replication: r}},
+				worker.TypeReady, PhasePrepare); err != nil {
 				return err
 			}
 			if err := ask(&worker.Message{Type: worker.TypeGo}, worker.TypeDone, PhaseRun); err != nil {
@@ -429,7 +436,8 @@ func TestSimulatedSupervision(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			took, outcome, err := simulateSupervision(p, rnd)
 			if err != nil {
-				t.Errorf("run %d of %d: %+v\n%v\nafter %v: %s\nreplay: go test -run 'TestSimulatedSupervision$' ./internal/launch -seed %d -schedules 1", i+1, n, *p, err, took, outcome, p.seed)
+				t.Errorf("run %d of %d: %+v\n%v\nafter %v: %s\nreplay: go test -run 'TestSimulatedSupervision$' "+
+					"./internal/launch -seed %d -schedules 1", i+1, n, *p, err, took, outcome, p.seed)
 			}
 		})
 		if t.Failed() {

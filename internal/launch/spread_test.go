@@ -103,7 +103,8 @@ func TestWhatIsSpread(t *testing.T) {
 		{4, 9, SpreadNodes, false, "nodes 4"},
 		{4, 9, "", true, "nodes 4"},
 		{4, 2, SpreadReplications, false, "replications 2"},
-		{4, 9, SpreadReplications, true, "spread: found replications with a placement of nodes, want one of them: whole replications have all nodes on one worker"},
+		{4, 9, SpreadReplications, true, "spread: found replications with a placement of nodes, want one of " +
+			"them: whole replications have all nodes on one worker"},
 		{4, 9, "threads", false, `spread: found "threads", want nodes or replications`},
 	} {
 		cfg := config(TransportShm, c.workers, launchtest.Scenario(6, 30, ""))

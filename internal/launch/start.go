@@ -64,7 +64,8 @@ func (ws *workerSet) startProcess(starter *workerproc.Starter, exe string, index
 		args = append(args, profileFlag+path)
 	}
 	output := workerproc.NewOutput(fmt.Sprintf("worker %d", number), ws.launch.log)
-	p, err := workerproc.New(workerproc.Config{Executable: exe, Number: number, Args: args, Handed: handed, Output: output})
+	p, err := workerproc.New(workerproc.Config{Executable: exe, Number: number, Args: args, Handed: handed,
+		Output: output})
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ type states struct {
 	sendErr  error // why a message could not be sent
 }
 
-// answered tells whether all workers have answered the last request.
+// answered reports whether all workers have answered the last request.
 func (ss *states) answered() bool {
 	for i := range ss.workers {
 		if ss.workers[i].answer == nil {
@@ -51,7 +51,7 @@ func (ss *states) answers() []*worker.Message {
 	return answers
 }
 
-// stopAnswered tells whether all workers have answered Stop, or are done.
+// stopAnswered reports whether all workers have answered Stop, or are done.
 func (ss *states) stopAnswered() bool {
 	for i := range ss.workers {
 		if st := &ss.workers[i]; st.stopped == nil && st.answer == nil {
@@ -61,7 +61,7 @@ func (ss *states) stopAnswered() bool {
 	return true
 }
 
-// ended tells whether all workers have ended.
+// ended reports whether all workers have ended.
 func (ss *states) ended() bool {
 	for i := range ss.workers {
 		if ss.workers[i].exit == nil {
@@ -71,7 +71,7 @@ func (ss *states) ended() bool {
 	return true
 }
 
-// exitPending tells whether a worker that may be the root cause is about to end, but hasn't
+// exitPending reports whether a worker that may be the root cause is about to end, but hasn't
 // yet.
 func (ss *states) exitPending() bool {
 	for i := range ss.workers {

@@ -28,7 +28,7 @@ type stopRequest struct {
 // stopPeriod is the time between two looks at workers that are to stop.
 const stopPeriod = 50 * time.Millisecond
 
-// stopNoteAfter is how long a stop may take before people are told what it waits for.
+// stopNoteAfter is how long a stop may take before a remark says what it waits for.
 const stopNoteAfter = 2 * time.Second
 
 func (r *stopRequest) ticks() <-chan time.Time {
@@ -105,13 +105,15 @@ func (s *supervisor) checkStop(r *stopRequest) error {
 		unanswered := func(st *state) bool { return st.stopped == nil }
 		return s.unresponsive(unanswered, fmt.Sprintf("didn't answer stop within %v", limit), slow)
 	case now.Sub(r.progressed) > limit:
-		return s.unresponsive(anyState, fmt.Sprintf("didn't get on for %v towards the common end at %v s", limit, r.epoch), slow)
+		return s.unresponsive(anyState, fmt.Sprintf("didn't get on for %v towards the common end at %v s", limit,
+			r.epoch), slow)
 	case now.Sub(r.began) > s.timeouts.stopTotal:
 		what := fmt.Sprintf("didn't come to the common end at %v s within %v", r.epoch, s.timeouts.stopTotal)
 		return s.unresponsive(anyState, what, "some were far ahead of the others")
 	case r.limited && !r.noted && now.Sub(r.began) > stopNoteAfter:
 		r.noted = true
-		s.note(fmt.Sprintf("handling what is before %v s: a worker had come so far, and all are to end at one simulated time", r.epoch))
+		s.note(fmt.Sprintf("handling what is before %v s: a worker had come so far, and all are to end at one "+
+			"simulated time", r.epoch))
 	}
 	return nil
 }

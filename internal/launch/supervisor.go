@@ -270,7 +270,7 @@ func (s *supervisor) collectFailures(ctx context.Context) error {
 	}
 }
 
-// rootCause is the run's error after a failure; askedToExit says that the workers were told
+// rootCause is the run's error after a failure; askedToExit says that the workers were asked
 // to end. nil: there was no failure.
 func (s *supervisor) rootCause(askedToExit bool) error {
 	all := s.states.evidenceOf(askedToExit)
@@ -350,7 +350,8 @@ func (s *supervisor) killRemaining(ctx context.Context) {
 			c.kill()
 		}
 		if ctx.Err() == nil {
-			s.note(fmt.Sprintf("worker %d didn't end within %v of its last result and was killed", c.number, s.timeouts.exit))
+			s.note(fmt.Sprintf("worker %d didn't end within %v of its last result and was killed", c.number,
+				s.timeouts.exit))
 		}
 	}
 	s.awaitKilled()

@@ -103,7 +103,8 @@ func (w *watchdog) handleEpoch(index int, epoch float64) {
 	}
 	w.epochs[index] = epoch
 	if w.reported {
-		w.note(fmt.Sprintf("progress again: worker %d is at %.6g simulated seconds", w.conns.workers[index].number, epoch))
+		w.note(fmt.Sprintf("progress again: worker %d is at %.6g simulated seconds", w.conns.workers[index].number,
+			epoch))
 	}
 	w.resetAt(w.now())
 }
@@ -238,7 +239,8 @@ func (w *watchdog) describe(i int) string {
 		return fmt.Sprintf("waits for room in the ring to worker %d, in %s at epoch %.6g",
 			w.conns.workers[s.Peer].number, handlerName(s.Handler), s.Epoch)
 	case s.State == worker.StateBound && s.Peer >= 0:
-		return fmt.Sprintf("waits for worker %d; everything before %.6g is handled", w.conns.workers[s.Peer].number, s.Epoch)
+		return fmt.Sprintf("waits for worker %d; everything before %.6g is handled", w.conns.workers[s.Peer].number,
+			s.Epoch)
 	case s.State == worker.StateBound:
 		return fmt.Sprintf("has nothing to do before its peers; everything before %.6g is handled", s.Epoch)
 	case s.Handler != "":

@@ -32,7 +32,8 @@ func newWatched(limit time.Duration, name Phase) *watched {
 	w := &watched{clock: time.Unix(1000, 0), board: make(testBoards, 2), procs: [2]string{"running", "running"}}
 	c := newConnections()
 	for i := range 2 {
-		c.workers = append(c.workers, &connection{index: i, number: i, pid: 1 + i, queue: make(chan *worker.Message, 100)})
+		c.workers = append(c.workers, &connection{index: i, number: i, pid: 1 + i,
+			queue: make(chan *worker.Message, 100)})
 	}
 	w.watchdog = watchdog{
 		conns: c, boards: w.board, limit: limit,
@@ -88,7 +89,8 @@ func TestStallNone(t *testing.T) {
 		{"one board rises by little", func(w *watched) { w.board[0] = 1e6; w.board[1] += 1e-3 }},
 		{"only answers tell", func(w *watched) {
 			if w.questions(1) > 0 {
-				w.handleStatus(1, &worker.Status{State: worker.StateWork, Peer: -1, Handler: "a/b", Epoch: float64(w.clock.Unix())})
+				w.handleStatus(1, &worker.Status{State: worker.StateWork, Peer: -1, Handler: "a/b",
+					Epoch: float64(w.clock.Unix())})
 			}
 		}},
 	} {
@@ -103,7 +105,8 @@ func TestStallNone(t *testing.T) {
 // time, and when it gets on; with EndStalled it ends.
 func TestStallReport(t *testing.T) {
 	waits := &worker.Status{State: worker.StateBound, Peer: 1, Epoch: 5, Text: "class 0: waits for worker 1\n"}
-	hangs := &worker.Status{State: worker.StateWork, Peer: -1, Handler: "n1/cpu", Epoch: 5.5, Activations: 77, Text: "main.loop()\n\t/x.go:1"}
+	hangs := &worker.Status{State: worker.StateWork, Peer: -1, Handler: "n1/cpu", Epoch: 5.5, Activations: 77,
+		Text: "main.loop()\n\t/x.go:1"}
 	for _, c := range []struct {
 		what  string
 		every func(w *watched)
@@ -127,7 +130,9 @@ func TestStallReport(t *testing.T) {
 		if err := w.pass(t, 65*time.Second, every); err != nil || len(w.notes) != 1 {
 			t.Fatalf("%s: %v, %q, want one report", c.what, err, w.notes)
 		}
-		for _, want := range []string{"no progress in simulated time", "all wait for worker 1", "worker 0 (process 1) waits for worker 1; everything before 5 is handled", "class 0: waits for worker 1", "worker 1 (process 2) is in the handler of n1/cpu at epoch 5.5, 77 calls", "main.loop()"} {
+		for _, want := range []string{"no progress in simulated time", "all wait for worker 1",
+			"worker 0 (process 1) waits for worker 1; everything before 5 is handled", "class 0: waits for worker 1",
+			"worker 1 (process 2) is in the handler of n1/cpu at epoch 5.5, 77 calls", "main.loop()"} {
 			if !strings.Contains(w.notes[0], want) {
 				t.Errorf("%s: report lacks %q:\n%s", c.what, want, w.notes[0])
 			}
@@ -136,11 +141,13 @@ func TestStallReport(t *testing.T) {
 			t.Errorf("%s: %v, %d reports in 20 minutes", c.what, err, len(w.notes))
 		}
 		w.notes, w.board[0] = nil, 6
-		if err := w.pass(t, time.Second, every); err != nil || len(w.notes) != 1 || !strings.Contains(w.notes[0], "progress again") {
+		if err := w.pass(t, time.Second, every); err != nil || len(w.notes) != 1 ||
+			!strings.Contains(w.notes[0], "progress again") {
 			t.Errorf("%s: %v, %q when it gets on", c.what, err, w.notes)
 		}
 		w.endStalled = true
-		if err := w.pass(t, 3*time.Minute, every); !errors.Is(err, ErrStalled) || !strings.Contains(err.Error(), "worker 1") {
+		if err := w.pass(t, 3*time.Minute, every); !errors.Is(err, ErrStalled) ||
+			!strings.Contains(err.Error(), "worker 1") {
 			t.Errorf("%s: %v, want ErrStalled that names worker 1", c.what, err)
 		}
 	}
@@ -150,7 +157,8 @@ func TestStallReport(t *testing.T) {
 // launcher itself was stopped doesn't count; workers that never get ready are told of.
 func TestStallOthers(t *testing.T) {
 	w := newWatched(time.Minute, PhaseRun)
-	if err := w.pass(t, 70*time.Second, nil); err != nil || len(w.notes) != 1 || strings.Count(w.notes[0], "doesn't answer") != 2 {
+	if err := w.pass(t, 70*time.Second, nil); err != nil || len(w.notes) != 1 ||
+		strings.Count(w.notes[0], "doesn't answer") != 2 {
 		t.Errorf("nobody answers: %v, %q", err, w.notes)
 	}
 	w = newWatched(0, PhaseRun)
@@ -164,12 +172,15 @@ func TestStallOthers(t *testing.T) {
 	}
 	w = newWatched(time.Minute, PhaseStart)
 	w.done[0] = true
-	if err := w.pass(t, 70*time.Second, nil); err != nil || len(w.notes) != 1 || !strings.Contains(w.notes[0], "while workers get ready") || !strings.Contains(w.notes[0], "all wait for worker 1") {
+	if err := w.pass(t, 70*time.Second, nil); err != nil || len(w.notes) != 1 ||
+		!strings.Contains(w.notes[0], "while workers get ready") ||
+		!strings.Contains(w.notes[0], "all wait for worker 1") {
 		t.Errorf("start: %v, %q", err, w.notes)
 	}
 	w = newWatched(time.Minute, PhaseRun)
 	w.procs[1] = "stopped"
-	if err := w.pass(t, time.Second, nil); err != nil || len(w.notes) != 1 || !strings.Contains(w.notes[0], "worker 1 (process 2) is stopped") {
+	if err := w.pass(t, time.Second, nil); err != nil || len(w.notes) != 1 ||
+		!strings.Contains(w.notes[0], "worker 1 (process 2) is stopped") {
 		t.Errorf("stopped: %v, %q", err, w.notes)
 	}
 	w.procs[1] = "running"
@@ -196,7 +207,8 @@ func TestStalledHandler(t *testing.T) {
 		if !errors.Is(err, ErrStalled) {
 			t.Fatalf("%s: error is %v, want ErrStalled", transport, err)
 		}
-		for _, want := range []string{"all wait for worker 0", "the handler of n1/token at epoch 3", "launchtest.", "worker 1 ", "waits for worker 0"} {
+		for _, want := range []string{"all wait for worker 0", "the handler of n1/token at epoch 3", "launchtest.",
+			"worker 1 ", "waits for worker 0"} {
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: the error lacks %q:\n%v", transport, want, err)
 			}
@@ -234,7 +246,8 @@ func TestStoppedWorker(t *testing.T) {
 	cfg := config(TransportShm, 2, launchtest.Scenario(4, 400, trouble(1, 3, launchtest.Stop)))
 	cfg.Stderr, cfg.Stall = &said, 100*time.Millisecond
 	cfg.Progress = func(Progress) {
-		if !strings.Contains(said.String(), "is stopped, by a signal") || !strings.Contains(said.String(), "no progress") {
+		if !strings.Contains(said.String(), "is stopped, by a signal") ||
+			!strings.Contains(said.String(), "no progress") {
 			return
 		}
 		for _, pid := range children(t, os.Getpid()) {
@@ -250,7 +263,8 @@ func TestStoppedWorker(t *testing.T) {
 	if got.TraceHash != want.TraceHash {
 		t.Errorf("trace hash %s after the pause, want %s", got.TraceHash, want.TraceHash)
 	}
-	for _, text := range []string{"worker 0 (process ", "is stopped, by a signal or a debugger: the run waits for it", "all wait for worker 0", "goes on"} {
+	for _, text := range []string{"worker 0 (process ",
+		"is stopped, by a signal or a debugger: the run waits for it", "all wait for worker 0", "goes on"} {
 		if !strings.Contains(said.String(), text) {
 			t.Errorf("the run didn't say %q:\n%s", text, said.String())
 		}

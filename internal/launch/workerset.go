@@ -198,7 +198,8 @@ func (ws *workerSet) result(r int, answers []*worker.Message, wall time.Duration
 		ws.stats[w].add(d)
 		for id, part := range d.Parts {
 			if int(id) >= len(res.parts) {
-				return nil, fmt.Errorf("launch: worker %d reports about simproc %d, but there are %d", ws.number(w), id, len(res.parts))
+				return nil, fmt.Errorf("launch: worker %d reports about simproc %d, but there are %d", ws.number(w),
+					id, len(res.parts))
 			}
 			res.parts[id] = part
 		}

@@ -41,7 +41,7 @@ type File struct {
 	direct bool
 }
 
-// Check tells, before any work is done, whether a file could be written at
+// Check finds out, before any work is done, whether a file could be written at
 // path. It leaves nothing there.
 func Check(path string) error {
 	o, info, err := locate(path)
@@ -65,7 +65,7 @@ func Create(path string) (*File, error) {
 		return nil, err
 	}
 	if o.direct {
-		// A named pipe that nobody reads would be waited for, and nothing could end that.
+		// Opening a named pipe without a reader would block, and nothing could end that.
 		o.file, err = os.OpenFile(o.final, os.O_WRONLY|unix.O_NONBLOCK, 0)
 		if errors.Is(err, unix.ENXIO) {
 			return nil, fmt.Errorf("%s: found a named pipe that nobody reads, want a file, or a reader that is "+
@@ -84,7 +84,7 @@ func Create(path string) (*File, error) {
 
 // locate finds out what stands at path: info is nil where nothing does. Something
 // that may not be written is an error even where its directory would let us replace
-// it: whoever made a file read-only wants it left alone.
+// it: a read-only file is one that is to be left alone.
 func locate(path string) (o *File, info os.FileInfo, err error) {
 	o = &File{path: path, final: path}
 	if err := checkLink(path); err != nil {
@@ -120,7 +120,7 @@ func locate(path string) (o *File, info os.FileInfo, err error) {
 func checkLink(path string) error {
 	link, err := os.Lstat(path)
 	if err != nil || link.Mode()&fs.ModeSymlink == 0 {
-		return nil // locate tells
+		return nil // locate reports it
 	}
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s can't be written: it is a symbolic link to something that doesn't exist: name a "+

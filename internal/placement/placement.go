@@ -123,7 +123,7 @@ func readPin(key, value *yaml.Node, seen map[string]int) (pin, *scenario.Problem
 	return p, nil
 }
 
-// describe says what stands at n, to be read after "found".
+// describe names the value at n, for a message after "found".
 func describe(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:

@@ -52,7 +52,7 @@ func Decode(b []byte, fields func(*Codec)) error {
 	return c.err
 }
 
-// Decoding tells whether fields are being decoded.
+// Decoding reports whether fields are being decoded.
 func (c *Codec) Decoding() bool { return c.decoding }
 
 // Fail refuses what was found. The first call counts.

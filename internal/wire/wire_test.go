@@ -70,7 +70,8 @@ func TestRoundTrip(t *testing.T) {
 // The format itself, word by word: two programs must agree on it.
 func TestBytes(t *testing.T) {
 	b, err := Append(nil, (&everything{
-		Flag: true, U32: 1, U64: 2, I32: -1, I64: -2, Int: 3, Float: 1, Text: "ab", Data: []byte{9}, List: []pair{{"c", 2}},
+		Flag: true, U32: 1, U64: 2, I32: -1, I64: -2, Int: 3, Float: 1, Text: "ab", Data: []byte{9},
+		List: []pair{{"c", 2}},
 	}).fields)
 	const want = "01 01000000 0200000000000000 ffffffff feffffffffffffff 0300000000000000 000000000000f03f" +
 		" 02000000 6162 01000000 09 01000000 01000000 63 0000000000000040"
@@ -112,7 +113,8 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%v, want %q", err, c.want)
 		}
 	}
-	if _, err := Append(nil, (&everything{Float: math.Inf(1)}).fields); err == nil || !strings.Contains(err.Error(), "want a finite one") {
+	if _, err := Append(nil, (&everything{Float: math.Inf(1)}).fields); err == nil ||
+		!strings.Contains(err.Error(), "want a finite one") {
 		t.Errorf("an infinity is encoded: %v", err)
 	}
 }

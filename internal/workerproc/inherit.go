@@ -13,7 +13,7 @@ import (
 // lanes from and to each peer.
 const handedMax = 256
 
-// IsWorker tells whether a launcher started this process as a worker.
+// IsWorker reports whether a launcher started this process as a worker.
 func IsWorker() bool {
 	return len(os.Args) > 1 && os.Args[1] == Command && os.Getenv(workerEnv) != ""
 }

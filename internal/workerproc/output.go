@@ -95,8 +95,8 @@ func (o *Output) line(s string) {
 		return
 	}
 	if strings.HasPrefix(s, "goroutine ") && strings.HasSuffix(s, "]:") {
-		// The crash began in the middle of a line, or with words that aren't known: why
-		// is said shortly before, and has been passed on.
+		// The crash began in the middle of a line, or with unknown words: its reason stands
+		// in the lines before, which were passed on.
 		o.crash = append(append(o.crash, o.last[max(0, len(o.last)-linesBefore):]...), s)
 		return
 	}

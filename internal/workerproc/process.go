@@ -36,7 +36,7 @@ import (
 // Command is the hidden command with which an executable starts itself as a worker.
 const Command = "worker"
 
-// workerEnv tells a process that a launcher started it; its value is the number of
+// workerEnv marks a process that a launcher started; its value is the number of
 // descriptors that were handed over, from firstFD on. A person who types the hidden
 // command doesn't have it.
 const workerEnv = "DISCO_WORKER"
@@ -44,7 +44,7 @@ const workerEnv = "DISCO_WORKER"
 // Descriptors of a worker beyond standard input, output and error.
 const (
 	controlFD = 3 // the stream to the launcher
-	lifeFD    = 4 // the pipe that tells of the launcher's death
+	lifeFD    = 4 // the life pipe, which the kernel closes when the launcher dies
 	firstFD   = 5 // segments, then the trace file if there is one
 )
 
@@ -75,7 +75,7 @@ type Process struct {
 	theirs []*os.File // ends that only the worker needs; closed once it runs
 
 	mu     sync.Mutex
-	reaped bool // guarded by mu: the process id may be anybody's by now
+	reaped bool // guarded by mu: the process id may belong to another process by now
 }
 
 // New prepares a worker; nothing runs yet.
@@ -202,7 +202,7 @@ func (p *Process) Wait() Exit {
 }
 
 // awaitEnd waits for the end of the process and leaves it a zombie: as long as it
-// is one, its id can't be given to anybody else and the group can be killed safely.
+// is one, its id can't be given to another process and the group can be killed safely.
 func (p *Process) awaitEnd() {
 	for {
 		err := unix.Waitid(unix.P_PID, p.cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)

@@ -59,8 +59,8 @@ func SinceResumed(t time.Time) time.Time {
 }
 
 // Suspend does what SIGTSTP (Ctrl-Z) does to a program that leaves it alone: it stops
-// this process, with all workers of all its runs, and returns when it has been told to go
-// on (fg, SIGCONT) and they do. As with the signal, nothing is stopped where no shell
+// this process, with all workers of all its runs, and returns when they continue (fg,
+// SIGCONT). As with the signal, nothing is stopped where no shell
 // watches over the process group that could let it go on. SIGSTOP can't be seen coming:
 // it stops the launcher only.
 func Suspend() {
@@ -78,7 +78,7 @@ func Suspend() {
 	signalAll(unix.SIGCONT)
 }
 
-// orphaned tells whether no process of this session watches over this process's group: the
+// orphaned reports whether no process of this session watches over this process's group: the
 // nearest ancestor outside of it belongs to another session.
 func orphaned() bool {
 	group := unix.Getpgrp()

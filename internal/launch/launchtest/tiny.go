@@ -40,10 +40,10 @@ const Lookahead = 0.1
 const (
 	Panic = "panic" // the handler panics
 	Fail  = "error" // the handler returns an error
-	Exit  = "exit"  // the process exits with status 3, after a word on standard error
+	Exit  = "exit"  // the process exits with status 3, after a line on standard error
 	Kill  = "kill"  // the process kills itself
 	Stop  = "stop"  // the process stops itself, as Ctrl-Z would
-	Hang  = "hang"  // the handler never returns, after a word on standard error
+	Hang  = "hang"  // the handler never returns, after a line on standard error
 	Slow  = "slow"  // every call takes a millisecond
 	Print = "print" // it writes to standard output and standard error, once
 	Nan   = "nan"   // its results hold a NaN
@@ -94,7 +94,8 @@ func load(doc *scenario.Document, opt scenario.Options) (scenario.Scenario, erro
 }
 
 func hows() []string {
-	return append([]string{Panic, Fail, Exit, Kill, Stop, Hang, Slow, Print, Nan, Late, Zero, Load, Child, Alloc, Goroutine, Keep, Claim, KeepWrite, Write, LateSend, PanicMake, PanicReport, Nil}, GarbleWhat...)
+	return append([]string{Panic, Fail, Exit, Kill, Stop, Hang, Slow, Print, Nan, Late, Zero, Load, Child, Alloc,
+		Goroutine, Keep, Claim, KeepWrite, Write, LateSend, PanicMake, PanicReport, Nil}, GarbleWhat...)
 }
 
 // Tiny is a loaded scenario.
@@ -120,7 +121,8 @@ func (t *Tiny) Graph() *node.Graph {
 	for i := range t.nodes {
 		g.Nodes = append(g.Nodes, node.Node{Name: fmt.Sprintf("n%d", i), Work: 1})
 		for _, to := range t.next(i) {
-			g.Links = append(g.Links, node.Link{From: node.Endpoint{Node: i}, To: node.Endpoint{Node: to}, Lookahead: Lookahead})
+			g.Links = append(g.Links, node.Link{From: node.Endpoint{Node: i}, To: node.Endpoint{Node: to},
+				Lookahead: Lookahead})
 		}
 	}
 	return g
@@ -142,7 +144,8 @@ func (t *Tiny) NewHandler(p *node.Simproc) (node.Handler, error) {
 	if t.how == PanicMake && p.NodeIndex() == t.trouble {
 		panic("tiny: no token fits")
 	}
-	h := &handler{tiny: t, random: rand.New(p.Source("way")), data: make([]byte, t.payload), troubled: p.NodeIndex() == t.trouble}
+	h := &handler{tiny: t, random: rand.New(p.Source("way")), data: make([]byte, t.payload),
+		troubled: p.NodeIndex() == t.trouble}
 	for _, to := range t.next(p.NodeIndex()) {
 		l, err := p.LinkTo(node.Endpoint{Node: to})
 		if err != nil {

@@ -131,7 +131,8 @@ func segmentOf(line, what string) (from, to int64, ok bool) {
 	if part == "promise" || part == "return" {
 		name = "lane"
 	}
-	if len(fields) < 6 || !strings.HasPrefix(fields[1], "rw") || !strings.Contains(fields[5], "disco") || !strings.Contains(fields[5], name) {
+	if len(fields) < 6 || !strings.HasPrefix(fields[1], "rw") || !strings.Contains(fields[5], "disco") ||
+		!strings.Contains(fields[5], name) {
 		return 0, 0, false
 	}
 	low, high, _ := strings.Cut(fields[0], "-")
