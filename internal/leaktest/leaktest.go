@@ -24,17 +24,17 @@ import (
 	"time"
 )
 
-// patience is how long things may take to end after the last test. Only a leak takes it.
-const patience = 5 * time.Second
+// leftMax is how long things may take to end after the last test. Only a leak takes it.
+const leftMax = 5 * time.Second
 
 // Main runs the tests of a package, checks what they have left behind, and exits. Temporary
 // files go to a directory of this process, which has to be empty at the end. Goroutines
 // whose stack has one of the texts in keep are there for the life of the process.
 func Main(m *testing.M, keep ...string) {
-	os.Exit(run(m.Run, keep, patience))
+	os.Exit(run(m.Run, keep, leftMax))
 }
 
-func run(tests func() int, keep []string, patience time.Duration) int {
+func run(tests func() int, keep []string, leftMax time.Duration) int {
 	former := os.Getenv("TMPDIR")
 	dir, err := os.MkdirTemp("", "disco-test")
 	if err == nil {
@@ -48,7 +48,7 @@ func run(tests func() int, keep []string, patience time.Duration) int {
 	status := tests()
 	if f := flag.Lookup("test.fuzz"); status == 0 && (f == nil || f.Value.String() == "") {
 		left := leftovers(before, dir, keep)
-		for deadline := time.Now().Add(patience); len(left) > 0 && time.Now().Before(deadline); left = leftovers(before, dir, keep) {
+		for deadline := time.Now().Add(leftMax); len(left) > 0 && time.Now().Before(deadline); left = leftovers(before, dir, keep) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		for _, l := range left {

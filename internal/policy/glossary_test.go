@@ -69,11 +69,8 @@ var notYetRenamed = []string{
 	"scenario.Replication.Parts",
 
 	// partition and the rest of internal
-	"leaktest.patience",
 	"partition.deal.needy",
 	"partition.deal.needyAfter",
-	"printable.TestWriterTellsOfErrors",
-	"trace.TestTruncatedFileTellsWhere",
 
 	// shm, ring, ipc, app, perf
 }

@@ -94,7 +94,7 @@ type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, errors.New("broken") }
 
-func TestWriterTellsOfErrors(t *testing.T) {
+func TestWriterReportsErrors(t *testing.T) {
 	if _, err := NewWriter(broken{}).Write([]byte("x")); err == nil {
 		t.Error("a write that failed is reported as good")
 	}

@@ -170,7 +170,7 @@ func smallFile(t testing.TB) (file []byte, ends []int) {
 
 // A file that is cut short is refused with the place where the chunk begins that isn't
 // whole. Only between two chunks nothing can be seen.
-func TestTruncatedFileTellsWhere(t *testing.T) {
+func TestTruncatedFileNamesTheOffset(t *testing.T) {
 	file, ends := smallFile(t)
 	for n := range len(file) {
 		_, err := trace.NewReader(bytes.NewReader(file[:n]), int64(n))

@@ -14,7 +14,7 @@ import (
 	"github.com/disco-sim/disco/internal/launch/launchtest"
 )
 
-// cell is one fault on one kind of scenario, and what must come of it.
+// cell is one fault on one kind of scenario, and the expected result.
 type cell struct {
 	fault    string   // row and variant
 	kind     string   // of a load
@@ -25,9 +25,9 @@ type cell struct {
 	limits   *limits
 	checked  bool // only the checked build finds it
 	terminal bool // the run has a terminal
-	deaf     bool // nobody reads standard output
+	deaf     bool // standard output is closed
 	inject   func(*try) error
-	proof    func() error // instead of a run: what can be shown without one
+	proof    func() error // instead of a run: what can be tested without one
 	want     want
 }
 
@@ -67,12 +67,12 @@ func each(kinds []string, c cell) []*cell {
 
 func words(text string) []string { return strings.Fields(text) }
 
-// killed is what must come of a worker that is killed while it works.
+// killed is the expected result when a worker is killed while it works.
 func killed() want {
 	return want{exit: []int{1}, stderr: []string{`worker \d+ died: killed by SIGKILL`, `epoch|simulated`, launch.CrashName}, within: deathMax}
 }
 
-// deaths: SIGKILL of any worker at a random instant.
+// deaths: SIGKILL of any worker at a random moment.
 func deaths() []*cell {
 	early := want{exit: []int{1}, stderr: []string{`worker \d+ died: killed by SIGKILL`}, within: deathMax}
 	late := want{exit: []int{0, 1}, stderr: []string{`worker \d+ died: killed by SIGKILL`}, within: deathMax, sameHash: true}
@@ -82,8 +82,8 @@ func deaths() []*cell {
 	g = append(g, each(outside, cell{fault: "kill-worker/start", args: words("--workers 4"), inject: killStarting(60 * time.Millisecond), want: early})...)
 	g = append(g, each(outside, cell{fault: "kill-worker/end", soon: true, args: words("--workers 2"), inject: killEnding, want: late})...)
 	for _, kind := range []string{"tiny", "tiny-large"} {
-		// A payload of 1 MiB inside the ring takes long to copy, and so the instant lies
-		// between claim and commit nearly always.
+		// A payload of 1 MiB inside the ring takes long to copy, so the moment is nearly always between claim and
+		// commit.
 		g = append(g, &cell{fault: "kill-worker/in-a-send", kind: kind, trouble: trouble(4, 5, launchtest.Claim),
 			args: words("--workers 2 --partition block --ring-bytes 64M --inline-max 8M --pool-bytes 32M"), inject: never, want: want{exit: []int{1}, stderr: killed().stderr, within: startMax}})
 	}
@@ -112,7 +112,7 @@ func stops() []*cell {
 		want: want{exit: []int{0}, stderr: []string{`worker \d`}, sameHash: true}})
 }
 
-// handlers: what a model's author can do wrong.
+// handlers: errors of a model's author.
 func handlers() []*cell {
 	where := []string{`n4/token`, `epoch`, `worker 1`}
 	own := append([]string{`launchtest\.\(\*handler\)`}, where...)
@@ -135,7 +135,7 @@ func handlers() []*cell {
 
 // shortages: what the machine can refuse.
 func shortages() []*cell {
-	clear := func(pattern string) want { // an error that says what to change, or a fallback
+	clear := func(pattern string) want { // an error that names what to change, or a fallback
 		return want{exit: []int{0, 1, 2}, stderr: []string{pattern}, within: startMax, sameHash: true}
 	}
 	var g []*cell
@@ -165,8 +165,8 @@ func shortages() []*cell {
 func hostiles() []*cell {
 	var g []*cell
 	for _, what := range launchtest.GarbleWhat {
-		// What a peer's own events say can't be checked by anybody, so a run may also end
-		// well; it may not crash, hang or leave anything.
+		// The contents of a peer's own events can't be checked, so a run may also succeed; it must not crash, hang
+		// or leave anything.
 		c := cell{fault: "hostile/" + strings.TrimPrefix(what, launchtest.Garble), soon: true, horizon: "200", trouble: trouble(4, 5, what),
 			args: words("--workers 2 --partition block --stall 2s --on-stall end"),
 			want: want{exit: []int{0, 1}, stderr: []string{`worker [01]`}, never: []string{`worker 0 died`, `panic: `}, within: 3 * startMax}}
@@ -180,7 +180,7 @@ func pressures() []*cell {
 	same := want{exit: []int{0}, sameHash: true, within: tryMax}
 	const small = "--workers 2 --ring-bytes 1K --inline-max 1 --batch 1"
 	g := each([]string{"service", "network", "queueing", "phold", "tiny"}, cell{fault: "pressure/smallest", soon: true, args: words(small + " --pool-bytes 64K"), want: same})
-	// A pool whose largest block holds the payload is the smallest that there may be.
+	// The smallest valid pool is one whose largest block holds the payload.
 	g = append(g, each([]string{"phold-large", "tiny-large"}, cell{fault: "pressure/smallest", soon: true, args: words(small), want: same})...)
 	g = append(g, each([]string{"network", "phold", "phold-large"}, cell{fault: "pressure/parked", soon: true, args: words("--workers 4 --ring-bytes 1K --batch 1 --wait park"), want: same})...)
 	g = append(g, each([]string{"phold-large", "tiny-large"}, cell{fault: "pressure/goroutine", soon: true, args: words("--workers 2 --ingress goroutine --ring-bytes 1K"), want: same})...)
@@ -199,7 +199,7 @@ func interruptions() []*cell {
 	return g
 }
 
-// outputs: nobody reads standard output, the disk is full.
+// outputs: standard output is closed, the disk is full.
 func outputs() []*cell {
 	full := `no space left`
 	g := each([]string{"service", "network", "queueing", "phold"}, cell{fault: "output/closed", soon: true, deaf: true, args: words("--workers 2"),

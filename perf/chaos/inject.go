@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// strike sends a signal and notes when. errMissed when the process has ended.
+// strike sends a signal and records the time. errMissed when the process has ended.
 func (t *try) strike(pid int, s syscall.Signal) error {
 	t.struck = time.Now()
 	err := syscall.Kill(pid, s)
@@ -31,7 +31,7 @@ func (t *try) anyWorker() (int, error) {
 	return pids[t.random.IntN(len(pids))], nil
 }
 
-// never is for faults that the run brings about itself.
+// never is for faults that the run causes itself.
 func never(*try) error { return nil }
 
 // killWorker kills a worker that simulates.
@@ -51,7 +51,7 @@ func killWorker(least, most time.Duration) func(*try) error {
 	}
 }
 
-// killStarting kills a worker soon after the first of them is there.
+// killStarting kills a worker soon after the first of them has started.
 func killStarting(most time.Duration) func(*try) error {
 	return func(t *try) error {
 		if err := t.until("a worker", func() bool { return len(workersOf(t.launcher)) > 0 }); err != nil {
@@ -117,7 +117,7 @@ func hangUp(t *try) error {
 	return t.term.hangUp()
 }
 
-// background types Ctrl-Z, sees that launcher and workers stop, and goes on as fg does.
+// background types Ctrl-Z, checks that launcher and workers stop, and continues them as fg does.
 func background(t *try) error {
 	if err := t.simulating(); err != nil {
 		return err
@@ -142,9 +142,9 @@ func background(t *try) error {
 	if err := t.within(deathMax, "the launcher and its workers to stop", allIn(true)); err != nil {
 		return errors.Join(err, syscall.Kill(-t.launcher, syscall.SIGCONT))
 	}
-	time.Sleep(200 * time.Millisecond) // long enough for a worker that goes on to show it
+	time.Sleep(200 * time.Millisecond) // long enough to see a worker that still runs
 	if !allIn(true)() {
-		return errors.New("a process that was stopped goes on without fg")
+		return errors.New("a process that was stopped continues without fg")
 	}
 	t.struck = time.Now()
 	if err := syscall.Kill(-t.launcher, syscall.SIGCONT); err != nil {
@@ -176,7 +176,7 @@ func (t *try) within(limit time.Duration, what string, condition func() bool) er
 	return nil
 }
 
-// stopWorker stops a worker for the time that the tour allows, then lets it go on.
+// stopWorker stops a worker for the time that the tour allows, then continues it.
 func stopWorker(t *try) error {
 	if err := t.simulating(); err != nil {
 		return err

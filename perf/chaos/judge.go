@@ -13,23 +13,23 @@ import (
 	"time"
 )
 
-// want is what must come of a fault.
+// want is the expected result of a fault.
 type want struct {
 	exit     []int         // one of these; a death by a signal is 128 and its number
 	stderr   []string      // patterns that standard error has to match, each
 	never    []string      // patterns that it must not match
 	within   time.Duration // from the fault to the end of the run; 0: no promise
 	sameHash bool          // a run that ends with 0 has the undisturbed hash
-	partial  bool          // results are those of a run that was to end where this one did
-	crash    bool          // a crash text is what is to be seen
-	files    []string      // that may be there afterwards
-	orphans  bool          // the launcher itself is the one who dies: workers get the time
+	partial  bool          // results are those of a run with the horizon that this one reached
+	crash    bool          // a crash text is expected
+	files    []string      // that may exist afterwards
+	orphans  bool          // the launcher itself dies: workers have this time to end
 }
 
-// crashes are what no person should see, but of a model that crashes.
+// crashes are texts that must not appear, unless the model itself crashes.
 var crashes = []string{`(?m)^\s*goroutine \d+ \[`, `SIGSEGV`, `SIGBUS`, `fatal error: `}
 
-// judge waits for the end of the run and compares it with what is wanted.
+// judge waits for the end of the run and compares it with the expected result.
 func (t *try) judge(o *outcome) {
 	w := &t.cell.want
 	wrong := func(format string, args ...any) { o.wrong = append(o.wrong, fmt.Sprintf(format, args...)) }
@@ -75,7 +75,7 @@ func (t *try) judge(o *outcome) {
 	}
 }
 
-// judgeWords looks at standard error. A run that ended well owes no explanation.
+// judgeWords checks standard error. A run that succeeded need not print anything.
 func (t *try) judgeWords(w *want, said string, status int, wrong func(string, ...any)) {
 	for _, p := range w.stderr {
 		if (status != 0 || len(w.exit) == 1) && !regexp.MustCompile(p).MatchString(said) {
@@ -93,8 +93,8 @@ func (t *try) judgeWords(w *want, said string, status int, wrong func(string, ..
 	}
 }
 
-// judgePartial compares an interrupted run with one that was to end where it did: all
-// figures are about the same time.
+// judgePartial compares an interrupted run with one whose horizon is the time that it reached: all figures are
+// about the same time.
 func (t *try) judgePartial(wrong func(string, ...any)) {
 	var r result
 	if err := json.Unmarshal([]byte(t.said("stdout")), &r); err != nil || len(r.Replications) != 1 {
@@ -129,7 +129,7 @@ func numbersOf(results json.RawMessage) map[string]float64 {
 	var fields map[string]json.RawMessage
 	numbers := map[string]float64{}
 	if json.Unmarshal(results, &fields) != nil {
-		return numbers // the caller misses them
+		return numbers // the caller reports that they are missing
 	}
 	for name, text := range fields {
 		var v float64
@@ -142,7 +142,7 @@ func numbersOf(results json.RawMessage) map[string]float64 {
 
 func (t *try) judgeHash(wrong func(string, ...any)) {
 	if slices.Contains(t.cell.args, "--json") {
-		return // it went elsewhere
+		return // it was written to a file
 	}
 	expected, err := t.expected()
 	if err != nil {

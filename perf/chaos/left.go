@@ -16,7 +16,7 @@ import (
 	"github.com/disco-sim/disco/internal/launch"
 )
 
-// leftovers is what is still there after a run, as counts.
+// leftovers counts what still exists after a run.
 type leftovers struct {
 	Processes int `json:"processes"`
 	Memory    int `json:"mappings_and_memfds"` // of those processes
@@ -64,10 +64,10 @@ func (t *try) left(within time.Duration) (found leftovers, names []string) {
 				found.Files++
 				names = append(names, "file "+d.Name())
 			}
-			return nil // what can't be looked at any more is gone
+			return nil // what can't be read any more has been removed
 		})
 	}
-	entries, _ := os.ReadDir("/dev/shm") // nothing there where there is none
+	entries, _ := os.ReadDir("/dev/shm") // without the directory there is nothing
 	for _, e := range entries {
 		if strings.Contains(e.Name(), "disco") {
 			found.Shm++

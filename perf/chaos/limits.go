@@ -15,11 +15,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// limitsEnv carries the limits to the process that takes them on.
+// limitsEnv passes the limits to the process that they apply to.
 const limitsEnv = "DISCO_CHAOS_LIMITS"
 
-// limits is what a run has less of than usual, or what its system calls answer. They
-// hold for the launcher and for all that it starts.
+// limits are the reduced resources of a run, or the results of its system calls. They apply to the launcher and to
+// all processes that it starts.
 type limits struct {
 	Files  uint64 // open files; 0: as many as usual
 	Memory uint64 // bytes of addresses (RLIMIT_AS); 0: as many as usual
@@ -28,7 +28,7 @@ type limits struct {
 	Disk   string // a folder that becomes a file system of DiskBytes
 }
 
-// diskBytes is the size of the file system that is soon full.
+// diskBytes is the size of the file system that fills up.
 const diskBytes = 256 << 10
 
 // gateFD is the descriptor that a process in a control group waits for.
@@ -44,17 +44,17 @@ type deny struct {
 	Errno syscall.Errno
 }
 
-// becomeLimited takes the limits on and becomes the program of args. It returns only
-// after an error.
+// becomeLimited applies the limits to this process and executes the program of args. It returns only after an
+// error.
 func becomeLimited(args []string) error {
-	// A filter of system calls holds for the thread that sets it and what it becomes.
+	// A filter of system calls applies to the thread that sets it and to what it executes.
 	runtime.LockOSThread()
 	var l limits
 	if err := json.Unmarshal([]byte(os.Getenv(limitsEnv)), &l); err != nil {
 		return fmt.Errorf("%s: %w", limitsEnv, err)
 	}
 	if l.Group != 0 {
-		// Nothing happens before whoever started this process has put it into the group.
+		// Wait until the parent has put this process into the group.
 		gate := os.NewFile(gateFD, "gate")
 		if _, err := gate.Read(make([]byte, 1)); err != nil {
 			return fmt.Errorf("the control group: %w", err)
@@ -62,7 +62,7 @@ func becomeLimited(args []string) error {
 		gate.Close()
 	}
 	if l.Disk != "" {
-		// The new name space of mounts came with this process: nobody else sees it.
+		// This process has a mount name space of its own: no other process sees the mount.
 		if err := unix.Mount("tmpfs", l.Disk, "tmpfs", 0, fmt.Sprintf("size=%d", diskBytes)); err != nil {
 			return fmt.Errorf("mounting a small file system: %w", err)
 		}
@@ -95,7 +95,7 @@ const (
 	offsetArgs = 16
 )
 
-// apply lets the system call fail in this thread and in all that it becomes.
+// apply lets the system call fail in this thread and in what it executes.
 func (d *deny) apply() error {
 	load := func(at uint32) unix.SockFilter {
 		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: at}
@@ -119,8 +119,7 @@ func (d *deny) apply() error {
 	})
 }
 
-// memoryGroup makes a control group that allows so much memory. The error says why
-// this machine can't.
+// memoryGroup makes a control group that allows so much memory. The error says why this machine can't do it.
 func memoryGroup(name string, bytes uint64) (join func(pid int) error, remove func(), err error) {
 	const root = "/sys/fs/cgroup/memory"
 	if _, err := os.Stat(filepath.Join(root, "memory.limit_in_bytes")); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/disco-sim/disco/internal/launch/launchtest"
 )
 
-// load is a scenario that is simulated while something goes wrong.
+// load is a scenario that is simulated while a fault is injected.
 type load struct {
 	kind string
 	text string
@@ -19,7 +19,7 @@ type load struct {
 	long string   // horizon of a run that lasts until it is ended
 }
 
-// loads are the kinds of scenario that the faults meet.
+// loads are the kinds of scenario for the faults.
 var loads = []load{
 	{kind: "service", text: serviceText(), soon: "400", slow: "20", long: "40000"},
 	{kind: "network", text: networkText(), soon: "6", slow: "0.4", long: "4000"},
@@ -30,8 +30,7 @@ var loads = []load{
 	{kind: "tiny-large", text: launchtest.Scenario(6, 1, "") + "payload: 100000\n", args: []string{"--pool-bytes", "8M"}, soon: "300", long: "1e9"},
 }
 
-// kinds that a fault from outside meets: all but the tiny ones, which are there for
-// handlers that fail.
+// kinds for faults from outside: all but the tiny ones, which are for handlers that fail.
 var outside = []string{"service", "network", "queueing", "phold", "phold-large"}
 
 func loadOf(kind string) load {
@@ -47,7 +46,7 @@ func pholdText(lps, events, payload int) string {
 	return fmt.Sprintf("model: phold\nlps: %d\nevents: %d\nremote: 0.5\nlookahead: 0.1\nend: 1\npayload: %d\n", lps, events, payload)
 }
 
-// queueingText has a customer who goes round, so that every worker waits for others.
+// queueingText has a cycle of stations, so that every worker waits for others.
 const queueingText = `model: queueing
 horizon: 1
 warmup: 0

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command chaos runs simulations as real processes and gets them into trouble: every
-// cell of its grid is one fault, one kind of scenario, and what must happen then.
+// Command chaos runs simulations as real processes and injects faults: every cell of its grid is one fault, one
+// kind of scenario, and the expected result.
 //
 //	go run ./perf/chaos                        # every cell, for two minutes
 //	go run ./perf/chaos -time 1h -json out.json
 //	go run ./perf/chaos -list
 //	go run ./perf/chaos -cell kill-worker/parked/phold -seed 17
 //
-// A cell that fails prints the line that repeats it. docs/HACKING.md, "Tests of
-// death", says how to add one.
+// A cell that fails prints the command that repeats it. docs/HACKING.md, "Tests of death", describes how to add
+// one.
 package main
 
 import (
@@ -29,13 +29,13 @@ import (
 	"github.com/disco-sim/disco/model/service"
 )
 
-// roleEnv tells a process that chaos started it, and as what.
+// roleEnv marks a process that chaos started, with its role.
 const (
 	roleEnv      = "DISCO_CHAOS_ROLE"
-	roleProgram  = "program"  // disco-run, with the model that gets into trouble
-	roleLimited  = "limited"  // takes limits on and becomes the program
+	roleProgram  = "program"  // disco-run, with the model that fails on demand
+	roleLimited  = "limited"  // applies limits and executes the program
 	roleTerminal = "terminal" // the shell of a terminal, with the program in front
-	roleSleeper  = "sleeper"  // something that a run has left behind, for a test
+	roleSleeper  = "sleeper"  // a process that a run has left behind, for a test
 )
 
 func main() {
@@ -45,7 +45,7 @@ func main() {
 	serve()
 }
 
-// serve is the life of a process that chaos has started. It doesn't return.
+// serve is the main function of a process that chaos has started. It doesn't return.
 func serve() {
 	switch role := os.Getenv(roleEnv); {
 	case launch.IsWorker() || role == roleProgram:
@@ -101,7 +101,7 @@ func command(args []string) int {
 		return 2
 	}
 	if *only != all && *limit == limitDefault {
-		*limit = 0 // who looks at a cell wants it once
+		*limit = 0 // a single cell is tried once
 	}
 	defer g.guard()()
 	if *soak > 0 {

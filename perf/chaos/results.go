@@ -11,16 +11,16 @@ import (
 	"time"
 )
 
-// outcome is what came of one try.
+// outcome is the result of one try.
 type outcome struct {
 	skipped string        // why it could not be tried here
 	missed  bool          // the run was over before the fault came
 	detect  time.Duration // from the fault to the end of the run
 	left    leftovers
-	wrong   []string // what should not be; empty: it survived
+	wrong   []string // what differed from the expected result; empty: it survived
 }
 
-// row is what came of all tries of one cell.
+// row is the result of all tries of one cell.
 type row struct {
 	Fault    string    `json:"fault"`
 	Kind     string    `json:"kind"`
@@ -36,7 +36,7 @@ type row struct {
 	detects []time.Duration
 }
 
-// failure is one try with what was wrong.
+// failure is one failed try, with what was wrong.
 type failure struct {
 	Seed  uint64   `json:"seed"`
 	Wrong []string `json:"wrong"`
@@ -68,7 +68,7 @@ func (r *row) add(seed uint64, o outcome) {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// line is the row for people.
+// line is the row as text.
 func (r *row) line() string {
 	text := fmt.Sprintf("%-34s %-12s", r.Fault, r.Kind)
 	if r.Skipped != "" {

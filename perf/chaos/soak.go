@@ -16,11 +16,10 @@ import (
 	"time"
 )
 
-// A soak simulates for long and sees that nothing grows: memory within growthMax, open
-// files and threads not at all. Memory is what a process has to itself and its share of
-// what it shares (PSS), sampled once a pause; the mean of the last third of the samples is
-// compared with that of the third before. The first third is for caches and heaps to
-// find their size.
+// A soak simulates for long and checks that nothing grows: memory within growthMax, open files and threads not at
+// all. Memory is a process's own and its share of shared memory (PSS), sampled once a pause; the mean of the last
+// third of the samples is compared with that of the third before. In the first third caches and heaps reach their
+// size.
 const (
 	growthMax  = 0.01
 	soakPause  = 500 * time.Millisecond
@@ -51,7 +50,7 @@ type sample struct {
 	threads float64
 }
 
-// soaked is what came of one workload.
+// soaked is the result of one workload.
 type soaked struct {
 	workload
 	Samples     int     `json:"samples"`

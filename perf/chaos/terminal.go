@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal is a terminal as a window has it: what is written to it is typed.
+// terminal is a pseudo terminal: what is written to window is typed input.
 type terminal struct {
-	window *os.File // the side of the person
+	window *os.File // the side of the user
 	line   *os.File // the side of the programs
 }
 
@@ -62,9 +62,8 @@ func (t *terminal) hangUp() error { return t.window.Close() }
 // the signal's number.
 const shellStatus = 128
 
-// beShell is the life of the process between a terminal and the program: it leads the
-// session, and the program is a job of its own in front. A job that is stopped stays so
-// until somebody says fg, which here is whoever sends SIGCONT to its group.
+// beShell is the life of the process between a terminal and the program: it leads the session, and the program is a
+// job of its own in front. A stopped job stays stopped until fg, which here means SIGCONT to its group.
 func beShell(args []string) int {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr

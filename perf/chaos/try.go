@@ -31,7 +31,7 @@ const markEnv = "DISCO_CHAOS_MARK"
 // tryMax is after how long a run that has not ended is taken to hang.
 const tryMax = 20 * time.Second
 
-// ground is what all tries share: where they happen, and the undisturbed hashes.
+// ground is what all tries share: folders and programs, and the undisturbed hashes.
 type ground struct {
 	dir     string
 	plain   string // this executable
@@ -82,9 +82,8 @@ func newGround(program, checked string, slack float64) (*ground, error) {
 
 func (g *ground) close() { os.RemoveAll(g.dir) }
 
-// guard sees to it that nothing is left when this process is told to end. It also lets
-// what is started here take these signals, which a shell may have had ignored. It returns
-// what ends the guarding.
+// guard ensures that nothing is left when a signal ends this process. It also resets these signals for the
+// processes started here, because a shell may have set them to be ignored. It returns a function that ends this.
 func (g *ground) guard() (end func()) {
 	ignored := signal.Ignored(syscall.SIGINT)
 	signals := make(chan os.Signal, 1)
@@ -107,19 +106,18 @@ func (g *ground) guard() (end func()) {
 	}
 }
 
-// longer is a promised time with the slack that was asked for.
+// longer is a promised time multiplied by the slack.
 func (g *ground) longer(d time.Duration) time.Duration { return time.Duration(float64(d) * g.slack) }
 
-// try is one run that gets into trouble. One goroutine uses it, but for what the run
-// itself does to the fields that say how it ended.
+// try is one run with a fault. One goroutine uses it, except for the fields about its end, which the run sets.
 type try struct {
 	*ground
 	cell   *cell
 	random *rand.Rand
 	mark   string
-	dir    string // where the run works: scenario, results, post-mortem
+	dir    string // working directory of the run: scenario, results, post-mortem
 	temp   string // its folder for temporary files
-	logs   string // what it says, outside of what is searched for leftovers
+	logs   string // its output, outside of the folders that are searched for leftovers
 	known  []string
 
 	cmd      *exec.Cmd
@@ -128,13 +126,13 @@ type try struct {
 	over     chan struct{} // closed when the run has ended
 	ended    time.Time     // valid once over is closed
 	term     *terminal
-	after    []func() // in the order of what they undo
+	after    []func() // clean-up functions, in the order of the steps that they undo
 }
 
 // errMissed is what an injector returns for a run that was over before the fault.
 var errMissed = errors.New("the run was over before the fault")
 
-// errCannot is what an injector returns where the machine can't do its fault.
+// errCannot is what an injector returns where the machine doesn't allow its fault.
 var errCannot = errors.New("")
 
 // seedOf draws what a try needs from its own seed and the cell's name.
@@ -277,7 +275,7 @@ func (t *try) start() error {
 	if err := t.join(); err != nil {
 		return err
 	}
-	t.struck = time.Now() // for faults that are there from the start
+	t.struck = time.Now() // for faults that exist from the start
 	go func() {
 		defer close(t.over)
 		_ = t.cmd.Wait() // its state says more
@@ -302,7 +300,7 @@ func (t *try) findProgram() bool {
 	return false
 }
 
-// join starts the run, in a control group if the cell wants one.
+// join starts the run, in a control group if the cell needs one.
 func (t *try) join() error {
 	if t.cell.limits == nil || t.cell.limits.Group == 0 {
 		return t.cmd.Start()
@@ -330,7 +328,7 @@ func (t *try) join() error {
 	return err
 }
 
-// streams opens the files that take what the run says.
+// streams opens the files for the output of the run.
 func (t *try) streams() (stdout, stderr *os.File, err error) {
 	if stderr, err = os.Create(filepath.Join(t.logs, "stderr")); err != nil {
 		return nil, nil, err
@@ -352,7 +350,7 @@ func (t *try) streams() (stdout, stderr *os.File, err error) {
 	return stdout, stderr, err
 }
 
-// clean ends whatever is left and undoes what the try has set up.
+// clean ends all processes that are left and undoes what the try has set up.
 func (t *try) clean() {
 	if t.cmd != nil && t.cmd.Process != nil {
 		for _, pid := range t.marked() {
@@ -407,7 +405,7 @@ func (t *try) pause(least, most time.Duration) error {
 	}
 }
 
-// said is what a run has written, which may be much when something is wrong.
+// said is the output of a run, which may be long after a fault.
 var said = infile.Kind{Name: "output of a run", BytesMax: 64 << 20}
 
 // result is what the run printed as JSON.
