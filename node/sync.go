@@ -148,7 +148,6 @@ type wiring struct {
 	edges  [][]edge          // by local index: steps within the worker
 	lanes  []laneLinks       // by peer
 	least  float64           // of the lookaheads > 0 of all links
-	shared func(SimprocID) bool
 }
 
 type edge struct {

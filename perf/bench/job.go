@@ -85,7 +85,6 @@ func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, histogr
 type Meter struct {
 	task      Task
 	histogram *hdrhistogram.Histogram
-	trips     bool
 	base      time.Time
 	usage     usage
 	result    Result
