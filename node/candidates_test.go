@@ -3,9 +3,11 @@
 package node
 
 import (
-	"container/heap"
+	standard "container/heap"
 	"math"
 	"slices"
+
+	"github.com/disco-sim/disco/internal/heap"
 )
 
 // The pending-event sets that pending was chosen from (docs/pending-set.md), each in the
@@ -24,6 +26,7 @@ var candidates = []struct {
 	{"radix", func() candidate { s := &pending{}; s.init(); return s }},
 	{"heap4", func() candidate { return &heap4{} }},
 	{"heap2", func() candidate { return &heap2{} }},
+	{"generic", func() candidate { return &generic{heap.New(entry.tied)} }},
 	{"twolevel", func() candidate { return newTwoLevel(1024) }},
 	{"calendar", func() candidate { return newCalendar() }},
 	{"ladder", func() candidate { return newLadder() }},
@@ -49,13 +52,27 @@ func (h heap2) Less(i, j int) bool { return h[i].before(&h[j]) }
 func (h heap2) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
 func (h *heap2) Push(x any)        { *h = append(*h, *x.(*entry)) }
 func (h *heap2) Pop() any          { *h = (*h)[:len(*h)-1]; return nil }
-func (h *heap2) insert(en *entry)  { heap.Push(h, en) }
-func (h *heap2) drop()             { heap.Pop(h) }
+func (h *heap2) insert(en *entry)  { standard.Push(h, en) }
+func (h *heap2) drop()             { standard.Pop(h) }
 func (h *heap2) first() *entry {
 	if len(*h) == 0 {
 		return nil
 	}
 	return &(*h)[0]
+}
+
+// generic is the binary heap that serves everything else, by epoch with a function for ties.
+type generic struct{ h heap.Heap[entry] }
+
+func (a entry) tied(b entry) bool { return a.before(&b) }
+
+func (g *generic) insert(en *entry) { g.h.Push(en.epoch(), *en) }
+func (g *generic) drop()            { g.h.Pop() }
+func (g *generic) first() *entry {
+	if g.h.Len() == 0 {
+		return nil
+	}
+	return &g.h.First().Value
 }
 
 // twoLevel has a heap for every target, and a heap of the targets by their first

@@ -139,7 +139,7 @@ func TestPendingDoesNotAllocate(t *testing.T) {
 // first entry, file it again. One turn is one event.
 func BenchmarkPending(b *testing.B) {
 	for _, kind := range stepKinds[:3] {
-		for _, size := range []int{1000, 10_000, 100_000, 1_000_000, 10_000_000} {
+		for _, size := range []int{64, 1000, 10_000, 100_000, 1_000_000, 10_000_000} {
 			for _, c := range candidates {
 				if c.name == "calendar" && kind.name != "exponential" && size > 10_000 {
 					continue // a turn takes a tenth of a millisecond, and longer with size

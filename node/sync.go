@@ -3,9 +3,10 @@
 package node
 
 import (
-	"container/heap"
 	"fmt"
 	"math"
+
+	"github.com/disco-sim/disco/internal/heap"
 )
 
 // Conservative synchronisation between workers, after Chandy and Misra
@@ -228,36 +229,19 @@ func (w *wiring) nodeEdges(first, layers int) {
 	}
 }
 
-type distItem struct {
-	at   int
-	dist float64
-}
-type distHeap []distItem
-
-func (h distHeap) Len() int           { return len(h) }
-func (h distHeap) Less(i, j int) bool { return h[i].dist < h[j].dist }
-func (h distHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *distHeap) Push(x any)        { *h = append(*h, x.(distItem)) }
-func (h *distHeap) Pop() any {
-	old := *h
-	x := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return x
-}
-
 // spread computes what from can reach (Dijkstra 1959; wiring time only).
 func (w *wiring) spread(from []int) reach {
 	r := reach{dist: make([]float64, len(w.edges)), zero: make([]bool, len(w.edges))}
 	for i := range r.dist {
 		r.dist[i] = math.Inf(1)
 	}
-	var h distHeap
+	h := heap.New[int](nil)
 	todo := make([]int, 0, len(from))
 	for _, f := range from {
 		if !r.zero[f] {
 			r.zero[f], r.dist[f] = true, 0
 			todo = append(todo, f)
-			h = append(h, distItem{f, 0})
+			h.Push(0, f)
 		}
 	}
 	for len(todo) > 0 {
@@ -270,15 +254,15 @@ func (w *wiring) spread(from []int) reach {
 			}
 		}
 	}
-	for len(h) > 0 {
-		it := heap.Pop(&h).(distItem)
-		if it.dist > r.dist[it.at] {
+	for h.Len() > 0 {
+		dist, at := h.Pop()
+		if dist > r.dist[at] {
 			continue
 		}
-		for _, e := range w.edges[it.at] {
-			if d := it.dist + e.dist; d < r.dist[e.to] {
+		for _, e := range w.edges[at] {
+			if d := dist + e.dist; d < r.dist[e.to] {
 				r.dist[e.to] = d
-				heap.Push(&h, distItem{e.to, d})
+				h.Push(d, e.to)
 			}
 		}
 	}

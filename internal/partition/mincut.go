@@ -3,9 +3,9 @@
 package partition
 
 import (
-	"container/heap"
 	"math"
 
+	"github.com/disco-sim/disco/internal/heap"
 	"github.com/disco-sim/disco/node"
 )
 
@@ -231,7 +231,10 @@ func (m *mesh) refine(part []int32, to rule) {
 	if parts == 1 {
 		return
 	}
-	r := &refinement{mesh: m, rule: to, part: part, load: make([]float64, parts), count: make([]int32, parts), ties: make([]float64, parts), locked: make([]bool, len(part)), version: make([]uint32, len(part))}
+	r := &refinement{
+		mesh: m, rule: to, part: part, load: make([]float64, parts), count: make([]int32, parts), ties: make([]float64, parts),
+		locked: make([]bool, len(part)), version: make([]uint32, len(part)), queue: heap.New(candidate.before),
+	}
 	for n, w := range part {
 		r.heaviest = max(r.heaviest, m.work[n])
 		r.load[w] += m.work[n]
@@ -255,7 +258,7 @@ type refinement struct {
 	ties     []float64 // by part: scratch of best
 	locked   []bool    // by node: moved in this pass
 	version  []uint32  // by node: of its newest candidate
-	queue    candidates
+	queue    heap.Heap[candidate]
 }
 
 // move remembers where a node came from.
@@ -265,14 +268,14 @@ type move struct{ n, from int32 }
 // way: the one with the least overload, and among those with the cheapest cut.
 func (r *refinement) pass() bool {
 	clear(r.locked)
-	r.queue = r.queue[:0]
+	r.queue.Clear()
 	for n := range r.part {
 		r.offer(int32(n))
 	}
 	var done []move
 	gain, bestGain, bestOver, kept := 0.0, 0.0, r.overload(), 0
-	for len(r.queue) > 0 && len(done)-kept < hillMoves {
-		c := heap.Pop(&r.queue).(candidate)
+	for r.queue.Len() > 0 && len(done)-kept < hillMoves {
+		_, c := r.queue.Pop()
 		if r.locked[c.n] || c.version != r.version[c.n] {
 			continue
 		}
@@ -333,7 +336,8 @@ func (r *refinement) offer(n int32) {
 	}
 	r.version[n]++
 	if to, gain, ok := r.best(n); ok {
-		heap.Push(&r.queue, candidate{n, to, gain, r.urgent(n), r.version[n]})
+		c := candidate{n, to, gain, r.urgent(n), r.version[n]}
+		r.queue.Push(c.key(), c)
 	}
 }
 
@@ -366,8 +370,7 @@ func (r *refinement) best(n int32) (to int32, gain float64, ok bool) {
 	return to, gain, to >= 0
 }
 
-// candidate is a possible move; candidates is a heap of them, urgent ones first, and
-// among those the largest gain.
+// candidate is a possible move.
 type candidate struct {
 	n, to   int32
 	gain    float64
@@ -375,23 +378,21 @@ type candidate struct {
 	version uint32
 }
 
-type candidates []candidate
-
-func (c candidates) Len() int { return len(c) }
-func (c candidates) Less(i, j int) bool {
-	if c[i].urgent != c[j].urgent {
-		return c[i].urgent
+// key orders moves: urgent ones first, then the largest gain.
+func (c candidate) key() float64 {
+	if c.urgent {
+		return math.Inf(-1)
 	}
-	if c[i].gain != c[j].gain {
-		return c[i].gain > c[j].gain
-	}
-	return c[i].n < c[j].n
+	return -c.gain
 }
-func (c candidates) Swap(i, j int) { c[i], c[j] = c[j], c[i] }
-func (c *candidates) Push(x any)   { *c = append(*c, x.(candidate)) }
-func (c *candidates) Pop() any {
-	last := len(*c) - 1
-	x := (*c)[last]
-	*c = (*c)[:last]
-	return x
+
+// before is the order of moves of the same key.
+func (c candidate) before(d candidate) bool {
+	if c.urgent != d.urgent {
+		return c.urgent
+	}
+	if c.gain != d.gain {
+		return c.gain > d.gain
+	}
+	return c.n < d.n
 }

@@ -23,6 +23,7 @@ internal/aligned:
 internal/script:
 internal/infile:
 internal/printable:
+internal/heap:
 internal/nearest:
 internal/cputime:
 internal/wire:
@@ -44,8 +45,8 @@ ipc: envelope ring shm internal/lane egress ingress internal/invariants
 internal/linktest: envelope internal/lane ingress router internal/invariants
 
 # Simulation: orders events and knows nothing of memory, clocks or networks.
-node: envelope internal/invariants
-internal/trace: node
+node: internal/heap envelope internal/invariants
+internal/trace: internal/heap node
 
 # What a scenario file means. Models know node's interface and no transport.
 scenario: node internal/infile internal/nearest internal/printable
@@ -57,11 +58,11 @@ model/modeltest: node scenario envelope
 model/phold: node scenario internal/table
 model/devstone: node scenario internal/table
 model/queueing: node scenario model/measure internal/table internal/invariants
-model/service: node scenario internal/invariants internal/table model/measure model/timeline
-model/network: internal/gml node scenario model/measure model/timeline internal/table internal/invariants
+model/service: internal/heap node scenario internal/invariants internal/table model/measure model/timeline
+model/network: internal/heap internal/gml node scenario model/measure model/timeline internal/table internal/invariants
 
 # Which worker hosts which node: graphs, nothing else.
-internal/partition: node
+internal/partition: internal/heap node
 
 # The hall: both wings meet in worker and nowhere else.
 internal/worker: internal/wire envelope shm internal/lane internal/counters internal/idle egress ingress ring router

@@ -15,7 +15,6 @@ package trace
 
 import (
 	"cmp"
-	"container/heap"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -23,6 +22,7 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/disco-sim/disco/internal/heap"
 	"github.com/disco-sim/disco/node"
 )
 
@@ -202,23 +202,10 @@ type cursor struct {
 	rec    Record
 }
 
-type cursors []*cursor
-
-func (h cursors) Len() int           { return len(h) }
-func (h cursors) Less(i, j int) bool { return Compare(&h[i].rec, &h[j].rec) < 0 }
-func (h cursors) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *cursors) Push(x any)        { *h = append(*h, x.(*cursor)) }
-func (h *cursors) Pop() any {
-	old := *h
-	x := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return x
-}
-
 // Merge calls yield with every record of all readers, in the total order. rec is
 // valid during the call. Records of one class that are out of order are ErrCorrupt.
 func Merge(readers []*Reader, yield func(rec *Record) error) error {
-	var h cursors
+	h := heap.New(func(a, b *cursor) bool { return Compare(&a.rec, &b.rec) < 0 })
 	for _, r := range readers {
 		for class := range r.classes {
 			c := &cursor{reader: r, class: class}
@@ -227,13 +214,12 @@ func Merge(readers []*Reader, yield func(rec *Record) error) error {
 				return err
 			}
 			if ok {
-				h = append(h, c)
+				h.Push(c.rec.Epoch, c)
 			}
 		}
 	}
-	heap.Init(&h)
-	for len(h) > 0 {
-		c := h[0]
+	for h.Len() > 0 {
+		c := h.First().Value
 		last := c.rec
 		if err := yield(&c.rec); err != nil {
 			return err
@@ -243,13 +229,13 @@ func Merge(readers []*Reader, yield func(rec *Record) error) error {
 			return err
 		}
 		if !ok {
-			heap.Pop(&h)
+			h.Pop()
 			continue
 		}
 		if Compare(&last, &c.rec) >= 0 {
 			return fmt.Errorf("%w: class %d has a record at epoch %v after one at %v", ErrCorrupt, c.class, c.rec.Epoch, last.Epoch)
 		}
-		heap.Fix(&h, 0)
+		h.Fix(0, c.rec.Epoch)
 	}
 	return nil
 }

@@ -2,6 +2,8 @@
 
 package network
 
+import "github.com/disco-sim/disco/internal/heap"
+
 // metric is the delay that routes reckon with for a channel: propagation and the time
 // to send a packet of mean size. Waiting and added latency don't count.
 func (s *Spec) metric() []float64 {
@@ -35,9 +37,10 @@ func (t *Topology) shortest(root int, metric []float64, down func(cable int) boo
 		r.via[i], r.first[i] = -1, -1
 	}
 	done := make([]bool, n)
-	todo := frontier{{node: int32(root)}}
-	for len(todo) > 0 {
-		at := todo.pop()
+	todo := heap.New(step.before)
+	todo.Push(0, step{node: int32(root)})
+	for todo.Len() > 0 {
+		delay, at := todo.Pop()
 		if done[at.node] {
 			continue
 		}
@@ -48,16 +51,18 @@ func (t *Topology) shortest(root int, metric []float64, down func(cable int) boo
 			if done[c.To] || down(c.Cable) {
 				continue
 			}
-			next := step{delay: at.delay + metric[id], hops: at.hops + 1, node: int32(c.To), via: id}
-			if r.via[c.To] >= 0 && !next.before(&step{r.delay[c.To], r.hops[c.To], int32(c.To), r.via[c.To]}) {
+			next := step{hops: at.hops + 1, node: int32(c.To), via: id}
+			there := delay + metric[id]
+			if known := r.delay[c.To]; r.via[c.To] >= 0 && (there > known ||
+				there == known && !next.before(step{r.hops[c.To], int32(c.To), r.via[c.To]})) {
 				continue
 			}
-			r.delay[c.To], r.hops[c.To], r.via[c.To] = next.delay, next.hops, id
+			r.delay[c.To], r.hops[c.To], r.via[c.To] = there, next.hops, id
 			r.first[c.To] = r.first[at.node]
 			if int(at.node) == root {
 				r.first[c.To] = id
 			}
-			todo.push(next)
+			todo.Push(there, next)
 		}
 	}
 	return r
@@ -65,60 +70,16 @@ func (t *Topology) shortest(root int, metric []float64, down func(cable int) boo
 
 // step is a way to a node that was found, and may not be the shortest.
 type step struct {
-	delay float64
-	hops  int32
-	node  int32
-	via   int32
+	hops, node, via int32
 }
 
-func (s *step) before(o *step) bool {
+// before is the order of steps of the same delay.
+func (s step) before(o step) bool {
 	switch {
-	case s.delay != o.delay:
-		return s.delay < o.delay
 	case s.hops != o.hops:
 		return s.hops < o.hops
 	case s.node != o.node:
 		return s.node < o.node
 	}
 	return s.via < o.via
-}
-
-// frontier is a binary heap of steps, the first in front.
-type frontier []step
-
-func (h *frontier) push(s step) {
-	*h = append(*h, s)
-	a := *h
-	i := len(a) - 1
-	for i > 0 && s.before(&a[(i-1)/2]) {
-		a[i] = a[(i-1)/2]
-		i = (i - 1) / 2
-	}
-	a[i] = s
-}
-
-func (h *frontier) pop() step {
-	a := *h
-	top, last := a[0], a[len(a)-1]
-	a = a[:len(a)-1]
-	*h = a
-	i := 0
-	for {
-		child := 2*i + 1
-		if child >= len(a) {
-			break
-		}
-		if child+1 < len(a) && a[child+1].before(&a[child]) {
-			child++
-		}
-		if !a[child].before(&last) {
-			break
-		}
-		a[i] = a[child]
-		i = child
-	}
-	if len(a) > 0 {
-		a[i] = last
-	}
-	return top
 }

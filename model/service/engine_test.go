@@ -290,12 +290,12 @@ func TestLedgers(t *testing.T) {
 		"nothing":         func(*serial) {},
 		"level":           func(s *serial) { s.box("a", rankRequest).(*server).gauges.level[levelReady]++ },
 		"area":            func(s *serial) { s.box("b", rankRequest).(*server).gauges.area[levelIO] += 1e-3 },
-		"edge":            func(s *serial) { s.box("lb", rankRequest).(*balancer).out.passages[0].entry += 1e-9 },
+		"edge":            func(s *serial) { s.box("lb", rankRequest).(*balancer).out.passages.First().Value.entry += 1e-9 },
 		"request's place": func(s *serial) { clear(s.box("a", rankRequest).(*server).audit.since[levelWhole]) },
 		"residence":       func(s *serial) { s.box("a", rankRequest).(*server).residence += 1e-9 },
 		"between boxes": func(s *serial) { // off the edge before it reaches the server
-			first := &s.box("lb", rankRequest).(*balancer).out.passages[0]
-			first.arrival = first.entry + (first.arrival-first.entry)/2
+			first := s.box("lb", rankRequest).(*balancer).out.passages.First()
+			first.Key = first.Value.entry + (first.Key-first.Value.entry)/2
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -305,7 +305,7 @@ func TestLedgers(t *testing.T) {
 				}
 			}()
 			s := newSerial(t, m, 1)
-			for at := 10.0; len(s.box("a", rankRequest).(*server).audit.since[levelWhole]) == 0 || len(s.box("lb", rankRequest).(*balancer).out.passages) == 0; at += 0.01 {
+			for at := 10.0; len(s.box("a", rankRequest).(*server).audit.since[levelWhole]) == 0 || s.box("lb", rankRequest).(*balancer).out.passages.Len() == 0; at += 0.01 {
 				s.run(t, at)
 			}
 			spoil(s)

@@ -5,6 +5,7 @@ package service
 import (
 	"math/rand/v2"
 
+	"github.com/disco-sim/disco/internal/heap"
 	"github.com/disco-sim/disco/internal/invariants"
 	"github.com/disco-sim/disco/model/timeline"
 	"github.com/disco-sim/disco/node"
@@ -18,8 +19,8 @@ import (
 type outbox struct {
 	box      string // the box's id, for messages
 	edges    []edge
-	passages passages
-	sampled  []int32 // edges that were entered since the last tick
+	passages heap.Heap[passage] // by arrival
+	sampled  []int32            // edges that were entered since the last tick
 	ticks    ticks
 	horizon  float64
 	least    *leastIndex // of a least_connection balancer, else nil
@@ -103,7 +104,7 @@ func (o *outbox) enter(i int32, now, arrival float64) {
 		e.entered = true
 		o.sampled = append(o.sampled, i)
 	}
-	o.passages.push(passage{arrival: arrival, entry: now, edge: i})
+	o.passages.Push(arrival, passage{entry: now, edge: i})
 	if o.least != nil {
 		o.least.changed(i)
 	}
@@ -117,7 +118,7 @@ func (o *outbox) advance(now float64) {
 	if o.ticks.at < now {
 		o.sample(now)
 	}
-	for len(o.passages) > 0 && o.passages[0].arrival <= now {
+	for o.passages.Len() > 0 && o.passages.First().Key <= now {
 		o.leave()
 	}
 }
@@ -126,7 +127,7 @@ func (o *outbox) advance(now float64) {
 // last activation, so the first of the ticks sees the most, and only on edges that
 // were entered since the tick before.
 func (o *outbox) sample(now float64) {
-	for len(o.passages) > 0 && o.passages[0].arrival <= o.ticks.at {
+	for o.passages.Len() > 0 && o.passages.First().Key <= o.ticks.at {
 		o.leave()
 	}
 	for _, i := range o.sampled {
@@ -140,15 +141,15 @@ func (o *outbox) sample(now float64) {
 
 // leave takes the request that arrives first off its edge.
 func (o *outbox) leave() {
-	p := o.passages.pop()
+	arrival, p := o.passages.Pop()
 	e := &o.edges[p.edge]
 	e.transit--
-	e.area += p.arrival - p.entry
+	e.area += arrival - p.entry
 	if o.least != nil {
 		o.least.changed(p.edge)
 	}
 	if invariants.Enabled {
-		e.book.leave(p.entry, p.arrival, 1)
+		e.book.leave(p.entry, arrival, 1)
 	}
 }
 
@@ -157,7 +158,7 @@ func (o *outbox) report(end float64) []edgePart {
 	if o.ticks.at < end {
 		o.sample(end)
 	}
-	for len(o.passages) > 0 && o.passages[0].arrival < end {
+	for o.passages.Len() > 0 && o.passages.First().Key < end {
 		o.leave()
 	}
 	parts := make([]edgePart, len(o.edges))
@@ -171,11 +172,12 @@ func (o *outbox) report(end float64) []edgePart {
 			parts[i].SentIn, parts[i].PassedIn, parts[i].TransitIn = e.events.sent, e.events.passed, e.events.transit
 		}
 	}
-	for _, p := range o.passages {
+	for _, item := range o.passages.Items() {
+		arrival, p := item.Key, item.Value
 		part := &parts[p.edge]
 		part.Area += end - p.entry
-		if p.arrival > o.ticks.at {
-			part.TickSum -= o.ticks.first(p.arrival) - o.ticks.next
+		if arrival > o.ticks.at {
+			part.TickSum -= o.ticks.first(arrival) - o.ticks.next
 		}
 		if invariants.Enabled {
 			o.edges[p.edge].book.stay(p.entry, end, 1)
@@ -203,50 +205,6 @@ func (v *edgeEvents) count(now, transit float64) {
 
 // passage is one request on its way.
 type passage struct {
-	arrival, entry float64
-	edge           int32
-}
-
-// passages is a binary heap, the earliest arrival first.
-type passages []passage
-
-func (h *passages) push(p passage) {
-	*h = append(*h, p)
-	a := *h
-	i := len(a) - 1
-	for i > 0 {
-		up := (i - 1) / 2
-		if a[up].arrival <= p.arrival {
-			break
-		}
-		a[i] = a[up]
-		i = up
-	}
-	a[i] = p
-}
-
-func (h *passages) pop() passage {
-	a := *h
-	top, last := a[0], a[len(a)-1]
-	a = a[:len(a)-1]
-	*h = a
-	i := 0
-	for {
-		child := 2*i + 1
-		if child >= len(a) {
-			break
-		}
-		if child+1 < len(a) && a[child+1].arrival < a[child].arrival {
-			child++
-		}
-		if a[child].arrival >= last.arrival {
-			break
-		}
-		a[i] = a[child]
-		i = child
-	}
-	if len(a) > 0 {
-		a[i] = last
-	}
-	return top
+	entry float64
+	edge  int32
 }

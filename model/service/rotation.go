@@ -2,6 +2,8 @@
 
 package service
 
+import "github.com/disco-sim/disco/internal/heap"
+
 // rotation is an ordered list of edges, linked over arrays: taking any edge out,
 // putting one at the end, and moving the first to the end are O(1).
 type rotation struct {
@@ -61,91 +63,53 @@ func (r *rotation) take() int32 {
 
 // leastIndex finds the live edge with the fewest requests in transit, on a tie the
 // one that stands first in the list: the list is in the order in which edges were
-// put at its end. A binary heap with positions; one change costs O(log n).
+// put at its end. One change costs O(log n).
 type leastIndex struct {
 	edges []edge
-	heap  []int32
-	at    []int32 // place in heap, -1: not live
-	rank  []int64 // place in the list: rises with every insertion
-	last  int64   // greatest rank given
+	heap  heap.Heap[int32] // by requests in transit
+	at    []int32          // place in heap, -1: not live
+	rank  []int64          // place in the list: rises with every insertion
+	last  int64            // greatest rank given
 }
 
 func newLeastIndex(edges []edge) *leastIndex {
 	x := &leastIndex{edges: edges, at: make([]int32, len(edges)), rank: make([]int64, len(edges))}
+	x.heap = heap.NewIndexed(
+		func(a, b int32) bool { return x.rank[a] < x.rank[b] },
+		func(i int32, at int) { x.at[i] = int32(at) },
+	)
 	for i := range edges {
-		x.at[i] = -1
 		x.pushBack(int32(i))
 	}
 	return x
 }
 
-func (x *leastIndex) empty() bool { return len(x.heap) == 0 }
+// key is far below 2^53, up to which every count has a float64 of its own.
+func (x *leastIndex) key(i int32) float64 { return float64(x.edges[i].transit) }
+
+func (x *leastIndex) empty() bool { return x.heap.Len() == 0 }
 
 // take returns the edge to use, of a list that isn't empty.
-func (x *leastIndex) take() int32 { return x.heap[0] }
+func (x *leastIndex) take() int32 { return x.heap.First().Value }
 
 // pushBack puts i at the end of the list. It isn't in the list.
 func (x *leastIndex) pushBack(i int32) {
 	x.last++
 	x.rank[i] = x.last
-	x.at[i] = int32(len(x.heap))
-	x.heap = append(x.heap, i)
-	x.up(x.at[i])
+	x.heap.Push(x.key(i), i)
 }
 
 // remove takes i out of the list, if it is there.
 func (x *leastIndex) remove(i int32) {
-	at := x.at[i]
-	if at < 0 {
-		return
-	}
-	x.at[i] = -1
-	last := x.heap[len(x.heap)-1]
-	x.heap = x.heap[:len(x.heap)-1]
-	if last != i {
-		x.heap[at], x.at[last] = last, at
-		x.changed(last)
+	if at := x.at[i]; at >= 0 {
+		x.heap.Remove(int(at))
+		x.at[i] = -1
 	}
 }
 
 // changed puts i where its count in transit now belongs.
 func (x *leastIndex) changed(i int32) {
 	if at := x.at[i]; at >= 0 {
-		x.up(at)
-		x.down(x.at[i])
-	}
-}
-
-func (x *leastIndex) before(a, b int32) bool {
-	m, n := x.edges[a].transit, x.edges[b].transit
-	return m < n || m == n && x.rank[a] < x.rank[b]
-}
-
-func (x *leastIndex) swap(a, b int32) {
-	x.heap[a], x.heap[b] = x.heap[b], x.heap[a]
-	x.at[x.heap[a]], x.at[x.heap[b]] = a, b
-}
-
-func (x *leastIndex) up(at int32) {
-	for at > 0 && x.before(x.heap[at], x.heap[(at-1)/2]) {
-		x.swap(at, (at-1)/2)
-		at = (at - 1) / 2
-	}
-}
-
-func (x *leastIndex) down(at int32) {
-	for {
-		child := 2*at + 1
-		if int(child) >= len(x.heap) {
-			return
-		}
-		if int(child)+1 < len(x.heap) && x.before(x.heap[child+1], x.heap[child]) {
-			child++
-		}
-		if !x.before(x.heap[child], x.heap[at]) {
-			return
-		}
-		x.swap(at, child)
-		at = child
+		x.heap.Fix(int(at), x.key(i))
 	}
 }

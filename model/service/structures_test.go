@@ -142,26 +142,6 @@ func TestLeastConnectionTie(t *testing.T) {
 	}
 }
 
-// TestPassages: what comes out of the heap is what a sort would give.
-func TestPassages(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	var h passages
-	var want []float64
-	for range 20000 {
-		if len(want) == 0 || rng.IntN(5) < 3 {
-			x := math.Floor(rng.Float64() * 500)
-			h.push(passage{arrival: x})
-			at, _ := slices.BinarySearch(want, x)
-			want = slices.Insert(want, at, x)
-			continue
-		}
-		if got := h.pop().arrival; got != want[0] {
-			t.Fatalf("popped %v, want %v", got, want[0])
-		}
-		want = want[1:]
-	}
-}
-
 // TestTicks: counting by division finds the same ticks as counting one by one, for
 // periods that have no exact form too.
 func TestTicks(t *testing.T) {

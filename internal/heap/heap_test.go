@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package heap
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// Whatever is pushed, changed, removed and popped: the heap against a list of which the least is looked for at every
+// step, with the places that an indexed heap gives out. Keys are often equal; ids decide then.
+func TestAgainstSortedList(t *testing.T) {
+	seed := rand.Uint64()
+	rng := rand.New(rand.NewPCG(seed, 1))
+	for range 200 {
+		const ids = 40
+		var key [ids]float64
+		place := [ids]int{}
+		h := NewIndexed(func(a, b int) bool { return a < b }, func(x, at int) { place[x] = at })
+		before := func(a, b int) int { return cmp.Or(cmp.Compare(key[a], key[b]), cmp.Compare(a, b)) }
+		var in []int
+		out := func(id int) { in = slices.DeleteFunc(in, func(x int) bool { return x == id }) }
+		for range 400 {
+			id := rng.IntN(ids)
+			switch there := slices.Contains(in, id); {
+			case !there:
+				key[id] = float64(rng.IntN(20))
+				h.Push(key[id], id)
+				in = append(in, id)
+			case rng.IntN(3) == 0:
+				h.Remove(place[id])
+				out(id)
+			case rng.IntN(2) == 0:
+				key[id] = float64(rng.IntN(20))
+				h.Fix(place[id], key[id])
+			default:
+				least := slices.MinFunc(in, before)
+				if first := h.First(); first.Value != least || first.Key != key[least] {
+					t.Fatalf("seed %d: the first is %v, want %d with %v", seed, *first, least, key[least])
+				}
+				_, id = h.Pop()
+				out(id)
+			}
+			if h.Len() != len(in) {
+				t.Fatalf("seed %d: %d items, want %d", seed, h.Len(), len(in))
+			}
+			for at, item := range h.Items() {
+				x := item.Value
+				if place[x] != at || !slices.Contains(in, x) {
+					t.Fatalf("seed %d: item %d is at %d, and was said to be at %d", seed, x, at, place[x])
+				}
+				if at > 0 && before(x, h.Items()[(at-1)/2].Value) < 0 {
+					t.Fatalf("seed %d: item %d at %d is before the one in front of it", seed, x, at)
+				}
+			}
+		}
+		slices.SortFunc(in, before)
+		for _, want := range in {
+			if k, x := h.Pop(); x != want || k != key[want] {
+				t.Fatalf("seed %d: %d with %v, want %d with %v", seed, x, k, want, key[want])
+			}
+		}
+	}
+}
+
+// Push and Pop don't allocate once there is room, and Clear keeps it.
+func TestDoesNotAllocate(t *testing.T) {
+	h := New[int](nil)
+	turn := func() {
+		for i := range 100 {
+			h.Push(float64(i*37%101), i)
+		}
+		for h.Len() > 50 {
+			h.Pop()
+		}
+		h.Clear()
+	}
+	turn()
+	if n := testing.AllocsPerRun(100, turn); n != 0 || h.Len() != 0 {
+		t.Errorf("%v allocations, %d items left", n, h.Len())
+	}
+}
+
+// BenchmarkHold is a pop and a push of one with a later key.
+func BenchmarkHold(b *testing.B) {
+	type value struct {
+		other float64
+		id    int32
+	}
+	for _, n := range []int{10, 1000} {
+		b.Run(map[int]string{10: "10", 1000: "1000"}[n], func(b *testing.B) {
+			h := New[value](nil)
+			rng := rand.New(rand.NewPCG(1, 2))
+			for range n {
+				h.Push(rng.ExpFloat64(), value{})
+			}
+			for b.Loop() {
+				at, x := h.Pop()
+				h.Push(at+rng.ExpFloat64(), x)
+			}
+		})
+	}
+}
