@@ -65,7 +65,7 @@ func TestNothingSteersTheTerminal(t *testing.T) {
 			{"run", name, "--placement", h}, {"run", name, "--placement", "list.place"}, {"validate", name},
 			{"run", name, "--transport", "inproc"}, {"run", name, "--sweep", h}, {"run", name, "--sweep", "nodes=" + h}, {"run", name, "--sweep", h + "=1"},
 		}
-		for _, flag := range []string{"workers", "seed", "replications", "horizon", "transport", "spread", "partition", "ring-bytes", "inline-max", "pool-bytes", "batch", "ingress", "wait"} {
+		for _, flag := range []string{"workers", "seed", "replications", "horizon", "transport", "spread", "partition", "ring-bytes", "inline-max", "pool-bytes", "batch", "ingress", "sync", "wait"} {
 			lines = append(lines, []string{"run", name, "--" + flag, h})
 		}
 		for file := range texts {

@@ -39,6 +39,7 @@ import (
 	"github.com/disco-sim/disco/envelope"
 	"github.com/disco-sim/disco/internal/lane"
 	"github.com/disco-sim/disco/ring"
+	"github.com/disco-sim/disco/router"
 	"github.com/disco-sim/disco/shm"
 )
 
@@ -201,6 +202,8 @@ type Egress struct {
 	stats   Stats
 }
 
+var _ router.Sender = (*Egress)(nil)
+
 // New makes the egress to one peer. It owns the lane's sending end from then on.
 func New(cfg Config) (*Egress, error) {
 	if cfg.Peer < 0 {
@@ -249,6 +252,9 @@ func (e *Egress) Ring() *ring.Producer { return e.ring }
 
 // Stats returns the counts as they are now.
 func (e *Egress) Stats() Stats { return e.stats }
+
+// LargePayloads counts the events whose data went into a block, and in parts.
+func (e *Egress) LargePayloads() (blocks, parts uint64) { return e.stats.Blocks, e.stats.InParts }
 
 // Err is why nothing can be sent any more, nil while it can.
 func (e *Egress) Err() error { return e.err }

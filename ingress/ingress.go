@@ -22,6 +22,7 @@ import (
 
 	"github.com/disco-sim/disco/envelope"
 	"github.com/disco-sim/disco/internal/lane"
+	"github.com/disco-sim/disco/router"
 	"github.com/disco-sim/disco/shm"
 )
 
@@ -42,27 +43,11 @@ var (
 	ErrRefused = lane.ErrRefused
 )
 
-// Sink gets what arrives. Its methods are called from within Poll and must not call
-// Poll; Pause and Release are allowed.
-type Sink interface {
-	// ReceiveEvent gets one event. ev, ev.Headers and, with lease 0, ev.Data end with
-	// the call. With another lease ev.Data are the sender's memory, and stay as they
-	// are until the lease is given to Release, as it must be once. Nobody may write
-	// into them.
-	//
-	// An error says that this peer's event can't be: an unknown target, or an epoch
-	// below its bound. It breaks the peer's lane and comes out of Poll as ErrRefused;
-	// the lease, if there was one, has then ended.
-	ReceiveEvent(peer int, ev *envelope.Event, lease uint64) error
+// Sink gets what arrives, and may also call Pause from within Poll. An error of one of its
+// methods comes out of Poll as ErrRefused.
+type Sink = router.Sink
 
-	// ReceivePromise gets a promise that came as a record, in order with the events.
-	ReceivePromise(peer int, p *envelope.Promise) error
-
-	// ReceiveBound gets the peer's newest bound: everything that it sent before has
-	// been received, and nothing still to come from it is earlier than (epoch, level).
-	// Bounds rise.
-	ReceiveBound(peer int, epoch float64, level uint32) error
-}
+var _ router.Receiver = (*Ingress)(nil)
 
 // Source is one peer's lane.
 type Source struct {

@@ -4,7 +4,6 @@ package node
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/disco-sim/disco/envelope"
 )
@@ -32,8 +31,8 @@ type linkName struct {
 func (c *NodeController) Name() string { return c.engine.plan.graph.Nodes[c.index].Name }
 
 // SendEvent sends data from the simproc whose handler is being called to target,
-// "<node>/<simproc>" or "self/<simproc>", for epoch. The Serializer turns data into
-// bytes. A target without a declared link is an error that names both ends.
+// "<node>/<simproc>" or "self/<simproc>", for epoch. A model that is a Serializer turns
+// data into bytes; without one they are []byte. A target without a declared link is an error that names both ends.
 func (c *NodeController) SendEvent(target string, epoch float64, data any, headers map[string]string) error {
 	p, l, err := c.resolve(target)
 	if err != nil {
@@ -44,56 +43,39 @@ func (c *NodeController) SendEvent(target string, epoch float64, data any, heade
 		return c.engine.fail(fmt.Errorf("node: %s to %s: %w", p.Name(), target, err))
 	}
 	bytes, ok := data.([]byte)
-	switch s := c.engine.cfg.Serializer; {
-	case s != nil:
+	switch s, given := c.engine.cfg.Model.(Serializer); {
+	case given:
 		if c.buf, err = s.Marshal(c.buf[:0], data); err != nil {
 			return c.engine.fail(fmt.Errorf("node: %s to %s: serializing a %T: %w", p.Name(), target, data, err))
 		}
 		bytes = c.buf
 	case !ok && data != nil:
-		return c.engine.fail(fmt.Errorf("node: %s to %s: data is a %T, and there is no Serializer: want []byte", p.Name(), target, data))
+		return c.engine.fail(fmt.Errorf("node: %s to %s: data is a %T, and the model is no Serializer: want []byte", p.Name(), target, data))
 	}
 	return p.SendHeaders(l, epoch, encoded, bytes)
 }
 
-// SendPromise promises that the simproc whose handler is being called has sent
-// numEvents events to target in total and will send nothing more to it before
-// epoch. seqnr is one more than in the promise before; the first is 1. It raises the
-// link's floor, like AdvancePromise; a NodeController that stands alone also sends
-// it.
-func (c *NodeController) SendPromise(target string, seqnr uint64, epoch float64, numEvents uint64) error {
+// SendPromise promises that the simproc whose handler is being called will send nothing
+// more to target before epoch: AdvancePromise by name. The Engine numbers and counts what
+// it promises other workers itself, as often as it has more to say.
+func (c *NodeController) SendPromise(target string, epoch float64) error {
 	p, l, err := c.resolve(target)
 	if err != nil {
 		return c.engine.fail(err)
 	}
-	k := &p.links[l]
-	if seqnr != k.seqnr+1 || numEvents != k.sent || !(epoch >= k.floor) {
-		return c.engine.fail(fmt.Errorf("node: %s promised %s seqnr %d, epoch %v and %d events; want seqnr %d, an epoch from %v and the %d events sent",
-			p.Name(), target, seqnr, epoch, numEvents, k.seqnr+1, k.floor, k.sent))
-	}
-	k.seqnr = seqnr
-	if err := p.AdvancePromise(l, epoch); err != nil {
-		return err
-	}
-	if !c.engine.cfg.ByPromise || k.proc >= 0 {
-		return nil
-	}
-	out := envelope.Promise{Epoch: epoch, Seqnr: seqnr, NumEvents: numEvents, Target: uint32(k.to), Sender: uint32(p.id)}
-	if err := c.engine.cfg.Port.SendPromise(&out); err != nil {
-		return c.engine.fail(fmt.Errorf("node: %s to %s: %w", p.Name(), target, err))
-	}
-	return nil
+	return p.AdvancePromise(l, epoch)
 }
 
-// ReceiveEvent files an event for one of the node's simprocs, from peer.
-func (c *NodeController) ReceiveEvent(peer int, ev *envelope.Event) error {
+// ReceiveEvent files an event for one of the node's simprocs, as Engine.ReceiveEvent does.
+func (c *NodeController) ReceiveEvent(peer int, ev *envelope.Event, lease uint64) error {
 	if err := c.own(ev.Target); err != nil {
 		return c.engine.fail(err)
 	}
-	return c.engine.ReceiveEvent(peer, ev, 0)
+	return c.engine.ReceiveEvent(peer, ev, lease)
 }
 
-// ReceivePromise files a promise to one of the node's simprocs, from peer.
+// ReceivePromise files a promise to one of the node's simprocs, as Engine.ReceivePromise
+// does.
 func (c *NodeController) ReceivePromise(peer int, p *envelope.Promise) error {
 	if err := c.own(p.Target); err != nil {
 		return c.engine.fail(err)
@@ -101,15 +83,11 @@ func (c *NodeController) ReceivePromise(peer int, p *envelope.Promise) error {
 	return c.engine.ReceivePromise(peer, p)
 }
 
-// WaitingFor says which predecessor on another worker holds back the simproc of the
-// given rank, and what is missing; ok is false when nobody does (ByPromise).
-func (c *NodeController) WaitingFor(rank int) (w Waiting, ok bool) {
+// Queue is the EventQueue of the simproc of the given rank, nil where workers don't
+// promise link by link.
+func (c *NodeController) Queue(rank int) *EventQueue {
 	id := c.engine.plan.graph.ID(Endpoint{c.index, rank})
-	ps := c.engine.procs[c.engine.localOf[id]].preds
-	if ps == nil || math.IsInf(ps.bound(), 1) {
-		return Waiting{}, false
-	}
-	return ps.waiting(), true
+	return c.engine.procs[c.engine.localOf[id]].queue
 }
 
 func (c *NodeController) own(target uint32) error {
@@ -139,6 +117,15 @@ func (c *NodeController) resolve(target string) (*Simproc, LinkID, error) {
 	}
 	c.links[key] = l
 	return p, l, nil
+}
+
+// ControllerOf is the controller of the node that the simproc with a dense id belongs to;
+// nil when this worker doesn't host it.
+func (e *Engine) ControllerOf(target uint32) *NodeController {
+	if int64(target) >= int64(len(e.localOf)) || e.localOf[target] < 0 {
+		return nil
+	}
+	return e.procs[e.localOf[target]].node
 }
 
 // Controller is the controller of a node that this worker hosts.

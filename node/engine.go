@@ -22,11 +22,10 @@ type Engine struct {
 	plan         *Plan
 	cfg          Config
 	store        *store
-	procs        []Simproc  // by (level, id)
-	byID         []uint32   // local indices by rising id
-	classOf      []int32    // by local index
-	localOf      []int32    // by dense id: local index, -1 elsewhere
-	held         []*Simproc // those with predecessors elsewhere (ByPromise)
+	procs        []Simproc // by (level, id)
+	byID         []uint32  // local indices by rising id
+	classOf      []int32   // by local index
+	localOf      []int32   // by dense id: local index, -1 elsewhere
 	nodes        []NodeController
 	names        map[string]int // node's name -> index; wiring time
 	meshes       [][]int        // [rank]: the meshes that start there
@@ -35,6 +34,7 @@ type Engine struct {
 	in           []Bound      // [peer] what they have promised
 	short        []uint64     // peers whose lanes are short of room, as a mask
 	floors       []*laneFloor // [peer], nil: none raised
+	byLink       *byLink      // nil: one bound promises for everything to a peer
 	current      *Simproc
 	events       []Event // what the handler being called gets
 	refs         []ref   // their payloads
@@ -49,7 +49,7 @@ type Engine struct {
 }
 
 // Config is what an Engine is made from. All fields but Release, Trace,
-// Serializer, Runtime and Guard are needed.
+// Runtime and Guard are needed.
 type Config struct {
 	Model       Model
 	Seed        uint64
@@ -61,9 +61,6 @@ type Config struct {
 
 	// Release ends the lease of a payload that ReceiveEvent was given with one.
 	Release func(lease uint64)
-
-	// Serializer serves NodeController.SendEvent; default: data must be []byte.
-	Serializer Serializer
 
 	// CallOf and CallAt, when not nil, are words that other processes may read at any time,
 	// also after this one has died: before each call of a handler, 1 + the id of its
@@ -81,19 +78,15 @@ type Config struct {
 
 	// Guard, when not nil, is the memory in which the checked build hands out events.
 	Guard Guard
-
-	// ByPromise makes every simproc wait for the promises of its own predecessors on
-	// other workers (ReceivePromise) instead of the bounds of whole lanes. It is the
-	// mode of a NodeController that stands alone.
-	ByPromise bool
 }
 
 // Port leads to the simprocs of other workers. SendEvent encodes or copies the event
 // before it returns; while there is no room it waits, and may call the Engine's
-// Receive methods and OutBound meanwhile.
+// Receive methods, OutBound and SendPromises meanwhile. SendPromise doesn't wait: it is
+// for who calls SendPromises to know how many there is room for.
 type Port interface {
-	SendEvent(ev *envelope.Event) error
-	SendPromise(p *envelope.Promise) error
+	SendEvent(peer int, ev *envelope.Event) error
+	SendPromise(peer int, p *envelope.Promise) error
 }
 
 // Tracer is told of every event and every wakeup that is handled, class by class in
@@ -119,6 +112,8 @@ type class struct {
 	safe Bound // work before it can't be surprised by another worker
 	last Bound // key of the last activation
 	plan *classPlan
+
+	holder int32 // place of the simproc that safe comes from, where workers promise by link
 }
 
 // NewEngine makes all simprocs of the plan's worker and asks the model for their
@@ -134,6 +129,9 @@ func NewEngine(plan *Plan, cfg Config) (*Engine, error) {
 	}
 	e.makeSimprocs()
 	e.makeLinks()
+	if plan.links != nil {
+		e.byLink = newByLink(e)
+	}
 	for _, i := range e.byID {
 		p := &e.procs[i]
 		if err := e.makeHandler(p); err != nil {
@@ -197,46 +195,11 @@ func (e *Engine) makeLinks() {
 			p.links = append(p.links, outLink{to: to, proc: e.localOf[to], peer: e.plan.placement[l.To.Node], lookahead: l.Lookahead})
 		}
 	}
-	predecessors := e.predecessors()
 	for i := range e.procs {
-		p := &e.procs[i]
-		slices.SortFunc(p.links, func(a, b outLink) int {
+		slices.SortFunc(e.procs[i].links, func(a, b outLink) int {
 			return cmp.Or(cmp.Compare(a.to, b.to), cmp.Compare(a.lookahead, b.lookahead))
 		})
-		if p.preds = newPredecessors(p.Name(), predecessors[p.id]); p.preds != nil {
-			e.held = append(e.held, p)
-		}
 	}
-}
-
-// predecessors lists, for a NodeController that stands alone, who on other workers may
-// send to each local simproc.
-func (e *Engine) predecessors() map[SimprocID]map[SimprocID]string {
-	g := e.plan.graph
-	all := make(map[SimprocID]map[SimprocID]string)
-	if !e.cfg.ByPromise {
-		return all
-	}
-	add := func(from, to SimprocID) {
-		if e.localOf[from] >= 0 || e.localOf[to] < 0 {
-			return
-		}
-		if all[to] == nil {
-			all[to] = make(map[SimprocID]string)
-		}
-		all[to][from] = g.Name(from)
-	}
-	for i := range g.Links {
-		add(g.ID(g.Links[i].From), g.ID(g.Links[i].To))
-	}
-	for _, m := range g.Meshes {
-		for from := range g.Nodes {
-			for to := range g.Nodes {
-				add(g.ID(Endpoint{from, m.From}), g.ID(Endpoint{to, m.To}))
-			}
-		}
-	}
-	return all
 }
 
 // fail keeps the first error of the run; Run returns it.
@@ -288,14 +251,19 @@ func (e *Engine) activate(i int) {
 	}
 	e.stats.Events += uint64(len(e.events))
 	e.stats.Activations++
-	e.heads[i].follow(&c.set)
+	if e.byLink != nil {
+		e.byLink.follow(i, p, &e.heads[i])
+	} else {
+		e.heads[i].follow(&c.set)
+	}
 }
 
 // take moves all that p has for its epoch, the first in c, into e.events and e.refs.
 func (e *Engine) take(c *class, p *Simproc) {
 	e.events, e.refs, p.woken = e.events[:0], e.refs[:0], false
-	en := c.set.first()
-	for key := en.key; en != nil && en.key == key && en.proc == p.local; en = c.set.first() {
+	set := p.setIn(c)
+	en := set.first()
+	for key := en.key; en != nil && en.key == key && en.proc == p.local; en = set.first() {
 		if en.sender == wakeSender {
 			p.woken = true
 		} else {
@@ -307,30 +275,46 @@ func (e *Engine) take(c *class, p *Simproc) {
 				e.backlogBytes -= int64(len(headers) + len(data))
 			}
 		}
-		c.set.drop()
+		set.drop()
 	}
-	if c.set.fresh {
-		e.warm(&c.set)
+	if set.fresh {
+		e.warm(set)
 	}
 }
 
-// file puts an entry into the pending set of its target's class.
+// setIn is the pending set with p's entries; c is its class.
+func (p *Simproc) setIn(c *class) *pending {
+	if p.queue != nil {
+		return &p.queue.set
+	}
+	return &c.set
+}
+
+// file puts an entry into the pending set of its target's class, or into its target's
+// EventQueue.
 func (e *Engine) file(target uint32, en *entry) {
 	c := 0
 	if len(e.classes) > 1 {
 		c = int(e.classOf[target])
 	}
-	e.classes[c].set.insert(en)
+	if e.byLink != nil {
+		e.byLink.file(c, &e.procs[target], en)
+	} else {
+		e.classes[c].set.insert(en)
+	}
 	if h := &e.heads[c]; en.key < h.key || en.key == h.key && en.proc < h.proc {
 		h.key, h.proc = en.key, en.proc
 	}
 }
 
-func (e *Engine) sendOut(to SimprocID, epoch float64, number uint64, headers, data []byte) error {
+func (e *Engine) sendOut(to SimprocID, peer int32, epoch float64, number uint64, headers, data []byte) error {
 	e.stats.Sent++
 	e.out = envelope.Event{Epoch: epoch, Number: number, Target: uint32(to), Sender: uint32(e.current.id), Headers: headers, Data: data}
-	if err := e.cfg.Port.SendEvent(&e.out); err != nil {
+	if err := e.cfg.Port.SendEvent(int(peer), &e.out); err != nil {
 		return e.fail(fmt.Errorf("node: %s to %s: %w", e.current.Name(), e.plan.graph.Name(to), err))
+	}
+	if e.byLink != nil {
+		e.byLink.sentTo(e.current, to) // what is promised meanwhile doesn't count it, and is true
 	}
 	return nil
 }
@@ -344,15 +328,16 @@ func (e *Engine) ReceiveEvent(peer int, ev *envelope.Event, lease uint64) error 
 		return e.fail(err)
 	}
 	p := &e.procs[e.localOf[ev.Target]]
-	if !e.cfg.ByPromise && (Bound{ev.Epoch, p.level}).Before(e.in[peer]) || p.called && !(ev.Epoch > p.now) {
+	if (Bound{ev.Epoch, p.level}).Before(e.in[peer]) || p.called && !(ev.Epoch > p.now) {
 		return e.fail(fmt.Errorf("node: event from %s to %s at epoch %v breaks worker %d's promise: nothing before %v (handled up to %v)",
 			e.plan.graph.Name(SimprocID(ev.Sender)), p.Name(), ev.Epoch, peer, e.in[peer], p.now))
 	}
-	if p.preds != nil {
-		if err := p.preds.event(SimprocID(ev.Sender), ev.Epoch); err != nil {
+	if p.queue != nil {
+		raised, err := p.queue.arrived(SimprocID(ev.Sender), ev.Epoch)
+		if err != nil {
 			return e.fail(err)
 		}
-		e.settled(p)
+		e.byLink.risen = e.byLink.risen || raised
 	}
 	e.stats.Received++
 	e.backlogBytes += int64(len(ev.Headers) + len(ev.Data))
@@ -366,8 +351,8 @@ func (e *Engine) ReceiveEvent(peer int, ev *envelope.Event, lease uint64) error 
 	return nil
 }
 
-// ReceivePromise files the promise of one simproc to another (ByPromise), or of a
-// whole lane (envelope.WholeLane), as it comes over a stream.
+// ReceivePromise files the promise of one simproc to another (Plan.PromiseByLink), or
+// one for everything that a peer sends (envelope.WholeLane), as it comes over a stream.
 func (e *Engine) ReceivePromise(peer int, p *envelope.Promise) error {
 	if p.Target == envelope.WholeLane {
 		return e.ReceiveBound(peer, Bound{p.Epoch, p.Level})
@@ -376,18 +361,15 @@ func (e *Engine) ReceivePromise(peer int, p *envelope.Promise) error {
 		return e.fail(err)
 	}
 	target := &e.procs[e.localOf[p.Target]]
-	if err := e.promised(target, p); err != nil {
+	if target.queue == nil {
+		return e.fail(fmt.Errorf("node: promise of %s to %s, but this run promises for whole lanes", e.plan.graph.Name(SimprocID(p.Sender)), target.Name()))
+	}
+	raised, err := target.queue.promise(p)
+	if err != nil {
 		return e.fail(err)
 	}
-	e.settled(target)
+	e.byLink.risen = e.byLink.risen || raised
 	return nil
-}
-
-func (e *Engine) promised(target *Simproc, p *envelope.Promise) error {
-	if target.preds == nil {
-		return fmt.Errorf("node: promise of %s to %s, which waits for no promises of single simprocs", e.plan.graph.Name(SimprocID(p.Sender)), target.Name())
-	}
-	return target.preds.promise(SimprocID(p.Sender), p.Seqnr, p.Epoch, p.NumEvents)
 }
 
 // ReceiveBound takes in what a peer promises for all its links to this worker:
@@ -396,6 +378,9 @@ func (e *Engine) promised(target *Simproc, p *envelope.Promise) error {
 func (e *Engine) ReceiveBound(peer int, b Bound) error {
 	if peer < 0 || peer >= len(e.in) || !(b.Epoch >= 0) {
 		return e.fail(fmt.Errorf("node: bound %v of worker %d, want a time of one of %d workers", b, peer, len(e.in)))
+	}
+	if e.byLink != nil {
+		return e.fail(fmt.Errorf("node: worker %d promises %v for everything that it sends, but this run promises link by link", peer, b))
 	}
 	if b.Before(e.in[peer]) {
 		// A jump may have raised what we hold above what the peer has said itself.
@@ -410,6 +395,11 @@ func (e *Engine) ReceiveBound(peer int, b Bound) error {
 // was under way, the least next activation of all was at b. Everything still to be
 // sent is then caused by something at b or later.
 func (e *Engine) Jump(b Bound) {
+	if e.byLink != nil {
+		for i := range e.procs {
+			e.procs[i].queue.jump(b)
+		}
+	}
 	for peer := range e.in {
 		if far := e.plan.across[peer].apply(b); e.in[peer].Before(far) {
 			e.in[peer] = far

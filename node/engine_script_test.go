@@ -96,15 +96,15 @@ type scriptPort struct {
 	self int
 }
 
-func (p scriptPort) SendEvent(ev *envelope.Event) error {
+func (p scriptPort) SendEvent(peer int, ev *envelope.Event) error {
 	e := *ev
 	e.Data = slices.Clone(ev.Data)
-	lane := [2]int{p.self, int(p.m.placement[p.m.g.Endpoint(SimprocID(ev.Target)).Node])}
+	lane := [2]int{p.self, peer}
 	p.m.lanes[lane] = append(p.m.lanes[lane], e)
 	return nil
 }
 
-func (p scriptPort) SendPromise(*envelope.Promise) error { return nil }
+func (p scriptPort) SendPromise(int, *envelope.Promise) error { return nil }
 
 func (m *engineMachine) endpoint(name string) Endpoint {
 	n, layer, _ := strings.Cut(name, "/")

@@ -15,7 +15,7 @@ type laneFloor struct {
 // to peer; 0 unless every such link has one.
 func (e *Engine) laneFloor(peer int) float64 {
 	if f := e.floors[peer]; f != nil {
-		return f.floors.least()
+		return min(mark(f.floors.least()), markNever).epoch()
 	}
 	return 0
 }
@@ -23,10 +23,15 @@ func (e *Engine) laneFloor(peer int) float64 {
 // floorRaised takes in that p raised the floor of one link, or, with a negative link, its
 // own.
 func (e *Engine) floorRaised(p *Simproc, link LinkID) {
+	if e.byLink != nil {
+		e.byLink.floors = true
+		e.byLink.change()
+		return
+	}
 	if link >= 0 {
 		if k := &p.links[link]; k.proc < 0 {
 			f := e.floorsOf(int(k.peer))
-			f.floors.set(int(f.links[p.local][link]), max(k.floor, p.floor))
+			f.floors.set(int(f.links[p.local][link]), uint64(markOf(max(k.floor, p.floor))))
 		}
 		return
 	}
@@ -37,11 +42,11 @@ func (e *Engine) floorRaised(p *Simproc, link LinkID) {
 		f := e.floorsOf(peer)
 		for i, leaf := range f.links[p.local] {
 			if leaf >= 0 {
-				f.floors.set(int(leaf), max(p.links[i].floor, p.floor))
+				f.floors.set(int(leaf), uint64(markOf(max(p.links[i].floor, p.floor))))
 			}
 		}
 		if leaf := f.meshes[p.local]; leaf >= 0 {
-			f.floors.set(int(leaf), p.floor)
+			f.floors.set(int(leaf), uint64(markOf(p.floor)))
 		}
 	}
 }
@@ -69,7 +74,7 @@ func (e *Engine) floorsOf(peer int) *laneFloor {
 			}
 		}
 	}
-	f.floors = newTournament(int(n))
+	f.floors = newTournament(int(n), uint64(markOf(0)))
 	e.floors[peer] = f
 	return f
 }

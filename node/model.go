@@ -51,8 +51,8 @@ type Event struct {
 // LinkID is a declared link, resolved once at wiring time.
 type LinkID int32
 
-// Serializer turns what a model sends into bytes and back. It is given to a
-// NodeController when it is made, and used by SendEvent.
+// Serializer turns what a model sends into bytes and back. A Model may be one: then
+// NodeController.SendEvent uses it.
 type Serializer interface {
 	// Marshal appends the bytes of v to dst and returns the extended slice.
 	Marshal(dst []byte, v any) ([]byte, error)

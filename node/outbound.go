@@ -49,6 +49,7 @@ func (e *Engine) Blocked() bool {
 	if e.current != nil {
 		return false
 	}
+	e.takePromises()
 	for i := range e.heads {
 		e.heads[i].skip = !e.ready(&e.heads[i])
 	}
@@ -56,7 +57,10 @@ func (e *Engine) Blocked() bool {
 }
 
 // Ready tells whether the next call of Run will handle something.
-func (e *Engine) Ready() bool { return e.err == nil && e.pick() >= 0 }
+func (e *Engine) Ready() bool {
+	e.takePromises()
+	return e.err == nil && e.pick() >= 0
+}
 
 // SetCongested tells the Engine that the lane to a peer is short of room, or no
 // longer is. Classes that send on it are then passed over while others have work.
@@ -75,13 +79,20 @@ func (e *Engine) SetCongested(peer int, short bool) {
 	}
 }
 
-// Limiting is the peer whose bound holds back this worker's earliest class, -1 when
+// Limiting is the peer whose promises hold back this worker's earliest class, -1 when
 // none does.
 func (e *Engine) Limiting() int {
+	e.takePromises()
 	best, at := Never, -1
 	for i := range e.classes {
 		c := &e.classes[i]
-		if c.set.len() == 0 {
+		if e.heads[i].key == keyNever {
+			continue
+		}
+		if e.byLink != nil {
+			if _, s := e.holder(c); s != nil && c.safe.Before(best) {
+				best, at = c.safe, s.peer
+			}
 			continue
 		}
 		for peer := range e.in {
@@ -95,11 +106,10 @@ func (e *Engine) Limiting() int {
 
 // Reached is the epoch before which this worker is done for good.
 func (e *Engine) Reached() float64 {
+	e.takePromises()
 	b := e.Next()
-	for peer := range e.in {
-		for i := range e.classes {
-			b = least(b, e.classes[i].plan.in[peer].apply(e.in[peer]))
-		}
+	for i := range e.classes {
+		b = least(b, e.classes[i].safe)
 	}
 	return min(b.Epoch, e.cfg.Horizon)
 }
@@ -111,7 +121,19 @@ func (e *Engine) Stats() Stats { return e.stats }
 func (e *Engine) Pending() int {
 	n := 0
 	for i := range e.classes {
-		n += e.classes[i].set.len()
+		n += e.pendingIn(i)
+	}
+	return n
+}
+
+// pendingIn is how much waits for the simprocs of a class.
+func (e *Engine) pendingIn(class int) int {
+	if e.byLink == nil {
+		return e.classes[class].set.len()
+	}
+	n := 0
+	for _, i := range e.byLink.procs[class] {
+		n += e.procs[i].queue.Len()
 	}
 	return n
 }
@@ -126,26 +148,18 @@ func (e *Engine) BacklogBytes() int64 { return e.backlogBytes }
 // Waiting describes, line by line, what each class of simprocs waits for: the text
 // of a deadlock report and of a dump of a hung run.
 func (e *Engine) Waiting() string {
+	e.takePromises()
 	var b strings.Builder
 	for i := range e.classes {
-		c := &e.classes[i]
-		if c.set.len() == 0 {
+		n := e.pendingIn(i)
+		if n == 0 {
 			fmt.Fprintf(&b, "class %d: nothing pending\n", i)
 			continue
 		}
-		h := &e.heads[i]
-		fmt.Fprintf(&b, "class %d: %d pending, the first for %s at %v; safe before %v", i, c.set.len(), e.procs[h.proc].Name(), e.key(i), c.safe)
+		c, h := &e.classes[i], &e.heads[i]
+		fmt.Fprintf(&b, "class %d: %d pending, the first for %s at %v; safe before %v", i, n, e.procs[h.proc].Name(), e.key(i), c.safe)
 		if !e.ready(h) {
-			for peer := range e.in {
-				if hop := c.plan.in[peer]; hop.kind != hopNone && !e.key(i).Before(hop.apply(e.in[peer])) {
-					fmt.Fprintf(&b, "; waits for worker %d, which promised %v", peer, e.in[peer])
-				}
-			}
-			for _, q := range e.held {
-				if q.preds.bound() <= c.safe.Epoch {
-					fmt.Fprintf(&b, "; %s waits for %v", q.Name(), q.preds.waiting())
-				}
-			}
+			e.describeHold(&b, i)
 		}
 		if h.congested {
 			b.WriteString("; waits for room in a lane")
@@ -153,6 +167,23 @@ func (e *Engine) Waiting() string {
 		b.WriteByte('\n')
 	}
 	return b.String()
+}
+
+// describeHold says whose promises hold back class i.
+func (e *Engine) describeHold(b *strings.Builder, i int) {
+	c := &e.classes[i]
+	if e.byLink != nil {
+		if p, s := e.holder(c); p != nil {
+			w, _ := p.queue.WaitingFor()
+			fmt.Fprintf(b, "; %s waits for %v, on worker %d", p.Name(), w, s.peer)
+		}
+		return
+	}
+	for peer := range e.in {
+		if hop := c.plan.in[peer]; hop.kind != hopNone && !e.key(i).Before(hop.apply(e.in[peer])) {
+			fmt.Fprintf(b, "; waits for worker %d, which promised %v", peer, e.in[peer])
+		}
+	}
 }
 
 // Report asks every handler that has results for them. reached is the simulated

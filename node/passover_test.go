@@ -28,8 +28,8 @@ func (h calledHandler) Handle(p *Simproc, _ []Event) error { return h.s.call(p) 
 // swallow is a Port that takes everything.
 type swallow struct{}
 
-func (swallow) SendEvent(*envelope.Event) error     { return nil }
-func (swallow) SendPromise(*envelope.Promise) error { return nil }
+func (swallow) SendEvent(int, *envelope.Event) error     { return nil }
+func (swallow) SendPromise(int, *envelope.Promise) error { return nil }
 
 // A class that is held by one that was passed over holds others in its turn: what it has
 // pending is not done, and may come before their first activation.

@@ -21,9 +21,10 @@ type Plan struct {
 	local     []SimprocID
 	classOf   []int32 // by local index
 	classes   []classPlan
-	through   [][]hop // [in peer][out peer]
-	across    []hop   // [in peer]: what an idle jump allows
-	sends     []bool  // [out peer]: there are links to it
+	through   [][]hop   // [in peer][out peer]
+	across    []hop     // [in peer]: what an idle jump allows
+	sends     []bool    // [out peer]: there are links to it
+	links     *linkPlan // nil: one bound promises for everything to a peer
 }
 
 // classPlan is a set of simprocs that the same lanes can reach and that reach the
@@ -128,7 +129,7 @@ func (p *Plan) sort(w *wiring, fromLane []reach) [][]int {
 	for peer := 0; peer < p.workers; peer++ {
 		back := reaches(w.origins(&w.lanes[peer]))
 		for i := range names {
-			names[i] = append(names[i], mark(!math.IsInf(fromLane[peer].dist[i], 1)), mark(back[i]))
+			names[i] = append(names[i], oneIf(!math.IsInf(fromLane[peer].dist[i], 1)), oneIf(back[i]))
 		}
 	}
 	number := make(map[string]int32)
@@ -153,7 +154,7 @@ func (p *Plan) sort(w *wiring, fromLane []reach) [][]int {
 	return members
 }
 
-func mark(yes bool) byte {
+func oneIf(yes bool) byte {
 	if yes {
 		return '1'
 	}
@@ -215,8 +216,8 @@ func (p *Plan) Graph() *Graph { return p.graph }
 // not change it.
 func (p *Plan) Local() []SimprocID { return p.local }
 
-// SendsTo tells whether any link leads to a peer.
+// SendsTo reports whether any link leads to a peer.
 func (p *Plan) SendsTo(peer int) bool { return p.sends[peer] }
 
-// HearsFrom tells whether any link comes from a peer.
-func (p *Plan) HearsFrom(peer int) bool { return p.across[peer].kind != hopNone }
+// ReceivesFrom reports whether any link comes from a peer.
+func (p *Plan) ReceivesFrom(peer int) bool { return p.across[peer].kind != hopNone }

@@ -26,7 +26,7 @@ func benchQueue(b *testing.B, senders, payload int) {
 	for i := range senders {
 		names[SimprocID(i+1)] = fmt.Sprintf("n%d/x", i)
 	}
-	q := NewEventQueue("t/x", names)
+	q := newAloneQueue("t/x", names)
 	ev := envelope.Event{Data: make([]byte, payload)}
 	p := envelope.Promise{}
 	var events []Event

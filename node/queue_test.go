@@ -84,7 +84,7 @@ func (c *channels) take(rnd *rand.Rand) any {
 	return m
 }
 
-func tell(q *EventQueue, message any) error {
+func tell(q *aloneQueue, message any) error {
 	if ev, ok := message.(*envelope.Event); ok {
 		return q.Push(ev)
 	}
@@ -147,13 +147,13 @@ func TestHonestSenders(t *testing.T) {
 			}
 			lines = append(lines, h.overChannels(rnd))
 		}
-		if err := playHonest(rnd, NewEventQueue("t/x", names), lines, truth); err != nil {
+		if err := playHonest(rnd, newAloneQueue("t/x", names), lines, truth); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 	}
 }
 
-func playHonest(rnd *rand.Rand, q *EventQueue, lines []*channels, truth map[float64][]string) error {
+func playHonest(rnd *rand.Rand, q *aloneQueue, lines []*channels, truth map[float64][]string) error {
 	m := &model{map[uint32]*envelope.Promise{}, map[uint32]uint64{}, map[uint32]float64{}}
 	for left := slices.Clone(lines); len(left) > 0; {
 		i := rnd.IntN(len(left))
@@ -166,7 +166,7 @@ func playHonest(rnd *rand.Rand, q *EventQueue, lines []*channels, truth map[floa
 			return fmt.Errorf("an honest sender was refused: %w", err)
 		}
 		m.tell(message)
-		if got, want := q.Bound(), m.bound(len(lines)); got != want {
+		if got, want := q.Bound().Epoch, m.bound(len(lines)); got != want {
 			return fmt.Errorf("bound %v, the model says %v", got, want)
 		}
 		if rnd.IntN(3) == 0 {
@@ -185,7 +185,7 @@ func playHonest(rnd *rand.Rand, q *EventQueue, lines []*channels, truth map[floa
 }
 
 // popComplete takes out all that is complete and compares each epoch with the truth.
-func popComplete(q *EventQueue, truth map[float64][]string) error {
+func popComplete(q *aloneQueue, truth map[float64][]string) error {
 	for {
 		epoch, ok := q.Next()
 		if !ok {
@@ -275,7 +275,7 @@ func TestLyingSenders(t *testing.T) {
 					continue
 				}
 				told++
-				q := NewEventQueue("t/x", map[SimprocID]string{1: h.name})
+				q := newAloneQueue("t/x", map[SimprocID]string{1: h.name})
 				var err error
 				for i := 0; i < len(h.messages) && err == nil; i++ {
 					err = tell(q, h.messages[i])
@@ -292,7 +292,7 @@ func TestLyingSenders(t *testing.T) {
 }
 
 func TestEventQueueDoesNotAllocate(t *testing.T) {
-	q := NewEventQueue("t/x", map[SimprocID]string{1: "a/x", 2: "b/x"})
+	q := newAloneQueue("t/x", map[SimprocID]string{1: "a/x", 2: "b/x"})
 	var events []Event
 	n := uint64(0)
 	turn := func() {
@@ -303,7 +303,7 @@ func TestEventQueueDoesNotAllocate(t *testing.T) {
 			if err := q.Push(&ev); err != nil {
 				t.Fatal(err)
 			}
-			p.NumEvents = q.preds.list[n%2].received
+			p.NumEvents = q.senders[n%2].received
 			if err := q.Promise(&p); err != nil {
 				t.Fatal(err)
 			}

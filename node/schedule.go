@@ -46,6 +46,7 @@ func (e *Engine) Run(limit int, span float64) (n int, err error) {
 	if e.err != nil {
 		return 0, e.err
 	}
+	e.takePromises()
 	until := math.Inf(1)
 	for ; n < limit; n++ {
 		c := e.pick()
@@ -161,16 +162,23 @@ func (e *Engine) SetHorizon(epoch float64) {
 	e.settle()
 }
 
+// takePromises settles what promises of single links have said since the last time: they
+// come many at once, so each by itself is only noted.
+func (e *Engine) takePromises() {
+	if e.byLink != nil && e.byLink.risen {
+		e.settle()
+	}
+}
+
 // settle recomputes what is safe after a bound has risen.
 func (e *Engine) settle() {
+	if e.byLink != nil {
+		e.settleByLink()
+	}
 	for i := range e.classes {
 		c := &e.classes[i]
-		c.safe = Never
-		if e.cfg.ByPromise {
-			for _, p := range e.held {
-				c.safe = least(c.safe, Bound{p.preds.bound(), 0})
-			}
-		} else {
+		if e.byLink == nil {
+			c.safe = Never
 			for peer := range e.in {
 				c.safe = least(c.safe, c.plan.in[peer].apply(e.in[peer]))
 			}
@@ -180,14 +188,5 @@ func (e *Engine) settle() {
 		if c.safe.Epoch >= e.cfg.Horizon {
 			h.limit, h.level = keyOf(e.cfg.Horizon), 0
 		}
-	}
-}
-
-// settled is settle after p's predecessors have said something: only who held all the
-// others can let them go.
-func (e *Engine) settled(p *Simproc) {
-	before := p.preds.seen
-	if p.preds.seen = p.preds.bound(); p.preds.seen > before && before == e.classes[p.class].safe.Epoch {
-		e.settle()
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 // queueMachine answers the commands of testdata/queue: see any file there.
 type queueMachine struct {
-	q       *EventQueue
+	q       *aloneQueue
 	ids     map[string]SimprocID
 	numbers map[SimprocID]uint64
 }
@@ -38,7 +38,7 @@ func (m *queueMachine) do(words []string) string {
 		err = m.q.Promise(&envelope.Promise{Sender: uint32(m.ids[words[1]]), Seqnr: uint64(number(words[2])), Epoch: number(words[3]), NumEvents: uint64(number(words[4]))})
 	case "next":
 		e, ok := m.q.Next()
-		answer = fmt.Sprintf("next epoch %v, complete %v, bound %v", e, ok, m.q.Bound())
+		answer = fmt.Sprintf("next epoch %v, complete %v, bound %v", e, ok, m.q.Bound().Epoch)
 	case "waiting":
 		if w, ok := m.q.WaitingFor(); ok {
 			return "waits for " + w.String()
@@ -66,7 +66,7 @@ func (m *queueMachine) make(target string, senders []string) {
 		preds[SimprocID(i+1)] = s
 	}
 	m.ids["stranger"] = 99
-	m.q = NewEventQueue(target, preds)
+	m.q = newAloneQueue(target, preds)
 }
 
 // pop hands out complete epochs until one is held.

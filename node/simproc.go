@@ -35,7 +35,8 @@ type Simproc struct {
 	called  bool // now has been handled
 	woken   bool // the call under way was asked for by a wakeup
 	node    *NodeController
-	preds   *predecessors // ByPromise, with predecessors on other workers; else nil
+	queue   *EventQueue // where workers promise link by link; else nil
+	place   int32       // in linkPlan
 }
 
 // outLink is one declared link of a simproc.
@@ -45,8 +46,6 @@ type outLink struct {
 	peer      int32 // worker of the target
 	lookahead float64
 	floor     float64 // nothing is sent on it before (AdvancePromise)
-	sent      uint64  // events sent on it
-	seqnr     uint64  // of the last SendPromise
 }
 
 // ID is the simproc's dense id.
@@ -148,8 +147,7 @@ func (p *Simproc) SendHeaders(l LinkID, epoch float64, headers, data []byte) err
 	if !(epoch >= p.now+k.lookahead && epoch >= k.floor && epoch >= p.floor && epoch <= math.MaxFloat64) || epoch == p.now && k.lookahead > 0 {
 		return p.fail(p.badEpoch(k.to, k.lookahead, k.floor, epoch))
 	}
-	k.sent++
-	return p.emit(k.to, k.proc, epoch, headers, data)
+	return p.emit(k.to, k.proc, k.peer, epoch, headers, data)
 }
 
 // sendMesh sends over a link of a mesh, or says what was wrong with the call.
@@ -164,11 +162,11 @@ func (p *Simproc) sendMesh(l LinkID, epoch float64, headers, data []byte) error 
 	if !(epoch >= p.now+m.Lookahead && epoch > p.now && epoch >= p.floor && epoch <= math.MaxFloat64) {
 		return p.fail(p.badEpoch(to, m.Lookahead, 0, epoch))
 	}
-	return p.emit(to, e.localOf[to], epoch, headers, data)
+	return p.emit(to, e.localOf[to], e.plan.placement[i%nodes], epoch, headers, data)
 }
 
 // emit numbers an event that was found in order and takes it to its target.
-func (p *Simproc) emit(to SimprocID, local int32, epoch float64, headers, data []byte) error {
+func (p *Simproc) emit(to SimprocID, local, peer int32, epoch float64, headers, data []byte) error {
 	number := p.number
 	p.number++
 	e := p.engine
@@ -177,7 +175,7 @@ func (p *Simproc) emit(to SimprocID, local int32, epoch float64, headers, data [
 		return nil
 	}
 	if local < 0 {
-		return e.sendOut(to, epoch, number, headers, data)
+		return e.sendOut(to, peer, epoch, number, headers, data)
 	}
 	e.file(uint32(local), &entry{key: keyOf(epoch), number: number, proc: uint32(local), sender: p.id, ref: e.store.put(headers, data)})
 	return nil

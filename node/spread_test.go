@@ -140,8 +140,9 @@ func randomModel(rnd *rand.Rand) *chatter {
 
 // packet is something under way between two workers of the test.
 type packet struct {
-	ev    envelope.Event
-	bound *Bound
+	ev      envelope.Event
+	bound   *Bound
+	promise *envelope.Promise
 }
 
 // cluster runs Engines with packets between them in a random order of steps, each
@@ -151,6 +152,8 @@ type cluster struct {
 	lanes   [][][]packet // [from][to]
 	sent    [][]Bound
 	jumps   int
+	byLink  bool
+	said    int // promises of single links
 
 	spoilBound func(Bound) Bound // mutants
 	spoilEvent func(ev *envelope.Event) (keep bool)
@@ -161,8 +164,10 @@ type clusterPort struct {
 	self int
 }
 
-func (p *clusterPort) SendEvent(ev *envelope.Event) error {
-	to := p.c.engines[p.self].plan.placement[int(ev.Target)/len(p.c.engines[p.self].plan.graph.Simprocs)]
+func (p *clusterPort) SendEvent(to int, ev *envelope.Event) error {
+	if w := p.c.engines[p.self].plan.placement[int(ev.Target)/len(p.c.engines[p.self].plan.graph.Simprocs)]; int(w) != to {
+		return fmt.Errorf("an event for worker %d went to %d", w, to)
+	}
 	cp := *ev
 	cp.Data = append([]byte(nil), ev.Data...)
 	if p.c.spoilEvent != nil && !p.c.spoilEvent(&cp) {
@@ -172,18 +177,33 @@ func (p *clusterPort) SendEvent(ev *envelope.Event) error {
 	// A Port that waits for room tells its peers how far this worker is, in the middle
 	// of a handler.
 	for to := range p.c.engines {
-		p.c.tell(p.self, to)
+		p.c.tell(p.self, to, 3)
 	}
 	return nil
 }
-func (p *clusterPort) SendPromise(*envelope.Promise) error { return nil }
 
-func newCluster(t testing.TB, m Model, placement []int32, workers int, seed uint64, horizon float64) *cluster {
-	c := &cluster{lanes: make([][][]packet, workers), sent: make([][]Bound, workers)}
+func (p *clusterPort) SendPromise(to int, says *envelope.Promise) error {
+	cp := *says
+	if p.c.spoilBound != nil {
+		b := p.c.spoilBound(Bound{cp.Epoch, cp.Level})
+		cp.Epoch, cp.Level = b.Epoch, b.Level
+	}
+	p.c.lanes[p.self][to] = append(p.c.lanes[p.self][to], packet{promise: &cp})
+	p.c.said++
+	return nil
+}
+
+func newCluster(t testing.TB, m Model, placement []int32, workers int, seed uint64, horizon float64, byLink bool) *cluster {
+	c := &cluster{byLink: byLink, lanes: make([][][]packet, workers), sent: make([][]Bound, workers)}
 	for w := range workers {
 		plan, err := NewPlan(m.Graph(), placement, w, workers)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if byLink {
+			if err := plan.PromiseByLink(); err != nil {
+				t.Fatal(err)
+			}
 		}
 		e, err := NewEngine(plan, Config{Model: m, Seed: seed, Horizon: horizon, Port: &clusterPort{c, w}})
 		if err != nil {
@@ -228,6 +248,9 @@ func (c *cluster) run(rnd *rand.Rand) ([]uint64, error) {
 	hashes := make([]uint64, c.engines[0].plan.graph.NumSimprocs())
 	for _, e := range c.engines {
 		e.Hashes(func(id SimprocID, h uint64) { hashes[id] = h })
+		if n := c.unread(e); n > 0 {
+			return nil, fmt.Errorf("%d entries pending before the horizon", n)
+		}
 		if e.store.inUse() != len0(e) {
 			return nil, fmt.Errorf("%d payloads still held, %d entries pending", e.store.inUse(), len0(e))
 		}
@@ -238,13 +261,33 @@ func (c *cluster) run(rnd *rand.Rand) ([]uint64, error) {
 // len0 counts the pending events that hold a payload.
 func len0(e *Engine) int {
 	n := 0
+	eachPending(e, func(en *entry) {
+		if en.ref != refNone {
+			n++
+		}
+	})
+	return n
+}
+
+func eachPending(e *Engine, visit func(en *entry)) {
 	for i := range e.classes {
-		e.classes[i].set.each(func(en *entry) {
-			if en.ref != refNone {
-				n++
-			}
-		})
+		e.classes[i].set.each(visit)
 	}
+	for i := range e.procs {
+		if q := e.procs[i].queue; q != nil {
+			q.set.each(visit)
+		}
+	}
+}
+
+// unread counts what waits for a time before the horizon.
+func (c *cluster) unread(e *Engine) int {
+	n := 0
+	eachPending(e, func(en *entry) {
+		if en.epoch() < e.cfg.Horizon {
+			n++
+		}
+	})
 	return n
 }
 
@@ -258,10 +301,13 @@ func (c *cluster) step(rnd *rand.Rand, w int) (int, error) {
 			*q = (*q)[1:]
 			work++
 			var err error
-			if p.bound != nil {
+			switch {
+			case p.bound != nil:
 				err = e.ReceiveBound(from, *p.bound)
-			} else {
-				err = e.ReceiveEvent(from, &p.ev, 0)
+			case p.promise != nil:
+				err = e.ControllerOf(p.promise.Target).ReceivePromise(from, p.promise)
+			default:
+				err = e.ControllerOf(p.ev.Target).ReceiveEvent(from, &p.ev, 0)
 			}
 			if err != nil {
 				return 0, err
@@ -273,15 +319,23 @@ func (c *cluster) step(rnd *rand.Rand, w int) (int, error) {
 		return 0, err
 	}
 	for to := range c.engines {
-		if rnd.IntN(3) > 0 && c.tell(w, to) {
+		if rnd.IntN(3) > 0 && c.tell(w, to, 1+rnd.IntN(20)) {
 			work++
 		}
 	}
 	return work + n, nil
 }
 
-// tell sends a peer what worker w can promise it, if that is news.
-func (c *cluster) tell(w, to int) bool {
+// tell sends a peer what worker w can promise it, if that is more than before: its bound,
+// or the promises of at most limit links.
+func (c *cluster) tell(w, to, limit int) bool {
+	if c.byLink {
+		n, err := c.engines[w].SendPromises(to, limit)
+		if err != nil {
+			panic(err)
+		}
+		return n > 0
+	}
 	b := c.engines[w].OutBound(to)
 	if got, want := c.engines[w].laneFloor(to), dumbFloor(c.engines[w], to); got != want && to != w {
 		panic(fmt.Sprintf("worker %d's models leave %v open for worker %d, found by looking at all links: %v", w, got, to, want))
@@ -327,7 +381,7 @@ func (c *cluster) quiet() (Bound, bool) {
 		}
 		next = least(next, e.Next())
 		for to := range c.engines {
-			if len(c.lanes[w][to]) > 0 || to != w && c.sent[w][to].Before(e.OutBound(to)) {
+			if len(c.lanes[w][to]) > 0 || c.tell(w, to, math.MaxInt) {
 				return next, false
 			}
 		}
@@ -348,27 +402,28 @@ func (c *cluster) waiting() string {
 func spread(t *testing.T, seed uint64, prepare func(c *cluster)) (jumps int, events uint64, err error) {
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	m := randomModel(rnd)
-	want, err := newCluster(t, m, make([]int32, len(m.g.Nodes)), 1, seed, 40).run(rnd)
+	want, err := newCluster(t, m, make([]int32, len(m.g.Nodes)), 1, seed, 40, false).run(rnd)
 	if err != nil {
 		t.Fatalf("seed %d, one worker: %v", seed, err)
 	}
-	for range 4 {
+	for i := range 8 {
 		workers := 2 + rnd.IntN(3)
 		placement := make([]int32, len(m.g.Nodes))
 		for n := range placement {
 			placement[n] = int32(rnd.IntN(workers))
 		}
-		c := newCluster(t, m, placement, workers, seed, 40)
+		byLink := i%2 == 1
+		c := newCluster(t, m, placement, workers, seed, 40, byLink)
 		if prepare != nil {
 			prepare(c)
 		}
 		got, err := c.run(rnd)
 		if err != nil {
-			return 0, 0, fmt.Errorf("seed %d, placement %v: %w", seed, placement, err)
+			return 0, 0, fmt.Errorf("seed %d, placement %v, by link %v: %w", seed, placement, byLink, err)
 		}
 		for id := range want {
 			if got[id] != want[id] {
-				return 0, 0, fmt.Errorf("seed %d, placement %v: hash of %s is %x, with one worker %x", seed, placement, m.g.Name(SimprocID(id)), got[id], want[id])
+				return 0, 0, fmt.Errorf("seed %d, placement %v, by link %v: hash of %s is %x, with one worker %x", seed, placement, byLink, m.g.Name(SimprocID(id)), got[id], want[id])
 			}
 		}
 		jumps += c.jumps
@@ -442,13 +497,20 @@ func TestSpreadFindsMutants(t *testing.T) {
 			if m.build && !checked {
 				t.Skip("only the checked build has the hook: go test -tags invariants")
 			}
-			for seed := range uint64(60) {
-				if _, _, err := spread(t, seed, m.spoil); err != nil {
-					t.Log(err)
-					return
+			for _, byLink := range []bool{false, true} {
+				found := false
+				for seed := uint64(0); seed < 60 && !found; seed++ {
+					_, _, err := spread(t, seed, func(c *cluster) {
+						if c.byLink == byLink {
+							m.spoil(c)
+						}
+					})
+					found = err != nil
+				}
+				if !found {
+					t.Errorf("60 models did not notice, by link %v", byLink)
 				}
 			}
-			t.Error("60 models did not notice")
 		})
 	}
 }

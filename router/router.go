@@ -1,166 +1,192 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package router tells which link leads to a simproc: to this worker itself, to
-// another worker on the same machine, or to another machine. It is a table that is
-// made when the run is wired and never changes.
+// Package router is the seam between a worker and the ways to its peers: what such a way
+// must be able to do, and which one leads to which worker. Shared memory is one kind of
+// way (egress, ingress, idle); a network is another one. docs/HACKING.md, "A new link",
+// says how one is added.
 //
-// Guarantee: Route takes no lock, looks up no string and allocates nothing; any
-// goroutine may call it. What is unknown is an error that names it, never a silent
-// drop.
+// Guarantee: sending takes no lock, looks nothing up but a place in a slice, and allocates
+// nothing. What is sent where no link leads is an error that says so, never a silent drop.
 //
-//	r, err := router.New(router.Config{Nodes: names, Simprocs: layers, Placement: worker, Links: links})
-//	id, err := r.Resolve("srv-1/request") // at wiring time
-//	link, err := r.Route(id)              // for each event
-//	err = link.SendEvent(&ev)
+//	r := router.New(self, senders)     // by peer; nil where no link leads
+//	err := r.SendEvent(peer, &ev)
+//	for _, s := range r.Senders() { … s.Flush() … }
 package router
 
 import (
-	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/disco-sim/disco/envelope"
 )
 
-// Link is a one-way path to a peer. Egress is one, a bridge is one, and a worker's
-// way to itself is one. It belongs to the goroutine that sends.
-type Link interface {
-	// SendEvent sends one event; it waits while there is no room. The event and its
-	// data may be used again when it returns.
+// Sender is the sending end of the one-way path to a peer. It belongs to the goroutine that
+// sends. What it is sent arrives whole, once and in order, and a bound after the events
+// before it. An error of any method ends the run.
+type Sender interface {
+	// SendEvent sends one event; it waits while there is no room, by calling what it was
+	// given for that when it was made, whose error ends the waiting. The event and its data
+	// may be used again when it returns.
 	SendEvent(ev *envelope.Event) error
 
-	// SendPromise sends a promise in order with the events.
+	// SendPromise sends a promise of single simprocs, in order with the events. It doesn't
+	// wait where Room has told that there is room.
 	SendPromise(p *envelope.Promise) error
 
-	// Flush makes everything sent visible to the peer.
+	// Promise makes everything sent visible and then raises the bound on everything that
+	// will be sent. The same bound again costs nothing; bounds never fall.
+	Promise(epoch float64, level uint32) error
+
+	// Flush makes everything sent visible to the peer and wakes it if it sleeps.
 	Flush() error
+
+	// Room is how many bytes of a record fit now: it may be too small, never too large. A
+	// promise takes PromiseRoom. It rises without a call: whoever waits for it is woken.
+	Room() int
+
+	// Short tells whether room runs low: whoever has other work does that first.
+	Short() bool
+
+	// Check looks for damage that sending would not find, while there is nothing to send.
+	Check() error
+
+	// LargePayloads counts the events whose data went another way than in a record: in a
+	// block that the peer reads in place, or in parts.
+	LargePayloads() (blocks, parts uint64)
+
+	// Reset takes the bound back for the next replication. Everything was flushed, and the
+	// peer takes nothing in before both ends have reset.
+	Reset()
+
+	// Close makes everything sent visible and tells the peer that nothing follows.
+	Close()
 }
 
-// ErrUnknown is what every failed Route and Resolve unwraps to. The text names what
-// was asked for and, where one is close, the name that may have been meant.
-var ErrUnknown = errors.New("router: unknown target")
+// PromiseRoom is how much of Room one promise takes: its bytes, and what stands around it.
+const PromiseRoom = envelope.PromiseBytes + 16
 
-// Config is the wiring. New copies what it keeps.
-type Config struct {
-	// Nodes are the names of the scenario's nodes; the index is the dense node id.
-	Nodes []string
+// Receiver is the receiving end of the paths from all peers.
+type Receiver interface {
+	// Poll looks at all of them once, hands on what it finds, and returns how much that
+	// was. An error says that a path has ended, and which.
+	Poll(sink Sink) (int, error)
 
-	// Simprocs are the names of the layers that every node has; the index is the rank.
-	Simprocs []string
+	// PollPeer is Poll for the path from one peer.
+	PollPeer(sink Sink, peer int) (int, error)
 
-	// Placement says which link leads to each node: index in Links, by node id.
-	Placement []int32
+	// Release ends a lease.
+	Release(lease uint64) error
 
-	// Links are the ways. One that leads to no node may be nil.
-	Links []Link
+	// Check looks for damage that Poll would not find, and CheckReturns for damage that
+	// Release would not find, each in the goroutine that calls the other one, while there is
+	// nothing else to do.
+	Check() error
+	CheckReturns() error
+
+	// Reset drops what is left and makes ready for the next replication, as Sender.Reset.
+	Reset() error
+
+	// Close tells all peers that nothing will be taken in any more.
+	Close()
 }
 
-// idsMax keeps every dense id in 32 bits with room to spare.
-const idsMax = 1 << 28
+// Sink gets what arrives. Its methods are called from within Poll and must not call
+// Poll; Release is allowed.
+type Sink interface {
+	// ReceiveEvent gets one event. ev, ev.Headers and, with lease 0, ev.Data end with
+	// the call. With another lease ev.Data are the sender's memory, and stay as they
+	// are until the lease is given to Release, as it must be once. Nobody may write
+	// into them.
+	//
+	// An error says that this peer's event can't be: an unknown target, or an epoch
+	// below its bound. It ends the path and comes out of Poll; the lease, if there was
+	// one, has then ended.
+	ReceiveEvent(peer int, ev *envelope.Event, lease uint64) error
 
-// validate reports the first field that can't be.
-func (cfg *Config) validate() error {
-	if len(cfg.Nodes) == 0 || len(cfg.Simprocs) == 0 || len(cfg.Nodes) > idsMax/len(cfg.Simprocs) {
-		return fmt.Errorf("router: %d nodes of %d simprocs, want at least one of each and at most %d in all", len(cfg.Nodes), len(cfg.Simprocs), idsMax)
-	}
-	if len(cfg.Placement) != len(cfg.Nodes) {
-		return fmt.Errorf("router: placement of %d nodes, but there are %d", len(cfg.Placement), len(cfg.Nodes))
-	}
-	for node, link := range cfg.Placement {
-		if link < 0 || int(link) >= len(cfg.Links) || cfg.Links[link] == nil {
-			return fmt.Errorf("router: node %q (%d) is placed on link %d, and there is no such link", cfg.Nodes[node], node, link)
-		}
-	}
-	return nil
+	// ReceivePromise gets a promise of single simprocs, in order with the events.
+	ReceivePromise(peer int, p *envelope.Promise) error
+
+	// ReceiveBound gets the peer's newest bound: everything that it sent before has
+	// been received, and nothing still to come from it is earlier than (epoch, level).
+	// Bounds rise.
+	ReceiveBound(peer int, epoch float64, level uint32) error
 }
 
-// Router is the table. It never changes; any goroutine may use it, but a Link that it
-// returns belongs to the one that sends.
+// State is what a blocked worker says of itself.
+type State struct {
+	Epoch    float64 // of its next activation, +Inf: none
+	Level    uint32
+	Sent     uint64 // events that it has sent to other workers so far
+	Received uint64 // events that it has taken in from other workers so far
+}
+
+// Detector finds the moments at which all workers of a run are blocked with no event under
+// way (termination detection). Promises under way don't matter.
+type Detector interface {
+	// Post says that the worker is blocked in this state. Withdraw takes that back before
+	// the worker takes in or handles another event.
+	Post(st State)
+	Withdraw()
+
+	// Look tells whether there was such a moment during the call; then epoch and level are
+	// the least next activation of all, +Inf when nobody has one.
+	Look() (epoch float64, level uint32, ok bool, err error)
+
+	// Check looks for damage to what this worker has posted.
+	Check() error
+
+	// Wake wakes all other workers that sleep: what they look for may be true now.
+	Wake()
+}
+
+// Router has the senders to all peers. It never changes.
 type Router struct {
-	layers    uint32
-	placement []int32
-	links     []Link
-	names     *names
+	byPeer  []Sender
+	senders []Sender // those that lead somewhere
+	peers   []int    // where they lead
 }
 
-// New makes the table.
-func New(cfg Config) (*Router, error) {
-	if err := cfg.validate(); err != nil {
-		return nil, err
-	}
-	n, err := newNames(cfg.Nodes, cfg.Simprocs)
-	if err != nil {
-		return nil, err
-	}
-	return &Router{
-		layers:    uint32(len(cfg.Simprocs)),
-		placement: append([]int32(nil), cfg.Placement...),
-		links:     append([]Link(nil), cfg.Links...),
-		names:     n,
-	}, nil
-}
-
-// Route gives the link that leads to the simproc with a dense id (node × layers +
-// rank).
-func (r *Router) Route(target uint32) (Link, error) {
-	node := target / r.layers
-	if int(node) >= len(r.placement) {
-		return nil, r.noTarget(target)
-	}
-	return r.links[r.placement[node]], nil
-}
-
-// RouteNode gives the link that leads to the node with a dense id.
-func (r *Router) RouteNode(node uint32) (Link, error) {
-	if int64(node) >= int64(len(r.placement)) {
-		return nil, fmt.Errorf("%w: node %d, the scenario has %d", ErrUnknown, node, len(r.placement))
-	}
-	return r.links[r.placement[node]], nil
-}
-
-func (r *Router) noTarget(target uint32) error {
-	return fmt.Errorf("%w: simproc %d, the scenario has %d (%d nodes of %d)", ErrUnknown, target, len(r.placement)*int(r.layers), len(r.placement), r.layers)
-}
-
-// Resolve gives the dense id of the simproc that target names: "<node>/<simproc>".
-//
-// Use: at wiring time.
-func (r *Router) Resolve(target string) (uint32, error) {
-	node, simproc, ok := strings.Cut(target, "/")
-	if !ok {
-		return 0, fmt.Errorf("%w: %q, want \"<node>/<simproc>\"", ErrUnknown, target)
-	}
-	id, ok := r.names.nodes[node]
-	if !ok {
-		return 0, fmt.Errorf("%w: %q: no node is named %q%s", ErrUnknown, target, node, meant(node, r.names.nodeList))
-	}
-	for rank, name := range r.names.simprocs {
-		if name == simproc {
-			return id*r.layers + uint32(rank), nil
-		}
-	}
-	return 0, fmt.Errorf("%w: %q: no simproc is named %q%s", ErrUnknown, target, simproc, meant(simproc, r.names.simprocs))
-}
-
-// Name is the inverse of Resolve, for messages. An unknown id is named as such.
-func (r *Router) Name(target uint32) string {
-	node := target / r.layers
-	if int(node) >= len(r.placement) {
-		return fmt.Sprintf("simproc %d (unknown)", target)
-	}
-	return r.names.nodeList[node] + "/" + r.names.simprocs[target%r.layers]
-}
-
-// Flush flushes every link that leads to a node, and returns the first error.
-func (r *Router) Flush() error {
-	var first error
-	for _, l := range r.links {
-		if l == nil {
+// New makes the router of worker self from its senders by peer, nil where no link leads.
+func New(self int, byPeer []Sender) *Router {
+	r := &Router{byPeer: make([]Sender, len(byPeer))}
+	for peer, s := range byPeer {
+		r.byPeer[peer] = s
+		if s == nil {
+			r.byPeer[peer] = noSender{from: self, to: peer}
 			continue
 		}
-		if err := l.Flush(); err != nil && first == nil {
-			first = err
-		}
+		r.senders, r.peers = append(r.senders, s), append(r.peers, peer)
 	}
-	return first
+	return r
+}
+
+// SendEvent sends an event to a peer.
+func (r *Router) SendEvent(peer int, ev *envelope.Event) error { return r.byPeer[peer].SendEvent(ev) }
+
+// SendPromise sends a promise of single simprocs to a peer.
+func (r *Router) SendPromise(peer int, p *envelope.Promise) error {
+	return r.byPeer[peer].SendPromise(p)
+}
+
+// Senders are those that lead somewhere, and Peers the workers that they lead to, in the
+// same order. The caller must not change them.
+func (r *Router) Senders() []Sender { return r.senders }
+
+// Peers says where Senders lead.
+func (r *Router) Peers() []int { return r.peers }
+
+// noSender stands where no link leads: at the worker itself, whose own events the Engine
+// delivers without asking anybody, and at peers to which the scenario declares no link.
+type noSender struct {
+	Sender
+	from, to int
+}
+
+// SendEvent implements Sender.
+func (n noSender) SendEvent(ev *envelope.Event) error { return n.err(ev.String()) }
+
+// SendPromise implements Sender.
+func (n noSender) SendPromise(p *envelope.Promise) error { return n.err(p.String()) }
+
+func (n noSender) err(what string) error {
+	return fmt.Errorf("router: %s is to go from worker %d to worker %d, but no link leads there", what, n.from, n.to)
 }

@@ -29,18 +29,15 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+
+	"github.com/disco-sim/disco/router"
 )
 
 // SlotBytes is the size of one slot: one line pair, written by its worker alone.
 const SlotBytes = 128
 
 // State is what a blocked worker says of itself.
-type State struct {
-	Epoch    float64 // of its next activation, +Inf: none
-	Level    uint32
-	Sent     uint64 // events that it has sent to other workers so far
-	Received uint64 // events that it has taken in from other workers so far
-}
+type State = router.State
 
 // ErrCorrupt says that a slot holds what its worker has not written there.
 var ErrCorrupt = errors.New("idle: slot was overwritten")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/disco-sim/disco/internal/launch/launchtest"
@@ -20,8 +21,13 @@ var grids = []struct {
 }{
 	{"default", worker.Tuning{}},
 	{"small", worker.Tuning{RingBytes: 1 << 10, PoolBytes: 4 << 20, BatchMax: 1, Wait: "park"}},
+	{"small, by link", worker.Tuning{
+		RingBytes: 1 << 10, PoolBytes: 4 << 20, BatchMax: 1, Wait: "park", Sync: worker.SyncLink,
+	}},
+	{"by link", worker.Tuning{Sync: worker.SyncLink}},
 	{"large", worker.Tuning{RingBytes: 1 << 24, BatchMax: 4096, Wait: "yield"}},
 	{"goroutine", worker.Tuning{RingBytes: 1 << 12, Ingress: worker.IngressGoroutine}},
+	{"goroutine, by link", worker.Tuning{RingBytes: 1 << 12, Ingress: worker.IngressGoroutine, Sync: worker.SyncLink}},
 }
 
 // The same file and seed give the same trace hash, trace, and results for every number
@@ -36,7 +42,7 @@ func TestSameAnswerHoweverSpread(t *testing.T) {
 			for _, workers := range []int{1, 2, 3, 4} {
 				for _, transport := range transports() {
 					for _, g := range grids {
-						if (testing.Short() || workers != 3) && g.name != "small" {
+						if (testing.Short() || workers != 3) && !strings.HasPrefix(g.name, "small") {
 							continue // the others are about what each setting does, once is enough
 						}
 						cfg := config(transport, workers, scenario.text)

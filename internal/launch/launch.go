@@ -92,6 +92,11 @@ func Prepare(cfg Config) (*Launch, error) {
 	if err != nil {
 		return nil, &configError{err}
 	}
+	if cfg.Tuning.Sync == worker.SyncLink {
+		if err := g.CheckLinks(placement.Of); err != nil {
+			return nil, &configError{err}
+		}
+	}
 	if err := checkLimits(cfg.Transport, sets, workers, cfg.Tuning); err != nil {
 		return nil, err
 	}

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/disco-sim/disco/router"
 )
 
 // Actor is the Victim of links whose workers are goroutines, and what a Remote drives in
@@ -17,7 +19,7 @@ import (
 type Actor struct {
 	t     testing.TB // may be nil
 	self  int
-	out   []Sender
+	out   []router.Sender
 	lanes []outbox
 	inbox *inbox
 	claim func(to, size int) error
@@ -49,7 +51,7 @@ func (a *Actor) do(s Step) error {
 	switch s.Do {
 	case "send", "stage":
 		for range s.Count {
-			if err := a.out[s.To].TrySend(a.lanes[s.To].next(s.Size)); err != nil {
+			if err := a.out[s.To].SendEvent(a.lanes[s.To].next(s.Size)); err != nil {
 				return err
 			}
 		}
@@ -86,7 +88,7 @@ func (a *Actor) stream(to, size int) {
 	defer a.streaming.Done()
 	o := &a.lanes[to]
 	for n := 0; !a.stop.Load(); n++ {
-		if err := a.out[to].TrySend(o.next(n % (size + 1))); err != nil {
+		if err := a.out[to].SendEvent(o.next(n % (size + 1))); err != nil {
 			o.unsent()
 			runtime.Gosched()
 		}
@@ -191,7 +193,7 @@ func (r *Remote) Stream(to, size int) { r.step(Step{Do: "stream", To: to, Size: 
 func (r *Remote) Kill() { r.Die() }
 
 var (
-	_ Victim = (*Actor)(nil)
-	_ Victim = (*Remote)(nil)
-	_ Sink   = (*inbox)(nil)
+	_ Victim      = (*Actor)(nil)
+	_ Victim      = (*Remote)(nil)
+	_ router.Sink = (*inbox)(nil)
 )

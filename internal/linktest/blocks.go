@@ -66,13 +66,13 @@ func testExhausted(t *testing.T, f *Factory) {
 	for range 4 {
 		must(t, r.try(0, 1, 1000))
 	}
-	wantErr(t, "fifth of four blocks", r.try(0, 1, 1000), f.Errors.Exhausted)
+	wantErr(t, "fifth of four blocks", r.try(0, 1, 1000), ErrNoRoom)
 	must(t, r.try(0, 1, 10)) // small ones still go
 	r.settle(t, 0, 1)
-	wantErr(t, "all blocks are being read", r.try(0, 1, 1000), f.Errors.Exhausted)
+	wantErr(t, "all blocks are being read", r.try(0, 1, 1000), ErrNoRoom)
 	must(t, r.In[1].Release(b.leases[2].lease))
 	must(t, r.try(0, 1, 1000))
-	wantErr(t, "only one came back", r.try(0, 1, 1000), f.Errors.Exhausted)
+	wantErr(t, "only one came back", r.try(0, 1, 1000), ErrNoRoom)
 
 	waits := 0
 	r.wait = func(int) error {
@@ -106,12 +106,12 @@ func testSharedPool(t *testing.T, f *Factory) {
 		r.settle(t, 0, to)
 	}
 	for _, to := range []int{1, 2} {
-		wantErr(t, "shared pool without a free block", r.try(0, to, 1000), f.Errors.Exhausted)
+		wantErr(t, "shared pool without a free block", r.try(0, to, 1000), ErrNoRoom)
 	}
 	must(t, r.In[2].Release(r.inbox[2].leases[0].lease))
-	must(t, r.Out[0][2].ReturnBlocks())
+	must(t, r.Out[0][2].Flush())
 	must(t, r.try(0, 1, 1000))
-	wantErr(t, "shared pool without a free block", r.try(0, 2, 1000), f.Errors.Exhausted)
+	wantErr(t, "shared pool without a free block", r.try(0, 2, 1000), ErrNoRoom)
 	must(t, r.In[1].Release(r.inbox[1].leases[1].lease))
 	must(t, r.Out[0][1].Flush()) // takes blocks back as well
 	must(t, r.try(0, 2, 1000))

@@ -72,6 +72,8 @@ type rig struct {
 	// wait is what sends do while there is no room, and is called by the sending
 	// worker's goroutine. The default yields.
 	wait func(worker int) error
+
+	trying []bool // by worker: it sends, and doesn't wait; owned by its goroutine
 }
 
 // small is a mesh of a few workers with narrow lanes.
@@ -93,6 +95,7 @@ func openVictim(t testing.TB, f *Factory, o Options) (*rig, Victim) {
 	t.Helper()
 	r := &rig{}
 	o = r.options(f, o)
+	r.trying[0] = true // a victim doesn't wait
 	m, v := f.OpenVictim(t, o, 0)
 	r.adopt(t, m, o.Workers)
 	return r, v
@@ -102,7 +105,13 @@ func (r *rig) options(f *Factory, o Options) Options {
 	if f.NoBlocks {
 		o.Blocks = 0
 	}
-	o.Wait = func(worker int) error { return r.wait(worker) }
+	r.trying = make([]bool, o.Workers)
+	o.Wait = func(worker int) error {
+		if r.trying[worker] {
+			return ErrNoRoom
+		}
+		return r.wait(worker)
+	}
 	return o
 }
 
@@ -119,10 +128,18 @@ func (r *rig) adopt(t testing.TB, m *Mesh, workers int) {
 	}
 }
 
-// try sends the next event of a lane if there is room.
+// reclaim takes back what a dead peer held of a worker's.
+func (r *rig) reclaim(worker, peer int) int { return r.Out[worker][peer].(Survivor).Reclaim() }
+
+// pause stops and resumes what worker 1 takes in from a peer.
+func (r *rig) pause(peer int, on bool) { r.In[1].(Pausing).Pause(peer, on) }
+
+// try sends the next event of a lane, or returns ErrNoRoom.
 func (r *rig) try(from, to, size int) error {
 	o := &r.out[from][to]
-	err := r.Out[from][to].TrySend(o.next(size))
+	r.trying[from] = true
+	err := r.Out[from][to].SendEvent(o.next(size))
+	r.trying[from] = false
 	if err != nil {
 		o.unsent()
 	}

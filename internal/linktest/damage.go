@@ -126,7 +126,7 @@ func damagedOnce(t *testing.T, f *Factory, random *rand.Rand) (noticed bool) {
 			_, end = b.in.Poll(b)
 		}
 		if sendErr == nil {
-			if err := r.try(0, 1, random.IntN(400)); err != f.Errors.Full && err != f.Errors.Exhausted {
+			if err := r.try(0, 1, random.IntN(400)); err != ErrNoRoom {
 				sendErr = err
 			}
 		}

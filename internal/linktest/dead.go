@@ -16,7 +16,7 @@ import (
 func bury(t *testing.T, f *Factory, r *rig, events uint64) {
 	t.Helper()
 	b := r.inbox[1]
-	r.In[1].PeerDead(0)
+	r.In[1].(Bereaved).PeerDead(0)
 	ended(t, "dead peer", b.end(t, "the end of a dead peer's lane"), 0, f.Errors.PeerDead)
 	if b.peers[0].events != events {
 		t.Errorf("%d events of the dead peer, want %d", b.peers[0].events, events)
@@ -31,11 +31,11 @@ func lifeGoesOn(t *testing.T, f *Factory, r *rig) {
 	r.works(t, 1, 2)
 	r.works(t, 2, 1)
 	for w := 1; w <= 2; w++ {
-		r.Out[w][0].Reclaim()
+		r.reclaim(w, 0)
 		wantErr(t, "try to send to the dead", r.try(w, 0, 10), f.Errors.PeerDead)
 		wantErr(t, "send to the dead", r.send(w, 0, 10), f.Errors.PeerDead)
 		wantErr(t, "promise to the dead", r.Out[w][0].Promise(1e9, 0), f.Errors.PeerDead)
-		if n := r.Out[w][0].Reclaim(); n != 0 {
+		if n := r.reclaim(w, 0); n != 0 {
 			t.Errorf("%d blocks came back from the dead a second time", n)
 		}
 		r.Out[w][0].Close() // nobody is there to be told
@@ -105,9 +105,9 @@ func testDiesHolding(t *testing.T, f *Factory) {
 		must(t, r.try(1, 0, 1000))
 	}
 	must(t, r.try(1, 2, 1000))
-	wantErr(t, "all blocks are out", r.try(1, 2, 1000), f.Errors.Exhausted)
+	wantErr(t, "all blocks are out", r.try(1, 2, 1000), ErrNoRoom)
 	v.Kill()
-	if n := r.Out[1][0].Reclaim(); n != 5 {
+	if n := r.reclaim(1, 0); n != 5 {
 		t.Errorf("%d blocks came back from the dead peer, want 5", n)
 	}
 	for range 5 {
@@ -120,14 +120,14 @@ func testDiesHolding(t *testing.T, f *Factory) {
 // Who waits for room in the dead peer's lane stops waiting when it is told.
 func testDiesAwaited(t *testing.T, f *Factory) {
 	r, v := openVictim(t, f, small(3))
-	r.fill(t, 1, 0, 200, f.Errors.Full)
+	r.fill(t, 1, 0, 200, ErrNoRoom)
 	waits := 0
 	r.wait = func(w int) error {
 		switch waits++; waits {
 		case 3:
 			v.Kill()
 		case 4:
-			r.Out[w][0].Reclaim()
+			r.reclaim(w, 0)
 		case 100:
 			return errors.New("the peer is dead, but the send goes on waiting")
 		}
@@ -149,14 +149,14 @@ func testDiesStreaming(t *testing.T, f *Factory) {
 			err := r.try(1, 0, int(b.peers[0].events)%500)
 			if err == nil {
 				err = r.Out[1][0].Flush()
-			} else if errors.Is(err, f.Errors.Full) || errors.Is(err, f.Errors.Exhausted) {
+			} else if errors.Is(err, ErrNoRoom) {
 				err = nil
 			}
 			must(t, err)
 			return b.peers[0].events >= after
 		})
 		v.Kill()
-		r.In[1].PeerDead(0)
+		r.In[1].(Bereaved).PeerDead(0)
 		ended(t, "stream of a dead peer", b.end(t, "the end of the stream"), 0, f.Errors.PeerDead)
 		lifeGoesOn(t, f, r)
 		if !f.NoBlocks {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/disco-sim/disco/envelope"
+	"github.com/disco-sim/disco/router"
 )
 
 // limit is how long anything may take before a test says that it hangs.
@@ -76,7 +77,7 @@ type inbox struct {
 	// onlyBounds lets bounds pass that promise more than the events that came.
 	onlyBounds bool
 
-	in Receiver
+	in router.Receiver
 
 	refuse error // returned for everything, if not nil
 	leases []held
@@ -105,7 +106,7 @@ func newInbox(m *Mesh, self int) *inbox {
 	return &inbox{self: self, peers: make([]arrivals, len(m.Out)), in: m.In[self]}
 }
 
-// ReceiveEvent implements Sink.
+// ReceiveEvent implements router.Sink.
 func (b *inbox) ReceiveEvent(peer int, ev *envelope.Event, lease uint64) error {
 	if b.refuse != nil {
 		return b.refuse
@@ -141,7 +142,7 @@ func (b *inbox) ReceiveEvent(peer int, ev *envelope.Event, lease uint64) error {
 	return b.in.Release(lease)
 }
 
-// ReceivePromise implements Sink.
+// ReceivePromise implements router.Sink.
 func (b *inbox) ReceivePromise(peer int, p *envelope.Promise) error {
 	if b.refuse != nil {
 		return b.refuse
@@ -154,7 +155,7 @@ func (b *inbox) ReceivePromise(peer int, p *envelope.Promise) error {
 	return nil
 }
 
-// ReceiveBound implements Sink.
+// ReceiveBound implements router.Sink.
 func (b *inbox) ReceiveBound(peer int, epoch float64, level uint32) error {
 	if b.refuse != nil {
 		return b.refuse

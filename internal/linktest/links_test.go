@@ -16,17 +16,16 @@ import (
 	"github.com/disco-sim/disco/internal/leaktest"
 	"github.com/disco-sim/disco/internal/linktest"
 	"github.com/disco-sim/disco/ring"
+	"github.com/disco-sim/disco/router"
 	"github.com/disco-sim/disco/shm"
 )
 
 var laneErrors = linktest.Errors{
-	Full:      egress.ErrFull,
-	Exhausted: egress.ErrExhausted,
-	TooLarge:  egress.ErrTooLarge,
-	Closed:    lane.ErrClosed,
-	PeerDead:  lane.ErrPeerDead,
-	Protocol:  lane.ErrProtocol,
-	Refused:   lane.ErrRefused,
+	TooLarge: egress.ErrTooLarge,
+	Closed:   lane.ErrClosed,
+	PeerDead: lane.ErrPeerDead,
+	Protocol: lane.ErrProtocol,
+	Refused:  lane.ErrRefused,
 }
 
 // Workers that are goroutines, over heap memory: what the race detector can see.
@@ -144,7 +143,7 @@ func (w *world) want(worker, i int) shm.Want {
 }
 
 // join opens one worker's ends. attach maps a segment for it.
-func (w *world) join(worker int, attach func(i int) (*shm.Segment, error)) (out []linktest.Sender, in linktest.Receiver, rings []*ring.Producer, err error) {
+func (w *world) join(worker int, attach func(i int) (*shm.Segment, error)) (out []router.Sender, in router.Receiver, rings []*ring.Producer, err error) {
 	o := w.o
 	body := func(i int) []byte {
 		if err != nil {
@@ -160,7 +159,7 @@ func (w *world) join(worker int, attach func(i int) (*shm.Segment, error)) (out 
 	if mem := body(w.pool(worker)); o.Blocks > 0 && err == nil {
 		pool, err = shm.NewPool(mem)
 	}
-	out, rings = make([]linktest.Sender, o.Workers), make([]*ring.Producer, o.Workers)
+	out, rings = make([]router.Sender, o.Workers), make([]*ring.Producer, o.Workers)
 	var sources []ingress.Source
 	for peer := range o.Workers {
 		if peer == worker || err != nil {
@@ -199,7 +198,7 @@ func (w *world) join(worker int, attach func(i int) (*shm.Segment, error)) (out 
 // mesh joins all workers but the absent one.
 func (w *world) mesh(t testing.TB, absent int) (*linktest.Mesh, [][]*ring.Producer) {
 	t.Helper()
-	m := &linktest.Mesh{Out: make([][]linktest.Sender, w.o.Workers), In: make([]linktest.Receiver, w.o.Workers)}
+	m := &linktest.Mesh{Out: make([][]router.Sender, w.o.Workers), In: make([]router.Receiver, w.o.Workers)}
 	rings := make([][]*ring.Producer, w.o.Workers)
 	for worker := range w.o.Workers {
 		if worker == absent {
@@ -291,7 +290,7 @@ func live(told string) error {
 	}
 	w := &world{k: kind{shared: true, bells: d.Bells}, o: linktest.Options{
 		Workers: d.Workers, RingBytes: d.RingBytes, InlineMax: d.InlineMax, Blocks: d.Blocks, BlockBytes: d.BlockBytes,
-		Wait: func(int) error { return fmt.Errorf("a victim doesn't wait") },
+		Wait: func(int) error { return linktest.ErrNoRoom },
 	}}
 	out, in, rings, err := w.join(d.Worker, func(i int) (*shm.Segment, error) {
 		return shm.Attach(os.NewFile(uintptr(3+i), "segment-"+strconv.Itoa(i)), w.want(d.Worker, i))
@@ -299,7 +298,7 @@ func live(told string) error {
 	if err != nil {
 		return err
 	}
-	m := &linktest.Mesh{Out: make([][]linktest.Sender, d.Workers), In: make([]linktest.Receiver, d.Workers)}
+	m := &linktest.Mesh{Out: make([][]router.Sender, d.Workers), In: make([]router.Receiver, d.Workers)}
 	m.Out[d.Worker], m.In[d.Worker] = out, in
 	a := linktest.NewActor(nil, m, d.Worker, func(to, size int) error {
 		_, err := rings[to].Claim(size)

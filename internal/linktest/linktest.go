@@ -12,59 +12,46 @@
 //	func TestMyLink(t *testing.T) {
 //		linktest.Run(t, linktest.Factory{
 //			Name:   "mine",
-//			Errors: linktest.Errors{Full: mylink.ErrFull, …},
+//			Errors: linktest.Errors{Closed: mylink.ErrClosed, …},
 //			Open:   func(t testing.TB, o linktest.Options) *linktest.Mesh { … },
 //		})
 //	}
 package linktest
 
 import (
+	"errors"
 	"testing"
 
-	"github.com/disco-sim/disco/envelope"
-	"github.com/disco-sim/disco/ingress"
 	"github.com/disco-sim/disco/router"
 )
 
-// Sink is what receivers hand envelopes and bounds to.
-type Sink = ingress.Sink
+// What links whose workers may outlive one another, or pause one another, can do besides:
+// run does neither, because a worker's end is the end of its run.
+type (
+	// Survivor is a router.Sender for the tests of dead peers (Factory.OpenVictim).
+	Survivor interface {
+		// ReturnBlocks takes back the blocks that the peer has released, also when it has
+		// closed the lane.
+		ReturnBlocks() error
 
-// Sender is the sending end of one lane, as egress has it.
-type Sender interface {
-	router.Link // SendEvent waits by calling Options.Wait
+		// Reclaim takes back what a dead peer held, and returns the number of blocks.
+		Reclaim() int
+	}
 
-	// TrySend returns Errors.Full or Errors.Exhausted instead of waiting.
-	TrySend(ev *envelope.Event) error
+	// Bereaved is a router.Receiver for the same tests.
+	Bereaved interface {
+		// PeerDead reports the end of a peer's process.
+		PeerDead(peer int)
+	}
 
-	// Promise flushes and raises the bound.
-	Promise(epoch float64, level uint32) error
+	// Pausing is a router.Receiver that can stop taking in from one peer.
+	Pausing interface {
+		Pause(peer int, on bool)
+	}
+)
 
-	// Room is at least how many bytes of a record would fit now.
-	Room() int
-
-	// ReturnBlocks takes back the blocks that the peer has released.
-	ReturnBlocks() error
-
-	// Close flushes and ends the lane.
-	Close()
-
-	// Reclaim takes back what a dead peer held, and returns the number of blocks.
-	Reclaim() int
-
-	// Reset takes the bound back for the next replication.
-	Reset()
-}
-
-// Receiver is the receiving end of all lanes to one worker, as ingress has it.
-// Peers are numbered like workers.
-type Receiver interface {
-	Poll(sink Sink) (work int, err error)
-	Release(lease uint64) error
-	Pause(peer int, on bool)
-	PeerDead(peer int)
-	Reset() error
-	Close()
-}
+// ErrNoRoom is what Options.Wait returns where a test sends without waiting.
+var ErrNoRoom = errors.New("linktest: no room")
 
 // Options are what a test asks of the links between its workers.
 type Options struct {
@@ -86,8 +73,8 @@ type Options struct {
 
 // Mesh is some workers with a lane from each to each other.
 type Mesh struct {
-	Out [][]Sender // [from][to]; nil at itself
-	In  []Receiver // [to]
+	Out [][]router.Sender // [from][to]; nil at itself
+	In  []router.Receiver // [to]
 
 	// SendRaw puts bytes into a lane as one record, whatever they are. nil: this kind
 	// of link has no such thing, and the tests of damage are skipped.
@@ -114,7 +101,7 @@ type Victim interface {
 
 // Errors are the sentinels of a kind of link: what errors.Is finds.
 type Errors struct {
-	Full, Exhausted, TooLarge, Closed, PeerDead, Protocol, Refused error
+	TooLarge, Closed, PeerDead, Protocol, Refused error
 }
 
 // Factory makes links of one kind.
@@ -169,7 +156,7 @@ var suite = []test{
 	{"refused by the sink", always, testRefused},
 	{"bad records", always, testBadRecords},
 	{"damaged lane", always, testDamagedLane},
-	{"unknown node", always, testUnknownNode},
+	{"no link", always, testNoLink},
 	{"reset between replications", always, testReset},
 	{"nothing allocates", lean, testAllocs},
 }

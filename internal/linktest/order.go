@@ -87,7 +87,7 @@ func testManyLanes(t *testing.T, f *Factory) {
 	r.wait = func(w int) error {
 		for _, out := range r.Out[w] {
 			if out != nil {
-				if err := out.ReturnBlocks(); err != nil {
+				if err := out.Flush(); err != nil {
 					return err
 				}
 			}
@@ -185,7 +185,7 @@ func testNoStarvation(t *testing.T, f *Factory) {
 		b := r.inbox[1]
 		for range 1000 {
 			if err := r.try(0, 1, 32); err != nil {
-				wantErr(t, "sending without end", err, f.Errors.Full)
+				wantErr(t, "sending without end", err, ErrNoRoom)
 				break
 			}
 		}

@@ -88,7 +88,7 @@ func testReset(t *testing.T, f *Factory) {
 		must(t, r.Out[0][1].Promise(5, 5))
 		r.settle(t, 0, 1)
 		b.until(t, "the bound", func() bool { return b.peers[0].bounds == 1 })
-		r.In[1].Pause(0, true)
+		r.pause(0, true)
 		for n := range 10 { // never read
 			must(t, r.try(0, 1, n))
 		}
@@ -119,10 +119,10 @@ func testAllocs(t *testing.T, f *Factory) {
 	out.buf, b.buf = make([]byte, 8192), make([]byte, 8192)
 	runs := testing.AllocsPerRun(200, func() {
 		for _, size := range []int{0, 40, 256} {
-			try(r.Out[0][1].TrySend(out.next(size)))
+			try(r.Out[0][1].SendEvent(out.next(size)))
 		}
 		if !f.NoBlocks {
-			try(r.Out[0][1].TrySend(out.next(4000)))
+			try(r.Out[0][1].SendEvent(out.next(4000)))
 		}
 		try(r.Out[0][1].Promise(float64(out.number), 0))
 		for want := out.number; failed == nil && b.peers[0].events < want; {

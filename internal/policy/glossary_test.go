@@ -28,12 +28,10 @@ var notYetRenamed = []string{
 	"linktest.crew.patience",
 	"linktest.newCrew",
 	"linktest.rig.crew",
-	"node.Plan.HearsFrom",
+
 	"node.cluster.tell",
 	"node.model.tell",
 	"node.tell",
-	"router.Config.Links",
-	"router.Link",
 	"worker.Done.Parts",
 	"worker.Plan",
 	"worker.SegmentPlan",

@@ -34,15 +34,15 @@ envelope:
 shm: internal/infile internal/invariants internal/interleave
 ring: internal/invariants internal/interleave internal/race internal/aligned
 internal/counters:
-internal/idle: internal/interleave
+internal/idle: router internal/interleave
 
 # Transport: moves bytes and knows nothing of simulation.
 internal/lane: ring internal/interleave internal/race internal/aligned
-egress: envelope ring shm internal/lane
-ingress: envelope ring shm internal/lane
-router: envelope internal/nearest
+egress: router envelope ring shm internal/lane
+ingress: router envelope ring shm internal/lane
+router: envelope
 ipc: envelope ring shm internal/lane egress ingress internal/invariants
-internal/linktest: envelope internal/lane ingress router internal/invariants
+internal/linktest: envelope internal/lane router internal/invariants
 
 # Simulation: orders events and knows nothing of memory, clocks or networks.
 node: internal/heap envelope internal/invariants

@@ -60,7 +60,6 @@ var notYetWrapped = []string{
 	"perf/peers",
 	"perf/phold",
 	"ring",
-	"router",
 	"scenario",
 	"shm",
 }

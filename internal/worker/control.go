@@ -165,6 +165,7 @@ type Tuning struct {
 	PoolBytes int    `json:"pool_bytes"` // bytes of one worker's pool for larger payloads
 	BatchMax  int    `json:"batch_max"`  // activations between two looks at the lanes
 	Ingress   string `json:"ingress"`    // "duty": in the worker's own cycle; "goroutine": beside it
+	Sync      string `json:"sync"`       // "lane": one bound promises for a whole lane; "link": promises of single links
 	Wait      string `json:"wait"`       // "adaptive", "spin", "yield" or "park"
 	Pin       bool   `json:"pin"`        // bind worker i to CPU i modulo their number
 	HugePages bool   `json:"huge_pages"` // try 2 MiB pages for lanes and pools; shared memory only

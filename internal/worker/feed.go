@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/disco-sim/disco/envelope"
-	"github.com/disco-sim/disco/ingress"
+	"github.com/disco-sim/disco/router"
 	"github.com/disco-sim/disco/shm"
 )
 
@@ -18,7 +18,7 @@ import (
 type feed interface {
 	// poll hands what has come to sink and returns how much it was. only names the one
 	// peer to listen to, -1 all.
-	poll(sink ingress.Sink, only int) (int, error)
+	poll(sink router.Sink, only int) (int, error)
 	// release ends the lease of a payload that lies in a peer's pool. What goes wrong
 	// there is the peer's fault, and the next poll returns it.
 	release(lease uint64)
@@ -36,7 +36,7 @@ type feed interface {
 
 // newFeed makes the feed. Peers ring bell when they have sent something; cycle is what the
 // duty cycle sleeps on, the same one unless a thread takes in.
-func newFeed(in *ingress.Ingress, setup *Setup, bell, cycle *shm.Doorbell) (feed, error) {
+func newFeed(in router.Receiver, setup *Setup, bell, cycle *shm.Doorbell) (feed, error) {
 	if setup.Tuning.Ingress == IngressDuty {
 		return &dutyFeed{in: in, rung: bell}, nil
 	}
@@ -45,12 +45,12 @@ func newFeed(in *ingress.Ingress, setup *Setup, bell, cycle *shm.Doorbell) (feed
 
 // dutyFeed polls the lanes in the worker's own cycle.
 type dutyFeed struct {
-	in   *ingress.Ingress
+	in   router.Receiver
 	rung *shm.Doorbell
 	err  error // of a release
 }
 
-func (f *dutyFeed) poll(sink ingress.Sink, only int) (int, error) {
+func (f *dutyFeed) poll(sink router.Sink, only int) (int, error) {
 	if f.err != nil {
 		return 0, f.err
 	}
@@ -78,7 +78,7 @@ func (f *dutyFeed) close() error        { return nil }
 // lock. It keeps lanes moving while a handler takes long, at the price of one more copy
 // and one more thread; docs/ARCHITECTURE.md has what it measured.
 type threadFeed struct {
-	in     *ingress.Ingress
+	in     router.Receiver
 	outer  *shm.Doorbell // rung by peers: wakes the thread
 	inner  *shm.Doorbell // rung by the thread, and by peers that give room back: wakes the cycle
 	waiter *shm.Waiter
@@ -126,7 +126,7 @@ const (
 	batchBytesMax = 64 << 20 // of headers and data that were copied
 )
 
-func newThreadFeed(in *ingress.Ingress, setup *Setup, bell, cycle *shm.Doorbell) (*threadFeed, error) {
+func newThreadFeed(in router.Receiver, setup *Setup, bell, cycle *shm.Doorbell) (*threadFeed, error) {
 	mode, err := shm.ParseMode(setup.Tuning.Wait)
 	if err != nil {
 		return nil, err
@@ -159,7 +159,7 @@ func (f *threadFeed) run() {
 	}
 }
 
-func (f *threadFeed) poll(sink ingress.Sink, _ int) (int, error) {
+func (f *threadFeed) poll(sink router.Sink, _ int) (int, error) {
 	f.mu.Lock()
 	f.fresh, f.back = f.back, f.fresh
 	err := errors.Join(f.err, f.released)
@@ -179,7 +179,7 @@ func (f *threadFeed) poll(sink ingress.Sink, _ int) (int, error) {
 
 func (b *batch) full() bool { return len(b.items) >= batchMax || len(b.bytes) >= batchBytesMax }
 
-func (b *batch) deliver(it *item, sink ingress.Sink) error {
+func (b *batch) deliver(it *item, sink router.Sink) error {
 	switch it.kind {
 	case itemEvent:
 		h := it.at + len(it.ev.Headers)
@@ -194,7 +194,7 @@ func (b *batch) deliver(it *item, sink ingress.Sink) error {
 	return sink.ReceiveBound(it.peer, it.epoch, it.level)
 }
 
-// ReceiveEvent implements ingress.Sink: it keeps a copy, because the record's memory
+// ReceiveEvent implements router.Sink: it keeps a copy, because the record's memory
 // ends with the call. The slices in the item are set again when the bytes have stopped
 // moving.
 func (b *batch) ReceiveEvent(peer int, ev *envelope.Event, lease uint64) error {
@@ -206,13 +206,13 @@ func (b *batch) ReceiveEvent(peer int, ev *envelope.Event, lease uint64) error {
 	return nil
 }
 
-// ReceivePromise implements ingress.Sink.
+// ReceivePromise implements router.Sink.
 func (b *batch) ReceivePromise(peer int, p *envelope.Promise) error {
 	b.items = append(b.items, item{peer: peer, kind: itemPromise, p: *p})
 	return nil
 }
 
-// ReceiveBound implements ingress.Sink.
+// ReceiveBound implements router.Sink.
 func (b *batch) ReceiveBound(peer int, epoch float64, level uint32) error {
 	b.items = append(b.items, item{peer: peer, kind: itemBound, epoch: epoch, level: level})
 	return nil

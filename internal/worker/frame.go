@@ -138,6 +138,7 @@ func (t *Tuning) fields(c *wire.Codec) {
 	c.Int(&t.PoolBytes)
 	c.Int(&t.BatchMax)
 	c.String(&t.Ingress)
+	c.String(&t.Sync)
 	c.String(&t.Wait)
 	c.Bool(&t.Pin)
 	c.Bool(&t.HugePages)

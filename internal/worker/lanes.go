@@ -3,128 +3,166 @@
 package worker
 
 import (
+	"errors"
 	"fmt"
-	"time"
 
 	"github.com/disco-sim/disco/egress"
 	"github.com/disco-sim/disco/ingress"
 	"github.com/disco-sim/disco/internal/idle"
 	"github.com/disco-sim/disco/node"
+	"github.com/disco-sim/disco/router"
 	"github.com/disco-sim/disco/shm"
 )
 
-// lanes is one worker's hold on its segments: everything that is opened once and
-// serves all replications.
+// lanes is a worker's ends of the ways to and from its peers, and of termination detection:
+// everything that is opened once and serves all replications. The duty cycle uses them
+// through the interfaces of package router alone. This file is where they are made of
+// shared memory, and where another kind of link would be made.
 type lanes struct {
+	router   *router.Router
+	in       router.Receiver
+	feed     feed
+	detector router.Detector
+	pool     *shm.Pool     // of this worker's own blocks; shown, not used
+	bell     *shm.Doorbell // its own, rung when there is something to take in
+	closed   bool
+}
+
+// memory is what lanes are opened from.
+type memory struct {
 	plan  *node.Plan
 	setup *Setup
 	segs  Segments
 
 	bells  []*shm.Doorbell // by worker: rung when there is something to take in
 	cycles []*shm.Doorbell // by worker: rung for its duty cycle, which may wait for room; the same where it takes in itself
-	pool   *shm.Pool
-	out    []*egress.Egress // by peer; nil where no link leads
-	in     *ingress.Ingress
-	feed   feed
-	cycle  *cycle
-	closed bool
 }
 
 // openLanes opens the ends of all lanes that the plan uses. Lanes between workers
-// without links to each other stay untouched.
-func openLanes(plan *node.Plan, setup *Setup, segs Segments) (*lanes, error) {
-	if err := segs.check(setup.Worker, setup.Workers); err != nil {
+// without links to each other stay untouched. wait is what sends call while there is no
+// room in the lane to a peer.
+func openLanes(plan *node.Plan, setup *Setup, segs Segments, wait func(peer int) error) (*lanes, error) {
+	if err := segs.check(plan, setup.Worker, setup.Workers); err != nil {
 		return nil, err
 	}
-	l := &lanes{plan: plan, setup: setup, segs: segs, out: make([]*egress.Egress, setup.Workers)}
-	for w := range setup.Workers {
-		b, err := shm.OpenDoorbell(bell(segs.Boards[w]))
-		if err != nil {
-			return nil, fmt.Errorf("worker: doorbell of worker %d: %w", w, err)
-		}
-		l.bells, l.cycles = append(l.bells, b), append(l.cycles, b)
-		if setup.Tuning.Ingress == IngressGoroutine {
-			if l.cycles[w], err = shm.OpenDoorbell(spareBell(segs.Boards[w])); err != nil {
-				return nil, fmt.Errorf("worker: second doorbell of worker %d: %w", w, err)
-			}
-		}
+	m := &memory{plan: plan, setup: setup, segs: segs}
+	if err := m.openBells(); err != nil {
+		return nil, err
 	}
-	var err error
-	if l.pool, err = shm.NewPool(segs.Pools[setup.Worker].Body()); err != nil {
-		return nil, fmt.Errorf("worker: own pool: %w", err)
-	}
-	var sources []ingress.Source
-	for peer := range setup.Workers {
-		if peer == setup.Worker || !plan.HearsFrom(peer) {
-			continue
-		}
-		sources = append(sources, ingress.Source{
-			Peer: peer, Lane: segs.In[peer].Body(), Pool: segs.Pools[peer].Body(), Parts: true, Bell: l.cycles[peer],
-		})
-	}
-	if l.in, err = ingress.New(ingress.Config{Lanes: sources}); err != nil {
-		return nil, fmt.Errorf("worker: %w", err)
+	l := &lanes{bell: m.bells[setup.Worker]}
+	if err := m.open(l, wait); err != nil {
+		return nil, errors.Join(fmt.Errorf("worker: %w", err), l.close())
 	}
 	return l, nil
 }
 
-// newCycle wires the duty cycle: egresses that wait through it, links, idle slots.
-func (l *lanes) newCycle() (*cycle, error) {
-	self, t := l.setup.Worker, l.setup.Tuning
-	c := &cycle{self: self, plan: l.plan, now: time.Now, batch: t.BatchMax, pace: l.plan.Pace(), out: l.out, pool: l.pool, bells: l.cycles, published: make([]node.Bound, l.setup.Workers)}
-	c.ask.answer = make(chan Status, 1)
-	l.cycle = c
-	for peer := range l.setup.Workers {
-		if peer == self || !l.plan.SendsTo(peer) {
+func (m *memory) openBells() error {
+	for w := range m.setup.Workers {
+		b, err := shm.OpenDoorbell(bell(m.segs.Boards[w]))
+		if err != nil {
+			return fmt.Errorf("worker: doorbell of worker %d: %w", w, err)
+		}
+		m.bells, m.cycles = append(m.bells, b), append(m.cycles, b)
+		if m.setup.Tuning.Ingress == IngressGoroutine {
+			if m.cycles[w], err = shm.OpenDoorbell(spareBell(m.segs.Boards[w])); err != nil {
+				return fmt.Errorf("worker: second doorbell of worker %d: %w", w, err)
+			}
+		}
+	}
+	return nil
+}
+
+// open opens what l consists of, one after the other.
+func (m *memory) open(l *lanes, wait func(peer int) error) (err error) {
+	self := m.setup.Worker
+	if l.pool, err = shm.NewPool(m.segs.Pools[self].Body()); err != nil {
+		return fmt.Errorf("own pool: %w", err)
+	}
+	if l.in, err = m.openReceiver(); err != nil {
+		return err
+	}
+	if l.router, err = m.openSenders(l.pool, wait); err != nil {
+		return err
+	}
+	if l.detector, err = m.openDetector(); err != nil {
+		return err
+	}
+	l.feed, err = newFeed(l.in, m.setup, m.bells[self], m.cycles[self])
+	return err
+}
+
+func (m *memory) openReceiver() (router.Receiver, error) {
+	var sources []ingress.Source
+	for peer := range m.setup.Workers {
+		if peer != m.setup.Worker && m.plan.ReceivesFrom(peer) {
+			sources = append(sources, ingress.Source{
+				Peer: peer, Lane: m.segs.In[peer].Body(), Pool: m.segs.Pools[peer].Body(), Parts: true, Bell: m.cycles[peer],
+			})
+		}
+	}
+	in, err := ingress.New(ingress.Config{Lanes: sources})
+	if err != nil {
+		return nil, err
+	}
+	return in, nil
+}
+
+func (m *memory) openSenders(pool *shm.Pool, wait func(peer int) error) (*router.Router, error) {
+	byPeer := make([]router.Sender, m.setup.Workers)
+	for peer := range byPeer {
+		if peer == m.setup.Worker || !m.plan.SendsTo(peer) {
 			continue
 		}
-		var err error
-		l.out[peer], err = egress.New(egress.Config{
-			Peer: peer, Lane: l.segs.Out[peer].Body(), Pool: l.pool, Bell: l.bells[peer], InlineMax: t.InlineMax, Parts: true,
-			Wait: func() error { return c.room(peer) },
+		out, err := egress.New(egress.Config{
+			Peer: peer, Lane: m.segs.Out[peer].Body(), Pool: pool, Bell: m.bells[peer],
+			InlineMax: m.setup.Tuning.InlineMax, Parts: true,
+			Wait: func() error { return wait(peer) },
 		})
 		if err != nil {
-			return nil, fmt.Errorf("worker: %w", err)
+			return nil, err
+		}
+		byPeer[peer] = out
+	}
+	return router.New(m.setup.Worker, byPeer), nil
+}
+
+// detector is termination detection through the boards of all workers.
+type detector struct {
+	*idle.Slot
+	*idle.Watch
+	others []*shm.Doorbell // of the other workers' duty cycles
+}
+
+var _ router.Detector = (*detector)(nil)
+
+func (m *memory) openDetector() (*detector, error) {
+	slots := make([][]byte, m.setup.Workers)
+	d := &detector{}
+	for w := range slots {
+		slots[w] = slot(m.segs.Boards[w])
+		if w != m.setup.Worker {
+			d.others = append(d.others, m.cycles[w])
 		}
 	}
-	slots := make([][]byte, l.setup.Workers)
-	for w := range slots {
-		slots[w] = slot(l.segs.Boards[w])
-	}
 	var err error
-	if c.slot, err = idle.NewSlot(slots[self]); err != nil {
-		return nil, fmt.Errorf("worker: %w", err)
+	if d.Slot, err = idle.NewSlot(slots[m.setup.Worker]); err == nil {
+		d.Watch, err = idle.NewWatch(slots)
 	}
-	if c.watch, err = idle.NewWatch(slots); err != nil {
-		return nil, fmt.Errorf("worker: %w", err)
+	return d, err
+}
+
+// Wake implements router.Detector.
+func (d *detector) Wake() {
+	for _, b := range d.others {
+		b.Ring()
 	}
-	if c.router, err = l.newRouter(); err != nil {
-		return nil, fmt.Errorf("worker: %w", err)
-	}
-	if c.counters, err = openCounters(l.segs.Boards[self]); err != nil {
-		return nil, err
-	}
-	if l.feed, err = newFeed(l.in, l.setup, l.bells[self], l.cycles[self]); err != nil {
-		return nil, err
-	}
-	c.feed = l.feed
-	mode, err := shm.ParseMode(t.Wait)
-	if err != nil {
-		return nil, fmt.Errorf("worker: %w", err)
-	}
-	if c.waiter, err = shm.NewWaiter(shm.WaiterConfig{Bell: c.feed.bell(), Mode: mode, Goroutines: l.setup.OneProcess}); err != nil {
-		return nil, fmt.Errorf("worker: %w", err)
-	}
-	return c, nil
 }
 
 // reset brings the worker's ends of its lanes back to the start, for the next
 // replication. All events of the one before have arrived; nobody runs meanwhile.
 func (l *lanes) reset() error {
-	for _, out := range l.out {
-		if out != nil {
-			out.Reset()
-		}
+	for _, out := range l.router.Senders() {
+		out.Reset()
 	}
 	if err := l.feed.reset(); err != nil {
 		return fmt.Errorf("worker: %w", err)
@@ -143,11 +181,23 @@ func (l *lanes) close() error {
 	if l.feed != nil {
 		err = l.feed.close()
 	}
-	for _, out := range l.out {
-		if out != nil {
+	if l.router != nil {
+		for _, out := range l.router.Senders() {
 			out.Close()
 		}
 	}
-	l.in.Close()
+	if l.in != nil {
+		l.in.Close()
+	}
 	return err
+}
+
+// largePayloads counts the events whose data went by a block, and in parts, since the
+// worker was set up.
+func (l *lanes) largePayloads() (blocks, parts uint64) {
+	for _, out := range l.router.Senders() {
+		b, p := out.LargePayloads()
+		blocks, parts = blocks+b, parts+p
+	}
+	return blocks, parts
 }

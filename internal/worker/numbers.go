@@ -82,7 +82,7 @@ func counterNames() []counters.Spec {
 func openCounters(board *shm.Segment) (*counters.Set, error) {
 	s, err := counters.Open(numbers(board))
 	if err != nil {
-		return nil, fmt.Errorf("worker: board: %w", err)
+		return nil, fmt.Errorf("board: %w", err)
 	}
 	return s, nil
 }
@@ -108,7 +108,7 @@ func (c *cycle) show() {
 	c.counters.At(showPending).Set(uint64(c.engine.Pending()))
 	c.counters.At(showBacklog).Set(c.engine.Backlog())
 	c.counters.At(showNext).SetFloat(c.engine.Next().Epoch)
-	c.counters.At(showBlocks).Set(c.pool.InFlight())
+	c.counters.At(showBlocks).Set(c.lanes.pool.InFlight())
 	c.showActivity()
 	state, peer := c.state()
 	c.showState(state, peer)

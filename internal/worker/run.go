@@ -9,10 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/disco-sim/disco/egress"
 	"github.com/disco-sim/disco/envelope"
 	"github.com/disco-sim/disco/internal/counters"
-	"github.com/disco-sim/disco/internal/idle"
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/router"
 	"github.com/disco-sim/disco/shm"
@@ -46,19 +44,13 @@ type idler interface {
 // flags of stop and gone.
 type cycle struct {
 	self      int
+	lanes     *lanes
 	engine    *node.Engine
-	plan      *node.Plan
 	horizon   float64
 	batch     int
-	pace      float64         // simulated seconds between two looks at the lanes
-	bells     []*shm.Doorbell // by worker: of its duty cycle
-	feed      feed
-	out       []*egress.Egress // by peer; nil where nothing is sent
-	pool      *shm.Pool        // of this worker's own blocks; shown, not used
-	published []node.Bound     // by peer
-	router    *router.Router
-	slot      *idle.Slot
-	watch     *idle.Watch
+	pace      float64      // simulated seconds between two looks at the lanes
+	byLink    bool         // promises are those of single links
+	published []node.Bound // by peer
 	waiter    idler
 	now       func() time.Time // the wall clock; injected by tests
 	counters  *counters.Set
@@ -79,6 +71,37 @@ type cycle struct {
 	parksBefore  uint64
 	blocksBefore uint64
 	partsBefore  uint64
+}
+
+// newCycle opens the lanes of one worker and wires its duty cycle to them.
+func newCycle(plan *node.Plan, setup *Setup, segs Segments) (*cycle, error) {
+	c := &cycle{
+		self: setup.Worker, now: time.Now, batch: setup.Tuning.BatchMax, pace: plan.Pace(),
+		byLink: setup.Tuning.Sync == SyncLink, published: make([]node.Bound, setup.Workers),
+	}
+	c.ask.answer = make(chan Status, 1)
+	var err error
+	if c.lanes, err = openLanes(plan, setup, segs, c.room); err != nil {
+		return nil, err
+	}
+	if err := c.open(setup, segs.Boards[setup.Worker]); err != nil {
+		return nil, errors.Join(fmt.Errorf("worker: %w", err), c.lanes.close())
+	}
+	return c, nil
+}
+
+// open opens what the cycle has besides its lanes: its numbers and what it waits with.
+func (c *cycle) open(setup *Setup, board *shm.Segment) error {
+	var err error
+	if c.counters, err = openCounters(board); err != nil {
+		return err
+	}
+	mode, err := shm.ParseMode(setup.Tuning.Wait)
+	if err != nil {
+		return err
+	}
+	c.waiter, err = shm.NewWaiter(shm.WaiterConfig{Bell: c.lanes.feed.bell(), Mode: mode, Goroutines: setup.OneProcess})
+	return err
 }
 
 // run turns the cycle until the run has ended everywhere, or failed.
@@ -103,7 +126,7 @@ func (c *cycle) run() error {
 		if err != nil {
 			return err
 		}
-		if err := c.publish(); err != nil {
+		if err := c.publish(-1); err != nil {
 			return err
 		}
 		if c.rounds++; c.rounds%64 == 0 || c.stop.limited {
@@ -137,7 +160,7 @@ func (c *cycle) takeIn() (int, error) {
 			only, c.drained = -1, now
 		}
 	}
-	n, err := c.feed.poll(c, only)
+	n, err := c.lanes.feed.poll(c, only)
 	if err != nil {
 		return n, fmt.Errorf("worker: %w", err)
 	}
@@ -146,10 +169,8 @@ func (c *cycle) takeIn() (int, error) {
 
 // work handles a batch, at the most as far as the peers should be told of.
 func (c *cycle) work() (int, error) {
-	for peer, out := range c.out {
-		if out != nil {
-			c.engine.SetCongested(peer, out.Short())
-		}
+	for i, out := range c.lanes.router.Senders() {
+		c.engine.SetCongested(c.lanes.router.Peers()[i], out.Short())
 	}
 	if c.posted && !c.engine.Blocked() {
 		c.withdraw()
@@ -160,26 +181,51 @@ func (c *cycle) work() (int, error) {
 	return c.engine.Run(c.batch, c.pace)
 }
 
-// publish makes everything sent visible, then raises the bounds that have risen.
-func (c *cycle) publish() error {
-	for peer, out := range c.out {
-		if out == nil {
-			continue
+// publish makes everything sent visible, then raises the bounds that have risen, or sends
+// the promises of the links that have more to promise. full is the peer whose lane an event
+// waits for room in, -1: none. That lane gets no promises, which would take the room.
+func (c *cycle) publish(full int) error {
+	for i, out := range c.lanes.router.Senders() {
+		peer := c.lanes.router.Peers()[i]
+		var err error
+		if c.byLink {
+			err = c.promiseByLink(peer, out, peer != full)
+		} else {
+			err = c.promise(peer, out)
 		}
-		b := c.engine.OutBound(peer)
-		if !c.published[peer].Before(b) {
-			if err := out.Flush(); err != nil {
-				return fmt.Errorf("worker: %w", err)
-			}
-			continue
-		}
-		if err := out.Promise(b.Epoch, b.Level); err != nil {
+		if err != nil {
 			return fmt.Errorf("worker: %w", err)
 		}
-		c.published[peer] = b
-		c.stats.Promises++
 	}
 	return nil
+}
+
+// promise raises the bound on everything that is sent to a peer.
+func (c *cycle) promise(peer int, out router.Sender) error {
+	b := c.engine.OutBound(peer)
+	if !c.published[peer].Before(b) {
+		return out.Flush()
+	}
+	if err := out.Promise(b.Epoch, b.Level); err != nil {
+		return err
+	}
+	c.published[peer] = b
+	c.stats.Promises++
+	return nil
+}
+
+// promiseByLink sends a peer the promises of single links, as many as there is room for:
+// it must not wait, because a peer that has found the end of the run reads nothing more.
+// The others follow in a later pass; room that comes back wakes this worker.
+func (c *cycle) promiseByLink(peer int, out router.Sender, room bool) error {
+	if room {
+		n, err := c.engine.SendPromises(peer, out.Room()/router.PromiseRoom)
+		c.stats.Promises += uint64(n)
+		if err != nil {
+			return err
+		}
+	}
+	return out.Flush()
 }
 
 // rest is for a pass that found nothing to do: look for an idle moment, then wait. A
@@ -202,10 +248,10 @@ func (c *cycle) rest(heard bool) error {
 		if !c.posted {
 			s := c.engine.Stats()
 			next := c.engine.Next()
-			c.slot.Post(idle.State{Epoch: next.Epoch, Level: next.Level, Sent: s.Sent, Received: s.Received})
+			c.lanes.detector.Post(router.State{Epoch: next.Epoch, Level: next.Level, Sent: s.Sent, Received: s.Received})
 			c.posted = true
 		}
-		epoch, level, ok, err := c.watch.Look()
+		epoch, level, ok, err := c.lanes.detector.Look()
 		if err != nil {
 			return fmt.Errorf("worker: boards: %w", err)
 		}
@@ -220,20 +266,18 @@ func (c *cycle) rest(heard bool) error {
 // checkShared looks for shared words that only this worker writes and that somebody else has overwritten: what a peer
 // makes of them can leave everybody waiting for ever. It is called in passes that find nothing to do.
 func (c *cycle) checkShared() error {
-	if err := c.slot.Check(); err != nil {
+	if err := c.lanes.detector.Check(); err != nil {
 		return fmt.Errorf("worker: board of worker %d: %w", c.self, err)
 	}
-	for _, out := range c.out {
-		if out != nil {
-			if err := out.Check(); err != nil {
-				return fmt.Errorf("worker: %w", err)
-			}
+	for _, out := range c.lanes.router.Senders() {
+		if err := out.Check(); err != nil {
+			return fmt.Errorf("worker: %w", err)
 		}
 	}
-	if err := c.feed.check(); err != nil {
+	if err := c.lanes.feed.check(); err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
-	if err := c.pool.Check(); err != nil {
+	if err := c.lanes.pool.Check(); err != nil {
 		return fmt.Errorf("worker: own pool: %w", err)
 	}
 	return nil
@@ -244,7 +288,7 @@ func (c *cycle) checkShared() error {
 func (c *cycle) idle(next node.Bound) error {
 	if math.IsInf(next.Epoch, 1) {
 		c.ended = true
-		c.wakeAll() // who sleeps finds the same
+		c.lanes.detector.Wake() // who sleeps finds the same
 		return nil
 	}
 	if !c.jumped.Before(next) {
@@ -256,7 +300,7 @@ func (c *cycle) idle(next node.Bound) error {
 		// moment for anybody who looked. Now it is one.
 		if !c.called {
 			c.called = true
-			c.wakeAll()
+			c.lanes.detector.Wake()
 		}
 		c.waiter.Idle(false)
 		return nil
@@ -267,7 +311,7 @@ func (c *cycle) idle(next node.Bound) error {
 	c.engine.Jump(next)
 	c.stats.IdleJumps++
 	if !mine {
-		c.wakeAll()
+		c.lanes.detector.Wake()
 	}
 	return nil
 }
@@ -283,17 +327,9 @@ func (c *cycle) state() (state, peer int) {
 	return StateBound, c.engine.Limiting()
 }
 
-func (c *cycle) wakeAll() {
-	for peer, b := range c.bells {
-		if peer != c.self {
-			b.Ring()
-		}
-	}
-}
-
 func (c *cycle) withdraw() {
 	if c.posted {
-		c.slot.Withdraw()
+		c.lanes.detector.Withdraw()
 		c.posted, c.called = false, false
 	}
 }
@@ -310,7 +346,7 @@ func (c *cycle) room(peer int) error {
 		c.enter(shortOfRoom)
 		c.showState(StateRoom, peer)
 	}
-	n, err := c.listen()
+	n, err := c.keepMoving(peer)
 	if err == nil && n == 0 {
 		err = c.checkShared()
 	}
@@ -321,48 +357,52 @@ func (c *cycle) room(peer int) error {
 	return nil
 }
 
-// listen takes in whatever has come and lets peers know what they may do, without
-// handling anything.
-func (c *cycle) listen() (int, error) {
-	n, err := c.feed.poll(c, -1)
+// keepMoving takes in whatever has come and promises peers what can be promised, without
+// handling anything. full is the peer whose lane an event waits for room in, -1: none.
+func (c *cycle) keepMoving(full int) (int, error) {
+	n, err := c.lanes.feed.poll(c, -1)
 	if err != nil {
 		return n, fmt.Errorf("worker: %w", err)
 	}
-	return n, c.publish()
+	return n, c.publish(full)
 }
 
-// SendEvent implements node.Port: on to the link that leads to the target's node.
-func (c *cycle) SendEvent(ev *envelope.Event) error {
-	link, err := c.router.Route(ev.Target)
-	if err != nil {
-		return err
-	}
-	err = link.SendEvent(ev)
+// SendEvent implements node.Port.
+func (c *cycle) SendEvent(peer int, ev *envelope.Event) error {
+	err := c.lanes.router.SendEvent(peer, ev)
 	if c.ledger.is != working {
 		c.enter(working) // there was room in the end
 	}
 	return err
 }
 
-// SendPromise implements node.Port. Between workers of one machine bounds of whole lanes
-// do what single promises would.
-func (c *cycle) SendPromise(*envelope.Promise) error { return nil }
+// SendPromise implements node.Port.
+func (c *cycle) SendPromise(peer int, p *envelope.Promise) error {
+	return c.lanes.router.SendPromise(peer, p)
+}
 
-// ReceiveEvent implements ingress.Sink. A worker that has said that it is blocked takes
+// ReceiveEvent implements router.Sink. A worker that has posted that it is blocked takes
 // that back before anything else happens.
 func (c *cycle) ReceiveEvent(peer int, ev *envelope.Event, lease uint64) error {
 	c.withdraw()
+	if c.byLink {
+		if n := c.engine.ControllerOf(ev.Target); n != nil {
+			return n.ReceiveEvent(peer, ev, lease)
+		}
+	}
 	return c.engine.ReceiveEvent(peer, ev, lease)
 }
 
-// ReceivePromise implements ingress.Sink.
+// ReceivePromise implements router.Sink. What a blocked worker has posted is not about
+// promises, and so stays true.
 func (c *cycle) ReceivePromise(peer int, p *envelope.Promise) error {
-	c.withdraw()
+	if n := c.engine.ControllerOf(p.Target); n != nil {
+		return n.ReceivePromise(peer, p)
+	}
 	return c.engine.ReceivePromise(peer, p)
 }
 
-// ReceiveBound implements ingress.Sink. What a blocked worker has posted says nothing of
-// bounds, and so stays true.
+// ReceiveBound implements router.Sink; as ReceivePromise.
 func (c *cycle) ReceiveBound(peer int, epoch float64, level uint32) error {
 	return c.engine.ReceiveBound(peer, node.Bound{Epoch: epoch, Level: level})
 }

@@ -3,13 +3,13 @@
 package worker
 
 import (
-	"errors"
 	"fmt"
 	"os"
 
 	"github.com/disco-sim/disco/egress"
 	"github.com/disco-sim/disco/internal/counters"
 	"github.com/disco-sim/disco/internal/idle"
+	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/ring"
 	"github.com/disco-sim/disco/shm"
 )
@@ -71,6 +71,9 @@ func (t *Tuning) Validate() error {
 	if t.Ingress == "" {
 		t.Ingress = IngressDuty
 	}
+	if t.Sync == "" {
+		t.Sync = SyncLane
+	}
 	if t.Wait == "" {
 		t.Wait = shm.ModeAdaptive.String()
 	}
@@ -89,6 +92,9 @@ func (t *Tuning) Validate() error {
 	if t.Ingress != IngressDuty && t.Ingress != IngressGoroutine {
 		return fmt.Errorf("worker: ingress %q, want %q or %q", t.Ingress, IngressDuty, IngressGoroutine)
 	}
+	if t.Sync != SyncLane && t.Sync != SyncLink {
+		return fmt.Errorf("worker: sync %q, want %q or %q", t.Sync, SyncLane, SyncLink)
+	}
 	if _, err := shm.ParseMode(t.Wait); err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
@@ -99,6 +105,12 @@ func (t *Tuning) Validate() error {
 const (
 	IngressDuty      = "duty"      // in the worker's own cycle
 	IngressGoroutine = "goroutine" // on a thread beside it
+)
+
+// What promises are about (docs/sync.md).
+const (
+	SyncLane = "lane" // everything that a worker sends to another one
+	SyncLink = "link" // one link between two simprocs on different workers
 )
 
 // A board's body: docs/format/board.md. The doorbell, which peers write, has a page to
@@ -182,17 +194,24 @@ func (p *Plan) FormatPool(body []byte) error { return shm.FormatPool(body, p.cla
 // FormatLane prepares a lane's body.
 func (p *Plan) FormatLane(body []byte) error { return egress.FormatLane(body, p.ringBytes, p.classes) }
 
-// check reports segments that don't fit a worker of so many.
-func (s *Segments) check(self, workers int) error {
+// check reports segments that are not what worker self of so many needs: its own board and
+// pool, the lanes over which the plan's links go, the pools of those who send to it, and
+// the boards of all, because idle moments are found there.
+func (s *Segments) check(plan *node.Plan, self, workers int) error {
 	if len(s.Boards) != workers || len(s.Pools) != workers || len(s.Out) != workers || len(s.In) != workers {
 		return fmt.Errorf("worker: segments for %d, %d, %d and %d workers, want %d of each", len(s.Boards), len(s.Pools), len(s.Out), len(s.In), workers)
 	}
 	for i := range workers {
-		if s.Boards[i] == nil || s.Pools[i] == nil || i != self && (s.Out[i] == nil || s.In[i] == nil) {
-			return errors.New("worker: a segment is missing")
-		}
-		if len(s.Boards[i].Body()) < boardBytes {
+		sends, receives := i != self && plan.SendsTo(i), i != self && plan.ReceivesFrom(i)
+		switch {
+		case s.Boards[i] == nil:
+			return fmt.Errorf("worker: the board of worker %d is missing", i)
+		case len(s.Boards[i].Body()) < boardBytes:
 			return fmt.Errorf("worker: board of %d bytes, want %d", len(s.Boards[i].Body()), boardBytes)
+		case s.Pools[i] == nil && (i == self || receives):
+			return fmt.Errorf("worker: the pool of worker %d is missing", i)
+		case sends && s.Out[i] == nil || receives && s.In[i] == nil:
+			return fmt.Errorf("worker: a lane between workers %d and %d is missing", self, i)
 		}
 	}
 	return nil

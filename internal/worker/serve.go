@@ -195,7 +195,6 @@ type replications struct {
 	setup    *Setup
 	scenario scenario.Scenario
 	plan     *node.Plan
-	lanes    *lanes
 	cycle    *cycle
 	trace    *trace.Writer
 	guard    *shm.Guard // checked build; nil in the plain one
@@ -219,7 +218,7 @@ func newReplications(setup *Setup, reg scenario.Registry, attach Attach) (*repli
 	if err != nil {
 		return nil, err
 	}
-	plan, err := node.NewPlan(sc.Graph(), setup.Placement, setup.Worker, setup.Workers)
+	plan, err := newPlan(sc, setup)
 	if err != nil {
 		return nil, err
 	}
@@ -231,18 +230,24 @@ func newReplications(setup *Setup, reg scenario.Registry, attach Attach) (*repli
 	if file != nil {
 		r.trace = trace.NewWriter(&traceFile{file, setup.Trace})
 	}
-	if r.lanes, err = openLanes(plan, setup, segs); err != nil {
+	if r.cycle, err = newCycle(plan, setup, segs); err != nil {
 		return nil, err
-	}
-	if r.cycle, err = r.lanes.newCycle(); err != nil {
-		return nil, errors.Join(err, r.lanes.close())
 	}
 	if invariants.Enabled {
 		if r.guard, err = shm.NewGuard(); err != nil {
-			return nil, errors.Join(fmt.Errorf("worker: %w", err), r.lanes.close())
+			return nil, errors.Join(fmt.Errorf("worker: %w", err), r.cycle.lanes.close())
 		}
 	}
 	return r, r.pin()
+}
+
+// newPlan works out the plan of one worker.
+func newPlan(sc scenario.Scenario, setup *Setup) (*node.Plan, error) {
+	plan, err := node.NewPlan(sc.Graph(), setup.Placement, setup.Worker, setup.Workers)
+	if err == nil && setup.Tuning.Sync == SyncLink {
+		err = plan.PromiseByLink()
+	}
+	return plan, err
 }
 
 // pin binds the worker's thread to a CPU when that was asked for.
@@ -262,20 +267,20 @@ func (r *replications) pin() error {
 
 // wake makes the cycle look at the flags that the control goroutine has set.
 func (r *replications) wake() {
-	r.lanes.bells[r.setup.Worker].Ring()
-	r.lanes.feed.bell().Ring()
+	r.cycle.lanes.bell.Ring()
+	r.cycle.lanes.feed.bell().Ring()
 }
 
 // prepare makes the Engine of one replication and resets what this worker writes into
 // its lanes. All workers are prepared before any of them runs.
 func (r *replications) prepare(replication int) error {
 	c := r.cycle
-	if err := r.lanes.reset(); err != nil {
+	if err := r.cycle.lanes.reset(); err != nil {
 		return err
 	}
 	cfg := node.Config{
 		Model: r.scenario, Seed: r.setup.Seed, Replication: replication,
-		Horizon: r.scenario.Horizon(), Port: c, Release: c.feed.release, Runtime: goRuntime{locked: hasThread(r.setup)},
+		Horizon: r.scenario.Horizon(), Port: c, Release: c.lanes.feed.release, Runtime: goRuntime{locked: hasThread(r.setup)},
 	}
 	if r.guard != nil {
 		cfg.Guard = r.guard
@@ -304,9 +309,9 @@ func (r *replications) goOn() (*Done, error) {
 	}
 	cpu := r.cpuSeconds()
 	c.ledger.start(c.now)
-	c.feed.listen(true)
+	c.lanes.feed.listen(true)
 	err := c.run()
-	c.feed.listen(false)
+	c.lanes.feed.listen(false)
 	if err != nil {
 		return nil, err
 	}
@@ -318,7 +323,7 @@ func (r *replications) goOn() (*Done, error) {
 	d.Events, d.Activations = s.Events, s.Activations
 	d.Stats.CPUSeconds = r.cpuSeconds() - cpu
 	d.Stats.Sent, d.Stats.Received = s.Sent, s.Received
-	blocks, parts := c.largePayloads()
+	blocks, parts := c.lanes.largePayloads()
 	d.Stats.InBlocks, d.Stats.InParts = blocks-c.blocksBefore, parts-c.partsBefore
 	d.Stats.Parks = c.waiter.Stats().Parked - c.parksBefore
 	c.engine.Hashes(func(id node.SimprocID, hash uint64) {
@@ -334,7 +339,7 @@ func (r *replications) goOn() (*Done, error) {
 }
 
 func (r *replications) close() error {
-	err := r.lanes.close()
+	err := r.cycle.lanes.close()
 	if r.guard != nil {
 		err = errors.Join(err, r.guard.Close())
 	}
@@ -359,20 +364,8 @@ func (c *cycle) start(e *node.Engine, horizon float64) {
 	clear(c.published)
 	c.stats = Stats{}
 	c.parksBefore = c.waiter.Stats().Parked
-	c.blocksBefore, c.partsBefore = c.largePayloads()
+	c.blocksBefore, c.partsBefore = c.lanes.largePayloads()
 	c.drained = time.Time{}
 	c.ledger.start(c.now)
 	c.show()
-}
-
-// largePayloads counts the events whose data went by a block, and in parts, since the
-// worker was set up.
-func (c *cycle) largePayloads() (blocks, parts uint64) {
-	for _, out := range c.out {
-		if out != nil {
-			s := out.Stats()
-			blocks, parts = blocks+s.Blocks, parts+s.InParts
-		}
-	}
-	return blocks, parts
 }

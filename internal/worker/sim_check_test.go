@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/disco-sim/disco/egress"
+	"github.com/disco-sim/disco/ingress"
 	"github.com/disco-sim/disco/internal/lane"
 )
 
@@ -30,8 +32,8 @@ func (s *simRun) finished() (map[uint32]uint64, error) {
 			hashes[h.ID] = h.Hash
 		}
 		for peer := range s.workers {
-			if !interrupted && peer != i && w.plan.HearsFrom(peer) && w.lanes.in.Leases(peer) != 0 {
-				return nil, fmt.Errorf("worker %d still holds %d leases of worker %d's blocks", i, w.lanes.in.Leases(peer), peer)
+			if !interrupted && peer != i && w.plan.ReceivesFrom(peer) && w.leases(peer) != 0 {
+				return nil, fmt.Errorf("worker %d still holds %d leases of worker %d's blocks", i, w.leases(peer), peer)
 			}
 		}
 	}
@@ -39,17 +41,15 @@ func (s *simRun) finished() (map[uint32]uint64, error) {
 		return nil, fmt.Errorf("%d events were sent and %d received", sent, received)
 	}
 	for i, w := range s.workers {
-		for _, out := range w.lanes.out {
+		for _, out := range w.cycle.lanes.router.Senders() {
 			if interrupted {
 				break // what is pending beyond the limit is still leased
 			}
-			if out != nil {
-				if err := out.Flush(); err != nil {
-					return nil, fmt.Errorf("worker %d: %w", i, err)
-				}
+			if err := out.Flush(); err != nil {
+				return nil, fmt.Errorf("worker %d: %w", i, err)
 			}
 		}
-		if n := w.lanes.pool.Stats().Total.InFlight; n != 0 && !interrupted {
+		if n := w.cycle.lanes.pool.Stats().Total.InFlight; n != 0 && !interrupted {
 			return nil, fmt.Errorf("%d blocks of worker %d are still on loan", n, i)
 		}
 	}
@@ -109,6 +109,9 @@ func (s *simRun) errors(failed bool) error {
 	return all
 }
 
+// leases counts the blocks of a peer that a worker reads.
+func (w *simWorker) leases(peer int) int { return w.cycle.lanes.in.(*ingress.Ingress).Leases(peer) }
+
 // state says where everybody stands.
 func (s *simRun) state() string {
 	var b strings.Builder
@@ -122,15 +125,15 @@ func (s *simRun) state() string {
 			st := e.Stats()
 			fmt.Fprintf(&b, ", next %v, blocked %v, %d events, sent %d, received %d, %d waits for room, posted %v\n    %s", e.Next(), e.Blocked(), st.Events, st.Sent, st.Received, w.cycle.ledger.began[shortOfRoom], w.cycle.posted, strings.ReplaceAll(e.Waiting(), "\n", "\n    "))
 		}
-		pool := w.lanes.pool.Stats().Total
+		pool := w.cycle.lanes.pool.Stats().Total
 		fmt.Fprintf(&b, "\n    pool: %d of %d blocks on loan", pool.InFlight, pool.Count)
-		for peer, out := range w.lanes.out {
-			if out != nil {
-				o := out.Stats()
-				fmt.Fprintf(&b, "; to %d: room %d, waited %d for the ring and %d for blocks", peer, out.Room(), o.FullWaits, o.PoolWaits)
-			}
-			if peer != i && w.plan.HearsFrom(peer) {
-				fmt.Fprintf(&b, "; %d leases from %d", w.lanes.in.Leases(peer), peer)
+		for n, out := range w.cycle.lanes.router.Senders() {
+			o := out.(*egress.Egress).Stats()
+			fmt.Fprintf(&b, "; to %d: room %d, waited %d for the ring and %d for blocks", w.cycle.lanes.router.Peers()[n], out.Room(), o.FullWaits, o.PoolWaits)
+		}
+		for peer := range s.workers {
+			if peer != i && w.plan.ReceivesFrom(peer) {
+				fmt.Fprintf(&b, "; %d leases from %d", w.leases(peer), peer)
 			}
 		}
 		b.WriteByte('\n')

@@ -29,8 +29,8 @@ type simDraw struct {
 }
 
 func (d *simDraw) String() string {
-	return fmt.Sprintf("seed %d: %d workers, %d nodes of %d simprocs, %d links, horizon %v, ring %d, pool %d, inline %d, batch %d, sizes %v, park %v, lost %d, late %v, kill %d of worker %d, stop %d, hang-up %d, handler fails in activation %d (panics: %v)",
-		d.seed, d.workers, len(d.scenario.graph.Nodes), len(d.scenario.graph.Simprocs), len(d.scenario.graph.Links), d.scenario.horizon, d.tuning.RingBytes, d.tuning.PoolBytes, d.tuning.InlineMax, d.tuning.BatchMax, d.scenario.sizes, d.park, d.lost, d.late, d.kill, d.victim, d.stop, d.hang, d.scenario.failAt, d.scenario.panics)
+	return fmt.Sprintf("seed %d: %d workers, sync %s, %d nodes of %d simprocs, %d links, horizon %v, ring %d, pool %d, inline %d, batch %d, sizes %v, park %v, lost %d, late %v, kill %d of worker %d, stop %d, hang-up %d, handler fails in activation %d (panics: %v)",
+		d.seed, d.workers, d.tuning.Sync, len(d.scenario.graph.Nodes), len(d.scenario.graph.Simprocs), len(d.scenario.graph.Links), d.scenario.horizon, d.tuning.RingBytes, d.tuning.PoolBytes, d.tuning.InlineMax, d.tuning.BatchMax, d.scenario.sizes, d.park, d.lost, d.late, d.kill, d.victim, d.stop, d.hang, d.scenario.failAt, d.scenario.panics)
 }
 
 // newSimDraw draws a run. Every small size that is legal comes up often.
@@ -41,6 +41,7 @@ func newSimDraw(seed uint64, rnd *rand.Rand) *simDraw {
 		InlineMax: []int{1, 8, 32, 128}[rnd.IntN(4)],
 		BatchMax:  1 + rnd.IntN(8),
 		Ingress:   IngressDuty,
+		Sync:      [...]string{SyncLane, SyncLink}[rnd.IntN(2)],
 	}
 	// The smallest pool has two blocks.
 	d.tuning.PoolBytes = shm.PoolHeaderBytes + 2*(shm.BlockHeaderBytes+128) + []int{0, 512, 2048, 8192}[rnd.IntN(4)]

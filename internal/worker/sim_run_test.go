@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/shm"
 )
 
@@ -66,18 +65,15 @@ func (s *simRun) addWorker(i int, segs Segments) error {
 	if err := setup.Tuning.Validate(); err != nil {
 		return err
 	}
-	plan, err := node.NewPlan(d.scenario.graph, d.placement, i, d.workers)
+	plan, err := newPlan(d.scenario, setup)
 	if err != nil {
 		return err
 	}
 	w := &simWorker{sim: s, replications: &replications{setup: setup, scenario: d.scenario, plan: plan}}
-	if w.lanes, err = openLanes(plan, setup, segs); err != nil {
+	if w.cycle, err = newCycle(plan, setup, segs); err != nil {
 		return err
 	}
-	if w.cycle, err = w.lanes.newCycle(); err != nil {
-		return err
-	}
-	w.waiter = &simWaiter{s: s.schedule, bell: w.lanes.feed.bell(), spins: s.rnd.IntN(4), park: d.park, lost: d.lost, late: d.late}
+	w.waiter = &simWaiter{s: s.schedule, bell: w.cycle.lanes.feed.bell(), spins: s.rnd.IntN(4), park: d.park, lost: d.lost, late: d.late}
 	w.cycle.waiter, w.cycle.now = w.waiter, s.clock
 	w.cycle.stop.answer = func(a Stopped) error {
 		w.reply(func() { w.halted = &a; s.sayLimit() })

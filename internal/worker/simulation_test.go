@@ -11,6 +11,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/disco-sim/disco/egress"
 	"github.com/disco-sim/disco/internal/interleave"
 	"github.com/disco-sim/disco/internal/race"
 )
@@ -59,10 +60,8 @@ func simulate(seed uint64) (outcome, error) {
 	}
 	out := outcome{hash: s.hash, steps: s.steps, hashes: hashes}
 	for _, w := range s.workers {
-		for _, e := range w.lanes.out {
-			if e != nil {
-				out.full += e.Stats().FullWaits
-			}
+		for _, e := range w.cycle.lanes.router.Senders() {
+			out.full += e.(*egress.Egress).Stats().FullWaits
 		}
 	}
 	return out, nil

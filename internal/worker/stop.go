@@ -42,7 +42,7 @@ func (c *cycle) pause() error {
 		if c.ask.asked.Load() {
 			c.tellStatus(StatePaused, -1)
 		}
-		n, err := c.listen()
+		n, err := c.keepMoving(-1)
 		if err != nil {
 			return err
 		}

@@ -47,7 +47,7 @@ func Run(s scenario.Scenario, cfg Config) (*Outcome, error) {
 			cfg.Placement[i] = int32(i % cfg.Workers)
 		}
 	}
-	c := &crew{placement: cfg.Placement, layers: len(g.Simprocs), lanes: make([][][]packet, cfg.Workers)}
+	c := &crew{lanes: make([][][]packet, cfg.Workers)}
 	for w := range cfg.Workers {
 		plan, err := node.NewPlan(g, cfg.Placement, w, cfg.Workers)
 		if err != nil {
@@ -69,14 +69,12 @@ func Run(s scenario.Scenario, cfg Config) (*Outcome, error) {
 
 // crew is several engines and what is under way between them.
 type crew struct {
-	engines   []*node.Engine
-	placement []int32
-	layers    int
-	lanes     [][][]packet   // [from][to], in order
-	told      [][]node.Bound // [from][to]: the last bound put on the lane
-	jumps     int
-	jumped    node.Bound // the last jump
-	raised    bool       // a bound was raised in this round
+	engines []*node.Engine
+	lanes   [][][]packet   // [from][to], in order
+	told    [][]node.Bound // [from][to]: the last bound put on the lane
+	jumps   int
+	jumped  node.Bound // the last jump
+	raised  bool       // a bound was raised in this round
 }
 
 // packet is an event, or a bound where event is nil.
@@ -92,8 +90,7 @@ type port struct {
 }
 
 // SendEvent puts a copy of the event on its lane.
-func (p *port) SendEvent(ev *envelope.Event) error {
-	to := p.c.placement[int(ev.Target)/p.c.layers]
+func (p *port) SendEvent(to int, ev *envelope.Event) error {
 	ev2 := *ev
 	ev2.Data, ev2.Headers = bytes.Clone(ev.Data), bytes.Clone(ev.Headers)
 	p.c.lanes[p.self][to] = append(p.c.lanes[p.self][to], packet{event: &ev2})
@@ -101,7 +98,7 @@ func (p *port) SendEvent(ev *envelope.Event) error {
 }
 
 // SendPromise drops the promise: bounds of whole lanes say as much.
-func (p *port) SendPromise(*envelope.Promise) error { return nil }
+func (p *port) SendPromise(int, *envelope.Promise) error { return nil }
 
 // quietRounds is how many rounds in which nothing but bounds moves are waited for before
 // a jump: bounds alone close every gap, but in as many steps as it has lookaheads.

@@ -81,12 +81,11 @@ type lanePort struct {
 	graph     *node.Graph
 }
 
-func (p lanePort) SendEvent(ev *envelope.Event) error {
-	peer := p.placement[p.graph.Endpoint(node.SimprocID(ev.Target)).Node]
+func (p lanePort) SendEvent(peer int, ev *envelope.Event) error {
 	return p.l.engines[peer].ReceiveEvent(p.self, ev, 0)
 }
 
-func (p lanePort) SendPromise(*envelope.Promise) error { return nil }
+func (p lanePort) SendPromise(int, *envelope.Promise) error { return nil }
 
 // TestPlacement: however nodes are placed on workers, the reports are the same to
 // the byte.

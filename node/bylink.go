@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/disco-sim/disco/envelope"
+)
+
+// byLink is what an Engine keeps where workers promise link by link. All slices by place
+// are in the order of linkPlan.
+//
+// Two lower bounds are kept for every simproc here. safe is on what events that have not
+// come yet can still cause at it: from the promises of all predecessors on other workers,
+// over the links within this worker. reach is on any activation of it: from the same
+// promises, from everything pending here, and from the activation under way. What is safe
+// says what may be handled; reach and a link's lookahead are what is promised on the link.
+type byLink struct {
+	plan    *linkPlan
+	safe    []mark
+	holds   []int32 // by place: the place whose EventQueue safe comes from
+	reach   []mark
+	todo    tournament
+	scratch []int32 // origins of reach, which nobody asks for
+
+	floors bool // some model has promised something itself
+	risen  bool // some EventQueue's bound has risen since safe was computed
+	moved  bool // something has changed since reach was computed
+
+	order []tournament // by class: the first epochs of its simprocs' queues
+	procs [][]uint32   // by class and leaf of order: the simproc
+	leaf  []int32      // by simproc
+
+	channels [][]channel  // by place, by rising id of the target
+	out      []outChannel // by peer
+
+	promise envelope.Promise // what the Port gets
+}
+
+// channel is the way from one simproc here to one on another worker.
+type channel struct {
+	*crossing
+	from     *Simproc
+	sent     uint64
+	seqnr    uint64 // of the last promise
+	promised mark   // what it promised
+}
+
+// outChannel is all channels to one peer. next is where the next promises begin, because
+// there may not be room for all of them at once; whole tells that nobody has more to say.
+type outChannel struct {
+	channels []*channel
+	next     int
+	whole    bool
+}
+
+func newByLink(e *Engine) *byLink {
+	l := e.plan.links
+	places, n := len(l.edges), len(l.out)
+	b := &byLink{
+		plan: l, safe: make([]mark, places), holds: make([]int32, places), reach: make([]mark, places), scratch: make([]int32, places),
+		todo: newTournament(places, math.MaxUint64), risen: true, moved: true, leaf: make([]int32, n),
+		order: make([]tournament, len(e.classes)), procs: make([][]uint32, len(e.classes)),
+		channels: make([][]channel, n), out: make([]outChannel, e.plan.workers),
+	}
+	for i := range e.procs {
+		c := e.procs[i].class
+		b.leaf[i] = int32(len(b.procs[c]))
+		b.procs[c] = append(b.procs[c], uint32(i))
+	}
+	for c := range b.order {
+		b.order[c] = newTournament(len(b.procs[c]), keyNever)
+	}
+	for place, i := range e.byID {
+		p := &e.procs[i]
+		p.place, p.queue = int32(place), new(EventQueue)
+		p.queue.init(p.Name(), p.level, e.senders(l.in[place]))
+		b.channels[place] = make([]channel, len(l.out[place]))
+		for j := range l.out[place] {
+			b.channels[place][j] = channel{crossing: &l.out[place][j], from: p}
+		}
+	}
+	for peer, links := range l.byOut {
+		for _, k := range links {
+			b.out[peer].channels = append(b.out[peer].channels, &b.channels[k.place][k.index])
+		}
+	}
+	return b
+}
+
+func (e *Engine) senders(in []crossing) []sender {
+	all := make([]sender, len(in))
+	for i, c := range in {
+		all[i] = sender{id: c.far, name: e.plan.graph.Name(c.far), peer: c.peer, lookahead: c.lookahead}
+	}
+	return all
+}
+
+// file puts an entry into its target's EventQueue.
+func (b *byLink) file(c int, target *Simproc, en *entry) {
+	target.queue.set.insert(en)
+	if leaf := int(b.leaf[target.local]); en.key < b.order[c].leaves()[leaf] {
+		b.order[c].set(leaf, en.key)
+	}
+	b.change()
+}
+
+// follow takes the head of class c from its simprocs' queues after p was called.
+func (b *byLink) follow(c int, p *Simproc, h *head) {
+	t := b.order[c]
+	t.set(int(b.leaf[p.local]), p.queue.first())
+	if h.key = t.least(); h.key != keyNever {
+		h.proc = b.procs[c][t.first()]
+	}
+	b.change()
+}
+
+// change notes that reach has to be computed again.
+func (b *byLink) change() {
+	b.moved = true
+}
+
+// settleByLink computes what is safe from the promises that have come.
+func (e *Engine) settleByLink() {
+	b := e.byLink
+	for i := range b.safe {
+		b.safe[i], b.holds[i] = markNever, int32(i)
+	}
+	for place, i := range e.byID {
+		b.safe[place] = e.procs[i].queue.least()
+	}
+	b.plan.spread(b.safe, b.holds, b.todo)
+	for c := range e.classes {
+		e.classes[c].safe = Never
+	}
+	for place, i := range e.byID {
+		p := &e.procs[i]
+		c := &e.classes[p.class]
+		if s := b.safe[place].bound(p.level); s.Before(c.safe) {
+			c.safe, c.holder = s, b.holds[place]
+		}
+	}
+	b.risen = false
+	b.change()
+}
+
+// holder is the simproc whose predecessors hold back class c the most, and the queue's
+// first such predecessor; nil: nobody holds it.
+func (e *Engine) holder(c *class) (*Simproc, *sender) {
+	if c.safe == Never {
+		return nil, nil
+	}
+	p := &e.procs[e.byID[c.holder]]
+	return p, &p.queue.senders[p.queue.bounds.first()]
+}
+
+// computeReach computes reach from what is safe, pending and under way.
+func (e *Engine) computeReach() {
+	b := e.byLink
+	copy(b.reach, b.safe)
+	for place, i := range e.byID {
+		p := &e.procs[i]
+		b.reach[place] = min(b.reach[place], p.queue.earliest(e.cfg.Horizon))
+	}
+	if p := e.current; p != nil {
+		b.reach[p.place] = min(b.reach[p.place], markOf(p.now))
+	}
+	b.plan.spread(b.reach, b.scratch, b.todo)
+	b.moved = false
+	for peer := range b.out {
+		b.out[peer].whole = false
+	}
+}
+
+// promises is what a channel can promise now.
+func (e *Engine) promises(ch *channel) mark {
+	m := e.byLink.reach[ch.from.place].over(ch.lookahead)
+	if e.byLink.floors {
+		m = max(m, ch.from.floorTo(ch.crossing))
+	}
+	if m.epoch() >= e.cfg.Horizon {
+		return markNever
+	}
+	return m
+}
+
+// floorTo is what p's model has promised for all its links to one simproc.
+func (p *Simproc) floorTo(c *crossing) mark {
+	if c.mesh {
+		return markOf(p.floor)
+	}
+	floor := math.Inf(1)
+	i, _ := slices.BinarySearchFunc(p.links, c.far, func(l outLink, to SimprocID) int { return cmp.Compare(l.to, to) })
+	for ; i < len(p.links) && p.links[i].to == c.far; i++ {
+		floor = min(floor, p.links[i].floor)
+	}
+	return markOf(max(floor, p.floor))
+}
+
+// SendPromises sends a peer the promises of all links to it that say more than the last
+// ones, but no more than limit of them: the others come with the next call. It returns how
+// many were sent. It may be called at any time, also from within Port.SendEvent, but not
+// while that waits for room for an event to the same peer.
+//
+// Precondition: Plan.PromiseByLink.
+func (e *Engine) SendPromises(peer, limit int) (n int, err error) {
+	b := e.byLink
+	e.takePromises()
+	if b.moved {
+		e.computeReach()
+	}
+	out := &b.out[peer]
+	for range out.channels {
+		if out.whole || n == limit {
+			return n, nil
+		}
+		ch := out.channels[out.next]
+		if out.next++; out.next == len(out.channels) {
+			out.next = 0
+		}
+		if m := e.promises(ch); m > ch.promised {
+			if err := ch.from.node.sendPromise(ch, m); err != nil {
+				return n, err
+			}
+			n++
+		}
+	}
+	out.whole = true
+	return n, nil
+}
+
+// sendPromise sends a promise of one of the node's simprocs.
+func (c *NodeController) sendPromise(ch *channel, m mark) error {
+	e := c.engine
+	says := m.bound(e.plan.levels[ch.far])
+	ch.promised, ch.seqnr = m, ch.seqnr+1
+	p := &e.byLink.promise
+	*p = envelope.Promise{Epoch: says.Epoch, Level: says.Level, Seqnr: ch.seqnr, NumEvents: ch.sent, Target: uint32(ch.far), Sender: uint32(ch.from.id)}
+	if err := e.cfg.Port.SendPromise(ch.peer, p); err != nil {
+		return e.fail(fmt.Errorf("node: promise of %s to %s: %w", ch.from.Name(), e.plan.graph.Name(ch.far), err))
+	}
+	return nil
+}
+
+// sentTo counts an event of p to a simproc on another worker.
+func (b *byLink) sentTo(p *Simproc, to SimprocID) {
+	all := b.channels[p.place]
+	i, ok := slices.BinarySearchFunc(all, to, func(c channel, to SimprocID) int { return cmp.Compare(c.far, to) })
+	if !ok {
+		panic(fmt.Sprintf("node: %s has sent to simproc %d, to which no link is declared", p.Name(), to))
+	}
+	all[i].sent++
+}

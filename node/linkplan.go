@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// LinksMax bounds the links between workers whose promises are sent one by one: each is
+// looked at in every pass of its sender's duty cycle, and its promises are records of 48
+// bytes. 2^16 of them are some 0.3 ms for a pass, and 3 MB where all have risen.
+const LinksMax = 1 << 16
+
+// linkPlan is what one worker has to know to promise link by link. Places are the worker's
+// simprocs by rising id, as in Plan.local, and behind them one hub for each mesh.
+type linkPlan struct {
+	edges [][]edge      // by place: steps within the worker
+	in    [][]crossing  // by place: links from simprocs of other workers
+	out   [][]crossing  // by place: links to simprocs of other workers, by rising id
+	byOut [][]placeLink // by peer: the links of out
+}
+
+// crossing is all declared links from one simproc to another one on another worker.
+type crossing struct {
+	far       SimprocID // the simproc on the other worker
+	peer      int       // that worker
+	lookahead float64   // the least of all
+	mesh      bool      // one of them belongs to a mesh
+}
+
+// placeLink is out[place][index] of a linkPlan.
+type placeLink struct{ place, index int }
+
+// CountLinks is the number of links between simprocs on different workers, several between
+// the same two counted once for each declaration. placement names the worker of every node.
+func (g *Graph) CountLinks(placement []int32) int {
+	n := 0
+	for i := range g.Links {
+		if placement[g.Links[i].From.Node] != placement[g.Links[i].To.Node] {
+			n++
+		}
+	}
+	hosted := make(map[int32]int)
+	for _, w := range placement {
+		hosted[w]++
+	}
+	for _, k := range hosted {
+		n += len(g.Meshes) * k * (len(g.Nodes) - k)
+	}
+	return n
+}
+
+// CheckLinks refuses a scenario and a placement with more links between workers than can
+// be promised one by one.
+func (g *Graph) CheckLinks(placement []int32) error {
+	if n := g.CountLinks(placement); n > LinksMax {
+		return fmt.Errorf("node: %d links lead from one worker to another, at most %d can have promises of their own: use --sync lane", n, LinksMax)
+	}
+	return nil
+}
+
+// PromiseByLink makes workers promise link by link, after Chandy, Misra and Bryant, instead
+// of by one bound for everything that goes from one worker to another. It must be called
+// for the plans of all workers or of none, before an Engine is made of them.
+func (p *Plan) PromiseByLink() error {
+	g := p.graph
+	if err := g.CheckLinks(p.placement); err != nil {
+		return err
+	}
+	w := newWiring(g, p.levels, p.placement, p.self, p.workers)
+	l := &linkPlan{edges: w.edges, in: make([][]crossing, len(w.local)), out: make([][]crossing, len(w.local)), byOut: make([][]placeLink, p.workers)}
+	for i := range g.Links {
+		k := &g.Links[i]
+		l.add(p, w, g.ID(k.From), g.ID(k.To), k.Lookahead, false)
+	}
+	l.addMeshes(p, w)
+	for place := range l.out {
+		l.in[place], l.out[place] = merge(l.in[place]), merge(l.out[place])
+		for i, c := range l.out[place] {
+			l.byOut[c.peer] = append(l.byOut[c.peer], placeLink{place, i})
+		}
+	}
+	p.links = l
+	return nil
+}
+
+// addMeshes files the links of all meshes: between each node here and each elsewhere.
+func (l *linkPlan) addMeshes(p *Plan, w *wiring) {
+	g := p.graph
+	for far, worker := range p.placement {
+		if int(worker) == p.self {
+			continue
+		}
+		for i := 0; i < len(w.local); i += len(g.Simprocs) {
+			near := g.Endpoint(w.local[i]).Node
+			for _, m := range g.Meshes {
+				l.add(p, w, g.ID(Endpoint{near, m.From}), g.ID(Endpoint{far, m.To}), m.Lookahead, true)
+				l.add(p, w, g.ID(Endpoint{far, m.From}), g.ID(Endpoint{near, m.To}), m.Lookahead, true)
+			}
+		}
+	}
+}
+
+// add files one link if it crosses between this worker and another one.
+func (l *linkPlan) add(p *Plan, w *wiring, from, to SimprocID, lookahead float64, mesh bool) {
+	layers := len(p.graph.Simprocs)
+	a, b := int(p.placement[int(from)/layers]), int(p.placement[int(to)/layers])
+	switch {
+	case a == b:
+	case a == p.self:
+		place := w.index[from]
+		l.out[place] = append(l.out[place], crossing{to, b, lookahead, mesh})
+	case b == p.self:
+		place := w.index[to]
+		l.in[place] = append(l.in[place], crossing{from, a, lookahead, mesh})
+	}
+}
+
+// merge sorts crossings by their far ends and joins those with the same one.
+func merge(all []crossing) []crossing {
+	slices.SortFunc(all, func(a, b crossing) int { return cmp.Compare(a.far, b.far) })
+	joined := all[:0]
+	for _, c := range all {
+		if n := len(joined); n > 0 && joined[n-1].far == c.far {
+			joined[n-1].lookahead = min(joined[n-1].lookahead, c.lookahead)
+			joined[n-1].mesh = joined[n-1].mesh || c.mesh
+			continue
+		}
+		joined = append(joined, c)
+	}
+	return joined
+}
+
+// from is what mark at at one place means at the end of an edge that leaves it; hub tells
+// that the place is a mesh's.
+func (e *edge) from(at mark, hub bool) mark {
+	switch {
+	case e.zero || hub:
+		return at
+	case e.dist == 0: // back to an earlier rank of a node whose simprocs share state
+		return at.after()
+	}
+	return at.ahead(e.dist)
+}
+
+// spread lowers the marks of all places to what can be caused there from other places, link
+// by link: a shortest-path search (Dijkstra 1959) from all of them at once. origins follow
+// along. todo has a leaf for each place.
+func (l *linkPlan) spread(at []mark, origins []int32, todo tournament) {
+	for i, m := range at {
+		todo.leaves()[i] = uint64(m)
+	}
+	todo.build()
+	for todo.least() < uint64(markNever) {
+		i := todo.first()
+		todo.set(i, math.MaxUint64)
+		hub := i >= len(l.out)
+		for j := range l.edges[i] {
+			e := &l.edges[i][j]
+			if m := e.from(at[i], hub); m < at[e.to] {
+				at[e.to], origins[e.to] = m, origins[i]
+				todo.set(e.to, uint64(m))
+			}
+		}
+	}
+}
