@@ -60,9 +60,10 @@ vet: ## go vet, of both builds and of the modules inside this one
 TOOL = $(GO) tool -modfile=internal/tools/go.mod
 
 .PHONY: staticcheck
-staticcheck: ## staticcheck, of both builds
+staticcheck: ## staticcheck, of both builds and of the modules inside this one
 	$(TOOL) staticcheck ./...
 	$(TOOL) staticcheck -tags invariants ./...
+	@check=$$($(TOOL) -n staticcheck) && for m in $(MODULES); do (cd $$m && $$check ./...) || exit 1; done
 
 .PHONY: vulncheck
 vulncheck: ## known vulnerabilities in what is called; skipped where their list can't be reached
