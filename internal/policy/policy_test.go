@@ -96,7 +96,7 @@ perf/chaos: app internal/infile internal/inspect internal/invariants internal/la
 perf/compare: internal/infile perf/bench
 perf/gen:
 perf/peers: perf/bench
-perf/phold: node
+perf/phold: model/phold node
 `
 
 // ban is an import that only some packages may have.
