@@ -6,9 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/rand/v2"
-	"os"
 	"runtime"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,6 +15,7 @@ import (
 	"github.com/disco-sim/disco/egress"
 	"github.com/disco-sim/disco/envelope"
 	"github.com/disco-sim/disco/internal/lane"
+	"github.com/disco-sim/disco/internal/seed"
 	"github.com/disco-sim/disco/shm"
 )
 
@@ -94,14 +93,11 @@ func TestLaneUnderFire(t *testing.T) {
 	if testing.Short() {
 		rounds = 30
 	}
-	seed := rand.Uint64()
-	if s, err := strconv.ParseUint(os.Getenv("DISCO_SEED"), 0, 64); err == nil {
-		seed = s
-	}
+	from := seed.Of(t)
 	ends := map[string]int{}
 	for round := range rounds {
 		for _, part := range []string{"lane", "pool", "bells"} {
-			sent, received := fireOnce(t, rand.New(rand.NewPCG(seed, uint64(round))), part)
+			sent, received := fireOnce(t, rand.New(rand.NewPCG(from, uint64(round))), part)
 			for _, err := range []error{sent, received} {
 				var pe *lane.PeerError
 				if err != nil && !errors.As(err, &pe) && !errors.Is(err, shm.ErrPool) && !errors.Is(err, errFireWait) {
@@ -112,7 +108,7 @@ func TestLaneUnderFire(t *testing.T) {
 				ends[part]++
 			}
 			if t.Failed() {
-				t.Fatalf("round %d: DISCO_SEED=%#x", round, seed)
+				t.Fatalf("round %d", round)
 			}
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/disco-sim/disco/internal/invariants"
+	"github.com/disco-sim/disco/internal/seed"
 	"github.com/disco-sim/disco/ipc"
 	"github.com/disco-sim/disco/shm"
 )
@@ -124,7 +125,7 @@ func pollOnce(ctx context.Context, t *testing.T, r *ipc.Receiver, b *inbox) erro
 // Messages that are held keep their data, whatever comes after them and in whichever
 // order they are released.
 func TestHeldMessages(t *testing.T) {
-	rng := newRand(t)
+	rng := seed.Rand(t)
 	r, s := pair(t)
 	b, held := newInbox(), []ipc.Message{}
 	drop := func(i int) {

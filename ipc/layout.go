@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/disco-sim/disco/internal/printable"
 	"github.com/disco-sim/disco/shm"
 )
 
@@ -141,9 +142,9 @@ func parseWelcome(b []byte, files int) (welcome, error) {
 	switch status := binary.LittleEndian.Uint32(b[offsetStatus:]); status {
 	case statusWelcome:
 	case statusBusy:
-		return welcome{}, fmt.Errorf("%w: %w: %s", ErrRefused, ErrBusy, printable(b[offsetReason:]))
+		return welcome{}, fmt.Errorf("%w: %w: %s", ErrRefused, ErrBusy, printable.ASCII(b[offsetReason:]))
 	default:
-		return welcome{}, fmt.Errorf("%w: %s", ErrRefused, printable(b[offsetReason:]))
+		return welcome{}, fmt.Errorf("%w: %s", ErrRefused, printable.ASCII(b[offsetReason:]))
 	}
 	w := welcome{
 		number:    binary.LittleEndian.Uint32(b[offsetNumber:]),
@@ -172,20 +173,4 @@ func checkPacket(b []byte) error {
 		return fmt.Errorf("%w: the other side speaks version %d, this one %d: build both from the same disco", ErrRefused, v, packetVersion)
 	}
 	return nil
-}
-
-// printable makes a peer's text safe to show: it ends at the first zero, and what
-// isn't printable ASCII becomes a question mark.
-func printable(raw []byte) string {
-	out := make([]byte, 0, len(raw))
-	for _, c := range raw {
-		if c == 0 {
-			break
-		}
-		if c < ' ' || c > '~' {
-			c = '?'
-		}
-		out = append(out, c)
-	}
-	return string(out)
 }

@@ -8,12 +8,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -41,20 +39,6 @@ func eventually(t testing.TB, what string, ok func() bool) {
 			t.Fatalf("never happened: %s", what)
 		}
 	}
-}
-
-// newRand prints the seed when the test fails. DISCO_SEED replays one.
-func newRand(t testing.TB) *rand.Rand {
-	seed := rand.Uint64()
-	if s, err := strconv.ParseUint(os.Getenv("DISCO_SEED"), 0, 64); err == nil {
-		seed = s
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("replay with DISCO_SEED=%#x", seed)
-		}
-	})
-	return rand.New(rand.NewPCG(seed, 1))
 }
 
 // newDir names a directory of the test's own that isn't there yet.

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/disco-sim/disco/internal/printable"
 	"golang.org/x/sys/unix"
 )
 
@@ -49,7 +50,7 @@ type Config struct {
 }
 
 func (c *Config) validate() error {
-	if len(c.Name) == 0 || len(c.Name) > NameBytesMax || printable([]byte(c.Name)) != c.Name {
+	if len(c.Name) == 0 || len(c.Name) > NameBytesMax || printable.ASCII([]byte(c.Name)) != c.Name {
 		return fmt.Errorf("shm: segment name %q, want 1 to %d printable ASCII characters", c.Name, NameBytesMax)
 	}
 	if c.Kind == 0 {

@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/disco-sim/disco/internal/seed"
 )
 
 // sleeping reports whether the consumer of a bell sleeps, or is about to: it has
@@ -108,7 +110,7 @@ func TestDoorbellRefused(t *testing.T) {
 // asked to wake: a wait ends by a ring or by its timeout, with one of the two
 // answers.
 func TestDoorbellGarbage(t *testing.T) {
-	rng := newRand(t)
+	rng := seed.Rand(t)
 	d := mustBell(t, mustCreate(t, Config{Name: "garbage", Kind: testKind, Size: DoorbellBytes}).Body())
 	stop := make(chan struct{})
 	var vandals sync.WaitGroup

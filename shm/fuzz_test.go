@@ -9,6 +9,8 @@ import (
 	"errors"
 	"os"
 	"testing"
+
+	"github.com/disco-sim/disco/internal/printable"
 )
 
 // Any header of any file: what parseHeader accepts can be mapped and sliced.
@@ -36,7 +38,7 @@ func FuzzHeader(f *testing.F) {
 			h.bodyOffset < HeaderBytes, h.bodyOffset%int(page) != 0,
 			h.bodyBytes <= 0, h.bodyOffset+h.bodyBytes > h.totalBytes,
 			h.kind != Kind(kind), size > 0 && h.bodyBytes != size, sizeMax > 0 && h.bodyBytes > sizeMax,
-			printable([]byte(h.name)) != h.name:
+			printable.ASCII([]byte(h.name)) != h.name:
 			t.Fatalf("accepted %+v of a file of %d bytes for %+v", h, fileBytes, want)
 		}
 	})

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"os"
 	"structs"
+
+	"github.com/disco-sim/disco/internal/printable"
 )
 
 // The layout of a segment's first page, version 1. This file is its descriptor:
@@ -98,7 +100,7 @@ func (h *header) encode(raw []byte) {
 // against the file and against what the caller expects. Every word is checked: the
 // result is safe to map and to slice by.
 func parseHeader(raw []byte, fileBytes int64, want Want) (header, error) {
-	name := printable(raw[offsetName:HeaderBytes])
+	name := printable.ASCII(raw[offsetName:HeaderBytes])
 	if err := checkForm(raw, name); err != nil {
 		return header{}, err
 	}
@@ -161,20 +163,4 @@ func (h *header) parseSizes(raw []byte, fileBytes int64, want Want) error {
 	}
 	h.totalBytes, h.bodyOffset, h.bodyBytes = int(total), int(offset), int(size)
 	return nil
-}
-
-// printable makes a name from a peer safe to print: it ends at the first zero,
-// and what isn't printable ASCII becomes a question mark.
-func printable(raw []byte) string {
-	out := make([]byte, 0, len(raw))
-	for _, c := range raw {
-		if c == 0 {
-			break
-		}
-		if c < ' ' || c > '~' {
-			c = '?'
-		}
-		out = append(out, c)
-	}
-	return string(out)
 }

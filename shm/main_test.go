@@ -6,7 +6,6 @@ package shm
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"strconv"
@@ -73,20 +72,6 @@ func attachFile(fd int, want Want) (*Segment, error) {
 	f := os.NewFile(uintptr(fd), "segment-"+strconv.Itoa(fd))
 	defer f.Close()
 	return Attach(f, want)
-}
-
-// newRand prints the seed when the test fails. DISCO_SEED replays one.
-func newRand(t testing.TB) *rand.Rand {
-	seed := rand.Uint64()
-	if s, err := strconv.ParseUint(os.Getenv("DISCO_SEED"), 0, 64); err == nil {
-		seed = s
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("replay with DISCO_SEED=%#x", seed)
-		}
-	})
-	return rand.New(rand.NewPCG(seed, 1))
 }
 
 func mustCreate(t testing.TB, cfg Config) *Segment {

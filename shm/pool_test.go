@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/disco-sim/disco/internal/invariants"
+	"github.com/disco-sim/disco/internal/seed"
 )
 
 // mustPool formats a pool in heap memory, so that the race detector sees it.
@@ -494,7 +495,7 @@ func (p *poolPair) check() {
 
 // Long random histories.
 func TestPoolAgainstReference(t *testing.T) {
-	rng := newRand(t)
+	rng := seed.Rand(t)
 	for range 20 {
 		var sizes []BlockSize
 		size := 0
@@ -664,7 +665,7 @@ func TestDefaultBlockSizes(t *testing.T) {
 	if got := fmt.Sprint(sizes); got != want {
 		t.Errorf("64 MiB: %s, want %s", got, want)
 	}
-	rng := newRand(t)
+	rng := seed.Rand(t)
 	for range 2000 {
 		total, smallest := 1<<rng.IntN(41), 1+rng.IntN(1<<rng.IntN(31))
 		if rng.IntN(2) == 0 {

@@ -19,6 +19,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"github.com/disco-sim/disco/internal/printable"
 )
 
 // Kind is how a counter's 64 bits are to be read.
@@ -65,7 +67,7 @@ func Format(mem []byte, specs []Spec) error {
 	seen := make(map[string]bool, len(specs))
 	clear(mem[:Size(len(specs))])
 	for i, s := range specs {
-		if s.Name == "" || len(s.Name) > NameMax || printable([]byte(s.Name)) != s.Name || seen[s.Name] || s.Kind != Count && s.Kind != Gauge {
+		if s.Name == "" || len(s.Name) > NameMax || printable.ASCII([]byte(s.Name)) != s.Name || seen[s.Name] || s.Kind != Count && s.Kind != Gauge {
 			return fmt.Errorf("counters: counter %d is named %q and of kind %d, want a unique name of 1 to %d printable ASCII characters and kind 1 or 2", i, s.Name, s.Kind, NameMax)
 		}
 		seen[s.Name] = true
@@ -161,7 +163,7 @@ func Read(mem []byte) ([]Value, error) {
 		if err != nil {
 			return nil, err
 		}
-		v := Value{Name: printable(e[entName : entName+NameMax]), Kind: Kind(e[entKind])}
+		v := Value{Name: printable.ASCII(e[entName : entName+NameMax]), Kind: Kind(e[entKind])}
 		switch bits := w.load(); v.Kind {
 		case Count:
 			v.Count = bits
@@ -173,22 +175,6 @@ func Read(mem []byte) ([]Value, error) {
 		values = append(values, v)
 	}
 	return values, nil
-}
-
-// printable makes a name from shared memory safe to show: it ends at the first zero,
-// and what isn't printable ASCII becomes a question mark.
-func printable(raw []byte) string {
-	out := make([]byte, 0, NameMax)
-	for _, c := range raw {
-		if c == 0 {
-			break
-		}
-		if c < ' ' || c > '~' {
-			c = '?'
-		}
-		out = append(out, c)
-	}
-	return string(out)
 }
 
 // check checks a table against the size of its memory and returns its number of counters.

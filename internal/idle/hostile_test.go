@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/disco-sim/disco/internal/seed"
 )
 
 // Whatever a peer writes into a worker's slot, whenever, the worker posts and withdraws
@@ -53,11 +55,11 @@ func TestOverwrittenSlot(t *testing.T) {
 func TestSlotsUnderFire(t *testing.T) {
 	const workers = 3
 	mem, slots := slotsOf(t, workers)
-	seed := seedOf(t)
+	from := seed.Of(t)
 	var stop atomic.Bool
 	var all sync.WaitGroup
 	all.Go(func() {
-		rng := rand.New(rand.NewPCG(seed, 9))
+		rng := rand.New(rand.NewPCG(from, 9))
 		for !stop.Load() {
 			w, _ := view(mem[rng.IntN(workers)])
 			at := []*uint64{&w.turn, &w.epoch, &w.level, &w.sent, &w.received, &w.sum}[rng.IntN(6)]

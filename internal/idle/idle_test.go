@@ -7,15 +7,14 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
-	"os"
 	"runtime"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/disco-sim/disco/internal/aligned"
+	"github.com/disco-sim/disco/internal/seed"
 )
 
 func slotsOf(t testing.TB, n int) (mem [][]byte, slots []*Slot) {
@@ -191,8 +190,8 @@ func TestJumps(t *testing.T) {
 	if testing.Short() {
 		activations = 500
 	}
-	seed := seedOf(t)
-	rng := rand.New(rand.NewPCG(seed, 1))
+	from := seed.Of(t)
+	rng := rand.New(rand.NewPCG(from, 1))
 	j := &jumps{before: make([]int64, activations+2)}
 	plans := make([][]int, workers) // the epochs of each worker
 	hops := make([]int, activations+1)
@@ -208,7 +207,7 @@ func TestJumps(t *testing.T) {
 	}
 	var all sync.WaitGroup
 	for i := range workers {
-		w := &jumper{jumps: j, self: i, slot: slots[i], watch: watchOf(t, mem), plan: plans[i], hops: hops, rng: rand.New(rand.NewPCG(seed, uint64(i)+2))}
+		w := &jumper{jumps: j, self: i, slot: slots[i], watch: watchOf(t, mem), plan: plans[i], hops: hops, rng: rand.New(rand.NewPCG(from, uint64(i)+2))}
 		all.Go(func() { w.run(t) })
 	}
 	done := make(chan struct{})
@@ -221,19 +220,6 @@ func TestJumps(t *testing.T) {
 	if got, want := j.handled.Load(), j.before[activations+1]; got != want {
 		t.Errorf("%d events handled, want %d", got, want)
 	}
-}
-
-func seedOf(t *testing.T) uint64 {
-	seed := rand.Uint64()
-	if s, err := strconv.ParseUint(os.Getenv("DISCO_SEED"), 0, 64); err == nil {
-		seed = s
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("replay with DISCO_SEED=%#x", seed)
-		}
-	})
-	return seed
 }
 
 // jumps is what the workers of TestJumps share.

@@ -25,15 +25,16 @@ internal/infile:
 internal/printable:
 internal/heap:
 internal/nearest:
+internal/seed:
 internal/cputime:
 internal/wire:
 envelope:
 
 # Memory. ring works on a byte slice and doesn't map, sleep or know envelopes, so that
 # it can be tested on the heap, where the race detector sees it. shm knows no records.
-shm: internal/infile internal/invariants internal/interleave
+shm: internal/infile internal/invariants internal/interleave internal/printable
 ring: internal/invariants internal/interleave internal/race internal/aligned
-internal/counters:
+internal/counters: internal/printable
 internal/idle: router internal/interleave
 
 # Transport: moves bytes and knows nothing of simulation.
@@ -41,7 +42,7 @@ internal/lane: ring internal/interleave internal/race internal/aligned
 egress: router envelope ring shm internal/lane
 ingress: router envelope ring shm internal/lane
 router: envelope
-ipc: envelope ring shm internal/lane egress ingress internal/invariants
+ipc: envelope ring shm internal/lane egress ingress internal/invariants internal/printable
 internal/linktest: envelope internal/lane router internal/invariants
 
 # Simulation: orders events and knows nothing of memory, clocks or networks.
@@ -91,8 +92,9 @@ internal/tiny: app internal/launch/launchtest
 # Examples and measurements.
 examples/ipc: ipc
 perf/bench: app egress envelope ingress internal/cputime internal/infile internal/printable ring shm
-perf/chaos: app internal/infile internal/inspect internal/invariants internal/launch internal/launch/launchtest
-	internal/worker model/devstone model/network model/phold model/queueing model/service
+perf/chaos: internal/procfs app internal/infile internal/inspect internal/invariants internal/launch
+	internal/launch/launchtest internal/worker model/devstone model/network model/phold model/queueing
+	model/service
 perf/compare: internal/infile perf/bench
 perf/gen:
 perf/peers: perf/bench

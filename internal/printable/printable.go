@@ -45,6 +45,22 @@ func Short(s string) string {
 	return s
 }
 
+// ASCII makes a name that another process wrote into memory or a packet safe to show: it ends at the first zero, and
+// what isn't printable ASCII becomes a question mark.
+func ASCII(raw []byte) string {
+	out := make([]byte, 0, len(raw))
+	for _, c := range raw {
+		if c == 0 {
+			break
+		}
+		if c < ' ' || c > '~' {
+			c = '?'
+		}
+		out = append(out, c)
+	}
+	return string(out)
+}
+
 // Writer makes what is written to it printable. Several goroutines may write.
 type Writer struct {
 	mu   sync.Mutex

@@ -10,12 +10,11 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/disco-sim/disco/internal/seed"
 	"github.com/disco-sim/disco/internal/trace"
 	"github.com/disco-sim/disco/node"
 )
@@ -26,20 +25,6 @@ const (
 	recordBytes = 40
 	chunkMax    = 1638 * recordBytes
 )
-
-// newRand prints the seed when the test fails. DISCO_SEED replays one.
-func newRand(t testing.TB) *rand.Rand {
-	seed := rand.Uint64()
-	if s, err := strconv.ParseUint(os.Getenv("DISCO_SEED"), 0, 64); err == nil {
-		seed = s
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("replay with DISCO_SEED=%#x", seed)
-		}
-	})
-	return rand.New(rand.NewPCG(seed, 1))
-}
 
 // randomRecords makes n different records in the total order, with many equal epochs,
 // levels and targets.
@@ -98,7 +83,7 @@ func merged(t testing.TB, files ...[]byte) (all []trace.Record) {
 // However records are spread over workers and their classes, the merged sequence is the
 // same. Two full chunks and a rest go through each way of spreading.
 func TestMergeIsTheTotalOrder(t *testing.T) {
-	rng := newRand(t)
+	rng := seed.Rand(t)
 	want := randomRecords(rng, 5000)
 	for _, spread := range []struct{ writers, classes int }{{1, 1}, {1, 3}, {2, 1}, {3, 4}, {5, 16}} {
 		files := make([]bytes.Buffer, spread.writers)

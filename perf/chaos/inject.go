@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"syscall"
 	"time"
+
+	"github.com/disco-sim/disco/internal/procfs"
 )
 
 // strike sends a signal and records the time. errMissed when the process has ended.
@@ -132,7 +134,7 @@ func background(t *try) error {
 	allIn := func(stopped bool) func() bool {
 		return func() bool {
 			for _, pid := range all {
-				if s, ok := statOf(pid); !ok || (s.state == "T") != stopped {
+				if s := procfs.State(pid); s == "" || (s == procfs.Stopped) != stopped {
 					return false
 				}
 			}
@@ -152,28 +154,12 @@ func background(t *try) error {
 	}
 	return t.within(deathMax, "the launcher and its workers to go on", func() bool {
 		for _, pid := range all {
-			if s, ok := statOf(pid); ok && s.state == "T" {
+			if procfs.State(pid) == procfs.Stopped {
 				return false
 			}
 		}
 		return true
 	})
-}
-
-// within polls a condition for the promised time.
-func (t *try) within(limit time.Duration, what string, condition func() bool) error {
-	deadline := time.Now().Add(t.longer(limit))
-	for !condition() {
-		select {
-		case <-t.over:
-			return errMissed
-		case <-time.After(time.Millisecond):
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("waited %v for %s", t.longer(limit), what)
-		}
-	}
-	return nil
 }
 
 // stopWorker stops a worker for the time that the tour allows, then continues it.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/disco-sim/disco/internal/launch"
+	"github.com/disco-sim/disco/internal/procfs"
 )
 
 // leftovers counts what still exists after a run.
@@ -52,7 +53,7 @@ func (t *try) left(within time.Duration) (found leftovers, names []string) {
 	}
 	found.Processes = len(pids)
 	for _, pid := range pids {
-		names = append(names, fmt.Sprintf("process %d: %s", pid, strings.Join(commandOf(pid), " ")))
+		names = append(names, fmt.Sprintf("process %d: %s", pid, strings.Join(procfs.Command(pid), " ")))
 		found.Memory += sharedMemoryOf(pid)
 	}
 	for _, dir := range []string{t.dir, t.temp} {
@@ -84,12 +85,13 @@ func (t *try) marked() []int { return markedWith(t.mark) }
 func markedWith(begin string) []int {
 	var found []int
 	mark := []byte(markEnv + "=" + begin)
-	for _, pid := range processes() {
+	all, _ := procfs.Processes() // none: the machine is broken in other ways
+	for _, pid := range all {
 		env, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
 		if err != nil || !bytes.Contains(env, mark) {
 			continue
 		}
-		if s, ok := statOf(pid); ok && s.state != "Z" && s.state != "X" {
+		if s := procfs.State(pid); s != "" && s != procfs.Dead {
 			found = append(found, pid)
 		}
 	}
@@ -109,67 +111,23 @@ func sharedMemoryOf(pid int) int {
 	return count
 }
 
-// processes lists all process ids.
-func processes() []int {
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return nil
-	}
-	var pids []int
-	for _, e := range entries {
-		if pid, err := strconv.Atoi(e.Name()); err == nil {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
-}
-
-type processStat struct {
-	state  string
-	parent int
-	ticks  int // of CPU time
-}
-
-func statOf(pid int) (processStat, bool) {
-	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
-	if err != nil {
-		return processStat{}, false
-	}
-	// The name in parentheses may hold anything.
-	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-	if len(fields) < 13 {
-		return processStat{}, false
-	}
-	parent, _ := strconv.Atoi(fields[1])
-	user, _ := strconv.Atoi(fields[11])
-	system, _ := strconv.Atoi(fields[12])
-	return processStat{state: fields[0], parent: parent, ticks: user + system}, true
-}
-
 // childrenOf lists the processes that pid has started and that still run.
 func childrenOf(pid int) []int {
 	var found []int
-	for _, p := range processes() {
-		if s, ok := statOf(p); ok && s.parent == pid && s.state != "Z" {
+	all, _ := procfs.Processes()
+	for _, p := range all {
+		if s, err := procfs.Stat(p); err == nil && s.Parent == pid && s.State != procfs.Dead {
 			found = append(found, p)
 		}
 	}
 	return found
 }
 
-func commandOf(pid int) []string {
-	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
-	if err != nil || len(text) == 0 {
-		return nil
-	}
-	return strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
-}
-
 // workersOf lists the worker processes of a launcher.
 func workersOf(launcher int) []int {
 	var found []int
 	for _, pid := range childrenOf(launcher) {
-		if c := commandOf(pid); len(c) > 2 && c[1] == "worker" {
+		if c := procfs.Command(pid); len(c) > 2 && c[1] == "worker" {
 			found = append(found, pid)
 		}
 	}

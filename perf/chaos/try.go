@@ -22,6 +22,7 @@ import (
 	"github.com/disco-sim/disco/internal/infile"
 	"github.com/disco-sim/disco/internal/inspect"
 	"github.com/disco-sim/disco/internal/invariants"
+	"github.com/disco-sim/disco/internal/procfs"
 	"github.com/disco-sim/disco/internal/worker"
 )
 
@@ -292,7 +293,7 @@ func (t *try) start() error {
 // the program is none: Go's runtime starts one to see what the kernel can do.
 func (t *try) findProgram() bool {
 	for _, pid := range childrenOf(t.cmd.Process.Pid) {
-		if slices.Equal(commandOf(pid), t.cmd.Args[1:]) {
+		if slices.Equal(procfs.Command(pid), t.cmd.Args[1:]) {
 			t.launcher = pid
 			return true
 		}
@@ -364,8 +365,15 @@ func (t *try) clean() {
 }
 
 // until polls a condition; errMissed when the run ends before it holds.
-func (t *try) until(what string, condition func() bool) error {
-	deadline := time.Now().Add(t.hang)
+func (t *try) until(what string, condition func() bool) error { return t.poll(t.hang, what, condition) }
+
+// within is until for something that is promised within a time.
+func (t *try) within(limit time.Duration, what string, condition func() bool) error {
+	return t.poll(t.longer(limit), what, condition)
+}
+
+func (t *try) poll(limit time.Duration, what string, condition func() bool) error {
+	deadline := time.Now().Add(limit)
 	for !condition() {
 		select {
 		case <-t.over:
@@ -373,7 +381,7 @@ func (t *try) until(what string, condition func() bool) error {
 		case <-time.After(time.Millisecond):
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%s: not within %v", what, t.hang)
+			return fmt.Errorf("%s: not within %v", what, limit)
 		}
 	}
 	return nil
