@@ -28,6 +28,7 @@ internal/nearest:
 internal/seed:
 internal/cputime:
 internal/wire:
+internal/wire/wiretest:
 envelope:
 
 # Memory. ring works on a byte slice and doesn't map, sleep or know envelopes, so that
@@ -59,8 +60,9 @@ model/modeltest: node scenario envelope
 model/phold: node scenario internal/table
 model/devstone: node scenario internal/table
 model/queueing: node scenario model/measure internal/table internal/invariants
-model/service: internal/heap node scenario internal/invariants internal/table model/measure model/timeline
-model/network: internal/heap internal/gml node scenario model/measure model/timeline internal/table internal/invariants
+model/service: internal/heap internal/wire node scenario internal/invariants internal/table model/measure model/timeline
+model/network: internal/heap internal/wire internal/gml node scenario model/measure model/timeline internal/table
+	internal/invariants
 
 # Which worker hosts which node: graphs, nothing else.
 internal/partition: internal/heap node
@@ -114,7 +116,8 @@ var bans = []ban{
 	{"net", []string{"internal/launch", "ipc", "perf/peers"}, "only who joins processes opens sockets"},
 	{"net/http", nil, "nothing here is a web server"},
 	{"math/rand", nil, "math/rand has a global generator: take a node's own stream (Simproc.Source)"},
-	{"reflect", nil, "layouts and types are known when disco is compiled"},
+	{"reflect", []string{"internal/wire/wiretest"},
+		"layouts and types are known when disco is compiled; tests fill any of them"},
 	{"log", nil, "disco reports by errors, counters and log/slog"},
 	{"C", nil, "disco builds with Go alone"},
 }

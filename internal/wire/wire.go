@@ -129,11 +129,23 @@ func (c *Codec) Int(v *int) {
 	*v = int(u)
 }
 
-// Int64 is eight bytes, in two's complement.
-func (c *Codec) Int64(v *int64) {
-	u := uint64(*v)
-	c.Uint64(&u)
-	*v = int64(u)
+// Varint is one byte to ten: seven bits in each, the lowest first, of twice the number, or of
+// twice its complement and 1. Numbers near 0 are short.
+func (c *Codec) Varint(v *int64) {
+	if !c.decoding {
+		c.buf = binary.AppendVarint(c.buf, *v)
+		return
+	}
+	if c.err != nil {
+		return
+	}
+	x, n := binary.Varint(c.buf[c.at:])
+	if n <= 0 || n > 1 && c.buf[c.at+n-1] == 0 {
+		c.Fail("found no number of one to ten bytes, the last of them not 0")
+		return
+	}
+	c.at += n
+	*v = x
 }
 
 // Float is the eight bytes of a finite float64.
@@ -189,6 +201,27 @@ func (c *Codec) Bytes(v *[]byte) {
 		*v = c.take(n)
 	}
 }
+
+// Optional is a bool, and the fields behind v if it isn't nil.
+func Optional[T any](c *Codec, v **T, fields func(*T, *Codec)) {
+	there := *v != nil
+	c.Bool(&there)
+	if c.decoding {
+		*v = nil
+		if there && c.err == nil {
+			*v = new(T)
+		}
+	}
+	if *v != nil {
+		fields(*v, c)
+	}
+}
+
+// Varints is a list of numbers.
+func Varints(c *Codec, v *[]int64) { List(c, v, 1, c.Varint) }
+
+// Floats is a list of numbers.
+func Floats(c *Codec, v *[]float64) { List(c, v, 8, c.Float) }
 
 // List is a length and that many elements. No element may have fewer than elementBytes
 // bytes, which bounds what a wrong length can cost. A decoded list without elements is nil.

@@ -21,12 +21,15 @@ type everything struct {
 	U32   uint32
 	U64   uint64
 	I32   int32
-	I64   int64
+	Var   int64
 	Int   int
 	Float float64
 	Text  string
 	Data  []byte
 	List  []pair
+	Some  *pair
+	Vars  []int64
+	Nums  []float64
 }
 
 type pair struct {
@@ -39,18 +42,27 @@ func (e *everything) fields(c *Codec) {
 	c.Uint32(&e.U32)
 	c.Uint64(&e.U64)
 	c.Int32(&e.I32)
-	c.Int64(&e.I64)
+	c.Varint(&e.Var)
 	c.Int(&e.Int)
 	c.Float(&e.Float)
 	c.String(&e.Text)
 	c.Bytes(&e.Data)
-	List(c, &e.List, 12, func(p *pair) { c.String(&p.Name); c.Float(&p.At) })
+	List(c, &e.List, 12, func(p *pair) { p.fields(c) })
+	Optional(c, &e.Some, (*pair).fields)
+	Varints(c, &e.Vars)
+	Floats(c, &e.Nums)
+}
+
+func (p *pair) fields(c *Codec) {
+	c.String(&p.Name)
+	c.Float(&p.At)
 }
 
 func some() *everything {
 	return &everything{
-		Flag: true, U32: math.MaxUint32, U64: math.MaxUint64, I32: -1, I64: math.MinInt64, Int: -7, Float: -0.5,
+		Flag: true, U32: math.MaxUint32, U64: math.MaxUint64, I32: -1, Var: math.MinInt64, Int: -7, Float: -0.5,
 		Text: "a\x00\xff", Data: []byte{0, 255}, List: []pair{{"x", 1}, {"", math.MaxFloat64}},
+		Some: &pair{"y", 2}, Vars: []int64{0, 1 << 40}, Nums: []float64{1},
 	}
 }
 
@@ -70,11 +82,12 @@ func TestRoundTrip(t *testing.T) {
 // The format itself, word by word: two programs must agree on it.
 func TestBytes(t *testing.T) {
 	b, err := Append(nil, (&everything{
-		Flag: true, U32: 1, U64: 2, I32: -1, I64: -2, Int: 3, Float: 1, Text: "ab", Data: []byte{9},
+		Flag: true, U32: 1, U64: 2, I32: -1, Var: -65, Int: 3, Float: 1, Text: "ab", Data: []byte{9},
 		List: []pair{{"c", 2}},
 	}).fields)
-	const want = "01 01000000 0200000000000000 ffffffff feffffffffffffff 0300000000000000 000000000000f03f" +
-		" 02000000 6162 01000000 09 01000000 01000000 63 0000000000000040"
+	const want = "01 01000000 0200000000000000 ffffffff 8101 0300000000000000 000000000000f03f" +
+		" 02000000 6162 01000000 09 01000000 01000000 63 0000000000000040" +
+		" 00 00000000 00000000"
 	if got := fmt.Sprintf("%x", b); err != nil || got != strings.ReplaceAll(want, " ", "") {
 		t.Errorf("%s, %v", got, err)
 	}
@@ -91,8 +104,8 @@ func TestRefused(t *testing.T) {
 			t.Errorf("the first %d of %d bytes are taken for all", n, len(good))
 		}
 	}
-	text := 1 + 4 + 8 + 4 + 8 + 8 + 8 // offset of the length of Text
-	list := text + 4 + 3 + 4 + 2      // … and of List
+	text := 1 + 4 + 8 + 4 + 10 + 8 + 8 // offset of the length of Text
+	list := text + 4 + 3 + 4 + 2       // … and of List
 	change := func(at int, bytes ...byte) []byte {
 		b := append([]byte(nil), good...)
 		copy(b[at:], bytes)
@@ -102,12 +115,14 @@ func TestRefused(t *testing.T) {
 		want string
 		in   []byte
 	}{
-		{"byte 83: found 1 bytes behind the last field, want none", append(change(0), 0)},
+		{"byte 122: found 1 bytes behind the last field, want none", append(change(0), 0)},
 		{"byte 1: found 2, want 0 or 1", change(0, 2)},
-		{"byte 41: found the number NaN, want a finite one", change(text-8, 0, 0, 0, 0, 0, 0, 0xf8, 0x7f)},
-		{"byte 41: found the number -Inf, want a finite one", change(text-8, 0, 0, 0, 0, 0, 0, 0xf0, 0xff)},
-		{"found a length of 4294967295, want at most 38: 38 bytes are left", change(text, 255, 255, 255, 255)},
-		{"found a length of 3, want at most 2: 25 bytes are left", change(list, 3)},
+		{"byte 43: found the number NaN, want a finite one", change(text-8, 0, 0, 0, 0, 0, 0, 0xf8, 0x7f)},
+		{"byte 43: found the number -Inf, want a finite one", change(text-8, 0, 0, 0, 0, 0, 0, 0xf0, 0xff)},
+		{"found a length of 4294967295, want at most 75: 75 bytes are left", change(text, 255, 255, 255, 255)},
+		{"found a length of 6, want at most 5: 62 bytes are left", change(list, 6)},
+		{"byte 17: found no number of one to ten bytes", change(26, 0)},
+		{"byte 17: found no number of one to ten bytes", change(26, 2)},
 	} {
 		if err := Decode(c.in, (&everything{}).fields); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %q", err, c.want)

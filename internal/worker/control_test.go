@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/disco-sim/disco/internal/lane"
+	"github.com/disco-sim/disco/internal/wire/wiretest"
 	"github.com/disco-sim/disco/scenario"
 )
 
@@ -28,42 +29,12 @@ func messages(t testing.TB) (all []*Message) {
 		fields := reflect.ValueOf(m).Elem()
 		for i := 1; i < fields.NumField(); i++ {
 			if name := fields.Type().Field(i).Name; strings.EqualFold(name, kind.String()) {
-				fields.Field(i).Set(reflect.New(fields.Field(i).Type().Elem()))
-				fill(t, fields.Field(i).Elem())
+				wiretest.Fill(t, fields.Field(i).Addr().Interface())
 			}
 		}
 		all = append(all, m)
 	}
 	return all
-}
-
-// fill sets every field of a value to something that isn't zero.
-func fill(t testing.TB, v reflect.Value) {
-	t.Helper()
-	switch v.Kind() {
-	case reflect.Struct:
-		for i := range v.NumField() {
-			fill(t, v.Field(i))
-		}
-	case reflect.Slice:
-		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
-		fill(t, v.Index(0))
-		fill(t, v.Index(1))
-	case reflect.Map:
-		v.Set(reflect.ValueOf(map[uint32][]byte{3: {0, 255}, 1: {}, 9: {1}}))
-	case reflect.String:
-		v.SetString("a\x00b")
-	case reflect.Bool:
-		v.SetBool(true)
-	case reflect.Float64:
-		v.SetFloat(-12.5)
-	case reflect.Int, reflect.Int32:
-		v.SetInt(-7)
-	case reflect.Uint8, reflect.Uint32, reflect.Uint64:
-		v.SetUint(200)
-	default:
-		t.Fatalf("a message has a field of type %v: how does it travel?", v.Type())
-	}
 }
 
 // Every field of every message travels, and what follows a frame is left alone.

@@ -52,24 +52,6 @@ func (l *Latencies) record(nanos, count int64) error {
 	return nil
 }
 
-// Restore makes a set of what Recorder.Take gave: its moments and its histogram, encoded
-// as HDR V2; the text is empty where the set is.
-func Restore(m Moments, encoded string) (Latencies, error) {
-	l := Latencies{Moments: m}
-	if encoded != "" {
-		h, err := hdrhistogram.DecodePacked([]byte(encoded))
-		if err != nil {
-			return Latencies{}, fmt.Errorf("measure: a histogram: %w", err)
-		}
-		l.histogram = hdrhistogram.NewPacked(1, nanosMax, digits)
-		l.histogram.Merge(h)
-	}
-	if n := l.recorded(); n != m.Count {
-		return Latencies{}, fmt.Errorf("measure: a histogram of %d values, want %d", n, m.Count)
-	}
-	return l, nil
-}
-
 func (l *Latencies) recorded() int64 {
 	if l.histogram == nil {
 		return 0
@@ -138,22 +120,33 @@ func (l *Latencies) P(p float64) float64 {
 // float64, the number of histogram buckets, and for each the distance of its value to
 // the one before and its count. Whole numbers are varints.
 func (l *Latencies) Append(dst []byte) []byte {
-	dst = binary.AppendUvarint(dst, uint64(l.Count))
+	dst = l.Moments.append(dst)
 	if l.Count == 0 {
 		return dst
-	}
-	for _, x := range []float64{l.Mean, l.M2, l.Min, l.Max} {
-		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(x))
 	}
 	dst = binary.AppendUvarint(dst, uint64(l.histogram.Populated()))
 	last := int64(0)
 	l.histogram.ForEachBucket(func(value, count int64) bool {
-		dst = binary.AppendUvarint(dst, uint64(value-last))
-		dst = binary.AppendUvarint(dst, uint64(count))
-		last = value
+		dst, last = appendBucket(dst, last, value, count), value
 		return true
 	})
 	return dst
+}
+
+// append appends the moments as bytes.
+func (m *Moments) append(dst []byte) []byte {
+	dst = binary.AppendUvarint(dst, uint64(m.Count))
+	if m.Count > 0 {
+		for _, x := range []float64{m.Mean, m.M2, m.Min, m.Max} {
+			dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(x))
+		}
+	}
+	return dst
+}
+
+// appendBucket appends a bucket that follows the one of value last.
+func appendBucket(dst []byte, last, value, count int64) []byte {
+	return binary.AppendUvarint(binary.AppendUvarint(dst, uint64(value-last)), uint64(count))
 }
 
 var errShort = errors.New("measure: the bytes of a set of durations are cut short or wrong")

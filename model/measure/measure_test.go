@@ -3,6 +3,7 @@
 package measure
 
 import (
+	"bytes"
 	"errors"
 	"math"
 	"math/rand/v2"
@@ -156,7 +157,7 @@ func TestInterpolation(t *testing.T) {
 	}
 }
 
-// TestRecorder: what a Recorder takes out and Restore reads is the set that Latencies
+// TestRecorder: what a Recorder takes out and Latencies reads is the set that Latencies
 // would hold, for one set after the other; longer durations count as the longest.
 func TestRecorder(t *testing.T) {
 	r := NewRecorder(2)
@@ -169,13 +170,13 @@ func TestRecorder(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		m, encoded, err := r.Take()
-		if err != nil {
-			t.Fatal(err)
+		var got Latencies
+		encoded := r.Take(nil)
+		if rest, err := got.Read(encoded); err != nil || len(rest) > 0 {
+			t.Fatalf("%d bytes are left, %v", len(rest), err)
 		}
-		got, err := Restore(m, encoded)
-		if err != nil {
-			t.Fatal(err)
+		if !bytes.Equal(encoded, want.Append(nil)) {
+			t.Errorf("%d durations: the bytes of Recorder and Latencies differ", n)
 		}
 		if got.Moments != want.Moments {
 			t.Errorf("%d durations: %+v, want %+v", n, got.Moments, want.Moments)
@@ -192,7 +193,8 @@ func TestRecorder(t *testing.T) {
 	if err := r.Add(1e9); err != nil {
 		t.Error(err)
 	}
-	if m, _, err := r.Take(); err != nil || m.Count != 1 || m.Max != 1e9 {
-		t.Errorf("%+v, %v", m, err)
+	var last Latencies
+	if _, err := last.Read(r.Take(nil)); err != nil || last.Count != 1 || last.Max != 1e9 {
+		t.Errorf("%+v, %v", last.Moments, err)
 	}
 }

@@ -3,8 +3,10 @@
 package measure
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
@@ -44,16 +46,19 @@ func (r *Recorder) Add(seconds float64) error {
 	return nil
 }
 
-// Take gives the set, for Restore, and begins the next one.
-func (r *Recorder) Take() (m Moments, encoded string, err error) {
-	m, r.moments = r.moments, Moments{}
-	if m.Count == 0 {
-		return m, "", nil
+// Take appends the set as bytes, in the form of Latencies.Append, and begins the next one.
+func (r *Recorder) Take(dst []byte) []byte {
+	dst = r.moments.append(dst)
+	if r.moments.Count == 0 {
+		return dst
 	}
-	text, err := r.histogram.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
-	if err != nil {
-		return m, "", fmt.Errorf("measure: a histogram: %w", err)
+	buckets := slices.DeleteFunc(r.histogram.Distribution(), func(b hdrhistogram.Bar) bool { return b.Count == 0 })
+	dst = binary.AppendUvarint(dst, uint64(len(buckets)))
+	last := int64(0)
+	for _, b := range buckets {
+		dst, last = appendBucket(dst, last, b.From, b.Count), b.From
 	}
+	r.moments = Moments{}
 	r.histogram.Reset()
-	return m, string(text), nil
+	return dst
 }

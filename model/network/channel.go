@@ -89,14 +89,14 @@ type channel struct {
 // channelBooks are the counts of a channel. All packets handed to it are lost, are
 // received at the other end or are in flight.
 type channelBooks struct {
-	Handed     int64         `json:"handed"`  // entered the buffer
-	Refused    [causes]int64 `json:"refused"` // lost on entering: buffer full, or down
-	Lost       [causes]int64 `json:"lost"`    // of those handed
-	Sent       int64         `json:"sent"`    // of those handed: will arrive before the horizon
-	Carried    int64         `json:"carried"` // sending completed
-	Bytes      int64         `json:"bytes"`   // of those carried
-	WaitingMax int64         `json:"waiting_max"`
-	WaitedMax  float64       `json:"waited_max"` // seconds
+	Handed     int64         // entered the buffer
+	Refused    [causes]int64 // lost on entering: buffer full, or down
+	Lost       [causes]int64 // of those handed
+	Sent       int64         // of those handed: will arrive before the horizon
+	Carried    int64         // sending completed
+	Bytes      int64         // of those carried
+	WaitingMax int64
+	WaitedMax  float64 // seconds
 }
 
 // accept takes a packet, or loses it.

@@ -4,53 +4,121 @@ package network
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 
+	"github.com/disco-sim/disco/internal/wire"
 	"github.com/disco-sim/disco/model/measure"
 )
 
-// part is what one router has to say after a run, or after what there was of it.
+// part is the report of one router about a run, or about what there was of it.
 // Routers may have come to different times when a run was interrupted: each closes its
 // own accounts at End.
 type part struct {
-	End float64 `json:"end"` // simulated seconds
+	End float64 // simulated seconds
 	books
-	SentIn    []int64         `json:"sent_in"`   // by span of the detailed occurrences
-	LostIn    [][causes]int64 `json:"lost_in"`   // by span
-	Latencies []byte          `json:"latencies"` // by span, one behind the other
-	Flows     blob            `json:"flows"`     // what Model.readFlows reads
-	Channels  []channelPart   `json:"channels"`
+	SentIn    []int64         // by span of the detailed occurrences
+	LostIn    [][causes]int64 // by span
+	Latencies []byte          // by span, one behind the other
+	Flows     blob            // what tally.decode reads
+	Channels  []channelPart
 
 	// Of node 0 only: what happened, the same for all.
-	Detailed []occurrencePart `json:"detailed,omitempty"`
-	History  []historyPart    `json:"history,omitempty"` // by event
+	Detailed []occurrencePart
+	History  []historyPart // by event
 }
 
-// channelPart is what a router has to say about one of its channels.
+// channelPart is the report about one of a router's channels.
 type channelPart struct {
 	channelBooks
-	Busy      float64   `json:"busy"` // seconds
-	Wait      float64   `json:"wait"` // packet seconds
-	BusyIn    []float64 `json:"busy_in,omitempty"`
-	WaitIn    []float64 `json:"wait_in,omitempty"`
-	CarriedIn []int64   `json:"carried_in,omitempty"`
-	LostIn    []int64   `json:"lost_in,omitempty"`
+	Busy      float64 // seconds
+	Wait      float64 // packet seconds
+	BusyIn    []float64
+	WaitIn    []float64
+	CarriedIn []int64
+	LostIn    []int64
 }
 
 type occurrencePart struct {
-	Event  int     `json:"event"`
-	Target int     `json:"target"`
-	From   float64 `json:"from"`
-	To     float64 `json:"to"`
+	Event  int
+	Target int
+	From   float64
+	To     float64
 }
 
 // historyPart is how often an event has happened, and how long in all, over all of its
 // targets.
 type historyPart struct {
-	Count   int     `json:"count"`
-	Seconds float64 `json:"seconds"`
+	Count   int
+	Seconds float64
+}
+
+// encode gives the report as it is sent: the fields in this order (docs/format/control.md).
+func (p *part) encode() ([]byte, error) {
+	b, err := wire.Append(nil, p.fields)
+	if err != nil {
+		return nil, fmt.Errorf("network: a report: %w", err)
+	}
+	return b, nil
+}
+
+func decodePart(b []byte) (*part, error) {
+	p := &part{}
+	return p, wire.Decode(b, p.fields)
+}
+
+func (p *part) fields(c *wire.Codec) {
+	c.Float(&p.End)
+	p.books.fields(c)
+	wire.Varints(c, &p.SentIn)
+	wire.List(c, &p.LostIn, int(causes), func(lost *[causes]int64) { varints(c, lost) })
+	c.Bytes(&p.Latencies)
+	c.Bytes((*[]byte)(&p.Flows))
+	wire.List(c, &p.Channels, channelBytesMin, func(ch *channelPart) { ch.fields(c) })
+	wire.List(c, &p.Detailed, 2*8+2*8, func(o *occurrencePart) {
+		c.Int(&o.Event)
+		c.Int(&o.Target)
+		c.Float(&o.From)
+		c.Float(&o.To)
+	})
+	wire.List(c, &p.History, 8+8, func(h *historyPart) {
+		c.Int(&h.Count)
+		c.Float(&h.Seconds)
+	})
+}
+
+// varints are numbers by cause.
+func varints(c *wire.Codec, n *[causes]int64) {
+	for why := range n {
+		c.Varint(&n[why])
+	}
+}
+
+func (b *books) fields(c *wire.Codec) {
+	c.Varint(&b.Born)
+	wire.Varints(c, &b.Received)
+	c.Varint(&b.Delivered)
+	varints(c, &b.Refused)
+	c.Varint(&b.Handed)
+}
+
+// channelBytesMin is what a channel has at least: numbers, floats, lists.
+const channelBytesMin = 5 + 2*int(causes) + 3*8 + 4*4
+
+func (ch *channelPart) fields(c *wire.Codec) {
+	for _, n := range []*int64{&ch.Handed, &ch.Sent, &ch.Carried, &ch.Bytes, &ch.WaitingMax} {
+		c.Varint(n)
+	}
+	varints(c, &ch.Refused)
+	varints(c, &ch.Lost)
+	c.Float(&ch.WaitedMax)
+	c.Float(&ch.Busy)
+	c.Float(&ch.Wait)
+	wire.Floats(c, &ch.BusyIn)
+	wire.Floats(c, &ch.WaitIn)
+	wire.Varints(c, &ch.CarriedIn)
+	wire.Varints(c, &ch.LostIn)
 }
 
 // history adds up what has happened up to end.
@@ -64,8 +132,6 @@ func (p *schedule) history(s *Spec, end float64) []historyPart {
 	}
 	return h
 }
-
-func (p *part) encode() ([]byte, error) { return json.Marshal(p) }
 
 // blob is numbers one behind the other: whole ones as varints.
 type blob []byte

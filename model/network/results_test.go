@@ -75,8 +75,8 @@ func TestDefects(t *testing.T) {
 	} {
 		rep := o.Replication
 		rep.Parts = append([][]byte(nil), rep.Parts...)
-		p := &part{}
-		if err := json.Unmarshal(rep.Parts[1], p); err != nil {
+		p, err := decodePart(rep.Parts[1])
+		if err != nil {
 			t.Fatal(err)
 		}
 		rep.Parts[1] = nil

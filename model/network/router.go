@@ -43,11 +43,11 @@ type flowLosses = [causes]int64
 
 // books are the counts of a router: born + received = delivered + lost + handed.
 type books struct {
-	Born      int64         `json:"born"`
-	Received  []int64       `json:"received"` // by inlet
-	Delivered int64         `json:"delivered"`
-	Refused   [causes]int64 `json:"refused"` // lost here before any channel took it
-	Handed    int64         `json:"handed"`  // taken by channels
+	Born      int64
+	Received  []int64 // by inlet
+	Delivered int64
+	Refused   [causes]int64 // lost here before any channel took it
+	Handed    int64         // taken by channels
 }
 
 // flowEnd is what is known of a flow where it ends.

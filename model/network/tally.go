@@ -3,7 +3,6 @@
 package network
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"github.com/disco-sim/disco/model/measure"
@@ -113,8 +112,8 @@ func (t *tally) part(rep scenario.Replication, n int) (*part, error) {
 	if int(id) >= len(rep.Parts) || rep.Parts[id] == nil {
 		return nil, fmt.Errorf("the report of %s is missing", g.Name(id))
 	}
-	p := &part{}
-	if err := json.Unmarshal(rep.Parts[id], p); err != nil {
+	p, err := decodePart(rep.Parts[id])
+	if err != nil {
 		return nil, fmt.Errorf("the report of %s: %w", g.Name(id), err)
 	}
 	topology := t.m.spec.Topology

@@ -2,14 +2,23 @@
 
 package service
 
-import "github.com/disco-sim/disco/internal/invariants"
+import (
+	"github.com/disco-sim/disco/internal/invariants"
+	"github.com/disco-sim/disco/internal/wire"
+)
 
 // audit is what one simproc adds to the proof of Little's law for the system as a
 // whole: exact sums, of the checked build only.
 type audit struct {
-	Area exactSum `json:"area"` // integral of the requests in the box and on its edges, request × seconds
-	Came exactSum `json:"came"` // the times at which requests came into the system
-	Left exactSum `json:"left"` // the times at which requests left it: completed, or dropped
+	Area exactSum // integral of the requests in the box and on its edges, request × seconds
+	Came exactSum // the times at which requests came into the system
+	Left exactSum // the times at which requests left it: completed, or dropped
+}
+
+func (a *audit) fields(c *wire.Codec) {
+	a.Area.fields(c)
+	a.Came.fields(c)
+	a.Left.fields(c)
 }
 
 // newAudit is nil in the plain build.

@@ -256,14 +256,20 @@ func TestConservation(t *testing.T) {
 	rep := fresh()
 	summarize(t, m, []scenario.Replication{rep})
 	for n := range m.topology.boxes {
-		for _, field := range []string{"received", "passed", "present"} {
+		for field, of := range map[string]func(*part) *int64{
+			"received": func(p *part) *int64 { return &p.Received },
+			"passed":   func(p *part) *int64 { return &p.Passed },
+			"present":  func(p *part) *int64 { return &p.Present },
+		} {
 			rep := fresh()
-			var p map[string]any
-			if err := json.Unmarshal(rep.Parts[n*rankCount], &p); err != nil {
+			p, err := decodePart(rep.Parts[n*rankCount])
+			if err != nil {
 				t.Fatal(err)
 			}
-			p[field] = p[field].(float64) + 1
-			rep.Parts[n*rankCount], _ = json.Marshal(p)
+			*of(p)++
+			if rep.Parts[n*rankCount], err = p.encode(); err != nil {
+				t.Fatal(err)
+			}
 			if _, err := modeltest.Sum(m, rep); err == nil {
 				t.Errorf("%s of %s is one too many, and nothing noticed", field, m.topology.boxes[n].id)
 			}

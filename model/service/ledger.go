@@ -7,6 +7,7 @@ import (
 	"math/big"
 
 	"github.com/disco-sim/disco/internal/invariants"
+	"github.com/disco-sim/disco/internal/wire"
 )
 
 // ledger proves Little's law for one place of one box, in exact arithmetic: the
@@ -92,12 +93,15 @@ func (x *exactSum) plus(y *exactSum) {
 	invariants.Assert(x.sum.Acc() == big.Exact, "service: a sum isn't exact in %d bits", exactBits)
 }
 
-// MarshalText writes the sum without rounding, as a hexadecimal mantissa and a
+// fields are the sum without rounding, as a text with a hexadecimal mantissa and a
 // binary exponent.
-func (x *exactSum) MarshalText() ([]byte, error) { return x.sum.Append(nil, 'p', 0), nil }
-
-// UnmarshalText reads what MarshalText wrote.
-func (x *exactSum) UnmarshalText(text []byte) error {
-	_, _, err := x.sum.SetPrec(exactBits).Parse(string(text), 0)
-	return err
+func (x *exactSum) fields(c *wire.Codec) {
+	text := string(x.sum.Append(nil, 'p', 0))
+	c.String(&text)
+	if !c.Decoding() {
+		return
+	}
+	if _, _, err := x.sum.SetPrec(exactBits).Parse(text, 0); err != nil {
+		c.Fail("found the sum %.40q: %w", text, err)
+	}
 }

@@ -3,7 +3,6 @@
 package service
 
 import (
-	"encoding/json"
 	"math"
 	"testing"
 )
@@ -160,8 +159,8 @@ func TestMetricsAgainstProbes(t *testing.T) {
 			s.run(t, m.Horizon())
 			rep := s.replication(t, 0, m.Horizon())
 			for n, at := range m.topology.boxes {
-				p := &part{}
-				if err := json.Unmarshal(rep.Parts[n*rankCount], p); err != nil {
+				p, err := decodePart(rep.Parts[n*rankCount])
+				if err != nil {
 					t.Fatal(err)
 				}
 				for k, i := range m.topology.boxes[n].out {

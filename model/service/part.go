@@ -2,60 +2,111 @@
 
 package service
 
-import "github.com/disco-sim/disco/model/measure"
+import (
+	"fmt"
 
-// part is what one box has to say after a run, or after what there was of it.
+	"github.com/disco-sim/disco/internal/wire"
+)
+
+// part is the report of one box about a run, or about what there was of it.
 // Boxes may have come to different times when a run was interrupted: each closes
 // its own account at End.
 type part struct {
-	End       float64        `json:"end"`      // simulated seconds
-	Received  int64          `json:"received"` // requests that came in; at the generator: that were made
-	Passed    int64          `json:"passed"`   // requests that went on, or ended here
-	Present   int64          `json:"present"`  // requests in the box
-	Generator *generatorPart `json:"generator,omitempty"`
-	Server    *serverPart    `json:"server,omitempty"`
-	Collector *collectorPart `json:"collector,omitempty"`
-	Edges     []edgePart     `json:"edges,omitempty"` // in the order of the file
-	Audit     *audit         `json:"audit,omitempty"` // checked build only
+	End       float64 // simulated seconds
+	Received  int64   // requests that came in; at the generator: that were made
+	Passed    int64   // requests that went on, or ended here
+	Present   int64   // requests in the box
+	Generator *generatorPart
+	Server    *serverPart
+	Latencies []byte     // of the client: by span, one set behind the other
+	Edges     []edgePart // in the order of the file
+	Audit     *audit     // checked build only
 }
 
 type generatorPart struct {
-	Made    int64   `json:"made"`
-	Windows int64   `json:"windows"`
-	UserSum float64 `json:"user_sum"` // of the active users over the windows
+	Made    int64
+	Windows int64
+	UserSum float64 // of the active users over the windows
 }
 
 // serverPart has one number a level, in the order of the level constants.
 type serverPart struct {
-	Area       [levelCount]float64 `json:"area"`
-	Peak       [levelCount]int64   `json:"peak"`
-	Samples    int64               `json:"samples"`
-	Sum        [levelCount]float64 `json:"sum"`
-	Top        [levelCount]int64   `json:"top"`
-	Residence  float64             `json:"residence"`
-	ByEndpoint []int64             `json:"by_endpoint"`
+	Area       [levelCount]float64
+	Peak       [levelCount]int64
+	Samples    int64
+	Sum        [levelCount]float64
+	Top        [levelCount]int64
+	Residence  float64
+	ByEndpoint []int64
 }
 
 type edgePart struct {
-	Sent      int64     `json:"sent"`
-	Dropped   int64     `json:"dropped"`
-	Transit   int64     `json:"transit"`
-	Area      float64   `json:"area"`
-	Peak      int64     `json:"peak"`
-	Samples   int64     `json:"samples"`
-	TickSum   int64     `json:"tick_sum"`
-	TickPeak  int64     `json:"tick_peak"`
-	SentIn    []int64   `json:"sent_in,omitempty"`    // by span
-	PassedIn  []int64   `json:"passed_in,omitempty"`  // by span
-	TransitIn []float64 `json:"transit_in,omitempty"` // by span, seconds
+	Sent      int64
+	Dropped   int64
+	Transit   int64
+	Area      float64
+	Peak      int64
+	Samples   int64
+	TickSum   int64
+	TickPeak  int64
+	SentIn    []int64   // by span
+	PassedIn  []int64   // by span
+	TransitIn []float64 // by span, seconds
 }
 
-type collectorPart struct {
-	Spans []spanPart `json:"spans"`
+// encode gives the report as it is sent: the fields in this order (docs/format/control.md).
+func (p *part) encode() ([]byte, error) {
+	b, err := wire.Append(nil, p.fields)
+	if err != nil {
+		return nil, fmt.Errorf("service: a report: %w", err)
+	}
+	return b, nil
 }
 
-// spanPart is what ended in one span of the run.
-type spanPart struct {
-	measure.Moments
-	Histogram string `json:"histogram,omitempty"` // HDR V2, compressed, base64
+func decodePart(b []byte) (*part, error) {
+	p := &part{}
+	return p, wire.Decode(b, p.fields)
+}
+
+func (p *part) fields(c *wire.Codec) {
+	c.Float(&p.End)
+	c.Varint(&p.Received)
+	c.Varint(&p.Passed)
+	c.Varint(&p.Present)
+	wire.Optional(c, &p.Generator, (*generatorPart).fields)
+	wire.Optional(c, &p.Server, (*serverPart).fields)
+	c.Bytes(&p.Latencies)
+	wire.List(c, &p.Edges, edgeBytesMin, func(e *edgePart) { e.fields(c) })
+	wire.Optional(c, &p.Audit, (*audit).fields)
+}
+
+func (g *generatorPart) fields(c *wire.Codec) {
+	c.Varint(&g.Made)
+	c.Varint(&g.Windows)
+	c.Float(&g.UserSum)
+}
+
+func (s *serverPart) fields(c *wire.Codec) {
+	for i := range levelCount {
+		c.Float(&s.Area[i])
+		c.Varint(&s.Peak[i])
+		c.Float(&s.Sum[i])
+		c.Varint(&s.Top[i])
+	}
+	c.Varint(&s.Samples)
+	c.Float(&s.Residence)
+	wire.Varints(c, &s.ByEndpoint)
+}
+
+// edgeBytesMin is what an edge has at least: seven numbers, one float, three lists.
+const edgeBytesMin = 7 + 8 + 3*4
+
+func (e *edgePart) fields(c *wire.Codec) {
+	for _, n := range []*int64{&e.Sent, &e.Dropped, &e.Transit, &e.Peak, &e.Samples, &e.TickSum, &e.TickPeak} {
+		c.Varint(n)
+	}
+	c.Float(&e.Area)
+	wire.Varints(c, &e.SentIn)
+	wire.Varints(c, &e.PassedIn)
+	wire.Floats(c, &e.TransitIn)
 }

@@ -3,7 +3,6 @@
 package service
 
 import (
-	"encoding/json"
 	"math/rand/v2"
 
 	"github.com/disco-sim/disco/node"
@@ -50,7 +49,7 @@ func (h handler) Report(p *node.Simproc) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(part)
+	return part.encode()
 }
 
 // idle stands where a node has nothing to do in a layer.

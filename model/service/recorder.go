@@ -13,7 +13,8 @@ type recorder struct {
 	spans     timeline.Cursor
 	open      int // the span that is being filled
 	latencies *measure.Recorder
-	done      []spanPart
+	done      int    // spans that are in encoded
+	encoded   []byte // their latencies, one span behind the other
 }
 
 func newRecorder(c timeline.Spans, horizon float64) *recorder {
@@ -22,31 +23,22 @@ func newRecorder(c timeline.Spans, horizon float64) *recorder {
 
 func (r *recorder) record(now, latency float64) error {
 	if s := r.spans.At(now); s != r.open {
-		if err := r.finish(s); err != nil {
-			return err
-		}
+		r.finish(s)
 	}
 	return r.latencies.Add(latency)
 }
 
 // finish closes the open span and opens span next.
-func (r *recorder) finish(next int) (err error) {
-	var p spanPart
-	if p.Moments, p.Histogram, err = r.latencies.Take(); err != nil {
-		return err
-	}
-	r.done = append(r.done, p)
-	for len(r.done) < next {
-		r.done = append(r.done, spanPart{})
+func (r *recorder) finish(next int) {
+	r.encoded = r.latencies.Take(r.encoded)
+	for r.done++; r.done < next; r.done++ {
+		r.encoded = r.latencies.Take(r.encoded) // a span without latencies
 	}
 	r.open = next
-	return nil
 }
 
-// report closes the accounts: one part a span, those never reached empty.
-func (r *recorder) report() ([]spanPart, error) {
-	if err := r.finish(r.spans.Count()); err != nil {
-		return nil, err
-	}
-	return r.done, nil
+// report closes the accounts: the latencies of every span, those never reached empty.
+func (r *recorder) report() []byte {
+	r.finish(r.spans.Count())
+	return r.encoded
 }

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"container/heap"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"math"
@@ -204,7 +203,7 @@ func (s *serial) replication(t testing.TB, index int, end float64) scenario.Repl
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.Parts[i], err = json.Marshal(part); err != nil {
+		if r.Parts[i], err = part.encode(); err != nil {
 			t.Fatal(err)
 		}
 	}

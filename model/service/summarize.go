@@ -3,7 +3,6 @@
 package service
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"github.com/disco-sim/disco/internal/invariants"
@@ -116,8 +115,8 @@ func (t *tally) part(rep scenario.Replication, n, rank int) (*part, error) {
 	if int(id) >= len(rep.Parts) || rep.Parts[id] == nil {
 		return nil, fmt.Errorf("the report of %s is missing", g.Name(id))
 	}
-	p := &part{}
-	if err := json.Unmarshal(rep.Parts[id], p); err != nil {
+	p, err := decodePart(rep.Parts[id])
+	if err != nil {
 		return nil, fmt.Errorf("the report of %s: %w", g.Name(id), err)
 	}
 	if rank == rankRequest && len(p.Edges) != len(t.m.topology.boxes[n].out) {
@@ -177,17 +176,18 @@ func (r *run) responseOf(n int) *part {
 
 // decode unpacks the latencies.
 func (t *tally) decode(r *run) error {
-	parts := r.response.Collector.Spans
-	if len(parts) != t.spans.Count() {
-		return fmt.Errorf("the client's report has %d spans, want %d", len(parts), t.spans.Count())
-	}
-	for i := range parts {
-		l, err := measure.Restore(parts[i].Moments, parts[i].Histogram)
-		if err != nil {
+	rest := r.response.Latencies
+	r.bySpan = make([]measure.Latencies, t.spans.Count())
+	for i := range r.bySpan {
+		var err error
+		if rest, err = r.bySpan[i].Read(rest); err != nil {
 			return fmt.Errorf("the client's latencies: %w: a defect of disco", err)
 		}
-		r.latency.Merge(&l)
-		r.bySpan = append(r.bySpan, l)
+		r.latency.Merge(&r.bySpan[i])
+	}
+	if len(rest) > 0 {
+		return fmt.Errorf("the client's report has %d bytes behind the latencies of %d spans: a defect of disco",
+			len(rest), len(r.bySpan))
 	}
 	if n := r.latency.Count; n != r.completed {
 		return fmt.Errorf("the client recorded %d latencies of %d requests: a defect of disco", n, r.completed)
