@@ -3,13 +3,12 @@
 // Package app is the command line of disco-run, and of every program that runs models of its own: it reads
 // arguments and files, runs the scenario with package launch, and shows the results.
 //
-// Guarantee: a mistake on the command line or in a file ends with exit status 2, a
-// message that says where it is, what was found, what is allowed and what to do, and
-// no worker started; a run that fails ends with 1, one that a signal has ended with 128
-// and the signal's number, one that does what it was asked with 0. With --json -
-// standard output has one JSON object and nothing else; progress goes to standard error, and only to a terminal. Whatever a
-// file, a flag or a worker holds, no control character but newline and tab gets to
-// standard output and standard error.
+// Guarantee: a mistake on the command line or in a file ends with exit status 2, a message that says where it is,
+// what was found, what is allowed and what to do, and no worker started; a run that fails ends with 1, one that a
+// signal has ended with 128 and the signal's number, one that does what it was asked with 0. With --json - standard
+// output has one JSON object and nothing else; progress goes to standard error, and only to a terminal. Whatever a
+// file, a flag or a worker contains, no control character but newline and tab gets to standard output and standard
+// error.
 //
 //	package main
 //
@@ -42,7 +41,9 @@ import (
 const (
 	ExitOK     = 0
 	ExitFailed = 1 // the run failed, or its results could not be written
-	ExitUsage  = 2 // a mistake on the command line or in a file: nothing was started, or only the first point of a sweep, whose results show whether --columns is right
+	// ExitUsage is a mistake on the command line or in a file: nothing was started, or only the first point of a
+	// sweep, whose results show whether --columns is right.
+	ExitUsage = 2
 
 	// ExitSignal plus the signal's number is the status of a run that a signal has ended: 130 for SIGINT (Ctrl-C),
 	// 143 for SIGTERM, 129 for SIGHUP.
@@ -84,7 +85,8 @@ func Run(args []string, stdin io.Reader, stdout, stderr io.Writer, kinds ...scen
 		fmt.Fprintf(told, "%s: %v\n", name, err)
 		return ExitUsage
 	}
-	p := &program{name: name, registry: registry, stdin: stdin, stdout: &output{w: shown}, stderr: told, terminal: stderr}
+	p := &program{name: name, registry: registry, stdin: stdin, stdout: &output{w: shown}, stderr: told,
+		terminal: stderr}
 	err = p.dispatch(args)
 	if flush := shown.Flush(); p.stdout.err == nil {
 		p.stdout.err = flush
@@ -132,10 +134,12 @@ func (o *output) Write(b []byte) (int, error) {
 func (p *program) dispatch(args []string) error {
 	application := p.application()
 	if len(args) == 0 {
-		return usage("there is no command: `%s run FILE` runs a scenario, `%s --help` lists the commands", p.name, p.name)
+		return usage("there is no command: `%s run FILE` runs a scenario, `%s --help` lists the commands", p.name,
+			p.name)
 	}
 	if args[0] == workerproc.Command {
-		return usage("%s is what %s calls itself to start a worker of a run, and no command for people: use `%s run FILE --workers N`", workerproc.Command, p.name, p.name)
+		return usage("%s is what %s calls itself to start a worker of a run, and no command for people: use `%s run "+
+			"FILE --workers N`", workerproc.Command, p.name, p.name)
 	}
 	for _, cmd := range application.Commands {
 		if cmd.HasName(args[0]) {
@@ -186,7 +190,8 @@ func (p *program) application() *cli.App {
 		DisableSliceFlagSeparator: true,
 
 		ExitErrHandler: func(*cli.Context, error) {}, // errors are shown by complain
-		Commands:       append([]*cli.Command{p.runCommand(), p.validateCommand(), p.inspectCommand(), p.versionCommand()}, p.kindCommands()...),
+		Commands: append([]*cli.Command{p.runCommand(), p.validateCommand(), p.inspectCommand(),
+			p.versionCommand()}, p.kindCommands()...),
 	}
 }
 

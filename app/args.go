@@ -121,7 +121,8 @@ func oneFile(args []string) (string, error) {
 	case len(args) == 0 || args[0] == "":
 		return "", usage("there is no FILE: want the path of a scenario file, or - for standard input")
 	case len(args) > 1:
-		return "", usage("found %s (%s), want one FILE: put names with spaces in quotes", tables.Plural(len(args), "argument"), quoted(args))
+		return "", usage("found %s (%s), want one FILE: put names with spaces in quotes",
+			tables.Plural(len(args), "argument"), quoted(args))
 	}
 	return args[0], nil
 }

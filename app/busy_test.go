@@ -38,7 +38,8 @@ func slowKind(t *testing.T, stderr *lines) scenario.Kind {
 	load := kind.Load
 	kind.Load = func(doc *scenario.Document, opt scenario.Options) (scenario.Scenario, error) {
 		deadline := time.Now().Add(watchdog)
-		for !strings.Contains(stderr.String(), "disco-run: reading the scenario and dealing its nodes out to the workers …\n") {
+		for !strings.Contains(stderr.String(),
+			"disco-run: reading the scenario and dealing its nodes out to the workers …\n") {
 			if time.Now().After(deadline) {
 				t.Error("nothing is said about what takes so long")
 				break
@@ -56,7 +57,8 @@ func TestNotSilent(t *testing.T) {
 	slow = time.Millisecond
 	stderr := &lines{}
 	var stdout bytes.Buffer
-	status := Run([]string{"disco-run", "run", "-", "--transport", "inproc"}, strings.NewReader(launchtest.Scenario(4, 1, "")), &stdout, stderr, slowKind(t, stderr))
+	status := Run([]string{"disco-run", "run", "-", "--transport", "inproc"},
+		strings.NewReader(launchtest.Scenario(4, 1, "")), &stdout, stderr, slowKind(t, stderr))
 	if status != ExitOK {
 		t.Errorf("exit status %d: %s", status, stderr.String())
 	}
@@ -65,8 +67,10 @@ func TestNotSilent(t *testing.T) {
 // TestTooShortToCompare: ratios of runs that took no time say nothing, so none is shown.
 func TestTooShortToCompare(t *testing.T) {
 	var stdout, stderr bytes.Buffer
-	Run([]string{"disco-run", "run", "-", "--transport", "inproc", "--workers", "2", "--compare"}, strings.NewReader(launchtest.Scenario(4, 0.2, "")), &stdout, &stderr, launchtest.Kind())
-	if !strings.Contains(stdout.String(), "too short to compare: one worker took") || strings.Contains(stdout.String(), "times as fast") {
+	Run([]string{"disco-run", "run", "-", "--transport", "inproc", "--workers", "2", "--compare"},
+		strings.NewReader(launchtest.Scenario(4, 0.2, "")), &stdout, &stderr, launchtest.Kind())
+	if !strings.Contains(stdout.String(), "too short to compare: one worker took") ||
+		strings.Contains(stdout.String(), "times as fast") {
 		t.Errorf("%s%s", stdout.String(), stderr.String())
 	}
 	c := &comparison{Rounds: 3, Sequential: []float64{2, 3, 2}, Parallel: []float64{1, 1, 2}}
@@ -80,7 +84,8 @@ func TestTooShortToCompare(t *testing.T) {
 }
 
 func TestLookaheadText(t *testing.T) {
-	for seconds, want := range map[float64]string{5e-324: "greater than 0", 0: "from 0 s", 0.1: "from 0.1 s", 1e-300: "from 1e-300 s"} {
+	for seconds, want := range map[float64]string{5e-324: "greater than 0", 0: "from 0 s", 0.1: "from 0.1 s",
+		1e-300: "from 1e-300 s"} {
 		if got := lookaheadText("from", seconds); got != want {
 			t.Errorf("%v: %s, want %s", seconds, got, want)
 		}

@@ -57,7 +57,9 @@ func compare(ctx context.Context, cfg launch.Config, l *launch.Launch) (*launch.
 			return b, nil, err
 		}
 		if a.TraceHash != b.TraceHash {
-			return nil, nil, fmt.Errorf("1 worker gives trace hash %s, %d workers give %s: a model whose handlers use anything but their events and random streams, or a defect of disco", a.TraceHash, many.Workers(), b.TraceHash)
+			return nil, nil, fmt.Errorf("1 worker gives trace hash %s, %d workers give %s: a model whose handlers "+
+				"use anything but their events and random streams, or a defect of disco", a.TraceHash, many.Workers(),
+				b.TraceHash)
 		}
 		c.Sequential, c.Parallel = append(c.Sequential, a.WallSeconds), append(c.Parallel, b.WallSeconds)
 		if round == compareRounds-1 {
@@ -97,10 +99,12 @@ func (p *program) comparison(d *document) {
 	switch {
 	case c == nil:
 	case c.TooShort:
-		fmt.Fprintf(p.stdout, "too short to compare: one worker took %s, %d workers %s; each should take %g s or more: simulate a longer time\n",
+		fmt.Fprintf(p.stdout, "too short to compare: one worker took %s, %d workers %s; each should take %g s or "+
+			"more: simulate a longer time\n",
 			span(c.Sequential), d.Workers, span(c.Parallel), comparedSeconds)
 	default:
-		fmt.Fprintf(p.stdout, "%.2f times as fast as one worker (%.2f to %.2f in %d rounds)\n", c.Median, c.Min, c.Max, c.Rounds)
+		fmt.Fprintf(p.stdout, "%.2f times as fast as one worker (%.2f to %.2f in %d rounds)\n", c.Median, c.Min, c.Max,
+			c.Rounds)
 	}
 }
 

@@ -21,7 +21,8 @@ import (
 // exit status 2 and what is allowed.
 func TestMistakesOfKinds(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "net.yml")
-	if err := os.WriteFile(secret, []byte("model: network\ntopology: /proc/self/environ\ntraffic: {}\n"), 0o600); err != nil {
+	if err := os.WriteFile(secret, []byte("model: network\ntopology: /proc/self/environ\ntraffic: {}\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	large := filepath.Join(t.TempDir(), "large.yml")
@@ -34,11 +35,15 @@ func TestMistakesOfKinds(t *testing.T) {
 	}
 	t.Setenv("SECRET", "hunter2")
 	for line, want := range map[string]string{
-		"run ../examples/mini.yml --horizon 1e12":                        "disco-run: run: --horizon: found 1e+12, want a number of simulated seconds > 0 and <= 1e+09",
-		"run ../examples/jackson.yml --horizon 1e12":                     "disco-run: run: --horizon: found 1e+12, want a number of simulated seconds > 0 and <= 1e+09",
-		"run ../examples/backbone.yml --horizon 1e12":                    "disco-run: run: --horizon: found 1e+12, want",
-		"run ../examples/phold.yml --horizon 1e300":                      "disco-run: run: --horizon: found 1e+300, want",
-		"run ../examples/mini.yml --horizon 1e12 --sweep rqs_input.id=a": "disco-run: run: --horizon: found 1e+12, want",
+		"run ../examples/mini.yml --horizon 1e12": "disco-run: run: --horizon: found 1e+12, " +
+			"want a number of simulated seconds > 0 and <= 1e+09",
+		"run ../examples/jackson.yml --horizon 1e12": "disco-run: run: --horizon: found 1e+12, " +
+			"want a number of simulated seconds > 0 and <= 1e+09",
+		"run ../examples/backbone.yml --horizon 1e12": "disco-run: run: --horizon: found 1e+12, want",
+		"run ../examples/phold.yml --horizon 1e300": "disco-run: run: --horizon: found 1e+300, " +
+			"want",
+		"run ../examples/mini.yml --horizon 1e12 --sweep rqs_input.id=a": "disco-run: run: --horizon: found 1e+12, " +
+			"want",
 		"phold --lps 0":               "disco-run: phold: --lps: found 0, want a whole number from",
 		"phold --lps x":               `disco-run: phold: --lps: found the text "x", want a whole number`,
 		"phold --lps 1e300":           "disco-run: phold: --lps: found 1e300, want a whole number",
@@ -60,14 +65,18 @@ func TestMistakesOfKinds(t *testing.T) {
 		"phold --sweep lps=1,0":       "command line (lps=0):2:6: lps: found 0",
 		"phold file.yml":              "disco-run: phold: found 1 argument (\"file.yml\"), want flags only",
 		"phold --horizon 3":           "disco-run: phold: there is no flag --horizon",
-		"run " + large:                "large.yml:2:11: topology: found a file of 67108865 bytes (" + gml + "), want the path of a network in GML of at most 67108864 bytes, from the folder of this file",
-		"run " + secret:               "/proc/self/environ",
-		"validate ../examples/mini.yml --set topology_graph.nodes.servers.serverr.id=x": "disco-run: validate: --set: topology_graph.nodes.servers.serverr.id: ../examples/mini.yml:18: found no serverr in topology_graph.nodes.servers, want an item that stands there (server); did you mean server?",
+		"run " + large: "large.yml:2:11: topology: found a file of 67108865 bytes (" + gml +
+			"), want the path of a network in GML of at most 67108864 bytes, from the folder of this file",
+		"run " + secret: "/proc/self/environ",
+		"validate ../examples/mini.yml --set topology_graph.nodes.servers.serverr.id=x": "disco-run: validate: " +
+			"--set: topology_graph.nodes.servers.serverr.id: ../examples/mini.yml:18: found no serverr in " +
+			"topology_graph.nodes.servers, want an item that stands there (server); did you mean server?",
 	} {
 		var stdout, stderr bytes.Buffer
 		status := Run(append([]string{"disco-run"}, strings.Fields(line)...), strings.NewReader(""), &stdout, &stderr,
 			service.Kind(), network.Kind(), queueing.Kind(), phold.Kind(), devstone.Kind())
-		if status != ExitUsage || !strings.Contains(stderr.String(), want) || strings.Contains(stderr.String(), "hunter2") || stdout.Len() > 0 {
+		if status != ExitUsage || !strings.Contains(stderr.String(), want) ||
+			strings.Contains(stderr.String(), "hunter2") || stdout.Len() > 0 {
 			t.Errorf("%s: exit status %d, want %q:\n%s%s", line, status, want, stdout.String(), stderr.String())
 		}
 	}

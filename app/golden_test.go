@@ -106,7 +106,8 @@ func play(t *testing.T, args []string, dir, started string) string {
 		t.Fatal(err)
 	}
 	var stdout, stderr bytes.Buffer
-	status := Run(append([]string{"disco-run"}, args...), strings.NewReader(files["tiny.yml"]), &stdout, &stderr, launchtest.Kind())
+	status := Run(append([]string{"disco-run"}, args...), strings.NewReader(files["tiny.yml"]), &stdout, &stderr,
+		launchtest.Kind())
 	var b strings.Builder
 	fmt.Fprintf(&b, "exit %d", status)
 	if info, err := os.Stat(started); err == nil {
@@ -126,11 +127,15 @@ var changing = []struct {
 	pattern *regexp.Regexp
 	in      string
 }{
-	{regexp.MustCompile(`in [0-9.e+-]+ s: [0-9.]+( [kMG])? events/s \(and [0-9.e+-]+ s`), "in T s: R events/s (and T s"},
+	{regexp.MustCompile(`in [0-9.e+-]+ s: [0-9.]+( [kMG])? events/s \(and [0-9.e+-]+ s`),
+		"in T s: R events/s (and T s"},
 	// Who simulated how many whole replications is a matter of chance.
 	{regexp.MustCompile(`^( *[0-9]+ +[0-9]+) +[0-9]+ +0 +0 .* %.* (s|-) +[-<0-9.e+]+$`), "$1 E 0 0 P B % R % T s C"},
-	{regexp.MustCompile(`^( *[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+) .* %.* (s|-) +[-<0-9.e+]+$`), "$1 P B % R % T s C"},
-	{regexp.MustCompile(`(at the beginning of replication 0|in replication 0, having reached [0-9.e+-]+ simulated seconds)`), "in replication 0, having reached S simulated seconds"},
+	{regexp.MustCompile(`^( *[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+) .* %.* (s|-) +[-<0-9.e+]+$`),
+		"$1 P B % R % T s C"},
+	{regexp.MustCompile(
+		`(at the beginning of replication 0|in replication 0, having reached [0-9.e+-]+ simulated seconds)`),
+		"in replication 0, having reached S simulated seconds"},
 	{regexp.MustCompile(`[0-9]+ MiB are available`), "M MiB are available"},
 	{regexp.MustCompile(`disco-crash-[-.0-9]+\.txt`), "disco-crash-RUN.txt"},
 }
@@ -152,7 +157,8 @@ func leftovers(t *testing.T, dir string) string {
 	}
 	var left []string
 	for _, e := range entries {
-		if _, ok := files[e.Name()]; !ok && !strings.HasPrefix(e.Name(), "out") && !strings.HasPrefix(e.Name(), launch.CrashName) {
+		if _, ok := files[e.Name()]; !ok && !strings.HasPrefix(e.Name(), "out") &&
+			!strings.HasPrefix(e.Name(), launch.CrashName) {
 			left = append(left, e.Name())
 		}
 	}

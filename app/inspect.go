@@ -53,7 +53,8 @@ func (p *program) inspect(c *cli.Context) error {
 // inspected is the process to look at, or all runs there are.
 func (p *program) inspected(args []string) ([]int, error) {
 	if len(args) > 1 {
-		return nil, usage("found %s (%s), want one PID, or none for all runs", tables.Plural(len(args), "argument"), quoted(args))
+		return nil, usage("found %s (%s), want one PID, or none for all runs", tables.Plural(len(args), "argument"),
+			quoted(args))
 	}
 	if len(args) == 1 {
 		pid, err := strconv.Atoi(args[0])
@@ -98,7 +99,8 @@ func (p *program) hasEnded(pid int) {
 func (p *program) showLive(before, after *inspect.Run, seconds float64) {
 	fmt.Fprintf(p.stdout, "process %d: %s\n", after.PID, after.Command)
 	t := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "worker\tprocess\tstate\tCPU\treplication\tepoch\tevents\tevents/s\tsent\treceived\tfull waits\twaits for\t")
+	fmt.Fprintln(t, "worker\tprocess\tstate\tCPU\treplication\tepoch\tevents\tevents/s\tsent\treceived\tfull "+
+		"waits\twaits for\t")
 	moved := false
 	for i := range after.Workers {
 		w, was := &after.Workers[i], &before.Workers[min(i, len(before.Workers)-1)]
@@ -117,13 +119,15 @@ func (p *program) showLive(before, after *inspect.Run, seconds float64) {
 		case w.Number(worker.NumberRoom) != 0:
 			waits = "room"
 		}
-		fmt.Fprintf(t, "%d\t%d\t%s\t%.0f %%\t%.0f\t%.6g\t%.0f\t%s\t%.0f\t%.0f\t%.0f\t%s\t\n", i, w.PID, state, 100*max(cpu, 0),
-			max(w.Number(worker.NumberReplications)-1, 0), w.Number(worker.NumberEpoch), w.Number(worker.NumberEvents), short(max(rate, 0)),
+		fmt.Fprintf(t, "%d\t%d\t%s\t%.0f %%\t%.0f\t%.6g\t%.0f\t%s\t%.0f\t%.0f\t%.0f\t%s\t\n", i, w.PID, state,
+			100*max(cpu, 0), max(w.Number(worker.NumberReplications)-1, 0), w.Number(worker.NumberEpoch),
+			w.Number(worker.NumberEvents), short(max(rate, 0)),
 			w.Number(worker.NumberSent), w.Number(worker.NumberReceived), w.Number(worker.NumberFullWaits), waits)
 	}
 	// The writer behind it keeps its errors.
 	_ = t.Flush()
 	if !moved {
-		fmt.Fprintf(p.stdout, "nothing has moved for %.1f s: kill -QUIT a worker's process to see where it stands (the run then ends)\n", seconds)
+		fmt.Fprintf(p.stdout, "nothing has moved for %.1f s: kill -QUIT a worker's process to see where it stands "+
+			"(the run then ends)\n", seconds)
 	}
 }

@@ -148,7 +148,8 @@ func newDocument(o *order, l *launch.Launch, out *launch.Outcome) *document {
 		Activations:     out.Activations,
 		SetupSeconds:    out.SetupSeconds,
 		Spread:          l.Spread(),
-		Placement:       placementRow{string(l.Partition()), finite(l.Placement().Balance()), finite(l.Placement().Cut), finite(l.Placement().Lookahead)},
+		Placement: placementRow{string(l.Partition()), finite(l.Placement().Balance()), finite(l.Placement().Cut),
+			finite(l.Placement().Lookahead)},
 		WorkersWanted:   o.config.Workers,
 		TuningInEffect:  l.Tuning(),
 		NumNodes:        len(l.Graph().Nodes),
@@ -164,7 +165,8 @@ func newDocument(o *order, l *launch.Launch, out *launch.Outcome) *document {
 	}
 	for _, r := range out.Replications {
 		d.PerReplication = append(d.PerReplication, replicationRow{
-			r.Index, finite(r.Reached), r.Interrupted, r.Events, r.Activations, r.WallSeconds, perSecond(r.Events, r.WallSeconds), r.TraceHash,
+			r.Index, finite(r.Reached), r.Interrupted, r.Events, r.Activations, r.WallSeconds,
+			perSecond(r.Events, r.WallSeconds), r.TraceHash,
 		})
 	}
 	for _, w := range out.Workers {
@@ -189,7 +191,8 @@ func (d *document) couple(l *launch.Launch, out *launch.Outcome) error {
 	}
 	for i := range d.PerWorker {
 		w := &d.PerWorker[i]
-		w.Coupling = latency.Coupling(lookahead, float64(w.Events)/simulated, d.LatencySeconds, float64(w.Events)/w.WorkingSeconds)
+		w.Coupling = latency.Coupling(lookahead, float64(w.Events)/simulated, d.LatencySeconds,
+			float64(w.Events)/w.WorkingSeconds)
 	}
 	return nil
 }

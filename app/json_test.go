@@ -35,7 +35,8 @@ func runJSON(t *testing.T, text string, args ...string) []byte {
 	if !slices.Contains(args, "--json") {
 		args = append(args, "--json", "-")
 	}
-	if status := Run(args, strings.NewReader(""), &stdout, &stderr, service.Kind(), launchtest.Kind()); status != ExitOK {
+	if status := Run(args, strings.NewReader(""), &stdout, &stderr, service.Kind(),
+		launchtest.Kind()); status != ExitOK {
 		t.Fatalf("exit status %d: %s", status, stderr.String())
 	}
 	return stdout.Bytes()
@@ -110,7 +111,8 @@ func TestServiceJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := d.Results
-	for name, v := range map[string]*float64{"requests_generated": r.Generated, "requests_completed": r.Completed, "requests_dropped": r.Dropped, "throughput_rps": r.Throughput} {
+	for name, v := range map[string]*float64{"requests_generated": r.Generated, "requests_completed": r.Completed,
+		"requests_dropped": r.Dropped, "throughput_rps": r.Throughput} {
 		if v == nil {
 			t.Errorf("results.%s is missing", name)
 		}
@@ -145,7 +147,8 @@ func runJSONTo(t *testing.T, path string) string {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	args := []string{"disco-run", "run", "-", "--transport", "inproc", "--json", path}
-	if status := Run(args, strings.NewReader(launchtest.Scenario(4, 5, "")), &stdout, &stderr, launchtest.Kind()); status != ExitOK {
+	if status := Run(args, strings.NewReader(launchtest.Scenario(4, 5, "")), &stdout, &stderr,
+		launchtest.Kind()); status != ExitOK {
 		t.Fatalf("exit status %d: %s", status, stderr.String())
 	}
 	return stdout.String()
@@ -171,7 +174,8 @@ func TestSweepOutputs(t *testing.T) {
 	if d.Points != 4 || len(d.Rows) != 4 {
 		t.Fatalf("%d points, %d rows, want 4", d.Points, len(d.Rows))
 	}
-	csvText := runJSON(t, launchtest.Scenario(4, 5, ""), "--sweep", "nodes=2,4", "--sweep", "horizon=3,5", "--json", os.DevNull, "--csv", "-")
+	csvText := runJSON(t, launchtest.Scenario(4, 5, ""), "--sweep", "nodes=2,4", "--sweep", "horizon=3,5", "--json",
+		os.DevNull, "--csv", "-")
 	rows, err := csv.NewReader(bytes.NewReader(csvText)).ReadAll()
 	if err != nil || len(rows) != 5 {
 		t.Fatalf("%d lines of CSV (%v), want a heading and 4", len(rows), err)
@@ -186,16 +190,19 @@ func TestSweepOutputs(t *testing.T) {
 	for i, r := range d.Rows {
 		want := []float64{2, 3, 2, 5, 4, 3, 4, 5}[2*i : 2*i+2]
 		line := rows[i+1]
-		if r.Point["nodes"] != want[0] || r.Point["horizon"] != want[1] || r.Horizon != want[1] || r.Results.Handled != r.Events {
+		if r.Point["nodes"] != want[0] || r.Point["horizon"] != want[1] || r.Horizon != want[1] ||
+			r.Results.Handled != r.Events {
 			t.Errorf("row %d: %+v, want nodes and horizon %v", i, r, want)
 		}
-		if line[column("events")] != fmt.Sprint(r.Events) || line[column("handled")] != fmt.Sprint(r.Results.Handled) || line[column("trace_hash")] != r.TraceHash || line[column("nodes")] != fmt.Sprint(want[0]) {
+		if line[column("events")] != fmt.Sprint(r.Events) || line[column("handled")] != fmt.Sprint(r.Results.Handled) ||
+			line[column("trace_hash")] != r.TraceHash || line[column("nodes")] != fmt.Sprint(want[0]) {
 			t.Errorf("line %d of the CSV: %q, want %+v", i, line, r)
 		}
 	}
 	// A point is the same as a file with its values.
 	alone := runJSON(t, launchtest.Scenario(2, 5, ""))
 	if !bytes.Contains(alone, []byte(d.Rows[1].TraceHash)) {
-		t.Errorf("nodes=2 horizon=5 has the trace hash %s, but a file with these values has another one", d.Rows[1].TraceHash)
+		t.Errorf("nodes=2 horizon=5 has the trace hash %s, but a file with these values has another one",
+			d.Rows[1].TraceHash)
 	}
 }

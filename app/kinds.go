@@ -28,14 +28,16 @@ func (p *program) kindCommands() []*cli.Command {
 		for _, f := range fields {
 			flags = append(flags, textFlag(groupWhat, f.Name, f.Default, f.Usage))
 		}
-		all = append(all, p.command(cli.Command{Name: kind.Name, Usage: kind.Usage, ArgsUsage: " ", Flags: flags}, func(c *cli.Context) error {
-			if c.Args().Present() {
-				return usage("found %s (%s), want flags only", tables.Plural(c.Args().Len(), "argument"), quoted(c.Args().Slice()))
-			}
-			return flagsAtFault(fields, p.run(c, kind.Name, func() (*scenario.Document, error) {
-				return scenario.Parse(commandLine, fileOf(c, kind.Name, fields))
+		all = append(all, p.command(cli.Command{Name: kind.Name, Usage: kind.Usage, ArgsUsage: " ", Flags: flags},
+			func(c *cli.Context) error {
+				if c.Args().Present() {
+					return usage("found %s (%s), want flags only", tables.Plural(c.Args().Len(), "argument"),
+						quoted(c.Args().Slice()))
+				}
+				return flagsAtFault(fields, p.run(c, kind.Name, func() (*scenario.Document, error) {
+					return scenario.Parse(commandLine, fileOf(c, kind.Name, fields))
+				}))
 			}))
-		}))
 	}
 	return all
 }

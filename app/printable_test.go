@@ -18,13 +18,15 @@ import (
 
 // hostile are texts that would steer a terminal: colours, a title, a line drawn over, C1
 // in UTF-8 and as a raw byte, and text that runs backwards.
-var hostile = []string{"\x1b[31mred", "\x1b]0;title\x07", "over\rdrawn", "\u009b31m", "\x9b31m", "\u202egnp.exe", "\u2066x", "\x7f\x08", "\u2028line"}
+var hostile = []string{"\x1b[31mred", "\x1b]0;title\x07", "over\rdrawn", "\u009b31m", "\x9b31m", "\u202egnp.exe",
+	"\u2066x", "\x7f\x08", "\u2028line"}
 
 // steers says which part of a text could do anything to a terminal.
 func steers(text []byte) string {
 	for rest := text; len(rest) > 0; {
 		c, size := utf8.DecodeRune(rest)
-		if c == utf8.RuneError && size == 1 || c != '\n' && c != '\t' && (unicode.IsControl(c) || unicode.Is(unicode.Bidi_Control, c) || unicode.Is(unicode.Zl, c)) {
+		if c == utf8.RuneError && size == 1 || c != '\n' && c != '\t' &&
+			(unicode.IsControl(c) || unicode.Is(unicode.Bidi_Control, c) || unicode.Is(unicode.Zl, c)) {
 			return string(rest[:min(len(rest), 40)])
 		}
 		rest = rest[size:]
@@ -44,7 +46,8 @@ func TestNothingSteersTheTerminal(t *testing.T) {
 		name := strings.ReplaceAll(h, "/", "") + ".yml"
 		key := string(quoted)
 		texts := map[string]string{
-			"id.yml":     "rqs_input: {id: " + key + ", avg_active_users: {mean: 3}, avg_request_per_minute_per_user: {mean: 20}}\n" + key + ": 1\n",
+			"id.yml": "rqs_input: {id: " + key +
+				", avg_active_users: {mean: 3}, avg_request_per_minute_per_user: {mean: 20}}\n" + key + ": 1\n",
 			"value.yml":  "model: tiny\nhorizon: " + key + "\nnodes: " + key + "\n",
 			"model.yml":  "model: " + key + "\n",
 			"key.yml":    "model: tiny\nhorizon: 1\nnodes: 2\n" + key + ": 1\n",
@@ -60,12 +63,15 @@ func TestNothingSteersTheTerminal(t *testing.T) {
 		}
 		lines := [][]string{
 			{h}, {"run"}, {"run", h}, {"run", name, h}, {"validate", h}, {"inspect", h}, {"version", h},
-			{"run", name, "--" + h}, {"run", name, "--json", h + "/x"}, {"run", name, "--json", "-", "--transport", "inproc"},
+			{"run", name, "--" + h}, {"run", name, "--json", h + "/x"},
+			{"run", name, "--json", "-", "--transport", "inproc"},
 			{"run", name, "--trace", h + "/x"}, {"run", name, "--cpuprofile", name + "/x"}, {"run", name, "--csv", h},
 			{"run", name, "--placement", h}, {"run", name, "--placement", "list.place"}, {"validate", name},
-			{"run", name, "--transport", "inproc"}, {"run", name, "--sweep", h}, {"run", name, "--sweep", "nodes=" + h}, {"run", name, "--sweep", h + "=1"},
+			{"run", name, "--transport", "inproc"}, {"run", name, "--sweep", h}, {"run", name, "--sweep", "nodes=" + h},
+			{"run", name, "--sweep", h + "=1"},
 		}
-		for _, flag := range []string{"workers", "seed", "replications", "horizon", "transport", "spread", "partition", "ring-bytes", "inline-max", "pool-bytes", "batch", "ingress", "sync", "wait"} {
+		for _, flag := range []string{"workers", "seed", "replications", "horizon", "transport", "spread", "partition",
+			"ring-bytes", "inline-max", "pool-bytes", "batch", "ingress", "sync", "wait"} {
 			lines = append(lines, []string{"run", name, "--" + flag, h})
 		}
 		for file := range texts {
@@ -73,8 +79,10 @@ func TestNothingSteersTheTerminal(t *testing.T) {
 		}
 		for _, args := range lines {
 			var stdout, stderr bytes.Buffer
-			Run(append([]string{"disco-run"}, args...), strings.NewReader(""), &stdout, &stderr, launchtest.Kind(), service.Kind())
-			for what, text := range map[string][]byte{"standard output": stdout.Bytes(), "standard error": stderr.Bytes()} {
+			Run(append([]string{"disco-run"}, args...), strings.NewReader(""), &stdout, &stderr, launchtest.Kind(),
+				service.Kind())
+			for what, text := range map[string][]byte{"standard output": stdout.Bytes(),
+				"standard error": stderr.Bytes()} {
 				if part := steers(text); part != "" {
 					t.Errorf("%q: %q on %s", args, part, what)
 				}

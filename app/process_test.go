@@ -156,7 +156,8 @@ func TestInterrupt(t *testing.T) {
 		}
 		results, ok := d.Results.(map[string]any)
 		if !ok || d.Events == 0 || !d.Interrupted || d.TraceHash != "" || results["handled"] != float64(d.Events) {
-			t.Errorf("%v: %d events, interrupted %v, hash %q, results %v", signal, d.Events, d.Interrupted, d.TraceHash, d.Results)
+			t.Errorf("%v: %d events, interrupted %v, hash %q, results %v", signal, d.Events, d.Interrupted, d.TraceHash,
+				d.Results)
 		}
 		if !strings.Contains(l.stderr.String(), "interrupted at ") {
 			t.Errorf("%v: standard error says %q", signal, l.stderr.String())
@@ -233,7 +234,8 @@ func TestInterruptWhileLoading(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.end()
-	if status, said := l.cmd.ProcessState.ExitCode(), l.stderr.String(); status != 143 || !strings.Contains(said, "interrupted before anything was simulated") {
+	if status, said := l.cmd.ProcessState.ExitCode(), l.stderr.String(); status != 143 ||
+		!strings.Contains(said, "interrupted before anything was simulated") {
 		t.Errorf("exit status %d, standard error %q", status, said)
 	}
 }
@@ -341,7 +343,8 @@ func TestClosedPipe(t *testing.T) {
 	}
 	writer.Close()
 	l.end()
-	if status := l.cmd.ProcessState.ExitCode(); status != ExitFailed || !strings.Contains(l.stderr.String(), "standard output can't be written") {
+	if status := l.cmd.ProcessState.ExitCode(); status != ExitFailed ||
+		!strings.Contains(l.stderr.String(), "standard output can't be written") {
 		t.Errorf("exit status %d, standard error %q", status, l.stderr.String())
 	}
 }
@@ -358,7 +361,8 @@ func TestReaderThatStops(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.cmd = exec.Command(os.Args[0], "run", file, "--set", "trouble={node: 1, at: 1, how: slow}", "--set", "horizon=100")
+	l.cmd = exec.Command(os.Args[0], "run", file, "--set", "trouble={node: 1, at: 1, how: slow}", "--set",
+		"horizon=100")
 	l.cmd.Env = append(os.Environ(), programEnv+"=1")
 	l.cmd.Stdout, l.cmd.Stderr = writer, &l.stderr
 	if err := l.cmd.Start(); err != nil {
@@ -379,9 +383,11 @@ func TestReaderThatStops(t *testing.T) {
 func TestInspect(t *testing.T) {
 	l := launchProgram(t, launchtest.Scenario(4, 1e9, ""))
 	var stdout, stderr bytes.Buffer
-	status := Run([]string{"disco-run", "inspect", strconv.Itoa(l.cmd.Process.Pid)}, strings.NewReader(""), &stdout, &stderr, launchtest.Kind())
+	status := Run([]string{"disco-run", "inspect", strconv.Itoa(l.cmd.Process.Pid)}, strings.NewReader(""), &stdout,
+		&stderr, launchtest.Kind())
 	said := stdout.String()
-	if status != ExitOK || !strings.Contains(said, "tiny.yml --workers 2") || strings.Contains(said, "nothing has moved") || strings.Count(said, "\n") != 4 {
+	if status != ExitOK || !strings.Contains(said, "tiny.yml --workers 2") ||
+		strings.Contains(said, "nothing has moved") || strings.Count(said, "\n") != 4 {
 		t.Errorf("exit status %d, standard error %q, standard output:\n%s", status, stderr.String(), said)
 	}
 	if err := l.cmd.Process.Signal(os.Interrupt); err != nil {

@@ -31,7 +31,8 @@ func spread(l *launch.Launch) string {
 		return "1 worker (" + one + ")"
 	}
 	if l.Spread() == launch.SpreadReplications {
-		return fmt.Sprintf("%d workers (%s), each simulating whole replications", l.Workers(), strings.TrimSuffix(how, ", shared memory"))
+		return fmt.Sprintf("%d workers (%s), each simulating whole replications", l.Workers(),
+			strings.TrimSuffix(how, ", shared memory"))
 	}
 	p := l.Placement()
 	const shown = 8
@@ -43,7 +44,8 @@ func spread(l *launch.Launch) string {
 		}
 		nodes = append(nodes, fmt.Sprint(n))
 	}
-	text := fmt.Sprintf("%d workers (%s) with %s nodes (%s), the busiest expects %.2f of the mean work, %.0f %% of the traffic runs between workers",
+	text := fmt.Sprintf("%d workers (%s) with %s nodes (%s), the busiest expects %.2f of the mean work, %.0f %% of "+
+		"the traffic runs between workers",
 		p.Workers, how, strings.Join(nodes, " + "), l.Partition(), p.Balance(), 100*p.Cut)
 	if !math.IsInf(p.Lookahead, 1) {
 		text += " with a lookahead " + lookaheadText("of", p.Lookahead)
@@ -93,7 +95,8 @@ func (p *program) workers(d *document) {
 		case w.Coupling > 0:
 			coupling = fmt.Sprintf("%.3g", w.Coupling)
 		}
-		fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t\n", w.Worker, w.Nodes, w.Events, w.Sent, w.Received, w.Promises, share(w.BlockedSeconds), share(w.RoomSeconds), cpu, coupling)
+		fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t\n", w.Worker, w.Nodes, w.Events, w.Sent, w.Received,
+			w.Promises, share(w.BlockedSeconds), share(w.RoomSeconds), cpu, coupling)
 	}
 	// The writer behind it keeps its errors.
 	_ = t.Flush()

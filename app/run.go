@@ -54,37 +54,64 @@ func runFlags() []cli.Flag {
 	return []cli.Flag{
 		textFlag(groupWhat, "seed", "1", "`SEED` of all random numbers"),
 		textFlag(groupWhat, "replications", "1", "repeat the experiment `R` times, each with its own random numbers"),
-		&cli.StringSliceFlag{Category: groupWhat, Name: "sweep", DefaultText: "none", Usage: "run once for each value of a field, `KEY=A,B,C`, such as topology_graph.nodes.servers.web-1.server_resources.cpu_cores=1,2,4; several --sweep make a grid"},
+		&cli.StringSliceFlag{Category: groupWhat, Name: "sweep", DefaultText: "none",
+			Usage: "run once for each value of a field, `KEY=A,B,C`, such as " +
+				"topology_graph.nodes.servers.web-1.server_resources.cpu_cores=1,2,4; several --sweep make a grid"},
 		setFlag(),
-		textFlag(groupOutput, "columns", "those that differ; all in --csv", "`NAMES` of the columns of the table of a sweep, with commas between; * stands for any text"),
-		textFlag(groupWhere, "workers", "1", fmt.Sprintf("`N` workers, 1 to %d; more than CPUs are slower, not faster", launch.WorkersMax)),
-		textFlag(groupWhere, "transport", launch.TransportShm, "`HOW`: shm, workers are processes that share memory; inproc, goroutines of this one"),
-		textFlag(groupWhere, "spread", "by itself", "`WHAT` is dealt out to the workers: nodes, all work on each replication together; replications, each does whole ones"),
-		textFlag(groupWhere, "partition", string(partition.MinCut), "`HOW` nodes are dealt out: mincut, little traffic between workers; block, in the scenario's order; round-robin"),
-		textFlag(groupWhere, "placement", "automatic", "`FILE` with one line \"node: worker\" for each node that is to be on a certain worker, 0 for the first"),
-		&cli.BoolFlag{Category: groupWhere, Name: "compare", DisableDefaultText: true, Usage: fmt.Sprintf("run it on one worker too, %d times each in turn, and show how many times faster N workers are", compareRounds)},
-		textFlag(groupOutput, "json", "none", "write the results to `FILE` as JSON, - for standard output and nothing else there"),
-		textFlag(groupOutput, "csv", "none", "write the table of a sweep to `FILE` as CSV, - for standard output and nothing else there"),
-		textFlag(groupOutput, "trace", "none", "write every handled event to `FILE`, one a line in total order; .gz and .zst are compressed"),
-		textFlag(groupOutput, "crash-dir", "this folder", "write what the workers were at to a file in `DIR` when one of them dies or the run can't go on; none for nowhere"),
+		textFlag(groupOutput, "columns", "those that differ; all in --csv",
+			"`NAMES` of the columns of the table of a sweep, with commas between; * stands for any text"),
+		textFlag(groupWhere, "workers", "1",
+			fmt.Sprintf("`N` workers, 1 to %d; more than CPUs are slower, not faster", launch.WorkersMax)),
+		textFlag(groupWhere, "transport", launch.TransportShm,
+			"`HOW`: shm, workers are processes that share memory; inproc, goroutines of this one"),
+		textFlag(groupWhere, "spread", "by itself", "`WHAT` is dealt out to the workers: nodes, all work on each "+
+			"replication together; replications, each does whole ones"),
+		textFlag(groupWhere, "partition", string(partition.MinCut), "`HOW` nodes are dealt out: mincut, little "+
+			"traffic between workers; block, in the scenario's order; round-robin"),
+		textFlag(groupWhere, "placement", "automatic",
+			"`FILE` with one line \"node: worker\" for each node that is to be on a certain worker, 0 for the first"),
+		&cli.BoolFlag{Category: groupWhere, Name: "compare", DisableDefaultText: true,
+			Usage: fmt.Sprintf("run it on one worker too, %d times each in turn, and show how many times faster N "+
+				"workers are", compareRounds)},
+		textFlag(groupOutput, "json", "none",
+			"write the results to `FILE` as JSON, - for standard output and nothing else there"),
+		textFlag(groupOutput, "csv", "none",
+			"write the table of a sweep to `FILE` as CSV, - for standard output and nothing else there"),
+		textFlag(groupOutput, "trace", "none",
+			"write every handled event to `FILE`, one a line in total order; .gz and .zst are compressed"),
+		textFlag(groupOutput, "crash-dir", "this folder", "write what the workers were at to a file in `DIR` when "+
+			"one of them dies or the run can't go on; none for nowhere"),
 		textFlag(groupOutput, "cpuprofile", "none", "write a CPU profile of each worker into `DIR`"),
-		textFlag(groupTuning, "ring-bytes", bytesText(worker.RingBytesDefault), "`BYTES` of the ring between two workers, a power of two"),
-		textFlag(groupTuning, "inline-max", bytesText(worker.InlineMaxDefault)+", or an eighth of the ring", "largest payload that travels inside the ring, in `BYTES`"),
-		textFlag(groupTuning, "pool-bytes", bytesText(worker.PoolBytesDefault), "`BYTES` of one worker's pool for larger payloads"),
-		textFlag(groupTuning, "batch", fmt.Sprint(worker.BatchMaxDefault), "at most `N` handler calls between two looks at the lanes"),
-		textFlag(groupTuning, "ingress", worker.IngressDuty, "`HOW` events are taken in: duty, by the worker between batches; goroutine, on a thread beside"),
-		textFlag(groupTuning, "sync", worker.SyncLane, "`WHAT` workers promise each other about: lane, everything that one sends another; link, each link between two simprocs"),
-		textFlag(groupTuning, "wait", "adaptive", "what a worker without work does, `HOW`: adaptive, spin, yield or park"),
-		textFlag(groupWatch, "stall", launch.StallDefault.String(), "`TIME` on the wall, such as 90s or 5m, without progress in simulated time after which the run says what every worker waits for; 0: never"),
-		textFlag(groupWatch, "on-stall", stallReport, "`WHAT` then: report, and go on; end, with exit status 1. A proved deadlock always ends"),
-		&cli.BoolFlag{Category: groupTuning, Name: "huge-pages", DisableDefaultText: true, Usage: "try 2 MiB pages for lanes and pools, and say which ones there are"},
-		&cli.BoolFlag{Category: groupTuning, Name: "pin", DisableDefaultText: true, Usage: "bind each worker to a CPU of its own"},
+		textFlag(groupTuning, "ring-bytes", bytesText(worker.RingBytesDefault),
+			"`BYTES` of the ring between two workers, a power of two"),
+		textFlag(groupTuning, "inline-max", bytesText(worker.InlineMaxDefault)+", or an eighth of the ring",
+			"largest payload that travels inside the ring, in `BYTES`"),
+		textFlag(groupTuning, "pool-bytes", bytesText(worker.PoolBytesDefault),
+			"`BYTES` of one worker's pool for larger payloads"),
+		textFlag(groupTuning, "batch", fmt.Sprint(worker.BatchMaxDefault),
+			"at most `N` handler calls between two looks at the lanes"),
+		textFlag(groupTuning, "ingress", worker.IngressDuty,
+			"`HOW` events are taken in: duty, by the worker between batches; goroutine, on a thread beside"),
+		textFlag(groupTuning, "sync", worker.SyncLane, "`WHAT` workers promise each other about: lane, everything "+
+			"that one sends another; link, each link between two simprocs"),
+		textFlag(groupTuning, "wait", "adaptive",
+			"what a worker without work does, `HOW`: adaptive, spin, yield or park"),
+		textFlag(groupWatch, "stall", launch.StallDefault.String(), "`TIME` on the wall, such as 90s or 5m, without "+
+			"progress in simulated time after which the run says what every worker waits for; 0: never"),
+		textFlag(groupWatch, "on-stall", stallReport,
+			"`WHAT` then: report, and go on; end, with exit status 1. A proved deadlock always ends"),
+		&cli.BoolFlag{Category: groupTuning, Name: "huge-pages", DisableDefaultText: true,
+			Usage: "try 2 MiB pages for lanes and pools, and say which ones there are"},
+		&cli.BoolFlag{Category: groupTuning, Name: "pin", DisableDefaultText: true, Usage: "bind each worker to a " +
+			"CPU of its own"},
 	}
 }
 
 // setFlag is a flag of all commands that read a scenario.
 func setFlag() cli.Flag {
-	return &cli.StringSliceFlag{Category: groupWhat, Name: "set", DefaultText: "none", Usage: "put a value into the scenario, `KEY=VALUE`, such as topology_graph.nodes.servers.web-1.server_resources.cpu_cores=2; may be given several times"}
+	return &cli.StringSliceFlag{Category: groupWhat, Name: "set", DefaultText: "none", Usage: "put a value into the " +
+		"scenario, `KEY=VALUE`, such as topology_graph.nodes.servers.web-1.server_resources.cpu_cores=2; may be " +
+		"given several times"}
 }
 
 // settings reads the --set flags of a command.
@@ -190,7 +217,8 @@ func (p *program) carryOut(ctx context.Context, o *order, doc *scenario.Document
 			return nil // standard output is closed; Run reports it
 		}
 	}
-	started = screen.during(fmt.Sprintf("%s: starting %s and making %s", p.name, count(l.Workers(), "worker"), count(len(l.Graph().Nodes), "node")))
+	started = screen.during(fmt.Sprintf("%s: starting %s and making %s", p.name, count(l.Workers(), "worker"),
+		count(len(l.Graph().Nodes), "node")))
 	defer started()
 	var out *launch.Outcome
 	var times *comparison
@@ -237,7 +265,8 @@ func interruption(l *launch.Launch, out *launch.Outcome) error {
 	}
 	last := out.Replications[len(out.Replications)-1]
 	if !last.Interrupted {
-		return fmt.Errorf("%w after %s: the results are about these", errInterrupted, count(len(out.Replications), "replication"))
+		return fmt.Errorf("%w after %s: the results are about these", errInterrupted,
+			count(len(out.Replications), "replication"))
 	}
 	text := fmt.Sprintf("at %.6g of %.6g simulated seconds", last.Reached, l.Scenario().Horizon())
 	if last.Index > 0 {
@@ -249,7 +278,9 @@ func interruption(l *launch.Launch, out *launch.Outcome) error {
 // order reads the flags.
 func (p *program) order(c *cli.Context, file string) (*order, error) {
 	v := &values{c: c}
-	o := &order{file: file, json: v.path("json"), csv: v.path("csv"), columns: v.text("columns", "names of columns with commas between"), pins: v.path("placement"), sweeps: c.StringSlice("sweep"), compare: c.Bool("compare")}
+	o := &order{file: file, json: v.path("json"), csv: v.path("csv"),
+		columns: v.text("columns", "names of columns with commas between"), pins: v.path("placement"),
+		sweeps: c.StringSlice("sweep"), compare: c.Bool("compare")}
 	o.config = launch.Config{
 		Registry:     p.registry,
 		Workers:      v.integer("workers", 1, 1, launch.WorkersMax),
@@ -258,12 +289,13 @@ func (p *program) order(c *cli.Context, file string) (*order, error) {
 		Horizon:      v.seconds("horizon"),
 		Transport:    v.word("transport", launch.TransportShm, launch.TransportInproc),
 		Spread:       v.word("spread", launch.SpreadNodes, launch.SpreadReplications),
-		Partition:    partition.Method(v.word("partition", string(partition.MinCut), string(partition.Block), string(partition.RoundRobin))),
-		Trace:        v.path("trace"),
-		CrashDir:     v.crashDir("crash-dir"),
-		Profiles:     v.path("cpuprofile"),
-		Stall:        v.duration("stall", launch.StallDefault),
-		EndStalled:   v.word("on-stall", stallReport, stallEnd) == stallEnd,
+		Partition: partition.Method(v.word("partition", string(partition.MinCut), string(partition.Block),
+			string(partition.RoundRobin))),
+		Trace:      v.path("trace"),
+		CrashDir:   v.crashDir("crash-dir"),
+		Profiles:   v.path("cpuprofile"),
+		Stall:      v.duration("stall", launch.StallDefault),
+		EndStalled: v.word("on-stall", stallReport, stallEnd) == stallEnd,
 		Tuning: worker.Tuning{
 			RingBytes: v.size("ring-bytes", worker.RingBytesMin, worker.RingBytesMax, true),
 			InlineMax: v.size("inline-max", 1, worker.RingBytesMax/8, false),

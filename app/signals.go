@@ -41,7 +41,8 @@ type signals struct {
 
 // watchSignals starts handling; close ends it.
 func watchSignals(stderr io.Writer, name string) *signals {
-	s := &signals{stderr: stderr, name: name, stop: make(chan struct{}), in: make(chan os.Signal, 16), over: make(chan struct{})}
+	s := &signals{stderr: stderr, name: name, stop: make(chan struct{}), in: make(chan os.Signal, 16),
+		over: make(chan struct{})}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGTSTP} {
 		s.notify(sig)
@@ -80,7 +81,8 @@ func (s *signals) watch() {
 			switch count++; count {
 			case 1:
 				s.first.Store(int32(sig.(syscall.Signal)))
-				fmt.Fprintf(s.stderr, "%s: %v: ending the run; once more ends it at once, without results\n", s.name, sig)
+				fmt.Fprintf(s.stderr, "%s: %v: ending the run; once more ends it at once, without results\n", s.name,
+					sig)
 				close(s.stop)
 			case 2:
 				s.cancel()
@@ -141,6 +143,7 @@ func prepare(cfg launch.Config) (*launch.Launch, error) {
 	case r := <-done:
 		return r.l, r.err
 	case <-cfg.Stop:
-		return nil, fmt.Errorf("%w before anything was simulated, while %s was being read and placed", errInterrupted, cfg.File)
+		return nil, fmt.Errorf("%w before anything was simulated, while %s was being read and placed", errInterrupted,
+			cfg.File)
 	}
 }

@@ -84,7 +84,8 @@ func (p *program) sweep(ctx context.Context, o *order, doc *scenario.Document, s
 			all.Rows = append(all.Rows, *row)
 		}
 		if err != nil {
-			all.Interrupted = errors.Is(err, errInterrupted) || errors.Is(err, launch.ErrEnded) || errors.Is(err, launch.ErrUnresponsive)
+			all.Interrupted = errors.Is(err, errInterrupted) || errors.Is(err, launch.ErrEnded) ||
+				errors.Is(err, launch.ErrUnresponsive)
 			return errors.Join(fmt.Errorf("at %s: %w", points[i], err), p.showSweep(o, all))
 		}
 		if i == 0 {
@@ -97,7 +98,9 @@ func (p *program) sweep(ctx context.Context, o *order, doc *scenario.Document, s
 			}
 		}
 		if all.Interrupted = row.Interrupted; all.Interrupted {
-			return errors.Join(p.showSweep(o, all), fmt.Errorf("%w at point %d of %d (%s): the table ends there", errInterrupted, i+1, len(points), points[i]))
+			return errors.Join(p.showSweep(o, all),
+				fmt.Errorf("%w at point %d of %d (%s): the table ends there", errInterrupted, i+1, len(points),
+					points[i]))
 		}
 	}
 	return p.showSweep(o, all)

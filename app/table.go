@@ -196,7 +196,8 @@ func newTable(doc *sweepDocument) *table {
 		if !ok {
 			i = len(t.columns)
 			index[name] = i
-			t.columns, t.numbers, t.listed = append(t.columns, name), append(t.numbers, number), append(t.listed, listed)
+			t.columns, t.numbers, t.listed = append(t.columns, name), append(t.numbers, number),
+				append(t.listed, listed)
 		}
 		t.numbers[i] = t.numbers[i] && number
 		return i
@@ -270,7 +271,8 @@ func (t *table) noColumn(want string) error {
 	if hint != "" {
 		hint = "; " + hint
 	}
-	return usage("--columns: found no column %q, want names with commas between, * for any text, of %s%s", want, list, hint)
+	return usage("--columns: found no column %q, want names with commas between, * for any text, of %s%s", want, list,
+		hint)
 }
 
 // splitColumns cuts a list of names at the commas outside of quotes.
@@ -381,7 +383,8 @@ func (p *program) sweepText(doc *sweepDocument) error {
 	// The writer behind it keeps its errors.
 	_ = w.Flush()
 	if left > 0 {
-		fmt.Fprintf(p.stdout, "and %s, which --columns chooses and --csv FILE has\n", tables.Plural(left, "more column"))
+		fmt.Fprintf(p.stdout, "and %s, which --columns chooses and --csv FILE has\n",
+			tables.Plural(left, "more column"))
 	}
 	return nil
 }

@@ -117,7 +117,8 @@ func (v *values) size(flag string, least, most int, powerOfTwo bool) int {
 	switch {
 	case err != nil && !errors.Is(err, strconv.ErrRange):
 		v.refuse(flag, strconv.Quote(text), want)
-	case err != nil || n < 0 || n > int64(most)>>shift || int(n<<shift) < least || powerOfTwo && ring.CheckCapacity(int(n<<shift), least, most) != nil:
+	case err != nil || n < 0 || n > int64(most)>>shift || int(n<<shift) < least || powerOfTwo &&
+		ring.CheckCapacity(int(n<<shift), least, most) != nil:
 		v.refuse(flag, text, want)
 	default:
 		return int(n << shift)
@@ -143,7 +144,8 @@ func (v *values) inlineFitsRing(t worker.Tuning) {
 		bytes = worker.RingBytesDefault
 	}
 	if t.InlineMax > bytes/8 {
-		v.refuse("inline-max", strconv.Itoa(t.InlineMax), fmt.Sprintf("at most %d, an eighth of the ring's %d bytes (--ring-bytes)", bytes/8, bytes))
+		v.refuse("inline-max", strconv.Itoa(t.InlineMax), fmt.Sprintf(
+			"at most %d, an eighth of the ring's %d bytes (--ring-bytes)", bytes/8, bytes))
 	}
 }
 

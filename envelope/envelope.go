@@ -142,7 +142,8 @@ func (e *Event) Size() int {
 func (e *Event) Encode(dst []byte) int {
 	size := e.Size()
 	if len(e.Headers) > HeadersMax || len(e.Data) > DataMax || len(dst) < size {
-		panic(fmt.Sprintf("envelope: event of %d header and %d data bytes into a buffer of %d", len(e.Headers), len(e.Data), len(dst)))
+		panic(fmt.Sprintf("envelope: event of %d header and %d data bytes into a buffer of %d", len(e.Headers),
+			len(e.Data), len(dst)))
 	}
 	h := dst[:EventHeaderBytes:EventHeaderBytes]
 	flags, dataLen := byte(0), len(e.Data)
@@ -223,7 +224,8 @@ func (e *Event) Decode(src []byte) error {
 	word := binary.LittleEndian.Uint64(h)
 	epochBits := binary.LittleEndian.Uint64(h[8:])
 	data := EventHeaderBytes + int(word>>16&0xFFFF)
-	if word&^((flagBlock|flagParts)<<8)&0xFFFF != uint64(KindEvent) || word>>32 > DataMax || data+int(word>>32) != len(src) || epochBits > maxEpochBits {
+	if word&^((flagBlock|flagParts)<<8)&0xFFFF != uint64(KindEvent) || word>>32 > DataMax ||
+		data+int(word>>32) != len(src) || epochBits > maxEpochBits {
 		return malformedEvent(src)
 	}
 	e.Epoch = math.Float64frombits(epochBits)
@@ -258,7 +260,8 @@ func (e *Event) DecodeInline(src []byte) bool {
 	word := binary.LittleEndian.Uint64(h)
 	epochBits := binary.LittleEndian.Uint64(h[8:])
 	data := EventHeaderBytes + int(word>>16&0xFFFF)
-	if word&0xFFFF != uint64(KindEvent) || word>>32 > DataMax || data+int(word>>32) != len(src) || epochBits > maxEpochBits {
+	if word&0xFFFF != uint64(KindEvent) || word>>32 > DataMax || data+int(word>>32) != len(src) ||
+		epochBits > maxEpochBits {
 		return false
 	}
 	e.Epoch = math.Float64frombits(epochBits)
@@ -286,7 +289,8 @@ func (e *Event) decodeBlock(ref []byte) error {
 		Seq:    binary.LittleEndian.Uint64(ref[8:]),
 	}
 	if e.Block.Length > DataMax {
-		return fmt.Errorf("%w: block reference of %d data bytes, at most %d are allowed", ErrMalformed, e.Block.Length, DataMax)
+		return fmt.Errorf("%w: block reference of %d data bytes, at most %d are allowed", ErrMalformed, e.Block.Length,
+			DataMax)
 	}
 	return nil
 }
@@ -320,11 +324,13 @@ func DecodePart(src []byte) (offset uint32, data []byte, err error) {
 	}
 	word := binary.LittleEndian.Uint64(src)
 	if uint32(word) != uint32(KindPart) {
-		return 0, nil, fmt.Errorf("%w: part starts with %#x, want kind 3 and three zero bytes", ErrMalformed, uint32(word))
+		return 0, nil, fmt.Errorf("%w: part starts with %#x, want kind 3 and three zero bytes", ErrMalformed,
+			uint32(word))
 	}
 	data = src[PartHeaderBytes:len(src):len(src)]
 	if word>>32+uint64(len(data)) > DataMax {
-		return 0, nil, fmt.Errorf("%w: part of %d bytes at offset %d, want an end of at most %d", ErrMalformed, len(data), word>>32, DataMax)
+		return 0, nil, fmt.Errorf("%w: part of %d bytes at offset %d, want an end of at most %d", ErrMalformed,
+			len(data), word>>32, DataMax)
 	}
 	return uint32(word >> 32), data, nil
 }
@@ -335,11 +341,13 @@ func malformedEvent(src []byte) error {
 		return fmt.Errorf("%w: event of %d bytes, want at least %d", ErrMalformed, len(src), EventHeaderBytes)
 	}
 	if src[0] != byte(KindEvent) || src[1] > flagParts {
-		return fmt.Errorf("%w: event with kind %d and flags %#x, want kind 1 and flags 0, 1 or 2", ErrMalformed, src[0], src[1])
+		return fmt.Errorf("%w: event with kind %d and flags %#x, want kind 1 and flags 0, 1 or 2", ErrMalformed, src[0],
+			src[1])
 	}
 	headersLen, dataLen := int(binary.LittleEndian.Uint16(src[2:])), int(binary.LittleEndian.Uint32(src[4:]))
 	if dataLen > DataMax || EventHeaderBytes+headersLen+dataLen != len(src) {
-		return fmt.Errorf("%w: event says %d header and %d data bytes, but its record has %d bytes", ErrMalformed, headersLen, dataLen, len(src))
+		return fmt.Errorf("%w: event says %d header and %d data bytes, but its record has %d bytes", ErrMalformed,
+			headersLen, dataLen, len(src))
 	}
 	epoch := math.Float64frombits(binary.LittleEndian.Uint64(src[8:]))
 	return fmt.Errorf("%w: event with epoch %v, want a finite time >= 0 without a sign", ErrMalformed, epoch)
@@ -366,7 +374,8 @@ func DecodePromise(src []byte) (Promise, error) {
 	}
 	word := binary.LittleEndian.Uint64(src)
 	if uint32(word) != uint32(KindPromise) {
-		return Promise{}, fmt.Errorf("%w: promise starts with %#x, want kind 2 and three zero bytes", ErrMalformed, uint32(word))
+		return Promise{}, fmt.Errorf("%w: promise starts with %#x, want kind 2 and three zero bytes", ErrMalformed,
+			uint32(word))
 	}
 	p := Promise{
 		Epoch:     math.Float64frombits(binary.LittleEndian.Uint64(src[8:])),
@@ -377,7 +386,8 @@ func DecodePromise(src []byte) (Promise, error) {
 		Sender:    binary.LittleEndian.Uint32(src[36:]),
 	}
 	if math.Float64bits(p.Epoch) > infEpochBits {
-		return Promise{}, fmt.Errorf("%w: promise with epoch %v, want a time >= 0 without a sign, or +Inf", ErrMalformed, p.Epoch)
+		return Promise{}, fmt.Errorf("%w: promise with epoch %v, want a time >= 0 without a sign, or +Inf",
+			ErrMalformed, p.Epoch)
 	}
 	return p, nil
 }
@@ -385,7 +395,8 @@ func DecodePromise(src []byte) (Promise, error) {
 // String is stable: golden scripts compare it.
 func (e *Event) String() string {
 	if e.InBlock {
-		return fmt.Sprintf("event %d->%d #%d @%g block %d (%d bytes)", e.Sender, e.Target, e.Number, e.Epoch, e.Block.Block, e.Block.Length)
+		return fmt.Sprintf("event %d->%d #%d @%g block %d (%d bytes)", e.Sender, e.Target, e.Number, e.Epoch,
+			e.Block.Block, e.Block.Length)
 	}
 	if e.Parts != 0 {
 		return fmt.Sprintf("event %d->%d #%d @%g %d bytes in parts", e.Sender, e.Target, e.Number, e.Epoch, e.Parts)
@@ -395,5 +406,6 @@ func (e *Event) String() string {
 
 // String is stable: golden scripts compare it.
 func (p *Promise) String() string {
-	return fmt.Sprintf("promise %d->%d seqnr %d @(%g,%d) after %d events", p.Sender, p.Target, p.Seqnr, p.Epoch, p.Level, p.NumEvents)
+	return fmt.Sprintf("promise %d->%d seqnr %d @(%g,%d) after %d events", p.Sender, p.Target, p.Seqnr, p.Epoch,
+		p.Level, p.NumEvents)
 }

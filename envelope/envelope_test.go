@@ -14,7 +14,8 @@ import (
 )
 
 func someEvent() Event {
-	return Event{Epoch: 12.5, Number: 7, Target: 3, Sender: 9, Headers: []byte{1, 0, 1, 0, 'a', 'b'}, Data: []byte("payload")}
+	return Event{Epoch: 12.5, Number: 7, Target: 3, Sender: 9, Headers: []byte{1, 0, 1, 0, 'a', 'b'},
+		Data: []byte("payload")}
 }
 
 func encodeEvent(e Event) []byte {
@@ -34,7 +35,8 @@ func encodePromise(p Promise) []byte {
 // sameEvent compares what travels: empty and nil slices are the same on the wire.
 func sameEvent(a, b Event) bool {
 	return math.Float64bits(a.Epoch) == math.Float64bits(b.Epoch) && a.Number == b.Number && a.Target == b.Target &&
-		a.Sender == b.Sender && bytes.Equal(a.Headers, b.Headers) && bytes.Equal(a.Data, b.Data) && a.Block == b.Block && a.InBlock == b.InBlock
+		a.Sender == b.Sender && bytes.Equal(a.Headers, b.Headers) && bytes.Equal(a.Data, b.Data) &&
+		a.Block == b.Block && a.InBlock == b.InBlock
 }
 
 func TestEventRoundTrip(t *testing.T) {
@@ -59,7 +61,8 @@ func TestEventRoundTrip(t *testing.T) {
 			e.Headers = random(rng.IntN(100))
 		}
 		if rng.IntN(3) == 0 {
-			e.InBlock, e.Block = true, BlockRef{Block: rng.Uint32(), Length: rng.Uint32N(DataMax + 1), Seq: rng.Uint64()}
+			e.InBlock, e.Block = true, BlockRef{Block: rng.Uint32(), Length: rng.Uint32N(DataMax + 1),
+				Seq: rng.Uint64()}
 		} else {
 			e.Data = random(rng.IntN(200))
 		}
@@ -110,7 +113,8 @@ func TestDecodedSlicesAliasAndAreClipped(t *testing.T) {
 		t.Error("headers or data were copied")
 	}
 	if cap(got.Headers) != len(got.Headers) || cap(got.Data) != len(got.Data) {
-		t.Errorf("capacities %d and %d, want them clipped to %d and %d", cap(got.Headers), cap(got.Data), len(got.Headers), len(got.Data))
+		t.Errorf("capacities %d and %d, want them clipped to %d and %d", cap(got.Headers), cap(got.Data),
+			len(got.Headers), len(got.Data))
 	}
 }
 
@@ -197,7 +201,8 @@ func TestPromiseRoundTrip(t *testing.T) {
 	seed := rand.Uint64()
 	rng := rand.New(rand.NewPCG(seed, 2))
 	for _, epoch := range []float64{0, 0.5, math.MaxFloat64, math.Inf(1)} {
-		want := Promise{Epoch: epoch, Seqnr: rng.Uint64(), NumEvents: rng.Uint64(), Level: rng.Uint32(), Target: rng.Uint32(), Sender: WholeLane}
+		want := Promise{Epoch: epoch, Seqnr: rng.Uint64(), NumEvents: rng.Uint64(), Level: rng.Uint32(),
+			Target: rng.Uint32(), Sender: WholeLane}
 		got, err := DecodePromise(encodePromise(want))
 		if err != nil || got != want {
 			t.Errorf("seed %d: sent %+v, got %+v, %v", seed, want, got, err)

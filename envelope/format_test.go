@@ -13,12 +13,15 @@ import (
 // The bytes of docs/format/envelope.md, written out by hand. Whoever changes the
 // format changes this file and that page in the same commit.
 func TestFormat(t *testing.T) {
-	event := Event{Epoch: 1.5, Number: 0x0102030405060708, Target: 0x11121314, Sender: 0x21222324, Headers: []byte{0xAA, 0xBB, 0xCC}, Data: []byte{0xD0, 0xD1}}
-	block := Event{Epoch: 1.5, Number: 1, Target: 2, Sender: 3, InBlock: true, Block: BlockRef{Block: 0x31323334, Length: 0x0A0B0C0D, Seq: 0x4142434445464748}}
+	event := Event{Epoch: 1.5, Number: 0x0102030405060708, Target: 0x11121314, Sender: 0x21222324,
+		Headers: []byte{0xAA, 0xBB, 0xCC}, Data: []byte{0xD0, 0xD1}}
+	block := Event{Epoch: 1.5, Number: 1, Target: 2, Sender: 3, InBlock: true,
+		Block: BlockRef{Block: 0x31323334, Length: 0x0A0B0C0D, Seq: 0x4142434445464748}}
 	inParts := Event{Epoch: 1.5, Number: 1, Target: 2, Sender: 3, Parts: 0x0A0B0C0D}
 	part := make([]byte, PartHeaderBytes+3)
 	EncodePart(part, 0x31323334, []byte{0xD0, 0xD1, 0xD2})
-	promise := Promise{Epoch: math.Inf(1), Seqnr: 0x5152535455565758, NumEvents: 0x6162636465666768, Level: 0x71727374, Target: WholeLane, Sender: 0x81828384}
+	promise := Promise{Epoch: math.Inf(1), Seqnr: 0x5152535455565758, NumEvents: 0x6162636465666768, Level: 0x71727374,
+		Target: WholeLane, Sender: 0x81828384}
 	headers, err := EncodeHeaders(map[string]string{"k": "vw", "a": ""})
 	if err != nil {
 		t.Fatal(err)

@@ -36,7 +36,8 @@ func FuzzDecodeEvent(f *testing.F) {
 			}
 			return
 		}
-		if !(e.Epoch >= 0) || math.IsInf(e.Epoch, 0) || len(e.Headers) > HeadersMax || len(e.Data) > DataMax || e.Block.Length > DataMax || e.Parts > DataMax {
+		if !(e.Epoch >= 0) || math.IsInf(e.Epoch, 0) || len(e.Headers) > HeadersMax || len(e.Data) > DataMax ||
+			e.Block.Length > DataMax || e.Parts > DataMax {
 			t.Fatalf("accepted %v with %d header bytes", &e, len(e.Headers))
 		}
 		if (e.InBlock || e.Parts != 0) && len(e.Data) != 0 || e.InBlock && e.Parts != 0 {

@@ -29,7 +29,8 @@ func EncodeHeaders(h map[string]string) ([]byte, error) {
 		size += headerPrefixBytes + len(k) + len(v)
 	}
 	if size > HeadersMax {
-		return nil, fmt.Errorf("envelope: headers of %d bytes, at most %d are allowed: put large values into the data", size, HeadersMax)
+		return nil, fmt.Errorf("envelope: headers of %d bytes, at most %d are allowed: put large values into the data",
+			size, HeadersMax)
 	}
 	slices.Sort(keys)
 	out := make([]byte, 0, size)
@@ -75,7 +76,8 @@ func CheckHeaders(encoded []byte) error {
 
 func nextHeader(encoded []byte) (key, value, rest []byte, err error) {
 	if len(encoded) < headerPrefixBytes {
-		return nil, nil, nil, fmt.Errorf("%w: %d bytes left in the headers, want at least %d", ErrMalformed, len(encoded), headerPrefixBytes)
+		return nil, nil, nil, fmt.Errorf("%w: %d bytes left in the headers, want at least %d", ErrMalformed,
+			len(encoded), headerPrefixBytes)
 	}
 	k := int(binary.LittleEndian.Uint16(encoded))
 	v := int(binary.LittleEndian.Uint16(encoded[2:]))

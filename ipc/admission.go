@@ -100,15 +100,18 @@ type admission struct {
 func (n *listener) reserve(h *hello) (admission, error) {
 	s := admission{bytes: int64(h.laneSize + h.poolSize)} // no overflow: both were checked
 	if s.bytes > n.cfg.BytesMax {
-		return s, fmt.Errorf("%w: %d bytes of memory, at most %d are allowed here for all senders: a smaller RingBytes or PoolBytes, or a larger BytesMax", ErrRefused, s.bytes, n.cfg.BytesMax)
+		return s, fmt.Errorf("%w: %d bytes of memory, at most %d are allowed here for all senders: a smaller "+
+			"RingBytes or PoolBytes, or a larger BytesMax", ErrRefused, s.bytes, n.cfg.BytesMax)
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.admitted >= n.cfg.SendersMax {
-		return s, fmt.Errorf("%w: %w: there are %d senders already, at most %d may be", ErrRefused, ErrBusy, n.admitted, n.cfg.SendersMax)
+		return s, fmt.Errorf("%w: %w: there are %d senders already, at most %d may be", ErrRefused, ErrBusy, n.admitted,
+			n.cfg.SendersMax)
 	}
 	if s.bytes > n.cfg.BytesMax-n.bytes {
-		return s, fmt.Errorf("%w: %w: %d bytes of memory beside the %d of other senders, at most %d are allowed here (BytesMax)", ErrRefused, ErrBusy, s.bytes, n.bytes, n.cfg.BytesMax)
+		return s, fmt.Errorf("%w: %w: %d bytes of memory beside the %d of other senders, at most %d are allowed here "+
+			"(BytesMax)", ErrRefused, ErrBusy, s.bytes, n.bytes, n.cfg.BytesMax)
 	}
 	s.number = n.number
 	n.admitted++

@@ -57,7 +57,8 @@ func TestSilentConnections(t *testing.T) {
 		t.Errorf("the last silent connection was open for %v", took)
 	}
 	if turned < 100 {
-		t.Errorf("%d of 200 silent connections were told that the receiver is busy, want the 136 that were too many", turned)
+		t.Errorf("%d of 200 silent connections were told that the receiver is busy, want the 136 that were too many",
+			turned)
 	}
 	eventually(t, "all are counted", func() bool { return r.Stats().Refused == 200 })
 }
@@ -86,7 +87,8 @@ func TestFailedMeetingsAreTyped(t *testing.T) {
 	for range 8 {
 		all.Go(func() {
 			for !over.Load() {
-				s, err := ipc.Dial(context.Background(), "unsteady", ipc.DialConfig{Dir: dir, RingBytes: 4096, InlineMax: 256, NoPool: true})
+				s, err := ipc.Dial(context.Background(), "unsteady",
+					ipc.DialConfig{Dir: dir, RingBytes: 4096, InlineMax: 256, NoPool: true})
 				if err == nil {
 					met.Add(1)
 					_ = s.Close()
@@ -119,7 +121,8 @@ func fakeListener(t *testing.T, dir, name string, serve func(n int, conn *net.Un
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	socket, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: filepath.Join(dir, name+".sock"), Net: "unixpacket"})
+	socket, err := net.ListenUnix("unixpacket",
+		&net.UnixAddr{Name: filepath.Join(dir, name+".sock"), Net: "unixpacket"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,16 +154,23 @@ func TestBrokenMeetings(t *testing.T) {
 		serve func(n int, conn *net.UnixConn)
 		want  error
 	}{
-		"closes at once":        {func(_ int, conn *net.UnixConn) { conn.Close() }, ipc.ErrNoAnswer},
-		"closes after a while":  {func(_ int, conn *net.UnixConn) { time.Sleep(20 * time.Millisecond); conn.Close() }, ipc.ErrNoAnswer},
-		"reads and closes":      {func(_ int, conn *net.UnixConn) { conn.Read(make([]byte, 512)); conn.Close() }, ipc.ErrNoAnswer},
-		"is busy and reads not": {func(_ int, conn *net.UnixConn) { conn.Write(busyPacket()); conn.Close() }, ipc.ErrBusy},
+		"closes at once": {func(_ int, conn *net.UnixConn) { conn.Close() }, ipc.ErrNoAnswer},
+		"closes after a while": {func(_ int, conn *net.UnixConn) { time.Sleep(20 * time.Millisecond); conn.Close() },
+			ipc.ErrNoAnswer},
+		"reads and closes": {func(_ int, conn *net.UnixConn) { conn.Read(make([]byte, 512)); conn.Close() },
+			ipc.ErrNoAnswer},
+		"is busy and reads not": {func(_ int, conn *net.UnixConn) { conn.Write(busyPacket()); conn.Close() },
+			ipc.ErrBusy},
 		"is busy and reads not, 2": {func(_ int, conn *net.UnixConn) {
 			time.Sleep(20 * time.Millisecond)
 			conn.Write(busyPacket())
 			conn.Close()
 		}, ipc.ErrBusy},
-		"is busy": {func(_ int, conn *net.UnixConn) { conn.Read(make([]byte, 512)); conn.Write(busyPacket()); conn.Close() }, ipc.ErrBusy},
+		"is busy": {func(_ int, conn *net.UnixConn) {
+			conn.Read(make([]byte, 512))
+			conn.Write(busyPacket())
+			conn.Close()
+		}, ipc.ErrBusy},
 	} {
 		for range 5 {
 			dir := newDir(t)
@@ -187,7 +197,8 @@ func TestRetry(t *testing.T) {
 	if _, err := ipc.Dial(short, "full", cfg); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("no admission until the context ends: %v", err)
 	}
-	if _, err := ipc.Dial(within(t), "full", small(dir)); !errors.Is(err, ipc.ErrBusy) || !errors.Is(err, ipc.ErrRefused) {
+	if _, err := ipc.Dial(within(t), "full", small(dir)); !errors.Is(err, ipc.ErrBusy) ||
+		!errors.Is(err, ipc.ErrRefused) {
 		t.Errorf("not patient: %v", err)
 	}
 	done := make(chan error, 1)
@@ -224,7 +235,8 @@ func TestRetry(t *testing.T) {
 			conn.Close()
 		}
 	})
-	if _, err := ipc.Dial(within(t), "unsteady", cfg); !errors.Is(err, ipc.ErrRefused) || errors.Is(err, ipc.ErrBusy) || calls.Load() != 3 {
+	if _, err := ipc.Dial(within(t), "unsteady", cfg); !errors.Is(err, ipc.ErrRefused) || errors.Is(err, ipc.ErrBusy) ||
+		calls.Load() != 3 {
 		t.Errorf("refused for good at call %d: %v", calls.Load(), err)
 	}
 	if err := r.Close(); err != nil {
@@ -240,7 +252,8 @@ func TestMemoryBudget(t *testing.T) {
 	dir := newDir(t)
 	r := mustListen(t, "budget", ipc.ListenConfig{Dir: dir, BytesMax: 500 << 10})
 	s := mustDial(t, "budget", small(dir)) // 256 KiB and a little
-	if _, err := ipc.Dial(within(t), "budget", small(dir)); !errors.Is(err, ipc.ErrBusy) || !strings.Contains(err.Error(), "BytesMax") {
+	if _, err := ipc.Dial(within(t), "budget", small(dir)); !errors.Is(err, ipc.ErrBusy) ||
+		!strings.Contains(err.Error(), "BytesMax") {
 		t.Errorf("the second: %v", err)
 	}
 	big := small(dir)
@@ -287,7 +300,8 @@ func TestSparseMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := unix.FcntlInt(file.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL); err != nil {
+	if _, err := unix.FcntlInt(file.Fd(), unix.F_ADD_SEALS,
+		unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL); err != nil {
 		t.Fatal(err)
 	}
 	packet := hello(mem, pool)

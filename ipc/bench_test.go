@@ -16,7 +16,8 @@ import (
 func BenchmarkOneWay(b *testing.B) {
 	for _, c := range []struct{ size, batch int }{{64, 1}, {64, 64}, {1024, 64}, {1 << 20, 1}} {
 		for _, poll := range []bool{false, true} {
-			b.Run(fmt.Sprintf("%dB/batch=%d/poll=%v", c.size, c.batch, poll), func(b *testing.B) { oneWay(b, c.size, c.batch, poll) })
+			b.Run(fmt.Sprintf("%dB/batch=%d/poll=%v", c.size, c.batch, poll),
+				func(b *testing.B) { oneWay(b, c.size, c.batch, poll) })
 		}
 	}
 }

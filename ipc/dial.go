@@ -83,7 +83,8 @@ func (cfg *DialConfig) validate() error {
 		return fmt.Errorf("ipc: %w", err)
 	}
 	if most := ring.MaxRecord(cfg.RingBytes) - envelope.EventHeaderBytes; cfg.InlineMax < 0 || cfg.InlineMax > most {
-		return fmt.Errorf("ipc: messages of up to %d bytes inside a ring of %d, want 0 to %d", cfg.InlineMax, cfg.RingBytes, most)
+		return fmt.Errorf("ipc: messages of up to %d bytes inside a ring of %d, want 0 to %d", cfg.InlineMax,
+			cfg.RingBytes, most)
 	}
 	return nil
 }
@@ -109,7 +110,8 @@ func Dial(ctx context.Context, name string, cfg DialConfig) (*Sender, error) {
 			err = fmt.Errorf("%w: %w", err, end)
 		}
 		noReceiver := errors.Is(err, ErrNoReceiver)
-		if again := noReceiver || errors.Is(err, ErrBusy) || errors.Is(err, ErrNoAnswer); !again || !cfg.Retry || ctx.Err() != nil {
+		if again := noReceiver || errors.Is(err, ErrBusy) || errors.Is(err, ErrNoAnswer); !again || !cfg.Retry ||
+			ctx.Err() != nil {
 			return nil, errors.Join(err, d.close())
 		}
 		if ctxErr := sleep(ctx, wait-rand.N(wait/2)); ctxErr != nil {

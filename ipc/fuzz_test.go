@@ -35,7 +35,8 @@ func FuzzPackets(f *testing.F) {
 		switch {
 		case err != nil:
 			checkText(t, err)
-		case h.laneSize <= laneOffset || h.laneSize > uint64(cfg.LaneBytesMax) || h.poolSize > uint64(cfg.PoolBytesMax) ||
+		case h.laneSize <= laneOffset || h.laneSize > uint64(cfg.LaneBytesMax) ||
+			h.poolSize > uint64(cfg.PoolBytesMax) ||
 			h.files != files || files < 1 || files > filesMax || (h.poolSize != 0) != (files == 2):
 			t.Fatalf("let through with %d files: %+v", files, h)
 		}
@@ -51,7 +52,8 @@ func FuzzPackets(f *testing.F) {
 
 func checkText(t *testing.T, err error) {
 	t.Helper()
-	if !errors.Is(err, ErrRefused) && !errors.Is(err, ErrProtocol) || strings.ContainsFunc(err.Error(), func(r rune) bool { return r < ' ' }) {
+	if !errors.Is(err, ErrRefused) && !errors.Is(err, ErrProtocol) ||
+		strings.ContainsFunc(err.Error(), func(r rune) bool { return r < ' ' }) {
 		t.Fatalf("%q", err)
 	}
 }
@@ -66,7 +68,8 @@ func TestPacketsComeBack(t *testing.T) {
 		t.Errorf("%+v, %v, want %+v", got, err, w)
 	}
 	no := welcome{status: statusRefused, reason: strings.Repeat("because ", 40)}
-	if _, err := parseWelcome(no.encode(), 0); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "because because") {
+	if _, err := parseWelcome(no.encode(), 0); !errors.Is(err, ErrRefused) ||
+		!strings.Contains(err.Error(), "because because") {
 		t.Errorf("%v", err)
 	}
 }

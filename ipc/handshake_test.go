@@ -22,18 +22,21 @@ import (
 
 func TestNames(t *testing.T) {
 	dir := newDir(t)
-	for _, name := range []string{"", ".", "..", ".hidden", "a/b", "a b", "ä", "a\x00", strings.Repeat("x", ipc.NameMax+1)} {
+	for _, name := range []string{"", ".", "..", ".hidden", "a/b", "a b", "ä", "a\x00",
+		strings.Repeat("x", ipc.NameMax+1)} {
 		if r, err := ipc.Listen(name, ipc.ListenConfig{Dir: dir}); err == nil {
 			r.Close()
 			t.Errorf("listening as %q", name)
 		}
-		if _, err := ipc.Dial(within(t), name, ipc.DialConfig{Dir: dir}); err == nil || errors.Is(err, ipc.ErrNoReceiver) {
+		if _, err := ipc.Dial(within(t), name, ipc.DialConfig{Dir: dir}); err == nil ||
+			errors.Is(err, ipc.ErrNoReceiver) {
 			t.Errorf("dialing %q: %v", name, err)
 		}
 	}
 	mustListen(t, strings.Repeat("x", ipc.NameMax), ipc.ListenConfig{Dir: dir})
 	long := filepath.Join(t.TempDir(), strings.Repeat("d", 100))
-	if _, err := ipc.Listen("a", ipc.ListenConfig{Dir: long}); err == nil || !strings.Contains(err.Error(), "shorter Dir") {
+	if _, err := ipc.Listen("a", ipc.ListenConfig{Dir: long}); err == nil ||
+		!strings.Contains(err.Error(), "shorter Dir") {
 		t.Errorf("a path too long for a socket: %v", err)
 	}
 }
@@ -100,8 +103,10 @@ func TestDefaultDirectory(t *testing.T) {
 // A directory that others may enter, or a link to somewhere, is no place for sockets.
 func TestPrivateDirectory(t *testing.T) {
 	base := t.TempDir()
-	open, private, link, file := filepath.Join(base, "open"), filepath.Join(base, "p"), filepath.Join(base, "link"), filepath.Join(base, "file")
-	for _, err := range []error{os.Mkdir(open, 0o755), os.Chmod(open, 0o711), os.Mkdir(private, 0o700), os.Symlink(private, link), os.WriteFile(file, nil, 0o600)} {
+	open, private, link, file := filepath.Join(base, "open"), filepath.Join(base, "p"), filepath.Join(base, "link"),
+		filepath.Join(base, "file")
+	for _, err := range []error{os.Mkdir(open, 0o755), os.Chmod(open, 0o711), os.Mkdir(private, 0o700),
+		os.Symlink(private, link), os.WriteFile(file, nil, 0o600)} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +185,8 @@ func TestSendersMax(t *testing.T) {
 	dir := newDir(t)
 	r := mustListen(t, "admitted", ipc.ListenConfig{Dir: dir, SendersMax: 1})
 	s := mustDial(t, "admitted", small(dir))
-	if _, err := ipc.Dial(within(t), "admitted", small(dir)); !errors.Is(err, ipc.ErrRefused) || !strings.Contains(err.Error(), "1 senders already") {
+	if _, err := ipc.Dial(within(t), "admitted", small(dir)); !errors.Is(err, ipc.ErrRefused) ||
+		!strings.Contains(err.Error(), "1 senders already") {
 		t.Errorf("the second one: %v", err)
 	}
 	if err := s.Close(); err != nil {
@@ -223,7 +229,8 @@ func TestLimits(t *testing.T) {
 		"PoolBytesMax": {RingBytes: 4096, InlineMax: 256, PoolBytes: 2 << 20},
 	} {
 		cfg.Dir = dir
-		if _, err := ipc.Dial(within(t), "limits", cfg); !errors.Is(err, ipc.ErrRefused) || !strings.Contains(err.Error(), field) {
+		if _, err := ipc.Dial(within(t), "limits", cfg); !errors.Is(err, ipc.ErrRefused) ||
+			!strings.Contains(err.Error(), field) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
@@ -233,7 +240,8 @@ func TestLimits(t *testing.T) {
 // connectRaw connects to a receiver without being a Sender.
 func connectRaw(t testing.TB, dir, name string) *net.UnixConn {
 	t.Helper()
-	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: filepath.Join(dir, name+".sock"), Net: "unixpacket"})
+	conn, err := net.DialUnix("unixpacket", nil,
+		&net.UnixAddr{Name: filepath.Join(dir, name+".sock"), Net: "unixpacket"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -350,7 +358,8 @@ func TestBadHandshakes(t *testing.T) {
 		answer := make([]byte, 512)
 		n, _ := conn.Read(answer)
 		text := string(bytes.TrimRight(answer[min(n, 40):n], "\x00"))
-		if c.answer == "" && n > 0 || c.answer != "" && (n != 256 || answer[12] != 1 || !strings.Contains(text, c.answer)) {
+		if c.answer == "" && n > 0 || c.answer != "" &&
+			(n != 256 || answer[12] != 1 || !strings.Contains(text, c.answer)) {
 			t.Errorf("%s: answered %d bytes, %q, want %q", what, n, text, c.answer)
 		}
 		conn.Close()
@@ -400,7 +409,8 @@ func TestBadRecords(t *testing.T) {
 	} {
 		mem, pool := goodSegments(t)
 		conn := connectRaw(t, dir, "records")
-		if _, _, err := conn.WriteMsgUnix(hello(mem, pool), syscall.UnixRights(int(mem.File().Fd()), int(pool.File().Fd())), nil); err != nil {
+		if _, _, err := conn.WriteMsgUnix(hello(mem, pool),
+			syscall.UnixRights(int(mem.File().Fd()), int(pool.File().Fd())), nil); err != nil {
 			t.Fatal(err)
 		}
 		if n, err := conn.Read(make([]byte, 256)); n != 256 || err != nil {
@@ -463,7 +473,8 @@ func TestBadListeners(t *testing.T) {
 		"a board of other id": {welcome(32, 1), file, shm.ErrIdentity, ""},
 		"no board":            {welcome(-1, 0), []*os.File{other.File()}, shm.ErrKind, ""},
 	} {
-		socket, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: filepath.Join(dir, "fake.sock"), Net: "unixpacket"})
+		socket, err := net.ListenUnix("unixpacket",
+			&net.UnixAddr{Name: filepath.Join(dir, "fake.sock"), Net: "unixpacket"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -500,7 +511,8 @@ func TestBadListeners(t *testing.T) {
 		socket.Close()
 		fake.Wait()
 	}
-	silent, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: filepath.Join(dir, "silent.sock"), Net: "unixpacket"})
+	silent, err := net.ListenUnix("unixpacket",
+		&net.UnixAddr{Name: filepath.Join(dir, "silent.sock"), Net: "unixpacket"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -105,7 +105,8 @@ func manySenders(t *testing.T, mode shm.Mode, poll bool, count int) {
 		}
 	}
 	all.Wait()
-	if st := r.Stats(); b.sum() != uint64(senders*count) || st.Messages != b.sum() || st.Closed != senders || st.Senders != 0 || st.Leases != 0 {
+	if st := r.Stats(); b.sum() != uint64(senders*count) || st.Messages != b.sum() || st.Closed != senders ||
+		st.Senders != 0 || st.Leases != 0 {
 		t.Errorf("%d messages, %+v", b.sum(), st)
 	}
 }

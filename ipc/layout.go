@@ -105,9 +105,11 @@ func parseHello(b []byte, files int, cfg *ListenConfig) (hello, error) {
 	case said != uint32(files) || files != h.files:
 		return hello{}, fmt.Errorf("%w: %d files came, it names %d, want %d", ErrProtocol, files, said, h.files)
 	case h.laneSize <= laneOffset || h.laneSize > uint64(cfg.LaneBytesMax):
-		return hello{}, fmt.Errorf("%w: lane segment of %d bytes, at most %d are allowed here: a smaller RingBytes or pool, or a larger LaneBytesMax", ErrRefused, h.laneSize, cfg.LaneBytesMax)
+		return hello{}, fmt.Errorf("%w: lane segment of %d bytes, at most %d are allowed here: a smaller RingBytes "+
+			"or pool, or a larger LaneBytesMax", ErrRefused, h.laneSize, cfg.LaneBytesMax)
 	case h.poolSize > uint64(cfg.PoolBytesMax):
-		return hello{}, fmt.Errorf("%w: pool of %d bytes, at most %d are allowed here: a smaller PoolBytes or a larger PoolBytesMax", ErrRefused, h.poolSize, cfg.PoolBytesMax)
+		return hello{}, fmt.Errorf("%w: pool of %d bytes, at most %d are allowed here: a smaller PoolBytes or a "+
+			"larger PoolBytesMax", ErrRefused, h.poolSize, cfg.PoolBytesMax)
 	case h.laneID == 0 || h.poolSize != 0 && h.poolID == 0:
 		return hello{}, fmt.Errorf("%w: a segment without a creation id", ErrProtocol)
 	}
@@ -152,7 +154,8 @@ func parseWelcome(b []byte, files int) (welcome, error) {
 		boardID:   binary.LittleEndian.Uint64(b[offsetBoardID:]),
 	}
 	if files != 1 || w.boardSize != boardBytes || w.boardID == 0 {
-		return welcome{}, fmt.Errorf("%w: %d files came, for a board of %d bytes with id %#x, want 1 of %d bytes", ErrProtocol, files, w.boardSize, w.boardID, boardBytes)
+		return welcome{}, fmt.Errorf("%w: %d files came, for a board of %d bytes with id %#x, want 1 of %d bytes",
+			ErrProtocol, files, w.boardSize, w.boardID, boardBytes)
 	}
 	return w, nil
 }
@@ -167,10 +170,12 @@ func newPacket() []byte {
 // checkPacket checks what both packets begin with.
 func checkPacket(b []byte) error {
 	if len(b) != packetBytes || string(b[:len(packetMagic)]) != packetMagic {
-		return fmt.Errorf("%w: packet of %d bytes that starts with %q, want %d and %q", ErrProtocol, len(b), b[:min(len(b), len(packetMagic))], packetBytes, packetMagic)
+		return fmt.Errorf("%w: packet of %d bytes that starts with %q, want %d and %q", ErrProtocol, len(b),
+			b[:min(len(b), len(packetMagic))], packetBytes, packetMagic)
 	}
 	if v := binary.LittleEndian.Uint32(b[offsetVersion:]); v != packetVersion {
-		return fmt.Errorf("%w: the other side speaks version %d, this one %d: build both from the same disco", ErrRefused, v, packetVersion)
+		return fmt.Errorf("%w: the other side speaks version %d, this one %d: build both from the same disco",
+			ErrRefused, v, packetVersion)
 	}
 	return nil
 }

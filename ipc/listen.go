@@ -68,8 +68,10 @@ func (cfg *ListenConfig) validate() error {
 	if cfg.SendersMax < 1 || cfg.SendersMax > sendersMaxMax {
 		return fmt.Errorf("ipc: up to %d senders, want 1 to %d", cfg.SendersMax, sendersMaxMax)
 	}
-	if cfg.LaneBytesMax < 0 || cfg.LaneBytesMax > shm.BytesMax || cfg.PoolBytesMax < 0 || cfg.PoolBytesMax > shm.BytesMax {
-		return fmt.Errorf("ipc: limits of %d bytes for lane segments and %d for pools, want 0 to %d", cfg.LaneBytesMax, cfg.PoolBytesMax, shm.BytesMax)
+	if cfg.LaneBytesMax < 0 || cfg.LaneBytesMax > shm.BytesMax || cfg.PoolBytesMax < 0 ||
+		cfg.PoolBytesMax > shm.BytesMax {
+		return fmt.Errorf("ipc: limits of %d bytes for lane segments and %d for pools, want 0 to %d", cfg.LaneBytesMax,
+			cfg.PoolBytesMax, shm.BytesMax)
 	}
 	if cfg.BytesMax < 0 {
 		return fmt.Errorf("ipc: limit of %d bytes for all senders, want more than 0", cfg.BytesMax)

@@ -36,7 +36,8 @@ func createMemory(name string, cfg *DialConfig) (m *memory, err error) {
 	if err != nil {
 		return m, err
 	}
-	m.mem, err = shm.Create(shm.Config{Name: "ipc-lane-" + name, Kind: kindLane, Size: laneOffset + size, HugePages: cfg.HugePages})
+	m.mem, err = shm.Create(shm.Config{Name: "ipc-lane-" + name, Kind: kindLane, Size: laneOffset + size,
+		HugePages: cfg.HugePages})
 	if err != nil {
 		return m, err
 	}
@@ -51,7 +52,8 @@ func (m *memory) createPool(name string, cfg *DialConfig) (sizes []shm.BlockSize
 	if err != nil {
 		return nil, err
 	}
-	m.pool, err = shm.Create(shm.Config{Name: "ipc-pool-" + name, Kind: shm.KindPool, Size: size, HugePages: cfg.HugePages})
+	m.pool, err = shm.Create(shm.Config{Name: "ipc-pool-" + name, Kind: shm.KindPool, Size: size,
+		HugePages: cfg.HugePages})
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +79,8 @@ func attachMemory(h *hello, files []*os.File) (*memory, error) {
 	}
 	m := &memory{mem: mem}
 	if h.poolSize != 0 {
-		m.pool, err = shm.Attach(files[1], shm.Want{Kind: shm.KindPool, Size: int(h.poolSize), ID: h.poolID, ReadOnly: true})
+		m.pool, err = shm.Attach(files[1], shm.Want{Kind: shm.KindPool, Size: int(h.poolSize), ID: h.poolID,
+			ReadOnly: true})
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("%w: pool: %w", ErrRefused, err), m.close())
 		}

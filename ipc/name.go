@@ -21,10 +21,12 @@ const pathMax = 107
 // checkName accepts what is a file name everywhere and readable in a listing.
 func checkName(name string) error {
 	ok := len(name) >= 1 && len(name) <= NameMax && name[0] != '.' && !strings.ContainsFunc(name, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '_' || r == '-')
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '_' ||
+			r == '-')
 	})
 	if !ok {
-		return fmt.Errorf("ipc: name %q, want 1 to %d letters, digits, '.', '_' and '-', the first one no '.'", name, NameMax)
+		return fmt.Errorf("ipc: name %q, want 1 to %d letters, digits, '.', '_' and '-', the first one no '.'", name,
+			NameMax)
 	}
 	return nil
 }
@@ -49,7 +51,8 @@ func checkPrivate(dir string) error {
 	}
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !info.IsDir() || !ok || int(stat.Uid) != os.Geteuid() || info.Mode().Perm()&0o077 != 0 {
-		return fmt.Errorf("%w: directory %s is %v, want one of user %d that no other user may enter (mode 0700): choose another Dir", ErrPrivate, dir, info.Mode(), os.Geteuid())
+		return fmt.Errorf("%w: directory %s is %v, want one of user %d that no other user may enter (mode 0700): "+
+			"choose another Dir", ErrPrivate, dir, info.Mode(), os.Geteuid())
 	}
 	return nil
 }
@@ -58,7 +61,8 @@ func checkPrivate(dir string) error {
 func socketPath(dir, name string) (string, error) {
 	path := filepath.Join(dir, name+".sock")
 	if len(path) > pathMax {
-		return "", fmt.Errorf("ipc: path %s of the socket has %d bytes, at most %d are possible: choose a shorter Dir", path, len(path), pathMax)
+		return "", fmt.Errorf("ipc: path %s of the socket has %d bytes, at most %d are possible: choose a shorter Dir",
+			path, len(path), pathMax)
 	}
 	return path, nil
 }
@@ -99,7 +103,8 @@ func takeName(dir, name string) (*claim, error) {
 		}
 		return &claim{socket: socket, file: file}, nil
 	}
-	return nil, fmt.Errorf("%w: %q: its lock file vanished %d times: others take and give back the name all the time", ErrTaken, name, claimTries)
+	return nil, fmt.Errorf("%w: %q: its lock file vanished %d times: others take and give back the name all the time",
+		ErrTaken, name, claimTries)
 }
 
 // lock opens and locks a file. The result is nil when the file at path is not, or no

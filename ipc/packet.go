@@ -44,7 +44,8 @@ func receivePacket(conn *net.UnixConn) (packet []byte, files []*os.File, err err
 	}
 	files, err = filesOf(rights[:rightsBytes])
 	if err == nil && (flags&(syscall.MSG_TRUNC|syscall.MSG_CTRUNC) != 0 || len(files) > filesMax) {
-		err = fmt.Errorf("%w: a packet longer than %d bytes, or with more than %d files", ErrProtocol, packetBytes, filesMax)
+		err = fmt.Errorf("%w: a packet longer than %d bytes, or with more than %d files", ErrProtocol, packetBytes,
+			filesMax)
 	}
 	if err != nil {
 		closeFiles(files)
@@ -94,7 +95,8 @@ func checkPeer(conn *net.UnixConn) (pid int, err error) {
 		return 0, fmt.Errorf("ipc: asking for the peer's user: %w", err)
 	}
 	if int(cred.Uid) != os.Geteuid() {
-		return 0, fmt.Errorf("%w: the process at the other end (%d) is of user %d, want %d", ErrPrivate, cred.Pid, cred.Uid, os.Geteuid())
+		return 0, fmt.Errorf("%w: the process at the other end (%d) is of user %d, want %d", ErrPrivate, cred.Pid,
+			cred.Uid, os.Geteuid())
 	}
 	return int(cred.Pid), nil
 }

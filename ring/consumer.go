@@ -110,7 +110,8 @@ func (c *Consumer) nextSlow(header uint64) ([]byte, error) {
 
 // corrupt reports a header that no correct producer writes.
 func (c *Consumer) corrupt(header uint64) error {
-	return fmt.Errorf("%w: header %#016x (kind %d, %d bytes) at position %d, index %d, want kind 1 to 3, marker and lap %#x, at most %d bytes and within %d",
+	return fmt.Errorf("%w: header %#016x (kind %d, %d bytes) at position %d, index %d, want kind 1 to 3, marker and "+
+		"lap %#x, at most %d bytes and within %d",
 		ErrCorrupt, header, header&kindMask>>kindShift, header&lengthMask, c.position, c.position&c.mask,
 		(markerBits|lapOf(c.position, c.shift))>>kindShift, c.maxBody, c.capacity)
 }
@@ -158,7 +159,8 @@ func (c *Consumer) Check() error {
 	if head == want && owner == sideTaken {
 		return nil
 	}
-	return c.stop(fmt.Errorf("%w: the consumer's own words were overwritten: head word %#x and owner %d, want %#x and %d",
+	return c.stop(fmt.Errorf("%w: the consumer's own words were overwritten: head word %#x and owner %d, want %#x "+
+		"and %d",
 		ErrCorrupt, head, owner, want, sideTaken))
 }
 
@@ -169,7 +171,8 @@ func (c *Consumer) ReleaseDue() bool { return c.position-c.released > c.capacity
 
 // mangle overwrites the bytes in [released, position): a reader that kept a slice sees the damage at once.
 func (c *Consumer) mangle() {
-	invariants.Assert(c.position-c.released <= c.capacity-headerBytes, "ring: %d bytes to release in a ring of %d", c.position-c.released, c.capacity)
+	invariants.Assert(c.position-c.released <= c.capacity-headerBytes, "ring: %d bytes to release in a ring of %d",
+		c.position-c.released, c.capacity)
 	from, to := c.released&c.mask, c.position&c.mask
 	if from < to {
 		invariants.Mangle(c.data[from:to])

@@ -69,7 +69,8 @@ func TestFormatIsTheOneThatIsDrawn(t *testing.T) {
 	put("")
 	expect("committed", map[int]uint64{data: 0})
 	p.Publish()
-	expect("published", map[int]uint64{data: 0x0000_D501_0000_0003, data + 16: 0x0000_D501_0000_0000, data + 24: 0, 256: start})
+	expect("published", map[int]uint64{data: 0x0000_D501_0000_0003, data + 16: 0x0000_D501_0000_0000, data + 24: 0,
+		256: start})
 	if got := string(mem[data+8 : data+11]); got != "abc" {
 		t.Errorf("the body is %q", got)
 	}
@@ -83,7 +84,8 @@ func TestFormatIsTheOneThatIsDrawn(t *testing.T) {
 
 	put("wrapped") // 8 bytes are left up to the end: padding
 	p.Close()
-	expect("padded and closed", map[int]uint64{data + 56: 0x0000_D502_0000_0000, data: 0x0001_D501_0000_0007, data + 16: 0x0001_D503_0000_0000})
+	expect("padded and closed", map[int]uint64{data + 56: 0x0000_D502_0000_0000, data: 0x0001_D501_0000_0007,
+		data + 16: 0x0001_D503_0000_0000})
 	take("wrapped")
 	c.Close()
 	expect("both closed", map[int]uint64{256: start + 80 | 1})

@@ -135,7 +135,8 @@ func (p *Producer) refusal(n int) error {
 		panic(fmt.Sprintf("ring: claim of %d bytes at position %d", n, p.staged))
 	}
 	if p.claim != 0 {
-		panic(fmt.Sprintf("ring: claim of %d bytes at position %d, where %d are claimed already", n, p.staged, p.claim&lengthMask))
+		panic(fmt.Sprintf("ring: claim of %d bytes at position %d, where %d are claimed already", n, p.staged,
+			p.claim&lengthMask))
 	}
 	if p.err != nil {
 		return p.err
@@ -168,7 +169,8 @@ func (p *Producer) refresh(need uint64) error {
 func (p *Producer) checkHead(head uint64) error {
 	cached := p.limit + headerBytes - p.capacity
 	if head%headerBytes != 0 || head-cached > p.tail-cached {
-		return p.stop(fmt.Errorf("%w: head word %#x at tail %d, want a multiple of %d in [%d, %d]", ErrCorrupt, head, p.tail, headerBytes, cached, p.tail))
+		return p.stop(fmt.Errorf("%w: head word %#x at tail %d, want a multiple of %d in [%d, %d]", ErrCorrupt, head,
+			p.tail, headerBytes, cached, p.tail))
 	}
 	return nil
 }
@@ -319,7 +321,8 @@ func (p *Producer) Check() error {
 		return p.err
 	}
 	if owner := atomic.LoadUint64(&p.ctl.producer.owner); owner != sideTaken {
-		return p.stop(fmt.Errorf("%w: the producer's own word was overwritten: owner %d, want %d", ErrCorrupt, owner, sideTaken))
+		return p.stop(fmt.Errorf("%w: the producer's own word was overwritten: owner %d, want %d", ErrCorrupt, owner,
+			sideTaken))
 	}
 	atTail := uint64(0)
 	if p.ended {
@@ -337,7 +340,8 @@ func (p *Producer) Check() error {
 		return nil // the consumer may be overwriting what it releases, as mangle does: never with 0, but a race it is
 	}
 	if head != p.tail && atomic.LoadUint64(p.word(head)) == 0 {
-		return p.stop(fmt.Errorf("%w: records up to %d are published, but at head %d stands no header: it was overwritten", ErrCorrupt, p.tail, head))
+		return p.stop(fmt.Errorf("%w: records up to %d are published, but at head %d stands no header: it was "+
+			"overwritten", ErrCorrupt, p.tail, head))
 	}
 	return nil
 }
@@ -345,7 +349,8 @@ func (p *Producer) Check() error {
 // checkTail ends the ring if the word at the tail, which only this side writes, isn't want.
 func (p *Producer) checkTail(want uint64) error {
 	if word := atomic.LoadUint64(p.word(p.tail)); word != want {
-		return p.stop(fmt.Errorf("%w: word %#x at tail %d, where %#x was written: it was overwritten", ErrCorrupt, word, p.tail, want))
+		return p.stop(fmt.Errorf("%w: word %#x at tail %d, where %#x was written: it was overwritten", ErrCorrupt, word,
+			p.tail, want))
 	}
 	return nil
 }
@@ -373,9 +378,11 @@ func (p *Producer) Close() {
 // with ErrCorrupt.
 func (p *Producer) check() {
 	head := p.limit + headerBytes - p.capacity
-	invariants.Assert(p.staged-head <= p.capacity-headerBytes, "ring: staged %d at head %d leaves no free word in %d", p.staged, head, p.capacity)
+	invariants.Assert(p.staged-head <= p.capacity-headerBytes, "ring: staged %d at head %d leaves no free word in %d",
+		p.staged, head, p.capacity)
 	invariants.Assert(p.tail-head <= p.staged-head, "ring: tail %d beyond staged %d at head %d", p.tail, p.staged, head)
-	invariants.Assert(p.bound-p.staged <= p.limit-p.staged, "ring: bound %d beyond limit %d at staged %d", p.bound, p.limit, p.staged)
+	invariants.Assert(p.bound-p.staged <= p.limit-p.staged, "ring: bound %d beyond limit %d at staged %d", p.bound,
+		p.limit, p.staged)
 	if !p.ended && p.err == nil {
 		_ = p.checkTail(0) // the next claim returns it
 	}

@@ -290,7 +290,8 @@ func (x *pair) doRoom() error {
 		return nil
 	}
 	if got > want || got < min(want, x.reference.capacity/4) {
-		return fmt.Errorf("room %d, want at most %d and at least the lesser of it and a quarter of %d", got, want, x.reference.capacity)
+		return fmt.Errorf("room %d, want at most %d and at least the lesser of it and a quarter of %d", got, want,
+			x.reference.capacity)
 	}
 	return nil
 }
@@ -353,7 +354,8 @@ func TestRandomHistoriesMatchTheReferenceRing(t *testing.T) {
 					err = x.compareRest()
 				}
 				if err != nil {
-					t.Fatalf("capacity %d, start %d, seed %d, after %d calls ending in %v: %v", capacity, start, seed, len(history), history[max(0, len(history)-20):], err)
+					t.Fatalf("capacity %d, start %d, seed %d, after %d calls ending in %v: %v", capacity, start, seed,
+						len(history), history[max(0, len(history)-20):], err)
 				}
 			}
 		}
@@ -387,7 +389,8 @@ func TestAllSmallHistoriesMatchTheReferenceRing(t *testing.T) {
 		statesMax = 6000
 	}
 	for _, capacity := range []int{32, 64} {
-		ops := []op{{kind: 'm'}, {kind: 'p'}, {kind: 'a'}, {kind: 'n'}, {kind: 'r'}, {kind: 'o'}, {kind: 'e'}, {kind: 'l'}}
+		ops := []op{{kind: 'm'}, {kind: 'p'}, {kind: 'a'}, {kind: 'n'}, {kind: 'r'}, {kind: 'o'}, {kind: 'e'},
+			{kind: 'l'}}
 		for n := 0; n <= capacity/2; n += 8 {
 			ops = append(ops, op{kind: 'c', n: n})
 			if n%16 == 0 {
@@ -442,7 +445,8 @@ func exploreAll(t *testing.T, capacity int, start uint64, ops []op, statesMax in
 // key is the whole state as a string.
 func (x *pair) key() string {
 	b := append(make([]byte, 0, len(x.mem)+96), x.mem...)
-	for _, word := range []uint64{x.p.staged, x.p.limit, x.p.first, x.p.tail, x.p.claim, x.p.pad, x.p.refuse, x.p.bound, x.p.header, x.c.position, x.c.released, x.c.bound, x.c.expect} {
+	for _, word := range []uint64{x.p.staged, x.p.limit, x.p.first, x.p.tail, x.p.claim, x.p.pad, x.p.refuse, x.p.bound,
+		x.p.header, x.c.position, x.c.released, x.c.bound, x.c.expect} {
 		b = binary.LittleEndian.AppendUint64(b, word)
 	}
 	if x.c.err != nil {

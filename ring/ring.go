@@ -133,7 +133,8 @@ func Init(mem []byte, cfg Config) error {
 // checkMemory reports whether mem can hold a ring at all.
 func checkMemory(mem []byte) error {
 	if CheckCapacity(len(mem)-ControlBytes, CapacityMin, CapacityMax) != nil {
-		return fmt.Errorf("%w: memory of %d bytes, want %d and a power of two from %d to %d", ErrFormat, len(mem), ControlBytes, CapacityMin, CapacityMax)
+		return fmt.Errorf("%w: memory of %d bytes, want %d and a power of two from %d to %d", ErrFormat, len(mem),
+			ControlBytes, CapacityMin, CapacityMax)
 	}
 	if !aligned.Is(mem, Alignment) {
 		return fmt.Errorf("%w: memory that doesn't start at a multiple of %d bytes", ErrFormat, Alignment)
@@ -162,7 +163,8 @@ func attach(mem []byte) (v view, start uint64, err error) {
 	ctl := controlOf(mem)
 	// SYNC POINT ring-formatted: pairs with the last store of Init.
 	if format := atomic.LoadUint64(&ctl.identity.format); format != formatWord {
-		return view{}, 0, fmt.Errorf("%w: format word %#x, want %#x (version %d)", ErrFormat, format, uint64(formatWord), formatVersion)
+		return view{}, 0, fmt.Errorf("%w: format word %#x, want %#x (version %d)", ErrFormat, format,
+			uint64(formatWord), formatVersion)
 	}
 	data := mem[ControlBytes:]
 	capacity := atomic.LoadUint64(&ctl.identity.capacity)
@@ -195,7 +197,8 @@ func (v *view) slot(position uint64) uint64 { return position & v.mask / headerB
 // else.
 func acquire(owner *uint64, side string) error {
 	if !atomic.CompareAndSwapUint64(owner, 0, sideTaken) {
-		return fmt.Errorf("%w: %s, owner word %d: a ring is opened once on each side until Init", ErrTaken, side, atomic.LoadUint64(owner))
+		return fmt.Errorf("%w: %s, owner word %d: a ring is opened once on each side until Init", ErrTaken, side,
+			atomic.LoadUint64(owner))
 	}
 	return nil
 }

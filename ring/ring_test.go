@@ -137,7 +137,8 @@ func TestInitRefusesWhatCannotBeARing(t *testing.T) {
 	if err := ring.Init(aligned.Bytes(100, ring.Alignment), ring.Config{}); !errors.Is(err, ring.ErrFormat) {
 		t.Errorf("100 bytes: %v, want %v", err, ring.ErrFormat)
 	}
-	if err := ring.Init(aligned.Bytes(ring.Size(64)+8, ring.Alignment)[8:], ring.Config{}); !errors.Is(err, ring.ErrFormat) {
+	if err := ring.Init(aligned.Bytes(ring.Size(64)+8, ring.Alignment)[8:], ring.Config{}); !errors.Is(err,
+		ring.ErrFormat) {
 		t.Errorf("misaligned: %v, want %v", err, ring.ErrFormat)
 	}
 	if err := ring.Init(aligned.Bytes(ring.Size(64), ring.Alignment), ring.Config{Start: 12}); err == nil {
@@ -457,7 +458,8 @@ func TestCheckFindsOverwrittenWords(t *testing.T) {
 		if race.Enabled && invariants.Enabled && x.at == data+16 {
 			continue // not looked at there
 		}
-		if err := x.check(p, c); !errors.Is(err, ring.ErrCorrupt) || !strings.Contains(err.Error(), "overwritten") && x.at != head {
+		if err := x.check(p, c); !errors.Is(err, ring.ErrCorrupt) || !strings.Contains(err.Error(), "overwritten") &&
+			x.at != head {
 			t.Errorf("%s: %v, want %v", x.name, err, ring.ErrCorrupt)
 		}
 		if err := x.check(p, c); !errors.Is(err, ring.ErrCorrupt) {

@@ -300,7 +300,8 @@ func (s *scene) drain() {
 		rec, err := c.Next()
 		if rec == nil {
 			if n != s.published || (err == ErrClosed) != s.ended || err != nil && err != ErrClosed {
-				s.fail("after the producer's death %d of %d records come, then %v (ended %t)", n, s.published, err, s.ended)
+				s.fail("after the producer's death %d of %d records come, then %v (ended %t)", n, s.published, err,
+					s.ended)
 			}
 			return
 		}
@@ -403,10 +404,12 @@ func TestEveryOrderOfStepsOfShortScripts(t *testing.T) {
 				t.Fatalf("capacity %d, start %d: %v", x.capacity, at, err)
 			}
 			if orders < 10 {
-				t.Errorf("capacity %d, start %d, scripts %q and %q: only %d orders", x.capacity, at, x.producer, x.consumer, orders)
+				t.Errorf("capacity %d, start %d, scripts %q and %q: only %d orders", x.capacity, at, x.producer,
+					x.consumer, orders)
 			}
 			if start == 24 {
-				t.Logf("capacity %d, scripts %q and %q: %d orders from one start", x.capacity, x.producer, x.consumer, orders)
+				t.Logf("capacity %d, scripts %q and %q: %d orders from one start", x.capacity, x.producer, x.consumer,
+					orders)
 			}
 		}
 	}
@@ -439,7 +442,8 @@ func TestRandomOrdersOfStepsOfLongScripts(t *testing.T) {
 			return consumerSide
 		})
 		if err != nil {
-			t.Fatalf("seed %d, capacity %d, start %d, scripts %q and %q: %v", seed, capacity, start, producer, consumer, err)
+			t.Fatalf("seed %d, capacity %d, start %d, scripts %q and %q: %v", seed, capacity, start, producer, consumer,
+				err)
 		}
 	}
 }

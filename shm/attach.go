@@ -47,8 +47,11 @@ func Attach(f *os.File, want Want) (*Segment, error) { return attach(f, want, &l
 
 func attach(f *os.File, want Want, sys *system) (*Segment, error) {
 	defer runtime.KeepAlive(f)
-	if want.Kind == 0 || want.Size < 0 || want.SizeMax < 0 || want.WritableBytes < 0 || want.WritableBytes > 0 && !want.ReadOnly {
-		return nil, fmt.Errorf("shm: attaching %q: kind %v, size %d, size limit %d and %d writable bytes make no valid Want: set Want.Kind, sizes >= 0, and ReadOnly with WritableBytes", f.Name(), want.Kind, want.Size, want.SizeMax, want.WritableBytes)
+	if want.Kind == 0 || want.Size < 0 || want.SizeMax < 0 || want.WritableBytes < 0 || want.WritableBytes > 0 &&
+		!want.ReadOnly {
+		return nil, fmt.Errorf("shm: attaching %q: kind %v, size %d, size limit %d and %d writable bytes make no "+
+			"valid Want: set Want.Kind, sizes >= 0, and ReadOnly with WritableBytes", f.Name(), want.Kind, want.Size,
+			want.SizeMax, want.WritableBytes)
 	}
 	head, err := inspect(f, want, sys)
 	if err != nil {
@@ -80,7 +83,8 @@ func (s *Segment) openForWriting(n int) error {
 	}
 	from, to := s.head.bodyOffset, s.head.bodyOffset+roundUp(n, page)
 	if n > s.head.bodyBytes || from%page != 0 || to > len(s.mem) {
-		return fmt.Errorf("%w: %d writable bytes in a body of %d at offset %d, want pages of %d", ErrSize, n, s.head.bodyBytes, from, page)
+		return fmt.Errorf("%w: %d writable bytes in a body of %d at offset %d, want pages of %d", ErrSize, n,
+			s.head.bodyBytes, from, page)
 	}
 	if err := s.sys.protect(s.mem[from:to]); err != nil {
 		return fmt.Errorf("mprotect of %d bytes: %w%s", to-from, err, Advice(err))
@@ -94,23 +98,27 @@ func inspect(f *os.File, want Want, sys *system) (header, error) {
 	fd := int(f.Fd())
 	found, err := sys.getSeals(fd)
 	if errors.Is(err, unix.EINVAL) {
-		return header{}, fmt.Errorf("%w: the file can't be sealed, so it is no memfd: hand over a file from shm.Create", ErrSeals)
+		return header{}, fmt.Errorf("%w: the file can't be sealed, so it is no memfd: hand over a file from shm.Create",
+			ErrSeals)
 	}
 	if err != nil {
 		return header{}, fmt.Errorf("reading its seals: %w%s", err, Advice(err))
 	}
 	if found&seals != seals {
-		return header{}, fmt.Errorf("%w: found %#x, want at least %#x (shrink, grow and seal): a peer could cut the file under the mapping", ErrSeals, found, seals)
+		return header{}, fmt.Errorf("%w: found %#x, want at least %#x (shrink, grow and seal): a peer could cut the "+
+			"file under the mapping", ErrSeals, found, seals)
 	}
 	size, reserved, err := sys.fileBytes(fd)
 	if err != nil {
 		return header{}, fmt.Errorf("reading its size: %w", err)
 	}
 	if size < HeaderBytes {
-		return header{}, fmt.Errorf("%w: the file has %d bytes, want at least the %d of the header", ErrSize, size, HeaderBytes)
+		return header{}, fmt.Errorf("%w: the file has %d bytes, want at least the %d of the header", ErrSize, size,
+			HeaderBytes)
 	}
 	if reserved < size {
-		return header{}, fmt.Errorf("%w: %d of %d bytes have memory behind them: its creator must take all of it, as shm.Create does", ErrSparse, reserved, size)
+		return header{}, fmt.Errorf("%w: %d of %d bytes have memory behind them: its creator must take all of it, as "+
+			"shm.Create does", ErrSparse, reserved, size)
 	}
 	// SYNC POINT segment-published: the creator stored the version after the rest
 	// of the header, and handed the file over after that.

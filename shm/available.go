@@ -28,7 +28,8 @@ const keepShare = 16
 func checkAvailable(sys *system, total int) error {
 	available := sys.available()
 	if most := available - available/keepShare; int64(total) > most {
-		return fmt.Errorf("%w: %d bytes are available to this process, %d of them may be taken: free memory, raise the memory limit of the container, or ask for less", ErrMemory, available, most)
+		return fmt.Errorf("%w: %d bytes are available to this process, %d of them may be taken: free memory, raise "+
+			"the memory limit of the container, or ask for less", ErrMemory, available, most)
 	}
 	return nil
 }

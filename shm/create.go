@@ -110,7 +110,8 @@ func build(cfg Config, pages Pages, sys *system) (*Segment, error) {
 	total := roundUp(os.Getpagesize()+cfg.Size, unit)
 	s := &Segment{sys: sys, head: cfg.header(total, pages)}
 	if err := s.take(!cfg.NoPopulate); err != nil {
-		return nil, errors.Join(fmt.Errorf("shm: creating segment %q of %d bytes (%v): %w", cfg.Name, total, pages, err), s.Close())
+		return nil, errors.Join(fmt.Errorf("shm: creating segment %q of %d bytes (%v): %w", cfg.Name, total, pages,
+			err), s.Close())
 	}
 	return s, nil
 }

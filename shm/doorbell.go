@@ -48,7 +48,8 @@ type Doorbell struct {
 // this process may use futexes at all.
 func OpenDoorbell(mem []byte) (*Doorbell, error) {
 	if len(mem) < DoorbellBytes || !aligned(mem, DoorbellBytes) {
-		return nil, fmt.Errorf("shm: doorbell in %d bytes at %p, want %d bytes at a multiple of %d", len(mem), mem, DoorbellBytes, DoorbellBytes)
+		return nil, fmt.Errorf("shm: doorbell in %d bytes at %p, want %d bytes at a multiple of %d", len(mem), mem,
+			DoorbellBytes, DoorbellBytes)
 	}
 	d := &Doorbell{word: wordAt32(mem, offsetState), token: stateArmed}
 	// Waking no thread is the cheapest futex call; it fails only where every futex call would.

@@ -399,7 +399,8 @@ func TestHandshakeModelFindsFaults(t *testing.T) {
 			t.Errorf("%s: no lost wake-up in %d states", what, states)
 			continue
 		}
-		t.Logf("%s: %d lost wake-ups in %d states, the shortest:\n\t%s", what, losses, states, strings.Join(way, "\n\t"))
+		t.Logf("%s: %d lost wake-ups in %d states, the shortest:\n\t%s", what, losses, states,
+			strings.Join(way, "\n\t"))
 	}
 }
 

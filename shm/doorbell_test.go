@@ -269,7 +269,8 @@ func TestDoorbellHandshake(t *testing.T) {
 				sleeps++
 				if err := d.Wait(token, watchdog); err != nil {
 					found, done := look()
-					t.Fatalf("%d producers: %v after %d sleeps; something to see: %v", producers, err, sleeps, found || done)
+					t.Fatalf("%d producers: %v after %d sleeps; something to see: %v", producers, err, sleeps, found ||
+						done)
 				}
 			}
 			d.Disarm()
@@ -448,7 +449,8 @@ func TestProcessPartlyReadOnly(t *testing.T) {
 	if s.Body()[page-1] != 7 || s.Body()[page] != 0 {
 		t.Fatalf("the memory says %d and %d, want 7 and 0", s.Body()[page-1], s.Body()[page])
 	}
-	for _, want := range []Want{{Kind: testKind, WritableBytes: 1}, {Kind: testKind, ReadOnly: true, WritableBytes: -1}, {Kind: testKind, ReadOnly: true, WritableBytes: 2*page + 1}} {
+	for _, want := range []Want{{Kind: testKind, WritableBytes: 1}, {Kind: testKind, ReadOnly: true, WritableBytes: -1},
+		{Kind: testKind, ReadOnly: true, WritableBytes: 2*page + 1}} {
 		if a, err := Attach(s.File(), want); err == nil {
 			a.Close()
 			t.Errorf("%+v: attached", want)

@@ -33,7 +33,8 @@ func TestSegmentIsTheOneThatIsDrawn(t *testing.T) {
 		t.Errorf("magic %q, kind %q, name %q", raw[:8], raw[12:16], raw[64:72])
 	}
 	total := (page + 5000 + page - 1) / page * page
-	words(t, "header", raw, map[int]uint32{8: 1, 16: 0x05060708, 20: 0x01020304, 24: uint32(total), 28: 0, 32: uint32(page), 36: 0, 40: 5000, 44: 0, 56: 0, 60: 0})
+	words(t, "header", raw, map[int]uint32{8: 1, 16: 0x05060708, 20: 0x01020304, 24: uint32(total), 28: 0,
+		32: uint32(page), 36: 0, 40: 5000, 44: 0, 56: 0, 60: 0})
 	if id := binary.LittleEndian.Uint64(raw[48:]); id != s.ID() || id == 0 {
 		t.Errorf("creation id %#x, want %#x", id, s.ID())
 	}

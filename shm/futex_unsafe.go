@@ -26,7 +26,8 @@ const (
 // informs the runtime that the thread blocks: with RawSyscall6 the first garbage
 // collection would wait for this thread, and with it the whole process.
 func futexWait(word *atomic.Uint32, value uint32, limit *unix.Timespec) error {
-	_, _, errno := unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexOpWait, uintptr(value), uintptr(unsafe.Pointer(limit)), 0, 0)
+	_, _, errno := unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexOpWait, uintptr(value),
+		uintptr(unsafe.Pointer(limit)), 0, 0)
 	if errno != 0 {
 		return errno
 	}

@@ -77,7 +77,8 @@ func FuzzPoolView(f *testing.F) {
 		case err == nil:
 			c := v.sizes[sizeOf(v.sizes, number)]
 			at := c.at(number)
-			if len(got) != int(length) || cap(got) != len(got) || len(got) > c.payloadMax || len(got) > 0 && !inside(got, body[at+BlockHeaderBytes:at+c.stride]) {
+			if len(got) != int(length) || cap(got) != len(got) || len(got) > c.payloadMax || len(got) > 0 &&
+				!inside(got, body[at+BlockHeaderBytes:at+c.stride]) {
 				t.Fatalf("view of %d bytes (cap %d) for %d of block %d", len(got), cap(got), length, number)
 			}
 		case !errors.Is(err, ErrBlockNumber) && !errors.Is(err, ErrBlockStale) && !errors.Is(err, ErrBlockLength):
@@ -97,7 +98,8 @@ func FuzzPoolView(f *testing.F) {
 				t.Fatalf("block %d: %v", b.Number, err)
 			}
 		}
-		if err := p.Free(number, seq); err != nil && !errors.Is(err, ErrBlockNumber) && !errors.Is(err, ErrBlockStale) && !errors.Is(err, ErrBlockFree) {
+		if err := p.Free(number, seq); err != nil && !errors.Is(err, ErrBlockNumber) &&
+			!errors.Is(err, ErrBlockStale) && !errors.Is(err, ErrBlockFree) {
 			t.Fatalf("untyped refusal: %v", err)
 		}
 	})

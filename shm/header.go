@@ -114,10 +114,12 @@ func parseHeader(raw []byte, fileBytes int64, want Want) (header, error) {
 		h.pages = pagesUnknown // for people only; a file is never heap memory
 	}
 	if h.kind != want.Kind {
-		return header{}, fmt.Errorf("%w: segment %q is of kind %v, want %v: the files were handed over in another order than agreed", ErrKind, name, h.kind, want.Kind)
+		return header{}, fmt.Errorf("%w: segment %q is of kind %v, want %v: the files were handed over in another "+
+			"order than agreed", ErrKind, name, h.kind, want.Kind)
 	}
 	if want.ID != 0 && h.id != want.ID {
-		return header{}, fmt.Errorf("%w: segment %q has creation id %#x, want %#x: it belongs to another run", ErrIdentity, name, h.id, want.ID)
+		return header{}, fmt.Errorf("%w: segment %q has creation id %#x, want %#x: it belongs to another run",
+			ErrIdentity, name, h.id, want.ID)
 	}
 	if err := h.parseSizes(raw, fileBytes, want); err != nil {
 		return header{}, err
@@ -128,18 +130,22 @@ func parseHeader(raw []byte, fileBytes int64, want Want) (header, error) {
 // checkForm checks the words on which the reading of the others depends.
 func checkForm(raw []byte, name string) error {
 	if found := raw[offsetMagic : offsetMagic+len(headerMagic)]; string(found) != headerMagic {
-		return fmt.Errorf("%w: the file starts with %q, want %q: hand over a file from shm.Create", ErrMagic, found, headerMagic)
+		return fmt.Errorf("%w: the file starts with %q, want %q: hand over a file from shm.Create", ErrMagic, found,
+			headerMagic)
 	}
 	if mark := binary.LittleEndian.Uint64(raw[offsetOrder:]); mark != byteOrderMark {
-		return fmt.Errorf("%w: segment %q has the mark %#x, want %#x: a segment can't be carried to another machine", ErrByteOrder, name, mark, uint64(byteOrderMark))
+		return fmt.Errorf("%w: segment %q has the mark %#x, want %#x: a segment can't be carried to another machine",
+			ErrByteOrder, name, mark, uint64(byteOrderMark))
 	}
 	switch version := binary.LittleEndian.Uint32(raw[offsetVersion:]); version {
 	case HeaderVersion:
 		return nil
 	case 0:
-		return fmt.Errorf("%w: segment %q has version 0, so its creator has not finished it: hand it over only after shm.Create has returned", ErrVersion, name)
+		return fmt.Errorf("%w: segment %q has version 0, so its creator has not finished it: hand it over only after "+
+			"shm.Create has returned", ErrVersion, name)
 	default:
-		return fmt.Errorf("%w: segment %q has version %d, this build reads %d: start all processes of a run from the same build", ErrVersion, name, version, HeaderVersion)
+		return fmt.Errorf("%w: segment %q has version %d, this build reads %d: start all processes of a run from the "+
+			"same build", ErrVersion, name, version, HeaderVersion)
 	}
 }
 
@@ -150,16 +156,21 @@ func (h *header) parseSizes(raw []byte, fileBytes int64, want Want) error {
 	size := binary.LittleEndian.Uint64(raw[offsetBodySize:])
 	page := uint64(os.Getpagesize())
 	if fileBytes <= 0 || fileBytes > BytesMax || total != uint64(fileBytes) {
-		return fmt.Errorf("%w: segment %q claims %d bytes, its file has %d, at most %d are allowed: the file is cut or foreign", ErrSize, h.name, total, fileBytes, uint64(BytesMax))
+		return fmt.Errorf("%w: segment %q claims %d bytes, its file has %d, at most %d are allowed: the file is cut "+
+			"or foreign", ErrSize, h.name, total, fileBytes, uint64(BytesMax))
 	}
 	if offset < HeaderBytes || offset%page != 0 || offset > total || size == 0 || size > total-offset {
-		return fmt.Errorf("%w: segment %q puts %d bytes of body at offset %d of %d, want them inside and on a page of %d bytes", ErrSize, h.name, size, offset, total, page)
+		return fmt.Errorf("%w: segment %q puts %d bytes of body at offset %d of %d, want them inside and on a page "+
+			"of %d bytes", ErrSize, h.name, size, offset, total, page)
 	}
 	if want.Size != 0 && size != uint64(want.Size) {
-		return fmt.Errorf("%w: segment %q has %d bytes of body, want exactly %d: both sides must have the same settings", ErrSize, h.name, size, want.Size)
+		return fmt.Errorf(
+			"%w: segment %q has %d bytes of body, want exactly %d: both sides must have the same settings", ErrSize,
+			h.name, size, want.Size)
 	}
 	if want.SizeMax != 0 && size > uint64(want.SizeMax) {
-		return fmt.Errorf("%w: segment %q has %d bytes of body, at most %d are allowed here: raise the limit or lower the creator's setting", ErrSize, h.name, size, want.SizeMax)
+		return fmt.Errorf("%w: segment %q has %d bytes of body, at most %d are allowed here: raise the limit or "+
+			"lower the creator's setting", ErrSize, h.name, size, want.SizeMax)
 	}
 	h.totalBytes, h.bodyOffset, h.bodyBytes = int(total), int(offset), int(size)
 	return nil

@@ -126,7 +126,8 @@ func (p *Pool) Alloc(size int) (Block, error) {
 func (p *Pool) lend(number uint32, i, size int) Block {
 	b := &p.blocks[number]
 	if invariants.Enabled {
-		invariants.Assert(b.seq&1 == 0 && int(b.sizeIndex) == i, "shm: free block %d of size %d has seq %d and size %d", number, i, b.seq, b.sizeIndex)
+		invariants.Assert(b.seq&1 == 0 && int(b.sizeIndex) == i, "shm: free block %d of size %d has seq %d and size %d",
+			number, i, b.seq, b.sizeIndex)
 	}
 	p.free[i] = b.next
 	b.seq++
@@ -185,7 +186,8 @@ func (p *Pool) FreeFrom(peer int, number uint32, seq uint64) error {
 		return err
 	}
 	if int(b.peer) != peer {
-		return fmt.Errorf("%w: peer %d gives back block %d (seq %d), which %s holds", ErrBlockHolder, peer, number, seq, holderName(b.peer))
+		return fmt.Errorf("%w: peer %d gives back block %d (seq %d), which %s holds", ErrBlockHolder, peer, number, seq,
+			holderName(b.peer))
 	}
 	p.stats[b.sizeIndex].Returned++
 	p.release(number, b)
@@ -259,7 +261,8 @@ func (p *Pool) Check() error {
 	b := &p.blocks[p.check]
 	seq, loan := b.words.seq.Load(), b.words.loan.Load()
 	if seq != b.seq || seq&1 == 1 && loan != packLoan(b.size, b.peer) {
-		return fmt.Errorf("%w: the words of block %d were overwritten: seq %d and loan %#x, want seq %d", ErrPool, p.check, seq, loan, b.seq)
+		return fmt.Errorf("%w: the words of block %d were overwritten: seq %d and loan %#x, want seq %d", ErrPool,
+			p.check, seq, loan, b.seq)
 	}
 	return nil
 }

@@ -136,12 +136,15 @@ func placeSizes(sizes []BlockSize) ([]placedSize, error) {
 	offset, blocks, previous := PoolHeaderBytes, 0, 0
 	for i, c := range sizes {
 		if c.BlockBytes <= previous || c.BlockBytes > BlockBytesMax {
-			return nil, fmt.Errorf("shm: block size %d of blocks of %d bytes, want more than the %d before it and at most %d", i, c.BlockBytes, previous, BlockBytesMax)
+			return nil, fmt.Errorf("shm: block size %d of blocks of %d bytes, want more than the %d before it and at "+
+				"most %d", i, c.BlockBytes, previous, BlockBytesMax)
 		}
 		if c.Count < 1 || c.Count > BlocksMax-blocks {
-			return nil, fmt.Errorf("shm: block size %d of %d blocks after %d others, want at least 1 and at most %d in all", i, c.Count, blocks, BlocksMax)
+			return nil, fmt.Errorf("shm: block size %d of %d blocks after %d others, want at least 1 and at most %d "+
+				"in all", i, c.Count, blocks, BlocksMax)
 		}
-		placed = append(placed, placedSize{payloadMax: c.BlockBytes, offset: offset, stride: c.stride(), first: uint32(blocks), count: uint32(c.Count)})
+		placed = append(placed, placedSize{payloadMax: c.BlockBytes, offset: offset, stride: c.stride(),
+			first: uint32(blocks), count: uint32(c.Count)})
 		offset += c.Count * c.stride()
 		blocks += c.Count
 		previous = c.BlockBytes
@@ -158,7 +161,8 @@ func FormatPool(body []byte, sizes []BlockSize) error {
 	}
 	last := placed[len(placed)-1]
 	if need := last.offset + int(last.count)*last.stride; len(body) < need || !aligned(body, blockAlign) {
-		return fmt.Errorf("shm: pool in %d bytes at %p, want at least %d bytes at a multiple of %d: size the segment by PoolBytes", len(body), body, need, blockAlign)
+		return fmt.Errorf("shm: pool in %d bytes at %p, want at least %d bytes at a multiple of %d: size the segment "+
+			"by PoolBytes", len(body), body, need, blockAlign)
 	}
 	copy(body[offsetPoolMagic:], poolMagic)
 	binary.LittleEndian.PutUint32(body[offsetPoolSizes:], uint32(len(placed)))
@@ -182,12 +186,16 @@ func FormatPool(body []byte, sizes []BlockSize) error {
 // body, so that no block of the result reaches outside it.
 func readSizes(body []byte) ([]placedSize, error) {
 	if len(body) < PoolHeaderBytes || !aligned(body, blockAlign) {
-		return nil, fmt.Errorf("%w: %d bytes at %p, want at least %d at a multiple of %d", ErrPool, len(body), body, PoolHeaderBytes, blockAlign)
+		return nil, fmt.Errorf("%w: %d bytes at %p, want at least %d at a multiple of %d", ErrPool, len(body), body,
+			PoolHeaderBytes, blockAlign)
 	}
 	// SYNC POINT pool-formatted: the version is read before the words that it covers.
 	version := wordAt32(body, offsetPoolVersion).Load()
-	if magic := body[offsetPoolMagic : offsetPoolMagic+len(poolMagic)]; string(magic) != poolMagic || version != PoolVersion {
-		return nil, fmt.Errorf("%w: found magic %q and version %d, want %q and %d: format it first, from the same build", ErrPool, magic, version, poolMagic, PoolVersion)
+	if magic := body[offsetPoolMagic : offsetPoolMagic+len(poolMagic)]; string(magic) != poolMagic ||
+		version != PoolVersion {
+		return nil, fmt.Errorf(
+			"%w: found magic %q and version %d, want %q and %d: format it first, from the same build", ErrPool, magic,
+			version, poolMagic, PoolVersion)
 	}
 	n := binary.LittleEndian.Uint32(body[offsetPoolSizes:])
 	if n == 0 || n > BlockSizesMax {
@@ -215,15 +223,22 @@ func readSize(body []byte, i, end, blocks, previous int) (placedSize, error) {
 	stride := binary.LittleEndian.Uint64(entry[offsetSizeStride:])
 	first := binary.LittleEndian.Uint32(entry[offsetSizeFirst:])
 	count := binary.LittleEndian.Uint32(entry[offsetSizeCount:])
-	if payload <= uint64(previous) || payload > BlockBytesMax || stride != uint64(BlockSize{BlockBytes: int(payload)}.stride()) {
-		return placedSize{}, fmt.Errorf("%w: block size %d has payloads of %d bytes every %d, want more than %d, at most %d, and a header of %d", ErrPool, i, payload, stride, previous, BlockBytesMax, BlockHeaderBytes)
+	if payload <= uint64(previous) || payload > BlockBytesMax ||
+		stride != uint64(BlockSize{BlockBytes: int(payload)}.stride()) {
+		return placedSize{}, fmt.Errorf(
+			"%w: block size %d has payloads of %d bytes every %d, want more than %d, at most %d, and a header of %d",
+			ErrPool, i, payload, stride, previous, BlockBytesMax, BlockHeaderBytes)
 	}
 	if first != uint32(blocks) || count == 0 || uint64(count) > uint64(BlocksMax-blocks) {
-		return placedSize{}, fmt.Errorf("%w: block size %d has %d blocks from number %d, want them to follow on %d and to be at most %d in all", ErrPool, i, count, first, blocks, BlocksMax)
+		return placedSize{}, fmt.Errorf(
+			"%w: block size %d has %d blocks from number %d, want them to follow on %d and to be at most %d in all",
+			ErrPool, i, count, first, blocks, BlocksMax)
 	}
 	// No overflow: count < 2^25 and stride < 2^31.
 	if offset != uint64(end) || uint64(count)*stride > uint64(len(body)-end) {
-		return placedSize{}, fmt.Errorf("%w: block size %d has %d blocks of %d bytes at offset %d, want them at %d and inside %d bytes", ErrPool, i, count, stride, offset, end, len(body))
+		return placedSize{}, fmt.Errorf(
+			"%w: block size %d has %d blocks of %d bytes at offset %d, want them at %d and inside %d bytes", ErrPool, i,
+			count, stride, offset, end, len(body))
 	}
 	return placedSize{payloadMax: int(payload), offset: end, stride: int(stride), first: first, count: count}, nil
 }

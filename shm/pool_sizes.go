@@ -31,8 +31,11 @@ const largestCountMin = 2
 // of 4 KiB. So the largest payload is a sixteenth of the pool.
 func DefaultBlockSizes(totalBytes, payloadMin int) ([]BlockSize, error) {
 	smallest := BlockSize{BlockBytes: payloadMin}
-	if payloadMin < 1 || payloadMin > BlockBytesMax || totalBytes > BytesMax || totalBytes < PoolHeaderBytes+largestCountMin*smallest.stride() {
-		return nil, fmt.Errorf("shm: pool of %d bytes for payloads of %d and more, want payloads of 1 to %d and room for %d of them with their headers (%d bytes each)", totalBytes, payloadMin, BlockBytesMax, largestCountMin, BlockHeaderBytes)
+	if payloadMin < 1 || payloadMin > BlockBytesMax || totalBytes > BytesMax ||
+		totalBytes < PoolHeaderBytes+largestCountMin*smallest.stride() {
+		return nil, fmt.Errorf("shm: pool of %d bytes for payloads of %d and more, want payloads of 1 to %d and room "+
+			"for %d of them with their headers (%d bytes each)", totalBytes, payloadMin, BlockBytesMax, largestCountMin,
+			BlockHeaderBytes)
 	}
 	room := totalBytes - PoolHeaderBytes
 	payloads := []int{payloadMin}

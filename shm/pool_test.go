@@ -46,9 +46,11 @@ func TestCheckPool(t *testing.T) {
 	sizes := []BlockSize{{BlockBytes: 100, Count: 2}, {BlockBytes: 300, Count: 1}}
 	at := func(p *Pool, block int) int { return int(p.sizes[sizeOf(p.sizes, uint32(block))].at(uint32(block))) }
 	for what, spoil := range map[string]func(p *Pool) int{
-		"nothing":                                nil,
-		"magic":                                  func(*Pool) int { return offsetPoolMagic },
-		"table":                                  func(*Pool) int { return offsetPoolTable + sizeEntryBytes + offsetSizeStride },
+		"nothing": nil,
+		"magic":   func(*Pool) int { return offsetPoolMagic },
+		"table": func(*Pool) int {
+			return offsetPoolTable + sizeEntryBytes + offsetSizeStride
+		},
 		"seq of a block on loan":                 func(p *Pool) int { return at(p, 0) + offsetBlockSeq },
 		"holder of a block on loan":              func(p *Pool) int { return at(p, 0) + offsetBlockLoan + 4 },
 		"seq of a free block":                    func(p *Pool) int { return at(p, 2) + offsetBlockSeq },
@@ -67,7 +69,8 @@ func TestCheckPool(t *testing.T) {
 		for range 3 {
 			found = errors.Join(found, p.Check())
 		}
-		if harmless := spoil == nil || strings.Contains(what, "nothing"); (found == nil) != harmless || found != nil && !errors.Is(found, ErrPool) {
+		if harmless := spoil == nil || strings.Contains(what, "nothing"); (found == nil) != harmless || found != nil &&
+			!errors.Is(found, ErrPool) {
 			t.Errorf("%s: %v", what, found)
 		}
 	}
@@ -196,7 +199,8 @@ func TestPoolSpill(t *testing.T) {
 	if c := s.BlockSizes[0]; c.Spilled != 2 || c.Exhausted != 1 || c.InFlight != 1 {
 		t.Errorf("small size %+v", c)
 	}
-	if c := s.Total; c.InFlight != 4 || c.Allocated != 4 || c.Spilled != 3 || c.Exhausted != 2 || c.Count != 4 || c.BlockBytes != 900 || c.InFlightMax != 4 {
+	if c := s.Total; c.InFlight != 4 || c.Allocated != 4 || c.Spilled != 3 || c.Exhausted != 2 || c.Count != 4 ||
+		c.BlockBytes != 900 || c.InFlightMax != 4 {
 		t.Errorf("total %+v", c)
 	}
 	if n := p.ReclaimAll(); n != 4 {
@@ -414,7 +418,8 @@ func newPoolPair(t testing.TB, sizes []BlockSize) *poolPair {
 func (p *poolPair) alloc(size int) {
 	b, err := p.fast.Alloc(size)
 	number, want := p.reference.alloc(size)
-	if !errors.Is(err, want) || err == nil && (int(b.Number) != number || b.Seq != seqOf(p.reference.blocks[number].loan) || len(b.Bytes) != size) {
+	if !errors.Is(err, want) || err == nil &&
+		(int(b.Number) != number || b.Seq != seqOf(p.reference.blocks[number].loan) || len(b.Bytes) != size) {
 		p.t.Fatalf("Alloc(%d): block %d seq %d, %v; want block %d, %v", size, b.Number, b.Seq, err, number, want)
 	}
 	if err == nil {
@@ -693,7 +698,8 @@ func TestDefaultBlockSizes(t *testing.T) {
 			t.Fatalf("%d bytes from %d: plan %v wastes %d", total, smallest, sizes, total-size)
 		}
 	}
-	for _, bad := range [][2]int{{1 << 20, 0}, {1 << 20, -5}, {0, 1}, {PoolHeaderBytes + 2*256 - 1, 1}, {math.MaxInt, 64}, {1 << 40, BlockBytesMax + 1}} {
+	for _, bad := range [][2]int{{1 << 20, 0}, {1 << 20, -5}, {0, 1}, {PoolHeaderBytes + 2*256 - 1, 1},
+		{math.MaxInt, 64}, {1 << 40, BlockBytesMax + 1}} {
 		if sizes, err := DefaultBlockSizes(bad[0], bad[1]); err == nil {
 			t.Errorf("%v: %v", bad, sizes)
 		}

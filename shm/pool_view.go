@@ -47,7 +47,8 @@ func (v *PoolView) View(number, length uint32, seq uint64) ([]byte, error) {
 		return nil, fmt.Errorf("%w: block %d is at seq %d, the reference has %d", ErrBlockStale, number, found, seq)
 	}
 	if size := uint32(words.loan.Load()); length > size || int(length) > c.payloadMax {
-		return nil, fmt.Errorf("%w: %d bytes of block %d, which holds %d of at most %d", ErrBlockLength, length, number, size, c.payloadMax)
+		return nil, fmt.Errorf("%w: %d bytes of block %d, which holds %d of at most %d", ErrBlockLength, length, number,
+			size, c.payloadMax)
 	}
 	start := at + BlockHeaderBytes
 	end := start + int(length)

@@ -23,7 +23,8 @@ func TestCreateAttach(t *testing.T) {
 	for _, size := range []int{1, 4096, 100_000, 5 << 20} {
 		for _, huge := range []bool{false, true} {
 			s := mustCreate(t, Config{Name: "unit", Kind: testKind, Size: size, HugePages: huge})
-			if s.Size() != size || len(s.Body()) != size || cap(s.Body()) != size || !aligned(s.Body(), os.Getpagesize()) {
+			if s.Size() != size || len(s.Body()) != size || cap(s.Body()) != size ||
+				!aligned(s.Body(), os.Getpagesize()) {
 				t.Fatalf("size %d: body of %d bytes (cap %d) at %p", size, len(s.Body()), cap(s.Body()), s.Body())
 			}
 			if !bytes.Equal(s.Body(), make([]byte, size)) {
@@ -31,7 +32,8 @@ func TestCreateAttach(t *testing.T) {
 			}
 			s.Body()[size-1] = 0xA5
 			a := mustAttach(t, s.File(), Want{Kind: testKind, Size: size, ID: s.ID(), ReadOnly: true})
-			if a.Name() != "unit" || a.Kind() != testKind || a.Size() != size || a.ID() != s.ID() || a.Pages() != s.Pages() || !a.ReadOnly() || s.ReadOnly() {
+			if a.Name() != "unit" || a.Kind() != testKind || a.Size() != size || a.ID() != s.ID() ||
+				a.Pages() != s.Pages() || !a.ReadOnly() || s.ReadOnly() {
 				t.Fatalf("attached %q %v %d %#x %v", a.Name(), a.Kind(), a.Size(), a.ID(), a.Pages())
 			}
 			if a.Body()[size-1] != 0xA5 || a.File() != nil {
@@ -148,7 +150,8 @@ func forge(t *testing.T, size int64, sealed int, header []byte, sparse bool) *os
 func goodHeader(pages int) []byte {
 	raw := make([]byte, HeaderBytes)
 	page := os.Getpagesize()
-	h := header{kind: testKind, totalBytes: pages * page, bodyOffset: page, bodyBytes: (pages-1)*page - 10, id: 77, name: "forged"}
+	h := header{kind: testKind, totalBytes: pages * page, bodyOffset: page, bodyBytes: (pages-1)*page - 10, id: 77,
+		name: "forged"}
 	h.encode(raw)
 	binary.LittleEndian.PutUint32(raw[offsetVersion:], HeaderVersion)
 	return raw
@@ -187,7 +190,8 @@ func TestAttachRefused(t *testing.T) {
 		{"cut file", keep, size - int64(page), seals, Want{Kind: testKind}, ErrSize, fmt.Sprint(size)},
 		{"longer file", keep, size + 1, seals, Want{Kind: testKind}, ErrSize, fmt.Sprint(size)},
 		{"magic", func(h []byte) { h[3] = 'X' }, size, seals, Want{Kind: testKind}, ErrMagic, "disXoseg"},
-		{"byte order", put64(offsetOrder, 0x0807060504030201), size, seals, Want{Kind: testKind}, ErrByteOrder, "0x807060504030201"},
+		{"byte order", put64(offsetOrder, 0x0807060504030201), size, seals, Want{Kind: testKind}, ErrByteOrder,
+			"0x807060504030201"},
 		{"unfinished", put32(offsetVersion, 0), size, seals, Want{Kind: testKind}, ErrVersion, "not finished"},
 		{"newer", put32(offsetVersion, 9), size, seals, Want{Kind: testKind}, ErrVersion, "version 9"},
 		{"other kind", keep, size, seals, Want{Kind: KindPool}, ErrKind, `"pool"`},
@@ -195,7 +199,8 @@ func TestAttachRefused(t *testing.T) {
 		{"other creation", keep, size, seals, Want{Kind: testKind, ID: 78}, ErrIdentity, "0x4d"},
 		{"total", put64(offsetTotal, 1<<63), size, seals, Want{Kind: testKind}, ErrSize, "9223372036854775808"},
 		{"body in header", put64(offsetBody, 0), size, seals, Want{Kind: testKind}, ErrSize, "offset 0"},
-		{"body off page", put64(offsetBody, uint64(page)+64), size, seals, Want{Kind: testKind}, ErrSize, fmt.Sprint(page + 64)},
+		{"body off page", put64(offsetBody, uint64(page)+64), size, seals, Want{Kind: testKind}, ErrSize,
+			fmt.Sprint(page + 64)},
 		{"body beyond", put64(offsetBody, 4*uint64(page)), size, seals, Want{Kind: testKind}, ErrSize, ""},
 		{"body too long", put64(offsetBodySize, uint64(2*page)+1), size, seals, Want{Kind: testKind}, ErrSize, ""},
 		{"body wraps", put64(offsetBodySize, ^uint64(0)), size, seals, Want{Kind: testKind}, ErrSize, ""},
@@ -212,7 +217,8 @@ func TestAttachRefused(t *testing.T) {
 			t.Errorf("%s: %v, want %v", c.what, err, c.err)
 			continue
 		}
-		if err != nil && (!strings.Contains(err.Error(), c.text) || !strings.HasPrefix(err.Error(), "shm: attaching ")) {
+		if err != nil && (!strings.Contains(err.Error(), c.text) ||
+			!strings.HasPrefix(err.Error(), "shm: attaching ")) {
 			t.Errorf("%s: %q doesn't say %q", c.what, err, c.text)
 		}
 		if s != nil {
@@ -303,7 +309,8 @@ func TestCreateWithoutRoom(t *testing.T) {
 		if !errors.Is(err, want) {
 			t.Errorf("%d of %d bytes: %v, want %v", size, have, err, want)
 		}
-		if err != nil && (!strings.Contains(err.Error(), `"whale"`) || !strings.Contains(err.Error(), fmt.Sprint(have))) {
+		if err != nil && (!strings.Contains(err.Error(), `"whale"`) ||
+			!strings.Contains(err.Error(), fmt.Sprint(have))) {
 			t.Errorf("%q says too little", err)
 		}
 		if s != nil {
@@ -337,7 +344,8 @@ func TestAvailableTexts(t *testing.T) {
 		}
 	}
 	dirs := groupDirs("0::/a/b\n")
-	if len(dirs) != 3 || dirs[0].path != "/sys/fs/cgroup/a/b" || dirs[2].path != "/sys/fs/cgroup" || dirs[0].limit != "memory.max" {
+	if len(dirs) != 3 || dirs[0].path != "/sys/fs/cgroup/a/b" || dirs[2].path != "/sys/fs/cgroup" ||
+		dirs[0].limit != "memory.max" {
 		t.Errorf("version 2: %+v", dirs)
 	}
 	dirs = groupDirs("4:memory:/../x\n")

@@ -113,7 +113,8 @@ func (c *WaiterConfig) validate() error {
 		c.ParkMax = parkMaxDefault
 	}
 	if c.SpinMax < spinMin || c.SpinMax > time.Second || c.ParkMax < 0 || c.ParkMax > time.Hour {
-		return fmt.Errorf("shm: waiter that spins up to %v and sleeps up to %v, want %v to 1 s and up to 1 h", c.SpinMax, c.ParkMax, spinMin)
+		return fmt.Errorf("shm: waiter that spins up to %v and sleeps up to %v, want %v to 1 s and up to 1 h",
+			c.SpinMax, c.ParkMax, spinMin)
 	}
 	return nil
 }

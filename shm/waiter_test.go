@@ -30,7 +30,8 @@ func TestWaiterPhases(t *testing.T) {
 		ModePark:     {phaseBusy, phaseArmed, phaseSlept, phaseArmed, phaseSlept},
 	} {
 		bell := mustBell(t, mustHeap(t, DoorbellBytes).Body())
-		w := mustWaiter(t, WaiterConfig{Bell: bell, Mode: mode, SpinMax: 20 * time.Microsecond, ParkMax: 100 * time.Microsecond})
+		w := mustWaiter(t, WaiterConfig{Bell: bell, Mode: mode, SpinMax: 20 * time.Microsecond,
+			ParkMax: 100 * time.Microsecond})
 		way, timeouts := []phase{w.phase}, uint64(0)
 		for range 100_000 {
 			armed := w.phase == phaseArmed
@@ -261,7 +262,8 @@ func TestWaiterRefused(t *testing.T) {
 func TestWaiterAllocates(t *testing.T) {
 	for mode := range modes {
 		bell := mustBell(t, mustHeap(t, DoorbellBytes).Body())
-		w := mustWaiter(t, WaiterConfig{Bell: bell, Mode: mode, SpinMax: 2 * time.Microsecond, ParkMax: time.Microsecond})
+		w := mustWaiter(t, WaiterConfig{Bell: bell, Mode: mode, SpinMax: 2 * time.Microsecond,
+			ParkMax: time.Microsecond})
 		ready := func() bool { return false }
 		if n := testing.AllocsPerRun(20, func() {
 			for range 100 {

@@ -93,12 +93,14 @@ func TestGrid(t *testing.T) {
 						if tags != "" && (workers != 3 || ring[1] == "1M") {
 							continue
 						}
-						all := append([]string{file, "--seed", "7", "--workers", fmt.Sprint(workers), "--transport", transport}, append(ring, args...)...)
+						all := append([]string{file, "--seed", "7", "--workers", fmt.Sprint(workers), "--transport",
+							transport}, append(ring, args...)...)
 						got := run(t, bins[tags], all...)
 						if want == nil {
 							want = got
 							if got.Events < 1000 || strings.Count(got.trace, "\n") < 1000 || got.Results == nil {
-								t.Fatalf("%v: %v and %d lines of trace: too little to compare", all, got, strings.Count(got.trace, "\n"))
+								t.Fatalf("%v: %v and %d lines of trace: too little to compare", all, got,
+									strings.Count(got.trace, "\n"))
 							}
 						}
 						if !reflect.DeepEqual(got, want) {

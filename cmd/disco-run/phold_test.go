@@ -25,8 +25,10 @@ func TestPholdCounts(t *testing.T) {
 				if testing.Short() && (transport != "shm" || workers != 2) {
 					continue
 				}
-				cmd := exec.Command(bin, "phold", "--rng", "clcg4", "--lps", "1024", "--events", "16", "--lookahead", "0.1", "--end", "200",
-					"--remote", fmt.Sprint(remote), "--workers", fmt.Sprint(workers), "--transport", transport, "--json", "-")
+				cmd := exec.Command(bin, "phold", "--rng", "clcg4", "--lps", "1024", "--events", "16", "--lookahead",
+					"0.1", "--end", "200",
+					"--remote", fmt.Sprint(remote), "--workers", fmt.Sprint(
+						workers), "--transport", transport, "--json", "-")
 				var stderr bytes.Buffer
 				cmd.Stderr = &stderr
 				text, err := cmd.Output()
@@ -45,7 +47,8 @@ func TestPholdCounts(t *testing.T) {
 					hash = got.TraceHash
 				}
 				if got.Events != want || got.TraceHash != hash || got.Remote != remote || got.Lookahead != 0.1 {
-					t.Errorf("remote %v over %d workers (%s): %d events with hash %s, want %d with %s; headline says remote %v, lookahead %v",
+					t.Errorf("remote %v over %d workers (%s): %d events with hash %s, want %d with %s; headline says "+
+						"remote %v, lookahead %v",
 						remote, workers, transport, got.Events, got.TraceHash, want, hash, got.Remote, got.Lookahead)
 				}
 			}

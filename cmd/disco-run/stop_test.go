@@ -100,7 +100,8 @@ func differences(path string, a, b any, except []string) (list []string) {
 		}
 	case float64:
 		// An edge's requests under way at the end are summed up in another order.
-		if b, ok := b.(float64); !ok || a != b && !(strings.HasSuffix(path, "concurrent_mean") && math.Abs(a-b) < 1e-12*a) {
+		if b, ok := b.(float64); !ok || a != b &&
+			!(strings.HasSuffix(path, "concurrent_mean") && math.Abs(a-b) < 1e-12*a) {
 			list = append(list, fmt.Sprintf("%s: %v, %v", path, a, b))
 		}
 	default:

@@ -164,14 +164,16 @@ func listen(ctx context.Context, name string, senders int) (err error) {
 func dial(ctx context.Context, name string, patience time.Duration) (*ipc.Sender, error) {
 	const soon = 500 * time.Millisecond
 	note := time.AfterFunc(soon, func() {
-		fmt.Fprintf(os.Stderr, "ipc: waiting up to %v for a process that listens as %q (ipc listen %s); Ctrl-C ends it\n", patience, name, name)
+		fmt.Fprintf(os.Stderr, "ipc: waiting up to %v for a process that listens as %q (ipc listen %s); Ctrl-C ends "+
+			"it\n", patience, name, name)
 	})
 	defer note.Stop()
 	waiting, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	s, err := ipc.Dial(waiting, name, ipc.DialConfig{Retry: true})
 	if errors.Is(err, ipc.ErrNoReceiver) && waiting.Err() != nil && ctx.Err() == nil {
-		return nil, fmt.Errorf("nobody listens as %q after %v: start `ipc listen %s`, or give more -patience", name, patience, name)
+		return nil, fmt.Errorf("nobody listens as %q after %v: start `ipc listen %s`, or give more -patience", name,
+			patience, name)
 	}
 	return s, err
 }
@@ -202,7 +204,8 @@ func send(ctx context.Context, name string, count, size int, patience time.Durat
 		}
 	}
 	took := time.Since(start)
-	fmt.Printf("sender %d: %d messages of %d bytes in %v, %.3g a second\n", s.Number(), count, size, took.Round(time.Millisecond), float64(count)/took.Seconds())
+	fmt.Printf("sender %d: %d messages of %d bytes in %v, %.3g a second\n", s.Number(), count, size,
+		took.Round(time.Millisecond), float64(count)/took.Seconds())
 	return nil
 }
 

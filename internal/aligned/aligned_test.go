@@ -13,7 +13,8 @@ func TestBytesStartAtTheAlignment(t *testing.T) {
 		for alignment := 1; alignment <= 4096; alignment *= 2 {
 			b := aligned.Bytes(size, alignment)
 			if len(b) != size || cap(b) != size || !aligned.Is(b, alignment) {
-				t.Errorf("%d bytes at %d: length %d, capacity %d, aligned %t", size, alignment, len(b), cap(b), aligned.Is(b, alignment))
+				t.Errorf("%d bytes at %d: length %d, capacity %d, aligned %t", size, alignment, len(b), cap(b),
+					aligned.Is(b, alignment))
 			}
 			if alignment > 1 && size > 1 && aligned.Is(b[1:], alignment) {
 				t.Errorf("the second byte lies at a multiple of %d as well", alignment)

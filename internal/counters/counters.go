@@ -62,13 +62,16 @@ func Size(n int) int { return headerBytes + n*entryBytes }
 // mapped mem yet.
 func Format(mem []byte, specs []Spec) error {
 	if len(specs) == 0 || len(mem) < Size(len(specs)) {
-		return fmt.Errorf("counters: %d counters in %d bytes, want at least one, and %d bytes", len(specs), len(mem), Size(len(specs)))
+		return fmt.Errorf("counters: %d counters in %d bytes, want at least one, and %d bytes", len(specs), len(mem),
+			Size(len(specs)))
 	}
 	seen := make(map[string]bool, len(specs))
 	clear(mem[:Size(len(specs))])
 	for i, s := range specs {
-		if s.Name == "" || len(s.Name) > NameMax || printable.ASCII([]byte(s.Name)) != s.Name || seen[s.Name] || s.Kind != Count && s.Kind != Gauge {
-			return fmt.Errorf("counters: counter %d is named %q and of kind %d, want a unique name of 1 to %d printable ASCII characters and kind 1 or 2", i, s.Name, s.Kind, NameMax)
+		if s.Name == "" || len(s.Name) > NameMax || printable.ASCII([]byte(s.Name)) != s.Name || seen[s.Name] ||
+			s.Kind != Count && s.Kind != Gauge {
+			return fmt.Errorf("counters: counter %d is named %q and of kind %d, want a unique name of 1 to %d "+
+				"printable ASCII characters and kind 1 or 2", i, s.Name, s.Kind, NameMax)
 		}
 		seen[s.Name] = true
 		e := entry(mem, i)
@@ -192,7 +195,8 @@ func check(mem []byte) (int, error) {
 	}
 	n := int(binary.LittleEndian.Uint32(mem[offCount:]))
 	if n < 1 || n > (len(mem)-headerBytes)/entryBytes {
-		return 0, fmt.Errorf("%w: %d counters in %d bytes, want 1 to %d", ErrCorrupt, n, len(mem), (len(mem)-headerBytes)/entryBytes)
+		return 0, fmt.Errorf("%w: %d counters in %d bytes, want 1 to %d", ErrCorrupt, n, len(mem),
+			(len(mem)-headerBytes)/entryBytes)
 	}
 	return n, nil
 }

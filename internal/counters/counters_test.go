@@ -17,7 +17,8 @@ import (
 	"github.com/disco-sim/disco/internal/counters"
 )
 
-var three = []counters.Spec{{Name: "events", Kind: counters.Count}, {Name: "epoch", Kind: counters.Gauge}, {Name: strings.Repeat("n", counters.NameMax), Kind: counters.Count}}
+var three = []counters.Spec{{Name: "events", Kind: counters.Count}, {Name: "epoch", Kind: counters.Gauge},
+	{Name: strings.Repeat("n", counters.NameMax), Kind: counters.Count}}
 
 func formatted(t testing.TB, specs []counters.Spec) []byte {
 	t.Helper()
@@ -241,7 +242,8 @@ func FuzzRead(f *testing.F) {
 			t.Fatalf("Read found a table, Open %v", err)
 		}
 		for i, v := range values {
-			if len(v.Name) > counters.NameMax || strings.ContainsFunc(v.Name, func(r rune) bool { return r < ' ' || r > '~' }) {
+			if len(v.Name) > counters.NameMax ||
+				strings.ContainsFunc(v.Name, func(r rune) bool { return r < ' ' || r > '~' }) {
 				t.Fatalf("name %q", v.Name)
 			}
 			set.At(i).Set(uint64(i))

@@ -20,7 +20,8 @@ func TestInspect(t *testing.T) {
 			t.Fatalf("%s: %v", what, err)
 		}
 		f, b := s.Forward, s.Return
-		if f.Tail-f.Start != tail || f.Head-f.Start != head || b.Tail-b.Start != backTail || b.Head-b.Start != backHead || s.Epoch != epoch {
+		if f.Tail-f.Start != tail || f.Head-f.Start != head || b.Tail-b.Start != backTail ||
+			b.Head-b.Start != backHead || s.Epoch != epoch {
 			t.Errorf("%s: %+v", what, s)
 		}
 	}

@@ -129,7 +129,8 @@ func replay(v variant, bounds []bound, order []bool, body []byte) error {
 		rd++
 		for k, at := range times {
 			if at.less(l.held) && k >= l.read {
-				return fmt.Errorf("bounds %v, order %v: reader holds %v, but event %d at %v was not read", bounds, order, l.held, k, at)
+				return fmt.Errorf("bounds %v, order %v: reader holds %v, but event %d at %v was not read", bounds,
+					order, l.held, k, at)
 			}
 		}
 	}
@@ -245,7 +246,8 @@ func TestTheEnumerationFindsBrokenVariants(t *testing.T) {
 	for _, v := range []variant{
 		{name: "writer stores the epoch first", writer: [3]op{sendEvent, storeEpoch, storeLevel}, reader: rightReader},
 		{name: "reader loads the level first", writer: rightWriter, reader: [3]op{loadLevel, loadEpoch, readRing}},
-		{name: "event published after its bound", writer: [3]op{storeLevel, storeEpoch, sendEvent}, reader: rightReader},
+		{name: "event published after its bound", writer: [3]op{storeLevel, storeEpoch, sendEvent},
+			reader: rightReader},
 		{name: "reader ignores the position", writer: rightWriter, reader: rightReader, ignorePosition: true},
 		{name: "reader takes a lower mixture", writer: rightWriter, reader: rightReader, takeLower: true},
 	} {

@@ -85,7 +85,8 @@ func Format(body []byte, cfg Config) error {
 		return err
 	}
 	if len(body) < sizeOf(cfg) || !aligned.Is(body, Alignment) {
-		return fmt.Errorf("lane: memory of %d bytes, want at least %d, starting at a multiple of %d", len(body), sizeOf(cfg), Alignment)
+		return fmt.Errorf("lane: memory of %d bytes, want at least %d, starting at a multiple of %d", len(body),
+			sizeOf(cfg), Alignment)
 	}
 	ctl := controlOf(body)
 	atomic.StoreUint64(&ctl.identity.format, 0)
@@ -114,23 +115,27 @@ func rings(body []byte, cfg Config) (forward, back []byte) {
 // attach checks that body was formatted as a lane and reads its sizes, once.
 func attach(body []byte) (*control, Config, error) {
 	if len(body) < forwardOffset || !aligned.Is(body, Alignment) {
-		return nil, Config{}, fmt.Errorf("%w: memory of %d bytes, want more than %d, starting at a multiple of %d", ErrFormat, len(body), forwardOffset, Alignment)
+		return nil, Config{}, fmt.Errorf("%w: memory of %d bytes, want more than %d, starting at a multiple of %d",
+			ErrFormat, len(body), forwardOffset, Alignment)
 	}
 	ctl := controlOf(body)
 	// SYNC POINT lane-formatted: pairs with the last store of Format.
 	if format := atomic.LoadUint64(&ctl.identity.format); format != formatWord {
-		return nil, Config{}, fmt.Errorf("%w: format word %#x, want %#x (version %d)", ErrFormat, format, uint64(formatWord), formatVersion)
+		return nil, Config{}, fmt.Errorf("%w: format word %#x, want %#x (version %d)", ErrFormat, format,
+			uint64(formatWord), formatVersion)
 	}
 	ringBytes, blocks := atomic.LoadUint64(&ctl.identity.ringBytes), atomic.LoadUint64(&ctl.identity.returnBlocks)
 	if ringBytes > ring.CapacityMax || blocks > BlocksMax {
-		return nil, Config{}, fmt.Errorf("%w: ring of %d bytes and %d blocks, at most %d and %d are allowed", ErrFormat, ringBytes, blocks, ring.CapacityMax, BlocksMax)
+		return nil, Config{}, fmt.Errorf("%w: ring of %d bytes and %d blocks, at most %d and %d are allowed", ErrFormat,
+			ringBytes, blocks, ring.CapacityMax, BlocksMax)
 	}
 	cfg := Config{RingBytes: int(ringBytes), ReturnBlocks: int(blocks)}
 	if err := cfg.validate(); err != nil {
 		return nil, Config{}, fmt.Errorf("%w: %w", ErrFormat, err)
 	}
 	if sizeOf(cfg) > len(body) {
-		return nil, Config{}, fmt.Errorf("%w: it says it takes %d bytes, but its memory has %d", ErrFormat, sizeOf(cfg), len(body))
+		return nil, Config{}, fmt.Errorf("%w: it says it takes %d bytes, but its memory has %d", ErrFormat, sizeOf(cfg),
+			len(body))
 	}
 	return ctl, cfg, nil
 }
@@ -175,7 +180,8 @@ func (s *Sender) RingBytes() int { return s.cfg.RingBytes }
 func (s *Sender) Blocks() int { return s.cfg.ReturnBlocks }
 
 // Check compares what only the sender writes, in both rings and in the promise slot, with what it wrote there:
-// ErrProtocol says that somebody else has overwritten it, for which both ends could wait for ever (ring.Producer.Check).
+// ErrProtocol says that somebody else has overwritten it, for which both ends could wait for ever
+// (ring.Producer.Check).
 // Call it when there is nothing else to do.
 func (s *Sender) Check() error {
 	if err := s.forward.Check(); err != nil {

@@ -116,10 +116,19 @@ func TestOpenRefusesDamage(t *testing.T) {
 		{"other letters", func(mem []byte) []byte { mem[0]++; return mem }},
 		{"larger ring", func(mem []byte) []byte { binary.LittleEndian.PutUint64(mem[8:], 2048); return mem }},
 		{"smaller ring", func(mem []byte) []byte { binary.LittleEndian.PutUint64(mem[8:], 512); return mem }},
-		{"ring not a power of two", func(mem []byte) []byte { binary.LittleEndian.PutUint64(mem[8:], 1000); return mem }},
-		{"largest ring", func(mem []byte) []byte { binary.LittleEndian.PutUint64(mem[8:], math.MaxUint64); return mem }},
+		{"ring not a power of two", func(mem []byte) []byte {
+			binary.LittleEndian.PutUint64(mem[8:], 1000)
+			return mem
+		}},
+		{"largest ring", func(mem []byte) []byte {
+			binary.LittleEndian.PutUint64(mem[8:], math.MaxUint64)
+			return mem
+		}},
 		{"more blocks", func(mem []byte) []byte { binary.LittleEndian.PutUint64(mem[16:], 1000); return mem }},
-		{"most blocks", func(mem []byte) []byte { binary.LittleEndian.PutUint64(mem[16:], math.MaxUint64); return mem }},
+		{"most blocks", func(mem []byte) []byte {
+			binary.LittleEndian.PutUint64(mem[16:], math.MaxUint64)
+			return mem
+		}},
 		{"forward ring gone", func(mem []byte) []byte { clear(mem[forwardOffset:][:8]); return mem }},
 		{"return ring gone", func(mem []byte) []byte { clear(mem[forwardOffset+ring.Size(1024):][:8]); return mem }},
 	} {
@@ -406,11 +415,13 @@ func TestReturnsOfABadPeer(t *testing.T) {
 func TestPeerErrorText(t *testing.T) {
 	cause := errors.New("cause")
 	err := error(&PeerError{Peer: 3, Kind: ErrProtocol, Position: 40, Err: cause})
-	if !errors.Is(err, ErrProtocol) || !errors.Is(err, cause) || err.Error() != "worker 3: lane: protocol error at position 40: cause" {
+	if !errors.Is(err, ErrProtocol) || !errors.Is(err, cause) || err.Error() != "worker 3: lane: protocol error at "+
+		"position 40: cause" {
 		t.Errorf("%v", err)
 	}
 	err = &PeerError{Peer: 3, Kind: ErrPeerDead}
-	if !errors.Is(err, ErrPeerDead) || errors.Is(err, ErrProtocol) || err.Error() != "worker 3: lane: peer is dead (position 0)" {
+	if !errors.Is(err, ErrPeerDead) || errors.Is(err, ErrProtocol) || err.Error() != "worker 3: lane: peer is dead "+
+		"(position 0)" {
 		t.Errorf("%v", err)
 	}
 }

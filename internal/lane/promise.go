@@ -60,7 +60,8 @@ func (s *Sender) Promise(epoch float64, level uint32) bool {
 	w := &s.slot
 	epochBits := math.Float64bits(epoch + 0) // + 0: minus zero becomes plus zero
 	if epochBits > infBits || epochBits < w.epochBits || epochBits == w.epochBits && level < w.level {
-		panic(fmt.Sprintf("lane: promise (%v, %d) after (%v, %d)", epoch, level, math.Float64frombits(w.epochBits), w.level))
+		panic(fmt.Sprintf("lane: promise (%v, %d) after (%v, %d)", epoch, level, math.Float64frombits(w.epochBits),
+			w.level))
 	}
 	if epochBits == w.epochBits && level == w.level {
 		return false
@@ -86,7 +87,8 @@ func (w *promiseWriter) check() error {
 	if epochBits == w.epochBits && levelAt == w.levelAt {
 		return nil
 	}
-	return fmt.Errorf("%w: the promise slot was overwritten: words %#x and %#x, want %#x and %#x", ErrProtocol, epochBits, levelAt, w.epochBits, w.levelAt)
+	return fmt.Errorf("%w: the promise slot was overwritten: words %#x and %#x, want %#x and %#x", ErrProtocol,
+		epochBits, levelAt, w.epochBits, w.levelAt)
 }
 
 func (w *promiseWriter) storeEpoch(epochBits uint64) {
@@ -153,13 +155,16 @@ func (r *Receiver) Promise() (p Promise, fresh bool, err error) {
 // each Release of the ring, that is a capacity too. Anything else is damage.
 func (r *promiseReader) accept(epochBits uint64, level, at, read uint32) (Promise, bool, error) {
 	if epochBits > infBits {
-		return Promise{}, false, fmt.Errorf("%w: promise with epoch %v, want a time >= 0 without a sign, or +Inf", ErrProtocol, math.Float64frombits(epochBits))
+		return Promise{}, false, fmt.Errorf("%w: promise with epoch %v, want a time >= 0 without a sign, or +Inf",
+			ErrProtocol, math.Float64frombits(epochBits))
 	}
 	if epochBits < r.epochBits {
-		return Promise{}, false, fmt.Errorf("%w: promise goes back from epoch %v to %v", ErrProtocol, math.Float64frombits(r.epochBits), math.Float64frombits(epochBits))
+		return Promise{}, false, fmt.Errorf("%w: promise goes back from epoch %v to %v", ErrProtocol,
+			math.Float64frombits(r.epochBits), math.Float64frombits(epochBits))
 	}
 	if ahead := int32(at - read); ahead > r.capacity || ahead < -r.capacity {
-		return Promise{}, false, fmt.Errorf("%w: promise at %d bytes from the position read, at most %d are possible", ErrProtocol, int64(ahead)*8, int64(r.capacity)*8)
+		return Promise{}, false, fmt.Errorf("%w: promise at %d bytes from the position read, at most %d are possible",
+			ErrProtocol, int64(ahead)*8, int64(r.capacity)*8)
 	}
 	r.epochBits, r.level = epochBits, level
 	return Promise{Epoch: math.Float64frombits(epochBits), Level: level, at: at}, true, nil

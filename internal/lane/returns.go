@@ -20,7 +20,8 @@ func (r *Receiver) Return(number uint32, seq uint64) error {
 	switch {
 	case err == nil:
 	case errors.Is(err, ring.ErrFull):
-		return fmt.Errorf("%w: the return ring for %d blocks is full: blocks were lent more often than returned", ErrProtocol, r.cfg.ReturnBlocks)
+		return fmt.Errorf("%w: the return ring for %d blocks is full: blocks were lent more often than returned",
+			ErrProtocol, r.cfg.ReturnBlocks)
 	case errors.Is(err, ring.ErrCorrupt):
 		return fmt.Errorf("%w: return ring: %w", ErrProtocol, err)
 	default:
@@ -44,11 +45,13 @@ func (s *Sender) Returned() (number uint32, seq uint64, ok bool, err error) {
 		return 0, 0, false, err
 	}
 	if len(rec) != returnBytes {
-		return 0, 0, false, fmt.Errorf("%w: returned block in a record of %d bytes, want %d", ErrProtocol, len(rec), returnBytes)
+		return 0, 0, false, fmt.Errorf("%w: returned block in a record of %d bytes, want %d", ErrProtocol, len(rec),
+			returnBytes)
 	}
 	word := binary.LittleEndian.Uint64(rec)
 	if word >= uint64(s.cfg.ReturnBlocks) {
-		return 0, 0, false, fmt.Errorf("%w: block %d returned, but the pool has %d", ErrProtocol, word, s.cfg.ReturnBlocks)
+		return 0, 0, false, fmt.Errorf("%w: block %d returned, but the pool has %d", ErrProtocol, word,
+			s.cfg.ReturnBlocks)
 	}
 	return uint32(word), binary.LittleEndian.Uint64(rec[8:]), true, nil
 }

@@ -48,7 +48,8 @@ func run(tests func() int, keep []string, leftMax time.Duration) int {
 	status := tests()
 	if f := flag.Lookup("test.fuzz"); status == 0 && (f == nil || f.Value.String() == "") {
 		left := leftovers(before, dir, keep)
-		for deadline := time.Now().Add(leftMax); len(left) > 0 && time.Now().Before(deadline); left = leftovers(before, dir, keep) {
+		for deadline := time.Now().Add(leftMax); len(left) > 0 &&
+			time.Now().Before(deadline); left = leftovers(before, dir, keep) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		for _, l := range left {

@@ -32,7 +32,8 @@ func Word(found string, names []string) string {
 	return best
 }
 
-// distance is the number of bytes to insert, delete or change to make a into b (Wagner and Fischer, The string-to-string
+// distance is the number of bytes to insert, delete or change to make a into b (Wagner and Fischer, The
+// string-to-string
 // correction problem, J. ACM 21, 1974), and at least limit where that is reached.
 func distance(a, b string, limit int) int {
 	if len(a)-len(b) >= limit || len(b)-len(a) >= limit {

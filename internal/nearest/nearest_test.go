@@ -34,7 +34,8 @@ func TestDistanceAgainstRecursion(t *testing.T) {
 	}
 	for range 2000 {
 		a, b, limit := word(), word(), 1+rng.IntN(8)
-		if got, want := distance(a, b, limit), min(plain(a, b), limit); got != want && !(want == limit && got >= limit) {
+		if got, want := distance(a, b, limit), min(plain(a, b), limit); got != want &&
+			!(want == limit && got >= limit) {
 			t.Fatalf("seed %d: distance(%q, %q, %d) = %d, want %d", seed, a, b, limit, got, want)
 		}
 	}

@@ -39,7 +39,8 @@ func steers(text []byte) bool {
 		return true
 	}
 	return bytes.ContainsFunc(text, func(c rune) bool {
-		return c != '\n' && c != '\t' && (unicode.IsControl(c) || unicode.Is(unicode.Bidi_Control, c) || c == '\u2028' || c == '\u2029')
+		return c != '\n' && c != '\t' && (unicode.IsControl(c) || unicode.Is(unicode.Bidi_Control, c) ||
+			c == '\u2028' || c == '\u2029')
 	})
 }
 

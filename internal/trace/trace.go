@@ -147,7 +147,8 @@ func NewReader(r io.ReaderAt, size int64) (*Reader, error) {
 		class, n := binary.LittleEndian.Uint32(head[:]), int(binary.LittleEndian.Uint32(head[4:]))
 		off += chunkHeader
 		if class >= ClassesMax || n == 0 || n > chunkMax || n%recordBytes != 0 || off+int64(n) > size {
-			return nil, fmt.Errorf("%w: chunk at byte %d of %d has class %d and %d bytes, want a class below %d and a multiple of %d up to %d that fits",
+			return nil, fmt.Errorf("%w: chunk at byte %d of %d has class %d and %d bytes, want a class below %d and "+
+				"a multiple of %d up to %d that fits",
 				ErrCorrupt, off-chunkHeader, size, class, n, ClassesMax, recordBytes, chunkMax)
 		}
 		for uint32(len(t.classes)) <= class {
@@ -193,7 +194,8 @@ func Compare(a, b *Record) int {
 	if c := cmp.Compare(a.Epoch, b.Epoch); c != 0 {
 		return c
 	}
-	return cmp.Or(cmp.Compare(a.Level, b.Level), cmp.Compare(a.Target, b.Target), cmp.Compare(a.Sender, b.Sender), cmp.Compare(a.Number, b.Number))
+	return cmp.Or(cmp.Compare(a.Level, b.Level), cmp.Compare(a.Target, b.Target), cmp.Compare(a.Sender, b.Sender),
+		cmp.Compare(a.Number, b.Number))
 }
 
 type cursor struct {
@@ -233,7 +235,8 @@ func Merge(readers []*Reader, yield func(rec *Record) error) error {
 			continue
 		}
 		if Compare(&last, &c.rec) >= 0 {
-			return fmt.Errorf("%w: class %d has a record at epoch %v after one at %v", ErrCorrupt, c.class, c.rec.Epoch, last.Epoch)
+			return fmt.Errorf("%w: class %d has a record at epoch %v after one at %v", ErrCorrupt, c.class, c.rec.Epoch,
+				last.Epoch)
 		}
 		h.Fix(0, c.rec.Epoch)
 	}

@@ -102,7 +102,8 @@ func TestMergeIsTheTotalOrder(t *testing.T) {
 			all = append(all, files[i].Bytes())
 		}
 		if got := merged(t, all...); !slices.Equal(got, want) {
-			t.Errorf("%+v: %d records come back, not the %d that were written, in their order", spread, len(got), len(want))
+			t.Errorf("%+v: %d records come back, not the %d that were written, in their order", spread, len(got),
+				len(want))
 		}
 	}
 }
@@ -118,10 +119,12 @@ func TestFormatIsTheOneThatIsDrawn(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "\x00\x00\x00\x00" + "\x28\x00\x00\x00" +
-		"\x00\x00\x00\x00\x00\x00\x00\x40" + "\x01\x00\x00\x00" + "\x04\x00\x00\x00" + "\x03\x00\x00\x00" + "\x03\x00\x00\x00" +
+		"\x00\x00\x00\x00\x00\x00\x00\x40" + "\x01\x00\x00\x00" + "\x04\x00\x00\x00" + "\x03\x00\x00\x00" +
+		"\x03\x00\x00\x00" +
 		"\x88\x77\x66\x55\x44\x33\x22\x11" + "\xA8\xA7\xA6\xA5\xA4\xA3\xA2\xA1" +
 		"\x02\x00\x00\x00" + "\x28\x00\x00\x00" +
-		"\x00\x00\x00\x00\x00\x00\xE0\x3F" + "\x09\x00\x00\x00" + "\x05\x00\x00\x00" + "\xFF\xFF\xFF\xFF" + "\x00\x00\x00\x00" +
+		"\x00\x00\x00\x00\x00\x00\xE0\x3F" + "\x09\x00\x00\x00" + "\x05\x00\x00\x00" + "\xFF\xFF\xFF\xFF" +
+		"\x00\x00\x00\x00" +
 		strings.Repeat("\x00", 16)
 	if got := file.String(); got != want {
 		t.Errorf("written\n%x, want\n%x", got, want)
@@ -171,12 +174,14 @@ func TestTruncatedFileNamesTheOffset(t *testing.T) {
 				begin = end
 			}
 		}
-		if want := fmt.Sprintf("chunk at byte %d of %d", begin, n); !errors.Is(err, trace.ErrCorrupt) || !strings.Contains(err.Error(), want) {
+		if want := fmt.Sprintf("chunk at byte %d of %d", begin, n); !errors.Is(err, trace.ErrCorrupt) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("cut at %d: %v, want ErrCorrupt with %q", n, err, want)
 		}
 	}
 	// Shorter than its size says: cut after it was measured.
-	if _, err := trace.NewReader(bytes.NewReader(file[:ends[0]]), int64(len(file))); !errors.Is(err, trace.ErrCorrupt) || !errors.Is(err, io.EOF) {
+	if _, err := trace.NewReader(bytes.NewReader(file[:ends[0]]), int64(len(file))); !errors.Is(err,
+		trace.ErrCorrupt) || !errors.Is(err, io.EOF) {
 		t.Errorf("shorter than measured: %v", err)
 	}
 }
@@ -200,7 +205,8 @@ func TestFileCutWhileItIsRead(t *testing.T) {
 	}
 	n = ends[1] + headerBytes + 1
 	err = trace.Merge([]*trace.Reader{r}, func(*trace.Record) error { return nil })
-	if want := fmt.Sprintf("%d bytes at %d", 2*recordBytes, ends[1]+headerBytes); !errors.Is(err, trace.ErrCorrupt) || !strings.Contains(err.Error(), want) {
+	if want := fmt.Sprintf("%d bytes at %d", 2*recordBytes, ends[1]+headerBytes); !errors.Is(err, trace.ErrCorrupt) ||
+		!strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want ErrCorrupt with %q", err, want)
 	}
 }
@@ -286,7 +292,8 @@ func TestFullDisk(t *testing.T) {
 func TestText(t *testing.T) {
 	g := &node.Graph{Simprocs: []string{"up", "down"}, Nodes: []node.Node{{Name: "a"}, {Name: "b"}}}
 	for want, r := range map[string]trace.Record{
-		"0.1\tb/up\ta/down\t18446744073709551615\t12\t00000000000000ff\n": {Epoch: 0.1, Level: 7, Target: 2, Sender: 1, Size: 12, Number: math.MaxUint64, Hash: 255},
+		"0.1\tb/up\ta/down\t18446744073709551615\t12\t00000000000000ff\n": {Epoch: 0.1, Level: 7, Target: 2, Sender: 1,
+			Size: 12, Number: math.MaxUint64, Hash: 255},
 		"1e+100\ta/up\twakeup\n": {Epoch: 1e100, Sender: trace.Wakeup, Hash: 1},
 		"0\ta/up\tsimproc 4 (the scenario has 4)\t0\t0\tfedcba9876543210\n": {Sender: 4, Hash: 0xFEDCBA9876543210},
 	} {

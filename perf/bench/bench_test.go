@@ -111,7 +111,8 @@ func TestMeasureTakesTurns(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	spec := Spec{Bench: "b", Row: Task{Job: "row", CPU: AnyCPU}, Limit: Task{Job: "limit", CPU: AnyCPU}, LimitName: "l", By: ByTrip, Goal: Goal{RatioMax: 1.5}}
+	spec := Spec{Bench: "b", Row: Task{Job: "row", CPU: AnyCPU}, Limit: Task{Job: "limit", CPU: AnyCPU}, LimitName: "l",
+		By: ByTrip, Goal: Goal{RatioMax: 1.5}}
 	row, err := Measure(context.Background(), f, spec, 3)
 	if err != nil {
 		t.Fatal(err)
@@ -119,7 +120,8 @@ func TestMeasureTakesTurns(t *testing.T) {
 	if want := []string{"limit", "row", "limit", "row", "limit", "row"}; !slices.Equal(order, want) {
 		t.Errorf("%q, want %q", order, want)
 	}
-	if *row.Ratio != (Range{1.5, 1.5, 1.5}) || row.RTT.P50 != 300 || row.RTT.Max != 300 || row.Limit != "l" || row.Processes != 1 {
+	if *row.Ratio != (Range{1.5, 1.5, 1.5}) || row.RTT.P50 != 300 || row.RTT.Max != 300 || row.Limit != "l" ||
+		row.Processes != 1 {
 		t.Errorf("%+v with %v and %v", row, row.Ratio, row.RTT)
 	}
 	if met, text := spec.Goal.check(&row); !met || text != "at most 1.5 x" {
@@ -136,7 +138,9 @@ func TestARowThatCantBeMeasured(t *testing.T) {
 	defer f.Close()
 	for _, spec := range []Spec{
 		{Bench: "b", Absent: "it is not installed"},
-		{Bench: "b", Measure: func(context.Context, Task) (Result, error) { return Result{}, fmt.Errorf("it is not installed") }},
+		{Bench: "b", Measure: func(context.Context, Task) (Result, error) {
+			return Result{}, fmt.Errorf("it is not installed")
+		}},
 	} {
 		row, err := Measure(context.Background(), f, spec, 2)
 		if err != nil || row.Note != "it is not installed" || row.Ratio != nil || row.RTT != nil {
@@ -165,7 +169,8 @@ func TestHistogramsGoThroughFiles(t *testing.T) {
 	}
 	own := curveOf(c.name, row.histogram)
 	if len(c.points) != len(own.points) || c.points[len(c.points)-1].nanos != 1000 {
-		t.Fatalf("%d points, want %d, the last of %v at 1000", len(c.points), len(own.points), c.points[len(c.points)-1])
+		t.Fatalf("%d points, want %d, the last of %v at 1000", len(c.points), len(own.points),
+			c.points[len(c.points)-1])
 	}
 	for i, p := range c.points {
 		if p.nanos != own.points[i].nanos || p.percentile-own.points[i].percentile > 1e-3 {

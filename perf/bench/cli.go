@@ -97,7 +97,8 @@ func (p *program) dispatch(args []string) error {
 		return p.noCommand(app, args[1])
 	}
 	if len(args) == 0 {
-		return usagef("there is no command: `%s latency` measures round trips, `%s --help` lists the commands", p.name, p.name)
+		return usagef("there is no command: `%s latency` measures round trips, `%s --help` lists the commands", p.name,
+			p.name)
 	}
 	if args[0] == "--version" || args[0] == "-version" || args[0] == "-v" {
 		args = []string{"version"}
@@ -120,10 +121,12 @@ func (p *program) noCommand(app *cli.App, name string) error {
 
 func (p *program) application() *cli.App {
 	app := &cli.App{
-		Name:           p.name,
-		Usage:          "measure how fast processes exchange events through disco",
-		UsageText:      p.name + " COMMAND [FLAG …]\n\nfor example: " + p.name + " latency\n             " + p.name + " latency --payload 256 --pin\n             " + p.name + " all --json rows.json --hgrm curves",
-		Description:    "Every row is measured in turns with a limit of the machine: limit, row, limit, row, …\nOnly the ratios of a run mean anything on a machine with neighbours. docs/bench.md has more.",
+		Name:  p.name,
+		Usage: "measure how fast processes exchange events through disco",
+		UsageText: p.name + " COMMAND [FLAG …]\n\nfor example: " + p.name + " latency\n             " + p.name +
+			" latency --payload 256 --pin\n             " + p.name + " all --json rows.json --hgrm curves",
+		Description: "Every row is measured in turns with a limit of the machine: limit, row, limit, row, …\nOnly " +
+			"the ratios of a run mean anything on a machine with neighbours. docs/bench.md has more.",
 		Writer:         p.stdout,
 		ErrWriter:      p.stderr,
 		ExitErrHandler: func(*cli.Context, error) {},
@@ -131,35 +134,44 @@ func (p *program) application() *cli.App {
 		HideVersion:    true,
 	}
 	for _, c := range commands {
-		app.Commands = append(app.Commands, p.command(c[0], c[1], measureFlags(), func(c *cli.Context, o Options) error {
-			return p.measure(c, o)
-		}))
+		app.Commands = append(app.Commands,
+			p.command(c[0], c[1], measureFlags(), func(c *cli.Context, o Options) error {
+				return p.measure(c, o)
+			}))
 	}
-	plot := append(measureFlags(), &cli.StringFlag{Name: "out", Value: "bench.svg", Usage: "write the page to `FILE`, ending in .svg or .html"},
-		&cli.StringFlag{Name: "from", Usage: "draw the rows that --json wrote to `FILE`, and the curves that --hgrm wrote, instead of measuring"})
-	app.Commands = append(app.Commands, &cli.Command{Name: "version", Usage: "say which version this is", HideHelpCommand: true, OnUsageError: p.badFlags("version"),
-		Action: func(c *cli.Context) error {
-			if c.NArg() > 0 {
-				return usagef("version: %q is too much: it takes nothing", c.Args().First())
-			}
-			fmt.Fprintf(p.stdout, "%s %s\n", p.name, front.Version())
-			return nil
-		}})
-	app.Commands = append(app.Commands, p.command("plot", "draw latency by percentile and rate by payload", plot, p.plot))
+	plot := append(measureFlags(), &cli.StringFlag{Name: "out", Value: "bench.svg",
+		Usage: "write the page to `FILE`, ending in .svg or .html"},
+		&cli.StringFlag{Name: "from", Usage: "draw the rows that --json wrote to `FILE`, and the curves that --hgrm " +
+			"wrote, instead of measuring"})
+	app.Commands = append(app.Commands,
+		&cli.Command{Name: "version", Usage: "say which version this is", HideHelpCommand: true,
+			OnUsageError: p.badFlags("version"),
+			Action: func(c *cli.Context) error {
+				if c.NArg() > 0 {
+					return usagef("version: %q is too much: it takes nothing", c.Args().First())
+				}
+				fmt.Fprintf(p.stdout, "%s %s\n", p.name, front.Version())
+				return nil
+			}})
+	app.Commands = append(app.Commands,
+		p.command("plot", "draw latency by percentile and rate by payload", plot, p.plot))
 	return app
 }
 
 func measureFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.IntFlag{Name: "payload", Value: -1, DefaultText: "each command's own", Usage: "`BYTES` of one event's payload"},
+		&cli.IntFlag{Name: "payload", Value: -1, DefaultText: "each command's own", Usage: "`BYTES` of one event's " +
+			"payload"},
 		&cli.IntFlag{Name: "batch", DefaultText: "each command's own", Usage: "publish `N` events together"},
-		&cli.StringFlag{Name: "wait", DefaultText: "each command's own", Usage: "`HOW` a side waits: spin, yield, park or adaptive"},
+		&cli.StringFlag{Name: "wait", DefaultText: "each command's own", Usage: "`HOW` a side waits: spin, yield, " +
+			"park or adaptive"},
 		&cli.BoolFlag{Name: "pin", Usage: "bind each side to a processor of its own"},
 		&cli.IntFlag{Name: "rounds", Value: RoundsLeast, Usage: "measure the limit and the row `N` times, in turns"},
 		&cli.BoolFlag{Name: "threads", Usage: "two threads of one process instead of two processes"},
 		&cli.DurationFlag{Name: "time", Value: TimeDefault, Usage: "measure for `TIME` in each round"},
 		&cli.IntFlag{Name: "ring", Value: RingDefault, Usage: "`BYTES` of each ring, a power of two"},
-		&cli.StringFlag{Name: "json", Usage: "write all rows as JSON to `FILE`, - for standard output and nothing else there"},
+		&cli.StringFlag{Name: "json", Usage: "write all rows as JSON to `FILE`, - for standard output and nothing " +
+			"else there"},
 		&cli.BoolFlag{Name: "gobench", Usage: "print lines that benchstat reads, one for each round"},
 		&cli.StringFlag{Name: "hgrm", Usage: "write the distribution of round trips of each row into `DIR`"},
 		&cli.StringFlag{Name: "cpuprofile", Hidden: true, Usage: "write a CPU profile of the leading side to `FILE`"},

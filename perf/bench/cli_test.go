@@ -124,7 +124,8 @@ func checkJSON(t *testing.T, out, mode string) {
 	if err := json.Unmarshal([]byte(out), &rows); err != nil || len(rows) == 0 {
 		t.Fatalf("%v in %q", err, out)
 	}
-	want := []string{"allocs_per_event", "batch", "bench", "bytes_per_s", "cpu_s", "limit", "payload_bytes", "processes", "rate_per_s", "ratio_to_limit", "rtt_ns", "wait"}
+	want := []string{"allocs_per_event", "batch", "bench", "bytes_per_s", "cpu_s", "limit", "payload_bytes",
+		"processes", "rate_per_s", "ratio_to_limit", "rtt_ns", "wait"}
 	for _, r := range rows {
 		if got := keys(r); !slices.Equal(got, want) {
 			t.Errorf("row with the keys %q, want %q", got, want)
@@ -141,7 +142,8 @@ func checkJSON(t *testing.T, out, mode string) {
 		if !ok || !slices.Equal(keys(ratio), []string{"max", "median", "min"}) {
 			t.Fatalf("%v: ratio_to_limit %v", r["bench"], r["ratio_to_limit"])
 		}
-		if lo, mid, hi := ratio["min"].(float64), ratio["median"].(float64), ratio["max"].(float64); lo > mid || mid > hi || hi < 0 {
+		if lo, mid, hi := ratio["min"].(float64), ratio["median"].(float64), ratio["max"].(float64); lo > mid ||
+			mid > hi || hi < 0 {
 			t.Errorf("%v: ratio_to_limit %v", r["bench"], ratio)
 		}
 		if processes := r["processes"].(float64); (processes == 1) != (mode == "threads") {
@@ -162,7 +164,8 @@ func keys(m map[string]any) (k []string) {
 }
 
 func TestChosenRows(t *testing.T) {
-	status, out, errs := execute(Alternatives{}, "latency", "--time", "2ms", "--rounds", "1", "--payload", "100", "--wait", "park", "--pin", "--json", "-")
+	status, out, errs := execute(Alternatives{}, "latency", "--time", "2ms", "--rounds", "1", "--payload", "100",
+		"--wait", "park", "--pin", "--json", "-")
 	if status != ExitOK {
 		t.Fatalf("exit %d: %s", status, errs)
 	}
@@ -175,13 +178,15 @@ func TestChosenRows(t *testing.T) {
 func TestFilesAndPlot(t *testing.T) {
 	dir := t.TempDir()
 	rows, curves := filepath.Join(dir, "rows.json"), filepath.Join(dir, "curves")
-	status, out, errs := execute(Alternatives{}, "payload", "--time", "2ms", "--rounds", "1", "--payload", "4096", "--threads", "--json", rows, "--hgrm", curves)
+	status, out, errs := execute(Alternatives{}, "payload", "--time", "2ms", "--rounds", "1", "--payload", "4096",
+		"--threads", "--json", rows, "--hgrm", curves)
 	if status != ExitOK || !strings.Contains(out, "payload-loan, 4 KiB") || !strings.Contains(out, "ratio") {
 		t.Fatalf("exit %d: %s%s", status, out, errs)
 	}
 	for _, name := range []string{"page.svg", "page.html"} {
 		page := filepath.Join(dir, name)
-		if status, _, errs := execute(Alternatives{}, "plot", "--from", rows, "--hgrm", curves, "--out", page); status != ExitOK {
+		if status, _, errs := execute(Alternatives{}, "plot", "--from", rows, "--hgrm", curves, "--out",
+			page); status != ExitOK {
 			t.Fatalf("exit %d: %s", status, errs)
 		}
 		text, err := os.ReadFile(page)
@@ -192,7 +197,8 @@ func TestFilesAndPlot(t *testing.T) {
 			wellFormed(t, text)
 		}
 	}
-	if status, out, errs := execute(Alternatives{}, "plot", "--time", "1ms", "--rounds", "1", "--payload", "64", "--threads", "--out", filepath.Join(dir, "own.svg")); status != ExitOK {
+	if status, out, errs := execute(Alternatives{}, "plot", "--time", "1ms", "--rounds", "1", "--payload", "64",
+		"--threads", "--out", filepath.Join(dir, "own.svg")); status != ExitOK {
 		t.Fatalf("exit %d: %s%s", status, out, errs)
 	}
 }
@@ -209,7 +215,8 @@ func wellFormed(t *testing.T, text []byte) {
 }
 
 func TestGobenchLines(t *testing.T) {
-	status, out, errs := execute(Alternatives{}, "throughput", "--time", "2ms", "--rounds", "3", "--payload", "64", "--batch", "16", "--threads", "--gobench")
+	status, out, errs := execute(Alternatives{}, "throughput", "--time", "2ms", "--rounds", "3", "--payload", "64",
+		"--batch", "16", "--threads", "--gobench")
 	if status != ExitOK {
 		t.Fatalf("exit %d: %s", status, errs)
 	}
@@ -219,7 +226,8 @@ func TestGobenchLines(t *testing.T) {
 			continue
 		}
 		lines++
-		if f := strings.Fields(line); len(f)%2 != 0 || !strings.HasPrefix(f[0], "BenchmarkThroughput/bytes=64/batch=16/wait=spin/processes=1-") || f[3] != "ns/op" {
+		if f := strings.Fields(line); len(f)%2 != 0 || !strings.HasPrefix(f[0],
+			"BenchmarkThroughput/bytes=64/batch=16/wait=spin/processes=1-") || f[3] != "ns/op" {
 			t.Errorf("line %q", line)
 		}
 	}
@@ -323,7 +331,8 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 // TestVersion: both forms say which version this is.
 func TestVersion(t *testing.T) {
 	for _, arg := range []string{"version", "--version"} {
-		if status, out, errs := execute(Alternatives{}, arg); status != ExitOK || !strings.HasPrefix(out, "disco-bench ") || errs != "" {
+		if status, out, errs := execute(Alternatives{}, arg); status != ExitOK ||
+			!strings.HasPrefix(out, "disco-bench ") || errs != "" {
 			t.Errorf("%s: exit %d: %q %q", arg, status, out, errs)
 		}
 	}
@@ -331,7 +340,8 @@ func TestVersion(t *testing.T) {
 
 func TestHelp(t *testing.T) {
 	for _, args := range [][]string{{"--help"}, {"latency", "--help"}, {"plot", "--help"}} {
-		if status, out, errs := execute(Alternatives{}, args...); status != ExitOK || !strings.Contains(out, "disco-bench") {
+		if status, out, errs := execute(Alternatives{}, args...); status != ExitOK ||
+			!strings.Contains(out, "disco-bench") {
 			t.Errorf("%q: exit %d: %s%s", args, status, out, errs)
 		}
 	}

@@ -56,7 +56,8 @@ type member interface {
 // NewFleet makes the memory and starts the processes. The caller closes the fleet.
 func NewFleet(cfg FleetConfig) (*Fleet, error) {
 	if cfg.Pairs < 1 || cfg.ArenaBytes < 1 {
-		return nil, fmt.Errorf("bench: fleet of %d pairs with %d bytes each, want at least 1 of both", cfg.Pairs, cfg.ArenaBytes)
+		return nil, fmt.Errorf("bench: fleet of %d pairs with %d bytes each, want at least 1 of both", cfg.Pairs,
+			cfg.ArenaBytes)
 	}
 	if cfg.Stderr == nil {
 		cfg.Stderr = os.Stderr

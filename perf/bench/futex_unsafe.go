@@ -22,7 +22,8 @@ const (
 // this thread.
 func futexWait(word *atomic.Uint32, value uint32, limit time.Duration) {
 	ts := syscall.NsecToTimespec(int64(limit))
-	_, _, _ = syscall.Syscall6(syscall.SYS_FUTEX, address(word), futexWaitOp, uintptr(value), uintptr(unsafe.Pointer(&ts)), 0, 0)
+	_, _, _ = syscall.Syscall6(syscall.SYS_FUTEX, address(word), futexWaitOp, uintptr(value),
+		uintptr(unsafe.Pointer(&ts)), 0, 0)
 }
 
 // futexWake wakes the sleeper.

@@ -12,7 +12,8 @@ import (
 
 // WriteGobench writes every round of every row as a line that benchstat reads.
 func WriteGobench(w io.Writer, rows []Row) {
-	fmt.Fprintf(w, "goos: %s\ngoarch: %s\npkg: github.com/disco-sim/disco/cmd/disco-bench\ncpu: %s\n", runtime.GOOS, runtime.GOARCH, cpuModel())
+	fmt.Fprintf(w, "goos: %s\ngoarch: %s\npkg: github.com/disco-sim/disco/cmd/disco-bench\ncpu: %s\n", runtime.GOOS,
+		runtime.GOARCH, cpuModel())
 	for i := range rows {
 		r := &rows[i]
 		for k, s := range r.rounds {
@@ -21,7 +22,8 @@ func WriteGobench(w io.Writer, rows []Row) {
 			}
 			fmt.Fprintf(w, "%s %d", benchName(r), max(1, s.events))
 			if s.events > 0 {
-				fmt.Fprintf(w, " %.4g ns/op %.5g MB/s %.4g allocs/op", float64(s.nanos)/float64(s.events), r.bytes(s.rate())/1e6, float64(s.mallocs)/s.transferred())
+				fmt.Fprintf(w, " %.4g ns/op %.5g MB/s %.4g allocs/op", float64(s.nanos)/float64(s.events),
+					r.bytes(s.rate())/1e6, float64(s.mallocs)/s.transferred())
 			}
 			if s.histogram != nil {
 				fmt.Fprintf(w, " %.4g p50-ns %d p99-ns", s.p50(), s.histogram.ValueAtPercentile(99))

@@ -35,7 +35,8 @@ type Result struct {
 	CPU       float64 `json:"cpu"`       // seconds of this side's process
 	Mallocs   uint64  `json:"mallocs"`   // of this side's process
 	Histogram []byte  `json:"histogram"` // of round trips in ns, encoded; empty: none
-	RTT       *RTT    `json:"rtt"`       // of round trips, from programs that report only this; what they don't report is 0
+	// of round trips, from programs that report only this; what they don't report is 0
+	RTT *RTT `json:"rtt"`
 }
 
 // Job is one way to send payloads from a leading side to a following one.
@@ -164,5 +165,6 @@ func (m *Meter) finish() (Result, error) {
 
 // damaged is the error of a payload that didn't arrive as it was sent.
 func damaged(job string, got, want, events uint64) error {
-	return fmt.Errorf("bench: %s: the sum over %d payloads is %#x, want %#x: what was read is not what was written", job, events, got, want)
+	return fmt.Errorf("bench: %s: the sum over %d payloads is %#x, want %#x: what was read is not what was written",
+		job, events, got, want)
 }

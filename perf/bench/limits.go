@@ -134,7 +134,8 @@ func openCopy(s *Side) (*Run, error) {
 		slots *= 2
 	}
 	if slots < 2 || uint64(s.Batch) > slots {
-		return nil, fmt.Errorf("batches of %d payloads of %d bytes in a ring of %d bytes: use a larger ring", s.Batch, s.Payload, s.Ring)
+		return nil, fmt.Errorf("batches of %d payloads of %d bytes in a ring of %d bytes: use a larger ring", s.Batch,
+			s.Payload, s.Ring)
 	}
 	r := &copyRing{Side: s, slots: slots, step: step, data: s.Arena.room()[:slots*step]}
 	if s.Lead() {

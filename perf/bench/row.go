@@ -164,7 +164,8 @@ func newRow(spec Spec, processes int, rounds, limits []sample, ratios []float64)
 		r.Allocs /= transferred
 	}
 	if h := r.histogram; h != nil {
-		r.RTT = &RTT{P50: h.ValueAtPercentile(50), P90: h.ValueAtPercentile(90), P99: h.ValueAtPercentile(99), P999: h.ValueAtPercentile(99.9), Max: h.Max()}
+		r.RTT = &RTT{P50: h.ValueAtPercentile(50), P90: h.ValueAtPercentile(90), P99: h.ValueAtPercentile(99),
+			P999: h.ValueAtPercentile(99.9), Max: h.Max()}
 	}
 	if r.RTT == nil && rounds[0].rtt != nil {
 		r.RTT = medianRTT(rounds)
@@ -188,7 +189,8 @@ func medianRTT(rounds []sample) *RTT {
 
 // rowOf is the part of a row that is known before it is measured.
 func rowOf(spec Spec, processes int) Row {
-	return Row{Bench: spec.Bench, PayloadBytes: spec.Row.Payload, Batch: spec.Row.Batch, Wait: spec.Row.Wait, Processes: processes, Limit: spec.LimitName, Note: spec.Absent, spec: spec}
+	return Row{Bench: spec.Bench, PayloadBytes: spec.Row.Payload, Batch: spec.Row.Batch, Wait: spec.Row.Wait,
+		Processes: processes, Limit: spec.LimitName, Note: spec.Absent, spec: spec}
 }
 
 // bytes is the payload that a rate moves each second. A round trip carries the

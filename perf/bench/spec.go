@@ -115,7 +115,8 @@ func Measure(ctx context.Context, f *Fleet, spec Spec, rounds int) (Row, error) 
 }
 
 // sample does one measurement.
-func (f *Fleet) sample(ctx context.Context, t Task, pairs int, own func(context.Context, Task) (Result, error)) (sample, error) {
+func (f *Fleet) sample(ctx context.Context, t Task, pairs int, own func(context.Context, Task) (Result, error)) (sample,
+	error) {
 	if own != nil {
 		r, err := own(ctx, t)
 		if err != nil {

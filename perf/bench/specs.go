@@ -267,7 +267,8 @@ func specsPayload(o Options) (specs []Spec) {
 		})
 	}
 	for _, payload := range o.payloads(64, 256, kib, 4*kib, 16*kib, 64*kib, 256*kib, mib) {
-		specs = append(specs, o.copied("payload-copied", JobStreamTip, payload, wait), o.copied("payload-copied-read", JobStream, payload, wait))
+		specs = append(specs, o.copied("payload-copied", JobStreamTip, payload, wait),
+			o.copied("payload-copied-read", JobStream, payload, wait))
 	}
 	for _, payload := range o.payloads(256*kib, mib) {
 		specs = append(specs, Spec{

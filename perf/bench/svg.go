@@ -21,17 +21,22 @@ const (
 	chartBottom = chartHeight - 50
 )
 
-var strokes = []string{"#1f77b4", "#d62728", "#2ca02c", "#ff7f0e", "#9467bd", "#8c564b", "#e377c2", "#17becf", "#7f7f7f", "#bcbd22"}
+var strokes = []string{"#1f77b4", "#d62728", "#2ca02c", "#ff7f0e", "#9467bd", "#8c564b", "#e377c2", "#17becf",
+	"#7f7f7f", "#bcbd22"}
 
 func writeHTML(w io.Writer, p page) {
-	fmt.Fprintf(w, "<!doctype html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><title>%s</title></head>\n<body style=\"margin:0;background:#fff\">\n", html.EscapeString(p.title))
+	fmt.Fprintf(w, "<!doctype html>\n<html lang=\"en\">\n<head><meta "+
+		"charset=\"utf-8\"><title>%s</title></head>\n<body style=\"margin:0;background:#fff\">\n", html.EscapeString(
+		p.title))
 	writeSVG(w, p)
 	fmt.Fprint(w, "</body>\n</html>\n")
 }
 
 func writeSVG(w io.Writer, p page) {
-	fmt.Fprintf(w, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" font-family=\"sans-serif\" font-size=\"12\">\n", pageWidth, 2*chartHeight+30, pageWidth, 2*chartHeight+30)
-	fmt.Fprintf(w, "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n<text x=\"10\" y=\"20\" font-size=\"13\">%s</text>\n", html.EscapeString(p.title))
+	fmt.Fprintf(w, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" "+
+		"font-family=\"sans-serif\" font-size=\"12\">\n", pageWidth, 2*chartHeight+30, pageWidth, 2*chartHeight+30)
+	fmt.Fprintf(w, "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n<text x=\"10\" y=\"20\" "+
+		"font-size=\"13\">%s</text>\n", html.EscapeString(p.title))
 	var trips, rates []line
 	for _, c := range p.curves {
 		l := line{name: c.name}
@@ -47,8 +52,10 @@ func writeSVG(w io.Writer, p page) {
 		}
 		rates = append(rates, l)
 	}
-	drawChart(w, 30, chart{title: "round trip by percentile", lines: trips, xTick: 1, yTick: 1, xText: ninesText, yText: tickNanos})
-	drawChart(w, 30+chartHeight, chart{title: "bytes a second by payload", lines: rates, xTick: 2, yTick: 1, xText: tickSize, yText: tickRate})
+	drawChart(w, 30, chart{title: "round trip by percentile", lines: trips, xTick: 1, yTick: 1, xText: ninesText,
+		yText: tickNanos})
+	drawChart(w, 30+chartHeight, chart{title: "bytes a second by payload", lines: rates, xTick: 2, yTick: 1,
+		xText: tickSize, yText: tickRate})
 	fmt.Fprint(w, "</svg>\n")
 }
 
@@ -104,12 +111,15 @@ func drawChart(w io.Writer, top int, c chart) {
 	x0, x1, y0, y1 := c.bounds()
 	px := func(x float64) float64 { return chartLeft + (x-x0)/(x1-x0)*(chartRight-chartLeft) }
 	py := func(y float64) float64 { return chartBottom - (y-y0)/(y1-y0)*(chartBottom-chartTop) }
-	fmt.Fprintf(w, "<g transform=\"translate(0,%d)\">\n<text x=\"%d\" y=\"%d\" font-weight=\"bold\">%s</text>\n", top, chartLeft, chartTop-14, c.title)
+	fmt.Fprintf(w, "<g transform=\"translate(0,%d)\">\n<text x=\"%d\" y=\"%d\" font-weight=\"bold\">%s</text>\n", top,
+		chartLeft, chartTop-14, c.title)
 	for x := x0; x <= x1+1e-9; x += c.xTick {
-		fmt.Fprintf(w, "<path d=\"M%.1f %dV%d\" stroke=\"#ddd\"/><text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>\n", px(x), chartTop, chartBottom, px(x), chartBottom+18, c.xText(x))
+		fmt.Fprintf(w, "<path d=\"M%.1f %dV%d\" stroke=\"#ddd\"/><text x=\"%.1f\" y=\"%d\" "+
+			"text-anchor=\"middle\">%s</text>\n", px(x), chartTop, chartBottom, px(x), chartBottom+18, c.xText(x))
 	}
 	for y := y0; y <= y1+1e-9; y += c.yTick {
-		fmt.Fprintf(w, "<path d=\"M%d %.1fH%d\" stroke=\"#ddd\"/><text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", chartLeft, py(y), chartRight, chartLeft-6, py(y)+4, c.yText(y))
+		fmt.Fprintf(w, "<path d=\"M%d %.1fH%d\" stroke=\"#ddd\"/><text x=\"%d\" y=\"%.1f\" "+
+			"text-anchor=\"end\">%s</text>\n", chartLeft, py(y), chartRight, chartLeft-6, py(y)+4, c.yText(y))
 	}
 	for i, l := range c.lines {
 		stroke, dash := strokes[i%len(strokes)], ""
@@ -120,12 +130,14 @@ func drawChart(w io.Writer, top int, c chart) {
 		for k := range l.x {
 			fmt.Fprintf(&d, "%c%.1f %.1f", "ML"[min(k, 1)], px(l.x[k]), py(l.y[k]))
 		}
-		fmt.Fprintf(w, "<path d=\"%s\" fill=\"none\" stroke=\"%s\" stroke-width=\"1.8\"%s/>\n", d.String(), stroke, dash)
+		fmt.Fprintf(w, "<path d=\"%s\" fill=\"none\" stroke=\"%s\" stroke-width=\"1.8\"%s/>\n", d.String(), stroke,
+			dash)
 		if len(l.x) == 1 {
 			fmt.Fprintf(w, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"%s\"/>\n", px(l.x[0]), py(l.y[0]), stroke)
 		}
 		y := chartTop + 16*i
-		fmt.Fprintf(w, "<path d=\"M%d %dh22\" stroke=\"%s\" stroke-width=\"2\"%s/><text x=\"%d\" y=\"%d\">%s</text>\n", chartRight+20, y, stroke, dash, chartRight+48, y+4, html.EscapeString(l.name))
+		fmt.Fprintf(w, "<path d=\"M%d %dh22\" stroke=\"%s\" stroke-width=\"2\"%s/><text x=\"%d\" y=\"%d\">%s</text>\n",
+			chartRight+20, y, stroke, dash, chartRight+48, y+4, html.EscapeString(l.name))
 	}
 	fmt.Fprint(w, "</g>\n")
 }

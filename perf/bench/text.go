@@ -19,9 +19,11 @@ func WriteText(w io.Writer, r *Row) {
 	if r.RTT != nil {
 		p50, rest := each(r.rounds, sample.p50), ""
 		if r.RTT.Max > 0 {
-			rest = fmt.Sprintf("  p90 %s  p99 %s  p99.9 %s  max %s", nanosText(float64(r.RTT.P90)), nanosText(float64(r.RTT.P99)), nanosText(float64(r.RTT.P999)), nanosText(float64(r.RTT.Max)))
+			rest = fmt.Sprintf("  p90 %s  p99 %s  p99.9 %s  max %s", nanosText(float64(r.RTT.P90)),
+				nanosText(float64(r.RTT.P99)), nanosText(float64(r.RTT.P999)), nanosText(float64(r.RTT.Max)))
 		}
-		fmt.Fprintf(w, "    round trip  p50 %s (%s .. %s over %d rounds)%s\n", nanosText(float64(r.RTT.P50)), nanosText(p50.Min), nanosText(p50.Max), len(r.rounds), rest)
+		fmt.Fprintf(w, "    round trip  p50 %s (%s .. %s over %d rounds)%s\n", nanosText(float64(r.RTT.P50)),
+			nanosText(p50.Min), nanosText(p50.Max), len(r.rounds), rest)
 	}
 	if r.spec.By != ByCore {
 		rate := each(r.rounds, sample.rate)
@@ -33,9 +35,11 @@ func WriteText(w io.Writer, r *Row) {
 		if r.rounds[0].steady > 0 {
 			whole = "  over all " + rateText(each(r.rounds, sample.overall).Median)
 		}
-		fmt.Fprintf(w, "    rate        %s %s (%s .. %s)  %s%s\n", rateText(rate.Median), unit, rateText(rate.Min), rateText(rate.Max), bytesText(r.BytesPerSecond), whole)
+		fmt.Fprintf(w, "    rate        %s %s (%s .. %s)  %s%s\n", rateText(rate.Median), unit, rateText(rate.Min),
+			rateText(rate.Max), bytesText(r.BytesPerSecond), whole)
 	}
-	fmt.Fprintf(w, "    cost        %.2f s of CPU over %.2f s  %.2g allocations an event\n", r.CPUSeconds, r.seconds(), r.Allocs)
+	fmt.Fprintf(w, "    cost        %.2f s of CPU over %.2f s  %.2g allocations an event\n", r.CPUSeconds, r.seconds(),
+		r.Allocs)
 	if r.Limit == r.Bench {
 		return
 	}
@@ -46,7 +50,8 @@ func WriteText(w io.Writer, r *Row) {
 			verdict = "  goal: " + text + ", reached"
 		}
 	}
-	fmt.Fprintf(w, "    ratio       %.4g x %s (%.4g .. %.4g, %s)%s\n", r.Ratio.Median, r.limitText(), r.Ratio.Min, r.Ratio.Max, r.spec.By.better(), verdict)
+	fmt.Fprintf(w, "    ratio       %.4g x %s (%.4g .. %.4g, %s)%s\n", r.Ratio.Median, r.limitText(), r.Ratio.Min,
+		r.Ratio.Max, r.spec.By.better(), verdict)
 }
 
 // limitText names the limit and its figure.
@@ -91,7 +96,8 @@ func Conditions(o Options) string {
 		pin = "pinned"
 	}
 	return fmt.Sprintf("%s/%s, %s, %s, %d processors, %d rounds of %v, rings of %s, %s",
-		runtime.GOOS, runtime.GOARCH, runtime.Version(), cpuModel(), runtime.NumCPU(), o.Rounds, o.Time, sizeText(o.Ring), pin)
+		runtime.GOOS, runtime.GOARCH, runtime.Version(), cpuModel(), runtime.NumCPU(), o.Rounds, o.Time, sizeText(
+			o.Ring), pin)
 }
 
 func nanosText(ns float64) string {

@@ -80,16 +80,24 @@ func TestTheJudgeFindsWhatIsWrong(t *testing.T) {
 		{"a good run", cell{soon: true, want: calm}, ""},
 		{"another status", cell{soon: true, want: want{exit: []int{1}}}, "exit status 0, want one of [1]"},
 		{"another seed", cell{soon: true, args: words("--seed 2"), want: calm}, "trace hash"},
-		{"silence", cell{soon: true, want: want{exit: []int{0}, stderr: []string{"worker 17"}}}, `doesn't say "worker 17"`},
-		{"a word too much", cell{trouble: trouble(4, 5, "error"), want: want{exit: []int{1}, never: []string{"token"}}}, `says "token"`},
-		{"a crash", cell{trouble: trouble(4, 5, "alloc"), limits: &limits{Memory: 3 << 29}, want: want{exit: []int{1}}}, "goroutine"},
+		{"silence", cell{soon: true, want: want{exit: []int{0}, stderr: []string{"worker 17"}}},
+			`doesn't say "worker 17"`},
+		{"a word too much", cell{trouble: trouble(4, 5, "error"), want: want{exit: []int{1}, never: []string{"token"}}},
+			`says "token"`},
+		{"a crash", cell{trouble: trouble(4, 5, "alloc"), limits: &limits{Memory: 3 << 29}, want: want{exit: []int{1}}},
+			"goroutine"},
 		{"a late end", cell{soon: true, want: want{exit: []int{0}, within: time.Nanosecond}}, "to end, want at most"},
 		{"a file", cell{soon: true, args: words("--trace trace.txt"), want: calm}, "left behind: file trace.txt"},
-		{"a file that was asked for", cell{soon: true, args: words("--trace trace.txt"), want: want{exit: []int{0}, files: []string{"trace.txt"}}}, ""},
+		{"a file that was asked for", cell{soon: true, args: words("--trace trace.txt"),
+			want: want{exit: []int{0}, files: []string{"trace.txt"}}}, ""},
 		{"a process", cell{soon: true, inject: leaveSleeper, want: calm}, "left behind: process"},
-		{"a hang", cell{inject: func(t *try) error { return errors.Join(started(t), t.strike(t.launcher, syscall.SIGSTOP)) }, want: calm}, "it hangs"},
-		{"a fault that can't be", cell{soon: true, inject: func(*try) error { return errors.New("no way") }, want: calm}, "no way"},
-		{"a fault that comes too late", cell{soon: true, inject: func(t *try) error { <-t.over; return errMissed }, want: want{exit: []int{1}}}, "missed"},
+		{"a hang", cell{inject: func(t *try) error {
+			return errors.Join(started(t), t.strike(t.launcher, syscall.SIGSTOP))
+		}, want: calm}, "it hangs"},
+		{"a fault that can't be", cell{soon: true, inject: func(*try) error { return errors.New("no way") },
+			want: calm}, "no way"},
+		{"a fault that comes too late", cell{soon: true, inject: func(t *try) error { <-t.over; return errMissed },
+			want: want{exit: []int{1}}}, "missed"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			g := testGround(t)
@@ -139,7 +147,8 @@ func TestRows(t *testing.T) {
 	r.add(2, outcome{detect: 9 * time.Millisecond, wrong: []string{"x"}, left: leftovers{Files: 2}})
 	r.add(3, outcome{detect: 5 * time.Millisecond})
 	r.add(4, outcome{missed: true})
-	if r.Tried != 3 || r.Survived != 2 || r.Missed != 1 || r.MedianMs != 5 || r.MaxMs != 9 || r.Left.Files != 2 || len(r.Failures) != 1 || r.Failures[0].Seed != 2 {
+	if r.Tried != 3 || r.Survived != 2 || r.Missed != 1 || r.MedianMs != 5 || r.MaxMs != 9 || r.Left.Files != 2 ||
+		len(r.Failures) != 1 || r.Failures[0].Seed != 2 {
 		t.Errorf("%+v", r)
 	}
 	var stderrText strings.Builder
@@ -151,7 +160,8 @@ func TestRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(file)
-	if err != nil || !strings.Contains(string(text), `"survived": 2`) || !strings.Contains(string(text), `"detect_max_ms": 9`) {
+	if err != nil || !strings.Contains(string(text), `"survived": 2`) ||
+		!strings.Contains(string(text), `"detect_max_ms": 9`) {
 		t.Errorf("%s, %v", text, err)
 	}
 }
@@ -170,7 +180,8 @@ func TestWeigh(t *testing.T) {
 		{"flat", flat, 90, ""},
 		{"too few", flat, 8, "soak for longer"},
 		{"memory", func(i int) sample { s := flat(i); s.memory += 4e4 * float64(i); return s }, 90, "memory grows"},
-		{"memory at first", func(i int) sample { s := flat(i); s.memory += 1e6 * float64(min(i, 25)); return s }, 90, ""},
+		{"memory at first", func(i int) sample { s := flat(i); s.memory += 1e6 * float64(min(i, 25)); return s }, 90,
+			""},
 		{"files", func(i int) sample { s := flat(i); s.files += float64(i / 20); return s }, 90, "open files"},
 		{"threads", func(i int) sample { s := flat(i); s.threads += float64(i / 20); return s }, 90, "threads"},
 	} {

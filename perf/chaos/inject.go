@@ -79,7 +79,8 @@ func killEnding(t *try) error {
 	if len(pids) == 0 {
 		return errMissed
 	}
-	if err := t.until("the end of a worker", func() bool { return len(workersOf(t.launcher)) < len(pids) }); err != nil {
+	if err := t.until("the end of a worker",
+		func() bool { return len(workersOf(t.launcher)) < len(pids) }); err != nil {
 		return err
 	}
 	pid, err := t.anyWorker()

@@ -133,7 +133,8 @@ func numbersOf(results json.RawMessage) map[string]float64 {
 	}
 	for name, text := range fields {
 		var v float64
-		if json.Unmarshal(text, &v) == nil && string(text) != "null" && !slices.Contains([]string{"horizon_s", "end_s", "batches"}, name) {
+		if json.Unmarshal(text, &v) == nil && string(text) != "null" &&
+			!slices.Contains([]string{"horizon_s", "end_s", "batches"}, name) {
 			numbers[name] = v
 		}
 	}

@@ -37,7 +37,8 @@ func (l leftovers) String() string {
 	if l == (leftovers{}) {
 		return "nothing"
 	}
-	return fmt.Sprintf("%d processes with %d mappings and memfds, %d files, %d in /dev/shm", l.Processes, l.Memory, l.Files, l.Shm)
+	return fmt.Sprintf("%d processes with %d mappings and memfds, %d files, %d in /dev/shm", l.Processes, l.Memory,
+		l.Files, l.Shm)
 }
 
 // leftGrace is how long the system may take to end a process that was killed.
@@ -61,7 +62,8 @@ func (t *try) left(within time.Duration) (found leftovers, names []string) {
 			if err == nil && strings.HasPrefix(d.Name(), launch.CrashName) && strings.Contains(said, d.Name()) {
 				return nil // a post-mortem, and the error names it
 			}
-			if err == nil && path != dir && !slices.Contains(t.cell.want.files, d.Name()) && !slices.Contains(t.known, d.Name()) {
+			if err == nil && path != dir && !slices.Contains(t.cell.want.files, d.Name()) &&
+				!slices.Contains(t.known, d.Name()) {
 				found.Files++
 				names = append(names, "file "+d.Name())
 			}

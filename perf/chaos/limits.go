@@ -130,7 +130,8 @@ func memoryGroup(name string, bytes uint64) (join func(pid int) error, remove fu
 		return nil, nil, errors.New("no control group of memory that this user may make")
 	}
 	remove = func() { _ = syscall.Rmdir(dir) } // busy as long as a process is in it, which is reported
-	if err := os.WriteFile(filepath.Join(dir, "memory.limit_in_bytes"), strconv.AppendUint(nil, bytes, 10), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "memory.limit_in_bytes"), strconv.AppendUint(nil, bytes, 10),
+		0o644); err != nil {
 		remove()
 		return nil, nil, err
 	}

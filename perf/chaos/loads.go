@@ -25,9 +25,11 @@ var loads = []load{
 	{kind: "network", text: networkText(), soon: "6", slow: "0.4", long: "4000"},
 	{kind: "queueing", text: queueingText, soon: "50000", slow: "15000", long: "10000000"},
 	{kind: "phold", text: pholdText(256, 16, 0), soon: "500", long: "100000"},
-	{kind: "phold-large", text: pholdText(24, 4, 200_000), args: []string{"--pool-bytes", "8M"}, soon: "20", long: "100000"},
+	{kind: "phold-large", text: pholdText(24, 4, 200_000), args: []string{"--pool-bytes", "8M"}, soon: "20",
+		long: "100000"},
 	{kind: "tiny", text: launchtest.Scenario(6, 1, ""), soon: "8000", slow: "2000", long: "1e9"},
-	{kind: "tiny-large", text: launchtest.Scenario(6, 1, "") + "payload: 100000\n", args: []string{"--pool-bytes", "8M"}, soon: "300", long: "1e9"},
+	{kind: "tiny-large", text: launchtest.Scenario(6, 1, "") + "payload: 100000\n",
+		args: []string{"--pool-bytes", "8M"}, soon: "300", long: "1e9"},
 }
 
 // kinds for faults from outside: all but the tiny ones, which are for handlers that fail.
@@ -43,7 +45,8 @@ func loadOf(kind string) load {
 }
 
 func pholdText(lps, events, payload int) string {
-	return fmt.Sprintf("model: phold\nlps: %d\nevents: %d\nremote: 0.5\nlookahead: 0.1\nend: 1\npayload: %d\n", lps, events, payload)
+	return fmt.Sprintf("model: phold\nlps: %d\nevents: %d\nremote: 0.5\nlookahead: 0.1\nend: 1\npayload: %d\n", lps,
+		events, payload)
 }
 
 // queueingText has a cycle of stations, so that every worker waits for others.
@@ -72,8 +75,10 @@ func serviceText() string {
               - { kind: cpu_bound_operation, step_operation: { cpu_time: 0.006 } }
               - { kind: io_db, step_operation: { io_waiting_time: 0.010 } }
 `, i)
-		fmt.Fprintf(&edges, "    - { id: lb-s%d, source: lb, target: s%d, latency: { mean: 0.003, distribution: exponential } }\n", i, i)
-		fmt.Fprintf(&edges, "    - { id: s%d-client, source: s%d, target: client, latency: { mean: 0.003, distribution: exponential } }\n", i, i)
+		fmt.Fprintf(&edges, "    - { id: lb-s%d, source: lb, target: s%d, latency: { mean: 0.003, distribution: "+
+			"exponential } }\n", i, i)
+		fmt.Fprintf(&edges, "    - { id: s%d-client, source: s%d, target: client, latency: { mean: 0.003, "+
+			"distribution: exponential } }\n", i, i)
 		if i > 0 {
 			covered.WriteString(", ")
 		}

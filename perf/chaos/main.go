@@ -57,7 +57,8 @@ func serve() {
 	case role == roleSleeper:
 		time.Sleep(time.Minute)
 	default:
-		fmt.Fprintf(os.Stderr, "chaos: %s is %q, want %s, %s or %s\n", roleEnv, role, roleProgram, roleLimited, roleTerminal)
+		fmt.Fprintf(os.Stderr, "chaos: %s is %q, want %s, %s or %s\n", roleEnv, role, roleProgram, roleLimited,
+			roleTerminal)
 	}
 	os.Exit(2)
 }
@@ -73,7 +74,8 @@ func command(args []string) int {
 	only := flags.String("cell", all, "`PATTERN` of the cells to try, fault/variant/kind")
 	seed := flags.Uint64("seed", 0, "where instants and windows are drawn from; 0 draws one")
 	file := flags.String("json", "", "`FILE` for the results")
-	checked := flags.String("checked", "", "this program, built with -tags invariants, for the faults that only the checked build finds")
+	checked := flags.String("checked", "",
+		"this program, built with -tags invariants, for the faults that only the checked build finds")
 	program := flags.String("program", "", "disco-run, for the kinds that it has; this program itself otherwise")
 	slack := flags.Float64("slack", 1, "how many times longer than promised a detection may take")
 	soak := flags.Duration("soak", 0, "see for so long that nothing grows, instead")

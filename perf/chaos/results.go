@@ -77,7 +77,8 @@ func (r *row) line() string {
 	if r.Tried == 0 {
 		return text + " not tried: the run was over before the fault came"
 	}
-	return text + fmt.Sprintf(" tried %3d, survived %3d; detected in %6.0f ms, at most %6.0f; left: %s", r.Tried, r.Survived, r.MedianMs, r.MaxMs, r.Left)
+	return text + fmt.Sprintf(" tried %3d, survived %3d; detected in %6.0f ms, at most %6.0f; left: %s", r.Tried,
+		r.Survived, r.MedianMs, r.MaxMs, r.Left)
 }
 
 // verdict prints all rows and is the exit status.

@@ -39,8 +39,10 @@ type workload struct {
 var workloads = []workload{
 	{Name: "long run", kind: "phold", horizon: "1e9", args: words("--workers 2")},
 	{Name: "large payloads", kind: "phold-large", horizon: "1e9", args: words("--workers 2")},
-	{Name: "replications over nodes", kind: "tiny", horizon: "50", args: words("--workers 2 --spread nodes --replications 100000")},
-	{Name: "replications spread", kind: "phold", horizon: "20", args: words("--workers 2 --spread replications --replications 100000")},
+	{Name: "replications over nodes", kind: "tiny", horizon: "50", args: words(
+		"--workers 2 --spread nodes --replications 100000")},
+	{Name: "replications spread", kind: "phold", horizon: "20", args: words(
+		"--workers 2 --spread replications --replications 100000")},
 }
 
 // sample is what the processes of a run hold at one moment.
@@ -114,7 +116,8 @@ func (g *ground) watch(b workload, limit time.Duration) (samples []sample, err e
 	if strings.HasPrefix(b.kind, "tiny") {
 		program = g.plain
 	}
-	cmd := exec.Command(program, append([]string{"run", filepath.Join(dir, scenarioFile), "--horizon", b.horizon, "--json", "-"}, b.args...)...)
+	cmd := exec.Command(program, append([]string{"run", filepath.Join(dir, scenarioFile), "--horizon", b.horizon,
+		"--json", "-"}, b.args...)...)
 	cmd.Env = append(os.Environ(), roleEnv+"="+roleProgram, markEnv+"="+filepath.Base(g.dir)+"/"+filepath.Base(dir))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var stderrText strings.Builder
@@ -139,7 +142,8 @@ func (g *ground) watch(b workload, limit time.Duration) (samples []sample, err e
 			select {
 			case <-ended:
 			case <-time.After(g.hang):
-				err = errors.Join(err, errors.New("the run doesn't end when it is told to"), cmd.Process.Kill(), <-ended)
+				err = errors.Join(err, errors.New("the run doesn't end when it is told to"), cmd.Process.Kill(),
+					<-ended)
 			}
 			return samples, err
 		}
@@ -155,7 +159,8 @@ func takeSample(launcher int) (sum sample, err error) {
 		}
 		for line := range strings.Lines(string(text)) {
 			if rest, ok := strings.CutPrefix(line, "Pss:"); ok {
-				kilobytes, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 64)
+				kilobytes, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest),
+					"kB")), 64)
 				if err != nil {
 					return sum, err
 				}
@@ -187,7 +192,8 @@ func weigh(b workload, samples []sample) soaked {
 	s.Threads, s.ThreadsRise = after.threads, after.threads-before.threads
 	switch {
 	case s.MemoryRise > growthMax:
-		s.Wrong = fmt.Sprintf("memory grows: by %.2f %% from the second third to the last, at most %.0f %% is allowed", 100*s.MemoryRise, 100*growthMax)
+		s.Wrong = fmt.Sprintf("memory grows: by %.2f %% from the second third to the last, at most %.0f %% is allowed",
+			100*s.MemoryRise, 100*growthMax)
 	case s.FilesRise >= 1:
 		s.Wrong = "open files become more"
 	case s.ThreadsRise >= 1:

@@ -78,7 +78,8 @@ func newGround(program, checked string, slack float64) (*ground, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &ground{dir: dir, plain: self, program: program, checked: checked, slack: slack, stopFor: 10 * time.Second, hang: tryMax, hashes: map[string]*undisturbed{}}, nil
+	return &ground{dir: dir, plain: self, program: program, checked: checked, slack: slack, stopFor: 10 * time.Second,
+		hang: tryMax, hashes: map[string]*undisturbed{}}, nil
 }
 
 func (g *ground) close() { os.RemoveAll(g.dir) }
@@ -478,7 +479,8 @@ func (g *ground) simulate(kind, horizon string) (r result, err error) {
 	if err := writeScenario(dir, &cell{kind: kind}); err != nil {
 		return r, err
 	}
-	cmd := exec.Command(g.plain, append([]string{"run", filepath.Join(dir, scenarioFile), "--horizon", horizon, "--json", "-"}, loadOf(kind).args...)...)
+	cmd := exec.Command(g.plain, append([]string{"run", filepath.Join(dir, scenarioFile), "--horizon", horizon,
+		"--json", "-"}, loadOf(kind).args...)...)
 	cmd.Env = append(os.Environ(), roleEnv+"="+roleProgram)
 	var said bytes.Buffer
 	cmd.Stderr = &said

@@ -37,7 +37,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return 2
 	}
 	if flags.NArg() != 2 || !(*threshold >= 0) {
-		fmt.Fprintf(stderr, "compare: %d files and a threshold of %g %%, want two files and 0 or more\n", flags.NArg(), *threshold)
+		fmt.Fprintf(stderr, "compare: %d files and a threshold of %g %%, want two files and 0 or more\n", flags.NArg(),
+			*threshold)
 		return 2
 	}
 	var sets [2][]bench.Row
@@ -109,7 +110,8 @@ func compare(w io.Writer, before, after []bench.Row, threshold float64) (worse i
 	}
 	for i := range after {
 		if now := &after[i]; found[keyOf(now)] == now && now.Ratio != nil && now.Limit != now.Bench {
-			fmt.Fprintf(t, "%s %d B batch %d %s\t-\t%s\tnew\t\n", now.Bench, now.PayloadBytes, now.Batch, now.Wait, spread(now))
+			fmt.Fprintf(t, "%s %d B batch %d %s\t-\t%s\tnew\t\n", now.Bench, now.PayloadBytes, now.Batch, now.Wait,
+				spread(now))
 		}
 	}
 	return worse

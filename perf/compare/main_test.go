@@ -38,7 +38,8 @@ func TestJudgement(t *testing.T) {
 		{"another row", row("a", true, 1, 1, 1), row("b", true, 1, 1, 1), "MISSING", 1},
 	} {
 		var out bytes.Buffer
-		if worse := compare(&out, []bench.Row{c.old}, []bench.Row{c.now}, 0.1); worse != c.worse || !strings.Contains(out.String(), c.want) {
+		if worse := compare(&out, []bench.Row{c.old}, []bench.Row{c.now}, 0.1); worse != c.worse ||
+			!strings.Contains(out.String(), c.want) {
 			t.Errorf("%s: %d worse, want %d and %q:\n%s", c.name, worse, c.worse, c.want, out.String())
 		}
 	}

@@ -38,7 +38,8 @@ func main() {
 
 func write(w *bufio.Writer, servers, balancers int, rps, horizon float64) {
 	const perMinute = 60 // one request a second and user
-	fmt.Fprintf(w, "rqs_input:\n  id: users\n  avg_active_users: {mean: %g}\n  avg_request_per_minute_per_user: {mean: %d}\n  user_sampling_window: 60\n", rps, perMinute)
+	fmt.Fprintf(w, "rqs_input:\n  id: users\n  avg_active_users: {mean: %g}\n  avg_request_per_minute_per_user: "+
+		"{mean: %d}\n  user_sampling_window: 60\n", rps, perMinute)
 	fmt.Fprintf(w, "topology_graph:\n  nodes:\n    client: {id: client}\n    load_balancers:\n")
 	fmt.Fprintf(w, "      - {id: front, algorithms: round_robin, server_covered: [")
 	for b := range balancers {
@@ -54,13 +55,17 @@ func write(w *bufio.Writer, servers, balancers int, rps, horizon float64) {
 	}
 	fmt.Fprintf(w, "    servers:\n")
 	for s := range servers {
-		fmt.Fprintf(w, "      - id: srv-%d\n        server_resources: {cpu_cores: 1, ram_mb: 4096}\n        endpoints:\n          - endpoint_name: /api\n            steps:\n", s)
-		fmt.Fprintf(w, "              - {kind: initial_parsing, step_operation: {cpu_time: 0.001}}\n              - {kind: ram, step_operation: {necessary_ram: 64}}\n")
-		fmt.Fprintf(w, "              - {kind: io_wait, step_operation: {io_waiting_time: 0.010}}\n              - {kind: cpu_bound_operation, step_operation: {cpu_time: 0.002}}\n")
+		fmt.Fprintf(w, "      - id: srv-%d\n        server_resources: {cpu_cores: 1, ram_mb: 4096}\n        "+
+			"endpoints:\n          - endpoint_name: /api\n            steps:\n", s)
+		fmt.Fprintf(w, "              - {kind: initial_parsing, step_operation: {cpu_time: 0.001}}\n              - "+
+			"{kind: ram, step_operation: {necessary_ram: 64}}\n")
+		fmt.Fprintf(w, "              - {kind: io_wait, step_operation: {io_waiting_time: 0.010}}\n              - "+
+			"{kind: cpu_bound_operation, step_operation: {cpu_time: 0.002}}\n")
 	}
 	fmt.Fprintf(w, "  edges:\n")
 	edge := func(from, to string, mean float64) {
-		fmt.Fprintf(w, "    - {id: %s--%s, source: %s, target: %s, latency: {mean: %g, distribution: exponential}, dropout_rate: 0}\n", from, to, from, to, mean)
+		fmt.Fprintf(w, "    - {id: %s--%s, source: %s, target: %s, latency: {mean: %g, distribution: exponential}, "+
+			"dropout_rate: 0}\n", from, to, from, to, mean)
 	}
 	edge("users", "client", 0.003)
 	edge("client", "front", 0.002)
@@ -71,5 +76,7 @@ func write(w *bufio.Writer, servers, balancers int, rps, horizon float64) {
 		edge(fmt.Sprintf("lb-%d", s%balancers), fmt.Sprintf("srv-%d", s), 0.001)
 		edge(fmt.Sprintf("srv-%d", s), "client", 0.003)
 	}
-	fmt.Fprintf(w, "sim_settings:\n  total_simulation_time: %g\n  sample_period_s: 0.05\n  enabled_sample_metrics: [ready_queue_len, event_loop_io_sleep, ram_in_use, edge_concurrent_connection]\n  enabled_event_metrics: [rqs_clock]\n", horizon)
+	fmt.Fprintf(w, "sim_settings:\n  total_simulation_time: %g\n  sample_period_s: 0.05\n  enabled_sample_metrics: "+
+		"[ready_queue_len, event_loop_io_sleep, ram_in_use, edge_concurrent_connection]\n  enabled_event_metrics: "+
+		"[rqs_clock]\n", horizon)
 }

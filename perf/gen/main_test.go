@@ -29,7 +29,8 @@ func TestWrite(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(s.Servers) != c.servers || len(s.Balancers) != c.balancers+1 || s.Settings.Horizon != 60 {
-			t.Errorf("%d servers, %d balancers, horizon %v s; want %d, %d and one more, 60 s", len(s.Servers), len(s.Balancers), s.Settings.Horizon, c.servers, c.balancers)
+			t.Errorf("%d servers, %d balancers, horizon %v s; want %d, %d and one more, 60 s", len(s.Servers),
+				len(s.Balancers), s.Settings.Horizon, c.servers, c.balancers)
 		}
 		if rate := s.Workload.Users.Mean * s.Workload.RequestsPerMinute / 60; rate != 200_000 {
 			t.Errorf("%v requests a second, want 200,000", rate)

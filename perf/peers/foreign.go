@@ -55,7 +55,8 @@ func (f *foreign) release() {
 }
 
 func (f *foreign) programs() []program {
-	return []program{f.ucx(), f.openMPI(), f.client("zeromq", "zmq", "libzmq3-dev"), f.client("nng", "nng", "libnng-dev")}
+	return []program{f.ucx(), f.openMPI(), f.client("zeromq", "zmq", "libzmq3-dev"),
+		f.client("nng", "nng", "libnng-dev")}
 }
 
 func (f *foreign) latency(o bench.Options, p program, payload int) bench.Spec {
@@ -163,7 +164,8 @@ func (f *foreign) build(source string) (string, error) {
 		return "", f.built
 	}
 	binary := filepath.Join(f.dir, source)
-	if _, _, err := run(f.ctx, nil, cc, "-O2", "-o", binary, filepath.Join(f.dir, "c", source+".c"), "-l"+source, "-lpthread"); err != nil {
+	if _, _, err := run(f.ctx, nil, cc, "-O2", "-o", binary, filepath.Join(f.dir, "c", source+".c"), "-l"+source,
+		"-lpthread"); err != nil {
 		return "", fmt.Errorf("cc: %s", lastLine(err.Error()))
 	}
 	return binary, nil

@@ -85,14 +85,15 @@ func listenGRPC() (listener, error) {
 		return nil, fmt.Errorf("peers: %w", err)
 	}
 	l := &grpcListener{address: socket.Addr().String(), streams: make(chan grpcEnd), done: make(chan struct{})}
-	l.server = grpc.NewServer(grpc.ForceServerCodecV2(rawCodec{}), grpc.UnknownServiceHandler(func(_ any, s grpc.ServerStream) error {
-		select {
-		case l.streams <- s:
-			<-l.done
-		case <-l.done:
-		}
-		return nil
-	}))
+	l.server = grpc.NewServer(grpc.ForceServerCodecV2(rawCodec{}),
+		grpc.UnknownServiceHandler(func(_ any, s grpc.ServerStream) error {
+			select {
+			case l.streams <- s:
+				<-l.done
+			case <-l.done:
+			}
+			return nil
+		}))
 	go func() { _ = l.server.Serve(socket) }()
 	return l, nil
 }
@@ -115,7 +116,8 @@ func (l *grpcListener) Close() error {
 }
 
 func dialGRPC(address string) (stream, error) {
-	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.ForceCodecV2(rawCodec{})))
+	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(rawCodec{})))
 	if err != nil {
 		return nil, fmt.Errorf("peers: %w", err)
 	}

@@ -66,7 +66,8 @@ func ucxPair(ctx context.Context, test string, payload, count int) (fields []flo
 	}()
 	out, cpu, err := "", 0.0, error(nil)
 	for try := 0; try < 50; try++ { // until the server listens
-		if out, cpu, err = run(ctx, env, "ucx_perftest", "127.0.0.1", "-p", port, "-t", test, "-s", strconv.Itoa(payload), "-n", strconv.Itoa(count), "-w", "100", "-f", "-v"); err == nil || ctx.Err() != nil {
+		if out, cpu, err = run(ctx, env, "ucx_perftest", "127.0.0.1", "-p", port, "-t", test, "-s",
+			strconv.Itoa(payload), "-n", strconv.Itoa(count), "-w", "100", "-f", "-v"); err == nil || ctx.Err() != nil {
 			break
 		}
 		select {

@@ -36,8 +36,11 @@ func ways() []way {
 func Jobs() (jobs []bench.Job) {
 	for _, w := range ways() {
 		jobs = append(jobs,
-			bench.Job{Name: w.name + "-trip", Open: func(s *bench.Side) (*bench.Run, error) { return open(w, s, trip) }},
-			bench.Job{Name: w.name + "-stream", Open: func(s *bench.Side) (*bench.Run, error) { return open(w, s, flow) }})
+			bench.Job{Name: w.name + "-trip", Open: func(s *bench.Side) (*bench.Run, error) {
+				return open(w, s, trip)
+			}},
+			bench.Job{Name: w.name + "-stream",
+				Open: func(s *bench.Side) (*bench.Run, error) { return open(w, s, flow) }})
 	}
 	return jobs
 }
@@ -84,6 +87,7 @@ func latency(o bench.Options, name string, payload int) bench.Spec {
 func throughput(o bench.Options, name string, payload, batch int) bench.Spec {
 	return bench.Spec{
 		Bench: name + " throughput", Row: task(o, name+"-stream", payload, batch, "block"),
-		Limit: task(o, bench.LimitCopy, payload, min(batch, max(1, o.Ring/8/(payload+48))), "spin"), LimitName: bench.LimitCopy, By: bench.ByRate,
+		Limit: task(o, bench.LimitCopy, payload, min(batch, max(1, o.Ring/8/(payload+48))),
+			"spin"), LimitName: bench.LimitCopy, By: bench.ByRate,
 	}
 }

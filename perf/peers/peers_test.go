@@ -41,7 +41,8 @@ func TestPeersInBothModes(t *testing.T) {
 				args = append(args, "--threads")
 			}
 			var out, errs bytes.Buffer
-			if status := bench.Execute(args, &out, &errs, bench.Alternatives{Jobs: peers.Jobs(), Specs: own}); status != bench.ExitOK {
+			if status := bench.Execute(args, &out, &errs,
+				bench.Alternatives{Jobs: peers.Jobs(), Specs: own}); status != bench.ExitOK {
 				t.Fatalf("exit %d: %s", status, errs.String())
 			}
 			rows, err := bench.ReadJSON(&out)
@@ -49,7 +50,8 @@ func TestPeersInBothModes(t *testing.T) {
 				t.Fatalf("%d rows, want 16: %v", len(rows), err)
 			}
 			for _, r := range rows {
-				if trips := strings.HasSuffix(r.Bench, " latency"); trips != (r.RTT != nil) || r.RatePerSecond <= 0 || r.Note != "" {
+				if trips := strings.HasSuffix(r.Bench, " latency"); trips != (r.RTT != nil) || r.RatePerSecond <= 0 ||
+					r.Note != "" {
 					t.Errorf("%+v", r)
 				}
 			}
@@ -61,7 +63,8 @@ func TestPeersInBothModes(t *testing.T) {
 // what to install.
 func TestAbsentAlternativesAreReported(t *testing.T) {
 	t.Setenv("PATH", "")
-	specs, release := peers.Specs(context.Background(), bench.Options{Payload: 64, Rounds: 1, Time: bench.TimeMin, Ring: bench.RingDefault})
+	specs, release := peers.Specs(context.Background(),
+		bench.Options{Payload: 64, Rounds: 1, Time: bench.TimeMin, Ring: bench.RingDefault})
 	defer release()
 	absent := map[string]string{}
 	for _, s := range specs {
@@ -69,7 +72,8 @@ func TestAbsentAlternativesAreReported(t *testing.T) {
 			absent[s.Bench] = s.Absent
 		}
 	}
-	for name, deb := range map[string]string{"ucx": "ucx-utils", "open-mpi": "netpipe-openmpi", "zeromq": "libzmq3-dev", "nng": "libnng-dev"} {
+	for name, deb := range map[string]string{"ucx": "ucx-utils", "open-mpi": "netpipe-openmpi", "zeromq": "libzmq3-dev",
+		"nng": "libnng-dev"} {
 		for _, what := range []string{" latency", " throughput"} {
 			if !strings.Contains(absent[name+what], deb) {
 				t.Errorf("%s%s: %q, want the package %s", name, what, absent[name+what], deb)

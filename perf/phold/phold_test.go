@@ -23,7 +23,8 @@ var shapes = []Config{
 }
 
 func (c Config) String() string {
-	return fmt.Sprintf("lps=%d/start=%d/remote=%v/lookahead=%v/payload=%d", c.LPs, c.Start, c.Remote, c.Lookahead, c.Payload)
+	return fmt.Sprintf("lps=%d/start=%d/remote=%v/lookahead=%v/payload=%d", c.LPs, c.Start, c.Remote, c.Lookahead,
+		c.Payload)
 }
 
 func run(b *testing.B, e *node.Engine, n int) {

@@ -112,7 +112,8 @@ func write(sums map[string]*times, total int64) {
 	fmt.Printf("%-40s %8s %24s\n", "package", "own", "with what it calls")
 	for _, r := range packages {
 		s := sums[r]
-		fmt.Printf("%-40s %6.1f %% %22.1f %%\n", r, 100*float64(s.own)/float64(total), 100*float64(s.with)/float64(total))
+		fmt.Printf("%-40s %6.1f %% %22.1f %%\n", r, 100*float64(s.own)/float64(total),
+			100*float64(s.with)/float64(total))
 	}
 	fmt.Printf("%.2f s of CPU\n", float64(total)/1e9)
 }

@@ -64,8 +64,9 @@ func (s *sum) Add(r scenario.Replication) error {
 // Summary is called after the last replication.
 func (s *sum) Summary() (scenario.Summary, error) {
 	return &Summary{
-		People: s.people, Told: s.told / s.replications, Knew: s.knew / s.replications, ByMail: s.byMail / s.replications,
-		Half: s.half.value(), Ninety: s.ninety.value(), All: s.all.value(),
+		People: s.people, Told: s.told / s.replications, Knew: s.knew / s.replications,
+		ByMail: s.byMail / s.replications,
+		Half:   s.half.value(), Ninety: s.ninety.value(), All: s.all.value(),
 	}, nil
 }
 
@@ -92,7 +93,8 @@ func (m *mean) value() *float64 {
 
 // WriteText implements scenario.Summary: the results for people.
 func (s *Summary) WriteText(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "%.6g of %d people knew it at the end, %.6g of them by mail; it was told %.6g times\nhalf knew it after %s, nine of ten after %s, all after %s\n",
+	_, err := fmt.Fprintf(w, "%.6g of %d people knew it at the end, %.6g of them by mail; it was told %.6g "+
+		"times\nhalf knew it after %s, nine of ten after %s, all after %s\n",
 		s.Knew, s.People, s.ByMail, s.Told, minutes(s.Half), minutes(s.Ninety), minutes(s.All))
 	return err
 }
