@@ -70,11 +70,13 @@ graph [
 	if err != nil {
 		t.Fatal(err)
 	}
-	if g.Label != "two & a half" || g.Directed || len(g.Attributes) != 1 || g.Attributes[0].Value.Text != "München, Köln" {
+	if g.Label != "two & a half" || g.Directed || len(g.Attributes) != 1 ||
+		g.Attributes[0].Value.Text != "München, Köln" {
 		t.Errorf("graph: %+v", g)
 	}
 	koeln, other := g.Nodes[0], g.Nodes[1]
-	if n, ok := koeln.Number("Population"); !ok || n != 1087000 || koeln.Label != "Köln" || !koeln.Placed || koeln.Latitude != 50.94 || koeln.Longitude != 6.96 || koeln.Line != 7 || koeln.Column != 3 {
+	if n, ok := koeln.Number("Population"); !ok || n != 1087000 || koeln.Label != "Köln" || !koeln.Placed ||
+		koeln.Latitude != 50.94 || koeln.Longitude != 6.96 || koeln.Line != 7 || koeln.Column != 3 {
 		t.Errorf("node: %+v", koeln)
 	}
 	if x := other.Attributes[1].Value.List[0]; other.ID != -2 || other.Placed || x.Key != "x" || x.Value.Float != 15 {
@@ -84,7 +86,8 @@ graph [
 	for _, e := range g.Edges {
 		ends = append(ends, [2]int{e.Source, e.Target})
 	}
-	if want := [][2]int{{0, 1}, {1, 0}, {0, 0}}; !reflect.DeepEqual(ends, want) || g.Edges[0].Rate != 2.5e9 || g.Edges[0].ID != "e0" || g.Edges[1].Rate != 0 {
+	if want := [][2]int{{0, 1}, {1, 0}, {0, 0}}; !reflect.DeepEqual(ends, want) || g.Edges[0].Rate != 2.5e9 ||
+		g.Edges[0].ID != "e0" || g.Edges[1].Rate != 0 {
 		t.Errorf("edges: %+v", g.Edges)
 	}
 }
@@ -92,7 +95,8 @@ graph [
 // TestCutShort cuts a good file after every byte: each is an error, or, once the last
 // bracket stands, good.
 func TestCutShort(t *testing.T) {
-	const whole = "graph [\n  node [ id 0 label \"a\" Latitude 1.5 Longitude 2 ]\n  node [ id 1 ]\n  edge [ source 0 target 1 ]\n]\n"
+	const whole = "graph [\n  node [ id 0 label \"a\" Latitude 1.5 Longitude 2 ]\n  node [ id 1 ]\n  edge [ source 0 " +
+		"target 1 ]\n]\n"
 	for n := range len(whole) - 1 {
 		if _, err := gml.Parse("t.gml", []byte(whole[:n])); err == nil {
 			t.Errorf("no error after %q", whole[:n])
@@ -118,7 +122,8 @@ func TestQuotesNothingOfOtherFiles(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
-	if _, err := gml.Parse("t.gml", []byte("graph [ node [ id 0 mistake ] ]")); err == nil || !strings.Contains(err.Error(), "mistake") {
+	if _, err := gml.Parse("t.gml", []byte("graph [ node [ id 0 mistake ] ]")); err == nil ||
+		!strings.Contains(err.Error(), "mistake") {
 		t.Errorf("a network is refused without saying what is wrong with it: %v", err)
 	}
 }
@@ -198,7 +203,8 @@ func FuzzParse(f *testing.F) {
 		}
 		f.Add(text)
 	}
-	f.Add([]byte("graph [ node [ id 0 label \"&auml;\" Latitude 1 Longitude 2 ] node [ id 1 ] edge [ source 0 target 1 LinkSpeedRaw 1e9 ] ]"))
+	f.Add([]byte("graph [ node [ id 0 label \"&auml;\" Latitude 1 Longitude 2 ] node [ id 1 ] edge [ source 0 target " +
+		"1 LinkSpeedRaw 1e9 ] ]"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		g, err := gml.Parse("f.gml", text)
 		if err != nil {
@@ -229,7 +235,8 @@ func check(g *gml.Graph) error {
 		ids[n.ID] = true
 	}
 	for _, e := range g.Edges {
-		if e.Source < 0 || e.Target < 0 || e.Source >= len(g.Nodes) || e.Target >= len(g.Nodes) || !(e.Rate >= 0 && e.Rate <= 1e18) {
+		if e.Source < 0 || e.Target < 0 || e.Source >= len(g.Nodes) || e.Target >= len(g.Nodes) ||
+			!(e.Rate >= 0 && e.Rate <= 1e18) {
 			return fmt.Errorf("edge %+v of %d nodes", e, len(g.Nodes))
 		}
 	}

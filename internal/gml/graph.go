@@ -54,7 +54,8 @@ func (n *Node) Number(key string) (float64, bool) {
 // Parse reads a network; name stands for it in messages. The error is a scenario.Problems.
 func Parse(name string, text []byte) (*Graph, error) {
 	if len(text) > FileBytesMax {
-		return nil, scenario.Problems{{File: name, Found: "more than 64 MiB", Want: fmt.Sprintf("at most %d bytes", FileBytesMax)}}
+		return nil, scenario.Problems{{File: name, Found: "more than 64 MiB",
+			Want: fmt.Sprintf("at most %d bytes", FileBytesMax)}}
 	}
 	tree, err := parseTree(name, string(text))
 	if err != nil {
@@ -94,7 +95,8 @@ type end struct {
 
 func (b *builder) refuse(p *Pair, field, found, want, todo string) {
 	if len(b.problems) < problemsMax {
-		b.problems = append(b.problems, scenario.Problem{File: b.file, Line: p.Line, Column: p.Column, Field: field, Found: found, Want: want, ToDo: todo})
+		b.problems = append(b.problems, scenario.Problem{File: b.file, Line: p.Line, Column: p.Column, Field: field,
+			Found: found, Want: want, ToDo: todo})
 	}
 }
 
@@ -110,13 +112,15 @@ func (b *builder) build(tree []Pair) {
 			return
 		}
 		if graph != nil {
-			b.refuse(p, "graph", fmt.Sprintf("a second graph (the first begins on line %d)", graph.Line), "one graph a file", "split the file")
+			b.refuse(p, "graph", fmt.Sprintf("a second graph (the first begins on line %d)", graph.Line),
+				"one graph a file", "split the file")
 			return
 		}
 		graph = p
 	}
 	if graph == nil {
-		b.problems = append(b.problems, scenario.Problem{File: b.file, Found: "no graph", Want: "graph [ node [ … ] … edge [ … ] … ]"})
+		b.problems = append(b.problems, scenario.Problem{File: b.file, Found: "no graph",
+			Want: "graph [ node [ … ] … edge [ … ] … ]"})
 		return
 	}
 	b.graphFields(graph.Value.List)
@@ -194,7 +198,8 @@ func (b *builder) identify(at, id *Pair, n *Node) {
 	}
 	n.ID = id.Value.Whole
 	if first, ok := b.index[n.ID]; ok {
-		b.refuse(id, "node.id", fmt.Sprintf("the id %d a second time (the first node with it begins on line %d)", n.ID, b.graph.Nodes[first].Line), "ids that are unique", "")
+		b.refuse(id, "node.id", fmt.Sprintf("the id %d a second time (the first node with it begins on line %d)", n.ID,
+			b.graph.Nodes[first].Line), "ids that are unique", "")
 		return
 	}
 	b.index[n.ID] = len(b.graph.Nodes)
@@ -254,7 +259,8 @@ func (b *builder) connect() {
 			}
 			n, ok := b.index[at.id]
 			if !ok && !b.nameless {
-				b.refuse(at.pair, "edge."+at.pair.Key, fmt.Sprintf("the id %d, which no node has", at.id), "the id of a node", "")
+				b.refuse(at.pair, "edge."+at.pair.Key, fmt.Sprintf("the id %d, which no node has", at.id),
+					"the id of a node", "")
 			}
 			*index = n
 		}

@@ -149,7 +149,8 @@ func (l *lexer) number(t token) (token, error) {
 	t.text = l.word()
 	defer l.advance(len(t.text))
 	if strings.Trim(t.text, "0123456789+-.eE") != "" {
-		return t, l.fault(t, l.quote(printable.Short(t.text)+", which is no number", "what is no number"), "a decimal number, or text in quotes", "")
+		return t, l.fault(t, l.quote(printable.Short(t.text)+", which is no number", "what is no number"),
+			"a decimal number, or text in quotes", "")
 	}
 	if n, err := strconv.ParseInt(t.text, 10, 64); err == nil {
 		t.kind, t.whole, t.value = tokenInt, n, float64(n)
@@ -158,9 +159,11 @@ func (l *lexer) number(t token) (token, error) {
 	x, err := strconv.ParseFloat(t.text, 64)
 	switch {
 	case errors.Is(err, strconv.ErrRange) || err == nil && math.IsInf(x, 0):
-		return t, l.fault(t, l.quote(printable.Short(t.text), "a number")+", which is beyond the range of a float64", "a finite number", "")
+		return t, l.fault(t, l.quote(printable.Short(t.text), "a number")+", which is beyond the range of a float64",
+			"a finite number", "")
 	case err != nil:
-		return t, l.fault(t, l.quote(printable.Short(t.text)+", which is no number", "what is no number"), "a decimal number, or text in quotes", "")
+		return t, l.fault(t, l.quote(printable.Short(t.text)+", which is no number", "what is no number"),
+			"a decimal number, or text in quotes", "")
 	}
 	t.kind, t.value = tokenReal, x
 	return t, nil
@@ -171,14 +174,18 @@ func (l *lexer) number(t token) (token, error) {
 func (l *lexer) quoted(t token) (token, error) {
 	end := strings.IndexByte(l.rest[1:], '"')
 	if end < 0 {
-		return t, l.fault(t, "text without its closing quote", "\" before the end of the file", "is the file cut short?")
+		return t, l.fault(t, "text without its closing quote", "\" before the end of the file",
+			"is the file cut short?")
 	}
 	raw := l.rest[1 : 1+end]
 	if !utf8.ValidString(raw) {
-		return t, l.fault(t, "text that is not UTF-8", "a text file in UTF-8", "save it as UTF-8, or write characters beyond ASCII as entities, e.g. &#233;")
+		return t, l.fault(t, "text that is not UTF-8", "a text file in UTF-8",
+			"save it as UTF-8, or write characters beyond ASCII as entities, e.g. &#233;")
 	}
 	text := html.UnescapeString(raw)
-	if i := strings.IndexFunc(text, func(c rune) bool { return unicode.IsControl(c) && c != '\n' && c != '\t' && c != '\r' }); i >= 0 {
+	if i := strings.IndexFunc(text, func(c rune) bool {
+		return unicode.IsControl(c) && c != '\n' && c != '\t' && c != '\r'
+	}); i >= 0 {
 		r, _ := utf8.DecodeRuneInString(text[i:])
 		return t, l.fault(t, fmt.Sprintf("text with the control character %U", r), "printable text", "remove it")
 	}

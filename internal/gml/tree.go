@@ -81,7 +81,8 @@ func parseTree(file, text string) ([]Pair, error) {
 // file where open is nil. open is the pair whose list it is.
 func (p *parser) list(open *Pair) ([]Pair, error) {
 	if p.depth++; p.depth > depthMax {
-		return nil, p.fault(token{line: open.Line, column: open.Column}, fmt.Sprintf("lists nested more than %d deep", depthMax), "", "close the lists around it")
+		return nil, p.fault(token{line: open.Line, column: open.Column},
+			fmt.Sprintf("lists nested more than %d deep", depthMax), "", "close the lists around it")
 	}
 	defer func() { p.depth-- }()
 	var pairs []Pair
@@ -93,7 +94,8 @@ func (p *parser) list(open *Pair) ([]Pair, error) {
 		case t.kind == tokenEnd && open == nil, t.kind == tokenClose && open != nil:
 			return pairs, nil
 		case t.kind == tokenEnd:
-			return nil, p.fault(t, p.describe(&t), fmt.Sprintf("] for the list%s that begins on line %d", p.quote(" "+printable.Short(open.Key), ""), open.Line), "is the file cut short?")
+			return nil, p.fault(t, p.describe(&t), fmt.Sprintf("] for the list%s that begins on line %d",
+				p.quote(" "+printable.Short(open.Key), ""), open.Line), "is the file cut short?")
 		case t.kind != tokenKey:
 			return nil, p.fault(t, p.describe(&t), "a key", "")
 		}
@@ -128,5 +130,6 @@ func (p *parser) value(pair *Pair) (v Value, err error) {
 	if t.kind == tokenEnd {
 		todo = "is the file cut short?"
 	}
-	return v, p.fault(t, p.describe(&t), fmt.Sprintf("the value of %s: a number, text in quotes or a list", p.quote(printable.Short(pair.Key), "the key before it")), todo)
+	return v, p.fault(t, p.describe(&t), fmt.Sprintf("the value of %s: a number, text in quotes or a list",
+		p.quote(printable.Short(pair.Key), "the key before it")), todo)
 }

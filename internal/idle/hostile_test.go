@@ -39,7 +39,8 @@ func TestOverwrittenSlot(t *testing.T) {
 			t.Errorf("%s: Check of the slot's owner: %v", what, err)
 		}
 		_, _, ok, err := watch.Look()
-		if even := load(&w.turn)&1 == 0; ok || !even && (!errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "worker 1")) {
+		if even := load(&w.turn)&1 == 0; ok || !even &&
+			(!errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "worker 1")) {
 			t.Errorf("%s: Look says %v, %v", what, ok, err)
 		}
 		slots[1].Withdraw() // no panic: the owner knows what it has said

@@ -126,7 +126,8 @@ func (s *Slot) Check() error {
 
 // String is the words in hexadecimal: what overwrote them may be recognised.
 func (c content) String() string {
-	return fmt.Sprintf("turn %#x, epoch %#x, level %#x, sent %#x, received %#x", c.turn, c.epoch, c.level, c.sent, c.received)
+	return fmt.Sprintf("turn %#x, epoch %#x, level %#x, sent %#x, received %#x", c.turn, c.epoch, c.level, c.sent,
+		c.received)
 }
 
 // Watch looks at the slots of all workers. One goroutine.

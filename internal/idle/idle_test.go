@@ -53,7 +53,8 @@ func TestLayout(t *testing.T) {
 func TestLook(t *testing.T) {
 	mem, slots := slotsOf(t, 3)
 	watch := watchOf(t, mem)
-	states := []State{{Epoch: 3, Level: 1, Sent: 2, Received: 1}, {Epoch: 2, Level: 9, Sent: 0, Received: 1}, {Epoch: 2, Level: 4, Sent: 5, Received: 5}}
+	states := []State{{Epoch: 3, Level: 1, Sent: 2, Received: 1}, {Epoch: 2, Level: 9, Sent: 0, Received: 1},
+		{Epoch: 2, Level: 4, Sent: 5, Received: 5}}
 	for i, s := range slots {
 		if _, _, ok, _ := watch.Look(); ok {
 			t.Fatalf("idle with %d of 3 posted", i)
@@ -207,7 +208,8 @@ func TestJumps(t *testing.T) {
 	}
 	var all sync.WaitGroup
 	for i := range workers {
-		w := &jumper{jumps: j, self: i, slot: slots[i], watch: watchOf(t, mem), plan: plans[i], hops: hops, rng: rand.New(rand.NewPCG(from, uint64(i)+2))}
+		w := &jumper{jumps: j, self: i, slot: slots[i], watch: watchOf(t, mem), plan: plans[i], hops: hops,
+			rng: rand.New(rand.NewPCG(from, uint64(i)+2))}
 		all.Go(func() { w.run(t) })
 	}
 	done := make(chan struct{})

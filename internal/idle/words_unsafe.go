@@ -39,7 +39,8 @@ const (
 
 func view(mem []byte) (*words, error) {
 	if len(mem) != SlotBytes || uintptr(unsafe.Pointer(unsafe.SliceData(mem)))%8 != 0 {
-		return nil, fmt.Errorf("idle: slot of %d bytes at %p, want %d bytes at a multiple of 8", len(mem), unsafe.SliceData(mem), SlotBytes)
+		return nil, fmt.Errorf("idle: slot of %d bytes at %p, want %d bytes at a multiple of 8", len(mem),
+			unsafe.SliceData(mem), SlotBytes)
 	}
 	return (*words)(unsafe.Pointer(unsafe.SliceData(mem))), nil
 }

@@ -80,9 +80,11 @@ func Open(path string, kind Kind) (*os.File, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, &Error{Path: path, Found: "no file of that name", Want: kind.Name, err: err}
 	case errors.Is(err, fs.ErrPermission):
-		return nil, &Error{Path: path, Found: "a file without permission to read it", Want: kind.Name, ToDo: "change its mode or its owner", err: err}
+		return nil, &Error{Path: path, Found: "a file without permission to read it", Want: kind.Name,
+			ToDo: "change its mode or its owner", err: err}
 	case err != nil:
-		return nil, &Error{Path: path, Found: "a file that can't be opened (" + reason(err) + ")", Want: kind.Name, err: err}
+		return nil, &Error{Path: path, Found: "a file that can't be opened (" + reason(err) + ")", Want: kind.Name,
+			err: err}
 	}
 	return f, nil
 }
@@ -92,7 +94,8 @@ func All(r io.Reader, path string, kind Kind) ([]byte, error) {
 	// The limit is on what is read and not on what Stat says: a pipe has no size.
 	text, err := io.ReadAll(io.LimitReader(r, int64(kind.BytesMax)+1))
 	if err != nil {
-		return nil, &Error{Path: path, Found: "a file that can't be read (" + reason(err) + ")", Want: kind.Name, err: err}
+		return nil, &Error{Path: path, Found: "a file that can't be read (" + reason(err) + ")", Want: kind.Name,
+			err: err}
 	}
 	if len(text) > kind.BytesMax {
 		return nil, tooLarge(path, fmt.Sprintf("more than %d bytes", kind.BytesMax), kind)

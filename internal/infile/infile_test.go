@@ -21,7 +21,8 @@ var kind = Kind{Name: "a list of names", BytesMax: 100}
 // never return.
 func TestRefuses(t *testing.T) {
 	dir := t.TempDir()
-	pipe, socket, large, secret := filepath.Join(dir, "pipe"), filepath.Join(dir, "socket"), filepath.Join(dir, "large"), filepath.Join(dir, "secret")
+	pipe, socket, large, secret := filepath.Join(dir, "pipe"), filepath.Join(dir, "socket"),
+		filepath.Join(dir, "large"), filepath.Join(dir, "secret")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +56,8 @@ func TestRefuses(t *testing.T) {
 		}
 		_, err := Read(path, kind)
 		var e *Error
-		if !errors.As(err, &e) || !strings.HasPrefix(err.Error(), fmt.Sprintf("%s: found %s, want a list of names", path, want)) {
+		if !errors.As(err, &e) || !strings.HasPrefix(err.Error(),
+			fmt.Sprintf("%s: found %s, want a list of names", path, want)) {
 			t.Errorf("%s: %v, want %s", path, err, want)
 		}
 	}
@@ -86,7 +88,8 @@ func TestReads(t *testing.T) {
 		if got := len(text); (err == nil) != (size <= 100) || err == nil && got != size {
 			t.Errorf("a pipe of %d bytes: %d bytes, %v", size, got, err)
 		}
-		if want := "more than 100 bytes, want a list of names of at most 100 bytes"; err != nil && !strings.HasSuffix(err.Error(), want) {
+		if want := "more than 100 bytes, want a list of names of at most 100 bytes"; err != nil &&
+			!strings.HasSuffix(err.Error(), want) {
 			t.Errorf("a pipe of %d bytes: %v, want %s", size, err, want)
 		}
 		r.Close()

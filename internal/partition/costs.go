@@ -146,7 +146,8 @@ func tightGroups(g *node.Graph) groups {
 // merge makes a graph of the groups, with the same links, and their pins. A group with
 // nodes that were pinned to different workers can't stay together: then there are no pins.
 func (s groups) merge(g *node.Graph, of []int32) (merged *node.Graph, pins []int32) {
-	merged = &node.Graph{Simprocs: g.Simprocs, Nodes: make([]node.Node, s.count), Links: slices.Clone(g.Links), Meshes: g.Meshes}
+	merged = &node.Graph{Simprocs: g.Simprocs, Nodes: make([]node.Node, s.count), Links: slices.Clone(g.Links),
+		Meshes: g.Meshes}
 	pins = slices.Repeat([]int32{free}, s.count)
 	for n, share := range workShares(g) {
 		to := s.of[n]

@@ -17,8 +17,9 @@ import (
 // survive.
 var (
 	extremeLookaheads = []float64{0, math.SmallestNonzeroFloat64, 1e-300, 1e-9, 0.1, 1, 1e300, math.MaxFloat64}
-	extremeRates      = []float64{0, math.SmallestNonzeroFloat64, 1e-300, 0.5, 1, 1000, 1e300, math.MaxFloat64, math.Inf(1), math.NaN(), -1}
-	extremeWorks      = []float64{0, math.SmallestNonzeroFloat64, 1e-300, 1, 7, 1e300, math.MaxFloat64}
+	extremeRates      = []float64{0, math.SmallestNonzeroFloat64, 1e-300, 0.5, 1, 1000, 1e300, math.MaxFloat64,
+		math.Inf(1), math.NaN(), -1}
+	extremeWorks = []float64{0, math.SmallestNonzeroFloat64, 1e-300, 1, 7, 1e300, math.MaxFloat64}
 )
 
 // drawn turns bytes into numbers; without more bytes they are 0.
@@ -54,11 +55,13 @@ func graphOf(bytes []byte) (g *node.Graph, workers int, pinned map[int]int32) {
 	}
 	rate := func() float64 { return extremeRates[d.below(len(extremeRates))] }
 	for range d.below(4) - 2 {
-		g.Meshes = append(g.Meshes, node.Mesh{From: d.below(layers), To: d.below(layers), Rate: rate(), Lookahead: max(1e-300, extremeLookaheads[d.below(len(extremeLookaheads))])})
+		g.Meshes = append(g.Meshes, node.Mesh{From: d.below(layers), To: d.below(layers), Rate: rate(),
+			Lookahead: max(1e-300, extremeLookaheads[d.below(len(extremeLookaheads))])})
 	}
 	for len(d.bytes) > 0 && len(g.Links) < 60 {
 		g.Links = append(g.Links, node.Link{
-			From: node.Endpoint{Node: d.below(n), Simproc: d.below(layers)}, To: node.Endpoint{Node: d.below(n), Simproc: d.below(layers)},
+			From:      node.Endpoint{Node: d.below(n), Simproc: d.below(layers)},
+			To:        node.Endpoint{Node: d.below(n), Simproc: d.below(layers)},
 			Lookahead: extremeLookaheads[d.below(len(extremeLookaheads))], Rate: rate(),
 		})
 	}
@@ -75,7 +78,8 @@ func checkMake(t *testing.T, g *node.Graph, workers int, method Method, pinned m
 		taken[w] = true
 	}
 	if possible := len(g.Nodes)-len(pinned) >= workers-len(taken); possible != (err == nil) {
-		t.Fatalf("%s: error %v, and that there is a partition is %v: %d nodes, %d workers, pinned %v", method, err, possible, len(g.Nodes), workers, pinned)
+		t.Fatalf("%s: error %v, and that there is a partition is %v: %d nodes, %d workers, pinned %v", method, err,
+			possible, len(g.Nodes), workers, pinned)
 	}
 	if err != nil {
 		return
@@ -121,7 +125,8 @@ func checkOrder(t *testing.T, g *node.Graph, method Method, pinned map[int]int32
 			other.Links[i], other.Links[j] = other.Links[j], other.Links[i]
 		})
 		got := mustMake(t, &other, want.Workers, method, pinned)
-		if !slices.Equal(got.Of, want.Of) || got.Cut != want.Cut || got.Balance() != want.Balance() || got.Lookahead != want.Lookahead {
+		if !slices.Equal(got.Of, want.Of) || got.Cut != want.Cut || got.Balance() != want.Balance() ||
+			got.Lookahead != want.Lookahead {
 			t.Fatalf("%s: %+v, and %+v with the links in another order: %+v", method, want, got, g.Links)
 		}
 	}
@@ -285,7 +290,8 @@ func TestCostsAreFinite(t *testing.T) {
 				}
 			}
 			if rate <= 3 && !(costs[2] > costs[3] && costs[2]+costs[0] > costs[3]+costs[0]) {
-				t.Errorf("lookahead %v, rate %v: a link of 3 events/s costs %v, one of 2 costs %v", tiny, rate, costs[2], costs[3])
+				t.Errorf("lookahead %v, rate %v: a link of 3 events/s costs %v, one of 2 costs %v", tiny, rate,
+					costs[2], costs[3])
 			}
 		}
 	}
@@ -302,7 +308,8 @@ func TestStationsWithoutTransit(t *testing.T) {
 			g.Links = []node.Link{link(a, b, rate, least), link(b, a, rate, least)}
 			p := mustMake(t, g, 2, MinCut, nil)
 			if p.Of[a] != p.Of[b] || p.Of[c] == p.Of[a] || p.Cut != 0 || !math.IsInf(p.Lookahead, 1) {
-				t.Errorf("rate %v, alone %d: placed %v with cut %v and lookahead %v, want %v or its mirror image, 0 and +Inf", rate, c, p.Of, p.Cut, p.Lookahead, want)
+				t.Errorf("rate %v, alone %d: placed %v with cut %v and lookahead %v, want %v or its mirror image, 0 "+
+					"and +Inf", rate, c, p.Of, p.Cut, p.Lookahead, want)
 			}
 		}
 	}
@@ -325,7 +332,8 @@ func TestPairsStayTogether(t *testing.T) {
 				for workers := 2; workers <= 5; workers++ {
 					p := mustMake(t, g, workers, MinCut, nil)
 					if p.Lookahead != 10 || p.Balance() > 1+2*cutSlack+2.0*float64(workers)/n {
-						t.Errorf("%d workers: lookahead %v between them, want 10; balance %v; %v", workers, p.Lookahead, p.Balance(), p.Of)
+						t.Errorf("%d workers: lookahead %v between them, want 10; balance %v; %v", workers, p.Lookahead,
+							p.Balance(), p.Of)
 					}
 				}
 			})
@@ -337,7 +345,8 @@ func TestPairsStayTogether(t *testing.T) {
 func TestBadPinsInOrder(t *testing.T) {
 	for range 20 {
 		_, err := Make(graph(ones(4)), 2, Block, map[int]int32{3: 9, 1: 5, 2: 8})
-		if want := "partition: node 1 is placed on worker 5, but there are 4 nodes and workers 0 to 1"; err == nil || err.Error() != want {
+		if want := "partition: node 1 is placed on worker 5, but there are 4 nodes and workers 0 to 1"; err == nil ||
+			err.Error() != want {
 			t.Fatalf("%v, want %s", err, want)
 		}
 	}

@@ -98,7 +98,8 @@ func (m *mesh) halve(part, nodes []int32, first, workers int, limit float64) {
 		}
 	}
 	right := workers - left
-	side := sub.bisect(rule{[]float64{limit * float64(left), limit * float64(right)}, []int32{int32(left), int32(right)}})
+	side := sub.bisect(rule{[]float64{limit * float64(left), limit * float64(right)},
+		[]int32{int32(left), int32(right)}})
 	var sides [2][]int32
 	for i, n := range nodes {
 		sides[side[i]] = append(sides[side[i]], n)
@@ -232,7 +233,8 @@ func (m *mesh) refine(part []int32, to rule) {
 		return
 	}
 	r := &refinement{
-		mesh: m, rule: to, part: part, load: make([]float64, parts), count: make([]int32, parts), ties: make([]float64, parts),
+		mesh: m, rule: to, part: part, load: make([]float64, parts), count: make([]int32, parts),
+		ties:   make([]float64, parts),
 		locked: make([]bool, len(part)), version: make([]uint32, len(part)), queue: heap.New(candidate.before),
 	}
 	for n, w := range part {

@@ -101,7 +101,8 @@ func Make(g *node.Graph, workers int, method Method, pinned map[int]int32) (*Par
 	for _, n := range slices.Sorted(maps.Keys(pinned)) {
 		w := pinned[n]
 		if n < 0 || n >= len(of) || w < 0 || int(w) >= workers {
-			return nil, fmt.Errorf("partition: node %d is placed on worker %d, but there are %d nodes and workers 0 to %d", n, w, len(of), workers-1)
+			return nil, fmt.Errorf("partition: node %d is placed on worker %d, but there are %d nodes and workers 0 "+
+				"to %d", n, w, len(of), workers-1)
 		}
 		of[n] = w
 	}
@@ -117,7 +118,8 @@ func Make(g *node.Graph, workers int, method Method, pinned map[int]int32) (*Par
 	default:
 		return nil, fmt.Errorf("partition: method %q, want one of %q", method, Methods())
 	}
-	p := &Partition{Workers: workers, Of: of, Work: make([]float64, workers), Nodes: make([]int, workers), Cut: cutShare(g, of), Lookahead: math.Inf(1)}
+	p := &Partition{Workers: workers, Of: of, Work: make([]float64, workers), Nodes: make([]int, workers),
+		Cut: cutShare(g, of), Lookahead: math.Inf(1)}
 	shares := workShares(g)
 	for n, w := range of {
 		p.Work[w] += shares[n]
@@ -125,7 +127,8 @@ func Make(g *node.Graph, workers int, method Method, pinned map[int]int32) (*Par
 	}
 	for w, count := range p.Nodes {
 		if count == 0 {
-			return nil, fmt.Errorf("partition: worker %d of %d is left without a node: use fewer workers, or place a node on it", w, workers)
+			return nil, fmt.Errorf("partition: worker %d of %d is left without a node: use fewer workers, or place a "+
+				"node on it", w, workers)
 		}
 	}
 	for i, l := range g.Links {

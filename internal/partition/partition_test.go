@@ -65,14 +65,18 @@ func TestKnown(t *testing.T) {
 		{"one worker", MinCut, graph(ones(3), chain(3)...), 1, nil, []int32{0, 0, 0}, 0},
 		{"chain in two", MinCut, graph(ones(6), chain(6)...), 2, nil, []int32{0, 0, 0, 1, 1, 1}, 1.0 / 5},
 		{"nobody has work", MinCut, graph(make([]float64, 4), chain(4)...), 2, nil, []int32{0, 0, 1, 1}, 1.0 / 3},
-		{"order of links, not of indices", MinCut, graph(ones(4), [2]int{0, 2}, [2]int{2, 1}, [2]int{1, 3}), 2, nil, []int32{0, 1, 0, 1}, 1.0 / 3},
-		{"two parts that don't touch", MinCut, graph(ones(4), [2]int{0, 2}, [2]int{1, 3}), 2, nil, []int32{0, 1, 0, 1}, 0},
-		{"sums beyond float64", MinCut, graph([]float64{math.MaxFloat64, math.MaxFloat64}, chain(2)...), 2, nil, []int32{0, 1}, 1},
+		{"order of links, not of indices", MinCut, graph(ones(4), [2]int{0, 2}, [2]int{2, 1}, [2]int{1, 3}), 2, nil,
+			[]int32{0, 1, 0, 1}, 1.0 / 3},
+		{"two parts that don't touch", MinCut, graph(ones(4), [2]int{0, 2}, [2]int{1, 3}), 2, nil, []int32{0, 1, 0, 1},
+			0},
+		{"sums beyond float64", MinCut, graph([]float64{math.MaxFloat64, math.MaxFloat64}, chain(2)...), 2, nil,
+			[]int32{0, 1}, 1},
 		{"block", Block, graph(ones(4), [2]int{0, 2}, [2]int{1, 3}), 2, nil, []int32{0, 0, 1, 1}, 1},
 		{"block by work", Block, graph([]float64{3, 1, 1, 1}, chain(4)...), 2, nil, []int32{0, 1, 1, 1}, 1.0 / 3},
 		{"block with pins", Block, graph(ones(4), chain(4)...), 2, map[int]int32{0: 1}, []int32{1, 0, 0, 1}, 2.0 / 3},
 		{"round-robin", RoundRobin, graph(ones(5), chain(5)...), 2, nil, []int32{0, 1, 0, 1, 0}, 1},
-		{"round-robin with pins", RoundRobin, graph(ones(5), chain(5)...), 2, map[int]int32{0: 0, 1: 0, 2: 0}, []int32{0, 0, 0, 1, 1}, 1.0 / 4},
+		{"round-robin with pins", RoundRobin, graph(ones(5), chain(5)...), 2, map[int]int32{0: 0, 1: 0, 2: 0},
+			[]int32{0, 0, 0, 1, 1}, 1.0 / 4},
 	} {
 		p := mustMake(t, c.g, c.workers, c.method, c.pinned)
 		if !slices.Equal(p.Of, c.want) || math.Abs(p.Cut-c.cut) > 1e-12 {
@@ -211,7 +215,8 @@ func random(rng *rand.Rand, nodes, workersMax int) (g *node.Graph, workers int, 
 		g.Nodes[i].Work = [...]float64{0, 1, rng.Float64() * 10, 5}[rng.IntN(4)]
 	}
 	for range rng.IntN(3 * n) {
-		lookahead := [...]float64{rng.Float64(), rng.Float64(), 0, math.SmallestNonzeroFloat64, 1e-300, 1e300}[rng.IntN(6)]
+		lookahead := [...]float64{rng.Float64(), rng.Float64(), 0, math.SmallestNonzeroFloat64, 1e-300,
+			1e300}[rng.IntN(6)]
 		g.Links = append(g.Links, link(rng.IntN(n), rng.IntN(n), float64(rng.IntN(3)), lookahead))
 	}
 	pinned = map[int]int32{}
@@ -254,7 +259,8 @@ func TestBlocksAgainstDumb(t *testing.T) {
 		}
 		checkPins(t, p, pinned)
 		if busiest := slices.Max(loadsOf(p, work)); busiest > best*(1+cutSlack)+1e-9 {
-			t.Fatalf("busiest worker has %v, the best is %v: work %v, pinned %v, placed %v", busiest, best, work, pinned, p.Of)
+			t.Fatalf("busiest worker has %v, the best is %v: work %v, pinned %v, placed %v", busiest, best, work,
+				pinned, p.Of)
 		}
 	}
 }
@@ -357,7 +363,8 @@ func TestLarge(t *testing.T) {
 	for _, method := range []Method{MinCut, Block} {
 		p := mustMake(t, g, 7, method, nil)
 		if p.Balance() > 1+2*cutSlack || p.Cut != 6.0/float64(n-1) {
-			t.Errorf("%s: a long chain has balance %v and cut %v, want near 1 and 6 of %d links", method, p.Balance(), p.Cut, n-1)
+			t.Errorf("%s: a long chain has balance %v and cut %v, want near 1 and 6 of %d links", method, p.Balance(),
+				p.Cut, n-1)
 		}
 	}
 }
@@ -386,9 +393,12 @@ func TestRefuses(t *testing.T) {
 	}{
 		{0, MinCut, nil, "partition: 0 workers for 2 nodes, want 1 to 2"},
 		{3, Block, nil, "partition: 3 workers for 2 nodes, want 1 to 2"},
-		{2, MinCut, map[int]int32{0: 0, 1: 0}, "partition: worker 1 of 2 is left without a node: use fewer workers, or place a node on it"},
-		{2, MinCut, map[int]int32{0: 2}, "partition: node 0 is placed on worker 2, but there are 2 nodes and workers 0 to 1"},
-		{2, RoundRobin, map[int]int32{7: 0}, "partition: node 7 is placed on worker 0, but there are 2 nodes and workers 0 to 1"},
+		{2, MinCut, map[int]int32{0: 0, 1: 0},
+			"partition: worker 1 of 2 is left without a node: use fewer workers, or place a node on it"},
+		{2, MinCut, map[int]int32{0: 2},
+			"partition: node 0 is placed on worker 2, but there are 2 nodes and workers 0 to 1"},
+		{2, RoundRobin, map[int]int32{7: 0},
+			"partition: node 7 is placed on worker 0, but there are 2 nodes and workers 0 to 1"},
 		{2, "best", nil, `partition: method "best", want one of ["mincut" "block" "round-robin"]`},
 	} {
 		if _, err := Make(g, c.workers, c.method, c.pinned); err == nil || err.Error() != c.want {

@@ -26,12 +26,7 @@ const (
 var notYetWrapped = []string{
 	"egress",
 	"ingress",
-	"internal/gml",
-	"internal/idle",
-	"internal/infile",
 	"internal/linktest",
-	"internal/partition",
-	"internal/sweep",
 	"internal/worker",
 	"model/devstone",
 	"model/measure",

@@ -60,7 +60,8 @@ func (p Point) String() string {
 func ParseAxis(text string) (Axis, error) {
 	key, list, ok := scenario.CutKey(text)
 	if !ok || key == "" {
-		return Axis{}, refuse("found %q, want key=a,b,c: the path of a field, and the values that it takes in turn", text)
+		return Axis{}, refuse("found %q, want key=a,b,c: the path of a field, and the values that it takes in turn",
+			text)
 	}
 	a := Axis{Key: key}
 	values, err := split(list)
@@ -118,7 +119,8 @@ func Grid(axes []Axis) ([]Point, error) {
 			}
 		}
 		if count *= len(a.Values); count > PointsMax {
-			return nil, refuse("the grid has more than %d points, which is the most: sweep fewer values at a time", PointsMax)
+			return nil, refuse("the grid has more than %d points, which is the most: sweep fewer values at a time",
+				PointsMax)
 		}
 	}
 	points := []Point{nil}

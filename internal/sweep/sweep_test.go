@@ -36,7 +36,8 @@ func TestGrid(t *testing.T) {
 	if _, err := Grid([]Axis{large, other}); !errors.Is(err, ErrSweep) {
 		t.Errorf("10100 points: %v", err)
 	}
-	if _, err := Grid([]Axis{{Key: "a.0", Values: []string{"1"}}, {Key: "a.0", Values: []string{"2"}}}); !errors.Is(err, ErrSweep) {
+	if _, err := Grid([]Axis{{Key: "a.0", Values: []string{"1"}}, {Key: "a.0", Values: []string{"2"}}}); !errors.Is(err,
+		ErrSweep) {
 		t.Errorf("one field twice: %v", err)
 	}
 }
