@@ -45,7 +45,7 @@ func TestFiguresOfASlowWorker(t *testing.T) {
 	}
 }
 
-// A worker alone never waits for anybody.
+// A worker alone never waits.
 func TestFiguresOfOneWorker(t *testing.T) {
 	for _, transport := range transports() {
 		out, err := run(t, config(transport, 1, launchtest.Scenario(4, 200, "")))

@@ -12,8 +12,8 @@ import (
 	"github.com/disco-sim/disco/node"
 )
 
-// hashBytes is the length of a trace hash: 128 bits of a SHA-256, so that nobody
-// ever sees two different traces with one hash by chance.
+// hashBytes is the length of a trace hash: 128 bits of a SHA-256, so that
+// two different traces never have one hash by chance.
 const hashBytes = 16
 
 // traceHash puts the simprocs' own hashes together in the order of their ids. Each

@@ -16,7 +16,7 @@ import (
 )
 
 // A worker that writes random bytes over its lanes, again and again, costs the run, and
-// nothing else: somebody says which lane is damaged and where, no survivor crashes or
+// nothing else: a worker reports which lane is damaged and where, no survivor crashes or
 // hangs, and nothing is left.
 func TestWorkerThatOverwritesLanes(t *testing.T) {
 	rounds := 4
@@ -81,7 +81,7 @@ func damaged(t *testing.T, err error) {
 }
 
 // Bytes in a worker's own pool are its own words: its peers take the references that
-// still hold, and refuse the others. A board is written anew before anybody relies on
+// still hold, and refuse the others. A board is written anew before a worker relies on
 // it, or found to be overwritten. So a run goes on to its end, or ends with what was
 // found; it never crashes or hangs.
 func TestWorkerThatOverwritesItsOwn(t *testing.T) {

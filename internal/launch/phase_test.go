@@ -36,7 +36,7 @@ func runWithSteps(t *testing.T, cfg Config, at func(s *supervisor, point string)
 }
 
 // A worker that is killed in any phase ends the run within a second, with its name and
-// its signal; and only when it had told all, with results.
+// its signal; and only when it had delivered all, with results.
 func TestKilledInEveryPhase(t *testing.T) {
 	const within = time.Second
 	ready, done := worker.TypeReady.String(), worker.TypeDone.String()
@@ -149,7 +149,7 @@ func TestDeathNamesEpoch(t *testing.T) {
 	}
 }
 
-// A worker that panics after it has told everything doesn't cost the results, and its
+// A worker that panics after it has delivered everything doesn't cost the results, and its
 // panic is shown, not a peer's exit with status 0.
 func TestPanicAfterLastResult(t *testing.T) {
 	cfg := config(TransportShm, 2, launchtest.Scenario(4, 10, trouble(3, 0, launchtest.Late)))

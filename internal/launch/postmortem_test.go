@@ -105,7 +105,7 @@ func TestPostMortem(t *testing.T) {
 	nothingLeft(t, t.TempDir())
 }
 
-// Payloads that nobody has given back show as blocks.
+// Payloads that were not given back show as blocks.
 func TestPostMortemCountsBlocks(t *testing.T) {
 	dir := t.TempDir()
 	cfg := config(TransportShm, 2, launchtest.Scenario(4, 50, trouble(2, 20, launchtest.Kill))+"payload: 100000\n")
@@ -119,7 +119,7 @@ func TestPostMortemCountsBlocks(t *testing.T) {
 	}
 }
 
-// Runs that end as somebody wanted leave no post-mortem, nor does an error that a model
+// Runs that end as was asked for leave no post-mortem, nor does an error that a model
 // has returned.
 func TestNoPostMortem(t *testing.T) {
 	dir := t.TempDir()

@@ -24,7 +24,7 @@ func TestRootCausePairs(t *testing.T) {
 	for _, f := range all {
 		for _, g := range all {
 			if f.askedToExit != g.askedToExit {
-				continue // all are told to end, or none
+				continue // all are asked to end, or none
 			}
 			f.order, g.order = 1, 2
 			c := selectRootCause([]evidence{f, g})
@@ -50,10 +50,10 @@ func TestRootCausePairs(t *testing.T) {
 				t.Fatalf("%+v is the cause, not %+v", cause, other)
 			}
 			if died(other) && !died(cause) {
-				t.Fatalf("%+v is the cause, though %+v died without a word", cause, other)
+				t.Fatalf("%+v is the cause, though %+v died without a report", cause, other)
 			}
 			if cause.askedToExit && cause.exit == exitedOK && cause.reported == noError && !cause.outOfProtocol {
-				t.Fatalf("%+v is the cause: it did what it was told", cause)
+				t.Fatalf("%+v is the cause: it did what it was asked", cause)
 			}
 		}
 	}
@@ -66,7 +66,7 @@ func TestRootCause(t *testing.T) {
 		workers []evidence
 		want    int
 	}{
-		{"nobody did anything", []evidence{{}, {}}, -1},
+		{"nothing happened", []evidence{{}, {}}, -1},
 		{"all ended as they should", []evidence{{exit: exitedOK, streamEnded: true, askedToExit: true, order: 1},
 			{exit: exitedOK, streamEnded: true, askedToExit: true, order: 2}}, -1},
 		{"a panic at the end, when another had ended well",

@@ -21,8 +21,8 @@ import (
 	"github.com/disco-sim/disco/scenario"
 )
 
-// recorded is the tiny model under its own name; the sum of its replications tells what
-// is added to it.
+// recorded is the tiny model under its own name; the sum of its replications records
+// what is added to it.
 type recorded struct {
 	added   *atomic.Int64 // replications
 	refused int           // index of the one that Add refuses; -1: none

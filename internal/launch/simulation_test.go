@@ -132,7 +132,7 @@ func (m *simWorker) read() {
 func (m *simWorker) deliver(rnd *rand.Rand) {
 	for msg := range m.outbox {
 		time.Sleep(1 + time.Duration(rnd.Int64N(int64(simTransit))))
-		_ = worker.WriteMessage(m.control, msg) // nobody reads it when the launcher has closed the stream
+		_ = worker.WriteMessage(m.control, msg) // it is lost when the launcher has closed the stream
 	}
 	m.control.Close()
 }
@@ -409,7 +409,7 @@ func (t *simSet) check(s *supervisor, failure error, ctx context.Context) error 
 	case s.stage.phase == PhaseExit && t.fault == faultExit:
 		// All results were there, and an exit is what was asked for.
 	case s.states.workers[t.victim].killed && t.fault == faultMessage:
-		// All results were there. It was killed for not ending, which people are told.
+		// All results were there. It was killed for not ending, which a remark says.
 	case t.crippled():
 		return fmt.Errorf("worker %d failed, and the run has no error", t.victim)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/disco-sim/disco/internal/launch/launchtest"
 )
 
-// A worker that dies while others are only being started, or another team's memory is made,
+// A worker that dies while others are only being started, or another worker set's memory is made,
 // ends the start, and is named.
 func TestDeathWhileStarting(t *testing.T) {
 	for _, spread := range []string{SpreadNodes, SpreadReplications} {
@@ -64,7 +64,7 @@ func TestStopWhileStarting(t *testing.T) {
 	nothingLeft(t, t.TempDir())
 }
 
-// Workers that are goroutines can't be told apart in CPU time: the first has that of all.
+// Workers that are goroutines have one CPU time: the first has that of all.
 func TestCPUOfGoroutines(t *testing.T) {
 	out, err := run(t, config(TransportInproc, 3, launchtest.Scenario(6, 500, "")))
 	if err != nil {

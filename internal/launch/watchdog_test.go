@@ -78,7 +78,7 @@ func (w *watched) questions(i int) (n int) {
 	return n
 }
 
-// A run whose time rises, on any worker and however slowly, or whose workers can tell that
+// A run whose time rises, on any worker and however slowly, or whose workers answer that
 // it does though their boards are old, has not stalled.
 func TestStallNone(t *testing.T) {
 	for _, c := range []struct {
@@ -87,7 +87,7 @@ func TestStallNone(t *testing.T) {
 	}{
 		{"boards rise", func(w *watched) { w.board[0]++ }},
 		{"one board rises by little", func(w *watched) { w.board[0] = 1e6; w.board[1] += 1e-3 }},
-		{"only answers tell", func(w *watched) {
+		{"only answers rise", func(w *watched) {
 			if w.questions(1) > 0 {
 				w.handleStatus(1, &worker.Status{State: worker.StateWork, Peer: -1, Handler: "a/b",
 					Epoch: float64(w.clock.Unix())})
@@ -154,12 +154,12 @@ func TestStallReport(t *testing.T) {
 }
 
 // Workers that don't answer are named; a limit of 0 says nothing; time in which the
-// launcher itself was stopped doesn't count; workers that never get ready are told of.
+// launcher itself was stopped doesn't count; workers that never get ready are reported.
 func TestStallOthers(t *testing.T) {
 	w := newWatched(time.Minute, PhaseRun)
 	if err := w.pass(t, 70*time.Second, nil); err != nil || len(w.notes) != 1 ||
 		strings.Count(w.notes[0], "doesn't answer") != 2 {
-		t.Errorf("nobody answers: %v, %q", err, w.notes)
+		t.Errorf("no answers: %v, %q", err, w.notes)
 	}
 	w = newWatched(0, PhaseRun)
 	if err := w.pass(t, 24*time.Hour, nil); err != nil || len(w.notes) > 0 {

@@ -169,7 +169,7 @@ func (ws *workerSet) setup(index int) *worker.Message {
 		Placement: l.placement.Of,
 		Tuning:    l.cfg.Tuning,
 		Trace:     l.cfg.Trace,
-		// Workers that share a process yield to each other, and can't be told apart in CPU time.
+		// Workers that share a process yield to each other, and have one CPU time.
 		OneProcess: l.cfg.Transport == TransportInproc,
 	}}
 }

@@ -152,7 +152,7 @@ func TestOutputRefuses(t *testing.T) {
 	}
 }
 
-// A symbolic link is followed and stays; one that leads nowhere, or that a stranger has
+// A symbolic link is followed and stays; one that leads nowhere, or that another user has
 // put where everybody may, is refused.
 func TestOutputThroughLink(t *testing.T) {
 	dir := t.TempDir()
@@ -181,16 +181,16 @@ func TestOutputThroughLink(t *testing.T) {
 	if err := write(nowhere); err == nil || !strings.Contains(err.Error(), "doesn't exist") {
 		t.Errorf("through a link that leads nowhere: %v", err)
 	}
-	const stranger = 12345
-	if err := errors.Join(os.Chmod(dir, 0o777|os.ModeSticky), os.Lchown(link, stranger, stranger)); err != nil {
+	const otherUser = 12345
+	if err := errors.Join(os.Chmod(dir, 0o777|os.ModeSticky), os.Lchown(link, otherUser, otherUser)); err != nil {
 		t.Skipf("links can't be given away: %v", err)
 	}
 	if err := write(link); err == nil || !strings.Contains(err.Error(), "another user") {
-		t.Errorf("through a stranger's link: %v", err)
+		t.Errorf("through another user's link: %v", err)
 	}
 }
 
-// A named pipe is written when somebody reads it; one without a reader is an error and not
+// A named pipe is written when a process reads it; one without a reader is an error and not
 // a wait.
 func TestOutputIntoPipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")

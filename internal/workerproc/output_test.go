@@ -37,7 +37,7 @@ func TestOutputIsBounded(t *testing.T) {
 	}
 }
 
-// The first lines of a crash are the ones that tell; they are kept for the report
+// The first lines of a crash are the ones that matter; they are kept for the report
 // instead of being passed on, unless the worker ends well after all.
 func TestOutputKeepsTheHeadOfACrash(t *testing.T) {
 	var out bytes.Buffer
