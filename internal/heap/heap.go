@@ -27,7 +27,7 @@ type Item[T any] struct {
 type Heap[T any] struct {
 	items  []Item[T] // children of i at 2i+1 and 2i+2
 	tie    func(a, b T) bool
-	placed func(x T, at int) // nil: nobody needs to know where items are
+	placed func(x T, at int) // nil: places aren't needed
 }
 
 // New makes an empty heap. tie tells whether a comes before b where their keys are equal; nil: no matter.

@@ -8,11 +8,11 @@
 // before it blocks, and withdraws the post before it does anything else. A worker that
 // is blocked looks at all slots: when all are posted, all sent events have arrived, and
 // a second look finds the same posts, then there was a moment between the two looks at
-// which all of it was true at once.
+// which all of it was true.
 //
 // Guarantee: Look never answers true for a state that the workers were not in
 // together; it takes no lock and never waits. What a slot's owner relies on it keeps in
-// private memory and only stores into the slot; bytes that somebody else has written
+// private memory and only stores into the slot; bytes that another process has written
 // there are ErrCorrupt, for the owner from Check and for the others from Look.
 //
 //	slot.Post(idle.State{Next: …, Sent: …, Received: …})
@@ -36,7 +36,7 @@ import (
 // SlotBytes is the size of one slot: one line pair, written by its worker alone.
 const SlotBytes = 128
 
-// State is what a blocked worker says of itself.
+// State is what a blocked worker posts.
 type State = router.State
 
 // ErrCorrupt says that a slot holds what its worker has not written there.
@@ -46,13 +46,13 @@ var ErrCorrupt = errors.New("idle: slot was overwritten")
 // compared by Check: a peer's stray write changes nothing of what this worker does.
 type Slot struct {
 	w     *words
-	wrote content // what stands in the slot, if nobody else has written there
+	wrote content // what stands in the slot, if no other process has written there
 }
 
 // content is the words of a slot.
 type content struct{ turn, epoch, level, sent, received uint64 }
 
-// sum is the word behind the others: bytes written by somebody else don't match it.
+// sum is the word behind the others: bytes that another process has written don't match it.
 func (c *content) sum() uint64 {
 	h := uint64(sumStart)
 	for _, v := range [...]uint64{c.turn, c.epoch, c.level, c.sent, c.received} {
@@ -116,7 +116,7 @@ func (s *Slot) Withdraw() {
 }
 
 // Check compares the slot with what its worker has written. A difference is ErrCorrupt:
-// others may have been told nonsense, or be waiting for a post that was overwritten.
+// others may have read wrong values, or be waiting for a post that was overwritten.
 func (s *Slot) Check() error {
 	if found := s.w.load(); found != s.wrote {
 		return fmt.Errorf("%w: found %v, want %v: some worker writes where it must not", ErrCorrupt, found, s.wrote)
@@ -151,7 +151,7 @@ func NewWatch(slots [][]byte) (*Watch, error) {
 
 // Look tells whether there was a moment during the call at which all workers were
 // posted and every event sent had been taken in; then epoch and level are the least
-// next activation of all, +Inf when nobody has one. ErrCorrupt names the worker whose
+// next activation of all, +Inf when no worker has one. ErrCorrupt names the worker whose
 // slot holds what it can't have posted.
 func (w *Watch) Look() (epoch float64, level uint32, ok bool, err error) {
 	epoch, level = math.Inf(1), math.MaxUint32

@@ -71,7 +71,7 @@ func tooLarge(path, found string, kind Kind) *Error {
 func Open(path string, kind Kind) (*os.File, error) {
 	info, err := os.Stat(path)
 	if err == nil {
-		if what := strange(path, info.Mode()); what != "" {
+		if what := notAFile(path, info.Mode()); what != "" {
 			return nil, &Error{Path: path, Found: what, Want: kind.Name}
 		}
 	}
@@ -103,8 +103,8 @@ func All(r io.Reader, path string, kind Kind) ([]byte, error) {
 	return text, nil
 }
 
-// strange says what a path leads to, where that is nothing to read.
-func strange(path string, mode fs.FileMode) string {
+// notAFile names what a path leads to, where that can't be read as a file.
+func notAFile(path string, mode fs.FileMode) string {
 	switch {
 	case mode.IsDir():
 		return "a directory"

@@ -180,7 +180,7 @@ func (s *Sender) RingBytes() int { return s.cfg.RingBytes }
 func (s *Sender) Blocks() int { return s.cfg.ReturnBlocks }
 
 // Check compares what only the sender writes, in both rings and in the promise slot, with what it wrote there:
-// ErrProtocol says that somebody else has overwritten it, for which both ends could wait for ever
+// ErrProtocol says that another process has overwritten it, so that both ends could wait for ever
 // (ring.Producer.Check).
 // Call it when there is nothing else to do.
 func (s *Sender) Check() error {

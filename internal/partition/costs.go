@@ -67,7 +67,7 @@ func eventRates(g *node.Graph) (all, most float64) {
 
 // linkCosts is what each link costs between workers: its events, and on a cycle the
 // promises that its lookahead makes necessary. Both are per simulated second where the
-// scenario tells rates; where it doesn't, only lookaheads are compared.
+// scenario states rates; where it doesn't, only lookaheads are compared.
 //
 // Costs are finite whatever the lookaheads, so that sums and differences of costs are
 // numbers too, and a link with a lookahead near 0 doesn't hide the differences between all
@@ -98,7 +98,7 @@ func linkCosts(g *node.Graph, cyclic []bool) []float64 {
 	return costs
 }
 
-// groups are sets of nodes that are dealt out as one.
+// groups are sets of nodes that are assigned as one.
 type groups struct {
 	of    []int32 // by node
 	count int

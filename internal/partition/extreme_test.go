@@ -352,7 +352,7 @@ func TestBadPinsInOrder(t *testing.T) {
 	}
 }
 
-// Nodes that no event may pass without a promise are dealt out together, also where a
+// Nodes that no event may pass without a promise are assigned together, also where a
 // border through them would make the work more even; but not where their pins or the number
 // of workers forbid it, and not for lookaheads with events to handle in them.
 func TestTightGroups(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 // The min-cut method halves the graph again and again, each time on several levels
 // (Karypis and Kumar, A Fast and High Quality Multilevel Scheme for Partitioning Irregular
 // Graphs, SIAM J. Sci. Comput. 20(1), 1998): busy links are contracted until few nodes are
-// left, these are dealt out to two sides, and on the way back each level is refined by
+// left, these are divided between two sides, and on the way back each level is refined by
 // moves as in Fiduccia and Mattheyses (A linear-time heuristic for improving network
 // partitions, DAC 1982): the best move first, also one that makes it worse for a while,
 // and back to the best state seen. In the end all workers are refined against each other.
@@ -32,28 +32,28 @@ const (
 )
 
 // minCut fills of. Nodes between which a border would make every event wait for another
-// worker are dealt out together, as long as that leaves something for every worker.
+// worker are assigned together, as long as that leaves something for every worker.
 func minCut(g *node.Graph, workers int, of []int32, cyclic []bool) {
 	costs := linkCosts(g, cyclic)
 	groups := tightGroups(g)
 	merged, pins := groups.merge(g, of)
 	if groups.count == len(of) || !enough(pins, workers) {
-		halveOrDeal(g, workers, of, costs)
+		bisectionOrBlocks(g, workers, of, costs)
 		return
 	}
-	halveOrDeal(merged, workers, pins, costs)
+	bisectionOrBlocks(merged, workers, pins, costs)
 	for n := range of {
 		of[n] = pins[groups.of[n]]
 	}
 }
 
-// halveOrDeal takes the better one of two ways.
-func halveOrDeal(g *node.Graph, workers int, of []int32, costs []float64) {
+// bisectionOrBlocks takes the better one of two partitions.
+func bisectionOrBlocks(g *node.Graph, workers int, of []int32, costs []float64) {
 	work := expectedWork(g)
 	m := newMesh(g, work, costs, of)
-	d := newDeal(g, workers, append([]int32(nil), of...), work, m.depthFirst())
+	d := newBlocks(g, workers, append([]int32(nil), of...), work, m.depthFirst())
 	rule := evenRule(workers, d.leastLimit()*(1+cutSlack))
-	d.deal()
+	d.assign()
 	blocks := d.of // of a walk along the links: good where the graph is hardly more than one
 	m.refine(blocks, rule)
 	halves := append([]int32(nil), of...)

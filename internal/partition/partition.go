@@ -5,7 +5,7 @@
 //
 // A good partition gives every worker the same work, sends few events from one worker to
 // another, and keeps links with little lookahead inside the workers, because the least
-// lookahead between two of them says how often they have to hear from each other.
+// lookahead between two of them decides how often they have to exchange promises.
 //
 // Guarantee: the same graph, number of workers and method give the same partition, on
 // every machine and in whatever order the graph lists its links; nodes that were pinned
@@ -36,10 +36,10 @@ const (
 	// even work.
 	MinCut Method = "mincut"
 	// Block gives every worker a contiguous block of the nodes in the scenario's order,
-	// with even work: for people who have put their nodes into a good order.
+	// with even work: for scenarios whose nodes are already in a good order.
 	Block Method = "block"
-	// RoundRobin deals the nodes out one by one, whatever their work: the worst cut
-	// there is, and a reference for the others.
+	// RoundRobin assigns the nodes to the workers in turn, whatever their work: about the
+	// worst cut, and a reference for the others.
 	RoundRobin Method = "round-robin"
 )
 
@@ -54,7 +54,7 @@ func ParseMethod(name string) (Method, error) {
 	return Method(name), nil
 }
 
-// Partition says which worker hosts which node, and how good that is.
+// Partition is an assignment of nodes to workers, with the figures that it is judged by.
 type Partition struct {
 	Workers int
 	Of      []int32   // worker of each node
@@ -62,12 +62,12 @@ type Partition struct {
 	Nodes   []int     // number of nodes of each worker
 
 	// Cut is the share of the expected traffic, or of the links where the scenario
-	// doesn't tell rates, that runs from one worker to another: 0 to 1.
+	// states no rates, that runs from one worker to another: 0 to 1.
 	Cut float64
 
 	// Lookahead is the least lookahead of the links between workers that lie on a
-	// cycle, in simulated seconds; +Inf without any. Other links hold nobody back:
-	// behind them the workers are a pipeline.
+	// cycle, in simulated seconds; +Inf without any. Other links make no worker wait
+	// for what it sends itself: the workers along them are a pipeline.
 	Lookahead float64
 }
 
@@ -85,11 +85,11 @@ func (p *Partition) Balance() float64 {
 	return most * float64(len(p.Work)) / sum
 }
 
-// Make spreads the nodes of g, a graph that Check and Levels find nothing wrong with,
-// over the workers. Nodes in pinned (worker by node index) stay where they were put.
+// Make assigns the nodes of g, a graph that Check and Levels find nothing wrong with,
+// to the workers. Nodes in pinned (worker by node index) stay where they were put.
 //
-// A worker that is left without a node is an error: its process would be there for
-// nothing, and the person who pinned the nodes should know.
+// A worker that is left without a node is an error: its process would be of no use, and
+// the pins are probably a mistake.
 func Make(g *node.Graph, workers int, method Method, pinned map[int]int32) (*Partition, error) {
 	if workers < 1 || workers > len(g.Nodes) {
 		return nil, fmt.Errorf("partition: %d workers for %d nodes, want 1 to %d", workers, len(g.Nodes), len(g.Nodes))
@@ -112,7 +112,7 @@ func Make(g *node.Graph, workers int, method Method, pinned map[int]int32) (*Par
 	case MinCut:
 		minCut(g, workers, of, cyclic)
 	case Block:
-		newDeal(g, workers, of, expectedWork(g), inOrder(len(of))).deal()
+		newBlocks(g, workers, of, expectedWork(g), inOrder(len(of))).assign()
 	case RoundRobin:
 		roundRobin(workers, of)
 	default:
@@ -161,10 +161,10 @@ func inLinkOrder(g *node.Graph) *node.Graph {
 	return &sorted
 }
 
-// free marks a node that nobody has placed yet.
+// free marks a node that has no worker yet.
 const free = -1
 
-// roundRobin deals the free nodes out in turn, to the workers that have the fewest first.
+// roundRobin assigns the free nodes in turn, to the workers that have the fewest first.
 func roundRobin(workers int, of []int32) {
 	count := make([]int, workers)
 	for _, w := range of {

@@ -64,7 +64,7 @@ func TestKnown(t *testing.T) {
 	}{
 		{"one worker", MinCut, graph(ones(3), chain(3)...), 1, nil, []int32{0, 0, 0}, 0},
 		{"chain in two", MinCut, graph(ones(6), chain(6)...), 2, nil, []int32{0, 0, 0, 1, 1, 1}, 1.0 / 5},
-		{"nobody has work", MinCut, graph(make([]float64, 4), chain(4)...), 2, nil, []int32{0, 0, 1, 1}, 1.0 / 3},
+		{"no node has work", MinCut, graph(make([]float64, 4), chain(4)...), 2, nil, []int32{0, 0, 1, 1}, 1.0 / 3},
 		{"order of links, not of indices", MinCut, graph(ones(4), [2]int{0, 2}, [2]int{2, 1}, [2]int{1, 3}), 2, nil,
 			[]int32{0, 1, 0, 1}, 1.0 / 3},
 		{"two parts that don't touch", MinCut, graph(ones(4), [2]int{0, 2}, [2]int{1, 3}), 2, nil, []int32{0, 1, 0, 1},
@@ -185,7 +185,7 @@ func TestStructures(t *testing.T) {
 
 // dumbBlocks is the least load of the busiest worker over all ways to cut order into
 // blocks, by trying them all.
-func dumbBlocks(order []int32, work, loads []float64, needy []bool) float64 {
+func dumbBlocks(order []int32, work, loads []float64, empty []bool) float64 {
 	if len(loads) == 0 {
 		if len(order) == 0 {
 			return 0
@@ -194,14 +194,14 @@ func dumbBlocks(order []int32, work, loads []float64, needy []bool) float64 {
 	}
 	best := math.Inf(1)
 	for end := 0; end <= len(order); end++ {
-		if needy[0] && end == 0 {
+		if empty[0] && end == 0 {
 			continue
 		}
 		load := loads[0]
 		for _, n := range order[:end] {
 			load += work[n]
 		}
-		best = min(best, max(load, dumbBlocks(order[end:], work, loads[1:], needy[1:])))
+		best = min(best, max(load, dumbBlocks(order[end:], work, loads[1:], empty[1:])))
 	}
 	return best
 }
@@ -236,20 +236,20 @@ func TestBlocksAgainstDumb(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	for range 3000 {
 		g, workers, pinned := random(rng, 8, 4)
-		work, loads, needy := expectedWork(g), make([]float64, workers), make([]bool, workers)
-		for w := range needy {
-			needy[w] = true
+		work, loads, empty := expectedWork(g), make([]float64, workers), make([]bool, workers)
+		for w := range empty {
+			empty[w] = true
 		}
 		var order []int32
 		for n := range g.Nodes {
 			if w, ok := pinned[n]; ok {
 				loads[w] += work[n]
-				needy[w] = false
+				empty[w] = false
 			} else {
 				order = append(order, int32(n))
 			}
 		}
-		best := dumbBlocks(order, work, loads, needy)
+		best := dumbBlocks(order, work, loads, empty)
 		p, err := Make(g, workers, Block, pinned)
 		if err != nil {
 			if !math.IsInf(best, 1) {
@@ -266,7 +266,7 @@ func TestBlocksAgainstDumb(t *testing.T) {
 }
 
 // A block that just fits at the first halving must not be lost to rounding: the best here
-// is 5/11 for the first worker, and it was dealt out as if the best were a half.
+// is 5/11 for the first worker, and it was assigned as if the best were a half.
 func TestBlocksAtTheLimit(t *testing.T) {
 	g := graph([]float64{5, 5, 1, 5, 0, 5, 1, 0})
 	work := expectedWork(g)

@@ -10,7 +10,7 @@ import (
 )
 
 // zeroWork is the share of the mean work that a node without any counts for, so that
-// nodes nobody expects much of are still spread.
+// such nodes are distributed evenly, too.
 const zeroWork = 1e-3
 
 // workShares is the share of the expected work that each node has, 0 to 1. They are
@@ -35,7 +35,7 @@ func workShares(g *node.Graph) []float64 {
 }
 
 // expectedWork is the weight of every node: its share, with a little for those that have
-// none, so that they are spread too.
+// none, so that they are distributed evenly, too.
 func expectedWork(g *node.Graph) []float64 {
 	work := workShares(g)
 	sum := 0.0

@@ -67,8 +67,6 @@ var notYetRenamed = []string{
 	"scenario.Replication.Parts",
 
 	// partition and the rest of internal
-	"partition.deal.needy",
-	"partition.deal.needyAfter",
 
 	// shm, ring, ipc, app, perf
 }

@@ -9,7 +9,7 @@
 // and two digits. Everything else stays as it is.
 //
 // Names in scenarios, paths, flags, and what workers and peers write reach people through
-// one Writer for each output of a program, so nobody else needs to think of it.
+// one Writer for each output of a program, so that no other code has to escape text.
 //
 //	stdout := printable.NewWriter(os.Stdout)
 //	defer stdout.Flush()

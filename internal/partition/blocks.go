@@ -17,32 +17,32 @@ const (
 
 	// cutPrice is what a shift of a border costs: moving 1 % of a worker's share must
 	// save more than 2 % of the traffic over that border. Without a price a graph in
-	// which everybody talks to everybody would always take the whole slack, for a cut
+	// which every node sends to every other would always take the whole slack, for a cut
 	// that is hardly smaller.
 	cutPrice = 2
 )
 
-// deal is one dealing out of the nodes that nobody pinned.
-type deal struct {
-	of      []int32   // worker of each node, by node; filled by deal
-	order   []int32   // unpinned nodes, in the order in which they are dealt out
+// blocks assigns the nodes that are not pinned to the workers, each a contiguous block of an order.
+type blocks struct {
+	of      []int32   // worker of each node, by node; filled by assign
+	order   []int32   // unpinned nodes, in the order in which they are assigned
 	sums    []float64 // sums[i]: work of order[:i]
 	across  []float64 // across[i]: traffic between order[:i] and order[i:]
 	loads   []float64 // pinned work of each worker
-	needy   []bool    // workers without a pinned node: they must get one
+	empty   []bool    // workers without a pinned node, which must get one
 	workers int
 }
 
-// newDeal deals out the nodes of g in the given order.
-func newDeal(g *node.Graph, workers int, of []int32, work []float64, order []int32) *deal {
-	d := &deal{of: of, workers: workers, loads: make([]float64, workers), needy: make([]bool, workers)}
-	for w := range d.needy {
-		d.needy[w] = true
+// newBlocks prepares to assign the nodes of g in the given order.
+func newBlocks(g *node.Graph, workers int, of []int32, work []float64, order []int32) *blocks {
+	d := &blocks{of: of, workers: workers, loads: make([]float64, workers), empty: make([]bool, workers)}
+	for w := range d.empty {
+		d.empty[w] = true
 	}
 	for _, n := range order {
 		if w := of[n]; w >= 0 {
 			d.loads[w] += work[n]
-			d.needy[w] = false
+			d.empty[w] = false
 			continue
 		}
 		d.order = append(d.order, n)
@@ -69,11 +69,11 @@ func newDeal(g *node.Graph, workers int, of []int32, work []float64, order []int
 	return d
 }
 
-// deal chooses the borders from left to right. Each border may lie anywhere from
+// assign chooses the borders from left to right. Each border may lie anywhere from
 // which the workers to the right can still manage the rest, and up to which the
 // worker to the left can manage its own. Near the even share it is drawn towards
 // little traffic across.
-func (d *deal) deal() {
+func (d *blocks) assign() {
 	limit := d.leastLimit() * (1 + cutSlack)
 	earliest := d.earliest(limit)
 	at := 0
@@ -90,11 +90,11 @@ func (d *deal) deal() {
 }
 
 // border picks the end of worker w's block, which starts at at, between low and high.
-func (d *deal) border(w, at, low, high int) int {
-	if d.needy[w] {
+func (d *blocks) border(w, at, low, high int) int {
+	if d.empty[w] {
 		low = max(low, at+1)
 	}
-	high = min(high, len(d.order)-d.needyAfter(w))
+	high = min(high, len(d.order)-d.emptyAfter(w))
 	if high <= low {
 		return max(min(low, len(d.order)), at)
 	}
@@ -122,43 +122,43 @@ func (d *deal) border(w, at, low, high int) int {
 	return cheapest
 }
 
-// needyAfter is the number of workers after w that must get a node.
-func (d *deal) needyAfter(w int) int {
+// emptyAfter is the number of workers after w that must get a node.
+func (d *blocks) emptyAfter(w int) int {
 	n := 0
-	for _, needy := range d.needy[w+1:] {
-		if needy {
+	for _, empty := range d.empty[w+1:] {
+		if empty {
 			n++
 		}
 	}
 	return n
 }
 
-// room is the sum up to which worker w may have a block that starts at at. Whoever
-// compares with the limit does so in this form: in another one rounding makes a block
-// that reach allows one that fits doesn't, and leastLimit misses the least.
-func (d *deal) room(w, at int, limit float64) float64 { return d.sums[at] + limit - d.loads[w] }
+// sumMax is the sum up to which worker w may have a block that starts at at. Every
+// comparison with the limit has this form: with another one, by rounding, fits would refuse
+// a block that reach allows, and leastLimit would miss the least.
+func (d *blocks) sumMax(w, at int, limit float64) float64 { return d.sums[at] + limit - d.loads[w] }
 
 // reach is the last end of a block of worker w that starts at at and keeps the
-// worker's load within limit; at least one node for a needy worker.
-func (d *deal) reach(w, at int, limit float64) int {
-	room := d.room(w, at, limit)
-	end := sort.Search(len(d.order)-at, func(i int) bool { return d.sums[at+i+1] > room }) + at
-	if d.needy[w] && end == at && at < len(d.order) {
+// worker's load within limit; at least one node for a worker without a node.
+func (d *blocks) reach(w, at int, limit float64) int {
+	most := d.sumMax(w, at, limit)
+	end := sort.Search(len(d.order)-at, func(i int) bool { return d.sums[at+i+1] > most }) + at
+	if d.empty[w] && end == at && at < len(d.order) {
 		end = at + 1
 	}
 	return end
 }
 
-// fits tells whether all unpinned nodes can be dealt out with no load over limit.
-func (d *deal) fits(limit float64) bool {
+// fits tells whether all unpinned nodes can be assigned with no load over limit.
+func (d *blocks) fits(limit float64) bool {
 	at := 0
 	for w := 0; w < d.workers; w++ {
 		if d.loads[w] > limit {
 			return false
 		}
-		end := min(d.reach(w, at, limit), len(d.order)-d.needyAfter(w))
-		if end > at && d.sums[end] > d.room(w, at, limit) {
-			return false // a needy worker's one node is too much
+		end := min(d.reach(w, at, limit), len(d.order)-d.emptyAfter(w))
+		if end > at && d.sums[end] > d.sumMax(w, at, limit) {
+			return false // the one node of an empty worker is too much
 		}
 		at = max(at, end)
 	}
@@ -167,7 +167,7 @@ func (d *deal) fits(limit float64) bool {
 
 // leastLimit is the least load of the busiest worker, found by halving; 60 halvings
 // are more than a float64 can tell apart.
-func (d *deal) leastLimit() float64 {
+func (d *blocks) leastLimit() float64 {
 	low, high := 0.0, d.sums[len(d.order)]
 	for _, load := range d.loads {
 		high = max(high, load+d.sums[len(d.order)])
@@ -184,14 +184,14 @@ func (d *deal) leastLimit() float64 {
 
 // earliest gives, for every worker w, the first position from which the workers w,
 // w+1, … can take all the rest within limit.
-func (d *deal) earliest(limit float64) []int {
+func (d *blocks) earliest(limit float64) []int {
 	first := make([]int, d.workers+1)
 	first[d.workers] = len(d.order)
 	for w := d.workers - 1; w >= 0; w-- {
 		end := first[w+1]
-		room := limit - d.loads[w]
-		start := sort.Search(end, func(i int) bool { return d.sums[end]-d.sums[i] <= room })
-		if d.needy[w] && start == end && end > 0 {
+		most := limit - d.loads[w]
+		start := sort.Search(end, func(i int) bool { return d.sums[end]-d.sums[i] <= most })
+		if d.empty[w] && start == end && end > 0 {
 			start = end - 1
 		}
 		first[w] = start
