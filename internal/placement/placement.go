@@ -12,7 +12,6 @@ package placement
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 
 	"github.com/disco-sim/disco/internal/infile"
@@ -40,21 +39,6 @@ type pin struct {
 	worker       int
 	line, column int // of the name
 	at           int // column of the worker
-}
-
-// New makes pins in a program: worker by node.
-func New(workers map[string]int) *Pins {
-	p := &Pins{file: "placement"}
-	for name, w := range workers {
-		p.pins = append(p.pins, pin{name: name, worker: w})
-	}
-	slices.SortFunc(p.pins, func(a, b pin) int {
-		if a.name < b.name {
-			return -1
-		}
-		return 1
-	})
-	return p
 }
 
 // Read reads a placement file.
