@@ -43,7 +43,7 @@ func launchProgram(t *testing.T, text string, args ...string) *launched {
 	l.cmd = exec.Command(os.Args[0], append([]string{"run", file, "--workers", "2"}, args...)...)
 	l.cmd.Env = append(os.Environ(), programEnv+"=1")
 	l.cmd.Stdout, l.cmd.Stderr, l.cmd.Dir = &l.stdout, &l.stderr, l.dir
-	l.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // as a shell does: Ctrl-Z stops nobody else
+	l.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // as a shell does: Ctrl-Z stops no other process
 	if err := l.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -127,8 +127,8 @@ func contains(list []string, s string) bool {
 	return false
 }
 
-// zombie reports whether a process has ended and only waits for somebody to ask how:
-// orphans may have to wait long where nobody does.
+// zombie reports whether a process has ended and only waits for its parent to read the status: orphans may have to
+// wait long where nobody does.
 func zombie(pid int) bool {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -323,7 +323,7 @@ func TestWorkerKilled(t *testing.T) {
 	}
 }
 
-// Nobody who reads standard output is a failure and not a death by a signal.
+// A closed standard output is a failure and not a death by a signal.
 func TestClosedPipe(t *testing.T) {
 	l := &launched{t: t, dir: t.TempDir()}
 	file := filepath.Join(l.dir, "tiny.yml")

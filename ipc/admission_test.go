@@ -271,7 +271,7 @@ func TestMemoryBudget(t *testing.T) {
 	mustDial(t, "budget", small(dir))
 }
 
-// A sparse gigabyte is refused, and nobody fills it.
+// A sparse gigabyte is refused, and no memory is provided for it.
 func TestSparseMemory(t *testing.T) {
 	dir := newDir(t)
 	mustListen(t, "sparse", ipc.ListenConfig{Dir: dir, PoolBytesMax: 2 << 30})

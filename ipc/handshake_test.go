@@ -205,7 +205,7 @@ func TestSendersMax(t *testing.T) {
 	}
 }
 
-// Whoever has been refused is counted, the moment it knows.
+// A refused sender is counted before it gets the answer.
 func TestRefusedIsCounted(t *testing.T) {
 	dir := newDir(t)
 	r := mustListen(t, "full", ipc.ListenConfig{Dir: dir, SendersMax: 1})

@@ -139,7 +139,8 @@ func (r *Receiver) fill(ctx context.Context) error {
 	return nil
 }
 
-// checkLanes ends senders with whom both would wait for ever, because somebody has overwritten our words in their lane.
+// checkLanes ends a sender whose lane has overwritten words of the receiver's: without it both sides would wait for
+// ever.
 func (r *Receiver) checkLanes() {
 	for i := 0; i < len(r.sources); {
 		l := r.sources[i]

@@ -148,8 +148,8 @@ func (c *Consumer) Release() {
 }
 
 // Check compares the words that only this side writes, the head and the owner word, with what it wrote there. A
-// wrapped ErrCorrupt says that somebody else has overwritten them: an older head, for example, looks to the producer
-// like a ring that is full for ever. Check loads two words: call it when there is nothing else to do.
+// wrapped ErrCorrupt means that another process has overwritten them: an older head, for example, looks to the
+// producer like a ring that is full for ever. Check loads two words: call it when there is nothing else to do.
 func (c *Consumer) Check() error {
 	want := c.released
 	if c.closed {

@@ -78,7 +78,7 @@ type producerLines struct {
 	_ structs.HostLayout
 
 	_     uint64 // unused
-	owner uint64 // 0: nobody, sideTaken: acquired
+	owner uint64 // 0: free, sideTaken: acquired
 	_     [linePairBytes - 2*8]byte
 }
 
@@ -87,7 +87,7 @@ type consumerLines struct {
 	_ structs.HostLayout
 
 	head  uint64 // position of the first record not released; headClosed in the lowest bit
-	owner uint64 // 0: nobody, sideTaken: acquired
+	owner uint64 // 0: free, sideTaken: acquired
 	_     [linePairBytes - 2*8]byte
 }
 

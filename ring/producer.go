@@ -311,11 +311,11 @@ func (p *Producer) ConsumerClosed() bool {
 	return atomic.LoadUint64(&p.ctl.consumer.head)&headClosed != 0
 }
 
-// Check compares what only this side writes with what it wrote there, as far as a few words show it: its owner word,
-// the word at the tail, and that a header stands at the consumer's head as long as not everything is released. It also
-// checks the head, as Claim does when room runs low. A wrapped ErrCorrupt says that somebody else has overwritten
-// something: without Check, the consumer would wait for a record whose header was cleared, and this side for the
-// consumer. Call it when there is nothing else to do.
+// Check compares what only this side writes with what it wrote there, as far as a few words show it: its owner
+// word, the word at the tail, and that a header stands at the consumer's head as long as not everything is
+// released. It also checks the head, as Claim does when room runs low. A wrapped ErrCorrupt means that another
+// process has overwritten something: without Check, the consumer would wait for a record whose header was cleared,
+// and this side for the consumer. Call it when there is nothing else to do.
 func (p *Producer) Check() error {
 	if errors.Is(p.err, ErrCorrupt) {
 		return p.err

@@ -4,9 +4,9 @@
 
 package ring
 
-// storeRelease stores v to *p: whoever reads v with an atomic load also sees all
-// stores made before it. It is no full fence: a later load of this side may be
-// done before the store is seen (PublishFenced is for those who need that order).
+// storeRelease stores v to *p: a thread that reads v with an atomic load also sees all stores made before it. It is
+// no full fence: a later load of this side may be done before the store is seen (PublishFenced is for those who
+// need that order).
 //
 // sync/atomic has only the stronger store, which on amd64 is an XCHG that waits
 // until the store buffer is empty. The race detector doesn't see assembly, so the

@@ -6,6 +6,6 @@ package ring
 
 import "sync/atomic"
 
-// storeRelease stores v to *p: whoever reads v with an atomic load also sees all
-// stores made before it. Callers rely on no more than that.
+// storeRelease stores v to *p: a thread that reads v with an atomic load also sees all stores made before it.
+// Callers rely on no more than that.
 func storeRelease(p *uint64, v uint64) { atomic.StoreUint64(p, v) }

@@ -111,7 +111,7 @@ func parseHeader(raw []byte, fileBytes int64, want Want) (header, error) {
 		name:  name,
 	}
 	if h.pages >= PagesHeap {
-		h.pages = pagesUnknown // for people only; a file is never heap memory
+		h.pages = pagesUnknown // for display only; a file is never heap memory
 	}
 	if h.kind != want.Kind {
 		return header{}, fmt.Errorf("%w: segment %q is of kind %v, want %v: the files were handed over in another "+

@@ -164,9 +164,8 @@ func (p *Pool) Lend(number uint32, peer int) {
 	b.words.loan.Store(packLoan(b.size, int32(peer)))
 }
 
-// Free takes a block back, whoever holds it. Number and seq may come from a peer:
-// a wrong one is ErrBlockNumber, ErrBlockStale or ErrBlockFree, and nothing has
-// changed.
+// Free takes a block back, from any holder. Number and seq may come from a peer: a wrong one is ErrBlockNumber,
+// ErrBlockStale or ErrBlockFree, and nothing has changed.
 func (p *Pool) Free(number uint32, seq uint64) error {
 	b, err := p.onLoan(number, seq)
 	if err != nil {
@@ -248,9 +247,9 @@ func (p *Pool) reclaim(mine func(*blockState) bool) (blocks int) {
 	return blocks
 }
 
-// Check compares the pool's table, and the words of one block after the other, one in each call, with what the owner
-// wrote there: ErrPool says that somebody else has overwritten them. Readers refuse what they find then, and an owner
-// that never looks doesn't know why. Call it when there is nothing else to do.
+// Check compares the pool's table, and the words of one block after the other, one in each call, with what the
+// owner wrote there: ErrPool means that another process has overwritten them. Readers refuse what they find then,
+// and an owner that never looks doesn't know why. Call it when there is nothing else to do.
 func (p *Pool) Check() error {
 	if !bytes.Equal(p.body[:PoolHeaderBytes], p.header[:]) {
 		return fmt.Errorf("%w: its table was overwritten", ErrPool)

@@ -40,8 +40,8 @@ func mustPool(t testing.TB, sizes []BlockSize) (*Pool, *PoolView) {
 	return p, v
 }
 
-// fill writes a pattern that belongs to one loan of one block.
-// Check goes round and finds each word that only the owner writes and that somebody has overwritten.
+// fill writes a pattern that belongs to one loan of one block. Check visits the blocks in turn and finds each word
+// of the owner's that another process has overwritten.
 func TestCheckPool(t *testing.T) {
 	sizes := []BlockSize{{BlockBytes: 100, Count: 2}, {BlockBytes: 300, Count: 1}}
 	at := func(p *Pool, block int) int { return int(p.sizes[sizeOf(p.sizes, uint32(block))].at(uint32(block))) }
@@ -211,7 +211,7 @@ func TestPoolSpill(t *testing.T) {
 	}
 }
 
-// A dead peer's blocks come back; nobody else's do.
+// A dead peer's blocks come back; those of the others don't.
 func TestPoolReclaim(t *testing.T) {
 	p, v := mustPool(t, []BlockSize{{64, 8}})
 	var blocks []Block

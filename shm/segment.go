@@ -11,9 +11,8 @@ import (
 	"sync"
 )
 
-// Kind says what a segment holds. Whoever formats a body chooses its kind; four
-// printable characters, first one in the lowest byte, make good ones. Zero is no
-// kind.
+// Kind identifies the contents of a segment. The package that formats a body chooses its kind; four printable
+// characters, first one in the lowest byte, make good ones. Zero is no kind.
 type Kind uint32
 
 // KindPool is the kind of a segment whose body FormatPool has formatted.
@@ -102,7 +101,7 @@ func (s *Segment) File() *os.File {
 // Kind is what the segment was created for.
 func (s *Segment) Kind() Kind { return s.head.kind }
 
-// Name is the name that its creator gave it: for people only.
+// Name is the name that its creator gave it: for display only.
 func (s *Segment) Name() string { return s.head.name }
 
 // Size is the number of bytes in Body.
@@ -140,8 +139,8 @@ func (s *Segment) Close() error {
 	return errors.Join(unmapped, closed)
 }
 
-// publish writes the header. Nobody else knows of the memory yet; the version
-// goes in last all the same, so that a header without one is visibly unfinished.
+// publish writes the header. No other process has the memory yet; the version goes in last all the same, so that a
+// header without one is visibly unfinished.
 func (s *Segment) publish() {
 	s.head.encode(s.mem[:HeaderBytes])
 	// SYNC POINT segment-published: this store comes after every other word of the

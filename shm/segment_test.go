@@ -52,7 +52,7 @@ func TestCreateAttach(t *testing.T) {
 	}
 }
 
-// Nobody can cut the file under a mapping, or take the seals away.
+// No process can shorten the file under a mapping, or remove the seals.
 func TestSealed(t *testing.T) {
 	s := mustCreate(t, Config{Name: "sealed", Kind: testKind, Size: 10000})
 	fd := int(s.File().Fd())

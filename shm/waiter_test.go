@@ -69,8 +69,8 @@ func TestWaiterPhases(t *testing.T) {
 	}
 }
 
-// Sleeps that nobody ends become longer, up to a limit, and short again when somebody
-// rings, when there is work, and after Reset.
+// Sleeps that end by their timeout become longer, up to a limit, and short again when somebody rings, when there is
+// work, and after Reset.
 func TestWaiterSleepsLonger(t *testing.T) {
 	bell := mustBell(t, mustHeap(t, DoorbellBytes).Body())
 	const park = time.Millisecond

@@ -302,10 +302,9 @@ func TestResetStartsOver(t *testing.T) {
 	}
 }
 
-// Every block of the pool lies in the return ring at once, at every place where the
-// ring may stand, and it is never full.
-// Every word of a lane at rest is overwritten in turn: Check of one end or the other finds each word on which somebody
-// could wait for ever, whatever its new value. The others are words that nobody reads any more, or doesn't yet.
+// Every block of the pool lies in the return ring at once, at every place where the ring may stand, and it is never
+// full. Every word of a lane at rest is overwritten in turn: Check of one end or the other finds each word on which
+// an end could wait for ever, whatever its new value. The others are words that are not read any more, or not yet.
 func TestCheckFindsEveryWordThatCounts(t *testing.T) {
 	cfg := Config{RingBytes: 256, ReturnBlocks: 4}
 	const forward, headOfRing, ownerOfProducer, ownerOfConsumer = forwardOffset, 256, 136, 264

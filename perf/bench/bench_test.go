@@ -129,7 +129,7 @@ func TestMeasureTakesTurns(t *testing.T) {
 	}
 }
 
-// A row of somebody else's program that fails says so, and the others go on.
+// A row of another project's program that fails has a note, and the others continue.
 func TestARowThatCantBeMeasured(t *testing.T) {
 	f, err := NewFleet(FleetConfig{Pairs: 1, ArenaBytes: arenaHead, Jobs: Jobs()})
 	if err != nil {

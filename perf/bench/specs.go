@@ -67,7 +67,7 @@ func (o Options) task(job string, payload, batch int, wait string) Task {
 	return t
 }
 
-// payloads are the person's choice, or the command's.
+// payloads are the user's choice, or the command's.
 func (o Options) payloads(own ...int) []int {
 	if o.Payload >= 0 {
 		return []int{o.Payload}
