@@ -17,10 +17,10 @@
 // can't put in line, made the handlers of model/service up to a third slower.
 package heap
 
-// Item is a value with its key.
+// Item is a value with its key. The value may be struct{}, where the keys are all that is kept.
 type Item[T any] struct {
-	Key   float64 // not NaN
 	Value T
+	Key   float64 // not NaN
 }
 
 // Heap is a binary heap. The zero value is empty and has no tie function.
@@ -53,8 +53,8 @@ func (h *Heap[T]) Clear() { h.items = h.items[:0] }
 
 // Push puts an item in.
 func (h *Heap[T]) Push(key float64, x T) {
-	h.items = append(h.items, Item[T]{key, x})
-	h.up(len(h.items)-1, Item[T]{key, x})
+	h.items = append(h.items, Item[T]{x, key})
+	h.up(len(h.items)-1, Item[T]{x, key})
 }
 
 // Pop takes the item in front out, of a heap that isn't empty.
@@ -80,7 +80,7 @@ func (h *Heap[T]) Remove(at int) {
 }
 
 // Fix puts the item at a place where it belongs, with a new key.
-func (h *Heap[T]) Fix(at int, key float64) { h.move(at, Item[T]{key, h.items[at].Value}) }
+func (h *Heap[T]) Fix(at int, key float64) { h.move(at, Item[T]{h.items[at].Value, key}) }
 
 // move puts x where it belongs, from the free place at on.
 func (h *Heap[T]) move(at int, x Item[T]) {

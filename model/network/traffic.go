@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/disco-sim/disco/internal/heap"
 	"github.com/disco-sim/disco/node"
 )
 
@@ -32,24 +33,11 @@ func (s *Sizes) draw(rnd *rand.Rand) uint32 {
 // never is later than every time of a run.
 var never = math.Inf(1)
 
-// birth is the next packet of one flow.
-type birth struct {
-	at   float64
-	flow int32 // index in source.flows
-}
-
-func (b birth) before(o birth) bool {
-	if b.at != o.at {
-		return b.at < o.at
-	}
-	return b.flow < o.flow
-}
-
 // source makes the packets of all flows that begin at one node. Every flow has a
 // random stream of its own, so that one flow never shifts what another draws.
 type source struct {
 	flows []sourceFlow
-	next  []birth // a heap, the earliest in front
+	next  heap.Heap[int32] // indices in flows, by the time of their next packet
 }
 
 type sourceFlow struct {
@@ -62,7 +50,7 @@ type sourceFlow struct {
 
 // newSource makes the source of the given flows. stream gives the node's streams.
 func newSource(s *Spec, flows []int32, stream func(name string) rand.Source) *source {
-	src := &source{}
+	src := &source{next: heap.New(func(a, b int32) bool { return a < b })}
 	for i, id := range flows {
 		f := sourceFlow{id: uint32(id), gap: 1 / s.Flows[id].Rate, rnd: rand.New(stream(fmt.Sprintf("flow/%d/%s", id, s.Topology.Nodes[s.Flows[id].To].Name)))}
 		if s.Arrivals == Constant {
@@ -71,57 +59,32 @@ func newSource(s *Spec, flows []int32, stream func(name string) rand.Source) *so
 			f.from = f.rnd.ExpFloat64() * f.gap
 		}
 		src.flows = append(src.flows, f)
-		src.next = append(src.next, birth{f.from, int32(i)})
-	}
-	for i := len(src.next)/2 - 1; i >= 0; i-- {
-		src.sink(i)
+		src.next.Push(f.from, int32(i))
 	}
 	return src
 }
 
 // at is when the next packet comes, never where there are no flows.
 func (s *source) at() float64 {
-	if len(s.next) == 0 {
+	if s.next.Len() == 0 {
 		return never
 	}
-	return s.next[0].at
+	return s.next.First().Key
 }
 
 // make makes the packet that is due.
 func (s *source) make(spec *Spec) packet {
-	b := &s.next[0]
-	f := &s.flows[b.flow]
+	b := s.next.First()
+	f := &s.flows[b.Value]
 	f.sent++
 	pkt := packet{flow: f.id, bytes: spec.Sizes.draw(f.rnd)}
 	if spec.Arrivals == Constant {
 		// Not the last time plus the gap: rounding would add up.
-		b.at = f.from + float64(f.sent)*f.gap
+		s.next.Fix(0, f.from+float64(f.sent)*f.gap)
 	} else {
-		b.at += f.rnd.ExpFloat64() * f.gap
+		s.next.Fix(0, b.Key+f.rnd.ExpFloat64()*f.gap)
 	}
-	s.sink(0)
 	return pkt
-}
-
-// sink moves a birth that has become later down to its place in the heap.
-func (s *source) sink(i int) {
-	h := s.next
-	b := h[i]
-	for {
-		child := 2*i + 1
-		if child >= len(h) {
-			break
-		}
-		if child+1 < len(h) && h[child+1].before(h[child]) {
-			child++
-		}
-		if !h[child].before(b) {
-			break
-		}
-		h[i] = h[child]
-		i = child
-	}
-	h[i] = b
 }
 
 // packet is what travels from router to router.

@@ -84,8 +84,10 @@ func (m *Model) NewHandler(p *node.Simproc) (node.Handler, error) {
 		spec: st, transit: spec.Transit, lookahead: spec.lookahead(i), least: st.Service.least(),
 		service: newSampler(st.Service, p.Source("service"), m.quantum),
 		choice:  rand.New(p.Source("route")),
-		free:    make([]float64, st.Servers),
 		tally:   newTally(spec),
+	}
+	for range st.Servers {
+		s.free.Push(0, struct{}{})
 	}
 	s.nextService = s.service.draw()
 	if st.Arrivals != nil {

@@ -369,30 +369,6 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestHeaps holds sink and rise against a search.
-func TestHeaps(t *testing.T) {
-	const seed = 9
-	rnd := rand.New(rand.NewPCG(seed, 0))
-	var h, dumb []float64
-	for range 5000 {
-		if x := rnd.Float64(); len(h) == 0 || rnd.IntN(2) == 0 && len(h) < 30 {
-			h, dumb = rise(append(h, x)), append(dumb, x)
-		} else {
-			least := 0
-			for i := range dumb {
-				if dumb[i] < dumb[least] {
-					least = i
-				}
-			}
-			if h[0] != dumb[least] {
-				t.Fatalf("seed %d: the first is %v, want %v", seed, h[0], dumb[least])
-			}
-			h[0], dumb[least] = x, x
-			sink(h)
-		}
-	}
-}
-
 // TestSamplers: mean and spread of every distribution are those that theory counts with,
 // and no draw lies below the least.
 func TestSamplers(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"github.com/disco-sim/disco/internal/heap"
 	"github.com/disco-sim/disco/internal/invariants"
 	"github.com/disco-sim/disco/node"
 )
@@ -33,11 +34,14 @@ type station struct {
 	observe   func(arrival, wait, service float64)
 
 	nextService float64
-	free        []float64 // when each server is free next, a heap with the least first
-	leaving     []float64 // limited buffers: when those inside leave, a heap likewise
+	free        times // when each server is free next
+	leaving     times // limited buffers: when those inside leave
 	tally       tally
 	data        [customerBytes]byte // of the customer who is sent on
 }
+
+// times is a heap of times, the least first.
+type times = heap.Heap[struct{}]
 
 // way is one way on, taken by a number below below and not below the one before.
 type way struct {
@@ -106,7 +110,7 @@ func (s *station) take(p *node.Simproc, entered float64) error {
 	if s.full(now) {
 		return nil
 	}
-	start := max(now, s.free[0])
+	start := max(now, s.free.First().Key)
 	leaves := later(start, s.nextService)
 	if s.observe != nil {
 		s.observe(now, start-now, s.nextService)
@@ -115,10 +119,9 @@ func (s *station) take(p *node.Simproc, entered float64) error {
 	if invariants.Enabled {
 		invariants.Assert(leaves > now && start >= now, "queueing: %s at %v: service from %v to %v", s.spec.ID, now, start, leaves)
 	}
-	s.free[0] = leaves
-	sink(s.free)
+	s.free.Fix(0, leaves)
 	if s.spec.Buffer != Unlimited {
-		s.leaving = rise(append(s.leaving, leaves))
+		s.leaving.Push(leaves, struct{}{})
 	}
 	t[accepted].At(now, 1)
 	if start > now {
@@ -138,13 +141,10 @@ func (s *station) full(now float64) bool {
 	if s.spec.Buffer == Unlimited {
 		return false
 	}
-	for len(s.leaving) > 0 && s.leaving[0] <= now {
-		n := len(s.leaving) - 1
-		s.leaving[0] = s.leaving[n]
-		s.leaving = s.leaving[:n]
-		sink(s.leaving)
+	for s.leaving.Len() > 0 && s.leaving.First().Key <= now {
+		s.leaving.Pop()
 	}
-	return len(s.leaving) >= s.spec.Servers+s.spec.Buffer
+	return s.leaving.Len() >= s.spec.Servers+s.spec.Buffer
 }
 
 // send sends a customer who leaves at a given time to where he goes.
@@ -180,10 +180,10 @@ func (s *station) promise(p *node.Simproc) error {
 		return nil
 	}
 	seconds := s.least
-	if len(s.free) == 1 {
+	if s.free.Len() == 1 {
 		seconds = s.nextService
 	}
-	first := max(p.Now(), s.free[0]) + seconds + s.transit
+	first := max(p.Now(), s.free.First().Key) + seconds + s.transit
 	for i := range s.ways {
 		if s.ways[i].self {
 			continue
@@ -193,37 +193,6 @@ func (s *station) promise(p *node.Simproc) error {
 		}
 	}
 	return nil
-}
-
-// sink restores the order of a heap whose first element has grown.
-func sink(h []float64) {
-	for i := 0; ; {
-		k := 2*i + 1
-		if k >= len(h) {
-			return
-		}
-		if k+1 < len(h) && h[k+1] < h[k] {
-			k++
-		}
-		if h[i] <= h[k] {
-			return
-		}
-		h[i], h[k] = h[k], h[i]
-		i = k
-	}
-}
-
-// rise restores the order of a heap whose last element is new.
-func rise(h []float64) []float64 {
-	for i := len(h) - 1; i > 0; {
-		parent := (i - 1) / 2
-		if h[parent] <= h[i] {
-			break
-		}
-		h[i], h[parent] = h[parent], h[i]
-		i = parent
-	}
-	return h
 }
 
 // Report is the tally: how often its batches may still double, then number by number.
