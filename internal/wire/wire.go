@@ -17,6 +17,7 @@
 // Guarantee: Decode takes any bytes. It never reads beyond them, never allocates more than
 // a small multiple of their number, and refuses what Append can't have written: a length
 // that is larger than what is left, a number that isn't finite, bytes behind the last field.
+// Append only reads the fields: several goroutines may encode the same structure at once.
 package wire
 
 import (
@@ -118,15 +119,17 @@ func (c *Codec) Uint64(v *uint64) {
 // Int32 is four bytes, in two's complement.
 func (c *Codec) Int32(v *int32) {
 	u := uint32(*v)
-	c.Uint32(&u)
-	*v = int32(u)
+	if c.Uint32(&u); c.decoding {
+		*v = int32(u)
+	}
 }
 
 // Int is eight bytes, in two's complement.
 func (c *Codec) Int(v *int) {
 	u := uint64(*v)
-	c.Uint64(&u)
-	*v = int(u)
+	if c.Uint64(&u); c.decoding {
+		*v = int(u)
+	}
 }
 
 // Varint is one byte to ten: seven bits in each, the lowest first, of twice the number, or of
@@ -155,9 +158,9 @@ func (c *Codec) Float(v *float64) {
 	x := math.Float64frombits(u)
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		c.Fail("found the number %v, want a finite one", x)
-		return
+	} else if c.decoding {
+		*v = x
 	}
-	*v = x
 }
 
 // length is the length of a string, bytes, or a list whose elements have so many bytes at

@@ -79,6 +79,24 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
+// Encoding only reads: the race detector sees it if not.
+func TestEncodedTwiceAtOnce(t *testing.T) {
+	e := some()
+	done := make(chan []byte)
+	for range 2 {
+		go func() {
+			b, err := Append(nil, e.fields)
+			if err != nil {
+				t.Error(err)
+			}
+			done <- b
+		}()
+	}
+	if a, b := <-done, <-done; !bytes.Equal(a, b) {
+		t.Errorf("%x and %x", a, b)
+	}
+}
+
 // The format itself, word by word: two programs must agree on it.
 func TestBytes(t *testing.T) {
 	b, err := Append(nil, (&everything{
