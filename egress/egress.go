@@ -11,7 +11,8 @@
 // second way that nobody asked for (Config.Parts). What the peer writes is checked: damage breaks this lane with
 // an error that names the peer, and no other one.
 //
-//	out, err := egress.New(egress.Config{Peer: 2, Lane: segment.Body(), Pool: pool, Bell: bell, InlineMax: 4096, Wait: wait})
+//	cfg := egress.Config{Peer: 2, Lane: segment.Body(), Pool: pool, Bell: bell, InlineMax: 4096, Wait: wait}
+//	out, err := egress.New(cfg)
 //	err = out.Send(ctx, &ev)        // waits while there is no room
 //	err = out.TrySend(&ev)          // or doesn't
 //	n, err := out.SendBatch(ctx, evs)
@@ -98,11 +99,10 @@ type Config struct {
 	// have Source.Parts. Without it they wait for a block.
 	Parts bool
 
-	// Wait is what the forms that wait call, again and again, while there is no room. It lets the worker drain its own lanes, so that two workers
-	// with full lanes to one another both go on, and take back blocks of its other
-	// egresses (ReturnBlocks), and it sleeps or yields when there is nothing to do.
-	// It must not send on this egress; Flush and Promise are allowed. Its error ends
-	// the send and is returned as it is. Required.
+	// Wait is what the forms that wait call, again and again, while there is no room. It lets the worker drain its own
+	// lanes, so that two workers with full lanes to one another both go on, and take back blocks of its other egresses
+	// (ReturnBlocks), and it sleeps or yields when there is nothing to do. It must not send on this egress; Flush and
+	// Promise are allowed. Its error ends the send and is returned as it is. Required.
 	Wait func() error
 
 	// PublishRecords and PublishBytes are how much is sent before it becomes visible
@@ -150,7 +150,8 @@ func (cfg *Config) validate(l *lane.Sender) error {
 			blocks += c.Count
 		}
 		if blocks > l.Blocks() {
-			return fmt.Errorf("egress: worker %d: pool of %d blocks over a lane whose return ring is for %d", cfg.Peer, blocks, l.Blocks())
+			return fmt.Errorf("egress: worker %d: pool of %d blocks over a lane whose return ring is for %d", cfg.Peer,
+				blocks, l.Blocks())
 		}
 	}
 	if cfg.PublishRecords == 0 {
@@ -160,7 +161,8 @@ func (cfg *Config) validate(l *lane.Sender) error {
 		cfg.PublishBytes = l.RingBytes() / 8
 	}
 	if cfg.PublishRecords < 0 || cfg.PublishBytes < 0 {
-		return fmt.Errorf("egress: worker %d: publish after %d records or %d bytes, want both at least 1", cfg.Peer, cfg.PublishRecords, cfg.PublishBytes)
+		return fmt.Errorf("egress: worker %d: publish after %d records or %d bytes, want both at least 1", cfg.Peer,
+			cfg.PublishRecords, cfg.PublishBytes)
 	}
 	return nil
 }
@@ -366,7 +368,8 @@ func (e *Egress) Close() {
 // when it resets, and nothing must come after that.
 func (e *Egress) Reset() {
 	if e.records != 0 {
-		panic(fmt.Sprintf("egress: reset of the lane to worker %d with %d records that were not flushed", e.peer, e.records))
+		panic(fmt.Sprintf("egress: reset of the lane to worker %d with %d records that were not flushed", e.peer,
+			e.records))
 	}
 	e.lane.Reset()
 }

@@ -114,7 +114,8 @@ func (e *Egress) CancelLoan(loan *Loan) {
 // does: a slice cut at the front has a smaller capacity.
 func (e *Egress) checkLoan(loan *Loan) {
 	if loan.block.Bytes == nil || cap(loan.Data) != cap(loan.block.Bytes) {
-		panic(fmt.Sprintf("egress: loan with %d bytes of data in a block of %d: ended already, or cut at the front", cap(loan.Data), cap(loan.block.Bytes)))
+		panic(fmt.Sprintf("egress: loan with %d bytes of data in a block of %d: ended already, or cut at the front",
+			cap(loan.Data), cap(loan.block.Bytes)))
 	}
 }
 

@@ -131,7 +131,8 @@ func TestLoanWithoutPool(t *testing.T) {
 		t.Error("blocks came from nowhere")
 	}
 	b = open(t, Config{InlineMax: 100}, shm.BlockSize{BlockBytes: 300, Count: 1})
-	if _, err := b.WaitLoan(context.Background(), 301); !errors.Is(err, ErrTooLarge) || !errors.Is(err, shm.ErrTooLarge) {
+	if _, err := b.WaitLoan(context.Background(), 301); !errors.Is(err, ErrTooLarge) || !errors.Is(err,
+		shm.ErrTooLarge) {
 		t.Errorf("%v", err)
 	}
 }
@@ -142,8 +143,10 @@ func TestCounters(t *testing.T) {
 	check := func(what string, allocated, inFlight, returned, exhausted, reclaimed uint64) {
 		t.Helper()
 		s := b.pool.Stats().Total
-		if s.Allocated != allocated || s.InFlight != inFlight || s.Returned != returned || s.Exhausted != exhausted || s.Reclaimed != reclaimed {
-			t.Errorf("%s: %+v, want %d allocated, %d in flight, %d returned, %d exhausted, %d reclaimed", what, s, allocated, inFlight, returned, exhausted, reclaimed)
+		if s.Allocated != allocated || s.InFlight != inFlight || s.Returned != returned || s.Exhausted != exhausted ||
+			s.Reclaimed != reclaimed {
+			t.Errorf("%s: %+v, want %d allocated, %d in flight, %d returned, %d exhausted, %d reclaimed", what, s,
+				allocated, inFlight, returned, exhausted, reclaimed)
 		}
 		if s.Allocated != s.InFlight+s.Returned+s.Reclaimed {
 			t.Errorf("%s: %+v doesn't add up", what, s)
@@ -233,7 +236,8 @@ func TestReclaim(t *testing.T) {
 func TestBadReturns(t *testing.T) {
 	for what, give := range map[string]func(b *bench, mine, others *envelope.Event) error{
 		"twice": func(b *bench, mine, _ *envelope.Event) error {
-			return errors.Join(b.recv.Return(mine.Block.Block, mine.Block.Seq), b.recv.Return(mine.Block.Block, mine.Block.Seq))
+			return errors.Join(b.recv.Return(mine.Block.Block, mine.Block.Seq), b.recv.Return(mine.Block.Block,
+				mine.Block.Seq))
 		},
 		"an older loan": func(b *bench, mine, _ *envelope.Event) error {
 			return b.recv.Return(mine.Block.Block, mine.Block.Seq-2)

@@ -119,7 +119,8 @@ func (e *Egress) trySendBlock(ev *envelope.Event) error {
 		return err
 	}
 	if e.pool == nil {
-		return fmt.Errorf("%w: %s to worker %d: at most %d bytes fit inline, and there is no pool", ErrTooLarge, ev.String(), e.peer, e.inlineMax)
+		return fmt.Errorf("%w: %s to worker %d: at most %d bytes fit inline, and there is no pool", ErrTooLarge,
+			ev.String(), e.peer, e.inlineMax)
 	}
 	size := envelope.EventHeaderBytes + len(ev.Headers) + envelope.BlockRefBytes
 	rec, err := e.ring.Claim(size)
@@ -140,7 +141,8 @@ func (e *Egress) trySendBlock(ev *envelope.Event) error {
 // checkHeaders refuses headers that no envelope can have.
 func (e *Egress) checkHeaders(ev *envelope.Event) error {
 	if len(ev.Headers) > envelope.HeadersMax {
-		return fmt.Errorf("%w: %s to worker %d has %d bytes of headers, at most %d are allowed: put large values into the data", ErrTooLarge, ev.String(), e.peer, len(ev.Headers), envelope.HeadersMax)
+		return fmt.Errorf("%w: %s to worker %d has %d bytes of headers, at most %d are allowed: put large values "+
+			"into the data", ErrTooLarge, ev.String(), e.peer, len(ev.Headers), envelope.HeadersMax)
 	}
 	return nil
 }
@@ -186,7 +188,9 @@ func (e *Egress) sendParts(ctx context.Context, ev *envelope.Event) error {
 		return err
 	}
 	if len(ev.Data) == 0 || len(ev.Data) > envelope.DataMax || size > e.recordMax {
-		return fmt.Errorf("%w: %s to worker %d with %d bytes of headers, at most %d bytes of data and %d of headers fit", ErrTooLarge, ev.String(), e.peer, len(ev.Headers), envelope.DataMax, e.recordMax-size+len(ev.Headers))
+		return fmt.Errorf("%w: %s to worker %d with %d bytes of headers, at most %d bytes of data "+
+			"and %d of headers fit", ErrTooLarge,
+			ev.String(), e.peer, len(ev.Headers), envelope.DataMax, e.recordMax-size+len(ev.Headers))
 	}
 	for at := 0; at < len(ev.Data); {
 		part := ev.Data[at:min(at+e.partBytes, len(ev.Data))]
@@ -253,7 +257,8 @@ func (e *Egress) refused(size int, err error) error {
 		e.publish()
 		return ErrFull
 	case errors.Is(err, ring.ErrTooLarge):
-		return fmt.Errorf("%w: record of %d bytes to worker %d, at most %d fit the ring: shorter headers or a larger ring", ErrTooLarge, size, e.peer, e.recordMax)
+		return fmt.Errorf("%w: record of %d bytes to worker %d, at most %d fit the ring: shorter headers or a "+
+			"larger ring", ErrTooLarge, size, e.peer, e.recordMax)
 	case errors.Is(err, ring.ErrCorrupt):
 		return e.fail(ErrProtocol, err)
 	}

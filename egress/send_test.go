@@ -35,7 +35,8 @@ func TestBadConfigs(t *testing.T) {
 		{Config{Lane: make([]byte, 64), Wait: wait}, "not a lane"},
 	} {
 		must(t, lane.Format(mem, cfg)) // its end is free again
-		if _, err := New(c.cfg); err == nil || !strings.HasPrefix(err.Error(), "egress: ") || !strings.Contains(err.Error(), c.want) {
+		if _, err := New(c.cfg); err == nil || !strings.HasPrefix(err.Error(), "egress: ") ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v, want an error with %q", c.cfg, err, c.want)
 		}
 	}
@@ -158,7 +159,8 @@ func TestWaitsUntilThereIsRoom(t *testing.T) {
 			t.Errorf("%v after %d waits, want none after 3", err, waits)
 		}
 		s := b.Stats()
-		if full, empty := s.FullWaits == 3, s.PoolWaits == 3; full != (kind == ErrFull) || empty != (kind == ErrExhausted) {
+		if full, empty := s.FullWaits == 3, s.PoolWaits == 3; full != (kind == ErrFull) ||
+			empty != (kind == ErrExhausted) {
 			t.Errorf("%d and %d waits counted", s.FullWaits, s.PoolWaits)
 		}
 	})
@@ -176,7 +178,8 @@ func TestContextEndsTheWaiting(t *testing.T) {
 		}
 		before := b.Stats().Events
 		err := send(ctx)
-		if !errors.Is(err, context.Canceled) || !errors.Is(err, kind) || !strings.Contains(err.Error(), "worker 7") || waits != 5 {
+		if !errors.Is(err, context.Canceled) || !errors.Is(err, kind) || !strings.Contains(err.Error(), "worker 7") ||
+			waits != 5 {
 			t.Errorf("%v after %d waits, want context.Canceled and %v after 5", err, waits, kind)
 		}
 		if err := send(ctx); !errors.Is(err, context.Canceled) || waits != 5 {
@@ -339,7 +342,8 @@ func TestTooLarge(t *testing.T) {
 	} {
 		b := open(t, Config{InlineMax: 100}, c.classes...)
 		err := b.TrySend(c.ev)
-		if !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "worker 7") {
+		if !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(),
+			"worker 7") {
 			t.Errorf("%s: %v, want ErrTooLarge with %q", c.what, err, c.want)
 		}
 		if err := b.SendEvent(c.ev); !errors.Is(err, ErrTooLarge) {

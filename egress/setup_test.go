@@ -138,7 +138,8 @@ func (b *bench) giveBack(t testing.TB) (blocks int) {
 }
 
 func event(number, size int) *envelope.Event {
-	return &envelope.Event{Epoch: float64(number), Number: uint64(number), Target: 1, Sender: 2, Data: make([]byte, size)}
+	return &envelope.Event{Epoch: float64(number), Number: uint64(number), Target: 1, Sender: 2, Data: make([]byte,
+		size)}
 }
 
 func must(t testing.TB, err error) {

@@ -61,7 +61,8 @@ func BenchmarkInline(b *testing.B) {
 		for _, batch := range []int{1, 16, 256} {
 			b.Run(fmt.Sprintf("bell=%v/batch=%d", bell, batch), func(b *testing.B) {
 				wait := func() error { runtime.Gosched(); return nil }
-				w := setup{lane: lane.Config{RingBytes: 1 << 18}, inline: 4096, publish: batch, bell: bell, wait: wait}.open(b)
+				w := setup{lane: lane.Config{RingBytes: 1 << 18}, inline: 4096, publish: batch, bell: bell,
+					wait: wait}.open(b)
 				payload := make([]byte, 64)
 				done := make(chan struct{})
 				b.ReportAllocs()
@@ -101,7 +102,8 @@ func BenchmarkBlock(b *testing.B) {
 
 func benchBlock(b *testing.B, size int, loaned bool) {
 	wait := func() error { runtime.Gosched(); return nil }
-	w := setup{lane: lane.Config{RingBytes: 1 << 16}, inline: 4096, publish: 1, wait: wait, blocks: []shm.BlockSize{{BlockBytes: size, Count: 8}}}.open(b)
+	w := setup{lane: lane.Config{RingBytes: 1 << 16}, inline: 4096, publish: 1, wait: wait,
+		blocks: []shm.BlockSize{{BlockBytes: size, Count: 8}}}.open(b)
 	payload := make([]byte, size)
 	done := make(chan struct{})
 	b.ReportAllocs()

@@ -14,7 +14,8 @@ import (
 )
 
 // fuzzed is a lane and a pool, small enough that a fuzzer reaches every byte.
-var fuzzed = setup{lane: lane.Config{RingBytes: 512}, inline: 100, parts: true, blocks: []shm.BlockSize{{BlockBytes: 120, Count: 2}, {BlockBytes: 200, Count: 1}}, records: 3}
+var fuzzed = setup{lane: lane.Config{RingBytes: 512}, inline: 100, parts: true,
+	blocks: []shm.BlockSize{{BlockBytes: 120, Count: 2}, {BlockBytes: 200, Count: 1}}, records: 3}
 
 // FuzzIngress lays arbitrary bytes over a lane and its pool and polls: no panic, no
 // endless loop, nothing outside the lane's or the pool's memory, only typed errors, and
@@ -54,7 +55,9 @@ func fuzzPoll(t *testing.T, w *way, how uint8) {
 	s := &sink{}
 	var leases []uint64
 	s.onto = func(ev *envelope.Event, lease uint64) error {
-		if !inside(w.mem, ev.Headers) || lease == 0 && !inside(w.mem, ev.Data) && !inside(w.in.inlets[0].parts[:cap(w.in.inlets[0].parts)], ev.Data) || lease != 0 && !inside(w.body, ev.Data) {
+		if !inside(w.mem, ev.Headers) || lease == 0 && !inside(w.mem, ev.Data) &&
+			!inside(w.in.inputs[0].parts[:cap(w.in.inputs[0].parts)], ev.Data) || lease != 0 && !inside(w.body,
+			ev.Data) {
 			t.Fatalf("%v with lease %#x lies outside the lane and the pool", ev, lease)
 		}
 		if ev.InBlock || ev.Epoch < 0 || ev.Epoch != ev.Epoch {

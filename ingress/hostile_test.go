@@ -45,7 +45,8 @@ func newUnderFire(t *testing.T, wait func() error) *underFire {
 	}
 	const kind = shm.Kind('t' | 'e'<<8 | 's'<<16 | 't'<<24)
 	u := &underFire{parts: map[string][]byte{
-		"lane": segment(kind, laneBytes), "pool": segment(shm.KindPool, poolBytes), "bells": segment(kind, 2*shm.DoorbellBytes),
+		"lane": segment(kind, laneBytes), "pool": segment(shm.KindPool, poolBytes), "bells": segment(kind,
+			2*shm.DoorbellBytes),
 	}}
 	must(t, lane.Format(u.parts["lane"], cfg))
 	must(t, shm.FormatPool(u.parts["pool"], classes))
@@ -55,7 +56,8 @@ func newUnderFire(t *testing.T, wait func() error) *underFire {
 	}
 	u.pool, err = shm.NewPool(u.parts["pool"])
 	must(t, err)
-	u.out, err = egress.New(egress.Config{Peer: 1, Lane: u.parts["lane"], Pool: u.pool, Bell: u.bells[0], InlineMax: 100, Wait: wait})
+	u.out, err = egress.New(egress.Config{Peer: 1, Lane: u.parts["lane"], Pool: u.pool, Bell: u.bells[0],
+		InlineMax: 100, Wait: wait})
 	must(t, err)
 	u.in, err = New(Config{Lanes: []Source{{Peer: 0, Lane: u.parts["lane"], Pool: u.parts["pool"], Bell: u.bells[1]}}})
 	must(t, err)
@@ -104,7 +106,8 @@ func TestLaneUnderFire(t *testing.T) {
 					t.Errorf("%s: %v", part, err)
 				}
 			}
-			if received != nil && !errors.Is(received, ErrClosed) || sent != nil && !errors.Is(sent, ErrClosed) && !errors.Is(sent, errFireWait) {
+			if received != nil && !errors.Is(received, ErrClosed) || sent != nil && !errors.Is(sent, ErrClosed) &&
+				!errors.Is(sent, errFireWait) {
 				ends[part]++
 			}
 			if t.Failed() {
@@ -152,7 +155,8 @@ func fireOnce(t *testing.T, rng *rand.Rand, part string) (sent, received error) 
 		}
 	})
 	all.Go(func() { // the receiver
-		waiter, err := shm.NewWaiter(shm.WaiterConfig{Bell: u.bells[0], Mode: shm.ModePark, ParkMax: time.Millisecond, Goroutines: true})
+		waiter, err := shm.NewWaiter(shm.WaiterConfig{Bell: u.bells[0], Mode: shm.ModePark, ParkMax: time.Millisecond,
+			Goroutines: true})
 		if err != nil {
 			t.Error(err)
 			return

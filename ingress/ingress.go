@@ -9,7 +9,8 @@
 // that names peer and position, and no other lane. A Poll that returns 0 and no
 // error has left nothing behind but in paused lanes. Nothing allocates per event.
 //
-//	in, err := ingress.New(ingress.Config{Lanes: []ingress.Source{{Peer: 1, Lane: lane.Body(), Pool: pool.Body(), Bell: bell}}})
+//	source := ingress.Source{Peer: 1, Lane: lane.Body(), Pool: pool.Body(), Bell: bell}
+//	in, err := ingress.New(ingress.Config{Lanes: []ingress.Source{source}})
 //	for {
 //		work, err := in.Poll(sink) // calls sink.ReceiveEvent(peer, ev, lease), …
 //		…
@@ -130,12 +131,12 @@ type Stats struct {
 // called from one other goroutine, if it got the lease from the first one in an
 // order that the memory model knows.
 type Ingress struct {
-	inlets     []inlet // immutable but for what is in them
-	byPeer     []int32 // index in inlets, -1: none; immutable
+	inputs     []input // immutable but for what is in them
+	byPeer     []int32 // index in inputs, -1: none; immutable
 	recordsMax int     // immutable
 
 	polling bool  // within Poll
-	ended   int   // inlets whose end Poll hasn't returned yet
+	ended   int   // inputs whose end Poll hasn't returned yet
 	stats   Stats // owned by Poll
 
 	// What the sink gets pointers to: here, so that they don't escape to the heap at
@@ -155,7 +156,7 @@ func New(cfg Config) (*Ingress, error) {
 		peers = max(peers, l.Peer+1)
 	}
 	in := &Ingress{
-		inlets:     make([]inlet, len(cfg.Lanes)),
+		inputs:     make([]input, len(cfg.Lanes)),
 		byPeer:     make([]int32, peers),
 		recordsMax: cfg.RecordsMax,
 	}
@@ -164,7 +165,7 @@ func New(cfg Config) (*Ingress, error) {
 	}
 	for i, l := range cfg.Lanes {
 		in.byPeer[l.Peer] = int32(i)
-		if err := in.inlets[i].open(i, l); err != nil {
+		if err := in.inputs[i].open(i, l); err != nil {
 			return nil, fmt.Errorf("ingress: lane from worker %d: %w", l.Peer, err)
 		}
 	}
@@ -179,9 +180,9 @@ func New(cfg Config) (*Ingress, error) {
 // can be called again: each lane's end is returned once, one in each call.
 func (in *Ingress) Poll(sink Sink) (work int, err error) {
 	in.enter()
-	for i := range in.inlets {
-		if l := &in.inlets[i]; l.err == nil {
-			work += in.pollInlet(l, sink)
+	for i := range in.inputs {
+		if l := &in.inputs[i]; l.err == nil {
+			work += in.pollInput(l, sink)
 		}
 	}
 	in.polling = false
@@ -196,11 +197,11 @@ func (in *Ingress) PollPeer(sink Sink, peer int) (work int, err error) {
 	l := in.of(peer)
 	in.enter()
 	if l.err == nil {
-		work = in.pollInlet(l, sink)
+		work = in.pollInput(l, sink)
 	}
 	in.polling = false
-	if l.err != nil && !l.told {
-		err = in.tell(l)
+	if l.err != nil && !l.reported {
+		err = in.report(l)
 	}
 	return work, err
 }
@@ -209,8 +210,8 @@ func (in *Ingress) PollPeer(sink Sink, peer int) (work int, err error) {
 // somebody else has overwritten. Errors are those of Poll. It costs two loads for each lane: call it, in Poll's
 // goroutine, when there is nothing else to do.
 func (in *Ingress) Check() error {
-	for i := range in.inlets {
-		if l := &in.inlets[i]; l.err == nil {
+	for i := range in.inputs {
+		if l := &in.inputs[i]; l.err == nil {
 			if err := l.receiver.Check(); err != nil {
 				l.breakOff(in, ErrProtocol, err)
 			}
@@ -229,28 +230,28 @@ func (in *Ingress) enter() {
 	in.polling = true
 }
 
-// nextEnd returns the end of one lane that nobody has been told of.
+// nextEnd returns the end of one lane that nobody has been reported of.
 func (in *Ingress) nextEnd() error {
-	for i := range in.inlets {
-		if l := &in.inlets[i]; l.err != nil && !l.told {
-			return in.tell(l)
+	for i := range in.inputs {
+		if l := &in.inputs[i]; l.err != nil && !l.reported {
+			return in.report(l)
 		}
 	}
 	return nil
 }
 
-func (in *Ingress) tell(l *inlet) error {
-	l.told = true
+func (in *Ingress) report(l *input) error {
+	l.reported = true
 	in.ended--
 	return l.err
 }
 
-// of is the inlet of a peer. A peer without a lane is our own bug.
-func (in *Ingress) of(peer int) *inlet {
+// of is the input of a peer. A peer without a lane is our own bug.
+func (in *Ingress) of(peer int) *input {
 	if peer < 0 || peer >= len(in.byPeer) || in.byPeer[peer] < 0 {
 		panic(fmt.Sprintf("ingress: worker %d has no lane here", peer))
 	}
-	return &in.inlets[in.byPeer[peer]]
+	return &in.inputs[in.byPeer[peer]]
 }
 
 // Pause stops or resumes taking records from one peer, so that it can't run ahead
@@ -275,10 +276,10 @@ func (in *Ingress) Stats() Stats { return in.stats }
 // Close tells all peers that nothing will be read any more: their sends return
 // ErrClosed. Leases stay good and may still be released.
 func (in *Ingress) Close() {
-	for i := range in.inlets {
-		l := &in.inlets[i]
+	for i := range in.inputs {
+		l := &in.inputs[i]
 		l.end(in, ErrClosed, nil)
-		l.told = true
+		l.reported = true
 		l.receiver.Close()
 		if l.bell != nil {
 			l.bell.Ring()
@@ -295,8 +296,8 @@ func (in *Ingress) Close() {
 // both ends of their lanes have reset.
 func (in *Ingress) Reset() error {
 	in.enter()
-	for i := range in.inlets {
-		if l := &in.inlets[i]; l.err == nil {
+	for i := range in.inputs {
+		if l := &in.inputs[i]; l.err == nil {
 			l.reset(in)
 		}
 	}

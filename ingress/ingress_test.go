@@ -16,7 +16,8 @@ import (
 )
 
 func event(number, size int) *envelope.Event {
-	return &envelope.Event{Epoch: float64(number), Number: uint64(number), Target: 1, Sender: 2, Data: make([]byte, size)}
+	return &envelope.Event{Epoch: float64(number), Number: uint64(number), Target: 1, Sender: 2, Data: make([]byte,
+		size)}
 }
 
 func mustPanic(t *testing.T, what string, f func()) {
@@ -65,11 +66,13 @@ func TestBadConfigs(t *testing.T) {
 		{Config{Lanes: make([]Source, LanesMax+1)}, "4095 lanes, at most 4094"},
 		{Config{Lanes: []Source{{Peer: -1, Lane: mem}}}, "worker -1"},
 		{Config{Lanes: []Source{{Peer: peerMax + 1, Lane: mem}}}, "worker 1048577"},
-		{Config{Lanes: []Source{{Peer: 2, Lane: mem}, {Peer: 2, Lane: mem}}}, "lane 1 comes from worker 2, want 0 to 1048576, each once"},
+		{Config{Lanes: []Source{{Peer: 2, Lane: mem}, {Peer: 2, Lane: mem}}},
+			"lane 1 comes from worker 2, want 0 to 1048576, each once"},
 		{Config{Lanes: []Source{{Peer: 3}}}, "from worker 3, has no memory"},
 		{Config{RecordsMax: -1}, "-1 records"},
 	} {
-		if _, err := New(c.cfg); err == nil || !strings.HasPrefix(err.Error(), "ingress: ") || !strings.Contains(err.Error(), c.want) {
+		if _, err := New(c.cfg); err == nil || !strings.HasPrefix(err.Error(), "ingress: ") ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want an error with %q", err, c.want)
 		}
 	}
@@ -92,13 +95,15 @@ func empty(t testing.TB, cfg lane.Config) []byte {
 
 // Every kind of envelope comes with all of its fields, and is counted.
 func TestReceives(t *testing.T) {
-	w := setup{lane: lane.Config{RingBytes: 4096}, inline: 100, blocks: []shm.BlockSize{{BlockBytes: 1000, Count: 2}}}.open(t)
+	w := setup{lane: lane.Config{RingBytes: 4096}, inline: 100, blocks: []shm.BlockSize{{BlockBytes: 1000,
+		Count: 2}}}.open(t)
 	s := &sink{}
 	small := event(3, 50)
 	small.Headers, small.Data[49] = []byte("some"), 7
 	must(t, w.out.TrySend(small))
 	must(t, w.out.Flush())
-	if n := w.poll(t, s); n != 1 || s.event.Number != 3 || s.event.Epoch != 3 || s.event.Target != 1 || s.event.Sender != 2 || string(s.data) != string(small.Data) || s.lease != 0 {
+	if n := w.poll(t, s); n != 1 || s.event.Number != 3 || s.event.Epoch != 3 || s.event.Target != 1 ||
+		s.event.Sender != 2 || string(s.data) != string(small.Data) || s.lease != 0 {
 		t.Errorf("%d: %v, lease %d", n, &s.event, s.lease)
 	}
 	large := event(4, 900)
@@ -106,10 +111,12 @@ func TestReceives(t *testing.T) {
 	must(t, w.out.TrySend(large))
 	must(t, w.out.SendPromise(&envelope.Promise{Epoch: 5, Seqnr: 1, NumEvents: 2, Level: 3, Target: 4, Sender: 6}))
 	must(t, w.out.Promise(4.5, 8))
-	if n := w.poll(t, s); n != 3 || s.event.Number != 4 || string(s.data) != string(large.Data) || s.event.InBlock || s.event.Block != (envelope.BlockRef{}) || s.lease == 0 {
+	if n := w.poll(t, s); n != 3 || s.event.Number != 4 || string(s.data) != string(large.Data) || s.event.InBlock ||
+		s.event.Block != (envelope.BlockRef{}) || s.lease == 0 {
 		t.Errorf("%d: %v, lease %d", n, &s.event, s.lease)
 	}
-	if s.promise != (envelope.Promise{Epoch: 5, Seqnr: 1, NumEvents: 2, Level: 3, Target: 4, Sender: 6}) || s.epoch != 4.5 || s.level != 8 {
+	if s.promise != (envelope.Promise{Epoch: 5, Seqnr: 1, NumEvents: 2, Level: 3, Target: 4, Sender: 6}) ||
+		s.epoch != 4.5 || s.level != 8 {
 		t.Errorf("%v, bound (%v, %d)", &s.promise, s.epoch, s.level)
 	}
 	if got, want := w.in.Stats(), (Stats{Events: 2, Promises: 1, Bounds: 1, Bytes: 950, Blocks: 1}); got != want {
@@ -168,9 +175,9 @@ func encoded(ev *envelope.Event) []byte {
 	return rec
 }
 
-// Of several lanes that end at once each end is told once, and the lanes that are left
+// Of several lanes that end at once each end is reported once, and the lanes that are left
 // are polled all the same.
-func TestEndsAreToldOnce(t *testing.T) {
+func TestEndsAreReportedOnce(t *testing.T) {
 	in, senders := many(t)
 	s := &sink{}
 	raw(t, senders[4], []byte("damage"))
@@ -189,7 +196,7 @@ func TestEndsAreToldOnce(t *testing.T) {
 		t.Errorf("%d envelopes beside the end, want 1", n)
 	}
 	if n, err := in.Poll(s); n != 0 || err != nil {
-		t.Errorf("everything was told: %d, %v", n, err)
+		t.Errorf("everything was reported: %d, %v", n, err)
 	}
 	isEnd(t, "Err", in.Err(4), ErrProtocol, 4)
 	isEnd(t, "Err", in.Err(0), ErrClosed, 0)
@@ -214,7 +221,7 @@ func TestPollPeer(t *testing.T) {
 	_, err := in.PollPeer(s, 9)
 	isEnd(t, "closed", err, ErrClosed, 9)
 	if n, err := in.PollPeer(s, 9); n != 0 || err != nil {
-		t.Errorf("told already: %d, %v", n, err)
+		t.Errorf("reported already: %d, %v", n, err)
 	}
 	if n, err := in.Poll(s); n != 2 || err != nil {
 		t.Errorf("the other lanes: %d, %v", n, err)
@@ -299,7 +306,8 @@ func TestBellForRoom(t *testing.T) {
 
 // What the sink refuses ends the lane, and the refused event's lease with it.
 func TestRefusedLease(t *testing.T) {
-	w := setup{lane: lane.Config{RingBytes: 4096}, inline: 100, blocks: []shm.BlockSize{{BlockBytes: 1000, Count: 2}}}.open(t)
+	w := setup{lane: lane.Config{RingBytes: 4096}, inline: 100, blocks: []shm.BlockSize{{BlockBytes: 1000,
+		Count: 2}}}.open(t)
 	s := &sink{err: errors.New("no")}
 	must(t, w.out.TrySend(event(0, 500)))
 	must(t, w.out.Flush())
@@ -318,14 +326,16 @@ func TestNothingAllocates(t *testing.T) {
 	if invariants.Enabled {
 		t.Skip("the checks of the checked build allocate")
 	}
-	w := setup{lane: lane.Config{RingBytes: 4096}, inline: 100, bell: true, blocks: []shm.BlockSize{{BlockBytes: 1000, Count: 2}}}.open(t)
+	w := setup{lane: lane.Config{RingBytes: 4096}, inline: 100, bell: true, blocks: []shm.BlockSize{{BlockBytes: 1000,
+		Count: 2}}}.open(t)
 	s := &sink{data: make([]byte, 1000)}
 	var failed error
 	s.onto = func(_ *envelope.Event, lease uint64) error { return w.in.Release(lease) }
 	small, large, epoch := event(0, 90), event(1, 900), 0.0
 	if n := testing.AllocsPerRun(200, func() {
 		epoch++
-		for _, err := range []error{w.out.TrySend(small), w.out.TrySend(large), w.out.SendPromise(&s.promise), w.out.Promise(epoch, 0)} {
+		for _, err := range []error{w.out.TrySend(small), w.out.TrySend(large), w.out.SendPromise(&s.promise),
+			w.out.Promise(epoch, 0)} {
 			failed = errors.Join(failed, err)
 		}
 		n, err := w.in.Poll(s)

@@ -43,7 +43,7 @@ func leaseID(index int, block uint32, seq uint64) uint64 {
 
 // lease opens the block that ev refers to and puts it in the place of its data. An
 // error says what is wrong with the peer's reference.
-func (l *inlet) lease(ev *envelope.Event) (uint64, error) {
+func (l *input) lease(ev *envelope.Event) (uint64, error) {
 	ref := ev.Block
 	if l.view == nil {
 		return 0, fmt.Errorf("%v: there is no pool to this lane", ev)
@@ -69,7 +69,7 @@ func (l *inlet) lease(ev *envelope.Event) (uint64, error) {
 
 // forget ends a lease without giving the block back: its lane is broken. A sink that
 // has released the lease and returned an error all the same has ended it already.
-func (l *inlet) forget(id uint64) {
+func (l *input) forget(id uint64) {
 	if id != 0 && l.leases[id>>leaseSeqBits&(1<<leaseBlockBits-1)].id.CompareAndSwap(id, 0) {
 		l.leased.Add(-1)
 	}
@@ -85,10 +85,12 @@ func (in *Ingress) Release(id uint64) error {
 		return nil
 	}
 	index, block := int(id>>(leaseBlockBits+leaseSeqBits))-1, uint32(id>>leaseSeqBits&(1<<leaseBlockBits-1))
-	if index < 0 || index >= len(in.inlets) || int(block) >= len(in.inlets[index].leases) || in.inlets[index].leases[block].id.Load() != id {
-		panic(fmt.Sprintf("ingress: release of lease %#x (lane %d, block %d), which is not out: released twice?", id, index, block))
+	if index < 0 || index >= len(in.inputs) || int(block) >= len(in.inputs[index].leases) ||
+		in.inputs[index].leases[block].id.Load() != id {
+		panic(fmt.Sprintf("ingress: release of lease %#x (lane %d, block %d), which is not out: released twice?", id,
+			index, block))
 	}
-	l := &in.inlets[index]
+	l := &in.inputs[index]
 	entry := &l.leases[block]
 	seq := entry.seq
 	// Before the block goes back: the peer may lend it again at once.
@@ -112,8 +114,8 @@ func (in *Ingress) Release(id uint64) error {
 
 // CheckReturns is Check for the rings on which blocks go back, in Release's goroutine.
 func (in *Ingress) CheckReturns() error {
-	for i := range in.inlets {
-		l := &in.inlets[i]
+	for i := range in.inputs {
+		l := &in.inputs[i]
 		if err := l.receiver.CheckReturns(); err != nil && !l.dead.Load() {
 			return &lane.PeerError{Peer: l.peer, Kind: ErrProtocol, Err: err}
 		}

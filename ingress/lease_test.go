@@ -14,7 +14,8 @@ import (
 	"github.com/disco-sim/disco/shm"
 )
 
-var twoBlocks = setup{lane: lane.Config{RingBytes: 4096}, inline: 100, blocks: []shm.BlockSize{{BlockBytes: 1000, Count: 2}}}
+var twoBlocks = setup{lane: lane.Config{RingBytes: 4096}, inline: 100, blocks: []shm.BlockSize{{BlockBytes: 1000,
+	Count: 2}}}
 
 // leased sends one large event and returns its lease and a look at its data.
 func (w *way) leased(t testing.TB, number int) (lease uint64, data []byte) {
@@ -41,7 +42,8 @@ func TestLeaseIDs(t *testing.T) {
 					t.Errorf("lane %d, block %d, seq %d: lease %#x again", index, block, seq, id)
 				}
 				seen[id] = true
-				if int(id>>(leaseBlockBits+leaseSeqBits))-1 != index || uint32(id>>leaseSeqBits&(1<<leaseBlockBits-1)) != block {
+				if int(id>>(leaseBlockBits+leaseSeqBits))-1 != index ||
+					uint32(id>>leaseSeqBits&(1<<leaseBlockBits-1)) != block {
 					t.Errorf("lane %d, block %d, seq %d can't be read from lease %#x", index, block, seq, id)
 				}
 			}
@@ -93,7 +95,9 @@ func TestBadReferences(t *testing.T) {
 		{"block not lent", "stale", func(_ *way, b shm.Block) []byte { return ref(b.Number, 10, b.Seq+2) }},
 		{"free block", "stale", func(_ *way, b shm.Block) []byte { return ref(1-b.Number, 10, 0) }},
 		{"one byte too many", "501 bytes", func(_ *way, b shm.Block) []byte { return ref(b.Number, 501, b.Seq) }},
-		{"most bytes", "bytes of block", func(_ *way, b shm.Block) []byte { return ref(b.Number, envelope.DataMax, b.Seq) }},
+		{"most bytes", "bytes of block", func(_ *way, b shm.Block) []byte {
+			return ref(b.Number, envelope.DataMax, b.Seq)
+		}},
 		{"no such block", "no such block", func(_ *way, b shm.Block) []byte { return ref(2, 10, b.Seq) }},
 		{"last block", "no such block", func(_ *way, b shm.Block) []byte { return ref(1<<32-1, 10, b.Seq) }},
 		{"lent twice", "not been given back", func(w *way, b shm.Block) []byte {
@@ -213,7 +217,9 @@ func TestBellForBlocks(t *testing.T) {
 // Reset sends every block home: leased, unread, and behind a pause; a kept bound is
 // forgotten.
 func TestResetGivesEverythingBack(t *testing.T) {
-	many := setup{lane: lane.Config{RingBytes: 4096}, inline: 100, records: 1, blocks: []shm.BlockSize{{BlockBytes: 1000, Count: 4}}}
+	many := setup{lane: lane.Config{RingBytes: 4096}, inline: 100, records: 1,
+		blocks: []shm.BlockSize{{BlockBytes: 1000,
+			Count: 4}}}
 	w := many.open(t)
 	for replication := range 3 {
 		s := &sink{}
@@ -292,9 +298,9 @@ func TestResetEndsBesideAPeerThatPublishes(t *testing.T) {
 		}
 	}()
 	for range 200 {
-		before := w.in.inlets[0].ring.Position()
+		before := w.in.inputs[0].ring.Position()
 		must(t, w.in.Reset())
-		if read := w.in.inlets[0].ring.Position() - before; read > 1<<12 {
+		if read := w.in.inputs[0].ring.Position() - before; read > 1<<12 {
 			t.Errorf("Reset read %d bytes of a ring of %d", read, 1<<12)
 		}
 	}

@@ -30,7 +30,8 @@ func TestParts(t *testing.T) {
 	}{
 		{"two parts", false, [][]byte{part(0, "abc"), part(3, "de"), event(5)}, "abcde", ""},
 		{"given up and begun anew", false, [][]byte{part(0, "xyz"), part(3, "x"), part(0, "abc"), event(3)}, "abc", ""},
-		{"given up for small data", false, [][]byte{part(0, "xyz"), encoded(&envelope.Event{Epoch: 1, Data: []byte("s")})}, "s", ""},
+		{"given up for small data", false, [][]byte{part(0, "xyz"), encoded(&envelope.Event{Epoch: 1,
+			Data: []byte("s")})}, "s", ""},
 		{"none", false, [][]byte{event(5)}, "", "0 bytes of its data have come"},
 		{"too few", false, [][]byte{part(0, "abc"), event(5)}, "", "3 bytes of its data have come"},
 		{"too many", false, [][]byte{part(0, "abc"), event(2)}, "", "3 bytes of its data have come"},
@@ -56,7 +57,8 @@ func TestParts(t *testing.T) {
 		if data != c.data {
 			t.Errorf("%s: data %q, want %q", c.what, data, c.data)
 		}
-		if c.err == "" && err != nil || c.err != "" && (!errors.Is(err, ErrProtocol) || !strings.Contains(err.Error(), c.err)) {
+		if c.err == "" && err != nil || c.err != "" && (!errors.Is(err, ErrProtocol) || !strings.Contains(err.Error(),
+			c.err)) {
 			t.Errorf("%s: error %v, want %q", c.what, err, c.err)
 		}
 	}

@@ -73,7 +73,8 @@ func (s setup) open(t testing.TB) *way {
 		w.ring = producer(t, w.mem)
 	} else {
 		w.out, err = egress.New(egress.Config{
-			Peer: 1, Lane: w.mem, Pool: w.pool, Bell: w.bell, InlineMax: s.inline, PublishRecords: s.publish, Wait: s.wait,
+			Peer: 1, Lane: w.mem, Pool: w.pool, Bell: w.bell,
+			InlineMax: s.inline, PublishRecords: s.publish, Wait: s.wait,
 		})
 		must(t, err)
 		w.ring = w.out.Ring()

@@ -32,12 +32,14 @@ func newAloneQueue(target string, predecessors map[SimprocID]string) *aloneQueue
 // Push files an event.
 func (q *aloneQueue) Push(ev *envelope.Event) error {
 	if !(ev.Epoch > q.done) {
-		return fmt.Errorf("node: event from simproc %d at epoch %v, but epoch %v was already handled", ev.Sender, ev.Epoch, q.done)
+		return fmt.Errorf("node: event from simproc %d at epoch %v, but epoch %v was already handled", ev.Sender,
+			ev.Epoch, q.done)
 	}
 	if _, err := q.arrived(SimprocID(ev.Sender), ev.Epoch); err != nil {
 		return err
 	}
-	q.set.insert(&entry{key: keyOf(ev.Epoch), number: ev.Number, sender: SimprocID(ev.Sender), ref: q.store.put(ev.Headers, ev.Data)})
+	q.set.insert(&entry{key: keyOf(ev.Epoch), number: ev.Number, sender: SimprocID(ev.Sender),
+		ref: q.store.put(ev.Headers, ev.Data)})
 	return nil
 }
 

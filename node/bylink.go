@@ -62,7 +62,8 @@ func newByLink(e *Engine) *byLink {
 	l := e.plan.links
 	places, n := len(l.edges), len(l.out)
 	b := &byLink{
-		plan: l, safe: make([]mark, places), holds: make([]int32, places), reach: make([]mark, places), scratch: make([]int32, places),
+		plan: l, safe: make([]mark, places), holds: make([]int32, places), reach: make([]mark,
+			places), scratch: make([]int32, places),
 		todo: newTournament(places, math.MaxUint64), risen: true, moved: true, leaf: make([]int32, n),
 		order: make([]tournament, len(e.classes)), procs: make([][]uint32, len(e.classes)),
 		channels: make([][]channel, n), out: make([]outChannel, e.plan.workers),
@@ -239,7 +240,8 @@ func (c *NodeController) sendPromise(ch *channel, m mark) error {
 	says := m.bound(e.plan.levels[ch.far])
 	ch.promised, ch.seqnr = m, ch.seqnr+1
 	p := &e.byLink.promise
-	*p = envelope.Promise{Epoch: says.Epoch, Level: says.Level, Seqnr: ch.seqnr, NumEvents: ch.sent, Target: uint32(ch.far), Sender: uint32(ch.from.id)}
+	*p = envelope.Promise{Epoch: says.Epoch, Level: says.Level, Seqnr: ch.seqnr, NumEvents: ch.sent,
+		Target: uint32(ch.far), Sender: uint32(ch.from.id)}
 	if err := e.cfg.Port.SendPromise(ch.peer, p); err != nil {
 		return e.fail(fmt.Errorf("node: promise of %s to %s: %w", ch.from.Name(), e.plan.graph.Name(ch.far), err))
 	}

@@ -50,7 +50,8 @@ func (c *NodeController) SendEvent(target string, epoch float64, data any, heade
 		}
 		bytes = c.buf
 	case !ok && data != nil:
-		return c.engine.fail(fmt.Errorf("node: %s to %s: data is a %T, and the model is no Serializer: want []byte", p.Name(), target, data))
+		return c.engine.fail(fmt.Errorf("node: %s to %s: data is a %T, and the model is no Serializer: want []byte",
+			p.Name(), target, data))
 	}
 	return p.SendHeaders(l, epoch, encoded, bytes)
 }

@@ -122,7 +122,11 @@ func NewEngine(plan *Plan, cfg Config) (*Engine, error) {
 	if !(cfg.Horizon > 0 && cfg.Horizon <= math.MaxFloat64) {
 		return nil, fmt.Errorf("node: horizon %v, want a finite time > 0", cfg.Horizon)
 	}
-	e := &Engine{plan: plan, cfg: cfg, store: newStore(), in: make([]Bound, plan.workers), floors: make([]*laneFloor, plan.workers), short: make([]uint64, (plan.workers+63)/64)}
+	e := &Engine{
+		plan: plan, cfg: cfg, store: newStore(),
+		in: make([]Bound, plan.workers), floors: make([]*laneFloor, plan.workers),
+		short: make([]uint64, (plan.workers+63)/64),
+	}
 	e.store.giveBack = cfg.Release
 	if checked {
 		e.own()
@@ -166,7 +170,9 @@ func (e *Engine) makeSimprocs() {
 		e.classes[c].set.init()
 	}
 	e.localOf = slices.Repeat([]int32{-1}, plan.graph.NumSimprocs())
-	for i, id := range slices.SortedFunc(slices.Values(plan.local), func(a, b SimprocID) int { return cmp.Compare(plan.orders[a], plan.orders[b]) }) {
+	for i, id := range slices.SortedFunc(slices.Values(plan.local), func(a, b SimprocID) int {
+		return cmp.Compare(plan.orders[a], plan.orders[b])
+	}) {
 		e.localOf[id] = int32(i)
 	}
 	e.procs, e.byID, e.classOf = make([]Simproc, n), make([]uint32, n), make([]int32, n)
@@ -175,7 +181,8 @@ func (e *Engine) makeSimprocs() {
 	for k, id := range plan.local {
 		i := uint32(e.localOf[id])
 		e.byID[k], e.classOf[i] = i, plan.classOf[k]
-		e.procs[i] = Simproc{engine: e, id: id, local: i, level: plan.levels[id], class: plan.classOf[k], node: &e.nodes[k/layers]}
+		e.procs[i] = Simproc{engine: e, id: id, local: i, level: plan.levels[id], class: plan.classOf[k],
+			node: &e.nodes[k/layers]}
 		if k%layers == 0 {
 			e.nodes[k/layers] = NodeController{engine: e, index: plan.graph.Endpoint(id).Node}
 		}
@@ -192,7 +199,8 @@ func (e *Engine) makeLinks() {
 		l := &g.Links[i]
 		if f := e.localOf[g.ID(l.From)]; f >= 0 {
 			p, to := &e.procs[f], g.ID(l.To)
-			p.links = append(p.links, outLink{to: to, proc: e.localOf[to], peer: e.plan.placement[l.To.Node], lookahead: l.Lookahead})
+			p.links = append(p.links, outLink{to: to, proc: e.localOf[to], peer: e.plan.placement[l.To.Node],
+				lookahead: l.Lookahead})
 		}
 	}
 	for i := range e.procs {
@@ -221,7 +229,8 @@ func (e *Engine) activate(i int) {
 	now := math.Float64frombits(e.heads[i].key)
 	if p.called && !(now > p.now) {
 		// Nothing may be wrong in silence: an event has come too late for its simproc.
-		e.fail(fmt.Errorf("node: %s is due at epoch %v after it was called at %v: a fault of disco's own synchronisation, please report it", p.Name(), now, p.now))
+		e.fail(fmt.Errorf("node: %s is due at epoch %v after it was called at %v: a fault of disco's own "+
+			"synchronisation, please report it", p.Name(), now, p.now))
 		return
 	}
 	p.now, p.called = now, true
@@ -268,7 +277,8 @@ func (e *Engine) take(c *class, p *Simproc) {
 			p.woken = true
 		} else {
 			headers, data := e.store.get(en.ref)
-			e.events = append(e.events, Event{Epoch: p.now, Sender: en.sender, Number: en.number, Headers: headers, Data: data})
+			e.events = append(e.events, Event{Epoch: p.now, Sender: en.sender, Number: en.number, Headers: headers,
+				Data: data})
 			e.refs = append(e.refs, en.ref)
 			if en.remote {
 				e.stats.HandledRemote++
@@ -309,7 +319,8 @@ func (e *Engine) file(target uint32, en *entry) {
 
 func (e *Engine) sendOut(to SimprocID, peer int32, epoch float64, number uint64, headers, data []byte) error {
 	e.stats.Sent++
-	e.out = envelope.Event{Epoch: epoch, Number: number, Target: uint32(to), Sender: uint32(e.current.id), Headers: headers, Data: data}
+	e.out = envelope.Event{Epoch: epoch, Number: number, Target: uint32(to), Sender: uint32(e.current.id),
+		Headers: headers, Data: data}
 	if err := e.cfg.Port.SendEvent(int(peer), &e.out); err != nil {
 		return e.fail(fmt.Errorf("node: %s to %s: %w", e.current.Name(), e.plan.graph.Name(to), err))
 	}
@@ -329,7 +340,8 @@ func (e *Engine) ReceiveEvent(peer int, ev *envelope.Event, lease uint64) error 
 	}
 	p := &e.procs[e.localOf[ev.Target]]
 	if (Bound{ev.Epoch, p.level}).Before(e.in[peer]) || p.called && !(ev.Epoch > p.now) {
-		return e.fail(fmt.Errorf("node: event from %s to %s at epoch %v breaks worker %d's promise: nothing before %v (handled up to %v)",
+		return e.fail(fmt.Errorf("node: event from %s to %s at epoch %v breaks worker %d's promise: nothing before %v "+
+			"(handled up to %v)",
 			e.plan.graph.Name(SimprocID(ev.Sender)), p.Name(), ev.Epoch, peer, e.in[peer], p.now))
 	}
 	if p.queue != nil {
@@ -362,7 +374,8 @@ func (e *Engine) ReceivePromise(peer int, p *envelope.Promise) error {
 	}
 	target := &e.procs[e.localOf[p.Target]]
 	if target.queue == nil {
-		return e.fail(fmt.Errorf("node: promise of %s to %s, but this run promises for whole lanes", e.plan.graph.Name(SimprocID(p.Sender)), target.Name()))
+		return e.fail(fmt.Errorf("node: promise of %s to %s, but this run promises for whole lanes",
+			e.plan.graph.Name(SimprocID(p.Sender)), target.Name()))
 	}
 	raised, err := target.queue.promise(p)
 	if err != nil {
@@ -380,7 +393,8 @@ func (e *Engine) ReceiveBound(peer int, b Bound) error {
 		return e.fail(fmt.Errorf("node: bound %v of worker %d, want a time of one of %d workers", b, peer, len(e.in)))
 	}
 	if e.byLink != nil {
-		return e.fail(fmt.Errorf("node: worker %d promises %v for everything that it sends, but this run promises link by link", peer, b))
+		return e.fail(fmt.Errorf("node: worker %d promises %v for everything that it sends, but this run promises "+
+			"link by link", peer, b))
 	}
 	if b.Before(e.in[peer]) {
 		// A jump may have raised what we hold above what the peer has said itself.
@@ -411,10 +425,12 @@ func (e *Engine) Jump(b Bound) {
 func (e *Engine) checkArrival(peer int, sender, target uint32) error {
 	n := uint32(len(e.localOf))
 	if target >= n || e.localOf[target] < 0 {
-		return fmt.Errorf("node: worker %d sent to %s, which is not on this worker", peer, e.plan.graph.Name(SimprocID(target)))
+		return fmt.Errorf("node: worker %d sent to %s, which is not on this worker", peer,
+			e.plan.graph.Name(SimprocID(target)))
 	}
 	if sender >= n || int(e.plan.placement[int(sender)/len(e.plan.graph.Simprocs)]) != peer {
-		return fmt.Errorf("node: worker %d sent in the name of %s, which is not on it", peer, e.plan.graph.Name(SimprocID(sender)))
+		return fmt.Errorf("node: worker %d sent in the name of %s, which is not on it", peer,
+			e.plan.graph.Name(SimprocID(sender)))
 	}
 	return nil
 }

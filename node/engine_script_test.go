@@ -125,9 +125,11 @@ func (m *engineMachine) build(words []string) bool {
 		m.g.Nodes = append(m.g.Nodes, Node{Name: words[1], Shared: len(words) > 3})
 		m.placement = append(m.placement, int32(worker(words[2])))
 	case "link":
-		m.g.Links = append(m.g.Links, Link{From: m.endpoint(words[1]), To: m.endpoint(words[2]), Lookahead: number(words[3])})
+		m.g.Links = append(m.g.Links, Link{From: m.endpoint(words[1]), To: m.endpoint(words[2]),
+			Lookahead: number(words[3])})
 	case "mesh":
-		m.g.Meshes = append(m.g.Meshes, Mesh{From: slices.Index(m.g.Simprocs, words[1]), To: slices.Index(m.g.Simprocs, words[2]), Lookahead: number(words[3])})
+		m.g.Meshes = append(m.g.Meshes, Mesh{From: slices.Index(m.g.Simprocs, words[1]), To: slices.Index(m.g.Simprocs,
+			words[2]), Lookahead: number(words[3])})
 	case "at":
 		id := m.g.ID(m.endpoint(words[1]))
 		if m.do[id] == nil {
@@ -182,13 +184,15 @@ func (m *engineMachine) drive(words []string) (string, error) {
 		return e.Waiting(), nil
 	case "stats":
 		s := e.Stats()
-		return fmt.Sprintf("%d events handled in %d calls, %d pending, %d never", s.Events, s.Activations, e.Pending(), s.BeyondHorizon), nil
+		return fmt.Sprintf("%d events handled in %d calls, %d pending, %d never", s.Events, s.Activations, e.Pending(),
+			s.BeyondHorizon), nil
 	case "congest":
 		e.SetCongested(worker(words[2]), words[3] == "yes")
 		return "", nil
 	case "event":
 		from, to := m.endpoint(words[2]), m.endpoint(words[3])
-		return "", e.ReceiveEvent(int(m.placement[from.Node]), &envelope.Event{Sender: uint32(m.g.ID(from)), Target: uint32(m.g.ID(to)), Epoch: number(words[4])}, 0)
+		return "", e.ReceiveEvent(int(m.placement[from.Node]), &envelope.Event{Sender: uint32(m.g.ID(from)),
+			Target: uint32(m.g.ID(to)), Epoch: number(words[4])}, 0)
 	}
 	panic("unknown command " + words[0])
 }

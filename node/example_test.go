@@ -69,12 +69,14 @@ type wire struct{ g *node.Graph }
 
 func (w wire) SendEvent(_ int, ev *envelope.Event) error {
 	urgent, _ := envelope.Header(ev.Headers, "urgent")
-	fmt.Printf("   out: event to %s for %v: %s, urgent: %s\n", w.g.Name(node.SimprocID(ev.Target)), ev.Epoch, ev.Data, urgent)
+	fmt.Printf("   out: event to %s for %v: %s, urgent: %s\n", w.g.Name(node.SimprocID(ev.Target)), ev.Epoch, ev.Data,
+		urgent)
 	return nil
 }
 
 func (w wire) SendPromise(_ int, p *envelope.Promise) error {
-	fmt.Printf("   out: promise %d to %s: %d events, then nothing before %v\n", p.Seqnr, w.g.Name(node.SimprocID(p.Target)), p.NumEvents, p.Epoch)
+	fmt.Printf("   out: promise %d to %s: %d events, then nothing before %v\n", p.Seqnr,
+		w.g.Name(node.SimprocID(p.Target)), p.NumEvents, p.Epoch)
 	return nil
 }
 
@@ -109,13 +111,15 @@ func ExampleNodeController() {
 
 	desk, store := uint32(0), uint32(2) // dense ids: node × layers + rank
 	promise := func(seqnr uint64, epoch float64, events uint64) {
-		must(shop.ReceivePromise(1, &envelope.Promise{Target: desk, Sender: store, Seqnr: seqnr, Epoch: epoch, NumEvents: events}))
+		must(shop.ReceivePromise(1, &envelope.Promise{Target: desk, Sender: store, Seqnr: seqnr, Epoch: epoch,
+			NumEvents: events}))
 	}
 	promise(1, 3, 0) // the store will answer at 3 or later
 	run()
 	promise(2, 50, 1) // there is one answer, which the promise has overtaken
 	run()
-	must(shop.ReceiveEvent(1, &envelope.Event{Target: desk, Sender: store, Epoch: 3.5, Data: []byte(`{"Item":"the lamp"}`)}, 0))
+	must(shop.ReceiveEvent(1, &envelope.Event{Target: desk, Sender: store, Epoch: 3.5,
+		Data: []byte(`{"Item":"the lamp"}`)}, 0))
 	run()
 
 	// Output:

@@ -98,7 +98,8 @@ func (g *Graph) Check() error {
 		return fmt.Errorf("node: the scenario has %d simprocs, want 1 to %d", len(g.Simprocs), SimprocsMax)
 	}
 	if len(g.Nodes) == 0 || g.NumSimprocs() > IDsMax {
-		return fmt.Errorf("node: the scenario has %d nodes of %d simprocs, want 1 to %d simprocs in all", len(g.Nodes), len(g.Simprocs), IDsMax)
+		return fmt.Errorf("node: the scenario has %d nodes of %d simprocs, want 1 to %d simprocs in all", len(g.Nodes),
+			len(g.Simprocs), IDsMax)
 	}
 	if err := checkNames("simproc", g.Simprocs); err != nil {
 		return err
@@ -115,19 +116,24 @@ func (g *Graph) Check() error {
 	}
 	for i, l := range g.Links {
 		if !g.valid(l.From) || !g.valid(l.To) {
-			return fmt.Errorf("node: link %d goes from %v to %v, but there are %d nodes with %d simprocs", i, l.From, l.To, len(g.Nodes), len(g.Simprocs))
+			return fmt.Errorf("node: link %d goes from %v to %v, but there are %d nodes with %d simprocs", i, l.From,
+				l.To, len(g.Nodes), len(g.Simprocs))
 		}
 		if !(l.Lookahead >= 0 && l.Lookahead <= math.MaxFloat64) {
-			return fmt.Errorf("node: link %s -> %s has lookahead %v, want a finite time >= 0", g.Name(g.ID(l.From)), g.Name(g.ID(l.To)), l.Lookahead)
+			return fmt.Errorf("node: link %s -> %s has lookahead %v, want a finite time >= 0", g.Name(g.ID(l.From)),
+				g.Name(g.ID(l.To)), l.Lookahead)
 		}
 	}
 	for i, m := range g.Meshes {
-		if m.From < 0 || m.From >= len(g.Simprocs) || m.To < 0 || m.To >= len(g.Simprocs) || !(m.Lookahead > 0 && m.Lookahead <= math.MaxFloat64) {
-			return fmt.Errorf("node: mesh %d goes from rank %d to rank %d with lookahead %v, want ranks from 0 to %d and a finite time > 0", i, m.From, m.To, m.Lookahead, len(g.Simprocs)-1)
+		if m.From < 0 || m.From >= len(g.Simprocs) || m.To < 0 || m.To >= len(g.Simprocs) || !(m.Lookahead > 0 &&
+			m.Lookahead <= math.MaxFloat64) {
+			return fmt.Errorf("node: mesh %d goes from rank %d to rank %d with lookahead %v, want ranks from 0 to "+
+				"%d and a finite time > 0", i, m.From, m.To, m.Lookahead, len(g.Simprocs)-1)
 		}
 	}
 	if len(g.Meshes)*len(g.Nodes)+len(g.Links) > IDsMax {
-		return fmt.Errorf("node: %d links and %d meshes of %d nodes, at most %d links in all", len(g.Links), len(g.Meshes), len(g.Nodes), IDsMax)
+		return fmt.Errorf("node: %d links and %d meshes of %d nodes, at most %d links in all", len(g.Links),
+			len(g.Meshes), len(g.Nodes), IDsMax)
 	}
 	return nil
 }
@@ -140,7 +146,8 @@ func checkNames(what string, names []string) error {
 	seen := make(map[string]int, len(names))
 	for i, n := range names {
 		if n == "" || n == "self" || strings.ContainsAny(n, "/\n\t") {
-			return fmt.Errorf("node: %s %d is named %q: want a name that is not empty, not \"self\", and has no '/', tab or newline", what, i, n)
+			return fmt.Errorf("node: %s %d is named %q: want a name that is not empty, not \"self\", and has no "+
+				"'/', tab or newline", what, i, n)
 		}
 		if j, ok := seen[n]; ok {
 			return fmt.Errorf("node: %ss %d and %d are both named %q", what, j, i, n)

@@ -65,7 +65,8 @@ func (e *Engine) Hashes(yield func(id SimprocID, hash uint64)) {
 func (e *Engine) checkActivation(i int, p *Simproc) {
 	c, key := &e.classes[i], e.key(i)
 	en := p.setIn(c).first()
-	invariants.Assert(en != nil && en.key == e.heads[i].key && en.proc == p.local, "node: head of class %d is %s at %v, its set begins with %+v", i, p.Name(), key, en)
+	invariants.Assert(en != nil && en.key == e.heads[i].key && en.proc == p.local,
+		"node: head of class %d is %s at %v, its set begins with %+v", i, p.Name(), key, en)
 	invariants.Assert(!key.Before(c.last), "node: %s at %v after its class was at %v", p.Name(), key, c.last)
 	invariants.Assert(!p.called || key.Epoch > p.now, "node: %s called at %v after %v", p.Name(), key, p.now)
 	invariants.Assert(key.Before(c.safe), "node: %s at %v, but only work before %v is safe", p.Name(), key, c.safe)

@@ -108,5 +108,6 @@ func (g *Graph) cycleError(out *steps, before []int32) error {
 		from, to := cycle[(i+1)%len(cycle)], cycle[i]
 		fmt.Fprintf(&b, "\n  %s -> %s (lookahead 0)", from, to)
 	}
-	return fmt.Errorf("node: links of lookahead 0, with the order of the simprocs in a node, form a cycle of %d steps: give one of them a lookahead above 0:%s", len(cycle), b.String())
+	return fmt.Errorf("node: links of lookahead 0, with the order of the simprocs in a node, form a cycle of %d "+
+		"steps: give one of them a lookahead above 0:%s", len(cycle), b.String())
 }

@@ -57,7 +57,8 @@ func (g *Graph) CountLinks(placement []int32) int {
 // be promised one by one.
 func (g *Graph) CheckLinks(placement []int32) error {
 	if n := g.CountLinks(placement); n > LinksMax {
-		return fmt.Errorf("node: %d links lead from one worker to another, at most %d can have promises of their own: use --sync lane", n, LinksMax)
+		return fmt.Errorf("node: %d links lead from one worker to another, at most %d can have promises of their "+
+			"own: use --sync lane", n, LinksMax)
 	}
 	return nil
 }
@@ -71,7 +72,8 @@ func (p *Plan) PromiseByLink() error {
 		return err
 	}
 	w := newWiring(g, p.levels, p.placement, p.self, p.workers)
-	l := &linkPlan{edges: w.edges, in: make([][]crossing, len(w.local)), out: make([][]crossing, len(w.local)), byOut: make([][]placeLink, p.workers)}
+	l := &linkPlan{edges: w.edges, in: make([][]crossing, len(w.local)), out: make([][]crossing, len(w.local)),
+		byOut: make([][]placeLink, p.workers)}
 	for i := range g.Links {
 		k := &g.Links[i]
 		l.add(p, w, g.ID(k.From), g.ID(k.To), k.Lookahead, false)

@@ -37,7 +37,8 @@ func TestTooManyLinks(t *testing.T) {
 			if err != nil {
 				t.Errorf("%d links: %v", want, err)
 			}
-		} else if err == nil || !strings.Contains(err.Error(), "--sync lane") || !strings.Contains(err.Error(), fmt.Sprint(want)) {
+		} else if err == nil || !strings.Contains(err.Error(), "--sync lane") ||
+			!strings.Contains(err.Error(), fmt.Sprint(want)) {
 			t.Errorf("%d links: %v, want an error with the number and the way out", want, err)
 		}
 	}
@@ -55,7 +56,8 @@ func TestOtherWayOfPromising(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := NewEngine(plan, Config{Model: &called{g: g, call: func(*Simproc) error { return nil }}, Seed: 1, Horizon: 10})
+		e, err := NewEngine(plan, Config{Model: &called{g: g, call: func(*Simproc) error { return nil }}, Seed: 1,
+			Horizon: 10})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -157,7 +157,8 @@ func (e *Engine) Waiting() string {
 			continue
 		}
 		c, h := &e.classes[i], &e.heads[i]
-		fmt.Fprintf(&b, "class %d: %d pending, the first for %s at %v; safe before %v", i, n, e.procs[h.proc].Name(), e.key(i), c.safe)
+		fmt.Fprintf(&b, "class %d: %d pending, the first for %s at %v; safe before %v", i, n, e.procs[h.proc].Name(),
+			e.key(i), c.safe)
 		if !e.ready(h) {
 			e.describeHold(&b, i)
 		}

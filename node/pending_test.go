@@ -60,7 +60,8 @@ func playPending(t *testing.T, fast candidate, draw func(*rand.Rand) float64, se
 			grow = []int{10, 45, 55, 95}[rnd.IntN(4)] // per cent of inserts
 		}
 		if rnd.IntN(100) < grow {
-			en := entry{key: keyOf(now + draw(rnd)), number: uint64(i), proc: rnd.Uint32N(5), sender: SimprocID(rnd.Uint32N(3))}
+			en := entry{key: keyOf(now + draw(rnd)), number: uint64(i), proc: rnd.Uint32N(5),
+				sender: SimprocID(rnd.Uint32N(3))}
 			if en.epoch() == now {
 				en.proc = max(en.proc, lastProc) // never before what was taken out
 				en.sender = 3
@@ -160,7 +161,8 @@ func benchPending(b *testing.B, s candidate, draw func(*rand.Rand) float64, size
 	}
 	// Begin where the hold model settles: what is left of steps under way.
 	for i := range size {
-		s.insert(&entry{key: keyOf(1000 + steps[i%len(steps)]*rnd.Float64()), number: uint64(i), proc: uint32(i % 1024)})
+		s.insert(&entry{key: keyOf(1000 + steps[i%len(steps)]*rnd.Float64()), number: uint64(i),
+			proc: uint32(i % 1024)})
 	}
 	n := uint64(0)
 	var en entry // here, so that it is allocated once

@@ -52,7 +52,8 @@ func NewPlan(g *Graph, placement []int32, self, workers int) (*Plan, error) {
 		return nil, err
 	}
 	if workers < 1 || self < 0 || self >= workers || len(placement) != len(g.Nodes) {
-		return nil, fmt.Errorf("node: worker %d of %d with a placement of %d nodes, but the scenario has %d", self, workers, len(placement), len(g.Nodes))
+		return nil, fmt.Errorf("node: worker %d of %d with a placement of %d nodes, but the scenario has %d", self,
+			workers, len(placement), len(g.Nodes))
 	}
 	for n, w := range placement {
 		if w < 0 || int(w) >= workers {
@@ -107,7 +108,8 @@ func (p *Plan) wire(w *wiring) {
 	}
 	for c := range members {
 		r := w.spread(members[c])
-		k := classPlan{in: make([]hop, n), out: make([]hop, n), to: make([]hop, len(members)), outMask: make([]uint64, (n+63)/64)}
+		k := classPlan{in: make([]hop, n), out: make([]hop, n), to: make([]hop, len(members)), outMask: make([]uint64,
+			(n+63)/64)}
 		for peer := 0; peer < n; peer++ {
 			k.in[peer] = w.to(fromLane[peer], members[c], 0)
 			k.out[peer] = w.over(r, &w.lanes[peer])

@@ -116,7 +116,8 @@ func (q *EventQueue) find(id SimprocID) (int, error) {
 	}
 	i, ok := slices.BinarySearchFunc(q.senders, id, func(s sender, id SimprocID) int { return cmp.Compare(s.id, id) })
 	if !ok {
-		return 0, fmt.Errorf("node: something from simproc %d came for %s, which has %d predecessors on other workers and not this one", id, q.target, len(q.senders))
+		return 0, fmt.Errorf("node: something from simproc %d came for %s, which has %d predecessors on other "+
+			"workers and not this one", id, q.target, len(q.senders))
 	}
 	q.last = i
 	return i, nil
@@ -131,7 +132,8 @@ func (q *EventQueue) arrived(id SimprocID, epoch float64) (raised bool, err erro
 	}
 	s, at := &q.senders[i], markOf(epoch)
 	if at < s.bound {
-		return false, fmt.Errorf("node: event %d of %s to %s at epoch %v breaks its promise: nothing before %v", s.received+1, s.name, q.target, epoch, s.bound.bound(q.level))
+		return false, fmt.Errorf("node: event %d of %s to %s at epoch %v breaks its promise: nothing before %v",
+			s.received+1, s.name, q.target, epoch, s.bound.bound(q.level))
 	}
 	s.received++
 	if s.received > s.count {
@@ -153,7 +155,8 @@ func (q *EventQueue) promise(p *envelope.Promise) (raised bool, err error) {
 	}
 	s := &q.senders[i]
 	if p.Seqnr == 0 || !(p.Epoch >= 0) {
-		return false, fmt.Errorf("node: promise of %s to %s has seqnr %d and epoch %v, want seqnr >= 1 and a time >= 0 or +Inf", s.name, q.target, p.Seqnr, p.Epoch)
+		return false, fmt.Errorf("node: promise of %s to %s has seqnr %d and epoch %v, want seqnr >= 1 and a time "+
+			">= 0 or +Inf", s.name, q.target, p.Seqnr, p.Epoch)
 	}
 	says := markAt(Bound{p.Epoch, p.Level}, q.level)
 	switch {
@@ -161,16 +164,21 @@ func (q *EventQueue) promise(p *envelope.Promise) (raised bool, err error) {
 		return false, nil // overtaken
 	case p.Seqnr == s.seqnr:
 		if says != s.promised || p.NumEvents != s.count {
-			return false, fmt.Errorf("node: promise %d of %s to %s came twice and differs: nothing before %v after %d events, then %v after %d", p.Seqnr, s.name, q.target, s.promised.bound(q.level), s.count, says.bound(q.level), p.NumEvents)
+			return false, fmt.Errorf("node: promise %d of %s to %s came twice and differs: nothing before %v after %d "+
+				"events, then %v after "+
+				"%d", p.Seqnr, s.name, q.target, s.promised.bound(q.level), s.count, says.bound(q.level), p.NumEvents)
 		}
 		return false, nil // repeated
 	case says < s.promised:
-		return false, fmt.Errorf("node: promise %d of %s to %s goes back in time: nothing before %v after promise %d said %v", p.Seqnr, s.name, q.target, says.bound(q.level), s.seqnr, s.promised.bound(q.level))
+		return false, fmt.Errorf("node: promise %d of %s to %s goes back in time: nothing before %v after promise "+
+			"%d said %v", p.Seqnr, s.name, q.target, says.bound(q.level), s.seqnr, s.promised.bound(q.level))
 	case p.NumEvents < s.count:
-		return false, fmt.Errorf("node: promise %d of %s to %s counts %d events after promise %d counted %d", p.Seqnr, s.name, q.target, p.NumEvents, s.seqnr, s.count)
+		return false, fmt.Errorf("node: promise %d of %s to %s counts %d events after promise %d counted %d", p.Seqnr,
+			s.name, q.target, p.NumEvents, s.seqnr, s.count)
 	}
 	if err := s.forget(p.NumEvents, says); err != nil {
-		return false, fmt.Errorf("node: promise %d of %s to %s counts %d events and nothing more before %v, but %w", p.Seqnr, s.name, q.target, p.NumEvents, says.bound(q.level), err)
+		return false, fmt.Errorf("node: promise %d of %s to %s counts %d events and nothing more before %v, but %w",
+			p.Seqnr, s.name, q.target, p.NumEvents, says.bound(q.level), err)
 	}
 	s.seqnr, s.promised, s.count = p.Seqnr, says, p.NumEvents
 	if s.received >= s.count {
@@ -187,7 +195,8 @@ func (s *sender) forget(count uint64, says mark) error {
 		n++
 	}
 	if n < len(s.early) && s.early[n].at < says {
-		return fmt.Errorf("%d events have arrived and event %d is at epoch %v", s.received, s.early[n].ordinal, s.early[n].at.epoch())
+		return fmt.Errorf("%d events have arrived and event %d is at epoch %v", s.received, s.early[n].ordinal,
+			s.early[n].at.epoch())
 	}
 	s.early = s.early[:copy(s.early, s.early[n:])]
 	return nil

@@ -27,14 +27,16 @@ func honest(rnd *rand.Rand, id int, events int) *history {
 	promise := func(epoch float64) {
 		promised = epoch
 		seqnr += 1 + rnd.Uint64N(2)
-		h.messages = append(h.messages, &envelope.Promise{Sender: uint32(id), Seqnr: seqnr, Epoch: epoch, NumEvents: sent})
+		h.messages = append(h.messages, &envelope.Promise{Sender: uint32(id), Seqnr: seqnr, Epoch: epoch,
+			NumEvents: sent})
 	}
 	for sent < uint64(events) {
 		if rnd.IntN(2) == 0 {
 			promise(promised + float64(rnd.IntN(3))/2)
 			continue
 		}
-		h.messages = append(h.messages, &envelope.Event{Sender: uint32(id), Number: sent, Epoch: promised + float64(rnd.IntN(5))/2, Data: []byte{byte(sent)}})
+		h.messages = append(h.messages, &envelope.Event{Sender: uint32(id), Number: sent,
+			Epoch: promised + float64(rnd.IntN(5))/2, Data: []byte{byte(sent)}})
 		sent++
 	}
 	promise(math.Inf(1))
@@ -84,7 +86,7 @@ func (c *channels) take(rnd *rand.Rand) any {
 	return m
 }
 
-func tell(q *aloneQueue, message any) error {
+func deliver(q *aloneQueue, message any) error {
 	if ev, ok := message.(*envelope.Event); ok {
 		return q.Push(ev)
 	}
@@ -99,7 +101,7 @@ type model struct {
 	believed map[uint32]float64 // bound of each sender
 }
 
-func (m *model) tell(message any) {
+func (m *model) receive(message any) {
 	switch v := message.(type) {
 	case *envelope.Event:
 		m.arrived[v.Sender]++
@@ -162,10 +164,10 @@ func playHonest(rnd *rand.Rand, q *aloneQueue, lines []*channels, truth map[floa
 			left = slices.Delete(left, i, i+1)
 			continue
 		}
-		if err := tell(q, message); err != nil {
+		if err := deliver(q, message); err != nil {
 			return fmt.Errorf("an honest sender was refused: %w", err)
 		}
-		m.tell(message)
+		m.receive(message)
 		if got, want := q.Bound().Epoch, m.bound(len(lines)); got != want {
 			return fmt.Errorf("bound %v, the model says %v", got, want)
 		}
@@ -179,7 +181,8 @@ func playHonest(rnd *rand.Rand, q *aloneQueue, lines []*channels, truth map[floa
 		return err
 	}
 	if len(truth) != 0 || q.Len() != 0 || q.store.inUse() != 0 {
-		return fmt.Errorf("everything has arrived, and %d epochs are still held; %d events in the queue, %d payloads", len(truth), q.Len(), q.store.inUse())
+		return fmt.Errorf("everything has arrived, and %d epochs are still held; %d events in the queue, %d payloads",
+			len(truth), q.Len(), q.store.inUse())
 	}
 	return nil
 }
@@ -278,7 +281,7 @@ func TestLyingSenders(t *testing.T) {
 				q := newAloneQueue("t/x", map[SimprocID]string{1: h.name})
 				var err error
 				for i := 0; i < len(h.messages) && err == nil; i++ {
-					err = tell(q, h.messages[i])
+					err = deliver(q, h.messages[i])
 				}
 				if err == nil || !strings.Contains(err.Error(), "n1/x") || !strings.Contains(err.Error(), "t/x") {
 					t.Fatalf("seed %d: error is %v, want one that names n1/x and t/x", seed, err)

@@ -66,7 +66,8 @@ func TestBoundsAreBelowRoundedEpochs(t *testing.T) {
 				exact++
 			}
 			if lost := arrives - got.Epoch; lost > 100*0x1p-52*arrives && lost > 0.01*lookaheads[0] {
-				t.Fatalf("after %v over %v an event comes at %v, and the bound is far below, %v", e, lookaheads, arrives, got)
+				t.Fatalf("after %v over %v an event comes at %v, and the bound is far below, %v", e, lookaheads,
+					arrives, got)
 			}
 		}
 	}

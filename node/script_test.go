@@ -35,7 +35,8 @@ func (m *queueMachine) do(words []string) string {
 		m.numbers[id] = n + 1
 		err = m.q.Push(&envelope.Event{Epoch: number(words[2]), Sender: uint32(id), Number: n})
 	case "promise":
-		err = m.q.Promise(&envelope.Promise{Sender: uint32(m.ids[words[1]]), Seqnr: uint64(number(words[2])), Epoch: number(words[3]), NumEvents: uint64(number(words[4]))})
+		err = m.q.Promise(&envelope.Promise{Sender: uint32(m.ids[words[1]]), Seqnr: uint64(number(words[2])),
+			Epoch: number(words[3]), NumEvents: uint64(number(words[4]))})
 	case "next":
 		e, ok := m.q.Next()
 		answer = fmt.Sprintf("next epoch %v, complete %v, bound %v", e, ok, m.q.Bound().Epoch)

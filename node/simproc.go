@@ -110,7 +110,8 @@ func (p *Simproc) LinkTo(e Endpoint) (LinkID, error) {
 	}
 	g := p.engine.plan.graph
 	if !g.valid(e) {
-		return -1, fmt.Errorf("node: %s: no endpoint %v, the scenario has %d nodes with %d simprocs", p.Name(), e, len(g.Nodes), len(g.Simprocs))
+		return -1, fmt.Errorf("node: %s: no endpoint %v, the scenario has %d nodes with %d simprocs", p.Name(), e,
+			len(g.Nodes), len(g.Simprocs))
 	}
 	to := g.ID(e)
 	i, ok := slices.BinarySearchFunc(p.links, to, func(l outLink, to SimprocID) int { return cmp.Compare(l.to, to) })
@@ -140,11 +141,13 @@ func (p *Simproc) SendHeaders(l LinkID, epoch float64, headers, data []byte) err
 			return err
 		}
 	}
-	if uint(l) >= uint(len(p.links)) || p.engine.current != p || len(headers) > envelope.HeadersMax || len(data) > envelope.DataMax {
+	if uint(l) >= uint(len(p.links)) || p.engine.current != p || len(headers) > envelope.HeadersMax ||
+		len(data) > envelope.DataMax {
 		return p.sendMesh(l, epoch, headers, data)
 	}
 	k := &p.links[l]
-	if !(epoch >= p.now+k.lookahead && epoch >= k.floor && epoch >= p.floor && epoch <= math.MaxFloat64) || epoch == p.now && k.lookahead > 0 {
+	if !(epoch >= p.now+k.lookahead && epoch >= k.floor && epoch >= p.floor && epoch <= math.MaxFloat64) ||
+		epoch == p.now && k.lookahead > 0 {
 		return p.fail(p.badEpoch(k.to, k.lookahead, k.floor, epoch))
 	}
 	return p.emit(k.to, k.proc, k.peer, epoch, headers, data)
@@ -154,7 +157,8 @@ func (p *Simproc) SendHeaders(l LinkID, epoch float64, headers, data []byte) err
 func (p *Simproc) sendMesh(l LinkID, epoch float64, headers, data []byte) error {
 	e := p.engine
 	i, nodes := int(l)-len(p.links), len(e.plan.graph.Nodes)
-	if i < 0 || i >= len(e.meshes[p.Rank()])*nodes || e.current != p || len(headers) > envelope.HeadersMax || len(data) > envelope.DataMax {
+	if i < 0 || i >= len(e.meshes[p.Rank()])*nodes || e.current != p || len(headers) > envelope.HeadersMax ||
+		len(data) > envelope.DataMax {
 		return p.fail(p.badSend(l, headers, data))
 	}
 	m := &e.plan.graph.Meshes[e.meshes[p.Rank()][i/nodes]]
@@ -177,31 +181,39 @@ func (p *Simproc) emit(to SimprocID, local, peer int32, epoch float64, headers, 
 	if local < 0 {
 		return e.sendOut(to, peer, epoch, number, headers, data)
 	}
-	e.file(uint32(local), &entry{key: keyOf(epoch), number: number, proc: uint32(local), sender: p.id, ref: e.store.put(headers, data)})
+	e.file(uint32(local), &entry{key: keyOf(epoch), number: number, proc: uint32(local), sender: p.id,
+		ref: e.store.put(headers, data)})
 	return nil
 }
 
 func (p *Simproc) badSend(l LinkID, headers, data []byte) error {
 	switch {
 	case p.engine.current != p:
-		return fmt.Errorf("node: %s sent outside its own Handle: only the handler that is being called may send", p.Name())
+		return fmt.Errorf("node: %s sent outside its own Handle: only the handler that is being called may send",
+			p.Name())
 	case len(headers) > envelope.HeadersMax || len(data) > envelope.DataMax:
-		return fmt.Errorf("node: %s sent %d bytes of data and %d of headers, at most %d and %d are allowed", p.Name(), len(data), len(headers), envelope.DataMax, envelope.HeadersMax)
+		return fmt.Errorf("node: %s sent %d bytes of data and %d of headers, at most %d and %d are allowed", p.Name(),
+			len(data), len(headers), envelope.DataMax, envelope.HeadersMax)
 	}
-	return fmt.Errorf("node: %s sent on link %d at epoch %v, but it has links 0 to %d: take the number from Link", p.Name(), l, p.now, len(p.links)+len(p.engine.meshes[p.Rank()])*len(p.engine.plan.graph.Nodes)-1)
+	return fmt.Errorf("node: %s sent on link %d at epoch %v, but it has links 0 to %d: take the number from Link",
+		p.Name(), l, p.now, len(p.links)+len(p.engine.meshes[p.Rank()])*len(p.engine.plan.graph.Nodes)-1)
 }
 
 func (p *Simproc) badEpoch(target SimprocID, lookahead, floor, epoch float64) error {
 	to := p.engine.plan.graph.Name(target)
 	switch {
 	case !(epoch <= math.MaxFloat64):
-		return fmt.Errorf("node: %s sent to %s at epoch %v with target epoch %v, want a finite time", p.Name(), to, p.now, epoch)
+		return fmt.Errorf("node: %s sent to %s at epoch %v with target epoch %v, want a finite time", p.Name(), to,
+			p.now, epoch)
 	case lookahead > 0 && p.now+lookahead == p.now && epoch <= p.now:
-		return fmt.Errorf("node: %s sent to %s at epoch %v with target epoch %v, but the link's lookahead is %v, which is lost in rounding there: want an epoch after %v", p.Name(), to, p.now, epoch, lookahead, p.now)
+		return fmt.Errorf("node: %s sent to %s at epoch %v with target epoch %v, but the link's lookahead is %v, "+
+			"which is lost in rounding there: want an epoch after %v", p.Name(), to, p.now, epoch, lookahead, p.now)
 	case epoch == p.now && lookahead > 0 || !(epoch >= p.now+lookahead):
-		return fmt.Errorf("node: %s sent to %s at epoch %v with target epoch %v, but the link's lookahead is %v: want %v or later", p.Name(), to, p.now, epoch, lookahead, p.now+lookahead)
+		return fmt.Errorf("node: %s sent to %s at epoch %v with target epoch %v, but the link's lookahead is %v: "+
+			"want %v or later", p.Name(), to, p.now, epoch, lookahead, p.now+lookahead)
 	}
-	return fmt.Errorf("node: %s sent to %s at epoch %v with target epoch %v after it promised to send nothing before %v", p.Name(), to, p.now, epoch, max(floor, p.floor))
+	return fmt.Errorf("node: %s sent to %s at epoch %v with target epoch %v after it promised to send nothing "+
+		"before %v", p.Name(), to, p.now, epoch, max(floor, p.floor))
 }
 
 // Schedule sends an event to the simproc itself, without a declared link. epoch
@@ -221,7 +233,8 @@ func (p *Simproc) Schedule(epoch float64, data []byte) error {
 		p.engine.stats.BeyondHorizon++
 		return nil
 	}
-	p.engine.file(p.local, &entry{key: keyOf(epoch), number: number, proc: p.local, sender: p.id, ref: p.engine.store.put(nil, data)})
+	p.engine.file(p.local, &entry{key: keyOf(epoch), number: number, proc: p.local, sender: p.id,
+		ref: p.engine.store.put(nil, data)})
 	return nil
 }
 
@@ -268,7 +281,8 @@ func (p *Simproc) AdvancePromise(l LinkID, epoch float64) error {
 		return p.fail(p.badSend(l, nil, nil))
 	}
 	if math.IsNaN(epoch) {
-		return p.fail(fmt.Errorf("node: %s promised epoch NaN to %s, want a time or +Inf", p.Name(), p.engine.plan.graph.Name(p.links[l].to)))
+		return p.fail(fmt.Errorf("node: %s promised epoch NaN to %s, want a time or +Inf", p.Name(),
+			p.engine.plan.graph.Name(p.links[l].to)))
 	}
 	if epoch > p.links[l].floor {
 		p.links[l].floor = epoch
@@ -279,10 +293,12 @@ func (p *Simproc) AdvancePromise(l LinkID, epoch float64) error {
 
 func (p *Simproc) checkLater(epoch float64) error {
 	if p.engine.current != p {
-		return p.fail(fmt.Errorf("node: %s scheduled outside its own Handle: only the handler that is being called may schedule", p.Name()))
+		return p.fail(fmt.Errorf("node: %s scheduled outside its own Handle: only the handler that is being called "+
+			"may schedule", p.Name()))
 	}
 	if !(epoch > p.now && epoch <= math.MaxFloat64) {
-		return p.fail(fmt.Errorf("node: %s scheduled itself at epoch %v for %v, want a finite time later than now", p.Name(), p.now, epoch))
+		return p.fail(fmt.Errorf("node: %s scheduled itself at epoch %v for %v, want a finite time later than now",
+			p.Name(), p.now, epoch))
 	}
 	return nil
 }
@@ -296,7 +312,8 @@ func (e *Engine) parse(target string, self int) (Endpoint, error) {
 	nodeName, layer := target[:i], target[i+1:]
 	rank := slices.Index(e.plan.graph.Simprocs, layer)
 	if rank < 0 {
-		return Endpoint{}, fmt.Errorf("target %q names an unknown simproc %q, the scenario has %s", target, layer, strings.Join(e.plan.graph.Simprocs, ", "))
+		return Endpoint{}, fmt.Errorf("target %q names an unknown simproc %q, the scenario has %s", target, layer,
+			strings.Join(e.plan.graph.Simprocs, ", "))
 	}
 	if nodeName == "self" {
 		return Endpoint{self, rank}, nil

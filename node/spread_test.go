@@ -165,7 +165,8 @@ type clusterPort struct {
 }
 
 func (p *clusterPort) SendEvent(to int, ev *envelope.Event) error {
-	if w := p.c.engines[p.self].plan.placement[int(ev.Target)/len(p.c.engines[p.self].plan.graph.Simprocs)]; int(w) != to {
+	plan := p.c.engines[p.self].plan
+	if w := plan.placement[int(ev.Target)/len(plan.graph.Simprocs)]; int(w) != to {
 		return fmt.Errorf("an event for worker %d went to %d", w, to)
 	}
 	cp := *ev
@@ -177,7 +178,7 @@ func (p *clusterPort) SendEvent(to int, ev *envelope.Event) error {
 	// A Port that waits for room tells its peers how far this worker is, in the middle
 	// of a handler.
 	for to := range p.c.engines {
-		p.c.tell(p.self, to, 3)
+		p.c.promise(p.self, to, 3)
 	}
 	return nil
 }
@@ -193,7 +194,8 @@ func (p *clusterPort) SendPromise(to int, says *envelope.Promise) error {
 	return nil
 }
 
-func newCluster(t testing.TB, m Model, placement []int32, workers int, seed uint64, horizon float64, byLink bool) *cluster {
+func newCluster(t testing.TB, m Model, placement []int32, workers int, seed uint64, horizon float64,
+	byLink bool) *cluster {
 	c := &cluster{byLink: byLink, lanes: make([][][]packet, workers), sent: make([][]Bound, workers)}
 	for w := range workers {
 		plan, err := NewPlan(m.Graph(), placement, w, workers)
@@ -319,16 +321,16 @@ func (c *cluster) step(rnd *rand.Rand, w int) (int, error) {
 		return 0, err
 	}
 	for to := range c.engines {
-		if rnd.IntN(3) > 0 && c.tell(w, to, 1+rnd.IntN(20)) {
+		if rnd.IntN(3) > 0 && c.promise(w, to, 1+rnd.IntN(20)) {
 			work++
 		}
 	}
 	return work + n, nil
 }
 
-// tell sends a peer what worker w can promise it, if that is more than before: its bound,
+// promise sends a peer what worker w can promise it, if that is more than before: its bound,
 // or the promises of at most limit links.
-func (c *cluster) tell(w, to, limit int) bool {
+func (c *cluster) promise(w, to, limit int) bool {
 	if c.byLink {
 		n, err := c.engines[w].SendPromises(to, limit)
 		if err != nil {
@@ -338,7 +340,8 @@ func (c *cluster) tell(w, to, limit int) bool {
 	}
 	b := c.engines[w].OutBound(to)
 	if got, want := c.engines[w].laneFloor(to), dumbFloor(c.engines[w], to); got != want && to != w {
-		panic(fmt.Sprintf("worker %d's models leave %v open for worker %d, found by looking at all links: %v", w, got, to, want))
+		panic(fmt.Sprintf("worker %d's models leave %v open for worker %d, found by looking at all links: %v", w, got,
+			to, want))
 	}
 	if to == w || !c.sent[w][to].Before(b) {
 		return false
@@ -381,7 +384,7 @@ func (c *cluster) quiet() (Bound, bool) {
 		}
 		next = least(next, e.Next())
 		for to := range c.engines {
-			if len(c.lanes[w][to]) > 0 || c.tell(w, to, math.MaxInt) {
+			if len(c.lanes[w][to]) > 0 || c.promise(w, to, math.MaxInt) {
 				return next, false
 			}
 		}
@@ -423,7 +426,8 @@ func spread(t *testing.T, seed uint64, prepare func(c *cluster)) (jumps int, eve
 		}
 		for id := range want {
 			if got[id] != want[id] {
-				return 0, 0, fmt.Errorf("seed %d, placement %v, by link %v: hash of %s is %x, with one worker %x", seed, placement, byLink, m.g.Name(SimprocID(id)), got[id], want[id])
+				return 0, 0, fmt.Errorf("seed %d, placement %v, by link %v: hash of %s is %x, with one worker %x", seed,
+					placement, byLink, m.g.Name(SimprocID(id)), got[id], want[id])
 			}
 		}
 		jumps += c.jumps
@@ -487,7 +491,9 @@ func TestSpreadFindsMutants(t *testing.T) {
 		{"ties go to who is here", true, func(c *cluster) {
 			for _, e := range c.engines {
 				e.mutate = func(events []Event) {
-					slices.SortStableFunc(events, func(a, b Event) int { return int(e.localOf[b.Sender]&1) - int(e.localOf[a.Sender]&1) })
+					slices.SortStableFunc(events, func(a, b Event) int {
+						return int(e.localOf[b.Sender]&1) - int(e.localOf[a.Sender]&1)
+					})
 				}
 			}
 		}},

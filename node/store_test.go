@@ -18,7 +18,8 @@ type held struct {
 // freed meanwhile; slices stay where they are; every lease is given back once, when its
 // payload is freed and not before.
 func TestStoreAgainstMap(t *testing.T) {
-	sizes := []int{0, 1, 7, 8, 23, 24, 25, 56, 57, 120, 1000, 4088, 65_000, cellMax - cellHeader, cellMax - cellHeader + 1, 100_000}
+	sizes := []int{0, 1, 7, 8, 23, 24, 25, 56, 57, 120, 1000, 4088, 65_000, cellMax - cellHeader,
+		cellMax - cellHeader + 1, 100_000}
 	for seed := range uint64(4) {
 		rnd := rand.New(rand.NewPCG(seed, 5))
 		random := func(n int) []byte {
@@ -58,14 +59,16 @@ func TestStoreAgainstMap(t *testing.T) {
 			for r, h := range waiting { // any
 				headers, data := s.get(r)
 				if !bytes.Equal(headers, h.headers) || !bytes.Equal(data, h.data) {
-					t.Fatalf("seed %d, step %d: %d and %d bytes came back as %d and %d, or with other contents", seed, i, len(h.headers), len(h.data), len(headers), len(data))
+					t.Fatalf("seed %d, step %d: %d and %d bytes came back as %d and %d, or with other contents", seed,
+						i, len(h.headers), len(h.data), len(headers), len(data))
 				}
 				if h.lease != 0 && (released[h.lease] != 0 || len(data) > 0 && &data[0] != &h.data[0]) {
 					t.Fatalf("seed %d, step %d: a leased payload was moved, or given back too early", seed, i)
 				}
 				s.free(r)
 				if h.lease != 0 && released[h.lease] != 1 {
-					t.Fatalf("seed %d, step %d: lease %d was given back %d times, want once", seed, i, h.lease, released[h.lease])
+					t.Fatalf("seed %d, step %d: lease %d was given back %d times, want once", seed, i, h.lease,
+						released[h.lease])
 				}
 				delete(waiting, r)
 				break

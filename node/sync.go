@@ -165,7 +165,8 @@ type laneLinks struct {
 }
 
 func newWiring(g *Graph, levels []uint32, placement []int32, self int, workers int) *wiring {
-	w := &wiring{g: g, levels: levels, index: make(map[SimprocID]int), lanes: make([]laneLinks, workers), least: math.Inf(1)}
+	w := &wiring{g: g, levels: levels, index: make(map[SimprocID]int), lanes: make([]laneLinks, workers),
+		least: math.Inf(1)}
 	for i := range g.Links {
 		if l := g.Links[i].Lookahead; l > 0 {
 			w.least = min(w.least, l)

@@ -146,10 +146,12 @@ func (e *Engine) explain(p *Simproc, address uintptr) string {
 			case p != nil && e.loans.size > 0 && l.to == e.loanTo(p):
 				return "it wrote into the memory of its events, which others share"
 			}
-			return fmt.Sprintf("it used memory that ended with an earlier call, of %s: a handler must copy what it keeps", l.to)
+			return fmt.Sprintf("it used memory that ended with an earlier call, of %s: a handler must copy what it "+
+				"keeps", l.to)
 		}
 	}
-	return fmt.Sprintf("panic: memory at %#x can't be accessed so: an event's memory may not be written, and ends with the call", address)
+	return fmt.Sprintf("panic: memory at %#x can't be accessed so: an event's memory may not be written, and ends "+
+		"with the call", address)
 }
 
 func (e *Engine) loanTo(p *Simproc) string {
@@ -236,7 +238,8 @@ func (e *Engine) checkForeign(p *Simproc) {
 }
 
 func (e *Engine) foreignError(f *foreign, when string) error {
-	return &modelError{text: fmt.Sprintf("node: %s%s: %s was called in a goroutine of the model's: only the goroutine that calls Handle may call it, before Handle returns\n%s", e.plan.graph.Name(f.id), when, f.method, f.stack)}
+	return &modelError{text: fmt.Sprintf("node: %s%s: %s was called in a goroutine of the model's: only the goroutine "+
+		"that calls Handle may call it, before Handle returns\n%s", e.plan.graph.Name(f.id), when, f.method, f.stack)}
 }
 
 // trouble is what an Engine keeps for the checked build.

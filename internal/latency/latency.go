@@ -89,7 +89,7 @@ type path struct {
 }
 
 func newPath() (*path, error) {
-	plan, err := worker.SegmentPlan(2, worker.DefaultTuning())
+	plan, err := worker.SegmentLayout(2, worker.DefaultTuning())
 	if err != nil {
 		return nil, err
 	}

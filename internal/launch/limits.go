@@ -15,7 +15,7 @@ import (
 // segments are made, and a system that is out of them ends some process rather than
 // refuse.
 func checkLimits(transport string, sets, workers int, tuning worker.Tuning) error {
-	plan, err := worker.SegmentPlan(workers, tuning)
+	plan, err := worker.SegmentLayout(workers, tuning)
 	if err != nil {
 		return &configError{err}
 	}

@@ -18,7 +18,7 @@ import (
 // worker starts, and owns them; they have no names, so they are gone when the last
 // process that maps them is.
 type memory struct {
-	plan    worker.Plan
+	plan    worker.Layout
 	first   int // number of the first worker, for the names of boards
 	workers int
 	boards  []*shm.Segment
@@ -32,7 +32,7 @@ type memory struct {
 // number. Pages are taken as they are made, which may take seconds: proceed is called in
 // between, and its error ends it.
 func newMemory(transport string, first, workers int, tuning worker.Tuning, proceed func() error) (*memory, error) {
-	plan, err := worker.SegmentPlan(workers, tuning)
+	plan, err := worker.SegmentLayout(workers, tuning)
 	if err != nil {
 		return nil, &configError{err}
 	}

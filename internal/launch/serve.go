@@ -57,7 +57,7 @@ type attached struct {
 // attach maps what was handed over, in the order of memory.files. Files of segments
 // are closed as soon as they are mapped.
 func (a *attached) attach(setup *worker.Setup) (worker.Segments, *os.File, error) {
-	plan, err := worker.SegmentPlan(setup.Workers, setup.Tuning)
+	plan, err := worker.SegmentLayout(setup.Workers, setup.Tuning)
 	if err != nil {
 		return worker.Segments{}, nil, err
 	}

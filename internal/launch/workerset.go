@@ -196,7 +196,7 @@ func (ws *workerSet) result(r int, answers []*worker.Message, wall time.Duration
 		res.Events += d.Events
 		res.Activations += d.Activations
 		ws.stats[w].add(d)
-		for id, part := range d.Parts {
+		for id, part := range d.Reports {
 			if int(id) >= len(res.parts) {
 				return nil, fmt.Errorf("launch: worker %d reports about simproc %d, but there are %d", ws.number(w),
 					id, len(res.parts))

@@ -30,7 +30,7 @@ type Actor struct {
 
 // NewActor makes the victim self of a mesh that has its ends. claim takes room for a
 // record and never fills it; nil where a link can't be caught doing that.
-func NewActor(t testing.TB, m *Mesh, self int, claim func(to, size int) error) *Actor {
+func NewActor(t testing.TB, m *Ends, self int, claim func(to, size int) error) *Actor {
 	a := &Actor{t: t, self: self, out: m.Out[self], inbox: newInbox(m, self), claim: claim}
 	for to := range m.Out {
 		a.lanes = append(a.lanes, outbox{from: self, to: to})

@@ -41,7 +41,9 @@ func badRecords() map[string][]byte {
 		"headers longer than all": event(inline, func(rec []byte) { rec[2], rec[3] = 0xFF, 0xFF }),
 		"data longer than all":    event(inline, func(rec []byte) { rec[7] = 0xFF }),
 		"data shorter than all":   event(inline, func(rec []byte) { rec[4]-- }),
-		"epoch NaN":               event(inline, func(rec []byte) { binary.LittleEndian.PutUint64(rec[8:], math.Float64bits(math.NaN())) }),
+		"epoch NaN": event(inline, func(rec []byte) {
+			binary.LittleEndian.PutUint64(rec[8:], math.Float64bits(math.NaN()))
+		}),
 		"epoch below zero":        event(inline, func(rec []byte) { rec[15] |= 0x80 }),
 		"event cut short":         event(inline, nil)[:envelope.EventHeaderBytes-1],
 		"promise cut short":       promise[:envelope.PromiseBytes-1],

@@ -41,7 +41,8 @@ var headerBytes = []byte("any bytes will do: links don't look into them")
 // Event makes the event of a lane with a number. Its epoch is the number, so that the
 // bound n says that all events below n have been sent.
 func Event(from, to int, number uint64, data []byte) envelope.Event {
-	return envelope.Event{Epoch: float64(number), Number: number, Target: uint32(to), Sender: uint32(from), Headers: headers(number), Data: data}
+	return envelope.Event{Epoch: float64(number), Number: number, Target: uint32(to), Sender: uint32(from),
+		Headers: headers(number), Data: data}
 }
 
 // outbox makes a worker's events for one peer, in order.
@@ -102,7 +103,7 @@ type held struct {
 	event uint64
 }
 
-func newInbox(m *Mesh, self int) *inbox {
+func newInbox(m *Ends, self int) *inbox {
 	return &inbox{self: self, peers: make([]arrivals, len(m.Out)), in: m.In[self]}
 }
 
@@ -162,7 +163,8 @@ func (b *inbox) ReceiveBound(peer int, epoch float64, level uint32) error {
 	}
 	a := &b.peers[peer]
 	if epoch < a.epoch || epoch == a.epoch && level <= a.level {
-		return fmt.Errorf("linktest: bound (%v, %d) from worker %d after (%v, %d)", epoch, level, peer, a.epoch, a.level)
+		return fmt.Errorf("linktest: bound (%v, %d) from worker %d after (%v, %d)", epoch, level, peer, a.epoch,
+			a.level)
 	}
 	if float64(a.events) < epoch && !b.onlyBounds {
 		return fmt.Errorf("linktest: bound (%v, %d) from worker %d after %d events", epoch, level, peer, a.events)

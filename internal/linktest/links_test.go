@@ -33,7 +33,8 @@ func TestInProcess(t *testing.T) {
 	for name, bells := range map[string]bool{"spinning": false, "with doorbells": true} {
 		t.Run(name, func(t *testing.T) {
 			k := kind{bells: bells}
-			linktest.Run(t, linktest.Factory{Name: "in-process", Errors: laneErrors, Open: k.open, OpenVictim: k.openVictim})
+			linktest.Run(t, linktest.Factory{Name: "in-process", Errors: laneErrors, Open: k.open,
+				OpenVictim: k.openVictim})
 		})
 	}
 }
@@ -143,7 +144,8 @@ func (w *world) want(worker, i int) shm.Want {
 }
 
 // join opens one worker's ends. attach maps a segment for it.
-func (w *world) join(worker int, attach func(i int) (*shm.Segment, error)) (out []router.Sender, in router.Receiver, rings []*ring.Producer, err error) {
+func (w *world) join(worker int, attach func(i int) (*shm.Segment, error)) (out []router.Sender, in router.Receiver,
+	rings []*ring.Producer, err error) {
 	o := w.o
 	body := func(i int) []byte {
 		if err != nil {
@@ -165,7 +167,8 @@ func (w *world) join(worker int, attach func(i int) (*shm.Segment, error)) (out 
 		if peer == worker || err != nil {
 			continue
 		}
-		toMem, fromMem, bellMem, poolMem := body(w.lane(worker, peer)), body(w.lane(peer, worker)), body(w.bell(peer)), body(w.pool(peer))
+		toMem, fromMem, bellMem, poolMem := body(w.lane(worker, peer)), body(w.lane(peer,
+			worker)), body(w.bell(peer)), body(w.pool(peer))
 		if err != nil {
 			continue
 		}
@@ -181,7 +184,8 @@ func (w *world) join(worker int, attach func(i int) (*shm.Segment, error)) (out 
 		sources = append(sources, s)
 		var e *egress.Egress
 		e, err = egress.New(egress.Config{
-			Peer: peer, Lane: toMem, Pool: pool, Bell: s.Bell, InlineMax: o.InlineMax, Parts: o.Parts, PublishRecords: o.PublishRecords,
+			Peer: peer, Lane: toMem, Pool: pool, Bell: s.Bell,
+			InlineMax: o.InlineMax, Parts: o.Parts, PublishRecords: o.PublishRecords,
 			Wait: func() error { return o.Wait(worker) },
 		})
 		if err == nil {
@@ -196,16 +200,18 @@ func (w *world) join(worker int, attach func(i int) (*shm.Segment, error)) (out 
 }
 
 // mesh joins all workers but the absent one.
-func (w *world) mesh(t testing.TB, absent int) (*linktest.Mesh, [][]*ring.Producer) {
+func (w *world) mesh(t testing.TB, absent int) (*linktest.Ends, [][]*ring.Producer) {
 	t.Helper()
-	m := &linktest.Mesh{Out: make([][]router.Sender, w.o.Workers), In: make([]router.Receiver, w.o.Workers)}
+	m := &linktest.Ends{Out: make([][]router.Sender, w.o.Workers), In: make([]router.Receiver, w.o.Workers)}
 	rings := make([][]*ring.Producer, w.o.Workers)
 	for worker := range w.o.Workers {
 		if worker == absent {
 			continue
 		}
 		var err error
-		m.Out[worker], m.In[worker], rings[worker], err = w.join(worker, func(i int) (*shm.Segment, error) { return w.attach(t, worker, i), nil })
+		m.Out[worker], m.In[worker], rings[worker], err = w.join(worker, func(i int) (*shm.Segment, error) {
+			return w.attach(t, worker, i), nil
+		})
 		must(t, err)
 	}
 	m.Lane = func(from, to int) []byte { return w.segs[w.lane(from, to)].Body() }
@@ -222,14 +228,14 @@ func (w *world) mesh(t testing.TB, absent int) (*linktest.Mesh, [][]*ring.Produc
 	return m, rings
 }
 
-func (k kind) open(t testing.TB, o linktest.Options) *linktest.Mesh {
+func (k kind) open(t testing.TB, o linktest.Options) *linktest.Ends {
 	t.Helper()
 	m, _ := k.make(t, o).mesh(t, -1)
 	return m
 }
 
 // openVictim makes a victim that is part of this process.
-func (k kind) openVictim(t testing.TB, o linktest.Options, victim int) (*linktest.Mesh, linktest.Victim) {
+func (k kind) openVictim(t testing.TB, o linktest.Options, victim int) (*linktest.Ends, linktest.Victim) {
 	t.Helper()
 	m, rings := k.make(t, o).mesh(t, -1)
 	a := linktest.NewActor(t, m, victim, func(to, size int) error {
@@ -252,7 +258,7 @@ type order struct {
 
 // openProcess makes a victim that is a process: this binary once more, with the memory
 // as its files from 3 on.
-func (k kind) openProcess(t testing.TB, o linktest.Options, victim int) (*linktest.Mesh, linktest.Victim) {
+func (k kind) openProcess(t testing.TB, o linktest.Options, victim int) (*linktest.Ends, linktest.Victim) {
 	t.Helper()
 	w := k.make(t, o)
 	told, err := json.Marshal(order{victim, o.Workers, o.RingBytes, o.InlineMax, o.Blocks, o.BlockBytes, k.bells})
@@ -298,7 +304,7 @@ func live(told string) error {
 	if err != nil {
 		return err
 	}
-	m := &linktest.Mesh{Out: make([][]router.Sender, d.Workers), In: make([]router.Receiver, d.Workers)}
+	m := &linktest.Ends{Out: make([][]router.Sender, d.Workers), In: make([]router.Receiver, d.Workers)}
 	m.Out[d.Worker], m.In[d.Worker] = out, in
 	a := linktest.NewActor(nil, m, d.Worker, func(to, size int) error {
 		_, err := rings[to].Claim(size)

@@ -13,7 +13,7 @@
 //		linktest.Run(t, linktest.Factory{
 //			Name:   "mine",
 //			Errors: linktest.Errors{Closed: mylink.ErrClosed, …},
-//			Open:   func(t testing.TB, o linktest.Options) *linktest.Mesh { … },
+//			Open:   func(t testing.TB, o linktest.Options) *linktest.Ends { … },
 //		})
 //	}
 package linktest
@@ -71,8 +71,8 @@ type Options struct {
 	Wait func(worker int) error
 }
 
-// Mesh is some workers with a lane from each to each other.
-type Mesh struct {
+// Ends is some workers with a lane from each to each other.
+type Ends struct {
 	Out [][]router.Sender // [from][to]; nil at itself
 	In  []router.Receiver // [to]
 
@@ -111,11 +111,11 @@ type Factory struct {
 
 	// Open makes a mesh, and cleans up when the test ends. nil: only the tests of dead
 	// peers are run.
-	Open func(t testing.TB, o Options) *Mesh
+	Open func(t testing.TB, o Options) *Ends
 
 	// OpenVictim makes a mesh of which one worker is to die: its Out and In are nil.
 	// nil: the tests of dead peers are skipped.
-	OpenVictim func(t testing.TB, o Options, victim int) (*Mesh, Victim)
+	OpenVictim func(t testing.TB, o Options, victim int) (*Ends, Victim)
 
 	// What this kind of link can't have.
 	NoBlocks     bool // payloads are always copied: no leases, no pool

@@ -34,13 +34,14 @@ func sizeOf(f *Factory, n int) int {
 func stream(t *testing.T, f *Factory, o Options, count int) {
 	r := open(t, f, o)
 	promises := 0
-	r.crew.start(func() error {
+	r.group.start(func() error {
 		for n := range count {
 			if err := r.send(0, 1, sizeOf(f, n)); err != nil {
 				return err
 			}
 			if n%100 == 99 {
-				p := envelope.Promise{Seqnr: uint64(n/100 + 1), NumEvents: r.sent(0, 1), Target: envelope.WholeLane, Sender: envelope.WholeLane}
+				p := envelope.Promise{Seqnr: uint64(n/100 + 1), NumEvents: r.sent(0, 1), Target: envelope.WholeLane,
+					Sender: envelope.WholeLane}
 				if err := r.Out[0][1].SendPromise(&p); err != nil {
 					return err
 				}
@@ -83,7 +84,7 @@ func testManyLanes(t *testing.T, f *Factory) {
 	const workers = 5
 	count := rounds(1000)
 	r := open(t, f, small(workers))
-	patience := r.crew.patience()
+	watchdog := r.group.watchdog()
 	r.wait = func(w int) error {
 		for _, out := range r.Out[w] {
 			if out != nil {
@@ -95,16 +96,17 @@ func testManyLanes(t *testing.T, f *Factory) {
 		if n, err := r.In[w].Poll(r.inbox[w]); n > 0 || err != nil {
 			return err
 		}
-		return patience()
+		return watchdog()
 	}
 	for w := range workers {
-		r.crew.start(func() error { return chatter(f, r, w, count) })
+		r.group.start(func() error { return chatter(f, r, w, count) })
 	}
-	r.crew.wg.Wait()
+	r.group.wg.Wait()
 	for w, b := range r.inbox {
 		for peer, a := range b.peers {
 			if peer != w && (a.events != uint64(count) || a.epoch != float64(count)) {
-				t.Errorf("worker %d got %d events and the bound %v from worker %d, want %d", w, a.events, a.epoch, peer, count)
+				t.Errorf("worker %d got %d events and the bound %v from worker %d, want %d", w, a.events, a.epoch, peer,
+					count)
 			}
 		}
 	}
@@ -140,7 +142,8 @@ func chatter(f *Factory, r *rig, w, count int) error {
 		for peer := range r.inbox[w].peers {
 			// Epoch and level are stored one after the other: a reader may see the newer
 			// level with the older epoch, which is a bound that holds too.
-			if a := &r.inbox[w].peers[peer]; peer != w && (a.events != uint64(count) || a.epoch != float64(count) || a.level != 1) {
+			if a := &r.inbox[w].peers[peer]; peer != w && (a.events != uint64(count) || a.epoch != float64(count) ||
+				a.level != 1) {
 				left++
 			}
 		}

@@ -64,15 +64,15 @@ func testMutuallyFull(t *testing.T, f *Factory) {
 	o := small(2)
 	o.RingBytes = 1024
 	r := open(t, f, o)
-	patience := r.crew.patience()
+	watchdog := r.group.watchdog()
 	r.wait = func(w int) error {
 		if n, err := r.In[w].Poll(r.inbox[w]); n > 0 || err != nil {
 			return err
 		}
-		return patience()
+		return watchdog()
 	}
 	for w := range 2 {
-		r.crew.start(func() error {
+		r.group.start(func() error {
 			for range count {
 				if err := r.send(w, 1-w, 200); err != nil {
 					return err
@@ -89,7 +89,7 @@ func testMutuallyFull(t *testing.T, f *Factory) {
 			return nil
 		})
 	}
-	r.crew.wg.Wait()
+	r.group.wg.Wait()
 }
 
 // A paused peer waits; the others don't, and its bound waits with its events.

@@ -49,7 +49,7 @@ func testPromisesUnderLoad(t *testing.T, f *Factory) {
 	o.RecordsMax = 4
 	count := rounds(20000)
 	r := open(t, f, o)
-	r.crew.start(func() error {
+	r.group.start(func() error {
 		for n := range count {
 			if err := r.send(0, 1, n%60); err != nil {
 				return err
@@ -75,7 +75,7 @@ func testReset(t *testing.T, f *Factory) {
 	o := small(2)
 	r := open(t, f, o)
 	for range 4 {
-		b := newInbox(r.Mesh, 1)
+		b := newInbox(r.Ends, 1)
 		b.hold = true
 		r.inbox[1] = b
 		r.out[0][1].number = 0

@@ -64,7 +64,8 @@ const (
 )
 
 var typeNames = [...]string{
-	TypeSetup: "setup", TypePrepare: "prepare", TypeGo: "go", TypeStop: "stop", TypeStopped: "stopped", TypeLimit: "limit",
+	TypeSetup: "setup", TypePrepare: "prepare", TypeGo: "go", TypeStop: "stop",
+	TypeStopped: "stopped", TypeLimit: "limit",
 	TypeAsk: "ask", TypeStatus: "status", TypeExit: "exit", TypeReady: "ready", TypeDone: "done", TypeFailed: "failed",
 }
 
@@ -123,7 +124,7 @@ type Done struct {
 	Events      uint64            // events handled
 	Activations uint64            // calls of handlers
 	Hashes      []SimprocHash     // of its own simprocs
-	Parts       map[uint32][]byte // reports, by simproc id
+	Reports     map[uint32][]byte // of handlers, by simproc id
 	Stats       Stats
 }
 
@@ -165,7 +166,8 @@ type Tuning struct {
 	PoolBytes int    `json:"pool_bytes"` // bytes of one worker's pool for larger payloads
 	BatchMax  int    `json:"batch_max"`  // activations between two looks at the lanes
 	Ingress   string `json:"ingress"`    // "duty": in the worker's own cycle; "goroutine": beside it
-	Sync      string `json:"sync"`       // "lane": one bound promises for a whole lane; "link": promises of single links
+	// "lane": one bound promises for a whole lane; "link": promises of single links
+	Sync      string `json:"sync"`
 	Wait      string `json:"wait"`       // "adaptive", "spin", "yield" or "park"
 	Pin       bool   `json:"pin"`        // bind worker i to CPU i modulo their number
 	HugePages bool   `json:"huge_pages"` // try 2 MiB pages for lanes and pools; shared memory only

@@ -61,11 +61,12 @@ func TestEveryFieldTravels(t *testing.T) {
 // A report that isn't there is not one of no bytes.
 func TestMissingReport(t *testing.T) {
 	var b bytes.Buffer
-	if err := WriteMessage(&b, &Message{Type: TypeDone, Done: &Done{Parts: map[uint32][]byte{1: nil, 2: {}}}}); err != nil {
+	if err := WriteMessage(&b, &Message{Type: TypeDone, Done: &Done{Reports: map[uint32][]byte{1: nil,
+		2: {}}}}); err != nil {
 		t.Fatal(err)
 	}
 	m, err := ReadMessage(&b)
-	if err != nil || len(m.Done.Parts) != 1 || m.Done.Parts[2] == nil {
+	if err != nil || len(m.Done.Reports) != 1 || m.Done.Reports[2] == nil {
 		t.Errorf("%+v, %v", m, err)
 	}
 }
@@ -87,7 +88,8 @@ func TestBadFrames(t *testing.T) {
 		{"type 0", "message type 0: byte 0: found no such type", frame(0, 1, 0, "")},
 		{"bytes behind", "message go: byte 0: found 2 bytes behind the last field", frame(2, 1, byte(TypeGo), "ab")},
 		{"no body", "message limit: byte 0: found 0 bytes, want 8", frame(0, 1, byte(TypeLimit), "")},
-		{"a long text", "message failed: byte 4: found a length of 16777215, want at most 1: 1 bytes are left", frame(5, 1, byte(TypeFailed), "\xff\xff\xff\x00a")},
+		{"a long text", "message failed: byte 4: found a length of 16777215, want at most 1: 1 bytes are left", frame(5,
+			1, byte(TypeFailed), "\xff\xff\xff\x00a")},
 		{"a report twice", "found a report of simproc 7, want one of 8 or a later one", twice(t)},
 	} {
 		_, err := ReadMessage(bytes.NewReader(c.bytes))
@@ -95,7 +97,8 @@ func TestBadFrames(t *testing.T) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 	}
-	if err := WriteMessage(io.Discard, &Message{Type: TypeDone}); err == nil || !strings.Contains(err.Error(), "message done: it has no body") {
+	if err := WriteMessage(io.Discard, &Message{Type: TypeDone}); err == nil || !strings.Contains(err.Error(),
+		"message done: it has no body") {
 		t.Errorf("a message without its body: %v", err)
 	}
 }
@@ -104,7 +107,8 @@ func TestBadFrames(t *testing.T) {
 func twice(t *testing.T) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := WriteMessage(&b, &Message{Type: TypeDone, Done: &Done{Parts: map[uint32][]byte{7: {1}, 8: {2}}}}); err != nil {
+	if err := WriteMessage(&b, &Message{Type: TypeDone, Done: &Done{Reports: map[uint32][]byte{7: {1},
+		8: {2}}}}); err != nil {
 		t.Fatal(err)
 	}
 	i := bytes.Index(b.Bytes(), []byte{8, 0, 0, 0, 1, 0, 0, 0, 2})
@@ -157,34 +161,35 @@ const endless = "model: ring\nnodes: 4\nlookahead: 0.5\nhorizon: 1e12\n"
 // Both workers stop at one time, though one was ahead of the other.
 func TestStop(t *testing.T) {
 	for _, in := range []string{IngressDuty, IngressGoroutine} {
-		c := newCrew(t, endless, []int32{0, 1, 0, 1}, 2, Tuning{Ingress: in}, 1)
-		c.sayAll(&Message{Type: TypePrepare, Prepare: &Prepare{}})
-		c.hear(TypeReady)
-		c.sayAll(&Message{Type: TypeGo})
+		c := newRunner(t, endless, []int32{0, 1, 0, 1}, 2, Tuning{Ingress: in}, 1)
+		c.sendAll(&Message{Type: TypePrepare, Prepare: &Prepare{}})
+		c.receive(TypeReady)
+		c.sendAll(&Message{Type: TypeGo})
 		// Stopped in the middle, as its board shows.
 		for c.count(0, NumberEvents) < 1000 {
 			time.Sleep(time.Millisecond)
 		}
-		c.sayAll(&Message{Type: TypeStop})
+		c.sendAll(&Message{Type: TypeStop})
 		front := 0.0
-		for w, m := range c.hear(TypeStopped) {
+		for w, m := range c.receive(TypeStopped) {
 			if s := m.Stopped; s == nil || !s.Handled || s.Epoch <= 0 {
 				t.Fatalf("worker %d: stopped at %+v, want a time > 0", w, s)
 			}
 			front = max(front, m.Stopped.Epoch)
 		}
 		limit := math.Nextafter(front, math.Inf(1))
-		c.sayAll(&Message{Type: TypeLimit, Limit: &Limit{Epoch: limit}})
-		for w, m := range c.hear(TypeDone) {
-			if d := m.Done; !d.Interrupted || d.Reached != limit || len(d.Parts) != 4 || d.Events == 0 {
-				t.Errorf("worker %d: interrupted %v at %v with %d reports after %d events, want it at %v", w, d.Interrupted, d.Reached, len(d.Parts), d.Events, limit)
+		c.sendAll(&Message{Type: TypeLimit, Limit: &Limit{Epoch: limit}})
+		for w, m := range c.receive(TypeDone) {
+			if d := m.Done; !d.Interrupted || d.Reached != limit || len(d.Reports) != 4 || d.Events == 0 {
+				t.Errorf("worker %d: interrupted %v at %v with %d reports after %d events, want it at %v", w,
+					d.Interrupted, d.Reached, len(d.Reports), d.Events, limit)
 			}
 		}
 		c.end()
 	}
 }
 
-func (c *crew) count(w int, name string) uint64 {
+func (c *runner) count(w int, name string) uint64 {
 	c.t.Helper()
 	values, err := Numbers(c.boards[w])
 	if err != nil {
@@ -201,11 +206,11 @@ func (c *crew) count(w int, name string) uint64 {
 
 func TestLauncherGone(t *testing.T) {
 	for _, running := range []bool{false, true} {
-		c := newCrew(t, endless, []int32{0, 1, 0, 1}, 2, Tuning{}, 1)
+		c := newRunner(t, endless, []int32{0, 1, 0, 1}, 2, Tuning{}, 1)
 		if running {
-			c.sayAll(&Message{Type: TypePrepare, Prepare: &Prepare{}})
-			c.hear(TypeReady)
-			c.sayAll(&Message{Type: TypeGo})
+			c.sendAll(&Message{Type: TypePrepare, Prepare: &Prepare{}})
+			c.receive(TypeReady)
+			c.sendAll(&Message{Type: TypeGo})
 		}
 		for _, ctl := range c.ctl {
 			ctl.Close()
@@ -226,12 +231,14 @@ func TestLauncherGone(t *testing.T) {
 // A handler's error is the worker's, with the simproc's name; the other worker doesn't
 // hang, whatever it ends with.
 func TestHandlerFails(t *testing.T) {
-	c := newCrew(t, "model: ring\nnodes: 4\nlookahead: 0.5\nfail: 5\nhorizon: 1e12\n", []int32{0, 1, 0, 1}, 2, Tuning{}, 1)
-	c.sayAll(&Message{Type: TypePrepare, Prepare: &Prepare{}})
-	c.hear(TypeReady)
-	c.sayAll(&Message{Type: TypeGo})
+	c := newRunner(t, "model: ring\nnodes: 4\nlookahead: 0.5\nfail: 5\nhorizon: 1e12\n", []int32{0, 1, 0, 1}, 2,
+		Tuning{}, 1)
+	c.sendAll(&Message{Type: TypePrepare, Prepare: &Prepare{}})
+	c.receive(TypeReady)
+	c.sendAll(&Message{Type: TypeGo})
 	m, err := ReadMessage(c.ctl[1]) // n1 is here
-	if err != nil || m.Type != TypeFailed || !strings.Contains(m.Failed.Error, "n1/up") || !strings.Contains(m.Failed.Error, "told to fail") {
+	if err != nil || m.Type != TypeFailed || !strings.Contains(m.Failed.Error, "n1/up") ||
+		!strings.Contains(m.Failed.Error, "told to fail") {
 		t.Fatalf("%+v, %v", m, err)
 	}
 	if err := <-c.errs; err == nil || errors.Is(err, ErrLauncherGone) {
@@ -296,8 +303,8 @@ func TestBadSetup(t *testing.T) {
 
 func TestMessagesOutOfPlace(t *testing.T) {
 	for _, first := range []MessageType{TypeGo, TypeReady, TypeStopped} {
-		c := newCrew(t, endless, []int32{0, 0, 0, 0}, 1, Tuning{}, 1)
-		c.say(0, &Message{Type: first, Stopped: &Stopped{}})
+		c := newRunner(t, endless, []int32{0, 0, 0, 0}, 1, Tuning{}, 1)
+		c.send(0, &Message{Type: first, Stopped: &Stopped{}})
 		m, err := ReadMessage(c.ctl[0])
 		if err != nil || m.Type != TypeFailed {
 			t.Errorf("%v first: %+v, %v; want an error", first, m, err)

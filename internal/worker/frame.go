@@ -51,7 +51,8 @@ func ReadMessage(r io.Reader) (*Message, error) {
 	}
 	n := binary.LittleEndian.Uint32(head[:])
 	if head[4] != frameVersion {
-		return nil, fmt.Errorf("worker: frame of version %d, want %d: launcher and workers must be the same program", head[4], frameVersion)
+		return nil, fmt.Errorf("worker: frame of version %d, want %d: launcher and workers must be the same program",
+			head[4], frameVersion)
 	}
 	if n > MessageMax {
 		return nil, fmt.Errorf("worker: frame of %d bytes, want at most %d", n, MessageMax)
@@ -175,8 +176,8 @@ type report struct {
 // parts are the reports in the order of their ids. A simproc without one isn't listed.
 func (d *Done) parts(c *wire.Codec) {
 	var list []report
-	for _, id := range slices.Sorted(maps.Keys(d.Parts)) {
-		if data := d.Parts[id]; data != nil {
+	for _, id := range slices.Sorted(maps.Keys(d.Reports)) {
+		if data := d.Reports[id]; data != nil {
 			list = append(list, report{id, data})
 		}
 	}
@@ -189,9 +190,9 @@ func (d *Done) parts(c *wire.Codec) {
 		c.Bytes(&r.data)
 	})
 	if c.Decoding() {
-		d.Parts = make(map[uint32][]byte, len(list))
+		d.Reports = make(map[uint32][]byte, len(list))
 		for _, r := range list {
-			d.Parts[r.id] = r.data
+			d.Reports[r.id] = r.data
 		}
 	}
 }

@@ -34,8 +34,9 @@ type memory struct {
 	setup *Setup
 	segs  Segments
 
-	bells  []*shm.Doorbell // by worker: rung when there is something to take in
-	cycles []*shm.Doorbell // by worker: rung for its duty cycle, which may wait for room; the same where it takes in itself
+	bells []*shm.Doorbell // by worker: rung when there is something to take in
+	// by worker: rung for its duty cycle, which may wait for room; the same where it takes in itself
+	cycles []*shm.Doorbell
 }
 
 // openLanes opens the ends of all lanes that the plan uses. Lanes between workers
@@ -96,7 +97,8 @@ func (m *memory) openReceiver() (router.Receiver, error) {
 	for peer := range m.setup.Workers {
 		if peer != m.setup.Worker && m.plan.ReceivesFrom(peer) {
 			sources = append(sources, ingress.Source{
-				Peer: peer, Lane: m.segs.In[peer].Body(), Pool: m.segs.Pools[peer].Body(), Parts: true, Bell: m.cycles[peer],
+				Peer: peer, Lane: m.segs.In[peer].Body(), Pool: m.segs.Pools[peer].Body(),
+				Parts: true, Bell: m.cycles[peer],
 			})
 		}
 	}

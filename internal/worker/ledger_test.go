@@ -53,9 +53,11 @@ func (k *costKind) Graph() *node.Graph {
 	for i := range k.cost {
 		g.Nodes = append(g.Nodes, node.Node{Name: fmt.Sprint("n", i), Work: 1})
 		if i+1 < len(k.cost) {
-			g.Links = append(g.Links, node.Link{From: node.Endpoint{Node: i}, To: node.Endpoint{Node: i + 1}, Lookahead: k.ahead})
+			g.Links = append(g.Links, node.Link{From: node.Endpoint{Node: i}, To: node.Endpoint{Node: i + 1},
+				Lookahead: k.ahead})
 			if k.rally {
-				g.Links = append(g.Links, node.Link{From: node.Endpoint{Node: i + 1}, To: node.Endpoint{Node: i}, Lookahead: k.ahead})
+				g.Links = append(g.Links, node.Link{From: node.Endpoint{Node: i + 1}, To: node.Endpoint{Node: i},
+					Lookahead: k.ahead})
 			}
 		}
 	}
@@ -159,7 +161,8 @@ func costRun(t *testing.T, k *costKind, tuning Tuning) (stats []Stats, calls []u
 	var teams []*replications
 	for w := range workers {
 		b.turns = append(b.turns, make(chan struct{}, 1))
-		setup := &Setup{Worker: w, Workers: workers, File: "test.yml", Text: []byte("model: cost\n"), Seed: 1, Placement: placement, Tuning: tuning, OneProcess: true}
+		setup := &Setup{Worker: w, Workers: workers, File: "test.yml", Text: []byte("model: cost\n"), Seed: 1,
+			Placement: placement, Tuning: tuning, OneProcess: true}
 		r, err := newReplications(setup, kinds, func(*Setup) (Segments, *os.File, error) { return all[w], nil, nil })
 		if err != nil {
 			t.Fatal(err)
@@ -204,7 +207,7 @@ func costRun(t *testing.T, k *costKind, tuning Tuning) (stats []Stats, calls []u
 // heapSegments are the segments of so many workers.
 func heapSegments(t *testing.T, workers int, tuning Tuning) []Segments {
 	t.Helper()
-	c := &crew{t: t}
+	c := &runner{t: t}
 	all := c.segments(workers, tuning)
 	t.Cleanup(func() {
 		for _, s := range c.segs {
@@ -226,11 +229,13 @@ func checkShares(t *testing.T, k *costKind, stats []Stats, calls []uint64, whole
 		if work := float64(calls[w]) * k.cost[w].Seconds(); !sameSeconds(s.WorkingSeconds, work) {
 			t.Errorf("worker %d worked for %v s, and its %d calls took %v s", w, s.WorkingSeconds, calls[w], work)
 		}
-		if sum := s.WorkingSeconds + s.BlockedSeconds + s.RoomSeconds + s.ReportSeconds; !sameSeconds(s.WallSeconds, sum) {
+		if sum := s.WorkingSeconds + s.BlockedSeconds + s.RoomSeconds + s.ReportSeconds; !sameSeconds(s.WallSeconds,
+			sum) {
 			t.Errorf("worker %d: %v s in all, the shares add up to %v s", w, s.WallSeconds, sum)
 		}
 		if s.WallSeconds > whole.Seconds()+1e-9 || s.ReportSeconds != 0 {
-			t.Errorf("worker %d: %v s in all, of which %v s to report; the run took %v", w, s.WallSeconds, s.ReportSeconds, whole)
+			t.Errorf("worker %d: %v s in all, of which %v s to report; the run took %v", w, s.WallSeconds,
+				s.ReportSeconds, whole)
 		}
 	}
 }
@@ -243,7 +248,8 @@ func TestSharesAlone(t *testing.T) {
 	stats, calls, whole := costRun(t, k, Tuning{})
 	checkShares(t, k, stats, calls, whole)
 	s := stats[0]
-	if calls[0] != 100 || whole != 300*ms || s.WallSeconds != s.WorkingSeconds || s != (Stats{WallSeconds: s.WallSeconds, WorkingSeconds: s.WorkingSeconds, CPUSeconds: s.CPUSeconds}) {
+	if calls[0] != 100 || whole != 300*ms || s.WallSeconds != s.WorkingSeconds ||
+		s != (Stats{WallSeconds: s.WallSeconds, WorkingSeconds: s.WorkingSeconds, CPUSeconds: s.CPUSeconds}) {
 		t.Errorf("%d calls in %v: %+v", calls[0], whole, s)
 	}
 }
@@ -275,7 +281,8 @@ func TestSharesOfAPipeline(t *testing.T) {
 	stats, calls, whole := costRun(t, k, Tuning{BatchMax: 10})
 	checkShares(t, k, stats, calls, whole)
 	first, second := stats[0], stats[1]
-	if calls[0] != 100 || calls[1] != 100 || first.Sent != 3*99 || second.Received != 3*99 || first.Received != 0 || second.Sent != 0 {
+	if calls[0] != 100 || calls[1] != 100 || first.Sent != 3*99 || second.Received != 3*99 || first.Received != 0 ||
+		second.Sent != 0 {
 		t.Errorf("%d and %d calls, %+v, %+v", calls[0], calls[1], first, second)
 	}
 	// The first looks at its lanes twice within a lookahead of 1 s, and so promises at each
@@ -283,8 +290,10 @@ func TestSharesOfAPipeline(t *testing.T) {
 	if first.Promises != 99 || second.Promises != 0 || first.IdleJumps+second.IdleJumps != 0 {
 		t.Errorf("promises and jumps: %+v, %+v", first, second)
 	}
-	if !sameSeconds(second.BlockedSeconds, first.WorkingSeconds) || !sameSeconds(first.BlockedSeconds, second.WorkingSeconds) || first.RoomSeconds+second.RoomSeconds != 0 {
-		t.Errorf("blocked for %v s and %v s, worked for %v s and %v s", first.BlockedSeconds, second.BlockedSeconds, first.WorkingSeconds, second.WorkingSeconds)
+	if !sameSeconds(second.BlockedSeconds, first.WorkingSeconds) || !sameSeconds(first.BlockedSeconds,
+		second.WorkingSeconds) || first.RoomSeconds+second.RoomSeconds != 0 {
+		t.Errorf("blocked for %v s and %v s, worked for %v s and %v s", first.BlockedSeconds, second.BlockedSeconds,
+			first.WorkingSeconds, second.WorkingSeconds)
 	}
 }
 
@@ -299,8 +308,10 @@ func TestSharesOfAFullLane(t *testing.T) {
 		t.Errorf("waits for room: %+v, %+v", first, second)
 	}
 	// 40 events of 100 bytes are more than four rings: the first waits at every tick.
-	if first.FullWaits < 99 || first.RoomSeconds+first.BlockedSeconds < 0.9*second.WorkingSeconds || first.RoomSeconds < 0.5*second.WorkingSeconds {
-		t.Errorf("%d waits for room in %v s, blocked for %v s, while the second worked for %v s", first.FullWaits, first.RoomSeconds, first.BlockedSeconds, second.WorkingSeconds)
+	if first.FullWaits < 99 || first.RoomSeconds+first.BlockedSeconds < 0.9*second.WorkingSeconds ||
+		first.RoomSeconds < 0.5*second.WorkingSeconds {
+		t.Errorf("%d waits for room in %v s, blocked for %v s, while the second worked for %v s", first.FullWaits,
+			first.RoomSeconds, first.BlockedSeconds, second.WorkingSeconds)
 	}
 }
 

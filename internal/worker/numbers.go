@@ -50,9 +50,10 @@ const (
 	NumberNext         = "epoch_next"   // simulated seconds of the earliest of them
 	NumberBlocks       = "blocks_lent"  // of its pool: payloads that no peer has given back
 	NumberState        = "state"        // StateRest and so on
-	NumberPeer         = "waits_for"    // 1 + the peer in whose ring it waits for room, or whose bound holds it back; 0: none
-	NumberCallOf       = "call_of"      // 1 + id of the simproc whose handler was called last; 0: none, or a goroutine
-	NumberCallAt       = "call_at"      // simulated seconds of that call
+	// 1 + the peer in whose ring it waits for room, or whose bound holds it back; 0: none
+	NumberPeer   = "waits_for"
+	NumberCallOf = "call_of" // 1 + id of the simproc whose handler was called last; 0: none, or a goroutine
+	NumberCallAt = "call_at" // simulated seconds of that call
 )
 
 func counterNames() []counters.Spec {

@@ -239,12 +239,14 @@ func TestRoomModel(t *testing.T) {
 		for ring := 1; ring <= 2; ring++ {
 			for runAhead := 1; runAhead <= 3; runAhead++ {
 				for pending := 1; pending <= most; pending++ {
-					try(roomRules{workers: 2, pending: pending, blocks: blocks, ring: ring, runAhead: runAhead, parts: true, listens: true}, false)
+					try(roomRules{workers: 2, pending: pending, blocks: blocks, ring: ring, runAhead: runAhead,
+						parts: true, listens: true}, false)
 				}
 			}
 		}
 		if !testing.Short() {
-			try(roomRules{workers: 3, pending: 1, blocks: blocks, ring: 1, runAhead: 1, parts: true, listens: true}, false)
+			try(roomRules{workers: 3, pending: 1, blocks: blocks, ring: 1, runAhead: 1, parts: true, listens: true},
+				false)
 		}
 	}
 	// What the rules are there for.

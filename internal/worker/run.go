@@ -116,7 +116,7 @@ func (c *cycle) run() error {
 			}
 		}
 		if c.ask.asked.Load() {
-			c.tellStatus(c.state())
+			c.sendStatus(c.state())
 		}
 		taken, err := c.takeIn()
 		if err != nil {
@@ -248,7 +248,8 @@ func (c *cycle) rest(heard bool) error {
 		if !c.posted {
 			s := c.engine.Stats()
 			next := c.engine.Next()
-			c.lanes.detector.Post(router.State{Epoch: next.Epoch, Level: next.Level, Sent: s.Sent, Received: s.Received})
+			c.lanes.detector.Post(router.State{Epoch: next.Epoch, Level: next.Level, Sent: s.Sent,
+				Received: s.Received})
 			c.posted = true
 		}
 		epoch, level, ok, err := c.lanes.detector.Look()
@@ -293,7 +294,8 @@ func (c *cycle) idle(next node.Bound) error {
 	}
 	if !c.jumped.Before(next) {
 		if c.engine.Next() == next {
-			return fmt.Errorf("worker: deadlock at %v: worker %d has the earliest work of all, but\n%s", next, c.self, c.engine.Waiting())
+			return fmt.Errorf("worker: deadlock at %v: worker %d has the earliest work of all, but\n%s", next, c.self,
+				c.engine.Waiting())
 		}
 		// The owner of next has not moved yet. It may sleep: the ring that was to wake it can
 		// have come while this worker's slot was withdrawn for the jump, when it was no idle
@@ -340,7 +342,7 @@ func (c *cycle) room(peer int) error {
 		return ErrLauncherGone
 	}
 	if c.ask.asked.Load() {
-		c.tellStatus(StateRoom, peer)
+		c.sendStatus(StateRoom, peer)
 	}
 	if c.ledger.is != shortOfRoom {
 		c.enter(shortOfRoom)

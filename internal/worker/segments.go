@@ -81,7 +81,8 @@ func (t *Tuning) Validate() error {
 		return fmt.Errorf("worker: %w", err)
 	}
 	if t.InlineMax < 1 || t.InlineMax > t.RingBytes/8 {
-		return fmt.Errorf("worker: payloads up to %d bytes inside a ring of %d, want 1 to %d, an eighth of it", t.InlineMax, t.RingBytes, t.RingBytes/8)
+		return fmt.Errorf("worker: payloads up to %d bytes inside a ring of %d, want 1 to %d, an eighth of it",
+			t.InlineMax, t.RingBytes, t.RingBytes/8)
 	}
 	if t.PoolBytes < 0 || t.PoolBytes > PoolBytesMax {
 		return fmt.Errorf("worker: pool of %d bytes, want at most %d", t.PoolBytes, PoolBytesMax)
@@ -138,9 +139,9 @@ type Segments struct {
 	In     []*shm.Segment // by peer: the lane from it; nil at itself
 }
 
-// Plan says which segments a run needs. All workers' boards and pools, and a lane for
+// Layout says which segments a run needs. All workers' boards and pools, and a lane for
 // every ordered pair.
-type Plan struct {
+type Layout struct {
 	Workers int
 	Board   shm.Config
 	Pool    shm.Config
@@ -150,27 +151,27 @@ type Plan struct {
 	classes   []shm.BlockSize
 }
 
-// SegmentPlan works out the sizes for a run of so many workers.
-func SegmentPlan(workers int, t Tuning) (Plan, error) {
+// SegmentLayout works out the sizes for a run of so many workers.
+func SegmentLayout(workers int, t Tuning) (Layout, error) {
 	if workers < 1 || workers > WorkersMax {
-		return Plan{}, fmt.Errorf("worker: %d workers, want 1 to %d", workers, WorkersMax)
+		return Layout{}, fmt.Errorf("worker: %d workers, want 1 to %d", workers, WorkersMax)
 	}
 	if err := t.Validate(); err != nil {
-		return Plan{}, err
+		return Layout{}, err
 	}
 	classes, err := shm.DefaultBlockSizes(t.PoolBytes, t.InlineMax+1)
 	if err != nil {
-		return Plan{}, fmt.Errorf("worker: pool: %w", err)
+		return Layout{}, fmt.Errorf("worker: pool: %w", err)
 	}
 	poolBytes, err := shm.PoolBytes(classes)
 	if err != nil {
-		return Plan{}, fmt.Errorf("worker: pool: %w", err)
+		return Layout{}, fmt.Errorf("worker: pool: %w", err)
 	}
 	laneBytes, err := egress.LaneBytes(t.RingBytes, classes)
 	if err != nil {
-		return Plan{}, fmt.Errorf("worker: %w", err)
+		return Layout{}, fmt.Errorf("worker: %w", err)
 	}
-	return Plan{
+	return Layout{
 		Workers:   workers,
 		Board:     shm.Config{Name: "disco-board", Kind: KindBoard, Size: boardBytes},
 		Pool:      shm.Config{Name: "disco-pool", Kind: shm.KindPool, Size: poolBytes, HugePages: t.HugePages},
@@ -181,7 +182,7 @@ func SegmentPlan(workers int, t Tuning) (Plan, error) {
 
 // FormatBoard, FormatPool and FormatLane prepare the body of a new segment. The
 // launcher calls them before any worker attaches.
-func (p *Plan) FormatBoard(body []byte) error {
+func (p *Layout) FormatBoard(body []byte) error {
 	if len(body) < boardBytes {
 		return fmt.Errorf("worker: board of %d bytes, want %d", len(body), boardBytes)
 	}
@@ -189,17 +190,20 @@ func (p *Plan) FormatBoard(body []byte) error {
 }
 
 // FormatPool prepares a pool's body.
-func (p *Plan) FormatPool(body []byte) error { return shm.FormatPool(body, p.classes) }
+func (p *Layout) FormatPool(body []byte) error { return shm.FormatPool(body, p.classes) }
 
 // FormatLane prepares a lane's body.
-func (p *Plan) FormatLane(body []byte) error { return egress.FormatLane(body, p.ringBytes, p.classes) }
+func (p *Layout) FormatLane(body []byte) error {
+	return egress.FormatLane(body, p.ringBytes, p.classes)
+}
 
 // check reports segments that are not what worker self of so many needs: its own board and
 // pool, the lanes over which the plan's links go, the pools of those who send to it, and
 // the boards of all, because idle moments are found there.
 func (s *Segments) check(plan *node.Plan, self, workers int) error {
 	if len(s.Boards) != workers || len(s.Pools) != workers || len(s.Out) != workers || len(s.In) != workers {
-		return fmt.Errorf("worker: segments for %d, %d, %d and %d workers, want %d of each", len(s.Boards), len(s.Pools), len(s.Out), len(s.In), workers)
+		return fmt.Errorf("worker: segments for %d, %d, %d and %d workers, want %d of each", len(s.Boards),
+			len(s.Pools), len(s.Out), len(s.In), workers)
 	}
 	for i := range workers {
 		sends, receives := i != self && plan.SendsTo(i), i != self && plan.ReceivesFrom(i)

@@ -32,31 +32,32 @@ type Attach func(*Setup) (Segments, *os.File, error)
 // several times in different goroutines.
 func Serve(ctl io.ReadWriteCloser, reg scenario.Registry, attach Attach) error {
 	defer ctl.Close()
-	s := &server{ctl: ctl, inbox: make(chan *Message, 4), ask: make(chan struct{}, 1), told: make(chan struct{})}
+	s := &server{ctl: ctl, inbox: make(chan *Message, 4), ask: make(chan struct{}, 1), answered: make(chan struct{})}
 	err := s.serve(reg, attach)
 	if err != nil && !errors.Is(err, ErrLauncherGone) {
 		// Told before the lanes close, so that the launcher hears of the cause before it
 		// hears of peers that found a lane closed. If the launcher is gone too, the error
 		// reaches it through our exit.
-		_ = s.write(&Message{Type: TypeFailed, Failed: &Failed{Error: err.Error(), Peer: errors.Is(err, lane.ErrClosed)}})
+		_ = s.write(&Message{Type: TypeFailed, Failed: &Failed{Error: err.Error(), Peer: errors.Is(err,
+			lane.ErrClosed)}})
 	}
 	if s.run != nil {
 		ctl.Close()
 		for range s.inbox { // until the reader has ended: it rings bells
 		}
-		<-s.told // likewise
+		<-s.answered // likewise
 		err = errors.Join(err, s.run.close())
 	}
 	return err
 }
 
 type server struct {
-	ctl   io.ReadWriteCloser
-	inbox chan *Message // closed at the stream's end
-	run   *replications // immutable once the reader has started
-	ask   chan struct{} // closed at the stream's end: the launcher asks for a Status
-	told  chan struct{} // closed when tell has ended
-	mu    sync.Mutex    // guards writing: a Status may come beside an answer
+	ctl      io.ReadWriteCloser
+	inbox    chan *Message // closed at the stream's end
+	run      *replications // immutable once the reader has started
+	ask      chan struct{} // closed at the stream's end: the launcher asks for a Status
+	answered chan struct{} // closed when answerAsks has ended
+	mu       sync.Mutex    // guards writing: a Status may come beside an answer
 }
 
 func (s *server) write(m *Message) error {
@@ -65,9 +66,9 @@ func (s *server) write(m *Message) error {
 	return WriteMessage(s.ctl, m)
 }
 
-// tell answers Ask, one after the other, until the stream ends.
-func (s *server) tell() {
-	defer close(s.told)
+// answerAsks answers Ask, one after the other, until the stream ends.
+func (s *server) answerAsks() {
+	defer close(s.answered)
 	for range s.ask {
 		status := s.run.status()
 		_ = s.write(&Message{Type: TypeStatus, Status: &status}) // a launcher that is gone ends the reader
@@ -106,7 +107,7 @@ func (s *server) serve(reg scenario.Registry, attach Attach) error {
 		return nil
 	}
 	go s.read()
-	go s.tell()
+	go s.answerAsks()
 	if err := s.write(&Message{Type: TypeReady}); err != nil {
 		return fmt.Errorf("%w: %w", ErrLauncherGone, err)
 	}
@@ -205,7 +206,8 @@ func newReplications(setup *Setup, reg scenario.Registry, attach Attach) (*repli
 		return nil, err
 	}
 	if setup.Workers < 1 || setup.Workers > WorkersMax || setup.Worker < 0 || setup.Worker >= setup.Workers {
-		return nil, fmt.Errorf("worker: set up as worker %d of %d, want at most %d", setup.Worker, setup.Workers, WorkersMax)
+		return nil, fmt.Errorf("worker: set up as worker %d of %d, want at most %d", setup.Worker, setup.Workers,
+			WorkersMax)
 	}
 	doc, err := scenario.Parse(setup.File, setup.Text)
 	if err != nil {
@@ -280,7 +282,8 @@ func (r *replications) prepare(replication int) error {
 	}
 	cfg := node.Config{
 		Model: r.scenario, Seed: r.setup.Seed, Replication: replication,
-		Horizon: r.scenario.Horizon(), Port: c, Release: c.lanes.feed.release, Runtime: goRuntime{locked: hasThread(r.setup)},
+		Horizon: r.scenario.Horizon(), Port: c, Release: c.lanes.feed.release,
+		Runtime: goRuntime{locked: hasThread(r.setup)},
 	}
 	if r.guard != nil {
 		cfg.Guard = r.guard
@@ -316,7 +319,7 @@ func (r *replications) goOn() (*Done, error) {
 		return nil, err
 	}
 	d := &Done{Interrupted: c.horizon < r.scenario.Horizon(), Reached: c.horizon, Stats: c.stats}
-	if d.Parts, err = c.engine.Report(d.Reached); err != nil {
+	if d.Reports, err = c.engine.Report(d.Reached); err != nil {
 		return nil, err
 	}
 	s := c.engine.Stats()

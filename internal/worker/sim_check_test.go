@@ -63,7 +63,7 @@ func (s *simRun) finish() error {
 		if failed {
 			s.hangUp(w)
 		} else {
-			s.tell(w, &Message{Type: TypeExit})
+			s.send(w, &Message{Type: TypeExit})
 		}
 	}
 	began := s.now
@@ -100,7 +100,9 @@ func (s *simRun) errors(failed bool) error {
 			all = errors.Join(all, fmt.Errorf("worker %d: %w", i, w.err))
 		}
 		if w.waiter.unrung > 0 {
-			all = errors.Join(all, fmt.Errorf("worker %d found work %d times after a sleep that nobody had ended: nobody rang for it", i, w.waiter.unrung))
+			all = errors.Join(all,
+				fmt.Errorf("worker %d found work %d times after a sleep that nobody had ended: nobody rang for it", i,
+					w.waiter.unrung))
 		}
 	}
 	if failed && !s.dead && culprits == 0 {
@@ -117,19 +119,25 @@ func (s *simRun) state() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "after %d steps, at %v:\n", s.steps, s.now)
 	for i, w := range s.workers {
-		fmt.Fprintf(&b, "worker %d: killed %v, exited %v, %s, answered %v, error %v", i, w.task.killed, w.exited, w.task.why, w.answer != nil, w.err)
+		fmt.Fprintf(&b, "worker %d: killed %v, exited %v, %s, answered %v, error %v", i, w.task.killed, w.exited,
+			w.task.why, w.answer != nil, w.err)
 		if s.stopped {
-			fmt.Fprintf(&b, ", stop asked %v, answered %v, limit %v in force %v", w.cycle.stop.asked.Load(), w.halted, w.cycle.stop.limit.Load(), w.cycle.stop.limited)
+			fmt.Fprintf(&b, ", stop asked %v, answered %v, limit %v in force %v", w.cycle.stop.asked.Load(), w.halted,
+				w.cycle.stop.limit.Load(), w.cycle.stop.limited)
 		}
 		if e := w.cycle.engine; e != nil {
 			st := e.Stats()
-			fmt.Fprintf(&b, ", next %v, blocked %v, %d events, sent %d, received %d, %d waits for room, posted %v\n    %s", e.Next(), e.Blocked(), st.Events, st.Sent, st.Received, w.cycle.ledger.began[shortOfRoom], w.cycle.posted, strings.ReplaceAll(e.Waiting(), "\n", "\n    "))
+			fmt.Fprintf(&b,
+				", next %v, blocked %v, %d events, sent %d, received %d, %d waits for room, posted %v\n    %s",
+				e.Next(), e.Blocked(), st.Events, st.Sent, st.Received, w.cycle.ledger.began[shortOfRoom],
+				w.cycle.posted, strings.ReplaceAll(e.Waiting(), "\n", "\n    "))
 		}
 		pool := w.cycle.lanes.pool.Stats().Total
 		fmt.Fprintf(&b, "\n    pool: %d of %d blocks on loan", pool.InFlight, pool.Count)
 		for n, out := range w.cycle.lanes.router.Senders() {
 			o := out.(*egress.Egress).Stats()
-			fmt.Fprintf(&b, "; to %d: room %d, waited %d for the ring and %d for blocks", w.cycle.lanes.router.Peers()[n], out.Room(), o.FullWaits, o.PoolWaits)
+			fmt.Fprintf(&b, "; to %d: room %d, waited %d for the ring and %d for blocks",
+				w.cycle.lanes.router.Peers()[n], out.Room(), o.FullWaits, o.PoolWaits)
 		}
 		for peer := range s.workers {
 			if peer != i && w.plan.ReceivesFrom(peer) {

@@ -29,8 +29,14 @@ type simDraw struct {
 }
 
 func (d *simDraw) String() string {
-	return fmt.Sprintf("seed %d: %d workers, sync %s, %d nodes of %d simprocs, %d links, horizon %v, ring %d, pool %d, inline %d, batch %d, sizes %v, park %v, lost %d, late %v, kill %d of worker %d, stop %d, hang-up %d, handler fails in activation %d (panics: %v)",
-		d.seed, d.workers, d.tuning.Sync, len(d.scenario.graph.Nodes), len(d.scenario.graph.Simprocs), len(d.scenario.graph.Links), d.scenario.horizon, d.tuning.RingBytes, d.tuning.PoolBytes, d.tuning.InlineMax, d.tuning.BatchMax, d.scenario.sizes, d.park, d.lost, d.late, d.kill, d.victim, d.stop, d.hang, d.scenario.failAt, d.scenario.panics)
+	return fmt.Sprintf("seed %d: %d workers, sync %s, %d nodes of %d simprocs, %d links, "+
+		"horizon %v, ring %d, pool %d, inline %d, batch %d, sizes %v, "+
+		"park %v, lost %d, late %v, kill %d of worker %d, stop %d, hang-up %d, handler "+
+		"fails in activation %d (panics: %v)",
+		d.seed, d.workers, d.tuning.Sync, len(d.scenario.graph.Nodes), len(d.scenario.graph.Simprocs),
+		len(d.scenario.graph.Links), d.scenario.horizon, d.tuning.RingBytes, d.tuning.PoolBytes, d.tuning.InlineMax,
+		d.tuning.BatchMax, d.scenario.sizes, d.park, d.lost, d.late, d.kill, d.victim, d.stop, d.hang,
+		d.scenario.failAt, d.scenario.panics)
 }
 
 // newSimDraw draws a run. Every small size that is legal comes up often.
@@ -48,7 +54,7 @@ func newSimDraw(seed uint64, rnd *rand.Rand) *simDraw {
 	largest := 0
 	for largest < simSmallMax {
 		d.tuning.PoolBytes += 256
-		if plan, err := SegmentPlan(d.workers, d.tuning); err == nil {
+		if plan, err := SegmentLayout(d.workers, d.tuning); err == nil {
 			largest = plan.classes[len(plan.classes)-1].BlockBytes
 		}
 	}

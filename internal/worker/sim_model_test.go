@@ -66,7 +66,8 @@ func newSimScenario(rnd *rand.Rand, workers, inlineMax, dataMax int) *simScenari
 	n, layers := len(g.Nodes), len(g.Simprocs)
 	links := n + rnd.IntN(2*n)
 	if rnd.IntN(6) == 0 {
-		g.Meshes = append(g.Meshes, node.Mesh{From: rnd.IntN(layers), To: rnd.IntN(layers), Lookahead: simLookaheads[2+rnd.IntN(6)]})
+		g.Meshes = append(g.Meshes, node.Mesh{From: rnd.IntN(layers), To: rnd.IntN(layers),
+			Lookahead: simLookaheads[2+rnd.IntN(6)]})
 		links = rnd.IntN(n)
 	}
 	for range links {
@@ -131,7 +132,8 @@ func (s *simScenario) NewHandler(p *node.Simproc) (node.Handler, error) {
 		}
 		for to := range s.graph.Nodes {
 			e := node.Endpoint{Node: to, Simproc: m.To}
-			if err := add(e, m.Lookahead+10); err != nil { // a link of the same target comes first, whatever its lookahead
+			// a link of the same target comes first, whatever its lookahead
+			if err := add(e, m.Lookahead+10); err != nil {
 				return nil, err
 			}
 		}

@@ -31,16 +31,16 @@ type simRun struct {
 // simWorker is one worker: its real lanes, cycle and engine, in a task of the schedule.
 type simWorker struct {
 	*replications
-	sim    *simRun
-	task   *task
-	waiter *simWaiter
-	told   []*Message    // by the launcher, in order, not yet handled
-	down   time.Duration // when the last message to it arrives
-	up     time.Duration // when the last message from it arrives
-	answer *Message      // to the last Prepare or Go, at the launcher
-	halted *Stopped      // to Stop, at the launcher
-	exited bool
-	err    error // that ended it
+	sim      *simRun
+	task     *task
+	waiter   *simWaiter
+	messages []*Message    // by the launcher, in order, not yet handled
+	down     time.Duration // when the last message to it arrives
+	up       time.Duration // when the last message from it arrives
+	answer   *Message      // to the last Prepare or Go, at the launcher
+	halted   *Stopped      // to Stop, at the launcher
+	exited   bool
+	err      error // that ended it
 }
 
 // newSimRun makes the segments and workers of a run.
@@ -61,7 +61,8 @@ func newSimRun(d *simDraw, rnd *rand.Rand) (*simRun, error) {
 
 func (s *simRun) addWorker(i int, segs Segments) error {
 	d := s.simDraw
-	setup := &Setup{Worker: i, Workers: d.workers, Seed: d.seed, Placement: d.placement, Tuning: d.tuning, OneProcess: true}
+	setup := &Setup{Worker: i, Workers: d.workers, Seed: d.seed, Placement: d.placement, Tuning: d.tuning,
+		OneProcess: true}
 	if err := setup.Tuning.Validate(); err != nil {
 		return err
 	}
@@ -73,10 +74,11 @@ func (s *simRun) addWorker(i int, segs Segments) error {
 	if w.cycle, err = newCycle(plan, setup, segs); err != nil {
 		return err
 	}
-	w.waiter = &simWaiter{s: s.schedule, bell: w.cycle.lanes.feed.bell(), spins: s.rnd.IntN(4), park: d.park, lost: d.lost, late: d.late}
+	w.waiter = &simWaiter{s: s.schedule, bell: w.cycle.lanes.feed.bell(), spins: s.rnd.IntN(4), park: d.park,
+		lost: d.lost, late: d.late}
 	w.cycle.waiter, w.cycle.now = w.waiter, s.clock
 	w.cycle.stop.answer = func(a Stopped) error {
-		w.reply(func() { w.halted = &a; s.sayLimit() })
+		w.reply(func() { w.halted = &a; s.sendLimit() })
 		return nil
 	}
 	weight := []int{10, 10, 10, 1, 100}[s.rnd.IntN(5)]
@@ -87,7 +89,7 @@ func (s *simRun) addWorker(i int, segs Segments) error {
 
 // simSegments makes the heap segments of all workers.
 func simSegments(workers int, t Tuning) ([]Segments, error) {
-	plan, err := SegmentPlan(workers, t)
+	plan, err := SegmentLayout(workers, t)
 	if err != nil {
 		return nil, err
 	}
@@ -120,19 +122,19 @@ func simSegments(workers int, t Tuning) ([]Segments, error) {
 func (w *simWorker) serve() {
 	s := server{run: w.replications}
 	for w.err == nil {
-		w.sim.wait("waits for a message", func() bool { return len(w.told) > 0 || w.cycle.gone.Load() }, forever)
-		if len(w.told) == 0 {
+		w.sim.wait("waits for a message", func() bool { return len(w.messages) > 0 || w.cycle.gone.Load() }, forever)
+		if len(w.messages) == 0 {
 			w.err = ErrLauncherGone
 			break
 		}
-		m := w.told[0]
-		w.told = w.told[1:]
+		m := w.messages[0]
+		w.messages = w.messages[1:]
 		var answer *Message
 		if answer, w.err = s.handle(m); w.err == nil {
 			if answer == nil {
 				break
 			}
-			w.reply(func() { w.answer = answer; w.sim.sayLimit() })
+			w.reply(func() { w.answer = answer; w.sim.sendLimit() })
 		}
 	}
 	if err := w.close(); err != nil && w.err == nil {
@@ -141,9 +143,9 @@ func (w *simWorker) serve() {
 	w.exited = true
 }
 
-// tell sends a message that arrives later, and after those before it. What the reader of
+// send sends a message that arrives later, and after those before it. What the reader of
 // Serve does with it is done when it arrives, between two steps of the worker.
-func (s *simRun) tell(w *simWorker, m *Message) {
+func (s *simRun) send(w *simWorker, m *Message) {
 	w.deliver(func() {
 		switch m.Type {
 		case TypeStop:
@@ -153,7 +155,7 @@ func (s *simRun) tell(w *simWorker, m *Message) {
 			w.cycle.stop.limit.Store(m.Limit)
 			w.wake()
 		default:
-			w.told = append(w.told, m)
+			w.messages = append(w.messages, m)
 		}
 	})
 }
@@ -197,7 +199,7 @@ func (w *simWorker) reply(do func()) {
 func (s *simRun) ask(m *Message) error {
 	for _, w := range s.workers {
 		w.answer = nil
-		s.tell(w, m)
+		s.send(w, m)
 	}
 	return s.goOn(func() bool {
 		answered := true
@@ -285,15 +287,15 @@ func (s *simRun) trouble() {
 		}
 		s.stopped = true
 		for _, w := range s.workers {
-			s.tell(w, &Message{Type: TypeStop})
+			s.send(w, &Message{Type: TypeStop})
 		}
-		s.sayLimit()
+		s.sendLimit()
 	})
 }
 
-// sayLimit does what the launcher does once all have answered Stop or are done: it tells
+// sendLimit does what the launcher does once all have answered Stop or are done: it tells
 // them the least time at which nobody has handled anything.
-func (s *simRun) sayLimit() {
+func (s *simRun) sendLimit() {
 	if !s.stopped || s.limited {
 		return
 	}
@@ -311,7 +313,7 @@ func (s *simRun) sayLimit() {
 	s.limited, s.end = true, end
 	for _, w := range s.workers {
 		if w.answer == nil {
-			s.tell(w, &Message{Type: TypeLimit, Limit: &Limit{Epoch: end}})
+			s.send(w, &Message{Type: TypeLimit, Limit: &Limit{Epoch: end}})
 		}
 	}
 }

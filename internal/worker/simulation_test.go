@@ -131,7 +131,8 @@ func TestSimulation(t *testing.T) {
 			stopped++
 		}
 	}
-	t.Logf("%d runs, %d steps each, %d ended before their end, in %d somebody waited for room", n, steps/n, stopped, full)
+	t.Logf("%d runs, %d steps each, %d ended before their end, in %d somebody waited for room", n, steps/n, stopped,
+		full)
 	if n >= 500 && (full < n/100 || stopped < n/20) {
 		t.Errorf("of %d runs %d waited for room and %d ended early: want a hundredth and a twentieth", n, full, stopped)
 	}
@@ -150,8 +151,10 @@ func TestSimulationRepeats(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if one.hash != two.hash || one.steps != two.steps || !slices.EqualFunc(one.hashes, two.hashes, maps.Equal[map[uint32]uint64, map[uint32]uint64]) {
-			t.Errorf("seed %d: %d steps with hash %#x, and then %d with %#x", seed, one.steps, one.hash, two.steps, two.hash)
+		if one.hash != two.hash || one.steps != two.steps || !slices.EqualFunc(one.hashes, two.hashes,
+			maps.Equal[map[uint32]uint64, map[uint32]uint64]) {
+			t.Errorf("seed %d: %d steps with hash %#x, and then %d with %#x", seed, one.steps, one.hash, two.steps,
+				two.hash)
 		}
 		if other, ok := seen[one.hash]; ok {
 			t.Errorf("seeds %d and %d make the same choices", other, seed)

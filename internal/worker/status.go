@@ -45,9 +45,9 @@ type Status struct {
 	Text        string  // lines: what it waits for, or the stack of the handler
 }
 
-// statusPatience is how long the duty cycle has to answer for itself. One that waits
+// statusTimeout is how long the duty cycle has to answer for itself. One that waits
 // does so within microseconds when it is woken; one that works between two batches.
-const statusPatience = 200 * time.Millisecond
+const statusTimeout = 200 * time.Millisecond
 
 // asking is what the control goroutine and the cycle share of a Status.
 type asking struct {
@@ -68,7 +68,7 @@ func (r *replications) status() Status {
 	select {
 	case s := <-c.ask.answer:
 		return s
-	case <-time.After(statusPatience):
+	case <-time.After(statusTimeout):
 	}
 	s := Status{State: StateRest, Peer: -1}
 	e := c.ask.engine.Load()
@@ -81,8 +81,8 @@ func (r *replications) status() Status {
 	return s
 }
 
-// tellStatus answers for the cycle, when it was asked.
-func (c *cycle) tellStatus(state, peer int) {
+// sendStatus answers for the cycle, when it was asked.
+func (c *cycle) sendStatus(state, peer int) {
 	if !c.ask.asked.Swap(false) {
 		return
 	}

@@ -40,7 +40,7 @@ func (c *cycle) pause() error {
 			return ErrLauncherGone
 		}
 		if c.ask.asked.Load() {
-			c.tellStatus(StatePaused, -1)
+			c.sendStatus(StatePaused, -1)
 		}
 		n, err := c.keepMoving(-1)
 		if err != nil {

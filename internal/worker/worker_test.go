@@ -65,9 +65,11 @@ func (s *ringScenario) Graph() *node.Graph {
 	for i := range s.nodes {
 		g.Nodes = append(g.Nodes, node.Node{Name: fmt.Sprintf("n%d", i), Work: 1})
 		next := (i + 1) % s.nodes
-		g.Links = append(g.Links, node.Link{From: node.Endpoint{Node: i}, To: node.Endpoint{Node: next}, Lookahead: s.lookahead})
+		g.Links = append(g.Links, node.Link{From: node.Endpoint{Node: i}, To: node.Endpoint{Node: next},
+			Lookahead: s.lookahead})
 		if next > i {
-			g.Links = append(g.Links, node.Link{From: node.Endpoint{Node: i, Simproc: 1}, To: node.Endpoint{Node: next, Simproc: 1}})
+			g.Links = append(g.Links, node.Link{From: node.Endpoint{Node: i, Simproc: 1}, To: node.Endpoint{Node: next,
+				Simproc: 1}})
 		}
 	}
 	return g
@@ -131,8 +133,8 @@ func (h *ringHandler) Handle(p *node.Simproc, events []node.Event) error {
 
 func (h *ringHandler) Report(p *node.Simproc) ([]byte, error) { return h.sum[:], nil }
 
-// crew is a launcher for tests: workers as goroutines over heap segments.
-type crew struct {
+// runner is a launcher for tests: workers as goroutines over heap segments.
+type runner struct {
 	t     testing.TB
 	ctl   []net.Conn
 	errs  chan error
@@ -142,9 +144,9 @@ type crew struct {
 	boards []*shm.Segment
 }
 
-func newCrew(t testing.TB, text string, placement []int32, workers int, tuning Tuning, seed uint64) *crew {
+func newRunner(t testing.TB, text string, placement []int32, workers int, tuning Tuning, seed uint64) *runner {
 	t.Helper()
-	c := &crew{t: t, errs: make(chan error, workers)}
+	c := &runner{t: t, errs: make(chan error, workers)}
 	all := c.segments(workers, tuning)
 	kinds, err := scenario.NewRegistry(ringKind)
 	if err != nil {
@@ -161,17 +163,19 @@ func newCrew(t testing.TB, text string, placement []int32, workers int, tuning T
 		go func() {
 			c.errs <- Serve(theirs, kinds, func(*Setup) (Segments, *os.File, error) { return all[w], file, nil })
 		}()
-		c.say(w, &Message{Type: TypeSetup, Setup: &Setup{Worker: w, Workers: workers, File: "test.yml", Text: []byte(text), Seed: seed, Placement: placement, Tuning: tuning, Trace: "trace.txt", OneProcess: true}})
+		c.send(w, &Message{Type: TypeSetup, Setup: &Setup{Worker: w, Workers: workers, File: "test.yml",
+			Text: []byte(text),
+			Seed: seed, Placement: placement, Tuning: tuning, Trace: "trace.txt", OneProcess: true}})
 	}
-	c.hear(TypeReady)
+	c.receive(TypeReady)
 	return c
 }
 
 // segments makes the segments of so many workers.
-func (c *crew) segments(workers int, tuning Tuning) []Segments {
+func (c *runner) segments(workers int, tuning Tuning) []Segments {
 	t := c.t
 	t.Helper()
-	plan, err := SegmentPlan(workers, tuning)
+	plan, err := SegmentLayout(workers, tuning)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,20 +208,20 @@ func (c *crew) segments(workers int, tuning Tuning) []Segments {
 	return all
 }
 
-func (c *crew) say(w int, m *Message) {
+func (c *runner) send(w int, m *Message) {
 	c.t.Helper()
 	if err := WriteMessage(c.ctl[w], m); err != nil {
 		c.t.Fatal(err)
 	}
 }
 
-func (c *crew) sayAll(m *Message) {
+func (c *runner) sendAll(m *Message) {
 	for w := range c.ctl {
-		c.say(w, m)
+		c.send(w, m)
 	}
 }
 
-func (c *crew) hear(want MessageType) []*Message {
+func (c *runner) receive(want MessageType) []*Message {
 	c.t.Helper()
 	var all []*Message
 	for w := range c.ctl {
@@ -233,29 +237,29 @@ func (c *crew) hear(want MessageType) []*Message {
 
 // replicate runs one replication and returns everything that may not depend on how it
 // was run.
-func (c *crew) replicate(r int) (hashes map[uint32]uint64, parts map[uint32]string) {
+func (c *runner) replicate(r int) (hashes map[uint32]uint64, parts map[uint32]string) {
 	c.t.Helper()
-	c.sayAll(&Message{Type: TypePrepare, Prepare: &Prepare{Replication: r}})
-	c.hear(TypeReady)
-	c.sayAll(&Message{Type: TypeGo})
+	c.sendAll(&Message{Type: TypePrepare, Prepare: &Prepare{Replication: r}})
+	c.receive(TypeReady)
+	c.sendAll(&Message{Type: TypeGo})
 	hashes, parts = map[uint32]uint64{}, map[uint32]string{}
-	for _, m := range c.hear(TypeDone) {
+	for _, m := range c.receive(TypeDone) {
 		if m.Done.Interrupted {
 			c.t.Errorf("interrupted at %v", m.Done.Reached)
 		}
 		for _, h := range m.Done.Hashes {
 			hashes[h.ID] = h.Hash
 		}
-		for id, p := range m.Done.Parts {
+		for id, p := range m.Done.Reports {
 			parts[id] = string(p)
 		}
 	}
 	return hashes, parts
 }
 
-func (c *crew) end() {
+func (c *runner) end() {
 	c.t.Helper()
-	c.sayAll(&Message{Type: TypeExit})
+	c.sendAll(&Message{Type: TypeExit})
 	for range c.ctl {
 		if err := <-c.errs; err != nil {
 			c.t.Error(err)
@@ -268,7 +272,7 @@ func (c *crew) end() {
 	}
 }
 
-func (c *crew) traceText(g *node.Graph) string {
+func (c *runner) traceText(g *node.Graph) string {
 	c.t.Helper()
 	var readers []*trace.Reader
 	for _, f := range c.files {
@@ -283,7 +287,10 @@ func (c *crew) traceText(g *node.Graph) string {
 		readers = append(readers, r)
 	}
 	var text []byte
-	if err := trace.Merge(readers, func(r *trace.Record) error { text = r.AppendText(text, g); return nil }); err != nil {
+	if err := trace.Merge(readers, func(r *trace.Record) error {
+		text = r.AppendText(text, g)
+		return nil
+	}); err != nil {
 		c.t.Fatal(err)
 	}
 	return string(text)
@@ -305,7 +312,8 @@ func TestSameAnswerHoweverSpread(t *testing.T) {
 				for i := range placement {
 					placement[i] = int32(i % workers)
 				}
-				c := newCrew(t, text, placement, workers, Tuning{RingBytes: ring, PoolBytes: 1 << 20, Ingress: in, BatchMax: 1 + ring/100}, 7)
+				c := newRunner(t, text, placement, workers, Tuning{RingBytes: ring, PoolBytes: 1 << 20, Ingress: in,
+					BatchMax: 1 + ring/100}, 7)
 				hashes, parts := c.replicate(0)
 				got := c.traceText(s.Graph())
 				again, _ := c.replicate(1)
@@ -341,7 +349,7 @@ func TestTinyLookahead(t *testing.T) {
 		for i := range placement {
 			placement[i] = int32(i % workers)
 		}
-		c := newCrew(t, text, placement, workers, Tuning{}, 3)
+		c := newRunner(t, text, placement, workers, Tuning{}, 3)
 		hashes, _ := c.replicate(0)
 		if want == nil {
 			want = hashes

@@ -14,18 +14,18 @@ import (
 // errStopped ends the sends of a test that is over.
 var errStopped = errors.New("linktest: the test is over")
 
-// crew are the goroutines of one test. They end before the mesh is taken down, also
+// group are the goroutines of one test. They end before the mesh is taken down, also
 // when the test fails half-way.
-type crew struct {
+type group struct {
 	t    testing.TB
 	stop atomic.Bool
 	wg   sync.WaitGroup
 }
 
-// newCrew makes the crew of a mesh; open calls it once the mesh is there, so that its
+// newGroup makes the group of a mesh; open calls it once the mesh is there, so that its
 // clean-up comes first.
-func newCrew(t testing.TB) *crew {
-	c := &crew{t: t}
+func newGroup(t testing.TB) *group {
+	c := &group{t: t}
 	t.Cleanup(func() {
 		c.stop.Store(true)
 		c.wg.Wait()
@@ -34,7 +34,7 @@ func newCrew(t testing.TB) *crew {
 }
 
 // start runs f in a goroutine. Its error fails the test.
-func (c *crew) start(f func() error) {
+func (c *group) start(f func() error) {
 	c.wg.Add(1)
 	go func() {
 		defer c.wg.Done()
@@ -44,10 +44,10 @@ func (c *crew) start(f func() error) {
 	}()
 }
 
-// patience makes a check that loops outside the test's own goroutine call while they
+// watchdog makes a check that loops outside the test's own goroutine call while they
 // get nowhere: it yields, and after a long time, or when the test is over, it is an
 // error.
-func (c *crew) patience() func() error {
+func (c *group) watchdog() func() error {
 	deadline := time.Now().Add(limit)
 	return func() error {
 		if c.stop.Load() {
@@ -61,11 +61,11 @@ func (c *crew) patience() func() error {
 	}
 }
 
-// rig is what most tests work with: a mesh, a crew, and an inbox and outboxes for each
+// rig is what most tests work with: a mesh, a group, and an inbox and outboxes for each
 // worker.
 type rig struct {
-	*Mesh
-	crew  *crew
+	*Ends
+	group *group
 	inbox []*inbox
 	out   [][]outbox // [from][to]
 
@@ -115,10 +115,10 @@ func (r *rig) options(f *Factory, o Options) Options {
 	return o
 }
 
-func (r *rig) adopt(t testing.TB, m *Mesh, workers int) {
-	r.Mesh, r.crew = m, newCrew(t)
-	patience := r.crew.patience()
-	r.wait = func(int) error { return patience() }
+func (r *rig) adopt(t testing.TB, m *Ends, workers int) {
+	r.Ends, r.group = m, newGroup(t)
+	watchdog := r.group.watchdog()
+	r.wait = func(int) error { return watchdog() }
 	r.out = make([][]outbox, workers)
 	for w := range workers {
 		r.inbox = append(r.inbox, newInbox(m, w))

@@ -13,7 +13,7 @@ import (
 	"github.com/disco-sim/disco/shm"
 )
 
-// inlet is the state of one lane.
+// input is the state of one lane.
 //
 // How a bound keeps its place behind its events: the promise slot is read before the
 // ring, and says up to which position the ring must have been read (lane.Promise). If
@@ -21,9 +21,9 @@ import (
 // the slot is not looked at again before it has been handed on: a newer bound always
 // stands further on, so a reader that took the newest one each time would never reach
 // any while its peer keeps the ring full.
-type inlet struct {
+type input struct {
 	peer     int            // immutable
-	index    int            // in Ingress.inlets; immutable
+	index    int            // in Ingress.inputs; immutable
 	receiver *lane.Receiver // immutable
 	ring     *ring.Consumer // immutable; receiver.Forward()
 	view     *shm.PoolView  // immutable; nil: none
@@ -36,13 +36,13 @@ type inlet struct {
 	dead   atomic.Bool // PeerDead was called
 
 	// Owned by Poll.
-	parts  []byte       // data in parts of an event that has not come yet; its memory is kept
-	split  bool         // parts are allowed; immutable
-	bound  lane.Promise // read from the slot and not yet handed on
-	kept   bool         // bound is such a one
-	belled uint64       // released position at which the bell was looked at last
-	err    error        // why nothing comes any more, nil while something may
-	told   bool         // Poll has returned err
+	parts    []byte       // data in parts of an event that has not come yet; its memory is kept
+	split    bool         // parts are allowed; immutable
+	bound    lane.Promise // read from the slot and not yet handed on
+	kept     bool         // bound is such a one
+	belled   uint64       // released position at which the bell was looked at last
+	err      error        // why nothing comes any more, nil while something may
+	reported bool         // Poll has returned err
 }
 
 // shortMax is the longest record in bytes that is decoded where it is found. Longer
@@ -53,7 +53,7 @@ const shortMax = 512
 // overwritten them, or the bound. Waiting for them would be waiting for ever.
 var errLost = errors.New("the promise slot says that more was published than is in the ring")
 
-func (l *inlet) open(index int, s Source) (err error) {
+func (l *input) open(index int, s Source) (err error) {
 	l.peer, l.index, l.bell, l.split = s.Peer, index, s.Bell, s.Parts
 	if s.Pool != nil {
 		if l.view, err = shm.OpenPoolView(s.Pool); err != nil {
@@ -72,8 +72,8 @@ func (l *inlet) open(index int, s Source) (err error) {
 	return nil
 }
 
-// pollInlet is one look at one lane: slot, records, room, bound.
-func (in *Ingress) pollInlet(l *inlet, sink Sink) (work int) {
+// pollInput is one look at one lane: slot, records, room, bound.
+func (in *Ingress) pollInput(l *input, sink Sink) (work int) {
 	// Before the ring: what a peer published before it died is found below.
 	dead := l.dead.Load()
 	l.look(in)
@@ -115,7 +115,7 @@ func (in *Ingress) pollInlet(l *inlet, sink Sink) (work int) {
 }
 
 // look reads the promise slot, unless a bound is being kept.
-func (l *inlet) look(in *Ingress) {
+func (l *input) look(in *Ingress) {
 	if l.kept {
 		return
 	}
@@ -130,7 +130,7 @@ func (l *inlet) look(in *Ingress) {
 }
 
 // deliverBound hands the kept bound on, if the ring has been read so far.
-func (in *Ingress) deliverBound(l *inlet, sink Sink) (work int) {
+func (in *Ingress) deliverBound(l *input, sink Sink) (work int) {
 	if !l.kept || l.err != nil || !l.receiver.Reached(l.bound) {
 		return 0
 	}
@@ -145,7 +145,7 @@ func (in *Ingress) deliverBound(l *inlet, sink Sink) (work int) {
 
 // deliver checks one record of any kind and hands its envelope on. It returns false
 // when that broke the lane.
-func (in *Ingress) deliver(l *inlet, rec []byte, sink Sink) bool {
+func (in *Ingress) deliver(l *input, rec []byte, sink Sink) bool {
 	// One look at the first byte decides. Trying to decode an event first would build an
 	// error for every promise.
 	if len(rec) != 0 && envelope.Kind(rec[0]) == envelope.KindPromise {
@@ -194,7 +194,7 @@ func (in *Ingress) deliver(l *inlet, rec []byte, sink Sink) bool {
 
 // takePart adds a part to those that have come. Offset 0 begins anew: parts without an
 // event are of one that its sender gave up.
-func (in *Ingress) takePart(l *inlet, rec []byte) bool {
+func (in *Ingress) takePart(l *input, rec []byte) bool {
 	offset, data, err := envelope.DecodePart(rec)
 	if err == nil && !l.split {
 		err = errors.New("data in parts, which were not agreed on")
@@ -214,7 +214,7 @@ func (in *Ingress) takePart(l *inlet, rec []byte) bool {
 }
 
 // deliverPromise is deliver for a promise.
-func (in *Ingress) deliverPromise(l *inlet, rec []byte, sink Sink) bool {
+func (in *Ingress) deliverPromise(l *input, rec []byte, sink Sink) bool {
 	var err error
 	if in.promise, err = envelope.DecodePromise(rec); err != nil {
 		l.breakOff(in, ErrProtocol, err)
@@ -235,7 +235,7 @@ func (in *Ingress) deliverPromise(l *inlet, rec []byte, sink Sink) bool {
 // of the ring has been given back since the last one, and else in the first poll that
 // finds nothing, when there is time. A peer that needs less than all room is woken by
 // then with a quarter of it free; one that needs the whole ring, when it is empty.
-func (l *inlet) giveBack(in *Ingress, records int) {
+func (l *input) giveBack(in *Ingress, records int) {
 	if records > 0 {
 		l.ring.Release()
 	}
@@ -252,7 +252,7 @@ func (l *inlet) giveBack(in *Ingress, records int) {
 }
 
 // endOfRing ends a lane from which nothing more can come.
-func (l *inlet) endOfRing(in *Ingress, err error) {
+func (l *input) endOfRing(in *Ingress, err error) {
 	switch {
 	case errors.Is(err, ring.ErrCorrupt):
 		l.breakOff(in, ErrProtocol, err)
@@ -265,7 +265,7 @@ func (l *inlet) endOfRing(in *Ingress, err error) {
 
 // breakOff ends a lane because of what its peer wrote, and closes it, so that the
 // peer doesn't wait for room for ever.
-func (l *inlet) breakOff(in *Ingress, kind, err error) {
+func (l *input) breakOff(in *Ingress, kind, err error) {
 	l.end(in, kind, err)
 	l.receiver.Close()
 	if l.bell != nil {
@@ -273,7 +273,7 @@ func (l *inlet) breakOff(in *Ingress, kind, err error) {
 	}
 }
 
-func (l *inlet) end(in *Ingress, kind, err error) {
+func (l *input) end(in *Ingress, kind, err error) {
 	if l.err != nil {
 		return
 	}
@@ -284,7 +284,7 @@ func (l *inlet) end(in *Ingress, kind, err error) {
 // reset drops what is still in the lane and forgets the last replication. Nothing is
 // released before the end, so that a peer that goes on publishing has reset read one
 // ring's capacity and no more.
-func (l *inlet) reset(in *Ingress) {
+func (l *input) reset(in *Ingress) {
 	for {
 		rec, err := l.ring.Next()
 		if rec == nil {
@@ -316,7 +316,7 @@ func (l *inlet) reset(in *Ingress) {
 }
 
 // drop gives back the block that a record refers to, if it does.
-func (l *inlet) drop(in *Ingress, rec []byte) error {
+func (l *input) drop(in *Ingress, rec []byte) error {
 	if kind, err := envelope.KindOf(rec); err != nil || kind != envelope.KindEvent {
 		return err
 	}
