@@ -50,7 +50,20 @@ func spread(l *launch.Launch) string {
 	if !math.IsInf(p.Lookahead, 1) {
 		text += " with a lookahead " + lookaheadText("of", p.Lookahead)
 	}
+	if empty := len(p.Nodes) - occupied(p.Nodes); empty > 0 {
+		text += fmt.Sprintf("; %d stay empty, because more would wait for each other at nearly every event", empty)
+	}
 	return text
+}
+
+// occupied is how many workers have nodes.
+func occupied(nodes []int) (count int) {
+	for _, n := range nodes {
+		if n > 0 {
+			count++
+		}
+	}
+	return count
 }
 
 // report writes the results as text.

@@ -20,6 +20,10 @@ type Graph struct {
 	Nodes    []Node
 	Links    []Link
 	Meshes   []Mesh
+
+	// Epochs is how many different epochs the events of a simulated second have, for placement. 0: about as many as
+	// there are events. It matters where a link's lookahead is 0 and many events have one epoch.
+	Epochs float64
 }
 
 // Node is one simulated node.

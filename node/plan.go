@@ -37,9 +37,9 @@ type classPlan struct {
 	outMask []uint64 // peers that it can reach
 }
 
-// classesMax bounds the number of classes: the Engine looks at every class for
+// ClassesMax bounds the number of classes: the Engine looks at every class for
 // every activation. Beyond it all simprocs form one class, which is always right.
-const classesMax = 16
+const ClassesMax = 16
 
 // NewPlan checks the graph and works out the plan of worker self. placement names
 // the worker of every node.
@@ -145,7 +145,7 @@ func (p *Plan) sort(w *wiring, fromLane []reach) [][]int {
 		p.classOf[i] = c
 	}
 	count := len(number)
-	if count > classesMax {
+	if count > ClassesMax {
 		count = 1
 		clear(p.classOf)
 	}

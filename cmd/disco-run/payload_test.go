@@ -56,7 +56,10 @@ func TestLargePayloads(t *testing.T) {
 		{"--lps 60 --events 4 --payload 100 --end 5", "--workers 5 --inline-max 1 --pool-bytes 64K"},
 		{"--lps 60 --events 4 --payload 100 --end 5",
 			"--workers 5 --inline-max 1 --pool-bytes 2K --ring-bytes 1K --batch 1"},
-		{"--lps 6 --events 2 --payload 1048576 --end 2", "--workers 4 --pool-bytes 4K --inline-max 100"},
+		{
+			"--lps 6 --events 2 --payload 1048576 --end 2",
+			"--workers 4 --partition block --pool-bytes 4K --inline-max 100",
+		},
 		{"--lps 9 --events 3 --payload 300000 --end 3", "--workers 3 --ingress goroutine --wait park --pool-bytes 1M"},
 		{"--lps 9 --events 3 --payload 65537 --end 3", "--workers 3 --transport inproc --wait yield --ring-bytes 2K"},
 	} {

@@ -146,7 +146,9 @@ func TestInterruptedIsShorterRun(t *testing.T) {
 		whole := interrupt(t, bin, 0, file, "--horizon", c.horizon)
 		for _, workers := range []string{"1", "3"} {
 			t.Run(c.file+"/"+workers, func(t *testing.T) {
-				got := interrupt(t, bin, 3000, file, "--workers", workers, "--horizon", c.horizon)
+				// In blocks, so that every worker has something: by itself, min-cut gives jackson.yml to one of them.
+				spread := []string{file, "--workers", workers, "--partition", "block", "--horizon", c.horizon}
+				got := interrupt(t, bin, 3000, spread...)
 				at := got.PerReplication[0]
 				if lines := bytes.Count(got.trace, []byte("\n")); at.Events < 3000 || lines < 3000 || !at.Interrupted {
 					t.Fatalf("%+v, %d lines of trace: nothing to compare", at, lines)

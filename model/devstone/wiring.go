@@ -30,7 +30,7 @@ type level struct {
 }
 
 func newWiring(p Params) *wiring {
-	w := &wiring{graph: &node.Graph{Simprocs: []string{"atomic"}}}
+	w := &wiring{graph: &node.Graph{Simprocs: []string{"atomic"}, Epochs: 1}}
 	w.add("generator", 0, 1)
 	levels := make([]level, p.Depth-1)
 	told := 1.0

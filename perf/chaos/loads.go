@@ -23,7 +23,9 @@ type load struct {
 var loads = []load{
 	{kind: "service", text: serviceText(), soon: "400", slow: "20", long: "40000"},
 	{kind: "network", text: networkText(), soon: "6", slow: "0.4", long: "4000"},
-	{kind: "queueing", text: queueingText, soon: "50000", slow: "15000", long: "10000000"},
+	// In blocks: by itself, min-cut would give it to one worker.
+	{kind: "queueing", text: queueingText, args: words("--partition block"), soon: "50000", slow: "15000",
+		long: "10000000"},
 	{kind: "phold", text: pholdText(256, 16, 0), soon: "500", long: "100000"},
 	{kind: "phold-large", text: pholdText(24, 4, 200_000), args: []string{"--pool-bytes", "8M"}, soon: "20",
 		long: "100000"},
