@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Says what `go mod tidy` would change in the modules whose folders are given, and fails
 # where that is anything. Where a module that tidy wants to see can be had neither from the
 # cache nor over the network, it says so and goes on: that is no fault of the tree.

@@ -26,7 +26,7 @@ const module = "github.com/disco-sim/disco"
 // fixtures of the rules' own tests are texts in testdata.
 type tree struct {
 	files      []file
-	others     map[string]string // text of the files that aren't Go: documents and assembler
+	others     map[string]string // text of the files that aren't Go: documents, assembler, C, scripts
 	layers     string
 	imports    []ban
 	kernel     map[string]string   // packages that may make system calls, with the reason
@@ -104,7 +104,7 @@ func readTree(root string) (*tree, error) {
 			return nil
 		}
 		rel = filepath.ToSlash(rel)
-		if !slices.Contains([]string{".go", ".s", ".md"}, path.Ext(rel)) {
+		if !slices.Contains([]string{".go", ".s", ".c", ".h", ".sh", ".md"}, path.Ext(rel)) {
 			return nil
 		}
 		text, err := os.ReadFile(p)

@@ -8,6 +8,7 @@ import (
 	"go/ast"
 	"go/doc"
 	"maps"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -320,8 +321,14 @@ func checkLicence(t *tree) (broken findings) {
 		add(f.path, string(f.text))
 	}
 	for name, text := range t.others {
-		if strings.HasSuffix(name, ".s") {
+		switch path.Ext(name) {
+		case ".s", ".c", ".h":
 			add(name, text)
+		case ".sh":
+			_, text, _ = strings.Cut(text, "\n") // the interpreter's line
+			if !strings.HasPrefix(text, "#"+strings.TrimPrefix(strings.TrimSpace(licenceLine), "//")+"\n") {
+				broken.add(name, "%s:2: the script's second line must be that of its licence", name)
+			}
 		}
 	}
 	return broken
