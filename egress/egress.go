@@ -270,7 +270,7 @@ func (e *Egress) Room() int {
 	return e.ring.Room()
 }
 
-// Short tells whether the ring is running low: less than a quarter of it is free in
+// Short reports whether the ring is running low: less than a quarter of it is free in
 // one piece. A worker that may choose does other work first.
 func (e *Egress) Short() bool { return e.Room() < e.lane.RingBytes()/4 }
 
@@ -343,7 +343,7 @@ func (e *Egress) committed(bytes int) {
 	}
 }
 
-// Close makes everything sent visible and tells the peer that nothing follows.
+// Close makes everything sent visible and marks the end of what is sent.
 // Later sends return ErrClosed. Blocks that the peer still reads come back through
 // ReturnBlocks. Closing again does nothing.
 func (e *Egress) Close() {
@@ -352,7 +352,7 @@ func (e *Egress) Close() {
 		e.fail(ErrClosed, nil)
 	}
 	if errors.Is(e.err, ErrPeerDead) {
-		return // nobody is there to be told
+		return // no process is there to read it
 	}
 	e.ring.Close()
 	if e.bell != nil {

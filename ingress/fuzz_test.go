@@ -112,7 +112,7 @@ func fuzzErr(t *testing.T, err error) error {
 	return nil
 }
 
-// inside tells whether part lies within whole.
+// inside reports whether part lies within whole.
 func inside(whole, part []byte) bool {
 	if len(part) == 0 {
 		return true

@@ -273,7 +273,7 @@ func (in *Ingress) Leases(peer int) int { return int(in.of(peer).leased.Load()) 
 // Stats returns the counts as they are now.
 func (in *Ingress) Stats() Stats { return in.stats }
 
-// Close tells all peers that nothing will be read any more: their sends return
+// Close ends all lanes: nothing will be read any more, and the sends of all peers return
 // ErrClosed. Leases stay good and may still be released.
 func (in *Ingress) Close() {
 	for i := range in.inputs {

@@ -51,7 +51,7 @@ type channel struct {
 }
 
 // outChannel is all channels to one peer. next is where the next promises begin, because
-// there may not be room for all of them at once; whole tells that nobody has more to say.
+// there may not be room for all of them at once; whole: no channel has more to promise.
 type outChannel struct {
 	channels []*channel
 	next     int

@@ -16,7 +16,7 @@
 //	e, err := node.NewEngine(plan, node.Config{Model: model, Seed: 1, Horizon: 600, Port: links})
 //	for e.Next() != node.Never {
 //		_, err = e.Run(256, math.Inf(1)) // handle what can be handled
-//		…                                // tell peers e.OutBound, take in their events and bounds
+//		…                                // send peers e.OutBound, take in their events and bounds
 //	}
 //	parts, err := e.Report(600)
 //

@@ -69,7 +69,7 @@ type Config struct {
 	// machines that disco runs on, and nothing else is promised about the two.
 	CallOf, CallAt *uint64
 
-	// Trace, when not nil, is told of everything handled.
+	// Trace, when not nil, receives everything handled.
 	Trace Tracer
 
 	// Runtime, when not nil, says where a model's code was when it panicked, and lets the
@@ -89,7 +89,7 @@ type Port interface {
 	SendPromise(peer int, p *envelope.Promise) error
 }
 
-// Tracer is told of every event and every wakeup that is handled, class by class in
+// Tracer receives every event and every wakeup that is handled, class by class in
 // the order (epoch, level, target, sender, number).
 type Tracer interface {
 	Event(class int, level uint32, target SimprocID, ev *Event, dataHash uint64)
@@ -405,7 +405,7 @@ func (e *Engine) ReceiveBound(peer int, b Bound) error {
 	return nil
 }
 
-// Jump tells the Engine that, at a moment when every worker was blocked and no event
+// Jump applies that, at a moment when every worker was blocked and no event
 // was under way, the least next activation of all was at b. Everything still to be
 // sent is then caused by something at b or later.
 func (e *Engine) Jump(b Bound) {

@@ -16,7 +16,7 @@ import (
 )
 
 // engineMachine answers the commands of testdata/engine. It is a model whose simprocs do
-// at each epoch what the script has told them, on Engines between which nothing moves
+// at each epoch what the script says, on Engines between which nothing moves
 // but by command:
 //
 //	layers x y                     the graph: layers, nodes with their workers, links

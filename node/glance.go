@@ -2,7 +2,7 @@
 
 package node
 
-// Glance tells, roughly, what the Engine is doing: the simproc whose handler is being
+// Glance reports, roughly, what the Engine is doing: the simproc whose handler is being
 // called, empty for none, the epoch of that call, and how many handlers have been called.
 //
 // It is the one method that another goroutine may call, while a handler doesn't return:

@@ -28,7 +28,7 @@ func mix(h, x uint64) uint64 {
 	return hi ^ lo ^ h
 }
 
-// record chains the activation at hand into its simproc's hash and tells the tracer.
+// record chains the activation at hand into its simproc's hash and passes it to the tracer.
 func (e *Engine) record(class int, p *Simproc) {
 	h := mix(p.hash, math.Float64bits(p.now))
 	for i := range e.events {

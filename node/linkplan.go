@@ -136,7 +136,7 @@ func merge(all []crossing) []crossing {
 	return joined
 }
 
-// from is what mark at at one place means at the end of an edge that leaves it; hub tells
+// from is what mark at at one place means at the end of an edge that leaves it; hub says
 // that the place is a mesh's.
 func (e *edge) from(at mark, hub bool) mark {
 	switch {

@@ -42,7 +42,7 @@ func (e *Engine) Next() Bound {
 	return b
 }
 
-// Blocked tells whether nothing can be done until a peer says more; want of room in
+// Blocked reports whether nothing can be done until a peer says more; want of room in
 // a lane doesn't count. A worker that has nothing pending is blocked too, until all
 // are. While a handler is being called nothing is blocked.
 func (e *Engine) Blocked() bool {
@@ -56,13 +56,13 @@ func (e *Engine) Blocked() bool {
 	return e.passOver() < 0
 }
 
-// Ready tells whether the next call of Run will handle something.
+// Ready reports whether the next call of Run will handle something.
 func (e *Engine) Ready() bool {
 	e.takePromises()
 	return e.err == nil && e.pick() >= 0
 }
 
-// SetCongested tells the Engine that the lane to a peer is short of room, or no
+// SetCongested records that the lane to a peer is short of room, or no
 // longer is. Classes that send on it are then passed over while others have work.
 func (e *Engine) SetCongested(peer int, short bool) {
 	word, bit := peer/64, uint64(1)<<(peer%64)

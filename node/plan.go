@@ -195,7 +195,7 @@ func (w *wiring) reversed() func(ends []int) []bool {
 	}
 }
 
-// Pace is how far a worker may go, in simulated seconds, before it should tell its
+// Pace is how far a worker may go, in simulated seconds, before it should promise its
 // peers: half of the least lookahead on its ways to them. +Inf when no way has
 // lookahead. Telling them only at the window's end makes workers alternate; telling them
 // more often than twice costs more than it brings (docs/sync.md, "Publishing").

@@ -123,7 +123,7 @@ func (q *EventQueue) find(id SimprocID) (int, error) {
 	return i, nil
 }
 
-// arrived counts one event of a sender. raised tells whether the queue's bound has risen
+// arrived counts one event of a sender. raised reports whether the queue's bound has risen
 // because a promise had come before it.
 func (q *EventQueue) arrived(id SimprocID, epoch float64) (raised bool, err error) {
 	i, err := q.find(id)
@@ -147,7 +147,7 @@ func (q *EventQueue) arrived(id SimprocID, epoch float64) (raised bool, err erro
 	return false, nil
 }
 
-// promise takes in one promise. raised tells whether the queue's own bound has risen.
+// promise takes in one promise. raised reports whether the queue's own bound has risen.
 func (q *EventQueue) promise(p *envelope.Promise) (raised bool, err error) {
 	i, err := q.find(SimprocID(p.Sender))
 	if err != nil {
@@ -202,7 +202,7 @@ func (s *sender) forget(count uint64, says mark) error {
 	return nil
 }
 
-// raise lifts the bound of sender i, if it rises, and tells whether the queue's has risen.
+// raise lifts the bound of sender i, if it rises, and reports whether the queue's has risen.
 func (q *EventQueue) raise(i int, to mark) bool {
 	if to <= q.senders[i].bound {
 		return false

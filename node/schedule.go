@@ -113,13 +113,13 @@ func (e *Engine) passOver() int {
 	}
 }
 
-// ready tells whether the first activation of a class comes before everything that
+// ready reports whether the first activation of a class comes before everything that
 // another worker may still send, and before the horizon.
 func (e *Engine) ready(h *head) bool {
 	return h.key < h.limit || h.key == h.limit && e.procs[h.proc].level < h.level
 }
 
-// heldBySkipped tells whether a class that was passed over, for want of a bound or of
+// heldBySkipped reports whether a class that was passed over, for want of a bound or of
 // room, may still cause something before the first activation of class i. A class that
 // is not passed over needs no such look: if it is earlier, it goes first.
 func (e *Engine) heldBySkipped(i int) bool {

@@ -70,7 +70,7 @@ func (p *Simproc) Horizon() float64 { return p.engine.cfg.Horizon }
 // Replication is the number of this repetition of the experiment, from 0.
 func (p *Simproc) Replication() int { return p.engine.cfg.Replication }
 
-// Woken tells whether a wakeup asked for this call.
+// Woken reports whether a wakeup asked for this call.
 func (p *Simproc) Woken() bool { return p.woken }
 
 // Controller is the controller of the simproc's node.
@@ -85,7 +85,7 @@ func (p *Simproc) Source(stream string) rand.Source {
 
 // SharedSource makes one random stream that is the same for all nodes, seeded from
 // (seed, replication, stream): for what happens to the whole scenario, which every
-// node works out by itself instead of being told. Wiring time, as Source.
+// node computes by itself instead of receiving it. Wiring time, as Source.
 func (p *Simproc) SharedSource(stream string) rand.Source {
 	return newSource(p.engine.cfg.Seed, p.engine.cfg.Replication, "", stream)
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // chatter is a model on a random graph: every handler draws, sends over some of its
-// links, schedules itself, wakes itself, and mixes what it hears into its state, so
+// links, schedules itself, wakes itself, and mixes what it receives into its state, so
 // that any change of order anywhere changes everything after it.
 type chatter struct {
 	g      *Graph
@@ -175,7 +175,7 @@ func (p *clusterPort) SendEvent(to int, ev *envelope.Event) error {
 		return nil
 	}
 	p.c.lanes[p.self][to] = append(p.c.lanes[p.self][to], packet{ev: cp})
-	// A Port that waits for room tells its peers how far this worker is, in the middle
+	// A Port that waits for room promises its peers what it can, in the middle
 	// of a handler.
 	for to := range p.c.engines {
 		p.c.promise(p.self, to, 3)
@@ -374,7 +374,7 @@ func dumbFloor(e *Engine, peer int) float64 {
 	return least
 }
 
-// quiet tells whether everybody is blocked with nothing under way, and the least
+// quiet reports whether everybody is blocked with nothing under way, and the least
 // next activation.
 func (c *cluster) quiet() (Bound, bool) {
 	next := Never
@@ -401,7 +401,7 @@ func (c *cluster) waiting() string {
 }
 
 // spread runs one random model on one worker, then over several in several ways, and
-// tells whether every simproc did the same. prepare may spoil the runs over several.
+// reports whether every simproc did the same. prepare may spoil the runs over several.
 func spread(t *testing.T, seed uint64, prepare func(c *cluster)) (jumps int, events uint64, err error) {
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	m := randomModel(rnd)

@@ -27,7 +27,7 @@ const LevelMax = math.MaxUint32
 // Never is the bound of those who will send nothing any more.
 var Never = Bound{math.Inf(1), LevelMax}
 
-// Before tells whether b is earlier than c.
+// Before reports whether b is earlier than c.
 func (b Bound) Before(c Bound) bool {
 	return b.Epoch < c.Epoch || b.Epoch == c.Epoch && b.Level < c.Level
 }

@@ -20,7 +20,7 @@ type Runtime interface {
 	// Stack is the model's part of the calling goroutine's stack, one line for each call
 	// and one for its place; while a panic is under way, of the call that panicked.
 	Stack() string
-	// Goroutine tells the calling goroutine from all others. It is slow: checked build.
+	// Goroutine identifies the calling goroutine. It is slow: checked build.
 	Goroutine() uint64
 }
 

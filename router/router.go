@@ -29,7 +29,7 @@ type Sender interface {
 	SendEvent(ev *envelope.Event) error
 
 	// SendPromise sends a promise of single simprocs, in order with the events. It doesn't
-	// wait where Room has told that there is room.
+	// wait where Room has reported room.
 	SendPromise(p *envelope.Promise) error
 
 	// Promise makes everything sent visible and then raises the bound on everything that
@@ -43,7 +43,7 @@ type Sender interface {
 	// promise takes PromiseRoom. It rises without a call: whoever waits for it is woken.
 	Room() int
 
-	// Short tells whether room runs low: whoever has other work does that first.
+	// Short reports whether room runs low: whoever has other work does that first.
 	Short() bool
 
 	// Check looks for damage that sending would not find, while there is nothing to send.
@@ -57,7 +57,7 @@ type Sender interface {
 	// peer takes nothing in before both ends have reset.
 	Reset()
 
-	// Close makes everything sent visible and tells the peer that nothing follows.
+	// Close makes everything sent visible and marks the end of what is sent.
 	Close()
 }
 
@@ -85,7 +85,7 @@ type Receiver interface {
 	// Reset drops what is left and makes ready for the next replication, as Sender.Reset.
 	Reset() error
 
-	// Close tells all peers that nothing will be taken in any more.
+	// Close ends all paths: nothing is taken in any more, and sending on them fails.
 	Close()
 }
 
@@ -127,7 +127,7 @@ type Detector interface {
 	Post(st State)
 	Withdraw()
 
-	// Look tells whether there was such a moment during the call; then epoch and level are
+	// Look reports whether there was such a moment during the call; then epoch and level are
 	// the least next activation of all, +Inf when nobody has one.
 	Look() (epoch float64, level uint32, ok bool, err error)
 

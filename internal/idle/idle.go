@@ -77,7 +77,7 @@ func NewSlot(mem []byte) (*Slot, error) {
 	return s, nil
 }
 
-// Posted tells whether the slot's last word was Post.
+// Posted reports whether the slot's last word was Post.
 func (s *Slot) Posted() bool { return s.wrote.turn&1 == 1 }
 
 // Post says that the worker is blocked in this state. A worker that is posted already
@@ -149,7 +149,7 @@ func NewWatch(slots [][]byte) (*Watch, error) {
 	return w, nil
 }
 
-// Look tells whether there was a moment during the call at which all workers were
+// Look reports whether there was a moment during the call at which all workers were
 // posted and every event sent had been taken in; then epoch and level are the least
 // next activation of all, +Inf when no worker has one. ErrCorrupt names the worker whose
 // slot holds what it can't have posted.
@@ -189,5 +189,5 @@ func (w *Watch) Look() (epoch float64, level uint32, ok bool, err error) {
 	return epoch, level, true, nil
 }
 
-// isTime tells whether the bits are a time or +Inf.
+// isTime reports whether the bits are a time or +Inf.
 func isTime(epochBits uint64) bool { return epochBits <= 0x7FF0_0000_0000_0000 }

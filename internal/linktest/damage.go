@@ -103,7 +103,7 @@ func testDamagedLane(t *testing.T, f *Factory) {
 	}
 }
 
-// damagedOnce damages one lane once, and tells whether that was noticed.
+// damagedOnce damages one lane once, and reports whether that was noticed.
 func damagedOnce(t *testing.T, f *Factory, random *rand.Rand) (noticed bool) {
 	o := small(3)
 	o.RingBytes, o.InlineMax = 1024, 128

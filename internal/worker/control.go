@@ -77,7 +77,7 @@ func (t MessageType) String() string {
 	return typeNames[t]
 }
 
-// Setup tells a worker everything that doesn't change from one replication to the
+// Setup is everything that a worker needs and that doesn't change from one replication to the
 // next. Segments travel beside it: by file descriptor or by pointer.
 type Setup struct {
 	Worker    int // 0 … Workers-1

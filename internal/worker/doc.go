@@ -5,7 +5,7 @@
 // and keeps the lanes to its peers moving, in one duty cycle on one thread. It is the
 // same in a process of its own and in a goroutine of the launcher's process.
 //
-// Guarantee: Serve ends when it is told to, when its launcher is gone, and after any
+// Guarantee: Serve ends on Exit, when its launcher is gone, and after any
 // error, and then holds no lane, mapping or goroutine any more. While there is work the
 // cycle makes no system call and doesn't allocate; while there is none it sleeps.
 //

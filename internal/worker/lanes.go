@@ -172,7 +172,7 @@ func (l *lanes) reset() error {
 	return nil
 }
 
-// close tells the peers that nothing more will come or be read. The segments are
+// close ends all lanes: nothing more will be sent or read. The segments are
 // their maker's to close.
 func (l *lanes) close() error {
 	if l.closed {

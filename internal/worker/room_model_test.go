@@ -66,7 +66,7 @@ func (s *roomState) clone() *roomState {
 
 func (s *roomState) key() string { return fmt.Sprint(*s) }
 
-// done tells whether everything before the horizon has been handled.
+// done reports whether everything before the horizon has been handled.
 func (s *roomState) done(r roomRules) bool {
 	for i := range r.workers {
 		if s.w[i].busy || len(s.w[i].pending) > 0 && s.w[i].pending[0].epoch < roomHorizon {
@@ -81,7 +81,7 @@ func (s *roomState) done(r roomRules) bool {
 	return true
 }
 
-// runnable tells whether worker i has an event that comes before everything that a peer
+// runnable reports whether worker i has an event that comes before everything that a peer
 // may still send.
 func (s *roomState) runnable(r roomRules, i int) bool {
 	w := &s.w[i]

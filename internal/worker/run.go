@@ -35,7 +35,7 @@ var ErrLauncherGone = errors.New("worker: the launcher is gone")
 // idler passes the time after a pass of the duty cycle: a *shm.Waiter, or the scheduler
 // of a simulated run.
 type idler interface {
-	// Idle ends one pass; work tells whether the pass had any.
+	// Idle ends one pass; work reports whether the pass had any.
 	Idle(work bool) (timedOut bool)
 	Stats() shm.WaiterStats
 }
@@ -167,7 +167,7 @@ func (c *cycle) takeIn() (int, error) {
 	return n, nil
 }
 
-// work handles a batch, at the most as far as the peers should be told of.
+// work handles a batch, at the most as far as peers may wait for promises.
 func (c *cycle) work() (int, error) {
 	for i, out := range c.lanes.router.Senders() {
 		c.engine.SetCongested(c.lanes.router.Peers()[i], out.Short())
@@ -230,7 +230,7 @@ func (c *cycle) promiseByLink(peer int, out router.Sender, room bool) error {
 
 // rest is for a pass that found nothing to do: look for an idle moment, then wait. A
 // bound that has come and allows nothing is no work: workers whose links have little
-// lookahead would else tell each other one small step after the other, instead of
+// lookahead would else promise each other one small step after the other, instead of
 // jumping to the next thing that there is to do.
 func (c *cycle) rest(heard bool) error {
 	waits := blocked

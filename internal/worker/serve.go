@@ -35,8 +35,8 @@ func Serve(ctl io.ReadWriteCloser, reg scenario.Registry, attach Attach) error {
 	s := &server{ctl: ctl, inbox: make(chan *Message, 4), ask: make(chan struct{}, 1), answered: make(chan struct{})}
 	err := s.serve(reg, attach)
 	if err != nil && !errors.Is(err, ErrLauncherGone) {
-		// Told before the lanes close, so that the launcher hears of the cause before it
-		// hears of peers that found a lane closed. If the launcher is gone too, the error
+		// Reported before the lanes close, so that the launcher learns the root cause before it
+		// learns of peers that found a lane closed. If the launcher is gone too, the error
 		// reaches it through our exit.
 		_ = s.write(&Message{Type: TypeFailed, Failed: &Failed{Error: err.Error(), Peer: errors.Is(err,
 			lane.ErrClosed)}})

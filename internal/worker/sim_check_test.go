@@ -85,7 +85,7 @@ func (s *simRun) finish() error {
 
 // errors checks what the workers ended with: nothing, or, after a failure, the launcher's
 // end or a peer's closed lane. Only the worker whose handler has failed has an error of its
-// own: that is how the launcher tells the cause from what follows of it.
+// own: that is how the launcher finds the root cause.
 func (s *simRun) errors(failed bool) error {
 	var all error
 	culprits := 0

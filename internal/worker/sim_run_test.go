@@ -19,7 +19,7 @@ type simRun struct {
 	workers []*simWorker
 	first   int     // replication
 	dead    bool    // the victim, or the launcher
-	going   bool    // all have been told to go, and not all are known to be done
+	going   bool    // all have been sent Go, and not all are known to be done
 	ending  bool    // no other replication follows
 	stopped bool    // Stop was sent
 	limited bool    // Limit was sent
@@ -293,7 +293,7 @@ func (s *simRun) trouble() {
 	})
 }
 
-// sendLimit does what the launcher does once all have answered Stop or are done: it tells
+// sendLimit does what the launcher does once all have answered Stop or are done: it sends
 // them the least time at which nobody has handled anything.
 func (s *simRun) sendLimit() {
 	if !s.stopped || s.limited {
@@ -318,7 +318,7 @@ func (s *simRun) sendLimit() {
 	}
 }
 
-// over tells whether the run has failed.
+// over reports whether the run has failed.
 func (s *simRun) over() bool {
 	for _, w := range s.workers {
 		if w.exited {

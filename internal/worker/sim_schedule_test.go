@@ -213,7 +213,7 @@ func (s *schedule) choose() *task {
 	panic("no task chosen")
 }
 
-// runnable tells whether a task can go on, and ends waits whose time has come.
+// runnable reports whether a task can go on, and ends waits whose time has come.
 func (s *schedule) runnable(t *task) bool {
 	switch {
 	case t.ended || t.killed:
@@ -318,7 +318,7 @@ func (w *simWaiter) Idle(work bool) (timedOut bool) {
 	return timedOut
 }
 
-// rung tells whether the sleep may end.
+// rung reports whether the sleep may end.
 func (w *simWaiter) rung() bool {
 	if w.bell.Armed() {
 		return false
