@@ -4,6 +4,7 @@ package worker
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -240,16 +241,24 @@ func (f *threadFeed) listen(on bool) {
 	f.outer.Ring()
 }
 
-func (f *threadFeed) close() error {
+// errThread is returned by close when the thread doesn't end: nothing that it uses may be closed then.
+var errThread = errors.New("worker: the thread that takes in events doesn't end")
+
+// threadEnd is how long the thread may take to end: it looks at its order after each pass.
+const threadEnd = 5 * time.Second
+
+func (f *threadFeed) close() error { return f.closeWithin(threadEnd) }
+
+func (f *threadFeed) closeWithin(limit time.Duration) error {
 	f.stop.Store(true)
-	deadline := time.After(5 * time.Second)
+	deadline := time.After(limit)
 	for {
 		f.outer.Ring()
 		select {
 		case <-f.done:
 			return nil
 		case <-deadline:
-			panic("worker: the ingress thread doesn't end")
+			return fmt.Errorf("%w within %v", errThread, limit)
 		case <-time.After(time.Millisecond):
 		}
 	}

@@ -179,9 +179,10 @@ func (l *lanes) close() error {
 		return nil
 	}
 	l.closed = true
-	var err error
 	if l.feed != nil {
-		err = l.feed.close()
+		if err := l.feed.close(); err != nil {
+			return err
+		}
 	}
 	if l.router != nil {
 		for _, out := range l.router.Senders() {
@@ -191,7 +192,7 @@ func (l *lanes) close() error {
 	if l.in != nil {
 		l.in.Close()
 	}
-	return err
+	return nil
 }
 
 // largePayloads counts the events whose data went by a block, and in parts, since the
