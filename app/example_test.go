@@ -83,7 +83,7 @@ type ticks struct {
 func (m *clocks) Accumulate() scenario.Accumulator { return &ticks{} }
 
 func (s *ticks) Add(r scenario.Replication) error {
-	for _, part := range r.Parts {
+	for _, part := range r.Reports {
 		s.Ticks += binary.LittleEndian.Uint64(part)
 	}
 	return nil

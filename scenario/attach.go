@@ -112,7 +112,8 @@ func (v Value) File() (path string, text []byte) {
 	f, ok := v.r.doc.files[name]
 	switch {
 	case !ok:
-		v.Refuse("a file that is not attached ("+path+")", "one that Kind.References lists and Kind.Attach has read", "")
+		v.Refuse("a file that is not attached ("+path+")", "one that Kind.References lists and Kind.Attach has read",
+			"")
 		return "", nil
 	case f.err != nil:
 		v.Refuse(f.err.Found+" ("+path+")", "the path of "+f.err.Want+", from the folder of this file", f.err.ToDo)

@@ -71,7 +71,8 @@ func TestAttach(t *testing.T) {
 			t.Errorf("%v, %v", s, err)
 		}
 	}
-	if _, err := reg.Load(doc, scenario.Options{}); err == nil || !strings.Contains(err.Error(), "s.yml:1:12: pictures[0]: found a file that is not attached ("+a+")") {
+	if _, err := reg.Load(doc, scenario.Options{}); err == nil ||
+		!strings.Contains(err.Error(), "s.yml:1:12: pictures[0]: found a file that is not attached ("+a+")") {
 		t.Errorf("without attachments: %v", err)
 	}
 }
@@ -92,10 +93,13 @@ func TestAttachRefuses(t *testing.T) {
 		t.Errorf("%d attachments", n)
 	}
 	_, err = album().Load(doc, scenario.Options{})
-	want := strings.ReplaceAll(`DIR/s.yml:1:12: pictures[0]: found no file of that name (DIR/none), want the path of a picture, from the folder of this file
-DIR/s.yml:1:18: pictures[1]: found a file of 11 bytes (DIR/large), want the path of a picture of at most 10 bytes, from the folder of this file
-DIR/s.yml:1:25: pictures[2]: found 7, want text; write "7" in quotes if it is meant as text
-DIR/s.yml:1:28: pictures[3]: found a directory (DIR), want the path of a picture, from the folder of this file`, "DIR", dir)
+	want := strings.ReplaceAll("DIR/s.yml:1:12: pictures[0]: found no file of that name (DIR/none), "+
+		"want the path of a picture, from the folder of this file\n"+
+		"DIR/s.yml:1:18: pictures[1]: found a file of 11 bytes (DIR/large), "+
+		"want the path of a picture of at most 10 bytes, from the folder of this file\n"+
+		"DIR/s.yml:1:25: pictures[2]: found 7, want text; write \"7\" in quotes if it is meant as text\n"+
+		"DIR/s.yml:1:28: pictures[3]: found a directory (DIR), "+
+		"want the path of a picture, from the folder of this file", "DIR", dir)
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}

@@ -32,11 +32,11 @@ const (
 // Document is one scenario file as a tree of YAML with positions. It does not
 // change and may be read by several Readers at once.
 type Document struct {
-	file string
-	told string // the file in messages about values: with what With has put there
-	text []byte
-	set  []string   // keys of what With has put there
-	root *yaml.Node // the top-level value
+	file    string
+	shownAs string // the file in messages about values: with what With has put there
+	text    []byte
+	set     []string   // keys of what With has put there
+	root    *yaml.Node // the top-level value
 
 	files map[string]attached // by the name that the document has for them; see Attach
 }
@@ -66,7 +66,7 @@ var fileKind = infile.Kind{Name: "a scenario file in YAML", BytesMax: FileBytesM
 // Parse reads the text of a scenario file; name stands for it in messages. The
 // document keeps text, which the caller must not change afterwards.
 func Parse(name string, text []byte) (*Document, error) {
-	d := &Document{file: name, told: name, text: text}
+	d := &Document{file: name, shownAs: name, text: text}
 	if len(text) > FileBytesMax {
 		return nil, d.fault(0, 0, "more than 8 MiB", fmt.Sprintf("at most %d bytes", FileBytesMax), "")
 	}
@@ -133,7 +133,8 @@ func (d *Document) checkCharacters() error {
 		column++
 		switch {
 		case c == utf8.RuneError && n == 1:
-			return d.fault(line, column, fmt.Sprintf("byte %#02x, which is not UTF-8", rest[0]), "a text file in UTF-8", "save it as UTF-8")
+			return d.fault(line, column, fmt.Sprintf("byte %#02x, which is not UTF-8", rest[0]), "a text file in UTF-8",
+				"save it as UTF-8")
 		case c == '\n':
 			line, column = line+1, 0
 		case c < ' ' && c != '\t' && c != '\r', c == 0x7F:

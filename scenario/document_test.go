@@ -28,19 +28,22 @@ func TestReadFile(t *testing.T) {
 		t.Errorf("got %v, %v", doc, err)
 	}
 	missing := filepath.Join(dir, "missing.yml")
-	if _, err := scenario.ReadFile(missing); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), missing+": found no file of that name") {
+	if _, err := scenario.ReadFile(missing); !errors.Is(err, fs.ErrNotExist) ||
+		!strings.Contains(err.Error(), missing+": found no file of that name") {
 		t.Errorf("missing file: %v", err)
 	}
 	if _, err := scenario.ReadFile(dir); err == nil || !strings.Contains(err.Error(), "found a directory") {
 		t.Errorf("directory: %v", err)
 	}
-	if _, err := scenario.ReadFile(filepath.Join(good, "below")); err == nil || !strings.Contains(err.Error(), "below") {
+	if _, err := scenario.ReadFile(filepath.Join(good, "below")); err == nil ||
+		!strings.Contains(err.Error(), "below") {
 		t.Errorf("a path through a file: %v", err)
 	}
 	if err := os.Chmod(good, 0); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := scenario.ReadFile(good); os.Geteuid() != 0 && (!errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "without permission to read it")) {
+	if _, err := scenario.ReadFile(good); os.Geteuid() != 0 &&
+		(!errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "without permission to read it")) {
 		t.Errorf("no permission: %v", err)
 	}
 	if os.Geteuid() == 0 {
@@ -112,14 +115,18 @@ func laughs(n int) string {
 func TestLimits(t *testing.T) {
 	start := time.Now()
 	for name, c := range map[string]struct{ text, want string }{
-		"depth":            {nested(scenario.DepthMax), ""},
-		"too deep":         {nested(scenario.DepthMax + 1), fmt.Sprintf("t.yml:1:%d: found lists and mappings nested more than 64 deep", scenario.DepthMax+1)},
-		"much too deep":    {nested(9_000), "nested more than 64 deep"},
-		"no end":           {strings.Repeat("[", 1<<20), "exceeded max depth"},
-		"deep by alias":    {"a: &a " + nested(40) + "\nb: " + strings.Repeat("[", 22) + "*a" + strings.Repeat("]", 22), ""},
-		"deeper by alias":  {"a: &a " + nested(40) + "\nb: " + strings.Repeat("[", 24) + "*a" + strings.Repeat("]", 24), "with what *a stands for"},
-		"size":             {"a: 1\n" + strings.Repeat("#", scenario.FileBytesMax-5), ""},
-		"too large":        {"a: 1\n" + strings.Repeat("#", scenario.FileBytesMax-4), "more than 8 MiB, want at most 8388608 bytes"},
+		"depth": {nested(scenario.DepthMax), ""},
+		"too deep": {nested(scenario.DepthMax + 1),
+			fmt.Sprintf("t.yml:1:%d: found lists and mappings nested more than 64 deep", scenario.DepthMax+1)},
+		"much too deep": {nested(9_000), "nested more than 64 deep"},
+		"no end":        {strings.Repeat("[", 1<<20), "exceeded max depth"},
+		"deep by alias": {"a: &a " + nested(40) + "\nb: " + strings.Repeat("[", 22) + "*a" + strings.Repeat("]", 22),
+			""},
+		"deeper by alias": {"a: &a " + nested(40) + "\nb: " + strings.Repeat("[", 24) + "*a" + strings.Repeat("]", 24),
+			"with what *a stands for"},
+		"size": {"a: 1\n" + strings.Repeat("#", scenario.FileBytesMax-5), ""},
+		"too large": {"a: 1\n" + strings.Repeat("#", scenario.FileBytesMax-4),
+			"more than 8 MiB, want at most 8388608 bytes"},
 		"million":          {laughs(5), ""},
 		"ten million":      {laughs(7), "more than 2000000 values"},
 		"billions":         {laughs(60), "more than 2000000 values"},

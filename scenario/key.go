@@ -27,14 +27,15 @@ func (s step) String() string {
 // KeyStep is a name as a step of a key: in quotes where it holds what separates steps, or
 // what can't be seen.
 func KeyStep(name string) string {
-	if name == "" || strings.ContainsAny(name, `.[]"=,`) || strings.ContainsFunc(name, func(c rune) bool { return !unicode.IsPrint(c) }) {
+	if name == "" || strings.ContainsAny(name, `.[]"=,`) ||
+		strings.ContainsFunc(name, func(c rune) bool { return !unicode.IsPrint(c) }) {
 		return strconv.Quote(name)
 	}
 	return name
 }
 
-// CutKey cuts "key=rest" at the first = that stands in no quotes.
-func CutKey(text string) (key, rest string, found bool) {
+// SplitKey cuts "key=rest" at the first = that stands in no quotes.
+func SplitKey(text string) (key, rest string, found bool) {
 	quoted := false
 	for i := range len(text) {
 		switch c := text[i]; {

@@ -12,7 +12,7 @@ import (
 // Kind is one kind of scenario, e.g. "service". Kinds are made by models and given to a
 // Registry. It may be used by several goroutines at once.
 type Kind struct {
-	// Name is what the file's `model:` says.
+	// Name is what the file's `model:` names.
 	Name string
 
 	// Load makes a scenario of a document. Every worker calls it on the same text, the same
@@ -42,7 +42,8 @@ type Flag struct {
 
 // Loader makes a Kind's Load of its two steps: read checks a document and gives what it
 // says, build makes the scenario of that.
-func Loader[S any, M Scenario](read func(*Document, Options) (S, error), build func(S) M) func(*Document, Options) (Scenario, error) {
+func Loader[S any, M Scenario](read func(*Document, Options) (S, error), build func(S) M) func(*Document,
+	Options) (Scenario, error) {
 	return func(doc *Document, opt Options) (Scenario, error) {
 		spec, err := read(doc, opt)
 		if err != nil {
@@ -112,7 +113,8 @@ func (r Registry) Load(doc *Document, opt Options) (Scenario, error) {
 		return nil, err
 	}
 	if s == nil || !(s.Horizon() > 0 && !math.IsInf(s.Horizon(), 1)) {
-		panic(fmt.Sprintf("scenario: kind %q loaded %s as %T, whose horizon is not finite and > 0", kind.Name, doc.File(), s))
+		panic(fmt.Sprintf("scenario: kind %q loaded %s as %T, whose horizon is not finite and > 0", kind.Name,
+			doc.File(), s))
 	}
 	return s, nil
 }

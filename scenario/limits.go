@@ -41,7 +41,7 @@ func (r Range) Or(text string) Range {
 	return r
 }
 
-// Holds says whether x is in the range; NaN and infinities never are.
+// Holds reports whether x is in the range; NaN and infinities never are.
 func (r Range) Holds(x float64) bool {
 	return x >= r.min && x <= r.max && !(r.openMin && x == r.min) && !math.IsInf(x, 0)
 }

@@ -53,7 +53,8 @@ func (r *Reader) Err() error {
 	all := append(Problems(nil), r.problems...)
 	all.Sort()
 	if r.further > 0 {
-		all = append(all, Problem{File: r.doc.told, Found: fmt.Sprintf("%d more problems, which are not listed", r.further)})
+		all = append(all, Problem{File: r.doc.shownAs,
+			Found: fmt.Sprintf("%d more problems, which are not listed", r.further)})
 	}
 	return all
 }
@@ -132,9 +133,10 @@ func (s Section) Field(name string) Value {
 }
 
 func (s Section) value(name string) Value {
-	v := Value{r: s.at.r, place: &place{parent: s.at.place, name: name}, line: s.at.line, column: s.at.column, dead: s.at.dead}
+	v := Value{r: s.at.r, place: &place{parent: s.at.place, name: name}, line: s.at.line, column: s.at.column,
+		refused: s.at.refused}
 	f, ok := s.fields[name]
-	if !ok || v.dead {
+	if !ok || v.refused {
 		return v
 	}
 	v.node, v.line, v.column = f.value, f.key.Line, f.key.Column
@@ -147,7 +149,7 @@ func (r *Reader) open(v Value) Section {
 	s := Section{at: v, fields: make(map[string]field)}
 	n, ok := v.take("a mapping of fields", yaml.MappingNode)
 	if !ok {
-		s.at.dead = true
+		s.at.refused = true
 		return s
 	}
 	s.at.line, s.at.column = n.Line, n.Column
@@ -158,7 +160,8 @@ func (r *Reader) open(v Value) Section {
 		at := Value{r: r, place: v.place, node: key, line: n.Content[i].Line, column: n.Content[i].Column}
 		if isMerge(key) {
 			if merge != nil {
-				at.Refuse(fmt.Sprintf("a second merge key << (the first is on line %d)", merge.Line), "one", "give it a list: <<: [*a, *b]")
+				at.Refuse(fmt.Sprintf("a second merge key << (the first is on line %d)", merge.Line), "one",
+					"give it a list: <<: [*a, *b]")
 				continue
 			}
 			merge, merges = key, append(merges, value)
@@ -170,7 +173,8 @@ func (r *Reader) open(v Value) Section {
 		}
 		if first, ok := s.fields[key.Value]; ok {
 			at.place = &place{parent: v.place, name: key.Value}
-			at.Refuse(fmt.Sprintf("the field a second time (the first is on line %d)", first.key.Line), "every field once", "remove one of them")
+			at.Refuse(fmt.Sprintf("the field a second time (the first is on line %d)", first.key.Line),
+				"every field once", "remove one of them")
 			continue
 		}
 		f := field{name: key.Value, key: n.Content[i], value: value}

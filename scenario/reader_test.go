@@ -28,7 +28,8 @@ func read(t *testing.T, text string, f func(root scenario.Section)) string {
 func TestNumbers(t *testing.T) {
 	whole := scenario.Between(-10, 100)
 	for text, want := range map[string]float64{
-		"3": 3, "-3": -3, "+3": 3, "0x1f": 31, "0o17": 15, "1_0": 10, "1e1": 10, "4.0": 4, "!!int 7": 7, "!!float 7": 7, "0": 0, "-0": 0,
+		"3": 3, "-3": -3, "+3": 3, "0x1f": 31, "0o17": 15, "1_0": 10, "1e1": 10, "4.0": 4, "!!int 7": 7, "!!float 7": 7,
+		"0": 0, "-0": 0,
 	} {
 		var f float64
 		var i int
@@ -39,20 +40,21 @@ func TestNumbers(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"":                               "t.yml:1:1: a: found nothing, want a whole number from -10 to 100",
-		"null":                           "t.yml:1:4: a: found null, want a whole number from -10 to 100",
-		"~":                              "t.yml:1:4: a: found null, want",
-		"true":                           "t.yml:1:4: a: found the boolean true, want",
-		"yes":                            `t.yml:1:4: a: found the text "yes", want`,
-		"'3'":                            `t.yml:1:4: a: found the text "3", want a whole number from -10 to 100; remove the quotes`,
-		"3s":                             `found the text "3s", want`,
-		"nan":                            `found the text "nan", want`,
-		".nan":                           "found .nan, which is not finite, want",
-		".inf":                           "found .inf, which is not finite, want",
-		"-.Inf":                          "found -.Inf, which is not finite, want",
-		"1e400":                          "found 1e400, which is beyond the range of a float64, want",
-		"-1e400":                         "found -1e400, which is beyond the range of a float64, want",
-		"017":                            "found 017, which is octal to some readers of YAML and decimal to others, want a whole number from -10 to 100; write it without the leading 0",
+		"":       "t.yml:1:1: a: found nothing, want a whole number from -10 to 100",
+		"null":   "t.yml:1:4: a: found null, want a whole number from -10 to 100",
+		"~":      "t.yml:1:4: a: found null, want",
+		"true":   "t.yml:1:4: a: found the boolean true, want",
+		"yes":    `t.yml:1:4: a: found the text "yes", want`,
+		"'3'":    `t.yml:1:4: a: found the text "3", want a whole number from -10 to 100; remove the quotes`,
+		"3s":     `found the text "3s", want`,
+		"nan":    `found the text "nan", want`,
+		".nan":   "found .nan, which is not finite, want",
+		".inf":   "found .inf, which is not finite, want",
+		"-.Inf":  "found -.Inf, which is not finite, want",
+		"1e400":  "found 1e400, which is beyond the range of a float64, want",
+		"-1e400": "found -1e400, which is beyond the range of a float64, want",
+		"017": "found 017, which is octal to some readers of YAML and decimal to others, " +
+			"want a whole number from -10 to 100; write it without the leading 0",
 		"-07":                            "found -07, which is octal",
 		"1.5":                            "found 1.5, want a whole number",
 		"101":                            "found 101, want a whole number from -10 to 100",
@@ -69,7 +71,8 @@ func TestNumbers(t *testing.T) {
 			t.Errorf("%q:\ngot  %s\nwant …%s…", text, got, want)
 		}
 	}
-	if got := read(t, "a: 9007199254740993", func(root scenario.Section) { root.Field("a").Int(scenario.AnyNumber()) }); got == "" {
+	if got := read(t, "a: 9007199254740993",
+		func(root scenario.Section) { root.Field("a").Int(scenario.AnyNumber()) }); got == "" {
 		t.Error("a whole number that no float64 tells from its neighbour was accepted")
 	}
 }
@@ -120,18 +123,24 @@ func TestTextWordBool(t *testing.T) {
 		"a: '1'\nb: \"green\"\nc: False": {result{"1", "green", false}, ""},
 		"{}":                             {result{"def", "green", true}, ""},
 		"a: !!str 1":                     {result{"1", "green", true}, ""},
-		"a: 1":                           {result{"", "green", true}, `t.yml:1:4: a: found 1, want text; write "1" in quotes if it is meant as text`},
-		"a: ''":                          {result{"", "green", true}, "t.yml:1:4: a: found empty text, want text of 1 character or more"},
-		"a:":                             {result{"", "green", true}, "t.yml:1:1: a: found nothing, want text"},
-		"a: [x]":                         {result{"", "green", true}, "t.yml:1:4: a: found a list, want text"},
-		"b: Green":                       {result{"def", "", true}, `t.yml:1:4: b: found the text "Green", want one of red, green; did you mean green?`},
-		"b: mauve":                       {result{"def", "", true}, `t.yml:1:4: b: found the text "mauve", want one of red, green`},
-		"c: 1":                           {result{"def", "green", false}, "t.yml:1:4: c: found 1, want true or false"},
-		"c: 'true'":                      {result{"def", "green", false}, `t.yml:1:4: c: found the text "true", want true or false`},
+		"a: 1": {result{"", "green", true},
+			`t.yml:1:4: a: found 1, want text; write "1" in quotes if it is meant as text`},
+		"a: ''": {result{"", "green", true},
+			"t.yml:1:4: a: found empty text, want text of 1 character or more"},
+		"a:":     {result{"", "green", true}, "t.yml:1:1: a: found nothing, want text"},
+		"a: [x]": {result{"", "green", true}, "t.yml:1:4: a: found a list, want text"},
+		"b: Green": {result{"def", "", true},
+			`t.yml:1:4: b: found the text "Green", want one of red, green; did you mean green?`},
+		"b: mauve": {result{"def", "", true},
+			`t.yml:1:4: b: found the text "mauve", want one of red, green`},
+		"c: 1": {result{"def", "green", false}, "t.yml:1:4: c: found 1, want true or false"},
+		"c: 'true'": {result{"def", "green", false},
+			`t.yml:1:4: c: found the text "true", want true or false`},
 	} {
 		var got result
 		err := read(t, text, func(root scenario.Section) {
-			got = result{root.Field("a").TextOr("def"), root.Field("b").WordOr("green", "red", "green"), root.Field("c").BoolOr(true)}
+			got = result{root.Field("a").TextOr("def"), root.Field("b").WordOr("green", "red", "green"),
+				root.Field("c").BoolOr(true)}
 		})
 		if got != want.result || err != want.err {
 			t.Errorf("%q: got %+v, %s\nwant %+v, %s", text, got, err, want.result, want.err)
@@ -142,16 +151,22 @@ func TestTextWordBool(t *testing.T) {
 // TestSection: unknown and repeated fields, odd names, and what is missing.
 func TestSection(t *testing.T) {
 	for text, want := range map[string]string{
-		"a: { x: 1, y: 2, X: 3 }":               "t.yml:1:18: a.X: found an unknown field, want only the fields x, y; did you mean x?",
-		"a: { x: 1, x: 2, y: 1 }":               "t.yml:1:12: a.x: found the field a second time (the first is on line 1), want every field once; remove one of them",
-		"a: { 1: 1, x: 1, y: 1 }":               "t.yml:1:6: a: found 1 as the name of a field, want text",
-		"a: { [x]: 1, x: 1, y: 1 }":             "t.yml:1:6: a: found a list as the name of a field, want text",
-		"a: { x: 1 }":                           "t.yml:1:4: a.y: found nothing, want a number; add the field y",
-		"b: 1":                                  "t.yml:1:1: a: found nothing, want a mapping with x, y; add the field a",
-		"a: 7":                                  "t.yml:1:4: a: found 7, want a mapping of fields",
-		"a: !!set { x: 1, y: 1 }":               "t.yml:1:4: a: found a value with the tag !!set, want a mapping of fields; remove the tag",
-		"a: { x: 1, y: 1, <<: 3 }":              "t.yml:1:22: a.<<: found 3, want an alias of a mapping, or a list of such",
-		"a: { <<: {x: 1}, <<: {y: 1} }":         "t.yml:1:18: a: found a second merge key << (the first is on line 1), want one; give it a list: <<: [*a, *b]\nt.yml:1:4: a.y: found nothing",
+		"a: { x: 1, y: 2, X: 3 }": "t.yml:1:18: a.X: found an unknown field, want only the fields x, " +
+			"y; did you mean x?",
+		"a: { x: 1, x: 2, y: 1 }": "t.yml:1:12: a.x: found the field a second time (the first is on " +
+			"line 1), want every field once; remove one of them",
+		"a: { 1: 1, x: 1, y: 1 }":   "t.yml:1:6: a: found 1 as the name of a field, want text",
+		"a: { [x]: 1, x: 1, y: 1 }": "t.yml:1:6: a: found a list as the name of a field, want text",
+		"a: { x: 1 }":               "t.yml:1:4: a.y: found nothing, want a number; add the field y",
+		"b: 1": "t.yml:1:1: a: found nothing, want a mapping with x, y; add the " +
+			"field a",
+		"a: 7": "t.yml:1:4: a: found 7, want a mapping of fields",
+		"a: !!set { x: 1, y: 1 }": "t.yml:1:4: a: found a value with the tag !!set, want a mapping of " +
+			"fields; remove the tag",
+		"a: { x: 1, y: 1, <<: 3 }": "t.yml:1:22: a.<<: found 3, want an alias of a mapping, or a list " +
+			"of such",
+		"a: { <<: {x: 1}, <<: {y: 1} }": "t.yml:1:18: a: found a second merge key << (the first is on line " +
+			"1), want one; give it a list: <<: [*a, *b]\nt.yml:1:4: a.y: found nothing",
 		"b: &b {z: 1}\na: {x: 1, y: 1, <<: *b}": "t.yml:1:8: a.z: found an unknown field, want only the fields x, y",
 	} {
 		got := read(t, text, func(root scenario.Section) {
@@ -219,7 +234,12 @@ func TestListEntries(t *testing.T) {
 	if !reflect.DeepEqual(got, want) || err != "t.yml:1:8: a[1]: found a list, want a whole number" {
 		t.Errorf("got %v, %s", got, err)
 	}
-	if err := read(t, "a: {}", func(root scenario.Section) { root.Field("a").List(); root.Field("b").List(); root.Field("c").Entries() }); strings.Count(err, "\n") != 2 {
+	three := func(root scenario.Section) {
+		root.Field("a").List()
+		root.Field("b").List()
+		root.Field("c").Entries()
+	}
+	if err := read(t, "a: {}", three); strings.Count(err, "\n") != 2 {
 		t.Errorf("got %s, want three problems", err)
 	}
 }
@@ -252,9 +272,13 @@ func TestSilence(t *testing.T) {
 
 // TestOrNull: where null is allowed it is the same as nothing.
 func TestOrNull(t *testing.T) {
-	for text, want := range map[string]float64{"b: 1": 7, "a:": 7, "a: null": 7, "a: ~": 7, "b: &n null\na: *n": 7, "a: 3": 3} {
+	for text, want := range map[string]float64{"b: 1": 7, "a:": 7, "a: null": 7, "a: ~": 7, "b: &n null\na: *n": 7,
+		"a: 3": 3} {
 		var x float64
-		if err := read(t, text, func(root scenario.Section) { x = root.Field("a").OrNull().FloatOr(7, scenario.AnyNumber()) }); err != "" || x != want {
+		if err := read(t, text, func(root scenario.Section) {
+			x = root.Field("a").OrNull().FloatOr(7,
+				scenario.AnyNumber())
+		}); err != "" || x != want {
 			t.Errorf("%q: got %v, %s, want %v", text, x, err, want)
 		}
 	}
@@ -270,7 +294,8 @@ func TestProblems(t *testing.T) {
 			v.Section("v").Field("v").Int(scenario.AnyNumber())
 		}
 	})
-	want := "t.yml:1:13: b[0].v: found the text \"bad\", want a whole number\nt.yml:2:4: a: found the text \"worse\", want a whole number"
+	want := "t.yml:1:13: b[0].v: found the text \"bad\", want a whole number\nt.yml:2:4: a: found the text " +
+		"\"worse\", want a whole number"
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -296,11 +321,13 @@ func TestLongText(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	got = read(t, long+": 1", func(root scenario.Section) {})
-	if want := "t.yml:1:1: " + strings.Repeat("ä", 60) + "…: found an unknown field"; !strings.HasPrefix(got, want) || len(got) > 400 {
+	if want := "t.yml:1:1: " + strings.Repeat("ä", 60) + "…: found an unknown field"; !strings.HasPrefix(got, want) ||
+		len(got) > 400 {
 		t.Errorf("%d bytes for an unknown field: %s", len(got), got)
 	}
 	got = read(t, `{"two\nlines": 1}`, func(root scenario.Section) {})
-	if want := `t.yml:1:2: "two\nlines": found an unknown field`; !strings.HasPrefix(got, want) || strings.Contains(got, "\n") {
+	if want := `t.yml:1:2: "two\nlines": found an unknown field`; !strings.HasPrefix(got, want) ||
+		strings.Contains(got, "\n") {
 		t.Errorf("a name of two lines: %s", got)
 	}
 }
@@ -308,8 +335,9 @@ func TestLongText(t *testing.T) {
 func TestSuggest(t *testing.T) {
 	words := []string{"round_robin", "least_connection", "a"}
 	for found, want := range map[string]string{
-		"roundrobin": "did you mean round_robin?", "Round-Robin": "did you mean round_robin?", "least_connections": "did you mean least_connection?",
-		"": "", "b": "", "random": "", strings.Repeat("a", 1<<20): "",
+		"roundrobin": "did you mean round_robin?", "Round-Robin": "did you mean round_robin?",
+		"least_connections": "did you mean least_connection?",
+		"":                  "", "b": "", "random": "", strings.Repeat("a", 1<<20): "",
 	} {
 		if got := scenario.Suggest(found, words); got != want {
 			t.Errorf("%.20q: got %q, want %q", found, got, want)
@@ -321,8 +349,10 @@ func TestSuggest(t *testing.T) {
 // document can be read in every way without a panic.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{
-		"a: 1", "- 1\n- [x, 'y']\n", "a: &a {b: 1}\nc: {<<: *a, d: [*a]}\n", "a: &a [*a]", "{<<: [{a: 1}, {b: 2}]}", "? [x]\n: 1\n", "a: !!set {x}\nb: !foo bar\n",
-		"a: |\n  text\n # c\nb: >-\n  x\n", "%YAML 1.2\n---\na: 1\n...\n", "a: .nan\nb: 0x1F\nc: 2026-01-01\nd: ~\n", laughs(4), nested(30), "a: 'x\n", "\xff", "<<: 1",
+		"a: 1", "- 1\n- [x, 'y']\n", "a: &a {b: 1}\nc: {<<: *a, d: [*a]}\n", "a: &a [*a]", "{<<: [{a: 1}, {b: 2}]}",
+		"? [x]\n: 1\n", "a: !!set {x}\nb: !foo bar\n",
+		"a: |\n  text\n # c\nb: >-\n  x\n", "%YAML 1.2\n---\na: 1\n...\n", "a: .nan\nb: 0x1F\nc: 2026-01-01\nd: ~\n",
+		laughs(4), nested(30), "a: 'x\n", "\xff", "<<: 1",
 	} {
 		f.Add([]byte(text))
 	}

@@ -26,7 +26,7 @@ func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag(
 
 func isMerge(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!merge" }
 
-// knownTag says whether a tag is one of those that plain YAML resolves to.
+// knownTag reports whether a tag is one of those that plain YAML resolves to.
 func knownTag(tag string) bool {
 	switch tag {
 	case "!!str", "!!int", "!!float", "!!bool", "!!null", "!!timestamp", "!!merge", "!!seq", "!!map":
@@ -44,14 +44,17 @@ func (v Value) number(rng Range, want string) (float64, bool) {
 	x, ok := float(n)
 	if !ok {
 		todo := ""
-		if _, err := strconv.ParseFloat(n.Value, 64); err == nil && n.ShortTag() == "!!str" && n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0 {
+		if _, err := strconv.ParseFloat(n.Value, 64); err == nil && n.ShortTag() == "!!str" &&
+			n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0 {
 			todo = "remove the quotes"
 		}
 		v.Refuse(describe(n), want, todo)
 		return 0, false
 	}
-	if d := strings.TrimLeft(n.Value, "+-"); n.ShortTag() == "!!int" && len(d) > 1 && d[0] == '0' && d[1] >= '0' && d[1] <= '9' {
-		v.Refuse(printable.Short(n.Value)+", which is octal to some readers of YAML and decimal to others", want, "write it without the leading 0")
+	if d := strings.TrimLeft(n.Value, "+-"); n.ShortTag() == "!!int" && len(d) > 1 && d[0] == '0' && d[1] >= '0' &&
+		d[1] <= '9' {
+		v.Refuse(printable.Short(n.Value)+", which is octal to some readers of YAML and decimal to others", want,
+			"write it without the leading 0")
 		return 0, false
 	}
 	if !rng.Holds(x) {

@@ -2,7 +2,7 @@
 
 // Package scenario reads scenario files: YAML, with the line and column of
 // everything that is wrong, and hands them to the kind of scenario that they ask
-// for. It knows no model; a model's own Go package reads its own fields with the
+// for. It contains no model; a model's own Go package reads its own fields with the
 // Reader of this one.
 //
 // Guarantee: reading a file ends in bounded time and memory whatever its bytes
@@ -61,7 +61,8 @@ func (o Options) AtMost(seconds float64) error {
 	if err := o.Validate(); err != nil || o.Horizon <= seconds {
 		return err
 	}
-	return &OptionError{"horizon", fmt.Sprint(o.Horizon), fmt.Sprintf("a number of simulated seconds > 0 and <= %v", seconds)}
+	return &OptionError{"horizon", fmt.Sprint(o.Horizon),
+		fmt.Sprintf("a number of simulated seconds > 0 and <= %v", seconds)}
 }
 
 // OptionError is an option that the scenario can't follow.
@@ -93,7 +94,7 @@ type Scenario interface {
 // 100,000 of them. It is used by one goroutine at a time.
 type Accumulator interface {
 	// Add takes in what a replication has left. Replications come in the order of their
-	// indices, whichever ended first; an interrupted run leaves some out. rep.Parts must
+	// indices, whichever ended first; an interrupted run leaves some out. rep.Reports must
 	// not be kept, and what is kept should hardly grow with the number of replications:
 	// add them up, and where samples are wanted, take those of measure.Groups. An error
 	// ends the run.
@@ -116,7 +117,7 @@ type Replication struct {
 	Index   int      // 0 … R-1
 	Horizon float64  // the horizon asked for
 	Reached float64  // simulated time really reached; Horizon unless interrupted
-	Parts   [][]byte // report of every simproc, by its dense id; nil where none
+	Reports [][]byte // report of every simproc, by its dense id; nil where none
 }
 
 // Summary is a scenario's results: text for people, and encoding/json gives the

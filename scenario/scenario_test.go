@@ -13,7 +13,8 @@ import (
 
 // stubKind loads every file as a stub with a fixed horizon.
 func stubKind(name string, horizon float64) scenario.Kind {
-	return scenario.Kind{Name: name, Load: func(doc *scenario.Document, opt scenario.Options) (scenario.Scenario, error) {
+	return scenario.Kind{Name: name, Load: func(doc *scenario.Document, opt scenario.Options) (scenario.Scenario,
+		error) {
 		r := scenario.NewReader(doc)
 		r.Root("x").Field("x").IntOr(0, scenario.AnyNumber())
 		if err := r.Err(); err != nil {
@@ -75,7 +76,9 @@ func TestRegistry(t *testing.T) {
 		}
 	}
 	_, err = reg.Load(parse(t, "x: 1\nmodel: fold"), scenario.Options{})
-	if want := `t.yml:2:8: model: found "fold", a model that this program does not know, want one of service, phold; did you mean phold?`; err == nil || err.Error() != want {
+	want := `t.yml:2:8: model: found "fold", a model that this program does not know, ` +
+		`want one of service, phold; did you mean phold?`
+	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%v", err, want)
 	}
 }

@@ -39,9 +39,11 @@ func settingError(key, format string, args ...any) error {
 
 // ParseSetting reads "key=value". Its errors are *SettingError.
 func ParseSetting(text string) (Setting, error) {
-	key, value, ok := CutKey(text)
+	key, value, ok := SplitKey(text)
 	if !ok || key == "" {
-		return Setting{}, &SettingError{fmt.Sprintf("found %q, want KEY=VALUE: the path of a field, and what it is to be", printable.Short(text))}
+		return Setting{},
+			&SettingError{fmt.Sprintf("found %q, want KEY=VALUE: the path of a field, and what it is to be",
+				printable.Short(text))}
 	}
 	return Setting{key, value}, nil
 }
@@ -79,11 +81,11 @@ func (d *Document) With(settings []Setting) (*Document, error) {
 		}
 		e.mark(value)
 	}
-	changed.told = fmt.Sprintf("%s (%s)", d.file, strings.Join(names, " "))
+	changed.shownAs = fmt.Sprintf("%s (%s)", d.file, strings.Join(names, " "))
 	return changed, nil
 }
 
-// Sets tells whether With has put a value at this key, rather than at one around it.
+// Sets reports whether With has put a value at this key, rather than at one around it.
 func (d *Document) Sets(key string) bool { return slices.Contains(d.set, key) }
 
 // parseValue reads the value of a setting, bounded as a file is.
@@ -128,7 +130,8 @@ func (e *editor) mark(n *yaml.Node) {
 // put gives a copy of n with the value at the end of the steps. at is the path so far.
 func (e *editor) put(n *yaml.Node, steps []step, value *yaml.Node, at string) (*yaml.Node, error) {
 	if e.set[n] || len(steps) == 0 && e.holdsSet(n) {
-		return nil, settingError(e.key, "another setting has put a value for %s, or into it: give one of them", placeText(at))
+		return nil, settingError(e.key, "another setting has put a value for %s, or into it: give one of them",
+			placeText(at))
 	}
 	if len(steps) == 0 {
 		stamp(value, follow(n))
@@ -141,12 +144,14 @@ func (e *editor) put(n *yaml.Node, steps []step, value *yaml.Node, at string) (*
 	case here.Kind == yaml.SequenceNode:
 		return e.putItem(here, steps, value, at)
 	case isNull(here) && s.index < 0:
-		return e.putField(&yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: n.Line, Column: n.Column}, steps, value, at)
+		return e.putField(&yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: n.Line, Column: n.Column}, steps,
+			value, at)
 	}
-	return nil, settingError(e.key, "%s:%d: %s is %s and has no %s", e.d.file, here.Line, placeText(at), describe(here), s)
+	return nil, settingError(e.key, "%s:%d: %s is %s and has no %s", e.d.file, here.Line, placeText(at), describe(here),
+		s)
 }
 
-// holdsSet tells whether n holds a value that another setting has put there.
+// holdsSet reports whether n holds a value that another setting has put there.
 func (e *editor) holdsSet(n *yaml.Node) bool {
 	return len(e.set) > 0 && (e.set[n] || slices.ContainsFunc(n.Content, e.holdsSet))
 }
@@ -181,7 +186,8 @@ func (e *editor) putItem(n *yaml.Node, steps []step, value *yaml.Node, at string
 	s := steps[0]
 	index, names, again := itemOf(n, s)
 	if again >= 0 {
-		return nil, settingError(e.key, "%s:%d: items %d and %d of %s are both named %s: write the number", e.d.file, n.Line, index, again, placeText(at), s)
+		return nil, settingError(e.key, "%s:%d: items %d and %d of %s are both named %s: write the number", e.d.file,
+			n.Line, index, again, placeText(at), s)
 	}
 	if index < 0 {
 		const shown = 12
@@ -193,7 +199,8 @@ func (e *editor) putItem(n *yaml.Node, steps []step, value *yaml.Node, at string
 		if todo != "" {
 			todo = "; " + todo
 		}
-		return nil, settingError(e.key, "%s:%d: found no %s in %s, want an item that stands there (%s)%s", e.d.file, n.Line, s, placeText(at), strings.Join(list, ", "), todo)
+		return nil, settingError(e.key, "%s:%d: found no %s in %s, want an item that stands there (%s)%s", e.d.file,
+			n.Line, s, placeText(at), strings.Join(list, ", "), todo)
 	}
 	child, err := e.put(n.Content[index], steps[1:], value, at+"["+strconv.Itoa(index)+"]")
 	if err != nil {
@@ -224,7 +231,7 @@ func isField(key *yaml.Node, name string) bool {
 	return key.Kind == yaml.ScalarNode && key.ShortTag() == "!!str" && key.Value == name
 }
 
-// fieldOf is a mapping's field of that name, nil where there is none; own tells whether it
+// fieldOf is a mapping's field of that name, nil where there is none; own reports whether it
 // stands in the mapping itself, and not in what a merge key takes over.
 func fieldOf(n *yaml.Node, name string) (value *yaml.Node, own bool) {
 	if n = follow(n); n.Kind == yaml.SequenceNode { // of a merge key

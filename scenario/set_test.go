@@ -46,7 +46,8 @@ func changes(before, after *Document) string {
 	maps.Copy(keys, b)
 	for _, key := range sorted(keys) {
 		if a[key] != b[key] {
-			lines = append(lines, fmt.Sprintf("%s: %s -> %s", key, strings.TrimPrefix(a[key], "!!"), strings.TrimPrefix(b[key], "!!")))
+			lines = append(lines, fmt.Sprintf("%s: %s -> %s", key, strings.TrimPrefix(a[key], "!!"),
+				strings.TrimPrefix(b[key], "!!")))
 		}
 	}
 	return strings.Join(lines, "\n")
@@ -189,7 +190,8 @@ func TestWithOnEveryLeaf(t *testing.T) {
 				t.Errorf("%s: %v", path, err)
 				continue
 			}
-			if got, want := changes(d, after), fmt.Sprintf("%s: %s -> int 12345", path, strings.TrimPrefix(old, "!!")); got != want {
+			if got, want := changes(d, after),
+				fmt.Sprintf("%s: %s -> int 12345", path, strings.TrimPrefix(old, "!!")); got != want {
 				t.Errorf("%s changes\n%s\nwant\n%s", path, got, want)
 			}
 		}
@@ -208,11 +210,13 @@ func read(t *testing.T, path string) string {
 // TestWithSeveral: settings beside one another, and positions and the name in messages.
 func TestWithSeveral(t *testing.T) {
 	d := document(t, shared)
-	after, err := with(t, d, "settings.rate=7", "settings.burst=1", "servers.1.resources.cores=5", "servers.1.resources.ram=6", "more.a=1", "more.b=2")
+	after, err := with(t, d, "settings.rate=7", "settings.burst=1", "servers.1.resources.cores=5",
+		"servers.1.resources.ram=6", "more.a=1", "more.b=2")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "more.a: -> int 1\nmore.b: -> int 2\nservers[1].resources.cores: int 4 -> int 5\nservers[1].resources.ram: int 8 -> int 6\nsettings.burst: -> int 1\nsettings.rate: int 5 -> int 7"
+	want := "more.a: -> int 1\nmore.b: -> int 2\nservers[1].resources.cores: int 4 -> int " +
+		"5\nservers[1].resources.ram: int 8 -> int 6\nsettings.burst: -> int 1\nsettings.rate: int 5 -> int 7"
 	if got := changes(d, after); !sameLines(strings.ReplaceAll(got, ":  ->", ": ->"), want) {
 		t.Errorf("changes\n%s\nwant\n%s", got, want)
 	}
@@ -221,8 +225,10 @@ func TestWithSeveral(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := NewReader(after)
-	r.Root("settings", "base", "servers", "events", "copies", "nothing").Field("settings").Section("rate", "name").Field("rate").Int(AtLeast(0))
-	if got, want := fmt.Sprint(r.Err()), "f.yml (settings.rate=-7):1:19: settings.rate: found -7, want a whole number >= 0"; got != want {
+	r.Root("settings", "base", "servers", "events", "copies", "nothing").Field("settings").Section("rate",
+		"name").Field("rate").Int(AtLeast(0))
+	if got, want := fmt.Sprint(r.Err()),
+		"f.yml (settings.rate=-7):1:19: settings.rate: found -7, want a whole number >= 0"; got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 }
@@ -230,33 +236,42 @@ func TestWithSeveral(t *testing.T) {
 func TestWithRefuses(t *testing.T) {
 	d := document(t, shared+"twins: [{id: a}, {id: a}]\n")
 	for settings, want := range map[string]string{
-		"servers.web-3.cores=1":              "servers.web-3.cores: f.yml:4: found no web-3 in servers, want an item that stands there (web-1, web-2, third, web-1, 4); did you mean web-1?",
-		"servers.web-1.cores=1":              "servers.web-1.cores: f.yml:4: items 0 and 3 of servers are both named web-1: write the number",
-		"servers[9].cores=1":                 "servers[9].cores: f.yml:4: found no [9] in servers, want an item that stands there",
-		"twins.a.x=1":                        "twins.a.x: f.yml:19: items 0 and 1 of twins are both named a: write the number",
-		"settings.rate.mean=1":               "settings.rate.mean: f.yml:1: settings.rate is 5 and has no mean",
-		"settings[0]=1":                      "settings[0]: f.yml:1: settings is a mapping and has no [0]",
-		"settings.rate=a: b":                 `settings.rate: found "a: b", want one value (a number, a text, true or false), or a list or mapping in brackets; put a text in quotes`,
-		"settings.rate=[1":                   `settings.rate: found "[1", want one value`,
-		"settings.rate=":                     "settings.rate: found an empty value, want one value",
-		"settings.rate=*disk":                `settings.rate: found "*disk", want one value`,
-		"settings.rate=[&a 1, *a]":           `settings.rate: found "[&a 1, *a]", want one value`,
-		"settings.rate=\x1b":                 `settings.rate: found "\x1b", want one value`,
-		"settings..rate=1":                   "settings..rate: found an empty step, want the names of fields with dots between, such as a.b[0].c",
-		".rate=1":                            ".rate: found an empty step",
-		"[0]=1":                              "[0]: found an empty step",
-		"servers[x]=1":                       `servers[x]: found "[x]", want the number of an item in brackets, such as [0]`,
-		"servers[-1]=1":                      `servers[-1]: found "[-1]", want the number`,
-		"servers[0]x=1":                      `servers[0]x: found "x" after [0], want a dot`,
-		`"settings=1`:                        `found "\"settings=1", want KEY=VALUE: the path of a field, and what it is to be`,
-		"settings":                           `found "settings", want KEY=VALUE`,
-		"=1":                                 `found "=1", want KEY=VALUE`,
-		"":                                   `found "", want KEY=VALUE`,
-		"settings.rate=1|settings.rate=2":    "settings.rate: another setting has put a value for settings.rate, or into it: give one of them",
-		"servers.1.id=x|servers.x.id=2":      "servers.x.id: another setting has put a value for servers[1].id, or into it: give one of them",
+		"servers.web-3.cores=1": "servers.web-3.cores: f.yml:4: found no web-3 in servers, want an item " +
+			"that stands there (web-1, web-2, third, web-1, 4); did you mean web-1?",
+		"servers.web-1.cores=1": "servers.web-1.cores: f.yml:4: items 0 and 3 of servers are both named " +
+			"web-1: write the number",
+		"servers[9].cores=1": "servers[9].cores: f.yml:4: found no [9] in servers, want an item that " +
+			"stands there",
+		"twins.a.x=1": "twins.a.x: f.yml:19: items 0 and 1 of twins are both named a: write " +
+			"the number",
+		"settings.rate.mean=1": "settings.rate.mean: f.yml:1: settings.rate is 5 and has no mean",
+		"settings[0]=1":        "settings[0]: f.yml:1: settings is a mapping and has no [0]",
+		"settings.rate=a: b": `settings.rate: found "a: b", want one value (a number, a text, true or false), ` +
+			`or a list or mapping in brackets; put a text in quotes`,
+		"settings.rate=[1":         `settings.rate: found "[1", want one value`,
+		"settings.rate=":           "settings.rate: found an empty value, want one value",
+		"settings.rate=*disk":      `settings.rate: found "*disk", want one value`,
+		"settings.rate=[&a 1, *a]": `settings.rate: found "[&a 1, *a]", want one value`,
+		"settings.rate=\x1b":       `settings.rate: found "\x1b", want one value`,
+		"settings..rate=1": "settings..rate: found an empty step, want the names of fields with " +
+			"dots between, such as a.b[0].c",
+		".rate=1":       ".rate: found an empty step",
+		"[0]=1":         "[0]: found an empty step",
+		"servers[x]=1":  `servers[x]: found "[x]", want the number of an item in brackets, such as [0]`,
+		"servers[-1]=1": `servers[-1]: found "[-1]", want the number`,
+		"servers[0]x=1": `servers[0]x: found "x" after [0], want a dot`,
+		`"settings=1`:   `found "\"settings=1", want KEY=VALUE: the path of a field, and what it is to be`,
+		"settings":      `found "settings", want KEY=VALUE`,
+		"=1":            `found "=1", want KEY=VALUE`,
+		"":              `found "", want KEY=VALUE`,
+		"settings.rate=1|settings.rate=2": "settings.rate: another setting has put a value for settings.rate, or " +
+			"into it: give one of them",
+		"servers.1.id=x|servers.x.id=2": "servers.x.id: another setting has put a value for servers[1].id, or " +
+			"into it: give one of them",
 		"settings={rate: 1}|settings.x=2":    "settings.x: another setting has put a value for settings, or into it",
 		"settings.rate=1|settings={rate: 2}": "settings: another setting has put a value for settings, or into it",
-		strings.Repeat("a.", 70) + "a=1":     "a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.…: found more than 64 steps",
+		strings.Repeat("a.", 70) +
+			"a=1": "a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.…: found more than 64 steps",
 	} {
 		_, err := with(t, d, strings.Split(settings, "|")...)
 		var mistake *SettingError

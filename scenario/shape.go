@@ -67,7 +67,8 @@ func (s *shape) alias(n *yaml.Node, depth int) extent {
 	case e.open:
 		s.refuse(n, fmt.Sprintf("the alias *%s inside of what it stands for", n.Value))
 	case depth+e.depth-1 > DepthMax:
-		s.refuse(n, fmt.Sprintf("lists and mappings nested more than %d deep, with what *%s stands for", DepthMax, n.Value))
+		s.refuse(n, fmt.Sprintf("lists and mappings nested more than %d deep, with what *%s stands for", DepthMax,
+			n.Value))
 	}
 	return *e
 }

@@ -49,7 +49,8 @@ func (d *Document) syntaxError(err error) error {
 	}
 	for k := max(line, 1); k <= min(line+1, len(ends)); k++ {
 		if column := indentTab(d.text[:ends[k-1]]); column > 0 {
-			return d.fault(k, column, "a tab in the indentation", "spaces", "YAML indents with spaces only: replace every tab at the beginning of a line")
+			return d.fault(k, column, "a tab in the indentation", "spaces",
+				"YAML indents with spaces only: replace every tab at the beginning of a line")
 		}
 	}
 	return d.fault(max(line, 1), 0, "no YAML: "+strings.TrimSpace(found), "",
@@ -65,7 +66,7 @@ func indentTab(text []byte) int {
 	return bytes.IndexByte(indent, '\t') + 1
 }
 
-// wellFormed says whether text is YAML: no document, one or several.
+// wellFormed reports whether text is YAML: no document, one or several.
 func wellFormed(text []byte) bool {
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	for {
@@ -88,7 +89,7 @@ func consumedLines(text []byte) int {
 	}
 }
 
-// lineReader gives one line a call, so that its count tells how far a reader came.
+// lineReader gives one line a call, so that its count is how far a reader came.
 type lineReader struct {
 	text  []byte
 	lines int

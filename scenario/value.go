@@ -40,7 +40,7 @@ func (p *place) path() string {
 }
 
 // Value is one place in the file, where something stands or is left out. Its
-// reading methods say what they want to find there; each notes a problem with its
+// reading methods state what they expect there; each notes a problem with its
 // Reader, and gives a zero value, where something else stands. The methods without
 // "Or" refuse a value that is left out; those with "Or" give the default then.
 //
@@ -50,7 +50,7 @@ type Value struct {
 	place        *place
 	node         *yaml.Node // nil: left out
 	line, column int        // of the value's key or, where it is left out, of the mapping around it
-	dead         bool       // something around it was refused
+	refused      bool       // something around it was refused
 }
 
 // Path names the value the way problems do, e.g. edges[2].latency.mean.
@@ -59,13 +59,13 @@ func (v Value) Path() string { return v.place.path() }
 // Line is the line of the value's key, or of the mapping that leaves it out.
 func (v Value) Line() int { return v.line }
 
-// Present says whether anything stands in the file for the value.
-func (v Value) Present() bool { return v.node != nil && !v.dead }
+// Present reports whether anything stands in the file for the value.
+func (v Value) Present() bool { return v.node != nil && !v.refused }
 
-// IsMapping says whether a mapping stands there, for fields that take several forms.
+// IsMapping reports whether a mapping stands there, for fields that take several forms.
 func (v Value) IsMapping() bool { return v.Present() && follow(v.node).Kind == yaml.MappingNode }
 
-// IsList says whether a list stands there.
+// IsList reports whether a list stands there.
 func (v Value) IsList() bool { return v.Present() && follow(v.node).Kind == yaml.SequenceNode }
 
 // OrNull is v, but left out where the file says null or nothing, for the fields in
@@ -80,19 +80,20 @@ func (v Value) OrNull() Value {
 // Refuse notes that v is wrong: what was found, what is wanted, and what to do ("":
 // the former two say it). Models use it for the rules that no single read checks.
 func (v Value) Refuse(found, want, todo string) {
-	if v.dead {
+	if v.refused {
 		v.r.refusals++
 		return
 	}
 	line, column := v.position()
-	v.r.refuse(Problem{File: v.r.doc.told, Line: line, Column: column, Field: v.Path(), Found: found, Want: want, ToDo: todo})
+	v.r.refuse(Problem{File: v.r.doc.shownAs, Line: line, Column: column, Field: v.Path(), Found: found, Want: want,
+		ToDo: todo})
 }
 
 // Note keeps a remark about v for the person who wrote the file. It is no problem.
 func (v Value) Note(text string) {
-	if !v.dead {
+	if !v.refused {
 		line, column := v.position()
-		v.r.note(note{file: v.r.doc.told, line: line, column: column, field: v.Path(), text: text})
+		v.r.note(note{file: v.r.doc.shownAs, line: line, column: column, field: v.Path(), text: text})
 	}
 }
 
@@ -110,9 +111,9 @@ func (v Value) position() (line, column int) {
 
 // Section opens a mapping that has no other fields than these.
 func (v Value) Section(fields ...string) Section {
-	if !v.Present() && !v.dead {
+	if !v.Present() && !v.refused {
 		v.missing("a mapping with " + strings.Join(fields, ", "))
-		v.dead = true
+		v.refused = true
 		return Section{at: v, allowed: fields}
 	}
 	s := v.r.open(v)
@@ -145,7 +146,8 @@ func (v Value) List() []Value {
 	}
 	items := make([]Value, len(n.Content))
 	for i, c := range n.Content {
-		items[i] = Value{r: v.r, place: &place{parent: v.place, index: i, item: true}, node: c, line: c.Line, column: c.Column}
+		items[i] = Value{r: v.r, place: &place{parent: v.place, index: i, item: true}, node: c, line: c.Line,
+			column: c.Column}
 	}
 	return items
 }
@@ -158,7 +160,7 @@ func (v Value) Float(rng Range) float64 {
 
 // FloatOr is Float, or def where the value is left out.
 func (v Value) FloatOr(def float64, rng Range) float64 {
-	if !v.Present() && !v.dead {
+	if !v.Present() && !v.refused {
 		return def
 	}
 	return v.Float(rng)
@@ -186,7 +188,7 @@ func (v Value) Int(rng Range) int {
 
 // IntOr is Int, or def where the value is left out.
 func (v Value) IntOr(def int, rng Range) int {
-	if !v.Present() && !v.dead {
+	if !v.Present() && !v.refused {
 		return def
 	}
 	return v.Int(rng)
@@ -207,7 +209,7 @@ func (v Value) Bool() bool {
 
 // BoolOr is Bool, or def where the value is left out.
 func (v Value) BoolOr(def bool) bool {
-	if !v.Present() && !v.dead {
+	if !v.Present() && !v.refused {
 		return def
 	}
 	return v.Bool()
@@ -257,7 +259,7 @@ func (v Value) ID(most int) string {
 
 // TextOr is Text, or def where the value is left out.
 func (v Value) TextOr(def string) string {
-	if !v.Present() && !v.dead {
+	if !v.Present() && !v.refused {
 		return def
 	}
 	return v.Text()
@@ -278,7 +280,7 @@ func (v Value) Word(words ...string) string {
 
 // WordOr is Word, or def where the value is left out.
 func (v Value) WordOr(def string, words ...string) string {
-	if !v.Present() && !v.dead {
+	if !v.Present() && !v.refused {
 		return def
 	}
 	return v.Word(words...)
@@ -286,7 +288,7 @@ func (v Value) WordOr(def string, words ...string) string {
 
 // take gives what stands at v, aliases followed, if it is of the kind wanted.
 func (v Value) take(want string, kind yaml.Kind) (*yaml.Node, bool) {
-	if v.dead {
+	if v.refused {
 		v.r.refusals++
 		return nil, false
 	}

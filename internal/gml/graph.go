@@ -22,7 +22,7 @@ type Node struct {
 	ID    int64  // unique
 	Label string // "" where the file has none; several nodes may have the same
 
-	// Placed tells whether the file has a place for the node: then Latitude lies
+	// Placed reports whether the file has a place for the node: then Latitude lies
 	// within ±90 and Longitude within ±360 degrees, north and east positive.
 	Placed              bool
 	Latitude, Longitude float64

@@ -118,7 +118,7 @@ func notAFile(path string, mode fs.FileMode) string {
 	return ""
 }
 
-// unnamed tells whether a path leads to a pipe that has no name of its own, but stands
+// unnamed reports whether a path leads to a pipe that has no name of its own, but stands
 // under a descriptor of this process: /dev/stdin, /dev/fd/63.
 func unnamed(path string) bool {
 	const linksMax = 40 // as the kernel has it

@@ -144,7 +144,7 @@ func (s *schedule) close(discard bool) {
 func (s *schedule) merge() error {
 	for r := s.awaitNext(); r != nil; r = s.awaitNext() {
 		err := s.accumulator.Add(scenario.Replication{Index: r.Index, Horizon: s.horizon, Reached: r.Reached,
-			Parts: r.parts})
+			Reports: r.parts})
 		if err != nil {
 			return err
 		}

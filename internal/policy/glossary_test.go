@@ -16,29 +16,7 @@ import (
 
 // notYetRenamed lists names that break a rule of docs/GLOSSARY.md and await their new one. The list only shrinks:
 // a name in it that no longer breaks a rule fails the test.
-var notYetRenamed = []string{
-	// model, scenario
-	"model/devstone.wiring.told",
-	"model/measure.Interval.Cut",
-	"model/measure.Level",
-	"model/modeltest.Spread",
-	"model/modeltest.crew",
-	"model/modeltest.crew.told",
-	"model/network.Channel.Inlet",
-	"model/network.channel.inlet",
-	"model/network.dumbFate",
-	"model/network.fades",
-	"model/network.packet.inlet",
-	"model/queueing.Results.Level",
-	"model/service.keeper",
-	"scenario.CutKey",
-	"scenario.Document.told",
-	"scenario.Replication.Parts",
-
-	// partition and the rest of internal
-
-	// shm, ring, ipc, app, perf
-}
+var notYetRenamed = []string{}
 
 // glossary is what docs/GLOSSARY.md says about names.
 type glossary struct {

@@ -58,7 +58,7 @@ func (p Point) String() string {
 // ParseAxis reads "key=a,b,c", with a key as scenario.Document.With reads it. Commas in
 // quotes and in brackets are part of a value.
 func ParseAxis(text string) (Axis, error) {
-	key, list, ok := scenario.CutKey(text)
+	key, list, ok := scenario.SplitKey(text)
 	if !ok || key == "" {
 		return Axis{}, refuse("found %q, want key=a,b,c: the path of a field, and the values that it takes in turn",
 			text)

@@ -59,7 +59,8 @@ func checkCount(t *testing.T, p Params, workers int, want uint64) {
 	}
 	r := sum.(*Results)
 	if r.Transitions != want || r.Messages != o.Events {
-		t.Errorf("%d workers: %d transitions, want %d; %d messages of %d events", workers, r.Transitions, want, r.Messages, o.Events)
+		t.Errorf("%d workers: %d transitions, want %d; %d messages of %d events", workers, r.Transitions, want,
+			r.Messages, o.Events)
 	}
 	if p.Type != HOmod && o.Events != want {
 		t.Errorf("%d workers: %d events, want %d: every message makes a transition", workers, o.Events, want)
@@ -69,7 +70,7 @@ func checkCount(t *testing.T, p Params, workers int, want uint64) {
 	}
 }
 
-// TestCascade compares with a dumb one: sets of components, step after step.
+// TestCascade compares with a simple reference: sets of components, step after step.
 func TestCascade(t *testing.T) {
 	for _, kind := range []string{LI, HI, HO, HOmod} {
 		for width := 1; width <= 6; width++ {
@@ -97,7 +98,8 @@ func TestCascade(t *testing.T) {
 					}
 				}
 				if atomic, links := p.size(); int(atomic) != components || len(w.graph.Links) > int(links) {
-					t.Errorf("%+v: %d components and %d links, foreseen were %v and %v", p, components, len(w.graph.Links), atomic, links)
+					t.Errorf("%+v: %d components and %d links, foreseen were %v and %v", p, components,
+						len(w.graph.Links), atomic, links)
 				}
 			}
 		}
@@ -118,7 +120,7 @@ func (w *wiring) reach(from int, set map[int]bool) {
 func TestSpread(t *testing.T) {
 	for _, kind := range []string{LI, HI, HO, HOmod} {
 		p := Params{Type: kind, Width: 6, Depth: 5, Pulses: 7}
-		if o := modeltest.Spread(t, New(p), 1); o.Events < 7*p.expected() {
+		if o := modeltest.ComparePlacements(t, New(p), 1); o.Events < 7*p.expected() {
 			t.Errorf("%s: %d events", kind, o.Events)
 		}
 	}
@@ -139,12 +141,13 @@ func TestWrongCountIsAnError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.Replication.Parts[2] = append([]byte(nil), o.Replication.Parts[2]...)
-	o.Replication.Parts[2][0]++
-	if _, err := modeltest.Sum(m, o.Replication); err == nil || !strings.Contains(err.Error(), "14 transitions, want 13") {
+	o.Replication.Reports[2] = append([]byte(nil), o.Replication.Reports[2]...)
+	o.Replication.Reports[2][0]++
+	if _, err := modeltest.Sum(m, o.Replication); err == nil ||
+		!strings.Contains(err.Error(), "14 transitions, want 13") {
 		t.Errorf("one transition too many: %v", err)
 	}
-	o.Replication.Parts[2] = nil
+	o.Replication.Reports[2] = nil
 	if _, err := modeltest.Sum(m, o.Replication); err == nil || !strings.Contains(err.Error(), "level 1 row 0 no 1") {
 		t.Errorf("a missing report: %v", err)
 	}
@@ -198,7 +201,8 @@ func TestExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p, err := Load(doc, scenario.Options{}); err != nil || p != (Params{Type: HOmod, Width: 10, Depth: 10, Pulses: 50}) {
+	if p, err := Load(doc, scenario.Options{}); err != nil ||
+		p != (Params{Type: HOmod, Width: 10, Depth: 10, Pulses: 50}) {
 		t.Errorf("%+v, %v", p, err)
 	}
 }

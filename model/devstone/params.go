@@ -8,7 +8,7 @@ import (
 	"github.com/disco-sim/disco/scenario"
 )
 
-// KindName is what a file's `model:` says to be DEVStone.
+// KindName is what a file's `model:` has for DEVStone.
 const KindName = "devstone"
 
 // Types of coupling.
@@ -55,7 +55,8 @@ func Load(doc *scenario.Document, opt scenario.Options) (Params, error) {
 		return Params{}, err
 	}
 	if atomic, links := p.size(); atomic > atomicMax || links > linksMax {
-		root.Field("width").Refuse(fmt.Sprintf("%d × depth %d, which makes %.4g components with %.4g links", p.Width, p.Depth, atomic, links),
+		root.Field("width").Refuse(fmt.Sprintf("%d × depth %d, which makes %.4g components with %.4g links", p.Width,
+			p.Depth, atomic, links),
 			fmt.Sprintf("at most %d components with %d links", atomicMax, linksMax), "make width or depth smaller")
 	}
 	if err := r.Err(); err != nil {
@@ -89,9 +90,9 @@ func (p Params) expected() uint64 {
 	case HI, HO:
 		return 1 + (d-1)*((w-1)*w/2)
 	}
-	// The first level's input is told once; each level's first row is told w-1 steps
+	// The first level's input gets one message; each level's first row gets w-1 steps
 	// longer than the level's input is, and one step later, so that the next level's
-	// input, which the pulse itself reaches as well, is told w times more.
+	// input, which the pulse itself reaches as well, gets w times more.
 	total, inputs := uint64(0), uint64(1)
 	for range d - 1 {
 		total += inputs*(w*(w-1)/2) + (w-1)*(inputs+w-1)

@@ -34,7 +34,8 @@ type Results struct {
 // formula's is an error: nothing in the model is random.
 func (m *Model) Accumulate() scenario.Accumulator {
 	p := m.params
-	t := &tally{m: m, r: Results{Type: p.Type, Width: p.Width, Depth: p.Depth, Pulses: p.Pulses, Links: len(m.wiring.graph.Links)}}
+	t := &tally{m: m, r: Results{Type: p.Type, Width: p.Width, Depth: p.Depth, Pulses: p.Pulses,
+		Links: len(m.wiring.graph.Links)}}
 	for n := 1; n < len(m.wiring.graph.Nodes); n++ {
 		if !m.wiring.input[n] {
 			t.r.Components++
@@ -56,12 +57,13 @@ func (t *tally) Add(rep scenario.Replication) error {
 	t.replications++
 	r.Interrupted = r.Interrupted || rep.Reached < rep.Horizon
 	for n := 1; n < len(wiring.graph.Nodes); n++ {
-		if n >= len(rep.Parts) || len(rep.Parts[n]) != reportBytes {
-			return fmt.Errorf("devstone: replication %d: the report of %q is missing or is not %d bytes", rep.Index, wiring.graph.Nodes[n].Name, reportBytes)
+		if n >= len(rep.Reports) || len(rep.Reports[n]) != reportBytes {
+			return fmt.Errorf("devstone: replication %d: the report of %q is missing or is not %d bytes", rep.Index,
+				wiring.graph.Nodes[n].Name, reportBytes)
 		}
-		transitions := binary.LittleEndian.Uint64(rep.Parts[n])
+		transitions := binary.LittleEndian.Uint64(rep.Reports[n])
 		r.Transitions += transitions
-		r.Messages += binary.LittleEndian.Uint64(rep.Parts[n][8:])
+		r.Messages += binary.LittleEndian.Uint64(rep.Reports[n][8:])
 		if n == wiring.leaf || t.m.params.Type == HO && wiring.level[n] == 1 {
 			r.Outputs += transitions
 		}

@@ -15,12 +15,12 @@ import (
 // on at the same step, once. Without it every component of a first row would have a
 // link to everything on all levels below.
 type wiring struct {
-	graph *node.Graph
-	out   [][]int   // by node: the nodes that its output reaches
-	level []int     // by node: 1 is the outermost; 0 the generator
-	input []bool    // by node: it is an input and no component
-	told  []float64 // by node: how often it is told something, roughly; for placement
-	leaf  int
+	graph    *node.Graph
+	out      [][]int   // by node: the nodes that its output reaches
+	level    []int     // by node: 1 is the outermost; 0 the generator
+	input    []bool    // by node: it is an input and no component
+	received []float64 // by node: messages that it receives, roughly; for placement
+	leaf     int
 }
 
 // level is one coupled model, from the outside in.
@@ -33,10 +33,10 @@ func newWiring(p Params) *wiring {
 	w := &wiring{graph: &node.Graph{Simprocs: []string{"atomic"}, Epochs: 1}}
 	w.add("generator", 0, 1)
 	levels := make([]level, p.Depth-1)
-	told := 1.0
+	received := 1.0
 	for i := range levels {
-		levels[i] = w.addLevel(p, i+1, told)
-		told += float64(p.Width)
+		levels[i] = w.addLevel(p, i+1, received)
+		received += float64(p.Width)
 	}
 	w.leaf = w.add("leaf", p.Depth, 1)
 	for i := range levels {
@@ -56,40 +56,40 @@ func newWiring(p Params) *wiring {
 	return w
 }
 
-func (w *wiring) add(name string, level int, told float64) int {
+func (w *wiring) add(name string, level int, received float64) int {
 	w.graph.Nodes = append(w.graph.Nodes, node.Node{Name: name})
 	w.out = append(w.out, nil)
 	w.level = append(w.level, level)
 	w.input = append(w.input, false)
-	w.told = append(w.told, told)
+	w.received = append(w.received, received)
 	return len(w.out) - 1
 }
 
 // addLevel adds the components of one coupled model: a row of width-1, and for HOmod
 // under it a triangle of rows of width-1, width-2, … 1.
-func (w *wiring) addLevel(p Params, number int, told float64) level {
+func (w *wiring) addLevel(p Params, number int, received float64) level {
 	if p.Type != HOmod {
 		l := level{rows: [][]int{w.addRow(number, 0, p.Width-1, 1)}}
 		if p.Type != LI {
 			for j, n := range l.rows[0] {
-				w.told[n] = float64(j + 1)
+				w.received[n] = float64(j + 1)
 			}
 		}
 		return l
 	}
-	l := level{input: w.add(fmt.Sprintf("level %d input", number), number, told*float64(p.Width))}
+	l := level{input: w.add(fmt.Sprintf("level %d input", number), number, received*float64(p.Width))}
 	w.input[l.input] = true
-	l.rows = [][]int{w.addRow(number, 0, p.Width-1, told*float64(p.Width))}
+	l.rows = [][]int{w.addRow(number, 0, p.Width-1, received*float64(p.Width))}
 	for n := p.Width - 1; n > 0; n-- {
-		l.rows = append(l.rows, w.addRow(number, len(l.rows), n, told))
+		l.rows = append(l.rows, w.addRow(number, len(l.rows), n, received))
 	}
 	return l
 }
 
-func (w *wiring) addRow(level, row, n int, told float64) []int {
+func (w *wiring) addRow(level, row, n int, received float64) []int {
 	members := make([]int, n)
 	for j := range members {
-		members[j] = w.add(fmt.Sprintf("level %d row %d no %d", level, row, j), level, told)
+		members[j] = w.add(fmt.Sprintf("level %d row %d no %d", level, row, j), level, received)
 	}
 	return members
 }
@@ -149,12 +149,13 @@ func (w *wiring) declare() {
 	n := 0
 	for from, out := range w.out {
 		n += len(out)
-		w.graph.Nodes[from].Work = w.told[from]
+		w.graph.Nodes[from].Work = w.received[from]
 	}
 	w.graph.Links = make([]node.Link, 0, n)
 	for from, out := range w.out {
 		for _, to := range out {
-			w.graph.Links = append(w.graph.Links, node.Link{From: node.Endpoint{Node: from}, To: node.Endpoint{Node: to}, Rate: w.told[from]})
+			w.graph.Links = append(w.graph.Links,
+				node.Link{From: node.Endpoint{Node: from}, To: node.Endpoint{Node: to}, Rate: w.received[from]})
 		}
 	}
 }

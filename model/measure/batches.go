@@ -16,7 +16,7 @@ const finest = 30
 // Kelton's method of batch means).
 //
 // They begin short and double in length, two becoming one, whenever the instants that
-// they are told of no longer fit: so a run that ends early, too, has up to count batches
+// that are added no longer fit: so a run that ends early, too, has up to count batches
 // of the time that it has reached. At the end of the time there are count.
 //
 // Nothing allocates after NewBatches.
@@ -31,7 +31,8 @@ func NewBatches(start, end float64, count int) *Batches {
 	if !(end > start) || count < 2 || count%2 != 0 {
 		panic(fmt.Sprintf("measure: %d batches from %v to %v", count, start, end))
 	}
-	return &Batches{start: start, length: math.Ldexp((end-start)/float64(count), -finest), doublings: finest, sums: make([]float64, count)}
+	return &Batches{start: start, length: math.Ldexp((end-start)/float64(count), -finest), doublings: finest,
+		sums: make([]float64, count)}
 }
 
 // ReadBatches are batches of the same time and number that another process has

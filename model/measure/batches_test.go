@@ -14,20 +14,20 @@ func TestBatches(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	for range 200 {
 		b := NewBatches(2, 14, 6)
-		dumb := make([]float64, 6)
+		ref := make([]float64, 6)
 		for range 10 {
 			from := 16*rnd.Float64() - 2
 			to := from + 6*rnd.Float64()
 			b.Over(from, to, 2)
-			for k := range dumb {
+			for k := range ref {
 				low, high := max(from, 2+2*float64(k)), min(to, 4+2*float64(k))
-				dumb[k] += 2 * max(0, high-low)
+				ref[k] += 2 * max(0, high-low)
 			}
 		}
 		b.Reach(14)
-		for k := range dumb {
-			if math.Abs(dumb[k]-b.Sums()[k]) > 1e-9 {
-				t.Fatalf("seed %d: batch %d has %v, want %v", seed, k, b.Sums()[k], dumb[k])
+		for k := range ref {
+			if math.Abs(ref[k]-b.Sums()[k]) > 1e-9 {
+				t.Fatalf("seed %d: batch %d has %v, want %v", seed, k, b.Sums()[k], ref[k])
 			}
 		}
 	}

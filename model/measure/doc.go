@@ -6,8 +6,8 @@
 //
 // Guarantee: merging is exact for counts, extremes and histograms, in any order; what
 // was sent and received again gives the same percentiles. Reading bytes that are not
-// ours ends in an error. An Interval holds the truth as often as it says, or says that
-// it doesn't know: docs/intervals.md says what is claimed and how often it held.
+// ours ends in an error. An Interval holds the truth as often as its confidence
+// promises, or is unbounded: docs/intervals.md has what is claimed and how often it held.
 //
 //	var l measure.Latencies
 //	err := l.Add(0.012)

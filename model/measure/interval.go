@@ -9,10 +9,10 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Level is the probability with which an Interval holds the truth.
-const Level = 0.95
+// Confidence is the probability with which an Interval holds the truth.
+const Confidence = 0.95
 
-// Interval is an estimate and where the truth lies with a probability of Level: from
+// Interval is an estimate and where the truth lies with a probability of Confidence: from
 // Low to High. The truth is what the same figure would be over infinitely many
 // replications, transients included. Where that can't be said, because there is too
 // little data or the data depend on each other too much, the interval is the whole
@@ -29,7 +29,7 @@ func Unknown(mean float64, n int) Interval {
 	return Interval{Mean: mean, HalfWidth: math.Inf(1), Low: math.Inf(-1), High: math.Inf(1), N: n}
 }
 
-// Known tells whether the interval says anything.
+// Known reports whether the interval is bounded.
 func (i Interval) Known() bool { return !math.IsInf(i.HalfWidth, 0) }
 
 // Width is how far the ends are from each other, 0 of no interval.
@@ -40,12 +40,12 @@ func (i *Interval) Width() float64 {
 	return i.High - i.Low
 }
 
-// Holds tells whether x lies inside.
+// Holds reports whether x lies inside.
 func (i Interval) Holds(x float64) bool { return x >= i.Low && x <= i.High }
 
-// Cut is the interval without what the figure can't be: below 0 and above most, +Inf
+// Clip is the interval without what the figure can't be: below 0 and above most, +Inf
 // for no limit. The estimate stays inside, and so does every possible truth that was.
-func (i Interval) Cut(most float64) Interval {
+func (i Interval) Clip(most float64) Interval {
 	if !i.Known() {
 		return i
 	}
@@ -171,7 +171,7 @@ func Percentile(p float64, reps []*Latencies) *Interval {
 	}
 	i := Unknown(at, d.n)
 	if d.n >= 2 {
-		i = d.interval(at, low, high, 1).Cut(math.Inf(1)) // durations
+		i = d.interval(at, low, high, 1).Clip(math.Inf(1)) // durations
 	}
 	return &i
 }
@@ -241,7 +241,7 @@ func (d *deviations) interval(mean, low, high, scale float64) Interval {
 	variance := d.two / (n - 1) // about the estimate itself
 	worth := d.worth(lag)
 	se := math.Sqrt(variance/worth) / scale
-	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: max(1, worth-1)}.Quantile(0.5 + Level/2)
+	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: max(1, worth-1)}.Quantile(0.5 + Confidence/2)
 	skewness := d.skewness() * (1 - lag*lag*lag) / math.Pow(1-lag*lag, 1.5)
 	below, above := ends(t, skewness, n)
 	if d.n < skewedMin {

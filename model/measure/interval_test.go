@@ -23,7 +23,8 @@ func single(values ...float64) []Series {
 func TestRatioOfReplications(t *testing.T) {
 	i, ok := Ratio(single(1, 2, 3, 4, 5))
 	want := 2.776445105 * math.Sqrt(2.5/5)
-	if !ok || i.Mean != 3 || i.N != 5 || math.Abs(i.HalfWidth-want) > 1e-8 || math.Abs(i.Low-(3-want)) > 1e-8 || math.Abs(i.High-(3+want)) > 1e-8 {
+	if !ok || i.Mean != 3 || i.N != 5 || math.Abs(i.HalfWidth-want) > 1e-8 || math.Abs(i.Low-(3-want)) > 1e-8 ||
+		math.Abs(i.High-(3+want)) > 1e-8 {
 		t.Errorf("got %+v, want 3 ± %v", i, want)
 	}
 	if _, ok := Ratio([]Series{{Y: []float64{1, 2}, X: []float64{0, 0}}}); ok {
@@ -41,7 +42,8 @@ func TestUnknown(t *testing.T) {
 	for k := range 32 {
 		walk.Y, walk.X = append(walk.Y, 10+math.Sin(float64(k)/10)), append(walk.X, 1)
 	}
-	for name, reps := range map[string][]Series{"one value": single(7), "zeros": single(0, 0, 0), "a single run that drifts": {walk}} {
+	for name, reps := range map[string][]Series{"one value": single(7), "zeros": single(0, 0, 0),
+		"a single run that drifts": {walk}} {
 		i, ok := Ratio(reps)
 		if !ok || i.Known() || !i.Holds(1e300) {
 			t.Errorf("%s: %+v", name, i)
@@ -53,7 +55,8 @@ func TestUnknown(t *testing.T) {
 			Low  *float64 `json:"low"`
 			High *float64 `json:"high"`
 		}
-		if err != nil || json.Unmarshal(b, &back) != nil || back.Half != nil || back.Low != nil || back.High != nil || back.Mean != i.Mean {
+		if err != nil || json.Unmarshal(b, &back) != nil || back.Half != nil || back.Low != nil || back.High != nil ||
+			back.Mean != i.Mean {
 			t.Errorf("%s: %s, %v", name, b, err)
 		}
 	}
@@ -76,8 +79,10 @@ func TestCut(t *testing.T) {
 		{Interval{Mean: 1 + 1e-15, Low: 0.75, High: 2, HalfWidth: 1}, 1, 0.75, 1 + 1e-15, 0.25},
 		{Unknown(0.5, 1), 1, math.Inf(-1), math.Inf(1), math.Inf(1)},
 	} {
-		got := c.in.Cut(c.most)
-		if got.Low != c.low || got.High != c.high || !(got.HalfWidth == c.half || math.Abs(got.HalfWidth-c.half) < 1e-12) || got.Mean != c.in.Mean || !got.Holds(got.Mean) {
+		got := c.in.Clip(c.most)
+		if got.Low != c.low || got.High != c.high ||
+			!(got.HalfWidth == c.half || math.Abs(got.HalfWidth-c.half) < 1e-12) || got.Mean != c.in.Mean ||
+			!got.Holds(got.Mean) {
 			t.Errorf("%+v up to %v: got %+v, want %v to %v ± %v", c.in, c.most, got, c.low, c.high, c.half)
 		}
 	}

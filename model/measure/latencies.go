@@ -224,5 +224,6 @@ func (l *Latencies) Summary() *Summary {
 		return nil
 	}
 	p := l.P
-	return &Summary{Mean: l.Mean, P50: p(50), P90: p(90), P95: p(95), P99: p(99), P999: p(99.9), Min: l.Min, Max: l.Max, StdDev: l.StdDev()}
+	return &Summary{Mean: l.Mean, P50: p(50), P90: p(90), P95: p(95), P99: p(99), P999: p(99.9), Min: l.Min, Max: l.Max,
+		StdDev: l.StdDev()}
 }

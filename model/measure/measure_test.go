@@ -44,7 +44,8 @@ func TestLatencies(t *testing.T) {
 	for _, p := range []float64{50, 90, 99, 99.9} {
 		want := all[int(math.Ceil(p/100*float64(len(all))))-1]
 		got, low, high := merged.Percentile(p)
-		if math.Abs(got-want) > 1e-3*want || want < low-1e-12 || want > high+1e-12 || got < low || got > high || high-low > 1e-3*want {
+		if math.Abs(got-want) > 1e-3*want || want < low-1e-12 || want > high+1e-12 || got < low || got > high ||
+			high-low > 1e-3*want {
 			t.Errorf("p%v is %v, from %v to %v, want %v", p, got, low, high, want)
 		}
 	}
@@ -52,7 +53,8 @@ func TestLatencies(t *testing.T) {
 	for _, x := range all {
 		sum += x
 	}
-	if mean := sum / float64(len(all)); math.Abs(merged.Mean-mean) > 1e-12*mean || merged.Min != all[0] || merged.Max != all[len(all)-1] {
+	if mean := sum / float64(len(all)); math.Abs(merged.Mean-mean) > 1e-12*mean || merged.Min != all[0] ||
+		merged.Max != all[len(all)-1] {
 		t.Errorf("moments %+v, want the mean %v", merged.Moments, mean)
 	}
 }
@@ -103,7 +105,8 @@ func TestRank(t *testing.T) {
 	for _, p := range []struct {
 		text  float64
 		milli int64
-	}{{0, 0}, {0.001, 1}, {1, 1000}, {25, 25000}, {50, 50000}, {90, 90000}, {95, 95000}, {99, 99000}, {99.9, 99900}, {99.999, 99999}, {100, 100000}} {
+	}{{0, 0}, {0.001, 1}, {1, 1000}, {25, 25000}, {50, 50000}, {90, 90000}, {95, 95000}, {99, 99000}, {99.9, 99900},
+		{99.999, 99999}, {100, 100000}} {
 		for n := int64(1); n < 3000; n++ {
 			want := max(1, (p.milli*n+99999)/100000)
 			if got := rank(p.text, n); got != want {

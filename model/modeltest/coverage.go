@@ -49,7 +49,8 @@ func Coverage(t *testing.T, experiment func(seed uint64) map[string]Covered) {
 		few := distuv.Binomial{N: float64(n), P: 0.93}.CDF(k) < rare
 		many := 1-distuv.Binomial{N: float64(n), P: 0.97}.CDF(k-1) < rare
 		if few || many {
-			t.Errorf("%s: %d of %d intervals hold the truth, seeds 1 to %d: that isn't 93 to 97 %%", name, hits[name], n, n)
+			t.Errorf("%s: %d of %d intervals hold the truth, seeds 1 to %d: that isn't 93 to 97 %%", name, hits[name],
+				n, n)
 		}
 	}
 }

@@ -8,7 +8,7 @@
 // that passes here depends on no transport; and it has no goroutine or clock, so a test
 // that fails fails again.
 //
-//	modeltest.Spread(t, scenario, 1)
+//	modeltest.ComparePlacements(t, scenario, 1)
 //	results := modeltest.Summarize(t, scenario, 1, 20).(*pond.Results)
 //	modeltest.Invalid(t, pond.Kind(), "testdata/invalid", *update)
 package modeltest

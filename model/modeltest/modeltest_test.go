@@ -23,7 +23,8 @@ func newPair(wrong bool) *pair {
 		return node.Link{From: node.Endpoint{Node: from}, To: node.Endpoint{Node: to}, Lookahead: 1e-6}
 	}
 	return &pair{wrong: wrong, graph: &node.Graph{
-		Simprocs: []string{"x"}, Nodes: []node.Node{{Name: "a"}, {Name: "b"}}, Links: []node.Link{link(0, 1), link(1, 0)},
+		Simprocs: []string{"x"}, Nodes: []node.Node{{Name: "a"}, {Name: "b"}},
+		Links: []node.Link{link(0, 1), link(1, 0)},
 	}}
 }
 
@@ -57,8 +58,8 @@ func (h *half) Handle(p *node.Simproc, events []node.Event) error {
 func (h *half) Report(*node.Simproc) ([]byte, error) { return h.data, nil }
 
 func TestRun(t *testing.T) {
-	o := Spread(t, newPair(false), 1)
-	if o.Events != 1000 || o.Activations != 1002 || string(o.Replication.Parts[1]) != "\x00" {
+	o := ComparePlacements(t, newPair(false), 1)
+	if o.Events != 1000 || o.Activations != 1002 || string(o.Replication.Reports[1]) != "\x00" {
 		t.Errorf("%+v", o)
 	}
 	two, err := Run(newPair(false), Config{Workers: 2})
@@ -67,7 +68,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestDifferences: what Spread looks for is found.
+// TestDifferences: what ComparePlacements looks for is found.
 func TestDifferences(t *testing.T) {
 	m := newPair(true)
 	first, err := Run(m, Config{})

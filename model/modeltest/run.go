@@ -15,13 +15,13 @@ import (
 	"github.com/disco-sim/disco/scenario"
 )
 
-// Config says how a model is run.
+// Config is how a model is run.
 type Config struct {
 	Seed        uint64
 	Replication int
 	Workers     int     // engines; 0 is 1
 	Placement   []int32 // worker of every node; nil spreads them in turn
-	Steps       int     // activations an engine may do before it hears its peers; 0 is 64
+	Steps       int     // activations an engine may do before it takes in what its peers sent; 0 is 64
 }
 
 // Outcome is what a run has left.
@@ -47,19 +47,20 @@ func Run(s scenario.Scenario, cfg Config) (*Outcome, error) {
 			cfg.Placement[i] = int32(i % cfg.Workers)
 		}
 	}
-	c := &crew{lanes: make([][][]packet, cfg.Workers)}
+	c := &engines{lanes: make([][][]packet, cfg.Workers)}
 	for w := range cfg.Workers {
 		plan, err := node.NewPlan(g, cfg.Placement, w, cfg.Workers)
 		if err != nil {
 			return nil, err
 		}
-		e, err := node.NewEngine(plan, node.Config{Model: s, Seed: cfg.Seed, Replication: cfg.Replication, Horizon: s.Horizon(), Port: &port{c, w}})
+		e, err := node.NewEngine(plan, node.Config{Model: s, Seed: cfg.Seed, Replication: cfg.Replication,
+			Horizon: s.Horizon(), Port: &port{c, w}})
 		if err != nil {
 			return nil, err
 		}
 		c.engines = append(c.engines, e)
 		c.lanes[w] = make([][]packet, cfg.Workers)
-		c.told = append(c.told, make([]node.Bound, cfg.Workers))
+		c.sent = append(c.sent, make([]node.Bound, cfg.Workers))
 	}
 	if err := c.run(cfg.Steps); err != nil {
 		return nil, err
@@ -67,11 +68,11 @@ func Run(s scenario.Scenario, cfg Config) (*Outcome, error) {
 	return c.outcome(s, cfg)
 }
 
-// crew is several engines and what is under way between them.
-type crew struct {
+// engines is several engines and what is under way between them.
+type engines struct {
 	engines []*node.Engine
 	lanes   [][][]packet   // [from][to], in order
-	told    [][]node.Bound // [from][to]: the last bound put on the lane
+	sent    [][]node.Bound // [from][to]: the last bound put on the lane
 	jumps   int
 	jumped  node.Bound // the last jump
 	raised  bool       // a bound was raised in this round
@@ -85,7 +86,7 @@ type packet struct {
 
 // port takes the events that engine self sends to others.
 type port struct {
-	c    *crew
+	c    *engines
 	self int
 }
 
@@ -97,7 +98,7 @@ func (p *port) SendEvent(to int, ev *envelope.Event) error {
 	return nil
 }
 
-// SendPromise drops the promise: bounds of whole lanes say as much.
+// SendPromise drops the promise: bounds of whole lanes contain it.
 func (p *port) SendPromise(int, *envelope.Promise) error { return nil }
 
 // quietRounds is how many rounds in which nothing but bounds moves are waited for before
@@ -106,7 +107,7 @@ const quietRounds = 50
 
 // run lets every engine take its turn until nothing is left anywhere. When nobody handles
 // or sends anything any more, while every engine is blocked, it is a moment to jump.
-func (c *crew) run(steps int) error {
+func (c *engines) run(steps int) error {
 	for quiet := 0; ; quiet++ {
 		work := 0
 		c.raised = false
@@ -148,9 +149,9 @@ func (c *crew) run(steps int) error {
 	}
 }
 
-// turn lets one engine hear what was sent to it, work, and tell its bounds. It returns
+// turn lets one engine take in what was sent to it, work, and send its bounds. It returns
 // how much was done, bounds not counted.
-func (c *crew) turn(w, steps int) (int, error) {
+func (c *engines) turn(w, steps int) (int, error) {
 	e := c.engines[w]
 	work := 0
 	for from := range c.engines {
@@ -171,17 +172,18 @@ func (c *crew) turn(w, steps int) (int, error) {
 	}
 	n, err := e.Run(steps, math.Inf(1))
 	for to := range c.engines {
-		if b := e.OutBound(to); to != w && c.told[w][to].Before(b) {
-			c.told[w][to], c.raised = b, true
+		if b := e.OutBound(to); to != w && c.sent[w][to].Before(b) {
+			c.sent[w][to], c.raised = b, true
 			c.lanes[w][to] = append(c.lanes[w][to], packet{bound: b})
 		}
 	}
 	return work + n, err
 }
 
-func (c *crew) outcome(s scenario.Scenario, cfg Config) (*Outcome, error) {
+func (c *engines) outcome(s scenario.Scenario, cfg Config) (*Outcome, error) {
 	o := &Outcome{Jumps: c.jumps, Hashes: make([]uint64, s.Graph().NumSimprocs())}
-	o.Replication = scenario.Replication{Index: cfg.Replication, Horizon: s.Horizon(), Reached: s.Horizon(), Parts: make([][]byte, len(o.Hashes))}
+	o.Replication = scenario.Replication{Index: cfg.Replication, Horizon: s.Horizon(), Reached: s.Horizon(),
+		Reports: make([][]byte, len(o.Hashes))}
 	for _, e := range c.engines {
 		e.Hashes(func(id node.SimprocID, h uint64) { o.Hashes[id] = h })
 		st := e.Stats()
@@ -193,17 +195,17 @@ func (c *crew) outcome(s scenario.Scenario, cfg Config) (*Outcome, error) {
 			return nil, err
 		}
 		for id, part := range parts {
-			o.Replication.Parts[id] = part
+			o.Replication.Reports[id] = part
 		}
 	}
 	return o, nil
 }
 
-// Spread runs a scenario on one engine and then on two, three and four, with nodes in
-// turn, in blocks, and with engines that hear each other after every activation, and
+// ComparePlacements runs a scenario on one engine and then on two, three and four, with nodes in
+// turn, in blocks, and with engines that exchange events after every activation, and
 // fails unless all of it gives the same hash and report of every simproc. Nodes that
 // cross are asked for: without any event between engines nothing was shown.
-func Spread(t testing.TB, s scenario.Scenario, seed uint64) *Outcome {
+func ComparePlacements(t testing.TB, s scenario.Scenario, seed uint64) *Outcome {
 	t.Helper()
 	want, err := Run(s, Config{Seed: seed})
 	if err != nil {
@@ -235,14 +237,16 @@ func Spread(t testing.TB, s scenario.Scenario, seed uint64) *Outcome {
 
 func (o *Outcome) differs(s scenario.Scenario, got *Outcome) error {
 	if got.Events != o.Events || got.Activations != o.Activations {
-		return fmt.Errorf("%d events in %d calls, with one engine %d in %d", got.Events, got.Activations, o.Events, o.Activations)
+		return fmt.Errorf("%d events in %d calls, with one engine %d in %d", got.Events, got.Activations, o.Events,
+			o.Activations)
 	}
 	for id := range o.Hashes {
 		if o.Hashes[id] != got.Hashes[id] {
-			return fmt.Errorf("the hash of %s is %x, with one engine %x", s.Graph().Name(node.SimprocID(id)), got.Hashes[id], o.Hashes[id])
+			return fmt.Errorf("the hash of %s is %x, with one engine %x", s.Graph().Name(node.SimprocID(id)),
+				got.Hashes[id], o.Hashes[id])
 		}
 	}
-	if !slices.EqualFunc(o.Replication.Parts, got.Replication.Parts, bytes.Equal) {
+	if !slices.EqualFunc(o.Replication.Reports, got.Replication.Reports, bytes.Equal) {
 		return errors.New("the reports differ from those with one engine")
 	}
 	return nil

@@ -29,14 +29,14 @@ const (
 type outcome uint8
 
 const (
-	passes     outcome = iota
-	fades              // lost at random when it was sent
-	dies               // lost in the outage that begins when it leaves
-	fallsLater         // lost on the cable, in an outage that begins later
+	outcomeArrives         outcome = iota
+	outcomeLostRandom              // lost at random when it was sent
+	outcomeCutWhileSending         // lost in the outage that begins when it leaves
+	outcomeCutOnLink               // lost on the cable, in an outage that begins later
 )
 
-// entry is one packet that waits, or is being sent.
-type entry struct {
+// queuedPacket is one packet that waits, or is being sent.
+type queuedPacket struct {
 	arrived float64
 	start   float64 // when it stops waiting
 	release float64 // when it has been sent, or an outage ends it
@@ -45,21 +45,21 @@ type entry struct {
 	outcome outcome
 }
 
-// port is what a channel needs of its simproc.
-type port interface {
+// simproc is what a channel needs of its simproc.
+type simproc interface {
 	Send(l node.LinkID, epoch float64, data []byte) error
 }
 
 // channel is one direction of a cable at the router that sends on it: a finite buffer,
 // a transmitter, the cable. Because the buffer is first in, first out and what will
-// happen to the cable is known, a packet's fate is decided when it enters, and one
-// event takes it to the next router. The books are brought up to date when somebody
-// looks: nothing has to happen at the times between.
+// happen to the cable is known, a packet's outcome is decided when it enters, and one
+// event takes it to the next router. The counts are brought up to date when they are
+// read: no event is needed at the times between.
 //
 // Time never goes back from call to call.
 type channel struct {
 	link   node.LinkID
-	inlet  uint32
+	input  uint32
 	rate   float64
 	delay  float64
 	chance *rand.Rand
@@ -71,8 +71,8 @@ type channel struct {
 	added timeline.Reader
 	loss  timeline.Reader
 
-	ring              []entry // power of two
-	head, mid, tail   uint64  // positions: sent up to head, waiting from mid to tail
+	ring              []queuedPacket // power of two
+	head, mid, tail   uint64         // positions: sent up to head, waiting from mid to tail
 	waitingBytes      int64
 	free              float64  // when the transmitter has sent all that it has
 	falling           []uint32 // flows of packets on the cable that an outage will catch
@@ -100,7 +100,7 @@ type channelBooks struct {
 }
 
 // accept takes a packet, or loses it.
-func (c *channel) accept(r *router, p port, now float64, pkt *packet) error {
+func (c *channel) accept(r *router, p simproc, now float64, pkt *packet) error {
 	c.advance(r, now)
 	outage := never
 	if len(c.down) > 0 {
@@ -118,7 +118,8 @@ func (c *channel) accept(r *router, p port, now float64, pkt *packet) error {
 	finish := start + sending(float64(pkt.bytes), c.rate)
 	c.free = finish
 	c.Handed++
-	e := entry{arrived: now, start: min(start, outage), release: min(finish, outage), flow: pkt.flow, bytes: pkt.bytes, outcome: dies}
+	e := queuedPacket{arrived: now, start: min(start, outage), release: min(finish, outage), flow: pkt.flow,
+		bytes: pkt.bytes, outcome: outcomeCutWhileSending}
 	if finish <= outage {
 		var err error
 		if e.outcome, err = c.launch(p, start-now, finish, outage, pkt); err != nil {
@@ -131,24 +132,25 @@ func (c *channel) accept(r *router, p port, now float64, pkt *packet) error {
 
 // launch decides what becomes of a packet that is sent completely, and sends it if it
 // arrives.
-func (c *channel) launch(p port, waited, finish, outage float64, pkt *packet) (outcome, error) {
+func (c *channel) launch(p simproc, waited, finish, outage float64, pkt *packet) (outcome, error) {
 	if chance := c.loss.At(finish); chance > 0 && c.chance.Float64() < chance {
-		return fades, nil
+		return outcomeLostRandom, nil
 	}
 	delay := c.delay + c.added.At(finish)
 	arrival := finish + delay
 	if arrival > outage {
 		c.falling, c.fallAt = append(c.falling, pkt.flow), outage
-		return fallsLater, nil
+		return outcomeCutOnLink, nil
 	}
 	if !(arrival < c.horizon) {
 		c.late++
-		return passes, nil
+		return outcomeArrives, nil
 	}
 	c.Sent++
-	next := packet{delay: pkt.delay + waited + (sending(float64(pkt.bytes), c.rate) + delay), flow: pkt.flow, bytes: pkt.bytes, inlet: c.inlet, hops: pkt.hops + 1}
+	next := packet{delay: pkt.delay + waited + (sending(float64(pkt.bytes), c.rate) + delay), flow: pkt.flow,
+		bytes: pkt.bytes, input: c.input, hops: pkt.hops + 1}
 	next.put(&c.data)
-	return passes, p.Send(c.link, arrival, c.data[:])
+	return outcomeArrives, p.Send(c.link, arrival, c.data[:])
 }
 
 func (c *channel) refuse(r *router, flow uint32, why cause, now float64) {
@@ -165,11 +167,11 @@ func (c *channel) lose(r *router, flow uint32, why cause, at float64) {
 
 func (c *channel) countLoss(r *router, at float64) {
 	if c.lossIn != nil {
-		c.lossIn[r.plan.spans.At(at)]++
+		c.lossIn[r.schedule.spans.At(at)]++
 	}
 }
 
-func (c *channel) push(e entry) {
+func (c *channel) push(e queuedPacket) {
 	if c.tail-c.head == uint64(len(c.ring)) {
 		c.grow()
 	}
@@ -180,15 +182,16 @@ func (c *channel) push(e entry) {
 		c.WaitingMax = max(c.WaitingMax, int64(c.tail-c.mid))
 		return
 	}
-	// It doesn't wait: nobody waits before it either.
+	// It doesn't wait, and no packet waits before it.
 	if invariants.Enabled && c.mid != c.tail-1 {
-		panic(fmt.Sprintf("network: channel %d: a packet overtakes %d that wait at %v", c.link, c.tail-1-c.mid, e.arrived))
+		panic(fmt.Sprintf("network: channel %d: a packet overtakes %d that wait at %v", c.link, c.tail-1-c.mid,
+			e.arrived))
 	}
 	c.mid = c.tail
 }
 
 func (c *channel) grow() {
-	bigger := make([]entry, max(8, 2*len(c.ring)))
+	bigger := make([]queuedPacket, max(8, 2*len(c.ring)))
 	for i := c.head; i != c.tail; i++ {
 		bigger[i&uint64(len(bigger)-1)] = c.ring[i&uint64(len(c.ring)-1)]
 	}
@@ -220,18 +223,19 @@ func (c *channel) advance(r *router, now float64) {
 		c.down = c.down[1:]
 	}
 	if invariants.Enabled && (c.waitingBytes < 0 || c.mid == c.tail && c.waitingBytes != 0) {
-		panic(fmt.Sprintf("network: channel %d: %d bytes wait in %d packets at %v", c.link, c.waitingBytes, c.tail-c.mid, now))
+		panic(fmt.Sprintf("network: channel %d: %d bytes wait in %d packets at %v", c.link, c.waitingBytes,
+			c.tail-c.mid, now))
 	}
 }
 
-func (c *channel) at(position uint64) *entry { return &c.ring[position&uint64(len(c.ring)-1)] }
+func (c *channel) at(position uint64) *queuedPacket { return &c.ring[position&uint64(len(c.ring)-1)] }
 
 // waited files the time that a packet has waited, from a to b.
 func (c *channel) waited(r *router, a, b float64) {
 	c.wait += b - a
 	c.WaitedMax = max(c.WaitedMax, b-a)
 	if c.waitIn != nil {
-		r.plan.spans.AddSeconds(c.waitIn, a, b)
+		r.schedule.spans.AddSeconds(c.waitIn, a, b)
 	}
 }
 
@@ -239,29 +243,29 @@ func (c *channel) waited(r *router, a, b float64) {
 func (c *channel) transmitted(r *router, a, b float64) {
 	c.busy += b - a
 	if c.busyIn != nil {
-		r.plan.spans.AddSeconds(c.busyIn, a, b)
+		r.schedule.spans.AddSeconds(c.busyIn, a, b)
 	}
 }
 
 // finish closes the books on a packet that has left the buffer.
-func (c *channel) finish(r *router, e *entry) {
+func (c *channel) finish(r *router, e *queuedPacket) {
 	c.transmitted(r, e.start, e.release)
-	if e.outcome == dies {
+	if e.outcome == outcomeCutWhileSending {
 		c.lose(r, e.flow, lostOutage, e.release)
 		return
 	}
 	c.Carried++
 	c.Bytes += int64(e.bytes)
 	if c.carriedIn != nil {
-		c.carriedIn[r.plan.spans.At(e.release)]++
+		c.carriedIn[r.schedule.spans.At(e.release)]++
 	}
-	if e.outcome == fades {
+	if e.outcome == outcomeLostRandom {
 		c.lose(r, e.flow, lostRandom, e.release)
 	}
 }
 
 // close brings the books to end, after which nothing happens.
-func (c *channel) close(r *router, end float64) channelPart {
+func (c *channel) close(r *router, end float64) channelReport {
 	c.advance(r, end)
 	for i := c.head; i != c.mid; i++ {
 		c.transmitted(r, c.at(i).start, end)
@@ -269,17 +273,20 @@ func (c *channel) close(r *router, end float64) channelPart {
 	for i := c.mid; i != c.tail; i++ {
 		c.waited(r, c.at(i).arrived, end)
 	}
-	if invariants.Enabled && end >= c.horizon && c.Handed != c.Sent+c.late+c.Lost[lostOutage]+c.Lost[lostRandom]+int64(c.pending()) {
-		panic(fmt.Sprintf("network: channel %d: %+v with %d late and %d pending doesn't add up", c.link, c.channelBooks, c.late, c.pending()))
+	if invariants.Enabled && end >= c.horizon &&
+		c.Handed != c.Sent+c.late+c.Lost[lostOutage]+c.Lost[lostRandom]+int64(c.pending()) {
+		panic(fmt.Sprintf("network: channel %d: %+v with %d late and %d pending doesn't add up", c.link, c.channelBooks,
+			c.late, c.pending()))
 	}
-	return channelPart{channelBooks: c.channelBooks, Busy: c.busy, Wait: c.wait, BusyIn: c.busyIn, WaitIn: c.waitIn, CarriedIn: c.carriedIn, LostIn: c.lossIn}
+	return channelReport{channelBooks: c.channelBooks, Busy: c.busy, Wait: c.wait, BusyIn: c.busyIn, WaitIn: c.waitIn,
+		CarriedIn: c.carriedIn, LostIn: c.lossIn}
 }
 
 // pending counts the packets whose loss lies ahead.
 func (c *channel) pending() int {
 	n := len(c.falling)
 	for i := c.head; i != c.tail; i++ {
-		if o := c.at(i).outcome; o == dies || o == fades {
+		if o := c.at(i).outcome; o == outcomeCutWhileSending || o == outcomeLostRandom {
 			n++
 		}
 	}

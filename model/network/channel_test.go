@@ -14,7 +14,7 @@ import (
 	"github.com/disco-sim/disco/node"
 )
 
-// sendLog is a port that notes what is sent.
+// sendLog is a simproc that keeps what is sent.
 type sendLog struct {
 	arrivals []float64
 	packets  []packet
@@ -27,19 +27,20 @@ func (l *sendLog) Send(_ node.LinkID, epoch float64, data []byte) error {
 	return nil
 }
 
-// dumbFate is what becomes of one packet.
-type dumbFate struct {
+// refOutcome is what becomes of one packet.
+type refOutcome struct {
 	why     cause // causes: it arrives
 	at      float64
 	waited  float64
 	carried bool
 }
 
-// dumbChannel plays a channel's life in the obvious way: moment by moment, with a list
+// refChannel simulates a channel in the obvious way: moment by moment, with a list
 // of packets that wait, one that is being sent and some on the cable. Lossy spells
 // have probability 1, so that it needs no random numbers.
-func dumbChannel(arrivals []float64, bytes []uint32, down []timeline.Window, lossy, slow []timeline.Window, rate, delay, added float64, buffer int) []dumbFate {
-	fate := make([]dumbFate, len(arrivals))
+func refChannel(arrivals []float64, bytes []uint32, down []timeline.Window, lossy, slow []timeline.Window, rate, delay,
+	added float64, buffer int) []refOutcome {
+	outcomes := make([]refOutcome, len(arrivals))
 	var waiting []int
 	sending, until := -1, never
 	flying := map[int]float64{}
@@ -49,7 +50,7 @@ func dumbChannel(arrivals []float64, bytes []uint32, down []timeline.Window, los
 	begin := func(now float64) {
 		if sending < 0 && len(waiting) > 0 {
 			sending, waiting = waiting[0], waiting[1:]
-			fate[sending].waited = now - arrivals[sending]
+			outcomes[sending].waited = now - arrivals[sending]
 			until = now + sendingTime(bytes[sending], rate)
 		}
 	}
@@ -70,7 +71,7 @@ func dumbChannel(arrivals []float64, bytes []uint32, down []timeline.Window, los
 			now, kind = arrivals[next], "arrives"
 		}
 		if now == never {
-			return fate
+			return outcomes
 		}
 		switch kind {
 		case "arrives":
@@ -78,9 +79,9 @@ func dumbChannel(arrivals []float64, bytes []uint32, down []timeline.Window, los
 			next++
 			switch {
 			case in(down, now):
-				fate[i] = dumbFate{why: lostOutage, at: now}
+				outcomes[i] = refOutcome{why: lostOutage, at: now}
 			case sending >= 0 && len(waiting) >= buffer:
-				fate[i] = dumbFate{why: lostFull, at: now}
+				outcomes[i] = refOutcome{why: lostFull, at: now}
 			default:
 				waiting = append(waiting, i)
 				begin(now)
@@ -88,9 +89,9 @@ func dumbChannel(arrivals []float64, bytes []uint32, down []timeline.Window, los
 		case "sent":
 			i := sending
 			sending, until = -1, never
-			fate[i].carried = true
+			outcomes[i].carried = true
 			if in(lossy, now) {
-				fate[i].why, fate[i].at = lostRandom, now
+				outcomes[i].why, outcomes[i].at = lostRandom, now
 			} else {
 				d := delay
 				if in(slow, now) {
@@ -100,7 +101,7 @@ func dumbChannel(arrivals []float64, bytes []uint32, down []timeline.Window, los
 			}
 			begin(now)
 		case "lands":
-			fate[land].why, fate[land].at = causes, now
+			outcomes[land].why, outcomes[land].at = causes, now
 			delete(flying, land)
 		case "cut":
 			cut++
@@ -109,7 +110,7 @@ func dumbChannel(arrivals []float64, bytes []uint32, down []timeline.Window, los
 				gone = append(gone, sending)
 			}
 			for _, i := range gone {
-				fate[i].why, fate[i].at = lostOutage, now
+				outcomes[i].why, outcomes[i].at = lostOutage, now
 			}
 			waiting, sending, until = nil, -1, never
 			clear(flying)
@@ -129,10 +130,10 @@ func keysOf(m map[int]float64) func(func(int) bool) {
 	}
 }
 
-// TestChannelAgainstDumb holds a channel, which decides a packet's fate when it enters,
-// against one that lives moment by moment: fates, arrivals and sums are the same.
-func TestChannelAgainstDumb(t *testing.T) {
-	var fates [causes + 1]int
+// TestChannelAgainstReference holds a channel, which decides a packet's outcome when it enters,
+// against one that goes moment by moment: outcomes, arrivals and sums are the same.
+func TestChannelAgainstReference(t *testing.T) {
+	var outcomes [causes + 1]int
 	for seed := range uint64(400) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		const horizon = 1e6
@@ -153,13 +154,15 @@ func TestChannelAgainstDumb(t *testing.T) {
 		down, lossy, slow := spells(6, 10), spells(4, 10), spells(4, 20)
 		const rate, delay, added = 8000.0, 2.5, 4.0
 		buffer := rnd.IntN(6)
-		want := dumbChannel(arrivals, bytes, down, lossy, slow, rate, delay, added, buffer)
+		want := refChannel(arrivals, bytes, down, lossy, slow, rate, delay, added, buffer)
 
-		r := &router{plan: &schedule{spans: timeline.NewSpans([]timeline.Window{{From: 50, To: 90}}, horizon)}, lossOf: make(map[uint32]*flowLosses), lostIn: make([][causes]int64, 5)}
-		n := r.plan.spans.Count()
+		r := &router{schedule: &schedule{spans: timeline.NewSpans([]timeline.Window{{From: 50, To: 90}}, horizon)},
+			lossOf: make(map[uint32]*flowLosses), lostIn: make([][causes]int64, 5)}
+		n := r.schedule.spans.Count()
 		c := &channel{rate: rate, delay: delay, horizon: horizon, packetsMax: uint64(buffer), down: down, chance: rnd,
 			added: courseOf(slow, added).Reader(), loss: courseOf(lossy, 1).Reader(),
-			busyIn: make([]float64, n), waitIn: make([]float64, n), carriedIn: make([]int64, n), lossIn: make([]int64, n)}
+			busyIn: make([]float64, n), waitIn: make([]float64, n), carriedIn: make([]int64, n),
+			lossIn: make([]int64, n)}
 		var log sendLog
 		for i, at := range arrivals {
 			if rnd.IntN(4) == 0 { // somebody looks in between
@@ -174,12 +177,12 @@ func TestChannelAgainstDumb(t *testing.T) {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 		for _, f := range want {
-			fates[f.why]++
+			outcomes[f.why]++
 		}
 	}
-	for why, n := range fates {
+	for why, n := range outcomes {
 		if n < 1000 && cause(why) != lostRoute {
-			t.Errorf("only %d packets of fate %d: too few to show anything", n, why)
+			t.Errorf("only %d packets of outcome %d: too few to show anything", n, why)
 		}
 	}
 }
@@ -192,7 +195,7 @@ func courseOf(ws []timeline.Window, value float64) timeline.Steps {
 	return timeline.NewSteps(spells, func(sum, x float64) float64 { return sum + x })
 }
 
-func agree(want []dumbFate, arrivals []float64, r *router, log *sendLog, part *channelPart) error {
+func agree(want []refOutcome, arrivals []float64, r *router, log *sendLog, part *channelReport) error {
 	at := make(map[uint32]int)
 	for k, p := range log.packets {
 		at[p.flow] = k
@@ -218,10 +221,12 @@ func agree(want []dumbFate, arrivals []float64, r *router, log *sendLog, part *c
 			return fmt.Errorf("packet %d of %v: want %+v, lost %v", i, arrivals[i], f, l)
 		}
 	}
-	if part.Carried != carried || part.Handed+sum(part.Refused[:]) != int64(len(want)) || part.Sent != int64(len(log.arrivals)) {
+	if part.Carried != carried || part.Handed+sum(part.Refused[:]) != int64(len(want)) ||
+		part.Sent != int64(len(log.arrivals)) {
 		return fmt.Errorf("%+v, want %d carried of %d", part.channelBooks, carried, len(want))
 	}
-	if total(part.BusyIn)-part.Busy > 1e-9 || math.Abs(total(part.WaitIn)-part.Wait) > 1e-9 || part.Wait < wait-1e-9 || sum(part.LostIn) != sum(part.Refused[:])+sum(part.Lost[:]) || sum(part.CarriedIn) != carried {
+	if total(part.BusyIn)-part.Busy > 1e-9 || math.Abs(total(part.WaitIn)-part.Wait) > 1e-9 || part.Wait < wait-1e-9 ||
+		sum(part.LostIn) != sum(part.Refused[:])+sum(part.Lost[:]) || sum(part.CarriedIn) != carried {
 		return fmt.Errorf("spans don't add up: %+v, waited at least %v", part, wait)
 	}
 	return nil
@@ -243,7 +248,7 @@ func total(x []float64) (s float64) {
 
 // TestChannelAllocates: a packet costs no allocation on its way.
 func TestChannelAllocates(t *testing.T) {
-	r := &router{plan: &schedule{}, lossOf: make(map[uint32]*flowLosses), lostIn: make([][causes]int64, 1)}
+	r := &router{schedule: &schedule{}, lossOf: make(map[uint32]*flowLosses), lostIn: make([][causes]int64, 1)}
 	c := &channel{rate: 8e6, delay: 0.01, horizon: 1e9, packetsMax: 100}
 	var p nowhere
 	now := 0.0
@@ -274,7 +279,7 @@ type nowhere struct{ n int }
 func (p *nowhere) Send(node.LinkID, float64, []byte) error { p.n++; return nil }
 
 func BenchmarkChannel(b *testing.B) {
-	r := &router{plan: &schedule{}, lossOf: make(map[uint32]*flowLosses), lostIn: make([][causes]int64, 1)}
+	r := &router{schedule: &schedule{}, lossOf: make(map[uint32]*flowLosses), lostIn: make([][causes]int64, 1)}
 	c := &channel{rate: 8e9, delay: 0.01, horizon: 1e12, packetsMax: 1000}
 	rnd := rand.New(rand.NewPCG(1, 2))
 	var p nowhere

@@ -77,6 +77,7 @@ func TestBounded(t *testing.T) {
 		}
 	}
 	if random < outagesOf || last >= outagesOf || last < outagesOf/2 {
-		t.Errorf("%d rows of random outages, up to those of replication %d, want them of the first %d", random, last, outagesOf)
+		t.Errorf("%d rows of random outages, up to those of replication %d, want them of the first %d", random, last,
+			outagesOf)
 	}
 }

@@ -15,6 +15,6 @@
 //	s, err := network.Kind().Load(doc, scenario.Options{})
 //	// s is a scenario.Scenario: launch runs it
 //
-// docs/scenario-network.md is for people who write files, docs/model-network.md says
+// docs/scenario-network.md is for people who write files, docs/model-network.md describes
 // how the model works and why.
 package network

@@ -23,8 +23,8 @@ const (
 
 // Limits of the schema.
 const (
-	// secondsMax bounds every time: some 31 years, at which a float64 still tells
-	// a tenth of a microsecond apart, a hundredth of the least delay.
+	// secondsMax bounds every time: some 31 years, at which a float64 still distinguishes
+	// times a tenth of a microsecond apart, a hundredth of the least delay.
 	secondsMax = 1e9
 
 	linkRateMax      = 1e15
@@ -39,7 +39,7 @@ const (
 	eventsMax        = 10_000
 )
 
-// loader reads one file into a Spec. What the file says by itself is read first; what
+// loader reads one file into a Spec. What needs only the scenario file is read first; what
 // needs the topology then works on what was read well, so that one mistake is one
 // problem and yet all mistakes are found.
 type loader struct {
@@ -77,7 +77,8 @@ func Load(doc *scenario.Document, opt scenario.Options) (*Spec, error) {
 	rate := l.readLinks(root.Field("links").OrNull())
 	l.spec.Reconverge = defaultReconvergeSeconds
 	if v := root.Field("routing").OrNull(); v.Present() {
-		l.spec.Reconverge = v.Section("reconverge_s").Field("reconverge_s").FloatOr(defaultReconvergeSeconds, scenario.AtLeast(0).AtMost(secondsMax))
+		l.spec.Reconverge = v.Section("reconverge_s").Field("reconverge_s").FloatOr(defaultReconvergeSeconds,
+			scenario.AtLeast(0).AtMost(secondsMax))
 	}
 	faults := l.readTopology(root.Field("topology"), rate)
 	l.readTraffic(root.Field("traffic"))
@@ -140,7 +141,8 @@ func (l *loader) readTopology(v scenario.Value, rate float64) scenario.Problems 
 	}
 	l.spec.Topology = t
 	for _, name := range loops {
-		l.spec.Notes = append(l.spec.Notes, fmt.Sprintf("%s: the edge from %s to itself carries nothing and is left out", path, name))
+		l.spec.Notes = append(l.spec.Notes,
+			fmt.Sprintf("%s: the edge from %s to itself carries nothing and is left out", path, name))
 	}
 	l.names = make(map[string]int)
 	for i := range t.Nodes {
@@ -170,50 +172,52 @@ func (l *loader) node(v scenario.Value) int {
 	return -1
 }
 
-// noteUnreachable tells about flows that have no way even when nothing is down.
+// noteUnreachable notes flows that have no route even when nothing is down.
 func (l *loader) noteUnreachable() {
 	t := l.spec.Topology
-	part := t.parts()
+	component := t.components()
 	lost, first := 0, ""
 	for _, f := range l.spec.Flows {
-		if part[f.From] != part[f.To] {
+		if component[f.From] != component[f.To] {
 			if lost++; lost == 1 {
 				first = fmt.Sprintf("%s to %s", t.Nodes[f.From].Name, t.Nodes[f.To].Name)
 			}
 		}
 	}
 	if lost > 0 {
-		l.spec.Notes = append(l.spec.Notes, fmt.Sprintf("%d of %d flows lead from one part of the network to another that is not connected with it, the first from %s: their packets are lost for want of a route", lost, len(l.spec.Flows), first))
+		l.spec.Notes = append(l.spec.Notes,
+			fmt.Sprintf("%d of %d flows lead from one part of the network to another that is not connected with it, "+
+				"the first from %s: their packets are lost for want of a route", lost, len(l.spec.Flows), first))
 	}
 }
 
-// parts numbers the parts of the network that are connected, by node. Directed edges
+// components numbers the connected components of the network, by node. Directed edges
 // count both ways here: a pair that only they join may still have no route.
-func (t *Topology) parts() []int {
-	part := make([]int, len(t.Nodes))
-	for i := range part {
-		part[i] = -1
+func (t *Topology) components() []int {
+	component := make([]int, len(t.Nodes))
+	for i := range component {
+		component[i] = -1
 	}
 	next := make([][]int, len(t.Nodes))
 	for i := range t.Cables {
 		c := &t.Cables[i]
 		next[c.A], next[c.B] = append(next[c.A], c.B), append(next[c.B], c.A)
 	}
-	for root, todo := 0, []int(nil); root < len(part); root++ {
-		if part[root] >= 0 {
+	for root, todo := 0, []int(nil); root < len(component); root++ {
+		if component[root] >= 0 {
 			continue
 		}
-		part[root] = root
+		component[root] = root
 		for todo = append(todo, root); len(todo) > 0; {
 			at := todo[len(todo)-1]
 			todo = todo[:len(todo)-1]
 			for _, n := range next[at] {
-				if part[n] < 0 {
-					part[n] = root
+				if component[n] < 0 {
+					component[n] = root
 					todo = append(todo, n)
 				}
 			}
 		}
 	}
-	return part
+	return component
 }

@@ -98,7 +98,7 @@ func (l *loader) readTimes(e *Event, s scenario.Section) {
 	}
 }
 
-// everything is the word for all links or all nodes.
+// everything selects all links or all nodes.
 const everything = "all"
 
 // nodeTargets reads the node of an event; nil where it was refused.
@@ -123,7 +123,7 @@ func (l *loader) nodeTargets(v scenario.Value, random bool) []Target {
 }
 
 // linkTargets reads the link of an event: the two ends, whose parallel cables share its
-// fate unless parallel picks one; or all.
+// outage unless parallel picks one; or all.
 func (l *loader) linkTargets(s scenario.Section, random bool) []Target {
 	v, t := s.Field("link"), l.spec.Topology
 	if v.Present() && !v.IsList() {
@@ -189,7 +189,8 @@ func (l *loader) checkEvents(v scenario.Value) {
 			n *= 1 + l.spec.Horizon/(e.MTBF+e.MTTR)
 		}
 		if expected += n; expected > occurrencesMax {
-			v.Refuse(fmt.Sprintf("some %.3g failures and the like in %v s, with event %q", expected, l.spec.Horizon, e.ID), fmt.Sprintf("at most %d", occurrencesMax), "take a longer mtbf or a shorter horizon")
+			v.Refuse(fmt.Sprintf("some %.3g failures and the like in %v s, with event %q", expected, l.spec.Horizon,
+				e.ID), fmt.Sprintf("at most %d", occurrencesMax), "take a longer mtbf or a shorter horizon")
 			return
 		}
 	}

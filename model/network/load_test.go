@@ -27,10 +27,14 @@ func TestInvalid(t *testing.T) {
 // what is wrong with the scenario.
 func TestInvalidTopology(t *testing.T) {
 	for topology, want := range map[string]string{
-		"cut.gml":   "testdata/cut.gml:3:1: found the end of the file, want ] for the list graph that begins on line 1; is the file cut short?",
-		"wrong.gml": "testdata/wrong.gml:3:9: node.id: found the id 0 a second time (the first node with it begins on line 2), want ids that are unique\ntestdata/wrong.gml:4:18: edge.target: found the id 2, which no node has, want the id of a node",
+		"cut.gml": "testdata/cut.gml:3:1: found the end of the file, want ] for the list graph that begins on line " +
+			"1; is the file cut short?",
+		"wrong.gml": "testdata/wrong.gml:3:9: node.id: found the id 0 a second time (the first node with it begins " +
+			"on line 2), want ids that are unique\ntestdata/wrong.gml:4:18: edge.target: found the id 2, which no " +
+			"node has, want the id of a node",
 	} {
-		_, err := load("model: network\nhorizon: 0\ntopology: testdata/" + topology + "\ntraffic: { matrix: uniform, packets_per_second: 1 }\n")
+		_, err := load("model: network\nhorizon: 0\ntopology: testdata/" + topology +
+			"\ntraffic: { matrix: uniform, packets_per_second: 1 }\n")
 		want = "t.yml:2:10: horizon: found 0, want a number > 0 and <= 1000000000\n" + want
 		var problems scenario.Problems
 		if !errors.As(err, &problems) || err.Error() != want {
@@ -89,7 +93,9 @@ func TestMatrix(t *testing.T) {
 	if !near(by[[2]int{0, 1}]/by[[2]int{2, 4}], (4.0*4)/(2*1), 1e-12) {
 		t.Errorf("flows: %v", by)
 	}
-	s = mustLoad(t, plain+"traffic: { matrix: uniform, packets_per_second: 60, flows: [{ from: a, to: j, bits_per_second: 80000 }] }\n")
+	s = mustLoad(t,
+		plain+"traffic: { matrix: uniform, packets_per_second: 60, flows: [{ from: a, to: j, bits_per_second: 80000 "+
+			"}] }\n")
 	if n := len(s.Flows); n != 6*5+1 || s.Flows[0].Rate != 2 || s.Flows[n-1].Rate != 10 {
 		t.Errorf("%d flows: %v", n, s.Flows)
 	}
@@ -125,8 +131,10 @@ func TestBackbone(t *testing.T) {
 			busiest = l
 		}
 	}
-	if s.Name() != "backbone" || s.Horizon() != horizon || busiest.Link != "Frankfurt - Zurich" || busiest.Utilisation < 0.5 || r.Lost != 0 || len(s.(*Model).Notes()) != 0 {
-		t.Errorf("%s of %v s: the busiest link is %+v; %d lost, notes %v", s.Name(), horizon, busiest, r.Lost, s.(*Model).Notes())
+	if s.Name() != "backbone" || s.Horizon() != horizon || busiest.Link != "Frankfurt - Zurich" ||
+		busiest.Utilisation < 0.5 || r.Lost != 0 || len(s.(*Model).Notes()) != 0 {
+		t.Errorf("%s of %v s: the busiest link is %+v; %d lost, notes %v", s.Name(), horizon, busiest, r.Lost,
+			s.(*Model).Notes())
 	}
 }
 
@@ -152,14 +160,17 @@ func zooSpec(t testing.TB, file, more string) *Spec {
 // TestZoo loads all of them and looks at what is known about them.
 func TestZoo(t *testing.T) {
 	want := map[string]struct{ nodes, cables, guessed, junctions, parallel, loops int }{
-		"Abilene": {11, 14, 0, 0, 0, 0}, "AttMpls": {25, 57, 0, 0, 1, 0}, "Bellcanada": {48, 65, 0, 0, 1, 0}, "Cogentco": {197, 245, 11, 11, 2, 0},
-		"Colt": {153, 191, 4, 4, 14, 0}, "Geant2012": {40, 61, 3, 0, 0, 0}, "Interoute": {110, 156, 14, 6, 10, 2}, "Kdl": {754, 899, 28, 28, 4, 0},
+		"Abilene": {11, 14, 0, 0, 0, 0}, "AttMpls": {25, 57, 0, 0, 1, 0}, "Bellcanada": {48, 65, 0, 0, 1, 0},
+		"Cogentco": {197, 245, 11, 11, 2, 0},
+		"Colt":     {153, 191, 4, 4, 14, 0}, "Geant2012": {40, 61, 3, 0, 0, 0}, "Interoute": {110, 156, 14, 6, 10, 2},
+		"Kdl": {754, 899, 28, 28, 4, 0},
 	}
 	for _, file := range zooFiles(t) {
 		name := strings.TrimSuffix(filepath.Base(file), ".gml")
 		s := zooSpec(t, file, "traffic: { matrix: uniform, packets_per_second: 1000 }\n")
 		got := want[name]
-		got.nodes, got.cables, got.guessed, got.junctions, got.parallel = len(s.Topology.Nodes), len(s.Topology.Cables), 0, 0, 0
+		got.nodes, got.cables, got.guessed, got.junctions, got.parallel = len(s.Topology.Nodes), len(s.Topology.Cables),
+			0, 0, 0
 		for _, n := range s.Topology.Nodes {
 			if !n.Placed {
 				t.Errorf("%s: %s has no place", name, n.Name)
@@ -203,8 +214,10 @@ func TestTopologyPath(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "n.gml"), text, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for name, topology := range map[string]string{filepath.Join(dir, "s.yml"): "n.gml", "s.yml": filepath.Join(dir, "n.gml")} {
-		doc, err := scenario.Parse(name, []byte("model: network\ntopology: "+topology+"\ntraffic: { matrix: uniform, packets_per_second: 1 }\n"))
+	for name, topology := range map[string]string{filepath.Join(dir, "s.yml"): "n.gml",
+		"s.yml": filepath.Join(dir, "n.gml")} {
+		doc, err := scenario.Parse(name,
+			[]byte("model: network\ntopology: "+topology+"\ntraffic: { matrix: uniform, packets_per_second: 1 }\n"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -28,7 +28,8 @@ func (l *loader) readTraffic(v scenario.Value) {
 	} else {
 		for _, name := range []string{"mass", "packets_per_second", "bits_per_second"} {
 			if f := s.Field(name); f.Present() {
-				f.Refuse(name+" without a matrix", "it only with one", "give each of the flows its own rate, or add a matrix")
+				f.Refuse(name+" without a matrix", "it only with one",
+					"give each of the flows its own rate, or add a matrix")
 			}
 		}
 	}
@@ -84,7 +85,8 @@ func (l *loader) readSizes(v scenario.Value) {
 	}
 	s := v.Section("distribution", "mean", "min", "max", "values")
 	z.Kind = s.Field("distribution").Word(Fixed, Exponential, Uniform, Discrete)
-	needs := map[string][]string{Fixed: {"mean"}, Exponential: {"mean"}, Uniform: {"min", "max"}, Discrete: {"values"}}[z.Kind]
+	needs := map[string][]string{Fixed: {"mean"}, Exponential: {"mean"}, Uniform: {"min", "max"},
+		Discrete: {"values"}}[z.Kind]
 	for _, name := range []string{"mean", "min", "max", "values"} {
 		if f := s.Field(name); f.Present() && z.Kind != "" && !slices.Contains(needs, name) {
 			f.Refuse(name+" of the distribution "+z.Kind, "only "+strings.Join(needs, " and "), "remove it")
@@ -176,11 +178,13 @@ func (l *loader) readMatrix(s scenario.Section, matrix scenario.Value, sizesGood
 		}
 	}
 	if ends < 2 {
-		matrix.Refuse(fmt.Sprintf("a matrix over %d nodes that traffic may begin or end at", ends), "at least two (hyperedge 1 makes a node a junction; a mass of 0 takes it out)", "")
+		matrix.Refuse(fmt.Sprintf("a matrix over %d nodes that traffic may begin or end at", ends),
+			"at least two (hyperedge 1 makes a node a junction; a mass of 0 takes it out)", "")
 		return
 	}
 	if ends*(ends-1) > flowsMax {
-		matrix.Refuse(fmt.Sprintf("a matrix of %d flows", ends*(ends-1)), fmt.Sprintf("at most %d", flowsMax), "list the flows that matter")
+		matrix.Refuse(fmt.Sprintf("a matrix of %d flows", ends*(ends-1)), fmt.Sprintf("at most %d", flowsMax),
+			"list the flows that matter")
 		return
 	}
 	for from, a := range masses {
@@ -214,10 +218,13 @@ func (l *loader) masses(kind string, attribute scenario.Value) (masses []float64
 			m, known := t.Nodes[i].number(name)
 			found := fmt.Sprintf("the attribute %s, which is %v for the node %s", name, m, t.Nodes[i].Name)
 			if !known {
-				found = fmt.Sprintf("the attribute %s, which the node %s doesn't have as a number", name, t.Nodes[i].Name)
+				found = fmt.Sprintf("the attribute %s, which the node %s doesn't have as a number", name,
+					t.Nodes[i].Name)
 			}
 			if !known || m < 0 || m > massMax {
-				attribute.Refuse(fmt.Sprintf("%s (line %d of the topology)", found, t.Nodes[i].Line), fmt.Sprintf("an attribute that is a number from 0 to %g for every node", float64(massMax)), "leave mass out to take the rate of each node's links")
+				attribute.Refuse(fmt.Sprintf("%s (line %d of the topology)", found, t.Nodes[i].Line),
+					fmt.Sprintf("an attribute that is a number from 0 to %g for every node", float64(massMax)),
+					"leave mass out to take the rate of each node's links")
 				return nil, false
 			}
 			masses[i] = m

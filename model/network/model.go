@@ -73,7 +73,7 @@ func (m *Model) NewHandler(p *node.Simproc) (node.Handler, error) { return newRo
 
 // schedule is what will happen in the replication that p belongs to.
 func (m *Model) schedule(p *node.Simproc) *schedule {
-	// Seed and replication, as far as the streams tell them.
+	// Stands for seed and replication: the stream depends on both.
 	seeds := p.SharedSource("schedule")
 	key := [2]uint64{seeds.Uint64(), seeds.Uint64()}
 	m.mutex.Lock()
@@ -101,7 +101,8 @@ func (m *Model) makeGraph() {
 		if !ok {
 			i = len(g.Links)
 			index[[2]int{c.From, c.To}] = i
-			g.Links = append(g.Links, node.Link{From: node.Endpoint{Node: c.From}, To: node.Endpoint{Node: c.To}, Lookahead: delay})
+			g.Links = append(g.Links, node.Link{From: node.Endpoint{Node: c.From}, To: node.Endpoint{Node: c.To},
+				Lookahead: delay})
 		}
 		g.Links[i].Lookahead = min(g.Links[i].Lookahead, delay)
 		g.Links[i].Rate += rates[id]

@@ -47,7 +47,8 @@ func line(t testing.TB, n int, rate float64) *Topology {
 // and gets load packets a second.
 func oneLink(t testing.TB, load float64, sizes Sizes, buffer int, horizon float64) *Spec {
 	return &Spec{
-		Name: "one", Horizon: horizon, Topology: line(t, 2, 8000), BufferPackets: buffer, Arrivals: Poisson, Sizes: sizes,
+		Name: "one", Horizon: horizon, Topology: line(t, 2, 8000), BufferPackets: buffer, Arrivals: Poisson,
+		Sizes: sizes,
 		Flows: []Flow{{From: 0, To: 1, Rate: load}}, Reconverge: 0.2,
 	}
 }
@@ -167,7 +168,8 @@ func TestEmptyNetwork(t *testing.T) {
 	}
 	// Constant flows of one common, very long period, a few packets each.
 	spec := func(top *Topology) *Spec {
-		s := &Spec{Name: "empty", Topology: top, BufferPackets: 1000, Arrivals: Constant, Sizes: Sizes{Kind: Fixed, Mean: 977}}
+		s := &Spec{Name: "empty", Topology: top, BufferPackets: 1000, Arrivals: Constant,
+			Sizes: Sizes{Kind: Fixed, Mean: 977}}
 		for from := range top.Nodes {
 			for to := range top.Nodes {
 				if from != to {
@@ -199,7 +201,9 @@ func TestEmptyNetwork(t *testing.T) {
 // what is lost, when the way around is taken, and when it ends, all to the packet.
 func TestReconvergence(t *testing.T) {
 	g, err := gml.Parse("t.gml", []byte(`graph [
-node [ id 0 label "a" Latitude 0 Longitude 0 ] node [ id 1 label "b" Latitude 0 Longitude 10 ] node [ id 2 label "c" Latitude 8 Longitude 5 ]
+node [ id 0 label "a" Latitude 0 Longitude 0 ]
+node [ id 1 label "b" Latitude 0 Longitude 10 ]
+node [ id 2 label "c" Latitude 8 Longitude 5 ]
 edge [ source 0 target 1 ] edge [ source 0 target 2 ] edge [ source 2 target 1 ] ]`))
 	if err != nil {
 		t.Fatal(err)
@@ -210,9 +214,11 @@ edge [ source 0 target 1 ] edge [ source 0 target 2 ] edge [ source 2 target 1 ]
 	}
 	const rate, down, up, reconverge = 1000.0, 4.0, 6.0, 0.25
 	s := &Spec{
-		Name: "cut", Horizon: 10, Topology: top, BufferPackets: 10, Arrivals: Constant, Sizes: fixed, Reconverge: reconverge,
-		Flows:  []Flow{{From: 0, To: 1, Rate: rate}},
-		Events: []Event{{ID: "e", Kind: LinkDown, Targets: []Target{{Name: "a - b", Node: -1, Cables: []int{0}}}, From: down, To: up}},
+		Name: "cut", Horizon: 10, Topology: top, BufferPackets: 10, Arrivals: Constant, Sizes: fixed,
+		Reconverge: reconverge,
+		Flows:      []Flow{{From: 0, To: 1, Rate: rate}},
+		Events: []Event{{ID: "e", Kind: LinkDown, Targets: []Target{{Name: "a - b", Node: -1, Cables: []int{0}}},
+			From: down, To: up}},
 	}
 	m := New(s)
 	r := modeltest.Summarize(t, m, 1, 1).(*Results)
@@ -220,14 +226,18 @@ edge [ source 0 target 1 ] edge [ source 0 target 2 ] edge [ source 2 target 1 ]
 	// Lost: those on the cable, or being sent, at the cut, and those sent before the
 	// routes know. Around: those from then on until the routes know of the repair.
 	lost := (down + reconverge) - (down - direct)
-	if f := r.Flows[0]; math.Abs(float64(f.LostBy.Outage)-lost*rate) > 1 || f.Lost != f.LostBy.Outage || f.Latency.Min != direct || f.Latency.Max != around {
+	if f := r.Flows[0]; math.Abs(float64(f.LostBy.Outage)-lost*rate) > 1 || f.Lost != f.LostBy.Outage ||
+		f.Latency.Min != direct || f.Latency.Max != around {
 		t.Errorf("want %v lost and latencies of %v and %v: %+v %+v", lost*rate, direct, around, f, f.Latency)
 	}
-	if detour := (up + reconverge) - (down + reconverge); math.Abs(float64(r.Links[2].Packets)-detour*rate) > 1 || r.Hops.Max != 2 {
+	if detour := (up + reconverge) - (down + reconverge); math.Abs(float64(r.Links[2].Packets)-detour*rate) > 1 ||
+		r.Hops.Max != 2 {
 		t.Errorf("%d packets on the way around for %v s, hops %+v", r.Links[2].Packets, detour, r.Hops)
 	}
 	o := r.Outages[0]
-	if o.Before.Lost.Outage != 0 || o.After.Lost.Outage != 0 || *o.Before.LatencyMean != direct || o.During.Links.Utilisation != 0 || o.After.Links.CarriedPPS == 0 || o.During.Links.Lost != o.During.Lost.Outage {
+	if o.Before.Lost.Outage != 0 || o.After.Lost.Outage != 0 || *o.Before.LatencyMean != direct ||
+		o.During.Links.Utilisation != 0 || o.After.Links.CarriedPPS == 0 ||
+		o.During.Links.Lost != o.During.Lost.Outage {
 		t.Errorf("phases %+v, %+v, %+v", o.Before, o.During, o.After)
 	}
 	if e := r.Events[0]; e.Count != 1 || e.Seconds != up-down {
@@ -246,7 +256,8 @@ traffic:
   matrix: gravity
   mass: Mass
   packets_per_second: 900
-  packet_bytes: { distribution: discrete, values: [{ bytes: 64, share: 1 }, { bytes: 576, share: 1 }, { bytes: 1500, share: 1 }] }
+  packet_bytes: { distribution: discrete, values: [{ bytes: 64, share: 1 },
+    { bytes: 576, share: 1 }, { bytes: 1500, share: 1 }] }
   flows: [{ from: a, to: j, packets_per_second: 50 }, { from: a, to: c, packets_per_second: 70 }]
 events:
   - { id: cut, kind: link_down, link: [a, b], parallel: 2, from: 2, to: 3 }
@@ -311,7 +322,7 @@ func TestStorm(t *testing.T) {
 	}
 }
 
-// sane tells whether the links of the phase carried no more than that.
+// sane reports whether the links of the phase carried no more than that.
 func (p *Phase) sane(carried float64) bool {
 	return p == nil || p.Links == nil || p.Links.CarriedPPS <= carried && p.Links.Utilisation <= carried
 }
@@ -319,7 +330,7 @@ func (p *Phase) sane(carried float64) bool {
 // TestSpread: the same to the byte, trace and reports, on 1, 2, 3 and 4 engines.
 func TestSpread(t *testing.T) {
 	for seed := range uint64(scaled(2)) {
-		o := modeltest.Spread(t, New(storm(t)), seed)
+		o := modeltest.ComparePlacements(t, New(storm(t)), seed)
 		if o.Events < 5000 {
 			t.Errorf("%d events: too few to show anything", o.Events)
 		}
@@ -332,7 +343,7 @@ func TestSpread(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	modeltest.Spread(t, s, 1)
+	modeltest.ComparePlacements(t, s, 1)
 }
 
 // TestInterrupted stops a run in the middle, with engines at different times: every
@@ -349,7 +360,8 @@ func TestInterrupted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := node.NewEngine(plan, node.Config{Model: m, Seed: 4, Horizon: m.Horizon(), Port: &lanes{&engines, w, placement}})
+		e, err := node.NewEngine(plan, node.Config{Model: m, Seed: 4, Horizon: m.Horizon(),
+			Port: &lanes{&engines, w, placement}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -365,21 +377,22 @@ func TestInterrupted(t *testing.T) {
 		}
 	}
 	reached := min(engines[0].Reached(), engines[1].Reached())
-	rep := scenario.Replication{Horizon: m.Horizon(), Reached: reached, Parts: make([][]byte, len(placement))}
+	rep := scenario.Replication{Horizon: m.Horizon(), Reached: reached, Reports: make([][]byte, len(placement))}
 	for _, e := range engines {
 		parts, err := e.Report(reached)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for id, p := range parts {
-			rep.Parts[id] = p
+			rep.Reports[id] = p
 		}
 	}
 	sum, err := modeltest.Sum(m, rep)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := sum.(*Results); !r.Interrupted || r.Sent == 0 || r.Sent != r.Delivered+r.Lost+r.InFlight || reached <= 1 || reached >= m.Horizon() {
+	if r := sum.(*Results); !r.Interrupted || r.Sent == 0 || r.Sent != r.Delivered+r.Lost+r.InFlight || reached <= 1 ||
+		reached >= m.Horizon() {
 		t.Errorf("interrupted at %v: %+v", reached, r)
 	}
 }

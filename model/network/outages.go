@@ -81,9 +81,9 @@ func (p *phase) add(topology *Topology, r *run) {
 	p.seconds += p.SecondsBefore(r.Reached)
 	for s := lo; s < hi; s++ {
 		p.latency.Merge(&r.bySpan[s])
-		for _, part := range r.parts {
-			p.sent += part.SentIn[s]
-			for why, n := range part.LostIn[s] {
+		for _, rep := range r.reports {
+			p.sent += rep.SentIn[s]
+			for why, n := range rep.LostIn[s] {
 				p.lost[why] += n
 			}
 		}
@@ -95,7 +95,7 @@ func (p *phase) add(topology *Topology, r *run) {
 				continue
 			}
 			p.channels++
-			c := &r.parts[n].Channels[i]
+			c := &r.reports[n].Channels[i]
 			for s := lo; s < hi && s < len(c.BusyIn); s++ {
 				p.carried += c.CarriedIn[s]
 				p.lostOn += c.LostIn[s]
@@ -121,7 +121,8 @@ func (p *phase) result() *Phase {
 		return nil
 	}
 	r := &Phase{
-		From: p.From, To: p.To, SentPPS: per(float64(p.sent), p.seconds), DeliveredPPS: per(float64(p.latency.Count), p.seconds), Lost: lossesOf(p.lost),
+		From: p.From, To: p.To, SentPPS: per(float64(p.sent), p.seconds),
+		DeliveredPPS: per(float64(p.latency.Count), p.seconds), Lost: lossesOf(p.lost),
 	}
 	if s := p.latency.Summary(); s != nil {
 		r.LatencyMean, r.LatencyP95, r.LatencyP99 = &s.Mean, &s.P95, &s.P99

@@ -12,13 +12,13 @@ import (
 
 // Every field of a report is decoded as it was encoded.
 func TestReportIsSentWhole(t *testing.T) {
-	want := &part{}
+	want := &nodeReport{}
 	wiretest.Fill(t, want)
 	b, err := want.encode()
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := decodePart(b)
+	got, err := decodeReport(b)
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
 	}
@@ -27,7 +27,7 @@ func TestReportIsSentWhole(t *testing.T) {
 // Whatever a report's bytes are, decoding them is an error or gives the report that is encoded
 // so.
 func FuzzDecodePart(f *testing.F) {
-	p := &part{}
+	p := &nodeReport{}
 	wiretest.Fill(f, p)
 	b, err := p.encode()
 	if err != nil {
@@ -35,7 +35,7 @@ func FuzzDecodePart(f *testing.F) {
 	}
 	f.Add(b)
 	f.Fuzz(func(t *testing.T, in []byte) {
-		p, err := decodePart(in)
+		p, err := decodeReport(in)
 		if err != nil {
 			return
 		}

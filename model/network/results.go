@@ -10,7 +10,8 @@ import "github.com/disco-sim/disco/model/measure"
 type Results struct {
 	HorizonSeconds   float64 `json:"horizon_s"`   // asked for, of one replication
 	SimulatedSeconds float64 `json:"simulated_s"` // really simulated, all replications together
-	Interrupted      bool    `json:"interrupted"` // some replication did not reach the horizon: rates are over what it did reach
+	// some replication did not reach the horizon: rates are over what it did reach
+	Interrupted bool `json:"interrupted"`
 
 	Sent         int64   `json:"packets_sent"` // = delivered + lost + in flight, exactly
 	Delivered    int64   `json:"packets_delivered"`
@@ -60,7 +61,8 @@ type Hops struct {
 // Confidence is where the figures of infinitely many replications would lie with a
 // probability of 95 % (measure.Interval).
 type Confidence struct {
-	Replications int               `json:"replications"` // that reached the horizon, at least 2; others don't count here
+	// that reached the horizon, at least 2; others don't count here
+	Replications int               `json:"replications"`
 	DeliveredPPS *measure.Interval `json:"delivered_pps"`
 	LossRatio    *measure.Interval `json:"loss_ratio"`     // null: nothing was sent
 	LatencyMean  *measure.Interval `json:"latency_mean_s"` // null, as the next: nothing was delivered
@@ -69,17 +71,18 @@ type Confidence struct {
 
 // FlowResult is what became of one flow.
 type FlowResult struct {
-	From         string           `json:"from"`
-	To           string           `json:"to"`
-	Sent         int64            `json:"sent"` // = delivered + lost + in flight, exactly
-	Delivered    int64            `json:"delivered"`
-	Lost         int64            `json:"lost"`
-	LostBy       Losses           `json:"lost_by"`
-	InFlight     int64            `json:"in_flight"`
-	Hops         *Hops            `json:"hops"`
-	Latency      *measure.Summary `json:"latency_s,omitempty"`      // where flows have percentiles
-	LatencyMean  *float64         `json:"latency_mean_s,omitempty"` // where they have none
-	ShortestPath *float64         `json:"shortest_path_s"`          // least latency of a packet of mean size, all up; null: no way
+	From        string           `json:"from"`
+	To          string           `json:"to"`
+	Sent        int64            `json:"sent"` // = delivered + lost + in flight, exactly
+	Delivered   int64            `json:"delivered"`
+	Lost        int64            `json:"lost"`
+	LostBy      Losses           `json:"lost_by"`
+	InFlight    int64            `json:"in_flight"`
+	Hops        *Hops            `json:"hops"`
+	Latency     *measure.Summary `json:"latency_s,omitempty"`      // where flows have percentiles
+	LatencyMean *float64         `json:"latency_mean_s,omitempty"` // where they have none
+	// least latency of a packet of mean size, all up; null: no way
+	ShortestPath *float64 `json:"shortest_path_s"`
 }
 
 // LinkResult is what one direction of a link has carried.
@@ -102,7 +105,7 @@ type LinkResult struct {
 	WaitMax      float64 `json:"wait_max_s"`
 }
 
-// EventResult says how often an event has happened.
+// EventResult is how often an event has happened.
 type EventResult struct {
 	ID      string  `json:"id"`
 	Kind    string  `json:"kind"`

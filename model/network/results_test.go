@@ -44,10 +44,12 @@ func TestText(t *testing.T) {
 // TestNothing: a run in which nothing was sent or nothing arrived has results too.
 func TestNothing(t *testing.T) {
 	s := oneLink(t, 1e-9, fixed, 5, 10)
-	s.Events = []Event{{ID: "e", Kind: LinkDown, Targets: []Target{{Name: "l", Node: -1, Cables: []int{0}}}, From: 0, To: 100}}
+	s.Events = []Event{{ID: "e", Kind: LinkDown, Targets: []Target{{Name: "l", Node: -1, Cables: []int{0}}}, From: 0,
+		To: 100}}
 	r := modeltest.Summarize(t, New(s), 1, 2).(*Results)
 	var b strings.Builder
-	if err := r.WriteText(&b); err != nil || !strings.Contains(b.String(), "no packet was delivered") || r.Outages[0].Before != nil || r.Outages[0].After != nil {
+	if err := r.WriteText(&b); err != nil || !strings.Contains(b.String(), "no packet was delivered") ||
+		r.Outages[0].Before != nil || r.Outages[0].After != nil {
 		t.Errorf("%v\n%s", err, &b)
 	}
 	if _, err := json.Marshal(r); err != nil {
@@ -62,26 +64,29 @@ func TestDefects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for want, spoil := range map[string]func(p *part) *part{
-		"the report of b/router is missing":  func(*part) *part { return nil },
-		"b took in":                          func(p *part) *part { p.Born++; return p },
-		"doesn't add up, a defect of disco":  func(p *part) *part { p.Channels[0].Sent--; return p },
-		"was handed":                         func(p *part) *part { p.Channels[0].Lost[lostRandom]++; return p },
-		"its numbers are cut short or wrong": func(p *part) *part { p.Flows = p.Flows[:len(p.Flows)-1]; return p },
-		"a set of durations are cut short":   func(p *part) *part { p.Latencies = p.Latencies[:5]; return p },
-		"1 channels and":                     func(p *part) *part { p.Channels = p.Channels[:1]; return p },
-		"spans, want":                        func(p *part) *part { p.SentIn = p.SentIn[1:]; return p },
-		"but":                                func(p *part) *part { p.Received[0]--; return p },
+	for want, spoil := range map[string]func(p *nodeReport) *nodeReport{
+		"the report of b/router is missing": func(*nodeReport) *nodeReport { return nil },
+		"b took in":                         func(p *nodeReport) *nodeReport { p.Born++; return p },
+		"doesn't add up, a defect of disco": func(p *nodeReport) *nodeReport { p.Channels[0].Sent--; return p },
+		"was " +
+			"handed": func(p *nodeReport) *nodeReport { p.Channels[0].Lost[lostRandom]++; return p },
+		"its numbers are cut short or " +
+			"wrong": func(p *nodeReport) *nodeReport { p.Flows = p.Flows[:len(p.Flows)-1]; return p },
+		"a set of durations are cut " +
+			"short": func(p *nodeReport) *nodeReport { p.Latencies = p.Latencies[:5]; return p },
+		"1 channels and": func(p *nodeReport) *nodeReport { p.Channels = p.Channels[:1]; return p },
+		"spans, want":    func(p *nodeReport) *nodeReport { p.SentIn = p.SentIn[1:]; return p },
+		"but":            func(p *nodeReport) *nodeReport { p.Received[0]--; return p },
 	} {
 		rep := o.Replication
-		rep.Parts = append([][]byte(nil), rep.Parts...)
-		p, err := decodePart(rep.Parts[1])
+		rep.Reports = append([][]byte(nil), rep.Reports...)
+		p, err := decodeReport(rep.Reports[1])
 		if err != nil {
 			t.Fatal(err)
 		}
-		rep.Parts[1] = nil
+		rep.Reports[1] = nil
 		if p = spoil(p); p != nil {
-			if rep.Parts[1], err = p.encode(); err != nil {
+			if rep.Reports[1], err = p.encode(); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -99,7 +104,9 @@ func TestDefects(t *testing.T) {
 
 // TestLoads: the rates that placement balances are those of a run.
 func TestLoads(t *testing.T) {
-	s := mustLoad(t, "model: network\nhorizon: 20\ntopology: testdata/net.gml\nrouting: {}\ntraffic: { matrix: gravity, mass: Mass, packets_per_second: 2000 }\n")
+	s := mustLoad(t,
+		"model: network\nhorizon: 20\ntopology: testdata/net.gml\nrouting: {}\ntraffic: { matrix: gravity, mass: "+
+			"Mass, packets_per_second: 2000 }\n")
 	m := New(s)
 	r := modeltest.Summarize(t, m, 1, 1).(*Results)
 	carried := make(map[[2]string]float64)

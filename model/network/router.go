@@ -17,12 +17,12 @@ import (
 // router is one node of the network: the source of its flows, the end of others, and
 // the channels to its neighbours. It is the handler of the node's only simproc.
 type router struct {
-	m       *Model
-	self    int
-	horizon float64
-	plan    *schedule
-	source  *source
-	asked   float64 // the wakeup asked for last
+	m        *Model
+	self     int
+	horizon  float64
+	schedule *schedule
+	source   *source
+	asked    float64 // the wakeup asked for last
 
 	next  []int32 // by node: index of the channel towards it; noRoute, or hereRoute
 	seen  int     // changes of the network that the routes know
@@ -44,7 +44,7 @@ type flowLosses = [causes]int64
 // books are the counts of a router: born + received = delivered + lost + handed.
 type books struct {
 	Born      int64
-	Received  []int64 // by inlet
+	Received  []int64 // by input
 	Delivered int64
 	Refused   [causes]int64 // lost here before any channel took it
 	Handed    int64         // taken by channels
@@ -65,12 +65,13 @@ const (
 // newRouter makes the logic of one node.
 func newRouter(m *Model, p *node.Simproc) (*router, error) {
 	self, s := p.NodeIndex(), m.spec
-	r := &router{m: m, self: self, horizon: p.Horizon(), plan: m.schedule(p), stale: true, asked: -1, lossOf: make(map[uint32]*flowLosses)}
+	r := &router{m: m, self: self, horizon: p.Horizon(), schedule: m.schedule(p), stale: true, asked: -1,
+		lossOf: make(map[uint32]*flowLosses)}
 	r.source = newSource(s, m.flowsFrom[self], p.Source)
-	r.down = r.plan.nodeDown[self]
+	r.down = r.schedule.nodeDown[self]
 	r.Received = make([]int64, len(s.Topology.In[self]))
 	r.flows = make([]flowEnd, len(m.flowsTo[self]))
-	spans := r.plan.spans.Count()
+	spans := r.schedule.spans.Count()
 	r.all = make([]measure.Latencies, spans)
 	r.sentIn, r.lostIn = make([]int64, spans), make([][causes]int64, spans)
 	r.out = make([]channel, len(s.Topology.Out[self]))
@@ -92,15 +93,16 @@ func (r *router) wire(c *channel, id int, p *node.Simproc) error {
 		return err
 	}
 	*c = channel{
-		link: link, inlet: uint32(ch.Inlet), rate: cable.Rate, delay: cable.Delay, horizon: r.horizon,
+		link: link, input: uint32(ch.Input), rate: cable.Rate, delay: cable.Delay, horizon: r.horizon,
 		packetsMax: uint64(s.BufferPackets), bytesMax: int64(s.BufferBytes),
-		down: r.plan.cableDown[ch.Cable], added: r.plan.added[ch.Cable].Reader(), loss: r.plan.loss[ch.Cable].Reader(),
+		down: r.schedule.cableDown[ch.Cable], added: r.schedule.added[ch.Cable].Reader(),
+		loss: r.schedule.loss[ch.Cable].Reader(),
 	}
-	if !r.plan.loss[ch.Cable].Zero() {
+	if !r.schedule.loss[ch.Cable].Zero() {
 		c.chance = rand.New(p.Source(fmt.Sprintf("loss/%d", id)))
 	}
-	if r.plan.touched[ch.Cable] {
-		n := r.plan.spans.Count()
+	if r.schedule.touched[ch.Cable] {
+		n := r.schedule.spans.Count()
 		c.busyIn, c.waitIn = make([]float64, n), make([]float64, n)
 		c.carriedIn, c.lossIn = make([]int64, n), make([]int64, n)
 	}
@@ -115,7 +117,7 @@ func (r *router) Handle(p *node.Simproc, events []node.Event) error {
 	var pkt packet
 	for i := range events {
 		pkt.get(&events[i])
-		r.Received[pkt.inlet]++
+		r.Received[pkt.input]++
 		if err := r.arrive(p, now, &pkt); err != nil {
 			return err
 		}
@@ -140,21 +142,21 @@ func (r *router) pass(now float64) {
 	for len(r.down) > 0 && r.down[0].To <= now {
 		r.down = r.down[1:]
 	}
-	for r.span < len(r.plan.spans) && r.plan.spans[r.span] <= now {
+	for r.span < len(r.schedule.spans) && r.schedule.spans[r.span] <= now {
 		r.span++
 	}
-	for r.seen < len(r.plan.changes) && r.plan.changes[r.seen]+r.m.spec.Reconverge <= now {
+	for r.seen < len(r.schedule.changes) && r.schedule.changes[r.seen]+r.m.spec.Reconverge <= now {
 		r.seen++
 		r.stale = true
 	}
 }
 
-// dead tells whether this node is down.
-func (r *router) dead(now float64) bool { return len(r.down) > 0 && r.down[0].From <= now }
+// isDown reports whether this node is down.
+func (r *router) isDown(now float64) bool { return len(r.down) > 0 && r.down[0].From <= now }
 
 // arrive takes a packet from a neighbour.
-func (r *router) arrive(p port, now float64, pkt *packet) error {
-	if r.m.spec.Flows[pkt.flow].To != r.self || r.dead(now) {
+func (r *router) arrive(p simproc, now float64, pkt *packet) error {
+	if r.m.spec.Flows[pkt.flow].To != r.self || r.isDown(now) {
 		return r.forward(p, now, pkt)
 	}
 	r.Delivered++
@@ -172,8 +174,8 @@ func (r *router) arrive(p port, now float64, pkt *packet) error {
 }
 
 // forward hands a packet to the channel towards its end, or loses it.
-func (r *router) forward(p port, now float64, pkt *packet) error {
-	if r.dead(now) {
+func (r *router) forward(p simproc, now float64, pkt *packet) error {
+	if r.isDown(now) {
 		r.drop(pkt.flow, lostOutage, now)
 		return nil
 	}
@@ -206,7 +208,7 @@ func (r *router) lose(flow uint32, why cause, at float64) {
 		r.lossOf[flow] = l
 	}
 	l[why]++
-	r.lostIn[r.plan.spans.At(at)][why]++
+	r.lostIn[r.schedule.spans.At(at)][why]++
 }
 
 // route computes the routes for the network as it was at the last change that may be
@@ -214,8 +216,8 @@ func (r *router) lose(flow uint32, why cause, at float64) {
 func (r *router) route() {
 	t, down := r.m.spec.Topology, func(int) bool { return false }
 	if r.seen > 0 {
-		at := r.plan.changes[r.seen-1]
-		down = func(cable int) bool { return timeline.Contains(r.plan.cableDown[cable], at) }
+		at := r.schedule.changes[r.seen-1]
+		down = func(cable int) bool { return timeline.Contains(r.schedule.cableDown[cable], at) }
 	}
 	ways := t.shortest(r.self, r.m.metric, down)
 	if r.next == nil {
@@ -241,32 +243,32 @@ func (r *router) Report(p *node.Simproc) ([]byte, error) {
 }
 
 func (r *router) report(end float64) ([]byte, error) {
-	part := &part{End: end}
+	report := &nodeReport{End: end}
 	for i := range r.out {
-		part.Channels = append(part.Channels, r.out[i].close(r, end))
+		report.Channels = append(report.Channels, r.out[i].close(r, end))
 	}
 	if invariants.Enabled {
 		r.audit()
 	}
-	part.books = r.books
-	part.SentIn, part.LostIn = r.sentIn, r.lostIn
+	report.books = r.books
+	report.SentIn, report.LostIn = r.sentIn, r.lostIn
 	for i := range r.all {
-		part.Latencies = r.all[i].Append(part.Latencies)
+		report.Latencies = r.all[i].Append(report.Latencies)
 	}
-	r.reportFlows(part)
+	r.reportFlows(report)
 	if r.self == 0 {
-		part.Detailed = make([]occurrencePart, len(r.plan.detailed))
-		for i, o := range r.plan.detailed {
-			part.Detailed[i] = occurrencePart{Event: o.event, Target: o.target, From: o.From, To: o.To}
+		report.Detailed = make([]occurrenceReport, len(r.schedule.detailed))
+		for i, o := range r.schedule.detailed {
+			report.Detailed[i] = occurrenceReport{Event: o.event, Target: o.target, From: o.From, To: o.To}
 		}
-		part.History = r.plan.history(r.m.spec, end)
+		report.History = r.schedule.history(r.m.spec, end)
 	}
-	return part.encode()
+	return report.encode()
 }
 
-// reportFlows writes what this router knows of flows.
-func (r *router) reportFlows(part *part) {
-	w := &part.Flows
+// reportFlows writes what this router has counted of flows.
+func (r *router) reportFlows(report *nodeReport) {
+	w := &report.Flows
 	for i := range r.source.flows {
 		w.whole(uint64(r.source.flows[i].sent))
 	}
@@ -315,7 +317,8 @@ func (r *router) audit() {
 		count += r.all[i].Count
 	}
 	if in != out || lost != byFlow || count != r.Delivered {
-		panic(fmt.Sprintf("network: %s: %d packets came in and %d went out; lost %v, by flow %v; delivered %d, measured %d",
+		panic(fmt.Sprintf("network: %s: %d packets came in and %d went out; lost %v, by flow %v; delivered %d, "+
+			"measured %d",
 			r.m.spec.Topology.Nodes[r.self].Name, in, out, lost, byFlow, r.Delivered, count))
 	}
 }

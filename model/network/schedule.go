@@ -30,7 +30,7 @@ type occurrence struct {
 
 // schedule is all that will happen to links and nodes in one replication. It is drawn
 // before the run from streams of its own, which no packet touches, so every router
-// works it out for itself and all get the same: nobody has to be told. It isn't changed
+// computes it for itself and all get the same, without messages. It isn't changed
 // afterwards.
 type schedule struct {
 	occurrences []occurrence        // by time of start, as far as the horizon
@@ -48,8 +48,9 @@ type schedule struct {
 // nodes share.
 func newSchedule(s *Spec, horizon float64, source func(stream string) rand.Source) *schedule {
 	p := &schedule{
-		cableDown: make([][]timeline.Window, len(s.Topology.Cables)), nodeDown: make([][]timeline.Window, len(s.Topology.Nodes)),
-		added: make([]timeline.Steps, len(s.Topology.Cables)), loss: make([]timeline.Steps, len(s.Topology.Cables)),
+		cableDown: make([][]timeline.Window, len(s.Topology.Cables)),
+		nodeDown:  make([][]timeline.Window, len(s.Topology.Nodes)),
+		added:     make([]timeline.Steps, len(s.Topology.Cables)), loss: make([]timeline.Steps, len(s.Topology.Cables)),
 		touched: make([]bool, len(s.Topology.Cables)),
 	}
 	for e := range s.Events {

@@ -46,12 +46,16 @@ func TestRandomOutages(t *testing.T) {
 	if reflect.DeepEqual(p.cableDown[0], p.cableDown[1]) {
 		t.Error("two links fail together")
 	}
-	if len(p.detailed) != detailedMax || len(p.changes) != 2*len(p.occurrences) || !reflect.DeepEqual(p, newSchedule(s, horizon, streams(5))) {
-		t.Errorf("%d detailed, %d changes of %d occurrences, or drawn otherwise the second time", len(p.detailed), len(p.changes), len(p.occurrences))
+	if len(p.detailed) != detailedMax || len(p.changes) != 2*len(p.occurrences) ||
+		!reflect.DeepEqual(p, newSchedule(s, horizon, streams(5))) {
+		t.Errorf("%d detailed, %d changes of %d occurrences, or drawn otherwise the second time", len(p.detailed),
+			len(p.changes), len(p.occurrences))
 	}
 	// Another event draws from its own streams and changes nothing.
-	s.Events = append(s.Events, Event{ID: "f", Kind: Loss, Random: true, MTBF: 1e5, MTTR: 1, Probability: 0.5, Targets: s.Events[0].Targets})
-	if q := newSchedule(s, horizon, streams(5)); !reflect.DeepEqual(p.cableDown, q.cableDown) || len(q.occurrences) == len(p.occurrences) {
+	s.Events = append(s.Events, Event{ID: "f", Kind: Loss, Random: true, MTBF: 1e5, MTTR: 1, Probability: 0.5,
+		Targets: s.Events[0].Targets})
+	if q := newSchedule(s, horizon, streams(5)); !reflect.DeepEqual(p.cableDown, q.cableDown) ||
+		len(q.occurrences) == len(p.occurrences) {
 		t.Error("a second event shifts the first")
 	}
 }
@@ -71,7 +75,8 @@ func TestApply(t *testing.T) {
 	}}
 	p := newSchedule(s, 100, streams(1))
 	value := func(c timeline.Steps, t float64) float64 { r := c.Reader(); return r.At(t) }
-	for at, want := range map[float64]float64{0.9: 0, 1: 0.1, 2.9: 0.1, 3: s.Events[0].Added + s.Events[1].Added, 5: 0.2, 8.9: 0.2, 9: 0, 50: 0} {
+	for at, want := range map[float64]float64{0.9: 0, 1: 0.1, 2.9: 0.1, 3: s.Events[0].Added + s.Events[1].Added,
+		5: 0.2, 8.9: 0.2, 9: 0, 50: 0} {
 		if got := value(p.added[0], at); got != want {
 			t.Errorf("at %v %v is added, want %v", at, got, want)
 		}
@@ -81,10 +86,13 @@ func TestApply(t *testing.T) {
 			t.Errorf("at %v the loss is %v, want %v", at, got, want)
 		}
 	}
-	if !reflect.DeepEqual(p.cableDown, [][]timeline.Window{{{From: 6, To: 10}}, {{From: 6, To: 8}}}) || !reflect.DeepEqual(p.nodeDown[1], []timeline.Window{{From: 6, To: 8}}) || !reflect.DeepEqual(p.changes, []float64{6, 8, 10}) {
+	if !reflect.DeepEqual(p.cableDown, [][]timeline.Window{{{From: 6, To: 10}}, {{From: 6, To: 8}}}) ||
+		!reflect.DeepEqual(p.nodeDown[1], []timeline.Window{{From: 6, To: 8}}) ||
+		!reflect.DeepEqual(p.changes, []float64{6, 8, 10}) {
 		t.Errorf("down %v and %v, changes %v", p.cableDown, p.nodeDown, p.changes)
 	}
-	if timeline.Contains(p.cableDown[0], 5.9) || !timeline.Contains(p.cableDown[0], 6) || !timeline.Contains(p.cableDown[0], 9.9) || timeline.Contains(p.cableDown[0], 10) {
+	if timeline.Contains(p.cableDown[0], 5.9) || !timeline.Contains(p.cableDown[0], 6) ||
+		!timeline.Contains(p.cableDown[0], 9.9) || timeline.Contains(p.cableDown[0], 10) {
 		t.Error("within")
 	}
 }
@@ -101,7 +109,8 @@ func TestSizes(t *testing.T) {
 		for range n {
 			x := z.draw(rnd)
 			sum += float64(x)
-			if x < 1 || x > packetBytesMax || z.Kind == Uniform && (x < 100 || x > 300) || z.Kind == Discrete && x != 64 && x != 1500 {
+			if x < 1 || x > packetBytesMax || z.Kind == Uniform && (x < 100 || x > 300) || z.Kind == Discrete &&
+				x != 64 && x != 1500 {
 				t.Fatalf("%s: %d bytes", z.Kind, x)
 			}
 		}

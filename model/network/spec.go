@@ -2,7 +2,7 @@
 
 package network
 
-// KindName is what a file's `model:` says to be a network scenario.
+// KindName is what a file's `model:` has for a network scenario.
 const KindName = "network"
 
 // Spec is one network scenario after it was read and found valid: plain data, in the

@@ -10,7 +10,8 @@ import (
 
 func (t *tally) results() *Results {
 	m := t.m
-	r := &Results{HorizonSeconds: m.Horizon(), spec: m.spec, Flows: []FlowResult{}, Links: []LinkResult{}, Events: []EventResult{}, Outages: []OutageResult{}}
+	r := &Results{HorizonSeconds: m.Horizon(), spec: m.spec, Flows: []FlowResult{}, Links: []LinkResult{},
+		Events: []EventResult{}, Outages: []OutageResult{}}
 	r.SimulatedSeconds, r.Interrupted = t.simulated, t.interrupted
 	r.Sent, r.Delivered, r.InFlight = t.sent, t.delivered, t.inFlight
 	for _, n := range t.lost {
@@ -53,7 +54,7 @@ func (t *tally) confidence() *Confidence {
 		if !ok {
 			return nil
 		}
-		i = i.Cut(most)
+		i = i.Clip(most)
 		return &i
 	}
 	endless := math.Inf(1)
@@ -61,8 +62,11 @@ func (t *tally) confidence() *Confidence {
 		Replications: t.full,
 		DeliveredPPS: estimate(endless, func(s *sample) (y, x float64) { return s.delivered, s.seconds }),
 		LossRatio:    estimate(1, func(s *sample) (y, x float64) { return s.lost, s.sent }),
-		LatencyMean:  estimate(endless, func(s *sample) (y, x float64) { return s.latencies, float64(s.latency.Count) }),
-		LatencyP99:   measure.Percentile(99, latencies),
+		LatencyMean: estimate(endless, func(s *sample) (y, x float64) {
+			return s.latencies,
+				float64(s.latency.Count)
+		}),
+		LatencyP99: measure.Percentile(99, latencies),
 	}
 }
 
@@ -73,7 +77,8 @@ func (t *tally) addFlows(r *Results) {
 	ways, root := (*tree)(nil), -1
 	for i := range t.flows {
 		f, spec := &t.flows[i], &t.m.spec.Flows[i]
-		row := FlowResult{From: topology.Nodes[spec.From].Name, To: topology.Nodes[spec.To].Name, Sent: f.sent, Delivered: f.Count, LostBy: lossesOf(f.lost)}
+		row := FlowResult{From: topology.Nodes[spec.From].Name, To: topology.Nodes[spec.To].Name, Sent: f.sent,
+			Delivered: f.Count, LostBy: lossesOf(f.lost)}
 		for _, n := range f.lost {
 			row.Lost += n
 		}
@@ -126,7 +131,8 @@ func (t *tally) addLinks(r *Results) {
 func (t *tally) addEvents(r *Results) {
 	for e := range t.m.spec.Events {
 		spec, h := &t.m.spec.Events[e], &t.history[e]
-		r.Events = append(r.Events, EventResult{ID: spec.ID, Kind: spec.Kind, Targets: len(spec.Targets), Random: spec.Random, Count: h.Count, Seconds: h.Seconds})
+		r.Events = append(r.Events, EventResult{ID: spec.ID, Kind: spec.Kind, Targets: len(spec.Targets),
+			Random: spec.Random, Count: h.Count, Seconds: h.Seconds})
 	}
 }
 

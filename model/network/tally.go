@@ -16,7 +16,7 @@ import (
 func (m *Model) Accumulate() scenario.Accumulator {
 	return &tally{
 		m: m, flows: make([]flowTotal, len(m.spec.Flows)), links: make([]linkTotal, len(m.spec.Topology.Channels)),
-		history: make([]historyPart, len(m.spec.Events)), whole: measure.NewGroups((*sample).join),
+		history: make([]historyReport, len(m.spec.Events)), whole: measure.NewGroups((*sample).join),
 	}
 }
 
@@ -31,9 +31,9 @@ type tally struct {
 	lost    [causes]int64
 	latency measure.Latencies
 	flows   []flowTotal
-	links   []linkTotal   // by channel
-	history []historyPart // by event
-	outages []*outage     // in the order of the results
+	links   []linkTotal     // by channel
+	history []historyReport // by event
+	outages []*outage       // in the order of the results
 	whole   *measure.Groups[sample]
 	full    int // replications in it: those that reached the horizon
 }
@@ -59,7 +59,7 @@ func (t *tally) Summary() (scenario.Summary, error) {
 // run is one replication.
 type run struct {
 	scenario.Replication
-	parts    []*part // by node
+	reports  []*nodeReport // by node
 	detailed []occurrence
 	spans    timeline.Spans
 	bySpan   []measure.Latencies // of the whole network
@@ -78,20 +78,20 @@ type flowTotal struct {
 
 // read reads and checks the parts of one replication.
 func (t *tally) read(rep scenario.Replication) (*run, error) {
-	r := &run{Replication: rep, parts: make([]*part, len(t.m.spec.Topology.Nodes))}
-	for n := range r.parts {
-		p, err := t.part(rep, n)
+	r := &run{Replication: rep, reports: make([]*nodeReport, len(t.m.spec.Topology.Nodes))}
+	for n := range r.reports {
+		p, err := t.readReport(rep, n)
 		if err != nil {
 			return nil, err
 		}
-		r.parts[n] = p
+		r.reports[n] = p
 	}
-	for _, o := range r.parts[0].Detailed {
+	for _, o := range r.reports[0].Detailed {
 		r.detailed = append(r.detailed, occurrence{timeline.Window{From: o.From, To: o.To}, o.Event, o.Target})
 	}
 	r.spans = spansOf(r.detailed, t.m.Horizon())
 	r.bySpan = make([]measure.Latencies, r.spans.Count())
-	for n, p := range r.parts {
+	for n, p := range r.reports {
 		if err := t.decode(r, n, p); err != nil {
 			return nil, fmt.Errorf("the report of %s: %w", t.m.spec.Topology.Nodes[n].Name, err)
 		}
@@ -105,26 +105,27 @@ func (t *tally) read(rep scenario.Replication) (*run, error) {
 	return r, nil
 }
 
-// part reads the report of one node.
-func (t *tally) part(rep scenario.Replication, n int) (*part, error) {
+// readReport reads the report of one node.
+func (t *tally) readReport(rep scenario.Replication, n int) (*nodeReport, error) {
 	g := t.m.graph
 	id := g.ID(node.Endpoint{Node: n})
-	if int(id) >= len(rep.Parts) || rep.Parts[id] == nil {
+	if int(id) >= len(rep.Reports) || rep.Reports[id] == nil {
 		return nil, fmt.Errorf("the report of %s is missing", g.Name(id))
 	}
-	p, err := decodePart(rep.Parts[id])
+	p, err := decodeReport(rep.Reports[id])
 	if err != nil {
 		return nil, fmt.Errorf("the report of %s: %w", g.Name(id), err)
 	}
 	topology := t.m.spec.Topology
 	if len(p.Channels) != len(topology.Out[n]) || len(p.Received) != len(topology.In[n]) {
-		return nil, fmt.Errorf("the report of %s has %d channels and %d inlets, want %d and %d", g.Name(id), len(p.Channels), len(p.Received), len(topology.Out[n]), len(topology.In[n]))
+		return nil, fmt.Errorf("the report of %s has %d channels and %d inputs, want %d and %d", g.Name(id),
+			len(p.Channels), len(p.Received), len(topology.Out[n]), len(topology.In[n]))
 	}
 	return p, nil
 }
 
 // decode unpacks latencies and flows.
-func (t *tally) decode(r *run, n int, p *part) error {
+func (t *tally) decode(r *run, n int, p *nodeReport) error {
 	spans := r.spans.Count()
 	if len(p.SentIn) != spans || len(p.LostIn) != spans {
 		return fmt.Errorf("%d spans, want %d", len(p.SentIn), spans)
@@ -169,7 +170,7 @@ func (t *tally) decode(r *run, n int, p *part) error {
 // has not received yet is in flight between them.
 func (t *tally) conserve(r *run) error {
 	topology := t.m.spec.Topology
-	for n, p := range r.parts {
+	for n, p := range r.reports {
 		in, out := p.Born, p.Delivered+p.Handed
 		for _, c := range p.Received {
 			in += c
@@ -188,16 +189,19 @@ func (t *tally) conserve(r *run) error {
 		for i, id := range topology.Out[n] {
 			c, ch := &p.Channels[i], &topology.Channels[id]
 			handed += c.Handed
-			received := r.parts[ch.To].Received[ch.Inlet]
+			received := r.reports[ch.To].Received[ch.Input]
 			flying := c.Handed - c.Lost[lostOutage] - c.Lost[lostRandom] - received
 			if flying < 0 || received > c.Sent || r.Reached == r.Horizon && received != c.Sent {
-				return fmt.Errorf("%s was handed %d packets, lost %d and sent %d, but %d were received: that doesn't add up, a defect of disco", t.channelName(int(id)), c.Handed, c.Lost[lostOutage]+c.Lost[lostRandom], c.Sent, received)
+				return fmt.Errorf("%s was handed %d packets, lost %d and sent %d, but %d were received: that doesn't "+
+					"add up, a defect of disco", t.channelName(int(id)), c.Handed,
+					c.Lost[lostOutage]+c.Lost[lostRandom], c.Sent, received)
 			}
 			r.inFlight += flying
 			t.links[id].inFlight += flying
 		}
 		if in != out || handed != p.Handed {
-			return fmt.Errorf("%s took in %d packets and gave out %d, %d of them to its links, which took %d: that doesn't add up, a defect of disco", topology.Nodes[n].Name, in, out, p.Handed, handed)
+			return fmt.Errorf("%s took in %d packets and gave out %d, %d of them to its links, which took %d: that "+
+				"doesn't add up, a defect of disco", topology.Nodes[n].Name, in, out, p.Handed, handed)
 		}
 	}
 	lost := int64(0)
@@ -205,7 +209,8 @@ func (t *tally) conserve(r *run) error {
 		lost += n
 	}
 	if r.sent != r.delivered+lost+r.inFlight {
-		return fmt.Errorf("%d packets were sent, but %d delivered, %d lost and %d are in flight: that doesn't add up, a defect of disco", r.sent, r.delivered, lost, r.inFlight)
+		return fmt.Errorf("%d packets were sent, but %d delivered, %d lost and %d are in flight: that doesn't add "+
+			"up, a defect of disco", r.sent, r.delivered, lost, r.inFlight)
 	}
 	return nil
 }

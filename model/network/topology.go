@@ -61,16 +61,18 @@ type Cable struct {
 type Channel struct {
 	From, To int
 	Cable    int
-	Inlet    int // index in In[To]
+	Input    int // index in In[To]
 }
 
 // newTopology lays out a file's graph. defaultRate is for cables without a speed.
 // Loops are left out; their names are returned.
 func newTopology(g *gml.Graph, defaultRate float64) (t *Topology, loops []string, err error) {
 	if len(g.Nodes) > nodesMax || len(g.Edges) > cablesMax {
-		return nil, nil, fmt.Errorf("%d nodes and %d edges, at most %d and %d are allowed", len(g.Nodes), len(g.Edges), nodesMax, cablesMax)
+		return nil, nil, fmt.Errorf("%d nodes and %d edges, at most %d and %d are allowed", len(g.Nodes), len(g.Edges),
+			nodesMax, cablesMax)
 	}
-	t = &Topology{Nodes: make([]Place, len(g.Nodes)), Out: make([][]int32, len(g.Nodes)), In: make([][]int32, len(g.Nodes))}
+	t = &Topology{Nodes: make([]Place, len(g.Nodes)), Out: make([][]int32, len(g.Nodes)),
+		In: make([][]int32, len(g.Nodes))}
 	t.nameNodes(g)
 	for i := range g.Nodes {
 		n, p := &g.Nodes[i], &t.Nodes[i]
@@ -102,7 +104,8 @@ func newTopology(g *gml.Graph, defaultRate float64) (t *Topology, loops []string
 
 func (t *Topology) addCable(e *gml.Edge, parallel int, defaultRate float64, directed bool) {
 	a, b := &t.Nodes[e.Source], &t.Nodes[e.Target]
-	c := Cable{A: e.Source, B: e.Target, Name: a.Name + " - " + b.Name, Parallel: parallel, Rate: cmp.Or(e.Rate, defaultRate)}
+	c := Cable{A: e.Source, B: e.Target, Name: a.Name + " - " + b.Name, Parallel: parallel,
+		Rate: cmp.Or(e.Rate, defaultRate)}
 	if parallel > 1 {
 		c.Name += fmt.Sprintf(" (%d)", parallel)
 	}
@@ -120,7 +123,7 @@ func (t *Topology) addCable(e *gml.Edge, parallel int, defaultRate float64, dire
 // addChannel adds a direction of the last cable.
 func (t *Topology) addChannel(from, to int) {
 	id := int32(len(t.Channels))
-	t.Channels = append(t.Channels, Channel{From: from, To: to, Cable: len(t.Cables) - 1, Inlet: len(t.In[to])})
+	t.Channels = append(t.Channels, Channel{From: from, To: to, Cable: len(t.Cables) - 1, Input: len(t.In[to])})
 	t.Out[from] = append(t.Out[from], id)
 	t.In[to] = append(t.In[to], id)
 }

@@ -62,16 +62,18 @@ func TestPlaces(t *testing.T) {
 		}
 	}
 	j := top.Nodes[3]
-	if lat, lon := centre([]*Place{&top.Nodes[0], &top.Nodes[2]}); !j.Guessed || !j.Junction || j.Latitude != lat || j.Longitude != lon || !near(lat, 51, 1e-3) || !near(lon, 7.5, 1e-2) {
+	if lat, lon := centre([]*Place{&top.Nodes[0], &top.Nodes[2]}); !j.Guessed || !j.Junction || j.Latitude != lat ||
+		j.Longitude != lon || !near(lat, 51, 1e-3) || !near(lon, 7.5, 1e-2) {
 		t.Errorf("the junction is %+v", j)
 	}
-	if len(loops) != 1 || len(top.Cables) != 7 || top.Cables[1].Name != "b - a (2)" || top.Cables[1].Rate != 2e6 || top.Cables[2].Rate != 5e6 {
+	if len(loops) != 1 || len(top.Cables) != 7 || top.Cables[1].Name != "b - a (2)" || top.Cables[1].Rate != 2e6 ||
+		top.Cables[2].Rate != 5e6 {
 		t.Errorf("loops %v, cables %+v", loops, top.Cables)
 	}
 	for n := range top.Nodes {
 		for _, id := range top.Out[n] {
 			c := top.Channels[id]
-			if c.From != n || top.In[c.To][c.Inlet] != id {
+			if c.From != n || top.In[c.To][c.Input] != id {
 				t.Errorf("channel %d of %s: %+v", id, top.Nodes[n].Name, c)
 			}
 		}
@@ -82,8 +84,10 @@ func TestPlaces(t *testing.T) {
 // has no place anywhere near keeps none and the least delay.
 func TestGuessChain(t *testing.T) {
 	g, err := gml.Parse("t.gml", []byte(`graph [
-node [ id 0 Latitude 10 Longitude 179 ] node [ id 1 ] node [ id 2 ] node [ id 3 Latitude 10 Longitude -179 ] node [ id 4 ] node [ id 5 ]
-edge [ source 0 target 1 ] edge [ source 1 target 2 ] edge [ source 2 target 3 ] edge [ source 4 target 5 ] edge [ source 0 target 3 ] ]`))
+node [ id 0 Latitude 10 Longitude 179 ] node [ id 1 ] node [ id 2 ]
+node [ id 3 Latitude 10 Longitude -179 ] node [ id 4 ] node [ id 5 ]
+edge [ source 0 target 1 ] edge [ source 1 target 2 ] edge [ source 2 target 3 ]
+edge [ source 4 target 5 ] edge [ source 0 target 3 ] ]`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,10 +95,12 @@ edge [ source 0 target 1 ] edge [ source 1 target 2 ] edge [ source 2 target 3 ]
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := top.Nodes; !near(n[1].Longitude, 179, 1e-9) || !near(n[2].Longitude, -179, 1e-9) || n[4].Placed || n[5].Placed {
+	if n := top.Nodes; !near(n[1].Longitude, 179, 1e-9) || !near(n[2].Longitude, -179, 1e-9) || n[4].Placed ||
+		n[5].Placed {
 		t.Errorf("places: %+v", n)
 	}
-	if top.Cables[0].Delay != propagation(0) || top.Cables[3].Delay != propagation(0) || !near(top.Cables[4].Metres, 219_000, 1e-2) {
+	if top.Cables[0].Delay != propagation(0) || top.Cables[3].Delay != propagation(0) ||
+		!near(top.Cables[4].Metres, 219_000, 1e-2) {
 		t.Errorf("cables: %+v", top.Cables)
 	}
 }
@@ -104,10 +110,12 @@ edge [ source 0 target 1 ] edge [ source 1 target 2 ] edge [ source 2 target 3 ]
 func randomTopology(rnd *rand.Rand, n, edges int, directed bool) *Topology {
 	g := &gml.Graph{Directed: directed}
 	for i := range n {
-		g.Nodes = append(g.Nodes, gml.Node{ID: int64(i), Placed: true, Latitude: float64(rnd.IntN(4)), Longitude: float64(rnd.IntN(4))})
+		g.Nodes = append(g.Nodes, gml.Node{ID: int64(i), Placed: true, Latitude: float64(rnd.IntN(4)),
+			Longitude: float64(rnd.IntN(4))})
 	}
 	for range edges {
-		g.Edges = append(g.Edges, gml.Edge{Source: rnd.IntN(n), Target: rnd.IntN(n), Rate: []float64{0, 1e6, 3e6}[rnd.IntN(3)]})
+		g.Edges = append(g.Edges, gml.Edge{Source: rnd.IntN(n), Target: rnd.IntN(n),
+			Rate: []float64{0, 1e6, 3e6}[rnd.IntN(3)]})
 	}
 	t, _, err := newTopology(g, 7e6)
 	if err != nil {
@@ -164,8 +172,10 @@ func TestShortest(t *testing.T) {
 			want := reference(top, metric, root, down)
 			for to := range n {
 				first := trees[root].first[to]
-				if reached := first >= 0 || to == root; reached == math.IsInf(want[to], 1) || reached && trees[root].delay[to] != want[to] {
-					t.Fatalf("seed %d, round %d: from %d to %d takes %v, want %v", seed, round, root, to, trees[root].delay[to], want[to])
+				if reached := first >= 0 || to == root; reached == math.IsInf(want[to], 1) || reached &&
+					trees[root].delay[to] != want[to] {
+					t.Fatalf("seed %d, round %d: from %d to %d takes %v, want %v", seed, round, root, to,
+						trees[root].delay[to], want[to])
 				}
 				if first < 0 {
 					continue
@@ -176,11 +186,13 @@ func TestShortest(t *testing.T) {
 					delay += metric[id]
 					at = top.Channels[id].To
 					if dead[top.Channels[id].Cable] || delay > want[to] {
-						t.Fatalf("seed %d, round %d: the way from %d to %d goes over %d after %v s", seed, round, root, to, at, delay)
+						t.Fatalf("seed %d, round %d: the way from %d to %d goes over %d after %v s", seed, round, root,
+							to, at, delay)
 					}
 				}
 				if delay != want[to] {
-					t.Fatalf("seed %d, round %d: hop by hop from %d to %d takes %v, want %v", seed, round, root, to, delay, want[to])
+					t.Fatalf("seed %d, round %d: hop by hop from %d to %d takes %v, want %v", seed, round, root, to,
+						delay, want[to])
 				}
 			}
 		}

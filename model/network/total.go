@@ -42,7 +42,7 @@ func (t *tally) add(r *run) {
 	}
 	t.latency.Merge(&r.latency)
 	t.addChannels(r)
-	for e, h := range r.parts[0].History {
+	for e, h := range r.reports[0].History {
 		if e < len(t.history) {
 			t.history[e].Count += h.Count
 			t.history[e].Seconds += h.Seconds
@@ -60,7 +60,7 @@ func (t *tally) add(r *run) {
 }
 
 func (t *tally) addChannels(r *run) {
-	for n, p := range r.parts {
+	for n, p := range r.reports {
 		for i, id := range t.m.spec.Topology.Out[n] {
 			l, c := &t.links[id], &p.Channels[i]
 			l.packets += c.Handed
@@ -81,7 +81,8 @@ func (t *tally) addChannels(r *run) {
 // short is a replication's row.
 func (r *run) short() ReplicationResult {
 	row := ReplicationResult{
-		Index: r.Index, Reached: r.Reached, Sent: r.sent, Delivered: r.delivered, LostBy: lossesOf(r.lost), InFlight: r.inFlight,
+		Index: r.Index, Reached: r.Reached, Sent: r.sent, Delivered: r.delivered, LostBy: lossesOf(r.lost),
+		InFlight:     r.inFlight,
 		DeliveredPPS: per(float64(r.delivered), r.Reached),
 	}
 	if r.latency.Count > 0 {

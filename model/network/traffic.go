@@ -52,7 +52,8 @@ type sourceFlow struct {
 func newSource(s *Spec, flows []int32, stream func(name string) rand.Source) *source {
 	src := &source{next: heap.New(func(a, b int32) bool { return a < b })}
 	for i, id := range flows {
-		f := sourceFlow{id: uint32(id), gap: 1 / s.Flows[id].Rate, rnd: rand.New(stream(fmt.Sprintf("flow/%d/%s", id, s.Topology.Nodes[s.Flows[id].To].Name)))}
+		f := sourceFlow{id: uint32(id), gap: 1 / s.Flows[id].Rate,
+			rnd: rand.New(stream(fmt.Sprintf("flow/%d/%s", id, s.Topology.Nodes[s.Flows[id].To].Name)))}
 		if s.Arrivals == Constant {
 			f.from = f.rnd.Float64() * f.gap
 		} else {
@@ -92,11 +93,11 @@ type packet struct {
 	delay float64 // seconds since its birth, in parts that add up without rounding
 	flow  uint32  // index in Spec.Flows
 	bytes uint32
-	inlet uint32 // index in Topology.In of the router that gets it
+	input uint32 // index in Topology.In of the router that gets it
 	hops  uint32
 }
 
-// packetBytes is the size of an encoded packet: delay, flow, bytes, inlet and hops in
+// packetBytes is the size of an encoded packet: delay, flow, bytes, input and hops in
 // this order, little endian.
 const packetBytes = 24
 
@@ -104,18 +105,19 @@ func (p *packet) put(dst *[packetBytes]byte) {
 	le.PutUint64(dst[0:], math.Float64bits(p.delay))
 	le.PutUint32(dst[8:], p.flow)
 	le.PutUint32(dst[12:], p.bytes)
-	le.PutUint32(dst[16:], p.inlet)
+	le.PutUint32(dst[16:], p.input)
 	le.PutUint32(dst[20:], p.hops)
 }
 
 // get reads a packet that another router sent. Anything else is our own defect.
 func (p *packet) get(ev *node.Event) {
 	if len(ev.Data) != packetBytes {
-		panic(fmt.Sprintf("network: an event of %d bytes from simproc %d at %v, want a packet of %d", len(ev.Data), ev.Sender, ev.Epoch, packetBytes))
+		panic(fmt.Sprintf("network: an event of %d bytes from simproc %d at %v, want a packet of %d", len(ev.Data),
+			ev.Sender, ev.Epoch, packetBytes))
 	}
 	p.delay = math.Float64frombits(le.Uint64(ev.Data[0:]))
 	p.flow = le.Uint32(ev.Data[8:])
 	p.bytes = le.Uint32(ev.Data[12:])
-	p.inlet = le.Uint32(ev.Data[16:])
+	p.input = le.Uint32(ev.Data[16:])
 	p.hops = le.Uint32(ev.Data[20:])
 }

@@ -13,7 +13,8 @@ func TestReduce(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	for _, below := range []uint64{below0, below1, below2, below3} {
 		m := uint64(1<<31 - below)
-		for _, x := range []uint64{0, 1, m - 1, m, m + 1, 2*m - 1, 2 * m, 1<<31 - 1, 1 << 31, 207707 * (m - 1), 1<<49 - 1} {
+		for _, x := range []uint64{0, 1, m - 1, m, m + 1, 2*m - 1, 2 * m, 1<<31 - 1, 1 << 31, 207707 * (m - 1),
+			1<<49 - 1} {
 			if got := reduce(x, below); got != x%m {
 				t.Errorf("reduce(%d, %d) is %d, want %d", x, below, got, x%m)
 			}
@@ -44,7 +45,8 @@ func TestStreamsLieApart(t *testing.T) {
 	}
 	for i := range 2 {
 		a, b := streams[i], streams[i+1]
-		if step(factor0, modulus0, a.s0) != b.s0 || step(factor1, modulus1, a.s1) != b.s1 || step(factor2, modulus2, a.s2) != b.s2 || step(factor3, modulus3, a.s3) != b.s3 {
+		if step(factor0, modulus0, a.s0) != b.s0 || step(factor1, modulus1, a.s1) != b.s1 ||
+			step(factor2, modulus2, a.s2) != b.s2 || step(factor3, modulus3, a.s3) != b.s3 {
 			t.Errorf("stream %d is %v, stream %d is %v: not 2^72 apart", i, a, i+1, b)
 		}
 	}

@@ -22,10 +22,13 @@ func Kind() scenario.Kind {
 		Flags: []scenario.Flag{
 			{Name: "lps", Default: fmt.Sprint(d.LPs), Usage: "`N` logical processes"},
 			{Name: "events", Default: fmt.Sprint(d.Events), Usage: "`N` events that each process starts with"},
-			{Name: "remote", Default: fmt.Sprint(d.Remote), Usage: "`PROBABILITY` that an event goes to a process drawn from all"},
-			{Name: "lookahead", Default: fmt.Sprint(d.Lookahead), Usage: "least time between an event and the one that it makes, in simulated `SECONDS`"},
+			{Name: "remote", Default: fmt.Sprint(d.Remote),
+				Usage: "`PROBABILITY` that an event goes to a process drawn from all"},
+			{Name: "lookahead", Default: fmt.Sprint(d.Lookahead),
+				Usage: "least time between an event and the one that it makes, in simulated `SECONDS`"},
 			{Name: "end", Default: fmt.Sprint(d.End), Usage: "simulated `SECONDS` at which the run ends"},
-			{Name: "rng", Default: d.RNG, Usage: "`GENERATOR` of random numbers: default, from the seed; clcg4, ROSS's with its own fixed start"},
+			{Name: "rng", Default: d.RNG,
+				Usage: "`GENERATOR` of random numbers: default, from the seed; clcg4, ROSS's with its own fixed start"},
 			{Name: "payload", Default: fmt.Sprint(d.Payload), Usage: "`BYTES` of data of every event"},
 		},
 	}

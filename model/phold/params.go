@@ -10,7 +10,7 @@ import (
 	"github.com/disco-sim/disco/scenario"
 )
 
-// KindName is what a file's `model:` says to be PHOLD.
+// KindName is what a file's `model:` has for PHOLD.
 const KindName = "phold"
 
 // Generators of random numbers.
@@ -56,7 +56,8 @@ func (p Params) YAML() []byte {
 	var b strings.Builder
 	number := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 	fmt.Fprintf(&b, "model: %s\nlps: %d\nevents: %d\nremote: %s\nlookahead: %s\nend: %s\nrng: %s\npayload: %d\n",
-		KindName, p.LPs, p.Events, number(p.Remote), number(p.Lookahead), number(p.End), strconv.Quote(p.RNG), p.Payload)
+		KindName, p.LPs, p.Events, number(p.Remote), number(p.Lookahead), number(p.End), strconv.Quote(p.RNG),
+		p.Payload)
 	return []byte(b.String())
 }
 
@@ -80,7 +81,8 @@ func Load(doc *scenario.Document, opt scenario.Options) (Params, error) {
 		Payload:   root.Field("payload").IntOr(d.Payload, scenario.Between(0, PayloadMax)),
 	}
 	if p.LPs*p.Events > PendingMax {
-		root.Field("events").Refuse(fmt.Sprintf("%d logical processes × %d events, which is %d", p.LPs, p.Events, p.LPs*p.Events),
+		root.Field("events").Refuse(fmt.Sprintf("%d logical processes × %d events, which is %d", p.LPs, p.Events,
+			p.LPs*p.Events),
 			fmt.Sprintf("at most %d events in all", PendingMax), "")
 	}
 	if err := r.Err(); err != nil {

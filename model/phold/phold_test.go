@@ -32,7 +32,8 @@ func TestKnownCounts(t *testing.T) {
 	}
 	for remote, want := range known {
 		for _, workers := range []int{1, 2, 4} {
-			if invariants.Enabled && (remote != 0.5 || workers != 2) || workers == 4 && remote != 0.25 || workers == 2 && remote < 0.5 {
+			if invariants.Enabled && (remote != 0.5 || workers != 2) || workers == 4 && remote != 0.25 ||
+				workers == 2 && remote < 0.5 {
 				continue
 			}
 			t.Run(fmt.Sprintf("%v/%d", remote, workers), func(t *testing.T) {
@@ -49,7 +50,8 @@ func TestKnownCounts(t *testing.T) {
 					t.Error("no event went from one engine to another")
 				}
 				r := summarize(t, phold.New(p), o)
-				if r.EventsHandled != want || r.Theory == nil || math.Abs(r.Theory.Mean-3275243) > 1 || math.Abs(r.Theory.StdDev-1629) > 1 {
+				if r.EventsHandled != want || r.Theory == nil || math.Abs(r.Theory.Mean-3275243) > 1 ||
+					math.Abs(r.Theory.StdDev-1629) > 1 {
 					t.Errorf("results %+v, theory %+v", r, r.Theory)
 				}
 			})
@@ -79,7 +81,7 @@ func TestSpread(t *testing.T) {
 				if testing.Short() {
 					p.End = 5
 				}
-				o := modeltest.Spread(t, phold.New(p), 11)
+				o := modeltest.ComparePlacements(t, phold.New(p), 11)
 				if o.Events < 185*3 {
 					t.Errorf("only %d events", o.Events)
 				}
@@ -88,9 +90,9 @@ func TestSpread(t *testing.T) {
 	}
 	p := small(phold.CLCG4)
 	p.Payload = 40
-	o := modeltest.Spread(t, phold.New(p), 11)
+	o := modeltest.ComparePlacements(t, phold.New(p), 11)
 	p.Payload = 0
-	if q := modeltest.Spread(t, phold.New(p), 11); q.Events != o.Events {
+	if q := modeltest.ComparePlacements(t, phold.New(p), 11); q.Events != o.Events {
 		t.Errorf("%d events with a payload, %d without", o.Events, q.Events)
 	}
 }
@@ -120,14 +122,16 @@ func TestLookaheadOfOne(t *testing.T) {
 	p := small(phold.Default)
 	p.Lookahead, p.End = 1, 10.5
 	r := modeltest.Summarize(t, phold.New(p), 1, 1).(*phold.Results)
-	if want := uint64(37 * 5 * 10); r.EventsHandled != want || r.Theory.Mean != float64(want) || r.Theory.Deviation != 0 {
+	if want := uint64(37 * 5 * 10); r.EventsHandled != want || r.Theory.Mean != float64(want) ||
+		r.Theory.Deviation != 0 {
 		t.Errorf("%d events, theory %+v, want %d", r.EventsHandled, r.Theory, want)
 	}
 }
 
 // TestYAML: what YAML writes means the same again.
 func TestYAML(t *testing.T) {
-	for _, p := range []phold.Params{phold.Defaults(), small(phold.CLCG4), {LPs: 1, End: 1e9, Lookahead: 1e-12, RNG: phold.Default, Payload: 3}} {
+	for _, p := range []phold.Params{phold.Defaults(), small(phold.CLCG4),
+		{LPs: 1, End: 1e9, Lookahead: 1e-12, RNG: phold.Default, Payload: 3}} {
 		doc, err := scenario.Parse("flags", p.YAML())
 		if err != nil {
 			t.Fatal(err)
@@ -140,7 +144,8 @@ func TestYAML(t *testing.T) {
 			t.Errorf("with a horizon of 7 the end is %v, %v", got.End, err)
 		}
 	}
-	bad := phold.Params{LPs: -1, Events: -1, Remote: math.NaN(), Lookahead: math.Inf(1), End: -1, RNG: "x\ny: z", Payload: -1}
+	bad := phold.Params{LPs: -1, Events: -1, Remote: math.NaN(), Lookahead: math.Inf(1), End: -1, RNG: "x\ny: z",
+		Payload: -1}
 	doc, err := scenario.Parse("flags", bad.YAML())
 	if err != nil {
 		t.Fatal(err)
@@ -174,7 +179,8 @@ func TestBadReports(t *testing.T) {
 	if _, err := modeltest.Sum(m); err == nil {
 		t.Error("no replication is no error")
 	}
-	if _, err := modeltest.Sum(m, scenario.Replication{Parts: make([][]byte, 37)}); err == nil || !strings.Contains(err.Error(), "lp0") {
+	if _, err := modeltest.Sum(m, scenario.Replication{Reports: make([][]byte, 37)}); err == nil ||
+		!strings.Contains(err.Error(), "lp0") {
 		t.Errorf("missing reports: %v", err)
 	}
 }

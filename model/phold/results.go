@@ -61,7 +61,8 @@ type ReplicationResult struct {
 func (m *Model) Accumulate() scenario.Accumulator {
 	p := m.params
 	return &tally{m: m, counts: xxhash.New(), r: Results{
-		LPs: p.LPs, EventsEach: p.Events, Remote: p.Remote, LookaheadSeconds: p.Lookahead, EndSeconds: p.End, RNG: p.RNG, PayloadBytes: p.Payload,
+		LPs: p.LPs, EventsEach: p.Events, Remote: p.Remote, LookaheadSeconds: p.Lookahead, EndSeconds: p.End,
+		RNG: p.RNG, PayloadBytes: p.Payload,
 		LeastPerLP: math.MaxUint64,
 	}}
 }
@@ -79,10 +80,11 @@ func (t *tally) Add(rep scenario.Replication) error {
 	row := ReplicationResult{Index: rep.Index, Reached: rep.Reached}
 	one := xxhash.New()
 	for lp := range t.m.params.LPs {
-		if lp >= len(rep.Parts) || len(rep.Parts[lp]) != reportBytes {
-			return fmt.Errorf("phold: replication %d: the report of %s is missing or is not %d bytes", rep.Index, t.m.graph.Nodes[lp].Name, reportBytes)
+		if lp >= len(rep.Reports) || len(rep.Reports[lp]) != reportBytes {
+			return fmt.Errorf("phold: replication %d: the report of %s is missing or is not %d bytes", rep.Index,
+				t.m.graph.Nodes[lp].Name, reportBytes)
 		}
-		part := rep.Parts[lp]
+		part := rep.Reports[lp]
 		handled := binary.LittleEndian.Uint64(part)
 		row.EventsHandled += handled
 		r.SentRemotely += binary.LittleEndian.Uint64(part[8:])
@@ -170,10 +172,12 @@ func (r *Results) WriteText(w io.Writer) error {
 	}
 	t.Row("events handled", table.Count(int64(r.EventsHandled)))
 	if r.Theory != nil {
-		t.Row("expected", fmt.Sprintf("%s ± %s", table.Count(int64(math.Round(r.Theory.Mean))), table.Count(int64(math.Round(r.Theory.StdDev)))))
+		t.Row("expected", fmt.Sprintf("%s ± %s", table.Count(int64(math.Round(r.Theory.Mean))),
+			table.Count(int64(math.Round(r.Theory.StdDev)))))
 	}
 	t.Row("sent to another process", table.Count(int64(r.SentRemotely)))
-	t.Row("per process and replication", fmt.Sprintf("%s to %s", table.Count(int64(r.LeastPerLP)), table.Count(int64(r.MostPerLP))))
+	t.Row("per process and replication", fmt.Sprintf("%s to %s", table.Count(int64(r.LeastPerLP)),
+		table.Count(int64(r.MostPerLP))))
 	t.Row("hash of the counts", r.CountsHash)
 	if r.Interrupted {
 		t.Row("INTERRUPTED", "before the end")

@@ -26,7 +26,8 @@ func TestCoverage(t *testing.T) {
 		{"a closed network, 10 of 500 s", network(500,
 			"id: a, initial: 3, "+exp1+", to: { b: 0.5, a: 0.5 }",
 			"id: b, "+exp1+", to: { a: 1 }"), 10},
-		{"M/M/1, load 0.2, 1000 of 30 s after 30 s, in groups", "warmup: 30\n" + network(60, "id: a, arrivals: 0.2, "+exp1), 1000},
+		{"M/M/1, load 0.2, 1000 of 30 s after 30 s, in groups", "warmup: 30\n" +
+			network(60, "id: a, arrivals: 0.2, "+exp1), 1000},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -47,15 +48,18 @@ func TestCoverage(t *testing.T) {
 
 // TestBounded: stations and replications by themselves up to measure.GroupsMax; then sums.
 func TestBounded(t *testing.T) {
-	modeltest.Bounded(t, modeltest.MustLoad(t, Kind(), network(50, "id: a, arrivals: 0.5, "+exp1+", to: { b: 0.5 }", "id: b, "+exp1)), 0)
+	modeltest.Bounded(t, modeltest.MustLoad(t, Kind(),
+		network(50, "id: a, arrivals: 0.5, "+exp1+", to: { b: 0.5 }", "id: b, "+exp1)), 0)
 }
 
 // measures are all figures of a result by name.
 func (r *Results) measures() map[string]Measure {
-	all := map[string]Measure{"throughput": r.Network.Throughput, "in network": r.Network.InNetwork, "time in network": r.Network.TimeInNetwork}
+	all := map[string]Measure{"throughput": r.Network.Throughput, "in network": r.Network.InNetwork,
+		"time in network": r.Network.TimeInNetwork}
 	for id, s := range r.Stations {
 		for name, m := range map[string]Measure{
-			"arrivals": s.ArrivalRate, "throughput": s.Throughput, "utilisation": s.Utilisation, "waiting": s.WaitProbability, "blocking": s.Blocking,
+			"arrivals": s.ArrivalRate, "throughput": s.Throughput, "utilisation": s.Utilisation,
+			"waiting": s.WaitProbability, "blocking": s.Blocking,
 			"in system": s.InSystem, "in queue": s.InQueue, "time": s.TimeInSystem, "time in queue": s.TimeInQueue,
 		} {
 			all[id+" "+name] = m

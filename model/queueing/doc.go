@@ -2,7 +2,7 @@
 
 // Package queueing simulates networks of queues: stations with servers, a service time
 // and perhaps a limited buffer; customers who arrive from outside, or were there from
-// the start, and go from station to station by chance. What theory knows about a
+// the start, and go from station to station by chance. What theory gives for a
 // network stands beside what was observed: Jackson's and Gordon and Newell's product
 // forms, Erlang's formulas, Pollaczek and Khinchine's.
 //

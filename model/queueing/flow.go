@@ -11,11 +11,12 @@ import (
 	"github.com/disco-sim/disco/scenario"
 )
 
-// checkFlow refuses networks without customers, stations that nobody reaches, and
-// customers who keep arriving where nobody leaves.
+// checkFlow refuses networks without customers, stations that no customer reaches, and
+// customers who keep arriving where none leaves.
 func (l *loader) checkFlow(stations scenario.Value) {
 	s := l.spec
-	fed, there := s.reached(func(st *Station) bool { return st.Arrivals != nil }), s.reached(func(st *Station) bool { return st.Initial > 0 })
+	fed, there := s.reached(func(st *Station) bool { return st.Arrivals != nil }),
+		s.reached(func(st *Station) bool { return st.Initial > 0 })
 	leaves := s.leaving()
 	any := false
 	for i := range s.Stations {
@@ -28,10 +29,12 @@ func (l *loader) checkFlow(stations scenario.Value) {
 	for i := range s.Stations {
 		switch {
 		case !fed[i] && !there[i]:
-			l.ids[i].Refuse(fmt.Sprintf("the station %q, which no customer reaches", s.Stations[i].ID), "a station with arrivals, with initial customers, or on a way from one", "")
+			l.ids[i].Refuse(fmt.Sprintf("the station %q, which no customer reaches", s.Stations[i].ID),
+				"a station with arrivals, with initial customers, or on a way from one", "")
 		case fed[i] && !leaves[i]:
-			l.to[i].Refuse(fmt.Sprintf("no way out of the network from %q, at which customers arrive", s.Stations[i].ID), "probabilities below 1 at this station or at one that its customers reach", "")
-			return // the others of the same trap would say the same
+			l.to[i].Refuse(fmt.Sprintf("no way out of the network from %q, at which customers arrive",
+				s.Stations[i].ID), "probabilities below 1 at this station or at one that its customers reach", "")
+			return // the others of the same trap would have the same message
 		}
 	}
 }

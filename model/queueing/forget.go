@@ -11,13 +11,13 @@ import "math"
 const (
 	// timesForgotten is how often a run must be able to forget, all replications
 	// together, for intervals from fewer than replicationsEnough of them. The tests of
-	// measure.Ratio and of coverage say what it is good for.
+	// measure.Ratio and of coverage define its use.
 	timesForgotten = 100
 
 	replicationsEnough = 10
 )
 
-// longEnough tells of every station whether the samples of a run are long enough for
+// longEnough reports for every station whether the samples of a run are long enough for
 // intervals, and those of the stations before it; and how many seconds, of all
 // replications together, would be long enough for all: +Inf where none are.
 func (s *Spec) longEnough(all []samples) (enough []bool, needed float64) {

@@ -14,7 +14,7 @@ type steady struct {
 	delay   float64 // of them waiting
 }
 
-// erlangB is the probability that all of c servers are busy when nobody can wait and
+// erlangB is the probability that all of c servers are busy when no customer can wait and
 // work arrives at a rate of a service times per service time (Erlang 1917).
 func erlangB(a float64, c int) float64 {
 	b := 1.0
@@ -54,7 +54,7 @@ func pollaczek(rate, service, scv float64) steady {
 	return s.complete(rate, service)
 }
 
-// lossy is M/G/c/c: nobody waits, and the distribution of the service time doesn't
+// lossy is M/G/c/c: no customer waits, and the distribution of the service time doesn't
 // matter (Sevastyanov 1957).
 func lossy(rate, service float64, c int) steady {
 	b := erlangB(rate*service, c)
@@ -143,7 +143,7 @@ func convolve(weights [][]float64, but, n int) []float64 {
 	return sum
 }
 
-// finite tells whether all of a station's values are numbers.
+// finite reports whether all of a station's values are numbers.
 func (s steady) finite() bool {
 	sum := s.wait + s.blocked + s.present + s.queued + s.stay + s.delay
 	return !math.IsNaN(sum) && !math.IsInf(sum, 0)

@@ -48,19 +48,31 @@ var known = []struct {
 	name, station string
 	want          want
 }{
-	{"M/M/1", "id: a, arrivals: 0.8, " + exp1, want{model: "M/M/1", wait: .8, present: 4, queued: 3.2, stay: 5, delay: 4}},
-	{"M/M/2", "id: a, arrivals: 1.5, servers: 2, " + exp1, want{model: "M/M/2", wait: .642857, present: 3.428571, delay: 1.285714}},
-	{"M/M/3", "id: a, arrivals: 2, servers: 3, " + exp1, want{model: "M/M/3", wait: 4. / 9, present: 2.888889, delay: .444444}},
+	{"M/M/1", "id: a, arrivals: 0.8, " + exp1,
+		want{model: "M/M/1", wait: .8, present: 4, queued: 3.2, stay: 5, delay: 4}},
+	{"M/M/2", "id: a, arrivals: 1.5, servers: 2, " + exp1,
+		want{model: "M/M/2", wait: .642857, present: 3.428571, delay: 1.285714}},
+	{"M/M/3", "id: a, arrivals: 2, servers: 3, " + exp1,
+		want{model: "M/M/3", wait: 4. / 9, present: 2.888889, delay: .444444}},
 	{"M/M/8", "id: a, arrivals: 6.4, servers: 8, " + exp1, want{model: "M/M/8", wait: .457645, delay: .286028}},
-	{"M/M/1/5", "id: a, arrivals: 0.8, buffer: 4, " + exp1, want{model: "M/M/1/5", blocked: .0888195, present: 1.868332, stay: 2.563065}},
-	{"M/D/1", "id: a, arrivals: 0.8, " + const1, want{model: "M/D/1", wait: .8, delay: 2, stay: 3, queued: 1.6, present: 2.4}},
-	{"Erlang B", "id: a, arrivals: 10, servers: 12, buffer: 0, " + exp1, want{model: "M/M/12/12", blocked: .119739, stay: 1}},
-	{"Erlang B, constant service", "id: a, arrivals: 10, servers: 12, buffer: 0, " + const1, want{model: "M/D/12/12", blocked: .119739, stay: 1}},
-	{"M/E4/1", "id: a, arrivals: 0.8, service: { distribution: erlang, mean: 1, shape: 4 }", want{model: "M/E4/1", delay: 2.5}},
-	{"M/U/1", "id: a, arrivals: 0.8, service: { distribution: uniform, min: 0.5, max: 1.5 }", want{model: "M/G/1", delay: 2 * (1 + 1./12)}},
-	{"M/H2/1", "id: a, arrivals: 0.5, service: { distribution: hyperexponential, mean: 1, cv: 2 }", want{model: "M/H2/1", delay: 2.5}},
-	{"M/gamma/1", "id: a, arrivals: 0.5, service: { distribution: gamma, mean: 1, cv: 1.5 }", want{model: "M/G/1", delay: (1 + 2.25) / 2}},
-	{"M/lognormal/1", "id: a, arrivals: 0.5, service: { distribution: log_normal, mean: 1, cv: 0.5 }", want{model: "M/G/1", delay: (1 + .25) / 2}},
+	{"M/M/1/5", "id: a, arrivals: 0.8, buffer: 4, " + exp1,
+		want{model: "M/M/1/5", blocked: .0888195, present: 1.868332, stay: 2.563065}},
+	{"M/D/1", "id: a, arrivals: 0.8, " + const1,
+		want{model: "M/D/1", wait: .8, delay: 2, stay: 3, queued: 1.6, present: 2.4}},
+	{"Erlang B", "id: a, arrivals: 10, servers: 12, buffer: 0, " + exp1,
+		want{model: "M/M/12/12", blocked: .119739, stay: 1}},
+	{"Erlang B, constant service", "id: a, arrivals: 10, servers: 12, buffer: 0, " + const1,
+		want{model: "M/D/12/12", blocked: .119739, stay: 1}},
+	{"M/E4/1", "id: a, arrivals: 0.8, service: { distribution: erlang, mean: 1, shape: 4 }",
+		want{model: "M/E4/1", delay: 2.5}},
+	{"M/U/1", "id: a, arrivals: 0.8, service: { distribution: uniform, min: 0.5, max: 1.5 }",
+		want{model: "M/G/1", delay: 2 * (1 + 1./12)}},
+	{"M/H2/1", "id: a, arrivals: 0.5, service: { distribution: hyperexponential, mean: 1, cv: 2 }",
+		want{model: "M/H2/1", delay: 2.5}},
+	{"M/gamma/1", "id: a, arrivals: 0.5, service: { distribution: gamma, mean: 1, cv: 1.5 }",
+		want{model: "M/G/1", delay: (1 + 2.25) / 2}},
+	{"M/lognormal/1", "id: a, arrivals: 0.5, service: { distribution: log_normal, mean: 1, cv: 0.5 }",
+		want{model: "M/G/1", delay: (1 + .25) / 2}},
 }
 
 // TestKnownStations: theory is what is known, to its printed digits, and what is
@@ -107,7 +119,8 @@ func compare(t *testing.T, what string, m Measure, x float64) {
 	if !m.Observed.Known() {
 		t.Errorf("%s: no interval for %v", what, m.Observed.Mean)
 	}
-	if o := m.Observed; miss > deviationsMax*o.HalfWidth+1e-9 || o.HalfWidth > 0.25*math.Abs(o.Mean)+0.005 && !testing.Short() {
+	if o := m.Observed; miss > deviationsMax*o.HalfWidth+1e-9 || o.HalfWidth > 0.25*math.Abs(o.Mean)+0.005 &&
+		!testing.Short() {
 		t.Errorf("%s: observed %v ± %v, theory %v", what, o.Mean, o.HalfWidth, *m.Theory)
 	}
 }
@@ -116,14 +129,16 @@ const jackson3 = `
 model: queueing
 horizon: 60000
 stations:
-  - { id: a, arrivals: 1, service: &third { distribution: exponential, mean: 0.3333333333333333 }, to: { b: 0.5, c: 0.3 } }
+  - { id: a, arrivals: 1, service: &third { distribution: exponential, mean: 0.3333333333333333 },
+      to: { b: 0.5, c: 0.3 } }
   - { id: b, arrivals: 0.5, service: *third, to: { c: 0.6 } }
   - { id: c, service: *third, to: { a: 0.2 } }
 `
 
 func TestJackson(t *testing.T) {
 	r := modeltest.Summarize(t, modeltest.MustLoad(t, Kind(), jackson3), 2, 1).(*Results)
-	for id, x := range map[string][2]float64{"a": {1.204545, .670886}, "b": {1.102273, .580838}, "c": {1.022727, .517241}} {
+	for id, x := range map[string][2]float64{"a": {1.204545, .670886}, "b": {1.102273, .580838},
+		"c": {1.022727, .517241}} {
 		compare(t, id+" arrivals", r.Stations[id].ArrivalRate, x[0])
 		compare(t, id+" throughput", r.Stations[id].Throughput, x[0])
 		compare(t, id+" in system", r.Stations[id].InSystem, x[1])
@@ -151,7 +166,8 @@ func TestNetworks(t *testing.T) {
 			"id: a, arrivals: 0.5, "+exp1+", to: { b: 1 }",
 			"id: b, "+exp1+", to: { a: 0.2, b: 0.1 }"),
 		"thirds": network(long(40_000),
-			"id: a, arrivals: 0.9, service: { distribution: exponential, mean: 0.5 }, to: { b: 0.333333333333, c: 0.333333333333, d: 0.333333333333 }",
+			"id: a, arrivals: 0.9, service: { distribution: exponential, mean: 0.5 }, to: { b: 0.333333333333, c: "+
+				"0.333333333333, d: 0.333333333333 }",
 			"id: b, "+exp1, "id: c, "+exp1, "id: d, "+exp1),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -161,8 +177,10 @@ func TestNetworks(t *testing.T) {
 					t.Errorf("%s: no theory: %s", id, s.NoTheory)
 				}
 				for what, m := range map[string]Measure{
-					"arrivals": s.ArrivalRate, "throughput": s.Throughput, "utilisation": s.Utilisation, "wait": s.WaitProbability,
-					"blocking": s.Blocking, "in system": s.InSystem, "in queue": s.InQueue, "time": s.TimeInSystem, "time waiting": s.TimeInQueue,
+					"arrivals": s.ArrivalRate, "throughput": s.Throughput, "utilisation": s.Utilisation,
+					"wait":     s.WaitProbability,
+					"blocking": s.Blocking, "in system": s.InSystem, "in queue": s.InQueue, "time": s.TimeInSystem,
+					"time waiting": s.TimeInQueue,
 				} {
 					compare(t, id+" "+what, m, 0)
 				}
@@ -180,7 +198,8 @@ func TestNetworks(t *testing.T) {
 // states by hand.
 func TestClosed(t *testing.T) {
 	text := network(long(60_000),
-		"id: cpu, initial: 4, service: { distribution: exponential, mean: 0.5 }, to: { disk: 0.6, cpu: 0.1, tape: 0.3 }",
+		"id: cpu, initial: 4, service: { distribution: exponential, mean: 0.5 }, to: { disk: 0.6, cpu: 0.1, tape: "+
+			"0.3 }",
 		"id: disk, servers: 2, "+exp1+", to: { cpu: 1 }",
 		"id: tape, initial: 1, service: { distribution: exponential, mean: 1.5 }, to: { cpu: 1 }")
 	r := modeltest.Summarize(t, modeltest.MustLoad(t, Kind(), text), 3, replications).(*Results)
@@ -228,33 +247,42 @@ func TestClosed(t *testing.T) {
 		compare(t, id+" with transit", s.InSystem, 0)
 		compare(t, id+" with transit", s.Throughput, 0)
 	}
-	compare(t, "all with transit", Measure{Theory: r.Network.InNetwork.Theory, Observed: r.Network.InNetwork.Observed}, n)
+	compare(t, "all with transit", Measure{Theory: r.Network.InNetwork.Theory, Observed: r.Network.InNetwork.Observed},
+		n)
 }
 
 // TestNoTheory: no theorem, no number, and a reason.
 func TestNoTheory(t *testing.T) {
 	const more = "service: { distribution: exponential, mean: 2 }"
 	for reason, text := range map[string]string{
-		"the queue grows for ever":                    network(100, "id: a, arrivals: 0.8, "+more),
-		"don't come like a Poisson process":           network(100, "id: b, arrivals: 0.5, "+const1+", to: { a: 1 }", "id: a, "+exp1),
-		"no formula for M/D/2":                        network(100, "id: a, servers: 2, arrivals: 0.5, "+const1),
-		"no formula for M/D/1/3":                      network(100, "id: a, buffer: 2, arrivals: 0.5, "+const1),
-		"not all service times on the way are":        network(100, "id: a, arrivals: 0.5, "+const1+", to: { a: 0.2 }"),
-		"come back to where a buffer is limited":      network(100, "id: a, buffer: 2, arrivals: 0.5, "+exp1+", to: { a: 0.2 }"),
-		"how many come from the stations before":      network(100, "id: b, arrivals: 0.8, "+more+", to: { a: 1 }", "id: a, "+exp1),
-		"all service times must be exponential":       network(100, "id: a, initial: 2, "+const1+", to: { a: 1 }"),
-		"customers come from elsewhere, and nobody":   network(100, "id: b, initial: 3, "+exp1+", to: { a: 0.5 }", "id: a, "+exp1+", to: { a: 1 }"),
-		"customers don't come like a Poisson process": network(100, "id: a, arrivals: { distribution: constant, mean: 2 }, "+exp1),
+		"the queue grows for ever": network(100, "id: a, arrivals: 0.8, "+more),
+		"don't come like a Poisson process": network(100, "id: b, arrivals: 0.5, "+const1+", to: { a: 1 }",
+			"id: a, "+exp1),
+		"no formula for M/D/2":                 network(100, "id: a, servers: 2, arrivals: 0.5, "+const1),
+		"no formula for M/D/1/3":               network(100, "id: a, buffer: 2, arrivals: 0.5, "+const1),
+		"not all service times on the way are": network(100, "id: a, arrivals: 0.5, "+const1+", to: { a: 0.2 }"),
+		"come back to where a buffer is limited": network(100,
+			"id: a, buffer: 2, arrivals: 0.5, "+exp1+", to: { a: 0.2 }"),
+		"how many come from the stations before": network(100, "id: b, arrivals: 0.8, "+more+", to: { a: 1 }",
+			"id: a, "+exp1),
+		"all service times must be exponential": network(100, "id: a, initial: 2, "+const1+", to: { a: 1 }"),
+		"customers come from elsewhere, and nobody": network(100, "id: b, initial: 3, "+exp1+", to: { a: 0.5 }",
+			"id: a, "+exp1+", to: { a: 1 }"),
+		"customers don't come like a Poisson process": network(100,
+			"id: a, arrivals: { distribution: constant, mean: 2 }, "+exp1),
 	} {
 		s := modeltest.MustLoad(t, Kind(), text)
 		r := modeltest.Summarize(t, s, 1, 1).(*Results)
 		a := r.Stations["a"]
-		if !contains(a.NoTheory, reason) || a.InSystem.Theory != nil || r.Network.InNetwork.Theory != nil || a.InSystem.Observed == nil {
-			t.Errorf("%q is given for %q, with theory %v; observed %v", a.NoTheory, reason, a.InSystem.Theory, a.InSystem.Observed)
+		if !contains(a.NoTheory, reason) || a.InSystem.Theory != nil || r.Network.InNetwork.Theory != nil ||
+			a.InSystem.Observed == nil {
+			t.Errorf("%q is given for %q, with theory %v; observed %v", a.NoTheory, reason, a.InSystem.Theory,
+				a.InSystem.Observed)
 		}
 	}
 	// Rates are known where distributions aren't.
-	r := modeltest.Summarize(t, modeltest.MustLoad(t, Kind(), network(20_000, "id: b, arrivals: 0.5, "+const1+", to: { a: 0.8 }", "id: a, "+exp1)), 1, 1).(*Results)
+	r := modeltest.Summarize(t, modeltest.MustLoad(t, Kind(),
+		network(20_000, "id: b, arrivals: 0.5, "+const1+", to: { a: 0.8 }", "id: a, "+exp1)), 1, 1).(*Results)
 	compare(t, "rate", r.Stations["a"].Throughput, 0.4)
 	compare(t, "utilisation", r.Stations["a"].Utilisation, 0.4)
 }

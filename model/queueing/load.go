@@ -10,13 +10,13 @@ import (
 	"github.com/disco-sim/disco/scenario"
 )
 
-// KindName is what a file's `model:` says to be a queueing network.
+// KindName is what a file's `model:` has for a queueing network.
 const KindName = "queueing"
 
 // Limits of the schema.
 const (
 	secondsMax  = 1e9
-	secondsMin  = 1e-9 // of a mean: times that a float64 tells apart at the end of the longest run
+	secondsMin  = 1e-9 // of a mean: times that a float64 distinguishes at the end of the longest run
 	rateMax     = 1e9
 	serversMax  = 1 << 20
 	bufferMax   = 1 << 30
@@ -26,7 +26,7 @@ const (
 	shapeMax    = 1_000_000
 	idMax       = 100 // characters
 
-	// defaultWarmupShare of the horizon is not counted when the file says nothing.
+	// defaultWarmupShare of the horizon is not counted when the file has no warmup.
 	defaultWarmupShare = 0.1
 
 	// sumSlack is how far the probabilities of a station may miss 1 and still mean it:
@@ -53,7 +53,8 @@ func Load(doc *scenario.Document, opt scenario.Options) (*Spec, error) {
 		return nil, err
 	}
 	base := filepath.Base(doc.File())
-	l := &loader{r: scenario.NewReader(doc), spec: &Spec{Name: strings.TrimSuffix(base, filepath.Ext(base))}, index: make(map[string]int)}
+	l := &loader{r: scenario.NewReader(doc), spec: &Spec{Name: strings.TrimSuffix(base, filepath.Ext(base))},
+		index: make(map[string]int)}
 	root := l.r.Root("horizon", "warmup", "transit", "stations")
 	root.Field("model").WordOr(KindName, KindName)
 	s := l.spec
@@ -61,10 +62,12 @@ func Load(doc *scenario.Document, opt scenario.Options) (*Spec, error) {
 	s.Warmup = root.Field("warmup").FloatOr(defaultWarmupShare*s.Horizon, scenario.AtLeast(0).AtMost(secondsMax))
 	s.Transit = root.Field("transit").FloatOr(0, scenario.AtLeast(0).AtMost(secondsMax))
 	if s.Horizon > 0 && s.Warmup >= s.Horizon {
-		root.Field("warmup").Refuse(fmt.Sprintf("a warm-up of %g s of a run of %g s", s.Warmup, s.Horizon), "a warm-up that ends before the horizon", "")
+		root.Field("warmup").Refuse(fmt.Sprintf("a warm-up of %g s of a run of %g s", s.Warmup, s.Horizon),
+			"a warm-up that ends before the horizon", "")
 	}
 	if opt.Horizon > 0 && s.Warmup >= opt.Horizon && doc.Sets("warmup") {
-		root.Field("warmup").Refuse(fmt.Sprintf("a warm-up of %g s, asked for with a run of %g s", s.Warmup, opt.Horizon), "a warm-up that ends before the horizon", "")
+		root.Field("warmup").Refuse(fmt.Sprintf("a warm-up of %g s, asked for with a run of %g s", s.Warmup,
+			opt.Horizon), "a warm-up that ends before the horizon", "")
 	}
 	l.readStations(root.Field("stations"))
 	if l.r.Err() == nil {
@@ -96,7 +99,8 @@ func (l *loader) readStations(v scenario.Value) {
 		id := sections[i].Field("id")
 		name := l.id(id)
 		if first, twice := l.index[name]; twice && name != "" {
-			id.Refuse(fmt.Sprintf("the id %q a second time (the first is on line %d)", name, l.ids[first].Line()), "every id once", "")
+			id.Refuse(fmt.Sprintf("the id %q a second time (the first is on line %d)", name, l.ids[first].Line()),
+				"every id once", "")
 		} else {
 			l.index[name] = i
 		}
@@ -162,7 +166,8 @@ func (l *loader) dist(v scenario.Value) Dist {
 		d.Max = s.Field("max").Float(mean)
 		d.Mean = (d.Min + d.Max) / 2
 		if d.Max > 0 && d.Min >= d.Max {
-			s.Field("min").Refuse(fmt.Sprintf("%g, with a max of %g", d.Min, d.Max), "a number below max", "for a single value write distribution: constant")
+			s.Field("min").Refuse(fmt.Sprintf("%g, with a max of %g", d.Min, d.Max), "a number below max",
+				"for a single value write distribution: constant")
 		}
 	case Erlang:
 		used["shape"] = true
@@ -179,7 +184,8 @@ func (l *loader) dist(v scenario.Value) Dist {
 	}
 	for _, field := range []string{"mean", "cv", "shape", "min", "max"} {
 		if f := s.Field(field); d.Kind != "" && f.Present() && !used[field] {
-			f.Refuse(field+", which the distribution "+d.Kind+" doesn't have", "only its own parameters", "remove the field")
+			f.Refuse(field+", which the distribution "+d.Kind+" doesn't have", "only its own parameters",
+				"remove the field")
 		}
 	}
 	return d
@@ -199,7 +205,8 @@ func (l *loader) routes(st *Station, v scenario.Value) {
 					names = append(names, id)
 				}
 			}
-			e.Value.Refuse(fmt.Sprintf("the unknown station %q", e.Name), "the id of a station", scenario.Suggest(e.Name, names))
+			e.Value.Refuse(fmt.Sprintf("the unknown station %q", e.Name), "the id of a station",
+				scenario.Suggest(e.Name, names))
 			continue
 		}
 		st.To = append(st.To, Route{Station: next, Probability: p})

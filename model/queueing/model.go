@@ -20,7 +20,7 @@ type Model struct {
 	spec  *Spec
 	graph *node.Graph
 
-	// For tests: see sampler.quantum, and what observe is told of every customer whom a
+	// For tests: see sampler.quantum, and what observe gets of every customer whom a
 	// station takes in.
 	quantum float64
 	observe func(station int, arrival, wait, service float64)
@@ -58,7 +58,7 @@ func New(spec *Spec) *Model {
 // next. A station sends a customer on when he arrives, because all that decides when he
 // will leave is known then; so the least service time counts. Where that is 0, as with
 // exponential times, every departure still comes strictly later than the arrival,
-// which the least number above 0 says: networks have cycles.
+// which the least number above 0 expresses: networks have cycles.
 func (s *Spec) lookahead(station int) float64 {
 	if l := s.Transit + s.Stations[station].Service.least(); l > 0 {
 		return l

@@ -69,11 +69,13 @@ func TestLindley(t *testing.T) {
 	}
 }
 
-// TestKieferWolfowitz: several servers, with real draws, against a dumb search for the
+// TestKieferWolfowitz: several servers, with real draws, against a simple search for the
 // server that is free first; and one server in the same form.
 func TestKieferWolfowitz(t *testing.T) {
 	for _, c := range []int{1, 2, 7} {
-		text := network(5000, strings.ReplaceAll("id: a, arrivals: 0.9, servers: N, service: { distribution: exponential, mean: N }", "N", string(rune('0'+c))))
+		text := network(5000,
+			strings.ReplaceAll("id: a, arrivals: 0.9, servers: N, service: { distribution: exponential, mean: N }", "N",
+				string(rune('0'+c))))
 		free := make([]float64, c)
 		for i, v := range visits(t, text, 0) {
 			first := 0
@@ -120,19 +122,24 @@ func TestSpread(t *testing.T) {
 			"id: e, servers: 2, "+service+", to: { b: 0.2 }")
 	}
 	for name, text := range map[string]string{
-		"exponential":           mesh(exp1, ""),
-		"constant":              mesh(const1, ""),
-		"uniform":               mesh("service: { distribution: uniform, min: 0.1, max: 1.5 }", ""),
-		"exponential, transit":  mesh(exp1, "transit: 0.3\n"),
-		"constant, transit":     mesh(const1, "transit: 0.1\n"),
-		"everything at once":    mesh(const1, "transit: 1\n"),
-		"closed":                network(300, "id: a, initial: 6, "+exp1+", to: { b: 0.5, c: 0.5 }", "id: b, "+exp1+", to: { c: 0.3, a: 0.7 }", "id: c, "+exp1+", to: { a: 1 }"),
-		"one after the other":   network(300, "id: a, arrivals: 0.9, "+exp1+", to: { b: 1 }", "id: b, "+exp1+", to: { c: 1 }", "id: c, "+exp1+", to: { d: 1 }", "id: d, "+exp1),
-		"arrivals all together": network(300, "id: a, arrivals: { distribution: constant, mean: 1 }, "+const1+", to: { c: 1 }", "id: b, arrivals: { distribution: constant, mean: 1 }, "+const1+", to: { c: 1 }", "id: c, servers: 3, "+exp1+", to: { a: 0.1 }"),
+		"exponential":          mesh(exp1, ""),
+		"constant":             mesh(const1, ""),
+		"uniform":              mesh("service: { distribution: uniform, min: 0.1, max: 1.5 }", ""),
+		"exponential, transit": mesh(exp1, "transit: 0.3\n"),
+		"constant, transit":    mesh(const1, "transit: 0.1\n"),
+		"everything at once":   mesh(const1, "transit: 1\n"),
+		"closed": network(300, "id: a, initial: 6, "+exp1+", to: { b: 0.5, c: 0.5 }",
+			"id: b, "+exp1+", to: { c: 0.3, a: 0.7 }", "id: c, "+exp1+", to: { a: 1 }"),
+		"one after the other": network(300, "id: a, arrivals: 0.9, "+exp1+", to: { b: 1 }",
+			"id: b, "+exp1+", to: { c: 1 }", "id: c, "+exp1+", to: { d: 1 }", "id: d, "+exp1),
+		"arrivals all together": network(300,
+			"id: a, arrivals: { distribution: constant, mean: 1 }, "+const1+", to: { c: 1 }",
+			"id: b, arrivals: { distribution: constant, mean: 1 }, "+const1+", to: { c: 1 }",
+			"id: c, servers: 3, "+exp1+", to: { a: 0.1 }"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := modeltest.MustLoad(t, Kind(), text)
-			if o := modeltest.Spread(t, s, 8); o.Events < 300 {
+			if o := modeltest.ComparePlacements(t, s, 8); o.Events < 300 {
 				t.Errorf("only %d events", o.Events)
 			}
 		})
@@ -143,7 +150,8 @@ func TestSpread(t *testing.T) {
 // the engine must find nothing to complain of.
 func TestTransitRounding(t *testing.T) {
 	text := "transit: 0.1\n" + network(1e9,
-		"id: a, arrivals: { distribution: constant, mean: 100000.3 }, service: { distribution: constant, mean: 0.7 }, to: { b: 1 }",
+		"id: a, arrivals: { distribution: constant, mean: 100000.3 }, service: { distribution: constant, mean: 0.7 "+
+			"}, to: { b: 1 }",
 		"id: b, service: { distribution: uniform, min: 0.1, max: 0.3 }, to: { a: 0.5 }")
 	s := modeltest.MustLoad(t, Kind(), text)
 	if o, err := modeltest.Run(s, modeltest.Config{Seed: 1, Workers: 2}); err != nil || o.Events < 20_000 {
@@ -199,7 +207,8 @@ func TestInterrupted(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := sum.(*Results)
-		if r.Batches != batches || r.Interrupted != (reached < 1000) || (r.Stations["a"].InSystem.Observed == nil) != (batches == 0) {
+		if r.Batches != batches || r.Interrupted != (reached < 1000) ||
+			(r.Stations["a"].InSystem.Observed == nil) != (batches == 0) {
 			t.Errorf("reached %v: %d batches, want %d; %+v", reached, r.Batches, batches, r.Stations["a"].InSystem)
 		}
 		if err := r.WriteText(&bytes.Buffer{}); err != nil {
@@ -209,12 +218,14 @@ func TestInterrupted(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := modeltest.Sum(s, scenario.Replication{Parts: [][]byte{{1}}}); err == nil || !strings.Contains(err.Error(), "report of a") {
+	if _, err := modeltest.Sum(s, scenario.Replication{Reports: [][]byte{{1}}}); err == nil ||
+		!strings.Contains(err.Error(), "report of a") {
 		t.Errorf("a short report: %v", err)
 	}
 	part := make([]byte, reportBytes)
 	part[3] = 1
-	if _, err := modeltest.Sum(s, scenario.Replication{Parts: [][]byte{part}}); err == nil || !strings.Contains(err.Error(), "report of a: batches that may double 16777216 times") {
+	if _, err := modeltest.Sum(s, scenario.Replication{Reports: [][]byte{part}}); err == nil ||
+		!strings.Contains(err.Error(), "report of a: batches that may double 16777216 times") {
 		t.Errorf("a wrong report: %v", err)
 	}
 	if _, err := modeltest.Sum(s); err == nil {
@@ -236,11 +247,12 @@ func TestInterruptedEarly(t *testing.T) {
 	const reached, warmup = 30_000, 100
 	text := func(horizon float64) string {
 		return fmt.Sprintf("model: queueing\nhorizon: %v\nwarmup: %d\nstations:\n"+
-			"  - { id: a, arrivals: 0.5, to: { b: 0.7 }, %s }\n  - { id: b, to: { a: 0.1 }, buffer: 3, %s }\n", horizon, warmup, exp1, exp1)
+			"  - { id: a, arrivals: 0.5, to: { b: 0.7 }, %s }\n  - { id: b, to: { a: 0.1 }, buffer: 3, %s }\n", horizon,
+			warmup, exp1, exp1)
 	}
 	want := modeltest.Summarize(t, modeltest.MustLoad(t, Kind(), text(reached)), 1, 1).(*Results)
 	s := modeltest.MustLoad(t, Kind(), text(9e8))
-	o := modeltest.Spread(t, ended{s, reached}, 1)
+	o := modeltest.ComparePlacements(t, ended{s, reached}, 1)
 	o.Replication.Horizon = s.Horizon()
 	sum, err := modeltest.Sum(s, o.Replication)
 	if err != nil {
@@ -270,7 +282,8 @@ func TestReplications(t *testing.T) {
 	s := modeltest.MustLoad(t, Kind(), network(3000, "id: a, arrivals: 0.5, "+exp1))
 	one := modeltest.Summarize(t, s, 1, 1).(*Results)
 	four := modeltest.Summarize(t, s, 1, 4).(*Results)
-	if four.Batches != 4*one.Batches || four.Stations["a"].InSystem.Observed.HalfWidth > 0.8*one.Stations["a"].InSystem.Observed.HalfWidth {
+	if four.Batches != 4*one.Batches ||
+		four.Stations["a"].InSystem.Observed.HalfWidth > 0.8*one.Stations["a"].InSystem.Observed.HalfWidth {
 		t.Errorf("one: %+v, four: %+v", one.Stations["a"].InSystem.Observed, four.Stations["a"].InSystem.Observed)
 	}
 }
@@ -283,11 +296,14 @@ func TestTooShort(t *testing.T) {
 		replications int
 		want         string
 	}{
-		{network(1000, "id: a, arrivals: 0.8, "+exp1), 1, "Too short for intervals: simulate 8,973 s after the warm-up (all replications added), or use 10 replications."},
+		{network(1000, "id: a, arrivals: 0.8, "+exp1), 1,
+			"Too short for intervals: simulate 8,973 s after the warm-up (all replications added), or use 10 " +
+				"replications."},
 		{network(1000, "id: a, arrivals: 0.8, "+exp1), 9, "Too short for intervals: simulate 8,973 s after"},
 		{network(1000, "id: a, arrivals: 0.8, "+exp1), 10, ""},
 		{network(10_000, "id: a, arrivals: 0.8, "+exp1), 1, ""},
-		{network(1000, "id: a, arrivals: 1, "+exp1), 1, "Too short for intervals: a queue grows for ever; use 10 replications."},
+		{network(1000, "id: a, arrivals: 1, "+exp1), 1,
+			"Too short for intervals: a queue grows for ever; use 10 replications."},
 	} {
 		r := modeltest.Summarize(t, modeltest.MustLoad(t, Kind(), c.text), 1, c.replications).(*Results)
 		var b bytes.Buffer
@@ -295,7 +311,8 @@ func TestTooShort(t *testing.T) {
 			t.Fatal(err)
 		}
 		o := r.Stations["a"].InSystem.Observed
-		if o.Known() != (c.want == "") || strings.Contains(b.String(), "too short") != (c.want != "") || !strings.Contains(b.String(), c.want) {
+		if o.Known() != (c.want == "") || strings.Contains(b.String(), "too short") != (c.want != "") ||
+			!strings.Contains(b.String(), c.want) {
 			t.Errorf("want %q, %+v:\n%s", c.want, o, b.String())
 		}
 	}
@@ -307,7 +324,9 @@ func TestWarmupSet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for value, want := range map[string]string{"20": "", "50": "found a warm-up of 50 s, asked for with a run of 50 s, want a warm-up that ends before the horizon", "60": "of 60 s"} {
+	for value, want := range map[string]string{"20": "",
+		"50": "found a warm-up of 50 s, asked for with a run of 50 s, want a warm-up that ends before the horizon",
+		"60": "of 60 s"} {
 		changed, err := doc.With([]scenario.Setting{{Key: "warmup", Value: value}})
 		if err != nil {
 			t.Fatal(err)
@@ -317,7 +336,8 @@ func TestWarmupSet(t *testing.T) {
 			t.Fatal(err)
 		}
 		s, err := Load(changed, scenario.Options{Horizon: 50})
-		if want == "" && (err != nil || s.Warmup != 20) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+		if want == "" && (err != nil || s.Warmup != 20) || want != "" &&
+			(err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("warmup=%s: %+v, %v; want %q", value, s, err, want)
 		}
 	}
@@ -329,14 +349,16 @@ func TestHorizonOption(t *testing.T) {
 		text                             string
 		horizon, wantHorizon, wantWarmup float64
 	}{
-		{text, 0, 1000, 100}, {text, 50, 50, 5}, {"warmup: 20\n" + text, 50, 50, 20}, {"warmup: 100\n" + text, 50, 50, 5}, {"warmup: 0\n" + text, 50, 50, 0},
+		{text, 0, 1000, 100}, {text, 50, 50, 5}, {"warmup: 20\n" + text, 50, 50, 20},
+		{"warmup: 100\n" + text, 50, 50, 5}, {"warmup: 0\n" + text, 50, 50, 0},
 	} {
 		s, err := modeltest.Load(Kind(), "test.yml", c.text, scenario.Options{Horizon: c.horizon})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if m := s.(*Model); m.Horizon() != c.wantHorizon || m.spec.Warmup != c.wantWarmup {
-			t.Errorf("horizon %v: %v, warm-up %v, want %v and %v", c.horizon, m.Horizon(), m.spec.Warmup, c.wantHorizon, c.wantWarmup)
+			t.Errorf("horizon %v: %v, warm-up %v, want %v and %v", c.horizon, m.Horizon(), m.spec.Warmup, c.wantHorizon,
+				c.wantWarmup)
 		}
 	}
 	if _, err := modeltest.Load(Kind(), "test.yml", text, scenario.Options{Horizon: 1e10}); err == nil {
@@ -351,7 +373,8 @@ func TestInvalid(t *testing.T) {
 }
 
 func TestText(t *testing.T) {
-	text := network(1000, "id: a, arrivals: 0.5, "+exp1+", to: { b: 0.5, c: 0.5 }", "id: b, servers: 2, "+const1, "id: c, buffer: 1, "+exp1)
+	text := network(1000, "id: a, arrivals: 0.5, "+exp1+", to: { b: 0.5, c: 0.5 }", "id: b, servers: 2, "+const1,
+		"id: c, buffer: 1, "+exp1)
 	r := modeltest.Summarize(t, modeltest.MustLoad(t, Kind(), text), 1, 2).(*Results)
 	var b bytes.Buffer
 	if err := r.WriteText(&b); err != nil {
@@ -374,8 +397,10 @@ func TestText(t *testing.T) {
 func TestSamplers(t *testing.T) {
 	const seed, n = 12, 200_000
 	for _, d := range []Dist{
-		{Kind: Exponential, Mean: 2}, {Kind: Constant, Mean: 2}, {Kind: Uniform, Min: 1, Max: 3, Mean: 2}, {Kind: Erlang, Mean: 2, Shape: 3},
-		{Kind: Gamma, Mean: 2, CV: 0.7}, {Kind: LogNormal, Mean: 2, CV: 0.8}, {Kind: Hyperexponential, Mean: 2, CV: 1}, {Kind: Hyperexponential, Mean: 2, CV: 3},
+		{Kind: Exponential, Mean: 2}, {Kind: Constant, Mean: 2}, {Kind: Uniform, Min: 1, Max: 3, Mean: 2},
+		{Kind: Erlang, Mean: 2, Shape: 3},
+		{Kind: Gamma, Mean: 2, CV: 0.7}, {Kind: LogNormal, Mean: 2, CV: 0.8}, {Kind: Hyperexponential, Mean: 2, CV: 1},
+		{Kind: Hyperexponential, Mean: 2, CV: 3},
 	} {
 		s := newSampler(d, rand.NewPCG(seed, 1), 0)
 		var total, squares float64

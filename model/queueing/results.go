@@ -10,8 +10,9 @@ type Results struct {
 	WarmupSeconds  float64 `json:"warmup_s"`  // of it not counted
 	Replications   int     `json:"replications"`
 	Batches        int     `json:"batches"`          // whole stretches of time, of all replications
-	Level          float64 `json:"confidence_level"` // of the intervals
-	Interrupted    bool    `json:"interrupted"`      // some replication did not reach the horizon; of it up to 32 batches count, as long as what was reached allows
+	Confidence     float64 `json:"confidence_level"` // of the intervals
+	// some replication did not reach the horizon; of it up to 32 batches count, as long as what was reached allows
+	Interrupted bool `json:"interrupted"`
 
 	Network  NetworkResult             `json:"network"`
 	Stations map[string]*StationResult `json:"stations"`
@@ -20,7 +21,7 @@ type Results struct {
 	needed float64 // seconds after warm-ups, in all, that give every figure an interval; 0: these do
 }
 
-// Measure is one number: what theory says, where it has an answer, and what was
+// Measure is one number: what theory gives, where it has an answer, and what was
 // observed, where anything was.
 type Measure struct {
 	Theory   *float64          `json:"theory"`

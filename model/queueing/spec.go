@@ -20,7 +20,7 @@ type Station struct {
 	Arrivals *Dist   // times between arrivals from outside; nil: none
 	Initial  int     // customers who are there at the start
 	To       []Route // where customers go; what is left of 1 leaves
-	Stay     bool    // the probabilities of To add up to 1: nobody leaves from here
+	Stay     bool    // the probabilities of To add up to 1: no customer leaves from here
 }
 
 // Unlimited is the Buffer of a station at which everybody can wait.

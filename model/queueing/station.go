@@ -18,7 +18,7 @@ import (
 // time at which he gets there, and the station needs no event of its own for his
 // departure (Kiefer and Wolfowitz, On the theory of queues with many servers, 1955).
 //
-// The next service time is drawn one customer ahead. With one server nobody can then
+// The next service time is drawn one customer ahead. With one server no customer can then
 // leave before the servers' next free moment plus that time, which is what the station
 // promises its successors: lookahead that the distribution alone doesn't give.
 type station struct {
@@ -117,7 +117,8 @@ func (s *station) take(p *node.Simproc, entered float64) error {
 	}
 	s.nextService = s.service.draw()
 	if invariants.Enabled {
-		invariants.Assert(leaves > now && start >= now, "queueing: %s at %v: service from %v to %v", s.spec.ID, now, start, leaves)
+		invariants.Assert(leaves > now && start >= now, "queueing: %s at %v: service from %v to %v", s.spec.ID, now,
+			start, leaves)
 	}
 	s.free.Fix(0, leaves)
 	if s.spec.Buffer != Unlimited {
@@ -135,7 +136,7 @@ func (s *station) take(p *node.Simproc, entered float64) error {
 	return s.send(p, entered, leaves)
 }
 
-// full tells whether all servers and all places to wait are taken. Who leaves at this
+// full reports whether all servers and all places to wait are taken. A customer who leaves at this
 // instant has left.
 func (s *station) full(now float64) bool {
 	if s.spec.Buffer == Unlimited {
@@ -174,7 +175,7 @@ func (s *station) send(p *node.Simproc, entered, leaves float64) error {
 	return p.Send(to.link, at, s.data[:])
 }
 
-// promise tells the successors before when nobody will come.
+// promise sends the successors a lower bound on the time of the next customer.
 func (s *station) promise(p *node.Simproc) error {
 	if !s.promises {
 		return nil

@@ -52,7 +52,7 @@ type accumulator struct {
 	stations     []*measure.Groups[sample]
 }
 
-// Accumulate compares what was observed with what theory says.
+// Accumulate compares what was observed with theory.
 func (m *Model) Accumulate() scenario.Accumulator {
 	a := &accumulator{m: m}
 	for range m.spec.Stations {
@@ -91,7 +91,8 @@ func (a *accumulator) Summary() (scenario.Summary, error) {
 	}
 	m, s := a.m, a.m.spec
 	r := &Results{
-		HorizonSeconds: s.Horizon, WarmupSeconds: s.Warmup, Replications: a.replications, Batches: a.batches, Level: measure.Level,
+		HorizonSeconds: s.Horizon, WarmupSeconds: s.Warmup, Replications: a.replications, Batches: a.batches,
+		Confidence:  measure.Confidence,
 		Interrupted: a.interrupted, Stations: make(map[string]*StationResult), spec: s,
 	}
 	theories := s.theory()
@@ -115,10 +116,11 @@ func (a *accumulator) Summary() (scenario.Summary, error) {
 // readTally reads a station's report.
 func (m *Model) readTally(rep scenario.Replication, station int) (tally, error) {
 	var t tally
-	if station >= len(rep.Parts) || len(rep.Parts[station]) != reportBytes {
-		return t, fmt.Errorf("queueing: replication %d: the report of %s is missing or is not %d bytes", rep.Index, m.spec.Stations[station].ID, reportBytes)
+	if station >= len(rep.Reports) || len(rep.Reports[station]) != reportBytes {
+		return t, fmt.Errorf("queueing: replication %d: the report of %s is missing or is not %d bytes", rep.Index,
+			m.spec.Stations[station].ID, reportBytes)
 	}
-	part := rep.Parts[station]
+	part := rep.Reports[station]
 	doublings := int(min(binary.LittleEndian.Uint64(part), math.MaxInt32))
 	for f := range t {
 		sums := make([]float64, batchCount)
@@ -127,7 +129,8 @@ func (m *Model) readTally(rep scenario.Replication, station int) (tally, error) 
 		}
 		var err error
 		if t[f], err = measure.ReadBatches(m.spec.Warmup, m.spec.Horizon, sums, doublings); err != nil {
-			return t, fmt.Errorf("queueing: replication %d: the report of %s: %w", rep.Index, m.spec.Stations[station].ID, err)
+			return t, fmt.Errorf("queueing: replication %d: the report of %s: %w", rep.Index,
+				m.spec.Stations[station].ID, err)
 		}
 	}
 	return t, nil
@@ -229,7 +232,7 @@ func (o observed) upTo(most float64, y, x []term) Measure {
 	if !o.enough {
 		i = measure.Unknown(i.Mean, i.N)
 	}
-	i = i.Cut(most)
+	i = i.Clip(most)
 	return Measure{Observed: &i}
 }
 

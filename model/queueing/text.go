@@ -23,7 +23,7 @@ func (r *Results) WriteText(w io.Writer) error {
 	if r.Interrupted {
 		b.WriteString(", INTERRUPTED")
 	}
-	fmt.Fprintf(b, "\nthe truth lies between from and to with a probability of %s\n", table.Percent(r.Level))
+	fmt.Fprintf(b, "\nthe truth lies between from and to with a probability of %s\n", table.Percent(r.Confidence))
 	t := table.New(rowsMax, "", "theory", "observed", "from", "to", "")
 	for i := range r.spec.Stations {
 		r.writeStation(t, &r.spec.Stations[i])
@@ -37,7 +37,9 @@ func (r *Results) WriteText(w io.Writer) error {
 	case math.IsInf(r.needed, 1):
 		fmt.Fprintf(b, "Too short for intervals: a queue grows for ever; use %d replications.\n", replicationsEnough)
 	case r.needed > 0:
-		fmt.Fprintf(b, "Too short for intervals: simulate %s after the warm-up (all replications added), or use %d replications.\n", table.Seconds(math.Ceil(r.needed)), replicationsEnough)
+		fmt.Fprintf(b,
+			"Too short for intervals: simulate %s after the warm-up (all replications added), or use %d "+
+				"replications.\n", table.Seconds(math.Ceil(r.needed)), replicationsEnough)
 	}
 	for i := range r.spec.Stations {
 		id := r.spec.Stations[i].ID

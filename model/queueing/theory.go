@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// theory is what theorems say about one station. A rate is NaN where it isn't known.
+// theory is what theorems give for one station. A rate is NaN where it isn't known.
 type theory struct {
 	model   string  // e.g. M/M/2
 	offered float64 // customers who come, per second; NaN: not known
@@ -96,11 +96,12 @@ func (s *analysis) open(members []int) {
 		return
 	}
 	if k := s.overloaded(members, rates); k >= 0 {
-		if !loop { // else the others get less than the traffic equations say
+		if !loop { // else the others get less than the traffic equations give
 			s.all[members[k]].offered = rates[k]
 		}
 		st := &s.Stations[members[k]]
-		s.refuse(members, fmt.Sprintf("%s gets %.6g customers a second and can serve %.6g: the queue grows for ever", st.ID, rates[k], float64(st.Servers)/st.Service.Mean))
+		s.refuse(members, fmt.Sprintf("%s gets %.6g customers a second and can serve %.6g: the queue grows for ever",
+			st.ID, rates[k], float64(st.Servers)/st.Service.Mean))
 		return
 	}
 	if !slices.ContainsFunc(rates, func(r float64) bool { return r > 0 }) {
@@ -152,7 +153,7 @@ func (s *analysis) arrivalLetter(station int) string {
 	return "G"
 }
 
-// refuse says of a whole component that no theorem applies.
+// refuse marks a whole component as one to which no theorem applies.
 func (s *analysis) refuse(members []int, why string) {
 	for _, i := range members {
 		s.all[i].why = why
@@ -305,7 +306,7 @@ func (st *Station) kendall(arrivals string) string {
 // closedMax bounds stations² × customers² of a closed network.
 const closedMax = 500_000_000
 
-// closed treats a component that nobody leaves: its customers are there from the start.
+// closed treats a component that no customer leaves: its customers are there from the start.
 func (s *analysis) closed(members []int) {
 	customers := 0
 	why := ""
@@ -338,7 +339,7 @@ func (s *analysis) closed(members []int) {
 	s.solveClosed(members, visits, customers)
 }
 
-// crosses tells whether a way leads into a component, and whether one leads out of it.
+// crosses reports whether a way leads into a component, and whether one leads out of it.
 func (s *analysis) crosses(members []int) (in, out bool) {
 	inside := make(map[int]bool, len(members))
 	for _, i := range members {

@@ -38,7 +38,8 @@ func TestAsyncFlowSingleServer(t *testing.T) {
 	r := simulate(t, loadAsyncFlow(t, "single_server.yml"), 1, fewer(20))
 	within(t, "mean latency", latencyMeans(r), 0.110017, 0.001)
 	within(t, "throughput", throughputs(r), 32.34, 0.04)
-	for _, c := range []struct{ got, want float64 }{{r.Latency.P50, 0.10902}, {r.Latency.P95, 0.11989}, {r.Latency.P99, 0.12622}} {
+	for _, c := range []struct{ got, want float64 }{{r.Latency.P50, 0.10902}, {r.Latency.P95, 0.11989},
+		{r.Latency.P99, 0.12622}} {
 		if math.Abs(c.got-c.want) > 0.002*c.want {
 			t.Errorf("percentile %v, want %v", c.got, c.want)
 		}
@@ -55,7 +56,8 @@ func TestAsyncFlowSingleServer(t *testing.T) {
 		{"sampled I/O", s.Sampled[EventLoopIOSleep].Mean, s.IOMean, 0.005},
 		{"sampled MB", s.Sampled[RAMInUse].Mean, s.RAMMean, 0.005},
 		{"on an edge", r.Edges["server-to-client"].ConcurrentMean, rate * 0.99 * 0.003, 0.04},
-		{"sampled on an edge", r.Edges["server-to-client"].Sampled[EdgeConcurrentConnection].Mean, rate * 0.99 * 0.003, 0.08},
+		{"sampled on an edge", r.Edges["server-to-client"].Sampled[EdgeConcurrentConnection].Mean, rate * 0.99 * 0.003,
+			0.08},
 	} {
 		if math.Abs(c.got-c.want) > c.part*c.want {
 			t.Errorf("%s: %v, want about %v", c.what, c.got, c.want)
@@ -75,7 +77,8 @@ func TestAsyncFlowEvents(t *testing.T) {
 			t.Errorf("%s got %v requests/s while it was down", o.Target, o.During.RequestsRPS)
 		}
 		if part := o.After.RequestsRPS / o.After.ThroughputRPS; math.Abs(part-0.5/0.98) > 0.02 {
-			t.Errorf("after its outage %s gets %v of the completed requests, want half of those before two edges", o.Target, part)
+			t.Errorf("after its outage %s gets %v of the completed requests, want half of those before two edges",
+				o.Target, part)
 		}
 		if r.Servers[other].Requests == 0 {
 			t.Errorf("%s got nothing", other)

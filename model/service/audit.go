@@ -32,7 +32,7 @@ func newAudit() *audit {
 // checkSystem asserts Little's law over the whole system of one replication that
 // reached its horizon: the integrals of how many requests are in each box and on each
 // edge add up to the time that requests spend between their birth and their end,
-// those still in flight counted up to the horizon. The first side knows no request's
+// those still in flight counted up to the horizon. The first side contains no request's
 // birth, the second no box: a request that is for any time in two places or in none
 // breaks it.
 func (r *run) checkSystem() {
@@ -41,11 +41,14 @@ func (r *run) checkSystem() {
 	}
 	var area, left exactSum // area takes the times of birth too: area = left - came
 	for _, p := range append(r.request[:len(r.request):len(r.request)], r.response) {
-		invariants.Assert(p.End == r.Horizon, "service: a box closed its account at %v, want the horizon %v", p.End, r.Horizon)
+		invariants.Assert(p.End == r.Horizon, "service: a box closed its account at %v, want the horizon %v", p.End,
+			r.Horizon)
 		area.plus(&p.Audit.Area)
 		area.plus(&p.Audit.Came)
 		left.plus(&p.Audit.Left)
 	}
 	left.add(r.inFlight, r.Horizon)
-	invariants.Assert(area.sum.Cmp(&left.sum) == 0, "service: Little's law broken for the system, replication %d: integral and births %v, ends %v", r.Index, &area.sum, &left.sum)
+	invariants.Assert(area.sum.Cmp(&left.sum) == 0,
+		"service: Little's law broken for the system, replication %d: integral and births %v, ends %v", r.Index,
+		&area.sum, &left.sum)
 }

@@ -23,8 +23,8 @@ type change struct {
 	up   bool
 }
 
-// balancer sends each request on over one of its live edges. It knows nothing of
-// outages but the changes of its list: they are known beforehand, so they need no
+// balancer sends each request on over one of its live edges. Outages reach it as
+// changes of its list only: they are known beforehand, so they need no
 // events, and are applied, in order, before the first request at or after their time.
 type balancer struct {
 	out      outbox
@@ -33,7 +33,7 @@ type balancer struct {
 	received int64
 }
 
-func (b *balancer) handle(p port, events []node.Event) error {
+func (b *balancer) handle(p simproc, events []node.Event) error {
 	now := p.Now()
 	b.out.advance(now)
 	for len(b.changes) > 0 && b.changes[0].at <= now {
@@ -46,7 +46,8 @@ func (b *balancer) handle(p port, events []node.Event) error {
 			return err
 		}
 		if b.list.empty() {
-			return fmt.Errorf("service: load balancer %q has nothing left that it could send to: something that it covers must be up at every time", b.out.box)
+			return fmt.Errorf("service: load balancer %q has nothing left that it could send to: something that it "+
+				"covers must be up at every time", b.out.box)
 		}
 		b.received++
 		if err := b.out.send(p, b.list.take(), now, r); err != nil {
@@ -64,6 +65,7 @@ func (b *balancer) apply(c change) {
 	}
 }
 
-func (b *balancer) report(end float64) (*part, error) {
-	return &part{End: end, Received: b.received, Passed: b.received, Edges: b.out.report(end), Audit: b.out.audit}, nil
+func (b *balancer) report(end float64) (*boxReport, error) {
+	return &boxReport{End: end, Received: b.received, Passed: b.received, Edges: b.out.report(end), Audit: b.out.audit},
+		nil
 }

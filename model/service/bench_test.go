@@ -45,7 +45,8 @@ func bigSpec(servers, balancers int, rate float64) *Spec {
 	}
 	for i := range servers {
 		id := fmt.Sprintf("srv-%d", i)
-		s.Servers = append(s.Servers, oneEndpoint(id, 1, 4096, 64, cpu(constant(0.001)), sleep(constant(0.010)), cpu(constant(0.002))))
+		s.Servers = append(s.Servers, oneEndpoint(id, 1, 4096, 64, cpu(constant(0.001)), sleep(constant(0.010)),
+			cpu(constant(0.002))))
 		add(fmt.Sprintf("lb-%d", i%balancers), id, 0.001)
 		add(id, "client", 0.003)
 	}

@@ -13,7 +13,7 @@ type forwarder struct {
 	received int64
 }
 
-func (f *forwarder) handle(p port, events []node.Event) error {
+func (f *forwarder) handle(p simproc, events []node.Event) error {
 	now := p.Now()
 	for i := range events {
 		r, err := getRequest(events[i].Data)
@@ -28,8 +28,9 @@ func (f *forwarder) handle(p port, events []node.Event) error {
 	return nil
 }
 
-func (f *forwarder) report(end float64) (*part, error) {
-	return &part{End: end, Received: f.received, Passed: f.received, Edges: f.out.report(end), Audit: f.out.audit}, nil
+func (f *forwarder) report(end float64) (*boxReport, error) {
+	return &boxReport{End: end, Received: f.received, Passed: f.received, Edges: f.out.report(end), Audit: f.out.audit},
+		nil
 }
 
 // collector is the client's response side: it takes in finished requests. A
@@ -41,7 +42,7 @@ type collector struct {
 	audit    *audit   // checked build only
 }
 
-func (c *collector) handle(p port, events []node.Event) error {
+func (c *collector) handle(p simproc, events []node.Event) error {
 	now := p.Now()
 	for i := range events {
 		r, err := getRequest(events[i].Data)
@@ -70,8 +71,8 @@ func (c *collector) once(r request) {
 	c.seen[word] |= bit
 }
 
-func (c *collector) report(end float64) (*part, error) {
-	p := &part{End: end, Received: c.received, Passed: c.received, Audit: c.audit}
+func (c *collector) report(end float64) (*boxReport, error) {
+	p := &boxReport{End: end, Received: c.received, Passed: c.received, Audit: c.audit}
 	p.Latencies = c.recorder.report()
 	return p, nil
 }

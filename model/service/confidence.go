@@ -27,7 +27,7 @@ func (t *tally) confidence() *Confidence {
 		if !ok {
 			return nil
 		}
-		i = i.Cut(most)
+		i = i.Clip(most)
 		return &i
 	}
 	ratio := func(of func(s *sample) (y, x float64)) *measure.Interval { return upTo(math.Inf(1), of) }

@@ -27,6 +27,6 @@
 // Model, whose boxes are generator.go, client.go, balancer.go and server.go, with
 // outbox.go as the sending end of edges; tally.go and summarize.go make Results from
 // what the boxes report. docs/scenario-service.md is the page for people who write
-// files, docs/model-service.md says what the simulation does and how each figure is
+// files, docs/model-service.md describes what the simulation does and how each figure is
 // defined.
 package service

@@ -19,7 +19,8 @@ func TestDocs(t *testing.T) {
 	if !ok1 || !ok2 {
 		t.Fatal("the page has no block of YAML")
 	}
-	if got, want := mustLoad(t, block), mustLoad(t, readText(t, "../../examples/mini.yml")); !reflect.DeepEqual(got, want) {
+	if got, want := mustLoad(t, block), mustLoad(t, readText(t, "../../examples/mini.yml")); !reflect.DeepEqual(got,
+		want) {
 		t.Errorf("the page's scenario is\n%+v\nand examples/mini.yml\n%+v", got, want)
 	}
 	// A field that doesn't exist makes the reader list those that do.

@@ -22,49 +22,55 @@ import (
 type eventLog struct{ events []serialEvent }
 
 func (l *eventLog) Event(_ int, level uint32, target node.SimprocID, ev *node.Event, _ uint64) {
-	l.events = append(l.events, serialEvent{epoch: ev.Epoch, level: level, target: target, sender: ev.Sender, number: ev.Number, data: bytes.Clone(ev.Data)})
+	l.events = append(l.events, serialEvent{epoch: ev.Epoch, level: level, target: target, sender: ev.Sender,
+		number: ev.Number, data: bytes.Clone(ev.Data)})
 }
 
 func (l *eventLog) Wakeup(int, uint32, node.SimprocID, float64) {}
 
-// keeper notes the simprocs of a model, whose random streams the dumb engine then
+// watchedModel notes the simprocs of a model, whose random streams the simple engine then
 // draws from too.
-type keeper struct {
+type watchedModel struct {
 	*Model
 	procs map[node.SimprocID]*node.Simproc
 }
 
-func (k keeper) NewHandler(p *node.Simproc) (node.Handler, error) {
+func (k watchedModel) NewHandler(p *node.Simproc) (node.Handler, error) {
 	k.procs[p.ID()] = p
 	return k.Model.NewHandler(p)
 }
 
-// TestEngineAgainstSerial: node's engine and the dumb one handle the same events with
+// TestEngineAgainstSerial: node's engine and the simple one handle the same events with
 // the same bytes in the same order, and report the same.
 func TestEngineAgainstSerial(t *testing.T) {
 	for seed := range uint64(3) {
 		for _, algorithm := range []string{RoundRobin, LeastConnection} {
 			m := newModel(metricsSpec(algorithm))
-			k := keeper{m, make(map[node.SimprocID]*node.Simproc)}
+			k := watchedModel{m, make(map[node.SimprocID]*node.Simproc)}
 			log := &eventLog{}
 			e := newEngine(t, k, seed, 4, log)
 			if _, err := e.Run(1<<30, math.Inf(1)); err != nil {
 				t.Fatal(err)
 			}
-			s := newSerialFrom(t, m, func(id node.SimprocID, stream string) rand.Source { return k.procs[id].Source(stream) })
+			s := newSerialFrom(t, m, func(id node.SimprocID,
+				stream string) rand.Source {
+				return k.procs[id].Source(stream)
+			})
 			s.keep = true
 			s.run(t, m.Horizon())
 			if len(log.events) != len(s.handled) || len(s.handled) < 5000 {
-				t.Fatalf("seed %d: %d events on node's engine, %d on the dumb one", seed, len(log.events), len(s.handled))
+				t.Fatalf("seed %d: %d events on node's engine, %d on the simple one", seed, len(log.events),
+					len(s.handled))
 			}
 			for i, got := range log.events {
 				want := s.handled[i]
-				if got.epoch != want.epoch || got.target != want.target || got.sender != want.sender || got.number != want.number || !bytes.Equal(got.data, want.data) {
+				if got.epoch != want.epoch || got.target != want.target || got.sender != want.sender ||
+					got.number != want.number || !bytes.Equal(got.data, want.data) {
 					t.Fatalf("seed %d: event %d is %+v, want %+v", seed, i, got, want)
 				}
 			}
 			a, b := reportOf(t, m, e, 4, m.Horizon()), s.replication(t, 4, m.Horizon())
-			if !slices.EqualFunc(a.Parts, b.Parts, bytes.Equal) {
+			if !slices.EqualFunc(a.Reports, b.Reports, bytes.Equal) {
 				t.Errorf("seed %d: the reports differ", seed)
 			}
 		}
@@ -102,7 +108,8 @@ func TestPlacement(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			e, err := node.NewEngine(plan, node.Config{Model: m, Seed: 77, Horizon: m.Horizon(), Port: lanePort{l, w, placement, m.Graph()}})
+			e, err := node.NewEngine(plan, node.Config{Model: m, Seed: 77, Horizon: m.Horizon(),
+				Port: lanePort{l, w, placement, m.Graph()}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -139,11 +146,12 @@ func TestPlacement(t *testing.T) {
 				}
 			}
 		}
-		rep := scenario.Replication{Horizon: m.Horizon(), Reached: m.Horizon(), Parts: make([][]byte, m.Graph().NumSimprocs())}
+		rep := scenario.Replication{Horizon: m.Horizon(), Reached: m.Horizon(),
+			Reports: make([][]byte, m.Graph().NumSimprocs())}
 		for _, e := range l.engines {
-			for id, p := range reportOf(t, m, e, 0, m.Horizon()).Parts {
+			for id, p := range reportOf(t, m, e, 0, m.Horizon()).Reports {
 				if p != nil {
-					rep.Parts[id] = p
+					rep.Reports[id] = p
 				}
 			}
 		}
@@ -153,7 +161,7 @@ func TestPlacement(t *testing.T) {
 	summarize(t, m, []scenario.Replication{want})
 	for workers := 2; workers <= 4; workers++ {
 		got := run(workers, func(n int) int32 { return int32(n % workers) })
-		if !slices.EqualFunc(got.Parts, want.Parts, bytes.Equal) {
+		if !slices.EqualFunc(got.Reports, want.Reports, bytes.Equal) {
 			t.Errorf("%d workers report something else than one", workers)
 		}
 	}
@@ -177,7 +185,8 @@ func TestSeeds(t *testing.T) {
 	if first == text(2) {
 		t.Error("two seeds gave the same results")
 	}
-	if rows := simulate(t, m, 1, 2).Replications; rows[0].Generated == rows[1].Generated && *rows[0].LatencyMean == *rows[1].LatencyMean {
+	if rows := simulate(t, m, 1, 2).Replications; rows[0].Generated == rows[1].Generated &&
+		*rows[0].LatencyMean == *rows[1].LatencyMean {
 		t.Error("two replications are the same")
 	}
 }
@@ -221,24 +230,26 @@ func TestInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := summarize(t, m, []scenario.Replication{reportOf(t, m, e, 0, 12.5)})
-	if !r.Interrupted || r.SimulatedSeconds != 12.5 || r.RequestsGenerated != r.RequestsCompleted+r.RequestsDropped+r.RequestsInFlight || r.RequestsInFlight == 0 {
+	if !r.Interrupted || r.SimulatedSeconds != 12.5 ||
+		r.RequestsGenerated != r.RequestsCompleted+r.RequestsDropped+r.RequestsInFlight || r.RequestsInFlight == 0 {
 		t.Errorf("%+v", r)
 	}
 	if got := float64(r.RequestsCompleted) / 12.5; got != r.ThroughputRPS {
 		t.Errorf("throughput %v, want %v over the time reached", r.ThroughputRPS, got)
 	}
-	if o := r.Outages[0]; o.During == nil || math.Abs(o.During.ThroughputRPS*2.5-math.Round(o.During.ThroughputRPS*2.5)) > 1e-9 {
+	if o := r.Outages[0]; o.During == nil ||
+		math.Abs(o.During.ThroughputRPS*2.5-math.Round(o.During.ThroughputRPS*2.5)) > 1e-9 {
 		t.Errorf("the outage's phase isn't measured over the 2.5 s that were reached: %+v", o.During)
 	}
 
 	// Boxes at different times: the generator far ahead of the rest.
 	s := newSerial(t, m, 1)
 	s.run(t, 20)
-	parts := s.replication(t, 0, 20).Parts
+	parts := s.replication(t, 0, 20).Reports
 	s = newSerial(t, m, 1)
 	s.run(t, 5)
 	rep := s.replication(t, 0, 5)
-	rep.Parts[nodeGenerator*rankCount] = parts[nodeGenerator*rankCount]
+	rep.Reports[nodeGenerator*rankCount] = parts[nodeGenerator*rankCount]
 	r = summarize(t, m, []scenario.Replication{rep})
 	if r.RequestsGenerated != r.RequestsCompleted+r.RequestsDropped+r.RequestsInFlight || r.RequestsInFlight < 500 {
 		t.Errorf("generator at 20 s, the rest at 5 s: %+v", r)
@@ -256,18 +267,18 @@ func TestConservation(t *testing.T) {
 	rep := fresh()
 	summarize(t, m, []scenario.Replication{rep})
 	for n := range m.topology.boxes {
-		for field, of := range map[string]func(*part) *int64{
-			"received": func(p *part) *int64 { return &p.Received },
-			"passed":   func(p *part) *int64 { return &p.Passed },
-			"present":  func(p *part) *int64 { return &p.Present },
+		for field, of := range map[string]func(*boxReport) *int64{
+			"received": func(p *boxReport) *int64 { return &p.Received },
+			"passed":   func(p *boxReport) *int64 { return &p.Passed },
+			"present":  func(p *boxReport) *int64 { return &p.Present },
 		} {
 			rep := fresh()
-			p, err := decodePart(rep.Parts[n*rankCount])
+			p, err := decodeReport(rep.Reports[n*rankCount])
 			if err != nil {
 				t.Fatal(err)
 			}
 			*of(p)++
-			if rep.Parts[n*rankCount], err = p.encode(); err != nil {
+			if rep.Reports[n*rankCount], err = p.encode(); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := modeltest.Sum(m, rep); err == nil {
@@ -276,7 +287,7 @@ func TestConservation(t *testing.T) {
 		}
 	}
 	rep = fresh()
-	rep.Parts[0] = nil
+	rep.Reports[0] = nil
 	if _, err := modeltest.Sum(m, rep); err == nil {
 		t.Error("a missing report was not noticed")
 	}
@@ -292,10 +303,13 @@ func TestLedgers(t *testing.T) {
 	}
 	m := newModel(metricsSpec(RoundRobin))
 	for name, spoil := range map[string]func(*serial){
-		"nothing":         func(*serial) {},
-		"level":           func(s *serial) { s.box("a", rankRequest).(*server).gauges.level[levelReady]++ },
-		"area":            func(s *serial) { s.box("b", rankRequest).(*server).gauges.area[levelIO] += 1e-3 },
-		"edge":            func(s *serial) { s.box("lb", rankRequest).(*balancer).out.passages.First().Value.entry += 1e-9 },
+		"nothing": func(*serial) {},
+		"level":   func(s *serial) { s.box("a", rankRequest).(*server).gauges.level[levelReady]++ },
+		"area":    func(s *serial) { s.box("b", rankRequest).(*server).gauges.area[levelIO] += 1e-3 },
+		"edge": func(s *serial) {
+			s.box("lb",
+				rankRequest).(*balancer).out.passages.First().Value.entry += 1e-9
+		},
 		"request's place": func(s *serial) { clear(s.box("a", rankRequest).(*server).audit.since[levelWhole]) },
 		"residence":       func(s *serial) { s.box("a", rankRequest).(*server).residence += 1e-9 },
 		"between boxes": func(s *serial) { // off the edge before it reaches the server
@@ -310,7 +324,8 @@ func TestLedgers(t *testing.T) {
 				}
 			}()
 			s := newSerial(t, m, 1)
-			for at := 10.0; len(s.box("a", rankRequest).(*server).audit.since[levelWhole]) == 0 || s.box("lb", rankRequest).(*balancer).out.passages.Len() == 0; at += 0.01 {
+			for at := 10.0; len(s.box("a", rankRequest).(*server).audit.since[levelWhole]) == 0 ||
+				s.box("lb", rankRequest).(*balancer).out.passages.Len() == 0; at += 0.01 {
 				s.run(t, at)
 			}
 			spoil(s)

@@ -25,12 +25,15 @@ func TestOutage(t *testing.T) {
 			m := newModel(outageSpec(algorithm))
 			n := fewer(20)
 			r := simulate(t, m, 5, n)
-			if r.RequestsDropped != 0 || r.RequestsGenerated != r.RequestsCompleted+r.RequestsInFlight || r.RequestsInFlight > 20*int64(n) {
-				t.Errorf("generated %d, completed %d, dropped %d, in flight %d: want none lost, some few in flight", r.RequestsGenerated, r.RequestsCompleted, r.RequestsDropped, r.RequestsInFlight)
+			if r.RequestsDropped != 0 || r.RequestsGenerated != r.RequestsCompleted+r.RequestsInFlight ||
+				r.RequestsInFlight > 20*int64(n) {
+				t.Errorf("generated %d, completed %d, dropped %d, in flight %d: want none lost, some few in flight",
+					r.RequestsGenerated, r.RequestsCompleted, r.RequestsDropped, r.RequestsInFlight)
 			}
 			o := r.Outages[0]
 			if o.Before.From != 0 || o.Before.To != 100 || o.After.To != 300 || o.During.RequestsRPS != 0 {
-				t.Errorf("outage %+v, before %+v, during %+v, after %+v: want phases of 100 s, and no request to the server during it", o, *o.Before, *o.During, *o.After)
+				t.Errorf("outage %+v, before %+v, during %+v, after %+v: want phases of 100 s, and no request to the "+
+					"server during it", o, *o.Before, *o.During, *o.After)
 			}
 			for _, p := range []*Phase{o.Before, o.After} {
 				if algorithm == RoundRobin && math.Abs(p.RequestsRPS-20) > 0.5 {
@@ -41,13 +44,15 @@ func TestOutage(t *testing.T) {
 			sd := math.Sqrt(2 * 40 / (100 * float64(n)))
 			for _, p := range []*Phase{o.During, o.After} {
 				if d := p.ThroughputRPS - o.Before.ThroughputRPS; math.Abs(d) > 3.3*sd {
-					t.Errorf("throughput changes by %v from %v to %v, more than chance (%v) explains", d, o.Before.From, p.From, sd)
+					t.Errorf("throughput changes by %v from %v to %v, more than chance (%v) explains", d, o.Before.From,
+						p.From, sd)
 				}
 			}
 			// Most of the time nothing is under way, so that least_connection takes the
 			// first of its list: srv-1 before the outage, srv-2 after it.
 			if algorithm == LeastConnection && (o.Before.RequestsRPS < 35 || o.After.RequestsRPS > 5) {
-				t.Errorf("srv-1 got %v requests/s before and %v after, want most and few", o.Before.RequestsRPS, o.After.RequestsRPS)
+				t.Errorf("srv-1 got %v requests/s before and %v after, want most and few", o.Before.RequestsRPS,
+					o.After.RequestsRPS)
 			}
 		})
 	}
@@ -66,7 +71,8 @@ func TestOutageOrder(t *testing.T) {
 	d.run(t, 99)
 	b := d.box("lb", rankRequest).(*balancer)
 	var wantChanges []change
-	wantChanges = append(wantChanges, change{100, 0, false}, change{200, 0, true}, change{200, 1, false}, change{300, 1, true})
+	wantChanges = append(wantChanges, change{100, 0, false}, change{200, 0, true}, change{200, 1, false},
+		change{300, 1, true})
 	if !slices.Equal(b.changes, wantChanges) {
 		t.Fatalf("changes %v, want %v", b.changes, wantChanges)
 	}
@@ -112,14 +118,17 @@ func TestOutageInTree(t *testing.T) {
 	s.Edges = append(s.Edges, Edge{ID: "lb-sub", Source: "lb", Target: "sub", Latency: exponential(0.002)})
 	s.Outages = []Outage{{ID: "sub-down", Target: "sub", Start: 100, End: 200}}
 	m := newModel(s)
-	for id, want := range map[string]float64{"gen": 100, "client": 200, "lb": 100, "sub": 50, "a": 100, "b": 50, "c": 50} {
+	for id, want := range map[string]float64{"gen": 100, "client": 200, "lb": 100, "sub": 50, "a": 100, "b": 50,
+		"c": 50} {
 		if got := m.Graph().Nodes[m.topology.nodes[id]].Work; math.Abs(got-want) > 1e-9 {
 			t.Errorf("expected work of %s is %v, want %v", id, got, want)
 		}
 	}
 	r := simulate(t, m, 1, 1)
-	if o := r.Outages[0]; o.During.RequestsRPS != 0 || math.Abs(o.Before.RequestsRPS-50) > 5 || math.Abs(o.After.RequestsRPS-50) > 5 {
-		t.Errorf("requests to the balancer: %v, %v, %v a second, want 50, 0, 50", o.Before.RequestsRPS, o.During.RequestsRPS, o.After.RequestsRPS)
+	if o := r.Outages[0]; o.During.RequestsRPS != 0 || math.Abs(o.Before.RequestsRPS-50) > 5 ||
+		math.Abs(o.After.RequestsRPS-50) > 5 {
+		t.Errorf("requests to the balancer: %v, %v, %v a second, want 50, 0, 50", o.Before.RequestsRPS,
+			o.During.RequestsRPS, o.After.RequestsRPS)
 	}
 	if b, c := r.Servers["b"].Requests, r.Servers["c"].Requests; b == 0 || c == 0 || r.RequestsDropped != 0 {
 		t.Errorf("b got %d, c %d, %d were dropped", b, c, r.RequestsDropped)
@@ -193,7 +202,8 @@ func TestSpikes(t *testing.T) {
 		}
 	}
 	r := simulate(t, newModel(with), 9, 1)
-	for i, want := range [][3]float64{{0.002, 0.25 + 0.25, 0.5}, {0.083, 1.0/3*0.25 + 0.5, 8 * 10.0 / 50}, {0.5, 8, 0.002}} {
+	for i, want := range [][3]float64{{0.002, 0.25 + 0.25, 0.5}, {0.083, 1.0/3*0.25 + 0.5, 8 * 10.0 / 50},
+		{0.5, 8, 0.002}} {
 		s := r.Spikes[i]
 		for j, p := range []*Phase{s.Before, s.During, s.After} {
 			if math.Abs(*p.TransitMean-want[j]) > 0.1*want[j]+0.03 {

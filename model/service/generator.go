@@ -30,7 +30,7 @@ type generator struct {
 	userSum   float64 // of active over the windows
 }
 
-func (g *generator) handle(p port, _ []node.Event) error {
+func (g *generator) handle(p simproc, _ []node.Event) error {
 	now := p.Now()
 	switch {
 	case !g.started:
@@ -48,7 +48,7 @@ func (g *generator) handle(p port, _ []node.Event) error {
 	case now >= g.windowEnd:
 		g.begin()
 	}
-	return g.plan(p, now)
+	return g.schedule(p, now)
 }
 
 // begin opens the next window.
@@ -59,9 +59,9 @@ func (g *generator) begin() {
 	g.userSum += g.active
 }
 
-// plan asks to be called at the next arrival, or at the window's end when there is
+// schedule requests an activation at the next arrival, or at the window's end when there is
 // none before.
-func (g *generator) plan(p port, now float64) error {
+func (g *generator) schedule(p simproc, now float64) error {
 	g.due = math.Inf(1)
 	if rate := g.active * g.rate; rate > 0 {
 		if at := later(now, g.gaps.Rand()/rate); at < g.windowEnd {
@@ -79,10 +79,10 @@ func later(now, d float64) float64 {
 	return max(now+d, math.Nextafter(now, math.Inf(1)))
 }
 
-func (g *generator) report(end float64) (*part, error) {
-	return &part{
+func (g *generator) report(end float64) (*boxReport, error) {
+	return &boxReport{
 		End: end, Received: g.made, Passed: g.made,
-		Generator: &generatorPart{Made: g.made, Windows: g.windows, UserSum: g.userSum},
+		Generator: &generatorReport{Made: g.made, Windows: g.windows, UserSum: g.userSum},
 		Edges:     g.out.report(end), Audit: g.out.audit,
 	}, nil
 }

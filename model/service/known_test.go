@@ -68,11 +68,14 @@ func TestQueues(t *testing.T) {
 		{"M/D/1, rate 0.8 (Pollaczek and Khinchine)", queue(0.8, 1, constant(1)), 3},
 		{"M/D/1, rate 0.5", queue(0.5, 1, constant(1)), 1.5},
 		// Memory for two at a time, and I/O, of which there is no limit: M/M/2 again.
-		{"memory as the server", tandem(1.5, horizon, oneEndpoint("srv", 1, 256, 128, sleep(exponential(1)))), 1 + 1.285714},
+		{"memory as the server", tandem(1.5, horizon, oneEndpoint("srv", 1, 256, 128, sleep(exponential(1)))), 1 +
+			1.285714},
 		// Burke: the departures of M/M/1 are Poisson, so the second queue is M/M/1 too.
-		{"two M/M/1 in a row, rate 0.5", tandem(0.5, horizon, oneEndpoint("a", 1, 256, 0, cpu(exponential(1))), oneEndpoint("b", 1, 256, 0, cpu(exponential(1)))), 4},
+		{"two M/M/1 in a row, rate 0.5", tandem(0.5, horizon, oneEndpoint("a", 1, 256, 0, cpu(exponential(1))),
+			oneEndpoint("b", 1, 256, 0, cpu(exponential(1)))), 4},
 		// A core is given back for I/O: the queue is M/M/1, the I/O pure delay.
-		{"M/M/1 and delay, rate 0.5", tandem(0.5, horizon, oneEndpoint("a", 1, 256, 0, cpu(exponential(1)), sleep(constant(7)))), 2 + 7},
+		{"M/M/1 and delay, rate 0.5", tandem(0.5, horizon,
+			oneEndpoint("a", 1, 256, 0, cpu(exponential(1)), sleep(constant(7)))), 2 + 7},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -145,8 +148,10 @@ func TestServerMetrics(t *testing.T) {
 		what      string
 		got, want float64
 	}{
-		{"utilisation", s.Utilisation, 0.8}, {"ready queue", s.ReadyQueueMean, 3.2}, {"requests in the server", s.RequestsInMean, 4},
-		{"memory", s.RAMMean, 40}, {"residence", *s.ResidenceMean, 5}, {"I/O", s.IOMean, 0}, {"memory queue", s.RAMQueueMean, 0},
+		{"utilisation", s.Utilisation, 0.8}, {"ready queue", s.ReadyQueueMean, 3.2},
+		{"requests in the server", s.RequestsInMean, 4},
+		{"memory", s.RAMMean, 40}, {"residence", *s.ResidenceMean, 5}, {"I/O", s.IOMean, 0},
+		{"memory queue", s.RAMQueueMean, 0},
 	} {
 		if math.Abs(c.got-c.want) > 0.15*c.want {
 			t.Errorf("%s: %v, want about %v", c.what, c.got, c.want)
@@ -162,13 +167,14 @@ func TestServerMetrics(t *testing.T) {
 func TestPureDelay(t *testing.T) {
 	m := newModel(tandem(50, 200, oneEndpoint("srv", 1, 256, 0, sleep(constant(0.1)), sleep(constant(0.15)))))
 	l := simulate(t, m, 1, 1).Latency
-	if math.Abs(l.Min-0.25) > 1e-12 || math.Abs(l.Max-0.25) > 1e-12 || math.Abs(l.P50-0.25) > 0.25e-3 || l.StdDev > 1e-12 {
+	if math.Abs(l.Min-0.25) > 1e-12 || math.Abs(l.Max-0.25) > 1e-12 || math.Abs(l.P50-0.25) > 0.25e-3 ||
+		l.StdDev > 1e-12 {
 		t.Errorf("latency %+v, want 0.25 throughout", l)
 	}
 }
 
 // arrivals and departures are what a server was given and did, read from the events
-// of the dumb engine.
+// of the simple engine.
 func serverHistory(t *testing.T, m *Model, seed uint64) (arrivals, departures []float64) {
 	t.Helper()
 	s := newSerial(t, m, seed)
@@ -262,7 +268,8 @@ func TestEndpointsAndBursts(t *testing.T) {
 	srv := Server{ID: "srv", Cores: 1, RAM: 1024, Endpoints: []Endpoint{
 		{Name: "/none"},
 		{Name: "/zero", RAM: 1, Steps: []Step{cpu(constant(0)), sleep(constant(0)), cpu(constant(0))}},
-		{Name: "/long", RAM: 1, Steps: []Step{cpu(constant(0.25)), cpu(constant(0.25)), sleep(constant(1)), cpu(constant(0.5))}},
+		{Name: "/long", RAM: 1, Steps: []Step{cpu(constant(0.25)), cpu(constant(0.25)), sleep(constant(1)),
+			cpu(constant(0.5))}},
 	}}
 	m := newModel(tandem(0.3, 50000, srv))
 	if p := m.graph.Nodes[m.topology.nodes["srv"]].Work; math.Abs(p-0.3*(1+6.0/3)) > 1e-12 {

@@ -51,8 +51,12 @@ func (l *ledger) stay(since, end float64, weight int64) {
 // many terms: it may differ from the exact value by its own rounding, and no more.
 func (l *ledger) check(box, place string, end, area float64, terms int64) {
 	l.change(end, 0)
-	invariants.Assert(l.area.sum.Cmp(&l.stays.sum) == 0, "service: %s: Little's law broken for %s over [0, %v]: integral %v, stays %v", box, place, end, &l.area.sum, &l.stays.sum)
-	invariants.Assert(l.area.rounds(area, terms), "service: %s: integral of %s over [0, %v] is %v, want %v but for the rounding of %d terms", box, place, end, area, &l.area.sum, terms)
+	invariants.Assert(l.area.sum.Cmp(&l.stays.sum) == 0,
+		"service: %s: Little's law broken for %s over [0, %v]: integral %v, stays %v", box, place, end, &l.area.sum,
+		&l.stays.sum)
+	invariants.Assert(l.area.rounds(area, terms),
+		"service: %s: integral of %s over [0, %v] is %v, want %v but for the rounding of %d terms", box, place, end,
+		area, &l.area.sum, terms)
 }
 
 // exactBits holds every sum of products of an int64 and a float64 that a run can
@@ -76,7 +80,7 @@ func (x *exactSum) add(weight int64, t float64) {
 	invariants.Assert(x.sum.Acc() == big.Exact, "service: a sum isn't exact in %d bits", exactBits)
 }
 
-// rounds tells whether y can be what float64 arithmetic makes of the sum, as n
+// rounds reports whether y can be what float64 arithmetic makes of the sum, as n
 // products of a whole number and a difference of two times, none of them negative,
 // added one by one. The difference and the product are each off by one part in 2^53
 // at most, each of the n-1 additions too, and so is the sum as a float64 here: n+2

@@ -114,12 +114,14 @@ func TestDefaults(t *testing.T) {
 	got := mustLoad(t, plain)
 	ms3 := service.Dist{Kind: "exponential", Mean: 0.003}
 	want := &service.Spec{
-		Name:     "test",
-		Workload: service.Workload{ID: "gen", Users: service.Dist{Kind: "poisson", Mean: 10}, RequestsPerMinute: 20, SamplingWindow: 60},
-		Client:   "client",
+		Name: "test",
+		Workload: service.Workload{ID: "gen", Users: service.Dist{Kind: "poisson", Mean: 10}, RequestsPerMinute: 20,
+			SamplingWindow: 60},
+		Client: "client",
 		Servers: []service.Server{{ID: "srv", Cores: 1, RAM: 1024, Endpoints: []service.Endpoint{{
-			Name:  "/api",
-			Steps: []service.Step{{CPU: true, Kind: "initial_parsing", Time: service.Dist{Kind: "constant", Mean: 0.001}}},
+			Name: "/api",
+			Steps: []service.Step{{CPU: true, Kind: "initial_parsing",
+				Time: service.Dist{Kind: "constant", Mean: 0.001}}},
 		}}}},
 		Edges: []service.Edge{
 			{ID: "in", Source: "gen", Target: "client", Latency: ms3, Dropout: 0.01},
@@ -187,30 +189,45 @@ func TestDistributions(t *testing.T) {
 func TestAccepted(t *testing.T) {
 	const endpoint = "endpoint_name: /API,"
 	for name, text := range map[string]string{
-		"model":           "model: service\n" + plain,
-		"types":           change(t, change(t, plain, "id: gen,", "id: gen, type: generator,"), "{ id: client }", "{ id: client, type: client }"),
-		"edge type":       change(t, plain, "id: to,", "id: to, edge_type: network_connection,"),
-		"no events":       plain + "events:\n",
-		"null events":     plain + "events: null\n",
-		"empty events":    plain + "events: []\n",
-		"no balancer":     change(t, plain, "    servers:", "    load_balancer: null\n    load_balancers: []\n    servers:"),
-		"null pool":       change(t, plain, "server_resources: {}", "server_resources: { db_connection_pool: null }"),
-		"pool":            change(t, plain, "server_resources: {}", "server_resources: { db_connection_pool: 8 }"),
-		"whole float":     change(t, plain, "server_resources: {}", "server_resources: { cpu_cores: 2.0, ram_mb: 1e4 }"),
-		"probability":     change(t, plain, endpoint, "endpoint_name: a, probability: 1.0,"),
-		"probability 0":   change(t, plain, endpoint, "endpoint_name: a, probability: 0,"),
-		"no steps":        change(t, plain, "steps: [{ kind: initial_parsing, step_operation: { cpu_time: 0.001 } }]", "steps: []"),
-		"no users":        change(t, plain, "{ mean: 10 }", "{ mean: 0 }"),
-		"no requests":     change(t, plain, "{ mean: 20 }", "{ mean: 0 }"),
-		"no metrics":      change(t, plain, "sim_settings: {}", "sim_settings: { enabled_sample_metrics: [], enabled_event_metrics: [] }"),
-		"metric twice":    change(t, plain, "sim_settings: {}", "sim_settings: { enabled_event_metrics: [rqs_clock, rqs_clock] }"),
+		"model": "model: service\n" + plain,
+		"types": change(t, change(t, plain, "id: gen,", "id: gen, type: generator,"), "{ id: client }",
+			"{ id: client, type: client }"),
+		"edge type":    change(t, plain, "id: to,", "id: to, edge_type: network_connection,"),
+		"no events":    plain + "events:\n",
+		"null events":  plain + "events: null\n",
+		"empty events": plain + "events: []\n",
+		"no balancer": change(t, plain, "    servers:",
+			"    load_balancer: null\n    load_balancers: []\n    servers:"),
+		"null pool": change(t, plain, "server_resources: {}", "server_resources: { db_connection_pool: null }"),
+		"pool":      change(t, plain, "server_resources: {}", "server_resources: { db_connection_pool: 8 }"),
+		"whole float": change(t, plain, "server_resources: {}",
+			"server_resources: { cpu_cores: 2.0, ram_mb: 1e4 }"),
+		"probability":   change(t, plain, endpoint, "endpoint_name: a, probability: 1.0,"),
+		"probability 0": change(t, plain, endpoint, "endpoint_name: a, probability: 0,"),
+		"no steps": change(t, plain, "steps: [{ kind: initial_parsing, step_operation: { cpu_time: 0.001 } }]",
+			"steps: []"),
+		"no users":    change(t, plain, "{ mean: 10 }", "{ mean: 0 }"),
+		"no requests": change(t, plain, "{ mean: 20 }", "{ mean: 0 }"),
+		"no metrics": change(t, plain, "sim_settings: {}",
+			"sim_settings: { enabled_sample_metrics: [], enabled_event_metrics: [] }"),
+		"metric twice": change(t, plain, "sim_settings: {}",
+			"sim_settings: { enabled_event_metrics: [rqs_clock, rqs_clock] }"),
 		"reserved metric": change(t, plain, "sim_settings: {}", "sim_settings: { enabled_event_metrics: [llm_cost] }"),
 		"full dropout":    change(t, plain, "id: to,", "id: to, dropout_rate: 1,"),
-		"limits":          change(t, plain, "sim_settings: {}", "sim_settings: { total_simulation_time: 5, sample_period_s: 0.001 }"),
-		"limits above":    change(t, plain, "sim_settings: {}", "sim_settings: { total_simulation_time: 1000000000, sample_period_s: 0.1 }"),
-		"float ram step":  change(t, plain, "steps: [", "steps: [{ kind: ram, step_operation: { necessary_ram: 0.5 } }, "),
-		"all of the ram":  change(t, plain, "steps: [", "steps: [{ kind: ram, step_operation: { necessary_ram: 1024 } }, "),
-		"json":            `{"rqs_input":{"id":"gen","avg_active_users":{"mean":1},"avg_request_per_minute_per_user":{"mean":1}},"topology_graph":{"nodes":{"client":{"id":"c"},"servers":[{"id":"s","server_resources":{},"endpoints":[{"endpoint_name":"e","steps":[]}]}]},"edges":[{"id":"1","source":"gen","target":"c","latency":{"mean":1}},{"id":"2","source":"c","target":"s","latency":{"mean":1}},{"id":"3","source":"s","target":"c","latency":{"mean":1}}]},"sim_settings":{}}`,
+		"limits": change(t, plain, "sim_settings: {}",
+			"sim_settings: { total_simulation_time: 5, sample_period_s: 0.001 }"),
+		"limits above": change(t, plain, "sim_settings: {}",
+			"sim_settings: { total_simulation_time: 1000000000, sample_period_s: 0.1 }"),
+		"float ram step": change(t, plain, "steps: [",
+			"steps: [{ kind: ram, step_operation: { necessary_ram: 0.5 } }, "),
+		"all of the ram": change(t, plain, "steps: [",
+			"steps: [{ kind: ram, step_operation: { necessary_ram: 1024 } }, "),
+		"json": `{"rqs_input":{"id":"gen","avg_active_users":{"mean":1},"avg_request_per_minute_per_user":{"mean":1}},
+"topology_graph":{"nodes":{"client":{"id":"c"},
+"servers":[{"id":"s","server_resources":{},"endpoints":[{"endpoint_name":"e","steps":[]}]}]},
+"edges":[{"id":"1","source":"gen","target":"c","latency":{"mean":1}},
+{"id":"2","source":"c","target":"s","latency":{"mean":1}},
+{"id":"3","source":"s","target":"c","latency":{"mean":1}}]},"sim_settings":{}}`,
 	} {
 		if _, err := load("test.yml", text, 0); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -266,10 +283,12 @@ topology_graph:
 sim_settings: { total_simulation_time: 100 }
 events:
   - { event_id: e1, target_id: one, start: { kind: server_down, t_start: 10 }, end: { kind: server_up, t_end: 20 } }
-  - { event_id: e2, target_id: to, start: { kind: network_spike_start, t_start: 0, spike_s: 0.5 }, end: { kind: network_spike_end, t_end: 100 } }
+  - { event_id: e2, target_id: to, start: { kind: network_spike_start, t_start: 0, spike_s: 0.5 },
+      end: { kind: network_spike_end, t_end: 100 } }
   - { event_id: e3, target_id: c, start: { kind: server_down, t_start: 20 }, end: { kind: server_up, t_end: 30 } }
   - { event_id: e4, target_id: one, start: { kind: server_down, t_start: 30 }, end: { kind: server_up, t_end: 100 } }
-  - { event_id: e5, target_id: to, start: { kind: network_spike_start, t_start: 50, spike_s: 0.5 }, end: { kind: network_spike_end, t_end: 60 } }
+  - { event_id: e5, target_id: to, start: { kind: network_spike_start, t_start: 50, spike_s: 0.5 },
+      end: { kind: network_spike_end, t_end: 60 } }
 `
 
 // TestTree: the order of a balancer's list is that of its edges; outages that touch
@@ -309,7 +328,8 @@ func TestDerivedCover(t *testing.T) {
 			t.Errorf("with %q: covers %v, want [b a]", covered, got)
 		}
 	}
-	_, err := load("test.yml", change(t, change(t, balanced, ", server_covered: [a, b]", ""), "source: one, target: b", "source: one, target: c"), 0)
+	_, err := load("test.yml", change(t, change(t, balanced, ", server_covered: [a, b]", ""), "source: one, target: b",
+		"source: one, target: c"), 0)
 	if err == nil || !strings.Contains(err.Error(), "found c, which top covers already") {
 		t.Errorf("two balancers over one server: %v", err)
 	}
@@ -319,9 +339,12 @@ func TestDerivedCover(t *testing.T) {
 // back to the client in the end.
 func TestChain(t *testing.T) {
 	text := change(t, balanced, "target: top, latency", "target: d, latency")
-	text = change(t, text, "      - { <<: *server, id: c }\n", "      - { <<: *server, id: c }\n      - { <<: *server, id: d }\n      - { <<: *server, id: e }\n")
+	text = change(t, text, "      - { <<: *server, id: c }\n",
+		"      - { <<: *server, id: c }\n      - { <<: *server, id: d }\n      - { <<: *server, id: e }\n")
 	text = change(t, text, "source: a, target: client", "source: a, target: e")
-	text = change(t, text, "sim_settings:", "    - { id: d-top, source: d, target: top, latency: *ms }\n    - { id: e-back, source: e, target: client, latency: *ms }\nsim_settings:")
+	text = change(t, text, "sim_settings:",
+		"    - { id: d-top, source: d, target: top, latency: *ms }\n    - { id: e-back, source: e, target: client, "+
+			"latency: *ms }\nsim_settings:")
 	if _, err := load("test.yml", text, 0); err != nil {
 		t.Error(err)
 	}
@@ -340,7 +363,8 @@ func TestHorizon(t *testing.T) {
 			t.Errorf("horizon %v: %v, %v", horizon, spec, err)
 		}
 		if len(spec.Outages) != 3 || len(spec.Spikes) != 2 {
-			t.Errorf("horizon %v: %d outages, %d spikes, want all 3 and 2", horizon, len(spec.Outages), len(spec.Spikes))
+			t.Errorf("horizon %v: %d outages, %d spikes, want all 3 and 2", horizon, len(spec.Outages),
+				len(spec.Spikes))
 		}
 	}
 	if spec, err := load("test.yml", balanced, 0); err != nil || spec.Settings.Horizon != 100 {
@@ -381,7 +405,7 @@ func TestAllProblems(t *testing.T) {
 		"13 topology_graph.nodes.servers[0].endpoints[0].steps[0].step_operation.cpu_time",
 		"19 topology_graph.edges[2].target",
 		"26 sim_settings.total_simulation_time",
-		"30 events[2].target_id",
+		"31 events[2].target_id",
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got\n%v\nwant\n%s", problems, strings.Join(want, "\n"))
@@ -392,7 +416,8 @@ func TestAllProblems(t *testing.T) {
 // where that differs.
 func TestVarianceOfUsers(t *testing.T) {
 	for _, c := range []struct{ users, want string }{
-		{"{ mean: 100, distribution: normal, variance: 25 }", "a variance of 25, so a standard deviation of 5; AsyncFlow"},
+		{"{ mean: 100, distribution: normal, variance: 25 }",
+			"a variance of 25, so a standard deviation of 5; AsyncFlow"},
 		{"{ mean: 100, distribution: normal }", "a variance of 100, so a standard deviation of 10; AsyncFlow"},
 		{"{ mean: 100, distribution: normal, variance: 0 }", ""},
 		{"{ mean: 100 }", ""},
@@ -412,11 +437,14 @@ func TestNotes(t *testing.T) {
 	text = change(t, text, "sim_settings: {", "sim_settings: { enabled_event_metrics: [llm_cost],")
 	text = change(t, text, "source: client, target: top", "source: client, target: one")
 	text = change(t, text, "cpu_time: 0.001", "cpu_time: { mean: 1 }")
-	text = change(t, text, "latency: &ms { mean: 0.001, distribution: exponential }", "latency: &ms { mean: 0.001, distribution: uniform, variance: 3 }")
+	text = change(t, text, "latency: &ms { mean: 0.001, distribution: exponential }",
+		"latency: &ms { mean: 0.001, distribution: uniform, variance: 3 }")
 	notes := strings.Join(mustLoad(t, text).Notes, "\n")
 	for _, want := range []string{
-		"test.yml:12:49: topology_graph.nodes.servers[0].server_resources.db_connection_pool: is accepted and has no effect",
-		"servers[0].endpoints[0].probability: is accepted and has no effect: a request picks each endpoint equally often",
+		"test.yml:12:49: topology_graph.nodes.servers[0].server_resources.db_connection_pool: is accepted and has no " +
+			"effect",
+		"servers[0].endpoints[0].probability: is accepted and has no effect: a request picks each endpoint equally " +
+			"often",
 		"cpu_time: has no distribution and so is poisson",
 		"edges[0].latency: is uniform",
 		"edges[0].latency.variance: has no effect on the distribution uniform",
@@ -450,7 +478,8 @@ func TestExamples(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		if strings.Contains(string(doc.Text()), "\nmodel:") && !strings.Contains(string(doc.Text()), "\nmodel: service") {
+		if strings.Contains(string(doc.Text()), "\nmodel:") &&
+			!strings.Contains(string(doc.Text()), "\nmodel: service") {
 			continue // of another kind
 		}
 		spec, err := service.Load(doc, scenario.Options{})

@@ -36,7 +36,7 @@ func (p *probe) tick(level int64) {
 	p.samples++
 }
 
-// watch hooks probes into the dumb engine.
+// watch hooks probes into the simple engine.
 func watch(s *serial) *probes {
 	w := &probes{s: s, next: 1, server: make(map[string]*[levelCount]probe), edge: make(map[string]*probe)}
 	for _, e := range s.model.spec.Edges {
@@ -131,8 +131,10 @@ func (w *probes) outboxes() []*outbox {
 func metricsSpec(algorithm string) *Spec {
 	s := fan(60, 30, algorithm,
 		Server{ID: "a", Cores: 2, RAM: 256, Endpoints: []Endpoint{
-			{Name: "/x", RAM: 100.1, Steps: []Step{cpu(exponential(0.02)), sleep(exponential(0.03)), cpu(constant(0.01))}},
-			{Name: "/y", RAM: 55.5, Steps: []Step{sleep(constant(0)), cpu(constant(0)), sleep(Dist{Kind: LogNormal, Mean: -4, StdDev: 0.5})}},
+			{Name: "/x", RAM: 100.1, Steps: []Step{cpu(exponential(0.02)), sleep(exponential(0.03)),
+				cpu(constant(0.01))}},
+			{Name: "/y", RAM: 55.5, Steps: []Step{sleep(constant(0)), cpu(constant(0)),
+				sleep(Dist{Kind: LogNormal, Mean: -4, StdDev: 0.5})}},
 			{Name: "/z", Steps: []Step{cpu(Dist{Kind: Normal, Mean: 0.005, StdDev: 0.005})}},
 		}},
 		oneEndpoint("b", 1, 512, 64, cpu(exponential(0.03)), sleep(Dist{Kind: Uniform})),
@@ -144,7 +146,8 @@ func metricsSpec(algorithm string) *Spec {
 	s.Edges[0].Latency = constant(0)
 	s.Edges[1].Latency = Dist{Kind: Poisson, Mean: 0.25}
 	s.Outages = []Outage{{ID: "o", Target: "b", Start: 10, End: 15}}
-	s.Spikes = []Spike{{ID: "p", Target: "lb-a", Start: 5, End: 20, Extra: 0.5}, {ID: "q", Target: "lb-a", Start: 18, End: 22, Extra: 0.25}}
+	s.Spikes = []Spike{{ID: "p", Target: "lb-a", Start: 5, End: 20, Extra: 0.5},
+		{ID: "q", Target: "lb-a", Start: 18, End: 22, Extra: 0.25}}
 	return s
 }
 
@@ -159,14 +162,16 @@ func TestMetricsAgainstProbes(t *testing.T) {
 			s.run(t, m.Horizon())
 			rep := s.replication(t, 0, m.Horizon())
 			for n, at := range m.topology.boxes {
-				p, err := decodePart(rep.Parts[n*rankCount])
+				p, err := decodeReport(rep.Reports[n*rankCount])
 				if err != nil {
 					t.Fatal(err)
 				}
 				for k, i := range m.topology.boxes[n].out {
 					got, want := p.Edges[k], w.edge[m.spec.Edges[i].ID]
-					if float64(got.TickSum) != want.sum || got.TickPeak != want.top || got.Samples != want.samples || got.Peak != want.peak || !near(got.Area, want.area) {
-						t.Errorf("%s, seed %d: edge %s is %+v, want %+v", algorithm, seed, m.spec.Edges[i].ID, got, *want)
+					if float64(got.TickSum) != want.sum || got.TickPeak != want.top || got.Samples != want.samples ||
+						got.Peak != want.peak || !near(got.Area, want.area) {
+						t.Errorf("%s, seed %d: edge %s is %+v, want %+v", algorithm, seed, m.spec.Edges[i].ID, got,
+							*want)
 					}
 				}
 				if at.role != serverRole {
@@ -174,8 +179,10 @@ func TestMetricsAgainstProbes(t *testing.T) {
 				}
 				for l, want := range w.server[at.id] {
 					g := p.Server
-					if g.Sum[l] != want.sum || g.Top[l] != want.top || g.Samples != want.samples || g.Peak[l] != want.peak || !near(g.Area[l], want.area) {
-						t.Errorf("%s, seed %d: level %d of %s is sum %v, top %d, samples %d, peak %d, area %v, want %+v", algorithm, seed, l, at.id, g.Sum[l], g.Top[l], g.Samples, g.Peak[l], g.Area[l], want)
+					if g.Sum[l] != want.sum || g.Top[l] != want.top || g.Samples != want.samples ||
+						g.Peak[l] != want.peak || !near(g.Area[l], want.area) {
+						t.Errorf("%s, seed %d: level %d of %s is sum %v, top %d, samples %d, peak %d, area %v, want "+
+							"%+v", algorithm, seed, l, at.id, g.Sum[l], g.Top[l], g.Samples, g.Peak[l], g.Area[l], want)
 					}
 				}
 			}

@@ -61,7 +61,8 @@ func (m *Model) newLogic(n, rank int, h host) (logic, error) {
 		return nil, nil
 	}
 	if rank == rankResponse {
-		return &collector{audit: newAudit(), recorder: newRecorder(timeline.NewSpans(m.events(), h.Horizon()), h.Horizon())}, nil
+		return &collector{audit: newAudit(),
+			recorder: newRecorder(timeline.NewSpans(m.events(), h.Horizon()), h.Horizon())}, nil
 	}
 	var b logic
 	var out *outbox
@@ -106,7 +107,8 @@ func newLedger() *ledger {
 func (m *Model) newGenerator(h host) *generator {
 	w := m.spec.Workload
 	return &generator{
-		users: newSampler(w.Users, h.Source("users")), gaps: distuv.Exponential{Rate: 1, Src: h.Source("arrivals")}, rate: w.RequestsPerMinute / 60,
+		users: newSampler(w.Users, h.Source("users")), gaps: distuv.Exponential{Rate: 1, Src: h.Source("arrivals")},
+		rate:   w.RequestsPerMinute / 60,
 		window: w.SamplingWindow, horizon: h.Horizon(),
 	}
 }
@@ -210,5 +212,5 @@ func (m *Model) spikesOn(edge int) []timeline.Piece {
 	return on
 }
 
-// sampling tells whether the file asks for any sampled metric.
+// sampling reports whether the file enables any sampled metric.
 func (m *Model) sampling() bool { return len(m.spec.Settings.Sampled) > 0 }

@@ -12,7 +12,7 @@ import (
 )
 
 // outbox is the sending end of all edges that leave one box. The sender draws what
-// happens to a request on its way, so it knows when the request will arrive and can
+// happens to a request on its way, so the time of arrival is known at once and it can
 // keep count of those in transit: no event ever has to come back.
 //
 // Time never goes back from call to call.
@@ -58,7 +58,7 @@ type edgeEvents struct {
 }
 
 // send sends r on edge i, or loses it.
-func (o *outbox) send(p port, i int32, now float64, r request) error {
+func (o *outbox) send(p simproc, i int32, now float64, r request) error {
 	o.advance(now)
 	e := &o.edges[i]
 	e.sent++
@@ -154,17 +154,17 @@ func (o *outbox) leave() {
 }
 
 // report closes the edges' accounts at end.
-func (o *outbox) report(end float64) []edgePart {
+func (o *outbox) report(end float64) []edgeReport {
 	if o.ticks.at < end {
 		o.sample(end)
 	}
 	for o.passages.Len() > 0 && o.passages.First().Key < end {
 		o.leave()
 	}
-	parts := make([]edgePart, len(o.edges))
+	parts := make([]edgeReport, len(o.edges))
 	for i := range o.edges {
 		e := &o.edges[i]
-		parts[i] = edgePart{
+		parts[i] = edgeReport{
 			Sent: e.sent, Dropped: e.dropped, Transit: e.transit, Area: e.area, Peak: e.peak,
 			Samples: o.ticks.next - 1, TickSum: e.tickSum, TickPeak: e.tickPeak,
 		}

@@ -12,14 +12,14 @@ import (
 
 // Every field of a report is decoded as it was encoded.
 func TestReportIsSentWhole(t *testing.T) {
-	want := &part{}
+	want := &boxReport{}
 	wiretest.Fill(t, want)
 	want.Audit = nil // its sums have no exported fields: the checked build compares them
 	b, err := want.encode()
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := decodePart(b)
+	got, err := decodeReport(b)
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
 	}
@@ -28,7 +28,7 @@ func TestReportIsSentWhole(t *testing.T) {
 // Whatever a report's bytes are, decoding them is an error or gives the report that is encoded
 // so.
 func FuzzDecodePart(f *testing.F) {
-	p := &part{}
+	p := &boxReport{}
 	wiretest.Fill(f, p)
 	p.Audit = nil // its sums have no exported fields: the checked build compares them
 	b, err := p.encode()
@@ -37,7 +37,7 @@ func FuzzDecodePart(f *testing.F) {
 	}
 	f.Add(b)
 	f.Fuzz(func(t *testing.T, in []byte) {
-		p, err := decodePart(in)
+		p, err := decodeReport(in)
 		if err != nil {
 			return
 		}

@@ -8,9 +8,9 @@ import (
 	"github.com/disco-sim/disco/node"
 )
 
-// port is what a box needs of its simproc while the run lasts. *node.Simproc is
-// one; the tests have a dumb one, so that boxes can be tried without an engine.
-type port interface {
+// simproc is what a box needs of its simproc while the run lasts. *node.Simproc is
+// one; the tests have a simple reference, so that boxes can be tried without an engine.
+type simproc interface {
 	Now() float64
 	Send(l node.LinkID, epoch float64, data []byte) error
 	Schedule(epoch float64, data []byte) error
@@ -28,11 +28,11 @@ type host interface {
 // logic is what one simproc does: a box, or one side of it.
 type logic interface {
 	// handle takes all events of the epoch p.Now().
-	handle(p port, events []node.Event) error
+	handle(p simproc, events []node.Event) error
 
 	// report closes the accounts at end, the time up to which its work is
 	// done, and returns them. Nothing is handled afterwards.
-	report(end float64) (*part, error)
+	report(end float64) (*boxReport, error)
 }
 
 // handler gives a logic the form that the engine calls.
@@ -45,11 +45,11 @@ func (h handler) Handle(p *node.Simproc, events []node.Event) error {
 
 // Report is called by the engine only, once, after the last Handle.
 func (h handler) Report(p *node.Simproc) ([]byte, error) {
-	part, err := h.logic.report(p.Now())
+	r, err := h.logic.report(p.Now())
 	if err != nil {
 		return nil, err
 	}
-	return part.encode()
+	return r.encode()
 }
 
 // idle stands where a node has nothing to do in a layer.

@@ -10,7 +10,8 @@ import "github.com/disco-sim/disco/model/measure"
 type Results struct {
 	HorizonSeconds   float64 `json:"horizon_s"`   // asked for, of one replication
 	SimulatedSeconds float64 `json:"simulated_s"` // really simulated, all replications together
-	Interrupted      bool    `json:"interrupted"` // some replication did not reach the horizon: rates are over what it did reach
+	// some replication did not reach the horizon: rates are over what it did reach
+	Interrupted bool `json:"interrupted"`
 
 	RequestsGenerated int64   `json:"requests_generated"` // = completed + dropped + in flight, exactly
 	RequestsCompleted int64   `json:"requests_completed"`
@@ -41,13 +42,15 @@ type Latency = measure.Summary
 // probability of 95 % (measure.Interval): throughput, the mean latency of all requests,
 // their 95th percentile, ….
 type Confidence struct {
-	Replications  int                          `json:"replications"` // that reached the horizon, at least 2; others don't count here
-	ThroughputRPS measure.Interval             `json:"throughput_rps"`
-	LatencyMean   *measure.Interval            `json:"latency_mean_s"` // this and the next three are null where no request completed
-	LatencyP50    *measure.Interval            `json:"latency_p50_s"`
-	LatencyP95    *measure.Interval            `json:"latency_p95_s"`
-	LatencyP99    *measure.Interval            `json:"latency_p99_s"`
-	Servers       map[string]*ServerConfidence `json:"servers"`
+	// that reached the horizon, at least 2; others don't count here
+	Replications  int              `json:"replications"`
+	ThroughputRPS measure.Interval `json:"throughput_rps"`
+	// this and the next three are null where no request completed
+	LatencyMean *measure.Interval            `json:"latency_mean_s"`
+	LatencyP50  *measure.Interval            `json:"latency_p50_s"`
+	LatencyP95  *measure.Interval            `json:"latency_p95_s"`
+	LatencyP99  *measure.Interval            `json:"latency_p99_s"`
+	Servers     map[string]*ServerConfidence `json:"servers"`
 }
 
 // ServerConfidence is the same for one server.
@@ -65,13 +68,13 @@ type GeneratorResult struct {
 	UsersMean float64 `json:"users_mean"` // over the windows
 }
 
-// BalancerResult says how a balancer has spread its requests.
+// BalancerResult is how a balancer has distributed its requests.
 type BalancerResult struct {
 	Requests int64            `json:"requests"`
 	Targets  map[string]int64 `json:"targets"` // requests by the id of the target
 }
 
-// ServerResult says how busy a server was. Means are over time.
+// ServerResult is how busy a server was. Means are over time.
 type ServerResult struct {
 	Requests       int64              `json:"requests"` // that came in
 	Completed      int64              `json:"completed"`
@@ -91,13 +94,13 @@ type ServerResult struct {
 	Sampled        map[string]Sampled `json:"sampled"`
 }
 
-// EndpointResult says how many requests have picked an endpoint.
+// EndpointResult is how many requests have picked an endpoint.
 type EndpointResult struct {
 	Name     string `json:"name"`
 	Requests int64  `json:"requests"`
 }
 
-// EdgeResult says what an edge has carried.
+// EdgeResult is what an edge has carried.
 type EdgeResult struct {
 	Sent           int64              `json:"sent"` // entered, or dropped on entering
 	Dropped        int64              `json:"dropped"`

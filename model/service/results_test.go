@@ -84,7 +84,8 @@ func TestJSON(t *testing.T) {
 		return at
 	}
 	number := func(path string) float64 { return get(path).(float64) }
-	if number("requests_generated") != number("requests_completed")+number("requests_dropped")+number("requests_in_flight") {
+	if number("requests_generated") !=
+		number("requests_completed")+number("requests_dropped")+number("requests_in_flight") {
 		t.Error("requests don't add up")
 	}
 	if got := number("requests_completed") / 90; math.Abs(got-number("throughput_rps")) > 1e-9 {
@@ -102,13 +103,20 @@ func TestJSON(t *testing.T) {
 		last = x
 	}
 	for _, path := range []string{
-		"latency_s mean", "latency_s stddev", "confidence_95 latency_mean_s half_width", "confidence_95 latency_p95_s low",
-		"confidence_95 servers a utilisation high", "confidence_95 servers b ready_queue_mean mean", "confidence_95 replications", "generator requests",
-		"servers a utilisation", "servers a ready_queue_mean", "servers a ready_queue_max", "servers a io_mean", "servers a ram_mean",
-		"servers a ram_max", "servers a residence_mean_s", "servers a endpoints requests", "servers a sampled ready_queue_len mean",
-		"servers b sampled ram_in_use max", "servers c sampled event_loop_io_sleep samples", "load_balancers lb targets b",
-		"edges lb-a sent", "edges lb-a dropped", "edges lb-a concurrent_mean", "edges lb-a sampled edge_concurrent_connection max",
-		"outages during requests_rps", "outages before latency_p95_s", "spikes after transit_mean_s", "spikes spike_s", "replications latency_p95_s", "replications latency_p99_s",
+		"latency_s mean", "latency_s stddev", "confidence_95 latency_mean_s half_width",
+		"confidence_95 latency_p95_s low",
+		"confidence_95 servers a utilisation high", "confidence_95 servers b ready_queue_mean mean",
+		"confidence_95 replications", "generator requests",
+		"servers a utilisation", "servers a ready_queue_mean", "servers a ready_queue_max", "servers a io_mean",
+		"servers a ram_mean",
+		"servers a ram_max", "servers a residence_mean_s", "servers a endpoints requests",
+		"servers a sampled ready_queue_len mean",
+		"servers b sampled ram_in_use max", "servers c sampled event_loop_io_sleep samples",
+		"load_balancers lb targets b",
+		"edges lb-a sent", "edges lb-a dropped", "edges lb-a concurrent_mean",
+		"edges lb-a sampled edge_concurrent_connection max",
+		"outages during requests_rps", "outages before latency_p95_s", "spikes after transit_mean_s", "spikes spike_s",
+		"replications latency_p95_s", "replications latency_p99_s",
 	} {
 		get(path)
 	}
@@ -137,7 +145,8 @@ func TestConfidence(t *testing.T) {
 	if len(rows) != 4 || c == nil || c.Replications != 3 || !r.Interrupted {
 		t.Fatalf("%d replications, confidence %+v", len(rows), c)
 	}
-	check := func(what string, got *measure.Interval, mean float64, of func(i int) float64, weight func(i int) float64, bucket float64) {
+	check := func(what string, got *measure.Interval, mean float64, of func(i int) float64, weight func(i int) float64,
+		bucket float64) {
 		t.Helper()
 		var squares, weights float64
 		for i := range 3 {
@@ -148,13 +157,15 @@ func TestConfidence(t *testing.T) {
 			squares += d * d
 		}
 		want := 4.302653 * math.Sqrt(squares/2/3) // t(0.975, 2)
-		if got == nil || !near(got.Mean, mean) || math.Abs(got.HalfWidth-want) > 1e-6*want+bucket*mean || got.HalfWidth < want*(1-1e-6) || !(want > 0) || got.N != 3 {
+		if got == nil || !near(got.Mean, mean) || math.Abs(got.HalfWidth-want) > 1e-6*want+bucket*mean ||
+			got.HalfWidth < want*(1-1e-6) || !(want > 0) || got.N != 3 {
 			t.Errorf("%s: %+v, want %v ± %v", what, got, mean, want)
 		}
 	}
 	equal := func(int) float64 { return 1 }
 	requests := func(i int) float64 { return float64(rows[i].Completed) }
-	check("throughput", &c.ThroughputRPS, whole.ThroughputRPS, func(i int) float64 { return float64(rows[i].Completed) / 30 }, equal, 0)
+	check("throughput", &c.ThroughputRPS, whole.ThroughputRPS,
+		func(i int) float64 { return float64(rows[i].Completed) / 30 }, equal, 0)
 	check("mean", c.LatencyMean, whole.Latency.Mean, func(i int) float64 { return *rows[i].LatencyMean }, requests, 0)
 	check("p50", c.LatencyP50, whole.Latency.P50, func(i int) float64 { return *rows[i].LatencyP50 }, equal, 1e-3)
 	check("p95", c.LatencyP95, whole.Latency.P95, func(i int) float64 { return *rows[i].LatencyP95 }, equal, 1e-3)
@@ -162,8 +173,10 @@ func TestConfidence(t *testing.T) {
 	for i := range m.spec.Servers {
 		id := m.spec.Servers[i].ID
 		one := func(k int) *ServerResult { return summarize(t, m, reps[k:k+1]).Servers[id] }
-		check(id+" utilisation", &c.Servers[id].Utilisation, whole.Servers[id].Utilisation, func(k int) float64 { return one(k).Utilisation }, equal, 0)
-		check(id+" ready queue", &c.Servers[id].ReadyQueueMean, whole.Servers[id].ReadyQueueMean, func(k int) float64 { return one(k).ReadyQueueMean }, equal, 0)
+		check(id+" utilisation", &c.Servers[id].Utilisation, whole.Servers[id].Utilisation,
+			func(k int) float64 { return one(k).Utilisation }, equal, 0)
+		check(id+" ready queue", &c.Servers[id].ReadyQueueMean, whole.Servers[id].ReadyQueueMean,
+			func(k int) float64 { return one(k).ReadyQueueMean }, equal, 0)
 	}
 	if r := summarize(t, m, append(reps[:1:1], short)); r.Confidence != nil {
 		t.Errorf("one whole replication gave the confidence %+v", r.Confidence)
@@ -214,7 +227,8 @@ func TestPercentilesMerge(t *testing.T) {
 			t.Errorf("p%v of the merged is %v, want %v", p, merged.P(p), want.P(p))
 		}
 	}
-	if moments.Count != want.Count || moments.Min != want.Min || moments.Max != want.Max || !near(moments.Mean, want.Mean) {
+	if moments.Count != want.Count || moments.Min != want.Min || moments.Max != want.Max ||
+		!near(moments.Mean, want.Mean) {
 		t.Errorf("merged %+v, want %+v", moments, want)
 	}
 	if withEvents.Latency.P50 <= withEvents.Latency.Min {

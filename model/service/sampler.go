@@ -18,7 +18,7 @@ type sampler struct {
 	other distuv.Rander      // samplerOther
 }
 
-// samplerKind tells the two kinds that nearly every scenario uses from the rest:
+// samplerKind separates the two kinds that nearly every scenario uses from the rest:
 // they are drawn without a call through an interface.
 type samplerKind uint8
 

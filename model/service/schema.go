@@ -11,7 +11,7 @@ import (
 	"github.com/disco-sim/disco/scenario"
 )
 
-// KindName is what a file's `model:` says to be a service scenario.
+// KindName is what a file's `model:` has for a service scenario.
 const KindName = "service"
 
 // Defaults of the schema, for fields that a file leaves out.
@@ -35,8 +35,8 @@ const (
 	coresMin               = 1
 	ramMin                 = 256 // MB
 
-	// secondsMax bounds every time: some 31 years, at which a float64 still tells
-	// a tenth of a microsecond apart.
+	// secondsMax bounds every time: some 31 years, at which a float64 still distinguishes
+	// times a tenth of a microsecond apart.
 	secondsMax = 1e9
 
 	// logMax bounds mean and variance of log_normal, which are those of the
@@ -89,8 +89,8 @@ type boxAt struct {
 type balancerAt struct {
 	id      scenario.Value
 	covered []scenario.Value // items of server_covered
-	names   []string         // what they say; "" where one was refused
-	derived bool             // server_covered is left out or empty: its edges say what it covers
+	names   []string         // their texts; "" where one was refused
+	derived bool             // server_covered is left out or empty: it covers what its edges lead to
 	refused bool             // something about server_covered was refused
 }
 
@@ -151,22 +151,27 @@ func (l *loader) readWorkload(v scenario.Value) {
 	w.Users = l.count(s.Field("avg_active_users"), usersMax, Poisson, Normal)
 	w.RequestsPerMinute = l.count(s.Field("avg_request_per_minute_per_user"), perMinMax, Poisson).Mean
 	if rate := w.Users.Mean * w.RequestsPerMinute / 60; rate > rateMax && l.r.Refusals() == before {
-		s.Field("avg_active_users").Refuse(fmt.Sprintf("%g users × %g requests a minute, which is %.4g requests a second", w.Users.Mean, w.RequestsPerMinute, rate),
+		s.Field("avg_active_users").Refuse(fmt.Sprintf("%g users × %g requests a minute, which is %.4g requests a "+
+			"second", w.Users.Mean, w.RequestsPerMinute, rate),
 			fmt.Sprintf("at most %.0f requests a second", rateMax), "")
 	}
-	w.SamplingWindow = float64(s.Field("user_sampling_window").IntOr(defaultWindowSeconds, scenario.Between(windowSecondsMin, windowSecondsMax)))
+	w.SamplingWindow = float64(s.Field("user_sampling_window").IntOr(defaultWindowSeconds,
+		scenario.Between(windowSecondsMin, windowSecondsMax)))
 }
 
 func (l *loader) readSettings(v scenario.Value) {
 	s := v.Section("total_simulation_time", "sample_period_s", "enabled_sample_metrics", "enabled_event_metrics")
 	t := &l.spec.Settings
-	l.fileHorizon = float64(s.Field("total_simulation_time").IntOr(defaultHorizonSeconds, scenario.AtLeast(horizonSecondsMin).AtMost(secondsMax)))
-	t.SamplePeriod = s.Field("sample_period_s").FloatOr(defaultSamplePeriodSeconds, scenario.Between(samplePeriodSecondsMin, samplePeriodSecondsMax))
-	t.Sampled = metrics(s.Field("enabled_sample_metrics"), ReadyQueueLen, EventLoopIOSleep, RAMInUse, EdgeConcurrentConnection)
+	l.fileHorizon = float64(s.Field("total_simulation_time").IntOr(defaultHorizonSeconds,
+		scenario.AtLeast(horizonSecondsMin).AtMost(secondsMax)))
+	t.SamplePeriod = s.Field("sample_period_s").FloatOr(defaultSamplePeriodSeconds,
+		scenario.Between(samplePeriodSecondsMin, samplePeriodSecondsMax))
+	t.Sampled = metrics(s.Field("enabled_sample_metrics"), ReadyQueueLen, EventLoopIOSleep, RAMInUse,
+		EdgeConcurrentConnection)
 	t.PerRequest = metrics(s.Field("enabled_event_metrics"), RequestClock)
 }
 
-// reservedMetric is a word that the schema has reserved without a meaning.
+// reservedMetric is a name that the schema reserves without a meaning.
 const reservedMetric = "llm_cost"
 
 // metrics reads a set of names, all of them where it is left out.

@@ -21,7 +21,8 @@ func (l *loader) count(v scenario.Value, meanMax float64, kinds ...string) Dist 
 	variance := normalVariance(s, d, meanMax)
 	d.StdDev = math.Sqrt(variance)
 	if variance != d.StdDev {
-		v.Note(fmt.Sprintf("has a variance of %g, so a standard deviation of %.4g; AsyncFlow takes the variance for the standard deviation", variance, d.StdDev))
+		v.Note(fmt.Sprintf("has a variance of %g, so a standard deviation of %.4g; AsyncFlow takes the variance for "+
+			"the standard deviation", variance, d.StdDev))
 	}
 	return d
 }
@@ -33,7 +34,8 @@ func (l *loader) latency(v scenario.Value) Dist {
 	d := Dist{Kind: s.Field("distribution").WordOr(Poisson, durationWords...)}
 	if d.Kind == LogNormal {
 		// Mean and variance are those of the logarithm, so they have limits of their own.
-		most := scenario.MoreThan(0).AtMost(logMax).Or("another distribution: for log_normal it is that of the logarithm")
+		most := scenario.MoreThan(0).AtMost(logMax).Or("another distribution: for log_normal it is that of the " +
+			"logarithm")
 		d.Mean = s.Field("mean").Float(most)
 		d.StdDev = s.Field("variance").OrNull().FloatOr(d.Mean, scenario.AtLeast(0).AtMost(logMax))
 		return d

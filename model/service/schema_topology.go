@@ -40,7 +40,8 @@ func (l *loader) readTopology(v scenario.Value) {
 func (l *loader) readBalancers(nodes scenario.Section) {
 	one, list := nodes.Field("load_balancer").OrNull(), nodes.Field("load_balancers").OrNull()
 	if one.Present() && list.Present() {
-		list.Refuse("load_balancers beside load_balancer", "one of the two", "put all load balancers into load_balancers")
+		list.Refuse("load_balancers beside load_balancer", "one of the two",
+			"put all load balancers into load_balancers")
 	}
 	if one.Present() {
 		l.readBalancer(one)
@@ -94,7 +95,8 @@ func (l *loader) readServer(v scenario.Value) {
 		ep := l.readEndpoint(item, len(items))
 		if ramKnown && ep.RAM > srv.RAM {
 			item.Refuse(fmt.Sprintf("ram steps that need %g MB together", ep.RAM),
-				fmt.Sprintf("at most the %g MB that the server has", srv.RAM), "a request would wait for them for ever: raise ram_mb or lower necessary_ram")
+				fmt.Sprintf("at most the %g MB that the server has", srv.RAM),
+				"a request would wait for them for ever: raise ram_mb or lower necessary_ram")
 		}
 		srv.Endpoints = append(srv.Endpoints, ep)
 	}
@@ -132,7 +134,8 @@ var operations = map[string]string{
 
 // stepWords and operationWords are the words of operations in a fixed order.
 var (
-	stepWords      = []string{"initial_parsing", "cpu_bound_operation", "ram", "io_task_spawn", "io_llm", "io_wait", "io_db", "io_cache"}
+	stepWords = []string{"initial_parsing", "cpu_bound_operation", "ram", "io_task_spawn", "io_llm", "io_wait",
+		"io_db", "io_cache"}
 	operationWords = []string{"cpu_time", "io_waiting_time", "necessary_ram"}
 )
 

@@ -19,7 +19,7 @@ import (
 	"github.com/disco-sim/disco/scenario"
 )
 
-// serial is the dumb engine: one list of everything pending, sorted by a library,
+// serial is the simple engine: one list of everything pending, sorted by a library,
 // and payloads that nobody ever frees. It knows nothing of workers, bounds, stores or
 // classes, and stands in for node where a test looks into boxes, and against node
 // where a test compares the two.
@@ -85,7 +85,8 @@ func (s *serial) add(p *serialProc, target node.SimprocID, epoch float64, data [
 	if !(epoch <= math.MaxFloat64) || target == p.id && !(epoch > s.now) {
 		return fmt.Errorf("simproc %d: epoch %v at %v", p.id, epoch, s.now)
 	}
-	e := serialEvent{epoch: epoch, level: s.levels[target], target: target, sender: p.id, data: bytes.Clone(data), wake: wake}
+	e := serialEvent{epoch: epoch, level: s.levels[target], target: target, sender: p.id, data: bytes.Clone(data),
+		wake: wake}
 	if !wake {
 		e.number = p.number
 		p.number++
@@ -194,7 +195,8 @@ func (s *serial) run(t testing.TB, until float64) {
 // replication closes all accounts at end.
 func (s *serial) replication(t testing.TB, index int, end float64) scenario.Replication {
 	t.Helper()
-	r := scenario.Replication{Index: index, Horizon: s.model.Horizon(), Reached: end, Parts: make([][]byte, len(s.procs))}
+	r := scenario.Replication{Index: index, Horizon: s.model.Horizon(), Reached: end,
+		Reports: make([][]byte, len(s.procs))}
 	for i, p := range s.procs {
 		if p.box == nil {
 			continue
@@ -203,7 +205,7 @@ func (s *serial) replication(t testing.TB, index int, end float64) scenario.Repl
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.Parts[i], err = part.encode(); err != nil {
+		if r.Reports[i], err = part.encode(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -237,7 +239,8 @@ func newEngine(t testing.TB, m node.Model, seed uint64, replication int, trace n
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := node.NewEngine(plan, node.Config{Model: m, Seed: seed, Replication: replication, Horizon: m.(interface{ Horizon() float64 }).Horizon(), Trace: trace})
+	e, err := node.NewEngine(plan, node.Config{Model: m, Seed: seed, Replication: replication,
+		Horizon: m.(interface{ Horizon() float64 }).Horizon(), Trace: trace})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,9 +253,10 @@ func reportOf(t testing.TB, m *Model, e *node.Engine, index int, reached float64
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := scenario.Replication{Index: index, Horizon: m.Horizon(), Reached: reached, Parts: make([][]byte, m.Graph().NumSimprocs())}
+	r := scenario.Replication{Index: index, Horizon: m.Horizon(), Reached: reached,
+		Reports: make([][]byte, m.Graph().NumSimprocs())}
 	for id, p := range parts {
-		r.Parts[id] = p
+		r.Reports[id] = p
 	}
 	return r
 }

@@ -78,7 +78,7 @@ type server struct {
 	horizonTime float64
 }
 
-func (s *server) handle(p port, events []node.Event) error {
+func (s *server) handle(p simproc, events []node.Event) error {
 	now := p.Now()
 	s.gauges.settle(now)
 	for i := range events {
@@ -128,7 +128,7 @@ func (s *server) arrive(now float64, r request) {
 }
 
 // burstDone ends the burst of the slot that a timer names.
-func (s *server) burstDone(p port, now float64, data []byte) error {
+func (s *server) burstDone(p simproc, now float64, data []byte) error {
 	if len(data) != len(s.timer) {
 		return fmt.Errorf("service: server %q: timer of %d bytes, want %d", s.out.box, len(data), len(s.timer))
 	}
@@ -146,7 +146,7 @@ func (s *server) burstDone(p port, now float64, data []byte) error {
 
 // run takes a request, which waits for nothing, as far as it goes at once: into a
 // burst that takes time, into the queue for a core, or out of the server.
-func (s *server) run(p port, now float64, i int32) error {
+func (s *server) run(p simproc, now float64, i int32) error {
 	q := &s.slots[i]
 	bursts := s.programs[q.endpoint].bursts
 	for int(q.burst) < len(bursts) {
@@ -194,7 +194,7 @@ func (s *server) releaseCore(i int32, now float64) {
 }
 
 // finish gives the memory back and sends the request on.
-func (s *server) finish(p port, now float64, i int32) error {
+func (s *server) finish(p simproc, now float64, i int32) error {
 	q := &s.slots[i]
 	r := q.request
 	s.residence += now - q.arrived
@@ -256,15 +256,15 @@ func (s *server) leave(level int, i int32, now float64) {
 	}
 }
 
-func (s *server) report(end float64) (*part, error) {
+func (s *server) report(end float64) (*boxReport, error) {
 	s.gauges.settle(end)
 	g := &s.gauges
 	if invariants.Enabled {
 		s.audit.check(s, end)
 	}
-	return &part{
+	return &boxReport{
 		End: end, Received: s.received, Present: g.level[levelWhole], Passed: s.passed,
-		Server: &serverPart{
+		Server: &serverReport{
 			Area: g.area, Peak: g.peak, Samples: g.samples, Sum: g.sum, Top: g.top,
 			Residence: s.residence, ByEndpoint: s.byEndpoint,
 		},
@@ -298,18 +298,28 @@ func (a *serverAudit) leave(level int, i int32, now float64, weight int64) {
 // check proves Little's law for every level, and that requests stand where the
 // resources say.
 func (a *serverAudit) check(s *server, end float64) {
-	places := [levelCount]string{"the whole server", "waiting for memory", "the ready queue", "the cores", "I/O", "memory"}
-	invariants.Assert(a.books[levelWhole].stays.rounds(s.residence, s.passed), "service: server %s: the %d requests that left stayed %v s, want %v but for rounding", s.out.box, s.passed, s.residence, &a.books[levelWhole].stays.sum)
+	places := [levelCount]string{"the whole server", "waiting for memory", "the ready queue", "the cores", "I/O",
+		"memory"}
+	invariants.Assert(a.books[levelWhole].stays.rounds(s.residence, s.passed),
+		"service: server %s: the %d requests that left stayed %v s, want %v but for rounding", s.out.box, s.passed,
+		s.residence, &a.books[levelWhole].stays.sum)
 	for level := range a.books {
 		for i, since := range a.since[level] {
 			a.books[level].stay(since, end, s.weight(level, i))
 		}
 		a.books[level].check(s.out.box, places[level], end, s.gauges.area[level], s.gauges.terms)
-		invariants.Assert(a.books[level].level == s.gauges.level[level], "service: server %s: ledger and gauge of %s differ: %d and %d", s.out.box, places[level], a.books[level].level, s.gauges.level[level])
+		invariants.Assert(a.books[level].level == s.gauges.level[level],
+			"service: server %s: ledger and gauge of %s differ: %d and %d", s.out.box, places[level],
+			a.books[level].level, s.gauges.level[level])
 	}
 	s.out.audit.Area.plus(&a.books[levelWhole].area)
 	busy := s.gauges.level[levelCPU]
-	invariants.Assert(s.ready.empty() || s.cores == 0, "service: server %s: requests wait while %d cores are free", s.out.box, s.cores)
-	invariants.Assert(s.received == s.passed+s.gauges.level[levelWhole], "service: server %s: %d requests came, %d left, %d are there", s.out.box, s.received, s.passed, s.gauges.level[levelWhole])
-	invariants.Assert(busy >= 0 && s.gauges.level[levelRAM] <= s.ramTotal, "service: server %s: %d busy cores, %d of %d units of memory", s.out.box, busy, s.gauges.level[levelRAM], s.ramTotal)
+	invariants.Assert(s.ready.empty() || s.cores == 0, "service: server %s: requests wait while %d cores are free",
+		s.out.box, s.cores)
+	invariants.Assert(s.received == s.passed+s.gauges.level[levelWhole],
+		"service: server %s: %d requests came, %d left, %d are there", s.out.box, s.received, s.passed,
+		s.gauges.level[levelWhole])
+	invariants.Assert(busy >= 0 && s.gauges.level[levelRAM] <= s.ramTotal,
+		"service: server %s: %d busy cores, %d of %d units of memory", s.out.box, busy, s.gauges.level[levelRAM],
+		s.ramTotal)
 }

@@ -5,7 +5,7 @@ package service
 // Spec is one service scenario after Load has read it and found it valid: plain data, in
 // the order of the file. What the fields mean stands in docs/scenario-service.md.
 //
-// Load guarantees, so that nobody has to check it again:
+// Load guarantees, so that no other code has to check it again:
 //
 //   - ids are unique over generator, client, balancers and servers, and are good
 //     names of nodes; edge ids are unique; event ids are unique;
@@ -100,7 +100,7 @@ type Endpoint struct {
 // Step holds a core (CPU) or none (I/O) for a time.
 type Step struct {
 	CPU  bool
-	Kind string // the file's word, e.g. initial_parsing
+	Kind string // as in the file, e.g. initial_parsing
 	Time Dist   // seconds
 }
 

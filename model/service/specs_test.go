@@ -36,7 +36,8 @@ func oneEndpoint(id string, cores int, ram, need float64, steps ...Step) Server 
 // tandem leads from the generator over the client and all servers, in a row, back
 // to the client, on edges of no length that lose nothing: latency is residence.
 func tandem(rate, horizon float64, servers ...Server) *Spec {
-	s := &Spec{Workload: poisson(rate), Client: "client", Servers: servers, Settings: Settings{Horizon: horizon, SamplePeriod: 0.05}}
+	s := &Spec{Workload: poisson(rate), Client: "client", Servers: servers,
+		Settings: Settings{Horizon: horizon, SamplePeriod: 0.05}}
 	at := []string{"gen", "client"}
 	for _, server := range servers {
 		at = append(at, server.ID)
@@ -52,8 +53,9 @@ func tandem(rate, horizon float64, servers ...Server) *Spec {
 // back, on edges of 2 ms on average that lose nothing.
 func fan(rate, horizon float64, algorithm string, servers ...Server) *Spec {
 	s := &Spec{
-		Workload: poisson(rate), Client: "client", Servers: servers, Name: "test", Balancers: []Balancer{{ID: "lb", Algorithm: algorithm}},
-		Settings: Settings{Horizon: horizon, SamplePeriod: 0.05, Sampled: allMetrics()},
+		Workload: poisson(rate), Client: "client", Servers: servers, Name: "test",
+		Balancers: []Balancer{{ID: "lb", Algorithm: algorithm}},
+		Settings:  Settings{Horizon: horizon, SamplePeriod: 0.05, Sampled: allMetrics()},
 	}
 	add := func(from, to string) {
 		s.Edges = append(s.Edges, Edge{ID: from + "-" + to, Source: from, Target: to, Latency: exponential(0.002)})

@@ -11,19 +11,19 @@ import (
 	"github.com/disco-sim/disco/model/measure"
 )
 
-// dumbList is the obvious form of a balancer's list.
-type dumbList struct {
+// refList is the obvious form of a balancer's list.
+type refList struct {
 	items []int32
 	edges []edge // nil: round robin
 }
 
-func (d *dumbList) empty() bool      { return len(d.items) == 0 }
-func (d *dumbList) pushBack(i int32) { d.items = append(d.items, i) }
-func (d *dumbList) remove(i int32) {
+func (d *refList) empty() bool      { return len(d.items) == 0 }
+func (d *refList) pushBack(i int32) { d.items = append(d.items, i) }
+func (d *refList) remove(i int32) {
 	d.items = slices.DeleteFunc(d.items, func(x int32) bool { return x == i })
 }
 
-func (d *dumbList) take() int32 {
+func (d *refList) take() int32 {
 	best := 0
 	if d.edges == nil {
 		i := d.items[0]
@@ -38,45 +38,45 @@ func (d *dumbList) take() int32 {
 	return d.items[best]
 }
 
-// TestListsAgainstDumb runs random histories of both algorithms against a slice
+// TestListsAgainstReference runs random histories of both algorithms against a slice
 // that is searched from the front: same choice at every step.
-func TestListsAgainstDumb(t *testing.T) {
+func TestListsAgainstReference(t *testing.T) {
 	for seed := range uint64(50) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		n := 1 + rng.IntN(12)
 		edges := make([]edge, n)
 		for _, least := range []bool{false, true} {
 			var l list = newRotation(n)
-			dumb := &dumbList{}
+			ref := &refList{}
 			index := newLeastIndex(edges)
 			if least {
-				l, dumb.edges = index, edges
+				l, ref.edges = index, edges
 			}
 			for i := range n {
-				dumb.pushBack(int32(i))
+				ref.pushBack(int32(i))
 			}
 			for step := range 2000 {
 				i := int32(rng.IntN(n))
 				switch rng.IntN(6) {
 				case 0:
 					l.remove(i)
-					dumb.remove(i)
+					ref.remove(i)
 				case 1:
 					l.remove(i)
 					l.pushBack(i)
-					dumb.remove(i)
-					dumb.pushBack(i)
+					ref.remove(i)
+					ref.pushBack(i)
 				case 2:
 					edges[i].transit = max(0, edges[i].transit-1)
 					index.changed(i)
 				default:
-					if l.empty() != dumb.empty() {
-						t.Fatalf("seed %d, step %d: empty %v, want %v", seed, step, l.empty(), dumb.empty())
+					if l.empty() != ref.empty() {
+						t.Fatalf("seed %d, step %d: empty %v, want %v", seed, step, l.empty(), ref.empty())
 					}
 					if l.empty() {
 						continue
 					}
-					got, want := l.take(), dumb.take()
+					got, want := l.take(), ref.take()
 					if got != want {
 						t.Fatalf("seed %d, least %v, step %d: took %d, want %d", seed, least, step, got, want)
 					}
@@ -164,7 +164,8 @@ func TestTicks(t *testing.T) {
 				want++
 			}
 			if got := k.pass(at); got != want || k.next != next {
-				t.Fatalf("period %v: %d ticks before %v, next %d; want %d, next %d", period, got, at, k.next, want, next)
+				t.Fatalf("period %v: %d ticks before %v, next %d; want %d, next %d", period, got, at, k.next, want,
+					next)
 			}
 		}
 	}
@@ -217,7 +218,8 @@ func TestMomentsMerge(t *testing.T) {
 		merged.Merge(&part)
 	}
 	near := func(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Abs(b) }
-	if all.Count != merged.Count || !near(merged.Mean, all.Mean) || !near(merged.StdDev(), all.StdDev()) || all.Min != merged.Min || all.Max != merged.Max {
+	if all.Count != merged.Count || !near(merged.Mean, all.Mean) || !near(merged.StdDev(), all.StdDev()) ||
+		all.Min != merged.Min || all.Max != merged.Max {
 		t.Errorf("merged %+v, want %+v", merged, all)
 	}
 }

@@ -26,7 +26,7 @@ type tally struct {
 	generated, completed,
 	dropped, inFlight int64
 	latency  measure.Latencies
-	request  []part          // sums, by node
+	request  []boxReport     // sums, by node
 	response float64         // seconds that the client has taken responses, in all
 	phases   [][3]phaseTotal // by event: outages, then spikes; before, during, after
 	whole    *measure.Groups[sample]
@@ -54,8 +54,8 @@ func (t *tally) Summary() (scenario.Summary, error) {
 // run is one replication: the parts of its boxes, by node.
 type run struct {
 	scenario.Replication
-	request  []*part             // by node
-	response *part               // the client's
+	request  []*boxReport        // by node
+	response *boxReport          // the client's
 	bySpan   []measure.Latencies // as they ended
 	latency  measure.Latencies   // all of them
 	generated, completed,
@@ -63,9 +63,10 @@ type run struct {
 }
 
 func newTally(m *Model) *tally {
-	t := &tally{m: m, spans: timeline.NewSpans(m.events(), m.Horizon()), request: make([]part, len(m.topology.boxes)), whole: measure.NewGroups((*sample).join)}
+	t := &tally{m: m, spans: timeline.NewSpans(m.events(), m.Horizon()),
+		request: make([]boxReport, len(m.topology.boxes)), whole: measure.NewGroups((*sample).join)}
 	for n := range t.request {
-		t.request[n].Edges = make([]edgePart, len(m.topology.boxes[n].out))
+		t.request[n].Edges = make([]edgeReport, len(m.topology.boxes[n].out))
 	}
 	for _, o := range m.spec.Outages {
 		t.phases = append(t.phases, t.newPhases(o.Start, o.End, o.Edge))
@@ -79,13 +80,13 @@ func newTally(m *Model) *tally {
 // read reads and checks the parts of one replication.
 func (t *tally) read(rep scenario.Replication) (*run, error) {
 	l := t.m.topology
-	r := &run{Replication: rep, request: make([]*part, len(l.boxes))}
+	r := &run{Replication: rep, request: make([]*boxReport, len(l.boxes))}
 	for n := range l.boxes {
 		for rank := range rankCount {
 			if !l.busy(n, rank) {
 				continue
 			}
-			p, err := t.part(rep, n, rank)
+			p, err := t.readReport(rep, n, rank)
 			if err != nil {
 				return nil, err
 			}
@@ -108,19 +109,20 @@ func (t *tally) read(rep scenario.Replication) (*run, error) {
 	return r, nil
 }
 
-// part reads the report of one simproc.
-func (t *tally) part(rep scenario.Replication, n, rank int) (*part, error) {
+// readReport reads the report of one simproc.
+func (t *tally) readReport(rep scenario.Replication, n, rank int) (*boxReport, error) {
 	g := t.m.graph
 	id := g.ID(node.Endpoint{Node: n, Simproc: rank})
-	if int(id) >= len(rep.Parts) || rep.Parts[id] == nil {
+	if int(id) >= len(rep.Reports) || rep.Reports[id] == nil {
 		return nil, fmt.Errorf("the report of %s is missing", g.Name(id))
 	}
-	p, err := decodePart(rep.Parts[id])
+	p, err := decodeReport(rep.Reports[id])
 	if err != nil {
 		return nil, fmt.Errorf("the report of %s: %w", g.Name(id), err)
 	}
 	if rank == rankRequest && len(p.Edges) != len(t.m.topology.boxes[n].out) {
-		return nil, fmt.Errorf("the report of %s has %d edges, want %d", g.Name(id), len(p.Edges), len(t.m.topology.boxes[n].out))
+		return nil, fmt.Errorf("the report of %s has %d edges, want %d", g.Name(id), len(p.Edges),
+			len(t.m.topology.boxes[n].out))
 	}
 	return p, nil
 }
@@ -143,18 +145,20 @@ func (t *tally) conserve(r *run) error {
 			sent += e.Sent
 		}
 		if p.Received != p.Passed+p.Present || p.Passed != sent {
-			return fmt.Errorf("%s took in %d requests, passed on %d, sent %d and holds %d: that doesn't add up, a defect of disco", l.boxes[n].id, p.Received, p.Passed, sent, p.Present)
+			return fmt.Errorf("%s took in %d requests, passed on %d, sent %d and holds %d: that doesn't add up, a "+
+				"defect of disco", l.boxes[n].id, p.Received, p.Passed, sent, p.Present)
 		}
 		r.inFlight += p.Present
 	}
 	for n := range l.boxes {
-		for rank, p := range []*part{r.request[n], r.responseOf(n)} {
+		for rank, p := range []*boxReport{r.request[n], r.responseOf(n)} {
 			if p == nil || n == nodeGenerator {
 				continue
 			}
 			c, u := came[n][rank], late[n][rank]
 			if p.Received > c || r.Reached == r.Horizon && p.Received != c-u {
-				return fmt.Errorf("%s received %d requests, but %d were sent to it and %d are under way: that doesn't add up, a defect of disco", l.boxes[n].id, p.Received, c, u)
+				return fmt.Errorf("%s received %d requests, but %d were sent to it and %d are under way: that "+
+					"doesn't add up, a defect of disco", l.boxes[n].id, p.Received, c, u)
 			}
 			r.inFlight += c - p.Received
 		}
@@ -162,12 +166,13 @@ func (t *tally) conserve(r *run) error {
 	r.generated = r.request[nodeGenerator].Generator.Made
 	r.completed = r.response.Received
 	if r.generated != r.completed+r.dropped+r.inFlight {
-		return fmt.Errorf("%d requests were generated, but %d completed, %d were dropped and %d are in flight: that doesn't add up, a defect of disco", r.generated, r.completed, r.dropped, r.inFlight)
+		return fmt.Errorf("%d requests were generated, but %d completed, %d were dropped and %d are in flight: that "+
+			"doesn't add up, a defect of disco", r.generated, r.completed, r.dropped, r.inFlight)
 	}
 	return nil
 }
 
-func (r *run) responseOf(n int) *part {
+func (r *run) responseOf(n int) *boxReport {
 	if n == nodeClient {
 		return r.response
 	}
@@ -198,9 +203,12 @@ func (t *tally) decode(r *run) error {
 func (t *tally) results() *Results {
 	m := t.m
 	r := &Results{
-		HorizonSeconds: m.Horizon(), SimulatedSeconds: t.simulated, Interrupted: t.interrupted, spec: m.spec, Replications: t.rows,
-		RequestsGenerated: t.generated, RequestsCompleted: t.completed, RequestsDropped: t.dropped, RequestsInFlight: t.inFlight,
-		Balancers: make(map[string]*BalancerResult), Servers: make(map[string]*ServerResult), Edges: make(map[string]*EdgeResult),
+		HorizonSeconds: m.Horizon(), SimulatedSeconds: t.simulated, Interrupted: t.interrupted, spec: m.spec,
+		Replications:      t.rows,
+		RequestsGenerated: t.generated, RequestsCompleted: t.completed, RequestsDropped: t.dropped,
+		RequestsInFlight: t.inFlight,
+		Balancers:        make(map[string]*BalancerResult), Servers: make(map[string]*ServerResult),
+		Edges:   make(map[string]*EdgeResult),
 		Outages: []EventResult{}, Spikes: []EventResult{},
 	}
 	r.ThroughputRPS = per(float64(r.RequestsCompleted), t.response)

@@ -36,7 +36,8 @@ func (t *tally) balancer(n int) *BalancerResult {
 func (t *tally) server(n int, spec *Server) *ServerResult {
 	p := &t.request[n]
 	sum := p.Server
-	s := &ServerResult{Requests: p.Received, Completed: p.Passed, InServer: p.Present, Sampled: make(map[string]Sampled)}
+	s := &ServerResult{Requests: p.Received, Completed: p.Passed, InServer: p.Present,
+		Sampled: make(map[string]Sampled)}
 	for k, e := range spec.Endpoints {
 		s.Endpoints = append(s.Endpoints, EndpointResult{Name: e.Name, Requests: sum.ByEndpoint[k]})
 	}
@@ -51,7 +52,8 @@ func (t *tally) server(n int, spec *Server) *ServerResult {
 	for _, metric := range t.m.spec.Settings.Sampled {
 		if m, ok := serverMetrics[metric]; ok {
 			s.Sampled[metric] = Sampled{
-				Mean: per(sum.Sum[m.level], float64(sum.Samples)) / m.unit, Max: float64(sum.Top[m.level]) / m.unit, Samples: sum.Samples,
+				Mean: per(sum.Sum[m.level], float64(sum.Samples)) / m.unit, Max: float64(sum.Top[m.level]) / m.unit,
+				Samples: sum.Samples,
 			}
 		}
 	}
@@ -84,7 +86,8 @@ func (t *tally) edge(n, k int) *EdgeResult {
 	}
 	for _, metric := range t.m.spec.Settings.Sampled {
 		if metric == EdgeConcurrentConnection {
-			e.Sampled[metric] = Sampled{Mean: per(float64(p.TickSum), float64(p.Samples)), Max: float64(p.TickPeak), Samples: p.Samples}
+			e.Sampled[metric] = Sampled{Mean: per(float64(p.TickSum), float64(p.Samples)), Max: float64(p.TickPeak),
+				Samples: p.Samples}
 		}
 	}
 	return e
@@ -96,7 +99,8 @@ func (t *tally) events(r *Results) {
 		r.Outages = append(r.Outages, t.event(i, EventResult{ID: o.ID, Target: o.Target, Start: o.Start, End: o.End}))
 	}
 	for i, s := range t.m.spec.Spikes {
-		r.Spikes = append(r.Spikes, t.event(len(t.m.spec.Outages)+i, EventResult{ID: s.ID, Target: s.Target, Start: s.Start, End: s.End, SpikeS: s.Extra}))
+		r.Spikes = append(r.Spikes, t.event(len(t.m.spec.Outages)+i,
+			EventResult{ID: s.ID, Target: s.Target, Start: s.Start, End: s.End, SpikeS: s.Extra}))
 	}
 }
 

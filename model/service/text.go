@@ -35,21 +35,25 @@ func (r *Results) writeHead(b *bufio.Writer) {
 	n := len(r.Replications)
 	fmt.Fprintf(b, "service scenario %s: %s", r.spec.Name, table.Plural(n, "replication"))
 	if r.Interrupted {
-		fmt.Fprintf(b, " of %s, INTERRUPTED after %s in all; rates are over the time reached\n\n", table.Seconds(r.HorizonSeconds), table.Seconds(r.SimulatedSeconds))
+		fmt.Fprintf(b, " of %s, INTERRUPTED after %s in all; rates are over the time reached\n\n",
+			table.Seconds(r.HorizonSeconds), table.Seconds(r.SimulatedSeconds))
 	} else {
 		fmt.Fprintf(b, " of %s\n\n", table.Seconds(r.HorizonSeconds))
 	}
 	fmt.Fprintf(b, "requests    %s generated = %s completed + %s dropped + %s in flight\n",
-		table.Count(r.RequestsGenerated), table.Count(r.RequestsCompleted), table.Count(r.RequestsDropped), table.Count(r.RequestsInFlight))
+		table.Count(r.RequestsGenerated), table.Count(r.RequestsCompleted), table.Count(r.RequestsDropped),
+		table.Count(r.RequestsInFlight))
 	fmt.Fprintf(b, "generator   %s: %s requests/s; %s active users, the mean of %s\n",
-		r.Generator.ID, table.Number(r.Generator.RateRPS), table.Number(r.Generator.UsersMean), table.Plural(int(r.Generator.Windows), "window"))
+		r.Generator.ID, table.Number(r.Generator.RateRPS), table.Number(r.Generator.UsersMean),
+		table.Plural(int(r.Generator.Windows), "window"))
 	c := r.Confidence
 	if c == nil {
 		c = &Confidence{ThroughputRPS: measure.Unknown(0, 0)}
 	}
 	fmt.Fprintf(b, "throughput  %s requests/s", table.NumberStep(r.ThroughputRPS, c.ThroughputRPS.Width()))
 	if c.ThroughputRPS.Known() {
-		fmt.Fprintf(b, "; 95 %% confidence %s to %s", table.NumberStep(c.ThroughputRPS.Low, c.ThroughputRPS.Width()), table.NumberStep(c.ThroughputRPS.High, c.ThroughputRPS.Width()))
+		fmt.Fprintf(b, "; 95 %% confidence %s to %s", table.NumberStep(c.ThroughputRPS.Low, c.ThroughputRPS.Width()),
+			table.NumberStep(c.ThroughputRPS.High, c.ThroughputRPS.Width()))
 	}
 	b.WriteByte('\n')
 	l := r.Latency
@@ -59,19 +63,25 @@ func (r *Results) writeHead(b *bufio.Writer) {
 	}
 	fmt.Fprintf(b, "latency     mean %s", table.SecondsStep(l.Mean, c.LatencyMean.Width()))
 	if c.LatencyMean != nil && c.LatencyMean.Known() {
-		fmt.Fprintf(b, "; 95 %% confidence %s to %s", table.SecondsStep(c.LatencyMean.Low, c.LatencyMean.Width()), table.SecondsStep(c.LatencyMean.High, c.LatencyMean.Width()))
+		fmt.Fprintf(b, "; 95 %% confidence %s to %s", table.SecondsStep(c.LatencyMean.Low, c.LatencyMean.Width()),
+			table.SecondsStep(c.LatencyMean.High, c.LatencyMean.Width()))
 	}
-	fmt.Fprintf(b, "\n            p50 %s, p90 %s, p95 %s, p99 %s, p99.9 %s\n", table.Seconds(l.P50), table.Seconds(l.P90), table.Seconds(l.P95), table.Seconds(l.P99), table.Seconds(l.P999))
-	fmt.Fprintf(b, "            min %s, max %s, standard deviation %s\n", table.Seconds(l.Min), table.Seconds(l.Max), table.Seconds(l.StdDev))
+	fmt.Fprintf(b, "\n            p50 %s, p90 %s, p95 %s, p99 %s, p99.9 %s\n", table.Seconds(l.P50),
+		table.Seconds(l.P90), table.Seconds(l.P95), table.Seconds(l.P99), table.Seconds(l.P999))
+	fmt.Fprintf(b, "            min %s, max %s, standard deviation %s\n", table.Seconds(l.Min), table.Seconds(l.Max),
+		table.Seconds(l.StdDev))
 }
 
 func (r *Results) writeServers(b *bufio.Writer) {
-	t := table.New(rowsMax, "servers", "requests", "utilisation", "ready mean", "max", "I/O mean", "max", "MB mean", "max", "waiting for MB", "max", "residence")
+	t := table.New(rowsMax, "servers", "requests", "utilisation", "ready mean", "max", "I/O mean", "max", "MB mean",
+		"max", "waiting for MB", "max", "residence")
 	for i := range r.spec.Servers {
 		id := r.spec.Servers[i].ID
 		s := r.Servers[id]
-		t.Row(id, table.Count(s.Requests), table.Percent(s.Utilisation), table.Number(s.ReadyQueueMean), table.Count(s.ReadyQueueMax), table.Number(s.IOMean), table.Count(s.IOMax),
-			table.Number(s.RAMMean), table.Number(s.RAMMax), table.Number(s.RAMQueueMean), table.Count(s.RAMQueueMax), table.SecondsOrNone(s.ResidenceMean))
+		t.Row(id, table.Count(s.Requests), table.Percent(s.Utilisation), table.Number(s.ReadyQueueMean),
+			table.Count(s.ReadyQueueMax), table.Number(s.IOMean), table.Count(s.IOMax),
+			table.Number(s.RAMMean), table.Number(s.RAMMax), table.Number(s.RAMQueueMean), table.Count(s.RAMQueueMax),
+			table.SecondsOrNone(s.ResidenceMean))
 	}
 	t.Write(b)
 }
@@ -110,7 +120,8 @@ func (r *Results) writeEdges(b *bufio.Writer) {
 	t := table.New(rowsMax, "edges", "sent", "dropped", "in transit", "concurrent mean", "max")
 	for _, e := range r.spec.Edges {
 		res := r.Edges[e.ID]
-		t.Row(e.ID, table.Count(res.Sent), table.Count(res.Dropped), table.Count(res.InTransit), table.Number(res.ConcurrentMean), table.Count(res.ConcurrentMax))
+		t.Row(e.ID, table.Count(res.Sent), table.Count(res.Dropped), table.Count(res.InTransit),
+			table.Number(res.ConcurrentMean), table.Count(res.ConcurrentMax))
 	}
 	t.Write(b)
 }
@@ -141,8 +152,10 @@ func phase(t *table.Table, name string, p *Phase, columns int) {
 		t.Row(name, "none")
 		return
 	}
-	t.Row([]string{name, table.Seconds(p.From), table.Seconds(p.To), table.Number(p.RequestsRPS), table.Number(p.ThroughputRPS),
-		table.SecondsOrNone(p.LatencyMean), table.SecondsOrNone(p.LatencyP95), table.SecondsOrNone(p.TransitMean)}[:columns]...)
+	t.Row([]string{name, table.Seconds(p.From), table.Seconds(p.To), table.Number(p.RequestsRPS),
+		table.Number(p.ThroughputRPS),
+		table.SecondsOrNone(p.LatencyMean), table.SecondsOrNone(p.LatencyP95),
+		table.SecondsOrNone(p.TransitMean)}[:columns]...)
 }
 
 func (r *Results) writeSampled(b *bufio.Writer) {
@@ -168,7 +181,8 @@ func (r *Results) writeConfidence(b *bufio.Writer) {
 	if c == nil {
 		return
 	}
-	t := table.New(rowsMax, fmt.Sprintf("95 %% confidence, %s", table.Plural(c.Replications, "replication")), "estimate", "from", "to")
+	t := table.New(rowsMax, fmt.Sprintf("95 %% confidence, %s", table.Plural(c.Replications, "replication")),
+		"estimate", "from", "to")
 	add := func(what string, i *measure.Interval, form func(x, step float64) string) {
 		switch {
 		case i == nil:
@@ -196,10 +210,13 @@ func (r *Results) writeReplications(b *bufio.Writer) {
 	if len(r.Replications) < 2 {
 		return
 	}
-	t := table.New(rowsMax, "replications", "reached", "generated", "completed", "dropped", "in flight", "throughput/s", "latency mean", "p50", "p95", "p99")
+	t := table.New(rowsMax, "replications", "reached", "generated", "completed", "dropped", "in flight", "throughput/s",
+		"latency mean", "p50", "p95", "p99")
 	for _, row := range r.Replications {
-		t.Row(strconv.Itoa(row.Index), table.Seconds(row.Reached), table.Count(row.Generated), table.Count(row.Completed), table.Count(row.Dropped), table.Count(row.InFlight),
-			table.Number(row.ThroughputRPS), table.SecondsOrNone(row.LatencyMean), table.SecondsOrNone(row.LatencyP50), table.SecondsOrNone(row.LatencyP95), table.SecondsOrNone(row.LatencyP99))
+		t.Row(strconv.Itoa(row.Index), table.Seconds(row.Reached), table.Count(row.Generated),
+			table.Count(row.Completed), table.Count(row.Dropped), table.Count(row.InFlight),
+			table.Number(row.ThroughputRPS), table.SecondsOrNone(row.LatencyMean), table.SecondsOrNone(row.LatencyP50),
+			table.SecondsOrNone(row.LatencyP95), table.SecondsOrNone(row.LatencyP99))
 	}
 	t.Write(b)
 }

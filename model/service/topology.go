@@ -87,7 +87,7 @@ func (t *topology) markReached(n int, reached []bool) {
 	}
 }
 
-// busy tells whether a simproc has anything to do.
+// busy reports whether a simproc has anything to do.
 func (t *topology) busy(n, rank int) bool { return rank == rankRequest || n == nodeClient }
 
 // link is an edge as the engine's link.

@@ -37,7 +37,8 @@ func (t *tally) sample(r *run) sample {
 	for n, at := range t.m.topology.boxes {
 		if at.role == serverRole {
 			p := r.request[n]
-			s.busy, s.ready, s.time = append(s.busy, p.Server.Area[levelCPU]), append(s.ready, p.Server.Area[levelReady]), append(s.time, p.End)
+			s.busy, s.ready, s.time = append(s.busy, p.Server.Area[levelCPU]),
+				append(s.ready, p.Server.Area[levelReady]), append(s.time, p.End)
 		}
 	}
 	return s
@@ -68,16 +69,16 @@ func (t *tally) add(r *run) {
 	}
 }
 
-// add adds what the same box has to say after another replication, all but what it says
+// add adds the report of the same box after another replication, all but what it reports
 // span by span.
-func (p *part) add(o *part) {
+func (p *boxReport) add(o *boxReport) {
 	p.End += o.End
 	p.Received += o.Received
 	p.Passed += o.Passed
 	p.Present += o.Present
 	if g := o.Generator; g != nil {
 		if p.Generator == nil {
-			p.Generator = &generatorPart{}
+			p.Generator = &generatorReport{}
 		}
 		p.Generator.Made += g.Made
 		p.Generator.Windows += g.Windows
@@ -85,7 +86,7 @@ func (p *part) add(o *part) {
 	}
 	if o.Server != nil {
 		if p.Server == nil {
-			p.Server = &serverPart{ByEndpoint: make([]int64, len(o.Server.ByEndpoint))}
+			p.Server = &serverReport{ByEndpoint: make([]int64, len(o.Server.ByEndpoint))}
 		}
 		p.Server.add(o.Server)
 	}
@@ -94,7 +95,7 @@ func (p *part) add(o *part) {
 	}
 }
 
-func (p *serverPart) add(o *serverPart) {
+func (p *serverReport) add(o *serverReport) {
 	p.Residence += o.Residence
 	p.Samples += o.Samples
 	for l := range levelCount {
@@ -108,7 +109,7 @@ func (p *serverPart) add(o *serverPart) {
 	}
 }
 
-func (p *edgePart) add(o *edgePart) {
+func (p *edgeReport) add(o *edgeReport) {
 	p.Sent += o.Sent
 	p.Dropped += o.Dropped
 	p.Transit += o.Transit
@@ -180,7 +181,8 @@ func (p *phaseTotal) result(spike bool) *Phase {
 	if p.Empty() || p.sentTime == 0 && p.doneTime == 0 {
 		return nil
 	}
-	r := &Phase{From: p.From, To: p.To, RequestsRPS: per(float64(p.sent), p.sentTime), ThroughputRPS: per(float64(p.latency.Count), p.doneTime)}
+	r := &Phase{From: p.From, To: p.To, RequestsRPS: per(float64(p.sent), p.sentTime),
+		ThroughputRPS: per(float64(p.latency.Count), p.doneTime)}
 	if spike {
 		r.TransitMean = meanOrNil(p.transit, p.passed)
 	}

@@ -18,7 +18,8 @@ func (l *loader) checkEvents() {
 	for i := range l.events {
 		e := &l.events[i]
 		if first, ok := seen[e.id]; ok && e.id != "" {
-			e.idAt.Refuse(fmt.Sprintf("the id %s a second time (the first is on line %d)", e.id, l.events[first].idAt.Line()), "unique ids of events", "")
+			e.idAt.Refuse(fmt.Sprintf("the id %s a second time (the first is on line %d)", e.id,
+				l.events[first].idAt.Line()), "unique ids of events", "")
 		} else {
 			seen[e.id] = i
 		}
@@ -50,7 +51,8 @@ func (l *loader) checkTimes(e *eventAt) {
 	}
 	if l.fileHorizon > 0 && e.end > l.fileHorizon {
 		e.timesKnown = false
-		e.endAt.Refuse(fmt.Sprintf("t_end %g", e.end), fmt.Sprintf("at most the total_simulation_time %g", l.fileHorizon), "")
+		e.endAt.Refuse(fmt.Sprintf("t_end %g", e.end),
+			fmt.Sprintf("at most the total_simulation_time %g", l.fileHorizon), "")
 	}
 }
 
@@ -69,18 +71,20 @@ func (l *loader) addOutage(e *eventAt) {
 	}
 	switch b, by := l.box(n), l.boxes[n].coveredBy; {
 	case b.role != serverRole && b.role != balancerRole:
-		e.targetAt.Refuse(fmt.Sprintf("%s, which is %s", b.id, b.role), "a server or a load balancer, for "+serverDown, "")
+		e.targetAt.Refuse(fmt.Sprintf("%s, which is %s", b.id, b.role), "a server or a load balancer, for "+serverDown,
+			"")
 	case by < 0 && l.coverUnknown():
 	case by < 0:
 		e.targetAt.Refuse(b.id+", which no load balancer covers", "something that a load balancer covers",
 			"at least one server must be up at every time, and its requests have no other way")
 	default:
-		l.spec.Outages = append(l.spec.Outages, Outage{ID: e.id, Target: e.target, Start: e.start, End: e.end, Balancer: l.box(by).index})
+		l.spec.Outages = append(l.spec.Outages,
+			Outage{ID: e.id, Target: e.target, Start: e.start, End: e.end, Balancer: l.box(by).index})
 		l.outagesAt = append(l.outagesAt, e)
 	}
 }
 
-// coverUnknown says whether something that nothing covers may be covered by what
+// coverUnknown reports whether something that nothing covers may be covered by what
 // was refused.
 func (l *loader) coverUnknown() bool {
 	for n, b := range l.boxes {
@@ -97,7 +101,8 @@ func (l *loader) addSpike(e *eventAt) {
 	switch {
 	case e.target == "" || (!known && l.edgesMissing):
 	case known:
-		l.spec.Spikes = append(l.spec.Spikes, Spike{ID: e.id, Target: e.target, Start: e.start, End: e.end, Extra: e.extra, Edge: i})
+		l.spec.Spikes = append(l.spec.Spikes,
+			Spike{ID: e.id, Target: e.target, Start: e.start, End: e.end, Extra: e.extra, Edge: i})
 	case isBox:
 		e.targetAt.Refuse(fmt.Sprintf("%s, which is %s", e.target, l.box(n).role), "an edge, for "+spikeStart, "")
 	default:
@@ -118,14 +123,18 @@ func (l *loader) checkOverlaps() []int {
 			order = append(order, i)
 		}
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(l.spec.Outages[a].Start, l.spec.Outages[b].Start) })
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Compare(l.spec.Outages[a].Start,
+			l.spec.Outages[b].Start)
+	})
 	last := make(map[string]int) // the latest outage of a target
 	var good []int
 	for _, i := range order {
 		o := l.spec.Outages[i]
 		if j, ok := last[o.Target]; ok && l.spec.Outages[j].End > o.Start {
 			p := l.spec.Outages[j]
-			l.outagesAt[i].startAt.Refuse(fmt.Sprintf("an outage of %s from %g to %g while another one, %s, lasts from %g to %g", o.Target, o.Start, o.End, p.ID, p.Start, p.End),
+			l.outagesAt[i].startAt.Refuse(fmt.Sprintf("an outage of %s from %g to %g while another one, %s, lasts "+
+				"from %g to %g", o.Target, o.Start, o.End, p.ID, p.Start, p.End),
 				"outages of one target that don't overlap", "")
 			continue
 		}

@@ -51,7 +51,8 @@ func (l *loader) addBox(r role, index int, id string, at scenario.Value) {
 		return
 	}
 	if n, ok := l.spec.topology.nodes[id]; ok {
-		at.Refuse(fmt.Sprintf("the id %s a second time (%s has it on line %d)", id, l.box(n).role, l.boxes[n].id.Line()),
+		at.Refuse(fmt.Sprintf("the id %s a second time (%s has it on line %d)", id, l.box(n).role,
+			l.boxes[n].id.Line()),
 			"ids that are unique over generator, client, load balancers and servers", "")
 		return
 	}
@@ -66,7 +67,8 @@ func (l *loader) checkEdgeIDs() {
 			continue
 		}
 		if first, ok := l.edgeIDs[e.ID]; ok {
-			l.edges[i].id.Refuse(fmt.Sprintf("the id %s a second time (the first is on line %d)", e.ID, l.edges[first].id.Line()),
+			l.edges[i].id.Refuse(fmt.Sprintf("the id %s a second time (the first is on line %d)", e.ID,
+				l.edges[first].id.Line()),
 				"unique ids of edges", "")
 			continue
 		}
@@ -92,7 +94,7 @@ func (l *loader) find(at scenario.Value, id, want string, roles ...role) int {
 	return -1
 }
 
-// checkCovered notes what the file's server_covered says about balancer n.
+// checkCovered keeps the file's server_covered of balancer n.
 func (l *loader) checkCovered(n int) {
 	at := l.balancers[l.box(n).index]
 	b := &l.boxes[n]
@@ -119,7 +121,8 @@ func (l *loader) checkCoveredItem(n, c int, item scenario.Value) {
 	case by == n:
 		item.Refuse(id+" a second time", "every server once", "remove one")
 	case by >= 0:
-		item.Refuse(fmt.Sprintf("%s, which %s covers already", id, l.box(by).id), "every server and load balancer covered once", "")
+		item.Refuse(fmt.Sprintf("%s, which %s covers already", id, l.box(by).id),
+			"every server and load balancer covered once", "")
 	default:
 		l.boxes[c].coveredBy = n
 		l.boxes[n].covers[id] = item
@@ -153,14 +156,17 @@ func (l *loader) checkEnds(i, from, to int) {
 	case from == to:
 		at.target.Refuse(dst.id+", which is the source too", "a target that is not the source", "")
 	case dst.role == generatorRole:
-		at.target.Refuse(dst.id+", which is the generator", "the client, a load balancer or a server", "the generator can only be a source")
+		at.target.Refuse(dst.id+", which is the generator", "the client, a load balancer or a server",
+			"the generator can only be a source")
 	case src.role == generatorRole && dst.role != clientRole:
-		at.target.Refuse(fmt.Sprintf("%s, which is %s", dst.id, dst.role), "the client "+l.spec.Client, "the generator sends to the client")
+		at.target.Refuse(fmt.Sprintf("%s, which is %s", dst.id, dst.role), "the client "+l.spec.Client,
+			"the generator sends to the client")
 	case src.role == balancerRole:
 		l.checkBalancerEdge(i, from, to)
 	case len(src.out) > 0:
 		first := l.edges[src.out[0]]
-		at.source.Refuse(fmt.Sprintf("a second edge from %s, which is %s (the first is on line %d)", src.id, src.role, first.source.Line()),
+		at.source.Refuse(fmt.Sprintf("a second edge from %s, which is %s (the first is on line %d)", src.id, src.role,
+			first.source.Line()),
 			"one outgoing edge", "only a load balancer has several")
 	}
 }
@@ -170,7 +176,8 @@ func (l *loader) checkBalancerEdge(i, from, to int) {
 	at, src, dst := l.edges[i], l.box(from), l.box(to)
 	for _, j := range src.out {
 		if l.spec.topology.edges[j].to == to {
-			at.target.Refuse(fmt.Sprintf("a second edge from %s to %s (the first is on line %d)", src.id, dst.id, l.edges[j].target.Line()),
+			at.target.Refuse(fmt.Sprintf("a second edge from %s to %s (the first is on line %d)", src.id, dst.id,
+				l.edges[j].target.Line()),
 				"one", "")
 			return
 		}
@@ -179,12 +186,14 @@ func (l *loader) checkBalancerEdge(i, from, to int) {
 	switch by := l.boxes[to].coveredBy; {
 	case listed || l.boxes[from].doubtful:
 	case dst.role == clientRole:
-		at.target.Refuse(dst.id+", which is the client", "a server or a load balancer", "servers answer to the client, load balancers don't")
+		at.target.Refuse(dst.id+", which is the client", "a server or a load balancer",
+			"servers answer to the client, load balancers don't")
 	case !l.balancers[src.index].derived:
 		at.target.Refuse(fmt.Sprintf("%s, which is not among the server_covered of %s", dst.id, src.id),
 			"something that it covers", "add it to server_covered or remove the edge")
 	case by >= 0:
-		at.target.Refuse(fmt.Sprintf("%s, which %s covers already", dst.id, l.box(by).id), "every server and load balancer covered once", "")
+		at.target.Refuse(fmt.Sprintf("%s, which %s covers already", dst.id, l.box(by).id),
+			"every server and load balancer covered once", "")
 	default:
 		l.boxes[to].coveredBy = from
 		l.boxes[from].covers[dst.id] = at.target
@@ -199,19 +208,22 @@ func (l *loader) checkOut(n int) {
 	}
 	if b.role != balancerRole {
 		if len(b.out) == 0 {
-			state.id.Refuse("no edge with the source "+b.id, "one, for requests to get on", "add it to topology_graph.edges")
+			state.id.Refuse("no edge with the source "+b.id, "one, for requests to get on",
+				"add it to topology_graph.edges")
 		}
 		return
 	}
 	at := l.balancers[b.index]
 	for i, item := range at.covered {
 		if !state.doubtful && !l.leadsTo(b, at.names[i]) {
-			item.Refuse(fmt.Sprintf("no edge from %s to %s", b.id, at.names[i]), "one to everything that a load balancer covers",
+			item.Refuse(fmt.Sprintf("no edge from %s to %s", b.id, at.names[i]),
+				"one to everything that a load balancer covers",
 				"add it to topology_graph.edges")
 		}
 	}
 	if at.derived && len(b.out) == 0 {
-		state.id.Refuse("a load balancer that covers nothing", "at least one server", "list it in server_covered and add an edge to it")
+		state.id.Refuse("a load balancer that covers nothing", "at least one server",
+			"list it in server_covered and add an edge to it")
 	}
 }
 
@@ -258,7 +270,8 @@ func (l *loader) refuseCycle(edge int, path []string, back string) {
 	for path[0] != back {
 		path = path[1:]
 	}
-	l.edges[edge].target.Refuse("a cycle: "+strings.Join(path, " -> ")+" -> "+back, "edges that lead back to the client", "")
+	l.edges[edge].target.Refuse("a cycle: "+strings.Join(path, " -> ")+" -> "+back,
+		"edges that lead back to the client", "")
 }
 
 // noteUnreachable notes boxes that no request gets to.

@@ -51,7 +51,7 @@ func NewSteps(pieces []Piece, join func(value, piece float64) float64) Steps {
 // Sum is the join that adds.
 func Sum(value, piece float64) float64 { return value + piece }
 
-// Zero tells whether it has no pieces.
+// Zero reports whether it has no pieces.
 func (s Steps) Zero() bool { return len(s.at) == 0 }
 
 // Reader reads a step function at times that never go back.

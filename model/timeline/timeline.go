@@ -26,7 +26,7 @@ import (
 // Window is a stretch of simulated time in seconds, From included, To not.
 type Window struct{ From, To float64 }
 
-// Empty tells whether no time lies in w.
+// Empty reports whether no time lies in w.
 func (w Window) Empty() bool { return w.From >= w.To }
 
 // SecondsBefore is the length of the part of w before end.
@@ -47,7 +47,7 @@ func Merge(ws []Window) []Window {
 	return out
 }
 
-// Contains tells whether t lies in one of the windows that Merge gave.
+// Contains reports whether t lies in one of the windows that Merge gave.
 func Contains(merged []Window, t float64) bool {
 	i, found := slices.BinarySearchFunc(merged, t, func(w Window, t float64) int { return cmp.Compare(w.From, t) })
 	return found || i > 0 && t < merged[i-1].To

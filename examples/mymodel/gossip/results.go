@@ -42,7 +42,7 @@ type sum struct {
 // Add gets the reports of all people in the order of their nodes, whoever hosted them.
 func (s *sum) Add(r scenario.Replication) error {
 	var heard []float64
-	for id, part := range r.Parts {
+	for id, part := range r.Reports {
 		if len(part) != reportBytes {
 			return fmt.Errorf("gossip: person %d reports %d bytes, want %d", id, len(part), reportBytes)
 		}

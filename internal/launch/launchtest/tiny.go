@@ -292,7 +292,7 @@ func (t *sum) Add(r scenario.Replication) error {
 	s := &t.results
 	s.Reached = append(s.Reached, r.Reached)
 	s.Complete = s.Complete && r.Reached == r.Horizon
-	for id, part := range r.Parts {
+	for id, part := range r.Reports {
 		if len(part) != 8 {
 			return fmt.Errorf("tiny: %d bytes from simproc %d, want 8", len(part), id)
 		}

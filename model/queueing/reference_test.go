@@ -12,32 +12,32 @@ import (
 	"github.com/disco-sim/disco/model/modeltest"
 )
 
-// dumb is a simulator that shares nothing with the model but the Spec: every departure
+// ref is a simulator that shares nothing with the model but the Spec: every departure
 // is an event of its own, queues are lists, the next event is searched for, and times
 // are drawn by inversion.
-type dumb struct {
+type ref struct {
 	spec     *Spec
 	rnd      *rand.Rand
 	now      float64
-	stations []dumbStation
-	events   []dumbEvent
+	stations []refStation
+	events   []refEvent
 	inside   float64 // customers in the network
 }
 
-type dumbStation struct {
-	queue  []dumbCustomer
+type refStation struct {
+	queue  []refCustomer
 	inside int // waiting and served
 	present, busy,
 	offered, accepted, waited, waiting, residence, served float64
 }
 
-type dumbCustomer struct{ entered, arrived float64 }
+type refCustomer struct{ entered, arrived float64 }
 
-type dumbEvent struct {
+type refEvent struct {
 	at       float64
 	station  int
 	what     int
-	customer dumbCustomer
+	customer refCustomer
 }
 
 const (
@@ -46,7 +46,7 @@ const (
 	departs
 )
 
-func (d *dumb) draw(x Dist) float64 {
+func (d *ref) draw(x Dist) float64 {
 	exp := func() float64 { return -math.Log(1 - d.rnd.Float64()) }
 	switch x.Kind {
 	case Exponential:
@@ -72,16 +72,16 @@ func (d *dumb) draw(x Dist) float64 {
 }
 
 // run counts what happens from the warm-up to the horizon.
-func (d *dumb) run() map[string]float64 {
+func (d *ref) run() map[string]float64 {
 	s := d.spec
-	d.stations = make([]dumbStation, len(s.Stations))
+	d.stations = make([]refStation, len(s.Stations))
 	for i := range s.Stations {
 		for range s.Stations[i].Initial {
-			d.events = append(d.events, dumbEvent{0, i, arrives, dumbCustomer{}})
+			d.events = append(d.events, refEvent{0, i, arrives, refCustomer{}})
 			d.inside++
 		}
 		if a := s.Stations[i].Arrivals; a != nil {
-			d.events = append(d.events, dumbEvent{d.draw(*a), i, fromOutside, dumbCustomer{}})
+			d.events = append(d.events, refEvent{d.draw(*a), i, fromOutside, refCustomer{}})
 		}
 	}
 	var area, exits, sojourn float64
@@ -118,8 +118,8 @@ func (d *dumb) run() map[string]float64 {
 	return d.result(area, exits, sojourn)
 }
 
-// handle tells whether a customer has left the network through a station.
-func (d *dumb) handle(e dumbEvent) (left bool) {
+// handle reports whether a customer has left the network through a station.
+func (d *ref) handle(e refEvent) (left bool) {
 	s, st := &d.spec.Stations[e.station], &d.stations[e.station]
 	count := 0.0
 	if d.now >= d.spec.Warmup {
@@ -136,7 +136,8 @@ func (d *dumb) handle(e dumbEvent) (left bool) {
 		u := d.rnd.Float64()
 		for _, r := range s.To {
 			if u -= s.share(r); u < 0 {
-				d.events = append(d.events, dumbEvent{d.now + d.spec.Transit, r.Station, arrives, dumbCustomer{entered: e.customer.entered}})
+				d.events = append(d.events, refEvent{d.now + d.spec.Transit, r.Station, arrives,
+					refCustomer{entered: e.customer.entered}})
 				return false
 			}
 		}
@@ -144,7 +145,7 @@ func (d *dumb) handle(e dumbEvent) (left bool) {
 		return true
 	}
 	if e.what == fromOutside {
-		d.events = append(d.events, dumbEvent{d.now + d.draw(*s.Arrivals), e.station, fromOutside, dumbCustomer{}})
+		d.events = append(d.events, refEvent{d.now + d.draw(*s.Arrivals), e.station, fromOutside, refCustomer{}})
 		e.customer.entered = d.now
 		d.inside++
 	}
@@ -165,23 +166,26 @@ func (d *dumb) handle(e dumbEvent) (left bool) {
 	return false
 }
 
-func (d *dumb) serve(station int, c dumbCustomer) {
+func (d *ref) serve(station int, c refCustomer) {
 	if d.now >= d.spec.Warmup {
 		d.stations[station].waiting += d.now - c.arrived
 	}
-	d.events = append(d.events, dumbEvent{d.now + d.draw(d.spec.Stations[station].Service), station, departs, c})
+	d.events = append(d.events, refEvent{d.now + d.draw(d.spec.Stations[station].Service), station, departs, c})
 }
 
 // result has the names of Results.measures.
-func (d *dumb) result(area, exits, sojourn float64) map[string]float64 {
+func (d *ref) result(area, exits, sojourn float64) map[string]float64 {
 	time := d.spec.Horizon - d.spec.Warmup
 	out := map[string]float64{"throughput": exits / time, "in network": area / time, "time in network": sojourn / exits}
 	for i := range d.stations {
 		st, id := &d.stations[i], d.spec.Stations[i].ID
 		for name, x := range map[string]float64{
-			"arrivals": st.offered / time, "throughput": st.served / time, "utilisation": st.busy / time / float64(d.spec.Stations[i].Servers),
-			"waiting": st.waited / st.accepted, "blocking": 1 - st.accepted/st.offered, "in system": st.present / time,
-			"in queue": (st.present - st.busy) / time, "time": st.residence / st.served, "time in queue": st.waiting / st.served,
+			"arrivals": st.offered / time, "throughput": st.served / time,
+			"utilisation": st.busy / time / float64(d.spec.Stations[i].Servers),
+			"waiting":     st.waited / st.accepted, "blocking": 1 - st.accepted/st.offered,
+			"in system": st.present / time,
+			"in queue":  (st.present - st.busy) / time, "time": st.residence / st.served,
+			"time in queue": st.waiting / st.served,
 		} {
 			out[id+" "+name] = x
 		}
@@ -211,7 +215,7 @@ func theories(t *testing.T, spec *Spec) map[string]float64 {
 	return out
 }
 
-// agrees holds theory against the dumb simulator. It returns how many figures theory
+// agrees holds theory against the simple simulator. It returns how many figures theory
 // has an answer for, and how many it has none for.
 func agrees(t *testing.T, spec *Spec, seed uint64) (answers, none int) {
 	t.Helper()
@@ -219,7 +223,7 @@ func agrees(t *testing.T, spec *Spec, seed uint64) (answers, none int) {
 	want := theories(t, spec)
 	values := make(map[string][]float64)
 	for k := range uint64(runs) {
-		d := &dumb{spec: spec, rnd: rand.New(rand.NewPCG(seed, k))}
+		d := &ref{spec: spec, rnd: rand.New(rand.NewPCG(seed, k))}
 		for name, x := range d.run() {
 			values[name] = append(values[name], x)
 		}
@@ -244,32 +248,52 @@ func agrees(t *testing.T, spec *Spec, seed uint64) (answers, none int) {
 	return answers, none
 }
 
-// TestTheoryAgainstDumb: networks of every kind that theory could take for another.
-func TestTheoryAgainstDumb(t *testing.T) {
+// TestTheoryAgainstReference: networks of every kind that theory could take for another.
+func TestTheoryAgainstReference(t *testing.T) {
 	horizon := 20_000.0
 	if testing.Short() {
 		horizon = 2000
 	}
 	for name, text := range map[string]string{
 		"M/D/1, then a loss station, then another": network(horizon,
-			"id: a, arrivals: 0.5, "+const1+", to: { b: 1 }", "id: b, buffer: 0, "+exp1+", to: { c: 1 }", "id: c, "+exp1),
+			"id: a, arrivals: 0.5, "+const1+", to: { b: 1 }", "id: b, buffer: 0, "+exp1+", to: { c: 1 }",
+			"id: c, "+exp1),
 		"departures of M/M/1/K": network(horizon,
-			"id: a, arrivals: 0.9, buffer: 2, "+exp1+", to: { b: 1 }", "id: b, "+exp1+", to: { c: 0.5 }", "id: c, buffer: 1, "+exp1),
-		"departures of M/G/c/c": network(horizon, "id: a, arrivals: 1.5, servers: 2, buffer: 0, "+const1+", to: { b: 1 }", "id: b, servers: 2, "+exp1),
+			"id: a, arrivals: 0.9, buffer: 2, "+exp1+", to: { b: 1 }", "id: b, "+exp1+", to: { c: 0.5 }",
+			"id: c, buffer: 1, "+exp1),
+		"departures of M/G/c/c": network(horizon,
+			"id: a, arrivals: 1.5, servers: 2, buffer: 0, "+const1+", to: { b: 1 }", "id: b, servers: 2, "+exp1),
 		"departures of M/M/2": network(horizon,
-			"id: a, arrivals: 1.2, servers: 2, "+exp1+", to: { b: 0.6, c: 0.4 }", "id: b, buffer: 1, "+exp1+", to: { c: 0.5 }", "id: c, "+const1),
-		"a split of M/D/1":            network(horizon, "id: a, arrivals: 0.8, "+const1+", to: { b: 0.3 }", "id: b, "+exp1),
-		"Poisson and not, merged":     network(horizon, "id: a, arrivals: 0.3, "+exp1+", to: { c: 1 }", "id: b, arrivals: 0.3, "+const1+", to: { c: 1 }", "id: c, buffer: 1, "+exp1+", to: { d: 1 }", "id: d, "+exp1),
-		"all sorts of arrivals":       network(horizon, "id: a, arrivals: { distribution: constant, mean: 2 }, "+exp1+", to: { b: 1 }", "id: b, arrivals: { distribution: hyperexponential, mean: 5, cv: 2 }, buffer: 1, "+exp1+", to: { c: 1 }", "id: c, buffer: 0, "+exp1),
-		"Poisson, not where it loops": network(horizon, "id: a, arrivals: 0.3, "+const1+", to: { a: 0.2, b: 0.5 }", "id: b, buffer: 0, "+exp1),
-		"a loop and Poisson behind":   network(horizon, "id: a, arrivals: 0.4, "+exp1+", to: { b: 0.6 }", "id: b, "+exp1+", to: { a: 0.5, c: 0.5 }", "id: c, servers: 2, buffer: 0, "+const1),
-		"overload in a loop":          network(horizon, "id: a, arrivals: 0.5, "+exp1+", to: { b: 1 }", "id: b, service: { distribution: exponential, mean: 2 }, to: { a: 0.3, c: 0.7 }", "id: c, "+exp1),
-		"overload, then more":         network(horizon, "id: a, arrivals: 1.5, "+exp1+", to: { b: 1 }", "id: b, servers: 2, "+exp1),
-		"those of the start move on":  network(horizon, "id: a, initial: 3, "+exp1+", to: { b: 1 }", "id: b, initial: 1, "+exp1+", to: { c: 1 }", "id: c, "+exp1+", to: { b: 1 }"),
-		"those of the start leave":    network(horizon, "id: a, initial: 3, "+exp1+", to: { b: 0.5 }", "id: b, arrivals: 0.5, buffer: 2, "+exp1),
-		"closed, exponential":         "transit: 0.5\n" + network(horizon, "id: a, initial: 4, servers: 2, "+exp1+", to: { b: 0.5, a: 0.5 }", "id: b, "+exp1+", to: { a: 1 }"),
-		"closed, constant":            network(horizon, "id: a, initial: 4, "+exp1+", to: { b: 1 }", "id: b, "+const1+", to: { a: 1 }"),
-		"closed, with losses":         network(horizon, "id: a, initial: 4, "+exp1+", to: { b: 1 }", "id: b, buffer: 0, "+exp1+", to: { a: 1 }"),
+			"id: a, arrivals: 1.2, servers: 2, "+exp1+", to: { b: 0.6, c: 0.4 }",
+			"id: b, buffer: 1, "+exp1+", to: { c: 0.5 }", "id: c, "+const1),
+		"a split of M/D/1": network(horizon, "id: a, arrivals: 0.8, "+const1+", to: { b: 0.3 }",
+			"id: b, "+exp1),
+		"Poisson and not, merged": network(horizon, "id: a, arrivals: 0.3, "+exp1+", to: { c: 1 }",
+			"id: b, arrivals: 0.3, "+const1+", to: { c: 1 }", "id: c, buffer: 1, "+exp1+", to: { d: 1 }",
+			"id: d, "+exp1),
+		"all sorts of arrivals": network(horizon,
+			"id: a, arrivals: { distribution: constant, mean: 2 }, "+exp1+", to: { b: 1 }",
+			"id: b, arrivals: { distribution: hyperexponential, mean: 5, cv: 2 }, buffer: 1, "+exp1+", to: { c: 1 }",
+			"id: c, buffer: 0, "+exp1),
+		"Poisson, not where it loops": network(horizon, "id: a, arrivals: 0.3, "+const1+", to: { a: 0.2, b: 0.5 }",
+			"id: b, buffer: 0, "+exp1),
+		"a loop and Poisson behind": network(horizon, "id: a, arrivals: 0.4, "+exp1+", to: { b: 0.6 }",
+			"id: b, "+exp1+", to: { a: 0.5, c: 0.5 }", "id: c, servers: 2, buffer: 0, "+const1),
+		"overload in a loop": network(horizon, "id: a, arrivals: 0.5, "+exp1+", to: { b: 1 }",
+			"id: b, service: { distribution: exponential, mean: 2 }, to: { a: 0.3, c: 0.7 }", "id: c, "+exp1),
+		"overload, then more": network(horizon, "id: a, arrivals: 1.5, "+exp1+", to: { b: 1 }",
+			"id: b, servers: 2, "+exp1),
+		"those of the start move on": network(horizon, "id: a, initial: 3, "+exp1+", to: { b: 1 }",
+			"id: b, initial: 1, "+exp1+", to: { c: 1 }", "id: c, "+exp1+", to: { b: 1 }"),
+		"those of the start leave": network(horizon, "id: a, initial: 3, "+exp1+", to: { b: 0.5 }",
+			"id: b, arrivals: 0.5, buffer: 2, "+exp1),
+		"closed, exponential": "transit: 0.5\n" +
+			network(horizon, "id: a, initial: 4, servers: 2, "+exp1+", to: { b: 0.5, a: 0.5 }",
+				"id: b, "+exp1+", to: { a: 1 }"),
+		"closed, constant": network(horizon, "id: a, initial: 4, "+exp1+", to: { b: 1 }",
+			"id: b, "+const1+", to: { a: 1 }"),
+		"closed, with losses": network(horizon, "id: a, initial: 4, "+exp1+", to: { b: 1 }",
+			"id: b, buffer: 0, "+exp1+", to: { a: 1 }"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -312,7 +336,8 @@ func randomSpec(rnd *rand.Rand, horizon float64) *Spec {
 			return Dist{Kind: Exponential, Mean: mean}
 		}
 		return []Dist{
-			{Kind: Constant, Mean: mean}, {Kind: Erlang, Mean: mean, Shape: 3}, {Kind: Uniform, Min: 0, Max: 2 * mean, Mean: mean}, {Kind: Hyperexponential, Mean: mean, CV: 1.5},
+			{Kind: Constant, Mean: mean}, {Kind: Erlang, Mean: mean, Shape: 3},
+			{Kind: Uniform, Min: 0, Max: 2 * mean, Mean: mean}, {Kind: Hyperexponential, Mean: mean, CV: 1.5},
 		}[rnd.IntN(4)]
 	}
 	s := &Spec{Name: "random", Horizon: horizon, Warmup: horizon / 10}
@@ -322,7 +347,8 @@ func randomSpec(rnd *rand.Rand, horizon float64) *Spec {
 	n := 1 + rnd.IntN(4)
 	exponential := []float64{0.5, 0.9, 1}[rnd.IntN(3)]
 	for i := range n {
-		st := Station{ID: string(rune('a' + i)), Servers: 1 + rnd.IntN(3), Buffer: Unlimited, Service: dist(0.3+rnd.Float64(), exponential)}
+		st := Station{ID: string(rune('a' + i)), Servers: 1 + rnd.IntN(3), Buffer: Unlimited,
+			Service: dist(0.3+rnd.Float64(), exponential)}
 		if rnd.IntN(4) == 0 {
 			st.Buffer = rnd.IntN(3)
 		}
@@ -365,14 +391,16 @@ func randomSpec(rnd *rand.Rand, horizon float64) *Spec {
 func TestLabels(t *testing.T) {
 	spec := loadSpec(t, network(100,
 		"id: a, arrivals: 0.5, "+const1+", to: { b: 1 }", "id: b, buffer: 0, "+exp1+", to: { c: 1 }", "id: c, "+exp1,
-		"id: d, arrivals: { distribution: constant, mean: 2 }, "+exp1, "id: e, arrivals: { distribution: erlang, mean: 2, shape: 3 }, buffer: 2, servers: 2, "+const1))
+		"id: d, arrivals: { distribution: constant, mean: 2 }, "+exp1,
+		"id: e, arrivals: { distribution: erlang, mean: 2, shape: 3 }, buffer: 2, servers: 2, "+const1))
 	for i, want := range []string{"M/D/1", "G/M/1/1", "G/M/1", "D/M/1", "E3/D/2/4"} {
 		if got := spec.theory()[i].model; got != want {
 			t.Errorf("%s is called %s, want %s", spec.Stations[i].ID, got, want)
 		}
 	}
 	b, c := spec.theory()[1], spec.theory()[2]
-	if b.offered != 0.5 || !math.IsNaN(b.taken) || b.steady != nil || !math.IsNaN(c.offered) || c.steady != nil || c.passes {
+	if b.offered != 0.5 || !math.IsNaN(b.taken) || b.steady != nil || !math.IsNaN(c.offered) || c.steady != nil ||
+		c.passes {
 		t.Errorf("behind M/D/1 theory pretends to know %+v and %+v", b, c)
 	}
 }

@@ -12,25 +12,25 @@ import (
 	"github.com/disco-sim/disco/model/measure"
 )
 
-// part is the report of one router about a run, or about what there was of it.
-// Routers may have come to different times when a run was interrupted: each closes its
-// own accounts at End.
-type part struct {
+// nodeReport is the report of one router about a run, or about the part of it that was simulated.
+// Routers may have reached different times when a run was interrupted: each closes its
+// own counts at End.
+type nodeReport struct {
 	End float64 // simulated seconds
 	books
 	SentIn    []int64         // by span of the detailed occurrences
 	LostIn    [][causes]int64 // by span
 	Latencies []byte          // by span, one behind the other
 	Flows     blob            // what tally.decode reads
-	Channels  []channelPart
+	Channels  []channelReport
 
 	// Of node 0 only: what happened, the same for all.
-	Detailed []occurrencePart
-	History  []historyPart // by event
+	Detailed []occurrenceReport
+	History  []historyReport // by event
 }
 
-// channelPart is the report about one of a router's channels.
-type channelPart struct {
+// channelReport is the report about one of a router's channels.
+type channelReport struct {
 	channelBooks
 	Busy      float64 // seconds
 	Wait      float64 // packet seconds
@@ -40,22 +40,22 @@ type channelPart struct {
 	LostIn    []int64
 }
 
-type occurrencePart struct {
+type occurrenceReport struct {
 	Event  int
 	Target int
 	From   float64
 	To     float64
 }
 
-// historyPart is how often an event has happened, and how long in all, over all of its
+// historyReport is how often an event has happened, and how long in all, over all of its
 // targets.
-type historyPart struct {
+type historyReport struct {
 	Count   int
 	Seconds float64
 }
 
 // encode gives the report as it is sent: the fields in this order (docs/format/control.md).
-func (p *part) encode() ([]byte, error) {
+func (p *nodeReport) encode() ([]byte, error) {
 	b, err := wire.Append(nil, p.fields)
 	if err != nil {
 		return nil, fmt.Errorf("network: a report: %w", err)
@@ -63,26 +63,26 @@ func (p *part) encode() ([]byte, error) {
 	return b, nil
 }
 
-func decodePart(b []byte) (*part, error) {
-	p := &part{}
+func decodeReport(b []byte) (*nodeReport, error) {
+	p := &nodeReport{}
 	return p, wire.Decode(b, p.fields)
 }
 
-func (p *part) fields(c *wire.Codec) {
+func (p *nodeReport) fields(c *wire.Codec) {
 	c.Float(&p.End)
 	p.books.fields(c)
 	wire.Varints(c, &p.SentIn)
 	wire.List(c, &p.LostIn, int(causes), func(lost *[causes]int64) { varints(c, lost) })
 	c.Bytes(&p.Latencies)
 	c.Bytes((*[]byte)(&p.Flows))
-	wire.List(c, &p.Channels, channelBytesMin, func(ch *channelPart) { ch.fields(c) })
-	wire.List(c, &p.Detailed, 2*8+2*8, func(o *occurrencePart) {
+	wire.List(c, &p.Channels, channelBytesMin, func(ch *channelReport) { ch.fields(c) })
+	wire.List(c, &p.Detailed, 2*8+2*8, func(o *occurrenceReport) {
 		c.Int(&o.Event)
 		c.Int(&o.Target)
 		c.Float(&o.From)
 		c.Float(&o.To)
 	})
-	wire.List(c, &p.History, 8+8, func(h *historyPart) {
+	wire.List(c, &p.History, 8+8, func(h *historyReport) {
 		c.Int(&h.Count)
 		c.Float(&h.Seconds)
 	})
@@ -106,7 +106,7 @@ func (b *books) fields(c *wire.Codec) {
 // channelBytesMin is what a channel has at least: numbers, floats, lists.
 const channelBytesMin = 5 + 2*int(causes) + 3*8 + 4*4
 
-func (ch *channelPart) fields(c *wire.Codec) {
+func (ch *channelReport) fields(c *wire.Codec) {
 	for _, n := range []*int64{&ch.Handed, &ch.Sent, &ch.Carried, &ch.Bytes, &ch.WaitingMax} {
 		c.Varint(n)
 	}
@@ -122,8 +122,8 @@ func (ch *channelPart) fields(c *wire.Codec) {
 }
 
 // history adds up what has happened up to end.
-func (p *schedule) history(s *Spec, end float64) []historyPart {
-	h := make([]historyPart, len(s.Events))
+func (p *schedule) history(s *Spec, end float64) []historyReport {
+	h := make([]historyReport, len(s.Events))
 	for _, o := range p.occurrences {
 		if o.From < end {
 			h[o.event].Count++

@@ -8,29 +8,29 @@ import (
 	"github.com/disco-sim/disco/internal/wire"
 )
 
-// part is the report of one box about a run, or about what there was of it.
-// Boxes may have come to different times when a run was interrupted: each closes
+// boxReport is the report of one box about a run, or about the part of it that was simulated.
+// Boxes may have reached different times when a run was interrupted: each closes
 // its own account at End.
-type part struct {
+type boxReport struct {
 	End       float64 // simulated seconds
 	Received  int64   // requests that came in; at the generator: that were made
 	Passed    int64   // requests that went on, or ended here
 	Present   int64   // requests in the box
-	Generator *generatorPart
-	Server    *serverPart
-	Latencies []byte     // of the client: by span, one set behind the other
-	Edges     []edgePart // in the order of the file
-	Audit     *audit     // checked build only
+	Generator *generatorReport
+	Server    *serverReport
+	Latencies []byte       // of the client: by span, one set behind the other
+	Edges     []edgeReport // in the order of the file
+	Audit     *audit       // checked build only
 }
 
-type generatorPart struct {
+type generatorReport struct {
 	Made    int64
 	Windows int64
 	UserSum float64 // of the active users over the windows
 }
 
-// serverPart has one number a level, in the order of the level constants.
-type serverPart struct {
+// serverReport has one number a level, in the order of the level constants.
+type serverReport struct {
 	Area       [levelCount]float64
 	Peak       [levelCount]int64
 	Samples    int64
@@ -40,7 +40,7 @@ type serverPart struct {
 	ByEndpoint []int64
 }
 
-type edgePart struct {
+type edgeReport struct {
 	Sent      int64
 	Dropped   int64
 	Transit   int64
@@ -55,7 +55,7 @@ type edgePart struct {
 }
 
 // encode gives the report as it is sent: the fields in this order (docs/format/control.md).
-func (p *part) encode() ([]byte, error) {
+func (p *boxReport) encode() ([]byte, error) {
 	b, err := wire.Append(nil, p.fields)
 	if err != nil {
 		return nil, fmt.Errorf("service: a report: %w", err)
@@ -63,30 +63,30 @@ func (p *part) encode() ([]byte, error) {
 	return b, nil
 }
 
-func decodePart(b []byte) (*part, error) {
-	p := &part{}
+func decodeReport(b []byte) (*boxReport, error) {
+	p := &boxReport{}
 	return p, wire.Decode(b, p.fields)
 }
 
-func (p *part) fields(c *wire.Codec) {
+func (p *boxReport) fields(c *wire.Codec) {
 	c.Float(&p.End)
 	c.Varint(&p.Received)
 	c.Varint(&p.Passed)
 	c.Varint(&p.Present)
-	wire.Optional(c, &p.Generator, (*generatorPart).fields)
-	wire.Optional(c, &p.Server, (*serverPart).fields)
+	wire.Optional(c, &p.Generator, (*generatorReport).fields)
+	wire.Optional(c, &p.Server, (*serverReport).fields)
 	c.Bytes(&p.Latencies)
-	wire.List(c, &p.Edges, edgeBytesMin, func(e *edgePart) { e.fields(c) })
+	wire.List(c, &p.Edges, edgeBytesMin, func(e *edgeReport) { e.fields(c) })
 	wire.Optional(c, &p.Audit, (*audit).fields)
 }
 
-func (g *generatorPart) fields(c *wire.Codec) {
+func (g *generatorReport) fields(c *wire.Codec) {
 	c.Varint(&g.Made)
 	c.Varint(&g.Windows)
 	c.Float(&g.UserSum)
 }
 
-func (s *serverPart) fields(c *wire.Codec) {
+func (s *serverReport) fields(c *wire.Codec) {
 	for i := range levelCount {
 		c.Float(&s.Area[i])
 		c.Varint(&s.Peak[i])
@@ -101,7 +101,7 @@ func (s *serverPart) fields(c *wire.Codec) {
 // edgeBytesMin is what an edge has at least: seven numbers, one float, three lists.
 const edgeBytesMin = 7 + 8 + 3*4
 
-func (e *edgePart) fields(c *wire.Codec) {
+func (e *edgeReport) fields(c *wire.Codec) {
 	for _, n := range []*int64{&e.Sent, &e.Dropped, &e.Transit, &e.Peak, &e.Samples, &e.TickSum, &e.TickPeak} {
 		c.Varint(n)
 	}
