@@ -14,7 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// leaves is the dumb reading of a document: every value by its path, aliases and merge
+// leaves is the simple reading of a document: every value by its path, aliases and merge
 // keys written out.
 func leaves(d *Document) map[string]string {
 	all := make(map[string]string)
