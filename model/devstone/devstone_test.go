@@ -3,11 +3,9 @@
 package devstone
 
 import (
-	"bytes"
 	"encoding/json"
 	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -177,20 +175,7 @@ func TestInvalid(t *testing.T) {
 
 func TestText(t *testing.T) {
 	r := modeltest.Summarize(t, New(Params{Type: HOmod, Width: 5, Depth: 5, Pulses: 100}), 1, 1).(*Results)
-	var b bytes.Buffer
-	if err := r.WriteText(&b); err != nil {
-		t.Fatal(err)
-	}
-	const golden = "testdata/results.txt"
-	if *update {
-		if err := os.WriteFile(golden, b.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil || string(want) != b.String() {
-		t.Errorf("got\n%swant\n%s(%v)", b.String(), want, err)
-	}
+	modeltest.Text(t, "testdata/results.txt", r, *update)
 	if _, err := json.Marshal(r); err != nil {
 		t.Error(err)
 	}

@@ -4,6 +4,7 @@ package modeltest
 
 import (
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -70,18 +71,32 @@ func checkInvalid(t *testing.T, kind scenario.Kind, file, text string, update bo
 			t.Errorf("problem %+v lacks its line, its field, what was found or what is wanted", p)
 		}
 	}
-	golden := strings.TrimSuffix(file, ".yml") + ".txt"
-	got := err.Error() + "\n"
+	Golden(t, strings.TrimSuffix(file, ".yml")+".txt", err.Error()+"\n", update)
+}
+
+// Golden compares a text with a file, which update writes anew.
+func Golden(t testing.TB, file, got string, update bool) {
+	t.Helper()
 	if update {
-		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	want, err := os.ReadFile(golden)
+	want, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatalf("%v: write it with -update", err)
 	}
 	if got != string(want) {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
+}
+
+// Text compares what results write for people with a golden file, which update writes anew.
+func Text(t testing.TB, file string, r interface{ WriteText(w io.Writer) error }, update bool) {
+	t.Helper()
+	var b strings.Builder
+	if err := r.WriteText(&b); err != nil {
+		t.Fatal(err)
+	}
+	Golden(t, file, b.String(), update)
 }

@@ -3,9 +3,7 @@
 package network
 
 import (
-	"bytes"
 	"encoding/json"
-	"os"
 	"strings"
 	"testing"
 
@@ -18,23 +16,7 @@ func TestText(t *testing.T) {
 	s.Events = append(s.Events[:6:6], s.Events[9])
 	for n, replications := range map[string]int{"one": 1, "three": 3} {
 		r := modeltest.Summarize(t, New(s), 1, replications).(*Results)
-		var b bytes.Buffer
-		if err := r.WriteText(&b); err != nil {
-			t.Fatal(err)
-		}
-		golden := "testdata/results-" + n + ".txt"
-		if *update {
-			if err := os.WriteFile(golden, b.Bytes(), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(golden)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if b.String() != string(want) {
-			t.Errorf("got\n%s\nwant\n%s", &b, want)
-		}
+		modeltest.Text(t, "testdata/results-"+n+".txt", r, *update)
 		if _, err := json.Marshal(r); err != nil {
 			t.Error(err)
 		}

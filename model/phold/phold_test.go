@@ -8,7 +8,6 @@ import (
 	"flag"
 	"fmt"
 	"math"
-	"os"
 	"strings"
 	"testing"
 
@@ -188,20 +187,7 @@ func TestBadReports(t *testing.T) {
 // TestText: the results for people, and as JSON.
 func TestText(t *testing.T) {
 	r := modeltest.Summarize(t, phold.New(small(phold.CLCG4)), 1, 2).(*phold.Results)
-	var b bytes.Buffer
-	if err := r.WriteText(&b); err != nil {
-		t.Fatal(err)
-	}
-	const golden = "testdata/results.txt"
-	if *update {
-		if err := os.WriteFile(golden, b.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil || string(want) != b.String() {
-		t.Errorf("got\n%swant\n%s(%v)", b.String(), want, err)
-	}
+	modeltest.Text(t, "testdata/results.txt", r, *update)
 	if text, err := json.Marshal(r); err != nil || !bytes.Contains(text, []byte(`"lookahead_s":0.05`)) {
 		t.Errorf("%s, %v", text, err)
 	}

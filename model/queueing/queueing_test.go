@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"testing"
 
@@ -376,20 +375,7 @@ func TestText(t *testing.T) {
 	text := network(1000, "id: a, arrivals: 0.5, "+exp1+", to: { b: 0.5, c: 0.5 }", "id: b, servers: 2, "+const1,
 		"id: c, buffer: 1, "+exp1)
 	r := modeltest.Summarize(t, modeltest.MustLoad(t, Kind(), text), 1, 2).(*Results)
-	var b bytes.Buffer
-	if err := r.WriteText(&b); err != nil {
-		t.Fatal(err)
-	}
-	const golden = "testdata/results.txt"
-	if *update {
-		if err := os.WriteFile(golden, b.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil || string(want) != b.String() {
-		t.Errorf("got\n%swant\n%s(%v)", b.String(), want, err)
-	}
+	modeltest.Text(t, "testdata/results.txt", r, *update)
 }
 
 // TestSamplers: mean and spread of every distribution are those that theory counts with,

@@ -14,56 +14,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/disco-sim/disco/model/modeltest"
 	"github.com/disco-sim/disco/model/service"
 	"github.com/disco-sim/disco/scenario"
 )
 
 var updateInvalid = flag.Bool("update-invalid", false, "write the expected texts in testdata/invalid anew")
 
-// TestInvalid holds every small file in testdata/invalid against its text. Each of
-// them breaks one rule, named in its first line, and must be wrong in one way.
 func TestInvalid(t *testing.T) {
-	files, err := filepath.Glob("testdata/invalid/*.yml")
-	if err != nil || len(files) < 100 {
-		t.Fatalf("%d files in testdata/invalid: %v", len(files), err)
-	}
-	for _, file := range files {
-		name := strings.TrimSuffix(filepath.Base(file), ".yml")
-		t.Run(name, func(t *testing.T) { checkInvalid(t, file) })
-	}
-}
-
-func checkInvalid(t *testing.T, file string) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = load(filepath.Base(file), string(text), 0)
-	var problems scenario.Problems
-	if !errors.As(err, &problems) {
-		t.Fatalf("the error is %v, want scenario.Problems", err)
-	}
-	if len(problems) != 1 {
-		t.Errorf("%d problems, want 1:\n%v", len(problems), problems)
-	}
-	for _, p := range problems {
-		if p.Line == 0 || p.Field == "" || p.Found == "" || p.Want == "" {
-			t.Errorf("problem %+v lacks its line, its field, what was found or what is wanted", p)
-		}
-	}
-	golden := strings.TrimSuffix(file, ".yml") + ".txt"
-	got := err.Error() + "\n"
-	if *updateInvalid {
-		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatalf("%v (write it with -update-invalid)", err)
-	}
-	if got != string(want) {
-		t.Errorf("got\n%swant\n%s", got, want)
+	if n := modeltest.Invalid(t, service.Kind(), "testdata/invalid", *updateInvalid); n < 100 {
+		t.Errorf("%d files", n)
 	}
 }
 
