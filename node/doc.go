@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package node is the simulation wing's core: simulated nodes, their simprocs, the
-// events that they exchange and the order in which all of it happens.
+// Package node is the core of the simulation: simulated nodes, their simprocs, the events that they exchange and
+// the order in which all of it happens.
 //
 // Guarantee: what an Engine does depends only on its Plan, its Config and what it is
 // given through Receive…: same scenario, seed and replication give every handler the

@@ -50,7 +50,7 @@ func (m mark) ahead(lookahead float64) mark {
 	if m >= markNever {
 		return markNever
 	}
-	// As in hop.apply: a lookahead that is lost in rounding means strictly later.
+	// As in shift.apply: a lookahead that is lost in rounding means strictly later.
 	if e := m.epoch() + lookahead; e > m.epoch() && lookahead >= 0x1p-1022 {
 		return markOf(e)
 	}

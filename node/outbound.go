@@ -181,7 +181,7 @@ func (e *Engine) describeHold(b *strings.Builder, i int) {
 		return
 	}
 	for peer := range e.in {
-		if hop := c.plan.in[peer]; hop.kind != hopNone && !e.key(i).Before(hop.apply(e.in[peer])) {
+		if shift := c.plan.in[peer]; shift.kind != shiftNone && !e.key(i).Before(shift.apply(e.in[peer])) {
 			fmt.Fprintf(b, "; waits for worker %d, which promised %v", peer, e.in[peer])
 		}
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // Plan is what one worker has to know about a scenario before a run: which
-// simprocs are its own, in which classes they fall, and by which hops bounds travel
+// simprocs are its own, in which classes they fall, and by which shifts bounds travel
 // between lanes and classes. It depends on graph and placement alone, serves all
 // replications, and doesn't change.
 type Plan struct {
@@ -21,8 +21,8 @@ type Plan struct {
 	local     []SimprocID
 	classOf   []int32 // by local index
 	classes   []classPlan
-	through   [][]hop   // [in peer][out peer]
-	across    []hop     // [in peer]: what an idle jump allows
+	through   [][]shift // [in peer][out peer]
+	across    []shift   // [in peer]: what an idle jump allows
 	sends     []bool    // [out peer]: there are links to it
 	links     *linkPlan // nil: one bound promises for everything to a peer
 }
@@ -31,9 +31,9 @@ type Plan struct {
 // same lanes. Within a class work is done in one order; one class may run ahead of
 // another in simulated time.
 type classPlan struct {
-	in      []hop    // [peer]: from an event on its lane to an activation here
-	out     []hop    // [peer]: from an activation here to an event on its lane
-	to      []hop    // [class]: from an activation here to one there
+	in      []shift  // [peer]: from an event on its lane to an activation here
+	out     []shift  // [peer]: from an activation here to an event on its lane
+	to      []shift  // [class]: from an activation here to one there
 	outMask []uint64 // peers that it can reach
 }
 
@@ -88,11 +88,11 @@ func ordersOf(levels []uint32) []uint32 {
 	return orders
 }
 
-// wire sorts the local simprocs into classes and computes all hops.
+// wire sorts the local simprocs into classes and computes all shifts.
 func (p *Plan) wire(w *wiring) {
 	n := p.workers
 	fromLane := make([]reach, n)
-	p.across, p.sends, p.through = make([]hop, n), make([]bool, n), make([][]hop, n)
+	p.across, p.sends, p.through = make([]shift, n), make([]bool, n), make([][]shift, n)
 	for peer := 0; peer < n; peer++ {
 		lane := &w.lanes[peer]
 		fromLane[peer] = w.spread(w.targets(lane))
@@ -101,19 +101,19 @@ func (p *Plan) wire(w *wiring) {
 	}
 	members := p.sort(w, fromLane)
 	for peer := 0; peer < n; peer++ {
-		p.through[peer] = make([]hop, n)
+		p.through[peer] = make([]shift, n)
 		for out := 0; out < n; out++ {
 			p.through[peer][out] = w.over(fromLane[peer], &w.lanes[out])
 		}
 	}
 	for c := range members {
 		r := w.spread(members[c])
-		k := classPlan{in: make([]hop, n), out: make([]hop, n), to: make([]hop, len(members)), outMask: make([]uint64,
-			(n+63)/64)}
+		k := classPlan{in: make([]shift, n), out: make([]shift, n), to: make([]shift, len(members)),
+			outMask: make([]uint64, (n+63)/64)}
 		for peer := 0; peer < n; peer++ {
 			k.in[peer] = w.to(fromLane[peer], members[c], 0)
 			k.out[peer] = w.over(r, &w.lanes[peer])
-			if k.out[peer].kind != hopNone {
+			if k.out[peer].kind != shiftNone {
 				k.outMask[peer/64] |= 1 << (peer % 64)
 			}
 		}
@@ -203,7 +203,7 @@ func (p *Plan) Pace() float64 {
 	pace := math.Inf(1)
 	for c := range p.classes {
 		for _, h := range p.classes[c].out {
-			if h.kind == hopAhead {
+			if h.kind == shiftAhead {
 				pace = min(pace, h.lookahead/2)
 			}
 		}
@@ -222,4 +222,4 @@ func (p *Plan) Local() []SimprocID { return p.local }
 func (p *Plan) SendsTo(peer int) bool { return p.sends[peer] }
 
 // ReceivesFrom reports whether any link comes from a peer.
-func (p *Plan) ReceivesFrom(peer int) bool { return p.across[peer].kind != hopNone }
+func (p *Plan) ReceivesFrom(peer int) bool { return p.across[peer].kind != shiftNone }

@@ -128,7 +128,7 @@ func (e *Engine) heldBySkipped(i int) bool {
 		if !e.heads[j].skip {
 			continue
 		}
-		if hop := &e.classes[j].plan.to[i]; hop.kind != hopNone && !key.Before(hop.apply(e.key(j))) {
+		if shift := &e.classes[j].plan.to[i]; shift.kind != shiftNone && !key.Before(shift.apply(e.key(j))) {
 			return true
 		}
 	}

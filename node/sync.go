@@ -50,33 +50,33 @@ func least(a, b Bound) Bound {
 	return a
 }
 
-// hop maps a bound on what happens at one place to a bound on what that can cause
+// shift maps a bound on what happens at one place to a bound on what that can cause
 // at another: the least over all ways between them.
-type hop struct {
-	kind      hopKind
+type shift struct {
+	kind      shiftKind
 	step      uint32  // zero: levels that the way rises at the least
 	low, high uint32  // zero: least and highest level at its end
 	lookahead float64 // ahead: least sum of lookaheads, > 0
 	slack     float64 // ahead: what rounding can take from epoch + lookahead, as a share of it
 }
 
-type hopKind uint8
+type shiftKind uint8
 
 const (
-	hopNone  hopKind = iota // no way at all
-	hopAhead                // every way has lookahead
-	hopAfter                // some way takes no time, but is strictly later
-	hopZero                 // some way stays within the epoch, on rising levels
+	shiftNone  shiftKind = iota // no way at all
+	shiftAhead                  // every way has lookahead
+	shiftAfter                  // some way takes no time, but is strictly later
+	shiftZero                   // some way stays within the epoch, on rising levels
 )
 
-func (h hop) apply(b Bound) Bound {
+func (h shift) apply(b Bound) Bound {
 	if math.IsInf(b.Epoch, 1) {
 		return Never
 	}
 	switch h.kind {
-	case hopNone:
+	case shiftNone:
 		return Never
-	case hopAhead:
+	case shiftAhead:
 		// A lookahead too small to change the sum still means strictly later: Send
 		// refuses an epoch that isn't. One below the normal numbers changes the sum next to
 		// 0 alone, where workers would raise each other's bounds by it for ever.
@@ -87,7 +87,7 @@ func (h hop) apply(b Bound) Bound {
 		if e > b.Epoch && h.lookahead >= 0x1p-1022 {
 			return Bound{e, 0}
 		}
-	case hopZero:
+	case shiftZero:
 		if b.Level <= h.high && b.Level+h.step <= h.high {
 			return Bound{b.Epoch, max(b.Level+h.step, h.low)}
 		}
@@ -95,8 +95,8 @@ func (h hop) apply(b Bound) Bound {
 	return Bound{b.Epoch, LevelMax}
 }
 
-// join is the hop over the ways of both.
-func (h hop) join(k hop) hop {
+// join is the shift over the ways of both.
+func (h shift) join(k shift) shift {
 	if h.kind != k.kind {
 		if h.kind > k.kind {
 			return h
@@ -111,7 +111,7 @@ func (h hop) join(k hop) hop {
 	return h
 }
 
-// aheadBy is the hop over ways whose lookaheads sum up to at least sum.
+// aheadBy is the shift over ways whose lookaheads sum up to at least sum.
 //
 // An event's epoch comes about link by link, and each addition rounds: over links with
 // lookaheads a and b it is (e + a) + b, which may be less than e + (a + b). A bound
@@ -125,8 +125,8 @@ func (h hop) join(k hop) hop {
 //
 // Over a single link e + lookahead is what Send checks the event's epoch against, and so
 // exact.
-func (w *wiring) aheadBy(sum float64) hop {
-	h := hop{kind: hopAhead, lookahead: sum}
+func (w *wiring) aheadBy(sum float64) shift {
+	h := shift{kind: shiftAhead, lookahead: sum}
 	links := min(math.Floor(sum/w.least*(1+0x1p-30)), float64(len(w.local)))
 	if links > 1 {
 		h.slack = (links + 2) * 0x1p-52
@@ -140,7 +140,7 @@ type reach struct {
 	zero []bool    // reachable over zero-lookahead steps of rising level alone
 }
 
-// wiring is a worker's view of the scenario while the hops are computed.
+// wiring is a worker's view of the scenario while the shifts are computed.
 type wiring struct {
 	g      *Graph
 	levels []uint32
@@ -270,18 +270,18 @@ func (w *wiring) spread(from []int) reach {
 	return r
 }
 
-// to is the hop from r's origin to the simprocs of a set (an activation there); step
+// to is the shift from r's origin to the simprocs of a set (an activation there); step
 // is 0 where the origin is an event at a simproc of the set, 1 where the way has at
 // least one step.
-func (w *wiring) to(r reach, members []int, step uint32) hop {
-	h := hop{}
+func (w *wiring) to(r reach, members []int, step uint32) shift {
+	h := shift{}
 	for _, m := range members {
 		level := w.levels[w.local[m]]
 		switch {
 		case r.zero[m]:
-			h = h.join(hop{kind: hopZero, step: step, low: level, high: level})
+			h = h.join(shift{kind: shiftZero, step: step, low: level, high: level})
 		case r.dist[m] == 0:
-			h = h.join(hop{kind: hopAfter})
+			h = h.join(shift{kind: shiftAfter})
 		case !math.IsInf(r.dist[m], 1):
 			h = h.join(w.aheadBy(r.dist[m]))
 		}
@@ -321,9 +321,9 @@ func (w *wiring) origins(lane *laneLinks) []int {
 	return o
 }
 
-// over is the hop from r's origin over the links to one peer (an event there).
-func (w *wiring) over(r reach, lane *laneLinks) hop {
-	h := hop{}
+// over is the shift from r's origin over the links to one peer (an event there).
+func (w *wiring) over(r reach, lane *laneLinks) shift {
+	h := shift{}
 	if lane.mesh {
 		for m := range w.g.Meshes {
 			if d := r.dist[len(w.local)+m]; !math.IsInf(d, 1) {
@@ -339,9 +339,9 @@ func (w *wiring) over(r reach, lane *laneLinks) hop {
 		switch d := r.dist[from] + l.Lookahead; {
 		case r.zero[from] && l.Lookahead == 0:
 			level := w.levels[w.g.ID(l.To)]
-			h = h.join(hop{kind: hopZero, step: 1, low: level, high: level})
+			h = h.join(shift{kind: shiftZero, step: 1, low: level, high: level})
 		case d == 0:
-			h = h.join(hop{kind: hopAfter})
+			h = h.join(shift{kind: shiftAfter})
 		default:
 			h = h.join(w.aheadBy(d))
 		}
@@ -349,21 +349,21 @@ func (w *wiring) over(r reach, lane *laneLinks) hop {
 	return h
 }
 
-// across is the hop from any activation at the far end to an event on links: what
+// across is the shift from any activation at the far end to an event on links: what
 // an idle jump allows.
-func (w *wiring) across(lane *laneLinks) hop {
-	h := hop{}
+func (w *wiring) across(lane *laneLinks) shift {
+	h := shift{}
 	if lane.mesh {
 		for _, m := range w.g.Meshes {
-			h = h.join(hop{kind: hopAhead, lookahead: m.Lookahead})
+			h = h.join(shift{kind: shiftAhead, lookahead: m.Lookahead})
 		}
 	}
 	for _, l := range lane.in {
 		if l.Lookahead == 0 {
 			level := w.levels[w.g.ID(l.To)]
-			h = h.join(hop{kind: hopZero, step: 1, low: level, high: level})
+			h = h.join(shift{kind: shiftZero, step: 1, low: level, high: level})
 		} else {
-			h = h.join(hop{kind: hopAhead, lookahead: l.Lookahead})
+			h = h.join(shift{kind: shiftAhead, lookahead: l.Lookahead})
 		}
 	}
 	return h

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package worker is one worker of a run: the hall in which the transport wing and the
-// simulation wing meet. It hosts the nodes that were placed on it, drives their Engine,
-// and keeps the lanes to its peers moving, in one duty cycle on one thread. It is the
-// same in a process of its own and in a goroutine of the launcher's process.
+// Package worker is one worker of a run: it connects the transport and the simulation. It hosts the nodes that were
+// placed on it, drives their Engine, and keeps the lanes to its peers moving, in one duty cycle on one thread. It
+// is the same in a process of its own and in a goroutine of the launcher's process.
 //
 // Guarantee: Serve ends on Exit, when its launcher is gone, and after any
 // error, and then holds no lane, mapping or goroutine any more. While there is work the
