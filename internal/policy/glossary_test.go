@@ -14,10 +14,6 @@ import (
 	"unicode"
 )
 
-// notYetRenamed lists names that break a rule of docs/GLOSSARY.md and await their new one. The list only shrinks:
-// a name in it that no longer breaks a rule fails the test.
-var notYetRenamed = []string{}
-
 // glossary is what docs/GLOSSARY.md says about names.
 type glossary struct {
 	packages map[string][]string // by word of an exported name: who may use it
@@ -212,31 +208,19 @@ func readGlossary(t *testing.T) glossary {
 
 func TestGlossary(t *testing.T) {
 	g := readGlossary(t)
-	found := map[string]bool{}
 	packages := map[string]bool{"*": true, "–": true}
 	for _, f := range files(t) {
 		if strings.HasPrefix(f.pkg, "examples/") {
 			continue // models of their authors, with words of their own
 		}
 		for _, d := range declarations(f) {
-			name := d.pkg + "." + d.name
 			owner, _, _ := strings.Cut(d.name, ".")
 			for _, p := range []string{d.pkg, d.pkg + "." + owner, d.pkg[:strings.Index(d.pkg+"/", "/")] + "/"} {
 				packages[p] = true
 			}
-			why := g.against(d, f.test)
-			if why == "" {
-				continue
+			if why := g.against(d, f.test); why != "" {
+				t.Errorf("%s: %s.%s: %s (docs/GLOSSARY.md)", d.pos, d.pkg, d.name, why)
 			}
-			found[name] = true
-			if !slices.Contains(notYetRenamed, name) {
-				t.Errorf("%s: %s: %s (docs/GLOSSARY.md)", d.pos, name, why)
-			}
-		}
-	}
-	for _, name := range notYetRenamed {
-		if !found[name] {
-			t.Errorf("notYetRenamed: %s breaks no rule any more: take it off the list", name)
 		}
 	}
 	for word, list := range g.packages {
