@@ -51,7 +51,7 @@ func spread(l *launch.Launch) string {
 		text += " with a lookahead " + lookaheadText("of", p.Lookahead)
 	}
 	if empty := len(p.Nodes) - occupied(p.Nodes); empty > 0 {
-		text += fmt.Sprintf("; %d without nodes, because more workers would wait for each other at nearly every event", empty)
+		text += fmt.Sprintf("; %d without nodes, because more would wait for each other at nearly every event", empty)
 	}
 	return text
 }
