@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/disco-sim/disco/internal/launch/launchtest"
+	"github.com/disco-sim/disco/model/network"
 	"github.com/disco-sim/disco/model/service"
 )
 
@@ -204,5 +205,33 @@ func TestSweepOutputs(t *testing.T) {
 	if !bytes.Contains(alone, []byte(d.Rows[1].TraceHash)) {
 		t.Errorf("nodes=2 horizon=5 has the trace hash %s, but a file with these values has another one",
 			d.Rows[1].TraceHash)
+	}
+}
+
+// TestFilesAreReadOnce: a sweep and a comparison prepare their scenario several times, and
+// read the files that it refers to once: a pipe can't be read twice.
+func TestFilesAreReadOnce(t *testing.T) {
+	gml, err := os.ReadFile("../model/network/testdata/net.gml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"--sweep", "links.buffer_packets=5,6"}, {"--workers", "2", "--compare"}} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			_, _ = w.Write(gml) // who doesn't read it complains
+			_ = w.Close()
+		}()
+		text := fmt.Sprintf("model: network\nhorizon: 0.1\ntopology: /dev/fd/%d\nlinks: {}\n"+
+			"traffic: { matrix: uniform, packets_per_second: 1000 }\n", r.Fd())
+		var stdout, stderr bytes.Buffer
+		args = append([]string{"disco-run", "run", "-", "--transport", "inproc"}, args...)
+		status := Run(args, strings.NewReader(text), &stdout, &stderr, network.Kind())
+		if status != ExitOK {
+			t.Errorf("%v: exit status %d: %s", args, status, stderr.String())
+		}
+		_ = r.Close()
 	}
 }

@@ -282,6 +282,7 @@ func (p *program) order(c *cli.Context, file string) (*order, error) {
 		columns: v.text("columns", "names of columns with commas between"), pins: v.path("placement"),
 		sweeps: c.StringSlice("sweep"), compare: c.Bool("compare")}
 	o.config = launch.Config{
+		Files:        &scenario.Files{},
 		Registry:     p.registry,
 		Workers:      v.integer("workers", 1, 1, launch.WorkersMax),
 		Seed:         v.seed("seed", 1),

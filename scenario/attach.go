@@ -33,36 +33,69 @@ type Attachment struct {
 // attached is an Attachment, or why there is none.
 type attached struct {
 	text []byte
-	ref  Reference
 	err  *infile.Error // the file could not be read
 }
 
-// Attach is doc with the files that it refers to, each read once. A file that can't be
-// read, or is too large, is no error here: the value that names it is refused by Load,
-// with its line, beside all else that is wrong.
-func (k Kind) Attach(doc *Document) *Document {
+// Files keeps the files that scenarios refer to, so that each is read once for a whole
+// command, which may prepare several scenarios of one document: the points of a sweep, the
+// rounds of a comparison. They all see the same bytes then, also of a file that changes
+// meanwhile or can be read only once. The zero value is ready. One goroutine uses it.
+type Files struct{ read map[fileKey]attached }
+
+// fileKey is what is read: the same file may be a good one for one reference and too large
+// for another.
+type fileKey struct {
+	path, what string
+	bytesMax   int
+}
+
+// get reads what ref refers to, at path, unless that was read before.
+func (f *Files) get(path string, ref Reference) attached {
+	key := fileKey{path, ref.What, ref.BytesMax}
+	if known, ok := f.read[key]; ok {
+		return known
+	}
+	var a attached
+	var err error
+	a.text, err = infile.Read(path, infile.Kind{Name: ref.What, BytesMax: ref.BytesMax})
+	if err != nil && !errors.As(err, &a.err) {
+		panic(fmt.Sprintf("scenario: infile.Read gave %T", err)) // it promises *infile.Error
+	}
+	if f.read == nil {
+		f.read = make(map[fileKey]attached)
+	}
+	f.read[key] = a
+	return a
+}
+
+// Attach is doc with the files that it refers to, each read once for all calls with the
+// same Files; nil is new ones. A file that can't be read, or is too large, is no error
+// here: the value that names it is refused by Load, with its line, beside all else that is
+// wrong.
+func (k Kind) Attach(doc *Document, files *Files) *Document {
 	if k.References == nil {
 		return doc
 	}
-	files := make(map[string]attached)
+	if files == nil {
+		files = &Files{}
+	}
+	all := make(map[string]attached)
 	left := AttachedBytesMax
 	for _, ref := range k.References(doc) {
-		if _, again := files[ref.Name]; again || ref.Name == "" {
+		if _, again := all[ref.Name]; again || ref.Name == "" {
 			continue
 		}
-		f := attached{ref: ref}
-		text, err := infile.Read(doc.beside(ref.Name), infile.Kind{Name: ref.What, BytesMax: min(ref.BytesMax, left)})
-		if err != nil && !errors.As(err, &f.err) {
-			panic(fmt.Sprintf("scenario: infile.Read gave %T", err)) // it promises *infile.Error
+		path := doc.beside(ref.Name)
+		a := files.get(path, ref)
+		if a.err == nil && len(a.text) > left {
+			a = attached{err: &infile.Error{Path: path, Found: fmt.Sprintf("a file of %d bytes", len(a.text)),
+				Want: ref.What, ToDo: fmt.Sprintf("all files that a scenario refers to may have %d bytes together",
+					AttachedBytesMax)}}
 		}
-		if err != nil && left < ref.BytesMax {
-			f.err.ToDo = fmt.Sprintf("all files that a scenario refers to may have %d bytes together", AttachedBytesMax)
-		}
-		f.text = text
-		left -= len(text)
-		files[ref.Name] = f
+		left -= len(a.text)
+		all[ref.Name] = a
 	}
-	return doc.withFiles(files)
+	return doc.withFiles(all)
 }
 
 // Attach is d with files that were read elsewhere: the Attachments of the same document.

@@ -55,7 +55,7 @@ func TestAttach(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	read, err := reg.Attach(doc)
+	read, err := reg.Attach(doc, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestAttachRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc = album().Attach(doc)
+	doc = album().Attach(doc, nil)
 	if n := len(doc.Attachments()); n != 0 {
 		t.Errorf("%d attachments", n)
 	}
@@ -102,5 +102,37 @@ func TestAttachRefuses(t *testing.T) {
 		"want the path of a picture, from the folder of this file", "DIR", dir)
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+}
+
+// TestFiles: what was read for one document is there for the next, though the file has
+// changed, and counts towards the limit of each.
+func TestFiles(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "a"), []byte("first"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	doc, err := scenario.Parse(filepath.Join(dir, "s.yml"), []byte("pictures: [a, b]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var files scenario.Files
+	for _, change := range []string{"none", "changed", "gone"} {
+		switch change {
+		case "changed":
+			for _, name := range []string{"a", "b"} {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte("second"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+		case "gone":
+			if err := os.RemoveAll(dir); err != nil {
+				t.Fatal(err)
+			}
+		}
+		read := album().Attach(doc, &files).Attachments()
+		if len(read) != 1 || read[0].Name != "a" || string(read[0].Text) != "first" {
+			t.Errorf("%s: %v", change, read)
+		}
 	}
 }

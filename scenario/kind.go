@@ -91,12 +91,12 @@ func (r Registry) names() []string {
 // Attach finds the kind that doc asks for and reads the files that doc refers to
 // (Kind.Attach). It is called once for a run, where those files are; Load needs them no
 // more.
-func (r Registry) Attach(doc *Document) (*Document, error) {
+func (r Registry) Attach(doc *Document, files *Files) (*Document, error) {
 	kind, err := r.kindOf(doc)
 	if err != nil {
 		return nil, err
 	}
-	return kind.Attach(doc), nil
+	return kind.Attach(doc, files), nil
 }
 
 // Load finds the kind that doc asks for and lets it read the rest.

@@ -47,6 +47,10 @@ type Config struct {
 	File string
 	Text []byte
 
+	// Files keeps the files that the scenario refers to for other runs of the same command,
+	// which then read the same bytes. Nil: they are read for this run alone.
+	Files *scenario.Files
+
 	// Set puts other values into the file, the same in every worker.
 	Set []scenario.Setting
 

@@ -69,7 +69,7 @@ func Prepare(cfg Config) (*Launch, error) {
 	if doc, err = doc.With(cfg.Set); err != nil {
 		return nil, badConfig("set: %w", err)
 	}
-	if doc, err = cfg.Registry.Attach(doc); err != nil {
+	if doc, err = cfg.Registry.Attach(doc, cfg.Files); err != nil {
 		return nil, err
 	}
 	s, err := cfg.Registry.Load(doc, scenario.Options{Horizon: cfg.Horizon})

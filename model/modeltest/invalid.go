@@ -19,7 +19,7 @@ func Load(kind scenario.Kind, name, text string, opt scenario.Options) (scenario
 	if err != nil {
 		return nil, err
 	}
-	return kind.Load(kind.Attach(doc), opt)
+	return kind.Load(kind.Attach(doc, nil), opt)
 }
 
 // MustLoad is Load of a text that must be good.

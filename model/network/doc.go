@@ -11,7 +11,7 @@
 // depends on the files and the seed alone, however nodes are spread over workers.
 //
 //	doc, err := scenario.ReadFile("examples/backbone.yml")
-//	doc = network.Kind().Attach(doc) // reads examples/backbone.gml
+//	doc = network.Kind().Attach(doc, nil) // reads examples/backbone.gml
 //	s, err := network.Kind().Load(doc, scenario.Options{})
 //	// s is a scenario.Scenario: launch runs it
 //

@@ -48,7 +48,7 @@ func load(text string) (*Spec, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Load(Kind().Attach(doc), scenario.Options{})
+	return Load(Kind().Attach(doc, nil), scenario.Options{})
 }
 
 func mustLoad(t testing.TB, text string) *Spec {
@@ -120,7 +120,7 @@ func TestBackbone(t *testing.T) {
 		t.Fatal(err)
 	}
 	horizon := float64(scaled(20)) / 10
-	s, err := Kind().Load(Kind().Attach(doc), scenario.Options{Horizon: horizon})
+	s, err := Kind().Load(Kind().Attach(doc, nil), scenario.Options{Horizon: horizon})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +221,7 @@ func TestTopologyPath(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := Load(Kind().Attach(doc), scenario.Options{})
+		s, err := Load(Kind().Attach(doc, nil), scenario.Options{})
 		if err != nil || len(s.Topology.Nodes) != 7 || s.Name != "s" {
 			t.Errorf("%s from %s: %v", topology, name, err)
 		}

@@ -339,7 +339,7 @@ func TestSpread(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := Kind().Load(Kind().Attach(doc), scenario.Options{Horizon: float64(scaled(20)) / 100})
+	s, err := Kind().Load(Kind().Attach(doc, nil), scenario.Options{Horizon: float64(scaled(20)) / 100})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,8 +24,13 @@ type Model struct {
 	graph    *node.Graph
 }
 
-// New makes the model of a spec of Load's, which must not be changed afterwards.
+// New makes the model of a spec of Load's, which must not be changed before or afterwards: Load has
+// checked its values and built its topology. It panics where Load hasn't made the spec.
 func New(spec *Spec) *Model {
+	if spec.topology == nil {
+		panic("service: New was given a Spec that Load didn't make: write the scenario as a file, or as bytes for " +
+			"scenario.Parse")
+	}
 	return &Model{spec: spec, topology: spec.topology, graph: spec.topology.graph(spec)}
 }
 
