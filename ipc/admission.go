@@ -31,7 +31,7 @@ type handshake struct {
 
 // addHandshake adds a new connection. It returns the connection that is evicted for it, nil for none. The list of
 // all connections is there for Close.
-func (n *listener) addHandshake(m handshake) (victim *net.UnixConn, ok bool) {
+func (n *listener) addHandshake(m handshake) (evicted *net.UnixConn, ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closing {
@@ -41,10 +41,10 @@ func (n *listener) addHandshake(m handshake) (victim *net.UnixConn, ok bool) {
 	n.handshakes = append(n.handshakes, m)
 	if len(n.handshakes) > handshakesMax {
 		i := mostOf(n.handshakes)
-		victim = n.handshakes[i].conn
+		evicted = n.handshakes[i].conn
 		n.handshakes = slices.Delete(n.handshakes, i, i+1)
 	}
-	return victim, true
+	return evicted, true
 }
 
 // mostOf is the index of the oldest handshake of the process that has most of them; of several such processes, the

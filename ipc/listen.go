@@ -178,14 +178,14 @@ func (n *listener) startHandshake(conn *net.UnixConn) {
 		_ = conn.Close() // a peer of another user is disconnected without a reply
 		return
 	}
-	victim, ok := n.addHandshake(handshake{conn, pid})
+	evicted, ok := n.addHandshake(handshake{conn, pid})
 	if !ok {
 		_ = conn.Close()
 		return
 	}
 	n.tasks.Go(func() { n.serve(conn, pid) })
-	if victim != nil {
-		rejectBusy(victim)
+	if evicted != nil {
+		rejectBusy(evicted)
 	}
 }
 

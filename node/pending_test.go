@@ -28,10 +28,10 @@ var stepKinds = []struct {
 	{"huge", func(rnd *rand.Rand) float64 { return math.Ldexp(rnd.Float64(), rnd.IntN(200)) }},
 }
 
-// dumb is a sorted list.
-type dumb []entry
+// sortedList is the reference for a pending set.
+type sortedList []entry
 
-func (d *dumb) insert(en *entry) {
+func (d *sortedList) insert(en *entry) {
 	i, _ := slices.BinarySearchFunc(*d, *en, compare)
 	*d = slices.Insert(*d, i, *en)
 }
@@ -53,7 +53,7 @@ func TestPendingAgainstSortedList(t *testing.T) {
 
 func playPending(t *testing.T, fast candidate, draw func(*rand.Rand) float64, seed uint64) {
 	rnd := rand.New(rand.NewPCG(seed, 1))
-	var slow dumb
+	var slow sortedList
 	now, lastProc, grow := 0.0, uint32(0), 50
 	for i := range 4000 {
 		if i%200 == 0 {

@@ -19,9 +19,9 @@ type history struct {
 	messages []any // *envelope.Event or *envelope.Promise
 }
 
-// honest makes a sender that keeps its word: events at whole and half epochs, not before
+// correctSender makes a sender that keeps its word: events at whole and half epochs, not before
 // what it promised last; in the end it promises infinity.
-func honest(rnd *rand.Rand, id int, events int) *history {
+func correctSender(rnd *rand.Rand, id int, events int) *history {
 	h := &history{name: fmt.Sprintf("n%d/x", id)}
 	promised, sent, seqnr := 0.0, uint64(0), uint64(0)
 	promise := func(epoch float64) {
@@ -125,7 +125,7 @@ func (m *model) bound(senders int) float64 {
 	return least
 }
 
-// Honest senders are never called liars, whatever the channels do to their promises; no
+// Correct senders are never refused, whatever the channels do to their promises; no
 // epoch is handed out before all of its events are there, and in the end all are. The
 // bound is the model's after every message.
 func TestHonestSenders(t *testing.T) {
@@ -140,7 +140,7 @@ func TestHonestSenders(t *testing.T) {
 		truth := map[float64][]string{} // every event that is ever sent, by epoch
 		var lines []*channels
 		for id := 1; id <= senders; id++ {
-			h := honest(rnd, id, rnd.IntN(40))
+			h := correctSender(rnd, id, rnd.IntN(40))
 			names[SimprocID(id)] = h.name
 			for _, m := range h.messages {
 				if ev, ok := m.(*envelope.Event); ok {
@@ -165,7 +165,7 @@ func playHonest(rnd *rand.Rand, q *aloneQueue, lines []*channels, truth map[floa
 			continue
 		}
 		if err := deliver(q, message); err != nil {
-			return fmt.Errorf("an honest sender was refused: %w", err)
+			return fmt.Errorf("a correct sender was refused: %w", err)
 		}
 		m.receive(message)
 		if got, want := q.Bound().Epoch, m.bound(len(lines)); got != want {
@@ -210,11 +210,11 @@ func popComplete(q *aloneQueue, truth map[float64][]string) error {
 }
 
 // A sender that breaks its word on an orderly channel is found out, by an error that
-// names sender and target, whatever the lie is.
+// names sender and target, whatever rule is broken.
 func TestLyingSenders(t *testing.T) {
-	lies := []struct {
-		name string
-		tell func(rnd *rand.Rand, h *history) bool // false: no occasion
+	violations := []struct {
+		name  string
+		apply func(rnd *rand.Rand, h *history) bool // false: no occasion
 	}{
 		{"promises beyond its next event", func(rnd *rand.Rand, h *history) bool {
 			for i := rnd.IntN(len(h.messages)); i < len(h.messages)-1; i++ {
@@ -268,16 +268,16 @@ func TestLyingSenders(t *testing.T) {
 			return true
 		}},
 	}
-	for _, lie := range lies {
-		t.Run(lie.name, func(t *testing.T) {
-			told := 0
+	for _, violation := range violations {
+		t.Run(violation.name, func(t *testing.T) {
+			tried := 0
 			for seed := range uint64(200) {
 				rnd := rand.New(rand.NewPCG(seed, 4))
-				h := honest(rnd, 1, 20)
-				if !lie.tell(rnd, h) {
+				h := correctSender(rnd, 1, 20)
+				if !violation.apply(rnd, h) {
 					continue
 				}
-				told++
+				tried++
 				q := newAloneQueue("t/x", map[SimprocID]string{1: h.name})
 				var err error
 				for i := 0; i < len(h.messages) && err == nil; i++ {
@@ -287,8 +287,8 @@ func TestLyingSenders(t *testing.T) {
 					t.Fatalf("seed %d: error is %v, want one that names n1/x and t/x", seed, err)
 				}
 			}
-			if told < 50 {
-				t.Errorf("only %d of 200 histories had an occasion for the lie", told)
+			if tried < 50 {
+				t.Errorf("only %d of 200 histories had an occasion for the violation", tried)
 			}
 		})
 	}

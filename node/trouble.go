@@ -203,7 +203,7 @@ func (e *Engine) unlend(p *Simproc) {
 	e.checkForeign(p)
 }
 
-// own remembers the goroutine that the Engine belongs to: checked build.
+// own notes the goroutine that the Engine belongs to: checked build.
 func (e *Engine) own() {
 	if e.cfg.Runtime != nil {
 		e.owner.Store(e.cfg.Runtime.Goroutine())

@@ -68,7 +68,7 @@ func graphOf(bytes []byte) (g *node.Graph, workers int, pinned map[int]int32) {
 	return g, workers, pinned
 }
 
-// checkMake makes a partition and compares everything in it with what a dumb function
+// checkMake makes a partition and compares everything in it with what a plain function
 // says.
 func checkMake(t *testing.T, g *node.Graph, workers int, method Method, pinned map[int]int32) {
 	t.Helper()

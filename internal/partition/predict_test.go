@@ -122,7 +122,7 @@ func TestMoreWorkersAreNotSlower(t *testing.T) {
 	}
 }
 
-// The search for cycles over lanes finds what a dumb closure finds.
+// The search for cycles over lanes finds what a plain transitive closure finds.
 func TestClosesAgainstDumb(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
