@@ -19,7 +19,7 @@ type history struct {
 	messages []any // *envelope.Event or *envelope.Promise
 }
 
-// correctSender makes a sender that keeps its word: events at whole and half epochs, not before
+// correctSender makes a sender that keeps its promises: events at whole and half epochs, not before
 // what it promised last; in the end it promises infinity.
 func correctSender(rnd *rand.Rand, id int, events int) *history {
 	h := &history{name: fmt.Sprintf("n%d/x", id)}
@@ -128,7 +128,7 @@ func (m *model) bound(senders int) float64 {
 // Correct senders are never refused, whatever the channels do to their promises; no
 // epoch is handed out before all of its events are there, and in the end all are. The
 // bound is the model's after every message.
-func TestHonestSenders(t *testing.T) {
+func TestCorrectSenders(t *testing.T) {
 	rounds := 400
 	if testing.Short() {
 		rounds = 100
@@ -209,9 +209,9 @@ func popComplete(q *aloneQueue, truth map[float64][]string) error {
 	}
 }
 
-// A sender that breaks its word on an orderly channel is found out, by an error that
+// A sender that breaks a promise on a channel that keeps order is refused, by an error that
 // names sender and target, whatever rule is broken.
-func TestLyingSenders(t *testing.T) {
+func TestSendersThatBreakPromises(t *testing.T) {
 	violations := []struct {
 		name  string
 		apply func(rnd *rand.Rand, h *history) bool // false: no occasion
