@@ -181,7 +181,7 @@ func costRun(t *testing.T, k *costKind, tuning Tuning) (stats []Stats, calls []u
 		go func() {
 			<-b.turns[w]
 			var err error
-			done[w], err = r.goOn()
+			done[w], err = r.simulate()
 			b.over[w] = true
 			failed <- err
 			b.pass(w)

@@ -126,7 +126,7 @@ func (s *server) serve(reg scenario.Registry, attach Attach) error {
 	return ErrLauncherGone
 }
 
-// read takes messages in beside the cycle, so that Stop, Limit and the stream's end
+// read receives messages beside the cycle, so that Stop, Limit and the stream's end
 // reach it while it works.
 func (s *server) read() {
 	defer close(s.inbox)
@@ -166,7 +166,7 @@ func (s *server) handle(m *Message) (*Message, error) {
 	case TypePrepare:
 		return &Message{Type: TypeReady}, s.run.prepare(m.Prepare.Replication)
 	case TypeGo:
-		done, err := s.run.goOn()
+		done, err := s.run.simulate()
 		return &Message{Type: TypeDone, Done: done}, err
 	case TypeExit:
 		return nil, nil
@@ -175,7 +175,7 @@ func (s *server) handle(m *Message) (*Message, error) {
 }
 
 // traceFile is the temporary file that a worker writes its part of a trace to. Its errors
-// name the trace, which is what a person knows of.
+// name the trace, because the file has no name.
 type traceFile struct {
 	file *os.File
 	name string
@@ -291,7 +291,7 @@ func (r *replications) prepare(replication int) error {
 	if r.trace != nil {
 		cfg.Trace = r.trace
 	}
-	if !r.setup.OneProcess { // a goroutine's end leaves nobody who could ask
+	if !r.setup.OneProcess { // the launcher examines processes only
 		cfg.CallOf, cfg.CallAt = c.counters.At(showCallOf).Word(), c.counters.At(showCallAt).Word()
 		*cfg.CallOf, *cfg.CallAt = 0, 0
 	}
@@ -304,11 +304,11 @@ func (r *replications) prepare(replication int) error {
 	return nil
 }
 
-// goOn runs the prepared replication.
-func (r *replications) goOn() (*Done, error) {
+// simulate runs the prepared replication and gathers its results.
+func (r *replications) simulate() (*Done, error) {
 	c := r.cycle
 	if c.engine == nil {
-		return nil, errors.New("worker: told to go before it was prepared")
+		return nil, errors.New("worker: go without prepare")
 	}
 	cpu := r.cpuSeconds()
 	c.ledger.start(c.now)
@@ -350,7 +350,7 @@ func (r *replications) close() error {
 }
 
 // cpuSeconds is the processor time that this worker's process has used. Workers that
-// share a process can't be told apart: the first of them answers for all.
+// share a process have one processor time: the first of them reports it.
 func (r *replications) cpuSeconds() float64 {
 	if r.setup.OneProcess && r.setup.Worker > 0 {
 		return 0

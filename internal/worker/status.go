@@ -33,12 +33,12 @@ func StateName(state uint64) string {
 	return fmt.Sprintf("state %d", state)
 }
 
-// Status is what a worker says of itself when it is asked: what it does, and what it
+// Status is what a worker reports about itself when it is asked: what it does, and what it
 // waits for. A worker whose handler doesn't return is described from outside the duty
 // cycle: then Text is where its code stands.
 type Status struct {
 	State       int
-	Peer        int     // whom it waits for, -1: nobody that is known
+	Peer        int     // the peer that it waits for, -1: none that is known
 	Activations uint64  // handlers called in this replication
 	Handler     string  // the simproc whose handler is being called, as <node>/<simproc>; empty: none
 	Epoch       float64 // of that call, or before which everything is handled
@@ -56,7 +56,8 @@ type asking struct {
 	engine atomic.Pointer[node.Engine]
 }
 
-// status answers for the worker. It is called by a goroutine of its own, one at a time.
+// status is the worker's status, from the cycle if it answers in time. It is called by a
+// goroutine of its own, one at a time.
 func (r *replications) status() Status {
 	c := r.cycle
 	select { // an answer that came too late the last time
@@ -81,7 +82,7 @@ func (r *replications) status() Status {
 	return s
 }
 
-// sendStatus answers for the cycle, when it was asked.
+// sendStatus gives the cycle's status to status, when it was asked for.
 func (c *cycle) sendStatus(state, peer int) {
 	if !c.ask.asked.Swap(false) {
 		return
@@ -99,7 +100,7 @@ func (c *cycle) sendStatus(state, peer int) {
 	}
 	select {
 	case c.ask.answer <- s:
-	default: // nobody waits for it any more
+	default: // it is no longer waited for
 	}
 }
 

@@ -4,7 +4,7 @@ package worker
 
 import "sync/atomic"
 
-// How a run is stopped so that all that it says is about one simulated time:
+// How a run is stopped so that all of its results are about one simulated time:
 //
 //  1. The launcher sends Stop. Every worker ends the handler call under way, calls no
 //     other, and answers Stopped with the latest epoch at which it has called one. It
@@ -34,7 +34,7 @@ func (c *cycle) pause() error {
 	if err := c.stop.answer(Stopped{Handled: any, Epoch: front}); err != nil {
 		return err
 	}
-	c.enter(blocked) // until everybody has answered
+	c.enter(blocked) // until all workers have answered
 	for c.stop.limit.Load() == nil {
 		if c.gone.Load() {
 			return ErrLauncherGone
@@ -48,7 +48,7 @@ func (c *cycle) pause() error {
 		}
 		c.waiter.Idle(n > 0)
 	}
-	c.withdraw() // what was said of the next activation was for the horizon until now
+	c.withdraw() // the posted next activation was for the horizon until now
 	c.horizon = min(c.horizon, c.stop.limit.Load().Epoch)
 	c.engine.SetHorizon(c.horizon)
 	c.stop.limited = true
