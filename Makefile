@@ -96,13 +96,14 @@ simulate: ## simulated runs of the checked build (SCHEDULES=n SEED=n for others)
 	$(GO) test -tags invariants -run 'TestSimulation$$' ./internal/worker -schedules $(SCHEDULES) -seed $(SEED)
 
 # The race detector needs cgo, and so a C compiler. It looks for wrong orders and not
-# for wrong results, so -short again.
+# for wrong results, so -short again. A process under it sleeps for a second when it exits,
+# which the tests of kills would take for a slow end: atexit_sleep_ms=0.
 .PHONY: race
 race: ## short tests under the race detector, where there is a C compiler
 	@cc=$$($(GO) env CC); \
 	if command -v $${cc%% *} >/dev/null 2>&1; then \
 		echo "$(GO) test -timeout $(TIMEOUT) -race -short ./..."; \
-		CGO_ENABLED=1 $(GO) test -timeout $(TIMEOUT) -race -short ./...; \
+		GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 $(GO) test -timeout $(TIMEOUT) -race -short ./...; \
 	else \
 		echo "SKIPPED: the tests under the race detector, because there is no C compiler ($$cc)"; \
 	fi
