@@ -19,7 +19,7 @@ func IsWorker() bool {
 }
 
 // Inherit takes over the descriptors that were handed to this process. Nothing that a
-// model starts may inherit them in turn.
+// model starts inherits them in turn, but for the life pipe, which is there for that.
 func Inherit() (files []*os.File, control *os.File, err error) {
 	count, err := strconv.Atoi(os.Getenv(workerEnv))
 	if err != nil || count < 0 || count > handedMax {
@@ -30,7 +30,9 @@ func Inherit() (files []*os.File, control *os.File, err error) {
 		return nil, nil, fmt.Errorf("workerproc: %w", err)
 	}
 	for fd := controlFD; fd < firstFD+count; fd++ {
-		syscall.CloseOnExec(fd)
+		if fd != lifeFD {
+			syscall.CloseOnExec(fd)
+		}
 	}
 	if err := endWithLauncher(lifeFD); err != nil {
 		return nil, nil, err

@@ -15,11 +15,15 @@ import (
 // reading end of a pipe, the life pipe, whose other end the launcher keeps open and
 // never writes to. However the launcher dies, the kernel closes that end, and sends the
 // signal that was asked for here to the worker's whole process group, stopped processes
-// included. A process that leaves the group (setsid, setpgid) is out of reach, with the
-// rights that a user has.
+// included. The model's processes inherit the reading end: PDEATHSIG comes when the
+// launcher's first thread ends, before its last one closes the pipe, and were the worker's
+// descriptor the only one, the kernel would forget the request with the worker. A process
+// that leaves the group (setsid, setpgid) is out of reach, with the rights that a user has,
+// and so is one that has closed the descriptor, if its worker ends first.
 
 // endWithLauncher makes the kernel kill this process's group when the other end of the
-// life pipe is closed. The descriptor stays open as long as the process lives.
+// life pipe is closed. The descriptor stays open as long as the process, or one that it has
+// started, lives.
 func endWithLauncher(fd int) error {
 	err := func() error {
 		if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETOWN, -unix.Getpgrp()); err != nil {
