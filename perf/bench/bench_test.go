@@ -129,6 +129,63 @@ func TestMeasureTakesTurns(t *testing.T) {
 	}
 }
 
+// A limit that polls is measured with each number of pauses in every round, and the one with the best median is the
+// limit of all of them.
+func TestTheBestPausesAreTheLimit(t *testing.T) {
+	var order []int
+	nanos := map[int][]int64{0: {300, 100, 300}, 1: {200, 200, 200}, 2: {400, 400, 400}}
+	limit := Job{Name: "limit", Pauses: []int{0, 1, 2}, Open: func(s *Side) (*Run, error) {
+		return &Run{Do: func(m *Meter) error {
+			if s.Lead() {
+				order = append(order, s.Pauses)
+				m.Trips(1)
+				m.Begin()
+				_ = m.histogram.RecordValue(nanos[s.Pauses][(len(order)-1)/3])
+				m.End(1)
+			}
+			return nil
+		}}, nil
+	}}
+	row := limit
+	row.Name, row.Pauses = "row", nil
+	row.Open = func(s *Side) (*Run, error) {
+		return &Run{Do: func(m *Meter) error {
+			m.Trips(1)
+			m.Begin()
+			_ = m.histogram.RecordValue(300)
+			m.End(1)
+			return nil
+		}}, nil
+	}
+	f, err := NewFleet(FleetConfig{Pairs: 1, ArenaBytes: arenaHead, Jobs: []Job{row, limit}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	spec := Spec{Bench: "b", Row: Task{Job: "row", CPU: AnyCPU}, Limit: Task{Job: "limit", CPU: AnyCPU}, LimitName: "l"}
+	r, err := Measure(context.Background(), f, spec, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []int{0, 1, 2, 0, 1, 2, 0, 1, 2}; !slices.Equal(order, want) {
+		t.Errorf("%d, want %d", order, want)
+	}
+	if r.LimitPauses == nil || *r.LimitPauses != 1 || *r.Ratio != (Range{1.5, 1.5, 1.5}) {
+		t.Errorf("pauses %v, ratio %v, want 1 and 1.5", r.LimitPauses, r.Ratio)
+	}
+	var text strings.Builder
+	WriteText(&text, &r)
+	if want := "which was 200 ns at its best, 1 x PAUSE between two looks (0: 300 ns, 1: 200 ns, 2: 400 ns)"; !strings.
+		Contains(text.String(), want) {
+		t.Errorf("%q, want %q", text.String(), want)
+	}
+	order = nil
+	spec = Spec{Bench: "limit", Row: Task{Job: "limit", CPU: AnyCPU}, LimitName: "limit"}
+	if r, err = Measure(context.Background(), f, spec, 3); err != nil || *r.LimitPauses != 1 || r.RTT.P50 != 200 {
+		t.Errorf("the limit as a row: %v, %+v, %v", r.LimitPauses, r.RTT, err)
+	}
+}
+
 // A row of another project's program that fails has a note, and the others continue.
 func TestARowThatCantBeMeasured(t *testing.T) {
 	f, err := NewFleet(FleetConfig{Pairs: 1, ArenaBytes: arenaHead, Jobs: Jobs()})

@@ -124,8 +124,8 @@ func checkJSON(t *testing.T, out, mode string) {
 	if err := json.Unmarshal([]byte(out), &rows); err != nil || len(rows) == 0 {
 		t.Fatalf("%v in %q", err, out)
 	}
-	want := []string{"allocs_per_event", "batch", "bench", "bytes_per_s", "cpu_s", "limit", "payload_bytes",
-		"processes", "rate_per_s", "ratio_to_limit", "rtt_ns", "wait"}
+	want := []string{"allocs_per_event", "batch", "bench", "bytes_per_s", "cpu_s", "limit", "limit_pauses",
+		"payload_bytes", "processes", "rate_per_s", "ratio_to_limit", "rtt_ns", "wait"}
 	for _, r := range rows {
 		if got := keys(r); !slices.Equal(got, want) {
 			t.Errorf("row with the keys %q, want %q", got, want)
@@ -137,6 +137,12 @@ func checkJSON(t *testing.T, out, mode string) {
 			if rtt["p50"].(float64) <= 0 || rtt["p50"].(float64) > rtt["max"].(float64) {
 				t.Errorf("%v: rtt_ns %v", r["bench"], rtt)
 			}
+		}
+		limit, _ := r["limit"].(string)
+		pauses, has := r["limit_pauses"].(float64)
+		polls := limit == LimitFlag || limit == LimitTouch || limit == LimitCopy
+		if has != polls || pauses < 0 || pauses > 2 {
+			t.Errorf("%v against %q: limit_pauses %v", r["bench"], limit, r["limit_pauses"])
 		}
 		ratio, ok := r["ratio_to_limit"].(map[string]any)
 		if !ok || !slices.Equal(keys(ratio), []string{"max", "median", "min"}) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/disco-sim/disco/shm"
 )
 
 // Task is one side's part in one measurement. It travels to worker processes as JSON.
@@ -21,6 +22,7 @@ type Task struct {
 	Wait    string        `json:"wait"`    // spin, yield, park or adaptive
 	Ring    int           `json:"ring"`    // bytes of the rings
 	CPU     int           `json:"cpu"`     // processor to bind to, -1: none
+	Pauses  int           `json:"pauses"`  // PAUSE instructions between two looks, of a job that has Pauses
 	Time    time.Duration `json:"time"`    // how long to measure
 	Shared  bool          `json:"shared"`  // both sides are threads of one process
 	Address string        `json:"address"` // where the other side listens, for peers over a network
@@ -47,6 +49,9 @@ type Job struct {
 	Format func(a *Arena, t Task) error
 	// Open prepares a run. The following side opens first.
 	Open func(s *Side) (*Run, error)
+	// Pauses are the numbers of PAUSE instructions between two looks of a side that polls, of which one run after
+	// the other tries each. nil: the job takes no such number.
+	Pauses []int
 }
 
 // Side is what a job's side works with.
@@ -63,6 +68,13 @@ var ErrAborted = errors.New("bench: aborted")
 // Aborted reports whether the run should end. It costs one load of private memory: loops
 // ask it where they find nothing to do.
 func (s *Side) Aborted() bool { return s.abort.Load() }
+
+// pause passes the time between two looks.
+func (s *Side) pause() {
+	for range s.Pauses {
+		shm.Pause()
+	}
+}
 
 // Lead reports whether this side leads.
 func (s *Side) Lead() bool { return s.Side == 0 }

@@ -27,11 +27,15 @@ const clockEvery = 1024
 // noFlag is the value that ends a ping-pong of flags.
 const noFlag = ^uint64(0)
 
+// limitPauses are how often a limit's reader pauses between two looks: one that looks without a pause takes the line
+// away from its writer, one that pauses long is late, and which is best depends on the machine.
+func limitPauses() []int { return []int{0, 1, 2} }
+
 func limitJobs() []Job {
 	return []Job{
-		{Name: LimitFlag, Open: func(s *Side) (*Run, error) { return openFlag(s, nil), nil }},
-		{Name: LimitTouch, Open: openTouch},
-		{Name: LimitCopy, Open: openCopy},
+		{Name: LimitFlag, Open: func(s *Side) (*Run, error) { return openFlag(s, nil), nil }, Pauses: limitPauses()},
+		{Name: LimitTouch, Open: openTouch, Pauses: limitPauses()},
+		{Name: LimitCopy, Open: openCopy, Pauses: limitPauses()},
 		{Name: LimitMemcpy, Open: openMemcpy},
 		{Name: LimitFutex, Open: openFutex},
 	}
@@ -56,6 +60,7 @@ func openFlag(s *Side, between func(number uint64)) *Run {
 					if s.Aborted() {
 						return ErrAborted
 					}
+					s.pause()
 				}
 			}
 			m.End(m.Laps())
@@ -71,6 +76,7 @@ func openFlag(s *Side, between func(number uint64)) *Run {
 				if s.Aborted() {
 					return ErrAborted
 				}
+				s.pause()
 				continue
 			}
 			if v == noFlag {
@@ -155,9 +161,13 @@ func (r *copyRing) write(m *Meter) error {
 			for n := tail + batch; tail < n; tail++ {
 				for tail-head == r.slots {
 					storeRelease(tailWord, tail)
-					if head = headWord.Load(); tail-head == r.slots && r.Aborted() {
+					if head = headWord.Load(); tail-head < r.slots {
+						break
+					}
+					if r.Aborted() {
 						return ErrAborted
 					}
+					r.pause()
 				}
 				slot := data[tail&mask*step:][:step]
 				binary.LittleEndian.PutUint64(slot, header)
@@ -206,6 +216,7 @@ func (r *copyRing) read(m *Meter) error {
 			if r.Aborted() {
 				return ErrAborted
 			}
+			r.pause()
 			continue
 		}
 		// At most a quarter of the ring, so that both sides work at the same time.

@@ -25,12 +25,16 @@ type Row struct {
 	Allocs         float64 `json:"allocs_per_event"`
 	Limit          string  `json:"limit"`
 	Ratio          *Range  `json:"ratio_to_limit"`
+	// LimitPauses is the number of PAUSE instructions between two looks with which the limit was best; null: the limit
+	// doesn't poll.
+	LimitPauses *int `json:"limit_pauses"`
 	// Note says why a row has no figures; then all of them are 0 or null.
 	Note string `json:"note,omitempty"`
 
 	spec      Spec
 	rounds    []sample
 	limits    []sample
+	pauses    string // the limit's figures by its number of pauses
 	histogram *hdrhistogram.Histogram
 }
 
@@ -142,9 +146,43 @@ func each(rounds []sample, f func(sample) float64) Range {
 }
 
 // newRow makes the row of a spec whose rounds have been measured.
-func newRow(spec Spec, processes int, rounds, limits []sample, ratios []float64) Row {
+func newRow(spec Spec, processes int, row, limit *tries) (Row, error) {
 	r := rowOf(spec, processes)
-	r.rounds, r.limits = rounds, limits
+	rounds := row.samples[row.best()]
+	r.rounds, r.limits = rounds, limit.samples[limit.best()]
+	for _, t := range []*tries{row, limit} { // one of them polls, the row only if it is a limit
+		if text := t.text(); text != "" {
+			r.pauses, r.LimitPauses = text, &t.pauses[t.best()]
+		}
+	}
+	ratio, err := r.ratios()
+	if err != nil {
+		return Row{}, err
+	}
+	r.Ratio = &ratio
+	r.sum()
+	return r, nil
+}
+
+// ratios compares every round of the row with the limit of that round.
+func (r *Row) ratios() (Range, error) {
+	ratios := make([]float64, len(r.rounds))
+	for k := range r.rounds {
+		var limit sample
+		if len(r.limits) > 0 {
+			limit = r.limits[k]
+		}
+		var err error
+		if ratios[k], err = r.spec.ratio(r.rounds[k], limit); err != nil {
+			return Range{}, err
+		}
+	}
+	return rangeOf(ratios), nil
+}
+
+// sum fills in what all rounds give together.
+func (r *Row) sum() {
+	rounds := r.rounds
 	r.RatePerSecond = each(rounds, sample.rate).Median
 	r.BytesPerSecond = r.bytes(r.RatePerSecond)
 	var transferred float64
@@ -170,9 +208,6 @@ func newRow(spec Spec, processes int, rounds, limits []sample, ratios []float64)
 	if r.RTT == nil && rounds[0].rtt != nil {
 		r.RTT = medianRTT(rounds)
 	}
-	ratio := rangeOf(ratios)
-	r.Ratio = &ratio
-	return r
 }
 
 // medianRTT is the median of the rounds' figures.

@@ -85,19 +85,13 @@ func Measure(ctx context.Context, f *Fleet, spec Spec, rounds int) (Row, error) 
 	if spec.Absent != "" {
 		return rowOf(spec, processes), nil
 	}
-	var rows, limits []sample
-	var ratios []float64
+	limit, row := f.tries(spec.Limit, spec.Limits), f.tries(spec.Row, spec.Pairs)
+	row.own = spec.Measure
 	for range rounds {
-		ratio := 1.0
-		var limit sample
-		if spec.Limit.Job != "" {
-			var err error
-			if limit, err = f.sample(ctx, spec.Limit, max(1, spec.Limits), nil); err != nil {
-				return Row{}, fmt.Errorf("%s, its limit: %w", spec.Bench, err)
-			}
-			limits = append(limits, limit)
+		if err := limit.round(ctx); err != nil {
+			return Row{}, fmt.Errorf("%s, its limit: %w", spec.Bench, err)
 		}
-		row, err := f.sample(ctx, spec.Row, max(1, spec.Pairs), spec.Measure)
+		err := row.round(ctx)
 		if err != nil && spec.Measure != nil && ctx.Err() == nil {
 			spec.Absent = err.Error() // a program of another project: the other rows continue
 			return rowOf(spec, processes), nil
@@ -105,34 +99,8 @@ func Measure(ctx context.Context, f *Fleet, spec Spec, rounds int) (Row, error) 
 		if err != nil {
 			return Row{}, fmt.Errorf("%s: %w", spec.Bench, err)
 		}
-		rows = append(rows, row)
-		if ratio, err = spec.ratio(row, limit); err != nil {
-			return Row{}, err
-		}
-		ratios = append(ratios, ratio)
 	}
-	return newRow(spec, processes, rows, limits, ratios), nil
-}
-
-// sample does one measurement.
-func (f *Fleet) sample(ctx context.Context, t Task, pairs int, own func(context.Context, Task) (Result, error)) (sample,
-	error) {
-	if own != nil {
-		r, err := own(ctx, t)
-		if err != nil {
-			return sample{}, err
-		}
-		return sampleOf([]Result{r})
-	}
-	tasks := make([]Task, pairs)
-	for i := range tasks {
-		tasks[i] = t
-	}
-	results, err := f.Run(ctx, tasks)
-	if err != nil {
-		return sample{}, err
-	}
-	return sampleOf(results)
+	return newRow(spec, processes, &row, &limit)
 }
 
 // ratio compares a row with the limit of its round.

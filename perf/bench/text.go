@@ -41,6 +41,9 @@ func WriteText(w io.Writer, r *Row) {
 	fmt.Fprintf(w, "    cost        %.2f s of CPU over %.2f s  %.2g allocations an event\n", r.CPUSeconds, r.seconds(),
 		r.Allocs)
 	if r.Limit == r.Bench {
+		if r.LimitPauses != nil {
+			fmt.Fprintf(w, "    pauses      best with %d x PAUSE between two looks (%s)\n", *r.LimitPauses, r.pauses)
+		}
 		return
 	}
 	verdict := ""
@@ -59,10 +62,15 @@ func (r *Row) limitText() string {
 	if len(r.limits) == 0 {
 		return r.Limit
 	}
+	figure := rateText(each(r.limits, sample.rate).Median)
 	if r.spec.By == ByTrip {
-		return fmt.Sprintf("%s, which was %s", r.Limit, nanosText(each(r.limits, sample.p50).Median))
+		figure = nanosText(each(r.limits, sample.p50).Median)
 	}
-	return fmt.Sprintf("%s, which was %s", r.Limit, rateText(each(r.limits, sample.rate).Median))
+	text := fmt.Sprintf("%s, which was %s", r.Limit, figure)
+	if r.LimitPauses != nil {
+		text += fmt.Sprintf(" at its best, %d x PAUSE between two looks (%s)", *r.LimitPauses, r.pauses)
+	}
+	return text
 }
 
 // seconds is the time of all rounds.
