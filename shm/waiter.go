@@ -18,6 +18,7 @@ type Mode uint8
 const (
 	// ModeAdaptive spins as long as spinning has paid lately, then yields, then
 	// parks: close to spinning while events come often, no load while they don't.
+	// Where there are more threads than processors (WaiterConfig.Crowded) it doesn't spin.
 	ModeAdaptive Mode = iota
 	// ModeSpin only spins: the lowest latency, for a thread with a core to itself.
 	// Two spinning threads on one core stop each other for whole time slices.
@@ -93,6 +94,10 @@ type WaiterConfig struct {
 	// or there is work. Raised, the caller checks its peers more rarely; lowered,
 	// an idle process costs more.
 	ParkMax time.Duration
+	// Crowded says that more threads wait like this one than there are processors. ModeAdaptive
+	// then never spins, because that keeps a processor from whoever is to bring the work: it
+	// yields at once, and after SpinMax sleeps.
+	Crowded bool
 	// Goroutines yields to other goroutines (runtime.Gosched) and not to other
 	// threads: for workers that are goroutines of one process and may be more than
 	// GOMAXPROCS. On a locked thread it costs a switch of threads.
@@ -251,12 +256,15 @@ func (w *Waiter) pass(park time.Duration) (timedOut bool) {
 // worker are over before that is done.
 func (w *Waiter) begin() {
 	w.passes, w.since = 0, 0
-	switch w.cfg.Mode {
-	case ModeYield:
+	switch {
+	case w.cfg.Mode == ModeYield:
 		w.phase = phaseYield
 		w.yield()
-	case ModePark:
+	case w.cfg.Mode == ModePark:
 		w.arm(w.now())
+	case w.cfg.Mode == ModeAdaptive && w.cfg.Crowded:
+		w.phase, w.since = phaseYield, w.now()
+		w.yield()
 	default:
 		w.phase = phaseSpin
 		Pause()

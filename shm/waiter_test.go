@@ -23,14 +23,22 @@ func mustWaiter(t testing.TB, cfg WaiterConfig) *Waiter {
 // The way from busy to asleep goes through the phases in order, and there is
 // always one pass between Arm and the sleep.
 func TestWaiterPhases(t *testing.T) {
-	for mode, want := range map[Mode][]phase{
-		ModeAdaptive: {phaseBusy, phaseSpin, phaseYield, phaseArmed, phaseSlept, phaseArmed, phaseSlept},
-		ModeSpin:     {phaseBusy, phaseSpin},
-		ModeYield:    {phaseBusy, phaseYield},
-		ModePark:     {phaseBusy, phaseArmed, phaseSlept, phaseArmed, phaseSlept},
+	for _, c := range []struct {
+		mode    Mode
+		crowded bool
+		want    []phase
+	}{
+		{ModeAdaptive, false,
+			[]phase{phaseBusy, phaseSpin, phaseYield, phaseArmed, phaseSlept, phaseArmed, phaseSlept}},
+		{ModeAdaptive, true, []phase{phaseBusy, phaseYield, phaseArmed, phaseSlept, phaseArmed, phaseSlept}},
+		{ModeSpin, false, []phase{phaseBusy, phaseSpin}},
+		{ModeSpin, true, []phase{phaseBusy, phaseSpin}}, // as asked for
+		{ModeYield, false, []phase{phaseBusy, phaseYield}},
+		{ModePark, false, []phase{phaseBusy, phaseArmed, phaseSlept, phaseArmed, phaseSlept}},
 	} {
+		mode, want := c.mode, c.want
 		bell := mustBell(t, mustHeap(t, DoorbellBytes).Body())
-		w := mustWaiter(t, WaiterConfig{Bell: bell, Mode: mode, SpinMax: 20 * time.Microsecond,
+		w := mustWaiter(t, WaiterConfig{Bell: bell, Mode: mode, Crowded: c.crowded, SpinMax: 20 * time.Microsecond,
 			ParkMax: 100 * time.Microsecond})
 		way, timeouts := []phase{w.phase}, uint64(0)
 		for range 100_000 {

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	"github.com/disco-sim/disco/internal/outfile"
@@ -38,6 +39,10 @@ const (
 	// simproc in the launcher's memory.
 	ReplicationsMax = 100_000
 )
+
+// processors is how many threads of this process can run at once: what the machine has, the
+// process may use, and its control group has time for.
+var processors = runtime.GOMAXPROCS(0)
 
 // Config says what to run and how. Only File, Text, Set, Registry and Seed can
 // change results, and Horizon and Replications, which say how much of them there is.
@@ -83,6 +88,11 @@ type Config struct {
 
 	// Partition is the way in which nodes are dealt out; empty is partition.MinCut.
 	Partition partition.Method
+
+	// Processors is how many threads can run at once, 1 or more; 0 is as many as the machine lets
+	// this process use. Where workers are more, those that wait give their processor away at
+	// once.
+	Processors int
 
 	// Pins puts nodes on workers by name; nil leaves all of them to Partition.
 	Pins *placement.Pins
@@ -149,6 +159,12 @@ func (cfg *Config) validate() error {
 	}
 	if cfg.Transport != TransportShm && cfg.Transport != TransportInproc {
 		return badConfig("transport: found %q, want %s or %s", cfg.Transport, TransportShm, TransportInproc)
+	}
+	if cfg.Processors == 0 {
+		cfg.Processors = processors
+	}
+	if cfg.Processors < 1 {
+		return badConfig("processors: found %d, want 1 or more", cfg.Processors)
 	}
 	if err := cfg.checkSpread(); err != nil {
 		return err

@@ -140,6 +140,21 @@ func (l *Launch) Partition() partition.Method { return l.cfg.Partition }
 // Workers is how many will run: at most one for each node, or for each replication.
 func (l *Launch) Workers() int { return l.sets * l.placement.Workers }
 
+// crowded tells whether more threads of workers that have nodes wait for each other than can run
+// at once.
+func (l *Launch) crowded() bool {
+	threads := 0
+	for _, nodes := range l.placement.Nodes {
+		if nodes > 0 {
+			threads++
+		}
+	}
+	if l.cfg.Tuning.Ingress == worker.IngressGoroutine {
+		threads *= 2
+	}
+	return threads > l.cfg.Processors
+}
+
 // Transport is the one that will be used.
 func (l *Launch) Transport() string { return l.cfg.Transport }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/disco-sim/disco/internal/launch/launchtest"
 	"github.com/disco-sim/disco/internal/partition"
+	"github.com/disco-sim/disco/internal/worker"
 )
 
 // Replications give the same results, hashes and trace whether each is simulated by one
@@ -42,6 +43,39 @@ func TestSpreadReplications(t *testing.T) {
 		}
 	}
 	nothingLeft(t, t.TempDir())
+}
+
+// Workers are told to give their processor away while they wait where more of them wait for each other than can run at
+// once: ingress threads count, workers that simulate whole replications don't.
+func TestCrowded(t *testing.T) {
+	for _, c := range []struct {
+		workers, processors int
+		ingress, spread     string
+		want                bool
+	}{
+		{2, 2, worker.IngressDuty, SpreadNodes, false},
+		{3, 2, worker.IngressDuty, SpreadNodes, true},
+		{2, 2, worker.IngressGoroutine, SpreadNodes, true},
+		{2, 4, worker.IngressGoroutine, SpreadNodes, false},
+		{6, 2, worker.IngressDuty, SpreadReplications, false},
+	} {
+		cfg := config(TransportShm, c.workers, launchtest.Scenario(6, 30, ""))
+		cfg.Processors, cfg.Tuning.Ingress, cfg.Replications, cfg.Spread = c.processors, c.ingress, 6, c.spread
+		cfg.Partition = ""
+		l, err := Prepare(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ws := &workerSet{launch: l, index: 0}
+		if got := ws.setup(0).Setup.Crowded; got != c.want {
+			t.Errorf("%+v: crowded %v", c, got)
+		}
+	}
+	cfg := config(TransportShm, 1, launchtest.Scenario(6, 30, ""))
+	cfg.Processors = -1
+	if _, err := Prepare(cfg); !errors.Is(err, ErrConfig) {
+		t.Errorf("-1 processors: %v", err)
+	}
 }
 
 // Every worker of spread replications has a number of its own, all of them work, and

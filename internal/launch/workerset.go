@@ -171,6 +171,7 @@ func (ws *workerSet) setup(index int) *worker.Message {
 		Trace:     l.cfg.Trace,
 		// Workers that share a process yield to each other, and have one CPU time.
 		OneProcess: l.cfg.Transport == TransportInproc,
+		Crowded:    l.crowded(),
 	}}
 }
 

@@ -99,6 +99,10 @@ type Setup struct {
 	// OneProcess: all workers are goroutines of the launcher. They wait by yielding to
 	// other goroutines, and worker 0 reports the CPU time of all.
 	OneProcess bool
+
+	// Crowded: more threads of the run wait for each other than there are processors, so that
+	// one that spins would keep another from working.
+	Crowded bool
 }
 
 // Prepare starts one replication.

@@ -128,11 +128,7 @@ const (
 )
 
 func newThreadFeed(in router.Receiver, setup *Setup, bell, cycle *shm.Doorbell) (*threadFeed, error) {
-	mode, err := shm.ParseMode(setup.Tuning.Wait)
-	if err != nil {
-		return nil, err
-	}
-	w, err := shm.NewWaiter(shm.WaiterConfig{Bell: bell, Mode: mode, Goroutines: setup.OneProcess})
+	w, err := newWaiter(setup, bell)
 	if err != nil {
 		return nil, err
 	}

@@ -131,6 +131,7 @@ func (s *Setup) fields(c *wire.Codec) {
 	s.Tuning.fields(c)
 	c.String(&s.Trace)
 	c.Bool(&s.OneProcess)
+	c.Bool(&s.Crowded)
 }
 
 func (t *Tuning) fields(c *wire.Codec) {

@@ -96,12 +96,17 @@ func (c *cycle) open(setup *Setup, board *shm.Segment) error {
 	if c.counters, err = openCounters(board); err != nil {
 		return err
 	}
+	c.waiter, err = newWaiter(setup, c.lanes.feed.bell())
+	return err
+}
+
+// newWaiter makes what a thread of the worker waits with.
+func newWaiter(setup *Setup, bell *shm.Doorbell) (*shm.Waiter, error) {
 	mode, err := shm.ParseMode(setup.Tuning.Wait)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	c.waiter, err = shm.NewWaiter(shm.WaiterConfig{Bell: c.lanes.feed.bell(), Mode: mode, Goroutines: setup.OneProcess})
-	return err
+	return shm.NewWaiter(shm.WaiterConfig{Bell: bell, Mode: mode, Crowded: setup.Crowded, Goroutines: setup.OneProcess})
 }
 
 // run turns the cycle until the run has ended everywhere, or failed.
