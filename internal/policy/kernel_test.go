@@ -25,6 +25,7 @@ var kernelPackages = map[string]string{
 	"perf/bench":                 "the limits of the machine: bare futexes, pipes, processes",
 	"perf/peers":                 "other ways between processes",
 	"perf/chaos":                 "takes the kernel away from a run",
+	"perf/scale":                 "processes that are measured from outside",
 }
 
 // kernelImports lead to system calls whatever is called of them.

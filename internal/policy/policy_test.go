@@ -20,6 +20,7 @@ internal/interleave:
 internal/leaktest:
 internal/ci:
 internal/aligned:
+internal/chart:
 internal/script:
 internal/infile:
 internal/printable:
@@ -93,7 +94,7 @@ internal/tiny: app internal/launch/launchtest
 
 # Examples and measurements.
 examples/ipc: ipc
-perf/bench: app egress envelope ingress internal/cputime internal/infile internal/printable ring shm
+perf/bench: app egress envelope ingress internal/chart internal/cputime internal/infile internal/printable ring shm
 perf/chaos: internal/procfs app internal/infile internal/inspect internal/invariants internal/launch
 	internal/launch/launchtest internal/worker model/devstone model/network model/phold model/queueing
 	model/service
@@ -101,6 +102,8 @@ perf/compare: internal/infile perf/bench
 perf/gen:
 perf/peers: perf/bench
 perf/phold: model/phold node
+perf/scale: app internal/chart internal/infile internal/inspect internal/launch internal/outfile internal/procfs
+	internal/worker model/phold model/service node perf/phold scenario
 `
 
 // ban is an import that only some packages may have.
@@ -145,6 +148,7 @@ wall clock | internal/launch/postmortem.go: postMortem | the name of a file
 wall clock | internal/launch/postmortem.go: postMortemText | the head of a text
 wall clock | perf/bench/fleet.go: prepare | no time's Format, but one of a job
 wall clock | perf/chaos/main.go: command | a seed, which is printed
+wall clock | perf/scale/rows.go: newRow | the day of a row
 wall clock | perf/peers/stream.go: listenUnix | a name that nobody else has
 limits | internal/infile/infile.go | this is the limit
 limits | internal/script/script.go | files of tests

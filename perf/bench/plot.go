@@ -4,12 +4,14 @@ package bench
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"sort"
 	"strings"
 
+	"github.com/disco-sim/disco/internal/chart"
 	"github.com/disco-sim/disco/internal/infile"
 	"github.com/urfave/cli/v2"
 )
@@ -29,12 +31,11 @@ func (p *program) plot(c *cli.Context, o Options) error {
 	if err != nil {
 		return usagef("plot: --out: %w", err)
 	}
+	draw := chart.SVG
 	if ext == ".html" {
-		writeHTML(f, page)
-	} else {
-		writeSVG(f, page)
+		draw = chart.HTML
 	}
-	if err := f.Close(); err != nil {
+	if err := errors.Join(draw(f, page.title, page.charts()), f.Close()); err != nil {
 		return fmt.Errorf("bench: %w", err)
 	}
 	fmt.Fprintf(p.stdout, "%s: %d curves of round trips, %d of rates\n", name, len(page.curves), len(page.rates))
