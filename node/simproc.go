@@ -21,22 +21,24 @@ import (
 // An error of any method also ends the run, so that a handler that drops it can't
 // hide it.
 type Simproc struct {
-	engine  *Engine
+	// What every call needs, in the one cache line that Engine.prefetch asks for.
 	handler Handler
-	links   []outLink
+	engine  *Engine
 	now     float64
-	number  uint64  // of the next event sent
-	hash    uint64  // of everything handled so far
-	floor   float64 // nothing is sent before it (HardWakeup)
+	number  uint64 // of the next event sent
+	hash    uint64 // of everything handled so far
 	id      SimprocID
 	local   uint32 // index among the worker's simprocs
 	level   uint32
-	class   int32
 	called  bool // now has been handled
 	woken   bool // the call under way was asked for by a wakeup
-	node    *NodeController
-	queue   *EventQueue // where workers promise link by link; else nil
-	place   int32       // in linkPlan
+
+	class int32
+	links []outLink
+	floor float64 // nothing is sent before it (HardWakeup)
+	node  *NodeController
+	queue *EventQueue // where workers promise link by link; else nil
+	place int32       // in linkPlan
 }
 
 // outLink is one declared link of a simproc.
@@ -81,6 +83,16 @@ func (p *Simproc) Controller() *NodeController { return p.node }
 // once, at wiring time, and keep it.
 func (p *Simproc) Source(stream string) rand.Source {
 	return newSource(p.engine.cfg.Seed, p.engine.cfg.Replication, p.engine.plan.graph.Nodes[p.NodeIndex()].Name, stream)
+}
+
+// Seed is what Source(stream) starts from, for a generator that is a part of the handler
+// itself: reaching one through pointers costs as much as the rest of an event where a
+// worker has more simprocs than its caches hold.
+//
+//	var g rand.PCG
+//	g.Seed(p.Seed("steps")) // draws what p.Source("steps") draws
+func (p *Simproc) Seed(stream string) (high, low uint64) {
+	return newSeed(p.engine.cfg.Seed, p.engine.cfg.Replication, p.engine.plan.graph.Nodes[p.NodeIndex()].Name, stream)
 }
 
 // SharedSource makes one random stream that is the same for all nodes, seeded from
@@ -166,7 +178,11 @@ func (p *Simproc) sendMesh(l LinkID, epoch float64, headers, data []byte) error 
 	if !(epoch >= p.now+m.Lookahead && epoch > p.now && epoch >= p.floor && epoch <= math.MaxFloat64) {
 		return p.fail(p.badEpoch(to, m.Lookahead, 0, epoch))
 	}
-	return p.emit(to, e.localOf[to], e.plan.placement[i%nodes], epoch, headers, data)
+	local, peer := e.localOf[to], int32(0)
+	if local < 0 {
+		peer = e.plan.placement[i%nodes]
+	}
+	return p.emit(to, local, peer, epoch, headers, data)
 }
 
 // emit numbers an event that was found in order and takes it to its target.

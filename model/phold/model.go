@@ -39,11 +39,19 @@ func Kind() scenario.Kind {
 type Model struct {
 	params Params
 	graph  *node.Graph
+	run    run
 }
 
 // New makes the model of parameters that Load would accept.
 func New(p Params) *Model {
-	m := &Model{params: p, graph: &node.Graph{Simprocs: []string{"lp"}, Nodes: make([]node.Node, p.LPs)}}
+	m := &Model{
+		params: p,
+		graph:  &node.Graph{Simprocs: []string{"lp"}, Nodes: make([]node.Node, p.LPs)},
+		run: run{
+			lookahead: p.Lookahead, mean: 1 - p.Lookahead, remote: p.Remote, lps: p.LPs, start: p.Events,
+			data: make([]byte, p.Payload),
+		},
+	}
 	for i := range m.graph.Nodes {
 		m.graph.Nodes[i] = node.Node{Name: fmt.Sprintf("lp%d", i), Work: float64(p.Events)}
 	}
@@ -74,26 +82,32 @@ func (m *Model) Graph() *node.Graph { return m.graph }
 
 // NewHandler makes the logic of one process.
 func (m *Model) NewHandler(p *node.Simproc) (node.Handler, error) {
-	h := lp{
-		lookahead: m.params.Lookahead, mean: 1 - m.params.Lookahead,
-		remote: m.params.Remote, lps: m.params.LPs, self: p.NodeIndex(),
-		start: m.params.Events, data: make([]byte, m.params.Payload),
-	}
+	h := lp{run: &m.run, self: int32(p.NodeIndex())}
 	if m.params.RNG == CLCG4 {
 		stream := uint64(p.Replication())*uint64(m.params.LPs) + uint64(p.NodeIndex())
 		return &lpCLCG4{lp: h, rng: newCLCG4(stream)}, nil
 	}
-	return &lpDefault{lp: h, rng: rand.New(p.Source("lp"))}, nil
+	d := &lpDefault{lp: h}
+	d.pcg.Seed(p.Seed("lp"))
+	d.rng = *rand.New(&d.pcg)
+	return d, nil
+}
+
+// run is what all processes share. Nobody writes to it.
+type run struct {
+	lookahead, mean float64
+	remote          float64
+	lps, start      int
+	data            []byte
 }
 
 // lp is one logical process. Two types of handler share it, one for each generator,
-// so that drawing is no call through an interface.
+// so that drawing is no call through an interface. Either is one cache line, generator
+// and all: with many processes the time of an event is that of the lines it touches.
 type lp struct {
 	handled, remotely uint64
-	lookahead, mean   float64
-	remote            float64
-	lps, self, start  int
-	data              []byte
+	run               *run
+	self              int32
 }
 
 type lpCLCG4 struct {
@@ -103,27 +117,28 @@ type lpCLCG4 struct {
 
 type lpDefault struct {
 	lp
-	rng *rand.Rand
+	rng rand.Rand // draws from pcg
+	pcg rand.PCG
 }
 
 // Handle answers every event with one. The times are those of ROSS's model, in its
 // order of operations: now + (-mean·ln u + lookahead).
 func (h *lpCLCG4) Handle(p *node.Simproc, events []node.Event) error {
-	now := p.Now()
+	now, r := p.Now(), h.run
 	if now == 0 {
-		for range h.start {
-			if err := h.send(p, h.self, now+(float64(-h.mean*math.Log(h.rng.draw()))+h.lookahead)); err != nil {
+		for range r.start {
+			if err := h.send(p, int(h.self), now+(float64(-r.mean*math.Log(h.rng.draw()))+r.lookahead)); err != nil {
 				return err
 			}
 		}
 	}
 	h.handled += uint64(len(events))
 	for range events {
-		target := h.self
-		if h.rng.draw() <= h.remote {
-			target = int(h.rng.draw() * float64(h.lps))
+		target := int(h.self)
+		if h.rng.draw() <= r.remote {
+			target = int(h.rng.draw() * float64(r.lps))
 		}
-		if err := h.send(p, target, now+(float64(-h.mean*math.Log(h.rng.draw()))+h.lookahead)); err != nil {
+		if err := h.send(p, target, now+(float64(-r.mean*math.Log(h.rng.draw()))+r.lookahead)); err != nil {
 			return err
 		}
 	}
@@ -132,21 +147,21 @@ func (h *lpCLCG4) Handle(p *node.Simproc, events []node.Event) error {
 
 // Handle answers every event with one.
 func (h *lpDefault) Handle(p *node.Simproc, events []node.Event) error {
-	now := p.Now()
+	now, r := p.Now(), h.run
 	if now == 0 {
-		for range h.start {
-			if err := h.send(p, h.self, now+(float64(h.mean*h.rng.ExpFloat64())+h.lookahead)); err != nil {
+		for range r.start {
+			if err := h.send(p, int(h.self), now+(float64(r.mean*h.rng.ExpFloat64())+r.lookahead)); err != nil {
 				return err
 			}
 		}
 	}
 	h.handled += uint64(len(events))
 	for range events {
-		target := h.self
-		if h.remote > 0 && h.rng.Float64() <= h.remote {
-			target = h.rng.IntN(h.lps)
+		target := int(h.self)
+		if r.remote > 0 && h.rng.Float64() <= r.remote {
+			target = h.rng.IntN(r.lps)
 		}
-		if err := h.send(p, target, now+(float64(h.mean*h.rng.ExpFloat64())+h.lookahead)); err != nil {
+		if err := h.send(p, target, now+(float64(r.mean*h.rng.ExpFloat64())+r.lookahead)); err != nil {
 			return err
 		}
 	}
@@ -156,18 +171,18 @@ func (h *lpDefault) Handle(p *node.Simproc, events []node.Event) error {
 // send sends one event. A draw of exactly 0 would make an infinite time, which is
 // beyond every end.
 func (h *lp) send(p *node.Simproc, target int, at float64) error {
-	if target == h.self {
+	if target == int(h.self) {
 		if at > math.MaxFloat64 {
 			return nil
 		}
-		return p.Schedule(at, h.data)
+		return p.Schedule(at, h.run.data)
 	}
 	h.remotely++
 	link, err := p.LinkTo(node.Endpoint{Node: target})
 	if err != nil || at > math.MaxFloat64 {
 		return err
 	}
-	return p.Send(link, at, h.data)
+	return p.Send(link, at, h.run.data)
 }
 
 // reportBytes is the size of a process's report: events handled, events sent to
