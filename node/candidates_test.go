@@ -24,12 +24,21 @@ var candidates = []struct {
 	make func() candidate
 }{
 	{"radix", func() candidate { s := &pending{}; s.init(); return s }},
+	{"ahead", func() candidate { s := &ahead{}; s.init(); return s }},
 	{"heap4", func() candidate { return &heap4{} }},
 	{"heap2", func() candidate { return &heap2{} }},
 	{"generic", func() candidate { return &generic{heap.New(entry.tied)} }},
 	{"twolevel", func() candidate { return newTwoLevel(1024) }},
 	{"calendar", func() candidate { return newCalendar() }},
 	{"ladder", func() candidate { return newLadder() }},
+}
+
+// ahead is the set with looking ahead, as for thousands of simprocs.
+type ahead struct{ pending }
+
+func (s *ahead) drop() {
+	s.pending.drop()
+	s.lookAhead()
 }
 
 // heap4 is one 4-ary heap: what pending is while it is small.

@@ -42,7 +42,6 @@ type Engine struct {
 	stats        Stats
 	backlogBytes int64         // headers and data of events from other workers that are not handled yet
 	front        uint64        // latest epoch at which a handler was called, as a key
-	warmed       uint64        // sink of warm
 	mutate       func([]Event) // for the test that tests can fail; checked build only
 	trouble                    // checked build only
 	err          error
@@ -168,6 +167,7 @@ func (e *Engine) makeSimprocs() {
 		e.heads[c].key = keyNever
 		e.classes[c].plan = &plan.classes[c]
 		e.classes[c].set.init()
+		e.classes[c].set.ahead = n >= aheadMin
 	}
 	e.localOf = slices.Repeat([]int32{-1}, plan.graph.NumSimprocs())
 	for i, id := range slices.SortedFunc(slices.Values(plan.local), func(a, b SimprocID) int {
@@ -270,7 +270,7 @@ func (e *Engine) activate(i int) {
 // take moves all that p has for its epoch, the first in c, into e.events and e.refs.
 func (e *Engine) take(c *class, p *Simproc) {
 	e.events, e.refs, p.woken = e.events[:0], e.refs[:0], false
-	set := p.setIn(c)
+	set := e.setIn(c, p)
 	en := set.first()
 	for key := en.key; en != nil && en.key == key && en.proc == p.local; en = set.first() {
 		if en.sender == wakeSender {
@@ -287,14 +287,14 @@ func (e *Engine) take(c *class, p *Simproc) {
 		}
 		set.drop()
 	}
-	if set.fresh {
-		e.warm(set)
+	if set.ahead {
+		e.prefetch(set)
 	}
 }
 
 // setIn is the pending set with p's entries; c is its class.
-func (p *Simproc) setIn(c *class) *pending {
-	if p.queue != nil {
+func (e *Engine) setIn(c *class, p *Simproc) *pending {
+	if e.byLink != nil {
 		return &p.queue.set
 	}
 	return &c.set

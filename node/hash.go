@@ -64,7 +64,7 @@ func (e *Engine) Hashes(yield func(id SimprocID, hash uint64)) {
 // checkActivation holds what must be true of every activation, in the checked build.
 func (e *Engine) checkActivation(i int, p *Simproc) {
 	c, key := &e.classes[i], e.key(i)
-	en := p.setIn(c).first()
+	en := e.setIn(c, p).first()
 	invariants.Assert(en != nil && en.key == e.heads[i].key && en.proc == p.local,
 		"node: head of class %d is %s at %v, its set begins with %+v", i, p.Name(), key, en)
 	invariants.Assert(!key.Before(c.last), "node: %s at %v after its class was at %v", p.Name(), key, c.last)

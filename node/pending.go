@@ -71,7 +71,9 @@ type pending struct {
 	size  int
 	spill int // length of late at which to try to spread it over radix
 	radix *radix
-	fresh bool // run is new: warm has not seen it
+	ahead bool // look ahead (Engine.prefetch)
+	far   int  // simprocs and payloads of run[:far] have been asked for
+	near  int  // … and handlers of run[:near]
 }
 
 // lateMax is how long late may grow before it is spread over buckets: 64 entries are a
@@ -127,7 +129,7 @@ func (s *pending) drop() {
 
 // refill makes a new run of the next bucket. Precondition: run and late are empty.
 func (s *pending) refill() bool {
-	s.run, s.at = s.run[:0], 0
+	s.run, s.at, s.far, s.near = s.run[:0], 0, 0, 0
 	if s.size == 0 {
 		s.limit, s.spill = keyNever, lateMax
 		return false
@@ -142,8 +144,22 @@ func (s *pending) refill() bool {
 		return true
 	}
 	s.run, s.limit = r.next(s.run)
-	s.fresh = true
+	s.spill = lateMax
 	return true
+}
+
+// lookAhead appends the next bucket to a run that is nearly used up, so that the entries
+// after the first are known: all in the bucket is later than all in the run. While there is
+// something in the heap it waits, because what is inserted before the end of the run goes
+// there, and a run that ends later would make it larger.
+func (s *pending) lookAhead() {
+	if len(s.run)-s.at >= farAhead || len(s.late) > 0 || s.radix == nil || s.radix.tiers == 0 {
+		return
+	}
+	n := copy(s.run, s.run[s.at:])
+	s.far, s.near, s.at = max(s.far-s.at, 0), max(s.near-s.at, 0), 0
+	s.run, s.limit = s.radix.next(s.run[:n])
+	s.spill = lateMax
 }
 
 // spread moves what is later than the least entry from the front into buckets, because
@@ -166,6 +182,7 @@ func (s *pending) spread() {
 		r.file(&s.run[end])
 	}
 	s.run = s.run[:end]
+	s.far, s.near = min(s.far, end), min(s.near, end)
 	all := s.late
 	s.late = s.late[:0]
 	for i := range all {

@@ -142,7 +142,9 @@ func (r *radix) sort(run []entry, c *chunk, n uint64) []entry {
 		slices.SortFunc(all, compare)
 		return append(run, all...)
 	}
-	run = slices.Grow(run, len(all))[:len(all)]
+	start := len(run)
+	run = slices.Grow(run, len(all))[:start+len(all)]
+	sorted := run[start:]
 	keys := r.keys[:len(all)]
 	for i := range all {
 		keys[i] = all[i].key
@@ -157,9 +159,9 @@ func (r *radix) sort(run []entry, c *chunk, n uint64) []entry {
 			_, before := bits.Sub64(k, key, 0)
 			rank += before
 		}
-		run[rank] = all[i]
+		sorted[rank] = all[i]
 	}
-	sortTies(run)
+	sortTies(sorted)
 	return run
 }
 

@@ -211,6 +211,9 @@ func newCluster(t testing.TB, m Model, placement []int32, workers int, seed uint
 		if err != nil {
 			t.Fatal(err)
 		}
+		for i := range e.classes {
+			e.classes[i].set.ahead = workers > 1 // must not matter
+		}
 		c.engines = append(c.engines, e)
 		c.lanes[w] = make([][]packet, workers)
 		c.sent[w] = make([]Bound, workers)

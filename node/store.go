@@ -213,11 +213,11 @@ func (s *store) inUse() int {
 	return n - 1 // class 0 starts at index 1
 }
 
-// touch reads a byte of r's memory, for warm.
-func (s *store) touch(r ref) uint64 {
+// at is where r's memory lies, for prefetch; nil where it doesn't lie in a cell.
+func (s *store) at(r ref) *byte {
 	class, index := uint32(r>>refIndexBits), uint32(r&refIndexMask)
 	if r == refNone || class == classOutside {
-		return 0
+		return nil
 	}
-	return uint64(s.cell(class, index)[0])
+	return &s.cell(class, index)[0]
 }

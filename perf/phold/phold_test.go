@@ -18,8 +18,12 @@ var shapes = []Config{
 	{LPs: 1024, Start: 16, Remote: 0.1, Lookahead: 0.1, Payload: 16},
 	{LPs: 1024, Start: 16, Remote: 1, Lookahead: 0.1, Payload: 16},
 	{LPs: 1024, Start: 16, Remote: 0.1, Lookahead: 0.001, Payload: 16},
+	{LPs: 10_000, Start: 1, Remote: 0.1, Lookahead: 0.1, Payload: 16},
+	{LPs: 10_000, Start: 16, Remote: 0.1, Lookahead: 0.1, Payload: 16},
 	{LPs: 100_000, Start: 1, Remote: 0.1, Lookahead: 0.1, Payload: 16},
+	{LPs: 100_000, Start: 16, Remote: 0.1, Lookahead: 0.1, Payload: 16},
 	{LPs: 1_000_000, Start: 1, Remote: 0.1, Lookahead: 0.1, Payload: 16},
+	{LPs: 1_000_000, Start: 16, Remote: 0.1, Lookahead: 0.1, Payload: 16},
 }
 
 func (c Config) String() string {

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !(amd64 || arm64) || race
+
+package node
+
+import "unsafe"
+
+// prefetch does nothing: it only ever saves time.
+func prefetch(_, _ unsafe.Pointer) {}
