@@ -39,6 +39,9 @@ func NewIndexed[T any](tie func(a, b T) bool, placed func(x T, at int)) Heap[T] 
 	return Heap[T]{tie: tie, placed: placed}
 }
 
+// Use gives an empty heap memory for its first items, such as a part of the struct that it stands in.
+func (h *Heap[T]) Use(memory []Item[T]) { h.items = memory[:0] }
+
 // Len is the number of items.
 func (h *Heap[T]) Len() int { return len(h.items) }
 

@@ -100,3 +100,28 @@ func BenchmarkHold(b *testing.B) {
 		})
 	}
 }
+
+// Use gives memory for the first items: none of them is allocated, and those beyond it are.
+func TestUse(t *testing.T) {
+	var memory [3]Item[int]
+	h := New[int](nil)
+	h.Use(memory[:])
+	if n := testing.AllocsPerRun(10, func() {
+		for i := range 3 {
+			h.Push(float64(-i), i)
+		}
+		for range 3 {
+			h.Pop()
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+	for i := range 5 {
+		h.Push(float64(-i), i)
+	}
+	for want := 4; want >= 0; want-- {
+		if _, x := h.Pop(); x != want {
+			t.Errorf("popped %d, want %d", x, want)
+		}
+	}
+}

@@ -33,6 +33,12 @@ type balancer struct {
 	received int64
 }
 
+// Handle is called by the engine only.
+func (b *balancer) Handle(p *node.Simproc, events []node.Event) error { return b.handle(p, events) }
+
+// Report is called by the engine only, once, after the last Handle.
+func (b *balancer) Report(p *node.Simproc) ([]byte, error) { return reportOn(b, p) }
+
 func (b *balancer) handle(p simproc, events []node.Event) error {
 	now := p.Now()
 	b.out.advance(now)

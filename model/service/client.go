@@ -13,6 +13,12 @@ type forwarder struct {
 	received int64
 }
 
+// Handle is called by the engine only.
+func (f *forwarder) Handle(p *node.Simproc, events []node.Event) error { return f.handle(p, events) }
+
+// Report is called by the engine only, once, after the last Handle.
+func (f *forwarder) Report(p *node.Simproc) ([]byte, error) { return reportOn(f, p) }
+
 func (f *forwarder) handle(p simproc, events []node.Event) error {
 	now := p.Now()
 	for i := range events {
@@ -41,6 +47,12 @@ type collector struct {
 	seen     []uint64 // checked build: one bit a request
 	audit    *audit   // checked build only
 }
+
+// Handle is called by the engine only.
+func (c *collector) Handle(p *node.Simproc, events []node.Event) error { return c.handle(p, events) }
+
+// Report is called by the engine only, once, after the last Handle.
+func (c *collector) Report(p *node.Simproc) ([]byte, error) { return reportOn(c, p) }
 
 func (c *collector) handle(p simproc, events []node.Event) error {
 	now := p.Now()

@@ -24,12 +24,12 @@ type gauges struct {
 	last    float64 // when settled
 	level   [levelCount]int64
 	area    [levelCount]float64 // integral of level over time
-	terms   int64               // that an area is the sum of; checked build only
 	peak    [levelCount]int64
 	ticks   ticks
 	samples int64
 	sum     [levelCount]float64 // of level over the ticks
 	top     [levelCount]int64   // greatest level at a tick
+	terms   int64               // that an area is the sum of; checked build only
 }
 
 // settle accounts for the time since the last call.

@@ -30,6 +30,12 @@ type generator struct {
 	userSum   float64 // of active over the windows
 }
 
+// Handle is called by the engine only.
+func (g *generator) Handle(p *node.Simproc, events []node.Event) error { return g.handle(p, events) }
+
+// Report is called by the engine only, once, after the last Handle.
+func (g *generator) Report(p *node.Simproc) ([]byte, error) { return reportOn(g, p) }
+
 func (g *generator) handle(p simproc, _ []node.Event) error {
 	now := p.Now()
 	switch {

@@ -3,8 +3,8 @@
 package service
 
 import (
-	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"gonum.org/v1/gonum/stat/distuv"
 
@@ -22,6 +22,7 @@ type Model struct {
 	spec     *Spec
 	topology *topology // the spec's
 	graph    *node.Graph
+	programs sharedPrograms
 }
 
 // New makes the model of a spec of Load's, which must not be changed before or afterwards: Load has
@@ -31,7 +32,8 @@ func New(spec *Spec) *Model {
 		panic("service: New was given a Spec that Load didn't make: write the scenario as a file, or as bytes for " +
 			"scenario.Parse")
 	}
-	return &Model{spec: spec, topology: spec.topology, graph: spec.topology.graph(spec)}
+	return &Model{spec: spec, topology: spec.topology, graph: spec.topology.graph(spec),
+		programs: newSharedPrograms(spec.Servers)}
 }
 
 // Name is the scenario's name, for people.
@@ -56,7 +58,7 @@ func (m *Model) NewHandler(p *node.Simproc) (node.Handler, error) {
 	if b == nil {
 		return idle{}, nil
 	}
-	return handler{b}, nil
+	return b, nil
 }
 
 // newLogic makes simproc rank of a node; nil where there is nothing to do.
@@ -102,13 +104,6 @@ func newList(algorithm string, out *outbox) list {
 	return newRotation(len(out.edges))
 }
 
-func newLedger() *ledger {
-	if !invariants.Enabled {
-		return nil
-	}
-	return &ledger{}
-}
-
 func (m *Model) newGenerator(h host) *generator {
 	w := m.spec.Workload
 	return &generator{
@@ -121,13 +116,14 @@ func (m *Model) newGenerator(h host) *generator {
 func (m *Model) newServer(index int, h host) *server {
 	spec := &m.spec.Servers[index]
 	s := &server{
-		self: h.ID(), cores: spec.Cores, ramTotal: inRAMUnits(spec.RAM), horizonTime: h.Horizon(),
-		byEndpoint: make([]int64, len(spec.Endpoints)), programs: make([]program, len(spec.Endpoints)),
-		choice: rand.New(h.Source("endpoint")),
+		self: h.ID(), cores: int32(spec.Cores), ramTotal: inRAMUnits(spec.RAM), horizonTime: h.Horizon(),
+		programs: m.programs.of(spec.Endpoints, h),
 	}
-	for i := range spec.Endpoints {
-		s.programs[i].fill(&spec.Endpoints[i], i, h)
+	s.byEndpoint, s.slots, s.out.edges = s.requests[:], s.firstSlots[:0], s.edge[:0]
+	if n := len(spec.Endpoints); n > 1 {
+		s.byEndpoint, s.choice = make([]int64, n), rand.New(h.Source("endpoint"))
 	}
+	s.out.passages.Use(s.passages[:0])
 	s.gauges.ticks = newTicks(m.spec.Settings.SamplePeriod, m.sampling())
 	if invariants.Enabled {
 		s.audit = &serverAudit{}
@@ -135,28 +131,17 @@ func (m *Model) newServer(index int, h host) *server {
 	return s
 }
 
-// fill makes the bursts of an endpoint. Every step has its own random stream.
-func (p *program) fill(e *Endpoint, index int, h host) {
-	p.ram = inRAMUnits(e.RAM)
-	for i, step := range e.Steps {
-		if n := len(p.bursts); n == 0 || p.bursts[n-1].cpu != step.CPU {
-			p.bursts = append(p.bursts, burst{cpu: step.CPU})
-		}
-		b := &p.bursts[len(p.bursts)-1]
-		if step.Time.Kind == Constant {
-			b.fixed += max(0, step.Time.Mean)
-			continue
-		}
-		b.draws = append(b.draws, newSampler(step.Time, h.Source(fmt.Sprintf("endpoint/%d/step/%d", index, i))))
-	}
-}
-
 // fillOutbox makes the edges that leave node n.
 func (m *Model) fillOutbox(o *outbox, n int, h host) error {
 	b := &m.topology.boxes[n]
 	*o = outbox{
-		box: b.id, horizon: h.Horizon(), audit: newAudit(), ticks: newTicks(m.spec.Settings.SamplePeriod, m.sampling()),
+		edges: o.edges, passages: o.passages, box: b.id, horizon: h.Horizon(), audit: newAudit(),
+		ticks: newTicks(m.spec.Settings.SamplePeriod, m.sampling()),
 	}
+	if invariants.Enabled {
+		o.books = make([]ledger, len(b.out))
+	}
+	o.edges = slices.Grow(o.edges, len(b.out))
 	for _, i := range b.out {
 		spec := &m.spec.Edges[i]
 		link, err := h.LinkTo(m.topology.link(i).To)
@@ -165,7 +150,7 @@ func (m *Model) fillOutbox(o *outbox, n int, h host) error {
 		}
 		e := edge{
 			link: link, latency: newSampler(spec.Latency, h.Source("edge/"+spec.ID+"/transit")),
-			dropout: spec.Dropout, chance: rand.New(h.Source("edge/" + spec.ID + "/dropout")), book: newLedger(),
+			dropout: spec.Dropout, chance: generatorOf(h.Source("edge/" + spec.ID + "/dropout")),
 		}
 		if touching := m.touching(i); len(touching) > 0 {
 			c := timeline.NewSpans(touching, h.Horizon()).Cursor()

@@ -17,34 +17,34 @@ import (
 //
 // Time never goes back from call to call.
 type outbox struct {
-	box      string // the box's id, for messages
 	edges    []edge
 	passages heap.Heap[passage] // by arrival
-	sampled  []int32            // edges that were entered since the last tick
 	ticks    ticks
 	horizon  float64
 	least    *leastIndex // of a least_connection balancer, else nil
-	audit    *audit      // checked build only
+	sampled  []int32     // edges that were entered since the last tick
 	data     [requestBytes]byte
+	box      string   // the box's id, for messages
+	audit    *audit   // checked build only
+	books    []ledger // of the edges; checked build only
 }
 
-// edge is one network edge at its sender. Counts are requests.
+// edge is one network edge at its sender, in two cache lines. Counts are requests.
 type edge struct {
-	link    node.LinkID
 	latency sampler
-	dropout float64
-	chance  *rand.Rand
 	events  *edgeEvents // nil: neither spikes nor outages touch it
-	book    *ledger     // checked build only
+	dropout float64
 
-	transit  int64 // under way now
-	sent     int64 // entered or dropped
-	dropped  int64
+	link     node.LinkID
+	transit  int32   // under way now
 	area     float64 // integral of transit over time, for those that have left
-	peak     int64
-	tickSum  int64 // of transit over the ticks
-	tickPeak int64
+	sent     int64   // entered or dropped
+	tickSum  int64   // of transit over the ticks
+	peak     int32
+	tickPeak int32
+	dropped  int64
 	entered  bool // is in outbox.sampled
+	chance   rand.PCG
 }
 
 // edgeEvents is what an edge keeps when the file has spikes on it, or outages of
@@ -62,7 +62,7 @@ func (o *outbox) send(p simproc, i int32, now float64, r request) error {
 	o.advance(now)
 	e := &o.edges[i]
 	e.sent++
-	dropped := e.dropout > 0 && e.chance.Float64() < e.dropout
+	dropped := e.dropout > 0 && rand.New(&e.chance).Float64() < e.dropout
 	if dropped {
 		e.dropped++
 		if invariants.Enabled {
@@ -109,7 +109,7 @@ func (o *outbox) enter(i int32, now, arrival float64) {
 		o.least.changed(i)
 	}
 	if invariants.Enabled {
-		e.book.enter(now, 1)
+		o.books[i].enter(now, 1)
 	}
 }
 
@@ -149,7 +149,7 @@ func (o *outbox) leave() {
 		o.least.changed(p.edge)
 	}
 	if invariants.Enabled {
-		e.book.leave(p.entry, arrival, 1)
+		o.books[p.edge].leave(p.entry, arrival, 1)
 	}
 }
 
@@ -165,8 +165,8 @@ func (o *outbox) report(end float64) []edgeReport {
 	for i := range o.edges {
 		e := &o.edges[i]
 		parts[i] = edgeReport{
-			Sent: e.sent, Dropped: e.dropped, Transit: e.transit, Area: e.area, Peak: e.peak,
-			Samples: o.ticks.next - 1, TickSum: e.tickSum, TickPeak: e.tickPeak,
+			Sent: e.sent, Dropped: e.dropped, Transit: int64(e.transit), Area: e.area, Peak: int64(e.peak),
+			Samples: o.ticks.next - 1, TickSum: e.tickSum, TickPeak: int64(e.tickPeak),
 		}
 		if e.events != nil {
 			parts[i].SentIn, parts[i].PassedIn, parts[i].TransitIn = e.events.sent, e.events.passed, e.events.transit
@@ -180,12 +180,12 @@ func (o *outbox) report(end float64) []edgeReport {
 			part.TickSum -= o.ticks.first(arrival) - o.ticks.next
 		}
 		if invariants.Enabled {
-			o.edges[p.edge].book.stay(p.entry, end, 1)
+			o.books[p.edge].stay(p.entry, end, 1)
 		}
 	}
 	if invariants.Enabled {
 		for i := range o.edges {
-			book := o.edges[i].book
+			book := &o.books[i]
 			book.check(o.box, "an edge", end, parts[i].Area, parts[i].Sent)
 			o.audit.Area.plus(&book.area)
 		}

@@ -25,8 +25,12 @@ type host interface {
 	LinkTo(e node.Endpoint) (node.LinkID, error)
 }
 
-// logic is what one simproc does: a box, or one side of it.
+// logic is what one simproc does: a box, or one side of it. Handle and Report are for the
+// engine, the other two are the same for a simproc of any kind.
 type logic interface {
+	node.Handler
+	node.Reporter
+
 	// handle takes all events of the epoch p.Now().
 	handle(p simproc, events []node.Event) error
 
@@ -35,17 +39,9 @@ type logic interface {
 	report(end float64) (*boxReport, error)
 }
 
-// handler gives a logic the form that the engine calls.
-type handler struct{ logic logic }
-
-// Handle is called by the engine only.
-func (h handler) Handle(p *node.Simproc, events []node.Event) error {
-	return h.logic.handle(p, events)
-}
-
-// Report is called by the engine only, once, after the last Handle.
-func (h handler) Report(p *node.Simproc) ([]byte, error) {
-	r, err := h.logic.report(p.Now())
+// reportOn is Report of a logic.
+func reportOn(l logic, p *node.Simproc) ([]byte, error) {
+	r, err := l.report(p.Now())
 	if err != nil {
 		return nil, err
 	}

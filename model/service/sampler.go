@@ -10,12 +10,14 @@ import (
 )
 
 // sampler draws from one Dist. Every sampler has a random stream of its own, so
-// that what one box or step draws never shifts what another draws.
+// that what one box or step draws never shifts what another draws. The generator of an
+// exponential stands in the sampler itself: what a call of a handler waits for, with many
+// boxes, is memory, and a pointer is one more place to wait for.
 type sampler struct {
 	kind  samplerKind
-	value float64            // samplerConstant
-	exp   distuv.Exponential // samplerExponential
-	other distuv.Rander      // samplerOther
+	value float64        // samplerConstant: the value; samplerExponential: the rate
+	pcg   rand.PCG       // samplerExponential
+	other *distuv.Rander // samplerOther
 }
 
 // samplerKind separates the two kinds that nearly every scenario uses from the rest:
@@ -31,22 +33,28 @@ const (
 // newSampler makes the sampler of a duration, or of a count. The loader lets no other
 // kinds of distribution through.
 func newSampler(d Dist, src rand.Source) sampler {
+	var other distuv.Rander
 	switch d.Kind {
 	case Constant:
 		return sampler{kind: samplerConstant, value: max(0, d.Mean)}
 	case Exponential:
-		return sampler{kind: samplerExponential, exp: distuv.Exponential{Rate: 1 / d.Mean, Src: src}}
+		return sampler{kind: samplerExponential, value: 1 / d.Mean, pcg: generatorOf(src)}
 	case Normal:
-		return sampler{kind: samplerOther, other: distuv.Normal{Mu: d.Mean, Sigma: d.StdDev, Src: src}}
+		other = distuv.Normal{Mu: d.Mean, Sigma: d.StdDev, Src: src}
 	case LogNormal:
-		return sampler{kind: samplerOther, other: distuv.LogNormal{Mu: d.Mean, Sigma: d.StdDev, Src: src}}
+		other = distuv.LogNormal{Mu: d.Mean, Sigma: d.StdDev, Src: src}
 	case Poisson:
-		return sampler{kind: samplerOther, other: distuv.Poisson{Lambda: d.Mean, Src: src}}
+		other = distuv.Poisson{Lambda: d.Mean, Src: src}
 	case Uniform:
-		return sampler{kind: samplerOther, other: distuv.Uniform{Min: 0, Max: 1, Src: src}}
+		other = distuv.Uniform{Min: 0, Max: 1, Src: src}
+	default:
+		panic(fmt.Sprintf("service: unknown distribution %q", d.Kind))
 	}
-	panic(fmt.Sprintf("service: unknown distribution %q", d.Kind))
+	return sampler{kind: samplerOther, other: &other}
 }
+
+// generatorOf is the generator behind a stream that nothing else draws from.
+func generatorOf(src rand.Source) rand.PCG { return *src.(*rand.PCG) }
 
 // draw returns the next value. What falls below 0, as the tail of a normal does,
 // counts as 0: cut, not drawn again.
@@ -55,7 +63,7 @@ func (s *sampler) draw() float64 {
 	case samplerConstant:
 		return s.value
 	case samplerExponential:
-		return s.exp.Rand()
+		return distuv.Exponential{Rate: s.value, Src: &s.pcg}.Rand()
 	}
-	return max(0, s.other.Rand())
+	return max(0, (*s.other).Rand())
 }

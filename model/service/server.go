@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"github.com/disco-sim/disco/internal/heap"
 	"github.com/disco-sim/disco/internal/invariants"
 	"github.com/disco-sim/disco/node"
 )
@@ -18,28 +19,6 @@ const ramUnits = 1 << 20
 
 // inRAMUnits rounds megabytes to the unit in which memory is counted.
 func inRAMUnits(mb float64) int64 { return int64(math.Round(mb * ramUnits)) }
-
-// program is what an endpoint does with a request: steps of one sort in a row are
-// one burst, because nothing can happen between them.
-type program struct {
-	ram    int64 // ramUnits
-	bursts []burst
-}
-
-// burst holds a core all the time (CPU) or none (I/O).
-type burst struct {
-	cpu   bool
-	fixed float64   // seconds, the sum of the steps that are plain numbers
-	draws []sampler // of the other steps
-}
-
-func (b *burst) length() float64 {
-	d := b.fixed
-	for i := range b.draws {
-		d += b.draws[i].draw()
-	}
-	return d
-}
 
 // slot is one request in a server.
 type slot struct {
@@ -54,29 +33,40 @@ type slot struct {
 // server runs requests through memory, cores and I/O. A request takes the memory of
 // its endpoint first and keeps it to the end; a CPU burst takes a core and gives it
 // back at its end. Both are first come, first served.
+//
+// What a call needs stands together, with memory for as much as most servers ever hold: of many servers, each is in
+// memory that no near cache has when its turn comes.
 type server struct {
-	self     node.SimprocID
-	programs []program
-	choice   *rand.Rand
-	out      outbox
-	gauges   gauges
-	ramTotal int64
-	cores    int // free ones
-
-	slots    []slot
-	free     int32 // 1 + first free slot, linked through next, 0: none
-	ramQueue fifo
-	ready    fifo
-	runnable fifo // granted what they waited for, within this activation
-
+	self        node.SimprocID
+	cores       int32 // free ones
+	free        int32 // 1 + first free slot, linked through next, 0: none
+	ramQueue    fifo
+	ready       fifo
+	runnable    fifo // granted what they waited for, within this activation
+	timer       [4]byte
+	slots       []slot
+	programs    []program // shared with servers of the same programs where nothing is drawn
+	horizonTime float64
+	ramTotal    int64
 	received    int64
 	passed      int64
 	residence   float64 // sum over those that left, seconds
 	byEndpoint  []int64
+	out         outbox
+	edge        [1]edge // out's
+	firstSlots  [2]slot
+	passages    [2]heap.Item[passage] // out's first
+	requests    [1]int64              // byEndpoint of a server with one endpoint
+	gauges      gauges
+	choice      *rand.Rand
 	audit       *serverAudit // checked build only
-	timer       [4]byte
-	horizonTime float64
 }
+
+// Handle is called by the engine only.
+func (s *server) Handle(p *node.Simproc, events []node.Event) error { return s.handle(p, events) }
+
+// Report is called by the engine only, once, after the last Handle.
+func (s *server) Report(p *node.Simproc) ([]byte, error) { return reportOn(s, p) }
 
 func (s *server) handle(p simproc, events []node.Event) error {
 	now := p.Now()

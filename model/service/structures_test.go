@@ -223,3 +223,30 @@ func TestMomentsMerge(t *testing.T) {
 		t.Errorf("merged %+v, want %+v", merged, all)
 	}
 }
+
+// Servers that are written alike share their programs where nothing is drawn, and only then.
+func TestSharedPrograms(t *testing.T) {
+	drawn := cpu(Dist{Kind: Exponential, Mean: 0.001})
+	servers := []Server{
+		oneEndpoint("a", 1, 1024, 64, cpu(constant(0.001)), sleep(constant(0.01))),
+		oneEndpoint("b", 2, 2048, 64, cpu(constant(0.001)), sleep(constant(0.01))),
+		oneEndpoint("c", 1, 1024, 65, cpu(constant(0.001)), sleep(constant(0.01))),
+		oneEndpoint("d", 1, 1024, 64, cpu(constant(0.001)), cpu(constant(0.01))),
+		oneEndpoint("e", 1, 1024, 64, drawn),
+		oneEndpoint("f", 1, 1024, 64, drawn),
+	}
+	m := newModel(fan(1, 1, RoundRobin, servers...))
+	d := newSerial(t, m, 1)
+	program := func(id string) *program { return &d.box(id, rankRequest).(*server).programs[0] }
+	if program("a") != program("b") {
+		t.Error("a and b, whose endpoints are alike, don't share their programs")
+	}
+	for _, ids := range []string{"ac", "ad", "cd", "ef"} {
+		if program(ids[:1]) == program(ids[1:]) {
+			t.Errorf("%s and %s share their programs", ids[:1], ids[1:])
+		}
+	}
+	if got := program("d").bursts; len(got) != 1 || got[0].fixed != 0.011 {
+		t.Errorf("d has the bursts %+v, want one of 11 ms", got)
+	}
+}
