@@ -100,7 +100,7 @@ perf/chaos: internal/procfs app internal/infile internal/inspect internal/invari
 	model/service
 perf/compare: internal/infile perf/bench
 perf/gen:
-perf/peers: perf/bench
+perf/peers: perf/bench shm
 perf/phold: model/phold node
 perf/scale: app internal/chart internal/infile internal/inspect internal/launch internal/outfile internal/procfs
 	internal/worker model/phold model/service node perf/phold scenario

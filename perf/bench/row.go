@@ -28,6 +28,8 @@ type Row struct {
 	// LimitPauses is the number of PAUSE instructions between two looks with which the limit was best; null: the limit
 	// doesn't poll.
 	LimitPauses *int `json:"limit_pauses"`
+	// Disco is what disco did in the same rounds; null: the row is disco's own, or a limit.
+	Disco *Disco `json:"disco,omitempty"`
 	// Note says why a row has no figures; then all of them are 0 or null.
 	Note string `json:"note,omitempty"`
 
@@ -45,6 +47,14 @@ type RTT struct {
 	P99  int64 `json:"p99"`
 	P999 int64 `json:"p999"`
 	Max  int64 `json:"max"`
+}
+
+// Disco is disco's figures beside a row of another way.
+type Disco struct {
+	RTT           *RTT    `json:"rtt_ns"` // null: not a round trip
+	RatePerSecond float64 `json:"rate_per_s"`
+	// Ratio is disco's median round trip, or rate, through that of the row.
+	Ratio Range `json:"ratio_to_row"`
 }
 
 // Range is the least, the median and the greatest value over the rounds.
@@ -146,7 +156,7 @@ func each(rounds []sample, f func(sample) float64) Range {
 }
 
 // newRow makes the row of a spec whose rounds have been measured.
-func newRow(spec Spec, processes int, row, limit *tries) (Row, error) {
+func newRow(spec Spec, processes int, row, limit *tries, disco []sample) (Row, error) {
 	r := rowOf(spec, processes)
 	rounds := row.samples[row.best()]
 	r.rounds, r.limits = rounds, limit.samples[limit.best()]
@@ -161,7 +171,44 @@ func newRow(spec Spec, processes int, row, limit *tries) (Row, error) {
 	}
 	r.Ratio = &ratio
 	r.sum()
-	return r, nil
+	if len(disco) > 0 {
+		r.Disco, err = r.beside(disco)
+	}
+	return r, err
+}
+
+// beside compares disco with the row, round by round.
+func (r *Row) beside(disco []sample) (*Disco, error) {
+	ratios := make([]float64, len(disco))
+	for k, d := range disco {
+		var err error
+		if ratios[k], err = through(r.spec.By, "disco", d, r.Bench, r.rounds[k]); err != nil {
+			return nil, err
+		}
+	}
+	_, rtt := merged(disco)
+	return &Disco{RTT: rtt, RatePerSecond: each(disco, sample.rate).Median, Ratio: rangeOf(ratios)}, nil
+}
+
+// merged is the distribution of round trips over all rounds; nil: there are none.
+func merged(rounds []sample) (h *hdrhistogram.Histogram, rtt *RTT) {
+	for _, s := range rounds {
+		if s.histogram == nil {
+			continue
+		}
+		if h == nil {
+			h = newHistogram()
+		}
+		h.Merge(s.histogram)
+	}
+	switch {
+	case h != nil:
+		rtt = &RTT{P50: h.ValueAtPercentile(50), P90: h.ValueAtPercentile(90), P99: h.ValueAtPercentile(99),
+			P999: h.ValueAtPercentile(99.9), Max: h.Max()}
+	case rounds[0].rtt != nil:
+		rtt = medianRTT(rounds)
+	}
+	return h, rtt
 }
 
 // ratios compares every round of the row with the limit of that round.
@@ -190,24 +237,11 @@ func (r *Row) sum() {
 		r.CPUSeconds += s.cpu
 		r.Allocs += float64(s.mallocs)
 		transferred += s.transferred()
-		if s.histogram == nil {
-			continue
-		}
-		if r.histogram == nil {
-			r.histogram = newHistogram()
-		}
-		r.histogram.Merge(s.histogram)
 	}
 	if transferred > 0 {
 		r.Allocs /= transferred
 	}
-	if h := r.histogram; h != nil {
-		r.RTT = &RTT{P50: h.ValueAtPercentile(50), P90: h.ValueAtPercentile(90), P99: h.ValueAtPercentile(99),
-			P999: h.ValueAtPercentile(99.9), Max: h.Max()}
-	}
-	if r.RTT == nil && rounds[0].rtt != nil {
-		r.RTT = medianRTT(rounds)
-	}
+	r.histogram, r.RTT = merged(rounds)
 }
 
 // medianRTT is the median of the rounds' figures.

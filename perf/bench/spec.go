@@ -17,6 +17,8 @@ type Spec struct {
 	Limits    int    // pairs that measure the limit at the same time; 0: 1
 	By        Compare
 	Goal      Goal
+	// Disco is what disco does in the place of the row, measured in the same rounds; no Job: nothing.
+	Disco Task
 	// Measure, if not nil, does a round of the row in its own way, with programs of other projects.
 	Measure func(ctx context.Context, t Task) (Result, error)
 	// Absent is the reason why the row can't be measured here. "": it can.
@@ -76,7 +78,8 @@ func (g Goal) check(r *Row) (met bool, text string) {
 	return met, text
 }
 
-// Measure measures a row and its limit in turn: limit, row, limit, row, …
+// Measure measures a row and its limit in turn: limit, row, limit, row, …; with Spec.Disco: limit, row, disco, limit,
+// row, disco, …
 func Measure(ctx context.Context, f *Fleet, spec Spec, rounds int) (Row, error) {
 	processes := 1
 	if f.cfg.Processes {
@@ -85,7 +88,7 @@ func Measure(ctx context.Context, f *Fleet, spec Spec, rounds int) (Row, error) 
 	if spec.Absent != "" {
 		return rowOf(spec, processes), nil
 	}
-	limit, row := f.tries(spec.Limit, spec.Limits), f.tries(spec.Row, spec.Pairs)
+	limit, row, disco := f.tries(spec.Limit, spec.Limits), f.tries(spec.Row, spec.Pairs), f.tries(spec.Disco, 0)
 	row.own = spec.Measure
 	for range rounds {
 		if err := limit.round(ctx); err != nil {
@@ -99,28 +102,39 @@ func Measure(ctx context.Context, f *Fleet, spec Spec, rounds int) (Row, error) 
 		if err != nil {
 			return Row{}, fmt.Errorf("%s: %w", spec.Bench, err)
 		}
+		if err := disco.round(ctx); err != nil {
+			return Row{}, fmt.Errorf("%s, disco beside it: %w", spec.Bench, err)
+		}
 	}
-	return newRow(spec, processes, &row, &limit)
+	r, err := newRow(spec, processes, &row, &limit, disco.samples[0])
+	if err != nil && spec.Measure != nil {
+		spec.Absent = err.Error()
+		return rowOf(spec, processes), nil
+	}
+	return r, err
 }
 
 // ratio compares a row with the limit of its round.
 func (spec *Spec) ratio(row, limit sample) (float64, error) {
-	over, under := 0.0, 0.0
-	switch {
-	case spec.By == ByCore:
-		over, under = row.cpu, float64(row.nanos)/1e9
-	case spec.Limit.Job == "":
+	if spec.By == ByCore && row.nanos > 0 {
+		return row.cpu / (float64(row.nanos) / 1e9), nil
+	}
+	if spec.Limit.Job == "" {
 		return 1, nil
-	case spec.By == ByTrip:
-		if row.p50() == 0 || limit.p50() == 0 {
-			return 0, fmt.Errorf("bench: %s: no round trip was timed: give it more --time", spec.Bench)
+	}
+	return through(spec.By, spec.Bench, row, spec.LimitName, limit)
+}
+
+// through is a figure of a, a round trip or a rate, divided by that of b.
+func through(by Compare, nameA string, a sample, nameB string, b sample) (float64, error) {
+	if by == ByTrip {
+		if a.p50() == 0 || b.p50() == 0 {
+			return 0, fmt.Errorf("bench: %s: no round trip was timed: give it more --time", nameA)
 		}
-		over, under = row.p50(), limit.p50()
-	default:
-		over, under = row.rate(), limit.rate()
+		return a.p50() / b.p50(), nil
 	}
-	if under <= 0 {
-		return 0, fmt.Errorf("bench: %s: its limit %s came to nothing: give it more --time", spec.Bench, spec.LimitName)
+	if b.rate() <= 0 {
+		return 0, fmt.Errorf("bench: %s: %s beside it came to nothing: give it more --time", nameA, nameB)
 	}
-	return over / under, nil
+	return a.rate() / b.rate(), nil
 }

@@ -298,7 +298,7 @@ func Needs(specs []Spec, o Options) (pairs, arenaBytes int, err error) {
 	payload := 64
 	for _, s := range specs {
 		pairs = max(pairs, s.Pairs, s.Limits)
-		payload = max(payload, s.Row.Payload, s.Limit.Payload)
+		payload = max(payload, s.Row.Payload, s.Limit.Payload, s.Disco.Payload)
 	}
 	arenaBytes, err = ArenaBytes(payload, o.Ring)
 	return pairs, arenaBytes, err

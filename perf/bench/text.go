@@ -17,13 +17,9 @@ func WriteText(w io.Writer, r *Row) {
 		return
 	}
 	if r.RTT != nil {
-		p50, rest := each(r.rounds, sample.p50), ""
-		if r.RTT.Max > 0 {
-			rest = fmt.Sprintf("  p90 %s  p99 %s  p99.9 %s  max %s", nanosText(float64(r.RTT.P90)),
-				nanosText(float64(r.RTT.P99)), nanosText(float64(r.RTT.P999)), nanosText(float64(r.RTT.Max)))
-		}
+		p50 := each(r.rounds, sample.p50)
 		fmt.Fprintf(w, "    round trip  p50 %s (%s .. %s over %d rounds)%s\n", nanosText(float64(r.RTT.P50)),
-			nanosText(p50.Min), nanosText(p50.Max), len(r.rounds), rest)
+			nanosText(p50.Min), nanosText(p50.Max), len(r.rounds), r.RTT.rest())
 	}
 	if r.spec.By != ByCore {
 		rate := each(r.rounds, sample.rate)
@@ -55,6 +51,31 @@ func WriteText(w io.Writer, r *Row) {
 	}
 	fmt.Fprintf(w, "    ratio       %.4g x %s (%.4g .. %.4g, %s)%s\n", r.Ratio.Median, r.limitText(), r.Ratio.Min,
 		r.Ratio.Max, r.spec.By.better(), verdict)
+	writeDisco(w, r)
+}
+
+// writeDisco writes what disco did in the same rounds.
+func writeDisco(w io.Writer, r *Row) {
+	d := r.Disco
+	if d == nil {
+		return
+	}
+	figures := rateText(d.RatePerSecond) + " events"
+	if d.RTT != nil {
+		figures = fmt.Sprintf("p50 %s%s", nanosText(float64(d.RTT.P50)), d.RTT.rest())
+	}
+	fmt.Fprintf(w, "    disco       %s\n", figures)
+	fmt.Fprintf(w, "                %.4g x %s (%.4g .. %.4g, %s)\n", d.Ratio.Median, r.Bench, d.Ratio.Min, d.Ratio.Max,
+		r.spec.By.better())
+}
+
+// rest is the percentiles beyond the median; "": they aren't known.
+func (r *RTT) rest() string {
+	if r.Max == 0 {
+		return ""
+	}
+	return fmt.Sprintf("  p90 %s  p99 %s  p99.9 %s  max %s", nanosText(float64(r.P90)), nanosText(float64(r.P99)),
+		nanosText(float64(r.P999)), nanosText(float64(r.Max)))
 }
 
 // limitText names the limit and its figure.

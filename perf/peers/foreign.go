@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/disco-sim/disco/perf/bench"
+	"github.com/disco-sim/disco/shm"
 )
 
 // sources are small clients of libraries in C, which are built when they are needed
@@ -30,10 +32,13 @@ const programMax = 60 * time.Second
 
 // program is an alternative that is a program of its own.
 type program struct {
-	name    string
-	absent  string // why it can't be run; "": it can
-	latency func(ctx context.Context, payload int) (bench.Result, error)
-	stream  func(ctx context.Context, payload int) (bench.Result, error)
+	name   string
+	absent string // why it can't be run; "": it can
+	// why its rate can't be measured, though its round trips can; "": as absent
+	absentStream string
+	wait         string // how its sides wait; "": in blocking calls
+	latency      func(ctx context.Context, payload int) (bench.Result, error)
+	stream       func(ctx context.Context, payload int) (bench.Result, error)
 }
 
 // foreign are all alternatives that are programs of their own, and the folder that their clients are built in.
@@ -54,23 +59,33 @@ func (f *foreign) release() {
 	}
 }
 
-func (f *foreign) programs() []program {
-	return []program{f.ucx(), f.openMPI(), f.client("zeromq", "zmq", "libzmq3-dev"),
+func (f *foreign) programs(o bench.Options) []program {
+	return []program{newAeron(o).program(), f.ucx(), f.openMPI(), f.client("zeromq", "zmq", "libzmq3-dev"),
 		f.client("nng", "nng", "libnng-dev")}
 }
 
 func (f *foreign) latency(o bench.Options, p program, payload int) bench.Spec {
 	s := latency(o, p.name, payload)
-	s.Absent = p.absent
+	s.Absent, s.Row.Wait = p.absent, p.waits()
 	s.Measure = func(ctx context.Context, _ bench.Task) (bench.Result, error) { return p.latency(ctx, max(8, payload)) }
 	return s
 }
 
 func (f *foreign) throughput(o bench.Options, p program, payload int) bench.Spec {
 	s := throughput(o, p.name, payload, 1)
-	s.Absent = p.absent
+	s.Row.Wait = p.waits()
+	if s.Absent = p.absent; s.Absent == "" {
+		s.Absent = p.absentStream
+	}
 	s.Measure = func(ctx context.Context, _ bench.Task) (bench.Result, error) { return p.stream(ctx, max(8, payload)) }
 	return s
+}
+
+func (p *program) waits() string {
+	if p.wait == "" {
+		return "block"
+	}
+	return p.wait
 }
 
 // absentProgram is the note that a program isn't installed.
@@ -81,23 +96,49 @@ func absentProgram(name, deb string) string {
 	return ""
 }
 
-// run runs a program to its end in a process group of its own, and ends all of that
-// group when ctx ends or the program takes too long. cpu is what it and its children
-// used, s.
+// command is a program to run, and where.
+type command struct {
+	name string
+	args []string
+	env  []string // beside this process's own
+	cpu  int      // processor that it and its children are bound to; bench.AnyCPU: none
+}
+
+// run runs a program to its end, on any processor.
 func run(ctx context.Context, env []string, name string, args ...string) (out string, cpu float64, err error) {
+	return runOn(ctx, command{name: name, args: args, env: env, cpu: bench.AnyCPU})
+}
+
+// runOn runs a program to its end in a process group of its own, and ends all of that group when ctx ends or the
+// program takes too long. It also ends when this process dies. cpu is what it and its children used, s.
+func runOn(ctx context.Context, c command) (out string, cpu float64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, programMax)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Env = append(os.Environ(), env...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd := exec.CommandContext(ctx, c.name, c.args...)
+	cmd.Env = append(os.Environ(), c.env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
-	text, err := cmd.CombinedOutput()
+	var text []byte
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		// The program inherits the thread's processor, and dies with the thread: it is never unlocked, and ends with
+		// this goroutine.
+		runtime.LockOSThread()
+		if c.cpu >= 0 {
+			if err = shm.SetAffinity(c.cpu); err != nil {
+				return
+			}
+		}
+		text, err = cmd.CombinedOutput()
+	}()
+	<-done
 	if s := cmd.ProcessState; s != nil {
 		cpu = (s.UserTime() + s.SystemTime()).Seconds()
 	}
 	if err != nil {
-		return "", cpu, fmt.Errorf("peers: %s: %w: %s", name, err, lastLine(string(text)))
+		return "", cpu, fmt.Errorf("peers: %s: %w: %s", c.name, err, lastLine(string(text)))
 	}
 	return string(text), cpu, nil
 }

@@ -2,7 +2,7 @@
 
 // Package peers measures other ways between two processes of one machine, in the same
 // rows as disco: a pipe, a Unix socket, TCP over the loopback, a gRPC stream, and, where
-// they are installed, UCX, Open MPI, ZeroMQ and nng.
+// they are installed, Aeron, UCX, Open MPI, ZeroMQ and nng.
 //
 // Guarantee: an alternative that isn't installed is a row that names what to install; no process is left running,
 // and no file behind.
@@ -61,7 +61,7 @@ func Specs(ctx context.Context, o bench.Options) (specs []bench.Spec, release fu
 		for _, w := range ways() {
 			specs = append(specs, latency(o, w.name, payload), throughput(o, w.name, payload, batch))
 		}
-		for _, p := range foreign.programs() {
+		for _, p := range foreign.programs(o) {
 			specs = append(specs, foreign.latency(o, p, payload), foreign.throughput(o, p, payload))
 		}
 	}
@@ -81,13 +81,23 @@ func latency(o bench.Options, name string, payload int) bench.Spec {
 	return bench.Spec{
 		Bench: name + " latency", Row: task(o, name+"-trip", payload, 1, "block"),
 		Limit: task(o, bench.LimitFlag, 8, 1, "spin"), LimitName: bench.LimitFlag, By: bench.ByTrip,
+		Disco: task(o, bench.JobTrip, payload, 1, discoWait(o)),
 	}
 }
 
+// discoWait is how disco waits beside a peer.
+func discoWait(o bench.Options) string {
+	if o.Wait == "" {
+		return "spin"
+	}
+	return o.Wait
+}
+
 func throughput(o bench.Options, name string, payload, batch int) bench.Spec {
+	limited := min(batch, max(1, o.Ring/8/(payload+48)))
 	return bench.Spec{
 		Bench: name + " throughput", Row: task(o, name+"-stream", payload, batch, "block"),
-		Limit: task(o, bench.LimitCopy, payload, min(batch, max(1, o.Ring/8/(payload+48))),
-			"spin"), LimitName: bench.LimitCopy, By: bench.ByRate,
+		Limit: task(o, bench.LimitCopy, payload, limited, "spin"), LimitName: bench.LimitCopy, By: bench.ByRate,
+		Disco: task(o, bench.JobStream, payload, limited, discoWait(o)),
 	}
 }

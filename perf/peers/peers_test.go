@@ -51,7 +51,7 @@ func TestPeersInBothModes(t *testing.T) {
 			}
 			for _, r := range rows {
 				if trips := strings.HasSuffix(r.Bench, " latency"); trips != (r.RTT != nil) || r.RatePerSecond <= 0 ||
-					r.Note != "" {
+					r.Note != "" || r.Disco == nil || trips != (r.Disco.RTT != nil) || r.Disco.Ratio.Min <= 0 {
 					t.Errorf("%+v", r)
 				}
 			}
@@ -72,11 +72,11 @@ func TestAbsentAlternativesAreReported(t *testing.T) {
 			absent[s.Bench] = s.Absent
 		}
 	}
-	for name, deb := range map[string]string{"ucx": "ucx-utils", "open-mpi": "netpipe-openmpi", "zeromq": "libzmq3-dev",
-		"nng": "libnng-dev"} {
+	for name, deb := range map[string]string{"aeron": "Aeron's source", "ucx": "ucx-utils",
+		"open-mpi": "netpipe-openmpi", "zeromq": "libzmq3-dev", "nng": "libnng-dev"} {
 		for _, what := range []string{" latency", " throughput"} {
 			if !strings.Contains(absent[name+what], deb) {
-				t.Errorf("%s%s: %q, want the package %s", name, what, absent[name+what], deb)
+				t.Errorf("%s%s: %q, want %s", name, what, absent[name+what], deb)
 			}
 		}
 	}
