@@ -82,12 +82,13 @@ func runFlags() []cli.Flag {
 		textFlag(groupOutput, "crash-dir", "this folder", "write what the workers were at to a file in `DIR` when "+
 			"one of them dies or the run can't go on; none for nowhere"),
 		textFlag(groupOutput, "cpuprofile", "none", "write a CPU profile of each worker into `DIR`"),
-		textFlag(groupTuning, "ring-bytes", bytesText(worker.RingBytesDefault),
+		textFlag(groupTuning, "ring-bytes", "by what it carries, at most "+bytesText(worker.RingBytesDefault),
 			"`BYTES` of the ring between two workers, a power of two"),
 		textFlag(groupTuning, "inline-max", bytesText(worker.InlineMaxDefault)+", or an eighth of the ring",
 			"largest payload that travels inside the ring, in `BYTES`"),
-		textFlag(groupTuning, "pool-bytes", bytesText(worker.PoolBytesDefault),
-			"`BYTES` of one worker's pool for larger payloads"),
+		textFlag(groupTuning, "pool-bytes", bytesText(worker.PoolBytesDefault)+", all together at most "+
+			bytesText(worker.AllPoolBytes),
+			"at most `BYTES` of one worker's pool for larger payloads"),
 		textFlag(groupTuning, "batch", fmt.Sprint(worker.BatchMaxDefault),
 			"at most `N` handler calls between two looks at the lanes"),
 		textFlag(groupTuning, "ingress", worker.IngressDuty,

@@ -34,6 +34,10 @@ type Want struct {
 	WritableBytes int
 	// NoPopulate as in Config.
 	NoPopulate bool
+	// Partial accepts a segment whose creator has taken only a part of its memory (Config.TakeBytes). A page
+	// without memory is read as zeros, and reading it takes the memory. Who attaches for writing can call
+	// Segment.Take.
+	Partial bool
 }
 
 // Attach maps the segment whose memfd is f. Seals, size and header are checked
@@ -59,14 +63,18 @@ func attach(f *os.File, want Want, sys *system) (*Segment, error) {
 	}
 	mem, err := sys.mmap(int(f.Fd()), head.totalBytes, mapping{
 		writable: !want.ReadOnly,
-		populate: !want.NoPopulate,
+		populate: !want.NoPopulate && !want.Partial,
 		huge:     head.pages == PagesTransparent,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("shm: attaching %q: mmap of %d bytes: %w%s", f.Name(), head.totalBytes, err, Advice(err))
 	}
 	s := &Segment{sys: sys, head: head, readOnly: want.ReadOnly, mem: mem}
-	if err := s.openForWriting(want.WritableBytes); err != nil {
+	err = s.openForWriting(want.WritableBytes)
+	if err == nil && want.Partial && !want.ReadOnly {
+		s.file, err = sys.duplicate(f)
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("shm: attaching %q: %w", f.Name(), err), s.Close())
 	}
 	return s, nil
@@ -116,9 +124,9 @@ func inspect(f *os.File, want Want, sys *system) (header, error) {
 		return header{}, fmt.Errorf("%w: the file has %d bytes, want at least the %d of the header", ErrSize, size,
 			HeaderBytes)
 	}
-	if reserved < size {
+	if reserved < size && !want.Partial {
 		return header{}, fmt.Errorf("%w: %d of %d bytes have memory behind them: its creator must take all of it, as "+
-			"shm.Create does", ErrSparse, reserved, size)
+			"shm.Create does, unless Want.Partial allows less", ErrSparse, reserved, size)
 	}
 	// SYNC POINT segment-published: the creator stored the version after the rest
 	// of the header, and handed the file over after that.

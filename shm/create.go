@@ -38,6 +38,9 @@ type Config struct {
 	// The memory is taken at once: a larger one costs memory and, pre-faulted,
 	// about 1 ms a MiB at start.
 	Size int
+	// TakeBytes is how much of the body, from its start, gets its memory at once; the rest is taken by
+	// Segment.Take when it is needed, and whoever attaches must say Want.Partial. 0, or HugePages: all of it.
+	TakeBytes int
 	// HugePages tries 2 MiB pages from the machine's reserve, then asks the kernel
 	// to put ordinary ones together, then goes on with small ones; Segment.Pages
 	// reports which it became. Fewer misses of the address cache on large pools; the
@@ -58,6 +61,9 @@ func (c *Config) validate() error {
 	}
 	if most := BytesMax - 2*hugePageBytes; c.Size <= 0 || c.Size > most {
 		return fmt.Errorf("shm: segment %q of %d bytes, want 1 to %d", c.Name, c.Size, most)
+	}
+	if c.TakeBytes < 0 || c.TakeBytes > c.Size {
+		return fmt.Errorf("shm: segment %q takes %d bytes at once, want 0 to its size, %d", c.Name, c.TakeBytes, c.Size)
 	}
 	return nil
 }
@@ -109,17 +115,22 @@ func build(cfg Config, pages Pages, sys *system) (*Segment, error) {
 	}
 	total := roundUp(os.Getpagesize()+cfg.Size, unit)
 	s := &Segment{sys: sys, head: cfg.header(total, pages)}
-	if err := s.take(!cfg.NoPopulate); err != nil {
+	taken := total
+	if cfg.TakeBytes > 0 && pages == PagesSmall && !cfg.HugePages {
+		taken = roundUp(os.Getpagesize()+cfg.TakeBytes, unit)
+	}
+	// Filling the page tables would take the rest of the memory as well.
+	if err := s.take(taken, !cfg.NoPopulate && taken == total); err != nil {
 		return nil, errors.Join(fmt.Errorf("shm: creating segment %q of %d bytes (%v): %w", cfg.Name, total, pages,
 			err), s.Close())
 	}
 	return s, nil
 }
 
-// take acquires file, memory and mapping, writes the header and seals.
-func (s *Segment) take(populate bool) error {
+// take acquires file, memory for its first bytes, and mapping, writes the header and seals.
+func (s *Segment) take(bytes int, populate bool) error {
 	if s.head.pages != PagesHuge { // those are counted apart, and refused in time
-		if err := checkAvailable(s.sys, s.head.totalBytes); err != nil {
+		if err := checkAvailable(s.sys, bytes); err != nil {
 			return err
 		}
 	}
@@ -130,7 +141,7 @@ func (s *Segment) take(populate bool) error {
 	if err := s.sys.ftruncate(fd, int64(s.head.totalBytes)); err != nil {
 		return fmt.Errorf("ftruncate: %w%s", err, Advice(err))
 	}
-	if err := s.reserve(fd); err != nil {
+	if err := s.reserve(fd, 0, bytes); err != nil {
 		return fmt.Errorf("fallocate: %w%s", err, Advice(err))
 	}
 	mem, err := s.sys.mmap(fd, s.head.totalBytes, mapping{
@@ -175,10 +186,37 @@ func (s *Segment) openFile() error {
 	return nil
 }
 
-// reserve takes the memory behind the file, step by step.
-func (s *Segment) reserve(fd int) error {
-	for at := 0; at < s.head.totalBytes; at += reserveStepBytes {
-		n := min(reserveStepBytes, s.head.totalBytes-at)
+// Take takes the memory of so many bytes of the body from offset on, of a segment that was made with
+// Config.TakeBytes: before they are touched, or a machine that is out of memory ends some process, perhaps this one.
+// What is there already stays as it is. Only the creator, and who has attached it for writing with Want.Partial, may
+// call it. It makes system calls. Its error is ErrMemory where memory is short, and nothing is changed by then.
+func (s *Segment) Take(offset, bytes int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if offset < 0 || bytes < 0 || offset > s.head.bodyBytes || bytes > s.head.bodyBytes-offset {
+		panic(fmt.Sprintf("shm: taking %d bytes at %d of a body of %d", bytes, offset, s.head.bodyBytes))
+	}
+	if s.head.pages == PagesHeap {
+		return nil
+	}
+	if s.file == nil {
+		return fmt.Errorf("shm: segment %q: it was not attached to take memory: set Want.Partial", s.head.name)
+	}
+	err := checkAvailable(s.sys, bytes)
+	if err == nil {
+		from := s.head.bodyOffset + offset
+		err = s.reserve(int(s.file.Fd()), from, from+bytes)
+	}
+	if err != nil {
+		return fmt.Errorf("shm: segment %q: taking %d bytes: %w%s", s.head.name, bytes, err, Advice(err))
+	}
+	return nil
+}
+
+// reserve takes the memory behind the file between two offsets, step by step.
+func (s *Segment) reserve(fd, from, to int) error {
+	for at := from; at < to; at += reserveStepBytes {
+		n := min(reserveStepBytes, to-at)
 		err := s.sys.fallocate(fd, int64(at), int64(n))
 		for tries := 1; errors.Is(err, unix.EINTR) && tries < reserveTriesMax; tries++ {
 			err = s.sys.fallocate(fd, int64(at), int64(n))

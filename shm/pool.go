@@ -6,6 +6,7 @@ package shm
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 
 	"github.com/disco-sim/disco/internal/invariants"
@@ -27,18 +28,20 @@ type Block struct {
 // A Pool belongs to one goroutine at a time. It can't be used once its segment is
 // closed.
 type Pool struct {
-	body   []byte                // the shared memory
-	sizes  []placedSize          // immutable, rising in payload
-	blocks []blockState          // by number
-	free   []uint32              // by size: the block freed last, or noBlock
-	stats  []BlockSizeStats      // by size
-	header [PoolHeaderBytes]byte // as formatted
-	check  int                   // block that Check looks at next
+	body   []byte                        // the shared memory
+	sizes  []placedSize                  // immutable, rising in payload
+	blocks []blockState                  // by number
+	free   []uint32                      // by size: the block freed last, or noBlock
+	ready  []uint32                      // by size: blocks that have been adopted, the first ones
+	take   func(offset, bytes int) error // of the body, before it is touched; nil: it has all its memory
+	stats  []BlockSizeStats              // by size
+	header [PoolHeaderBytes]byte         // as formatted
+	check  int                           // block that Check looks at next
 }
 
 // blockState is the owner's private state of one block.
 type blockState struct {
-	words     *blockWords // immutable; in shared memory
+	words     *blockWords // immutable; in shared memory; nil before it is adopted
 	seq       uint64      // as in the header: odd on loan, even free
 	next      uint32      // while free: next free block of its size, or noBlock
 	peer      int32       // while on loan: who holds it, a peer or ownHands
@@ -55,6 +58,26 @@ const (
 // are free afterwards; loans of an earlier owner become stale. Errors unwrap to
 // ErrPool.
 func NewPool(body []byte) (*Pool, error) {
+	p, err := NewGrowingPool(body, nil)
+	if err != nil {
+		return nil, err
+	}
+	for i := range p.sizes {
+		p.adopt(i, p.sizes[i].count)
+	}
+	return p, nil
+}
+
+// growBytes is how much memory a growing pool takes at a time, at least one block: 1 MiB is a system call of some
+// 300 µs.
+const growBytes = 1 << 20
+
+// NewGrowingPool is NewPool for a body of which only the first PoolHeaderBytes have memory. Alloc calls take for more,
+// some blocks at a time, when it first needs them (Segment.Take); from its first error on the pool has the blocks that
+// it has then. Memory that was taken is never given back.
+//
+// Loans of an earlier owner become stale only when their blocks are needed.
+func NewGrowingPool(body []byte, take func(offset, bytes int) error) (*Pool, error) {
 	sizes, err := readSizes(body)
 	if err != nil {
 		return nil, err
@@ -66,28 +89,48 @@ func NewPool(body []byte) (*Pool, error) {
 		sizes:  sizes,
 		blocks: make([]blockState, last.first+last.count),
 		free:   make([]uint32, len(sizes)),
+		ready:  make([]uint32, len(sizes)),
+		take:   take,
 		stats:  make([]BlockSizeStats, len(sizes)),
 	}
 	for i := range sizes {
-		c := &sizes[i]
-		p.stats[i].BlockSize = BlockSize{BlockBytes: c.payloadMax, Count: int(c.count)}
+		p.stats[i].BlockSize = BlockSize{BlockBytes: sizes[i].payloadMax, Count: int(sizes[i].count)}
 		p.free[i] = noBlock
-		for k := c.count; k > 0; k-- { // backwards, so that the first block is on top
-			p.adopt(uint32(i), c.first+k-1)
-		}
 	}
 	return p, nil
 }
 
-// adopt makes a block of size i free, whatever it was before.
-func (p *Pool) adopt(i, number uint32) {
-	b := &p.blocks[number]
-	b.words = blockWordsAt(p.body, p.sizes[i].at(number))
-	b.sizeIndex, b.peer = i, ownHands
-	b.seq = (b.words.seq.Load() + 1) &^ 1 // even, and not before: a loan of the former owner ends
-	b.words.seq.Store(b.seq)
-	b.words.loan.Store(0)
-	b.next, p.free[i] = p.free[i], number
+// adopt makes the next n blocks of size i free, whatever they were before.
+func (p *Pool) adopt(i int, n uint32) {
+	c := &p.sizes[i]
+	first := c.first + p.ready[i]
+	p.ready[i] += n
+	for number := first + n - 1; number+1 > first; number-- { // backwards, so that the first block is on top
+		at := c.at(number)
+		b := &p.blocks[number]
+		b.words = blockWordsAt(p.body, at)
+		b.sizeIndex, b.peer = uint32(i), ownHands
+		b.seq = (b.words.seq.Load() + 1) &^ 1 // even, and not before: a loan of the former owner ends
+		b.words.seq.Store(b.seq)
+		b.words.loan.Store(0)
+		binary.LittleEndian.PutUint32(p.body[at+offsetBlockNumber:], number)
+		b.next, p.free[i] = p.free[i], number
+	}
+}
+
+// grow takes memory for more blocks of size i. It reports false when there are no more of them, or no memory.
+func (p *Pool) grow(i int) bool {
+	c := &p.sizes[i]
+	if p.take == nil || p.ready[i] == c.count {
+		return false
+	}
+	n := min(c.count-p.ready[i], max(1, uint32(growBytes/c.stride)))
+	if p.take(c.at(c.first+p.ready[i]), int(n)*c.stride) != nil {
+		p.take = nil // asking again for every payload would cost more than what it is for
+		return false
+	}
+	p.adopt(i, n)
+	return true
 }
 
 // Alloc takes a block for size bytes, of the smallest block size that fits. If no block
@@ -108,9 +151,8 @@ func (p *Pool) Alloc(size int) (Block, error) {
 		return Block{}, p.tooLarge(size)
 	}
 	number, from := p.free[i], i
-	if number == noBlock && i+1 < len(p.sizes) {
-		from = i + 1
-		number = p.free[from]
+	if number == noBlock {
+		number, from = p.further(i)
 	}
 	if number == noBlock {
 		p.stats[i].Exhausted++
@@ -120,6 +162,17 @@ func (p *Pool) Alloc(size int) (Block, error) {
 		p.stats[i].Spilled++
 	}
 	return p.lend(number, from, size), nil
+}
+
+// further finds a block for a payload of size i when none of that size is free: a new one, or one of the next size.
+func (p *Pool) further(i int) (number uint32, from int) {
+	if p.grow(i) || i+1 == len(p.sizes) {
+		return p.free[i], i
+	}
+	if p.free[i+1] == noBlock {
+		p.grow(i + 1)
+	}
+	return p.free[i+1], i + 1
 }
 
 // lend takes the block of size i that was freed last.
@@ -258,6 +311,9 @@ func (p *Pool) Check() error {
 		p.check = 0
 	}
 	b := &p.blocks[p.check]
+	if b.words == nil {
+		return nil // not needed so far
+	}
 	seq, loan := b.words.seq.Load(), b.words.loan.Load()
 	if seq != b.seq || seq&1 == 1 && loan != packLoan(b.size, b.peer) {
 		return fmt.Errorf("%w: the words of block %d were overwritten: seq %d and loan %#x, want seq %d", ErrPool,

@@ -26,7 +26,7 @@ import (
 //	one block                            (at a multiple of 128 bytes)
 //	   0     8   seq: odd while on loan, even while free; never goes back
 //	   8     8   loan: bytes of payload, low half; holder + 1 or 0, high half
-//	  16     4   the block's own number
+//	  16     4   the block's own number, from its first loan on
 //	  20   108   zero
 //	 128         payload, up to the largest of its size, then padding to 128
 //
@@ -173,9 +173,6 @@ func FormatPool(body []byte, sizes []BlockSize) error {
 		binary.LittleEndian.PutUint64(entry[offsetSizeStride:], uint64(c.stride))
 		binary.LittleEndian.PutUint32(entry[offsetSizeFirst:], c.first)
 		binary.LittleEndian.PutUint32(entry[offsetSizeCount:], c.count)
-		for k := range c.count {
-			binary.LittleEndian.PutUint32(body[c.offset+int(k)*c.stride+offsetBlockNumber:], c.first+k)
-		}
 	}
 	// SYNC POINT pool-formatted: the version comes last; readSizes refuses 0.
 	wordAt32(body, offsetPoolVersion).Store(PoolVersion)

@@ -705,3 +705,62 @@ func TestDefaultBlockSizes(t *testing.T) {
 		}
 	}
 }
+
+// A growing pool asks for memory before it touches it, block by block where they are large, and is full where it gets
+// no more.
+func TestPoolGrows(t *testing.T) {
+	sizes := []BlockSize{{BlockBytes: 100, Count: 3}, {BlockBytes: growBytes, Count: 3}}
+	bytes, err := PoolBytes(sizes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := mustHeap(t, bytes).Body()
+	if err := FormatPool(body, sizes); err != nil {
+		t.Fatal(err)
+	}
+	var taken [][2]int
+	allowed := 3
+	p, err := NewGrowingPool(body, func(offset, bytes int) error {
+		if taken = append(taken, [2]int{offset, bytes}); len(taken) > allowed {
+			return ErrMemory
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inside := func(b Block) bool {
+		at := p.sizes[sizeOf(p.sizes, b.Number)].at(b.Number)
+		for _, r := range taken {
+			if at >= r[0] && at+BlockHeaderBytes+len(b.Bytes) <= r[0]+r[1] {
+				return true
+			}
+		}
+		return false
+	}
+	var last Block
+	for i, want := range []struct{ size, asked int }{{1, 1}, {100, 1}, {50, 1}, {200, 2}, {200, 3}} {
+		b, err := p.Alloc(want.size)
+		if err != nil || len(taken) != want.asked || !inside(b) {
+			t.Fatalf("loan %d: %v, memory asked for %v", i, err, taken)
+		}
+		last = b
+	}
+	for range 3 { // refused once, and not asked for again
+		if _, err := p.Alloc(200); !errors.Is(err, ErrExhausted) || len(taken) != 4 {
+			t.Fatalf("without memory: %v, asked for %v", err, taken)
+		}
+	}
+	if err := errors.Join(p.Check(), p.Check(), p.Check(), p.Check(), p.Check(), p.Check()); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Free(last.Number, last.Seq); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := p.Alloc(300); err != nil || b.Number != last.Number {
+		t.Fatalf("%+v, %v", b, err)
+	}
+	if n := p.ReclaimAll(); n != 5 {
+		t.Errorf("took back %d, want 5", n)
+	}
+}

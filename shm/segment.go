@@ -72,7 +72,7 @@ type Segment struct {
 
 	mu   sync.Mutex // guards the fields below
 	mem  []byte     // the whole mapping; nil before it is made and after Close
-	file *os.File   // nil for attached and heap segments, and after Close
+	file *os.File   // nil for heap segments, for attached ones that can't Take, and after Close
 }
 
 // Body is the memory after the header page: page aligned, as long as Config.Size
@@ -91,7 +91,7 @@ func (s *Segment) Body() []byte {
 
 // File is the memfd of a created segment, to be handed to another process. It
 // belongs to the segment: the caller must not close it. It is nil for an attached
-// segment, which keeps the mapping only, for a heap segment, and after Close.
+// segment, which keeps the mapping only (but with Want.Partial, for Take), for a heap segment, and after Close.
 func (s *Segment) File() *os.File {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,7 +150,7 @@ func (s *Segment) publish() {
 
 // Heap makes a segment of ordinary heap memory with the same layout: for workers
 // that are goroutines of one process, and for tests, because the race detector
-// sees the heap and doesn't see mapped memory. HugePages and NoPopulate are
+// sees the heap and doesn't see mapped memory. HugePages, NoPopulate and TakeBytes are
 // ignored. Errors are those of a wrong Config.
 func Heap(cfg Config) (*Segment, error) {
 	if err := cfg.validate(); err != nil {

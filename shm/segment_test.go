@@ -379,3 +379,58 @@ func TestAvailableTexts(t *testing.T) {
 		}
 	}
 }
+
+// A segment that takes its memory later: what is there at once, what Take adds, and who may attach it.
+func TestTake(t *testing.T) {
+	size := 8 << 20
+	s := mustCreate(t, Config{Name: "later", Kind: testKind, Size: size, TakeBytes: 100})
+	reserved := func() int64 {
+		_, n, err := fileBytes(int(s.File().Fd()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	page := int64(os.Getpagesize())
+	if n := reserved(); n != 2*page {
+		t.Fatalf("%d bytes taken at once, want the header's page and one more", n)
+	}
+	if _, err := Attach(s.File(), Want{Kind: testKind}); !errors.Is(err, ErrSparse) {
+		t.Fatalf("attached without Partial: %v", err)
+	}
+	owner := mustAttach(t, s.File(), Want{Kind: testKind, Partial: true})
+	reader := mustAttach(t, s.File(), Want{Kind: testKind, Partial: true, ReadOnly: true})
+	if n := reserved(); n != 2*page {
+		t.Fatalf("%d bytes after attaching", n)
+	}
+	for range 2 { // what is there already stays
+		if err := owner.Take(1<<20, 1<<20); err != nil {
+			t.Fatal(err)
+		}
+		if n := reserved(); n < 1<<20 || n > 1<<20+4*page {
+			t.Fatalf("%d bytes after taking 1 MiB", n)
+		}
+		owner.Body()[1<<20] = 7
+	}
+	if reader.Body()[1<<20] != 7 || reader.Body()[size-1] != 0 {
+		t.Fatal("the reader sees something else")
+	}
+	if err := reader.Take(0, 1); err == nil || !strings.Contains(err.Error(), "Want.Partial") {
+		t.Errorf("a reader takes memory: %v", err)
+	}
+	if err := mustHeap(t, 100).Take(0, 100); err != nil {
+		t.Errorf("heap: %v", err)
+	}
+	full := linux
+	full.available = func() int64 { return 1 << 20 }
+	owner.sys = &full
+	if err := owner.Take(4<<20, 1<<20); !errors.Is(err, ErrMemory) {
+		t.Errorf("without memory: %v, want ErrMemory", err)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("took what is beyond the body")
+		}
+	}()
+	_ = owner.Take(size, 1)
+}

@@ -26,6 +26,7 @@ type system struct {
 	getSeals    func(fd int) (int, error)
 	fileBytes   func(fd int) (size, reserved int64, err error)
 	pread       func(fd int, p []byte, offset int64) (int, error)
+	duplicate   func(f *os.File) (*os.File, error)
 	close       func(f *os.File) error
 }
 
@@ -53,7 +54,17 @@ var linux = system{
 	getSeals:  func(fd int) (int, error) { return unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0) },
 	fileBytes: fileBytes,
 	pread:     unix.Pread,
+	duplicate: duplicate,
 	close:     (*os.File).Close,
+}
+
+// duplicate is a second descriptor of a file.
+func duplicate(f *os.File) (*os.File, error) {
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("a second descriptor: %w%s", err, Advice(err))
+	}
+	return os.NewFile(uintptr(fd), f.Name()), nil
 }
 
 // fileBytes is the size of a regular file, which a memfd is, and how much of it has

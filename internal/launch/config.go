@@ -172,8 +172,12 @@ func (cfg *Config) validate() error {
 	if cfg.Stall < 0 {
 		return badConfig("stall: found %v, want 0 (off) or more", cfg.Stall)
 	}
+	share := cfg.Tuning.PoolBytes == 0
 	if err := cfg.Tuning.Validate(); err != nil {
 		return &configError{err}
+	}
+	if share {
+		cfg.Tuning.SharePools(cfg.Workers)
 	}
 	if least := cfg.Tuning.PoolBytesLeast(); cfg.Tuning.PoolBytes < least {
 		return badConfig("pool-bytes: found %d, want at least %d: two blocks for payloads above --inline-max, "+

@@ -50,6 +50,7 @@ type Launch struct {
 	scenario  scenario.Scenario
 	graph     *node.Graph
 	placement *partition.Partition   // of the nodes over the workers of a set
+	traffic   [][]float64            // what each worker is expected to send each other one of its set
 	sets      int                    // of workers
 	log       *workerproc.LineWriter // what workers write, and remarks
 	timeouts  timeouts
@@ -97,12 +98,18 @@ func Prepare(cfg Config) (*Launch, error) {
 			return nil, &configError{err}
 		}
 	}
-	if err := checkLimits(cfg.Transport, sets, workers, cfg.Tuning); err != nil {
+	traffic := partition.Traffic(g, placement.Of, workers)
+	memory, err := planMemory(cfg.Transport, traffic, cfg.Tuning)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkLimits(memory, sets); err != nil {
 		return nil, err
 	}
 	return &Launch{
 		cfg: cfg, attached: doc.Attachments(), scenario: s, graph: g, placement: placement, sets: sets,
-		log: workerproc.NewLineWriter(cfg.Stderr), timeouts: defaultTimeouts(g.NumSimprocs()),
+		traffic: traffic,
+		log:     workerproc.NewLineWriter(cfg.Stderr), timeouts: defaultTimeouts(g.NumSimprocs()),
 	}, nil
 }
 

@@ -5,28 +5,26 @@ package launch
 import (
 	"fmt"
 
-	"github.com/disco-sim/disco/internal/worker"
 	"github.com/disco-sim/disco/shm"
 	"golang.org/x/sys/unix"
 )
 
-// checkLimits refuses sets of so many workers that need more memory than the machine has
-// left, or more files than a process may have open. The pages are taken when the
-// segments are made, and a system that is out of them ends some process rather than
-// refuse.
-func checkLimits(transport string, sets, workers int, tuning worker.Tuning) error {
-	plan, err := worker.SegmentLayout(workers, tuning)
+// checkLimits refuses sets of workers with such memory that need more of it than the machine has
+// left, with all pools in use, or more files than a process may have open. A system that is out of
+// memory ends some process rather than refuse.
+func checkLimits(m *memory, sets int) error {
+	workers := m.workers
+	bytes, segments, err := m.needs()
 	if err != nil {
 		return &configError{err}
 	}
-	segments := sets * workers * (workers + 1)
-	need := sets * workers * (plan.Board.Size + plan.Pool.Size + (workers-1)*plan.Lane.Size)
-	if available := shm.AvailableBytes(); int64(need) > available {
+	segments *= sets
+	if available := shm.AvailableBytes(); int64(bytes)*int64(sets) > available {
 		return badConfig("launch: %d workers need %d MiB of memory for their lanes and pools, but %d MiB are "+
 			"available: use fewer workers, smaller rings or smaller pools",
-			sets*workers, need>>20, available>>20)
+			sets*workers, bytes*sets>>20, available>>20)
 	}
-	if transport != TransportShm {
+	if !m.shared {
 		return nil
 	}
 	allowed, err := filesAllowed()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/disco-sim/disco/internal/inspect"
 	"github.com/disco-sim/disco/internal/lane"
@@ -22,21 +23,51 @@ type memory struct {
 	first   int // number of the first worker, for the names of boards
 	workers int
 	boards  []*shm.Segment
-	pools   []*shm.Segment
-	lanes   [][]*shm.Segment // [from][to]; nil on the diagonal
-	kept    [][]*os.File     // lanes that are no longer mapped, for a post-mortem
+	pools   []*shm.Segment   // nil for workers that send nothing
+	rings   [][]int          // [from][to]: bytes of the lane's ring, 0: no lane
+	lanes   [][]*shm.Segment // [from][to]; nil where there is none
+	kept    [][]*os.File     // lanes that are no longer mapped, for a post-mortem; nil where there is none
 	shared  bool             // between processes
 }
 
-// newMemory makes the segments for so many workers, of which the first has the given
-// number. Pages are taken as they are made, which may take seconds: proceed is called in
-// between, and its error ends it.
-func newMemory(transport string, first, workers int, tuning worker.Tuning, proceed func() error) (*memory, error) {
-	plan, err := worker.SegmentLayout(workers, tuning)
+// planMemory works out which segments a set of workers needs that send each other what traffic says
+// (partition.Traffic), and how large they are.
+func planMemory(transport string, traffic [][]float64, tuning worker.Tuning) (*memory, error) {
+	plan, err := worker.SegmentLayout(len(traffic), tuning)
 	if err != nil {
 		return nil, &configError{err}
 	}
-	m := &memory{plan: plan, first: first, workers: workers, shared: transport == TransportShm}
+	return &memory{plan: plan, workers: len(traffic), rings: ringSizes(traffic, &tuning),
+		shared: transport == TransportShm}, nil
+}
+
+// needs is how many bytes the segments take when they are made, and how many there are.
+func (m *memory) needs() (bytes, segments int, err error) {
+	for from, row := range m.rings {
+		bytes, segments = bytes+m.plan.Board.Size, segments+1
+		if m.sends(from) {
+			segments++
+			bytes += m.plan.Pool.Size
+		}
+		for _, ring := range row {
+			if ring > 0 {
+				cfg, e := m.plan.LaneOf(ring)
+				bytes, segments, err = bytes+cfg.Size, segments+1, errors.Join(err, e)
+			}
+		}
+	}
+	return bytes, segments, err
+}
+
+// sends reports whether a worker sends anything to another one.
+func (m *memory) sends(from int) bool {
+	return slices.ContainsFunc(m.rings[from], func(ring int) bool { return ring > 0 })
+}
+
+// create makes the segments for the workers of which the first has the given number. Pages are taken as they are made,
+// which may take a while: proceed is called in between, and its error ends it.
+func (m *memory) create(first int, proceed func() error) (*memory, error) {
+	m.first = first
 	if err := m.make(proceed); err != nil {
 		m.close()
 		return nil, err
@@ -46,15 +77,19 @@ func newMemory(transport string, first, workers int, tuning worker.Tuning, proce
 
 // pages is the remark about which pages pools and lanes are in, where huge ones were asked for.
 func (m *memory) pages() string {
-	text := fmt.Sprintf("huge pages were asked for: pools are in %v", m.pools[0].Pages())
-	if m.workers > 1 {
-		text += fmt.Sprintf(", lanes in %v", m.lanes[0][1].Pages())
+	text := "huge pages were asked for"
+	for from, row := range m.lanes {
+		for _, lane := range row {
+			if lane != nil {
+				return fmt.Sprintf("%s: pools are in %v, lanes in %v", text, m.pools[from].Pages(), lane.Pages())
+			}
+		}
 	}
-	return text
+	return text + ", but there are no pools and lanes"
 }
 
 func (m *memory) make(proceed func() error) error {
-	m.lanes = make([][]*shm.Segment, m.workers)
+	m.lanes, m.pools = make([][]*shm.Segment, m.workers), make([]*shm.Segment, m.workers)
 	for w := range m.workers {
 		named := m.plan.Board
 		named.Name = inspect.BoardName(m.first + w)
@@ -63,22 +98,36 @@ func (m *memory) make(proceed func() error) error {
 			return err
 		}
 		m.boards = append(m.boards, board)
-		pool, err := m.segment(m.plan.Pool, m.plan.FormatPool)
+		m.lanes[w] = make([]*shm.Segment, m.workers)
+		if !m.sends(w) {
+			continue
+		}
+		if m.pools[w], err = m.segment(m.plan.Pool, m.plan.FormatPool); err != nil {
+			return err
+		}
+		if err := m.makeLanes(w, proceed); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeLanes makes the lanes from one worker.
+func (m *memory) makeLanes(from int, proceed func() error) error {
+	for to, ring := range m.rings[from] {
+		if ring == 0 {
+			continue
+		}
+		if err := proceed(); err != nil {
+			return err
+		}
+		cfg, err := m.plan.LaneOf(ring)
 		if err != nil {
 			return err
 		}
-		m.pools = append(m.pools, pool)
-		m.lanes[w] = make([]*shm.Segment, m.workers)
-		for to := range m.workers {
-			if to == w {
-				continue
-			}
-			if err := proceed(); err != nil {
-				return err
-			}
-			if m.lanes[w][to], err = m.segment(m.plan.Lane, m.plan.FormatLane); err != nil {
-				return err
-			}
+		m.lanes[from][to], err = m.segment(cfg, func(body []byte) error { return m.plan.FormatLaneOf(body, ring) })
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -100,25 +149,39 @@ func (m *memory) segment(cfg shm.Config, format func([]byte) error) (*shm.Segmen
 	return s, nil
 }
 
+// list puts into a worker's Setup which segments it is handed.
+func (m *memory) list(setup *worker.Setup) {
+	self := setup.Worker
+	for w := range m.workers {
+		if w == self && m.sends(self) || m.rings[w][self] > 0 {
+			setup.Pools = append(setup.Pools, int32(w))
+		}
+		if ring := m.rings[self][w]; ring > 0 {
+			setup.Out = append(setup.Out, worker.LaneSize{Peer: int32(w), RingBytes: ring})
+		}
+		if ring := m.rings[w][self]; ring > 0 {
+			setup.In = append(setup.In, worker.LaneSize{Peer: int32(w), RingBytes: ring})
+		}
+	}
+}
+
 // files lists what a worker process is handed, in the order in which attached takes
-// it: all boards, all pools, its lanes to the peers, the lanes from them.
+// it: all boards, the pools that it needs, its lanes to the peers, the lanes from them.
 func (m *memory) files(self int) []*os.File {
 	var files []*os.File
 	for _, s := range m.boards {
 		files = append(files, s.File())
 	}
-	for _, s := range m.pools {
-		files = append(files, s.File())
+	listed := worker.Setup{Worker: self}
+	m.list(&listed)
+	for _, w := range listed.Pools {
+		files = append(files, m.pools[w].File())
 	}
-	for peer, s := range m.lanes[self] {
-		if peer != self {
-			files = append(files, s.File())
-		}
+	for _, l := range listed.Out {
+		files = append(files, m.lanes[self][l.Peer].File())
 	}
-	for peer := range m.lanes {
-		if peer != self {
-			files = append(files, m.lanes[peer][self].File())
-		}
+	for _, l := range listed.In {
+		files = append(files, m.lanes[l.Peer][self].File())
 	}
 	return files
 }
@@ -199,13 +262,16 @@ func closeAll(segments []*shm.Segment) error {
 	return errors.Join(errs...)
 }
 
-// inspectLane reads the status of a lane, which the launcher may have mapped no longer.
+// inspectLane reads the status of a lane that there is, which the launcher may have mapped no longer.
 func (m *memory) inspectLane(from, to int) (lane.Status, error) {
 	if m.lanes != nil {
 		return lane.Inspect(m.lanes[from][to].Body())
 	}
-	s, err := shm.Attach(m.kept[from][to], shm.Want{Kind: worker.KindLane, Size: m.plan.Lane.Size, ReadOnly: true,
-		NoPopulate: true})
+	cfg, err := m.plan.LaneOf(m.rings[from][to])
+	if err != nil {
+		return lane.Status{}, err
+	}
+	s, err := shm.Attach(m.kept[from][to], shm.Want{Kind: cfg.Kind, Size: cfg.Size, ReadOnly: true, NoPopulate: true})
 	if err != nil {
 		return lane.Status{}, err
 	}

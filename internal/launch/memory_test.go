@@ -4,20 +4,93 @@ package launch
 
 import (
 	"errors"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/disco-sim/disco/internal/worker"
 )
 
+// evenTraffic is workers that all send each other the same.
+func evenTraffic(workers int) [][]float64 {
+	traffic := make([][]float64, workers)
+	for from := range traffic {
+		traffic[from] = slices.Repeat([]float64{1}, workers)
+		traffic[from][from] = 0
+	}
+	return traffic
+}
+
+// Rings have what they are expected to carry, and together no more than they may.
+func TestRingSizes(t *testing.T) {
+	sum := func(sizes [][]int) (bytes, lanes int) {
+		for _, row := range sizes {
+			for _, ring := range row {
+				if bytes += ring; ring > 0 {
+					lanes++
+				}
+			}
+		}
+		return bytes, lanes
+	}
+	for workers := 1; workers <= WorkersMax; workers++ {
+		tuning := worker.DefaultTuning()
+		sizes := ringSizes(evenTraffic(workers), &tuning)
+		bytes, lanes := sum(sizes)
+		if lanes != workers*(workers-1) || bytes > worker.AllRingBytesDefault {
+			t.Fatalf("%d workers: %d lanes of %d bytes", workers, lanes, bytes)
+		}
+		if workers > 1 && bytes/lanes != sizes[0][1] || workers > 1 && workers < 5 && sizes[0][1] != 1<<20 ||
+			workers == WorkersMax && sizes[0][1] != tuning.RingBytesLeast() {
+			t.Fatalf("%d workers: %d bytes in each ring", workers, sizes[0][1])
+		}
+		for _, ring := range []int{1 << 10, 1 << 24} { // what the user says goes for every lane
+			tuning := worker.Tuning{RingBytes: ring}
+			if err := tuning.Validate(); err != nil {
+				t.Fatal(err)
+			}
+			if bytes, lanes := sum(ringSizes(evenTraffic(workers), &tuning)); bytes != lanes*ring {
+				t.Fatalf("%d workers with rings of %d bytes: %d bytes in %d lanes", workers, ring, bytes, lanes)
+			}
+		}
+	}
+	tuning := worker.DefaultTuning()
+	traffic := [][]float64{{0, 1000, 1e-9, 0}, {1e300, 0, 10, 10}, {0, 0, 0, 0}, {0, 0, 1, 0}}
+	tuning.AllRingBytes = 1 << 20
+	want := [][]int{{0, 4096, 4096, 0}, {512 << 10, 0, 4096, 4096}, {0, 0, 0, 0}, {0, 0, 4096, 0}}
+	if got := ringSizes(traffic, &tuning); !reflect.DeepEqual(got, want) {
+		t.Errorf("rings %v, want %v", got, want)
+	}
+	tuning.AllRingBytes = 4 << 20 // the one that can't use its share leaves it to the next
+	if got := ringSizes(traffic, &tuning); got[1][0] != 1<<20 || got[0][1] != 1<<20 || got[1][2] >= got[0][1] {
+		t.Errorf("rings %v", got)
+	}
+	tuning.AllRingBytes = 1 // fewer than all need
+	for _, row := range ringSizes(traffic, &tuning) {
+		for _, ring := range row {
+			if ring != 0 && ring != tuning.RingBytesLeast() {
+				t.Errorf("ring of %d bytes", ring)
+			}
+		}
+	}
+}
+
 // A terabyte of pools is refused before anything is started, with what to do about it.
 func TestLimits(t *testing.T) {
 	tuning := worker.DefaultTuning()
-	if err := checkLimits(TransportShm, 1, 2, tuning); err != nil {
+	check := func(transport string, workers int) error {
+		m, err := planMemory(transport, evenTraffic(workers), tuning)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return checkLimits(m, 1)
+	}
+	if err := check(TransportShm, 2); err != nil {
 		t.Errorf("two workers: %v", err)
 	}
 	tuning.PoolBytes = worker.PoolBytesMax
-	err := checkLimits(TransportInproc, 1, WorkersMax, tuning)
+	err := check(TransportInproc, WorkersMax)
 	if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "MiB are available: use fewer workers") {
 		t.Errorf("%v, want a refusal that says what to do", err)
 	}

@@ -100,7 +100,7 @@ func (ws *workerSet) describe(b *strings.Builder, w int) {
 	}
 	_ = table.Flush() // a strings.Builder takes everything
 	for peer := range ws.stats {
-		if peer != w {
+		if ws.memory.rings[w][peer] > 0 {
 			ws.describeLane(b, w, peer)
 		}
 	}
@@ -128,7 +128,7 @@ func (ws *workerSet) describeLane(b *strings.Builder, from, to int) {
 		return
 	}
 	if !s.Forward.ProducerTaken && !s.Forward.ConsumerTaken {
-		return // no link of the scenario leads there
+		return // neither worker came so far
 	}
 	bound := strconv.FormatFloat(s.Epoch, 'g', -1, 64)
 	if math.IsInf(s.Epoch, 1) {

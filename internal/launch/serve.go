@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/disco-sim/disco/internal/worker"
 	"github.com/disco-sim/disco/internal/workerproc"
@@ -62,7 +63,10 @@ func (a *attached) attach(setup *worker.Setup) (worker.Segments, *os.File, error
 		return worker.Segments{}, nil, err
 	}
 	n, self := setup.Workers, setup.Worker
-	want := 2*n + 2*(n-1)
+	if err := checkListed(setup); err != nil {
+		return worker.Segments{}, nil, err
+	}
+	want := n + len(setup.Pools) + len(setup.Out) + len(setup.In)
 	if setup.Trace != "" {
 		want++
 	}
@@ -81,15 +85,14 @@ func (a *attached) attach(setup *worker.Setup) (worker.Segments, *os.File, error
 		}
 		s.Boards[w], err = a.next(err, plan.Board, want)
 	}
-	for w := range n {
-		s.Pools[w], err = a.next(err, plan.Pool, shm.Want{ReadOnly: w != self})
+	for _, w := range setup.Pools {
+		s.Pools[w], err = a.next(err, plan.Pool, shm.Want{ReadOnly: int(w) != self, Partial: true})
 	}
-	for _, lanes := range [][]*shm.Segment{s.Out, s.In} {
-		for w := range n {
-			if w != self {
-				lanes[w], err = a.next(err, plan.Lane, shm.Want{})
-			}
-		}
+	for _, l := range setup.Out {
+		s.Out[l.Peer], err = a.nextLane(err, &plan, l)
+	}
+	for _, l := range setup.In {
+		s.In[l.Peer], err = a.nextLane(err, &plan, l)
 	}
 	if err != nil {
 		return worker.Segments{}, nil, err
@@ -98,6 +101,27 @@ func (a *attached) attach(setup *worker.Setup) (worker.Segments, *os.File, error
 		a.trace, a.files = a.files[0], nil
 	}
 	return s, a.trace, nil
+}
+
+// checkListed refuses lists of segments with workers that there aren't.
+func checkListed(setup *worker.Setup) error {
+	workers := slices.Clone(setup.Pools)
+	for _, l := range slices.Concat(setup.Out, setup.In) {
+		workers = append(workers, l.Peer)
+	}
+	for _, w := range workers {
+		if w < 0 || int(w) >= setup.Workers {
+			return fmt.Errorf("launch: worker %d was handed a segment for worker %d, want 0 to %d", setup.Worker, w,
+				setup.Workers-1)
+		}
+	}
+	return nil
+}
+
+// nextLane maps the next file as a lane.
+func (a *attached) nextLane(before error, plan *worker.Layout, l worker.LaneSize) (*shm.Segment, error) {
+	cfg, err := plan.LaneOf(l.RingBytes)
+	return a.next(errors.Join(before, err), cfg, shm.Want{})
 }
 
 // next maps the next file, unless an earlier one failed.

@@ -44,8 +44,10 @@ func (l *Launch) newWorkerSet(index int, s *schedule, proceed func() error) (_ *
 		return nil, err
 	}
 	ws.cleanup = append(ws.cleanup, ws.trace.Close)
-	ws.memory, err = newMemory(l.cfg.Transport, ws.number(0), l.placement.Workers, l.cfg.Tuning, proceed)
-	if err != nil {
+	if ws.memory, err = planMemory(l.cfg.Transport, l.traffic, l.cfg.Tuning); err != nil {
+		return nil, err
+	}
+	if ws.memory, err = ws.memory.create(ws.number(0), proceed); err != nil {
 		return nil, err
 	}
 	ws.cleanup = append(ws.cleanup, func() { _ = ws.memory.close() }) // an error leaves nothing to be done
@@ -156,7 +158,7 @@ func toAll(m *worker.Message) func(int) *worker.Message {
 // setup is the first message to the set's worker index.
 func (ws *workerSet) setup(index int) *worker.Message {
 	l := ws.launch
-	return &worker.Message{Type: worker.TypeSetup, Setup: &worker.Setup{
+	setup := &worker.Setup{
 		Worker:    index,
 		Workers:   l.placement.Workers,
 		First:     ws.number(0),
@@ -172,7 +174,9 @@ func (ws *workerSet) setup(index int) *worker.Message {
 		// Workers that share a process yield to each other, and have one CPU time.
 		OneProcess: l.cfg.Transport == TransportInproc,
 		Crowded:    l.crowded(),
-	}}
+	}
+	ws.memory.list(setup)
+	return &worker.Message{Type: worker.TypeSetup, Setup: setup}
 }
 
 // updateProgress records how far the set is.

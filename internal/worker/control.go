@@ -77,6 +77,12 @@ func (t MessageType) String() string {
 	return typeNames[t]
 }
 
+// LaneSize is a lane of a worker: the peer at its other end, and the capacity of its ring in bytes.
+type LaneSize struct {
+	Peer      int32
+	RingBytes int
+}
+
 // Setup is everything that a worker needs and that doesn't change from one replication to the
 // next. Segments travel beside it: by file descriptor or by pointer.
 type Setup struct {
@@ -91,6 +97,11 @@ type Setup struct {
 	Seed      uint64
 	Placement []int32 // worker of each node
 	Tuning    Tuning
+
+	// The segments that come along, beside the boards of all workers: pools, by worker; lanes to peers; lanes from
+	// peers. Each list rises. A worker in the launcher's own process gets them without being told.
+	Pools   []int32
+	Out, In []LaneSize
 
 	// Trace names the trace that handled events are for; empty: none. What is written goes
 	// to a file that comes along.
@@ -165,11 +176,13 @@ type Failed struct {
 
 // Tuning holds the knobs that change speed and never results.
 type Tuning struct {
-	RingBytes int    `json:"ring_bytes"` // data bytes of one lane's ring, a power of two
-	InlineMax int    `json:"inline_max"` // largest payload that travels inside the ring, bytes
-	PoolBytes int    `json:"pool_bytes"` // bytes of one worker's pool for larger payloads
-	BatchMax  int    `json:"batch_max"`  // activations between two looks at the lanes
-	Ingress   string `json:"ingress"`    // "duty": in the worker's own cycle; "goroutine": beside it
+	RingBytes int `json:"ring_bytes"` // data bytes of one lane's ring, a power of two; the largest, with AllRingBytes
+	// bytes of all rings together, shared out by what they are to carry; 0: RingBytes each
+	AllRingBytes int    `json:"all_ring_bytes"`
+	InlineMax    int    `json:"inline_max"` // largest payload that travels inside the ring, bytes
+	PoolBytes    int    `json:"pool_bytes"` // bytes of one worker's pool for larger payloads
+	BatchMax     int    `json:"batch_max"`  // activations between two looks at the lanes
+	Ingress      string `json:"ingress"`    // "duty": in the worker's own cycle; "goroutine": beside it
 	// "lane": one bound promises for a whole lane; "link": promises of single links
 	Sync      string `json:"sync"`
 	Wait      string `json:"wait"`       // "adaptive", "spin", "yield" or "park"

@@ -129,6 +129,13 @@ func (s *Setup) fields(c *wire.Codec) {
 	c.Uint64(&s.Seed)
 	wire.List(c, &s.Placement, 4, c.Int32)
 	s.Tuning.fields(c)
+	wire.List(c, &s.Pools, 4, c.Int32)
+	for _, lanes := range []*[]LaneSize{&s.Out, &s.In} {
+		wire.List(c, lanes, 12, func(l *LaneSize) {
+			c.Int32(&l.Peer)
+			c.Int(&l.RingBytes)
+		})
+	}
 	c.String(&s.Trace)
 	c.Bool(&s.OneProcess)
 	c.Bool(&s.Crowded)
@@ -136,6 +143,7 @@ func (s *Setup) fields(c *wire.Codec) {
 
 func (t *Tuning) fields(c *wire.Codec) {
 	c.Int(&t.RingBytes)
+	c.Int(&t.AllRingBytes)
 	c.Int(&t.InlineMax)
 	c.Int(&t.PoolBytes)
 	c.Int(&t.BatchMax)

@@ -23,7 +23,7 @@ type lanes struct {
 	in       router.Receiver
 	feed     feed
 	detector router.Detector
-	pool     *shm.Pool     // of this worker's own blocks; shown, not used
+	pool     *shm.Pool     // of this worker's own blocks; shown, not used; nil where it sends nothing
 	bell     *shm.Doorbell // its own, rung when there is something to take in
 	closed   bool
 }
@@ -76,8 +76,10 @@ func (m *memory) openBells() error {
 // open opens what l consists of, one after the other.
 func (m *memory) open(l *lanes, wait func(peer int) error) (err error) {
 	self := m.setup.Worker
-	if l.pool, err = shm.NewPool(m.segs.Pools[self].Body()); err != nil {
-		return fmt.Errorf("own pool: %w", err)
+	if own := m.segs.Pools[self]; own != nil {
+		if l.pool, err = shm.NewGrowingPool(own.Body(), own.Take); err != nil {
+			return fmt.Errorf("own pool: %w", err)
+		}
 	}
 	if l.in, err = m.openReceiver(); err != nil {
 		return err
@@ -117,7 +119,7 @@ func (m *memory) openSenders(pool *shm.Pool, wait func(peer int) error) (*router
 		}
 		out, err := egress.New(egress.Config{
 			Peer: peer, Lane: m.segs.Out[peer].Body(), Pool: pool, Bell: m.bells[peer],
-			InlineMax: m.setup.Tuning.InlineMax, Parts: true,
+			InlineMax: m.setup.inlineMax(peer), Parts: true,
 			Wait: func() error { return wait(peer) },
 		})
 		if err != nil {
@@ -126,6 +128,17 @@ func (m *memory) openSenders(pool *shm.Pool, wait func(peer int) error) (*router
 		byPeer[peer] = out
 	}
 	return router.New(m.setup.Worker, byPeer), nil
+}
+
+// inlineMax is the largest data that goes inline to a peer: what the knob says, or an eighth of the ring where that is
+// smaller.
+func (s *Setup) inlineMax(peer int) int {
+	for _, l := range s.Out {
+		if int(l.Peer) == peer {
+			return min(s.Tuning.InlineMax, l.RingBytes/8)
+		}
+	}
+	return s.Tuning.InlineMax
 }
 
 // detector is termination detection through the boards of all workers.

@@ -109,7 +109,9 @@ func (c *cycle) show() {
 	c.counters.At(showPending).Set(uint64(c.engine.Pending()))
 	c.counters.At(showBacklog).Set(c.engine.Backlog())
 	c.counters.At(showNext).SetFloat(c.engine.Next().Epoch)
-	c.counters.At(showBlocks).Set(c.lanes.pool.InFlight())
+	if c.lanes.pool != nil {
+		c.counters.At(showBlocks).Set(c.lanes.pool.InFlight())
+	}
 	c.showActivity()
 	state, peer := c.state()
 	c.showState(state, peer)

@@ -283,8 +283,10 @@ func (c *cycle) checkShared() error {
 	if err := c.lanes.feed.check(); err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
-	if err := c.lanes.pool.Check(); err != nil {
-		return fmt.Errorf("worker: own pool: %w", err)
+	if c.lanes.pool != nil {
+		if err := c.lanes.pool.Check(); err != nil {
+			return fmt.Errorf("worker: own pool: %w", err)
+		}
 	}
 	return nil
 }

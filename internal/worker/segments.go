@@ -32,14 +32,24 @@ const (
 	RingBytesMin     = 1 << 10
 	RingBytesMax     = 1 << 30
 
+	// AllRingBytesDefault is what all rings of a run have together, where nobody has said how large each is to be:
+	// RingBytesDefault each for up to 4 workers that all send to each other, 4 KiB for 64.
+	AllRingBytesDefault = 16 << 20
+
+	// ringBytesLeast holds some 40 events, and inline data of 512 bytes.
+	ringBytesLeast = 4 << 10
+
 	// InlineMaxDefault is 64 KiB: about where a second copy costs more than the block's
 	// way back.
 	InlineMaxDefault = 64 << 10
 
-	// PoolBytesDefault is what one worker has for payloads above InlineMax. It is
-	// touched when the run starts, so it is memory really used.
+	// PoolBytesDefault is what one worker may use for payloads above InlineMax. Memory is taken
+	// when a block is first needed.
 	PoolBytesDefault = 32 << 20
-	PoolBytesMax     = 16 << 30
+
+	// AllPoolBytes is what all pools together may have where nobody has said how large each is to be.
+	AllPoolBytes = 256 << 20
+	PoolBytesMax = 16 << 30
 
 	BatchMaxDefault = 256
 	BatchMaxMax     = 1 << 20
@@ -61,6 +71,9 @@ func (t *Tuning) Validate() error {
 			*v = def
 		}
 	}
+	if t.RingBytes == 0 {
+		set(&t.AllRingBytes, AllRingBytesDefault)
+	}
 	set(&t.RingBytes, RingBytesDefault)
 	set(&t.PoolBytes, PoolBytesDefault)
 	set(&t.BatchMax, BatchMaxDefault)
@@ -79,6 +92,9 @@ func (t *Tuning) Validate() error {
 	}
 	if err := ring.CheckCapacity(t.RingBytes, RingBytesMin, RingBytesMax); err != nil {
 		return fmt.Errorf("worker: %w", err)
+	}
+	if t.AllRingBytes < 0 {
+		return fmt.Errorf("worker: %d bytes for all rings, want 0 (no limit) or more", t.AllRingBytes)
 	}
 	if t.InlineMax < 1 || t.InlineMax > t.RingBytes/8 {
 		return fmt.Errorf("worker: payloads up to %d bytes inside a ring of %d, want 1 to %d, an eighth of it",
@@ -134,21 +150,29 @@ func BoardShared() int { return boardSlot }
 // or attached them closes them after Serve has returned.
 type Segments struct {
 	Boards []*shm.Segment // by worker
-	Pools  []*shm.Segment // by worker: its own writable, the others read-only
-	Out    []*shm.Segment // by peer: the lane to it; nil at itself
-	In     []*shm.Segment // by peer: the lane from it; nil at itself
+	Pools  []*shm.Segment // by worker: its own writable, the others read-only; nil where none is needed
+	Out    []*shm.Segment // by peer: the lane to it; nil where none is needed, as at itself
+	In     []*shm.Segment // by peer: the lane from it; likewise
 }
 
-// Layout says which segments a run needs. All workers' boards and pools, and a lane for
-// every ordered pair.
+// Layout says how large the segments of a run are: every worker has a board, those that send to others a pool, and
+// every ordered pair with links from one to the other a lane.
 type Layout struct {
 	Workers int
 	Board   shm.Config
 	Pool    shm.Config
-	Lane    shm.Config
+	Lane    shm.Config // with the largest ring
 
 	ringBytes int
 	classes   []shm.BlockSize
+}
+
+// LaneOf is the segment for a lane with a ring of so many bytes.
+func (p *Layout) LaneOf(ringBytes int) (shm.Config, error) {
+	cfg := p.Lane
+	var err error
+	cfg.Size, err = egress.LaneBytes(ringBytes, p.classes)
+	return cfg, err
 }
 
 // SegmentLayout works out the sizes for a run of so many workers.
@@ -172,9 +196,10 @@ func SegmentLayout(workers int, t Tuning) (Layout, error) {
 		return Layout{}, fmt.Errorf("worker: %w", err)
 	}
 	return Layout{
-		Workers:   workers,
-		Board:     shm.Config{Name: "disco-board", Kind: KindBoard, Size: boardBytes},
-		Pool:      shm.Config{Name: "disco-pool", Kind: shm.KindPool, Size: poolBytes, HugePages: t.HugePages},
+		Workers: workers,
+		Board:   shm.Config{Name: "disco-board", Kind: KindBoard, Size: boardBytes},
+		Pool: shm.Config{Name: "disco-pool", Kind: shm.KindPool, Size: poolBytes, TakeBytes: shm.PoolHeaderBytes,
+			HugePages: t.HugePages},
 		Lane:      shm.Config{Name: "disco-lane", Kind: KindLane, Size: laneBytes, HugePages: t.HugePages},
 		ringBytes: t.RingBytes, classes: classes,
 	}, nil
@@ -192,13 +217,16 @@ func (p *Layout) FormatBoard(body []byte) error {
 // FormatPool prepares a pool's body.
 func (p *Layout) FormatPool(body []byte) error { return shm.FormatPool(body, p.classes) }
 
-// FormatLane prepares a lane's body.
-func (p *Layout) FormatLane(body []byte) error {
-	return egress.FormatLane(body, p.ringBytes, p.classes)
+// FormatLane prepares the body of a lane with the largest ring.
+func (p *Layout) FormatLane(body []byte) error { return p.FormatLaneOf(body, p.ringBytes) }
+
+// FormatLaneOf prepares the body of a lane with a ring of so many bytes.
+func (p *Layout) FormatLaneOf(body []byte, ringBytes int) error {
+	return egress.FormatLane(body, ringBytes, p.classes)
 }
 
-// check reports segments that are not what worker self of so many needs: its own board and
-// pool, the lanes over which the plan's links go, the pools of those who send to it, and
+// check reports segments that are not what worker self of so many needs: its own board, its own
+// pool if it sends anything, the lanes over which the plan's links go, the pools of those who send to it, and
 // the boards of all, because idle moments are found there.
 func (s *Segments) check(plan *node.Plan, self, workers int) error {
 	if len(s.Boards) != workers || len(s.Pools) != workers || len(s.Out) != workers || len(s.In) != workers {
@@ -212,8 +240,10 @@ func (s *Segments) check(plan *node.Plan, self, workers int) error {
 			return fmt.Errorf("worker: the board of worker %d is missing", i)
 		case len(s.Boards[i].Body()) < boardBytes:
 			return fmt.Errorf("worker: board of %d bytes, want %d", len(s.Boards[i].Body()), boardBytes)
-		case s.Pools[i] == nil && (i == self || receives):
+		case s.Pools[i] == nil && receives:
 			return fmt.Errorf("worker: the pool of worker %d is missing", i)
+		case s.Pools[self] == nil && sends:
+			return fmt.Errorf("worker: the pool of worker %d is missing", self)
 		case sends && s.Out[i] == nil || receives && s.In[i] == nil:
 			return fmt.Errorf("worker: a lane between workers %d and %d is missing", self, i)
 		}
@@ -232,6 +262,15 @@ func slot(board *shm.Segment) []byte { return board.Body()[boardSlot : boardSlot
 func numbers(board *shm.Segment) []byte {
 	return board.Body()[boardCounters:boardBytes]
 }
+
+// SharePools sets the pools of a run of so many workers where nobody has said how large they are to be. t has been
+// validated.
+func (t *Tuning) SharePools(workers int) {
+	t.PoolBytes = min(PoolBytesDefault, max(AllPoolBytes/workers, t.PoolBytesLeast()))
+}
+
+// RingBytesLeast is the smallest ring that a lane gets, bytes; t has been validated.
+func (t *Tuning) RingBytesLeast() int { return min(ringBytesLeast, t.RingBytes) }
 
 // PoolBytesLeast is the smallest pool for payloads above t.InlineMax: two blocks, of which
 // one is read while the next is filled. t has been validated.

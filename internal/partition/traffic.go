@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package partition
+
+import "github.com/disco-sim/disco/node"
+
+// leastTraffic is what a link counts for whose rate is too small to be a share of anything.
+const leastTraffic = 1e-9
+
+// Traffic is what each worker is expected to send each other one when node n is on worker of[n]: traffic[from][to],
+// events in a unit that is the same for all pairs, 0 where no link leads, and more than 0 where one does. The unit is
+// such that no sum overflows; a link without a known rate counts as the mean of those with one.
+func Traffic(g *node.Graph, of []int32, workers int) [][]float64 {
+	traffic := make([][]float64, workers)
+	for from := range traffic {
+		traffic[from] = make([]float64, workers)
+	}
+	for i, rate := range linkRates(g) {
+		if from, to := of[g.Links[i].From.Node], of[g.Links[i].To.Node]; from != to {
+			traffic[from][to] += max(rate, leastTraffic)
+		}
+	}
+	hosted, n := make([]float64, workers), float64(len(of))
+	for _, w := range of {
+		hosted[w]++
+	}
+	for _, rate := range meshRates(g) {
+		for from := range traffic {
+			for to := range traffic[from] {
+				if from != to && hosted[from] > 0 && hosted[to] > 0 {
+					traffic[from][to] += max(rate*hosted[from]/n*hosted[to]/n, leastTraffic)
+				}
+			}
+		}
+	}
+	return traffic
+}
