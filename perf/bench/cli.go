@@ -87,6 +87,7 @@ var commands = [][2]string{
 	{"idle", "what two workers cost that have nothing to do"},
 	{"overcommit", "round trips with twice as many workers as cores"},
 	{"payload", "large payloads: loaned, and copied in; rate by payload"},
+	{"ipc", "processes that connect by name: round trips, several senders to one receiver"},
 	{"all", "all of the above"},
 	{"peers", "round trips and rates of other ways between processes"},
 }

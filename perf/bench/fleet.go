@@ -39,6 +39,7 @@ type Fleet struct {
 	members [][2]member
 	abort   atomic.Bool
 	starter *starter
+	dir     string // for sockets; "": none so far
 
 	mu     sync.Mutex
 	err    error // guarded by mu: why the fleet is broken
@@ -147,6 +148,10 @@ func (f *Fleet) Close() {
 		a.close()
 	}
 	f.arenas = nil
+	if f.dir != "" {
+		os.RemoveAll(f.dir)
+		f.dir = ""
+	}
 	if f.starter != nil {
 		f.starter.close()
 		f.starter = nil
@@ -230,7 +235,14 @@ func (f *Fleet) prepare(p int, t Task) error {
 			return err
 		}
 	}
+	if job.Sockets && f.dir == "" {
+		var err error
+		if f.dir, err = os.MkdirTemp("", "disco-bench-"); err != nil {
+			return fmt.Errorf("bench: a directory for sockets: %w", err)
+		}
+	}
 	cpu := t.CPU
+	t.Dir = f.dir
 	t.Pair, t.Shared = p, !f.cfg.Processes
 	for side := 1; side >= 0; side-- {
 		t.Side = side

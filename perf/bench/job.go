@@ -24,6 +24,8 @@ type Task struct {
 	CPU     int           `json:"cpu"`     // processor to bind to, -1: none
 	Pauses  int           `json:"pauses"`  // PAUSE instructions between two looks, of a job that has Pauses
 	Time    time.Duration `json:"time"`    // how long to measure
+	Senders int           `json:"senders"` // to one Receiver
+	Dir     string        `json:"dir"`     // for sockets, of a job that has Sockets
 	Shared  bool          `json:"shared"`  // both sides are threads of one process
 	Address string        `json:"address"` // where the other side listens, for peers over a network
 }
@@ -52,6 +54,8 @@ type Job struct {
 	// Pauses are the numbers of PAUSE instructions between two looks of a side that polls, of which one run after
 	// the other tries each. nil: the job takes no such number.
 	Pauses []int
+	// Sockets gives the sides a directory of the fleet's, which no other user may enter.
+	Sockets bool
 }
 
 // Side is what a job's side works with.

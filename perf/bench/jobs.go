@@ -2,5 +2,7 @@
 
 package bench
 
+import "slices"
+
 // Jobs are those of the limits and those of disco.
-func Jobs() []Job { return append(limitJobs(), engineJobs()...) }
+func Jobs() []Job { return slices.Concat(limitJobs(), engineJobs(), byNameJobs()) }

@@ -89,6 +89,9 @@ const (
 	ApartCPUs = -2
 	// SameCPU binds both sides of a pair to one processor.
 	SameCPU = -3
+	// GatherCPUs gives the leading side of the first pair a processor of its own, and shares the others among the
+	// following sides of all pairs.
+	GatherCPUs = -4
 )
 
 // cpuOf gives the processor of one side: a number, or AnyCPU.
@@ -102,6 +105,9 @@ func cpuOf(placement, pair, side int) int {
 	}
 	if placement == SameCPU {
 		return cpus[pair%len(cpus)]
+	}
+	if placement == GatherCPUs && side == 1 && len(cpus) > 1 {
+		return cpus[1+pair%(len(cpus)-1)]
 	}
 	return cpus[(2*pair+side)%len(cpus)]
 }

@@ -30,6 +30,8 @@ type Row struct {
 	LimitPauses *int `json:"limit_pauses"`
 	// Disco is what disco did in the same rounds; null: the row is disco's own, or a limit.
 	Disco *Disco `json:"disco,omitempty"`
+	// Remark is what a reader must know of the row.
+	Remark string `json:"remark,omitempty"`
 	// Note says why a row has no figures; then all of them are 0 or null.
 	Note string `json:"note,omitempty"`
 
@@ -259,7 +261,7 @@ func medianRTT(rounds []sample) *RTT {
 // rowOf is the part of a row that is known before it is measured.
 func rowOf(spec Spec, processes int) Row {
 	return Row{Bench: spec.Bench, PayloadBytes: spec.Row.Payload, Batch: spec.Row.Batch, Wait: spec.Row.Wait,
-		Processes: processes, Limit: spec.LimitName, Note: spec.Absent, spec: spec}
+		Processes: processes, Limit: spec.LimitName, Note: spec.Absent, Remark: spec.Remark, spec: spec}
 }
 
 // bytes is the payload that a rate moves each second. A round trip carries the

@@ -12,6 +12,8 @@ type Spec struct {
 	Bench     string // the row's name
 	Row       Task   // what is measured; Payload, Batch and Wait are the row's
 	Pairs     int    // pairs that do it at the same time; 0: 1
+	Processes int    // that take part; 0: two in each pair
+	Remark    string // what a reader must know of the row; "": nothing
 	Limit     Task   // what it is measured against; no Job: the row is a limit itself
 	LimitName string // as the row prints it
 	Limits    int    // pairs that measure the limit at the same time; 0: 1
@@ -83,7 +85,9 @@ func (g Goal) check(r *Row) (met bool, text string) {
 func Measure(ctx context.Context, f *Fleet, spec Spec, rounds int) (Row, error) {
 	processes := 1
 	if f.cfg.Processes {
-		processes = 2 * max(1, spec.Pairs)
+		if processes = spec.Processes; processes == 0 {
+			processes = 2 * max(1, spec.Pairs)
+		}
 	}
 	if spec.Absent != "" {
 		return rowOf(spec, processes), nil

@@ -97,12 +97,13 @@ func SpecsOf(command string, o Options) ([]Spec, error) {
 	lists := map[string]func(Options) []Spec{
 		"limit": specsLimits, "latency": specsLatency, "throughput": specsThroughput, "wake": specsWake,
 		"idle": specsIdle, "overcommit": specsOvercommit, "payload": specsPayload,
+		"ipc": specsByName,
 	}
 	if command != "all" {
 		return lists[command](o), nil
 	}
 	var all []Spec
-	for _, name := range []string{"limit", "latency", "throughput", "wake", "idle", "overcommit", "payload"} {
+	for _, name := range []string{"limit", "latency", "throughput", "wake", "idle", "overcommit", "payload", "ipc"} {
 		all = append(all, lists[name](o)...)
 	}
 	return all, nil
@@ -277,6 +278,50 @@ func specsPayload(o Options) (specs []Spec) {
 		})
 	}
 	return specs
+}
+
+// specsByName are round trips between two names, and Senders of one name.
+func specsByName(o Options) (specs []Spec) {
+	for _, wait := range o.waits("spin", "adaptive") {
+		for _, payload := range o.payloads(64, kib) {
+			specs = append(specs, Spec{
+				Bench: "ipc-latency", Row: o.task(JobByNameTrip, payload, 1, wait),
+				Limit: o.task(LimitFlag, 8, 1, "spin"), LimitName: LimitFlag, By: ByTrip,
+			})
+		}
+	}
+	cpus, _ := shm.CPUs()
+	for _, wait := range o.waits("spin") {
+		for _, senders := range []int{1, 2, 4} {
+			for _, payload := range o.payloads(64) {
+				for _, batch := range o.batches(1) {
+					specs = append(specs, o.senders(senders, payload, batch, wait, len(cpus)))
+				}
+			}
+		}
+	}
+	return specs
+}
+
+// senders is a stream of several Senders to one Receiver.
+func (o Options) senders(count, payload, batch int, wait string, cpus int) Spec {
+	batch = fitBatch(batch, payload, o.Ring)
+	s := Spec{
+		Bench: fmt.Sprintf("ipc-%d-senders", count), Row: o.task(JobByNameStream, payload, batch, wait),
+		Pairs: count, Processes: count + 1,
+		Limit: o.task(LimitCopy, payload, batch, "spin"), LimitName: LimitCopy, By: ByRate,
+	}
+	s.Row.Senders = count
+	if o.Pin {
+		s.Row.CPU = GatherCPUs
+	}
+	if count == 1 {
+		s.Bench = "ipc-throughput"
+	}
+	if count+1 > cpus {
+		s.Remark = fmt.Sprintf("oversubscribed: %d sides on %d processors take turns", count+1, cpus)
+	}
+	return s
 }
 
 // copied is a stream of payloads that are copied in once, against a memcpy.

@@ -37,7 +37,7 @@ const (
 func (m *Meter) Stream(theirs *atomic.Uint64) {
 	t := &m.task
 	st := &stream{
-		size:   uint64(max(4*t.Ring/(t.Payload+48), 4*blocksPerPool)),
+		size:   uint64(max(4*t.Ring/(t.Payload+48), 4*blocksPerPool) * max(1, t.Senders)),
 		clean:  make([]float64, 0, slicesMax),
 		all:    make([]float64, 0, slicesMax),
 		theirs: theirs,

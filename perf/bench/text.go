@@ -16,6 +16,9 @@ func WriteText(w io.Writer, r *Row) {
 		fmt.Fprintf(w, "    not measured: %s\n", r.Note)
 		return
 	}
+	if r.Remark != "" {
+		fmt.Fprintf(w, "    remark      %s\n", r.Remark)
+	}
 	if r.RTT != nil {
 		p50 := each(r.rounds, sample.p50)
 		fmt.Fprintf(w, "    round trip  p50 %s (%s .. %s over %d rounds)%s\n", nanosText(float64(r.RTT.P50)),
