@@ -102,8 +102,8 @@ perf/compare: internal/infile perf/bench
 perf/gen:
 perf/peers: perf/bench shm
 perf/phold: model/phold node
-perf/scale: app internal/chart internal/infile internal/inspect internal/launch internal/outfile internal/procfs
-	internal/worker model/phold model/service node perf/phold scenario
+perf/scale: app internal/chart internal/heap internal/infile internal/inspect internal/latency internal/launch
+	internal/outfile internal/procfs internal/worker model/phold model/service node perf/phold scenario
 `
 
 // ban is an import that only some packages may have.

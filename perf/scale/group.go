@@ -111,6 +111,17 @@ func cpuModel() string {
 	return runtime.GOARCH
 }
 
+// processorTime is how many seconds of all processors were not free so far: with work, or other guests of the host.
+func processorTime() float64 {
+	const perSecond = 100 // on all machines that disco runs on
+	text, _ := infile.Read("/proc/stat", kernelFile)
+	var user, nice, system, idle, wait, interrupt, soft, stolen float64
+	// Without the file all are 0.
+	_, _ = fmt.Sscanf(string(text), "cpu %f %f %f %f %f %f %f %f", &user, &nice, &system, &idle, &wait, &interrupt,
+		&soft, &stolen)
+	return (user + nice + system + interrupt + soft + stolen) / perSecond
+}
+
 // meminfo is a line of /proc/meminfo in bytes, 0 where there is none.
 func meminfo(name string) int64 {
 	text, _ := infile.Read("/proc/meminfo", kernelFile)

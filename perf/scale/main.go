@@ -6,6 +6,7 @@
 //	go run ./perf/scale -json rows.json -svg curves           # all curves
 //	go run ./perf/scale -curves nodes,workers -most 100000 -budget 1m
 //	go run ./perf/scale draw -json rows.json -svg curves      # only draw
+//	go run ./perf/scale model -rows rows.json                 # what 8, 64 and 1000 cores would do
 //
 // Rows that the file has already aren't measured again, so a call continues the one before it. docs/scale.md has the
 // results and explains them.
@@ -45,7 +46,7 @@ const (
 func main() {
 	switch role := os.Getenv(roleEnv); {
 	case launch.IsWorker() || role == roleProgram:
-		app.Main(phold.Kind(), service.Kind(), wiredKind())
+		app.Main(phold.Kind(), service.Kind(), wiredKind(), engineKind())
 	case role == roleBare:
 		os.Exit(serveBare(os.Args[1:], os.Stdout))
 	}
@@ -60,8 +61,11 @@ var errUsage = errors.New("usage")
 // command runs one command line and returns the exit status.
 func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	do := measureCommand
-	if len(args) > 0 && args[0] == "draw" {
-		do, args = drawCommand, args[1:]
+	if len(args) > 0 {
+		if other := map[string]func(context.Context, []string, io.Writer, io.Writer) error{
+			"draw": drawCommand, "model": modelCommand}[args[0]]; other != nil {
+			do, args = other, args[1:]
+		}
 	}
 	err := do(ctx, args, stdout, stderr)
 	switch {

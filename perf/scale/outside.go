@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -46,18 +47,20 @@ type run struct {
 	start   float64 // from there to the first event: starting workers, building nodes, the events at epoch 0
 	events  float64 // from there to the last one
 	end     float64 // from there to the end of the process
+	others  float64 // share of the machine's processor time that others took meanwhile, other guests of its host too
 
 	results results
 }
 
 // results are what a run's own JSON says.
 type results struct {
-	Events      uint64  `json:"events"`
-	WallSeconds float64 `json:"wall_s"`
-	Rate        float64 `json:"events_per_s"`
-	TraceHash   string  `json:"trace_hash"`
-	Nodes       int     `json:"nodes"`
-	Links       int     `json:"links"`
+	Events      uint64          `json:"events"`
+	WallSeconds float64         `json:"wall_s"`
+	Rate        float64         `json:"events_per_s"`
+	TraceHash   string          `json:"trace_hash"`
+	Nodes       int             `json:"nodes"`
+	Model       json.RawMessage `json:"results"`
+	Links       int             `json:"links"`
 	Workers     []struct {
 		Events  uint64  `json:"events"`
 		Working float64 `json:"working_s"`
@@ -100,6 +103,7 @@ func (r *runner) do(ctx context.Context, text []byte, args []string, l limits) (
 	var out, problems bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &problems
 	w := &watch{began: time.Now(), pss: errGroup != nil}
+	before := processorTime()
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -125,6 +129,8 @@ func (r *runner) do(ctx context.Context, text []byte, args []string, l limits) (
 		return m, fmt.Errorf("the run's JSON: %w", err)
 	}
 	w.result(m, over)
+	own := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime() // and of its workers, which it has waited for
+	m.others = max(0, processorTime()-before-own.Seconds()) / over.Sub(w.began).Seconds() / float64(runtime.NumCPU())
 	return m, nil
 }
 

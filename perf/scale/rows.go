@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/disco-sim/disco/internal/infile"
-	"github.com/disco-sim/disco/internal/outfile"
 )
 
 // document is the JSON file.
@@ -47,6 +46,7 @@ type cellRow struct {
 	Elapsed  float64   `json:"elapsed_s"`
 	CPUEvent float64   `json:"cpu_ns_per_event"` // of all workers
 	Blocked  float64   `json:"blocked"`          // share of the workers' time
+	Others   float64   `json:"others"`           // share of all processors' time that others took
 	Note     string    `json:"note,omitempty"`   // why it wasn't measured
 }
 
@@ -125,6 +125,7 @@ func (r *cellRow) add(m *run, bare float64) {
 	mean(&r.Load, m.load)
 	mean(&r.Start, m.start)
 	mean(&r.End, m.end)
+	mean(&r.Others, m.others)
 	mean(&r.Elapsed, m.load+m.start+m.events+m.end)
 	cpu, blocked, wall := 0.0, 0.0, 0.0
 	for _, w := range m.results.Workers {
@@ -175,15 +176,7 @@ func (d *document) write(name string) error {
 	if err != nil {
 		return err
 	}
-	f, err := outfile.Create(name)
-	if err != nil {
-		return usagef("-json: %w", err)
-	}
-	if _, err := f.Write(append(text, '\n')); err != nil {
-		f.Abort()
-		return err
-	}
-	return f.Commit()
+	return writeFile(name, append(text, '\n'))
 }
 
 // newRow is the row of a cell that wasn't run yet.
