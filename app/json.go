@@ -152,9 +152,9 @@ func newDocument(o *order, l *launch.Launch, out *launch.Outcome) *document {
 			finite(l.Placement().Lookahead)},
 		WorkersWanted:   o.config.Workers,
 		TuningInEffect:  l.Tuning(),
-		NumNodes:        len(l.Graph().Nodes),
-		NumLinks:        len(l.Graph().Links),
-		NumSimprocsEach: len(l.Graph().Simprocs),
+		NumNodes:        l.Structure().NumNodes(),
+		NumLinks:        l.Structure().NumLinks(),
+		NumSimprocsEach: len(l.Structure().Simprocs()),
 		PerReplication:  []replicationRow{},
 	}
 	if out.Summary != nil {

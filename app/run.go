@@ -219,7 +219,7 @@ func (p *program) carryOut(ctx context.Context, o *order, doc *scenario.Document
 		}
 	}
 	started = screen.during(fmt.Sprintf("%s: starting %s and making %s", p.name, count(l.Workers(), "worker"),
-		count(len(l.Graph().Nodes), "node")))
+		count(l.Structure().NumNodes(), "node")))
 	defer started()
 	var out *launch.Outcome
 	var times *comparison

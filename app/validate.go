@@ -65,18 +65,11 @@ func remark(w io.Writer, s scenario.Scenario) {
 
 // describe describes a scenario in one line.
 func describe(l *launch.Launch) string {
-	g := l.Graph()
-	least := math.Inf(1)
-	for _, link := range g.Links {
-		least = min(least, link.Lookahead)
-	}
-	for _, mesh := range g.Meshes {
-		least = min(least, mesh.Lookahead)
-	}
+	g := l.Structure()
 	text := fmt.Sprintf("%s, %s of %s, %s", l.Scenario().Name(),
-		count(len(g.Nodes), "node"), count(len(g.Simprocs), "simproc"), links(g))
-	if len(g.Links)+len(g.Meshes) > 0 {
-		text += " with lookaheads " + lookaheadText("from", least)
+		count(g.NumNodes(), "node"), count(len(g.Simprocs()), "simproc"), links(g))
+	if g.NumLinks()+len(g.Meshes()) > 0 {
+		text += " with lookaheads " + lookaheadText("from", g.LeastLookahead())
 	}
 	return text + fmt.Sprintf(", horizon %g s", l.Scenario().Horizon())
 }
@@ -91,15 +84,15 @@ func lookaheadText(how string, seconds float64) string {
 }
 
 // links is how nodes are linked: links that are listed, and meshes.
-func links(g *node.Graph) string {
+func links(g *node.Structure) string {
 	const mesh = "links from everybody to everybody"
 	switch {
-	case len(g.Meshes) == 0:
-		return count(len(g.Links), "link")
-	case len(g.Links) == 0:
+	case len(g.Meshes()) == 0:
+		return count(g.NumLinks(), "link")
+	case g.NumLinks() == 0:
 		return mesh
 	}
-	return count(len(g.Links), "link") + " and " + mesh
+	return count(g.NumLinks(), "link") + " and " + mesh
 }
 
 // count is e.g. "1 node" or "2 nodes".

@@ -34,6 +34,7 @@ type byLink struct {
 	order []tournament // by class: the first epochs of its simprocs' queues
 	procs [][]uint32   // by class and leaf of order: the simproc
 	leaf  []int32      // by simproc
+	place []int32      // by simproc
 
 	channels [][]channel  // by place, by rising id of the target
 	out      []outChannel // by peer
@@ -60,11 +61,12 @@ type outChannel struct {
 
 func newByLink(e *Engine) *byLink {
 	l := e.plan.links
-	places, n := len(l.edges), len(l.out)
+	places, n := l.edges.len(), len(l.out)
 	b := &byLink{
 		plan: l, safe: make([]mark, places), holds: make([]int32, places), reach: make([]mark,
 			places), scratch: make([]int32, places),
-		todo: newTournament(places, math.MaxUint64), risen: true, moved: true, leaf: make([]int32, n),
+		todo: newTournament(places, math.MaxUint64), risen: true, moved: true,
+		leaf: make([]int32, n), place: make([]int32, n),
 		order: make([]tournament, len(e.classes)), procs: make([][]uint32, len(e.classes)),
 		channels: make([][]channel, n), out: make([]outChannel, e.plan.workers),
 	}
@@ -78,7 +80,7 @@ func newByLink(e *Engine) *byLink {
 	}
 	for place, i := range e.byID {
 		p := &e.procs[i]
-		p.place, p.queue = int32(place), new(EventQueue)
+		b.place[i], p.queue = int32(place), new(EventQueue)
 		p.queue.init(p.Name(), p.level, e.senders(l.in[place]))
 		b.channels[place] = make([]channel, len(l.out[place]))
 		for j := range l.out[place] {
@@ -96,7 +98,7 @@ func newByLink(e *Engine) *byLink {
 func (e *Engine) senders(in []crossing) []sender {
 	all := make([]sender, len(in))
 	for i, c := range in {
-		all[i] = sender{id: c.far, name: e.plan.graph.Name(c.far), peer: c.peer, lookahead: c.lookahead}
+		all[i] = sender{id: c.far, name: e.plan.Name(c.far), peer: c.peer, lookahead: c.lookahead}
 	}
 	return all
 }
@@ -168,7 +170,7 @@ func (e *Engine) computeReach() {
 		b.reach[place] = min(b.reach[place], p.queue.earliest(e.cfg.Horizon))
 	}
 	if p := e.current; p != nil {
-		b.reach[p.place] = min(b.reach[p.place], markOf(p.now))
+		b.reach[b.place[p.local]] = min(b.reach[b.place[p.local]], markOf(p.now))
 	}
 	b.plan.spread(b.reach, b.scratch, b.todo)
 	b.moved = false
@@ -179,7 +181,7 @@ func (e *Engine) computeReach() {
 
 // promises is what a channel can promise now.
 func (e *Engine) promises(ch *channel) mark {
-	m := e.byLink.reach[ch.from.place].over(ch.lookahead)
+	m := e.byLink.reach[e.byLink.place[ch.from.local]].over(ch.lookahead)
 	if e.byLink.floors {
 		m = max(m, ch.from.floorTo(ch.crossing))
 	}
@@ -197,7 +199,7 @@ func (p *Simproc) floorTo(c *crossing) mark {
 	floor := math.Inf(1)
 	i, _ := slices.BinarySearchFunc(p.links, c.far, func(l outLink, to SimprocID) int { return cmp.Compare(l.to, to) })
 	for ; i < len(p.links) && p.links[i].to == c.far; i++ {
-		floor = min(floor, p.links[i].floor)
+		floor = min(floor, p.linkFloor(i))
 	}
 	return markOf(max(floor, p.floor))
 }
@@ -224,7 +226,7 @@ func (e *Engine) SendPromises(peer, limit int) (n int, err error) {
 			out.next = 0
 		}
 		if m := e.promises(ch); m > ch.promised {
-			if err := ch.from.node.sendPromise(ch, m); err != nil {
+			if err := e.controllerOf(ch.from.NodeIndex()).sendPromise(ch, m); err != nil {
 				return n, err
 			}
 			n++
@@ -243,14 +245,14 @@ func (c *NodeController) sendPromise(ch *channel, m mark) error {
 	*p = envelope.Promise{Epoch: says.Epoch, Level: says.Level, Seqnr: ch.seqnr, NumEvents: ch.sent,
 		Target: uint32(ch.far), Sender: uint32(ch.from.id)}
 	if err := e.cfg.Port.SendPromise(ch.peer, p); err != nil {
-		return e.fail(fmt.Errorf("node: promise of %s to %s: %w", ch.from.Name(), e.plan.graph.Name(ch.far), err))
+		return e.fail(fmt.Errorf("node: promise of %s to %s: %w", ch.from.Name(), e.plan.Name(ch.far), err))
 	}
 	return nil
 }
 
 // sentTo counts an event of p to a simproc on another worker.
 func (b *byLink) sentTo(p *Simproc, to SimprocID) {
-	all := b.channels[p.place]
+	all := b.channels[b.place[p.local]]
 	i, ok := slices.BinarySearchFunc(all, to, func(c channel, to SimprocID) int { return cmp.Compare(c.far, to) })
 	if !ok {
 		panic(fmt.Sprintf("node: %s has sent to simproc %d, to which no link is declared", p.Name(), to))

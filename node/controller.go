@@ -16,7 +16,7 @@ import (
 // Same goroutine as the Engine.
 type NodeController struct {
 	engine *Engine
-	index  int // in Graph.Nodes
+	index  int // of the node
 
 	links map[linkName]LinkID // resolved targets
 	buf   []byte              // what the Serializer wrote last
@@ -28,7 +28,7 @@ type linkName struct {
 }
 
 // Name is the node's name.
-func (c *NodeController) Name() string { return c.engine.plan.graph.Nodes[c.index].Name }
+func (c *NodeController) Name() string { return c.engine.plan.NodeName(c.index) }
 
 // SendEvent sends data from the simproc whose handler is being called to target,
 // "<node>/<simproc>" or "self/<simproc>", for epoch. A model that is a Serializer turns
@@ -87,12 +87,12 @@ func (c *NodeController) ReceivePromise(peer int, p *envelope.Promise) error {
 // Queue is the EventQueue of the simproc of the given rank, nil where workers don't
 // promise link by link.
 func (c *NodeController) Queue(rank int) *EventQueue {
-	id := c.engine.plan.graph.ID(Endpoint{c.index, rank})
-	return c.engine.procs[c.engine.localOf[id]].queue
+	plan := c.engine.plan
+	return c.engine.procs[plan.indexOn(plan.self, plan.ID(Endpoint{c.index, rank}))].queue
 }
 
 func (c *NodeController) own(target uint32) error {
-	g := c.engine.plan.graph
+	g := c.engine.plan
 	if int(target) >= g.NumSimprocs() || g.Endpoint(SimprocID(target)).Node != c.index {
 		return fmt.Errorf("node: %s was handed something for %s", c.Name(), g.Name(SimprocID(target)))
 	}
@@ -102,7 +102,7 @@ func (c *NodeController) own(target uint32) error {
 // resolve finds the calling simproc and its link to target.
 func (c *NodeController) resolve(target string) (*Simproc, LinkID, error) {
 	p := c.engine.current
-	if p == nil || p.node != c {
+	if p == nil || p.NodeIndex() != c.index {
 		return nil, 0, fmt.Errorf("node: %s was asked to send to %q outside a handler of its own", c.Name(), target)
 	}
 	key := linkName{p.Rank(), target}
@@ -123,10 +123,23 @@ func (c *NodeController) resolve(target string) (*Simproc, LinkID, error) {
 // ControllerOf is the controller of the node that the simproc with a dense id belongs to;
 // nil when this worker doesn't host it.
 func (e *Engine) ControllerOf(target uint32) *NodeController {
-	if int64(target) >= int64(len(e.localOf)) || e.localOf[target] < 0 {
+	if int64(target) >= int64(len(e.plan.where)) || e.plan.workerOf(SimprocID(target)) != e.plan.self {
 		return nil
 	}
-	return e.procs[e.localOf[target]].node
+	return e.controllerOf(e.plan.Node(SimprocID(target)))
+}
+
+// controllerOf is the controller of a node that this worker hosts. All of them are made
+// when the first one is asked for.
+func (e *Engine) controllerOf(n int) *NodeController {
+	if e.nodes == nil {
+		nodes := e.plan.nodesOf(e.plan.self)
+		e.nodes = make([]NodeController, len(nodes))
+		for i, n := range nodes {
+			e.nodes[i] = NodeController{engine: e, index: int(n)}
+		}
+	}
+	return &e.nodes[e.plan.place[n]]
 }
 
 // Controller is the controller of a node that this worker hosts.
@@ -135,20 +148,15 @@ func (e *Engine) Controller(name string) (*NodeController, error) {
 	if !ok {
 		return nil, fmt.Errorf("node: unknown node %q", name)
 	}
-	id := e.plan.graph.ID(Endpoint{n, 0})
-	if e.localOf[id] < 0 {
-		return nil, fmt.Errorf("node: %q is on worker %d, not on this one", name, e.plan.placement[n])
+	if w := e.plan.WorkerOf(n); w != e.plan.self {
+		return nil, fmt.Errorf("node: %q is on worker %d, not on this one", name, w)
 	}
-	return e.procs[e.localOf[id]].node, nil
+	return e.controllerOf(n), nil
 }
 
 func (e *Engine) nodeIndex(name string) (int, bool) {
-	if e.names == nil {
-		e.names = make(map[string]int, len(e.plan.graph.Nodes))
-		for i, n := range e.plan.graph.Nodes {
-			e.names[n.Name] = i
-		}
+	if e.findNode == nil {
+		e.findNode = e.plan.IndexNodes()
 	}
-	i, ok := e.names[name]
-	return i, ok
+	return e.findNode(name)
 }

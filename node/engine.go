@@ -3,11 +3,9 @@
 package node
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/disco-sim/disco/envelope"
 )
@@ -22,13 +20,13 @@ type Engine struct {
 	plan         *Plan
 	cfg          Config
 	store        *store
-	procs        []Simproc // by (level, id)
-	byID         []uint32  // local indices by rising id
-	classOf      []int32   // by local index
-	localOf      []int32   // by dense id: local index, -1 elsewhere
-	nodes        []NodeController
-	names        map[string]int // node's name -> index; wiring time
-	meshes       [][]int        // [rank]: the meshes that start there
+	procs        []Simproc        // by (level, id)
+	byID         []uint32         // local indices by rising id
+	classOf      []int32          // by local index; nil: all in one
+	nodes        []NodeController // by place of the node; made when one is asked for
+	linkFloors   []float64        // by link: nothing is sent on it before (AdvancePromise); nil: none was promised
+	findNode     func(name string) (int, bool)
+	meshes       [][]int // [rank]: the meshes that start there
 	classes      []class
 	heads        []head       // by class
 	in           []Bound      // [peer] what they have promised
@@ -169,44 +167,46 @@ func (e *Engine) makeSimprocs() {
 		e.classes[c].set.init()
 		e.classes[c].set.ahead = n >= aheadMin
 	}
-	e.localOf = slices.Repeat([]int32{-1}, plan.graph.NumSimprocs())
-	for i, id := range slices.SortedFunc(slices.Values(plan.local), func(a, b SimprocID) int {
-		return cmp.Compare(plan.orders[a], plan.orders[b])
-	}) {
-		e.localOf[id] = int32(i)
+	e.procs, e.byID = make([]Simproc, n), make([]uint32, n)
+	if plan.classOf != nil {
+		e.classOf = make([]int32, n)
 	}
-	e.procs, e.byID, e.classOf = make([]Simproc, n), make([]uint32, n), make([]int32, n)
-	layers := len(plan.graph.Simprocs)
-	e.nodes = make([]NodeController, n/layers)
 	for k, id := range plan.local {
-		i := uint32(e.localOf[id])
-		e.byID[k], e.classOf[i] = i, plan.classOf[k]
-		e.procs[i] = Simproc{engine: e, id: id, local: i, level: plan.levels[id], class: plan.classOf[k],
-			node: &e.nodes[k/layers]}
-		if k%layers == 0 {
-			e.nodes[k/layers] = NodeController{engine: e, index: plan.graph.Endpoint(id).Node}
+		i := uint32(plan.indexOn(plan.self, id))
+		e.byID[k] = i
+		e.procs[i] = Simproc{engine: e, id: id, local: i, level: plan.levels[id]}
+		if plan.classOf != nil {
+			e.classOf[i] = plan.classOf[k]
+			e.procs[i].class = plan.classOf[k]
 		}
 	}
 }
 
 func (e *Engine) makeLinks() {
-	g := e.plan.graph
-	e.meshes = make([][]int, len(g.Simprocs))
-	for i := range g.Meshes {
-		e.meshes[g.Meshes[i].From] = append(e.meshes[g.Meshes[i].From], i)
+	plan := e.plan
+	e.meshes = make([][]int, len(plan.layers))
+	for i := range plan.meshes {
+		e.meshes[plan.meshes[i].From] = append(e.meshes[plan.meshes[i].From], i)
 	}
-	for i := range g.Links {
-		l := &g.Links[i]
-		if f := e.localOf[g.ID(l.From)]; f >= 0 {
-			p, to := &e.procs[f], g.ID(l.To)
-			p.links = append(p.links, outLink{to: to, proc: e.localOf[to], peer: e.plan.placement[l.To.Node],
-				lookahead: l.Lookahead})
+	count := 0
+	for _, id := range plan.local {
+		first, end := plan.LinksOf(id)
+		count += end - first
+	}
+	all := make([]outLink, 0, count)
+	for i, id := range plan.local {
+		p := &e.procs[e.byID[i]]
+		p.firstLink = uint32(len(all))
+		first, end := plan.LinksOf(id)
+		for k := first; k < end; k++ {
+			to := plan.To(k)
+			proc := plan.indexOn(plan.self, to)
+			if proc < 0 {
+				proc = ^int32(plan.workerOf(to))
+			}
+			all = append(all, outLink{to: to, proc: proc, lookahead: plan.lookahead[k]})
 		}
-	}
-	for i := range e.procs {
-		slices.SortFunc(e.procs[i].links, func(a, b outLink) int {
-			return cmp.Or(cmp.Compare(a.to, b.to), cmp.Compare(a.lookahead, b.lookahead))
-		})
+		p.links = all[p.firstLink:len(all):len(all)]
 	}
 }
 
@@ -322,7 +322,7 @@ func (e *Engine) sendOut(to SimprocID, peer int32, epoch float64, number uint64,
 	e.out = envelope.Event{Epoch: epoch, Number: number, Target: uint32(to), Sender: uint32(e.current.id),
 		Headers: headers, Data: data}
 	if err := e.cfg.Port.SendEvent(int(peer), &e.out); err != nil {
-		return e.fail(fmt.Errorf("node: %s to %s: %w", e.current.Name(), e.plan.graph.Name(to), err))
+		return e.fail(fmt.Errorf("node: %s to %s: %w", e.current.Name(), e.plan.Name(to), err))
 	}
 	if e.byLink != nil {
 		e.byLink.sentTo(e.current, to) // what is promised meanwhile doesn't count it, and is true
@@ -338,11 +338,11 @@ func (e *Engine) ReceiveEvent(peer int, ev *envelope.Event, lease uint64) error 
 	if err := e.checkArrival(peer, ev.Sender, ev.Target); err != nil {
 		return e.fail(err)
 	}
-	p := &e.procs[e.localOf[ev.Target]]
+	p := &e.procs[e.plan.indexOn(e.plan.self, SimprocID(ev.Target))]
 	if (Bound{ev.Epoch, p.level}).Before(e.in[peer]) || p.called && !(ev.Epoch > p.now) {
 		return e.fail(fmt.Errorf("node: event from %s to %s at epoch %v breaks worker %d's promise: nothing before %v "+
 			"(handled up to %v)",
-			e.plan.graph.Name(SimprocID(ev.Sender)), p.Name(), ev.Epoch, peer, e.in[peer], p.now))
+			e.plan.Name(SimprocID(ev.Sender)), p.Name(), ev.Epoch, peer, e.in[peer], p.now))
 	}
 	if p.queue != nil {
 		raised, err := p.queue.arrived(SimprocID(ev.Sender), ev.Epoch)
@@ -372,10 +372,10 @@ func (e *Engine) ReceivePromise(peer int, p *envelope.Promise) error {
 	if err := e.checkArrival(peer, p.Sender, p.Target); err != nil {
 		return e.fail(err)
 	}
-	target := &e.procs[e.localOf[p.Target]]
+	target := &e.procs[e.plan.indexOn(e.plan.self, SimprocID(p.Target))]
 	if target.queue == nil {
 		return e.fail(fmt.Errorf("node: promise of %s to %s, but this run promises for whole lanes",
-			e.plan.graph.Name(SimprocID(p.Sender)), target.Name()))
+			e.plan.Name(SimprocID(p.Sender)), target.Name()))
 	}
 	raised, err := target.queue.promise(p)
 	if err != nil {
@@ -423,14 +423,14 @@ func (e *Engine) Jump(b Bound) {
 }
 
 func (e *Engine) checkArrival(peer int, sender, target uint32) error {
-	n := uint32(len(e.localOf))
-	if target >= n || e.localOf[target] < 0 {
+	n := uint32(len(e.plan.where))
+	if target >= n || e.plan.workerOf(SimprocID(target)) != e.plan.self {
 		return fmt.Errorf("node: worker %d sent to %s, which is not on this worker", peer,
-			e.plan.graph.Name(SimprocID(target)))
+			e.plan.Name(SimprocID(target)))
 	}
-	if sender >= n || int(e.plan.placement[int(sender)/len(e.plan.graph.Simprocs)]) != peer {
+	if sender >= n || e.plan.workerOf(SimprocID(sender)) != peer {
 		return fmt.Errorf("node: worker %d sent in the name of %s, which is not on it", peer,
-			e.plan.graph.Name(SimprocID(sender)))
+			e.plan.Name(SimprocID(sender)))
 	}
 	return nil
 }

@@ -20,6 +20,18 @@ func (e *Engine) laneFloor(peer int) float64 {
 	return 0
 }
 
+// raiseLinkFloor keeps that p sends nothing on one of its links before an epoch.
+func (e *Engine) raiseLinkFloor(p *Simproc, link int, epoch float64) {
+	if e.linkFloors == nil {
+		n := 0
+		for i := range e.procs {
+			n += len(e.procs[i].links)
+		}
+		e.linkFloors = make([]float64, n)
+	}
+	e.linkFloors[int(p.firstLink)+link] = epoch
+}
+
 // floorRaised takes in that p raised the floor of one link, or, with a negative link, its
 // own.
 func (e *Engine) floorRaised(p *Simproc, link LinkID) {
@@ -30,8 +42,8 @@ func (e *Engine) floorRaised(p *Simproc, link LinkID) {
 	}
 	if link >= 0 {
 		if k := &p.links[link]; k.proc < 0 {
-			f := e.floorsOf(int(k.peer))
-			f.floors.set(int(f.links[p.local][link]), uint64(markOf(max(k.floor, p.floor))))
+			f := e.floorsOf(int(^k.proc))
+			f.floors.set(int(f.links[p.local][link]), uint64(markOf(max(p.linkFloor(int(link)), p.floor))))
 		}
 		return
 	}
@@ -42,7 +54,7 @@ func (e *Engine) floorRaised(p *Simproc, link LinkID) {
 		f := e.floorsOf(peer)
 		for i, leaf := range f.links[p.local] {
 			if leaf >= 0 {
-				f.floors.set(int(leaf), uint64(markOf(max(p.links[i].floor, p.floor))))
+				f.floors.set(int(leaf), uint64(markOf(max(p.linkFloor(i), p.floor))))
 			}
 		}
 		if leaf := f.meshes[p.local]; leaf >= 0 {
@@ -68,7 +80,7 @@ func (e *Engine) floorsOf(peer int) *laneFloor {
 		f.links[i] = make([]int32, len(p.links))
 		for j := range p.links {
 			f.links[i][j] = -1
-			if k := &p.links[j]; k.proc < 0 && int(k.peer) == peer {
+			if k := &p.links[j]; k.proc == ^int32(peer) {
 				f.links[i][j] = n
 				n++
 			}

@@ -2,11 +2,7 @@
 
 package node
 
-import (
-	"fmt"
-	"math"
-	"strings"
-)
+import "fmt"
 
 // SimprocID is the dense id of one simproc of one node: node × layers + rank.
 // Its order is the order (node, rank) that the total order of events uses.
@@ -20,6 +16,15 @@ type Graph struct {
 	Nodes    []Node
 	Links    []Link
 	Meshes   []Mesh
+
+	// NodeCount and NodeAt give the nodes where a list of them would be too large: Nodes is nil then. NodeAt gives the
+	// node of each index from 0, the same whenever it is asked.
+	NodeCount int
+	NodeAt    func(n int) Node
+
+	// EachLink, when not nil, gives links besides Links, one after the other, so that none of them has to be kept: it
+	// calls yield for each until yield returns false. It is called more than once and gives the same links each time.
+	EachLink func(yield func(Link) bool)
 
 	// Epochs is how many different epochs the events of a simulated second have, for placement. 0: about as many as
 	// there are events. It matters where a link's lookahead is 0 and many events have one epoch.
@@ -61,7 +66,7 @@ type Mesh struct {
 
 // Endpoint is one simproc of one node, by index.
 type Endpoint struct {
-	Node    int // index in Graph.Nodes
+	Node    int // index of the node
 	Simproc int // rank: index in Graph.Simprocs
 }
 
@@ -76,7 +81,40 @@ func (g *Graph) Endpoint(id SimprocID) Endpoint {
 }
 
 // NumSimprocs is the number of dense ids: nodes × layers.
-func (g *Graph) NumSimprocs() int { return len(g.Nodes) * len(g.Simprocs) }
+func (g *Graph) NumSimprocs() int { return g.Len() * len(g.Simprocs) }
+
+// Len is the number of nodes.
+func (g *Graph) Len() int {
+	if g.NodeAt != nil {
+		return g.NodeCount
+	}
+	return len(g.Nodes)
+}
+
+// Node is the node of an index.
+func (g *Graph) Node(n int) Node {
+	if g.NodeAt != nil {
+		return g.NodeAt(n)
+	}
+	return g.Nodes[n]
+}
+
+// eachLink visits all links until visit returns false.
+func (g *Graph) eachLink(visit func(l *Link) bool) {
+	for i := range g.Links {
+		if !visit(&g.Links[i]) {
+			return
+		}
+	}
+	if g.EachLink == nil {
+		return
+	}
+	var link Link // one for all: visit's argument would make each one escape
+	g.EachLink(func(l Link) bool {
+		link = l
+		return visit(&link)
+	})
+}
 
 // Name is "<node>/<simproc>" of an id, the form in which targets are written.
 func (g *Graph) Name(id SimprocID) string {
@@ -84,7 +122,7 @@ func (g *Graph) Name(id SimprocID) string {
 		return fmt.Sprintf("simproc %d (the scenario has %d)", id, g.NumSimprocs())
 	}
 	e := g.Endpoint(id)
-	return g.Nodes[e.Node].Name + "/" + g.Simprocs[e.Simproc]
+	return g.Node(e.Node).Name + "/" + g.Simprocs[e.Simproc]
 }
 
 // Limits of a scenario. They keep every dense id and every level in 32 bits with
@@ -94,69 +132,19 @@ const (
 	IDsMax      = 1 << 28 // nodes × layers
 )
 
-// Check reports the first thing wrong with the graph's own numbers: no node, no
-// layer, repeated or empty names, endpoints out of range, lookaheads that are not
-// times. Levels reports zero-lookahead cycles.
+// Check reports the first thing wrong with the graph: no node, no layer, repeated or empty names, endpoints out of
+// range, lookaheads that are not times, links of lookahead 0 in a cycle.
 func (g *Graph) Check() error {
-	if len(g.Simprocs) == 0 || len(g.Simprocs) > SimprocsMax {
-		return fmt.Errorf("node: the scenario has %d simprocs, want 1 to %d", len(g.Simprocs), SimprocsMax)
-	}
-	if len(g.Nodes) == 0 || g.NumSimprocs() > IDsMax {
-		return fmt.Errorf("node: the scenario has %d nodes of %d simprocs, want 1 to %d simprocs in all", len(g.Nodes),
-			len(g.Simprocs), IDsMax)
-	}
-	if err := checkNames("simproc", g.Simprocs); err != nil {
-		return err
-	}
-	names := make([]string, len(g.Nodes))
-	for i, n := range g.Nodes {
-		names[i] = n.Name
-		if !(n.Work >= 0 && n.Work <= math.MaxFloat64) {
-			return fmt.Errorf("node: node %q has expected work %v, want a finite number >= 0", n.Name, n.Work)
-		}
-	}
-	if err := checkNames("node", names); err != nil {
-		return err
-	}
-	for i, l := range g.Links {
-		if !g.valid(l.From) || !g.valid(l.To) {
-			return fmt.Errorf("node: link %d goes from %v to %v, but there are %d nodes with %d simprocs", i, l.From,
-				l.To, len(g.Nodes), len(g.Simprocs))
-		}
-		if !(l.Lookahead >= 0 && l.Lookahead <= math.MaxFloat64) {
-			return fmt.Errorf("node: link %s -> %s has lookahead %v, want a finite time >= 0", g.Name(g.ID(l.From)),
-				g.Name(g.ID(l.To)), l.Lookahead)
-		}
-	}
-	for i, m := range g.Meshes {
-		if m.From < 0 || m.From >= len(g.Simprocs) || m.To < 0 || m.To >= len(g.Simprocs) || !(m.Lookahead > 0 &&
-			m.Lookahead <= math.MaxFloat64) {
-			return fmt.Errorf("node: mesh %d goes from rank %d to rank %d with lookahead %v, want ranks from 0 to "+
-				"%d and a finite time > 0", i, m.From, m.To, m.Lookahead, len(g.Simprocs)-1)
-		}
-	}
-	if len(g.Meshes)*len(g.Nodes)+len(g.Links) > IDsMax {
-		return fmt.Errorf("node: %d links and %d meshes of %d nodes, at most %d links in all", len(g.Links),
-			len(g.Meshes), len(g.Nodes), IDsMax)
-	}
-	return nil
+	_, err := Compile(g, nil)
+	return err
 }
 
-func (g *Graph) valid(e Endpoint) bool {
-	return e.Node >= 0 && e.Node < len(g.Nodes) && e.Simproc >= 0 && e.Simproc < len(g.Simprocs)
-}
-
-func checkNames(what string, names []string) error {
-	seen := make(map[string]int, len(names))
-	for i, n := range names {
-		if n == "" || n == "self" || strings.ContainsAny(n, "/\n\t") {
-			return fmt.Errorf("node: %s %d is named %q: want a name that is not empty, not \"self\", and has no "+
-				"'/', tab or newline", what, i, n)
-		}
-		if j, ok := seen[n]; ok {
-			return fmt.Errorf("node: %ss %d and %d are both named %q", what, j, i, n)
-		}
-		seen[n] = i
+// Levels gives every simproc its level: the length of the longest way to it over links of lookahead 0 and the rank
+// order inside each node. Work at one epoch is done level by level.
+func (g *Graph) Levels() ([]uint32, error) {
+	s, err := Compile(g, nil)
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	return s.levels, nil
 }

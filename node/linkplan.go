@@ -17,7 +17,7 @@ const LinksMax = 1 << 16
 // linkPlan is what one worker has to know to promise link by link. Places are the worker's
 // simprocs by rising id, as in Plan.local, and behind them one hub for each mesh.
 type linkPlan struct {
-	edges [][]edge      // by place: steps within the worker
+	edges edges         // by place: steps within the worker
 	in    [][]crossing  // by place: links from simprocs of other workers
 	out   [][]crossing  // by place: links to simprocs of other workers, by rising id
 	byOut [][]placeLink // by peer: the links of out
@@ -35,28 +35,20 @@ type crossing struct {
 type placeLink struct{ place, index int }
 
 // CountLinks is the number of links between simprocs on different workers, several between
-// the same two counted once for each declaration. placement names the worker of every node.
-func (g *Graph) CountLinks(placement []int32) int {
-	n := 0
-	for i := range g.Links {
-		if placement[g.Links[i].From.Node] != placement[g.Links[i].To.Node] {
-			n++
-		}
-	}
-	hosted := make(map[int32]int)
-	for _, w := range placement {
-		hosted[w]++
-	}
-	for _, k := range hosted {
-		n += len(g.Meshes) * k * (len(g.Nodes) - k)
+// the same two counted once for each declaration.
+func (p *Placed) CountLinks() int {
+	n := len(p.crossing)
+	for w := range p.workers {
+		k := len(p.nodesOf(w))
+		n += len(p.meshes) * k * (p.nodes - k)
 	}
 	return n
 }
 
 // CheckLinks refuses a scenario and a placement with more links between workers than can
 // be promised one by one.
-func (g *Graph) CheckLinks(placement []int32) error {
-	if n := g.CountLinks(placement); n > LinksMax {
+func (p *Placed) CheckLinks() error {
+	if n := p.CountLinks(); n > LinksMax {
 		return fmt.Errorf("node: %d links lead from one worker to another, at most %d can have promises of their "+
 			"own: use --sync lane", n, LinksMax)
 	}
@@ -67,18 +59,23 @@ func (g *Graph) CheckLinks(placement []int32) error {
 // of by one bound for everything that goes from one worker to another. It must be called
 // for the plans of all workers or of none, before an Engine is made of them.
 func (p *Plan) PromiseByLink() error {
-	g := p.graph
-	if err := g.CheckLinks(p.placement); err != nil {
+	if err := p.CheckLinks(); err != nil {
 		return err
 	}
-	w := newWiring(g, p.levels, p.placement, p.self, p.workers)
+	w := newWiring(p.Placed, p.self, p.local, nil)
 	l := &linkPlan{edges: w.edges, in: make([][]crossing, len(w.local)), out: make([][]crossing, len(w.local)),
 		byOut: make([][]placeLink, p.workers)}
-	for i := range g.Links {
-		k := &g.Links[i]
-		l.add(p, w, g.ID(k.From), g.ID(k.To), k.Lookahead, false)
+	for peer := range p.workers {
+		for _, k := range p.lane(p.self, peer) {
+			place := p.placeOf(SimprocID(k.from))
+			l.out[place] = append(l.out[place], crossing{SimprocID(p.linkTo[k.link]), peer, p.lookahead[k.link], false})
+		}
+		for _, k := range p.lane(peer, p.self) {
+			place := p.placeOf(SimprocID(p.linkTo[k.link]))
+			l.in[place] = append(l.in[place], crossing{SimprocID(k.from), peer, p.lookahead[k.link], false})
+		}
+		l.addMeshes(p, peer)
 	}
-	l.addMeshes(p, w)
 	for place := range l.out {
 		l.in[place], l.out[place] = merge(l.in[place]), merge(l.out[place])
 		for i, c := range l.out[place] {
@@ -89,35 +86,19 @@ func (p *Plan) PromiseByLink() error {
 	return nil
 }
 
-// addMeshes files the links of all meshes: between each node here and each elsewhere.
-func (l *linkPlan) addMeshes(p *Plan, w *wiring) {
-	g := p.graph
-	for far, worker := range p.placement {
-		if int(worker) == p.self {
-			continue
-		}
-		for i := 0; i < len(w.local); i += len(g.Simprocs) {
-			near := g.Endpoint(w.local[i]).Node
-			for _, m := range g.Meshes {
-				l.add(p, w, g.ID(Endpoint{near, m.From}), g.ID(Endpoint{far, m.To}), m.Lookahead, true)
-				l.add(p, w, g.ID(Endpoint{far, m.From}), g.ID(Endpoint{near, m.To}), m.Lookahead, true)
+// addMeshes files the links of all meshes: between each node here and each on a peer.
+func (l *linkPlan) addMeshes(p *Plan, peer int) {
+	if peer == p.self {
+		return
+	}
+	for _, far := range p.nodesOf(peer) {
+		for i := 0; i < len(p.local); i += len(p.layers) {
+			for _, m := range p.meshes {
+				out, in := &l.out[i+m.From], &l.in[i+m.To]
+				*out = append(*out, crossing{p.ID(Endpoint{int(far), m.To}), peer, m.Lookahead, true})
+				*in = append(*in, crossing{p.ID(Endpoint{int(far), m.From}), peer, m.Lookahead, true})
 			}
 		}
-	}
-}
-
-// add files one link if it crosses between this worker and another one.
-func (l *linkPlan) add(p *Plan, w *wiring, from, to SimprocID, lookahead float64, mesh bool) {
-	layers := len(p.graph.Simprocs)
-	a, b := int(p.placement[int(from)/layers]), int(p.placement[int(to)/layers])
-	switch {
-	case a == b:
-	case a == p.self:
-		place := w.index[from]
-		l.out[place] = append(l.out[place], crossing{to, b, lookahead, mesh})
-	case b == p.self:
-		place := w.index[to]
-		l.in[place] = append(l.in[place], crossing{from, a, lookahead, mesh})
 	}
 }
 
@@ -160,11 +141,10 @@ func (l *linkPlan) spread(at []mark, origins []int32, todo tournament) {
 		i := todo.first()
 		todo.set(i, math.MaxUint64)
 		hub := i >= len(l.out)
-		for j := range l.edges[i] {
-			e := &l.edges[i][j]
+		for _, e := range l.edges.of(int32(i)) {
 			if m := e.from(at[i], hub); m < at[e.to] {
 				at[e.to], origins[e.to] = m, origins[i]
-				todo.set(e.to, uint64(m))
+				todo.set(int(e.to), uint64(m))
 			}
 		}
 	}

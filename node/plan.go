@@ -12,19 +12,15 @@ import (
 // between lanes and classes. It depends on graph and placement alone, serves all
 // replications, and doesn't change.
 type Plan struct {
-	graph     *Graph
-	placement []int32 // worker of each node
-	self      int
-	workers   int
-	levels    []uint32
-	orders    []uint32 // by dense id: rank of the simproc in (level, id)
-	local     []SimprocID
-	classOf   []int32 // by local index
-	classes   []classPlan
-	through   [][]shift // [in peer][out peer]
-	across    []shift   // [in peer]: what an idle jump allows
-	sends     []bool    // [out peer]: there are links to it
-	links     *linkPlan // nil: one bound promises for everything to a peer
+	*Placed
+	self    int
+	local   []SimprocID // by place
+	classOf []int32     // by place; nil: all in one
+	classes []classPlan
+	through [][]shift // [in peer][out peer]
+	across  []shift   // [in peer]: what an idle jump allows
+	sends   []bool    // [out peer]: there are links to it
+	links   *linkPlan // nil: one bound promises for everything to a peer
 }
 
 // classPlan is a set of simprocs that the same lanes can reach and that reach the
@@ -44,155 +40,160 @@ const ClassesMax = 16
 // NewPlan checks the graph and works out the plan of worker self. placement names
 // the worker of every node.
 func NewPlan(g *Graph, placement []int32, self, workers int) (*Plan, error) {
-	if err := g.Check(); err != nil {
-		return nil, err
-	}
-	levels, err := g.Levels()
+	s, err := Compile(g, nil)
 	if err != nil {
 		return nil, err
 	}
-	if workers < 1 || self < 0 || self >= workers || len(placement) != len(g.Nodes) {
-		return nil, fmt.Errorf("node: worker %d of %d with a placement of %d nodes, but the scenario has %d", self,
-			workers, len(placement), len(g.Nodes))
+	p, err := s.Place(placement, workers)
+	if err != nil {
+		return nil, err
 	}
-	for n, w := range placement {
-		if w < 0 || int(w) >= workers {
-			return nil, fmt.Errorf("node: node %q is placed on worker %d, want 0 to %d", g.Nodes[n].Name, w, workers-1)
-		}
-	}
-	p := &Plan{graph: g, placement: placement, self: self, workers: workers, levels: levels, orders: ordersOf(levels)}
-	w := newWiring(g, levels, placement, self, workers)
-	p.local = w.local
-	p.wire(w)
-	return p, nil
+	return p.Plan(self, nil)
 }
 
-// ordersOf ranks the dense ids by (level, id): one number to compare instead of two.
-func ordersOf(levels []uint32) []uint32 {
-	top := uint32(0)
-	for _, l := range levels {
-		top = max(top, l)
+// Plan works out the plan of worker self. It takes time and memory for what that worker
+// hosts, and for the links that lead to it or away from it. proceed, when not nil, is called
+// now and then; its error ends the work and is returned as it is.
+func (p *Placed) Plan(self int, proceed func() error) (*Plan, error) {
+	if self < 0 || self >= p.workers {
+		return nil, fmt.Errorf("node: worker %d of %d", self, p.workers)
 	}
-	next := make([]uint32, top+2)
-	for _, l := range levels {
-		next[l+1]++
+	plan := &Plan{Placed: p, self: self}
+	layers := len(p.layers)
+	nodes := p.nodesOf(self)
+	plan.local = make([]SimprocID, 0, len(nodes)*layers)
+	for _, n := range nodes {
+		for r := range layers {
+			plan.local = append(plan.local, SimprocID(int(n)*layers+r))
+		}
 	}
-	for l := 1; l < len(next); l++ {
-		next[l] += next[l-1]
+	n := p.workers
+	plan.across, plan.sends, plan.through = make([]shift, n), make([]bool, n), make([][]shift, n)
+	for peer := range plan.through {
+		plan.through[peer] = make([]shift, n)
 	}
-	orders := make([]uint32, len(levels))
-	for id, l := range levels {
-		orders[id] = next[l]
-		next[l]++
+	if n == 1 {
+		plan.classes = []classPlan{plan.newClass(1)}
+		return plan, nil
 	}
-	return orders
+	return plan, plan.wire(newWiring(p, self, plan.local, proceed))
+}
+
+func (p *Plan) newClass(classes int) classPlan {
+	n := p.workers
+	return classPlan{in: make([]shift, n), out: make([]shift, n), to: make([]shift, classes),
+		outMask: make([]uint64, (n+63)/64)}
 }
 
 // wire sorts the local simprocs into classes and computes all shifts.
-func (p *Plan) wire(w *wiring) {
+func (p *Plan) wire(w *wiring) error {
 	n := p.workers
-	fromLane := make([]reach, n)
-	p.across, p.sends, p.through = make([]shift, n), make([]bool, n), make([][]shift, n)
-	for peer := 0; peer < n; peer++ {
-		lane := &w.lanes[peer]
-		fromLane[peer] = w.spread(w.targets(lane))
-		p.across[peer] = w.across(lane)
-		p.sends[peer] = len(w.origins(lane)) > 0
+	targets := make([][]int32, n)
+	for peer := range n {
+		targets[peer] = w.targets(peer)
+		p.across[peer] = w.across(peer)
+		p.sends[peer] = w.sends(peer)
 	}
-	members := p.sort(w, fromLane)
-	for peer := 0; peer < n; peer++ {
-		p.through[peer] = make([]shift, n)
-		for out := 0; out < n; out++ {
-			p.through[peer][out] = w.over(fromLane[peer], &w.lanes[out])
+	members, err := p.sort(w, targets)
+	if err != nil {
+		return err
+	}
+	for range members {
+		p.classes = append(p.classes, p.newClass(len(members)))
+	}
+	r := w.newReach()
+	for peer := range n {
+		if err := w.proceed(); err != nil {
+			return err
+		}
+		w.spread(r, targets[peer])
+		for out := range n {
+			p.through[peer][out] = w.over(r, out)
+		}
+		for c := range members {
+			p.classes[c].in[peer] = w.to(r, members[c], 0)
 		}
 	}
 	for c := range members {
-		r := w.spread(members[c])
-		k := classPlan{in: make([]shift, n), out: make([]shift, n), to: make([]shift, len(members)),
-			outMask: make([]uint64, (n+63)/64)}
-		for peer := 0; peer < n; peer++ {
-			k.in[peer] = w.to(fromLane[peer], members[c], 0)
-			k.out[peer] = w.over(r, &w.lanes[peer])
-			if k.out[peer].kind != shiftNone {
+		if err := w.proceed(); err != nil {
+			return err
+		}
+		k := &p.classes[c]
+		w.spread(r, members[c])
+		for peer := range n {
+			if k.out[peer] = w.over(r, peer); k.out[peer].kind != shiftNone {
 				k.outMask[peer/64] |= 1 << (peer % 64)
 			}
 		}
 		for d := range members {
 			k.to[d] = w.to(r, members[d], 1)
 		}
-		p.classes = append(p.classes, k)
 	}
+	return nil
 }
 
 // sort groups the local simprocs by the lanes that reach them and that they reach.
-func (p *Plan) sort(w *wiring, fromLane []reach) [][]int {
-	reaches := w.reversed()
-	names := make([][]byte, len(w.local)) // two marks a peer
-	for peer := 0; peer < p.workers; peer++ {
-		back := reaches(w.origins(&w.lanes[peer]))
-		for i := range names {
-			names[i] = append(names[i], oneIf(!math.IsInf(fromLane[peer].dist[i], 1)), oneIf(back[i]))
+func (p *Plan) sort(w *wiring, targets [][]int32) ([][]int32, error) {
+	classes := newClasses(len(w.local))
+	back := w.edges.reversed()
+	for peer := range p.workers {
+		if err := w.proceed(); err != nil {
+			return nil, err
+		}
+		classes.split(w.edges.reach(targets[peer]))
+		classes.split(back.reach(w.origins(peer)))
+		if classes.count > ClassesMax {
+			classes = newClasses(len(w.local))
+			break
 		}
 	}
-	number := make(map[string]int32)
-	p.classOf = make([]int32, len(w.local))
-	for i, name := range names {
-		c, ok := number[string(name)]
-		if !ok {
-			c = int32(len(number))
-			number[string(name)] = c
+	members := classes.members()
+	if len(members) > 1 {
+		p.classOf = classes.of
+	}
+	return members, nil
+}
+
+// classes are the simprocs of a worker in sets, numbered in the order of their first
+// members.
+type classes struct {
+	of    []int32 // by place
+	count int
+}
+
+func newClasses(n int) *classes { return &classes{make([]int32, n), min(n, 1)} }
+
+// split divides every class in two: those that are marked, and the others.
+func (c *classes) split(marked []bool) {
+	number := make([]int32, 2*c.count) // of each half, + 1
+	next := int32(0)
+	for i, of := range c.of {
+		half := 2 * of
+		if marked[i] {
+			half++
 		}
-		p.classOf[i] = c
+		if number[half] == 0 {
+			next++
+			number[half] = next
+		}
+		c.of[i] = number[half] - 1
 	}
-	count := len(number)
-	if count > ClassesMax {
-		count = 1
-		clear(p.classOf)
+	c.count = int(next)
+}
+
+func (c *classes) members() [][]int32 {
+	size := make([]int, c.count)
+	for _, of := range c.of {
+		size[of]++
 	}
-	members := make([][]int, count)
-	for i, c := range p.classOf {
-		members[c] = append(members[c], i)
+	members := make([][]int32, c.count)
+	for k := range members {
+		members[k] = make([]int32, 0, size[k])
+	}
+	for i, of := range c.of {
+		members[of] = append(members[of], int32(i))
 	}
 	return members
-}
-
-func oneIf(yes bool) byte {
-	if yes {
-		return '1'
-	}
-	return '0'
-}
-
-// reversed prepares going backwards over the worker's steps and returns a function
-// that marks all simprocs that can reach one of the given ones.
-func (w *wiring) reversed() func(ends []int) []bool {
-	back := make([][]int32, len(w.edges))
-	for from, edges := range w.edges {
-		for _, e := range edges {
-			back[e.to] = append(back[e.to], int32(from))
-		}
-	}
-	return func(ends []int) []bool {
-		seen := make([]bool, len(w.edges))
-		var todo []int32
-		add := func(i int32) {
-			if !seen[i] {
-				seen[i] = true
-				todo = append(todo, i)
-			}
-		}
-		for _, i := range ends {
-			add(int32(i))
-		}
-		for len(todo) > 0 {
-			at := todo[len(todo)-1]
-			todo = todo[:len(todo)-1]
-			for _, from := range back[at] {
-				add(from)
-			}
-		}
-		return seen
-	}
 }
 
 // Pace is how far a worker may go, in simulated seconds, before it should promise its
@@ -210,9 +211,6 @@ func (p *Plan) Pace() float64 {
 	}
 	return pace
 }
-
-// Graph is the scenario's structure.
-func (p *Plan) Graph() *Graph { return p.graph }
 
 // Local lists the simprocs that this worker hosts, by rising id. The caller must
 // not change it.

@@ -33,34 +33,31 @@ type Simproc struct {
 	called  bool // now has been handled
 	woken   bool // the call under way was asked for by a wakeup
 
-	class int32
-	links []outLink
-	floor float64 // nothing is sent before it (HardWakeup)
-	node  *NodeController
-	queue *EventQueue // where workers promise link by link; else nil
-	place int32       // in linkPlan
+	class     int32
+	firstLink uint32 // number of links[0] among those of all simprocs of the worker
+	links     []outLink
+	floor     float64     // nothing is sent before it (HardWakeup)
+	queue     *EventQueue // where workers promise link by link; else nil
 }
 
 // outLink is one declared link of a simproc.
 type outLink struct {
 	to        SimprocID
-	proc      int32 // local index of the target, -1: on another worker
-	peer      int32 // worker of the target
+	proc      int32 // local index of the target; below 0: it is on worker ^proc
 	lookahead float64
-	floor     float64 // nothing is sent on it before (AdvancePromise)
 }
 
 // ID is the simproc's dense id.
 func (p *Simproc) ID() SimprocID { return p.id }
 
 // Name is "<node>/<simproc>".
-func (p *Simproc) Name() string { return p.engine.plan.graph.Name(p.id) }
+func (p *Simproc) Name() string { return p.engine.plan.Name(p.id) }
 
-// NodeIndex is the node's index in Graph.Nodes.
-func (p *Simproc) NodeIndex() int { return p.engine.plan.graph.Endpoint(p.id).Node }
+// NodeIndex is the node's index of the node in the Graph.
+func (p *Simproc) NodeIndex() int { return p.engine.plan.Node(p.id) }
 
 // Rank is the simproc's rank among the layers, 0 first.
-func (p *Simproc) Rank() int { return p.engine.plan.graph.Endpoint(p.id).Simproc }
+func (p *Simproc) Rank() int { return p.engine.plan.Endpoint(p.id).Simproc }
 
 // Now is the epoch that is being handled, in simulated seconds; in Report, the time
 // up to which this simproc's work is done.
@@ -76,13 +73,13 @@ func (p *Simproc) Replication() int { return p.engine.cfg.Replication }
 func (p *Simproc) Woken() bool { return p.woken }
 
 // Controller is the controller of the simproc's node.
-func (p *Simproc) Controller() *NodeController { return p.node }
+func (p *Simproc) Controller() *NodeController { return p.engine.controllerOf(p.NodeIndex()) }
 
 // Source makes one random stream, seeded from (seed, replication, node's name,
 // stream). Asking twice for a name gives two sources with the same numbers, so ask
 // once, at wiring time, and keep it.
 func (p *Simproc) Source(stream string) rand.Source {
-	return newSource(p.engine.cfg.Seed, p.engine.cfg.Replication, p.engine.plan.graph.Nodes[p.NodeIndex()].Name, stream)
+	return newSource(p.engine.cfg.Seed, p.engine.cfg.Replication, p.engine.plan.nodeName(p.NodeIndex()), stream)
 }
 
 // Seed is what Source(stream) starts from, for a generator that is a part of the handler
@@ -92,14 +89,14 @@ func (p *Simproc) Source(stream string) rand.Source {
 //	var g rand.PCG
 //	g.Seed(p.Seed("steps")) // draws what p.Source("steps") draws
 func (p *Simproc) Seed(stream string) (high, low uint64) {
-	return newSeed(p.engine.cfg.Seed, p.engine.cfg.Replication, p.engine.plan.graph.Nodes[p.NodeIndex()].Name, stream)
+	return newSeed(p.engine.cfg.Seed, p.engine.cfg.Replication, p.engine.plan.nodeName(p.NodeIndex()), stream)
 }
 
 // SharedSource makes one random stream that is the same for all nodes, seeded from
 // (seed, replication, stream): for what happens to the whole scenario, which every
 // node computes by itself instead of receiving it. Wiring time, as Source.
 func (p *Simproc) SharedSource(stream string) rand.Source {
-	return newSource(p.engine.cfg.Seed, p.engine.cfg.Replication, "", stream)
+	return newSource(p.engine.cfg.Seed, p.engine.cfg.Replication, nil, stream)
 }
 
 // Link finds the declared link to target, "<node>/<simproc>" or "self/<simproc>".
@@ -120,16 +117,16 @@ func (p *Simproc) LinkTo(e Endpoint) (LinkID, error) {
 			return -1, err
 		}
 	}
-	g := p.engine.plan.graph
+	g := p.engine.plan
 	if !g.valid(e) {
 		return -1, fmt.Errorf("node: %s: no endpoint %v, the scenario has %d nodes with %d simprocs", p.Name(), e,
-			len(g.Nodes), len(g.Simprocs))
+			g.nodes, len(g.layers))
 	}
 	to := g.ID(e)
 	i, ok := slices.BinarySearchFunc(p.links, to, func(l outLink, to SimprocID) int { return cmp.Compare(l.to, to) })
 	for m, mesh := range p.engine.meshes[p.Rank()] {
-		if !ok && g.Meshes[mesh].To == e.Simproc {
-			return LinkID(len(p.links) + m*len(g.Nodes) + e.Node), nil
+		if !ok && g.meshes[mesh].To == e.Simproc {
+			return LinkID(len(p.links) + m*g.nodes + e.Node), nil
 		}
 	}
 	if !ok {
@@ -158,35 +155,45 @@ func (p *Simproc) SendHeaders(l LinkID, epoch float64, headers, data []byte) err
 		return p.sendMesh(l, epoch, headers, data)
 	}
 	k := &p.links[l]
-	if !(epoch >= p.now+k.lookahead && epoch >= k.floor && epoch >= p.floor && epoch <= math.MaxFloat64) ||
-		epoch == p.now && k.lookahead > 0 {
-		return p.fail(p.badEpoch(k.to, k.lookahead, k.floor, epoch))
+	if !(epoch >= p.now+k.lookahead && epoch >= p.floor && epoch <= math.MaxFloat64) ||
+		epoch == p.now && k.lookahead > 0 || p.engine.linkFloors != nil && epoch < p.linkFloor(int(l)) {
+		return p.fail(p.badEpoch(k.to, k.lookahead, p.linkFloor(int(l)), epoch))
 	}
-	return p.emit(k.to, k.proc, k.peer, epoch, headers, data)
+	return p.emit(k.to, k.proc, epoch, headers, data)
+}
+
+// linkFloor is the epoch before which nothing is sent on one of the declared links.
+func (p *Simproc) linkFloor(l int) float64 {
+	if floors := p.engine.linkFloors; floors != nil {
+		return floors[int(p.firstLink)+l]
+	}
+	return 0
 }
 
 // sendMesh sends over a link of a mesh, or says what was wrong with the call.
 func (p *Simproc) sendMesh(l LinkID, epoch float64, headers, data []byte) error {
 	e := p.engine
-	i, nodes := int(l)-len(p.links), len(e.plan.graph.Nodes)
+	i, nodes := int(l)-len(p.links), e.plan.nodes
 	if i < 0 || i >= len(e.meshes[p.Rank()])*nodes || e.current != p || len(headers) > envelope.HeadersMax ||
 		len(data) > envelope.DataMax {
 		return p.fail(p.badSend(l, headers, data))
 	}
-	m := &e.plan.graph.Meshes[e.meshes[p.Rank()][i/nodes]]
-	to := e.plan.graph.ID(Endpoint{i % nodes, m.To})
+	m := &e.plan.meshes[e.meshes[p.Rank()][i/nodes]]
+	to := e.plan.ID(Endpoint{i % nodes, m.To})
 	if !(epoch >= p.now+m.Lookahead && epoch > p.now && epoch >= p.floor && epoch <= math.MaxFloat64) {
 		return p.fail(p.badEpoch(to, m.Lookahead, 0, epoch))
 	}
-	local, peer := e.localOf[to], int32(0)
-	if local < 0 {
-		peer = e.plan.placement[i%nodes]
+	where := e.plan.where[to]
+	proc := int32(uint32(where))
+	if w := int32(where >> 32); w != int32(e.plan.self) {
+		proc = ^w
 	}
-	return p.emit(to, local, peer, epoch, headers, data)
+	return p.emit(to, proc, epoch, headers, data)
 }
 
-// emit numbers an event that was found in order and takes it to its target.
-func (p *Simproc) emit(to SimprocID, local, peer int32, epoch float64, headers, data []byte) error {
+// emit numbers an event that was found in order and takes it to its target: its local
+// index, or below 0, ^ its worker.
+func (p *Simproc) emit(to SimprocID, local int32, epoch float64, headers, data []byte) error {
 	number := p.number
 	p.number++
 	e := p.engine
@@ -195,7 +202,7 @@ func (p *Simproc) emit(to SimprocID, local, peer int32, epoch float64, headers, 
 		return nil
 	}
 	if local < 0 {
-		return e.sendOut(to, peer, epoch, number, headers, data)
+		return e.sendOut(to, ^local, epoch, number, headers, data)
 	}
 	e.file(uint32(local), &entry{key: keyOf(epoch), number: number, proc: uint32(local), sender: p.id,
 		ref: e.store.put(headers, data)})
@@ -212,11 +219,11 @@ func (p *Simproc) badSend(l LinkID, headers, data []byte) error {
 			len(data), len(headers), envelope.DataMax, envelope.HeadersMax)
 	}
 	return fmt.Errorf("node: %s sent on link %d at epoch %v, but it has links 0 to %d: take the number from Link",
-		p.Name(), l, p.now, len(p.links)+len(p.engine.meshes[p.Rank()])*len(p.engine.plan.graph.Nodes)-1)
+		p.Name(), l, p.now, len(p.links)+len(p.engine.meshes[p.Rank()])*p.engine.plan.nodes-1)
 }
 
 func (p *Simproc) badEpoch(target SimprocID, lookahead, floor, epoch float64) error {
-	to := p.engine.plan.graph.Name(target)
+	to := p.engine.plan.Name(target)
 	switch {
 	case !(epoch <= math.MaxFloat64):
 		return fmt.Errorf("node: %s sent to %s at epoch %v with target epoch %v, want a finite time", p.Name(), to,
@@ -298,10 +305,10 @@ func (p *Simproc) AdvancePromise(l LinkID, epoch float64) error {
 	}
 	if math.IsNaN(epoch) {
 		return p.fail(fmt.Errorf("node: %s promised epoch NaN to %s, want a time or +Inf", p.Name(),
-			p.engine.plan.graph.Name(p.links[l].to)))
+			p.engine.plan.Name(p.links[l].to)))
 	}
-	if epoch > p.links[l].floor {
-		p.links[l].floor = epoch
+	if epoch > p.linkFloor(int(l)) {
+		p.engine.raiseLinkFloor(p, int(l), epoch)
 		p.engine.floorRaised(p, l)
 	}
 	return nil
@@ -326,10 +333,10 @@ func (e *Engine) parse(target string, self int) (Endpoint, error) {
 		return Endpoint{}, fmt.Errorf("target %q, want \"<node>/<simproc>\" or \"self/<simproc>\"", target)
 	}
 	nodeName, layer := target[:i], target[i+1:]
-	rank := slices.Index(e.plan.graph.Simprocs, layer)
+	rank := slices.Index(e.plan.layers, layer)
 	if rank < 0 {
 		return Endpoint{}, fmt.Errorf("target %q names an unknown simproc %q, the scenario has %s", target, layer,
-			strings.Join(e.plan.graph.Simprocs, ", "))
+			strings.Join(e.plan.layers, ", "))
 	}
 	if nodeName == "self" {
 		return Endpoint{self, rank}, nil

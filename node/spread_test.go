@@ -166,7 +166,7 @@ type clusterPort struct {
 
 func (p *clusterPort) SendEvent(to int, ev *envelope.Event) error {
 	plan := p.c.engines[p.self].plan
-	if w := plan.placement[int(ev.Target)/len(plan.graph.Simprocs)]; int(w) != to {
+	if w := plan.workerOf(SimprocID(ev.Target)); w != to {
 		return fmt.Errorf("an event for worker %d went to %d", w, to)
 	}
 	cp := *ev
@@ -250,7 +250,7 @@ func (c *cluster) run(rnd *rand.Rand) ([]uint64, error) {
 			}
 		}
 	}
-	hashes := make([]uint64, c.engines[0].plan.graph.NumSimprocs())
+	hashes := make([]uint64, c.engines[0].plan.NumSimprocs())
 	for _, e := range c.engines {
 		e.Hashes(func(id SimprocID, h uint64) { hashes[id] = h })
 		if n := c.unread(e); n > 0 {
@@ -366,8 +366,8 @@ func dumbFloor(e *Engine, peer int) float64 {
 			least = min(least, p.floor)
 		}
 		for j := range p.links {
-			if k := &p.links[j]; k.proc < 0 && int(k.peer) == peer {
-				least = min(least, max(k.floor, p.floor))
+			if k := &p.links[j]; k.proc < 0 && int(^k.proc) == peer {
+				least = min(least, max(p.linkFloor(j), p.floor))
 			}
 		}
 	}
@@ -495,7 +495,8 @@ func TestSpreadFindsMutants(t *testing.T) {
 			for _, e := range c.engines {
 				e.mutate = func(events []Event) {
 					slices.SortStableFunc(events, func(a, b Event) int {
-						return int(e.localOf[b.Sender]&1) - int(e.localOf[a.Sender]&1)
+						here := func(id SimprocID) int { return int(e.plan.indexOn(e.plan.self, id) & 1) }
+						return here(b.Sender) - here(a.Sender)
 					})
 				}
 			}

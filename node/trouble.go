@@ -79,7 +79,7 @@ func (e *Engine) handling(p *Simproc) string {
 		return "handling its first call"
 	}
 	ev := &e.events[0]
-	one := fmt.Sprintf("event %d of %s", ev.Number, e.plan.graph.Name(ev.Sender))
+	one := fmt.Sprintf("event %d of %s", ev.Number, e.plan.Name(ev.Sender))
 	if len(e.events) == 1 {
 		return "handling " + one
 	}
@@ -239,7 +239,7 @@ func (e *Engine) checkForeign(p *Simproc) {
 
 func (e *Engine) foreignError(f *foreign, when string) error {
 	return &modelError{text: fmt.Sprintf("node: %s%s: %s was called in a goroutine of the model's: only the goroutine "+
-		"that calls Handle may call it, before Handle returns\n%s", e.plan.graph.Name(f.id), when, f.method, f.stack)}
+		"that calls Handle may call it, before Handle returns\n%s", e.plan.Name(f.id), when, f.method, f.stack)}
 }
 
 // trouble is what an Engine keeps for the checked build.

@@ -12,8 +12,8 @@ import (
 
 // boards reads what the workers of a set show on their boards, which it doesn't own.
 type boards struct {
-	segments []*shm.Segment // by worker of the set
-	graph    *node.Graph
+	segments  []*shm.Segment // by worker of the set
+	structure *node.Structure
 }
 
 var _ boardReader = boards{}
@@ -47,10 +47,10 @@ func (b boards) lastCall(index int) (simproc string, epoch float64) {
 			epoch = v.Gauge
 		}
 	}
-	if of == 0 || of > uint64(b.graph.NumSimprocs()) {
+	if of == 0 || of > uint64(b.structure.NumSimprocs()) {
 		return "", 0
 	}
-	return b.graph.Name(node.SimprocID(of - 1)), epoch
+	return b.structure.Name(node.SimprocID(of - 1)), epoch
 }
 
 // progress implements boardReader. A board that can't be read counts as one of a worker that

@@ -16,11 +16,17 @@ import (
 // two different traces never have one hash by chance.
 const hashBytes = 16
 
+// structure is what names the simprocs of a scenario.
+type structure interface {
+	NumSimprocs() int
+	Name(node.SimprocID) string
+}
+
 // traceHash puts the simprocs' own hashes together in the order of their ids. Each
 // of them covers all that its simproc handled, in order; so the result covers the
 // replication's whole trace and doesn't depend on the placement. Every simproc
 // must be there exactly once: anything else is a worker's fault.
-func traceHash(g *node.Graph, done []*worker.Done) ([]byte, error) {
+func traceHash(g structure, done []*worker.Done) ([]byte, error) {
 	hashes := make([]uint64, g.NumSimprocs())
 	seen := make([]bool, len(hashes))
 	for w, d := range done {

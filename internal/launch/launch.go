@@ -33,6 +33,7 @@ package launch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/disco-sim/disco/internal/partition"
@@ -48,7 +49,7 @@ type Launch struct {
 	cfg       Config
 	attached  []scenario.Attachment // the files that the scenario refers to
 	scenario  scenario.Scenario
-	graph     *node.Graph
+	placed    *node.Placed           // its structure
 	placement *partition.Partition   // of the nodes over the workers of a set
 	traffic   [][]float64            // what each worker is expected to send each other one of its set
 	sets      int                    // of workers
@@ -77,11 +78,13 @@ func Prepare(cfg Config) (*Launch, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := s.Graph()
-	if err := checkGraph(cfg.File, g); err != nil {
+	g, err := node.Compile(s.Graph(), cfg.proceed)
+	if errors.Is(err, errNotBegun) {
 		return nil, err
+	} else if err != nil {
+		return nil, badConfig("%s: %w", cfg.File, err)
 	}
-	sets, workers := 1, min(cfg.Workers, len(g.Nodes))
+	sets, workers := 1, min(cfg.Workers, g.NumNodes())
 	if cfg.Spread == SpreadReplications {
 		sets, workers = min(cfg.Workers, cfg.Replications), 1
 	}
@@ -89,12 +92,18 @@ func Prepare(cfg Config) (*Launch, error) {
 	if err != nil {
 		return nil, err
 	}
-	placement, err := partition.Make(g, workers, cfg.Partition, pinned)
-	if err != nil {
+	placement, err := partition.Make(g, workers, cfg.Partition, pinned, cfg.proceed)
+	if errors.Is(err, errNotBegun) {
+		return nil, err
+	} else if err != nil {
 		return nil, &configError{err}
 	}
+	placed, err := g.Place(placement.Of, workers)
+	if err != nil {
+		return nil, err
+	}
 	if cfg.Tuning.Sync == worker.SyncLink {
-		if err := g.CheckLinks(placement.Of); err != nil {
+		if err := placed.CheckLinks(); err != nil {
 			return nil, &configError{err}
 		}
 	}
@@ -107,29 +116,27 @@ func Prepare(cfg Config) (*Launch, error) {
 		return nil, err
 	}
 	return &Launch{
-		cfg: cfg, attached: doc.Attachments(), scenario: s, graph: g, placement: placement, sets: sets,
+		cfg: cfg, attached: doc.Attachments(), scenario: s, placed: placed, placement: placement, sets: sets,
 		traffic: traffic,
 		log:     workerproc.NewLineWriter(cfg.Stderr), timeouts: defaultTimeouts(g.NumSimprocs()),
 	}, nil
 }
 
-// checkGraph finds what only the whole structure shows: cycles without lookahead.
-func checkGraph(file string, g *node.Graph) error {
-	err := g.Check()
-	if err == nil {
-		_, err = g.Levels()
+// proceed ends long work before the run when Config.Stop asks for it.
+func (cfg *Config) proceed() error {
+	select {
+	case <-cfg.Stop:
+		return errNotBegun
+	default:
+		return nil
 	}
-	if err != nil {
-		return badConfig("%s: %w", file, err)
-	}
-	return nil
 }
 
 // Scenario is what was read.
 func (l *Launch) Scenario() scenario.Scenario { return l.scenario }
 
-// Graph is its structure.
-func (l *Launch) Graph() *node.Graph { return l.graph }
+// Structure is the scenario's structure.
+func (l *Launch) Structure() *node.Structure { return l.placed.Structure }
 
 // Placement is which worker will host which node, among the workers that simulate a
 // replication together: at most one for each node.
@@ -186,8 +193,8 @@ func (l *Launch) fewerWorkers() string {
 		return fmt.Sprintf("%d workers were asked for, but there are %d replications to spread: running with %d",
 			l.cfg.Workers, l.cfg.Replications, l.Workers())
 	}
-	nodes := fmt.Sprintf("%d nodes", len(l.graph.Nodes))
-	if len(l.graph.Nodes) == 1 {
+	nodes := fmt.Sprintf("%d nodes", l.placed.NumNodes())
+	if l.placed.NumNodes() == 1 {
 		nodes = "1 node"
 	}
 	return fmt.Sprintf("%d workers were asked for, but the scenario has %s: running with %d",

@@ -54,7 +54,7 @@ func (l *Launch) newWorkerSet(index int, s *schedule, proceed func() error) (_ *
 	if l.cfg.Tuning.HugePages && index == 0 {
 		l.note(ws.memory.pages())
 	}
-	ws.supervisor = newSupervisor(newConnections(), boards{ws.memory.boards, l.graph}, l)
+	ws.supervisor = newSupervisor(newConnections(), boards{ws.memory.boards, l.placed.Structure}, l)
 	if l.cfg.Progress != nil {
 		ws.supervisor.onProgress = ws.updateProgress
 	}
@@ -190,7 +190,7 @@ func (ws *workerSet) result(r int, answers []*worker.Message, wall time.Duration
 	l := ws.launch
 	res := &result{
 		Replication: Replication{Index: r, Reached: math.Inf(1), WallSeconds: wall.Seconds()},
-		parts:       make([][]byte, l.graph.NumSimprocs()),
+		parts:       make([][]byte, l.placed.NumSimprocs()),
 	}
 	done := make([]*worker.Done, len(answers))
 	for w, a := range answers {
@@ -213,7 +213,7 @@ func (ws *workerSet) result(r int, answers []*worker.Message, wall time.Duration
 		res.Reached = l.scenario.Horizon()
 	}
 	var err error
-	if res.hash, err = traceHash(l.graph, done); err != nil {
+	if res.hash, err = traceHash(l.placed, done); err != nil {
 		return nil, err
 	}
 	res.TraceHash = runHash([][]byte{res.hash})

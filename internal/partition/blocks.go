@@ -5,8 +5,6 @@ package partition
 import (
 	"math"
 	"sort"
-
-	"github.com/disco-sim/disco/node"
 )
 
 const (
@@ -30,11 +28,12 @@ type blocks struct {
 	across  []float64 // across[i]: traffic between order[:i] and order[i:]
 	loads   []float64 // pinned work of each worker
 	empty   []bool    // workers without a pinned node, which must get one
+	place   []int32   // by node: position in order + 1; 0: pinned
 	workers int
 }
 
-// newBlocks prepares to assign the nodes of g in the given order.
-func newBlocks(g *node.Graph, workers int, of []int32, work []float64, order []int32) *blocks {
+// newBlocks prepares to assign nodes in the given order.
+func newBlocks(workers int, of []int32, work []float64, order []int32) *blocks {
 	d := &blocks{of: of, workers: workers, loads: make([]float64, workers), empty: make([]bool, workers)}
 	for w := range d.empty {
 		d.empty[w] = true
@@ -48,25 +47,22 @@ func newBlocks(g *node.Graph, workers int, of []int32, work []float64, order []i
 		d.order = append(d.order, n)
 	}
 	d.sums = make([]float64, len(d.order)+1)
-	place := make([]int, len(of)) // position in order + 1; 0: pinned
+	d.place = make([]int32, len(of))
 	for i, n := range d.order {
 		d.sums[i+1] = d.sums[i] + work[n]
-		place[n] = i + 1
+		d.place[n] = int32(i) + 1
 	}
-	// A link between positions i < j crosses the borders i+1 to j: difference sums.
 	d.across = make([]float64, len(d.order)+2)
-	for i, rate := range linkRates(g) {
-		a, b := place[g.Links[i].From.Node], place[g.Links[i].To.Node]
-		if a == 0 || b == 0 {
-			continue
-		}
-		d.across[min(a, b)] += rate
-		d.across[max(a, b)] -= rate
-	}
-	for i := 1; i < len(d.across); i++ {
-		d.across[i] += d.across[i-1]
-	}
 	return d
+}
+
+// tie adds traffic between two nodes. Between positions i < j it crosses the borders i+1 to j: until assign, across is
+// differences.
+func (d *blocks) tie(a, b int32, rate float64) {
+	if i, j := d.place[a], d.place[b]; i != 0 && j != 0 {
+		d.across[min(i, j)] += rate
+		d.across[max(i, j)] -= rate
+	}
 }
 
 // assign chooses the borders from left to right. Each border may lie anywhere from
@@ -74,6 +70,9 @@ func newBlocks(g *node.Graph, workers int, of []int32, work []float64, order []i
 // worker to the left can manage its own. Near the even share it is drawn towards
 // little traffic across.
 func (d *blocks) assign() {
+	for i := 1; i < len(d.across); i++ {
+		d.across[i] += d.across[i-1]
+	}
 	limit := d.leastLimit() * (1 + cutSlack)
 	earliest := d.earliest(limit)
 	at := 0

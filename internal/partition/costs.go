@@ -6,9 +6,6 @@ import (
 	"math"
 	"slices"
 
-	"gonum.org/v1/gonum/graph/simple"
-	"gonum.org/v1/gonum/graph/topo"
-
 	"github.com/disco-sim/disco/node"
 )
 
@@ -16,36 +13,6 @@ import (
 // more than any scenario tells apart, and so little that the sums of the costs of a
 // scenario's links keep the digits of the least of them.
 const eventsMax = 1e9
-
-// cyclicLinks says which links lie on a cycle of simprocs over links with a lookahead of
-// at most most, where the ranks of a node that share state count as one.
-func cyclicLinks(g *node.Graph, most float64) []bool {
-	graph := simple.NewDirectedGraph()
-	at := func(e node.Endpoint) simple.Node {
-		if g.Nodes[e.Node].Shared {
-			e.Simproc = 0
-		}
-		return simple.Node(g.ID(e))
-	}
-	for _, l := range g.Links {
-		from, to := at(l.From), at(l.To)
-		if l.Lookahead <= most && from != to && !graph.HasEdgeFromTo(int64(from), int64(to)) {
-			graph.SetEdge(simple.Edge{F: from, T: to})
-		}
-	}
-	component := map[int64]int{}
-	for i, nodes := range topo.TarjanSCC(graph) {
-		for _, n := range nodes {
-			component[n.ID()] = i + 1
-		}
-	}
-	cyclic := make([]bool, len(g.Links))
-	for i, l := range g.Links {
-		from, to := int64(at(l.From)), int64(at(l.To))
-		cyclic[i] = l.Lookahead <= most && (from == to || component[from] != 0 && component[from] == component[to])
-	}
-	return cyclic
-}
 
 // eventRates is how many events a simulated second has, and how many of them the busiest
 // link or mesh carries: 0 where no rate is known. The events are those on all links, or

@@ -26,8 +26,13 @@ func Example() {
 	both(2, 3, 0.001, 99) // web-2 and db-2
 	both(0, 2, 0.050, 2)
 
+	s, err := node.Compile(g, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	for _, method := range []partition.Method{partition.MinCut, partition.Block, partition.RoundRobin} {
-		p, err := partition.Make(g, 2, method, map[int]int32{0: 0}) // web-1 stays on worker 0
+		p, err := partition.Make(s, 2, method, map[int]int32{0: 0}, nil) // web-1 stays on worker 0
 		if err != nil {
 			fmt.Println(err)
 			return

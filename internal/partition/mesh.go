@@ -3,7 +3,8 @@
 package partition
 
 import (
-	"sort"
+	"cmp"
+	"slices"
 
 	"github.com/disco-sim/disco/node"
 )
@@ -45,31 +46,45 @@ func newMesh(g *node.Graph, work, costs []float64, pin []int32) *mesh {
 
 // sub is the part of the mesh that nodes are, in their order. Pins are left to the caller.
 func (m *mesh) sub(nodes []int32) *mesh {
-	index := make(map[int32]int32, len(nodes))
+	index := make([]int32, len(m.work)) // + 1; 0: not in it
 	work, size := make([]float64, len(nodes)), make([]int32, len(nodes))
 	for i, n := range nodes {
-		index[n] = int32(i)
+		index[n] = int32(i) + 1
 		work[i], size[i] = m.work[n], m.size[n]
 	}
 	var ties []tie
 	for i, n := range nodes {
 		for j := m.start[n]; j < m.start[n+1]; j++ {
-			if to, ok := index[m.to[j]]; ok {
-				ties = append(ties, tie{int32(i), to, m.cost[j]})
+			if to := index[m.to[j]]; to != 0 {
+				ties = append(ties, tie{int32(i), to - 1, m.cost[j]})
 			}
 		}
 	}
 	return buildMesh(work, make([]int32, len(nodes)), size, ties)
 }
 
+// sortTies sorts stably by a number below n.
+func sortTies(ties []tie, n int, key func(*tie) int32) []tie {
+	next := make([]uint32, n+1)
+	for i := range ties {
+		next[key(&ties[i])+1]++
+	}
+	for k := range n {
+		next[k+1] += next[k]
+	}
+	sorted := make([]tie, len(ties))
+	for i := range ties {
+		k := key(&ties[i])
+		sorted[next[k]] = ties[i]
+		next[k]++
+	}
+	return sorted
+}
+
 func buildMesh(work []float64, pin, size []int32, ties []tie) *mesh {
 	// Stable, so that parallel links are summed in one order whatever the sort does.
-	sort.SliceStable(ties, func(i, j int) bool {
-		if ties[i].from != ties[j].from {
-			return ties[i].from < ties[j].from
-		}
-		return ties[i].to < ties[j].to
-	})
+	ties = sortTies(sortTies(ties, len(work), func(t *tie) int32 { return t.to }), len(work),
+		func(t *tie) int32 { return t.from })
 	m := &mesh{work: work, pin: pin, size: size, start: make([]int32, len(work)+1)}
 	merged := ties[:0]
 	for _, t := range ties {
@@ -86,7 +101,7 @@ func buildMesh(work []float64, pin, size []int32, ties []tie) *mesh {
 	for n := range work {
 		m.start[n+1] += m.start[n]
 		part := merged[m.start[n]:m.start[n+1]]
-		sort.SliceStable(part, func(i, j int) bool { return part[i].cost > part[j].cost })
+		slices.SortStableFunc(part, func(a, b tie) int { return cmp.Compare(b.cost, a.cost) })
 	}
 	for _, t := range merged {
 		m.to, m.cost = append(m.to, t.to), append(m.cost, t.cost)

@@ -49,9 +49,21 @@ func minCut(g *node.Graph, workers int, of []int32, cyclic []bool) {
 
 // bisectionOrBlocks takes the better one of two partitions.
 func bisectionOrBlocks(g *node.Graph, workers int, of []int32, costs []float64) {
-	work := expectedWork(g)
-	m := newMesh(g, work, costs, of)
-	d := newBlocks(g, workers, append([]int32(nil), of...), work, m.depthFirst())
+	m := newMesh(g, expectedWork(g), costs, of)
+	rates := linkRates(g)
+	m.bisectionOrBlocks(workers, of, func(tie func(a, b int32, rate float64)) {
+		for i := range g.Links {
+			if l := &g.Links[i]; outward(l) {
+				tie(int32(l.From.Node), int32(l.To.Node), rates[i])
+			}
+		}
+	})
+}
+
+// bisectionOrBlocks takes the better one of two partitions of a mesh. traffic visits what is sent between its nodes.
+func (m *mesh) bisectionOrBlocks(workers int, of []int32, traffic func(tie func(a, b int32, rate float64))) {
+	d := newBlocks(workers, append([]int32(nil), of...), m.work, m.depthFirst())
+	traffic(d.tie)
 	rule := evenRule(workers, d.leastLimit()*(1+cutSlack))
 	d.assign()
 	blocks := d.of // of a walk along the links: good where the graph is hardly more than one

@@ -24,10 +24,8 @@
 package partition
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 
 	"github.com/disco-sim/disco/node"
@@ -91,16 +89,22 @@ func (p *Partition) Balance() float64 {
 	return most * float64(len(p.Work)) / sum
 }
 
-// Make assigns the nodes of g, a graph that Check and Levels find nothing wrong with,
-// to the workers. Nodes in pinned (worker by node index) stay where they were put.
+// Make assigns the nodes of a scenario to the workers. Nodes in pinned (worker by node index) stay where they were put.
+// proceed, when not nil, is called now and then; its error ends the work and is returned as it is.
 //
 // A worker that Block, RoundRobin or pins leave without a node is an error: its process would be of no use, and that is
 // probably a mistake.
-func Make(g *node.Graph, workers int, method Method, pinned map[int]int32) (*Partition, error) {
-	if workers < 1 || workers > len(g.Nodes) {
-		return nil, fmt.Errorf("partition: %d workers for %d nodes, want 1 to %d", workers, len(g.Nodes), len(g.Nodes))
+func Make(
+	s *node.Structure, workers int, method Method, pinned map[int]int32, proceed func() error,
+) (*Partition, error) {
+	nodes := s.NumNodes()
+	if workers < 1 || workers > nodes {
+		return nil, fmt.Errorf("partition: %d workers for %d nodes, want 1 to %d", workers, nodes, nodes)
 	}
-	of := make([]int32, len(g.Nodes))
+	if _, err := ParseMethod(string(method)); err != nil {
+		return nil, err
+	}
+	of := make([]int32, nodes)
 	for n := range of {
 		of[n] = free
 	}
@@ -112,24 +116,24 @@ func Make(g *node.Graph, workers int, method Method, pinned map[int]int32) (*Par
 		}
 		of[n] = w
 	}
-	g = inLinkOrder(g)
-	cyclic := cyclicLinks(g, math.MaxFloat64)
-	switch method {
-	case MinCut:
-		fastest(g, workers, of, cyclic, len(pinned) > 0)
-	case Block:
-		newBlocks(g, workers, of, expectedWork(g), inOrder(len(of))).assign()
-	case RoundRobin:
-		roundRobin(workers, of)
+	a := newAssignment(s, workers, of, proceed)
+	var err error
+	switch {
+	case workers == 1:
+		clear(of)
+	case method == MinCut:
+		err = a.minCut(len(pinned) > 0)
+	case method == Block:
+		a.blocks()
 	default:
-		return nil, fmt.Errorf("partition: method %q, want one of %q", method, Methods())
+		roundRobin(workers, of)
 	}
-	p := &Partition{Workers: workers, Of: of, Work: make([]float64, workers), Nodes: make([]int, workers),
-		Cut: cutShare(g, of), Lookahead: math.Inf(1)}
-	shares := workShares(g)
-	for n, w := range of {
-		p.Work[w] += shares[n]
-		p.Nodes[w]++
+	if err != nil {
+		return nil, err
+	}
+	p, err := a.figures()
+	if err != nil {
+		return nil, err
 	}
 	for w, count := range p.Nodes {
 		if count == 0 && (method != MinCut || len(pinned) > 0) {
@@ -137,34 +141,7 @@ func Make(g *node.Graph, workers int, method Method, pinned map[int]int32) (*Par
 				"node on it", w, workers)
 		}
 	}
-	for i, l := range g.Links {
-		if cyclic[i] && of[l.From.Node] != of[l.To.Node] {
-			p.Lookahead = min(p.Lookahead, l.Lookahead)
-		}
-	}
-	for _, m := range g.Meshes {
-		if workers > 1 {
-			p.Lookahead = min(p.Lookahead, m.Lookahead)
-		}
-	}
 	return p, nil
-}
-
-// inLinkOrder is g with its links in one order, whatever the order in which the scenario
-// lists them: sums of floats depend on it, and partitions on the sums.
-func inLinkOrder(g *node.Graph) *node.Graph {
-	compare := func(a, b node.Link) int {
-		return cmp.Or(
-			cmp.Compare(a.From.Node, b.From.Node), cmp.Compare(a.To.Node, b.To.Node),
-			cmp.Compare(a.From.Simproc, b.From.Simproc), cmp.Compare(a.To.Simproc, b.To.Simproc),
-			cmp.Compare(a.Lookahead, b.Lookahead), cmp.Compare(a.Rate, b.Rate))
-	}
-	if slices.IsSortedFunc(g.Links, compare) {
-		return g
-	}
-	sorted := *g
-	sorted.Links = slices.SortedFunc(slices.Values(g.Links), compare)
-	return &sorted
 }
 
 // free marks a node that has no worker yet.

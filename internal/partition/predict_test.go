@@ -96,7 +96,7 @@ func TestMoreWorkersAreNotSlower(t *testing.T) {
 			made := mustMake(t, g, workers, MinCut, nil)
 			seconds, rounds := p.seconds(made.Of, workers)
 			full := slices.Repeat([]int32{free}, len(g.Nodes))
-			minCut(inLinkOrder(g), workers, full, cyclicLinks(inLinkOrder(g), math.MaxFloat64))
+			minCut(list(structure(g)), workers, full, cyclicLinks(list(structure(g)), math.MaxFloat64))
 			before, roundsBefore := p.seconds(full, workers)
 			switch empty := slices.Contains(made.Nodes, 0); {
 			case !p.everyEvent(roundsBefore) && (empty || seconds != before):

@@ -10,21 +10,27 @@ const leastTraffic = 1e-9
 // Traffic is what each worker is expected to send each other one when node n is on worker of[n]: traffic[from][to],
 // events in a unit that is the same for all pairs, 0 where no link leads, and more than 0 where one does. The unit is
 // such that no sum overflows; a link without a known rate counts as the mean of those with one.
-func Traffic(g *node.Graph, of []int32, workers int) [][]float64 {
+func Traffic(s *node.Structure, of []int32, workers int) [][]float64 {
 	traffic := make([][]float64, workers)
 	for from := range traffic {
 		traffic[from] = make([]float64, workers)
 	}
-	for i, rate := range linkRates(g) {
-		if from, to := of[g.Links[i].From.Node], of[g.Links[i].To.Node]; from != to {
-			traffic[from][to] += max(rate, leastTraffic)
-		}
+	if workers == 1 {
+		return traffic
 	}
+	a := newAssignment(s, workers, of, nil) // without proceed, nothing below fails
+	_ = a.weigh()
+	_ = a.eachLink(func(_ node.SimprocID, k, n, to int) {
+		if from, to := of[n], of[to]; from != to {
+			traffic[from][to] += max(a.rate(k), leastTraffic)
+		}
+	})
 	hosted, n := make([]float64, workers), float64(len(of))
 	for _, w := range of {
 		hosted[w]++
 	}
-	for _, rate := range meshRates(g) {
+	for _, m := range s.Meshes() {
+		rate := a.meshRate(m)
 		for from := range traffic {
 			for to := range traffic[from] {
 				if from != to && hosted[from] > 0 && hosted[to] > 0 {

@@ -36,8 +36,9 @@ func workShares(g *node.Graph) []float64 {
 
 // expectedWork is the weight of every node: its share, with a little for those that have
 // none, so that they are distributed evenly, too.
-func expectedWork(g *node.Graph) []float64 {
-	work := workShares(g)
+func expectedWork(g *node.Graph) []float64 { return withLeast(workShares(g)) }
+
+func withLeast(work []float64) []float64 {
 	sum := 0.0
 	for _, w := range work {
 		sum += w
@@ -50,6 +51,44 @@ func expectedWork(g *node.Graph) []float64 {
 		work[i] = max(work[i], least)
 	}
 	return work
+}
+
+// works is the expected work of a structure's nodes. Shares are scaled before they are added up, so that sums can't
+// overflow.
+type works struct {
+	s         *node.Structure
+	most, sum float64 // sum in units of most
+}
+
+func newWorks(s *node.Structure) *works {
+	w := &works{s: s}
+	for n := range s.NumNodes() {
+		w.most = max(w.most, s.Work(n))
+	}
+	if w.most == 0 {
+		return w
+	}
+	for n := range s.NumNodes() {
+		w.sum += s.Work(n) / w.most
+	}
+	return w
+}
+
+// share is the share of all work that a node has, 0 to 1.
+func (w *works) share(n int) float64 {
+	if w.most == 0 {
+		return 0
+	}
+	return w.s.Work(n) / w.most / w.sum
+}
+
+// expected is the weight of every node, as expectedWork has it.
+func (w *works) expected() []float64 {
+	shares := make([]float64, w.s.NumNodes())
+	for n := range shares {
+		shares[n] = w.share(n)
+	}
+	return withLeast(shares)
 }
 
 // known tells whether a scenario states a rate.
@@ -98,29 +137,6 @@ func linkRates(g *node.Graph) []float64 {
 		}
 	}
 	return rates
-}
-
-// cutShare is the share of the traffic between different nodes that leaves its worker.
-// The nodes of a mesh send to all others alike.
-func cutShare(g *node.Graph, of []int32) float64 {
-	all, cut := 0.0, 0.0
-	for i, rate := range linkRates(g) {
-		all += rate
-		if of[g.Links[i].From.Node] != of[g.Links[i].To.Node] {
-			cut += rate
-		}
-	}
-	if len(g.Nodes) > 1 {
-		away := shareAway(of)
-		for _, rate := range meshRates(g) {
-			all += rate
-			cut += rate * away
-		}
-	}
-	if all == 0 {
-		return 0
-	}
-	return cut / all
 }
 
 // shareAway is the chance that two different nodes are on different workers.

@@ -125,20 +125,19 @@ func describe(n *yaml.Node) string {
 
 // Resolve gives the worker by node index. Every name must be a node of g and every
 // worker one of those that will run.
-func (p *Pins) Resolve(g *node.Graph, workers int) (map[int]int32, error) {
+func (p *Pins) Resolve(g *node.Structure, workers int) (map[int]int32, error) {
 	if p == nil {
 		return nil, nil
 	}
-	index := make(map[string]int, len(g.Nodes))
-	names := make([]string, len(g.Nodes))
-	for i, n := range g.Nodes {
-		index[n.Name], names[i] = i, n.Name
-	}
-	pinned := make(map[int]int32, len(p.pins))
+	find, pinned := g.IndexNodes(), make(map[int]int32, len(p.pins))
 	var problems scenario.Problems
+	var names []string
 	for _, line := range p.pins {
-		i, ok := index[line.name]
+		i, ok := find(line.name)
 		if !ok {
+			if names == nil {
+				names = namesOf(g)
+			}
 			problems = append(problems, scenario.Problem{
 				File: p.file, Line: line.line, Column: line.column, Field: line.name,
 				Found: "a node that the scenario doesn't " +
@@ -159,6 +158,14 @@ func (p *Pins) Resolve(g *node.Graph, workers int) (map[int]int32, error) {
 		return nil, problems
 	}
 	return pinned, nil
+}
+
+func namesOf(g *node.Structure) []string {
+	names := make([]string, g.NumNodes())
+	for n := range names {
+		names[n] = g.NodeName(n)
+	}
+	return names
 }
 
 // namesShown bounds how many nodes a message lists.

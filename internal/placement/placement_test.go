@@ -17,7 +17,7 @@ import (
 // Names become indices of the graph; nodes that aren't named are left out, and no file pins
 // nothing.
 func TestResolve(t *testing.T) {
-	g := &node.Graph{Simprocs: []string{"x"}, Nodes: []node.Node{{Name: "a"}, {Name: "b"}, {Name: "c"}}}
+	g := structure(t, &node.Graph{Simprocs: []string{"x"}, Nodes: []node.Node{{Name: "a"}, {Name: "b"}, {Name: "c"}}})
 	path := filepath.Join(t.TempDir(), "placement.yml")
 	if err := os.WriteFile(path, []byte("c: 0\na: 1\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -60,7 +60,7 @@ func TestParseRefuses(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("a: 0\nb: 1\n"))
 	f.Add([]byte("a: [0]\n? b\n"))
-	g := &node.Graph{Simprocs: []string{"x"}, Nodes: []node.Node{{Name: "a"}, {Name: "b"}}}
+	g := structure(f, &node.Graph{Simprocs: []string{"x"}, Nodes: []node.Node{{Name: "a"}, {Name: "b"}}})
 	f.Fuzz(func(t *testing.T, text []byte) {
 		pins, err := Parse("p.yml", text)
 		if err != nil {
@@ -73,4 +73,13 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+func structure(t testing.TB, g *node.Graph) *node.Structure {
+	t.Helper()
+	s, err := node.Compile(g, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }

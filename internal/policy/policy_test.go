@@ -76,7 +76,7 @@ internal/workerproc: internal/procfs shm
 internal/outfile:
 internal/inspect: internal/counters internal/procfs internal/worker internal/workerproc shm
 internal/latency: internal/lane internal/worker shm
-internal/tracefile: internal/outfile internal/trace node
+internal/tracefile: internal/outfile internal/trace
 internal/placement: internal/infile node scenario
 internal/launch: internal/inspect internal/lane internal/outfile internal/partition internal/placement
 	internal/printable internal/procfs internal/tracefile internal/worker internal/workerproc node scenario shm

@@ -243,9 +243,14 @@ func Merge(readers []*Reader, yield func(rec *Record) error) error {
 	return nil
 }
 
+// Namer gives simprocs their names: a node.Graph or node.Structure.
+type Namer interface {
+	Name(node.SimprocID) string
+}
+
 // AppendText appends one line: epoch, target, sender, number, bytes, hash, between
 // tabs; for a wakeup "wakeup" in place of the last four.
-func (r *Record) AppendText(dst []byte, g *node.Graph) []byte {
+func (r *Record) AppendText(dst []byte, g Namer) []byte {
 	dst = strconv.AppendFloat(dst, r.Epoch, 'g', -1, 64)
 	dst = append(append(dst, '\t'), g.Name(r.Target)...)
 	if r.Sender == Wakeup {

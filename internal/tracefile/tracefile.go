@@ -26,7 +26,6 @@ import (
 
 	"github.com/disco-sim/disco/internal/outfile"
 	"github.com/disco-sim/disco/internal/trace"
-	"github.com/disco-sim/disco/node"
 )
 
 // Files is where the trace of one group of workers comes together: a file without a name for
@@ -127,7 +126,7 @@ func Bytes(replications []Replication) (sum int64) {
 
 // Write merges replications into the file at path, which appears whole or not at all. The
 // names are those of the graph's simprocs. It ends early, with ctx's error, when ctx ends.
-func Write(ctx context.Context, path string, g *node.Graph, replications []Replication) error {
+func Write(ctx context.Context, path string, g trace.Namer, replications []Replication) error {
 	out, err := outfile.Create(path)
 	if err != nil {
 		return fmt.Errorf("tracefile: %w", err)
@@ -147,7 +146,7 @@ func Write(ctx context.Context, path string, g *node.Graph, replications []Repli
 type merger struct {
 	ctx   context.Context
 	path  string
-	graph *node.Graph
+	graph trace.Namer
 	text  *bufio.Writer
 }
 

@@ -40,16 +40,23 @@ func Run(s scenario.Scenario, cfg Config) (*Outcome, error) {
 	if cfg.Steps == 0 {
 		cfg.Steps = 64
 	}
-	g := s.Graph()
+	g, err := node.Compile(s.Graph(), nil)
+	if err != nil {
+		return nil, err
+	}
 	if cfg.Placement == nil {
-		cfg.Placement = make([]int32, len(g.Nodes))
+		cfg.Placement = make([]int32, g.NumNodes())
 		for i := range cfg.Placement {
 			cfg.Placement[i] = int32(i % cfg.Workers)
 		}
 	}
+	placed, err := g.Place(cfg.Placement, cfg.Workers)
+	if err != nil {
+		return nil, err
+	}
 	c := &engines{lanes: make([][][]packet, cfg.Workers)}
 	for w := range cfg.Workers {
-		plan, err := node.NewPlan(g, cfg.Placement, w, cfg.Workers)
+		plan, err := placed.Plan(w, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -211,7 +218,7 @@ func ComparePlacements(t testing.TB, s scenario.Scenario, seed uint64) *Outcome 
 	if err != nil {
 		t.Fatalf("seed %d, one engine: %v", seed, err)
 	}
-	nodes := len(s.Graph().Nodes)
+	nodes := s.Graph().Len()
 	for workers := 2; workers <= 4; workers++ {
 		blocks := make([]int32, nodes)
 		for i := range blocks {

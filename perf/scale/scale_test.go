@@ -45,12 +45,17 @@ func TestCells(t *testing.T) {
 		for _, c := range all {
 			for _, events := range []float64{1, 1e6} {
 				g := load(t, c.text(events)).Graph()
-				nodes := len(g.Nodes)
+				nodes, links := g.Len(), len(g.Links)
+				if g.EachLink != nil {
+					for range g.EachLink {
+						links++
+					}
+				}
 				if c.kind == service.KindName { // besides the servers and balancers: front, client, generator, …
 					nodes -= 4
 				}
-				if math.Abs(float64(nodes-c.nodes)) > 4 || c.kind == wiredName && len(g.Links) != c.links {
-					t.Errorf("%v: %d nodes, %d links", c, len(g.Nodes), len(g.Links))
+				if math.Abs(float64(nodes-c.nodes)) > 4 || c.kind == wiredName && links != c.links {
+					t.Errorf("%v: %d nodes, %d links", c, g.Len(), links)
 				}
 			}
 		}
@@ -68,7 +73,7 @@ func TestWired(t *testing.T) {
 	for _, p := range []wiredParams{{2, 1, 5}, {10, 9, 5}, {100, 7, 5}} {
 		w := newWired(p)
 		seen := map[[2]int]bool{}
-		for _, l := range w.graph.Links {
+		for l := range w.eachLink {
 			pair := [2]int{l.From.Node, l.To.Node}
 			if seen[pair] || pair[0] == pair[1] {
 				t.Errorf("%+v: the link %v is there twice, or leads nowhere", p, pair)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"strconv"
 
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/scenario"
@@ -50,27 +51,19 @@ func loadWired(doc *scenario.Document, opt scenario.Options) (wiredParams, error
 	return p, r.Err()
 }
 
-// wired is a scenario of the kind.
-type wired struct {
-	wiredParams
-	graph *node.Graph
-}
+// wired is a scenario of the kind. It keeps neither its nodes nor its links: they are computed when they are asked for.
+type wired struct{ wiredParams }
 
-func newWired(p wiredParams) *wired {
-	w := &wired{p, &node.Graph{Simprocs: []string{"lp"}, Nodes: make([]node.Node, p.nodes),
-		Links: make([]node.Link, 0, p.nodes*p.degree)}}
-	rnd := rand.New(rand.NewPCG(1, 2))
-	for i := range w.graph.Nodes {
-		w.graph.Nodes[i] = node.Node{Name: fmt.Sprintf("n%d", i), Work: 1}
-		// One node in each of as many equal parts of the others, so that no two are the same.
-		for k := range p.degree {
-			from, to := k*(p.nodes-1)/p.degree, (k+1)*(p.nodes-1)/p.degree
-			w.graph.Links = append(w.graph.Links, node.Link{From: node.Endpoint{Node: i},
-				To:        node.Endpoint{Node: (i + 1 + from + rnd.IntN(to-from)) % p.nodes},
-				Lookahead: lookahead, Rate: remote / float64(p.degree)})
-		}
-	}
-	return w
+func newWired(p wiredParams) *wired { return &wired{p} }
+
+// target is where link k of node i leads: one node in each of as many equal parts of the others, so that no two are the
+// same.
+func (w *wired) target(i, k int) node.Endpoint {
+	from, to := k*(w.nodes-1)/w.degree, (k+1)*(w.nodes-1)/w.degree
+	x := (uint64(i*w.degree+k) + 1) * 0x9e3779b97f4a7c15 // SplitMix64
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return node.Endpoint{Node: (i + 1 + from + int((x^x>>31)%uint64(to-from))) % w.nodes}
 }
 
 // Name is for people.
@@ -80,15 +73,29 @@ func (w *wired) Name() string { return wiredName }
 func (w *wired) Horizon() float64 { return w.end }
 
 // Graph is the nodes and their links.
-func (w *wired) Graph() *node.Graph { return w.graph }
+func (w *wired) Graph() *node.Graph {
+	return &node.Graph{Simprocs: []string{"lp"}, NodeCount: w.nodes,
+		NodeAt:   func(n int) node.Node { return node.Node{Name: "n" + strconv.Itoa(n), Work: 1} },
+		EachLink: w.eachLink}
+}
+
+func (w *wired) eachLink(yield func(node.Link) bool) {
+	for i := range w.nodes {
+		for k := range w.degree {
+			if !yield(node.Link{From: node.Endpoint{Node: i}, To: w.target(i, k), Lookahead: lookahead,
+				Rate: remote / float64(w.degree)}) {
+				return
+			}
+		}
+	}
+}
 
 // NewHandler makes one node.
 func (w *wired) NewHandler(p *node.Simproc) (node.Handler, error) {
 	h := &wiredNode{rnd: rand.New(p.Source("wired")), links: make([]node.LinkID, w.degree)}
-	at := p.NodeIndex() * w.degree
 	for k := range h.links {
 		var err error
-		if h.links[k], err = p.LinkTo(w.graph.Links[at+k].To); err != nil {
+		if h.links[k], err = p.LinkTo(w.target(p.NodeIndex(), k)); err != nil {
 			return nil, err
 		}
 	}

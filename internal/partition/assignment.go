@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package partition
+
+import (
+	"math"
+
+	"github.com/disco-sim/disco/node"
+)
+
+// assignment is a partition under construction.
+type assignment struct {
+	s       *node.Structure
+	workers int
+	of      []int32 // worker of each node, or free
+	proceed func() error
+	most    float64 // the largest rate known of a link or mesh, 0: none is
+	mean    float64 // weight of links whose rate isn't known
+}
+
+func newAssignment(s *node.Structure, workers int, of []int32, proceed func() error) *assignment {
+	if proceed == nil {
+		proceed = func() error { return nil }
+	}
+	return &assignment{s: s, workers: workers, of: of, proceed: proceed}
+}
+
+// figures is the finished partition.
+func (a *assignment) figures() (*Partition, error) {
+	p := &Partition{Workers: a.workers, Of: a.of, Work: make([]float64, a.workers), Nodes: make([]int, a.workers),
+		Lookahead: math.Inf(1)}
+	works := newWorks(a.s)
+	for n, w := range a.of {
+		p.Work[w] += works.share(n)
+		p.Nodes[w]++
+	}
+	if a.workers == 1 {
+		return p, nil
+	}
+	for _, m := range a.s.Meshes() {
+		p.Lookahead = min(p.Lookahead, m.Lookahead)
+	}
+	c, err := newCycles(a.s, math.MaxFloat64, a.proceed)
+	if err != nil {
+		return nil, err
+	}
+	err = a.eachCrossing(func(from node.SimprocID, k int) {
+		if l := a.s.Lookahead(k); l < p.Lookahead && c.has(from, k) {
+			p.Lookahead = l
+		}
+	})
+	if err == nil {
+		p.Cut, err = a.cutShare()
+	}
+	return p, err
+}
+
+// eachLink visits all links, by rising sender.
+func (a *assignment) eachLink(visit func(from node.SimprocID, link, fromNode, toNode int)) error {
+	layers := len(a.s.Simprocs())
+	if a.s.NumLinks() == 0 {
+		return nil
+	}
+	for n := range a.s.NumNodes() {
+		if n%(1<<12) == 0 {
+			if err := a.proceed(); err != nil {
+				return err
+			}
+		}
+		for r := range layers {
+			from := node.SimprocID(n*layers + r)
+			first, end := a.s.LinksOf(from)
+			for k := first; k < end; k++ {
+				visit(from, k, n, int(a.s.To(k))/layers)
+			}
+		}
+	}
+	return nil
+}
+
+func (a *assignment) eachCrossing(visit func(from node.SimprocID, link int)) error {
+	return a.eachLink(func(from node.SimprocID, k, n, to int) {
+		if a.of[n] != a.of[to] {
+			visit(from, k)
+		}
+	})
+}
+
+// weigh finds the unit of rates: they are added up in that of the busiest link or mesh, so that no sum overflows.
+func (a *assignment) weigh() error {
+	a.most = 0
+	err := a.eachLink(func(_ node.SimprocID, k, n, to int) {
+		if r := a.s.Rate(k); n != to && known(r) {
+			a.most = max(a.most, r)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for _, m := range a.s.Meshes() {
+		if known(m.Rate) {
+			a.most = max(a.most, m.Rate)
+		}
+	}
+	sum, count := 0.0, 0
+	err = a.eachLink(func(_ node.SimprocID, k, n, to int) {
+		if r := a.s.Rate(k); n != to && known(r) {
+			sum += r / a.most
+			count++
+		}
+	})
+	a.mean = 1
+	if count > 0 {
+		a.mean = sum / float64(count)
+	}
+	return err
+}
+
+// rate is the weight of a link to another node, 0 to 1: its rate, or the mean of the known ones.
+func (a *assignment) rate(k int) float64 {
+	if r := a.s.Rate(k); known(r) {
+		return r / a.most
+	}
+	return a.mean
+}
+
+// meshRate is the weight of a mesh, all its nodes together.
+func (a *assignment) meshRate(m node.Mesh) float64 {
+	rate := float64(a.s.NumNodes())
+	if known(m.Rate) {
+		rate *= m.Rate / a.most
+	}
+	return rate
+}
+
+// cutShare is the share of the traffic between different nodes that leaves its worker.
+// The nodes of a mesh send to all others alike.
+func (a *assignment) cutShare() (float64, error) {
+	if err := a.weigh(); err != nil {
+		return 0, err
+	}
+	all, cut := 0.0, 0.0
+	err := a.eachLink(func(_ node.SimprocID, k, n, to int) {
+		if n == to {
+			return
+		}
+		rate := a.rate(k)
+		all += rate
+		if a.of[n] != a.of[to] {
+			cut += rate
+		}
+	})
+	if meshes := a.s.Meshes(); len(meshes) > 0 && len(a.of) > 1 {
+		away := shareAway(a.of)
+		for _, m := range meshes {
+			rate := a.meshRate(m)
+			all += rate
+			cut += rate * away
+		}
+	}
+	if all == 0 {
+		return 0, err
+	}
+	return cut / all, err
+}
+
+// blocks fills of with the method Block.
+func (a *assignment) blocks() {
+	d := newBlocks(a.workers, a.of, newWorks(a.s).expected(), inOrder(len(a.of)))
+	_ = a.weigh() // only proceed fails, and then so do the figures
+	_ = a.eachLink(func(_ node.SimprocID, k, n, to int) {
+		if n != to {
+			d.tie(int32(n), int32(to), a.rate(k))
+		}
+	})
+	d.assign()
+}
+
+// listedMax is the largest graph, in nodes and links, that minCut looks at node by node: some seconds of work. Larger
+// ones are cut into pieces first.
+const listedMax = 1 << 19
+
+// minCut fills of with the method MinCut.
+func (a *assignment) minCut(pinned bool) error {
+	if a.s.NumNodes()+a.s.NumLinks() > listedMax {
+		return a.inPieces(pinned)
+	}
+	g := list(a.s)
+	fastest(g, a.workers, a.of, cyclicLinks(g, math.MaxFloat64), pinned)
+	return nil
+}
+
+// list is the graph of a structure, without the names of its nodes. Its links are in the structure's order, whatever
+// the order in which the scenario lists them: sums of floats depend on it, and partitions on the sums.
+func list(s *node.Structure) *node.Graph {
+	g := &node.Graph{Simprocs: s.Simprocs(), Meshes: s.Meshes(), Epochs: s.Epochs(),
+		Nodes: make([]node.Node, s.NumNodes()), Links: make([]node.Link, 0, s.NumLinks())}
+	for n := range g.Nodes {
+		g.Nodes[n] = node.Node{Work: s.Work(n), Shared: s.Shared(n)}
+	}
+	for id := range node.SimprocID(s.NumSimprocs()) {
+		first, end := s.LinksOf(id)
+		for k := first; k < end; k++ {
+			g.Links = append(g.Links, node.Link{From: s.Endpoint(id), To: s.Endpoint(s.To(k)),
+				Lookahead: s.Lookahead(k), Rate: s.Rate(k)})
+		}
+	}
+	return g
+}
