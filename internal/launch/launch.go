@@ -41,6 +41,7 @@ import (
 	"github.com/disco-sim/disco/internal/workerproc"
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/scenario"
+	"github.com/disco-sim/disco/shm"
 )
 
 // Launch is a run that is ready to begin: its scenario was read and found good, and
@@ -186,6 +187,16 @@ func Run(ctx context.Context, cfg Config) (*Outcome, error) {
 
 // note prints a remark that isn't an error.
 func (l *Launch) note(text string) { l.log.Line("disco", text) }
+
+// spinsInTurn is the remark that ingress threads which only spin are more than can run at once: each then keeps its
+// processor from the others for whole time slices. "": they are not.
+func (l *Launch) spinsInTurn() string {
+	if t := l.cfg.Tuning; t.Ingress != worker.IngressGoroutine || t.Wait != shm.ModeSpin.String() || !l.crowded() {
+		return ""
+	}
+	return fmt.Sprintf("--wait spin --ingress goroutine: two threads of each worker spin, more than the %d "+
+		"processors: this takes many times as long as --wait adaptive or --ingress duty", l.cfg.Processors)
+}
 
 // fewerWorkers is the remark that not all workers asked for will run.
 func (l *Launch) fewerWorkers() string {

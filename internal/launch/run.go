@@ -64,6 +64,9 @@ func (l *Launch) Run(ctx context.Context) (*Outcome, error) {
 	if l.Workers() < l.cfg.Workers {
 		l.note(l.fewerWorkers())
 	}
+	if text := l.spinsInTurn(); text != "" {
+		l.note(text)
+	}
 	schedule := newSchedule(l)
 	sets, err := l.startSets(ctx, schedule)
 	defer func() {

@@ -75,6 +75,19 @@ func TestCrowded(t *testing.T) {
 			t.Errorf("%+v: crowded %v", c, got)
 		}
 	}
+	for _, wait := range []string{"spin", "adaptive"} {
+		for processors, want := range map[int]bool{2: wait == "spin", 4: false} {
+			cfg := config(TransportShm, 2, launchtest.Scenario(6, 30, ""))
+			cfg.Processors, cfg.Tuning.Ingress, cfg.Tuning.Wait = processors, worker.IngressGoroutine, wait
+			l, err := Prepare(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if text := l.spinsInTurn(); (text != "") != want {
+				t.Errorf("--wait %s on %d processors: %q", wait, processors, text)
+			}
+		}
+	}
 	cfg := config(TransportShm, 1, launchtest.Scenario(6, 30, ""))
 	cfg.Processors = -1
 	if _, err := Prepare(cfg); !errors.Is(err, ErrConfig) {
