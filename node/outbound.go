@@ -42,6 +42,21 @@ func (e *Engine) Next() Bound {
 	return b
 }
 
+// FirstReady is the key of the earliest activation of this worker, the one under way included, that no promise holds
+// back; Never when there is none. While the worker waits for room in a lane it is what waits.
+func (e *Engine) FirstReady() Bound {
+	b := Never
+	for i := range e.heads {
+		if e.ready(&e.heads[i]) {
+			b = least(b, e.key(i))
+		}
+	}
+	return b
+}
+
+// InBound is what a peer has promised for everything that it will still send, as far as it is known here.
+func (e *Engine) InBound(peer int) Bound { return e.in[peer] }
+
 // Blocked reports whether nothing can be done until a peer says more; want of room in
 // a lane doesn't count. A worker that has nothing pending is blocked too, until all
 // are. While a handler is being called nothing is blocked.

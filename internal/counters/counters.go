@@ -130,6 +130,12 @@ func (c Counter) Set(v uint64) {
 // SetFloat stores a gauge.
 func (c Counter) SetFloat(v float64) { c.Set(math.Float64bits(v)) }
 
+// Load is the count as it is in memory now, whoever writes it; LoadFloat is a gauge.
+func (c Counter) Load() uint64 { return c.w.load() }
+
+// LoadFloat is Load for a gauge.
+func (c Counter) LoadFloat() float64 { return math.Float64frombits(c.Load()) }
+
 // Add adds to a count. There is one writer, so it needs no locked instruction.
 func (c Counter) Add(v uint64) { c.Set(*c.bits + v) }
 

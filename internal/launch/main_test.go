@@ -35,11 +35,19 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(Serve(kinds()))
 	}
+	if order := os.Getenv(groupEnv); order != "" {
+		if err := runInGroup(order); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	leaktest.Main(m)
 }
 
 func kinds() scenario.Registry {
-	r, err := scenario.NewRegistry(service.Kind(), network.Kind(), launchtest.Kind())
+	r, err := scenario.NewRegistry(service.Kind(), network.Kind(), launchtest.Kind(),
+		launchtest.StreamKind())
 	if err != nil {
 		panic(err)
 	}

@@ -120,12 +120,12 @@ const (
 	itemBound
 )
 
-// batchMax bounds what the thread holds for the cycle; beyond it the lanes fill, and
-// their senders wait.
-const (
-	batchMax      = 1 << 16
-	batchBytesMax = 64 << 20 // of headers and data that were copied
-)
+// batchBytesMax bounds what the thread holds for the cycle, and what the cycle takes from it at once: the items, and
+// headers and data that were copied. Beyond it the lanes fill, and their senders wait. 2 MiB are some 10,000 small
+// events.
+const batchBytesMax = 2 << 20
+
+const itemBytes = 192 // an item, rounded up
 
 func newThreadFeed(in router.Receiver, setup *Setup, bell, cycle *shm.Doorbell) (*threadFeed, error) {
 	w, err := newWaiter(setup, bell)
@@ -174,7 +174,7 @@ func (f *threadFeed) poll(sink router.Sink, _ int) (int, error) {
 	return n, err
 }
 
-func (b *batch) full() bool { return len(b.items) >= batchMax || len(b.bytes) >= batchBytesMax }
+func (b *batch) full() bool { return len(b.items)*itemBytes+len(b.bytes) >= batchBytesMax }
 
 func (b *batch) deliver(it *item, sink router.Sink) error {
 	switch it.kind {

@@ -23,8 +23,9 @@ type lanes struct {
 	in       router.Receiver
 	feed     feed
 	detector router.Detector
-	pool     *shm.Pool     // of this worker's own blocks; shown, not used; nil where it sends nothing
-	bell     *shm.Doorbell // its own, rung when there is something to take in
+	pool     *shm.Pool       // of this worker's own blocks; shown, not used; nil where it sends nothing
+	bell     *shm.Doorbell   // its own, rung when there is something to take in
+	cycles   []*shm.Doorbell // by worker: of its duty cycle
 	closed   bool
 }
 
@@ -50,7 +51,7 @@ func openLanes(plan *node.Plan, setup *Setup, segs Segments, wait func(peer int)
 	if err := m.openBells(); err != nil {
 		return nil, err
 	}
-	l := &lanes{bell: m.bells[setup.Worker]}
+	l := &lanes{bell: m.bells[setup.Worker], cycles: m.cycles}
 	if err := m.open(l, wait); err != nil {
 		return nil, errors.Join(fmt.Errorf("worker: %w", err), l.close())
 	}

@@ -2,7 +2,10 @@
 
 package worker
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // activity is what a worker does at a moment: always exactly one thing.
 type activity uint8
@@ -63,6 +66,9 @@ func (c *cycle) enter(a activity) {
 		c.showActivity()
 		if a == working {
 			c.showState(StateWork, -1)
+		}
+		if a != shortOfRoom {
+			c.counters.At(showRoomAt).SetFloat(math.Inf(1))
 		}
 	}
 }

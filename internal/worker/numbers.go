@@ -30,6 +30,7 @@ const (
 	showPeer
 	showCallOf
 	showCallAt
+	showRoomAt
 )
 
 // Names of the numbers on a board, for who reads it.
@@ -54,6 +55,8 @@ const (
 	NumberPeer   = "waits_for"
 	NumberCallOf = "call_of" // 1 + id of the simproc whose handler was called last; 0: none, or a goroutine
 	NumberCallAt = "call_at" // simulated seconds of that call
+	// simulated seconds of the earliest call that waits for room in a lane, or for one under way that does; +Inf: none
+	NumberRoomAt = "room_at"
 )
 
 func counterNames() []counters.Spec {
@@ -77,6 +80,7 @@ func counterNames() []counters.Spec {
 		showPeer:         {Name: NumberPeer, Kind: counters.Count},
 		showCallOf:       {Name: NumberCallOf, Kind: counters.Count},
 		showCallAt:       {Name: NumberCallAt, Kind: counters.Gauge},
+		showRoomAt:       {Name: NumberRoomAt, Kind: counters.Gauge},
 	}
 }
 

@@ -16,18 +16,26 @@ import (
 	"github.com/disco-sim/disco/shm"
 )
 
-// RunAhead is how many events of other workers a worker holds before it stops taking
-// in more while it has work: 2^18 of some 100 bytes are 26 MB. More lets a fast upstream
-// worker run further ahead; less makes it wait for its full lane more often.
-const RunAhead = 1 << 18
+// HeldMax is how many bytes of events of other workers a worker holds before it takes in no more than it must: 16 MiB,
+// some 170,000 small events. More lets a fast upstream worker run further ahead; less makes it wait for its full lane
+// more often.
+const HeldMax = 16 << 20
 
-// RunAheadBytes is the same in bytes of headers and data, because events may be large:
-// 256 MiB.
-const RunAheadBytes = 256 << 20
+// What an event from another worker takes here, at most: two entries of 32 bytes while its set grows, and a cell that
+// is up to twice as large as its headers and data with 8 bytes before them.
+const (
+	heldEvent  = 2*32 + 2*8
+	heldFactor = 2
+)
 
-// blockedDrain is how long a worker that holds RunAhead events has to be blocked before
-// it takes in more from a lane that isn't the one it waits for.
-const blockedDrain = 10 * time.Millisecond
+// MemoryMax is how much a run over many workers takes beyond what it takes on one, bytes for each worker: a process of
+// some 4 MiB, twice HeldMax because the Go runtime collects garbage when the heap has doubled, and 12 MiB for its
+// lanes and for what it must take in although it holds enough. What each worker reads of the scenario and the pool's
+// blocks in use come on top (docs/running.md, "Memory of a run").
+const MemoryMax = 48 << 20
+
+// stuckTime is for how long no worker may work before one that holds enough takes in all there is.
+const stuckTime = 10 * time.Millisecond
 
 // ErrLauncherGone is what Serve returns when the launcher's end of the stream closed.
 var ErrLauncherGone = errors.New("worker: the launcher is gone")
@@ -48,9 +56,12 @@ type cycle struct {
 	engine    *node.Engine
 	horizon   float64
 	batch     int
-	pace      float64      // simulated seconds between two looks at the lanes
-	byLink    bool         // promises are those of single links
-	published []node.Bound // by peer
+	pace      float64         // simulated seconds between two looks at the lanes
+	byLink    bool            // promises are those of single links
+	published []node.Bound    // by peer
+	peers     []*counters.Set // by worker: their boards, to look at
+	receives  []bool          // by worker: it sends to this one
+	heldMax   int64           // HeldMax, but in tests
 	waiter    idler
 	now       func() time.Time // the wall clock; injected by tests
 	counters  *counters.Set
@@ -65,7 +76,7 @@ type cycle struct {
 	posted       bool
 	called       bool // everybody was woken since the slot was posted
 	jumped       node.Bound
-	drained      time.Time // last time that everything was taken in while waiting
+	stuckSince   time.Time // since when nobody has been seen working; zero: somebody has
 	rounds       uint
 	ended        bool // everybody is done
 	parksBefore  uint64
@@ -78,23 +89,31 @@ func newCycle(plan *node.Plan, setup *Setup, segs Segments) (*cycle, error) {
 	c := &cycle{
 		self: setup.Worker, now: time.Now, batch: setup.Tuning.BatchMax, pace: plan.Pace(),
 		byLink: setup.Tuning.Sync == SyncLink, published: make([]node.Bound, setup.Workers),
+		heldMax: HeldMax,
 	}
 	c.ask.answer = make(chan Status, 1)
 	var err error
 	if c.lanes, err = openLanes(plan, setup, segs, c.room); err != nil {
 		return nil, err
 	}
-	if err := c.open(setup, segs.Boards[setup.Worker]); err != nil {
+	if err := c.open(plan, setup, segs); err != nil {
 		return nil, errors.Join(fmt.Errorf("worker: %w", err), c.lanes.close())
 	}
 	return c, nil
 }
 
 // open opens what the cycle has besides its lanes: its numbers and what it waits with.
-func (c *cycle) open(setup *Setup, board *shm.Segment) error {
+func (c *cycle) open(plan *node.Plan, setup *Setup, segs Segments) error {
 	var err error
-	if c.counters, err = openCounters(board); err != nil {
+	if c.counters, err = openCounters(segs.Boards[setup.Worker]); err != nil {
 		return err
+	}
+	for i, board := range segs.Boards {
+		seen, err := openCounters(board)
+		if err != nil {
+			return err
+		}
+		c.peers, c.receives = append(c.peers, seen), append(c.receives, i != c.self && plan.ReceivesFrom(i))
 	}
 	c.waiter, err = newWaiter(setup, c.lanes.feed.bell())
 	return err
@@ -153,23 +172,91 @@ func (c *cycle) run() error {
 // takeIn looks at the lanes, unless enough of others' events is here already and there
 // is work to do.
 func (c *cycle) takeIn() (int, error) {
-	only := -1
-	if c.engine.Backlog() > RunAhead || c.engine.BacklogBytes() > RunAheadBytes {
-		// Not blocked, but idle in the last pass: all that could run has its lanes full,
-		// and whoever is to empty them may wait for us to empty its own.
-		if !c.engine.Blocked() && c.ledger.is == working {
-			return 0, nil
-		}
-		only = c.engine.Limiting()
-		if now := c.now(); c.ledger.waiting() > blockedDrain && now.Sub(c.drained) > blockedDrain {
-			only, c.drained = -1, now
-		}
+	if !c.holdsEnough() {
+		return c.takeInAll()
 	}
+	// Not blocked, but idle in the last pass: all that could run has its lanes full,
+	// and whoever is to empty them may wait for us to empty its own.
+	if !c.engine.Blocked() && c.ledger.is == working {
+		return 0, nil
+	}
+	return c.takeInLeast()
+}
+
+// holdsEnough reports whether this worker holds so many events of others that it should take in no more than it must.
+func (c *cycle) holdsEnough() bool {
+	return heldEvent*int64(c.engine.Backlog())+heldFactor*c.engine.BacklogBytes() > c.heldMax
+}
+
+// poll takes in what has come from a peer, -1: from all.
+func (c *cycle) poll(only int) (int, error) {
 	n, err := c.lanes.feed.poll(c, only)
 	if err != nil {
 		return n, fmt.Errorf("worker: %w", err)
 	}
 	return n, nil
+}
+
+func (c *cycle) takeInAll() (int, error) { return c.poll(-1) }
+
+// takeInLeast takes in what a worker that holds enough must take in all the same, so that somebody can go on: from
+// peers that haven't promised anything later than the earliest work here, because their promises count only behind
+// what they have sent, and from peers that have work which wants room and isn't later than that. All of it would be
+// pending on a single worker, too, but for what is in the lanes at that moment; what comes from a peer that is only
+// further ahead stays in its lane, unless nobody works: an idle moment needs lanes that are empty.
+func (c *cycle) takeInLeast() (n int, err error) {
+	next, only, stuck := c.engine.Next().Epoch, c.engine.Limiting(), c.stuck()
+	for peer, sends := range c.receives {
+		var needed bool
+		switch {
+		case !sends:
+			continue
+		case c.byLink: // a lane as a whole promises nothing
+			needed = peer == only
+		default:
+			needed = c.engine.InBound(peer).Epoch <= next || c.peers[peer].At(showRoomAt).LoadFloat() <= next
+		}
+		if !needed && !stuck {
+			continue
+		}
+		taken, err := c.poll(peer)
+		if n += taken; err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// stuck reports whether no worker has worked for stuckTime, as far as this one, which doesn't either, has seen.
+func (c *cycle) stuck() bool {
+	now := c.now()
+	for peer, board := range c.peers {
+		if peer != c.self && board.At(showState).Load() == StateWork {
+			c.stuckSince = time.Time{}
+			return false
+		}
+	}
+	if c.stuckSince.IsZero() {
+		c.stuckSince = now
+	}
+	if now.Sub(c.stuckSince) <= stuckTime {
+		return false
+	}
+	c.stuckSince = now
+	return true
+}
+
+// wantRoom shows the peers what waits here for room in their lanes, and wakes those that have to see it.
+func (c *cycle) wantRoom(began bool) {
+	c.counters.At(showRoomAt).SetFloat(c.engine.FirstReady().Epoch)
+	if !began {
+		return
+	}
+	for i, out := range c.lanes.router.Senders() {
+		if out.Short() {
+			c.lanes.cycles[c.lanes.router.Peers()[i]].Ring()
+		}
+	}
 }
 
 // work handles a batch, at the most as far as peers may wait for promises.
@@ -242,9 +329,13 @@ func (c *cycle) rest(heard bool) error {
 	if !c.engine.Blocked() {
 		waits = shortOfRoom
 	}
-	if c.ledger.is != waits {
+	began := c.ledger.is != waits
+	if began {
 		c.enter(waits)
 		c.show()
+	}
+	if waits == shortOfRoom {
+		c.wantRoom(began)
 	}
 	if err := c.checkShared(); err != nil {
 		return err
@@ -351,10 +442,12 @@ func (c *cycle) room(peer int) error {
 	if c.ask.asked.Load() {
 		c.sendStatus(StateRoom, peer)
 	}
-	if c.ledger.is != shortOfRoom {
+	began := c.ledger.is != shortOfRoom
+	if began {
 		c.enter(shortOfRoom)
 		c.showState(StateRoom, peer)
 	}
+	c.wantRoom(began)
 	n, err := c.keepMoving(peer)
 	if err == nil && n == 0 {
 		err = c.checkShared()
@@ -369,9 +462,13 @@ func (c *cycle) room(peer int) error {
 // keepMoving takes in whatever has come and promises peers what can be promised, without
 // handling anything. full is the peer whose lane an event waits for room in, -1: none.
 func (c *cycle) keepMoving(full int) (int, error) {
-	n, err := c.lanes.feed.poll(c, -1)
+	take := (*cycle).takeInAll
+	if full >= 0 && c.holdsEnough() {
+		take = (*cycle).takeInLeast
+	}
+	n, err := take(c)
 	if err != nil {
-		return n, fmt.Errorf("worker: %w", err)
+		return n, err
 	}
 	return n, c.publish(full)
 }

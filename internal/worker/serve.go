@@ -368,7 +368,8 @@ func (c *cycle) start(e *node.Engine, horizon float64) {
 	c.stats = Stats{}
 	c.parksBefore = c.waiter.Stats().Parked
 	c.blocksBefore, c.partsBefore = c.lanes.largePayloads()
-	c.drained = time.Time{}
+	c.stuckSince = time.Time{}
 	c.ledger.start(c.now)
+	c.counters.At(showRoomAt).SetFloat(math.Inf(1))
 	c.show()
 }

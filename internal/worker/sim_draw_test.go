@@ -22,6 +22,7 @@ type simDraw struct {
 	park         time.Duration // longest sleep; 0: bells alone end sleeps
 	lost         int           // chance in 1000 that a wake-up gets lost
 	late         time.Duration // longest delay of a wake-up
+	held         int64         // bytes of others' events from which a worker takes in only what it must
 	kill         int           // steps before a worker is killed; 0: none
 	victim       int
 	stop         int // steps before the run is stopped; 0: not
@@ -31,11 +32,11 @@ type simDraw struct {
 func (d *simDraw) String() string {
 	return fmt.Sprintf("seed %d: %d workers, sync %s, %d nodes of %d simprocs, %d links, "+
 		"horizon %v, ring %d, pool %d, inline %d, batch %d, sizes %v, "+
-		"park %v, lost %d, late %v, kill %d of worker %d, stop %d, hang-up %d, handler "+
+		"held %d, park %v, lost %d, late %v, kill %d of worker %d, stop %d, hang-up %d, handler "+
 		"fails in activation %d (panics: %v)",
 		d.seed, d.workers, d.tuning.Sync, len(d.scenario.graph.Nodes), len(d.scenario.graph.Simprocs),
 		len(d.scenario.graph.Links), d.scenario.horizon, d.tuning.RingBytes, d.tuning.PoolBytes, d.tuning.InlineMax,
-		d.tuning.BatchMax, d.scenario.sizes, d.park, d.lost, d.late, d.kill, d.victim, d.stop, d.hang,
+		d.tuning.BatchMax, d.scenario.sizes, d.held, d.park, d.lost, d.late, d.kill, d.victim, d.stop, d.hang,
 		d.scenario.failAt, d.scenario.panics)
 }
 
@@ -86,6 +87,10 @@ func newSimDraw(seed uint64, rnd *rand.Rand) *simDraw {
 		d.hang = 1 + rnd.IntN(3000)
 	case 4:
 		d.scenario.failAt, d.scenario.panics = 1+rnd.IntN(40), false
+	}
+	d.held = []int64{HeldMax, 1000, 200, 0}[rnd.IntN(4)]
+	if d.park == 0 {
+		d.held = HeldMax // what ends some waits is a time
 	}
 	return d
 }

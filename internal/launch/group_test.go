@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package launch
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/disco-sim/disco/internal/launch/launchtest"
+	"github.com/disco-sim/disco/internal/worker"
+)
+
+// groupEnv has the groupRun that a process of these tests is to do, in JSON.
+const groupEnv = "DISCO_TEST_GROUP"
+
+// groupRun is a run in a control group of memory.
+type groupRun struct {
+	Dir     string // of the group
+	Workers int
+	Text    string
+	Tuning  worker.Tuning
+}
+
+// runInGroup joins the group, runs, and prints the trace hash.
+func runInGroup(order string) error {
+	var g groupRun
+	if err := json.Unmarshal([]byte(order), &g); err != nil {
+		return err
+	}
+	pid := strconv.Itoa(os.Getpid())
+	if err := os.WriteFile(filepath.Join(g.Dir, "cgroup.procs"), []byte(pid), 0o644); err != nil {
+		return err
+	}
+	cfg := config(TransportShm, g.Workers, g.Text)
+	cfg.Tuning = g.Tuning
+	l, err := Prepare(cfg)
+	if err != nil {
+		return err
+	}
+	out, err := l.Run(context.Background())
+	if err == nil {
+		fmt.Println(out.TraceHash)
+	}
+	return err
+}
+
+var groupNumber atomic.Int64 // of groups made
+
+// memoryGroup is a control group of memory.
+type memoryGroup struct{ dir, peak, limit string }
+
+// newMemoryGroup makes one below the machine's root group, of whichever version there is.
+func newMemoryGroup(t *testing.T) memoryGroup {
+	t.Helper()
+	name := fmt.Sprintf("disco-test-%d-%d", os.Getpid(), groupNumber.Add(1))
+	var why []error
+	for _, g := range []memoryGroup{
+		{"/sys/fs/cgroup/memory", "memory.max_usage_in_bytes", "memory.limit_in_bytes"},
+		{"/sys/fs/cgroup", "memory.peak", "memory.max"},
+	} {
+		if _, err := os.Stat(filepath.Join(g.dir, "cgroup.procs")); err != nil {
+			why = append(why, err)
+			continue
+		}
+		g.dir = filepath.Join(g.dir, name)
+		if err := os.Mkdir(g.dir, 0o755); err != nil {
+			why = append(why, err)
+			continue
+		}
+		t.Cleanup(func() {
+			until(t, "removing "+g.dir, func() bool { return os.Remove(g.dir) == nil })
+		})
+		if _, err := os.ReadFile(filepath.Join(g.dir, g.peak)); err != nil {
+			why = append(why, err)
+			continue
+		}
+		return g
+	}
+	t.Skipf("NOT TESTED: this user can't make a control group of memory here: %v", errors.Join(why...))
+	return memoryGroup{}
+}
+
+// run runs in the group and returns the trace hash and the most memory that all processes had together.
+func (g memoryGroup) run(t *testing.T, r groupRun, limit int64) (hash string, peak int64) {
+	t.Helper()
+	if limit > 0 {
+		text := strconv.FormatInt(limit, 10)
+		if err := os.WriteFile(filepath.Join(g.dir, g.limit), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.Dir = g.dir
+	order, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe")
+	cmd.Env = append(os.Environ(), groupEnv+"="+string(order))
+	var text bytes.Buffer
+	cmd.Stderr = &text
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%d workers, limit %d: %v\n%s", r.Workers, limit, err, text.Bytes())
+	}
+	number, err := os.ReadFile(filepath.Join(g.dir, g.peak))
+	if err == nil {
+		peak, err = strconv.ParseInt(strings.TrimSpace(string(number)), 10, 64)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out), peak
+}
+
+// The memory of a run over many workers is at most that of one, and worker.MemoryMax for each, also where every worker
+// could run ahead of the next one without end; a group that allows no more lets it finish.
+func TestMemoryOfRun(t *testing.T) {
+	text := launchtest.StreamScenario(8, 100, 1000, 2000, 2)
+	hash, one := newMemoryGroup(t).run(t, groupRun{Workers: 1, Text: text}, 0)
+	t.Logf("1 worker: %d MiB", one>>20)
+	for _, workers := range []int{2, 3, 8} {
+		allowed := one + int64(workers)*worker.MemoryMax
+		r := groupRun{Workers: workers, Text: text}
+		got, peak := newMemoryGroup(t).run(t, r, 0)
+		t.Logf("%d workers: %d MiB of %d", workers, peak>>20, allowed>>20)
+		if got != hash || peak > allowed {
+			t.Errorf("%d workers: peak of %d bytes, at most %d are allowed; trace hash %s, want %s", workers, peak,
+				allowed, got, hash)
+		}
+		if got, _ := newMemoryGroup(t).run(t, r, allowed); got != hash {
+			t.Errorf("%d workers with a limit: trace hash %s, want %s", workers, got, hash)
+		}
+	}
+}
