@@ -28,7 +28,6 @@ type byLink struct {
 	scratch []int32 // origins of reach, which nobody asks for
 
 	floors bool // some model has promised something itself
-	risen  bool // some EventQueue's bound has risen since safe was computed
 	moved  bool // something has changed since reach was computed
 
 	order []tournament // by class: the first epochs of its simprocs' queues
@@ -65,7 +64,7 @@ func newByLink(e *Engine) *byLink {
 	b := &byLink{
 		plan: l, safe: make([]mark, places), holds: make([]int32, places), reach: make([]mark,
 			places), scratch: make([]int32, places),
-		todo: newTournament(places, math.MaxUint64), risen: true, moved: true,
+		todo: newTournament(places, math.MaxUint64), moved: true,
 		leaf: make([]int32, n), place: make([]int32, n),
 		order: make([]tournament, len(e.classes)), procs: make([][]uint32, len(e.classes)),
 		channels: make([][]channel, n), out: make([]outChannel, e.plan.workers),
@@ -147,7 +146,6 @@ func (e *Engine) settleByLink() {
 			c.safe, c.holder = s, b.holds[place]
 		}
 	}
-	b.risen = false
 	b.change()
 }
 

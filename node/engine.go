@@ -30,6 +30,8 @@ type Engine struct {
 	classes      []class
 	heads        []head       // by class
 	in           []Bound      // [peer] what they have promised
+	holds        []int32      // [peer] whose bound held back what was promised to it last
+	risen        bool         // a bound has risen since safe was computed
 	short        []uint64     // peers whose lanes are short of room, as a mask
 	floors       []*laneFloor // [peer], nil: none raised
 	byLink       *byLink      // nil: one bound promises for everything to a peer
@@ -121,7 +123,7 @@ func NewEngine(plan *Plan, cfg Config) (*Engine, error) {
 	}
 	e := &Engine{
 		plan: plan, cfg: cfg, store: newStore(),
-		in: make([]Bound, plan.workers), floors: make([]*laneFloor, plan.workers),
+		in: make([]Bound, plan.workers), holds: make([]int32, plan.workers), floors: make([]*laneFloor, plan.workers),
 		short: make([]uint64, (plan.workers+63)/64),
 	}
 	e.store.giveBack = cfg.Release
@@ -349,7 +351,7 @@ func (e *Engine) ReceiveEvent(peer int, ev *envelope.Event, lease uint64) error 
 		if err != nil {
 			return e.fail(err)
 		}
-		e.byLink.risen = e.byLink.risen || raised
+		e.risen = e.risen || raised
 	}
 	e.stats.Received++
 	e.backlogBytes += int64(len(ev.Headers) + len(ev.Data))
@@ -381,7 +383,7 @@ func (e *Engine) ReceivePromise(peer int, p *envelope.Promise) error {
 	if err != nil {
 		return e.fail(err)
 	}
-	e.byLink.risen = e.byLink.risen || raised
+	e.risen = e.risen || raised
 	return nil
 }
 
@@ -400,8 +402,7 @@ func (e *Engine) ReceiveBound(peer int, b Bound) error {
 		// A jump may have raised what we hold above what the peer has said itself.
 		return nil
 	}
-	e.in[peer] = b
-	e.settle()
+	e.in[peer], e.risen = b, true
 	return nil
 }
 

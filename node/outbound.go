@@ -20,9 +20,13 @@ func (e *Engine) OutBound(peer int) Bound {
 	for i := range e.classes {
 		b = least(b, e.classes[i].plan.out[peer].apply(e.key(i)))
 	}
+	passed := Never
 	for from := range e.in {
-		b = least(b, e.plan.through[from][peer].apply(e.in[from]))
+		if k := e.plan.through[from][peer].apply(e.in[from]); k.Before(passed) {
+			passed, e.holds[peer] = k, int32(from)
+		}
 	}
+	b = least(b, passed)
 	if f := e.laneFloor(peer); b.Before(Bound{f, 0}) {
 		b = Bound{f, 0}
 	}
@@ -30,6 +34,18 @@ func (e *Engine) OutBound(peer int) Bound {
 		return Never
 	}
 	return b
+}
+
+// PromiseBeyond is OutBound where that is later than said, which the peer has been promised
+// before; ok tells whether it is. It is for who asks for many peers again and again: mostly
+// one of them holds back what can be promised to all others, and a look at that one is enough.
+func (e *Engine) PromiseBeyond(peer int, said Bound) (b Bound, ok bool) {
+	from := e.holds[peer]
+	if e.floors[peer] == nil && !said.Before(e.plan.through[from][peer].apply(e.in[from])) {
+		return said, false
+	}
+	b = e.OutBound(peer)
+	return b, said.Before(b)
 }
 
 // Next is the key of the earliest activation of this worker, whether or not it may

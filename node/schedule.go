@@ -162,16 +162,17 @@ func (e *Engine) SetHorizon(epoch float64) {
 	e.settle()
 }
 
-// takePromises settles what promises of single links have said since the last time: they
-// come many at once, so each by itself is only noted.
+// takePromises settles what promises have said since the last time: they come many at once,
+// so each by itself is only noted.
 func (e *Engine) takePromises() {
-	if e.byLink != nil && e.byLink.risen {
+	if e.risen {
 		e.settle()
 	}
 }
 
 // settle recomputes what is safe after a bound has risen.
 func (e *Engine) settle() {
+	e.risen = false
 	if e.byLink != nil {
 		e.settleByLink()
 	}

@@ -294,8 +294,8 @@ func (c *cycle) publish(full int) error {
 
 // promise raises the bound on everything that is sent to a peer.
 func (c *cycle) promise(peer int, out router.Sender) error {
-	b := c.engine.OutBound(peer)
-	if !c.published[peer].Before(b) {
+	b, more := c.engine.PromiseBeyond(peer, c.published[peer])
+	if !more {
 		return out.Flush()
 	}
 	if err := out.Promise(b.Epoch, b.Level); err != nil {
