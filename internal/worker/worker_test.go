@@ -159,6 +159,7 @@ func newRunner(t testing.TB, text string, placement []int32, workers int, tuning
 		if err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() { file.Close() })
 		c.files = append(c.files, file)
 		go func() {
 			c.errs <- Serve(theirs, kinds, func(*Setup) (Segments, *os.File, error) { return all[w], file, nil })
