@@ -58,6 +58,11 @@ type placementRow struct {
 	Balance   float64 `json:"balance"`     // expected work of the busiest worker over the mean
 	Cut       float64 `json:"cut"`         // share of the expected traffic between workers
 	Lookahead float64 `json:"lookahead_s"` // least lookahead between workers, on a cycle; 0: none
+
+	// Predicted from the scenario's rates; 0: not known.
+	Rounds   float64 `json:"predicted_rounds_per_event"` // rounds of promises between workers
+	Slowdown float64 `json:"predicted_slowdown"`         // time over that of one worker
+	Saved    float64 `json:"predicted_saved"`            // time over this if empty workers had nodes too; 1: none is
 }
 
 type replicationRow struct {
@@ -149,7 +154,8 @@ func newDocument(o *order, l *launch.Launch, out *launch.Outcome) *document {
 		SetupSeconds:    out.SetupSeconds,
 		Spread:          l.Spread(),
 		Placement: placementRow{string(l.Partition()), finite(l.Placement().Balance()), finite(l.Placement().Cut),
-			finite(l.Placement().Lookahead)},
+			finite(l.Placement().Lookahead), finite(l.Placement().Rounds), finite(l.Placement().Slowdown),
+			finite(l.Placement().Saved)},
 		WorkersWanted:   o.config.Workers,
 		TuningInEffect:  l.Tuning(),
 		NumNodes:        l.Structure().NumNodes(),

@@ -50,10 +50,27 @@ func spread(l *launch.Launch) string {
 	if !math.IsInf(p.Lookahead, 1) {
 		text += " with a lookahead " + lookaheadText("of", p.Lookahead)
 	}
-	if empty := len(p.Nodes) - occupied(p.Nodes); empty > 0 {
-		text += fmt.Sprintf("; %d without nodes, because more would wait for each other at nearly every event", empty)
+	switch empty := len(p.Nodes) - occupied(p.Nodes); {
+	case empty > 0:
+		text += fmt.Sprintf("; %d without nodes, because with them it would take %s times as long, as the workers "+
+			"would wait for each other or take turns on %s", empty, ratio(p.Saved), count(l.Processors(), "processor"))
+	case p.Slowdown > slowdownNoted:
+		text += fmt.Sprintf("; that is predicted to take %s times as long as one worker, with %s rounds of promises "+
+			"for each event: fewer workers are faster, and --partition mincut without --placement finds how many",
+			ratio(p.Slowdown), ratio(p.Rounds))
 	}
 	return text
+}
+
+// slowdownNoted is how many times as long as with one worker a run may be predicted to take before it says so.
+const slowdownNoted = 2
+
+// ratio is a number with two digits, or without decimals.
+func ratio(x float64) string {
+	if x >= 10 {
+		return fmt.Sprintf("%.0f", x)
+	}
+	return fmt.Sprintf("%.2g", x)
 }
 
 // occupied is how many workers have nodes.
@@ -77,6 +94,7 @@ func (p *program) report(out *launch.Outcome, d *document) error {
 	fmt.Fprintf(p.stdout, "%d events in %.3g s: %s events/s (and %.3g s to start and end)\n",
 		out.Events, out.WallSeconds, short(perSecond(out.Events, out.WallSeconds)), out.SetupSeconds)
 	p.workers(d)
+	p.turns(d)
 	p.comparison(d)
 	if out.TraceHash == "" {
 		fmt.Fprintln(p.stdout, "trace hash: none, because the run was interrupted")
@@ -113,6 +131,29 @@ func (p *program) workers(d *document) {
 	}
 	// The writer behind it keeps its errors.
 	_ = t.Flush()
+}
+
+// turnsNoted is how many promises, or idle jumps, of all workers there may be for each event before a run says so.
+// Shorter runs take no time anyway.
+const (
+	turnsNoted  = 0.5
+	eventsNoted = 10_000
+)
+
+// turns says that the workers waited for each other at nearly every event, and what to do.
+func (p *program) turns(d *document) {
+	promises, jumps := uint64(0), uint64(0)
+	for _, w := range d.PerWorker {
+		promises += w.Promises
+		jumps += w.IdleJumps
+	}
+	most := turnsNoted * float64(d.Events)
+	if d.Events >= eventsNoted && (float64(promises) > most || float64(jumps) > most) {
+		each := float64(max(d.Events, 1))
+		fmt.Fprintf(p.stdout, "the workers waited for each other: %s promises and %s idle jumps for each event; fewer "+
+			"workers are faster, or another --partition or --placement (docs/running.md, \"How many workers\")\n",
+			ratio(float64(promises)/each), ratio(float64(jumps)/each))
+	}
 }
 
 // perSecond is 0 for a run that took no time.

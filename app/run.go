@@ -70,6 +70,8 @@ func runFlags() []cli.Flag {
 			"traffic between workers; block, in the scenario's order; round-robin"),
 		textFlag(groupWhere, "placement", "automatic",
 			"`FILE` with one line \"node: worker\" for each node that is to be on a certain worker, 0 for the first"),
+		textFlag(groupWhere, "processors", "those that this process may use",
+			"place nodes as for a machine on which `N` workers run at once"),
 		&cli.BoolFlag{Category: groupWhere, Name: "compare", DisableDefaultText: true,
 			Usage: fmt.Sprintf("run it on one worker too, %d times each in turn, and show how many times faster N "+
 				"workers are", compareRounds)},
@@ -286,6 +288,7 @@ func (p *program) order(c *cli.Context, file string) (*order, error) {
 		Files:        &scenario.Files{},
 		Registry:     p.registry,
 		Workers:      v.integer("workers", 1, 1, launch.WorkersMax),
+		Processors:   v.integer("processors", 0, 1, processorsMax),
 		Seed:         v.seed("seed", 1),
 		Replications: v.integer("replications", 1, 1, launch.ReplicationsMax),
 		Horizon:      v.seconds("horizon"),
@@ -365,6 +368,9 @@ func sameFile(a, b string) bool {
 	absB, errB := filepath.Abs(b)
 	return errA == nil && errB == nil && absA == absB
 }
+
+// processorsMax is more than any machine has.
+const processorsMax = 1 << 16
 
 // The values of --on-stall.
 const (

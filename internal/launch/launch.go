@@ -93,7 +93,8 @@ func Prepare(cfg Config) (*Launch, error) {
 	if err != nil {
 		return nil, err
 	}
-	placement, err := partition.Make(g, workers, cfg.Partition, pinned, cfg.proceed)
+	placement, err := partition.Make(g, partition.Run{Workers: workers, Processors: cfg.Processors,
+		Seconds: s.Horizon() * float64(cfg.Replications)}, cfg.Partition, pinned, cfg.proceed)
 	if errors.Is(err, errNotBegun) {
 		return nil, err
 	} else if err != nil {
@@ -169,6 +170,9 @@ func (l *Launch) crowded() bool {
 	}
 	return threads > l.cfg.Processors
 }
+
+// Processors is how many of the workers can run at once.
+func (l *Launch) Processors() int { return l.cfg.Processors }
 
 // Transport is the one that will be used.
 func (l *Launch) Transport() string { return l.cfg.Transport }

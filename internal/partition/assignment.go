@@ -4,6 +4,7 @@ package partition
 
 import (
 	"math"
+	"slices"
 
 	"github.com/disco-sim/disco/node"
 )
@@ -11,24 +12,26 @@ import (
 // assignment is a partition under construction.
 type assignment struct {
 	s       *node.Structure
+	run     Run
 	workers int
 	of      []int32 // worker of each node, or free
+	saved   float64 // Partition.Saved
 	proceed func() error
 	most    float64 // the largest rate known of a link or mesh, 0: none is
 	mean    float64 // weight of links whose rate isn't known
 }
 
-func newAssignment(s *node.Structure, workers int, of []int32, proceed func() error) *assignment {
+func newAssignment(s *node.Structure, run Run, of []int32, proceed func() error) *assignment {
 	if proceed == nil {
 		proceed = func() error { return nil }
 	}
-	return &assignment{s: s, workers: workers, of: of, proceed: proceed}
+	return &assignment{s: s, run: run, workers: run.Workers, of: of, saved: 1, proceed: proceed}
 }
 
 // figures is the finished partition.
 func (a *assignment) figures() (*Partition, error) {
 	p := &Partition{Workers: a.workers, Of: a.of, Work: make([]float64, a.workers), Nodes: make([]int, a.workers),
-		Lookahead: math.Inf(1)}
+		Lookahead: math.Inf(1), Saved: a.saved}
 	works := newWorks(a.s)
 	for n, w := range a.of {
 		p.Work[w] += works.share(n)
@@ -37,6 +40,10 @@ func (a *assignment) figures() (*Partition, error) {
 	if a.workers == 1 {
 		return p, nil
 	}
+	if slices.Min(a.of) == slices.Max(a.of) {
+		return p, nil
+	}
+	a.predict(p)
 	for _, m := range a.s.Meshes() {
 		p.Lookahead = min(p.Lookahead, m.Lookahead)
 	}
@@ -53,6 +60,17 @@ func (a *assignment) figures() (*Partition, error) {
 		p.Cut, err = a.cutShare()
 	}
 	return p, err
+}
+
+// predict fills in what the partition is predicted to cost, unless the graph is so large that this would take long.
+func (a *assignment) predict(p *Partition) {
+	if a.s.NumNodes()+a.s.NumLinks() > listedMax {
+		return
+	}
+	if predict := newPredictor(list(a.s), a.run); predict.known() {
+		seconds, rounds := predict.seconds(a.of, a.workers)
+		p.Rounds, p.Slowdown = rounds/predict.events, seconds/predict.least(1)
+	}
 }
 
 // eachLink visits all links, by rising sender.
@@ -186,7 +204,7 @@ func (a *assignment) minCut(pinned bool) error {
 		return a.inPieces(pinned)
 	}
 	g := list(a.s)
-	fastest(g, a.workers, a.of, cyclicLinks(g, math.MaxFloat64), pinned)
+	a.saved = fastest(g, newPredictor(g, a.run), a.of, cyclicLinks(g, math.MaxFloat64), pinned)
 	return nil
 }
 

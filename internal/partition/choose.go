@@ -13,36 +13,76 @@ const (
 	// eventsFew is how many events there are between two rounds of messages of a placement that is not left as it is:
 	// hardly more than the one that the round was for.
 	eventsFew = 2
+	// slowFactor is how many times as long as over fewer workers a placement may take that is left as it is, because
+	// the number of workers is what somebody has asked for. Workers that each have a processor may take more: where
+	// events are dearer than eventSeconds, waits weigh less. Turns on one processor never pay.
+	slowFactor  = 4.0
+	turnsFactor = 1.5
+	// secondsFew is what nobody gives workers up for.
+	secondsFew = 10e-3
 	// moveSteps bounds what that may cost, in vertices and edges that are looked at: a tenth of a second.
 	moveSteps = 5_000_000
+	// allCounts is up to how many nodes and links every smaller number of workers is tried. In larger graphs it is
+	// every half, so that placing them takes no more than twice as long.
+	allCounts = 10_000
 )
 
-// fastest fills of with the min-cut over all workers. Where workers would wait for each other at nearly every event, it
-// takes the placement that is predicted to be fastest instead: with single nodes moved, or over fewer workers while the
-// others stay empty. With pinned nodes, all workers get something.
-func fastest(g *node.Graph, workers int, of []int32, cyclic []bool, pinned bool) {
-	p := newPredictor(g)
-	pins := slices.Clone(of)
+// fastest fills of with the min-cut over all workers. Where workers would wait for each other at nearly every event, or
+// the run would take several times as long as over fewer, it takes the placement that is predicted to be fastest
+// instead: with single nodes moved, or over fewer workers while the others stay empty. With pinned nodes, all workers
+// get something. It returns how many times as long the placement would have taken that all workers have a part in.
+func fastest(g *node.Graph, p *predictor, of []int32, cyclic []bool, pinned bool) (saved float64) {
+	workers, pins := p.run.Workers, slices.Clone(of)
 	minCut(g, workers, of, cyclic)
 	if workers == 1 || !p.known() || !complete(of, workers) {
-		return
+		return 1
 	}
-	if _, rounds := p.seconds(of, workers); !p.everyEvent(rounds) {
-		return
+	all, rounds := p.seconds(of, workers)
+	if !p.everyEvent(rounds) && (pinned || p.near(all, p.least(workers))) {
+		return 1
 	}
-	best := p.improve(of, workers, pins, pinned)
-	if pinned {
-		return
-	}
-	for fewer := workers - 1; fewer >= 1 && p.least(fewer) < best; fewer-- {
+	moved := slices.Clone(of)
+	best := p.improve(moved, workers, pins, pinned)
+	fewest := moved
+	for _, fewer := range p.counts(workers) {
+		if pinned || p.least(fewer) >= best {
+			continue
+		}
 		try := slices.Clone(pins)
 		minCut(g, fewer, try, cyclic)
 		if seconds := p.improve(try, fewer, pins, false); seconds < best {
-			best = seconds
-			copy(of, try)
+			best, fewest = seconds, try
 		}
 	}
+	if !p.everyEvent(rounds) && p.near(all, best) {
+		return 1
+	}
+	copy(of, fewest)
+	if pinned {
+		return 1
+	}
 	emptyLast(of, workers)
+	return all / best
+}
+
+// near tells whether a placement over all workers is left as it is where another one takes best.
+func (p *predictor) near(all, best float64) bool {
+	factor := slowFactor
+	if p.run.Workers > p.run.Processors {
+		factor = turnsFactor
+	}
+	return all <= factor*best || (all-best)*p.run.Seconds <= secondsFew
+}
+
+// counts are the smaller numbers of workers to try.
+func (p *predictor) counts(workers int) (counts []int) {
+	few := len(p.g.Nodes)+len(p.g.Links) <= allCounts
+	for n := workers - 1; n >= 1; n-- {
+		if few || n == p.run.Processors || n&(n-1) == 0 {
+			counts = append(counts, n)
+		}
+	}
+	return counts
 }
 
 // emptyLast numbers the workers anew so that those without a node come last.
@@ -72,10 +112,10 @@ func complete(of []int32, workers int) bool {
 func (p *predictor) improve(of []int32, workers int, pins []int32, full bool) float64 {
 	best, _ := p.seconds(of, workers)
 	each := p.g.NumSimprocs() + workers*workers + 2*len(p.g.Links) + 2*len(p.g.Nodes)*len(p.g.Meshes)
-	for steps := 0; steps < moveSteps; {
+	for p.left > 0 {
 		node, to := -1, int32(0)
 		for _, m := range p.moves(of, pins) {
-			if steps += each; steps >= moveSteps {
+			if p.left -= each; p.left <= 0 {
 				break
 			}
 			from := of[m.n]

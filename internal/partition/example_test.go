@@ -31,8 +31,9 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
+	run := partition.Run{Workers: 2, Processors: 2, Seconds: 1}
 	for _, method := range []partition.Method{partition.MinCut, partition.Block, partition.RoundRobin} {
-		p, err := partition.Make(s, 2, method, map[int]int32{0: 0}, nil) // web-1 stays on worker 0
+		p, err := partition.Make(s, run, method, map[int]int32{0: 0}, nil) // web-1 stays on worker 0
 		if err != nil {
 			fmt.Println(err)
 			return

@@ -114,7 +114,7 @@ func checkMake(t *testing.T, g *node.Graph, workers int, method Method, pinned m
 	if cut := dumbShare(g, p.Of); !near(p.Cut, cut) || p.Cut < 0 || p.Cut > 1 {
 		t.Fatalf("%s: cut %v, want %v: placed %v, links %+v, meshes %+v", method, p.Cut, cut, p.Of, g.Links, g.Meshes)
 	}
-	if lookahead := dumbLookahead(g, workers, p.Of); p.Lookahead != lookahead {
+	if lookahead := dumbLookahead(g, p.Of); p.Lookahead != lookahead {
 		t.Fatalf("%s: lookahead %v, want %v", method, p.Lookahead, lookahead)
 	}
 	checkOrder(t, g, method, pinned, p)
@@ -223,7 +223,7 @@ func dumbShare(g *node.Graph, of []int32) float64 {
 }
 
 // dumbLookahead tries for every link between workers whether there is a way back.
-func dumbLookahead(g *node.Graph, workers int, of []int32) float64 {
+func dumbLookahead(g *node.Graph, of []int32) float64 {
 	at := func(e node.Endpoint) node.Endpoint {
 		if g.Nodes[e.Node].Shared {
 			e.Simproc = 0
@@ -246,7 +246,7 @@ func dumbLookahead(g *node.Graph, workers int, of []int32) float64 {
 		}
 	}
 	for _, m := range g.Meshes {
-		if workers > 1 {
+		if slices.Min(of) < slices.Max(of) {
 			least = min(least, m.Lookahead)
 		}
 	}

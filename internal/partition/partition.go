@@ -7,18 +7,19 @@
 // another, and keeps links with little lookahead inside the workers, because the least
 // lookahead between two of them decides how often they have to exchange promises.
 //
-// Where workers would nevertheless wait for each other at nearly every event, N of them would be slower than one. Then
-// MinCut predicts what a simulated second takes (100 ns for each event of the busiest worker, 50 ns for each that it
-// sends to or gets from others, 500 ns for each round of messages), moves single nodes, and leaves workers empty,
-// whichever is fastest. How many rounds there are it reads from the lanes: a bound is the least of all that goes over a
-// lane, so a cycle of lanes can hold all workers back where no cycle of links does.
+// Where workers would nevertheless wait for each other at nearly every event, or take turns on too few processors, N of
+// them would be slower than one. So MinCut predicts what a simulated second takes (100 ns for each event of the busiest
+// worker, 50 ns for each that it sends to or gets from others, a round of messages for the lanes there are). Where
+// fewer workers are predicted to be much faster, it moves single nodes and leaves workers empty, whichever is
+// fastest. How many rounds there are it reads from the lanes: a bound is the least of all that goes over a lane, so a
+// cycle of lanes can hold all workers back where no cycle of links does.
 //
-// Guarantee: the same graph, number of workers and method give the same partition, on
+// Guarantee: the same graph, run and method give the same partition, on
 // every machine and in whatever order the graph lists its links; nodes that were pinned
 // stay where they were put; no worker is without a node, unless MinCut predicts that fewer are faster and no node is
 // pinned. All figures are numbers, whatever finite work and lookahead, and whatever rates, the graph has.
 //
-//	p, err := partition.Make(graph, 4, partition.MinCut, nil)
+//	p, err := partition.Make(graph, partition.Run{Workers: 4, Processors: 2, Seconds: 60}, partition.MinCut, nil)
 //	worker := p.Of[node]
 //	fmt.Println(p.Balance(), p.Cut)
 package partition
@@ -73,6 +74,11 @@ type Partition struct {
 	// cycle, in simulated seconds; +Inf without any. Other links make no worker wait
 	// for what it sends itself: the workers along them are a pipeline.
 	Lookahead float64
+
+	// Rounds is how many rounds of messages between workers are predicted for each event, Slowdown how many times as
+	// long as with one worker the run is predicted to take; 0 where the scenario doesn't say enough. Saved is how many
+	// times as long it would take if the workers that MinCut has left empty had nodes as well; 1 where none is.
+	Rounds, Slowdown, Saved float64
 }
 
 // Balance is the busiest worker's expected work as a multiple of the mean: 1 is even,
@@ -89,15 +95,22 @@ func (p *Partition) Balance() float64 {
 	return most * float64(len(p.Work)) / sum
 }
 
-// Make assigns the nodes of a scenario to the workers. Nodes in pinned (worker by node index) stay where they were put.
-// proceed, when not nil, is called now and then; its error ends the work and is returned as it is.
+// Run is what nodes are placed for.
+type Run struct {
+	Workers    int
+	Processors int     // how many of the workers can run at once
+	Seconds    float64 // of simulated time, in all replications
+}
+
+// Make assigns the nodes of a scenario to the workers of a run. Nodes in pinned (worker by node index) stay where they
+// were put. proceed, when not nil, is called now and then; its error ends the work and is returned as it is.
 //
 // A worker that Block, RoundRobin or pins leave without a node is an error: its process would be of no use, and that is
 // probably a mistake.
 func Make(
-	s *node.Structure, workers int, method Method, pinned map[int]int32, proceed func() error,
+	s *node.Structure, run Run, method Method, pinned map[int]int32, proceed func() error,
 ) (*Partition, error) {
-	nodes := s.NumNodes()
+	workers, nodes := run.Workers, s.NumNodes()
 	if workers < 1 || workers > nodes {
 		return nil, fmt.Errorf("partition: %d workers for %d nodes, want 1 to %d", workers, nodes, nodes)
 	}
@@ -116,7 +129,7 @@ func Make(
 		}
 		of[n] = w
 	}
-	a := newAssignment(s, workers, of, proceed)
+	a := newAssignment(s, run, of, proceed)
 	var err error
 	switch {
 	case workers == 1:

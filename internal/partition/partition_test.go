@@ -60,8 +60,11 @@ func structure(g *node.Graph) *node.Structure {
 }
 
 func makeOf(g *node.Graph, workers int, method Method, pinned map[int]int32) (*Partition, error) {
-	return Make(structure(g), workers, method, pinned, nil)
+	return Make(structure(g), each(workers), method, pinned, nil)
 }
+
+// each is a long run whose workers have a processor each.
+func each(workers int) Run { return Run{workers, workers, 1e9} }
 
 func mustMake(t testing.TB, g *node.Graph, workers int, method Method, pinned map[int]int32) *Partition {
 	t.Helper()

@@ -66,16 +66,21 @@ func (a *assignment) inPieces(pinned bool) error {
 	return a.proceed()
 }
 
-// fewerPieces leaves workers empty where all of them would wait for each other at nearly every event.
+// fewerPieces leaves workers empty where all of them would wait for each other at nearly every event, or where the run
+// would take several times as long as over fewer.
 func (a *assignment) fewerPieces(p *pieces, pins []int32) {
-	if least := a.s.LeastLookahead(); math.IsInf(least, 1) || a.most == 0 || eventsFew/least < a.events() {
+	if least := a.s.LeastLookahead(); math.IsInf(least, 1) || a.most == 0 || !a.manyRounds(1/least) {
 		return
 	}
-	predict := newPredictor(list(a.s))
-	best, rounds := predict.seconds(a.of, a.workers)
-	if !predict.known() || !predict.everyEvent(rounds) {
+	predict := newPredictor(list(a.s), a.run)
+	if !predict.known() {
 		return
 	}
+	all, rounds := predict.seconds(a.of, a.workers)
+	if !predict.everyEvent(rounds) && predict.near(all, predict.least(a.workers)) {
+		return
+	}
+	best, before := all, slices.Clone(a.of)
 	for fewer := a.workers / 2; fewer >= 1 && predict.least(fewer) < best; fewer /= 2 {
 		try := slices.Clone(pins)
 		p.assign(try, fewer)
@@ -84,6 +89,21 @@ func (a *assignment) fewerPieces(p *pieces, pins []int32) {
 			copy(a.of, try)
 		}
 	}
+	if !predict.everyEvent(rounds) && predict.near(all, best) {
+		copy(a.of, before)
+		return
+	}
+	a.saved = all / best
+}
+
+// manyRounds tells whether so many rounds of messages in a simulated second, the most that there can be, are worth a
+// prediction, which takes long for a large graph.
+func (a *assignment) manyRounds(rounds float64) bool {
+	events := a.events()
+	lanes := float64(a.workers) * float64(a.workers-1)
+	cost := rounds * roundOf(lanes, a.workers, a.run.Processors)
+	work := events * eventSeconds / float64(min(a.workers, a.run.Processors))
+	return rounds*eventsFew > events || cost > (turnsFactor-1)*work
 }
 
 // events is how many events a simulated second has: those on all links, or those that the nodes say they handle,

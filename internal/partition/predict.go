@@ -10,14 +10,14 @@ import (
 )
 
 // What a run costs, in seconds of a processor of today. Only the ratios matter: they are the same on every machine, so
-// that placements are.
-//
-// The price of a round is that of two workers that are awake, each on a processor of its own. One that has to be woken
-// takes fifty times as long, but then all workers would do better to be fewer, and that is for people to decide.
+// that placements differ only where the number of processors does. docs/sync.md, "How many workers", has what they were
+// measured with.
 const (
-	eventSeconds = 100e-9 // to handle one event
-	crossSeconds = 50e-9  // to send one to another worker, and again to receive it
-	roundSeconds = 500e-9 // for a promise there, and one back
+	eventSeconds   = 100e-9 // to handle one event
+	crossSeconds   = 50e-9  // to send one to another worker, and again to receive it
+	latencySeconds = 500e-9 // from a promise until a worker that is awake goes on
+	promiseSeconds = 500e-9 // to make a promise for one lane, and to take it in
+	turnSeconds    = 5e-6   // to give the processor to the next worker, where they are more than processors
 )
 
 // predictor predicts how long a run over a placement takes.
@@ -27,7 +27,10 @@ const (
 // of simprocs and lanes, and looks for the least lookahead with which a cycle over a lane closes. Simulated time moves
 // by so much in each round of messages, or from event to event where that is further (idle jumps).
 type predictor struct {
-	g      *node.Graph
+	g    *node.Graph
+	run  Run
+	left int // vertices and edges that improve may still look at
+
 	shares []float64 // of the work, by node
 	events float64   // of all nodes, in a simulated second; 0: unknown
 	epochs float64   // different ones that these have, no more
@@ -36,8 +39,8 @@ type predictor struct {
 	steps  []float64 // the lookaheads that there are, rising
 }
 
-func newPredictor(g *node.Graph) *predictor {
-	p := &predictor{g: g, shares: workShares(g)}
+func newPredictor(g *node.Graph, run Run) *predictor {
+	p := &predictor{g: g, run: run, left: moveSteps, shares: workShares(g)}
 	all, most := eventRates(g)
 	if most == 0 || math.IsInf(all, 0) || slices.Max(p.shares) == 0 {
 		return p
@@ -66,7 +69,9 @@ func newPredictor(g *node.Graph) *predictor {
 func (p *predictor) known() bool { return p.events > 0 }
 
 // least is the least time that any placement over so many workers takes.
-func (p *predictor) least(workers int) float64 { return p.events * eventSeconds / float64(workers) }
+func (p *predictor) least(workers int) float64 {
+	return p.events * eventSeconds / float64(min(workers, p.run.Processors))
+}
 
 // seconds is the predicted time of a simulated second, and how many rounds of messages it takes.
 func (p *predictor) seconds(of []int32, workers int) (all, rounds float64) {
@@ -89,16 +94,52 @@ func (p *predictor) seconds(of []int32, workers int) (all, rounds float64) {
 			busy[w] += 2 * rate * away * crossSeconds / float64(workers)
 		}
 	}
-	work := slices.Max(busy)
-	rounds = p.rounds(of, workers, work)
-	return work + rounds*roundSeconds, rounds
+	sum := 0.0
+	for _, b := range busy {
+		sum += b
+	}
+	work := max(slices.Max(busy), sum/float64(p.run.Processors))
+	round := p.roundSeconds(of, workers)
+	rounds = p.rounds(of, workers, work/round)
+	return work + rounds*round, rounds
 }
 
-// rounds is how many rounds of messages a simulated second takes. Fewer than cost a hundredth of the work are none.
+// roundSeconds is what one round of messages takes: a promise for each lane, by all workers that have nodes.
+func (p *predictor) roundSeconds(of []int32, workers int) float64 {
+	has, used, promises := make([]bool, workers), 0, 0
+	for _, w := range of {
+		if !has[w] {
+			has[w], used = true, used+1
+		}
+	}
+	lanes := make([]bool, workers*workers)
+	for i := range p.g.Links {
+		from, to := int(of[p.g.Links[i].From.Node]), int(of[p.g.Links[i].To.Node])
+		if lane := from*workers + to; from != to && !lanes[lane] {
+			lanes[lane], promises = true, promises+1
+		}
+	}
+	if len(p.g.Meshes) > 0 {
+		promises = used * (used - 1)
+	}
+	return roundOf(float64(promises), used, p.run.Processors)
+}
+
+// roundOf is what a round takes with so many lanes between workers that have nodes.
+func roundOf(lanes float64, workers, processors int) float64 {
+	all := lanes * promiseSeconds
+	if workers > processors {
+		return (all + float64(workers)*turnSeconds) / float64(processors)
+	}
+	return all/float64(workers) + latencySeconds
+}
+
+// rounds is how many rounds of messages a simulated second takes. Fewer than cost a hundredth of the work, which takes
+// as long as so many rounds, are none.
 func (p *predictor) rounds(of []int32, workers int, work float64) float64 {
 	f := newFlow(p.g, of, workers)
 	from, _ := slices.BinarySearch(p.steps, 1/p.epochs)
-	to, found := slices.BinarySearch(p.steps, 100*roundSeconds/work)
+	to, found := slices.BinarySearch(p.steps, 100/work)
 	if found {
 		to++
 	}

@@ -18,7 +18,7 @@ func Traffic(s *node.Structure, of []int32, workers int) [][]float64 {
 	if workers == 1 {
 		return traffic
 	}
-	a := newAssignment(s, workers, of, nil) // without proceed, nothing below fails
+	a := newAssignment(s, Run{Workers: workers}, of, nil) // without proceed, nothing below fails
 	_ = a.weigh()
 	_ = a.eachLink(func(_ node.SimprocID, k, n, to int) {
 		if from, to := of[n], of[to]; from != to {
