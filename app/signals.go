@@ -141,9 +141,13 @@ func prepare(cfg launch.Config) (*launch.Launch, error) {
 	}()
 	select {
 	case r := <-done:
-		return r.l, r.err
+		select {
+		case <-cfg.Stop: // which may be why it has ended
+		default:
+			return r.l, r.err
+		}
 	case <-cfg.Stop:
-		return nil, fmt.Errorf("%w before anything was simulated, while %s was being read and placed", errInterrupted,
-			cfg.File)
 	}
+	return nil, fmt.Errorf("%w before anything was simulated, while %s was being read and placed", errInterrupted,
+		cfg.File)
 }

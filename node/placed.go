@@ -5,9 +5,7 @@ package node
 import "fmt"
 
 // Placed is a Structure whose nodes have their workers: all that the Plan of any worker is
-// made from. The workers of a run share one, in memory or as the bytes of a segment
-// (docs/format/graph.md), so that each of them needs memory of its own for what it hosts
-// only.
+// made from.
 //
 // It does not change and may be used by several goroutines.
 type Placed struct {

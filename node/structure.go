@@ -79,7 +79,7 @@ func (s *Structure) nodeName(n int) []byte { return s.names[s.nameStart[n]:s.nam
 // Shared tells whether the simprocs of a node share state.
 func (s *Structure) Shared(n int) bool { return s.shared[n] != 0 }
 
-// Work is the expected work of a node: 0 for all in a Structure that OpenPlaced returned.
+// Work is the expected work of a node: 0 for all.
 func (s *Structure) Work(n int) float64 {
 	if s.work == nil {
 		return 0
@@ -126,8 +126,7 @@ func (s *Structure) To(link int) SimprocID { return SimprocID(s.linkTo[link]) }
 // Lookahead is that of a link, in simulated seconds.
 func (s *Structure) Lookahead(link int) float64 { return s.lookahead[link] }
 
-// Rate is the expected events per simulated second of a link, 0 where it isn't known, and
-// in a Structure that OpenPlaced returned.
+// Rate is the expected events per simulated second of a link, 0 where it isn't known.
 func (s *Structure) Rate(link int) float64 {
 	if s.rate == nil {
 		return 0

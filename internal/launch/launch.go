@@ -183,7 +183,9 @@ func (l *Launch) Tuning() worker.Tuning { return l.cfg.Tuning }
 // Run runs a simulation: Prepare and Launch.Run in one.
 func Run(ctx context.Context, cfg Config) (*Outcome, error) {
 	l, err := Prepare(cfg)
-	if err != nil {
+	if errors.Is(err, errNotBegun) {
+		return &Outcome{Interrupted: true}, nil
+	} else if err != nil {
 		return nil, err
 	}
 	return l.Run(ctx)

@@ -19,6 +19,7 @@ type assignment struct {
 	proceed func() error
 	most    float64 // the largest rate known of a link or mesh, 0: none is
 	mean    float64 // weight of links whose rate isn't known
+	cycles  *cycles // of all lookaheads; nil: not looked for yet
 }
 
 func newAssignment(s *node.Structure, run Run, of []int32, proceed func() error) *assignment {
@@ -47,12 +48,11 @@ func (a *assignment) figures() (*Partition, error) {
 	for _, m := range a.s.Meshes() {
 		p.Lookahead = min(p.Lookahead, m.Lookahead)
 	}
-	c, err := newCycles(a.s, math.MaxFloat64, a.proceed)
-	if err != nil {
+	if err := a.findCycles(); err != nil {
 		return nil, err
 	}
-	err = a.eachCrossing(func(from node.SimprocID, k int) {
-		if l := a.s.Lookahead(k); l < p.Lookahead && c.has(from, k) {
+	err := a.eachLink(func(from node.SimprocID, k, n, to int) {
+		if l := a.s.Lookahead(k); l < p.Lookahead && a.of[n] != a.of[to] && a.cycles.has(from, k) {
 			p.Lookahead = l
 		}
 	})
@@ -80,7 +80,7 @@ func (a *assignment) eachLink(visit func(from node.SimprocID, link, fromNode, to
 		return nil
 	}
 	for n := range a.s.NumNodes() {
-		if n%(1<<12) == 0 {
+		if (n+1)%(1<<12) == 0 {
 			if err := a.proceed(); err != nil {
 				return err
 			}
@@ -96,12 +96,11 @@ func (a *assignment) eachLink(visit func(from node.SimprocID, link, fromNode, to
 	return nil
 }
 
-func (a *assignment) eachCrossing(visit func(from node.SimprocID, link int)) error {
-	return a.eachLink(func(from node.SimprocID, k, n, to int) {
-		if a.of[n] != a.of[to] {
-			visit(from, k)
-		}
-	})
+func (a *assignment) findCycles() (err error) {
+	if a.cycles == nil {
+		a.cycles, err = newCycles(a.s, math.MaxFloat64, a.proceed)
+	}
+	return err
 }
 
 // weigh finds the unit of rates: they are added up in that of the busiest link or mesh, so that no sum overflows.

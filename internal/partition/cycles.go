@@ -23,7 +23,7 @@ func (g *adjacency) components(proceed func() error) ([]int32, error) {
 		if t.index[root] == 0 {
 			t.search(root)
 		}
-		if root%(1<<14) == 0 {
+		if (root+1)%(1<<14) == 0 {
 			if err := proceed(); err != nil {
 				return nil, err
 			}

@@ -15,10 +15,11 @@ import (
 // between pieces is taken.
 
 const (
-	// piecesMin is how many pieces there are at the least: their table has 8 bytes for each two of them.
-	piecesMin = 1024
+	// piecesMin is how many pieces there are at the least. Where any two of them exchange something, refining a
+	// partition takes a time that grows with the cube of their number.
+	piecesMin = 256
 	// piecesEach is how many a worker has at the least, so that its work is even.
-	piecesEach = 32
+	piecesEach = 8
 )
 
 // pieces are sets of nodes that are assigned as one.
@@ -39,15 +40,14 @@ func (a *assignment) inPieces(pinned bool) error {
 	if err != nil {
 		return err
 	}
-	c, err := newCycles(a.s, math.MaxFloat64, a.proceed)
-	if err != nil {
+	if err := a.findCycles(); err != nil {
 		return err
 	}
 	work := newWorks(a.s).expected()
 	var best *pieces
 	for _, order := range []func() []int32{func() []int32 { return inOrder(len(a.of)) }, a.walk} {
 		p := a.divide(order(), root, work)
-		if err := a.fillTable(p, c); err != nil {
+		if err := a.fillTable(p); err != nil {
 			return err
 		}
 		if best == nil || p.apart < best.apart {
@@ -233,7 +233,7 @@ func (a *assignment) divide(order, root []int32, work []float64) *pieces {
 }
 
 // fillTable adds up the costs of links between pieces.
-func (a *assignment) fillTable(p *pieces, c *cycles) error {
+func (a *assignment) fillTable(p *pieces) error {
 	n := len(p.work)
 	p.table = make([]float64, n*n)
 	perEvent := 0.0
@@ -246,7 +246,7 @@ func (a *assignment) fillTable(p *pieces, c *cycles) error {
 			return
 		}
 		cost := a.rate(k)
-		if l := a.s.Lookahead(k); l > 0 && a.most > 0 && c.has(from, k) {
+		if l := a.s.Lookahead(k); l > 0 && a.most > 0 && a.cycles.has(from, k) {
 			cost += syncEvents * min(1/(l*a.most), perEvent, eventsMax) // linkCosts has the reason
 		}
 		p.table[min(i, j)*n+max(i, j)] += cost

@@ -35,7 +35,7 @@ func BenchmarkPhold(b *testing.B) {
 
 func newEngine(tb testing.TB, m *phold.Model) *node.Engine {
 	tb.Helper()
-	nodes := len(m.Graph().Nodes)
+	nodes := m.Graph().Len()
 	plan, err := node.NewPlan(m.Graph(), make([]int32, nodes), 0, 1)
 	if err != nil {
 		tb.Fatal(err)

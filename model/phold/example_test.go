@@ -33,6 +33,6 @@ end: 100
 		fmt.Println(err)
 		return
 	}
-	fmt.Printf("%d nodes, %d events in %g s\n", len(s.Graph().Nodes), run.Events, s.Horizon())
+	fmt.Printf("%d nodes, %d events in %g s\n", s.Graph().Len(), run.Events, s.Horizon())
 	// Output: 16 nodes, 6298 events in 100 s
 }

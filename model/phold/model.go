@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strconv"
 
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/scenario"
@@ -46,14 +47,11 @@ type Model struct {
 func New(p Params) *Model {
 	m := &Model{
 		params: p,
-		graph:  &node.Graph{Simprocs: []string{"lp"}, Nodes: make([]node.Node, p.LPs)},
+		graph:  &node.Graph{Simprocs: []string{"lp"}, NodeCount: p.LPs, NodeAt: p.node},
 		run: run{
 			lookahead: p.Lookahead, mean: 1 - p.Lookahead, remote: p.Remote, lps: p.LPs, start: p.Events,
 			data: make([]byte, p.Payload),
 		},
-	}
-	for i := range m.graph.Nodes {
-		m.graph.Nodes[i] = node.Node{Name: fmt.Sprintf("lp%d", i), Work: float64(p.Events)}
 	}
 	// A process sends to itself without a link; nothing is remote with remote 0, and
 	// workers then have nothing to wait for.
@@ -61,6 +59,11 @@ func New(p Params) *Model {
 		m.graph.Meshes = []node.Mesh{{Lookahead: p.Lookahead, Rate: float64(p.Events) * p.Remote}}
 	}
 	return m
+}
+
+// node is one process as a node: they are computed when they are asked for, not kept.
+func (p Params) node(lp int) node.Node {
+	return node.Node{Name: "lp" + strconv.Itoa(lp), Work: float64(p.Events)}
 }
 
 // Params are the parameters that the model was made from.

@@ -82,7 +82,7 @@ func (t *tally) Add(rep scenario.Replication) error {
 	for lp := range t.m.params.LPs {
 		if lp >= len(rep.Reports) || len(rep.Reports[lp]) != reportBytes {
 			return fmt.Errorf("phold: replication %d: the report of %s is missing or is not %d bytes", rep.Index,
-				t.m.graph.Nodes[lp].Name, reportBytes)
+				t.m.params.node(lp).Name, reportBytes)
 		}
 		part := rep.Reports[lp]
 		handled := binary.LittleEndian.Uint64(part)

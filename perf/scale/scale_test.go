@@ -152,14 +152,14 @@ func TestMemoryLimit(t *testing.T) {
 	}
 	g.remove()
 	file := filepath.Join(t.TempDir(), "rows.json")
-	runCommand(t, 0, "-curves", "pending", "-most", "10000", "-events", "1000", "-memory", "0.008", "-json", file,
+	runCommand(t, 0, "-curves", "pending", "-most", "10000", "-events", "1000", "-memory", "0.002", "-json", file,
 		"-rounds", "1")
 	doc, err := readRows(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range doc.Rows {
-		if want := map[int]string{1000: "of 8.0 MB", 10_000: "neither was the next smaller one"}[r.N]; r.Rounds != 0 ||
+		if want := map[int]string{1000: "of 2.0 MB", 10_000: "neither was the next smaller one"}[r.N]; r.Rounds != 0 ||
 			!strings.Contains(r.Note, want) {
 			t.Errorf("%d pending: %q, want %q", r.N, r.Note, want)
 		}
