@@ -4,8 +4,7 @@ package service
 
 import (
 	"math"
-
-	"gonum.org/v1/gonum/stat/distuv"
+	"math/rand/v2"
 
 	"github.com/disco-sim/disco/internal/invariants"
 	"github.com/disco-sim/disco/node"
@@ -17,9 +16,9 @@ import (
 type generator struct {
 	out       outbox
 	users     sampler
-	gaps      distuv.Exponential // of rate 1
-	rate      float64            // requests per second and user
-	window    float64            // seconds
+	gaps      rand.PCG // of exponentials of rate 1
+	rate      float64  // requests per second and user
+	window    float64  // seconds
 	horizon   float64
 	started   bool
 	windows   int64   // windows that have begun
@@ -70,7 +69,7 @@ func (g *generator) begin() {
 func (g *generator) schedule(p simproc, now float64) error {
 	g.due = math.Inf(1)
 	if rate := g.active * g.rate; rate > 0 {
-		if at := later(now, g.gaps.Rand()/rate); at < g.windowEnd {
+		if at := later(now, rand.New(&g.gaps).ExpFloat64()/rate); at < g.windowEnd {
 			g.due = at
 		}
 	}

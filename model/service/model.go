@@ -6,8 +6,6 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"gonum.org/v1/gonum/stat/distuv"
-
 	"github.com/disco-sim/disco/internal/invariants"
 	"github.com/disco-sim/disco/model/timeline"
 	"github.com/disco-sim/disco/node"
@@ -107,7 +105,7 @@ func newList(algorithm string, out *outbox) list {
 func (m *Model) newGenerator(h host) *generator {
 	w := m.spec.Workload
 	return &generator{
-		users: newSampler(w.Users, h.Source("users")), gaps: distuv.Exponential{Rate: 1, Src: h.Source("arrivals")},
+		users: newSampler(w.Users, h.Source("users")), gaps: generatorOf(h.Source("arrivals")),
 		rate:   w.RequestsPerMinute / 60,
 		window: w.SamplingWindow, horizon: h.Horizon(),
 	}

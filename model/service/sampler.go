@@ -63,7 +63,7 @@ func (s *sampler) draw() float64 {
 	case samplerConstant:
 		return s.value
 	case samplerExponential:
-		return distuv.Exponential{Rate: s.value, Src: &s.pcg}.Rand()
+		return rand.New(&s.pcg).ExpFloat64() / s.value
 	}
 	return max(0, (*s.other).Rand())
 }
