@@ -40,6 +40,7 @@ type input struct {
 	split    bool         // parts are allowed; immutable
 	bound    lane.Promise // read from the slot and not yet handed on
 	kept     bool         // bound is such a one
+	idle     bool         // the last poll has found no record
 	belled   uint64       // released position at which the bell was looked at last
 	err      error        // why nothing comes any more, nil while something may
 	reported bool         // Poll has returned err
@@ -76,7 +77,10 @@ func (l *input) open(index int, s Source) (err error) {
 func (in *Ingress) pollInput(l *input, sink Sink) (work int) {
 	// Before the ring: what a peer published before it died is found below.
 	dead := l.dead.Load()
-	l.look(in)
+	if !l.kept && l.receiver.Changed() {
+		l.look(in)
+	}
+	idle := l.idle && !dead
 	var end error
 	for work < in.recordsMax && l.err == nil && !l.paused.Load() {
 		rec, err := l.ring.Next()
@@ -102,9 +106,20 @@ func (in *Ingress) pollInput(l *input, sink Sink) (work int) {
 		} else if in.deliver(l, rec, sink) {
 			work++
 		}
+		if idle && l.ring.Alone() {
+			break // the peer waits for an answer, or for nothing
+		}
 	}
-	l.giveBack(in, work)
-	work += in.deliverBound(l, sink)
+	l.idle = work == 0
+	if work > 0 {
+		l.ring.Release()
+	}
+	if l.bell != nil {
+		l.giveBack(in, work)
+	}
+	if l.kept {
+		work += in.deliverBound(l, sink)
+	}
 	if end != nil && l.err == nil {
 		// The last bound may have been stored after the look above.
 		l.look(in)
@@ -228,19 +243,15 @@ func (in *Ingress) deliverPromise(l *input, rec []byte, sink Sink) bool {
 	return true
 }
 
-// giveBack releases what was read, and looks whether the peer sleeps until there is
-// room.
+// giveBack looks whether the peer sleeps until there is room, after the ring was released.
 //
 // The look needs a full fence, so it isn't taken after each poll but when a quarter
 // of the ring has been given back since the last one, and else in the first poll that
 // finds nothing, when there is time. A peer that needs less than all room is woken by
 // then with a quarter of it free; one that needs the whole ring, when it is empty.
 func (l *input) giveBack(in *Ingress, records int) {
-	if records > 0 {
-		l.ring.Release()
-	}
 	since := l.ring.Position() - l.belled
-	if since == 0 || l.bell == nil || records > 0 && since < l.quarter {
+	if since == 0 || records > 0 && since < l.quarter {
 		return
 	}
 	l.belled = l.ring.Position()

@@ -22,6 +22,7 @@ type Consumer struct {
 
 	// Owned by the consumer.
 	position uint64 // behind the last record that Next returned
+	alone    uint64 // behind the last record with lineBit; another position if there was none
 	bound    uint64 // Invariant: position never passes it; as computed by turn, or less
 	expect   uint64 // header word of a record up to bound, without its length
 	released uint64 // the head as stored
@@ -39,7 +40,7 @@ func OpenConsumer(mem []byte) (*Consumer, error) {
 	if err := acquire(&v.ctl.consumer.owner, "consumer"); err != nil {
 		return nil, err
 	}
-	c := &Consumer{view: v, position: start, released: start}
+	c := &Consumer{view: v, position: start, alone: start - 1, released: start}
 	c.turn()
 	return c, nil
 }
@@ -63,10 +64,32 @@ func (c *Consumer) Next() ([]byte, error) {
 	// the data area, and with it not more is unreleased than a producer can have published. A header of 0 differs
 	// from expect too.
 	if header&^lengthMask != c.expect || length > c.maxBody || size > c.bound-c.position {
+		if header&^lengthMask == c.expect|lineBit {
+			return c.nextAlone(header)
+		}
 		return c.nextSlow(header)
 	}
 	race.Acquire(word)
 	c.position += size
+	return c.memory.body(index+headerBytes, length), nil
+}
+
+// nextAlone is Next for a header with lineBit.
+func (c *Consumer) nextAlone(header uint64) ([]byte, error) {
+	length := header & lengthMask
+	next := c.lineUp(c.position + headerBytes + alignUp(length))
+	if next-c.position > c.line {
+		// Whoever decodes the record needs its second line too: that is on its way then. The value isn't used.
+		at := c.position + c.line
+		c.probe.step(touchLine, c.slot(at))
+		atomic.LoadUint64(c.word(at))
+	}
+	if length > c.maxBody || next-c.position > c.bound-c.position {
+		return c.nextSlow(header)
+	}
+	race.Acquire(c.word(c.position))
+	index := c.position & c.mask
+	c.position, c.alone = next, next
 	return c.memory.body(index+headerBytes, length), nil
 }
 
@@ -91,10 +114,17 @@ func (c *Consumer) nextSlow(header uint64) ([]byte, error) {
 	lap, index := lapOf(c.position, c.shift), c.position&c.mask
 	toEnd := c.capacity - index
 	length := header & lengthMask
-	size := headerBytes + alignUp(length)
+	next := c.position + headerBytes + alignUp(length)
+	alone := header&lineBit != 0
+	if alone {
+		next = c.lineUp(next)
+	}
 	switch {
-	case header&^lengthMask == c.expect && length <= c.maxBody && size <= c.bound-c.position:
-		c.position += size
+	case header&^(lengthMask|lineBit) == c.expect && length <= c.maxBody && next-c.position <= c.bound-c.position:
+		c.position = next
+		if alone {
+			c.alone = next
+		}
 		return c.memory.body(index+headerBytes, length), nil
 	case header == kindEnd|markerBits|lap:
 		return nil, c.stop(ErrClosed)
@@ -184,6 +214,11 @@ func (c *Consumer) mangle() {
 
 // MaxRecord is the length of the longest record that the ring takes.
 func (c *Consumer) MaxRecord() int { return int(c.maxBody) }
+
+// Alone reports whether the record that Next returned last was published alone, by a producer that saw this side wait
+// for each. Next would most likely find nothing then, and take the line from the producer, which needs it for
+// the next record: a consumer does well to do what the record asks for first.
+func (c *Consumer) Alone() bool { return c.alone == c.position }
 
 // Position is the position behind the last record that Next returned.
 func (c *Consumer) Position() uint64 { return c.position }

@@ -3,6 +3,7 @@
 package ring_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"testing"
 
@@ -61,7 +62,7 @@ func TestFormatIsTheOneThatIsDrawn(t *testing.T) {
 		256: start, 264: 1,
 		data: 0,
 	})
-	if got := string(mem[:7]); got != "DISCORN" || mem[7] != 'G'^2 {
+	if got := string(mem[:7]); got != "DISCORN" || mem[7] != 'G'^3 {
 		t.Errorf("the format word is %q", mem[:8])
 	}
 
@@ -89,4 +90,50 @@ func TestFormatIsTheOneThatIsDrawn(t *testing.T) {
 	take("wrapped")
 	c.Close()
 	expect("both closed", map[int]uint64{256: start + 80 | 1})
+}
+
+// A record that is published alone to a consumer that waits leaves the rest of its last line free. The header behind
+// the next one of the same size is cleared already.
+func TestFormatOfRecordsPublishedAlone(t *testing.T) {
+	mem := aligned.Bytes(ring.Size(4096), ring.Alignment)
+	if err := ring.Init(mem, ring.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	for i := ring.ControlBytes + 8; i < len(mem); i++ {
+		mem[i] = 0xEE
+	}
+	p, err := ring.OpenProducer(mem)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := ring.OpenConsumer(mem)
+	if err != nil {
+		t.Fatal(err)
+	}
+	word := func(at int) uint64 { return binary.LittleEndian.Uint64(mem[ring.ControlBytes+at:]) }
+	for n := range 3 {
+		rec, err := p.Stage(100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		copy(rec, bytes.Repeat([]byte{7}, 100))
+		p.Publish()
+		got := [3]uint64{word(128 * n), word(128 * (n + 1)), word(128 * (n + 2))}
+		if got != [3]uint64{0xD581_0000_0064} {
+			t.Errorf("after record %d the words of three records are %#x", n, got)
+		}
+		if rec, err := c.Next(); len(rec) != 100 || err != nil || !c.Alone() || c.Position() != uint64(128*(n+1)) {
+			t.Errorf("record %d: %d bytes, %v, alone %t, position %d", n, len(rec), err, c.Alone(), c.Position())
+		}
+		c.Release()
+	}
+	for range 2 {
+		if _, err := p.Stage(100); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.Publish()
+	if word(384) != 0xD501_0000_0064 || word(384+112) != 0xD501_0000_0064 || word(384+224) != 0 {
+		t.Errorf("two records together: words %#x, %#x, %#x", word(384), word(384+112), word(384+224))
+	}
 }

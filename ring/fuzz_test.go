@@ -36,6 +36,7 @@ func FuzzConsumer(f *testing.F) {
 			}
 			return
 		}
+		c.line = uint64(max(8, capacity/4>>(releases%3))) // small rings have none
 		for n := 0; ; n++ {
 			if n > capacity/8 {
 				t.Fatalf("%d records out of %d slots", n, capacity/8)

@@ -46,12 +46,15 @@ func (v *view) endOfRecords(from uint64) uint64 {
 		// SYNC POINT record-published: only the headers are looked at, nothing behind
 		// them.
 		header := atomic.LoadUint64(v.word(at))
-		size := headerBytes + alignUp(header&lengthMask)
+		next := at + headerBytes + alignUp(header&lengthMask)
+		if header&lineBit != 0 {
+			next = v.lineUp(next)
+		}
 		if kind := header & kindMask; kind != kindData && kind != kindPadding ||
-			header&^(kindMask|lengthMask) != markerBits|lapOf(at, v.shift) ||
-			size > v.capacity-at&v.mask || at+size-from > v.capacity-headerBytes {
+			header&^(kindMask|lengthMask|lineBit) != markerBits|lapOf(at, v.shift) ||
+			next-at > v.capacity-at&v.mask || next-from > v.capacity-headerBytes {
 			return at
 		}
-		at += size
+		at = next
 	}
 }

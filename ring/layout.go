@@ -38,7 +38,7 @@ const (
 // formatWord identifies the layout: the letters "DISCORNG" read as a little-endian
 // number, xor the version. Init stores it last, Open checks it first.
 const (
-	formatVersion = 2                  // 1 had a copy of the tail in the producer's first word
+	formatVersion = 3                  // 2 had no lineBit, 1 a copy of the tail in the producer's first word
 	formatLetters = 0x474e524f43534944 // "DISCORNG"
 	formatWord    = formatLetters ^ formatVersion<<56
 )
@@ -101,13 +101,13 @@ const (
 //
 //	 63        48 47    40 39    32 31                         0
 //	┌────────────┬────────┬────────┬────────────────────────────┐
-//	│ lap        │ 0xD5   │ kind   │ length of the body, bytes  │
+//	│ lap        │ 0xD5   │ L kind │ length of the body, bytes  │
 //	└────────────┴────────┴────────┴────────────────────────────┘
 //
 // The whole word is 0 where no record has been published. The marker 0xD5 makes
 // every header different from zero, even that of an empty record in lap 0. The lap
 // is the low 16 bits of position / capacity: a header that was left over from an
-// earlier lap is recognised.
+// earlier lap is recognised. L is lineBit.
 const (
 	headerBytes = 8
 
@@ -120,12 +120,38 @@ const (
 	kindPadding = 2 << kindShift // nothing: the bytes up to the end of the data area
 	kindEnd     = 3 << kindShift // the producer has closed; nothing follows
 
-	kindMask   = 0xFF << kindShift
+	kindMask   = 0x7F << kindShift
 	lengthMask = 1<<kindShift - 1
+
+	// lineBit in the header of a record: the next header is at the next multiple of lineOf.
+	lineBit = 0x80 << kindShift
 )
 
 // alignUp rounds a length up to a multiple of 8.
 func alignUp(n uint64) uint64 { return (n + headerBytes - 1) &^ (headerBytes - 1) }
+
+const (
+	lineBytes = 64 // a cache line
+
+	// lineCapacityMin is the smallest capacity with lines: what is left free behind a record is at most a 64th then.
+	lineCapacityMin = 64 * lineBytes
+)
+
+// looksEvery is how many records that are published alone go by between two looks at whether the consumer keeps up: a
+// look fetches its line.
+const looksEvery = 256
+
+// aloneMax is the size in bytes of the largest record that may leave the rest of a line free. With longer ones the
+// lines themselves are what takes time, and a stream of them would be slower.
+const aloneMax = 256
+
+// lineOf is what the position behind a record with lineBit is rounded up to: a cache line, or, in small rings, a word.
+func lineOf(capacity uint64) uint64 {
+	if capacity < lineCapacityMin {
+		return headerBytes
+	}
+	return lineBytes
+}
 
 // lapOf gives the lap bits of a header at position, for a data area of 1<<shift
 // bytes.

@@ -12,4 +12,5 @@ const (
 	loadHeader                      // atomic load of a header
 	storeHead                       // release store of the head
 	loadHead                        // atomic load of the head
+	touchLine                       // load of a word of a published record's body, which is not used
 )

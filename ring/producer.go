@@ -32,9 +32,12 @@ type Producer struct {
 	limit  uint64 // Invariant: staged never passes it; the cached head + capacity - 8
 	first  uint64 // header word of the first committed record, 0: none is staged
 	tail   uint64 // end of the published records, where first will be stored
+	clear  uint64 // the word at this position is 0, if it is ahead of the tail
 	claim  uint64 // header word of the claimed record without its lap, 0: none
 	pad    uint64 // bytes of padding in front of the claimed record
 	count  int    // records committed since the last Publish
+	apart  bool   // the consumer waits for each record, as far as the last look at the head shows
+	look   int    // records that are published alone up to the next such look
 
 	refuse uint64 // claims of so many bytes or more are refused: maxBody+1, 0 once err is set
 	err    error  // why the ring takes no more records, nil while it does
@@ -55,6 +58,7 @@ func OpenProducer(mem []byte) (*Producer, error) {
 		view:   v,
 		staged: start,
 		tail:   start,
+		clear:  start,
 		limit:  start + v.capacity - headerBytes,
 		refuse: v.maxBody + 1,
 	}
@@ -213,7 +217,12 @@ func (p *Producer) stage(header, size uint64) {
 }
 
 // Abort drops the claimed record, if there is one. Records committed before stay committed.
-func (p *Producer) Abort() { p.claim, p.pad = 0, 0 }
+func (p *Producer) Abort() {
+	if p.claim != 0 {
+		p.clear = p.tail // its caller may have written there
+	}
+	p.claim, p.pad = 0, 0
+}
 
 // Publish makes all committed records visible to the consumer, with one store, and returns how many there were. It
 // is no full fence: a caller that checks next whether the consumer is parked needs PublishFenced, or a fence of its
@@ -222,7 +231,7 @@ func (p *Producer) Publish() int {
 	if p.first == 0 {
 		return 0
 	}
-	p.clearNext()
+	p.seal()
 	// SYNC POINT record-published: pairs with the load of the header in Next. The
 	// bodies, the other headers and the cleared word were all stored before.
 	race.ReleaseMerge(p.word(p.tail))
@@ -238,7 +247,7 @@ func (p *Producer) PublishFenced() int {
 	if p.first == 0 {
 		return 0
 	}
-	p.clearNext()
+	p.seal()
 	// SYNC POINT record-published: as in Publish.
 	// SYNC POINT park-handshake: pairs with the consumer's last look
 	// (Pending) after it has armed its doorbell. sync/atomic is sequentially consistent, so of the two stores one
@@ -249,21 +258,57 @@ func (p *Producer) PublishFenced() int {
 	return p.published()
 }
 
-// clearNext zeroes the header word behind the last staged record, which the consumer will load next. The room for
-// it is included in limit.
-func (p *Producer) clearNext() {
+// seal ends a batch. The header word behind it, which the consumer will load next, is 0 then. The room for it is
+// included in limit.
+func (p *Producer) seal() {
 	if invariants.Enabled {
 		p.check()
 	}
-	p.probe.step(putHeader, p.slot(p.staged))
-	*p.word(p.staged) = 0
+	// A record that is claimed already has its place.
+	if p.count == 1 && p.claim == 0 && p.line != headerBytes && p.staged-p.tail <= aloneMax {
+		p.sealOne()
+	}
+	if p.clear != p.staged {
+		p.probe.step(putHeader, p.slot(p.staged))
+		*p.word(p.staged) = 0
+	}
+}
+
+// sealOne is seal for a record that is published alone. If its consumer waits for each, the next one begins at a line:
+// then a record touches as few lines as it can. If the consumer is behind, records stand side by side, because it
+// reads many of them at a time.
+func (p *Producer) sealOne() {
+	if p.look--; p.look < 0 {
+		p.look, p.apart = looksEvery, p.Drained()
+	}
+	next := p.lineUp(p.staged)
+	if p.apart && p.first&kindMask == kindData && next-p.staged <= p.bound-p.staged {
+		p.first |= lineBit
+		p.staged = next
+	}
 }
 
 // published updates the producer's private state after the release store.
 func (p *Producer) published() int {
-	n := p.count
+	n, size := p.count, p.staged-p.tail
 	p.tail, p.first, p.count = p.staged, 0, 0
+	if n == 1 && p.apart && p.claim == 0 && size <= aloneMax && size <= p.limit-p.staged {
+		p.prepare(size)
+	}
 	return n
+}
+
+// prepare stores to each line of a record that is as large as the last one, and clears the header behind it, while the
+// consumer is busy with the last one: then this core has the lines when they are written. Precondition: there is
+// room for such a record.
+func (p *Producer) prepare(size uint64) {
+	p.clear = p.staged + size
+	for at := p.staged + p.line; at-p.staged < size; at += p.line {
+		p.probe.step(putHeader, p.slot(at))
+		*p.word(at) = 0
+	}
+	p.probe.step(putHeader, p.slot(p.clear))
+	*p.word(p.clear) = 0
 }
 
 // Room is the length of the longest record that Claim would take now. It uses the consumer's head as last loaded
@@ -303,6 +348,7 @@ func (p *Producer) Position() uint64 { return p.staged }
 func (p *Producer) Drained() bool {
 	// SYNC POINT room-released: only compared; Claim loads and checks the head
 	// itself before it uses the room.
+	p.probe.step(loadHead, 0)
 	return atomic.LoadUint64(&p.ctl.consumer.head)&^headClosed == p.tail
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/disco-sim/disco/internal/aligned"
@@ -28,13 +29,14 @@ type reference struct {
 	sawEnd   bool     // the producer has noticed
 }
 
-// parcel is one record with the padding in front of it.
+// parcel is one record with the padding in front of it and what is left free behind it.
 type parcel struct {
-	body []byte
-	pad  int
+	body  []byte
+	pad   int
+	slack int
 }
 
-func (r parcel) size() int { return r.pad + 8 + (len(r.body)+7)/8*8 }
+func (r parcel) size() int { return r.pad + 8 + (len(r.body)+7)/8*8 + r.slack }
 
 // used counts every byte that the producer must not touch.
 func (d *reference) used() int {
@@ -83,8 +85,13 @@ func (d *reference) commit() {
 	d.claimed = nil
 }
 
-func (d *reference) publish() int {
+func (d *reference) publish(slack int) int {
 	n := len(d.staged)
+	if n > 0 {
+		d.staged = slices.Clone(d.staged) // forks share it
+		d.staged[n-1].slack = slack
+		d.index = (d.index + slack) % d.capacity
+	}
 	d.sent = append(d.sent[:len(d.sent):len(d.sent)], d.staged...)
 	d.staged = nil
 	return n
@@ -134,6 +141,8 @@ func newPair(t testing.TB, capacity int, start uint64) *pair {
 	if err != nil {
 		t.Fatal(err)
 	}
+	p.line = uint64(max(8, min(64, capacity/4)))
+	c.line = p.line
 	return &pair{mem: mem, p: *p, c: *c, reference: reference{capacity: capacity, index: int(start % uint64(capacity))}}
 }
 
@@ -151,6 +160,7 @@ func (x *pair) fork() *pair {
 		at := cap(x.mem[ControlBytes:]) - capFrom(x.p.data, x.buf)
 		y.buf = v.data[at : at+len(x.buf) : at+len(x.buf)]
 	}
+	v.line = x.p.line
 	y.p.view, y.c.view = v, v
 	return &y
 }
@@ -200,9 +210,7 @@ func (x *pair) do(o op) error {
 		if o.kind == 'f' {
 			publish = x.p.PublishFenced
 		}
-		if got, want := publish(), x.reference.publish(); got != want {
-			return fmt.Errorf("published %d, want %d", got, want)
-		}
+		return x.doPublish(publish)
 	case 'a':
 		x.p.Abort()
 		x.buf, x.reference.claimed = nil, nil
@@ -217,14 +225,32 @@ func (x *pair) do(o op) error {
 	case 'o':
 		return x.doRoom()
 	case 'e':
+		staged := x.p.staged
+		x.p.look = 0
 		x.p.Close()
 		x.buf, x.reference.claimed = nil, nil
-		x.reference.publish()
+		x.reference.publish(int(x.p.tail - staged))
 		x.reference.ended = true
 	case 'l':
 		x.c.Close()
 		x.reference.release()
 		x.reference.left = true
+	}
+	return nil
+}
+
+// doPublish publishes on both rings. A record alone may leave the rest of its line free if the consumer has released
+// everything, and only then; padding may not stand in front of it.
+func (x *pair) doPublish(publish func() int) error {
+	staged, waits := x.p.staged, len(x.reference.sent)+len(x.reference.held) == 0
+	x.p.look = 0
+	got, slack := publish(), x.p.staged-staged
+	if slack != 0 && (got != 1 || !waits || x.reference.staged[0].pad != 0 || x.p.staged%x.p.line != 0 ||
+		slack >= x.p.line) {
+		return fmt.Errorf("%d bytes are free behind %d records up to %d, waiting %t", slack, got, staged, waits)
+	}
+	if want := x.reference.publish(int(slack)); got != want {
+		return fmt.Errorf("published %d, want %d", got, want)
 	}
 	return nil
 }
@@ -445,7 +471,11 @@ func exploreAll(t *testing.T, capacity int, start uint64, ops []op, statesMax in
 // key is the whole state as a string.
 func (x *pair) key() string {
 	b := append(make([]byte, 0, len(x.mem)+96), x.mem...)
-	for _, word := range []uint64{x.p.staged, x.p.limit, x.p.first, x.p.tail, x.p.claim, x.p.pad, x.p.refuse, x.p.bound,
+	if x.p.apart {
+		b = append(b, 1)
+	}
+	for _, word := range []uint64{x.p.staged, x.p.limit, x.p.clear,
+		x.p.first, x.p.tail, x.p.claim, x.p.pad, x.p.refuse, x.p.bound,
 		x.p.header, x.c.position, x.c.released, x.c.bound, x.c.expect} {
 		b = binary.LittleEndian.AppendUint64(b, word)
 	}

@@ -150,6 +150,7 @@ type view struct {
 	shift    uint   // log2 of the capacity
 	capacity uint64
 	maxBody  uint64 // maxRecord(capacity)
+	line     uint64 // lineOf(capacity)
 	ctl      *control
 	data     []byte // the data area again, as a slice, off the event path
 }
@@ -182,6 +183,7 @@ func attach(mem []byte) (v view, start uint64, err error) {
 		shift:    uint(bits.TrailingZeros64(capacity)),
 		capacity: capacity,
 		maxBody:  maxRecord(capacity),
+		line:     lineOf(capacity),
 		ctl:      ctl,
 		data:     data,
 	}, start, nil
@@ -189,6 +191,9 @@ func attach(mem []byte) (v view, start uint64, err error) {
 
 // word is the header word at a position.
 func (v *view) word(position uint64) *uint64 { return v.memory.word(position & v.mask) }
+
+// lineUp rounds a position up to the next line.
+func (v *view) lineUp(position uint64) uint64 { return (position + v.line - 1) &^ (v.line - 1) }
 
 // slot is the index of that word in words.
 func (v *view) slot(position uint64) uint64 { return position & v.mask / headerBytes }

@@ -82,6 +82,7 @@ type scene struct {
 	fault error
 }
 
+// newScene is a ring whose lines are a quarter of it, so that they occur in short scripts.
 func newScene(capacity int, start uint64) *scene {
 	mem := aligned.Bytes(Size(capacity), Alignment)
 	s := &scene{words: make([]touches, capacity/8), clocks: [2]clock{{1, 0}, {0, 1}}}
@@ -95,6 +96,8 @@ func newScene(capacity int, start uint64) *scene {
 	if err != nil {
 		panic(err)
 	}
+	s.p.line = uint64(capacity / 4)
+	s.c.line = s.p.line
 	return s
 }
 
@@ -122,12 +125,12 @@ func (s *scene) account(side int, a step) {
 			w.released = *now
 		}
 		s.published, s.ended = len(s.committed), s.closing
-	case readBody, loadHeader:
+	case readBody, touchLine, loadHeader:
 		w := &s.words[a.slot]
 		if w.wrote > now[producerSide] {
 			s.fail("load %d of slot %d races with a plain store", a.what, a.slot)
 		}
-		if a.what == readBody {
+		if a.what != loadHeader {
 			w.read = now[consumerSide]
 			return
 		}
@@ -200,6 +203,7 @@ func (s *scene) produce(script string, pause func(access, uint64)) {
 				s.p.Abort()
 			}
 		case o == 'p':
+			s.p.look = 0 // look each time, so that both answers occur
 			s.p.Publish()
 		case o == 'e':
 			s.p.Publish()

@@ -116,6 +116,7 @@ type promiseReader struct {
 	capacity  int32         // of the forward ring, in position units; immutable
 	epochBits uint64        // as last returned
 	level     uint32
+	levelAt   uint64 // as last loaded; 0 after Reset, which no bound that is fresh then has
 }
 
 func (r *promiseReader) loadEpoch() uint64 {
@@ -131,7 +132,17 @@ func (r *promiseReader) loadLevelAt() (level, at uint32) {
 	interleave.Point()
 	v := atomic.LoadUint64(&r.lines.levelAt)
 	race.Acquire(&r.lines.levelAt)
+	r.levelAt = v
 	return uint32(v), uint32(v >> 32)
+}
+
+// Changed reports whether the slot holds other words than Promise has found there last. As long as it doesn't, Promise
+// would return nothing: this is the look for each pass.
+func (r *Receiver) Changed() bool {
+	// SYNC POINT promise-epoch: only compared; Promise loads both words itself.
+	// SYNC POINT promise-level: likewise.
+	s := &r.slot
+	return atomic.LoadUint64(&s.lines.epochBits) != s.epochBits || atomic.LoadUint64(&s.lines.levelAt) != s.levelAt
 }
 
 // Promise reads the promise slot. fresh is true if it holds a higher bound than any returned before; otherwise p is
@@ -179,4 +190,4 @@ func (r *Receiver) Reached(p Promise) bool {
 // Reset drops the bounds of the last replication.
 //
 // Use: as Sender.Reset; everything in the forward ring has been read.
-func (r *Receiver) Reset() { r.slot.epochBits, r.slot.level = 0, 0 }
+func (r *Receiver) Reset() { r.slot.epochBits, r.slot.level, r.slot.levelAt = 0, 0, 0 }
