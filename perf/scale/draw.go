@@ -35,6 +35,38 @@ func drawAll(doc *document, prefix string, stdout io.Writer) error {
 	return nil
 }
 
+// writeTables writes a table for each curve, in the form of the documents.
+func writeTables(doc *document, w io.Writer) {
+	for _, curve := range curveNames {
+		all := lines(doc, curve)
+		if len(all) == 0 {
+			continue
+		}
+		fmt.Fprintf(w, "| %s | | million events per second (range) | x bare loop | peak memory | each one more, B | "+
+			"load, s | start, s | end, s | taken by others |\n|---|---|---|---|---|---|---|---|---|---|\n", curve)
+		for _, s := range all {
+			for i, r := range s.rows {
+				ratio, each := "–", "–"
+				if len(r.Ratio) == 3 {
+					ratio = fmt.Sprintf("%.2f", r.Ratio[1])
+				}
+				if slope := s.slope(i); curve != curveWorkers && slope > 0 {
+					each = fmt.Sprintf("%.0f", slope)
+				}
+				fmt.Fprintf(w, "| %d | %s | %.2f (%.2f to %.2f) | %s | %s | %s | ", r.N, s.name, r.Rate/1e6,
+					slices.Min(r.Rates)/1e6, slices.Max(r.Rates)/1e6, ratio, bytesText(r.Peak), each)
+				fmt.Fprintf(w, "%.2f | %.2f | %.2f | %.0f %% |\n", r.Load, r.Start, r.End, 100*r.Others)
+			}
+		}
+		fmt.Fprintln(w)
+	}
+	for i := range doc.Rows {
+		if r := &doc.Rows[i]; r.Note != "" {
+			fmt.Fprintf(w, "* %d %s, %s, %d workers: %s\n", r.N, r.Curve, r.Kind, r.Workers, r.Note)
+		}
+	}
+}
+
 // series is the rows of one line of a curve.
 type series struct {
 	name string
@@ -50,7 +82,12 @@ func lines(doc *document, curve string) (all []series) {
 		}
 		name := r.Kind
 		if curve != curveWorkers {
-			name = fmt.Sprintf("%s, %d workers", r.Kind, r.Workers)
+			name = fmt.Sprintf("%s, %d", r.Kind, r.Workers)
+			if r.Workers == 1 {
+				name += " worker"
+			} else {
+				name += " workers"
+			}
 		}
 		k := slices.IndexFunc(all, func(s series) bool { return s.name == name })
 		if k < 0 {

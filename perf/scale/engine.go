@@ -30,6 +30,7 @@ type costs struct {
 	Receive float64 // one event of another worker
 	Pass    float64 // one pass of the duty cycle, without peers
 	Peer    float64 // for each peer in a pass: looking at its lane and its promise, publishing one
+	FarPeer float64 // the same for a peer of another group of cores
 	Wake    float64 // the end of a wait, beside the pass that ends it
 	Latency float64 // until a peer sees what was published
 	Far     float64 // the same between groups of cores
@@ -47,11 +48,12 @@ type engineParams struct {
 }
 
 // fields of costs in the file, in the order of pointers.
-var costFields = []string{"event_ns", "peers_ns", "send_ns", "receive_ns", "pass_ns", "peer_ns", "wake_ns",
-	"latency_ns", "far_ns"}
+var costFields = []string{"event_ns", "peers_ns", "send_ns", "receive_ns", "pass_ns", "peer_ns", "far_peer_ns",
+	"wake_ns", "latency_ns", "far_ns"}
 
 func (c *costs) pointers() []*float64 {
-	return []*float64{&c.Event, &c.Peers, &c.Send, &c.Receive, &c.Pass, &c.Peer, &c.Wake, &c.Latency, &c.Far}
+	return []*float64{&c.Event, &c.Peers, &c.Send, &c.Receive, &c.Pass, &c.Peer, &c.FarPeer, &c.Wake, &c.Latency,
+		&c.Far}
 }
 
 func (p engineParams) yaml() []byte {
@@ -137,7 +139,12 @@ func (e *engine) NewHandler(p *node.Simproc) (node.Handler, error) {
 		}
 	}
 	for range e.pending {
-		w.set.Push(w.next(0), struct{}{})
+		// What is left of a time between two events, at a moment long after the start.
+		left := w.next(0)
+		if w.rnd.Float64() < w.lookahead {
+			left = w.rnd.Float64() * w.lookahead
+		}
+		w.set.Push(left, struct{}{})
 	}
 	return w, nil
 }
@@ -205,7 +212,7 @@ func (w *engineWorker) first() float64 {
 
 // pass is one turn of the duty cycle, which begins now; wake is what it costs that it is the first after a wait.
 func (w *engineWorker) pass(p *node.Simproc, now, wake float64) error {
-	cost := wake + w.Pass + w.Peer*float64(w.workers-1) + w.Receive*float64(len(w.arrived))
+	cost := wake + w.turn() + w.Receive*float64(len(w.arrived))
 	received := len(w.arrived)
 	for _, at := range w.arrived {
 		w.set.Push(at, struct{}{})
@@ -237,6 +244,12 @@ func (p *engineParams) event() float64 {
 		return p.Event
 	}
 	return p.Event + p.Peers
+}
+
+// turn is what a pass costs that finds nothing.
+func (p *engineParams) turn() float64 {
+	near := min(p.workers, p.near)
+	return p.Pass + p.Peer*float64(near-1) + p.FarPeer*float64(p.workers-near)
 }
 
 // batchMax is the default of run's --batch.

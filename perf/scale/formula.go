@@ -23,7 +23,7 @@ func predict(p engineParams) prediction {
 	n := float64(p.workers)
 	events := float64(p.pending) * p.lookahead // of one worker in a window: the mean time between two is 1 s
 	away := p.remote * (n - 1) / n
-	pass := p.Pass + p.Peer*(n-1)
+	pass := p.turn()
 	batch := max(1, min(batchMax, events/2))
 	var r prediction
 	r.busy = events * (p.event() + away*(p.Send+p.Receive) + pass/batch)

@@ -155,8 +155,6 @@ func drawCommand(_ context.Context, args []string, stdout, stderr io.Writer) err
 	if err != nil {
 		return err
 	}
-	for i := range doc.Rows {
-		fmt.Fprintln(stdout, doc.Rows[i].String())
-	}
+	writeTables(doc, stdout)
 	return drawAll(doc, *prefix, stdout)
 }

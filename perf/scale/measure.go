@@ -54,17 +54,15 @@ func (r *runner) step(ctx context.Context, o options, doc *document, c *cell, ro
 		row = *old
 	}
 	l := limits{o.limit, o.memory}
+	if l.memory == 0 {
+		l.memory = meminfo("MemAvailable") / 5 * 4
+	}
 	late := row.Elapsed > o.limit.Seconds()/10 || !time.Now().Before(deadline)
 	switch {
 	case row.Rounds >= round || row.Rounds > 0 && late || row.Rounds == 0 && round > 1:
 		return false, nil
 	case row.Rounds == 0:
-		if l.memory == 0 {
-			l.memory = meminfo("MemAvailable") / 5 * 4
-		}
 		row.Note = forecast(doc, c, l, time.Until(deadline))
-	default:
-		l.memory = max(l.memory, 2*row.Peak)
 	}
 	if row.Note == "" {
 		row.Note = r.round(ctx, o, c, &row, l)
@@ -86,7 +84,7 @@ func (r *runner) round(ctx context.Context, o options, c *cell, row *cellRow, l 
 			return err.Error()
 		}
 	}
-	m, err := r.do(ctx, c.text(o.events), []string{"--workers", strconv.Itoa(c.workers), "--spread", "nodes"}, l)
+	m, err := r.quietly(ctx, c.text(o.events), []string{"--workers", strconv.Itoa(c.workers), "--spread", "nodes"}, l)
 	if err != nil {
 		return err.Error()
 	}

@@ -5,6 +5,7 @@ package main
 import (
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -74,7 +75,8 @@ func TestImbalance(t *testing.T) {
 func TestEngineSimulation(t *testing.T) {
 	for _, p := range []engineParams{only(1, 100, 0.1, 0.5), only(2, 300, 0.05, 0.1), only(5, 100, 0.3, 1),
 		{workers: 6, near: 2, pending: 50, lookahead: 0.2, remote: 0.3, warm: 0.5, end: 2, costs: costs{
-			Event: 70, Peers: 5, Send: 40, Receive: 50, Pass: 200, Peer: 20, Wake: 60, Latency: 100, Far: 400}}} {
+			Event: 70, Peers: 5, Send: 40, Receive: 50, Pass: 200, Peer: 20, FarPeer: 30, Wake: 60,
+			Latency: 100, Far: 400}}} {
 		text := p.yaml()
 		e := modeltest.MustLoad(t, engineKind(), string(text))
 		if got := e.(*engine).engineParams; got != p {
@@ -143,12 +145,28 @@ func TestModelCommand(t *testing.T) {
 		}
 	}
 	out := runCommand(t, 0, append(args, "0", "-rows", rows)...)
-	for _, want := range []string{"1 rounds", "| 0.5 | 0.003 | ", "| 8 | 0.1 | 0.3 | ", "| 1000 | 10000 | "} {
+	for _, want := range []string{"1 rounds with near cores",
+		"| 0.5 | 0.003 | ", "| 8 | 0.1 | 0.3 | ", "| 1000 | 10000 | "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in\n%s", want, out)
 		}
 	}
 	if all, err = readReadings(file); err != nil || len(all[nameLatency]) != 1 {
 		t.Errorf("computing has changed the readings: %v", err)
+	}
+}
+
+// Rounds are divided by the latency that was measured in them, and far ones give what is far.
+func TestSplit(t *testing.T) {
+	all := readings{nameLatency: {50, 190, 60, 240}, "x": {1, 2, 3, 4}}
+	near, far := all.split()
+	if !slices.Equal(near["x"], []float64{1, 3}) || !slices.Equal(far["x"], []float64{2, 4}) {
+		t.Errorf("near %v, far %v", near, far)
+	}
+	if c := costsOfBoth(all, 0.1, 9); c.Latency != 55 || c.Far != 215 {
+		t.Errorf("%+v", c)
+	}
+	if c := costsOfBoth(near, 0.1, 9); c.Far != 9*55 {
+		t.Errorf("without far rounds: %+v", c)
 	}
 }

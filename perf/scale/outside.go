@@ -49,6 +49,7 @@ type run struct {
 	end     float64 // from there to the end of the process
 	others  float64 // share of the machine's processor time that others took meanwhile, other guests of its host too
 
+	began   time.Time
 	results results
 }
 
@@ -74,6 +75,29 @@ type results struct {
 
 // errCell is a run that didn't end well; the text says why.
 var errCell = errors.New("not measured")
+
+// Up to so many times a run is repeated while others take more than so much of the machine; the calmest one counts.
+const (
+	othersMost = 0.04
+	triesMost  = 4
+)
+
+// quietly is do, but for what others do to the machine meanwhile.
+func (r *runner) quietly(ctx context.Context, text []byte, args []string, l limits) (best *run, err error) {
+	for range triesMost {
+		m, err := r.do(ctx, text, args, l)
+		if err != nil {
+			return nil, err
+		}
+		if best == nil || m.others < best.others {
+			best = m
+		}
+		if best.others <= othersMost || time.Since(m.began) > l.time/20 {
+			break
+		}
+	}
+	return best, nil
+}
 
 // limits of one run.
 type limits struct {
@@ -111,7 +135,7 @@ func (r *runner) do(ctx context.Context, text []byte, args []string, l limits) (
 	go func() { done <- cmd.Wait() }()
 	err := w.until(cmd.Process.Pid, done)
 	over := time.Now()
-	m := &run{peak: w.peak, by: byPss}
+	m := &run{peak: w.peak, by: byPss, began: w.began}
 	if errGroup == nil {
 		m.by = byGroup
 		if m.peak, errGroup = g.read(); errGroup != nil {

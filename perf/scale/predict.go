@@ -81,33 +81,48 @@ func (r *runner) simulate(ctx context.Context, p engineParams) (*engineTotal, er
 	return &total, json.Unmarshal(m.results.Model, &total)
 }
 
-// check compares two cores: measured, simulated, computed.
+// check compares two cores: measured, simulated, computed; near ones and far ones each with their own constants.
 func (r *runner) check(ctx context.Context, all readings, far float64, near int, stdout io.Writer) error {
-	fmt.Fprintf(stdout, "%d rounds; constants in ns, for remote %v:\n", len(all[nameLatency]), checkRemotes)
-	for _, remote := range checkRemotes {
-		fmt.Fprintf(stdout, "  %+v\n", costsOf(all, remote, far))
+	closeRounds, farRounds := all.split()
+	for what, rounds := range []readings{closeRounds, farRounds} {
+		if len(rounds) == 0 {
+			continue
+		}
+		fmt.Fprintf(stdout, "%d rounds with %s cores; constants in ns, for remote %v:\n\n", len(rounds[nameLatency]),
+			[]string{"near", "far"}[what], checkRemotes)
+		for _, remote := range checkRemotes {
+			fmt.Fprintf(stdout, "    %+.4v\n", costsOf(rounds, remote, far))
+		}
+		if err := r.checkRounds(ctx, rounds, far, near, stdout); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+// checkRounds is check for rounds of one kind.
+func (r *runner) checkRounds(ctx context.Context, rounds readings, far float64, near int, stdout io.Writer) error {
 	for _, remote := range checkRemotes {
-		apart := all.ratios(whole(remote).name()+working, both(remote).name()+working)
+		apart := rounds.ratios(whole(remote).name()+working, both(remote).name()+working)
 		if len(apart) == 0 {
 			return usagef("model: the readings have none of %s: want those of this version", both(remote).name())
 		}
-		fmt.Fprintf(stdout, "  remote %g: two cores that have nothing to do with each other are %.2f (%.2f to %.2f) "+
+		fmt.Fprintf(stdout, "    remote %g: two cores that have nothing to do with each other are %.2f (%.2f to %.2f) "+
 			"times as fast as one\n", remote, 2*median(apart), 2*apart[0], 2*apart[len(apart)-1])
 	}
 	fmt.Fprintf(stdout, "\nPHOLD of %d nodes x %d events, times as fast on 2 cores as on 1\n\n"+
 		"| remote | lookahead, s | measured: median (range) | simulated | error | formula | error |\n"+
 		"|---|---|---|---|---|---|---|\n", checkNodes, checkEach)
 	for _, remote := range checkRemotes {
-		one := all.get(whole(remote).name() + perSecond)
+		one := rounds.get(whole(remote).name() + perSecond)
 		for _, ahead := range checkLookaheads {
-			speeds := all.ratios(pair(ahead, remote).name()+perSecond, whole(remote).name()+perSecond)
+			speeds := rounds.ratios(pair(ahead, remote).name()+perSecond, whole(remote).name()+perSecond)
 			if len(speeds) == 0 {
 				return usagef("model: the readings have none of %s: want those of this version",
 					pair(ahead, remote).name())
 			}
 			p := engineParams{workers: 2, near: near, pending: checkNodes * checkEach / 2, lookahead: ahead,
-				remote: remote, warm: 2, end: 8, costs: costsOf(all, remote, far)}
+				remote: remote, warm: 0.5, end: 4, costs: costsOf(rounds, remote, far)}
 			total, err := r.simulate(ctx, p)
 			if err != nil {
 				return err
@@ -118,6 +133,7 @@ func (r *runner) check(ctx context.Context, all readings, far float64, near int,
 				100*(formula/measured-1))
 		}
 	}
+	fmt.Fprintln(stdout)
 	return nil
 }
 
@@ -134,11 +150,11 @@ func (r *runner) more(ctx context.Context, all readings, far float64, near, most
 		}
 		for _, remote := range checkRemotes {
 			for _, ahead := range []float64{0.003, 0.03, 0.3} {
-				c := costsOf(all, remote, far)
+				c := costsOfBoth(all, remote, far)
 				p := engineParams{workers: cores, near: near, pending: pending, lookahead: ahead, remote: remote,
-					warm: 1, end: 1 + max(1, 20*ahead), costs: c}
+					warm: ahead, end: ahead + max(0.2, 5*ahead), costs: c}
 				if cores > 100 {
-					p.end = 1 + max(0.1, 5*ahead) // each of a million lanes carries a promise twice in a lookahead
+					p.end = 4 * ahead // each of a million lanes carries a promise twice in a lookahead
 				}
 				total, err := r.simulate(ctx, p)
 				if err != nil {
@@ -172,7 +188,7 @@ func fixed(all readings, rows string, far float64, near int, stdout io.Writer) e
 	for _, cores := range []int{1, 2, 8, 64, 1000} {
 		each := size / float64(cores)
 		p := engineParams{workers: cores, near: near, pending: int(each), lookahead: lookahead, remote: remote,
-			costs: costsOf(all, remote, far)}
+			costs: costsOfBoth(all, remote, far)}
 		p.Event = event(each)
 		rate := predict(p).rate
 		if cores == 1 {
@@ -188,7 +204,7 @@ func fixed(all readings, rows string, far float64, near int, stdout io.Writer) e
 func eventTimes(doc *document) func(nodes float64) float64 {
 	var points []*cellRow
 	for _, s := range lines(doc, curveNodes) {
-		if s.name == "phold, 1 workers" {
+		if s.name == "phold, 1 worker" {
 			points = s.rows
 		}
 	}

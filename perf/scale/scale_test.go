@@ -139,7 +139,8 @@ func TestMeasure(t *testing.T) {
 		more.Rows[0].Rates[0] != first.Rows[0].Rates[0] {
 		t.Errorf("a further round: %v", err)
 	}
-	if out := runCommand(t, 0, "draw", "-json", file, "-svg", filepath.Join(dir, "d")); !strings.Contains(out, "M/s") {
+	out = runCommand(t, 0, "draw", "-json", file, "-svg", filepath.Join(dir, "d"))
+	if !strings.Contains(out, "| 1000 | phold, 2 workers | ") {
 		t.Errorf("draw: %s", out)
 	}
 }
