@@ -13,7 +13,7 @@ import (
 )
 
 // AttachedBytesMax bounds the files that one scenario refers to, all together: 256 MiB.
-// They travel to every worker in one message.
+// Every worker sees the same bytes.
 const AttachedBytesMax = 256 << 20
 
 // Reference is a file that a scenario refers to, e.g. the topology of a network.

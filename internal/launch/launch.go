@@ -48,15 +48,17 @@ import (
 // its nodes have their places. It is used by one goroutine and runs once.
 type Launch struct {
 	cfg       Config
-	attached  []scenario.Attachment // the files that the scenario refers to
+	input     worker.Input // what every worker reads
 	scenario  scenario.Scenario
-	placed    *node.Placed           // its structure
-	placement *partition.Partition   // of the nodes over the workers of a set
-	traffic   [][]float64            // what each worker is expected to send each other one of its set
-	sets      int                    // of workers
-	log       *workerproc.LineWriter // what workers write, and remarks
-	timeouts  timeouts
-	onStep    func(s *supervisor, step string) // for tests: see supervisor.onStep
+	placed    *node.Placed         // its structure
+	placement *partition.Partition // of the nodes over the workers of a set
+	traffic   [][]float64          // what each worker is expected to send each other one of its set
+	sets      int                  // of workers
+	// input for other processes; nil before Run and where there are none
+	inputSegment *shm.Segment
+	log          *workerproc.LineWriter // what workers write, and remarks
+	timeouts     timeouts
+	onStep       func(s *supervisor, step string) // for tests: see supervisor.onStep
 }
 
 // Prepare checks everything that can be checked before anything is started. Its
@@ -118,9 +120,10 @@ func Prepare(cfg Config) (*Launch, error) {
 		return nil, err
 	}
 	return &Launch{
-		cfg: cfg, attached: doc.Attachments(), scenario: s, placed: placed, placement: placement, sets: sets,
-		traffic: traffic,
-		log:     workerproc.NewLineWriter(cfg.Stderr), timeouts: defaultTimeouts(g.NumSimprocs()),
+		cfg: cfg, scenario: s, placed: placed, placement: placement, sets: sets, traffic: traffic,
+		input: worker.Input{File: cfg.File, Text: cfg.Text, Set: cfg.Set, Attached: doc.Attachments(),
+			Placement: placement.Of},
+		log: workerproc.NewLineWriter(cfg.Stderr), timeouts: defaultTimeouts(g.NumSimprocs()),
 	}, nil
 }
 

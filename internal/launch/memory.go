@@ -19,15 +19,17 @@ import (
 // worker starts, and owns them; they have no names, so they are gone when the last
 // process that maps them is.
 type memory struct {
-	plan    worker.Layout
-	first   int // number of the first worker, for the names of boards
-	workers int
-	boards  []*shm.Segment
-	pools   []*shm.Segment   // nil for workers that send nothing
-	rings   [][]int          // [from][to]: bytes of the lane's ring, 0: no lane
-	lanes   [][]*shm.Segment // [from][to]; nil where there is none
-	kept    [][]*os.File     // lanes that are no longer mapped, for a post-mortem; nil where there is none
-	shared  bool             // between processes
+	input        *worker.Input // of all sets, which they share, as the segment; not owned
+	inputSegment *shm.Segment
+	plan         worker.Layout
+	first        int // number of the first worker, for the names of boards
+	workers      int
+	boards       []*shm.Segment
+	pools        []*shm.Segment   // nil for workers that send nothing
+	rings        [][]int          // [from][to]: bytes of the lane's ring, 0: no lane
+	lanes        [][]*shm.Segment // [from][to]; nil where there is none
+	kept         [][]*os.File     // lanes that are no longer mapped, for a post-mortem; nil where there is none
+	shared       bool             // between processes
 }
 
 // planMemory works out which segments a set of workers needs that send each other what traffic says
@@ -166,9 +168,9 @@ func (m *memory) list(setup *worker.Setup) {
 }
 
 // files lists what a worker process is handed, in the order in which attached takes
-// it: all boards, the pools that it needs, its lanes to the peers, the lanes from them.
+// it: the input, all boards, the pools that it needs, its lanes to the peers, the lanes from them.
 func (m *memory) files(self int) []*os.File {
-	var files []*os.File
+	files := []*os.File{m.inputSegment.File()}
 	for _, s := range m.boards {
 		files = append(files, s.File())
 	}
@@ -192,7 +194,7 @@ func (m *memory) segments(self int) worker.Segments {
 	for peer := range in {
 		in[peer] = m.lanes[peer][self]
 	}
-	return worker.Segments{Boards: m.boards, Pools: m.pools, Out: m.lanes[self], In: in}
+	return worker.Segments{Input: m.input, Boards: m.boards, Pools: m.pools, Out: m.lanes[self], In: in}
 }
 
 // release gives up what only the workers need, once they have attached: the launcher

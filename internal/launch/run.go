@@ -67,6 +67,10 @@ func (l *Launch) Run(ctx context.Context) (*Outcome, error) {
 	if text := l.spinsInTurn(); text != "" {
 		l.note(text)
 	}
+	defer l.releaseInput()
+	if err := l.shareInput(); err != nil {
+		return nil, err
+	}
 	schedule := newSchedule(l)
 	sets, err := l.startSets(ctx, schedule)
 	defer func() {

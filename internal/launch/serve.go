@@ -66,7 +66,7 @@ func (a *attached) attach(setup *worker.Setup) (worker.Segments, *os.File, error
 	if err := checkListed(setup); err != nil {
 		return worker.Segments{}, nil, err
 	}
-	want := n + len(setup.Pools) + len(setup.Out) + len(setup.In)
+	want := 1 + n + len(setup.Pools) + len(setup.Out) + len(setup.In)
 	if setup.Trace != "" {
 		want++
 	}
@@ -74,7 +74,9 @@ func (a *attached) attach(setup *worker.Setup) (worker.Segments, *os.File, error
 		return worker.Segments{}, nil, fmt.Errorf("launch: worker %d of %d was handed %d descriptors, want %d",
 			self, n, len(a.files), want)
 	}
+	input, err := a.input()
 	s := worker.Segments{
+		Input:  input,
 		Boards: make([]*shm.Segment, n), Pools: make([]*shm.Segment, n),
 		Out: make([]*shm.Segment, n), In: make([]*shm.Segment, n),
 	}
@@ -101,6 +103,16 @@ func (a *attached) attach(setup *worker.Setup) (worker.Segments, *os.File, error
 		a.trace, a.files = a.files[0], nil
 	}
 	return s, a.trace, nil
+}
+
+// input maps and reads the input. It stays mapped until the worker has ended, because what its model
+// has read may point into it.
+func (a *attached) input() (*worker.Input, error) {
+	s, err := a.next(nil, shm.Config{Name: "disco-input", Kind: worker.KindInput}, shm.Want{ReadOnly: true})
+	if err != nil {
+		return nil, err
+	}
+	return worker.ReadInput(s.Body())
 }
 
 // checkListed refuses lists of segments with workers that there aren't.

@@ -47,6 +47,7 @@ func (l *Launch) newWorkerSet(index int, s *schedule, proceed func() error) (_ *
 	if ws.memory, err = planMemory(l.cfg.Transport, l.traffic, l.cfg.Tuning); err != nil {
 		return nil, err
 	}
+	ws.memory.input, ws.memory.inputSegment = &l.input, l.inputSegment
 	if ws.memory, err = ws.memory.create(ws.number(0), proceed); err != nil {
 		return nil, err
 	}
@@ -159,18 +160,13 @@ func toAll(m *worker.Message) func(int) *worker.Message {
 func (ws *workerSet) setup(index int) *worker.Message {
 	l := ws.launch
 	setup := &worker.Setup{
-		Worker:    index,
-		Workers:   l.placement.Workers,
-		First:     ws.number(0),
-		File:      l.cfg.File,
-		Text:      l.cfg.Text,
-		Set:       l.cfg.Set,
-		Attached:  l.attached,
-		Horizon:   l.cfg.Horizon,
-		Seed:      l.cfg.Seed,
-		Placement: l.placement.Of,
-		Tuning:    l.cfg.Tuning,
-		Trace:     l.cfg.Trace,
+		Worker:  index,
+		Workers: l.placement.Workers,
+		First:   ws.number(0),
+		Horizon: l.cfg.Horizon,
+		Seed:    l.cfg.Seed,
+		Tuning:  l.cfg.Tuning,
+		Trace:   l.cfg.Trace,
 		// Workers that share a process yield to each other, and have one CPU time.
 		OneProcess: l.cfg.Transport == TransportInproc,
 		Crowded:    l.crowded(),

@@ -4,8 +4,6 @@ package worker
 
 import (
 	"fmt"
-
-	"github.com/disco-sim/disco/scenario"
 )
 
 // The launcher and a worker exchange messages over one stream (a socket pair between
@@ -13,7 +11,7 @@ import (
 // reads and writes them. The course of a run:
 //
 //	launcher                       worker
-//	Setup ──────────────────────▶  reads the scenario, attaches its segments
+//	Setup ──────────────────────▶  attaches its segments, reads the scenario
 //	       ◀────────────────────── Ready
 //	Prepare{replication} ───────▶  builds its nodes, resets its own lanes
 //	       ◀────────────────────── Ready
@@ -86,20 +84,15 @@ type LaneSize struct {
 // Setup is everything that a worker needs and that doesn't change from one replication to the
 // next. Segments travel beside it: by file descriptor or by pointer.
 type Setup struct {
-	Worker    int // 0 … Workers-1
-	Workers   int
-	First     int                   // workers of the same launcher before these, for Tuning.Pin
-	File      string                // the scenario's name, for messages
-	Text      []byte                // the scenario file itself
-	Set       []scenario.Setting    // what is put into it
-	Attached  []scenario.Attachment // the files that it refers to
-	Horizon   float64               // 0: the file's
-	Seed      uint64
-	Placement []int32 // worker of each node
-	Tuning    Tuning
+	Worker  int // 0 … Workers-1
+	Workers int
+	First   int     // workers of the same launcher before these, for Tuning.Pin
+	Horizon float64 // 0: the file's
+	Seed    uint64
+	Tuning  Tuning
 
-	// The segments that come along, beside the boards of all workers: pools, by worker; lanes to peers; lanes from
-	// peers. Each list rises. A worker in the launcher's own process gets them without being told.
+	// The segments that come along, beside the input and the boards of all workers: pools, by worker; lanes to
+	// peers; lanes from peers. Each list rises. A worker in the launcher's own process gets them without being told.
 	Pools   []int32
 	Out, In []LaneSize
 

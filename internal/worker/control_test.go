@@ -257,26 +257,31 @@ func TestBadSetup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	good := func() *Setup {
-		return &Setup{Workers: 2, File: "t.yml", Text: []byte("model: ring\nnodes: 2\n"), Placement: []int32{0, 1}}
+	type asked struct {
+		Setup
+		Input
+	}
+	good := func() *asked {
+		return &asked{Setup{Workers: 2}, Input{File: "t.yml", Text: []byte("model: ring\nnodes: 2\n"),
+			Placement: []int32{0, 1}}}
 	}
 	for _, c := range []struct {
 		name, want string
-		change     func(*Setup)
+		change     func(*asked)
 	}{
-		{"no workers", "worker 0 of 0", func(s *Setup) { s.Workers = 0 }},
-		{"too many", "worker 0 of 65, want at most 64", func(s *Setup) { s.Workers = 65 }},
-		{"worker outside", "worker 2 of 2", func(s *Setup) { s.Worker = 2 }},
-		{"negative worker", "worker -1 of 2", func(s *Setup) { s.Worker = -1 }},
-		{"short placement", "place", func(s *Setup) { s.Placement = []int32{0} }},
-		{"placed outside", "place", func(s *Setup) { s.Placement = []int32{0, 2} }},
-		{"bad text", "t.yml:2:1", func(s *Setup) { s.Text = []byte("model: ring\nnoodles: 2\n") }},
-		{"unknown kind", "t.yml:1:8", func(s *Setup) { s.Text = []byte("model: zoo\n") }},
-		{"bad ring", "ring of 1000 bytes, want a power of two", func(s *Setup) { s.Tuning.RingBytes = 1000 }},
-		{"bad wait", "waiting mode", func(s *Setup) { s.Tuning.Wait = "pray" }},
-		{"bad ingress", `ingress "thread"`, func(s *Setup) { s.Tuning.Ingress = "thread" }},
-		{"large inline", "payloads up to 1048576 bytes inside", func(s *Setup) { s.Tuning.InlineMax = 1 << 20 }},
-		{"no segments", "segment", func(*Setup) {}},
+		{"no workers", "worker 0 of 0", func(s *asked) { s.Workers = 0 }},
+		{"too many", "worker 0 of 65, want at most 64", func(s *asked) { s.Workers = 65 }},
+		{"worker outside", "worker 2 of 2", func(s *asked) { s.Worker = 2 }},
+		{"negative worker", "worker -1 of 2", func(s *asked) { s.Worker = -1 }},
+		{"short placement", "place", func(s *asked) { s.Placement = []int32{0} }},
+		{"placed outside", "place", func(s *asked) { s.Placement = []int32{0, 2} }},
+		{"bad text", "t.yml:2:1", func(s *asked) { s.Text = []byte("model: ring\nnoodles: 2\n") }},
+		{"unknown kind", "t.yml:1:8", func(s *asked) { s.Text = []byte("model: zoo\n") }},
+		{"bad ring", "ring of 1000 bytes, want a power of two", func(s *asked) { s.Tuning.RingBytes = 1000 }},
+		{"bad wait", "waiting mode", func(s *asked) { s.Tuning.Wait = "pray" }},
+		{"bad ingress", `ingress "thread"`, func(s *asked) { s.Tuning.Ingress = "thread" }},
+		{"large inline", "payloads up to 1048576 bytes inside", func(s *asked) { s.Tuning.InlineMax = 1 << 20 }},
+		{"no segments", "segment", func(*asked) {}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			setup := good()
@@ -285,9 +290,11 @@ func TestBadSetup(t *testing.T) {
 			defer ours.Close()
 			errs := make(chan error, 1)
 			go func() {
-				errs <- Serve(theirs, kinds, func(*Setup) (Segments, *os.File, error) { return Segments{}, nil, nil })
+				errs <- Serve(theirs, kinds, func(*Setup) (Segments, *os.File, error) {
+					return Segments{Input: &setup.Input}, nil, nil
+				})
 			}()
-			if err := WriteMessage(ours, &Message{Type: TypeSetup, Setup: setup}); err != nil {
+			if err := WriteMessage(ours, &Message{Type: TypeSetup, Setup: &setup.Setup}); err != nil {
 				t.Fatal(err)
 			}
 			m, err := ReadMessage(ours)

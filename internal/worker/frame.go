@@ -11,7 +11,6 @@ import (
 	"slices"
 
 	"github.com/disco-sim/disco/internal/wire"
-	"github.com/disco-sim/disco/scenario"
 )
 
 // A frame is a header and a body: docs/format/control.md.
@@ -115,19 +114,8 @@ func (s *Setup) fields(c *wire.Codec) {
 	c.Int(&s.Worker)
 	c.Int(&s.Workers)
 	c.Int(&s.First)
-	c.String(&s.File)
-	c.Bytes(&s.Text)
-	wire.List(c, &s.Set, 8, func(set *scenario.Setting) {
-		c.String(&set.Key)
-		c.String(&set.Value)
-	})
-	wire.List(c, &s.Attached, 8, func(file *scenario.Attachment) {
-		c.String(&file.Name)
-		c.Bytes(&file.Text)
-	})
 	c.Float(&s.Horizon)
 	c.Uint64(&s.Seed)
-	wire.List(c, &s.Placement, 4, c.Int32)
 	s.Tuning.fields(c)
 	wire.List(c, &s.Pools, 4, c.Int32)
 	for _, lanes := range []*[]LaneSize{&s.Out, &s.In} {

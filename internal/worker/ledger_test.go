@@ -161,8 +161,8 @@ func costRun(t *testing.T, k *costKind, tuning Tuning) (stats []Stats, calls []u
 	var teams []*replications
 	for w := range workers {
 		b.turns = append(b.turns, make(chan struct{}, 1))
-		setup := &Setup{Worker: w, Workers: workers, File: "test.yml", Text: []byte("model: cost\n"), Seed: 1,
-			Placement: placement, Tuning: tuning, OneProcess: true}
+		setup := &Setup{Worker: w, Workers: workers, Seed: 1, Tuning: tuning, OneProcess: true}
+		all[w].Input = &Input{File: "test.yml", Text: []byte("model: cost\n"), Placement: placement}
 		r, err := newReplications(setup, kinds, func(*Setup) (Segments, *os.File, error) { return all[w], nil, nil })
 		if err != nil {
 			t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 const (
 	KindBoard = shm.Kind('B' | 'O'<<8 | 'R'<<16 | 'D'<<24)
 	KindLane  = shm.Kind('L' | 'A'<<8 | 'N'<<16 | 'E'<<24)
+	KindInput = shm.Kind('I' | 'N'<<8 | 'P'<<16 | 'T'<<24)
 )
 
 // WorkersMax bounds the number of workers: lanes grow with its square.
@@ -149,6 +150,7 @@ func BoardShared() int { return boardSlot }
 // Segments are the mapped memory that one worker uses. It doesn't own them: who made
 // or attached them closes them after Serve has returned.
 type Segments struct {
+	Input  *Input         // the same for all workers; nobody changes it
 	Boards []*shm.Segment // by worker
 	Pools  []*shm.Segment // by worker: its own writable, the others read-only; nil where none is needed
 	Out    []*shm.Segment // by peer: the lane to it; nil where none is needed, as at itself

@@ -209,22 +209,18 @@ func newReplications(setup *Setup, reg scenario.Registry, attach Attach) (*repli
 		return nil, fmt.Errorf("worker: set up as worker %d of %d, want at most %d", setup.Worker, setup.Workers,
 			WorkersMax)
 	}
-	doc, err := scenario.Parse(setup.File, setup.Text)
-	if err != nil {
-		return nil, err
-	}
-	if doc, err = doc.With(setup.Set); err != nil {
-		return nil, err
-	}
-	sc, err := reg.Load(doc.Attach(setup.Attached), scenario.Options{Horizon: setup.Horizon})
-	if err != nil {
-		return nil, err
-	}
-	plan, err := newPlan(sc, setup)
-	if err != nil {
-		return nil, err
-	}
 	segs, file, err := attach(setup)
+	if err != nil {
+		return nil, err
+	}
+	if segs.Input == nil {
+		return nil, errors.New("worker: the input is missing")
+	}
+	sc, err := segs.Input.load(reg, setup.Horizon)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := newPlan(sc, setup, segs.Input.Placement)
 	if err != nil {
 		return nil, err
 	}
@@ -244,8 +240,8 @@ func newReplications(setup *Setup, reg scenario.Registry, attach Attach) (*repli
 }
 
 // newPlan works out the plan of one worker.
-func newPlan(sc scenario.Scenario, setup *Setup) (*node.Plan, error) {
-	plan, err := node.NewPlan(sc.Graph(), setup.Placement, setup.Worker, setup.Workers)
+func newPlan(sc scenario.Scenario, setup *Setup, placement []int32) (*node.Plan, error) {
+	plan, err := node.NewPlan(sc.Graph(), placement, setup.Worker, setup.Workers)
 	if err == nil && setup.Tuning.Sync == SyncLink {
 		err = plan.PromiseByLink()
 	}

@@ -61,12 +61,11 @@ func newSimRun(d *simDraw, rnd *rand.Rand) (*simRun, error) {
 
 func (s *simRun) addWorker(i int, segs Segments) error {
 	d := s.simDraw
-	setup := &Setup{Worker: i, Workers: d.workers, Seed: d.seed, Placement: d.placement, Tuning: d.tuning,
-		OneProcess: true}
+	setup := &Setup{Worker: i, Workers: d.workers, Seed: d.seed, Tuning: d.tuning, OneProcess: true}
 	if err := setup.Tuning.Validate(); err != nil {
 		return err
 	}
-	plan, err := newPlan(d.scenario, setup)
+	plan, err := newPlan(d.scenario, setup, d.placement)
 	if err != nil {
 		return err
 	}

@@ -161,12 +161,12 @@ func newRunner(t testing.TB, text string, placement []int32, workers int, tuning
 		}
 		t.Cleanup(func() { file.Close() })
 		c.files = append(c.files, file)
+		all[w].Input = &Input{File: "test.yml", Text: []byte(text), Placement: placement}
 		go func() {
 			c.errs <- Serve(theirs, kinds, func(*Setup) (Segments, *os.File, error) { return all[w], file, nil })
 		}()
-		c.send(w, &Message{Type: TypeSetup, Setup: &Setup{Worker: w, Workers: workers, File: "test.yml",
-			Text: []byte(text),
-			Seed: seed, Placement: placement, Tuning: tuning, Trace: "trace.txt", OneProcess: true}})
+		c.send(w, &Message{Type: TypeSetup, Setup: &Setup{Worker: w, Workers: workers,
+			Seed: seed, Tuning: tuning, Trace: "trace.txt", OneProcess: true}})
 	}
 	c.receive(TypeReady)
 	return c

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package worker
+
+import (
+	"fmt"
+
+	"github.com/disco-sim/disco/internal/wire"
+	"github.com/disco-sim/disco/scenario"
+	"github.com/disco-sim/disco/shm"
+)
+
+// Input is what every worker of a run reads alike: the scenario, with the files that it refers to, and where its nodes
+// are. The launcher encodes it once, into a segment that all worker processes map for reading
+// (docs/format/control.md): files of many megabytes are in memory once and not once for each worker.
+type Input struct {
+	File      string                // the scenario's name, for messages
+	Text      []byte                // the scenario file itself
+	Set       []scenario.Setting    // what is put into it
+	Attached  []scenario.Attachment // the files that it refers to
+	Placement []int32               // worker of each node
+}
+
+// Segment is the segment that in needs.
+func (in *Input) Segment() shm.Config {
+	const length = 4 // of a text or a list
+	n := length + len(in.File) + length + len(in.Text) + length + length + length + 4*len(in.Placement)
+	for _, set := range in.Set {
+		n += length + len(set.Key) + length + len(set.Value)
+	}
+	for _, file := range in.Attached {
+		n += length + len(file.Name) + length + len(file.Text)
+	}
+	return shm.Config{Name: "disco-input", Kind: KindInput, Size: n}
+}
+
+// Write encodes in into the body of its Segment.
+func (in *Input) Write(body []byte) error {
+	// With room for all of it, Append writes in place.
+	written, err := wire.Append(body[:0], in.fields)
+	if err == nil && len(written) != len(body) {
+		err = fmt.Errorf("%d bytes, want %d", len(written), len(body))
+	}
+	if err != nil {
+		return fmt.Errorf("worker: input: %w", err)
+	}
+	return nil
+}
+
+// ReadInput decodes what Write has put into a body. Text and the attached files' are parts of the body, which must stay
+// mapped, for reading only, as long as anything of the run may use them; all else is copied.
+func ReadInput(body []byte) (*Input, error) {
+	in := new(Input)
+	if err := wire.Decode(body, in.fields); err != nil {
+		return nil, fmt.Errorf("worker: input of %d bytes: %w", len(body), err)
+	}
+	return in, nil
+}
+
+func (in *Input) fields(c *wire.Codec) {
+	c.String(&in.File)
+	c.Bytes(&in.Text)
+	wire.List(c, &in.Set, 8, func(set *scenario.Setting) {
+		c.String(&set.Key)
+		c.String(&set.Value)
+	})
+	wire.List(c, &in.Attached, 8, func(file *scenario.Attachment) {
+		c.String(&file.Name)
+		c.Bytes(&file.Text)
+	})
+	wire.List(c, &in.Placement, 4, c.Int32)
+}
+
+// load reads the scenario.
+func (in *Input) load(reg scenario.Registry, horizon float64) (scenario.Scenario, error) {
+	doc, err := scenario.Parse(in.File, in.Text)
+	if err != nil {
+		return nil, err
+	}
+	if doc, err = doc.With(in.Set); err != nil {
+		return nil, err
+	}
+	return reg.Load(doc.Attach(in.Attached), scenario.Options{Horizon: horizon})
+}
