@@ -3,6 +3,7 @@
 package gml_test
 
 import (
+	"bytes"
 	"errors"
 	"flag"
 	"fmt"
@@ -244,4 +245,22 @@ func check(g *gml.Graph) error {
 		return errors.New("no nodes")
 	}
 	return nil
+}
+
+// A network keeps nothing of the text that it was read from, which may be memory that goes.
+func TestTextMayGo(t *testing.T) {
+	text := []byte(`graph [ label "A net" node [ id 1 label "Vaduz" Country "Liechtenstein" ] node [ id 2 label "Bern" ]
+  edge [ source 1 target 2 LinkLabel "&lt; 1 Gb/s" LinkSpeedRaw 1e9 ] ]`)
+	want, err := gml.Parse("t.gml", bytes.Clone(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := gml.Parse("t.gml", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clear(text)
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
 }

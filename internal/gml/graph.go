@@ -51,13 +51,13 @@ func (n *Node) Number(key string) (float64, bool) {
 	return 0, false
 }
 
-// Parse reads a network; name stands for it in messages. The error is a scenario.Problems.
+// Parse reads a network; name stands for it in messages. It keeps nothing of text. The error is a scenario.Problems.
 func Parse(name string, text []byte) (*Graph, error) {
 	if len(text) > FileBytesMax {
 		return nil, scenario.Problems{{File: name, Found: "more than 64 MiB",
 			Want: fmt.Sprintf("at most %d bytes", FileBytesMax)}}
 	}
-	tree, err := parseTree(name, string(text))
+	tree, err := parseTree(name, text)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@
 package gml
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"html"
@@ -69,16 +70,17 @@ func (l *lexer) quote(with, without string) string {
 type lexer struct {
 	isGraph bool // graph [ was read
 	file    string
-	rest    string
+	rest    []byte // the caller's: what is kept of it is copied
 	line    int
-	column  int // of the first character of rest
+	column  int               // of the first character of rest
+	keys    map[string]string // each once
 }
 
 // next reads one token. Its error is a scenario.Problems.
 func (l *lexer) next() (token, error) {
 	l.skipSpace()
 	t := token{line: l.line, column: l.column}
-	if l.rest == "" {
+	if len(l.rest) == 0 {
 		return t, nil
 	}
 	c := l.rest[0]
@@ -94,10 +96,10 @@ func (l *lexer) next() (token, error) {
 	case isDigit(c) || c == '+' || c == '-' || c == '.':
 		return l.number(t)
 	case isLetter(c):
-		t.kind, t.text = tokenKey, l.word()
+		t.kind, t.text = tokenKey, l.key()
 		l.advance(len(t.text))
 	default:
-		r, size := utf8.DecodeRuneInString(l.rest)
+		r, size := utf8.DecodeRune(l.rest)
 		found := l.quote(fmt.Sprintf("the character %q", r), "a character that begins nothing in GML")
 		if r == utf8.RuneError && size == 1 {
 			found = l.quote(fmt.Sprintf("byte %#02x, which is not UTF-8", c), "a byte that is not UTF-8")
@@ -109,12 +111,12 @@ func (l *lexer) next() (token, error) {
 
 // skipSpace skips white space, and comments: from # to the end of the line.
 func (l *lexer) skipSpace() {
-	for l.rest != "" {
+	for len(l.rest) > 0 {
 		switch l.rest[0] {
 		case ' ', '\t', '\r', '\n':
 			l.advance(1)
 		case '#':
-			end := strings.IndexByte(l.rest, '\n')
+			end := bytes.IndexByte(l.rest, '\n')
 			if end < 0 {
 				end = len(l.rest)
 			}
@@ -127,26 +129,40 @@ func (l *lexer) skipSpace() {
 
 // advance moves over the first n bytes, which are whole characters.
 func (l *lexer) advance(n int) {
-	for _, c := range l.rest[:n] {
-		l.column++
-		if c == '\n' {
-			l.line, l.column = l.line+1, 1
-		}
+	over := l.rest[:n]
+	if last := bytes.LastIndexByte(over, '\n'); last >= 0 {
+		l.line, l.column = l.line+bytes.Count(over, []byte("\n")), 1
+		over = over[last+1:]
 	}
+	l.column += utf8.RuneCount(over)
 	l.rest = l.rest[n:]
 }
 
 // word is what stands up to the next white space, bracket or quote.
-func (l *lexer) word() string {
-	end := strings.IndexAny(l.rest, " \t\r\n[]\"#")
+func (l *lexer) word() []byte {
+	end := bytes.IndexAny(l.rest, " \t\r\n[]\"#")
 	if end < 0 {
 		end = len(l.rest)
 	}
 	return l.rest[:end]
 }
 
+// key is the word that stands here. A file has few keys, each many times.
+func (l *lexer) key() string {
+	word := l.word()
+	if known, ok := l.keys[string(word)]; ok {
+		return known
+	}
+	if l.keys == nil {
+		l.keys = make(map[string]string)
+	}
+	key := string(word)
+	l.keys[key] = key
+	return key
+}
+
 func (l *lexer) number(t token) (token, error) {
-	t.text = l.word()
+	t.text = string(l.word())
 	defer l.advance(len(t.text))
 	if strings.Trim(t.text, "0123456789+-.eE") != "" {
 		return t, l.fault(t, l.quote(printable.Short(t.text)+", which is no number", "what is no number"),
@@ -172,17 +188,17 @@ func (l *lexer) number(t token) (token, error) {
 // quoted reads text in quotes. Characters beyond ASCII may stand there as they are or
 // as entities (&amp;, &#233;).
 func (l *lexer) quoted(t token) (token, error) {
-	end := strings.IndexByte(l.rest[1:], '"')
+	end := bytes.IndexByte(l.rest[1:], '"')
 	if end < 0 {
 		return t, l.fault(t, "text without its closing quote", "\" before the end of the file",
 			"is the file cut short?")
 	}
 	raw := l.rest[1 : 1+end]
-	if !utf8.ValidString(raw) {
+	if !utf8.Valid(raw) {
 		return t, l.fault(t, "text that is not UTF-8", "a text file in UTF-8",
 			"save it as UTF-8, or write characters beyond ASCII as entities, e.g. &#233;")
 	}
-	text := html.UnescapeString(raw)
+	text := html.UnescapeString(string(raw))
 	if i := strings.IndexFunc(text, func(c rune) bool {
 		return unicode.IsControl(c) && c != '\n' && c != '\t' && c != '\r'
 	}); i >= 0 {

@@ -3,8 +3,8 @@
 package gml
 
 import (
+	"bytes"
 	"fmt"
-	"strings"
 
 	"github.com/disco-sim/disco/internal/printable"
 )
@@ -72,8 +72,8 @@ type parser struct {
 
 // parseTree reads the whole text. Its error is a scenario.Problems with what is wrong first:
 // after a bracket that is missing nothing means what it should.
-func parseTree(file, text string) ([]Pair, error) {
-	p := &parser{lexer: lexer{file: file, rest: strings.TrimPrefix(text, "\ufeff"), line: 1, column: 1}}
+func parseTree(file string, text []byte) ([]Pair, error) {
+	p := &parser{lexer: lexer{file: file, rest: bytes.TrimPrefix(text, []byte("\ufeff")), line: 1, column: 1}}
 	return p.list(nil)
 }
 
