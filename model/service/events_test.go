@@ -89,7 +89,7 @@ func TestOutageOrder(t *testing.T) {
 		want []int32
 	}{{99.9, []int32{0, 1}}, {100, []int32{1}}, {200, []int32{0}}, {299, []int32{0}}, {300, []int32{0, 1}}} {
 		d.now = c.at
-		if err := b.handle(d.procs[m.topology.nodes["lb"]*rankCount], nil); err != nil {
+		if err := b.handle(d.procs[m.topology.nodes["lb"].first*rankCount], nil); err != nil {
 			t.Fatal(err)
 		}
 		got := live()
@@ -120,7 +120,7 @@ func TestOutageInTree(t *testing.T) {
 	m := newModel(s)
 	for id, want := range map[string]float64{"gen": 100, "client": 200, "lb": 100, "sub": 50, "a": 100, "b": 50,
 		"c": 50} {
-		if got := m.Graph().Nodes[m.topology.nodes[id]].Work; math.Abs(got-want) > 1e-9 {
+		if got := m.Graph().Nodes[m.topology.nodes[id].first].Work; math.Abs(got-want) > 1e-9 {
 			t.Errorf("expected work of %s is %v, want %v", id, got, want)
 		}
 	}

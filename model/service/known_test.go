@@ -272,7 +272,7 @@ func TestEndpointsAndBursts(t *testing.T) {
 			cpu(constant(0.5))}},
 	}}
 	m := newModel(tandem(0.3, 50000, srv))
-	if p := m.graph.Nodes[m.topology.nodes["srv"]].Work; math.Abs(p-0.3*(1+6.0/3)) > 1e-12 {
+	if p := m.graph.Nodes[m.topology.nodes["srv"].first].Work; math.Abs(p-0.3*(1+6.0/3)) > 1e-12 {
 		t.Errorf("expected work %v, want 0.9 events a second", p)
 	}
 	r := simulate(t, m, 3, 1)

@@ -50,6 +50,9 @@ const (
 	perMinMax = 1e9
 	rateMax   = 1e7 // requests a second, users × requests a minute / 60
 	idMax     = 100 // characters
+
+	serversMax = 10_000_000     // of all groups together
+	edgesMax   = 2 * serversMax // likewise: one to each server, and one from it
 )
 
 // loader reads one file into a Spec. Reading comes first and checks every field by
@@ -59,31 +62,47 @@ type loader struct {
 	r    *scenario.Reader
 	spec *Spec
 
-	generator scenario.Value // its id; likewise below
-	client    scenario.Value
-	balancers []balancerAt // parallel to spec.Balancers
-	servers   []scenario.Value
-	edges     []edgeAt   // parallel to spec.Edges
-	events    []eventAt  // outages and spikes in the order of the file
-	outagesAt []*eventAt // parallel to spec.Outages
+	generator   scenario.Value // its id; likewise below
+	client      scenario.Value
+	balancers   []balancerAt // parallel to spec.Balancers
+	servers     []serverAt   // entries, in the order of the file
+	groups      map[string]*serverAt
+	edges       []*edgeAt  // parallel to spec.Edges; those of a group share one
+	edgeEntries []*edgeAt  // each once
+	events      []eventAt  // outages and spikes in the order of the file
+	outagesAt   []*eventAt // parallel to spec.Outages
 
 	fileHorizon    float64 // total_simulation_time; 0: not read well
 	idsMissing     bool    // a box has no good id, so an unknown id may be that one
 	edgesMissing   bool    // an edge has no good ends, so a missing edge may be that one
+	idsDoubtful    bool    // a member of a group and another box have one id, so nobody knows which is meant
 	serversMissing bool    // there is no server at all, which is a problem of its own
 
-	boxes   []boxAt        // parallel to spec.topology.boxes
-	edgeIDs map[string]int // index of the first edge with an id
+	boxes   []boxAt // parallel to spec.topology.boxes
+	edgeIDs names   // in spec.Edges
+
+	complained map[*scenario.Value]bool // ids of boxes without an edge
 }
 
 // boxAt is where in the file a box is, and what its edges and coverage have shown.
 type boxAt struct {
-	id         scenario.Value
-	outRefused bool                      // one of its edges was refused: a missing one is no further mistake
-	coveredBy  int                       // the balancer that covers it; -1: none
-	covers     map[string]scenario.Value // of a balancer: ids, and where server_covered has them
-	doubtful   bool                      // of a balancer: one of its server_covered was refused
+	id           *scenario.Value // members of a group share one
+	coveredBy    int32           // the balancer that covers it; -1: none
+	balancerEdge int32           // the latest edge that leads to it from a balancer; -1: none
+	covers       int32           // of a balancer: how many boxes
+	outRefused   bool            // one of its edges was refused: a missing one is no further mistake
+	doubtful     bool            // of a balancer: one of its server_covered was refused
 }
+
+// serverAt is one entry of the servers: a server, or a group of them.
+type serverAt struct {
+	id           scenario.Value
+	name         string // "" where it was refused
+	first, count int    // its servers, by index in spec.Servers; count is 0 for a server of its own
+}
+
+// size is the number of servers.
+func (s *serverAt) size() int { return max(1, s.count) }
 
 // balancerAt is where in the file a balancer is.
 type balancerAt struct {
@@ -94,9 +113,12 @@ type balancerAt struct {
 	refused bool             // something about server_covered was refused
 }
 
-// edgeAt is where in the file an edge is.
+// edgeAt is one entry of the edges: an edge, or one for each member of a group.
 type edgeAt struct {
 	id, source, target scenario.Value
+	name               string // its id, "" where that was refused
+	first, count       int    // its edges, by index in spec.Edges; count is 0 for an edge of its own
+	refused            bool   // one of its edges was: the others are no further mistakes
 }
 
 // Load reads a service scenario and checks every rule of docs/scenario-service.md.
@@ -113,8 +135,9 @@ func Load(doc *scenario.Document, opt scenario.Options) (*Spec, error) {
 	}
 	base := filepath.Base(doc.File())
 	l := &loader{
-		r:    scenario.NewReader(doc),
-		spec: &Spec{Name: strings.TrimSuffix(base, filepath.Ext(base))},
+		r:      scenario.NewReader(doc),
+		groups: make(map[string]*serverAt),
+		spec:   &Spec{Name: strings.TrimSuffix(base, filepath.Ext(base))},
 	}
 	root := l.r.Root("rqs_input", "topology_graph", "sim_settings", "events")
 	root.Field("model").WordOr(KindName, KindName)

@@ -4,7 +4,9 @@ package service
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/disco-sim/disco/scenario"
 )
@@ -17,7 +19,9 @@ func (l *loader) readTopology(v scenario.Value) {
 	l.spec.Client = l.boxID(l.client)
 	client.Field("type").WordOr("client", "client")
 	l.readBalancers(nodes)
-	for _, item := range nodes.Field("servers").List() {
+	items := nodes.Field("servers").List()
+	l.servers = make([]serverAt, 0, len(items)) // l.groups points into it
+	for _, item := range items {
 		l.readServer(item)
 	}
 	if len(l.spec.Servers) == 0 {
@@ -75,7 +79,7 @@ func (l *loader) readBalancer(v scenario.Value) {
 }
 
 func (l *loader) readServer(v scenario.Value) {
-	s := v.Section("id", "type", "server_resources", "endpoints")
+	s := v.Section("id", "type", "server_resources", "endpoints", "count")
 	srv := Server{ID: l.boxID(s.Field("id"))}
 	s.Field("type").WordOr("server", "server")
 	before := l.r.Refusals()
@@ -100,8 +104,50 @@ func (l *loader) readServer(v scenario.Value) {
 		}
 		srv.Endpoints = append(srv.Endpoints, ep)
 	}
-	l.spec.Servers = append(l.spec.Servers, srv)
-	l.servers = append(l.servers, s.Field("id"))
+	l.addServers(srv, s.Field("id"), s.Field("count"))
+}
+
+// addServers adds the server, or the group of servers, of one entry. What its members are shares one spec.
+func (l *loader) addServers(srv Server, id, number scenario.Value) {
+	at := serverAt{id: id, first: len(l.spec.Servers)}
+	if number.Present() {
+		at.count = number.Int(scenario.Between(1, serversMax))
+		if sum := len(l.spec.Servers) + at.count; sum > serversMax {
+			number.Refuse(fmt.Sprintf("%d servers with those before", sum), fmt.Sprintf("at most %d", serversMax), "")
+			at.count = 0
+		}
+		if at.count == 0 {
+			l.idsMissing = true // an id may be that of a member
+			at.count = 1
+		}
+		if !l.memberIDsFit(srv.ID, at.id, at.count) {
+			srv.ID, l.idsMissing = "", true
+		}
+		if srv.ID == "" {
+			at.count = 0
+		}
+	}
+	at.name = srv.ID
+	l.servers = append(l.servers, at)
+	if at.count > 0 && l.groups[srv.ID] == nil {
+		l.groups[srv.ID] = &l.servers[len(l.servers)-1]
+	}
+	l.spec.Servers = slices.Grow(l.spec.Servers, at.size())
+	for _, name := range memberIDs(srv.ID, at.count) {
+		srv.ID = name
+		l.spec.Servers = append(l.spec.Servers, srv)
+	}
+}
+
+// memberIDsFit refuses a group's id that is good, but too long with the numbers of the members.
+func (l *loader) memberIDsFit(id string, at scenario.Value, count int) bool {
+	most := idMax - len("-") - digits(count-1)
+	if id == "" || utf8.RuneCountInString(id) <= most {
+		return true
+	}
+	at.Refuse(fmt.Sprintf("an id of %d characters, for %d members", utf8.RuneCountInString(id), count),
+		fmt.Sprintf("at most %d, so that those of the members have at most %d", most, idMax), "")
+	return false
 }
 
 // readEndpoint reads one of a server's endpoints, of which there are several.
@@ -179,9 +225,9 @@ func (l *loader) readStep(v scenario.Value, ep *Endpoint) {
 
 func (l *loader) readEdge(v scenario.Value) {
 	s := v.Section("id", "source", "target", "latency", "edge_type", "dropout_rate")
-	at := edgeAt{id: s.Field("id"), source: s.Field("source"), target: s.Field("target")}
+	at := &edgeAt{id: s.Field("id"), source: s.Field("source"), target: s.Field("target"), first: len(l.edges)}
+	at.name = at.id.ID(idMax)
 	e := Edge{
-		ID:      at.id.ID(idMax),
 		Source:  at.source.Text(),
 		Target:  at.target.Text(),
 		Latency: l.latency(s.Field("latency")),
@@ -191,6 +237,45 @@ func (l *loader) readEdge(v scenario.Value) {
 	if e.Source == "" || e.Target == "" {
 		l.edgesMissing = true
 	}
-	l.spec.Edges = append(l.spec.Edges, e)
-	l.edges = append(l.edges, at)
+	l.addEdges(e, at)
+}
+
+// addEdges adds the edge of one entry, or an edge for each member where one of its ends is a group.
+func (l *loader) addEdges(e Edge, at *edgeAt) {
+	from, to := l.groups[e.Source], l.groups[e.Target]
+	end, group := at.source, from
+	if from == nil {
+		end, group = at.target, to
+	}
+	switch {
+	case from != nil && to != nil:
+		at.target.Refuse(fmt.Sprintf("%s, a group of servers, at the other end of an edge from the group %s", e.Target,
+			e.Source), "at most one end that is a group", "put a load balancer between, or write servers one by one")
+		group = nil
+	case group != nil && len(l.edges)+group.count > edgesMax:
+		end.Refuse(fmt.Sprintf("%d edges with those before", len(l.edges)+group.count),
+			fmt.Sprintf("at most %d where groups are", edgesMax), "")
+		group = nil
+	}
+	at.refused = group == nil && (from != nil || to != nil)
+	if group != nil {
+		at.count = group.count
+		if !l.memberIDsFit(at.name, at.id, at.count) {
+			at.name = ""
+		}
+	}
+	l.spec.Edges = slices.Grow(l.spec.Edges, max(1, at.count))
+	l.edges = slices.Grow(l.edges, max(1, at.count))
+	l.edgeEntries = append(l.edgeEntries, at)
+	for i, id := range memberIDs(at.name, at.count) {
+		switch e.ID = id; {
+		case group == nil:
+		case group == from:
+			e.Source = l.spec.Servers[group.first+i].ID
+		default:
+			e.Target = l.spec.Servers[group.first+i].ID
+		}
+		l.spec.Edges = append(l.spec.Edges, e)
+		l.edges = append(l.edges, at)
+	}
 }

@@ -154,7 +154,7 @@ func newSerialFrom(t testing.TB, m *Model, sources func(node.SimprocID, string) 
 
 // box returns the box of a node by the file's id.
 func (s *serial) box(id string, rank int) logic {
-	return s.procs[s.model.topology.nodes[id]*rankCount+rank].box
+	return s.procs[s.model.topology.nodes[id].first*rankCount+rank].box
 }
 
 // run handles everything before until.

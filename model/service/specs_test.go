@@ -96,8 +96,8 @@ func linked(s *Spec) *Spec {
 		t.add(serverRole, i, s.Servers[i].ID)
 	}
 	for k, e := range s.Edges {
-		from := t.nodes[e.Source]
-		t.connect(k, from, t.nodes[e.Target])
+		from := t.nodes[e.Source].first
+		t.connect(k, from, t.nodes[e.Target].first)
 		if b := t.boxes[from]; b.role == balancerRole {
 			s.Balancers[b.index].Covers = append(s.Balancers[b.index].Covers, e.Target)
 			for i := range s.Outages {

@@ -26,8 +26,8 @@ const (
 // of the file.
 type topology struct {
 	boxes []box
-	nodes map[string]int // by id: index in boxes
-	edges []edgeEnds     // by index in Spec.Edges
+	nodes names      // of boxes
+	edges []edgeEnds // by index in Spec.Edges
 }
 
 // box is one thing that requests pass: generator, client, balancer or server.
@@ -61,13 +61,22 @@ func (r role) String() string {
 }
 
 func newTopology(edges int) *topology {
-	return &topology{nodes: make(map[string]int), edges: make([]edgeEnds, edges)}
+	return &topology{nodes: make(names), edges: make([]edgeEnds, edges)}
 }
 
 // add adds a box, whose id no other one has.
 func (t *topology) add(r role, index int, id string) {
-	t.nodes[id] = len(t.boxes)
+	t.nodes[id] = members{first: len(t.boxes)}
 	t.boxes = append(t.boxes, box{role: r, index: index, id: id})
+}
+
+// addGroup adds servers, the first of them with an index, which have the group's id with their numbers.
+func (t *topology) addGroup(id string, index int, servers []Server) {
+	t.nodes[id] = members{first: len(t.boxes), count: len(servers)}
+	t.boxes = slices.Grow(t.boxes, len(servers))
+	for i := range servers {
+		t.boxes = append(t.boxes, box{role: serverRole, index: index + i, id: servers[i].ID})
+	}
 }
 
 // connect adds an edge.
@@ -102,29 +111,25 @@ func (t *topology) link(edge int) node.Link {
 	}
 }
 
-// graph is the engine's graph: one node a box, and one link for all edges that join
-// the same simprocs.
+// graph is the engine's graph: one node a box, one link an edge. No two edges join the same boxes.
 func (t *topology) graph(spec *Spec) *node.Graph {
 	g := &node.Graph{Simprocs: []string{"request", "response"}}
+	g.Nodes = make([]node.Node, len(t.boxes))
 	for i := range t.boxes {
-		g.Nodes = append(g.Nodes, node.Node{Name: t.boxes[i].id})
+		g.Nodes[i].Name = t.boxes[i].id
 	}
-	links := make(map[node.Link]int, len(t.edges)) // index in g.Links
+	g.Links = make([]node.Link, len(t.edges))
 	for i := range t.edges {
-		link := t.link(i)
-		if _, declared := links[link]; !declared {
-			links[link] = len(g.Links)
-			g.Links = append(g.Links, link)
-		}
+		g.Links[i] = t.link(i)
 	}
-	t.estimate(spec, g, links)
+	t.estimate(spec, g)
 	return g
 }
 
 // estimate fills in the expected rates, which placement balances: the generator's
 // mean rate, less what edges lose, split evenly by balancers. A box's work is the
 // number of events that it handles in a second.
-func (t *topology) estimate(spec *Spec, g *node.Graph, links map[node.Link]int) {
+func (t *topology) estimate(spec *Spec, g *node.Graph) {
 	levels, err := g.Levels()
 	if err != nil {
 		panic(fmt.Sprintf("service: %v: the loader refuses cycles", err))
@@ -144,8 +149,8 @@ func (t *topology) estimate(spec *Spec, g *node.Graph, links map[node.Link]int) 
 		g.Nodes[n].Work = rate[n] * t.eventsPerRequest(spec, n)
 		for _, e := range out {
 			passed := rate[n] / float64(len(out)) * (1 - spec.Edges[e].Dropout)
-			link := t.link(e)
-			g.Links[links[link]].Rate += passed
+			link := &g.Links[e]
+			link.Rate = passed
 			if link.To.Simproc == rankResponse {
 				answers += passed
 			} else {

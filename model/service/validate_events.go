@@ -57,8 +57,11 @@ func (l *loader) checkTimes(e *eventAt) {
 }
 
 func (l *loader) addOutage(e *eventAt) {
-	n, known := l.spec.topology.nodes[e.target]
+	n, known := l.spec.topology.nodes.thing(e.target)
 	_, isEdge := l.edgeIDs[e.target]
+	if !isEdge {
+		_, isEdge = l.edgeIDs.thing(e.target)
+	}
 	switch {
 	case e.target == "" || (!known && !isEdge && l.idsMissing):
 		return
@@ -69,7 +72,7 @@ func (l *loader) addOutage(e *eventAt) {
 		l.find(e.targetAt, e.target, "a server or a load balancer", serverRole, balancerRole)
 		return
 	}
-	switch b, by := l.box(n), l.boxes[n].coveredBy; {
+	switch b, by := l.box(n), int(l.boxes[n].coveredBy); {
 	case b.role != serverRole && b.role != balancerRole:
 		e.targetAt.Refuse(fmt.Sprintf("%s, which is %s", b.id, b.role), "a server or a load balancer, for "+serverDown,
 			"")
@@ -92,23 +95,27 @@ func (l *loader) coverUnknown() bool {
 			return true
 		}
 	}
-	return l.idsMissing || l.edgesMissing || l.serversMissing
+	return l.idsMissing || l.edgesMissing || l.serversMissing || l.idsDoubtful
 }
 
 func (l *loader) addSpike(e *eventAt) {
-	i, known := l.edgeIDs[e.target]
-	n, isBox := l.spec.topology.nodes[e.target]
+	i, known := l.edgeIDs.thing(e.target)
+	n, isBox := l.spec.topology.nodes.thing(e.target)
+	group, isGroup := l.edgeIDs[e.target]
 	switch {
 	case e.target == "" || (!known && l.edgesMissing):
 	case known:
 		l.spec.Spikes = append(l.spec.Spikes,
 			Spike{ID: e.id, Target: e.target, Start: e.start, End: e.end, Extra: e.extra, Edge: i})
+	case isGroup:
+		e.targetAt.Refuse(fmt.Sprintf("%s, which stands for %d edges", e.target, group.count),
+			"one edge, for "+spikeStart, "name one of them, e.g. "+l.spec.Edges[group.first].ID)
 	case isBox:
 		e.targetAt.Refuse(fmt.Sprintf("%s, which is %s", e.target, l.box(n).role), "an edge, for "+spikeStart, "")
 	default:
-		ids := make([]string, len(l.spec.Edges))
-		for j, edge := range l.spec.Edges {
-			ids[j] = edge.ID
+		ids := make([]string, len(l.edgeEntries))
+		for j, at := range l.edgeEntries {
+			ids[j] = at.name
 		}
 		e.targetAt.Refuse("the unknown id "+e.target, "an edge, for "+spikeStart, scenario.Suggest(e.target, ids))
 	}
@@ -147,12 +154,12 @@ func (l *loader) checkOverlaps() []int {
 // checkAlive makes sure that a balancer always has something to send to. At one time
 // ends come before starts, as in the run.
 func (l *loader) checkAlive(balancer int, outages []int) {
-	n, ok := l.spec.topology.nodes[l.spec.Balancers[balancer].ID]
+	n, ok := l.spec.topology.nodes.thing(l.spec.Balancers[balancer].ID)
 	if !ok || l.box(n).role != balancerRole || l.edgesMissing {
 		return
 	}
 	b := &l.boxes[n]
-	if b.doubtful || b.outRefused || len(b.covers) == 0 {
+	if b.doubtful || b.outRefused || b.covers == 0 {
 		return
 	}
 	var down []int // outages under way, by index
@@ -163,7 +170,7 @@ func (l *loader) checkAlive(balancer int, outages []int) {
 		}
 		down = slices.DeleteFunc(down, func(j int) bool { return l.spec.Outages[j].End <= o.Start })
 		down = append(down, i)
-		if len(down) == len(b.covers) {
+		if len(down) == int(b.covers) {
 			l.refuseAllDown(l.box(n).id, i, down)
 		}
 	}
@@ -186,19 +193,17 @@ func (l *loader) refuseAllDown(balancer string, at int, down []int) {
 // that an outage takes out.
 func (l *loader) linkBalancers() {
 	t := l.spec.topology
-	edgeTo := make(map[string]int)
 	for i := range t.boxes {
 		b := &t.boxes[i]
 		if b.role != balancerRole {
 			continue
 		}
 		for _, e := range b.out {
-			target := l.spec.Edges[e].Target
-			l.spec.Balancers[b.index].Covers = append(l.spec.Balancers[b.index].Covers, target)
-			edgeTo[target] = e
+			l.spec.Balancers[b.index].Covers = append(l.spec.Balancers[b.index].Covers, l.spec.Edges[e].Target)
 		}
 	}
 	for i := range l.spec.Outages {
-		l.spec.Outages[i].Edge = edgeTo[l.spec.Outages[i].Target]
+		n, _ := t.nodes.thing(l.spec.Outages[i].Target)
+		l.spec.Outages[i].Edge = int(l.boxes[n].balancerEdge)
 	}
 }

@@ -16,7 +16,7 @@ func (l *loader) checkGraph() {
 	l.spec.topology = newTopology(len(l.spec.Edges))
 	l.addBoxes()
 	l.checkEdgeIDs()
-	if l.serversMissing {
+	if l.serversMissing || l.idsDoubtful {
 		return // every edge would be wrong
 	}
 	for n := range l.boxes {
@@ -36,60 +36,111 @@ func (l *loader) checkGraph() {
 func (l *loader) box(n int) *box { return &l.spec.topology.boxes[n] }
 
 func (l *loader) addBoxes() {
-	l.addBox(generatorRole, 0, l.spec.Workload.ID, l.generator)
-	l.addBox(clientRole, 0, l.spec.Client, l.client)
+	l.addBox(generatorRole, 0, l.spec.Workload.ID, &l.generator)
+	l.addBox(clientRole, 0, l.spec.Client, &l.client)
 	for i, b := range l.spec.Balancers {
-		l.addBox(balancerRole, i, b.ID, l.balancers[i].id)
+		l.addBox(balancerRole, i, b.ID, &l.balancers[i].id)
 	}
-	for i, s := range l.spec.Servers {
-		l.addBox(serverRole, i, s.ID, l.servers[i])
+	for i := range l.servers {
+		s := &l.servers[i]
+		if s.count == 0 {
+			l.addBox(serverRole, s.first, l.spec.Servers[s.first].ID, &s.id)
+		} else {
+			l.addGroup(s)
+		}
+	}
+	for id, m := range l.spec.topology.nodes { // problems are sorted by their place
+		if n, ok := l.spec.topology.nodes.member(id); ok {
+			l.boxes[m.first].id.Refuse(fmt.Sprintf("the id %s a second time (a member of the group on line %d has it)",
+				id, l.boxes[n].id.Line()), uniqueBoxes, "")
+			l.idsDoubtful = true
+		}
 	}
 }
 
-func (l *loader) addBox(r role, index int, id string, at scenario.Value) {
-	if id == "" {
-		return
-	}
-	if n, ok := l.spec.topology.nodes[id]; ok {
-		at.Refuse(fmt.Sprintf("the id %s a second time (%s has it on line %d)", id, l.box(n).role,
-			l.boxes[n].id.Line()),
-			"ids that are unique over generator, client, load balancers and servers", "")
+const uniqueBoxes = "ids that are unique over generator, client, load balancers and servers"
+
+func (l *loader) addBox(r role, index int, id string, at *scenario.Value) {
+	if id == "" || l.known(id, at) {
 		return
 	}
 	l.spec.topology.add(r, index, id)
-	l.boxes = append(l.boxes, boxAt{id: at, coveredBy: -1, covers: make(map[string]scenario.Value)})
+	l.boxes = append(l.boxes, newBoxAt(at))
+}
+
+func newBoxAt(id *scenario.Value) boxAt { return boxAt{id: id, coveredBy: -1, balancerEdge: -1} }
+
+// known refuses an id that something else has.
+func (l *loader) known(id string, at *scenario.Value) bool {
+	m, ok := l.spec.topology.nodes[id]
+	if !ok {
+		return false
+	}
+	role := l.box(m.first).role.String()
+	if m.count > 0 {
+		role = "a group of servers"
+	}
+	at.Refuse(fmt.Sprintf("the id %s a second time (%s has it on line %d)", id, role, l.boxes[m.first].id.Line()),
+		uniqueBoxes, "")
+	return true
+}
+
+func (l *loader) addGroup(s *serverAt) {
+	if l.known(s.name, &s.id) {
+		l.idsMissing = true // those of its members
+		return
+	}
+	l.spec.topology.addGroup(s.name, s.first, l.spec.Servers[s.first:s.first+s.count])
+	at := newBoxAt(&s.id)
+	l.boxes = slices.Grow(l.boxes, s.count)
+	for range s.count {
+		l.boxes = append(l.boxes, at)
+	}
 }
 
 func (l *loader) checkEdgeIDs() {
-	l.edgeIDs = make(map[string]int)
-	for i, e := range l.spec.Edges {
-		if e.ID == "" {
+	l.edgeIDs = make(names)
+	for _, at := range l.edgeEntries {
+		if at.name == "" {
 			continue
 		}
-		if first, ok := l.edgeIDs[e.ID]; ok {
-			l.edges[i].id.Refuse(fmt.Sprintf("the id %s a second time (the first is on line %d)", e.ID,
-				l.edges[first].id.Line()),
+		if m, ok := l.edgeIDs[at.name]; ok {
+			at.id.Refuse(fmt.Sprintf("the id %s a second time (the first is on line %d)", at.name,
+				l.edges[m.first].id.Line()),
 				"unique ids of edges", "")
 			continue
 		}
-		l.edgeIDs[e.ID] = i
+		l.edgeIDs[at.name] = members{at.first, at.count}
+	}
+	for _, at := range l.edgeEntries {
+		if i, ok := l.edgeIDs.member(at.name); ok {
+			at.id.Refuse(fmt.Sprintf("the id %s a second time (one of the edges on line %d has it)", at.name,
+				l.edges[i].id.Line()), "unique ids of edges", "")
+		}
 	}
 }
 
 // find gives the box with an id; where there is none it refuses at, and gives -1.
 func (l *loader) find(at scenario.Value, id, want string, roles ...role) int {
-	if n, ok := l.spec.topology.nodes[id]; ok {
+	nodes := l.spec.topology.nodes
+	if n, ok := nodes.thing(id); ok {
 		return n
 	}
 	if id == "" || l.idsMissing {
 		return -1
 	}
+	if m, ok := nodes[id]; ok {
+		at.Refuse(fmt.Sprintf("%s, which is a group of %d servers", id, m.count), want,
+			fmt.Sprintf("name one of them, e.g. %s", l.box(m.first).id))
+		return -1
+	}
 	var ids []string
-	for _, b := range l.spec.topology.boxes {
-		if slices.Contains(roles, b.role) {
-			ids = append(ids, b.id)
+	for written, m := range nodes {
+		if slices.Contains(roles, l.box(m.first).role) {
+			ids = append(ids, written)
 		}
 	}
+	slices.Sort(ids)
 	at.Refuse("the unknown id "+id, want, scenario.Suggest(id, ids))
 	return -1
 }
@@ -102,18 +153,21 @@ func (l *loader) checkCovered(n int) {
 	for i, item := range at.covered {
 		id := at.names[i]
 		before := l.r.Refusals()
-		c := l.find(item, id, "a server or another load balancer", serverRole, balancerRole)
-		if c >= 0 {
+		m, group := l.spec.topology.nodes[id]
+		if group = group && m.count > 0; !group {
+			m = members{l.find(item, id, "a server or another load balancer", serverRole, balancerRole), 1}
+		}
+		for c := m.first; c >= 0 && c < m.first+m.count && l.r.Refusals() == before; c++ {
 			l.checkCoveredItem(n, c, item)
 		}
-		b.doubtful = b.doubtful || c < 0 || l.r.Refusals() > before
+		b.doubtful = b.doubtful || m.first < 0 || l.r.Refusals() > before
 	}
 }
 
 // checkCoveredItem holds one item of server_covered, which names box c, to the rules.
 func (l *loader) checkCoveredItem(n, c int, item scenario.Value) {
 	id, role := l.box(c).id, l.box(c).role
-	switch by := l.boxes[c].coveredBy; {
+	switch by := int(l.boxes[c].coveredBy); {
 	case c == n:
 		item.Refuse(id+", which is this load balancer itself", "servers or other load balancers", "")
 	case role != serverRole && role != balancerRole:
@@ -124,17 +178,29 @@ func (l *loader) checkCoveredItem(n, c int, item scenario.Value) {
 		item.Refuse(fmt.Sprintf("%s, which %s covers already", id, l.box(by).id),
 			"every server and load balancer covered once", "")
 	default:
-		l.boxes[c].coveredBy = n
-		l.boxes[n].covers[id] = item
+		l.boxes[c].coveredBy = int32(n)
+		l.boxes[n].covers++
 	}
 }
 
-// checkEdge holds the ends of one edge to the rules and adds it to its source.
+// checkEdge holds the ends of one edge to the rules and adds it to its source. Of the edges of a group, the first that
+// is refused speaks for all.
 func (l *loader) checkEdge(i int) {
-	e, at := l.spec.Edges[i], l.edges[i]
+	e, at := &l.spec.Edges[i], l.edges[i]
+	if at.refused {
+		if n, ok := l.spec.topology.nodes.thing(e.Source); ok {
+			l.boxes[n].outRefused = true
+		}
+		m := l.spec.topology.nodes[e.Source] // a group where its edges weren't even made
+		for n := m.first; n < m.first+m.count; n++ {
+			l.boxes[n].outRefused = true
+		}
+		return
+	}
 	src := l.find(at.source, e.Source, "the generator, the client, a load balancer or a server",
 		generatorRole, clientRole, balancerRole, serverRole)
 	if src < 0 {
+		at.refused = true
 		return
 	}
 	before := l.r.Refusals()
@@ -143,8 +209,11 @@ func (l *loader) checkEdge(i int) {
 		l.checkEnds(i, src, dst)
 	}
 	if dst < 0 || l.r.Refusals() > before {
-		l.boxes[src].outRefused = true
+		at.refused, l.boxes[src].outRefused = true, true
 		return
+	}
+	if b := &l.boxes[dst]; l.box(src).role == balancerRole && (b.balancerEdge < 0 || int(b.coveredBy) == src) {
+		b.balancerEdge = int32(i)
 	}
 	l.spec.topology.connect(i, src, dst)
 }
@@ -174,17 +243,14 @@ func (l *loader) checkEnds(i, from, to int) {
 // checkBalancerEdge holds an edge of a balancer against what the balancer covers.
 func (l *loader) checkBalancerEdge(i, from, to int) {
 	at, src, dst := l.edges[i], l.box(from), l.box(to)
-	for _, j := range src.out {
-		if l.spec.topology.edges[j].to == to {
-			at.target.Refuse(fmt.Sprintf("a second edge from %s to %s (the first is on line %d)", src.id, dst.id,
-				l.edges[j].target.Line()),
-				"one", "")
-			return
-		}
+	if l.leadsTo(from, to) {
+		at.target.Refuse(fmt.Sprintf("a second edge from %s to %s (the first is on line %d)", src.id, dst.id,
+			l.edges[l.boxes[to].balancerEdge].target.Line()),
+			"one", "")
+		return
 	}
-	_, listed := l.boxes[from].covers[dst.id]
-	switch by := l.boxes[to].coveredBy; {
-	case listed || l.boxes[from].doubtful:
+	switch by := int(l.boxes[to].coveredBy); {
+	case by == from || l.boxes[from].doubtful:
 	case dst.role == clientRole:
 		at.target.Refuse(dst.id+", which is the client", "a server or a load balancer",
 			"servers answer to the client, load balancers don't")
@@ -195,8 +261,8 @@ func (l *loader) checkBalancerEdge(i, from, to int) {
 		at.target.Refuse(fmt.Sprintf("%s, which %s covers already", dst.id, l.box(by).id),
 			"every server and load balancer covered once", "")
 	default:
-		l.boxes[to].coveredBy = from
-		l.boxes[from].covers[dst.id] = at.target
+		l.boxes[to].coveredBy = int32(from)
+		l.boxes[from].covers++
 	}
 }
 
@@ -207,7 +273,7 @@ func (l *loader) checkOut(n int) {
 		return
 	}
 	if b.role != balancerRole {
-		if len(b.out) == 0 {
+		if len(b.out) == 0 && l.once(state) {
 			state.id.Refuse("no edge with the source "+b.id, "one, for requests to get on",
 				"add it to topology_graph.edges")
 		}
@@ -215,10 +281,8 @@ func (l *loader) checkOut(n int) {
 	}
 	at := l.balancers[b.index]
 	for i, item := range at.covered {
-		if !state.doubtful && !l.leadsTo(b, at.names[i]) {
-			item.Refuse(fmt.Sprintf("no edge from %s to %s", b.id, at.names[i]),
-				"one to everything that a load balancer covers",
-				"add it to topology_graph.edges")
+		if !state.doubtful {
+			l.checkReached(n, at.names[i], item)
 		}
 	}
 	if at.derived && len(b.out) == 0 {
@@ -227,8 +291,36 @@ func (l *loader) checkOut(n int) {
 	}
 }
 
-func (l *loader) leadsTo(b *box, id string) bool {
-	return slices.ContainsFunc(b.out, func(i int) bool { return l.spec.Edges[i].Target == id })
+// once reports whether a box is the first of its group that is asked for.
+func (l *loader) once(b *boxAt) bool {
+	if l.complained == nil {
+		l.complained = make(map[*scenario.Value]bool)
+	}
+	before := l.complained[b.id]
+	l.complained[b.id] = true
+	return !before
+}
+
+// checkReached makes sure that balancer n has an edge to what an item of its server_covered names.
+func (l *loader) checkReached(n int, id string, item scenario.Value) {
+	m := l.spec.topology.nodes[id]
+	if m.count == 0 {
+		m.first, _ = l.spec.topology.nodes.thing(id)
+	}
+	for c := m.first; c < m.first+max(1, m.count); c++ {
+		if !l.leadsTo(n, c) {
+			item.Refuse(fmt.Sprintf("no edge from %s to %s", l.box(n).id, l.box(c).id),
+				"one to everything that a load balancer covers",
+				"add it to topology_graph.edges")
+			return
+		}
+	}
+}
+
+// leadsTo reports whether balancer from has an edge to a box, which at most one balancer covers.
+func (l *loader) leadsTo(from, to int) bool {
+	e := l.boxes[to].balancerEdge
+	return e >= 0 && l.spec.topology.edges[e].from == from
 }
 
 // checkCycles refuses edges on which a request would never come to an end. The client's
@@ -278,9 +370,22 @@ func (l *loader) refuseCycle(edge int, path []string, back string) {
 func (l *loader) noteUnreachable() {
 	reached := make([]bool, len(l.boxes))
 	l.spec.topology.markReached(nodeGenerator, reached)
-	for n := range l.boxes {
-		if !reached[n] {
-			l.boxes[n].id.Note("no edge leads to " + l.box(n).id + ", so it gets no request")
+	for n := 0; n < len(l.boxes); {
+		first, at := -1, l.boxes[n].id
+		several := 0
+		for ; n < len(l.boxes) && l.boxes[n].id == at; n++ { // a group
+			if !reached[n] {
+				if several++; several == 1 {
+					first = n
+				}
+			}
+		}
+		switch {
+		case several == 1:
+			at.Note("no edge leads to " + l.box(first).id + ", so it gets no request")
+		case several > 1:
+			at.Note(fmt.Sprintf("no edge leads to %s and %d more of the group, so they get no request", l.box(first).id,
+				several-1))
 		}
 	}
 }

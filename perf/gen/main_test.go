@@ -13,10 +13,13 @@ import (
 
 // TestWrite: what gen writes is a valid scenario of the size asked for.
 func TestWrite(t *testing.T) {
-	for _, c := range []struct{ servers, balancers int }{{1, 1}, {7, 3}, {2000, 20}} {
+	for _, c := range []struct {
+		servers, balancers int
+		groups             bool
+	}{{1, 1, false}, {7, 3, false}, {2000, 20, false}, {1, 1, true}, {7, 3, true}, {2000, 20, true}} {
 		var text bytes.Buffer
 		w := bufio.NewWriter(&text)
-		write(w, c.servers, c.balancers, 200_000, 60)
+		write(w, c.servers, c.balancers, c.groups, 200_000, 60)
 		if err := w.Flush(); err != nil {
 			t.Fatal(err)
 		}
