@@ -129,6 +129,10 @@ PROFILES ?= prof/*
 profile: ## CPU time by package, from the profiles of disco-run --cpuprofile prof (PROFILES=files)
 	@$(GO) -C perf/profile run -buildvcs=false . $(abspath $(wildcard $(PROFILES)))
 
+.PHONY: pgo
+pgo: ## renew cmd/disco-run/default.pgo, by which the compiler optimises disco-run (minutes; needs a quiet machine)
+	GO=$(GO) sh perf/profile/pgo.sh
+
 CHAOS ?= 2m
 
 .PHONY: chaos

@@ -6,6 +6,8 @@
 //	bin/disco-run run FILE --cpuprofile DIR
 //	make profile PROFILES='DIR/*'
 //
+// With -merge FILE it writes the profiles' sum to FILE instead, as the compiler takes it (make pgo).
+//
 // It is a module of its own, so that users of disco don't need the library that reads profiles.
 //
 // Guarantee: every sample is counted exactly once in "own" and at least once in "with
@@ -13,6 +15,7 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"sort"
@@ -25,21 +28,65 @@ import (
 const module = "github.com/disco-sim/disco/"
 
 func main() {
-	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "usage: profile PROFILE...")
+	merged := flag.String("merge", "", "write the sum of the profiles to `FILE`, and no table")
+	flag.Parse()
+	if flag.NArg() == 0 {
+		fmt.Fprintln(os.Stderr, "usage: profile [-merge FILE] PROFILE...")
 		os.Exit(2)
+	}
+	var all []*profile.Profile
+	for _, name := range flag.Args() {
+		p, err := read(name)
+		if err != nil {
+			fail(err)
+		}
+		all = append(all, p)
+	}
+	if *merged != "" {
+		if err := merge(*merged, all); err != nil {
+			fail(err)
+		}
+		return
 	}
 	sums := map[string]*times{}
 	var total int64
-	for _, name := range os.Args[1:] {
-		p, err := read(name)
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "profile:", err)
-			os.Exit(2)
-		}
+	for _, p := range all {
 		total += add(sums, p)
 	}
 	write(sums, total)
+}
+
+func fail(err error) {
+	fmt.Fprintln(os.Stderr, "profile:", err)
+	os.Exit(2)
+}
+
+// merge writes the sum of the profiles to a file, without what the compiler doesn't look at: addresses, labels, and
+// where and when the program was run.
+func merge(name string, all []*profile.Profile) error {
+	for _, p := range all {
+		for _, l := range p.Location {
+			l.Address, l.Mapping = 0, nil
+		}
+		for _, s := range p.Sample {
+			s.Label, s.NumLabel, s.NumUnit = nil, nil, nil
+		}
+		p.Mapping, p.Comments = nil, nil
+	}
+	sum, err := profile.Merge(all)
+	if err != nil {
+		return fmt.Errorf("merge: %w", err)
+	}
+	sum.TimeNanos = 0
+	f, err := os.Create(name)
+	if err != nil {
+		return fmt.Errorf("merge: %w", err)
+	}
+	if err := sum.Write(f); err != nil {
+		f.Close()
+		return fmt.Errorf("merge: %s: %w", name, err)
+	}
+	return f.Close()
 }
 
 // times are nanoseconds of CPU.
