@@ -79,7 +79,7 @@ func (s *Structure) nodeName(n int) []byte { return s.names[s.nameStart[n]:s.nam
 // Shared tells whether the simprocs of a node share state.
 func (s *Structure) Shared(n int) bool { return s.shared[n] != 0 }
 
-// Work is the expected work of a node: 0 for all.
+// Work is the expected work of a node, Node.Work.
 func (s *Structure) Work(n int) float64 {
 	if s.work == nil {
 		return 0

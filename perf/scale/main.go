@@ -123,8 +123,8 @@ func measureCommand(ctx context.Context, args []string, stdout, stderr io.Writer
 		return err
 	}
 	o.memory = int64(*memory * 1e9)
-	if o.most < 1 || o.events < 1 || o.rounds < 1 || o.limit <= 0 || o.budget <= 0 || *memory < 0 {
-		return usagef("want -most, -events, -rounds, -limit and -budget above 0, and -memory not below")
+	if o.most < 100 || o.events < 1 || o.rounds < 1 || o.limit <= 0 || o.budget <= 0 || *memory < 0 {
+		return usagef("want -most from 100, -events, -rounds, -limit and -budget above 0, and -memory not below")
 	}
 	var err error
 	if o.curves, err = parseCurves(*names); err != nil {

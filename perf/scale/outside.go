@@ -144,7 +144,8 @@ func (r *runner) do(ctx context.Context, text []byte, args []string, l limits) (
 	}
 	switch {
 	case ctx.Err() != nil:
-		return m, fmt.Errorf("%w: %w after %v, with %s", errCell, context.Cause(ctx), l.time, bytesText(m.peak))
+		return m, fmt.Errorf("%w: %w after %v, with %s", errCell, context.Cause(ctx),
+			over.Sub(w.began).Round(time.Second), bytesText(m.peak))
 	case err != nil:
 		return m, fmt.Errorf("%w: %w: %s (memory: %s of %s)", errCell, err, oneLine(problems.String()),
 			bytesText(m.peak), bytesText(l.memory))

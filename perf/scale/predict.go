@@ -37,6 +37,10 @@ func modelCommand(ctx context.Context, args []string, stdout, stderr io.Writer) 
 	if *rounds < 0 || *events < 1 || *far < 1 || *near < 1 || *most < 2 || *most > 10_000 {
 		return usagef("want -rounds from 0, -events, -far and -near from 1 and -most from 2 to 10000")
 	}
+	event, err := readEventTimes(*rows)
+	if err != nil {
+		return err
+	}
 	all, err := readReadings(*file)
 	if err != nil {
 		return err
@@ -63,10 +67,11 @@ func modelCommand(ctx context.Context, args []string, stdout, stderr io.Writer) 
 	if err := r.more(ctx, all, *far, *near, *most, stdout); err != nil {
 		return err
 	}
-	if *rows == "" {
+	if event == nil {
 		return nil
 	}
-	return fixed(all, *rows, *far, *near, stdout)
+	fixed(all, event, *far, *near, stdout)
+	return nil
 }
 
 // simulate is the rate of a machine, in events a second, as the simulated engine gives it.
@@ -171,16 +176,8 @@ func (r *runner) more(ctx context.Context, all readings, far float64, near, most
 
 // fixed computes what more cores make of one size, where the time for an event depends on how many are pending on its
 // worker, as the curves say.
-func fixed(all readings, rows string, far float64, near int, stdout io.Writer) error {
-	doc, err := readRows(rows)
-	if err != nil {
-		return err
-	}
+func fixed(all readings, event func(n float64) float64, far float64, near int, stdout io.Writer) {
 	size := 1e7
-	event := eventTimes(doc)
-	if event == nil {
-		return usagef("-rows %s: want a row of the curve %q with 1 worker", rows, curveNodes)
-	}
 	fmt.Fprintf(stdout, "\nPHOLD of %g nodes with an event each, lookahead %g s, remote %g, by the formula\n\n"+
 		"| cores | nodes of one | ns for an event there | million events per second | times as fast |\n"+
 		"|---|---|---|---|---|\n", size, lookahead, remote)
@@ -196,7 +193,23 @@ func fixed(all readings, rows string, far float64, near int, stdout io.Writer) e
 		}
 		fmt.Fprintf(stdout, "| %d | %.0f | %.0f | %.1f | %.1f |\n", cores, each, p.Event, rate/1e6, rate/one)
 	}
-	return nil
+}
+
+// readEventTimes gives the eventTimes of a file of rows. nil: no file is named.
+func readEventTimes(name string) (func(nodes float64) float64, error) {
+	if name == "" {
+		return nil, nil
+	}
+	doc, err := readRows(name)
+	if err != nil {
+		return nil, err
+	}
+	event := eventTimes(doc)
+	if event == nil {
+		return nil, usagef("-rows %s: found no row of the curve %q with 1 worker, want a file that scale wrote", name,
+			curveNodes)
+	}
+	return event, nil
 }
 
 // eventTimes is the time for an event on one worker by the number of nodes: that of the curve, straight lines between
