@@ -5,7 +5,7 @@
 //
 //	go run ./perf/gen -servers 2000 -balancers 20 -rps 200000 -horizon 60 > big.yml
 //	bin/disco-run run big.yml --workers 2
-//	go run ./perf/gen -groups -servers 1000000 -balancers 10000 > huge.yml
+//	go run ./perf/gen -groups -servers 1000000 -balancers 1000 > huge.yml
 //
 // Every request is parsed (1 ms of a core), waits for a disk (10 ms) and computes (2 ms):
 // nine events a request. A server has one core, so it is busy for 3 ms × its share of the
