@@ -27,7 +27,6 @@ type ledger struct {
 	now     func() time.Time
 	is      activity
 	since   time.Time // when it began
-	waits   time.Time // when the worker stopped working; zero while it works
 	seconds [activities]float64
 	began   [activities]uint64 // how often each has begun
 }
@@ -41,22 +40,8 @@ func (l *ledger) start(now func() time.Time) {
 func (l *ledger) change(to activity) {
 	now := l.now()
 	l.seconds[l.is] += now.Sub(l.since).Seconds()
-	switch {
-	case to == working || to == reporting:
-		l.waits = time.Time{}
-	case l.waits.IsZero():
-		l.waits = now
-	}
 	l.is, l.since = to, now
 	l.began[to]++
-}
-
-// waiting is for how long the worker has not worked; 0 while it works.
-func (l *ledger) waiting() time.Duration {
-	if l.waits.IsZero() {
-		return 0
-	}
-	return l.now().Sub(l.waits)
 }
 
 // enter begins an activity, if it isn't the one under way.

@@ -18,9 +18,9 @@ import (
 
 // groupFile writes scenarios that have groups of servers, in the short form or with all that the groups stand for.
 type groupFile struct {
-	short                    bool
-	balancers, nodes, edges  strings.Builder
-	spread, algorithm, steps string
+	short                   bool
+	balancers, nodes, edges strings.Builder
+	algorithm, steps        string
 }
 
 func (f *groupFile) servers(id string, count int) {
