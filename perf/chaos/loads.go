@@ -27,8 +27,9 @@ var loads = []load{
 	{kind: "queueing", text: queueingText, args: words("--partition block"), soon: "50000", slow: "15000",
 		long: "10000000"},
 	{kind: "phold", text: pholdText(256, 16, 0), soon: "500", long: "100000"},
-	{kind: "phold-large", text: pholdText(24, 4, 200_000), args: []string{"--pool-bytes", "8M"}, soon: "20",
-		long: "100000"},
+	// In blocks: likewise.
+	{kind: "phold-large", text: pholdText(24, 4, 200_000), args: words("--pool-bytes 8M --partition block"),
+		soon: "20", long: "100000"},
 	{kind: "tiny", text: launchtest.Scenario(6, 1, ""), soon: "8000", slow: "2000", long: "1e9"},
 	{kind: "tiny-large", text: launchtest.Scenario(6, 1, "") + "payload: 100000\n",
 		args: []string{"--pool-bytes", "8M"}, soon: "300", long: "1e9"},
