@@ -84,7 +84,7 @@ func TestTheJudgeFindsWhatIsWrong(t *testing.T) {
 			`doesn't say "worker 17"`},
 		{"a word too much", cell{trouble: trouble(4, 5, "error"), want: want{exit: []int{1}, never: []string{"token"}}},
 			`says "token"`},
-		{"a crash", cell{trouble: trouble(4, 5, "alloc"), limits: &limits{Memory: 3 << 29}, want: want{exit: []int{1}}},
+		{"a crash", cell{trouble: trouble(4, 5, "alloc"), limits: &limits{Memory: 3 << 30}, want: want{exit: []int{1}}},
 			"goroutine"},
 		{"a late end", cell{soon: true, want: want{exit: []int{0}, within: time.Nanosecond}}, "to end, want at most"},
 		{"a file", cell{soon: true, args: words("--trace trace.txt"), want: calm}, "left behind: file trace.txt"},

@@ -27,7 +27,7 @@ type want struct {
 }
 
 // crashes are texts that must not appear, unless the model itself crashes.
-var crashes = []string{`(?m)^\s*goroutine \d+ \[`, `SIGSEGV`, `SIGBUS`, `fatal error: `}
+var crashes = []string{`(?m)^\s*goroutine \d+ .*\[`, `SIGSEGV`, `SIGBUS`, `fatal error: `}
 
 // judge waits for the end of the run and compares it with the expected result.
 func (t *try) judge(o *outcome) {

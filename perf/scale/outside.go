@@ -249,6 +249,8 @@ func (w *watch) result(m *run, over time.Time) {
 	} else if !w.boards.IsZero() {
 		m.load = w.boards.Sub(w.began).Seconds()
 		m.start = max(0, total-m.load-m.events)
+	} else { // over before the first look: what wasn't simulation can't be divided
+		m.load = max(0, total-m.events)
 	}
 	m.end = max(0, total-m.load-m.start-m.events)
 }
