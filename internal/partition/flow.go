@@ -201,72 +201,22 @@ func (f *flow) marks(workers int, peer func(lane int) int) []uint64 {
 	return marks
 }
 
-// closes tells whether there is a cycle over a lane of edges with a lookahead of at most most.
+// closes tells whether there is a cycle over a lane of edges with a lookahead of at most most: whether a lane is in a
+// component with another vertex.
 func (f *flow) closes(most float64) bool {
-	t := &tarjan{flow: f, most: most, index: make([]int32, len(f.start)-1), low: make([]int32, len(f.start)-1),
-		onStack: make([]bool, len(f.start)-1), next: slices.Clone(f.start)}
-	for root := f.lanes; int(root) < len(f.start)-1; root++ { // every cycle over a lane is found from one
-		if t.index[root] == 0 && t.search(root) {
-			return true
-		}
-	}
-	return false
-}
-
-// tarjan is the search for strongly connected components (Tarjan, SIAM J. Comput. 1(2), 1972) with a path of its own
-// instead of recursion: scenarios may be a million nodes deep.
-type tarjan struct {
-	*flow
-	most        float64
-	index, low  []int32
-	onStack     []bool
-	next        []int32 // edge to look at next, by vertex
-	stack, path []int32
-	last        int32
-}
-
-func (t *tarjan) enter(v int32) {
-	t.last++
-	t.index[v], t.low[v], t.onStack[v] = t.last, t.last, true
-	t.stack, t.path = append(t.stack, v), append(t.path, v)
-}
-
-// search tells whether a component of more than one vertex, a lane among them, is reached from root.
-func (t *tarjan) search(root int32) bool {
-	t.enter(root)
-	for len(t.path) > 0 {
-		v := t.path[len(t.path)-1]
-		if t.next[v] < t.start[v+1] {
-			e := t.edges[t.next[v]]
-			t.next[v]++
-			switch {
-			case e.lookahead > t.most:
-			case t.index[e.to] == 0:
-				t.enter(e.to)
-			case t.onStack[e.to]:
-				t.low[v] = min(t.low[v], t.index[e.to])
+	g := &adjacency{start: make([]uint32, len(f.start)), to: make([]int32, 0, len(f.edges))}
+	for v := range len(f.start) - 1 {
+		for _, e := range f.edges[f.start[v]:f.start[v+1]] {
+			if e.lookahead <= most {
+				g.to = append(g.to, e.to)
 			}
-			continue
 		}
-		if t.path = t.path[:len(t.path)-1]; len(t.path) > 0 {
-			above := t.path[len(t.path)-1]
-			t.low[above] = min(t.low[above], t.low[v])
-		}
-		if t.low[v] == t.index[v] && t.pop(v) {
-			return true
-		}
+		g.start[v+1] = uint32(len(g.to))
 	}
-	return false
-}
-
-// pop takes a component off the stack and tells whether it is a cycle over a lane.
-func (t *tarjan) pop(first int32) bool {
-	for size, lane := 1, false; ; size++ {
-		v := t.stack[len(t.stack)-1]
-		t.stack, t.onStack[v] = t.stack[:len(t.stack)-1], false
-		lane = lane || v >= t.lanes
-		if v == first {
-			return size > 1 && lane
-		}
+	of, _ := g.components(func() error { return nil })
+	size := make([]int32, len(of)) // by component
+	for _, c := range of {
+		size[^c]++
 	}
+	return slices.ContainsFunc(of[f.lanes:], func(c int32) bool { return size[^c] > 1 })
 }

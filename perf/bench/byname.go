@@ -85,23 +85,7 @@ func (b *byName) close() {
 // run makes a run of do, which ends when the other side has closed, or the run is aborted.
 func (b *byName) run(do func(m *Meter) error) *Run {
 	return &Run{Close: b.close, Do: func(m *Meter) error {
-		done := make(chan struct{})
-		defer close(done)
-		go func() {
-			tick := time.NewTicker(100 * time.Millisecond)
-			defer tick.Stop()
-			for {
-				select {
-				case <-done:
-					return
-				case <-tick.C:
-					if b.Aborted() {
-						b.cancel() // wakes a side that waits
-						return
-					}
-				}
-			}
-		}()
+		defer b.WhenAborted(b.cancel)() // wakes a side that waits
 		err := do(m)
 		if errors.Is(err, ipc.ErrPeerDead) {
 			// The fleet knows how that process has ended, and is about to stop this side.

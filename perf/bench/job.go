@@ -73,6 +73,25 @@ var ErrAborted = errors.New("bench: aborted")
 // ask it where they find nothing to do.
 func (s *Side) Aborted() bool { return s.abort.Load() }
 
+// WhenAborted calls wake, at most once and from another goroutine, soon after the run was aborted, for a side that
+// sleeps where it can't look at Aborted. The caller calls the function that it returns when the run has ended.
+func (s *Side) WhenAborted(wake func()) (stop func()) {
+	done := make(chan struct{})
+	go func() {
+		tick := time.NewTicker(100 * time.Millisecond)
+		defer tick.Stop()
+		for !s.Aborted() {
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+			}
+		}
+		wake()
+	}()
+	return func() { close(done) }
+}
+
 // pause passes the time between two looks.
 func (s *Side) pause() {
 	for range s.Pauses {

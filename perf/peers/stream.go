@@ -44,7 +44,7 @@ func open(w way, s *bench.Side, do body) (*bench.Run, error) {
 		}
 		guard.add(conn)
 		return &bench.Run{Close: guard.close, Do: func(m *bench.Meter) error {
-			defer guard.watch(s)()
+			defer s.WhenAborted(guard.close)()
 			return aborted(s, do(s, m, conn))
 		}}, nil
 	}
@@ -54,7 +54,7 @@ func open(w way, s *bench.Side, do body) (*bench.Run, error) {
 	}
 	guard.add(l)
 	return &bench.Run{Address: l.Address(), Close: guard.close, Do: func(m *bench.Meter) error {
-		defer guard.watch(s)()
+		defer s.WhenAborted(guard.close)()
 		conn, err := l.Accept()
 		if err != nil {
 			return aborted(s, err)
@@ -98,28 +98,6 @@ func (g *guard) close() {
 	for _, c := range g.open {
 		c.Close()
 	}
-}
-
-// watch closes everything when the run is aborted, so that a goroutine that sleeps in a read wakes up. The caller
-// calls the function that it returns when the run has ended.
-func (g *guard) watch(s *bench.Side) (stop func()) {
-	done := make(chan struct{})
-	go func() {
-		tick := time.NewTicker(100 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			select {
-			case <-done:
-				return
-			case <-tick.C:
-				if s.Aborted() {
-					g.close()
-					return
-				}
-			}
-		}
-	}()
-	return func() { close(done) }
 }
 
 // files are a stream over descriptors: a socket, or the ends of two pipes.
