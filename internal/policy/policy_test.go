@@ -95,7 +95,7 @@ internal/tiny: app internal/launch/launchtest
 # Examples and measurements.
 examples/ipc: ipc
 perf/bench: app egress envelope ingress internal/chart internal/cputime internal/infile internal/printable ipc ring shm
-perf/chaos: internal/procfs app internal/infile internal/inspect internal/invariants internal/launch
+perf/chaos: internal/procfs app internal/infile internal/inspect internal/invariants internal/launch internal/race
 	internal/launch/launchtest internal/worker model/devstone model/network model/phold model/queueing
 	model/service
 perf/compare: internal/infile perf/bench

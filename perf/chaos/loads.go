@@ -15,7 +15,7 @@ type load struct {
 	text string
 	args []string // of every run
 	soon string   // horizon of a run of about a second
-	slow string   // soon for the checked build, where it would be half a minute; empty: the same
+	slow string   // soon for the checked and the race build, where it would be half a minute; empty: the same
 	long string   // horizon of a run that lasts until it is ended
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/disco-sim/disco/internal/inspect"
 	"github.com/disco-sim/disco/internal/invariants"
 	"github.com/disco-sim/disco/internal/procfs"
+	"github.com/disco-sim/disco/internal/race"
 	"github.com/disco-sim/disco/internal/worker"
 )
 
@@ -462,7 +463,7 @@ func (c *cell) end() string {
 		return l.long
 	case c.horizon != "":
 		return c.horizon
-	case invariants.Enabled && l.slow != "":
+	case (invariants.Enabled || race.Enabled) && l.slow != "":
 		return l.slow
 	default:
 		return l.soon
