@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 
@@ -272,11 +271,7 @@ func interruption(l *launch.Launch, out *launch.Outcome) error {
 		return fmt.Errorf("%w after %s: the results are about these", errInterrupted,
 			count(len(out.Replications), "replication"))
 	}
-	reached := last.Reached
-	if reached == math.SmallestNonzeroFloat64 {
-		reached = 0 // all of epoch 0 was simulated, and nothing behind it
-	}
-	text := fmt.Sprintf("at %.6g of %.6g simulated seconds", reached, l.Scenario().Horizon())
+	text := fmt.Sprintf("at %.6g of %.6g simulated seconds", last.Reached, l.Scenario().Horizon())
 	if last.Index > 0 {
 		text += fmt.Sprintf(" of replication %d", last.Index)
 	}

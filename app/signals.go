@@ -19,7 +19,7 @@ import (
 
 // cleanupMax is how long a run that was ended at once may take to clean up before the process ends without it. What
 // is left then ends by itself: workers end when their launcher does, and nothing of the run has a name.
-const cleanupMax = 2 * time.Second
+const cleanupMax = 150 * time.Millisecond
 
 // sameSignal is how close signals follow each other that are meant as one: timeout(1)
 // signals a process and then its group, a service manager may send two of them, and a
@@ -67,6 +67,7 @@ func (s *signals) watch() {
 		case <-s.over:
 			return
 		case <-late:
+			fmt.Fprintf(s.stderr, "%s: ended at once, without results\n", s.name)
 			os.Exit(s.status())
 		case sig := <-s.in:
 			if sig == syscall.SIGTSTP {

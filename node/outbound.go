@@ -218,10 +218,17 @@ func (e *Engine) describeHold(b *strings.Builder, i int) {
 	}
 }
 
-// Report asks every handler that has results for them. reached is the simulated
-// time that the whole run came to: the horizon, or less when it was interrupted.
-func (e *Engine) Report(reached float64) (map[uint32][]byte, error) {
-	parts := make(map[uint32][]byte)
+// Report is what one simproc reports.
+type Report struct {
+	Simproc SimprocID
+	Data    []byte // nil: its handler has no results
+}
+
+// Report asks every handler that has results for them, in the order of the simprocs' ids. reached is the simulated
+// time that the whole run came to: the horizon, or less when it was interrupted. A simproc whose handler isn't a
+// Reporter isn't listed.
+func (e *Engine) Report(reached float64) ([]Report, error) {
+	parts := make([]Report, 0, len(e.byID))
 	for _, i := range e.byID {
 		p := &e.procs[i]
 		r, ok := p.handler.(Reporter)
@@ -233,7 +240,7 @@ func (e *Engine) Report(reached float64) (map[uint32][]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		parts[uint32(p.id)] = part
+		parts = append(parts, Report{p.id, part})
 	}
 	if checked {
 		if e.checkForeign(nil); e.err != nil {

@@ -43,14 +43,17 @@ func traceHash(g structure, done []*worker.Done) ([]byte, error) {
 		}
 	}
 	sum := sha256.New()
-	var word [8]byte
+	words := make([]byte, 0, 4096)
 	for id, h := range hashes {
 		if !seen[id] {
 			return nil, fmt.Errorf("launch: no worker reports the trace hash of %s", g.Name(node.SimprocID(id)))
 		}
-		binary.LittleEndian.PutUint64(word[:], h)
-		sum.Write(word[:])
+		if words = binary.LittleEndian.AppendUint64(words, h); len(words) == cap(words) {
+			sum.Write(words)
+			words = words[:0]
+		}
 	}
+	sum.Write(words)
 	return sum.Sum(nil)[:hashBytes], nil
 }
 

@@ -7,8 +7,9 @@
 //
 // Guarantee: when Run returns, nothing of the run is left: no process, no shared
 // memory and no file but those that were asked for, whatever its workers did, and
-// files are there whole or not at all. A worker that dies ends the run within one
-// second with an error that names it. A launcher that dies takes its workers with
+// files are there whole or not at all. Where it was asked to end, workers that were killed may take the system a
+// moment longer, and one that is a goroutine in a model's code ends with that. A worker that dies ends the run within
+// one second with an error that names it. A launcher that dies takes its workers with
 // it. For one scenario and seed the Outcome's results and trace hash are the same for
 // every number of workers, placement, transport and tuning.
 //

@@ -93,9 +93,8 @@ func (ws *workerSet) startGoroutines() error {
 	for w := range ws.stats {
 		ours, theirs := net.Pipe()
 		ended := make(chan workerproc.Exit, 1)
-		go func() {
-			ended <- l.serveLocal(theirs, ws.memory.segments(w), ws.trace.Of(w))
-		}()
+		segments, trace := ws.memory.segments(w), ws.trace.Of(w) // here: release may come before the goroutine
+		go func() { ended <- l.serveLocal(theirs, segments, trace) }()
 		wait := func() workerproc.Exit { return <-ended }
 		ws.supervisor.add(&connection{index: w, number: ws.number(w), control: ours}, wait)
 	}

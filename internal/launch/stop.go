@@ -57,12 +57,16 @@ func (s *supervisor) sendStop(r *stopRequest) error {
 }
 
 // sendLimit sends the workers the common end as soon as all have answered Stop, or are
-// done.
+// done. Where nothing behind epoch 0 was handled, it ends the replication without results: workers
+// would have to call all simprocs for the first time, and the results were only about that.
 func (s *supervisor) sendLimit(r *stopRequest) error {
 	if r.ticker == nil || r.limited || !s.states.stopAnswered() {
 		return nil
 	}
 	r.limited, r.progressed, r.epoch = true, time.Now(), s.states.commonEnd()
+	if r.epoch <= math.SmallestNonzeroFloat64 {
+		return errNotBegun
+	}
 	for i, c := range s.conns.workers {
 		if s.states.workers[i].answer != nil {
 			continue

@@ -42,6 +42,10 @@ type timeouts struct {
 	// waited for.
 	killed time.Duration
 
+	// asked is the same where the run was asked to end: somebody waits for that. Killed processes end by
+	// themselves, even without this one; a goroutine ends with what it is doing, or with this process.
+	asked time.Duration
+
 	// progress is the time between two calls of Config.Progress.
 	progress time.Duration
 }
@@ -61,6 +65,7 @@ func defaultTimeouts(simprocs int) timeouts {
 		stopTotal: 30 * time.Second,
 		exit:      10 * time.Second,
 		killed:    5 * time.Second,
+		asked:     100 * time.Millisecond,
 		progress:  200 * time.Millisecond,
 	}
 }
@@ -118,8 +123,8 @@ func (s *supervisor) add(c *connection, wait func() workerproc.Exit) {
 	s.conns.add(c, wait)
 }
 
-// errNotBegun ends a request to workers that only get ready, when the run is to stop:
-// there is nothing to wait for.
+// errNotBegun ends a request to workers that only get ready, or have come no further than epoch 0, when the run is to
+// stop: there is nothing to wait for.
 var errNotBegun = errors.New("launch: stopped before it began")
 
 // step calls the test's function at a step of the protocol.
@@ -395,7 +400,21 @@ func (s *supervisor) awaitExits(ctx context.Context) bool {
 
 // awaitKilled waits for killed workers.
 func (s *supervisor) awaitKilled() {
-	ctx, cancel := context.WithTimeout(context.Background(), s.timeouts.killed)
+	limit := s.timeouts.killed
+	if s.askedToStop() {
+		limit = s.timeouts.asked
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	s.awaitExits(ctx)
+}
+
+// askedToStop reports whether Config.Stop is closed.
+func (s *supervisor) askedToStop() bool {
+	select {
+	case <-s.stop:
+		return true
+	default:
+		return s.stopping
+	}
 }

@@ -142,9 +142,7 @@ func (ws *workerSet) replication(ctx context.Context, r int) error {
 	if err != nil {
 		return err
 	}
-	if !res.Interrupted || res.Reached > 0 { // or it had only begun, and has no results
-		ws.schedule.add(res)
-	}
+	ws.schedule.add(res)
 	if w := (*WorkerError)(nil); errors.As(failed, &w) {
 		w.Delivered = s.stopping || ws.schedule.exhausted()
 	}
@@ -197,12 +195,12 @@ func (ws *workerSet) result(r int, answers []*worker.Message, wall time.Duration
 		res.Events += d.Events
 		res.Activations += d.Activations
 		ws.stats[w].add(d)
-		for id, part := range d.Reports {
-			if int(id) >= len(res.parts) {
+		for _, part := range d.Reports {
+			if int(part.Simproc) >= len(res.parts) {
 				return nil, fmt.Errorf("launch: worker %d reports about simproc %d, but there are %d", ws.number(w),
-					id, len(res.parts))
+					part.Simproc, len(res.parts))
 			}
-			res.parts[id] = part
+			res.parts[part.Simproc] = part.Data
 		}
 	}
 	if !res.Interrupted {

@@ -4,6 +4,8 @@ package worker
 
 import (
 	"fmt"
+
+	"github.com/disco-sim/disco/node"
 )
 
 // The launcher and a worker exchange messages over one stream (a socket pair between
@@ -127,12 +129,12 @@ type Limit struct {
 
 // Done is a worker's report after a replication.
 type Done struct {
-	Interrupted bool              // ended by a Limit before the horizon
-	Reached     float64           // simulated time up to which all is handled
-	Events      uint64            // events handled
-	Activations uint64            // calls of handlers
-	Hashes      []SimprocHash     // of its own simprocs
-	Reports     map[uint32][]byte // of handlers, by simproc id
+	Interrupted bool          // ended by a Limit before the horizon
+	Reached     float64       // simulated time up to which all is handled
+	Events      uint64        // events handled
+	Activations uint64        // calls of handlers
+	Hashes      []SimprocHash // of its own simprocs
+	Reports     []node.Report // of handlers, by simproc id; decoded ones have data
 	Stats       Stats
 }
 

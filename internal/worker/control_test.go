@@ -18,6 +18,7 @@ import (
 
 	"github.com/disco-sim/disco/internal/lane"
 	"github.com/disco-sim/disco/internal/wire/wiretest"
+	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/scenario"
 )
 
@@ -31,6 +32,9 @@ func messages(t testing.TB) (all []*Message) {
 			if name := fields.Type().Field(i).Name; strings.EqualFold(name, kind.String()) {
 				wiretest.Fill(t, fields.Field(i).Addr().Interface())
 			}
+		}
+		if m.Done != nil {
+			m.Done.Reports[1].Simproc++ // they rise
 		}
 		all = append(all, m)
 	}
@@ -61,12 +65,12 @@ func TestEveryFieldTravels(t *testing.T) {
 // A report that isn't there is not one of no bytes.
 func TestMissingReport(t *testing.T) {
 	var b bytes.Buffer
-	if err := WriteMessage(&b, &Message{Type: TypeDone, Done: &Done{Reports: map[uint32][]byte{1: nil,
-		2: {}}}}); err != nil {
+	if err := WriteMessage(&b, &Message{Type: TypeDone, Done: &Done{Reports: []node.Report{{Simproc: 1},
+		{Simproc: 2, Data: []byte{}}}}}); err != nil {
 		t.Fatal(err)
 	}
 	m, err := ReadMessage(&b)
-	if err != nil || len(m.Done.Reports) != 1 || m.Done.Reports[2] == nil {
+	if err != nil || len(m.Done.Reports) != 1 || m.Done.Reports[0].Simproc != 2 || m.Done.Reports[0].Data == nil {
 		t.Errorf("%+v, %v", m, err)
 	}
 }
@@ -107,8 +111,8 @@ func TestBadFrames(t *testing.T) {
 func twice(t *testing.T) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := WriteMessage(&b, &Message{Type: TypeDone, Done: &Done{Reports: map[uint32][]byte{7: {1},
-		8: {2}}}}); err != nil {
+	if err := WriteMessage(&b, &Message{Type: TypeDone, Done: &Done{Reports: []node.Report{
+		{Simproc: 7, Data: []byte{1}}, {Simproc: 8, Data: []byte{2}}}}}); err != nil {
 		t.Fatal(err)
 	}
 	i := bytes.Index(b.Bytes(), []byte{8, 0, 0, 0, 1, 0, 0, 0, 2})

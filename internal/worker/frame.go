@@ -7,10 +7,10 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 
 	"github.com/disco-sim/disco/internal/wire"
+	"github.com/disco-sim/disco/node"
 )
 
 // A frame is a header and a body: docs/format/control.md.
@@ -164,33 +164,26 @@ func (d *Done) fields(c *wire.Codec) {
 	d.Stats.fields(c)
 }
 
-// report is what one simproc reports.
-type report struct {
-	id   uint32
-	data []byte
-}
-
 // parts are the reports in the order of their ids. A simproc without one isn't listed.
 func (d *Done) parts(c *wire.Codec) {
-	var list []report
-	for _, id := range slices.Sorted(maps.Keys(d.Reports)) {
-		if data := d.Reports[id]; data != nil {
-			list = append(list, report{id, data})
-		}
+	list := d.Reports
+	if missing := func(p node.Report) bool { return p.Data == nil }; slices.ContainsFunc(list, missing) {
+		list = slices.DeleteFunc(slices.Clone(list), missing)
 	}
 	next := uint64(0) // least id that may follow
-	wire.List(c, &list, 8, func(r *report) {
-		if c.Uint32(&r.id); uint64(r.id) < next {
-			c.Fail("found a report of simproc %d, want one of %d or a later one", r.id, next)
+	wire.List(c, &list, 8, func(p *node.Report) {
+		id := uint32(p.Simproc)
+		if c.Uint32(&id); uint64(id) < next {
+			c.Fail("found a report of simproc %d, want one of %d or a later one", id, next)
 		}
-		next = uint64(r.id) + 1
-		c.Bytes(&r.data)
+		next = uint64(id) + 1
+		c.Bytes(&p.Data)
+		if c.Decoding() {
+			p.Simproc = node.SimprocID(id)
+		}
 	})
 	if c.Decoding() {
-		d.Reports = make(map[uint32][]byte, len(list))
-		for _, r := range list {
-			d.Reports[r.id] = r.data
-		}
+		d.Reports = list
 	}
 }
 

@@ -325,6 +325,7 @@ func (r *replications) simulate() (*Done, error) {
 	blocks, parts := c.lanes.largePayloads()
 	d.Stats.InBlocks, d.Stats.InParts = blocks-c.blocksBefore, parts-c.partsBefore
 	d.Stats.Parks = c.waiter.Stats().Parked - c.parksBefore
+	d.Hashes = make([]SimprocHash, 0, len(d.Reports))
 	c.engine.Hashes(func(id node.SimprocID, hash uint64) {
 		d.Hashes = append(d.Hashes, SimprocHash{uint32(id), hash})
 	})

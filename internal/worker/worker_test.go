@@ -251,8 +251,8 @@ func (c *runner) replicate(r int) (hashes map[uint32]uint64, parts map[uint32]st
 		for _, h := range m.Done.Hashes {
 			hashes[h.ID] = h.Hash
 		}
-		for id, p := range m.Done.Reports {
-			parts[id] = string(p)
+		for _, p := range m.Done.Reports {
+			parts[uint32(p.Simproc)] = string(p.Data)
 		}
 	}
 	return hashes, parts

@@ -201,8 +201,8 @@ func (c *engines) outcome(s scenario.Scenario, cfg Config) (*Outcome, error) {
 		if err != nil {
 			return nil, err
 		}
-		for id, part := range parts {
-			o.Replication.Reports[id] = part
+		for _, part := range parts {
+			o.Replication.Reports[part.Simproc] = part.Data
 		}
 	}
 	return o, nil

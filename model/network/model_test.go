@@ -383,8 +383,8 @@ func TestInterrupted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for id, p := range parts {
-			rep.Reports[id] = p
+		for _, p := range parts {
+			rep.Reports[p.Simproc] = p.Data
 		}
 	}
 	sum, err := modeltest.Sum(m, rep)

@@ -255,8 +255,8 @@ func reportOf(t testing.TB, m *Model, e *node.Engine, index int, reached float64
 	}
 	r := scenario.Replication{Index: index, Horizon: m.Horizon(), Reached: reached,
 		Reports: make([][]byte, m.Graph().NumSimprocs())}
-	for id, p := range parts {
-		r.Reports[id] = p
+	for _, p := range parts {
+		r.Reports[p.Simproc] = p.Data
 	}
 	return r
 }
