@@ -7,10 +7,10 @@ import (
 )
 
 // Model is what a person writes in Go: a structure, and what each simproc does.
-// disco calls its methods once in every worker; they must depend on nothing but
-// the model's own value, so that every worker sees the same.
+// They must depend on nothing but the model's own value, so that every worker sees the same.
 type Model interface {
-	// Graph is the structure. Its result isn't changed afterwards.
+	// Graph is the structure. Its result isn't changed afterwards. The launcher of a run asks
+	// for it; workers share what was made of it, and NewHandler may not count on the call.
 	Graph() *Graph
 
 	// NewHandler makes the logic of one simproc that this worker hosts. It may

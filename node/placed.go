@@ -11,6 +11,8 @@ import "fmt"
 type Placed struct {
 	*Structure
 	workers int
+	least   float64 // lookahead above 0 of all links and meshes
+	mapped  bool    // it is in memory that others may have written: links are checked by who uses them
 
 	where     []uint64    // by simproc: its worker << 32 | its index there, which rises with (level, id)
 	place     []uint32    // by node: its place among the nodes of its worker
@@ -29,7 +31,7 @@ func (s *Structure) Place(placement []int32, workers int) (*Placed, error) {
 		return nil, fmt.Errorf("node: a placement of %d nodes over %d workers, but the scenario has %d", len(placement),
 			workers, s.nodes)
 	}
-	p := &Placed{Structure: s, workers: workers, hostStart: make([]uint32, workers+1)}
+	p := &Placed{Structure: s, workers: workers, least: s.leastPositive(), hostStart: make([]uint32, workers+1)}
 	for n, w := range placement {
 		if w < 0 || int(w) >= workers {
 			return nil, fmt.Errorf("node: node %q is placed on worker %d, want 0 to %d", s.NodeName(n), w, workers-1)

@@ -67,6 +67,11 @@ func (p *Placed) Plan(self int, proceed func() error) (*Plan, error) {
 			plan.local = append(plan.local, SimprocID(int(n)*layers+r))
 		}
 	}
+	if p.mapped {
+		if err := p.checkPart(self, plan.local); err != nil {
+			return nil, err
+		}
+	}
 	n := p.workers
 	plan.across, plan.sends, plan.through = make([]shift, n), make([]bool, n), make([][]shift, n)
 	for peer := range plan.through {

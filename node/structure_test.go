@@ -103,6 +103,7 @@ func checkPlaced(t *testing.T, s *Structure, rnd *rand.Rand) {
 	if len(p.crossing) != crossing {
 		t.Fatalf("%d links in lanes, want %d", len(p.crossing), crossing)
 	}
+	checkMapped(t, p)
 	for w := range workers {
 		plan, err := p.Plan(w, nil)
 		if err != nil {

@@ -20,7 +20,6 @@ type wiring struct {
 	self    int
 	local   []SimprocID // simprocs of this worker, by place
 	edges   edges       // by place, and one for each mesh behind them: steps within the worker
-	least   float64     // of the lookaheads > 0 of all links
 	proceed func() error
 	heap    heap.Heap[int32]
 	todo    []int32 // scratch of spread
@@ -46,8 +45,7 @@ func newWiring(p *Placed, self int, local []SimprocID, proceed func() error) *wi
 	if proceed == nil {
 		proceed = func() error { return nil }
 	}
-	w := &wiring{Placed: p, self: self, local: local, least: p.leastPositive(), proceed: proceed,
-		heap: heap.New[int32](nil)}
+	w := &wiring{Placed: p, self: self, local: local, proceed: proceed, heap: heap.New[int32](nil)}
 	n := len(local) + len(p.meshes)
 	count := make([]uint32, n+1)
 	w.eachEdge(func(from int32, _ edge) { count[from+1]++ })

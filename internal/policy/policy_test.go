@@ -48,7 +48,7 @@ ipc: envelope ring shm internal/lane egress ingress internal/invariants internal
 internal/linktest: envelope internal/lane router internal/invariants
 
 # Simulation: orders events and knows nothing of memory, clocks or networks.
-node: internal/heap envelope internal/invariants
+node: internal/aligned internal/heap envelope internal/invariants
 internal/trace: internal/heap node
 
 # What a scenario file means. Models know node's interface and no transport.

@@ -265,9 +265,10 @@ func TestBadSetup(t *testing.T) {
 		Setup
 		Input
 	}
+	const text = "model: ring\nnodes: 2\n"
+	input := testInput(t, kinds, text, []int32{0, 1}, 2)
 	good := func() *asked {
-		return &asked{Setup{Workers: 2}, Input{File: "t.yml", Text: []byte("model: ring\nnodes: 2\n"),
-			Placement: []int32{0, 1}}}
+		return &asked{Setup{Workers: 2}, Input{File: "t.yml", Text: []byte(text), Placed: input.Placed}}
 	}
 	for _, c := range []struct {
 		name, want string
@@ -277,8 +278,10 @@ func TestBadSetup(t *testing.T) {
 		{"too many", "worker 0 of 65, want at most 64", func(s *asked) { s.Workers = 65 }},
 		{"worker outside", "worker 2 of 2", func(s *asked) { s.Worker = 2 }},
 		{"negative worker", "worker -1 of 2", func(s *asked) { s.Worker = -1 }},
-		{"short placement", "place", func(s *asked) { s.Placement = []int32{0} }},
-		{"placed outside", "place", func(s *asked) { s.Placement = []int32{0, 2} }},
+		{"no placed graph", "graph is missing", func(s *asked) { s.Placed = nil }},
+		{"placed elsewhere", "placed on 3 workers, want 2", func(s *asked) {
+			s.Placed = testInput(t, kinds, text, []int32{0, 2}, 3).Placed
+		}},
 		{"bad text", "t.yml:2:1", func(s *asked) { s.Text = []byte("model: ring\nnoodles: 2\n") }},
 		{"unknown kind", "t.yml:1:8", func(s *asked) { s.Text = []byte("model: zoo\n") }},
 		{"bad ring", "ring of 1000 bytes, want a power of two", func(s *asked) { s.Tuning.RingBytes = 1000 }},

@@ -6,25 +6,26 @@ import (
 	"fmt"
 
 	"github.com/disco-sim/disco/internal/wire"
+	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/scenario"
 	"github.com/disco-sim/disco/shm"
 )
 
-// Input is what every worker of a run reads alike: the scenario, with the files that it refers to, and where its nodes
-// are. The launcher encodes it once, into a segment that all worker processes map for reading
-// (docs/format/control.md): files of many megabytes are in memory once and not once for each worker.
+// Input is what every worker of a run reads alike: the scenario, with the files that it refers to, and its placed
+// graph. The launcher encodes it once, into a segment that all worker processes map for reading
+// (docs/format/control.md): graphs and files of many megabytes are in memory once and not once for each worker.
 type Input struct {
-	File      string                // the scenario's name, for messages
-	Text      []byte                // the scenario file itself
-	Set       []scenario.Setting    // what is put into it
-	Attached  []scenario.Attachment // the files that it refers to
-	Placement []int32               // worker of each node
+	File     string                // the scenario's name, for messages
+	Text     []byte                // the scenario file itself
+	Set      []scenario.Setting    // what is put into it
+	Attached []scenario.Attachment // the files that it refers to
+	Placed   *node.Placed          // the nodes and links, and where they are
 }
 
 // Segment is the segment that in needs.
 func (in *Input) Segment() shm.Config {
 	const length = 4 // of a text or a list
-	n := length + len(in.File) + length + len(in.Text) + length + length + length + 4*len(in.Placement)
+	n := in.Placed.Size() + length + len(in.File) + length + len(in.Text) + length + length
 	for _, set := range in.Set {
 		n += length + len(set.Key) + length + len(set.Value)
 	}
@@ -36,10 +37,14 @@ func (in *Input) Segment() shm.Config {
 
 // Write encodes in into the body of its Segment.
 func (in *Input) Write(body []byte) error {
+	if err := in.Placed.Write(body); err != nil {
+		return fmt.Errorf("worker: input: %w", err)
+	}
+	rest := body[in.Placed.Size():]
 	// With room for all of it, Append writes in place.
-	written, err := wire.Append(body[:0], in.fields)
-	if err == nil && len(written) != len(body) {
-		err = fmt.Errorf("%d bytes, want %d", len(written), len(body))
+	written, err := wire.Append(rest[:0], in.fields)
+	if err == nil && len(written) != len(rest) {
+		err = fmt.Errorf("%d bytes, want %d", len(written), len(rest))
 	}
 	if err != nil {
 		return fmt.Errorf("worker: input: %w", err)
@@ -47,11 +52,15 @@ func (in *Input) Write(body []byte) error {
 	return nil
 }
 
-// ReadInput decodes what Write has put into a body. Text and the attached files' are parts of the body, which must stay
-// mapped, for reading only, as long as anything of the run may use them; all else is copied.
+// ReadInput reads what Write has put into a body. Placed, Text and the attached files' are parts of the body, which
+// must stay mapped, for reading only, as long as anything of the run may use them; all else is copied.
 func ReadInput(body []byte) (*Input, error) {
-	in := new(Input)
-	if err := wire.Decode(body, in.fields); err != nil {
+	placed, err := node.OpenPlaced(body)
+	in := &Input{Placed: placed}
+	if err == nil {
+		err = wire.Decode(body[placed.Size():], in.fields)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("worker: input of %d bytes: %w", len(body), err)
 	}
 	return in, nil
@@ -68,7 +77,6 @@ func (in *Input) fields(c *wire.Codec) {
 		c.String(&file.Name)
 		c.Bytes(&file.Text)
 	})
-	wire.List(c, &in.Placement, 4, c.Int32)
 }
 
 // load reads the scenario.

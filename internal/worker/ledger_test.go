@@ -162,7 +162,7 @@ func costRun(t *testing.T, k *costKind, tuning Tuning) (stats []Stats, calls []u
 	for w := range workers {
 		b.turns = append(b.turns, make(chan struct{}, 1))
 		setup := &Setup{Worker: w, Workers: workers, Seed: 1, Tuning: tuning, OneProcess: true}
-		all[w].Input = &Input{File: "test.yml", Text: []byte("model: cost\n"), Placement: placement}
+		all[w].Input = testInput(t, kinds, "model: cost\n", placement, workers)
 		r, err := newReplications(setup, kinds, func(*Setup) (Segments, *os.File, error) { return all[w], nil, nil })
 		if err != nil {
 			t.Fatal(err)

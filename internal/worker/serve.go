@@ -213,14 +213,14 @@ func newReplications(setup *Setup, reg scenario.Registry, attach Attach) (*repli
 	if err != nil {
 		return nil, err
 	}
-	if segs.Input == nil {
-		return nil, errors.New("worker: the input is missing")
+	if segs.Input == nil || segs.Input.Placed == nil {
+		return nil, errors.New("worker: the input or its graph is missing")
 	}
 	sc, err := segs.Input.load(reg, setup.Horizon)
 	if err != nil {
 		return nil, err
 	}
-	plan, err := newPlan(sc, setup, segs.Input.Placement)
+	plan, err := newPlan(segs.Input.Placed, setup)
 	if err != nil {
 		return nil, err
 	}
@@ -240,8 +240,11 @@ func newReplications(setup *Setup, reg scenario.Registry, attach Attach) (*repli
 }
 
 // newPlan works out the plan of one worker.
-func newPlan(sc scenario.Scenario, setup *Setup, placement []int32) (*node.Plan, error) {
-	plan, err := node.NewPlan(sc.Graph(), placement, setup.Worker, setup.Workers)
+func newPlan(placed *node.Placed, setup *Setup) (*node.Plan, error) {
+	if placed.Workers() != setup.Workers {
+		return nil, fmt.Errorf("worker: the nodes are placed on %d workers, want %d", placed.Workers(), setup.Workers)
+	}
+	plan, err := placed.Plan(setup.Worker, nil)
 	if err == nil && setup.Tuning.Sync == SyncLink {
 		err = plan.PromiseByLink()
 	}

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/shm"
 )
 
@@ -51,21 +52,29 @@ func newSimRun(d *simDraw, rnd *rand.Rand) (*simRun, error) {
 	if err != nil {
 		return nil, err
 	}
+	structure, err := node.Compile(d.scenario.graph, nil)
+	if err != nil {
+		return nil, err
+	}
+	placed, err := structure.Place(d.placement, d.workers)
+	if err != nil {
+		return nil, err
+	}
 	for i := range d.workers {
-		if err := s.addWorker(i, all[i]); err != nil {
+		if err := s.addWorker(i, placed, all[i]); err != nil {
 			return nil, err
 		}
 	}
 	return s, nil
 }
 
-func (s *simRun) addWorker(i int, segs Segments) error {
+func (s *simRun) addWorker(i int, placed *node.Placed, segs Segments) error {
 	d := s.simDraw
 	setup := &Setup{Worker: i, Workers: d.workers, Seed: d.seed, Tuning: d.tuning, OneProcess: true}
 	if err := setup.Tuning.Validate(); err != nil {
 		return err
 	}
-	plan, err := newPlan(d.scenario, setup, d.placement)
+	plan, err := newPlan(placed, setup)
 	if err != nil {
 		return err
 	}

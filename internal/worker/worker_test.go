@@ -161,7 +161,7 @@ func newRunner(t testing.TB, text string, placement []int32, workers int, tuning
 		}
 		t.Cleanup(func() { file.Close() })
 		c.files = append(c.files, file)
-		all[w].Input = &Input{File: "test.yml", Text: []byte(text), Placement: placement}
+		all[w].Input = testInput(t, kinds, text, placement, workers)
 		go func() {
 			c.errs <- Serve(theirs, kinds, func(*Setup) (Segments, *os.File, error) { return all[w], file, nil })
 		}()
