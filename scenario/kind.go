@@ -15,10 +15,15 @@ type Kind struct {
 	// Name is what the file's `model:` names.
 	Name string
 
-	// Load makes a scenario of a document. Every worker calls it on the same text, the same
-	// attachments and with the same options, perhaps on another machine: it depends on
+	// Load makes a scenario of a document. Where there is no Unpack, every worker calls it too, on the same text, the
+	// same attachments and with the same options, perhaps on another machine: it depends on
 	// nothing else, and opens no file. The error is a Problems where a file is at fault.
 	Load func(doc *Document, opt Options) (Scenario, error)
+
+	// Unpack makes a scenario of what Packer.Pack has written, in place of Load, for a worker: only its Horizon and
+	// NewHandler are called, and what a node.Serializer has. packed is for reading only, stays as long as the scenario
+	// is in use, and may be kept. Its bytes may be wrong all the same: the error says how. Nil: workers call Load.
+	Unpack func(packed []byte) (Scenario, error)
 
 	// References lists the files that a document refers to, as far as it is good: Attach
 	// reads them, and Load finds them with Value.File. Nil: documents of this kind refer to
@@ -112,11 +117,15 @@ func (r Registry) Load(doc *Document, opt Options) (Scenario, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s == nil || !(s.Horizon() > 0 && !math.IsInf(s.Horizon(), 1)) {
-		panic(fmt.Sprintf("scenario: kind %q loaded %s as %T, whose horizon is not finite and > 0", kind.Name,
-			doc.File(), s))
-	}
+	checkHorizon(s, kind.Name, "loaded "+doc.File())
 	return s, nil
+}
+
+// checkHorizon panics where a kind has made no scenario that can run.
+func checkHorizon(s Scenario, kind, did string) {
+	if s == nil || !(s.Horizon() > 0 && !math.IsInf(s.Horizon(), 1)) {
+		panic(fmt.Sprintf("scenario: kind %q %s as %T, whose horizon is not finite and > 0", kind, did, s))
+	}
 }
 
 func (r Registry) kindOf(doc *Document) (Kind, error) {

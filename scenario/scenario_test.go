@@ -4,6 +4,7 @@ package scenario_test
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"testing"
 
@@ -119,4 +120,44 @@ func TestRegistryRefuses(t *testing.T) {
 		}
 	}()
 	bad.Load(parse(t, "{}"), scenario.Options{})
+}
+
+// packer is a scenario that is packed as its name.
+type packer struct{ stub }
+
+func (p packer) Pack(buf []byte) ([]byte, error) { return append(buf, p.Name()...), nil }
+
+// Only what a kind can unpack is packed, and only for the kind that packed it.
+func TestRegistryUnpacks(t *testing.T) {
+	plain, packs := stubKind("plain", 1), stubKind("packs", 2)
+	packs.Unpack = func(b []byte) (scenario.Scenario, error) {
+		if string(b) != "packs" {
+			return nil, fmt.Errorf("found %q", b)
+		}
+		return stub{"packs", 2}, nil
+	}
+	reg, err := scenario.NewRegistry(plain, packs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := reg.Load(parse(t, "model: packs"), scenario.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{"model: packs": "packs", "model: plain": "", "{}": "", "model: x": ""} {
+		if kind := reg.Unpacks(parse(t, text), packer{s.(stub)}); kind != want {
+			t.Errorf("%s: %q, want %q", text, kind, want)
+		}
+	}
+	if kind := reg.Unpacks(parse(t, "model: packs"), s); kind != "" {
+		t.Errorf("a scenario without Pack is packed as %q", kind)
+	}
+	if s, err := reg.Unpack("packs", []byte("packs")); err != nil || s.Horizon() != 2 {
+		t.Errorf("%v, %v", s, err)
+	}
+	for kind, b := range map[string]string{"packs": "other", "plain": "plain", "other": "packs"} {
+		if s, err := reg.Unpack(kind, []byte(b)); err == nil {
+			t.Errorf("%s of %s: %v", b, kind, s)
+		}
+	}
 }

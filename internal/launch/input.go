@@ -4,9 +4,29 @@ package launch
 
 import (
 	"fmt"
+	"math"
 
+	"github.com/disco-sim/disco/internal/worker"
+	"github.com/disco-sim/disco/scenario"
 	"github.com/disco-sim/disco/shm"
 )
+
+// pack writes down the scenario for workers where its kind can: then they don't read the file.
+func (l *Launch) pack() error {
+	if l.input.Kind == "" {
+		return nil
+	}
+	packed, err := l.scenario.(scenario.Packer).Pack(nil)
+	if err != nil {
+		return fmt.Errorf("launch: %w", err)
+	}
+	if len(packed) > math.MaxUint32 { // more than a field has: workers read the file
+		l.input.Kind = ""
+		return nil
+	}
+	l.input = worker.Input{File: l.input.File, Kind: l.input.Kind, Packed: packed, Placed: l.placed}
+	return nil
+}
 
 // shareInput puts what every worker reads into a segment, once for all processes of the run.
 func (l *Launch) shareInput() error {
@@ -19,7 +39,11 @@ func (l *Launch) shareInput() error {
 		return fmt.Errorf("launch: segment %s of %d bytes: %w", cfg.Name, cfg.Size, err)
 	}
 	l.inputSegment = s
-	return l.input.Write(s.Body())
+	if err := l.input.Write(s.Body()); err != nil {
+		return err
+	}
+	l.input = worker.Input{} // the workers have theirs
+	return nil
 }
 
 // releaseInput frees the launcher's part of it. The workers have theirs, or have ended.

@@ -123,7 +123,7 @@ func Prepare(cfg Config) (*Launch, error) {
 	return &Launch{
 		cfg: cfg, scenario: s, placed: placed, placement: placement, sets: sets, traffic: traffic,
 		input: worker.Input{File: cfg.File, Text: cfg.Text, Set: cfg.Set, Attached: doc.Attachments(),
-			Placed: placed},
+			Kind: cfg.Registry.Unpacks(doc, s), Placed: placed},
 		log: workerproc.NewLineWriter(cfg.Stderr), timeouts: defaultTimeouts(g.NumSimprocs()),
 	}, nil
 }

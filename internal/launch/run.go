@@ -68,6 +68,9 @@ func (l *Launch) Run(ctx context.Context) (*Outcome, error) {
 		l.note(text)
 	}
 	defer l.releaseInput()
+	if err := l.pack(); err != nil {
+		return nil, err
+	}
 	if err := l.shareInput(); err != nil {
 		return nil, err
 	}

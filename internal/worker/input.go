@@ -19,13 +19,16 @@ type Input struct {
 	Text     []byte                // the scenario file itself
 	Set      []scenario.Setting    // what is put into it
 	Attached []scenario.Attachment // the files that it refers to
+	Kind     string                // of Packed; "": there is none, and the four above are read
+	Packed   []byte                // the packed scenario
 	Placed   *node.Placed          // the nodes and links, and where they are
 }
 
 // Segment is the segment that in needs.
 func (in *Input) Segment() shm.Config {
 	const length = 4 // of a text or a list
-	n := in.Placed.Size() + length + len(in.File) + length + len(in.Text) + length + length
+	n := in.Placed.Size() + length + len(in.File) + length + len(in.Text) + length + length +
+		length + len(in.Kind) + length + len(in.Packed)
 	for _, set := range in.Set {
 		n += length + len(set.Key) + length + len(set.Value)
 	}
@@ -52,8 +55,8 @@ func (in *Input) Write(body []byte) error {
 	return nil
 }
 
-// ReadInput reads what Write has put into a body. Placed, Text and the attached files' are parts of the body, which
-// must stay mapped, for reading only, as long as anything of the run may use them; all else is copied.
+// ReadInput reads what Write has put into a body. Placed, Packed, Text and the attached files' are parts of the body,
+// which must stay mapped, for reading only, as long as anything of the run may use them; all else is copied.
 func ReadInput(body []byte) (*Input, error) {
 	placed, err := node.OpenPlaced(body)
 	in := &Input{Placed: placed}
@@ -77,10 +80,15 @@ func (in *Input) fields(c *wire.Codec) {
 		c.String(&file.Name)
 		c.Bytes(&file.Text)
 	})
+	c.String(&in.Kind)
+	c.Bytes(&in.Packed)
 }
 
 // load reads the scenario.
 func (in *Input) load(reg scenario.Registry, horizon float64) (scenario.Scenario, error) {
+	if in.Kind != "" {
+		return reg.Unpack(in.Kind, in.Packed)
+	}
 	doc, err := scenario.Parse(in.File, in.Text)
 	if err != nil {
 		return nil, err

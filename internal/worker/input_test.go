@@ -71,7 +71,7 @@ func TestInput(t *testing.T) {
 			t.Fatal(err)
 		}
 		if want.Text == nil {
-			want.Text = []byte{}
+			want.Text, want.Packed = []byte{}, []byte{}
 		}
 		if got.Placed.Workers() != 2 || got.Placed.NodeName(1) != "b" || got.Placed.NumLinks() != 1 {
 			t.Errorf("another graph: %+v", got.Placed)

@@ -2,11 +2,7 @@
 
 package service
 
-import (
-	"encoding/binary"
-	"fmt"
-	"math"
-)
+import "fmt"
 
 // program is what an endpoint does with a request: steps of one sort in a row are
 // one burst, because nothing can happen between them.
@@ -46,32 +42,27 @@ func (p *program) fill(e *Endpoint, index int, h host) {
 	}
 }
 
-// sharedPrograms are the programs that have nothing to draw, which nothing writes to:
-// thousands of servers that are written alike have one list of them, in memory that is
-// near for all. They are found by what they depend on (programKey).
-type sharedPrograms map[string][]program
-
-func newSharedPrograms(servers []Server) sharedPrograms {
-	shared := make(sharedPrograms)
+// endpointLists finds the different lists of endpoints that servers have, as far as programs depend on them, and which
+// one each server has.
+func endpointLists(servers []Server) (of []int32, lists [][]Endpoint) {
+	of = make([]int32, len(servers))
+	seen := make(map[string]int32)
 	var key []byte
 	for i := range servers {
-		var constant bool
-		if key, constant = programKey(key[:0], servers[i].Endpoints); !constant {
+		endpoints := servers[i].Endpoints
+		if i > 0 && len(endpoints) == len(servers[i-1].Endpoints) && &endpoints[0] == &servers[i-1].Endpoints[0] {
+			of[i] = of[i-1] // members of a group
 			continue
 		}
-		if _, made := shared[string(key)]; !made {
-			shared[string(key)] = makePrograms(servers[i].Endpoints, nil)
+		key = appendLists(key[:0], &[][]Endpoint{endpoints})
+		list, ok := seen[string(key)]
+		if !ok {
+			list = int32(len(lists))
+			seen[string(key)], lists = list, append(lists, endpoints)
 		}
+		of[i] = list
 	}
-	return shared
-}
-
-// of returns the programs of a server's endpoints.
-func (s sharedPrograms) of(endpoints []Endpoint, h host) []program {
-	if key, constant := programKey(nil, endpoints); constant {
-		return s[string(key)]
-	}
-	return makePrograms(endpoints, h)
+	return of, lists
 }
 
 // makePrograms needs no host where all times are constant.
@@ -83,24 +74,14 @@ func makePrograms(endpoints []Endpoint, h host) []program {
 	return programs
 }
 
-// programKey appends what the programs of endpoints depend on where all times are constant;
-// where they aren't it says so.
-func programKey(key []byte, endpoints []Endpoint) (_ []byte, constant bool) {
+// allConstant tells whether nothing is drawn in any endpoint.
+func allConstant(endpoints []Endpoint) bool {
 	for i := range endpoints {
-		e := &endpoints[i]
-		key = binary.AppendUvarint(key, uint64(len(e.Steps)))
-		key = binary.LittleEndian.AppendUint64(key, math.Float64bits(e.RAM))
-		for _, step := range e.Steps {
+		for _, step := range endpoints[i].Steps {
 			if step.Time.Kind != Constant {
-				return key, false
-			}
-			key = binary.LittleEndian.AppendUint64(key, math.Float64bits(step.Time.Mean))
-			if step.CPU {
-				key = append(key, 1)
-			} else {
-				key = append(key, 0)
+				return false
 			}
 		}
 	}
-	return key, true
+	return true
 }

@@ -63,7 +63,7 @@ type run struct {
 }
 
 func newTally(m *Model) *tally {
-	t := &tally{m: m, spans: timeline.NewSpans(m.events(), m.Horizon()),
+	t := &tally{m: m, spans: timeline.NewSpans(m.events, m.Horizon()),
 		request: make([]boxReport, len(m.topology.boxes)), whole: measure.NewGroups((*sample).join)}
 	for n := range t.request {
 		t.request[n].Edges = make([]edgeReport, len(m.topology.boxes[n].out))
@@ -83,7 +83,7 @@ func (t *tally) read(rep scenario.Replication) (*run, error) {
 	r := &run{Replication: rep, request: make([]*boxReport, len(l.boxes))}
 	for n := range l.boxes {
 		for rank := range rankCount {
-			if !l.busy(n, rank) {
+			if !busy(n, rank) {
 				continue
 			}
 			p, err := t.readReport(rep, n, rank)

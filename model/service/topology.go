@@ -97,7 +97,7 @@ func (t *topology) markReached(n int, reached []bool) {
 }
 
 // busy reports whether a simproc has anything to do.
-func (t *topology) busy(n, rank int) bool { return rank == rankRequest || n == nodeClient }
+func busy(n, rank int) bool { return rank == rankRequest || n == nodeClient }
 
 // link is an edge as the engine's link.
 func (t *topology) link(edge int) node.Link {

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package service
+
+import (
+	"math/rand/v2"
+	"slices"
+
+	"github.com/disco-sim/disco/internal/invariants"
+	"github.com/disco-sim/disco/model/timeline"
+	"github.com/disco-sim/disco/node"
+)
+
+// maker makes the boxes of a scenario. What it needs of one is asked for when it is made: workers have only that
+// (pack.go), and not the scenario.
+type maker struct {
+	common
+	boxes  func(n int) (boxSpec, error)
+	shared [][]program // by list: its programs, nil where something is drawn
+}
+
+// common is what making any box may take.
+type common struct {
+	name      string
+	horizon   float64 // seconds
+	users     Dist    // as the rest of these: Workload
+	perMinute float64
+	window    float64
+	period    float64 // of sampling, seconds
+	sampling  bool
+	events    []timeline.Window // all outages and spikes
+	lists     [][]Endpoint      // the different lists of endpoints that servers have
+}
+
+// boxSpec is what making one box takes beside that.
+type boxSpec struct {
+	id      string
+	role    role
+	least   bool     // of a balancer: LeastConnection
+	changes []change // likewise
+	cores   int32    // of a server
+	ram     float64  // likewise, MB
+	list    int32    // likewise, of common.lists
+	edges   []edgeSpec
+}
+
+// edgeSpec is one edge that leaves a box.
+type edgeSpec struct {
+	id       string
+	to       node.Endpoint
+	latency  Dist
+	dropout  float64
+	spikes   []timeline.Piece  // with the seconds that they add
+	touching []timeline.Window // all events that matter to it
+}
+
+// share makes the programs that have nothing to draw, which nothing writes to: thousands of
+// servers that are written alike have one list of them, in memory that is near for all.
+func (m *maker) share() {
+	m.shared = make([][]program, len(m.lists))
+	for i, endpoints := range m.lists {
+		if allConstant(endpoints) {
+			m.shared[i] = makePrograms(endpoints, nil)
+		}
+	}
+}
+
+// Horizon is the simulated time at which the run ends, in seconds.
+func (m *maker) Horizon() float64 { return m.horizon }
+
+// NewHandler makes the logic of one simproc.
+func (m *maker) NewHandler(p *node.Simproc) (node.Handler, error) {
+	b, err := m.newLogic(p.NodeIndex(), p.Rank(), p)
+	if err != nil {
+		return nil, err
+	}
+	if b == nil {
+		return idle{}, nil
+	}
+	return b, nil
+}
+
+// newLogic makes simproc rank of a node; nil where there is nothing to do.
+func (m *maker) newLogic(n, rank int, h host) (logic, error) {
+	if !busy(n, rank) {
+		return nil, nil
+	}
+	if rank == rankResponse {
+		return &collector{audit: newAudit(),
+			recorder: newRecorder(timeline.NewSpans(m.events, h.Horizon()), h.Horizon())}, nil
+	}
+	at, err := m.boxes(n)
+	if err != nil {
+		return nil, err
+	}
+	var b logic
+	var out *outbox
+	switch at.role {
+	case generatorRole:
+		g := m.newGenerator(h)
+		b, out = g, &g.out
+	case clientRole:
+		f := &forwarder{}
+		b, out = f, &f.out
+	case balancerRole:
+		f := &balancer{changes: at.changes}
+		b, out = f, &f.out
+	case serverRole:
+		s := m.newServer(&at, h)
+		b, out = s, &s.out
+	}
+	if err := m.fillOutbox(out, &at, h); err != nil {
+		return nil, err
+	}
+	if f, ok := b.(*balancer); ok {
+		f.list = newList(at.least, &f.out)
+	}
+	return b, nil
+}
+
+func newList(least bool, out *outbox) list {
+	if least {
+		out.least = newLeastIndex(out.edges)
+		return out.least
+	}
+	return newRotation(len(out.edges))
+}
+
+func (m *maker) newGenerator(h host) *generator {
+	return &generator{
+		users: newSampler(m.users, h.Source("users")), gaps: generatorOf(h.Source("arrivals")),
+		rate:   m.perMinute / 60,
+		window: m.window, horizon: h.Horizon(),
+	}
+}
+
+func (m *maker) newServer(at *boxSpec, h host) *server {
+	s := &server{
+		self: h.ID(), cores: at.cores, ramTotal: inRAMUnits(at.ram), horizonTime: h.Horizon(),
+		programs: m.shared[at.list],
+	}
+	if s.programs == nil {
+		s.programs = makePrograms(m.lists[at.list], h)
+	}
+	s.byEndpoint, s.slots, s.out.edges = s.requests[:], s.firstSlots[:0], s.edge[:0]
+	if n := len(s.programs); n > 1 {
+		s.byEndpoint, s.choice = make([]int64, n), rand.New(h.Source("endpoint"))
+	}
+	s.out.passages.Use(s.passages[:0])
+	s.gauges.ticks = newTicks(m.period, m.sampling)
+	if invariants.Enabled {
+		s.audit = &serverAudit{}
+	}
+	return s
+}
+
+// fillOutbox makes the edges that leave a box.
+func (m *maker) fillOutbox(o *outbox, at *boxSpec, h host) error {
+	*o = outbox{
+		edges: o.edges, passages: o.passages, box: at.id, horizon: h.Horizon(), audit: newAudit(),
+		ticks: newTicks(m.period, m.sampling),
+	}
+	if invariants.Enabled {
+		o.books = make([]ledger, len(at.edges))
+	}
+	o.edges = slices.Grow(o.edges, len(at.edges))
+	for i := range at.edges {
+		spec := &at.edges[i]
+		link, err := h.LinkTo(spec.to)
+		if err != nil {
+			return err
+		}
+		e := edge{
+			link: link, latency: newSampler(spec.latency, h.Source("edge/"+spec.id+"/transit")),
+			dropout: spec.dropout, chance: generatorOf(h.Source("edge/" + spec.id + "/dropout")),
+		}
+		if len(spec.touching) > 0 {
+			c := timeline.NewSpans(spec.touching, h.Horizon()).Cursor()
+			e.events = &edgeEvents{
+				extra: timeline.NewSteps(spec.spikes, timeline.Sum).Reader(), spans: c,
+				sent: make([]int64, c.Count()), passed: make([]int64, c.Count()), transit: make([]float64, c.Count()),
+			}
+		}
+		o.edges = append(o.edges, e)
+	}
+	return nil
+}

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package service
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/disco-sim/disco/internal/wire"
+	"github.com/disco-sim/disco/model/timeline"
+	"github.com/disco-sim/disco/node"
+	"github.com/disco-sim/disco/scenario"
+)
+
+// A packed scenario is what the boxes of workers are made from (docs/format/control.md, "Packed scenarios"):
+//
+//	u32 length, and common
+//	u64 number of boxes, and for each of them u64 where its boxSpec ends, counted behind the last of these
+//	each boxSpec
+//
+// A worker decodes common, and of the rest only the boxes that it hosts.
+
+// Pack appends what workers need, for scenario.Packer.
+func (m *Model) Pack(buf []byte) ([]byte, error) {
+	at := len(buf)
+	c := m.common
+	c.name = m.Name()
+	buf, err := wire.Append(append(buf, 0, 0, 0, 0), c.fields)
+	if n := len(buf) - at - 4; err == nil && n > math.MaxUint32 {
+		err = fmt.Errorf("%d bytes, at most %d", n, uint32(math.MaxUint32))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("service: packing the scenario: %w", err)
+	}
+	binary.LittleEndian.PutUint32(buf[at:], uint32(len(buf)-at-4))
+	boxes := len(m.topology.boxes)
+	buf = binary.LittleEndian.AppendUint64(buf, uint64(boxes))
+	ends := len(buf)
+	buf = slices.Grow(buf, boxes*(8+boxBytesMin))[:ends+8*boxes]
+	for n := range boxes {
+		b, err := m.box(n)
+		if err == nil {
+			buf, err = wire.Append(buf, b.fields)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("service: packing %s: %w", m.topology.boxes[n].id, err)
+		}
+		binary.LittleEndian.PutUint64(buf[ends+8*n:], uint64(len(buf)-ends-8*boxes))
+	}
+	return buf, nil
+}
+
+// packed is a scenario as its workers have it.
+type packed struct {
+	maker
+	ends []byte // by box: where it ends in specs
+	all  []byte // each boxSpec
+}
+
+// unpack opens what Pack has written. What it says of boxes is decoded when they are made.
+func unpack(b []byte) (scenario.Scenario, error) {
+	p := &packed{}
+	if err := p.open(b); err != nil {
+		return nil, fmt.Errorf("service: packed scenario of %d bytes: %w", len(b), err)
+	}
+	p.boxes = p.box
+	p.share()
+	return p, nil
+}
+
+func (p *packed) open(b []byte) error {
+	if len(b) < 4 || uint64(len(b)-4) < uint64(binary.LittleEndian.Uint32(b))+8 {
+		return errors.New("found no length of what all boxes share, or fewer bytes than that")
+	}
+	n := int(binary.LittleEndian.Uint32(b))
+	if err := wire.Decode(b[4:4+n], p.fields); err != nil {
+		return err
+	}
+	boxes, rest := binary.LittleEndian.Uint64(b[4+n:]), b[4+n+8:]
+	if boxes > uint64(len(rest)/8) {
+		return fmt.Errorf("found %d boxes, want at most %d: %d bytes are left", boxes, len(rest)/8, len(rest))
+	}
+	p.ends, p.all = rest[:8*boxes], rest[8*boxes:]
+	return nil
+}
+
+// box decodes what making box n takes.
+func (p *packed) box(n int) (b boxSpec, err error) {
+	begin, boxes := uint64(0), len(p.ends)/8
+	if n < 0 || n >= boxes {
+		return b, fmt.Errorf("service: box %d, the packed scenario has %d", n, boxes)
+	}
+	if n > 0 {
+		begin = binary.LittleEndian.Uint64(p.ends[8*n-8:])
+	}
+	end := binary.LittleEndian.Uint64(p.ends[8*n:])
+	if begin > end || end > uint64(len(p.all)) {
+		return b, fmt.Errorf("service: box %d is packed from byte %d to %d of %d", n, begin, end, len(p.all))
+	}
+	if err = wire.Decode(p.all[begin:end:end], b.fields); err == nil && b.role == serverRole &&
+		uint64(b.list) >= uint64(len(p.lists)) {
+		err = fmt.Errorf("found list %d of endpoints, there are %d", b.list, len(p.lists))
+	}
+	if err != nil {
+		err = fmt.Errorf("service: packed box %d: %w", n, err)
+	}
+	return b, err
+}
+
+// Name is the scenario's name, for people.
+func (p *packed) Name() string { return p.name }
+
+// Graph is the launcher's alone.
+func (p *packed) Graph() *node.Graph { return nil }
+
+// Accumulate is the launcher's alone.
+func (p *packed) Accumulate() scenario.Accumulator { return nil }
+
+// Bytes that the elements of lists have at least.
+const (
+	endpointBytesMin = 8 + 4
+	stepBytesMin     = 1 + distBytesMin
+	distBytesMin     = 1 + 8 + 8
+	windowBytes      = 8 + 8
+	pieceBytes       = windowBytes + 8
+	changeBytesMin   = 8 + 1 + 1
+	edgeSpecBytesMin = 4 + 1 + 1 + distBytesMin + 8 + 4 + 4
+	boxBytesMin      = 4 + 1 + 1 + 4 + 1 + 8 + 1 + 4
+)
+
+func (p *common) fields(c *wire.Codec) {
+	c.String(&p.name)
+	c.Float(&p.horizon)
+	p.users.fields(c)
+	for _, v := range []*float64{&p.perMinute, &p.window, &p.period} {
+		c.Float(v)
+	}
+	c.Bool(&p.sampling)
+	windows(c, &p.events)
+	wire.List(c, &p.lists, 4, func(l *[]Endpoint) { endpointFields(c, l) })
+	if c.Decoding() && !(p.horizon > 0) {
+		c.Fail("found the horizon %v, want one above 0", p.horizon)
+	}
+}
+
+// appendLists appends lists of endpoints as far as programs depend on them.
+func appendLists(buf []byte, lists *[][]Endpoint) []byte {
+	buf, err := wire.Append(buf, func(c *wire.Codec) {
+		wire.List(c, lists, 4, func(l *[]Endpoint) { endpointFields(c, l) })
+	})
+	if err != nil {
+		panic(fmt.Sprintf("service: %v: the loader lets only finite numbers through", err))
+	}
+	return buf
+}
+
+// endpointFields are those of a list of endpoints: what programs are made from.
+func endpointFields(c *wire.Codec, list *[]Endpoint) {
+	wire.List(c, list, endpointBytesMin, func(e *Endpoint) {
+		c.Float(&e.RAM)
+		wire.List(c, &e.Steps, stepBytesMin, func(s *Step) {
+			c.Bool(&s.CPU)
+			s.Time.fields(c)
+		})
+	})
+	if c.Decoding() && len(*list) == 0 {
+		c.Fail("found no endpoint, want one at least")
+	}
+}
+
+func (b *boxSpec) fields(c *wire.Codec) {
+	c.String(&b.id)
+	of, cores, list := int64(b.role), int64(b.cores), int64(b.list)
+	c.Varint(&of)
+	c.Bool(&b.least)
+	wire.List(c, &b.changes, changeBytesMin, func(x *change) {
+		edge := int64(x.edge)
+		c.Float(&x.at)
+		c.Varint(&edge)
+		c.Bool(&x.up)
+		x.edge = int32(edge)
+	})
+	c.Varint(&cores)
+	c.Float(&b.ram)
+	c.Varint(&list)
+	wire.List(c, &b.edges, edgeSpecBytesMin, func(e *edgeSpec) { e.fields(c) })
+	if !c.Decoding() {
+		return
+	}
+	if of < 0 || of > int64(serverRole) || cores < 0 || cores > coresMax || list < 0 || list > serversMax {
+		c.Fail("found role %d, %d cores, endpoints %d", of, cores, list)
+	}
+	b.role, b.cores, b.list = role(of), int32(cores), int32(list)
+	for _, x := range b.changes {
+		if uint64(x.edge) >= uint64(len(b.edges)) {
+			c.Fail("found a change of edge %d of %d", x.edge, len(b.edges))
+		}
+	}
+}
+
+func (e *edgeSpec) fields(c *wire.Codec) {
+	c.String(&e.id)
+	to, rank := int64(e.to.Node), int64(e.to.Simproc)
+	c.Varint(&to)
+	c.Varint(&rank)
+	e.latency.fields(c)
+	c.Float(&e.dropout)
+	wire.List(c, &e.spikes, pieceBytes, func(p *timeline.Piece) {
+		c.Float(&p.From)
+		c.Float(&p.To)
+		c.Float(&p.Value)
+	})
+	windows(c, &e.touching)
+	if c.Decoding() {
+		e.to = node.Endpoint{Node: int(to), Simproc: int(rank)} // LinkTo checks it
+	}
+}
+
+func windows(c *wire.Codec, list *[]timeline.Window) {
+	wire.List(c, list, windowBytes, func(w *timeline.Window) {
+		c.Float(&w.From)
+		c.Float(&w.To)
+	})
+}
+
+// distKinds are the kinds of distributions by their numbers in packed scenarios.
+var distKinds = []string{Exponential, Normal, LogNormal, Poisson, Uniform, Constant}
+
+func (d *Dist) fields(c *wire.Codec) {
+	kind := int64(slices.Index(distKinds, d.Kind))
+	c.Varint(&kind)
+	c.Float(&d.Mean)
+	c.Float(&d.StdDev)
+	if kind < 0 || kind >= int64(len(distKinds)) {
+		c.Fail("found the distribution %d (%q), want 0 to %d", kind, d.Kind, len(distKinds)-1)
+	} else if c.Decoding() {
+		d.Kind = distKinds[kind]
+	}
+}
