@@ -62,6 +62,10 @@ type Source struct {
 	// Pool is the memory of the peer's pool, which is only read. nil: its events never refer to blocks.
 	Pool []byte
 
+	// PoolSizes are the block sizes that Pool was formatted with, where they are known from a better source than Pool
+	// itself: then Pool isn't touched before the first block comes. nil: New reads them from Pool.
+	PoolSizes []shm.BlockSize
+
 	// Parts allows events whose data come in parts through the ring; they are put together
 	// in memory of this side, up to envelope.DataMax for each peer. Without it a part
 	// breaks the lane.

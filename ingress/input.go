@@ -56,10 +56,15 @@ var errLost = errors.New("the promise slot says that more was published than is 
 
 func (l *input) open(index int, s Source) (err error) {
 	l.peer, l.index, l.bell, l.split = s.Peer, index, s.Bell, s.Parts
-	if s.Pool != nil {
-		if l.view, err = shm.OpenPoolView(s.Pool); err != nil {
-			return err
-		}
+	switch {
+	case s.Pool == nil:
+	case s.PoolSizes == nil:
+		l.view, err = shm.OpenPoolView(s.Pool)
+	default:
+		l.view, err = shm.NewPoolView(s.Pool, s.PoolSizes)
+	}
+	if err != nil {
+		return err
 	}
 	if l.receiver, err = lane.OpenReceiver(s.Lane); err != nil {
 		return err

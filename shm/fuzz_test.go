@@ -35,7 +35,7 @@ func FuzzHeader(f *testing.F) {
 		}
 		switch {
 		case int64(h.totalBytes) != fileBytes, h.totalBytes > BytesMax,
-			h.bodyOffset < HeaderBytes, h.bodyOffset%int(page) != 0,
+			h.bodyOffset != HeaderBytes && (h.bodyOffset < HeaderBytes || h.bodyOffset%int(page) != 0),
 			h.bodyBytes <= 0, h.bodyOffset+h.bodyBytes > h.totalBytes,
 			h.kind != Kind(kind), size > 0 && h.bodyBytes != size, sizeMax > 0 && h.bodyBytes > sizeMax,
 			printable.ASCII([]byte(h.name)) != h.name:

@@ -13,7 +13,7 @@ import (
 	"github.com/disco-sim/disco/internal/printable"
 )
 
-// The layout of a segment's first page, version 1. This file is its descriptor:
+// The layout of a segment's start, version 1. This file is its descriptor:
 // offsets, sizes, writing and checking, nothing else.
 //
 //	offset size
@@ -22,7 +22,7 @@ import (
 //	  12     4   kind
 //	  16     8   byte-order mark
 //	  24     8   bytes of the whole segment, header page included
-//	  32     8   offset of the body, a multiple of the page size
+//	  32     8   offset of the body: a multiple of the page size, or 128
 //	  40     8   bytes of the body
 //	  48     8   creation id
 //	  56     4   pages that its creator got
@@ -159,9 +159,10 @@ func (h *header) parseSizes(raw []byte, fileBytes int64, want Want) error {
 		return fmt.Errorf("%w: segment %q claims %d bytes, its file has %d, at most %d are allowed: the file is cut "+
 			"or foreign", ErrSize, h.name, total, fileBytes, uint64(BytesMax))
 	}
-	if offset < HeaderBytes || offset%page != 0 || offset > total || size == 0 || size > total-offset {
-		return fmt.Errorf("%w: segment %q puts %d bytes of body at offset %d of %d, want them inside and on a page "+
-			"of %d bytes", ErrSize, h.name, size, offset, total, page)
+	if offset != HeaderBytes && (offset < HeaderBytes || offset%page != 0) || offset > total || size == 0 ||
+		size > total-offset {
+		return fmt.Errorf("%w: segment %q puts %d bytes of body at offset %d of %d, want them inside, on a page of %d "+
+			"bytes or at %d", ErrSize, h.name, size, offset, total, page, HeaderBytes)
 	}
 	if want.Size != 0 && size != uint64(want.Size) {
 		return fmt.Errorf(

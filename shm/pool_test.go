@@ -764,3 +764,51 @@ func TestPoolGrows(t *testing.T) {
 		t.Errorf("took back %d, want 5", n)
 	}
 }
+
+// A view that is told the sizes needs no table, and stays inside the body whatever the owner has written there.
+func TestPoolViewOfKnownSizes(t *testing.T) {
+	sizes := []BlockSize{{BlockBytes: 100, Count: 2}, {BlockBytes: 300, Count: 1}}
+	bytes, err := PoolBytes(sizes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := mustHeap(t, bytes).Body()
+	early, err := NewPoolView(body, sizes) // before there is a table
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := FormatPool(body, sizes); err != nil {
+		t.Fatal(err)
+	}
+	p, err := NewPool(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clear(body[offsetPoolTable:PoolHeaderBytes]) // the owner's trouble, and none of the reader
+	for _, size := range []int{100, 50, 300} {
+		b, err := p.Alloc(size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fill(b)
+		got, err := early.View(b.Number, uint32(size), b.Seq)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkFill(t, b, got)
+	}
+	if _, err := early.View(3, 1, 1); !errors.Is(err, ErrBlockNumber) {
+		t.Errorf("a block that there isn't: %v", err)
+	}
+	for what, open := range map[string]func() (*PoolView, error){
+		"one byte short": func() (*PoolView, error) { return NewPoolView(body[:bytes-1], sizes) },
+		"not aligned":    func() (*PoolView, error) { return NewPoolView(body[8:], sizes[:1]) },
+	} {
+		if _, err := open(); !errors.Is(err, ErrPool) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if _, err := NewPoolView(body, []BlockSize{{}}); err == nil {
+		t.Error("blocks without bytes")
+	}
+}

@@ -28,6 +28,23 @@ func OpenPoolView(body []byte) (*PoolView, error) {
 	return &PoolView{body: body, sizes: sizes}, nil
 }
 
+// NewPoolView is OpenPoolView for a reader that knows the sizes with which the pool was formatted: it doesn't touch the
+// body, so that a pool which no peer ever uses costs its readers no page tables. A table that says something
+// else is the owner's trouble: the view stays inside the body all the same. Errors are those of PoolBytes, and ErrPool
+// where the sizes don't fit into the body.
+func NewPoolView(body []byte, sizes []BlockSize) (*PoolView, error) {
+	placed, err := placeSizes(sizes)
+	if err != nil {
+		return nil, err
+	}
+	last := placed[len(placed)-1]
+	if need := last.offset + int(last.count)*last.stride; len(body) < need || !aligned(body, blockAlign) {
+		return nil, fmt.Errorf("%w: %d bytes at %p, want at least %d at a multiple of %d", ErrPool, len(body), body,
+			need, blockAlign)
+	}
+	return &PoolView{body: body, sizes: placed}, nil
+}
+
 // View gives the first length bytes of the payload of block number, if the block
 // is on loan seq. The slice is valid until the reader gives the block back to its
 // owner; nothing may be written into it. A wrong reference is ErrBlockNumber,

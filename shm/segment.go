@@ -56,7 +56,7 @@ func (p Pages) String() string {
 	return "unknown pages"
 }
 
-// Segment is one piece of memory with a header page in front: a mapping of a
+// Segment is one piece of memory with a header in front: a mapping of a
 // sealed memfd, or page-aligned heap memory with the same layout. It is the one
 // owner of everything that Create and Attach acquire, and Close gives all of it
 // back. There is no finalizer: a segment that isn't closed stays mapped until the
@@ -75,7 +75,7 @@ type Segment struct {
 	file *os.File   // nil for heap segments, for attached ones that can't Take, and after Close
 }
 
-// Body is the memory after the header page: page aligned, as long as Config.Size
+// Body is the memory after the header: page aligned unless Config.Packed says otherwise, as long as Config.Size
 // said, and zero in a new segment. It is the same memory at every call, valid
 // until Close, and nil after it. Writing into the body of a segment that was
 // attached with Want.ReadOnly ends the process with a fault, but for WritableBytes.
@@ -157,7 +157,7 @@ func Heap(cfg Config) (*Segment, error) {
 		return nil, err
 	}
 	page := os.Getpagesize()
-	total := page + roundUp(cfg.Size, page)
+	total := roundUp(cfg.bodyOffset()+cfg.Size, page)
 	s := &Segment{sys: &linux, head: cfg.header(total, PagesHeap), mem: alignedBytes(total, page)}
 	s.publish()
 	return s, nil

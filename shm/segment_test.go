@@ -180,6 +180,10 @@ func TestAttachRefused(t *testing.T) {
 	}{
 		{"good", keep, size, seals, Want{Kind: testKind}, nil, ""},
 		{"good, exact", keep, size, seals, Want{Kind: testKind, Size: 2*page - 10, SizeMax: 2 * page, ID: 77}, nil, ""},
+		{"good, packed", put64(offsetBody, HeaderBytes), size, seals, Want{Kind: testKind}, nil, ""},
+		{"packed at another place", put64(offsetBody, 2*HeaderBytes), size, seals, Want{Kind: testKind}, ErrSize, "or at 128"},
+		{"packed, with writable bytes", put64(offsetBody, HeaderBytes), size, seals,
+			Want{Kind: testKind, ReadOnly: true, WritableBytes: 1}, ErrSize, "at offset 128"},
 		{"more seals", keep, size, seals | unix.F_SEAL_FUTURE_WRITE, Want{Kind: testKind, ReadOnly: true}, nil, ""},
 		{"no seals", keep, size, 0, Want{Kind: testKind}, ErrSeals, "0x0"},
 		{"may shrink", keep, size, seals &^ unix.F_SEAL_SHRINK, Want{Kind: testKind}, ErrSeals, "0x5"},
@@ -433,4 +437,30 @@ func TestTake(t *testing.T) {
 		}
 	}()
 	_ = owner.Take(size, 1)
+}
+
+// A packed body begins behind the header, and a page is enough for both.
+func TestPacked(t *testing.T) {
+	page := os.Getpagesize()
+	cfg := Config{Name: "packed", Kind: testKind, Size: page - HeaderBytes, Packed: true}
+	s := mustCreate(t, cfg)
+	copy(s.Body(), "first")
+	copy(s.Body()[cfg.Size-4:], "last")
+	raw := make([]byte, page+1)
+	n, _ := s.File().ReadAt(raw, 0)
+	if n != page || string(raw[HeaderBytes:HeaderBytes+5]) != "first" || string(raw[page-4:page]) != "last" {
+		t.Errorf("file of %d bytes, want %d", n, page)
+	}
+	peer, err := Attach(s.File(), Want{Kind: testKind, Size: cfg.Size})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer peer.Close()
+	if !bytes.Equal(peer.Body(), s.Body()) || len(peer.Body()) != cfg.Size {
+		t.Error("the peer sees another body")
+	}
+	h, err := Heap(cfg)
+	if err != nil || len(h.Body()) != cfg.Size || !aligned(h.Body(), HeaderBytes) {
+		t.Errorf("heap: %d bytes, %v", len(h.Body()), err)
+	}
 }

@@ -96,12 +96,16 @@ func (m *memory) open(l *lanes, wait func(peer int) error) (err error) {
 }
 
 func (m *memory) openReceiver() (router.Receiver, error) {
+	sizes, err := poolSizes(m.setup.Tuning)
+	if err != nil {
+		return nil, err
+	}
 	var sources []ingress.Source
 	for peer := range m.setup.Workers {
 		if peer != m.setup.Worker && m.plan.ReceivesFrom(peer) {
 			sources = append(sources, ingress.Source{
 				Peer: peer, Lane: m.segs.In[peer].Body(), Pool: m.segs.Pools[peer].Body(),
-				Parts: true, Bell: m.cycles[peer],
+				PoolSizes: sizes, Parts: true, Bell: m.cycles[peer],
 			})
 		}
 	}

@@ -185,9 +185,9 @@ func SegmentLayout(workers int, t Tuning) (Layout, error) {
 	if err := t.Validate(); err != nil {
 		return Layout{}, err
 	}
-	classes, err := shm.DefaultBlockSizes(t.PoolBytes, t.InlineMax+1)
+	classes, err := poolSizes(t)
 	if err != nil {
-		return Layout{}, fmt.Errorf("worker: pool: %w", err)
+		return Layout{}, err
 	}
 	poolBytes, err := shm.PoolBytes(classes)
 	if err != nil {
@@ -202,9 +202,18 @@ func SegmentLayout(workers int, t Tuning) (Layout, error) {
 		Board:   shm.Config{Name: "disco-board", Kind: KindBoard, Size: boardBytes},
 		Pool: shm.Config{Name: "disco-pool", Kind: shm.KindPool, Size: poolBytes, TakeBytes: shm.PoolHeaderBytes,
 			HugePages: t.HugePages},
-		Lane:      shm.Config{Name: "disco-lane", Kind: KindLane, Size: laneBytes, HugePages: t.HugePages},
+		Lane:      shm.Config{Name: "disco-lane", Kind: KindLane, Size: laneBytes, HugePages: t.HugePages, Packed: true},
 		ringBytes: t.RingBytes, classes: classes,
 	}, nil
+}
+
+// poolSizes are the block sizes of every pool of a run.
+func poolSizes(t Tuning) ([]shm.BlockSize, error) {
+	sizes, err := shm.DefaultBlockSizes(t.PoolBytes, t.InlineMax+1)
+	if err != nil {
+		return nil, fmt.Errorf("worker: pool: %w", err)
+	}
+	return sizes, nil
 }
 
 // FormatBoard, FormatPool and FormatLane prepare the body of a new segment. The
