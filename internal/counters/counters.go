@@ -101,16 +101,40 @@ func Open(mem []byte) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Set{}
-	for i := range n {
+	s := &Set{words: make([]Counter, n)}
+	bits := make([]uint64, n)
+	for i := range s.words {
 		w, err := wordAt(mem, headerBytes+i*entryBytes+entValue)
 		if err != nil {
 			return nil, err
 		}
-		s.words = append(s.words, Counter{w, new(w.load())})
+		bits[i] = w.load()
+		s.words[i] = Counter{w, &bits[i]}
 	}
 	return s, nil
 }
+
+// Watched is one counter of another process's table, for reading.
+type Watched struct{ w word }
+
+// Watch checks a table and finds the counter of index i in it.
+func Watch(mem []byte, i int) (Watched, error) {
+	n, err := check(mem)
+	if err != nil {
+		return Watched{}, err
+	}
+	if i < 0 || i >= n {
+		return Watched{}, fmt.Errorf("%w: counter %d of %d", ErrCorrupt, i, n)
+	}
+	w, err := wordAt(mem, headerBytes+i*entryBytes+entValue)
+	return Watched{w}, err
+}
+
+// Load is the count as it is in memory now; LoadFloat is a gauge.
+func (c Watched) Load() uint64 { return c.w.load() }
+
+// LoadFloat is Load for a gauge.
+func (c Watched) LoadFloat() float64 { return math.Float64frombits(c.w.load()) }
 
 // At is the counter of index i, in the order of Format.
 func (s *Set) At(i int) Counter { return s.words[i] }

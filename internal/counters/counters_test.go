@@ -92,6 +92,17 @@ func TestReadFindsWhatWasSet(t *testing.T) {
 	if got := values[0].String() + ", " + values[1].String(); got != "events 1, epoch +Inf" {
 		t.Errorf("in words: %s", got)
 	}
+	events, err := counters.Watch(mem, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	epoch, err := counters.Watch(mem, 1)
+	if err != nil || events.Load() != 1 || !math.IsInf(epoch.LoadFloat(), 1) {
+		t.Errorf("watched: %d and %v, %v", events.Load(), epoch.LoadFloat(), err)
+	}
+	if set.At(0).Set(9); events.Load() != 9 {
+		t.Errorf("watched: %d, want 9", events.Load())
+	}
 	// A second Open continues where the first one was: a writer may be started again.
 	opened(t, mem).At(2).Add(1)
 	if values, _ := counters.Read(mem); values[2].Count != 8 {
@@ -148,6 +159,14 @@ func TestCorruptMemory(t *testing.T) {
 		refused(fmt.Sprintf("cut to %d bytes", n), cut)
 		if _, err := counters.Open(cut); !errors.Is(err, counters.ErrCorrupt) {
 			t.Errorf("cut to %d bytes: Open gives %v, want ErrCorrupt", n, err)
+		}
+		if _, err := counters.Watch(cut, 0); !errors.Is(err, counters.ErrCorrupt) {
+			t.Errorf("cut to %d bytes: Watch gives %v, want ErrCorrupt", n, err)
+		}
+	}
+	for _, i := range []int{-1, len(three)} {
+		if _, err := counters.Watch(whole, i); !errors.Is(err, counters.ErrCorrupt) {
+			t.Errorf("counter %d: Watch gives %v, want ErrCorrupt", i, err)
 		}
 	}
 	for bit := range 64 {

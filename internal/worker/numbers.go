@@ -92,6 +92,22 @@ func openCounters(board *shm.Segment) (*counters.Set, error) {
 	return s, nil
 }
 
+// peerBoard is what a worker reads on the board of another one while it runs.
+type peerBoard struct {
+	state  counters.Watched // StateWork, ...
+	roomAt counters.Watched // the earliest work there that waits for room in a lane
+}
+
+func openPeerBoard(board *shm.Segment) (p peerBoard, err error) {
+	if p.state, err = counters.Watch(numbers(board), showState); err == nil {
+		p.roomAt, err = counters.Watch(numbers(board), showRoomAt)
+	}
+	if err != nil {
+		return p, fmt.Errorf("board: %w", err)
+	}
+	return p, nil
+}
+
 // Numbers reads what a worker shows on its board.
 func Numbers(board *shm.Segment) ([]counters.Value, error) {
 	if len(board.Body()) < boardBytes {

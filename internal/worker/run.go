@@ -56,12 +56,12 @@ type cycle struct {
 	engine    *node.Engine
 	horizon   float64
 	batch     int
-	pace      float64         // simulated seconds between two looks at the lanes
-	byLink    bool            // promises are those of single links
-	published []node.Bound    // by peer
-	peers     []*counters.Set // by worker: their boards, to look at
-	receives  []bool          // by worker: it sends to this one
-	heldMax   int64           // HeldMax, but in tests
+	pace      float64      // simulated seconds between two looks at the lanes
+	byLink    bool         // promises are those of single links
+	published []node.Bound // by peer
+	peers     []peerBoard  // by worker: their boards, to look at
+	receives  []bool       // by worker: it sends to this one
+	heldMax   int64        // HeldMax, but in tests
 	waiter    idler
 	now       func() time.Time // the wall clock; injected by tests
 	counters  *counters.Set
@@ -109,7 +109,7 @@ func (c *cycle) open(plan *node.Plan, setup *Setup, segs Segments) error {
 		return err
 	}
 	for i, board := range segs.Boards {
-		seen, err := openCounters(board)
+		seen, err := openPeerBoard(board)
 		if err != nil {
 			return err
 		}
@@ -214,7 +214,7 @@ func (c *cycle) takeInLeast() (n int, err error) {
 		case c.byLink: // a lane as a whole promises nothing
 			needed = peer == only
 		default:
-			needed = c.engine.InBound(peer).Epoch <= next || c.peers[peer].At(showRoomAt).LoadFloat() <= next
+			needed = c.engine.InBound(peer).Epoch <= next || c.peers[peer].roomAt.LoadFloat() <= next
 		}
 		if !needed && !stuck {
 			continue
@@ -231,7 +231,7 @@ func (c *cycle) takeInLeast() (n int, err error) {
 func (c *cycle) stuck() bool {
 	now := c.now()
 	for peer, board := range c.peers {
-		if peer != c.self && board.At(showState).Load() == StateWork {
+		if peer != c.self && board.state.Load() == StateWork {
 			c.stuckSince = time.Time{}
 			return false
 		}
