@@ -12,8 +12,9 @@ TIMEOUT ?= 30m
 # The version is what git says, where there is git. -buildvcs=false, because the Go
 # tool refuses to build in a checkout that belongs to somebody else otherwise.
 VERSION := $(shell git describe --always --dirty --tags 2>/dev/null || echo unknown)
-# Without cgo the programs need no C library, wherever they were built.
-BUILD    = CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -ldflags "-X github.com/disco-sim/disco/app.version=$(VERSION)"
+# Without cgo the programs need no C library, wherever they were built. The tag leaves out what urfave/cli could write
+# manual pages with: every worker would start with its tables, 200 kB each.
+BUILD    = CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -tags urfave_cli_no_docs -ldflags "-X github.com/disco-sim/disco/app.version=$(VERSION)"
 
 # Modules of their own in this tree, which ./... doesn't reach: what only they need stays out of go.mod.
 MODULES = perf/profile examples/mymodel

@@ -5,7 +5,6 @@ package app
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -74,7 +73,7 @@ func fileOf(c *cli.Context, model string, fields []scenario.Flag) []byte {
 		if c.IsSet(f.Name) {
 			value = c.String(f.Name)
 		}
-		if !plain.MatchString(value) {
+		if value == "" || strings.Trim(value, plain) != "" {
 			value = strconv.Quote(value) // Go's escapes are among YAML's
 		}
 		fmt.Fprintf(&b, "%s: %s\n", f.Name, value)
@@ -82,5 +81,5 @@ func fileOf(c *cli.Context, model string, fields []scenario.Flag) []byte {
 	return []byte(b.String())
 }
 
-// plain are values that YAML reads as they stand.
-var plain = regexp.MustCompile(`^[A-Za-z0-9_+.-]+$`)
+// plain are the characters of values that YAML reads as they stand.
+const plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+.-"

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -20,7 +21,10 @@ const (
 	syntaxBytes = 32 << 20
 )
 
-var yamlError = regexp.MustCompile(`(?s)^yaml: (?:line (\d+): )?(.*)$`)
+// yamlError is made when it is first needed: every worker starts with this package, and none reads a broken file.
+var yamlError = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?s)^yaml: (?:line (\d+): )?(.*)$`)
+})
 
 // syntaxError says where the text stops being YAML. The reader's own line is the
 // beginning of the construct around the error, or missing. The line wanted is the
@@ -29,7 +33,7 @@ var yamlError = regexp.MustCompile(`(?s)^yaml: (?:line (\d+): )?(.*)$`)
 // the reader gave up are tried.
 func (d *Document) syntaxError(err error) error {
 	found, line := err.Error(), 0
-	if m := yamlError.FindStringSubmatch(found); m != nil {
+	if m := yamlError().FindStringSubmatch(found); m != nil {
 		line, _ = strconv.Atoi(m[1])
 		found = m[2]
 	}

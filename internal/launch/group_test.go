@@ -16,8 +16,11 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/disco-sim/disco/internal/invariants"
 	"github.com/disco-sim/disco/internal/launch/launchtest"
+	"github.com/disco-sim/disco/internal/race"
 	"github.com/disco-sim/disco/internal/worker"
+	"github.com/disco-sim/disco/model/phold"
 )
 
 // groupEnv has the groupRun that a process of these tests is to do, in JSON.
@@ -140,5 +143,22 @@ func TestMemoryOfRun(t *testing.T) {
 		if got, _ := newMemoryGroup(t).run(t, r, allowed); got != hash {
 			t.Errorf("%d workers with a limit: trace hash %s, want %s", workers, got, hash)
 		}
+	}
+}
+
+// manyMax is the most that 64 workers may take together, launcher included, where all of them send to each other and
+// the scenario itself is small (docs/running.md, "Memory of a run").
+const manyMax = 200_000_000
+
+func TestMemoryOfManyWorkers(t *testing.T) {
+	if race.Enabled || invariants.Enabled {
+		t.Skip("the memory of the plain build is what is promised")
+	}
+	text := string(phold.Params{LPs: 1024, Events: 16, Remote: 0.1, Lookahead: 0.1, End: 2, RNG: phold.Default}.YAML())
+	hash, _ := newMemoryGroup(t).run(t, groupRun{Workers: 1, Text: text}, 0)
+	got, peak := newMemoryGroup(t).run(t, groupRun{Workers: worker.WorkersMax, Text: text}, manyMax)
+	t.Logf("%d workers: %d MB of %d", worker.WorkersMax, peak/1_000_000, manyMax/1_000_000)
+	if got != hash || peak > manyMax {
+		t.Errorf("peak of %d bytes, at most %d are allowed; trace hash %s, want %s", peak, manyMax, got, hash)
 	}
 }

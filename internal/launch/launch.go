@@ -160,19 +160,24 @@ func (l *Launch) Partition() partition.Method { return l.cfg.Partition }
 // Workers is how many will run: at most one for each node, or for each replication.
 func (l *Launch) Workers() int { return l.sets * l.placement.Workers }
 
-// crowded tells whether more threads of workers that have nodes wait for each other than can run
-// at once.
-func (l *Launch) crowded() bool {
-	threads := 0
+// threads is how many workers have nodes, and how many threads each of them has that take in and handle events.
+func (l *Launch) threads() (workers, each int) {
 	for _, nodes := range l.placement.Nodes {
 		if nodes > 0 {
-			threads++
+			workers++
 		}
 	}
 	if l.cfg.Tuning.Ingress == worker.IngressGoroutine {
-		threads *= 2
+		return workers, 2
 	}
-	return threads > l.cfg.Processors
+	return workers, 1
+}
+
+// crowded tells whether more threads of workers that have nodes wait for each other than can run
+// at once.
+func (l *Launch) crowded() bool {
+	workers, each := l.threads()
+	return workers*each > l.cfg.Processors
 }
 
 // Processors is how many of the workers can run at once.

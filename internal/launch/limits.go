@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// checkLimits refuses sets of workers with such memory that need more of it than the machine has
-// left, with all pools in use, or more files than a process may have open. A system that is out of
+// checkLimits refuses sets of workers with such memory that need more of it at their start than the machine has
+// left, or more files than a process may have open. A system that is out of
 // memory ends some process rather than refuse.
 func checkLimits(m *memory, sets int) error {
 	workers := m.workers

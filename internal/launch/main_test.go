@@ -17,6 +17,7 @@ import (
 	"github.com/disco-sim/disco/internal/leaktest"
 	"github.com/disco-sim/disco/internal/partition"
 	"github.com/disco-sim/disco/model/network"
+	"github.com/disco-sim/disco/model/phold"
 	"github.com/disco-sim/disco/model/service"
 	"github.com/disco-sim/disco/scenario"
 )
@@ -46,7 +47,7 @@ func TestMain(m *testing.M) {
 }
 
 func kinds() scenario.Registry {
-	r, err := scenario.NewRegistry(service.Kind(), network.Kind(), launchtest.Kind(),
+	r, err := scenario.NewRegistry(service.Kind(), network.Kind(), phold.Kind(), launchtest.Kind(),
 		launchtest.StreamKind())
 	if err != nil {
 		panic(err)

@@ -43,13 +43,19 @@ func planMemory(transport string, traffic [][]float64, tuning worker.Tuning) (*m
 		shared: transport == TransportShm}, nil
 }
 
-// needs is how many bytes the segments take when they are made, and how many there are.
+// needs is how many bytes the segments take when they are made, and how many there are. Pools between processes take
+// theirs when it is needed, and ask before they do; those in one process are counted in full, because the Go heap
+// doesn't ask.
 func (m *memory) needs() (bytes, segments int, err error) {
+	pool := m.plan.Pool.Size
+	if m.shared && !m.plan.Pool.HugePages {
+		pool = m.plan.Pool.TakeBytes
+	}
 	for from, row := range m.rings {
 		bytes, segments = bytes+m.plan.Board.Size, segments+1
 		if m.sends(from) {
 			segments++
-			bytes += m.plan.Pool.Size
+			bytes += pool
 		}
 		for _, ring := range row {
 			if ring > 0 {

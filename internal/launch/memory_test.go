@@ -76,7 +76,7 @@ func TestRingSizes(t *testing.T) {
 	}
 }
 
-// A terabyte of pools is refused before anything is started, with what to do about it.
+// A terabyte of pools on the heap is refused before anything is started, with what to do about it.
 func TestLimits(t *testing.T) {
 	tuning := worker.DefaultTuning()
 	check := func(transport string, workers int) error {
@@ -90,6 +90,9 @@ func TestLimits(t *testing.T) {
 		t.Errorf("two workers: %v", err)
 	}
 	tuning.PoolBytes = worker.PoolBytesMax
+	if err := check(TransportShm, WorkersMax); err != nil {
+		t.Errorf("pools that take memory when it is needed: %v", err)
+	}
 	err := check(TransportInproc, WorkersMax)
 	if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "MiB are available: use fewer workers") {
 		t.Errorf("%v, want a refusal that says what to do", err)

@@ -65,7 +65,7 @@ func (ws *workerSet) startProcess(starter *workerproc.Starter, exe string, index
 	}
 	output := workerproc.NewOutput(fmt.Sprintf("worker %d", number), ws.launch.log)
 	p, err := workerproc.New(workerproc.Config{Executable: exe, Number: number, Args: args, Handed: handed,
-		Output: output})
+		Threads: ws.launch.goThreads(), Output: output})
 	if err != nil {
 		return err
 	}
@@ -76,6 +76,21 @@ func (ws *workerSet) startProcess(starter *workerproc.Starter, exe string, index
 		index: index, number: number, control: p.Control, pid: p.PID(), kill: p.Kill, output: output,
 	}, p.Wait)
 	return nil
+}
+
+// manyTurns is how many threads of a run there are for each processor where goThreads saves memory: with fewer of them,
+// 3 workers on 2 processors, a worker that waits in the kernel and has to ask for its place again was slower.
+const manyTurns = 4
+
+// goThreads is how many threads of a worker process may run Go code at once, 0: as many as processors. Where many
+// workers take turns on the processors, a worker needs no more than it has threads that take in and handle events: each
+// further one has lists of free memory of its own, 300 KiB in all.
+func (l *Launch) goThreads() int {
+	workers, each := l.threads()
+	if workers*each < manyTurns*l.cfg.Processors {
+		return 0
+	}
+	return each
 }
 
 // startGoroutines starts every worker as a goroutine. A profile, if any, is of the whole
