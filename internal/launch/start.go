@@ -4,7 +4,6 @@ package launch
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -106,7 +105,12 @@ func (ws *workerSet) startGoroutines() error {
 		ws.cleanup = append(ws.cleanup, stop)
 	}
 	for w := range ws.stats {
-		ours, theirs := net.Pipe()
+		// Not net.Pipe: package net may link a C library into every worker.
+		ours, theirs, err := workerproc.ControlStream()
+		if err != nil {
+			ws.supervisor.terminate(false)
+			return err
+		}
 		ended := make(chan workerproc.Exit, 1)
 		segments, trace := ws.memory.segments(w), ws.trace.Of(w) // here: release may come before the goroutine
 		go func() { ended <- l.serveLocal(theirs, segments, trace) }()
@@ -133,7 +137,7 @@ func (l *Launch) raiseGOMAXPROCS() (undo func()) {
 
 // serveLocal runs a worker that is a goroutine. A model that panics ends
 // its worker, as it would end its process.
-func (l *Launch) serveLocal(control net.Conn, segments worker.Segments, trace *os.File) (exit workerproc.Exit) {
+func (l *Launch) serveLocal(control *os.File, segments worker.Segments, trace *os.File) (exit workerproc.Exit) {
 	defer func() {
 		if r := recover(); r != nil {
 			stack := firstLines(string(debug.Stack()), workerproc.CrashLines)

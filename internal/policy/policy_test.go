@@ -116,7 +116,7 @@ type ban struct {
 var bans = []ban{
 	{"golang.org/x/term", []string{"app"}, "only the command line knows of terminals"},
 	{"google.golang.org/grpc/", []string{"perf/peers"}, "gRPC is something that disco is compared with"},
-	{"net", []string{"internal/launch", "ipc", "perf/peers"}, "only who joins processes opens sockets"},
+	{"net", []string{"ipc", "perf/peers"}, "only who joins processes opens sockets"},
 	{"net/http", nil, "nothing here is a web server"},
 	{"math/rand", nil, "math/rand has a global generator: take a node's own stream (Simproc.Source)"},
 	{"reflect", []string{"internal/wire/wiretest"},

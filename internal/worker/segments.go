@@ -202,7 +202,8 @@ func SegmentLayout(workers int, t Tuning) (Layout, error) {
 		Board:   shm.Config{Name: "disco-board", Kind: KindBoard, Size: boardBytes},
 		Pool: shm.Config{Name: "disco-pool", Kind: shm.KindPool, Size: poolBytes, TakeBytes: shm.PoolHeaderBytes,
 			HugePages: t.HugePages},
-		Lane:      shm.Config{Name: "disco-lane", Kind: KindLane, Size: laneBytes, HugePages: t.HugePages, Packed: true},
+		Lane: shm.Config{Name: "disco-lane", Kind: KindLane, Size: laneBytes, HugePages: t.HugePages,
+			Packed: true},
 		ringBytes: t.RingBytes, classes: classes,
 	}, nil
 }

@@ -79,15 +79,23 @@ type Process struct {
 	reaped bool // guarded by mu: the process id may belong to another process by now
 }
 
+// ControlStream makes the two ends of a control stream.
+func ControlStream() (ours, theirs *os.File, err error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("workerproc: control stream: %w%s", err, shm.Advice(err))
+	}
+	return os.NewFile(uintptr(pair[0]), "control"), os.NewFile(uintptr(pair[1]), "control"), nil
+}
+
 // New prepares a worker; nothing runs yet.
 func New(cfg Config) (*Process, error) {
 	name := cfg.Output.name
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	control, theirs, err := ControlStream()
 	if err != nil {
-		return nil, fmt.Errorf("workerproc: control stream of %s: %w%s", name, err, shm.Advice(err))
+		return nil, fmt.Errorf("%w (for %s)", err, name)
 	}
-	p := &Process{output: cfg.Output, Control: os.NewFile(uintptr(pair[0]), "control")}
-	theirs := os.NewFile(uintptr(pair[1]), "control")
+	p := &Process{output: cfg.Output, Control: control}
 	output, input, err := os.Pipe()
 	if err != nil {
 		p.Control.Close()
@@ -217,8 +225,11 @@ func (p *Process) awaitEnd() {
 	if fd, err := unix.PidfdOpen(p.PID(), unix.PIDFD_NONBLOCK); err == nil {
 		f := os.NewFile(uintptr(fd), "process")
 		defer f.Close()
-		if conn, err := f.SyscallConn(); err == nil && conn.Read(func(uintptr) bool { return p.ended(unix.WNOHANG) }) == nil {
-			return
+		if conn, err := f.SyscallConn(); err == nil {
+			err = conn.Read(func(uintptr) bool { return p.ended(unix.WNOHANG) })
+			if err == nil {
+				return
+			}
 		}
 	}
 	p.ended(0)
