@@ -39,7 +39,7 @@ func slowKind(t *testing.T, stderr *lines) scenario.Kind {
 	kind.Load = func(doc *scenario.Document, opt scenario.Options) (scenario.Scenario, error) {
 		deadline := time.Now().Add(watchdog)
 		for !strings.Contains(stderr.String(),
-			"disco-run: reading the scenario and dealing its nodes out to the workers …\n") {
+			"disco-run: reading the scenario …\n") {
 			if time.Now().After(deadline) {
 				t.Error("nothing is said about what takes so long")
 				break

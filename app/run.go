@@ -182,9 +182,9 @@ func (p *program) run(c *cli.Context, file string, read func() (*scenario.Docume
 			return usage("--%v", err)
 		}
 	}
-	screen := newScreen(p.terminal)
-	defer screen.clear()
-	o.config.Stderr = screen
+	screen := newScreen(p.terminal, p.name)
+	defer screen.watch()()
+	o.config.Stderr, o.config.Doing = screen, screen.doing
 	if screen.terminal {
 		o.config.Progress = screen.progress
 	}
@@ -199,17 +199,7 @@ func (p *program) carryOut(ctx context.Context, o *order, doc *scenario.Document
 	if len(o.sweeps) > 0 {
 		return p.sweep(ctx, o, doc, screen)
 	}
-	started := func() {}
-	show := o.config.Progress
-	o.config.Progress = func(progress launch.Progress) {
-		started()
-		if show != nil {
-			show(progress)
-		}
-	}
-	prepared := screen.during(p.name + ": reading the scenario and dealing its nodes out to the workers")
 	l, err := prepare(o.config)
-	prepared()
 	if err != nil {
 		return err
 	}
@@ -220,9 +210,6 @@ func (p *program) carryOut(ctx context.Context, o *order, doc *scenario.Document
 			return nil // standard output is closed; Run reports it
 		}
 	}
-	started = screen.during(fmt.Sprintf("%s: starting %s and making %s", p.name, count(l.Workers(), "worker"),
-		count(l.Structure().NumNodes(), "node")))
-	defer started()
 	var out *launch.Outcome
 	var times *comparison
 	if o.compare {
@@ -230,10 +217,10 @@ func (p *program) carryOut(ctx context.Context, o *order, doc *scenario.Document
 	} else {
 		out, err = l.Run(ctx)
 	}
-	screen.clear()
 	if out == nil {
 		return err
 	}
+	screen.end()
 	return errors.Join(p.show(o, l, out, times), err)
 }
 

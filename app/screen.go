@@ -23,14 +23,20 @@ type screen struct {
 	mu    sync.Mutex
 	w     io.Writer         // raw: the line that shows progress is drawn with escapes
 	lines *printable.Writer // to w
+	name  string            // of the program
 	about string            // stands before the progress, e.g. the point of a sweep
+	what  string            // is being done, beside handling events; see launch.Config.Doing
+	since time.Time         // since when
+	noted bool              // that it takes long
+	begun bool              // events were handled
+	ended bool              // standard output is written to, perhaps on the same terminal: no line is drawn
 	shown bool              // the progress line stands there
 	last  launch.Progress
 	speed float64 // events per wall second, smoothed
 }
 
-func newScreen(w io.Writer) *screen {
-	s := &screen{w: w, lines: printable.NewWriter(w)}
+func newScreen(w io.Writer, name string) *screen {
+	s := &screen{w: w, name: name, lines: printable.NewWriter(w)}
 	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		s.terminal = true
 		s.width = func() int {
@@ -55,13 +61,73 @@ func (s *screen) Write(p []byte) (int, error) {
 // slow is how long something may take without a message; a test sets it.
 var slow = 3 * time.Second
 
-// during prints what is being done if it takes longer than slow; done ends that.
-func (s *screen) during(what string) (done func()) {
-	note := time.AfterFunc(slow, func() {
+// drawPeriod is the time between two looks at what is being done.
+const drawPeriod = 200 * time.Millisecond
+
+// watch shows what is being done where it takes long: on a terminal a line with the seconds that it has taken,
+// elsewhere one remark after slow. stop ends that, and takes the line away.
+func (s *screen) watch() (stop func()) {
+	over, ended := make(chan struct{}), make(chan struct{})
+	ticker := time.NewTicker(min(drawPeriod, slow))
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-over:
+				return
+			case <-ticker.C:
+				s.remind()
+			}
+		}
+	}()
+	return func() {
+		ticker.Stop()
+		close(over)
+		<-ended
+		s.clear()
+	}
+}
+
+// doing says what is being done from now on, beside handling events, which it is where what is empty.
+func (s *screen) doing(what string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.what, s.since, s.noted = what, time.Now(), false
+	if what == "" {
+		s.begun = true
+		s.wipe()
+	}
+}
+
+// end says that results are being written from now on.
+func (s *screen) end() {
+	s.doing("")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.what, s.ended = "writing the results", true
+}
+
+// now is what is being done, and whether events were handled.
+func (s *screen) now() (what string, begun bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.what, s.begun
+}
+
+// remind shows what is being done.
+func (s *screen) remind() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	taken := time.Since(s.since)
+	switch {
+	case s.what == "" || s.terminal && s.ended:
+	case s.terminal:
+		s.draw(fmt.Sprintf("%s: %s%s  %.0f s", s.name, s.about, s.what, taken.Seconds()))
+	case taken > slow && !s.noted:
+		s.noted = true
 		// If this fails, standard error is closed, and the message is lost.
-		_, _ = fmt.Fprintln(s, what+" …")
-	})
-	return func() { note.Stop() }
+		_, _ = fmt.Fprintf(s.lines, "%s: %s%s …\n", s.name, s.about, s.what)
+	}
 }
 
 // setTitle sets the text in front of the progress of a new run.
@@ -91,7 +157,14 @@ func (s *screen) progress(p launch.Progress) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.measure(p)
-	line := printable.Text(s.about + progressLine(p, s.speed))
+	if s.what == "" {
+		s.draw(s.about + progressLine(p, s.speed))
+	}
+}
+
+// draw puts a line in the place of the one that shows progress.
+func (s *screen) draw(line string) {
+	line = printable.Text(line)
 	if width := s.width(); len(line) >= width {
 		line = line[:width-1]
 	}

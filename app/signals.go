@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"sync/atomic"
@@ -21,6 +20,10 @@ import (
 // is left then ends by itself: workers end when their launcher does, and nothing of the run has a name.
 const cleanupMax = 150 * time.Millisecond
 
+// answerMax is how long a run may take to end after the first signal before it says what it is still doing, or, where
+// nothing was simulated, before the process ends as it does after cleanupMax.
+const answerMax = 100 * time.Millisecond
+
 // sameSignal is how close signals follow each other that are meant as one: timeout(1)
 // signals a process and then its group, a service manager may send two of them, and a
 // terminal that closes sends what the shell sends too.
@@ -31,7 +34,7 @@ const sameSignal = 300 * time.Millisecond
 type signals struct {
 	ctx    context.Context
 	stop   chan struct{}
-	stderr io.Writer
+	screen *screen
 	name   string
 	first  atomic.Int32 // the signal that closed stop
 	in     chan os.Signal
@@ -40,8 +43,8 @@ type signals struct {
 }
 
 // watchSignals starts handling; close ends it.
-func watchSignals(stderr io.Writer, name string) *signals {
-	s := &signals{stderr: stderr, name: name, stop: make(chan struct{}), in: make(chan os.Signal, 16),
+func watchSignals(screen *screen, name string) *signals {
+	s := &signals{screen: screen, name: name, stop: make(chan struct{}), in: make(chan os.Signal, 16),
 		over: make(chan struct{})}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGTSTP} {
@@ -67,8 +70,7 @@ func (s *signals) watch() {
 		case <-s.over:
 			return
 		case <-late:
-			fmt.Fprintf(s.stderr, "%s: ended at once, without results\n", s.name)
-			os.Exit(s.status())
+			s.late(count)
 		case sig := <-s.in:
 			if sig == syscall.SIGTSTP {
 				workerproc.Suspend()
@@ -82,9 +84,10 @@ func (s *signals) watch() {
 			switch count++; count {
 			case 1:
 				s.first.Store(int32(sig.(syscall.Signal)))
-				fmt.Fprintf(s.stderr, "%s: %v: ending the run; once more ends it at once, without results\n", s.name,
+				fmt.Fprintf(s.screen, "%s: %v: ending the run; once more ends it at once, without results\n", s.name,
 					sig)
 				close(s.stop)
+				late = time.After(answerMax)
 			case 2:
 				s.cancel()
 				late = time.After(cleanupMax)
@@ -93,6 +96,22 @@ func (s *signals) watch() {
 			}
 		}
 	}
+}
+
+// late is called when a run hasn't ended answerMax after a first signal, or cleanupMax after a second one.
+func (s *signals) late(count int) {
+	what, begun := s.screen.now()
+	switch {
+	case count > 1:
+		fmt.Fprintf(s.screen, "%s: ended at once, without results\n", s.name)
+		os.Exit(s.status())
+	case !begun:
+		fmt.Fprintf(s.screen, "%s: %v before anything was simulated\n", s.name, errInterrupted)
+		os.Exit(s.status())
+	case what == "":
+		what = "ending the simulation"
+	}
+	fmt.Fprintf(s.screen, "%s: still %s\n", s.name, what)
 }
 
 // status is the exit status of a run that a signal has ended.

@@ -125,6 +125,12 @@ type Config struct {
 	// meanwhile.
 	Progress func(Progress)
 
+	// Doing is called when the run begins something that may take long, with a few words for
+	// people such as "placing 1000000 nodes on 2 workers", and with none when events are handled
+	// from now on, which Progress shows; by one goroutine at a time; nil for none. It must
+	// return soon.
+	Doing func(what string)
+
 	// Stderr gets what workers write to their standard output and error, and remarks
 	// such as fewer workers than asked for; nil for nowhere.
 	Stderr io.Writer

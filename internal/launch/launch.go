@@ -68,6 +68,7 @@ func Prepare(cfg Config) (*Launch, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
+	cfg.doing("reading the scenario")
 	doc, err := scenario.Parse(cfg.File, cfg.Text)
 	if err != nil {
 		return nil, err
@@ -82,6 +83,7 @@ func Prepare(cfg Config) (*Launch, error) {
 	if err != nil {
 		return nil, err
 	}
+	cfg.doing("checking the scenario's nodes and links")
 	g, err := node.Compile(s.Graph(), cfg.proceed)
 	if errors.Is(err, errNotBegun) {
 		return nil, err
@@ -92,6 +94,7 @@ func Prepare(cfg Config) (*Launch, error) {
 	if cfg.Spread == SpreadReplications {
 		sets, workers = min(cfg.Workers, cfg.Replications), 1
 	}
+	cfg.doing("placing %d nodes on %d workers", g.NumNodes(), workers)
 	pinned, err := cfg.Pins.Resolve(g, workers)
 	if err != nil {
 		return nil, err
@@ -126,6 +129,13 @@ func Prepare(cfg Config) (*Launch, error) {
 			Kind: cfg.Registry.Unpacks(doc, s), Placed: placed},
 		log: workerproc.NewLineWriter(cfg.Stderr), timeouts: defaultTimeouts(g.NumSimprocs()),
 	}, nil
+}
+
+// doing calls Doing.
+func (cfg *Config) doing(format string, args ...any) {
+	if cfg.Doing != nil {
+		cfg.Doing(fmt.Sprintf(format, args...))
+	}
 }
 
 // proceed ends long work before the run when Config.Stop asks for it.

@@ -67,6 +67,7 @@ func (l *Launch) Run(ctx context.Context) (*Outcome, error) {
 	if text := l.spinsInTurn(); text != "" {
 		l.note(text)
 	}
+	l.cfg.doing("starting %d workers", l.Workers())
 	defer l.releaseInput()
 	if err := l.pack(); err != nil {
 		return nil, err
@@ -171,6 +172,7 @@ func (l *Launch) lead(ctx context.Context, sets []*workerSet, s *schedule) error
 			cancel()
 		}
 	}
+	l.cfg.doing("adding up the results")
 	s.close(first != nil && !delivered(first))
 	if err := <-merged; err != nil && (first == nil || delivered(first) || errors.Is(first, ErrEnded)) {
 		return l.mergeError(err)
@@ -201,6 +203,7 @@ func (l *Launch) writeTrace(ctx context.Context, results []*result) error {
 	if l.cfg.Trace == "" {
 		return nil
 	}
+	l.cfg.doing("writing the trace")
 	traces := make([]tracefile.Replication, len(results))
 	for i, r := range results {
 		traces[i] = r.trace

@@ -48,6 +48,7 @@ func (r *stopRequest) close() {
 func (s *supervisor) sendStop(r *stopRequest) error {
 	r.began = time.Now()
 	r.progressed, r.ticker = r.began, time.NewTicker(stopPeriod)
+	s.report("waiting for calls of handlers to end")
 	for _, c := range s.conns.workers {
 		if err := c.send(&worker.Message{Type: worker.TypeStop}); err != nil {
 			return err
@@ -67,6 +68,7 @@ func (s *supervisor) sendLimit(r *stopRequest) error {
 	if r.epoch <= math.SmallestNonzeroFloat64 {
 		return errNotBegun
 	}
+	s.report("bringing all workers to one simulated time and collecting their results")
 	for i, c := range s.conns.workers {
 		if s.states.workers[i].answer != nil {
 			continue

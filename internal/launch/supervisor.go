@@ -65,7 +65,7 @@ func defaultTimeouts(simprocs int) timeouts {
 		stopTotal: 30 * time.Second,
 		exit:      10 * time.Second,
 		killed:    5 * time.Second,
-		asked:     100 * time.Millisecond,
+		asked:     50 * time.Millisecond,
 		progress:  200 * time.Millisecond,
 	}
 }
@@ -105,6 +105,7 @@ type supervisor struct {
 	stopping bool               // Stop was asked for
 
 	note       func(string)                     // prints a remark that isn't an error
+	doing      func(format string, args ...any) // see Config.Doing; nil for a set that says nothing
 	onProgress func()                           // called now and then while a replication runs; nil for none
 	onStep     func(s *supervisor, step string) // for tests: called at every step of the protocol; nil for none
 }
@@ -126,6 +127,13 @@ func (s *supervisor) add(c *connection, wait func() workerproc.Exit) {
 // errNotBegun ends a request to workers that only get ready, or have come no further than epoch 0, when the run is to
 // stop: there is nothing to wait for.
 var errNotBegun = errors.New("launch: stopped before it began")
+
+// report calls doing.
+func (s *supervisor) report(format string, args ...any) {
+	if s.doing != nil {
+		s.doing(format, args...)
+	}
+}
 
 // step calls the test's function at a step of the protocol.
 func (s *supervisor) step(name string) {

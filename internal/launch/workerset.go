@@ -26,6 +26,7 @@ type workerSet struct {
 	supervisor *supervisor
 	stats      []WorkerStats // by worker of the set
 	cleanup    []func()      // called in reverse order
+	begun      bool          // to simulate
 }
 
 // newWorkerSet makes the memory of a set and starts its workers. proceed is called between
@@ -58,6 +59,9 @@ func (l *Launch) newWorkerSet(index int, s *schedule, proceed func() error) (_ *
 	ws.supervisor = newSupervisor(newConnections(), boards{ws.memory.boards, l.placed.Structure}, l)
 	if l.cfg.Progress != nil {
 		ws.supervisor.onProgress = ws.updateProgress
+	}
+	if index == 0 {
+		ws.supervisor.doing = l.cfg.doing
 	}
 	return ws, ws.start(proceed)
 }
@@ -126,11 +130,18 @@ func (ws *workerSet) replications(ctx context.Context) error {
 func (ws *workerSet) replication(ctx context.Context, r int) error {
 	s := ws.supervisor
 	s.stage = stage{PhasePrepare, r}
+	if !ws.begun {
+		s.report("making %d nodes", ws.launch.placed.NumNodes())
+	}
 	prepare := &worker.Message{Type: worker.TypePrepare, Prepare: &worker.Prepare{Replication: r}}
 	if _, err := s.request(ctx, toAll(prepare), worker.TypeReady); err != nil {
 		return err
 	}
 	s.stage.phase = PhaseRun
+	if !ws.begun {
+		ws.begun = true
+		s.report("")
+	}
 	began := time.Now()
 	ws.schedule.begin(ws.index, r)
 	answers, failed := s.request(ctx, toAll(&worker.Message{Type: worker.TypeGo}), worker.TypeDone)

@@ -37,7 +37,9 @@ func (c *cell) name() string { return c.fault + "/" + c.kind }
 const (
 	deathMax = time.Second     // from the death of a worker or the launcher to the end of all
 	stopMax  = 2 * time.Second // from the first signal
-	startMax = 5 * time.Second // of a run with 64 workers, or of one that can't start
+	// … where the results are those of 300,000 nodes, or none; 0.1 s by itself, but other tries run at the same time
+	anyPhaseMax = 500 * time.Millisecond
+	startMax    = 5 * time.Second // of a run with 64 workers, or of one that can't start
 )
 
 // grid is every cell: the table of faults in the order of the rows.
@@ -237,6 +239,11 @@ func interruptions() []*cell {
 			want: want{exit: []int{status}, stderr: []string{`interrupted`}, within: stopMax, partial: true}})...)
 		g = append(g, each(outside, cell{fault: name + "/twice", args: words("--workers 2"),
 			inject: interrupt(s, 400*time.Millisecond), want: want{exit: []int{status}, within: 3 * time.Second}})...)
+		for _, transport := range []string{"shm", "inproc"} {
+			g = append(g, &cell{fault: name + "/any-phase-" + transport, kind: "phold-many",
+				args: words("--workers 2 --transport " + transport), inject: interruptAnywhere(s),
+				want: want{exit: []int{status}, stderr: []string{`interrupted`}, within: anyPhaseMax}})
+		}
 	}
 	return g
 }

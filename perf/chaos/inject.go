@@ -5,9 +5,12 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
+	"github.com/disco-sim/disco/internal/infile"
 	"github.com/disco-sim/disco/internal/procfs"
 )
 
@@ -177,6 +180,33 @@ func stopWorker(t *try) error {
 	}
 	time.Sleep(t.stopFor)
 	return t.strike(pid, syscall.SIGCONT)
+}
+
+// interruptAnywhere signals the launcher while it reads the scenario, places nodes, starts workers, makes nodes, calls
+// them for the first time, or simulates: at any time from the one at which it has asked for signals.
+func interruptAnywhere(s syscall.Signal) func(*try) error {
+	return func(t *try) error {
+		asked := func() bool { return catches(t.launcher, syscall.SIGTSTP) }
+		if err := t.until("asking for signals", asked); err != nil {
+			return err
+		}
+		if err := t.pause(0, 2*time.Second); err != nil {
+			return err
+		}
+		return t.strike(t.launcher, s)
+	}
+}
+
+// catches reports whether a process has a handler for a signal.
+func catches(pid int, s syscall.Signal) bool {
+	text, err := infile.Read(fmt.Sprintf("/proc/%d/status", pid), said)
+	if err != nil {
+		return false
+	}
+	_, rest, _ := strings.Cut(string(text), "SigCgt:")
+	caught, _, _ := strings.Cut(strings.TrimSpace(rest), "\n")
+	mask, err := strconv.ParseUint(caught, 16, 64)
+	return err == nil && mask&(1<<(s-1)) != 0
 }
 
 // interrupt signals the launcher, and again after a pause unless that is 0. The second

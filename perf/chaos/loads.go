@@ -27,6 +27,7 @@ var loads = []load{
 	{kind: "queueing", text: queueingText, args: words("--partition block"), soon: "50000", slow: "15000",
 		long: "10000000"},
 	{kind: "phold", text: pholdText(256, 16, 0), soon: "500", long: "100000"},
+	{kind: "phold-many", text: pholdText(300_000, 1, 0), soon: "5", slow: "1", long: "100000"},
 	// In blocks: likewise.
 	{kind: "phold-large", text: pholdText(24, 4, 200_000), args: words("--pool-bytes 8M --partition block"),
 		soon: "20", long: "100000"},
