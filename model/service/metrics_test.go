@@ -122,6 +122,9 @@ func (w *probes) outboxes() []*outbox {
 			all = append(all, &b.out)
 		}
 	}
+	for _, o := range all {
+		o.settle()
+	}
 	return all
 }
 

@@ -65,14 +65,14 @@ func (r *rotation) take() int32 {
 // one that stands first in the list: the list is in the order in which edges were
 // put at its end. One change costs O(log n).
 type leastIndex struct {
-	edges []edge
+	edges []account
 	heap  heap.Heap[int32] // by requests in transit
 	at    []int32          // place in heap, -1: not live
 	rank  []int64          // place in the list: rises with every insertion
 	last  int64            // greatest rank given
 }
 
-func newLeastIndex(edges []edge) *leastIndex {
+func newLeastIndex(edges []account) *leastIndex {
 	x := &leastIndex{edges: edges, at: make([]int32, len(edges)), rank: make([]int64, len(edges))}
 	x.heap = heap.NewIndexed(
 		func(a, b int32) bool { return x.rank[a] < x.rank[b] },

@@ -35,31 +35,33 @@ type slot struct {
 // back at its end. Both are first come, first served.
 //
 // What a call needs stands together, with memory for as much as most servers ever hold: of many servers, each is in
-// memory that no near cache has when its turn comes.
+// memory that no near cache has when its turn comes. First stands what every call needs; the engine asks for the first
+// line of it beforehand (docs/pending-set.md).
 type server struct {
-	self        node.SimprocID
-	cores       int32 // free ones
-	free        int32 // 1 + first free slot, linked through next, 0: none
-	ramQueue    fifo
-	ready       fifo
-	runnable    fifo // granted what they waited for, within this activation
-	timer       [4]byte
-	slots       []slot
-	programs    []program // shared with servers of the same programs where nothing is drawn
-	horizonTime float64
-	ramTotal    int64
-	received    int64
-	passed      int64
-	residence   float64 // sum over those that left, seconds
-	byEndpoint  []int64
-	out         outbox
-	edge        [1]edge // out's
-	firstSlots  [2]slot
-	passages    [2]heap.Item[passage] // out's first
-	requests    [1]int64              // byEndpoint of a server with one endpoint
-	gauges      gauges
-	choice      *rand.Rand
-	audit       *serverAudit // checked build only
+	self       node.SimprocID
+	cores      int32 // free ones
+	free       int32 // 1 + first free slot, linked through next, 0: none
+	timer      [4]byte
+	ramQueue   fifo
+	ready      fifo
+	runnable   fifo // granted what they waited for, within this activation
+	slots      []slot
+	programs   []program // shared with servers of the same programs where nothing is drawn
+	residence  float64   // sum over those that left, seconds
+	passed     int64
+	byEndpoint []int64 // requests received
+	gauges     gauges
+
+	requests   [1]int64 // byEndpoint of a server with one endpoint
+	ramTotal   int64
+	firstSlots [2]slot
+	edge       [1]edge // out's
+	out        outbox
+	log        [logOfOne]departure // out's
+	account    [1]account
+	passages   [2]heap.Item[passage]
+	choice     *rand.Rand
+	audit      *serverAudit // checked build only
 }
 
 // Handle is called by the engine only.
@@ -101,7 +103,6 @@ func (s *server) arrive(now float64, r request) {
 	if len(s.programs) > 1 {
 		q.endpoint = int32(s.choice.IntN(len(s.programs)))
 	}
-	s.received++
 	s.byEndpoint[q.endpoint]++
 	s.enter(levelWhole, i, now)
 	need := s.programs[q.endpoint].ram
@@ -156,7 +157,7 @@ func (s *server) run(p simproc, now float64, i int32) error {
 			} else {
 				s.enter(levelIO, i, now)
 			}
-			if !(end < s.horizonTime) {
+			if !(end < s.out.horizon) {
 				return nil // still there when the run ends
 			}
 			binary.LittleEndian.PutUint32(s.timer[:], uint32(i))
@@ -246,6 +247,13 @@ func (s *server) leave(level int, i int32, now float64) {
 	}
 }
 
+func (s *server) received() (n int64) {
+	for _, k := range s.byEndpoint {
+		n += k
+	}
+	return n
+}
+
 func (s *server) report(end float64) (*boxReport, error) {
 	s.gauges.settle(end)
 	g := &s.gauges
@@ -253,9 +261,9 @@ func (s *server) report(end float64) (*boxReport, error) {
 		s.audit.check(s, end)
 	}
 	return &boxReport{
-		End: end, Received: s.received, Present: g.level[levelWhole], Passed: s.passed,
+		End: end, Received: s.received(), Present: g.level[levelWhole], Passed: s.passed,
 		Server: &serverReport{
-			Area: g.area, Peak: g.peak, Samples: g.samples, Sum: g.sum, Top: g.top,
+			Area: g.area, Peak: g.peak, Samples: g.ticks.next - 1, Sum: g.sum, Top: g.top,
 			Residence: s.residence, ByEndpoint: s.byEndpoint,
 		},
 		Edges: s.out.report(end), Audit: s.out.audit,
@@ -306,8 +314,8 @@ func (a *serverAudit) check(s *server, end float64) {
 	busy := s.gauges.level[levelCPU]
 	invariants.Assert(s.ready.empty() || s.cores == 0, "service: server %s: requests wait while %d cores are free",
 		s.out.box, s.cores)
-	invariants.Assert(s.received == s.passed+s.gauges.level[levelWhole],
-		"service: server %s: %d requests came, %d left, %d are there", s.out.box, s.received, s.passed,
+	invariants.Assert(s.received() == s.passed+s.gauges.level[levelWhole],
+		"service: server %s: %d requests came, %d left, %d are there", s.out.box, s.received(), s.passed,
 		s.gauges.level[levelWhole])
 	invariants.Assert(busy >= 0 && s.gauges.level[levelRAM] <= s.ramTotal,
 		"service: server %s: %d busy cores, %d of %d units of memory", s.out.box, busy, s.gauges.level[levelRAM],

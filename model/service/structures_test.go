@@ -14,7 +14,7 @@ import (
 // refList is the obvious form of a balancer's list.
 type refList struct {
 	items []int32
-	edges []edge // nil: round robin
+	edges []account // nil: round robin
 }
 
 func (d *refList) empty() bool      { return len(d.items) == 0 }
@@ -44,7 +44,7 @@ func TestListsAgainstReference(t *testing.T) {
 	for seed := range uint64(50) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		n := 1 + rng.IntN(12)
-		edges := make([]edge, n)
+		edges := make([]account, n)
 		for _, least := range []bool{false, true} {
 			var l list = newRotation(n)
 			ref := &refList{}
@@ -112,7 +112,7 @@ func TestRoundRobinReinsertion(t *testing.T) {
 // TestLeastConnectionTie: of edges with equally few requests the one that stands
 // first in the list is taken, and an edge that comes back stands last.
 func TestLeastConnectionTie(t *testing.T) {
-	edges := make([]edge, 3)
+	edges := make([]account, 3)
 	x := newLeastIndex(edges)
 	var got []int32
 	take := func() {

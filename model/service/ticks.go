@@ -9,9 +9,9 @@ import "math"
 //
 // A tick at the very time of a change sees the state after it.
 type ticks struct {
-	period float64 // seconds; +Inf: no sampling
-	next   int64   // the first tick that isn't counted yet
 	at     float64 // next × period
+	next   int64   // the first tick that isn't counted yet
+	period float64 // seconds; +Inf: no sampling
 }
 
 func newTicks(period float64, sampling bool) ticks {
