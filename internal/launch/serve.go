@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 
 	"github.com/disco-sim/disco/internal/worker"
 	"github.com/disco-sim/disco/internal/workerproc"
@@ -115,19 +114,36 @@ func (a *attached) input() (*worker.Input, error) {
 	return worker.ReadInput(s.Body())
 }
 
-// checkListed refuses lists of segments with workers that there aren't.
+// checkListed refuses lists of segments that don't rise, or name workers that there aren't: one named twice would
+// take the place of the first, which nobody would unmap, and a lane to oneself would wait for itself.
 func checkListed(setup *worker.Setup) error {
-	workers := slices.Clone(setup.Pools)
-	for _, l := range slices.Concat(setup.Out, setup.In) {
-		workers = append(workers, l.Peer)
-	}
-	for _, w := range workers {
-		if w < 0 || int(w) >= setup.Workers {
-			return fmt.Errorf("launch: worker %d was handed a segment for worker %d, want 0 to %d", setup.Worker, w,
-				setup.Workers-1)
+	for _, list := range []struct {
+		of    string
+		peers []int32
+		own   bool // this worker's own may be among them
+	}{
+		{"pools", setup.Pools, true}, {"lanes to peers", peersOf(setup.Out), false},
+		{"lanes from peers", peersOf(setup.In), false},
+	} {
+		next := int32(0)
+		for i, w := range list.peers {
+			if w < next || int(w) >= setup.Workers || int(w) == setup.Worker && !list.own {
+				return fmt.Errorf("launch: worker %d of %d was handed %s of workers %v: number %d of them is out of "+
+					"place, want numbers that rise, 0 to %d", setup.Worker, setup.Workers, list.of, list.peers, i,
+					setup.Workers-1)
+			}
+			next = w + 1
 		}
 	}
 	return nil
+}
+
+func peersOf(lanes []worker.LaneSize) []int32 {
+	peers := make([]int32, len(lanes))
+	for i, l := range lanes {
+		peers[i] = l.Peer
+	}
+	return peers
 }
 
 // nextLane maps the next file as a lane.

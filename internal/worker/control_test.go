@@ -288,6 +288,7 @@ func TestBadSetup(t *testing.T) {
 		{"bad wait", "waiting mode", func(s *asked) { s.Tuning.Wait = "pray" }},
 		{"bad ingress", `ingress "thread"`, func(s *asked) { s.Tuning.Ingress = "thread" }},
 		{"large inline", "payloads up to 1048576 bytes inside", func(s *asked) { s.Tuning.InlineMax = 1 << 20 }},
+		{"behind fewer than none", "behind -1 workers", func(s *asked) { s.First = -1 }},
 		{"no segments", "segment", func(*asked) {}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

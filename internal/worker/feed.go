@@ -35,13 +35,13 @@ type feed interface {
 	close() error
 }
 
-// newFeed makes the feed. Peers ring bell when they have sent something; cycle is what the
-// duty cycle sleeps on, the same one unless a thread takes in.
-func newFeed(in router.Receiver, setup *Setup, bell, cycle *shm.Doorbell) (feed, error) {
+// newFeed makes the feed for what the peers send, which rise. Peers ring bell when they have sent something; cycle is
+// what the duty cycle sleeps on, the same one unless a thread takes in.
+func newFeed(in router.Receiver, peers []int, setup *Setup, bell, cycle *shm.Doorbell) (feed, error) {
 	if setup.Tuning.Ingress == IngressDuty {
 		return &dutyFeed{in: in, rung: bell}, nil
 	}
-	return newThreadFeed(in, setup, bell, cycle)
+	return newThreadFeed(in, peers, setup, bell, cycle)
 }
 
 // dutyFeed polls the lanes in the worker's own cycle.
@@ -75,8 +75,9 @@ func (f *dutyFeed) reset() error        { return f.in.Reset() }
 func (f *dutyFeed) listen(bool)         {}
 func (f *dutyFeed) close() error        { return nil }
 
-// threadFeed polls the lanes on a thread of its own and hands the cycle batches under a
-// lock. It keeps lanes moving while a handler takes long, at the price of one more copy
+// threadFeed polls the lanes on a thread of its own and hands the cycle a batch of each peer under a
+// lock: the cycle takes what one peer has sent and leaves the rest where it holds enough (cycle.takeInLeast), and what
+// it leaves holds up no other peer. It keeps lanes moving while a handler takes long, at the price of one more copy
 // and one more thread; docs/ARCHITECTURE.md has what it measured.
 type threadFeed struct {
 	in     router.Receiver
@@ -86,13 +87,21 @@ type threadFeed struct {
 	stop   atomic.Bool
 	done   chan struct{}
 
-	mu    sync.Mutex
-	fresh batch // guarded by mu: filled by the thread
-	err   error // guarded by mu
-	on    bool  // guarded by mu: the thread takes in
+	each  int         // bytes of a batch that is full; immutable
+	peers []*peerFeed // immutable
 
-	back     batch // owned by the cycle
+	mu  sync.Mutex
+	err error // guarded by mu
+	on  bool  // guarded by mu: the thread takes in
+
 	released error // owned by the cycle: of a release
+}
+
+// peerFeed is what one peer has sent.
+type peerFeed struct {
+	peer  int   // immutable
+	fresh batch // guarded by threadFeed.mu: filled by the thread
+	back  batch // owned by the cycle
 }
 
 // batch is what has come since the last look, in order.
@@ -121,18 +130,23 @@ const (
 )
 
 // batchBytesMax bounds what the thread holds for the cycle, and what the cycle takes from it at once: the items, and
-// headers and data that were copied. Beyond it the lanes fill, and their senders wait. 2 MiB are some 10,000 small
-// events.
+// headers and data that were copied. Each peer has a share of it. Beyond that its lane fills, and it waits; one look at
+// the lane, which is at most what its ring holds, and one payload that came in parts, may come on top. 2 MiB are some
+// 10,000 small events.
 const batchBytesMax = 2 << 20
 
 const itemBytes = 192 // an item, rounded up
 
-func newThreadFeed(in router.Receiver, setup *Setup, bell, cycle *shm.Doorbell) (*threadFeed, error) {
+func newThreadFeed(in router.Receiver, peers []int, setup *Setup, bell, cycle *shm.Doorbell) (*threadFeed, error) {
 	w, err := newWaiter(setup, bell)
 	if err != nil {
 		return nil, err
 	}
-	f := &threadFeed{in: in, outer: bell, inner: cycle, waiter: w, done: make(chan struct{})}
+	f := &threadFeed{in: in, outer: bell, inner: cycle, waiter: w, done: make(chan struct{}),
+		each: batchBytesMax / max(1, len(peers))}
+	for _, peer := range peers {
+		f.peers = append(f.peers, &peerFeed{peer: peer})
+	}
 	go f.run()
 	return f, nil
 }
@@ -140,15 +154,7 @@ func newThreadFeed(in router.Receiver, setup *Setup, bell, cycle *shm.Doorbell) 
 func (f *threadFeed) run() {
 	defer close(f.done)
 	for !f.stop.Load() {
-		f.mu.Lock()
-		n := 0
-		if f.on && !f.fresh.full() && f.err == nil {
-			if n, f.err = f.in.Poll(&f.fresh); n == 0 && f.err == nil {
-				f.err = f.in.Check()
-			}
-		}
-		failed := f.err != nil
-		f.mu.Unlock()
+		n, failed := f.takeIn()
 		if n > 0 || failed {
 			f.inner.Ring()
 		}
@@ -156,25 +162,62 @@ func (f *threadFeed) run() {
 	}
 }
 
-func (f *threadFeed) poll(sink router.Sink, _ int) (int, error) {
+// takeIn looks once at the lanes of all peers whose batches aren't full.
+func (f *threadFeed) takeIn() (n int, failed bool) {
 	f.mu.Lock()
-	f.fresh, f.back = f.back, f.fresh
-	err := errors.Join(f.err, f.released)
-	f.mu.Unlock()
-	n, full := len(f.back.items), f.back.full()
-	for i := range f.back.items {
-		if e := f.back.deliver(&f.back.items[i], sink); e != nil && err == nil {
-			err = e
+	defer f.mu.Unlock()
+	if !f.on || f.err != nil {
+		return 0, f.err != nil
+	}
+	for _, p := range f.peers {
+		if p.fresh.bytesHeld() < f.each {
+			taken, err := f.in.PollPeer(&p.fresh, p.peer)
+			n, f.err = n+taken, errors.Join(f.err, err)
 		}
 	}
-	f.back.items, f.back.bytes = f.back.items[:0], f.back.bytes[:0]
+	if n == 0 && f.err == nil {
+		f.err = f.in.Check()
+	}
+	return n, f.err != nil
+}
+
+func (f *threadFeed) poll(sink router.Sink, only int) (n int, err error) {
+	f.mu.Lock()
+	for _, p := range f.peers {
+		if only < 0 || p.peer == only {
+			p.fresh, p.back = p.back, p.fresh
+		}
+	}
+	err = errors.Join(f.err, f.released)
+	f.mu.Unlock()
+	full := false
+	for _, p := range f.peers {
+		if only >= 0 && p.peer != only {
+			continue
+		}
+		n, full = n+len(p.back.items), full || p.back.bytesHeld() >= f.each
+		for i := range p.back.items {
+			if e := p.back.deliver(&p.back.items[i], sink); e != nil && err == nil {
+				err = e
+			}
+		}
+		p.back.clear()
+	}
 	if full {
-		f.outer.Ring() // the thread may sleep because the batch was full
+		f.outer.Ring() // the thread may sleep because a batch was full
 	}
 	return n, err
 }
 
-func (b *batch) full() bool { return len(b.items)*itemBytes+len(b.bytes) >= batchBytesMax }
+func (b *batch) bytesHeld() int { return len(b.items)*itemBytes + len(b.bytes) }
+
+// clear forgets all items. It keeps the memory, unless one look at the lane has taken far more than a batch mostly has.
+func (b *batch) clear() {
+	if cap(b.items)*itemBytes+cap(b.bytes) > 2*batchBytesMax {
+		b.items, b.bytes = nil, nil
+	}
+	b.items, b.bytes = b.items[:0], b.bytes[:0]
+}
 
 func (b *batch) deliver(it *item, sink router.Sink) error {
 	switch it.kind {
@@ -226,7 +269,9 @@ func (f *threadFeed) bell() *shm.Doorbell { return f.inner }
 func (f *threadFeed) reset() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.fresh.items, f.fresh.bytes = f.fresh.items[:0], f.fresh.bytes[:0]
+	for _, p := range f.peers {
+		p.fresh.clear()
+	}
 	return f.in.Reset()
 }
 

@@ -71,7 +71,7 @@ func benchmarkFeed(b *testing.B, way string, work int) {
 		b.Fatal(err)
 	}
 	setup := &Setup{Tuning: Tuning{Ingress: way, Wait: "spin"}}
-	f, err := newFeed(in, setup, bells[0], bells[1])
+	f, err := newFeed(in, []int{1}, setup, bells[0], bells[1])
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -91,7 +91,13 @@ func (m *memory) open(l *lanes, wait func(peer int) error) (err error) {
 	if l.detector, err = m.openDetector(); err != nil {
 		return err
 	}
-	l.feed, err = newFeed(l.in, m.setup, m.bells[self], m.cycles[self])
+	var peers []int
+	for peer := range m.setup.Workers {
+		if peer != self && m.plan.ReceivesFrom(peer) {
+			peers = append(peers, peer)
+		}
+	}
+	l.feed, err = newFeed(l.in, peers, m.setup, m.bells[self], m.cycles[self])
 	return err
 }
 

@@ -209,6 +209,9 @@ func newReplications(setup *Setup, reg scenario.Registry, attach Attach) (*repli
 		return nil, fmt.Errorf("worker: set up as worker %d of %d, want at most %d", setup.Worker, setup.Workers,
 			WorkersMax)
 	}
+	if setup.First < 0 {
+		return nil, fmt.Errorf("worker: set up behind %d workers of the same launcher, want 0 or more", setup.First)
+	}
 	segs, file, err := attach(setup)
 	if err != nil {
 		return nil, err
