@@ -21,6 +21,7 @@ type Structure struct {
 	meshes []Mesh
 	epochs float64
 	nodes  int
+	links  int // of an Outline: how many there were
 
 	nameStart []uint32 // by node, and one more: where its name begins in names
 	names     []byte
@@ -57,7 +58,13 @@ func Compile(g *Graph, proceed func() error) (*Structure, error) {
 func (s *Structure) NumNodes() int { return s.nodes }
 
 // NumLinks is the number of links that are declared one by one.
-func (s *Structure) NumLinks() int { return len(s.linkTo) }
+func (s *Structure) NumLinks() int { return max(s.links, len(s.linkTo)) }
+
+// Outline is a Structure with the counts, names and meshes of s, and without the rest, which may be most of it.
+func (s *Structure) Outline() *Structure {
+	return &Structure{layers: s.layers, meshes: s.meshes, epochs: s.epochs, nodes: s.nodes, links: s.NumLinks(),
+		nameStart: s.nameStart, names: s.names}
+}
 
 // NumSimprocs is the number of dense ids: nodes × layers.
 func (s *Structure) NumSimprocs() int { return s.nodes * len(s.layers) }

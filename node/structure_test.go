@@ -104,6 +104,10 @@ func checkPlaced(t *testing.T, s *Structure, rnd *rand.Rand) {
 		t.Fatalf("%d links in lanes, want %d", len(p.crossing), crossing)
 	}
 	checkMapped(t, p)
+	if o := s.Outline(); o.NumLinks() != s.NumLinks() || o.NumSimprocs() != s.NumSimprocs() ||
+		o.Name(SimprocID(s.NumSimprocs()-1)) != s.Name(SimprocID(s.NumSimprocs()-1)) {
+		t.Fatalf("outline %+v of %+v", o, s)
+	}
 	for w := range workers {
 		plan, err := p.Plan(w, nil)
 		if err != nil {

@@ -5,6 +5,7 @@ package launch
 import (
 	"fmt"
 	"math"
+	"runtime/debug"
 
 	"github.com/disco-sim/disco/internal/worker"
 	"github.com/disco-sim/disco/scenario"
@@ -24,9 +25,12 @@ func (l *Launch) pack() error {
 		l.input.Kind = ""
 		return nil
 	}
-	l.input = worker.Input{File: l.input.File, Kind: l.input.Kind, Packed: packed, Placed: l.placed}
+	l.input = worker.Input{File: l.input.File, Kind: l.input.Kind, Packed: packed, Placed: l.input.Placed}
 	return nil
 }
+
+// largeInput is how many bytes of input are worth a collection of garbage.
+const largeInput = 16 << 20
 
 // shareInput puts what every worker reads into a segment, once for all processes of the run.
 func (l *Launch) shareInput() error {
@@ -42,7 +46,11 @@ func (l *Launch) shareInput() error {
 	if err := l.input.Write(s.Body()); err != nil {
 		return err
 	}
-	l.input = worker.Input{} // the workers have theirs
+	// The workers have theirs. Nothing of a large one is to stay in this process for as long as they run.
+	l.input, l.structure = worker.Input{}, l.structure.Outline()
+	if cfg.Size >= largeInput {
+		debug.FreeOSMemory()
+	}
 	return nil
 }
 

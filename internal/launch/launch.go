@@ -51,7 +51,7 @@ type Launch struct {
 	cfg       Config
 	input     worker.Input // what every worker reads
 	scenario  scenario.Scenario
-	placed    *node.Placed         // its structure
+	structure *node.Structure      // its structure; an Outline, once workers have it in memory
 	placement *partition.Partition // of the nodes over the workers of a set
 	traffic   [][]float64          // what each worker is expected to send each other one of its set
 	sets      int                  // of workers
@@ -124,7 +124,7 @@ func Prepare(cfg Config) (*Launch, error) {
 		return nil, err
 	}
 	return &Launch{
-		cfg: cfg, scenario: s, placed: placed, placement: placement, sets: sets, traffic: traffic,
+		cfg: cfg, scenario: s, structure: g, placement: placement, sets: sets, traffic: traffic,
 		input: worker.Input{File: cfg.File, Text: cfg.Text, Set: cfg.Set, Attached: doc.Attachments(),
 			Kind: cfg.Registry.Unpacks(doc, s), Placed: placed},
 		log: workerproc.NewLineWriter(cfg.Stderr), timeouts: defaultTimeouts(g.NumSimprocs()),
@@ -152,7 +152,7 @@ func (cfg *Config) proceed() error {
 func (l *Launch) Scenario() scenario.Scenario { return l.scenario }
 
 // Structure is the scenario's structure.
-func (l *Launch) Structure() *node.Structure { return l.placed.Structure }
+func (l *Launch) Structure() *node.Structure { return l.structure }
 
 // Placement is which worker will host which node, among the workers that simulate a
 // replication together: at most one for each node.
@@ -229,8 +229,8 @@ func (l *Launch) fewerWorkers() string {
 		return fmt.Sprintf("%d workers were asked for, but there are %d replications to spread: running with %d",
 			l.cfg.Workers, l.cfg.Replications, l.Workers())
 	}
-	nodes := fmt.Sprintf("%d nodes", l.placed.NumNodes())
-	if l.placed.NumNodes() == 1 {
+	nodes := fmt.Sprintf("%d nodes", l.structure.NumNodes())
+	if l.structure.NumNodes() == 1 {
 		nodes = "1 node"
 	}
 	return fmt.Sprintf("%d workers were asked for, but the scenario has %s: running with %d",

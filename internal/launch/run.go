@@ -211,7 +211,7 @@ func (l *Launch) writeTrace(ctx context.Context, results []*result) error {
 	if size := tracefile.Bytes(traces); size > largeTrace && l.cfg.Stderr != nil {
 		fmt.Fprintf(l.cfg.Stderr, "writing the trace of %d MiB of records to %s\n", size>>20, l.cfg.Trace)
 	}
-	err := tracefile.Write(ctx, l.cfg.Trace, l.placed, traces)
+	err := tracefile.Write(ctx, l.cfg.Trace, l.structure, traces)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return ErrEnded

@@ -56,7 +56,7 @@ func (l *Launch) newWorkerSet(index int, s *schedule, proceed func() error) (_ *
 	if l.cfg.Tuning.HugePages && index == 0 {
 		l.note(ws.memory.pages())
 	}
-	ws.supervisor = newSupervisor(newConnections(), boards{ws.memory.boards, l.placed.Structure}, l)
+	ws.supervisor = newSupervisor(newConnections(), boards{ws.memory.boards, l.structure}, l)
 	if l.cfg.Progress != nil {
 		ws.supervisor.onProgress = ws.updateProgress
 	}
@@ -131,7 +131,7 @@ func (ws *workerSet) replication(ctx context.Context, r int) error {
 	s := ws.supervisor
 	s.stage = stage{PhasePrepare, r}
 	if !ws.begun {
-		s.report("making %d nodes", ws.launch.placed.NumNodes())
+		s.report("making %d nodes", ws.launch.structure.NumNodes())
 	}
 	prepare := &worker.Message{Type: worker.TypePrepare, Prepare: &worker.Prepare{Replication: r}}
 	if _, err := s.request(ctx, toAll(prepare), worker.TypeReady); err != nil {
@@ -195,7 +195,7 @@ func (ws *workerSet) result(r int, answers []*worker.Message, wall time.Duration
 	l := ws.launch
 	res := &result{
 		Replication: Replication{Index: r, Reached: math.Inf(1), WallSeconds: wall.Seconds()},
-		parts:       make([][]byte, l.placed.NumSimprocs()),
+		parts:       make([][]byte, l.structure.NumSimprocs()),
 	}
 	done := make([]*worker.Done, len(answers))
 	for w, a := range answers {
@@ -218,7 +218,7 @@ func (ws *workerSet) result(r int, answers []*worker.Message, wall time.Duration
 		res.Reached = l.scenario.Horizon()
 	}
 	var err error
-	if res.hash, err = traceHash(l.placed, done); err != nil {
+	if res.hash, err = traceHash(l.structure, done); err != nil {
 		return nil, err
 	}
 	res.TraceHash = runHash([][]byte{res.hash})
