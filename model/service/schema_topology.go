@@ -31,12 +31,23 @@ func (l *loader) readTopology(v scenario.Value) {
 		}
 	}
 	before := l.r.Refusals()
-	for _, item := range s.Field("edges").List() {
+	edges := s.Field("edges").List()
+	l.expectEdges(len(edges))
+	for _, item := range edges {
 		l.readEdge(item)
 	}
 	if len(l.edges) == 0 && l.r.Refusals() > before {
 		l.edgesMissing = true
 	}
+}
+
+// expectEdges makes room for so many entries, where each group has an edge to and one from each member, as nearly every
+// file has it: lists of millions are not copied while they grow.
+func (l *loader) expectEdges(entries int) {
+	for _, group := range l.groups {
+		entries += 2 * group.size()
+	}
+	l.spec.Edges, l.edges = make([]Edge, 0, entries), make([]*edgeAt, 0, entries)
 }
 
 // readBalancers reads the one load_balancer of the schema, or the list that disco

@@ -4,7 +4,6 @@ package service
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/disco-sim/disco/node"
@@ -130,21 +129,10 @@ func (t *topology) graph(spec *Spec) *node.Graph {
 // mean rate, less what edges lose, split evenly by balancers. A box's work is the
 // number of events that it handles in a second.
 func (t *topology) estimate(spec *Spec, g *node.Graph) {
-	levels, err := g.Levels()
-	if err != nil {
-		panic(fmt.Sprintf("service: %v: the loader refuses cycles", err))
-	}
-	order := make([]int, len(t.boxes))
-	for n := range order {
-		order[n] = n
-	}
-	level := func(n int) uint32 { return levels[g.ID(node.Endpoint{Node: n, Simproc: rankRequest})] }
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(level(a), level(b)) })
-
 	rate := make([]float64, len(t.boxes)) // requests that come in, by box
 	rate[nodeGenerator] = max(0, spec.Workload.Users.Mean*spec.Workload.RequestsPerMinute/60)
 	answers := 0.0
-	for _, n := range order {
+	for _, n := range t.byLevel() {
 		out := t.boxes[n].out
 		g.Nodes[n].Work = rate[n] * t.eventsPerRequest(spec, n)
 		for _, e := range out {
@@ -159,6 +147,40 @@ func (t *topology) estimate(spec *Spec, g *node.Graph) {
 		}
 	}
 	g.Nodes[nodeClient].Work += answers
+}
+
+// byLevel lists the boxes by the longest way of a request to them, those of one length in their own order: each comes
+// behind all that send to it.
+func (t *topology) byLevel() []int {
+	level, before := make([]int, len(t.boxes)), make([]int, len(t.boxes))
+	for e := range t.edges {
+		if to := t.link(e).To; to.Simproc == rankRequest {
+			before[to.Node]++
+		}
+	}
+	order := make([]int, 0, len(t.boxes))
+	for n := range t.boxes {
+		if before[n] == 0 {
+			order = append(order, n)
+		}
+	}
+	for i := 0; i < len(order); i++ {
+		for _, e := range t.boxes[order[i]].out {
+			to := t.link(e).To
+			if to.Simproc != rankRequest {
+				continue
+			}
+			level[to.Node] = max(level[to.Node], level[order[i]]+1)
+			if before[to.Node]--; before[to.Node] == 0 {
+				order = append(order, to.Node)
+			}
+		}
+	}
+	if len(order) < len(t.boxes) {
+		panic("service: a cycle of edges: the loader refuses them")
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(level[a], level[b]), cmp.Compare(a, b)) })
+	return order
 }
 
 // eventsPerRequest is the mean number of events that a request costs in box n.
