@@ -25,6 +25,8 @@ type store struct {
 	outside     []outside
 	outsideFree []uint32
 	buffers     [bufferClasses][][]byte // free memory for those above the largest cell, by log2 of its size
+	bufferBytes int                     // all buffers, free and in use
+	freeBytes   int                     // those that are free
 
 	giveBack func(lease uint64) // ends the lease of a payload that was filed in place
 }
@@ -43,6 +45,10 @@ const (
 	refNone       = ref(0) // no payload at all: nothing is stored
 
 	bufferClasses = 31 // up to 1 GiB
+
+	// freeBytesLeast is how much memory a store keeps for large payloads to come. It keeps more only as long as as much is
+	// in use: what a burst has left goes back to the runtime, and loads that rise and fall by half allocate nothing.
+	freeBytesLeast = 16 << 20
 )
 
 // cells is one size class.
@@ -124,13 +130,37 @@ func (s *store) copyLarge(data []byte) []byte {
 	free := s.buffers[class]
 	if n := len(free); n > 0 {
 		b := free[n-1][:len(data)]
+		free[n-1] = nil
 		s.buffers[class] = free[:n-1]
+		s.freeBytes -= cap(b)
 		copy(b, data)
 		return b
 	}
 	b := make([]byte, len(data), 1<<class)
+	s.bufferBytes += cap(b)
 	copy(b, data)
 	return b
+}
+
+// keep takes back memory that copyLarge has given, and lets go of free memory that is more than enough, that of b's own
+// size last. As much is always kept as was in use until now.
+func (s *store) keep(b []byte) {
+	class := bits.Len(uint(cap(b) - 1))
+	enough := max(freeBytesLeast, s.bufferBytes-s.freeBytes)
+	s.buffers[class] = append(s.buffers[class], b)
+	s.freeBytes += cap(b)
+	for next := class + 1; s.freeBytes > enough; {
+		free := s.buffers[next%bufferClasses]
+		last := len(free) - 1
+		if last < 0 {
+			next++
+			continue
+		}
+		s.freeBytes -= cap(free[last])
+		s.bufferBytes -= cap(free[last])
+		free[last] = nil
+		s.buffers[next%bufferClasses] = free[:last]
+	}
 }
 
 // lease files a payload that stays where it is until free.
@@ -185,9 +215,8 @@ func (s *store) free(r ref) {
 			s.giveBack(o.lease)
 		} else {
 			invariants.Mangle(o.data)
-			if n := cap(o.data); n > 0 {
-				class := bits.Len(uint(n - 1))
-				s.buffers[class] = append(s.buffers[class], o.data)
+			if cap(o.data) > 0 {
+				s.keep(o.data)
 			}
 		}
 		return

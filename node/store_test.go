@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/disco-sim/disco/internal/invariants"
 )
 
 // held is what the test knows of one payload in the store.
@@ -83,4 +85,60 @@ func TestStoreAgainstMap(t *testing.T) {
 			}
 		}
 	}
+}
+
+// What a burst of large payloads has left goes back to the runtime; a load that rises and falls by half, and one
+// payload after the other, find their memory again.
+func TestStoreGivesBack(t *testing.T) {
+	s := newStore()
+	data := make([]byte, 1<<20)
+	burst := func(n int) (refs []ref) {
+		for range n {
+			refs = append(refs, s.put(nil, data))
+		}
+		return refs
+	}
+	check := func(what string) {
+		t.Helper()
+		free, all := 0, 0
+		for _, buffers := range s.buffers {
+			for _, b := range buffers {
+				free += cap(b)
+			}
+		}
+		for _, o := range s.outside {
+			all += cap(o.data)
+		}
+		if all += free; free != s.freeBytes || all != s.bufferBytes || free > max(freeBytesLeast, all-free+len(data)) {
+			t.Fatalf("%s: %d bytes free of %d, counted %d of %d", what, free, all, s.freeBytes, s.bufferBytes)
+		}
+	}
+	refs := burst(200)
+	for i, r := range refs {
+		s.free(r)
+		check("after a payload of a burst")
+		if i == 99 && s.freeBytes != 100<<20 {
+			t.Errorf("half of the burst is over: %d bytes free", s.freeBytes)
+		}
+	}
+	if s.freeBytes != freeBytesLeast {
+		t.Errorf("after a burst: %d bytes are kept, want %d", s.freeBytes, freeBytesLeast)
+	}
+	huge := make([]byte, 2*freeBytesLeast)
+	s.free(s.put(nil, huge))
+	if n := testing.AllocsPerRun(20, func() { s.free(s.put(nil, huge)) }); n != 0 && !invariants.Enabled {
+		t.Errorf("one large payload after the other: %v allocations each", n)
+	}
+	refs = burst(100)
+	if n := testing.AllocsPerRun(20, func() {
+		for i := range 50 {
+			s.free(refs[i])
+		}
+		for i := range 50 {
+			refs[i] = s.put(nil, data)
+		}
+	}); n != 0 && !invariants.Enabled {
+		t.Errorf("half of them freed and put again: %v allocations", n)
+	}
+	check("at the end")
 }

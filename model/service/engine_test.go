@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -53,9 +52,8 @@ func TestEngineAgainstSerial(t *testing.T) {
 			if _, err := e.Run(1<<30, math.Inf(1)); err != nil {
 				t.Fatal(err)
 			}
-			s := newSerialFrom(t, m, func(id node.SimprocID,
-				stream string) rand.Source {
-				return k.procs[id].Source(stream)
+			s := newSerialFrom(t, m, func(id node.SimprocID, stream string) (high, low uint64) {
+				return k.procs[id].Seed(stream)
 			})
 			s.keep = true
 			s.run(t, m.Horizon())

@@ -129,7 +129,7 @@ func newList(least bool, out *outbox) list {
 
 func (m *maker) newGenerator(h host) *generator {
 	return &generator{
-		users: newSampler(m.users, h.Source("users")), gaps: generatorOf(h.Source("arrivals")),
+		users: newSampler(m.users, streamOf(h, "users")), gaps: *streamOf(h, "arrivals"),
 		rate:   m.perMinute / 60,
 		window: m.window, horizon: h.Horizon(),
 	}
@@ -146,7 +146,7 @@ func (m *maker) newServer(at *boxSpec, h host) *server {
 	s.byEndpoint, s.slots = s.requests[:], s.firstSlots[:0]
 	s.out.edges, s.out.accounts, s.out.log = s.edge[:0], s.account[:0], s.log[:0]
 	if n := len(s.programs); n > 1 {
-		s.byEndpoint, s.choice = make([]int64, n), rand.New(h.Source("endpoint"))
+		s.byEndpoint, s.choice = make([]int64, n), rand.New(streamOf(h, "endpoint"))
 	}
 	s.out.passages.Use(s.passages[:0])
 	s.gauges.ticks = newTicks(m.period, m.sampling)
@@ -176,10 +176,10 @@ func (m *maker) fillOutbox(o *outbox, at *boxSpec, h host) error {
 			return err
 		}
 		e := edge{
-			link: link, latency: newSampler(spec.latency, h.Source("edge/"+spec.id+"/transit")),
+			link: link, latency: newSampler(spec.latency, streamOf(h, "edge/"+spec.id+"/transit")),
 			dropout: spec.dropout,
 		}
-		a := account{chance: generatorOf(h.Source("edge/" + spec.id + "/dropout"))}
+		a := account{chance: *streamOf(h, "edge/"+spec.id+"/dropout")}
 		if len(spec.touching) > 0 {
 			c := timeline.NewSpans(spec.touching, h.Horizon()).Cursor()
 			e.events = &edgeEvents{

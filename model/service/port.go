@@ -21,9 +21,12 @@ type simproc interface {
 type host interface {
 	ID() node.SimprocID
 	Horizon() float64
-	Source(stream string) rand.Source
+	Seed(stream string) (high, low uint64)
 	LinkTo(e node.Endpoint) (node.LinkID, error)
 }
+
+// streamOf is a random stream of the host's. What draws millions of numbers has it inline (sampler).
+func streamOf(h host, stream string) *rand.PCG { return rand.NewPCG(h.Seed(stream)) }
 
 // logic is what one simproc does: a box, or one side of it. Handle and Report are for the
 // engine, the other two are the same for a simproc of any kind.

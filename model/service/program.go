@@ -38,7 +38,7 @@ func (p *program) fill(e *Endpoint, index int, h host) {
 			b.fixed += max(0, step.Time.Mean)
 			continue
 		}
-		b.draws = append(b.draws, newSampler(step.Time, h.Source(fmt.Sprintf("endpoint/%d/step/%d", index, i))))
+		b.draws = append(b.draws, newSampler(step.Time, streamOf(h, fmt.Sprintf("endpoint/%d/step/%d", index, i))))
 	}
 }
 

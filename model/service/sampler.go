@@ -30,15 +30,15 @@ const (
 	samplerOther
 )
 
-// newSampler makes the sampler of a duration, or of a count. The loader lets no other
+// newSampler makes the sampler of a duration, or of a count; nothing else draws from src. The loader lets no other
 // kinds of distribution through.
-func newSampler(d Dist, src rand.Source) sampler {
+func newSampler(d Dist, src *rand.PCG) sampler {
 	var other distuv.Rander
 	switch d.Kind {
 	case Constant:
 		return sampler{kind: samplerConstant, value: max(0, d.Mean)}
 	case Exponential:
-		return sampler{kind: samplerExponential, value: 1 / d.Mean, pcg: generatorOf(src)}
+		return sampler{kind: samplerExponential, value: 1 / d.Mean, pcg: *src}
 	case Normal:
 		other = distuv.Normal{Mu: d.Mean, Sigma: d.StdDev, Src: src}
 	case LogNormal:
@@ -52,9 +52,6 @@ func newSampler(d Dist, src rand.Source) sampler {
 	}
 	return sampler{kind: samplerOther, other: &other}
 }
-
-// generatorOf is the generator behind a stream that nothing else draws from.
-func generatorOf(src rand.Source) rand.PCG { return *src.(*rand.PCG) }
 
 // draw returns the next value. What falls below 0, as the tail of a normal does,
 // counts as 0: cut, not drawn again.

@@ -32,7 +32,7 @@ type serial struct {
 	handled []serialEvent
 	keep    bool              // fill handled
 	probe   func(now float64) // called before the clock moves on from now
-	sources func(id node.SimprocID, stream string) rand.Source
+	seeds   func(id node.SimprocID, stream string) (high, low uint64)
 }
 
 type serialEvent struct {
@@ -52,10 +52,10 @@ type serialProc struct {
 	number uint64
 }
 
-func (p *serialProc) ID() node.SimprocID               { return p.id }
-func (p *serialProc) Horizon() float64                 { return p.s.model.Horizon() }
-func (p *serialProc) Source(stream string) rand.Source { return p.s.sources(p.id, stream) }
-func (p *serialProc) Now() float64                     { return p.s.now }
+func (p *serialProc) ID() node.SimprocID                    { return p.id }
+func (p *serialProc) Horizon() float64                      { return p.s.model.Horizon() }
+func (p *serialProc) Seed(stream string) (high, low uint64) { return p.s.seeds(p.id, stream) }
+func (p *serialProc) Now() float64                          { return p.s.now }
 
 func (p *serialProc) LinkTo(e node.Endpoint) (node.LinkID, error) {
 	g := p.s.model.Graph()
@@ -113,29 +113,31 @@ func (h *serialHeap) Pop() any {
 	return last
 }
 
-// testSource makes a random stream for tests that don't need those of node.
-func testSource(seed uint64, name string) rand.Source {
+// testSeed is what a random stream starts from in tests that don't need those of node.
+func testSeed(seed uint64, name string) (high, low uint64) {
 	h := fnv.New64a()
 	h.Write(binary.LittleEndian.AppendUint64(nil, seed))
 	h.Write([]byte(name))
-	return rand.NewPCG(seed, h.Sum64())
+	return seed, h.Sum64()
 }
+
+func testSource(seed uint64, name string) *rand.PCG { return rand.NewPCG(testSeed(seed, name)) }
 
 func newSerial(t testing.TB, m *Model, seed uint64) *serial {
 	t.Helper()
 	g := m.Graph()
-	return newSerialFrom(t, m, func(id node.SimprocID, stream string) rand.Source {
-		return testSource(seed, g.Name(id)+"/"+stream)
+	return newSerialFrom(t, m, func(id node.SimprocID, stream string) (high, low uint64) {
+		return testSeed(seed, g.Name(id)+"/"+stream)
 	})
 }
 
-func newSerialFrom(t testing.TB, m *Model, sources func(node.SimprocID, string) rand.Source) *serial {
+func newSerialFrom(t testing.TB, m *Model, seeds func(node.SimprocID, string) (high, low uint64)) *serial {
 	t.Helper()
 	levels, err := m.Graph().Levels()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &serial{model: m, levels: levels, sources: sources}
+	s := &serial{model: m, levels: levels, seeds: seeds}
 	for id := range m.Graph().NumSimprocs() {
 		p := &serialProc{s: s, id: node.SimprocID(id)}
 		e := m.Graph().Endpoint(p.id)
