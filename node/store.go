@@ -46,8 +46,9 @@ const (
 
 	bufferClasses = 31 // up to 1 GiB
 
-	// freeBytesLeast is how much memory a store keeps for large payloads to come. It keeps more only as long as as much is
-	// in use: what a burst has left goes back to the runtime, and loads that rise and fall by half allocate nothing.
+	// freeBytesLeast is how much memory a store keeps for large payloads to come. It keeps more only as long as as much
+	// is in use: what a burst has left goes back to the runtime, and a load that rises and falls by half allocates
+	// nothing.
 	freeBytesLeast = 16 << 20
 )
 
