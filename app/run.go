@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 
@@ -99,6 +100,8 @@ func runFlags() []cli.Flag {
 			"that one sends another; link, each link between two simprocs"),
 		textFlag(groupTuning, "wait", "adaptive",
 			"what a worker without work does, `HOW`: adaptive, spin, yield or park"),
+		textFlag(groupWatch, "memory", "what there is", "`BYTES` that the run may be expected to take; one that takes "+
+			"more is refused"),
 		textFlag(groupWatch, "stall", launch.StallDefault.String(), "`TIME` on the wall, such as 90s or 5m, without "+
 			"progress in simulated time after which the run says what every worker waits for; 0: never"),
 		textFlag(groupWatch, "on-stall", stallReport,
@@ -286,6 +289,7 @@ func (p *program) order(c *cli.Context, file string) (*order, error) {
 		Trace:      v.path("trace"),
 		CrashDir:   v.crashDir("crash-dir"),
 		Profiles:   v.path("cpuprofile"),
+		Memory:     int64(v.size("memory", 1, math.MaxInt, false)),
 		Stall:      v.duration("stall", launch.StallDefault),
 		EndStalled: v.word("on-stall", stallReport, stallEnd) == stallEnd,
 		Tuning: worker.Tuning{

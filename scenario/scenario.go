@@ -105,6 +105,19 @@ type Accumulator interface {
 	Summary() (Summary, error)
 }
 
+// Sizer is a Scenario that knows what it takes of the machine's memory, so that a run for which there isn't enough is
+// refused before its nodes are made. Memory is asked for after Load and must be cheap.
+type Sizer interface {
+	Memory() Memory
+}
+
+// Memory is what a model takes beside what the engine takes for nodes, links and events.
+type Memory struct {
+	NodeBytes  int   // of a node's handlers and what they keep, on the worker that hosts it
+	Pending    int64 // most events that are pending at a time, of all nodes
+	EventBytes int   // data of one of them
+}
+
 // Noter is a Scenario that has remarks for the person who wrote the file: what is
 // allowed there but has no effect, or is probably not meant (Reader.Notes). Programs
 // write them to standard error, one a line, and go on.

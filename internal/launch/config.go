@@ -97,6 +97,10 @@ type Config struct {
 	// Pins puts nodes on workers by name; nil leaves all of them to Partition.
 	Pins *placement.Pins
 
+	// Memory is how many bytes a run may be expected to take; more is refused before anything
+	// is started. 0: what the machine and this process's control groups have available.
+	Memory int64
+
 	// Tuning holds the knobs of the engine; they change speed only.
 	Tuning worker.Tuning
 

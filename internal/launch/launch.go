@@ -68,67 +68,112 @@ func Prepare(cfg Config) (*Launch, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	cfg.doing("reading the scenario")
-	doc, err := scenario.Parse(cfg.File, cfg.Text)
+	heap := heapBytes()
+	doc, s, err := cfg.read()
 	if err != nil {
 		return nil, err
 	}
-	if doc, err = doc.With(cfg.Set); err != nil {
-		return nil, badConfig("set: %w", err)
-	}
-	if doc, err = cfg.Registry.Attach(doc, cfg.Files); err != nil {
+	graph := s.Graph()
+	f := newFootprint(&cfg, s, graph, heap)
+	if err := cfg.checkMemory(f.needs(true, 0, 0)); err != nil {
 		return nil, err
 	}
-	s, err := cfg.Registry.Load(doc, scenario.Options{Horizon: cfg.Horizon})
-	if err != nil {
+	if err := cfg.begin("checking the scenario's nodes and links"); err != nil {
 		return nil, err
 	}
-	cfg.doing("checking the scenario's nodes and links")
-	g, err := node.Compile(s.Graph(), cfg.proceed)
+	g, err := node.Compile(graph, cfg.proceed)
 	if errors.Is(err, errNotBegun) {
 		return nil, err
 	} else if err != nil {
 		return nil, badConfig("%s: %w", cfg.File, err)
 	}
-	sets, workers := 1, min(cfg.Workers, g.NumNodes())
-	if cfg.Spread == SpreadReplications {
-		sets, workers = min(cfg.Workers, cfg.Replications), 1
+	l := &Launch{cfg: cfg, scenario: s, log: workerproc.NewLineWriter(cfg.Stderr),
+		timeouts: defaultTimeouts(g.NumSimprocs()), input: worker.Input{File: cfg.File, Text: cfg.Text, Set: cfg.Set,
+			Attached: doc.Attachments(), Kind: cfg.Registry.Unpacks(doc, s)}}
+	if err := l.place(g); err != nil {
+		return nil, err
 	}
-	cfg.doing("placing %d nodes on %d workers", g.NumNodes(), workers)
+	f.links = float64(g.NumLinks())
+	return l, l.checkFits(&f)
+}
+
+// read reads the scenario.
+func (cfg *Config) read() (*scenario.Document, scenario.Scenario, error) {
+	if err := cfg.begin("reading the scenario"); err != nil {
+		return nil, nil, err
+	}
+	doc, err := scenario.Parse(cfg.File, cfg.Text)
+	if err != nil {
+		return nil, nil, err
+	}
+	if doc, err = doc.With(cfg.Set); err != nil {
+		return nil, nil, badConfig("set: %w", err)
+	}
+	if doc, err = cfg.Registry.Attach(doc, cfg.Files); err != nil {
+		return nil, nil, err
+	}
+	s, err := cfg.Registry.Load(doc, scenario.Options{Horizon: cfg.Horizon})
+	return doc, s, err
+}
+
+// place deals the nodes out to the workers.
+func (l *Launch) place(g *node.Structure) error {
+	cfg := &l.cfg
+	sets, workers := cfg.teams(g.NumNodes())
+	if err := cfg.begin("placing %d nodes on %d workers", g.NumNodes(), workers); err != nil {
+		return err
+	}
 	pinned, err := cfg.Pins.Resolve(g, workers)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	placement, err := partition.Make(g, partition.Run{Workers: workers, Processors: cfg.Processors,
-		Seconds: s.Horizon() * float64(cfg.Replications)}, cfg.Partition, pinned, cfg.proceed)
+		Seconds: l.scenario.Horizon() * float64(cfg.Replications)}, cfg.Partition, pinned, cfg.proceed)
 	if errors.Is(err, errNotBegun) {
-		return nil, err
+		return err
 	} else if err != nil {
-		return nil, &configError{err}
+		return &configError{err}
 	}
 	placed, err := g.Place(placement.Of, workers)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if cfg.Tuning.Sync == worker.SyncLink {
-		if err := placed.CheckLinks(); err != nil {
-			return nil, &configError{err}
-		}
+	if n := placed.CountLinks(); cfg.Tuning.Sync == worker.SyncLink && n > node.LinksMax {
+		return badConfig("sync: found %s, but %d links lead from one worker to another, want at most %d to have "+
+			"promises of their own: use %s", worker.SyncLink, n, node.LinksMax, worker.SyncLane)
 	}
-	traffic := partition.Traffic(g, placement.Of, workers)
-	memory, err := planMemory(cfg.Transport, traffic, cfg.Tuning)
+	l.structure, l.input.Placed, l.placement, l.sets = g, placed, placement, sets
+	l.traffic = partition.Traffic(g, placement.Of, workers)
+	return nil
+}
+
+// checkFits refuses a run that needs more than there is.
+func (l *Launch) checkFits(f *footprint) error {
+	m, err := planMemory(l.cfg.Transport, l.traffic, l.cfg.Tuning)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err := checkLimits(memory, sets); err != nil {
-		return nil, err
+	segments, _, err := m.needs()
+	if err != nil {
+		return &configError{err}
 	}
-	return &Launch{
-		cfg: cfg, scenario: s, structure: g, placement: placement, sets: sets, traffic: traffic,
-		input: worker.Input{File: cfg.File, Text: cfg.Text, Set: cfg.Set, Attached: doc.Attachments(),
-			Kind: cfg.Registry.Unpacks(doc, s), Placed: placed},
-		log: workerproc.NewLineWriter(cfg.Stderr), timeouts: defaultTimeouts(g.NumSimprocs()),
-	}, nil
+	input := 0
+	if m.shared {
+		input = l.input.Segment().Size
+	}
+	if err := l.cfg.checkMemory(f.needs(false, input, segments)); err != nil {
+		return err
+	}
+	return checkFiles(m, l.sets)
+}
+
+// begin calls Doing, unless Config.Stop asks for an end.
+func (cfg *Config) begin(format string, args ...any) error {
+	if err := cfg.proceed(); err != nil {
+		return err
+	}
+	cfg.doing(format, args...)
+	return nil
 }
 
 // doing calls Doing.

@@ -5,25 +5,17 @@ package launch
 import (
 	"fmt"
 
-	"github.com/disco-sim/disco/shm"
 	"golang.org/x/sys/unix"
 )
 
-// checkLimits refuses sets of workers with such memory that need more of it at their start than the machine has
-// left, or more files than a process may have open. A system that is out of
-// memory ends some process rather than refuse.
-func checkLimits(m *memory, sets int) error {
-	workers := m.workers
-	bytes, segments, err := m.needs()
+// checkFiles refuses sets of workers with such memory that need more files than a process may have open.
+func checkFiles(m *memory, sets int) error {
+	_, segments, err := m.needs()
 	if err != nil {
 		return &configError{err}
 	}
-	segments *= sets
-	if available := shm.AvailableBytes(); int64(bytes)*int64(sets) > available {
-		return badConfig("launch: %d workers need %d MiB of memory for their lanes and pools, but %d MiB are "+
-			"available: use fewer workers, smaller rings or smaller pools",
-			sets*workers, bytes*sets>>20, available>>20)
-	}
+	workers := m.workers
+	segments = segments*sets + 1 // the input
 	if !m.shared {
 		return nil
 	}

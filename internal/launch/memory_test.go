@@ -84,7 +84,12 @@ func TestLimits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return checkLimits(m, 1)
+		segments, _, err := m.needs()
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := footprint{sets: 1, workers: workers, shared: m.shared}
+		return errors.Join(new(Config).checkMemory(f.needs(false, 0, segments)), checkFiles(m, 1))
 	}
 	if err := check(TransportShm, 2); err != nil {
 		t.Errorf("two workers: %v", err)
@@ -94,7 +99,8 @@ func TestLimits(t *testing.T) {
 		t.Errorf("pools that take memory when it is needed: %v", err)
 	}
 	err := check(TransportInproc, WorkersMax)
-	if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "MiB are available: use fewer workers") {
+	const advice = "are available: use fewer --workers, smaller --ring-bytes"
+	if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), advice) {
 		t.Errorf("%v, want a refusal that says what to do", err)
 	}
 }

@@ -67,7 +67,9 @@ func (l *Launch) Run(ctx context.Context) (*Outcome, error) {
 	if text := l.spinsInTurn(); text != "" {
 		l.note(text)
 	}
-	l.cfg.doing("starting %d workers", l.Workers())
+	if l.cfg.begin("starting %d workers", l.Workers()) != nil {
+		return &Outcome{Interrupted: true}, nil
+	}
 	defer l.releaseInput()
 	if err := l.pack(); err != nil {
 		return nil, err

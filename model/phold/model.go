@@ -80,6 +80,20 @@ func (m *Model) Headline() map[string]any {
 // Horizon is the simulated time at which the run ends, in seconds.
 func (m *Model) Horizon() float64 { return m.params.End }
 
+// Memory is what the processes and their events take. Of the events that a process starts with, those behind the end
+// are never pending.
+func (m *Model) Memory() scenario.Memory {
+	p, before := m.params, 1.0
+	if mean := 1 - p.Lookahead; mean > 0 {
+		before = -math.Expm1(-(p.End - p.Lookahead) / mean)
+	}
+	return scenario.Memory{NodeBytes: handlerBytes, Pending: int64(float64(p.LPs) * float64(p.Events) * max(0, before)),
+		EventBytes: p.Payload}
+}
+
+// handlerBytes is the size of a handler: one cache line.
+const handlerBytes = 64
+
 // Graph is one node a process, and a mesh between all of them.
 func (m *Model) Graph() *node.Graph { return m.graph }
 

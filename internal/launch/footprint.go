@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package launch
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"runtime"
+	"runtime/metrics"
+	"slices"
+	"strings"
+
+	"github.com/disco-sim/disco/node"
+	"github.com/disco-sim/disco/scenario"
+	"github.com/disco-sim/disco/shm"
+)
+
+// What a run takes, in bytes: measured, with what the Go runtime adds (docs/running.md, "Memory of a run").
+const (
+	programBytes   = 8 << 20 // this program, which all processes share
+	processBytes   = 2 << 20 // a process that has nothing yet
+	structureBytes = 64      // of a simproc in a node.Structure and its placement, its node's name included
+	linkBytes      = 20      // of a link in them
+	engineBytes    = 200     // of a simproc in a node.Engine
+	outLinkBytes   = 16      // of a link there
+	pendingBytes   = 36      // of an entry of its pending set
+	reportBytes    = 240     // of a simproc's report: the worker's own, in messages, and in the launcher
+
+	// loadedLeast is what is worth a garbage collection to be told from garbage.
+	loadedLeast = 64 << 20
+)
+
+// footprint is what a run is expected to take of the machine's memory.
+type footprint struct {
+	nodes, simprocs, links float64
+	model                  scenario.Memory // what the model knows itself; zero: nothing
+	loaded                 float64         // what reading the scenario has left in this process
+	sets, workers          int             // of each set
+	shared                 bool            // workers are processes
+}
+
+// newFootprint is that of a scenario which this process has read, and before which its heap had so many bytes.
+func newFootprint(cfg *Config, s scenario.Scenario, g *node.Graph, before uint64) footprint {
+	nodes := max(g.NodeCount, len(g.Nodes))
+	sets, workers := cfg.teams(nodes)
+	f := footprint{nodes: float64(nodes), simprocs: float64(nodes) * float64(len(g.Simprocs)),
+		links: float64(len(g.Links)), sets: sets, workers: workers, shared: cfg.Transport == TransportShm}
+	if m, ok := s.(scenario.Sizer); ok {
+		f.model = m.Memory()
+	}
+	if heapBytes() > before+loadedLeast {
+		runtime.GC()
+	}
+	if now := heapBytes(); now > before {
+		f.loaded = float64(now - before)
+	}
+	return f
+}
+
+// teams is how many sets of workers a run of so many nodes has, and how many workers each.
+func (cfg *Config) teams(nodes int) (sets, workers int) {
+	if cfg.Spread == SpreadReplications {
+		return min(cfg.Workers, cfg.Replications), 1
+	}
+	return 1, min(cfg.Workers, nodes)
+}
+
+// heapBytes is what is on this process's heap, garbage included.
+func heapBytes() uint64 {
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
+
+// need is a part of what a run takes.
+type need struct {
+	what   string
+	bytes  float64
+	advice string
+}
+
+// needs lists the parts, but for what this process has taken already: before is whether it is still to make the
+// structure. input is what every worker maps, if that is known; segments is lanes and pools of a set.
+func (f *footprint) needs(before bool, input, segments int) []need {
+	structure := f.simprocs*structureBytes + f.links*linkBytes
+	shared := float64(input)
+	if f.shared && input == 0 {
+		shared = structure
+	}
+	if before {
+		shared += structure
+	}
+	sets, processes := float64(f.sets), 0.0
+	if f.shared {
+		processes = sets * float64(f.workers)
+	}
+	engines := f.simprocs*engineBytes + f.links*outLinkBytes + f.nodes*float64(f.model.NodeBytes)
+	pending := float64(f.model.Pending) * (pendingBytes + 1.5*float64(f.model.EventBytes))
+	nodes := fmt.Sprintf("a scenario with fewer than %.0f nodes", f.nodes)
+	return []need{
+		{"structure", shared, nodes},
+		{"nodes", sets * engines, nodes},
+		{"pending events", sets * pending, fmt.Sprintf("fewer than %d pending events", f.model.Pending)},
+		{"results", sets * f.simprocs * reportBytes, nodes},
+		{"lanes and pools", sets * float64(segments), "fewer --workers, smaller --ring-bytes or --pool-bytes"},
+		{"processes and what each reads", programBytes + processes*(processBytes+f.loaded), "fewer --workers"},
+	}
+}
+
+// checkMemory refuses a run that needs more memory than there is for it. A system that is out of memory ends some
+// process rather than refuse.
+func (cfg *Config) checkMemory(needs []need) error {
+	total := 0.0
+	var parts []string
+	for _, n := range needs {
+		total += n.bytes
+	}
+	available, whose := float64(cfg.Memory), "are allowed"
+	if cfg.Memory == 0 {
+		available, whose = float64(shm.AvailableBytes()), "are available"
+	}
+	if total <= available {
+		return nil
+	}
+	for _, n := range needs {
+		if n.bytes >= total/100 {
+			parts = append(parts, fmt.Sprintf("%s %s", n.what, sizeText(n.bytes)))
+		}
+	}
+	most := slices.MaxFunc(needs, func(a, b need) int { return cmp.Compare(a.bytes, b.bytes) })
+	return badConfig("memory: the run takes about %s (%s), and %s %s: use %s, a machine or control group with more "+
+		"memory, or --memory %.0fM to try it all the same", sizeText(total), strings.Join(parts, ", "),
+		sizeText(available), whose, most.advice, math.Ceil(total/(1<<20)))
+}
+
+// sizeText is a number of bytes for people.
+func sizeText(bytes float64) string {
+	if bytes >= 999.5e6 {
+		return fmt.Sprintf("%.1f GB", bytes/1e9)
+	}
+	return fmt.Sprintf("%.0f MB", bytes/1e6)
+}
