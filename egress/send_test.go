@@ -72,6 +72,38 @@ func TestFullRing(t *testing.T) {
 	}
 }
 
+// TrySendNow makes an event visible, with everything before it, by whatever way its data go, and rings the bell.
+func TestTrySendNow(t *testing.T) {
+	b := open(t, Config{InlineMax: 100}, shm.BlockSize{BlockBytes: 200, Count: 1})
+	for _, c := range []struct {
+		before, size, want int
+		err                error
+	}{
+		{0, 60, 1, nil}, {0, 0, 1, nil}, {3, 60, 4, nil}, {0, 200, 1, nil}, {2, 200, 2, ErrExhausted}, {0, 100, 1, nil},
+	} {
+		for range c.before {
+			must(t, b.TrySend(event(0, 8)))
+		}
+		before := b.Stats()
+		if err := b.TrySendNow(event(0, c.size)); err != c.err {
+			t.Fatalf("%+v: %v", c, err)
+		}
+		if s := b.Stats(); s.Publishes != before.Publishes+1 || c.err == nil && s.Events != before.Events+1 {
+			t.Errorf("%+v: from %+v to %+v", c, before, s)
+		}
+		if got := b.drain(t); got != c.want {
+			t.Errorf("%+v: %d events are visible", c, got)
+		}
+	}
+	b.fill(t)
+	if err := b.TrySendNow(event(0, 60)); err != ErrFull {
+		t.Errorf("full ring: %v, want ErrFull itself", err)
+	}
+	b.drain(t)
+	b.Close()
+	isEnd(t, "closed", b.TrySendNow(event(0, 60)), ErrClosed)
+}
+
 // What is sent becomes visible by itself after so many records or bytes.
 func TestPublishesByItself(t *testing.T) {
 	for _, c := range []struct {
@@ -392,6 +424,7 @@ func TestBell(t *testing.T) {
 	}
 	rung("send", false, func() { must(t, b.TrySend(event(0, 10))) })
 	rung("flush", true, func() { must(t, b.Flush()) })
+	rung("send now", true, func() { must(t, b.TrySendNow(event(0, 10))) })
 	rung("flush of nothing", false, func() { must(t, b.Flush()) })
 	rung("promise", true, func() { must(t, b.Promise(1, 0)) })
 	rung("the same promise", false, func() { must(t, b.Promise(1, 0)) })
@@ -448,6 +481,7 @@ func TestNothingAllocates(t *testing.T) {
 	epoch := 0.0
 	for what, send := range map[string]func() error{
 		"TrySend":      func() error { ev := envelope.Event{Data: small}; return b.TrySend(&ev) },
+		"TrySendNow":   func() error { ev := envelope.Event{Data: small}; return b.TrySendNow(&ev) },
 		"Send":         func() error { ev := envelope.Event{Data: small}; return b.Send(ctx, &ev) },
 		"SendEvent":    func() error { ev := envelope.Event{Data: small}; return b.SendEvent(&ev) },
 		"block":        func() error { ev := envelope.Event{Data: large}; return b.SendEvent(&ev) },

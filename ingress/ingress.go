@@ -196,6 +196,17 @@ func (in *Ingress) Poll(sink Sink) (work int, err error) {
 	return work, err
 }
 
+// Look reports whether a lane may hold something for Poll. It takes a few loads for each lane and is for a caller that
+// waits (shm.Waiter.Watch), in the same goroutine as Poll.
+func (in *Ingress) Look() bool {
+	for i := range in.inputs {
+		if l := &in.inputs[i]; l.ring.Look() || l.receiver.Changed() {
+			return true
+		}
+	}
+	return false
+}
+
 // PollPeer is Poll for the lane of one peer only.
 func (in *Ingress) PollPeer(sink Sink, peer int) (work int, err error) {
 	l := in.of(peer)

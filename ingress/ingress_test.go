@@ -101,7 +101,13 @@ func TestReceives(t *testing.T) {
 	small := event(3, 50)
 	small.Headers, small.Data[49] = []byte("some"), 7
 	must(t, w.out.TrySend(small))
+	if w.in.Look() {
+		t.Error("a look at what was not flushed")
+	}
 	must(t, w.out.Flush())
+	if !w.in.Look() {
+		t.Error("no look at what was flushed")
+	}
 	if n := w.poll(t, s); n != 1 || s.event.Number != 3 || s.event.Epoch != 3 || s.event.Target != 1 ||
 		s.event.Sender != 2 || string(s.data) != string(small.Data) || s.lease != 0 {
 		t.Errorf("%d: %v, lease %d", n, &s.event, s.lease)
@@ -111,6 +117,9 @@ func TestReceives(t *testing.T) {
 	must(t, w.out.TrySend(large))
 	must(t, w.out.SendPromise(&envelope.Promise{Epoch: 5, Seqnr: 1, NumEvents: 2, Level: 3, Target: 4, Sender: 6}))
 	must(t, w.out.Promise(4.5, 8))
+	if !w.in.Look() {
+		t.Error("no look at a bound")
+	}
 	if n := w.poll(t, s); n != 3 || s.event.Number != 4 || string(s.data) != string(large.Data) || s.event.InBlock ||
 		s.event.Block != (envelope.BlockRef{}) || s.lease == 0 {
 		t.Errorf("%d: %v, lease %d", n, &s.event, s.lease)

@@ -46,6 +46,7 @@ type Receiver struct {
 	push    sink // of Poll
 	stats   ReceiverStats
 	closed  bool
+	look    func() bool // mayHave; immutable
 }
 
 // ReceiverStats counts since Listen.
@@ -126,7 +127,7 @@ func (r *Receiver) fill(ctx context.Context) error {
 	}
 	r.queue, r.at = r.queue[:0], 0
 	p := pause{s: r.sleeper, ctx: ctx}
-	for r.sweep(&r.hold) == 0 && len(r.ends) == 0 {
+	for ; r.sweep(&r.hold) == 0 && len(r.ends) == 0; r.sleeper.waiter.Watch(r.look) {
 		if r.checkLanes(); len(r.ends) > 0 {
 			break
 		}
@@ -137,6 +138,16 @@ func (r *Receiver) fill(ctx context.Context) error {
 	}
 	p.end(true)
 	return nil
+}
+
+// mayHave reports whether sweep may find something.
+func (r *Receiver) mayHave() bool {
+	for _, l := range r.sources {
+		if l.in.Look() {
+			return true
+		}
+	}
+	return r.changes.Load() != r.seen
 }
 
 // checkLanes ends a sender whose lane has overwritten words of the receiver's: without it both sides would wait for

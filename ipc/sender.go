@@ -65,23 +65,17 @@ func (s *Sender) MessageMax() int {
 
 // TrySend sends one message, which is copied, or returns ErrFull.
 func (s *Sender) TrySend(data []byte) error {
-	if err := s.put(data); err != nil {
-		return err
-	}
-	return s.show()
+	return s.put(data, true)
 }
 
 // Send sends one message, which is copied. It waits while there is no room, until the
 // context ends; the message was then not sent.
 func (s *Sender) Send(ctx context.Context, data []byte) error {
-	err := s.put(data)
+	err := s.put(data, true)
 	if err == ErrFull {
-		err = s.wait(ctx, func() error { return s.put(data) })
+		err = s.waitPut(ctx, data, true)
 	}
-	if err != nil {
-		return err
-	}
-	return s.show()
+	return err
 }
 
 // SendBatch sends messages, which are copied, and makes them visible together as far
@@ -89,9 +83,9 @@ func (s *Sender) Send(ctx context.Context, data []byte) error {
 // many were sent; with an error, the receiver sees those and no more.
 func (s *Sender) SendBatch(ctx context.Context, batch [][]byte) (n int, err error) {
 	for _, data := range batch {
-		err = s.put(data)
+		err = s.put(data, false)
 		if err == ErrFull {
-			err = s.wait(ctx, func() error { return s.put(data) })
+			err = s.waitPut(ctx, data, false)
 		}
 		if err != nil {
 			break
@@ -154,13 +148,18 @@ func (s *Sender) CancelLoan(l *Loan) {
 	s.out.CancelLoan(l)
 }
 
-// put sends one message, without publishing it.
-func (s *Sender) put(data []byte) error {
+// put sends one message. now makes it visible.
+func (s *Sender) put(data []byte, now bool) error {
 	if err := s.check(); err != nil {
 		return err
 	}
 	s.ev.Number, s.ev.Data = s.next, data
-	err := s.out.TrySend(&s.ev)
+	var err error
+	if now {
+		err = s.out.TrySendNow(&s.ev)
+	} else {
+		err = s.out.TrySend(&s.ev)
+	}
 	s.ev.Data = nil
 	return s.sent(err)
 }
@@ -234,12 +233,7 @@ func (s *Sender) fail(err error) error {
 func (s *Sender) wait(ctx context.Context, try func() error) error {
 	p := pause{s: s.sleeper, ctx: ctx}
 	for {
-		err := s.answer(s.out.Check())
-		if err == nil {
-			err = p.step()
-		}
-		if err != nil {
-			p.end(false)
+		if err := s.step(&p); err != nil {
 			return err
 		}
 		if err := try(); err != ErrFull {
@@ -247,6 +241,32 @@ func (s *Sender) wait(ctx context.Context, try func() error) error {
 			return err
 		}
 	}
+}
+
+// waitPut is wait for put. A function in its place would be allocated in each wait.
+func (s *Sender) waitPut(ctx context.Context, data []byte, now bool) error {
+	p := pause{s: s.sleeper, ctx: ctx}
+	for {
+		if err := s.step(&p); err != nil {
+			return err
+		}
+		if err := s.put(data, now); err != ErrFull {
+			p.end(err == nil)
+			return err
+		}
+	}
+}
+
+// step waits once; an error ends the waiting.
+func (s *Sender) step(p *pause) error {
+	err := s.answer(s.out.Check())
+	if err == nil {
+		err = p.step()
+	}
+	if err != nil {
+		p.end(false)
+	}
+	return err
 }
 
 // SenderStats counts since Dial.

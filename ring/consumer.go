@@ -22,7 +22,7 @@ type Consumer struct {
 
 	// Owned by the consumer.
 	position uint64 // behind the last record that Next returned
-	alone    uint64 // behind the last record with lineBit; another position if there was none
+	alone    uint64 // behind the last header with lineBit; another position if there was none
 	bound    uint64 // Invariant: position never passes it; as computed by turn, or less
 	expect   uint64 // header word of a record up to bound, without its length
 	released uint64 // the head as stored
@@ -59,37 +59,25 @@ func (c *Consumer) Next() ([]byte, error) {
 	c.probe.step(loadHeader, index/headerBytes)
 	header := atomic.LoadUint64(word)
 	length := header & lengthMask
-	size := headerBytes + alignUp(length)
+	next := c.position + headerBytes + alignUp(length)
+	if header&lineBit != 0 {
+		next = c.lineUp(next)
+		c.alone = next
+		if next-c.position > c.line {
+			// Whoever decodes the record needs its second line too: it is on its way then. The value isn't used.
+			at := c.position + c.line
+			c.probe.step(touchLine, c.slot(at))
+			atomic.LoadUint64(c.word(at))
+		}
+	}
 	// Loaded once, bounded by our own capacity and position before it is used: up to bound the record ends within
 	// the data area, and with it not more is unreleased than a producer can have published. A header of 0 differs
 	// from expect too.
-	if header&^lengthMask != c.expect || length > c.maxBody || size > c.bound-c.position {
-		if header&^lengthMask == c.expect|lineBit {
-			return c.nextAlone(header)
-		}
+	if header&^(lengthMask|lineBit) != c.expect || length > c.maxBody || next-c.position > c.bound-c.position {
 		return c.nextSlow(header)
 	}
 	race.Acquire(word)
-	c.position += size
-	return c.memory.body(index+headerBytes, length), nil
-}
-
-// nextAlone is Next for a header with lineBit.
-func (c *Consumer) nextAlone(header uint64) ([]byte, error) {
-	length := header & lengthMask
-	next := c.lineUp(c.position + headerBytes + alignUp(length))
-	if next-c.position > c.line {
-		// Whoever decodes the record needs its second line too: that is on its way then. The value isn't used.
-		at := c.position + c.line
-		c.probe.step(touchLine, c.slot(at))
-		atomic.LoadUint64(c.word(at))
-	}
-	if length > c.maxBody || next-c.position > c.bound-c.position {
-		return c.nextSlow(header)
-	}
-	race.Acquire(c.word(c.position))
-	index := c.position & c.mask
-	c.position, c.alone = next, next
+	c.position = next
 	return c.memory.body(index+headerBytes, length), nil
 }
 
@@ -115,16 +103,12 @@ func (c *Consumer) nextSlow(header uint64) ([]byte, error) {
 	toEnd := c.capacity - index
 	length := header & lengthMask
 	next := c.position + headerBytes + alignUp(length)
-	alone := header&lineBit != 0
-	if alone {
+	if header&lineBit != 0 {
 		next = c.lineUp(next)
 	}
 	switch {
 	case header&^(lengthMask|lineBit) == c.expect && length <= c.maxBody && next-c.position <= c.bound-c.position:
 		c.position = next
-		if alone {
-			c.alone = next
-		}
 		return c.memory.body(index+headerBytes, length), nil
 	case header == kindEnd|markerBits|lap:
 		return nil, c.stop(ErrClosed)
@@ -158,6 +142,18 @@ func (c *Consumer) Pending() bool {
 	// SYNC POINT record-published: only compared; Next loads the header itself.
 	// SYNC POINT park-handshake: pairs with the store in PublishFenced.
 	return c.err != nil || atomic.LoadUint64(c.word(c.position)) != 0
+}
+
+// Look is Pending for a consumer that looks again and again and calls Next as soon as Look returns true. It also loads
+// a word of the line behind the one with the header, each time: the two lines of a record then come together and not
+// one after the other.
+func (c *Consumer) Look() bool {
+	// SYNC POINT record-published: only compared; Next loads the header itself.
+	header := atomic.LoadUint64(c.word(c.position))
+	if !race.Enabled { // it may be written at the same time; the value isn't used
+		atomic.LoadUint64(c.word(c.position + c.line))
+	}
+	return header != 0 || c.err != nil
 }
 
 // Release gives the bytes of all records returned so far back to the producer, with

@@ -119,7 +119,7 @@ func TestFormatOfRecordsPublishedAlone(t *testing.T) {
 		copy(rec, bytes.Repeat([]byte{7}, 100))
 		p.Publish()
 		got := [3]uint64{word(128 * n), word(128 * (n + 1)), word(128 * (n + 2))}
-		if got != [3]uint64{0xD581_0000_0064} {
+		if got != [3]uint64{0xD581_0000_0064, 0, 0xEEEE_EEEE_EEEE_EEEE} {
 			t.Errorf("after record %d the words of three records are %#x", n, got)
 		}
 		if rec, err := c.Next(); len(rec) != 100 || err != nil || !c.Alone() || c.Position() != uint64(128*(n+1)) {

@@ -121,8 +121,12 @@ func FuzzProducer(f *testing.F) {
 				if len(buf) != n || cap(buf) != n || capFrom(p.data, buf) < n {
 					t.Fatalf("claim of %d gave %d bytes, capacity %d", n, len(buf), cap(buf))
 				}
-				p.Commit()
-				p.Publish()
+				if n%2 == 0 {
+					p.PublishClaimed()
+				} else {
+					p.Commit()
+					p.Publish()
+				}
 			} else if err == ErrClosed || errors.Is(err, ErrCorrupt) {
 				stopped = err
 			}

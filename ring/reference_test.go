@@ -210,7 +210,17 @@ func (x *pair) do(o op) error {
 		if o.kind == 'f' {
 			publish = x.p.PublishFenced
 		}
-		return x.doPublish(publish)
+		return x.doPublish(x.p.staged, publish)
+	case 'd':
+		end := x.p.staged + x.p.pad + headerBytes + alignUp(x.p.claim&lengthMask)
+		copy(x.buf, x.reference.claimed.body)
+		x.buf = nil
+		x.reference.commit()
+		return x.doPublish(end, func() int {
+			n := len(x.reference.staged)
+			x.p.PublishClaimed()
+			return n
+		})
 	case 'a':
 		x.p.Abort()
 		x.buf, x.reference.claimed = nil, nil
@@ -241,8 +251,8 @@ func (x *pair) do(o op) error {
 
 // doPublish publishes on both rings. A record alone may leave the rest of its line free if the consumer has released
 // everything, and only then; padding may not stand in front of it.
-func (x *pair) doPublish(publish func() int) error {
-	staged, waits := x.p.staged, len(x.reference.sent)+len(x.reference.held) == 0
+func (x *pair) doPublish(staged uint64, publish func() int) error {
+	waits := len(x.reference.sent)+len(x.reference.held) == 0
 	x.p.look = 0
 	got, slack := publish(), x.p.staged-staged
 	if slack != 0 && (got != 1 || !waits || x.reference.staged[0].pad != 0 || x.p.staged%x.p.line != 0 ||
@@ -338,14 +348,14 @@ func (x *pair) allowed(o op) bool {
 	switch o.kind {
 	case 'c', 's':
 		return x.reference.claimed == nil
-	case 'm':
+	case 'm', 'd':
 		return x.reference.claimed != nil
 	}
 	return true
 }
 
-// op is one call: c claim n bytes, s stage n bytes, m commit, p publish, f publish fenced, a abort,
-// n next, r release, o room, e producer closes (end), l consumer closes (leaves).
+// op is one call: c claim n bytes, s stage n bytes, m commit, p publish, f publish fenced, d commit and publish
+// (do at once), a abort, n next, r release, o room, e producer closes (end), l consumer closes (leaves).
 type op struct {
 	kind byte
 	n    int
@@ -392,7 +402,7 @@ func TestRandomHistoriesMatchTheReferenceRing(t *testing.T) {
 // maximum, mostly small ones.
 func randomOp(rng *rand.Rand, x *pair, capacity int) op {
 	for {
-		o := op{kind: "cccmmmmsspfannnrro"[rng.IntN(18)]}
+		o := op{kind: "cccmmmmdsspfannnrro"[rng.IntN(19)]}
 		if o.kind == 'c' || o.kind == 's' {
 			o.n = rng.IntN(capacity/2 + 2)
 			if rng.IntN(3) > 0 {
@@ -415,8 +425,8 @@ func TestAllSmallHistoriesMatchTheReferenceRing(t *testing.T) {
 		statesMax = 6000
 	}
 	for _, capacity := range []int{32, 64} {
-		ops := []op{{kind: 'm'}, {kind: 'p'}, {kind: 'a'}, {kind: 'n'}, {kind: 'r'}, {kind: 'o'}, {kind: 'e'},
-			{kind: 'l'}}
+		ops := []op{{kind: 'm'}, {kind: 'p'}, {kind: 'd'}, {kind: 'a'}, {kind: 'n'}, {kind: 'r'}, {kind: 'o'},
+			{kind: 'e'}, {kind: 'l'}}
 		for n := 0; n <= capacity/2; n += 8 {
 			ops = append(ops, op{kind: 'c', n: n})
 			if n%16 == 0 {
@@ -474,7 +484,7 @@ func (x *pair) key() string {
 	if x.p.apart {
 		b = append(b, 1)
 	}
-	for _, word := range []uint64{x.p.staged, x.p.limit, x.p.clear,
+	for _, word := range []uint64{x.p.staged, x.p.limit,
 		x.p.first, x.p.tail, x.p.claim, x.p.pad, x.p.refuse, x.p.bound,
 		x.p.header, x.c.position, x.c.released, x.c.bound, x.c.expect} {
 		b = binary.LittleEndian.AppendUint64(b, word)

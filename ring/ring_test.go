@@ -198,7 +198,7 @@ func TestNothingIsSeenBeforePublish(t *testing.T) {
 	p, c := open(t, 256, 0)
 	send(t, p, "a")
 	send(t, p, "b")
-	if c.Pending() {
+	if c.Pending() || c.Look() {
 		t.Error("pending before publish")
 	}
 	expectNothing(t, c)
@@ -208,12 +208,15 @@ func TestNothingIsSeenBeforePublish(t *testing.T) {
 	if n := p.Publish(); n != 0 {
 		t.Errorf("published %d again, want 0", n)
 	}
-	if !c.Pending() {
+	if !c.Pending() || !c.Look() {
 		t.Error("nothing pending after publish")
 	}
 	expect(t, c, "a")
 	expect(t, c, "b")
 	expectNothing(t, c)
+	if c.Close(); !c.Look() {
+		t.Error("no look at the end of a ring")
+	}
 }
 
 // The producer's process dies between claim and publish, wherever it is: the

@@ -183,7 +183,7 @@ func (s *scene) actor(side int, script string) (next func() (step, bool), stop f
 
 // produce: a digit claims that many words, fills and commits them; A to D stage that
 // many words, from 0, and fill them; a claims one word and aborts; p publishes; e
-// closes.
+// closes; P to S claim that many words, from 0, fill them and publish at once.
 func (s *scene) produce(script string, pause func(access, uint64)) {
 	for _, o := range script {
 		switch {
@@ -195,6 +195,12 @@ func (s *scene) produce(script string, pause func(access, uint64)) {
 		case o >= 'A' && o <= 'D':
 			if buf, ok := s.place(s.p.Stage, int(o-'A')*8); ok {
 				s.fill(buf, pause)
+			}
+		case o >= 'P' && o <= 'S':
+			s.p.look = 0
+			if buf, ok := s.place(s.p.Claim, int(o-'P')*8); ok {
+				s.fill(buf, pause)
+				s.p.PublishClaimed()
 			}
 		case o == 'a':
 			if buf, err := s.p.Claim(8); err == nil {
@@ -396,6 +402,8 @@ func TestEveryOrderOfStepsOfShortScripts(t *testing.T) {
 		{32, "BpApBp", "nrnrnr"},
 		{64, "CBpC1p", "nnrnr"},
 		{64, "BaBpDp", "nnrnr"},
+		{32, "QPQ", "nrnrnr"},
+		{64, "RARpS", "nrnnr"},
 	}
 	for _, x := range scripts {
 		for start := uint64(0); start < uint64(x.capacity); start += 8 {
@@ -437,7 +445,7 @@ func TestRandomOrdersOfStepsOfLongScripts(t *testing.T) {
 	for range runs {
 		capacity := 32 << rng.IntN(3)
 		start := uint64(rng.IntN(capacity/8))*8 - uint64(capacity)
-		producer, consumer := draw("00112aAABBCD3pppp", 40), draw("nnnrr", 60)
+		producer, consumer := draw("00112aAABBCD3ppppPQRS", 40), draw("nnnrr", 60)
 		bias := rng.Float64()
 		err := newScene(capacity, start).run(producer, consumer, func() int {
 			if rng.Float64() < bias {

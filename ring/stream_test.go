@@ -79,8 +79,13 @@ func produceSeeded(p *ring.Producer, seed uint64, records int) error {
 		for i := range buf {
 			buf[i] = byte(draw.words.Uint64())
 		}
+		how := rng.IntN(8)
+		if how == 2 {
+			p.PublishClaimed()
+			continue
+		}
 		p.Commit()
-		switch rng.IntN(8) {
+		switch how {
 		case 0:
 			p.Publish()
 		case 1:

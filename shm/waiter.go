@@ -68,6 +68,8 @@ const (
 	// clockPasses is how many spinning passes go by between two looks at the clock,
 	// which takes as long as several of them.
 	clockPasses = 16
+	// watchLooks is how often Watch looks: for 0.1 to 0.5 µs nothing else is done. A divisor of clockPasses.
+	watchLooks = 8
 	// yieldPassesMin is how many yields there are at least before a sleep. One that
 	// let another thread run may have taken the whole time budget by itself.
 	yieldPassesMin = 4
@@ -298,6 +300,22 @@ func (w *Waiter) yield() {
 	if now := w.now(); now-w.since >= w.cfg.SpinMax {
 		w.arm(now)
 	}
+}
+
+// Watch calls look, which says whether there may be work, up to 8 times as long as it returns false, if the last Idle
+// spun; otherwise it does nothing. Call it before a pass: these looks find work sooner than whole passes do. Between
+// two the processor pauses, because a reader that looks without a break takes the cache line away from its writer.
+func (w *Waiter) Watch(look func() bool) {
+	if w.phase != phaseSpin {
+		return
+	}
+	for range watchLooks {
+		if look() {
+			return
+		}
+		Pause()
+	}
+	w.passes += watchLooks - 1 // so that the clock is looked at as often as without
 }
 
 // Armed reports whether the bell is armed: unless the pass that follows finds work,

@@ -304,3 +304,32 @@ func TestWaiterIdleLoad(t *testing.T) {
 		t.Errorf("an idle waiter takes %v of %v", used, took)
 	}
 }
+
+// Watch looks only while the waiter spins, and no more often than it says.
+func TestWatch(t *testing.T) {
+	for _, mode := range []Mode{ModeSpin, ModeYield} {
+		w := mustWaiter(t, WaiterConfig{Mode: mode})
+		looks, found := 0, 3
+		look := func() bool {
+			looks++
+			return looks == found
+		}
+		if w.Watch(look); looks != 0 {
+			t.Errorf("%v: %d looks of a busy waiter", mode, looks)
+		}
+		w.Idle(false)
+		w.Watch(look)
+		if want := map[Mode]int{ModeSpin: 3, ModeYield: 0}[mode]; looks != want {
+			t.Errorf("%v: %d looks, and the third found something", mode, looks)
+		}
+		looks, found = 0, -1
+		w.Watch(look)
+		if want := map[Mode]int{ModeSpin: watchLooks, ModeYield: 0}[mode]; looks != want {
+			t.Errorf("%v: %d looks that found nothing", mode, looks)
+		}
+		w.Idle(true)
+		if w.Watch(look); looks > watchLooks {
+			t.Errorf("%v: %d looks after work", mode, looks)
+		}
+	}
+}

@@ -35,8 +35,9 @@ type byName struct {
 	cancel  context.CancelFunc
 	payload []byte
 	check   Check
-	events  uint64 // received
-	wrong   uint64 // sum of all differences
+	events  uint64               // received
+	wrong   uint64               // sum of all differences
+	visit   func(m *ipc.Message) // take
 }
 
 func newByName(s *Side) (*byName, error) {
@@ -45,7 +46,7 @@ func newByName(s *Side) (*byName, error) {
 		return nil, err
 	}
 	b := &byName{Side: s, mode: mode, payload: NewPayload(s.Payload)}
-	b.check = NewCheck(b.payload)
+	b.check, b.visit = NewCheck(b.payload), b.take
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	return b, nil
 }
@@ -225,7 +226,7 @@ func (b *byName) receiveAll(m *Meter) error {
 // receiveSome takes in at least n messages.
 func (b *byName) receiveSome(n uint64) error {
 	for stop := b.events + n; b.events < stop; {
-		got, err := b.in.Poll(b.take)
+		got, err := b.in.Poll(b.visit)
 		if err == nil && got == 0 {
 			err = b.in.Wait(b.ctx)
 		}

@@ -101,6 +101,7 @@ type engine struct {
 	in    *ingress.Ingress
 	wait  *shm.Waiter
 	other *shm.Doorbell // nil: the other side never sleeps
+	look  func() bool   // in.Look
 	sink  sink
 
 	payload []byte
@@ -149,6 +150,7 @@ func openEngine(s *Side) (*engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	e.look = e.in.Look
 	e.sink = sink{in: e.in, check: NewCheck(e.payload), tips: s.Job == JobStreamTip || s.Job == JobLoan}
 	if e.sink.tips {
 		e.sink.check = newTipCheck(e.payload)
@@ -170,6 +172,7 @@ func (e *engine) room() error {
 
 // poll looks once for events and waits a little when there were none.
 func (e *engine) poll() error {
+	e.wait.Watch(e.look)
 	work, err := e.in.Poll(&e.sink)
 	if err != nil {
 		return err
