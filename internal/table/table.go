@@ -50,6 +50,12 @@ func (t *Table) Row(cells ...string) {
 	}
 }
 
+// Full tells whether a further row would only be counted.
+func (t *Table) Full() bool { return len(t.rows) == t.rowsMax }
+
+// More counts so many further rows of a table that is full.
+func (t *Table) More(rows int) { t.more += rows }
+
 // Write writes the table after an empty line, unless it has only its head.
 func (t *Table) Write(b *bufio.Writer) {
 	if len(t.rows) < 2 {

@@ -24,7 +24,7 @@ const (
 
 // WriteMessage writes one frame.
 func WriteMessage(w io.Writer, m *Message) error {
-	frame, err := wire.Append(make([]byte, frameHeaderBytes, 256), m.body)
+	frame, err := wire.Append(make([]byte, frameHeaderBytes, 256+m.Done.listBytes()), m.body)
 	if err != nil {
 		return fmt.Errorf("worker: message %v: %w", m.Type, err)
 	}
@@ -162,6 +162,19 @@ func (d *Done) fields(c *wire.Codec) {
 	})
 	d.parts(c)
 	d.Stats.fields(c)
+}
+
+// listBytes is how many bytes the lists of d take, of which there may be gigabytes: a frame that grows while they are
+// written would leave several times as many behind. d may be nil.
+func (d *Done) listBytes() int {
+	if d == nil {
+		return 0
+	}
+	n := 12 * len(d.Hashes)
+	for i := range d.Reports {
+		n += 8 + len(d.Reports[i].Data)
+	}
+	return min(n, MessageMax)
 }
 
 // parts are the reports in the order of their ids. A simproc without one isn't listed.

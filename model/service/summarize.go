@@ -207,9 +207,10 @@ func (t *tally) results() *Results {
 		Replications:      t.rows,
 		RequestsGenerated: t.generated, RequestsCompleted: t.completed, RequestsDropped: t.dropped,
 		RequestsInFlight: t.inFlight,
-		Balancers:        make(map[string]*BalancerResult), Servers: make(map[string]*ServerResult),
-		Edges:   make(map[string]*EdgeResult),
-		Outages: []EventResult{}, Spikes: []EventResult{},
+		Balancers:        make(map[string]*BalancerResult, len(m.spec.Balancers)),
+		Servers:          make(map[string]*ServerResult, len(m.spec.Servers)),
+		Edges:            make(map[string]*EdgeResult, len(m.spec.Edges)),
+		Outages:          []EventResult{}, Spikes: []EventResult{},
 	}
 	r.ThroughputRPS = per(float64(r.RequestsCompleted), t.response)
 	r.Latency = t.latency.Summary()

@@ -76,6 +76,10 @@ func (r *Results) writeServers(b *bufio.Writer) {
 	t := table.New(rowsMax, "servers", "requests", "utilisation", "ready mean", "max", "I/O mean", "max", "MB mean",
 		"max", "waiting for MB", "max", "residence")
 	for i := range r.spec.Servers {
+		if t.Full() {
+			t.More(len(r.spec.Servers) - i)
+			break
+		}
 		id := r.spec.Servers[i].ID
 		s := r.Servers[id]
 		t.Row(id, table.Count(s.Requests), table.Percent(s.Utilisation), table.Number(s.ReadyQueueMean),
@@ -90,11 +94,14 @@ func (r *Results) writeServers(b *bufio.Writer) {
 func (r *Results) writeEndpoints(b *bufio.Writer) {
 	t := table.New(rowsMax, "endpoints", "requests", "share")
 	for i := range r.spec.Servers {
-		id := r.spec.Servers[i].ID
-		s := r.Servers[id]
-		if len(s.Endpoints) < 2 {
+		if n := len(r.spec.Servers[i].Endpoints); n < 2 {
+			continue
+		} else if t.Full() {
+			t.More(n)
 			continue
 		}
+		id := r.spec.Servers[i].ID
+		s := r.Servers[id]
 		for _, e := range s.Endpoints {
 			t.Row(id+" "+e.Name, table.Count(e.Requests), table.Percent(per(float64(e.Requests), float64(s.Requests))))
 		}
@@ -118,7 +125,12 @@ func (r *Results) writeBalancers(b *bufio.Writer) {
 
 func (r *Results) writeEdges(b *bufio.Writer) {
 	t := table.New(rowsMax, "edges", "sent", "dropped", "in transit", "concurrent mean", "max")
-	for _, e := range r.spec.Edges {
+	for i := range r.spec.Edges {
+		if t.Full() {
+			t.More(len(r.spec.Edges) - i)
+			break
+		}
+		e := &r.spec.Edges[i]
 		res := r.Edges[e.ID]
 		t.Row(e.ID, table.Count(res.Sent), table.Count(res.Dropped), table.Count(res.InTransit),
 			table.Number(res.ConcurrentMean), table.Count(res.ConcurrentMax))
@@ -167,11 +179,22 @@ func (r *Results) writeSampled(b *bufio.Writer) {
 			}
 		}
 	}
-	for _, s := range r.spec.Servers {
-		add(s.ID, r.Servers[s.ID].Sampled)
+	// Which metrics are sampled is the same for all servers, and for all edges.
+	for i := range r.spec.Servers {
+		sampled := r.Servers[r.spec.Servers[i].ID].Sampled
+		if t.Full() {
+			t.More((len(r.spec.Servers) - i) * len(sampled))
+			break
+		}
+		add(r.spec.Servers[i].ID, sampled)
 	}
-	for _, e := range r.spec.Edges {
-		add(e.ID, r.Edges[e.ID].Sampled)
+	for i := range r.spec.Edges {
+		sampled := r.Edges[r.spec.Edges[i].ID].Sampled
+		if t.Full() {
+			t.More((len(r.spec.Edges) - i) * len(sampled))
+			break
+		}
+		add(r.spec.Edges[i].ID, sampled)
 	}
 	t.Write(b)
 }
