@@ -22,9 +22,9 @@ const (
 	secondsFew = 10e-3
 	// moveSteps bounds what that may cost, in vertices and edges that are looked at: a tenth of a second.
 	moveSteps = 5_000_000
-	// allCounts is up to how many nodes and links every smaller number of workers is tried. In larger graphs it is
-	// every half, so that placing them takes no more than twice as long.
-	allCounts = 10_000
+	// allCounts is up to how many nodes and links, times the workers, every smaller number of workers is tried: a
+	// fifth of a second. Beyond it, it is every half, so that placing takes no more than twice as long.
+	allCounts = 100_000
 )
 
 // fastest fills of with the min-cut over all workers. Where workers would wait for each other at nearly every event, or
@@ -76,7 +76,7 @@ func (p *predictor) near(all, best float64) bool {
 
 // counts are the smaller numbers of workers to try.
 func (p *predictor) counts(workers int) (counts []int) {
-	few := len(p.g.Nodes)+len(p.g.Links) <= allCounts
+	few := (len(p.g.Nodes)+len(p.g.Links))*workers <= allCounts
 	for n := workers - 1; n >= 1; n-- {
 		if few || n == p.run.Processors || n&(n-1) == 0 {
 			counts = append(counts, n)
