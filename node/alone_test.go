@@ -38,8 +38,8 @@ func (q *aloneQueue) Push(ev *envelope.Event) error {
 	if _, err := q.arrived(SimprocID(ev.Sender), ev.Epoch); err != nil {
 		return err
 	}
-	q.set.insert(&entry{key: keyOf(ev.Epoch), number: ev.Number, sender: SimprocID(ev.Sender),
-		ref: q.store.put(ev.Headers, ev.Data)})
+	q.set.insert(entry{keyOf(ev.Epoch), ev.Number, route{sender: SimprocID(ev.Sender)},
+		load{ref: q.store.put(ev.Headers, ev.Data)}})
 	return nil
 }
 

@@ -103,7 +103,7 @@ func (e *Engine) senders(in []crossing) []sender {
 }
 
 // file puts an entry into its target's EventQueue.
-func (b *byLink) file(c int, target *Simproc, en *entry) {
+func (b *byLink) file(c int, target *Simproc, en entry) {
 	target.queue.set.insert(en)
 	if leaf := int(b.leaf[target.local]); en.key < b.order[c].leaves()[leaf] {
 		b.order[c].set(leaf, en.key)

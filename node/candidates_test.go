@@ -14,7 +14,7 @@ import (
 // plainest form that is still a fair one. All keep the same entries in the same total
 // order.
 type candidate interface {
-	insert(en *entry)
+	insert(en entry)
 	first() *entry // nil: empty; valid until the next call
 	drop()         // takes out what first returned
 }
@@ -44,8 +44,8 @@ func (s *ahead) drop() {
 // heap4 is one 4-ary heap: what pending is while it is small.
 type heap4 struct{ p pending }
 
-func (h *heap4) insert(en *entry) { h.p.pushLate(en) }
-func (h *heap4) drop()            { h.p.dropLate() }
+func (h *heap4) insert(en entry) { h.p.pushLate(en) }
+func (h *heap4) drop()           { h.p.dropLate() }
 func (h *heap4) first() *entry {
 	if len(h.p.late) == 0 {
 		return nil
@@ -61,7 +61,7 @@ func (h heap2) Less(i, j int) bool { return h[i].before(&h[j]) }
 func (h heap2) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
 func (h *heap2) Push(x any)        { *h = append(*h, *x.(*entry)) }
 func (h *heap2) Pop() any          { *h = (*h)[:len(*h)-1]; return nil }
-func (h *heap2) insert(en *entry)  { standard.Push(h, en) }
+func (h *heap2) insert(en entry)   { standard.Push(h, &en) }
 func (h *heap2) drop()             { standard.Pop(h) }
 func (h *heap2) first() *entry {
 	if len(*h) == 0 {
@@ -75,8 +75,8 @@ type generic struct{ h heap.Heap[entry] }
 
 func (a entry) tied(b entry) bool { return a.before(&b) }
 
-func (g *generic) insert(en *entry) { g.h.Push(en.epoch(), *en) }
-func (g *generic) drop()            { g.h.Pop() }
+func (g *generic) insert(en entry) { g.h.Push(en.epoch(), en) }
+func (g *generic) drop()           { g.h.Pop() }
 func (g *generic) first() *entry {
 	if g.h.Len() == 0 {
 		return nil
@@ -100,7 +100,7 @@ func (t *twoLevel) before(a, b uint32) bool {
 	return t.queues[a].p.late[0].before(&t.queues[b].p.late[0])
 }
 
-func (t *twoLevel) insert(en *entry) {
+func (t *twoLevel) insert(en entry) {
 	q := en.proc
 	t.queues[q].insert(en)
 	if t.queues[q].first().number != en.number {
@@ -182,8 +182,8 @@ func (c *calendar) dayOf(epoch float64) int {
 	return int(uint64(epoch/c.width) % uint64(len(c.days)))
 }
 
-func (c *calendar) insert(en *entry) {
-	c.put(en)
+func (c *calendar) insert(en entry) {
+	c.put(&en)
 	c.size++
 	if c.size > 2*len(c.days) {
 		c.resize(2 * len(c.days))
@@ -282,14 +282,14 @@ const ladderThreshold = 50 // as in the paper
 
 func newLadder() *ladder { return &ladder{topStart: math.Inf(-1)} }
 
-func (l *ladder) insert(en *entry) {
+func (l *ladder) insert(en entry) {
 	epoch := en.epoch()
 	if epoch >= l.topStart {
-		l.top = append(l.top, *en)
+		l.top = append(l.top, en)
 		return
 	}
 	for i := range l.rungs {
-		if l.rungs[i].put(en) {
+		if l.rungs[i].put(&en) {
 			return
 		}
 	}
@@ -333,7 +333,7 @@ func (l *ladder) first() *entry {
 			continue
 		}
 		for i := range b {
-			l.bottom.insert(&b[i])
+			l.bottom.insert(b[i])
 		}
 	}
 	return l.bottom.first()
@@ -350,7 +350,7 @@ func (l *ladder) spread(entries []entry) float64 {
 	width := (most - least) / float64(len(entries))
 	if len(l.rungs) >= 8 || !(least+width > least) {
 		for i := range entries {
-			l.bottom.insert(&entries[i])
+			l.bottom.insert(entries[i])
 		}
 		return after
 	}

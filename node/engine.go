@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/disco-sim/disco/envelope"
 )
@@ -140,7 +141,7 @@ func NewEngine(plan *Plan, cfg Config) (*Engine, error) {
 		if err := e.makeHandler(p); err != nil {
 			return nil, err
 		}
-		e.file(i, &entry{proc: i, sender: wakeSender}) // once at epoch 0
+		e.file(entry{route: route{i, wakeSender}}) // once at epoch 0
 	}
 	e.settle()
 	return e, nil
@@ -278,13 +279,18 @@ func (e *Engine) take(c *class, p *Simproc) {
 		if en.sender == wakeSender {
 			p.woken = true
 		} else {
-			headers, data := e.store.get(en.ref)
-			e.events = append(e.events, Event{Epoch: p.now, Sender: en.sender, Number: en.number, Headers: headers,
-				Data: data})
+			// In place: built elsewhere and copied, it would wait for its own stores, as an entry would.
+			if len(e.events) == cap(e.events) {
+				e.events = slices.Grow(e.events, 1)
+			}
+			e.events = e.events[:len(e.events)+1]
+			ev := &e.events[len(e.events)-1]
+			ev.Headers, ev.Data = e.store.get(en.ref)
+			ev.Epoch, ev.Sender, ev.Number = p.now, en.sender, en.number
 			e.refs = append(e.refs, en.ref)
 			if en.remote {
 				e.stats.HandledRemote++
-				e.backlogBytes -= int64(len(headers) + len(data))
+				e.backlogBytes -= int64(len(ev.Headers) + len(ev.Data))
 			}
 		}
 		set.drop()
@@ -304,13 +310,13 @@ func (e *Engine) setIn(c *class, p *Simproc) *pending {
 
 // file puts an entry into the pending set of its target's class, or into its target's
 // EventQueue.
-func (e *Engine) file(target uint32, en *entry) {
+func (e *Engine) file(en entry) {
 	c := 0
 	if len(e.classes) > 1 {
-		c = int(e.classOf[target])
+		c = int(e.classOf[en.proc])
 	}
 	if e.byLink != nil {
-		e.byLink.file(c, &e.procs[target], en)
+		e.byLink.file(c, &e.procs[en.proc], en)
 	} else {
 		e.classes[c].set.insert(en)
 	}
@@ -355,13 +361,13 @@ func (e *Engine) ReceiveEvent(peer int, ev *envelope.Event, lease uint64) error 
 	}
 	e.stats.Received++
 	e.backlogBytes += int64(len(ev.Headers) + len(ev.Data))
-	en := entry{key: keyOf(ev.Epoch), number: ev.Number, proc: p.local, sender: SimprocID(ev.Sender), remote: true}
+	en := entry{keyOf(ev.Epoch), ev.Number, route{p.local, SimprocID(ev.Sender)}, load{remote: true}}
 	if lease != 0 {
 		en.ref = e.store.lease(ev.Headers, ev.Data, lease)
 	} else {
 		en.ref = e.store.put(ev.Headers, ev.Data)
 	}
-	e.file(p.local, &en)
+	e.file(en)
 	return nil
 }
 

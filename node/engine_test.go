@@ -154,7 +154,7 @@ func TestMemoryPerPendingEvent(t *testing.T) {
 	s := &pending{}
 	s.init()
 	for i := range uint64(events) {
-		s.insert(&entry{key: keyOf(float64(i*0x9E3779B97F4A7C15>>11) * 0x1p-53), number: i})
+		s.insert(entry{key: keyOf(float64(i*0x9E3779B97F4A7C15>>11) * 0x1p-53), number: i})
 	}
 	s.first()
 	chunks := 0

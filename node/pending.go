@@ -9,11 +9,23 @@ import (
 
 // entry is one pending event or wakeup, 32 bytes without a pointer. Epochs are never
 // negative, so their bits order like they do.
+//
+// A new one is passed by value and stored field by field where it stays. It has four fields, of two at
+// most, so that the compiler keeps it in registers. One that was built in memory and is then copied is loaded in
+// wider pieces than it was stored in, and the processor waits until those stores have left its store buffer.
 type entry struct {
 	key    uint64 // bits of the epoch
 	number uint64 // the sender's own number
+	route
+	load
+}
+
+type route struct {
 	proc   uint32 // index of the target: rises with (level, id) among a worker's simprocs
 	sender SimprocID
+}
+
+type load struct {
 	ref    ref  // the payload
 	remote bool // came from another worker
 }
@@ -35,6 +47,11 @@ func (a *entry) before(b *entry) bool {
 	if a.key != b.key {
 		return a.key < b.key
 	}
+	return a.beforeAtKey(b)
+}
+
+// beforeAtKey is before for entries of one epoch.
+func (a entry) beforeAtKey(b *entry) bool {
 	if a.proc != b.proc {
 		return a.proc < b.proc
 	}
@@ -89,10 +106,10 @@ func (s *pending) init() {
 func (s *pending) len() int { return s.size }
 
 // insert files one entry.
-func (s *pending) insert(en *entry) {
+func (s *pending) insert(en entry) {
 	s.size++
 	if en.key >= s.limit {
-		s.radix.file(en)
+		*s.radix.place(en.key) = en
 		return
 	}
 	s.pushLate(en)
@@ -137,7 +154,7 @@ func (s *pending) refill() bool {
 	r := s.radix
 	if s.size <= lateMax/4 {
 		s.limit, s.spill = keyNever, lateMax
-		r.each(s.pushLate)
+		r.each(func(en *entry) { s.pushLate(*en) })
 		r.clear()
 		s.run = append(s.run, s.late[0])
 		s.dropLate()
@@ -190,7 +207,7 @@ func (s *pending) spread() {
 		if en := all[i]; en.key >= base {
 			r.file(&en)
 		} else {
-			s.pushLate(&en)
+			s.pushLate(en)
 		}
 	}
 	s.spill = lateMax + 2*len(s.late)
@@ -210,20 +227,19 @@ func (s *pending) each(visit func(en *entry)) {
 }
 
 // pushLate puts en into the heap.
-func (s *pending) pushLate(en *entry) {
-	e := *en
-	s.late = append(s.late, e)
+func (s *pending) pushLate(en entry) {
+	s.late = append(s.late, entry{})
 	h := s.late
 	i := len(h) - 1
 	for i > 0 {
 		parent := (i - 1) >> 2
-		if !e.before(&h[parent]) {
+		if p := &h[parent]; en.key > p.key || en.key == p.key && !en.beforeAtKey(p) {
 			break
 		}
 		h[i] = h[parent]
 		i = parent
 	}
-	h[i] = e
+	h[i] = en
 }
 
 // dropLate takes the first entry out of the heap. The hole it leaves sinks to a leaf

@@ -31,9 +31,9 @@ var stepKinds = []struct {
 // sortedList is the reference for a pending set.
 type sortedList []entry
 
-func (d *sortedList) insert(en *entry) {
-	i, _ := slices.BinarySearchFunc(*d, *en, compare)
-	*d = slices.Insert(*d, i, *en)
+func (d *sortedList) insert(en entry) {
+	i, _ := slices.BinarySearchFunc(*d, en, compare)
+	*d = slices.Insert(*d, i, en)
 }
 
 // Every candidate gives the entries in the order in which a sorted list does, whatever
@@ -60,14 +60,14 @@ func playPending(t *testing.T, fast candidate, draw func(*rand.Rand) float64, se
 			grow = []int{10, 45, 55, 95}[rnd.IntN(4)] // per cent of inserts
 		}
 		if rnd.IntN(100) < grow {
-			en := entry{key: keyOf(now + draw(rnd)), number: uint64(i), proc: rnd.Uint32N(5),
-				sender: SimprocID(rnd.Uint32N(3))}
+			en := entry{key: keyOf(now + draw(rnd)), number: uint64(i),
+				route: route{rnd.Uint32N(5), SimprocID(rnd.Uint32N(3))}}
 			if en.epoch() == now {
 				en.proc = max(en.proc, lastProc) // never before what was taken out
 				en.sender = 3
 			}
-			fast.insert(&en)
-			slow.insert(&en)
+			fast.insert(en)
+			slow.insert(en)
 			continue
 		}
 		got := fast.first()
@@ -96,7 +96,7 @@ func TestPendingEach(t *testing.T) {
 	s.init()
 	waiting := map[uint64]bool{}
 	for i := range uint64(5000) {
-		s.insert(&entry{key: keyOf(rnd.Float64() * 100), number: i})
+		s.insert(entry{key: keyOf(rnd.Float64() * 100), number: i})
 		waiting[i] = true
 		if i >= 2000 {
 			delete(waiting, s.first().number)
@@ -124,11 +124,11 @@ func TestPendingDoesNotAllocate(t *testing.T) {
 			en := *s.first()
 			s.drop()
 			en.key = keyOf(en.epoch() + 0.1 + rnd.ExpFloat64())
-			s.insert(&en)
+			s.insert(en)
 		}
 	}
 	for i := range uint64(5000) {
-		s.insert(&entry{key: keyOf(rnd.ExpFloat64()), number: i})
+		s.insert(entry{key: keyOf(rnd.ExpFloat64()), number: i})
 	}
 	hold(200_000)
 	if got := testing.AllocsPerRun(10, func() { hold(5000) }); got > 0 {
@@ -161,8 +161,8 @@ func benchPending(b *testing.B, s candidate, draw func(*rand.Rand) float64, size
 	}
 	// Begin where the hold model settles: what is left of steps under way.
 	for i := range size {
-		s.insert(&entry{key: keyOf(1000 + steps[i%len(steps)]*rnd.Float64()), number: uint64(i),
-			proc: uint32(i % 1024)})
+		s.insert(entry{key: keyOf(1000 + steps[i%len(steps)]*rnd.Float64()), number: uint64(i),
+			route: route{proc: uint32(i % 1024)}})
 	}
 	n := uint64(0)
 	var en entry // here, so that it is allocated once
@@ -172,7 +172,7 @@ func benchPending(b *testing.B, s candidate, draw func(*rand.Rand) float64, size
 			s.drop()
 			en.key = keyOf(en.epoch() + steps[n%uint64(len(steps))])
 			n++
-			s.insert(&en)
+			s.insert(en)
 		}
 	}
 	hold(2 * size)

@@ -66,15 +66,19 @@ func newRadix() *radix {
 }
 
 // file appends en to its bucket.
-func (r *radix) file(en *entry) {
-	tier := tierOf(en.key ^ r.base)
-	digit := uint(en.key>>(tier*digitBits)) % digits
+func (r *radix) file(en *entry) { *r.place(en.key) = *en }
+
+// place appends room for an entry to the bucket of its key.
+func (r *radix) place(key uint64) *entry {
+	tier := tierOf(key ^ r.base)
+	digit := uint(key>>(tier*digitBits)) % digits
 	b := &r.buckets[(tier*digits+digit)%(tiers*digits)]
 	if b.n >= chunkEntries {
 		r.grow(b, tier, digit)
 	}
-	b.head.entries[b.n] = *en
+	en := &b.head.entries[b.n]
 	b.n++
+	return en
 }
 
 func (r *radix) grow(b *bucket, tier, digit uint) {

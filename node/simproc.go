@@ -204,8 +204,7 @@ func (p *Simproc) emit(to SimprocID, local int32, epoch float64, headers, data [
 	if local < 0 {
 		return e.sendOut(to, ^local, epoch, number, headers, data)
 	}
-	e.file(uint32(local), &entry{key: keyOf(epoch), number: number, proc: uint32(local), sender: p.id,
-		ref: e.store.put(headers, data)})
+	e.file(entry{keyOf(epoch), number, route{uint32(local), p.id}, load{ref: e.store.put(headers, data)}})
 	return nil
 }
 
@@ -256,8 +255,7 @@ func (p *Simproc) Schedule(epoch float64, data []byte) error {
 		p.engine.stats.BeyondHorizon++
 		return nil
 	}
-	p.engine.file(p.local, &entry{key: keyOf(epoch), number: number, proc: p.local, sender: p.id,
-		ref: p.engine.store.put(nil, data)})
+	p.engine.file(entry{keyOf(epoch), number, route{p.local, p.id}, load{ref: p.engine.store.put(nil, data)}})
 	return nil
 }
 
@@ -273,7 +271,7 @@ func (p *Simproc) Wakeup(epoch float64) error {
 		return err
 	}
 	if epoch < p.engine.cfg.Horizon {
-		p.engine.file(p.local, &entry{key: keyOf(epoch), proc: p.local, sender: wakeSender})
+		p.engine.file(entry{key: keyOf(epoch), route: route{p.local, wakeSender}})
 	}
 	return nil
 }
