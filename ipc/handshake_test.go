@@ -223,9 +223,9 @@ func TestRefusedIsCounted(t *testing.T) {
 // The receiver's limits hold for what a sender brings, and the sender is told.
 func TestLimits(t *testing.T) {
 	dir := newDir(t)
-	mustListen(t, "limits", ipc.ListenConfig{Dir: dir, LaneBytesMax: 64 << 10, PoolBytesMax: 1 << 20})
+	mustListen(t, "limits", ipc.ListenConfig{Dir: dir, LaneBytesMax: 128 << 10, PoolBytesMax: 1 << 20})
 	for field, cfg := range map[string]ipc.DialConfig{
-		"LaneBytesMax": {RingBytes: 64 << 10, InlineMax: 256, PoolBytes: 100 << 10},
+		"LaneBytesMax": {RingBytes: 128 << 10, InlineMax: 256, PoolBytes: 100 << 10},
 		"PoolBytesMax": {RingBytes: 4096, InlineMax: 256, PoolBytes: 2 << 20},
 	} {
 		cfg.Dir = dir

@@ -174,7 +174,7 @@ func TestFormatBytes(t *testing.T) {
 		what      string
 		got, want uint64
 	}{
-		{"format", word(0), binary.LittleEndian.Uint64([]byte("DISCOLAO"))}, // version 1: N ^ 1
+		{"format", word(0), binary.LittleEndian.Uint64([]byte("DISCOLAL"))}, // version 2: N ^ 2
 		{"ring bytes", word(8), 1024},
 		{"blocks", word(16), 5},
 		{"level and position", word(128), (1<<20+16)/8<<32 | 7},

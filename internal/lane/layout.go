@@ -3,7 +3,6 @@
 package lane
 
 import (
-	"math/bits"
 	"structs"
 
 	"github.com/disco-sim/disco/ring"
@@ -37,7 +36,7 @@ const (
 // formatWord identifies the layout: the letters "DISCOLAN" read as a little-endian
 // number, xor the version. Format stores it last, Open checks it first.
 const (
-	formatVersion = 1
+	formatVersion = 2                  // 1 had return rings that could be full
 	formatLetters = 0x4e414c4f43534944 // "DISCOLAN"
 	formatWord    = formatLetters ^ formatVersion<<56
 )
@@ -88,13 +87,8 @@ type promiseLines struct {
 }
 
 // returnCapacity is the capacity of a return ring that is never full: every block
-// is in it at most once, so blocks records, one padding in front of the data
-// area's end and one free word are the most that can lie in it.
-func returnCapacity(blocks int) int {
-	const headerBytes = 8
-	need := blocks*(headerBytes+returnBytes) + returnBytes + headerBytes
-	return max(RingBytesMin, 1<<bits.Len(uint(need-1)))
-}
+// is in it at most once.
+func returnCapacity(blocks int) int { return max(RingBytesMin, ring.CapacityFor(blocks, returnBytes)) }
 
 // positionUnits gives the 32 bits of a position that travel in the promise slot.
 func positionUnits(position uint64) uint32 { return uint32(position >> 3) }

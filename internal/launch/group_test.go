@@ -146,6 +146,38 @@ func TestMemoryOfRun(t *testing.T) {
 	}
 }
 
+// So it is for events of any size, in rings, blocks and parts, whoever takes them in and whatever is promised.
+func TestMemoryOfPayloads(t *testing.T) {
+	if testing.Short() {
+		t.Skip("15 s")
+	}
+	for _, c := range []struct {
+		payload       int
+		horizon, rate float64
+		effort        int
+		workers       int
+		ingress, sync string
+	}{
+		{100, 40, 1000, 40, 16, worker.IngressGoroutine, worker.SyncLane},
+		{worker.InlineMaxDefault, 8, 150, 1, 16, worker.IngressGoroutine, worker.SyncLink},
+		{worker.InlineMaxDefault + 1, 8, 150, 1, 16, worker.IngressDuty, worker.SyncLane},
+		{worker.InlineMaxDefault + 1, 8, 150, 1, 4, worker.IngressGoroutine, worker.SyncLink},
+		{1 << 20, 4, 30, 1, 4, worker.IngressGoroutine, worker.SyncLink},
+		{1 << 20, 4, 30, 1, 8, worker.IngressDuty, worker.SyncLane},
+	} {
+		text := launchtest.StreamScenario(16, c.horizon, c.rate, c.payload, c.effort)
+		hash, one := newMemoryGroup(t).run(t, groupRun{Workers: 1, Text: text}, 0)
+		allowed := one + int64(c.workers)*worker.MemoryMax
+		got, peak := newMemoryGroup(t).run(t, groupRun{Workers: c.workers, Text: text,
+			Tuning: worker.Tuning{Ingress: c.ingress, Sync: c.sync}}, 0)
+		t.Logf("%+v: %d MiB of %d, %d on one worker", c, peak>>20, allowed>>20, one>>20)
+		if got != hash || peak > allowed {
+			t.Errorf("%+v: peak of %d bytes, at most %d are allowed; trace hash %s, want %s", c, peak, allowed, got,
+				hash)
+		}
+	}
+}
+
 // manyMax is the most that 64 workers may take together, launcher included, where all of them send to each other and
 // the scenario itself is small (docs/running.md, "Memory of a run").
 const manyMax = 200_000_000
