@@ -203,6 +203,7 @@ func (p *program) carryOut(ctx context.Context, o *order, doc *scenario.Document
 		return p.sweep(ctx, o, doc, screen)
 	}
 	l, err := prepare(o.config)
+	screen.clear()
 	if err != nil {
 		return err
 	}

@@ -137,10 +137,11 @@ func (s *screen) setTitle(title string) {
 	s.about, s.last, s.speed = title, launch.Progress{}, 0
 }
 
-// clear takes the progress line away.
+// clear takes the progress line away, until something else is done.
 func (s *screen) clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.what = ""
 	s.wipe()
 }
 

@@ -49,6 +49,12 @@ func New(spec *Spec) *Model {
 // Name is the scenario's name, for people.
 func (m *Model) Name() string { return m.spec.Name }
 
+// Memory is what the nodes take, nearly all of which are servers where there are many.
+func (m *Model) Memory() scenario.Memory { return scenario.Memory{NodeBytes: serverBytes} }
+
+// serverBytes is what a server with one endpoint, few steps and a few requests in it takes, with their events.
+const serverBytes = 900
+
 // Notes are remarks on the file, for scenario.Noter.
 func (m *Model) Notes() []string { return m.spec.Notes }
 
