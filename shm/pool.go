@@ -34,6 +34,8 @@ type Pool struct {
 	free   []uint32                      // by size: the block freed last, or noBlock
 	ready  []uint32                      // by size: blocks that have been adopted, the first ones
 	take   func(offset, bytes int) error // of the body, before it is touched; nil: it has all its memory
+	skip   int                           // times that more memory is needed and not asked for
+	skips  int                           // skip after the next refusal; 0: none since the last memory was taken
 	stats  []BlockSizeStats              // by size
 	header [PoolHeaderBytes]byte         // as formatted
 	check  int                           // block that Check looks at next
@@ -72,9 +74,16 @@ func NewPool(body []byte) (*Pool, error) {
 // 300 µs.
 const growBytes = 1 << 20
 
+// Asking for memory that there isn't takes 100 us and more: for every payload that would cost more than what it is for.
+const (
+	growSkips    = 64
+	growSkipsMax = 4096
+)
+
 // NewGrowingPool is NewPool for a body of which only the first PoolHeaderBytes have memory. Alloc calls take for more,
-// some blocks at a time, when it first needs them (Segment.Take); from its first error on the pool has the blocks that
-// it has then. Memory that was taken is never given back.
+// some blocks at a time, when it first needs them (Segment.Take). After an error the pool goes on with the blocks that
+// it has, and asks again when it has needed more another growSkips times, twice as many after each further error, up to
+// growSkipsMax. Memory that was taken is never given back.
 //
 // Loans of an earlier owner become stale only when their blocks are needed.
 func NewGrowingPool(body []byte, take func(offset, bytes int) error) (*Pool, error) {
@@ -118,17 +127,24 @@ func (p *Pool) adopt(i int, n uint32) {
 	}
 }
 
-// grow takes memory for more blocks of size i. It reports false when there are no more of them, or no memory.
+// grow takes memory for more blocks of size i. It reports false when there are no more of them, or no
+// memory, or where there was none a short while ago.
 func (p *Pool) grow(i int) bool {
 	c := &p.sizes[i]
 	if p.take == nil || p.ready[i] == c.count {
 		return false
 	}
-	n := min(c.count-p.ready[i], max(1, uint32(growBytes/c.stride)))
-	if p.take(c.at(c.first+p.ready[i]), int(n)*c.stride) != nil {
-		p.take = nil // asking again for every payload would cost more than what it is for
+	if p.skip > 0 {
+		p.skip--
 		return false
 	}
+	n := min(c.count-p.ready[i], max(1, uint32(growBytes/c.stride)))
+	if p.take(c.at(c.first+p.ready[i]), int(n)*c.stride) != nil {
+		p.skips = min(max(growSkips, 2*p.skips), growSkipsMax)
+		p.skip = p.skips
+		return false
+	}
+	p.skips = 0
 	p.adopt(i, n)
 	return true
 }

@@ -765,6 +765,60 @@ func TestPoolGrows(t *testing.T) {
 	}
 }
 
+// A pool that got no memory goes on without, and asks again later, more and more seldom: where memory is there again,
+// it grows.
+func TestPoolGrowsLater(t *testing.T) {
+	sizes := []BlockSize{{BlockBytes: growBytes, Count: 4}}
+	bytes, err := PoolBytes(sizes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := mustHeap(t, bytes).Body()
+	if err := FormatPool(body, sizes); err != nil {
+		t.Fatal(err)
+	}
+	asked, there := 0, false
+	p, err := NewGrowingPool(body, func(int, int) error {
+		if asked++; !there {
+			return ErrMemory
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := map[int]bool{} // calls of Alloc that ask
+	const calls = 3 * growSkipsMax
+	for call := range calls {
+		before := asked
+		if _, err := p.Alloc(1); !errors.Is(err, ErrExhausted) {
+			t.Fatalf("call %d: %v", call, err)
+		}
+		at[call] = asked > before
+	}
+	for call, skips := 0, growSkips; call < calls; call, skips = call+skips+1, min(2*skips, growSkipsMax) {
+		if !at[call] {
+			t.Errorf("call %d doesn't ask for memory", call)
+		}
+		delete(at, call)
+	}
+	for call, asks := range at {
+		if asks {
+			t.Errorf("call %d asks for memory too", call)
+		}
+	}
+	there = true
+	var got []Block
+	for range growSkipsMax + 4 {
+		if b, err := p.Alloc(1); err == nil {
+			got = append(got, b)
+		}
+	}
+	if len(got) != 4 {
+		t.Errorf("%d blocks when there was memory again, want 4", len(got))
+	}
+}
+
 // A view that is told the sizes needs no table, and stays inside the body whatever the owner has written there.
 func TestPoolViewOfKnownSizes(t *testing.T) {
 	sizes := []BlockSize{{BlockBytes: 100, Count: 2}, {BlockBytes: 300, Count: 1}}

@@ -15,7 +15,9 @@
 // cycle of lanes can hold all workers back where no cycle of links does.
 //
 // Guarantee: the same graph, run and method give the same partition, on
-// every machine and in whatever order the graph lists its links; nodes that were pinned
+// every machine and in whatever order the graph lists its links. The number of processors is a part of the run: on a
+// machine with another number MinCut may choose another partition, unless Run.Processors (--processors N) says what to
+// place for. Nodes that were pinned
 // stay where they were put; no worker is without a node, unless MinCut predicts that fewer are faster and no node is
 // pinned. All figures are numbers, whatever finite work and lookahead, and whatever rates, the graph has.
 //
