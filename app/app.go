@@ -79,14 +79,15 @@ func Run(args []string, stdin io.Reader, stdout, stderr io.Writer, kinds ...scen
 		name = filepath.Base(args[0])
 		args = args[1:]
 	}
-	shown, told := printable.NewWriter(stdout), printable.NewWriter(stderr)
+	outlet := newOutlet(stderr)
+	shown, told := printable.NewWriter(stdout), printable.NewWriter(outlet)
 	registry, err := scenario.NewRegistry(kinds...)
 	if err != nil {
 		fmt.Fprintf(told, "%s: %v\n", name, err)
 		return ExitUsage
 	}
 	p := &program{name: name, registry: registry, stdin: stdin, stdout: &output{w: shown}, stderr: told,
-		terminal: stderr}
+		terminal: outlet}
 	err = p.dispatch(args)
 	if flush := shown.Flush(); p.stdout.err == nil {
 		p.stdout.err = flush
@@ -110,7 +111,7 @@ type program struct {
 	stdin    io.Reader
 	stdout   *output   // printable, like all output
 	stderr   io.Writer // printable
-	terminal io.Writer // what stderr writes to, for the line that shows progress
+	terminal *outlet   // what stderr writes to, for the line that shows progress
 }
 
 // output keeps the first error of its writer, so that callers need not check every line.

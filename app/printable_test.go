@@ -97,7 +97,7 @@ func TestNothingSteersTheTerminal(t *testing.T) {
 // TestWorkersDontSteerTheTerminal: what workers print comes through the same writer.
 func TestWorkersDontSteerTheTerminal(t *testing.T) {
 	var stdout, stderr bytes.Buffer
-	s := newScreen(&stderr, "disco-run")
+	s := newScreen(newOutlet(&stderr), "disco-run")
 	if _, err := s.Write([]byte("worker 0: \x1b[2J\u202e\x9b\n")); err != nil {
 		t.Fatal(err)
 	}

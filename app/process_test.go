@@ -44,10 +44,17 @@ func launchProgram(t *testing.T, text string, args ...string) *launched {
 	l.cmd.Env = append(os.Environ(), programEnv+"=1")
 	l.cmd.Stdout, l.cmd.Stderr, l.cmd.Dir = &l.stdout, &l.stderr, l.dir
 	l.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // as a shell does: Ctrl-Z stops no other process
+	l.simulating()
+	return l
+}
+
+// simulating starts the program and waits until two workers simulate.
+func (l *launched) simulating() {
+	l.t.Helper()
 	if err := l.cmd.Start(); err != nil {
-		t.Fatal(err)
+		l.t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = l.cmd.Process.Kill() }) // it has ended, as a rule
+	l.t.Cleanup(func() { _ = l.cmd.Process.Kill() }) // it has ended, as a rule
 	l.until("two workers that simulate", func() bool {
 		live, err := inspect.Process(l.cmd.Process.Pid)
 		if err != nil || len(live.Workers) != 2 {
@@ -62,7 +69,6 @@ func launchProgram(t *testing.T, text string, args ...string) *launched {
 		}
 		return true
 	})
-	return l
 }
 
 func (l *launched) until(what string, condition func() bool) {

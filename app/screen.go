@@ -21,7 +21,7 @@ type screen struct {
 	width    func() int
 
 	mu    sync.Mutex
-	w     io.Writer         // raw: the line that shows progress is drawn with escapes
+	w     *outlet           // raw: the line that shows progress is drawn with escapes
 	lines *printable.Writer // to w
 	name  string            // of the program
 	about string            // stands before the progress, e.g. the point of a sweep
@@ -35,9 +35,9 @@ type screen struct {
 	speed float64 // events per wall second, smoothed
 }
 
-func newScreen(w io.Writer, name string) *screen {
+func newScreen(w *outlet, name string) *screen {
 	s := &screen{w: w, name: name, lines: printable.NewWriter(w)}
-	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+	if f, ok := w.w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		s.terminal = true
 		s.width = func() int {
 			if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {

@@ -83,11 +83,14 @@ func (s *signals) watch() {
 			}
 			switch count++; count {
 			case 1:
+				// The run is ended before anything is written: standard error may be full, and whoever holds the
+				// screen waiting for its reader. From here on nobody waits for that reader for long.
 				s.first.Store(int32(sig.(syscall.Signal)))
+				close(s.stop)
+				s.screen.w.hurry()
+				late = time.After(answerMax)
 				fmt.Fprintf(s.screen, "%s: %v: ending the run; once more ends it at once, without results\n", s.name,
 					sig)
-				close(s.stop)
-				late = time.After(answerMax)
 			case 2:
 				s.cancel()
 				late = time.After(cleanupMax)
