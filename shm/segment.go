@@ -71,13 +71,13 @@ type Segment struct {
 	readOnly bool    // immutable, likewise
 
 	mu   sync.Mutex // guards the fields below
-	mem  []byte     // the whole mapping; nil before it is made and after Close
+	mem  []byte     // the whole mapping; nil before it is made and after Close or Unmap
 	file *os.File   // nil for heap segments, for attached ones that can't Take, and after Close
 }
 
 // Body is the memory after the header: page aligned unless Config.Packed says otherwise, as long as Config.Size
 // said, and zero in a new segment. It is the same memory at every call, valid
-// until Close, and nil after it. Writing into the body of a segment that was
+// until Close or Unmap, and nil after it. Writing into the body of a segment that was
 // attached with Want.ReadOnly ends the process with a fault, but for WritableBytes.
 func (s *Segment) Body() []byte {
 	s.mu.Lock()
@@ -117,20 +117,39 @@ func (s *Segment) Pages() Pages { return s.head.pages }
 // ReadOnly reports whether the body may only be read, beyond Want.WritableBytes.
 func (s *Segment) ReadOnly() bool { return s.readOnly }
 
+// Unmap unmaps the memory and keeps the file, from which others may still Attach: for who only hands a segment on. Like
+// Close it must not overlap with any use of the memory. Without a file it does nothing: the memory is all there is.
+func (s *Segment) Unmap() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.file == nil {
+		return nil
+	}
+	return s.unmap()
+}
+
+// unmap ends the mapping, if there is one. The caller holds mu.
+func (s *Segment) unmap() error {
+	mem := s.mem
+	s.mem = nil
+	if mem == nil || s.head.pages == PagesHeap {
+		return nil
+	}
+	if err := s.sys.munmap(mem); err != nil {
+		return fmt.Errorf("shm: segment %q: unmapping %d bytes: %w", s.head.name, len(mem), err)
+	}
+	return nil
+}
+
 // Close unmaps the memory and closes the file. Only the first call does anything;
 // every further one returns nil. An error means that the machine refused to take
 // something back; the segment is closed all the same.
 func (s *Segment) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	mem, file := s.mem, s.file
-	s.mem, s.file = nil, nil
-	var unmapped, closed error
-	if mem != nil && s.head.pages != PagesHeap {
-		if err := s.sys.munmap(mem); err != nil {
-			unmapped = fmt.Errorf("shm: segment %q: unmapping %d bytes: %w", s.head.name, len(mem), err)
-		}
-	}
+	file := s.file
+	s.file = nil
+	unmapped, closed := s.unmap(), error(nil)
 	if file != nil {
 		if err := s.sys.close(file); err != nil {
 			closed = fmt.Errorf("shm: segment %q: closing its file: %w", s.head.name, err)

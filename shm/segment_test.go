@@ -96,6 +96,33 @@ func TestCloseTwice(t *testing.T) {
 	}
 }
 
+// A segment that is no longer mapped can still be handed on.
+func TestUnmap(t *testing.T) {
+	s := mustCreate(t, Config{Name: "unmapped", Kind: testKind, Size: 100})
+	s.Body()[7] = 9
+	for range 2 {
+		if err := s.Unmap(); err != nil || s.Body() != nil || s.File() == nil {
+			t.Fatalf("%v, body %v, file %v", err, s.Body() != nil, s.File())
+		}
+	}
+	if _, maps := held(t, "unmapped"); maps != 0 {
+		t.Errorf("%d mappings", maps)
+	}
+	other, err := Attach(s.File(), Want{Kind: testKind})
+	if err != nil || other.Body()[7] != 9 {
+		t.Fatalf("attaching: %v", err)
+	}
+	if err := other.Unmap(); err != nil || other.Body() == nil {
+		t.Errorf("an attached segment has no file to map it from again: %v", err)
+	}
+	if err := errors.Join(other.Close(), s.Close()); err != nil {
+		t.Error(err)
+	}
+	if h := mustHeap(t, 100); h.Unmap() != nil || h.Body() == nil {
+		t.Error("a heap segment has no file")
+	}
+}
+
 func TestConfigRefused(t *testing.T) {
 	good := Config{Name: "good", Kind: testKind, Size: 1}
 	for what, spoil := range map[string]func(*Config){

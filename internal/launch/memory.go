@@ -12,7 +12,6 @@ import (
 	"github.com/disco-sim/disco/internal/lane"
 	"github.com/disco-sim/disco/internal/worker"
 	"github.com/disco-sim/disco/shm"
-	"golang.org/x/sys/unix"
 )
 
 // memory is all segments of a worker set. The launcher makes and formats them before any
@@ -28,7 +27,6 @@ type memory struct {
 	pools        []*shm.Segment   // nil for workers that send nothing
 	rings        [][]int          // [from][to]: bytes of the lane's ring, 0: no lane
 	lanes        [][]*shm.Segment // [from][to]; nil where there is none
-	kept         [][]*os.File     // lanes that are no longer mapped, for a post-mortem; nil where there is none
 	shared       bool             // between processes
 }
 
@@ -203,44 +201,22 @@ func (m *memory) segments(self int) worker.Segments {
 	return worker.Segments{Input: m.input, Boards: m.boards, Pools: m.pools, Out: m.lanes[self], In: in}
 }
 
-// release gives up what only the workers need, once they have attached: the launcher
-// keeps the boards, to show progress, and the files of the lanes, for a post-mortem. Lanes aren't kept mapped: a
-// system that is out of memory would take the launcher
-// for the largest process. Heap segments stay: the workers use these very ones.
-func (m *memory) release() error {
+// release gives up what only the workers need, once they have attached: the launcher keeps the boards, to show
+// progress, and the files of the lanes, for a post-mortem. Lanes aren't kept mapped: a system that is out of memory
+// would take the launcher for the largest process. Heap segments stay: the workers use these very ones.
+func (m *memory) release() {
 	if !m.shared {
-		return nil
+		return
 	}
-	m.kept = make([][]*os.File, m.workers)
-	for from, row := range m.lanes {
-		m.kept[from] = make([]*os.File, m.workers)
-		for to, s := range row {
-			if s == nil {
-				continue
-			}
-			f, err := duplicate(s.File())
-			if err != nil {
-				return fmt.Errorf("launch: keeping the lane from worker %d to %d: %w", from, to, err)
-			}
-			m.kept[from][to] = f
-		}
-	}
-	// An error of Close leaves nothing to be done: the mapping goes with the process.
+	// An error leaves nothing to be done: the mapping goes with the process.
 	_ = closeAll(m.pools)
 	for _, row := range m.lanes {
-		_ = closeAll(row)
+		for _, s := range row {
+			if s != nil {
+				_ = s.Unmap()
+			}
+		}
 	}
-	m.pools, m.lanes = nil, nil
-	return nil
-}
-
-// duplicate is a second descriptor of a file.
-func duplicate(f *os.File) (*os.File, error) {
-	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		return nil, err
-	}
-	return os.NewFile(uintptr(fd), f.Name()), nil
 }
 
 // close frees all segments. No worker of this process may use them any more.
@@ -249,14 +225,7 @@ func (m *memory) close() error {
 	for _, row := range m.lanes {
 		errs = append(errs, closeAll(row))
 	}
-	for _, row := range m.kept {
-		for _, f := range row {
-			if f != nil {
-				errs = append(errs, f.Close())
-			}
-		}
-	}
-	m.boards, m.pools, m.lanes, m.kept = nil, nil, nil, nil
+	m.boards, m.pools, m.lanes = nil, nil, nil
 	return errors.Join(errs...)
 }
 
@@ -272,14 +241,15 @@ func closeAll(segments []*shm.Segment) error {
 
 // inspectLane reads the status of a lane that there is, which the launcher may have mapped no longer.
 func (m *memory) inspectLane(from, to int) (lane.Status, error) {
-	if m.lanes != nil {
-		return lane.Inspect(m.lanes[from][to].Body())
+	if body := m.lanes[from][to].Body(); body != nil {
+		return lane.Inspect(body)
 	}
 	cfg, err := m.plan.LaneOf(m.rings[from][to])
 	if err != nil {
 		return lane.Status{}, err
 	}
-	s, err := shm.Attach(m.kept[from][to], shm.Want{Kind: cfg.Kind, Size: cfg.Size, ReadOnly: true, NoPopulate: true})
+	s, err := shm.Attach(m.lanes[from][to].File(),
+		shm.Want{Kind: cfg.Kind, Size: cfg.Size, ReadOnly: true, NoPopulate: true})
 	if err != nil {
 		return lane.Status{}, err
 	}

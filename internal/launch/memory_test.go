@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/disco-sim/disco/internal/worker"
+	"golang.org/x/sys/unix"
 )
 
 // evenTraffic is workers that all send each other the same.
@@ -71,6 +72,49 @@ func TestRingSizes(t *testing.T) {
 		for _, ring := range row {
 			if ring != 0 && ring != tuning.RingBytesLeast() {
 				t.Errorf("ring of %d bytes", ring)
+			}
+		}
+	}
+}
+
+// What checkFiles counts is enough: giving up what only the workers need opens no file, and a post-mortem still finds
+// the lanes.
+func TestReleaseOpensNoFile(t *testing.T) {
+	m, err := planMemory(TransportShm, evenTraffic(3), worker.DefaultTuning())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err = m.create(0, func() error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := m.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	var limit, few unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	few = limit
+	few.Cur = uint64(m.lanes[2][1].File().Fd()) + 1 // of the segment that was made last
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &few); err != nil {
+		t.Fatal(err)
+	}
+	m.release()
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	for from, row := range m.lanes {
+		for to, s := range row {
+			if s == nil {
+				continue
+			}
+			if s.Body() != nil {
+				t.Errorf("the lane from %d to %d is mapped", from, to)
+			}
+			if status, err := m.inspectLane(from, to); err != nil || status.Forward.Capacity != m.rings[from][to] {
+				t.Errorf("the lane from %d to %d: %+v, %v", from, to, status, err)
 			}
 		}
 	}

@@ -102,9 +102,7 @@ func (ws *workerSet) replications(ctx context.Context) error {
 	if _, err := s.request(ctx, ws.setup, worker.TypeReady); err != nil {
 		return err
 	}
-	if err := ws.memory.release(); err != nil { // the workers have theirs now
-		return err
-	}
+	ws.memory.release() // the workers have theirs now
 	for !s.stopping {
 		r, ok, later := ws.schedule.take()
 		switch {

@@ -99,7 +99,7 @@ perf/chaos: internal/procfs app internal/infile internal/inspect internal/invari
 	internal/launch/launchtest internal/worker model/devstone model/network model/phold model/queueing
 	model/service
 perf/compare: internal/infile perf/bench
-perf/gen:
+perf/gen: scenario
 perf/peers: perf/bench shm
 perf/phold: model/phold node
 perf/scale: app internal/chart internal/heap internal/infile internal/inspect internal/latency internal/launch

@@ -13,10 +13,12 @@
 package main
 
 import (
-	"bufio"
+	"bytes"
 	"flag"
 	"fmt"
 	"os"
+
+	"github.com/disco-sim/disco/scenario"
 )
 
 func main() {
@@ -30,15 +32,20 @@ func main() {
 		fmt.Fprintln(os.Stderr, "gen: want balancers >= 1, servers >= balancers, rps > 0 and horizon >= 5")
 		os.Exit(2)
 	}
-	w := bufio.NewWriter(os.Stdout)
-	write(w, *servers, *balancers, *groups, *rps, *horizon)
-	if err := w.Flush(); err != nil {
+	var text bytes.Buffer
+	write(&text, *servers, *balancers, *groups, *rps, *horizon)
+	if text.Len() > scenario.FileBytesMax {
+		fmt.Fprintf(os.Stderr, "gen: %d servers take %d bytes, but a scenario file has at most %d: use -groups, or "+
+			"fewer -servers\n", *servers, text.Len(), scenario.FileBytesMax)
+		os.Exit(2)
+	}
+	if _, err := os.Stdout.Write(text.Bytes()); err != nil {
 		fmt.Fprintln(os.Stderr, "gen:", err)
 		os.Exit(1)
 	}
 }
 
-func write(w *bufio.Writer, servers, balancers int, groups bool, rps, horizon float64) {
+func write(w *bytes.Buffer, servers, balancers int, groups bool, rps, horizon float64) {
 	const perMinute = 60 // one request a second and user
 	fmt.Fprintf(w, "rqs_input:\n  id: users\n  avg_active_users: {mean: %g}\n  avg_request_per_minute_per_user: "+
 		"{mean: %d}\n  user_sampling_window: 60\n", rps, perMinute)

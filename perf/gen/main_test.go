@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"testing"
 
@@ -18,11 +17,7 @@ func TestWrite(t *testing.T) {
 		groups             bool
 	}{{1, 1, false}, {7, 3, false}, {2000, 20, false}, {1, 1, true}, {7, 3, true}, {2000, 20, true}} {
 		var text bytes.Buffer
-		w := bufio.NewWriter(&text)
-		write(w, c.servers, c.balancers, c.groups, 200_000, 60)
-		if err := w.Flush(); err != nil {
-			t.Fatal(err)
-		}
+		write(&text, c.servers, c.balancers, c.groups, 200_000, 60)
 		doc, err := scenario.Parse("big.yml", text.Bytes())
 		if err != nil {
 			t.Fatal(err)
