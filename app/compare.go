@@ -31,28 +31,31 @@ const comparedSeconds = 0.1
 
 // compare runs the scenario on one worker and as configured in l, alternately, and returns the outcome of the last
 // parallel run. A trace and profiles are written by that run only. Both must give the same results.
-func compare(ctx context.Context, cfg launch.Config, l *launch.Launch) (*launch.Outcome, *comparison, error) {
+func compare(ctx context.Context, cfg launch.Config, l *launch.Launch, screen *screen) (*launch.Outcome, *comparison,
+	error) {
 	parallel := cfg
 	parallel.Trace, parallel.Profiles = "", ""
 	sequential := parallel
 	sequential.Workers, sequential.Pins, sequential.Partition, sequential.Spread = 1, nil, "", ""
 	c := &comparison{Rounds: compareRounds}
 	for round := range compareRounds {
+		screen.next("", false)
 		one, err := prepare(sequential)
 		if err != nil {
 			return nil, nil, err
 		}
-		a, err := one.Run(ctx)
+		a, err := simulate(ctx, one, cfg.Stop, screen)
 		if err != nil || a.Interrupted {
 			return a, nil, err
 		}
+		screen.next("", false)
 		many := l
 		if round < compareRounds-1 {
 			if many, err = prepare(parallel); err != nil {
 				return nil, nil, err
 			}
 		}
-		b, err := many.Run(ctx)
+		b, err := simulate(ctx, many, cfg.Stop, screen)
 		if err != nil || b.Interrupted {
 			return b, nil, err
 		}

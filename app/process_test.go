@@ -222,8 +222,13 @@ func TestInterruptWhileLoading(t *testing.T) {
 	if err := os.WriteFile(file, []byte(launchtest.Scenario(4, 1, "{node: 0, at: 0, how: load}")), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	l.cmd = exec.Command(os.Args[0], "run", file)
-	l.cmd.Env = append(os.Environ(), programEnv+"=1")
+	for _, name := range []string{"out.json", "trace.txt"} { // which stay as they are
+		if err := os.WriteFile(filepath.Join(l.dir, name), []byte("before"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.cmd = exec.Command(os.Args[0], "run", file, "--json", "out.json", "--trace", "trace.txt")
+	l.cmd.Env, l.cmd.Dir = append(os.Environ(), programEnv+"=1"), l.dir
 	l.cmd.Stderr = &l.stderr
 	if err := l.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -239,10 +244,15 @@ func TestInterruptWhileLoading(t *testing.T) {
 	if err := l.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	l.end()
+	l.end("out.json", "trace.txt")
 	if status, said := l.cmd.ProcessState.ExitCode(), l.stderr.String(); status != 143 ||
 		!strings.Contains(said, "interrupted before anything was simulated") {
 		t.Errorf("exit status %d, standard error %q", status, said)
+	}
+	for _, name := range []string{"out.json", "trace.txt"} {
+		if text, err := os.ReadFile(filepath.Join(l.dir, name)); err != nil || string(text) != "before" {
+			t.Errorf("%s has %q, %v", name, text, err)
+		}
 	}
 }
 

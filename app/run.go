@@ -217,12 +217,15 @@ func (p *program) carryOut(ctx context.Context, o *order, doc *scenario.Document
 	var out *launch.Outcome
 	var times *comparison
 	if o.compare {
-		out, times, err = compare(ctx, o.config, l)
+		out, times, err = compare(ctx, o.config, l, screen)
 	} else {
-		out, err = l.Run(ctx)
+		out, err = simulate(ctx, l, o.config.Stop, screen)
 	}
 	if out == nil {
 		return err
+	}
+	if len(out.Replications) == 0 { // no results: whatever is in the files for them stays
+		return errors.Join(interruption(l, out), err)
 	}
 	screen.end()
 	return errors.Join(p.show(o, l, out, times), err)

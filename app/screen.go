@@ -28,7 +28,8 @@ type screen struct {
 	what  string            // is being done, beside handling events; see launch.Config.Doing
 	since time.Time         // since when
 	noted bool              // that it takes long
-	begun bool              // events were handled
+	begun bool              // events were handled, in the run under way
+	kept  bool              // there are results already, e.g. of a sweep's first points
 	ended bool              // standard output is written to, perhaps on the same terminal: no line is drawn
 	shown bool              // the progress line stands there
 	last  launch.Progress
@@ -101,17 +102,17 @@ func (s *screen) doing(what string) {
 
 // end says that results are being written from now on.
 func (s *screen) end() {
-	s.doing("")
+	s.clear()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.what, s.ended = "writing the results", true
+	s.what, s.since, s.noted, s.ended, s.kept = "writing the results", time.Now(), false, true, true
 }
 
-// now is what is being done, and whether events were handled.
-func (s *screen) now() (what string, begun bool) {
+// now is what is being done, and whether the run under way has handled events; kept: there are results already.
+func (s *screen) now() (what string, begun, kept bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.what, s.begun
+	return s.what, s.begun, s.kept
 }
 
 // remind shows what is being done.
@@ -130,11 +131,12 @@ func (s *screen) remind() {
 	}
 }
 
-// setTitle sets the text in front of the progress of a new run.
-func (s *screen) setTitle(title string) {
+// next begins a new run of the same command: title stands in front of its progress, and kept says that results of
+// earlier ones will be shown whatever becomes of this one.
+func (s *screen) next(title string, kept bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.about, s.last, s.speed = title, launch.Progress{}, 0
+	s.about, s.last, s.speed, s.begun, s.kept = title, launch.Progress{}, 0, false, kept
 }
 
 // clear takes the progress line away, until something else is done.

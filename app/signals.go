@@ -103,12 +103,12 @@ func (s *signals) watch() {
 
 // late is called when a run hasn't ended answerMax after a first signal, or cleanupMax after a second one.
 func (s *signals) late(count int) {
-	what, begun := s.screen.now()
+	what, begun, kept := s.screen.now()
 	switch {
 	case count > 1:
 		fmt.Fprintf(s.screen, "%s: ended at once, without results\n", s.name)
 		os.Exit(s.status())
-	case !begun:
+	case !begun && !kept:
 		fmt.Fprintf(s.screen, "%s: %v before anything was simulated\n", s.name, errInterrupted)
 		os.Exit(s.status())
 	case what == "":
@@ -148,6 +148,40 @@ func (s *signals) cause(err error) error {
 		}
 	}
 	return err
+}
+
+// unbegunMax is how long after the first signal a run may take to end that hasn't simulated anything.
+const unbegunMax = answerMax / 2
+
+// simulate is Launch.Run, until unbegunMax after a first signal that comes before anything was simulated: a step of the
+// start that can't be cut short then ends with the process.
+func simulate(ctx context.Context, l *launch.Launch, stop <-chan struct{}, screen *screen) (*launch.Outcome, error) {
+	type result struct {
+		out *launch.Outcome
+		err error
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan result, 1)
+	go func() {
+		out, err := l.Run(ctx)
+		done <- result{out, err}
+	}()
+	select {
+	case r := <-done:
+		return r.out, r.err
+	case <-stop:
+	}
+	select {
+	case r := <-done:
+		return r.out, r.err
+	case <-time.After(unbegunMax):
+	}
+	if _, begun, _ := screen.now(); !begun {
+		return nil, fmt.Errorf("%w before anything was simulated", errInterrupted)
+	}
+	r := <-done
+	return r.out, r.err
 }
 
 // prepare is launch.Prepare, which may take minutes for a large scenario, until the first signal. Nothing has been

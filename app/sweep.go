@@ -77,8 +77,8 @@ func (p *program) sweep(ctx context.Context, o *order, doc *scenario.Document, s
 	}
 	all := &sweepDocument{File: o.file, Sweep: axes, Points: len(points), columns: o.columns}
 	for i, cfg := range launches {
-		screen.setTitle(fmt.Sprintf("point %d of %d  ", i+1, len(points)))
-		row, err := p.runPoint(ctx, o, cfg, points[i])
+		screen.next(fmt.Sprintf("point %d of %d  ", i+1, len(points)), len(all.Rows) > 0)
+		row, err := p.runPoint(ctx, o, cfg, points[i], screen)
 		screen.clear()
 		if row != nil {
 			all.Rows = append(all.Rows, *row)
@@ -86,6 +86,9 @@ func (p *program) sweep(ctx context.Context, o *order, doc *scenario.Document, s
 		if err != nil {
 			all.Interrupted = errors.Is(err, errInterrupted) || errors.Is(err, launch.ErrEnded) ||
 				errors.Is(err, launch.ErrUnresponsive)
+			if all.Interrupted && len(all.Rows) == 0 { // whatever is in the files for results stays
+				return fmt.Errorf("at %s: %w", points[i], err)
+			}
 			return errors.Join(fmt.Errorf("at %s: %w", points[i], err), p.showSweep(o, all))
 		}
 		if i == 0 {
@@ -98,11 +101,13 @@ func (p *program) sweep(ctx context.Context, o *order, doc *scenario.Document, s
 			}
 		}
 		if all.Interrupted = row.Interrupted; all.Interrupted {
+			screen.end()
 			return errors.Join(p.showSweep(o, all),
 				fmt.Errorf("%w at point %d of %d (%s): the table ends there", errInterrupted, i+1, len(points),
 					points[i]))
 		}
 	}
+	screen.end()
 	return p.showSweep(o, all)
 }
 
@@ -141,14 +146,19 @@ func (p *program) checkPoint(o *order, doc *scenario.Document, point sweep.Point
 }
 
 // runPoint runs the scenario of one point.
-func (p *program) runPoint(ctx context.Context, o *order, cfg launch.Config, point sweep.Point) (*sweepRow, error) {
+func (p *program) runPoint(
+	ctx context.Context, o *order, cfg launch.Config, point sweep.Point, screen *screen,
+) (*sweepRow, error) {
 	l, err := prepare(cfg)
 	if err != nil {
 		return nil, err
 	}
-	out, failed := l.Run(ctx)
+	out, failed := simulate(ctx, l, cfg.Stop, screen)
 	if out == nil {
 		return nil, failed
+	}
+	if len(out.Replications) == 0 {
+		return nil, errors.Join(interruption(l, out), failed)
 	}
 	row := &sweepRow{Point: make(map[string]json.RawMessage), document: newDocument(o, l, out), at: point}
 	for _, s := range point {

@@ -110,7 +110,8 @@ type Config struct {
 	EndStalled bool
 
 	// Trace is the file for the whole trace, in total order; empty for none. It costs
-	// half the speed and some 50 bytes of disk an event while the run lasts.
+	// half the speed and some 50 bytes of disk an event while the run lasts. A run that
+	// is interrupted before anything was simulated leaves the file as it is.
 	Trace string
 
 	// Profiles is a directory that gets a CPU profile of every worker; empty for none.

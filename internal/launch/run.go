@@ -200,9 +200,9 @@ func replaces(err, before error) bool {
 // largeTrace is how many bytes of records take so long to merge that the run says so.
 const largeTrace = 64 << 20
 
-// writeTrace writes the trace file, if one is wanted.
+// writeTrace writes the trace file, if one is wanted and something was simulated.
 func (l *Launch) writeTrace(ctx context.Context, results []*result) error {
-	if l.cfg.Trace == "" {
+	if l.cfg.Trace == "" || len(results) == 0 {
 		return nil
 	}
 	l.cfg.doing("writing the trace")

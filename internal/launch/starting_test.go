@@ -6,11 +6,14 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
 	"github.com/disco-sim/disco/internal/launch/launchtest"
+	"github.com/disco-sim/disco/internal/worker"
 )
 
 // A worker that dies while others are only being started, or another worker set's memory is made,
@@ -62,6 +65,34 @@ func TestStopWhileStarting(t *testing.T) {
 		}
 	}
 	nothingLeft(t, t.TempDir())
+}
+
+// A run that is stopped before anything was simulated, in whatever phase, leaves the trace file as it was.
+func TestStopBeforeAnythingLeavesTrace(t *testing.T) {
+	for _, transport := range transports() {
+		for _, point := range []string{"started", "sent, waiting for " + worker.TypeReady.String(),
+			"received " + worker.TypeReady.String()} {
+			name := filepath.Join(t.TempDir(), "trace.txt")
+			if err := os.WriteFile(name, []byte("before"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			stop := make(chan struct{})
+			var once sync.Once
+			cfg := config(transport, 2, launchtest.Scenario(4, 1e9, ""))
+			cfg.Stop, cfg.Trace = stop, name
+			out, err := runWithSteps(t, cfg, func(_ *supervisor, at string) {
+				if at == point {
+					once.Do(func() { close(stop) })
+				}
+			})
+			if err != nil || !out.Interrupted || len(out.Replications) != 0 {
+				t.Errorf("%s, %s: %+v, %v", transport, point, out, err)
+			}
+			if text, err := os.ReadFile(name); err != nil || string(text) != "before" {
+				t.Errorf("%s, %s: the trace file has %q, %v", transport, point, text, err)
+			}
+		}
+	}
 }
 
 // Workers that are goroutines have one CPU time: the first has that of all.

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"io"
+	"testing"
+
+	"github.com/disco-sim/disco/internal/launch"
+	"github.com/disco-sim/disco/internal/launch/launchtest"
+	"github.com/disco-sim/disco/scenario"
+)
+
+// A later run of the same command has begun nothing when it begins, and results that are being written are kept.
+func TestScreenBegun(t *testing.T) {
+	s := newScreen(newOutlet(io.Discard), "disco-run")
+	check := func(step string, wantBegun, wantKept bool) {
+		t.Helper()
+		if _, begun, kept := s.now(); begun != wantBegun || kept != wantKept {
+			t.Errorf("%s: begun %v, kept %v, want %v, %v", step, begun, kept, wantBegun, wantKept)
+		}
+	}
+	s.doing("starting 2 workers")
+	check("starting", false, false)
+	s.doing("")
+	check("simulating", true, false)
+	s.next("point 2 of 3  ", true)
+	s.doing("starting 2 workers")
+	check("the next run", false, true)
+	s.next("", false)
+	check("one without earlier results", false, false)
+	s.end()
+	check("writing", false, true)
+}
+
+// A step of the start that can't be cut short delays neither the first run's end nor that of a later one.
+func TestSimulateStopsBeforeItBegins(t *testing.T) {
+	registry, err := scenario.NewRegistry(launchtest.Kind())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newScreen(newOutlet(io.Discard), "disco-run")
+	s.doing("") // an earlier run
+	s.next("point 2 of 3  ", true)
+	stop, held, left := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	l, err := launch.Prepare(launch.Config{File: "tiny.yml", Text: []byte(launchtest.Scenario(4, 1, "")),
+		Registry: registry, Workers: 2, Replications: 1, Transport: launch.TransportInproc, Stop: stop,
+		Doing: func(what string) {
+			if what == "starting 2 workers" {
+				close(stop)
+				<-held
+				close(left)
+			}
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := simulate(t.Context(), l, stop, s)
+	if out != nil || err == nil || err.Error() != "interrupted before anything was simulated" {
+		t.Errorf("%+v, %v", out, err)
+	}
+	close(held)
+	<-left
+}
