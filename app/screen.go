@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/disco-sim/disco/internal/launch"
@@ -29,6 +30,7 @@ type screen struct {
 	since time.Time         // since when
 	noted bool              // that it takes long
 	begun bool              // events were handled, in the run under way
+	over  atomic.Bool       // nothing is left to be simulated: results are collected, added up, written
 	kept  bool              // there are results already, e.g. of a sweep's first points
 	ended bool              // standard output is written to, perhaps on the same terminal: no line is drawn
 	shown bool              // the progress line stands there
@@ -94,6 +96,7 @@ func (s *screen) doing(what string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.what, s.since, s.noted = what, time.Now(), false
+	s.over.Store(s.begun && what != "")
 	if what == "" {
 		s.begun = true
 		s.wipe()
@@ -106,6 +109,7 @@ func (s *screen) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.what, s.since, s.noted, s.ended, s.kept = "writing the results", time.Now(), false, true, true
+	s.over.Store(true)
 }
 
 // now is what is being done, and whether the run under way has handled events; kept: there are results already.
@@ -137,6 +141,7 @@ func (s *screen) next(title string, kept bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.about, s.last, s.speed, s.begun, s.kept = title, launch.Progress{}, 0, false, kept
+	s.over.Store(false)
 }
 
 // clear takes the progress line away, until something else is done.

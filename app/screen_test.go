@@ -3,7 +3,11 @@
 package app
 
 import (
+	"bytes"
+	"context"
+	"errors"
 	"io"
+	"syscall"
 	"testing"
 
 	"github.com/disco-sim/disco/internal/launch"
@@ -31,6 +35,63 @@ func TestScreenBegun(t *testing.T) {
 	check("one without earlier results", false, false)
 	s.end()
 	check("writing", false, true)
+}
+
+// One signal ends a run at once when nothing is left to be simulated; before, it asks for the results so far.
+func TestSignalWhenAllIsSimulated(t *testing.T) {
+	for _, c := range []struct {
+		what string
+		over bool
+	}{{"", false}, {"adding up the results", true}} {
+		var said bytes.Buffer
+		screen := newScreen(newOutlet(&said), "disco-run")
+		screen.doing("")
+		if c.what != "" {
+			screen.doing(c.what)
+		}
+		s := watchSignals(screen, "disco-run")
+		s.in <- syscall.SIGINT
+		<-s.stop
+		if c.over {
+			<-s.ctx.Done()
+		} else if s.ctx.Err() != nil {
+			t.Error("one signal has ended a run that could have had results")
+		}
+		if status := statusOf(s.cause(launch.ErrEnded)); status != 130 {
+			t.Errorf("exit status %d", status)
+		}
+		s.close()
+	}
+}
+
+// A run that doesn't end with its context, because of a step that can't be cut short, isn't waited for.
+func TestSimulateEnds(t *testing.T) {
+	registry, err := scenario.NewRegistry(launchtest.Kind())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newScreen(newOutlet(io.Discard), "disco-run")
+	ctx, cancel := context.WithCancel(t.Context())
+	stop, held, left := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	l, err := launch.Prepare(launch.Config{File: "tiny.yml", Text: []byte(launchtest.Scenario(4, 1, "")),
+		Registry: registry, Workers: 2, Replications: 1, Transport: launch.TransportInproc, Stop: stop,
+		Doing: func(what string) {
+			s.doing(what)
+			if what == "adding up the results" {
+				close(stop)
+				cancel()
+				<-held
+				close(left)
+			}
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := simulate(ctx, l, stop, s); out != nil || !errors.Is(err, launch.ErrEnded) {
+		t.Errorf("%+v, %v", out, err)
+	}
+	close(held)
+	<-left
 }
 
 // A step of the start that can't be cut short delays neither the first run's end nor that of a later one.

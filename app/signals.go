@@ -30,7 +30,8 @@ const answerMax = 100 * time.Millisecond
 const sameSignal = 300 * time.Millisecond
 
 // signals converts Ctrl-C, SIGTERM and the end of the terminal into the end of a run: the first closes stop, the
-// second ends ctx, and a third, or a clean-up that takes too long, ends the process. Ctrl-Z stops the workers too.
+// second, or one that comes when all is simulated, ends ctx, and another one, or a clean-up that takes too long, ends
+// the process. Ctrl-Z stops the workers too.
 type signals struct {
 	ctx    context.Context
 	stop   chan struct{}
@@ -81,17 +82,16 @@ func (s *signals) watch() {
 			} else {
 				last = now
 			}
-			switch count++; count {
-			case 1:
-				// The run is ended before anything is written: standard error may be full, and whoever holds the
-				// screen waiting for its reader. From here on nobody waits for that reader for long.
-				s.first.Store(int32(sig.(syscall.Signal)))
-				close(s.stop)
-				s.screen.w.hurry()
+			switch count++; {
+			case count == 1 && !s.screen.over.Load():
 				late = time.After(answerMax)
-				fmt.Fprintf(s.screen, "%s: %v: ending the run; once more ends it at once, without results\n", s.name,
-					sig)
-			case 2:
+				s.end(sig, "ending the run; once more ends it at once, without results")
+			case count == 1: // nothing is left that could end earlier with results
+				count, late = 2, time.After(cleanupMax)
+				s.first.Store(int32(sig.(syscall.Signal)))
+				s.cancel()
+				s.end(sig, "ending at once: results that aren't written yet are lost")
+			case count == 2:
 				s.cancel()
 				late = time.After(cleanupMax)
 			default:
@@ -101,10 +101,22 @@ func (s *signals) watch() {
 	}
 }
 
+// end ends the run with the first signal, before anything is written: standard error may be full, and whoever holds
+// the screen waiting for its reader. From here on nobody waits for that reader for long.
+func (s *signals) end(sig os.Signal, how string) {
+	s.first.Store(int32(sig.(syscall.Signal)))
+	close(s.stop)
+	s.screen.w.hurry()
+	fmt.Fprintf(s.screen, "%s: %v: %s\n", s.name, sig, how)
+}
+
 // late is called when a run hasn't ended answerMax after a first signal, or cleanupMax after a second one.
 func (s *signals) late(count int) {
 	what, begun, kept := s.screen.now()
 	switch {
+	case count > 1 && kept:
+		fmt.Fprintf(s.screen, "%s: ended at once: what it was writing isn't complete\n", s.name)
+		os.Exit(s.status())
 	case count > 1:
 		fmt.Fprintf(s.screen, "%s: ended at once, without results\n", s.name)
 		os.Exit(s.status())
@@ -153,8 +165,12 @@ func (s *signals) cause(err error) error {
 // unbegunMax is how long after the first signal a run may take to end that hasn't simulated anything.
 const unbegunMax = answerMax / 2
 
-// simulate is Launch.Run, until unbegunMax after a first signal that comes before anything was simulated: a step of the
-// start that can't be cut short then ends with the process.
+// endedMax is how long after the end of its context a run may take to end: less than cleanupMax, so that what a sweep
+// has come to is still written.
+const endedMax = cleanupMax * 2 / 3
+
+// simulate is Launch.Run, until unbegunMax after a first signal that comes before anything was simulated, and endedMax
+// after the end of ctx: a step that can't be cut short then ends with the process.
 func simulate(ctx context.Context, l *launch.Launch, stop <-chan struct{}, screen *screen) (*launch.Outcome, error) {
 	type result struct {
 		out *launch.Outcome
@@ -180,8 +196,17 @@ func simulate(ctx context.Context, l *launch.Launch, stop <-chan struct{}, scree
 	if _, begun, _ := screen.now(); !begun {
 		return nil, fmt.Errorf("%w before anything was simulated", errInterrupted)
 	}
-	r := <-done
-	return r.out, r.err
+	select {
+	case r := <-done:
+		return r.out, r.err
+	case <-ctx.Done():
+	}
+	select {
+	case r := <-done:
+		return r.out, r.err
+	case <-time.After(endedMax):
+		return nil, launch.ErrEnded
+	}
 }
 
 // prepare is launch.Prepare, which may take minutes for a large scenario, until the first signal. Nothing has been

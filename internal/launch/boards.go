@@ -53,6 +53,22 @@ func (b boards) lastCall(index int) (simproc string, epoch float64) {
 	return b.structure.Name(node.SimprocID(of - 1)), epoch
 }
 
+// gathering implements boardReader.
+func (b boards) gathering() bool {
+	for _, s := range b.segments {
+		values, err := worker.Numbers(s)
+		if err != nil {
+			return false
+		}
+		for _, v := range values {
+			if v.Name == worker.NumberState && v.Count != worker.StateGather {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // progress implements boardReader. A board that can't be read counts as one of a worker that
 // has just begun: progress is for people to look at.
 func (b boards) progress() (epoch float64, events uint64) {

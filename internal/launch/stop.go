@@ -49,6 +49,8 @@ func (s *supervisor) sendStop(r *stopRequest) error {
 	r.began = time.Now()
 	r.progressed, r.ticker = r.began, time.NewTicker(stopPeriod)
 	s.report("waiting for calls of handlers to end")
+	s.gathered = false
+	s.reportGathering()
 	for _, c := range s.conns.workers {
 		if err := c.send(&worker.Message{Type: worker.TypeStop}); err != nil {
 			return err
@@ -68,7 +70,9 @@ func (s *supervisor) sendLimit(r *stopRequest) error {
 	if r.epoch <= math.SmallestNonzeroFloat64 {
 		return errNotBegun
 	}
-	s.report("bringing all workers to one simulated time and collecting their results")
+	if !s.gathered {
+		s.report("bringing all workers to one simulated time")
+	}
 	for i, c := range s.conns.workers {
 		if s.states.workers[i].answer != nil {
 			continue
@@ -99,6 +103,7 @@ func (ss *states) commonEnd() float64 {
 // checkStop ends a stop that makes no progress: a worker that doesn't answer Stop, or doesn't
 // come nearer to the common end, and one that takes too long altogether.
 func (s *supervisor) checkStop(r *stopRequest) error {
+	s.reportGathering()
 	now := time.Now()
 	r.began, r.progressed = workerproc.SinceResumed(r.began), workerproc.SinceResumed(r.progressed)
 	if _, events := s.boards.progress(); r.limited && events != r.events {

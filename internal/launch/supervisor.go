@@ -88,6 +88,9 @@ type boardReader interface {
 
 	// progress is how far all workers are, and how many events they have handled.
 	progress() (epoch float64, events uint64)
+
+	// gathering reports whether all workers gather their results.
+	gathering() bool
 }
 
 // supervisor leads the workers of one set through the protocol of worker/control.go and ends
@@ -103,6 +106,8 @@ type supervisor struct {
 	want     worker.MessageType // of the answers that are waited for; 0: none
 	stop     <-chan struct{}    // closed or nil: see Config.Stop
 	stopping bool               // Stop was asked for
+	last     bool               // no replication follows, here or in another set
+	gathered bool               // it was reported that results are collected
 
 	note       func(string)                     // prints a remark that isn't an error
 	doing      func(format string, args ...any) // see Config.Doing; nil for a set that says nothing
@@ -135,6 +140,14 @@ func (s *supervisor) report(format string, args ...any) {
 	}
 }
 
+// reportGathering says that results are collected, as soon as that is all that is left to be done.
+func (s *supervisor) reportGathering() {
+	if (s.stopping || s.last) && !s.gathered && s.boards.gathering() {
+		s.gathered = true
+		s.report("collecting the workers' results")
+	}
+}
+
 // step calls the test's function at a step of the protocol.
 func (s *supervisor) step(name string) {
 	if s.onStep != nil {
@@ -157,7 +170,7 @@ func (s *supervisor) request(
 	}
 	s.step("sent, waiting for " + want.String())
 	var progress <-chan time.Time
-	if s.onProgress != nil && want == worker.TypeDone {
+	if want == worker.TypeDone {
 		ticker := time.NewTicker(s.timeouts.progress)
 		defer ticker.Stop()
 		progress = ticker.C
@@ -184,7 +197,10 @@ func (s *supervisor) request(
 				return nil, err
 			}
 		case <-progress:
-			s.onProgress()
+			if s.onProgress != nil {
+				s.onProgress()
+			}
+			s.reportGathering()
 		case <-watch.C:
 			if err := s.watchdog.check(); err != nil {
 				return nil, err

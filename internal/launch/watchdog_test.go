@@ -51,6 +51,7 @@ type testBoards []float64
 func (b testBoards) reached(i int) (float64, bool)  { return b[i], b[i] > 0 }
 func (b testBoards) lastCall(int) (string, float64) { return "", 0 }
 func (b testBoards) progress() (float64, uint64)    { return 0, 0 }
+func (b testBoards) gathering() bool                { return true }
 
 // pass lets time go by, one tick after the other.
 func (w *watched) pass(t *testing.T, d time.Duration, every func()) error {
@@ -268,5 +269,22 @@ func TestStoppedWorker(t *testing.T) {
 		if !strings.Contains(said.String(), text) {
 			t.Errorf("the run didn't say %q:\n%s", text, said.String())
 		}
+	}
+}
+
+// That results are collected is said once, and only when nothing is left to be simulated.
+func TestReportGathering(t *testing.T) {
+	var said []string
+	s := supervisor{boards: testBoards{}, doing: func(format string, _ ...any) { said = append(said, format) }}
+	s.reportGathering()
+	if len(said) > 0 {
+		t.Errorf("%q, before the last replication", said)
+	}
+	s.last = true
+	for range 2 {
+		s.reportGathering()
+	}
+	if len(said) != 1 || said[0] != "collecting the workers' results" {
+		t.Errorf("%q", said)
 	}
 }

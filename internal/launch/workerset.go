@@ -135,7 +135,7 @@ func (ws *workerSet) replication(ctx context.Context, r int) error {
 	if _, err := s.request(ctx, toAll(prepare), worker.TypeReady); err != nil {
 		return err
 	}
-	s.stage.phase = PhaseRun
+	s.stage.phase, s.last = PhaseRun, ws.launch.sets == 1 && ws.schedule.exhausted()
 	if !ws.begun {
 		ws.begun = true
 		s.report("")

@@ -419,8 +419,10 @@ func (c *cycle) idle(next node.Bound) error {
 // state is what the cycle does between two passes, and whom it waits for.
 func (c *cycle) state() (state, peer int) {
 	switch c.ledger.is {
-	case working, reporting:
+	case working:
 		return StateWork, -1
+	case reporting:
+		return StateGather, -1
 	case shortOfRoom:
 		return StateRoom, -1 // of more than one, perhaps
 	}

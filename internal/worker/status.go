@@ -20,10 +20,12 @@ const (
 	StateBound         // waits for the bound of a peer
 	StateRoom          // waits for room in the ring to a peer
 	StatePaused        // was stopped, and waits for the common end
+	StateGather        // gathers its results: the replication is over for all workers
 )
 
 // stateNames are StateRest and so on in words.
-var stateNames = [...]string{"at rest", "working", "waiting for a bound", "waiting for room", "stopped"}
+var stateNames = [...]string{"at rest", "working", "waiting for a bound", "waiting for room", "stopped",
+	"gathering its results"}
 
 // StateName is a state of a board in words.
 func StateName(state uint64) string {
