@@ -3,6 +3,7 @@
 package app
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -61,6 +62,27 @@ func TestSignalWhenAllIsSimulated(t *testing.T) {
 			t.Errorf("exit status %d", status)
 		}
 		s.close()
+	}
+}
+
+// After a signal, each thing that takes long is named.
+func TestStillDoing(t *testing.T) {
+	r, w := io.Pipe()
+	defer r.Close()
+	screen := newScreen(newOutlet(w), "disco-run")
+	screen.doing("")
+	s := watchSignals(screen, "disco-run")
+	defer s.close()
+	s.in <- syscall.SIGINT
+	lines := bufio.NewScanner(r)
+	lines.Scan() // the signal
+	for _, what := range []string{"adding up the results", "writing the trace"} {
+		screen.doing(what)
+		for lines.Scan() && lines.Text() != "disco-run: still "+what {
+			if lines.Text() != "disco-run: still ending the simulation" {
+				t.Fatalf("%q", lines.Text())
+			}
+		}
 	}
 }
 

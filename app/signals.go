@@ -40,6 +40,7 @@ type signals struct {
 	first  atomic.Int32 // the signal that closed stop
 	in     chan os.Signal
 	over   chan struct{}
+	said   string // what the run is still doing; watch uses it
 	cancel context.CancelFunc
 }
 
@@ -72,6 +73,7 @@ func (s *signals) watch() {
 			return
 		case <-late:
 			s.late(count)
+			late = time.After(answerMax) // what comes next may take long too
 		case sig := <-s.in:
 			if sig == syscall.SIGTSTP {
 				workerproc.Suspend()
@@ -110,7 +112,8 @@ func (s *signals) end(sig os.Signal, how string) {
 	fmt.Fprintf(s.screen, "%s: %v: %s\n", s.name, sig, how)
 }
 
-// late is called when a run hasn't ended answerMax after a first signal, or cleanupMax after a second one.
+// late is called when a run hasn't ended answerMax after a first signal, and again and again from then on, or
+// cleanupMax after a second one.
 func (s *signals) late(count int) {
 	what, begun, kept := s.screen.now()
 	switch {
@@ -126,7 +129,10 @@ func (s *signals) late(count int) {
 	case what == "":
 		what = "ending the simulation"
 	}
-	fmt.Fprintf(s.screen, "%s: still %s\n", s.name, what)
+	if what != s.said {
+		s.said = what
+		fmt.Fprintf(s.screen, "%s: still %s\n", s.name, what)
+	}
 }
 
 // status is the exit status of a run that a signal has ended.
