@@ -88,7 +88,7 @@ func (b *byName) run(do func(m *Meter) error) *Run {
 	return &Run{Close: b.close, Do: func(m *Meter) error {
 		defer b.WhenAborted(b.cancel)() // wakes a side that waits
 		err := do(m)
-		if errors.Is(err, ipc.ErrPeerDead) {
+		if errors.Is(err, ipc.ErrPeerDead) || errors.Is(err, ipc.ErrNoReceiver) { // both listen before a run
 			// The fleet knows how that process has ended, and is about to stop this side.
 			for range 1000 {
 				if b.Aborted() {
@@ -113,10 +113,7 @@ func openByNameTrip(s *Side) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = b.listen(fmt.Sprintf("side-%d", s.Side)); err == nil && s.Lead() {
-		err = b.dial("side-1")
-	}
-	if err != nil {
+	if err := b.listen(fmt.Sprintf("side-%d", s.Side)); err != nil {
 		b.close()
 		return nil, err
 	}
@@ -148,6 +145,9 @@ func (b *byName) send(number uint64) error {
 }
 
 func (b *byName) leadTrip(m *Meter) error {
+	if err := b.dial("side-1"); err != nil {
+		return err
+	}
 	m.Trips(b.warmTrips())
 	for i := uint64(0); ; i++ {
 		if err := b.send(i); err != nil {

@@ -141,8 +141,8 @@ func segmentOf(line, what string) (from, to int64, ok bool) {
 	switch part {
 	case "promise":
 		to = min(to, from+2*page)
-	case "return":
-		from = to - min(to-from, 4*page)
+	case "return": // with its control words, behind which there are up to 16 KiB of records
+		from = to - min(to-from, 8*page)
 	}
 	return from, to, errors.Join(errFrom, errTo) == nil && to > from
 }
