@@ -85,8 +85,8 @@ func serviceCell(n, workers int) *cell {
 		pending: servers, text: func(events float64) []byte { return serviceText(servers, max(n/100, 1), events) }}
 }
 
-// serviceMost is how many servers fit into the largest scenario file.
-const serviceMost = 10_000
+// serviceMost is the most servers: a million take some 4 GB, with what is made of them at the end.
+const serviceMost = 1_000_000
 
 // What a service scenario has: events of a request, the shortest horizon in seconds that there may be, and the most
 // requests a second at a server, which keep it busy for a third of the time.
@@ -96,34 +96,30 @@ const (
 	serviceRate    = 100
 )
 
-// serviceText is a service scenario of so many events.
+// serviceText is a service scenario of so many events, with a group of servers for each balancer but the front one.
 func serviceText(servers, balancers int, events float64) []byte {
 	requests := math.Ceil(min(serviceRate*float64(servers), events/serviceEvents/serviceHorizon))
 	horizon := math.Ceil(max(events/serviceEvents/requests, serviceHorizon))
 	var b strings.Builder
-	names := func(prefix string, from, step, to int) {
-		for i := from; i < to; i += step {
-			b.WriteString(prefix + strconv.Itoa(i) + ", ")
-		}
-	}
 	fmt.Fprintf(&b, "model: service\nrqs_input: {id: users, avg_active_users: {mean: %g}, "+
 		"avg_request_per_minute_per_user: {mean: 60}, user_sampling_window: 60}\ntopology_graph:\n  nodes:\n"+
 		"    client: {id: client}\n    load_balancers:\n      - {id: front, algorithms: round_robin, server_covered: [",
 		requests)
-	names("lb-", 0, 1, balancers)
+	for lb := range balancers {
+		b.WriteString("lb-" + strconv.Itoa(lb) + ", ")
+	}
 	b.WriteString("]}\n")
 	for lb := range balancers {
-		fmt.Fprintf(&b, "      - {id: lb-%d, algorithms: round_robin, server_covered: [", lb)
-		names("s", lb, balancers, servers)
-		b.WriteString("]}\n")
+		fmt.Fprintf(&b, "      - {id: lb-%d, algorithms: round_robin, server_covered: [s%d]}\n", lb, lb)
 	}
 	b.WriteString("    servers:\n")
 	resources := "&r {cpu_cores: 1, ram_mb: 4096}"
 	endpoints := "&e [{endpoint_name: /api, steps: [{kind: initial_parsing, step_operation: {cpu_time: 0.001}}, " +
 		"{kind: io_wait, step_operation: {io_waiting_time: 0.010}}, " +
 		"{kind: cpu_bound_operation, step_operation: {cpu_time: 0.002}}]}]"
-	for s := range servers {
-		fmt.Fprintf(&b, "      - {id: s%d, server_resources: %s, endpoints: %s}\n", s, resources, endpoints)
+	for lb := range balancers {
+		fmt.Fprintf(&b, "      - {id: s%d, count: %d, server_resources: %s, endpoints: %s}\n", lb,
+			(servers-lb+balancers-1)/balancers, resources, endpoints)
 		resources, endpoints = "*r", "*e"
 	}
 	b.WriteString("  edges:\n")
@@ -138,9 +134,9 @@ func serviceText(servers, balancers int, events float64) []byte {
 	for lb := range balancers {
 		edge("front", fmt.Sprintf("lb-%d", lb))
 	}
-	for s := range servers {
-		edge(fmt.Sprintf("lb-%d", s%balancers), fmt.Sprintf("s%d", s))
-		edge(fmt.Sprintf("s%d", s), "client")
+	for lb := range balancers {
+		edge(fmt.Sprintf("lb-%d", lb), fmt.Sprintf("s%d", lb))
+		edge(fmt.Sprintf("s%d", lb), "client")
 	}
 	fmt.Fprintf(&b, "sim_settings: {total_simulation_time: %g, sample_period_s: 0.1, enabled_sample_metrics: "+
 		"[ready_queue_len], enabled_event_metrics: [rqs_clock]}\n", horizon)
