@@ -51,8 +51,8 @@ func TestEveryCell(t *testing.T) {
 		seen[c.fault] = true
 		t.Run(c.name(), func(t *testing.T) {
 			t.Parallel()
-			if race.Enabled && c.limits != nil && c.limits.Memory > 0 {
-				t.Skip("the race detector takes more addresses than the limit")
+			if race.Enabled && c.limits != nil && (c.limits.Memory > 0 || c.limits.Group > 0) {
+				t.Skip("the race detector takes more memory than the limit")
 			}
 			o := g.try(c, uint64(i))
 			if o.skipped != "" {
