@@ -75,8 +75,8 @@ func wiredCell(n, nodes, degree, workers int) *cell {
 		}}
 }
 
-// leastPhold is how many simulated seconds of PHOLD a run has at least. An event's successor comes after 1 s in the mean,
-// and what would come after the run's end isn't kept: 19 of 20 events that a cell says are pending then are.
+// leastPhold is how many simulated seconds of PHOLD a run has at least. An event's successor comes after 1 s in the
+// mean, and what would come after the run's end isn't kept: 19 of 20 events that a cell says are pending then are.
 const leastPhold = 3
 
 // serviceCell has one load balancer in front of others in front of servers.
