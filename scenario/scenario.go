@@ -113,9 +113,11 @@ type Sizer interface {
 
 // Memory is what a model takes beside what the engine takes for nodes, links and events.
 type Memory struct {
-	NodeBytes  int   // of a node's handlers and what they keep, on the worker that hosts it
-	Pending    int64 // most events that are pending at a time, of all nodes
-	EventBytes int   // data of one of them
+	NodeBytes   int   // of a node's handlers and what they keep, on the worker that hosts it; the mean of all nodes
+	Pending     int64 // most events that are pending at a time, of all nodes
+	EventBytes  int   // data of one of them
+	PackedBytes int64 // of what Packer.Pack writes, about
+	WorkerBytes int64 // of what every worker of a packed scenario has of it, whatever it hosts
 }
 
 // Noter is a Scenario that has remarks for the person who wrote the file: what is

@@ -35,13 +35,15 @@ const (
 type footprint struct {
 	nodes, simprocs, links float64
 	model                  scenario.Memory // what the model knows itself; zero: nothing
-	loaded                 float64         // what reading the scenario has left in this process
+	loaded                 float64         // what each worker has of the scenario
+	packed                 float64         // what all of them share of it
 	sets, workers          int             // of each set
 	shared                 bool            // workers are processes
 }
 
-// newFootprint is that of a scenario which this process has read, and before which its heap had so many bytes.
-func newFootprint(cfg *Config, s scenario.Scenario, g *node.Graph, before uint64) footprint {
+// newFootprint is that of a scenario which this process has read, and before which its heap had so many bytes. packs:
+// workers get it packed, and don't read it again.
+func newFootprint(cfg *Config, s scenario.Scenario, g *node.Graph, packs bool, before uint64) footprint {
 	nodes := max(g.NodeCount, len(g.Nodes))
 	sets, workers := cfg.teams(nodes)
 	f := footprint{nodes: float64(nodes), simprocs: float64(nodes) * float64(len(g.Simprocs)),
@@ -49,10 +51,11 @@ func newFootprint(cfg *Config, s scenario.Scenario, g *node.Graph, before uint64
 	if m, ok := s.(scenario.Sizer); ok {
 		f.model = m.Memory()
 	}
-	if heapBytes() > before+loadedLeast {
-		runtime.GC()
+	if packs && f.model.PackedBytes <= packedMax {
+		f.loaded, f.packed = float64(f.model.WorkerBytes), float64(f.model.PackedBytes)
+		return f
 	}
-	if now := heapBytes(); now > before {
+	if now := heapBytes(before); now > before {
 		f.loaded = float64(now - before)
 	}
 	return f
@@ -66,10 +69,14 @@ func (cfg *Config) teams(nodes int) (sets, workers int) {
 	return 1, min(cfg.Workers, nodes)
 }
 
-// heapBytes is what is on this process's heap, garbage included.
-func heapBytes() uint64 {
+// heapBytes is what is on this process's heap. Garbage counts unless the heap is larger than base by more than
+// loadedLeast.
+func heapBytes(base uint64) uint64 {
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
-	metrics.Read(sample)
+	if metrics.Read(sample); sample[0].Value.Uint64() > base+loadedLeast {
+		runtime.GC()
+		metrics.Read(sample)
+	}
 	return sample[0].Value.Uint64()
 }
 
@@ -91,20 +98,20 @@ func (f *footprint) needs(before bool, input, segments int) []need {
 	if before {
 		shared += structure
 	}
-	sets, processes := float64(f.sets), 0.0
+	sets, workers, processes := float64(f.sets), float64(f.sets*f.workers), 0.0
 	if f.shared {
-		processes = sets * float64(f.workers)
+		processes = workers
 	}
 	engines := f.simprocs*engineBytes + f.links*outLinkBytes + f.nodes*float64(f.model.NodeBytes)
 	pending := float64(f.model.Pending) * (pendingBytes + 1.5*float64(f.model.EventBytes))
 	nodes := fmt.Sprintf("a scenario with fewer than %.0f nodes", f.nodes)
 	return []need{
-		{"structure", shared, nodes},
+		{"structure", shared + f.packed, nodes},
 		{"nodes", sets * engines, nodes},
 		{"pending events", sets * pending, fmt.Sprintf("fewer than %d pending events", f.model.Pending)},
 		{"results", sets * f.simprocs * reportBytes, nodes},
 		{"lanes and pools", sets * float64(segments), "fewer --workers, smaller --ring-bytes or --pool-bytes"},
-		{"processes and what each reads", programBytes + processes*(processBytes+f.loaded), "fewer --workers"},
+		{"processes and what each reads", programBytes + processes*processBytes + workers*f.loaded, "fewer --workers"},
 	}
 }
 
@@ -136,8 +143,15 @@ func (cfg *Config) checkMemory(needs []need) error {
 
 // sizeText is a number of bytes for people.
 func sizeText(bytes float64) string {
-	if bytes >= 999.5e6 {
+	switch {
+	case bytes >= 999.5e6:
 		return fmt.Sprintf("%.1f GB", bytes/1e9)
+	case bytes >= 9.995e6:
+		return fmt.Sprintf("%.0f MB", bytes/1e6)
+	case bytes >= 999.5e3:
+		return fmt.Sprintf("%.1f MB", bytes/1e6)
+	case bytes >= 999.5:
+		return fmt.Sprintf("%.0f kB", bytes/1e3)
 	}
-	return fmt.Sprintf("%.0f MB", bytes/1e6)
+	return fmt.Sprintf("%.0f bytes", bytes)
 }

@@ -73,6 +73,74 @@ func TestRefusedBeforehand(t *testing.T) {
 	}
 }
 
+// heavy is the tiny scenario with so many bytes on the heap that reading it has taken.
+type heavy struct {
+	scenario.Scenario
+	memory  scenario.Memory
+	ballast []byte
+}
+
+func (h heavy) Pack(buf []byte) ([]byte, error) { return append(buf, h.ballast[0]), nil }
+func (h heavy) Memory() scenario.Memory         { return h.memory }
+
+// What reading the scenario takes counts once for each worker where all of them read it, whether they are processes or
+// goroutines, and not where they get it packed: then what the model says of that counts.
+func TestPackedCountsOnce(t *testing.T) {
+	const ballast, workers = 100 << 20, 8
+	for _, c := range []struct {
+		name      string
+		transport string
+		packs     bool
+		memory    scenario.Memory
+		want      string // of the refusal
+	}{
+		{"read", TransportShm, false, scenario.Memory{}, "processes and what each reads 8"},
+		{"read by goroutines", TransportInproc, false, scenario.Memory{}, "processes and what each reads 8"},
+		{"packed", TransportShm, true, scenario.Memory{}, ""},
+		{"packed, much of it", TransportShm, true, scenario.Memory{PackedBytes: 500 << 20}, "structure 524 MB"},
+		{"packed, too much of it", TransportShm, true, scenario.Memory{PackedBytes: packedMax + 1},
+			"processes and what each reads 8"},
+		{"packed, much in each", TransportShm, true, scenario.Memory{WorkerBytes: 100 << 20},
+			"processes and what each reads 8"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			kind := launchtest.Kind()
+			load := kind.Load
+			kind.Load = func(doc *scenario.Document, opt scenario.Options) (scenario.Scenario, error) {
+				s, err := load(doc, opt)
+				return heavy{s, c.memory, make([]byte, ballast)}, err
+			}
+			if c.packs {
+				kind.Unpack = func([]byte) (scenario.Scenario, error) { panic("nothing is run") }
+			}
+			registry, err := scenario.NewRegistry(kind)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg := config(c.transport, workers, launchtest.Scenario(workers, 1, ""))
+			cfg.Registry, cfg.Memory = registry, 400<<20
+			_, err = Prepare(cfg)
+			switch {
+			case c.want == "" && err != nil:
+				t.Error(err)
+			case c.want != "" && (!errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), c.want)):
+				t.Errorf("%v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestSizeText(t *testing.T) {
+	for bytes, want := range map[float64]string{
+		0: "0 bytes", 999: "999 bytes", 1024: "1 kB", 999_499: "999 kB", 999_500: "1.0 MB", 1 << 20: "1.0 MB",
+		9_994_000: "10.0 MB", 9_995_000: "10 MB", 999_499_999: "999 MB", 999_500_000: "1.0 GB", 38.1e9: "38.1 GB",
+	} {
+		if got := sizeText(bytes); got != want {
+			t.Errorf("%g: %q, want %q", bytes, got, want)
+		}
+	}
+}
+
 // Stop ends the preparation before its next step begins.
 func TestStopWhilePreparing(t *testing.T) {
 	for _, at := range []string{"reading", "checking", "placing"} {

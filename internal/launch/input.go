@@ -12,6 +12,9 @@ import (
 	"github.com/disco-sim/disco/shm"
 )
 
+// packedMax is how many bytes of a packed scenario a field of the input has.
+const packedMax = math.MaxUint32
+
 // pack writes down the scenario for workers where its kind can: then they don't read the file.
 func (l *Launch) pack() error {
 	if l.input.Kind == "" {
@@ -21,7 +24,7 @@ func (l *Launch) pack() error {
 	if err != nil {
 		return fmt.Errorf("launch: %w", err)
 	}
-	if len(packed) > math.MaxUint32 { // more than a field has: workers read the file
+	if len(packed) > packedMax { // workers read the file
 		l.input.Kind = ""
 		return nil
 	}

@@ -68,13 +68,13 @@ func Prepare(cfg Config) (*Launch, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	heap := heapBytes()
+	heap := heapBytes(0)
 	doc, s, err := cfg.read()
 	if err != nil {
 		return nil, err
 	}
-	graph := s.Graph()
-	f := newFootprint(&cfg, s, graph, heap)
+	graph, kind := s.Graph(), cfg.Registry.Unpacks(doc, s)
+	f := newFootprint(&cfg, s, graph, kind != "", heap)
 	if err := cfg.checkMemory(f.needs(true, 0, 0)); err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func Prepare(cfg Config) (*Launch, error) {
 	}
 	l := &Launch{cfg: cfg, scenario: s, log: workerproc.NewLineWriter(cfg.Stderr),
 		timeouts: defaultTimeouts(g.NumSimprocs()), input: worker.Input{File: cfg.File, Text: cfg.Text, Set: cfg.Set,
-			Attached: doc.Attachments(), Kind: cfg.Registry.Unpacks(doc, s)}}
+			Attached: doc.Attachments(), Kind: kind}}
 	if err := l.place(g); err != nil {
 		return nil, err
 	}

@@ -50,10 +50,15 @@ func New(spec *Spec) *Model {
 func (m *Model) Name() string { return m.spec.Name }
 
 // Memory is what the nodes take, nearly all of which are servers where there are many.
-func (m *Model) Memory() scenario.Memory { return scenario.Memory{NodeBytes: serverBytes} }
+func (m *Model) Memory() scenario.Memory {
+	return scenario.Memory{NodeBytes: serverBytes, PackedBytes: packedBytes * int64(len(m.topology.boxes))}
+}
 
-// serverBytes is what a server with one endpoint, few steps and a few requests in it takes, with their events.
-const serverBytes = 900
+// Of a server with one endpoint, few steps and a few requests in it, measured (docs/running.md, "Refused beforehand").
+const (
+	serverBytes = 1600 // what it takes, with their events
+	packedBytes = 160  // of Pack
+)
 
 // Notes are remarks on the file, for scenario.Noter.
 func (m *Model) Notes() []string { return m.spec.Notes }
