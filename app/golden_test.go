@@ -136,6 +136,8 @@ var changing = []struct {
 	{regexp.MustCompile(
 		`(at the beginning of replication 0|in replication 0, having reached [0-9.e+-]+ simulated seconds)`),
 		"in replication 0, having reached S simulated seconds"},
+	{regexp.MustCompile(`^( *(read|compile|partition|write|start|wire|first event|simulate|gather|results)) +[0-9.]+$`),
+		"$1 s"},
 	{regexp.MustCompile(`[0-9]+ MiB are available`), "M MiB are available"},
 	{regexp.MustCompile(`disco-crash-[-.0-9]+\.txt`), "disco-crash-RUN.txt"},
 }

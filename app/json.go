@@ -47,6 +47,7 @@ type document struct {
 	NumLinks        int                `json:"links"`
 	NumSimprocsEach int                `json:"simprocs_per_node"`
 	LatencySeconds  float64            `json:"latency_s,omitempty"` // of a promise between two threads, measured
+	Phases          launch.Phases      `json:"phases"`
 
 	Speedup    *float64    `json:"speedup_vs_sequential,omitempty"` // with --compare: the median of the rounds
 	Comparison *comparison `json:"compare,omitempty"`
@@ -152,6 +153,7 @@ func newDocument(o *order, l *launch.Launch, out *launch.Outcome) *document {
 		Version:         Version(),
 		Activations:     out.Activations,
 		SetupSeconds:    out.SetupSeconds,
+		Phases:          out.Phases,
 		Spread:          l.Spread(),
 		Placement: placementRow{string(l.Partition()), finite(l.Placement().Balance()), finite(l.Placement().Cut),
 			finite(l.Placement().Lookahead), finite(l.Placement().Rounds), finite(l.Placement().Slowdown),

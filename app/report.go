@@ -104,6 +104,24 @@ func (p *program) report(out *launch.Outcome, d *document) error {
 	return nil
 }
 
+// phases writes the times of the run's phases.
+func (p *program) phases(out *launch.Outcome) {
+	t := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "phase\tseconds\t")
+	for _, row := range []struct {
+		name    string
+		seconds float64
+	}{
+		{"read", out.Phases.Read}, {"compile", out.Phases.Compile}, {"partition", out.Phases.Partition},
+		{"write", out.Phases.Write}, {"start", out.Phases.Start}, {"wire", out.Phases.Wire},
+		{"first event", out.Phases.First}, {"simulate", out.Phases.Simulate}, {"gather", out.Phases.Gather},
+		{"results", out.Phases.Results},
+	} {
+		fmt.Fprintf(t, "%s\t%.3f\t\n", row.name, row.seconds)
+	}
+	t.Flush()
+}
+
 // workers writes a table of times and events per worker; not for a single worker.
 func (p *program) workers(d *document) {
 	if len(d.PerWorker) < 2 {

@@ -78,6 +78,8 @@ func runFlags() []cli.Flag {
 				"workers are", compareRounds)},
 		textFlag(groupOutput, "json", "none",
 			"write the results to `FILE` as JSON, - for standard output and nothing else there"),
+		&cli.BoolFlag{Category: groupOutput, Name: "phases", DisableDefaultText: true,
+			Usage: "show how long each phase of the run took, from reading the scenario to adding up its results"},
 		textFlag(groupOutput, "csv", "none",
 			"write the table of a sweep to `FILE` as CSV, - for standard output and nothing else there"),
 		textFlag(groupOutput, "trace", "none",
@@ -154,6 +156,7 @@ type order struct {
 	sweeps  []string
 
 	compare bool
+	phases  bool
 }
 
 // quiet reports whether standard output is for another program.
@@ -243,6 +246,9 @@ func (p *program) show(o *order, l *launch.Launch, out *launch.Outcome, times *c
 		if err := p.report(out, d); err != nil {
 			failed = append(failed, err)
 		}
+		if o.phases {
+			p.phases(out)
+		}
 	}
 	if o.json != "" {
 		if err := p.writeJSON(o, l, d); err != nil {
@@ -277,7 +283,8 @@ func (p *program) order(c *cli.Context, file string) (*order, error) {
 	v := &values{c: c}
 	o := &order{file: file, json: v.path("json"), csv: v.path("csv"),
 		columns: v.text("columns", "names of columns with commas between"), pins: v.path("placement"),
-		sweeps: c.StringSlice("sweep"), compare: c.Bool("compare")}
+		sweeps: c.StringSlice("sweep"), compare: c.Bool("compare"),
+		phases: c.Bool("phases")}
 	o.config = launch.Config{
 		Files:        &scenario.Files{},
 		Registry:     p.registry,

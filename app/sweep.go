@@ -28,6 +28,8 @@ func (o *order) checkSweep() error {
 		return nil
 	case o.config.Trace != "":
 		return usage("--trace and --sweep don't go together: trace one point at a time")
+	case o.phases:
+		return usage("--phases and --sweep don't go together: --json has the phases of each point")
 	case o.config.Profiles != "":
 		return usage("--cpuprofile and --sweep don't go together: profile one point at a time")
 	case o.json == "-" && o.csv == "-":

@@ -59,6 +59,7 @@ type Launch struct {
 	inputSegment *shm.Segment
 	log          *workerproc.LineWriter // what workers write, and remarks
 	timeouts     timeouts
+	clock        *clock                           // of its phases
 	onStep       func(s *supervisor, step string) // for tests: see supervisor.onStep
 }
 
@@ -68,7 +69,7 @@ func Prepare(cfg Config) (*Launch, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	heap := heapBytes(0)
+	heap, times := heapBytes(0), newClock()
 	doc, s, err := cfg.read()
 	if err != nil {
 		return nil, err
@@ -81,20 +82,24 @@ func Prepare(cfg Config) (*Launch, error) {
 	if err := cfg.begin("checking the scenario's nodes and links"); err != nil {
 		return nil, err
 	}
+	times.enter(&times.Compile)
 	g, err := node.Compile(graph, cfg.proceed)
 	if errors.Is(err, errNotBegun) {
 		return nil, err
 	} else if err != nil {
 		return nil, badConfig("%s: %w", cfg.File, err)
 	}
-	l := &Launch{cfg: cfg, scenario: s, log: workerproc.NewLineWriter(cfg.Stderr),
+	times.enter(&times.Partition)
+	l := &Launch{cfg: cfg, scenario: s, clock: times, log: workerproc.NewLineWriter(cfg.Stderr),
 		timeouts: defaultTimeouts(g.NumSimprocs()), input: worker.Input{File: cfg.File, Text: cfg.Text, Set: cfg.Set,
 			Attached: doc.Attachments(), Kind: kind}}
 	if err := l.place(g); err != nil {
 		return nil, err
 	}
 	f.links = float64(g.NumLinks())
-	return l, l.checkFits(&f)
+	err = l.checkFits(&f)
+	times.enter(nil)
+	return l, err
 }
 
 // read reads the scenario.

@@ -34,6 +34,7 @@ type Outcome struct {
 	Activations  uint64        // calls of handlers
 	WallSeconds  float64       // during which at least one replication was under way
 	SetupSeconds float64       // everything else: starting workers, building nodes
+	Phases       Phases
 }
 
 // Replication is one repetition.
@@ -71,6 +72,7 @@ func (l *Launch) Run(ctx context.Context) (*Outcome, error) {
 		return &Outcome{Interrupted: true}, nil
 	}
 	defer l.releaseInput()
+	l.clock.enter(&l.clock.Write)
 	if err := l.pack(); err != nil {
 		return nil, err
 	}
@@ -78,6 +80,7 @@ func (l *Launch) Run(ctx context.Context) (*Outcome, error) {
 		return nil, err
 	}
 	schedule := newSchedule(l)
+	l.clock.enter(&l.clock.Start)
 	sets, err := l.startSets(ctx, schedule)
 	defer func() {
 		for _, ws := range sets {
@@ -110,6 +113,8 @@ func (l *Launch) Run(ctx context.Context) (*Outcome, error) {
 		return nil, err
 	}
 	out.SetupSeconds = setup.Seconds()
+	l.clock.enter(nil)
+	out.Phases = l.clock.Phases
 	return out, failed
 }
 

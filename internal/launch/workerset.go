@@ -27,12 +27,17 @@ type workerSet struct {
 	stats      []WorkerStats // by worker of the set
 	cleanup    []func()      // called in reverse order
 	begun      bool          // to simulate
+	clock      *clock        // of the run, for its first set
 }
 
 // newWorkerSet makes the memory of a set and starts its workers. proceed is called between
 // two steps; its error ends the start.
 func (l *Launch) newWorkerSet(index int, s *schedule, proceed func() error) (_ *workerSet, err error) {
-	ws := &workerSet{launch: l, index: index, schedule: s, stats: make([]WorkerStats, l.placement.Workers)}
+	ws := &workerSet{launch: l, index: index, schedule: s, stats: make([]WorkerStats, l.placement.Workers),
+		clock: l.clock}
+	if index > 0 {
+		ws.clock = newClock() // of no interest
+	}
 	defer func() {
 		if err != nil {
 			ws.release()
@@ -128,6 +133,7 @@ func (ws *workerSet) replications(ctx context.Context) error {
 func (ws *workerSet) replication(ctx context.Context, r int) error {
 	s := ws.supervisor
 	s.stage = stage{PhasePrepare, r}
+	ws.clock.enter(&ws.clock.Wire)
 	if !ws.begun {
 		s.report("making %d nodes", ws.launch.structure.NumNodes())
 	}
@@ -142,11 +148,13 @@ func (ws *workerSet) replication(ctx context.Context, r int) error {
 	}
 	began := time.Now()
 	ws.schedule.begin(ws.index, r)
+	ws.clock.enter(&ws.clock.First)
 	answers, failed := s.request(ctx, toAll(&worker.Message{Type: worker.TypeGo}), worker.TypeDone)
 	ws.schedule.end(ws.index)
 	if answers == nil {
 		return failed
 	}
+	ws.clock.simulated(answers)
 	res, err := ws.result(r, answers, time.Since(began))
 	if err != nil {
 		return err

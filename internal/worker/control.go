@@ -133,6 +133,7 @@ type Done struct {
 	Reached     float64       // simulated time up to which all is handled
 	Events      uint64        // events handled
 	Activations uint64        // calls of handlers
+	First       float64       // seconds on the wall from Go until it had handled an event, 0: it has handled none
 	Hashes      []SimprocHash // of its own simprocs
 	Reports     []node.Report // of handlers, by simproc id; decoded ones have data
 	Stats       Stats

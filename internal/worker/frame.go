@@ -156,6 +156,7 @@ func (d *Done) fields(c *wire.Codec) {
 	c.Float(&d.Reached)
 	c.Uint64(&d.Events)
 	c.Uint64(&d.Activations)
+	c.Float(&d.First)
 	wire.List(c, &d.Hashes, 12, func(h *SimprocHash) {
 		c.Uint32(&h.ID)
 		c.Uint64(&h.Hash)

@@ -66,6 +66,8 @@ type cycle struct {
 	now       func() time.Time // the wall clock; injected by tests
 	counters  *counters.Set
 	stats     Stats
+	went      time.Time // when the replication began to be simulated
+	first     float64   // Done.First
 
 	stop stopping
 	ask  asking
@@ -149,6 +151,9 @@ func (c *cycle) run() error {
 		done, err := c.work()
 		if err != nil {
 			return err
+		}
+		if c.first == 0 && c.engine.Stats().Events > 0 {
+			c.first = max(c.now().Sub(c.went).Seconds(), math.SmallestNonzeroFloat64)
 		}
 		if err := c.publish(-1); err != nil {
 			return err

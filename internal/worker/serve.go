@@ -314,13 +314,15 @@ func (r *replications) simulate() (*Done, error) {
 	}
 	cpu := r.cpuSeconds()
 	c.ledger.start(c.now)
+	c.went = c.ledger.since
 	c.lanes.feed.listen(true)
 	err := c.run()
 	c.lanes.feed.listen(false)
 	if err != nil {
 		return nil, err
 	}
-	d := &Done{Interrupted: c.horizon < r.scenario.Horizon(), Reached: c.horizon, Stats: c.stats}
+	d := &Done{Interrupted: c.horizon < r.scenario.Horizon(), Reached: c.horizon, First: c.first,
+		Stats: c.stats}
 	if d.Reports, err = c.engine.Report(d.Reached); err != nil {
 		return nil, err
 	}
@@ -368,7 +370,7 @@ func (c *cycle) start(e *node.Engine, horizon float64) {
 	c.ask.engine.Store(e)
 	c.jumped, c.ended, c.stop.limited = node.Bound{Epoch: math.Inf(-1)}, false, false
 	clear(c.published)
-	c.stats = Stats{}
+	c.stats, c.first = Stats{}, 0
 	c.parksBefore = c.waiter.Stats().Parked
 	c.blocksBefore, c.partsBefore = c.lanes.largePayloads()
 	c.stuckSince = time.Time{}
