@@ -5,7 +5,9 @@ package app
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"math"
 
 	"github.com/disco-sim/disco/internal/latency"
@@ -88,8 +90,15 @@ type workerRow struct {
 	Coupling float64 `json:"coupling,omitempty"`
 }
 
+// jsonIndent is that of all JSON output.
+const jsonIndent = "  "
+
 // writeJSON writes the document of one run.
 func (p *program) writeJSON(o *order, l *launch.Launch, d *document) error {
+	results, streamed := d.Results.(scenario.Streamer)
+	if streamed {
+		d.Results = nil
+	}
 	text, err := encode(d)
 	if err != nil {
 		return err
@@ -102,21 +111,47 @@ func (p *program) writeJSON(o *order, l *launch.Launch, d *document) error {
 		// One object out of two: neither is empty.
 		text = append(append(bytes.TrimSuffix(text, []byte("\n}\n")), ','), headline[1:]...)
 	}
-	return p.write("--json", o.json, text)
+	if !streamed {
+		return p.write("--json", o.json, text, nil, nil)
+	}
+	// A line's end stands in no text of JSON, so this is the field itself.
+	const field = "\n" + jsonIndent + `"results": `
+	before, after, ok := bytes.Cut(text, []byte(field+"null"))
+	if !ok {
+		panic("app: a document without results")
+	}
+	d.Results = results
+	return p.write("--json", o.json, append(before, field...), results, after)
 }
 
-// write writes an output to a file, whole or not at all, or to standard output.
-func (p *program) write(flag, path string, text []byte) error {
+// write writes an output to a file, whole or not at all, or to standard output: a text, and where there are results
+// these and what follows them.
+func (p *program) write(flag, path string, before []byte, results scenario.Streamer, after []byte) error {
+	writeTo := func(w io.Writer) error {
+		if _, err := w.Write(before); err != nil || results == nil {
+			return err
+		}
+		if err := results.WriteJSON(w, jsonIndent, jsonIndent); err != nil {
+			return err
+		}
+		_, err := w.Write(after)
+		return err
+	}
 	if path == "-" {
-		_, _ = p.stdout.Write(text) // Run reports its errors
+		if err := writeTo(p.stdout); p.stdout.err == nil { // Run reports its errors
+			return jsonError(err)
+		}
 		return nil
 	}
 	file, err := outfile.Create(path)
 	if err != nil {
 		return fmt.Errorf("%s: %w", flag, err)
 	}
-	if _, err := file.Write(text); err != nil {
+	if err := writeTo(file); err != nil {
 		file.Abort()
+		if number := (*json.UnsupportedValueError)(nil); errors.As(err, &number) {
+			return jsonError(err)
+		}
 		return fmt.Errorf("%s: %s can't be written: %w", flag, path, err)
 	}
 	if err := file.Commit(); err != nil {
@@ -127,11 +162,19 @@ func (p *program) write(flag, path string, text []byte) error {
 
 // encode gives the text of a document. Numbers that JSON can't express can only be in the model's own results.
 func encode(d any) ([]byte, error) {
-	text, err := json.MarshalIndent(d, "", "  ")
+	text, err := json.MarshalIndent(d, "", jsonIndent)
 	if err != nil {
-		return nil, fmt.Errorf("the model's results can't be written as JSON: %w: its numbers must be finite", err)
+		return nil, jsonError(err)
 	}
 	return append(text, '\n'), nil
+}
+
+// jsonError is the error about a number that JSON can't express; nil stays nil.
+func jsonError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("the model's results can't be written as JSON: %w: its numbers must be finite", err)
 }
 
 func newDocument(o *order, l *launch.Launch, out *launch.Outcome) *document {

@@ -191,14 +191,14 @@ func (p *program) showSweep(o *order, doc *sweepDocument) error {
 	if o.json != "" {
 		text, err := encode(doc)
 		if err == nil {
-			err = p.write("--json", o.json, text)
+			err = p.write("--json", o.json, text, nil, nil)
 		}
 		failed = append(failed, err)
 	}
 	if o.csv != "" {
 		text, err := sweepCSV(doc)
 		if err == nil {
-			err = p.write("--csv", o.csv, text)
+			err = p.write("--csv", o.csv, text, nil, nil)
 		}
 		failed = append(failed, err)
 	}

@@ -140,3 +140,11 @@ type Replication struct {
 type Summary interface {
 	WriteText(w io.Writer) error
 }
+
+// Streamer is a Summary that may be too large to be made as JSON in memory: programs write it in parts.
+type Streamer interface {
+	Summary
+
+	// WriteJSON writes the bytes that json.MarshalIndent makes of it. Of an error of w it returns that.
+	WriteJSON(w io.Writer, prefix, indent string) error
+}

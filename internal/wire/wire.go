@@ -28,7 +28,7 @@ import (
 )
 
 // Codec encodes or decodes fields, one after the other. After an error it does nothing, and
-// decoded fields keep their zero values. One goroutine uses it.
+// decoded fields keep the values that they had. One goroutine uses it.
 type Codec struct {
 	buf      []byte // encoding: all that was written; decoding: all that there is
 	at       int    // decoding: offset of the next field
@@ -205,13 +205,16 @@ func (c *Codec) Bytes(v *[]byte) {
 	}
 }
 
-// Optional is a bool, and the fields behind v if it isn't nil.
+// Optional is a bool, and the fields behind v if it isn't nil. What is decoded goes into memory that v leads to
+// already, if it does.
 func Optional[T any](c *Codec, v **T, fields func(*T, *Codec)) {
 	there := *v != nil
 	c.Bool(&there)
 	if c.decoding {
-		*v = nil
-		if there && c.err == nil {
+		switch {
+		case !there || c.err != nil:
+			*v = nil
+		case *v == nil:
 			*v = new(T)
 		}
 	}
@@ -227,14 +230,15 @@ func Varints(c *Codec, v *[]int64) { List(c, v, 1, c.Varint) }
 func Floats(c *Codec, v *[]float64) { List(c, v, 8, c.Float) }
 
 // List is a length and that many elements. No element may have fewer than elementBytes
-// bytes, which bounds what a wrong length can cost. A decoded list without elements is nil.
+// bytes, which bounds what a wrong length can cost. A decoded list uses the memory that v has already, if it is
+// large enough; one without elements is empty, and nil where v was.
 func List[T any](c *Codec, v *[]T, elementBytes int, fields func(*T)) {
 	n := c.length(len(*v), elementBytes)
 	if c.decoding {
-		*v = nil
-		if n > 0 {
+		if cap(*v) < n {
 			*v = make([]T, n)
 		}
+		*v = (*v)[:n]
 	} else {
 		c.buf = slices.Grow(c.buf, n*elementBytes)
 	}

@@ -5,6 +5,7 @@ package service
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"math"
 	"path/filepath"
 	"testing"
@@ -44,7 +45,7 @@ func TestAsyncFlowSingleServer(t *testing.T) {
 			t.Errorf("percentile %v, want %v", c.got, c.want)
 		}
 	}
-	s := r.Servers["srv-1"]
+	s, edge := r.Server("srv-1"), maps.Collect(r.Edges())["server-to-client"]
 	rate := 100 * 20 / 60.0 * 0.99 * 0.99 // what two lossy edges leave
 	for _, c := range []struct {
 		what            string
@@ -55,9 +56,8 @@ func TestAsyncFlowSingleServer(t *testing.T) {
 		{"MB in use", s.RAMMean, 100 * rate * 0.101017, 0.03},
 		{"sampled I/O", s.Sampled[EventLoopIOSleep].Mean, s.IOMean, 0.005},
 		{"sampled MB", s.Sampled[RAMInUse].Mean, s.RAMMean, 0.005},
-		{"on an edge", r.Edges["server-to-client"].ConcurrentMean, rate * 0.99 * 0.003, 0.04},
-		{"sampled on an edge", r.Edges["server-to-client"].Sampled[EdgeConcurrentConnection].Mean, rate * 0.99 * 0.003,
-			0.08},
+		{"on an edge", edge.ConcurrentMean, rate * 0.99 * 0.003, 0.04},
+		{"sampled on an edge", edge.Sampled[EdgeConcurrentConnection].Mean, rate * 0.99 * 0.003, 0.08},
 	} {
 		if math.Abs(c.got-c.want) > c.part*c.want {
 			t.Errorf("%s: %v, want about %v", c.what, c.got, c.want)
@@ -80,7 +80,7 @@ func TestAsyncFlowEvents(t *testing.T) {
 			t.Errorf("after its outage %s gets %v of the completed requests, want half of those before two edges",
 				o.Target, part)
 		}
-		if r.Servers[other].Requests == 0 {
+		if r.Server(other).Requests == 0 {
 			t.Errorf("%s got nothing", other)
 		}
 	}

@@ -18,7 +18,8 @@ func TestCoverage(t *testing.T) {
 	const mean = 2
 	m := newModel(tandem(0.5, 2000, oneEndpoint("srv", 1, 1e6, 1, cpu(exponential(1)))))
 	modeltest.Coverage(t, func(seed uint64) map[string]modeltest.Covered {
-		c := simulate(t, m, seed, 10).Confidence
+		r := simulate(t, m, seed, 10)
+		c := r.Confidence
 		out := make(map[string]modeltest.Covered)
 		add := func(name string, i *measure.Interval, truth float64) {
 			out[name] = modeltest.Covered{Low: i.Low, High: i.High, Truth: truth}
@@ -28,8 +29,8 @@ func TestCoverage(t *testing.T) {
 		add("latency p50", c.LatencyP50, mean*math.Log(2))
 		add("latency p95", c.LatencyP95, mean*math.Log(20))
 		add("latency p99", c.LatencyP99, mean*math.Log(100))
-		add("utilisation", &c.Servers["srv"].Utilisation, 0.5)
-		add("ready queue", &c.Servers["srv"].ReadyQueueMean, 0.5)
+		add("utilisation", &r.ServerConfidence("srv").Utilisation, 0.5)
+		add("ready queue", &r.ServerConfidence("srv").ReadyQueueMean, 0.5)
 		return out
 	})
 }

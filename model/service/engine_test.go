@@ -272,7 +272,7 @@ func TestConservation(t *testing.T) {
 			"present":  func(p *boxReport) *int64 { return &p.Present },
 		} {
 			rep := fresh()
-			p, err := decodeReport(rep.Reports[n*rankCount])
+			p, err := readReport(rep.Reports[n*rankCount])
 			if err != nil {
 				t.Fatal(err)
 			}

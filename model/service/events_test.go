@@ -130,7 +130,7 @@ func TestOutageInTree(t *testing.T) {
 		t.Errorf("requests to the balancer: %v, %v, %v a second, want 50, 0, 50", o.Before.RequestsRPS,
 			o.During.RequestsRPS, o.After.RequestsRPS)
 	}
-	if b, c := r.Servers["b"].Requests, r.Servers["c"].Requests; b == 0 || c == 0 || r.RequestsDropped != 0 {
+	if b, c := r.Server("b").Requests, r.Server("c").Requests; b == 0 || c == 0 || r.RequestsDropped != 0 {
 		t.Errorf("b got %d, c %d, %d were dropped", b, c, r.RequestsDropped)
 	}
 }

@@ -129,8 +129,8 @@ func TestExampleMD1(t *testing.T) {
 		got  measure.Interval
 		want float64
 	}{
-		"utilisation": {r.Confidence.Servers["server"].Utilisation, busy},
-		"ready queue": {r.Confidence.Servers["server"].ReadyQueueMean, rate * wait},
+		"utilisation": {r.ServerConfidence("server").Utilisation, busy},
+		"ready queue": {r.ServerConfidence("server").ReadyQueueMean, rate * wait},
 	} {
 		if math.Abs(c.got.Mean-c.want) > 2*c.got.HalfWidth {
 			t.Errorf("%s: %.6g ± %.2g, want %.6g", what, c.got.Mean, c.got.HalfWidth, c.want)
@@ -143,7 +143,7 @@ func TestExampleMD1(t *testing.T) {
 func TestServerMetrics(t *testing.T) {
 	m := newModel(tandem(0.8, 50000, oneEndpoint("srv", 1, 1e6, 10, cpu(exponential(1)))))
 	r := simulate(t, m, 7, 2)
-	s := r.Servers["srv"]
+	s := r.Server("srv")
 	for _, c := range []struct {
 		what      string
 		got, want float64
@@ -276,7 +276,7 @@ func TestEndpointsAndBursts(t *testing.T) {
 		t.Errorf("expected work %v, want 0.9 events a second", p)
 	}
 	r := simulate(t, m, 3, 1)
-	s := r.Servers["srv"]
+	s := r.Server("srv")
 	for _, e := range s.Endpoints {
 		if math.Abs(float64(e.Requests)/float64(s.Requests)-1.0/3) > 0.02 {
 			t.Errorf("endpoint %s got %d of %d requests, want a third", e.Name, e.Requests, s.Requests)

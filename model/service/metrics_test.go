@@ -165,7 +165,7 @@ func TestMetricsAgainstProbes(t *testing.T) {
 			s.run(t, m.Horizon())
 			rep := s.replication(t, 0, m.Horizon())
 			for n, at := range m.topology.boxes {
-				p, err := decodeReport(rep.Reports[n*rankCount])
+				p, err := readReport(rep.Reports[n*rankCount])
 				if err != nil {
 					t.Fatal(err)
 				}

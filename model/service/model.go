@@ -9,8 +9,9 @@ import (
 )
 
 var (
-	_ scenario.Noter  = (*Model)(nil)
-	_ scenario.Packer = (*Model)(nil)
+	_ scenario.Noter    = (*Model)(nil)
+	_ scenario.Packer   = (*Model)(nil)
+	_ scenario.Streamer = (*Results)(nil)
 )
 
 // Model is one service scenario, ready to run: it implements scenario.Scenario.

@@ -10,6 +10,11 @@ import (
 	"github.com/disco-sim/disco/internal/wire/wiretest"
 )
 
+func readReport(b []byte) (*boxReport, error) {
+	p := &boxReport{}
+	return p, p.decode(b)
+}
+
 // Every field of a report is decoded as it was encoded.
 func TestReportIsSentWhole(t *testing.T) {
 	want := &boxReport{}
@@ -19,9 +24,18 @@ func TestReportIsSentWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := decodeReport(b)
+	got, err := readReport(b)
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
+	}
+	// … also into the memory of another one, of which nothing stays.
+	other := &boxReport{Generator: &generatorReport{Made: 1}}
+	if b, err = other.encode(); err != nil {
+		t.Fatal(err)
+	}
+	if err := got.decode(b); err != nil || got.Server != nil || len(got.Edges)+len(got.Latencies) > 0 ||
+		*got.Generator != *other.Generator || got.Received != 0 {
+		t.Errorf("%+v, %v; want %+v", got, err, other)
 	}
 }
 
@@ -37,7 +51,7 @@ func FuzzDecodePart(f *testing.F) {
 	}
 	f.Add(b)
 	f.Fuzz(func(t *testing.T, in []byte) {
-		p, err := decodeReport(in)
+		p, err := readReport(in)
 		if err != nil {
 			return
 		}

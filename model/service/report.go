@@ -66,10 +66,8 @@ func (p *boxReport) encode() ([]byte, error) {
 	return b, nil
 }
 
-func decodeReport(b []byte) (*boxReport, error) {
-	p := &boxReport{}
-	return p, wire.Decode(b, p.fields)
-}
+// decode reads what encode gives. p may be one that was read before: its memory is used again.
+func (p *boxReport) decode(b []byte) error { return wire.Decode(b, p.fields) }
 
 func (p *boxReport) fields(c *wire.Codec) {
 	c.Float(&p.End)
@@ -81,6 +79,13 @@ func (p *boxReport) fields(c *wire.Codec) {
 	c.Bytes(&p.Latencies)
 	wire.List(c, &p.Edges, edgeBytesMin, func(e *edgeReport) { e.fields(c) })
 	wire.Optional(c, &p.Audit, (*audit).fields)
+}
+
+// add adds the report after another replication.
+func (g *generatorReport) add(o *generatorReport) {
+	g.Made += o.Made
+	g.Windows += o.Windows
+	g.UserSum += o.UserSum
 }
 
 func (g *generatorReport) fields(c *wire.Codec) {

@@ -2,11 +2,16 @@
 
 package service
 
-import "github.com/disco-sim/disco/model/measure"
+import (
+	"iter"
+
+	"github.com/disco-sim/disco/model/measure"
+)
 
 // Results is what a run has found out, over all replications: the JSON "results".
 // Counts are sums over the replications; means and rates are over all of their
-// simulated time; maxima are over all of them.
+// simulated time; maxima are over all of them. What there is of each balancer, server and edge is worked out when it is
+// asked for: of a million servers that would be gigabytes.
 type Results struct {
 	HorizonSeconds   float64 `json:"horizon_s"`   // asked for, of one replication
 	SimulatedSeconds float64 `json:"simulated_s"` // really simulated, all replications together
@@ -22,16 +27,74 @@ type Results struct {
 	Latency    *Latency    `json:"latency_s"`               // null: no request completed
 	Confidence *Confidence `json:"confidence_95,omitempty"` // of two whole replications or more
 
-	Generator GeneratorResult            `json:"generator"`
-	Balancers map[string]*BalancerResult `json:"load_balancers"`
-	Servers   map[string]*ServerResult   `json:"servers"`
-	Edges     map[string]*EdgeResult     `json:"edges"`
-	Outages   []EventResult              `json:"outages"`
-	Spikes    []EventResult              `json:"spikes"`
+	Generator GeneratorResult `json:"generator"`
+	Outages   []EventResult   `json:"outages"`
+	Spikes    []EventResult   `json:"spikes"`
 
 	Replications []ReplicationResult `json:"replications"`
 
-	spec *Spec // for the order of the file
+	spec   *Spec // for the order of the file
+	tally  *tally
+	groups []sample // of whole replications
+}
+
+// Balancers are the load balancers with their ids, in the order of the file: the JSON "load_balancers".
+func (r *Results) Balancers() iter.Seq2[string, *BalancerResult] {
+	return func(yield func(string, *BalancerResult) bool) {
+		for i := range r.spec.Balancers {
+			if !yield(r.spec.Balancers[i].ID, r.balancer(i)) {
+				return
+			}
+		}
+	}
+}
+
+// Servers are the servers with their ids, in the order of the file: the JSON "servers".
+func (r *Results) Servers() iter.Seq2[string, *ServerResult] {
+	return func(yield func(string, *ServerResult) bool) {
+		for i := range r.spec.Servers {
+			if !yield(r.spec.Servers[i].ID, r.server(i)) {
+				return
+			}
+		}
+	}
+}
+
+// Edges are the edges with their ids, in the order of the file: the JSON "edges".
+func (r *Results) Edges() iter.Seq2[string, *EdgeResult] {
+	return func(yield func(string, *EdgeResult) bool) {
+		for i := range r.spec.Edges {
+			if !yield(r.spec.Edges[i].ID, r.edge(i)) {
+				return
+			}
+		}
+	}
+}
+
+// Server is the server with an id, nil where there is none.
+func (r *Results) Server(id string) *ServerResult {
+	if i := r.serverIndex(id); i >= 0 {
+		return r.server(i)
+	}
+	return nil
+}
+
+// ServerConfidence is the same of Confidence. Where that is nil, so is this.
+func (r *Results) ServerConfidence(id string) *ServerConfidence {
+	i := r.serverIndex(id)
+	if i < 0 || r.Confidence == nil {
+		return nil
+	}
+	c := r.serverConfidence(i)
+	return &c
+}
+
+func (r *Results) serverIndex(id string) int {
+	t := r.spec.topology
+	if n, ok := t.nodes.thing(id); ok && t.boxes[n].role == serverRole {
+		return t.boxes[n].index
+	}
+	return -1
 }
 
 // Latency is the distribution of the time from a request's birth to its return, in
@@ -46,14 +109,13 @@ type Confidence struct {
 	Replications  int              `json:"replications"`
 	ThroughputRPS measure.Interval `json:"throughput_rps"`
 	// this and the next three are null where no request completed
-	LatencyMean *measure.Interval            `json:"latency_mean_s"`
-	LatencyP50  *measure.Interval            `json:"latency_p50_s"`
-	LatencyP95  *measure.Interval            `json:"latency_p95_s"`
-	LatencyP99  *measure.Interval            `json:"latency_p99_s"`
-	Servers     map[string]*ServerConfidence `json:"servers"`
+	LatencyMean *measure.Interval `json:"latency_mean_s"`
+	LatencyP50  *measure.Interval `json:"latency_p50_s"`
+	LatencyP95  *measure.Interval `json:"latency_p95_s"`
+	LatencyP99  *measure.Interval `json:"latency_p99_s"`
 }
 
-// ServerConfidence is the same for one server.
+// ServerConfidence is the same for one server; the JSON has it in "servers" of "confidence_95".
 type ServerConfidence struct {
 	Utilisation    measure.Interval `json:"utilisation"`
 	ReadyQueueMean measure.Interval `json:"ready_queue_mean"`

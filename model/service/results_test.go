@@ -172,10 +172,10 @@ func TestConfidence(t *testing.T) {
 	check("p99", c.LatencyP99, whole.Latency.P99, func(i int) float64 { return *rows[i].LatencyP99 }, equal, 1e-3)
 	for i := range m.spec.Servers {
 		id := m.spec.Servers[i].ID
-		one := func(k int) *ServerResult { return summarize(t, m, reps[k:k+1]).Servers[id] }
-		check(id+" utilisation", &c.Servers[id].Utilisation, whole.Servers[id].Utilisation,
+		one := func(k int) *ServerResult { return summarize(t, m, reps[k:k+1]).Server(id) }
+		check(id+" utilisation", &r.ServerConfidence(id).Utilisation, whole.Server(id).Utilisation,
 			func(k int) float64 { return one(k).Utilisation }, equal, 0)
-		check(id+" ready queue", &c.Servers[id].ReadyQueueMean, whole.Servers[id].ReadyQueueMean,
+		check(id+" ready queue", &r.ServerConfidence(id).ReadyQueueMean, whole.Server(id).ReadyQueueMean,
 			func(k int) float64 { return one(k).ReadyQueueMean }, equal, 0)
 	}
 	if r := summarize(t, m, append(reps[:1:1], short)); r.Confidence != nil {

@@ -16,7 +16,8 @@ import (
 // request was lost or made twice between two boxes: that is a defect of disco.
 func (m *Model) Accumulate() scenario.Accumulator { return newTally(m) }
 
-// tally gathers the parts of all replications: sums, and of each no more than its row.
+// tally gathers the parts of all replications: sums, and of each no more than its row. What there is one of for each
+// box, server or edge stands in columns: nothing is looked up by its name, and no pointer leads there.
 type tally struct {
 	m           *Model
 	spans       timeline.Spans // of the collector's spans
@@ -25,12 +26,30 @@ type tally struct {
 	interrupted bool
 	generated, completed,
 	dropped, inFlight int64
-	latency  measure.Latencies
-	request  []boxReport     // sums, by node
-	response float64         // seconds that the client has taken responses, in all
-	phases   [][3]phaseTotal // by event: outages, then spikes; before, during, after
-	whole    *measure.Groups[sample]
-	full     int // replications in it: those that reached the horizon
+	latency   measure.Latencies
+	generator generatorReport
+	boxes     []boxTotal      // by node
+	servers   []serverTotal   // by index in Spec.Servers
+	picks     []int32         // by server, and one more: where its endpoints begin in picked
+	picked    []int64         // by endpoint of all servers: requests
+	edges     []edgeTotal     // by index in Spec.Edges
+	response  float64         // seconds that the client has taken responses, in all
+	phases    [][3]phaseTotal // by event: outages, then spikes; before, during, after
+	watched   map[int]bool    // nodes that phases are about
+	whole     *measure.Groups[sample]
+	full      int // replications in it: those that reached the horizon
+
+	// Of the replication at hand.
+	report   *boxReport // memory for the next one
+	requests []traffic  // by node
+	answers  traffic    // to the client's second simproc
+}
+
+// traffic is what boxes say of the requests that one simproc gets.
+type traffic struct {
+	came     int64 // sent to it and not dropped
+	late     int64 // of those, by the sender's account still under way
+	received int64 // by its own account
 }
 
 // Add reads the parts of one replication.
@@ -51,52 +70,64 @@ func (t *tally) Summary() (scenario.Summary, error) {
 	return t.results(), nil
 }
 
-// run is one replication: the parts of its boxes, by node.
+// run is one replication.
 type run struct {
 	scenario.Replication
-	request  []*boxReport        // by node
+	touched  map[int]*boxReport  // of the watched nodes
 	response *boxReport          // the client's
 	bySpan   []measure.Latencies // as they ended
 	latency  measure.Latencies   // all of them
+	sample   sample              // of its servers, where it reached the horizon
+	proof    systemProof         // checked build only
 	generated, completed,
 	dropped, inFlight int64
 }
 
 func newTally(m *Model) *tally {
-	t := &tally{m: m, spans: timeline.NewSpans(m.events, m.Horizon()),
-		request: make([]boxReport, len(m.topology.boxes)), whole: measure.NewGroups((*sample).join)}
-	for n := range t.request {
-		t.request[n].Edges = make([]edgeReport, len(m.topology.boxes[n].out))
+	s := m.spec
+	t := &tally{m: m, spans: timeline.NewSpans(m.events, m.Horizon()), watched: make(map[int]bool),
+		boxes: make([]boxTotal, len(m.topology.boxes)), servers: make([]serverTotal, len(s.Servers)),
+		picks: make([]int32, 1, len(s.Servers)+1), edges: make([]edgeTotal, len(s.Edges)),
+		report: &boxReport{}, requests: make([]traffic, len(m.topology.boxes)),
+		whole: measure.NewGroups((*sample).join)}
+	for i := range s.Servers {
+		t.picks = append(t.picks, t.picks[i]+int32(len(s.Servers[i].Endpoints)))
 	}
-	for _, o := range m.spec.Outages {
+	t.picked = make([]int64, t.picks[len(s.Servers)])
+	for _, o := range s.Outages {
 		t.phases = append(t.phases, t.newPhases(o.Start, o.End, o.Edge))
 	}
-	for _, s := range m.spec.Spikes {
+	for _, s := range s.Spikes {
 		t.phases = append(t.phases, t.newPhases(s.Start, s.End, s.Edge))
 	}
 	return t
 }
 
-// read reads and checks the parts of one replication.
+// read reads and checks the parts of one replication, and adds those of boxes and edges.
 func (t *tally) read(rep scenario.Replication) (*run, error) {
-	l := t.m.topology
-	r := &run{Replication: rep, request: make([]*boxReport, len(l.boxes))}
-	for n := range l.boxes {
-		for rank := range rankCount {
-			if !busy(n, rank) {
-				continue
-			}
-			p, err := t.readReport(rep, n, rank)
-			if err != nil {
-				return nil, err
-			}
-			if rank == rankRequest {
-				r.request[n] = p
-			} else {
-				r.response = p
-			}
+	r := &run{Replication: rep, touched: make(map[int]*boxReport, len(t.watched))}
+	if rep.Reached == rep.Horizon {
+		r.sample = t.newSample()
+	}
+	clear(t.requests)
+	t.answers = traffic{}
+	for n := range t.m.topology.boxes {
+		p, err := t.readReport(t.report, rep, n, rankRequest)
+		if err == nil {
+			err = t.take(r, n, p)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if t.watched[n] {
+			r.touched[n], t.report = p, &boxReport{}
 		}
 	}
+	var err error
+	if r.response, err = t.readReport(&boxReport{}, rep, nodeClient, rankResponse); err != nil {
+		return nil, err
+	}
+	t.answers.received = r.response.Received
 	if err := t.conserve(r); err != nil {
 		return nil, err
 	}
@@ -104,66 +135,101 @@ func (t *tally) read(rep scenario.Replication) (*run, error) {
 		return nil, err
 	}
 	if invariants.Enabled {
+		r.proof.add(r, r.response)
 		r.checkSystem()
 	}
 	return r, nil
 }
 
-// readReport reads the report of one simproc.
-func (t *tally) readReport(rep scenario.Replication, n, rank int) (*boxReport, error) {
+// readReport reads the report of one simproc into p.
+func (t *tally) readReport(p *boxReport, rep scenario.Replication, n, rank int) (*boxReport, error) {
 	g := t.m.graph
 	id := g.ID(node.Endpoint{Node: n, Simproc: rank})
 	if int(id) >= len(rep.Reports) || rep.Reports[id] == nil {
 		return nil, fmt.Errorf("the report of %s is missing", g.Name(id))
 	}
-	p, err := decodeReport(rep.Reports[id])
-	if err != nil {
+	if err := p.decode(rep.Reports[id]); err != nil {
 		return nil, fmt.Errorf("the report of %s: %w", g.Name(id), err)
 	}
-	if rank == rankRequest && len(p.Edges) != len(t.m.topology.boxes[n].out) {
-		return nil, fmt.Errorf("the report of %s has %d edges, want %d", g.Name(id), len(p.Edges),
-			len(t.m.topology.boxes[n].out))
+	if rank == rankResponse {
+		return p, nil
+	}
+	at := &t.m.topology.boxes[n]
+	if len(p.Edges) != len(at.out) {
+		return nil, fmt.Errorf("the report of %s has %d edges, want %d", g.Name(id), len(p.Edges), len(at.out))
+	}
+	if (p.Generator != nil) != (at.role == generatorRole) || (p.Server != nil) != (at.role == serverRole) {
+		return nil, fmt.Errorf("the report of %s is not that of %s", g.Name(id), at.role)
+	}
+	if at.role == serverRole && len(p.Server.ByEndpoint) != len(t.m.spec.Servers[at.index].Endpoints) {
+		return nil, fmt.Errorf("the report of %s has %d endpoints, want %d", g.Name(id), len(p.Server.ByEndpoint),
+			len(t.m.spec.Servers[at.index].Endpoints))
 	}
 	return p, nil
 }
 
-// conserve checks that no request was lost or made twice, in any box and on any
-// edge, and counts those in flight. It holds for interrupted runs too, in which
-// boxes have come to different times: what one has sent and the next has not
-// received yet is in flight between them.
+// take adds the report of one box, and notes what it says of others.
+func (t *tally) take(r *run, n int, p *boxReport) error {
+	at := &t.m.topology.boxes[n]
+	var sent int64
+	for k, i := range at.out {
+		e := &p.Edges[k]
+		to := &t.requests[t.m.topology.edges[i].to]
+		if t.m.topology.answers(i) {
+			to = &t.answers
+		}
+		to.came += e.Sent - e.Dropped
+		to.late += e.Transit
+		r.dropped += e.Dropped
+		sent += e.Sent
+		t.edges[i].add(e)
+	}
+	if p.Received != p.Passed+p.Present || p.Passed != sent {
+		return fmt.Errorf("%s took in %d requests, passed on %d, sent %d and holds %d: that doesn't add up, a "+
+			"defect of disco", at.id, p.Received, p.Passed, sent, p.Present)
+	}
+	t.requests[n].received = p.Received
+	r.inFlight += p.Present
+	t.boxes[n].add(p)
+	switch at.role {
+	case generatorRole:
+		r.generated = p.Generator.Made
+		t.generator.add(p.Generator)
+	case serverRole:
+		t.takeServer(r, at.index, p)
+	}
+	if invariants.Enabled {
+		r.proof.add(r, p)
+	}
+	return nil
+}
+
+func (t *tally) takeServer(r *run, server int, p *boxReport) {
+	t.servers[server].add(p.Server)
+	picked := t.picked[t.picks[server]:]
+	for k, count := range p.Server.ByEndpoint {
+		picked[k] += count
+	}
+	if s := &r.sample; s.time != nil {
+		s.busy[server], s.ready[server], s.time[server] = p.Server.Area[levelCPU], p.Server.Area[levelReady], p.End
+	}
+}
+
+// conserve checks that no request was lost or made twice between two boxes, as take does in each, and counts those in
+// flight. It holds for interrupted runs too, in which boxes have come to different times: what one has sent and the
+// next has not received yet is in flight between them.
 func (t *tally) conserve(r *run) error {
-	l := t.m.topology
-	came := make([][rankCount]int64, len(l.boxes)) // sent to a simproc and not dropped
-	late := make([][rankCount]int64, len(l.boxes)) // of those, by the sender's account still under way
-	for n, p := range r.request {
-		var sent int64
-		for i, e := range p.Edges {
-			to := l.link(l.boxes[n].out[i]).To
-			came[to.Node][to.Simproc] += e.Sent - e.Dropped
-			late[to.Node][to.Simproc] += e.Transit
-			r.dropped += e.Dropped
-			sent += e.Sent
+	for n := range t.requests {
+		if n == nodeGenerator {
+			continue
 		}
-		if p.Received != p.Passed+p.Present || p.Passed != sent {
-			return fmt.Errorf("%s took in %d requests, passed on %d, sent %d and holds %d: that doesn't add up, a "+
-				"defect of disco", l.boxes[n].id, p.Received, p.Passed, sent, p.Present)
-		}
-		r.inFlight += p.Present
-	}
-	for n := range l.boxes {
-		for rank, p := range []*boxReport{r.request[n], r.responseOf(n)} {
-			if p == nil || n == nodeGenerator {
-				continue
-			}
-			c, u := came[n][rank], late[n][rank]
-			if p.Received > c || r.Reached == r.Horizon && p.Received != c-u {
-				return fmt.Errorf("%s received %d requests, but %d were sent to it and %d are under way: that "+
-					"doesn't add up, a defect of disco", l.boxes[n].id, p.Received, c, u)
-			}
-			r.inFlight += c - p.Received
+		if err := t.requests[n].check(r, t.m.topology.boxes[n].id); err != nil {
+			return err
 		}
 	}
-	r.generated = r.request[nodeGenerator].Generator.Made
+	if err := t.answers.check(r, t.m.topology.boxes[nodeClient].id); err != nil {
+		return err
+	}
 	r.completed = r.response.Received
 	if r.generated != r.completed+r.dropped+r.inFlight {
 		return fmt.Errorf("%d requests were generated, but %d completed, %d were dropped and %d are in flight: that "+
@@ -172,10 +238,12 @@ func (t *tally) conserve(r *run) error {
 	return nil
 }
 
-func (r *run) responseOf(n int) *boxReport {
-	if n == nodeClient {
-		return r.response
+func (c *traffic) check(r *run, id string) error {
+	if c.received > c.came || r.Reached == r.Horizon && c.received != c.came-c.late {
+		return fmt.Errorf("%s received %d requests, but %d were sent to it and %d are under way: that "+
+			"doesn't add up, a defect of disco", id, c.received, c.came, c.late)
 	}
+	r.inFlight += c.came - c.received
 	return nil
 }
 
@@ -201,22 +269,17 @@ func (t *tally) decode(r *run) error {
 }
 
 func (t *tally) results() *Results {
-	m := t.m
 	r := &Results{
-		HorizonSeconds: m.Horizon(), SimulatedSeconds: t.simulated, Interrupted: t.interrupted, spec: m.spec,
+		HorizonSeconds: t.m.Horizon(), SimulatedSeconds: t.simulated, Interrupted: t.interrupted, spec: t.m.spec,
 		Replications:      t.rows,
 		RequestsGenerated: t.generated, RequestsCompleted: t.completed, RequestsDropped: t.dropped,
-		RequestsInFlight: t.inFlight,
-		Balancers:        make(map[string]*BalancerResult, len(m.spec.Balancers)),
-		Servers:          make(map[string]*ServerResult, len(m.spec.Servers)),
-		Edges:            make(map[string]*EdgeResult, len(m.spec.Edges)),
-		Outages:          []EventResult{}, Spikes: []EventResult{},
+		RequestsInFlight: t.inFlight, Outages: []EventResult{}, Spikes: []EventResult{}, tally: t,
 	}
 	r.ThroughputRPS = per(float64(r.RequestsCompleted), t.response)
 	r.Latency = t.latency.Summary()
-	r.Confidence = t.confidence()
-	t.boxes(r)
-	t.edges(r)
+	r.groups = t.whole.Close()
+	r.Confidence = r.confidence()
+	r.Generator = t.generatorResult()
 	t.events(r)
 	return r
 }

@@ -2,95 +2,105 @@
 
 package service
 
-// boxes fills in what the generator, the balancers and the servers did.
-func (t *tally) boxes(r *Results) {
-	for n, at := range t.m.topology.boxes {
-		switch at.role {
-		case generatorRole:
-			r.Generator = t.generator(at.id)
-		case balancerRole:
-			r.Balancers[at.id] = t.balancer(n)
-		case serverRole:
-			r.Servers[at.id] = t.server(n, &t.m.spec.Servers[at.index])
-		}
-	}
-}
+import "slices"
 
-func (t *tally) generator(id string) GeneratorResult {
-	p := &t.request[nodeGenerator]
-	g := GeneratorResult{ID: id, Requests: p.Generator.Made, Windows: p.Generator.Windows}
-	g.RateRPS = per(float64(g.Requests), p.End)
-	g.UsersMean = per(p.Generator.UserSum, float64(g.Windows))
+func (t *tally) generatorResult() GeneratorResult {
+	g := GeneratorResult{ID: t.m.topology.boxes[nodeGenerator].id, Requests: t.generator.Made,
+		Windows: t.generator.Windows}
+	g.RateRPS = per(float64(g.Requests), t.boxes[nodeGenerator].end)
+	g.UsersMean = per(t.generator.UserSum, float64(g.Windows))
 	return g
 }
 
-func (t *tally) balancer(n int) *BalancerResult {
-	p := &t.request[n]
-	b := &BalancerResult{Requests: p.Received, Targets: make(map[string]int64)}
-	for k, e := range t.m.topology.boxes[n].out {
-		b.Targets[t.m.spec.Edges[e].Target] += p.Edges[k].Sent
+// balancer is what balancer i of the file did.
+func (r *Results) balancer(i int) *BalancerResult {
+	n := r.balancerNode(i)
+	b := &BalancerResult{Requests: r.tally.boxes[n].received, Targets: make(map[string]int64)}
+	for _, e := range r.spec.topology.boxes[n].out {
+		b.Targets[r.spec.Edges[e].Target] = r.tally.edges[e].sent
 	}
 	return b
 }
 
-func (t *tally) server(n int, spec *Server) *ServerResult {
-	p := &t.request[n]
-	sum := p.Server
-	s := &ServerResult{Requests: p.Received, Completed: p.Passed, InServer: p.Present,
-		Sampled: make(map[string]Sampled)}
-	for k, e := range spec.Endpoints {
-		s.Endpoints = append(s.Endpoints, EndpointResult{Name: e.Name, Requests: sum.ByEndpoint[k]})
+// balancerNode is the node of balancer i of the file, serverNode that of server i.
+func (r *Results) balancerNode(i int) int { return nodeClient + 1 + i }
+
+func (r *Results) serverNode(i int) int { return nodeClient + 1 + len(r.spec.Balancers) + i }
+
+// server is what server i of the file did.
+func (r *Results) server(i int) *ServerResult {
+	s := &ServerResult{Sampled: make(map[string]Sampled)}
+	r.fillServer(s, i)
+	for k, e := range r.spec.Servers[i].Endpoints {
+		s.Endpoints = append(s.Endpoints, EndpointResult{Name: e.Name, Requests: r.picked(i)[k]})
 	}
-	mean := func(level int) float64 { return per(sum.Area[level], p.End) }
-	s.Utilisation = mean(levelCPU) / float64(spec.Cores)
-	s.ReadyQueueMean, s.ReadyQueueMax = mean(levelReady), sum.Peak[levelReady]
-	s.IOMean, s.IOMax = mean(levelIO), sum.Peak[levelIO]
-	s.RAMMean, s.RAMMax = mean(levelRAM)/ramUnits, float64(sum.Peak[levelRAM])/ramUnits
-	s.RAMQueueMean, s.RAMQueueMax = mean(levelRAMWait), sum.Peak[levelRAMWait]
-	s.RequestsInMean = mean(levelWhole)
-	s.ResidenceMean = meanOrNil(sum.Residence, s.Completed)
-	for _, metric := range t.m.spec.Settings.Sampled {
+	for _, metric := range r.spec.Settings.Sampled {
 		if m, ok := serverMetrics[metric]; ok {
-			s.Sampled[metric] = Sampled{
-				Mean: per(sum.Sum[m.level], float64(sum.Samples)) / m.unit, Max: float64(sum.Top[m.level]) / m.unit,
-				Samples: sum.Samples,
-			}
+			s.Sampled[metric] = r.sampled(i, m)
 		}
 	}
 	return s
 }
 
-var serverMetrics = map[string]struct {
+// picked is how many requests have picked each endpoint of a server.
+func (r *Results) picked(server int) []int64 {
+	t := r.tally
+	return t.picked[t.picks[server]:t.picks[server+1]]
+}
+
+// fillServer fills in all but endpoints and what was sampled.
+func (r *Results) fillServer(s *ServerResult, i int) {
+	b, sum := &r.tally.boxes[r.serverNode(i)], &r.tally.servers[i]
+	s.Requests, s.Completed, s.InServer = b.received, b.passed, b.present
+	mean := func(level int) float64 { return per(sum.area[level], b.end) }
+	s.Utilisation = mean(levelCPU) / float64(r.spec.Servers[i].Cores)
+	s.ReadyQueueMean, s.ReadyQueueMax = mean(levelReady), sum.peak[levelReady]
+	s.IOMean, s.IOMax = mean(levelIO), sum.peak[levelIO]
+	s.RAMMean, s.RAMMax = mean(levelRAM)/ramUnits, float64(sum.peak[levelRAM])/ramUnits
+	s.RAMQueueMean, s.RAMQueueMax = mean(levelRAMWait), sum.peak[levelRAMWait]
+	s.RequestsInMean = mean(levelWhole)
+	s.ResidenceMean = meanOrNil(sum.residence, s.Completed)
+}
+
+// sampled is one metric of a server.
+func (r *Results) sampled(server int, m serverMetric) Sampled {
+	sum := &r.tally.servers[server]
+	return Sampled{Mean: per(sum.sum[m.level], float64(sum.samples)) / m.unit, Max: float64(sum.top[m.level]) / m.unit,
+		Samples: sum.samples}
+}
+
+// serverMetric is what of a server is sampled.
+type serverMetric struct {
 	level int
 	unit  float64 // of the level in one unit of the metric
-}{
+}
+
+var serverMetrics = map[string]serverMetric{
 	ReadyQueueLen:    {levelReady, 1},
 	EventLoopIOSleep: {levelIO, 1},
 	RAMInUse:         {levelRAM, ramUnits},
 }
 
-// edges fills in what the edges carried.
-func (t *tally) edges(r *Results) {
-	for n := range t.m.topology.boxes {
-		for k, i := range t.m.topology.boxes[n].out {
-			r.Edges[t.m.spec.Edges[i].ID] = t.edge(n, k)
-		}
-	}
-}
-
-func (t *tally) edge(n, k int) *EdgeResult {
-	p := &t.request[n].Edges[k]
-	e := &EdgeResult{
-		Sent: p.Sent, Dropped: p.Dropped, InTransit: p.Transit, ConcurrentMax: p.Peak,
-		ConcurrentMean: per(p.Area, t.request[n].End), Sampled: make(map[string]Sampled),
-	}
-	for _, metric := range t.m.spec.Settings.Sampled {
-		if metric == EdgeConcurrentConnection {
-			e.Sampled[metric] = Sampled{Mean: per(float64(p.TickSum), float64(p.Samples)), Max: float64(p.TickPeak),
-				Samples: p.Samples}
-		}
+// edge is what edge i of the file carried.
+func (r *Results) edge(i int) *EdgeResult {
+	e := &EdgeResult{Sampled: make(map[string]Sampled)}
+	r.fillEdge(e, i)
+	if slices.Contains(r.spec.Settings.Sampled, EdgeConcurrentConnection) {
+		e.Sampled[EdgeConcurrentConnection] = r.sampledEdge(i)
 	}
 	return e
+}
+
+// fillEdge fills in all but what was sampled.
+func (r *Results) fillEdge(e *EdgeResult, i int) {
+	p := &r.tally.edges[i]
+	e.Sent, e.Dropped, e.InTransit, e.ConcurrentMax = p.sent, p.dropped, p.transit, p.peak
+	e.ConcurrentMean = per(p.area, r.tally.boxes[r.spec.topology.edges[i].from].end)
+}
+
+func (r *Results) sampledEdge(i int) Sampled {
+	p := &r.tally.edges[i]
+	return Sampled{Mean: per(float64(p.tickSum), float64(p.samples)), Max: float64(p.tickPeak), Samples: p.samples}
 }
 
 // events compares the times before, while and after each outage and spike.

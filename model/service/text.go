@@ -81,7 +81,7 @@ func (r *Results) writeServers(b *bufio.Writer) {
 			break
 		}
 		id := r.spec.Servers[i].ID
-		s := r.Servers[id]
+		s := r.server(i)
 		t.Row(id, table.Count(s.Requests), table.Percent(s.Utilisation), table.Number(s.ReadyQueueMean),
 			table.Count(s.ReadyQueueMax), table.Number(s.IOMean), table.Count(s.IOMax),
 			table.Number(s.RAMMean), table.Number(s.RAMMax), table.Number(s.RAMQueueMean), table.Count(s.RAMQueueMax),
@@ -101,7 +101,7 @@ func (r *Results) writeEndpoints(b *bufio.Writer) {
 			continue
 		}
 		id := r.spec.Servers[i].ID
-		s := r.Servers[id]
+		s := r.server(i)
 		for _, e := range s.Endpoints {
 			t.Row(id+" "+e.Name, table.Count(e.Requests), table.Percent(per(float64(e.Requests), float64(s.Requests))))
 		}
@@ -113,9 +113,17 @@ func (r *Results) writeBalancers(b *bufio.Writer) {
 	t := table.New(rowsMax, "load balancers", "requests", "share")
 	for i := range r.spec.Balancers {
 		lb := &r.spec.Balancers[i]
-		res := r.Balancers[lb.ID]
+		if t.Full() {
+			t.More(1 + len(lb.Covers))
+			continue
+		}
+		res := r.balancer(i)
 		t.Row(lb.ID, table.Count(res.Requests), "")
-		for _, target := range lb.Covers {
+		for k, target := range lb.Covers {
+			if t.Full() {
+				t.More(len(lb.Covers) - k)
+				break
+			}
 			n := res.Targets[target]
 			t.Row("  to "+target, table.Count(n), table.Percent(per(float64(n), float64(res.Requests))))
 		}
@@ -131,7 +139,7 @@ func (r *Results) writeEdges(b *bufio.Writer) {
 			break
 		}
 		e := &r.spec.Edges[i]
-		res := r.Edges[e.ID]
+		res := r.edge(i)
 		t.Row(e.ID, table.Count(res.Sent), table.Count(res.Dropped), table.Count(res.InTransit),
 			table.Number(res.ConcurrentMean), table.Count(res.ConcurrentMax))
 	}
@@ -181,7 +189,7 @@ func (r *Results) writeSampled(b *bufio.Writer) {
 	}
 	// Which metrics are sampled is the same for all servers, and for all edges.
 	for i := range r.spec.Servers {
-		sampled := r.Servers[r.spec.Servers[i].ID].Sampled
+		sampled := r.server(i).Sampled
 		if t.Full() {
 			t.More((len(r.spec.Servers) - i) * len(sampled))
 			break
@@ -189,7 +197,7 @@ func (r *Results) writeSampled(b *bufio.Writer) {
 		add(r.spec.Servers[i].ID, sampled)
 	}
 	for i := range r.spec.Edges {
-		sampled := r.Edges[r.spec.Edges[i].ID].Sampled
+		sampled := r.edge(i).Sampled
 		if t.Full() {
 			t.More((len(r.spec.Edges) - i) * len(sampled))
 			break
@@ -221,8 +229,11 @@ func (r *Results) writeConfidence(b *bufio.Writer) {
 	add("latency p95", c.LatencyP95, table.SecondsStep)
 	add("latency p99", c.LatencyP99, table.SecondsStep)
 	for i := range r.spec.Servers {
-		id := r.spec.Servers[i].ID
-		s := c.Servers[id]
+		if t.Full() {
+			t.More(2 * (len(r.spec.Servers) - i))
+			break
+		}
+		id, s := r.spec.Servers[i].ID, r.serverConfidence(i)
 		add(id+" utilisation", &s.Utilisation, table.PercentStep)
 		add(id+" ready queue", &s.ReadyQueueMean, table.NumberStep)
 	}

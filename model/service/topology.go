@@ -98,10 +98,15 @@ func (t *topology) markReached(n int, reached []bool) {
 // busy reports whether a simproc has anything to do.
 func busy(n, rank int) bool { return rank == rankRequest || n == nodeClient }
 
+// answers reports whether what an edge carries has been answered: it leads back to the client.
+func (t *topology) answers(edge int) bool {
+	return t.edges[edge].to == nodeClient && t.edges[edge].from != nodeGenerator
+}
+
 // link is an edge as the engine's link.
 func (t *topology) link(edge int) node.Link {
 	ends, rank := t.edges[edge], rankRequest
-	if ends.to == nodeClient && ends.from != nodeGenerator {
+	if t.answers(edge) {
 		rank = rankResponse
 	}
 	return node.Link{

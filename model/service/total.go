@@ -29,22 +29,65 @@ func (s *sample) join(o *sample) {
 	}
 }
 
-func (t *tally) sample(r *run) sample {
-	s := sample{
-		completed: float64(r.completed), seconds: r.response.End,
-		latencies: r.latency.Mean * float64(r.latency.Count), latency: r.latency,
-	}
-	for n, at := range t.m.topology.boxes {
-		if at.role == serverRole {
-			p := r.request[n]
-			s.busy, s.ready, s.time = append(s.busy, p.Server.Area[levelCPU]),
-				append(s.ready, p.Server.Area[levelReady]), append(s.time, p.End)
-		}
-	}
-	return s
+// newSample makes room for the servers of one replication, which take fills in.
+func (t *tally) newSample() sample {
+	n := len(t.servers)
+	all := make([]float64, 3*n)
+	return sample{busy: all[:n:n], ready: all[n : 2*n : 2*n], time: all[2*n:]}
 }
 
-// add adds one replication, which is not needed any more afterwards.
+// boxTotal is what all replications together report of one box.
+type boxTotal struct {
+	end                       float64 // simulated seconds
+	received, passed, present int64
+}
+
+func (b *boxTotal) add(p *boxReport) {
+	b.end += p.End
+	b.received += p.Received
+	b.passed += p.Passed
+	b.present += p.Present
+}
+
+// serverTotal is the same of a server. How often each endpoint was picked stands in tally.picked.
+type serverTotal struct {
+	area, sum [levelCount]float64
+	peak, top [levelCount]int64
+	samples   int64
+	residence float64
+}
+
+func (s *serverTotal) add(o *serverReport) {
+	s.residence += o.Residence
+	s.samples += o.Samples
+	for l := range levelCount {
+		s.area[l] += o.Area[l]
+		s.sum[l] += o.Sum[l]
+		s.peak[l] = max(s.peak[l], o.Peak[l])
+		s.top[l] = max(s.top[l], o.Top[l])
+	}
+}
+
+// edgeTotal is the same of an edge, but for what it reports span by span.
+type edgeTotal struct {
+	sent, dropped, transit,
+	peak, samples,
+	tickSum, tickPeak int64
+	area float64
+}
+
+func (e *edgeTotal) add(o *edgeReport) {
+	e.sent += o.Sent
+	e.dropped += o.Dropped
+	e.transit += o.Transit
+	e.area += o.Area
+	e.peak = max(e.peak, o.Peak)
+	e.samples += o.Samples
+	e.tickSum += o.TickSum
+	e.tickPeak = max(e.tickPeak, o.TickPeak)
+}
+
+// add adds one replication, whose boxes and edges read has added already.
 func (t *tally) add(r *run) {
 	t.simulated += r.Reached
 	t.interrupted = t.interrupted || r.Reached < r.Horizon
@@ -54,9 +97,6 @@ func (t *tally) add(r *run) {
 	t.inFlight += r.inFlight
 	t.latency.Merge(&r.latency)
 	t.response += r.response.End
-	for n, p := range r.request {
-		t.request[n].add(p)
-	}
 	for i := range t.phases {
 		for k := range t.phases[i] {
 			t.phases[i][k].add(r)
@@ -65,59 +105,11 @@ func (t *tally) add(r *run) {
 	t.rows = append(t.rows, r.short())
 	if r.Reached == r.Horizon {
 		t.full++
-		t.whole.Add(t.sample(r))
+		s := r.sample
+		s.completed, s.seconds = float64(r.completed), r.response.End
+		s.latencies, s.latency = r.latency.Mean*float64(r.latency.Count), r.latency
+		t.whole.Add(s)
 	}
-}
-
-// add adds the report of the same box after another replication, all but what it reports
-// span by span.
-func (p *boxReport) add(o *boxReport) {
-	p.End += o.End
-	p.Received += o.Received
-	p.Passed += o.Passed
-	p.Present += o.Present
-	if g := o.Generator; g != nil {
-		if p.Generator == nil {
-			p.Generator = &generatorReport{}
-		}
-		p.Generator.Made += g.Made
-		p.Generator.Windows += g.Windows
-		p.Generator.UserSum += g.UserSum
-	}
-	if o.Server != nil {
-		if p.Server == nil {
-			p.Server = &serverReport{ByEndpoint: make([]int64, len(o.Server.ByEndpoint))}
-		}
-		p.Server.add(o.Server)
-	}
-	for k := range o.Edges {
-		p.Edges[k].add(&o.Edges[k])
-	}
-}
-
-func (p *serverReport) add(o *serverReport) {
-	p.Residence += o.Residence
-	p.Samples += o.Samples
-	for l := range levelCount {
-		p.Area[l] += o.Area[l]
-		p.Sum[l] += o.Sum[l]
-		p.Peak[l] = max(p.Peak[l], o.Peak[l])
-		p.Top[l] = max(p.Top[l], o.Top[l])
-	}
-	for k, count := range o.ByEndpoint {
-		p.ByEndpoint[k] += count
-	}
-}
-
-func (p *edgeReport) add(o *edgeReport) {
-	p.Sent += o.Sent
-	p.Dropped += o.Dropped
-	p.Transit += o.Transit
-	p.Area += o.Area
-	p.Peak = max(p.Peak, o.Peak)
-	p.Samples += o.Samples
-	p.TickSum += o.TickSum
-	p.TickPeak = max(p.TickPeak, o.TickPeak)
 }
 
 // short is a replication's row.
@@ -149,6 +141,7 @@ func (t *tally) newPhases(start, end float64, edge int) [3]phaseTotal {
 	var p [3]phaseTotal
 	p[0].Window, p[1].Window, p[2].Window = timeline.Around(timeline.Window{From: start, To: end}, t.m.Horizon())
 	c := timeline.NewSpans(t.m.touching(edge), t.m.Horizon())
+	t.watched[t.m.topology.edges[edge].from] = true
 	for i := range p {
 		p[i].node = t.m.topology.edges[edge].from
 		p[i].edge = slices.Index(t.m.topology.boxes[p[i].node].out, edge)
@@ -162,7 +155,7 @@ func (p *phaseTotal) add(r *run) {
 	if p.Empty() {
 		return
 	}
-	sender := r.request[p.node]
+	sender := r.touched[p.node]
 	for s := p.first; s < p.last; s++ {
 		p.sent += sender.Edges[p.edge].SentIn[s]
 		p.passed += sender.Edges[p.edge].PassedIn[s]
