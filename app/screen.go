@@ -29,14 +29,22 @@ type screen struct {
 	what  string            // is being done, beside handling events; see launch.Config.Doing
 	since time.Time         // since when
 	noted bool              // that it takes long
-	begun bool              // events were handled, in the run under way
-	over  atomic.Bool       // nothing is left to be simulated: results are collected, added up, written
-	kept  bool              // there are results already, e.g. of a sweep's first points
-	ended bool              // standard output is written to, perhaps on the same terminal: no line is drawn
+	phase atomic.Int32      // a runPhase; changed under mu, and read by who can't wait for it
+	kept  bool              // there are results of earlier runs, e.g. of a sweep's first points
 	shown bool              // the progress line stands there
 	last  launch.Progress
 	speed float64 // events per wall second, smoothed
 }
+
+// runPhase is how far the run under way is. Each run of a command begins with the first.
+type runPhase int32
+
+const (
+	phasePreparing  runPhase = iota
+	phaseSimulating          // events are handled
+	phaseFinishing           // nothing is left to be simulated: results are collected and added up
+	phaseWriting             // the last run's results are written, perhaps on the same terminal: no line is drawn
+)
 
 func newScreen(w *outlet, name string) *screen {
 	s := &screen{w: w, name: name, lines: printable.NewWriter(w)}
@@ -96,27 +104,33 @@ func (s *screen) doing(what string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.what, s.since, s.noted = what, time.Now(), false
-	s.over.Store(s.begun && what != "")
-	if what == "" {
-		s.begun = true
+	switch {
+	case what == "":
+		s.phase.Store(int32(phaseSimulating))
 		s.wipe()
+	case s.at() == phaseSimulating:
+		s.phase.Store(int32(phaseFinishing))
 	}
 }
+
+// at is how far the run under way is. It waits for nobody.
+func (s *screen) at() runPhase { return runPhase(s.phase.Load()) }
 
 // end says that results are being written from now on.
 func (s *screen) end() {
 	s.clear()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.what, s.since, s.noted, s.ended, s.kept = "writing the results", time.Now(), false, true, true
-	s.over.Store(true)
+	s.what, s.since, s.noted = "writing the results", time.Now(), false
+	s.phase.Store(int32(phaseWriting))
 }
 
 // now is what is being done, and whether the run under way has handled events; kept: there are results already.
 func (s *screen) now() (what string, begun, kept bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.what, s.begun, s.kept
+	at := s.at()
+	return s.what, at == phaseSimulating || at == phaseFinishing, s.kept || at == phaseWriting
 }
 
 // remind shows what is being done.
@@ -125,7 +139,7 @@ func (s *screen) remind() {
 	defer s.mu.Unlock()
 	taken := time.Since(s.since)
 	switch {
-	case s.what == "" || s.terminal && s.ended:
+	case s.what == "" || s.terminal && s.at() == phaseWriting:
 	case s.terminal:
 		s.draw(fmt.Sprintf("%s: %s%s  %.0f s", s.name, s.about, s.what, taken.Seconds()))
 	case taken > slow && !s.noted:
@@ -140,8 +154,8 @@ func (s *screen) remind() {
 func (s *screen) next(title string, kept bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.about, s.last, s.speed, s.begun, s.kept = title, launch.Progress{}, 0, false, kept
-	s.over.Store(false)
+	s.about, s.last, s.speed, s.kept = title, launch.Progress{}, 0, kept
+	s.phase.Store(int32(phasePreparing))
 }
 
 // clear takes the progress line away, until something else is done.

@@ -85,7 +85,7 @@ func (s *signals) watch() {
 				last = now
 			}
 			switch count++; {
-			case count == 1 && !s.screen.over.Load():
+			case count == 1 && s.screen.at() < phaseFinishing:
 				late = time.After(answerMax)
 				s.end(sig, "ending the run; once more ends it at once, without results")
 			case count == 1: // nothing is left that could end earlier with results
