@@ -61,7 +61,7 @@ model/timeline:
 model/modeltest: node scenario envelope
 model/phold: node scenario internal/table
 model/devstone: node scenario internal/table
-model/queueing: internal/heap node scenario model/measure internal/table internal/invariants
+model/queueing: internal/heap internal/wire node scenario model/measure internal/table internal/invariants
 model/service: internal/heap internal/jsonstream internal/wire node scenario internal/invariants internal/table
 	model/measure model/timeline
 model/network: internal/heap internal/wire internal/gml node scenario model/measure model/timeline internal/table

@@ -151,6 +151,17 @@ func (c *Codec) Varint(v *int64) {
 	*v = x
 }
 
+// Word is a Varint: which of words it is.
+func (c *Codec) Word(v *string, words []string) {
+	i := int64(slices.Index(words, *v))
+	c.Varint(&i)
+	if i < 0 || i >= int64(len(words)) {
+		c.Fail("found the word %d (%q), want 0 to %d", i, *v, len(words)-1)
+	} else if c.decoding {
+		*v = words[i]
+	}
+}
+
 // Float is the eight bytes of a finite float64.
 func (c *Codec) Float(v *float64) {
 	u := math.Float64bits(*v)

@@ -259,6 +259,46 @@ func (o *Outcome) differs(s scenario.Scenario, got *Outcome) error {
 	return nil
 }
 
+// ComparePacked runs a scenario, and over three workers what its kind unpacks of what it packs, and reports where the
+// runs differ: nothing may be lost on the way to workers.
+func ComparePacked(t testing.TB, k scenario.Kind, s scenario.Packer, seed uint64) {
+	t.Helper()
+	packed, err := s.Pack(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, err := k.Unpack(packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if from.Name() != s.Name() || from.Horizon() != s.Horizon() {
+		t.Errorf("%s, horizon %v: unpacked as %s, %v", s.Name(), s.Horizon(), from.Name(), from.Horizon())
+	}
+	want, err := Run(s, Config{Seed: seed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Run(&unpacked{s, from}, Config{Seed: seed, Workers: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := want.differs(s, got); err != nil {
+		t.Errorf("%s, unpacked: %v", s.Name(), err)
+	}
+	if want.Events == 0 {
+		t.Errorf("%s: no event: such a run compares nothing", s.Name())
+	}
+}
+
+// unpacked is a scenario whose handlers are made of its packed form.
+type unpacked struct {
+	scenario.Scenario
+	from scenario.Scenario
+}
+
+// NewHandler implements node.Model.
+func (u *unpacked) NewHandler(p *node.Simproc) (node.Handler, error) { return u.from.NewHandler(p) }
+
 // Summarize runs replications 0 … n-1 on one engine each and summarizes them.
 func Summarize(t testing.TB, s scenario.Scenario, seed uint64, n int) scenario.Summary {
 	t.Helper()

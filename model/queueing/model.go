@@ -12,18 +12,41 @@ import (
 )
 
 // Kind is the "queueing" kind of scenario, for a scenario.Registry.
-func Kind() scenario.Kind { return scenario.Kind{Name: KindName, Load: scenario.Loader(Load, New)} }
+func Kind() scenario.Kind {
+	return scenario.Kind{Name: KindName, Load: scenario.Loader(Load, New), Unpack: unpack}
+}
+
+var (
+	_ scenario.Packer = (*Model)(nil)
+	_ scenario.Sizer  = (*Model)(nil)
+)
 
 // Model is one queueing network, ready to run: it implements scenario.Scenario. It is
-// immutable; every worker makes its own from the same file.
+// immutable.
 type Model struct {
+	maker
 	spec  *Spec
 	graph *node.Graph
+	rates []float64 // customers who come in a second, by station, where theory knows
+}
+
+// maker makes the stations of a scenario. What it needs of one is asked for when it is made: workers have only that
+// (pack.go), and not the scenario.
+type maker struct {
+	common
+	stations func(n int) (*Station, error)
 
 	// For tests: see sampler.quantum, and what observe gets of every customer whom a
 	// station takes in.
 	quantum float64
 	observe func(station int, arrival, wait, service float64)
+}
+
+// common is what making any station takes.
+type common struct {
+	name                     string
+	horizon, warmup, transit float64 // seconds
+	promises                 bool    // see promisesMax
 }
 
 // promisesMax is the number of stations up to which each promises when it will next
@@ -34,10 +57,13 @@ const promisesMax = 64
 // New makes the model of a spec of Load's, which must not be changed afterwards.
 func New(spec *Spec) *Model {
 	m := &Model{spec: spec, graph: &node.Graph{Simprocs: []string{"queue"}}}
-	rates, _ := spec.rates()
+	m.maker = maker{common: common{name: spec.Name, horizon: spec.Horizon, warmup: spec.Warmup, transit: spec.Transit,
+		promises: len(spec.Stations) <= promisesMax},
+		stations: func(n int) (*Station, error) { return &spec.Stations[n], nil }}
+	m.rates, _ = spec.rates()
 	for i := range spec.Stations {
 		st := &spec.Stations[i]
-		work := rates[i]
+		work := m.rates[i]
 		if !(work > 0) { // customers that are there from the start, mostly
 			work = min(float64(st.Servers)/st.Service.Mean, 1e9)
 		}
@@ -46,7 +72,7 @@ func New(spec *Spec) *Model {
 			if r.Station != i {
 				m.graph.Links = append(m.graph.Links, node.Link{
 					From: node.Endpoint{Node: i}, To: node.Endpoint{Node: r.Station},
-					Lookahead: spec.lookahead(i), Rate: work * r.Probability,
+					Lookahead: st.lookahead(spec.Transit), Rate: work * r.Probability,
 				})
 			}
 		}
@@ -59,32 +85,67 @@ func New(spec *Spec) *Model {
 // will leave is known then; so the least service time counts. Where that is 0, as with
 // exponential times, every departure still comes strictly later than the arrival,
 // which the least number above 0 expresses: networks have cycles.
-func (s *Spec) lookahead(station int) float64 {
-	if l := s.Transit + s.Stations[station].Service.least(); l > 0 {
+func (st *Station) lookahead(transit float64) float64 {
+	if l := transit + st.Service.least(); l > 0 {
 		return l
 	}
 	return math.SmallestNonzeroFloat64
 }
 
 // Name is the scenario's name, for people.
-func (m *Model) Name() string { return m.spec.Name }
+func (m *maker) Name() string { return m.name }
 
 // Horizon is the simulated time at which the run ends, in seconds.
-func (m *Model) Horizon() float64 { return m.spec.Horizon }
+func (m *maker) Horizon() float64 { return m.horizon }
+
+// Memory is what the stations take, and the customers: those who are there from the start, and of those who come from
+// outside, as far as theory knows, the ones who are served or on their way, and the ones who wait where more come than
+// can be served.
+func (m *Model) Memory() scenario.Memory {
+	servers, initial, present := 0.0, 0.0, 0.0
+	fed := m.spec.reached(func(st *Station) bool { return st.Arrivals != nil })
+	for i := range m.spec.Stations {
+		st := &m.spec.Stations[i]
+		servers += float64(st.Servers)
+		initial += float64(st.Initial)
+		if st.Arrivals != nil {
+			initial++ // the next one to come
+		}
+		most := float64(st.Servers) / st.Service.Mean
+		if in := m.rates[i]; in > 0 && fed[i] {
+			present += min(in, most) * (st.Service.Mean + m.transit)
+			if st.Buffer == Unlimited {
+				present += max(0, in-most) * m.horizon
+			}
+		}
+	}
+	n := float64(len(m.spec.Stations))
+	return scenario.Memory{NodeBytes: stationBytes + int(serverBytes*servers/n), EventBytes: customerBytes,
+		Pending: int64(min(initial+present, math.MaxInt64/2)), PackedBytes: packedBytes * int64(n)}
+}
+
+// What a station takes, measured (docs/running.md, "Refused beforehand").
+const (
+	stationBytes = 4600 // most of it sums over batches
+	serverBytes  = 16   // of each of its servers
+	packedBytes  = 200  // of Pack, with few ways on
+)
 
 // Graph is one node a station, and a link for every way from one to another.
 func (m *Model) Graph() *node.Graph { return m.graph }
 
 // NewHandler makes one station.
-func (m *Model) NewHandler(p *node.Simproc) (node.Handler, error) {
-	spec := m.spec
+func (m *maker) NewHandler(p *node.Simproc) (node.Handler, error) {
 	i := p.NodeIndex()
-	st := &spec.Stations[i]
+	st, err := m.stations(i)
+	if err != nil {
+		return nil, err
+	}
 	s := &station{
-		spec: st, transit: spec.Transit, lookahead: spec.lookahead(i), least: st.Service.least(),
+		spec: st, transit: m.transit, lookahead: st.lookahead(m.transit), least: st.Service.least(),
 		service: newSampler(st.Service, p.Source("service"), m.quantum),
 		choice:  rand.New(p.Source("route")),
-		tally:   newTally(spec),
+		tally:   newTally(m.warmup, m.horizon),
 	}
 	for range st.Servers {
 		s.free.Push(0, struct{}{})
@@ -109,7 +170,7 @@ func (m *Model) NewHandler(p *node.Simproc) (node.Handler, error) {
 				return nil, err
 			}
 			way.link = l
-			s.promises = len(spec.Stations) <= promisesMax
+			s.promises = m.promises
 		}
 		s.ways = append(s.ways, way)
 	}
@@ -157,10 +218,10 @@ func (t *tally) align(reached float64) int {
 	return least
 }
 
-func newTally(spec *Spec) tally {
+func newTally(warmup, horizon float64) tally {
 	var t tally
 	for i := range t {
-		t[i] = measure.NewBatches(spec.Warmup, spec.Horizon, batchCount)
+		t[i] = measure.NewBatches(warmup, horizon, batchCount)
 	}
 	return t
 }

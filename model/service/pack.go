@@ -3,11 +3,7 @@
 package service
 
 import (
-	"encoding/binary"
-	"errors"
 	"fmt"
-	"math"
-	"slices"
 
 	"github.com/disco-sim/disco/internal/wire"
 	"github.com/disco-sim/disco/model/timeline"
@@ -15,40 +11,21 @@ import (
 	"github.com/disco-sim/disco/scenario"
 )
 
-// A packed scenario is what the boxes of workers are made from (docs/format/control.md, "Packed scenarios"):
-//
-//	u32 length, and common
-//	u64 number of boxes, and for each of them u64 where its boxSpec ends, counted behind the last of these
-//	each boxSpec
-//
-// A worker decodes common, and of the rest only the boxes that it hosts.
+// A packed scenario is what the boxes of workers are made from: wire.Packed, whose items are boxes, and what all of
+// them need is common (docs/format/control.md, "Packed scenarios"). A worker decodes common, and of the rest only the
+// boxes that it hosts.
 
 // Pack appends what workers need, for scenario.Packer.
 func (m *Model) Pack(buf []byte) ([]byte, error) {
-	at := len(buf)
 	c := m.common
 	c.name = m.Name()
-	buf, err := wire.Append(append(buf, 0, 0, 0, 0), c.fields)
-	if n := len(buf) - at - 4; err == nil && n > math.MaxUint32 {
-		err = fmt.Errorf("%d bytes, at most %d", n, uint32(math.MaxUint32))
+	box := func(n int) (func(*wire.Codec), error) {
+		b, err := m.box(n)
+		return b.fields, err
 	}
+	buf, err := wire.AppendPacked(buf, c.fields, len(m.topology.boxes), boxBytesMin, box)
 	if err != nil {
 		return nil, fmt.Errorf("service: packing the scenario: %w", err)
-	}
-	binary.LittleEndian.PutUint32(buf[at:], uint32(len(buf)-at-4))
-	boxes := len(m.topology.boxes)
-	buf = binary.LittleEndian.AppendUint64(buf, uint64(boxes))
-	ends := len(buf)
-	buf = slices.Grow(buf, boxes*(8+boxBytesMin))[:ends+8*boxes]
-	for n := range boxes {
-		b, err := m.box(n)
-		if err == nil {
-			buf, err = wire.Append(buf, b.fields)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("service: packing %s: %w", m.topology.boxes[n].id, err)
-		}
-		binary.LittleEndian.PutUint64(buf[ends+8*n:], uint64(len(buf)-ends-8*boxes))
 	}
 	return buf, nil
 }
@@ -56,14 +33,14 @@ func (m *Model) Pack(buf []byte) ([]byte, error) {
 // packed is a scenario as its workers have it.
 type packed struct {
 	maker
-	ends []byte // by box: where it ends in specs
-	all  []byte // each boxSpec
+	items wire.Packed // by box: its boxSpec
 }
 
 // unpack opens what Pack has written. What it says of boxes is decoded when they are made.
 func unpack(b []byte) (scenario.Scenario, error) {
 	p := &packed{}
-	if err := p.open(b); err != nil {
+	var err error
+	if p.items, err = wire.OpenPacked(b, p.fields); err != nil {
 		return nil, fmt.Errorf("service: packed scenario of %d bytes: %w", len(b), err)
 	}
 	p.boxes = p.box
@@ -71,37 +48,9 @@ func unpack(b []byte) (scenario.Scenario, error) {
 	return p, nil
 }
 
-func (p *packed) open(b []byte) error {
-	if len(b) < 4 || uint64(len(b)-4) < uint64(binary.LittleEndian.Uint32(b))+8 {
-		return errors.New("found no length of what all boxes share, or fewer bytes than that")
-	}
-	n := int(binary.LittleEndian.Uint32(b))
-	if err := wire.Decode(b[4:4+n], p.fields); err != nil {
-		return err
-	}
-	boxes, rest := binary.LittleEndian.Uint64(b[4+n:]), b[4+n+8:]
-	if boxes > uint64(len(rest)/8) {
-		return fmt.Errorf("found %d boxes, want at most %d: %d bytes are left", boxes, len(rest)/8, len(rest))
-	}
-	p.ends, p.all = rest[:8*boxes], rest[8*boxes:]
-	return nil
-}
-
 // box decodes what making box n takes.
 func (p *packed) box(n int) (b boxSpec, err error) {
-	begin, boxes := uint64(0), len(p.ends)/8
-	if n < 0 || n >= boxes {
-		return b, fmt.Errorf("service: box %d, the packed scenario has %d", n, boxes)
-	}
-	if n > 0 {
-		begin = binary.LittleEndian.Uint64(p.ends[8*n-8:])
-	}
-	end := binary.LittleEndian.Uint64(p.ends[8*n:])
-	if begin > end || end > uint64(len(p.all)) {
-		return b, fmt.Errorf("service: box %d is packed from byte %d to %d of %d", n, begin, end, len(p.all))
-	}
-	if err = wire.Decode(p.all[begin:end:end], b.fields); err == nil && b.role == serverRole &&
-		uint64(b.list) >= uint64(len(p.lists)) {
+	if err = p.items.Decode(n, b.fields); err == nil && b.role == serverRole && uint64(b.list) >= uint64(len(p.lists)) {
 		err = fmt.Errorf("found list %d of endpoints, there are %d", b.list, len(p.lists))
 	}
 	if err != nil {
@@ -230,13 +179,7 @@ func windows(c *wire.Codec, list *[]timeline.Window) {
 var distKinds = []string{Exponential, Normal, LogNormal, Poisson, Uniform, Constant}
 
 func (d *Dist) fields(c *wire.Codec) {
-	kind := int64(slices.Index(distKinds, d.Kind))
-	c.Varint(&kind)
+	c.Word(&d.Kind, distKinds)
 	c.Float(&d.Mean)
 	c.Float(&d.StdDev)
-	if kind < 0 || kind >= int64(len(distKinds)) {
-		c.Fail("found the distribution %d (%q), want 0 to %d", kind, d.Kind, len(distKinds)-1)
-	} else if c.Decoding() {
-		d.Kind = distKinds[kind]
-	}
 }

@@ -79,8 +79,8 @@ func TestPack(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := s.(*packed)
-		if p.Name() != m.Name() || p.Horizon() != m.Horizon() || len(p.ends)/8 != len(m.topology.boxes) {
-			t.Errorf("%s: %s, %v, %d boxes", name, p.Name(), p.Horizon(), len(p.ends)/8)
+		if p.Name() != m.Name() || p.Horizon() != m.Horizon() || p.items.Len() != len(m.topology.boxes) {
+			t.Errorf("%s: %s, %v, %d boxes", name, p.Name(), p.Horizon(), p.items.Len())
 		}
 		for n := range m.topology.boxes {
 			want, _ := m.box(n)
@@ -98,38 +98,10 @@ func TestPack(t *testing.T) {
 	}
 }
 
-// unpackedModel is a Model whose boxes are made of its packed form.
-type unpackedModel struct {
-	*Model
-	from scenario.Scenario
-}
-
-func (u *unpackedModel) NewHandler(p *node.Simproc) (node.Handler, error) {
-	return u.from.NewHandler(p)
-}
-
 // A run of what is unpacked is the run of the model, to the last event.
 func TestPackedRun(t *testing.T) {
-	for name, m := range packedModels(t) {
-		b, err := m.Pack(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := unpack(b)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want, err := modeltest.Run(m, modeltest.Config{Seed: 3})
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := modeltest.Run(&unpackedModel{m, s}, modeltest.Config{Seed: 3, Workers: 3})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !slices.Equal(got.Hashes, want.Hashes) || got.Events != want.Events || got.Events == 0 {
-			t.Errorf("%s: %d events, want %d with the same hashes", name, got.Events, want.Events)
-		}
+	for _, m := range packedModels(t) {
+		modeltest.ComparePacked(t, Kind(), m, 3)
 	}
 }
 
@@ -167,12 +139,12 @@ func openAll(b []byte) error {
 		return err
 	}
 	p := s.(*packed)
-	for n := range len(p.ends) / 8 {
+	for n := range p.items.Len() {
 		if _, err := p.box(n); err != nil {
 			return err
 		}
 	}
-	_, err = p.box(len(p.ends) / 8)
+	_, err = p.box(p.items.Len())
 	if err == nil {
 		panic("a box behind the last one")
 	}
@@ -198,9 +170,9 @@ func TestBadPacked(t *testing.T) {
 		to   uint64
 		want string
 	}{
-		{common, 1 << 40, "found 1099511627776 boxes"},
-		{common + 8, 1 << 40, "box 0 is packed from byte 0 to 1099511627776"},
-		{common + 16, 0, "box 1 is packed from byte"},
+		{common, 1 << 40, "found 1099511627776 items"},
+		{common + 8, 1 << 40, "packed box 0: item 0 is from byte 0 to 1099511627776"},
+		{common + 16, 0, "packed box 1: item 1 is from byte"},
 		{4 + 4 + len("groups"), 0, "horizon 0, want one above 0"},
 	} {
 		b := slices.Clone(good)
