@@ -296,10 +296,10 @@ func TestConservation(t *testing.T) {
 }
 
 // passagesOf are the requests under way behind the balancer "lb".
-func passagesOf(s *serial) *heap.Heap[passage] {
+func passagesOf(s *serial) []heap.Item[passage] {
 	o := &s.box("lb", rankRequest).(*balancer).out
 	o.settle()
-	return &o.passages
+	return o.batch.waiting
 }
 
 // TestLedgers: the checked build notices a level that is wrong for any time.
@@ -313,12 +313,12 @@ func TestLedgers(t *testing.T) {
 		"level":   func(s *serial) { s.box("a", rankRequest).(*server).gauges.level[levelReady]++ },
 		"area":    func(s *serial) { s.box("b", rankRequest).(*server).gauges.area[levelIO] += 1e-3 },
 		"edge": func(s *serial) {
-			passagesOf(s).First().Value.entry += 1e-9
+			passagesOf(s)[0].Value.entry += 1e-9
 		},
 		"request's place": func(s *serial) { clear(s.box("a", rankRequest).(*server).audit.since[levelWhole]) },
 		"residence":       func(s *serial) { s.box("a", rankRequest).(*server).residence += 1e-9 },
 		"between boxes": func(s *serial) { // off the edge before it reaches the server
-			first := passagesOf(s).First()
+			first := &passagesOf(s)[0]
 			first.Key = first.Value.entry + (first.Key-first.Value.entry)/2
 		},
 	} {
@@ -330,7 +330,7 @@ func TestLedgers(t *testing.T) {
 			}()
 			s := newSerial(t, m, 1)
 			for at := 10.0; len(s.box("a", rankRequest).(*server).audit.since[levelWhole]) == 0 ||
-				passagesOf(s).Len() == 0; at += 0.01 {
+				len(passagesOf(s)) == 0; at += 0.01 {
 				s.run(t, at)
 			}
 			spoil(s)

@@ -120,7 +120,7 @@ func (m *maker) newLogic(n, rank int, h host) (logic, error) {
 
 func newList(least bool, out *outbox) list {
 	if least {
-		out.log = make([]departure, 0, 1) // what it asks for is always known
+		out.full, out.batch = 1, nil // what it asks for is always known
 		out.least = newLeastIndex(out.accounts)
 		return out.least
 	}
@@ -166,8 +166,8 @@ func (m *maker) fillOutbox(o *outbox, at *boxSpec, h host) error {
 		o.audit.books = make([]ledger, len(at.edges))
 	}
 	o.edges, o.accounts = slices.Grow(o.edges, len(at.edges)), slices.Grow(o.accounts, len(at.edges))
-	if o.log == nil {
-		o.log = make([]departure, 0, logOfMany)
+	if o.full = cap(o.log); o.log == nil {
+		o.full, o.batch = logOfMany, &batch{}
 	}
 	for i := range at.edges {
 		spec := &at.edges[i]

@@ -61,7 +61,7 @@ func (w *probes) until(now float64) {
 	w.servers(func(p *probe, level int64) { p.lasted(level, now-w.last) })
 	cuts := []float64{w.last, now}
 	for _, o := range w.outboxes() {
-		for _, p := range o.passages.Items() {
+		for _, p := range o.under() {
 			if p.Key > w.last && p.Key < now {
 				cuts = append(cuts, p.Key)
 			}
@@ -97,7 +97,7 @@ func (w *probes) servers(each func(*probe, int64)) {
 func (w *probes) edges(at float64, each func(*probe, int64)) {
 	for n, o := range w.outboxes() {
 		count := make([]int64, len(o.edges))
-		for _, p := range o.passages.Items() {
+		for _, p := range o.under() {
 			if p.Value.entry <= at && at < p.Key {
 				count[p.Value.edge]++
 			}

@@ -3,7 +3,9 @@
 package service
 
 import (
+	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/disco-sim/disco/internal/heap"
 	"github.com/disco-sim/disco/internal/invariants"
@@ -22,12 +24,14 @@ import (
 // Time never goes back from call to call.
 type outbox struct {
 	edges    []edge
-	log      []departure // not in the accounts yet; full at its capacity
+	log      []departure // not in the accounts yet
+	full     int         // length of log at which it is taken into the accounts
 	horizon  float64
 	data     [requestBytes]byte
 	least    *leastIndex        // of a least_connection balancer, whose log holds one departure; else nil
 	accounts []account          // of the edges
-	passages heap.Heap[passage] // by arrival
+	passages heap.Heap[passage] // by arrival; empty where there is a batch
+	batch    *batch             // of a box with many under way; nil: of a server, or a least_connection balancer
 	ticks    ticks
 	sampled  []int32 // edges that were entered since the last tick
 	box      string  // the box's id, for messages
@@ -91,15 +95,19 @@ func (o *outbox) send(p simproc, i int32, now float64, r request) error {
 	if e.events != nil {
 		e.events.count(now, min(arrival, o.horizon)-now)
 	}
-	o.log = append(o.log, departure{now, arrival, i})
-	if len(o.log) == cap(o.log) {
-		o.settle()
-	}
+	o.depart(departure{now, arrival, i})
 	if !(arrival < o.horizon) {
 		return nil // never handled
 	}
 	r.put(&o.data)
 	return p.Send(e.link, arrival, o.data[:])
+}
+
+// depart notes a request in the log.
+func (o *outbox) depart(d departure) {
+	if o.log = append(o.log, d); len(o.log) >= o.full {
+		o.settle()
+	}
 }
 
 // drops draws whether edge i loses a request.
@@ -121,6 +129,9 @@ func (o *outbox) drops(i int32, now float64) bool {
 
 // settle takes the log into the accounts.
 func (o *outbox) settle() {
+	if b := o.batch; b != nil && len(o.log) > 0 {
+		b.collect(o.log, o.log[len(o.log)-1].at, o.horizon)
+	}
 	for i := range o.log {
 		d := &o.log[i]
 		o.advance(d.at)
@@ -129,7 +140,10 @@ func (o *outbox) settle() {
 			o.enter(d.edge, d.at, min(d.arrival, o.horizon))
 		}
 	}
-	o.log = o.log[:0]
+	if o.log = o.log[:0]; o.batch != nil {
+		o.full = o.batch.full()
+		o.log = slices.Grow(o.log, o.full)
+	}
 }
 
 // enter puts a request on its way. An arrival at the horizon stands for all that
@@ -145,7 +159,9 @@ func (o *outbox) enter(i int32, now, arrival float64) {
 		a.entered = true
 		o.sampled = append(o.sampled, i)
 	}
-	o.passages.Push(arrival, passage{entry: now, edge: i})
+	if o.batch == nil {
+		o.passages.Push(arrival, passage{entry: now, edge: i})
+	}
 	if o.least != nil {
 		o.least.changed(i)
 	}
@@ -159,7 +175,7 @@ func (o *outbox) advance(now float64) {
 	if o.ticks.at < now {
 		o.sample(now)
 	}
-	for o.passages.Len() > 0 && o.passages.First().Key <= now {
+	for first := o.first(); first != nil && first.Key <= now; first = o.first() {
 		o.leave()
 	}
 }
@@ -168,7 +184,7 @@ func (o *outbox) advance(now float64) {
 // last departure, so the first of the ticks sees the most, and only on edges that
 // were entered since the tick before.
 func (o *outbox) sample(now float64) {
-	for o.passages.Len() > 0 && o.passages.First().Key <= o.ticks.at {
+	for first := o.first(); first != nil && first.Key <= o.ticks.at; first = o.first() {
 		o.leave()
 	}
 	for _, i := range o.sampled {
@@ -182,7 +198,7 @@ func (o *outbox) sample(now float64) {
 
 // leave takes the request that arrives first off its edge.
 func (o *outbox) leave() {
-	arrival, p := o.passages.Pop()
+	arrival, p := o.take()
 	a := &o.accounts[p.edge]
 	a.transit--
 	a.area += arrival - p.entry
@@ -194,13 +210,48 @@ func (o *outbox) leave() {
 	}
 }
 
+// first is the request that arrives first, of a batch: of those that are due; nil: none.
+func (o *outbox) first() *heap.Item[passage] {
+	if b := o.batch; b != nil {
+		if b.at < len(b.due) {
+			return &b.due[b.at]
+		}
+		return nil
+	}
+	if o.passages.Len() > 0 {
+		return o.passages.First()
+	}
+	return nil
+}
+
+// take takes out first.
+func (o *outbox) take() (arrival float64, p passage) {
+	if b := o.batch; b != nil {
+		x := &b.due[b.at]
+		b.at++
+		return x.Key, x.Value
+	}
+	return o.passages.Pop()
+}
+
+// under are all requests under way, in the order in which they departed where there is a batch.
+func (o *outbox) under() []heap.Item[passage] {
+	if o.batch != nil {
+		return o.batch.waiting
+	}
+	return o.passages.Items()
+}
+
 // report closes the edges' accounts at end.
 func (o *outbox) report(end float64) []edgeReport {
 	o.settle()
+	if o.batch != nil {
+		o.batch.collect(nil, math.Nextafter(end, 0), o.horizon)
+	}
 	if o.ticks.at < end {
 		o.sample(end)
 	}
-	for o.passages.Len() > 0 && o.passages.First().Key < end {
+	for first := o.first(); first != nil && first.Key < end; first = o.first() {
 		o.leave()
 	}
 	parts := make([]edgeReport, len(o.edges))
@@ -214,7 +265,7 @@ func (o *outbox) report(end float64) []edgeReport {
 			parts[i].SentIn, parts[i].PassedIn, parts[i].TransitIn = e.events.sent, e.events.passed, e.events.transit
 		}
 	}
-	for _, item := range o.passages.Items() {
+	for _, item := range o.under() {
 		arrival, p := item.Key, item.Value
 		part := &parts[p.edge]
 		part.Area += end - p.entry
