@@ -30,6 +30,7 @@ internal/seed:
 internal/cputime:
 internal/wire:
 internal/wire/wiretest:
+internal/plain:
 envelope:
 
 # Memory. ring works on a byte slice and doesn't map, sleep or know envelopes, so that
@@ -121,8 +122,9 @@ var bans = []ban{
 	{"net", []string{"ipc", "perf/peers"}, "only who joins processes opens sockets"},
 	{"net/http", nil, "nothing here is a web server"},
 	{"math/rand", nil, "math/rand has a global generator: take a node's own stream (Simproc.Source)"},
-	{"reflect", []string{"internal/wire/wiretest"},
-		"layouts and types are known when disco is compiled; tests fill any of them"},
+	{"reflect", []string{"internal/plain", "internal/wire/wiretest"},
+		"layouts and types are known when disco is compiled; those of models are read once, when a model is built, " +
+			"and tests fill any of them"},
 	{"log", nil, "disco reports by errors, counters and log/slog"},
 	{"C", nil, "disco builds with Go alone"},
 }
