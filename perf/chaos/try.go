@@ -271,7 +271,7 @@ func (t *try) start() error {
 		t.after = append(t.after, func() { t.term.window.Close() })
 		defer t.term.line.Close()
 		role, t.cmd.Stdin = roleTerminal, t.term.line
-		t.cmd.Args = append([]string{t.plain, program}, args...)
+		t.cmd.Path, t.cmd.Args = t.plain, append([]string{t.plain, program}, args...)
 		t.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	}
 	t.cmd.Env, t.cmd.Dir = append(env, roleEnv+"="+role), t.dir
