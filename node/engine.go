@@ -43,6 +43,7 @@ type Engine struct {
 	stats        Stats
 	backlogBytes int64         // headers and data of events from other workers that are not handled yet
 	front        uint64        // latest epoch at which a handler was called, as a key
+	window       float64       // nothing at it or later is handled (SetWindow)
 	mutate       func([]Event) // for the test that tests can fail; checked build only
 	trouble                    // checked build only
 	err          error
@@ -125,7 +126,7 @@ func NewEngine(plan *Plan, cfg Config) (*Engine, error) {
 	e := &Engine{
 		plan: plan, cfg: cfg, store: newStore(),
 		in: make([]Bound, plan.workers), holds: make([]int32, plan.workers), floors: make([]*laneFloor, plan.workers),
-		short: make([]uint64, (plan.workers+63)/64),
+		short: make([]uint64, (plan.workers+63)/64), window: math.Inf(1),
 	}
 	e.store.giveBack = cfg.Release
 	if checked {

@@ -32,6 +32,7 @@ import (
 //	bound 0 1 / next 0 / blocked 0 / waiting 0 / stats 0
 //	jump                           takes the idle jump, if all are blocked
 //	congest 0 1 yes                the lane from 0 to 1 is short of room
+//	window 0 2.5 / ahead 0         worker 0 handles nothing at 2.5 or later
 //	event 1 a/x b/x 2.5            an event by hand, to worker 1
 type engineMachine struct {
 	g         *Graph
@@ -189,6 +190,12 @@ func (m *engineMachine) drive(words []string) (string, error) {
 	case "congest":
 		e.SetCongested(worker(words[2]), words[3] == "yes")
 		return "", nil
+	case "window":
+		e.SetWindow(number(words[2]))
+		return "", nil
+	case "ahead":
+		at, any := e.Ahead()
+		return fmt.Sprintf("%v %v", at, any), nil
 	case "event":
 		from, to := m.endpoint(words[2]), m.endpoint(words[3])
 		return "", e.ReceiveEvent(int(m.placement[from.Node]), &envelope.Event{Sender: uint32(m.g.ID(from)),

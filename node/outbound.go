@@ -193,6 +193,9 @@ func (e *Engine) Waiting() string {
 		if !e.ready(h) {
 			e.describeHold(&b, i)
 		}
+		if e.key(i).Epoch >= e.window {
+			fmt.Fprintf(&b, "; it is ahead of the others, and handles nothing at %v or later", e.window)
+		}
 		if h.congested {
 			b.WriteString("; waits for room in a lane")
 		}

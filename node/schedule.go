@@ -184,10 +184,38 @@ func (e *Engine) settle() {
 				c.safe = least(c.safe, c.plan.in[peer].apply(e.in[peer]))
 			}
 		}
-		h := &e.heads[i]
-		h.limit, h.level = keyOf(c.safe.Epoch), c.safe.Level
-		if c.safe.Epoch >= e.cfg.Horizon {
-			h.limit, h.level = keyOf(e.cfg.Horizon), 0
+	}
+	e.limit()
+}
+
+// limit says of each class up to where it may be handled.
+func (e *Engine) limit() {
+	end := min(e.cfg.Horizon, e.window)
+	for i := range e.classes {
+		h, safe := &e.heads[i], e.classes[i].safe
+		h.limit, h.level = keyOf(safe.Epoch), safe.Level
+		if safe.Epoch >= end {
+			h.limit, h.level = keyOf(end), 0
 		}
 	}
+}
+
+// SetWindow keeps this worker from running ahead of others: nothing at epoch or later is handled before a later call
+// allows it. At the start it is +Inf. Results don't depend on it. It must not be set to Front or earlier.
+func (e *Engine) SetWindow(epoch float64) {
+	if epoch != e.window {
+		e.window = epoch
+		e.limit()
+	}
+}
+
+// Ahead is the epoch of the earliest activation that waits for SetWindow and for nothing else; false: there is none.
+func (e *Engine) Ahead() (epoch float64, any bool) {
+	first := Never
+	for i := range e.heads {
+		if k := e.key(i); k.Epoch >= e.window && k.Before(e.classes[i].safe) {
+			first = least(first, k)
+		}
+	}
+	return first.Epoch, first != Never
 }

@@ -212,7 +212,8 @@ func (w *watchdog) report(idle time.Duration) string {
 func (w *watchdog) notWaiting() (names []string) {
 	for i, c := range w.conns.workers {
 		s := w.status[i]
-		waits := s != nil && (s.State == worker.StateBound || s.State == worker.StateRoom)
+		waits := s != nil && (s.State == worker.StateBound || s.State == worker.StateRoom ||
+			s.State == worker.StateAhead)
 		if waits && !w.stopped[i] || !w.waitingFor(i) {
 			continue
 		}
@@ -243,6 +244,8 @@ func (w *watchdog) describe(i int) string {
 			s.Epoch)
 	case s.State == worker.StateBound:
 		return fmt.Sprintf("has nothing to do before its peers; everything before %.6g is handled", s.Epoch)
+	case s.State == worker.StateAhead:
+		return fmt.Sprintf("is ahead of the others and waits for them; everything before %.6g is handled", s.Epoch)
 	case s.Handler != "":
 		return fmt.Sprintf("is in %s at epoch %.6g, %d calls so far", handlerName(s.Handler), s.Epoch, s.Activations)
 	}

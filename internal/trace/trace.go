@@ -187,7 +187,8 @@ func (t *Reader) next(class int, rec *Record) (ok bool, err error) {
 		Hash:   binary.LittleEndian.Uint64(b[32:]),
 	}
 	if !(rec.Epoch >= 0 && rec.Epoch <= math.MaxFloat64) {
-		return false, fmt.Errorf("%w: class %d has a record at epoch %v, want a time >= 0", ErrCorrupt, class, rec.Epoch)
+		return false, fmt.Errorf("%w: class %d has a record at epoch %v, want a time >= 0", ErrCorrupt, class,
+			rec.Epoch)
 	}
 	return true, nil
 }

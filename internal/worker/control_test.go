@@ -180,6 +180,9 @@ func TestStop(t *testing.T) {
 				t.Fatalf("worker %d: stopped at %+v, want a time > 0", w, s)
 			}
 			front = max(front, m.Stopped.Epoch)
+			if state := c.count(w, NumberState); state != StatePaused {
+				t.Errorf("worker %d is stopped, and its board says that it is %s", w, StateName(state))
+			}
 		}
 		limit := math.Nextafter(front, math.Inf(1))
 		c.sendAll(&Message{Type: TypeLimit, Limit: &Limit{Epoch: limit}})

@@ -23,12 +23,16 @@ import (
 //
 //	ticks: node 0 calls itself every second and sends to the node after it
 //	rally: nodes 0 and 1 send one event back and forth
+//	step: there are no links, and node i calls itself every step[i] seconds
 type costKind struct {
 	cost    []time.Duration
 	rally   bool
 	payload int
 	each    int     // events at a tick
 	ahead   float64 // lookahead of the links
+	step    []float64
+	lead    time.Duration // leadTime of the workers
+	at      []float64     // by node: its last call, simulated seconds
 	clock   *tableClock
 	look    func(n int)    // called in every handler
 	boards  []*shm.Segment // of the run, by worker
@@ -52,7 +56,7 @@ func (k *costKind) Graph() *node.Graph {
 	g := &node.Graph{Simprocs: []string{"s"}}
 	for i := range k.cost {
 		g.Nodes = append(g.Nodes, node.Node{Name: fmt.Sprint("n", i), Work: 1})
-		if i+1 < len(k.cost) {
+		if i+1 < len(k.cost) && k.step == nil {
 			g.Links = append(g.Links, node.Link{From: node.Endpoint{Node: i}, To: node.Endpoint{Node: i + 1},
 				Lookahead: k.ahead})
 			if k.rally {
@@ -87,8 +91,12 @@ func (h *costHandler) Handle(p *node.Simproc, events []node.Event) error {
 	n := p.NodeIndex()
 	h.calls++
 	h.k.clock.at = h.k.clock.at.Add(h.k.cost[n])
+	h.k.at[n] = p.Now()
 	if h.k.look != nil {
 		h.k.look(n)
+	}
+	if h.k.step != nil {
+		return p.Schedule(p.Now()+h.k.step[n], nil)
 	}
 	if h.k.rally {
 		if n == 0 && p.Now() == 0 || len(events) > 0 {
@@ -142,6 +150,7 @@ func (b *baton) pass(from int) bool {
 func costRun(t *testing.T, k *costKind, tuning Tuning) (stats []Stats, calls []uint64, whole time.Duration) {
 	t.Helper()
 	workers := len(k.cost)
+	k.at = make([]float64, workers)
 	kinds, err := scenario.NewRegistry(scenario.Kind{Name: k.Name(), Load: k.load})
 	if err != nil {
 		t.Fatal(err)
@@ -169,6 +178,7 @@ func costRun(t *testing.T, k *costKind, tuning Tuning) (stats []Stats, calls []u
 		}
 		defer r.close()
 		r.cycle.now, r.cycle.waiter = k.clock.now, holder{b, w}
+		r.cycle.lead.time = k.lead
 		teams = append(teams, r)
 	}
 	for _, r := range teams {

@@ -31,6 +31,8 @@ const (
 	showCallOf
 	showCallAt
 	showRoomAt
+	showPlace
+	showWaitsAt
 )
 
 // Names of the numbers on a board, for who reads it.
@@ -57,6 +59,10 @@ const (
 	NumberCallAt = "call_at" // simulated seconds of that call
 	// simulated seconds of the earliest call that waits for room in a lane, or for one under way that does; +Inf: none
 	NumberRoomAt = "room_at"
+	// simulated seconds of the earliest event or wakeup that waits here; with none, up to which this worker is done
+	NumberPlace = "place"
+	// simulated seconds that the others have to have come to for this worker to go on; +Inf: it doesn't wait for that
+	NumberWaitsAt = "waits_at"
 )
 
 func counterNames() []counters.Spec {
@@ -81,6 +87,8 @@ func counterNames() []counters.Spec {
 		showCallOf:       {Name: NumberCallOf, Kind: counters.Count},
 		showCallAt:       {Name: NumberCallAt, Kind: counters.Gauge},
 		showRoomAt:       {Name: NumberRoomAt, Kind: counters.Gauge},
+		showPlace:        {Name: NumberPlace, Kind: counters.Gauge},
+		showWaitsAt:      {Name: NumberWaitsAt, Kind: counters.Gauge},
 	}
 }
 
@@ -94,16 +102,19 @@ func openCounters(board *shm.Segment) (*counters.Set, error) {
 
 // peerBoard is what a worker reads on the board of another one while it runs.
 type peerBoard struct {
-	state  counters.Watched // StateWork, ...
-	roomAt counters.Watched // the earliest work there that waits for room in a lane
+	state   counters.Watched // StateWork, ...
+	roomAt  counters.Watched // the earliest work there that waits for room in a lane
+	place   counters.Watched // how far it has come
+	calls   counters.Watched // of handlers
+	waitsAt counters.Watched // it waits for the others to have come so far
 }
 
 func openPeerBoard(board *shm.Segment) (p peerBoard, err error) {
-	if p.state, err = counters.Watch(numbers(board), showState); err == nil {
-		p.roomAt, err = counters.Watch(numbers(board), showRoomAt)
-	}
-	if err != nil {
-		return p, fmt.Errorf("board: %w", err)
+	for i, w := range map[int]*counters.Watched{showState: &p.state, showRoomAt: &p.roomAt, showPlace: &p.place,
+		showActivations: &p.calls, showWaitsAt: &p.waitsAt} {
+		if *w, err = counters.Watch(numbers(board), i); err != nil {
+			return p, fmt.Errorf("board: %w", err)
+		}
 	}
 	return p, nil
 }
@@ -135,6 +146,7 @@ func (c *cycle) show() {
 	c.showActivity()
 	state, peer := c.state()
 	c.showState(state, peer)
+	c.callAhead()
 }
 
 // showState puts on the board what the cycle does, and whom it waits for, -1: nobody.

@@ -78,6 +78,10 @@ type cycle struct {
 	posted       bool
 	called       bool // everybody was woken since the slot was posted
 	jumped       node.Bound
+	lead         lead
+	place        float64   // how far this worker has come, as its board says
+	lowest       float64   // the least that its board has said since callAhead
+	waitsAt      float64   // how far the others have to come for this worker to go on; +Inf: it waits for nobody
 	stuckSince   time.Time // since when nobody has been seen working; zero: somebody has
 	rounds       uint
 	ended        bool // everybody is done
@@ -91,7 +95,7 @@ func newCycle(plan *node.Plan, setup *Setup, segs Segments) (*cycle, error) {
 	c := &cycle{
 		self: setup.Worker, now: time.Now, batch: setup.Tuning.BatchMax, pace: plan.Pace(),
 		byLink: setup.Tuning.Sync == SyncLink, published: make([]node.Bound, setup.Workers),
-		heldMax: HeldMax,
+		heldMax: HeldMax, lead: lead{time: leadTime, calls: leadCalls * uint64(setup.Workers)},
 	}
 	c.ask.answer = make(chan Status, 1)
 	var err error
@@ -158,10 +162,12 @@ func (c *cycle) run() error {
 		if err := c.publish(-1); err != nil {
 			return err
 		}
+		c.showProgress()
+		mayGoOn := done == 0 && c.mayGoOn()
 		if c.rounds++; c.rounds%64 == 0 || c.stop.limited {
 			c.show()
 		}
-		if done > 0 || taken > 0 && !c.engine.Blocked() {
+		if done > 0 || mayGoOn || taken > 0 && !c.engine.Blocked() {
 			c.waiter.Idle(true)
 			continue
 		}
@@ -342,6 +348,7 @@ func (c *cycle) rest(heard bool) error {
 	if waits == shortOfRoom {
 		c.wantRoom(began)
 	}
+	c.callAhead()
 	if err := c.checkShared(); err != nil {
 		return err
 	}
@@ -414,6 +421,8 @@ func (c *cycle) idle(next node.Bound) error {
 	c.withdraw()
 	c.jumped = next
 	c.engine.Jump(next)
+	c.lead.allow(next.Epoch)
+	c.engine.SetWindow(c.lead.end)
 	c.stats.IdleJumps++
 	if !mine {
 		c.lanes.detector.Wake()
@@ -430,6 +439,9 @@ func (c *cycle) state() (state, peer int) {
 		return StateGather, -1
 	case shortOfRoom:
 		return StateRoom, -1 // of more than one, perhaps
+	}
+	if !math.IsInf(c.waitsAt, 1) {
+		return StateAhead, -1
 	}
 	return StateBound, c.engine.Limiting()
 }
@@ -455,6 +467,8 @@ func (c *cycle) room(peer int) error {
 		c.showState(StateRoom, peer)
 	}
 	c.wantRoom(began)
+	c.showProgress()
+	c.callAhead()
 	n, err := c.keepMoving(peer)
 	if err == nil && n == 0 {
 		err = c.checkShared()

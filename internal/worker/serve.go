@@ -376,5 +376,6 @@ func (c *cycle) start(e *node.Engine, horizon float64) {
 	c.stuckSince = time.Time{}
 	c.ledger.start(c.now)
 	c.counters.At(showRoomAt).SetFloat(math.Inf(1))
+	c.startLead()
 	c.show()
 }

@@ -23,7 +23,9 @@ type simDraw struct {
 	lost         int           // chance in 1000 that a wake-up gets lost
 	late         time.Duration // longest delay of a wake-up
 	held         int64         // bytes of others' events from which a worker takes in only what it must
-	kill         int           // steps before a worker is killed; 0: none
+	lead         time.Duration // leadTime
+	leadCalls    uint64
+	kill         int // steps before a worker is killed; 0: none
 	victim       int
 	stop         int // steps before the run is stopped; 0: not
 	hang         int // steps before the launcher dies; 0: not
@@ -32,11 +34,11 @@ type simDraw struct {
 func (d *simDraw) String() string {
 	return fmt.Sprintf("seed %d: %d workers, sync %s, %d nodes of %d simprocs, %d links, "+
 		"horizon %v, ring %d, pool %d, inline %d, batch %d, sizes %v, "+
-		"held %d, park %v, lost %d, late %v, kill %d of worker %d, stop %d, hang-up %d, handler "+
+		"held %d, lead %v, park %v, lost %d, late %v, kill %d of worker %d, stop %d, hang-up %d, handler "+
 		"fails in activation %d (panics: %v)",
 		d.seed, d.workers, d.tuning.Sync, len(d.scenario.graph.Nodes), len(d.scenario.graph.Simprocs),
 		len(d.scenario.graph.Links), d.scenario.horizon, d.tuning.RingBytes, d.tuning.PoolBytes, d.tuning.InlineMax,
-		d.tuning.BatchMax, d.scenario.sizes, d.held, d.park, d.lost, d.late, d.kill, d.victim, d.stop, d.hang,
+		d.tuning.BatchMax, d.scenario.sizes, d.held, d.lead, d.park, d.lost, d.late, d.kill, d.victim, d.stop, d.hang,
 		d.scenario.failAt, d.scenario.panics)
 }
 
@@ -92,5 +94,8 @@ func newSimDraw(seed uint64, rnd *rand.Rand) *simDraw {
 	if d.park == 0 {
 		d.held = HeldMax // what ends some waits is a time
 	}
+	// Not drawn, so that seeds from before there was a lead still say the same.
+	d.lead = []time.Duration{10 * time.Microsecond, leadTime, 0, time.Nanosecond}[seed%4]
+	d.leadCalls = []uint64{leadCalls * uint64(d.workers), 0}[seed/4%2]
 	return d
 }

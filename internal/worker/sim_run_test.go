@@ -85,6 +85,7 @@ func (s *simRun) addWorker(i int, placed *node.Placed, segs Segments) error {
 	w.waiter = &simWaiter{s: s.schedule, bell: w.cycle.lanes.feed.bell(), spins: s.rnd.IntN(4), park: d.park,
 		lost: d.lost, late: d.late}
 	w.cycle.waiter, w.cycle.now, w.cycle.heldMax = w.waiter, s.clock, d.held
+	w.cycle.lead = lead{time: d.lead, calls: d.leadCalls}
 	w.cycle.stop.answer = func(a Stopped) error {
 		w.reply(func() { w.halted = &a; s.sendLimit() })
 		return nil

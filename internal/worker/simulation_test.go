@@ -98,6 +98,17 @@ func replay(seed uint64) string {
 	return fmt.Sprintf("replay: go test %s-run TestSimulation$ ./internal/worker -seed %d -schedules 1", tags, seed)
 }
 
+// Seeds of the checked build that have found something once.
+func TestSimulationFound(t *testing.T) {
+	for _, seed := range []uint64{
+		1120342, // a stop while two workers that held enough waited for room from each other
+	} {
+		if _, err := simulate(seed); err != nil {
+			t.Errorf("%v\n%s", err, replay(seed))
+		}
+	}
+}
+
 // Whole runs in one process under a scheduler that picks who goes on at every access to
 // shared memory (docs/simulation-testing.md).
 func TestSimulation(t *testing.T) {

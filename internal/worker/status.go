@@ -21,11 +21,12 @@ const (
 	StateRoom          // waits for room in the ring to a peer
 	StatePaused        // was stopped, and waits for the common end
 	StateGather        // gathers its results: the replication is over for all workers
+	StateAhead         // is so far ahead of the others that it waits for them
 )
 
 // stateNames are StateRest and so on in words.
 var stateNames = [...]string{"at rest", "working", "waiting for a bound", "waiting for room", "stopped",
-	"gathering its results"}
+	"gathering its results", "ahead of the others"}
 
 // StateName is a state of a board in words.
 func StateName(state uint64) string {

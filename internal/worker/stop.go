@@ -31,10 +31,11 @@ type stopping struct {
 // pause answers Stop and waits for the limit.
 func (c *cycle) pause() error {
 	front, any := c.engine.Front()
+	c.enter(blocked)             // until all workers have answered
+	c.showState(StatePaused, -1) // who waits for room goes by that (stuck)
 	if err := c.stop.answer(Stopped{Handled: any, Epoch: front}); err != nil {
 		return err
 	}
-	c.enter(blocked) // until all workers have answered
 	for c.stop.limit.Load() == nil {
 		if c.gone.Load() {
 			return ErrLauncherGone
