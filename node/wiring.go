@@ -22,7 +22,8 @@ type wiring struct {
 	edges   edges       // by place, and one for each mesh behind them: steps within the worker
 	proceed func() error
 	heap    heap.Heap[int32]
-	todo    []int32 // scratch of spread
+	todo    []int32   // scratch of spread
+	leastTo []float64 // by peer: the least lookahead of the lane to it
 }
 
 // edges are steps between places, in two flat slices.
@@ -46,6 +47,14 @@ func newWiring(p *Placed, self int, local []SimprocID, proceed func() error) *wi
 		proceed = func() error { return nil }
 	}
 	w := &wiring{Placed: p, self: self, local: local, proceed: proceed, heap: heap.New[int32](nil)}
+	w.leastTo = make([]float64, p.workers)
+	for peer := range w.leastTo {
+		least := math.Inf(1)
+		for _, l := range w.lane(self, peer) {
+			least = min(least, w.lookahead[l.link])
+		}
+		w.leastTo[peer] = least
+	}
 	n := len(local) + len(p.meshes)
 	count := make([]uint32, n+1)
 	w.eachEdge(func(from int32, _ edge) { count[from+1]++ })
@@ -247,7 +256,9 @@ func (w *wiring) origins(peer int) []int32 {
 	return o
 }
 
-// over is the shift from r's origin over the links to one peer (an event there).
+// over is the shift from r's origin over the links to one peer (an event there). Of links with lookahead, one that has
+// no less than the shortest way found so far can't make a shorter one, and none is shorter than the lane's least
+// lookahead: most links of a large lane aren't looked at, or not further than at their lookahead.
 func (w *wiring) over(r *reach, peer int) shift {
 	h := shift{}
 	if w.meshTo(peer) {
@@ -258,7 +269,14 @@ func (w *wiring) over(r *reach, peer int) shift {
 		}
 	}
 	for _, l := range w.lane(w.self, peer) {
-		from, lookahead := w.placeOf(SimprocID(l.from)), w.lookahead[l.link]
+		lookahead := w.lookahead[l.link]
+		if h.kind == shiftAhead && h.lookahead <= lookahead {
+			if h.lookahead == w.leastTo[peer] {
+				break
+			}
+			continue
+		}
+		from := w.placeOf(SimprocID(l.from))
 		if math.IsInf(r.dist[from], 1) {
 			continue
 		}
@@ -288,7 +306,7 @@ func (w *wiring) across(peer int) shift {
 		if lookahead := w.lookahead[l.link]; lookahead == 0 {
 			level := w.levels[w.linkTo[l.link]]
 			h = h.join(shift{kind: shiftZero, step: 1, low: level, high: level})
-		} else {
+		} else if h.kind != shiftAhead || lookahead < h.lookahead {
 			h = h.join(shift{kind: shiftAhead, lookahead: lookahead})
 		}
 	}
