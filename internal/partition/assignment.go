@@ -5,6 +5,7 @@ package partition
 import (
 	"math"
 	"slices"
+	"sync"
 
 	"github.com/disco-sim/disco/node"
 )
@@ -14,19 +15,26 @@ type assignment struct {
 	s       *node.Structure
 	run     Run
 	workers int
-	of      []int32 // worker of each node, or free
-	saved   float64 // Partition.Saved
-	proceed func() error
-	most    float64 // the largest rate known of a link or mesh, 0: none is
-	mean    float64 // weight of links whose rate isn't known
-	cycles  *cycles // of all lookaheads; nil: not looked for yet
+	of      []int32      // worker of each node, or free
+	saved   float64      // Partition.Saved
+	proceed func() error // one call at a time
+	weighed bool         // the next three are known
+	most    float64      // the largest rate known of a link or mesh, 0: none is
+	mean    float64      // weight of links whose rate isn't known
+	events  float64      // of a simulated second: those on all links, or those that the nodes say they handle, if more
+	cycles  *cycles      // of all lookaheads; nil: not looked for yet
 }
 
 func newAssignment(s *node.Structure, run Run, of []int32, proceed func() error) *assignment {
 	if proceed == nil {
 		proceed = func() error { return nil }
 	}
-	return &assignment{s: s, run: run, workers: run.Workers, of: of, saved: 1, proceed: proceed}
+	var mu sync.Mutex // whoever gave proceed doesn't expect two calls at a time
+	return &assignment{s: s, run: run, workers: run.Workers, of: of, saved: 1, proceed: func() error {
+		mu.Lock()
+		defer mu.Unlock()
+		return proceed()
+	}}
 }
 
 // figures is the finished partition.
@@ -51,15 +59,7 @@ func (a *assignment) figures() (*Partition, error) {
 	if err := a.findCycles(); err != nil {
 		return nil, err
 	}
-	err := a.eachLink(func(from node.SimprocID, k, n, to int) {
-		if l := a.s.Lookahead(k); l < p.Lookahead && a.of[n] != a.of[to] && a.cycles.has(from, k) {
-			p.Lookahead = l
-		}
-	})
-	if err == nil {
-		p.Cut, err = a.cutShare()
-	}
-	return p, err
+	return p, a.cut(p)
 }
 
 // predict fills in what the partition is predicted to cost, unless the graph is so large that this would take long.
@@ -75,11 +75,16 @@ func (a *assignment) predict(p *Partition) {
 
 // eachLink visits all links, by rising sender.
 func (a *assignment) eachLink(visit func(from node.SimprocID, link, fromNode, toNode int)) error {
-	layers := len(a.s.Simprocs())
 	if a.s.NumLinks() == 0 {
 		return nil
 	}
-	for n := range a.s.NumNodes() {
+	return a.linksOf(0, a.s.NumNodes(), visit)
+}
+
+// linksOf visits the links that leave some nodes, begin to end-1, by rising sender.
+func (a *assignment) linksOf(begin, end int, visit func(from node.SimprocID, link, fromNode, toNode int)) error {
+	layers := len(a.s.Simprocs())
+	for n := begin; n < end; n++ {
 		if (n+1)%(1<<12) == 0 {
 			if err := a.proceed(); err != nil {
 				return err
@@ -89,7 +94,11 @@ func (a *assignment) eachLink(visit func(from node.SimprocID, link, fromNode, to
 			from := node.SimprocID(n*layers + r)
 			first, end := a.s.LinksOf(from)
 			for k := first; k < end; k++ {
-				visit(from, k, n, int(a.s.To(k))/layers)
+				to := int(a.s.To(k))
+				if layers > 1 {
+					to /= layers
+				}
+				visit(from, k, n, to)
 			}
 		}
 	}
@@ -105,32 +114,62 @@ func (a *assignment) findCycles() (err error) {
 
 // weigh finds the unit of rates: they are added up in that of the busiest link or mesh, so that no sum overflows.
 func (a *assignment) weigh() error {
-	a.most = 0
-	err := a.eachLink(func(_ node.SimprocID, k, n, to int) {
+	if a.weighed {
+		return nil
+	}
+	most, err := eachStretch(a, func(most *float64, _ node.SimprocID, k, n, to int) {
 		if r := a.s.Rate(k); n != to && known(r) {
-			a.most = max(a.most, r)
+			*most = max(*most, r)
 		}
 	})
 	if err != nil {
 		return err
+	}
+	for _, m := range most {
+		a.most = max(a.most, m)
 	}
 	for _, m := range a.s.Meshes() {
 		if known(m.Rate) {
 			a.most = max(a.most, m.Rate)
 		}
 	}
-	sum, count := 0.0, 0
-	err = a.eachLink(func(_ node.SimprocID, k, n, to int) {
-		if r := a.s.Rate(k); n != to && known(r) {
-			sum += r / a.most
-			count++
+	type rates struct {
+		sum            float64
+		known, unknown int
+	}
+	stretches, err := eachStretch(a, func(s *rates, _ node.SimprocID, k, n, to int) {
+		switch r := a.s.Rate(k); {
+		case n == to:
+		case known(r):
+			s.sum += r / a.most
+			s.known++
+		default:
+			s.unknown++
 		}
 	})
-	a.mean = 1
-	if count > 0 {
-		a.mean = sum / float64(count)
+	var all rates
+	for _, s := range stretches {
+		all.sum, all.known, all.unknown = all.sum+s.sum, all.known+s.known, all.unknown+s.unknown
 	}
+	a.mean = 1
+	if all.known > 0 {
+		a.mean = all.sum / float64(all.known)
+	}
+	a.countEvents(all.sum + float64(all.unknown)*a.mean)
+	a.weighed = err == nil
 	return err
+}
+
+// countEvents fills in how many events a simulated second has; onLinks is the weight of all links together.
+func (a *assignment) countEvents(onLinks float64) {
+	work := 0.0
+	for n := range a.s.NumNodes() {
+		work += a.s.Work(n)
+	}
+	for _, m := range a.s.Meshes() {
+		onLinks += a.meshRate(m)
+	}
+	a.events = max(work, onLinks*a.most)
 }
 
 // rate is the weight of a link to another node, 0 to 1: its rate, or the mean of the known ones.
@@ -150,23 +189,30 @@ func (a *assignment) meshRate(m node.Mesh) float64 {
 	return rate
 }
 
-// cutShare is the share of the traffic between different nodes that leaves its worker.
-// The nodes of a mesh send to all others alike.
-func (a *assignment) cutShare() (float64, error) {
+// cut fills in what runs between workers: the least lookahead of links on a cycle, and the share of the traffic between
+// different nodes. The nodes of a mesh send to all others alike.
+func (a *assignment) cut(p *Partition) error {
 	if err := a.weigh(); err != nil {
-		return 0, err
+		return err
 	}
-	all, cut := 0.0, 0.0
-	err := a.eachLink(func(_ node.SimprocID, k, n, to int) {
+	stretches, err := eachStretch(a, func(s *cutSum, from node.SimprocID, k, n, to int) {
 		if n == to {
 			return
 		}
 		rate := a.rate(k)
-		all += rate
+		s.all += rate
 		if a.of[n] != a.of[to] {
-			cut += rate
+			s.cut += rate
+			if l := a.s.Lookahead(k); l < s.least() && a.cycles.has(from, k) {
+				s.found, s.lookahead = true, l
+			}
 		}
 	})
+	all, cut := 0.0, 0.0
+	for i := range stretches {
+		s := &stretches[i]
+		all, cut, p.Lookahead = all+s.all, cut+s.cut, min(p.Lookahead, s.least())
+	}
 	if meshes := a.s.Meshes(); len(meshes) > 0 && len(a.of) > 1 {
 		away := shareAway(a.of)
 		for _, m := range meshes {
@@ -175,10 +221,25 @@ func (a *assignment) cutShare() (float64, error) {
 			cut += rate * away
 		}
 	}
-	if all == 0 {
-		return 0, err
+	if all > 0 {
+		p.Cut = cut / all
 	}
-	return cut / all, err
+	return err
+}
+
+// cutSum is what eachStretch adds up for cut.
+type cutSum struct {
+	all, cut  float64
+	found     bool
+	lookahead float64
+}
+
+// least is the least lookahead found, +Inf without any.
+func (s *cutSum) least() float64 {
+	if !s.found {
+		return math.Inf(1)
+	}
+	return s.lookahead
 }
 
 // blocks fills of with the method Block.

@@ -91,10 +91,13 @@ type cycles struct {
 	s    *node.Structure
 	most float64
 	of   []int32 // by simproc: its component; nil: no link has so little lookahead
+
+	plain bool // no node's ranks count as one
+	whole bool // all simprocs are in one component
 }
 
 func newCycles(s *node.Structure, most float64, proceed func() error) (*cycles, error) {
-	c := &cycles{s: s, most: most}
+	c := &cycles{s: s, most: most, plain: len(s.Simprocs()) == 1}
 	ids, any := s.NumSimprocs(), false
 	g := &adjacency{start: make([]uint32, ids+1)}
 	if s.NumLinks() > 0 {
@@ -120,11 +123,15 @@ func newCycles(s *node.Structure, most float64, proceed func() error) (*cycles, 
 	}
 	var err error
 	c.of, err = g.components(proceed)
+	c.whole = err == nil && !slices.ContainsFunc(c.of, func(of int32) bool { return of != c.of[0] })
 	return c, err
 }
 
 // vertex is what a simproc counts as. It rises with the id.
 func (c *cycles) vertex(id node.SimprocID) node.SimprocID {
+	if c.plain {
+		return id
+	}
 	if n := c.s.Node(id); c.s.Shared(n) {
 		return node.SimprocID(n * len(c.s.Simprocs()))
 	}
@@ -133,7 +140,8 @@ func (c *cycles) vertex(id node.SimprocID) node.SimprocID {
 
 // has tells whether a link lies on a cycle.
 func (c *cycles) has(from node.SimprocID, link int) bool {
-	return c.of != nil && c.s.Lookahead(link) <= c.most && c.of[c.vertex(from)] == c.of[c.vertex(c.s.To(link))]
+	return c.of != nil && c.s.Lookahead(link) <= c.most &&
+		(c.whole || c.of[c.vertex(from)] == c.of[c.vertex(c.s.To(link))])
 }
 
 // cyclicLinks says the same of every link of a graph.

@@ -40,21 +40,31 @@ func (a *assignment) inPieces(pinned bool) error {
 	if err != nil {
 		return err
 	}
-	if err := a.findCycles(); err != nil {
+	orders := [][]int32{inOrder(len(a.of))}
+	err = atOnce(a.findCycles, func() error {
+		if a.s.NumLinks() > 0 {
+			orders = append(orders, a.walk())
+		}
+		return nil
+	})
+	if err != nil {
 		return err
 	}
 	work := newWorks(a.s).expected()
-	var best *pieces
-	for _, order := range []func() []int32{func() []int32 { return inOrder(len(a.of)) }, a.walk} {
-		p := a.divide(order(), root, work)
-		if err := a.fillTable(p); err != nil {
-			return err
+	divided, calls := make([]*pieces, len(orders)), make([]func() error, len(orders))
+	for i, order := range orders {
+		calls[i] = func() error {
+			divided[i] = a.divide(order, root, work)
+			return a.fillTable(divided[i])
 		}
-		if best == nil || p.apart < best.apart {
+	}
+	if err := atOnce(calls...); err != nil {
+		return err
+	}
+	best := divided[0]
+	for _, p := range divided[1:] {
+		if p.apart < best.apart {
 			best = p
-		}
-		if a.s.NumLinks() == 0 {
-			break
 		}
 	}
 	pins := slices.Clone(a.of)
@@ -99,29 +109,11 @@ func (a *assignment) fewerPieces(p *pieces, pins []int32) {
 // manyRounds tells whether so many rounds of messages in a simulated second, the most that there can be, are worth a
 // prediction, which takes long for a large graph.
 func (a *assignment) manyRounds(rounds float64) bool {
-	events := a.events()
+	events := a.events
 	lanes := float64(a.workers) * float64(a.workers-1)
 	cost := rounds * roundOf(lanes, a.workers, a.run.Processors)
 	work := events * eventSeconds / float64(min(a.workers, a.run.Processors))
 	return rounds*eventsFew > events || cost > (turnsFactor-1)*work
-}
-
-// events is how many events a simulated second has: those on all links, or those that the nodes say they handle,
-// whichever are more.
-func (a *assignment) events() float64 {
-	work, sum := 0.0, 0.0
-	for n := range a.s.NumNodes() {
-		work += a.s.Work(n)
-	}
-	_ = a.eachLink(func(_ node.SimprocID, k, n, to int) { // proceed's error comes again from the next step
-		if n != to {
-			sum += a.rate(k)
-		}
-	})
-	for _, m := range a.s.Meshes() {
-		sum += a.meshRate(m)
-	}
-	return max(work, sum*a.most)
 }
 
 // tight gives every node the first one of those that it stays together with (tightGroups).
@@ -129,7 +121,7 @@ func (a *assignment) tight() ([]int32, error) {
 	root := inOrder(len(a.of))
 	between := 0x1p-1022
 	if a.most > 0 {
-		between = 1 / a.events()
+		between = 1 / a.events
 	}
 	if a.s.LeastLookahead() > between {
 		return root, nil
@@ -238,7 +230,7 @@ func (a *assignment) fillTable(p *pieces) error {
 	p.table = make([]float64, n*n)
 	perEvent := 0.0
 	if a.most > 0 {
-		perEvent = a.events() / a.most
+		perEvent = a.events / a.most
 	}
 	err := a.eachLink(func(from node.SimprocID, k, x, y int) {
 		i, j := int(p.of[x]), int(p.of[y])

@@ -20,11 +20,19 @@ func Traffic(s *node.Structure, of []int32, workers int) [][]float64 {
 	}
 	a := newAssignment(s, Run{Workers: workers}, of, nil) // without proceed, nothing below fails
 	_ = a.weigh()
-	_ = a.eachLink(func(_ node.SimprocID, k, n, to int) {
+	stretches, _ := eachStretch(a, func(sum *[]float64, _ node.SimprocID, k, n, to int) {
 		if from, to := of[n], of[to]; from != to {
-			traffic[from][to] += max(a.rate(k), leastTraffic)
+			if *sum == nil {
+				*sum = make([]float64, workers*workers)
+			}
+			(*sum)[int(from)*workers+int(to)] += max(a.rate(k), leastTraffic)
 		}
 	})
+	for _, sum := range stretches {
+		for lane, t := range sum {
+			traffic[lane/workers][lane%workers] += t
+		}
+	}
 	hosted, n := make([]float64, workers), float64(len(of))
 	for _, w := range of {
 		hosted[w]++
