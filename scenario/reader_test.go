@@ -375,6 +375,26 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
+// TestIsText: text is what no other reading takes.
+func TestIsText(t *testing.T) {
+	for text, want := range map[string]bool{"pond": true, `"3"`: true, "''": true, "yes": true, "3": false,
+		"1e999": false,
+		"true":  false, "[a]": false, "{a: b}": false, "null": false, "": false, "2001-01-01": false} {
+		doc, err := scenario.Parse("a.yml", []byte("a: "+text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := scenario.NewReader(doc)
+		v := r.Root("a", "b")
+		if found := v.Field("a").IsText(); found != want || v.Field("b").IsText() {
+			t.Errorf("%s: IsText is %v, want %v", text, found, want)
+		}
+		if v.Field("a").Reader() != r {
+			t.Error("a value has another reader than its own")
+		}
+	}
+}
+
 // readAll reads v in every way, and what is below it, up to a number of values.
 func readAll(v scenario.Value, budget *int) {
 	if *budget--; *budget < 0 {
@@ -384,7 +404,7 @@ func readAll(v scenario.Value, budget *int) {
 	v.IntOr(1, scenario.Between(0, 5))
 	v.OrNull().BoolOr(true)
 	v.Word("x", "y")
-	v.Note(v.Text())
+	v.Note(fmt.Sprint(v.Text(), v.IsText()))
 	if v.IsList() {
 		for _, item := range v.List() {
 			readAll(item, budget)

@@ -56,6 +56,9 @@ type Value struct {
 // Path names the value the way problems do, e.g. edges[2].latency.mean.
 func (v Value) Path() string { return v.place.path() }
 
+// Reader is the reader that v belongs to, for its Refusals.
+func (v Value) Reader() *Reader { return v.r }
+
 // Line is the line of the value's key, or of the mapping that leaves it out.
 func (v Value) Line() int { return v.line }
 
@@ -67,6 +70,16 @@ func (v Value) IsMapping() bool { return v.Present() && follow(v.node).Kind == y
 
 // IsList reports whether a list stands there.
 func (v Value) IsList() bool { return v.Present() && follow(v.node).Kind == yaml.SequenceNode }
+
+// IsText reports whether text stands there, for fields that take several forms. A number beyond float64 is none.
+func (v Value) IsText() bool {
+	if !v.Present() {
+		return false
+	}
+	n := follow(v.node)
+	_, beyond := float(n)
+	return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!str" && !beyond
+}
 
 // OrNull is v, but left out where the file says null or nothing, for the fields in
 // which null is allowed.

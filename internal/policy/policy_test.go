@@ -68,6 +68,9 @@ model/service: internal/heap internal/jsonstream internal/wire node scenario int
 model/network: internal/heap internal/wire internal/gml node scenario model/measure model/timeline internal/table
 	internal/invariants
 
+# The front door for models of one's own.
+sim/dist: scenario
+
 # Which worker hosts which node: graphs, nothing else.
 internal/partition: internal/heap node
 
@@ -141,7 +144,8 @@ var pure = map[string][]string{
 	"model/queueing": {"time", "os", "net", "log/slog", "sync"},
 
 	// All models: what a scenario refers to is attached to it (scenario.Kind).
-	"model/": {"time", "os", "io/fs", "net", "log/slog", module + "/internal/infile"},
+	"model/":   {"time", "os", "io/fs", "net", "log/slog", module + "/internal/infile"},
+	"sim/dist": {"time", "os", "io/fs", "net", "log/slog", module + "/internal/infile"},
 }
 
 // exceptions are the places that may break a rule, a line for each: the rule, the place (a file, or "file: function"),
