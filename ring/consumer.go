@@ -28,6 +28,7 @@ type Consumer struct {
 	released uint64 // the head as stored
 	err      error  // why no more records come, nil while they may
 	closed   bool   // Close has been called
+	waited   bool   // Look has returned false since the last long record
 }
 
 // OpenConsumer acquires the reading side of the ring in mem, which Init has formatted. It fails with ErrTaken when
@@ -69,6 +70,9 @@ func (c *Consumer) Next() ([]byte, error) {
 			c.probe.step(touchLine, c.slot(at))
 			atomic.LoadUint64(c.word(at))
 		}
+	} else if length > aloneMax && c.waited {
+		c.waited = false
+		prefetchLoad(word, min(length, c.capacity-index, aheadMax)/lineBytes)
 	}
 	// Loaded once, bounded by our own capacity and position before it is used: up to bound the record ends within
 	// the data area, and with it not more is unreleased than a producer can have published. A header of 0 differs
@@ -146,14 +150,18 @@ func (c *Consumer) Pending() bool {
 
 // Look is Pending for a consumer that looks again and again and calls Next as soon as Look returns true. It also loads
 // a word of the line behind the one with the header, each time: the two lines of a record then come together and not
-// one after the other.
+// one after the other. Next asks for all lines of a long record at once, if Look has returned false before.
 func (c *Consumer) Look() bool {
 	// SYNC POINT record-published: only compared; Next loads the header itself.
 	header := atomic.LoadUint64(c.word(c.position))
 	if !race.Enabled { // it may be written at the same time; the value isn't used
 		atomic.LoadUint64(c.word(c.position + c.line))
 	}
-	return header != 0 || c.err != nil
+	if header != 0 || c.err != nil {
+		return true
+	}
+	c.waited = true
+	return false
 }
 
 // Release gives the bytes of all records returned so far back to the producer, with

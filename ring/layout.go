@@ -145,6 +145,10 @@ const looksEvery = 256
 // lines themselves are what takes time, and a stream of them would be slower.
 const aloneMax = 256
 
+// aheadMax is how many bytes are asked for before they are written or read: more would fill the caches and the queues
+// to them.
+const aheadMax = 4096
+
 // lineOf is what the position behind a record with lineBit is rounded up to: a cache line, or, in small rings, a word.
 func lineOf(capacity uint64) uint64 {
 	if capacity < lineCapacityMin {

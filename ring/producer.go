@@ -82,6 +82,9 @@ func (p *Producer) Stage(n int) ([]byte, error) {
 	}
 	p.staged += need
 	p.count++
+	if need > aloneMax {
+		p.fetchAhead(need)
+	}
 	if invariants.Enabled {
 		p.check()
 	}
@@ -237,6 +240,27 @@ func (p *Producer) PublishClaimed() {
 	p.probe.step(publishHeader, p.slot(at))
 	storeRelease(p.word(at), header)
 	p.staged, p.tail, p.claim = next, next, 0
+	if size > aloneMax {
+		p.fetchAhead(size)
+	}
+}
+
+// fetchAhead asks for the lines of the next record, as if it were as long as the one before staged, which took size
+// bytes. They are in the consumer's cache since the last lap: without it a long record waits for most of them.
+func (p *Producer) fetchAhead(size uint64) {
+	if from, lines := p.ahead(size); lines != 0 {
+		prefetchStore(p.word(from), lines)
+	}
+}
+
+// ahead is where the whole lines behind staged begin, and how many of them are free and worth asking for.
+func (p *Producer) ahead(size uint64) (from, lines uint64) {
+	from = p.lineUp(p.staged)
+	skip, left := from-p.staged, p.bound-p.staged
+	if skip >= left {
+		return from, 0
+	}
+	return from, min(size, left-skip, aheadMax) / lineBytes
 }
 
 // Abort drops the claimed record, if there is one. Records committed before stay committed.

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !(amd64 || arm64)
+
+package ring
+
+func prefetchStore(*uint64, uint64) {}
+func prefetchLoad(*uint64, uint64)  {}
