@@ -11,23 +11,36 @@ import (
 
 // Kind is the "network" kind of scenario, for a scenario.Registry.
 func Kind() scenario.Kind {
-	return scenario.Kind{Name: KindName, Load: scenario.Loader(Load, New), References: references}
+	return scenario.Kind{Name: KindName, Load: scenario.Loader(Load, New), Unpack: unpack, References: references}
 }
+
+var (
+	_ scenario.Packer = (*Model)(nil)
+	_ scenario.Sizer  = (*Model)(nil)
+)
 
 // perFlowMax is the number of flows up to which each has percentiles: a histogram
 // takes about a kilobyte.
 const perFlowMax = 1 << 16
 
-// Model is one network scenario, ready to run: it implements scenario.Scenario. Every
-// worker makes its own of the same texts. It may be used by several goroutines.
+// Model is one network scenario, ready to run: it implements scenario.Scenario. It may be used by several goroutines.
 type Model struct {
-	spec      *Spec
-	metric    []float64 // by channel
+	maker
 	graph     *node.Graph
 	flowsFrom [][]int32 // by node: flows that begin there
 	flowsTo   [][]int32 // by node: flows that end there
-	endOf     []int32   // by flow: index in flowsTo of its end
-	perFlow   bool      // flows have percentiles
+}
+
+// maker makes the routers of a scenario. Each works out its routes over the whole network, so every worker has all of
+// that, and what happens to it; of flows it has only those that begin at nodes which it hosts, and where all of them
+// end (pack.go).
+type maker struct {
+	spec    *Spec     // in workers without Flows
+	metric  []float64 // by channel
+	perFlow bool      // flows have percentiles
+	ends    []byte    // by flow: u32 its end, u32 its index among the flows that end there
+	ending  []int32   // by node: how many flows end there
+	starts  func(n int) ([]flowStart, error)
 
 	// The schedule of the last replication asked for: the same for all nodes.
 	mutex sync.Mutex
@@ -38,14 +51,13 @@ type Model struct {
 // New makes the model of a spec of Load's, which must not be changed afterwards.
 func New(spec *Spec) *Model {
 	n := len(spec.Topology.Nodes)
-	m := &Model{
-		spec: spec, metric: spec.metric(),
-		flowsFrom: make([][]int32, n), flowsTo: make([][]int32, n), endOf: make([]int32, len(spec.Flows)),
-		perFlow: len(spec.Flows) <= perFlowMax,
-	}
+	m := &Model{flowsFrom: make([][]int32, n), flowsTo: make([][]int32, n)}
+	m.spec, m.metric, m.perFlow = spec, spec.metric(), len(spec.Flows) <= perFlowMax
+	m.ends, m.ending, m.starts = make([]byte, 0, flowEndBytes*len(spec.Flows)), make([]int32, n), m.startsAt
 	for i := range spec.Flows {
 		f := &spec.Flows[i]
-		m.endOf[i] = int32(len(m.flowsTo[f.To]))
+		m.ends = le.AppendUint32(le.AppendUint32(m.ends, uint32(f.To)), uint32(m.ending[f.To]))
+		m.ending[f.To]++
 		m.flowsFrom[f.From] = append(m.flowsFrom[f.From], int32(i))
 		m.flowsTo[f.To] = append(m.flowsTo[f.To], int32(i))
 	}
@@ -54,14 +66,48 @@ func New(spec *Spec) *Model {
 }
 
 // Name is the scenario's name, for people.
-func (m *Model) Name() string { return m.spec.Name }
+func (m *maker) Name() string { return m.spec.Name }
 
 // Horizon is the simulated time at which the run ends, in seconds.
-func (m *Model) Horizon() float64 { return m.spec.Horizon }
+func (m *maker) Horizon() float64 { return m.spec.Horizon }
 
 // Notes are remarks for the person who wrote the files, one line each: edges that are
 // left out, flows without a way.
 func (m *Model) Notes() []string { return m.spec.Notes }
+
+// Memory is what the routers take, whose routes are the larger part where there are many of them, and the network,
+// which every worker has. The packets under way aren't known.
+func (m *Model) Memory() scenario.Memory {
+	t := m.spec.Topology
+	nodes, cables, channels, flows := len(t.Nodes), len(t.Cables), len(t.Channels), len(m.spec.Flows)
+	flow := flowBytes
+	if m.perFlow {
+		flow += histogramBytes
+	}
+	targets := 0
+	for i := range m.spec.Events {
+		targets += len(m.spec.Events[i].Targets)
+	}
+	routers := nodes*(routerBytes+4*nodes) + channels*routerChannelBytes + flows*flow
+	return scenario.Memory{
+		NodeBytes: routers / max(1, nodes), EventBytes: packetBytes,
+		PackedBytes: int64(nodes*packedNodeBytes + cables*cableBytes + channels*channelBytes +
+			flows*(flowEndBytes+flowStartBytes) + targets*targetBytes),
+		WorkerBytes: int64(nodes*placeBytes + (cables+channels)*cableMadeBytes + targets*targetBytes),
+	}
+}
+
+// Bytes that count, measured (docs/running.md, "Refused beforehand").
+const (
+	routerBytes        = 4000 // of a router, without what follows
+	routerChannelBytes = 600  // of each of its channels, with few packets in them
+	flowBytes          = 200  // of a flow, where it begins and where it ends
+	histogramBytes     = 1000 // of a flow that has percentiles
+	packedNodeBytes    = 30   // of a node in Pack
+	placeBytes         = 250  // of a node in each worker
+	cableMadeBytes     = 200  // of a cable or channel there, with its part of the schedule
+	targetBytes        = 100  // of a target of an event
+)
 
 // Graph is the scenario's structure: one simulated node a node of the network, with the
 // simproc router, and one link each way between neighbours, whose lookahead is the
@@ -69,10 +115,34 @@ func (m *Model) Notes() []string { return m.spec.Notes }
 func (m *Model) Graph() *node.Graph { return m.graph }
 
 // NewHandler makes the logic of one node.
-func (m *Model) NewHandler(p *node.Simproc) (node.Handler, error) { return newRouter(m, p) }
+func (m *maker) NewHandler(p *node.Simproc) (node.Handler, error) { return newRouter(m, p) }
+
+// flowStart is a flow that begins at a node.
+type flowStart struct {
+	id   uint32  // index in Spec.Flows
+	rate float64 // packets per second
+}
+
+// startsAt are the flows that begin at node n.
+func (m *Model) startsAt(n int) ([]flowStart, error) {
+	starts := make([]flowStart, len(m.flowsFrom[n]))
+	for i, f := range m.flowsFrom[n] {
+		starts[i] = flowStart{uint32(f), m.spec.Flows[f].Rate}
+	}
+	return starts, nil
+}
+
+// flowEndBytes is what maker.ends has for a flow.
+const flowEndBytes = 8
+
+// endOf is the node at which a flow ends.
+func (m *maker) endOf(flow uint32) int { return int(le.Uint32(m.ends[flowEndBytes*int(flow):])) }
+
+// indexAtEnd is the index of a flow among those that end where it does.
+func (m *maker) indexAtEnd(flow uint32) int { return int(le.Uint32(m.ends[flowEndBytes*int(flow)+4:])) }
 
 // schedule is what will happen in the replication that p belongs to.
-func (m *Model) schedule(p *node.Simproc) *schedule {
+func (m *maker) schedule(p *node.Simproc) *schedule {
 	// Stands for seed and replication: the stream depends on both.
 	seeds := p.SharedSource("schedule")
 	key := [2]uint64{seeds.Uint64(), seeds.Uint64()}

@@ -17,7 +17,7 @@ import (
 // router is one node of the network: the source of its flows, the end of others, and
 // the channels to its neighbours. It is the handler of the node's only simproc.
 type router struct {
-	m        *Model
+	m        *maker
 	self     int
 	horizon  float64
 	schedule *schedule
@@ -63,14 +63,18 @@ const (
 )
 
 // newRouter makes the logic of one node.
-func newRouter(m *Model, p *node.Simproc) (*router, error) {
+func newRouter(m *maker, p *node.Simproc) (*router, error) {
 	self, s := p.NodeIndex(), m.spec
+	starts, err := m.starts(self)
+	if err != nil {
+		return nil, err
+	}
 	r := &router{m: m, self: self, horizon: p.Horizon(), schedule: m.schedule(p), stale: true, asked: -1,
 		lossOf: make(map[uint32]*flowLosses)}
-	r.source = newSource(s, m.flowsFrom[self], p.Source)
+	r.source = newSource(m, starts, p.Source)
 	r.down = r.schedule.nodeDown[self]
 	r.Received = make([]int64, len(s.Topology.In[self]))
-	r.flows = make([]flowEnd, len(m.flowsTo[self]))
+	r.flows = make([]flowEnd, m.ending[self])
 	spans := r.schedule.spans.Count()
 	r.all = make([]measure.Latencies, spans)
 	r.sentIn, r.lostIn = make([]int64, spans), make([][causes]int64, spans)
@@ -156,14 +160,14 @@ func (r *router) isDown(now float64) bool { return len(r.down) > 0 && r.down[0].
 
 // arrive takes a packet from a neighbour.
 func (r *router) arrive(p simproc, now float64, pkt *packet) error {
-	if r.m.spec.Flows[pkt.flow].To != r.self || r.isDown(now) {
+	if r.m.endOf(pkt.flow) != r.self || r.isDown(now) {
 		return r.forward(p, now, pkt)
 	}
 	r.Delivered++
 	if err := r.all[r.span].Add(pkt.delay); err != nil {
 		return err
 	}
-	f := &r.flows[r.m.endOf[pkt.flow]]
+	f := &r.flows[r.m.indexAtEnd(pkt.flow)]
 	f.hops += int64(pkt.hops)
 	f.hopsMax = max(f.hopsMax, pkt.hops)
 	if !r.m.perFlow {
@@ -182,7 +186,7 @@ func (r *router) forward(p simproc, now float64, pkt *packet) error {
 	if r.stale {
 		r.route()
 	}
-	i := r.next[r.m.spec.Flows[pkt.flow].To]
+	i := r.next[r.m.endOf(pkt.flow)]
 	if i < 0 {
 		r.drop(pkt.flow, lostRoute, now)
 		return nil

@@ -122,10 +122,16 @@ func (t *Topology) addCable(e *gml.Edge, parallel int, defaultRate float64, dire
 
 // addChannel adds a direction of the last cable.
 func (t *Topology) addChannel(from, to int) {
-	id := int32(len(t.Channels))
-	t.Channels = append(t.Channels, Channel{From: from, To: to, Cable: len(t.Cables) - 1, Input: len(t.In[to])})
-	t.Out[from] = append(t.Out[from], id)
-	t.In[to] = append(t.In[to], id)
+	t.Channels = append(t.Channels, Channel{From: from, To: to, Cable: len(t.Cables) - 1})
+	t.attach(len(t.Channels) - 1)
+}
+
+// attach adds a channel to those of the nodes that it joins.
+func (t *Topology) attach(channel int) {
+	c := &t.Channels[channel]
+	c.Input = len(t.In[c.To])
+	t.Out[c.From] = append(t.Out[c.From], int32(channel))
+	t.In[c.To] = append(t.In[c.To], int32(channel))
 }
 
 // nameNodes gives every node a name: its label, or where several have it, or it can't

@@ -49,12 +49,13 @@ type sourceFlow struct {
 }
 
 // newSource makes the source of the given flows. stream gives the node's streams.
-func newSource(s *Spec, flows []int32, stream func(name string) rand.Source) *source {
+func newSource(m *maker, flows []flowStart, stream func(name string) rand.Source) *source {
 	src := &source{next: heap.New(func(a, b int32) bool { return a < b })}
-	for i, id := range flows {
-		f := sourceFlow{id: uint32(id), gap: 1 / s.Flows[id].Rate,
-			rnd: rand.New(stream(fmt.Sprintf("flow/%d/%s", id, s.Topology.Nodes[s.Flows[id].To].Name)))}
-		if s.Arrivals == Constant {
+	for i, start := range flows {
+		end := m.spec.Topology.Nodes[m.endOf(start.id)].Name
+		f := sourceFlow{id: start.id, gap: 1 / start.rate,
+			rnd: rand.New(stream(fmt.Sprintf("flow/%d/%s", start.id, end)))}
+		if m.spec.Arrivals == Constant {
 			f.from = f.rnd.Float64() * f.gap
 		} else {
 			f.from = f.rnd.ExpFloat64() * f.gap
