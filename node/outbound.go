@@ -224,33 +224,44 @@ func (e *Engine) describeHold(b *strings.Builder, i int) {
 // Report is what one simproc reports.
 type Report struct {
 	Simproc SimprocID
-	Data    []byte // nil: its handler has no results
+	Data    []byte
 }
 
-// Report asks every handler that has results for them, in the order of the simprocs' ids. reached is the simulated
-// time that the whole run came to: the horizon, or less when it was interrupted. A simproc whose handler isn't a
-// Reporter isn't listed.
+// Report lists what EachReport yields, without the simprocs that have no results.
 func (e *Engine) Report(reached float64) ([]Report, error) {
 	parts := make([]Report, 0, len(e.byID))
+	err := e.EachReport(reached, func(id SimprocID, _ uint64, report []byte) error {
+		if report != nil {
+			parts = append(parts, Report{id, report})
+		}
+		return nil
+	})
+	return parts, err
+}
+
+// EachReport asks every handler that has results for them, in the order of the simprocs' ids, and yields them with the
+// simproc's trace hash. reached is the simulated time that the whole run came to: the horizon, or less when it was
+// interrupted. The report is nil where the handler isn't a Reporter. An error of yield ends it.
+func (e *Engine) EachReport(reached float64, yield func(id SimprocID, hash uint64, report []byte) error) error {
 	for _, i := range e.byID {
 		p := &e.procs[i]
-		r, ok := p.handler.(Reporter)
-		if !ok {
-			continue
+		var report []byte
+		if r, ok := p.handler.(Reporter); ok {
+			p.now = max(p.now, reached)
+			var err error
+			if report, err = e.report(p, r); err != nil {
+				return err
+			}
 		}
-		p.now = max(p.now, reached)
-		part, err := e.report(p, r)
-		if err != nil {
-			return nil, err
+		if err := yield(p.id, p.hash, report); err != nil {
+			return err
 		}
-		parts = append(parts, Report{p.id, part})
 	}
 	if checked {
-		if e.checkForeign(nil); e.err != nil {
-			return nil, e.err
-		}
+		e.checkForeign(nil)
+		return e.err
 	}
-	return parts, nil
+	return nil
 }
 
 func (e *Engine) report(p *Simproc, r Reporter) (part []byte, err error) {

@@ -27,10 +27,11 @@ type connection struct {
 }
 
 // report is one thing that a supervisor learns about a worker: exactly one of message,
-// streamErr, sendErr and exit.
+// streamErr, sendErr and exit, and what the supervisor makes of it.
 type report struct {
 	from      int
 	message   *worker.Message
+	refused   error            // why message was refused, though the protocol allows its type
 	streamErr error            // the control stream ended or broke
 	sendErr   error            // a message could not be sent, though the worker reads its stream
 	exit      *workerproc.Exit // the process or goroutine has ended

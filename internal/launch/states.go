@@ -113,6 +113,8 @@ func (ss *states) fail(r report, want worker.MessageType) {
 			st.reason, st.outOfProtocol = "its control stream broke: "+r.streamErr.Error(), true
 		}
 	case st.reason != "":
+	case r.refused != nil:
+		st.reason, st.outOfProtocol = r.refused.Error(), true
 	case r.message.Type == worker.TypeFailed:
 		st.reason, st.reported = r.message.Failed.Error, ownError
 		if r.message.Failed.Peer {

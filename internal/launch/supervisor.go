@@ -108,6 +108,7 @@ type supervisor struct {
 	stopping bool               // Stop was asked for
 	last     bool               // no replication follows, here or in another set
 	gathered bool               // it was reported that results are collected
+	parts    *collection        // of the replication under way; nil: nobody reports
 
 	note       func(string)                     // prints a remark that isn't an error
 	doing      func(format string, args ...any) // see Config.Doing; nil for a set that says nothing
@@ -250,6 +251,12 @@ func (s *supervisor) handleReport(r report) bool {
 	if m := r.message; m != nil {
 		if s.states.accept(r.from, m, s.want, s.stopping) {
 			return true
+		}
+		if st := &s.states.workers[r.from]; m.Type == worker.TypeResults && s.want == worker.TypeDone &&
+			st.answer == nil && s.parts != nil {
+			if r.refused = s.parts.add(m.Results); r.refused == nil {
+				return true
+			}
 		}
 		if m.Type == worker.TypeStatus && m.Status.Peer < len(s.conns.workers) {
 			s.watchdog.handleStatus(r.from, m.Status)

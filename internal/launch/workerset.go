@@ -5,7 +5,6 @@ package launch
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"time"
 
@@ -146,6 +145,7 @@ func (ws *workerSet) replication(ctx context.Context, r int) error {
 		ws.begun = true
 		s.report("")
 	}
+	s.parts = newCollection(ws.launch.structure)
 	began := time.Now()
 	ws.schedule.begin(ws.index, r)
 	ws.clock.enter(&ws.clock.First)
@@ -198,33 +198,25 @@ func (ws *workerSet) updateProgress() {
 
 // result puts together what the set's workers report about replication r.
 func (ws *workerSet) result(r int, answers []*worker.Message, wall time.Duration) (*result, error) {
-	l := ws.launch
+	l, collected := ws.launch, ws.supervisor.parts
+	ws.supervisor.parts = nil
 	res := &result{
 		Replication: Replication{Index: r, Reached: math.Inf(1), WallSeconds: wall.Seconds()},
-		parts:       make([][]byte, l.structure.NumSimprocs()),
+		parts:       collected.reports,
 	}
-	done := make([]*worker.Done, len(answers))
 	for w, a := range answers {
 		d := a.Done
-		done[w] = d
 		res.Interrupted = res.Interrupted || d.Interrupted
 		res.Reached = min(res.Reached, d.Reached)
 		res.Events += d.Events
 		res.Activations += d.Activations
 		ws.stats[w].add(d)
-		for _, part := range d.Reports {
-			if int(part.Simproc) >= len(res.parts) {
-				return nil, fmt.Errorf("launch: worker %d reports about simproc %d, but there are %d", ws.number(w),
-					part.Simproc, len(res.parts))
-			}
-			res.parts[part.Simproc] = part.Data
-		}
 	}
 	if !res.Interrupted {
 		res.Reached = l.scenario.Horizon()
 	}
 	var err error
-	if res.hash, err = traceHash(l.structure, done); err != nil {
+	if res.hash, err = collected.traceHash(); err != nil {
 		return nil, err
 	}
 	res.TraceHash = runHash([][]byte{res.hash})

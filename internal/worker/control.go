@@ -2,11 +2,7 @@
 
 package worker
 
-import (
-	"fmt"
-
-	"github.com/disco-sim/disco/node"
-)
+import "fmt"
 
 // The launcher and a worker exchange messages over one stream (a socket pair between
 // processes, a pipe in memory within one). docs/format/control.md has the bytes, frame.go
@@ -18,6 +14,7 @@ import (
 //	Prepare{replication} ───────▶  builds its nodes, resets its own lanes
 //	       ◀────────────────────── Ready
 //	Go ─────────────────────────▶  runs                       (once all are ready)
+//	       ◀────────────────────── Results …, of some simprocs each
 //	       ◀────────────────────── Done | Failed
 //	Prepare … Go … Done, once per replication
 //	Stop ───────────────────────▶  calls no handler any more        (stop.go says why)
@@ -39,6 +36,7 @@ type Message struct {
 	Prepare *Prepare
 	Stopped *Stopped
 	Limit   *Limit
+	Results *Results
 	Done    *Done
 	Status  *Status
 	Failed  *Failed
@@ -59,14 +57,16 @@ const (
 	TypeStatus // has a body
 	TypeExit
 	TypeReady
-	TypeDone   // has a body
-	TypeFailed // has a body
+	TypeDone    // has a body
+	TypeFailed  // has a body
+	TypeResults // has a body
 )
 
 var typeNames = [...]string{
 	TypeSetup: "setup", TypePrepare: "prepare", TypeGo: "go", TypeStop: "stop",
 	TypeStopped: "stopped", TypeLimit: "limit",
 	TypeAsk: "ask", TypeStatus: "status", TypeExit: "exit", TypeReady: "ready", TypeDone: "done", TypeFailed: "failed",
+	TypeResults: "results",
 }
 
 // String is the type's name in messages for people.
@@ -129,20 +129,12 @@ type Limit struct {
 
 // Done is a worker's report after a replication.
 type Done struct {
-	Interrupted bool          // ended by a Limit before the horizon
-	Reached     float64       // simulated time up to which all is handled
-	Events      uint64        // events handled
-	Activations uint64        // calls of handlers
-	First       float64       // seconds on the wall from Go until it had handled an event, 0: it has handled none
-	Hashes      []SimprocHash // of its own simprocs
-	Reports     []node.Report // of handlers, by simproc id; decoded ones have data
+	Interrupted bool    // ended by a Limit before the horizon
+	Reached     float64 // simulated time up to which all is handled
+	Events      uint64  // events handled
+	Activations uint64  // calls of handlers
+	First       float64 // seconds on the wall from Go until it had handled an event, 0: it has handled none
 	Stats       Stats
-}
-
-// SimprocHash is the trace hash of one simproc.
-type SimprocHash struct {
-	ID   uint32
-	Hash uint64
 }
 
 // Stats says where a worker's time and events went. Working, Blocked, Room and Report add

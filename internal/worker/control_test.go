@@ -6,19 +6,21 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"net"
 	"os"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/disco-sim/disco/internal/lane"
 	"github.com/disco-sim/disco/internal/wire/wiretest"
-	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/scenario"
 )
 
@@ -33,8 +35,11 @@ func messages(t testing.TB) (all []*Message) {
 				wiretest.Fill(t, fields.Field(i).Addr().Interface())
 			}
 		}
-		if m.Done != nil {
-			m.Done.Reports[1].Simproc++ // they rise
+		if p := m.Results; p != nil { // ids that rise, and a report of each kind
+			*p = Results{}
+			p.add(3, 1<<63, nil)
+			p.add(4, 5, []byte{})
+			p.add(1<<32-1, 6, []byte("abc"))
 		}
 		all = append(all, m)
 	}
@@ -65,13 +70,24 @@ func TestEveryFieldTravels(t *testing.T) {
 // A report that isn't there is not one of no bytes.
 func TestMissingReport(t *testing.T) {
 	var b bytes.Buffer
-	if err := WriteMessage(&b, &Message{Type: TypeDone, Done: &Done{Reports: []node.Report{{Simproc: 1},
-		{Simproc: 2, Data: []byte{}}}}}); err != nil {
+	var p Results
+	p.add(1, 7, nil)
+	p.add(2, 8, []byte{})
+	p.add(9, 9, []byte("abc"))
+	if err := WriteMessage(&b, &Message{Type: TypeResults, Results: &p}); err != nil {
 		t.Fatal(err)
 	}
 	m, err := ReadMessage(&b)
-	if err != nil || len(m.Done.Reports) != 1 || m.Done.Reports[0].Simproc != 2 || m.Done.Reports[0].Data == nil {
-		t.Errorf("%+v, %v", m, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	err = m.Results.Each(func(id uint32, hash uint64, report []byte) error {
+		got = append(got, fmt.Sprintf("%d %d %q %v", id, hash, report, report == nil))
+		return nil
+	})
+	if want := []string{`1 7 "" true`, `2 8 "" false`, `9 9 "abc" false`}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %q, %v; want %q", got, err, want)
 	}
 }
 
@@ -88,13 +104,22 @@ func TestBadFrames(t *testing.T) {
 		{"spare bytes", "frame with 1 in its spare bytes", []byte{0, 0, 0, 0, 1, 3, 1, 0}},
 		{"cut short", "frame of 9 bytes was cut short", frame(9, 1, 3, "{}")},
 		{"cut in the header", "unexpected EOF", []byte{1, 0}},
-		{"no such type", "message type 99: byte 0: found no such type, want 1 to 12", frame(0, 1, 99, "")},
+		{"no such type", "message type 99: byte 0: found no such type, want 1 to 13", frame(0, 1, 99, "")},
 		{"type 0", "message type 0: byte 0: found no such type", frame(0, 1, 0, "")},
 		{"bytes behind", "message go: byte 0: found 2 bytes behind the last field", frame(2, 1, byte(TypeGo), "ab")},
 		{"no body", "message limit: byte 0: found 0 bytes, want 8", frame(0, 1, byte(TypeLimit), "")},
 		{"a long text", "message failed: byte 4: found a length of 16777215, want at most 1: 1 bytes are left", frame(5,
 			1, byte(TypeFailed), "\xff\xff\xff\x00a")},
-		{"a report twice", "found a report of simproc 7, want one of 8 or a later one", twice(t)},
+		{"a report twice", "found the results of simproc 7, want those of 8 or a later one", resultsFrame(t, Results{
+			[]uint32{7, 7}, []uint64{1, 1}, []uint32{2, 2}, []byte{1, 2}})},
+		{"a hash too few", "found 2 simprocs with 1 hashes and 2 reports", resultsFrame(t, Results{
+			[]uint32{7, 8}, []uint64{1}, []uint32{2, 2}, []byte{1, 2}})},
+		{"a size too few", "found 2 simprocs with 2 hashes and 1 reports", resultsFrame(t, Results{
+			[]uint32{7, 8}, []uint64{1, 1}, []uint32{3}, []byte{1, 2}})},
+		{"a byte too few", "found 2 bytes for reports that have 3", resultsFrame(t, Results{
+			[]uint32{7, 8}, []uint64{1, 1}, []uint32{2, 3}, []byte{1, 2}})},
+		{"a byte too many", "found 2 bytes for reports that have 0", resultsFrame(t, Results{
+			[]uint32{7, 8}, []uint64{1, 1}, []uint32{1, 0}, []byte{1, 2}})},
 	} {
 		_, err := ReadMessage(bytes.NewReader(c.bytes))
 		if err == nil || !strings.Contains(err.Error(), c.want) || err == io.EOF {
@@ -107,17 +132,27 @@ func TestBadFrames(t *testing.T) {
 	}
 }
 
-// twice is a frame with two reports of simproc 7.
-func twice(t *testing.T) []byte {
+func resultsFrame(t *testing.T, p Results) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := WriteMessage(&b, &Message{Type: TypeDone, Done: &Done{Reports: []node.Report{
-		{Simproc: 7, Data: []byte{1}}, {Simproc: 8, Data: []byte{2}}}}}); err != nil {
+	if err := WriteMessage(&b, &Message{Type: TypeResults, Results: &p}); err != nil {
 		t.Fatal(err)
 	}
-	i := bytes.Index(b.Bytes(), []byte{8, 0, 0, 0, 1, 0, 0, 0, 2})
-	b.Bytes()[i] = 7
 	return b.Bytes()
+}
+
+// A frame of any length comes whole, however little of it the stream gives at a time.
+func TestLongFrames(t *testing.T) {
+	for _, n := range []int{0, 1, frameStep - 5, frameStep - 4, frameStep - 3, 2 * frameStep, 5*frameStep + 17} {
+		want := &Message{Type: TypeFailed, Failed: &Failed{Error: strings.Repeat("x", n)}}
+		var b bytes.Buffer
+		if err := WriteMessage(&b, want); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := ReadMessage(iotest.HalfReader(&b)); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%d bytes: %v", n, err)
+		}
+	}
 }
 
 // A frame that says it is long and isn't costs what has come of it.
@@ -187,9 +222,9 @@ func TestStop(t *testing.T) {
 		limit := math.Nextafter(front, math.Inf(1))
 		c.sendAll(&Message{Type: TypeLimit, Limit: &Limit{Epoch: limit}})
 		for w, m := range c.receive(TypeDone) {
-			if d := m.Done; !d.Interrupted || d.Reached != limit || len(d.Reports) != 4 || d.Events == 0 {
+			if d := m.Done; !d.Interrupted || d.Reached != limit || c.reported[w] != 4 || d.Events == 0 {
 				t.Errorf("worker %d: interrupted %v at %v with %d reports after %d events, want it at %v", w,
-					d.Interrupted, d.Reached, len(d.Reports), d.Events, limit)
+					d.Interrupted, d.Reached, c.reported[w], d.Events, limit)
 			}
 		}
 		c.end()

@@ -3,14 +3,11 @@
 package worker
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/disco-sim/disco/internal/wire"
-	"github.com/disco-sim/disco/node"
 )
 
 // A frame is a header and a body: docs/format/control.md.
@@ -24,7 +21,7 @@ const (
 
 // WriteMessage writes one frame.
 func WriteMessage(w io.Writer, m *Message) error {
-	frame, err := wire.Append(make([]byte, frameHeaderBytes, 256+m.Done.listBytes()), m.body)
+	frame, err := wire.Append(make([]byte, frameHeaderBytes, 256+m.Results.bytes()), m.body)
 	if err != nil {
 		return fmt.Errorf("worker: message %v: %w", m.Type, err)
 	}
@@ -38,8 +35,8 @@ func WriteMessage(w io.Writer, m *Message) error {
 	return err
 }
 
-// frameStep is how much memory a frame gets before any of it has come.
-const frameStep = 64 << 10
+// frameStep is how much memory a frame gets before any of it has come: at least what Results take.
+const frameStep = 2 * resultsBytes
 
 // ReadMessage reads one frame. io.EOF, unwrapped, means that the other side has
 // closed the stream between two frames.
@@ -60,16 +57,22 @@ func ReadMessage(r io.Reader) (*Message, error) {
 		return nil, fmt.Errorf("worker: frame with %d in its spare bytes, want 0", zero)
 	}
 	// Memory is taken as the bytes come: a header that promises a gigabyte costs nothing.
-	var body bytes.Buffer
-	body.Grow(int(min(n, frameStep)))
-	if _, err := io.CopyN(&body, r, int64(n)); err != nil {
-		if err == io.EOF {
-			err = io.ErrUnexpectedEOF
+	body := make([]byte, min(n, frameStep))
+	for have := 0; ; {
+		if _, err := io.ReadFull(r, body[have:]); err != nil {
+			if err == io.EOF {
+				err = io.ErrUnexpectedEOF
+			}
+			return nil, fmt.Errorf("worker: frame of %d bytes was cut short: %w", n, err)
 		}
-		return nil, fmt.Errorf("worker: frame of %d bytes was cut short: %w", n, err)
+		if have = len(body); have == int(n) {
+			break
+		}
+		body = append(make([]byte, 0, min(int(n), 2*have)), body...)
+		body = body[:cap(body):cap(body)]
 	}
 	m := &Message{Type: MessageType(head[5])}
-	if err := wire.Decode(body.Bytes(), m.body); err != nil {
+	if err := wire.Decode(body, m.body); err != nil {
 		return nil, fmt.Errorf("worker: frame of %d bytes, message %v: %w", n, m.Type, err)
 	}
 	return m, nil
@@ -86,6 +89,8 @@ func (m *Message) body(c *wire.Codec) {
 		part(c, &m.Stopped, (*Stopped).fields)
 	case TypeLimit:
 		part(c, &m.Limit, (*Limit).fields)
+	case TypeResults:
+		part(c, &m.Results, (*Results).fields)
 	case TypeDone:
 		part(c, &m.Done, (*Done).fields)
 	case TypeStatus:
@@ -94,7 +99,7 @@ func (m *Message) body(c *wire.Codec) {
 		part(c, &m.Failed, (*Failed).fields)
 	case TypeGo, TypeStop, TypeAsk, TypeExit, TypeReady:
 	default:
-		c.Fail("found no such type, want %d to %d", TypeSetup, TypeFailed)
+		c.Fail("found no such type, want %d to %d", TypeSetup, TypeResults)
 	}
 }
 
@@ -157,48 +162,7 @@ func (d *Done) fields(c *wire.Codec) {
 	c.Uint64(&d.Events)
 	c.Uint64(&d.Activations)
 	c.Float(&d.First)
-	wire.List(c, &d.Hashes, 12, func(h *SimprocHash) {
-		c.Uint32(&h.ID)
-		c.Uint64(&h.Hash)
-	})
-	d.parts(c)
 	d.Stats.fields(c)
-}
-
-// listBytes is how many bytes the lists of d take, of which there may be gigabytes: a frame that grows while they are
-// written would leave several times as many behind. d may be nil.
-func (d *Done) listBytes() int {
-	if d == nil {
-		return 0
-	}
-	n := 12 * len(d.Hashes)
-	for i := range d.Reports {
-		n += 8 + len(d.Reports[i].Data)
-	}
-	return min(n, MessageMax)
-}
-
-// parts are the reports in the order of their ids. A simproc without one isn't listed.
-func (d *Done) parts(c *wire.Codec) {
-	list := d.Reports
-	if missing := func(p node.Report) bool { return p.Data == nil }; slices.ContainsFunc(list, missing) {
-		list = slices.DeleteFunc(slices.Clone(list), missing)
-	}
-	next := uint64(0) // least id that may follow
-	wire.List(c, &list, 8, func(p *node.Report) {
-		id := uint32(p.Simproc)
-		if c.Uint32(&id); uint64(id) < next {
-			c.Fail("found a report of simproc %d, want one of %d or a later one", id, next)
-		}
-		next = uint64(id) + 1
-		c.Bytes(&p.Data)
-		if c.Decoding() {
-			p.Simproc = node.SimprocID(id)
-		}
-	})
-	if c.Decoding() {
-		d.Reports = list
-	}
 }
 
 func (s *Stats) fields(c *wire.Codec) {

@@ -106,6 +106,12 @@ func (s *server) serve(reg scenario.Registry, attach Attach) error {
 		}
 		return nil
 	}
+	run.sendResults = func(p *Results) error {
+		if err := s.write(&Message{Type: TypeResults, Results: p}); err != nil {
+			return fmt.Errorf("%w: %w", ErrLauncherGone, err)
+		}
+		return nil
+	}
 	go s.read()
 	go s.answerAsks()
 	if err := s.write(&Message{Type: TypeReady}); err != nil {
@@ -193,12 +199,13 @@ func (t *traceFile) Write(b []byte) (int, error) {
 
 // replications is a worker between Setup and Exit: what serves all replications.
 type replications struct {
-	setup    *Setup
-	scenario scenario.Scenario
-	plan     *node.Plan
-	cycle    *cycle
-	trace    *trace.Writer
-	guard    *shm.Guard // checked build; nil in the plain one
+	setup       *Setup
+	scenario    scenario.Scenario
+	plan        *node.Plan
+	cycle       *cycle
+	sendResults func(*Results) error // sends results; doesn't keep them
+	trace       *trace.Writer
+	guard       *shm.Guard // checked build; nil in the plain one
 }
 
 func newReplications(setup *Setup, reg scenario.Registry, attach Attach) (*replications, error) {
@@ -323,7 +330,7 @@ func (r *replications) simulate() (*Done, error) {
 	}
 	d := &Done{Interrupted: c.horizon < r.scenario.Horizon(), Reached: c.horizon, First: c.first,
 		Stats: c.stats}
-	if d.Reports, err = c.engine.Report(d.Reached); err != nil {
+	if err := r.report(d.Reached); err != nil {
 		return nil, err
 	}
 	s := c.engine.Stats()
@@ -333,10 +340,6 @@ func (r *replications) simulate() (*Done, error) {
 	blocks, parts := c.lanes.largePayloads()
 	d.Stats.InBlocks, d.Stats.InParts = blocks-c.blocksBefore, parts-c.partsBefore
 	d.Stats.Parks = c.waiter.Stats().Parked - c.parksBefore
-	d.Hashes = make([]SimprocHash, 0, len(d.Reports))
-	c.engine.Hashes(func(id node.SimprocID, hash uint64) {
-		d.Hashes = append(d.Hashes, SimprocHash{uint32(id), hash})
-	})
 	if r.trace != nil {
 		if err := r.trace.Flush(); err != nil {
 			return nil, err
@@ -344,6 +347,25 @@ func (r *replications) simulate() (*Done, error) {
 	}
 	c.charge(&d.Stats)
 	return d, nil
+}
+
+// report sends the results of all simprocs in parts.
+func (r *replications) report(reached float64) error {
+	var p Results
+	err := r.cycle.engine.EachReport(reached, func(id node.SimprocID, hash uint64, report []byte) error {
+		if p.bytes()+len(report) > resultsBytes && len(p.Simprocs) > 0 {
+			if err := r.sendResults(&p); err != nil {
+				return err
+			}
+			p.clear()
+		}
+		p.add(id, hash, report)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return r.sendResults(&p)
 }
 
 func (r *replications) close() error {

@@ -5,6 +5,7 @@ package worker
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -28,9 +29,7 @@ func (s *simRun) finished() (map[uint32]uint64, error) {
 			return nil, fmt.Errorf("worker 0 ended at %v, worker %d at %v", reached, i, d.Reached)
 		}
 		sent, received = sent+d.Stats.Sent, received+d.Stats.Received
-		for _, h := range d.Hashes {
-			hashes[h.ID] = h.Hash
-		}
+		maps.Copy(hashes, w.hashes)
 		for peer := range s.workers {
 			if !interrupted && peer != i && w.plan.ReceivesFrom(peer) && w.leases(peer) != 0 {
 				return nil, fmt.Errorf("worker %d still holds %d leases of worker %d's blocks", i, w.leases(peer), peer)

@@ -40,6 +40,7 @@ type simWorker struct {
 	up       time.Duration // when the last message from it arrives
 	answer   *Message      // to the last Prepare or Go, at the launcher
 	halted   *Stopped      // to Stop, at the launcher
+	hashes   map[uint32]uint64
 	exited   bool
 	err      error // that ended it
 }
@@ -88,6 +89,12 @@ func (s *simRun) addWorker(i int, placed *node.Placed, segs Segments) error {
 	w.cycle.lead = lead{time: d.lead, calls: d.leadCalls}
 	w.cycle.stop.answer = func(a Stopped) error {
 		w.reply(func() { w.halted = &a; s.sendLimit() })
+		return nil
+	}
+	w.sendResults = func(p *Results) error {
+		for i, id := range p.Simprocs {
+			w.hashes[id] = p.Hashes[i]
+		}
 		return nil
 	}
 	weight := []int{10, 10, 10, 1, 100}[s.rnd.IntN(5)]
@@ -207,7 +214,7 @@ func (w *simWorker) reply(do func()) {
 // the run has failed.
 func (s *simRun) ask(m *Message) error {
 	for _, w := range s.workers {
-		w.answer = nil
+		w.answer, w.hashes = nil, map[uint32]uint64{}
 		s.send(w, m)
 	}
 	return s.goOn(func() bool {

@@ -142,6 +142,11 @@ type runner struct {
 	segs  []*shm.Segment
 
 	boards []*shm.Segment
+
+	// of the parts before the last Done
+	hashes   map[uint32]uint64
+	parts    map[uint32]string
+	reported []int // by worker
 }
 
 func newRunner(t testing.TB, text string, placement []int32, workers int, tuning Tuning, seed uint64) *runner {
@@ -225,9 +230,22 @@ func (c *runner) sendAll(m *Message) {
 func (c *runner) receive(want MessageType) []*Message {
 	c.t.Helper()
 	var all []*Message
+	c.hashes, c.parts, c.reported = map[uint32]uint64{}, map[uint32]string{}, make([]int, len(c.ctl))
 	for w := range c.ctl {
 		_ = c.ctl[w].SetReadDeadline(time.Now().Add(60 * time.Second))
 		m, err := ReadMessage(c.ctl[w])
+		for want == TypeDone && err == nil && m.Type == TypeResults {
+			err = m.Results.Each(func(id uint32, hash uint64, report []byte) error {
+				if c.hashes[id] = hash; report != nil {
+					c.parts[id] = string(report)
+					c.reported[w]++
+				}
+				return nil
+			})
+			if err == nil {
+				m, err = ReadMessage(c.ctl[w])
+			}
+		}
 		if err != nil || m.Type != want {
 			c.t.Fatalf("worker %d: %+v, %v; want %v", w, m, err, want)
 		}
@@ -243,19 +261,12 @@ func (c *runner) replicate(r int) (hashes map[uint32]uint64, parts map[uint32]st
 	c.sendAll(&Message{Type: TypePrepare, Prepare: &Prepare{Replication: r}})
 	c.receive(TypeReady)
 	c.sendAll(&Message{Type: TypeGo})
-	hashes, parts = map[uint32]uint64{}, map[uint32]string{}
 	for _, m := range c.receive(TypeDone) {
 		if m.Done.Interrupted {
 			c.t.Errorf("interrupted at %v", m.Done.Reached)
 		}
-		for _, h := range m.Done.Hashes {
-			hashes[h.ID] = h.Hash
-		}
-		for _, p := range m.Done.Reports {
-			parts[uint32(p.Simproc)] = string(p.Data)
-		}
 	}
-	return hashes, parts
+	return c.hashes, c.parts
 }
 
 func (c *runner) end() {

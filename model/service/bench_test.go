@@ -4,7 +4,9 @@ package service
 
 import (
 	"fmt"
+	"io"
 	"math"
+	"runtime"
 	"testing"
 
 	"github.com/disco-sim/disco/scenario"
@@ -98,5 +100,61 @@ func BenchmarkShop(b *testing.B) {
 	}
 	for b.Loop() {
 		simulate(b, s.(*Model), 1, 1)
+	}
+}
+
+// BenchmarkResults is the end of a run of many servers: what the launcher does with the reports of one replication, and
+// each form of output. An operation is all of it; bytes/server is what stays in memory for the results.
+//
+//	go test ./model/service -run '^$' -bench Results
+func BenchmarkResults(b *testing.B) {
+	const servers = 50_000
+	spec := bigSpec(servers, 100, 100_000)
+	spec.Settings.Horizon = 1
+	m := newModel(spec)
+	e := newEngine(b, m, 1, 0, nil)
+	if _, err := e.Run(math.MaxInt, math.Inf(1)); err != nil {
+		b.Fatal(err)
+	}
+	rep := reportOf(b, m, e, 0, 1)
+	perServer := func(b *testing.B) {
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/servers, "ns/server")
+	}
+	b.Run("report", func(b *testing.B) {
+		for b.Loop() {
+			reportOf(b, m, e, 0, 1)
+		}
+		perServer(b)
+	})
+	heap := func() (stats runtime.MemStats) {
+		runtime.GC()
+		runtime.ReadMemStats(&stats)
+		return stats
+	}
+	b.Run("add", func(b *testing.B) {
+		before, kept := heap(), scenario.Accumulator(nil)
+		for b.Loop() {
+			kept = m.Accumulate()
+			if err := kept.Add(rep); err != nil {
+				b.Fatal(err)
+			}
+		}
+		perServer(b)
+		b.ReportMetric(float64(heap().HeapAlloc-before.HeapAlloc)/servers, "bytes/server")
+		runtime.KeepAlive(kept)
+	})
+	r := summarize(b, m, []scenario.Replication{rep})
+	for name, write := range map[string]func() error{
+		"text": func() error { return r.WriteText(io.Discard) },
+		"json": func() error { return r.WriteJSON(io.Discard, "  ", "  ") },
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if err := write(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			perServer(b)
+		})
 	}
 }
