@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"encoding/binary"
+	"iter"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/disco-sim/disco/node"
+	"github.com/disco-sim/disco/sim/dist"
+)
+
+// newEngine is an engine that runs a model alone.
+func newEngine(tb testing.TB, m node.Model) *node.Engine {
+	g := m.Graph()
+	plan, err := node.NewPlan(g, make([]int32, g.Len()), 0, 1)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	e, err := node.NewEngine(plan, node.Config{Model: m, Seed: 1, Horizon: 1e9})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return e
+}
+
+// turn runs so many activations and returns how many there were in a second.
+func turn(tb testing.TB, e *node.Engine, count int) float64 {
+	start := time.Now()
+	done := 0
+	for done < count {
+		n, err := e.Run(min(256, count-done), math.Inf(1))
+		if err != nil {
+			tb.Fatal(err)
+		}
+		done += n
+	}
+	return float64(done) / time.Since(start).Seconds()
+}
+
+const hops = 1000 // nodes of the ring
+
+// token is what goes around.
+type token struct {
+	Hops  uint64
+	Start float64
+	Kind  uint32
+}
+
+// typedRing is a ring of nodes through which tokens go, with sim.
+func typedRing(tb testing.TB) node.Model {
+	m, err := New("ring", func(b *Builder) {
+		b.Horizon(1e9)
+		var ring Group
+		ring = b.Nodes("n", hops, func(n *Node) {
+			next := LinkTo[token](n, ring.At((n.Index()+1)%hops), dist.Uniform(0.5, 1.5))
+			n.Start(func(c *Context) { next.Send(c, token{Start: c.Now()}) })
+			On(n, func(c *Context, t token) {
+				t.Hops++
+				next.Send(c, t)
+			})
+		})
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return m
+}
+
+// rawRing is the same on package node.
+type rawRing struct{}
+
+func (rawRing) Graph() *node.Graph {
+	g := &node.Graph{Simprocs: []string{"main"}, NodeCount: hops}
+	m, _ := New("ring", func(b *Builder) { b.Horizon(1); b.Nodes("n", hops, func(*Node) {}) })
+	g.NodeAt = m.Graph().NodeAt
+	for i := range hops {
+		g.Links = append(g.Links, node.Link{From: node.Endpoint{Node: i}, To: node.Endpoint{Node: (i + 1) % hops},
+			Lookahead: 0.5})
+	}
+	return g
+}
+
+type rawHandler struct {
+	link   node.LinkID
+	stream dist.Stream
+	delay  dist.Dist
+	buf    [24]byte
+}
+
+func (rawRing) NewHandler(p *node.Simproc) (node.Handler, error) {
+	link, err := p.LinkTo(node.Endpoint{Node: (p.NodeIndex() + 1) % hops})
+	high, low := p.Seed("")
+	return &rawHandler{link: link, stream: dist.MakeStream(high, low, false), delay: dist.Uniform(0.5, 1.5)}, err
+}
+
+func (h *rawHandler) Handle(p *node.Simproc, events []node.Event) error {
+	if p.Now() == 0 {
+		return p.Send(h.link, h.delay.Draw(&h.stream), h.buf[:])
+	}
+	for _, ev := range events {
+		t := token{binary.LittleEndian.Uint64(ev.Data), math.Float64frombits(binary.LittleEndian.Uint64(ev.Data[8:])),
+			binary.LittleEndian.Uint32(ev.Data[16:])}
+		t.Hops++
+		binary.LittleEndian.PutUint64(h.buf[:], t.Hops)
+		binary.LittleEndian.PutUint64(h.buf[8:], math.Float64bits(t.Start))
+		binary.LittleEndian.PutUint32(h.buf[16:], t.Kind)
+		if err := p.Send(h.link, p.Now()+h.delay.Draw(&h.stream), h.buf[:]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// BenchmarkTyped compares typed handlers with the same model on package node, in turn.
+func BenchmarkTyped(b *testing.B) {
+	typed, raw := newEngine(b, typedRing(b)), newEngine(b, rawRing{})
+	const count = 500_000
+	turn(b, typed, count)
+	turn(b, raw, count)
+	var ratios, rates []float64
+	for b.Loop() {
+		r, t := turn(b, raw, count), turn(b, typed, count)
+		ratios, rates = append(ratios, t/r), append(rates, t/1e6)
+	}
+	report(b, rates, ratios, "of-raw")
+}
+
+// BenchmarkProcess measures processes that hold again and again, beside bare switches of iter.Pull.
+func BenchmarkProcess(b *testing.B) {
+	m, err := New("hold", func(b *Builder) {
+		b.Horizon(1e9)
+		b.Nodes("n", 100, func(n *Node) {
+			for range 10 {
+				n.Go(func(p *Process) {
+					for {
+						p.HoldFor(dist.Exponential(1))
+					}
+				})
+			}
+		})
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	e := newEngine(b, m)
+	next, stop := iter.Pull(func(yield func(int) bool) {
+		for yield(0) {
+		}
+	})
+	defer stop()
+	const count = 500_000
+	turn(b, e, count)
+	var ratios, rates []float64
+	for b.Loop() {
+		start := time.Now()
+		for range count {
+			next()
+		}
+		bare := float64(count) / time.Since(start).Seconds()
+		t := turn(b, e, count)
+		ratios, rates = append(ratios, t/bare), append(rates, t/1e6)
+	}
+	report(b, rates, ratios, "of-bare-switches")
+}
+
+// BenchmarkTimers sets and cancels timeouts of a node that has many.
+func BenchmarkTimers(b *testing.B) {
+	const timeouts = 1000
+	var all [timeouts]*Timeout[int]
+	m, err := New("timers", func(b *Builder) {
+		b.Horizon(1e9)
+		b.Node("n", func(n *Node) {
+			for i := range all {
+				all[i] = NewTimeout(n, func(*Context, int) {})
+			}
+			n.Every(dist.Constant(1), func(c *Context) {
+				for range 10 {
+					for i, t := range all {
+						t.Cancel()
+						t.Set(100+float64(i%97), i)
+					}
+				}
+			})
+		})
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	e := newEngine(b, m)
+	turn(b, e, 2)
+	for b.Loop() {
+		turn(b, e, 1)
+	}
+	b.ReportMetric(float64(b.N)*10*timeouts/b.Elapsed().Seconds()/1e6, "Mset+cancel/s")
+}
+
+func report(b *testing.B, rates, ratios []float64, unit string) {
+	slices.Sort(rates)
+	slices.Sort(ratios)
+	b.ReportMetric(rates[len(rates)/2], "Mactivations/s")
+	b.ReportMetric(ratios[len(ratios)/2], unit)
+	b.ReportMetric(ratios[0], unit+"-min")
+	b.ReportMetric(0, "ns/op")
+}
