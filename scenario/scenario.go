@@ -105,6 +105,22 @@ type Accumulator interface {
 	Summary() (Summary, error)
 }
 
+// Checker is a Scenario whose structure has to be worked out before it is known to be good. Check is asked for in the
+// process that leads the run, between Load and Graph (GraphOf does that); workers don't need it.
+type Checker interface {
+	Check() error
+}
+
+// GraphOf is a scenario's structure, or what a Checker finds wrong with it.
+func GraphOf(s Scenario) (*node.Graph, error) {
+	if c, ok := s.(Checker); ok {
+		if err := c.Check(); err != nil {
+			return nil, err
+		}
+	}
+	return s.Graph(), nil
+}
+
 // Sizer is a Scenario that knows what it takes of the machine's memory, so that a run for which there isn't enough is
 // refused before its nodes are made. Memory is asked for after Load and must be cheap.
 type Sizer interface {

@@ -74,7 +74,11 @@ func Prepare(cfg Config) (*Launch, error) {
 	if err != nil {
 		return nil, err
 	}
-	graph, kind := s.Graph(), cfg.Registry.Unpacks(doc, s)
+	graph, err := scenario.GraphOf(s)
+	if err != nil {
+		return nil, badConfig("%s: %w", cfg.File, err)
+	}
+	kind := cfg.Registry.Unpacks(doc, s)
 	f := newFootprint(&cfg, s, graph, kind != "", heap)
 	if err := cfg.checkMemory(f.needs(true, 0, 0)); err != nil {
 		return nil, err

@@ -40,7 +40,11 @@ func Run(s scenario.Scenario, cfg Config) (*Outcome, error) {
 	if cfg.Steps == 0 {
 		cfg.Steps = 64
 	}
-	g, err := node.Compile(s.Graph(), nil)
+	graph, err := scenario.GraphOf(s)
+	if err != nil {
+		return nil, err
+	}
+	g, err := node.Compile(graph, nil)
 	if err != nil {
 		return nil, err
 	}
