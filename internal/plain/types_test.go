@@ -9,6 +9,7 @@ import (
 	"math"
 	"net/netip"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -435,5 +436,27 @@ func TestText(t *testing.T) {
 	s := must[skill](t)
 	if got := s.Text([]byte{9}); !strings.Contains(got, "PANIC") {
 		t.Errorf("got %s", got)
+	}
+}
+
+// Slices whose elements have pointers lie in memory that the garbage collector looks into.
+func TestElementsSurviveCollection(t *testing.T) {
+	p := must[[][]string](t)
+	v := make([][]string, 1000)
+	for i := range v {
+		v[i] = []string{fmt.Sprint("text number ", i), "other"}
+	}
+	var back [][]string
+	if err := p.Decode(&back, p.Append(nil, &v)); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		runtime.GC()
+		for i := range 10000 {
+			keptBytes = []byte(fmt.Sprint("other text ", i)) // takes what was freed
+		}
+	}
+	if !reflect.DeepEqual(back, v) {
+		t.Error("what was decoded has changed")
 	}
 }
