@@ -92,6 +92,11 @@ func (p *Simproc) Seed(stream string) (high, low uint64) {
 	return newSeed(p.engine.cfg.Seed, p.engine.cfg.Replication, p.engine.plan.nodeName(p.NodeIndex()), stream)
 }
 
+// SeedOf is Seed in another replication, for models that give two replications one seed (antithetic variates).
+func (p *Simproc) SeedOf(stream string, replication int) (high, low uint64) {
+	return newSeed(p.engine.cfg.Seed, replication, p.engine.plan.nodeName(p.NodeIndex()), stream)
+}
+
 // SharedSource makes one random stream that is the same for all nodes, seeded from
 // (seed, replication, stream): for what happens to the whole scenario, which every
 // node computes by itself instead of receiving it. Wiring time, as Source.

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"iter"
 	"math"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -16,6 +17,9 @@ import (
 
 // newEngine is an engine that runs a model alone.
 func newEngine(tb testing.TB, m node.Model) *node.Engine {
+	if m, ok := m.(*Model); ok {
+		tb.Cleanup(m.close)
+	}
 	g := m.Graph()
 	plan, err := node.NewPlan(g, make([]int32, g.Len()), 0, 1)
 	if err != nil {
@@ -95,7 +99,8 @@ type rawHandler struct {
 func (rawRing) NewHandler(p *node.Simproc) (node.Handler, error) {
 	link, err := p.LinkTo(node.Endpoint{Node: (p.NodeIndex() + 1) % hops})
 	high, low := p.Seed("")
-	return &rawHandler{link: link, stream: dist.MakeStream(high, low, false), delay: dist.Uniform(0.5, 1.5)}, err
+	stream := dist.MakeStream(high, low, dist.Unpaired)
+	return &rawHandler{link: link, stream: stream, delay: dist.Uniform(0.5, 1.5)}, err
 }
 
 func (h *rawHandler) Handle(p *node.Simproc, events []node.Event) error {
@@ -164,6 +169,87 @@ func BenchmarkProcess(b *testing.B) {
 		bare := float64(count) / time.Since(start).Seconds()
 		t := turn(b, e, count)
 		ratios, rates = append(ratios, t/bare), append(rates, t/1e6)
+	}
+	report(b, rates, ratios, "of-bare-switches")
+}
+
+// BenchmarkLive has a million processes live at a time, and measures what each takes besides its stack.
+func BenchmarkLive(b *testing.B) {
+	const live = 1_000_000
+	m, err := New("live", func(b *Builder) {
+		b.Horizon(1e9)
+		b.Nodes("n", 1000, func(n *Node) {
+			for range live / 1000 {
+				n.Go(func(p *Process) {
+					for {
+						p.HoldFor(dist.Exponential(1))
+					}
+				})
+			}
+		})
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	e := newEngine(b, m)
+	turn(b, e, 2000)
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	rate := 0.0
+	for b.Loop() {
+		rate = max(rate, turn(b, e, live))
+	}
+	b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/live, "B/process")
+	b.ReportMetric(float64(after.StackInuse-before.StackInuse)/live, "B-of-stack/process")
+	b.ReportMetric(rate/1e6, "Mactivations/s")
+}
+
+// BenchmarkSwitch has two processes resume each other at one epoch, beside bare switches of iter.Pull.
+func BenchmarkSwitch(b *testing.B) {
+	const count = 100_000
+	m, err := New("switch", func(b *Builder) {
+		b.Horizon(1e9)
+		b.Node("n", func(n *Node) {
+			n.Start(func(c *Context) {
+				var ps [2]*Process
+				for i := range ps {
+					ps[i] = c.Go(func(p *Process) {
+						for k := 0; ; k++ {
+							if i == 0 && k%count == 0 {
+								p.Hold(1)
+							}
+							ps[1-i].Resume()
+							p.Suspend()
+						}
+					})
+				}
+			})
+		})
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	e := newEngine(b, m)
+	next, stop := iter.Pull(func(yield func(int) bool) {
+		for yield(0) {
+		}
+	})
+	defer stop()
+	turn(b, e, 2)
+	var ratios, rates []float64
+	for b.Loop() {
+		start := time.Now()
+		for range 2 * count {
+			next()
+		}
+		bare := 2 * count / time.Since(start).Seconds()
+		start = time.Now()
+		turn(b, e, 1)
+		rate := 2 * count / time.Since(start).Seconds()
+		ratios, rates = append(ratios, rate/bare), append(rates, rate/1e6)
 	}
 	report(b, rates, ratios, "of-bare-switches")
 }

@@ -77,9 +77,9 @@ func (g *group) nodeName(i int) string {
 	return g.name + "-" + strconv.Itoa(i)
 }
 
-// Node makes one node. setup is called where the node is hosted, and wherever the structure is asked for: it may depend
-// on nothing but the parameters and the node that it is given, and what it makes belongs to this node alone. Names
-// consist of anything but '/', and are told from others' by In.
+// Node makes one node. setup is called where the node is hosted, and wherever the structure is asked for: it may
+// depend on nothing but the parameters and the node that it is given, and what it makes belongs to this node alone.
+// Names consist of anything but '/', and are told from others' by In.
 func (b *Builder) Node(name string, setup func(n *Node)) { b.add(name, 1, true, setup) }
 
 // Nodes makes nodes of one form, count of them, named name-0, name-1, and so on. Node.Index tells them apart.
@@ -100,9 +100,9 @@ func (b *Builder) In(name string) *Builder {
 	return &in
 }
 
-// Layer is a builder for another layer of the model, for models in which several things happen to one node at one epoch
-// in an order: layers that were asked for first come first. A node of one name has its own state on each. Most models
-// have one layer and never call this.
+// Layer is a builder for another layer of the model, for models in which several things happen to one node at one
+// epoch in an order: layers that were asked for first come first. A node of one name has its own state on each.
+// Most models have one layer and never call this.
 func (b *Builder) Layer(name string) *Builder {
 	on := *b
 	on.layer = slices.Index(b.m.layers, name)
@@ -124,8 +124,8 @@ func (b *Builder) add(name string, count int, single bool, setup func(n *Node)) 
 	m := b.m
 	name = b.prefix + name
 	if count < 0 || count > node.IDsMax-m.count || strings.ContainsRune(name, '/') || name == b.prefix {
-		panic(&failure{fmt.Sprintf("nodes %q, %d of them: want a name without '/' and a number from 0 to %d", name, count,
-			node.IDsMax-m.count) + place()})
+		panic(&failure{fmt.Sprintf("nodes %q, %d of them: want a name without '/' and a number from 0 to %d", name,
+			count, node.IDsMax-m.count) + place()})
 	}
 	g := m.byName[name]
 	if g == nil {
@@ -198,14 +198,22 @@ func (m *Model) Name() string { return m.name }
 // Horizon implements scenario.Scenario.
 func (m *Model) Horizon() float64 { return m.horizon }
 
-// stream is the random stream of a node and a name in this replication.
+// stream is the random stream of a node and a name in this replication. Of antithetic replications, two neighbours
+// draw opposite numbers from one seed.
 func (m *Model) stream(p *node.Simproc, name string) dist.Stream {
-	high, low := p.Seed(name)
-	return dist.MakeStream(high, low, m.antithetic && p.Replication()%2 == 1)
+	if !m.antithetic {
+		high, low := p.Seed(name)
+		return dist.MakeStream(high, low, dist.Unpaired)
+	}
+	high, low := p.SeedOf(name, p.Replication()&^1)
+	if p.Replication()%2 == 0 {
+		return dist.MakeStream(high, low, dist.Paired)
+	}
+	return dist.MakeStream(high, low, dist.Opposite)
 }
 
-// Check reports what is wrong with the model: it calls all setup functions, and holds links against what their targets
-// handle. It is called in the launcher, before Graph.
+// Check reports what is wrong with the model: it calls all setup functions, and holds links against what their
+// targets handle. It is called in the launcher, before Graph.
 func (m *Model) Check() (err error) {
 	defer rescue(&err)
 	if m.graph != nil {
@@ -215,8 +223,8 @@ func (m *Model) Check() (err error) {
 		return fmt.Errorf("sim: the model %s has no node", m.name)
 	}
 	if !(m.horizon > 0) || math.IsInf(m.horizon, 1) {
-		return fmt.Errorf("sim: the model %s has no horizon: write `horizon: 1000` (simulated seconds) into the file, or "+
-			"call Builder.Horizon", m.name)
+		return fmt.Errorf("sim: the model %s has no horizon: write `horizon: 1000` (simulated seconds) into the file, "+
+			"or call Builder.Horizon", m.name)
 	}
 	d := newDeclarations(m)
 	for _, g := range m.groups {

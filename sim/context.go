@@ -8,8 +8,8 @@ import (
 	"github.com/disco-sim/disco/sim/dist"
 )
 
-// Context is what functions of a node are given while the run is under way: the clock, random numbers, timers. It is the
-// same for all functions of a node, and may be kept by them; it is of no use to others.
+// Context is what functions of a node are given while the run is under way: the clock, random numbers, timers. It
+// is the same for all functions of a node, and may be kept by them; it is of no use to others.
 type Context struct{ n *Node }
 
 // Caller is who calls a method that works in a node: a *Context, or a *Process.
@@ -33,8 +33,8 @@ func (c *Context) Replication() int { return c.n.proc.Replication() }
 // share one stream.
 func (c *Context) Draw(d dist.Dist) float64 { return c.n.draw(&d) }
 
-// After does f after a time, in seconds >= 0. 0 is at the same epoch, behind all that is already due. It allocates what
-// f captures; a Timeout doesn't.
+// After does f after a time, in seconds >= 0. 0 is at the same epoch, behind all that is already due. It allocates
+// what f captures; a Timeout doesn't.
 func (c *Context) After(delay float64, f func(c *Context)) Timer {
 	return c.n.after("After", delay, call(f))
 }
@@ -70,9 +70,9 @@ func (n *Node) after(what string, delay float64, do action) Timer {
 	return n.schedule.set(n.now, n.now+delay, do)
 }
 
-// Timeout is a timer that is set again and again and calls one function with one value: for what is usually cancelled
-// before it happens. Set and Cancel don't allocate. Make it in a setup function or later with NewTimeout; it belongs to
-// its node.
+// Timeout is a timer that is set again and again and calls one function with one value: for what is usually
+// cancelled before it happens. Set and Cancel don't allocate. Make it in a setup function or later with NewTimeout;
+// it belongs to its node.
 type Timeout[T any] struct {
 	n     *Node
 	f     func(c *Context, data T)
@@ -85,8 +85,8 @@ func NewTimeout[T any](n *Node, f func(c *Context, data T)) *Timeout[T] {
 	return &Timeout[T]{n: n, f: f}
 }
 
-// Set has the function called with data after a time, in seconds >= 0, and nothing else: if the Timeout was set already,
-// that is taken back.
+// Set has the function called with data after a time, in seconds >= 0, and nothing else: if the Timeout was set
+// already, that is taken back.
 func (t *Timeout[T]) Set(delay float64, data T) {
 	t.n.schedule.cancel(t.timer)
 	t.data = data

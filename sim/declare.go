@@ -9,8 +9,8 @@ import (
 	"github.com/disco-sim/disco/node"
 )
 
-// declarations is what all setup functions of a model have declared, collected in the launcher. There may be ten million
-// links, so they lie in columns.
+// declarations is what all setup functions of a model have declared, collected in the launcher. There may be ten
+// million links, so they lie in columns.
 type declarations struct {
 	m       *Model
 	links   []node.Link
@@ -47,8 +47,8 @@ func (d *declarations) check() error {
 	for i, l := range d.links {
 		if !slices.Contains(d.handled[l.To.Node*layers+l.To.Simproc], d.keys[i]) {
 			typ := d.types[d.keys[i]]
-			return fmt.Errorf("sim: %s has a link for %s to %s, which has no function for that: give it one with sim.On, "+
-				"func(c *sim.Context, e %s)", d.m.nodeName(l.From.Node), typ, d.m.nodeName(l.To.Node), typ)
+			return fmt.Errorf("sim: %s has a link for %s to %s, which has no function for that: give it one with "+
+				"sim.On, func(c *sim.Context, e %s)", d.m.nodeName(l.From.Node), typ, d.m.nodeName(l.To.Node), typ)
 		}
 	}
 	return nil

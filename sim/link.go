@@ -93,9 +93,10 @@ type declared struct {
 	typ  string
 }
 
-// LinkTo declares a link from n to the node of a name, "expert", or of a layer of it, "expert/orders". It takes events a
-// time drawn from delay to get there; the least time that delay allows is the link's lookahead: the larger it is, the
-// more the workers can do at the same time. A delay without a least time above 0 is refused where links form a cycle.
+// LinkTo declares a link from n to the node of a name, "expert", or of a layer of it, "expert/orders". It takes
+// events a time drawn from delay to get there; the least time that delay allows is the link's lookahead: the larger
+// it is, the more the workers can do at the same time. A delay without a least time above 0 is refused where links
+// form a cycle.
 func LinkTo[E any](n *Node, target string, delay dist.Dist) *Link[E] {
 	l := &Link[E]{n: n, typ: typeOf[E](n.b.m), delay: delay, least: delay.Min(), target: target}
 	if !(l.least >= 0) || math.IsInf(l.least, 1) {
@@ -104,7 +105,8 @@ func LinkTo[E any](n *Node, target string, delay dist.Dist) *Link[E] {
 	to := n.b.m.endpoint(n, target)
 	if n.proc == nil {
 		from := node.Endpoint{Node: n.group.first + n.index, Simproc: int(n.layer)}
-		n.links = append(n.links, declared{node.Link{From: from, To: to, Lookahead: l.least}, l.typ.key, l.typ.plan.String()})
+		link := node.Link{From: from, To: to, Lookahead: l.least}
+		n.links = append(n.links, declared{link, l.typ.key, l.typ.plan.String()})
 		return l
 	}
 	id, err := n.proc.LinkTo(to)
@@ -134,8 +136,8 @@ func (m *Model) endpoint(n *Node, target string) node.Endpoint {
 	return node.Endpoint{Node: g.first + i, Simproc: rank}
 }
 
-// Send sends an event, which arrives after a time drawn from the link's delay. It doesn't allocate for events of fixed
-// size.
+// Send sends an event, which arrives after a time drawn from the link's delay. It doesn't allocate for events of
+// fixed size.
 func (l *Link[E]) Send(c Caller, e E) {
 	l.owned(c)
 	l.send(max(l.least, l.n.draw(&l.delay)), e)
@@ -145,7 +147,8 @@ func (l *Link[E]) Send(c Caller, e E) {
 func (l *Link[E]) SendAfter(c Caller, delay float64, e E) {
 	l.owned(c)
 	if !(delay >= l.least) || math.IsInf(delay, 1) {
-		l.n.misuse("the link to %s: sent with a delay of %v s, want at least its lookahead, %v s", l.target, delay, l.least)
+		l.n.misuse("the link to %s: sent with a delay of %v s, want at least its lookahead, %v s", l.target, delay,
+			l.least)
 	}
 	l.send(delay, e)
 }
@@ -194,8 +197,8 @@ func MeshOf[E any](b *Builder, delay dist.Dist) *Mesh[E] {
 	return &Mesh[E]{m: b.m, typ: typeOf[E](b.m), delay: delay, least: delay.Min(), layer: b.layer}
 }
 
-// Send sends an event to the node of an index among all nodes of the model, in the order in which they were made, from
-// 0. It arrives after a time drawn from the mesh's delay.
+// Send sends an event to the node of an index among all nodes of the model, in the order in which they were made,
+// from 0. It arrives after a time drawn from the mesh's delay.
 func (l *Mesh[E]) Send(c Caller, to int, e E) {
 	l.SendAfter(c, max(l.least, c.context().n.draw(&l.delay)), to, e)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/disco-sim/disco/scenario"
 )
 
-// Main is the whole of a program's main: it never returns. The program has all commands of disco-run, for scenarios of
-// this model, whose file may say `model: name`. P is a struct of parameters; docs/sim.md has its tags.
+// Main is the whole of a program's main: it never returns. The program has all commands of disco-run, for scenarios
+// of this model, whose file may say `model: name`. P is a struct of parameters; docs/sim.md has its tags.
 func Main[P any](name string, build func(b *Builder, p P)) { app.Main(Kind(name, build)) }
 
 // Kind is the model as a kind of scenario, for programs that have several. It panics where a tag of P is at fault.
@@ -46,7 +46,8 @@ func New(name string, build func(b *Builder)) (*Model, error) {
 }
 
 func newModel(name string) *Model {
-	return &Model{name: name, byName: map[string]*group{}, types: map[reflect.Type]any{}, hosts: map[*Node]struct{}{}, layers: []string{"main"}}
+	return &Model{name: name, layers: []string{"main"}, byName: map[string]*group{}, types: map[reflect.Type]any{},
+		hosts: map[*Node]struct{}{}}
 }
 
 // read reads a file: the fields that every model has, and the parameters.

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// failure is the panic of a model that uses the package in a way that it can't be used: an error, with the model's words
-// and the place in its code, instead of a stack.
+// failure is the panic of a model that uses the package in a way that it can't be used: an error, with the model's
+// words and the place in its code, instead of a stack.
 type failure struct{ text string }
 
 func (f *failure) Error() string { return f.text }

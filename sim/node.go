@@ -108,8 +108,9 @@ func (n *Node) seed(id int, name string) {
 	n.streams[id] = stream{n.b.m.stream(n.proc, name), true}
 }
 
-// Stream is the node's random stream of a name: the numbers depend on the node's name, this name, seed and replication,
-// and on nothing else. Asking twice gives two streams with the same numbers: ask once, in Start or later, and keep it.
+// Stream is the node's random stream of a name: the numbers depend on the node's name, this name, seed and
+// replication, and on nothing else. Asking twice gives two streams with the same numbers: ask once, in Start or
+// later, and keep it.
 func (c *Context) Stream(name string) *dist.Stream {
 	c.n.running("Stream")
 	s := c.n.b.m.stream(c.n.proc, name)

@@ -14,8 +14,8 @@ import (
 // Process is straight-line code that takes simulated time: it holds, waits and goes on, as a coroutine that its node
 // resumes. Of all processes and functions of a worker one runs at a time, so nothing of a node's needs a lock.
 //
-// A Process is for the function that it was given to; Resume, Interrupt, Cause and Ended are for others of the same node
-// too.
+// A Process is for the function that it was given to; Resume, Interrupt, Cause and Ended are for others of the same
+// node too.
 type Process struct {
 	*Context
 	run     *coroutine // nil before it has begun and when it has ended
@@ -80,8 +80,8 @@ func (l *waitList) remove(p *Process) {
 	l.count--
 }
 
-// coroutine runs the bodies of processes, one after the other: one that has ended leaves it to the next, because making
-// a coroutine costs as much as ten switches.
+// coroutine runs the bodies of processes, one after the other: one that has ended leaves it to the next, because
+// making a coroutine costs as much as ten switches.
 type coroutine struct {
 	next  func() (struct{}, bool)
 	stop  func()
@@ -152,8 +152,8 @@ func (ws *coroutines) take(n *Node) *coroutine {
 	return w
 }
 
-// work runs one body to its end; false where the run is over. A panic ends the run with the process's own stack, which
-// would be lost where the node resumed it.
+// work runs one body to its end; false where the run is over. A panic ends the run with the process's own stack,
+// which would be lost where the node resumed it.
 func (w *coroutine) work(n *Node) (more bool) {
 	defer func() {
 		w.p.state, w.p.run = ended, nil
@@ -220,8 +220,8 @@ func (p *Process) interruptedBefore() bool {
 	return was
 }
 
-// Hold waits for a time, in seconds >= 0. Nothing shortens it: an interrupt meanwhile is delivered to the next wait that
-// can be interrupted.
+// Hold waits for a time, in seconds >= 0. Nothing shortens it: an interrupt meanwhile is delivered to the next wait
+// that can be interrupted.
 func (p *Process) Hold(delay float64) {
 	p.timer = p.n.after("Hold", delay, p)
 	p.pause(holding)
@@ -249,7 +249,8 @@ func (p *Process) Suspend() bool {
 	return !p.interruptedBefore() && p.wait() == resumed
 }
 
-// SuspendFor is Suspend for a time at most, in seconds, +Inf for any. It returns false, too, when that was over first.
+// SuspendFor is Suspend for a time at most, in seconds, +Inf for any. It returns false, too, when that was over
+// first.
 func (p *Process) SuspendFor(delay float64) bool {
 	if math.IsInf(delay, 1) {
 		return p.Suspend()
@@ -261,12 +262,12 @@ func (p *Process) SuspendFor(delay float64) bool {
 	return p.wait() == resumed
 }
 
-// Resume has a process that waits in Suspend, SuspendFor or for a Signal go on at this epoch, behind all that is already
-// due; false where it doesn't wait so. Who has been resumed is gone from what it waited for.
+// Resume has a process that waits in Suspend, SuspendFor or for a Signal go on at this epoch, behind all that is
+// already due; false where it doesn't wait so. Who has been resumed is gone from what it waited for.
 func (p *Process) Resume() bool { return p.end(resumed) }
 
-// Interrupt ends the wait of a process that can be interrupted, or the next such wait where it isn't in one now. cause is
-// what Cause returns then. A process that has ended isn't changed.
+// Interrupt ends the wait of a process that can be interrupted, or the next such wait where it isn't in one now.
+// cause is what Cause returns then. A process that has ended isn't changed.
 func (p *Process) Interrupt(cause any) {
 	if p.state == ended {
 		return

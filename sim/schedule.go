@@ -10,12 +10,13 @@ type call func(c *Context)
 
 func (f call) fire(c *Context) { f(c) }
 
-// schedule is what a node has still to do by itself, in the order (epoch, number): number counts what was asked for. Entries
-// lie by value in a heap of four children a node (LaMarca and Ladner, The influence of caches on the performance of
-// heaps, 1996); those of the epoch that is being handled lie in a queue, because they come after everything else of it.
+// schedule is what a node has still to do by itself, in the order (epoch, number): number counts what was asked
+// for. Entries lie by value in a heap of four children a node (LaMarca and Ladner, The influence of caches on the
+// performance of heaps, 1996); those of the epoch that is being handled lie in a queue, because they come after
+// everything else of it.
 //
-// What is cancelled stays in heap or queue as an entry of an older generation than its slot's, until it comes first or
-// sweep takes it out.
+// What is cancelled stays in heap or queue as an entry of an older generation than its slot's, until it comes first
+// or sweep takes it out.
 type schedule struct {
 	heap  []entry
 	queue []entry // due now; queue[head:] is left
@@ -113,8 +114,8 @@ func (s *schedule) cancel(t Timer) bool {
 	return true
 }
 
-// sweep takes all cancelled entries out of the heap. As many were cancelled since the last time as are swept now, so it
-// is O(1) amortised for each.
+// sweep takes all cancelled entries out of the heap. As many were cancelled since the last time as are swept now,
+// so it is O(1) amortised for each.
 func (s *schedule) sweep() {
 	kept := s.heap[:0]
 	for _, e := range s.heap {

@@ -72,7 +72,8 @@ func TestOrderAtOneEpoch(t *testing.T) {
 	l.check(t, "0 start\n0 process\n1 a\n1 b\n1 c\n1 after the timers that were set first\n1 d")
 }
 
-// The schedule gives what a sorted list gives, whatever is set and cancelled, and keeps no more than twice what is live.
+// The schedule gives what a sorted list gives, whatever is set and cancelled, and keeps no more than twice what is
+// live.
 func TestSchedule(t *testing.T) {
 	rnd := seed.Rand(t)
 	for range 200 {
@@ -200,7 +201,8 @@ func TestProcessEnds(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	err = run(t, 10, build(func(p *Process) { p.Hold(-1) }))
-	if err == nil || !strings.Contains(err.Error(), "front, at 0 s: Hold(-1): want a time of 0 s or more (sim_test.go:") {
+	want := "front, at 0 s: Hold(-1): want a time of 0 s or more (sim_test.go:"
+	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v", err)
 	}
 }
@@ -241,18 +243,28 @@ func TestPlacements(t *testing.T) {
 
 // What a model can do wrong is refused with the node's name and the place in the model.
 func TestRefused(t *testing.T) {
+	one := func(setup func(n *Node)) func(b *Builder) {
+		return func(b *Builder) { b.Node("a", setup) }
+	}
 	for name, c := range map[string]struct {
 		build func(b *Builder)
 		want  string
 	}{
 		"no node": {func(b *Builder) {}, "sim: the model test has no node"},
-		"twice":   {func(b *Builder) { b.Node("a", func(*Node) {}); b.Node("a", func(*Node) {}) }, `there are nodes "a" already (sim_test.go:`},
-		"no such": {func(b *Builder) { b.Node("a", func(n *Node) { LinkTo[int](n, "b", dist.Constant(1)) }) }, "a: LinkTo(b): there is no such node (sim_test.go:"},
-		"no On":   {func(b *Builder) { b.Node("a", func(n *Node) { LinkTo[int](n, "a", dist.Constant(1)) }) }, "sim: a has a link for int to a, which has no function for that"},
-		"twice On": {func(b *Builder) {
-			b.Node("a", func(n *Node) { On(n, func(*Context, int) {}); On(n, func(*Context, int) {}) })
-		}, "a: On: there is a function for int already"},
-		"setup draws": {func(b *Builder) { b.Node("a", func(n *Node) { n.ctx.Draw(dist.Exponential(1)) }) }, "a: drawing a random number: a setup function can't"},
+		"twice": {func(b *Builder) {
+			b.Node("a", func(*Node) {})
+			b.Node("a", func(*Node) {})
+		}, `there are nodes "a" already (sim_test.go:`},
+		"no such": {one(func(n *Node) { LinkTo[int](n, "b", dist.Constant(1)) }),
+			"a: LinkTo(b): there is no such node (sim_test.go:"},
+		"no On": {one(func(n *Node) { LinkTo[int](n, "a", dist.Constant(1)) }),
+			"sim: a has a link for int to a, which has no function for that"},
+		"twice On": {one(func(n *Node) {
+			On(n, func(*Context, int) {})
+			On(n, func(*Context, int) {})
+		}), "a: On: there is a function for int already"},
+		"setup draws": {one(func(n *Node) { n.ctx.Draw(dist.Exponential(1)) }),
+			"a: drawing a random number: a setup function can't"},
 		"early": {func(b *Builder) {
 			b.Node("a", func(n *Node) {
 				l := LinkTo[int](n, "a", dist.Constant(1))

@@ -72,8 +72,8 @@ func (t *Tally) Add(x float64) { t.m.Add(x) }
 
 func (t *Tally) reset(float64) { *t = Tally{} }
 
-// Level is a value that holds for a while, such as the length of a queue; its mean is weighted with time.
-type Level struct {
+// Gauge is a value that holds for a while, such as the length of a queue; its mean is weighted with time.
+type Gauge struct {
 	n          *Node
 	value      float64
 	since      float64
@@ -81,27 +81,27 @@ type Level struct {
 	least, top float64
 }
 
-// Level declares a level of the node, which is 0 at first.
-func (n *Node) Level(name string) *Level {
-	l := &Level{n: n}
+// Gauge declares a gauge of the node, which is 0 at first.
+func (n *Node) Gauge(name string) *Gauge {
+	l := &Gauge{n: n}
 	n.declare(name, l)
 	return l
 }
 
 // Set sets the value from now on.
-func (l *Level) Set(value float64) {
+func (l *Gauge) Set(value float64) {
 	l.area += (l.n.now - l.since) * l.value
 	l.value, l.since = value, l.n.now
 	l.least, l.top = min(l.least, value), max(l.top, value)
 }
 
 // Add changes the value by an amount.
-func (l *Level) Add(amount float64) { l.Set(l.value + amount) }
+func (l *Gauge) Add(amount float64) { l.Set(l.value + amount) }
 
 // Value is the value now.
-func (l *Level) Value() float64 { return l.value }
+func (l *Gauge) Value() float64 { return l.value }
 
-func (l *Level) reset(at float64) { l.area, l.since, l.least, l.top = 0, at, l.value, l.value }
+func (l *Gauge) reset(at float64) { l.area, l.since, l.least, l.top = 0, at, l.value, l.value }
 
 // schema says which statistics every node has.
 type schema struct{}

@@ -70,6 +70,7 @@ model/network: internal/heap internal/wire internal/gml node scenario model/meas
 
 # The front door for models of one's own.
 sim/dist: scenario
+sim: app internal/plain model/measure node scenario sim/dist
 
 # Which worker hosts which node: graphs, nothing else.
 internal/partition: internal/heap node
@@ -125,7 +126,7 @@ var bans = []ban{
 	{"net", []string{"ipc", "perf/peers"}, "only who joins processes opens sockets"},
 	{"net/http", nil, "nothing here is a web server"},
 	{"math/rand", nil, "math/rand has a global generator: take a node's own stream (Simproc.Source)"},
-	{"reflect", []string{"internal/plain", "internal/wire/wiretest"},
+	{"reflect", []string{"internal/plain", "internal/wire/wiretest", "sim"},
 		"layouts and types are known when disco is compiled; those of models are read once, when a model is built, " +
 			"and tests fill any of them"},
 	{"log", nil, "disco reports by errors, counters and log/slog"},
