@@ -130,6 +130,7 @@ type Sizer interface {
 // Memory is what a model takes beside what the engine takes for nodes, links and events.
 type Memory struct {
 	NodeBytes   int   // of a node's handlers and what they keep, on the worker that hosts it; the mean of all nodes
+	ResultBytes int   // of a node's results in the launcher, beyond 240 for each of its simprocs
 	Pending     int64 // most events that are pending at a time, of all nodes
 	EventBytes  int   // data of one of them
 	PackedBytes int64 // of what Packer.Pack writes, about

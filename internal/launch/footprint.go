@@ -109,7 +109,7 @@ func (f *footprint) needs(before bool, input, segments int) []need {
 		{"structure", shared + f.packed, nodes},
 		{"nodes", sets * engines, nodes},
 		{"pending events", sets * pending, fmt.Sprintf("fewer than %d pending events", f.model.Pending)},
-		{"results", sets * f.simprocs * reportBytes, nodes},
+		{"results", sets * (f.simprocs*reportBytes + f.nodes*float64(f.model.ResultBytes)), nodes},
 		{"lanes and pools", sets * float64(segments), "fewer --workers, smaller --ring-bytes or --pool-bytes"},
 		{"processes and what each reads", programBytes + processes*processBytes + workers*f.loaded, "fewer --workers"},
 	}

@@ -52,13 +52,15 @@ func (m *Model) Name() string { return m.spec.Name }
 
 // Memory is what the nodes take, nearly all of which are servers where there are many.
 func (m *Model) Memory() scenario.Memory {
-	return scenario.Memory{NodeBytes: serverBytes, PackedBytes: packedBytes * int64(len(m.topology.boxes))}
+	return scenario.Memory{NodeBytes: serverBytes, ResultBytes: resultBytes,
+		PackedBytes: packedBytes * int64(len(m.topology.boxes))}
 }
 
 // Of a server with one endpoint, few steps and a few requests in it, measured (docs/running.md, "Refused beforehand").
 const (
 	serverBytes = 1600 // what it takes, with their events
 	packedBytes = 160  // of Pack
+	resultBytes = 420  // of its report and its sums and those of two edges, 900 in all, beyond those of two simprocs
 )
 
 // Notes are remarks on the file, for scenario.Noter.
