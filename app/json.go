@@ -44,6 +44,7 @@ type document struct {
 	PerReplication  []replicationRow   `json:"per_replication"`
 	PerWorker       []workerRow        `json:"per_worker"`
 	WorkersWanted   int                `json:"workers_wanted"`
+	Processors      int                `json:"processors"` // that the run could use, or --processors
 	TuningInEffect  worker.Tuning      `json:"tuning"`
 	NumNodes        int                `json:"nodes"`
 	NumLinks        int                `json:"links"`
@@ -202,6 +203,7 @@ func newDocument(o *order, l *launch.Launch, out *launch.Outcome) *document {
 			finite(l.Placement().Lookahead), finite(l.Placement().Rounds), finite(l.Placement().Slowdown),
 			finite(l.Placement().Saved)},
 		WorkersWanted:   o.config.Workers,
+		Processors:      l.Processors(),
 		TuningInEffect:  l.Tuning(),
 		NumNodes:        l.Structure().NumNodes(),
 		NumLinks:        l.Structure().NumLinks(),

@@ -46,7 +46,8 @@ func runJSON(t *testing.T, text string, args ...string) []byte {
 // Standard output is one object, and its first fields are the promised ones in their
 // order.
 func TestJSON(t *testing.T) {
-	text := runJSON(t, launchtest.Scenario(4, 5, ""), "--workers", "2", "--seed", "7", "--replications", "3")
+	text := runJSON(t, launchtest.Scenario(4, 5, ""), "--workers", "2", "--seed", "7", "--replications", "3",
+		"--processors", "3")
 	dec := json.NewDecoder(bytes.NewReader(text))
 	expect := func(want json.Token) {
 		t.Helper()
@@ -65,13 +66,15 @@ func TestJSON(t *testing.T) {
 		got[name] = v
 	}
 	for dec.More() { // further fields are allowed
-		if _, err := dec.Token(); err != nil {
+		name, err := dec.Token()
+		if err != nil {
 			t.Fatal(err)
 		}
 		var v any
 		if err := dec.Decode(&v); err != nil {
 			t.Fatal(err)
 		}
+		got[fmt.Sprint(name)] = v
 	}
 	expect(json.Delim('}'))
 	if dec.More() {
@@ -79,6 +82,7 @@ func TestJSON(t *testing.T) {
 	}
 	for name, want := range map[string]any{
 		"scenario": "tiny", "seed": 7.0, "replications": 3.0, "workers": 2.0, "transport": "inproc", "horizon_s": 5.0,
+		"processors": 3.0,
 	} {
 		if got[name] != want {
 			t.Errorf("%s is %v, want %v", name, got[name], want)

@@ -12,10 +12,17 @@ import (
 )
 
 // Kind is the "devstone" kind of scenario, for a scenario.Registry.
-func Kind() scenario.Kind { return scenario.Kind{Name: KindName, Load: scenario.Loader(Load, New)} }
+func Kind() scenario.Kind {
+	return scenario.Kind{Name: KindName, Load: scenario.Loader(Load, New), Unpack: unpack}
+}
+
+var (
+	_ scenario.Packer = (*Model)(nil)
+	_ scenario.Sizer  = (*Model)(nil)
+)
 
 // Model is DEVStone with its parameters: it implements scenario.Scenario. It is
-// immutable; every worker makes its own from the same file.
+// immutable.
 type Model struct {
 	params Params
 	wiring *wiring
@@ -36,9 +43,23 @@ func (m *Model) Horizon() float64 { return float64(m.params.Pulses) }
 // generator.
 func (m *Model) Graph() *node.Graph { return m.wiring.graph }
 
+// Memory is what the components take. How many events are pending depends on the cascade and isn't counted.
+func (m *Model) Memory() scenario.Memory {
+	nodes, links := len(m.wiring.out), len(m.wiring.graph.Links)
+	return scenario.Memory{NodeBytes: componentBytes + 4*links/nodes, EventBytes: stepBytes,
+		PackedBytes: int64(nodes*(8+itemBytesMin) + 4*links)}
+}
+
+// componentBytes is what a component with few links takes, measured (docs/running.md, "Refused beforehand").
+const componentBytes = 200
+
 // NewHandler makes the generator or a component.
 func (m *Model) NewHandler(p *node.Simproc) (node.Handler, error) {
-	targets := m.wiring.out[p.NodeIndex()]
+	return newHandler(p, m.wiring.input[p.NodeIndex()], m.wiring.out[p.NodeIndex()])
+}
+
+// newHandler makes the generator, an input or a component, whose output reaches targets.
+func newHandler(p *node.Simproc, input bool, targets []int) (node.Handler, error) {
 	links := make([]node.LinkID, len(targets))
 	for i, to := range targets {
 		l, err := p.LinkTo(node.Endpoint{Node: to})
@@ -51,7 +72,7 @@ func (m *Model) NewHandler(p *node.Simproc) (node.Handler, error) {
 		return &generator{links: links}, nil
 	}
 	a := &atomic{links: links, component: 1}
-	if m.wiring.input[p.NodeIndex()] {
+	if input {
 		a.component = 0
 	}
 	return a, nil
