@@ -18,6 +18,7 @@ import (
 
 	"github.com/disco-sim/disco/internal/invariants"
 	"github.com/disco-sim/disco/internal/launch/launchtest"
+	"github.com/disco-sim/disco/internal/partition"
 	"github.com/disco-sim/disco/internal/race"
 	"github.com/disco-sim/disco/internal/worker"
 	"github.com/disco-sim/disco/model/phold"
@@ -30,7 +31,9 @@ const groupEnv = "DISCO_TEST_GROUP"
 type groupRun struct {
 	Dir     string // of the group
 	Workers int
+	File    string // of the scenario, for what it refers to; empty: any
 	Text    string
+	Horizon float64 // 0: the scenario's own
 	Tuning  worker.Tuning
 }
 
@@ -45,7 +48,10 @@ func runInGroup(order string) error {
 		return err
 	}
 	cfg := config(TransportShm, g.Workers, g.Text)
-	cfg.Tuning = g.Tuning
+	cfg.Tuning, cfg.Horizon = g.Tuning, g.Horizon
+	if g.File != "" {
+		cfg.File, cfg.Partition = g.File, partition.MinCut
+	}
 	l, err := Prepare(cfg)
 	if err != nil {
 		return err
@@ -175,6 +181,46 @@ func TestMemoryOfPayloads(t *testing.T) {
 			t.Errorf("%+v: peak of %d bytes, at most %d are allowed; trace hash %s, want %s", c, peak, allowed, got,
 				hash)
 		}
+	}
+}
+
+// So it is for models as they are, whoever takes events in and whatever is promised.
+func TestMemoryOfExamples(t *testing.T) {
+	if testing.Short() || race.Enabled {
+		t.Skip("30 s")
+	}
+	for _, c := range []struct {
+		file    string
+		horizon float64
+		syncs   []string
+	}{
+		{"shop.yml", 30, []string{worker.SyncLane, worker.SyncLink}},
+		{"backbone.yml", 1, []string{worker.SyncLane, worker.SyncLink}},
+		{"phold.yml", 20, []string{worker.SyncLane}}, // a link between any two: docs/sync.md, "When which is better"
+	} {
+		file := filepath.Join("..", "..", "examples", c.file)
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := groupRun{Workers: 1, File: file, Text: string(text), Horizon: c.horizon}
+		hash, one := newMemoryGroup(t).run(t, r, 0)
+		most := int64(0) // for each worker
+		for _, r.Workers = range []int{2, 3, 8, 16} {
+			for _, r.Tuning.Ingress = range []string{worker.IngressDuty, worker.IngressGoroutine} {
+				for _, r.Tuning.Sync = range c.syncs {
+					allowed := one + int64(r.Workers)*worker.MemoryMax
+					got, peak := newMemoryGroup(t).run(t, r, allowed)
+					most = max(most, (peak-one)/int64(r.Workers))
+					if got != hash || peak > allowed {
+						t.Errorf("%s, %d workers, %+v: peak of %d bytes, at most %d are allowed; trace hash %s, want %s",
+							c.file, r.Workers, r.Tuning, peak, allowed, got, hash)
+					}
+				}
+			}
+		}
+		t.Logf("%s: one worker %d MiB, at most %d KiB more for each of many, allowed are %d", c.file, one>>20, most>>10,
+			worker.MemoryMax>>10)
 	}
 }
 

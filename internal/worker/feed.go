@@ -95,6 +95,7 @@ type threadFeed struct {
 	on  bool  // guarded by mu: the thread takes in
 
 	released error // owned by the cycle: of a release
+	kept     int   // owned by the cycle: bytes of memory of all batches that it has emptied
 }
 
 // peerFeed is what one peer has sent.
@@ -108,6 +109,7 @@ type peerFeed struct {
 type batch struct {
 	items []item
 	bytes []byte // headers and data of the items
+	kept  int    // owned by the cycle: bytes of threadFeed.kept
 }
 
 type item struct {
@@ -134,6 +136,10 @@ const (
 // the lane, which is at most what its ring holds, and one payload that came in parts, may come on top. 2 MiB are some
 // 10,000 small events.
 const batchBytesMax = 2 << 20
+
+// batchKeptMax bounds the memory of empty batches that is kept for what comes next, for all peers together: what a full
+// batch of each takes, twice because memory grows by doubling, and twice because each has two.
+const batchKeptMax = 4 * batchBytesMax
 
 const itemBytes = 192 // an item, rounded up
 
@@ -201,7 +207,7 @@ func (f *threadFeed) poll(sink router.Sink, only int) (n int, err error) {
 				err = e
 			}
 		}
-		p.back.clear()
+		f.clear(&p.back)
 	}
 	if full {
 		f.outer.Ring() // the thread may sleep because a batch was full
@@ -211,11 +217,15 @@ func (f *threadFeed) poll(sink router.Sink, only int) (n int, err error) {
 
 func (b *batch) bytesHeld() int { return len(b.items)*itemBytes + len(b.bytes) }
 
-// clear forgets all items. It keeps the memory, unless one look at the lane has taken far more than a batch mostly has.
-func (b *batch) clear() {
-	if cap(b.items)*itemBytes+cap(b.bytes) > 2*batchBytesMax {
-		b.items, b.bytes = nil, nil
+// clear forgets all items of a batch that the cycle has taken. Its memory is kept where all that is kept isn't more than
+// batchKeptMax: one look at a lane may have taken far more than the peer's share.
+func (f *threadFeed) clear(b *batch) {
+	f.kept -= b.kept
+	b.kept = cap(b.items)*itemBytes + cap(b.bytes)
+	if f.kept+b.kept > batchKeptMax {
+		*b = batch{}
 	}
+	f.kept += b.kept
 	b.items, b.bytes = b.items[:0], b.bytes[:0]
 }
 
@@ -270,7 +280,7 @@ func (f *threadFeed) reset() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, p := range f.peers {
-		p.fresh.clear()
+		f.clear(&p.fresh)
 	}
 	return f.in.Reset()
 }

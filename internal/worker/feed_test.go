@@ -185,3 +185,42 @@ func TestThreadHoldsNoMoreThanABatch(t *testing.T) {
 		})
 	}
 }
+
+// What is kept of empty batches is bounded for all peers together, also where a look at each peer's lane has taken far
+// more than its share; and a batch that was kept is used again.
+func TestThreadKeepsLittle(t *testing.T) {
+	const peers = 63
+	f, outs := fedLanes(t, IngressGoroutine, peers, 256<<10)
+	thread := f.(*threadFeed)
+	ev := envelope.Event{Data: make([]byte, 100)}
+	got := numbersByPeer{}
+	for range 4 { // both batches of each peer are used twice
+		sent := 0
+		for _, out := range outs {
+			for out.TrySend(&ev) == nil {
+				sent++
+			}
+			if err := out.Flush(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for deadline := time.Now().Add(time.Minute); sent > 0; runtime.Gosched() {
+			n, err := f.poll(got, -1)
+			if sent -= n; err != nil || time.Now().After(deadline) {
+				t.Fatalf("%d events to come, %v", sent, err)
+			}
+		}
+	}
+	thread.mu.Lock()
+	defer thread.mu.Unlock()
+	memory := 0
+	for _, p := range thread.peers {
+		for _, b := range []*batch{&p.fresh, &p.back} {
+			memory += cap(b.items)*itemBytes + cap(b.bytes)
+		}
+	}
+	if memory != thread.kept || memory > batchKeptMax || memory < batchKeptMax/2 {
+		t.Errorf("%d bytes are kept, %d by its own count; want no more than %d, and not far less", memory, thread.kept,
+			batchKeptMax)
+	}
+}
