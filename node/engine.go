@@ -32,6 +32,8 @@ type Engine struct {
 	heads        []head       // by class
 	in           []Bound      // [peer] what they have promised
 	holds        []int32      // [peer] whose bound held back what was promised to it last
+	lowest       []inBound    // by Plan.alike: the least bound; only where unread is false
+	unread       bool         // a bound has risen since lowest was computed
 	risen        bool         // a bound has risen since safe was computed
 	short        []uint64     // peers whose lanes are short of room, as a mask
 	floors       []*laneFloor // [peer], nil: none raised
@@ -117,6 +119,12 @@ type class struct {
 	holder int32 // place of the simproc that safe comes from, where workers promise by link
 }
 
+// inBound is what a peer has promised.
+type inBound struct {
+	bound Bound
+	peer  int32
+}
+
 // NewEngine makes all simprocs of the plan's worker and asks the model for their
 // handlers.
 func NewEngine(plan *Plan, cfg Config) (*Engine, error) {
@@ -127,6 +135,7 @@ func NewEngine(plan *Plan, cfg Config) (*Engine, error) {
 		plan: plan, cfg: cfg, store: newStore(),
 		in: make([]Bound, plan.workers), holds: make([]int32, plan.workers), floors: make([]*laneFloor, plan.workers),
 		short: make([]uint64, (plan.workers+63)/64), window: math.Inf(1),
+		lowest: make([]inBound, len(plan.alike)), unread: true,
 	}
 	e.store.giveBack = cfg.Release
 	if checked {
@@ -409,7 +418,7 @@ func (e *Engine) ReceiveBound(peer int, b Bound) error {
 		// A jump may have raised what we hold above what the peer has said itself.
 		return nil
 	}
-	e.in[peer], e.risen = b, true
+	e.in[peer], e.risen, e.unread = b, true, true
 	return nil
 }
 
@@ -427,6 +436,7 @@ func (e *Engine) Jump(b Bound) {
 			e.in[peer] = far
 		}
 	}
+	e.unread = true
 	e.settle()
 }
 

@@ -20,13 +20,7 @@ func (e *Engine) OutBound(peer int) Bound {
 	for i := range e.classes {
 		b = least(b, e.classes[i].plan.out[peer].apply(e.key(i)))
 	}
-	passed := Never
-	for from := range e.in {
-		if k := e.plan.through[from][peer].apply(e.in[from]); k.Before(passed) {
-			passed, e.holds[peer] = k, int32(from)
-		}
-	}
-	b = least(b, passed)
+	b = least(b, e.passedOn(peer))
 	if f := e.laneFloor(peer); b.Before(Bound{f, 0}) {
 		b = Bound{f, 0}
 	}
@@ -34,6 +28,36 @@ func (e *Engine) OutBound(peer int) Bound {
 		return Never
 	}
 	return b
+}
+
+// passedOn is what follows for a peer from what all peers have promised.
+func (e *Engine) passedOn(peer int) Bound {
+	passed := Never
+	for _, low := range e.lowestIn() {
+		if k := e.plan.through[low.peer][peer].apply(low.bound); k.Before(passed) {
+			passed, e.holds[peer] = k, low.peer
+		}
+	}
+	return passed
+}
+
+// lowestIn is the least bound of peers that are alike, for each sort of them: with many workers that all send to each
+// other there is one sort, and what can be promised to one of them doesn't take a look at all others.
+func (e *Engine) lowestIn() []inBound {
+	if !e.unread {
+		return e.lowest
+	}
+	e.unread = false
+	for i, peers := range e.plan.alike {
+		low := inBound{e.in[peers[0]], peers[0]}
+		for _, peer := range peers[1:] {
+			if e.in[peer].Before(low.bound) {
+				low = inBound{e.in[peer], peer}
+			}
+		}
+		e.lowest[i] = low
+	}
+	return e.lowest
 }
 
 // PromiseBeyond is OutBound where that is later than said, which the peer has been promised

@@ -5,6 +5,7 @@ package node
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Plan is what one worker has to know about a scenario before a run: which
@@ -18,6 +19,7 @@ type Plan struct {
 	classOf []int32     // by place; nil: all in one
 	classes []classPlan
 	through [][]shift // [in peer][out peer]
+	alike   [][]int32 // in peers from which the same leads on to every out peer; those from which nothing does left out
 	across  []shift   // [in peer]: what an idle jump allows
 	sends   []bool    // [out peer]: there are links to it
 	links   *linkPlan // nil: one bound promises for everything to a peer
@@ -90,6 +92,22 @@ func (p *Plan) newClass(classes int) classPlan {
 		outMask: make([]uint64, (n+63)/64)}
 }
 
+// findAlike finds in peers from which the same leads on to every out peer. What follows from the bounds of such peers
+// is what follows from the least of them, because a shift keeps the order of bounds.
+func (p *Plan) findAlike() {
+	nothing := make([]shift, p.workers)
+	for peer, row := range p.through {
+		if slices.Equal(row, nothing) {
+			continue
+		}
+		i := slices.IndexFunc(p.alike, func(peers []int32) bool { return slices.Equal(p.through[peers[0]], row) })
+		if i < 0 {
+			i, p.alike = len(p.alike), append(p.alike, nil)
+		}
+		p.alike[i] = append(p.alike[i], int32(peer))
+	}
+}
+
 // wire sorts the local simprocs into classes and computes all shifts.
 func (p *Plan) wire(w *wiring) error {
 	n := p.workers
@@ -119,6 +137,7 @@ func (p *Plan) wire(w *wiring) error {
 			p.classes[c].in[peer] = w.to(r, members[c], 0)
 		}
 	}
+	p.findAlike()
 	for c := range members {
 		if err := w.proceed(); err != nil {
 			return err

@@ -346,6 +346,9 @@ func (c *cluster) promise(w, to, limit int) bool {
 		panic(fmt.Sprintf("worker %d's models leave %v open for worker %d, found by looking at all links: %v", w, got,
 			to, want))
 	}
+	if got, want := c.engines[w].passedOn(to), dumbPassedOn(c.engines[w], to); got != want {
+		panic(fmt.Sprintf("worker %d passes %v on to worker %d, found by looking at all peers: %v", w, got, to, want))
+	}
 	if to == w || !c.sent[w][to].Before(b) {
 		return false
 	}
@@ -355,6 +358,15 @@ func (c *cluster) promise(w, to, limit int) bool {
 	}
 	c.lanes[w][to] = append(c.lanes[w][to], packet{bound: &b})
 	return true
+}
+
+// dumbPassedOn is passedOn by looking at all peers.
+func dumbPassedOn(e *Engine, peer int) Bound {
+	b := Never
+	for from := range e.in {
+		b = least(b, e.plan.through[from][peer].apply(e.in[from]))
+	}
+	return b
 }
 
 // dumbFloor is laneFloor by looking at all links to a peer.

@@ -213,7 +213,7 @@ func TestMemoryOfExamples(t *testing.T) {
 					got, peak := newMemoryGroup(t).run(t, r, allowed)
 					most = max(most, (peak-one)/int64(r.Workers))
 					if got != hash || peak > allowed {
-						t.Errorf("%s, %d workers, %+v: peak of %d bytes, at most %d are allowed; trace hash %s, want %s",
+						t.Errorf("%s, %d workers, %+v: peak of %d bytes, at most %d are allowed; hash %s, want %s",
 							c.file, r.Workers, r.Tuning, peak, allowed, got, hash)
 					}
 				}

@@ -217,8 +217,8 @@ func (f *threadFeed) poll(sink router.Sink, only int) (n int, err error) {
 
 func (b *batch) bytesHeld() int { return len(b.items)*itemBytes + len(b.bytes) }
 
-// clear forgets all items of a batch that the cycle has taken. Its memory is kept where all that is kept isn't more than
-// batchKeptMax: one look at a lane may have taken far more than the peer's share.
+// clear forgets all items of a batch that the cycle has taken. Its memory is kept where all that is kept isn't more
+// than batchKeptMax: one look at a lane may have taken far more than the peer's share.
 func (f *threadFeed) clear(b *batch) {
 	f.kept -= b.kept
 	b.kept = cap(b.items)*itemBytes + cap(b.bytes)
