@@ -20,7 +20,8 @@ func Kind[P any](name string, build func(b *Builder, p P)) scenario.Kind {
 		panic(err)
 	}
 	return scenario.Kind{
-		Name: name,
+		Name:       name,
+		References: plan.references,
 		Load: func(doc *scenario.Document, opt scenario.Options) (scenario.Scenario, error) {
 			var p P
 			m := newModel(name)

@@ -15,8 +15,7 @@ const numberMax = 1e18
 const keptMin = 1e-6
 
 // Dist is the distribution of a time or an amount. The zero Dist is none: IsSet is false, and all that needs one
-// panics.
-// Dists are equal (==) when they are copies of one another.
+// panics. Dists are equal (==) when they are copies of one another.
 type Dist struct {
 	law  *law
 	name *named
@@ -50,8 +49,7 @@ type core interface {
 	moments() (mean, deviation float64)
 
 	// next is for quantile functions of straight pieces: the probability above u at which the one at u ends. Smooth
-	// cores
-	// give 0.
+	// cores give 0.
 	next(u float64) float64
 	// atoms reports whether single values have a probability.
 	atoms() bool

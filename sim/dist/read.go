@@ -73,7 +73,9 @@ func readText(v scenario.Value) Dist {
 	todo := ""
 	if _, ok := plainNumber(text); ok {
 		todo = "remove the quotes"
-	} else if name, _, open := strings.Cut(text, "("); open {
+	} else if name, behind, open := strings.Cut(text, "("); open && !strings.Contains(behind, ")") {
+		todo = "put it in quotes: within braces and brackets a comma ends the text"
+	} else if open {
 		todo = scenario.Suggest(strings.TrimSpace(name), kindNames())
 	}
 	v.Refuse(found, want, todo)

@@ -79,6 +79,7 @@ func TestReadRefuses(t *testing.T) {
 		"true":                                 "found the boolean true",
 		`"3"`:                                  "remove the quotes",
 		"exponential":                          `found the text "exponential", want a distribution, such as`,
+		"uniform(1":                            "put it in quotes",
 		"exponential(":                         "want a distribution, such as",
 		"exponental(3)":                        "did you mean exponential?",
 		"exponential()":                        `found mean ""`,
