@@ -240,6 +240,9 @@ func (p *Plan) Pace() float64 {
 // not change it.
 func (p *Plan) Local() []SimprocID { return p.local }
 
+// NumHosted is how many simprocs this worker hosts.
+func (p *Plan) NumHosted() int { return len(p.local) }
+
 // SendsTo reports whether any link leads to a peer.
 func (p *Plan) SendsTo(peer int) bool { return p.sends[peer] }
 

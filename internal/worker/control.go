@@ -133,7 +133,7 @@ type Done struct {
 	Reached     float64 // simulated time up to which all is handled
 	Events      uint64  // events handled
 	Activations uint64  // calls of handlers
-	First       float64 // seconds on the wall from Go until it had handled an event, 0: it has handled none
+	First       float64 // seconds from Go until an event and, about, all calls at epoch 0 were handled; 0: none was
 	Stats       Stats
 }
 

@@ -66,6 +66,7 @@ type cycle struct {
 	now       func() time.Time // the wall clock; injected by tests
 	counters  *counters.Set
 	stats     Stats
+	simprocs  uint64    // of this worker
 	went      time.Time // when the replication began to be simulated
 	first     float64   // Done.First
 
@@ -93,7 +94,8 @@ type cycle struct {
 // newCycle opens the lanes of one worker and wires its duty cycle to them.
 func newCycle(plan *node.Plan, setup *Setup, segs Segments) (*cycle, error) {
 	c := &cycle{
-		self: setup.Worker, now: time.Now, batch: setup.Tuning.BatchMax, pace: plan.Pace(),
+		self: setup.Worker, simprocs: uint64(plan.NumHosted()),
+		now: time.Now, batch: setup.Tuning.BatchMax, pace: plan.Pace(),
 		byLink: setup.Tuning.Sync == SyncLink, published: make([]node.Bound, setup.Workers),
 		heldMax: HeldMax, lead: lead{time: leadTime, calls: leadCalls * uint64(setup.Workers)},
 	}
@@ -156,8 +158,8 @@ func (c *cycle) run() error {
 		if err != nil {
 			return err
 		}
-		if c.first == 0 && c.engine.Stats().Events > 0 {
-			c.first = max(c.now().Sub(c.went).Seconds(), math.SmallestNonzeroFloat64)
+		if c.first == 0 {
+			c.noteFirst()
 		}
 		if err := c.publish(-1); err != nil {
 			return err
@@ -178,6 +180,14 @@ func (c *cycle) run() error {
 	c.enter(reporting)
 	c.show()
 	return nil
+}
+
+// noteFirst notes when the first event was handled, and handlers were called as often as there are simprocs: before,
+// most calls are those at epoch 0, even where a few simprocs that wait for nobody are ahead of the others.
+func (c *cycle) noteFirst() {
+	if s := c.engine.Stats(); s.Events > 0 && s.Activations >= c.simprocs {
+		c.first = max(c.now().Sub(c.went).Seconds(), math.SmallestNonzeroFloat64)
+	}
 }
 
 // takeIn looks at the lanes, unless enough of others' events is here already and there
