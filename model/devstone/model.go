@@ -50,7 +50,7 @@ func (m *Model) Memory() scenario.Memory {
 		PackedBytes: int64(nodes*(8+itemBytesMin) + 4*links)}
 }
 
-// componentBytes is what a component with few links takes, measured (docs/running.md, "Refused beforehand").
+// componentBytes is what a component with few links takes, and the steps that it remembers.
 const componentBytes = 200
 
 // NewHandler makes the generator or a component.

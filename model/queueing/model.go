@@ -120,8 +120,9 @@ func (m *Model) Memory() scenario.Memory {
 		}
 	}
 	n := float64(len(m.spec.Stations))
-	return scenario.Memory{NodeBytes: stationBytes + int(serverBytes*servers/n), EventBytes: customerBytes,
-		Pending: int64(min(initial+present, math.MaxInt64/2)), PackedBytes: packedBytes * int64(n)}
+	return scenario.Memory{NodeBytes: stationBytes + int(serverBytes*servers/n), ResultBytes: 3 * reportBytes,
+		EventBytes: customerBytes, Pending: int64(min(initial+present, math.MaxInt64/2)),
+		PackedBytes: packedBytes * int64(n)}
 }
 
 // What a station takes, measured (docs/running.md, "Refused beforehand").
