@@ -226,6 +226,10 @@ func (m *Model) Check() (err error) {
 		return fmt.Errorf("sim: the model %s has no horizon: write `horizon: 1000` (simulated seconds) into the file, "+
 			"or call Builder.Horizon", m.name)
 	}
+	if m.warmup >= m.horizon {
+		return fmt.Errorf("sim: the model %s has a warm-up of %v s and a horizon of %v s, so nothing is left to be "+
+			"measured: make the warm-up shorter, or the horizon later", m.name, m.warmup, m.horizon)
+	}
 	d := newDeclarations(m)
 	for _, g := range m.groups {
 		for i := range g.count {

@@ -43,6 +43,9 @@ func (d *declarations) take(n *Node) {
 
 // check holds every link against what its target handles.
 func (d *declarations) check() error {
+	if d.schema.err != nil {
+		return d.schema.err
+	}
 	layers := len(d.m.layers)
 	for i, l := range d.links {
 		if !slices.Contains(d.handled[l.To.Node*layers+l.To.Simproc], d.keys[i]) {

@@ -20,6 +20,7 @@ type Node struct {
 	now      float64
 	proc     *node.Simproc // nil while only the structure is asked for
 	begun    bool          // the functions of starts were called
+	active   bool          // an activation is under way, or the report
 	layer    int32
 	inputs   []input
 	streams  []stream  // by the number of a distribution's name
@@ -120,7 +121,7 @@ func (c *Context) Stream(name string) *dist.Stream {
 // Handle implements node.Handler.
 func (n *Node) Handle(p *node.Simproc, events []node.Event) (err error) {
 	defer n.b.m.ends(&err)
-	n.now = p.Now()
+	n.now, n.active = p.Now(), true
 	if !n.begun {
 		n.begin()
 	}
@@ -135,6 +136,7 @@ func (n *Node) Handle(p *node.Simproc, events []node.Event) (err error) {
 			return n.err
 		}
 	}
+	n.active = false
 	return n.wake(p)
 }
 
@@ -178,8 +180,8 @@ func (n *Node) wake(p *node.Simproc) error {
 // Report implements node.Reporter. The run is over for this node: live processes are ended.
 func (n *Node) Report(p *node.Simproc) (data []byte, err error) {
 	defer rescue(&err)
-	n.now = p.Now()
-	data = n.stats.report(p.Now())
+	n.now, n.active = p.Now(), true // processes that are ended may still record what nobody will read
+	data = n.report()
 	n.workers.close()
 	delete(n.b.m.hosts, n)
 	return data, n.err

@@ -15,7 +15,7 @@ const finest = 30
 // something that holds for a while. Two of them are a Series for Ratio (Law and
 // Kelton's method of batch means).
 //
-// They begin short and double in length, two becoming one, whenever the instants that
+// They begin short and double in length, two becoming one, whenever the instants
 // that are added no longer fit: so a run that ends early, too, has up to count batches
 // of the time that it has reached. At the end of the time there are count.
 //
@@ -85,6 +85,17 @@ func (b *Batches) index(at float64) int {
 	return int(k)
 }
 
+// End is where the stretch of an instant ends, +Inf for the last one of all: what is recorded up to then may be added
+// up and given to At as one amount. The stretches double until they reach the instant.
+func (b *Batches) End(at float64) float64 {
+	b.Reach(at)
+	k := b.index(at)
+	if k >= len(b.sums)-1 && b.doublings == 0 {
+		return math.Inf(1)
+	}
+	return b.start + float64(k+1)*b.length
+}
+
 // At adds an amount to the stretch of an instant; instants outside add nothing.
 func (b *Batches) At(at, amount float64) {
 	b.Reach(at)
@@ -109,6 +120,18 @@ func (b *Batches) Over(from, to, height float64) {
 		}
 	}
 }
+
+// Add adds what other batches of the same time and number have, which are made as long as these if they are shorter.
+func (b *Batches) Add(o *Batches) {
+	b.Coarsen(o.doublings)
+	o.Coarsen(b.doublings)
+	for k, x := range o.sums {
+		b.sums[k] += x
+	}
+}
+
+// Length is how long a stretch is, in seconds.
+func (b *Batches) Length() float64 { return b.length }
 
 // Lengths is how much of every stretch lies before reached: the whole length of those
 // that are over by then, 0 for the others, which a run that ended early has only half

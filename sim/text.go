@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/disco-sim/disco/internal/table"
+	"github.com/disco-sim/disco/model/measure"
+)
+
+// rowsMax bounds each table of the text: a page for people. The JSON has all.
+const rowsMax = 40
+
+// WriteText implements scenario.Summary: a table for each kind of statistic.
+func (r *Results) WriteText(w io.Writer) error {
+	b := bufio.NewWriter(w)
+	fmt.Fprintf(b, "%s: %s of %s", r.Model, table.Plural(r.Replications, "replication"),
+		table.Seconds(r.HorizonSeconds))
+	if r.WarmupSeconds > 0 {
+		fmt.Fprintf(b, ", the first %s not counted", table.Seconds(r.WarmupSeconds))
+	}
+	if r.Antithetic {
+		fmt.Fprintf(b, ", %s of antithetic ones", table.Plural(r.Samples, "sample"))
+	}
+	if r.Interrupted {
+		b.WriteString(", INTERRUPTED")
+	}
+	if len(r.Statistics) == 0 {
+		b.WriteString("\nthe model declares no statistics\n")
+		return b.Flush()
+	}
+	fmt.Fprintf(b, "\nthe truth lies between from and to with a probability of %s\n", table.Percent(r.Confidence))
+	tables := []*table.Table{
+		table.New(rowsMax, "counters", "total", "per s", "from", "to"),
+		table.New(rowsMax, "tallies", "count", "mean", "from", "to", "stddev", "min", "p50", "p95", "p99", "max"),
+		table.New(rowsMax, "gauges", "mean", "from", "to", "min", "max", "at the end"),
+	}
+	short := false
+	for _, s := range r.Statistics {
+		short = s.row(tables) || short
+	}
+	for _, t := range tables {
+		t.Write(b)
+	}
+	if short && r.Samples == 1 {
+		b.WriteString("Too short for some intervals: simulate longer, or use 10 replications.\n")
+	}
+	return b.Flush()
+}
+
+// row adds the statistic to the table of its kind; true where it has a mean but no interval.
+func (s *Statistic) row(tables []*table.Table) (short bool) {
+	name := s.Name
+	if s.Nodes > 1 {
+		name += fmt.Sprintf(" ×%d", s.Nodes)
+	}
+	if s.Unit != "" {
+		name += ", " + s.Unit
+	}
+	switch s.Kind {
+	case kindNames[counterKind]:
+		mean, low, high := interval(s.Rate)
+		tables[0].Row(name, digits(*s.Total, 0, 6), mean, low, high)
+		return s.Rate != nil && !s.Rate.Known()
+	case kindNames[tallyKind]:
+		mean, low, high := interval(s.Mean)
+		row := []string{name, table.Count(*s.Count), mean, low, high}
+		if *s.Count > 0 {
+			row = append(row, digits(*s.StdDev, 0, 4), digits(*s.Min, 0, 4), s.percentile(50), s.percentile(95),
+				s.percentile(99), digits(*s.Max, 0, 4))
+		}
+		tables[1].Row(row...)
+	default:
+		mean, low, high := interval(s.Mean)
+		tables[2].Row(name, mean, low, high, digits(*s.Min, 0, 4), digits(*s.Max, 0, 4), digits(*s.End, 0, 4))
+	}
+	return s.Mean != nil && !s.Mean.Known()
+}
+
+func (s *Statistic) percentile(p float64) string {
+	if i := s.Percentile(p); i != nil {
+		return digits(i.Mean, 0, 4)
+	}
+	return "-"
+}
+
+// interval is a mean with its ends.
+func interval(i *measure.Interval) (mean, low, high string) {
+	switch {
+	case i == nil:
+		return "-", "-", "-"
+	case !i.Known():
+		return digits(i.Mean, 0, 4), "too short", "-"
+	}
+	step := i.Width()
+	return digits(i.Mean, step, 4), digits(i.Low, step, 4), digits(i.High, step, 4)
+}
+
+// digits writes so many of them, or more where it takes more to see a step, the width of an interval.
+func digits(x, step float64, least int) string {
+	return strconv.FormatFloat(x, 'g', table.Significant(x, step, least), 64)
+}
