@@ -55,6 +55,9 @@ const (
 // ErrCorrupt is what every refused table unwraps to.
 var ErrCorrupt = errors.New("counters: corrupt")
 
+// ErrUnformatted is an ErrCorrupt: Format hasn't come to its end, and may yet.
+var ErrUnformatted = fmt.Errorf("%w: not formatted yet", ErrCorrupt)
+
 // Size is the number of bytes that n counters take.
 func Size(n int) int { return headerBytes + n*entryBytes }
 
@@ -220,7 +223,11 @@ func check(mem []byte) (int, error) {
 		return 0, err
 	}
 	// SYNC POINT counters-formatted: the magic comes before the table.
-	if m := w.load(); m != magic {
+	switch m := w.load(); m {
+	case magic:
+	case 0:
+		return 0, fmt.Errorf("%w: starts with 0, want %#x", ErrUnformatted, uint64(magic))
+	default:
 		return 0, fmt.Errorf("%w: starts with %#x, want %#x", ErrCorrupt, m, uint64(magic))
 	}
 	n := int(binary.LittleEndian.Uint32(mem[offCount:]))
