@@ -3,48 +3,24 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
-	"os"
-	"strings"
 	"testing"
 
-	"example.org/mymodel/gossip"
-	"github.com/disco-sim/disco/app"
+	"github.com/disco-sim/disco/sim/simtest"
 )
 
-// TestMain lets this test's executable be the worker processes of the runs that it
-// starts: app.Main does nothing else for a worker.
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "worker" {
-		app.Main(gossip.Kind())
-	}
-	os.Exit(m.Run())
-}
+// TestMain lets this test's executable be the worker processes of the runs that it starts.
+func TestMain(m *testing.M) { simtest.Main(m, kind) }
 
-// The rumour reaches everybody, and the trace is the same over one worker and over
-// three.
+// The rumour reaches everybody, and all is the same over one worker and over several.
 func TestGossip(t *testing.T) {
-	hashes := map[string]bool{}
-	for _, workers := range []string{"1", "3"} {
-		var stdout, stderr bytes.Buffer
-		args := []string{"mymodel", "run", "office.yml", "--workers", workers, "--json", "-"}
-		if status := app.Run(args, strings.NewReader(""), &stdout, &stderr, gossip.Kind()); status != app.ExitOK {
-			t.Fatalf("exit status %d: %s", status, stderr.String())
-		}
-		var d struct {
-			TraceHash string         `json:"trace_hash"`
-			Results   gossip.Summary `json:"results"`
-		}
-		if err := json.Unmarshal(stdout.Bytes(), &d); err != nil {
-			t.Fatal(err)
-		}
-		if d.Results.Knew != 1000 || d.Results.All == nil {
-			t.Errorf("%v of 1000 people knew it", d.Results.Knew)
-		}
-		hashes[d.TraceHash] = true
+	office := simtest.Load(t, kind, "office.yml")
+	simtest.Run(t, office)
+	r := simtest.Results(t, office, 10)
+	simtest.Agree(t, r, "person/knew", 1000)
+	if mails, told := r.Figure("person/first_by_mail"), r.Figure("person/told"); !(mails > 0 && mails < told) {
+		t.Errorf("%v people knew it by mail, and it was told %v times", mails, told)
 	}
-	if len(hashes) != 1 {
-		t.Errorf("different traces: %v", hashes)
+	if half := r.Statistic("person/heard").Percentile(50).Mean; half < 3600 || half > 2*3600 {
+		t.Errorf("half of the people knew it after %v s", half)
 	}
 }

@@ -281,7 +281,7 @@ func TestNewModel(t *testing.T) {
 	}
 	env = append(env, "HOME="+home, "GOFLAGS=-mod=readonly", "GOWORK=off")
 	status, out := shell(t, dir, "set -e\n"+strings.Join(lines, "\n"), env...)
-	done := strings.Contains(out, "1000 of 1000 people knew it at the end") && strings.Contains(out, "ok ")
+	done := regexp.MustCompile(`person/knew ×1000 +1000 `).MatchString(out) && strings.Contains(out, "ok ")
 	if status != 0 || !done {
 		t.Errorf("%s\nends with %d:\n%s", strings.Join(lines, "\n"), status, tail(out))
 	}

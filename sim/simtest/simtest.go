@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -211,7 +212,8 @@ func Agree(t testing.TB, r *sim.Results, name string, truth float64) {
 		t.Errorf("%s has no interval: simulate longer, or more replications", name)
 		return
 	}
-	low, high := i.Low*seconds, i.High*seconds
+	rounding := 1e-12 * math.Abs(truth)
+	low, high := i.Low*seconds-rounding, i.High*seconds+rounding
 	t.Logf("%s: %.6g, from %.6g to %.6g; true is %.6g", name, i.Mean*seconds, low, high, truth)
 	if !(low <= truth && truth <= high) {
 		t.Errorf("%s lies between %.6g and %.6g, which %.6g doesn't", name, low, high, truth)
