@@ -177,7 +177,7 @@ func (m *Model) nodeName(index int) string {
 
 // newNode makes a node's layer and calls its setup function; proc is nil where only the structure is asked for.
 func (m *Model) newNode(g *group, i, layer int, proc *node.Simproc) *Node {
-	n := &Node{b: &Builder{m: m}, group: g, index: i, layer: int32(layer), name: g.nodeName(i), proc: proc}
+	n := &Node{m: m, group: g, index: i, layer: int32(layer), name: g.nodeName(i), proc: proc}
 	n.ctx.n = n
 	if layer < len(g.setups) && g.setups[layer] != nil {
 		g.setups[layer](n)

@@ -26,10 +26,7 @@ func newDeclarations(m *Model) *declarations {
 
 // take collects what a node's setup function has declared. Nodes are taken in the order of their simprocs' ids.
 func (d *declarations) take(n *Node) {
-	keys := make([]uint32, len(n.inputs))
-	for i, in := range n.inputs {
-		keys[i] = in.key
-	}
+	keys := n.keys()
 	if last := len(d.handled) - len(d.m.layers); last >= 0 && slices.Equal(d.handled[last], keys) {
 		keys = d.handled[last]
 	}

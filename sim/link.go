@@ -17,13 +17,18 @@ import (
 // On has f called for every event of type E that comes to the node. A node has one function for a type. E consists of
 // booleans, numbers, text, and arrays, slices and structs of them, or has AppendBinary and UnmarshalBinary.
 func On[E any](n *Node, f func(c *Context, e E)) {
-	t := typeOf[E](n.b.m)
-	for _, other := range n.inputs {
-		if other.key == t.key {
+	t := typeOf[E](n.m)
+	for _, key := range n.keys() {
+		if key == t.key {
 			n.misuse("On: there is a function for %s already", t.plan)
 		}
 	}
-	n.inputs = append(n.inputs, input{t.key, &function[E]{t, f}})
+	in := input{t.key, &function[E]{t, f}}
+	if n.input.do == nil {
+		n.input = in
+	} else {
+		n.inputs = append(n.inputs, in)
+	}
 }
 
 // input is what a node does with the events of one type.
@@ -32,6 +37,18 @@ type input struct {
 	do  interface {
 		receive(c *Context, data []byte) error
 	}
+}
+
+// keys are the numbers of the types that the node handles.
+func (n *Node) keys() []uint32 {
+	if n.input.do == nil {
+		return nil
+	}
+	keys := append(make([]uint32, 0, 1+len(n.inputs)), n.input.key)
+	for _, in := range n.inputs {
+		keys = append(keys, in.key)
+	}
+	return keys
 }
 
 // function is what On was given.
@@ -98,11 +115,11 @@ type declared struct {
 // it is, the more the workers can do at the same time. A delay without a least time above 0 is refused where links
 // form a cycle.
 func LinkTo[E any](n *Node, target string, delay dist.Dist) *Link[E] {
-	l := &Link[E]{n: n, typ: typeOf[E](n.b.m), delay: delay, least: delay.Min(), target: target}
+	l := &Link[E]{n: n, typ: typeOf[E](n.m), delay: delay, least: delay.Min(), target: target}
 	if !(l.least >= 0) || math.IsInf(l.least, 1) {
 		n.misuse("LinkTo(%s): a delay of at least %v s: want 0 or more", target, l.least)
 	}
-	to := n.b.m.endpoint(n, target)
+	to := n.m.endpoint(n, target)
 	if n.proc == nil {
 		from := node.Endpoint{Node: n.group.first + n.index, Simproc: int(n.layer)}
 		link := node.Link{From: from, To: to, Lookahead: l.least}
@@ -162,7 +179,7 @@ func (l *Link[E]) owned(c Caller) {
 
 func (l *Link[E]) send(delay float64, e E) {
 	n := l.n
-	if err := n.proc.Send(l.id, n.now+delay, l.typ.encode(n.b.m, e)); err != nil {
+	if err := n.proc.Send(l.id, n.now+delay, l.typ.encode(n.m, e)); err != nil {
 		panic(&failure{err.Error()})
 	}
 }
@@ -211,7 +228,7 @@ func (l *Mesh[E]) SendAfter(c Caller, delay float64, to int, e E) {
 	}
 	id, err := n.proc.LinkTo(node.Endpoint{Node: to, Simproc: l.layer})
 	if err == nil {
-		err = n.proc.Send(id, n.now+delay, l.typ.encode(n.b.m, e))
+		err = n.proc.Send(id, n.now+delay, l.typ.encode(n.m, e))
 	}
 	if err != nil {
 		panic(&failure{err.Error()})

@@ -15,20 +15,23 @@ import (
 //
 // A Node is used by one goroutine at a time.
 type Node struct {
-	// What every activation needs comes first.
+	// What every activation needs comes first, so that it takes two cache lines where nodes are many: the first type
+	// of events that the node handles, and the first stream that it draws from.
 	ctx      Context
 	now      float64
 	proc     *node.Simproc // nil while only the structure is asked for
-	begun    bool          // the functions of starts were called
-	active   bool          // an activation is under way, or the report
+	m        *Model
+	input    input
+	begun    bool // the functions of starts were called
+	active   bool // an activation is under way, or the report
 	layer    int32
-	inputs   []input
-	streams  []stream  // by the number of a distribution's name
-	wakeups  []float64 // epochs of wakeups that were asked for and haven't come, falling
+	stream   stream
 	schedule schedule
-	err      error // of a process
+	wakeups  []float64 // epochs of wakeups that were asked for and haven't come, falling
+	err      error     // of a process
 
-	b       *Builder
+	inputs  []input  // of further types
+	streams []stream // further ones, by the number of a distribution's name
 	group   *group
 	index   int    // among the group's
 	name    string // whole
@@ -40,8 +43,9 @@ type Node struct {
 
 // stream is a node's random stream of one name.
 type stream struct {
-	dist.Stream
+	id     uint32 // of the name
 	seeded bool
+	dist.Stream
 }
 
 // Name is the node's whole name.
@@ -55,7 +59,7 @@ func (n *Node) Start(f func(c *Context)) { n.atStart("Start", call(f)) }
 
 // Go starts a process at simulated time 0.
 func (n *Node) Go(f func(p *Process)) {
-	n.b.m.processes = true
+	n.m.processes = true
 	n.atStart("Go", call(func(*Context) { n.start(f) }))
 }
 
@@ -66,7 +70,7 @@ func (n *Node) Every(gap dist.Dist, f func(c *Context)) {
 
 // Each starts a process again and again, each time after a gap drawn from a distribution: arrivals.
 func (n *Node) Each(gap dist.Dist, f func(p *Process)) {
-	n.b.m.processes = true
+	n.m.processes = true
 	n.Every(gap, func(*Context) { n.start(f) })
 }
 
@@ -93,20 +97,33 @@ func (s *source) fire(c *Context) {
 
 // draw draws from d with the stream of its name.
 func (n *Node) draw(d *dist.Dist) float64 {
-	id := int(d.ID())
-	if id >= len(n.streams) || !n.streams[id].seeded {
-		n.seed(id, d.Name())
+	id := d.ID()
+	if s := &n.stream; s.id == id && s.seeded {
+		return d.Draw(&s.Stream)
 	}
-	return d.Draw(&n.streams[id].Stream)
+	return d.Draw(&n.find(id, d.Name()).Stream)
+}
+
+// find is the stream of a distribution's name.
+func (n *Node) find(id uint32, name string) *stream {
+	if int(id) < len(n.streams) && n.streams[id].seeded {
+		return &n.streams[id]
+	}
+	return n.seed(id, name)
 }
 
 // seed makes the stream of a distribution's name.
-func (n *Node) seed(id int, name string) {
+func (n *Node) seed(id uint32, name string) *stream {
 	n.running("drawing a random number")
-	for len(n.streams) <= id {
-		n.streams = append(n.streams, stream{})
+	s := &n.stream
+	if s.seeded {
+		for len(n.streams) <= int(id) {
+			n.streams = append(n.streams, stream{})
+		}
+		s = &n.streams[id]
 	}
-	n.streams[id] = stream{n.b.m.stream(n.proc, name), true}
+	*s = stream{id, true, n.m.stream(n.proc, name)}
+	return s
 }
 
 // Stream is the node's random stream of a name: the numbers depend on the node's name, this name, seed and
@@ -114,13 +131,13 @@ func (n *Node) seed(id int, name string) {
 // later, and keep it.
 func (c *Context) Stream(name string) *dist.Stream {
 	c.n.running("Stream")
-	s := c.n.b.m.stream(c.n.proc, name)
+	s := c.n.m.stream(c.n.proc, name)
 	return &s
 }
 
 // Handle implements node.Handler.
 func (n *Node) Handle(p *node.Simproc, events []node.Event) (err error) {
-	defer n.b.m.ends(&err)
+	defer n.m.ends(&err)
 	n.now, n.active = p.Now(), true
 	if !n.begun {
 		n.begin()
@@ -129,6 +146,10 @@ func (n *Node) Handle(p *node.Simproc, events []node.Event) (err error) {
 		if err := n.receive(&events[i]); err != nil {
 			return err
 		}
+	}
+	if n.schedule.entries == 0 {
+		n.active = false
+		return nil
 	}
 	for do := n.schedule.due(n.now); do != nil; do = n.schedule.due(n.now) {
 		do.fire(&n.ctx)
@@ -155,6 +176,9 @@ const keyBytes = 4
 func (n *Node) receive(ev *node.Event) error {
 	if len(ev.Data) >= keyBytes {
 		key := binary.LittleEndian.Uint32(ev.Data)
+		if n.input.key == key && n.input.do != nil {
+			return n.input.do.receive(&n.ctx, ev.Data[keyBytes:])
+		}
 		for i := range n.inputs {
 			if in := &n.inputs[i]; in.key == key {
 				return in.do.receive(&n.ctx, ev.Data[keyBytes:])
@@ -183,6 +207,6 @@ func (n *Node) Report(p *node.Simproc) (data []byte, err error) {
 	n.now, n.active = p.Now(), true // processes that are ended may still record what nobody will read
 	data = n.report()
 	n.workers.close()
-	delete(n.b.m.hosts, n)
+	delete(n.m.hosts, n)
 	return data, n.err
 }

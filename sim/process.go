@@ -101,7 +101,7 @@ type closing struct{}
 
 // start makes a process that begins at this epoch.
 func (n *Node) start(f func(p *Process)) *Process {
-	n.b.m.processes = true
+	n.m.processes = true
 	p := &Process{Context: &n.ctx}
 	p.timer = n.schedule.set(n.now, n.now, &beginning{p, f})
 	p.state = holding // an interrupt is delivered to its first wait
@@ -148,7 +148,7 @@ func (ws *coroutines) take(n *Node) *coroutine {
 		}
 	})
 	ws.all = append(ws.all, w)
-	n.b.m.hosts[n] = struct{}{}
+	n.m.hosts[n] = struct{}{}
 	return w
 }
 

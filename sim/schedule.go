@@ -18,13 +18,14 @@ func (f call) fire(c *Context) { f(c) }
 // What is cancelled stays in heap or queue as an entry of an older generation than its slot's, until it comes first
 // or sweep takes it out.
 type schedule struct {
-	heap  []entry
-	queue []entry // due now; queue[head:] is left
-	head  int
-	slots []slot
-	free  uint32 // first of the list of free slots, 1 + its index; 0: none
-	dead  int    // cancelled entries in heap
-	next  uint64 // number of the next entry
+	entries int // in heap and queue, cancelled ones included
+	heap    []entry
+	queue   []entry // due now; queue[head:] is left
+	head    int
+	slots   []slot
+	free    uint32 // first of the list of free slots, 1 + its index; 0: none
+	dead    int    // cancelled entries in heap
+	next    uint64 // number of the next entry
 }
 
 // entry refers to a slot. 24 bytes.
@@ -61,6 +62,7 @@ func (s *schedule) set(now, epoch float64, do action) Timer {
 	t := s.take(do)
 	e := entry{epoch: epoch, number: s.next, slot: t.slot - 1, generation: t.generation}
 	s.next++
+	s.entries++
 	if epoch <= now {
 		s.slots[e.slot].queued = true
 		s.queue = append(s.queue, e)
@@ -123,6 +125,7 @@ func (s *schedule) sweep() {
 			kept = append(kept, e)
 		}
 	}
+	s.entries -= len(s.heap) - len(kept)
 	s.heap, s.dead = kept, 0
 	for i := (len(kept) - 2) / heapWidth; i >= 0 && len(kept) > 1; i-- {
 		s.down(i)
@@ -155,6 +158,7 @@ func (s *schedule) due(now float64) action {
 	for s.head < len(s.queue) {
 		e := s.queue[s.head]
 		s.head++
+		s.entries--
 		if s.slots[e.slot].generation == e.generation {
 			return s.give(e.slot)
 		}
@@ -164,6 +168,7 @@ func (s *schedule) due(now float64) action {
 }
 
 func (s *schedule) dropFirst() {
+	s.entries--
 	last := len(s.heap) - 1
 	s.heap[0] = s.heap[last]
 	s.heap = s.heap[:last]

@@ -34,7 +34,7 @@ func (n *Node) prefix() string {
 	if n.layer == 0 {
 		return n.group.name + "/"
 	}
-	return n.group.name + "/" + n.b.m.layers[n.layer] + "/"
+	return n.group.name + "/" + n.m.layers[n.layer] + "/"
 }
 
 // take adds what a node has declared. Nodes are taken in the order of their simprocs' ids.
@@ -70,7 +70,7 @@ func (s *schema) list(n *Node) []int32 {
 		}
 		list[k] = i
 	}
-	if last := len(s.lists) - len(n.b.m.layers); last >= 0 && slices.Equal(s.lists[last], list) {
+	if last := len(s.lists) - len(n.m.layers); last >= 0 && slices.Equal(s.lists[last], list) {
 		return s.lists[last]
 	}
 	return list

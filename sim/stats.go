@@ -103,7 +103,7 @@ func (n *Node) declare(name string, k kind, s statistic, details []Detail) stret
 	if n.proc == nil {
 		n.stats.of = append(n.stats.of, d)
 	}
-	return stretch{n: n, until: math.Inf(-1), count: d.count(n.b.m)}
+	return stretch{n: n, until: math.Inf(-1), count: d.count(n.m)}
 }
 
 // check refuses details that make no sense.
@@ -158,7 +158,7 @@ func (s *stretch) enter() bool {
 		n.misuse("a statistic of this node was changed by something other than its own functions and processes: " +
 			"statistics belong to the node that declared them, and setup functions record nothing")
 	}
-	return n.now >= n.b.m.warmup
+	return n.now >= n.m.warmup
 }
 
 // next begins the stretch of now, and makes the batches where there are none yet.
@@ -168,7 +168,7 @@ func (s *stretch) next(b **measure.Batches) {
 		return
 	}
 	if *b == nil {
-		*b = measure.NewBatches(s.n.b.m.warmup, s.n.proc.Horizon(), s.count)
+		*b = measure.NewBatches(s.n.m.warmup, s.n.proc.Horizon(), s.count)
 	}
 	s.at, s.until = s.n.now, (*b).End(s.n.now)
 }
@@ -266,7 +266,7 @@ func (t *Tally) turn() bool {
 	t.flush()
 	t.next(&t.sums)
 	if t.sums != nil && t.counts == nil {
-		t.counts = measure.NewBatches(t.n.b.m.warmup, t.n.proc.Horizon(), t.count)
+		t.counts = measure.NewBatches(t.n.m.warmup, t.n.proc.Horizon(), t.count)
 	}
 	return true
 }
@@ -346,7 +346,7 @@ func (g *Gauge) flush() {
 	now := g.n.now
 	if !g.begun {
 		g.begun = true
-		g.since, g.at = g.n.b.m.warmup, g.n.b.m.warmup
+		g.since, g.at = g.n.m.warmup, g.n.m.warmup
 		g.least, g.top = g.value, g.value
 		if g.count > 0 {
 			g.batches = measure.NewBatches(g.since, g.n.proc.Horizon(), g.count)
@@ -361,7 +361,7 @@ func (g *Gauge) flush() {
 }
 
 func (g *Gauge) report(dst []byte) []byte {
-	if g.n.now < g.n.b.m.warmup {
+	if g.n.now < g.n.m.warmup {
 		return appendBatches(appendFloats(dst, 0, g.value, g.value, g.value), nil)
 	}
 	g.flush()
