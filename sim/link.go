@@ -58,18 +58,18 @@ type function[E any] struct {
 }
 
 func (in *function[E]) receive(c *Context, data []byte) error {
-	if err := in.typ.plan.Decode(&in.typ.event, data); err != nil {
+	var e E
+	if err := in.typ.plan.Decode(&e, data); err != nil {
 		return fmt.Errorf("sim: %s%w", c.n.at(), err)
 	}
-	in.f(c, in.typ.event)
+	in.f(c, e)
 	return nil
 }
 
 // eventType is what all nodes of a worker know about a type of events.
 type eventType[E any] struct {
-	key   uint32
-	plan  *plain.Plan[E]
-	event E // that is being sent or received: a variable of a function would be allocated
+	key  uint32
+	plan *plain.Plan[E]
 }
 
 func typeOf[E any](m *Model) *eventType[E] {
@@ -88,8 +88,7 @@ func typeOf[E any](m *Model) *eventType[E] {
 
 // encode puts an event into the buffer of its worker.
 func (t *eventType[E]) encode(m *Model, e E) []byte {
-	t.event = e
-	m.buf = t.plan.Append(binary.LittleEndian.AppendUint32(m.buf[:0], t.key), &t.event)
+	m.buf = t.plan.Append(binary.LittleEndian.AppendUint32(m.buf[:0], t.key), &e)
 	return m.buf
 }
 

@@ -29,8 +29,9 @@ import (
 // Plan is how values of T travel. The zero value isn't one: For makes them.
 type Plan[T any] struct {
 	layout
-	whole bool // a value's bytes are its memory
-	exact bool // and any such bytes are a value: there are no booleans
+	whole  bool // a value's bytes are its memory
+	prefix bool // a value's bytes are the first of its memory, and not many
+	exact  bool // and any such bytes are a value: there are no booleans
 }
 
 // layout is what a plan has besides its type.
@@ -95,6 +96,9 @@ type span struct {
 	path      string
 }
 
+// prefixMax is the largest size that is copied word by word.
+const prefixMax = 64
+
 // For plans how values of T travel. The error says which field can't, why, and what to write instead. It is meant for
 // when a model is built, not for a run's events.
 func For[T any]() (*Plan[T], error) {
@@ -105,6 +109,7 @@ func For[T any]() (*Plan[T], error) {
 	p := &Plan[T]{layout: l}
 	p.whole = covers(l.ops, reflect.TypeFor[T]().Size())
 	p.exact = p.whole && l.bools == nil
+	p.prefix = !p.whole && l.moves != nil && l.size <= prefixMax && covers(l.ops, uintptr(l.size)) && l.ops[0].at == 0
 	return p, nil
 }
 

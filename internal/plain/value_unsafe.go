@@ -14,13 +14,18 @@ import (
 // doesn't compile.
 
 // Append appends the bytes of a value. For a fixed type it can't fail, and allocates only where dst has no room for
-// them. Otherwise it panics with an error where a string or slice has more than 4,294,967,295 bytes or elements, or an
-// AppendBinary fails.
+// them. Otherwise it panics with an error where a string or slice has more than 4,294,967,295 bytes or elements, or
+// an AppendBinary fails.
 func (p *Plan[T]) Append(dst []byte, v *T) []byte {
 	n := len(dst)
 	if p.whole && cap(dst)-n >= int(unsafe.Sizeof(*v)) {
 		dst = dst[:n+int(unsafe.Sizeof(*v))]
 		*(*T)(unsafe.Pointer(&dst[n])) = *v
+		return dst
+	}
+	if p.prefix && cap(dst)-n >= p.size {
+		dst = dst[:n+p.size]
+		copyPrefix(unsafe.Pointer(&dst[n]), unsafe.Pointer(v), p.size)
 		return dst
 	}
 	if p.moves != nil && cap(dst)-n >= p.size {
@@ -31,11 +36,15 @@ func (p *Plan[T]) Append(dst []byte, v *T) []byte {
 	return p.append(dst, v)
 }
 
-// Decode reads a value from its bytes, which must be all of src. All fields but those named _ are set, empty slices to
-// nil. After an error v holds anything. It allocates what strings, slices and UnmarshalBinary need.
+// Decode reads a value from its bytes, which must be all of src. All fields but those named _ are set, empty slices
+// to nil. After an error v holds anything. It allocates what strings, slices and UnmarshalBinary need.
 func (p *Plan[T]) Decode(v *T, src []byte) error {
 	if p.exact && len(src) == int(unsafe.Sizeof(*v)) {
 		*v = *(*T)(unsafe.Pointer(unsafe.SliceData(src)))
+		return nil
+	}
+	if p.prefix && len(src) == p.size && p.bools == nil {
+		copyPrefix(unsafe.Pointer(v), unsafe.Pointer(unsafe.SliceData(src)), p.size)
 		return nil
 	}
 	if p.moves != nil && len(src) == p.size {
@@ -89,6 +98,26 @@ func (l *layout) decode(v unsafe.Pointer, src []byte) error {
 		err = leftOver(l, len(src), len(rest))
 	}
 	return err
+}
+
+// copyPrefix copies the first bytes of a value, in words of 8 as its fields were mostly written: one move of
+// another size would wait for them to be in the cache.
+func copyPrefix(to, from unsafe.Pointer, size int) {
+	n := uintptr(0)
+	for ; n+8 <= uintptr(size); n += 8 {
+		*(*uint64)(unsafe.Add(to, n)) = *(*uint64)(unsafe.Add(from, n))
+	}
+	if size&4 != 0 {
+		*(*uint32)(unsafe.Add(to, n)) = *(*uint32)(unsafe.Add(from, n))
+		n += 4
+	}
+	if size&2 != 0 {
+		*(*uint16)(unsafe.Add(to, n)) = *(*uint16)(unsafe.Add(from, n))
+		n += 2
+	}
+	if size&1 != 0 {
+		*(*uint8)(unsafe.Add(to, n)) = *(*uint8)(unsafe.Add(from, n))
+	}
 }
 
 // store writes a value of fixed size to where there is room for it.
@@ -306,8 +335,9 @@ func newElements(n int, o *op) unsafe.Pointer {
 	return reflect.MakeSlice(o.slice, n, n).UnsafePointer()
 }
 
-// withAddress gives a method's interface, which holds a pointer, another pointer of the same type. The escape analysis
-// doesn't see the address go there: where the method may keep it, it is that of a copy on the heap (layout.keeps).
+// withAddress gives a method's interface, which holds a pointer, another pointer of the same type. The escape
+// analysis doesn't see the address go there: where the method may keep it, it is that of a copy on the heap
+// (layout.keeps).
 func withAddress[I any](method I, v unsafe.Pointer) I {
 	type words struct{ table, data unsafe.Pointer }
 	hidden := uintptr(v)
