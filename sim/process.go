@@ -27,6 +27,8 @@ type Process struct {
 
 	list       *waitList // where it waits with others
 	prev, next *Process
+	waits      *request // what it waits for, where that can be given up
+	held       *request // first of what it acquired last
 }
 
 // processState says what a process waits for.
@@ -169,6 +171,9 @@ func (w *coroutine) work(n *Node) (more bool) {
 		}
 	}()
 	w.body(w.p)
+	if w.p.held != nil {
+		w.p.endsHolding()
+	}
 	return true
 }
 
@@ -207,10 +212,19 @@ func (p *Process) pause(s processState) {
 func (p *Process) wait() outcome {
 	p.outcome = timeUp
 	p.pause(waiting)
+	p.leave()
+	return p.outcome
+}
+
+// leave takes the process off what it waits for.
+func (p *Process) leave() {
 	if p.list != nil {
 		p.list.remove(p)
 	}
-	return p.outcome
+	if r := p.waits; r != nil {
+		p.waits = nil
+		r.withdraw()
+	}
 }
 
 // interruptedBefore takes an interrupt that came while the process couldn't be interrupted.
@@ -283,9 +297,7 @@ func (p *Process) end(why outcome) bool {
 	}
 	p.n.schedule.cancel(p.timer)
 	p.state, p.outcome = holding, why
-	if p.list != nil {
-		p.list.remove(p)
-	}
+	p.leave()
 	p.timer = p.n.schedule.set(p.n.now, p.n.now, p)
 	return true
 }

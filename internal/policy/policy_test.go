@@ -70,7 +70,7 @@ model/network: internal/heap internal/wire internal/gml node scenario model/meas
 
 # The front door for models of one's own.
 sim/dist: scenario
-sim: app internal/plain internal/table model/measure node scenario sim/dist
+sim: app internal/invariants internal/plain internal/table model/measure node scenario sim/dist
 sim/simtest: app internal/workerproc model/modeltest scenario sim
 
 # Which worker hosts which node: graphs, nothing else.
