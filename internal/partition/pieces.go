@@ -50,7 +50,7 @@ func (a *assignment) inPieces(pinned bool) error {
 	if err != nil {
 		return err
 	}
-	work := newWorks(a.s).expected()
+	work := a.weights()
 	divided, calls := make([]*pieces, len(orders)), make([]func() error, len(orders))
 	for i, order := range orders {
 		calls[i] = func() error {
@@ -74,6 +74,28 @@ func (a *assignment) inPieces(pinned bool) error {
 	}
 	a.fewerPieces(best, pins)
 	return a.proceed()
+}
+
+// nodeSeconds is what a node takes beside its events, to be made and to report: a service's server, as measured.
+const nodeSeconds = 4e-6
+
+// weights is what the pieces of a run divide evenly: the expected work of every node, and what it takes beside that, in
+// units of all events. Millions of nodes that each handle a few events take longer to be made than to be simulated.
+func (a *assignment) weights() []float64 {
+	work := newWorks(a.s).expected()
+	if a.most == 0 {
+		return work // nothing says how long the events take
+	}
+	sum := 0.0
+	for _, w := range work {
+		sum += w
+	}
+	// At the most as much as all events, so that sums can't overflow: work hardly counts then.
+	each := min(1, nodeSeconds/(a.events*a.run.Seconds*eventSeconds))
+	for n := range work {
+		work[n] = work[n]/sum + each
+	}
+	return work
 }
 
 // fewerPieces leaves workers empty where all of them would wait for each other at nearly every event, or where the run

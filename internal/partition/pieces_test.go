@@ -3,6 +3,7 @@
 package partition
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -72,5 +73,37 @@ func TestPiecesOfMany(t *testing.T) {
 	}
 	if p.Cut > 1e-4 || p.Balance() > 1+2*cutSlack {
 		t.Errorf("cut %v, balance %v", p.Cut, p.Balance())
+	}
+}
+
+// Where nodes take longer to be made than to handle their events they are divided evenly; else their work is.
+func TestPiecesOfShortRun(t *testing.T) {
+	const n = 3000
+	work := ones(n)
+	for i := range 100 {
+		work[i] = 100
+	}
+	g := graph(work)
+	for i := range n {
+		g.Links = append(g.Links, link(i, (i+1)%n, 1, 1))
+	}
+	s := structure(g)
+	for _, c := range []struct {
+		seconds     float64
+		least, most int     // nodes of the worker that has fewer
+		balance     float64 // at the most
+	}{{0, 1400, 1500, 2}, {1e-6, 1400, 1500, 2}, {1e6, 1, 100, 1.05}, {math.MaxFloat64, 1, 100, 1.05}} {
+		of := slices.Repeat([]int32{free}, n)
+		a := newAssignment(s, Run{Workers: 2, Processors: 2, Seconds: c.seconds}, of, nil)
+		if err := a.inPieces(true); err != nil {
+			t.Fatal(err)
+		}
+		p, err := a.figures()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if few := slices.Min(p.Nodes); few < c.least || few > c.most || p.Balance() > c.balance {
+			t.Errorf("%v s: balance %v, nodes %v", c.seconds, p.Balance(), p.Nodes)
+		}
 	}
 }
