@@ -7,7 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 )
 
 // Packed are structures of which everybody who reads them needs few, behind one that everybody needs:
@@ -23,7 +26,7 @@ type Packed struct {
 }
 
 // AppendPacked appends to buf what shared has and n items. item gives the fields of one of them, which has at least
-// itemBytes bytes.
+// itemBytes bytes; several goroutines call it at once.
 func AppendPacked(buf []byte, shared func(*Codec), n, itemBytes int, item func(n int) (func(*Codec), error)) ([]byte,
 	error) {
 	at := len(buf)
@@ -36,21 +39,77 @@ func AppendPacked(buf []byte, shared func(*Codec), n, itemBytes int, item func(n
 		return nil, fmt.Errorf("found %d bytes that all items share, want at most %d", length, uint32(math.MaxUint32))
 	}
 	binary.LittleEndian.PutUint32(buf[at:], uint32(length))
+	stretches, all, err := encodeItems(n, itemBytes, item)
+	if err != nil {
+		return nil, err
+	}
+	buf = slices.Grow(buf, 8+8*n+all)
 	buf = binary.LittleEndian.AppendUint64(buf, uint64(n))
-	ends := len(buf)
-	items := ends + 8*n
-	buf = slices.Grow(buf, n*(8+itemBytes))[:items]
-	for i := range n {
-		fields, err := item(i)
-		if err == nil {
-			buf, err = Append(buf, fields)
+	end := 0
+	for _, s := range stretches {
+		for _, length := range s.lengths {
+			end += int(length)
+			buf = binary.LittleEndian.AppendUint64(buf, uint64(end))
 		}
-		if err != nil {
-			return nil, fmt.Errorf("item %d: %w", i, err)
-		}
-		binary.LittleEndian.PutUint64(buf[ends+8*i:], uint64(len(buf)-items))
+	}
+	for _, s := range stretches {
+		buf = append(buf, s.bytes...)
 	}
 	return buf, nil
+}
+
+// stretch is some items that follow one another, encoded.
+type stretch struct {
+	bytes   []byte
+	lengths []uint32
+	err     error
+}
+
+// stretchItems is how many items a stretch has at the most.
+const stretchItems = 1 << 14
+
+// encodeItems encodes n items in stretches, which all processors share; all is how many bytes they are together.
+func encodeItems(n, itemBytes int, item func(n int) (func(*Codec), error)) (stretches []stretch, all int, err error) {
+	stretches = make([]stretch, (n+stretchItems-1)/stretchItems)
+	var next atomic.Int64
+	var group sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(stretches)) {
+		group.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(stretches); i = int(next.Add(1)) - 1 {
+				begin := i * stretchItems
+				stretches[i] = encodeStretch(begin, min(begin+stretchItems, n), itemBytes, item)
+			}
+		})
+	}
+	group.Wait()
+	for i := range stretches {
+		if err := stretches[i].err; err != nil {
+			return nil, 0, err
+		}
+		all += len(stretches[i].bytes)
+	}
+	return stretches, all, nil
+}
+
+// encodeStretch encodes items begin to end-1.
+func encodeStretch(begin, end, itemBytes int, item func(n int) (func(*Codec), error)) stretch {
+	s := stretch{bytes: make([]byte, 0, (end-begin)*itemBytes), lengths: make([]uint32, 0, end-begin)}
+	for n := begin; n < end; n++ {
+		before := len(s.bytes)
+		fields, err := item(n)
+		if err == nil {
+			s.bytes, err = Append(s.bytes, fields)
+		}
+		if length := len(s.bytes) - before; err == nil && length > math.MaxUint32 {
+			err = fmt.Errorf("found %d bytes, want at most %d", length, uint32(math.MaxUint32))
+		}
+		if err != nil {
+			s.err = fmt.Errorf("item %d: %w", n, err)
+			return s
+		}
+		s.lengths = append(s.lengths, uint32(len(s.bytes)-before))
+	}
+	return s
 }
 
 // OpenPacked decodes what all items share. The rest of b isn't looked at before Decode is called; b must not change as

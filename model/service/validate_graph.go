@@ -14,6 +14,8 @@ import (
 // docs/scenario-service.md, "Topology".
 func (l *loader) checkGraph() {
 	l.spec.topology = newTopology(len(l.spec.Edges))
+	boxes := 2 + len(l.spec.Balancers) + len(l.spec.Servers) // millions aren't to be copied while the lists grow
+	l.spec.topology.boxes, l.boxes = make([]box, 0, boxes), make([]boxAt, 0, boxes)
 	l.addBoxes()
 	l.checkEdgeIDs()
 	if l.serversMissing || l.idsDoubtful {
