@@ -198,6 +198,17 @@ func TestWeigh(t *testing.T) {
 	}
 }
 
+// What a process shares of its program's file isn't its own: it changes with whoever runs the program beside it.
+func TestOwnMemory(t *testing.T) {
+	const rollup = "Pss:   7100 kB\nPss_Dirty: 5000 kB\nPss_Anon: 4000 kB\nPss_File: 2000 kB\nPss_Shmem: 1100 kB\n"
+	if got, err := ownMemory(rollup); err != nil || got != 5100*1024 {
+		t.Errorf("%v, %v, want 5100 KiB", got, err)
+	}
+	if got, err := ownMemory("Pss: many kB\n"); err == nil {
+		t.Errorf("%v of what is no number", got)
+	}
+}
+
 // Every workload runs and is sampled.
 func TestWorkloads(t *testing.T) {
 	g := testGround(t)
