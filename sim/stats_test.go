@@ -7,9 +7,11 @@ import (
 	"encoding/json"
 	"flag"
 	"math"
+	"runtime"
 	"strings"
 	"testing"
 
+	"github.com/disco-sim/disco/internal/invariants"
 	"github.com/disco-sim/disco/internal/seed"
 	"github.com/disco-sim/disco/model/modeltest"
 	"github.com/disco-sim/disco/scenario"
@@ -232,6 +234,9 @@ func FuzzReport(f *testing.F) {
 
 // Recording costs no memory.
 func TestRecordingAllocates(t *testing.T) {
+	if invariants.Enabled {
+		t.Skip("the checked build allocates")
+	}
 	m := model(t, 1e9, 0, func(b *Builder) {
 		b.Node("a", func(n *Node) {
 			count, tally, gauge := n.Counter("count"), n.Tally("tally"), n.Gauge("gauge")
@@ -285,4 +290,33 @@ func BenchmarkRecord(b *testing.B) {
 			i++
 		}
 	})
+}
+
+// What nodes are said to take of the memory is about what they take.
+func TestMemory(t *testing.T) {
+	const nodes = 2000
+	m := model(t, 1e9, 0, func(b *Builder) {
+		b.Nodes("a", nodes, func(n *Node) {
+			kept := make([]byte, 10_000)
+			count, gauge := n.Counter("count"), n.Gauge("gauge")
+			n.Every(dist.Constant(1), func(c *Context) {
+				count.Inc()
+				gauge.Set(float64(kept[0]))
+			})
+		})
+	})
+	said := float64(m.Memory().NodeBytes)
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	e := newEngine(t, m)
+	turn(t, e, 3*nodes)
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	took := float64(after.HeapAlloc-before.HeapAlloc) / nodes
+	runtime.KeepAlive(e)
+	t.Logf("%.0f bytes a node, it takes %.0f with what the engine has", said, took)
+	if said < 0.8*took || said > 1.3*took {
+		t.Errorf("%.0f bytes a node, it takes %.0f", said, took)
+	}
 }

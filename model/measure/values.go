@@ -148,6 +148,12 @@ func (v *Values) Percentile(p float64) (at, low, high float64) {
 		return 0, 0, 0
 	}
 	left := uint64(rank(p, v.Count))
+	switch left {
+	case 1:
+		return v.Min, v.Min, v.Min
+	case uint64(v.Count):
+		return v.Max, v.Max, v.Max
+	}
 	for _, e := range v.list {
 		if count := e & countMask; left > count {
 			left -= count
@@ -170,27 +176,55 @@ func (v *Values) P(p float64) float64 {
 	return at
 }
 
-// Interval estimates a percentile of v, of which samples are the independent parts, as Percentile does for
-// Latencies: nil of the empty set.
+// Interval estimates a percentile of v, of which samples are the independent parts; nil of the empty set. Which share
+// of the numbers lies beyond the percentile, on the side of the shorter tail, has an interval, a ratio of sums over
+// the samples; its ends, on a logarithmic scale, are those of the percentiles between which the truth lies (Woodruff,
+// Confidence intervals for medians and other position measures, 1952), each its bucket's outer end. Where they lie
+// beyond the least or the greatest number there is no interval.
 func (v *Values) Interval(p float64, samples []*Values) *Interval {
 	if v.Count == 0 {
 		return nil
 	}
 	at, low, high := v.Percentile(p)
-	var d deviations
-	for _, s := range samples {
-		if s.Count > 0 {
-			d.add(s.P(p) - at)
+	i := Interval{Mean: at, Low: low, High: high, N: len(samples)}
+	if len(samples) > 1 && v.Min == v.Max {
+		i.HalfWidth = max(high-at, at-low)
+		return &i
+	}
+	key := orderedKey(at)
+	series := make([]Series, len(samples))
+	for k, s := range samples {
+		beyond := s.above(key)
+		if p < 50 {
+			beyond = s.Count - beyond
 		}
+		series[k] = Series{Y: []float64{float64(beyond)}, X: []float64{float64(s.Count)}}
 	}
-	i := Unknown(at, d.n)
-	if d.n >= 2 {
-		i = d.interval(at, low, high, 1)
+	share, _ := Ratio(series)
+	tail := min(p, 100-p)
+	factor := math.Exp((share.High - share.Low) / 2 / share.Mean)
+	if !share.Known() || !(tail*factor < 100) || !(tail/factor*float64(v.Count) > 100) {
+		i = Unknown(at, len(samples))
+		return &i
 	}
-	if v.Min >= 0 {
-		i = i.Clip(math.Inf(1))
+	if p < 50 {
+		_, i.Low, _ = v.Percentile(tail / factor)
+		_, _, i.High = v.Percentile(tail * factor)
+	} else {
+		_, i.Low, _ = v.Percentile(100 - tail*factor)
+		_, _, i.High = v.Percentile(100 - tail/factor)
 	}
+	i.HalfWidth = max(i.High-at, at-i.Low)
 	return &i
+}
+
+// above is how many numbers have a greater key.
+func (v *Values) above(key uint64) (count int64) {
+	v.settle()
+	for k := len(v.list) - 1; k >= 0 && v.list[k]>>keyShift > key; k-- {
+		count += int64(v.list[k] & countMask)
+	}
+	return count
 }
 
 // Buckets calls yield for every bucket that holds something, from the least, with the least and the greatest number

@@ -4,6 +4,7 @@ package measure
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -72,6 +73,50 @@ func TestValuesMerge(t *testing.T) {
 		if !same || !slices.Equal(merged.list, whole.list) || math.Abs(merged.Mean-whole.Mean) > 1e-9*whole.StdDev() {
 			t.Fatalf("%v, want %v", merged, whole)
 		}
+	}
+}
+
+// The intervals of percentiles hold the truth, in the short tail and the long one; where nothing lies beyond there is
+// none, and none in a single sample.
+func TestValuesInterval(t *testing.T) {
+	const experiments = 400
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for _, p := range []float64{2, 50, 97} {
+		hits := 0
+		for range experiments {
+			var all Values
+			var parts []*Values
+			for range 10 {
+				one := &Values{}
+				for range 200 {
+					_ = one.Add(rnd.ExpFloat64() - 1)
+				}
+				parts = append(parts, one)
+				all.Merge(one)
+			}
+			i := all.Interval(p, parts)
+			if !i.Known() {
+				t.Fatalf("p%v: %+v", p, i)
+			}
+			if i.Holds(-math.Log1p(-p/100) - 1) {
+				hits++
+			}
+			if i := all.Interval(p, parts[:1]); i.Known() {
+				t.Fatalf("p%v of a single sample: %+v", p, i)
+			}
+			if i := all.Interval(100, parts); i.Known() || i.Mean != all.Max {
+				t.Fatalf("p100: %+v", i)
+			}
+		}
+		t.Logf("p%v: %d of %d", p, hits, experiments)
+		if hits < experiments*92/100 || hits > experiments*99/100 {
+			t.Errorf("p%v: %d of %d intervals hold the truth", p, hits, experiments)
+		}
+	}
+	var none, same Values
+	_, _ = same.Add(3), same.Add(3)
+	if i := same.Interval(50, []*Values{&same, &same}); i.Low != 3 || i.Mean != 3 || none.Interval(50, nil) != nil {
+		t.Errorf("%+v", i)
 	}
 }
 
