@@ -10,9 +10,11 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -182,6 +184,11 @@ func (f *File) processes(t testing.TB, sum scenario.Summary, events uint64) {
 // by name.
 func Results(t testing.TB, s scenario.Scenario, replications int) *sim.Results {
 	t.Helper()
+	return results(t, s, seed, replications)
+}
+
+func results(t testing.TB, s scenario.Scenario, seed uint64, replications int) *sim.Results {
+	t.Helper()
 	if f, ok := s.(*File); ok {
 		s = f.Scenario
 	}
@@ -193,8 +200,46 @@ func Results(t testing.TB, s scenario.Scenario, replications int) *sim.Results {
 }
 
 // Agree fails unless a number that is known to be true lies in the confidence interval of a statistic: of the mean of
-// a tally or a gauge, of the amount that a counter counts in a replication.
+// a tally or a gauge, of the amount that a counter counts in a replication. Chance alone keeps it out of one interval
+// in twenty: Covers is for several numbers.
 func Agree(t testing.TB, r *sim.Results, name string, truth float64) {
+	t.Helper()
+	low, high := interval(t, r, name)
+	t.Logf("%s: from %.6g to %.6g; true is %.6g", name, low, high, truth)
+	if !within(low, truth, high) {
+		t.Errorf("%s lies between %.6g and %.6g, which %.6g doesn't", name, low, high, truth)
+	}
+}
+
+const (
+	experiments = 20
+	coveredMin  = 16 // fewer have a probability of 0.0003 where 19 are expected
+)
+
+// Covers is Agree for experiments with seeds 1 to 20, of so many replications each: it fails where the interval of a
+// statistic holds the truth in fewer than 16 of them.
+func Covers(t testing.TB, s scenario.Scenario, replications int, truths map[string]float64) {
+	t.Helper()
+	hits := map[string]int{}
+	for i := range experiments {
+		r := results(t, s, uint64(i)+1, replications)
+		for name, truth := range truths {
+			if low, high := interval(t, r, name); within(low, truth, high) {
+				hits[name]++
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(truths)) {
+		t.Logf("%s: %.6g lies in %d of %d intervals", name, truths[name], hits[name], experiments)
+		if hits[name] < coveredMin {
+			t.Errorf("%s: %.6g lies in %d of %d intervals, want at least %d", name, truths[name], hits[name],
+				experiments, coveredMin)
+		}
+	}
+}
+
+// interval is that of a statistic of results.
+func interval(t testing.TB, r *sim.Results, name string) (low, high float64) {
 	t.Helper()
 	s := r.Statistic(name)
 	if s == nil {
@@ -209,13 +254,13 @@ func Agree(t testing.TB, r *sim.Results, name string, truth float64) {
 		i, seconds = s.Rate, r.HorizonSeconds-r.WarmupSeconds
 	}
 	if i == nil || !i.Known() {
-		t.Errorf("%s has no interval: simulate longer, or more replications", name)
-		return
+		t.Fatalf("%s has no interval: simulate longer, or more replications", name)
 	}
-	rounding := 1e-12 * math.Abs(truth)
-	low, high := i.Low*seconds-rounding, i.High*seconds+rounding
-	t.Logf("%s: %.6g, from %.6g to %.6g; true is %.6g", name, i.Mean*seconds, low, high, truth)
-	if !(low <= truth && truth <= high) {
-		t.Errorf("%s lies between %.6g and %.6g, which %.6g doesn't", name, low, high, truth)
-	}
+	return i.Low * seconds, i.High * seconds
+}
+
+// within allows for rounding where an interval has no width.
+func within(low, x, high float64) bool {
+	rounding := 1e-12 * math.Abs(x)
+	return low-rounding <= x && x <= high+rounding
 }

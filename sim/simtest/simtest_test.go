@@ -100,6 +100,8 @@ func TestTill(t *testing.T) {
 	Agree(t, r, "till/busy", 1.5)
 	Agree(t, r, "till/service", 3)
 	Agree(t, r, "till/seen", 3*450/2.)
+	warm := Load(t, kind, "testdata/till.yml", "warmup=50")
+	Covers(t, warm, 20, map[string]float64{"till/busy": 1.5, "till/seen": 675})
 	if r.Replications != 100 || !(r.Figure("till/busy") > 1) {
 		t.Errorf("%+v", r)
 	}
@@ -155,7 +157,13 @@ func TestFails(t *testing.T) {
 		"want":                              func(t testing.TB) { Load(t, kind, "testdata/till.yml", "gap") },
 		`there is no statistic "till/wait"`: func(t testing.TB) { Agree(t, results(t), "till/wait", 1) },
 		"which 4 doesn't":                   func(t testing.TB) { Agree(t, results(t), "till/service", 4) },
-		"isn't a model of package sim":      func(t testing.TB) { Results(t, otherKind{shared}, 1) },
+		"3 lies in 0 of 20": func(t testing.TB) {
+			Covers(t, Load(t, kind, "testdata/till.yml"), 10, map[string]float64{"till/busy": 3})
+		},
+		"has no interval": func(t testing.TB) {
+			Agree(t, Results(t, Load(t, kind, "testdata/till.yml", "horizon=1"), 1), "till/seen", 3)
+		},
+		"isn't a model of package sim": func(t testing.TB) { Results(t, otherKind{shared}, 1) },
 	} {
 		if said := record(test); !said.failed || !strings.Contains(said.text, want) {
 			t.Errorf("failed: %v: %s\nwant %q", said.failed, said.text, want)
