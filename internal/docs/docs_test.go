@@ -56,6 +56,7 @@ var rules = []rule{
 	{match: `go run ./perf/scale .*`, add: " -most 100 -rounds 1 -events 10000 -budget 1s", want: "workers: "},
 	{match: `go run ./internal/tiny .*`, status: 1, want: "a token broke"},
 	{match: `go run ./examples/ipc`, want: "100000 messages"},
+	{match: `go run ./examples/simpy/.*`, want: "trace hash"},
 	{match: `go (run|build) .*`, want: ""},
 }
 

@@ -102,6 +102,13 @@ internal/tiny: app internal/launch/launchtest
 
 # Examples and measurements.
 examples/ipc: ipc
+examples/simpy/bank: sim sim/dist
+examples/simpy/carwash: sim sim/dist
+examples/simpy/latency: sim sim/dist
+examples/simpy/movie: sim sim/dist
+examples/simpy/pipes: sim sim/dist
+examples/simpy/shop: sim sim/dist
+examples/simpy/station: sim sim/dist
 perf/bench: app egress envelope ingress internal/chart internal/cputime internal/infile internal/printable ipc ring shm
 perf/chaos: internal/procfs app internal/infile internal/inspect internal/invariants internal/launch internal/race
 	internal/launch/launchtest internal/worker model/devstone model/network model/phold model/queueing
