@@ -194,10 +194,19 @@ func (e *Egress) commitBlock(rec []byte, ev *envelope.Event, number uint32, seq 
 	ref.Encode(rec)
 	e.pool.Lend(number, e.peer)
 	e.lent++
-	e.ring.Commit()
 	e.stats.Events++
 	e.stats.Blocks++
 	e.stats.Bytes += uint64(length)
+	if e.publishRecords == 1 {
+		e.ring.PublishClaimed()
+		if e.bell != nil {
+			// SYNC POINT park-handshake: as in sendAtOnce.
+			e.bell.Ring()
+		}
+		e.published()
+		return
+	}
+	e.ring.Commit()
 	e.committed(len(rec) + length)
 }
 
