@@ -39,6 +39,7 @@ type Node struct {
 	links   []declared // while only the structure is asked for
 	stats   statistics
 	workers coroutines
+	remotes *remotes // servers that others use, and others' that this node uses
 }
 
 // stream is a node's random stream of one name.

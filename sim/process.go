@@ -27,9 +27,15 @@ type Process struct {
 
 	list       *waitList // where it waits with others
 	prev, next *Process
-	waits      *request // what it waits for, where that can be given up
-	held       *request // first of what it acquired last
+	waits      withdrawer // what it waits for, where that can be given up
+	held       *request   // first of what it acquired last
+	remotes    int        // units that it holds at other nodes
+	amount     float64    // that it puts or gets; size of its batch
+	offer      any        // *offer[T]
 }
+
+// withdrawer is what a process waits for and may give up.
+type withdrawer interface{ withdraw() }
 
 // processState says what a process waits for.
 type processState uint8
@@ -54,7 +60,11 @@ const (
 type waitList struct {
 	first, last *Process
 	count       int
+	owner       settler // nil: of a Signal, which Resume may end the wait for
 }
+
+// settler is a resource: it does what has become possible when a process has left its queue.
+type settler interface{ settle() }
 
 func (l *waitList) add(p *Process) {
 	p.list, p.prev, p.next = l, l.last, nil
@@ -96,6 +106,8 @@ type coroutine struct {
 type coroutines struct {
 	all  []*coroutine
 	free []*coroutine
+
+	closed bool
 }
 
 // closing is the panic by which a live process is ended when its run is over.
@@ -171,7 +183,7 @@ func (w *coroutine) work(n *Node) (more bool) {
 		}
 	}()
 	w.body(w.p)
-	if w.p.held != nil {
+	if w.p.held != nil || w.p.remotes > 0 {
 		w.p.endsHolding()
 	}
 	return true
@@ -190,6 +202,7 @@ func (e *processPanic) Error() string {
 
 // close ends all live processes: their deferred calls are made.
 func (ws *coroutines) close() {
+	ws.closed = true
 	for _, w := range ws.all {
 		w.stop()
 	}
@@ -218,8 +231,11 @@ func (p *Process) wait() outcome {
 
 // leave takes the process off what it waits for.
 func (p *Process) leave() {
-	if p.list != nil {
-		p.list.remove(p)
+	if l := p.list; l != nil {
+		l.remove(p)
+		if l.owner != nil {
+			l.owner.settle()
+		}
 	}
 	if r := p.waits; r != nil {
 		p.waits = nil
@@ -278,7 +294,10 @@ func (p *Process) SuspendFor(delay float64) bool {
 
 // Resume has a process that waits in Suspend, SuspendFor or for a Signal go on at this epoch, behind all that is
 // already due; false where it doesn't wait so. Who has been resumed is gone from what it waited for.
-func (p *Process) Resume() bool { return p.end(resumed) }
+func (p *Process) Resume() bool {
+	forResource := p.waits != nil || p.list != nil && p.list.owner != nil
+	return !forResource && p.end(resumed)
+}
 
 // Interrupt ends the wait of a process that can be interrupted, or the next such wait where it isn't in one now.
 // cause is what Cause returns then. A process that has ended isn't changed.

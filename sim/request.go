@@ -213,6 +213,10 @@ func (p *Process) endsHolding() {
 		p.held = r.next
 		r.s.recycle(r)
 	}
+	if p.remotes > 0 {
+		panic(&failure{fmt.Sprintf("%s: a process ended that holds %d units at other nodes, at %v s: call Release",
+			p.n.name, p.remotes, p.n.now)})
+	}
 }
 
 // forget drops what the process had of a server and has lost.
