@@ -191,7 +191,7 @@ func (p *program) application() *cli.App {
 		DisableSliceFlagSeparator: true,
 
 		ExitErrHandler: func(*cli.Context, error) {}, // errors are shown by complain
-		Commands: append([]*cli.Command{p.runCommand(), p.validateCommand(), p.inspectCommand(),
+		Commands: append([]*cli.Command{p.runCommand(), p.validateCommand(), p.verifyCommand(), p.inspectCommand(),
 			p.versionCommand()}, p.kindCommands()...),
 	}
 }

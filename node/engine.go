@@ -46,6 +46,8 @@ type Engine struct {
 	backlogBytes int64         // headers and data of events from other workers that are not handled yet
 	front        uint64        // latest epoch at which a handler was called, as a key
 	window       float64       // nothing at it or later is handled (SetWindow)
+	journals     int           // 0: no simproc keeps one
+	fleeting     []byte        // memory of the events that are being handled (Config.Fleeting)
 	mutate       func([]Event) // for the test that tests can fail; checked build only
 	trouble                    // checked build only
 	err          error
@@ -72,8 +74,12 @@ type Config struct {
 	// machines that disco runs on, and nothing else is promised about the two.
 	CallOf, CallAt *uint64
 
-	// Trace, when not nil, receives everything handled.
+	// Trace, when not nil, receives everything handled; a Journal also what that did.
 	Trace Tracer
+
+	// Fleeting, beside a Trace, has the memory of events overwritten behind each call of a handler, so that one that
+	// has kept it gives other results.
+	Fleeting bool
 
 	// Runtime, when not nil, says where a model's code was when it panicked, and lets the
 	// checked build find calls from other goroutines.
@@ -153,6 +159,7 @@ func NewEngine(plan *Plan, cfg Config) (*Engine, error) {
 		}
 		e.file(entry{route: route{i, wakeSender}}) // once at epoch 0
 	}
+	e.startJournals()
 	e.settle()
 	return e, nil
 }
@@ -264,6 +271,9 @@ func (e *Engine) activate(i int) {
 	e.current = nil
 	if checked {
 		e.unlend(p)
+	}
+	if e.cfg.Trace != nil {
+		e.handled(i, p)
 	}
 	for _, r := range e.refs {
 		e.store.free(r)

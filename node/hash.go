@@ -52,6 +52,9 @@ func (e *Engine) record(class int, p *Simproc) {
 		}
 	}
 	p.hash = h
+	if e.cfg.Fleeting {
+		e.flee()
+	}
 }
 
 // Hashes calls yield with the trace hash of every local simproc, by rising id.

@@ -41,6 +41,19 @@ type Headliner interface {
 	Headline() map[string]any
 }
 
+// Describer is a Scenario that can say what its events mean, for people who look for a mistake. It is asked in the
+// process that leads the run, after Graph.
+type Describer interface {
+	// DescribeEvent is an event's data in the model's words, in one line.
+	DescribeEvent(data []byte) string
+}
+
+// Sourcer is a Scenario whose code isn't where its methods are.
+type Sourcer interface {
+	// SourceFiles is the Go files with the model's code, as the compiler has named them.
+	SourceFiles() []string
+}
+
 // Options are what the command line may change about a scenario.
 type Options struct {
 	// Horizon is the simulated time at which the run ends, in seconds. 0 takes the

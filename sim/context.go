@@ -46,7 +46,7 @@ func (c *Context) At(epoch float64, f func(c *Context)) Timer {
 	if !(epoch >= n.now) { // NaN too
 		n.misuse("At(%v): the time is before now", epoch)
 	}
-	return n.schedule.set(n.now, epoch, call(f))
+	return n.set(epoch, call(f))
 }
 
 // Cancel takes back what a Timer names, and reports whether it was still to be done. The zero Timer names nothing.
@@ -67,7 +67,7 @@ func (n *Node) after(what string, delay float64, do action) Timer {
 	if !(delay >= 0) || math.IsInf(delay, 1) {
 		n.misuse("%s(%v): want a time of 0 s or more", what, delay)
 	}
-	return n.schedule.set(n.now, n.now+delay, do)
+	return n.set(n.now+delay, do)
 }
 
 // Timeout is a timer that is set again and again and calls one function with one value: for what is usually

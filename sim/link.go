@@ -178,7 +178,11 @@ func (l *Link[E]) owned(c Caller) {
 
 func (l *Link[E]) send(delay float64, e E) {
 	n := l.n
-	if err := n.proc.Send(l.id, n.now+delay, l.typ.encode(n.m, e)); err != nil {
+	data := l.typ.encode(n.m, e)
+	if n.journaled {
+		n.note("sent %s to %s, there at %v s", l.typ.plan.Text(data[keyBytes:]), l.target, n.now+delay)
+	}
+	if err := n.proc.Send(l.id, n.now+delay, data); err != nil {
 		panic(&failure{err.Error()})
 	}
 }
@@ -225,9 +229,13 @@ func (l *Mesh[E]) SendAfter(c Caller, delay float64, to int, e E) {
 	if to < 0 || to >= l.m.count || !(delay >= l.least) || math.IsInf(delay, 1) {
 		n.misuse("mesh: an event to node %d of %d after %v s, want at least %v s", to, l.m.count, delay, l.least)
 	}
+	data := l.typ.encode(n.m, e)
+	if n.journaled {
+		n.note("sent %s to %s, there at %v s", l.typ.plan.Text(data[keyBytes:]), l.m.nodeName(to), n.now+delay)
+	}
 	id, err := n.proc.LinkTo(node.Endpoint{Node: to, Simproc: l.layer})
 	if err == nil {
-		err = n.proc.Send(id, n.now+delay, l.typ.encode(n.m, e))
+		err = n.proc.Send(id, n.now+delay, data)
 	}
 	if err != nil {
 		panic(&failure{err.Error()})

@@ -3,6 +3,7 @@
 package sim
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 
@@ -17,18 +18,20 @@ import (
 type Node struct {
 	// What every activation needs comes first, so that it takes two cache lines where nodes are many: the first type
 	// of events that the node handles, and the first stream that it draws from.
-	ctx      Context
-	now      float64
-	proc     *node.Simproc // nil while only the structure is asked for
-	m        *Model
-	input    input
-	begun    bool // the functions of starts were called
-	active   bool // an activation is under way, or the report
-	layer    int32
-	stream   stream
-	schedule schedule
-	wakeups  []float64 // epochs of wakeups that were asked for and haven't come, falling
-	err      error     // of a process
+	ctx       Context
+	now       float64
+	proc      *node.Simproc // nil while only the structure is asked for
+	m         *Model
+	input     input
+	begun     bool // the functions of starts were called
+	active    bool // an activation is under way, or the report
+	journaled bool // there is a journal
+	layer     int32
+	stream    stream
+	schedule  schedule
+	wakeups   []float64 // epochs of wakeups that were asked for and haven't come, falling
+	err       error     // of a process
+	journal   *journal
 
 	inputs  []input  // of further types
 	streams []stream // further ones, by the number of a distribution's name
@@ -89,7 +92,7 @@ type source struct {
 	f   func(c *Context)
 }
 
-func (s *source) wait() { s.n.schedule.set(s.n.now, s.n.now+max(0, s.n.draw(&s.gap)), s) }
+func (s *source) wait() { s.n.set(s.n.now+max(0, s.n.draw(&s.gap)), s) }
 
 func (s *source) fire(c *Context) {
 	s.wait()
@@ -98,11 +101,23 @@ func (s *source) fire(c *Context) {
 
 // draw draws from d with the stream of its name.
 func (n *Node) draw(d *dist.Dist) float64 {
-	id := d.ID()
-	if s := &n.stream; s.id == id && s.seeded {
-		return d.Draw(&s.Stream)
+	id, s := d.ID(), &n.stream
+	if s.id != id || !s.seeded {
+		s = n.find(id, d.Name())
 	}
-	return d.Draw(&n.find(id, d.Name()).Stream)
+	x := d.Draw(&s.Stream)
+	if n.journaled {
+		n.note("drew %v from %s", x, cmp.Or(d.Name(), "a distribution without a name"))
+	}
+	return x
+}
+
+// set puts an action into the schedule.
+func (n *Node) set(epoch float64, do action) Timer {
+	if n.journaled {
+		n.note("set for %v s: %s", epoch, describe(do))
+	}
+	return n.schedule.set(n.now, epoch, do)
 }
 
 // find is the stream of a distribution's name.
@@ -153,6 +168,9 @@ func (n *Node) Handle(p *node.Simproc, events []node.Event) (err error) {
 		return nil
 	}
 	for do := n.schedule.due(n.now); do != nil; do = n.schedule.due(n.now) {
+		if n.journaled {
+			n.note("did %s", describe(do))
+		}
 		do.fire(&n.ctx)
 		if n.err != nil {
 			return n.err

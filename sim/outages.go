@@ -57,7 +57,7 @@ func (w *shifts) wait() {
 	if w.round > 0 {
 		epoch += w.round * w.period
 	}
-	n.schedule.set(n.now, max(n.now, epoch), w)
+	n.set(max(n.now, epoch), w)
 }
 
 func (w *shifts) fire(*Context) {
@@ -107,7 +107,7 @@ type breakdowns struct {
 
 func (b *breakdowns) wait(d *dist.Dist) {
 	n := b.s.n
-	n.schedule.set(n.now, n.now+max(0, n.draw(d)), b)
+	n.set(n.now+max(0, n.draw(d)), b)
 }
 
 func (b *breakdowns) fire(*Context) {

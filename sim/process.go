@@ -117,7 +117,7 @@ type closing struct{}
 func (n *Node) start(f func(p *Process)) *Process {
 	n.m.processes = true
 	p := &Process{Context: &n.ctx}
-	p.timer = n.schedule.set(n.now, n.now, &beginning{p, f})
+	p.timer = n.set(n.now, &beginning{p, f})
 	p.state = holding // an interrupt is delivered to its first wait
 	return p
 }
@@ -317,7 +317,7 @@ func (p *Process) end(why outcome) bool {
 	p.n.schedule.cancel(p.timer)
 	p.state, p.outcome = holding, why
 	p.leave()
-	p.timer = p.n.schedule.set(p.n.now, p.n.now, p)
+	p.timer = p.n.set(p.n.now, p)
 	return true
 }
 

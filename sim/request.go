@@ -178,10 +178,10 @@ func (s *Server) give(r *request) {
 	case r.serves:
 		n.schedule.cancel(r.timer)
 		r.end = n.now + r.service
-		r.timer = n.schedule.set(n.now, r.end, r)
+		r.timer = n.set(r.end, r)
 	case r.p == nil:
 		s.fixed += r.units
-		r.timer = n.schedule.set(n.now, n.now, r)
+		r.timer = n.set(n.now, r)
 		return
 	default:
 		r.next, r.p.held = r.p.held, r
@@ -199,7 +199,7 @@ func (p *Process) grant() {
 		p.waits = nil
 		p.end(resumed)
 	case holding:
-		p.timer = p.n.schedule.set(p.n.now, p.n.now, p)
+		p.timer = p.n.set(p.n.now, p)
 	}
 }
 

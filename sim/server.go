@@ -235,7 +235,7 @@ func (s *Server) ServeWithin(p *Process, delay, service float64, options ...Requ
 		return false
 	}
 	if r.state == queued && !r.begun && !math.IsInf(delay, 1) {
-		r.timer = s.n.schedule.set(s.n.now, s.n.now+delay, r)
+		r.timer = s.n.set(s.n.now+delay, r)
 	}
 	p.pause(holding)
 	return p.outcome == resumed

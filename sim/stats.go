@@ -196,6 +196,9 @@ func (c *Counter) Add(amount float64) {
 	if !(amount >= 0) {
 		c.n.misuse("a counter can't count %v: want 0 or more; what also falls is a Gauge", amount)
 	}
+	if c.n.journaled {
+		c.n.noteStatistic(c, amount)
+	}
 	if c.over() && !c.turn() {
 		return
 	}
@@ -249,6 +252,9 @@ func (n *Node) Tally(name string, details ...Detail) *Tally {
 
 // Add records a value, a finite one.
 func (t *Tally) Add(x float64) {
+	if t.n.journaled {
+		t.n.noteStatistic(t, x)
+	}
 	if t.over() && !t.turn() {
 		return
 	}
@@ -314,6 +320,9 @@ func (n *Node) Gauge(name string, details ...Detail) *Gauge {
 func (g *Gauge) Set(value float64) {
 	if !(math.Abs(value) <= measure.ValueMax) {
 		g.n.misuse("a gauge can't be %v: want a finite number", value)
+	}
+	if g.n.journaled {
+		g.n.noteStatistic(g, value)
 	}
 	if g.over() && !g.turn() {
 		g.value = value

@@ -3,6 +3,7 @@
 package launch
 
 import (
+	"cmp"
 	"io"
 	"math"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"github.com/disco-sim/disco/internal/partition"
 	"github.com/disco-sim/disco/internal/placement"
 	"github.com/disco-sim/disco/internal/worker"
+	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/scenario"
 )
 
@@ -114,6 +116,9 @@ type Config struct {
 	// is interrupted before anything was simulated leaves the file as it is.
 	Trace string
 
+	// Journal, beside Trace, makes the trace a journal; nil: it is a plain one.
+	Journal *Journal
+
 	// Profiles is a directory that gets a CPU profile of every worker; empty for none.
 	Profiles string
 
@@ -139,6 +144,29 @@ type Config struct {
 	// Stderr gets what workers write to their standard output and error, and remarks
 	// such as fewer workers than asked for; nil for nowhere.
 	Stderr io.Writer
+}
+
+// Journal is a trace with the data of events and with what activations did, in the model's words.
+type Journal struct {
+	Node        string  // the only one; "": all
+	From, Until float64 // simulated seconds; Until 0: the whole run
+	Fleeting    bool    // the memory of events is overwritten behind each call of a handler
+}
+
+// selection is what of a run the journal has.
+func (j *Journal) selection(g *node.Structure) (worker.Journal, error) {
+	w := worker.Journal{On: true, Fleeting: j.Fleeting}
+	w.From, w.Until = j.From, cmp.Or(j.Until, math.MaxFloat64)
+	w.End = node.SimprocID(g.NumSimprocs())
+	if j.Node != "" {
+		i, ok := g.IndexNodes()(j.Node)
+		if !ok {
+			return w, badConfig("print: found the node %q, which the scenario doesn't have", j.Node)
+		}
+		layers := len(g.Simprocs())
+		w.First, w.End = node.SimprocID(i*layers), node.SimprocID((i+1)*layers)
+	}
+	return w, nil
 }
 
 // Progress is how far a run has come.

@@ -53,6 +53,7 @@ type Launch struct {
 	scenario  scenario.Scenario
 	structure *node.Structure      // its structure; an Outline, once workers have it in memory
 	placement *partition.Partition // of the nodes over the workers of a set
+	journal   worker.Journal       // what the trace is to be
 	traffic   [][]float64          // what each worker is expected to send each other one of its set
 	sets      int                  // of workers
 	// input for other processes; nil before Run and where there are none
@@ -97,6 +98,11 @@ func Prepare(cfg Config) (*Launch, error) {
 	l := &Launch{cfg: cfg, scenario: s, clock: times, log: workerproc.NewLineWriter(cfg.Stderr),
 		timeouts: defaultTimeouts(g.NumSimprocs()), input: worker.Input{File: cfg.File, Text: cfg.Text, Set: cfg.Set,
 			Attached: doc.Attachments(), Kind: kind}}
+	if cfg.Journal != nil {
+		if l.journal, err = cfg.Journal.selection(g); err != nil {
+			return nil, err
+		}
+	}
 	if err := l.place(g); err != nil {
 		return nil, err
 	}

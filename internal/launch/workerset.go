@@ -182,6 +182,7 @@ func (ws *workerSet) setup(index int) *worker.Message {
 		Seed:    l.cfg.Seed,
 		Tuning:  l.cfg.Tuning,
 		Trace:   l.cfg.Trace,
+		Journal: l.journal,
 		// Workers that share a process yield to each other, and have one CPU time.
 		OneProcess: l.cfg.Transport == TransportInproc,
 		Crowded:    l.crowded(),

@@ -87,6 +87,15 @@ func Parse(name string, text []byte) (*Pins, error) {
 	return p, nil
 }
 
+// Of makes Pins of names and their workers.
+func Of(names []string, workers []int) *Pins {
+	p := &Pins{file: "placement"}
+	for i, name := range names {
+		p.pins = append(p.pins, pin{name: name, worker: workers[i]})
+	}
+	return p
+}
+
 // readPin reads one line; seen has the lines of the names before it.
 func readPin(key, value *yaml.Node, seen map[string]int) (pin, *scenario.Problem) {
 	p := pin{name: key.Value, line: key.Line, column: key.Column, at: value.Column}

@@ -31,6 +31,7 @@ internal/cputime:
 internal/wire:
 internal/wire/wiretest:
 internal/plain:
+internal/hazard: internal/infile
 envelope:
 
 # Memory. ring works on a byte slice and doesn't map, sleep or know envelopes, so that
@@ -92,13 +93,15 @@ internal/launch/launchtest: node scenario
 internal/sweep: scenario
 
 # The doors.
-app: internal/inspect internal/latency internal/launch internal/outfile internal/partition internal/placement
-	internal/printable internal/sweep internal/table internal/worker internal/workerproc node ring scenario
+app: internal/hazard internal/inspect internal/latency internal/launch internal/outfile internal/partition
+	internal/placement internal/printable internal/sweep internal/table internal/trace internal/worker
+	internal/workerproc node ring scenario
 cmd/disco-run: app model/service model/network model/phold model/devstone model/queueing
 cmd/disco-bench: perf/bench perf/peers
 internal/policy:
 internal/docs:
 internal/tiny: app internal/launch/launchtest
+internal/faulty: node scenario sim sim/dist
 
 # Examples and measurements.
 examples/ipc: ipc
@@ -134,7 +137,7 @@ var bans = []ban{
 	{"net", []string{"ipc", "perf/peers"}, "only who joins processes opens sockets"},
 	{"net/http", nil, "nothing here is a web server"},
 	{"math/rand", nil, "math/rand has a global generator: take a node's own stream (Simproc.Source)"},
-	{"reflect", []string{"internal/plain", "internal/wire/wiretest", "sim"},
+	{"reflect", []string{"internal/hazard", "internal/plain", "internal/wire/wiretest", "sim"},
 		"layouts and types are known when disco is compiled; those of models are read once, when a model is built, " +
 			"and tests fill any of them"},
 	{"log", nil, "disco reports by errors, counters and log/slog"},
@@ -163,6 +166,7 @@ const exceptions = `
 wall clock | ipc/dial.go: introduce | a deadline that is long past on every clock
 wall clock | internal/launch/postmortem.go: postMortem | the name of a file
 wall clock | internal/launch/postmortem.go: postMortemText | the head of a text
+wall clock | internal/faulty/clock.go: clock | the fault that is to be found
 wall clock | perf/bench/fleet.go: prepare | no time's Format, but one of a job
 wall clock | perf/chaos/main.go: command | a seed, which is printed
 wall clock | perf/scale/rows.go: newRow | the day of a row

@@ -16,6 +16,7 @@ package trace
 import (
 	"cmp"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -35,10 +36,19 @@ type Record struct {
 	Size   uint32         // bytes of data
 	Number uint64         // the sender's own number
 	Hash   uint64         // of headers and data
+
+	// Words are, in a journal, the event's data, cut at WordsMax, and of a Did what was done.
+	Words string
 }
 
 // Wakeup is the sender of a record that is a wakeup.
 const Wakeup = node.SimprocID(math.MaxUint32)
+
+// A record whose sender is Wakeup and whose number is DidNumber says what an activation did.
+const DidNumber = 1
+
+// Did reports whether a record says what an activation did.
+func (r *Record) Did() bool { return r.Sender == Wakeup && r.Number == DidNumber }
 
 // A trace file is a run of chunks: u32 class, u32 bytes, and that many bytes of
 // records of that class. Within a class the records are in order; the classes of a
@@ -57,6 +67,7 @@ var ErrCorrupt = errors.New("trace: corrupt")
 type Writer struct {
 	w      io.Writer
 	chunks [][]byte // by class
+	mark   uint32   // journalMark, or 0
 	err    error
 }
 
@@ -67,7 +78,8 @@ func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
 
 // Event implements node.Tracer.
 func (w *Writer) Event(class int, level uint32, target node.SimprocID, ev *node.Event, hash uint64) {
-	w.add(class, &Record{ev.Epoch, level, target, ev.Sender, uint32(len(ev.Data)), ev.Number, hash})
+	w.add(class, &Record{Epoch: ev.Epoch, Level: level, Target: target, Sender: ev.Sender, Size: uint32(len(ev.Data)),
+		Number: ev.Number, Hash: hash})
 }
 
 // Wakeup implements node.Tracer.
@@ -76,6 +88,13 @@ func (w *Writer) Wakeup(class int, level uint32, target node.SimprocID, epoch fl
 }
 
 func (w *Writer) add(class int, r *Record) {
+	if w.put(class, r); len(w.chunks[class]) == chunkHeader+chunkMax {
+		w.flush(class)
+	}
+}
+
+// put appends a record to its class's chunk, which has room.
+func (w *Writer) put(class int, r *Record) {
 	for len(w.chunks) <= class {
 		w.chunks = append(w.chunks, make([]byte, chunkHeader, chunkHeader+chunkMax))
 	}
@@ -88,9 +107,6 @@ func (w *Writer) add(class int, r *Record) {
 	c = binary.LittleEndian.AppendUint64(c, r.Number)
 	c = binary.LittleEndian.AppendUint64(c, r.Hash)
 	w.chunks[class] = c
-	if len(c) == chunkHeader+chunkMax {
-		w.flush(class)
-	}
 }
 
 func (w *Writer) flush(class int) {
@@ -99,7 +115,7 @@ func (w *Writer) flush(class int) {
 	if len(c) == chunkHeader || w.err != nil {
 		return
 	}
-	binary.LittleEndian.PutUint32(c, uint32(class))
+	binary.LittleEndian.PutUint32(c, uint32(class)|w.mark)
 	binary.LittleEndian.PutUint32(c[4:], uint32(len(c)-chunkHeader))
 	if _, err := w.w.Write(c); err != nil {
 		w.err = fmt.Errorf("trace: writing %d bytes: %w", len(c), err)
@@ -122,9 +138,10 @@ type Reader struct {
 
 // stream is the chunks of one class, in the order of the file.
 type stream struct {
-	chunks []span
-	buf    []byte
-	at     int // next record in buf
+	chunks  []span
+	buf     []byte
+	at      int // next record in buf
+	journal bool
 }
 
 type span struct {
@@ -146,7 +163,10 @@ func NewReader(r io.ReaderAt, size int64) (*Reader, error) {
 		}
 		class, n := binary.LittleEndian.Uint32(head[:]), int(binary.LittleEndian.Uint32(head[4:]))
 		off += chunkHeader
-		if class >= ClassesMax || n == 0 || n > chunkMax || n%recordBytes != 0 || off+int64(n) > size {
+		journal := class&journalMark != 0
+		if class &^= journalMark; class >= ClassesMax || n == 0 || n > chunkMax || off+int64(n) > size ||
+			!journal && n%recordBytes != 0 || class < uint32(len(t.classes)) && len(t.classes[class].chunks) > 0 &&
+			journal != t.classes[class].journal {
 			return nil, fmt.Errorf("%w: chunk at byte %d of %d has class %d and %d bytes, want a class below %d and "+
 				"a multiple of %d up to %d that fits",
 				ErrCorrupt, off-chunkHeader, size, class, n, ClassesMax, recordBytes, chunkMax)
@@ -155,6 +175,7 @@ func NewReader(r io.ReaderAt, size int64) (*Reader, error) {
 			t.classes = append(t.classes, stream{})
 		}
 		t.classes[class].chunks = append(t.classes[class].chunks, span{off, n})
+		t.classes[class].journal = journal
 		off += int64(n)
 	}
 	return t, nil
@@ -175,6 +196,9 @@ func (t *Reader) next(class int, rec *Record) (ok bool, err error) {
 			return false, fmt.Errorf("%w: %d bytes at %d: %w", ErrCorrupt, c.len, c.off, err)
 		}
 	}
+	if len(s.buf)-s.at < recordBytes {
+		return false, fmt.Errorf("%w: class %d has %d bytes behind its last record", ErrCorrupt, class, len(s.buf)-s.at)
+	}
 	b := s.buf[s.at : s.at+recordBytes]
 	s.at += recordBytes
 	*rec = Record{
@@ -185,6 +209,12 @@ func (t *Reader) next(class int, rec *Record) (ok bool, err error) {
 		Size:   binary.LittleEndian.Uint32(b[20:]),
 		Number: binary.LittleEndian.Uint64(b[24:]),
 		Hash:   binary.LittleEndian.Uint64(b[32:]),
+	}
+	if s.journal {
+		if rec.Words, ok = s.words(); !ok {
+			return false, fmt.Errorf("%w: class %d has a record at epoch %v with more words than its chunk", ErrCorrupt,
+				class, rec.Epoch)
+		}
 	}
 	if !(rec.Epoch >= 0 && rec.Epoch <= math.MaxFloat64) {
 		return false, fmt.Errorf("%w: class %d has a record at epoch %v, want a time >= 0", ErrCorrupt, class,
@@ -253,10 +283,14 @@ type Namer interface {
 }
 
 // AppendText appends one line: epoch, target, sender, number, bytes, hash, between
-// tabs; for a wakeup "wakeup" in place of the last four.
+// tabs; for a wakeup "wakeup" in place of the last four. In a journal an event has its data in hexadecimal digits
+// behind that, and what an activation did is "did" and a quoted text.
 func (r *Record) AppendText(dst []byte, g Namer) []byte {
 	dst = strconv.AppendFloat(dst, r.Epoch, 'g', -1, 64)
 	dst = append(append(dst, '\t'), g.Name(r.Target)...)
+	if r.Did() {
+		return append(strconv.AppendQuote(append(dst, "\tdid\t"...), r.Words), '\n')
+	}
 	if r.Sender == Wakeup {
 		return append(dst, "\twakeup\n"...)
 	}
@@ -267,6 +301,9 @@ func (r *Record) AppendText(dst []byte, g Namer) []byte {
 	const digits = "0123456789abcdef"
 	for shift := 60; shift >= 0; shift -= 4 {
 		dst = append(dst, digits[r.Hash>>shift&15])
+	}
+	if r.Words != "" {
+		dst = hex.AppendEncode(append(dst, '\t'), []byte(r.Words))
 	}
 	return append(dst, '\n')
 }

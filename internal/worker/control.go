@@ -2,7 +2,11 @@
 
 package worker
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/disco-sim/disco/internal/trace"
+)
 
 // The launcher and a worker exchange messages over one stream (a socket pair between
 // processes, a pipe in memory within one). docs/format/control.md has the bytes, frame.go
@@ -102,6 +106,9 @@ type Setup struct {
 	// to a file that comes along.
 	Trace string
 
+	// Journal says what the trace is to be where it isn't a plain one.
+	Journal Journal
+
 	// OneProcess: all workers are goroutines of the launcher. They wait by yielding to
 	// other goroutines, and worker 0 reports the CPU time of all.
 	OneProcess bool
@@ -109,6 +116,13 @@ type Setup struct {
 	// Crowded: more threads of the run wait for each other than there are processors, so that
 	// one that spins would keep another from working.
 	Crowded bool
+}
+
+// Journal is a trace that has the data of events and what activations did, for all that is selected.
+type Journal struct {
+	On       bool
+	Fleeting bool // the memory of events is overwritten behind each call (node.Config)
+	trace.Selection
 }
 
 // Prepare starts one replication.

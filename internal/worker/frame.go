@@ -8,6 +8,7 @@ import (
 	"io"
 
 	"github.com/disco-sim/disco/internal/wire"
+	"github.com/disco-sim/disco/node"
 )
 
 // A frame is a header and a body: docs/format/control.md.
@@ -130,8 +131,21 @@ func (s *Setup) fields(c *wire.Codec) {
 		})
 	}
 	c.String(&s.Trace)
+	s.Journal.fields(c)
 	c.Bool(&s.OneProcess)
 	c.Bool(&s.Crowded)
+}
+
+func (j *Journal) fields(c *wire.Codec) {
+	c.Bool(&j.On)
+	c.Bool(&j.Fleeting)
+	for _, id := range []*node.SimprocID{&j.First, &j.End} {
+		n := uint32(*id)
+		c.Uint32(&n)
+		*id = node.SimprocID(n)
+	}
+	c.Float(&j.From)
+	c.Float(&j.Until)
 }
 
 func (t *Tuning) fields(c *wire.Codec) {

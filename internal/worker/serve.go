@@ -204,8 +204,14 @@ type replications struct {
 	plan        *node.Plan
 	cycle       *cycle
 	sendResults func(*Results) error // sends results; doesn't keep them
-	trace       *trace.Writer
+	trace       tracer
 	guard       *shm.Guard // checked build; nil in the plain one
+}
+
+// tracer is what a trace is written with.
+type tracer interface {
+	node.Tracer
+	Flush() error
 }
 
 func newReplications(setup *Setup, reg scenario.Registry, attach Attach) (*replications, error) {
@@ -236,7 +242,11 @@ func newReplications(setup *Setup, reg scenario.Registry, attach Attach) (*repli
 	}
 	r := &replications{setup: setup, scenario: sc, plan: plan}
 	if file != nil {
-		r.trace = trace.NewWriter(&traceFile{file, setup.Trace})
+		if to := (&traceFile{file, setup.Trace}); setup.Journal.On {
+			r.trace = trace.NewJournal(to, setup.Journal.Selection)
+		} else {
+			r.trace = trace.NewWriter(to)
+		}
 	}
 	if r.cycle, err = newCycle(plan, setup, segs); err != nil {
 		return nil, err
@@ -298,7 +308,7 @@ func (r *replications) prepare(replication int) error {
 		cfg.Guard = r.guard
 	}
 	if r.trace != nil {
-		cfg.Trace = r.trace
+		cfg.Trace, cfg.Fleeting = r.trace, r.setup.Journal.Fleeting
 	}
 	if !r.setup.OneProcess { // the launcher examines processes only
 		cfg.CallOf, cfg.CallAt = c.counters.At(showCallOf).Word(), c.counters.At(showCallAt).Word()

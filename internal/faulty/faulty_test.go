@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package faulty
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/disco-sim/disco/app"
+	"github.com/disco-sim/disco/internal/invariants"
+	"github.com/disco-sim/disco/internal/launch"
+	"github.com/disco-sim/disco/internal/leaktest"
+)
+
+func TestMain(m *testing.M) {
+	if launch.IsWorker() {
+		app.Main(Kinds()...)
+	}
+	leaktest.Main(m)
+}
+
+// disco runs a command on a scenario in a file.
+func disco(t *testing.T, text, command string, flags ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "scenario.yml")
+	if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	var out, errs bytes.Buffer
+	status = app.Run(append([]string{"test", command, file}, flags...), strings.NewReader(""), &out, &errs,
+		Kinds()...)
+	return status, out.String(), errs.String()
+}
+
+// Each fault gives wrong numbers with status 0 in a plain run, and verify finds it, shows where, and names it.
+func TestVerifyFindsFaults(t *testing.T) {
+	for _, test := range []struct{ text, cause, probably string }{
+		{"model: clock", "clock", "time.Now"},
+		{"model: random", "random numbers", "rand.Float64"},
+		{"model: maporder", "order of a map", "ranges over a map"},
+		{"model: goroutine", "goroutine", "starts a goroutine"},
+		{"model: shared", "shared state", "total"},
+		{"model: memory", "kept memory", ""},
+	} {
+		t.Run(strings.ReplaceAll(test.text, "\n", ","), func(t *testing.T) {
+			if invariants.Enabled && test.cause == "kept memory" {
+				t.Skip("the checked build ends a run that keeps the memory of events")
+			}
+			if status, _, errs := disco(t, test.text, "run", "--workers", "2"); status != 0 {
+				t.Fatalf("a plain run ends with %d: %s", status, errs)
+			}
+			status, out, errs := disco(t, test.text, "verify", "--json", "-")
+			if status != app.ExitFailed {
+				t.Fatalf("verify ends with %d: %s %s", status, out, errs)
+			}
+			checkFinding(t, out, test.cause, test.probably)
+		})
+	}
+}
+
+// checkFinding holds verify's JSON against what is expected.
+func checkFinding(t *testing.T, out, cause, probably string) {
+	t.Helper()
+	var found struct {
+		Agree      bool
+		Difference struct {
+			Sides [2]*struct {
+				Epoch, Simproc string
+				Events, Did    []string
+			}
+			Other [2]string
+			Cause struct {
+				Name     string
+				Nodes    []string
+				Probably []struct {
+					File, What string
+					Line       int
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &found); err != nil {
+		t.Fatal(err)
+	}
+	d := found.Difference
+	if found.Agree || !strings.Contains(d.Cause.Name, cause) {
+		t.Errorf("found %q, want %q: %s", d.Cause.Name, cause, out)
+	}
+	if d.Sides[0] == nil && d.Sides[1] == nil && d.Other[0] == d.Other[1] {
+		t.Errorf("no difference is shown: %s", out)
+	}
+	at := slices.IndexFunc(d.Cause.Probably, func(f struct {
+		File, What string
+		Line       int
+	}) bool {
+		return strings.Contains(f.What, probably) && strings.Contains(f.File, "internal/faulty/") && f.Line > 0
+	})
+	if probably != "" && at < 0 {
+		t.Errorf("no place says %q: %s", probably, out)
+	}
+	t.Logf("%+v", d)
+}
+
+// Two nodes that share something are named, of two on one worker with little traffic too, which --compare can't find.
+func TestVerifyNamesNodes(t *testing.T) {
+	if status, _, errs := disco(t, "model: shared", "run", "--workers", "2", "--compare"); status != 0 {
+		t.Errorf("--compare finds it: status %d: %s", status, errs)
+	}
+	status, out, errs := disco(t, "model: shared", "verify")
+	if status != app.ExitFailed || !strings.Contains(out, "others perhaps too: rome-0, rome-1\n") {
+		t.Errorf("status %d: %s%s", status, out, errs)
+	}
+}
+
+// The first activation that differs is shown with both sides, in the model's words.
+func TestVerifyShowsTheActivation(t *testing.T) {
+	status, out, errs := disco(t, "model: random", "verify")
+	if status != app.ExitFailed || !strings.Contains(errs, "the runs don't agree") {
+		t.Fatalf("status %d: %s", status, errs)
+	}
+	for _, part := range []string{"the first activation that differs", "n-", "recorded value: ", "got  ",
+		"probably random.go:"} {
+		if !strings.Contains(out, part) {
+			t.Errorf("%q isn't in\n%s", part, out)
+		}
+	}
+}
+
+// A good model agrees with itself.
+func TestVerifyAgrees(t *testing.T) {
+	for _, text := range []string{"model: good", "model: good\nnodes: 5"} {
+		status, out, errs := disco(t, text, "verify")
+		if status != app.ExitOK || !strings.Contains(out, "runs agree") {
+			t.Errorf("status %d: %s%s", status, out, errs)
+		}
+	}
+}
+
+// Bad input is refused before anything is run.
+func TestVerifyRefuses(t *testing.T) {
+	for _, flags := range [][]string{{"--replications", "0"}, {"--seed", "x"}, {"--json", "/nowhere/x"},
+		{"--set", "x"}} {
+		if status, _, errs := disco(t, "model: good", "verify", flags...); status != app.ExitUsage {
+			t.Errorf("%q: status %d: %s", flags, status, errs)
+		}
+	}
+	if status, _, errs := disco(t, "model: good\nnodes: [", "verify"); status != app.ExitUsage {
+		t.Errorf("a broken file: status %d: %s", status, errs)
+	}
+}
