@@ -84,6 +84,8 @@ func runFlags() []cli.Flag {
 			"write the table of a sweep to `FILE` as CSV, - for standard output and nothing else there"),
 		textFlag(groupOutput, "trace", "none",
 			"write every handled event to `FILE`, one a line in total order; .gz and .zst are compressed"),
+		textFlag(groupWatch, "print", "nothing", "at the end, show on standard error what a node got and did, "+
+			"`WHAT`: node=NAME[,from=SECONDS][,until=SECONDS]"),
 		textFlag(groupOutput, "crash-dir", "this folder", "write what the workers were at to a file in `DIR` when "+
 			"one of them dies or the run can't go on; none for nowhere"),
 		textFlag(groupOutput, "cpuprofile", "none", "write a CPU profile of each worker into `DIR`"),
@@ -157,6 +159,7 @@ type order struct {
 
 	compare bool
 	phases  bool
+	print   *launch.Journal // nil: nothing
 }
 
 // quiet reports whether standard output is for another program.
@@ -202,13 +205,35 @@ func (p *program) run(c *cli.Context, file string, read func() (*scenario.Docume
 
 // carryOut runs what the order asks for.
 func (p *program) carryOut(ctx context.Context, o *order, doc *scenario.Document, screen *screen) error {
+	if o.print != nil {
+		return p.printed(ctx, o, screen)
+	}
 	if len(o.sweeps) > 0 {
 		return p.sweep(ctx, o, doc, screen)
 	}
+	return p.once(ctx, o, screen, nil)
+}
+
+// printed is once with the journal of a node behind it.
+func (p *program) printed(ctx context.Context, o *order, screen *screen) (err error) {
+	end, err := o.startPrint(p.stderr)
+	if err != nil {
+		return err
+	}
+	var s scenario.Scenario
+	defer func() { err = errors.Join(err, end(s)) }()
+	return p.once(ctx, o, screen, &s)
+}
+
+// once runs the scenario once, or compares; what was read goes to read, where that isn't nil.
+func (p *program) once(ctx context.Context, o *order, screen *screen, read *scenario.Scenario) error {
 	l, err := prepare(o.config)
 	screen.clear()
 	if err != nil {
 		return err
+	}
+	if read != nil {
+		*read = l.Scenario()
 	}
 	remark(screen, l.Scenario())
 	if o.json != "-" {
@@ -316,9 +341,12 @@ func (p *program) order(c *cli.Context, file string) (*order, error) {
 		},
 	}
 	v.inlineFitsRing(o.config.Tuning)
-	var err error
+	var err, bad error
+	if what := v.text("print", "node=NAME"); what != "" {
+		o.print, bad = parsePrint(what)
+	}
 	o.config.Set, err = settings(c)
-	return o, errors.Join(v.err(), err)
+	return o, errors.Join(v.err(), bad, err)
 }
 
 // checkFiles checks that results can be written, and that no file is named for two things.

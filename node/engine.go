@@ -46,7 +46,7 @@ type Engine struct {
 	backlogBytes int64         // headers and data of events from other workers that are not handled yet
 	front        uint64        // latest epoch at which a handler was called, as a key
 	window       float64       // nothing at it or later is handled (SetWindow)
-	journals     int           // 0: no simproc keeps one
+	journals     bool          // a simproc keeps one
 	fleeting     []byte        // memory of the events that are being handled (Config.Fleeting)
 	mutate       func([]Event) // for the test that tests can fail; checked build only
 	trouble                    // checked build only

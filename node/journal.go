@@ -8,7 +8,7 @@ import "slices"
 type Journal interface {
 	Tracer
 
-	// Wants reports whether what a simproc does is wanted. It is asked once, before the first event.
+	// Wants reports whether what a simproc does is wanted, always the same.
 	Wants(p SimprocID) bool
 
 	// Did takes what one activation did, behind its events and its wakeup. words end with the call.
@@ -35,7 +35,7 @@ func (e *Engine) startJournals() {
 		p := &e.procs[i]
 		if j, can := p.handler.(Journaler); can && journal.Wants(p.id) {
 			j.StartJournal()
-			e.journals = max(e.journals, i+1)
+			e.journals = true
 		}
 	}
 }
@@ -46,12 +46,13 @@ func (e *Engine) handled(class int, p *Simproc) {
 		e.fleeting[i] = 0xA5
 	}
 	e.fleeting = e.fleeting[:0]
-	if e.journals == 0 {
+	if !e.journals {
 		return
 	}
-	if j, ok := p.handler.(Journaler); ok {
+	journal := e.cfg.Trace.(Journal)
+	if j, ok := p.handler.(Journaler); ok && journal.Wants(p.id) {
 		if words := j.Journal(); len(words) > 0 {
-			e.cfg.Trace.(Journal).Did(class, p.level, p.id, p.now, words)
+			journal.Did(class, p.level, p.id, p.now, words)
 		}
 	}
 }

@@ -141,6 +141,31 @@ func TestVerifyAgrees(t *testing.T) {
 	}
 }
 
+// What a node does is printed in the model's words, for that node and time alone.
+func TestPrint(t *testing.T) {
+	for _, workers := range []string{"1", "2"} {
+		status, _, errs := disco(t, "model: good", "run", "--workers", workers, "--print", "node=n-1,from=1,until=2")
+		if status != app.ExitOK {
+			t.Fatalf("status %d: %s", status, errs)
+		}
+		for _, part := range []string{"1 s  n-1/main\n    got event 0 of n-0/main: Lap{Round: 0, Value: 0}\n",
+			"recorded value: 1\n", "    sent Lap{Round: 1, Value: 1} to n-0, there at 2 s\n", "    drew ",
+			"    set for ", "    did faulty.ring."} {
+			if !strings.Contains(errs, part) {
+				t.Errorf("%q isn't in\n%s", part, errs)
+			}
+		}
+		if strings.Contains(errs, " s  n-0/") || strings.Contains(errs, "\n0.") || strings.Contains(errs, "\n3 s") {
+			t.Errorf("other nodes or times are in\n%s", errs)
+		}
+	}
+	for _, what := range []string{"n-1", "node=n-7", "until=3", "node=n-1,until=x", "node=n-1,from=-1", ""} {
+		if status, _, errs := disco(t, "model: good", "run", "--print", what); status != app.ExitUsage {
+			t.Errorf("%q: status %d: %s", what, status, errs)
+		}
+	}
+}
+
 // Bad input is refused before anything is run.
 func TestVerifyRefuses(t *testing.T) {
 	for _, flags := range [][]string{{"--replications", "0"}, {"--seed", "x"}, {"--json", "/nowhere/x"},
