@@ -457,6 +457,32 @@ func useAtRandom(p *Process, servers []*Server, rnd *rand.Rand) {
 	}
 }
 
+// Two who lose a unit leave the queue by that, in which they wait for another one, while the units are taken away.
+func TestServerPreemptsWaiting(t *testing.T) {
+	var l lines
+	err := one(t, 100, func(n *Node) {
+		s := n.Server("agents", 2, PreemptResume)
+		for range 2 {
+			n.Go(func(p *Process) {
+				s.Acquire(p, Priority(2))
+				p.Hold(0.5)
+				l.add(p, "second %v", s.AcquireWithin(p, math.Inf(1), Priority(2)))
+				s.Release(p)
+			})
+		}
+		n.Go(func(p *Process) {
+			p.Hold(1)
+			s.Acquire(p, Priority(0), Units(2))
+			l.add(p, "both, %d used, %d wait", s.Used(), s.Waiting())
+			s.Release(p)
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.check(t, "1 both, 2 used, 0 wait\n1 second false\n1 second false")
+}
+
 // What a server records by itself.
 func TestServerStatistics(t *testing.T) {
 	m := model(t, 40, 0, func(b *Builder) {
