@@ -191,8 +191,8 @@ func (p *program) application() *cli.App {
 		DisableSliceFlagSeparator: true,
 
 		ExitErrHandler: func(*cli.Context, error) {}, // errors are shown by complain
-		Commands: append([]*cli.Command{p.runCommand(), p.validateCommand(), p.verifyCommand(), p.inspectCommand(),
-			p.versionCommand()}, p.kindCommands()...),
+		Commands: append([]*cli.Command{p.runCommand(), p.validateCommand(), p.verifyCommand(), p.initCommand(),
+			p.inspectCommand(), p.versionCommand()}, p.kindCommands()...),
 	}
 }
 

@@ -83,6 +83,7 @@ internal/worker: internal/wire envelope shm internal/lane internal/counters inte
 internal/procfs:
 internal/workerproc: internal/procfs shm
 internal/outfile:
+internal/newmodule:
 internal/inspect: internal/counters internal/procfs internal/worker internal/workerproc shm
 internal/latency: internal/lane internal/worker shm
 internal/tracefile: internal/outfile internal/trace
@@ -93,9 +94,9 @@ internal/launch/launchtest: node scenario
 internal/sweep: scenario
 
 # The doors.
-app: internal/hazard internal/inspect internal/latency internal/launch internal/outfile internal/partition
-	internal/placement internal/printable internal/sweep internal/table internal/trace internal/worker
-	internal/workerproc node ring scenario
+app: internal/hazard internal/inspect internal/latency internal/launch internal/newmodule internal/outfile
+	internal/partition internal/placement internal/printable internal/sweep internal/table internal/trace
+	internal/worker internal/workerproc node ring scenario
 cmd/disco-run: app model/service model/network model/phold model/devstone model/queueing
 cmd/disco-bench: perf/bench perf/peers
 internal/policy:
