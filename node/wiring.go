@@ -258,7 +258,9 @@ func (w *wiring) origins(peer int) []int32 {
 
 // over is the shift from r's origin over the links to one peer (an event there). Of links with lookahead, one that has
 // no less than the shortest way found so far can't make a shorter one, and none is shorter than the lane's least
-// lookahead: most links of a large lane aren't looked at, or not further than at their lookahead.
+// lookahead: most links of a large lane aren't looked at, or not further than at their lookahead. They need no slack
+// either: what comes over such a link at e or later is rounded once at the end, so that it isn't before e + lookahead,
+// rounded, whatever was rounded on the way to the link.
 func (w *wiring) over(r *reach, peer int) shift {
 	h := shift{}
 	if w.meshTo(peer) {
