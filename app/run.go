@@ -81,7 +81,8 @@ func runFlags() []cli.Flag {
 		&cli.BoolFlag{Category: groupOutput, Name: "phases", DisableDefaultText: true,
 			Usage: "show how long each phase of the run took, from reading the scenario to adding up its results"},
 		textFlag(groupOutput, "csv", "none",
-			"write the table of a sweep to `FILE` as CSV, - for standard output and nothing else there"),
+			"write the table of a sweep, or of a run of a model of package sim, to `FILE` as CSV, - for standard "+
+				"output and nothing else there"),
 		textFlag(groupOutput, "trace", "none",
 			"write every handled event to `FILE`, one a line in total order; .gz and .zst are compressed"),
 		textFlag(groupWatch, "print", "nothing", "at the end, show on standard error what a node got and did, "+
@@ -235,8 +236,11 @@ func (p *program) once(ctx context.Context, o *order, screen *screen, read *scen
 	if read != nil {
 		*read = l.Scenario()
 	}
+	if err := o.checkCSV(l.Scenario()); err != nil {
+		return err
+	}
 	remark(screen, l.Scenario())
-	if o.json != "-" {
+	if !o.quiet() {
 		p.header(l, &o.config)
 		if p.stdout.err != nil {
 			return nil // standard output is closed; Run reports it
@@ -267,7 +271,7 @@ func (p *program) show(o *order, l *launch.Launch, out *launch.Outcome, times *c
 		failed = append(failed, err)
 	}
 	d.add(times)
-	if o.json != "-" {
+	if !o.quiet() {
 		if err := p.report(out, d); err != nil {
 			failed = append(failed, err)
 		}
@@ -279,6 +283,13 @@ func (p *program) show(o *order, l *launch.Launch, out *launch.Outcome, times *c
 		if err := p.writeJSON(o, l, d); err != nil {
 			failed = append(failed, err)
 		}
+	}
+	if o.csv != "" && out.Summary != nil {
+		text, err := encodeCSV(l.Scenario().(scenario.Tabular).Table(out.Summary))
+		if err == nil {
+			err = p.write("--csv", o.csv, text, nil, nil)
+		}
+		failed = append(failed, err)
 	}
 	if err := errors.Join(failed...); err != nil || !out.Interrupted {
 		return err

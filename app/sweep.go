@@ -20,8 +20,8 @@ func (o *order) checkSweep() error {
 		return usage("--compare is about several workers and one: give --workers 2 or more")
 	case o.compare && len(o.sweeps) > 0:
 		return usage("--compare and --sweep don't go together: compare one point at a time")
-	case len(o.sweeps) == 0 && o.csv != "":
-		return usage("--csv is for the table of a --sweep: use --json for one run")
+	case o.json == "-" && o.csv == "-":
+		return usage("--json and --csv both ask for standard output: give one of them a file")
 	case len(o.sweeps) == 0 && o.columns != "":
 		return usage("--columns is for the table of a --sweep: --json has all results of one run")
 	case len(o.sweeps) == 0:
@@ -32,8 +32,14 @@ func (o *order) checkSweep() error {
 		return usage("--phases and --sweep don't go together: --json has the phases of each point")
 	case o.config.Profiles != "":
 		return usage("--cpuprofile and --sweep don't go together: profile one point at a time")
-	case o.json == "-" && o.csv == "-":
-		return usage("--json and --csv both ask for standard output: give one of them a file")
+	}
+	return nil
+}
+
+// checkCSV refuses --csv for one run of a scenario whose results are no table.
+func (o *order) checkCSV(s scenario.Scenario) error {
+	if _, ok := s.(scenario.Tabular); o.csv != "" && !ok {
+		return usage("--csv is for the table of a --sweep: use --json for one run")
 	}
 	return nil
 }

@@ -315,19 +315,22 @@ func sweepCSV(doc *sweepDocument) ([]byte, error) {
 			shown = append(shown, i)
 		}
 	}
-	var b bytes.Buffer
-	w := csv.NewWriter(&b)
+	var records [][]string
 	for _, row := range append([][]string{t.columns}, t.rows...) {
 		record := make([]string, len(shown))
 		for k, i := range shown {
 			record[k] = row[i]
 		}
-		if err := w.Write(record); err != nil {
-			return nil, err
-		}
+		records = append(records, record)
 	}
-	w.Flush()
-	return b.Bytes(), w.Error()
+	return encodeCSV(records)
+}
+
+func encodeCSV(records [][]string) ([]byte, error) {
+	var b bytes.Buffer
+	w := csv.NewWriter(&b)
+	err := w.WriteAll(records)
+	return b.Bytes(), err
 }
 
 // shownColumns is how many columns of results the text table has by default.

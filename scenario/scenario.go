@@ -134,6 +134,12 @@ func GraphOf(s Scenario) (*node.Graph, error) {
 	return s.Graph(), nil
 }
 
+// Tabular is a Scenario whose results are a table as well, which programs write as CSV.
+type Tabular interface {
+	// Table is the head and the rows, each as long as the head, of what the Accumulator of this scenario has made.
+	Table(results Summary) [][]string
+}
+
 // Sizer is a Scenario that knows what it takes of the machine's memory, so that a run for which there isn't enough is
 // refused before its nodes are made. Memory is asked for after Load and must be cheap.
 type Sizer interface {

@@ -38,5 +38,6 @@ func (m *Model) Memory() scenario.Memory {
 	}
 	runtime.ReadMemStats(&after)
 	bytes := int(after.TotalAlloc-before.TotalAlloc) + 8*stretches
-	return scenario.Memory{NodeBytes: bytes/made + activeNodeBytes*len(m.layers), Pending: int64(m.count)}
+	return scenario.Memory{NodeBytes: bytes/made + activeNodeBytes*len(m.layers), ResultBytes: 8 * stretches / made,
+		Pending: int64(m.count)}
 }

@@ -4,6 +4,7 @@ package sim
 
 import (
 	"bytes"
+	"encoding/csv"
 	"encoding/json"
 	"flag"
 	"math"
@@ -121,6 +122,11 @@ func TestResults(t *testing.T) {
 		t.Fatal(err)
 	}
 	modeltest.Golden(t, "testdata/results.json", string(text)+"\n", *update)
+	var table bytes.Buffer
+	if err := csv.NewWriter(&table).WriteAll(m.Table(r)); err != nil {
+		t.Fatal(err)
+	}
+	modeltest.Golden(t, "testdata/results.csv", table.String(), *update)
 	var want []string
 	for _, s := range r.Statistics {
 		want = append(want, s.Name)
