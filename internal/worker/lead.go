@@ -7,25 +7,31 @@ import (
 	"time"
 )
 
-// A worker that depends on nobody could run ahead of the others until it has filled what holds its events. Then the end
-// of a run that is interrupted, which is behind everything that any worker has handled, is far away for the others. So
-// each worker shows how far it has come, and a worker that is too far ahead of the slowest one waits for it
-// (docs/sync.md, "Run-ahead in time"). What is handled doesn't depend on it, only when.
+// A worker that depends on nobody could run ahead of the others until it has filled what holds its events. Then the
+// end of a run that is interrupted, which is behind everything that any worker has handled, is far away for the
+// others. So each worker shows how far it has come, and a worker that is too far ahead of the slowest one waits for
+// it (docs/sync.md, "Run-ahead in time"). What is handled doesn't depend on it, only when.
 
 const (
-	// leadTime is how far ahead of the slowest worker another one may be: as far as that comes in this time. Less makes
-	// workers wait that only have the processor at other times than the slowest one; more makes an interrupted run end
-	// later.
+	// leadTime is how far ahead of the slowest worker another one may be: as far as that comes in this time. Less
+	// makes workers wait that only have the processor at other times than the slowest one; more makes an
+	// interrupted run end later.
 	leadTime = 100 * time.Millisecond
-	// leadCalls is of how many calls of handlers for each worker, of all together, the slowest worker's speed is taken
-	// at the least. Less would make workers take turns where one call takes longer than leadTime.
+	// leadCalls is of how many calls of handlers for each worker, of all together, the slowest worker's speed is
+	// taken at the least. Less would make workers take turns where one call takes longer than leadTime.
 	leadCalls = 4
+	// leadMany is of how many calls it is taken where these don't take longer than leadLong. Where threads are many
+	// more than the processors, a turn of all workers may take longer than leadTime: with nothing but that each
+	// turn would allow the next one less, down to leadCalls, although calls are short.
+	leadMany = 64
+	leadLong = 10 * leadTime
 )
 
 // lead says how far ahead of the slowest worker this one may be. Owned by the cycle.
 type lead struct {
 	time  time.Duration // leadTime, but in tests; 0: the others are not waited for
 	calls uint64        // leadCalls for each worker
+	many  uint64        // leadMany for each worker
 	// The slowest worker's speed is taken from here, and from the next sample when that is long enough ago.
 	from, next leadSample
 	ahead      float64 // how far ahead of it this worker may be, simulated seconds
@@ -37,6 +43,10 @@ type leadSample struct {
 	at    time.Time
 	place float64
 	calls uint64
+}
+
+func newLead(workers int) lead {
+	return lead{time: leadTime, calls: leadCalls * uint64(workers), many: leadMany * uint64(workers)}
 }
 
 // start allows what is at epoch 0.
@@ -57,14 +67,16 @@ func (l *lead) look(s leadSample) {
 	if s.place > l.from.place {
 		share := 1.0
 		if took, done := s.at.Sub(l.from.at), s.calls-l.from.calls; took > 0 && done > 0 {
-			share = min(1, max(float64(l.time)/float64(took), float64(l.calls)/float64(done)))
+			many := min(float64(l.many)/float64(done), float64(leadLong)/float64(took))
+			share = min(1, max(float64(l.time)/float64(took), float64(l.calls)/float64(done), many))
 		}
 		l.ahead = share * (s.place - l.from.place)
 		l.allow(s.place + l.ahead)
 	} else {
 		l.allow(s.place)
 	}
-	if s.at.Sub(l.next.at) >= l.time && s.calls-l.next.calls >= l.calls {
+	took, done := s.at.Sub(l.next.at), s.calls-l.next.calls
+	if took >= l.time && done >= l.calls && (done >= l.many || took >= leadLong) {
 		l.from, l.next = l.next, s
 	}
 }
@@ -98,7 +110,8 @@ func (c *cycle) showProgress() {
 	}
 	c.place, c.lowest = place, min(c.lowest, place)
 	c.counters.At(showActivations).Set(c.engine.Stats().Activations)
-	// SYNC POINT place-shown: stored before callAhead looks for who waits for it; mayGoOn does it the other way round.
+	// SYNC POINT place-shown: stored before callAhead looks for who waits for it; mayGoOn does it the other way
+	// round.
 	c.counters.At(showPlace).SetFloat(place)
 }
 

@@ -38,9 +38,11 @@ func TestLead(t *testing.T) {
 		{"short calls, looked at rarely", 100_000, 0.001, 10 * time.Microsecond, 30 * time.Millisecond, 6, 10.1},
 		{"short calls, looked at seldom", 100_000, 0.001, 10 * time.Microsecond, 150 * time.Millisecond, -1e-6, 10.1},
 		{"calls of a second: leadCalls of them, not what leadTime says", 50, 1, time.Second, 0, 4, 4.1},
+		{"calls of 5 ms, as in turns of many threads: leadMany of them", 500, 1, 5 * time.Millisecond, 0, 64, 65},
+		{"calls of 50 ms: as many as leadLong has", 500, 1, 50 * time.Millisecond, 0, 20, 21},
 		{"the start: twice as far as the slowest", 5, 1, time.Microsecond, 0, 4.9, 5.1},
 	} {
-		l := &lead{time: leadTime, calls: leadCalls}
+		l := &lead{time: leadTime, calls: leadCalls, many: leadMany}
 		if got := leadRun(l, c.calls, c.step, c.cost, c.between); got < c.least || got > c.most {
 			t.Errorf("%s: %v simulated seconds ahead, want %v to %v", c.what, got, c.least, c.most)
 		}
@@ -49,7 +51,7 @@ func TestLead(t *testing.T) {
 
 // Whatever other processes have written: the end is a time that never falls, and the slowest worker itself may go on.
 func TestLeadOfAnything(t *testing.T) {
-	l := &lead{time: leadTime, calls: leadCalls}
+	l := &lead{time: leadTime, calls: leadCalls, many: leadMany}
 	s := leadSample{at: time.Unix(1e9, 0)}
 	l.start(s.at)
 	last := l.end

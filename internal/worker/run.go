@@ -97,7 +97,7 @@ func newCycle(plan *node.Plan, setup *Setup, segs Segments) (*cycle, error) {
 		self: setup.Worker, simprocs: uint64(plan.NumHosted()),
 		now: time.Now, batch: setup.Tuning.BatchMax, pace: plan.Pace(),
 		byLink: setup.Tuning.Sync == SyncLink, published: make([]node.Bound, setup.Workers),
-		heldMax: HeldMax, lead: lead{time: leadTime, calls: leadCalls * uint64(setup.Workers)},
+		heldMax: HeldMax, lead: newLead(setup.Workers),
 	}
 	c.ask.answer = make(chan Status, 1)
 	var err error
