@@ -62,6 +62,9 @@ func (s *Structure) eachZeroStep(id SimprocID, visit func(to SimprocID)) {
 	}
 }
 
+// cycleShown is how many steps of a cycle a message has.
+const cycleShown = 12
+
 // cycleError finds one cycle among the simprocs that have no level (before > 0):
 // going backwards from any of them over such simprocs must repeat one.
 func (s *Structure) cycleError(before []int32) error {
@@ -89,6 +92,10 @@ func (s *Structure) cycleError(before []int32) error {
 	}
 	var b strings.Builder
 	for i := len(cycle) - 1; i >= 0; i-- {
+		if len(cycle) > cycleShown && i == len(cycle)-cycleShown {
+			fmt.Fprintf(&b, "\n  … and %d more, back to %s", i, cycle[len(cycle)-1])
+			break
+		}
 		from, to := cycle[(i+1)%len(cycle)], cycle[i]
 		fmt.Fprintf(&b, "\n  %s -> %s (lookahead 0)", from, to)
 	}
