@@ -192,7 +192,7 @@ func (p *program) application() *cli.App {
 
 		ExitErrHandler: func(*cli.Context, error) {}, // errors are shown by complain
 		Commands: append([]*cli.Command{p.runCommand(), p.validateCommand(), p.verifyCommand(), p.initCommand(),
-			p.inspectCommand(), p.versionCommand()}, p.kindCommands()...),
+			p.inspectCommand(), p.versionCommand()}, append(p.fieldsCommand(), p.kindCommands()...)...),
 	}
 }
 

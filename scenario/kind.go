@@ -9,6 +9,13 @@ import (
 	"strings"
 )
 
+// Formats of Kind.Fields.
+const (
+	FieldsText     = "text"     // a table for a terminal
+	FieldsMarkdown = "markdown" // the same for a page
+	FieldsSchema   = "schema"   // JSON Schema, draft 2020-12
+)
+
 // Kind is one kind of scenario, e.g. "service". Kinds are made by models and given to a
 // Registry. It may be used by several goroutines at once.
 type Kind struct {
@@ -29,6 +36,10 @@ type Kind struct {
 	// reads them, and Load finds them with Value.File. Nil: documents of this kind refer to
 	// no file.
 	References func(doc *Document) []Reference
+
+	// Fields describes the fields of the kind's files in one of the formats FieldsText, FieldsMarkdown and
+	// FieldsSchema. Nil: they are described elsewhere.
+	Fields func(format string) []byte
 
 	// Usage and Flags are for a kind whose files are a few numbers: programs give it a
 	// command of its name, with a flag for each field in place of the file. Usage says in

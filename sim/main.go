@@ -22,6 +22,7 @@ func Kind[P any](name string, build func(b *Builder, p P)) scenario.Kind {
 	return scenario.Kind{
 		Name:       name,
 		References: plan.references,
+		Fields:     func(format string) []byte { return plan.describe(name, format) },
 		Load: func(doc *scenario.Document, opt scenario.Options) (scenario.Scenario, error) {
 			var p P
 			m := newModel(name)

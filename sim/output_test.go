@@ -63,3 +63,28 @@ func TestOutput(t *testing.T) {
 		t.Errorf("%v %v", err, rows)
 	}
 }
+
+// A program's `fields` shows what its files consist of, in three formats; wrong ones are refused.
+func TestFields(t *testing.T) {
+	type params struct {
+		Agents int `yaml:"agents" min:"1" default:"2" doc:"who answers"`
+	}
+	kind := Kind("centre", func(b *Builder, p params) { b.Node("front", func(*Node) {}) })
+	for _, c := range []struct {
+		args   []string
+		status int
+		want   string
+	}{
+		{nil, app.ExitOK, "who answers"},
+		{[]string{"centre", "--format", "markdown"}, app.ExitOK, "| `agents` |"},
+		{[]string{"--format", "schema"}, app.ExitOK, `"minimum": 1`},
+		{[]string{"--format", "xml"}, app.ExitUsage, `format: found "xml", want one of "text" "markdown" "schema"`},
+		{[]string{"center"}, app.ExitUsage, `found "center", want one of the kinds "centre"`},
+	} {
+		var out, errs bytes.Buffer
+		status := app.Run(append([]string{"centre", "fields"}, c.args...), strings.NewReader(""), &out, &errs, kind)
+		if text := out.String() + errs.String(); status != c.status || !strings.Contains(text, c.want) {
+			t.Errorf("%q: status %d, %s\nwant %s", c.args, status, text, c.want)
+		}
+	}
+}

@@ -140,6 +140,17 @@ func common(name string) [][]string {
 		{"antithetic", "", "false", "true or false", "replications in pairs of opposite random numbers"}}
 }
 
+// describe is the documentation of a model's file in one of the formats of scenario.Kind.
+func (p *paramPlan) describe(name, format string) []byte {
+	switch format {
+	case scenario.FieldsMarkdown:
+		return []byte(p.markdown(name))
+	case scenario.FieldsSchema:
+		return p.schema(name)
+	}
+	return []byte(p.text(name))
+}
+
 var heading = []string{"field", "unit", "default", "allowed", "meaning"}
 
 // markdown is the documentation of a model's file as a table in Markdown.
