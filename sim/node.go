@@ -68,7 +68,11 @@ func (n *Node) Go(f func(p *Process)) {
 }
 
 // Every calls f again and again, each time after a gap drawn from a distribution, the first time after the first gap.
+// A gap that is always 0 is refused: nothing would ever be later.
 func (n *Node) Every(gap dist.Dist, f func(c *Context)) {
+	if !(gap.Max() > 0) {
+		n.misuse("Every, or Each: a gap of always %v s: want one that can be above 0", gap.Max())
+	}
 	n.atStart("Every", call(func(*Context) { (&source{n: n, gap: gap, f: f}).wait() }))
 }
 

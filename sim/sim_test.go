@@ -265,6 +265,8 @@ func TestRefused(t *testing.T) {
 		}), "a: On: there is a function for int already"},
 		"setup draws": {one(func(n *Node) { n.ctx.Draw(dist.Exponential(1)) }),
 			"a: drawing a random number: a setup function can't"},
+		"no gap": {one(func(n *Node) { n.Every(dist.Constant(0), func(*Context) {}) }),
+			"a: Every, or Each: a gap of always 0 s: want one that can be above 0 (sim_test.go:"},
 		"early": {func(b *Builder) {
 			b.Node("a", func(n *Node) {
 				l := LinkTo[int](n, "a", dist.Constant(1))

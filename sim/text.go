@@ -64,8 +64,11 @@ func (s *Statistic) row(tables []*table.Table) (short bool) {
 	switch s.Kind {
 	case kindNames[counterKind]:
 		mean, low, high := interval(s.Rate)
+		if *s.Total == 0 {
+			low = "-" // what never happened has no interval, and a longer run may not change that
+		}
 		tables[0].Row(name, digits(*s.Total, 0, 6), mean, low, high)
-		return s.Rate != nil && !s.Rate.Known()
+		return s.Rate != nil && !s.Rate.Known() && *s.Total != 0
 	case kindNames[tallyKind]:
 		mean, low, high := interval(s.Mean)
 		row := []string{name, table.Count(*s.Count), mean, low, high}
