@@ -222,6 +222,15 @@ func (p *Simproc) checkGoroutine(method string) error {
 	return e.foreignError(f, "")
 }
 
+// Enter makes the calling goroutine the one whose calls of p are its handler's: for handlers that run parts of
+// themselves as coroutines (iter.Pull), of which one at a time is running. Each calls it when it goes on, the
+// goroutine that calls Handle too, when it goes on after one of them. Only the checked build looks at it.
+func (p *Simproc) Enter() {
+	if e := p.engine; checked && e.cfg.Runtime != nil {
+		e.owner.Store(e.cfg.Runtime.Goroutine())
+	}
+}
+
 // checkForeign ends the run if a Simproc's method was called from another goroutine; p is
 // the simproc whose call has just ended, nil for none.
 func (e *Engine) checkForeign(p *Simproc) {

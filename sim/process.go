@@ -139,6 +139,7 @@ func (b *beginning) fire(c *Context) {
 func (p *Process) fire(*Context) {
 	p.state = running
 	p.run.next()
+	p.n.proc.Enter()
 }
 
 // take finds a coroutine that is free.
@@ -182,6 +183,7 @@ func (w *coroutine) work(n *Node) (more bool) {
 			n.err = &processPanic{n.at(), r, debug.Stack()}
 		}
 	}()
+	n.proc.Enter()
 	w.body(w.p)
 	if w.p.held != nil || w.p.remotes > 0 {
 		w.p.endsHolding()
@@ -219,6 +221,7 @@ func (p *Process) pause(s processState) {
 		p.state = running // a deferred call may wait in vain
 		panic(closing{})
 	}
+	p.n.proc.Enter()
 }
 
 // wait waits with a timer that is set already, or for ever, until the time is up, Resume or Interrupt.
