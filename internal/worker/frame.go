@@ -142,7 +142,9 @@ func (j *Journal) fields(c *wire.Codec) {
 	for _, id := range []*node.SimprocID{&j.First, &j.End} {
 		n := uint32(*id)
 		c.Uint32(&n)
-		*id = node.SimprocID(n)
+		if c.Decoding() { // what is encoded may be shared by several connections
+			*id = node.SimprocID(n)
+		}
 	}
 	c.Float(&j.From)
 	c.Float(&j.Until)
