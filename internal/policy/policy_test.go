@@ -41,6 +41,9 @@ ring: internal/invariants internal/interleave internal/race internal/aligned
 internal/counters: internal/printable
 internal/idle: router internal/interleave
 
+# The metadata store: knows nothing of simulation.
+metastore:
+
 # Transport: moves bytes and knows nothing of simulation.
 internal/lane: ring internal/interleave internal/race internal/aligned
 egress: router envelope ring shm internal/lane
