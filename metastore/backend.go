@@ -28,11 +28,12 @@ type Backend interface {
 	// Tree reads path and everything below it that holds data, sorted by path. It isn't one moment's picture on every
 	// engine: each node is one that was there during the call. Nothing there is no error.
 	Tree(ctx context.Context, path string) ([]Leaf, error)
-	// Commit does all operations or none, if all conditions hold. No path may occur in two operations; there may be
-	// MaxOps operations and conditions together. *ConflictError, ErrUnknown, ErrSessionLost, ErrEphemeralParent.
+	// Commit does all operations or none, if all conditions hold. No path may occur in two operations or lie below that
+	// of a DeleteTree; there may be MaxOps operations and conditions together ([CheckCommit]). *ConflictError with the
+	// first condition that doesn't hold, ErrUnknown, ErrSessionLost, ErrEphemeralParent, ErrTooLarge.
 	Commit(ctx context.Context, conds []Cond, ops []Op) error
 	// Append creates a child of dir whose name sorts after those of all that were appended there before, and returns
-	// its name. ErrUnknown, ErrEphemeralParent.
+	// its name. [CheckAppend] says what is refused. ErrUnknown, ErrEphemeralParent, ErrTooLarge.
 	Append(ctx context.Context, dir string, value []byte) (name string, err error)
 	// Watch follows one node's data or its children's names. It needs no node to be there.
 	Watch(path string, kind WatchKind) Feed

@@ -43,6 +43,7 @@ internal/idle: router internal/interleave
 
 # The metadata store: knows nothing of simulation.
 metastore:
+metastore/mem: metastore
 
 # Transport: moves bytes and knows nothing of simulation.
 internal/lane: ring internal/interleave internal/race internal/aligned

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mem
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/disco-sim/disco/internal/leaktest"
+	"github.com/disco-sim/disco/metastore"
+)
+
+func TestMain(m *testing.M) { leaktest.Main(m) }
+
+// A client that is away waits, loses its session, and goes on after that.
+func TestDisconnect(t *testing.T) {
+	server := NewServer(20 * time.Millisecond)
+	a, b := server.NewClient(), server.NewClient()
+	defer b.Close()
+	defer a.Close()
+	ctx := t.Context()
+	session, err := a.Session(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	create := metastore.Op{Path: "/e", Do: metastore.Create, Value: []byte("x"), Session: session}
+	if err := a.Commit(ctx, nil, []metastore.Op{create}); err != nil {
+		t.Fatal(err)
+	}
+	feed := b.Watch("/e", metastore.Data)
+	defer feed.Close()
+	if s, err := feed.Next(ctx); err != nil || !s.Node.Ephemeral {
+		t.Fatalf("found %+v, %v", s, err)
+	}
+	a.Disconnect()
+	short, cancel := context.WithTimeout(ctx, time.Millisecond)
+	defer cancel()
+	if _, err := a.Get(short, "/e"); !errors.Is(err, metastore.ErrUnavailable) {
+		t.Fatalf("found %v, want ErrUnavailable", err)
+	}
+	<-session.Lost()
+	if s, err := feed.Next(ctx); err != nil || s.Node.Value != nil {
+		t.Fatalf("found %+v, %v, want nothing", s, err)
+	}
+	a.Reconnect()
+	if err := a.Commit(ctx, nil, []metastore.Op{create}); !errors.Is(err, metastore.ErrSessionLost) {
+		t.Fatalf("found %v, want ErrSessionLost", err)
+	}
+	if again, err := a.Session(ctx); err != nil || again == session {
+		t.Fatalf("found %v, %v, want another session", again, err)
+	}
+}
+
+// Another cluster has another name, and none of the nodes; feeds see that.
+func TestWipe(t *testing.T) {
+	server := NewServer(time.Second)
+	c := server.NewClient()
+	defer c.Close()
+	ctx := t.Context()
+	if err := c.Commit(ctx, nil, []metastore.Op{{Path: "/a", Do: metastore.Set, Value: []byte("x")}}); err != nil {
+		t.Fatal(err)
+	}
+	feed := c.Watch("/", metastore.Names)
+	defer feed.Close()
+	if s, err := feed.Next(ctx); err != nil || len(s.Names) != 1 {
+		t.Fatalf("found %v, %v", s, err)
+	}
+	before, _ := c.Cluster(ctx)
+	server.Wipe()
+	if s, err := feed.Next(ctx); err != nil || len(s.Names) != 0 {
+		t.Fatalf("found %v, %v, want nothing", s, err)
+	}
+	if after, err := c.Cluster(ctx); err != nil || after == before {
+		t.Fatalf("found %q, %v, want another name than before", after, err)
+	}
+}
