@@ -47,6 +47,10 @@ func (p *program) fields(kinds []scenario.Kind, args []string, format string) er
 	if len(args) > 1 || kind < 0 {
 		return usage("found %s, want one of the kinds %s", quoted(args), quoted(names))
 	}
-	_, err := p.stdout.Write(kinds[kind].Fields(format))
+	text := kinds[kind].Fields(format)
+	if format == scenario.FieldsText {
+		text = append(text, p.flagsText()...)
+	}
+	_, err := p.stdout.Write(text)
 	return err
 }

@@ -3,6 +3,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,21 +30,23 @@ const (
 )
 
 func (p *program) runCommand() *cli.Command {
-	horizon := textFlag(groupWhat, "horizon", "the scenario's own", "simulated `SECONDS` at which the run ends")
-	return p.command(cli.Command{
-		Name:      "run",
-		Usage:     "runs a scenario and shows its results",
-		ArgsUsage: "FILE",
+	return p.withParameters(cli.Command{
+		Name:  "run",
+		Usage: "runs a scenario and shows its results",
 		Description: "Reads the scenario in FILE (- for standard input), runs it and prints its results.\n" +
 			"Flags may stand before and behind FILE.",
-		Flags: append(runFlags(), horizon),
+		Flags: append(runFlags(), horizonFlag()),
 	}, func(c *cli.Context) error {
-		file, err := oneFile(c.Args().Slice())
+		file, err := p.oneFile(c.Args().Slice())
 		if err != nil {
 			return err
 		}
-		return p.run(c, file, func() (*scenario.Document, error) { return p.read(file) })
+		return p.run(c, cmp.Or(file, commandLine), func() (*scenario.Document, error) { return p.read(file) })
 	})
+}
+
+func horizonFlag() cli.Flag {
+	return textFlag(groupWhat, "horizon", "the scenario's own", "simulated `SECONDS` at which a run ends")
 }
 
 func textFlag(category, name, value, usage string) cli.Flag {
@@ -125,29 +128,6 @@ func setFlag() cli.Flag {
 		"given several times"}
 }
 
-// settings reads the --set flags of a command.
-func settings(c *cli.Context) ([]scenario.Setting, error) {
-	var all []scenario.Setting
-	for _, text := range c.StringSlice("set") {
-		s, err := scenario.ParseSetting(text)
-		if err != nil {
-			return nil, usage("--set: %v", err)
-		}
-		all = append(all, s)
-	}
-	return all, nil
-}
-
-// changed is a document with settings in it. Its errors name the flag.
-func changed(doc *scenario.Document, flag string, all []scenario.Setting) (*scenario.Document, error) {
-	doc, err := doc.With(all)
-	var mistake *scenario.SettingError
-	if errors.As(err, &mistake) {
-		return nil, usage("--%s: %v", flag, err)
-	}
-	return doc, err
-}
-
 // order is what the command line asks for.
 type order struct {
 	config  launch.Config
@@ -178,7 +158,7 @@ func (p *program) run(c *cli.Context, file string, read func() (*scenario.Docume
 		return err
 	}
 	o.config.File, o.config.Text = doc.File(), doc.Text()
-	if _, err := changed(doc, "set", o.config.Set); err != nil {
+	if err := p.checkSettings(c, doc, o.config.Set); err != nil {
 		return err
 	}
 	if err := o.checkFiles(); err != nil {
@@ -356,7 +336,7 @@ func (p *program) order(c *cli.Context, file string) (*order, error) {
 	if what := v.text("print", "node=NAME"); what != "" {
 		o.print, bad = parsePrint(what)
 	}
-	o.config.Set, err = settings(c)
+	o.config.Set, err = p.settings(c)
 	return o, errors.Join(v.err(), bad, err)
 }
 

@@ -17,17 +17,18 @@ import (
 )
 
 func (p *program) validateCommand() *cli.Command {
-	return p.command(cli.Command{
-		Name:      "validate",
-		Usage:     "tells whether a scenario file is good, or all that is wrong with it",
-		ArgsUsage: "FILE",
-		Flags:     []cli.Flag{setFlag()},
+	return p.withParameters(cli.Command{
+		Name:  "validate",
+		Usage: "tells whether a scenario file is good, or all that is wrong with it",
+		Flags: validateFlags(),
 	}, p.validate)
 }
 
+func validateFlags() []cli.Flag { return []cli.Flag{horizonFlag(), setFlag()} }
+
 // validate reads a scenario and describes it.
 func (p *program) validate(c *cli.Context) error {
-	path, err := oneFile(c.Args().Slice())
+	path, err := p.oneFile(c.Args().Slice())
 	if err != nil {
 		return err
 	}
@@ -35,15 +36,20 @@ func (p *program) validate(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	set, err := settings(c)
+	flags := &values{c: c}
+	horizon := flags.seconds("horizon")
+	if err := flags.err(); err != nil {
+		return err
+	}
+	set, err := p.settings(c)
 	if err != nil {
 		return err
 	}
-	if _, err := changed(doc, "set", set); err != nil {
+	if err := p.checkSettings(c, doc, set); err != nil {
 		return err
 	}
 	l, err := launch.Prepare(launch.Config{
-		File: doc.File(), Text: doc.Text(), Set: set, Registry: p.registry,
+		File: doc.File(), Text: doc.Text(), Set: set, Registry: p.registry, Horizon: horizon,
 		Workers: 1, Replications: 1, Transport: launch.TransportInproc,
 	})
 	if err != nil {
@@ -103,15 +109,18 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// read reads the scenario file at path, or standard input for "-". Its errors are
-// the command line's or the file's fault.
+// read reads the scenario file at path, or standard input for "-"; "" is a scenario that flags are put into. Its
+// errors are the command line's or the file's fault.
 func (p *program) read(path string) (doc *scenario.Document, err error) {
-	if path == "-" {
+	switch path {
+	case "":
+		doc, err = p.emptyScenario()
+	case "-":
 		if f, ok := p.stdin.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 			fmt.Fprintf(p.stderr, "%s: reading the scenario from the terminal; Ctrl-D ends it\n", p.name)
 		}
 		doc, err = scenario.Read("standard input", p.stdin)
-	} else {
+	default:
 		doc, err = scenario.ReadFile(path)
 	}
 	var problems scenario.Problems

@@ -22,22 +22,25 @@ import (
 )
 
 func (p *program) verifyCommand() *cli.Command {
-	return p.command(cli.Command{
-		Name:      "verify",
-		Usage:     "runs a scenario in many ways and shows the first thing that isn't the same",
-		ArgsUsage: "FILE",
+	return p.withParameters(cli.Command{
+		Name:  "verify",
+		Usage: "runs a scenario in many ways and shows the first thing that isn't the same",
 		Description: "Runs the scenario in FILE twice on one worker, over 2 and 3 workers, with nodes placed so\n" +
 			"that any two of them are apart once, and with other rings. Traces, what every activation did, and\n" +
 			"results must be the same. The exit status is 0 where they are, 1 where they aren't.",
-		Flags: []cli.Flag{
-			textFlag(groupWhat, "seed", "1", "`SEED` of all random numbers"),
-			textFlag(groupWhat, "replications", "1", "simulate `R` repetitions in each run"),
-			textFlag(groupWhat, "horizon", "the scenario's own", "simulated `SECONDS` at which each run ends"),
-			setFlag(),
-			textFlag(groupOutput, "json", "none",
-				"write what was found to `FILE` as JSON, - for standard output and nothing else there"),
-		},
+		Flags: verifyFlags(),
 	}, p.verify)
+}
+
+func verifyFlags() []cli.Flag {
+	return []cli.Flag{
+		textFlag(groupWhat, "seed", "1", "`SEED` of all random numbers"),
+		textFlag(groupWhat, "replications", "1", "simulate `R` repetitions in each run"),
+		horizonFlag(),
+		setFlag(),
+		textFlag(groupOutput, "json", "none",
+			"write what was found to `FILE` as JSON, - for standard output and nothing else there"),
+	}
 }
 
 // verifier runs one scenario in many ways.
@@ -96,7 +99,7 @@ type verifyRow struct {
 
 // verify is the command.
 func (p *program) verify(c *cli.Context) error {
-	file, err := oneFile(c.Args().Slice())
+	file, err := p.oneFile(c.Args().Slice())
 	if err != nil {
 		return err
 	}
@@ -110,7 +113,7 @@ func (p *program) verify(c *cli.Context) error {
 	if err := flags.err(); err != nil {
 		return err
 	}
-	if v.config.Set, err = settings(c); err != nil {
+	if v.config.Set, err = p.settings(c); err != nil {
 		return err
 	}
 	if out != "" && out != "-" {
@@ -122,7 +125,7 @@ func (p *program) verify(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := changed(doc, "set", v.config.Set); err != nil {
+	if err := p.checkSettings(c, doc, v.config.Set); err != nil {
 		return err
 	}
 	v.config.File, v.config.Text, v.report.File = doc.File(), doc.Text(), doc.File()

@@ -46,14 +46,22 @@ type Kind struct {
 	// one line what the command does. Without Flags there is no command.
 	Usage string
 	Flags []Flag
+
+	// Parameters are fields of the kind's files that programs with this kind alone have as flags of their commands
+	// run, validate and verify. Their values take the place of the file's, and the file may be left out.
+	Parameters []Flag
 }
 
-// Flag is a top-level field of a scenario file as a flag. Load checks its value, as it
+// Flag is a field of a scenario file as a flag. Load checks its value, as it
 // checks the file's.
 type Flag struct {
-	Name    string // the field's
+	Name    string // the field's; of Parameters its path, such as shop.tills
 	Default string // for people: what the field is when it is left out
 	Usage   string // in one line, with the value's name in back quotes
+
+	// Of Parameters, whose values are YAML otherwise.
+	Switch bool // true or false: the flag alone means true
+	Text   bool // the value is the text as it stands
 }
 
 // Loader makes a Kind's Load of its two steps: read checks a document and gives what it

@@ -222,9 +222,8 @@ func (m *Model) Check() (err error) {
 	if m.count == 0 {
 		return fmt.Errorf("sim: the model %s has no node", m.name)
 	}
-	if !(m.horizon > 0) || math.IsInf(m.horizon, 1) {
-		return fmt.Errorf("sim: the model %s has no horizon: write `horizon: 1000` (simulated seconds) into the file, "+
-			"or call Builder.Horizon", m.name)
+	if err := m.checkHorizon(); err != nil {
+		return err
 	}
 	if m.warmup >= m.horizon {
 		return fmt.Errorf("sim: the model %s has a warm-up of %v s and a horizon of %v s, so nothing is left to be "+
@@ -242,6 +241,14 @@ func (m *Model) Check() (err error) {
 		return err
 	}
 	m.graph, m.schema = d.graph(), d.schema
+	return nil
+}
+
+func (m *Model) checkHorizon() error {
+	if !(m.horizon > 0) || math.IsInf(m.horizon, 1) {
+		return fmt.Errorf("sim: the model %s has no horizon: write `horizon: 1000` (simulated seconds) into the file, "+
+			"give --horizon, or call Builder.Horizon", m.name)
+	}
 	return nil
 }
 

@@ -22,6 +22,7 @@ func Kind[P any](name string, build func(b *Builder, p P)) scenario.Kind {
 	return scenario.Kind{
 		Name:       name,
 		References: plan.references,
+		Parameters: plan.parameters(),
 		Fields:     func(format string) []byte { return plan.describe(name, format) },
 		Load: func(doc *scenario.Document, opt scenario.Options) (scenario.Scenario, error) {
 			var p P
@@ -32,7 +33,7 @@ func Kind[P any](name string, build func(b *Builder, p P)) scenario.Kind {
 			if err := m.build(func(b *Builder) { build(b, p) }); err != nil {
 				return nil, err
 			}
-			return m, nil
+			return m, m.checkHorizon()
 		},
 	}
 }

@@ -19,30 +19,64 @@ import (
 // number writes a number the way people write it in a file.
 func number(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 
-// flags are the parameters as flags of a command that takes the place of a file; none where one that must be given
-// isn't written in one line.
-func (p *paramPlan) flags() (all []scenario.Flag) {
-	for _, c := range p.root.parts {
-		switch {
-		case c.form <= formDist:
-			usage := "`" + c.valueName() + "`"
-			for _, text := range []string{c.doc, c.unitText(), c.allowedText()} {
-				if text != "" {
-					usage += ", " + text
-				}
-			}
-			all = append(all, scenario.Flag{Name: c.name, Default: c.def, Usage: usage})
-		case c.required:
-			return nil
+// parameters are all fields as flags: lists as a whole, those of structs with the struct's name in front.
+func (p *paramPlan) parameters() []scenario.Flag {
+	all := p.root.flags("")
+	for _, row := range common("") {
+		switch row[0] {
+		case "model", "horizon": // the program says the one, and has a flag for the other
+		case "antithetic":
+			all = append(all, scenario.Flag{Name: row[0], Default: row[2], Usage: row[4], Switch: true})
+		default:
+			all = append(all, scenario.Flag{Name: row[0], Default: row[2], Usage: fmt.Sprintf("`NUMBER`, in %s, %s: %s",
+				row[1], row[3], row[4])})
 		}
 	}
 	return all
 }
 
-// valueName is the word for a flag's value.
+func (p *param) flags(prefix string) (all []scenario.Flag) {
+	for _, c := range p.parts {
+		if c.form == formSection {
+			all = append(all, c.flags(prefix+c.name+".")...)
+			continue
+		}
+		def := c.def
+		if c.required {
+			def = "none, FILE must have it"
+		}
+		all = append(all, scenario.Flag{Name: prefix + c.name, Default: def, Usage: c.flagUsage(),
+			Switch: c.form == formBool, Text: c.form == formText})
+	}
+	return all
+}
+
+// flagUsage is a field in one line: value, unit, bounds, meaning.
+func (p *param) flagUsage() string {
+	bounds := p.allowedText()
+	switch {
+	case p.form == formDist:
+		bounds = strings.TrimSpace(p.boundsText())
+	case p.form == formBool, p.form == formText && p.choices == nil:
+		bounds = ""
+	}
+	usage := p.unitText()
+	if bounds != "" {
+		usage = strings.TrimPrefix(usage+", "+bounds, ", ")
+	}
+	if name := p.valueName(); name != "" {
+		usage = strings.TrimSuffix("`"+name+"`, "+usage, ", ")
+	}
+	if p.doc != "" {
+		usage = strings.TrimPrefix(usage+": "+p.doc, ": ")
+	}
+	return usage
+}
+
+// valueName is the word for a flag's value; "" where it has none.
 func (p *param) valueName() string {
-	return map[form]string{formBool: "BOOL", formInt: "N", formFloat: "NUMBER", formText: "TEXT",
-		formDist: "DISTRIBUTION"}[p.form]
+	return map[form]string{formInt: "N", formFloat: "NUMBER", formText: "TEXT", formDist: "DISTRIBUTION",
+		formRate: "RATES", formList: "LIST", formArray: "LIST"}[p.form]
 }
 
 func (p *param) unitText() string {

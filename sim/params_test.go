@@ -293,23 +293,30 @@ func TestParamNames(t *testing.T) {
 }
 
 func TestParamFlags(t *testing.T) {
-	if flags := testPlan(t).flags(); flags != nil {
-		t.Errorf("a command without a file, though stations and rates need one: %v", flags)
-	}
 	plan, err := planParams(reflect.TypeFor[struct {
 		Agents  int       `min:"1" default:"2" doc:"who answer"`
 		Service dist.Dist `unit:"s" min:"0"`
 		Order   string    `choices:"fifo,lifo" default:"fifo"`
 		List    []int     `default:"[]"`
+		Strict  bool      `default:"true" doc:"no second try"`
+		Shop    struct {
+			Tills int `default:"1"`
+		}
 	}]())
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []scenario.Flag{{Name: "agents", Default: "2", Usage: "`N`, who answer, a whole number >= 1"},
-		{Name: "service", Usage: "`DISTRIBUTION`, in s, a distribution >= 0"},
-		{Name: "order", Default: "fifo", Usage: "`TEXT`, fifo, lifo"}}
-	if found := plan.flags(); !slices.Equal(found, want) {
-		t.Errorf("found %+v, want %+v", found, want)
+	const required = "none, FILE must have it"
+	want := []scenario.Flag{{Name: "agents", Default: "2", Usage: "`N`, a whole number >= 1: who answer"},
+		{Name: "service", Default: required, Usage: "`DISTRIBUTION`, in s, >= 0"},
+		{Name: "order", Default: "fifo", Usage: "`TEXT`, fifo, lifo", Text: true},
+		{Name: "list", Default: "[]", Usage: "`LIST`, a list: a whole number"},
+		{Name: "strict", Default: "true", Usage: "no second try", Switch: true},
+		{Name: "shop.tills", Default: "1", Usage: "`N`, a whole number"},
+		{Name: "warmup", Default: "0", Usage: "`NUMBER`, in s, a number >= 0: statistics begin here"},
+		{Name: "antithetic", Default: "false", Usage: "replications in pairs of opposite random numbers", Switch: true}}
+	if found := plan.parameters(); !slices.Equal(found, want) {
+		t.Errorf("found\n%+v, want\n%+v", found, want)
 	}
 }
 

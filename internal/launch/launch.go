@@ -128,6 +128,11 @@ func (cfg *Config) read() (*scenario.Document, scenario.Scenario, error) {
 		return nil, nil, err
 	}
 	s, err := cfg.Registry.Load(doc, scenario.Options{Horizon: cfg.Horizon})
+	var problems scenario.Problems
+	var option *scenario.OptionError
+	if err != nil && !errors.As(err, &problems) && !errors.As(err, &option) { // a model that can't be built
+		err = badConfig("%s: %w", cfg.File, err)
+	}
 	return doc, s, err
 }
 
