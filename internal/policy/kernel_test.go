@@ -19,6 +19,7 @@ var kernelPackages = map[string]string{
 	"ipc":                        "the meeting: who the peer is, descriptors over a socket, the lock on a name",
 	"internal/cputime":           "the processor time of a process",
 	"internal/workerproc":        "worker processes, their descriptors and signals",
+	"internal/storeserver":       "servers of metadata stores, which tests kill and stop",
 	"internal/outfile":           "files without a name",
 	"internal/launch":            "the limit of open files, and which descriptors a worker gets",
 	"internal/launch/launchtest": "a model that kills, stops and starts processes on demand",

@@ -87,6 +87,7 @@ internal/worker: internal/wire envelope shm internal/lane internal/counters inte
 internal/procfs:
 internal/workerproc: internal/procfs shm
 internal/outfile:
+internal/storeserver:
 internal/newmodule:
 internal/inspect: internal/counters internal/procfs internal/worker internal/workerproc shm
 internal/latency: internal/lane internal/worker shm
@@ -139,7 +140,7 @@ type ban struct {
 var bans = []ban{
 	{"golang.org/x/term", []string{"app"}, "only the command line knows of terminals"},
 	{"google.golang.org/grpc/", []string{"perf/peers"}, "gRPC is something that disco is compared with"},
-	{"net", []string{"ipc", "perf/peers"}, "only who joins processes opens sockets"},
+	{"net", []string{"internal/storeserver", "ipc", "perf/peers"}, "only who joins processes opens sockets"},
 	{"net/http", nil, "nothing here is a web server"},
 	{"math/rand", nil, "math/rand has a global generator: take a node's own stream (Simproc.Source)"},
 	{"reflect", []string{"internal/hazard", "internal/plain", "internal/wire/wiretest", "sim"},

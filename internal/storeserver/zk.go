@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storeserver
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// zkJar is where Debian's package has ZooKeeper; its manifest names the other archives.
+const zkJar = "/usr/share/java/zookeeper.jar"
+
+// Ensemble is ZooKeeper servers that serve as one, or a single one.
+type Ensemble struct {
+	Servers []*ZK
+}
+
+// ZK is one ZooKeeper server, reached through its proxy.
+type ZK struct {
+	*Process
+	Proxy  *Proxy
+	direct string // the server's own address
+}
+
+// ZKOptions are what tests and measurements want differently.
+type ZKOptions struct {
+	Tick time.Duration // sessions last 2 to 20 of it; 0 is 200 ms
+	Sync bool          // every write reaches the disk before it is answered
+}
+
+// StartEnsemble starts n servers, 1 or 3, whose files lie in dir, and waits until all of them serve.
+func StartEnsemble(ctx context.Context, dir string, n int, o ZKOptions) (*Ensemble, error) {
+	java, err := exec.LookPath("java")
+	if err != nil {
+		return nil, fmt.Errorf("storeserver: java, for ZooKeeper, %w (Debian's package zookeeper has both)", ErrAbsent)
+	}
+	if _, err := os.Stat(zkJar); err != nil {
+		return nil, fmt.Errorf("storeserver: %s %w (Debian's package zookeeper has it)", zkJar, ErrAbsent)
+	}
+	ports, err := freePorts(3 * n)
+	if err != nil {
+		return nil, err
+	}
+	z := &Ensemble{}
+	for i := range n {
+		s, err := newZK(java, filepath.Join(dir, strconv.Itoa(i+1)), i, ports, o)
+		if err != nil {
+			z.Close()
+			return nil, err
+		}
+		z.Servers = append(z.Servers, s)
+		if err := s.Start(); err != nil {
+			z.Close()
+			return nil, err
+		}
+	}
+	if err := z.Ready(ctx); err != nil {
+		z.Close()
+		return nil, err
+	}
+	return z, nil
+}
+
+// newZK writes the files of server i, which has ports[i] for clients. The others are for the ensemble.
+func newZK(java, dir string, i int, ports []string, o ZKOptions) (*ZK, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	n := len(ports) / 3
+	tick := o.Tick
+	if tick == 0 {
+		tick = 200 * time.Millisecond
+	}
+	config := fmt.Sprintf("tickTime=%d\ninitLimit=50\nsyncLimit=10\ndataDir=%s\nclientPort=%s\n", tick.Milliseconds(),
+		dir, ports[i]) + "clientPortAddress=127.0.0.1\nadmin.enableServer=false\nmaxClientCnxns=0\n" +
+		"4lw.commands.whitelist=srvr\n"
+	for k := range n {
+		if n > 1 {
+			config += fmt.Sprintf("server.%d=127.0.0.1:%s:%s\n", k+1, ports[n+k], ports[2*n+k])
+		}
+	}
+	for name, text := range map[string]string{"zoo.cfg": config, "myid": strconv.Itoa(i + 1)} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			return nil, err
+		}
+	}
+	direct := "127.0.0.1:" + ports[i]
+	proxy, err := NewProxy(direct)
+	if err != nil {
+		return nil, err
+	}
+	process := newProcess(dir, java, "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
+		"-Dzookeeper.forceSync="+map[bool]string{true: "yes", false: "no"}[o.Sync],
+		"-cp", zkJar, "org.apache.zookeeper.server.quorum.QuorumPeerMain", "zoo.cfg")
+	return &ZK{Process: process, Proxy: proxy, direct: direct}, nil
+}
+
+// Addrs are the addresses of all servers, through their proxies.
+func (z *Ensemble) Addrs() (addrs []string) {
+	for _, s := range z.Servers {
+		addrs = append(addrs, s.Proxy.Addr())
+	}
+	return addrs
+}
+
+// Ready waits until every server that was started serves.
+func (z *Ensemble) Ready(ctx context.Context) error {
+	for _, s := range z.Servers {
+		for s.Mode() == "" {
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("storeserver: ZooKeeper at %s doesn't serve: %w\n%s", s.direct, context.Cause(ctx),
+					s.Output())
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	}
+	return nil
+}
+
+// Leader is the server that leads, or nil while none does.
+func (z *Ensemble) Leader() *ZK {
+	for _, s := range z.Servers {
+		if mode := s.Mode(); mode == "leader" || mode == "standalone" {
+			return s
+		}
+	}
+	return nil
+}
+
+// Close kills all servers and ends their proxies.
+func (z *Ensemble) Close() {
+	for _, s := range z.Servers {
+		s.Signal(syscall.SIGCONT)
+		s.Kill()
+		s.Proxy.Close()
+	}
+}
+
+// Addr is the server's own address, past its proxy.
+func (s *ZK) Addr() string { return s.direct }
+
+// Mode is "leader", "follower" or "standalone", and "" while the server doesn't serve.
+func (s *ZK) Mode() string {
+	c, err := net.DialTimeout("tcp", s.direct, time.Second)
+	if err != nil {
+		return ""
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(time.Second))
+	_, _ = io.WriteString(c, "srvr") // the answer fails too, then
+	var text strings.Builder
+	_, _ = io.Copy(&text, io.LimitReader(c, 1<<16))
+	_, mode, _ := strings.Cut(text.String(), "Mode: ")
+	mode, _, _ = strings.Cut(mode, "\n")
+	return mode
+}
