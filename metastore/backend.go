@@ -140,7 +140,7 @@ type Feed interface {
 
 // Limits, the same for every engine.
 const (
-	MaxValue = 1_000_000 // bytes, with the tag
+	MaxValue = 1_000_000 // bytes, with the tag; of all values of one commit, too
 	MaxOps   = 100       // conditions and operations of one commit
 	MaxName  = 255       // bytes of one name
 	MaxPath  = 1024      // bytes of a path, with chroot and group

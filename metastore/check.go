@@ -21,9 +21,13 @@ func CheckCommit(conds []Cond, ops []Op) error {
 			return err
 		}
 	}
+	total := 0
 	for i, op := range ops {
 		if err := checkOp(op); err != nil {
 			return err
+		}
+		if total += len(op.Value); total > MaxValue {
+			return fmt.Errorf("%w: a commit with %d bytes of values, at most %d", ErrTooLarge, total, MaxValue)
 		}
 		for _, other := range ops[:i] {
 			if err := checkPair(op, other); err != nil {

@@ -44,6 +44,7 @@ internal/idle: router internal/interleave
 # The metadata store: knows nothing of simulation.
 metastore:
 metastore/mem: metastore
+metastore/storetest: metastore
 
 # Transport: moves bytes and knows nothing of simulation.
 internal/lane: ring internal/interleave internal/race internal/aligned
