@@ -17,7 +17,7 @@ VERSION := $(shell git describe --always --dirty --tags 2>/dev/null || echo unkn
 BUILD    = CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -tags urfave_cli_no_docs -ldflags "-X github.com/disco-sim/disco/app.version=$(VERSION)"
 
 # Modules of their own in this tree, which ./... doesn't reach: what only they need stays out of go.mod.
-MODULES = perf/profile examples/mymodel
+MODULES = perf/profile examples/mymodel cmd/disco-server
 
 .DEFAULT_GOAL := help
 
@@ -29,9 +29,11 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## put bin/disco-run and bin/disco-bench in place
+build: ## put bin/disco-run, bin/disco-bench and bin/disco-server in place
 	@mkdir -p bin
 	$(BUILD) -o bin/ ./cmd/disco-run ./cmd/disco-bench
+	CGO_ENABLED=0 $(GO) -C cmd/disco-server build -buildvcs=false -trimpath \
+		-ldflags "-s -w -X main.version=$(VERSION)" -o $(CURDIR)/bin/ .
 
 .PHONY: run
 run: build ## run the shop over two workers (SCENARIO=file WORKERS=n for others)

@@ -20,8 +20,8 @@ const noticeHead = `disco
 Copyright 2026 The disco authors
 Licensed under the Apache License, Version 2.0: see LICENSE.
 
-The programs disco-run and disco-bench contain the following software of others. The full text of each licence stands in
-the source of the module. internal/docs compares this list with what is linked into the programs.
+The programs disco-run, disco-bench and disco-server contain the following software of others. The full text of each
+licence stands in the source of the module. internal/docs compares this list with what is linked into the programs.
 ` + noticeGo
 
 const noticeGo = `
@@ -88,32 +88,32 @@ func entry(t *testing.T, name, dir string) string {
 	return lines + "  " + strings.Join(holders, "\n  ") + "\n"
 }
 
-// linked gives the modules that the programs are made of on one architecture, each with its folder.
-func linked(t *testing.T, arch string) map[string]string {
+// linked adds the modules that the programs of the module in a folder are made of on one architecture, each with its
+// folder.
+func linked(t *testing.T, modules map[string]string, arch, folder string, programs ...string) {
 	t.Helper()
 	const format = "{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}\t{{.Dir}}{{end}}{{end}}"
-	list := exec.Command("go", "list", "-deps", "-f", format, "./cmd/disco-run", "./cmd/disco-bench")
-	list.Dir, list.Env = filepath.Join("..", ".."), append(os.Environ(), "GOARCH="+arch, "CGO_ENABLED=0")
+	list := exec.Command("go", append([]string{"list", "-deps", "-f", format}, programs...)...)
+	list.Dir, list.Env = filepath.Join("..", "..", folder), append(os.Environ(), "GOARCH="+arch, "CGO_ENABLED=0")
 	list.Stderr = os.Stderr
 	out, err := list.Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	modules := map[string]string{}
 	for line := range strings.Lines(string(out)) {
 		if name, dir, ok := strings.Cut(strings.TrimSpace(line), "\t"); ok {
 			modules[name] = dir
 		}
 	}
-	return modules
 }
 
 // TestNotice: NOTICE says of every module that is linked into the programs under which licence it stands and whose it
 // is, as the module itself says it, and of no other.
 func TestNotice(t *testing.T) {
-	modules := linked(t, "amd64")
-	for name, dir := range linked(t, "arm64") {
-		modules[name] = dir
+	modules := map[string]string{}
+	for _, arch := range []string{"amd64", "arm64"} {
+		linked(t, modules, arch, ".", "./cmd/disco-run", "./cmd/disco-bench")
+		linked(t, modules, arch, "cmd/disco-server", ".")
 	}
 	if len(modules) < 5 {
 		t.Fatalf("found %d modules: the search is broken", len(modules))

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"go.etcd.io/etcd/client/pkg/v3/transport"
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// startMax is how long a server waits for others before it gives up.
+const startMax = time.Minute
+
+// run is a server's life: open the folder, join, start, wait.
+func run(ctx context.Context, o *options) error {
+	tls, err := o.tlsConfig()
+	if err != nil {
+		return err
+	}
+	password, err := o.password()
+	if err != nil {
+		return err
+	}
+	d, err := openFolder(o)
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	o.listen = d.note.Listen
+	j := &joiner{options: o, dir: d, tls: tls, password: password}
+	if len(o.join) > 0 && d.old {
+		if err := j.sameCluster(ctx); err != nil {
+			return err
+		}
+	}
+	streams, endStreams := context.WithCancel(context.Background())
+	defer endStreams()
+	c, err := o.config(d, streams, password != "")
+	if err != nil {
+		return err
+	}
+	if len(o.join) > 0 && !d.old {
+		if c.InitialCluster, err = j.join(ctx); err != nil {
+			return err
+		}
+		c.ClusterState = embed.ClusterStateFlagExisting
+	}
+	e, err := embed.StartEtcd(c)
+	if err != nil {
+		return fmt.Errorf("--data %s: etcd doesn't start: %w", d.path, err)
+	}
+	serveErr := serve(ctx, e, j)
+	o.quiet()
+	_ = e.Server.TryTransferLeadershipOnShutdown()
+	endStreams()
+	e.Close()
+	return serveErr
+}
+
+// config is etcd's configuration.
+func (o *options) config(d *folder, streams context.Context, password bool) (*embed.Config, error) {
+	listen, err := bindable(d.note.Listen)
+	if err != nil {
+		return nil, err
+	}
+	peer, err := bindable(d.note.Peer)
+	if err != nil {
+		return nil, err
+	}
+	c := embed.NewConfig()
+	c.Name, c.Dir = d.note.Peer, d.path
+	c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{o.endpoint(listen)}, []url.URL{o.endpoint(d.note.Listen)}
+	c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{o.endpoint(peer)}, []url.URL{o.endpoint(d.note.Peer)}
+	// With HTTP on the same port, etcd takes gRPC through net/http, which is slower. Nobody needs the HTTP side.
+	c.ListenClientHttpUrls = []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
+	c.InitialCluster = c.InitialClusterFromName(c.Name)
+	c.InitialClusterToken = d.note.Token
+	if o.cert != "" {
+		info := transport.TLSInfo{CertFile: o.cert, KeyFile: o.key, TrustedCAFile: o.ca, ClientCertAuth: true}
+		c.PeerTLSInfo = info
+		info.ClientCertAuth = !password // who has the password needs no certificate
+		c.ClientTLSInfo = info
+		c.TlsMinVersion = "TLS1.3"
+	}
+	// 1 s without the leader begins an election: quick for people, and far above what a LAN and a busy disk take.
+	c.TickMs, c.ElectionMs = 100, 1000
+	c.AutoCompactionMode, c.AutoCompactionRetention = embed.CompactorModePeriodic, "10m"
+	c.QuotaBackendBytes = 2 << 30
+	c.BootstrapDefragThresholdMegabytes = 64
+	c.MaxTxnOps = 8192
+	c.MaxRequestBytes = 8 << 20
+	c.GRPCKeepAliveInterval, c.GRPCKeepAliveTimeout = 30*time.Second, 10*time.Second
+	c.EnableGRPCGateway = false
+	c.GRPCAdditionalServerOptions = []grpc.ServerOption{grpc.ChainStreamInterceptor(endWith(streams))}
+	return c, o.logs(c)
+}
+
+// endWith ends all streams, which would hold up a stop until it gives up, when ctx ends. What clients see is that the
+// server isn't there, so they go on at another.
+func endWith(ctx context.Context) grpc.StreamServerInterceptor {
+	return func(srv any, s grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+		if ctx.Err() != nil {
+			return rpctypes.ErrGRPCStopped
+		}
+		own, cancel := context.WithCancel(s.Context())
+		defer cancel()
+		defer context.AfterFunc(ctx, cancel)()
+		err := handle(srv, &stream{s, own})
+		if err != nil && ctx.Err() != nil {
+			return status.Error(codes.Unavailable, rpctypes.ErrorDesc(rpctypes.ErrGRPCStopped))
+		}
+		return err
+	}
+}
+
+// stream is a stream whose context ends earlier.
+type stream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+// Context is the earlier one.
+func (s *stream) Context() context.Context { return s.ctx }
+
+// serve waits until the server is ready, prints that, and waits for its end.
+func serve(ctx context.Context, e *embed.Etcd, j *joiner) error {
+	var electing sync.WaitGroup
+	defer electing.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	electing.Go(func() { elect(ctx, e) })
+	waiting := time.After(startMax)
+	for ready := e.Server.ReadyNotify(); ready != nil; {
+		select {
+		case <-ready:
+			ready = nil
+		case <-waiting:
+			fmt.Fprintf(os.Stderr, "disco-server: no majority of its servers has been there for %s: start the others (%s)\n",
+				startMax, j.others(e))
+			waiting = nil
+		case <-ctx.Done():
+			return nil
+		case err := <-e.Err():
+			return ended(err, j.dir)
+		case <-e.Server.StopNotify():
+			return ended(nil, j.dir)
+		}
+	}
+	if err := j.settle(ctx, e); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	fmt.Printf("ready: --store etcd://%s\n", strings.Join(j.clients(e), ","))
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-e.Err():
+		return ended(err, j.dir)
+	case <-e.Server.StopNotify():
+		return ended(nil, j.dir)
+	}
+}
+
+// ended says why etcd has ended by itself.
+func ended(err error, d *folder) error {
+	if err == nil || strings.Contains(err.Error(), "removed from the cluster") {
+		return fmt.Errorf("this server was taken out of its cluster: empty %s and start it with --join to be in again", d.path)
+	}
+	return fmt.Errorf("etcd has ended: %w", err)
+}
+
+// elect makes a server that is alone lead at once: etcd would wait for an election timeout, as if there were others.
+func elect(ctx context.Context, e *embed.Etcd) {
+	self := uint64(e.Server.MemberID())
+	for e.Server.Lead() == 0 && ctx.Err() == nil {
+		members := e.Server.Cluster().Members()
+		if len(members) == 1 && uint64(members[0].ID) == self && !members[0].IsLearner {
+			_ = e.Server.Process(ctx, &raftpb.Message{Type: raftpb.MsgTimeoutNow.Enum(), To: new(self), From: new(self)})
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// protect makes the store ask for root's password from now on, or checks the password where it asks already.
+func protect(ctx context.Context, e *embed.Etcd, password string) error {
+	on, err := e.Server.AuthStatus(ctx, &pb.AuthStatusRequest{})
+	if err != nil {
+		return err
+	}
+	if on.Enabled {
+		_, err := e.Server.Authenticate(ctx, &pb.AuthenticateRequest{Name: "root", Password: password})
+		if err != nil {
+			return fmt.Errorf("the password in --password-file isn't that of the store's user root: %w", err)
+		}
+		return nil
+	}
+	exists := func(err, known error) error {
+		if errors.Is(err, known) {
+			return nil
+		}
+		return err
+	}
+	_, err = e.Server.UserAdd(ctx, &pb.AuthUserAddRequest{Name: "root", Password: password})
+	if err = exists(err, errUserExists); err != nil {
+		return err
+	}
+	_, err = e.Server.RoleAdd(ctx, &pb.AuthRoleAddRequest{Name: "root"})
+	if err = exists(err, errRoleExists); err != nil {
+		return err
+	}
+	if _, err = e.Server.UserGrantRole(ctx, &pb.AuthUserGrantRoleRequest{User: "root", Role: "root"}); err != nil {
+		return err
+	}
+	_, err = e.Server.AuthEnable(ctx, &pb.AuthEnableRequest{})
+	return err
+}
