@@ -46,9 +46,17 @@ func (d *declarations) check() error {
 	layers := len(d.m.layers)
 	for i, l := range d.links {
 		if !slices.Contains(d.handled[l.To.Node*layers+l.To.Simproc], d.keys[i]) {
-			typ := d.types[d.keys[i]]
+			typ, from, to := d.types[d.keys[i]], d.m.nodeName(l.From.Node), d.m.nodeName(l.To.Node)
+			switch d.keys[i] {
+			case typeOf[remoteAsk](d.m).key:
+				return fmt.Errorf("sim: %s has a RemoteServer of %s, which offers none: call Server.Offer there", from,
+					to)
+			case typeOf[remoteReply](d.m).key:
+				return fmt.Errorf("sim: %s offers a server to %s, which has no RemoteServer: declare one there, or "+
+					"offer it to others", from, to)
+			}
 			return fmt.Errorf("sim: %s has a link for %s to %s, which has no function for that: give it one with "+
-				"sim.On, func(c *sim.Context, e %s)", d.m.nodeName(l.From.Node), typ, d.m.nodeName(l.To.Node), typ)
+				"sim.On, func(c *sim.Context, e %s)", from, typ, to, typ)
 		}
 	}
 	return nil

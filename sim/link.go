@@ -183,7 +183,7 @@ func (l *Link[E]) send(delay float64, e E) {
 		n.note("sent %s to %s, there at %v s", l.typ.plan.Text(data[keyBytes:]), l.target, n.now+delay)
 	}
 	if err := n.proc.Send(l.id, n.now+delay, data); err != nil {
-		panic(&failure{err.Error()})
+		panic(&failure{err.Error() + place()})
 	}
 }
 
@@ -238,7 +238,7 @@ func (l *Mesh[E]) SendAfter(c Caller, delay float64, to int, e E) {
 		err = n.proc.Send(id, n.now+delay, data)
 	}
 	if err != nil {
-		panic(&failure{err.Error()})
+		panic(&failure{err.Error() + place()})
 	}
 }
 

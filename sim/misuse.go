@@ -6,7 +6,11 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
+
+	"github.com/disco-sim/disco/internal/plain"
+	"github.com/disco-sim/disco/sim/dist"
 )
 
 // failure is the panic of a model that uses the package in a way that it can't be used: an error, with the model's
@@ -35,31 +39,44 @@ func (n *Node) at() string {
 	return fmt.Sprintf("%s, at %v s: ", n.name, n.now)
 }
 
+// failureOf is a panic as a failure, where it is one, or that of a distribution or of an event's type; nil for others.
+func failureOf(panicked any, at string) *failure {
+	switch r := panicked.(type) {
+	case *failure:
+		return r
+	case dist.Error:
+		return &failure{at + r.Error() + place()}
+	case plain.Fault:
+		return &failure{at + r.Error() + place()}
+	}
+	return nil
+}
+
 // rescue makes an error of a failure. Other panics go on: package node reports them, with the model's stack.
 func rescue(err *error) {
-	switch r := recover().(type) {
-	case nil:
-	case *failure:
-		*err = r
-	default:
-		panic(r)
+	if r := recover(); r != nil {
+		f := failureOf(r, "")
+		if f == nil {
+			panic(r)
+		}
+		*err = f
 	}
 }
 
 // ends is rescue for an activation: an error is the end of the run, so the processes of all nodes are ended, too.
-func (m *Model) ends(err *error) {
-	switch r := recover().(type) {
-	case nil:
-		if *err == nil {
-			return
-		}
-	case *failure:
-		*err = r
-	default:
-		m.close()
-		panic(r)
+func (n *Node) ends(err *error) {
+	r := recover()
+	if r == nil && *err == nil {
+		return
 	}
-	m.close()
+	n.m.close()
+	if r != nil {
+		f := failureOf(r, n.at())
+		if f == nil {
+			panic(r)
+		}
+		*err = f
+	}
 }
 
 // close ends the processes of all nodes.
@@ -70,8 +87,9 @@ func (m *Model) close() {
 	clear(m.hosts)
 }
 
-// self is what the names of this package's functions begin with.
-const self = "github.com/disco-sim/disco/sim."
+// self is what the names of functions begin with that aren't the model's.
+var self = [...]string{"github.com/disco-sim/disco/sim.", "github.com/disco-sim/disco/sim/dist.",
+	"github.com/disco-sim/disco/internal/plain."}
 
 // place is the model's line that called this package, " (file.go:12)"; "" where none is found.
 func place() string {
@@ -79,7 +97,9 @@ func place() string {
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
 	for {
 		f, more := frames.Next()
-		ours := strings.HasPrefix(f.Function, self) && !strings.HasSuffix(f.File, "_test.go")
+		ours := !strings.HasSuffix(f.File, "_test.go") && slices.ContainsFunc(self[:], func(prefix string) bool {
+			return strings.HasPrefix(f.Function, prefix)
+		})
 		if !ours && !strings.HasPrefix(f.Function, "runtime.") && f.File != "" {
 			return fmt.Sprintf(" (%s:%d)", filepath.Base(f.File), f.Line)
 		}

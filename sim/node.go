@@ -157,7 +157,7 @@ func (c *Context) Stream(name string) *dist.Stream {
 
 // Handle implements node.Handler.
 func (n *Node) Handle(p *node.Simproc, events []node.Event) (err error) {
-	defer n.m.ends(&err)
+	defer n.ends(&err)
 	n.now, n.active = p.Now(), true
 	if !n.begun {
 		n.begin()

@@ -177,10 +177,12 @@ func (w *coroutine) work(n *Node) (more bool) {
 		case nil:
 		case closing:
 			more = false
-		case *failure:
-			n.err = r
 		default:
-			n.err = &processPanic{n.at(), r, debug.Stack()}
+			if f := failureOf(r, n.at()); f != nil {
+				n.err = f
+			} else {
+				n.err = &processPanic{n.at(), r, debug.Stack()}
+			}
 		}
 	}()
 	n.proc.Enter()

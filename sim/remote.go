@@ -95,8 +95,8 @@ func (n *Node) offer(key uint32, client int32) *offered {
 			return o
 		}
 	}
-	panic(&failure{fmt.Sprintf("%s%s uses a server as a RemoteServer that isn't offered to it: call Server.Offer in %s",
-		n.at(), n.m.nodeName(int(client)), n.name)})
+	panic(&failure{n.at() + fmt.Sprintf("%s uses a server as a RemoteServer that isn't offered to it: name it in "+
+		"Server.Offer in %s", n.m.nodeName(int(client)), n.name)})
 }
 
 func (o *offered) ask(c *Context, e remoteAsk) {

@@ -207,15 +207,15 @@ func (p *Process) grant() {
 func (p *Process) endsHolding() {
 	for r := p.held; r != nil; r = p.held {
 		if r.state == granted {
-			panic(&failure{fmt.Sprintf("%s/%s: a process ended that holds %d of it, at %v s: call Release", p.n.name,
-				r.s.name, r.units, p.n.now)})
+			panic(&failure{fmt.Sprintf("%s/%s: a process ended that holds %d of it, at %v s: call Release in %s",
+				p.n.name, r.s.name, r.units, p.n.now, codeOf(p.run.body))})
 		}
 		p.held = r.next
 		r.s.recycle(r)
 	}
 	if p.remotes > 0 {
-		panic(&failure{fmt.Sprintf("%s: a process ended that holds %d units at other nodes, at %v s: call Release",
-			p.n.name, p.remotes, p.n.now)})
+		panic(&failure{fmt.Sprintf("%s: a process ended that holds %d units at other nodes, at %v s: "+
+			"call Release in %s", p.n.name, p.remotes, p.n.now, codeOf(p.run.body))})
 	}
 }
 

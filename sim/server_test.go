@@ -131,54 +131,6 @@ func TestServerLimits(t *testing.T) {
 40 after the break true`)
 }
 
-// What a model does wrong with a server is refused in its words.
-func TestServerMisuse(t *testing.T) {
-	for want, f := range map[string]func(s *Server, p *Process){
-		"front/agents: released by a process that doesn't hold it, at 31.25 s (server_test.go:": func(s *Server,
-			p *Process) {
-			p.Hold(31.25)
-			s.Release(p)
-		},
-		"front/agents: a process ended that holds 1 of it, at 0 s: call Release": func(s *Server, p *Process) {
-			s.Acquire(p)
-		},
-		"front/agents: 3 units were asked for, and there are never more than 2, at 0 s (server": func(s *Server,
-			p *Process) {
-			s.Acquire(p, Units(3))
-		},
-		"front/agents: served for -1 s: want a time of 0 s or more, at 0 s (server_test.go:": func(s *Server,
-			p *Process) {
-			s.Serve(p, -1)
-		},
-		"front, at 0 s: Grant.Release: the units aren't held (server_test.go:": func(s *Server, p *Process) {
-			g := s.Request(p, func(*Context) {})
-			g.Release(p)
-			g.Release(p)
-		},
-	} {
-		err := one(t, 100, func(n *Node) {
-			s := n.Server("agents", 2)
-			n.Go(func(p *Process) { f(s, p) })
-		})
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got  %v\nwant %s", err, want)
-		}
-	}
-	err := run(t, 1, func(b *Builder) {
-		var s *Server
-		b.Nodes("n", 2, func(n *Node) {
-			if n.Index() == 0 {
-				s = n.Server("agents", 2)
-			} else {
-				n.Go(func(p *Process) { s.Acquire(p) })
-			}
-		})
-	})
-	if want := "n-0/agents: used in n-1: a server belongs to its node"; !strings.Contains(fmt.Sprint(err), want) {
-		t.Errorf("%v", err)
-	}
-}
-
 // listServer is a server without heaps and records: lists that are sorted and searched.
 type listServer struct {
 	order           Order

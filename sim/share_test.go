@@ -5,7 +5,6 @@ package sim
 import (
 	"fmt"
 	"math"
-	"strings"
 	"testing"
 
 	"github.com/disco-sim/disco/internal/seed"
@@ -241,42 +240,15 @@ func TestRemoteServer(t *testing.T) {
 	}
 }
 
-func TestRemoteServerMisuse(t *testing.T) {
-	for want, f := range map[string]func(s *RemoteServer, p *Process){
-		"client, at 0 s: expert.agents: released by a process that doesn't hold it (share": func(s *RemoteServer,
-			p *Process) {
-			s.Release(p)
-		},
-		"client: a process ended that holds 1 units at other nodes, at 2 s: call Release": func(s *RemoteServer,
-			p *Process) {
-			s.Acquire(p)
-		},
-		"": func(s *RemoteServer, p *Process) { // ends with the run
-			s.Acquire(p)
-			defer s.Release(p)
-			p.Hold(1000)
-		},
-	} {
-		err := run(t, 10, func(b *Builder) {
-			b.Node("expert", func(n *Node) { n.Server("agents", 1).Offer(dist.Constant(1), "client") })
-			b.Node("client", func(n *Node) {
-				s := n.RemoteServer("expert", "agents", dist.Constant(1))
-				n.Go(func(p *Process) { f(s, p) })
-			})
-		})
-		if (err == nil) != (want == "") || !strings.Contains(fmt.Sprint(err), want) {
-			t.Errorf("got  %v\nwant %s", err, want)
-		}
-	}
-	err := run(t, 10, func(b *Builder) {
-		b.Node("expert", func(n *Node) { n.Server("agents", 1).Offer(dist.Constant(1)) })
-		b.Node("client", func(n *Node) {
-			s := n.RemoteServer("expert", "agents", dist.Constant(1))
-			n.Go(func(p *Process) { s.Acquire(p) })
-		})
-	})
-	want := "client uses a server as a RemoteServer that isn't offered to it"
-	if !strings.Contains(fmt.Sprint(err), want) {
-		t.Errorf("%v", err)
+// Units at other nodes that a process holds when the run is over are nobody's mistake.
+func TestRemoteServerHeldAtTheEnd(t *testing.T) {
+	held := false
+	err := run(t, 10, remote(func(s *RemoteServer, p, _ *Process) {
+		held = s.Acquire(p)
+		defer s.Release(p)
+		p.Hold(1000)
+	}))
+	if err != nil || !held {
+		t.Error(held, err)
 	}
 }

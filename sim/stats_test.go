@@ -159,58 +159,6 @@ func TestTooShort(t *testing.T) {
 	}
 }
 
-// The same statistics, declared differently by nodes of one form, and misuse of others.
-func TestStatisticsRefused(t *testing.T) {
-	one := func(setup func(n *Node)) func(b *Builder) { return func(b *Builder) { b.Node("a", setup) } }
-	tally := func(x float64) func(b *Builder) {
-		return one(func(n *Node) { t := n.Tally("x"); n.Start(func(*Context) { t.Add(x) }) })
-	}
-	counter := func(x float64) func(b *Builder) {
-		return one(func(n *Node) { t := n.Counter("x"); n.Start(func(*Context) { t.Add(x) }) })
-	}
-	gauge := func(x float64) func(b *Builder) {
-		return one(func(n *Node) { t := n.Gauge("x"); n.Start(func(*Context) { t.Set(x) }) })
-	}
-	const twice = `a: there is a statistic "x" already (stats_test.go:`
-	var other *Counter
-	for name, c := range map[string]struct {
-		build func(b *Builder)
-		want  string
-	}{
-		"differ": {func(b *Builder) {
-			b.Nodes("a", 2, func(n *Node) { n.Tally("x", Unit(n.Name())) })
-		}, `sim: the tally "x" of a-1 was declared differently than that of other nodes of its form`},
-		"twice": {one(func(n *Node) { n.Gauge("x"); n.Counter("x") }), twice},
-		"setup": {one(func(n *Node) { n.Counter("x").Inc() }), "a statistic of this node was changed by something"},
-		"name":  {one(func(n *Node) { n.Counter("a/b") }), `a: a statistic "a/b": want a name without '/'`},
-		"other": {func(b *Builder) {
-			b.Nodes("a", 2, func(n *Node) {
-				mine := n.Counter("x")
-				if n.Index() == 0 {
-					other = mine
-				}
-				n.Start(func(c *Context) { c.After(float64(n.Index()), func(*Context) { other.Inc() }) })
-			})
-		}, "a-0, at 0 s: a statistic of this node was changed by something other than its own functions"},
-		"nan":      {tally(math.NaN()), "a value of NaN"},
-		"falls":    {counter(-1), "can't count -1"},
-		"infinite": {gauge(math.Inf(1)), "can't be +Inf"},
-		"odd":      {one(func(n *Node) { n.Gauge("x", OverTime(3)) }), "OverTime(3): want an even number"},
-		"bins":     {one(func(n *Node) { n.Gauge("x", Histogram(0, 1, 3)) }), "only a tally"},
-		"p":        {one(func(n *Node) { n.Tally("x", Percentiles(101)) }), "percentile 101"},
-		"late": {one(func(n *Node) { n.Start(func(*Context) { n.Gauge("x") }) }),
-			"are declared in setup functions"},
-	} {
-		if err := run(t, 10, c.build); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v\nwant %s", name, err, c.want)
-		}
-	}
-	_, err := New("test", func(b *Builder) { b.Horizon(5); b.m.warmup = 5; b.Node("a", func(*Node) {}) })
-	if err == nil || !strings.Contains(err.Error(), "a warm-up of 5 s") {
-		t.Error(err)
-	}
-}
-
 // FuzzReport: a report that isn't ours ends in an error, or in results that can be written.
 func FuzzReport(f *testing.F) {
 	m := model(f, 50, 10, shop)

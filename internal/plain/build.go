@@ -23,6 +23,8 @@ var (
 	unmarshalerType = reflect.TypeFor[encoding.BinaryUnmarshaler]()
 )
 
+const hasAddress = "an address means nothing at another node: write the value itself, for a number uint64"
+
 // instead says why a kind of type can't travel, and what to write.
 var instead = map[reflect.Kind]string{
 	reflect.Map: "a map has no order: write a slice of structs with key and value, in an order of yours, or give " +
@@ -33,8 +35,8 @@ var instead = map[reflect.Kind]string{
 		"number that says which it is",
 	reflect.Func:          "code stays where it is: write what the other node needs to decide what to do",
 	reflect.Chan:          "nodes share nothing: send an event instead",
-	reflect.Uintptr:       "an address means nothing at another node: for a number write uint64",
-	reflect.UnsafePointer: "an address means nothing at another node: write the value itself",
+	reflect.Uintptr:       hasAddress,
+	reflect.UnsafePointer: hasAddress,
 }
 
 // planner makes the plan of one type.

@@ -13,10 +13,14 @@ import (
 // lengthBytes is a u32 in front of what has no fixed size.
 const lengthBytes = 4
 
+// Fault is the panic of Append where a value can't be encoded after all.
+type Fault struct{ error }
+
 // appendLength appends the length of a string, a slice, or what a method has appended.
 func appendLength(dst []byte, n int, o *op) []byte {
 	if uint64(n) > math.MaxUint32 {
-		panic(fmt.Errorf("%s: it has %d bytes or elements, at most %d can travel", o.path, n, uint32(math.MaxUint32)))
+		panic(Fault{fmt.Errorf("%s: it has %d bytes or elements, at most %d can travel", o.path, n,
+			uint32(math.MaxUint32))})
 	}
 	return binary.LittleEndian.AppendUint32(dst, uint32(n))
 }
@@ -49,11 +53,11 @@ func appendBinary(dst []byte, v encoding.BinaryAppender, o *op) []byte {
 	at := len(dst) + lengthBytes
 	dst, err := v.AppendBinary(append(dst, make([]byte, lengthBytes)...))
 	if err != nil {
-		panic(fmt.Errorf("%s: AppendBinary: %w", o.path, err))
+		panic(Fault{fmt.Errorf("%s: AppendBinary: %w", o.path, err)})
 	}
 	if len(dst) < at {
-		panic(fmt.Errorf("%s: AppendBinary returned %d bytes when given %d: it must append to them",
-			o.path, len(dst), at))
+		panic(Fault{fmt.Errorf("%s: AppendBinary returned %d bytes when given %d: it must append to them",
+			o.path, len(dst), at)})
 	}
 	appendLength(dst[:at-lengthBytes], len(dst)-at, o)
 	return dst

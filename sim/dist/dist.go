@@ -14,6 +14,15 @@ const numberMax = 1e18
 // keptMin is the least probability of what Truncate keeps: quantiles in a farther tail would be too coarse.
 const keptMin = 1e-6
 
+// Error is what constructors and methods panic with where they are given what they refuse. In a model of package sim it
+// ends the run with the line of the model.
+type Error string
+
+// Error implements error.
+func (e Error) Error() string { return string(e) }
+
+func refused(format string, args ...any) Error { return Error(fmt.Sprintf(format, args...)) }
+
 // Dist is the distribution of a time or an amount. The zero Dist is none: IsSet is false, and all that needs one
 // panics. Dists are equal (==) when they are copies of one another.
 type Dist struct {
@@ -61,7 +70,7 @@ func (d Dist) IsSet() bool { return d.law != nil }
 // must is the law, for those who need one.
 func (d Dist) must() *law {
 	if d.law == nil {
-		panic("dist: a distribution that isn't set: want one from a constructor, Read or Parse")
+		panic(Error("dist: a distribution that isn't set: want one from a constructor, Read or Parse"))
 	}
 	return d.law
 }
@@ -136,7 +145,7 @@ func (d Dist) Quantile(u float64) float64 {
 	case u == 1:
 		return d.Max()
 	}
-	panic(fmt.Sprintf("dist: Quantile(%v): want a probability from 0 to 1", u))
+	panic(refused("dist: Quantile(%v): want a probability from 0 to 1", u))
 }
 
 // CDF is the probability of a number that is not above x.
@@ -185,18 +194,17 @@ func (d Dist) StdDev() float64 {
 }
 
 // Plus is by more than d. The name stays.
-func (d Dist) Plus(by float64) Dist { return d.moved("Plus", 1, by) }
+func (d Dist) Plus(by float64) Dist { return d.moved("Plus", by, 1, by) }
 
 // Times is d multiplied with a number > 0. The name stays.
-func (d Dist) Times(factor float64) Dist { return d.moved("Times", factor, 0) }
+func (d Dist) Times(factor float64) Dist { return d.moved("Times", factor, factor, 0) }
 
-// moved is factor × d + by; what is the method's name.
-func (d Dist) moved(what string, factor, by float64) Dist {
+// moved is factor × d + by; what is the method's name, and given its number.
+func (d Dist) moved(what string, given, factor, by float64) Dist {
 	m, ok := d.move(factor, by)
 	if !ok {
-		panic(fmt.Sprintf("dist: %s(%v) of %s: want a number (a factor > 0), and values from -%s to %s", what,
-			by+factor-1,
-			d, number(numberMax), number(numberMax)))
+		panic(refused("dist: %s(%v) of %s: want a number (a factor > 0), and values from -%s to %s", what,
+			given, d, number(numberMax), number(numberMax)))
 	}
 	return m
 }
@@ -230,7 +238,7 @@ func (d Dist) move(factor, by float64) (Dist, bool) {
 // AtLeast is d with min in place of all that is below. Truncate leaves it out instead.
 func (d Dist) AtLeast(min float64) Dist {
 	if !anyRange.Holds(min) {
-		panic(fmt.Sprintf("dist: AtLeast(%v): want %s", min, anyRange))
+		panic(refused("dist: AtLeast(%v): want %s", min, anyRange))
 	}
 	l := *d.must()
 	switch {
@@ -249,7 +257,7 @@ func (d Dist) AtLeast(min float64) Dist {
 func (d Dist) Truncate(min, max float64) Dist {
 	t, fault := d.truncate(min, max)
 	if fault != "" {
-		panic(fmt.Sprintf("dist: Truncate(%v, %v) of %s: %s", min, max, d, fault))
+		panic(refused("dist: Truncate(%v, %v) of %s: %s", min, max, d, fault))
 	}
 	return t
 }

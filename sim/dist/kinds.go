@@ -151,12 +151,12 @@ func must(name string, a ...float64) Dist {
 	k, _ := kindOf(name)
 	for i, p := range k.Parameters {
 		if !p.Range.Holds(a[i]) {
-			panic(fmt.Sprintf("dist: %s: found %s %v, want %s", k.form(), p.Name, a[i], p.Range))
+			panic(refused("dist: %s: found %s %v, want %s", k.form(), p.Name, a[i], p.Range))
 		}
 	}
 	d, wrong := k.of(a)
 	if wrong.want != "" {
-		panic(fmt.Sprintf("dist: %s: found %s %v, want %s", k.form(), k.Parameters[wrong.index].Name, a[wrong.index],
+		panic(refused("dist: %s: found %s %v, want %s", k.form(), k.Parameters[wrong.index].Name, a[wrong.index],
 			wrong.want))
 	}
 	return d

@@ -27,7 +27,7 @@ type listFault struct {
 
 func mustList(d Dist, wrong *listFault) Dist {
 	if wrong != nil {
-		panic(fmt.Sprintf("dist: lists of a distribution: found %s, want %s", wrong.found, wrong.want))
+		panic(refused("dist: lists of a distribution: found %s, want %s", wrong.found, wrong.want))
 	}
 	return d
 }

@@ -41,7 +41,7 @@ func ConstantRate(perSecond float64) Rate { return Rates(0, Step{0, perSecond}) 
 func Rates(period float64, steps ...Step) Rate {
 	r, wrong := rates(period, steps)
 	if wrong != nil {
-		panic(fmt.Sprintf("dist: Rates: step %d: found %s, want %s", wrong.index, wrong.found, wrong.want))
+		panic(refused("dist: Rates: step %d: found %s, want %s", wrong.index, wrong.found, wrong.want))
 	}
 	return r
 }
@@ -51,7 +51,7 @@ func Rates(period float64, steps ...Step) Rate {
 // rate most, each kept with probability at(t)/most, so that a most that is far above the function takes time.
 func RateFunc(most, end float64, at func(epoch float64) float64) Rate {
 	if !(most > 0 && most <= rateMax) || !(end > 0) || at == nil {
-		panic(fmt.Sprintf("dist: RateFunc(%v, %v, …): want a rate > 0 and <= %v, an end > 0 and a function", most, end,
+		panic(refused("dist: RateFunc(%v, %v, …): want a rate > 0 and <= %v, an end > 0 and a function", most, end,
 			rateMax))
 	}
 	return Rate{law: &thinned{most, end, at}}
@@ -62,7 +62,7 @@ func (r Rate) IsSet() bool { return r.law != nil }
 
 func (r Rate) must() rateLaw {
 	if r.law == nil {
-		panic("dist: a rate that isn't set: want one from a constructor or ReadRate")
+		panic(Error("dist: a rate that isn't set: want one from a constructor or ReadRate"))
 	}
 	return r.law
 }
@@ -231,7 +231,7 @@ func (r *thinned) next(now float64, s *Stream) float64 {
 			return t
 		}
 	}
-	panic(fmt.Sprintf("dist: RateFunc: none of %d candidates from %v s to %v s became an arrival: want an end where "+
+	panic(refused("dist: RateFunc: none of %d candidates from %v s to %v s became an arrival: want an end where "+
 		"the rate stays 0, and a most near what the function gives", candidatesMax, now, t))
 }
 
@@ -241,7 +241,7 @@ func (r *thinned) at(epoch float64) float64 {
 	}
 	x := r.rate(epoch)
 	if !(x >= 0 && x <= r.most) {
-		panic(fmt.Sprintf("dist: RateFunc: found the rate %v at %v s, want one from 0 to %v", x, epoch, r.most))
+		panic(refused("dist: RateFunc: found the rate %v at %v s, want one from 0 to %v", x, epoch, r.most))
 	}
 	return x
 }
