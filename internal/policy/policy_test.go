@@ -45,6 +45,7 @@ internal/idle: router internal/interleave
 metastore:
 metastore/mem: metastore
 metastore/storetest: metastore
+cluster:
 
 # Transport: moves bytes and knows nothing of simulation.
 internal/lane: ring internal/interleave internal/race internal/aligned
