@@ -41,7 +41,6 @@ type Model struct {
 	processes bool
 	hosts     map[*Node]struct{}   // nodes with coroutines
 	types     map[reflect.Type]any // *eventType[E] by E
-	buf       []byte               // of the event that is being sent
 
 	graph  *node.Graph // made by Check
 	schema *schema

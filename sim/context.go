@@ -17,6 +17,14 @@ type Caller interface{ context() *Context }
 
 func (c *Context) context() *Context { return c }
 
+// nodeOf is the node of a caller.
+func nodeOf(c Caller) *Node {
+	if c, ok := c.(*Context); ok {
+		return c.n
+	}
+	return c.context().n
+}
+
 // Node is the node that the context belongs to.
 func (c *Context) Node() *Node { return c.n }
 

@@ -23,53 +23,44 @@ func On[E any](n *Node, f func(c *Context, e E)) {
 			n.misuse("On: there is a function for %s already", t.plan)
 		}
 	}
-	in := input{t.key, &function[E]{t, f}}
-	if n.input.do == nil {
+	in := input{&t.inputType, f}
+	if n.input.typ == nil {
 		n.input = in
 	} else {
 		n.inputs = append(n.inputs, in)
 	}
 }
 
-// input is what a node does with the events of one type.
+// input is what a node does with the events of one type. An interface holds a function without memory of its own, which
+// would be one place more to wait for.
 type input struct {
-	key uint32
-	do  interface {
-		receive(c *Context, data []byte) error
-	}
+	typ *inputType
+	f   any // func(c *Context, e E), as On was given it
+}
+
+// inputType is what an eventType is for those who don't know the type.
+type inputType struct {
+	key     uint32 // what events of the type begin with
+	receive func(c *Context, f any, ev *node.Event) error
 }
 
 // keys are the numbers of the types that the node handles.
 func (n *Node) keys() []uint32 {
-	if n.input.do == nil {
+	if n.input.typ == nil {
 		return nil
 	}
-	keys := append(make([]uint32, 0, 1+len(n.inputs)), n.input.key)
+	keys := append(make([]uint32, 0, 1+len(n.inputs)), n.input.typ.key)
 	for _, in := range n.inputs {
-		keys = append(keys, in.key)
+		keys = append(keys, in.typ.key)
 	}
 	return keys
 }
 
-// function is what On was given.
-type function[E any] struct {
-	typ *eventType[E]
-	f   func(c *Context, e E)
-}
-
-func (in *function[E]) receive(c *Context, data []byte) error {
-	var e E
-	if err := in.typ.plan.Decode(&e, data); err != nil {
-		return fmt.Errorf("sim: %s%w", c.n.at(), err)
-	}
-	in.f(c, e)
-	return nil
-}
-
 // eventType is what all nodes of a worker know about a type of events.
 type eventType[E any] struct {
-	key  uint32
+	inputType
 	plan *plain.Plan[E]
+	buf  []byte // the type's number, and room for the event that is being sent
 }
 
 func typeOf[E any](m *Model) *eventType[E] {
@@ -81,15 +72,25 @@ func typeOf[E any](m *Model) *eventType[E] {
 	if err != nil {
 		panic(&failure{err.Error() + place()})
 	}
-	t := &eventType[E]{key: p.Hash(), plan: p}
+	size, _ := p.Size()
+	t := &eventType[E]{plan: p}
+	t.buf = binary.LittleEndian.AppendUint32(make([]byte, 0, keyBytes+size), p.Hash())
+	t.inputType = inputType{p.Hash(), func(c *Context, f any, ev *node.Event) error {
+		var e E
+		if err := p.Decode(&e, ev.Data[keyBytes:]); err != nil {
+			return fmt.Errorf("sim: %s%w", c.n.at(), err)
+		}
+		f.(func(c *Context, e E))(c, e)
+		return nil
+	}}
 	m.types[of] = t
 	return t
 }
 
-// encode puts an event into the buffer of its worker.
-func (t *eventType[E]) encode(m *Model, e E) []byte {
-	m.buf = t.plan.Append(binary.LittleEndian.AppendUint32(m.buf[:0], t.key), &e)
-	return m.buf
+// encode puts an event into the buffer of its type.
+func (t *eventType[E]) encode(e *E) []byte {
+	t.buf = t.plan.Append(t.buf[:keyBytes], e)
+	return t.buf
 }
 
 // Link is a declared way from a node to another for events of one type. It belongs to the node that declared it.
@@ -155,36 +156,49 @@ func (m *Model) endpoint(n *Node, target string) node.Endpoint {
 // Send sends an event, which arrives after a time drawn from the link's delay. It doesn't allocate for events of
 // fixed size.
 func (l *Link[E]) Send(c Caller, e E) {
-	l.owned(c)
-	l.send(max(l.least, l.n.draw(&l.delay)), e)
+	n := nodeOf(c) // rather than l.n: it is known before the link has come from memory
+	if n != l.n {
+		l.foreign(n)
+	}
+	data := l.typ.encode(&e) // the draw takes the time until what was written can be copied
+	delay := n.draw(&l.delay)
+	if delay < l.least {
+		delay = l.least
+	}
+	if n.journaled {
+		l.note(n, delay, data)
+	}
+	if err := n.proc.Send(l.id, n.now+delay, data); err != nil {
+		unsent(err)
+	}
 }
 
 // SendAfter sends an event, which arrives after a time of its own, in seconds, at least the link's lookahead.
 func (l *Link[E]) SendAfter(c Caller, delay float64, e E) {
-	l.owned(c)
+	n := nodeOf(c)
+	if n != l.n {
+		l.foreign(n)
+	}
 	if !(delay >= l.least) || math.IsInf(delay, 1) {
-		l.n.misuse("the link to %s: sent with a delay of %v s, want at least its lookahead, %v s", l.target, delay,
+		n.misuse("the link to %s: sent with a delay of %v s, want at least its lookahead, %v s", l.target, delay,
 			l.least)
 	}
-	l.send(delay, e)
-}
-
-// owned refuses a caller of another node.
-func (l *Link[E]) owned(c Caller) {
-	if n := c.context().n; n != l.n {
-		n.misuse("the link of %s to %s: every node declares and uses its own links", l.n.name, l.target)
-	}
-}
-
-func (l *Link[E]) send(delay float64, e E) {
-	n := l.n
-	data := l.typ.encode(n.m, e)
+	data := l.typ.encode(&e)
 	if n.journaled {
-		n.note("sent %s to %s, there at %v s", l.typ.plan.Text(data[keyBytes:]), l.target, n.now+delay)
+		l.note(n, delay, data)
 	}
 	if err := n.proc.Send(l.id, n.now+delay, data); err != nil {
-		panic(&failure{err.Error() + place()})
+		unsent(err)
 	}
+}
+
+// foreign refuses a caller of another node.
+func (l *Link[E]) foreign(n *Node) {
+	n.misuse("the link of %s to %s: every node declares and uses its own links", l.n.name, l.target)
+}
+
+func (l *Link[E]) note(n *Node, delay float64, data []byte) {
+	n.note("sent %s to %s, there at %v s", l.typ.plan.Text(data[keyBytes:]), l.target, n.now+delay)
 }
 
 // Target is the name of the node that the link leads to, as it was declared.
@@ -229,7 +243,7 @@ func (l *Mesh[E]) SendAfter(c Caller, delay float64, to int, e E) {
 	if to < 0 || to >= l.m.count || !(delay >= l.least) || math.IsInf(delay, 1) {
 		n.misuse("mesh: an event to node %d of %d after %v s, want at least %v s", to, l.m.count, delay, l.least)
 	}
-	data := l.typ.encode(n.m, e)
+	data := l.typ.encode(&e)
 	if n.journaled {
 		n.note("sent %s to %s, there at %v s", l.typ.plan.Text(data[keyBytes:]), l.m.nodeName(to), n.now+delay)
 	}
@@ -238,9 +252,12 @@ func (l *Mesh[E]) SendAfter(c Caller, delay float64, to int, e E) {
 		err = n.proc.Send(id, n.now+delay, data)
 	}
 	if err != nil {
-		panic(&failure{err.Error() + place()})
+		unsent(err)
 	}
 }
+
+// unsent ends the run with an error of package node.
+func unsent(err error) { panic(&failure{err.Error() + place()}) }
 
 // Len is the number of nodes of the model.
 func (l *Mesh[E]) Len() int { return l.m.count }

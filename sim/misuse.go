@@ -64,11 +64,8 @@ func rescue(err *error) {
 }
 
 // ends is rescue for an activation: an error is the end of the run, so the processes of all nodes are ended, too.
-func (n *Node) ends(err *error) {
-	r := recover()
-	if r == nil && *err == nil {
-		return
-	}
+// r is what it has recovered from, nil for nothing.
+func (n *Node) ends(r any, err *error) {
 	n.m.close()
 	if r != nil {
 		f := failureOf(r, n.at())

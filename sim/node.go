@@ -17,12 +17,15 @@ import (
 // A Node is used by one goroutine at a time.
 type Node struct {
 	// What every activation needs comes first, so that it takes two cache lines where nodes are many: the first type
-	// of events that the node handles, and the first stream that it draws from.
-	ctx       Context
-	now       float64
-	proc      *node.Simproc // nil while only the structure is asked for
-	m         *Model
-	input     input
+	// of events that the node handles, and the first stream that it draws from. The activation looks into both at once,
+	// at proc and at begun.
+	ctx     Context
+	now     float64
+	proc    *node.Simproc // nil while only the structure is asked for
+	m       *Model
+	input   input
+	journal *journal
+
 	begun     bool // the functions of starts were called
 	active    bool // an activation is under way, or the report
 	journaled bool // there is a journal
@@ -31,7 +34,6 @@ type Node struct {
 	schedule  schedule
 	wakeups   []float64 // epochs of wakeups that were asked for and haven't come, falling
 	err       error     // of a process
-	journal   *journal
 
 	inputs  []input  // of further types
 	streams []stream // further ones, by the number of a distribution's name
@@ -47,8 +49,7 @@ type Node struct {
 
 // stream is a node's random stream of one name.
 type stream struct {
-	id     uint32 // of the name
-	seeded bool
+	of uint32 // 1 + the name's number; 0: there is no stream
 	dist.Stream
 }
 
@@ -105,15 +106,19 @@ func (s *source) fire(c *Context) {
 
 // draw draws from d with the stream of its name.
 func (n *Node) draw(d *dist.Dist) float64 {
-	id, s := d.ID(), &n.stream
-	if s.id != id || !s.seeded {
-		s = n.find(id, d.Name())
+	s := &n.stream
+	if s.of != 1+d.ID() {
+		s = n.find(d)
 	}
 	x := d.Draw(&s.Stream)
 	if n.journaled {
-		n.note("drew %v from %s", x, cmp.Or(d.Name(), "a distribution without a name"))
+		n.noteDraw(d, x)
 	}
 	return x
+}
+
+func (n *Node) noteDraw(d *dist.Dist, x float64) {
+	n.note("drew %v from %s", x, cmp.Or(d.Name(), "a distribution without a name"))
 }
 
 // set puts an action into the schedule.
@@ -124,25 +129,26 @@ func (n *Node) set(epoch float64, do action) Timer {
 	return n.schedule.set(n.now, epoch, do)
 }
 
-// find is the stream of a distribution's name.
-func (n *Node) find(id uint32, name string) *stream {
-	if int(id) < len(n.streams) && n.streams[id].seeded {
-		return &n.streams[id]
+// find is the stream of a distribution's name, where it isn't the first.
+func (n *Node) find(d *dist.Dist) *stream {
+	id := d.ID()
+	if int(id) >= len(n.streams) || n.streams[id].of == 0 {
+		return n.seed(id, d.Name())
 	}
-	return n.seed(id, name)
+	return &n.streams[id]
 }
 
 // seed makes the stream of a distribution's name.
 func (n *Node) seed(id uint32, name string) *stream {
 	n.running("drawing a random number")
 	s := &n.stream
-	if s.seeded {
+	if s.of != 0 {
 		for len(n.streams) <= int(id) {
 			n.streams = append(n.streams, stream{})
 		}
 		s = &n.streams[id]
 	}
-	*s = stream{id, true, n.m.stream(n.proc, name)}
+	*s = stream{1 + id, n.m.stream(n.proc, name)}
 	return s
 }
 
@@ -157,18 +163,29 @@ func (c *Context) Stream(name string) *dist.Stream {
 
 // Handle implements node.Handler.
 func (n *Node) Handle(p *node.Simproc, events []node.Event) (err error) {
-	defer n.ends(&err)
+	ok := false
+	defer func() {
+		if !ok { // else there is nothing to recover, and asking costs time
+			n.ends(recover(), &err)
+		}
+	}()
 	n.now, n.active = p.Now(), true
 	if !n.begun {
 		n.begin()
 	}
 	for i := range events {
-		if err := n.receive(&events[i]); err != nil {
+		ev, in := &events[i], &n.input
+		if len(ev.Data) < keyBytes || in.typ == nil || in.typ.key != binary.LittleEndian.Uint32(ev.Data) {
+			if in, err = n.inputOf(ev); err != nil {
+				return err
+			}
+		}
+		if err := in.typ.receive(&n.ctx, in.f, ev); err != nil {
 			return err
 		}
 	}
 	if n.schedule.entries == 0 {
-		n.active = false
+		n.active, ok = false, true
 		return nil
 	}
 	for do := n.schedule.due(n.now); do != nil; do = n.schedule.due(n.now) {
@@ -181,7 +198,9 @@ func (n *Node) Handle(p *node.Simproc, events []node.Event) (err error) {
 		}
 	}
 	n.active = false
-	return n.wake(p)
+	err = n.wake(p)
+	ok = err == nil
+	return err
 }
 
 func (n *Node) begin() {
@@ -195,20 +214,17 @@ func (n *Node) begin() {
 // keyBytes is the length of a type's number in front of an event's data.
 const keyBytes = 4
 
-// receive gives an event to the function that On was given for its type.
-func (n *Node) receive(ev *node.Event) error {
+// inputOf is what the node does with an event that isn't of the first type.
+func (n *Node) inputOf(ev *node.Event) (*input, error) {
 	if len(ev.Data) >= keyBytes {
 		key := binary.LittleEndian.Uint32(ev.Data)
-		if n.input.key == key && n.input.do != nil {
-			return n.input.do.receive(&n.ctx, ev.Data[keyBytes:])
-		}
 		for i := range n.inputs {
-			if in := &n.inputs[i]; in.key == key {
-				return in.do.receive(&n.ctx, ev.Data[keyBytes:])
+			if n.inputs[i].typ.key == key {
+				return &n.inputs[i], nil
 			}
 		}
 	}
-	return fmt.Errorf("sim: %sfound an event of %d bytes that no On of this node is for", n.at(), len(ev.Data))
+	return nil, fmt.Errorf("sim: %sfound an event of %d bytes that no On of this node is for", n.at(), len(ev.Data))
 }
 
 // wake asks for an activation when the schedule's first entry is due, unless one is asked for that comes no later.

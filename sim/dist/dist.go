@@ -97,15 +97,12 @@ func (d Dist) String() string {
 }
 
 // Draw draws a number, finite, from Min to Max. In the streams of a pair it is Quantile of one Float64.
-func (d Dist) Draw(s *Stream) float64 {
-	l := d.law
-	if l == nil {
-		d.must()
-	}
-	return l.draw(s)
-}
+func (d Dist) Draw(s *Stream) float64 { return d.law.draw(s) }
 
 func (l *law) draw(s *Stream) float64 {
+	if l == nil {
+		Dist{}.must()
+	}
 	if s.paired {
 		return l.at(l.core.quantile(s.Float64()))
 	}
