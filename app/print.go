@@ -3,6 +3,7 @@
 package app
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -17,9 +18,23 @@ import (
 	"github.com/disco-sim/disco/scenario"
 )
 
-// parsePrint reads what --print says: node=NAME, and perhaps from and until in simulated seconds.
-func parsePrint(text string) (*launch.Journal, error) {
-	j := &launch.Journal{}
+// printing is what --print asks for.
+type printing struct {
+	launch.Journal
+	file string // "": standard error
+}
+
+// printFile is the file that --print names; "" for none.
+func (o *order) printFile() string {
+	if o.print == nil {
+		return ""
+	}
+	return o.print.file
+}
+
+// parsePrint reads what --print says: node=NAME, and perhaps from and until in simulated seconds, and a file.
+func parsePrint(text string) (*printing, error) {
+	j := &printing{}
 	for field := range strings.SplitSeq(text, ",") {
 		key, value, _ := strings.Cut(field, "=")
 		var seconds *float64
@@ -27,13 +42,19 @@ func parsePrint(text string) (*launch.Journal, error) {
 		case "node":
 			j.Node = value
 			continue
+		case "file":
+			if j.file = value; value == "" || value == "-" {
+				return nil, usage("--print: found file=%s, want the name of a file; without it, standard error is used",
+					value)
+			}
+			continue
 		case "from":
 			seconds = &j.From
 		case "until":
 			seconds = &j.Until
 		default:
-			return nil, usage("--print: found %q, want node=NAME, and perhaps from=SECONDS and until=SECONDS behind "+
-				"commas", field)
+			return nil, usage("--print: found %q, want node=NAME, and perhaps from=SECONDS, until=SECONDS and "+
+				"file=FILE behind commas", field)
 		}
 		var err error
 		if *seconds, err = strconv.ParseFloat(value, 64); err != nil || !(*seconds >= 0) || math.IsInf(*seconds, 1) {
@@ -55,13 +76,30 @@ func (o *order) startPrint(w io.Writer) (end func(scenario.Scenario) error, err 
 	if err != nil {
 		return nil, fmt.Errorf("--print: a folder for what happens: %w", outfile.Error(os.TempDir(), err))
 	}
-	o.config.Trace, o.config.Journal = filepath.Join(folder, "journal"), o.print
+	o.config.Trace, o.config.Journal = filepath.Join(folder, "journal"), &o.print.Journal
 	return func(s scenario.Scenario) error {
-		return errors.Join(printJournal(w, o.config.Trace, s), os.RemoveAll(folder))
+		return errors.Join(o.print.show(w, o.config.Trace, s), os.RemoveAll(folder))
 	}, nil
 }
 
-// printJournal shows what a journal has. There is none where a run has ended early.
+// show shows what a journal has, where it is wanted. There is none where a run has ended before it began.
+func (j *printing) show(w io.Writer, path string, s scenario.Scenario) error {
+	if _, err := os.Stat(path); j.file == "" || err != nil {
+		return printJournal(w, path, s)
+	}
+	f, err := outfile.Create(j.file)
+	if err != nil {
+		return fmt.Errorf("--print: %w", err)
+	}
+	text := bufio.NewWriter(f)
+	if err := errors.Join(printJournal(text, path, s), text.Flush()); err != nil {
+		f.Abort()
+		return fmt.Errorf("--print: %w", outfile.Error(j.file, err))
+	}
+	return f.Commit()
+}
+
+// printJournal writes what a journal has.
 func printJournal(w io.Writer, path string, s scenario.Scenario) error {
 	file, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) || s == nil {

@@ -88,8 +88,8 @@ func runFlags() []cli.Flag {
 				"output and nothing else there"),
 		textFlag(groupOutput, "trace", "none",
 			"write every handled event to `FILE`, one a line in total order; .gz and .zst are compressed"),
-		textFlag(groupWatch, "print", "nothing", "at the end, show on standard error what a node got and did, "+
-			"`WHAT`: node=NAME[,from=SECONDS][,until=SECONDS]"),
+		textFlag(groupWatch, "print", "nothing", "at the end, or when the run fails, show what a node got "+
+			"and did, `WHAT`: node=NAME[,from=SECONDS][,until=SECONDS][,file=FILE], else on standard error"),
 		textFlag(groupOutput, "crash-dir", "this folder", "write what the workers were at to a file in `DIR` when "+
 			"one of them dies or the run can't go on; none for nowhere"),
 		textFlag(groupOutput, "cpuprofile", "none", "write a CPU profile of each worker into `DIR`"),
@@ -140,7 +140,7 @@ type order struct {
 
 	compare bool
 	phases  bool
-	print   *launch.Journal // nil: nothing
+	print   *printing // nil: nothing
 }
 
 // quiet reports whether standard output is for another program.
@@ -343,7 +343,8 @@ func (p *program) order(c *cli.Context, file string) (*order, error) {
 // checkFiles checks that results can be written, and that no file is named for two things.
 func (o *order) checkFiles() error {
 	named := []struct{ flag, path string }{
-		{"FILE", o.file}, {"--placement", o.pins}, {"--json", o.json}, {"--csv", o.csv}, {"--trace", o.config.Trace},
+		{"FILE", o.file}, {"--placement", o.pins}, {"--json", o.json}, {"--csv", o.csv}, {"--print", o.printFile()},
+		{"--trace", o.config.Trace},
 	}
 	for i, a := range named {
 		for _, b := range named[:i] {
@@ -358,7 +359,7 @@ func (o *order) checkFiles() error {
 	if o.quiet() && o.config.Trace != "" && isStdout(o.config.Trace) {
 		return usage("--trace %s: standard output is for the results already: name a file", o.config.Trace)
 	}
-	for _, out := range named[2:4] {
+	for _, out := range named[2:5] {
 		if out.path != "" && out.path != "-" {
 			if err := outfile.Check(out.path); err != nil {
 				return usage("%s: %v", out.flag, err)

@@ -110,6 +110,9 @@ func (e *Engine) rescue(err *error) {
 	}
 	if r := recover(); r != nil {
 		e.current = nil
+		if e.cfg.Trace != nil {
+			e.handled(int(p.class), p) // what it did before
+		}
 		*err = e.fail(e.panicked(p, r, fmt.Sprintf("node: %s at epoch %v, %s", p.Name(), p.now, e.handling(p))))
 	}
 }

@@ -54,6 +54,12 @@ type Sourcer interface {
 	SourceFiles() []string
 }
 
+// Ender is a Scenario whose handlers hold what the end of the process alone would free, such as coroutines.
+type Ender interface {
+	// End frees it. A worker that is a goroutine calls it when it ends, however its run has ended, on its own thread.
+	End()
+}
+
 // Options are what the command line may change about a scenario.
 type Options struct {
 	// Horizon is the simulated time at which the run ends, in seconds. 0 takes the

@@ -32,6 +32,8 @@ type Model struct {
 	horizon    float64
 	warmup     float64
 	antithetic bool
+	epochLimit int    // most that a node does at one epoch
+	within     string // what Node.In puts before names, of the setup function that is being called
 
 	layers    []string
 	groups    []*group
@@ -41,6 +43,7 @@ type Model struct {
 	processes bool
 	hosts     map[*Node]struct{}   // nodes with coroutines
 	types     map[reflect.Type]any // *eventType[E] by E
+	endless   []string             // what was done last at an epoch that doesn't end
 
 	graph  *node.Graph // made by Check
 	schema *schema
@@ -116,6 +119,18 @@ func (b *Builder) Layer(name string) *Builder {
 func (b *Builder) Horizon(seconds float64) {
 	if b.m.horizon == 0 {
 		b.m.horizon = seconds
+	}
+}
+
+// EpochLimit sets the most that one node may do at one simulated time, where the file doesn't say it with epoch_limit:
+// functions called, processes begun and resumed. One that does more ends the run, because time would perhaps never go
+// on. It is 10 million otherwise. Events that come from other nodes don't count.
+func (b *Builder) EpochLimit(actions int) {
+	if actions < 1 {
+		panic(&failure{fmt.Sprintf("EpochLimit(%d): want 1 or more", actions) + place()})
+	}
+	if b.m.epochLimit == 0 {
+		b.m.epochLimit = actions
 	}
 }
 

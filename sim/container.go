@@ -38,7 +38,7 @@ type shared struct {
 }
 
 func (s *shared) declare(n *Node, name, what string, owner settler) {
-	s.n, s.name = n, name
+	s.n, s.name = n, n.m.within+name
 	s.puts.owner, s.gets.owner = owner, owner
 	s.amount = n.Gauge(name+".amount", Doc(what))
 	s.putWait = n.Tally(name+".put_wait", Unit("s"), Doc("until what was put had room"))
@@ -165,7 +165,18 @@ func (k *Container) do(p *Process, l *waitList, wait *Tally, amount, delay float
 	}
 	since := k.n.now
 	p.amount = amount
+	if k.n.journaled {
+		k.noteWait(p, l, amount, delay)
+	}
 	return k.ended(l.await(p, delay, interruptible), wait, since)
+}
+
+func (k *Container) noteWait(p *Process, l *waitList, amount, delay float64) {
+	what := "to put %v into %s, which has %v"
+	if l == &k.gets {
+		what = "to get %v from %s, which has %v"
+	}
+	p.noteWait(fmt.Sprintf(what, amount, k.name, k.has), delay)
 }
 
 // moves puts or gets an amount where that is possible.
@@ -178,6 +189,9 @@ func (k *Container) moves(l *waitList, amount float64) bool {
 		return false
 	}
 	k.has = after
+	if k.n.journaled {
+		k.n.note("%s: %v, %v in it", k.name, map[bool]string{true: "-", false: "+"}[l == &k.gets]+number(amount), after)
+	}
 	return true
 }
 

@@ -2,7 +2,10 @@
 
 package sim
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
 
 // Batch has processes wait for each other: when a number of them has come, or a time after the first, they go on
 // together. It records name.size and name.wait, and belongs to its node.
@@ -44,6 +47,9 @@ func (b *Batch) Join(p *Process) (size, number int) {
 		b.timer = b.n.schedule.set(since, since+b.most, b)
 	}
 	if p.list != nil {
+		if b.n.journaled {
+			p.noteWait(fmt.Sprintf("in a batch, %d of %d", b.list.count, b.size), math.Inf(1))
+		}
 		p.pause(holding)
 	}
 	b.wait.Add(b.n.now - since)
@@ -102,6 +108,9 @@ func (g *Gate) Waiting() int { return g.list.count }
 // Pass waits until the gate is open. Nothing shortens the wait.
 func (g *Gate) Pass(p *Process) {
 	if !g.open {
+		if p.n.journaled {
+			p.noteWait("for a gate to open", math.Inf(1))
+		}
 		g.list.await(p, math.Inf(1), false)
 	}
 }
@@ -111,6 +120,9 @@ func (g *Gate) Pass(p *Process) {
 func (g *Gate) PassWithin(p *Process, delay float64) bool {
 	if p.interruptedBefore() {
 		return false
+	}
+	if !g.open && p.n.journaled {
+		p.noteWait("for a gate to open", delay)
 	}
 	return g.open || g.list.await(p, delay, true)
 }

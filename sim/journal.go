@@ -5,6 +5,7 @@ package sim
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"path"
 	"path/filepath"
 	"reflect"
@@ -13,11 +14,18 @@ import (
 )
 
 // journal is what a node does, in words, for people who look for a mistake. Nodes have none otherwise, so what is noted
-// costs one look at a pointer.
-type journal struct{ text []byte }
+// costs one look at a flag.
+type journal struct {
+	text  []byte
+	names map[*Process]string // of those that have begun and not ended
+	begun int                 // processes
+}
+
+// wordsMax is how much an activation notes. What stands in a journal is less.
+const wordsMax = 1 << 16
 
 // StartJournal implements node.Journaler.
-func (n *Node) StartJournal() { n.journal, n.journaled = &journal{}, true }
+func (n *Node) StartJournal() { n.journal, n.journaled = &journal{names: map[*Process]string{}}, true }
 
 // Journal implements node.Journaler.
 func (n *Node) Journal() []byte {
@@ -28,7 +36,103 @@ func (n *Node) Journal() []byte {
 
 // note adds a line. It is called where there is a journal only.
 func (n *Node) note(format string, args ...any) {
-	n.journal.text = append(fmt.Appendf(n.journal.text, format, args...), '\n')
+	if len(n.journal.text) < wordsMax {
+		n.journal.text = append(fmt.Appendf(n.journal.text, format, args...), '\n')
+	}
+}
+
+// noteSet notes that something was put into the schedule. Processes and requests have words of their own for it.
+func (n *Node) noteSet(epoch float64, do action) {
+	switch do := do.(type) {
+	case *Process, *request:
+	case *beginning:
+		j := n.journal
+		j.begun++
+		j.names[do.p] = fmt.Sprintf("process %d of %s", j.begun, codeOf(do.f))
+		n.note("started %s", j.names[do.p])
+	default:
+		n.note("set for %v s: %s", epoch, describe(do))
+	}
+}
+
+// noteDue notes what is done next.
+func (n *Node) noteDue(do action) {
+	switch do := do.(type) {
+	case *Process:
+		n.note("%s goes on", n.journal.names[do])
+	case *beginning:
+		n.note("%s begins", n.journal.names[do.p])
+	case *request:
+		do.noteDue()
+	default:
+		n.note("did %s", describe(do))
+	}
+}
+
+// note adds a line about a process. It is called where there is a journal only.
+func (p *Process) note(format string, args ...any) {
+	p.n.note("%s %s", p.n.journal.names[p], fmt.Sprintf(format, args...))
+}
+
+// noteWait notes what a process waits for, and how long at most.
+func (p *Process) noteWait(what string, delay float64) {
+	if math.IsInf(delay, 1) {
+		p.note("waits %s", what)
+	} else {
+		p.note("waits %s, until %v s at most", what, p.n.now+delay)
+	}
+}
+
+// reason is what a suspended process waits for.
+func (p *Process) reason() string {
+	if p.list != nil {
+		return "for a signal"
+	}
+	return "to be resumed"
+}
+
+// noteOutcome notes how a wait has ended. The cause of an interrupt may be anything, an address too: its type is shown.
+func (p *Process) noteOutcome() {
+	switch p.outcome {
+	case timeUp:
+		p.note("waited until the time was up")
+	case interrupted:
+		p.note("is interrupted, cause: %T", p.cause)
+	}
+}
+
+// noteEnd notes the end of a process.
+func (p *Process) noteEnd() {
+	p.note("ends")
+	delete(p.n.journal.names, p)
+}
+
+// note adds a line about a request: format is what is said of its units and its server.
+func (r *request) note(format string, args ...any) {
+	n, who := r.s.n, "a request"
+	switch {
+	case r.p != nil:
+		who = n.journal.names[r.p]
+	case r.do != nil:
+		who = "for " + codeOf(r.do) + ": a request"
+	}
+	units := ""
+	if r.units > 1 {
+		units = fmt.Sprintf("%d of ", r.units)
+	}
+	n.note("%s "+format, append([]any{who, units + r.s.name}, args...)...)
+}
+
+// noteDue notes what the timer of a request is about.
+func (r *request) noteDue() {
+	switch {
+	case r.state == queued:
+		r.note("has waited long enough for %s")
+	case r.serves:
+		r.note("is done at %s")
+	default:
+		r.note("has %s")
+	}
 }
 
 // noteStatistic notes what a statistic was given.
@@ -52,12 +156,14 @@ func describe(do action) string {
 		return codeOf(do)
 	case *beginning:
 		return "begin process " + codeOf(do.f)
+	case *request:
+		return "a request to " + do.s.name
 	case *Process:
 		if do.run != nil {
 			return "resume process " + codeOf(do.run.body)
 		}
 	case *source:
-		return codeOf(do.f)
+		return codeOf(do.code)
 	case interface{ function() string }:
 		return do.function()
 	}

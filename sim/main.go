@@ -3,6 +3,7 @@
 package sim
 
 import (
+	"cmp"
 	"reflect"
 
 	"github.com/disco-sim/disco/app"
@@ -56,10 +57,11 @@ func newModel(name string) *Model {
 // read reads a file: the fields that every model has, and the parameters.
 func (m *Model) read(doc *scenario.Document, opt scenario.Options, plan *paramPlan, into any) error {
 	r := scenario.NewReader(doc)
-	root := r.Root(append(plan.fields(), "horizon", "warmup", "antithetic")...)
+	root := r.Root(append(plan.fields(), "horizon", "warmup", "antithetic", "epoch_limit")...)
 	m.horizon = root.Field("horizon").FloatOr(0, scenario.MoreThan(0))
 	m.warmup = root.Field("warmup").FloatOr(0, scenario.AtLeast(0))
 	m.antithetic = root.Field("antithetic").BoolOr(false)
+	m.epochLimit = root.Field("epoch_limit").IntOr(0, scenario.AtLeast(1))
 	if opt.Horizon > 0 {
 		m.horizon = opt.Horizon
 	}
@@ -71,5 +73,6 @@ func (m *Model) read(doc *scenario.Document, opt scenario.Options, plan *paramPl
 func (m *Model) build(f func(b *Builder)) (err error) {
 	defer rescue(&err)
 	f(&Builder{m: m})
+	m.epochLimit = cmp.Or(m.epochLimit, epochLimitDefault)
 	return nil
 }

@@ -52,6 +52,30 @@ func failureOf(panicked any, at string) *failure {
 	return nil
 }
 
+// epochLimitDefault is the most that one node does at one epoch, unless the model says otherwise: more than what models
+// mean by it, and done in seconds.
+const epochLimitDefault = 10_000_000
+
+// endlessShown is how many of the last actions before the limit are named.
+const endlessShown = 8
+
+// endless notes what an epoch near the limit consists of, and ends the run beyond it.
+func (n *Node) endless(left int, do action) error {
+	if left == min(endlessShown, n.m.epochLimit)-1 {
+		n.m.endless = nil // another epoch came near
+	}
+	if text := describe(do); !slices.Contains(n.m.endless, text) {
+		n.m.endless = append(n.m.endless, text)
+	}
+	if left >= 0 {
+		return nil
+	}
+	return &failure{fmt.Sprintf("%s%d things were done at this one time, and there is more to do; the last: %s. "+
+		"Time never goes on where each of them sets the next for 0 s later: give one of them a Hold, a gap or a "+
+		"delay above 0. A model that means it says `epoch_limit: %d` in its file, or calls Builder.EpochLimit",
+		n.at(), n.m.epochLimit, strings.Join(n.m.endless, "; "), 10*n.m.epochLimit)}
+}
+
 // rescue makes an error of a failure. Other panics go on: package node reports them, with the model's stack.
 func rescue(err *error) {
 	if r := recover(); r != nil {
@@ -75,6 +99,9 @@ func (n *Node) ends(r any, err *error) {
 		*err = f
 	}
 }
+
+// End implements scenario.Ender: a run that others have ended leaves processes.
+func (m *Model) End() { m.close() }
 
 // close ends the processes of all nodes.
 func (m *Model) close() {

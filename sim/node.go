@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
+	"strings"
 
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/sim/dist"
@@ -59,6 +60,34 @@ func (n *Node) Name() string { return n.name }
 // Index is the node's number among those that Builder.Nodes made with it, from 0.
 func (n *Node) Index() int { return n.index }
 
+// In places a part of the node, a component: the names of servers, containers, stores, batches and statistics that part
+// declares begin with name and a dot. So a part can be placed several times on one node; parts may have parts.
+//
+//	func (s Desk) Place(n *sim.Node) { agents := n.Server("agents", s.Agents); … }
+//	…
+//	n.In("sales", Desk{Agents: 3}.Place)   // sales.agents, sales.agents.wait, …
+//	n.In("support", Desk{Agents: 5}.Place) // support.agents, …
+//
+// Random streams are named by their distributions, not by parts: two parts that draw from one distribution take turns
+// at its stream, unless each has its own (dist.Dist.Named).
+func (n *Node) In(name string, part func(n *Node)) {
+	if n.begun {
+		n.misuse("In(%q): only a setup function may call it; the run is under way", name)
+	}
+	if name == "" || strings.ContainsRune(name, '/') {
+		n.misuse("In(%q): want a name without '/'", name)
+	}
+	n.in(n.m.within+name+".", func() { part(n) })
+}
+
+// in calls f with a prefix before the names that it declares.
+func (n *Node) in(prefix string, f func()) {
+	was := n.m.within
+	defer func() { n.m.within = was }()
+	n.m.within = prefix
+	f()
+}
+
 // Start has f called at simulated time 0, before everything else. Several are called in the order in which Start was.
 func (n *Node) Start(f func(c *Context)) { n.atStart("Start", call(f)) }
 
@@ -71,16 +100,21 @@ func (n *Node) Go(f func(p *Process)) {
 // Every calls f again and again, each time after a gap drawn from a distribution, the first time after the first gap.
 // A gap that is always 0 is refused: nothing would ever be later.
 func (n *Node) Every(gap dist.Dist, f func(c *Context)) {
-	if !(gap.Max() > 0) {
-		n.misuse("Every, or Each: a gap of always %v s: want one that can be above 0", gap.Max())
-	}
-	n.atStart("Every", call(func(*Context) { (&source{n: n, gap: gap, f: f}).wait() }))
+	n.every(gap, f, f)
 }
 
 // Each starts a process again and again, each time after a gap drawn from a distribution: arrivals.
 func (n *Node) Each(gap dist.Dist, f func(p *Process)) {
 	n.m.processes = true
-	n.Every(gap, func(*Context) { n.start(f) })
+	n.every(gap, func(*Context) { n.start(f) }, f)
+}
+
+// every is Every; code is the model's function.
+func (n *Node) every(gap dist.Dist, f func(c *Context), code any) {
+	if !(gap.Max() > 0) {
+		n.misuse("Every, or Each: a gap of always %v s: want one that can be above 0", gap.Max())
+	}
+	n.atStart("Every", call(func(*Context) { (&source{n: n, gap: gap, f: f, code: code}).wait() }))
 }
 
 func (n *Node) atStart(what string, do action) {
@@ -92,9 +126,10 @@ func (n *Node) atStart(what string, do action) {
 
 // source is what Every does.
 type source struct {
-	n   *Node
-	gap dist.Dist
-	f   func(c *Context)
+	n    *Node
+	gap  dist.Dist
+	f    func(c *Context)
+	code any // the model's function
 }
 
 func (s *source) wait() { s.n.set(s.n.now+max(0, s.n.draw(&s.gap)), s) }
@@ -124,7 +159,7 @@ func (n *Node) noteDraw(d *dist.Dist, x float64) {
 // set puts an action into the schedule.
 func (n *Node) set(epoch float64, do action) Timer {
 	if n.journaled {
-		n.note("set for %v s: %s", epoch, describe(do))
+		n.noteSet(epoch, do)
 	}
 	return n.schedule.set(n.now, epoch, do)
 }
@@ -188,9 +223,15 @@ func (n *Node) Handle(p *node.Simproc, events []node.Event) (err error) {
 		n.active, ok = false, true
 		return nil
 	}
+	left := n.m.epochLimit
 	for do := n.schedule.due(n.now); do != nil; do = n.schedule.due(n.now) {
+		if left--; left < endlessShown {
+			if err := n.endless(left, do); err != nil {
+				return err
+			}
+		}
 		if n.journaled {
-			n.note("did %s", describe(do))
+			n.noteDue(do)
 		}
 		do.fire(&n.ctx)
 		if n.err != nil {

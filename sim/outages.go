@@ -91,7 +91,9 @@ func (s *Server) Breakdowns(up, down dist.Dist, work Unfinished) {
 		s.countPreempted()
 	}
 	if s.downs == nil {
-		s.downs = s.n.Gauge(s.name+".down", Doc("share of the time in which the server is broken down"))
+		s.n.in("", func() {
+			s.downs = s.n.Gauge(s.name+".down", Doc("share of the time in which the server is broken down"))
+		})
 	}
 	b := &breakdowns{s: s, up: up, down: down, work: work}
 	s.n.atStart("Breakdowns", call(func(*Context) { b.wait(&b.up) }))

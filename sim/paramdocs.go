@@ -28,8 +28,12 @@ func (p *paramPlan) parameters() []scenario.Flag {
 		case "antithetic":
 			all = append(all, scenario.Flag{Name: row[0], Default: row[2], Usage: row[4], Switch: true})
 		default:
-			all = append(all, scenario.Flag{Name: row[0], Default: row[2], Usage: fmt.Sprintf("`NUMBER`, in %s, %s: %s",
-				row[1], row[3], row[4])})
+			unit := ""
+			if row[1] != "" {
+				unit = "in " + row[1] + ", "
+			}
+			all = append(all, scenario.Flag{Name: row[0], Default: row[2], Usage: fmt.Sprintf("`NUMBER`, %s%s: %s",
+				unit, row[3], row[4])})
 		}
 	}
 	return all
@@ -171,7 +175,9 @@ func common(name string) [][]string {
 	return [][]string{{"model", "", name, name, "the model's name"},
 		{"horizon", "s", "that of the model, else required", "a number > 0", "end of the simulated time"},
 		{"warmup", "s", "0", "a number >= 0", "statistics begin here"},
-		{"antithetic", "", "false", "true or false", "replications in pairs of opposite random numbers"}}
+		{"antithetic", "", "false", "true or false", "replications in pairs of opposite random numbers"},
+		{"epoch_limit", "", fmt.Sprint(epochLimitDefault), "a whole number >= 1",
+			"most that one node does at one time"}}
 }
 
 // describe is the documentation of a model's file in one of the formats of scenario.Kind.
@@ -262,6 +268,8 @@ func (p *paramPlan) schema(name string) []byte {
 			"statistics begin here, s"}}},
 		{"antithetic", object{{"type", "boolean"}, {"default", false},
 			{"description", "replications in pairs of opposite random numbers"}}},
+		{"epoch_limit", object{{"type", "integer"}, {"minimum", 1}, {"default", epochLimitDefault},
+			{"description", "most that one node does at one time"}}},
 	}
 	section := p.root.sectionSchema(list)
 	all := append(object{{"$schema", "https://json-schema.org/draft/2020-12/schema"}, {"title", name}}, section...)

@@ -60,7 +60,7 @@ type param struct {
 }
 
 // reserved are the fields that every model has at the top level of its file.
-var reserved = []string{"model", "horizon", "warmup", "antithetic", "debug"}
+var reserved = []string{"model", "horizon", "warmup", "antithetic", "epoch_limit", "debug"}
 
 var (
 	distType = reflect.TypeFor[dist.Dist]()

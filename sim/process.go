@@ -187,6 +187,9 @@ func (w *coroutine) work(n *Node) (more bool) {
 	}()
 	n.proc.Enter()
 	w.body(w.p)
+	if n.journaled {
+		w.p.noteEnd()
+	}
 	if w.p.held != nil || w.p.remotes > 0 {
 		w.p.endsHolding()
 	}
@@ -231,6 +234,9 @@ func (p *Process) wait() outcome {
 	p.outcome = timeUp
 	p.pause(waiting)
 	p.leave()
+	if p.n.journaled {
+		p.noteOutcome()
+	}
 	return p.outcome
 }
 
@@ -259,6 +265,9 @@ func (p *Process) interruptedBefore() bool {
 // that can be interrupted.
 func (p *Process) Hold(delay float64) {
 	p.timer = p.n.after("Hold", delay, p)
+	if p.n.journaled {
+		p.note("holds for %v s, until %v s", delay, p.n.now+delay)
+	}
 	p.pause(holding)
 }
 
@@ -273,6 +282,9 @@ func (p *Process) HoldOrInterrupt(delay float64) (left float64, wasInterrupted b
 	}
 	end := p.n.now + delay
 	p.timer = p.n.after("HoldOrInterrupt", delay, p)
+	if p.n.journaled {
+		p.note("holds for %v s, until %v s or an interrupt", delay, end)
+	}
 	if p.wait() == timeUp {
 		return 0, false
 	}
@@ -281,7 +293,13 @@ func (p *Process) HoldOrInterrupt(delay float64) (left float64, wasInterrupted b
 
 // Suspend waits until Resume, which returns true, or Interrupt, which returns false.
 func (p *Process) Suspend() bool {
-	return !p.interruptedBefore() && p.wait() == resumed
+	if p.interruptedBefore() {
+		return false
+	}
+	if p.n.journaled {
+		p.noteWait(p.reason(), math.Inf(1))
+	}
+	return p.wait() == resumed
 }
 
 // SuspendFor is Suspend for a time at most, in seconds, +Inf for any. It returns false, too, when that was over
@@ -294,6 +312,9 @@ func (p *Process) SuspendFor(delay float64) bool {
 		return false
 	}
 	p.timer = p.n.after("SuspendFor", delay, p)
+	if p.n.journaled {
+		p.noteWait(p.reason(), delay)
+	}
 	return p.wait() == resumed
 }
 
@@ -301,7 +322,13 @@ func (p *Process) SuspendFor(delay float64) bool {
 // already due; false where it doesn't wait so. Who has been resumed is gone from what it waited for.
 func (p *Process) Resume() bool {
 	forResource := p.waits != nil || p.list != nil && p.list.owner != nil
-	return !forResource && p.end(resumed)
+	if forResource || !p.end(resumed) {
+		return false
+	}
+	if p.n.journaled {
+		p.note("is resumed")
+	}
+	return true
 }
 
 // Interrupt ends the wait of a process that can be interrupted, or the next such wait where it isn't in one now.
@@ -312,6 +339,9 @@ func (p *Process) Interrupt(cause any) {
 	}
 	p.cause = cause
 	p.pending = !p.end(interrupted)
+	if p.n.journaled && p.pending {
+		p.note("will be interrupted at its next wait, cause: %T", cause)
+	}
 }
 
 // end ends a wait.

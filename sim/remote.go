@@ -165,7 +165,7 @@ type remoteWait struct {
 // name node.server.
 func (n *Node) RemoteServer(owner, server string, delay dist.Dist) *RemoteServer {
 	name := owner + "." + server
-	s := &RemoteServer{n: n, name: name, key: remoteKey(server), client: int32(n.group.first + n.index),
+	s := &RemoteServer{n: n, name: n.m.within + name, key: remoteKey(server), client: int32(n.group.first + n.index),
 		ask: LinkTo[remoteAsk](n, owner, delay), done: LinkTo[remoteDone](n, owner, delay),
 		waiting: map[uint64]*remoteWait{}, held: map[*Process][]uint64{}}
 	g, i, _ := n.m.find(owner)
@@ -226,6 +226,9 @@ func (s *RemoteServer) acquire(p *Process, delay float64, interruptible bool, op
 	}
 	w := &remoteWait{s: s, p: p, id: s.last}
 	s.waiting[w.id] = w
+	if p.n.journaled {
+		p.noteWait(fmt.Sprintf("for %d of %s", e.Units, s.name), delay)
+	}
 	s.ask.Send(p, e)
 	if !interruptible {
 		p.pause(holding)
@@ -237,6 +240,9 @@ func (s *RemoteServer) acquire(p *Process, delay float64, interruptible bool, op
 		if p.wait() != resumed {
 			return false
 		}
+	}
+	if p.n.journaled {
+		p.note("%s %s", map[bool]string{true: "has", false: "can't have"}[w.granted], s.name)
 	}
 	if !w.granted {
 		s.balked.Inc()
@@ -265,6 +271,9 @@ func (s *RemoteServer) Release(p *Process) {
 	ids := s.held[p]
 	if len(ids) == 0 {
 		p.n.misuse("%s: released by a process that doesn't hold it", s.name)
+	}
+	if p.n.journaled {
+		p.note("gives back %s", s.name)
 	}
 	last := len(ids) - 1
 	s.done.Send(p, remoteDone{s.client, s.key, ids[last]})

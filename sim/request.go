@@ -116,10 +116,16 @@ func (s *Server) enter(r *request) bool {
 		return false
 	}
 	s.record()
+	if s.n.journaled && r.state == queued {
+		r.note("waits for %s: %d of %d in use, %d in the queue", s.used, s.available(), s.Waiting())
+	}
 	return true
 }
 
 func (s *Server) balk(r *request) {
+	if s.n.journaled {
+		r.note("can't have %s now: %d of %d in use, %d in the queue", s.used, s.available(), s.Waiting())
+	}
 	s.balked.Inc()
 	s.recycle(r)
 }
@@ -179,11 +185,17 @@ func (s *Server) give(r *request) {
 		n.schedule.cancel(r.timer)
 		r.end = n.now + r.service
 		r.timer = n.set(r.end, r)
+		if n.journaled {
+			r.note("gets %s for %v s, until %v s", r.service, r.end)
+		}
 	case r.p == nil:
 		s.fixed += r.units
 		r.timer = n.set(n.now, r)
 		return
 	default:
+		if n.journaled {
+			r.note("gets %s: %d of %d in use", s.used, s.available())
+		}
 		r.next, r.p.held = r.p.held, r
 		r.p.grant()
 	}
@@ -244,6 +256,9 @@ func (s *Server) takeBack(r *request) {
 // finish ends a request that has its units.
 func (s *Server) finish(r *request) {
 	s.takeBack(r)
+	if s.n.journaled {
+		r.note("gives back %s: %d of %d in use", s.used, s.available())
+	}
 	s.served.Inc()
 	s.recycle(r)
 	s.settle()
@@ -253,6 +268,9 @@ func (s *Server) finish(r *request) {
 func (r *request) withdraw() {
 	s := r.s
 	s.queue.remove(r)
+	if s.n.journaled {
+		r.note("no longer waits for %s")
+	}
 	s.reneged.Inc()
 	s.recycle(r)
 	s.settle()
@@ -310,6 +328,9 @@ func (s *Server) preempt(r *request) bool {
 // where it restarts, with all of it; a process is interrupted.
 func (s *Server) evict(r *request, restart bool) {
 	s.takeBack(r)
+	if s.n.journaled {
+		r.note("loses %s")
+	}
 	s.preempted.Inc()
 	if !r.serves {
 		r.state = lost

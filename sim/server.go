@@ -94,7 +94,8 @@ func Units(units int) RequestOption { return RequestOption{true, float64(units)}
 
 // Server declares a server of the node.
 func (n *Node) Server(name string, capacity int, options ...ServerOption) *Server {
-	s := &Server{n: n, name: name, capacity: capacity, most: capacity, limit: -1, held: requests{worst: true}}
+	s := &Server{n: n, name: n.m.within + name, capacity: capacity, most: capacity, limit: -1,
+		held: requests{worst: true}}
 	for _, o := range options {
 		o.apply(s)
 	}
@@ -116,7 +117,9 @@ func (n *Node) Server(name string, capacity int, options ...ServerOption) *Serve
 }
 
 func (s *Server) countPreempted() {
-	s.preempted = s.n.Counter(s.name+".preempted", Doc("times that units were taken away"))
+	s.n.in("", func() {
+		s.preempted = s.n.Counter(s.name+".preempted", Doc("times that units were taken away"))
+	})
 }
 
 // Name is the server's name.

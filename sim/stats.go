@@ -89,6 +89,7 @@ func (n *Node) declare(name string, k kind, s statistic, details []Detail) stret
 	if name == "" || strings.ContainsRune(name, '/') {
 		n.misuse("a statistic %q: want a name without '/'", name)
 	}
+	name = n.m.within + name
 	for _, other := range n.stats.names {
 		if other == name {
 			n.misuse("there is a statistic %q already", name)

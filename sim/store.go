@@ -3,6 +3,7 @@
 package sim
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"sort"
@@ -105,6 +106,9 @@ func (s *Store[T]) put(p *Process, item T, delay float64, interruptible bool) bo
 	}
 	o, since := s.offer(item, nil), s.n.now
 	p.offer = o
+	if s.n.journaled {
+		p.noteWait(fmt.Sprintf("to put into %s, which has %d", s.name, s.Len()), delay)
+	}
 	return s.ended(s.finish(p, o, s.puts.await(p, delay, interruptible)), s.putWait, since)
 }
 
@@ -118,6 +122,9 @@ func (s *Store[T]) get(p *Process, match func(item T) bool, delay float64, inter
 	}
 	o, since := s.offer(item, match), s.n.now
 	p.offer = o
+	if s.n.journaled {
+		p.noteWait(fmt.Sprintf("to get from %s, which has %d", s.name, s.Len()), delay)
+	}
 	if ok = s.gets.await(p, delay, interruptible); ok {
 		item = o.item
 	}
@@ -156,6 +163,9 @@ func (s *Store[T]) insert(item T) {
 		at = s.head + sort.Search(s.Len(), func(i int) bool { return s.compare(s.items[s.head+i], item) > 0 })
 	}
 	s.items = slices.Insert(s.items, at, item)
+	if s.n.journaled {
+		s.n.note("%s: one in, %d in it", s.name, s.Len())
+	}
 }
 
 // take takes out the first item that matches.
@@ -171,6 +181,9 @@ func (s *Store[T]) take(match func(item T) bool) (item T, ok bool) {
 			s.head++
 		} else {
 			s.items = slices.Delete(s.items, i, i+1)
+		}
+		if s.n.journaled {
+			s.n.note("%s: one out, %d in it", s.name, s.Len())
 		}
 		return item, true
 	}

@@ -148,7 +148,7 @@ type Config struct {
 
 // Journal is a trace with the data of events and with what activations did, in the model's words.
 type Journal struct {
-	Node        string  // the only one; "": all
+	Node        string  // the only one, whose journal is there for a run that fails, too; "": all
 	From, Until float64 // simulated seconds; Until 0: the whole run
 	Fleeting    bool    // the memory of events is overwritten behind each call of a handler
 }
@@ -165,6 +165,7 @@ func (j *Journal) selection(g *node.Structure) (worker.Journal, error) {
 		}
 		layers := len(g.Simprocs())
 		w.First, w.End = node.SimprocID(i*layers), node.SimprocID((i+1)*layers)
+		w.Eager = true
 	}
 	return w, nil
 }

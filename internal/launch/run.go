@@ -3,9 +3,12 @@
 package launch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/disco-sim/disco/internal/tracefile"
@@ -98,6 +101,9 @@ func (l *Launch) Run(ctx context.Context) (*Outcome, error) {
 	}
 	failed := l.postMortem(sets, l.lead(ctx, sets, schedule))
 	if failed != nil && !delivered(failed) {
+		if err := l.writeUnfinished(ctx, sets, schedule.available()); err != nil {
+			failed = errors.Join(failed, err)
+		}
 		return nil, failed
 	}
 	setup := time.Since(began) - schedule.wall
@@ -205,16 +211,46 @@ func replaces(err, before error) bool {
 // largeTrace is how many bytes of records take so long to merge that the run says so.
 const largeTrace = 64 << 20
 
+func tracesOf(results []*result) []tracefile.Replication {
+	traces := make([]tracefile.Replication, len(results))
+	for i, r := range results {
+		traces[i] = r.trace
+	}
+	return traces
+}
+
+// writeUnfinished writes the journal of a node of a run that has failed, up to the failure. The workers have ended.
+// Other traces aren't written: what is missing of them isn't the end alone.
+func (l *Launch) writeUnfinished(ctx context.Context, sets []*workerSet, results []*result) error {
+	if l.cfg.Journal == nil || l.cfg.Journal.Node == "" || l.cfg.Trace == "" || ctx.Err() != nil {
+		return nil
+	}
+	traces := tracesOf(results)
+	for _, ws := range sets {
+		mark, err := ws.trace.Mark()
+		if err != nil {
+			return err
+		}
+		traces = append(traces, tracefile.Replication{Index: ws.supervisor.stage.replication, Files: ws.trace,
+			Mark: mark, Reached: math.Inf(1)})
+	}
+	traces = slices.DeleteFunc(traces, func(r tracefile.Replication) bool {
+		return tracefile.Bytes([]tracefile.Replication{r}) == 0
+	})
+	slices.SortStableFunc(traces, func(a, b tracefile.Replication) int { return cmp.Compare(a.Index, b.Index) })
+	if err := tracefile.Write(ctx, l.cfg.Trace, l.structure, traces); err != nil {
+		return fmt.Errorf("launch: trace: %w", err)
+	}
+	return nil
+}
+
 // writeTrace writes the trace file, if one is wanted and something was simulated.
 func (l *Launch) writeTrace(ctx context.Context, results []*result) error {
 	if l.cfg.Trace == "" || len(results) == 0 {
 		return nil
 	}
 	l.cfg.doing("writing the trace")
-	traces := make([]tracefile.Replication, len(results))
-	for i, r := range results {
-		traces[i] = r.trace
-	}
+	traces := tracesOf(results)
 	if size := tracefile.Bytes(traces); size > largeTrace && l.cfg.Stderr != nil {
 		fmt.Fprintf(l.cfg.Stderr, "writing the trace of %d MiB of records to %s\n", size>>20, l.cfg.Trace)
 	}

@@ -22,6 +22,9 @@ const lengthBytes = 4
 type Selection struct {
 	First, End  node.SimprocID
 	From, Until float64
+
+	// Eager has every record written at once, which is a system call for each: so it is there whatever ends the worker.
+	Eager bool
 }
 
 // Journal is a Writer whose records have words, and a node.Journal. It has what a Selection says and nothing else.
@@ -67,6 +70,9 @@ func (j *Journal) add(class int, r *Record, words []byte) {
 	j.w.put(class, r)
 	c := binary.LittleEndian.AppendUint32(j.w.chunks[class], uint32(len(words)))
 	j.w.chunks[class] = append(c, words...)
+	if j.want.Eager {
+		j.w.flush(class)
+	}
 }
 
 // Flush writes what is left and returns the first error of any write.

@@ -139,6 +139,7 @@ func (s *Setup) fields(c *wire.Codec) {
 func (j *Journal) fields(c *wire.Codec) {
 	c.Bool(&j.On)
 	c.Bool(&j.Fleeting)
+	c.Bool(&j.Eager)
 	for _, id := range []*node.SimprocID{&j.First, &j.End} {
 		n := uint32(*id)
 		c.Uint32(&n)

@@ -100,6 +100,9 @@ func (s *server) serve(reg scenario.Registry, attach Attach) error {
 		return err
 	}
 	s.run = run
+	if m, ok := run.scenario.(scenario.Ender); ok && first.Setup.OneProcess {
+		defer m.End()
+	}
 	run.cycle.stop.answer = func(a Stopped) error {
 		if err := s.write(&Message{Type: TypeStopped, Stopped: &a}); err != nil {
 			return fmt.Errorf("%w: %w", ErrLauncherGone, err)
