@@ -47,7 +47,7 @@ func badName(name string) string {
 		return "is no UTF-8"
 	}
 	for _, r := range name {
-		if r < 0x20 || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0 && r <= 0xffff {
+		if r < 0x20 || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0 {
 			return fmt.Sprintf("has the character %U, which is refused", r)
 		}
 	}

@@ -21,6 +21,7 @@ func TestPath(t *testing.T) {
 		{"/g", "..", "out of its group"}, {"/g", "a/../../b", "out of its group"}, {"/g", "./a", "out of its group"},
 		{"", "a//b", "is empty"}, {"", "a/", "is empty"}, {"", "//a", "is empty"}, {"", "a\x00b", "U+0000"},
 		{"", "a\nb", "U+000A"}, {"", "\xff", "UTF-8"}, {"", "\ue000", "U+E000"}, {"", "\ufffe", "U+FFFE"},
+		{"", "\U0001f642", "U+1F642"},
 		{"", strings.Repeat("n", MaxName+1), "256 bytes"}, {"", strings.Repeat("a/", MaxPath/2) + "a", "at most 1024"},
 		{"", "zookeeper", "ZooKeeper itself"}, {"", "zookeeper/quota", "ZooKeeper itself"},
 	} {

@@ -45,6 +45,7 @@ internal/idle: router internal/interleave
 metastore:
 metastore/mem: metastore
 metastore/storetest: metastore
+metastore/zk: metastore
 cluster:
 
 # Transport: moves bytes and knows nothing of simulation.
@@ -142,7 +143,8 @@ type ban struct {
 var bans = []ban{
 	{"golang.org/x/term", []string{"app"}, "only the command line knows of terminals"},
 	{"google.golang.org/grpc/", []string{"perf/peers"}, "gRPC is something that disco is compared with"},
-	{"net", []string{"internal/storeserver", "ipc", "perf/peers"}, "only who joins processes opens sockets"},
+	{"net", []string{"internal/storeserver", "ipc", "metastore/zk", "perf/peers"},
+		"only who joins processes opens sockets"},
 	{"net/http", nil, "nothing here is a web server"},
 	{"math/rand", nil, "math/rand has a global generator: take a node's own stream (Simproc.Source)"},
 	{"reflect", []string{"internal/hazard", "internal/plain", "internal/wire/wiretest", "sim"},

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zk
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/disco-sim/disco/metastore"
+)
+
+// feed follows one node. It has no goroutine: a watch's event, and the end of a connection, put a token into changed,
+// and Next reads again. A connection that comes back has no watches until then, so none can be stale.
+type feed struct {
+	b       *Backend
+	path    string // with chroot
+	kind    metastore.WatchKind
+	changed chan struct{}
+	closed  chan struct{}
+	once    sync.Once
+
+	mu     sync.Mutex
+	cancel context.CancelCauseFunc // ends a read that is under way
+
+	// Next's only.
+	begun bool
+	dirty bool // the state may differ from last
+	last  metastore.State
+}
+
+// wake lets feeds read again.
+func wake(feeds []*feed) {
+	for _, f := range feeds {
+		select {
+		case f.changed <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Watch follows one node.
+func (b *Backend) Watch(path string, kind metastore.WatchKind) metastore.Feed {
+	return &feed{b: b, path: b.full(path), kind: kind, dirty: true, changed: make(chan struct{}, 1),
+		closed: make(chan struct{})}
+}
+
+// Close ends the feed.
+func (f *feed) Close() {
+	f.once.Do(func() {
+		close(f.closed)
+		f.mu.Lock()
+		cancel := f.cancel
+		f.mu.Unlock()
+		if cancel != nil {
+			cancel(metastore.ErrClosed)
+		}
+		if _, c, _, _ := f.b.now(); c != nil {
+			c.disarm(f)
+		}
+	})
+}
+
+// ended is ErrClosed after Close of the feed or of the backend.
+func (f *feed) ended() error {
+	select {
+	case <-f.closed:
+		return metastore.ErrClosed
+	case <-f.b.closed:
+		return metastore.ErrClosed
+	default:
+		return nil
+	}
+}
+
+// Next waits until the state differs from the one returned last.
+func (f *feed) Next(ctx context.Context) (metastore.State, error) {
+	for {
+		if err := f.ended(); err != nil {
+			return metastore.State{}, err
+		}
+		if f.dirty {
+			select {
+			case <-f.changed: // the read comes after it
+			default:
+			}
+			now, err := f.look(ctx)
+			if err != nil {
+				return metastore.State{}, err
+			}
+			f.dirty = false
+			if !f.begun || now.Node.Version != f.last.Node.Version || !slices.Equal(now.Names, f.last.Names) {
+				f.begun, f.last.Node.Version, f.last.Names = true, now.Node.Version, slices.Clone(now.Names)
+				return now, nil
+			}
+		}
+		select {
+		case <-f.changed:
+			f.dirty = true
+		case <-f.closed:
+		case <-f.b.closed:
+		case <-ctx.Done():
+			return metastore.State{}, context.Cause(ctx)
+		}
+	}
+}
+
+// look reads the state and leaves a watch. Close ends it, too.
+func (f *feed) look(ctx context.Context) (now metastore.State, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	f.mu.Lock()
+	f.cancel = cancel
+	f.mu.Unlock()
+	defer func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.cancel = nil
+	}()
+	if err := f.ended(); err != nil {
+		return metastore.State{}, err
+	}
+	err = f.b.attempt(ctx, func(c *conn) error {
+		now, err = f.read(ctx, c)
+		return err
+	})
+	if closed := f.ended(); closed != nil {
+		err = closed
+	}
+	return now, err
+}
+
+// read is one attempt of look. A feed's first state is as new as a sync makes it; later ones follow an event, or come
+// from a server that is no older than what the session has seen.
+func (f *feed) read(ctx context.Context, c *conn) (now metastore.State, err error) {
+	op := int32(opGetData)
+	if f.kind == metastore.Names {
+		op = opGetChildren
+	}
+	get := read(op, f.path, f)
+	calls := []*call{get}
+	if !f.begun {
+		calls = []*call{f.b.barrier(true), get}
+	}
+	if _, err := c.do(ctx, calls...); err != nil {
+		return now, err
+	}
+	if get.code == codeNoNode {
+		exists := read(opExists, f.path, f)
+		if _, err := c.do(ctx, exists); err != nil {
+			return now, err
+		}
+		if exists.code == codeOK {
+			return now, errAgain // it has just come
+		} else if exists.code != codeNoNode {
+			return now, refused(f.path, exists.code)
+		}
+		return now, nil
+	}
+	if get.code != codeOK {
+		return now, refused(f.path, get.code)
+	}
+	if f.kind == metastore.Data {
+		now.Node = node(get.value, get.stat)
+		return now, nil
+	}
+	now.Names = childNames(f.path, get.names)
+	if len(now.Names) == 0 && get.stat.size == 0 {
+		f.b.prune(ctx, c, f.path)
+	}
+	return now, nil
+}
