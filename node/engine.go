@@ -159,6 +159,10 @@ func NewEngine(plan *Plan, cfg Config) (*Engine, error) {
 		}
 		e.file(entry{route: route{i, wakeSender}}) // once at epoch 0
 	}
+	ahead := e.paysAhead()
+	for c := range e.classes {
+		e.classes[c].set.ahead = ahead
+	}
 	e.startJournals()
 	e.settle()
 	return e, nil
@@ -185,7 +189,6 @@ func (e *Engine) makeSimprocs() {
 		e.heads[c].key = keyNever
 		e.classes[c].plan = &plan.classes[c]
 		e.classes[c].set.init()
-		e.classes[c].set.ahead = n >= aheadMin
 	}
 	e.procs, e.byID = make([]Simproc, n), make([]uint32, n)
 	if plan.classOf != nil {

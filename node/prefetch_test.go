@@ -114,3 +114,38 @@ func TestSeedIsSource(t *testing.T) {
 		}
 	}
 }
+
+// crowdBeside is a crowd of which only some have something to do.
+type crowdBeside struct {
+	crowd
+	busy int
+}
+
+type stateless struct{}
+
+func (stateless) Handle(*Simproc, []Event) error { return nil }
+
+func (m crowdBeside) NewHandler(p *Simproc) (Handler, error) {
+	if p.NodeIndex() >= m.busy {
+		return stateless{}, nil
+	}
+	return m.crowd.NewHandler(p)
+}
+
+// What has no state is in no cache, and doesn't count for looking ahead.
+func TestOnlyStateCountsForLookingAhead(t *testing.T) {
+	for busy, want := range map[int]bool{aheadMin - 1: false, aheadMin: true, 2 * aheadMin: true} {
+		m := crowdBeside{newCrowd(2 * aheadMin), busy}
+		plan, err := NewPlan(m.Graph(), make([]int32, 2*aheadMin), 0, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := NewEngine(plan, Config{Model: m, Seed: 1, Horizon: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := e.classes[0].set.ahead; got != want {
+			t.Errorf("looking ahead with %d simprocs of %d that have state: %v, want %v", busy, 2*aheadMin, got, want)
+		}
+	}
+}

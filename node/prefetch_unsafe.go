@@ -5,8 +5,21 @@ package node
 import "unsafe"
 
 // aheadMin is the number of simprocs from which on looking ahead pays: a few thousand of
-// them, with handlers and payloads, are what a core's own cache holds.
-const aheadMin = 2048
+// them, with handlers and payloads, are what a core's own cache holds (docs/pending-set.md).
+const aheadMin = 3000
+
+// paysAhead tells whether there are so many, those not counted whose handlers have no state: they get nothing to do.
+func (e *Engine) paysAhead() bool {
+	var none any = struct{}{}
+	stateless := (*[2]unsafe.Pointer)(unsafe.Pointer(&none))[1] // one address for all values without size
+	count := 0
+	for i := range e.procs {
+		if (*[2]unsafe.Pointer)(unsafe.Pointer(&e.procs[i].handler))[1] != stateless {
+			count++
+		}
+	}
+	return count >= aheadMin
+}
 
 // How many entries before it is handled an entry's memory is asked for: its simproc and its
 // payload first, then its handler, which only the simproc tells.

@@ -34,15 +34,15 @@ type store struct {
 type ref uint32
 
 const (
-	cellClasses   = 12 // 32 B, 64 B, … 64 KiB
-	cellMinShift  = 5  // log2 of the smallest cell
-	cellHeader    = 8  // u32 data length, u16 headers length, u16 zero
-	cellMax       = 1 << (cellMinShift + cellClasses - 1)
-	chunkShiftMin = 16 // chunks of 64 KiB, or of one cell where that is more
-	refIndexBits  = 28
-	refIndexMask  = 1<<refIndexBits - 1
-	classOutside  = 15
-	refNone       = ref(0) // no payload at all: nothing is stored
+	cellClasses  = 12 // 32 B, 64 B, … 64 KiB
+	cellMinShift = 5  // log2 of the smallest cell
+	cellHeader   = 8  // u32 data length, u16 headers length, u16 zero
+	cellMax      = 1 << (cellMinShift + cellClasses - 1)
+	chunkBytes   = cellMax // one cell of the largest class, more of the others
+	refIndexBits = 28
+	refIndexMask = 1<<refIndexBits - 1
+	classOutside = 15
+	refNone      = ref(0) // no payload at all: nothing is stored
 
 	bufferClasses = 31 // up to 1 GiB
 
@@ -54,7 +54,7 @@ const (
 
 // cells is one size class.
 type cells struct {
-	chunks [][]byte
+	chunks []*[chunkBytes]byte
 	free   uint32 // 1 + index of the first free cell, 0: none; linked through the cells
 	next   uint32 // first index never used
 }
@@ -72,10 +72,8 @@ func newStore() *store {
 
 // cell returns the memory of one cell.
 func (s *store) cell(class, index uint32) []byte {
-	size := uint32(1) << (cellMinShift + class)
-	perChunk := max(uint32(chunkShiftMin), cellMinShift+class) - (cellMinShift + class) // log2
-	chunk := s.classes[class].chunks[index>>perChunk]
-	off := (index & (1<<perChunk - 1)) * size
+	at, size := uint64(index)<<(cellMinShift+class), uint64(1)<<(cellMinShift+class)
+	chunk, off := s.classes[class].chunks[at/chunkBytes], at%chunkBytes
 	return chunk[off : off+size : off+size]
 }
 
@@ -110,12 +108,11 @@ func (s *store) take(class uint32) uint32 {
 		k.free = binary.LittleEndian.Uint32(s.cell(class, index))
 		return index
 	}
-	shift := max(uint32(chunkShiftMin), cellMinShift+class)
-	if int(k.next>>(shift-cellMinShift-class)) == len(k.chunks) {
-		if k.next > refIndexMask-(1<<chunkShiftMin) {
+	if uint64(k.next)<<(cellMinShift+class)/chunkBytes == uint64(len(k.chunks)) {
+		if k.next > refIndexMask-chunkBytes {
 			panic("node: more than 2^28 pending payloads of one size class")
 		}
-		k.chunks = append(k.chunks, make([]byte, 1<<shift))
+		k.chunks = append(k.chunks, new([chunkBytes]byte))
 	}
 	index := k.next
 	k.next++
@@ -249,5 +246,6 @@ func (s *store) at(r ref) *byte {
 	if r == refNone || class == classOutside {
 		return nil
 	}
-	return &s.cell(class, index)[0]
+	at := uint64(index) << (cellMinShift + class)
+	return &s.classes[class].chunks[at/chunkBytes][at%chunkBytes]
 }
