@@ -175,11 +175,16 @@ func (m *maker) fillOutbox(o *outbox, at *boxSpec, h host) error {
 		if err != nil {
 			return err
 		}
-		e := edge{
-			link: link, latency: newSampler(spec.latency, streamOf(h, "edge/"+spec.id+"/transit")),
-			dropout: spec.dropout,
+		e := edge{link: link, dropout: spec.dropout}
+		if spec.latency.Kind == Constant {
+			e.latency = newSampler(spec.latency, nil)
+		} else {
+			e.latency = newSampler(spec.latency, streamOf(h, "edge/"+spec.id+"/transit"))
 		}
-		a := account{chance: *streamOf(h, "edge/"+spec.id+"/dropout")}
+		var a account
+		if spec.dropout > 0 { // a million streams that nobody draws from would take a second to seed
+			a.chance = *streamOf(h, "edge/"+spec.id+"/dropout")
+		}
 		if len(spec.touching) > 0 {
 			c := timeline.NewSpans(spec.touching, h.Horizon()).Cursor()
 			e.events = &edgeEvents{
