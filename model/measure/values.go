@@ -270,11 +270,12 @@ func (v *Values) Read(src []byte) ([]byte, error) {
 		return nil, errValues
 	}
 	o.list = make([]uint64, 0, n)
+	least, most := int64(orderedKey(o.Min)), int64(orderedKey(o.Max))
 	for ; n > 0; n-- {
 		step, count := r.whole(), r.whole()
 		key += step
-		if r.err != nil || step > 1<<keyBits || key >= 1<<keyBits || step == 0 && len(o.list) > 0 || count == 0 ||
-			count > left {
+		if r.err != nil || step > 1<<keyBits || key < least || key > most || step == 0 && len(o.list) > 0 ||
+			count == 0 || count > left {
 			return nil, errValues
 		}
 		left -= count
