@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -42,18 +43,28 @@ type signals struct {
 	over   chan struct{}
 	said   string // what the run is still doing; watch uses it
 	cancel context.CancelFunc
+	undo   func() // of spareThreads
 }
 
 // watchSignals starts handling; close ends it.
 func watchSignals(screen *screen, name string) *signals {
 	s := &signals{screen: screen, name: name, stop: make(chan struct{}), in: make(chan os.Signal, 16),
-		over: make(chan struct{})}
+		over: make(chan struct{}), undo: spareThreads()}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGTSTP} {
 		s.notify(sig)
 	}
 	go s.watch()
 	return s
+}
+
+// spareThreads lets two goroutines more run at once than there are processors: the one that takes a signal and the one
+// that answers it. On a machine with more to do than processors the system may make a thread wait that has a place
+// among GOMAXPROCS, for a tenth of a second or more; while all places were with such threads, nobody took the signal.
+func spareThreads() (undo func()) {
+	before := runtime.GOMAXPROCS(0)
+	runtime.GOMAXPROCS(before + 2)
+	return func() { runtime.GOMAXPROCS(before) }
 }
 
 // notify asks for a signal. nohup, and shells for what they run in the background, set some of them to be ignored;
@@ -143,6 +154,7 @@ func (s *signals) close() {
 	signal.Stop(s.in)
 	close(s.over)
 	s.cancel()
+	s.undo()
 }
 
 // interrupted is an error that a signal has caused: it has an exit status of its own.
