@@ -141,13 +141,15 @@ type ban struct {
 }
 
 var bans = []ban{
+	{"github.com/fxamacker/cbor/", []string{"metastore"}, "CBOR is a form of the metadata store's values"},
 	{"golang.org/x/term", []string{"app"}, "only the command line knows of terminals"},
 	{"google.golang.org/grpc/", []string{"perf/peers"}, "gRPC is something that disco is compared with"},
 	{"net", []string{"internal/storeserver", "ipc", "metastore/zk", "perf/peers"},
 		"only who joins processes opens sockets"},
 	{"net/http", nil, "nothing here is a web server"},
 	{"math/rand", nil, "math/rand has a global generator: take a node's own stream (Simproc.Source)"},
-	{"reflect", []string{"internal/hazard", "internal/plain", "internal/wire/wiretest", "sim"},
+	{"reflect", []string{"internal/hazard", "internal/plain", "internal/wire/wiretest", "metastore",
+		"metastore/storetest", "sim"},
 		"layouts and types are known when disco is compiled; those of models are read once, when a model is built, " +
 			"and tests fill any of them"},
 	{"log", nil, "disco reports by errors, counters and log/slog"},

@@ -27,3 +27,5 @@ func engine(t *testing.T) storetest.Engine {
 }
 
 func TestConformance(t *testing.T) { storetest.Run(t, engine(t)) }
+
+func TestStore(t *testing.T) { storetest.RunStore(t, engine(t)) }
