@@ -31,7 +31,7 @@ func (o *options) check() error {
 		return fmt.Errorf("--listen %q: port 0 is for loopback only: others have to know the port", o.listen)
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		return fmt.Errorf("--listen %q names no machine: write the address by which the others reach this one", o.listen)
+		return fmt.Errorf("--listen %q names no machine: write the address at which others reach it", o.listen)
 	}
 	files := 0
 	for _, name := range []string{o.cert, o.key, o.ca} {
@@ -91,8 +91,8 @@ func (o *options) tlsConfig() (*tls.Config, error) {
 	for _, use := range []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth} {
 		_, err := pair.Leaf.Verify(x509.VerifyOptions{Roots: pool, KeyUsages: []x509.ExtKeyUsage{use}})
 		if err != nil {
-			return nil, fmt.Errorf("--cert %s can't be checked by --ca %s (it has to be good for servers and for clients, "+
-				"since servers call each other): %w", o.cert, o.ca, err)
+			return nil, fmt.Errorf("--cert %s can't be checked by --ca %s (it has to be good for servers and clients: "+
+				"servers call each other): %w", o.cert, o.ca, err)
 		}
 	}
 	return &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: pool, MinVersion: tls.VersionTLS13}, nil
@@ -165,7 +165,8 @@ func free(address string) error {
 // to whoever dials, so that it is free at the next start too.
 func choosePort(host string, wanted int, not string) (string, error) {
 	for range 1000 {
-		if a := net.JoinHostPort(host, strconv.Itoa(wanted)); 0 < wanted && wanted < 1<<16 && a != not && free(a) == nil {
+		a := net.JoinHostPort(host, strconv.Itoa(wanted))
+		if 0 < wanted && wanted < 1<<16 && a != not && free(a) == nil {
 			return a, nil
 		}
 		wanted = 20000 + rand.IntN(12000)

@@ -78,8 +78,8 @@ func (d *folder) foreign() error {
 		switch {
 		case noted || e.Name() == "lock" || strings.HasPrefix(e.Name(), noteName):
 		case e.Name() == "member":
-			return fmt.Errorf("--data %s was written by an etcd, not by disco-server: start that etcd, or choose another folder",
-				d.path)
+			return fmt.Errorf("--data %s was written by an etcd, not by disco-server: start that etcd, "+
+				"or choose another folder", d.path)
 		default:
 			return fmt.Errorf("--data %s holds other things (%s): choose a folder of its own", d.path, e.Name())
 		}
@@ -91,14 +91,14 @@ func (d *folder) foreign() error {
 func (d *folder) acquire() (err error) {
 	d.lock, err = os.OpenFile(filepath.Join(d.path, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return fmt.Errorf("--data %s can't be written to: %w: mend its permissions or choose another folder", d.path, err)
+		return fmt.Errorf("--data %s can't be written to: %w: mend its permissions", d.path, err)
 	}
 	if err := syscall.Flock(int(d.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		holder := make([]byte, 32)
 		n, _ := d.lock.Read(holder)
 		d.close()
-		return fmt.Errorf("--data %s is in use by another disco-server (process %s): end that one, or choose another folder",
-			d.path, strings.TrimSpace(string(holder[:n])))
+		return fmt.Errorf("--data %s is in use by another disco-server (process %s): end that one, "+
+			"or choose another folder", d.path, strings.TrimSpace(string(holder[:n])))
 	}
 	if err = d.lock.Truncate(0); err == nil {
 		_, err = fmt.Fprintln(d.lock, os.Getpid())
@@ -119,8 +119,8 @@ func (d *folder) space() error {
 		return fmt.Errorf("--data %s: %w", d.path, err)
 	}
 	if left := st.Bavail * uint64(st.Bsize); left < spaceMin {
-		return fmt.Errorf("--data %s: its disk has %d MB left, a store needs at least %d MB: make room or choose another folder",
-			d.path, left>>20, uint64(spaceMin)>>20)
+		return fmt.Errorf("--data %s: its disk has %d MB left, a store needs at least %d MB: make room "+
+			"or choose another folder", d.path, left>>20, uint64(spaceMin)>>20)
 	}
 	return nil
 }
@@ -149,7 +149,7 @@ func (d *folder) read(o *options) error {
 		return fmt.Errorf("--data %s: %w", d.path, err)
 	}
 	if d.note.Joined && !d.old && len(o.join) == 0 {
-		return fmt.Errorf("--data %s: joining other servers was begun and not ended: start it with --join again", d.path)
+		return fmt.Errorf("--data %s: joining others was begun and not ended: start it with --join again", d.path)
 	}
 	return d.choose(o)
 }

@@ -118,7 +118,7 @@ func (j *joiner) sameCluster(ctx context.Context) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("--data %s belongs to another store than --join %s (cluster %x, which doesn't have this server): "+
+	return fmt.Errorf("--data %s belongs to another store than --join %s (%x, which doesn't have this server): "+
 		"start it without --join, or with an empty folder", j.dir.path, strings.Join(j.options.join, ","), id)
 }
 

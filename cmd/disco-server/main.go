@@ -78,7 +78,8 @@ func parse(args []string) (*options, error) {
 	f.StringVar(&o.passwordFile, "password-file", "",
 		"`file` with the password of user root; the first server that has one makes the store ask for it")
 	f.BoolVar(&o.untilEOF, "until-eof", false, "end as a signal would end it when standard input is closed")
-	f.StringVar(&o.logLevel, "log-level", "none", "what of etcd's log goes to standard error: debug, info, warn, error or none")
+	f.StringVar(&o.logLevel, "log-level", "none",
+		"what of etcd's log goes to standard error: debug, info, warn, error or none")
 	f.BoolVar(&show, "version", false, "print the version")
 	if err := f.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return nil, nil

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -21,6 +22,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
+
+// electionTime without the leader begins an election: quick for people, and far above what a LAN and a busy disk take.
+const electionTime = time.Second
 
 // startMax is how long a server waits for others before it gives up.
 const startMax = time.Minute
@@ -96,13 +100,12 @@ func (o *options) config(d *folder, streams context.Context, password bool) (*em
 		c.ClientTLSInfo = info
 		c.TlsMinVersion = "TLS1.3"
 	}
-	// 1 s without the leader begins an election: quick for people, and far above what a LAN and a busy disk take.
-	c.TickMs, c.ElectionMs = 100, 1000
+	c.TickMs, c.ElectionMs = 100, uint(electionTime/time.Millisecond)
 	c.AutoCompactionMode, c.AutoCompactionRetention = embed.CompactorModePeriodic, "10m"
 	c.QuotaBackendBytes = 2 << 30
 	c.BootstrapDefragThresholdMegabytes = 64
 	c.MaxTxnOps = 8192
-	c.MaxRequestBytes = 8 << 20
+	c.MaxRequestBytes = 2 << 20
 	c.GRPCKeepAliveInterval, c.GRPCKeepAliveTimeout = 30*time.Second, 10*time.Second
 	c.EnableGRPCGateway = false
 	c.GRPCAdditionalServerOptions = []grpc.ServerOption{grpc.ChainStreamInterceptor(endWith(streams))}
@@ -143,14 +146,15 @@ func serve(ctx context.Context, e *embed.Etcd, j *joiner) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	electing.Go(func() { elect(ctx, e) })
+	electing.Go(func() { restartAfterStop(ctx, e) })
 	waiting := time.After(startMax)
 	for ready := e.Server.ReadyNotify(); ready != nil; {
 		select {
 		case <-ready:
 			ready = nil
 		case <-waiting:
-			fmt.Fprintf(os.Stderr, "disco-server: no majority of its servers has been there for %s: start the others (%s)\n",
-				startMax, j.others(e))
+			fmt.Fprintf(os.Stderr, "disco-server: no majority of its servers has been there for %s: "+
+				"start the others (%s)\n", startMax, j.others(e))
 			waiting = nil
 		case <-ctx.Done():
 			return nil
@@ -180,7 +184,8 @@ func serve(ctx context.Context, e *embed.Etcd, j *joiner) error {
 // ended says why etcd has ended by itself.
 func ended(err error, d *folder) error {
 	if err == nil || strings.Contains(err.Error(), "removed from the cluster") {
-		return fmt.Errorf("this server was taken out of its cluster: empty %s and start it with --join to be in again", d.path)
+		return fmt.Errorf("this server was taken out of its cluster: empty %s and start it with --join to be in again",
+			d.path)
 	}
 	return fmt.Errorf("etcd has ended: %w", err)
 }
@@ -191,12 +196,38 @@ func elect(ctx context.Context, e *embed.Etcd) {
 	for e.Server.Lead() == 0 && ctx.Err() == nil {
 		members := e.Server.Cluster().Members()
 		if len(members) == 1 && uint64(members[0].ID) == self && !members[0].IsLearner {
-			_ = e.Server.Process(ctx, &raftpb.Message{Type: raftpb.MsgTimeoutNow.Enum(), To: new(self), From: new(self)})
+			now := raftpb.MsgTimeoutNow
+			_ = e.Server.Process(ctx, &raftpb.Message{Type: &now, To: &self, From: &self})
 		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(5 * time.Millisecond):
 		}
+	}
+}
+
+// restartAfterStop starts this program anew when it led others and then was stopped for as long as it takes them to
+// elect another leader. An etcd that goes on in such a state takes all sessions for ended, since it has seen none of
+// them for so long, and has the new leader end them.
+func restartAfterStop(ctx context.Context, e *embed.Etcd) {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	led, last := false, time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if gap := time.Since(last); led && gap > electionTime {
+			fmt.Fprintf(os.Stderr, "disco-server: it led, and was stopped for %s: starts anew\n",
+				gap.Round(time.Millisecond))
+			err := syscall.Exec("/proc/self/exe", os.Args, os.Environ())
+			fmt.Fprintln(os.Stderr, "disco-server: starting anew:", err)
+			os.Exit(2)
+		}
+		last = time.Now()
+		led = e.Server.Leader() == e.Server.MemberID() && len(e.Server.Cluster().Members()) > 1
 	}
 }
 

@@ -43,6 +43,7 @@ internal/idle: router internal/interleave
 
 # The metadata store: knows nothing of simulation.
 metastore:
+metastore/etcd: metastore
 metastore/mem: metastore
 metastore/storetest: metastore
 metastore/zk: metastore
@@ -143,7 +144,10 @@ type ban struct {
 var bans = []ban{
 	{"github.com/fxamacker/cbor/", []string{"metastore"}, "CBOR is a form of the metadata store's values"},
 	{"golang.org/x/term", []string{"app"}, "only the command line knows of terminals"},
-	{"google.golang.org/grpc/", []string{"perf/peers"}, "gRPC is something that disco is compared with"},
+	{"google.golang.org/grpc/", []string{"metastore/etcd", "perf/peers"},
+		"gRPC is how etcd is reached, and something that disco is compared with"},
+	{"go.etcd.io/etcd/", []string{"metastore/etcd"}, "one engine of the store, which no simulation needs"},
+	{"go.uber.org/zap/", []string{"metastore/etcd"}, "how etcd's client is kept from logging"},
 	{"net", []string{"internal/storeserver", "ipc", "metastore/zk", "perf/peers"},
 		"only who joins processes opens sockets"},
 	{"net/http", nil, "nothing here is a web server"},

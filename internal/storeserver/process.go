@@ -8,6 +8,7 @@
 package storeserver
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -29,8 +30,9 @@ type Process struct {
 	dir  string // the output goes to output.txt in there
 	args []string
 
-	mu  sync.Mutex
-	cmd *exec.Cmd // nil while it doesn't run
+	mu    sync.Mutex
+	cmd   *exec.Cmd     // nil before the first start and after Kill
+	ended chan struct{} // closed when cmd has ended, by whatever
 }
 
 // newProcess doesn't start it.
@@ -54,8 +56,26 @@ func (p *Process) Start() error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("storeserver: %w", err)
 	}
-	p.cmd = cmd
+	p.cmd, p.ended = cmd, make(chan struct{})
+	go func(ended chan struct{}) {
+		_ = cmd.Wait() // how it ended is in cmd.ProcessState
+		close(ended)
+	}(p.ended)
 	return nil
+}
+
+// Wait waits until a process that was started has ended by itself or by a signal, and gives its exit code (-1: a
+// signal).
+func (p *Process) Wait(ctx context.Context) (code int, err error) {
+	p.mu.Lock()
+	cmd, ended := p.cmd, p.ended
+	p.mu.Unlock()
+	select {
+	case <-ended:
+		return cmd.ProcessState.ExitCode(), nil
+	case <-ctx.Done():
+		return 0, fmt.Errorf("storeserver: %s hasn't ended: %w", cmd.Path, context.Cause(ctx))
+	}
 }
 
 // Signal sends a signal: SIGSTOP halts the process without closing its connections, SIGCONT lets it go on. One that
@@ -76,12 +96,15 @@ func (p *Process) Kill() {
 		return
 	}
 	_ = p.cmd.Process.Kill() // it may have ended by itself
-	_ = p.cmd.Wait()         // killed is how it ends
+	<-p.ended
 	p.cmd = nil
 }
 
 // Output is the end of what the process wrote, for messages.
-func (p *Process) Output() string {
+func (p *Process) Output() string { return p.outputFrom(0) }
+
+// outputFrom is the end of what was written after the first bytes.
+func (p *Process) outputFrom(from int64) string {
 	const most = 4 << 10
 	f, err := os.Open(filepath.Join(p.dir, "output.txt"))
 	if err != nil {
@@ -89,11 +112,11 @@ func (p *Process) Output() string {
 	}
 	defer f.Close()
 	if size, err := f.Seek(0, io.SeekEnd); err == nil {
-		_, _ = f.Seek(max(0, size-most), io.SeekStart)
+		_, _ = f.Seek(max(0, from, size-most), io.SeekStart)
 	}
 	var text strings.Builder
 	_, _ = io.Copy(&text, io.LimitReader(f, most)) // what could be read
-	return strings.TrimSpace(text.String())
+	return text.String()
 }
 
 // freePorts are ports of the loopback on which nobody listened just now.

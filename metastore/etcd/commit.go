@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/disco-sim/disco/metastore"
+)
+
+// txn is a transaction that is being put together: what must hold, what is done then, and what is read otherwise, to
+// find out what didn't hold.
+type txn struct {
+	compares []clientv3.Cmp
+	ops      []clientv3.Op
+	reads    []clientv3.Op
+	read     map[string]int                      // by key: its index in reads
+	faults   []func(r []*pb.RangeResponse) error // each gives the error of one condition that doesn't hold
+	plain    map[string]bool                     // paths that must not be ephemeral
+}
+
+func newTxn() *txn { return &txn{read: map[string]int{}, plain: map[string]bool{}} }
+
+// key makes sure that a key is read if something doesn't hold. With its value, because without it etcd leaves the lease
+// out too.
+func (t *txn) key(path string) int {
+	i, ok := t.read[path]
+	if !ok {
+		i = len(t.reads)
+		t.read[path] = i
+		t.reads = append(t.reads, clientv3.OpGet(path))
+	}
+	return i
+}
+
+// require adds a condition.
+func (t *txn) require(c metastore.Cond) {
+	switch c.Is {
+	case metastore.Exists:
+		t.compares = append(t.compares, clientv3.Compare(clientv3.CreateRevision(c.Path), ">", 0))
+	case metastore.Missing:
+		t.compares = append(t.compares, clientv3.Compare(clientv3.CreateRevision(c.Path), "=", 0))
+	case metastore.At:
+		// A key's state of one revision has one creation: comparing that too would say nothing more. No key has
+		// revision 0, which stands for "none" in a comparison.
+		changed := int64(c.Version.Changed)
+		if changed <= 0 {
+			changed = -1
+		}
+		t.compares = append(t.compares, clientv3.Compare(clientv3.ModRevision(c.Path), "=", changed))
+	}
+	i := t.key(c.Path)
+	t.faults = append(t.faults, func(r []*pb.RangeResponse) error {
+		kv := first(r[i].Kvs)
+		holds := kv != nil
+		switch c.Is {
+		case metastore.Missing:
+			holds = kv == nil
+		case metastore.At:
+			holds = kv != nil && version(kv).Changed == c.Version.Changed
+		}
+		if holds {
+			return nil
+		}
+		return &metastore.ConflictError{Cond: c}
+	})
+}
+
+// parents requires that nothing above a path is ephemeral.
+func (t *txn) parents(path string) {
+	for i := strings.LastIndexByte(path, '/'); i > 0; i = strings.LastIndexByte(path, '/') {
+		path = path[:i]
+		if t.plain[path] {
+			return // and so is what is above
+		}
+		t.notEphemeral(path)
+	}
+}
+
+// notEphemeral requires that a node isn't ephemeral. One that isn't there isn't.
+func (t *txn) notEphemeral(path string) {
+	t.plain[path] = true
+	t.compares = append(t.compares, clientv3.Compare(clientv3.LeaseValue(path), "=", clientv3.NoLease))
+	i := t.key(path)
+	t.faults = append(t.faults, func(r []*pb.RangeResponse) error {
+		if kv := first(r[i].Kvs); kv != nil && kv.Lease != 0 {
+			return fmt.Errorf("%s: %w", path, metastore.ErrEphemeralParent)
+		}
+		return nil
+	})
+}
+
+// none requires that there is no key in a range.
+func (t *txn) none(from, to string, fault error) {
+	t.compares = append(t.compares, clientv3.Compare(clientv3.CreateRevision(from), "=", 0).WithRange(to))
+	i := len(t.reads)
+	one := []clientv3.OpOption{clientv3.WithRange(to), clientv3.WithKeysOnly(), clientv3.WithLimit(1)}
+	t.reads = append(t.reads, clientv3.OpGet(from, one...))
+	t.faults = append(t.faults, func(r []*pb.RangeResponse) error {
+		if len(r[i].Kvs) > 0 {
+			return fault
+		}
+		return nil
+	})
+}
+
+// known is what conditions say about a path's data.
+func known(conds []metastore.Cond, path string) metastore.CondKind {
+	for _, c := range conds {
+		if c.Path == path {
+			return c.Is
+		}
+	}
+	return 0
+}
+
+// set gives data to a key and keeps its lease, which etcd refuses to keep where there is no key.
+func (t *txn) set(conds []metastore.Cond, path, value string) {
+	keep, plain := clientv3.OpPut(path, value, clientv3.WithIgnoreLease()), clientv3.OpPut(path, value)
+	switch known(conds, path) {
+	case metastore.Exists, metastore.At:
+		t.ops = append(t.ops, keep)
+	case metastore.Missing:
+		t.ops = append(t.ops, plain)
+	default:
+		there := clientv3.Compare(clientv3.CreateRevision(path), ">", 0)
+		t.ops = append(t.ops, clientv3.OpTxn([]clientv3.Cmp{there}, []clientv3.Op{keep}, []clientv3.Op{plain}))
+	}
+}
+
+// add adds an operation.
+func (t *txn) add(b *Backend, conds []metastore.Cond, op metastore.Op) error {
+	switch op.Do {
+	case metastore.Delete:
+		t.ops = append(t.ops, clientv3.OpDelete(op.Path))
+		return nil
+	case metastore.DeleteTree:
+		if op.Path != "/" {
+			t.ops = append(t.ops, clientv3.OpDelete(op.Path))
+		}
+		t.ops = append(t.ops, clientv3.OpDelete(prefix(op.Path), clientv3.WithRange(after(op.Path))))
+		return nil
+	case metastore.Set:
+		t.set(conds, op.Path, string(op.Value))
+		t.parents(op.Path)
+		return nil
+	}
+	if known(conds, op.Path) != metastore.Missing {
+		t.require(metastore.Cond{Path: op.Path, Is: metastore.Missing})
+	}
+	t.parents(op.Path)
+	if op.Session == nil {
+		t.ops = append(t.ops, clientv3.OpPut(op.Path, string(op.Value)))
+		return nil
+	}
+	s, ok := op.Session.(*session)
+	if !ok || s.backend != b || !s.alive() {
+		return fmt.Errorf("%s: %w", op.Path, metastore.ErrSessionLost)
+	}
+	t.none(prefix(op.Path), after(op.Path), fmt.Errorf("%s has children: %w", op.Path, metastore.ErrEphemeralParent))
+	t.ops = append(t.ops, clientv3.OpPut(op.Path, string(op.Value), clientv3.WithLease(s.lease)))
+	return nil
+}
+
+// commit does it once.
+func (t *txn) commit(ctx context.Context, b *Backend) error {
+	return b.once(ctx, func(ctx context.Context) (*pb.ResponseHeader, error) {
+		r, err := b.client.Txn(ctx).If(t.compares...).Then(t.ops...).Else(t.reads...).Commit()
+		switch {
+		case err != nil:
+			return nil, err
+		case r.Succeeded:
+			return r.Header, nil
+		}
+		return r.Header, t.fault(r)
+	})
+}
+
+// fault finds the first condition that doesn't hold.
+func (t *txn) fault(r *clientv3.TxnResponse) error {
+	var found []*pb.RangeResponse
+	for _, one := range r.Responses {
+		found = append(found, one.GetResponseRange())
+	}
+	for _, f := range t.faults {
+		if err := f(found); err != nil {
+			return err
+		}
+	}
+	return errors.New("etcd refused a transaction all of whose conditions hold")
+}
+
+// Commit does all operations or none, by one transaction.
+func (b *Backend) Commit(ctx context.Context, conds []metastore.Cond, ops []metastore.Op) error {
+	if err := metastore.CheckCommit(conds, ops); err != nil {
+		return err
+	}
+	t := newTxn()
+	for _, c := range conds {
+		t.require(c)
+	}
+	for _, op := range ops {
+		if err := t.add(b, conds, op); err != nil {
+			return err
+		}
+	}
+	err := t.commit(ctx, b)
+	if errors.Is(err, metastore.ErrSessionLost) {
+		for _, op := range ops {
+			if s, ok := op.Session.(*session); ok {
+				s.forget()
+			}
+		}
+	}
+	return err
+}
+
+// Append names the child by the revision that comes next, in hexadecimal digits. All appended before have smaller
+// ones, and the commit fails if one came meanwhile. Some random digits follow, so that no name comes twice even where
+// what came meanwhile has been deleted already.
+func (b *Backend) Append(ctx context.Context, dir string, value []byte) (name string, err error) {
+	if err := metastore.CheckAppend(dir, value); err != nil {
+		return "", err
+	}
+	for {
+		var revision int64
+		err := b.retry(ctx, func(ctx context.Context) (*pb.ResponseHeader, error) {
+			r, err := b.client.Get(ctx, dir, clientv3.WithCountOnly())
+			if err != nil {
+				return nil, err
+			}
+			revision = r.Header.Revision + 1
+			return r.Header, nil
+		})
+		if err != nil {
+			return "", err
+		}
+		name := fmt.Sprintf("%016x-%08x", revision, rand.Uint32())
+		path, err := metastore.Path(strings.TrimSuffix(dir, "/"), name)
+		if err != nil {
+			return "", err
+		}
+		t := newTxn()
+		t.parents(path)
+		// No name of the user's begins like that of one of the next 2^40 revisions.
+		from := fmt.Sprintf("%s%016x", prefix(dir), revision)
+		t.none(from, fmt.Sprintf("%s%016x", prefix(dir), revision+1<<40), errMeanwhile)
+		t.ops = append(t.ops, clientv3.OpPut(path, string(value)))
+		if err := t.commit(ctx, b); !errors.Is(err, errMeanwhile) {
+			return name, err
+		}
+	}
+}
+
+// errMeanwhile is a conflict between appends.
+var errMeanwhile = errors.New("something was appended meanwhile")

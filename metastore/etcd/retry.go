@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/disco-sim/disco/metastore"
+)
+
+const (
+	// attemptMin is how long the first attempt of a read waits for its answer; each further one waits for twice as
+	// long, up to 16 times. The next attempt goes to the next server.
+	attemptMin = time.Second
+	// commitMax is how long a commit waits for its answer. An etcd that has lost the leader gives up after 7 s, and a
+	// new leader is there after 2.
+	commitMax = 3 * time.Second
+	pauseMin  = 20 * time.Millisecond
+	pauseMax  = time.Second
+)
+
+// outcome is what an error says about a request.
+type outcome uint8
+
+const (
+	refused outcome = iota // nothing was done, and trying again is useless
+	again                  // nothing was done
+	open                   // it may have been done
+)
+
+// learner is what a server says that copies the data and doesn't answer yet.
+var learner = rpctypes.ErrorDesc(rpctypes.ErrGRPCNotSupportedForLearner)
+
+// judge reads an error of etcd's client.
+func judge(err error) (outcome, error) {
+	for _, denied := range []error{rpctypes.ErrPermissionDenied, rpctypes.ErrAuthFailed, rpctypes.ErrUserEmpty,
+		rpctypes.ErrUserNotFound} {
+		if errors.Is(err, denied) {
+			return refused, fmt.Errorf("%w: %w", metastore.ErrDenied, err)
+		}
+	}
+	for _, large := range []error{rpctypes.ErrRequestTooLarge, rpctypes.ErrTooManyOps} {
+		if errors.Is(err, large) {
+			return refused, fmt.Errorf("%w: %w (an etcd that isn't disco-server wants --max-txn-ops=1024)",
+				metastore.ErrTooLarge, err)
+		}
+	}
+	switch {
+	case errors.Is(err, rpctypes.ErrLeaseNotFound):
+		return refused, fmt.Errorf("%w: %w", metastore.ErrSessionLost, err)
+	case errors.Is(err, rpctypes.ErrNoSpace):
+		return refused, fmt.Errorf("the store's quota is used up: delete keys, compact, disarm the alarm: %w", err)
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return open, err
+	case errors.Is(err, errListAgain), errors.Is(err, rpctypes.ErrTooManyRequests),
+		errors.Is(err, rpctypes.ErrNoLeader),
+		err.Error() == learner, errors.Is(err, rpctypes.ErrInvalidAuthToken),
+		errors.Is(err, rpctypes.ErrAuthOldRevision), errors.Is(err, rpctypes.ErrNotCapable):
+		return again, err
+	}
+	switch code(err) {
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.Internal, codes.Unknown, codes.Aborted:
+		return open, err
+	}
+	return refused, err
+}
+
+// errListAgain is an error of a read that succeeds when it is done again.
+var errListAgain = errors.New("what was listed has changed meanwhile")
+
+// compacted makes an error of a further page one after which all pages are read again.
+func compacted(err error) error {
+	if errors.Is(err, rpctypes.ErrCompacted) {
+		return errListAgain
+	}
+	return err
+}
+
+// code is an error's gRPC code; codes.OK of one that isn't gRPC's.
+func code(err error) codes.Code {
+	if e, ok := errors.AsType[rpctypes.EtcdError](err); ok {
+		return e.Code()
+	}
+	if s, ok := status.FromError(err); ok {
+		return s.Code()
+	}
+	return codes.OK
+}
+
+// check compares the cluster in an answer with the one before.
+func (b *Backend) check(h *pb.ResponseHeader) error {
+	if h == nil || h.ClusterId == 0 || b.cluster.Load() == h.ClusterId || b.cluster.CompareAndSwap(0, h.ClusterId) {
+		return nil
+	}
+	return fmt.Errorf("%w: its cluster id was %016x and is %016x", metastore.ErrWrongCluster, b.cluster.Load(),
+		h.ClusterId)
+}
+
+// retry calls f, which may be done more than once, until it succeeds or can't.
+func (b *Backend) retry(ctx context.Context, f func(context.Context) (*pb.ResponseHeader, error)) error {
+	began := time.Now()
+	for n := 0; ; n++ {
+		if b.ended.Err() != nil {
+			return metastore.ErrClosed
+		}
+		attempt, cancel := context.WithTimeout(ctx, attemptMin<<min(n, 4))
+		h, err := f(attempt)
+		late := attempt.Err() != nil
+		cancel()
+		if err == nil {
+			return b.check(h)
+		}
+		how, err := judge(err)
+		if how == refused && b.ended.Err() == nil {
+			return err
+		}
+		if err := b.pause(ctx, n, late, began, err); err != nil {
+			return err
+		}
+	}
+}
+
+// pause waits before the attempt after attempt n, which failed with err; not if that one was late, and has waited. It
+// fails when the context or the client has ended.
+func (b *Backend) pause(ctx context.Context, n int, late bool, began time.Time, err error) error {
+	wait := min(pauseMin<<min(n, 10), pauseMax)
+	wait = wait/2 + rand.N(wait)
+	if late {
+		wait = 0
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-b.ended.Done():
+		return metastore.ErrClosed
+	case <-ctx.Done():
+		return b.unavailable(ctx, began, err)
+	case <-timer.C:
+		return nil
+	}
+}
+
+// unavailable says for how long servers were tried.
+func (b *Backend) unavailable(ctx context.Context, began time.Time, err error) error {
+	return fmt.Errorf("%w: tried etcd at %s for %v: %w (%w)", metastore.ErrUnavailable,
+		strings.Join(b.options.Endpoints, ","), time.Since(began).Round(time.Millisecond), err, context.Cause(ctx))
+}
+
+// once calls f, which must not be done twice, again only while it is certain that no server has done it.
+func (b *Backend) once(ctx context.Context, f func(context.Context) (*pb.ResponseHeader, error)) error {
+	began := time.Now()
+	for n := 0; ; n++ {
+		if b.ended.Err() != nil {
+			return metastore.ErrClosed
+		}
+		sent := false
+		attempt, cancel := context.WithTimeout(context.WithValue(ctx, sentKey{}, &sent), commitMax)
+		h, err := f(attempt)
+		cancel()
+		if err == nil {
+			return b.check(h)
+		}
+		how, err := judge(err)
+		switch {
+		case how == open && sent:
+			err = fmt.Errorf("%w: %w", metastore.ErrUnknown, err)
+			if b.ended.Err() != nil {
+				err = fmt.Errorf("%w: %w", metastore.ErrClosed, err)
+			}
+			return err
+		case how == refused && b.ended.Err() == nil:
+			return err
+		}
+		if err := b.pause(ctx, n, false, began, err); err != nil {
+			return err
+		}
+	}
+}
