@@ -50,7 +50,7 @@ func TestFullStandardError(t *testing.T) {
 		l.cmd = exec.Command(os.Args[0], "run", file, "--workers", "2", "--json", "-")
 		l.cmd.Env = append(os.Environ(), programEnv+"=1")
 		l.cmd.Stdout, l.cmd.Stderr, l.cmd.Dir = &l.stdout, full, dir
-		l.simulating()
+		l.simulating(2)
 		if err := l.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}

@@ -5,6 +5,7 @@ package app
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -44,20 +45,20 @@ func launchProgram(t *testing.T, text string, args ...string) *launched {
 	l.cmd.Env = append(os.Environ(), programEnv+"=1")
 	l.cmd.Stdout, l.cmd.Stderr, l.cmd.Dir = &l.stdout, &l.stderr, l.dir
 	l.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // as a shell does: Ctrl-Z stops no other process
-	l.simulating()
+	l.simulating(2)
 	return l
 }
 
-// simulating starts the program and waits until two workers simulate.
-func (l *launched) simulating() {
+// simulating starts the program and waits until so many workers simulate.
+func (l *launched) simulating(workers int) {
 	l.t.Helper()
 	if err := l.cmd.Start(); err != nil {
 		l.t.Fatal(err)
 	}
 	l.t.Cleanup(func() { _ = l.cmd.Process.Kill() }) // it has ended, as a rule
-	l.until("two workers that simulate", func() bool {
+	l.until(fmt.Sprint(workers, " workers that simulate"), func() bool {
 		live, err := inspect.Process(l.cmd.Process.Pid)
-		if err != nil || len(live.Workers) != 2 {
+		if err != nil || len(live.Workers) != workers {
 			return false
 		}
 		l.workers = nil
@@ -167,6 +168,35 @@ func TestInterrupt(t *testing.T) {
 		}
 		if !strings.Contains(l.stderr.String(), "interrupted at ") {
 			t.Errorf("%v: standard error says %q", signal, l.stderr.String())
+		}
+	}
+}
+
+// Ctrl-C and SIGTERM end a verification in its first run and in a later one, with the exit status of the signal.
+// Neither journals nor workers are left.
+func TestVerifyInterrupted(t *testing.T) {
+	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		for workers, horizon := range map[int]float64{1: 1e9, 2: 5000} {
+			l := &launched{t: t, dir: t.TempDir()}
+			file, temporary := filepath.Join(l.dir, "tiny.yml"), t.TempDir()
+			if err := os.WriteFile(file, []byte(launchtest.Scenario(4, horizon, "")), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			l.cmd = exec.Command(os.Args[0], "verify", file)
+			l.cmd.Env = append(os.Environ(), programEnv+"=1", "TMPDIR="+temporary)
+			l.cmd.Stdout, l.cmd.Stderr, l.cmd.Dir = &l.stdout, &l.stderr, l.dir
+			l.simulating(workers)
+			if err := l.cmd.Process.Signal(signal); err != nil {
+				t.Fatal(err)
+			}
+			l.end()
+			if status := l.cmd.ProcessState.ExitCode(); status != ExitSignal+int(signal) || l.stdout.Len() > 0 {
+				t.Errorf("%v, %d workers: exit status %d, want %d: %s%s", signal, workers, status,
+					ExitSignal+int(signal), l.stdout.String(), l.stderr.String())
+			}
+			if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
+				t.Errorf("%v, %d workers: %v is left, %v", signal, workers, left, err)
+			}
 		}
 	}
 }

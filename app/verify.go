@@ -10,8 +10,10 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"github.com/disco-sim/disco/internal/hazard"
 	"github.com/disco-sim/disco/internal/launch"
 	"github.com/disco-sim/disco/internal/outfile"
 	"github.com/disco-sim/disco/internal/partition"
@@ -86,6 +88,9 @@ type verification struct {
 	Agree      bool        `json:"agree"`
 	Runs       []verifyRow `json:"runs"`
 	Difference *difference `json:"difference"` // null where all agree
+
+	// Doubtful is what the source of a model has that agrees, but needn't always.
+	Doubtful []hazard.Finding `json:"doubtful,omitempty"`
 }
 
 type verifyRow struct {
@@ -220,6 +225,15 @@ func (v *verifier) runAll() error {
 		v.forget(r)
 	}
 	v.report.Agree = true
+	if s, ok := v.launch.Scenario().(scenario.Sourcer); ok { // others' files also have what only reads the scenario
+		files := s.SourceFiles()
+		for _, f := range hazard.Find(files) {
+			same := func(file string) bool { return filepath.Base(file) == filepath.Base(f.File) }
+			if slices.ContainsFunc(files, same) {
+				v.report.Doubtful = append(v.report.Doubtful, f)
+			}
+		}
+	}
 	return nil
 }
 
@@ -310,13 +324,15 @@ type difference struct {
 	Sides [2]*activation `json:"sides"`           // the first activation that differs; null where a run has none
 	Other [2]string      `json:"other,omitempty"` // where no activation differs: a line of the results, or errors
 	Cause cause          `json:"cause"`
+
+	failed bool // the second run
 }
 
 // compare finds the first difference between two runs; nil where they agree.
 func (v *verifier) compare(a, b *verified) (*difference, error) {
 	d := &difference{Runs: [2]string{a.variant.name, b.variant.name}}
 	if b.failed != nil {
-		d.Other = [2]string{"the run ends well", b.failed.Error()}
+		d.Other, d.failed = [2]string{"the run ends well", b.failed.Error()}, true
 		return d, nil
 	}
 	var err error

@@ -4,6 +4,7 @@ package app
 
 import (
 	"fmt"
+	"io"
 	"math/bits"
 	"path/filepath"
 	"slices"
@@ -41,8 +42,17 @@ func (v *verifier) explain(d *difference, r *verified) error {
 		c.Name = causeVaries
 		c.Text = "two runs on one worker differ: the model uses the clock, random numbers that aren't its nodes' " +
 			"own, the order of a map, or goroutines"
-		suspects = []hazard.Kind{hazard.Clock, hazard.Random, hazard.MapOrder, hazard.Goroutine}
+		suspects = variesKinds
 	case r.variant.fleeting:
+		always, err := v.alwaysDiffers(r)
+		if err != nil {
+			return err
+		}
+		if !always {
+			c.either()
+			suspects = append(suspects, variesKinds...)
+			break
+		}
 		c.Name = causeMemory
 		c.Text = "the results depend on the memory of events behind the call that it was handed to: a handler has " +
 			"kept an event's Data or Headers, or part of them, or has written there; copy what is kept (bytes.Clone)"
@@ -52,7 +62,7 @@ func (v *verifier) explain(d *difference, r *verified) error {
 		}
 		suspects = []hazard.Kind{hazard.Shared}
 		if c.Name == causeEither {
-			suspects = append(suspects, hazard.Clock, hazard.Random, hazard.MapOrder, hazard.Goroutine)
+			suspects = append(suspects, variesKinds...)
 		}
 	}
 	for _, f := range hazard.Find(sourcesOf(v.launch.Scenario())) {
@@ -60,10 +70,20 @@ func (v *verifier) explain(d *difference, r *verified) error {
 			c.Probably = append(c.Probably, f)
 		}
 	}
-	if c.Name == causeVaries && len(c.Probably) > 0 {
+	if (c.Name == causeVaries || c.Name == causeEither) && len(c.Probably) > 0 {
 		c.Name = kindsOf(c.Probably)
 	}
 	return nil
+}
+
+// variesKinds are what makes two runs on one worker differ.
+var variesKinds = []hazard.Kind{hazard.Clock, hazard.Random, hazard.MapOrder, hazard.Goroutine}
+
+// either is the cause where what differs didn't differ again.
+func (c *cause) either() {
+	c.Name = causeEither
+	c.Text = "two runs of one kind differ, though not always: the model uses the clock, random numbers that aren't " +
+		"its nodes' own, the order of a map, goroutines, or state that nodes share"
 }
 
 // kindsOf are the kinds of findings.
@@ -87,30 +107,42 @@ func sourcesOf(s scenario.Scenario) []string {
 
 // explainSpread is explain for a run that differs from those on one worker.
 func (v *verifier) explainSpread(c *cause, r *verified) error {
-	again, err := v.differs(r.variant, r)
+	always, err := v.alwaysDiffers(r)
 	if err != nil {
 		return err
 	}
-	one, err := v.differs(variant{name: "1 worker once more", workers: 1}, v.first)
-	if err != nil {
-		return err
+	if !always {
+		c.either()
+		return nil
 	}
 	c.Name = causeShared
 	c.Text = "runs agree while all nodes are on one worker, and differ when they are spread: nodes share state other " +
 		"than by events, such as a package variable"
-	switch {
-	case one:
-		c.Name = causeEither
-		c.Text = "two runs on one worker differ, though not always: the model uses the clock, random numbers that " +
-			"aren't its nodes' own, the order of a map, goroutines, or state that nodes share"
-		return nil
-	case again:
-		c.Text += "; the same spread doesn't give the same twice: which of the nodes comes first depends on timing"
-	}
-	if c.Nodes, err = v.isolate(r); err != nil {
+	again, err := v.differs(r.variant, r)
+	if err != nil {
 		return err
 	}
-	return nil
+	if again {
+		c.Text += "; the same spread doesn't give the same twice: which of the nodes comes first depends on timing"
+	}
+	c.Nodes, err = v.isolate(r)
+	return err
+}
+
+// alwaysDiffers reports whether r's variant differs from the first run each time, and other runs on one worker don't:
+// what happens seldom, and by chance happened in r or in the first run, isn't r's variant's.
+func (v *verifier) alwaysDiffers(r *verified) (bool, error) {
+	for range 3 {
+		again, err := v.differs(r.variant, v.first)
+		if err != nil || !again {
+			return false, err
+		}
+		one, err := v.differs(variant{name: "1 worker once more", workers: 1}, v.first)
+		if err != nil || one {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // differs runs a variant and reports whether it gives other than a run before.
@@ -206,6 +238,10 @@ func (v *verifier) show() {
 	}
 	if r.Agree {
 		fmt.Fprintf(w, "\n%s agree: traces, what each activation did, and results\n", count(len(r.Runs), "run"))
+		if len(r.Doubtful) > 0 {
+			fmt.Fprintf(w, "the source has what may make others differ, unless it changes no result:\n")
+		}
+		showPlaces(w, "look at", r.Doubtful)
 		return
 	}
 	d := r.Difference
@@ -215,8 +251,13 @@ func (v *verifier) show() {
 	if len(d.Cause.Nodes) > 0 {
 		fmt.Fprintf(w, "nodes that share it, others perhaps too: %s\n", strings.Join(d.Cause.Nodes, ", "))
 	}
-	for _, f := range d.Cause.Probably {
-		fmt.Fprintf(w, "probably %s:%d: %s\n", shortPath(f.File), f.Line, f.What)
+	showPlaces(w, "probably", d.Cause.Probably)
+}
+
+// showPlaces writes places of the source.
+func showPlaces(w io.Writer, how string, places []hazard.Finding) {
+	for _, f := range places {
+		fmt.Fprintf(w, "%s %s:%d: %s\n", how, shortPath(f.File), f.Line, f.What)
 	}
 }
 
@@ -234,9 +275,12 @@ func shortPath(path string) string {
 // showSides writes both sides of a difference.
 func (v *verifier) showSides(d *difference) {
 	w := v.p.stdout
-	if d.Sides[0] == nil && d.Sides[1] == nil {
+	switch {
+	case d.failed:
+		fmt.Fprintf(w, "one of them fails:\n")
+	case d.Sides[0] == nil && d.Sides[1] == nil:
 		fmt.Fprintf(w, "no activation differs, but\n")
-	} else {
+	default:
 		fmt.Fprintf(w, "the first activation that differs:\n")
 	}
 	for i, a := range d.Sides {

@@ -3,7 +3,7 @@
 // Package faulty has models with one fault each, of the sort that gives wrong numbers without an error: what
 // `disco-run verify` is there to find. Every fault has a file of its own.
 //
-// Guarantee: a plain run of each of them ends well, and none of its results can be relied on.
+// Guarantee: a plain run of each of them over two workers ends well, and none of its results can be relied on.
 //
 //	func main() { app.Main(faulty.Kinds()...) }
 package faulty
@@ -19,7 +19,8 @@ import (
 // Kinds are all of them, and a good one.
 func Kinds() []scenario.Kind {
 	return []scenario.Kind{sim.Kind("good", good), sim.Kind("clock", clock), sim.Kind("random", random),
-		sim.Kind("maporder", mapOrder), sim.Kind("goroutine", goroutine), sim.Kind("shared", shared), memoryKind()}
+		sim.Kind("maporder", mapOrder), sim.Kind("goroutine", goroutine), sim.Kind("shared", shared), memoryKind(),
+		sim.Kind("seldom", seldom), sim.Kind("crowd", crowd), sim.Kind("later", later)}
 }
 
 // Params are those of all of them.

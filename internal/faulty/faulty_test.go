@@ -5,6 +5,7 @@ package faulty
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -37,7 +38,16 @@ func disco(t *testing.T, text, command string, flags ...string) (status int, std
 	return status, out.String(), errs.String()
 }
 
-// Each fault gives wrong numbers with status 0 in a plain run, and verify finds it, shows where, and names it.
+// repetitions is how often a finding must come: each time.
+func repetitions() int {
+	if testing.Short() {
+		return 2
+	}
+	return 10
+}
+
+// Each fault gives wrong numbers with status 0 in a plain run, and verify finds it, shows where, and names it, every
+// time.
 func TestVerifyFindsFaults(t *testing.T) {
 	for _, test := range []struct{ text, cause, probably string }{
 		{"model: clock", "clock", "time.Now"},
@@ -46,6 +56,7 @@ func TestVerifyFindsFaults(t *testing.T) {
 		{"model: goroutine", "goroutine", "starts a goroutine"},
 		{"model: shared", "shared state", "total"},
 		{"model: memory", "kept memory", ""},
+		{"model: random\nhorizon: 8\nnodes: 3", "random numbers", "rand.Float64"},
 	} {
 		t.Run(strings.ReplaceAll(test.text, "\n", ","), func(t *testing.T) {
 			if invariants.Enabled && test.cause == "kept memory" {
@@ -54,11 +65,13 @@ func TestVerifyFindsFaults(t *testing.T) {
 			if status, _, errs := disco(t, test.text, "run", "--workers", "2"); status != 0 {
 				t.Fatalf("a plain run ends with %d: %s", status, errs)
 			}
-			status, out, errs := disco(t, test.text, "verify", "--json", "-")
-			if status != app.ExitFailed {
-				t.Fatalf("verify ends with %d: %s %s", status, out, errs)
+			for range repetitions() {
+				status, out, errs := disco(t, test.text, "verify", "--json", "-", "--horizon", "30")
+				if status != app.ExitFailed {
+					t.Fatalf("verify ends with %d: %s %s", status, out, errs)
+				}
+				checkFinding(t, out, test.cause, test.probably)
 			}
-			checkFinding(t, out, test.cause, test.probably)
 		})
 	}
 }
@@ -104,6 +117,54 @@ func checkFinding(t *testing.T, out, cause, probably string) {
 		t.Errorf("no place says %q: %s", probably, out)
 	}
 	t.Logf("%+v", d)
+}
+
+// What varies so seldom that all runs may agree is named for what it is where they don't, and where they do the source
+// is shown that may be at fault.
+func TestVerifySeldom(t *testing.T) {
+	for range 2 * repetitions() {
+		status, out, errs := disco(t, "model: seldom", "verify")
+		want := []string{"order of a map: ", "probably seldom.go:16: ranges over a map"}
+		if status == app.ExitOK {
+			want = []string{"runs agree", "what may make others differ", "look at seldom.go:16: ranges over a map"}
+		}
+		for _, part := range want {
+			if !strings.Contains(out, part) {
+				t.Fatalf("status %d, and %q isn't in\n%s%s", status, part, out, errs)
+			}
+		}
+	}
+}
+
+// A model that fails over three workers only is found, with the error, and by what its nodes share.
+func TestVerifyFailsOverThree(t *testing.T) {
+	if status, _, errs := disco(t, "model: crowd", "run", "--workers", "2"); status != app.ExitOK {
+		t.Fatalf("a plain run ends with %d: %s", status, errs)
+	}
+	status, out, errs := disco(t, "model: crowd", "verify")
+	if status != app.ExitFailed || !strings.Contains(errs, "the runs don't agree") {
+		t.Fatalf("status %d: %s%s", status, out, errs)
+	}
+	for _, part := range []string{"failed                            3 workers", "one of them fails:\n",
+		"panic: two is a crowd", "faulty.crowd.func1", "shared state: ",
+		"probably crowd.go:17: changes the package variable begun"} {
+		if !strings.Contains(out, part) {
+			t.Errorf("%q isn't in\n%s", part, out)
+		}
+	}
+}
+
+// Several replications are compared, and a difference in a later one has its number.
+func TestVerifyReplications(t *testing.T) {
+	if status, out, errs := disco(t, "model: good", "verify", "--replications", "3", "--horizon", "20"); status !=
+		app.ExitOK {
+		t.Errorf("status %d: %s%s", status, out, errs)
+	}
+	status, out, errs := disco(t, "model: later", "verify", "--replications", "3")
+	if status != app.ExitFailed || !strings.Contains(out, " s, replication 2\n") ||
+		!strings.Contains(out, "probably later.go:14: calls time.Now") {
+		t.Errorf("status %d: %s%s", status, out, errs)
+	}
 }
 
 // Two nodes that share something are named, of two on one worker with little traffic too, which --compare can't find.
@@ -174,7 +235,16 @@ func TestVerifyRefuses(t *testing.T) {
 			t.Errorf("%q: status %d: %s", flags, status, errs)
 		}
 	}
-	if status, _, errs := disco(t, "model: good\nnodes: [", "verify"); status != app.ExitUsage {
-		t.Errorf("a broken file: status %d: %s", status, errs)
+	for text, want := range map[string]string{"model: good\nnodes: [": "scenario.yml:2", "model: best": `found "best"`,
+		"model: good\nnodes: 1": "want a whole number >= 2", "": "", "model: good\nnode: 3": "node"} {
+		status, out, errs := disco(t, text, "verify")
+		if status != app.ExitUsage || out != "" || !strings.Contains(errs, want) ||
+			!strings.Contains(errs, "scenario.yml") {
+			t.Errorf("%q: status %d: %s%s", text, status, out, errs)
+		}
+	}
+	if status := app.Run([]string{"test", "verify", "nowhere.yml"}, strings.NewReader(""), io.Discard, io.Discard,
+		Kinds()...); status != app.ExitUsage {
+		t.Errorf("no file: status %d", status)
 	}
 }
