@@ -22,7 +22,7 @@ func initialize(args ...string) (status int, out string) {
 	return status, b.String()
 }
 
-// Every template is built, vetted, run over one worker and over two, and passes its test, without a network.
+// Every template is built, vetted, run over one worker and over two, verified, and passes its test, without a network.
 func TestInit(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds other modules")
@@ -41,7 +41,8 @@ func TestInit(t *testing.T) {
 		command := func(args ...string) string {
 			cmd := exec.Command(args[0], args[1:]...)
 			cmd.Dir = name
-			cmd.Env = append(os.Environ(), "GOFLAGS=-mod=readonly", "GOWORK=off", "GOPROXY=off", "GOTOOLCHAIN=local")
+			cmd.Env = append(os.Environ(), "GOFLAGS=-mod=readonly -trimpath", "GOWORK=off", "GOPROXY=off",
+				"GOTOOLCHAIN=local")
 			out, err := cmd.CombinedOutput()
 			if err != nil {
 				t.Fatalf("%s: %q: %v\n%s", name, args, err, out)
@@ -54,6 +55,9 @@ func TestInit(t *testing.T) {
 		one := hash.FindString(command("./"+name, "run", name+".yml"))
 		if two := hash.FindString(command("./"+name, "run", name+".yml", "--workers", "2")); one == "" || one != two {
 			t.Errorf("%s: one worker: %q, two: %q", name, one, two)
+		}
+		if out := command("./"+name, "verify", name+".yml", "--horizon", "100"); strings.Contains(out, "look at") {
+			t.Errorf("%s: verify suspects it:\n%s", name, out)
 		}
 		command("go", "test")
 	}

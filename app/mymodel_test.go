@@ -35,7 +35,7 @@ func goTool(t *testing.T, args ...string) {
 	t.Helper()
 	cmd := exec.Command("go", args...)
 	cmd.Dir = "../examples/mymodel"
-	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=readonly", "GOWORK=off")
+	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=readonly -trimpath", "GOWORK=off")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("go %s in examples/mymodel: %v: if it is about go.mod or go.sum, run `go mod tidy` there\n%s",
 			strings.Join(args, " "), err, out)

@@ -113,8 +113,7 @@ func pages(t *testing.T, root string) map[string]string {
 	return all
 }
 
-// clone copies the files that git knows into a folder of its own, with the programs that
-// make build makes.
+// clone copies the files that git knows into a folder of its own.
 func clone(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -138,8 +137,14 @@ func clone(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	status, out := shell(t, dir, "go build -buildvcs=false -o bin/ ./cmd/...")
-	if status != 0 {
+	return dir
+}
+
+// built is a clone with the programs that make build makes.
+func built(t *testing.T) string {
+	t.Helper()
+	dir := clone(t)
+	if status, out := shell(t, dir, "go build -buildvcs=false -o bin/ ./cmd/..."); status != 0 {
 		t.Fatalf("the programs can't be built:\n%s", out)
 	}
 	return dir
@@ -153,7 +158,8 @@ func shell(t *testing.T, dir, line string, env ...string) (status int, out strin
 	cmd := exec.CommandContext(ctx, "sh", "-c", line)
 	cmd.Dir = dir
 	// Where ipc has its sockets, which stay; the clone goes.
-	cmd.Env = append(append(os.Environ(), "XDG_RUNTIME_DIR="+dir), env...)
+	// With -trimpath what Go has built doesn't depend on the folder, so that all clones share it.
+	cmd.Env = append(append(os.Environ(), "XDG_RUNTIME_DIR="+dir, "GOFLAGS=-trimpath"), env...)
 	var text bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &text, &text
 	if err := cmd.Run(); err != nil && cmd.ProcessState == nil || ctx.Err() != nil {
@@ -167,7 +173,7 @@ func TestCommands(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the programs and runs every command of the documents")
 	}
-	dir := clone(t)
+	dir := built(t)
 	done := make(map[string]bool)
 	found := 0
 	for page, text := range pages(t, dir) {
@@ -228,7 +234,7 @@ func TestSample(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the programs")
 	}
-	dir := clone(t)
+	dir := built(t)
 	page, err := os.ReadFile(filepath.Join(dir, "README.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -268,7 +274,7 @@ func TestNewModel(t *testing.T) {
 	if len(lines) < 4 {
 		t.Fatalf("examples/mymodel/README.md shows %d commands: %q", len(lines), lines)
 	}
-	env := append(goFolders(t), "HOME="+home, "GOFLAGS=-mod=readonly", "GOWORK=off")
+	env := append(goFolders(t), "HOME="+home, "GOFLAGS=-mod=readonly -trimpath", "GOWORK=off")
 	status, out := shell(t, dir, "set -e\n"+strings.Join(lines, "\n"), env...)
 	done := regexp.MustCompile(`person/knew ×1000 +1000 `).MatchString(out) && strings.Contains(out, "ok ")
 	if status != 0 || !done {

@@ -58,14 +58,14 @@ func TestTutorial(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds another module")
 	}
-	dir, home := clone(t), t.TempDir()
+	dir, home := built(t), t.TempDir()
 	page, err := os.ReadFile(filepath.Join(dir, tutorial))
 	if err != nil {
 		t.Fatal(err)
 	}
 	files, blocks := 0, 0
 	at := dir
-	env := append(goFolders(t), "HOME="+home, "GOFLAGS=", "GOWORK=off")
+	env := append(goFolders(t), "HOME="+home, "GOWORK=off")
 	for _, s := range steps(string(page)) {
 		if s.file != "" {
 			files++
@@ -79,9 +79,7 @@ func TestTutorial(t *testing.T) {
 		if status != 0 {
 			t.Fatalf("%s\nends with %d:\n%s", line, status, tail(out))
 		}
-		if at == dir {
-			at = filepath.Join(home, "post") // where the first commands go
-		}
+		at = filepath.Join(home, "post") // where the first commands go
 		for _, want := range s.want {
 			blocks++
 			shows(t, tutorial, want, out)

@@ -183,6 +183,7 @@ wall clock | ipc/dial.go: introduce | a deadline that is long past on every cloc
 wall clock | internal/launch/postmortem.go: postMortem | the name of a file
 wall clock | internal/launch/postmortem.go: postMortemText | the head of a text
 wall clock | internal/faulty/clock.go: clock | the fault that is to be found
+wall clock | internal/faulty/later.go: later | the same, in a third replication
 wall clock | perf/bench/fleet.go: prepare | no time's Format, but one of a job
 wall clock | perf/chaos/main.go: command | a seed, which is printed
 wall clock | perf/scale/rows.go: newRow | the day of a row

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// No example is suspected of anything by verify: its runs agree, and no line of its source is shown.
+func TestVerifyExamples(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds all programs and runs each example many times")
+	}
+	horizons := map[string]string{"backbone": "0.05", "devstone": "0.5", "phold": "0.5", "shop": "1", "jackson": "2000"}
+	files, err := filepath.Glob("../../examples/*.yml")
+	if err != nil || len(files) < 5 {
+		t.Fatal(err, files)
+	}
+	disco := build(t, "")
+	for _, file := range files {
+		verified(t, disco, file, horizons[strings.TrimSuffix(filepath.Base(file), ".yml")])
+	}
+	folders, err := filepath.Glob("../../examples/simpy/*/main.go")
+	if err != nil || len(folders) < 7 {
+		t.Fatal(err, folders)
+	}
+	bin := t.TempDir()
+	if out, err := exec.Command("go", "build", "-o", bin, "../../examples/simpy/...").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, file := range folders {
+		folder := filepath.Dir(file)
+		name := filepath.Base(folder)
+		verified(t, filepath.Join(bin, name), filepath.Join(folder, name+".yml"), "")
+	}
+}
+
+// verified fails where verify finds anything.
+func verified(t *testing.T, program, file, horizon string) {
+	args := []string{"verify", file}
+	if horizon != "" {
+		args = append(args, "--horizon", horizon)
+	}
+	out, err := exec.Command(program, args...).CombinedOutput()
+	if text := string(out); err != nil || !strings.Contains(text, "runs agree") || strings.Contains(text, "look at") {
+		t.Errorf("%s: %v\n%s", file, err, out)
+	}
+}
