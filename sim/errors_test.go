@@ -323,6 +323,24 @@ func wrongCalls() []wrong {
 			`(errors_test.go)`, front(func(n *Node) { n.ctx.Draw(dist.Exponential(1)) })},
 		{`front, at 1 s: Every: only a setup function may call it; the run is under way (errors_test.go)`,
 			started(func(n *Node, c *Context) { n.Every(second, func(*Context) {}) })},
+		{`front, at 1 s: 20 things were done at this one time, and there is more to do; the last: a request to ` +
+			`agents. Time never goes on where each of them sets the next for 0 s later: give one of them a Hold, a ` +
+			`gap or a delay above 0. A model that means it says epoch_limit: 200 in its file, or calls ` +
+			`Builder.EpochLimit`,
+			func(b *Builder) {
+				b.m.epochLimit = 20
+				front(func(n *Node) {
+					agents := n.Server("agents", 1)
+					var again func(c *Context)
+					again = func(c *Context) { agents.Use(c, 0, again) }
+					n.Start(func(c *Context) { c.At(1, again) })
+				})(b)
+			}},
+		{`EpochLimit(0): want 1 or more (errors_test.go)`, func(b *Builder) { b.EpochLimit(0) }},
+		{`front: In("a/b"): want a name without '/' (errors_test.go)`,
+			front(func(n *Node) { n.In("a/b", nothing) })},
+		{`front, at 1 s: In("a"): only a setup function may call it; the run is under way (errors_test.go)`,
+			started(func(n *Node, c *Context) { n.In("a", nothing) })},
 		{`front: Every, or Each: a gap of always 0 s: want one that can be above 0 (errors_test.go)`,
 			front(func(n *Node) { n.Each(dist.Constant(0), func(*Process) {}) })},
 		{`sim: front, at 1 s: found an event of 12 bytes that no On of this node is for`, front(func(n *Node) {
