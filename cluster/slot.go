@@ -97,7 +97,8 @@ type pending struct {
 	transition
 	before     State
 	supersedes string
-	number     int // of the task
+	number     int   // of the task
+	abandoned  error // why, where nobody has asked for it
 }
 
 // Step is what follows from a request or an event: the state is to be written, then the ack, then the task begun,
@@ -123,6 +124,33 @@ func (s *Slot) Assignment() *Assignment { return s.assignment }
 
 // Last returns how the partition before ended, or nil.
 func (s *Slot) Last() *Outcome { return s.last }
+
+// pendingState is what the pending request asks for, or 0.
+func (s *Slot) pendingState() State {
+	if s.pending == nil {
+		return 0
+	}
+	return s.pending.State
+}
+
+// Renew gives the server the incarnation of a new registration; requests for the one before are refused from then on.
+func (s *Slot) Renew(incarnation string) { s.incarnation, s.seen = incarnation, "" }
+
+// Abandon gives the partition up without a request, as failed for a reason. A request that is being carried out ends
+// with it. Nothing happens where there is no partition, or it is being given up already.
+func (s *Slot) Abandon(reason error) Step {
+	if s.assignment == nil || s.pending != nil && (s.pending.task == Terminate || s.pending.task == Exit) {
+		return Step{}
+	}
+	p := &pending{transition: *find(s.state, Terminated), before: s.state, abandoned: reason}
+	if s.pending != nil {
+		p.Request, p.before = s.pending.Request, s.pending.before
+	}
+	s.state = Terminated
+	s.tasks++
+	p.number, s.pending = s.tasks, p
+	return Step{Task: Terminate, Number: p.number}
+}
 
 // Open makes a created server Available.
 func (s *Slot) Open() {
@@ -188,8 +216,11 @@ func (s *Slot) judge(r *Request) (*transition, string) {
 	return t, ""
 }
 
-// ack makes an answer to a pending request.
+// ack makes an answer to a pending request, if there is one.
 func (s *Slot) ack(p *pending, phase Phase, result Result, err error) *Ack {
+	if p.ID == "" {
+		return nil
+	}
 	a := &Ack{Request: p.ID, Phase: phase, State: s.state, Supersedes: p.supersedes, Result: result}
 	if err != nil {
 		a.Error = err.Error()
@@ -212,6 +243,10 @@ func (s *Slot) Done(number int, err error) Step {
 		s.release(PartitionCanceled, nil)
 		s.state = Exited
 		return Step{Ack: s.ack(p, Applied, "", err)}
+	case p.abandoned != nil:
+		s.release(PartitionFailed, p.abandoned)
+		s.state = Available
+		return Step{Ack: s.ack(p, Failed, PartitionFailed, p.abandoned)}
 	case p.task == Terminate:
 		result := Result("")
 		if past(p.before) {

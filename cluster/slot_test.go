@@ -6,9 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/disco-sim/disco/internal/seed"
 )
 
 var errBad = errors.New("bad data")
@@ -218,8 +219,7 @@ func TestSuperseded(t *testing.T) {
 // says so,
 // every accepted request is answered for good exactly once, and a server can always be made to exit.
 func TestSlotInvariants(t *testing.T) {
-	seed := rand.Uint64()
-	r := rand.New(rand.NewPCG(seed, 1))
+	r := seed.Rand(t)
 	for run := range 2000 {
 		d, open, numbers := newDriver(), map[string]bool{}, []int{}
 		note := func(step Step) {
@@ -251,11 +251,15 @@ func TestSlotInvariants(t *testing.T) {
 				note(d.Ended(nil))
 			case k == 18:
 				note(d.Ended(errBad))
+			case r.IntN(3) == 0:
+				if step := d.Abandon(errBad); step.Task != Nothing {
+					numbers = append(numbers, step.Number)
+				}
 			case r.IntN(5) == 0:
 				note(d.Break("gone"))
 			}
 			if len(open) > 1 || d.State() != Exited && (d.Assignment() != nil) != d.State().hosts() {
-				t.Fatalf("seed %d, run %d: %v hosts %v; open %v", seed, run, d.State(), d.Assignment(), open)
+				t.Fatalf("run %d: %v hosts %v; open %v", run, d.State(), d.Assignment(), open)
 			}
 		}
 		if d.State() == Exited {
@@ -267,7 +271,30 @@ func TestSlotInvariants(t *testing.T) {
 			note(d.Done(step.Number, nil))
 		}
 		if d.pending == nil && (d.State() != Exited || len(open) > 0) {
-			t.Fatalf("seed %d, run %d: %v after Exited, open %v", seed, run, d.State(), open)
+			t.Fatalf("run %d: %v after Exited, open %v", run, d.State(), open)
+		}
+	}
+}
+
+func TestAbandon(t *testing.T) {
+	for _, in := range []State{Reserved, Initializing, Ready, Active, Paused} {
+		d := to(t, in)
+		step := d.Abandon(errBad)
+		if step.Task != Terminate || step.Ack != nil || d.State() != Terminated {
+			t.Fatalf("%v: %+v, now %v", in, step, d.State())
+		}
+		ack := d.Done(step.Number, nil).Ack
+		if d.State() != Available || d.Last() == nil || d.Last().Result != PartitionFailed ||
+			d.Last().Error != "bad data" {
+			t.Errorf("%v: now %v, %+v", in, d.State(), d.Last())
+		}
+		if (in == Initializing) != (ack != nil) { // only there a request was being carried out
+			t.Errorf("%v: acked %+v", in, ack)
+		}
+	}
+	for _, in := range []State{Available, Terminated, Broken, Exited} {
+		if step := to(t, in).Abandon(errBad); step != (Step{}) {
+			t.Errorf("%v: %+v", in, step)
 		}
 	}
 }

@@ -47,7 +47,7 @@ metastore/etcd: metastore
 metastore/mem: metastore
 metastore/storetest: metastore
 metastore/zk: metastore
-cluster:
+cluster: metastore internal/procfs
 
 # Transport: moves bytes and knows nothing of simulation.
 internal/lane: ring internal/interleave internal/race internal/aligned
@@ -188,6 +188,9 @@ wall clock | perf/bench/fleet.go: prepare | no time's Format, but one of a job
 wall clock | perf/chaos/main.go: command | a seed, which is printed
 wall clock | perf/scale/rows.go: newRow | the day of a row
 wall clock | perf/peers/stream.go: listenUnix | a name that nobody else has
+wall clock | cluster/join.go: register | since when, for people on other machines
+wall clock | cluster/loop.go: write | since when, for people on other machines
+wall clock | cluster/membership.go: setStatus | since when, for people on other machines
 limits | internal/infile/infile.go | this is the limit
 limits | internal/script/script.go | files of tests
 limits | model/modeltest/invalid.go | files of tests

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/disco-sim/disco/internal/procfs"
+	"github.com/disco-sim/disco/metastore"
+)
+
+// Runner does what requests ask of one server. One goroutine calls its methods, one at a time. ctx ends when another
+// request takes the place of the one that is carried out: return soon then.
+type Runner interface {
+	// Initialize loads a partition and returns the nodes that it hosts.
+	Initialize(ctx context.Context, a Assignment) (nodes []string, err error)
+	// Activate starts the partition, or goes on after a pause.
+	Activate(ctx context.Context) error
+	// Pause stops it; messages are still taken in.
+	Pause(ctx context.Context) error
+	// Terminate gives the partition up, however far it has got, also after an error of another method. Afterwards the
+	// server can be used again; an error breaks it.
+	Terminate(ctx context.Context) error
+}
+
+// Options are what a member is and offers.
+type Options struct {
+	Name        string // of the member, one name of a key
+	Version     string // of the program
+	Digest      string // of the program's file
+	Address     string // for other machines; "" has none
+	Application string
+	Slots       int
+	Roles       []string
+	Labels      map[string]string
+	MixedBuilds bool // join members of another version, too
+
+	// Runner makes what does the work of a slot. What happens to it between requests it reports by the Slot's methods
+	// of Reporter.
+	Runner func(slot int, r *Reporter) Runner
+
+	// StopAfter ends the servers' work when the session has been lost for so long: 0 never does, so that a store's
+	// outage stops nothing.
+	StopAfter time.Duration
+
+	// Report gets what goes wrong where no caller waits. It is called by any goroutine.
+	Report func(problem error)
+}
+
+// Membership is this program's presence in the cluster. While the store can't be reached its servers go on as they
+// are; after a lost session it registers anew, with another incarnation and the states that the servers have by then.
+type Membership struct {
+	store   *metastore.Store
+	options Options
+	servers []*serverLoop
+	up      chan struct{} // closed when it is up for the first time
+	done    chan struct{}
+
+	statusMu sync.Mutex // held while the member's key is written
+
+	mu      sync.Mutex
+	member  Member            // as it is in the store, or is to be
+	version metastore.Version // of its key: the guard of all that its servers write
+	life    *life             // nil while there is no session
+	written map[string]State  // the servers whose state is in the store in this life
+	changed chan struct{}     // written has changed
+	leaving context.Context   // nil until Leave
+	err     error             // of leaving
+}
+
+// errLifeOver: the registration that a write belongs to has ended.
+var errLifeOver = errors.New("the registration has ended")
+
+// Join registers a member with all its servers, and returns when all of them are there. It fails where the name is
+// taken, or the cluster has another format or, unless builds may be mixed, another version. ctx is for joining only.
+func Join(ctx context.Context, store *metastore.Store, options Options) (*Membership, error) {
+	if options.Report == nil {
+		options.Report = func(error) {}
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("cluster: %w", err)
+	}
+	m := &Membership{store: store, options: options, up: make(chan struct{}), done: make(chan struct{}),
+		changed: make(chan struct{}, 1),
+		member: Member{Name: options.Name, Layout: Layout, Version: options.Version, Digest: options.Digest,
+			Address: options.Address, Host: host, Pid: os.Getpid(), Origin: origin(), Slots: options.Slots,
+			Roles: options.Roles, Labels: options.Labels}}
+	for _, key := range Base() {
+		if err := store.Ensure(ctx, key); err != nil {
+			return nil, fmt.Errorf("cluster: %w", err)
+		}
+	}
+	if err := m.register(ctx); err != nil {
+		return nil, fmt.Errorf("cluster: joining as %q: %w", options.Name, err)
+	}
+	for slot := range options.Slots {
+		m.servers = append(m.servers, newServerLoop(m, slot))
+	}
+	go m.run()
+	select {
+	case <-m.up:
+		return m, nil
+	case <-ctx.Done():
+		short, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		return nil, errors.Join(fmt.Errorf("cluster: joining as %q: %w", options.Name, context.Cause(ctx)),
+			m.Leave(short))
+	}
+}
+
+// register makes the member's key, with a new incarnation, in the session that lives now.
+func (m *Membership) register(ctx context.Context) error {
+	if err := m.compatible(ctx); err != nil {
+		return err
+	}
+	session, err := m.store.Session(ctx)
+	if err != nil {
+		return err
+	}
+	member := m.Member()
+	member.Status, member.Since, member.Incarnation = Joining, time.Now().UTC(), rand.Text()
+	key := dirMembers + "/" + member.Name
+	value, err := m.store.Encode(member)
+	if err != nil {
+		return err
+	}
+	err = m.store.Commit(ctx, nil, []metastore.Op{{Path: key, Do: metastore.Create, Value: value, Session: session}})
+	found, version, getErr := m.read(ctx)
+	switch {
+	case getErr == nil && found.Incarnation == member.Incarnation: // also where the outcome was unknown
+	case getErr == nil && m.dead(&found):
+		if err := m.store.Commit(ctx, []metastore.Cond{{Path: key, Is: metastore.At, Version: version}},
+			[]metastore.Op{{Path: key, Do: metastore.Delete}}); err != nil {
+			return err
+		}
+		return m.register(ctx)
+	case getErr == nil:
+		return fmt.Errorf("the name is taken by process %d on host %s since %v: choose another name, or end that one",
+			found.Pid, found.Host, found.Since.Format(time.DateTime))
+	default:
+		return errors.Join(err, getErr)
+	}
+	m.begin(member, version, session)
+	return nil
+}
+
+// begin starts a life.
+func (m *Membership) begin(member Member, version metastore.Version, session metastore.Session) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	go func() {
+		select {
+		case <-session.Lost():
+		case <-ctx.Done():
+		case <-m.done:
+		}
+		cancel(errLifeOver)
+	}()
+	m.mu.Lock()
+	m.member, m.version, m.written = member, version, map[string]State{}
+	m.life = &life{ctx: ctx, cancel: cancel, session: session, incarnation: member.Incarnation}
+	m.mu.Unlock()
+}
+
+// dead tells whether a registration is one of this process, of a life before, or of a process of this machine that
+// is no more.
+func (m *Membership) dead(found *Member) bool {
+	mine := m.Member()
+	if found.Origin == "" || found.Origin != mine.Origin {
+		return false
+	}
+	return found.Pid == mine.Pid && found.Incarnation == mine.Incarnation ||
+		found.Pid != mine.Pid && (procfs.State(found.Pid) == "" || procfs.State(found.Pid) == procfs.Dead)
+}
+
+// origin names the system in which this process has its number: the boot, and the space of process numbers.
+func origin() string {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	space, err2 := os.Readlink("/proc/self/ns/pid")
+	if err != nil || err2 != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(boot)) + " " + space
+}
+
+// read reads the member's own key.
+func (m *Membership) read(ctx context.Context) (found Member, v metastore.Version, err error) {
+	value, err := m.store.Get(ctx, dirMembers+"/"+m.options.Name)
+	if err != nil {
+		return Member{}, v, err
+	}
+	return found, value.Version, value.Decode(&found)
+}
+
+// compatible refuses a cluster of another format or version.
+func (m *Membership) compatible(ctx context.Context) error {
+	names, err := m.store.Members(ctx, dirMembers)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		var other Member
+		v, err := m.store.Get(ctx, dirMembers+"/"+name)
+		if errors.Is(err, metastore.ErrNoNode) {
+			continue
+		}
+		if err == nil && v.Decode(&other) != nil {
+			continue // its own trouble
+		}
+		switch {
+		case err != nil:
+			return err
+		case other.Layout != Layout:
+			return fmt.Errorf("the cluster's keys have format %d (%s), this program's have %d: use the same "+
+				"version, or another group", other.Layout, name, Layout)
+		case other.Version != m.options.Version && !m.options.MixedBuilds:
+			return fmt.Errorf("member %s has version %s, this program is %s: use the same build on all machines, or "+
+				"allow mixed builds", name, other.Version, m.options.Version)
+		}
+	}
+	return nil
+}
+
+// Member returns the member as it is in the store, or is to be.
+func (m *Membership) Member() Member {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.member
+}
