@@ -81,7 +81,7 @@ func (b *Backend) write(ctx context.Context, c *conn, w *call, after ...*call) e
 
 // single does an operation by one request, if that is enough.
 func (b *Backend) single(ctx context.Context, c *conn, op metastore.Op) (done bool, err error) {
-	s := step{path: b.full(op.Path), value: op.Value, version: anyVersion}
+	s := step{path: op.Path, value: op.Value, version: anyVersion}
 	switch op.Do {
 	case metastore.Set:
 		s.op = opSetData
@@ -139,7 +139,7 @@ func (b *Backend) apply(ctx context.Context, c *conn, p *plan) error {
 // prune deletes a node that has neither data nor children, and then its parent if that is the same, and so on. Nobody
 // sees the node as there, so it may as well stay if this fails.
 func (b *Backend) prune(ctx context.Context, c *conn, path string) {
-	for b.mayGo(path) {
+	for mayGo(path) {
 		get := read(opExists, path, nil)
 		if _, err := c.do(ctx, get); err != nil || get.code != codeOK {
 			return
@@ -164,20 +164,19 @@ func (b *Backend) Append(ctx context.Context, dir string, value []byte) (name st
 	if _, err := metastore.Path(strings.TrimSuffix(dir, "/"), fmt.Sprintf("%026d", 0)); err != nil {
 		return "", err // with the name that it will get
 	}
-	full := b.full(dir)
 	err = b.attempt(ctx, func(c *conn) error {
 		p := newPlan(b)
-		if err := p.look(ctx, c, false, []string{full}); err != nil {
+		if err := p.look(ctx, c, false, []string{dir}); err != nil {
 			return err
 		}
-		n := p.nodes[full]
+		n := p.nodes[dir]
 		if n.stat.owner != 0 {
 			return refused(dir, codeEphemeralParent)
 		} else if n.exists {
-			name, err = b.sequence(ctx, c, full, n.stat.czxid, value)
+			name, err = b.sequence(ctx, c, dir, n.stat.czxid, value)
 			return err
 		}
-		below := strings.TrimSuffix(full, "/") + "/x"
+		below := strings.TrimSuffix(dir, "/") + "/x"
 		if err := p.above(below); err != nil {
 			return fmt.Errorf("%s: %w", dir, err)
 		}

@@ -68,6 +68,7 @@ func (c *call) decode(a *answer) {
 type conn struct {
 	net    net.Conn
 	link   *link
+	alone  bool          // the server is the only one of its store
 	turn   chan struct{} // has a token while nobody writes
 	broken chan struct{} // closed when the connection is of no use any more
 

@@ -14,7 +14,7 @@ import (
 // and Next reads again. A connection that comes back has no watches until then, so none can be stale.
 type feed struct {
 	b       *Backend
-	path    string // with chroot
+	path    string
 	kind    metastore.WatchKind
 	changed chan struct{}
 	closed  chan struct{}
@@ -41,7 +41,7 @@ func wake(feeds []*feed) {
 
 // Watch follows one node.
 func (b *Backend) Watch(path string, kind metastore.WatchKind) metastore.Feed {
-	return &feed{b: b, path: b.full(path), kind: kind, dirty: true, changed: make(chan struct{}, 1),
+	return &feed{b: b, path: path, kind: kind, dirty: true, changed: make(chan struct{}, 1),
 		closed: make(chan struct{})}
 }
 
@@ -140,7 +140,7 @@ func (f *feed) read(ctx context.Context, c *conn) (now metastore.State, err erro
 	get := read(op, f.path, f)
 	calls := []*call{get}
 	if !f.begun {
-		calls = []*call{f.b.barrier(true), get}
+		calls = f.b.fresh(c, true, get)
 	}
 	if _, err := c.do(ctx, calls...); err != nil {
 		return now, err

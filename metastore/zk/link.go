@@ -8,9 +8,11 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -91,38 +93,60 @@ func (l *link) alive() bool {
 	}
 }
 
+// open connects to one server.
+func (b *Backend) open(ctx context.Context, server string) (net.Conn, error) {
+	n, err := (&net.Dialer{}).DialContext(ctx, "tcp", server)
+	if err != nil || b.o.TLS == nil {
+		return n, err
+	}
+	config := b.o.TLS.Clone()
+	if config.ServerName == "" {
+		config.ServerName, _, _ = net.SplitHostPort(server)
+	}
+	secure := tls.Client(n, config)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		n.Close()
+		return nil, fmt.Errorf("%s: %w", server, err)
+	}
+	return secure, nil
+}
+
 // dial connects to one server and takes the session up there, or begins it if it has no number yet.
 func (b *Backend) dial(ctx context.Context, server string, l *link, limit time.Duration) (*conn, *bufio.Reader, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	n, err := (&net.Dialer{}).DialContext(ctx, "tcp", server)
+	n, err := b.open(ctx, server)
 	if err != nil {
 		return nil, nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { n.Close() })
 	defer stop()
-	if b.o.TLS != nil {
-		config := b.o.TLS.Clone()
-		if config.ServerName == "" {
-			config.ServerName, _, _ = net.SplitHostPort(server)
-		}
-		secure := tls.Client(n, config)
-		if err := secure.HandshakeContext(ctx); err != nil {
-			n.Close()
-			return nil, nil, fmt.Errorf("%s: %w", server, err)
-		}
-		n = secure
-	}
 	c, r := newConn(n, l), bufio.NewReaderSize(n, 16<<10)
 	if err := c.greet(r, b.o); err != nil {
 		n.Close()
 		return nil, nil, fmt.Errorf("%s: %w", server, err)
 	}
+	c.alone = len(b.o.Servers) == 1 && b.alone(ctx, server)
 	if !stop() {
 		n.Close()
 		return nil, nil, fmt.Errorf("%s: no answer within %v", server, limit)
 	}
 	return c, r, nil
+}
+
+// alone asks a server whether it is the only one of its store. It is asked while there is a connection: one that
+// becomes a member of several is started again. Without an answer it isn't alone, for all that is known.
+func (b *Backend) alone(ctx context.Context, server string) bool {
+	n, err := b.open(ctx, server)
+	if err != nil {
+		return false
+	}
+	defer n.Close()
+	_ = n.SetDeadline(time.Now().Add(b.o.TTL / 8))
+	_, _ = io.WriteString(n, "srvr") // else there is no answer
+	var text strings.Builder
+	_, _ = io.Copy(&text, io.LimitReader(n, 1<<16))
+	return strings.Contains(text.String(), "\nMode: standalone\n")
 }
 
 // greet opens a connection: session first, then user and password.

@@ -21,7 +21,7 @@ type known struct {
 	changed  bool // by a step: the version isn't that of stat any more
 }
 
-// plan turns a commit into a multi. Paths in it are with chroot.
+// plan turns a commit into a multi.
 type plan struct {
 	b       *Backend
 	nodes   map[string]*known
@@ -44,10 +44,10 @@ func (b *Backend) plan(ctx context.Context, c *conn, conds []metastore.Cond, ops
 	p := newPlan(b)
 	var paths []string
 	for _, c := range conds {
-		paths = append(paths, b.full(c.Path))
+		paths = append(paths, c.Path)
 	}
 	for _, op := range ops {
-		paths = append(paths, b.full(op.Path))
+		paths = append(paths, op.Path)
 	}
 	if err := p.look(ctx, c, strict, paths); err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func (b *Backend) plan(ctx context.Context, c *conn, conds []metastore.Cond, ops
 			continue
 		}
 		err := b.walk(ctx, c, opExists, op.Path, func(path string, _ metastore.Node) {
-			trees[op.Path] = append(trees[op.Path], b.full(path))
+			trees[op.Path] = append(trees[op.Path], path)
 		})
 		if err != nil {
 			return nil, err
@@ -94,15 +94,15 @@ func (p *plan) look(ctx context.Context, c *conn, strict bool, paths []string) e
 	if len(all) == 0 {
 		return nil
 	}
-	calls := []*call{p.b.barrier(!strict)}
+	var calls []*call
 	for _, path := range all {
 		calls = append(calls, read(opExists, path, nil))
 	}
-	if _, err := c.do(ctx, calls...); err != nil {
+	if _, err := c.do(ctx, p.b.fresh(c, !strict, calls...)...); err != nil {
 		return err
 	}
 	for i, path := range all {
-		call := calls[i+1]
+		call := calls[i]
 		switch call.code {
 		case codeOK:
 			s := call.stat
@@ -117,7 +117,7 @@ func (p *plan) look(ctx context.Context, c *conn, strict bool, paths []string) e
 
 // holds tells whether a condition holds in what was read.
 func (p *plan) holds(c metastore.Cond) bool {
-	n := p.nodes[p.b.full(c.Path)]
+	n := p.nodes[c.Path]
 	switch c.Is {
 	case metastore.Exists:
 		return n.data
@@ -129,7 +129,7 @@ func (p *plan) holds(c metastore.Cond) bool {
 
 // do plans one operation. The tree is what a DeleteTree deletes, parents first.
 func (p *plan) do(op metastore.Op, tree []string) error {
-	path := p.b.full(op.Path)
+	path := op.Path
 	n := p.nodes[path]
 	switch op.Do {
 	case metastore.Create, metastore.Set:
@@ -138,7 +138,7 @@ func (p *plan) do(op metastore.Op, tree []string) error {
 		switch {
 		case !n.data:
 			p.idle = append(p.idle, path)
-		case n.children > 0 || !p.b.mayGo(path):
+		case n.children > 0 || !mayGo(path):
 			p.steps = append(p.steps, step{op: opSetData, path: path, version: anyVersion})
 			n.data, n.changed = false, true
 			p.losers = append(p.losers, path)
@@ -150,13 +150,13 @@ func (p *plan) do(op metastore.Op, tree []string) error {
 			p.idle = append(p.idle, path)
 		}
 		for _, below := range slices.Backward(tree) {
-			if p.b.mayGo(below) {
+			if mayGo(below) {
 				p.steps = append(p.steps, step{op: opDelete, path: below, version: anyVersion})
 			} else {
 				p.steps = append(p.steps, step{op: opSetData, path: below, version: anyVersion})
 			}
 		}
-		if len(tree) > 0 && p.b.mayGo(path) {
+		if len(tree) > 0 && mayGo(path) {
 			p.gone(path, n)
 		}
 	}
@@ -241,7 +241,7 @@ func (p *plan) prune() {
 		p.losers = slices.DeleteFunc(p.losers, func(other string) bool { return other == path })
 		n := p.nodes[path]
 		switch {
-		case !n.exists || n.data || !p.b.mayGo(path):
+		case !n.exists || n.data || !mayGo(path):
 		case n.children > 0:
 			p.shrunk = append(p.shrunk, path)
 		case n.changed:
@@ -255,7 +255,7 @@ func (p *plan) prune() {
 // guard plans what makes the multi fail if conditions don't hold any more, or if there is something to delete now.
 func (p *plan) guard(conds []metastore.Cond) {
 	for _, c := range conds {
-		p.same(p.b.full(c.Path))
+		p.same(c.Path)
 	}
 	if len(p.guards)+len(p.steps) > 0 {
 		for _, path := range p.idle {
@@ -285,8 +285,8 @@ func (p *plan) same(path string) {
 	}
 }
 
-// mayGo tells whether a node, with chroot, may be deleted: the chroot itself stays.
-func (b *Backend) mayGo(path string) bool { return path != "/" && len(path) > len(b.o.Chroot) }
+// mayGo tells whether a node may be deleted: the root stays.
+func mayGo(path string) bool { return path != "/" }
 
 // parent is the path above one.
 func parent(path string) string {

@@ -26,7 +26,6 @@ import (
 // Options say where the servers are and who the client is.
 type Options struct {
 	Servers  []string      // host:port, or a host for port 2181; each client begins with another one
-	Chroot   string        // all paths lie below it; "" or an absolute path, which is made with the first node below it
 	User     string        // "" is nobody: nodes are everybody's
 	Password string        // of User: only who has shown both can use the nodes that this client makes
 	TLS      *tls.Config   // nil: none
@@ -66,13 +65,6 @@ func New(o Options) (*Backend, error) {
 		}
 	}
 	rand.Shuffle(len(o.Servers), func(i, k int) { o.Servers[i], o.Servers[k] = o.Servers[k], o.Servers[i] })
-	if o.Chroot != "" {
-		chroot, err := metastore.Path("", o.Chroot)
-		if err != nil {
-			return nil, fmt.Errorf("zk: chroot: %w", err)
-		}
-		o.Chroot = strings.TrimSuffix(chroot, "/")
-	}
 	if o.User == "" && o.Password != "" || strings.Contains(o.User, ":") {
 		return nil, fmt.Errorf("zk: the user %q: there must be one to a password, without a colon", o.User)
 	}
@@ -168,21 +160,17 @@ func (b *Backend) unavailable(ctx context.Context, start time.Time, why error) e
 		strings.Join(b.o.Servers, ","), time.Since(start).Round(time.Millisecond), context.Cause(ctx), why)
 }
 
-// full is a path with chroot.
-func (b *Backend) full(path string) string {
-	if path == "/" && b.o.Chroot != "" {
-		return b.o.Chroot
+// fresh puts in front of reads, in the same packet, what makes them linearizable: a write that changes nothing, which a
+// majority has to take, or a sync if weak or Options.SyncReads. A server that is alone needs neither.
+func (b *Backend) fresh(c *conn, weak bool, reads ...*call) []*call {
+	switch {
+	case c.alone:
+		return reads
+	case weak || b.o.SyncReads:
+		return append([]*call{newCall(opSync, request(opSync).text("/"))}, reads...)
 	}
-	return b.o.Chroot + path
-}
-
-// barrier is what goes in front of a read, in the same packet, to make it linearizable: a write that changes nothing,
-// which a majority has to take, or the weaker sync (Options.SyncReads).
-func (b *Backend) barrier(weak bool) *call {
-	if weak || b.o.SyncReads {
-		return newCall(opSync, request(opSync).text("/"))
-	}
-	return newCall(opMulti, multi([]step{{op: opCheck, path: "/", version: anyVersion}}, false))
+	same := multi([]step{{op: opCheck, path: "/", version: anyVersion}}, false)
+	return append([]*call{newCall(opMulti, same)}, reads...)
 }
 
 // refused makes an error of what the server said, and knows those that say something to users.
@@ -216,8 +204,8 @@ func (s stat) public() metastore.Version {
 // Get reads one node.
 func (b *Backend) Get(ctx context.Context, path string) (n metastore.Node, err error) {
 	err = b.attempt(ctx, func(c *conn) error {
-		get := read(opGetData, b.full(path), nil)
-		if _, err := c.do(ctx, b.barrier(false), get); err != nil {
+		get := read(opGetData, path, nil)
+		if _, err := c.do(ctx, b.fresh(c, false, get)...); err != nil {
 			return err
 		}
 		if n = node(get.value, get.stat); get.code == codeOK && n.Value == nil && get.stat.children == 0 {
@@ -231,15 +219,15 @@ func (b *Backend) Get(ctx context.Context, path string) (n metastore.Node, err e
 // Children lists a node's children.
 func (b *Backend) Children(ctx context.Context, path string) (names []string, err error) {
 	err = b.attempt(ctx, func(c *conn) error {
-		get := read(opGetChildren, b.full(path), nil)
-		if _, err := c.do(ctx, b.barrier(false), get); err != nil {
+		get := read(opGetChildren, path, nil)
+		if _, err := c.do(ctx, b.fresh(c, false, get)...); err != nil {
 			return err
 		}
 		if get.code != codeOK {
 			return refused(path, get.code)
 		}
-		if names = childNames(b.full(path), get.names); len(names) == 0 && get.stat.size == 0 {
-			b.prune(ctx, c, b.full(path))
+		if names = childNames(path, get.names); len(names) == 0 && get.stat.size == 0 {
+			b.prune(ctx, c, path)
 			return refused(path, codeNoNode)
 		}
 		return nil
@@ -247,7 +235,7 @@ func (b *Backend) Children(ctx context.Context, path string) (names []string, er
 	return names, err
 }
 
-// childNames sorts the names of the children of the node at path, with chroot, without ZooKeeper's own.
+// childNames sorts the names of the children of the node at path, without ZooKeeper's own.
 func childNames(path string, names []string) []string {
 	if path == "/" {
 		names = slices.DeleteFunc(names, func(n string) bool { return n == "zookeeper" })
@@ -270,23 +258,26 @@ func (b *Backend) Tree(ctx context.Context, path string) (leaves []metastore.Lea
 	return leaves, err
 }
 
-// walk visits path and what is below it, parents first, by opGetData or opExists. Only its first read needs a barrier:
-// a session's later ones are as new.
+// walk visits path and what is below it, parents first, by opGetData or opExists. Only the first read need be fresh: a
+// session's later ones are as new.
 func (b *Backend) walk(ctx context.Context, c *conn, op int32, path string,
 	visit func(path string, n metastore.Node)) error {
 	const atOnce = 128
-	fresh := []*call{b.barrier(false)}
+	first := true
 	for todo := []string{path}; len(todo) > 0; {
 		paths := todo[:min(atOnce, len(todo))]
 		todo = todo[len(paths):]
 		calls := make([]*call, len(paths))
 		for i, p := range paths {
-			calls[i] = read(op, b.full(p), nil)
+			calls[i] = read(op, p, nil)
 		}
-		if _, err := c.do(ctx, append(fresh, calls...)...); err != nil {
+		send := calls
+		if first {
+			send, first = b.fresh(c, false, calls...), false
+		}
+		if _, err := c.do(ctx, send...); err != nil {
 			return err
 		}
-		fresh = nil
 		var parents []string
 		for i, p := range paths {
 			if calls[i].code == codeNoNode {
@@ -315,7 +306,7 @@ func (b *Backend) below(ctx context.Context, c *conn, parents []string) (paths [
 	}
 	calls := make([]*call, len(parents))
 	for i, p := range parents {
-		calls[i] = read(opGetChildren, b.full(p), nil)
+		calls[i] = read(opGetChildren, p, nil)
 	}
 	if _, err := c.do(ctx, calls...); err != nil {
 		return nil, err
@@ -326,7 +317,7 @@ func (b *Backend) below(ctx context.Context, c *conn, parents []string) (paths [
 		} else if err := refused(p, calls[i].code); err != nil {
 			return nil, err
 		}
-		for _, name := range childNames(b.full(p), calls[i].names) {
+		for _, name := range childNames(p, calls[i].names) {
 			paths = append(paths, strings.TrimSuffix(p, "/")+"/"+name)
 		}
 	}

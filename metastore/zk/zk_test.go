@@ -5,6 +5,7 @@ package zk
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"syscall"
 	"testing"
@@ -92,7 +93,7 @@ func engine(z *storeserver.Ensemble) storetest.Engine {
 				t.Cleanup(p.Close)
 				mine, addrs = append(mine, p), append(addrs, p.Addr())
 			}
-			b, err := New(Options{Servers: addrs, Chroot: "/disco/test", TTL: 4 * time.Second})
+			b, err := New(Options{Servers: addrs, TTL: 4 * time.Second})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -116,6 +117,12 @@ func engine(z *storeserver.Ensemble) storetest.Engine {
 	}
 }
 
-func TestConformanceOne(t *testing.T) { storetest.Run(t, engine(start(t, 1))) }
-
-func TestConformanceThree(t *testing.T) { storetest.Run(t, engine(start(t, 3))) }
+func TestConformance(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		t.Run(fmt.Sprintf("Servers%d", n), func(t *testing.T) {
+			e := engine(start(t, n))
+			storetest.Run(t, e)
+			storetest.RunStore(t, e)
+		})
+	}
+}
