@@ -10,6 +10,7 @@ import (
 // await has a process wait in a list until grant, for a time at most, in seconds, +Inf for any; where it can't be
 // interrupted, for ever. It reports whether it was granted.
 func (l *waitList) await(p *Process, delay float64, interruptible bool) bool {
+	p.ready()
 	l.add(p)
 	if !interruptible {
 		p.pause(holding)

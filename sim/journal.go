@@ -83,12 +83,16 @@ func (p *Process) noteWait(what string, delay float64) {
 	}
 }
 
-// reason is what a suspended process waits for.
-func (p *Process) reason() string {
+// noteSuspend notes what a process waits for that is being suspended; delay is below 0 where it has no end.
+func (p *Process) noteSuspend(delay float64) {
+	what := "to be resumed"
 	if p.list != nil {
-		return "for a signal"
+		what = "for a signal"
 	}
-	return "to be resumed"
+	if delay < 0 {
+		delay = math.Inf(1)
+	}
+	p.noteWait(what, delay)
 }
 
 // noteOutcome notes how a wait has ended. The cause of an interrupt may be anything, an address too: its type is shown.

@@ -164,6 +164,14 @@ func (n *Node) set(epoch float64, do action) Timer {
 	return n.schedule.set(n.now, epoch, do)
 }
 
+// setSoon has an action done at this epoch, behind all that is already due. It can't be cancelled.
+func (n *Node) setSoon(do action) {
+	if n.journaled {
+		n.noteSet(n.now, do)
+	}
+	n.schedule.setSoon(do)
+}
+
 // find is the stream of a distribution's name, where it isn't the first.
 func (n *Node) find(d *dist.Dist) *stream {
 	id := d.ID()
@@ -233,7 +241,13 @@ func (n *Node) Handle(p *node.Simproc, events []node.Event) (err error) {
 		if n.journaled {
 			n.noteDue(do)
 		}
-		do.fire(&n.ctx)
+		if process, is := do.(*Process); is { // as its fire does
+			process.state = running
+			process.run.next()
+			n.entered()
+		} else {
+			do.fire(&n.ctx)
+		}
 		if n.err != nil {
 			return n.err
 		}

@@ -8,6 +8,7 @@ import (
 	"math"
 	"runtime/debug"
 
+	"github.com/disco-sim/disco/internal/invariants"
 	"github.com/disco-sim/disco/sim/dist"
 )
 
@@ -117,7 +118,7 @@ type closing struct{}
 func (n *Node) start(f func(p *Process)) *Process {
 	n.m.processes = true
 	p := &Process{Context: &n.ctx}
-	p.timer = n.set(n.now, &beginning{p, f})
+	n.setSoon(&beginning{p, f})
 	p.state = holding // an interrupt is delivered to its first wait
 	return p
 }
@@ -139,7 +140,14 @@ func (b *beginning) fire(c *Context) {
 func (p *Process) fire(*Context) {
 	p.state = running
 	p.run.next()
-	p.n.proc.Enter()
+	p.n.entered()
+}
+
+// entered tells the checked build that the coroutine that goes on now is the node's.
+func (n *Node) entered() {
+	if invariants.Enabled {
+		n.proc.Enter()
+	}
 }
 
 // take finds a coroutine that is free.
@@ -185,7 +193,7 @@ func (w *coroutine) work(n *Node) (more bool) {
 			}
 		}
 	}()
-	n.proc.Enter()
+	n.entered()
 	w.body(w.p)
 	if n.journaled {
 		w.p.noteEnd()
@@ -216,24 +224,53 @@ func (ws *coroutines) close() {
 	ws.all, ws.free = nil, nil
 }
 
-// pause gives the thread back to the node, until the process is resumed.
-func (p *Process) pause(s processState) {
+// ready refuses a wait that something other than the process's own function asks for.
+func (p *Process) ready() {
 	if p.state != running {
-		p.n.misuse("a process was used by something other than the function that it was given to")
+		p.misused()
 	}
+}
+
+func (p *Process) misused() {
+	p.n.misuse("a process was used by something other than the function that it was given to")
+}
+
+// pause gives the thread back to the node, until the process is resumed. It is inlined, as what calls it should be:
+// behind a switch the processor foresees no return, so that each costs as much as twenty instructions. Whoever calls
+// it has called ready.
+func (p *Process) pause(s processState) {
 	p.state = s
 	if !p.run.yield(struct{}{}) {
 		p.state = running // a deferred call may wait in vain
 		panic(closing{})
 	}
-	p.n.proc.Enter()
+	p.n.entered()
 }
 
 // wait waits with a timer that is set already, or for ever, until the time is up, Resume or Interrupt.
 func (p *Process) wait() outcome {
+	p.ready()
 	p.outcome = timeUp
 	p.pause(waiting)
-	p.leave()
+	return p.waited()
+}
+
+// suspend is wait for Resume, for a time at most, or below 0 however long.
+func (p *Process) suspend(delay float64) bool {
+	p.ready()
+	if p.n.journaled {
+		p.noteSuspend(delay)
+	}
+	p.outcome = timeUp
+	p.pause(waiting)
+	return p.waited() == resumed
+}
+
+// waited is what a wait ends with.
+func (p *Process) waited() outcome {
+	if p.list != nil || p.waits != nil {
+		p.leave()
+	}
 	if p.n.journaled {
 		p.noteOutcome()
 	}
@@ -264,15 +301,28 @@ func (p *Process) interruptedBefore() bool {
 // Hold waits for a time, in seconds >= 0. Nothing shortens it: an interrupt meanwhile is delivered to the next wait
 // that can be interrupted.
 func (p *Process) Hold(delay float64) {
+	p.ready()
 	p.timer = p.n.after("Hold", delay, p)
 	if p.n.journaled {
-		p.note("holds for %v s, until %v s", delay, p.n.now+delay)
+		p.noteHold(delay)
 	}
 	p.pause(holding)
 }
 
 // HoldFor waits for a time drawn from a distribution, as Hold does.
-func (p *Process) HoldFor(delay dist.Dist) { p.Hold(p.n.draw(&delay)) }
+func (p *Process) HoldFor(delay dist.Dist) {
+	p.ready()
+	x := p.n.draw(&delay)
+	p.timer = p.n.after("HoldFor", x, p)
+	if p.n.journaled {
+		p.noteHold(x)
+	}
+	p.pause(holding)
+}
+
+func (p *Process) noteHold(delay float64) {
+	p.note("holds for %v s, until %v s", delay, p.n.now+delay)
+}
 
 // HoldOrInterrupt waits for a time, in seconds >= 0, or until Interrupt: then it returns the time that was left, and
 // true. Cause has what Interrupt was given.
@@ -292,15 +342,7 @@ func (p *Process) HoldOrInterrupt(delay float64) (left float64, wasInterrupted b
 }
 
 // Suspend waits until Resume, which returns true, or Interrupt, which returns false.
-func (p *Process) Suspend() bool {
-	if p.interruptedBefore() {
-		return false
-	}
-	if p.n.journaled {
-		p.noteWait(p.reason(), math.Inf(1))
-	}
-	return p.wait() == resumed
-}
+func (p *Process) Suspend() bool { return !p.interruptedBefore() && p.suspend(-1) }
 
 // SuspendFor is Suspend for a time at most, in seconds, +Inf for any. It returns false, too, when that was over
 // first.
@@ -312,10 +354,7 @@ func (p *Process) SuspendFor(delay float64) bool {
 		return false
 	}
 	p.timer = p.n.after("SuspendFor", delay, p)
-	if p.n.journaled {
-		p.noteWait(p.reason(), delay)
-	}
-	return p.wait() == resumed
+	return p.suspend(delay)
 }
 
 // Resume has a process that waits in Suspend, SuspendFor or for a Signal go on at this epoch, behind all that is
@@ -351,8 +390,10 @@ func (p *Process) end(why outcome) bool {
 	}
 	p.n.schedule.cancel(p.timer)
 	p.state, p.outcome = holding, why
-	p.leave()
-	p.timer = p.n.set(p.n.now, p)
+	if p.list != nil || p.waits != nil {
+		p.leave()
+	}
+	p.n.setSoon(p)
 	return true
 }
 

@@ -224,6 +224,7 @@ func (s *RemoteServer) acquire(p *Process, delay float64, interruptible bool, op
 			e.Priority = o.value
 		}
 	}
+	p.ready()
 	w := &remoteWait{s: s, p: p, id: s.last}
 	s.waiting[w.id] = w
 	if p.n.journaled {

@@ -211,7 +211,7 @@ func (p *Process) grant() {
 		p.waits = nil
 		p.end(resumed)
 	case holding:
-		p.timer = p.n.set(p.n.now, p)
+		p.n.setSoon(p)
 	}
 }
 

@@ -13,14 +13,15 @@ func (f call) fire(c *Context) { f(c) }
 // schedule is what a node has still to do by itself, in the order (epoch, number): number counts what was asked
 // for. Entries lie by value in a heap of four children a node (LaMarca and Ladner, The influence of caches on the
 // performance of heaps, 1996); those of the epoch that is being handled lie in a queue, because they come after
-// everything else of it.
+// everything else of it. What can't be cancelled, such as that a process goes on, lies in the queue itself, without a
+// slot.
 //
 // What is cancelled stays in heap or queue as an entry of an older generation than its slot's, until it comes first
 // or sweep takes it out.
 type schedule struct {
 	entries int // in heap and queue, cancelled ones included
 	heap    []entry
-	queue   []entry // due now; queue[head:] is left
+	queue   []soon // due now; queue[head:] is left
 	head    int
 	slots   []slot
 	free    uint32 // first of the list of free slots, 1 + its index; 0: none
@@ -34,6 +35,12 @@ type entry struct {
 	number     uint64
 	slot       uint32
 	generation uint32
+}
+
+// soon is an entry of the queue: an action, or where that is nil a slot of it.
+type soon struct {
+	do action
+	at Timer
 }
 
 func (a *entry) before(b *entry) bool {
@@ -60,17 +67,44 @@ const sweepMin = 64
 // set asks for do at an epoch, which is now or later.
 func (s *schedule) set(now, epoch float64, do action) Timer {
 	t := s.take(do)
-	e := entry{epoch: epoch, number: s.next, slot: t.slot - 1, generation: t.generation}
-	s.next++
 	s.entries++
 	if epoch <= now {
-		s.slots[e.slot].queued = true
-		s.queue = append(s.queue, e)
+		s.slots[t.slot-1].queued = true
+		s.push(soon{at: t})
 		return t
 	}
-	s.heap = append(s.heap, e)
+	s.heap = append(s.heap, entry{epoch: epoch, number: s.next, slot: t.slot - 1, generation: t.generation})
+	s.next++
 	s.up(len(s.heap) - 1)
 	return t
+}
+
+// setSoon asks for do at the epoch that is being handled. It can't be cancelled.
+func (s *schedule) setSoon(do action) {
+	s.entries++
+	s.push(soon{do: do})
+}
+
+// push puts an entry at the end of the queue, whose memory is used again when half of it has been done.
+func (s *schedule) push(e soon) {
+	if len(s.queue) == cap(s.queue) && s.head > len(s.queue)/2 {
+		left := copy(s.queue, s.queue[s.head:])
+		clear(s.queue[left:])
+		s.queue, s.head = s.queue[:left], 0
+	}
+	s.queue = append(s.queue, e)
+}
+
+// pop takes out the first entry of the queue, which has one.
+func (s *schedule) pop() soon {
+	e := s.queue[s.head]
+	s.queue[s.head].do = nil
+	s.head++
+	s.entries--
+	if s.head == len(s.queue) {
+		s.queue, s.head = s.queue[:0], 0
+	}
+	return e
 }
 
 // take finds a free slot for do.
@@ -156,14 +190,14 @@ func (s *schedule) due(now float64) action {
 		s.dead--
 	}
 	for s.head < len(s.queue) {
-		e := s.queue[s.head]
-		s.head++
-		s.entries--
-		if s.slots[e.slot].generation == e.generation {
-			return s.give(e.slot)
+		e := s.pop()
+		if e.do != nil {
+			return e.do
+		}
+		if s.live(e.at) {
+			return s.give(e.at.slot - 1)
 		}
 	}
-	s.queue, s.head = s.queue[:0], 0
 	return nil
 }
 
