@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 
 	"github.com/disco-sim/disco/internal/table"
@@ -49,7 +50,25 @@ func (r *Results) WriteText(w io.Writer) error {
 	if short && r.Samples == 1 {
 		b.WriteString("Too short for some intervals: simulate longer, or use 10 replications.\n")
 	}
+	if r.hasPercentiles() {
+		b.WriteString(r.onPercentiles())
+	}
 	return b.Flush()
+}
+
+// hasPercentiles reports whether the text shows any.
+func (r *Results) hasPercentiles() bool {
+	return slices.ContainsFunc(r.Statistics, func(s *Statistic) bool { return len(s.Percentiles.names) > 0 })
+}
+
+// onPercentiles says where the intervals of percentiles are, or why there are none: one histogram is kept of a whole
+// replication, and its values depend on each other, so it can't tell how far off its percentiles are.
+func (r *Results) onPercentiles() string {
+	if r.Samples == 1 {
+		return "Percentiles of one sample have no interval, because its values depend on each other: use 10 " +
+			"replications.\n"
+	}
+	return "The intervals of percentiles are in --json and --csv.\n"
 }
 
 // row adds the statistic to the table of its kind; true where it has a mean but no interval.
