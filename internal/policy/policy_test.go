@@ -142,6 +142,7 @@ type ban struct {
 }
 
 var bans = []ban{
+	{"github.com/anishathalye/porcupine", []string{"metastore/storetest"}, "it checks histories of tests"},
 	{"github.com/fxamacker/cbor/", []string{"metastore"}, "CBOR is a form of the metadata store's values"},
 	{"golang.org/x/term", []string{"app"}, "only the command line knows of terminals"},
 	{"google.golang.org/grpc/", []string{"metastore/etcd", "perf/peers"},

@@ -29,3 +29,5 @@ func engine(t *testing.T) storetest.Engine {
 func TestConformance(t *testing.T) { storetest.Run(t, engine(t)) }
 
 func TestStore(t *testing.T) { storetest.RunStore(t, engine(t)) }
+
+func TestHistories(t *testing.T) { storetest.RunHistories(t, engine(t)) }
