@@ -4,6 +4,7 @@ package storeserver
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -16,8 +17,11 @@ import (
 	"time"
 )
 
-// zkJar is where Debian's package has ZooKeeper; its manifest names the other archives.
-const zkJar = "/usr/share/java/zookeeper.jar"
+// zkJar is where Debian's package has ZooKeeper; its manifest names the other archives, but for one that TLS needs.
+const (
+	zkJar    = "/usr/share/java/zookeeper.jar"
+	codecJar = "/usr/share/java/netty-codec.jar"
+)
 
 // Ensemble is ZooKeeper servers that serve as one, or a single one.
 type Ensemble struct {
@@ -29,12 +33,14 @@ type ZK struct {
 	*Process
 	Proxy  *Proxy
 	direct string // the server's own address
+	tls    *tls.Config
 }
 
 // ZKOptions are what tests and measurements want differently.
 type ZKOptions struct {
 	Tick time.Duration // sessions last 2 to 20 of it; 0 is 200 ms
 	Sync bool          // every write reaches the disk before it is answered
+	TLS  *Certificates // clients must use TLS and show the certificate; nil: they don't
 }
 
 // StartEnsemble starts n servers, 1 or 3, whose files lie in dir, and waits until all of them serve.
@@ -80,9 +86,21 @@ func newZK(java, dir string, i int, ports []string, o ZKOptions) (*ZK, error) {
 	if tick == 0 {
 		tick = 200 * time.Millisecond
 	}
-	config := fmt.Sprintf("tickTime=%d\ninitLimit=50\nsyncLimit=10\ndataDir=%s\nclientPort=%s\n", tick.Milliseconds(),
-		dir, ports[i]) + "clientPortAddress=127.0.0.1\nadmin.enableServer=false\nmaxClientCnxns=0\n" +
-		"4lw.commands.whitelist=srvr\n"
+	config := fmt.Sprintf("tickTime=%d\ninitLimit=50\nsyncLimit=10\ndataDir=%s\n", tick.Milliseconds(), dir) +
+		"admin.enableServer=false\nmaxClientCnxns=0\n4lw.commands.whitelist=srvr\n"
+	var client *tls.Config
+	if o.TLS == nil {
+		config += "clientPortAddress=127.0.0.1\nclientPort=" + ports[i] + "\n"
+	} else {
+		config += "secureClientPortAddress=127.0.0.1\nsecureClientPort=" + ports[i] + "\n" +
+			"serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\n" +
+			"ssl.keyStore.type=PEM\nssl.keyStore.location=" + o.TLS.Both + "\n" +
+			"ssl.trustStore.type=PEM\nssl.trustStore.location=" + o.TLS.CA + "\nssl.clientAuth=need\n"
+		var err error
+		if client, err = o.TLS.Client(); err != nil {
+			return nil, err
+		}
+	}
 	for k := range n {
 		if n > 1 {
 			config += fmt.Sprintf("server.%d=127.0.0.1:%s:%s\n", k+1, ports[n+k], ports[2*n+k])
@@ -100,8 +118,8 @@ func newZK(java, dir string, i int, ports []string, o ZKOptions) (*ZK, error) {
 	}
 	process := newProcess(dir, java, "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
 		"-Dzookeeper.forceSync="+map[bool]string{true: "yes", false: "no"}[o.Sync],
-		"-cp", zkJar, "org.apache.zookeeper.server.quorum.QuorumPeerMain", "zoo.cfg")
-	return &ZK{Process: process, Proxy: proxy, direct: direct}, nil
+		"-cp", zkJar+":"+codecJar, "org.apache.zookeeper.server.quorum.QuorumPeerMain", "zoo.cfg")
+	return &ZK{Process: process, Proxy: proxy, direct: direct, tls: client}, nil
 }
 
 // Addrs are the addresses of all servers, through their proxies.
@@ -156,6 +174,11 @@ func (s *ZK) Mode() string {
 		return ""
 	}
 	defer c.Close()
+	if s.tls != nil {
+		config := s.tls.Clone()
+		config.ServerName = "127.0.0.1"
+		c = tls.Client(c, config)
+	}
 	_ = c.SetDeadline(time.Now().Add(time.Second))
 	_, _ = io.WriteString(c, "srvr") // the answer fails too, then
 	var text strings.Builder

@@ -204,7 +204,6 @@ func (b *Backend) sequence(ctx context.Context, c *conn, dir string, created int
 	default:
 		return "", refused(dir, w.code)
 	}
-	number, ok := strings.CutPrefix(w.name, prefix)
 	var why error
 	select {
 	case <-after.done:
@@ -213,7 +212,7 @@ func (b *Backend) sequence(ctx context.Context, c *conn, dir string, created int
 		}
 	default:
 	}
-	if !ok || len(number) != 10 || strings.Trim(number, "0123456789") != "" {
+	if !numbered(w.name, prefix) {
 		why = fmt.Errorf("%s: %w: ZooKeeper numbers 2147483648 nodes of a directory, and the next one is %q: delete "+
 			"the directory", dir, metastore.ErrTooLarge, w.name)
 	}
@@ -225,4 +224,10 @@ func (b *Backend) sequence(ctx context.Context, c *conn, dir string, created int
 		return "", fmt.Errorf("%w: %w", metastore.ErrUnknown, err)
 	}
 	return "", why
+}
+
+// numbered tells whether ZooKeeper has put a number behind the prefix that sorts as it counts.
+func numbered(name, prefix string) bool {
+	number, ok := strings.CutPrefix(name, prefix)
+	return ok && len(number) == 10 && strings.Trim(number, "0123456789") == ""
 }

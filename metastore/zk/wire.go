@@ -216,18 +216,18 @@ func (a *answer) names() []string {
 }
 
 // failed reads the reply to a multi: the error of the step that failed first, and codeOK if none did.
-func (a *answer) failed() code {
+func (a *answer) failed() (first code) {
 	for !a.bad {
 		op := a.int32()
 		done := a.take(1)
 		a.int32()
 		if len(done) == 1 && done[0] != 0 {
-			return codeOK
+			return first
 		}
 		switch op {
 		case -1:
-			if c := code(a.int32()); c != codeOK && c != codeAfterError {
-				return c
+			if c := code(a.int32()); first == codeOK && c != codeAfterError {
+				first = c
 			}
 		case opCreate:
 			a.bytes()
@@ -238,7 +238,7 @@ func (a *answer) failed() code {
 			a.bad = true
 		}
 	}
-	return codeOK
+	return first
 }
 
 // readFrame reads one reply.

@@ -11,20 +11,22 @@ import (
 	"testing"
 	"time"
 
-	"github.com/disco-sim/disco/internal/leaktest"
 	"github.com/disco-sim/disco/internal/storeserver"
 	"github.com/disco-sim/disco/metastore"
 	"github.com/disco-sim/disco/metastore/storetest"
 )
 
-func TestMain(m *testing.M) { leaktest.Main(m) }
-
 // start starts ZooKeepers that end with the test, or skips it.
 func start(t testing.TB, n int) *storeserver.Ensemble {
 	t.Helper()
+	return startWith(t, n, storeserver.ZKOptions{})
+}
+
+func startWith(t testing.TB, n int, o storeserver.ZKOptions) *storeserver.Ensemble {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	z, err := storeserver.StartEnsemble(ctx, t.TempDir(), n, storeserver.ZKOptions{})
+	z, err := storeserver.StartEnsemble(ctx, t.TempDir(), n, o)
 	if errors.Is(err, storeserver.ErrAbsent) {
 		t.Skipf("SKIPPED: %v", err)
 	} else if err != nil {
