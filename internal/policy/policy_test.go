@@ -29,7 +29,7 @@ internal/nearest:
 internal/seed:
 internal/cputime:
 internal/wire:
-internal/wire/wiretest:
+internal/wire/wiretest: internal/wire
 internal/plain:
 internal/hazard: internal/infile
 envelope:

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/disco-sim/disco/internal/wire/wiretest"
 	"github.com/disco-sim/disco/model/modeltest"
 )
 
@@ -63,14 +64,7 @@ func TestBadPacked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := openAll(good); err != nil {
-		t.Fatal(err)
-	}
-	for n := range good {
-		if err := openAll(good[:n]); err == nil || !strings.HasPrefix(err.Error(), "devstone: packed") {
-			t.Fatalf("the first %d of %d bytes: %v", n, len(good), err)
-		}
-	}
+	wiretest.Truncated(t, good, "devstone: packed", openAll)
 	horizon := 4 + int(binary.LittleEndian.Uint32(good)) - 8
 	binary.LittleEndian.PutUint64(good[horizon:], 0)
 	if err := openAll(good); err == nil || !strings.Contains(err.Error(), "found the horizon 0") {

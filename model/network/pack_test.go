@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/disco-sim/disco/internal/wire"
 	"github.com/disco-sim/disco/internal/wire/wiretest"
 	"github.com/disco-sim/disco/model/modeltest"
 )
@@ -62,16 +61,10 @@ func TestPackedWhole(t *testing.T) {
 	if !reflect.DeepEqual(p.ending, m.ending) || !reflect.DeepEqual(p.metric, m.metric) || p.perFlow != m.perFlow {
 		t.Errorf("%+v, want %+v", p.maker.ending, m.ending)
 	}
-	var sizes, same Sizes
+	var sizes Sizes
 	wiretest.Fill(t, &sizes)
 	sizes.Kind, sizes.Mean = Discrete, 1
-	b, err := wire.Append(nil, sizes.fields)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := wire.Decode(b, same.fields); err != nil || !reflect.DeepEqual(same, sizes) {
-		t.Errorf("%+v, %v, want %+v", same, err, sizes)
-	}
+	wiretest.Whole(t, sizes, (*Sizes).fields)
 }
 
 // openAll unpacks b and decodes all flows.
@@ -100,14 +93,7 @@ func TestBadPacked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := openAll(good); err != nil {
-		t.Fatal(err)
-	}
-	for n := range good {
-		if err := openAll(good[:n]); err == nil || !strings.HasPrefix(err.Error(), "network: packed") {
-			t.Fatalf("the first %d of %d bytes: %v", n, len(good), err)
-		}
-	}
+	wiretest.Truncated(t, good, "network: packed", openAll)
 	for want, spoil := range map[string]func(m *Model){
 		"found the horizon 0":       func(m *Model) { m.spec.Horizon = 0 },
 		"buffers of -1 packets":     func(m *Model) { m.spec.BufferPackets = -1 },

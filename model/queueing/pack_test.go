@@ -4,12 +4,10 @@ package queueing
 
 import (
 	"encoding/binary"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/disco-sim/disco/internal/wire"
 	"github.com/disco-sim/disco/internal/wire/wiretest"
 	"github.com/disco-sim/disco/model/modeltest"
 )
@@ -40,22 +38,9 @@ func TestPackedWhole(t *testing.T) {
 	want := Station{ID: "b", Servers: 2, Buffer: 3, Initial: 4, Stay: true, Service: Dist{Gamma, 1, 2, 3, 4, 5},
 		Arrivals: &Dist{Uniform, 6, 7, 8, 9, 10}}
 	wiretest.Fill(t, &want.To)
-	b, err := wire.Append(nil, want.fields)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got Station
-	if err := wire.Decode(b, got.fields); err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v, %v; want %+v", got, err, want)
-	}
+	wiretest.Whole(t, want, (*Station).fields)
 	all := common{"n", 3, 2, 1, true}
-	if b, err = wire.Append(nil, all.fields); err != nil {
-		t.Fatal(err)
-	}
-	var same common
-	if err := wire.Decode(b, same.fields); err != nil || same != all {
-		t.Errorf("%+v, %v; want %+v", same, err, all)
-	}
+	wiretest.Whole(t, all, (*common).fields)
 }
 
 // openAll unpacks b and decodes all stations.
@@ -78,14 +63,7 @@ func TestBadPacked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := openAll(good); err != nil {
-		t.Fatal(err)
-	}
-	for n := range good {
-		if err := openAll(good[:n]); err == nil || !strings.HasPrefix(err.Error(), "queueing: packed") {
-			t.Fatalf("the first %d of %d bytes: %v", n, len(good), err)
-		}
-	}
+	wiretest.Truncated(t, good, "queueing: packed", openAll)
 	b := slices.Clone(good)
 	binary.LittleEndian.PutUint64(b[4+4+len("test"):], 0)
 	if err := openAll(b); err == nil || !strings.Contains(err.Error(), "found the horizon 0") {
@@ -103,13 +81,7 @@ func TestBadPacked(t *testing.T) {
 		"{Kind:hyperexponential": {Service: Dist{Kind: Hyperexponential, Mean: 1, CV: 0.9}, Servers: 1},
 		"{Kind:constant":         {Service: exponential, Arrivals: &Dist{Kind: Constant}, Servers: 1},
 	} {
-		encoded, err := wire.Append(nil, st.fields)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := wire.Decode(encoded, new(Station).fields); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%+v: %v, want %q", st, err, want)
-		}
+		wiretest.Refused(t, st, (*Station).fields, want)
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/disco-sim/disco/internal/wire"
 	"github.com/disco-sim/disco/internal/wire/wiretest"
 	"github.com/disco-sim/disco/model/modeltest"
 	"github.com/disco-sim/disco/node"
@@ -112,24 +111,11 @@ func TestPackedWhole(t *testing.T) {
 	wiretest.Fill(t, &edge.touching)
 	want := boxSpec{id: "b", role: serverRole, least: true, changes: []change{{at: 1, edge: 0, up: true}}, cores: 3,
 		ram: 4, list: 5, edges: []edgeSpec{edge}}
-	b, err := wire.Append(nil, want.fields)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got boxSpec
-	if err := wire.Decode(b, got.fields); err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v, %v; want %+v", got, err, want)
-	}
+	wiretest.Whole(t, want, (*boxSpec).fields)
 	all := common{name: "n", horizon: 1, users: Dist{Normal, 2, 3}, perMinute: 4, window: 5, period: 6, sampling: true,
 		lists: [][]Endpoint{{{RAM: 7, Steps: []Step{{CPU: true, Time: Dist{Uniform, 8, 9}}}}}}}
 	wiretest.Fill(t, &all.events)
-	if b, err = wire.Append(nil, all.fields); err != nil {
-		t.Fatal(err)
-	}
-	var same common
-	if err := wire.Decode(b, same.fields); err != nil || !reflect.DeepEqual(same, all) {
-		t.Errorf("%+v, %v; want %+v", same, err, all)
-	}
+	wiretest.Whole(t, all, (*common).fields)
 }
 
 // openAll unpacks b and decodes all boxes.
@@ -156,14 +142,7 @@ func TestBadPacked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := openAll(good); err != nil {
-		t.Fatal(err)
-	}
-	for n := range good {
-		if err := openAll(good[:n]); err == nil || !strings.HasPrefix(err.Error(), "service: ") {
-			t.Fatalf("the first %d of %d bytes: %v", n, len(good), err)
-		}
-	}
+	wiretest.Truncated(t, good, "service: ", openAll)
 	common := 4 + int(binary.LittleEndian.Uint32(good))
 	for _, c := range []struct {
 		at   int
@@ -185,13 +164,7 @@ func TestBadPacked(t *testing.T) {
 		"found role 4": {role: serverRole + 1}, "found a change of edge 1 of 0": {changes: []change{{edge: 1}}},
 		"65536000 cores": {cores: 65536000},
 	} {
-		encoded, err := wire.Append(nil, b.fields)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := wire.Decode(encoded, new(boxSpec).fields); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%+v: %v, want %q", b, err, want)
-		}
+		wiretest.Refused(t, b, (*boxSpec).fields, want)
 	}
 }
 

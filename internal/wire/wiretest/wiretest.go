@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package wiretest fills structures for tests of their encoding: a field that is encoded but
-// not decoded, or neither, shows as a difference.
+// Package wiretest is for tests of encodings: it fills structures, so that a field that is encoded but
+// not decoded, or neither, shows as a difference, and holds that what is cut short or wrong is refused.
 //
 // Guarantee: after Fill no exported field is zero, however deep: numbers, texts, lists, maps,
 // structures.
