@@ -19,9 +19,16 @@ type broken struct {
 	metastore.Backend
 	fault string
 
-	mu   sync.Mutex
-	n    int
-	read map[string]metastore.Node // by path: what was read first
+	past *past
+
+	mu sync.Mutex
+	n  int
+}
+
+// past is what clients have read first, by path.
+type past struct {
+	mu    sync.Mutex
+	nodes map[string]metastore.Node
 }
 
 // now tells whether it is time for the fault.
@@ -35,14 +42,13 @@ func (b *broken) now(fault string) bool {
 // Get returns what the node was before.
 func (b *broken) Get(ctx context.Context, path string) (metastore.Node, error) {
 	n, err := b.Backend.Get(ctx, path)
-	stale := b.now("stale read")
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	old, ok := b.read[path]
-	if err == nil && (!ok || b.n%7 == 0) {
-		b.read[path] = n
+	b.past.mu.Lock()
+	defer b.past.mu.Unlock()
+	old, ok := b.past.nodes[path]
+	if err == nil && !ok {
+		b.past.nodes[path] = n
 	}
-	if stale && ok {
+	if b.now("stale read") && ok {
 		return old, nil
 	}
 	return n, err
@@ -134,9 +140,9 @@ func TestBrokenEnginesAreCaught(t *testing.T) {
 			}
 			var err error
 			for range 20 { // a short history may be right by chance
-				e := newEnv(t, engine)
+				e, past := newEnv(t, engine), &past{nodes: map[string]metastore.Node{}}
 				err = c.run(e)(rand.New(rand.NewPCG(rand.Uint64(), 0)), func(b metastore.Backend) metastore.Backend {
-					return &broken{Backend: b, fault: c.fault, read: map[string]metastore.Node{}}
+					return &broken{Backend: b, fault: c.fault, past: past}
 				})
 				if err != nil {
 					break

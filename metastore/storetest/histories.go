@@ -145,7 +145,7 @@ func (e *env) keyHistory(r *rand.Rand, wrap func(metastore.Backend) metastore.Ba
 			}
 		}
 	}
-	e.Logf("%d operations", len(h.ops))
+	e.Logf("%v", h)
 	return h.check(model)
 }
 
@@ -237,8 +237,8 @@ func (e *env) queueHistory(r *rand.Rand, wrap func(metastore.Backend) metastore.
 		}
 		item := fmt.Sprintf("%d.%d", i, made.Add(1))
 		call := h.now()
-		_, err := c.clients[i].Append(ctx, e.path("q"), []byte(item))
-		return h.add(i, taken{add: true, item: item}, outcome{}, call, err)
+		name, err := c.clients[i].Append(ctx, e.path("q"), []byte(item))
+		return h.add(i, taken{true, item, name}, outcome{}, call, err)
 	})
 	if err != nil {
 		return err
@@ -256,7 +256,8 @@ func (e *env) queueHistory(r *rand.Rand, wrap func(metastore.Backend) metastore.
 	if err := e.take(e.ctx, last, h, clients); err != nil {
 		return err
 	}
-	e.Logf("%d operations", len(h.ops))
+	e.Logf("%v", h)
+	h.settle()
 	return h.check(queueModel)
 }
 
@@ -285,6 +286,6 @@ func (e *env) take(ctx context.Context, b metastore.Backend, h *history, client 
 		if errors.As(err, &conflict) {
 			continue
 		}
-		return h.add(client, taken{item: string(n.Value)}, outcome{}, call, err)
+		return h.add(client, taken{false, string(n.Value), names[0]}, outcome{}, call, err)
 	}
 }

@@ -75,6 +75,20 @@ func (h *history) add(client int, in any, out outcome, call int64, err error) er
 	return nil
 }
 
+// String counts what is in the history.
+func (h *history) String() string {
+	unknown, refused := 0, 0
+	for _, op := range h.ops {
+		o := op.Output.(outcome)
+		if o.unknown {
+			unknown++
+		} else if o.refused {
+			refused++
+		}
+	}
+	return fmt.Sprintf("%d operations, %d refused, outcome of %d unknown", len(h.ops), refused, unknown)
+}
+
 // model is what the keys of a group should do.
 var model = porcupine.Model{
 	Partition: func(ops []porcupine.Operation) [][]porcupine.Operation {
@@ -130,24 +144,60 @@ func (s step) reads(now values2) string {
 type taken struct {
 	add  bool
 	item string
+	name string // of the item
 }
 
-// queueModel is first in, first out. The state is the items with a space after each.
+// lined is the state of a queue: its items, with a space after each, and the name that was given last.
+type lined struct{ items, last string }
+
+// queueModel is first in, first out, with names that rise.
 var queueModel = porcupine.Model{
-	Init: func() any { return "" },
-	Step: func(state, in, out any) (bool, any) {
-		now, t, o := state.(string), in.(taken), out.(outcome)
+	Init: func() any { return lined{} },
+	Step: func(state, in, _ any) (bool, any) {
+		now, t := state.(lined), in.(taken)
 		head := t.item + " "
 		switch {
 		case t.add:
-			return true, now + head
+			return t.name > now.last, lined{now.items + head, t.name}
 		case t.item == "":
-			return now == "", now
-		case strings.HasPrefix(now, head):
-			return !o.refused, now[len(head):]
+			return now.items == "", now
 		}
-		return o.unknown, now
+		return strings.HasPrefix(now.items, head), lined{strings.TrimPrefix(now.items, head), now.last}
 	},
+}
+
+// settle finds out what was done of a queue's operations whose outcome isn't known, now that the queue is empty and
+// everybody has stopped. An item that was taken has been appended before that; one that nobody else has taken, and that
+// was surely appended, was taken by who doesn't know. The others weren't done before the end.
+func (h *history) settle() {
+	taker := map[string]int{} // by item: who certainly took it, or the first of those who may have
+	for i, op := range h.ops {
+		t, unknown := op.Input.(taken), op.Output.(outcome).unknown
+		if t.add || t.item == "" {
+			continue
+		}
+		other, found := taker[t.item]
+		if !found || !unknown || h.ops[other].Output.(outcome).unknown && op.Call < h.ops[other].Call {
+			taker[t.item] = i
+		}
+	}
+	var known []porcupine.Operation
+	for i, op := range h.ops {
+		t := op.Input.(taken)
+		if op.Output.(outcome).unknown {
+			by, done := taker[t.item]
+			if !done || !t.add && by != i {
+				continue
+			}
+			if t.add {
+				t.name = h.ops[by].Input.(taken).name
+				op.Return = h.ops[by].Return
+			}
+			op.Input, op.Output = t, outcome{}
+		}
+		known = append(known, op)
+	}
+	h.ops = known
 }
 
 // errUndecided is the error about a history whose check takes too long.
@@ -196,7 +246,7 @@ func describeOne(op porcupine.Operation) string {
 	o := op.Output.(outcome)
 	result := map[bool]string{true: " refused", false: ""}[o.refused] + map[bool]string{true: " unknown"}[o.unknown]
 	if t, ok := op.Input.(taken); ok {
-		return fmt.Sprintf("%s %q%s", map[bool]string{true: "append", false: "take"}[t.add], t.item, result)
+		return fmt.Sprintf("%s %q, %s%s", map[bool]string{true: "append", false: "take"}[t.add], t.item, t.name, result)
 	}
 	s := op.Input.(step)
 	if s.read {

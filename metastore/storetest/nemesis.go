@@ -59,7 +59,11 @@ func (e *env) trouble(r *rand.Rand, faults []fault, n int) {
 		f := same[r.IntN(len(same))]
 		e.Logf("%s", f.name)
 		f.begin()
-		wait(e.ctx, time.Duration(50+r.IntN(400))*time.Millisecond)
+		lasts := 50 + r.IntN(400)
+		if r.IntN(4) == 0 {
+			lasts *= 8 // longer than it takes to elect another leader, and than a session may live
+		}
+		wait(e.ctx, time.Duration(lasts)*time.Millisecond)
 		f.end()
 		wait(e.ctx, time.Duration(50+r.IntN(400))*time.Millisecond)
 	}
