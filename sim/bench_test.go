@@ -4,6 +4,7 @@ package sim
 
 import (
 	"encoding/binary"
+	"fmt"
 	"iter"
 	"math"
 	"runtime"
@@ -295,4 +296,168 @@ func report(b *testing.B, rates, ratios []float64, unit string) {
 	b.ReportMetric(ratios[len(ratios)/2], unit)
 	b.ReportMetric(ratios[0], unit+"-min")
 	b.ReportMetric(0, "ns/op")
+}
+
+// customers is a station with one server, where so many customers are there at a time: each is served for a drawn time
+// and comes back at once. So an activation is one customer's service, however many wait.
+type customers struct {
+	name string
+	at   func(n *Node, count int)
+}
+
+// bareLine is one service after the other, with no statistics.
+func bareLine(n *Node, _ int) {
+	var next *Timeout[int]
+	next = NewTimeout(n, func(c *Context, _ int) { next.Set(c.Draw(exponential), 0) })
+	n.Start(func(c *Context) { next.Set(c.Draw(exponential), 0) })
+}
+
+// measuredLine is bareLine with the statistics that a Server has: two gauges, a tally, a counter.
+func measuredLine(n *Node, count int) {
+	busy, length, wait, served := n.Gauge("busy"), n.Gauge("length"), n.Tally("wait"), n.Counter("served")
+	since := make([]float64, count)
+	first := 0
+	var next *Timeout[int]
+	next = NewTimeout(n, func(c *Context, _ int) {
+		served.Inc()
+		busy.Set(0)
+		wait.Add(c.Now() - since[first])
+		since[first] = c.Now()
+		first = (first + 1) % count
+		length.Set(float64(count - 1))
+		busy.Set(1)
+		next.Set(c.Draw(exponential), 0)
+	})
+	n.Start(func(c *Context) { next.Set(c.Draw(exponential), 0) })
+}
+
+func usedServer(n *Node, count int) {
+	s := n.Server("s", 1)
+	var again func(c *Context)
+	again = func(c *Context) { s.Use(c, c.Draw(exponential), again) }
+	n.Start(func(c *Context) {
+		for range count {
+			again(c)
+		}
+	})
+}
+
+func servedProcesses(n *Node, count int) {
+	s := n.Server("s", 1)
+	for range count {
+		n.Go(func(p *Process) {
+			for {
+				s.Serve(p, p.Draw(exponential))
+			}
+		})
+	}
+}
+
+func acquiringProcesses(n *Node, count int) {
+	s := n.Server("s", 1)
+	for range count {
+		n.Go(func(p *Process) {
+			for {
+				s.Acquire(p)
+				p.HoldFor(exponential)
+				s.Release(p)
+			}
+		})
+	}
+}
+
+// BenchmarkServer measures services of customers that come back at once, of which 10 or 10,000 are there at a time, for
+// each way to use a server, beside the same with timeouts alone and with timeouts and the same statistics.
+func BenchmarkServer(b *testing.B) {
+	kinds := []customers{{"timeouts", bareLine}, {"statistics", measuredLine}, {"Use", usedServer},
+		{"Serve", servedProcesses}, {"Acquire", acquiringProcesses}}
+	for _, count := range []int{10, 10_000} {
+		b.Run(fmt.Sprint(count), func(b *testing.B) { race(b, kinds, count, 1) })
+	}
+}
+
+// gap is the time between two customers of BenchmarkArrivals, whose server is in use for 80 % of the time.
+var gap = dist.Exponential(1.25)
+
+// BenchmarkArrivals measures customers that come, are served and go (M/M/1), for each way to write them.
+func BenchmarkArrivals(b *testing.B) {
+	race(b, []customers{
+		{"Use", func(n *Node, _ int) {
+			s := n.Server("s", 1)
+			n.Every(gap, func(c *Context) { s.Use(c, c.Draw(exponential), nil) })
+		}},
+		{"Serve", func(n *Node, _ int) {
+			s := n.Server("s", 1)
+			n.Each(gap, func(p *Process) { s.Serve(p, p.Draw(exponential)) })
+		}},
+		{"Acquire", func(n *Node, _ int) {
+			s := n.Server("s", 1)
+			n.Each(gap, func(p *Process) {
+				s.Acquire(p)
+				p.HoldFor(exponential)
+				s.Release(p)
+			})
+		}},
+	}, 0, 2)
+}
+
+// race turns engines of all kinds in turn, and reports how many customers each has in a second. A customer takes so
+// many activations.
+func race(b *testing.B, kinds []customers, count int, activations float64) {
+	var engines []*node.Engine
+	for _, k := range kinds {
+		m, err := New(k.name, func(b *Builder) {
+			b.Horizon(1e9)
+			b.Node("n", func(n *Node) { k.at(n, count) })
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+		e := newEngine(b, m)
+		turn(b, e, 20_000)
+		engines = append(engines, e)
+	}
+	rates := make([][]float64, len(kinds))
+	for b.Loop() {
+		for i, e := range engines {
+			rates[i] = append(rates[i], turn(b, e, 200_000)/activations/1e6)
+		}
+	}
+	for i, k := range kinds {
+		slices.Sort(rates[i])
+		b.ReportMetric(rates[i][len(rates[i])/2], k.name+"-M/s")
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkWaiting has 100,000 functions wait for a server, and measures what each takes.
+func BenchmarkWaiting(b *testing.B) {
+	const waiting = 100_000
+	bytes := 0.0
+	for b.Loop() {
+		m, err := New("waiting", func(b *Builder) {
+			b.Horizon(1e9)
+			b.Node("n", func(n *Node) {
+				s := n.Server("s", 1)
+				n.Start(func(c *Context) {
+					for range waiting {
+						s.Use(c, 1, nil)
+					}
+				})
+			})
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+		e := newEngine(b, m)
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		turn(b, e, 1)
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		bytes = float64(after.HeapAlloc-before.HeapAlloc) / waiting
+		turn(b, e, 1)
+	}
+	b.ReportMetric(bytes, "B/waiting")
 }

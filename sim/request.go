@@ -14,7 +14,8 @@ type request struct {
 	s        *Server
 	p        *Process         // nil: it is a function's
 	do       func(c *Context) // of a function
-	next     *request         // of those that its process holds, or of those that are free
+	next     *request         // of those that its process holds, of those that are free, or of the line
+	prev     *request         // of the line
 	priority float64
 	order    uint64 // among those of one priority
 	since    float64
@@ -103,14 +104,14 @@ func (s *Server) fits(r *request) bool { return r.units <= s.available()-s.used 
 
 // enter gives a request its units, or puts it into the queue; false where that is full.
 func (s *Server) enter(r *request) bool {
-	if len(s.queue.list) == 0 && s.fits(r) {
+	if s.queue.len() == 0 && s.fits(r) {
 		s.give(r)
 		s.record()
 		return true
 	}
 	s.queue.add(r)
 	s.grant()
-	if r.state == queued && s.limit >= 0 && len(s.queue.list) > s.limit && !r.begun {
+	if r.state == queued && s.limit >= 0 && s.queue.len() > s.limit && !r.begun {
 		s.queue.remove(r)
 		s.balk(r)
 		return false
@@ -143,8 +144,8 @@ func (s *Server) grant() {
 		return
 	}
 	s.granting = true
-	for len(s.queue.list) > 0 {
-		r := s.queue.list[0]
+	for s.queue.len() > 0 {
+		r := s.queue.first()
 		if s.fits(r) {
 			s.queue.remove(r)
 			s.give(r)
@@ -157,7 +158,7 @@ func (s *Server) grant() {
 
 // record records how many units are in use, and how long the queue is.
 func (s *Server) record() {
-	if length := float64(len(s.queue.list)); length != s.length.Value() {
+	if length := float64(s.queue.len()); length != s.length.Value() {
 		s.length.Set(length)
 	}
 	share := 0.0
@@ -344,6 +345,73 @@ func (s *Server) evict(r *request, restart bool) {
 	}
 	r.state = queued
 	s.queue.add(r)
+}
+
+// line is requests that wait: a list in their order where all are of one priority, else a heap.
+type line struct {
+	heap        requests
+	byPriority  bool
+	front, back *request
+	count       int // of the list
+}
+
+func (l *line) len() int { return l.count + len(l.heap.list) }
+
+// first is the first request of a line that has one.
+func (l *line) first() *request {
+	if l.byPriority {
+		return l.heap.list[0]
+	}
+	return l.front
+}
+
+// add puts a request into its place. Those that come go to one of the ends; who has lost a unit by a breakdown had come
+// before others that wait, and goes by those that had come before it.
+func (l *line) add(r *request) {
+	if l.byPriority {
+		l.heap.add(r)
+		return
+	}
+	l.count++
+	after := l.front // it goes before this one; nil: to the end
+	if l.back != nil && r.order > l.back.order {
+		after = nil
+	}
+	for after != nil && r.order > after.order {
+		after = after.next
+	}
+	r.next, r.prev = after, l.back
+	if after != nil {
+		r.prev = after.prev
+		after.prev = r
+	} else {
+		l.back = r
+	}
+	if r.prev != nil {
+		r.prev.next = r
+	} else {
+		l.front = r
+	}
+}
+
+// remove takes a request out.
+func (l *line) remove(r *request) {
+	if l.byPriority {
+		l.heap.remove(r)
+		return
+	}
+	l.count--
+	if r.prev != nil {
+		r.prev.next = r.next
+	} else {
+		l.front = r.next
+	}
+	if r.next != nil {
+		r.next.prev = r.prev
+	} else {
+		l.back = r.prev
+	}
+	r.next, r.prev = nil, nil
 }
 
 // requests are a heap by priority and order: first the smallest, or where worst is set the largest.

@@ -16,8 +16,9 @@ import (
 // Statistics named after the server are recorded by themselves: name.utilisation, name.queue, name.wait, name.served,
 // name.reneged and name.balked, and name.preempted where that can happen. docs/sim-resources.md says what they count.
 //
-// A Server belongs to its node. A request costs O(log n) for n that wait, and allocates nothing once as many as now
-// were there before.
+// A Server belongs to its node. A request costs O(1), or for n that wait O(log n) where the order is by priority, and
+// allocates nothing once as many as now were there before. A breakdown puts what it interrupts back into the queue: of
+// LIFO each such request costs O(n).
 type Server struct {
 	n        *Node
 	name     string
@@ -31,7 +32,7 @@ type Server struct {
 	preempts bool // units may be taken away, so held is kept
 	granting bool // grant is under way
 	number   uint64
-	queue    requests
+	queue    line
 	held     requests
 	free     *request
 	cause    any // Preempted, for Process.Cause
@@ -110,6 +111,7 @@ func (n *Node) Server(name string, capacity int, options ...ServerOption) *Serve
 	s.served = n.Counter(name+".served", Doc("requests whose units were given back"))
 	s.reneged = n.Counter(name+".reneged", Doc("requests that were given up in the queue"))
 	s.balked = n.Counter(name+".balked", Doc("requests that didn't enter the queue"))
+	s.queue.byPriority = s.order >= ByPriority
 	if s.preempts {
 		s.countPreempted()
 	}
@@ -135,7 +137,7 @@ func (s *Server) Used() int { return s.used }
 func (s *Server) Free() int { return max(0, s.available()-s.used) }
 
 // Waiting is how many requests are in the queue.
-func (s *Server) Waiting() int { return len(s.queue.list) }
+func (s *Server) Waiting() int { return s.queue.len() }
 
 // Down reports whether the server is broken down.
 func (s *Server) Down() bool { return s.down > 0 }
@@ -195,7 +197,7 @@ func (s *Server) AcquireWithin(p *Process, delay float64, options ...RequestOpti
 // TryAcquire gives the process a unit where that takes no wait; it is false, and counts as balked, where it would.
 func (s *Server) TryAcquire(p *Process, options ...RequestOption) bool {
 	r := s.request(p, p, options)
-	if len(s.queue.list) > 0 || !s.fits(r) {
+	if s.queue.len() > 0 || !s.fits(r) {
 		s.balk(r)
 		return false
 	}

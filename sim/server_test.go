@@ -3,6 +3,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -357,7 +358,7 @@ func TestServerProperties(t *testing.T) {
 					all[rnd.IntN(len(all))].Interrupt(nil)
 				}
 				for _, s := range servers {
-					if len(s.queue.list) > 0 && s.fits(s.queue.list[0]) {
+					if s.queue.len() > 0 && s.fits(s.queue.first()) {
 						c.Fail(fmt.Errorf("%s: %d wait, %d free", s.name, s.Waiting(), s.Free()))
 					}
 				}
@@ -489,5 +490,56 @@ func TestServerAllocations(t *testing.T) {
 	})
 	if err != nil || allocations != 0 {
 		t.Errorf("%v allocations, %v", allocations, err)
+	}
+}
+
+// A server's line has the order of a sorted list, whatever comes, leaves in the middle and comes back.
+func TestLine(t *testing.T) {
+	rnd := seed.Rand(t)
+	for _, byPriority := range []bool{false, true} {
+		for range 200 {
+			l := line{byPriority: byPriority}
+			var want, away []*request
+			for number := range uint64(300) {
+				add := func(r *request) {
+					l.add(r)
+					want = append(want, r)
+				}
+				switch rnd.IntN(6) {
+				case 0, 1:
+					add(&request{order: number})
+				case 2:
+					r := &request{order: ^number}
+					if byPriority {
+						r.priority = float64(rnd.IntN(3))
+					}
+					add(r)
+				case 3:
+					if len(away) > 0 { // it comes back to its place
+						add(away[len(away)-1])
+						away = away[:len(away)-1]
+					}
+				default:
+					if len(want) == 0 {
+						continue
+					}
+					i := 0
+					if rnd.IntN(3) == 0 {
+						i = rnd.IntN(len(want))
+					} else if l.first() != want[0] {
+						t.Fatalf("order %d is first, want %d", l.first().order, want[0].order)
+					}
+					l.remove(want[i])
+					away = append(away, want[i])
+					want = slices.Delete(want, i, i+1)
+				}
+				slices.SortFunc(want, func(a, b *request) int {
+					return cmp.Or(cmp.Compare(a.priority, b.priority), cmp.Compare(a.order, b.order))
+				})
+				if l.len() != len(want) {
+					t.Fatalf("%d wait, want %d", l.len(), len(want))
+				}
+			}
+		}
 	}
 }
