@@ -59,7 +59,9 @@ func TestInit(t *testing.T) {
 		if out := command("./"+name, "verify", name+".yml", "--horizon", "100"); strings.Contains(out, "look at") {
 			t.Errorf("%s: verify suspects it:\n%s", name, out)
 		}
-		command("go", "test")
+		if out := command("go", "test", "-v"); strings.Contains(out, "no snapshot") {
+			t.Errorf("%s: its snapshot isn't that of its test:\n%s", name, out)
+		}
 	}
 }
 

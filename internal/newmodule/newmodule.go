@@ -64,7 +64,11 @@ func Write(m Module) (err error) {
 		return err
 	}
 	for name, text := range m.files() {
-		if err := os.WriteFile(filepath.Join(temp, name), []byte(text), 0o644); err != nil {
+		file := filepath.Join(temp, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			return err
 		}
 	}
@@ -78,7 +82,7 @@ func (m Module) files() map[string]string {
 	for name, from := range map[string]string{
 		"go.mod": "go.mod.txt", "go.sum": "go.sum.txt", "README.md": "README.txt",
 		"main.go": m.From + "/main.go.txt", "main_test.go": m.From + "/main_test.go.txt",
-		m.Name + ".yml": m.From + "/scenario.yml",
+		m.Name + ".yml": m.From + "/scenario.yml", "testdata/TestModel.txt": m.From + "/snapshot.txt",
 	} {
 		text, err := templates.ReadFile(path.Join("template", from))
 		if err != nil {

@@ -133,6 +133,23 @@ func TestSnapshot(t *testing.T) {
 	if !said.failed || !strings.Contains(said.text, "want\nhash") {
 		t.Errorf("another model fits the snapshot: %s", said.text)
 	}
+	_, bare, _ := strings.Cut(string(text), " of ")
+	for snapshot, fits := range map[string]bool{bare: true, strings.Replace(bare, "till/busy", "till/idle", 1): false} {
+		if err := os.WriteFile("testdata/Recorded.txt", []byte(snapshot), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if said := run(); said.failed == fits {
+			t.Errorf("a snapshot without hash: fits %v: %s", fits, said.text)
+		}
+	}
+	other := strings.Replace(string(text), written+runtime.GOARCH, written+"another", 1)
+	if err := os.WriteFile("testdata/Recorded.txt", []byte(other), 0o600); err != nil || other == string(text) {
+		t.Fatalf("%v: %s", err, text)
+	}
+	said = run("gap={distribution: exponential, mean: 1}")
+	if said.failed || !strings.Contains(said.text, "of another architecture") {
+		t.Errorf("a snapshot of another architecture: %s", said.text)
+	}
 }
 
 // What is wrong fails, and says what it is.
