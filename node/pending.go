@@ -160,7 +160,7 @@ func (s *pending) refill() bool {
 		s.dropLate()
 		return true
 	}
-	s.run, s.limit = r.next(s.run)
+	s.run, s.limit = r.next(s.run, s.size)
 	s.spill = lateMax
 	return true
 }
@@ -175,7 +175,7 @@ func (s *pending) lookAhead() {
 	}
 	n := copy(s.run, s.run[s.at:])
 	s.far, s.near, s.at = max(s.far-s.at, 0), max(s.near-s.at, 0), 0
-	s.run, s.limit = s.radix.next(s.run[:n])
+	s.run, s.limit = s.radix.next(s.run[:n], s.size)
 	s.spill = lateMax
 }
 

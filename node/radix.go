@@ -32,7 +32,7 @@ type radix struct {
 	buckets [tiers * digits]bucket
 	free    *chunk
 	sorting []entry
-	keys    [runMax]uint64
+	keys    [rankMax]uint64
 }
 
 const (
@@ -41,7 +41,12 @@ const (
 	tiers        = 64 / digitBits
 	chunkEntries = 15 // with the link: 512 bytes with 24 to spare
 	slabChunks   = 128
-	runMax       = 3 * chunkEntries // entries of a bucket that is sorted without being spread
+	runMax       = 16 * chunkEntries // entries of a bucket that is sorted without being spread
+	runShare     = 16                // … or, where that is less, this part of all that are pending,
+	runLeast     = 3 * chunkEntries  // … or, where that is more, so many
+	rankMax      = 12                // … by comparing each with each
+	binBits      = 7                 // of the key, by which more are counted
+	binMost      = 24                // entries that agree in them and are still sorted by insertion
 )
 
 // chunk is a piece of a bucket.
@@ -99,8 +104,11 @@ func (r *radix) grow(b *bucket, tier, digit uint) {
 
 // next takes out the entries of the earliest bucket, spreading it until few enough are
 // left to sort, and returns them in order, appended to run, with the key before which
-// all are taken. Precondition: there is an entry.
-func (r *radix) next(run []entry) ([]entry, uint64) {
+// all are taken. pending is how many there are in the whole set: what is filed before the end
+// of a run goes into a heap, so a run should be a small part of them. Precondition: there is
+// an entry.
+func (r *radix) next(run []entry, pending int) ([]entry, uint64) {
+	most := max(runLeast, min(pending/runShare, runMax)) / chunkEntries
 	for {
 		tier := uint(bits.TrailingZeros16(r.tiers))
 		digit := uint(bits.TrailingZeros16(r.used[tier]))
@@ -112,8 +120,8 @@ func (r *radix) next(run []entry) ([]entry, uint64) {
 		b.head, b.n = nil, chunkEntries
 		shift := tier * digitBits
 		r.base = r.base>>shift>>digitBits<<digitBits<<shift | uint64(digit)<<shift
-		if tier == 0 || c.next == nil || c.next.next == nil || c.next.next.next == nil {
-			return r.sort(run, c, n), r.base + 1<<shift
+		if tier == 0 || c.few(most) {
+			return r.sort(run, c, n, shift), r.base + 1<<shift
 		}
 		for c != nil {
 			for i := range c.entries[:n] {
@@ -132,10 +140,21 @@ func (r *radix) recycle(c *chunk) *chunk {
 	return next
 }
 
-// sort appends the entries of a chain to run in order and frees the chain. Few entries
-// are ranked by comparing each with each: that has no branch to be mispredicted, which
-// is what sorting a few costs otherwise.
-func (r *radix) sort(run []entry, c *chunk, n uint64) []entry {
+// few tells whether a chain has no more than so many chunks.
+func (c *chunk) few(most int) bool {
+	for range most {
+		if c = c.next; c == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// sort appends the entries of a chain to run in order and frees the chain. Their keys are equal but for the lowest
+// bits, shift of them. A few entries are ranked by comparing each with each: that has no branch to be mispredicted,
+// which is what sorting a few costs otherwise. More are counted by the highest of these bits, put where they belong by
+// those, and sorted among the one or two beside them.
+func (r *radix) sort(run []entry, c *chunk, n uint64, shift uint) []entry {
 	all := r.sorting[:0]
 	for c != nil {
 		all = append(all, c.entries[:n]...)
@@ -148,8 +167,11 @@ func (r *radix) sort(run []entry, c *chunk, n uint64) []entry {
 	}
 	start := len(run)
 	run = slices.Grow(run, len(all))[:start+len(all)]
-	sorted := run[start:]
-	keys := r.keys[:len(all)]
+	sorted, keys := run[start:], r.keys[:min(len(all), rankMax)]
+	if len(all) > rankMax {
+		count(sorted, all, shift)
+		return run
+	}
 	for i := range all {
 		keys[i] = all[i].key
 	}
@@ -167,6 +189,42 @@ func (r *radix) sort(run []entry, c *chunk, n uint64) []entry {
 	}
 	sortTies(sorted)
 	return run
+}
+
+// count sorts all, whose keys differ in the lowest bits only, shift of them, into sorted.
+func count(sorted, all []entry, shift uint) {
+	var places [1<<binBits + 1]uint32
+	down := max(shift, binBits) - binBits
+	for i := range all {
+		places[all[i].key>>down%(1<<binBits)+1]++
+	}
+	sum, most := uint32(0), uint32(0)
+	for i, k := range places {
+		most = max(most, k)
+		sum += k
+		places[i] = sum
+	}
+	if most > binMost {
+		copy(sorted, all)
+		slices.SortFunc(sorted, compare)
+		return
+	}
+	for i := range all {
+		p := &places[all[i].key>>down%(1<<binBits)]
+		sorted[*p] = all[i]
+		*p++
+	}
+	for i := 1; i < len(sorted); i++ {
+		if sorted[i].key > sorted[i-1].key {
+			continue
+		}
+		en := sorted[i]
+		j := i
+		for ; j > 0 && en.before(&sorted[j-1]); j-- {
+			sorted[j] = sorted[j-1]
+		}
+		sorted[j] = en
+	}
 }
 
 // sortTies puts entries of equal keys in order, in a run that is in order by key.
