@@ -7,9 +7,13 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
+	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/disco-sim/disco/internal/storeserver"
 	"github.com/disco-sim/disco/metastore"
 )
 
@@ -108,4 +112,62 @@ func count(ctx context.Context, t *testing.T, b *Backend, path string) int {
 		t.Fatal(err)
 	}
 	return len(names)
+}
+
+// TestWipedServer: a server comes back without its files. Clients go on with new sessions, and feeds with what is there
+// now, even where it has the version of what was there before.
+func TestWipedServer(t *testing.T) {
+	dir := t.TempDir()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	z, err := storeserver.StartEnsemble(ctx, dir, 1, storeserver.ZKOptions{})
+	if errors.Is(err, storeserver.ErrAbsent) {
+		t.Skipf("SKIPPED: %v", err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	defer z.Close()
+	b := client(t, Options{Servers: z.Addrs(), TTL: 2 * time.Second})
+	set := func(value string) {
+		t.Helper()
+		op := metastore.Op{Path: "/v", Do: metastore.Set, Value: []byte(value)}
+		if err := b.Commit(ctx, nil, []metastore.Op{op}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := b.Watch("/v", metastore.Data)
+	defer f.Close()
+	next := func(want string) metastore.Version {
+		t.Helper()
+		s, err := f.Next(ctx)
+		if err != nil || string(s.Node.Value) != want {
+			t.Fatalf("a feed: found %q, %v, want %q", s.Node.Value, err, want)
+		}
+		return s.Node.Version
+	}
+	set("old")
+	before := next("old")
+	session, err := b.Session(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	z.Servers[0].Kill()
+	if err := os.RemoveAll(filepath.Join(dir, "1", "version-2")); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(z.Servers[0].Start(), z.Ready(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	<-session.Lost()
+	set("new")
+	for {
+		s, err := f.Next(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(s.Node.Value) == "new" {
+			t.Logf("version %v, was %v", s.Node.Version, before)
+			break
+		}
+	}
 }

@@ -4,6 +4,7 @@ package zk
 
 import (
 	"context"
+	"hash/maphash"
 	"slices"
 	"sync"
 
@@ -24,10 +25,15 @@ type feed struct {
 	cancel context.CancelCauseFunc // ends a read that is under way
 
 	// Next's only.
-	begun bool
-	dirty bool // the state may differ from last
-	last  metastore.State
+	begun   bool
+	dirty   bool // the state may differ from the last one
+	version metastore.Version
+	sum     uint64 // of the value: versions come again in a server that has lost its files
+	names   []string
 }
+
+// seed is that of all sums.
+var seed = maphash.MakeSeed()
 
 // wake lets feeds read again.
 func wake(feeds []*feed) {
@@ -89,8 +95,7 @@ func (f *feed) Next(ctx context.Context) (metastore.State, error) {
 				return metastore.State{}, err
 			}
 			f.dirty = false
-			if !f.begun || now.Node.Version != f.last.Node.Version || !slices.Equal(now.Names, f.last.Names) {
-				f.begun, f.last.Node.Version, f.last.Names = true, now.Node.Version, slices.Clone(now.Names)
+			if f.differs(now) {
 				return now, nil
 			}
 		}
@@ -103,6 +108,16 @@ func (f *feed) Next(ctx context.Context) (metastore.State, error) {
 			return metastore.State{}, context.Cause(ctx)
 		}
 	}
+}
+
+// differs notes a state, and tells whether it isn't the last one.
+func (f *feed) differs(now metastore.State) bool {
+	version, sum := now.Node.Version, maphash.Bytes(seed, now.Node.Value)
+	if f.begun && version == f.version && sum == f.sum && slices.Equal(now.Names, f.names) {
+		return false
+	}
+	f.begun, f.version, f.sum, f.names = true, version, sum, slices.Clone(now.Names)
+	return true
 }
 
 // look reads the state and leaves a watch. Close ends it, too.

@@ -125,6 +125,7 @@ func TestConformance(t *testing.T) {
 			e := engine(start(t, n))
 			storetest.Run(t, e)
 			storetest.RunStore(t, e)
+			storetest.RunHistories(t, e)
 		})
 	}
 }
