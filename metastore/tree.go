@@ -54,7 +54,7 @@ func (s *Store) putTree(ctx context.Context, key string, fields map[string]any, 
 		}
 		for _, leaf := range leaves {
 			raw, stays := w.raw[leaf.Path]
-			isDirectory := leaf.Value[0] == tagDirectory
+			isDirectory := string(leaf.Value) == string(tagDirectory)
 			switch {
 			case stays && raw[0] == tagDirectory && !isDirectory: // it was a value
 				ops = append(ops, Op{Path: leaf.Path, Do: Set, Value: raw})

@@ -218,7 +218,7 @@ type cborCodec struct{}
 
 // Maps whose type is left open have text keys, as those of JSON.
 var cborOptions = cbor.DecOptions{DefaultMapType: reflect.TypeFor[map[string]any](),
-	IntDec: cbor.IntDecConvertSignedOrBigInt}
+	IntDec: cbor.IntDecConvertSignedOrBigInt, MaxNestedLevels: 1000}
 
 var (
 	cborEncoder, errCBOREncoder = cbor.CoreDetEncOptions().EncMode()

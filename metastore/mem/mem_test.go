@@ -76,3 +76,29 @@ func TestWipe(t *testing.T) {
 		t.Fatalf("found %q, %v, want another name than before", after, err)
 	}
 }
+
+// A store whose servers have lost everything reports it, and does nothing more.
+func TestWipedStore(t *testing.T) {
+	server := NewServer(time.Second)
+	reported := make(chan error, 1)
+	s, err := metastore.New(t.Context(), server.NewClient(), metastore.Options{
+		Group: "g", Report: func(problem error) { reported <- problem }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.Put(t.Context(), "a", 1); err != nil {
+		t.Fatal(err)
+	}
+	server.Wipe()
+	if err := <-reported; !errors.Is(err, metastore.ErrWrongCluster) {
+		t.Fatalf("reported: %v, want ErrWrongCluster", err)
+	}
+	if err := s.Put(t.Context(), "a", 1); !errors.Is(err, metastore.ErrWrongCluster) {
+		t.Fatalf("found %v, want ErrWrongCluster", err)
+	}
+	same := metastore.Options{Group: "g", Cluster: s.Cluster()}
+	if _, err := metastore.New(t.Context(), server.NewClient(), same); !errors.Is(err, metastore.ErrWrongCluster) {
+		t.Fatalf("found %v, want ErrWrongCluster", err)
+	}
+}
