@@ -94,10 +94,11 @@ func (o *options) config(d *folder, streams context.Context, password bool) (*em
 	c.InitialCluster = c.InitialClusterFromName(c.Name)
 	c.InitialClusterToken = d.note.Token
 	if o.cert != "" {
-		info := transport.TLSInfo{CertFile: o.cert, KeyFile: o.key, TrustedCAFile: o.ca, ClientCertAuth: true}
-		c.PeerTLSInfo = info
-		info.ClientCertAuth = !password // who has the password needs no certificate
-		c.ClientTLSInfo = info
+		c.PeerTLSInfo = transport.TLSInfo{CertFile: o.cert, KeyFile: o.key, TrustedCAFile: o.ca, ClientCertAuth: true}
+		c.ClientTLSInfo = c.PeerTLSInfo
+		if password { // who has it needs no certificate
+			c.ClientTLSInfo = transport.TLSInfo{CertFile: o.cert, KeyFile: o.key}
+		}
 		c.TlsMinVersion = "TLS1.3"
 	}
 	c.TickMs, c.ElectionMs = 100, uint(electionTime/time.Millisecond)

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/disco-sim/disco/metastore"
@@ -18,6 +19,8 @@ import (
 // txn is a transaction that is being put together: what must hold, what is done then, and what is read otherwise, to
 // find out what didn't hold.
 type txn struct {
+	guess    bool // Sets of paths that were seen are done if the guess holds that they are still there
+	guessed  bool
 	compares []clientv3.Cmp
 	ops      []clientv3.Op
 	reads    []clientv3.Op
@@ -26,7 +29,19 @@ type txn struct {
 	plain    map[string]bool                     // paths that must not be ephemeral
 }
 
-func newTxn() *txn { return &txn{read: map[string]int{}, plain: map[string]bool{}} }
+// newTxn puts a commit together.
+func newTxn(b *Backend, conds []metastore.Cond, ops []metastore.Op, guess bool) (*txn, error) {
+	t := &txn{guess: guess, read: map[string]int{}, plain: map[string]bool{}}
+	for _, c := range conds {
+		t.require(c)
+	}
+	for _, op := range ops {
+		if err := t.add(b, conds, op); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
 
 // key makes sure that a key is read if something doesn't hold. With its value, because without it etcd leaves the lease
 // out too.
@@ -121,17 +136,23 @@ func known(conds []metastore.Cond, path string) metastore.CondKind {
 	return 0
 }
 
-// set gives data to a key and keeps its lease, which etcd refuses to keep where there is no key.
-func (t *txn) set(conds []metastore.Cond, path, value string) {
+// set gives data to a key and keeps its lease, which etcd refuses to keep where there is no key. A key that is there is
+// below nothing ephemeral.
+func (t *txn) set(b *Backend, conds []metastore.Cond, path, value string) {
 	keep, plain := clientv3.OpPut(path, value, clientv3.WithIgnoreLease()), clientv3.OpPut(path, value)
-	switch known(conds, path) {
-	case metastore.Exists, metastore.At:
+	there := clientv3.Compare(clientv3.CreateRevision(path), ">", 0)
+	switch is := known(conds, path); {
+	case is == metastore.Exists || is == metastore.At:
 		t.ops = append(t.ops, keep)
-	case metastore.Missing:
+	case is == metastore.Missing:
 		t.ops = append(t.ops, plain)
+		t.parents(path)
+	case t.guess && b.hints.seen(path):
+		t.guessed = true
+		t.compares, t.ops = append(t.compares, there), append(t.ops, keep)
 	default:
-		there := clientv3.Compare(clientv3.CreateRevision(path), ">", 0)
 		t.ops = append(t.ops, clientv3.OpTxn([]clientv3.Cmp{there}, []clientv3.Op{keep}, []clientv3.Op{plain}))
+		t.parents(path)
 	}
 }
 
@@ -148,8 +169,7 @@ func (t *txn) add(b *Backend, conds []metastore.Cond, op metastore.Op) error {
 		t.ops = append(t.ops, clientv3.OpDelete(prefix(op.Path), clientv3.WithRange(after(op.Path))))
 		return nil
 	case metastore.Set:
-		t.set(conds, op.Path, string(op.Value))
-		t.parents(op.Path)
+		t.set(b, conds, op.Path, string(op.Value))
 		return nil
 	}
 	if known(conds, op.Path) != metastore.Missing {
@@ -171,13 +191,19 @@ func (t *txn) add(b *Backend, conds []metastore.Cond, op metastore.Op) error {
 
 // commit does it once.
 func (t *txn) commit(ctx context.Context, b *Backend) error {
+	reads := t.reads
+	if t.guessed {
+		reads = nil
+	}
 	return b.once(ctx, func(ctx context.Context) (*pb.ResponseHeader, error) {
-		r, err := b.client.Txn(ctx).If(t.compares...).Then(t.ops...).Else(t.reads...).Commit()
+		r, err := b.client.Txn(ctx).If(t.compares...).Then(t.ops...).Else(reads...).Commit()
 		switch {
 		case err != nil:
 			return nil, err
 		case r.Succeeded:
 			return r.Header, nil
+		case t.guessed:
+			return r.Header, errGuess
 		}
 		return r.Header, t.fault(r)
 	})
@@ -197,21 +223,50 @@ func (t *txn) fault(r *clientv3.TxnResponse) error {
 	return errors.New("etcd refused a transaction all of whose conditions hold")
 }
 
-// Commit does all operations or none, by one transaction.
+// errGuess is what a transaction fails with that was put together by hints.
+var errGuess = errors.New("not all is as it was seen last")
+
+// commitByHints does a commit in the shortest way that holds if what was seen is still so, or fails with errGuess. A
+// single Set is a put that keeps the lease of the key that is there.
+func (b *Backend) commitByHints(ctx context.Context, conds []metastore.Cond, ops []metastore.Op) error {
+	if len(conds) != 0 || len(ops) != 1 || ops[0].Do != metastore.Set || !b.hints.seen(ops[0].Path) {
+		t, err := newTxn(b, conds, ops, true)
+		if err != nil {
+			return err
+		}
+		return t.commit(ctx, b)
+	}
+	err := b.once(ctx, func(ctx context.Context) (*pb.ResponseHeader, error) {
+		r, err := b.client.Put(ctx, ops[0].Path, string(ops[0].Value), clientv3.WithIgnoreLease())
+		if err != nil {
+			return nil, err
+		}
+		return r.Header, nil
+	})
+	if errors.Is(err, rpctypes.ErrKeyNotFound) {
+		return errGuess
+	}
+	return err
+}
+
+// Commit does all operations or none, by one transaction; by a second one if what the client has seen isn't so any
+// more.
 func (b *Backend) Commit(ctx context.Context, conds []metastore.Cond, ops []metastore.Op) error {
 	if err := metastore.CheckCommit(conds, ops); err != nil {
 		return err
 	}
-	t := newTxn()
-	for _, c := range conds {
-		t.require(c)
-	}
-	for _, op := range ops {
-		if err := t.add(b, conds, op); err != nil {
-			return err
+	err := b.commitByHints(ctx, conds, ops)
+	if errors.Is(err, errGuess) {
+		var t *txn
+		if t, err = newTxn(b, conds, ops, false); err == nil {
+			err = t.commit(ctx, b)
 		}
 	}
-	err := t.commit(ctx, b)
+	for _, op := range ops {
+		if err == nil && (op.Do == metastore.Create || op.Do == metastore.Set) {
+			b.hints.note(op.Path)
+		}
+	}
 	if errors.Is(err, metastore.ErrSessionLost) {
 		for _, op := range ops {
 			if s, ok := op.Session.(*session); ok {
@@ -247,7 +302,7 @@ func (b *Backend) Append(ctx context.Context, dir string, value []byte) (name st
 		if err != nil {
 			return "", err
 		}
-		t := newTxn()
+		t, _ := newTxn(b, nil, nil, false)
 		t.parents(path)
 		// No name of the user's begins like that of one of the next 2^40 revisions.
 		from := fmt.Sprintf("%s%016x", prefix(dir), revision)

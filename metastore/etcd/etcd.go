@@ -47,8 +47,9 @@ type Backend struct {
 	options Options
 	client  *clientv3.Client
 	cluster atomic.Uint64 // id in the first answer; 0 before
+	hints   hints
 	closing sync.Once
-	ended   context.Context // done when Close begins
+	ended   context.Context // done when Close begins; its requests fail at servers that have no leader
 	end     context.CancelFunc
 	all     sync.WaitGroup // feeds and sessions
 
@@ -69,7 +70,7 @@ func New(ctx context.Context, o Options) (*Backend, error) {
 		o.TTL = defaultTTL
 	}
 	b := &Backend{options: o, turn: make(chan struct{}, 1)}
-	b.ended, b.end = context.WithCancel(context.Background())
+	b.ended, b.end = context.WithCancel(clientv3.WithRequireLeader(context.Background()))
 	b.turn <- struct{}{}
 	err := b.retry(ctx, func(ctx context.Context) (_ *pb.ResponseHeader, err error) {
 		b.client, err = dial(ctx, o)
@@ -88,10 +89,12 @@ func dial(ctx context.Context, o Options) (*clientv3.Client, error) {
 	if o.TLS != nil {
 		scheme = "https://"
 	}
-	c := clientv3.Config{TLS: o.TLS, Username: o.User, Password: o.Password, Logger: zap.NewNop(),
+	// What the client does by itself, asking for a token, has the journey too, and not the end of ctx.
+	own := context.WithValue(context.Background(), journeyKey{}, ctx.Value(journeyKey{}))
+	c := clientv3.Config{Context: own, TLS: o.TLS, Username: o.User, Password: o.Password, Logger: zap.NewNop(),
 		// gRPC pings no more often than every 10 s. It finds connections that are silently cut.
 		DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 3 * time.Second,
-		DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(noteSent),
+		DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(noteJourney),
 			grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: 2 * time.Second,
 				Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.5,
 					MaxDelay: 2 * time.Second}})}}
@@ -104,19 +107,25 @@ func dial(ctx context.Context, o Options) (*clientv3.Client, error) {
 	return clientv3.New(c)
 }
 
-// sentKey is the key of a *bool in a context: noteSent sets it when a request may have left.
-type sentKey struct{}
+// journeyKey is the key of a *journey in a context.
+type journeyKey struct{}
 
-// noteSent notes that a request had a connection. One that had none was done by nobody.
-func noteSent(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, call grpc.UnaryInvoker,
+// journey is what became of a request, which etcd's client doesn't tell.
+type journey struct {
+	sent bool  // it had a connection: one that had none was done by nobody
+	err  error // with gRPC's own words why there is no connection
+}
+
+// noteJourney fills in the journey of a context that has one.
+func noteJourney(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, call grpc.UnaryInvoker,
 	options ...grpc.CallOption) error {
-	sent, ok := ctx.Value(sentKey{}).(*bool)
+	j, ok := ctx.Value(journeyKey{}).(*journey)
 	if !ok {
 		return call(ctx, method, request, reply, conn, options...)
 	}
 	var p peer.Peer
 	err := call(ctx, method, request, reply, conn, append(options, grpc.Peer(&p))...)
-	*sent = *sent || err == nil || p.Addr != nil
+	j.sent, j.err = j.sent || err == nil || p.Addr != nil, err
 	return err
 }
 

@@ -93,15 +93,19 @@ func (f *feed) differs() (s metastore.State, ok bool) {
 // kept, when its server has lost the leader, or when the user's rights change: each time it is listed again.
 func (f *feed) run() {
 	for f.closed.Err() == nil {
+		// In a goroutine of its own, whose large stack goes when it ends.
 		var revision int64
-		err := f.backend.retry(f.closed, func(ctx context.Context) (h *pb.ResponseHeader, err error) {
-			h, err = f.list(ctx)
-			if err == nil {
-				revision = h.Revision
-			}
-			return h, err
-		})
-		if err == nil {
+		listed := make(chan error)
+		go func() {
+			listed <- f.backend.retry(f.closed, func(ctx context.Context) (h *pb.ResponseHeader, err error) {
+				h, err = f.list(ctx)
+				if err == nil {
+					revision = h.Revision
+				}
+				return h, err
+			})
+		}()
+		if err := <-listed; err == nil {
 			f.follow(revision + 1)
 		} else if f.backend.pause(f.closed, 6, false, time.Now(), err) != nil {
 			return
@@ -172,7 +176,7 @@ func (f *feed) count(names map[string]int, key []byte, n int) {
 
 // follow applies changes from a revision on, until the watch ends.
 func (f *feed) follow(revision int64) {
-	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(f.closed))
+	ctx, cancel := context.WithCancel(f.closed)
 	defer cancel()
 	o := []clientv3.OpOption{clientv3.WithRev(revision), clientv3.WithProgressNotify()}
 	key := f.path

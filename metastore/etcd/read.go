@@ -58,6 +58,7 @@ func (b *Backend) Get(ctx context.Context, path string) (n metastore.Node, err e
 		}
 		if kv := first(r.Kvs); kv != nil {
 			n = node(kv)
+			b.hints.note(path)
 			return r.Header, nil
 		}
 		kv, children, h, err := b.look(ctx, path)

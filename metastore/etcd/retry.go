@@ -113,18 +113,19 @@ func (b *Backend) retry(ctx context.Context, f func(context.Context) (*pb.Respon
 		if b.ended.Err() != nil {
 			return metastore.ErrClosed
 		}
-		attempt, cancel := context.WithTimeout(ctx, attemptMin<<min(n, 4))
+		var j journey
+		attempt, cancel := context.WithTimeout(context.WithValue(ctx, journeyKey{}, &j), attemptMin<<min(n, 4))
 		h, err := f(attempt)
 		late := attempt.Err() != nil
 		cancel()
-		if err == nil {
-			return b.check(h)
+		if wrong := b.check(h); err == nil || wrong != nil {
+			return wrong
 		}
 		how, err := judge(err)
 		if how == refused && b.ended.Err() == nil {
 			return err
 		}
-		if err := b.pause(ctx, n, late, began, err); err != nil {
+		if err := b.pause(ctx, n, late, began, j.reason(err)); err != nil {
 			return err
 		}
 	}
@@ -150,6 +151,14 @@ func (b *Backend) pause(ctx context.Context, n int, late bool, began time.Time, 
 	}
 }
 
+// reason is why a request had no connection, or else what its error says.
+func (j *journey) reason(err error) error {
+	if j.sent || j.err == nil {
+		return err
+	}
+	return errors.New(status.Convert(j.err).Message())
+}
+
 // unavailable says for how long servers were tried.
 func (b *Backend) unavailable(ctx context.Context, began time.Time, err error) error {
 	return fmt.Errorf("%w: tried etcd at %s for %v: %w (%w)", metastore.ErrUnavailable,
@@ -163,16 +172,16 @@ func (b *Backend) once(ctx context.Context, f func(context.Context) (*pb.Respons
 		if b.ended.Err() != nil {
 			return metastore.ErrClosed
 		}
-		sent := false
-		attempt, cancel := context.WithTimeout(context.WithValue(ctx, sentKey{}, &sent), commitMax)
+		var j journey
+		attempt, cancel := context.WithTimeout(context.WithValue(ctx, journeyKey{}, &j), commitMax)
 		h, err := f(attempt)
 		cancel()
-		if err == nil {
-			return b.check(h)
+		if wrong := b.check(h); err == nil || wrong != nil {
+			return wrong
 		}
 		how, err := judge(err)
 		switch {
-		case how == open && sent:
+		case how == open && j.sent:
 			err = fmt.Errorf("%w: %w", metastore.ErrUnknown, err)
 			if b.ended.Err() != nil {
 				err = fmt.Errorf("%w: %w", metastore.ErrClosed, err)
@@ -181,7 +190,7 @@ func (b *Backend) once(ctx context.Context, f func(context.Context) (*pb.Respons
 		case how == refused && b.ended.Err() == nil:
 			return err
 		}
-		if err := b.pause(ctx, n, false, began, err); err != nil {
+		if err := b.pause(ctx, n, false, began, j.reason(err)); err != nil {
 			return err
 		}
 	}
