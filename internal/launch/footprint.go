@@ -25,7 +25,7 @@ const (
 	engineBytes    = 200     // of a simproc in a node.Engine
 	outLinkBytes   = 16      // of a link there
 	pendingBytes   = 36      // of an entry of its pending set
-	reportBytes    = 240     // of a simproc's report: the worker's own, in messages, and in the launcher
+	reportBytes    = 100     // of a simproc's report: in messages, and in the launcher
 
 	// loadedLeast is what is worth a garbage collection to be told from garbage.
 	loadedLeast = 64 << 20
