@@ -31,7 +31,7 @@ help: ## list the targets
 .PHONY: build
 build: ## put bin/disco-run, bin/disco-bench and bin/disco-server in place
 	@mkdir -p bin
-	$(BUILD) -o bin/ ./cmd/disco-run ./cmd/disco-bench
+	$(BUILD) -o bin/ ./cmd/disco-run ./cmd/disco-bench ./cmd/disco-group
 	CGO_ENABLED=0 $(GO) -C cmd/disco-server build -buildvcs=false -trimpath \
 		-ldflags "-s -w -X main.version=$(VERSION)" -o $(CURDIR)/bin/ .
 

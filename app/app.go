@@ -27,6 +27,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -56,7 +57,10 @@ const ExitPipe = 128 + int(syscall.SIGPIPE)
 
 // Main is the whole of a program's main: it never returns. A file without `model:` is of the first kind. The
 // process was started either by a user or, as one of its workers, by a launcher of the same executable.
-func Main(kinds ...scenario.Kind) {
+func Main(kinds ...scenario.Kind) { MainWith(nil, kinds...) }
+
+// MainWith is Main with further commands, such as those of package group.
+func MainWith(further []Command, kinds ...scenario.Kind) {
 	if launch.IsWorker() {
 		registry, err := scenario.NewRegistry(kinds...)
 		if err != nil {
@@ -67,13 +71,19 @@ func Main(kinds ...scenario.Kind) {
 	// A closed pipe behind standard output becomes an error of the write, so that the run ends in order, with an
 	// exit status of its own. A channel rather than signal.Ignore, because workers would inherit an ignored signal.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	os.Exit(Run(os.Args, os.Stdin, os.Stdout, os.Stderr, kinds...))
+	os.Exit(RunWith(os.Args, os.Stdin, os.Stdout, os.Stderr, further, kinds...))
 }
 
 // Run is Main in a process that a user started, without ending the process; it returns the exit status. args[0] is
 // the program's name. Workers are started from this process's executable, so a test that gets so far must answer to
 // launch.IsWorker in its TestMain.
 func Run(args []string, stdin io.Reader, stdout, stderr io.Writer, kinds ...scenario.Kind) int {
+	return RunWith(args, stdin, stdout, stderr, nil, kinds...)
+}
+
+// RunWith is Run with further commands.
+func RunWith(args []string, stdin io.Reader, stdout, stderr io.Writer, further []Command,
+	kinds ...scenario.Kind) int {
 	name := "disco-run"
 	if len(args) > 0 {
 		name = filepath.Base(args[0])
@@ -81,13 +91,18 @@ func Run(args []string, stdin io.Reader, stdout, stderr io.Writer, kinds ...scen
 	}
 	outlet := newOutlet(stderr)
 	shown, told := printable.NewWriter(stdout), printable.NewWriter(outlet)
-	registry, err := scenario.NewRegistry(kinds...)
+	var registry scenario.Registry
+	var err error
+	if len(kinds) > 0 || len(further) == 0 {
+		registry, err = scenario.NewRegistry(kinds...)
+	}
 	if err != nil {
 		fmt.Fprintf(told, "%s: %v\n", name, err)
 		return ExitUsage
 	}
 	p := &program{name: name, registry: registry, stdin: stdin, stdout: &output{w: shown}, stderr: told,
-		terminal: outlet}
+		terminal: outlet, further: further, raw: stdout,
+		noKinds: len(kinds) == 0}
 	err = p.dispatch(args)
 	if flush := shown.Flush(); p.stdout.err == nil {
 		p.stdout.err = flush
@@ -112,6 +127,9 @@ type program struct {
 	stdout   *output   // printable, like all output
 	stderr   io.Writer // printable
 	terminal *outlet   // what stderr writes to, for the line that shows progress
+	further  []Command
+	raw      io.Writer // standard output as it is
+	noKinds  bool      // there is nothing to run, only further commands
 }
 
 // output keeps the first error of its writer, so that callers need not check every line.
@@ -141,6 +159,11 @@ func (p *program) dispatch(args []string) error {
 	if args[0] == workerproc.Command {
 		return usage("%s is what %s calls itself to start a worker of a run, and no command for people: use `%s run "+
 			"FILE --workers N`", workerproc.Command, p.name, p.name)
+	}
+	for _, f := range p.further {
+		if f.Name == args[0] && f.Program != "" {
+			return Become(f.Program, p.name, args)
+		}
 	}
 	for _, cmd := range application.Commands {
 		if cmd.HasName(args[0]) {
@@ -191,9 +214,17 @@ func (p *program) application() *cli.App {
 		DisableSliceFlagSeparator: true,
 
 		ExitErrHandler: func(*cli.Context, error) {}, // errors are shown by complain
-		Commands: append([]*cli.Command{p.runCommand(), p.validateCommand(), p.verifyCommand(), p.initCommand(),
-			p.inspectCommand(), p.versionCommand()}, append(p.fieldsCommand(), p.kindCommands()...)...),
+		Commands:       p.commands(),
 	}
+}
+
+// commands are those of a program with kinds of scenarios, and its further ones.
+func (p *program) commands() []*cli.Command {
+	if p.noKinds {
+		return append(p.furtherCommands(), p.versionCommand())
+	}
+	return slices.Concat([]*cli.Command{p.runCommand(), p.validateCommand(), p.verifyCommand(), p.initCommand(),
+		p.inspectCommand(), p.versionCommand()}, p.furtherCommands(), p.fieldsCommand(), p.kindCommands())
 }
 
 // command fills in what all commands have in common. The action's errors get the
@@ -249,9 +280,12 @@ func statusOf(err error) int {
 	var u *usageError
 	var problems scenario.Problems
 	var ended *interrupted
+	var signalled *Ended
 	switch {
 	case err == nil:
 		return ExitOK
+	case errors.As(err, &signalled):
+		return ExitSignal + int(signalled.Signal)
 	case errors.As(err, &ended):
 		return ended.status
 	case errors.As(err, &u), errors.As(err, &problems), errors.Is(err, launch.ErrConfig):

@@ -8,6 +8,7 @@ package main
 
 import (
 	"github.com/disco-sim/disco/app"
+	"github.com/disco-sim/disco/group/beside"
 	"github.com/disco-sim/disco/model/devstone"
 	"github.com/disco-sim/disco/model/network"
 	"github.com/disco-sim/disco/model/phold"
@@ -15,4 +16,6 @@ import (
 	"github.com/disco-sim/disco/model/service"
 )
 
-func main() { app.Main(service.Kind(), network.Kind(), queueing.Kind(), phold.Kind(), devstone.Kind()) }
+func main() {
+	app.MainWith(beside.Commands(), service.Kind(), network.Kind(), queueing.Kind(), phold.Kind(), devstone.Kind())
+}

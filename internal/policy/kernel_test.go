@@ -20,6 +20,7 @@ var kernelPackages = map[string]string{
 	"internal/cputime":           "the processor time of a process",
 	"internal/workerproc":        "worker processes, their descriptors and signals",
 	"internal/storeserver":       "servers of metadata stores, which tests kill and stop",
+	"group":                      "the agent's process, which its supervisor starts and watches",
 	"internal/outfile":           "files without a name",
 	"internal/launch":            "the limit of open files, and which descriptors a worker gets",
 	"internal/launch/launchtest": "a model that kills, stops and starts processes on demand",

@@ -50,6 +50,10 @@ metastore/storetest: metastore
 metastore/zk: metastore
 cluster: metastore internal/procfs
 
+# The commands of a group.
+group: app cluster internal/infile metastore metastore/dial
+group/beside: app
+
 # Transport: moves bytes and knows nothing of simulation.
 internal/lane: ring internal/interleave internal/race internal/aligned
 egress: router envelope ring shm internal/lane
@@ -107,7 +111,8 @@ internal/sweep: scenario
 app: internal/hazard internal/inspect internal/latency internal/launch internal/newmodule internal/outfile
 	internal/partition internal/placement internal/printable internal/sweep internal/table internal/trace
 	internal/worker internal/workerproc node ring scenario
-cmd/disco-run: app model/service model/network model/phold model/devstone model/queueing
+cmd/disco-group: app group
+cmd/disco-run: app group/beside model/service model/network model/phold model/devstone model/queueing
 cmd/disco-bench: perf/bench perf/peers
 internal/policy:
 internal/docs:

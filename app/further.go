@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/disco-sim/disco/internal/workerproc"
+	"github.com/urfave/cli/v2"
+	"golang.org/x/term"
+)
+
+// Command is a command that a program has besides those of all. Its flags may stand anywhere among its arguments;
+// those that are unknown, given twice or without their value are refused before Run is called.
+type Command struct {
+	Name, Usage, ArgsUsage, Description string
+	Flags                               []cli.Flag
+
+	// Program, if it isn't "", is a program beside this one that is the command: it gets all arguments, the
+	// command's name first, and all else but Name and Usage is its own.
+	Program string
+
+	// Run does the command. An error made by [Usage] ends with status 2, any other one with 1; one that wraps an
+	// [Ended] with that signal's status.
+	Run func(c *Call) error
+}
+
+// Call is one call of a command.
+type Call struct {
+	*cli.Context // flags, and arguments in order
+
+	Program        string // its name, for messages
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer // printable: control characters are shown, not sent
+	Terminal       bool      // Stdout is one
+	raw            io.Writer // Stdout as it is
+}
+
+// Clear empties the terminal behind Stdout, so that what is written next stands on top. Elsewhere it does nothing.
+func (c *Call) Clear() {
+	if c.Terminal {
+		_, _ = io.WriteString(c.raw, "\x1b[H\x1b[2J") // an error shows at the next write, too
+	}
+}
+
+// Become makes this process one of a program that lies in the folder of this one. It returns only an error.
+func Become(program, name string, args []string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("the folder of this program: %w", err)
+	}
+	path := filepath.Join(filepath.Dir(self), program)
+	err = workerproc.Become(path, append([]string{name}, args...))
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s isn't there: `make build` makes it beside this program, or install it into the same "+
+			"folder: go install github.com/disco-sim/disco/cmd/%s@%s", path, program, Version())
+	}
+	return fmt.Errorf("%s: %w", path, err)
+}
+
+// Usage is an error that is a mistake on the command line: it should say where, what was found, what is allowed and
+// what to do.
+func Usage(format string, args ...any) error { return usage(format, args...) }
+
+// Ended is the cause of a context that a signal has ended.
+type Ended struct{ Signal syscall.Signal }
+
+// Error names the signal.
+func (e *Ended) Error() string { return "ended by " + e.Signal.String() }
+
+// Interruptible gives a context that the first SIGINT, SIGTERM or SIGHUP ends, with an *[Ended] as its cause, and a
+// function that undoes it. A second one, unless it follows so closely
+// that both are meant as one, ends the process at once.
+func (c *Call) Interruptible() (ctx context.Context, undo func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	in, done := make(chan os.Signal, 2), make(chan struct{})
+	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		if !signal.Ignored(s) {
+			signal.Notify(in, s)
+		}
+	}
+	go func() {
+		defer close(done)
+		var first time.Time
+		for s := range in {
+			number := s.(syscall.Signal)
+			switch {
+			case first.IsZero():
+				first = time.Now()
+				cancel(&Ended{number})
+			case time.Since(first) > sameSignal:
+				os.Exit(ExitSignal + int(number))
+			}
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(in)
+		close(in)
+		<-done
+		cancel(nil)
+	}
+}
+
+// furtherCommands are the program's further commands in the form of the flag library.
+func (p *program) furtherCommands() (all []*cli.Command) {
+	for _, f := range p.further {
+		all = append(all, p.command(cli.Command{Name: f.Name, Usage: f.Usage, ArgsUsage: f.ArgsUsage,
+			Description: f.Description, Flags: f.Flags}, func(c *cli.Context) error {
+			file, isFile := p.raw.(*os.File)
+			return f.Run(&Call{Context: c, Program: p.name, Stdin: p.stdin, Stdout: p.stdout, Stderr: p.stderr,
+				Terminal: isFile && term.IsTerminal(int(file.Fd())), raw: p.raw})
+		}))
+	}
+	return all
+}

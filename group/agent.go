@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package group
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/disco-sim/disco/app"
+	"github.com/disco-sim/disco/cluster"
+	"github.com/disco-sim/disco/metastore"
+	"github.com/urfave/cli/v2"
+)
+
+// childVariable tells the agent's process that its supervisor has started it.
+const childVariable = "DISCO_AGENT_CHILD"
+
+func agentCommand() app.Command {
+	return app.Command{
+		Name: "agent", Usage: "makes this machine a member of a group",
+		Description: "It offers --slots servers, which take part in the group's work, until Ctrl-C or SIGTERM:\n" +
+			"then it gives up what they host and leaves. A supervisor watches over it, so that the group\n" +
+			"learns at once when it dies.",
+		Flags: append(storeFlags(),
+			&cli.StringFlag{Name: "name", Usage: "`NAME` of the machine in the group; the host's if not given"},
+			&cli.IntFlag{Name: "slots", Value: runtime.NumCPU(),
+				Usage: "`NUMBER` of servers; 0 takes part without hosting"},
+			&cli.StringFlag{Name: "roles", Usage: "`WORDS` with commas, for those who look for members"},
+			&cli.StringSliceFlag{Name: "label", Usage: "`KEY=VALUE`; may be repeated"},
+			&cli.StringFlag{Name: "address", Usage: "`HOST:PORT` at which other machines reach this one"},
+			&cli.DurationFlag{Name: "session", Value: 10 * time.Second,
+				Usage: "`TIME` after which the group takes a silent machine for dead"},
+			&cli.DurationFlag{Name: "stop-after",
+				Usage: "give partitions up when there has been no session for `TIME`; 0: never"},
+			&cli.BoolFlag{Name: "mixed-builds", Usage: "join members of other versions, too"}),
+		Run: runAgent,
+	}
+}
+
+func runAgent(c *app.Call) error {
+	options, err := agentOptions(c)
+	if err != nil {
+		return err
+	}
+	if os.Getenv(childVariable) == "" {
+		return supervise(c, options.Name)
+	}
+	return withStore(c, c.Duration("session"), func(ctx context.Context, s *metastore.Store) error {
+		return agent(ctx, c, s, options)
+	})
+}
+
+// agentOptions reads the flags.
+func agentOptions(c *app.Call) (o cluster.Options, err error) {
+	if c.NArg() > 0 {
+		return o, app.Usage("found the argument %q, want none: flags say everything", c.Args().First())
+	}
+	name := c.String("name")
+	if name == "" {
+		if name, err = os.Hostname(); err != nil {
+			return o, fmt.Errorf("the host's name: %w", err)
+		}
+	}
+	if _, err := metastore.Path("", name); err != nil || strings.Contains(name, "/") {
+		return o, app.Usage("--name: %q can't be the name of a machine: want one name of a key, without a slash",
+			name)
+	}
+	for flag, least := range map[string]time.Duration{"session": 100 * time.Millisecond, "stop-after": 0} {
+		if d := c.Duration(flag); d < least {
+			return o, app.Usage("--%s: found %v, want at least %v", flag, d, least)
+		}
+	}
+	if slots := c.Int("slots"); slots < 0 || slots > 1024 {
+		return o, app.Usage("--slots: found %d, want 0 to 1024", slots)
+	}
+	labels := map[string]string{}
+	for _, label := range c.StringSlice("label") {
+		key, value, ok := strings.Cut(label, "=")
+		if _, twice := labels[key]; !ok || key == "" || twice {
+			return o, app.Usage("--label: found %q, want KEY=VALUE, each key once", label)
+		}
+		labels[key] = value
+	}
+	return cluster.Options{Name: name, Version: app.Version(), Address: c.String("address"), Slots: c.Int("slots"),
+		Roles: strings.FieldsFunc(c.String("roles"), func(r rune) bool { return r == ',' }), Labels: labels,
+		MixedBuilds: c.Bool("mixed-builds"), StopAfter: c.Duration("stop-after"),
+		Runner: func(int, *cluster.Reporter) cluster.Runner { return idle{} },
+		Report: func(problem error) { fmt.Fprintf(c.Stderr, "%s: %v\n", c.Program, problem) }}, nil
+}
+
+// agent is the member, for as long as it lasts.
+func agent(ctx context.Context, c *app.Call, s *metastore.Store, o cluster.Options) error {
+	var err error
+	if o.Digest, err = digest(); err != nil {
+		return err
+	}
+	joining, cancel, err := bounded(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	m, err := cluster.Join(joining, s, o)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(c.Stdout, "%s: %s is up, with %d servers, in the group %s\n", c.Program, o.Name, o.Slots,
+		c.String("group"))
+	select {
+	case <-m.Done():
+		fmt.Fprintf(c.Stdout, "%s: all servers of %s have exited\n", c.Program, o.Name)
+		return nil
+	case <-ctx.Done():
+		leaving, cancel := context.WithTimeout(context.Background(), c.Duration("store-timeout"))
+		defer cancel()
+		if err := m.Leave(leaving); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(c.Stdout, "%s: %s has left\n", c.Program, o.Name)
+		return err
+	}
+}
+
+// digest is that of the program's file.
+func digest() (string, error) {
+	f, err := os.Open("/proc/self/exe")
+	if err != nil {
+		return "", fmt.Errorf("this program's file: %w", err)
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", fmt.Errorf("this program's file: %w", err)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// supervise starts the agent's process and waits for its end. If it was killed, its keys go at once, and not
+// only at the end of its session. The process ends in order when its supervisor dies.
+func supervise(c *app.Call, name string) error {
+	runtime.LockOSThread() // the kernel tells the child when this thread ends
+	defer runtime.UnlockOSThread()
+	child := exec.Command("/proc/self/exe", os.Args[1:]...)
+	child.Args[0] = os.Args[0]
+	child.Stdin, child.Stdout, child.Stderr = nil, os.Stdout, os.Stderr
+	child.Env = append(os.Environ(), childVariable+"=1")
+	child.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	in, done := make(chan os.Signal, 8), make(chan struct{})
+	signal.Notify(in, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	if err := child.Start(); err != nil {
+		return fmt.Errorf("starting the agent's process: %w", err)
+	}
+	go func() {
+		for {
+			select {
+			case s := <-in:
+				_ = child.Process.Signal(s) // it may have ended
+			case <-done:
+				return
+			}
+		}
+	}()
+	err := child.Wait()
+	close(done)
+	signal.Stop(in)
+	state, ok := child.ProcessState.Sys().(syscall.WaitStatus)
+	if err == nil || !ok || !state.Signaled() {
+		return exitOf(child.ProcessState.ExitCode())
+	}
+	killed := fmt.Errorf("the agent's process was ended by %v", state.Signal())
+	return errors.Join(killed, withStore(c, 0, func(ctx context.Context, s *metastore.Store) error {
+		ctx, cancel, err := bounded(ctx, c)
+		if err != nil {
+			return err
+		}
+		defer cancel()
+		return cluster.Remove(ctx, s, name, child.Process.Pid)
+	}))
+}
+
+// exitOf ends the supervisor as its agent has ended, which has said why.
+func exitOf(status int) error {
+	if status != 0 {
+		os.Exit(status)
+	}
+	return nil
+}
+
+// idle is the runner of servers that have nothing to do yet but to go through their states.
+type idle struct{}
+
+func (idle) Initialize(context.Context, cluster.Assignment) ([]string, error) { return nil, nil }
+func (idle) Activate(context.Context) error                                   { return nil }
+func (idle) Pause(context.Context) error                                      { return nil }
+func (idle) Terminate(context.Context) error                                  { return nil }

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package beside is the commands of package group as programs that lie in the folder of this one: disco-server with
+// etcd inside, and disco-group with the clients of stores. A program that only runs simulations stays without them.
+//
+// Guarantee: a command gets all arguments as they are, and its exit status is the program's own; where the program is
+// missing, the message says how to get it.
+//
+//	func main() { app.MainWith(beside.Commands(), pond.Kind()) }
+package beside
+
+import (
+	"github.com/disco-sim/disco/app"
+	"github.com/urfave/cli/v2"
+)
+
+// The programs.
+const (
+	serverProgram = "disco-server"
+	groupProgram  = "disco-group"
+)
+
+// Commands are server, store, cluster and agent.
+func Commands() []app.Command {
+	return []app.Command{serverCommand(),
+		{Name: "store", Usage: "looks into a group's store, and mends it", Program: groupProgram},
+		{Name: "cluster", Usage: "shows the machines of a group, their servers, and what these do",
+			Program: groupProgram},
+		{Name: "agent", Usage: "makes this machine a member of a group", Program: groupProgram}}
+}
+
+// passed are the flags that the server takes as they are.
+var passed = []string{"data", "listen", "join", "cert", "key", "ca", "password-file"}
+
+func serverCommand() app.Command {
+	return app.Command{
+		Name: "server", Usage: "serves a group's store (etcd, embedded) from this machine",
+		Description: "One server is enough for a group; with three of them one may fail. The first needs --data\n" +
+			"only; each further one names one that runs: --join ADDR. Started again with the same --data\n" +
+			"it is the same server. It runs until Ctrl-C. The program is " + serverProgram + ",\n" +
+			"in the folder of this one.",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "data", Usage: "`FOLDER` of the store's data; made where it is missing"},
+			&cli.StringFlag{Name: "listen", Usage: "`ADDR` for clients, host:port; 127.0.0.1:2379 if not given"},
+			&cli.StringFlag{Name: "join", Usage: "`ADDR,…` of servers that run: be one of them"},
+			&cli.StringFlag{Name: "cert", Usage: "`FILE` of the certificate, for clients and other servers"},
+			&cli.StringFlag{Name: "key", Usage: "`FILE` of its key"},
+			&cli.StringFlag{Name: "ca", Usage: "`FILE` of the certificate that signs the others' ones"},
+			&cli.StringFlag{Name: "password-file", Usage: "`FILE` with the password of the user root"},
+		},
+		Run: runServer,
+	}
+}
+
+// runServer makes this process the server: signals and the exit status are the server's own.
+func runServer(c *app.Call) error {
+	if c.NArg() > 0 {
+		return app.Usage("found the argument %q, want none: flags say everything", c.Args().First())
+	}
+	if c.String("data") == "" {
+		return app.Usage("there is no --data FOLDER: want the folder of the store's data")
+	}
+	var args []string
+	for _, name := range passed {
+		if c.IsSet(name) {
+			args = append(args, "--"+name+"="+c.String(name))
+		}
+	}
+	return app.Become(serverProgram, serverProgram, args)
+}

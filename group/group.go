@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package group is the commands for machines that belong together: what is in their store, who is there, and the agent
+// that makes a machine one of them. They are a program of their own, disco-group, since a store's client is as large as
+// all of disco-run; package beside makes them commands of other programs.
+//
+// Guarantee: no password is taken from an argument, or shown. A command that waits for the store ends after
+// --store-timeout, saying for how long it has tried, or by a signal.
+//
+//	func main() { app.MainWith(group.Commands()) }
+package group
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/disco-sim/disco/app"
+	"github.com/disco-sim/disco/cluster"
+	"github.com/disco-sim/disco/metastore"
+	"github.com/disco-sim/disco/metastore/dial"
+	"github.com/urfave/cli/v2"
+)
+
+// Commands are store, cluster and agent.
+func Commands() []app.Command {
+	return []app.Command{storeCommand(), clusterCommand(), agentCommand()}
+}
+
+// storeFlags are those of every command that uses a store.
+func storeFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "store",
+			Usage: "`URL` of the store: " + dial.Form + "; DISCO_STORE where it isn't given"},
+		&cli.StringFlag{Name: "group", Value: "disco",
+			Usage: "`NAME` of the group; groups of one store don't see each other"},
+		&cli.StringFlag{Name: "store-ca", Usage: "`FILE` of the certificate that signs the servers' ones"},
+		&cli.StringFlag{Name: "store-cert", Usage: "`FILE` of this client's certificate"},
+		&cli.StringFlag{Name: "store-key", Usage: "`FILE` of its key"},
+		&cli.StringFlag{Name: "store-password-file",
+			Usage: "`FILE` with the password of the URL's user; or DISCO_STORE_PASSWORD"},
+		&cli.DurationFlag{Name: "store-timeout", Value: 10 * time.Second, Usage: "`TIME` to wait for the store"},
+	}
+}
+
+// connect opens the store that the flags name. Everything that uses it should end with ctx.
+func connect(ctx context.Context, c *app.Call, ttl time.Duration) (*metastore.Store, error) {
+	url := c.String("store")
+	if url == "" {
+		url = os.Getenv("DISCO_STORE")
+	}
+	if url == "" {
+		return nil,
+			app.Usage("which store is meant? Name it with --store URL, or in DISCO_STORE: %s; `%s server` starts one",
+				dial.Form, c.Program)
+	}
+	ctx, cancel, err := bounded(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	defer cancel()
+	group := c.String("group")
+	if _, err := metastore.Path("", group); err != nil {
+		return nil, app.Usage("--group: %v", err)
+	}
+	// What goes wrong beside a command is for people: a line each.
+	report := func(problem error) { fmt.Fprintf(c.Stderr, "%s: %v\n", c.Program, problem) }
+	store, err := dial.Open(ctx, dial.Options{URL: url, CA: c.String("store-ca"), Cert: c.String("store-cert"),
+		Key: c.String("store-key"), PasswordFile: c.String("store-password-file"),
+		Password: os.Getenv("DISCO_STORE_PASSWORD"), TTL: ttl,
+		Store: metastore.Options{Group: group, Base: cluster.Base(), Report: report}})
+	var wrong *dial.OptionsError
+	if errors.As(err, &wrong) {
+		return nil, app.Usage("%v", err)
+	}
+	return store, err
+}
+
+// bounded is a context for one answer of the store.
+func bounded(ctx context.Context, c *app.Call) (context.Context, context.CancelFunc, error) {
+	timeout := c.Duration("store-timeout")
+	if timeout <= 0 {
+		return nil, nil, app.Usage("--store-timeout: found %v, want more than 0", timeout)
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	return ctx, cancel, nil
+}
+
+// withStore runs a command that uses the store, and ends by signals.
+func withStore(c *app.Call, ttl time.Duration, f func(ctx context.Context, s *metastore.Store) error) error {
+	ctx, undo := c.Interruptible()
+	defer undo()
+	s, err := connect(ctx, c, ttl)
+	if err == nil {
+		err = errors.Join(f(ctx, s), s.Close())
+	}
+	var ended *app.Ended
+	if err != nil && errors.As(context.Cause(ctx), &ended) {
+		return ended // what was cut short says nothing else
+	}
+	return err
+}
+
+// writeJSON writes one JSON value and a newline.
+func writeJSON(w io.Writer, value any) error {
+	text, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "%s\n", text)
+	return err
+}
