@@ -99,7 +99,7 @@ func TestStore(t *testing.T) {
 			{"", "", 2, "", "there is no verb"},
 			{"", "get a --store-timeout 0s", 2, "", "more than 0"},
 			{"", "get a --group ../b", 2, "", "--group"},
-			{strings.Repeat("x", 1_100_000), "put big", 1, "", "too large"},
+			{strings.Repeat("x", 1_100_000), "put big", 1, "", "found more than 1000000 bytes"},
 		} {
 			for _, args := range [][]string{append([]string{"store", "--store", url}, strings.Fields(c.args)...),
 				append(append([]string{"store"}, strings.Fields(c.args)...), "--store", url)} {

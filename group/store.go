@@ -168,7 +168,7 @@ func put(ctx context.Context, c *app.Call, s *metastore.Store, args []string) er
 		text = args[1]
 	}
 	if text == "-" {
-		all, err := infile.All(c.Stdin, "standard input", infile.Kind{Name: "a value of at most 1,000,000 bytes",
+		all, err := infile.All(c.Stdin, "standard input", infile.Kind{Name: "a value",
 			BytesMax: metastore.MaxValue})
 		if err != nil {
 			return err
