@@ -129,7 +129,8 @@ type State struct {
 	Names []string // Names: the children, sorted; none where there is no node
 }
 
-// Feed follows one node. It is used by one goroutine; Close may be called by any.
+// Feed follows one node. It is used by one goroutine; Close may be called by any. One that has a goroutine of its own
+// may have the method Notify(wake func()), too, which saves the caller's: wake is called whenever Next has something.
 type Feed interface {
 	// Next returns the state at the first call, and then waits until it differs from the one returned last. States
 	// between two calls are left out; none is older than one returned before. It goes on over reconnects and lost

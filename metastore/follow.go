@@ -11,12 +11,10 @@ func (s *Store) Follow(key string, f func(v Value, key string) (keep bool)) (*Wa
 	if err != nil {
 		return nil, fmt.Errorf("metastore: follow %q: %w", key, err)
 	}
-	w := &Watch{store: s, feed: s.backend.Watch(path, Data), key: key, done: make(chan struct{})}
-	go w.run(func(state State) bool {
+	return s.begin(path, key, Data, func(state State) bool {
 		if state.Node.Value == nil {
 			return f(Value{key: key}, key)
 		}
 		return f(s.value(key, state.Node), key)
-	})
-	return w, nil
+	}), nil
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"sync"
 	"time"
 )
 
@@ -15,7 +16,12 @@ type Watch struct {
 	store *Store
 	feed  Feed
 	key   string
+	f     func(State) (keep bool)
 	done  chan struct{}
+
+	mu      sync.Mutex
+	running bool // a goroutine hands states to f
+	again   bool // and has to look once more
 }
 
 // Stop ends the watch; a callback that runs at the time may still be running when it returns. It may be called
@@ -61,31 +67,85 @@ func (s *Store) watch(ctx context.Context, key string, kind WatchKind, f func(St
 	if err != nil {
 		return nil, fmt.Errorf("metastore: watch %q: %w", key, err)
 	}
-	w := &Watch{store: s, feed: s.backend.Watch(path, kind), key: key, done: make(chan struct{})}
-	go w.run(f)
-	return w, nil
+	return s.begin(path, key, kind, f), nil
 }
 
-// run hands states to f.
-func (w *Watch) run(f func(State) bool) {
-	defer close(w.done)
-	defer w.feed.Close()
-	for {
-		state, err := w.feed.Next(w.store.ctx)
-		if err != nil {
-			if !errors.Is(err, ErrClosed) && w.store.ctx.Err() == nil {
-				w.store.options.Report(fmt.Errorf("metastore: watch of %q has ended: %w", w.key, err))
-			}
-			return
+// begin makes a watch. A feed that has a goroutine of its own makes another one only while there is something to hand
+// on: of a thousand watches a thousand stacks would be most of the memory.
+func (s *Store) begin(path, key string, kind WatchKind, f func(State) (keep bool)) *Watch {
+	w := &Watch{store: s, feed: s.backend.Watch(path, kind), key: key, f: f, done: make(chan struct{})}
+	if n, ok := w.feed.(notifier); ok {
+		n.Notify(w.wake)
+		return w
+	}
+	go func() {
+		for w.hand(s.ctx) {
 		}
-		if !w.call(f, state) {
-			return
-		}
+	}()
+	return w
+}
+
+// notifier is a Feed that calls wake, at first and then whenever Next may return something even if its context has
+// ended: a state, or ErrClosed. The calls don't block, and no lock is held.
+type notifier interface{ Notify(wake func()) }
+
+// ended is a context that has ended: with it Next doesn't wait.
+var ended = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
+
+// wake makes a goroutine that hands on what there is, or lets the one that runs look again.
+func (w *Watch) wake() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.again = w.running; !w.running {
+		w.running = true
+		go w.drain()
 	}
 }
 
+// drain hands states to f until there is none, and no wake has come meanwhile.
+func (w *Watch) drain() {
+	for {
+		for w.hand(ended) {
+		}
+		w.mu.Lock()
+		if !w.again {
+			w.running = false
+			w.mu.Unlock()
+			return
+		}
+		w.again = false
+		w.mu.Unlock()
+	}
+}
+
+// hand hands the next state to f, and tells whether there may be more. The watch ends by ErrClosed or by f.
+func (w *Watch) hand(ctx context.Context) (more bool) {
+	select {
+	case <-w.done:
+		return false
+	default:
+	}
+	state, err := w.feed.Next(ctx)
+	if err != nil && ctx == ended && !errors.Is(err, ErrClosed) {
+		return false // nothing at the moment
+	}
+	if err == nil && w.call(state) {
+		return true
+	}
+	if err != nil && !errors.Is(err, ErrClosed) && w.store.ctx.Err() == nil {
+		w.store.options.Report(fmt.Errorf("metastore: watch of %q has ended: %w", w.key, err))
+	}
+	w.feed.Close()
+	close(w.done)
+	return false
+}
+
 // call calls f once, and reports it if it runs for long or panics.
-func (w *Watch) call(f func(State) bool, state State) (keep bool) {
+func (w *Watch) call(state State) (keep bool) {
 	most := w.store.options.CallbackMax
 	slow := time.AfterFunc(most, func() {
 		w.store.options.Report(fmt.Errorf("metastore: the callback of the watch of %q has been running for %v: "+
@@ -99,5 +159,5 @@ func (w *Watch) call(f func(State) bool, state State) (keep bool) {
 				"ended: %v\n%s", w.key, r, debug.Stack()))
 		}
 	}()
-	return f(state)
+	return w.f(state)
 }

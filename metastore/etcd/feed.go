@@ -26,12 +26,13 @@ type feed struct {
 	closed  context.Context
 	close   context.CancelFunc
 
-	mu    sync.Mutex
-	ready bool             // something has been read
-	data  *mvccpb.KeyValue // Data: the key, or nil
-	names map[string]int   // Names: the children, each with the number of keys at and below it
-	begun bool             // a state has been returned: that one is last
-	last  metastore.State  // without the value
+	mu     sync.Mutex
+	notify func()           // or nil
+	ready  bool             // something has been read
+	data   *mvccpb.KeyValue // Data: the key, or nil
+	names  map[string]int   // Names: the children, each with the number of keys at and below it
+	begun  bool             // a state has been returned: that one is last
+	last   metastore.State  // without the value
 }
 
 // Watch follows one node.
@@ -46,6 +47,14 @@ func (b *Backend) Watch(path string, kind metastore.WatchKind) metastore.Feed {
 
 // Close ends the feed.
 func (f *feed) Close() { f.close() }
+
+// Notify has wake called when Next has something, the end included.
+func (f *feed) Notify(wake func()) {
+	f.mu.Lock()
+	f.notify = wake
+	f.mu.Unlock()
+	wake()
+}
 
 // Next waits until the state differs from the one that was returned last.
 func (f *feed) Next(ctx context.Context) (metastore.State, error) {
@@ -92,6 +101,7 @@ func (f *feed) differs() (s metastore.State, ok bool) {
 // run goes on until the feed is closed. A watch ends when it has been away for so long that its revision is no longer
 // kept, when its server has lost the leader, or when the user's rights change: each time it is listed again.
 func (f *feed) run() {
+	defer f.ping() // it is closed
 	for f.closed.Err() == nil {
 		// In a goroutine of its own, whose large stack goes when it ends.
 		var revision int64
@@ -160,6 +170,12 @@ func (f *feed) ping() {
 	select {
 	case f.wake <- struct{}{}:
 	default:
+	}
+	f.mu.Lock()
+	wake := f.notify
+	f.mu.Unlock()
+	if wake != nil {
+		wake()
 	}
 }
 
