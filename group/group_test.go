@@ -3,12 +3,14 @@
 package group
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -45,7 +47,7 @@ func stores(t *testing.T, f func(t *testing.T, url string)) {
 	t.Run("zk", func(t *testing.T) {
 		e, err := storeserver.StartEnsemble(ctx, t.TempDir(), 1, storeserver.ZKOptions{})
 		if err != nil {
-			t.Skipf("no ZooKeeper: %v", err)
+			t.Skipf("SKIPPED: no ZooKeeper: %v", err)
 		}
 		t.Cleanup(e.Close)
 		f(t, "zk://"+e.Addrs()[0]+"/chroot")
@@ -55,7 +57,7 @@ func stores(t *testing.T, f func(t *testing.T, url string)) {
 func etcd(ctx context.Context, t *testing.T) (url string) {
 	e, err := storeserver.StartEtcds(ctx, t.TempDir(), 1)
 	if err != nil {
-		t.Skipf("no etcd: %v", err)
+		t.Skipf("SKIPPED: no etcd: %v", err)
 	}
 	t.Cleanup(e.Close)
 	return "etcd://" + e.Addrs()[0]
@@ -202,7 +204,7 @@ func startAgent(t *testing.T, args ...string) *process {
 	return p
 }
 
-// picked is what `cluster --json` shows.
+// shownCluster is what `cluster --json` shows.
 func shownCluster(t *testing.T, url string) picture {
 	t.Helper()
 	status, stdout, stderr := run("", "cluster", "--json", "--store", url)
@@ -293,4 +295,132 @@ func runAgentTwice(t *testing.T, flags []string) (status int, stdout, stderr str
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	_ = cmd.Run()
 	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
+}
+
+// started is a command in a process of its own, whose output is read line by line.
+type started struct {
+	*exec.Cmd
+	lines *bufio.Scanner
+}
+
+func start(t *testing.T, env []string, args ...string) *started {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe", args...)
+	cmd.Env = append(append(os.Environ(), programVariable+"=1"), env...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = cmd.Stdout
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() }) // where the test has failed before its end
+	return &started{cmd, bufio.NewScanner(out)}
+}
+
+// expect reads lines until one contains a text.
+func (s *started) expect(t *testing.T, text string) {
+	t.Helper()
+	var seen []string
+	for s.lines.Scan() {
+		if strings.Contains(s.lines.Text(), text) {
+			return
+		}
+		seen = append(seen, s.lines.Text())
+	}
+	t.Fatalf("no line with %q in %q", text, seen)
+}
+
+// end sends a signal, and returns the exit status.
+func (s *started) end(signal syscall.Signal) int {
+	_ = s.Process.Signal(signal)
+	for s.lines.Scan() {
+		continue // what is left
+	}
+	_ = s.Wait()
+	return s.ProcessState.ExitCode()
+}
+
+// TestWatch: watches show what is there and what comes, until a signal, whose status they end with.
+func TestWatch(t *testing.T) {
+	stores(t, func(t *testing.T, url string) {
+		put := func(value string) {
+			t.Helper()
+			if status, _, stderr := run("", "store", "put", "a", value, "--store", url); status != 0 {
+				t.Fatal(stderr)
+			}
+		}
+		w := start(t, nil, "store", "watch", "a", "--store", url)
+		w.expect(t, "a isn't there")
+		put("1")
+		w.expect(t, "a = 1")
+		put("two")
+		w.expect(t, `a = "two"`)
+		if status, _, stderr := run("", "store", "rm", "a", "--store", url); status != 0 {
+			t.Fatal(stderr)
+		}
+		w.expect(t, "a isn't there")
+		if status := w.end(syscall.SIGINT); status != 130 {
+			t.Errorf("status %d after SIGINT", status)
+		}
+		w = start(t, nil, "cluster", "--watch", "--store", url)
+		w.expect(t, "no machine")
+		agent := startAgent(t, "--store", url, "--name", "h7", "--slots", "1")
+		w.expect(t, "h7-0    AVAILABLE")
+		_ = agent.Process.Signal(syscall.SIGTERM)
+		<-agent.done
+		w.expect(t, "no machine")
+		if status := w.end(syscall.SIGTERM); status != 143 {
+			t.Errorf("status %d after SIGTERM", status)
+		}
+	})
+}
+
+// TestPasswords: a store that asks for one takes it from the environment or a file, and from nobody else; it
+// appears in no message and no list of processes.
+func TestPasswords(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	const secret = "correct-horse"
+	file := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(file, []byte(secret+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e, err := storeserver.StartEtcds(ctx, t.TempDir(), 1, "--password-file", file)
+	if err != nil {
+		t.Skipf("SKIPPED: no etcd: %v", err)
+	}
+	t.Cleanup(e.Close)
+	named, nameless := "etcd://root@"+e.Addrs()[0], "etcd://"+e.Addrs()[0]
+	t.Setenv("DISCO_STORE_PASSWORD", "wrong")
+	for _, c := range []struct {
+		url, flag string
+		status    int
+	}{{named, file, 0}, {named, "", 1}, {nameless, "", 1}, {nameless, file, 2}} {
+		args := []string{"store", "list", "--store", c.url}
+		if c.flag != "" {
+			args = append(args, "--store-password-file", c.flag)
+		}
+		status, stdout, stderr := run("", args...)
+		if status != c.status || strings.Contains(stdout+stderr, secret) || (stderr == "") != (status == 0) {
+			t.Errorf("%v: %d %q %q, want %d", args, status, stdout, stderr, c.status)
+		}
+	}
+	a := start(t, []string{"DISCO_STORE_PASSWORD=" + secret}, "agent", "--store", named, "--name", "h1", "--slots",
+		"1")
+	a.expect(t, "h1 is up")
+	processes, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range processes {
+		if line, err := os.ReadFile(filepath.Join("/proc", p.Name(), "cmdline")); err == nil &&
+			bytes.Contains(line, []byte(secret)) {
+			t.Errorf("process %s has the password among its arguments: %q", p.Name(), line)
+		}
+	}
+	if status := a.end(syscall.SIGTERM); status != 0 {
+		t.Errorf("status %d", status)
+	}
 }
