@@ -59,8 +59,15 @@ func TestInit(t *testing.T) {
 		if out := command("./"+name, "verify", name+".yml", "--horizon", "100"); strings.Contains(out, "look at") {
 			t.Errorf("%s: verify suspects it:\n%s", name, out)
 		}
-		if out := command("go", "test", "-v"); strings.Contains(out, "no snapshot") {
+		out := command("go", "test", "-v")
+		if strings.Contains(out, "no snapshot") {
 			t.Errorf("%s: its snapshot isn't that of its test:\n%s", name, out)
+		}
+		_, seed, _ := strings.Cut(out, " with --seed ") // package main has another path in a test
+		seed, _, _ = strings.Cut(seed, "\n")
+		run := hash.FindString(command("./"+name, "run", name+".yml", "--seed", seed))
+		if run == "" || run != hash.FindString(out) {
+			t.Errorf("%s: its command has %q, its test another:\n%s", name, run, out)
 		}
 	}
 }

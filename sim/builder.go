@@ -41,9 +41,10 @@ type Model struct {
 	count     int               // nodes
 	meshes    []meshDecl
 	processes bool
-	hosts     map[*Node]struct{}   // nodes with coroutines
-	types     map[reflect.Type]any // *eventType[E] by E
-	endless   []string             // what was done last at an epoch that doesn't end
+	hosts     map[*Node]struct{}      // nodes with coroutines
+	types     map[reflect.Type]any    // *eventType[E] by E
+	numbers   map[uint32]reflect.Type // of types, by what their events begin with
+	endless   []string                // what was done last at an epoch that doesn't end
 
 	graph  *node.Graph // made by Check
 	schema *schema

@@ -241,6 +241,18 @@ func travels[E any]() func(b *Builder) {
 	return front(func(n *Node) { On(n, func(*Context, E) {}) })
 }
 
+// alike is a model with two types of one name and the same fields.
+func alike() func(b *Builder) {
+	return front(func(n *Node) {
+		{
+			type call struct{ X int }
+			On(n, func(*Context, call) {})
+		}
+		type call struct{ X int }
+		LinkTo[call](n, "front", dist.Constant(1))
+	})
+}
+
 func wrongTypes() []wrong {
 	return []wrong{
 		{`withMap.M: map[string]int can't travel: a map has no order: write a slice of structs with key and value, ` +
@@ -273,6 +285,9 @@ func wrongTypes() []wrong {
 		{`front, at 0 s: forgets: AppendBinary returned 0 bytes when given 8: it must append to them ` +
 			`(errors_test.go)`, carries(forgets{})},
 		{`sim: front, at 1 s: Own: UnmarshalBinary: unknown version`, carries(Own{})},
+		{`sim.call of "github.com/disco-sim/disco/sim" and sim.call of "github.com/disco-sim/disco/sim" have the ` +
+			`same number, so that one's events would be taken for the other's: give one of them another name ` +
+			`(errors_test.go)`, alike()},
 	}
 }
 

@@ -72,6 +72,11 @@ func typeOf[E any](m *Model) *eventType[E] {
 	if err != nil {
 		panic(&failure{err.Error() + place()})
 	}
+	if other, taken := m.numbers[p.Hash()]; taken {
+		panic(&failure{fmt.Sprintf("%s of %q and %s of %q have the same number, so that one's events would be taken "+
+			"for the other's: give one of them another name", of, of.PkgPath(), other, other.PkgPath()) + place()})
+	}
+	m.numbers[p.Hash()] = of
 	size, _ := p.Size()
 	t := &eventType[E]{plan: p}
 	t.buf = binary.LittleEndian.AppendUint32(make([]byte, 0, keyBytes+size), p.Hash())

@@ -51,7 +51,8 @@ func New(name string, build func(b *Builder)) (*Model, error) {
 
 func newModel(name string) *Model {
 	return &Model{name: name, layers: []string{"main"}, byName: map[string]*group{}, types: map[reflect.Type]any{},
-		hosts: map[*Node]struct{}{}}
+		numbers: map[uint32]reflect.Type{},
+		hosts:   map[*Node]struct{}{}}
 }
 
 // read reads a file: the fields that every model has, and the parameters.

@@ -53,7 +53,7 @@ func plan(t reflect.Type) (layout, error) {
 		name = t.String()
 	}
 	b := &planner{}
-	fmt.Fprintf(&b.text, "%s.%s ", t.PkgPath(), name)
+	b.text.WriteString(nameOf(t) + " ")
 	ops, err := b.add(nil, t, 0, name)
 	if err != nil {
 		return layout{}, err
@@ -63,6 +63,39 @@ func plan(t reflect.Type) (layout, error) {
 		return layout{}, refuse(name, t, fmt.Sprintf("it has %d bytes, at most %d fit in an event", size, sizeMax))
 	}
 	return layout{ops, fixedOf(ops), name, hashOf(b.text.String()), size, isFixed(ops), b.keeps, hasBinary(ops)}, nil
+}
+
+// nameOf is the name of a type that is the same in every program with it: with its package's name, because the path of
+// package main is "main" in a command and the module's in a test of it; and what is in brackets, which reflection gives
+// with paths, with no package. Types of functions lose the numbers that tell them apart.
+func nameOf(t reflect.Type) string {
+	var out strings.Builder
+	text, depth, word := t.String(), 0, 0 // word: where the word begins that is being read
+	flush := func(end int) {
+		w := text[word:end]
+		if depth > 0 {
+			w = w[strings.LastIndexByte(w, '.')+1:]
+		}
+		w, _, _ = strings.Cut(w, "·")
+		out.WriteString(w)
+	}
+	for i := range len(text) {
+		c := text[i]
+		if !strings.ContainsRune("[]{}(),;* ", rune(c)) {
+			continue
+		}
+		flush(i)
+		out.WriteByte(c)
+		word = i + 1
+		switch c {
+		case '[':
+			depth++
+		case ']':
+			depth--
+		}
+	}
+	flush(len(text))
+	return out.String()
 }
 
 func refuse(path string, t reflect.Type, why string) error {
@@ -191,7 +224,7 @@ func (b *planner) addBinary(ops []op, t reflect.Type, at uintptr, path string) (
 		return nil, refuse(path, t, fmt.Sprintf("the AppendBinary or UnmarshalBinary of its embedded field %s would "+
 			"leave out the others: give that field a name of its own", f))
 	}
-	fmt.Fprintf(&b.text, "binary %s.%s", t.PkgPath(), t.Name())
+	b.text.WriteString("binary " + nameOf(t))
 	b.keeps = b.keeps || !t.Implements(appenderType)
 	zero := reflect.Zero(reflect.PointerTo(t)).Interface()
 	return append(ops, op{kind: opBinary, at: at, path: path, appender: zero.(encoding.BinaryAppender),

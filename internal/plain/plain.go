@@ -116,8 +116,8 @@ func For[T any]() (*Plan[T], error) {
 // Size is the number of bytes that every value has, or, where not all have the same (fixed is false), the least.
 func (p *Plan[T]) Size() (n int, fixed bool) { return p.size, p.fixed }
 
-// Hash recognises the type among those of a run: it depends on its package path, name, and what it is made of. It is
-// the same in every program of the same source.
+// Hash recognises the type among those of a run: it depends on its package's name, its own, and what it is made of. It
+// is the same in every program of the same source, whatever its module is called. Two types may have the same.
 func (p *Plan[T]) Hash() uint32 { return p.hash }
 
 // String is the type's name, for messages.

@@ -88,10 +88,10 @@ func Load(t testing.TB, kind scenario.Kind, path string, set ...string) *File {
 
 // Run runs a model, from Load or sim.New, on one worker and spread over two, three and four, with nodes in turn and
 // in blocks, with an exchange after each activation and after many; over one and two worker processes too where Load
-// has read an unchanged file and TestMain is Main. All must give the same. Where the test has a snapshot,
-// testdata/<name of the test>.txt, hash and results must be those of the snapshot, unless it is
-// of another architecture (GOARCH), where sums may be rounded otherwise; go test -update writes one. Types of events
-// have their package's name in the hash; without "hash … of " in front, a snapshot is compared without it.
+// has read an unchanged file and TestMain is Main. All must give the same, and go test -v shows the trace hash, that of
+// the model's command. Where the test has a snapshot, testdata/<name of the test>.txt, hash and results must be those
+// of the snapshot, unless it is of another architecture (GOARCH), where sums may be rounded otherwise; go test -update
+// writes one.
 func Run(t testing.TB, s scenario.Scenario) {
 	t.Helper()
 	f, _ := s.(*File)
@@ -108,7 +108,7 @@ func Run(t testing.TB, s scenario.Scenario) {
 	for _, h := range out.Hashes {
 		fmt.Fprintf(hash, "%016x", h)
 	}
-	fmt.Fprintf(&text, hashed+"%016x of %d events in %d activations\n", hash.Sum64(), out.Events, out.Activations)
+	fmt.Fprintf(&text, "hash %016x of %d events in %d activations\n", hash.Sum64(), out.Events, out.Activations)
 	if err := sum.WriteText(&text); err != nil {
 		t.Fatal(err)
 	}
@@ -132,11 +132,8 @@ func knows(kind string) bool {
 	return false
 }
 
-// A snapshot begins with the hash, and ends with the architecture.
-const (
-	hashed  = "hash "
-	written = "written on "
-)
+// written is what the last line of a snapshot begins with.
+const written = "written on "
 
 // snapshot holds a text against the test's file, where there is one.
 func snapshot(t testing.TB, text string) {
@@ -161,8 +158,6 @@ func snapshot(t testing.TB, text string) {
 	case !strings.HasSuffix(string(old), on) && strings.Contains(string(old), "\n"+written):
 		t.Logf("the snapshot %s is of another architecture, where sums may be rounded otherwise: not compared", file)
 		return
-	case !strings.HasPrefix(string(old), hashed): // it is to fit a module of any name
-		_, text, _ = strings.Cut(text, " of ")
 	}
 	modeltest.Golden(t, file, text, false)
 }
@@ -202,6 +197,7 @@ func (f *File) processes(t testing.TB, sum scenario.Summary, events uint64) {
 				d.Events, got.Bytes(), hash, events, want)
 		}
 	}
+	t.Logf("trace hash %s with --seed %d", hash, seed)
 }
 
 // Results runs so many replications of a model, in this goroutine, and gives their results. Results.Figure has them
