@@ -116,7 +116,10 @@ func newZK(java, dir string, i int, ports []string, o ZKOptions) (*ZK, error) {
 	if err != nil {
 		return nil, err
 	}
-	process := newProcess(dir, java, "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
+	// A server that has fallen behind is sent all of the tree: 3.8.0, which is Debian's, keeps what it is sent
+	// otherwise in memory only, and has lost it after the next kill (ZOOKEEPER-4646, ZOOKEEPER-4785).
+	process := newProcess(dir, java, "-Dzookeeper.forceSnapshotSync=true", "-Xmx128m", "-XX:+UseSerialGC",
+		"-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
 		"-Dzookeeper.forceSync="+map[bool]string{true: "yes", false: "no"}[o.Sync],
 		"-cp", zkJar+":"+codecJar, "org.apache.zookeeper.server.quorum.QuorumPeerMain", "zoo.cfg")
 	return &ZK{Process: process, Proxy: proxy, direct: direct, tls: client}, nil
