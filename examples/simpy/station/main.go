@@ -29,8 +29,7 @@ func main() { sim.Main("station", build) }
 func build(b *sim.Builder, p params) {
 	b.Node("station", func(n *sim.Node) {
 		pumps := n.Server("pumps", p.Pumps)
-		level, first := p.Tank, n.Server("first", 1) // who waits for petrol
-		var filled sim.Signal
+		tank := n.Container("tank", p.Tank, p.Tank)
 		calls, litres, stay := n.Counter("calls"), n.Tally("litres", sim.Unit("l")), n.Tally("stay", sim.Unit("s"))
 		n.Go(func(street *sim.Process) {
 			for {
@@ -38,12 +37,7 @@ func build(b *sim.Builder, p params) {
 				street.Go(func(car *sim.Process) {
 					start, amount := car.Now(), p.CarTank-math.Floor(car.Draw(p.Level))
 					pumps.Acquire(car)
-					first.Acquire(car)
-					for level < amount {
-						filled.Wait(car)
-					}
-					level -= amount
-					first.Release(car)
+					tank.Get(car, amount)
 					car.Hold(amount / p.Speed)
 					pumps.Release(car)
 					litres.Add(amount)
@@ -53,11 +47,10 @@ func build(b *sim.Builder, p params) {
 		})
 		n.Go(func(control *sim.Process) {
 			for {
-				if level/p.Tank < p.Threshold {
+				if tank.Amount()/tank.Capacity() < p.Threshold {
 					calls.Inc()
 					control.HoldFor(p.Truck)
-					level = p.Tank
-					filled.Send()
+					tank.TryPut(control, tank.Capacity()-tank.Amount())
 				}
 				control.HoldFor(p.Check)
 			}
