@@ -251,29 +251,29 @@ func (e *Event) Decode(src []byte) error {
 
 // DecodeInline is Decode for the most frequent events: it returns false, without a reason, for everything that
 // isn't a well-formed event with its data inline, and e is not usable then; Decode gives the reason. Precondition:
-// Block, InBlock and Parts are zero, as in an event that only DecodeInline has written; it leaves them as they are.
+// Block, InBlock and Parts are zero, as in an event that only DecodeInline has written; it leaves them as they are. An
+// event that is longer than DataMax with its headers is left to Decode.
 func (e *Event) DecodeInline(src []byte) bool {
-	if len(src) < EventHeaderBytes {
+	n := len(src) - EventHeaderBytes
+	if uint(n) > DataMax {
 		return false
 	}
 	h := src[:EventHeaderBytes:EventHeaderBytes]
-	word := binary.LittleEndian.Uint64(h)
 	epochBits := binary.LittleEndian.Uint64(h[8:])
-	data := EventHeaderBytes + int(word>>16&0xFFFF)
-	if word&0xFFFF != uint64(KindEvent) || word>>32 > DataMax || data+int(word>>32) != len(src) ||
-		epochBits > maxEpochBits {
+	if epochBits > maxEpochBits {
 		return false
+	}
+	e.Headers, e.Data = nil, src[EventHeaderBytes:len(src):len(src)]
+	if word := binary.LittleEndian.Uint64(h); word != uint64(KindEvent)|uint64(n)<<32 {
+		headers := int(word >> 16 & 0xFFFF)
+		if word&0xFFFF != uint64(KindEvent) || headers+int(word>>32) != n {
+			return false
+		}
+		e.Headers, e.Data = e.Data[:headers:headers], e.Data[headers:]
 	}
 	e.Epoch = math.Float64frombits(epochBits)
 	e.Number = binary.LittleEndian.Uint64(h[16:])
-	ids := binary.LittleEndian.Uint64(h[24:])
-	e.Target, e.Sender = uint32(ids), uint32(ids>>32)
-	if data == EventHeaderBytes {
-		e.Headers, e.Data = nil, src[EventHeaderBytes:len(src):len(src)]
-		return true
-	}
-	e.Headers = src[EventHeaderBytes:data:data]
-	e.Data = src[data:len(src):len(src)]
+	e.Target, e.Sender = binary.LittleEndian.Uint32(h[24:]), binary.LittleEndian.Uint32(h[28:])
 	return true
 }
 

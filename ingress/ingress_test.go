@@ -93,6 +93,97 @@ func empty(t testing.TB, cfg lane.Config) []byte {
 	return mem
 }
 
+// A Poll after a Look that has found a record, when the look before found nothing, takes this record only. Bounds come
+// after their events all the same, and nothing is left behind.
+func TestPollAfterLook(t *testing.T) {
+	w := setup{lane: lane.Config{RingBytes: 8192}, inline: 1000, publish: 1, bell: true}.open(t)
+	s := &sink{}
+	for i := 1; i < 600; i++ {
+		if w.in.Look() {
+			t.Fatalf("event %d: found before it was sent", i)
+		}
+		must(t, w.out.TrySendNow(event(i, i%200)))
+		must(t, w.out.TrySendNow(event(i+1000, 8)))
+		must(t, w.out.Promise(float64(i), 1))
+		if n := look(t, w, s); n == 0 || s.event.Number != uint64(i) && s.event.Number != uint64(i+1000) {
+			t.Fatalf("event %d: %d, %v", i, n, &s.event)
+		}
+		for w.poll(t, s) != 0 {
+		}
+		if s.event.Number != uint64(i+1000) || s.epoch != float64(i) || s.events != 2*i || s.bounds != i {
+			t.Fatalf("event %d: %v, bound %v, %d events, %d bounds", i, &s.event, s.epoch, s.events, s.bounds)
+		}
+	}
+}
+
+// look polls after a look that must have found something.
+func look(t testing.TB, w *way, s *sink) int {
+	t.Helper()
+	if !w.in.Look() {
+		t.Fatal("nothing found")
+	}
+	return w.poll(t, s)
+}
+
+// After a look at nothing, one that finds a record makes Poll take that one; without it Poll takes all.
+func TestPollAfterLookTakesOne(t *testing.T) {
+	w := setup{lane: lane.Config{RingBytes: 8192}, inline: 1000, publish: 1}.open(t)
+	s := &sink{}
+	two := func(from int) {
+		must(t, w.out.TrySendNow(event(from, 8)))
+		must(t, w.out.TrySendNow(event(from+1, 8)))
+	}
+	w.in.Look()
+	two(1)
+	if n := look(t, w, s); n != 1 || s.event.Number != 1 {
+		t.Fatalf("%d, %v, want event 1 alone", n, &s.event)
+	}
+	two(3)
+	if n := look(t, w, s); n != 3 || s.event.Number != 4 {
+		t.Errorf("%d, %v, want all three, because no look has found all lanes empty", n, &s.event)
+	}
+	w.in.Look()
+	w.in.Pause(0, true)
+	two(5)
+	if n := look(t, w, s); n != 0 {
+		t.Errorf("%d from a paused lane", n)
+	}
+	w.in.Pause(0, false)
+	s.err = errors.New("not this one")
+	for w.in.Look(); !w.in.Look(); {
+	}
+	_, err := w.in.Poll(s)
+	isEnd(t, "refused", err, ErrRefused, 0)
+	if n, err := w.in.Poll(s); n != 0 || err != nil {
+		t.Errorf("the same end again: %d, %v", n, err)
+	}
+}
+
+// A sink that refuses what a look has found, and a record that is no envelope, end the lane, once.
+func TestEndAfterLook(t *testing.T) {
+	for _, kind := range []error{ErrProtocol, ErrRefused} {
+		w := setup{lane: lane.Config{RingBytes: 4096}, noEgress: true}.open(t)
+		s := &sink{}
+		record := []byte{77}
+		if kind == ErrRefused {
+			s.err = errors.New("not this one")
+			ev := event(1, 8)
+			record = make([]byte, ev.Size())
+			ev.EncodeInline(record)
+		}
+		w.in.Look()
+		raw(t, w.ring, record)
+		if !w.in.Look() {
+			t.Fatal("nothing found")
+		}
+		_, err := w.in.Poll(s)
+		isEnd(t, "after a look", err, kind, 0)
+		if n, err := w.in.Poll(s); n != 0 || err != nil {
+			t.Errorf("the same end again: %d, %v", n, err)
+		}
+	}
+}
+
 // Every kind of envelope comes with all of its fields, and is counted.
 func TestReceives(t *testing.T) {
 	w := setup{lane: lane.Config{RingBytes: 4096}, inline: 100, blocks: []shm.BlockSize{{BlockBytes: 1000,

@@ -134,6 +134,36 @@ func (in *Ingress) pollInput(l *input, sink Sink) (work int) {
 	return work
 }
 
+// pollFound hands on the record that Look has found, if it was published alone. It returns false when it has handed on
+// nothing: then pollInput knows why.
+//
+// The promise slot isn't read, so no bound overtakes its events; one that is kept is left to pollInput.
+func (in *Ingress) pollFound(l *input, sink Sink) bool {
+	if l.err != nil || l.kept || l.paused.Load() {
+		return false
+	}
+	rec := l.ring.NextAlone()
+	if rec == nil {
+		return false
+	}
+	if ev := &in.event; ev.DecodeInline(rec) {
+		if err := sink.ReceiveEvent(l.peer, ev, 0); err != nil {
+			l.breakOff(in, ErrRefused, fmt.Errorf("%s: %w", ev.String(), err))
+			return false
+		}
+		in.stats.Events++
+		in.stats.Bytes += uint64(len(ev.Data))
+	} else if !in.deliver(l, rec, sink) {
+		return false
+	}
+	l.idle = false
+	l.ring.Release()
+	if l.bell != nil {
+		l.giveBack(in, 1)
+	}
+	return true
+}
+
 // look reads the promise slot, unless a bound is being kept.
 func (l *input) look(in *Ingress) {
 	if l.kept {

@@ -119,7 +119,6 @@ func Listen(name string, cfg ListenConfig) (*Receiver, error) {
 		return nil, err
 	}
 	r := &Receiver{name: name, listener: listener{cfg: cfg, claim: c, done: make(chan struct{})}}
-	r.look = r.mayHave
 	if err := r.open(name); err != nil {
 		r.stopAccepting()
 		return nil, errors.Join(fmt.Errorf("ipc: listening as %q: %w", name, err), r.tearDown())

@@ -10,6 +10,7 @@ import (
 
 	"github.com/disco-sim/disco/envelope"
 	"github.com/disco-sim/disco/internal/lane"
+	"github.com/disco-sim/disco/shm"
 )
 
 // Message is one message, as returned by Receive and Poll.
@@ -46,7 +47,6 @@ type Receiver struct {
 	push    sink // of Poll
 	stats   ReceiverStats
 	closed  bool
-	look    func() bool // mayHave; immutable
 }
 
 // ReceiverStats counts since Listen.
@@ -127,7 +127,7 @@ func (r *Receiver) fill(ctx context.Context) error {
 	}
 	r.queue, r.at = r.queue[:0], 0
 	p := pause{s: r.sleeper, ctx: ctx}
-	for ; r.sweep(&r.hold) == 0 && len(r.ends) == 0; r.sleeper.waiter.Watch(r.look) {
+	for ; r.sweep(&r.hold) == 0 && len(r.ends) == 0; r.watch(r.sleeper.waiter) {
 		if r.checkLanes(); len(r.ends) > 0 {
 			break
 		}
@@ -138,6 +138,13 @@ func (r *Receiver) fill(ctx context.Context) error {
 	}
 	p.end(true)
 	return nil
+}
+
+// watch looks for what sweep may find as often as the waiter says.
+func (r *Receiver) watch(w *shm.Waiter) {
+	for n := w.Looks(); n > 0 && !r.mayHave(); n-- {
+		w.Missed()
+	}
 }
 
 // mayHave reports whether sweep may find something.

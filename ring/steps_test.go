@@ -74,6 +74,7 @@ type scene struct {
 	closing   bool // the next publish is the end mark
 	returned  int  // records that the consumer has got
 	left      bool // the consumer has closed
+	alone     int  // records that NextAlone returned
 
 	sawPublished int // published at the consumer's last look
 	sawEnded     bool
@@ -242,14 +243,22 @@ func (s *scene) slotOf(b []byte) uint64 {
 	return uint64(len(s.p.data)-capFrom(s.p.data, b)) / 8
 }
 
-// consume: n takes the next record, r releases, l closes, x reads all records
+// consume: n takes the next record, N too, but with NextAlone where it was published alone, r releases, l closes, x reads all records
 // again, which is wrong after r.
 func (s *scene) consume(script string, pause func(access, uint64)) {
 	var all [][]byte
 	for _, o := range script {
 		switch o {
-		case 'n':
-			rec, err := s.c.Next()
+		case 'n', 'N':
+			rec, err := []byte(nil), error(nil)
+			if o == 'N' {
+				rec = s.c.NextAlone()
+			}
+			if rec == nil {
+				rec, err = s.c.Next()
+			} else {
+				s.alone++
+			}
 			if s.judge(rec, err); rec != nil {
 				all = append(all, rec)
 				s.readAll(rec, pause)
@@ -404,6 +413,7 @@ func TestEveryOrderOfStepsOfShortScripts(t *testing.T) {
 		{64, "BaBpDp", "nnrnr"},
 		{32, "QPQ", "nrnrnr"},
 		{64, "RARpS", "nrnnr"},
+		{64, "RQ", "NrNr"},
 	}
 	for _, x := range scripts {
 		for start := uint64(0); start < uint64(x.capacity); start += 8 {
@@ -438,16 +448,17 @@ func TestRandomOrdersOfStepsOfLongScripts(t *testing.T) {
 		}
 		return string(b)
 	}
-	runs := 20_000
+	runs, alone := 20_000, 0
 	if race.Enabled {
 		runs = 1000
 	}
 	for range runs {
 		capacity := 32 << rng.IntN(3)
 		start := uint64(rng.IntN(capacity/8))*8 - uint64(capacity)
-		producer, consumer := draw("00112aAABBCD3ppppPQRS", 40), draw("nnnrr", 60)
+		producer, consumer := draw("00112aAABBCD3ppppPQRS", 40), draw("nNnrr", 60)
 		bias := rng.Float64()
-		err := newScene(capacity, start).run(producer, consumer, func() int {
+		played := newScene(capacity, start)
+		err := played.run(producer, consumer, func() int {
 			if rng.Float64() < bias {
 				return producerSide
 			}
@@ -457,6 +468,10 @@ func TestRandomOrdersOfStepsOfLongScripts(t *testing.T) {
 			t.Fatalf("seed %d, capacity %d, start %d, scripts %q and %q: %v", seed, capacity, start, producer, consumer,
 				err)
 		}
+		alone += played.alone
+	}
+	if alone < runs/100 {
+		t.Errorf("NextAlone returned %d records in %d runs", alone, runs)
 	}
 }
 

@@ -68,7 +68,7 @@ const (
 	// clockPasses is how many spinning passes go by between two looks at the clock,
 	// which takes as long as several of them.
 	clockPasses = 16
-	// watchLooks is how often Watch looks: for 0.1 to 0.5 µs nothing else is done. A divisor of clockPasses.
+	// watchLooks is what Looks returns: for 0.1 to 0.5 µs nothing else is done.
 	watchLooks = 8
 	// yieldPassesMin is how many yields there are at least before a sleep. One that
 	// let another thread run may have taken the whole time budget by itself.
@@ -155,8 +155,11 @@ type Waiter struct {
 
 	phase  phase
 	token  uint32        // of the bell, in phaseArmed
-	passes int           // in phaseSpin or phaseYield
+	passes int           // in phaseYield; in phaseSpin passes and looks since the last look at the clock
 	since  time.Duration // since when in this phase; in phaseSpin 0 until the first look at the clock
+	missed int           // looks since Looks that found nothing
+	keen   bool          // the last pause ended in phaseSpin, and no work has come without a pause since
+	fresh  bool          // it was ended by resume, and Looks wasn't called since
 	budget time.Duration // how long ModeAdaptive spins at present, spinMin to SpinMax
 	quiet  int           // sleeps in a row that ended by their timeout, at most parkDoublings
 
@@ -186,10 +189,16 @@ func NewWaiter(cfg WaiterConfig) (*Waiter, error) {
 // work it returns at once. Without work it spins, yields or sleeps once.
 // It returns true after a sleep that ended by its timeout: then the caller checks its peers.
 func (w *Waiter) Idle(work bool) (timedOut bool) {
+	if work && w.phase == phaseBusy {
+		return false
+	}
+	return w.idle(work)
+}
+
+// idle is Idle but for a pass with work after another one.
+func (w *Waiter) idle(work bool) (timedOut bool) {
 	if work {
-		if w.phase != phaseBusy {
-			w.resume()
-		}
+		w.resume()
 		return false
 	}
 	return w.pass(w.park())
@@ -204,7 +213,7 @@ func (w *Waiter) Reset() {
 	if w.phase == phaseArmed {
 		w.cfg.Bell.Disarm()
 	}
-	w.phase, w.quiet = phaseBusy, 0
+	w.phase, w.quiet, w.keen = phaseBusy, 0, false
 }
 
 // Await waits until ready returns true, at most for limit, and reports whether it
@@ -275,10 +284,12 @@ func (w *Waiter) begin() {
 
 func (w *Waiter) spin() {
 	Pause()
-	w.passes++
-	if w.passes%clockPasses != 0 || w.cfg.Mode == ModeSpin {
+	w.passes += 1 + w.missed
+	w.missed = 0
+	if w.passes < clockPasses || w.cfg.Mode == ModeSpin {
 		return
 	}
+	w.passes = 0
 	now := w.now()
 	if w.since == 0 {
 		w.since = now
@@ -302,20 +313,47 @@ func (w *Waiter) yield() {
 	}
 }
 
-// Watch calls look, which says whether there may be work, up to 8 times as long as it returns false, if the last Idle
-// spun; otherwise it does nothing. Call it before a pass: these looks find work sooner than whole passes do. Between
-// two the processor pauses, because a reader that looks without a break takes the cache line away from its writer.
-func (w *Waiter) Watch(look func() bool) {
+// Looks is how often the caller looks for work before its next pass, as long as there is none, with Missed behind each
+// look: these looks find work sooner than whole passes do. It is 0 unless the last Idle spun.
+//
+//	for n := w.Looks(); n > 0 && !look(); n-- {
+//		w.Missed()
+//	}
+//
+// In the pass after the one that ended such a pause it isn't 0 either: who has waited for a message and has answered it
+// mostly waits again. That ends as soon as the first look finds work.
+func (w *Waiter) Looks() int {
+	if w.phase != phaseSpin && !w.keen {
+		return 0
+	}
+	return w.looks()
+}
+
+// looks is Looks of a waiter that spins, or did before the last pass.
+func (w *Waiter) looks() int {
 	if w.phase != phaseSpin {
-		return
-	}
-	for range watchLooks {
-		if look() {
-			return
+		switch {
+		case w.fresh:
+			w.fresh = false
+		case w.missed > 0: // a pause began and ended between the last Looks and Idle
+			w.stats.Spun++
+			if w.cfg.Mode == ModeAdaptive {
+				w.spinMore()
+			}
+		default: // work came without a pause
+			w.keen = false
+			return 0
 		}
-		Pause()
 	}
-	w.passes += watchLooks - 1 // so that the clock is looked at as often as without
+	w.missed = 0
+	return watchLooks
+}
+
+// Missed notes a look that has found nothing, and pauses the processor: a reader that looks without a break takes the
+// cache line away from its writer.
+func (w *Waiter) Missed() {
+	w.missed++
+	Pause()
 }
 
 // Armed reports whether the bell is armed: unless the pass that follows finds work,
@@ -365,7 +403,9 @@ func (w *Waiter) resume() {
 		}
 		w.learn(took)
 	}
+	keen := w.phase == phaseSpin
 	w.Reset()
+	w.keen, w.fresh = keen, keen
 }
 
 // learn moves the spin budget after a pause that ended in the present phase, took

@@ -305,31 +305,63 @@ func TestWaiterIdleLoad(t *testing.T) {
 	}
 }
 
-// Watch looks only while the waiter spins, and no more often than it says.
-func TestWatch(t *testing.T) {
-	for _, mode := range []Mode{ModeSpin, ModeYield} {
-		w := mustWaiter(t, WaiterConfig{Mode: mode})
-		looks, found := 0, 3
-		look := func() bool {
-			looks++
-			return looks == found
+// watch is the loop of Looks: the look number found, counted from 1, finds work; 0: none does.
+func watch(w *Waiter, found int) (looks int) {
+	for n := w.Looks(); n > 0; n-- {
+		if looks++; looks == found {
+			break
 		}
-		if w.Watch(look); looks != 0 {
-			t.Errorf("%v: %d looks of a busy waiter", mode, looks)
+		w.Missed()
+	}
+	return looks
+}
+
+// There are looks only while the waiter spins, and in passes after it has, as long as they have to be waited for.
+func TestLooks(t *testing.T) {
+	bell := mustBell(t, mustHeap(t, DoorbellBytes).Body())
+	for _, mode := range []Mode{ModeAdaptive, ModeSpin, ModeYield, ModePark} {
+		w := mustWaiter(t, WaiterConfig{Mode: mode, Bell: bell, ParkMax: time.Microsecond})
+		spins := mode == ModeAdaptive || mode == ModeSpin
+		want := func(when string, got, want int) {
+			if !spins {
+				want = 0
+			}
+			if got != want {
+				t.Errorf("%v: %d looks %s, want %d", mode, got, when, want)
+			}
 		}
-		w.Idle(false)
-		w.Watch(look)
-		if want := map[Mode]int{ModeSpin: 3, ModeYield: 0}[mode]; looks != want {
-			t.Errorf("%v: %d looks, and the third found something", mode, looks)
-		}
-		looks, found = 0, -1
-		w.Watch(look)
-		if want := map[Mode]int{ModeSpin: watchLooks, ModeYield: 0}[mode]; looks != want {
-			t.Errorf("%v: %d looks that found nothing", mode, looks)
-		}
+		want("of a busy waiter", watch(w, 0), 0)
 		w.Idle(true)
-		if w.Watch(look); looks > watchLooks {
-			t.Errorf("%v: %d looks after work", mode, looks)
+		want("after work without a pause", watch(w, 0), 0)
+		w.Idle(false)
+		want("while it spins", watch(w, 3), 3)
+		w.Idle(true)
+		for range 5 {
+			want("after a pause", watch(w, 2), 2)
+			w.Idle(true)
 		}
+		want("that find nothing", watch(w, 0), watchLooks)
+		w.Idle(false)
+		want("when it spins again", watch(w, 1), 1)
+		w.Idle(true)
+		want("of which the first finds work", watch(w, 1), 1)
+		w.Idle(true)
+		want("when the last one had no pause", watch(w, 0), 0)
+		if got := w.Stats().Spun; spins && got != 7 {
+			t.Errorf("%v: %d pauses were spun, want 7", mode, got)
+		}
+		w.Reset()
+	}
+}
+
+// Looks neither keep an adaptive waiter from sleeping nor make it look at the clock more rarely.
+func TestLooksEndInSleep(t *testing.T) {
+	bell := mustBell(t, mustHeap(t, DoorbellBytes).Body())
+	w := mustWaiter(t, WaiterConfig{Bell: bell, ParkMax: time.Millisecond})
+	for n := 0; !w.Idle(false); n++ {
+		watch(w, n%(watchLooks+1)) // what a look has found may be of no use to the pass
+	}
+	if st := w.Stats(); st.Sleeps != 1 || st.Timeouts != 1 {
+		t.Errorf("%+v", st)
 	}
 }

@@ -101,7 +101,6 @@ type engine struct {
 	in    *ingress.Ingress
 	wait  *shm.Waiter
 	other *shm.Doorbell // nil: the other side never sleeps
-	look  func() bool   // in.Look
 	sink  sink
 
 	payload []byte
@@ -150,7 +149,6 @@ func openEngine(s *Side) (*engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.look = e.in.Look
 	e.sink = sink{in: e.in, check: NewCheck(e.payload), tips: s.Job == JobStreamTip || s.Job == JobLoan}
 	if e.sink.tips {
 		e.sink.check = newTipCheck(e.payload)
@@ -172,7 +170,9 @@ func (e *engine) room() error {
 
 // poll looks once for events and waits a little when there were none.
 func (e *engine) poll() error {
-	e.wait.Watch(e.look)
+	for n := e.wait.Looks(); n > 0 && !e.in.Look(); n-- {
+		e.wait.Missed()
+	}
 	work, err := e.in.Poll(&e.sink)
 	if err != nil {
 		return err
@@ -201,6 +201,9 @@ func (e *engine) send(number uint64) error {
 	default:
 		stamp(e.payload, number)
 		e.event.Data = e.payload
+		if e.out.TrySendNow(&e.event) == nil {
+			return nil
+		}
 		err = e.out.SendEvent(&e.event)
 	}
 	if err != nil {
