@@ -243,8 +243,8 @@ func (s *scene) slotOf(b []byte) uint64 {
 	return uint64(len(s.p.data)-capFrom(s.p.data, b)) / 8
 }
 
-// consume: n takes the next record, N too, but with NextAlone where it was published alone, r releases, l closes, x reads all records
-// again, which is wrong after r.
+// consume: n takes the next record, N too, but with NextAlone where it was published alone, r releases, l closes, x
+// reads all records again, which is wrong after r.
 func (s *scene) consume(script string, pause func(access, uint64)) {
 	var all [][]byte
 	for _, o := range script {
@@ -465,7 +465,8 @@ func TestRandomOrdersOfStepsOfLongScripts(t *testing.T) {
 			return consumerSide
 		})
 		if err != nil {
-			t.Fatalf("seed %d, capacity %d, start %d, scripts %q and %q: %v", seed, capacity, start, producer, consumer,
+			t.Fatalf("seed %d, capacity %d, start %d, scripts %q and %q: %v", seed, capacity, start, producer,
+				consumer,
 				err)
 		}
 		alone += played.alone
