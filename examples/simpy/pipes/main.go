@@ -5,6 +5,9 @@
 package main
 
 import (
+	"fmt"
+	"math"
+
 	"github.com/disco-sim/disco/sim"
 	"github.com/disco-sim/disco/sim/dist"
 )
@@ -12,12 +15,6 @@ import (
 type params struct {
 	Gap  dist.Dist `unit:"s" doc:"between two messages"`
 	Work dist.Dist `unit:"s" doc:"of a consumer after each message"`
-}
-
-// pipe holds the times at which messages were put into it.
-type pipe struct {
-	sent []float64
-	more sim.Signal
 }
 
 var kind = sim.Kind("pipes", build)
@@ -31,26 +28,22 @@ func build(b *sim.Builder, p params) {
 
 func communicate(n *sim.Node, p params, consumers int) {
 	received, late := n.Counter("received"), n.Counter("late", sim.Doc("messages that had to wait in a pipe"))
-	pipes := make([]pipe, consumers)
-	n.Every(p.Gap, func(c *sim.Context) {
-		for i := range pipes {
-			pipes[i].sent = append(pipes[i].sent, c.Now())
-			pipes[i].more.Send()
-		}
-	})
+	pipes := make([]*sim.Store[float64], consumers) // of the times at which messages were sent
 	for i := range pipes {
-		in := &pipes[i]
+		pipes[i] = sim.StoreOf[float64](n, fmt.Sprint("pipe-", i), math.MaxInt)
 		n.Go(func(consumer *sim.Process) {
 			for {
-				for len(in.sent) == 0 {
-					in.more.Wait(consumer)
-				}
-				if received.Inc(); in.sent[0] < consumer.Now() {
+				if sent := pipes[i].Get(consumer); sent < consumer.Now() {
 					late.Inc()
 				}
-				in.sent = in.sent[1:]
+				received.Inc()
 				consumer.HoldFor(p.Work)
 			}
 		})
 	}
+	n.Every(p.Gap, func(c *sim.Context) {
+		for _, pipe := range pipes {
+			pipe.TryPut(c, c.Now())
+		}
+	})
 }
