@@ -369,6 +369,25 @@ func TestWorkerKilled(t *testing.T) {
 	}
 }
 
+// A worker that is killed while --print is on: the run ends with its name, what nodes got before is in the file, and
+// nothing else is left.
+func TestWorkerKilledWhilePrinting(t *testing.T) {
+	l := launchProgram(t, launchtest.Scenario(4, 1e9, ""), "--print", "node=n0,file=print.txt")
+	if err := syscall.Kill(l.workers[1], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	l.end("print.txt")
+	said := l.stderr.String()
+	if status := l.cmd.ProcessState.ExitCode(); status != ExitFailed ||
+		!strings.Contains(said, "died: killed by SIGKILL") {
+		t.Errorf("exit status %d, standard error says %q", status, said)
+	}
+	text, err := os.ReadFile(filepath.Join(l.dir, "print.txt"))
+	if err != nil || !strings.Contains(string(text), " s  n0/") {
+		t.Errorf("%v, the file begins with %.200q", err, text)
+	}
+}
+
 // A closed standard output is a failure and not a death by a signal.
 func TestClosedPipe(t *testing.T) {
 	l := &launched{t: t, dir: t.TempDir()}

@@ -143,6 +143,49 @@ func TestPrintedFailure(t *testing.T) {
 	}
 }
 
+// Of several replications of which one fails, each is shown up to where the run ended, and the failing one to its end.
+func TestPrintedFailureOfOneReplication(t *testing.T) {
+	build := func(b *Builder, _ struct{}) {
+		b.Horizon(20)
+		b.Node("till", func(n *Node) {
+			n.Every(dist.Constant(3), func(c *Context) {
+				c.Printf("tick of replication %d", c.Replication())
+				if c.Replication() == 1 && c.Now() == 6 {
+					c.Fail(errors.New("no more paper"))
+				}
+			})
+		})
+	}
+	for _, workers := range []string{"1", "2"} {
+		var out, failed bytes.Buffer
+		status := app.Run([]string{"m", "run", "--transport", "inproc", "--print", "node=till", "--replications", "3",
+			"--workers", workers}, strings.NewReader(""), &out, &failed, Kind("m", build))
+		if status != app.ExitFailed {
+			t.Errorf("%s workers: exit status %d", workers, status)
+		}
+		inOrder(t, failed.String(), "3 s  till/main\n", "tick of replication 1\n", "6 s  till/main\n",
+			"tick of replication 1\n", "m: ", "no more paper")
+	}
+}
+
+// A build function that fails ends the command before anything is simulated, with the status of mistakes in input.
+func TestBuildFails(t *testing.T) {
+	for want, build := range map[string]func(b *Builder){
+		`nodes "till", -1 of them`: func(b *Builder) { b.Nodes("till", -1, func(*Node) {}) },
+		`there are nodes "till" already`: func(b *Builder) {
+			b.Node("till", func(*Node) {})
+			b.Node("till", func(*Node) {})
+		},
+		"LinkTo(nobody): there is no such": func(b *Builder) {
+			b.Node("till", func(n *Node) { LinkTo[int](n, "nobody", dist.Constant(1)) })
+		},
+	} {
+		if status, errs := printed(t, "node=till", build); status != app.ExitUsage || !strings.Contains(errs, want) {
+			t.Errorf("exit status %d, want %q:\n%s", status, want, errs)
+		}
+	}
+}
+
 // --print has its words in a file where that is wanted, and nothing on standard error.
 func TestPrintedFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "what.txt")

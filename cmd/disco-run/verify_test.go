@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -35,6 +36,36 @@ func TestVerifyExamples(t *testing.T) {
 		folder := filepath.Dir(file)
 		name := filepath.Base(folder)
 		verified(t, filepath.Join(bin, name), filepath.Join(folder, name+".yml"), "")
+	}
+}
+
+// verify takes a model's flags. Where a model never gets past one epoch it ends, with what is done there.
+func TestVerifyFlags(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds a program")
+	}
+	const folder = "../../examples/simpy/station"
+	file, station := folder+"/station.yml", filepath.Join(t.TempDir(), "station")
+	if out, err := exec.Command("go", "build", "-o", station, folder).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	hash := func(args ...string) string {
+		args = append([]string{"verify", file, "--horizon", "500"}, args...)
+		out, err := exec.Command(station, args...).CombinedOutput()
+		lines := strings.Split(string(out), "\n")
+		if err != nil || len(lines) < 3 || !strings.Contains(string(out), "runs agree") {
+			t.Fatalf("%q: %v\n%s", args, err, out)
+		}
+		return strings.Fields(lines[2])[0]
+	}
+	if plain, more := hash(), hash("--gap", "40", "--tank", "300"); plain == more {
+		t.Errorf("the flags have changed nothing: trace hash %s", plain)
+	}
+	out, err := exec.Command(station, "verify", file, "--check", "0", "--epoch_limit", "1000").CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 1 ||
+		!strings.Contains(string(out), "station, at 0 s: 1000 things were done at this one time") {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 
