@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/disco-sim/disco/model/measure"
@@ -48,7 +49,8 @@ type Statistic struct {
 	OverTime    *Development               `json:"over_time,omitempty"`
 	PerNode     ordered[*NodeFigures]      `json:"per_node,omitzero"`
 
-	figure float64 // the one number that stands for it; NaN: none
+	figure float64   // the one number that stands for it; NaN: none
+	shown  []float64 // percentiles that the text has columns for
 }
 
 // HistogramResult counts values by bins of one width.
@@ -220,6 +222,10 @@ func (t *total) percentiles(s *Statistic, list []sample) {
 	samples := make([]*measure.Values, len(list))
 	for i := range list {
 		samples[i] = list[i].values
+	}
+	s.shown = t.entry.percentiles
+	if slices.Equal(s.shown, percentilesDefault) {
+		s.shown = []float64{50, 95, 99}
 	}
 	for _, p := range t.entry.percentiles {
 		s.Percentiles.add(percentileName(p), t.all.values.Interval(p, samples))

@@ -19,6 +19,9 @@ func Unit(name string) Detail { return func(s *described) { s.unit = name } }
 // Doc is what a statistic means, in one line.
 func Doc(text string) Detail { return func(s *described) { s.doc = text } }
 
+// percentilesDefault are those of a tally that asks for none.
+var percentilesDefault = []float64{50, 90, 95, 99}
+
 // Percentiles are those of a Tally that results have, in place of 50, 90, 95 and 99; each from 0 to 100.
 func Percentiles(percent ...float64) Detail { return func(s *described) { s.percentiles = percent } }
 
@@ -123,7 +126,7 @@ func (d *described) check(n *Node) {
 		}
 	}
 	if d.kind == tallyKind && d.percentiles == nil {
-		d.percentiles = []float64{50, 90, 95, 99}
+		d.percentiles = percentilesDefault
 	}
 }
 

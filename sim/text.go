@@ -16,6 +16,9 @@ import (
 // rowsMax bounds each table of the text: a page for people. The JSON has all.
 const rowsMax = 40
 
+// percentilesMax bounds the columns of percentiles likewise.
+const percentilesMax = 8
+
 // WriteText implements scenario.Summary: a table for each kind of statistic.
 func (r *Results) WriteText(w io.Writer) error {
 	b := bufio.NewWriter(w)
@@ -35,14 +38,19 @@ func (r *Results) WriteText(w io.Writer) error {
 		return b.Flush()
 	}
 	fmt.Fprintf(b, "\nthe truth lies between from and to with a probability of %s\n", table.Percent(r.Confidence))
+	shown := r.shownPercentiles()
+	heads := []string{"tallies", "count", "mean", "from", "to", "stddev", "min"}
+	for _, p := range shown {
+		heads = append(heads, percentileName(p))
+	}
 	tables := []*table.Table{
 		table.New(rowsMax, "counters", "total", "per s", "from", "to"),
-		table.New(rowsMax, "tallies", "count", "mean", "from", "to", "stddev", "min", "p50", "p95", "p99", "max"),
+		table.New(rowsMax, append(heads, "max")...),
 		table.New(rowsMax, "gauges", "mean", "from", "to", "min", "max", "at the end"),
 	}
 	short := false
 	for _, s := range r.Statistics {
-		short = s.row(tables) || short
+		short = s.row(tables, shown) || short
 	}
 	for _, t := range tables {
 		t.Write(b)
@@ -54,6 +62,21 @@ func (r *Results) WriteText(w io.Writer) error {
 		b.WriteString(r.onPercentiles())
 	}
 	return b.Flush()
+}
+
+// shownPercentiles are the columns of the text: what tallies ask for with Percentiles, but for the extremes, which have
+// columns of their own; of a tally that asks for none 50, 95 and 99.
+func (r *Results) shownPercentiles() []float64 {
+	var shown []float64
+	for _, s := range r.Statistics {
+		for _, p := range s.shown {
+			if len(shown) < percentilesMax && p > 0 && p < 100 && !slices.Contains(shown, p) {
+				shown = append(shown, p)
+			}
+		}
+	}
+	slices.Sort(shown)
+	return shown
 }
 
 // hasPercentiles reports whether the text shows any.
@@ -72,7 +95,7 @@ func (r *Results) onPercentiles() string {
 }
 
 // row adds the statistic to the table of its kind; true where it has a mean but no interval.
-func (s *Statistic) row(tables []*table.Table) (short bool) {
+func (s *Statistic) row(tables []*table.Table, percentiles []float64) (short bool) {
 	name := s.Name
 	if s.Nodes > 1 {
 		name += fmt.Sprintf(" ×%d", s.Nodes)
@@ -92,8 +115,11 @@ func (s *Statistic) row(tables []*table.Table) (short bool) {
 		mean, low, high := interval(s.Mean)
 		row := []string{name, table.Count(*s.Count), mean, low, high}
 		if *s.Count > 0 {
-			row = append(row, digits(*s.StdDev, 0, 4), digits(*s.Min, 0, 4), s.percentile(50), s.percentile(95),
-				s.percentile(99), digits(*s.Max, 0, 4))
+			row = append(row, digits(*s.StdDev, 0, 4), digits(*s.Min, 0, 4))
+			for _, p := range percentiles {
+				row = append(row, s.percentile(p))
+			}
+			row = append(row, digits(*s.Max, 0, 4))
 		}
 		tables[1].Row(row...)
 	default:
