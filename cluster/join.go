@@ -75,6 +75,10 @@ type Membership struct {
 	err     error             // of leaving
 }
 
+// present has the incarnations of this process that haven't left (*Membership by string): a registration of this process
+// with another one was left behind by a member that left during an outage.
+var present sync.Map
+
 // errLifeOver: the registration that a write belongs to has ended.
 var errLifeOver = errors.New("the registration has ended")
 
@@ -99,6 +103,7 @@ func Join(ctx context.Context, store *metastore.Store, options Options) (*Member
 		}
 	}
 	if err := m.register(ctx); err != nil {
+		m.absent()
 		return nil, fmt.Errorf("cluster: joining as %q: %w", options.Name, err)
 	}
 	for slot := range options.Slots {
@@ -127,6 +132,7 @@ func (m *Membership) register(ctx context.Context) error {
 	}
 	member := m.Member()
 	member.Status, member.Since, member.Incarnation = Joining, time.Now().UTC(), rand.Text()
+	present.Store(member.Incarnation, m)
 	key := dirMembers + "/" + member.Name
 	value, err := m.store.Encode(member)
 	if err != nil {
@@ -176,8 +182,12 @@ func (m *Membership) dead(found *Member) bool {
 	if found.Origin == "" || found.Origin != mine.Origin {
 		return false
 	}
-	return found.Pid == mine.Pid && found.Incarnation == mine.Incarnation ||
-		found.Pid != mine.Pid && (procfs.State(found.Pid) == "" || procfs.State(found.Pid) == procfs.Dead)
+	if found.Pid == mine.Pid {
+		owner, here := present.Load(found.Incarnation)
+		return !here || owner == m
+	}
+	state := procfs.State(found.Pid)
+	return state == "" || state == procfs.Dead
 }
 
 // origin names the system in which this process has its number: the boot, and the space of process numbers.

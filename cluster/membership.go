@@ -124,6 +124,7 @@ func (m *Membership) wrote(l *life, name string, state State) {
 // run leads the member through its lives, until it leaves or all its servers have exited.
 func (m *Membership) run() {
 	defer close(m.done)
+	defer m.absent()
 	for _, s := range m.servers {
 		w, err := s.watch(m.store)
 		if err != nil {
@@ -161,6 +162,16 @@ func (m *Membership) run() {
 			return
 		}
 	}
+}
+
+// absent says that what this member left in the store is nobody's any more.
+func (m *Membership) absent() {
+	present.Range(func(incarnation, owner any) bool {
+		if owner == m {
+			present.Delete(incarnation)
+		}
+		return true
+	})
 }
 
 // ownKey is the watch of the member's own key: what somebody else has deleted or written ends this life.
