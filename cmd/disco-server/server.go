@@ -4,7 +4,9 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"expvar"
 	"fmt"
 	"net/url"
 	"os"
@@ -196,7 +198,7 @@ func elect(ctx context.Context, e *embed.Etcd) {
 	self := uint64(e.Server.MemberID())
 	for e.Server.Lead() == 0 && ctx.Err() == nil {
 		members := e.Server.Cluster().Members()
-		if len(members) == 1 && uint64(members[0].ID) == self && !members[0].IsLearner {
+		if settled() && len(members) == 1 && uint64(members[0].ID) == self && !members[0].IsLearner {
 			now := raftpb.MsgTimeoutNow
 			_ = e.Server.Process(ctx, &raftpb.Message{Type: &now, To: &self, From: &self})
 		}
@@ -205,6 +207,14 @@ func elect(ctx context.Context, e *embed.Etcd) {
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
+}
+
+// settled tells whether raft has handed on everything that it has found committed. To become a candidate it looks through
+// what it hasn't, and panics where etcd has dropped that from its log meanwhile, which it does once it is applied.
+func settled() bool {
+	var s struct{ Commit, Applied uint64 }
+	v := expvar.Get("raft.status") // etcd's server keeps raft to itself otherwise
+	return v != nil && json.Unmarshal([]byte(v.String()), &s) == nil && s.Applied >= s.Commit
 }
 
 // restartAfterStop starts this program anew when it led others and then was stopped for as long as it takes them to
