@@ -75,8 +75,8 @@ type Membership struct {
 	err     error             // of leaving
 }
 
-// present has the incarnations of this process that haven't left (*Membership by string): a registration of this process
-// with another one was left behind by a member that left during an outage.
+// present has the incarnations of this process that haven't left (*Membership by string): a registration of this
+// process with another one was left behind by a member that left during an outage.
 var present sync.Map
 
 // errLifeOver: the registration that a write belongs to has ended.

@@ -94,13 +94,19 @@ func available(servers map[string]Server, experiment string) (names []string, pa
 type Place struct{ Replication, Node string }
 
 // AddressBook tells which server hosts a place. It is never altered once it is made.
-type AddressBook struct{ servers map[Place]string }
+type AddressBook struct {
+	servers map[Place]string
+	byNode  map[string][]string // the replications that it is in
+}
 
 // Lookup returns the server of a place.
 func (b *AddressBook) Lookup(p Place) (server string, ok bool) {
 	server, ok = b.servers[p]
 	return server, ok
 }
+
+// replications are those that a node is in, sorted.
+func (b *AddressBook) replications(node string) []string { return b.byNode[node] }
 
 // Len is the number of places.
 func (b *AddressBook) Len() int { return len(b.servers) }
@@ -115,13 +121,20 @@ func (b *AddressBook) All() []Place {
 // newAddressBook makes the book of some servers. Where two name the same place, which only a fault can bring about,
 // the first by name has it, so that all readers agree.
 func newAddressBook(servers map[string]Server) *AddressBook {
-	b := &AddressBook{servers: map[Place]string{}}
+	b := &AddressBook{servers: map[Place]string{}, byNode: map[string][]string{}}
 	for _, name := range slices.Backward(slices.Sorted(maps.Keys(servers))) {
 		if s := servers[name]; s.State.hosts() && s.Info.Assignment != nil {
 			for _, node := range s.Info.Nodes {
-				b.servers[Place{s.Info.Assignment.Replication, node}] = name
+				place := Place{s.Info.Assignment.Replication, node}
+				if _, twice := b.servers[place]; !twice {
+					b.byNode[node] = append(b.byNode[node], place.Replication)
+				}
+				b.servers[place] = name
 			}
 		}
+	}
+	for _, replications := range b.byNode {
+		slices.Sort(replications)
 	}
 	return b
 }
