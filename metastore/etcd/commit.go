@@ -278,8 +278,9 @@ func (b *Backend) Commit(ctx context.Context, conds []metastore.Cond, ops []meta
 }
 
 // Append names the child by the revision that comes next, in hexadecimal digits. All appended before have smaller
-// ones, and the commit fails if one came meanwhile. Some random digits follow, so that no name comes twice even where
-// what came meanwhile has been deleted already.
+// ones, and the commit fails if one came meanwhile: each append puts a key beside the tree, whose revision says so even
+// where what came meanwhile has been deleted already, and this commit was long on its way. Some random digits follow,
+// so that no key of a user's has the name.
 func (b *Backend) Append(ctx context.Context, dir string, value []byte) (name string, err error) {
 	if err := metastore.CheckAppend(dir, value); err != nil {
 		return "", err
@@ -304,14 +305,27 @@ func (b *Backend) Append(ctx context.Context, dir string, value []byte) (name st
 		}
 		t, _ := newTxn(b, nil, nil, false)
 		t.parents(path)
-		// No name of the user's begins like that of one of the next 2^40 revisions.
-		from := fmt.Sprintf("%s%016x", prefix(dir), revision)
-		t.none(from, fmt.Sprintf("%s%016x", prefix(dir), revision+1<<40), errMeanwhile)
-		t.ops = append(t.ops, clientv3.OpPut(path, string(value)))
+		t.before(appended+dir, revision, errMeanwhile)
+		t.ops = append(t.ops, clientv3.OpPut(path, string(value)), clientv3.OpPut(appended+dir, ""))
 		if err := t.commit(ctx, b); !errors.Is(err, errMeanwhile) {
 			return name, err
 		}
 	}
+}
+
+// appended begins the key that each append to a directory puts. No path begins so.
+const appended = "\x00appended"
+
+// before asks that a key wasn't put at a revision or after it.
+func (t *txn) before(key string, revision int64, fault error) {
+	t.compares = append(t.compares, clientv3.Compare(clientv3.ModRevision(key), "<", revision))
+	i := t.key(key)
+	t.faults = append(t.faults, func(r []*pb.RangeResponse) error {
+		if kv := first(r[i].Kvs); kv != nil && kv.ModRevision >= revision {
+			return fault
+		}
+		return nil
+	})
 }
 
 // errMeanwhile is a conflict between appends.
