@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -16,6 +17,9 @@ import (
 	"syscall"
 
 	etcd "go.etcd.io/etcd/api/v3/version"
+	"go.etcd.io/etcd/server/v3/storage/wal"
+	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
+	"go.uber.org/zap"
 )
 
 const (
@@ -148,10 +152,34 @@ func (d *folder) read(o *options) error {
 	if err := compatible(d.note.Etcd); err != nil {
 		return fmt.Errorf("--data %s: %w", d.path, err)
 	}
+	if d.old && !d.note.Joined && neverServed(d.path) {
+		if err := os.RemoveAll(filepath.Join(d.path, "member")); err != nil {
+			return fmt.Errorf("--data %s: its first start was broken off, and what it left can't be removed: %w", d.path, err)
+		}
+		d.old = false
+	}
 	if d.note.Joined && !d.old && len(o.join) == 0 {
 		return fmt.Errorf("--data %s: joining others was begun and not ended: start it with --join again", d.path)
 	}
 	return d.choose(o)
+}
+
+// neverServed tells whether a first server was ended before its log had an entry: etcd would wait for ever for the members
+// that the first entries name. Nothing can have been written by then.
+func neverServed(path string) bool {
+	logs := filepath.Join(path, "member", "wal")
+	snapshots, err := filepath.Glob(filepath.Join(path, "member", "snap", "*.snap"))
+	_, first := os.Stat(filepath.Join(logs, "0000000000000000-0000000000000000.wal"))
+	if err != nil || len(snapshots) > 0 || first != nil {
+		return false
+	}
+	w, err := wal.OpenForRead(zap.NewNop(), logs, &walpb.Snapshot{})
+	if err != nil {
+		return false
+	}
+	defer w.Close()
+	_, _, entries, err := w.ReadAll()
+	return len(entries) == 0 && (err == nil || errors.Is(err, io.ErrUnexpectedEOF))
 }
 
 // compatible compares the version of etcd that wrote a folder with this one's: it may be one minor version older.

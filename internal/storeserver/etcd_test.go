@@ -203,3 +203,17 @@ func TestEtcds(t *testing.T) {
 	serves(t, z.Servers[0]) // a majority again
 	ends(t, again, syscall.SIGTERM)
 }
+
+// TestEtcdKilledWhileItStarts: wherever its first start was broken off, a server starts the next time.
+func TestEtcdKilledWhileItStarts(t *testing.T) {
+	for delay := 10 * time.Millisecond; delay < 130*time.Millisecond; delay += 10 * time.Millisecond {
+		s := newEtcd(t, filepath.Join(t.TempDir(), "data"))
+		if err := s.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(delay)
+		s.Kill()
+		serves(t, s)
+		s.Kill()
+	}
+}
