@@ -574,6 +574,27 @@ func TestNoLostWakeUp(t *testing.T) {
 	}
 }
 
+// TestChangeDuringDone: what changes while Await asks done is seen, although nothing changes afterwards.
+func TestChangeDuringDone(t *testing.T) {
+	f := setUp(t)
+	calls := 0
+	f.await("done is asked again", func() bool {
+		if calls++; calls > 1 {
+			return true
+		}
+		if err := Drain(f.ctx, f.store, "h1", "test"); err != nil {
+			t.Fatal(err)
+		}
+		for len(f.view.Drained()) == 0 && f.ctx.Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
+		return false
+	})
+	if calls != 2 {
+		t.Errorf("%d calls", calls)
+	}
+}
+
 func TestOneLeader(t *testing.T) {
 	f := setUp(t)
 	a, b := f.join("h1", 0), f.join("h2", 0)

@@ -311,8 +311,11 @@ func (v *View) forget(key string) {
 func (v *View) await(ctx context.Context, done func() bool) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for !v.closed && !done() {
-		changed := v.changed
+	for {
+		changed := v.changed // before done, which may let go of the lock
+		if v.closed || done() {
+			break
+		}
 		v.mu.Unlock()
 		select {
 		case <-changed:
