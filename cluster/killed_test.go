@@ -209,18 +209,19 @@ func (f *fixture) kill(engine string, p *process, at int) bool {
 			}
 		}
 	}()
-	killed := !o.await("working")
-	if killed {
+	working, over := o.await("working"), make(chan struct{})
+	go func() { // a server that is dead answers nothing
+		defer close(over)
+		if working {
+			o.await("") // its end
+		}
 		cancel()
-	} else {
-		<-asked // the writing of these may be where it is killed
-		cancel()
-		_ = o.stdin.Close()
-		killed = o.Wait() != nil
-	}
-	<-asked
+	}()
+	<-asked // the writing of these may be where it is killed
+	_ = o.stdin.Close()
+	<-over
+	killed := o.Wait() != nil
 	if killed {
-		_ = o.Wait()
 		if at%2 == 0 { // else its session's end or its successor removes the keys
 			if err := Remove(f.ctx, f.store, "h1", o.Process.Pid); err != nil {
 				f.Error(err)
