@@ -48,8 +48,8 @@ func die() {
 	select {}
 }
 
-// beMember is the process: it joins, leads, takes an item of a queue, writes as the leader what it has taken, says what
-// it has done, and waits until it is told to end. One that doesn't kill itself goes on writing.
+// beMember is the process: it joins, leads, takes an item of a queue, writes as the leader what it has taken, says
+// what it has done, and waits until it is told to end. One that doesn't kill itself goes on writing.
 func beMember(args []string) error {
 	ctx := context.Background()
 	backend, err := dialers[args[0]](args[1], 2*time.Second)
@@ -61,7 +61,8 @@ func beMember(args []string) error {
 		return err
 	}
 	report := func(err error) { fmt.Println("report:", err) }
-	store, err := metastore.New(ctx, &mortal{Backend: backend, at: at}, metastore.Options{Group: args[2], Base: Base(),
+	store, err := metastore.New(ctx, &mortal{Backend: backend, at: at}, metastore.Options{Group: args[2],
+		Base: Base(),
 		Report: report})
 	if err != nil {
 		return err
@@ -158,18 +159,22 @@ func setUpOn(t *testing.T, p *process) *fixture {
 	return f
 }
 
-// TestKilledAtEveryStep kills a member at each of its commits, just before and just behind it, while others ask its
-// server for states. Then the view equals the store, its supervisor has its name free at once, the next of its name
-// leads, and the item was consumed or can be taken, not both.
+// TestKilledAtEveryStep kills a member at each of its commits (with -short at every fifth), just before and just
+// behind it, while others ask its server for states. Then the view equals the store, its supervisor has its name
+// free at once, the next of its name leads, and the item was consumed or can be taken, not both.
 func TestKilledAtEveryStep(t *testing.T) {
+	step := 1
+	if testing.Short() {
+		step = 5
+	}
 	for _, engine := range engineNames {
 		t.Run(engine, func(t *testing.T) {
 			p := startEngine(t, engine)
 			defer func() { under = nil }()
-			for first := 1; ; first += 6 {
+			for first := 1; ; first += 6 * step {
 				ended := atomic.Int64{} // processes that did all without being killed
 				t.Run("", func(t *testing.T) {
-					for at := first; at < first+6; at++ {
+					for at := first; at < first+6*step; at += step {
 						for _, at := range []int{-at, at} {
 							f := setUpOn(t, p)
 							f.Run(strconv.Itoa(at), func(t *testing.T) {
