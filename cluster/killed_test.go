@@ -62,7 +62,7 @@ func beMember(args []string) error {
 	}
 	report := func(err error) { fmt.Println("report:", err) }
 	store, err := metastore.New(ctx, &mortal{Backend: backend, at: at}, metastore.Options{Group: args[2],
-		Base: Base(),
+		Base:   Base(),
 		Report: report})
 	if err != nil {
 		return err
