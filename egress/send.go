@@ -53,6 +53,9 @@ func (e *Egress) TrySend(ev *envelope.Event) error {
 // TrySendNow is TrySend and Flush in one, for an event whose peer waits for it: a small one takes fewer steps until the
 // peer sees it.
 func (e *Egress) TrySendNow(ev *envelope.Event) error {
+	if e.sendAlone(ev) {
+		return e.ReturnBlocks()
+	}
 	size := ev.Size()
 	if e.err != nil || ev.InBlock || len(ev.Data) > e.inlineMax || size > e.recordMax ||
 		len(ev.Headers) > envelope.HeadersMax {
@@ -65,6 +68,32 @@ func (e *Egress) TrySendNow(ev *envelope.Event) error {
 		return err
 	}
 	return e.ReturnBlocks()
+}
+
+// Prepare is for a caller of TrySendNow that waits for an answer to an event of more than some 200 bytes: called when
+// it has looked in vain a few times, it asks the processor for the memory of the next event, which is still the peer's.
+// It does so once an event, and may be called at any time; until the first call TrySendNow does it, when the peer is
+// about to read what was sent.
+func (e *Egress) Prepare() { e.ring.Prepare() }
+
+// sendAlone sends an event without headers to a peer that waits for it. Where anything is different, or the event is
+// very long, it does nothing and returns false.
+func (e *Egress) sendAlone(ev *envelope.Event) bool {
+	if e.err != nil || ev.InBlock || ev.Parts != 0 || len(ev.Headers) != 0 || len(ev.Data) > e.inlineMax {
+		return false
+	}
+	w0, w1, w2, w3 := ev.Words()
+	if !e.ring.PublishAlone(w0, w1, w2, w3, ev.Data) {
+		return false
+	}
+	if e.bell != nil {
+		// SYNC POINT park-handshake: PublishAlone is no full fence, but Ring has one.
+		e.bell.Ring()
+	}
+	e.stats.Events++
+	e.stats.Bytes += uint64(len(ev.Data))
+	e.stats.Publishes++
+	return true
 }
 
 // sendAtOnce sends an event of size bytes with its data inline, and makes it visible with everything before it.

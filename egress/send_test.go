@@ -3,8 +3,10 @@
 package egress
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 
@@ -102,6 +104,49 @@ func TestTrySendNow(t *testing.T) {
 	b.drain(t)
 	b.Close()
 	isEnd(t, "closed", b.TrySendNow(event(0, 60)), ErrClosed)
+}
+
+// A short event without headers, for a peer that waits for it, goes out in one step; all others in more. What arrives
+// is the same.
+func TestTrySendNowToAPeerThatWaits(t *testing.T) {
+	b := open(t, Config{InlineMax: 5000})
+	alone := 0
+	for i := range 3000 {
+		ev := event(i, i%260*16)
+		ev.Sender, ev.Target = uint32(i*7), uint32(i*11)
+		for at := range ev.Data {
+			ev.Data[at] = byte(i + at*3)
+		}
+		short := len(ev.Data) <= 4056
+		switch i % 7 {
+		case 3:
+			ev.Headers, short = []byte{1, 'k', 1, 'v'}, false
+		case 5:
+			ev.Epoch = math.Copysign(0, -1)
+		}
+		before := b.Stats()
+		if b.sendAlone(ev) {
+			if alone++; !short {
+				t.Fatalf("event %d of %d bytes went out in one step", i, len(ev.Data))
+			}
+		} else {
+			must(t, b.TrySendNow(ev))
+		}
+		if s := b.Stats(); s.Events != before.Events+1 || s.Publishes != before.Publishes+1 ||
+			s.Bytes != before.Bytes+uint64(len(ev.Data)) {
+			t.Fatalf("event %d: from %+v to %+v", i, before, s)
+		}
+		got := b.next(t)
+		if got == nil || got.Epoch != ev.Epoch || math.Signbit(got.Epoch) || got.Number != ev.Number ||
+			got.Sender != ev.Sender || got.Target != ev.Target || !bytes.Equal(got.Data, ev.Data) ||
+			!bytes.Equal(got.Headers, ev.Headers) {
+			t.Fatalf("event %d: %v arrived as %v", i, ev, got)
+		}
+		b.recv.Forward().Release()
+	}
+	if alone < 1500 {
+		t.Errorf("%d of 3000 events went out in one step", alone)
+	}
 }
 
 // What is sent becomes visible by itself after so many records or bytes.
@@ -413,7 +458,7 @@ func TestCorruptHead(t *testing.T) {
 func TestBell(t *testing.T) {
 	bell, err := shm.OpenDoorbell(aligned.Bytes(shm.DoorbellBytes, shm.DoorbellBytes))
 	must(t, err)
-	b := open(t, Config{InlineMax: 100, Bell: bell})
+	b := open(t, Config{InlineMax: 500, Bell: bell})
 	rung := func(what string, want bool, f func()) {
 		t.Helper()
 		bell.Arm()
@@ -425,6 +470,13 @@ func TestBell(t *testing.T) {
 	rung("send", false, func() { must(t, b.TrySend(event(0, 10))) })
 	rung("flush", true, func() { must(t, b.Flush()) })
 	rung("send now", true, func() { must(t, b.TrySendNow(event(0, 10))) })
+	b.drain(t)
+	must(t, b.TrySendNow(event(0, 10))) // looks at the head
+	rung("send alone", true, func() {
+		if !b.sendAlone(event(0, 10)) {
+			t.Error("not sent alone")
+		}
+	})
 	rung("flush of nothing", false, func() { must(t, b.Flush()) })
 	rung("promise", true, func() { must(t, b.Promise(1, 0)) })
 	rung("the same promise", false, func() { must(t, b.Promise(1, 0)) })

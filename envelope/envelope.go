@@ -190,6 +190,15 @@ func (e *Event) EncodeInline(dst []byte) {
 	copy(dst[EventHeaderBytes+len(e.Headers):], e.Data)
 }
 
+// Words is what EncodeInline writes in front of headers and data, for who stores it as words: the EventHeaderBytes in
+// little-endian order. The event isn't in a block or in parts, headers and data are within their maximum.
+func (e *Event) Words() (w0, w1, w2, w3 uint64) {
+	return uint64(KindEvent) | uint64(len(e.Headers))<<16 | uint64(len(e.Data))<<32,
+		math.Float64bits(e.Epoch + 0), // as in Encode
+		e.Number,
+		uint64(e.Target) | uint64(e.Sender)<<32
+}
+
 // KindOf reads the kind of the envelope in src.
 func KindOf(src []byte) (Kind, error) {
 	if len(src) == 0 {

@@ -4,6 +4,7 @@ package envelope
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"math"
 	"reflect"
@@ -53,6 +54,14 @@ func FuzzDecodeEvent(f *testing.F) {
 			again := make([]byte, len(src))
 			if inline.EncodeInline(again); !bytes.Equal(again, src) {
 				t.Fatalf("EncodeInline gives %x, want %x", again, src)
+			}
+			w0, w1, w2, w3 := e.Words()
+			var words []byte
+			for _, w := range []uint64{w0, w1, w2, w3} {
+				words = binary.LittleEndian.AppendUint64(words, w)
+			}
+			if !bytes.Equal(words, src[:EventHeaderBytes]) {
+				t.Fatalf("Words are %x, want %x", words, src[:EventHeaderBytes])
 			}
 		}
 		_ = CheckHeaders(e.Headers)

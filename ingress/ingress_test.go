@@ -4,13 +4,17 @@ package ingress
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/disco-sim/disco/egress"
 	"github.com/disco-sim/disco/envelope"
 	"github.com/disco-sim/disco/internal/aligned"
 	"github.com/disco-sim/disco/internal/invariants"
 	"github.com/disco-sim/disco/internal/lane"
+	"github.com/disco-sim/disco/internal/race"
 	"github.com/disco-sim/disco/ring"
 	"github.com/disco-sim/disco/shm"
 )
@@ -157,6 +161,77 @@ func TestPollAfterLookTakesOne(t *testing.T) {
 	if n, err := w.in.Poll(s); n != 0 || err != nil {
 		t.Errorf("the same end again: %d, %v", n, err)
 	}
+}
+
+// Two sides that answer one another, asleep or spinning in between: each event wakes its receiver. A lost wake-up would
+// end a sleep by its timeout.
+func TestAnswersWakeTheirReceiver(t *testing.T) {
+	trips := 5000
+	if race.Enabled {
+		trips = 1000
+	}
+	for _, mode := range []shm.Mode{shm.ModePark, shm.ModeAdaptive} {
+		var lanes [2][]byte
+		var bells [2]*shm.Doorbell
+		for i := range lanes {
+			lanes[i] = empty(t, lane.Config{RingBytes: 8192})
+			var err error
+			bells[i], err = shm.OpenDoorbell(aligned.Bytes(shm.DoorbellBytes, shm.DoorbellBytes))
+			must(t, err)
+		}
+		failed := make(chan error, 1)
+		for side := range lanes {
+			out, err := egress.New(egress.Config{
+				Peer: 1 - side, Lane: lanes[side], Bell: bells[1-side], InlineMax: 1000, PublishRecords: 1,
+				Wait: func() error { return errors.New("no room") },
+			})
+			must(t, err)
+			in, err := New(Config{Lanes: []Source{{Peer: 1 - side, Lane: lanes[1-side], Bell: bells[1-side]}}})
+			must(t, err)
+			wait, err := shm.NewWaiter(shm.WaiterConfig{Bell: bells[side], Mode: mode, ParkMax: time.Minute})
+			must(t, err)
+			if side == 0 {
+				go func() { failed <- answer(out, in, wait, trips, true) }()
+			} else if err := answer(out, in, wait, trips, false); err != nil {
+				t.Fatalf("%v: %v", mode, err)
+			}
+		}
+		if err := <-failed; err != nil {
+			t.Fatalf("%v: %v", mode, err)
+		}
+	}
+}
+
+// answer sends an event for each that comes, first or last.
+func answer(out *egress.Egress, in *Ingress, wait *shm.Waiter, trips int, first bool) error {
+	s := &sink{}
+	for i := 1; i <= trips; i++ {
+		for turn := range 2 {
+			if first == (turn == 0) {
+				if err := out.TrySendNow(event(i, i*7%250)); err != nil {
+					return err
+				}
+				continue
+			}
+			for s.events < i {
+				for n := wait.Looks(); n > 0 && !in.Look(); n-- {
+					wait.Missed()
+				}
+				work, err := in.Poll(s)
+				if err != nil || work > 1 {
+					return fmt.Errorf("%d events at once: %w", work, err)
+				}
+				wait.Idle(work > 0)
+			}
+			if s.event.Number != uint64(i) || len(s.data) != i*7%250 {
+				return fmt.Errorf("event %d: %v with %d bytes", i, &s.event, len(s.data))
+			}
+		}
+	}
+	if st := wait.Stats(); st.Timeouts != 0 {
+		return fmt.Errorf("%d sleeps ended by their timeout", st.Timeouts)
+	}
+	return nil
 }
 
 // A sink that refuses what a look has found, and a record that is no envelope, end the lane, once.

@@ -34,7 +34,8 @@ type Handler interface {
 // Reporter is a Handler that has results. Report is called once, after the last
 // Handle, also when the run was interrupted (p.Now() says how far it came). The
 // bytes reach the launcher and the scenario's Accumulator, which sees the parts of
-// all simprocs in the order of their ids, whoever hosted them.
+// all simprocs in the order of their ids, whoever hosted them. They are copied before
+// another simproc is asked.
 type Reporter interface {
 	Report(p *Simproc) ([]byte, error)
 }

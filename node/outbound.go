@@ -256,7 +256,7 @@ func (e *Engine) Report(reached float64) ([]Report, error) {
 	parts := make([]Report, 0, len(e.byID))
 	err := e.EachReport(reached, func(id SimprocID, _ uint64, report []byte) error {
 		if report != nil {
-			parts = append(parts, Report{id, report})
+			parts = append(parts, Report{id, slices.Clone(report)})
 		}
 		return nil
 	})
@@ -265,7 +265,8 @@ func (e *Engine) Report(reached float64) ([]Report, error) {
 
 // EachReport asks every handler that has results for them, in the order of the simprocs' ids, and yields them with the
 // simproc's trace hash. reached is the simulated time that the whole run came to: the horizon, or less when it was
-// interrupted. The report is nil where the handler isn't a Reporter. An error of yield ends it.
+// interrupted. The report is nil where the handler isn't a Reporter, and its memory ends with yield. An error of yield
+// ends it.
 func (e *Engine) EachReport(reached float64, yield func(id SimprocID, hash uint64, report []byte) error) error {
 	for _, i := range e.byID {
 		p := &e.procs[i]

@@ -12,7 +12,7 @@ import (
 // are published alone may take a line each.
 func TestCapacityFor(t *testing.T) {
 	for _, records := range []int{0, 1, 2, 29, 84, 85, 117, 256, 257, 258, 700} {
-		for _, length := range []int{0, 8, 16, 100, 248, 300} {
+		for _, length := range []int{0, 8, 16, 100, 248, 300, 1000, 4080, 4100} {
 			capacity := ring.CapacityFor(records, length)
 			for before := 0; before < 600; before += 1 + before/7 {
 				p, c := open(t, capacity, uint64(before)*8)

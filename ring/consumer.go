@@ -23,12 +23,12 @@ type Consumer struct {
 	// Owned by the consumer.
 	position uint64 // behind the last record that Next returned
 	alone    uint64 // behind the last header with lineBit; another position if there was none
+	second   uint64 // from a header to the other word that Look loads
 	bound    uint64 // Invariant: position never passes it; as computed by turn, or less
 	expect   uint64 // header word of a record up to bound, without its length
 	released uint64 // the head as stored
 	err      error  // why no more records come, nil while they may
 	closed   bool   // Close has been called
-	waited   bool   // Look has returned false since the last long record
 }
 
 // OpenConsumer acquires the reading side of the ring in mem, which Init has formatted. It fails with ErrTaken when
@@ -42,6 +42,7 @@ func OpenConsumer(mem []byte) (*Consumer, error) {
 		return nil, err
 	}
 	c := &Consumer{view: v, position: start, alone: start - 1, released: start}
+	c.second = c.line
 	c.turn()
 	return c, nil
 }
@@ -63,16 +64,13 @@ func (c *Consumer) Next() ([]byte, error) {
 	next := c.position + headerBytes + alignUp(length)
 	if header&lineBit != 0 {
 		next = c.lineUp(next)
-		c.alone = next
+		c.alone, c.second = next, c.secondOf(length)
 		if next-c.position > c.line {
 			// Whoever decodes the record needs its second line too: it is on its way then. The value isn't used.
 			at := c.position + c.line
 			c.probe.step(touchLine, c.slot(at))
 			atomic.LoadUint64(c.word(at))
 		}
-	} else if length > aloneMax && c.waited {
-		c.waited = false
-		prefetchLoad(word, min(length, c.capacity-index, aheadMax)/lineBytes)
 	}
 	// Loaded once, bounded by our own capacity and position before it is used: up to bound the record ends within
 	// the data area, and with it not more is unreleased than a producer can have published. A header of 0 differs
@@ -100,8 +98,17 @@ func (c *Consumer) NextAlone() []byte {
 	}
 	// SYNC POINT record-published: as in Next.
 	race.Acquire(word)
-	c.position, c.alone = next, next
+	c.position, c.alone, c.second = next, next, c.secondOf(length)
 	return c.memory.body(index+headerBytes, length)
+}
+
+// secondOf is c.second after a record alone of length bytes: its second line, if the next one will be as short. The
+// lines of a long one are better left to their writer until they are there: each load takes one from it.
+func (c *Consumer) secondOf(length uint64) uint64 {
+	if length > shortMax {
+		return 0
+	}
+	return c.line
 }
 
 // turn computes the header of a record at the present position, and how far it may reach: to the end of the data
@@ -168,19 +175,15 @@ func (c *Consumer) Pending() bool {
 }
 
 // Look is Pending for a consumer that looks again and again and calls Next as soon as Look returns true. It also loads
-// a word of the line behind the one with the header, each time: the two lines of a record then come together and not
-// one after the other. Next asks for all lines of a long record at once, if Look has returned false before.
+// a word of the line behind the one with the header, each time, unless the last record alone was a long one: the two
+// lines of a record then come together and not one after the other.
 func (c *Consumer) Look() bool {
 	// SYNC POINT record-published: only compared; Next loads the header itself.
 	header := atomic.LoadUint64(c.word(c.position))
 	if !race.Enabled { // it may be written at the same time; the value isn't used
-		atomic.LoadUint64(c.word(c.position + c.line))
+		atomic.LoadUint64(c.word(c.position + c.second))
 	}
-	if header != 0 || c.err != nil {
-		return true
-	}
-	c.waited = true
-	return false
+	return header != 0 || c.err != nil
 }
 
 // Release gives the bytes of all records returned so far back to the producer, with

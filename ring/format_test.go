@@ -127,13 +127,17 @@ func TestFormatOfRecordsPublishedAlone(t *testing.T) {
 		}
 		c.Release()
 	}
+	if !p.PublishAlone(1, 2, 3, 4, []byte{5}) || [7]uint64{word(384), word(392), word(400), word(408), word(416),
+		word(424), word(448)} != [7]uint64{0xD581_0000_0021, 1, 2, 3, 4, 0xEEEE_EEEE_EEEE_EE05, 0} {
+		t.Errorf("four words and a byte alone: words %#x", mem[ring.ControlBytes+384:][:72])
+	}
 	for range 2 {
 		if _, err := p.Stage(100); err != nil {
 			t.Fatal(err)
 		}
 	}
 	p.Publish()
-	if word(384) != 0xD501_0000_0064 || word(384+112) != 0xD501_0000_0064 || word(384+224) != 0 {
-		t.Errorf("two records together: words %#x, %#x, %#x", word(384), word(384+112), word(384+224))
+	if word(448) != 0xD501_0000_0064 || word(448+112) != 0xD501_0000_0064 || word(448+224) != 0 {
+		t.Errorf("two records together: words %#x, %#x, %#x", word(448), word(448+112), word(448+224))
 	}
 }

@@ -106,6 +106,7 @@ func FuzzProducer(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		p.line = uint64(max(headerBytes, capacity/4)) // so that small rings have lines
 		var stopped error
 		for ; len(script) >= 9; script = script[9:] {
 			binary.LittleEndian.PutUint64(mem[consumerOffset:], binary.LittleEndian.Uint64(script)-uint64(capacity))
@@ -113,6 +114,13 @@ func FuzzProducer(f *testing.F) {
 				t.Fatalf("room %d", room)
 			}
 			n := int(script[8])
+			at := p.Position()
+			if p.look, p.apart = 1, true; n%4 == 0 && p.PublishAlone(1, 2, 3, 4, make([]byte, n)) {
+				if took := p.Position() - at; stopped != nil || took < uint64(40+n) || took >= uint64(capacity) {
+					t.Fatalf("%d bytes were published alone in %d after %v", 32+n, took, stopped)
+				}
+				continue
+			}
 			buf, err := p.Claim(n)
 			if stopped != nil && err != stopped {
 				t.Fatalf("claim: %v after %v", err, stopped)

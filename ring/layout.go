@@ -141,12 +141,16 @@ const (
 // look fetches its line.
 const looksEvery = 256
 
-// aloneMax is the size in bytes of the largest record that may leave the rest of a line free. With longer ones the
-// lines themselves are what takes time, and a stream of them would be slower.
-const aloneMax = 256
+// aloneMax is the size in bytes of the largest record that may leave the rest of a line free: of longer ones a line is
+// a small part.
+const aloneMax = 4096
 
-// aheadMax is how many bytes are asked for before they are written or read: more would fill the caches and the queues
-// to them.
+// shortMax is the size in bytes of the largest short record. Longer ones leave the rest of a line free only in
+// PublishAlone. A producer asks for the lines of the next record only after a longer one, and a consumer that waits
+// after a short one looks at the next record's second line, too.
+const shortMax = 256
+
+// aheadMax is how many bytes are asked for before they are written: more would fill the caches and the queues to them.
 const aheadMax = 4096
 
 // lineOf is what the position behind a record with lineBit is rounded up to: a cache line, or, in small rings, a word.

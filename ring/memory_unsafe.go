@@ -37,3 +37,12 @@ func (m memory) body(index, n uint64) []byte {
 	}
 	return unsafe.Slice((*byte)(unsafe.Add(m.base, index)), n)
 }
+
+// words is the four words from an index on. Precondition: as body, with n 32; index is a multiple of 8.
+func (m memory) words(index uint64) *[4]uint64 {
+	if invariants.Enabled {
+		invariants.Assert(index%headerBytes == 0 && index <= m.size && 32 <= m.size-index,
+			"ring: four words at index %d of %d", index, m.size)
+	}
+	return (*[4]uint64)(unsafe.Add(m.base, index))
+}

@@ -9,8 +9,3 @@ package ring
 //
 //go:noescape
 func prefetchStore(p *uint64, lines uint64)
-
-// prefetchLoad is prefetchStore for lines that will be read.
-//
-//go:noescape
-func prefetchLoad(p *uint64, lines uint64)

@@ -15,16 +15,3 @@ store:
 	JMP store
 stored:
 	RET
-
-// func prefetchLoad(p *uint64, lines uint64)
-TEXT ·prefetchLoad(SB), NOSPLIT, $0-16
-	MOVQ p+0(FP), AX
-	MOVQ lines+8(FP), BX
-load:
-	SUBQ $1, BX
-	JLT loaded
-	PREFETCHT0 (AX)
-	ADDQ $64, AX
-	JMP load
-loaded:
-	RET

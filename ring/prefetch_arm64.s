@@ -14,16 +14,3 @@ store:
 	B store
 stored:
 	RET
-
-// func prefetchLoad(p *uint64, lines uint64)
-TEXT ·prefetchLoad(SB), NOSPLIT, $0-16
-	MOVD p+0(FP), R0
-	MOVD lines+8(FP), R1
-load:
-	CBZ R1, loaded
-	PRFM (R0), PLDL1KEEP
-	ADD $64, R0
-	SUB $1, R1
-	B load
-loaded:
-	RET

@@ -5,4 +5,3 @@
 package ring
 
 func prefetchStore(*uint64, uint64) {}
-func prefetchLoad(*uint64, uint64)  {}

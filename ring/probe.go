@@ -13,4 +13,5 @@ const (
 	storeHead                       // release store of the head
 	loadHead                        // atomic load of the head
 	touchLine                       // load of a word of a published record's body, which is not used
+	putBody                         // plain store to a word of a body, where the ring does it itself
 )

@@ -35,7 +35,9 @@ type Producer struct {
 	claim  uint64 // header word of the claimed record without its lap, 0: none
 	pad    uint64 // bytes of padding in front of the claimed record
 	count  int    // records committed since the last Publish
+	later  bool   // Prepare has been called: it asks for lines, not who publishes
 	apart  bool   // the consumer waits for each record, as far as the last look at the head shows
+	due    uint64 // bytes to ask for in Prepare, 0: none
 	look   int    // records that are published alone up to the next such look
 
 	refuse uint64 // claims of so many bytes or more are refused: maxBody+1, 0 once err is set
@@ -82,7 +84,7 @@ func (p *Producer) Stage(n int) ([]byte, error) {
 	}
 	p.staged += need
 	p.count++
-	if need > aloneMax {
+	if need > shortMax {
 		p.fetchAhead(need)
 	}
 	if invariants.Enabled {
@@ -230,7 +232,7 @@ func (p *Producer) PublishClaimed() {
 		p.check()
 	}
 	header, next := p.header|p.claim, at+size
-	if size <= aloneMax && p.waits() && p.fits(p.lineUp(next)) {
+	if p.waits() && size <= shortMax && p.fits(p.lineUp(next)) {
 		header, next = header|lineBit, p.lineUp(next)
 	}
 	p.probe.step(putHeader, p.slot(next))
@@ -240,27 +242,93 @@ func (p *Producer) PublishClaimed() {
 	p.probe.step(publishHeader, p.slot(at))
 	storeRelease(p.word(at), header)
 	p.staged, p.tail, p.claim = next, next, 0
-	if size > aloneMax {
-		p.fetchAhead(size)
+	if size > shortMax {
+		p.fetchSoon(size)
 	}
 }
 
-// fetchAhead asks for the lines of the next record, as if it were as long as the one before staged, which took size
-// bytes. They are in the consumer's cache since the last lap: without it a long record waits for most of them.
+// PublishAlone is Claim and PublishClaimed in one, for a record of four words and the bytes behind them, in fewer
+// instructions. The words lie in memory in little-endian order. It returns false, and does nothing, unless the
+// consumer waits for each record, as far as the last look at the head shows, nothing is claimed or committed, and a
+// record of at most 4,088 bytes fits in front of the end of the data area, by the head as last loaded. Claim and
+// PublishClaimed know all other cases, and why a record can't be sent. Like PublishClaimed it is no full fence.
+func (p *Producer) PublishAlone(w0, w1, w2, w3 uint64, rest []byte) bool {
+	at, n := p.staged, uint64(len(rest))+4*headerBytes
+	next := p.lineUp(at + headerBytes + alignUp(n))
+	// Up to bound the next header is free too, as in fits. p.apart says that the ring has lines.
+	if p.look <= 0 || !p.apart || n > aloneMax-headerBytes || n >= p.refuse || p.first|p.claim != 0 ||
+		next-at > p.bound-at {
+		return false
+	}
+	if invariants.Enabled {
+		p.check()
+		p.stepBody(at, n)
+	}
+	p.probe.step(putHeader, p.slot(next))
+	*p.word(next) = 0
+	index := at & p.mask
+	*p.memory.words(index + headerBytes) = [4]uint64{w0, w1, w2, w3}
+	copy(p.memory.body(index+5*headerBytes, n-4*headerBytes), rest)
+	// SYNC POINT record-published: as in Publish.
+	race.ReleaseMerge(p.word(at))
+	p.probe.step(publishHeader, p.slot(at))
+	storeRelease(p.word(at), p.header|n|lineBit)
+	p.look, p.staged, p.tail = p.look-1, next, next
+	if n > shortMax {
+		p.fetchSoon(headerBytes + alignUp(n))
+	}
+	return true
+}
+
+// stepBody tells the probe of the stores to a body of n bytes at position at, which the caller doesn't fill itself. It
+// counts words, because the position behind the body may be 0 again.
+func (p *Producer) stepBody(at, n uint64) {
+	for word := range alignUp(n) / headerBytes {
+		p.probe.step(putBody, p.slot(at+headerBytes+word*headerBytes))
+	}
+}
+
+// fetchAhead asks for the lines of the next record, as if it took size bytes as the one before staged did. They are in
+// the consumer's cache since the last lap: without it a long record waits for most of them.
 func (p *Producer) fetchAhead(size uint64) {
 	if from, lines := p.ahead(size); lines != 0 {
 		prefetchStore(p.word(from), lines)
 	}
 }
 
-// ahead is where the whole lines behind staged begin, and how many of them are free and worth asking for.
+// fetchSoon is fetchAhead for a record that was just published. If the consumer waits for it, it asks for the record's
+// lines now, and lines that come the other way would delay them: a caller of Prepare does it later.
+func (p *Producer) fetchSoon(size uint64) {
+	if p.apart && p.later {
+		p.due = size
+		return
+	}
+	p.fetchAhead(size)
+}
+
+// Prepare asks for the lines of the next record, if the last one was long and was published by itself to a consumer
+// that waits for each, once. It is for a producer that waits for an answer: when it has looked for it in vain a few
+// times, the consumer has read the record. Until the first call the lines are asked for as soon as a record is
+// published.
+func (p *Producer) Prepare() {
+	p.later = true
+	if p.due != 0 {
+		p.fetchAhead(p.due)
+		p.due = 0
+	}
+}
+
+// ahead is where the next line behind staged begins, and how many lines from there on are free and worth asking for,
+// up to the one with the header behind the next record. The line of staged itself is left out, because the consumer
+// looks at it: it would come in vain and be taken back.
 func (p *Producer) ahead(size uint64) (from, lines uint64) {
-	from = p.lineUp(p.staged)
+	from = p.lineUp(p.staged + headerBytes)
 	skip, left := from-p.staged, p.bound-p.staged
 	if skip >= left {
 		return from, 0
 	}
-	return from, min(size, left-skip, aheadMax) / lineBytes
+	// For records of one length always the same number, so that the processor foresees the end of the loop.
+	return from, min(p.lineUp(size+headerBytes), left-skip, aheadMax) / lineBytes
 }
 
 // Abort drops the claimed record, if there is one. Records committed before stay committed.
@@ -309,7 +377,7 @@ func (p *Producer) seal() {
 		p.check()
 	}
 	// A record that is claimed already has its place.
-	if p.count == 1 && p.claim == 0 && p.staged-p.tail <= aloneMax && p.first&kindMask == kindData && p.waits() {
+	if p.count == 1 && p.claim == 0 && p.staged-p.tail <= shortMax && p.first&kindMask == kindData && p.waits() {
 		if next := p.lineUp(p.staged); p.fits(next) {
 			p.first |= lineBit
 			p.staged = next

@@ -122,6 +122,7 @@ type pair struct {
 	c         Consumer
 	buf       []byte // what Claim returned
 	reference reference
+	alone     int // records that PublishAlone took
 }
 
 func newPair(t testing.TB, capacity int, start uint64) *pair {
@@ -221,6 +222,8 @@ func (x *pair) do(o op) error {
 			x.p.PublishClaimed()
 			return n
 		})
+	case 'w':
+		return x.doAlone(o.n)
 	case 'a':
 		x.p.Abort()
 		x.buf, x.reference.claimed = nil, nil
@@ -245,6 +248,50 @@ func (x *pair) do(o op) error {
 		x.c.Close()
 		x.reference.release()
 		x.reference.left = true
+	}
+	return nil
+}
+
+// publishAlone calls PublishAlone with a record of 32 bytes or more.
+func publishAlone(p *Producer, body []byte) bool {
+	var w [4]uint64
+	for i := range w {
+		w[i] = binary.LittleEndian.Uint64(body[8*i:])
+	}
+	return p.PublishAlone(w[0], w[1], w[2], w[3], body[32:])
+}
+
+// doAlone publishes four words and n bytes alone, if the ring does that now. Sometimes it sees to it that nothing is
+// claimed or staged, and that the last look at the head is a new one.
+func (x *pair) doAlone(n int) error {
+	if n%4 < 2 {
+		x.do(op{kind: 'a'})
+		if err := x.do(op{kind: 'p'}); err != nil {
+			return err
+		}
+	}
+	body, at := pattern(32+n, x.p.staged/8), x.p.staged
+	if x.p.look = 0; n%2 == 0 {
+		x.p.waits()
+	}
+	if x.p.look = 1; !publishAlone(&x.p, body) {
+		if x.p.staged != at || x.p.tail != at && x.p.first == 0 {
+			return fmt.Errorf("%d bytes weren't published alone, and yet staged is %d and tail %d", len(body),
+				x.p.staged, x.p.tail)
+		}
+		return nil
+	}
+	x.alone++
+	if err := x.reference.claim(body); err != nil || x.reference.claimed.pad != 0 {
+		return fmt.Errorf("%d bytes were published alone, where a claim answers %v", len(body), err)
+	}
+	x.reference.commit()
+	slack := x.p.staged - at - headerBytes - alignUp(uint64(len(body)))
+	if slack >= x.p.line || x.p.staged%x.p.line != 0 {
+		return fmt.Errorf("%d bytes are free behind a record alone up to %d", slack, x.p.staged)
+	}
+	if n := x.reference.publish(int(slack)); n != 1 {
+		return fmt.Errorf("%d records were published with one alone", n)
 	}
 	return nil
 }
@@ -358,14 +405,15 @@ func (x *pair) allowed(o op) bool {
 }
 
 // op is one call: c claim n bytes, s stage n bytes, m commit, p publish, f publish fenced, d commit and publish
-// (do at once), a abort, n next, r release, o room, e producer closes (end), l consumer closes (leaves).
+// (do at once), w publish four words and n bytes alone if it can, a abort, n next, r release, o room, e producer closes
+// (end), l consumer closes (leaves).
 type op struct {
 	kind byte
 	n    int
 }
 
 func (o op) String() string {
-	if o.kind == 'c' || o.kind == 's' {
+	if o.kind == 'c' || o.kind == 's' || o.kind == 'w' {
 		return fmt.Sprintf("%c%d", o.kind, o.n)
 	}
 	return string(o.kind)
@@ -382,6 +430,7 @@ func TestRandomHistoriesMatchTheReferenceRing(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 1))
 	for _, capacity := range []int{32, 64, 128, 512, 4096} {
+		alone := 0
 		for _, start := range starts(capacity) {
 			x := newPair(t, capacity, start)
 			var history []op
@@ -397,6 +446,10 @@ func TestRandomHistoriesMatchTheReferenceRing(t *testing.T) {
 						len(history), history[max(0, len(history)-20):], err)
 				}
 			}
+			alone += x.alone
+		}
+		if capacity >= 512 && alone < 50 {
+			t.Errorf("capacity %d: %d records were published alone", capacity, alone)
 		}
 	}
 }
@@ -405,12 +458,15 @@ func TestRandomHistoriesMatchTheReferenceRing(t *testing.T) {
 // maximum, mostly small ones.
 func randomOp(rng *rand.Rand, x *pair, capacity int) op {
 	for {
-		o := op{kind: "cccmmmmdsspfannnrro"[rng.IntN(19)]}
+		o := op{kind: "cccmmmmdsspfannnrrowwwwww"[rng.IntN(25)]}
 		if o.kind == 'c' || o.kind == 's' {
 			o.n = rng.IntN(capacity/2 + 2)
 			if rng.IntN(3) > 0 {
 				o.n = rng.IntN(o.n + 1)
 			}
+		}
+		if o.kind == 'w' {
+			o.n = rng.IntN(1 + rng.IntN(min(aloneMax, capacity/2)))
 		}
 		if x.allowed(o) {
 			return o

@@ -509,6 +509,105 @@ func TestStage(t *testing.T) {
 	}
 }
 
+// PublishAlone does nothing where anything is different from a round trip; Claim then says why, or does it.
+func TestPublishAlone(t *testing.T) {
+	full := func(p *ring.Producer, _ *ring.Consumer) {
+		for p.PublishAlone(1, 2, 3, 4, make([]byte, 88)) {
+		}
+		for p.Room() >= 32 {
+			send(t, p, strings.Repeat("x", 32))
+			p.Publish()
+		}
+	}
+	for _, x := range []struct {
+		name     string
+		capacity int
+		start    uint64
+		rest     int
+		change   func(*ring.Producer, *ring.Consumer)
+		taken    bool
+		claim    error // where it isn't taken, what Claim answers
+	}{
+		{"a round trip", 4096, 0, 72, nil, true, nil},
+		{"four words alone", 4096, 0, 0, nil, true, nil},
+		{"the longest record alone", 1 << 14, 0, 4088 - 32, nil, true, nil},
+		{"a longer one", 1 << 14, 0, 4088 - 31, nil, false, nil},
+		{"the longest record of the ring", 4096, 0, 2040 - 32, nil, true, nil},
+		{"one too long for it", 4096, 0, 2040 - 31, nil, false, ring.ErrTooLarge},
+		{"up to the end of the data area", 4096, 4096 - 3*64, 88, nil, true, nil},
+		{"beyond it", 4096, 4096 - 3*64, 89, nil, false, nil},
+		{"the consumer has read, not released", 4096, 0, 72, readOne, true, nil},
+		{"the consumer was behind at the last look", 1 << 16, 0, 72, fallBehind, false, nil},
+		{"a staged record", 4096, 0, 72, func(p *ring.Producer, _ *ring.Consumer) { p.Stage(8) }, false, nil},
+		{"no room", 4096, 0, 0, full, false, ring.ErrFull},
+		{"closed", 4096, 0, 72, func(p *ring.Producer, _ *ring.Consumer) { p.Close() }, false, ring.ErrClosed},
+		{"a ring without lines", 2048, 0, 72, nil, false, nil},
+		{"the smallest ring", 32, 0, 0, nil, false, ring.ErrTooLarge},
+	} {
+		p, c := open(t, x.capacity, x.start)
+		send(t, p, "")
+		p.Publish() // looks at the head
+		if expect(t, c, ""); x.change == nil {
+			x.change = func(*ring.Producer, *ring.Consumer) {}
+		}
+		c.Release()
+		x.change(p, c)
+		at := p.Position()
+		if got := p.PublishAlone(1, 2, 3, 4, make([]byte, x.rest)); got != x.taken || got != (p.Position() != at) {
+			t.Errorf("%s: taken %t, want %t; from position %d to %d", x.name, got, x.taken, at, p.Position())
+		}
+		if x.taken {
+			continue
+		}
+		if _, err := p.Claim(32 + x.rest); !errors.Is(err, x.claim) || (err == nil) != (x.claim == nil) {
+			t.Errorf("%s: Claim says %v, want %v", x.name, err, x.claim)
+		}
+	}
+	p, _ := open(t, 4096, 0)
+	send(t, p, "")
+	p.Publish()
+	if _, err := p.Claim(8); err != nil || p.PublishAlone(1, 2, 3, 4, nil) {
+		t.Errorf("taken while a record is claimed, or not claimed: %v", err)
+	}
+}
+
+// A look at the head is taken every 256 records alone: then a consumer that has fallen behind is noticed, and one that
+// has released makes room.
+func TestPublishAloneEndsWithTheLook(t *testing.T) {
+	p, c := open(t, 1<<16, 0)
+	send(t, p, "")
+	p.Publish()
+	taken := 0
+	for p.PublishAlone(uint64(taken), 2, 3, 4, nil) {
+		taken++
+	}
+	if taken != 256 {
+		t.Errorf("%d records alone after one look, want 256", taken)
+	}
+	for n := range 257 {
+		if rec, err := c.Next(); err != nil || n > 0 && (len(rec) != 32 || int(rec[0])+int(rec[1])<<8 != n-1) {
+			t.Fatalf("record %d: % x, %v", n, rec, err)
+		}
+	}
+	expectNothing(t, c)
+}
+
+// readOne lets the consumer read a record alone, without a release.
+func readOne(p *ring.Producer, c *ring.Consumer) {
+	p.PublishAlone(1, 2, 3, 4, nil)
+	c.Next()
+}
+
+// fallBehind publishes until the producer has looked again, while nothing is released.
+func fallBehind(p *ring.Producer, _ *ring.Consumer) {
+	for range 300 {
+		if _, err := p.Claim(0); err != nil {
+			break
+		}
+		p.PublishClaimed()
+	}
+}
+
 // Inspect finds the end of what is published from the head on.
 func TestInspectWalks(t *testing.T) {
 	for start := uint64(0); start < 128; start += 8 {

@@ -75,6 +75,8 @@ type scene struct {
 	returned  int  // records that the consumer has got
 	left      bool // the consumer has closed
 	alone     int  // records that NextAlone returned
+	taken     int  // records that PublishAlone took
+	refused   int  // and that it didn't take
 
 	sawPublished int // published at the consumer's last look
 	sawEnded     bool
@@ -113,7 +115,7 @@ func (s *scene) account(side int, a step) {
 	now := &s.clocks[side]
 	now[side]++
 	switch a.what {
-	case writeBody, putHeader:
+	case writeBody, putBody, putHeader:
 		s.plainStore(a, now)
 	case publishHeader:
 		if s.weak == publishHeader {
@@ -184,7 +186,8 @@ func (s *scene) actor(side int, script string) (next func() (step, bool), stop f
 
 // produce: a digit claims that many words, fills and commits them; A to D stage that
 // many words, from 0, and fill them; a claims one word and aborts; p publishes; e
-// closes; P to S claim that many words, from 0, fill them and publish at once.
+// closes; P to S claim that many words, from 0, fill them and publish at once; W to Z publish four words and that many
+// more, from 0, alone, or like P to S where the ring doesn't do it.
 func (s *scene) produce(script string, pause func(access, uint64)) {
 	for _, o := range script {
 		switch {
@@ -203,6 +206,8 @@ func (s *scene) produce(script string, pause func(access, uint64)) {
 				s.fill(buf, pause)
 				s.p.PublishClaimed()
 			}
+		case o >= 'W' && o <= 'Z':
+			s.produceAlone(32+int(o-'W')*8, pause)
 		case o == 'a':
 			if buf, err := s.p.Claim(8); err == nil {
 				pause(writeBody, s.slotOf(buf))
@@ -217,6 +222,23 @@ func (s *scene) produce(script string, pause func(access, uint64)) {
 			s.closing = true
 			s.p.Close()
 		}
+	}
+}
+
+// produceAlone publishes n bytes as a caller of PublishAlone does.
+func (s *scene) produceAlone(n int, pause func(access, uint64)) {
+	body := pattern(n, uint64(len(s.committed))+1)
+	s.committed = append(s.committed, body) // seen as soon as the header is stored
+	if s.p.look = 1; publishAlone(s.p, body) {
+		s.taken++
+		return
+	}
+	s.committed = s.committed[:len(s.committed)-1]
+	s.refused++
+	s.p.look = 0
+	if buf, ok := s.place(s.p.Claim, n); ok {
+		s.fill(buf, pause)
+		s.p.PublishClaimed()
 	}
 }
 
@@ -414,6 +436,10 @@ func TestEveryOrderOfStepsOfShortScripts(t *testing.T) {
 		{32, "QPQ", "nrnrnr"},
 		{64, "RARpS", "nrnnr"},
 		{64, "RQ", "NrNr"},
+		{128, "PW", "nN"},
+		{128, "PZ", "nN"}, // from some starts its body ends at position 0
+		{128, "PZZ", "nrN"},
+		{128, "PW0pe", "nN"},
 	}
 	for _, x := range scripts {
 		for start := uint64(0); start < uint64(x.capacity); start += 8 {
@@ -448,14 +474,17 @@ func TestRandomOrdersOfStepsOfLongScripts(t *testing.T) {
 		}
 		return string(b)
 	}
-	runs, alone := 20_000, 0
+	runs, alone, published, refused := 20_000, 0, 0, 0
 	if race.Enabled {
 		runs = 1000
 	}
 	for range runs {
-		capacity := 32 << rng.IntN(3)
+		capacity, letters := 32<<rng.IntN(3), "00112aAABBCD3ppppPQRSWZ"
+		if rng.IntN(2) == 0 { // mostly records alone
+			capacity, letters = 128<<rng.IntN(2), "0pPSWXYZWXYZWXYZ"
+		}
 		start := uint64(rng.IntN(capacity/8))*8 - uint64(capacity)
-		producer, consumer := draw("00112aAABBCD3ppppPQRS", 40), draw("nNnrr", 60)
+		producer, consumer := draw(letters, 40), draw("nNnrr", 100)
 		bias := rng.Float64()
 		played := newScene(capacity, start)
 		err := played.run(producer, consumer, func() int {
@@ -470,9 +499,14 @@ func TestRandomOrdersOfStepsOfLongScripts(t *testing.T) {
 				err)
 		}
 		alone += played.alone
+		published += played.taken
+		refused += played.refused
 	}
 	if alone < runs/100 {
 		t.Errorf("NextAlone returned %d records in %d runs", alone, runs)
+	}
+	if published < runs/10 || refused < runs/10 {
+		t.Errorf("PublishAlone took %d records and refused %d in %d runs", published, refused, runs)
 	}
 }
 
@@ -484,11 +518,12 @@ func TestTheStepCheckerFindsWeakenedProtocols(t *testing.T) {
 		producer, consumer string
 	}{
 		{"header published with a plain store", publishHeader, "1p", "nn"},
-		{"head stored with a plain store", storeHead, "1p1p1p1p1p", "nnr"},
-		{"record read after its release", 0, "1p1p1p1p1p", "nnrx"},
+		{"head stored with a plain store", storeHead, "3p3p3p3p3p", "nnr"},
+		{"record read after its release", 0, "3p3p3p3p3p", "nnrx"},
+		{"record alone published with a plain store", publishHeader, "PW", "nN"},
 	} {
 		_, err := everyOrder(func() *scene {
-			s := newScene(64, 0)
+			s := newScene(128, 0)
 			s.weak = x.weak
 			return s
 		}, x.producer, x.consumer)

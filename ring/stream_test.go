@@ -28,15 +28,17 @@ func TestTwoGoroutinesHandOverEveryRecord(t *testing.T) {
 	t.Logf("seed %d", seed)
 	for _, capacity := range []int{256, 4096} {
 		p, c := open(t, capacity, ^uint64(0)-uint64(4*capacity)+1)
+		producer := producing{p: p, draw: newSeeded(seed)}
 		failed := make(chan error, 1)
-		go func() {
-			failed <- produceSeeded(p, seed, records/2)
-		}()
+		go func() { failed <- producer.run(seed, records/2) }()
 		if err := consumeSeeded(c, seed, records/2); err != nil {
 			t.Fatalf("seed %d, capacity %d: %v", seed, capacity, err)
 		}
 		if err := <-failed; err != nil {
 			t.Fatalf("seed %d, capacity %d: producer: %v", seed, capacity, err)
+		}
+		if small := capacity < 4096; (producer.alone != 0) == small {
+			t.Errorf("capacity %d: %d records were published alone", capacity, producer.alone)
 		}
 	}
 }
@@ -56,44 +58,82 @@ func (s seeded) length(limit int) int {
 	return int(v >> 32 % uint64(min(limit, 96)+1))
 }
 
-func produceSeeded(p *ring.Producer, seed uint64, records int) error {
-	draw, rng := newSeeded(seed), rand.New(rand.NewPCG(seed, 3))
-	for range records {
-		n := draw.length(p.MaxRecord())
-		buf, err := p.Claim(n)
-		for err == ring.ErrFull {
-			p.Publish()
-			runtime.Gosched()
-			if err := p.Check(); err != nil {
-				return err
+// producing is the producer's side of seeded records.
+type producing struct {
+	p     *ring.Producer
+	draw  seeded
+	body  []byte
+	alone int // records that PublishAlone took
+}
+
+// run sends the records. Half of them it sends one by one, as to a peer that answers each.
+func (x *producing) run(seed uint64, records int) error {
+	rng := rand.New(rand.NewPCG(seed, 3))
+	for sent := range records {
+		n, how := x.draw.length(x.p.MaxRecord()), rng.IntN(8)
+		if sent%1024 < 512 {
+			how = 6
+			for !x.p.Drained() {
+				runtime.Gosched()
+				if err := x.p.Check(); err != nil {
+					return err
+				}
 			}
-			buf, err = p.Claim(n)
 		}
-		if err != nil {
-			return err
+		x.body = x.body[:0]
+		for ; n >= 8; n -= 8 {
+			x.body = binary.LittleEndian.AppendUint64(x.body, x.draw.words.Uint64())
 		}
-		for len(buf) >= 8 {
-			binary.LittleEndian.PutUint64(buf, draw.words.Uint64())
-			buf = buf[8:]
+		for ; n > 0; n-- {
+			x.body = append(x.body, byte(x.draw.words.Uint64()))
 		}
-		for i := range buf {
-			buf[i] = byte(draw.words.Uint64())
-		}
-		how := rng.IntN(8)
-		if how == 2 {
-			p.PublishClaimed()
+		if how >= 6 && x.publishAlone() {
 			continue
 		}
-		p.Commit()
+		if err := x.claim(); err != nil {
+			return err
+		}
+		if how == 2 || how >= 6 {
+			x.p.PublishClaimed()
+			continue
+		}
+		x.p.Commit()
 		switch how {
 		case 0:
-			p.Publish()
+			x.p.Publish()
 		case 1:
-			p.PublishFenced()
+			x.p.PublishFenced()
 		}
 	}
-	p.Close()
+	x.p.Close()
 	return nil
+}
+
+func (x *producing) publishAlone() bool {
+	if len(x.body) < 32 {
+		return false
+	}
+	word := func(at int) uint64 { return binary.LittleEndian.Uint64(x.body[at:]) }
+	if !x.p.PublishAlone(word(0), word(8), word(16), word(24), x.body[32:]) {
+		return false
+	}
+	x.alone++
+	return true
+}
+
+// claim puts the body into the ring.
+func (x *producing) claim() error {
+	buf, err := x.p.Claim(len(x.body))
+	for err == ring.ErrFull {
+		x.p.Publish()
+		runtime.Gosched()
+		if err := x.p.Check(); err != nil {
+			return err
+		}
+		buf, err = x.p.Claim(len(x.body))
+	}
+	copy(buf, x.body)
+	return err
 }
 
 func consumeSeeded(c *ring.Consumer, seed uint64, records int) error {

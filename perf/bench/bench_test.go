@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/disco-sim/disco/envelope"
 )
 
 func TestSumReadsEveryByte(t *testing.T) {
@@ -71,6 +73,32 @@ func TestChecksAgreeWithTheSums(t *testing.T) {
 	p[40] ^= 1
 	if err := NewCheck(NewPayload(64)).Verify("test", p, binary.LittleEndian.Uint64(p)); err == nil {
 		t.Error("damage isn't seen")
+	}
+}
+
+// A side that reads only the number of an answer sees a wrong one, and what else is damaged only in each 1,024th.
+func TestTheNumberIsRead(t *testing.T) {
+	s := sink{number: true, check: NewCheck(NewPayload(100))}
+	payload := NewPayload(100)
+	for number, wrong := range []uint64{0, 0, 0, 5} {
+		stamp(payload, uint64(number)+wrong)
+		payload[50]++
+		ev := envelope.Event{Number: uint64(number), Data: payload}
+		if err := s.ReceiveEvent(0, &ev, 0); err != nil || s.wrong != wrong {
+			t.Errorf("event %d: %v, wrong %d, want %d", number, err, s.wrong, wrong)
+		}
+	}
+	s.wrong, s.events = 0, readEvery-1
+	ev := envelope.Event{Number: 7, Data: payload}
+	stamp(payload, 7)
+	if err := s.ReceiveEvent(0, &ev, 0); err != nil || s.wrong == 0 {
+		t.Errorf("event %d: %v, wrong %d", s.events, err, s.wrong)
+	}
+	s.wrong, s.events = 0, readEvery-1
+	ev.Data = NewPayload(100)
+	stamp(ev.Data, 7)
+	if err := s.ReceiveEvent(0, &ev, 0); err != nil || s.wrong != 0 {
+		t.Errorf("event %d: %v, wrong %d, want 0", s.events, err, s.wrong)
 	}
 }
 

@@ -135,8 +135,13 @@ func (p *program) application() *cli.App {
 		HideVersion:    true,
 	}
 	for _, c := range commands {
+		flags := measureFlags()
+		if c[0] == "latency" {
+			flags = append(flags, &cli.StringFlag{Name: "read", Value: ReadAll, Usage: "`WHAT` the asking side reads " +
+				"of an answer: all, only its number, or echo: that, and what came is sent back"})
+		}
 		app.Commands = append(app.Commands,
-			p.command(c[0], c[1], measureFlags(), func(c *cli.Context, o Options) error {
+			p.command(c[0], c[1], flags, func(c *cli.Context, o Options) error {
 				return p.measure(c, o)
 			}))
 	}
@@ -190,6 +195,7 @@ func (p *program) command(name, usage string, flags []cli.Flag, action func(*cli
 			o := Options{
 				Payload: c.Int("payload"), Batch: c.Int("batch"), Wait: c.String("wait"), Pin: c.Bool("pin"),
 				Rounds: c.Int("rounds"), Threads: c.Bool("threads"), Time: c.Duration("time"), Ring: c.Int("ring"),
+				Read: c.String("read"),
 			}
 			switch {
 			case c.IsSet("payload") && o.Payload < 0:

@@ -182,6 +182,20 @@ func TestChosenRows(t *testing.T) {
 	}
 }
 
+// With --read the rows have another name and a remark; payloads without a number are measured too, and such as need
+// a block.
+func TestRead(t *testing.T) {
+	for read, remark := range map[string]string{ReadNumber: "reads only the number", ReadEcho: "a copy of what came"} {
+		for _, payload := range []string{"0", "7", "8", "1024", "200000"} {
+			status, out, errs := execute(Alternatives{}, "latency", "--read", read, "--payload", payload, "--wait",
+				"spin", "--threads", "--time", "2ms", "--rounds", "1", "--json", "-")
+			if status != ExitOK || !strings.Contains(out, `"latency-`+read+`"`) || !strings.Contains(out, remark) {
+				t.Errorf("%s, payload %s: exit %d, %s%s", read, payload, status, out, errs)
+			}
+		}
+	}
+}
+
 func TestFilesAndPlot(t *testing.T) {
 	dir := t.TempDir()
 	rows, curves := filepath.Join(dir, "rows.json"), filepath.Join(dir, "curves")
@@ -272,7 +286,8 @@ func TestASpinningSideIsStopped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, job := range []string{LimitFlag, LimitCopy, LimitFutex, JobTrip, JobStream, JobByNameTrip, JobByNameStream} {
+	for _, job := range []string{LimitFlag, LimitCopy, LimitFutex, JobTrip, JobTripNumber, JobTripEcho, JobStream,
+		JobByNameTrip, JobByNameStream} {
 		f, err := NewFleet(FleetConfig{Processes: true, Pairs: 1, ArenaBytes: bytes, Jobs: Jobs()})
 		if err != nil {
 			t.Fatal(err)
@@ -326,6 +341,8 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		"--rounds: found 0, want 1 to 1000":                      {"latency", "--rounds", "0"},
 		"--time: found 1ns, want 1ms to 1m0s":                    {"latency", "--time", "1ns"},
 		"--ring: found 1000, want a power of two":                {"latency", "--ring", "1000"},
+		`--read: found "some", want all, number or echo`:         {"latency", "--read", "some"},
+		"throughput: there is no flag --read":                    {"throughput", "--read", "number"},
 		`invalid value "many" for flag -payload`:                 {"latency", "--payload", "many"},
 		"--json - and --gobench both want standard output":       {"latency", "--json", "-", "--gobench"},
 		"--json: open /dev/null/rows.json":                       {"latency", "--json", "/dev/null/rows.json"},

@@ -16,13 +16,15 @@ import (
 
 // The names of the jobs that measure disco.
 const (
-	JobTrip      = "event-trip"      // an event there, one back
-	JobStream    = "event-stream"    // events one way, read in full
-	JobParts     = "event-parts"     // likewise, but no block is free: they are sent in parts
-	JobStreamTip = "event-tip"       // events one way, of which the reader reads the first and the last word
-	JobLoan      = "loan-trip"       // a block there, one back; first and last word written and read
-	JobLoanTouch = "loan-touch-trip" // a block there, written and read in full; a small event back
-	JobIdle      = "engine-idle"     // nothing is sent
+	JobTrip       = "event-trip"        // an event there, one back
+	JobTripNumber = "event-trip-number" // likewise, and of the answer only the number in the payload is read
+	JobTripEcho   = "event-trip-echo"   // likewise, and the answer holds what came, copied from ring to ring
+	JobStream     = "event-stream"      // events one way, read in full
+	JobParts      = "event-parts"       // likewise, but no block is free: they are sent in parts
+	JobStreamTip  = "event-tip"         // events one way, of which the reader reads the first and the last word
+	JobLoan       = "loan-trip"         // a block there, one back; first and last word written and read
+	JobLoanTouch  = "loan-touch-trip"   // a block there, written and read in full; a small event back
+	JobIdle       = "engine-idle"       // nothing is sent
 )
 
 // blocksPerPool is the number of blocks in each side's pool.
@@ -39,6 +41,8 @@ func poolClasses(payloadMax int) []shm.BlockSize {
 func engineJobs() []Job {
 	return []Job{
 		{Name: JobTrip, Format: formatEngine, Open: openTrip},
+		{Name: JobTripNumber, Format: formatEngine, Open: openTrip},
+		{Name: JobTripEcho, Format: formatEngine, Open: openTrip},
 		{Name: JobStream, Format: formatEngine, Open: openStream},
 		{Name: JobParts, Format: formatEngine, Open: openStream},
 		{Name: JobStreamTip, Format: formatEngine, Open: openStream},
@@ -153,6 +157,12 @@ func openEngine(s *Side) (*engine, error) {
 	if e.sink.tips {
 		e.sink.check = newTipCheck(e.payload)
 	}
+	switch {
+	case s.Job == JobTripEcho && !s.Lead():
+		e.sink.answer = e.echo
+	case (s.Job == JobTripNumber || s.Job == JobTripEcho) && s.Payload >= numberBytes:
+		e.sink.number = s.Lead()
+	}
 	return e, nil
 }
 
@@ -168,9 +178,15 @@ func (e *engine) room() error {
 	return nil
 }
 
+// prepareAt is how many looks of a pass are left when the next event is prepared: that is some 150 ns after the send.
+const prepareAt = 2
+
 // poll looks once for events and waits a little when there were none.
 func (e *engine) poll() error {
 	for n := e.wait.Looks(); n > 0 && !e.in.Look(); n-- {
+		if n == prepareAt {
+			e.out.Prepare()
+		}
 		e.wait.Missed()
 	}
 	work, err := e.in.Poll(&e.sink)
@@ -207,6 +223,18 @@ func (e *engine) send(number uint64) error {
 		err = e.out.SendEvent(&e.event)
 	}
 	if err != nil {
+		return err
+	}
+	return e.out.Flush()
+}
+
+// echo sends back what came, from where it lies.
+func (e *engine) echo(number uint64, payload []byte) error {
+	e.event.Number, e.event.Data = number, payload
+	if e.out.TrySendNow(&e.event) == nil {
+		return nil
+	}
+	if err := e.out.SendEvent(&e.event); err != nil {
 		return err
 	}
 	return e.out.Flush()
@@ -294,6 +322,9 @@ func (e *engine) followTrip(m *Meter) error {
 			continue
 		}
 		answered = e.sink.events
+		if e.sink.answer != nil {
+			continue // it was sent from the sink
+		}
 		if err := e.send(answered); err != nil {
 			return err
 		}

@@ -17,10 +17,13 @@ func NewPayload(n int) []byte {
 	return b
 }
 
+// numberBytes is what stamp writes.
+const numberBytes = 8
+
 // stamp writes the number of an event into its payload, so that no two are the same.
 // Payloads under 8 bytes stay as they are.
 func stamp(b []byte, number uint64) {
-	if len(b) >= 8 {
+	if len(b) >= numberBytes {
 		binary.LittleEndian.PutUint64(b, number)
 	}
 }

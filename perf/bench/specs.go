@@ -20,7 +20,15 @@ type Options struct {
 	Threads bool          // the sides are threads of one process
 	Time    time.Duration // of one measurement
 	Ring    int           // bytes of the rings
+	Read    string        // what the asking side of `latency` reads of an answer: "" and ReadAll, ReadNumber, ReadEcho
 }
+
+// What a side reads of an event.
+const (
+	ReadAll    = "all"
+	ReadNumber = "number" // the first word of the payload
+	ReadEcho   = "echo"   // likewise, and the answering side sends back what came
+)
 
 // The limits of options.
 const (
@@ -49,6 +57,8 @@ func (o Options) Validate() error {
 		return fmt.Errorf("--time: found %v, want %v to %v", o.Time, TimeMin, TimeMax)
 	case ring.CheckCapacity(o.Ring, RingMin, RingMax) != nil:
 		return fmt.Errorf("--ring: found %d, want a power of two from %d to %d bytes", o.Ring, RingMin, RingMax)
+	case o.Read != "" && o.Read != ReadAll && o.Read != ReadNumber && o.Read != ReadEcho:
+		return fmt.Errorf("--read: found %q, want %s, %s or %s", o.Read, ReadAll, ReadNumber, ReadEcho)
 	}
 	if o.Wait != "" {
 		if _, err := shm.ParseMode(o.Wait); err != nil {
@@ -148,7 +158,14 @@ func specsLatency(o Options) (specs []Spec) {
 				Bench: "latency", Row: o.task(JobTrip, payload, 1, wait),
 				Limit: o.task(LimitFlag, 8, 1, "spin"), LimitName: LimitFlag, By: ByTrip,
 			}
-			if payload == 64 && wait == "spin" {
+			switch {
+			case o.Read == ReadNumber:
+				s.Bench, s.Row.Job = "latency-number", JobTripNumber
+				s.Remark = "the asking side reads only the number of an answer"
+			case o.Read == ReadEcho:
+				s.Bench, s.Row.Job = "latency-echo", JobTripEcho
+				s.Remark = "the answer is a copy of what came, and the asking side reads only its number"
+			case payload == 64 && wait == "spin":
 				s.Goal.RatioMax = 1.5
 			}
 			specs = append(specs, s)
