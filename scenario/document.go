@@ -108,7 +108,7 @@ func (d *Document) model() (Value, error) {
 	r := NewReader(d)
 	v := Value{r: r, place: &place{name: "model"}, line: d.root.Line, column: d.root.Column}
 	if d.root.Kind != yaml.MappingNode {
-		r.open(r.rootValue())
+		r.open(r.Whole())
 		return v, r.Err()
 	}
 	for i := 0; i+1 < len(d.root.Content); i += 2 {

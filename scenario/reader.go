@@ -42,7 +42,7 @@ func NewReader(doc *Document) *Reader {
 // Root opens the top level of the document, which must be a mapping of the given
 // fields; `model` is allowed besides.
 func (r *Reader) Root(fields ...string) Section {
-	return r.rootValue().Section(append([]string{"model"}, fields...)...)
+	return r.Whole().Section(append([]string{"model"}, fields...)...)
 }
 
 // Err is nil when all that was read so far is good, and a Problems otherwise.
@@ -86,7 +86,8 @@ func (r *Reader) note(n note) {
 	}
 }
 
-func (r *Reader) rootValue() Value {
+// Whole is the whole document: Root for files that are no scenarios, and have no field "model".
+func (r *Reader) Whole() Value {
 	return Value{r: r, node: r.doc.root, line: r.doc.root.Line, column: r.doc.root.Column}
 }
 

@@ -124,6 +124,20 @@ type Accumulator interface {
 	Summary() (Summary, error)
 }
 
+// Gatherer is an Accumulator that takes the reports of a replication one by one, while others are still made: a run
+// with many nodes ends earlier then, and keeps no reports. A launcher may do without, and call Add alone.
+type Gatherer interface {
+	Accumulator
+
+	// Begin begins a replication, when all before it were added. rep has no Reports yet.
+	Begin(rep Replication)
+
+	// Take takes the report of the simproc with a dense id, in any order, and doesn't keep its memory. It isn't
+	// called for simprocs without a report. Add with the same Replication, without Reports, follows when all that
+	// there are were taken. An error ends the run.
+	Take(simproc int, report []byte) error
+}
+
 // Checker is a Scenario whose structure has to be worked out before it is known to be good. Check is asked for in the
 // process that leads the run, between Load and Graph (GraphOf does that); workers don't need it.
 type Checker interface {

@@ -18,7 +18,7 @@ import (
 // keys written out.
 func leaves(d *Document) map[string]string {
 	all := make(map[string]string)
-	spread(NewReader(d).rootValue(), all)
+	spread(NewReader(d).Whole(), all)
 	return all
 }
 

@@ -52,7 +52,9 @@ func (a *assignment) figures() (*Partition, error) {
 	if slices.Min(a.of) == slices.Max(a.of) {
 		return p, nil
 	}
-	a.predict(p)
+	if err := a.predict(p); err != nil {
+		return nil, err
+	}
 	for _, m := range a.s.Meshes() {
 		p.Lookahead = min(p.Lookahead, m.Lookahead)
 	}
@@ -63,38 +65,52 @@ func (a *assignment) figures() (*Partition, error) {
 }
 
 // predict fills in what the partition is predicted to cost, unless the graph is so large that this would take long.
-func (a *assignment) predict(p *Partition) {
+func (a *assignment) predict(p *Partition) error {
 	if a.s.NumNodes()+a.s.NumLinks() > listedMax {
-		return
+		return nil
 	}
-	if predict := newPredictor(list(a.s), a.run); predict.known() {
+	predict, err := newPredictor(a)
+	if err == nil && predict.known() {
 		seconds, rounds := predict.seconds(a.of, a.workers)
 		p.Rounds, p.Slowdown = rounds/predict.events, seconds/predict.least(1)
 	}
+	return err
 }
 
 // eachLink visits all links, by rising sender.
 func (a *assignment) eachLink(visit func(from node.SimprocID, link, fromNode, toNode int)) error {
-	if a.s.NumLinks() == 0 {
-		return nil
-	}
 	return a.linksOf(0, a.s.NumNodes(), visit)
 }
 
 // linksOf visits the links that leave some nodes, begin to end-1, by rising sender.
 func (a *assignment) linksOf(begin, end int, visit func(from node.SimprocID, link, fromNode, toNode int)) error {
-	layers := len(a.s.Simprocs())
-	for n := begin; n < end; n++ {
-		if (n+1)%(1<<12) == 0 {
+	const stretch = 1 << 12
+	for ; begin < end && a.s.NumLinks() > 0; begin += stretch {
+		linksOf(a.s, begin, min(begin+stretch, end), visit)
+		if end-begin > stretch {
 			if err := a.proceed(); err != nil {
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// eachLink visits all links of a structure, by rising sender.
+func eachLink(s *node.Structure, visit func(from node.SimprocID, link, fromNode, toNode int)) {
+	if s.NumLinks() > 0 {
+		linksOf(s, 0, s.NumNodes(), visit)
+	}
+}
+
+func linksOf(s *node.Structure, begin, end int, visit func(from node.SimprocID, link, fromNode, toNode int)) {
+	layers := len(s.Simprocs())
+	for n := begin; n < end; n++ {
 		for r := range layers {
 			from := node.SimprocID(n*layers + r)
-			first, end := a.s.LinksOf(from)
+			first, end := s.LinksOf(from)
 			for k := first; k < end; k++ {
-				to := int(a.s.To(k))
+				to := int(s.To(k))
 				if layers > 1 {
 					to /= layers
 				}
@@ -102,7 +118,6 @@ func (a *assignment) linksOf(begin, end int, visit func(from node.SimprocID, lin
 			}
 		}
 	}
-	return nil
 }
 
 func (a *assignment) findCycles() (err error) {
@@ -263,8 +278,12 @@ func (a *assignment) minCut(pinned bool) error {
 	if a.s.NumNodes()+a.s.NumLinks() > listedMax {
 		return a.inPieces(pinned)
 	}
+	predict, err := newPredictor(a)
+	if err != nil {
+		return err
+	}
 	g := list(a.s)
-	a.saved = fastest(g, newPredictor(g, a.run), a.of, cyclicLinks(g, math.MaxFloat64), pinned)
+	a.saved = fastest(g, predict, a.of, cyclicLinks(g, math.MaxFloat64), pinned)
 	return nil
 }
 

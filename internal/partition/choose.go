@@ -76,7 +76,7 @@ func (p *predictor) near(all, best float64) bool {
 
 // counts are the smaller numbers of workers to try.
 func (p *predictor) counts(workers int) (counts []int) {
-	few := (len(p.g.Nodes)+len(p.g.Links))*workers <= allCounts
+	few := (p.s.NumNodes()+p.s.NumLinks())*workers <= allCounts
 	for n := workers - 1; n >= 1; n-- {
 		if few || n == p.run.Processors || n&(n-1) == 0 {
 			counts = append(counts, n)
@@ -111,7 +111,7 @@ func complete(of []int32, workers int) bool {
 // returns its predicted time. With full, every worker keeps a node.
 func (p *predictor) improve(of []int32, workers int, pins []int32, full bool) float64 {
 	best, _ := p.seconds(of, workers)
-	each := p.g.NumSimprocs() + workers*workers + 2*len(p.g.Links) + 2*len(p.g.Nodes)*len(p.g.Meshes)
+	each := p.s.NumSimprocs() + workers*workers + 2*p.s.NumLinks() + 2*p.s.NumNodes()*len(p.mesh)
 	for p.left > 0 {
 		node, to := -1, int32(0)
 		for _, m := range p.moves(of, pins) {
@@ -123,7 +123,7 @@ func (p *predictor) improve(of []int32, workers int, pins []int32, full bool) fl
 				of[m.n] = from
 				continue
 			}
-			if seconds, _ := p.seconds(of, workers); seconds < best {
+			if seconds, _ := p.secondsBelow(of, workers, best); seconds < best {
 				best, node, to = seconds, int(m.n), m.to
 			}
 			of[m.n] = from
@@ -145,10 +145,10 @@ type placed struct{ n, to int32 }
 // moves are all nodes that nobody pinned, each to every other worker that it has a link with.
 func (p *predictor) moves(of, pins []int32) []placed {
 	var all []placed
-	for i := range p.g.Links {
-		a, b := int32(p.g.Links[i].From.Node), int32(p.g.Links[i].To.Node)
+	eachLink(p.s, func(_ node.SimprocID, _, n, to int) {
+		a, b := int32(n), int32(to)
 		if of[a] == of[b] {
-			continue
+			return
 		}
 		if pins[a] == free {
 			all = append(all, placed{a, of[b]})
@@ -156,7 +156,7 @@ func (p *predictor) moves(of, pins []int32) []placed {
 		if pins[b] == free {
 			all = append(all, placed{b, of[a]})
 		}
-	}
+	})
 	slices.SortFunc(all, func(a, b placed) int { return cmp.Or(cmp.Compare(a.n, b.n), cmp.Compare(a.to, b.to)) })
 	return slices.Compact(all)
 }

@@ -4,151 +4,149 @@ package partition
 
 import (
 	"encoding/binary"
+	"math"
 	"slices"
 
 	"github.com/disco-sim/disco/node"
 )
 
 // flow is the way that bounds take through a placement: a graph of simprocs, of the lanes between workers, and of the
-// meshes of each worker.
+// meshes of each worker. Its edges aren't kept: they are as many as the scenario has links, and more.
 type flow struct {
-	start []int32 // start[v] to start[v+1]: the edges that leave v
-	edges []flowEdge
-	lanes int32 // vertices from here on are lanes
-}
-
-type flowEdge struct {
-	to        int32
-	lookahead float64
-}
-
-// newFlow makes the graph. The simprocs of a worker that has too many classes for the engine are one vertex, because
-// they share one bound there.
-func newFlow(g *node.Graph, of []int32, workers int) *flow {
-	b := &flowBuilder{g: g, of: of, workers: workers, layers: len(g.Simprocs), simprocs: g.NumSimprocs()}
-	b.hubs = b.simprocs + workers // behind one vertex for each worker, which stands for all of its simprocs
-	b.lanes = b.hubs + workers*len(g.Meshes)
-	b.connect()
-	if b.merged = b.tooManyClasses(); b.merged != nil {
-		b.from, b.to, b.lookahead = b.from[:0], b.to[:0], b.lookahead[:0]
-		b.connect()
-	}
-	return b.build(b.from, b.to)
-}
-
-// flowBuilder numbers the vertices, simprocs first, and collects the edges.
-type flowBuilder struct {
-	g               *node.Graph
+	s               *node.Structure
 	of              []int32
 	workers, layers int
-	simprocs        int     // how many
-	hubs, lanes     int     // the first of each
-	merged          []bool  // by worker: its simprocs are one vertex; nil: none
-	from, to        []int32 // of each edge
-	lookahead       []float64
+	simprocs        int    // vertices below are simprocs, numbered by their ids
+	hubs, lanes     int    // the first of each; lanes are the last vertices
+	merged          []bool // by worker: its simprocs are one vertex; nil: none
+	space           *adjacency
 }
 
-func (b *flowBuilder) vertex(e node.Endpoint) int32 {
-	if w := b.of[e.Node]; b.merged != nil && b.merged[w] {
-		return int32(b.simprocs) + w
+// newFlow makes the graph in which each simproc is a vertex of its own. Those of a worker that has too many classes for
+// the engine share one bound there, and are one vertex once merged is set. Each graph of its edges is made in
+// space.
+func newFlow(s *node.Structure, of []int32, workers int, space *adjacency) *flow {
+	f := &flow{s: s, of: of, workers: workers, layers: len(s.Simprocs()), simprocs: s.NumSimprocs(), space: space}
+	f.hubs = f.simprocs + workers // behind one vertex for each worker, which stands for all of its simprocs
+	f.lanes = f.hubs + workers*len(s.Meshes())
+	return f
+}
+
+func (f *flow) vertices() int { return f.lanes + f.workers*f.workers }
+
+// vertex is that of a simproc of a node.
+func (f *flow) vertex(id node.SimprocID, n int) int32 {
+	if w := f.of[n]; f.merged != nil && f.merged[w] {
+		return int32(f.simprocs) + w
 	}
-	return int32(b.g.ID(e))
+	return int32(id)
 }
 
-func (b *flowBuilder) lane(from, to int32) int32 {
-	return int32(b.lanes + int(from)*b.workers + int(to))
+func (f *flow) lane(from, to int32) int32 {
+	return int32(f.lanes + int(from)*f.workers + int(to))
 }
 
-func (b *flowBuilder) hub(worker int32, mesh int) int32 {
-	return int32(b.hubs + int(worker)*len(b.g.Meshes) + mesh)
+func (f *flow) hub(worker int32, mesh int) int32 {
+	return int32(f.hubs + int(worker)*len(f.s.Meshes()) + mesh)
 }
 
-func (b *flowBuilder) add(from, to int32, lookahead float64) {
-	if from != to {
-		b.from, b.to, b.lookahead = append(b.from, from), append(b.to, to), append(b.lookahead, lookahead)
-	}
-}
-
-// connect adds all edges. A lane's bound is the least of all its links, and holds all that they lead to.
-func (b *flowBuilder) connect() {
-	for n := range b.g.Nodes {
-		for rank := 1; rank < b.layers; rank++ {
-			before := b.vertex(node.Endpoint{Node: n, Simproc: rank - 1})
-			after := b.vertex(node.Endpoint{Node: n, Simproc: rank})
-			b.add(before, after, 0)
-			if b.g.Nodes[n].Shared {
-				b.add(after, before, 0)
+// edges visits all edges, some of which lead from a vertex to itself. A lane's bound is the least of all its links, and
+// holds all that they lead to.
+func (f *flow) edges(visit func(from, to int32, lookahead float64)) {
+	for n := range len(f.of) {
+		for rank := 1; rank < f.layers; rank++ {
+			id := node.SimprocID(n*f.layers + rank)
+			before, after := f.vertex(id-1, n), f.vertex(id, n)
+			visit(before, after, 0)
+			if f.s.Shared(n) {
+				visit(after, before, 0)
 			}
 		}
 	}
-	for i := range b.g.Links {
-		l := &b.g.Links[i]
-		from, to := b.of[l.From.Node], b.of[l.To.Node]
+	eachLink(f.s, func(id node.SimprocID, k, n, m int) {
+		x, y := f.vertex(id, n), f.vertex(f.s.To(k), m)
+		from, to := f.of[n], f.of[m]
 		if from == to {
-			b.add(b.vertex(l.From), b.vertex(l.To), l.Lookahead)
-			continue
+			visit(x, y, f.s.Lookahead(k))
+			return
 		}
-		b.add(b.vertex(l.From), b.lane(from, to), l.Lookahead)
-		b.add(b.lane(from, to), b.vertex(l.To), 0)
-	}
-	b.connectMeshes()
+		lane := f.lane(from, to)
+		visit(x, lane, f.s.Lookahead(k))
+		visit(lane, y, 0)
+	})
+	f.meshEdges(visit)
 }
 
-// connectMeshes makes each mesh a hub in each worker, with lanes between all workers that have nodes.
-func (b *flowBuilder) connectMeshes() {
-	has := make([]bool, b.workers)
-	for _, w := range b.of {
+// meshEdges makes each mesh a hub in each worker, with lanes between all workers that have nodes.
+func (f *flow) meshEdges(visit func(from, to int32, lookahead float64)) {
+	has := make([]bool, f.workers)
+	for _, w := range f.of {
 		has[w] = true
 	}
-	for m, mesh := range b.g.Meshes {
-		for n, w := range b.of {
-			b.add(b.vertex(node.Endpoint{Node: n, Simproc: mesh.From}), b.hub(w, m), mesh.Lookahead)
-			b.add(b.hub(w, m), b.vertex(node.Endpoint{Node: n, Simproc: mesh.To}), 0)
+	for m, mesh := range f.s.Meshes() {
+		for n, w := range f.of {
+			first := node.SimprocID(n * f.layers)
+			visit(f.vertex(first+node.SimprocID(mesh.From), n), f.hub(w, m), mesh.Lookahead)
+			visit(f.hub(w, m), f.vertex(first+node.SimprocID(mesh.To), n), 0)
 		}
 		for from := range has {
 			for to := range has {
 				if from != to && has[from] && has[to] {
-					lane := b.lane(int32(from), int32(to))
-					b.add(b.hub(int32(from), m), lane, 0)
-					b.add(lane, b.hub(int32(to), m), 0)
+					lane := f.lane(int32(from), int32(to))
+					visit(f.hub(int32(from), m), lane, 0)
+					visit(lane, f.hub(int32(to), m), 0)
 				}
 			}
 		}
 	}
 }
 
-// build sorts the edges by the vertex that they leave.
-func (b *flowBuilder) build(from, to []int32) *flow {
-	f := &flow{start: make([]int32, b.lanes+b.workers*b.workers+1), edges: make([]flowEdge, len(from))}
-	f.lanes = int32(b.lanes)
-	for _, v := range from {
-		f.start[v+1]++
+// graph is the graph of the edges with a lookahead of at most most, or the one with all of these turned round.
+// It visits the edges twice, to count and to fill in. The result is valid until the next call.
+func (f *flow) graph(most float64, turned bool) *adjacency {
+	g := f.space
+	g.start = slices.Grow(g.start[:0], f.vertices()+2)[:f.vertices()+2]
+	clear(g.start)
+	each := func(visit func(from, to int32)) {
+		f.edges(func(from, to int32, lookahead float64) {
+			if turned {
+				from, to = to, from
+			}
+			if from != to && lookahead <= most {
+				visit(from, to)
+			}
+		})
 	}
-	for v := 1; v < len(f.start); v++ {
-		f.start[v] += f.start[v-1]
+	each(func(from, _ int32) { g.start[from+2]++ })
+	for v := 2; v < len(g.start); v++ {
+		g.start[v] += g.start[v-1]
 	}
-	next := slices.Clone(f.start)
-	for i, v := range from {
-		f.edges[next[v]] = flowEdge{to[i], b.lookahead[i]}
-		next[v]++
+	all := int(g.start[len(g.start)-1])
+	if cap(g.to) < all {
+		g.to = nil // for the collector, before there is a longer one
+		g.to = make([]int32, all)
 	}
-	return f
+	g.to = g.to[:all]
+	each(func(from, to int32) { // start[from+1] is where its next edge belongs, and in the end where the last one ends
+		g.to[g.start[from+1]] = to
+		g.start[from+1]++
+	})
+	g.start = g.start[:len(g.start)-1]
+	return g
 }
 
 // tooManyClasses says which workers have more classes of simprocs than the engine tells apart: sets that the same
 // lanes reach and that reach the same lanes. nil: none has.
-func (b *flowBuilder) tooManyClasses() (merged []bool) {
-	if b.workers <= 3 {
+func (f *flow) tooManyClasses() (merged []bool) {
+	if f.workers <= 3 {
 		return nil // 2 peers, reached and reaching or not: 16 classes at the most
 	}
-	peer := func(lane int) int { return lane / b.workers }
-	in := b.build(b.from, b.to).marks(b.workers, peer)
-	peer = func(lane int) int { return lane % b.workers }
-	out := b.build(b.to, b.from).marks(b.workers, peer)
-	classes := make([]map[string]bool, b.workers)
-	words := (b.workers + 63) / 64
-	for v := range b.simprocs {
-		w := b.of[v/b.layers]
+	in := f.marks(f.graph(math.Inf(1), false), func(lane int) int { return lane / f.workers })
+	out := f.marks(f.graph(math.Inf(1), true), func(lane int) int { return lane % f.workers })
+	classes := make([]map[string]bool, f.workers)
+	words := (f.workers + 63) / 64
+	for v := range f.simprocs {
+		w := f.of[v/f.layers]
 		if classes[w] == nil {
 			classes[w] = map[string]bool{}
 		}
@@ -161,7 +159,7 @@ func (b *flowBuilder) tooManyClasses() (merged []bool) {
 		}
 		if classes[w][string(name)] = true; len(classes[w]) > node.ClassesMax {
 			if merged == nil {
-				merged = make([]bool, b.workers)
+				merged = make([]bool, f.workers)
 			}
 			merged[w] = true
 		}
@@ -169,10 +167,10 @@ func (b *flowBuilder) tooManyClasses() (merged []bool) {
 	return merged
 }
 
-// marks is the set of peers whose lanes reach a vertex without another lane between, a bit for each peer.
-func (f *flow) marks(workers int, peer func(lane int) int) []uint64 {
-	words := (workers + 63) / 64
-	marks := make([]uint64, int(f.lanes)*words)
+// marks is the set of peers whose lanes reach a vertex of g without another lane between, a bit for each peer.
+func (f *flow) marks(g *adjacency, peer func(lane int) int) []uint64 {
+	words := (f.workers + 63) / 64
+	marks := make([]uint64, f.lanes*words)
 	todo, waits := []int32(nil), make([]bool, f.lanes)
 	mark := func(to int32, k int, bits uint64) {
 		at := int(to)*words + k
@@ -183,18 +181,18 @@ func (f *flow) marks(workers int, peer func(lane int) int) []uint64 {
 			todo, waits[to] = append(todo, to), true
 		}
 	}
-	for v := int(f.lanes); v < len(f.start)-1; v++ {
-		p := peer(v - int(f.lanes))
-		for _, e := range f.edges[f.start[v]:f.start[v+1]] {
-			mark(e.to, p/64, 1<<(p%64))
+	for v := f.lanes; v < f.vertices(); v++ {
+		p := peer(v - f.lanes)
+		for _, to := range g.to[g.start[v]:g.start[v+1]] {
+			mark(to, p/64, 1<<(p%64))
 		}
 	}
 	for len(todo) > 0 {
 		v := todo[len(todo)-1]
 		todo, waits[v] = todo[:len(todo)-1], false
-		for _, e := range f.edges[f.start[v]:f.start[v+1]] {
-			for k := 0; e.to < f.lanes && k < words; k++ {
-				mark(e.to, k, marks[int(v)*words+k])
+		for _, to := range g.to[g.start[v]:g.start[v+1]] {
+			for k := 0; int(to) < f.lanes && k < words; k++ {
+				mark(to, k, marks[int(v)*words+k])
 			}
 		}
 	}
@@ -204,16 +202,7 @@ func (f *flow) marks(workers int, peer func(lane int) int) []uint64 {
 // closes tells whether there is a cycle over a lane of edges with a lookahead of at most most: whether a lane is in a
 // component with another vertex.
 func (f *flow) closes(most float64) bool {
-	g := &adjacency{start: make([]uint32, len(f.start)), to: make([]int32, 0, len(f.edges))}
-	for v := range len(f.start) - 1 {
-		for _, e := range f.edges[f.start[v]:f.start[v+1]] {
-			if e.lookahead <= most {
-				g.to = append(g.to, e.to)
-			}
-		}
-		g.start[v+1] = uint32(len(g.to))
-	}
-	of, _ := g.components(func() error { return nil })
+	of, _ := f.graph(most, false).components(func() error { return nil })
 	size := make([]int32, len(of)) // by component
 	for _, c := range of {
 		size[^c]++

@@ -72,7 +72,9 @@ func (a *assignment) inPieces(pinned bool) error {
 	if pinned {
 		return nil
 	}
-	a.fewerPieces(best, pins)
+	if err := a.fewerPieces(best, pins); err != nil {
+		return err
+	}
 	return a.proceed()
 }
 
@@ -100,20 +102,23 @@ func (a *assignment) weights() []float64 {
 
 // fewerPieces leaves workers empty where all of them would wait for each other at nearly every event, or where the run
 // would take several times as long as over fewer.
-func (a *assignment) fewerPieces(p *pieces, pins []int32) {
+func (a *assignment) fewerPieces(p *pieces, pins []int32) error {
 	if least := a.s.LeastLookahead(); math.IsInf(least, 1) || a.most == 0 || !a.manyRounds(1/least) {
-		return
+		return nil
 	}
-	predict := newPredictor(list(a.s), a.run)
-	if !predict.known() {
-		return
+	predict, err := newPredictor(a)
+	if err != nil || !predict.known() {
+		return err
 	}
 	all, rounds := predict.seconds(a.of, a.workers)
 	if !predict.everyEvent(rounds) && predict.near(all, predict.least(a.workers)) {
-		return
+		return nil
 	}
 	best, before := all, slices.Clone(a.of)
 	for fewer := a.workers / 2; fewer >= 1 && predict.least(fewer) < best; fewer /= 2 {
+		if err := a.proceed(); err != nil {
+			return err
+		}
 		try := slices.Clone(pins)
 		p.assign(try, fewer)
 		if seconds, _ := predict.seconds(try, fewer); seconds < best {
@@ -123,9 +128,10 @@ func (a *assignment) fewerPieces(p *pieces, pins []int32) {
 	}
 	if !predict.everyEvent(rounds) && predict.near(all, best) {
 		copy(a.of, before)
-		return
+		return nil
 	}
 	a.saved = all / best
+	return nil
 }
 
 // manyRounds tells whether so many rounds of messages in a simulated second, the most that there can be, are worth a

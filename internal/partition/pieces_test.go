@@ -5,6 +5,7 @@ package partition
 import (
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strconv"
 	"testing"
@@ -105,5 +106,33 @@ func TestPiecesOfShortRun(t *testing.T) {
 		if few := slices.Min(p.Nodes); few < c.least || few > c.most || p.Balance() > c.balance {
 			t.Errorf("%v s: balance %v, nodes %v", c.seconds, p.Balance(), p.Nodes)
 		}
+	}
+}
+
+// Where lookaheads are tiny, placements over fewer workers are predicted, too. On the way, with all that is collected
+// again, that takes no more than a large graph may take in memory: 200 bytes a node and 40 a link.
+func TestMemoryOfTinyLookaheads(t *testing.T) {
+	const n, degree = 60_000, 10
+	rnd := rand.New(rand.NewPCG(1, 0))
+	g := graph(ones(n))
+	for i := range n * degree {
+		g.Links = append(g.Links, link(i/degree, rnd.IntN(n), 0.1, 1e-8))
+	}
+	s := structure(g)
+	if s.NumNodes()+s.NumLinks() <= listedMax {
+		t.Fatalf("%d links: the graph isn't cut into pieces", s.NumLinks())
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	p, err := Make(s, Run{Workers: 2, Processors: 2, Seconds: 1}, MinCut, nil, nil)
+	runtime.ReadMemStats(&after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if most := 200.0*n + 40*n*degree; float64(after.TotalAlloc-before.TotalAlloc) > most {
+		t.Errorf("%d bytes, want at most %v", after.TotalAlloc-before.TotalAlloc, most)
+	}
+	if p.Saved == 1 && slices.Min(p.Nodes) > n/100 {
+		t.Errorf("nodes %v: nothing was predicted", p.Nodes)
 	}
 }

@@ -5,6 +5,7 @@ package partition
 import (
 	"math"
 	"slices"
+	"sort"
 
 	"github.com/disco-sim/disco/node"
 )
@@ -26,43 +27,53 @@ const (
 // may be sent over it, so a lane joins links that have nothing to do with each other. The predictor builds that graph
 // of simprocs and lanes, and looks for the least lookahead with which a cycle over a lane closes. Simulated time moves
 // by so much in each round of messages, or from event to event where that is further (idle jumps).
+//
+// It reads nodes and links where they are: of a graph with millions of links nothing is copied but the numbers of one
+// graph's vertices at a time (flow.graph).
 type predictor struct {
-	g    *node.Graph
+	a    *assignment
+	s    *node.Structure // a's
 	run  Run
 	left int // vertices and edges that improve may still look at
 
 	shares []float64 // of the work, by node
 	events float64   // of all nodes, in a simulated second; 0: unknown
 	epochs float64   // different ones that these have, no more
-	rates  []float64 // by link, in events per simulated second
-	mesh   []float64 // by mesh
+	mesh   []float64 // events per simulated second, by mesh
 	steps  []float64 // the lookaheads that there are, rising
+	space  adjacency // of one flow at a time
 }
 
-func newPredictor(g *node.Graph, run Run) *predictor {
-	p := &predictor{g: g, run: run, left: moveSteps, shares: workShares(g)}
-	all, most := eventRates(g)
-	if most == 0 || math.IsInf(all, 0) || slices.Max(p.shares) == 0 {
-		return p
+// newPredictor fails only where a's proceed does.
+func newPredictor(a *assignment) (*predictor, error) {
+	p := &predictor{a: a, s: a.s, run: a.run, left: moveSteps, shares: make([]float64, a.s.NumNodes())}
+	if err := a.weigh(); err != nil {
+		return nil, err
 	}
-	p.events, p.epochs, p.rates, p.mesh = all, all, linkRates(g), meshRates(g)
-	if known(g.Epochs) {
-		p.epochs = min(all, g.Epochs)
+	works := newWorks(a.s)
+	for n := range p.shares {
+		p.shares[n] = works.share(n)
 	}
-	for _, rates := range [][]float64{p.rates, p.mesh} {
-		for i := range rates {
-			rates[i] *= most
+	if a.most == 0 || math.IsInf(a.events, 0) || works.most == 0 {
+		return p, nil
+	}
+	p.events, p.epochs = a.events, a.events
+	if epochs := a.s.Epochs(); known(epochs) {
+		p.epochs = min(a.events, epochs)
+	}
+	for k := range a.s.NumLinks() {
+		// Links that follow one another often have one lookahead: millions of copies are neither kept nor sorted.
+		if l := a.s.Lookahead(k); len(p.steps) == 0 || p.steps[len(p.steps)-1] != l {
+			p.steps = append(p.steps, l)
 		}
 	}
-	for i := range g.Links {
-		p.steps = append(p.steps, g.Links[i].Lookahead)
-	}
-	for i := range g.Meshes {
-		p.steps = append(p.steps, g.Meshes[i].Lookahead)
+	for _, m := range a.s.Meshes() {
+		p.mesh = append(p.mesh, a.meshRate(m)*a.most)
+		p.steps = append(p.steps, m.Lookahead)
 	}
 	slices.Sort(p.steps)
 	p.steps = slices.Compact(p.steps)
-	return p
+	return p, nil
 }
 
 // known tells whether the scenario says enough for a prediction.
@@ -75,16 +86,23 @@ func (p *predictor) least(workers int) float64 {
 
 // seconds is the predicted time of a simulated second, and how many rounds of messages it takes.
 func (p *predictor) seconds(of []int32, workers int) (all, rounds float64) {
+	return p.secondsBelow(of, workers, math.Inf(1))
+}
+
+// secondsBelow is seconds where that is less than limit. Elsewhere it is some time of at least limit, which is found
+// sooner: from the work alone, or from one look whether a cycle closes with which it can't be less.
+func (p *predictor) secondsBelow(of []int32, workers int, limit float64) (all, rounds float64) {
 	busy := make([]float64, workers)
 	for n, w := range of {
 		busy[w] += p.shares[n] * p.events * eventSeconds
 	}
-	for i, rate := range p.rates {
-		if from, to := of[p.g.Links[i].From.Node], of[p.g.Links[i].To.Node]; from != to {
-			busy[from] += rate * crossSeconds
-			busy[to] += rate * crossSeconds
+	eachLink(p.s, func(_ node.SimprocID, k, n, to int) {
+		if x, y := of[n], of[to]; x != y {
+			rate := p.a.rate(k) * p.a.most
+			busy[x] += rate * crossSeconds
+			busy[y] += rate * crossSeconds
 		}
-	}
+	})
 	away := 0.0
 	if len(of) > 1 && len(p.mesh) > 0 {
 		away = shareAway(of)
@@ -99,8 +117,11 @@ func (p *predictor) seconds(of []int32, workers int) (all, rounds float64) {
 		sum += b
 	}
 	work := max(slices.Max(busy), sum/float64(p.run.Processors))
+	if work >= limit {
+		return work, 0
+	}
 	round := p.roundSeconds(of, workers)
-	rounds = p.rounds(of, workers, work/round)
+	rounds = p.rounds(of, workers, work/round, func(rounds float64) bool { return work+rounds*round >= limit })
 	return work + rounds*round, rounds
 }
 
@@ -113,13 +134,12 @@ func (p *predictor) roundSeconds(of []int32, workers int) float64 {
 		}
 	}
 	lanes := make([]bool, workers*workers)
-	for i := range p.g.Links {
-		from, to := int(of[p.g.Links[i].From.Node]), int(of[p.g.Links[i].To.Node])
-		if lane := from*workers + to; from != to && !lanes[lane] {
+	eachLink(p.s, func(_ node.SimprocID, _, n, to int) {
+		if lane := int(of[n])*workers + int(of[to]); of[n] != of[to] && !lanes[lane] {
 			lanes[lane], promises = true, promises+1
 		}
-	}
-	if len(p.g.Meshes) > 0 {
+	})
+	if len(p.mesh) > 0 {
 		promises = used * (used - 1)
 	}
 	return roundOf(float64(promises), used, p.run.Processors)
@@ -135,19 +155,33 @@ func roundOf(lanes float64, workers, processors int) float64 {
 }
 
 // rounds is how many rounds of messages a simulated second takes. Fewer than cost a hundredth of the work, which takes
-// as long as so many rounds, are none.
-func (p *predictor) rounds(of []int32, workers int, work float64) float64 {
-	f := newFlow(p.g, of, workers)
+// as long as so many rounds, are none. Where they are tooMany, it is any
+// number that is tooMany.
+func (p *predictor) rounds(of []int32, workers int, work float64, tooMany func(rounds float64) bool) float64 {
 	from, _ := slices.BinarySearch(p.steps, 1/p.epochs)
 	to, found := slices.BinarySearch(p.steps, 100/work)
 	if found {
 		to++
 	}
 	// steps[:to] hold somebody back. Of these, steps[:from] let the next epoch come first.
+	from = min(from, to)
+	with := func(k int) float64 { // rounds where a cycle closes with steps[k] and none before
+		if k < from {
+			return p.epochs
+		}
+		return min(p.epochs, 1/p.steps[k])
+	}
+	// A cycle that closes while all simprocs are vertices of their own also does where some are one.
+	f := newFlow(p.s, of, workers, &p.space)
+	slow := sort.Search(to, func(k int) bool { return !tooMany(with(k)) })
+	if slow > 0 && f.closes(p.steps[slow-1]) {
+		return with(slow - 1)
+	}
+	f.merged = f.tooManyClasses()
 	if to == 0 || !f.closes(p.steps[to-1]) {
 		return 0
 	}
-	if from = min(from, to); from > 0 && f.closes(p.steps[from-1]) {
+	if from > 0 && f.closes(p.steps[from-1]) {
 		return p.epochs
 	}
 	for from+1 < to { // a cycle closes with steps[to-1], and none with steps[from-1]
@@ -157,5 +191,5 @@ func (p *predictor) rounds(of []int32, workers int, work float64) float64 {
 			from = mid
 		}
 	}
-	return min(p.epochs, 1/p.steps[to-1])
+	return with(to - 1)
 }

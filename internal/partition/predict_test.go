@@ -44,12 +44,18 @@ func network(rng *rand.Rand, nodes int, delay, rate float64) *node.Graph {
 	return g
 }
 
+// predictorOf is the predictor of a graph.
+func predictorOf(g *node.Graph, run Run) *predictor {
+	p, _ := newPredictor(newAssignment(structure(g), run, nil, nil)) // only proceed fails, and there is none
+	return p
+}
+
 // A lane that carries requests of the users and answers of a server to the client makes the client wait for the server,
 // and the server wait for the client: the run has a round of messages for each event. Without that lane, the same
 // scenario is a pipeline.
 func TestCyclesOfLanes(t *testing.T) {
 	g := service(4, 1000)
-	p := newPredictor(g, each(8))
+	p := predictorOf(g, each(8))
 	for _, c := range []struct {
 		what string
 		of   []int32
@@ -66,14 +72,14 @@ func TestCyclesOfLanes(t *testing.T) {
 		}
 	}
 	g.Epochs = 50
-	if _, rounds := newPredictor(g, each(8)).seconds([]int32{2, 0, 1, 2, 2, 3, 3}, 4); rounds != 50 {
+	if _, rounds := predictorOf(g, each(8)).seconds([]int32{2, 0, 1, 2, 2, 3, 3}, 4); rounds != 50 {
 		t.Errorf("50 epochs: %v rounds, want 50", rounds)
 	}
 	g.Epochs = 0
 	for i := range g.Links {
 		g.Links[i].Lookahead = 0.005
 	}
-	if _, rounds := newPredictor(g, each(8)).seconds([]int32{2, 0, 1, 2, 2, 3, 3}, 4); rounds != 200 {
+	if _, rounds := predictorOf(g, each(8)).seconds([]int32{2, 0, 1, 2, 2, 3, 3}, 4); rounds != 200 {
 		t.Errorf("5 ms of lookahead: %v rounds, want 200", rounds)
 	}
 }
@@ -91,7 +97,7 @@ func TestMoreWorkersAreNotSlower(t *testing.T) {
 		if rng.IntN(2) == 0 {
 			g = network(rng, 3+rng.IntN(12), math.Pow(10, -rng.Float64()*6), 1000)
 		}
-		p := newPredictor(g, Run{Processors: 1 + rng.IntN(8), Seconds: 1e9})
+		p := predictorOf(g, Run{Processors: 1 + rng.IntN(8), Seconds: 1e9})
 		best := math.Inf(1)
 		for workers := 1; workers <= min(len(g.Nodes), 8); workers++ {
 			p.run.Workers = workers
@@ -143,7 +149,8 @@ func TestClosesAgainstDumb(t *testing.T) {
 		for n := range of {
 			of[n] = int32(rng.IntN(workers))
 		}
-		f := newFlow(g, of, workers)
+		f := newFlow(structure(g), of, workers, &adjacency{})
+		f.merged = f.tooManyClasses()
 		for _, most := range []float64{0, 1, 2} {
 			got, want := f.closes(most), f.dumbCloses(most)
 			if got != want {
@@ -160,14 +167,14 @@ func TestClosesAgainstDumb(t *testing.T) {
 }
 
 func (f *flow) dumbCloses(most float64) bool {
-	n := len(f.start) - 1
+	n := f.vertices()
 	reach := make([][]bool, n)
 	for v := range reach {
 		reach[v] = make([]bool, n)
-		for _, e := range f.edges[f.start[v]:f.start[v+1]] {
-			reach[v][e.to] = e.lookahead <= most || reach[v][e.to]
-		}
 	}
+	f.edges(func(from, to int32, lookahead float64) {
+		reach[from][to] = from != to && lookahead <= most || reach[from][to]
+	})
 	for k := range reach {
 		for a := range reach {
 			for b := range reach {
@@ -175,7 +182,7 @@ func (f *flow) dumbCloses(most float64) bool {
 			}
 		}
 	}
-	for v := int(f.lanes); v < n; v++ {
+	for v := f.lanes; v < n; v++ {
 		if reach[v][v] {
 			return true
 		}
@@ -192,16 +199,12 @@ func TestTooManyClasses(t *testing.T) {
 		g.Links = append(g.Links, link(peers+i, i, 1, 0))
 		of[peers+i] = int32(1 + i)
 	}
-	b := &flowBuilder{g: g, of: of, workers: 1 + peers, layers: 1, simprocs: len(of)}
-	b.hubs, b.lanes = len(of)+b.workers, len(of)+b.workers
-	b.connect()
-	if merged := b.tooManyClasses(); merged == nil || !merged[0] || slices.Contains(merged[1:], true) {
+	merged := newFlow(structure(g), of, 1+peers, &adjacency{}).tooManyClasses()
+	if merged == nil || !merged[0] || slices.Contains(merged[1:], true) {
 		t.Errorf("merged are %v, want worker 0 alone", merged)
 	}
 	g.Links = g.Links[:node.ClassesMax-1] // and one class of those that nobody reaches
-	b.from, b.to, b.lookahead = nil, nil, nil
-	b.connect()
-	if merged := b.tooManyClasses(); merged != nil {
+	if merged = newFlow(structure(g), of, 1+peers, &adjacency{}).tooManyClasses(); merged != nil {
 		t.Errorf("merged are %v, want none", merged)
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 )
 
 // Codec encodes or decodes fields, one after the other. After an error it does nothing, and
@@ -36,21 +37,32 @@ type Codec struct {
 	err      error
 }
 
-// Append appends the encoded fields to buf.
+// codecs are those that Append and Decode use: there may be a million small structures at the end of a run.
+var codecs = sync.Pool{New: func() any { return &Codec{} }}
+
+// Append appends the encoded fields to buf. fields doesn't keep the Codec.
 func Append(buf []byte, fields func(*Codec)) ([]byte, error) {
-	c := &Codec{buf: buf}
+	c := codecs.Get().(*Codec)
+	*c = Codec{buf: buf}
 	fields(c)
-	return c.buf, c.err
+	buf, err := c.buf, c.err
+	*c = Codec{}
+	codecs.Put(c)
+	return buf, err
 }
 
-// Decode decodes fields that are the whole of b. Bytes that were decoded alias b.
+// Decode decodes fields that are the whole of b. Bytes that were decoded alias b. fields doesn't keep the Codec.
 func Decode(b []byte, fields func(*Codec)) error {
-	c := &Codec{buf: b, decoding: true}
+	c := codecs.Get().(*Codec)
+	*c = Codec{buf: b, decoding: true}
 	fields(c)
 	if c.err == nil && c.at < len(b) {
 		c.Fail("found %d bytes behind the last field, want none", len(b)-c.at)
 	}
-	return c.err
+	err := c.err
+	*c = Codec{}
+	codecs.Put(c)
+	return err
 }
 
 // Decoding reports whether fields are being decoded.
@@ -142,6 +154,12 @@ func (c *Codec) Varint(v *int64) {
 	if c.err != nil {
 		return
 	}
+	if c.at < len(c.buf) && c.buf[c.at] < 0x80 { // most
+		u := int64(c.buf[c.at])
+		*v = u>>1 ^ -(u & 1)
+		c.at++
+		return
+	}
 	x, n := binary.Varint(c.buf[c.at:])
 	if n <= 0 || n > 1 && c.buf[c.at+n-1] == 0 {
 		c.Fail("found no number of one to ten bytes, the last of them not 0")
@@ -166,8 +184,7 @@ func (c *Codec) Word(v *string, words []string) {
 func (c *Codec) Float(v *float64) {
 	u := math.Float64bits(*v)
 	c.Uint64(&u)
-	x := math.Float64frombits(u)
-	if math.IsNaN(x) || math.IsInf(x, 0) {
+	if x := math.Float64frombits(u); x-x != 0 { // NaN, or an infinity
 		c.Fail("found the number %v, want a finite one", x)
 	} else if c.decoding {
 		*v = x
@@ -235,28 +252,43 @@ func Optional[T any](c *Codec, v **T, fields func(*T, *Codec)) {
 }
 
 // Varints is a list of numbers.
-func Varints(c *Codec, v *[]int64) { List(c, v, 1, c.Varint) }
+func Varints(c *Codec, v *[]int64) {
+	resize(c, v, 1)
+	for i := range *v {
+		c.Varint(&(*v)[i])
+	}
+}
 
 // Floats is a list of numbers.
-func Floats(c *Codec, v *[]float64) { List(c, v, 8, c.Float) }
+func Floats(c *Codec, v *[]float64) {
+	resize(c, v, 8)
+	for i := range *v {
+		c.Float(&(*v)[i])
+	}
+}
 
 // List is a length and that many elements. No element may have fewer than elementBytes
 // bytes, which bounds what a wrong length can cost. A decoded list uses the memory that v has already, if it is
 // large enough; one without elements is empty, and nil where v was.
 func List[T any](c *Codec, v *[]T, elementBytes int, fields func(*T)) {
-	n := c.length(len(*v), elementBytes)
-	if c.decoding {
-		if cap(*v) < n {
-			*v = make([]T, n)
-		}
-		*v = (*v)[:n]
-	} else {
-		c.buf = slices.Grow(c.buf, n*elementBytes)
-	}
+	resize(c, v, elementBytes)
 	for i := range *v {
 		if c.err != nil {
 			return
 		}
 		fields(&(*v)[i])
 	}
+}
+
+// resize is the length of a list, for which there is memory then.
+func resize[T any](c *Codec, v *[]T, elementBytes int) {
+	n := c.length(len(*v), elementBytes)
+	if !c.decoding {
+		c.buf = slices.Grow(c.buf, n*elementBytes)
+		return
+	}
+	if cap(*v) < n {
+		*v = make([]T, n)
+	}
+	*v = (*v)[:n]
 }

@@ -14,7 +14,8 @@ type audit struct {
 	Came exactSum // the times at which requests came into the system
 	Left exactSum // the times at which requests left it: completed, or dropped
 
-	books []ledger // of the edges
+	books  []ledger // of the edges
+	server *serverAudit
 }
 
 func (a *audit) fields(c *wire.Codec) {

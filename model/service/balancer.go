@@ -37,7 +37,7 @@ type balancer struct {
 func (b *balancer) Handle(p *node.Simproc, events []node.Event) error { return b.handle(p, events) }
 
 // Report is called by the engine only, once, after the last Handle.
-func (b *balancer) Report(p *node.Simproc) ([]byte, error) { return reportOn(b, p) }
+func (b *balancer) Report(p *node.Simproc) ([]byte, error) { return reportOn(b, p, b.out.reporter) }
 
 func (b *balancer) handle(p simproc, events []node.Event) error {
 	now := p.Now()
@@ -73,7 +73,7 @@ func (b *balancer) apply(c change) {
 	}
 }
 
-func (b *balancer) report(end float64) (*boxReport, error) {
-	return &boxReport{End: end, Received: b.received, Passed: b.received, Edges: b.out.report(end), Audit: b.out.audit},
-		nil
+func (b *balancer) report(end float64, r *reporter) {
+	r.boxReport = boxReport{End: end, Received: b.received, Passed: b.received, Edges: b.out.report(end, r),
+		Audit: b.out.audit}
 }

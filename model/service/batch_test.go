@@ -83,7 +83,7 @@ func TestBatchAccounts(t *testing.T) {
 				boxes[i].depart(d)
 			}
 		}
-		want, got := boxes[0].report(10), boxes[1].report(10)
+		want, got := boxes[0].report(10, &reporter{}), boxes[1].report(10, &reporter{})
 		for i := range want {
 			if math.Abs(want[i].Area-got[i].Area) <= 1e-12*want[i].Area {
 				got[i].Area = want[i].Area

@@ -17,7 +17,7 @@ type forwarder struct {
 func (f *forwarder) Handle(p *node.Simproc, events []node.Event) error { return f.handle(p, events) }
 
 // Report is called by the engine only, once, after the last Handle.
-func (f *forwarder) Report(p *node.Simproc) ([]byte, error) { return reportOn(f, p) }
+func (f *forwarder) Report(p *node.Simproc) ([]byte, error) { return reportOn(f, p, f.out.reporter) }
 
 func (f *forwarder) handle(p simproc, events []node.Event) error {
 	now := p.Now()
@@ -34,9 +34,9 @@ func (f *forwarder) handle(p simproc, events []node.Event) error {
 	return nil
 }
 
-func (f *forwarder) report(end float64) (*boxReport, error) {
-	return &boxReport{End: end, Received: f.received, Passed: f.received, Edges: f.out.report(end), Audit: f.out.audit},
-		nil
+func (f *forwarder) report(end float64, r *reporter) {
+	r.boxReport = boxReport{End: end, Received: f.received, Passed: f.received, Edges: f.out.report(end, r),
+		Audit: f.out.audit}
 }
 
 // collector is the client's response side: it takes in finished requests. A
@@ -52,7 +52,7 @@ type collector struct {
 func (c *collector) Handle(p *node.Simproc, events []node.Event) error { return c.handle(p, events) }
 
 // Report is called by the engine only, once, after the last Handle.
-func (c *collector) Report(p *node.Simproc) ([]byte, error) { return reportOn(c, p) }
+func (c *collector) Report(p *node.Simproc) ([]byte, error) { return reportOn(c, p, &reporter{}) }
 
 func (c *collector) handle(p simproc, events []node.Event) error {
 	now := p.Now()
@@ -83,8 +83,7 @@ func (c *collector) once(r request) {
 	c.seen[word] |= bit
 }
 
-func (c *collector) report(end float64) (*boxReport, error) {
-	p := &boxReport{End: end, Received: c.received, Passed: c.received, Audit: c.audit}
-	p.Latencies = c.recorder.report()
-	return p, nil
+func (c *collector) report(end float64, r *reporter) {
+	r.boxReport = boxReport{End: end, Received: c.received, Passed: c.received, Latencies: c.recorder.report(),
+		Audit: c.audit}
 }

@@ -277,7 +277,7 @@ func TestConservation(t *testing.T) {
 				t.Fatal(err)
 			}
 			*of(p)++
-			if rep.Reports[n*rankCount], err = p.encode(); err != nil {
+			if rep.Reports[n*rankCount], err = p.appendTo(nil); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := modeltest.Sum(m, rep); err == nil {
@@ -315,8 +315,10 @@ func TestLedgers(t *testing.T) {
 		"edge": func(s *serial) {
 			passagesOf(s)[0].Value.entry += 1e-9
 		},
-		"request's place": func(s *serial) { clear(s.box("a", rankRequest).(*server).audit.since[levelWhole]) },
-		"residence":       func(s *serial) { s.box("a", rankRequest).(*server).residence += 1e-9 },
+		"request's place": func(s *serial) {
+			clear(s.box("a", rankRequest).(*server).out.audit.server.since[levelWhole])
+		},
+		"residence": func(s *serial) { s.box("a", rankRequest).(*server).residence += 1e-9 },
 		"between boxes": func(s *serial) { // off the edge before it reaches the server
 			first := &passagesOf(s)[0]
 			first.Key = first.Value.entry + (first.Key-first.Value.entry)/2
@@ -329,7 +331,7 @@ func TestLedgers(t *testing.T) {
 				}
 			}()
 			s := newSerial(t, m, 1)
-			for at := 10.0; len(s.box("a", rankRequest).(*server).audit.since[levelWhole]) == 0 ||
+			for at := 10.0; len(s.box("a", rankRequest).(*server).out.audit.server.since[levelWhole]) == 0 ||
 				len(passagesOf(s)) == 0; at += 0.01 {
 				s.run(t, at)
 			}

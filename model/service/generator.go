@@ -33,7 +33,7 @@ type generator struct {
 func (g *generator) Handle(p *node.Simproc, events []node.Event) error { return g.handle(p, events) }
 
 // Report is called by the engine only, once, after the last Handle.
-func (g *generator) Report(p *node.Simproc) ([]byte, error) { return reportOn(g, p) }
+func (g *generator) Report(p *node.Simproc) ([]byte, error) { return reportOn(g, p, g.out.reporter) }
 
 func (g *generator) handle(p simproc, _ []node.Event) error {
 	now := p.Now()
@@ -84,10 +84,10 @@ func later(now, d float64) float64 {
 	return max(now+d, math.Nextafter(now, math.Inf(1)))
 }
 
-func (g *generator) report(end float64) (*boxReport, error) {
-	return &boxReport{
+func (g *generator) report(end float64, r *reporter) {
+	r.boxReport = boxReport{
 		End: end, Received: g.made, Passed: g.made,
 		Generator: &generatorReport{Made: g.made, Windows: g.windows, UserSum: g.userSum},
-		Edges:     g.out.report(end), Audit: g.out.audit,
-	}, nil
+		Edges:     g.out.report(end, r), Audit: g.out.audit,
+	}
 }

@@ -17,6 +17,8 @@ type maker struct {
 	common
 	boxes  func(n int) (boxSpec, error)
 	shared [][]program // by list: its programs, nil where something is drawn
+
+	reporter reporter // memory for the boxes' reports: a maker and its boxes belong to one worker
 }
 
 // common is what making any box may take.
@@ -150,9 +152,6 @@ func (m *maker) newServer(at *boxSpec, h host) *server {
 	}
 	s.out.passages.Use(s.passages[:0])
 	s.gauges.ticks = newTicks(m.period, m.sampling)
-	if invariants.Enabled {
-		s.audit = &serverAudit{}
-	}
 	return s
 }
 
@@ -160,10 +159,10 @@ func (m *maker) newServer(at *boxSpec, h host) *server {
 func (m *maker) fillOutbox(o *outbox, at *boxSpec, h host) error {
 	*o = outbox{
 		edges: o.edges, log: o.log, accounts: o.accounts, passages: o.passages, box: at.id, horizon: h.Horizon(),
-		audit: newAudit(), ticks: newTicks(m.period, m.sampling),
+		audit: newAudit(), ticks: newTicks(m.period, m.sampling), reporter: &m.reporter,
 	}
 	if invariants.Enabled {
-		o.audit.books = make([]ledger, len(at.edges))
+		o.audit.books, o.audit.server = make([]ledger, len(at.edges)), &serverAudit{}
 	}
 	o.edges, o.accounts = slices.Grow(o.edges, len(at.edges)), slices.Grow(o.accounts, len(at.edges))
 	if o.full = cap(o.log); o.log == nil {

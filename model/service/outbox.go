@@ -36,6 +36,7 @@ type outbox struct {
 	sampled  []int32 // edges that were entered since the last tick
 	box      string  // the box's id, for messages
 	audit    *audit  // checked build only
+	reporter *reporter
 }
 
 // edge is what a request that enters one network edge needs, in one cache line.
@@ -242,8 +243,8 @@ func (o *outbox) under() []heap.Item[passage] {
 	return o.passages.Items()
 }
 
-// report closes the edges' accounts at end.
-func (o *outbox) report(end float64) []edgeReport {
+// report closes the edges' accounts at end, in r's memory.
+func (o *outbox) report(end float64, r *reporter) []edgeReport {
 	o.settle()
 	if o.batch != nil {
 		o.batch.collect(nil, math.Nextafter(end, 0), o.horizon)
@@ -254,7 +255,8 @@ func (o *outbox) report(end float64) []edgeReport {
 	for first := o.first(); first != nil && first.Key < end; first = o.first() {
 		o.leave()
 	}
-	parts := make([]edgeReport, len(o.edges))
+	r.edges = slices.Grow(r.edges[:0], len(o.edges))
+	parts := r.edges[:len(o.edges)]
 	for i := range o.edges {
 		e, a := &o.edges[i], &o.accounts[i]
 		parts[i] = edgeReport{

@@ -38,17 +38,31 @@ type logic interface {
 	handle(p simproc, events []node.Event) error
 
 	// report closes the accounts at end, the time up to which its work is
-	// done, and returns them. Nothing is handled afterwards.
-	report(end float64) (*boxReport, error)
+	// done, and puts them into r. Nothing is handled afterwards.
+	report(end float64, r *reporter)
 }
 
 // reportOn is Report of a logic.
-func reportOn(l logic, p *node.Simproc) ([]byte, error) {
-	r, err := l.report(p.Now())
-	if err != nil {
+func reportOn(l logic, p *node.Simproc, r *reporter) ([]byte, error) {
+	l.report(p.Now(), r)
+	return r.encode()
+}
+
+// reporter is memory in which boxes make their reports, one after the other: a run may have a million of them at its
+// end, and a garbage collector that goes over all boxes then would take as long as the reports.
+type reporter struct {
+	boxReport              // what was reported last; it leads to memory of the box, too
+	server    serverReport // memory for boxReport.Server
+	edges     []edgeReport // memory for boxReport.Edges
+	text      []byte       // the report that was encoded last
+}
+
+// encode encodes the report. The bytes stay as they are until the next one is encoded.
+func (r *reporter) encode() (text []byte, err error) {
+	if r.text, err = r.appendTo(r.text[:0]); err != nil {
 		return nil, err
 	}
-	return r.encode()
+	return r.text, nil
 }
 
 // idle stands where a node has nothing to do in a layer.

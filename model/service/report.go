@@ -54,12 +54,9 @@ type edgeReport struct {
 	TransitIn []float64 // by span, seconds
 }
 
-// reportBytes is about what the report of a server takes, which most are of: memory for it is taken once.
-const reportBytes = 192
-
-// encode gives the report as it is sent: the fields in this order (docs/format/control.md).
-func (p *boxReport) encode() ([]byte, error) {
-	b, err := wire.Append(make([]byte, 0, reportBytes), p.fields)
+// appendTo appends the report as it is sent: the fields in this order (docs/format/control.md).
+func (p *boxReport) appendTo(b []byte) ([]byte, error) {
+	b, err := wire.Append(b, p.fields)
 	if err != nil {
 		return nil, fmt.Errorf("service: a report: %w", err)
 	}

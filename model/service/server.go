@@ -61,14 +61,13 @@ type server struct {
 	account    [1]account
 	passages   [2]heap.Item[passage]
 	choice     *rand.Rand
-	audit      *serverAudit // checked build only
 }
 
 // Handle is called by the engine only.
 func (s *server) Handle(p *node.Simproc, events []node.Event) error { return s.handle(p, events) }
 
 // Report is called by the engine only, once, after the last Handle.
-func (s *server) Report(p *node.Simproc) ([]byte, error) { return reportOn(s, p) }
+func (s *server) Report(p *node.Simproc) ([]byte, error) { return reportOn(s, p, s.out.reporter) }
 
 func (s *server) handle(p simproc, events []node.Event) error {
 	now := p.Now()
@@ -236,14 +235,14 @@ func (s *server) weight(level int, i int32) int64 {
 func (s *server) enter(level int, i int32, now float64) {
 	s.gauges.level[level] += s.weight(level, i)
 	if invariants.Enabled {
-		s.audit.enter(level, i, now, s.weight(level, i))
+		s.out.audit.server.enter(level, i, now, s.weight(level, i))
 	}
 }
 
 func (s *server) leave(level int, i int32, now float64) {
 	s.gauges.level[level] -= s.weight(level, i)
 	if invariants.Enabled {
-		s.audit.leave(level, i, now, s.weight(level, i))
+		s.out.audit.server.leave(level, i, now, s.weight(level, i))
 	}
 }
 
@@ -254,20 +253,20 @@ func (s *server) received() (n int64) {
 	return n
 }
 
-func (s *server) report(end float64) (*boxReport, error) {
+func (s *server) report(end float64, r *reporter) {
 	s.gauges.settle(end)
 	g := &s.gauges
 	if invariants.Enabled {
-		s.audit.check(s, end)
+		s.out.audit.server.check(s, end)
 	}
-	return &boxReport{
-		End: end, Received: s.received(), Present: g.level[levelWhole], Passed: s.passed,
-		Server: &serverReport{
-			Area: g.area, Peak: g.peak, Samples: g.ticks.next - 1, Sum: g.sum, Top: g.top,
-			Residence: s.residence, ByEndpoint: s.byEndpoint,
-		},
-		Edges: s.out.report(end), Audit: s.out.audit,
-	}, nil
+	r.server = serverReport{
+		Area: g.area, Peak: g.peak, Samples: g.ticks.next - 1, Sum: g.sum, Top: g.top,
+		Residence: s.residence, ByEndpoint: s.byEndpoint,
+	}
+	r.boxReport = boxReport{
+		End: end, Received: s.received(), Present: g.level[levelWhole], Passed: s.passed, Server: &r.server,
+		Edges: s.out.report(end, r), Audit: s.out.audit,
+	}
 }
 
 // serverAudit keeps the ledgers of one server in the checked build.

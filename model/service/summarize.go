@@ -3,6 +3,7 @@
 package service
 
 import (
+	"bytes"
 	"fmt"
 
 	"github.com/disco-sim/disco/internal/invariants"
@@ -40,6 +41,8 @@ type tally struct {
 	full      int // replications in it: those that reached the horizon
 
 	// Of the replication at hand.
+	at       *run       // nil: none
+	taken    []bool     // by simproc: its report
 	report   *boxReport // memory for the next one
 	requests []traffic  // by node
 	answers  traffic    // to the client's second simproc
@@ -52,13 +55,67 @@ type traffic struct {
 	received int64 // by its own account
 }
 
-// Add reads the parts of one replication.
+// Add ends a replication that was begun, or reads one with all its parts.
 func (t *tally) Add(rep scenario.Replication) error {
-	r, err := t.read(rep)
-	if err != nil {
+	if t.at == nil {
+		t.Begin(rep)
+	}
+	r := t.at
+	t.at = nil
+	for id, report := range rep.Reports {
+		if report == nil {
+			continue
+		}
+		if err := t.takeReport(r, id, report); err != nil {
+			return fmt.Errorf("service: replication %d: %w", rep.Index, err)
+		}
+	}
+	if err := t.check(r); err != nil {
 		return fmt.Errorf("service: replication %d: %w", rep.Index, err)
 	}
 	t.add(r)
+	return nil
+}
+
+// Begin implements scenario.Gatherer.
+func (t *tally) Begin(rep scenario.Replication) {
+	rep.Reports = nil // they aren't kept
+	t.at = &run{Replication: rep, touched: make(map[int]*boxReport, len(t.watched))}
+	if rep.Reached == rep.Horizon {
+		t.at.sample = t.newSample()
+	}
+	clear(t.taken)
+	clear(t.requests)
+	t.answers = traffic{}
+}
+
+// Take implements scenario.Gatherer: it reads and checks one report, and adds it where it is about one box or edge.
+// What is about one of them is added once a replication, so the order of the reports changes no sum.
+func (t *tally) Take(simproc int, report []byte) error {
+	if err := t.takeReport(t.at, simproc, report); err != nil {
+		return fmt.Errorf("service: replication %d: %w", t.at.Index, err)
+	}
+	return nil
+}
+
+func (t *tally) takeReport(r *run, simproc int, report []byte) error {
+	if simproc < 0 || simproc >= len(t.taken) {
+		return fmt.Errorf("a report of simproc %d, want 0 to %d", simproc, len(t.taken)-1)
+	}
+	if t.taken[simproc] {
+		return fmt.Errorf("a second report of %s", t.m.graph.Name(node.SimprocID(simproc)))
+	}
+	t.taken[simproc] = true
+	switch e := t.m.graph.Endpoint(node.SimprocID(simproc)); {
+	case e.Simproc == rankRequest:
+		if err := t.readReport(t.report, e, report); err != nil {
+			return err
+		}
+		return t.take(r, e.Node, t.report)
+	case e.Node == nodeClient:
+		r.response = &boxReport{}
+		return t.readReport(r.response, e, bytes.Clone(report)) // its latencies are read last
+	}
 	return nil
 }
 
@@ -89,6 +146,7 @@ func newTally(m *Model) *tally {
 		boxes: make([]boxTotal, len(m.topology.boxes)), servers: make([]serverTotal, len(s.Servers)),
 		picks: make([]int32, 1, len(s.Servers)+1), edges: make([]edgeTotal, len(s.Edges)),
 		report: &boxReport{}, requests: make([]traffic, len(m.topology.boxes)),
+		taken: make([]bool, m.graph.NumSimprocs()),
 		whole: measure.NewGroups((*sample).join)}
 	for i := range s.Servers {
 		t.picks = append(t.picks, t.picks[i]+int32(len(s.Servers[i].Endpoints)))
@@ -103,69 +161,53 @@ func newTally(m *Model) *tally {
 	return t
 }
 
-// read reads and checks the parts of one replication, and adds those of boxes and edges.
-func (t *tally) read(rep scenario.Replication) (*run, error) {
-	r := &run{Replication: rep, touched: make(map[int]*boxReport, len(t.watched))}
-	if rep.Reached == rep.Horizon {
-		r.sample = t.newSample()
-	}
-	clear(t.requests)
-	t.answers = traffic{}
+// check checks that all reports are there and fit together, when all were taken.
+func (t *tally) check(r *run) error {
 	for n := range t.m.topology.boxes {
-		p, err := t.readReport(t.report, rep, n, rankRequest)
-		if err == nil {
-			err = t.take(r, n, p)
-		}
-		if err != nil {
-			return nil, err
-		}
-		if t.watched[n] {
-			r.touched[n], t.report = p, &boxReport{}
+		if id := t.m.graph.ID(node.Endpoint{Node: n, Simproc: rankRequest}); !t.taken[id] {
+			return fmt.Errorf("the report of %s is missing", t.m.graph.Name(id))
 		}
 	}
-	var err error
-	if r.response, err = t.readReport(&boxReport{}, rep, nodeClient, rankResponse); err != nil {
-		return nil, err
+	if r.response == nil {
+		id := t.m.graph.ID(node.Endpoint{Node: nodeClient, Simproc: rankResponse})
+		return fmt.Errorf("the report of %s is missing", t.m.graph.Name(id))
 	}
 	t.answers.received = r.response.Received
 	if err := t.conserve(r); err != nil {
-		return nil, err
+		return err
 	}
 	if err := t.decode(r); err != nil {
-		return nil, err
+		return err
 	}
 	if invariants.Enabled {
 		r.proof.add(r, r.response)
 		r.checkSystem()
 	}
-	return r, nil
+	return nil
 }
 
 // readReport reads the report of one simproc into p.
-func (t *tally) readReport(p *boxReport, rep scenario.Replication, n, rank int) (*boxReport, error) {
+func (t *tally) readReport(p *boxReport, e node.Endpoint, report []byte) error {
 	g := t.m.graph
-	id := g.ID(node.Endpoint{Node: n, Simproc: rank})
-	if int(id) >= len(rep.Reports) || rep.Reports[id] == nil {
-		return nil, fmt.Errorf("the report of %s is missing", g.Name(id))
+	id := g.ID(e)
+	if err := p.decode(report); err != nil {
+		return fmt.Errorf("the report of %s: %w", g.Name(id), err)
 	}
-	if err := p.decode(rep.Reports[id]); err != nil {
-		return nil, fmt.Errorf("the report of %s: %w", g.Name(id), err)
+	if e.Simproc == rankResponse {
+		return nil
 	}
-	if rank == rankResponse {
-		return p, nil
-	}
-	at := &t.m.topology.boxes[n]
+	at := &t.m.topology.boxes[e.Node]
 	if len(p.Edges) != len(at.out) {
-		return nil, fmt.Errorf("the report of %s has %d edges, want %d", g.Name(id), len(p.Edges), len(at.out))
+		return fmt.Errorf("the report of %s has %d edges, want %d", g.Name(id), len(p.Edges), len(at.out))
 	}
 	if (p.Generator != nil) != (at.role == generatorRole) || (p.Server != nil) != (at.role == serverRole) {
-		return nil, fmt.Errorf("the report of %s is not that of %s", g.Name(id), at.role)
+		return fmt.Errorf("the report of %s is not that of %s", g.Name(id), at.role)
 	}
 	if at.role == serverRole && len(p.Server.ByEndpoint) != len(t.m.spec.Servers[at.index].Endpoints) {
-		return nil, fmt.Errorf("the report of %s has %d endpoints, want %d", g.Name(id), len(p.Server.ByEndpoint),
+		return fmt.Errorf("the report of %s has %d endpoints, want %d", g.Name(id), len(p.Server.ByEndpoint),
 			len(t.m.spec.Servers[at.index].Endpoints))
 	}
-	return p, nil
+	return nil
 }
 
 // take adds the report of one box, and notes what it says of others.
@@ -200,6 +242,9 @@ func (t *tally) take(r *run, n int, p *boxReport) error {
 	}
 	if invariants.Enabled {
 		r.proof.add(r, p)
+	}
+	if t.watched[n] {
+		r.touched[n], t.report = p, &boxReport{}
 	}
 	return nil
 }

@@ -185,6 +185,16 @@ func TestWeigh(t *testing.T) {
 		{"memory", func(i int) sample { s := flat(i); s.memory += 4e4 * float64(i); return s }, 90, "memory grows"},
 		{"memory at first", func(i int) sample { s := flat(i); s.memory += 1e6 * float64(min(i, 25)); return s }, 90,
 			""},
+		{"replications", func(i int) sample { // two workers count each
+			s := flat(i)
+			s.begun, s.memory = 200*float64(i), s.memory+8e4*float64(i)
+			return s
+		}, 90, ""},
+		{"replications that leave more", func(i int) sample {
+			s := flat(i)
+			s.begun, s.memory = 20*float64(i), s.memory+6e4*float64(i)
+			return s
+		}, 90, "memory grows"},
 		{"files", func(i int) sample { s := flat(i); s.files += float64(i / 20); return s }, 90, "open files"},
 		{"threads", func(i int) sample { s := flat(i); s.threads += float64(i / 20); return s }, 90, "threads"},
 	} {
@@ -192,7 +202,7 @@ func TestWeigh(t *testing.T) {
 		for i := range c.n {
 			samples = append(samples, c.at(i))
 		}
-		if s := weigh(workload{}, samples); c.want == "" && s.Wrong != "" || !strings.Contains(s.Wrong, c.want) {
+		if s := weigh(workload{set: 2}, samples); c.want == "" && s.Wrong != "" || !strings.Contains(s.Wrong, c.want) {
 			t.Errorf("%s: %+v, want %q", c.what, s, c.want)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/disco-sim/disco/internal/inspect"
+	"github.com/disco-sim/disco/internal/launch"
 	"github.com/disco-sim/disco/internal/worker"
 )
 
@@ -43,10 +44,10 @@ type run struct {
 	byBoard bool    // the rate is one of boards that were read meanwhile; else one of the whole run, its begin included
 	peak    int64   // bytes of all processes together
 	by      string  // how the peak was measured
-	load    float64 // from the start of the process until workers are started: reading, checking, placing
-	start   float64 // from there to the first event: starting workers, building nodes, the events at epoch 0
-	events  float64 // from there to the last one
-	end     float64 // from there to the end of the process
+	load    float64 // by the run's phases: reading, checking, placing, writing what workers read
+	start   float64 // likewise: starting workers, building nodes, calling each at epoch 0, until the first event
+	events  float64 // likewise, from there to the last one
+	end     float64 // the rest of the time from the start of the process to its end
 	others  float64 // share of the machine's processor time that others took meanwhile, other guests of its host too
 
 	began   time.Time
@@ -62,6 +63,7 @@ type results struct {
 	Nodes       int             `json:"nodes"`
 	Model       json.RawMessage `json:"results"`
 	Links       int             `json:"links"`
+	Phases      launch.Phases   `json:"phases"`
 	Workers     []struct {
 		Events  uint64  `json:"events"`
 		Working float64 `json:"working_s"`
@@ -171,8 +173,7 @@ type watch struct {
 	pss   bool // sum the memory of the processes
 	peak  int64
 
-	boards      time.Time // when the boards were there
-	first, last sample    // that had events
+	first, last sample // that had events
 }
 
 type sample struct {
@@ -219,9 +220,6 @@ func (w *watch) look(pid int) {
 	for i := range r.Workers {
 		events += r.Workers[i].Number(worker.NumberEvents)
 	}
-	if w.boards.IsZero() {
-		w.boards = now
-	}
 	if events > w.last.events {
 		w.last = sample{now, events}
 	}
@@ -233,24 +231,16 @@ func (w *watch) look(pid int) {
 // rateTime is the least time between two looks from which a rate is computed.
 const rateTime = 0.2
 
-// result puts the times together. A run that is too short to be looked at has its own figures.
+// result puts the times together: the run's own phases, and the rest of the time that its process took. A run that is
+// too short to be looked at has its own rate.
 func (w *watch) result(m *run, over time.Time) {
-	total := over.Sub(w.began).Seconds()
-	m.rate, m.events = m.results.Rate, m.results.WallSeconds
-	if w.first.events > 0 {
-		m.load = w.boards.Sub(w.began).Seconds()
-		m.start = w.first.at.Sub(w.boards).Seconds()
-		span := w.last.at.Sub(w.first.at).Seconds()
-		m.events = span
-		if span >= rateTime {
-			m.rate, m.byBoard = (w.last.events-w.first.events)/span, true
-			m.events = (float64(m.results.Events) - w.first.events) / m.rate
-		}
-	} else if !w.boards.IsZero() {
-		m.load = w.boards.Sub(w.began).Seconds()
-		m.start = max(0, total-m.load-m.events)
-	} else { // over before the first look: what wasn't simulation can't be divided
-		m.load = max(0, total-m.events)
+	p := &m.results.Phases
+	m.load = p.Read + p.Compile + p.Partition + p.Write
+	m.start = p.Start + p.Wire + p.First
+	m.events = p.Simulate
+	m.end = max(0, over.Sub(w.began).Seconds()-m.load-m.start-m.events)
+	m.rate = m.results.Rate
+	if span := w.last.at.Sub(w.first.at).Seconds(); span >= rateTime {
+		m.rate, m.byBoard = (w.last.events-w.first.events)/span, true
 	}
-	m.end = max(0, total-m.load-m.start-m.events)
 }

@@ -110,8 +110,8 @@ func TestMeasure(t *testing.T) {
 		t.Fatalf("%d rows, %v", len(first.Rows), err)
 	}
 	for _, r := range first.Rows {
-		if r.Note != "" || r.Rounds != 1 || len(r.Rates) != 1 || r.Rate <= 0 || r.Peak < 1<<20 || r.Load+r.Start <= 0 ||
-			r.CPUEvent <= 0 || r.PeakBy == "" {
+		if r.Note != "" || r.Rounds != 1 || len(r.Rates) != 1 || r.Rate <= 0 || r.Peak < 1<<20 || r.Load <= 0 ||
+			r.Start <= 0 || r.CPUEvent <= 0 || r.PeakBy == "" {
 			t.Errorf("%+v", r)
 		}
 		if wantBare := r.Kind == "phold" && r.Workers == 1; wantBare != (len(r.Ratio) == 3) {

@@ -121,6 +121,7 @@ func TestReadRefuses(t *testing.T) {
 		"{distribution: empirical, file: bad.csv}":                   `x.file: found "x" in line 3 of bad.csv`,
 		"{distribution: empirical, file: none.csv}":                  "x.file: found no numbers",
 		"{distribution: empirical, file: times.csv, column: 7}":      "x.file: found",
+		"{distribution: empirical, file: times.csv, column: 0}":      "x.column: found 0",
 		"{distribution: linear, values: [1, 1], sums: [0, 1]}":       "x.values[1]: found 1, want more than 1",
 		"{distribution: linear, values: [1, 2], sums: [0, 0.9]}":     "x.sums[1]: found 0.9, want 1",
 	} {

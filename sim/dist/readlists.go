@@ -52,7 +52,9 @@ func readLists(v scenario.Value, name string) Dist {
 		var samples []float64
 		if file := s.Field("file"); file.Present() && !at[0].Present() {
 			at[0] = file
-			samples = readSamples(file, s.Field("column").IntOr(1, scenario.Between(1, 1000)))
+			if column := s.Field("column").IntOr(1, scenario.Between(1, 1000)); !refused() {
+				samples = readSamples(file, column)
+			}
 		} else {
 			for _, name := range []string{"file", "column"} {
 				if v := s.Field(name); v.Present() {
