@@ -18,7 +18,9 @@ import (
 //
 // A call that finds the engine out of reach tries again, with jitter, until its context ends, and then fails with an
 // error that wraps [ErrUnavailable] and says for how long it has tried. [Backend.Commit] and [Backend.Append] try again
-// only while it is certain that nothing has been done; where that can't be known they fail with [ErrUnknown].
+// only while it is certain that nothing has been done; where that can't be known they fail with [ErrUnknown]. What
+// failed so may be done later, too, after other calls have returned: a server that was stopped may still have it in its
+// hands.
 type Backend interface {
 	// Get reads one node as it is at some time between call and return (linearizable). Value is nil in a node that
 	// only has children. ErrNoNode.
@@ -53,6 +55,7 @@ type Node struct {
 	Value     []byte  // nil: no data, only children
 	Version   Version // zero without data
 	Ephemeral bool
+	Owner     uint64 // of an ephemeral node: a number that all nodes of its session have, and no others; otherwise 0
 }
 
 // Version tells two states of a node's data apart: every change gives another, and one from before a delete never
@@ -141,10 +144,11 @@ type Feed interface {
 
 // Limits, the same for every engine.
 const (
-	MaxValue = 1_000_000 // bytes, with the tag; of all values of one commit, too
-	MaxOps   = 100       // conditions and operations of one commit
-	MaxName  = 255       // bytes of one name
-	MaxPath  = 1024      // bytes of a path, with chroot and group
+	MaxValue   = 1_000_000              // bytes, with tag and mark; of all values of one commit, too
+	MaxEncoded = MaxValue - 1 - markLen // bytes of a value as the codec encodes it, whichever call writes it
+	MaxOps     = 100                    // conditions and operations of one commit
+	MaxName    = 255                    // bytes of one name
+	MaxPath    = 1024                   // bytes of a path, with chroot and group
 )
 
 // Errors. They are wrapped by what says where and what to do: use errors.Is.

@@ -84,7 +84,56 @@ func (s *Store) DeleteTree(ctx context.Context, key string) error {
 	return s.Commit(ctx, nil, []Op{{Path: key, Do: DeleteTree}})
 }
 
-// Ensure makes a directory, unless the key holds something already. It stays when it is empty.
+// DeleteOwned deletes all ephemeral keys of the group that have an owner ([Value.Owner]): for whoever has seen the
+// program die whose session that is. Others take its place in queues and as leaders at once, not at the session's end.
+func (s *Store) DeleteOwned(ctx context.Context, owner uint64) error {
+	path, err := s.path("")
+	if err != nil {
+		return fmt.Errorf("metastore: delete owned: %w", err)
+	}
+	// Twice, where there is something: the first time deletes the fence, too, after which nothing more arrives.
+	for found, again := true, 0; found && again < 2 && owner != 0 && err == nil; again++ {
+		var leaves []Leaf
+		leaves, err = s.backend.Tree(ctx, path)
+		found = false
+		for _, leaf := range leaves {
+			if leaf.Owner == owner {
+				found = true
+				err = errors.Join(err, s.deleteAt(ctx, leaf.Path, leaf.Version))
+			}
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("metastore: delete owned: %w", err)
+	}
+	return nil
+}
+
+// deleteAt deletes a node that has still a version. It is no error where it hasn't.
+func (s *Store) deleteAt(ctx context.Context, path string, version Version) error {
+	for try := 0; ; try++ {
+		err := s.backend.Commit(ctx, []Cond{{Path: path, Is: At, Version: version}}, []Op{{Path: path, Do: Delete}})
+		var conflict *ConflictError
+		if err == nil || errors.As(err, &conflict) {
+			return nil
+		}
+		if !errors.Is(err, ErrUnknown) || pause(ctx, try) != nil {
+			return unreached(ctx, err)
+		}
+	}
+}
+
+// unreached is the error of a change that may be done again, and was until ctx has ended. Whether it was done is
+// nobody's question then: without an answer the store couldn't be reached.
+func unreached(ctx context.Context, err error) error {
+	if !errors.Is(err, ErrUnknown) || errors.Is(err, ErrClosed) {
+		return err
+	}
+	return fmt.Errorf("%w: %w (%v)", ErrUnavailable, context.Cause(ctx), err) // without ErrUnknown
+}
+
+// Ensure makes a directory, unless the key holds something already. It stays when it is empty. A context that ends
+// before there is an answer is ErrUnavailable, and a later call may do it.
 func (s *Store) Ensure(ctx context.Context, key string) error {
 	path, err := s.path(key)
 	if err == nil {
@@ -99,14 +148,17 @@ func (s *Store) Ensure(ctx context.Context, key string) error {
 // ensure makes a directory at a path. Making it twice does no harm, so that an unknown outcome is none.
 func (s *Store) ensure(ctx context.Context, path string) error {
 	for try := 0; len(path) > 1; try++ { // the root is there
-
 		err := s.backend.Commit(ctx, nil, []Op{{Path: path, Do: Create, Value: []byte{tagDirectory}}})
 		var conflict *ConflictError
 		if err == nil || errors.As(err, &conflict) {
 			return nil
 		}
 		if !errors.Is(err, ErrUnknown) || pause(ctx, try) != nil {
-			return err
+			// A store that is full, or takes no writes of this user, may have it.
+			if n, getErr := s.backend.Get(ctx, path); getErr == nil && n.Value != nil {
+				return nil
+			}
+			return unreached(ctx, err)
 		}
 	}
 	return nil
@@ -125,8 +177,11 @@ func (s *Store) ensureOnce(ctx context.Context, path string) error {
 }
 
 // Commit does all operations or none, if all conditions hold. Paths are keys of the group; values are encoded
-// ([Store.Encode]). The limits and errors are those of [Backend.Commit]. The directory of an ephemeral key should be
-// there ([Store.Ensure]).
+// ([Store.Encode]). The limits and errors are those of [Backend.Commit]; one that makes ephemeral keys has one
+// condition more than are given. The directory of an ephemeral key should be there ([Store.Ensure]).
+//
+// After ErrUnknown it may have been done, or be done later. One that makes ephemeral keys isn't done after the call has
+// returned, unless ctx had ended: then it isn't as soon as the store could be reached.
 func (s *Store) Commit(ctx context.Context, conds []Cond, ops []Op) error {
 	conds, ops = slices.Clone(conds), slices.Clone(ops)
 	var err error
@@ -136,10 +191,13 @@ func (s *Store) Commit(ctx context.Context, conds []Cond, ops []Op) error {
 		}
 	}
 	for i, op := range ops {
-		if ops[i].Path, err = s.writable(op.Path); err == nil && op.Do != Delete && op.Do != DeleteTree {
-			_, _, err = parse(op.Value)
+		if ops[i].Path, err = s.writable(op.Path); err != nil {
+			return fmt.Errorf("metastore: commit: %w", err)
 		}
-		if err != nil {
+		if op.Do == Delete || op.Do == DeleteTree {
+			continue
+		}
+		if _, _, err := parse(op.Value); err != nil {
 			return fmt.Errorf("metastore: commit: key %q: %w", op.Path, err)
 		}
 	}
@@ -148,7 +206,19 @@ func (s *Store) Commit(ctx context.Context, conds []Cond, ops []Op) error {
 
 // commit commits paths, and reports keys.
 func (s *Store) commit(ctx context.Context, conds []Cond, ops []Op) error {
-	err := s.backend.Commit(ctx, conds, ops)
+	session := sessionOf(ops)
+	if session == nil {
+		return s.reported(s.backend.Commit(ctx, conds, ops), ops)
+	}
+	open, err := s.fenced(ctx, session, conds, ops)
+	if open.Path != "" {
+		go func() { _ = s.drop(s.ctx, open) }() // fails when the store is closed, and the session over
+	}
+	return s.reported(err, ops)
+}
+
+// reported makes the error of a commit of paths one of keys.
+func (s *Store) reported(err error, ops []Op) error {
 	if err == nil {
 		return nil
 	}
@@ -280,23 +350,25 @@ func pause(ctx context.Context, try int) error {
 	}
 }
 
-// PutEphemeral creates a key that lives as long as the session that it returns: it is gone as soon as that is lost.
-// The key's directory is made where it is missing. A key that exists already is a *ConflictError.
-func (s *Store) PutEphemeral(ctx context.Context, key string, value any) (Session, error) {
+// PutEphemeral creates a key that lives as long as the session that it returns: it is gone as soon as that is lost. The
+// value is as it is there. The key's directory is made where it is missing. A key that exists already is a
+// *ConflictError. When it fails the key isn't there, or is removed as soon as the store can be reached.
+func (s *Store) PutEphemeral(ctx context.Context, key string, value any) (Session, Value, error) {
 	path, err := s.writable(key)
 	if err != nil {
-		return nil, fmt.Errorf("metastore: put ephemeral: %w", err)
+		return nil, Value{}, fmt.Errorf("metastore: put ephemeral: %w", err)
 	}
-	session, _, err := s.createEphemeral(ctx, path, value, nil)
+	session, n, err := s.createEphemeral(ctx, nil, path, value, nil)
 	if err != nil {
-		return nil, fmt.Errorf("metastore: put ephemeral %q: %w", key, err)
+		return nil, Value{}, fmt.Errorf("metastore: put ephemeral %q: %w", key, err)
 	}
-	return session, nil
+	return session, s.value(key, n), nil
 }
 
-// createEphemeral creates a node of the session that lives now, under conditions, and returns it as it is there. When
-// it fails the node isn't there, or is removed as soon as the store can be reached.
-func (s *Store) createEphemeral(ctx context.Context, path string, value any, conds []Cond) (Session, Node, error) {
+// createEphemeral creates a node of a session, or of the one that lives now (nil), under conditions, and returns it as
+// it is there. When it fails the node isn't there, or is removed as soon as the store can be reached.
+func (s *Store) createEphemeral(ctx context.Context, session Session, path string, value any, conds []Cond) (Session,
+	Node, error) {
 	raw, err := encode(s.codec, value, newMark())
 	if err != nil {
 		return nil, Node{}, err
@@ -304,52 +376,49 @@ func (s *Store) createEphemeral(ctx context.Context, path string, value any, con
 	if err := s.ensureOnce(ctx, parent(path)); err != nil {
 		return nil, Node{}, err
 	}
-	session, err := s.backend.Session(ctx)
-	if err != nil {
-		return nil, Node{}, err
+	if session == nil {
+		if session, err = s.backend.Session(ctx); err != nil {
+			return nil, Node{}, err
+		}
 	}
 	n, err := s.createMarked(ctx, conds, Op{Path: path, Do: Create, Value: raw, Session: session})
-	if errors.Is(err, ErrUnknown) {
-		s.removeLater(path, raw)
-	}
 	return session, n, err
 }
 
-// createMarked creates a node with a marked value.
+// createMarked creates an ephemeral node with a marked value. When it fails the node isn't there, or is removed later.
 func (s *Store) createMarked(ctx context.Context, conds []Cond, op Op) (Node, error) {
-	unknown := false
 	for try := 0; ; try++ {
-		err := s.commit(ctx, conds, []Op{op})
-		var conflict *ConflictError
+		open, err := s.fenced(ctx, op.Session, conds, []Op{op})
+		unknown := errors.Is(err, ErrUnknown)
 		switch {
-		case errors.Is(err, ErrUnknown):
-			unknown = true
-			if pause(ctx, try) != nil {
-				return Node{}, err
-			}
-			continue // if it was done, this conflicts
-		case errors.As(err, &conflict) && !unknown:
-			return Node{}, err
-		case err != nil && conflict == nil:
-			return Node{}, withUnknown(err, unknown)
+		case err != nil && !unknown:
+			return Node{}, s.reported(err, []Op{op})
+		case open.Path != "":
+			s.removeLater(open, op.Path, op.Value)
+			return Node{}, s.reported(err, []Op{op})
 		}
 		n, getErr := s.backend.Get(ctx, op.Path)
 		switch {
 		case getErr == nil && bytes.Equal(n.Value, op.Value):
 			return n, nil
 		case getErr != nil && !errors.Is(getErr, ErrNoNode):
+			s.removeLater(open, op.Path, op.Value)
 			return Node{}, withUnknown(getErr, true)
-		case err != nil:
-			return Node{}, err
+		case !unknown:
+			return Node{}, fmt.Errorf("%w: what was made is gone already", ErrSessionLost)
+		case pause(ctx, try) != nil: // else again: it wasn't done, or is gone
+			return Node{}, unreached(ctx, err)
 		}
-		return Node{}, fmt.Errorf("%w: what was made is gone already", ErrSessionLost)
 	}
 }
 
 // removeLater removes a node, if it still holds a marked value, as soon as the store can be reached. It is for what a
-// call that has failed may have left.
-func (s *Store) removeLater(path string, marked []byte) {
+// call that has failed may have left, or what may still come while a fence is open.
+func (s *Store) removeLater(open Cond, path string, marked []byte) {
 	go func() {
+		if open.Path != "" && s.drop(s.ctx, open) != nil {
+			return // the store is closed, and the session over
+		}
 		for try := 0; pause(s.ctx, try) == nil; try++ {
 			n, err := s.backend.Get(s.ctx, path)
 			if err != nil || !bytes.Equal(n.Value, marked) {

@@ -24,24 +24,33 @@ type Lead struct {
 // ([Store.Leader]), and waits until it leads: until all who were candidates before it have resigned or died. If its
 // session is lost meanwhile, it is a candidate again with a new one. When the context ends it is none any more.
 func (s *Store) Campaign(ctx context.Context, key string, record any) (*Lead, error) {
+	for {
+		lead, err := s.CampaignIn(ctx, nil, key, record)
+		if err == nil || !errors.Is(err, ErrSessionLost) || ctx.Err() != nil {
+			return lead, err
+		}
+	}
+}
+
+// CampaignIn is Campaign in one session ([Store.Session], [Store.PutEphemeral]), or the one that lives now (nil): it
+// fails with ErrSessionLost when that is lost, or when somebody has deleted the candidate. So what the record says may
+// hold for that session only.
+func (s *Store) CampaignIn(ctx context.Context, session Session, key string, record any) (*Lead, error) {
 	path, err := s.writable(key)
-	for err == nil {
-		// A name is used once: whoever holds it is this candidate.
-		candidate := path + "/candidates/" + strings.ToLower(newMark())
-		var session Session
-		var mine Node
-		if session, mine, err = s.createEphemeral(ctx, candidate, record, nil); err == nil {
-			err = s.awaitLead(ctx, candidate, mine, session)
-		}
-		if err == nil {
-			return s.lead(key, candidate, mine, session), nil
-		}
-		if mine.Value != nil {
-			s.removeLater(candidate, mine.Value)
-		}
-		if errors.Is(err, ErrSessionLost) {
-			err = ctx.Err()
-		}
+	if err != nil {
+		return nil, fmt.Errorf("metastore: campaign for %q: %w", key, err)
+	}
+	// A name is used once: whoever holds it is this candidate.
+	candidate := path + "/candidates/" + strings.ToLower(newMark())
+	session, mine, err := s.createEphemeral(ctx, session, candidate, record, nil)
+	if err == nil {
+		err = s.awaitLead(ctx, candidate, mine, session)
+	}
+	if err == nil {
+		return s.lead(key, candidate, mine, session), nil
+	}
+	if mine.Value != nil {
+		s.removeLater(Cond{}, candidate, mine.Value)
 	}
 	return nil, fmt.Errorf("metastore: campaign for %q: %w", key, err)
 }
@@ -137,17 +146,16 @@ func (l *Lead) Guard() Cond {
 // deleted the candidate. A leader's loop ends with it.
 func (l *Lead) Lost() <-chan struct{} { return l.lost }
 
-// Resign gives the leadership up, so that the next candidate leads. If it fails, it is tried again until the store is
-// closed.
+// Resign gives the leadership up, so that the next candidate leads. It is tried until ctx ends; if it fails, further on
+// until the store is closed.
 func (l *Lead) Resign(ctx context.Context) error {
 	l.stop()
 	<-l.lost
-	err := l.store.backend.Commit(ctx, []Cond{l.guard}, []Op{{Path: l.guard.Path, Do: Delete}})
-	var conflict *ConflictError
-	if err == nil || errors.As(err, &conflict) {
+	err := l.store.deleteAt(ctx, l.guard.Path, l.guard.Version)
+	if err == nil {
 		return nil
 	}
-	l.store.removeLater(l.guard.Path, l.record)
+	l.store.removeLater(Cond{}, l.guard.Path, l.record)
 	return fmt.Errorf("metastore: resign from %q: %w", l.key, err)
 }
 

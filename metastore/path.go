@@ -17,7 +17,7 @@ func Path(root, key string) (string, error) {
 	if rest := strings.TrimPrefix(key, "/"); rest != "" {
 		for name := range strings.SplitSeq(rest, "/") {
 			if why := badName(name); why != "" {
-				return "", fmt.Errorf("key %q: the name %q %s", key, name, why)
+				return "", fmt.Errorf("key %.80q: the name %.80q %s", key, name, why)
 			}
 		}
 		path += "/" + rest
@@ -29,9 +29,40 @@ func Path(root, key string) (string, error) {
 		return "", fmt.Errorf("key %q: what is below /zookeeper belongs to ZooKeeper itself; choose another name", key)
 	}
 	if len(path) > MaxPath {
-		return "", fmt.Errorf("key %q: %d bytes with chroot and group, at most %d are allowed", key, len(path), MaxPath)
+		return "", fmt.Errorf("key %.80q: %d bytes with chroot and group, at most %d are allowed", key, len(path),
+			MaxPath)
 	}
 	return path, nil
+}
+
+// CheckKey refuses what every method of a [Store] of this group refuses before it sends anything: what [Path] refuses,
+// the store's own names, and, where the key is to be written or deleted, the group itself.
+func CheckKey(group, key string, write bool) error {
+	root, err := Path("", group)
+	if err != nil {
+		return err
+	}
+	if write && isRoot(key) {
+		return errRoot(key)
+	}
+	_, err = keyPath(strings.TrimSuffix(root, "/"), key)
+	return err
+}
+
+// isRoot tells whether a key is the group itself.
+func isRoot(key string) bool { return key == "" || key == "/" }
+
+// errRoot is the error about writing the group itself.
+func errRoot(key string) error {
+	return fmt.Errorf("key %q: the group itself can't be written or deleted: name a key in it", key)
+}
+
+// keyPath is Path for what isn't the store's own.
+func keyPath(root, key string) (string, error) {
+	if rest := strings.TrimPrefix(key, "/"); rest == identityName || strings.HasPrefix(rest, identityName+"/") {
+		return "", fmt.Errorf("key %q: %s is the store's own: choose another name", key, identityName)
+	}
+	return Path(root, key)
 }
 
 // badName says what is wrong with one name, or nothing.

@@ -31,6 +31,24 @@ func TestPath(t *testing.T) {
 	}
 }
 
+func TestCheckKey(t *testing.T) {
+	for _, c := range []struct {
+		key   string
+		write bool
+		want  string
+	}{
+		{"a/b", true, ""}, {"zookeeper", true, ""}, {"", false, ""}, {"/", false, ""}, {".discover", true, ""},
+		{"", true, "the group itself"}, {"/", true, "the group itself"}, {".disco", false, "the store's own"},
+		{"/.disco/x", true, "the store's own"}, {"a/..", false, "out of its group"},
+		{strings.Repeat("a/", MaxPath/2-1) + "a", false, "at most 1024"},
+	} {
+		err := CheckKey("group", c.key, c.write)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%.40q, write %v: %v, want %q", c.key, c.write, err, c.want)
+		}
+	}
+}
+
 func FuzzPath(f *testing.F) {
 	f.Add("/g", "a/b")
 	f.Fuzz(func(t *testing.T, root, key string) {

@@ -10,6 +10,9 @@ import (
 	"sync"
 )
 
+// ErrEmpty is the error about a queue that has no item, or none that nobody holds.
+var ErrEmpty = errors.New("the queue has no item that is free")
+
 // ErrHolding is the error about a queue's handle that holds an item already.
 var ErrHolding = errors.New("this handle holds an item already: consume or release it first, or take another handle")
 
@@ -88,7 +91,25 @@ func (q *Queue) ensure(ctx context.Context) error {
 
 // Dequeue takes the first item that nobody holds, and waits for one until the context ends, without polling.
 // ErrHolding, or the context's error.
-func (q *Queue) Dequeue(ctx context.Context) (*Item, error) {
+func (q *Queue) Dequeue(ctx context.Context) (*Item, error) { return q.hold(ctx, q.dequeue) }
+
+// TryDequeue is [Queue.Dequeue] for those who don't wait: ErrEmpty where there is no item that nobody holds. It makes
+// no queue where there is none.
+func (q *Queue) TryDequeue(ctx context.Context) (*Item, error) {
+	return q.hold(ctx, func(ctx context.Context) (*Item, error) {
+		if _, err := q.store.path(q.key); err != nil {
+			return nil, err // another cluster
+		}
+		item, err := q.first(ctx)
+		if item == nil && err == nil {
+			err = ErrEmpty
+		}
+		return item, err
+	})
+}
+
+// hold takes an item by take, unless the handle holds one.
+func (q *Queue) hold(ctx context.Context, take func(context.Context) (*Item, error)) (*Item, error) {
 	q.mu.Lock()
 	held := q.holding
 	q.holding = true
@@ -96,7 +117,7 @@ func (q *Queue) Dequeue(ctx context.Context) (*Item, error) {
 	if held {
 		return nil, fmt.Errorf("metastore: dequeue from %q: %w", q.key, ErrHolding)
 	}
-	item, err := q.dequeue(ctx)
+	item, err := take(ctx)
 	if err != nil {
 		q.free()
 		return nil, fmt.Errorf("metastore: dequeue from %q: %w", q.key, err)
@@ -202,7 +223,7 @@ func (q *Queue) take(ctx context.Context, name string) (*Item, error) {
 		return nil, err
 	}
 	path, claim := q.items+"/"+name, q.claim+"/"+name
-	session, mine, err := s.createEphemeral(ctx, claim, session.ID(), []Cond{{Path: path, Is: Exists}})
+	session, mine, err := s.createEphemeral(ctx, session, claim, session.ID(), []Cond{{Path: path, Is: Exists}})
 	if err != nil {
 		return nil, err
 	}
@@ -210,7 +231,7 @@ func (q *Queue) take(ctx context.Context, name string) (*Item, error) {
 		guard: Cond{Path: claim, Is: At, Version: mine.Version}}
 	n, err := s.backend.Get(ctx, path)
 	if err != nil { // somebody has deleted it in spite of the claim, or the context has ended
-		s.removeLater(claim, mine.Value)
+		s.removeLater(Cond{}, claim, mine.Value)
 		if errors.Is(err, ErrNoNode) {
 			return nil, &ConflictError{Cond{Path: s.key(path), Is: Exists}}
 		}

@@ -10,14 +10,14 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
 // Format is the number of the layout that this package writes into a store. [New] refuses every other one.
 const Format = 1
 
-// identityName is the name, below the group's root, of what says which store this is. No key may begin with it.
+// identityName is the name, below the group's root, of what says which store this is. No key may begin with it. Below
+// it are the sessions' fences.
 const identityName = ".disco"
 
 // Options are how a store is used; the zero value is fine.
@@ -27,6 +27,9 @@ type Options struct {
 	Chroot, Group string
 	// Base are directories that New makes where they are missing. They stay when they are empty.
 	Base []string
+	// Existing opens a group that is there, for those who only look: New fails with ErrNoGroup where there is none, and
+	// neither it nor watches make anything.
+	Existing bool
 	// Codec encodes what is written; JSON if nil. What is read says by itself how it is encoded.
 	Codec Codec
 	// Cluster refuses every store but the one with this name (Store.Cluster); "" accepts any.
@@ -55,10 +58,12 @@ type Store struct {
 	own     Codec // for values that aren't JSON or CBOR, or nil
 	cluster string
 
-	wrong   atomic.Bool // the cluster has changed
+	wrong   chan struct{} // closed when the cluster has changed
+	changed sync.Once     // closes it
 	ctx     context.Context
 	stop    context.CancelFunc
-	ensured sync.Map // paths of directories that were made by this store
+	fence   chan fence // holds one, which whoever takes it gives back
+	ensured sync.Map   // paths of directories that were made by this store
 }
 
 // New opens a group's tree, and makes it where it is missing. The store owns the backend from then on, also when New
@@ -73,7 +78,9 @@ func New(ctx context.Context, backend Backend, options Options) (*Store, error) 
 }
 
 func open(ctx context.Context, backend Backend, options Options) (*Store, error) {
-	s := &Store{backend: backend, options: options, codec: options.Codec}
+	s := &Store{backend: backend, options: options, codec: options.Codec, wrong: make(chan struct{}),
+		fence: make(chan fence, 1)}
+	s.fence <- fence{}
 	if s.codec == nil {
 		s.codec = JSON
 	}
@@ -93,10 +100,16 @@ func open(ctx context.Context, backend Backend, options Options) (*Store, error)
 		}
 		s.root = strings.TrimSuffix(path, "/")
 	}
+	if _, err := Path(s.root, identityName+"/"+newMark()); err != nil { // of a fence
+		return nil, fmt.Errorf("chroot and group: %w", err)
+	}
 	if err := s.identify(ctx); err != nil {
 		return nil, err
 	}
 	for _, key := range append([]string{""}, options.Base...) {
+		if options.Existing {
+			break
+		}
 		if err := s.Ensure(ctx, key); err != nil {
 			return nil, err
 		}
@@ -120,6 +133,9 @@ func (s *Store) identify(ctx context.Context) error {
 		if !errors.Is(err, ErrNoNode) {
 			return err
 		}
+		if s.options.Existing {
+			return s.noGroup(ctx)
+		}
 		raw, err := encode(JSON, identity{Format, rand.Text()}, "")
 		if err != nil {
 			return err
@@ -129,10 +145,37 @@ func (s *Store) identify(ctx context.Context) error {
 		if err != nil && !errors.Is(err, ErrUnknown) && !errors.As(err, &conflict) {
 			return err
 		}
-		if err := pause(ctx, try); err != nil {
-			return err
+		if cause := pause(ctx, try); cause != nil {
+			return fmt.Errorf("%w: %w", ErrUnavailable, cause)
 		}
 	}
+}
+
+// ErrNoGroup is the error of [New] about a group that isn't there (Options.Existing).
+var ErrNoGroup = errors.New("there is no such group")
+
+// noGroup names the groups that are there beside the one that isn't, as far as they can be read.
+func (s *Store) noGroup(ctx context.Context) error {
+	chroot, err := Path("", s.options.Chroot)
+	if err != nil {
+		return err
+	}
+	names, _ := s.backend.Children(ctx, chroot) // without them the error is the same
+	var groups []string
+	for _, name := range names[:min(len(names), 100)] {
+		path, err := Path(strings.TrimSuffix(chroot, "/"), name+"/"+identityName)
+		if err != nil {
+			continue
+		}
+		if _, err := s.readIdentity(ctx, path); err == nil && len(groups) < 10 {
+			groups = append(groups, name)
+		}
+	}
+	has := "none"
+	if len(groups) > 0 {
+		has = fmt.Sprintf("%q", groups)
+	}
+	return fmt.Errorf("%w: %q; the store has %s", ErrNoGroup, s.options.Group, has)
 }
 
 // readIdentity reads and decodes it.
@@ -169,24 +212,48 @@ func (s *Store) watchIdentity() {
 	defer feed.Close()
 	for {
 		state, err := feed.Next(s.ctx)
+		if errors.Is(err, ErrWrongCluster) {
+			s.isWrong(err)
+		}
 		if err != nil {
 			return
 		}
 		found, err := s.decodeIdentity(state.Node)
-		if err != nil || found.Cluster != s.cluster {
-			s.wrong.Store(true)
-			s.options.Report(fmt.Errorf("metastore: %w: the group %q was of cluster %q, and is of %q: "+
-				"start this program again", ErrWrongCluster, s.root, s.cluster, found.Cluster))
-			return
+		switch {
+		case err == nil && found.Cluster == s.cluster:
+			continue
+		case state.Node.Value == nil:
+			err = errors.New("it is gone")
+		case err == nil:
+			err = fmt.Errorf("it is of cluster %q now", found.Cluster)
 		}
+		s.isWrong(fmt.Errorf("%w: the group %q was of cluster %q: %w", ErrWrongCluster, s.root, s.cluster, err))
+		return
 	}
 }
+
+// isWrong says once that the cluster has changed.
+func (s *Store) isWrong(err error) {
+	s.changed.Do(func() {
+		close(s.wrong)
+		s.options.Report(fmt.Errorf("metastore: %w: start this program again", err))
+	})
+}
+
+// Wrong is closed when the store isn't the one any more that it was: its servers have lost their data or were given an
+// older copy, or the group was deleted. Every call fails with ErrWrongCluster then, and watches end or show what
+// nobody should go by.
+func (s *Store) Wrong() <-chan struct{} { return s.wrong }
 
 // Cluster is the name that the group's tree got when it was made: another one, another tree.
 func (s *Store) Cluster() string { return s.cluster }
 
+// Closed is closed by Close: for those who wait for what the store would tell them.
+func (s *Store) Closed() <-chan struct{} { return s.ctx.Done() }
+
 // Close ends the session, so that the store's ephemeral keys are gone when it returns, and all watches and calls that
-// wait. It doesn't wait for callbacks.
+// wait: those fail with ErrClosed, as later ones do. What was made with the store ends, too: a leadership is lost, and
+// the views and members of package cluster wait no longer. It doesn't wait for callbacks.
 func (s *Store) Close() error {
 	s.stop()
 	return s.backend.Close()
@@ -203,19 +270,18 @@ func (s *Store) Session(ctx context.Context) (Session, error) {
 
 // path makes the absolute path of a key. It fails where the key is refused, or the store isn't the one it was.
 func (s *Store) path(key string) (string, error) {
-	if s.wrong.Load() {
+	select {
+	case <-s.wrong:
 		return "", fmt.Errorf("key %q: %w: start this program again", key, ErrWrongCluster)
+	default:
 	}
-	if rest := strings.TrimPrefix(key, "/"); rest == identityName || strings.HasPrefix(rest, identityName+"/") {
-		return "", fmt.Errorf("key %q: %s is the store's own", key, identityName)
-	}
-	return Path(s.root, key)
+	return keyPath(s.root, key)
 }
 
 // writable is path for what may be written: not the root itself.
 func (s *Store) writable(key string) (string, error) {
-	if key == "" || key == "/" {
-		return "", fmt.Errorf("key %q: the group itself can't be written", key)
+	if isRoot(key) {
+		return "", errRoot(key)
 	}
 	return s.path(key)
 }

@@ -58,7 +58,7 @@ func (s *Store) putTree(ctx context.Context, key string, fields map[string]any, 
 			switch {
 			case stays && raw[0] == tagDirectory && !isDirectory: // it was a value
 				ops = append(ops, Op{Path: leaf.Path, Do: Set, Value: raw})
-			case !stays && !(leaf.Path == path && isDirectory) && leaf.Path != s.root+"/"+identityName:
+			case !stays && !(leaf.Path == path && isDirectory) && !s.isOwn(leaf.Path):
 				ops = append(ops, Op{Path: leaf.Path, Do: Delete})
 			}
 		}
@@ -178,9 +178,6 @@ func (w *treeWriter) below(path, name string) (string, error) {
 // whole encodes a value.
 func (w *treeWriter) whole(path string, value any) error {
 	raw, err := w.s.Encode(value)
-	if err == nil && len(raw) > MaxValue {
-		err = fmt.Errorf("%w: a value of %d bytes, at most %d", ErrTooLarge, len(raw), MaxValue)
-	}
 	if err != nil {
 		return fmt.Errorf("key %q: %w", w.s.key(path), err)
 	}
@@ -217,7 +214,7 @@ func (s *Store) getTree(ctx context.Context, key string, expand Expand) (map[str
 	base := strings.TrimSuffix(path, "/")
 	for _, leaf := range leaves {
 		rest := strings.TrimPrefix(strings.TrimPrefix(leaf.Path, base), "/")
-		if base == s.root && rest == identityName {
+		if s.isOwn(leaf.Path) {
 			continue
 		}
 		if err := top.add(rest, s.value(s.key(leaf.Path), leaf.Node)); err != nil {

@@ -46,6 +46,7 @@ var ErrNoValue = errors.New("holds no value")
 type Value struct {
 	Version   Version // zero if the key isn't there, or only has children
 	Ephemeral bool
+	Owner     uint64 // of an ephemeral key: the same number for all keys of its session; otherwise 0
 
 	key    string
 	exists bool
@@ -95,6 +96,27 @@ func (v Value) Any() (any, error) {
 	return into, err
 }
 
+// JSON is the value as JSON on one line: as it was written, with all digits of its numbers, or what [Value.Any] gives
+// of a value that was encoded otherwise. It fails where the value can't be decoded, or has no form in JSON.
+func (v Value) JSON() (json.RawMessage, error) {
+	if v.err == nil && v.tag == tagJSON {
+		var line bytes.Buffer
+		if err := json.Compact(&line, v.data); err != nil {
+			return nil, fmt.Errorf("key %q: %w", v.key, err)
+		}
+		return line.Bytes(), nil
+	}
+	free, err := v.Any()
+	if err != nil {
+		return nil, err
+	}
+	text, err := JSON.Encode(free)
+	if err != nil {
+		return nil, fmt.Errorf("key %q: %w", v.key, err)
+	}
+	return text, nil
+}
+
 // tagOf is the tag of a codec's values.
 func tagOf(c Codec) byte {
 	switch c {
@@ -109,11 +131,16 @@ func tagOf(c Codec) byte {
 // newMark makes a mark that no other value has: 65 random bits in letters and digits.
 func newMark() string { return rand.Text()[:markLen] }
 
-// encode makes what a node holds of a value; mark may be "".
+// encode makes what a node holds of a value; mark may be "". The limit is the same with a mark and without one, so that
+// what was put can be updated. ErrTooLarge.
 func encode(c Codec, v any, mark string) ([]byte, error) {
 	data, err := c.Encode(v)
 	if err != nil {
 		return nil, err
+	}
+	if len(data) > MaxEncoded {
+		return nil, fmt.Errorf("%w: a value of %d bytes when it is encoded, at most %d", ErrTooLarge, len(data),
+			MaxEncoded)
 	}
 	tag := tagOf(c)
 	if mark != "" {
@@ -148,7 +175,8 @@ func parse(raw []byte) (tag byte, data []byte, err error) {
 
 // value makes a Value of a node that was read.
 func (s *Store) value(key string, n Node) Value {
-	v := Value{Version: n.Version, Ephemeral: n.Ephemeral, key: key, exists: true, own: s.own}
+	v := Value{Version: n.Version, Ephemeral: n.Ephemeral, Owner: n.Owner, key: key, exists: true,
+		own: s.own}
 	if n.Value != nil {
 		v.tag, v.data, v.err = parse(n.Value)
 	}

@@ -33,6 +33,22 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// What is shown as JSON is what was written, to the last digit.
+func TestValueJSON(t *testing.T) {
+	s := &Store{}
+	for _, c := range []struct{ raw, want string }{
+		{"j 12345678901234567890123.0 ", "12345678901234567890123.0"}, {"j1e400", "1e400"},
+		{`j{"a": 1, "a": "<"}`, `{"a":1,"a":"<"}`}, {"c\xa1\x61a\x82\x01\x20", `{"a":[1,-1]}`}, {"c\x41\x00", `"AA=="`},
+		{"j{", ""}, {"j1 2", ""}, {"c\xf9\x7e\x00", ""}, {"xown", ""}, {"d", ""}, {"z", ""},
+	} {
+		got, err := s.value("key", Node{Value: []byte(c.raw)}).JSON()
+		if string(got) != c.want || (err == nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(),
+			"key") {
+			t.Errorf("%q: %s, %v; want %s", c.raw, got, err, c.want)
+		}
+	}
+}
+
 // What anybody has put into a store is decoded or refused, and what was decoded is encoded and decoded as the same.
 func FuzzValue(f *testing.F) {
 	for _, raw := range []string{"d", "j1", `j{"a":[1,2.5e3,null]}`, "J0123456789ABC\"x\"", "c\xa1\x61a\x82\x01\x20",

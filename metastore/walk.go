@@ -24,7 +24,8 @@ func (s *Store) Walk(ctx context.Context, key string) ([]Value, error) {
 	}
 	var all []Value
 	for _, leaf := range leaves {
-		if name := s.key(leaf.Path); name != "" && len(s.visible("", []string{name})) > 0 {
+		name := s.key(leaf.Path)
+		if name != "" && !s.isOwn(leaf.Path) && len(s.visible("", []string{name})) > 0 {
 			all = append(all, s.value(name, leaf.Node))
 		}
 	}

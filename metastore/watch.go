@@ -61,7 +61,7 @@ func (s *Store) WatchMembers(ctx context.Context, key string, f func(names []str
 // watch makes a feed and runs it.
 func (s *Store) watch(ctx context.Context, key string, kind WatchKind, f func(State) bool) (*Watch, error) {
 	path, err := s.path(key)
-	if err == nil {
+	if err == nil && !s.options.Existing {
 		err = s.ensure(ctx, path)
 	}
 	if err != nil {
@@ -130,13 +130,15 @@ func (w *Watch) hand(ctx context.Context) (more bool) {
 	default:
 	}
 	state, err := w.feed.Next(ctx)
-	if err != nil && ctx == ended && !errors.Is(err, ErrClosed) {
+	if ctx == ended && errors.Is(err, context.Canceled) {
 		return false // nothing at the moment
 	}
 	if err == nil && w.call(state) {
 		return true
 	}
-	if err != nil && !errors.Is(err, ErrClosed) && w.store.ctx.Err() == nil {
+	if errors.Is(err, ErrWrongCluster) {
+		w.store.isWrong(err)
+	} else if err != nil && !errors.Is(err, ErrClosed) && w.store.ctx.Err() == nil {
 		w.store.options.Report(fmt.Errorf("metastore: watch of %q has ended: %w", w.key, err))
 	}
 	w.feed.Close()

@@ -17,6 +17,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -77,7 +78,7 @@ func Parse(text string) (*Address, error) {
 		a.User, authority = name, hosts
 	}
 	for host := range strings.SplitSeq(authority, ",") {
-		address, err := hostPort(host, ports[engine])
+		address, err := CompleteAddress(host, ports[engine])
 		if err != nil {
 			return nil, fmt.Errorf("the store's URL: the host %q: %w; the form is %s", host, err, Form)
 		}
@@ -110,8 +111,8 @@ func cutLast(text, separator string) (before, after string, found bool) {
 	return text[:i], text[i+len(separator):], true
 }
 
-// hostPort completes and checks one address.
-func hostPort(text, port string) (string, error) {
+// CompleteAddress completes an address that has no port by one, and checks it.
+func CompleteAddress(text, port string) (string, error) {
 	host := text
 	if strings.HasPrefix(text, "[") && strings.HasSuffix(text, "]") {
 		host = text[1 : len(text)-1]
@@ -123,7 +124,7 @@ func hostPort(text, port string) (string, error) {
 	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
 		return "", fmt.Errorf("the port %q isn't one of 1 to 65535", port)
 	}
-	if host == "" || strings.ContainsAny(host, " /@?#%") {
+	if host == "" || strings.ContainsAny(host, " /@?#%[]") {
 		return "", errors.New("there is no name or address of a host")
 	}
 	return net.JoinHostPort(host, port), nil
@@ -156,22 +157,111 @@ func Open(ctx context.Context, o Options) (*metastore.Store, error) {
 	if err != nil {
 		return nil, &OptionsError{err}
 	}
+	failed := func(err error) error {
+		if secure == nil {
+			err = withTLS(err, a.Hosts)
+		} else {
+			err = whyTLS(err, a, secure)
+		}
+		return fmt.Errorf("the store %s: %w", strings.Join(a.Hosts, ","), err)
+	}
 	var backend metastore.Backend
 	if a.Engine == "etcd" {
 		backend, err = etcd.New(ctx, etcd.Options{Endpoints: a.Hosts, TLS: secure, User: a.User,
-			Password: password, TTL: o.TTL})
+			Password: password, TTL: o.TTL, Report: o.Store.Report})
 	} else {
 		backend, err = zk.New(zk.Options{Servers: a.Hosts, TLS: secure, User: a.User, Password: password, TTL: o.TTL})
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the store %s: %w", strings.Join(a.Hosts, ","), err)
+		return nil, failed(err)
 	}
 	o.Store.Chroot = a.Chroot
 	store, err := metastore.New(ctx, backend, o.Store)
 	if err != nil {
-		return nil, fmt.Errorf("the store %s: %w", strings.Join(a.Hosts, ","), err)
+		return nil, failed(err)
 	}
 	return store, nil
+}
+
+// helloMax is how long it may take to find out whether the servers speak TLS.
+const helloMax = time.Second
+
+// withTLS adds to the error about a store that can't be reached that one of its servers speaks TLS, and this client
+// doesn't.
+func withTLS(err error, hosts []string) error {
+	if !errors.Is(err, metastore.ErrUnavailable) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), helloMax)
+	defer cancel()
+	for _, host := range hosts {
+		if speaksTLS(ctx, host) {
+			return fmt.Errorf("%s speaks TLS: name the file of the certificate that signs the servers' ones "+
+				"(--store-ca): %w", host, err)
+		}
+	}
+	return err
+}
+
+// whyTLS adds to the error about a store that can't be reached what is wrong with a certificate. The engines' clients
+// may still be at it when the time is over, or give another reason.
+func whyTLS(err error, a *Address, secure *tls.Config) error {
+	if !errors.Is(err, metastore.ErrUnavailable) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), helloMax)
+	defer cancel()
+	config := secure.Clone()
+	if a.Engine == "etcd" {
+		config.NextProtos = []string{"h2"} // else it hangs up
+	}
+	for _, host := range a.Hosts {
+		if why := greet(ctx, host, config); why != nil {
+			return fmt.Errorf("%s: %w: %w", host, why, err)
+		}
+	}
+	return err
+}
+
+// greet begins TLS with a server, and says whose certificate is refused, and why; nil where none is.
+func greet(ctx context.Context, host string, config *tls.Config) error {
+	plain, err := (&net.Dialer{}).DialContext(ctx, "tcp", host)
+	if err != nil {
+		return nil
+	}
+	defer plain.Close()
+	config.ServerName, _, _ = net.SplitHostPort(host)
+	conn := tls.Client(plain, config)
+	if err = conn.HandshakeContext(ctx); err == nil {
+		// A server says what it thinks of a client's certificate afterwards, and within the time of a handshake.
+		_ = conn.SetReadDeadline(time.Now().Add(helloMax / 4))
+		_, err = conn.Read(make([]byte, 1))
+	}
+	if wrong, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return fmt.Errorf("the server's certificate is refused: %w (--store-ca names who signs it, and the URL a host "+
+			"that it is for)", wrong.Err)
+	}
+	if alert, ok := errors.AsType[*net.OpError](err); ok && alert.Op == "remote error" {
+		return fmt.Errorf("the server breaks TLS off: %w (it may refuse this client's certificate, or want one: "+
+			"--store-cert, --store-key; the server's --ca names who signs it)", alert.Err)
+	}
+	return nil
+}
+
+// speaksTLS tells whether a server answers a greeting of TLS by its certificate, which isn't looked at. Nothing else
+// is sent.
+func speaksTLS(ctx context.Context, host string) (speaks bool) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", host)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	_ = tls.Client(conn, &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true,
+		VerifyPeerCertificate: func([][]byte, [][]*x509.Certificate) error {
+			speaks = true
+			return errors.New("that is all")
+		}}).HandshakeContext(ctx)
+	return speaks
 }
 
 // OptionsError is a mistake in the options: nothing was sent.
@@ -190,6 +280,9 @@ func (o *Options) password(a *Address) (string, error) {
 		text, err := infile.Read(o.PasswordFile, infile.Kind{Name: "a file with a password", BytesMax: 4096})
 		if err != nil {
 			return "", fmt.Errorf("the store's password: %w", err)
+		}
+		if info, err := os.Stat(o.PasswordFile); err == nil && info.Mode().Perm()&0o077 != 0 {
+			return "", fmt.Errorf("--store-password-file %s can be read by others: chmod 600 it", o.PasswordFile)
 		}
 		password = strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
 	}
@@ -229,6 +322,10 @@ func (o *Options) tls(a *Address) (*tls.Config, error) {
 		pair, err := tls.LoadX509KeyPair(o.Cert, o.Key)
 		if err != nil {
 			return nil, fmt.Errorf("--store-cert %s, --store-key %s: %w", o.Cert, o.Key, err)
+		}
+		if now := time.Now(); now.After(pair.Leaf.NotAfter) || now.Before(pair.Leaf.NotBefore) {
+			return nil, fmt.Errorf("--store-cert %s is good from %v to %v, which isn't now: have another one issued "+
+				"(disco-run certs issue)", o.Cert, pair.Leaf.NotBefore, pair.Leaf.NotAfter)
 		}
 		config.Certificates = []tls.Certificate{pair}
 	}

@@ -74,12 +74,7 @@ func BenchmarkGet(b *testing.B) {
 // one is a client without a proxy.
 func one(t testing.TB, addrs []string) *Backend {
 	t.Helper()
-	b, err := New(t.Context(), Options{Endpoints: addrs, TTL: 5 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = b.Close() })
-	return b
+	return client(t, Options{Endpoints: addrs, TTL: 5 * time.Second})
 }
 
 // used is what is in use, heap and stacks, when nothing more happens.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -119,10 +118,13 @@ func (t *txn) none(from, to string, fault error) {
 	one := []clientv3.OpOption{clientv3.WithRange(to), clientv3.WithKeysOnly(), clientv3.WithLimit(1)}
 	t.reads = append(t.reads, clientv3.OpGet(from, one...))
 	t.faults = append(t.faults, func(r []*pb.RangeResponse) error {
-		if len(r[i].Kvs) > 0 {
-			return fault
+		switch kv := first(r[i].Kvs); {
+		case kv == nil:
+			return nil
+		case isMark(kv.Key):
+			return errMarked
 		}
-		return nil
+		return fault
 	})
 }
 
@@ -184,9 +186,24 @@ func (t *txn) add(b *Backend, conds []metastore.Cond, op metastore.Op) error {
 	if !ok || s.backend != b || !s.alive() {
 		return fmt.Errorf("%s: %w", op.Path, metastore.ErrSessionLost)
 	}
-	t.none(prefix(op.Path), after(op.Path), fmt.Errorf("%s has children: %w", op.Path, metastore.ErrEphemeralParent))
+	t.none(prefix(op.Path), after(op.Path), hasChildren(op.Path))
 	t.ops = append(t.ops, clientv3.OpPut(op.Path, string(op.Value), clientv3.WithLease(s.lease)))
 	return nil
+}
+
+// maxTxnOps is disco-server's --max-txn-ops; that of an etcd that was told nothing is 128.
+const maxTxnOps = 8192
+
+// size is what etcd counts of a transaction: a server refuses it whose --max-txn-ops is smaller, before it does
+// anything.
+func (t *txn) size() int {
+	n := max(len(t.compares), len(t.ops), len(t.reads))
+	for _, op := range t.ops {
+		if op.IsTxn() { // one comparison and one operation, beside all that is outside
+			return n + 1
+		}
+	}
+	return n
 }
 
 // commit does it once.
@@ -198,6 +215,10 @@ func (t *txn) commit(ctx context.Context, b *Backend) error {
 	return b.once(ctx, func(ctx context.Context) (*pb.ResponseHeader, error) {
 		r, err := b.client.Txn(ctx).If(t.compares...).Then(t.ops...).Else(reads...).Commit()
 		switch {
+		case errors.Is(err, rpctypes.ErrTooManyOps):
+			return nil, fmt.Errorf("the commit takes a transaction of %d, because all nodes above its keys are "+
+				"compared, too: change fewer keys at once, or start an etcd that isn't disco-server with "+
+				"--max-txn-ops=%d: %w", t.size(), maxTxnOps, err)
 		case err != nil:
 			return nil, err
 		case r.Succeeded:
@@ -256,7 +277,12 @@ func (b *Backend) Commit(ctx context.Context, conds []metastore.Cond, ops []meta
 		return err
 	}
 	err := b.commitByHints(ctx, conds, ops)
-	if errors.Is(err, errGuess) {
+	for errors.Is(err, errGuess) || errors.Is(err, errMarked) {
+		if errors.Is(err, errMarked) {
+			if err = b.unmark(ctx, ops); err != nil {
+				return err
+			}
+		}
 		var t *txn
 		if t, err = newTxn(b, conds, ops, false); err == nil {
 			err = t.commit(ctx, b)
@@ -273,60 +299,9 @@ func (b *Backend) Commit(ctx context.Context, conds []metastore.Cond, ops []meta
 				s.forget()
 			}
 		}
+		if b.ended.Err() != nil {
+			err = fmt.Errorf("%w: %w", metastore.ErrClosed, err)
+		}
 	}
 	return err
 }
-
-// Append names the child by the revision that comes next, in hexadecimal digits. All appended before have smaller
-// ones, and the commit fails if one came meanwhile: each append puts a key beside the tree, whose revision says so even
-// where what came meanwhile has been deleted already, and this commit was long on its way. Some random digits follow,
-// so that no key of a user's has the name.
-func (b *Backend) Append(ctx context.Context, dir string, value []byte) (name string, err error) {
-	if err := metastore.CheckAppend(dir, value); err != nil {
-		return "", err
-	}
-	for {
-		var revision int64
-		err := b.retry(ctx, func(ctx context.Context) (*pb.ResponseHeader, error) {
-			r, err := b.client.Get(ctx, dir, clientv3.WithCountOnly())
-			if err != nil {
-				return nil, err
-			}
-			revision = r.Header.Revision + 1
-			return r.Header, nil
-		})
-		if err != nil {
-			return "", err
-		}
-		name := fmt.Sprintf("%016x-%08x", revision, rand.Uint32())
-		path, err := metastore.Path(strings.TrimSuffix(dir, "/"), name)
-		if err != nil {
-			return "", err
-		}
-		t, _ := newTxn(b, nil, nil, false)
-		t.parents(path)
-		t.before(appended+dir, revision, errMeanwhile)
-		t.ops = append(t.ops, clientv3.OpPut(path, string(value)), clientv3.OpPut(appended+dir, ""))
-		if err := t.commit(ctx, b); !errors.Is(err, errMeanwhile) {
-			return name, err
-		}
-	}
-}
-
-// appended begins the key that each append to a directory puts. No path begins so.
-const appended = "\x00appended"
-
-// before asks that a key wasn't put at a revision or after it.
-func (t *txn) before(key string, revision int64, fault error) {
-	t.compares = append(t.compares, clientv3.Compare(clientv3.ModRevision(key), "<", revision))
-	i := t.key(key)
-	t.faults = append(t.faults, func(r []*pb.RangeResponse) error {
-		if kv := first(r[i].Kvs); kv != nil && kv.ModRevision >= revision {
-			return fault
-		}
-		return nil
-	})
-}
-
-// errMeanwhile is a conflict between appends.
-var errMeanwhile = errors.New("something was appended meanwhile")

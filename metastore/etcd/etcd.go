@@ -15,6 +15,8 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -40,18 +42,24 @@ type Options struct {
 	User      string      // with Password; "" where the store asks for none
 	Password  string
 	TTL       time.Duration // a session's; whole seconds, rounded up; 0: 10 s. Servers may grant more.
+
+	// Report gets what goes wrong where no caller waits: a server of another cluster. It may be nil.
+	Report func(problem error)
 }
 
 // Backend is a client of etcd: a metastore.Backend.
 type Backend struct {
-	options Options
-	client  *clientv3.Client
-	cluster atomic.Uint64 // id in the first answer; 0 before
-	hints   hints
-	closing sync.Once
-	ended   context.Context // done when Close begins; its requests fail at servers that have no leader
-	end     context.CancelFunc
-	all     sync.WaitGroup // feeds and sessions
+	options  Options
+	client   *clientv3.Client
+	identity identity
+	foreign  foreigners
+	hints    hints
+	readable atomic.Pointer[string] // a path that this user may read, as far as is known
+	gather   gather
+	closing  sync.Once
+	ended    context.Context // done when Close begins; its requests fail at servers that have no leader
+	end      context.CancelFunc
+	all      sync.WaitGroup // feeds, sessions, verify
 
 	turn    chan struct{} // holds one token; whoever has it may look at session and make one
 	session *session
@@ -69,22 +77,30 @@ func New(ctx context.Context, o Options) (*Backend, error) {
 	if o.TTL == 0 {
 		o.TTL = defaultTTL
 	}
+	o.Endpoints = slices.Compact(slices.Sorted(slices.Values(o.Endpoints)))
 	b := &Backend{options: o, turn: make(chan struct{}, 1)}
+	b.foreign.turn, b.foreign.seen = make(chan struct{}, 1), map[string]uint64{}
+	b.foreign.turn <- struct{}{}
 	b.ended, b.end = context.WithCancel(clientv3.WithRequireLeader(context.Background()))
+	b.identity.init(b.ended)
+	root := "/"
+	b.readable.Store(&root)
 	b.turn <- struct{}{}
 	err := b.retry(ctx, func(ctx context.Context) (_ *pb.ResponseHeader, err error) {
-		b.client, err = dial(ctx, o)
+		b.client, err = dial(ctx, o, b.connect)
 		return nil, err
 	})
 	if err != nil {
 		b.end()
 		return nil, err
 	}
+	b.all.Go(b.verify)
 	return b, nil
 }
 
 // dial makes the client, silent, with connections that are tried again soon.
-func dial(ctx context.Context, o Options) (*clientv3.Client, error) {
+func dial(ctx context.Context, o Options, connect func(ctx context.Context, addr string) (net.Conn, error)) (
+	*clientv3.Client, error) {
 	scheme := "http://"
 	if o.TLS != nil {
 		scheme = "https://"
@@ -94,7 +110,7 @@ func dial(ctx context.Context, o Options) (*clientv3.Client, error) {
 	c := clientv3.Config{Context: own, TLS: o.TLS, Username: o.User, Password: o.Password, Logger: zap.NewNop(),
 		// gRPC pings no more often than every 10 s. It finds connections that are silently cut.
 		DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 3 * time.Second,
-		DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(noteJourney),
+		DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(noteJourney), grpc.WithContextDialer(connect),
 			grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: 2 * time.Second,
 				Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.5,
 					MaxDelay: 2 * time.Second}})}}

@@ -38,8 +38,8 @@ type feed struct {
 // Watch follows one node.
 func (b *Backend) Watch(path string, kind metastore.WatchKind) metastore.Feed {
 	f := &feed{backend: b, path: path, kind: kind, wake: make(chan struct{}, 1)}
-	f.closed, f.close = context.WithCancel(b.ended)
-	if b.ended.Err() == nil {
+	f.closed, f.close = context.WithCancel(b.identity.same)
+	if f.closed.Err() == nil {
 		b.all.Go(f.run)
 	}
 	return f
@@ -60,6 +60,9 @@ func (f *feed) Notify(wake func()) {
 func (f *feed) Next(ctx context.Context) (metastore.State, error) {
 	for {
 		if f.closed.Err() != nil {
+			if err := f.backend.over(); err != nil {
+				return metastore.State{}, err
+			}
 			return metastore.State{}, metastore.ErrClosed
 		}
 		if s, ok := f.differs(); ok {
@@ -110,6 +113,7 @@ func (f *feed) run() {
 			listed <- f.backend.retry(f.closed, func(ctx context.Context) (h *pb.ResponseHeader, err error) {
 				h, err = f.list(ctx)
 				if err == nil {
+					f.backend.readable.Store(&f.path)
 					revision = h.Revision
 				}
 				return h, err
@@ -127,12 +131,12 @@ func (f *feed) run() {
 func (f *feed) list(ctx context.Context) (*pb.ResponseHeader, error) {
 	c := f.backend.client
 	if f.kind == metastore.Data {
-		r, err := c.Get(ctx, f.path)
+		kv, head, err := f.backend.read(ctx, f.path)
 		if err != nil {
 			return nil, err
 		}
-		f.put(first(r.Kvs), nil)
-		return r.Header, nil
+		f.put(kv, nil)
+		return head, nil
 	}
 	names := map[string]int{}
 	o := []clientv3.OpOption{clientv3.WithRange(after(f.path)), clientv3.WithKeysOnly(), clientv3.WithLimit(keysPage)}
@@ -182,8 +186,8 @@ func (f *feed) ping() {
 // count adds n keys to the child at or below which a key lies.
 func (f *feed) count(names map[string]int, key []byte, n int) {
 	name, _, _ := strings.Cut(string(key[len(prefix(f.path)):]), "/")
-	if name == "" {
-		return // the root's own key
+	if name == "" || isMark(key) {
+		return // the root's own key, or none of the tree
 	}
 	if names[name] += n; names[name] == 0 {
 		delete(names, name)
@@ -200,7 +204,7 @@ func (f *feed) follow(revision int64) {
 		key, o = prefix(f.path), append(o, clientv3.WithRange(after(f.path)))
 	}
 	for r := range f.backend.client.Watch(ctx, key, o...) {
-		if r.Err() != nil || f.backend.check(r.Header) != nil {
+		if r.Err() != nil || f.backend.identity.check(r.Header, 0) != nil {
 			return
 		}
 		if len(r.Events) == 0 {

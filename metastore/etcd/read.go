@@ -29,7 +29,8 @@ func node(kv *mvccpb.KeyValue) metastore.Node {
 	if value == nil {
 		value = []byte{} // not by disco: data all the same
 	}
-	return metastore.Node{Value: value, Version: version(kv), Ephemeral: kv.Lease != 0}
+	return metastore.Node{Value: value, Version: version(kv), Ephemeral: kv.Lease != 0,
+		Owner: uint64(kv.Lease)}
 }
 
 // version is a key's, zero without a key.
@@ -79,16 +80,27 @@ func noNode(path string) error { return fmt.Errorf("%s: %w", path, metastore.Err
 // look reads a node's key, and whether there are children, at one moment.
 func (b *Backend) look(ctx context.Context, path string) (kv *mvccpb.KeyValue, children bool, h *pb.ResponseHeader,
 	err error) {
-	// Two, because prefix and key are one and the same for the root.
-	two := []clientv3.OpOption{clientv3.WithRange(after(path)), clientv3.WithKeysOnly(), clientv3.WithLimit(2)}
-	r, err := b.client.Txn(ctx).Then(clientv3.OpGet(path), clientv3.OpGet(prefix(path), two...)).Commit()
+	o := []clientv3.OpOption{clientv3.WithRange(after(path)), clientv3.WithKeysOnly()}
+	few := clientv3.OpGet(prefix(path), append(slices.Clip(o), clientv3.WithLimit(4))...)
+	r, err := b.client.Txn(ctx).Then(clientv3.OpGet(path), few).Commit()
 	if err != nil {
 		return nil, false, nil, err
 	}
-	for _, child := range r.Responses[1].GetResponseRange().Kvs {
-		children = children || string(child.Key) != path
+	page := (*clientv3.GetResponse)(r.Responses[1].GetResponseRange())
+	for {
+		for _, child := range page.Kvs { // marks don't count, and prefix and key of the root are one and the same
+			children = children || string(child.Key) != path && !isMark(child.Key)
+		}
+		if children || !page.More {
+			return first(r.Responses[0].GetResponseRange().Kvs), children, r.Header, nil
+		}
+		next := string(page.Kvs[len(page.Kvs)-1].Key) + "\x00"
+		page, err = b.client.Get(ctx, next, append(slices.Clip(o), clientv3.WithLimit(keysPage),
+			clientv3.WithRev(r.Header.Revision))...)
+		if err != nil {
+			return nil, false, nil, compacted(err)
+		}
 	}
-	return first(r.Responses[0].GetResponseRange().Kvs), children, r.Header, nil
 }
 
 // Children lists names. What is below children is skipped, a page of keys at a time.
@@ -136,6 +148,9 @@ func addNames(names []string, prefix string, kvs []*mvccpb.KeyValue) (all []stri
 	for _, kv := range kvs {
 		name, _, deeper := strings.Cut(string(kv.Key[len(prefix):]), "/")
 		next = string(kv.Key) + "\x00"
+		if isMark(kv.Key) {
+			continue
+		}
 		if deeper {
 			next = after(prefix + name)
 		}
@@ -165,12 +180,15 @@ func (b *Backend) Tree(ctx context.Context, path string) (leaves []metastore.Lea
 		page := (*clientv3.GetResponse)(r.Responses[1].GetResponseRange())
 		for {
 			for _, kv := range page.Kvs {
-				add(kv)
+				if !isMark(kv.Key) {
+					add(kv)
+				}
 			}
 			if !page.More {
 				return r.Header, nil
 			}
-			page, err = b.client.Get(ctx, leaves[len(leaves)-1].Path+"\x00", clientv3.WithRange(after(path)),
+			next := string(page.Kvs[len(page.Kvs)-1].Key) + "\x00"
+			page, err = b.client.Get(ctx, next, clientv3.WithRange(after(path)),
 				clientv3.WithLimit(valuesPage), clientv3.WithRev(r.Header.Revision))
 			if err != nil {
 				return nil, compacted(err)

@@ -14,6 +14,7 @@ import (
 // TestManyRestarts kills a server that is alone while it has much to apply again at its start, and to drop from its
 // log then. It serves after each start, with everything that was written.
 func TestManyRestarts(t *testing.T) {
+	t.Parallel()
 	z := start(t, 1)
 	b, err := New(t.Context(), Options{Endpoints: z.Addrs()})
 	if err != nil {

@@ -49,17 +49,15 @@ func judge(err error) (outcome, error) {
 			return refused, fmt.Errorf("%w: %w", metastore.ErrDenied, err)
 		}
 	}
-	for _, large := range []error{rpctypes.ErrRequestTooLarge, rpctypes.ErrTooManyOps} {
-		if errors.Is(err, large) {
-			return refused, fmt.Errorf("%w: %w (an etcd that isn't disco-server wants --max-txn-ops=1024)",
-				metastore.ErrTooLarge, err)
-		}
-	}
 	switch {
+	case errors.Is(err, rpctypes.ErrTooManyOps), errors.Is(err, rpctypes.ErrRequestTooLarge), unsendable(err):
+		return refused, fmt.Errorf("%w: %w", metastore.ErrTooLarge, err)
 	case errors.Is(err, rpctypes.ErrLeaseNotFound):
 		return refused, fmt.Errorf("%w: %w", metastore.ErrSessionLost, err)
 	case errors.Is(err, rpctypes.ErrNoSpace):
-		return refused, fmt.Errorf("the store's quota is used up: delete keys, compact, disarm the alarm: %w", err)
+		return refused, fmt.Errorf("the store's quota is used up, nothing was written: delete keys; "+
+			"disco-server makes room of that within seconds, any other etcd wants `etcdctl compact`, `defrag` and "+
+			"`alarm disarm`: %w", err)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return open, err
 	case errors.Is(err, errListAgain), errors.Is(err, rpctypes.ErrTooManyRequests),
@@ -73,6 +71,11 @@ func judge(err error) (outcome, error) {
 		return open, err
 	}
 	return refused, err
+}
+
+// unsendable tells whether a request was too large for gRPC, on this side (2 MiB) or on the server's.
+func unsendable(err error) bool {
+	return code(err) == codes.ResourceExhausted && strings.Contains(err.Error(), "larger than max")
 }
 
 // errListAgain is an error of a read that succeeds when it is done again.
@@ -97,28 +100,41 @@ func code(err error) codes.Code {
 	return codes.OK
 }
 
-// check compares the cluster in an answer with the one before.
-func (b *Backend) check(h *pb.ResponseHeader) error {
-	if h == nil || h.ClusterId == 0 || b.cluster.Load() == h.ClusterId || b.cluster.CompareAndSwap(0, h.ClusterId) {
-		return nil
+// over is why nothing more can be done, or nil.
+func (b *Backend) over() error {
+	if b.ended.Err() != nil {
+		return metastore.ErrClosed
 	}
-	return fmt.Errorf("%w: its cluster id was %016x and is %016x", metastore.ErrWrongCluster, b.cluster.Load(),
-		h.ClusterId)
+	return b.identity.err()
+}
+
+// limited calls f for so long at most, and tells whether it was given up. Its context has no deadline of its own:
+// with one, client and server each do more for every request (docs/metastore.md).
+func limited(ctx context.Context, j *journey, limit time.Duration,
+	f func(context.Context) (*pb.ResponseHeader, error)) (h *pb.ResponseHeader, late bool, err error) {
+	attempt, cancel := context.WithCancel(context.WithValue(ctx, journeyKey{}, j))
+	defer cancel()
+	timer := time.AfterFunc(limit, cancel)
+	defer timer.Stop()
+	h, err = f(attempt)
+	late = attempt.Err() != nil
+	if err != nil && late && ctx.Err() == nil {
+		err = fmt.Errorf("no answer within %v: %w", limit, err)
+	}
+	return h, late, err
 }
 
 // retry calls f, which may be done more than once, until it succeeds or can't.
 func (b *Backend) retry(ctx context.Context, f func(context.Context) (*pb.ResponseHeader, error)) error {
 	began := time.Now()
 	for n := 0; ; n++ {
-		if b.ended.Err() != nil {
-			return metastore.ErrClosed
+		if err := b.over(); err != nil {
+			return err
 		}
 		var j journey
-		attempt, cancel := context.WithTimeout(context.WithValue(ctx, journeyKey{}, &j), attemptMin<<min(n, 4))
-		h, err := f(attempt)
-		late := attempt.Err() != nil
-		cancel()
-		if wrong := b.check(h); err == nil || wrong != nil {
+		before := b.identity.revision.Load()
+		h, late, err := limited(ctx, &j, attemptMin<<min(n, 4), f)
+		if wrong := b.identity.check(h, before); err == nil || wrong != nil {
 			return wrong
 		}
 		how, err := judge(err)
@@ -169,14 +185,13 @@ func (b *Backend) unavailable(ctx context.Context, began time.Time, err error) e
 func (b *Backend) once(ctx context.Context, f func(context.Context) (*pb.ResponseHeader, error)) error {
 	began := time.Now()
 	for n := 0; ; n++ {
-		if b.ended.Err() != nil {
-			return metastore.ErrClosed
+		if err := b.over(); err != nil {
+			return err
 		}
 		var j journey
-		attempt, cancel := context.WithTimeout(context.WithValue(ctx, journeyKey{}, &j), commitMax)
-		h, err := f(attempt)
-		cancel()
-		if wrong := b.check(h); err == nil || wrong != nil {
+		before := b.identity.revision.Load()
+		h, _, err := limited(ctx, &j, commitMax, f)
+		if wrong := b.identity.check(h, before); err == nil || wrong != nil {
 			return wrong
 		}
 		how, err := judge(err)

@@ -90,7 +90,7 @@ func (s *session) keep(sent time.Time) {
 	for {
 		timer := time.NewTimer(min(wait, time.Until(until)))
 		select {
-		case <-b.ended.Done():
+		case <-b.identity.same.Done():
 			timer.Stop()
 			close(s.lost)
 			return

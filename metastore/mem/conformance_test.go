@@ -10,8 +10,8 @@ import (
 	"github.com/disco-sim/disco/metastore/storetest"
 )
 
-// engine is a server of its own for each test.
-func engine(t *testing.T) storetest.Engine {
+// engine is a server of its own.
+func engine(testing.TB, bool) storetest.Engine {
 	server := NewServer(100 * time.Millisecond)
 	return storetest.Engine{
 		New:        func(testing.TB) metastore.Backend { return server.NewClient() },
@@ -26,8 +26,4 @@ func engine(t *testing.T) storetest.Engine {
 	}
 }
 
-func TestConformance(t *testing.T) { storetest.Run(t, engine(t)) }
-
-func TestStore(t *testing.T) { storetest.RunStore(t, engine(t)) }
-
-func TestHistories(t *testing.T) { storetest.RunHistories(t, engine(t)) }
+func TestConformance(t *testing.T) { storetest.Run(t, engine) }

@@ -114,16 +114,17 @@ func (s *Server) changed(path string, kind metastore.WatchKind) {
 // newSession makes a session.
 func (s *Server) newSession() *session {
 	s.sessions++
-	return &session{id: fmt.Sprintf("%s-%d", s.name, s.sessions), ttl: s.ttl, lost: make(chan struct{}),
-		nodes: map[*node]bool{}}
+	return &session{id: fmt.Sprintf("%s-%d", s.name, s.sessions), number: s.sessions, ttl: s.ttl,
+		lost: make(chan struct{}), nodes: map[*node]bool{}}
 }
 
 // session is a client's presence. Its fields but nodes never change; nodes is guarded by the server's lock.
 type session struct {
-	id    string
-	ttl   time.Duration
-	lost  chan struct{}
-	nodes map[*node]bool
+	id     string
+	number uint64
+	ttl    time.Duration
+	lost   chan struct{}
+	nodes  map[*node]bool
 }
 
 // ID names the session.

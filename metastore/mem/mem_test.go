@@ -5,6 +5,9 @@ package mem
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -100,5 +103,63 @@ func TestWipedStore(t *testing.T) {
 	same := metastore.Options{Group: "g", Cluster: s.Cluster()}
 	if _, err := metastore.New(t.Context(), server.NewClient(), same); !errors.Is(err, metastore.ErrWrongCluster) {
 		t.Fatalf("found %v, want ErrWrongCluster", err)
+	}
+}
+
+// writes counts commits.
+type writes struct {
+	metastore.Backend
+	n atomic.Int64
+}
+
+func (w *writes) Commit(ctx context.Context, conds []metastore.Cond, ops []metastore.Op) error {
+	w.n.Add(1)
+	return w.Backend.Commit(ctx, conds, ops)
+}
+
+// Who only looks makes nothing: no group, and no directory of what it watches, which may come later.
+func TestExisting(t *testing.T) {
+	server, ctx := NewServer(time.Second), t.Context()
+	looks := func() (*metastore.Store, *writes, error) {
+		w := &writes{Backend: server.NewClient()}
+		s, err := metastore.New(ctx, w, metastore.Options{Chroot: "c", Group: "b", Existing: true,
+			Base: []string{"base"}})
+		return s, w, err
+	}
+	if _, w, err := looks(); !errors.Is(err, metastore.ErrNoGroup) || w.n.Load() > 0 {
+		t.Fatalf("found %v after %d commits", err, w.n.Load())
+	}
+	makes := func(group string) *metastore.Store {
+		s, err := metastore.New(ctx, server.NewClient(), metastore.Options{Chroot: "c", Group: group})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		return s
+	}
+	makes("a")
+	if _, _, err := looks(); err == nil || !strings.HasSuffix(err.Error(), `"b"; the store has ["a"]`) {
+		t.Errorf("found %v", err)
+	}
+	made := makes("b")
+	s, w, err := looks()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	seen := make(chan []string, 9)
+	watch, err := s.WatchMembers(ctx, "later", func(names []string, _ string) bool { seen <- names; return true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watch.Stop()
+	if names := <-seen; len(names) > 0 || w.n.Load() > 0 {
+		t.Fatalf("found %q after %d commits", names, w.n.Load())
+	}
+	if err := made.Put(ctx, "later/x", 1); err != nil {
+		t.Fatal(err)
+	}
+	if names := <-seen; !slices.Equal(names, []string{"x"}) {
+		t.Errorf("found %q", names)
 	}
 }

@@ -49,7 +49,11 @@ func (n *node) public() metastore.Node {
 	if n == nil || n.value == nil {
 		return metastore.Node{}
 	}
-	return metastore.Node{Value: bytes.Clone(n.value), Version: n.version, Ephemeral: n.owner != nil}
+	public := metastore.Node{Value: bytes.Clone(n.value), Version: n.version, Ephemeral: n.owner != nil}
+	if n.owner != nil {
+		public.Owner = n.owner.number
+	}
+	return public
 }
 
 // childNames are sorted.

@@ -56,14 +56,17 @@ func goneWithClose(e *env) {
 	s := e.ephemeral(a, "dir/e", "1")
 	e.ephemeral(a, "dir/f", "1")
 	e.set(a, "dir/stays", "1")
-	if n := e.holds(b, "dir/e", "1"); !n.Ephemeral {
-		e.Fatal("it doesn't say that it is ephemeral")
+	e.ephemeral(b, "other", "1")
+	n, f1 := e.holds(b, "dir/e", "1"), e.holds(b, "dir/f", "1")
+	if other := e.holds(a, "other", "1"); !n.Ephemeral || n.Owner == 0 || n.Owner != f1.Owner ||
+		n.Owner == other.Owner {
+		e.Fatalf("owners: %x, the same %x, another %x", n.Owner, f1.Owner, other.Owner)
 	}
-	if n := e.holds(b, "dir/stays", "1"); n.Ephemeral {
+	if n := e.holds(b, "dir/stays", "1"); n.Ephemeral || n.Owner != 0 {
 		e.Fatal("a node that stays says that it is ephemeral")
 	}
 	all, err := b.Tree(e.ctx, e.path("dir/e"))
-	if err != nil || len(all) != 1 || !all[0].Ephemeral {
+	if err != nil || len(all) != 1 || all[0].Owner != n.Owner {
 		e.Fatalf("Tree: found %v, %v", all, err)
 	}
 	f := e.follow(b, "dir", metastore.Names)

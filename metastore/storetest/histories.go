@@ -23,17 +23,11 @@ var (
 
 // historyCases are random histories of several clients under faults.
 var historyCases = []testCase{
-	{"History/Keys", 0, func(e *env) { e.checked(e.keyHistory) }},
-	{"History/Queue", 0, func(e *env) { e.checked(e.queueHistory) }},
-	{"History/Feeds", 0, func(e *env) { e.checked(e.feedHistory) }},
-	{"History/Watches", 0, func(e *env) { e.checked(e.watchHistory) }},
+	{"Keys", 0, func(e *env) { e.checked(e.keyHistory) }},
+	{"Queue", 0, func(e *env) { e.checked(e.queueHistory) }},
+	{"Feeds", 0, func(e *env) { e.checked(e.feedHistory) }},
+	{"Watches", 0, func(e *env) { e.checked(e.watchHistory) }},
 }
-
-// RunHistories runs several clients with random operations, while servers are killed and stopped and clients cut off as
-// far as there are hooks, and checks that what they have seen is linearizable, and that feeds and watches never go back
-// and end with what is there. The seed is logged; -storetest.seed gives the same operations and faults again,
-// although not at the same moments.
-func RunHistories(t *testing.T, engine Engine) { run(t, engine, historyCases) }
 
 // workload runs clients under faults, and returns what is wrong with what they have seen. wrap is put around each
 // client; nil is none.

@@ -155,14 +155,12 @@ func leadDeleted(e *env) {
 
 // Many lead one after the other, and never two at a time.
 func leadOneAtATime(e *env, share float64) {
-	const clients, rounds = 4, 4
+	const clients, rounds = 4, 8
 	var stores []*metastore.Store
+	var all []*lossy
 	for i := range clients {
-		b := e.engine.New(e)
-		if share > 0 {
-			b = newLossy(b, share, uint64(i))
-		}
-		stores = append(stores, e.open(b, metastore.Options{}))
+		b := newLossy(e.engine.New(e), share, uint64(i))
+		all, stores = append(all, b), append(stores, e.open(b, metastore.Options{}))
 	}
 	var leading atomic.Int32
 	e.parallel(clients, func(i int) error {
@@ -184,7 +182,10 @@ func leadOneAtATime(e *env, share float64) {
 		}
 		return nil
 	})
-	e.candidates(e.store(), 0)
+	for _, b := range all {
+		b.landing.Wait()
+	}
+	e.candidates(e.store(), 0) // and no session has ended
 }
 
 // Two believe to lead: the one whose session has ended writes nothing, however late it is.

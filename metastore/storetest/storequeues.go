@@ -18,8 +18,10 @@ var queueCases = []testCase{
 	{"Queue/Order", 0, queueOrder},
 	{"Queue/Waits", 0, queueWaits},
 	{"Queue/Timeout", 0, queueTimeout},
+	{"Queue/Try", 0, queueTry},
 	{"Queue/Release", 0, queueRelease},
 	{"Queue/DeadHolder", 0, queueDeadHolder},
+	{"Queue/HolderSeenDying", 0, queueSeenDying},
 	{"Queue/OneItemPerHandle", 0, queueOneItem},
 	{"Queue/ConsumeWith", 0, queueConsumeWith},
 	{"Queue/SeveralConsumers", 0, func(e *env) { queueConsumers(e, 0) }},
@@ -151,6 +153,71 @@ func queueDeadHolder(e *env) {
 	e.dequeue(s, "3")
 }
 
+// TryDequeue doesn't wait, and makes nothing where there is nothing.
+func queueTry(e *env) {
+	s := e.store()
+	q, err := s.Queue("q")
+	if err != nil {
+		e.Fatal(err)
+	}
+	_, err = q.TryDequeue(e.ctx)
+	e.is("no queue", err, metastore.ErrEmpty)
+	e.contains(s, "q", false)
+	e.enqueue(s, 1)
+	item, err := q.TryDequeue(e.ctx)
+	if err != nil || string(item.Value.Bytes()) != "1" {
+		e.Fatalf("found %+v, %v", item, err)
+	}
+	_, err = q.TryDequeue(e.ctx)
+	e.is("a second item", err, metastore.ErrHolding)
+	other, err := e.store().Queue("q")
+	if err != nil {
+		e.Fatal(err)
+	}
+	_, err = other.TryDequeue(e.ctx)
+	e.is("an item that is held", err, metastore.ErrEmpty)
+	e.check("Release", item.Release(e.ctx))
+	_, err = other.TryDequeue(e.ctx)
+	e.check("an item that was given back", err)
+	_, err = q.TryDequeue(e.ctx)
+	e.is("the same item", err, metastore.ErrEmpty)
+}
+
+// What a session holds can be taken from it by who knows that its program is dead: an item is free, another leads.
+func queueSeenDying(e *env) {
+	dead, s := e.store(), e.store()
+	e.enqueue(s, 1)
+	e.dequeue(dead, "1")
+	lead, err := dead.Campaign(e.ctx, "work", "dead")
+	if err != nil {
+		e.Fatal(err)
+	}
+	session, _, err := s.PutEphemeral(e.ctx, "mine", 1)
+	if err != nil {
+		e.Fatal(err)
+	}
+	e.put(s, "stays", 1)
+	held, err := s.Leader(e.ctx, "work")
+	if err != nil || held.Owner == 0 {
+		e.Fatalf("the leader: %+v, %v", held, err)
+	}
+	e.check("DeleteOwned 0", s.DeleteOwned(e.ctx, 0))
+	e.check("DeleteOwned", s.DeleteOwned(e.ctx, held.Owner))
+	e.dequeue(s, "1")
+	if _, err := s.Campaign(e.ctx, "work", "alive"); err != nil {
+		e.Fatal(err)
+	}
+	<-lead.Lost()
+	for _, key := range []string{"mine", "stays", "q/items"} {
+		e.contains(s, key, true)
+	}
+	select {
+	case <-session.Lost():
+		e.Fatal("another session was ended")
+	default:
+	}
+}
+
 func queueOneItem(e *env) {
 	s := e.store()
 	q, err := s.Queue("q")
@@ -203,20 +270,15 @@ func queueConsumeWith(e *env) {
 // added one or not.
 func queueConsumers(e *env, share float64) {
 	const clients, each = 4, 10
-	store := func(seed uint64) *metastore.Store {
-		b := e.engine.New(e)
-		if share > 0 {
-			b = newLossy(b, share, seed)
-		}
-		return e.open(b, metastore.Options{})
-	}
 	var mu sync.Mutex
 	sure, seen := map[string]bool{}, map[string]int{}
 	ctx, cancel := context.WithCancel(e.ctx)
 	defer cancel()
 	var stores []*metastore.Store
+	var all []*lossy
 	for i := range 2 * clients {
-		stores = append(stores, store(uint64(i)))
+		b := newLossy(e.engine.New(e), share, uint64(i))
+		all, stores = append(all, b), append(stores, e.open(b, metastore.Options{}))
 	}
 	var consumers sync.WaitGroup
 	consume := func(s *metastore.Store) {
@@ -254,9 +316,13 @@ func queueConsumers(e *env, share float64) {
 		}
 		return nil
 	})
-	e.drained(stores[0])
+	e.empty(stores[0], "q/items")
 	cancel()
 	consumers.Wait()
+	for _, b := range all {
+		b.landing.Wait()
+	}
+	e.empty(e.store(), "q/claims") // and no session has ended
 	for value, sure := range sure {
 		if n := seen[value]; n > 1 || n == 0 && sure {
 			e.Errorf("item %s was consumed %d times; certainly enqueued: %v", value, n, sure)
@@ -265,11 +331,11 @@ func queueConsumers(e *env, share float64) {
 	e.Logf("%d items consumed", len(seen))
 }
 
-// drained waits until a queue is empty.
-func (e *env) drained(s *metastore.Store) {
+// empty waits until there is nothing below a key.
+func (e *env) empty(s *metastore.Store, key string) {
 	e.Helper()
 	empty := make(chan struct{})
-	w, err := s.WatchMembers(e.ctx, "q/items", func(names []string, _ string) bool {
+	w, err := s.WatchMembers(e.ctx, key, func(names []string, _ string) bool {
 		if len(names) == 0 {
 			close(empty)
 		}
@@ -282,7 +348,7 @@ func (e *env) drained(s *metastore.Store) {
 	select {
 	case <-empty:
 	case <-e.ctx.Done():
-		e.Fatal("the queue isn't consumed")
+		e.Fatalf("there is still something below %s", key)
 	}
 }
 

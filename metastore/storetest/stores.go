@@ -3,21 +3,17 @@
 package storetest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 	"sync"
-	"testing"
+	"time"
 
 	"github.com/disco-sim/disco/metastore"
 )
-
-// RunStore runs the cases of metastore.Store on an engine.
-func RunStore(t *testing.T, engine Engine) {
-	run(t, engine, slices.Concat(storeCases, treeCases, watchCases, queueCases, leadCases))
-}
 
 // storeCases are about keys and values.
 var storeCases = []testCase{
@@ -26,6 +22,7 @@ var storeCases = []testCase{
 	{"Store/Codecs", 0, codecs},
 	{"Store/Malformed", 0, malformed},
 	{"Store/Base", 0, baseStructure},
+	{"Store/EnsureUnanswered", 0, ensureUnanswered},
 	{"Store/Groups", 0, groups},
 	{"Store/Identity", 0, identities},
 	{"Store/OtherCluster", 0, otherCluster},
@@ -205,8 +202,21 @@ func storeKeys(e *env) {
 	if err := s.DeleteTree(e.ctx, ""); err == nil {
 		e.Error("the group deletes itself")
 	}
-	e.is("a large value", s.Put(e.ctx, "a", strings.Repeat("x", metastore.MaxValue-2)), metastore.ErrTooLarge)
-	e.put(s, "a", strings.Repeat("x", metastore.MaxValue-3)) // with the tag and two quotes
+	fits := strings.Repeat("x", metastore.MaxEncoded-2) // with two quotes
+	for _, text := range []string{fits, fits + "x"} {
+		_, _, ephemeral := s.PutEphemeral(e.ctx, "e/"+text[:len(text)-len(fits)+1], text)
+		_, queued := s.Enqueue(e.ctx, "q", text)
+		for call, err := range map[string]error{"Put": s.Put(e.ctx, "a", text), "Enqueue": queued,
+			"PutEphemeral": ephemeral, "Update": s.Update(e.ctx, "a", func(metastore.Value) (any, error) {
+				return text, nil
+			})} {
+			if text == fits && err != nil {
+				e.Errorf("%s of %d bytes: %v", call, len(text)+2, err)
+			} else if text != fits {
+				e.is(call+" of a large value", err, metastore.ErrTooLarge)
+			}
+		}
+	}
 }
 
 // worker is a value with a type of its own.
@@ -330,6 +340,39 @@ func baseStructure(e *env) {
 	if _, err := metastore.New(e.ctx, e.engine.New(e), o); err == nil {
 		e.Fatal("a base structure leaves its group")
 	}
+}
+
+// Changes that may be done again have no unknown outcome: without an answer the store can't be reached, and they are
+// done by a later call.
+func ensureUnanswered(e *env) {
+	b, other := newLossy(e.engine.New(e), 0, 1), e.store()
+	s := e.open(b, metastore.Options{})
+	_, _, err := other.PutEphemeral(e.ctx, "d/e", 1)
+	e.check("PutEphemeral", err)
+	owner, lead := e.has(other, "d/e", int64(1)).Owner, e.campaign(s, 1)
+	changes := map[string]func(ctx context.Context) error{
+		"Ensure":      func(ctx context.Context) error { return s.Ensure(ctx, "v") },
+		"Enqueue":     func(ctx context.Context) error { _, err := s.Enqueue(ctx, "q", 1); return err },
+		"DeleteOwned": func(ctx context.Context) error { return s.DeleteOwned(ctx, owner) },
+		"Resign":      lead.Resign,
+	}
+	b.cut(true)
+	for name, change := range changes {
+		ctx, cancel := context.WithTimeout(e.ctx, 50*time.Millisecond)
+		err := change(ctx)
+		cancel()
+		if !errors.Is(err, metastore.ErrUnavailable) || errors.Is(err, metastore.ErrUnknown) ||
+			!errors.Is(err, context.DeadlineExceeded) {
+			e.Errorf("%s: found %v, want ErrUnavailable and the context's error", name, err)
+		}
+	}
+	b.cut(false)
+	for name, change := range changes {
+		e.check(name, change(e.ctx))
+	}
+	e.contains(other, "v", true)
+	e.contains(other, "d/e", false)
+	e.dequeue(other, "1")
 }
 
 func groups(e *env) {

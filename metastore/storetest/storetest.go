@@ -5,15 +5,19 @@
 // Guarantee: an engine that passes with all hooks given may stand below a metastore.Store. A case that needs a hook
 // which is missing is skipped, saying so.
 //
-//	func TestConformance(t *testing.T) { storetest.Run(t, storetest.Engine{New: …}) }
+//	func TestConformance(t *testing.T) {
+//		storetest.Run(t, func(t testing.TB, failing bool) storetest.Engine { return storetest.Engine{New: …} })
+//	}
 package storetest
 
 import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -71,17 +75,32 @@ type testCase struct {
 	run   func(e *env)
 }
 
-// Run runs all cases.
-func Run(t *testing.T, engine Engine) {
-	run(t, engine, slices.Concat(nodeCases, commitCases, limitCases, appendCases, ephemeralCases, feedCases, closeCases,
-		faultCases))
+// Run runs all cases, in three groups at the same time, each with an engine that start makes: Rules are about the
+// Backend and the Store above it, and run at the same time; Faults are about servers that fail; Histories are several
+// clients with random operations, while servers are killed and stopped and clients cut off as far as there are hooks:
+// what they have seen must be linearizable, and feeds and watches never go back and end with what is there. The seed of
+// a history is logged; -storetest.seed gives the same operations and faults again, although not at the same moments.
+// Where failing is true, sessions should be short; where it isn't they should survive that the machine is busy.
+func Run(t *testing.T, start func(t testing.TB, failing bool) Engine) {
+	rules := slices.Concat(nodeCases, commitCases, limitCases, appendCases, ephemeralCases, feedCases, closeCases,
+		storeCases, treeCases, watchCases, queueCases, leadCases, lateCases)
+	t.Run("Histories", func(t *testing.T) { t.Parallel(); run(t, start(t, true), false, historyCases) })
+	t.Run("Faults", func(t *testing.T) { t.Parallel(); RunFaults(t, start(t, true)) })
+	t.Run("Rules", func(t *testing.T) { t.Parallel(); run(t, start(t, false), true, rules) })
 }
 
-func run(t *testing.T, engine Engine, cases []testCase) {
+// RunFaults runs only the group of that name.
+func RunFaults(t *testing.T, engine Engine) { run(t, engine, false, faultCases) }
+
+// run runs cases one after the other, or together: at the same time.
+func run(t *testing.T, engine Engine, together bool, cases []testCase) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			if missing := engine.has(c.needs); missing != "" {
 				t.Skipf("SKIPPED: there is no hook for %s", missing)
+			}
+			if together {
+				t.Parallel()
 			}
 			c.run(newEnv(t, engine))
 		})
@@ -94,6 +113,25 @@ type env struct {
 	engine Engine
 	root   string
 	ctx    context.Context
+
+	mu   sync.Mutex
+	over bool // what a callback finds that runs on after the case is nobody's
+}
+
+// Error fails the case, unless it is over.
+func (e *env) Error(args ...any) {
+	e.Helper()
+	e.Errorf("%s", fmt.Sprint(args...))
+}
+
+// Errorf fails the case, unless it is over.
+func (e *env) Errorf(format string, args ...any) {
+	e.Helper()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.over {
+		e.TB.Errorf(format, args...)
+	}
 }
 
 func newEnv(t testing.TB, engine Engine) *env {
@@ -102,8 +140,14 @@ func newEnv(t testing.TB, engine Engine) *env {
 	}
 	ctx, cancel := context.WithTimeoutCause(context.Background(), engine.Timeout,
 		errors.New("the case's own time is over: something waits that nothing ends"))
-	t.Cleanup(cancel)
-	return &env{TB: t, engine: engine, root: "/st-" + strings.ToLower(rand.Text()[:10]), ctx: ctx}
+	e := &env{TB: t, engine: engine, root: "/st-" + strings.ToLower(rand.Text()[:10]), ctx: ctx}
+	t.Cleanup(func() {
+		cancel()
+		e.mu.Lock()
+		e.over = true
+		e.mu.Unlock()
+	})
+	return e
 }
 
 // client makes a client that is closed with the test.

@@ -176,7 +176,7 @@ func treeLarge(e *env) {
 	e.putTree(s, "t", object{"f": 1}, nil, true)
 	e.hasTree(s, "t", nil, object{"f": int64(1)})
 	e.members(s, "t/f")
-	large := strings.Repeat("x", metastore.MaxValue-3)
+	large := strings.Repeat("x", metastore.MaxEncoded-2)
 	in = object{"a": large, "b": large, "c": "small"}
 	e.putTree(s, "t", in, nil, true)
 	e.hasTree(s, "t", nil, in)

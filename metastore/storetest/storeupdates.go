@@ -115,7 +115,7 @@ func updateUnknownCreates(e *env) {
 
 func storeEphemeral(e *env) {
 	a, b := e.open(e.engine.New(e), metastore.Options{}), e.store()
-	session, err := a.PutEphemeral(e.ctx, "servers/a", "up")
+	session, _, err := a.PutEphemeral(e.ctx, "servers/a", "up")
 	if err != nil {
 		e.Fatal(err)
 	}
@@ -125,9 +125,9 @@ func storeEphemeral(e *env) {
 	if v := e.has(b, "servers/a", "up"); !v.Ephemeral {
 		e.Fatal("it isn't ephemeral")
 	}
-	_, err = b.PutEphemeral(e.ctx, "servers/a", "me too")
+	_, _, err = b.PutEphemeral(e.ctx, "servers/a", "me too")
 	e.isConflict("a second one", err, "servers/a")
-	_, err = a.PutEphemeral(e.ctx, "servers/a", "again")
+	_, _, err = a.PutEphemeral(e.ctx, "servers/a", "again")
 	e.isConflict("the same again", err, "servers/a")
 	e.check("Update", b.Update(e.ctx, "servers/a", func(metastore.Value) (any, error) { return "draining", nil }))
 	e.is("a child", b.Put(e.ctx, "servers/a/x", 1), metastore.ErrEphemeralParent)
@@ -141,7 +141,7 @@ func storeEphemeralUnknown(e *env) {
 	check := e.store()
 	for i := range 20 {
 		key := fmt.Sprint("servers/", i)
-		if _, err := s.PutEphemeral(e.ctx, key, i); err != nil {
+		if _, _, err := s.PutEphemeral(e.ctx, key, i); err != nil {
 			e.Fatal(err)
 		}
 		e.has(check, key, int64(i))

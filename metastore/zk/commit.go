@@ -4,30 +4,33 @@ package zk
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/disco-sim/disco/metastore"
 )
 
 // Commit does all operations or none. What it depends on is read first, and guarded in the multi that changes it: a
-// commit that is overtaken is planned again. Single operations that need no plan are tried without one.
+// commit that is overtaken is planned again. What needs no plan if all is as usual is tried without one.
 func (b *Backend) Commit(ctx context.Context, conds []metastore.Cond, ops []metastore.Op) error {
 	if err := metastore.CheckCommit(conds, ops); err != nil {
 		return err
 	}
 	session, err := b.sessionOf(ops)
 	if err != nil {
-		return err
+		return b.ending(err)
 	}
-	strict, plain := false, len(conds) == 0 && len(ops) == 1
+	strict, plain := false, isPlain(conds, ops)
 	return b.attempt(ctx, func(c *conn) error {
 		if session != nil && (session != c.link || !session.alive()) {
 			return fmt.Errorf("session %s: %w", session.ID(), metastore.ErrSessionLost)
 		}
 		if plain {
-			plain = false
-			if done, err := b.single(ctx, c, ops[0]); done || err != nil {
+			plain, strict = false, true // where it isn't done, it is most often to be refused
+			if done, err := b.plainly(ctx, c, conds, ops); done || err != nil {
 				return err
 			}
 		}
@@ -79,28 +82,69 @@ func (b *Backend) write(ctx context.Context, c *conn, w *call, after ...*call) e
 	return fmt.Errorf("%w: %w", metastore.ErrUnknown, err)
 }
 
-// single does an operation by one request, if that is enough.
-func (b *Backend) single(ctx context.Context, c *conn, op metastore.Op) (done bool, err error) {
-	s := step{path: op.Path, value: op.Value, version: anyVersion}
-	switch op.Do {
-	case metastore.Set:
-		s.op = opSetData
-	case metastore.Create:
-		s.op = opCreate
+// isPlain tells whether a commit needs no plan if the nodes of its conditions and Sets, and the parents of its Creates,
+// are there: ZooKeeper's own operations do what is asked for then, and fail otherwise.
+func isPlain(conds []metastore.Cond, ops []metastore.Op) bool {
+	return !slices.ContainsFunc(conds, func(c metastore.Cond) bool { return c.Is == metastore.Missing }) &&
+		!slices.ContainsFunc(ops, func(op metastore.Op) bool {
+			return op.Do != metastore.Set && op.Do != metastore.Create
+		})
+}
+
+// plainly does a commit that is plain, by one request where there are no conditions. Not done, without an error,
+// nothing has been done.
+func (b *Backend) plainly(ctx context.Context, c *conn, conds []metastore.Cond, ops []metastore.Op) (done bool,
+	err error) {
+	p := newPlan(b)
+	for _, cond := range conds {
+		p.nodes[cond.Path] = &known{}
+	}
+	if len(conds) > 0 {
+		if err := p.read(ctx, c, false, slices.Collect(maps.Keys(p.nodes))); err != nil {
+			return false, err
+		}
+	}
+	for _, cond := range conds {
+		if !p.holds(cond) {
+			return false, nil // for all that this server knows
+		}
+		p.same(cond.Path)
+	}
+	for _, op := range ops {
+		s := step{op: opSetData, path: op.Path, value: op.Value, version: anyVersion}
+		if op.Do == metastore.Create {
+			s.op = opCreate
+		}
 		if op.Session != nil {
 			s.flags = flagEphemeral
 		}
-	default:
-		return false, nil
+		p.steps = append(p.steps, s)
 	}
-	w := newCall(s.op, request(s.op).body(s, b.o.User != ""))
+	if len(conds) == 0 && len(ops) == 1 {
+		return b.single(ctx, c, p.steps[0])
+	}
+	err = b.apply(ctx, c, p)
+	return err == nil, ignoreAgain(err)
+}
+
+// ignoreAgain drops errAgain, after which nothing has been done.
+func ignoreAgain(err error) error {
+	if errors.Is(err, errAgain) {
+		return nil
+	}
+	return err
+}
+
+// single does one step by a request of its own.
+func (b *Backend) single(ctx context.Context, c *conn, s step) (done bool, err error) {
+	w := newCall(s.op, request(s.op).body(s, b.owner))
 	if err := b.write(ctx, c, w); err != nil {
 		return false, err
 	}
 	if w.code == codeNoNode || w.code == codeNodeExists {
 		return false, nil
 	}
-	return true, refused(op.Path, w.code)
+	return true, refused(s.path, w.code)
 }
 
 // apply sends a plan. Nodes that others may have emptied at the same time are looked at after it, and pruned.
@@ -109,7 +153,7 @@ func (b *Backend) apply(ctx context.Context, c *conn, p *plan) error {
 	if len(all) == 0 {
 		return nil
 	}
-	w := newCall(opMulti, multi(all, b.o.User != ""))
+	w := newCall(opMulti, multi(all, b.owner))
 	var after []*call
 	for _, path := range p.shrunk {
 		after = append(after, read(opExists, path, nil))
@@ -192,7 +236,7 @@ func (b *Backend) Append(ctx context.Context, dir string, value []byte) (name st
 func (b *Backend) sequence(ctx context.Context, c *conn, dir string, created int64, value []byte) (string, error) {
 	prefix := strings.TrimSuffix(dir, "/") + "/" + fmt.Sprintf("%016x", created)
 	w := newCall(opCreate, request(opCreate).body(step{op: opCreate, path: prefix, value: value, flags: flagSequence},
-		b.o.User != ""))
+		b.owner))
 	after := read(opExists, dir, nil)
 	if err := b.write(ctx, c, w, after); err != nil {
 		return "", err

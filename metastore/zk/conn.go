@@ -71,6 +71,8 @@ type conn struct {
 	alone  bool          // the server is the only one of its store
 	turn   chan struct{} // has a token while nobody writes
 	broken chan struct{} // closed when the connection is of no use any more
+	strict fence         // before reads that must be linearizable
+	weak   fence         // before those for which a server is enough that has caught up with its leader
 
 	mu      sync.Mutex
 	err     error // why it broke
@@ -84,6 +86,10 @@ func newConn(n net.Conn, l *link) *conn {
 	c := &conn{net: n, link: l, turn: make(chan struct{}, 1), broken: make(chan struct{}),
 		data: map[string][]*feed{}, names: map[string][]*feed{}}
 	c.turn <- struct{}{}
+	c.strict.call = func() *call {
+		return newCall(opMulti, multi([]step{{op: opCheck, path: "/", version: anyVersion}}, ""))
+	}
+	c.weak.call = func() *call { return newCall(opSync, request(opSync).text("/")) }
 	return c
 }
 
@@ -161,6 +167,11 @@ func (c *conn) do(ctx context.Context, calls ...*call) (sent bool, err error) {
 	if err := c.send(ctx, calls...); err != nil {
 		return false, err
 	}
+	return c.await(ctx, calls...)
+}
+
+// await waits for the answers of calls that were sent.
+func (c *conn) await(ctx context.Context, calls ...*call) (sent bool, err error) {
 	for _, call := range calls {
 		select {
 		case <-call.done:

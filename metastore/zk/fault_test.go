@@ -7,8 +7,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -73,6 +71,7 @@ func (p *lossy) serve(client net.Conn, to string) {
 
 // TestUnknownIsNotTriedAgain: a write whose answer got lost was done once, and is reported as unknown.
 func TestUnknownIsNotTriedAgain(t *testing.T) {
+	t.Parallel()
 	z := start(t, 1)
 	p := startLossy(t, z.Servers[0].Addr())
 	b := client(t, Options{Servers: []string{p.Addr().String()}})
@@ -89,7 +88,7 @@ func TestUnknownIsNotTriedAgain(t *testing.T) {
 			p.mu.Lock()
 			p.drop = true // or the answer to the session's own question is lost, before this is sent
 			p.mu.Unlock()
-			return b.write(ctx, c, newCall(opCreate, request(opCreate).body(s, false)))
+			return b.write(ctx, c, newCall(opCreate, request(opCreate).body(s, "")))
 		})
 		if errors.Is(err, metastore.ErrUnknown) {
 			unknown++
@@ -114,60 +113,71 @@ func count(ctx context.Context, t *testing.T, b *Backend, path string) int {
 	return len(names)
 }
 
-// TestWipedServer: a server comes back without its files. Clients go on with new sessions, and feeds with what is there
-// now, even where it has the version of what was there before.
+// TestWipedServer: a server comes back without its files, or with older ones. The session is lost, and calls and feeds
+// end: what the client knows may stand for something else there.
 func TestWipedServer(t *testing.T) {
-	dir := t.TempDir()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	z, err := storeserver.StartEnsemble(ctx, dir, 1, storeserver.ZKOptions{})
-	if errors.Is(err, storeserver.ErrAbsent) {
-		t.Skipf("SKIPPED: %v", err)
-	} else if err != nil {
-		t.Fatal(err)
-	}
-	defer z.Close()
-	b := client(t, Options{Servers: z.Addrs(), TTL: 2 * time.Second})
-	set := func(value string) {
-		t.Helper()
-		op := metastore.Op{Path: "/v", Do: metastore.Set, Value: []byte(value)}
-		if err := b.Commit(ctx, nil, []metastore.Op{op}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	f := b.Watch("/v", metastore.Data)
-	defer f.Close()
-	next := func(want string) metastore.Version {
-		t.Helper()
-		s, err := f.Next(ctx)
-		if err != nil || string(s.Node.Value) != want {
-			t.Fatalf("a feed: found %q, %v, want %q", s.Node.Value, err, want)
-		}
-		return s.Node.Version
-	}
-	set("old")
-	before := next("old")
-	session, err := b.Session(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	z.Servers[0].Kill()
-	if err := os.RemoveAll(filepath.Join(dir, "1", "version-2")); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(z.Servers[0].Start(), z.Ready(ctx)); err != nil {
-		t.Fatal(err)
-	}
-	<-session.Lost()
-	set("new")
-	for {
-		s, err := f.Next(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if string(s.Node.Value) == "new" {
-			t.Logf("version %v, was %v", s.Node.Version, before)
-			break
-		}
+	t.Parallel()
+	for name, lose := range map[string]func(*storeserver.ZK) error{
+		"wiped":    func(s *storeserver.ZK) error { return s.Wipe() },
+		"restored": func(s *storeserver.ZK) error { return s.Restore() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			z := start(t, 1)
+			s := z.Servers[0]
+			change := func(f func() error) {
+				t.Helper()
+				s.Kill()
+				if err := errors.Join(f(), s.Start(), z.Ready(ctx)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b := client(t, Options{Servers: z.Addrs()})
+			set := func(value string) error {
+				op := metastore.Op{Path: "/v", Do: metastore.Set, Value: []byte(value)}
+				return b.Commit(ctx, nil, []metastore.Op{op})
+			}
+			f := b.Watch("/v", metastore.Data)
+			defer f.Close()
+			for _, value := range []string{"older", "old"} {
+				if err := set(value); err != nil {
+					t.Fatal(err)
+				}
+				if now, err := f.Next(ctx); err != nil || string(now.Node.Value) != value {
+					t.Fatalf("a feed: found %q, %v, want %q", now.Node.Value, err, value)
+				}
+				if value == "older" {
+					change(s.Save) // the session goes on
+				}
+			}
+			for range 50 { // more than a server makes by itself
+				if err := set("newer"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for now := (metastore.State{}); now.Node.Version.Changed < 51; {
+				var err error
+				if now, err = f.Next(ctx); err != nil {
+					t.Fatal(err)
+				}
+			}
+			session, err := b.Session(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			change(func() error { return lose(s) })
+			<-session.Lost()
+			if now, err := f.Next(ctx); !errors.Is(err, metastore.ErrWrongCluster) {
+				t.Errorf("a feed: found %q, %v, want ErrWrongCluster", now.Node.Value, err)
+			}
+			if err := set("new"); !errors.Is(err, metastore.ErrWrongCluster) {
+				t.Errorf("Commit: found %v, want ErrWrongCluster", err)
+			}
+			if _, err := b.Session(ctx); !errors.Is(err, metastore.ErrWrongCluster) {
+				t.Errorf("Session: found %v, want ErrWrongCluster", err)
+			}
+		})
 	}
 }

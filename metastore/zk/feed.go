@@ -7,6 +7,7 @@ import (
 	"hash/maphash"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/disco-sim/disco/metastore"
 )
@@ -67,15 +68,13 @@ func (f *feed) Close() {
 	})
 }
 
-// ended is ErrClosed after Close of the feed or of the backend.
+// ended is ErrClosed after Close of the feed or of the backend, and ErrWrongCluster at another store.
 func (f *feed) ended() error {
 	select {
 	case <-f.closed:
 		return metastore.ErrClosed
-	case <-f.b.closed:
-		return metastore.ErrClosed
 	default:
-		return nil
+		return f.b.over()
 	}
 }
 
@@ -91,12 +90,19 @@ func (f *feed) Next(ctx context.Context) (metastore.State, error) {
 			default:
 			}
 			now, err := f.look(ctx)
-			if err != nil {
-				return metastore.State{}, err
-			}
-			f.dirty = false
-			if f.differs(now) {
+			switch {
+			case err == nil && f.differs(now):
+				f.dirty = false
 				return now, nil
+			case err == nil:
+				f.dirty = false
+			case f.ended() != nil, ctx.Err() != nil:
+				return metastore.State{}, err
+			default: // refused: somebody may give this user the right
+				if err := f.rest(ctx); err != nil {
+					return metastore.State{}, err
+				}
+				continue
 			}
 		}
 		select {
@@ -104,10 +110,28 @@ func (f *feed) Next(ctx context.Context) (metastore.State, error) {
 			f.dirty = true
 		case <-f.closed:
 		case <-f.b.closed:
+		case <-f.b.wrong:
 		case <-ctx.Done():
 			return metastore.State{}, context.Cause(ctx)
 		}
 	}
+}
+
+// refusedPause is how long a feed waits before it asks again for what was refused.
+const refusedPause = time.Second
+
+// rest waits before another look.
+func (f *feed) rest(ctx context.Context) error {
+	timer := time.NewTimer(refusedPause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-f.closed:
+	case <-f.b.closed:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil // Next sees what has ended
 }
 
 // differs notes a state, and tells whether it isn't the last one.
@@ -153,11 +177,12 @@ func (f *feed) read(ctx context.Context, c *conn) (now metastore.State, err erro
 		op = opGetChildren
 	}
 	get := read(op, f.path, f)
-	calls := []*call{get}
 	if !f.begun {
-		calls = f.b.fresh(c, true, get)
+		err = f.b.fresh(ctx, c, true, get)
+	} else {
+		_, err = c.do(ctx, get)
 	}
-	if _, err := c.do(ctx, calls...); err != nil {
+	if err != nil {
 		return now, err
 	}
 	if get.code == codeNoNode {

@@ -16,6 +16,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/disco-sim/disco/metastore"
 )
 
 // errExpired is the server's word that a session is over.
@@ -214,7 +216,11 @@ func (b *Backend) run(ctx context.Context) {
 		b.serve(ctx, l, before)
 		l.lose()
 		b.publish(nil, nil, nil)
-		before = l
+		if before = l; b.wrongErr != nil {
+			close(b.wrong)
+			return
+		}
+		b.newest = max(b.newest, l.zxid.Load())
 	}
 }
 
@@ -237,6 +243,16 @@ func (b *Backend) serve(ctx context.Context, l, before *link) {
 		before = nil
 		var both sync.WaitGroup
 		both.Go(func() { c.read(r) })
+		if err := b.goneBack(ctx, c); err != nil {
+			c.bye()
+			c.fail(err)
+			both.Wait()
+			if errors.Is(err, metastore.ErrWrongCluster) {
+				b.wrongErr = err
+				return
+			}
+			continue
+		}
 		both.Go(c.keep)
 		b.publish(l, c, nil)
 		select {
@@ -250,6 +266,25 @@ func (b *Backend) serve(ctx context.Context, l, before *link) {
 		b.publish(l, nil, c.err)
 		both.Wait()
 	}
+}
+
+// goneBack tells whether a server that is the only one of its store has lost changes that an earlier session has seen,
+// as when an older copy of its data was put back: a session that has seen them itself isn't taken there. A version may
+// stand for something else then. Of several servers it can't be known, because an election numbers changes anew.
+func (b *Backend) goneBack(ctx context.Context, c *conn) error {
+	if !c.alone || b.newest == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.link.ttl/4)
+	defer cancel()
+	if _, err := c.do(ctx, newCall(opSync, request(opSync).text("/"))); err != nil {
+		return err
+	}
+	if now := c.link.zxid.Load(); now < b.newest {
+		return fmt.Errorf("%w: it has gone back from change 0x%x to 0x%x, as after restoring a copy, or without "+
+			"its data", metastore.ErrWrongCluster, b.newest, now)
+	}
+	return nil
 }
 
 // bye ends the session, so that what was its own is gone at once.

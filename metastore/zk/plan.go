@@ -94,11 +94,16 @@ func (p *plan) look(ctx context.Context, c *conn, strict bool, paths []string) e
 	if len(all) == 0 {
 		return nil
 	}
+	return p.read(ctx, c, strict, all)
+}
+
+// read reads nodes that the plan has.
+func (p *plan) read(ctx context.Context, c *conn, strict bool, all []string) error {
 	var calls []*call
 	for _, path := range all {
 		calls = append(calls, read(opExists, path, nil))
 	}
-	if _, err := c.do(ctx, p.b.fresh(c, !strict, calls...)...); err != nil {
+	if err := p.b.fresh(ctx, c, !strict, calls...); err != nil {
 		return err
 	}
 	for i, path := range all {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/disco-sim/disco/internal/leaktest"
+	"github.com/disco-sim/disco/internal/storeserver"
 	"github.com/disco-sim/disco/metastore"
 )
 
@@ -29,12 +30,13 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	storeserver.ParallelTests(6)
 	leaktest.Main(m)
 }
 
 // lead writes as long as its ephemeral node is there, and says what became of that.
 func lead(addr string) error {
-	b, err := New(Options{Servers: []string{addr}, TTL: time.Second})
+	b, err := New(Options{Servers: []string{addr}, TTL: 4 * time.Second})
 	if err != nil {
 		return err
 	}
@@ -54,9 +56,10 @@ func lead(addr string) error {
 	}
 	guard := []metastore.Cond{{Path: "/c/e", Is: metastore.At, Version: n.Version}}
 	work := []metastore.Op{{Path: "/c/work", Do: metastore.Set, Value: []byte("old")}}
-	for first := true; err == nil || errors.Is(err, metastore.ErrUnknown); first = false {
-		if err = b.Commit(ctx, guard, work); err == nil && first {
+	for leads := false; err == nil || errors.Is(err, metastore.ErrUnknown); {
+		if err = b.Commit(ctx, guard, work); err == nil && !leads {
 			fmt.Println("leads")
+			leads = true
 		}
 	}
 	var conflict *metastore.ConflictError
@@ -80,6 +83,7 @@ func lead(addr string) error {
 // TestStoppedLeader: a process that is stopped for longer than its session, and wakes up, writes nothing that depends
 // on it, and knows that it was lost.
 func TestStoppedLeader(t *testing.T) {
+	t.Parallel()
 	z := start(t, 1)
 	b := client(t, Options{Servers: z.Addrs()})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -98,6 +102,9 @@ func TestStoppedLeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() {
+		if t.Failed() {
+			cancel() // it may go on for ever
+		}
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("the leader: %v", err)
 		}
@@ -106,7 +113,7 @@ func TestStoppedLeader(t *testing.T) {
 	said := func(want string) {
 		t.Helper()
 		if !lines.Scan() || !strings.Contains(lines.Text(), want) {
-			t.Errorf("the leader reports %q, want %q", lines.Text(), want)
+			t.Fatalf("the leader reports %q, want %q", lines.Text(), want)
 		}
 	}
 	said("leads")
@@ -134,6 +141,7 @@ func TestStoppedLeader(t *testing.T) {
 // TestEphemeralsParent: an implicit parent that an ephemeral node has left is missing for everybody, and the first
 // who lists it deletes it.
 func TestEphemeralsParent(t *testing.T) {
+	t.Parallel()
 	z := start(t, 1)
 	a, b := client(t, Options{Servers: z.Addrs()}), client(t, Options{Servers: z.Addrs()})
 	ctx := t.Context()
@@ -173,7 +181,7 @@ func TestEphemeralsParent(t *testing.T) {
 	}
 	// What is left can become an ephemeral node itself.
 	err = b.attempt(ctx, func(c *conn) error {
-		made := newCall(opCreate, request(opCreate).body(step{op: opCreate, path: "/left"}, false))
+		made := newCall(opCreate, request(opCreate).body(step{op: opCreate, path: "/left"}, ""))
 		_, err := c.do(ctx, made)
 		return err
 	})

@@ -27,7 +27,7 @@ import (
 type Options struct {
 	Servers  []string      // host:port, or a host for port 2181; each client begins with another one
 	User     string        // "" is nobody: nodes are everybody's
-	Password string        // of User: only who has shown both can use the nodes that this client makes
+	Password string        // of User: only who has shown both, with whatever certificate, can use this client's nodes
 	TLS      *tls.Config   // nil: none
 	TTL      time.Duration // how long a silent client's session lasts; 0 is 10 s; servers allow 2 to 20 of their ticks
 	// SyncReads makes reads cheaper by half or more: the server catches up with its leader, and the leader isn't asked
@@ -38,11 +38,16 @@ type Options struct {
 // Backend is a client of ZooKeeper: a metastore.Backend. Its session begins at once.
 type Backend struct {
 	o      Options
+	owner  string // of the nodes that it makes; "" is everybody
 	closed chan struct{}
 	once   sync.Once
 	cancel context.CancelCauseFunc
 	all    sync.WaitGroup
-	server int // of o.Servers, tried last; run's only
+	server int   // of o.Servers, tried last; run's only
+	newest int64 // change that any session has seen; run's only
+
+	wrong    chan struct{} // closed when the server has gone back: wrongErr says how
+	wrongErr error
 
 	mu     sync.Mutex
 	link   *link         // the session that lives, or nil
@@ -75,7 +80,8 @@ func New(o Options) (*Backend, error) {
 		return nil, fmt.Errorf("zk: a TTL of %v; 100ms to 1h are allowed", o.TTL)
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
-	b := &Backend{o: o, closed: make(chan struct{}), cancel: cancel, turned: make(chan struct{})}
+	b := &Backend{o: o, owner: owner(o.User, o.Password), closed: make(chan struct{}), wrong: make(chan struct{}),
+		cancel: cancel, turned: make(chan struct{})}
 	b.all.Add(1)
 	go b.run(ctx)
 	return b, nil
@@ -107,24 +113,45 @@ func (b *Backend) now() (l *link, c *conn, turned <-chan struct{}, why error) {
 	return l, c, b.turned, b.why
 }
 
+// over is why nothing more can be done, or nil.
+func (b *Backend) over() error {
+	select {
+	case <-b.closed:
+		return metastore.ErrClosed
+	default:
+	}
+	select {
+	case <-b.wrong:
+		return b.wrongErr
+	default:
+		return nil
+	}
+}
+
+// ending adds to an error why nothing more can be done, where that may be its cause.
+func (b *Backend) ending(err error) error {
+	if over := b.over(); over != nil {
+		return fmt.Errorf("%w: %w", over, err)
+	}
+	return err
+}
+
 // attempt waits for a connection and calls f, again and again while f fails with errAgain, or with errBroken, which
 // says that a connection broke and nothing has been done. Other errors are the caller's.
 func (b *Backend) attempt(ctx context.Context, f func(c *conn) error) error {
 	start, pause := time.Now(), time.Millisecond
 	for tries := 1; ; tries++ {
 		_, c, turned, why := b.now()
-		select {
-		case <-b.closed:
-			return metastore.ErrClosed
-		default:
+		if err := b.over(); err != nil {
+			return err
 		}
 		var later <-chan time.Time
 		if c != nil {
 			why = f(c)
 			again := errors.Is(why, errAgain)
 			switch {
-			case errors.Is(why, metastore.ErrUnknown):
-				return why
+			case errors.Is(why, metastore.ErrUnknown), errors.Is(why, metastore.ErrSessionLost):
+				return b.ending(why)
 			case again && tries == 1:
 				continue
 			case again:
@@ -141,7 +168,7 @@ func (b *Backend) attempt(ctx context.Context, f func(c *conn) error) error {
 		case <-turned:
 		case <-later:
 		case <-b.closed:
-			return metastore.ErrClosed
+		case <-b.wrong:
 		case <-ctx.Done():
 			return b.unavailable(ctx, start, why)
 		}
@@ -160,17 +187,17 @@ func (b *Backend) unavailable(ctx context.Context, start time.Time, why error) e
 		strings.Join(b.o.Servers, ","), time.Since(start).Round(time.Millisecond), context.Cause(ctx), why)
 }
 
-// fresh puts in front of reads, in the same packet, what makes them linearizable: a write that changes nothing, which a
-// majority has to take, or a sync if weak or Options.SyncReads. A server that is alone needs neither.
-func (b *Backend) fresh(c *conn, weak bool, reads ...*call) []*call {
+// fresh reads what is linearizable, or what a sync makes new if weak or Options.SyncReads. A server that is alone needs
+// nothing for either.
+func (b *Backend) fresh(ctx context.Context, c *conn, weak bool, reads ...*call) error {
 	switch {
 	case c.alone:
-		return reads
+		_, err := c.do(ctx, reads...)
+		return err
 	case weak || b.o.SyncReads:
-		return append([]*call{newCall(opSync, request(opSync).text("/"))}, reads...)
+		return c.behind(ctx, &c.weak, reads...)
 	}
-	same := multi([]step{{op: opCheck, path: "/", version: anyVersion}}, false)
-	return append([]*call{newCall(opMulti, same)}, reads...)
+	return c.behind(ctx, &c.strict, reads...)
 }
 
 // refused makes an error of what the server said, and knows those that say something to users.
@@ -193,7 +220,8 @@ func node(value []byte, s stat) metastore.Node {
 	if len(value) == 0 {
 		return metastore.Node{}
 	}
-	return metastore.Node{Value: value, Version: s.public(), Ephemeral: s.owner != 0}
+	return metastore.Node{Value: value, Version: s.public(), Ephemeral: s.owner != 0,
+		Owner: uint64(s.owner)}
 }
 
 // public is the version of a node with data.
@@ -205,7 +233,7 @@ func (s stat) public() metastore.Version {
 func (b *Backend) Get(ctx context.Context, path string) (n metastore.Node, err error) {
 	err = b.attempt(ctx, func(c *conn) error {
 		get := read(opGetData, path, nil)
-		if _, err := c.do(ctx, b.fresh(c, false, get)...); err != nil {
+		if err := b.fresh(ctx, c, false, get); err != nil {
 			return err
 		}
 		if n = node(get.value, get.stat); get.code == codeOK && n.Value == nil && get.stat.children == 0 {
@@ -220,7 +248,7 @@ func (b *Backend) Get(ctx context.Context, path string) (n metastore.Node, err e
 func (b *Backend) Children(ctx context.Context, path string) (names []string, err error) {
 	err = b.attempt(ctx, func(c *conn) error {
 		get := read(opGetChildren, path, nil)
-		if _, err := c.do(ctx, b.fresh(c, false, get)...); err != nil {
+		if err := b.fresh(ctx, c, false, get); err != nil {
 			return err
 		}
 		if get.code != codeOK {
@@ -271,11 +299,13 @@ func (b *Backend) walk(ctx context.Context, c *conn, op int32, path string,
 		for i, p := range paths {
 			calls[i] = read(op, p, nil)
 		}
-		send := calls
+		var err error
 		if first {
-			send, first = b.fresh(c, false, calls...), false
+			first, err = false, b.fresh(ctx, c, false, calls...)
+		} else {
+			_, err = c.do(ctx, calls...)
 		}
-		if _, err := c.do(ctx, send...); err != nil {
+		if err != nil {
 			return err
 		}
 		var parents []string
@@ -329,10 +359,8 @@ func (b *Backend) Session(ctx context.Context) (metastore.Session, error) {
 	start := time.Now()
 	for {
 		l, _, turned, why := b.now()
-		select {
-		case <-b.closed:
-			return nil, metastore.ErrClosed
-		default:
+		if err := b.over(); err != nil {
+			return nil, err
 		}
 		if l != nil {
 			return l, nil
@@ -340,6 +368,7 @@ func (b *Backend) Session(ctx context.Context) (metastore.Session, error) {
 		select {
 		case <-turned:
 		case <-b.closed:
+		case <-b.wrong:
 		case <-ctx.Done():
 			return nil, b.unavailable(ctx, start, why)
 		}

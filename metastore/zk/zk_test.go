@@ -4,8 +4,6 @@ package zk
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"sync"
 	"syscall"
 	"testing"
@@ -16,10 +14,10 @@ import (
 	"github.com/disco-sim/disco/metastore/storetest"
 )
 
-// start starts ZooKeepers that end with the test, or skips it.
+// start starts ZooKeepers that end with the test, or skips it. Sessions last up to 10 s.
 func start(t testing.TB, n int) *storeserver.Ensemble {
 	t.Helper()
-	return startWith(t, n, storeserver.ZKOptions{})
+	return startWith(t, n, storeserver.ZKOptions{Tick: 500 * time.Millisecond})
 }
 
 func startWith(t testing.TB, n int, o storeserver.ZKOptions) *storeserver.Ensemble {
@@ -27,11 +25,7 @@ func startWith(t testing.TB, n int, o storeserver.ZKOptions) *storeserver.Ensemb
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	z, err := storeserver.StartEnsemble(ctx, t.TempDir(), n, o)
-	if errors.Is(err, storeserver.ErrAbsent) {
-		t.Skipf("SKIPPED: %v", err)
-	} else if err != nil {
-		t.Fatal(err)
-	}
+	storeserver.Need(t, err)
 	t.Cleanup(z.Close)
 	return z
 }
@@ -43,7 +37,7 @@ func client(t testing.TB, o Options) *Backend {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { b.Close() })
+	t.Cleanup(func() { _ = b.Close() })
 	return b
 }
 
@@ -72,60 +66,31 @@ func expire(t testing.TB, b *Backend) {
 	}
 }
 
-// engine is the conformance suite's view of an ensemble. Every client has proxies of its own.
-func engine(z *storeserver.Ensemble) storetest.Engine {
-	var mu sync.Mutex
-	proxies := map[metastore.Backend][]*storeserver.Proxy{}
-	each := func(b metastore.Backend, f func(p *storeserver.Proxy)) {
-		mu.Lock()
-		defer mu.Unlock()
-		for _, p := range proxies[b] {
-			f(p)
+// engine is the conformance suite's view of an ensemble. Every client has proxies of its own. Where servers fail, ticks
+// and sessions are short.
+func engine(t testing.TB, n int, failing bool) storetest.Engine {
+	tick := 500 * time.Millisecond
+	if failing {
+		tick = 200 * time.Millisecond
+	}
+	z := startWith(t, n, storeserver.ZKOptions{Tick: tick})
+	var addrs []string // past the servers' own proxies
+	for _, s := range z.Servers {
+		addrs = append(addrs, s.Addr())
+	}
+	e := storetest.Proxied(addrs, false, func(t testing.TB, addrs []string) metastore.Backend {
+		return client(t, Options{Servers: addrs, TTL: 20 * tick})
+	})
+	e.Expire = func(t testing.TB, b metastore.Backend) { expire(t, b.(*Backend)) }
+	e.Kill = func(_ testing.TB, i int) { z.Servers[i].Kill() }
+	e.Restart = func(t testing.TB, i int) {
+		if err := z.Servers[i].Start(); err != nil {
+			t.Error(err)
 		}
 	}
-	return storetest.Engine{
-		New: func(t testing.TB) metastore.Backend {
-			var mine []*storeserver.Proxy
-			var addrs []string
-			for _, s := range z.Servers {
-				p, err := storeserver.NewProxy(s.Addr())
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(p.Close)
-				mine, addrs = append(mine, p), append(addrs, p.Addr())
-			}
-			b, err := New(Options{Servers: addrs, TTL: 4 * time.Second})
-			if err != nil {
-				t.Fatal(err)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			proxies[b] = mine
-			return b
-		},
-		Disconnect: func(_ testing.TB, b metastore.Backend) { each(b, (*storeserver.Proxy).Isolate) },
-		Reconnect:  func(_ testing.TB, b metastore.Backend) { each(b, (*storeserver.Proxy).Heal) },
-		Expire:     func(t testing.TB, b metastore.Backend) { expire(t, b.(*Backend)) },
-		Servers:    len(z.Servers),
-		Kill:       func(_ testing.TB, i int) { z.Servers[i].Kill() },
-		Restart: func(t testing.TB, i int) {
-			if err := z.Servers[i].Start(); err != nil {
-				t.Error(err)
-			}
-		},
-		Pause:    func(_ testing.TB, i int) { z.Servers[i].Signal(syscall.SIGSTOP) },
-		Continue: func(_ testing.TB, i int) { z.Servers[i].Signal(syscall.SIGCONT) },
-	}
+	e.Pause = func(_ testing.TB, i int) { z.Servers[i].Signal(syscall.SIGSTOP) }
+	e.Continue = func(_ testing.TB, i int) { z.Servers[i].Signal(syscall.SIGCONT) }
+	return e
 }
 
-func TestConformance(t *testing.T) {
-	for _, n := range []int{1, 3} {
-		t.Run(fmt.Sprintf("Servers%d", n), func(t *testing.T) {
-			e := engine(start(t, n))
-			storetest.Run(t, e)
-			storetest.RunStore(t, e)
-			storetest.RunHistories(t, e)
-		})
-	}
-}
+func TestConformance(t *testing.T) { storetest.RunServers(t, engine) }
