@@ -107,10 +107,12 @@ func RunWith(args []string, stdin io.Reader, stdout, stderr io.Writer, further [
 	if flush := shown.Flush(); p.stdout.err == nil {
 		p.stdout.err = flush
 	}
-	if err == nil && p.stdout.begun && errors.Is(p.stdout.err, syscall.EPIPE) {
+	// A command may check what it writes, or leave that to this place.
+	written := err == nil || p.stdout.err != nil && errors.Is(err, p.stdout.err)
+	if written && p.stdout.begun && errors.Is(p.stdout.err, syscall.EPIPE) || errors.Is(err, ErrUnread) {
 		return ExitPipe // the reader has closed its end, as head does
 	}
-	if p.stdout.err != nil && err == nil {
+	if written && p.stdout.err != nil {
 		err = fmt.Errorf("standard output can't be written: %w", p.stdout.err)
 	}
 	if err != nil {

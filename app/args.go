@@ -5,7 +5,9 @@ package app
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	tables "github.com/disco-sim/disco/internal/table"
 	"github.com/disco-sim/disco/scenario"
@@ -50,10 +52,38 @@ func arrange(program string, cmd *cli.Command, args []string) ([]string, error) 
 				return nil, usage("--%s has no value: write --%s VALUE", name, name)
 			}
 			i++
-			flags = append(flags, args[i])
+			value = args[i]
+			flags = append(flags, value)
+		}
+		if want := wanted(cmd, name, value); want != "" {
+			return nil, usage("--%s: found %.80q, want %s", name, value, want)
 		}
 	}
 	return append(append(flags, "--"), rest...), nil
+}
+
+// wanted is what a flag wants where it can't take a value, or "".
+func wanted(cmd *cli.Command, name, value string) (want string) {
+	i := slices.IndexFunc(cmd.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
+	if i < 0 {
+		return "" // help
+	}
+	var err error
+	switch cmd.Flags[i].(type) {
+	case *cli.DurationFlag:
+		want = "a time such as 500ms, 10s or 1m30s"
+		_, err = time.ParseDuration(value)
+	case *cli.IntFlag:
+		want = "a whole number"
+		_, err = strconv.ParseInt(value, 0, 64)
+	case *cli.Float64Flag:
+		want = "a number"
+		_, err = strconv.ParseFloat(value, 64)
+	}
+	if err == nil {
+		return ""
+	}
+	return want
 }
 
 // wantsHelp reports whether arranged arguments ask for a command's help.

@@ -52,6 +52,16 @@ func (c *Call) Clear() {
 	}
 }
 
+// Unread tells whether the other end of Stdout has been closed, as head does: a command that writes only now and then
+// should look, and end with [ErrUnread].
+func (c *Call) Unread() bool {
+	file, isFile := c.raw.(*os.File)
+	return isFile && workerproc.Unread(file)
+}
+
+// ErrUnread ends a command without a word, with the status [ExitPipe].
+var ErrUnread = errors.New("what reads the output has ended")
+
 // Become makes this process one of a program that lies in the folder of this one. It returns only an error.
 func Become(program, name string, args []string) error {
 	self, err := os.Executable()

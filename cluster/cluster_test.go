@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"reflect"
 	"slices"
 	"strings"
@@ -18,7 +17,6 @@ import (
 
 	"github.com/disco-sim/disco/internal/seed"
 	"github.com/disco-sim/disco/metastore"
-	"github.com/disco-sim/disco/metastore/mem"
 )
 
 // worker is a runner that writes down what it was asked, and does as its fields say.
@@ -67,13 +65,13 @@ type fixture struct {
 	group  string
 }
 
-func setUp(t *testing.T) *fixture {
+// setUp makes one on an engine of its own, in memory.
+func setUp(t *testing.T) *fixture { return setUpOn(t, startEngine(t, "memory")) }
+
+func setUpOn(t *testing.T, server engine) *fixture {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	t.Cleanup(cancel)
-	f := &fixture{T: t, ctx: ctx, server: under, group: "test-" + rand.Text()}
-	if f.server == nil {
-		f.server = memory{mem.NewServer(200 * time.Millisecond)}
-	}
+	f := &fixture{T: t, ctx: ctx, server: server, group: "test-" + rand.Text()}
 	f.store, _ = f.client()
 	v, err := Open(ctx, f.store)
 	if err != nil {
@@ -86,6 +84,12 @@ func setUp(t *testing.T) *fixture {
 
 func (f *fixture) client() (*metastore.Store, client) {
 	c, b := f.server.client(f.T)
+	return f.open(b), c
+}
+
+// open opens the group on an engine, until the test ends.
+func (f *fixture) open(b metastore.Backend) *metastore.Store {
+	f.Helper()
 	s, err := metastore.New(f.ctx, b, metastore.Options{Group: f.group, Base: Base(),
 		Report: func(err error) { f.Logf("store: %v", err) }})
 	if err != nil {
@@ -96,7 +100,7 @@ func (f *fixture) client() (*metastore.Store, client) {
 			f.Error(err)
 		}
 	})
-	return s, c
+	return s
 }
 
 // member is one that has joined.
@@ -161,6 +165,18 @@ func (f *fixture) await(what string, done func() bool) {
 	}
 }
 
+// surely makes a change, again while its outcome is unknown: on a busy machine connections may be taken for broken.
+func (f *fixture) surely(change func() error) {
+	f.Helper()
+	err := change()
+	for errors.Is(err, metastore.ErrUnknown) {
+		err = change()
+	}
+	if err != nil {
+		f.Fatal(err)
+	}
+}
+
 func (f *fixture) ask(server string, s State, a *Assignment) Ack {
 	f.Helper()
 	ack, err := f.view.Ask(f.ctx, server, s, a, "test")
@@ -180,48 +196,47 @@ func (f *fixture) activate(server string, a *Assignment) {
 	}
 }
 
-func TestLifeOfAServer(t *testing.T) {
-	f := setUp(t)
+func lifeOfAServer(f *fixture) {
 	m := f.join("h1", 2)
 	if !m.Ready() || len(f.view.Servers()) != 2 {
-		t.Fatalf("ready: %v, %+v", m.Ready(), f.view.Servers())
+		f.Fatalf("ready: %v, %+v", m.Ready(), f.view.Servers())
 	}
 	a := &Assignment{"exp", "7", 3}
 	f.activate("h1-1", a)
 	s, _ := f.view.Server("h1-1")
 	if s.State != Active || *s.Info.Assignment != *a || !slices.Equal(s.Info.Nodes, []string{"node-3"}) ||
 		s.Info.Application != "shop" || s.Info.Member != "h1" || s.Info.Slot != 1 {
-		t.Errorf("%+v", s)
+		f.Errorf("%+v", s)
 	}
 	book := f.view.AddressBook()
 	if server, ok := book.Lookup(Place{"7", "node-3"}); !ok || server != "h1-1" || book.Len() != 1 {
-		t.Errorf("address book: %v %v %v", server, ok, book.All())
+		f.Errorf("address book: %v %v %v", server, ok, book.All())
 	}
 	if book != f.view.AddressBook() {
-		t.Error("the book is made anew without a change")
+		f.Error("the book is made anew without a change")
 	}
 	if ack := f.ask("h1-1", Reserved, a); ack.Phase != Refused || ack.State != Active {
-		t.Errorf("%+v", ack)
+		f.Errorf("%+v", ack)
 	}
 	if ack := f.ask("h1-1", Terminated, a); ack.Phase != Applied || ack.Result != PartitionCanceled {
-		t.Errorf("%+v", ack)
+		f.Errorf("%+v", ack)
 	}
 	if got := m.workers[1].did(); got != "initialize activate terminate" || m.workers[0].did() != "" {
-		t.Errorf("the runner did %q, the other one %q", got, m.workers[0].did())
+		f.Errorf("the runner did %q, the other one %q", got, m.workers[0].did())
 	}
 	f.await("the server is free again", func() bool { s, _ := f.view.Server("h1-1"); return s.State == Available })
 	if book := f.view.AddressBook(); book.Len() != 0 {
-		t.Errorf("address book: %v", book.All())
+		f.Errorf("address book: %v", book.All())
 	}
 	names, parts := f.view.Available("exp")
 	if !slices.Equal(names, []string{"h1-1", "h1-0"}) || !slices.Equal(parts, []int{3}) {
-		t.Errorf("Available: %v %v: h1-1 still has partition 3 loaded", names, parts)
+		f.Errorf("Available: %v %v: h1-1 still has partition 3 loaded", names, parts)
 	}
 	if err := m.Leave(f.ctx); err != nil {
-		t.Fatal(err)
+		f.Fatal(err)
 	}
 	if err := m.Leave(f.ctx); err == nil || !strings.Contains(err.Error(), "already") {
-		t.Errorf("the second Leave: %v", err)
+		f.Errorf("the second Leave: %v", err)
 	}
 	f.await("nobody is there", func() bool { return len(f.view.Members())+len(f.view.Servers()) == 0 })
 	f.empty()
@@ -241,134 +256,170 @@ func (f *fixture) empty() {
 	}
 }
 
-func TestPartitionEndsByItself(t *testing.T) {
-	f := setUp(t)
+func partitionEndsByItself(f *fixture) {
 	m := f.join("h1", 1)
 	a := &Assignment{"e", "1", 0}
 	f.activate("h1-0", a)
 	m.workers[0].Ended(nil)
 	f.await("it has finished", func() bool { s, _ := f.view.Server("h1-0"); return s.State == Available })
 	if s, _ := f.view.Server("h1-0"); s.Last == nil || s.Last.Result != PartitionFinished || s.Last.Assignment != *a {
-		t.Errorf("%+v", s.Last)
+		f.Errorf("%+v", s.Last)
 	}
 	m.workers[0].fail["initialize"] = errors.New("no such file")
 	f.ask("h1-0", Reserved, a)
 	if ack := f.ask("h1-0", Ready, a); ack.Phase != Failed || ack.State != Available || ack.Error != "no such file" {
-		t.Errorf("%+v", ack)
+		f.Errorf("%+v", ack)
 	}
 	m.workers[0].Broken("the disk is gone")
 	f.await("it is broken", func() bool { s, _ := f.view.Server("h1-0"); return s.State == Broken })
 	if s, _ := f.view.Server("h1-0"); s.Reason != "the disk is gone" {
-		t.Errorf("%+v", s)
+		f.Errorf("%+v", s)
 	}
 	if ack := f.ask("h1-0", Reserved, a); ack.Phase != Refused {
-		t.Errorf("%+v", ack)
+		f.Errorf("%+v", ack)
 	}
 	if ack := f.ask("h1-0", Exited, nil); ack.Phase != Applied && ack.Phase != Superseded {
-		t.Errorf("%+v", ack)
+		f.Errorf("%+v", ack)
 	}
 	select {
 	case <-m.Done(): // it was the only server
 	case <-f.ctx.Done():
-		t.Fatal("the member of which all servers have exited is still there")
+		f.Fatal("the member of which all servers have exited is still there")
 	}
 	f.await("it is gone", func() bool { return len(f.view.Members()) == 0 })
 }
 
-func TestRequestIsOvertaken(t *testing.T) {
-	f := setUp(t)
+func requestIsOvertaken(f *fixture) {
 	m := f.join("h1", 1)
 	m.workers[0].hold = make(chan struct{})
 	a := &Assignment{"e", "1", 0}
 	f.ask("h1-0", Reserved, a)
 	first, err := f.view.Request(f.ctx, "h1-0", Ready, a, "test")
 	if err != nil {
-		t.Fatal(err)
+		f.Fatal(err)
 	}
 	f.await("it initializes", func() bool { s, _ := f.view.Server("h1-0"); return s.State == Initializing })
 	if ack := f.ask("h1-0", Terminated, a); ack.Phase != Applied || ack.Supersedes != first {
-		t.Errorf("%+v, want it to supersede %s", ack, first)
+		f.Errorf("%+v, want it to supersede %s", ack, first)
 	}
 	if ack, err := f.view.AwaitAck(f.ctx, "h1-0", first); err != nil || ack.Phase != Superseded {
-		t.Errorf("the first: %+v, %v", ack, err)
+		f.Errorf("the first: %+v, %v", ack, err)
 	}
 	if got := m.workers[0].did(); got != "terminate" {
-		t.Errorf("the runner did %q", got)
+		f.Errorf("the runner did %q", got)
 	}
 }
 
-func TestRefusedAtJoin(t *testing.T) {
-	f := setUp(t)
+// askedInALifeBefore: who begins to wait for an answer when the server is in its next life already isn't kept waiting.
+func askedInALifeBefore(f *fixture) {
+	m := f.join("h1", 1)
+	m.workers[0].hold = make(chan struct{})
+	a := &Assignment{"e", "1", 0}
+	f.ask("h1-0", Reserved, a)
+	id, err := f.view.Request(f.ctx, "h1-0", Ready, a, "test")
+	if err != nil {
+		f.Fatal(err)
+	}
+	before := m.Member().Incarnation
+	m.client.EndSession()
+	f.await("the server is back", func() bool {
+		s, ok := f.view.Server("h1-0")
+		return ok && s.Incarnation != before && s.Incarnation == f.incarnation("h1")
+	})
+	ctx, cancel := context.WithTimeout(f.ctx, 20*time.Second)
+	defer cancel()
+	if ack, err := f.view.AwaitAck(ctx, "h1-0", id); err != nil || ack.Phase != Superseded && ack.Phase != Refused {
+		f.Errorf("%+v, %v", ack, err)
+	}
+}
+
+func refusedAtJoin(f *fixture) {
 	f.join("h1", 1)
 	s, _ := f.client()
 	o, _ := f.options("h1", 1)
 	if _, err := Join(f.ctx, s, o); err == nil || !strings.Contains(err.Error(), fmt.Sprint(os.Getpid())) {
-		t.Errorf("a second h1: %v", err)
+		f.Errorf("a second h1: %v", err)
 	}
 	o.Name, o.Version = "h2", "v2"
 	if _, err := Join(f.ctx, s, o); err == nil || !strings.Contains(err.Error(), "v1") ||
 		!strings.Contains(err.Error(), "v2") {
-		t.Errorf("another version: %v", err)
+		f.Errorf("another version: %v", err)
 	}
 	o.MixedBuilds = true
 	m, err := Join(f.ctx, s, o)
 	if err != nil {
-		t.Fatal(err)
+		f.Fatal(err)
 	}
 	if err := m.Leave(f.ctx); err != nil {
-		t.Error(err)
+		f.Error(err)
 	}
 	if err := f.store.Put(f.ctx, dirMembers+"/old", Member{Name: "old", Layout: 7, Incarnation: "x"}); err != nil {
-		t.Fatal(err)
+		f.Fatal(err)
 	}
 	o.Name = "h3"
 	if _, err := Join(f.ctx, s, o); err == nil || !strings.Contains(err.Error(), "format 7") {
-		t.Errorf("another format: %v", err)
+		f.Errorf("another format: %v", err)
 	}
 }
 
-// TestKeysOfADeadProcess: what a process of this machine left that is no more doesn't keep its successor waiting, and
+// keysOfADeadProcess: what a process of this machine left that is no more doesn't keep its successor waiting, and
 // its supervisor can remove it.
-func TestKeysOfADeadProcess(t *testing.T) {
-	f := setUp(t)
-	gone := exec.Command("true")
-	if err := gone.Run(); err != nil {
-		t.Fatal(err)
-	}
-	put := func() {
-		if err := f.store.Put(f.ctx, dirMembers+"/h1", Member{Name: "h1", Status: Up, Layout: Layout, Version: "v1",
-			Incarnation: "before", Pid: gone.Process.Pid, Origin: origin(), Slots: 1}); err != nil {
-			t.Fatal(err)
-		}
-		if err := f.store.Put(f.ctx, dirServers+"/h1-0", Status{State: Active, Incarnation: "before"}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	put()
+func keysOfADeadProcess(f *fixture) {
+	gone := f.left("h1")
 	m := f.join("h1", 1)
 	if s, _ := f.view.Server("h1-0"); s.State != Available {
-		t.Errorf("%+v", s)
+		f.Errorf("%+v", s)
 	}
-	if err := Remove(f.ctx, f.store, "h1", gone.Process.Pid); err != nil || !m.Ready() {
-		t.Errorf("removing another process' keys: %v", err)
+	if err := Remove(f.ctx, f.store, "h1", gone); err != nil || !m.Ready() {
+		f.Errorf("removing another process' keys: %v", err)
 	}
 	if s, ok := f.view.Server("h1-0"); !ok || s.State != Available {
-		t.Errorf("%+v", s)
+		f.Errorf("%+v", s)
 	}
 	if err := m.Leave(f.ctx); err != nil {
-		t.Fatal(err)
+		f.Fatal(err)
 	}
-	put()
-	if err := Remove(f.ctx, f.store, "h1", gone.Process.Pid); err != nil {
-		t.Fatal(err)
+	gone = f.left("h1")
+	if err := Remove(f.ctx, f.store, "h1", gone); err != nil {
+		f.Fatal(err)
 	}
 	f.empty()
 }
 
-// TestSessionLost: the member comes back as another incarnation with its servers as they are by then, and requests
+// heldByADeadProcess: what a member held beside its own keys is free as soon as its supervisor has removed it: the
+// leadership, and an item of a queue.
+func heldByADeadProcess(f *fixture) {
+	dead, other := f.join("h1", 1), f.join("h2", 0)
+	lead, err := dead.Lead(f.ctx)
+	if err != nil {
+		f.Fatal(err)
+	}
+	if _, err := dead.store.Enqueue(f.ctx, "q", 1); err != nil {
+		f.Fatal(err)
+	}
+	item, err := dead.store.Dequeue(f.ctx, "q")
+	if err != nil {
+		f.Fatal(err)
+	}
+	if err := Remove(f.ctx, f.store, "h1", os.Getpid()); err != nil {
+		f.Fatal(err)
+	}
+	if _, err := other.Lead(f.ctx); err != nil {
+		f.Error(err)
+	}
+	<-lead.Lost()
+	again, err := other.store.Dequeue(f.ctx, "q")
+	if err != nil || again.Token <= item.Token {
+		f.Errorf("the item: %+v, %v", again, err)
+	}
+	if err := item.Consume(f.ctx, nil); !errors.Is(err, metastore.ErrSessionLost) {
+		f.Errorf("consumed by one who was taken for dead: %v", err)
+	}
+}
+
+// sessionLost: the member comes back as another incarnation with its servers as they are by then, and requests
 // for the life before are refused.
-func TestSessionLost(t *testing.T) {
-	f := setUp(t)
+func sessionLost(f *fixture) {
 	m := f.join("h1", 1)
 	a := &Assignment{"e", "1", 0}
 	f.activate("h1-0", a)
@@ -381,41 +432,96 @@ func TestSessionLost(t *testing.T) {
 		return s.Incarnation == f.incarnation("h1")
 	})
 	if s, _ := f.view.Server("h1-0"); s.State != Active || *s.Info.Assignment != *a {
-		t.Errorf("%+v", s)
+		f.Errorf("%+v", s)
+	} else if s.Ack != nil && s.Ack.Phase != Refused {
+		f.Errorf("the new life shows an answer of the one before: %+v", s.Ack)
 	}
 	if err := f.store.Put(f.ctx, dirDesired+"/h1-0", Request{ID: "old", Incarnation: before, State: Paused,
 		Assignment: a}); err != nil {
-		t.Fatal(err)
+		f.Fatal(err)
 	}
 	f.await("the old request is refused", func() bool {
 		s, _ := f.view.Server("h1-0")
 		return s.Ack != nil && s.Ack.Request == "old"
 	})
 	if s, _ := f.view.Server("h1-0"); s.Ack.Phase != Refused || !strings.Contains(s.Ack.Error, "incarnation") {
-		t.Errorf("%+v", s.Ack)
+		f.Errorf("%+v", s.Ack)
 	}
 	if got := m.workers[0].did(); got != "initialize activate" {
-		t.Errorf("the runner did %q", got)
+		f.Errorf("the runner did %q", got)
 	}
 }
 
-// TestKeyIsDeleted: a member whose key somebody has deleted comes back by itself.
-func TestKeyIsDeleted(t *testing.T) {
-	f := setUp(t)
+// keyIsDeleted: what an operator deletes of a member that lives comes back.
+func keyIsDeleted(f *fixture) {
 	m := f.join("h1", 1)
 	before := m.Member().Incarnation
-	if err := f.store.Delete(f.ctx, dirMembers+"/h1"); err != nil {
-		t.Fatal(err)
-	}
+	f.surely(func() error { return f.store.Delete(f.ctx, dirMembers+"/h1") })
 	f.await("it is back", func() bool {
+		s, _ := f.view.Server("h1-0")
+		return s.Incarnation != before && s.Incarnation == f.incarnation("h1") && s.State == Available
+	})
+	// A server's key comes back with the next change of its state, and is the session's again.
+	for _, c := range []struct {
+		dir    string
+		change func()
+	}{
+		{dirInfo, func() { f.activate("h1-0", &Assignment{"e", "1", 0}) }},
+		{dirServers, func() { m.workers[0].Ended(nil) }},
+	} {
+		if err := f.store.Delete(f.ctx, c.dir+"/h1-0"); err != nil {
+			f.Fatal(err)
+		}
+		c.change()
+		f.await("the server's keys are back", func() bool {
+			status, err := f.store.Get(f.ctx, dirServers+"/h1-0")
+			info, err2 := f.store.Get(f.ctx, dirInfo+"/h1-0")
+			s, _ := f.view.Server("h1-0")
+			return err == nil && err2 == nil && status.Ephemeral && info.Ephemeral && s.State != Broken
+		})
+	}
+	before = m.Member().Incarnation
+	if err := f.store.DeleteTree(f.ctx, "cluster"); err != nil {
+		f.Fatal(err)
+	}
+	f.await("it is back where all was deleted", func() bool {
 		s, _ := f.view.Server("h1-0")
 		return s.Incarnation != before && s.Incarnation == f.incarnation("h1") && s.State == Available
 	})
 }
 
-// TestStoreOutage: what runs goes on, whatever becomes of the store, unless StopAfter says otherwise.
-func TestStoreOutage(t *testing.T) {
-	f := setUp(t)
+// keyIsOverwritten: what somebody writes over the key of a member that lives is taken away again. Where it isn't the
+// member's, joining says what to do. Others are unaffected.
+func keyIsOverwritten(f *fixture) {
+	m := f.join("h1", 1)
+	key := dirMembers + "/h1"
+	for _, value := range []any{map[string]int{"nonsense": 1}, "no member", Member{Name: "h1", Layout: Layout}} {
+		before := m.Member().Incarnation
+		if err := f.store.Put(f.ctx, key, value); err != nil {
+			f.Fatal(err)
+		}
+		f.await("it is back", func() bool {
+			s, _ := f.view.Server("h1-0")
+			return s.Incarnation != before && s.Incarnation == f.incarnation("h1") && s.State == Available
+		})
+	}
+	o, _ := f.options("h3", 1)
+	if err := f.store.Put(f.ctx, dirMembers+"/h3", map[string]int{"nonsense": 1}); err != nil {
+		f.Fatal(err)
+	}
+	if _, err := Join(f.ctx, f.store, o); err == nil ||
+		!strings.Contains(err.Error(), "`store rm cluster/members/h3`") {
+		f.Errorf("joining where something else is: %v", err)
+	}
+	f.join("h2", 1)
+	if err := f.store.Delete(f.ctx, dirMembers+"/h3"); err != nil {
+		f.Fatal(err)
+	}
+	f.join("h3", 1)
+}
+
+// storeOutage: what runs goes on, whatever becomes of the store, unless StopAfter says otherwise.
+func storeOutage(f *fixture) {
 	on, off := f.join("h1", 1), f.join("h2", 1, func(o *Options) { o.StopAfter = f.server.ttl() })
 	f.activate("h1-0", &Assignment{"e", "1", 0})
 	f.activate("h2-0", &Assignment{"e", "1", 1})
@@ -423,11 +529,11 @@ func TestStoreOutage(t *testing.T) {
 	for off.workers[0].did() != "initialize activate terminate" {
 		time.Sleep(10 * time.Millisecond)
 		if f.ctx.Err() != nil {
-			t.Fatalf("h2 did %q", off.workers[0].did())
+			f.Fatalf("h2 did %q", off.workers[0].did())
 		}
 	}
 	if on.Ready() || off.Ready() {
-		t.Error("ready without a session")
+		f.Error("ready without a session")
 	}
 	f.server.start(f.T)
 	f.await("both are back", func() bool {
@@ -437,140 +543,159 @@ func TestStoreOutage(t *testing.T) {
 			b.Incarnation == f.incarnation("h2")
 	})
 	if b, _ := f.view.Server("h2-0"); b.Last == nil || b.Last.Result != PartitionFailed {
-		t.Errorf("%+v", b.Last)
+		f.Errorf("%+v", b.Last)
 	}
 	if got := on.workers[0].did(); got != "initialize activate" {
-		t.Errorf("h1 did %q", got)
+		f.Errorf("h1 did %q", got)
 	}
 }
 
-func TestMalformed(t *testing.T) {
-	f := setUp(t)
+func malformed(f *fixture) {
 	f.join("h1", 3)
 	raw := func(key, value string) {
-		t.Helper()
+		f.Helper()
 		if err := f.store.Put(f.ctx, key, value); err != nil {
-			t.Fatal(err)
+			f.Fatal(err)
 		}
 	}
 	raw(dirInfo+"/h1-1", "no info")
 	raw(dirServers+"/h1-2", "no status")
 	raw(dirMembers+"/h9", "no member")
+	// Keys that hold nothing, but have something below, keep nobody waiting, either.
+	raw(dirServers+"/x/y", "below")
+	raw(dirMembers+"/x/y", "below")
+	raw(dirServers+"/z", "no status")
+	raw(dirInfo+"/z/y", "below")
 	f.await("two are broken", func() bool {
 		a, _ := f.view.Server("h1-1")
 		b, _ := f.view.Server("h1-2")
 		return a.State == Broken && b.State == Broken && a.Reason != "" && b.Reason != ""
 	})
 	if names, _ := f.view.Available("e"); !slices.Equal(names, []string{"h1-0"}) {
-		t.Errorf("Available: %v", names)
+		f.Errorf("Available: %v", names)
 	}
-	f.await("the member is told", func() bool { return f.view.Malformed()["h9"] != nil })
+	f.await("the members are told", func() bool {
+		return f.view.Malformed()["h9"] != nil && f.view.Malformed()["x"] != nil
+	})
 	if len(f.view.Members()) != 1 {
-		t.Errorf("%+v", f.view.Members())
+		f.Errorf("%+v", f.view.Members())
+	}
+	second, err := Open(f.ctx, f.store)
+	if err != nil {
+		f.Fatal(err)
+	}
+	defer second.Close()
+	for _, name := range []string{"x", "z"} {
+		if s, ok := second.Server(name); !ok || s.State != Broken || s.Reason == "" {
+			f.Errorf("%s: %+v %v", name, s, ok)
+		}
 	}
 }
 
-func TestDrain(t *testing.T) {
-	f := setUp(t)
+func drain(f *fixture) {
 	f.join("h1", 2)
 	f.join("h2", 1)
 	for _, c := range []struct{ name, left string }{{"h1", "h2-0"}, {"h1-0", "h1-1 h2-0"}, {"h2", "h1-0 h1-1"}} {
 		if err := Drain(f.ctx, f.store, c.name, "test"); err != nil {
-			t.Fatal(err)
+			f.Fatal(err)
 		}
 		f.await(c.name+" is drained", func() bool { return slices.Equal(f.view.Drained(), []string{c.name}) })
 		if names, _ := f.view.Available("e"); strings.Join(names, " ") != c.left {
-			t.Errorf("%s drained: %v, want %v", c.name, names, c.left)
+			f.Errorf("%s drained: %v, want %v", c.name, names, c.left)
 		}
 		if err := Resume(f.ctx, f.store, c.name); err != nil {
-			t.Fatal(err)
+			f.Fatal(err)
 		}
 		f.await("it is back", func() bool { return len(f.view.Drained()) == 0 })
 	}
 	if names, _ := f.view.Available("e"); len(names) != 3 {
-		t.Errorf("%v", names)
+		f.Errorf("%v", names)
 	}
 }
 
-func TestEvents(t *testing.T) {
-	f := setUp(t)
+func events(f *fixture) {
 	early := f.view.Subscribe()
 	defer early.Close()
 	m := f.join("h1", 0, func(o *Options) { o.Roles = []string{"front"} })
 	f.await("it is up", func() bool { return f.incarnation("h1") != "none" })
 	if err := f.view.AwaitMembers(f.ctx, "front", 1); err != nil {
-		t.Fatal(err)
+		f.Fatal(err)
 	}
 	short, cancel := context.WithTimeout(f.ctx, 20*time.Millisecond)
 	defer cancel()
 	if err := f.view.AwaitMembers(short, "back", 1); err == nil || !strings.Contains(err.Error(), "0 are up") {
-		t.Errorf("%v", err)
+		f.Errorf("%v", err)
 	}
 	f.view.SetReachable("h1", false)
 	f.view.SetReachable("h1", false)
 	late := f.view.Subscribe()
 	defer late.Close()
 	f.view.SetReachable("h1", true)
+	f.view.SetReachable("h1", false)
 	before := f.incarnation("h1")
 	m.client.EndSession()
 	f.await("it is back", func() bool { i := f.incarnation("h1"); return i != before && i != "none" })
+	f.await("it is up again", func() bool { return len(f.view.WithRole("front")) == 1 })
+	last := f.view.Subscribe() // the new life hasn't been unreachable yet
+	defer last.Close()
 	if err := m.Leave(f.ctx); err != nil {
-		t.Fatal(err)
+		f.Fatal(err)
 	}
 	f.await("it has left", func() bool { return len(f.view.Members()) == 0 })
-	want := []EventKind{MemberJoined, MemberUp, Unreachable, Reachable, MemberDown, MemberJoined, MemberUp}
-	for who, s := range map[string]*Subscription{"early": early, "late": late} {
+	all := []EventKind{MemberJoined, MemberUp, Unreachable, Reachable, Unreachable, MemberDown, MemberJoined, MemberUp}
+	for who, s := range map[string]*Subscription{"early": early, "late": late, "last": last} {
 		var got []EventKind
+		want := all
+		if s == last {
+			want = []EventKind{MemberJoined, MemberUp}
+		}
 		for range want {
 			e, err := s.Next(f.ctx)
 			if err != nil || e.Member.Name != "h1" {
-				t.Fatalf("%s: %+v, %v", who, e, err)
+				f.Fatalf("%s: %+v, %v", who, e, err)
 			}
 			got = append(got, e.Kind)
 		}
 		if !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: %v, want %v", who, got, want)
+			f.Errorf("%s: %v, want %v", who, got, want)
 		}
 		for { // the view may have seen it leaving, or only that it is gone
 			e, err := s.Next(f.ctx)
 			if err != nil {
-				t.Fatalf("%s: %v", who, err)
+				f.Fatalf("%s: %v", who, err)
 			}
 			if e.Kind == MemberLeft || e.Kind == MemberDown {
 				break
 			}
 			if e.Kind != MemberLeaving {
-				t.Errorf("%s: %v at the end", who, e.Kind)
+				f.Errorf("%s: %v at the end", who, e.Kind)
 			}
 		}
 	}
 }
 
-// TestNoLostWakeUp: every change between two calls of AwaitAvailable is returned by the second, and a timeout is told
+// noLostWakeUp: every change between two calls of AwaitAvailable is returned by the second, and a timeout is told
 // from a change.
-func TestNoLostWakeUp(t *testing.T) {
-	f := setUp(t)
+func noLostWakeUp(f *fixture) {
 	change, err := f.view.AwaitAvailable(f.ctx, 0)
 	if err != nil {
-		t.Fatal(err)
+		f.Fatal(err)
 	}
 	for i := range 200 {
-		if err := f.store.Put(f.ctx, fmt.Sprintf("%s/x%d", dirDrained, i), 1); err != nil {
-			t.Fatal(err)
-		}
+		f.surely(func() error { return f.store.Put(f.ctx, fmt.Sprintf("%s/x%d", dirDrained, i), 1) })
 		for len(f.view.Drained()) <= i {
 			if change, err = f.view.AwaitAvailable(f.ctx, change); err != nil {
-				t.Fatal(err)
+				f.Fatal(err)
 			}
 		}
 	}
 	if change, err = f.view.AwaitAvailable(f.ctx, 0); err != nil { // the present: the last one may have come twice
-		t.Fatal(err)
+		f.Fatal(err)
 	}
 	short, cancel := context.WithTimeout(f.ctx, 10*time.Millisecond)
 	defer cancel()
 	if _, err := f.view.AwaitAvailable(short, change); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("without a change: %v", err)
+		f.Errorf("without a change: %v", err)
 	}
 }
 
@@ -595,59 +720,72 @@ func TestChangeDuringDone(t *testing.T) {
 	}
 }
 
-func TestOneLeader(t *testing.T) {
-	f := setUp(t)
+func oneLeader(f *fixture) {
 	a, b := f.join("h1", 0), f.join("h2", 0)
 	lead, err := a.Lead(f.ctx)
 	if err != nil {
-		t.Fatal(err)
+		f.Fatal(err)
 	}
 	second := make(chan *metastore.Lead, 1)
 	go func() {
 		l, err := b.Lead(f.ctx)
 		if err != nil {
-			t.Error(err)
+			f.Error(err)
 		}
 		second <- l
 	}()
 	if r, ok, err := f.view.Leader(f.ctx); !ok || err != nil || r.Member != "h1" {
-		t.Errorf("%+v %v %v", r, ok, err)
+		f.Errorf("%+v %v %v", r, ok, err)
 	}
 	guard := lead.Guard()
 	a.client.EndSession()
 	<-lead.Lost()
 	next := <-second
 	if next.Token() <= lead.Token() {
-		t.Errorf("token %d after %d", next.Token(), lead.Token())
+		f.Errorf("token %d after %d", next.Token(), lead.Token())
 	}
 	value, err := f.store.Encode(1)
 	if err != nil {
-		t.Fatal(err)
+		f.Fatal(err)
 	}
 	write := []metastore.Op{{Path: "fenced", Do: metastore.Set, Value: value}}
 	var conflict *metastore.ConflictError
 	if err := f.store.Commit(f.ctx, []metastore.Cond{guard}, write); !errors.As(err, &conflict) {
-		t.Errorf("the first leader still writes: %v", err)
+		f.Errorf("the first leader still writes: %v", err)
 	}
 	if err := f.store.Commit(f.ctx, []metastore.Cond{next.Guard()}, write); err != nil {
-		t.Errorf("the second leader: %v", err)
+		f.Errorf("the second leader: %v", err)
+	}
+	f.join("h3", 1)
+	to := &Assignment{"e", "1", 0}
+	if _, err := f.view.Request(f.ctx, "h3-0", Reserved, to, "first", guard); !errors.As(err, &conflict) {
+		f.Errorf("the first leader still asks: %v", err)
+	}
+	if s, _ := f.view.Server("h3-0"); s.State != Available || s.Ack != nil {
+		f.Errorf("asked by the first leader: %+v", s)
+	}
+	if ack, err := f.view.Ask(f.ctx, "h3-0", Reserved, to, "second", next.Guard()); err != nil || ack.Phase != Applied {
+		f.Errorf("the second leader asks: %+v, %v", ack, err)
 	}
 	if err := next.Resign(f.ctx); err != nil {
-		t.Error(err)
+		f.Error(err)
 	}
 }
 
-// TestViewEqualsStore does random things to members, their sessions and the store, and compares the view with what
+// viewEqualsStore does random things to members, their sessions and the store, and compares the view with what
 // the store holds once all is quiet, and with a view that was made then.
-func TestViewEqualsStore(t *testing.T) {
-	r := seed.Rand(t)
-	f := setUp(t)
+func viewEqualsStore(f *fixture) {
+	r := seed.Rand(f.T)
 	ttl, steps := f.server.ttl(), 60
-	if under != nil {
+	if _, ok := f.server.(memory); !ok {
 		steps = 25
+		if testing.Short() {
+			steps = 10
+		}
 	}
 	here := map[string]*member{}
 	names := []string{"a", "b", "c", "d", "e"}
+	var reconnects sync.WaitGroup
 	for range steps {
 		name := names[r.IntN(len(names))]
 		m := here[name]
@@ -657,14 +795,15 @@ func TestViewEqualsStore(t *testing.T) {
 		case m == nil:
 		case k < 2:
 			if err := m.Leave(f.ctx); err != nil {
-				t.Fatal(err)
+				f.Fatal(err)
 			}
 			delete(here, name)
 		case k < 4:
 			m.client.EndSession()
 		case k < 5:
 			m.client.Disconnect()
-			time.AfterFunc(time.Duration(r.IntN(int(2*ttl))), m.client.Reconnect)
+			away := time.Duration(r.IntN(int(2 * ttl)))
+			reconnects.Go(func() { time.Sleep(away); m.client.Reconnect() })
 		case k < 6:
 			f.server.stop(f.T)
 			time.Sleep(time.Duration(r.IntN(int(ttl))))
@@ -686,18 +825,19 @@ func TestViewEqualsStore(t *testing.T) {
 			m.client.Reconnect()
 		}
 	}
-	f.await("all are up", func() bool {
+	reconnects.Wait()
+	time.Sleep(ttl) // sessions of those that were away have been renewed, or have ended
+	f.await("all are up, and have answered", func() bool {
 		for name, m := range here {
 			if !m.Ready() || f.incarnation(name) != m.Member().Incarnation {
 				return false
 			}
 		}
-		return len(f.view.Members()) == len(here)
+		return len(f.view.Members()) == len(here) && f.answered()
 	})
-	time.Sleep(2 * ttl) // what was asked last has been done
 	other, err := Open(f.ctx, f.store)
 	if err != nil {
-		t.Fatal(err)
+		f.Fatal(err)
 	}
 	defer other.Close()
 	f.await("the view equals a new one", func() bool {
@@ -706,6 +846,21 @@ func TestViewEqualsStore(t *testing.T) {
 			reflect.DeepEqual(f.view.AddressBook().All(), other.AddressBook().All())
 	})
 	f.equalsStore()
+}
+
+// answered tells whether no server has a request that it hasn't answered.
+func (f *fixture) answered() bool {
+	for _, s := range f.view.Servers() {
+		v, err := f.store.Get(f.ctx, dirDesired+"/"+s.Name)
+		if errors.Is(err, metastore.ErrNoNode) {
+			continue
+		}
+		var r Request
+		if err != nil || v.Decode(&r) != nil || !s.Ack.final() || s.Ack.Request != r.ID {
+			return false
+		}
+	}
+	return true
 }
 
 // equalsStore compares the view with what the store holds, read key by key.

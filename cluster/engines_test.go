@@ -5,9 +5,11 @@ package cluster
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/disco-sim/disco/internal/forward"
 	"github.com/disco-sim/disco/internal/storeserver"
 	"github.com/disco-sim/disco/metastore"
 	"github.com/disco-sim/disco/metastore/etcd"
@@ -30,9 +32,6 @@ type client interface {
 	Reconnect()
 }
 
-// under is the engine on which tests run, or nil: memory. It is changed between tests only.
-var under engine
-
 // memory is the engine in memory.
 type memory struct{ *mem.Server }
 
@@ -46,6 +45,7 @@ func (m memory) client(*testing.T) (client, metastore.Backend) {
 
 // process is an engine that is a process; its clients have a proxy each.
 type process struct {
+	name   string
 	life   time.Duration
 	addr   string
 	dial   func(addr string, ttl time.Duration) (metastore.Backend, error)
@@ -68,7 +68,7 @@ func (p *process) start(t *testing.T) {
 
 func (p *process) client(t *testing.T) (client, metastore.Backend) {
 	t.Helper()
-	proxy, err := storeserver.NewProxy(p.addr)
+	proxy, err := forward.New("", p.addr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,18 +77,40 @@ func (p *process) client(t *testing.T) (client, metastore.Backend) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &behindProxy{t, proxy, b}, b
+	return &behindProxy{t: t, proxy: proxy, backend: b}, b
 }
 
 // behindProxy cuts a client off.
 type behindProxy struct {
 	t       *testing.T
-	proxy   *storeserver.Proxy
+	proxy   *forward.Forwarder
 	backend metastore.Backend
+
+	mu     sync.Mutex
+	ending bool // EndSession waits
 }
 
 func (b *behindProxy) Disconnect() { b.proxy.Isolate() }
-func (b *behindProxy) Reconnect()  { b.proxy.Heal() }
+
+// Reconnect doesn't, where it meets EndSession: that does when it is done.
+func (b *behindProxy) Reconnect() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.ending {
+		b.proxy.Heal()
+	}
+}
+
+// setEnding cuts the client off, or ends that.
+func (b *behindProxy) setEnding(ending bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ending = ending; ending {
+		b.proxy.Isolate()
+	} else {
+		b.proxy.Heal()
+	}
+}
 
 // EndSession cuts the client off until its session is lost.
 func (b *behindProxy) EndSession() {
@@ -97,8 +119,8 @@ func (b *behindProxy) EndSession() {
 		b.t.Error(err)
 		return
 	}
-	b.proxy.Isolate()
-	defer b.proxy.Heal()
+	b.setEnding(true)
+	defer b.setEnding(false)
 	select {
 	case <-s.Lost():
 	case <-time.After(30 * time.Second):
@@ -106,10 +128,7 @@ func (b *behindProxy) EndSession() {
 	}
 }
 
-// engineNames are the engines that are processes.
-var engineNames = []string{"etcd", "zk"}
-
-// dialers make clients of them.
+// dialers make clients of the engines that are processes.
 var dialers = map[string]func(addr string, ttl time.Duration) (metastore.Backend, error){
 	"etcd": func(addr string, ttl time.Duration) (metastore.Backend, error) {
 		return etcd.New(context.Background(), etcd.Options{Endpoints: []string{addr}, TTL: ttl})
@@ -120,60 +139,93 @@ var dialers = map[string]func(addr string, ttl time.Duration) (metastore.Backend
 }
 
 // startEngine starts a server that ends with the test, or skips the test.
-func startEngine(t *testing.T, name string) *process {
+func startEngine(t *testing.T, name string) engine {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	p := &process{life: 2 * time.Second, dial: dialers[name]}
+	p := &process{name: name, life: 2 * time.Second, dial: dialers[name]}
 	var err error
-	if name == "etcd" {
+	switch name {
+	case "memory":
+		return memory{mem.NewServer(200 * time.Millisecond)}
+	case "etcd":
 		var z *storeserver.Etcds
 		if z, err = storeserver.StartEtcds(ctx, t.TempDir(), 1); err == nil {
 			t.Cleanup(z.Close)
 			p.server, p.ready, p.addr = z.Servers[0], z.Servers[0].Ready, z.Servers[0].Addr()
 		}
-	} else {
+	default:
 		var z *storeserver.Ensemble
 		if z, err = storeserver.StartEnsemble(ctx, t.TempDir(), 1, storeserver.ZKOptions{}); err == nil {
 			t.Cleanup(z.Close)
 			p.server, p.ready, p.addr = z.Servers[0], z.Ready, z.Servers[0].Addr()
 		}
 	}
-	if errors.Is(err, storeserver.ErrAbsent) {
-		t.Skipf("SKIPPED: %v", err)
-	} else if err != nil {
-		t.Fatal(err)
-	}
+	storeserver.Need(t, err)
 	return p
 }
 
-// TestOnEngines runs the tests that need a store on real servers.
+// TestOnEngines runs the tests that need a store on each engine, at the same time: most of their time they wait for
+// sessions to end. Those that stop the server have one of their own.
 func TestOnEngines(t *testing.T) {
-	for _, name := range engineNames {
+	t.Parallel()
+	for _, name := range []string{"memory", "etcd", "zk"} {
 		t.Run(name, func(t *testing.T) {
-			under = startEngine(t, name)
-			defer func() { under = nil }()
+			t.Parallel()
+			shared := startEngine(t, name)
 			for _, test := range []struct {
-				name string
-				run  func(*testing.T)
+				name  string
+				stops bool
+				run   func(*fixture)
 			}{
-				{"LifeOfAServer", TestLifeOfAServer},
-				{"PartitionEndsByItself", TestPartitionEndsByItself},
-				{"RequestIsOvertaken", TestRequestIsOvertaken},
-				{"RefusedAtJoin", TestRefusedAtJoin},
-				{"KeysOfADeadProcess", TestKeysOfADeadProcess},
-				{"SessionLost", TestSessionLost},
-				{"KeyIsDeleted", TestKeyIsDeleted},
-				{"StoreOutage", TestStoreOutage},
-				{"Malformed", TestMalformed},
-				{"Drain", TestDrain},
-				{"Events", TestEvents},
-				{"NoLostWakeUp", TestNoLostWakeUp},
-				{"OneLeader", TestOneLeader},
-				{"ViewEqualsStore", TestViewEqualsStore},
+				{"ViewEqualsStore", true, viewEqualsStore}, // the longest first
+				{"CloseEndsCalls", false, closeEndsCalls},
+				{"JoinClosed", false, joinClosed},
+				{"StoreOutage", true, storeOutage},
+				{"LifeOfAServer", false, lifeOfAServer},
+				{"PartitionEndsByItself", false, partitionEndsByItself},
+				{"RequestIsOvertaken", false, requestIsOvertaken},
+				{"AskedInALifeBefore", false, askedInALifeBefore},
+				{"RefusedAtJoin", false, refusedAtJoin},
+				{"KeysOfADeadProcess", false, keysOfADeadProcess},
+				{"HeldByADeadProcess", false, heldByADeadProcess},
+				{"ShownDeadLetters", false, shownDeadLetters},
+				{"SessionLost", false, sessionLost},
+				{"KeyIsDeleted", false, keyIsDeleted},
+				{"KeyIsOverwritten", false, keyIsOverwritten},
+				{"Malformed", false, malformed},
+				{"Drain", false, drain},
+				{"Events", false, events},
+				{"NoLostWakeUp", false, noLostWakeUp},
+				{"OneLeader", false, oneLeader},
+				{"LeadershipEnds", false, leadershipEnds},
+				{"LeadsInThisLife", false, leadsInThisLife},
+				{"TornForGood", false, tornForGood},
+				{"AvailableOfUpMembers", false, availableOfUpMembers},
+				{"AskedWhileItLeaves", false, askedWhileItLeaves},
+				{"AnotherLifeAnswers", false, anotherLifeAnswers},
+				{"RemovedWhileItComesBack", false, removedWhileItComesBack},
 			} {
-				t.Run(test.name, test.run)
+				t.Run(test.name, func(t *testing.T) {
+					t.Parallel()
+					on := shared
+					if test.stops {
+						on = startEngine(t, name)
+					}
+					test.run(setUpOn(t, on))
+				})
 			}
+		})
+	}
+}
+
+// onProcesses runs a test on each engine that other processes can reach.
+func onProcesses(t *testing.T, run func(t *testing.T, p *process)) {
+	t.Parallel()
+	for _, name := range []string{"etcd", "zk"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			run(t, startEngine(t, name).(*process))
 		})
 	}
 }

@@ -68,10 +68,13 @@ type Membership struct {
 	mu      sync.Mutex
 	member  Member            // as it is in the store, or is to be
 	version metastore.Version // of its key: the guard of all that its servers write
+	owner   uint64            // of its key, in the last life
 	life    *life             // nil while there is no session
+	began   chan struct{}     // closed when the next life begins
 	written map[string]State  // the servers whose state is in the store in this life
-	changed chan struct{}     // written has changed
-	leaving context.Context   // nil until Leave
+	changed chan struct{}     // written has changed; a life takes it
+	left    chan struct{}     // closed by Leave
+	leaving context.Context   // nil until then
 	err     error             // of leaving
 }
 
@@ -79,11 +82,15 @@ type Membership struct {
 // process with another one was left behind by a member that left during an outage.
 var present sync.Map
 
+// errUnreadable: the member's own key holds what is no member.
+var errUnreadable = errors.New("is no member's value")
+
 // errLifeOver: the registration that a write belongs to has ended.
 var errLifeOver = errors.New("the registration has ended")
 
 // Join registers a member with all its servers, and returns when all of them are there. It fails where the name is
 // taken, or the cluster has another format or, unless builds may be mixed, another version. ctx is for joining only.
+// The store stays open for as long as the member lasts: closing it ends the member as Leave does.
 func Join(ctx context.Context, store *metastore.Store, options Options) (*Membership, error) {
 	if options.Report == nil {
 		options.Report = func(error) {}
@@ -93,15 +100,10 @@ func Join(ctx context.Context, store *metastore.Store, options Options) (*Member
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
 	m := &Membership{store: store, options: options, up: make(chan struct{}), done: make(chan struct{}),
-		changed: make(chan struct{}, 1),
+		changed: make(chan struct{}, 1), left: make(chan struct{}), began: make(chan struct{}),
 		member: Member{Name: options.Name, Layout: Layout, Version: options.Version, Digest: options.Digest,
 			Address: options.Address, Host: host, Pid: os.Getpid(), Origin: origin(), Slots: options.Slots,
 			Roles: options.Roles, Labels: options.Labels}}
-	for _, key := range Base() {
-		if err := store.Ensure(ctx, key); err != nil {
-			return nil, fmt.Errorf("cluster: %w", err)
-		}
-	}
 	if err := m.register(ctx); err != nil {
 		m.absent()
 		return nil, fmt.Errorf("cluster: joining as %q: %w", options.Name, err)
@@ -114,64 +116,105 @@ func Join(ctx context.Context, store *metastore.Store, options Options) (*Member
 	case <-m.up:
 		return m, nil
 	case <-ctx.Done():
-		short, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		return nil, errors.Join(fmt.Errorf("cluster: joining as %q: %w", options.Name, context.Cause(ctx)),
-			m.Leave(short))
+		err = context.Cause(ctx)
+	case <-store.Closed():
+		err = metastore.ErrClosed
+	case <-store.Wrong():
+		err = metastore.ErrWrongCluster
 	}
+	short, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	return nil, errors.Join(fmt.Errorf("cluster: joining as %q: %w", options.Name, err), m.Leave(short))
 }
 
-// register makes the member's key, with a new incarnation, in the session that lives now.
+// register makes the member's key, with a new incarnation, in the session that lives now. What a dead process has left
+// there goes before.
 func (m *Membership) register(ctx context.Context) error {
+	for _, key := range Base() { // somebody may have deleted them since
+		if err := m.store.Ensure(ctx, key); err != nil {
+			return err
+		}
+	}
 	if err := m.compatible(ctx); err != nil {
 		return err
 	}
-	session, err := m.store.Session(ctx)
-	if err != nil {
-		return err
+	for try := 0; ; try++ {
+		left, err := m.create(ctx)
+		if err != nil || left == nil {
+			return err
+		}
+		err = m.store.Commit(ctx, []metastore.Cond{*left}, []metastore.Op{{Path: left.Path, Do: metastore.Delete}})
+		if !changedBefore(err) { // by what the process had sent before it died, or by its session's end
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		if cause := pause(ctx, try); cause != nil {
+			return fmt.Errorf("%w: %w", cause, err)
+		}
 	}
+}
+
+// changedBefore tells whether a commit found something changed, or may have done so: what is there now is to be read.
+func changedBefore(err error) bool {
+	var changed *metastore.ConflictError
+	return errors.As(err, &changed) || errors.Is(err, metastore.ErrUnknown)
+}
+
+// create makes the member's key, and begins a life; or it returns what a dead process has left there.
+func (m *Membership) create(ctx context.Context) (left *metastore.Cond, err error) {
 	member := m.Member()
 	member.Status, member.Since, member.Incarnation = Joining, time.Now().UTC(), rand.Text()
 	present.Store(member.Incarnation, m)
 	key := dirMembers + "/" + member.Name
-	value, err := m.store.Encode(member)
-	if err != nil {
-		return err
+	session, at, err := m.store.PutEphemeral(ctx, key, member)
+	var taken *metastore.ConflictError
+	if err == nil {
+		m.begin(member, at, session)
+		return nil, nil
+	} else if !errors.As(err, &taken) {
+		return nil, err
 	}
-	err = m.store.Commit(ctx, nil, []metastore.Op{{Path: key, Do: metastore.Create, Value: value, Session: session}})
-	found, version, getErr := m.read(ctx)
+	found, at, getErr := m.read(ctx)
 	switch {
-	case getErr == nil && found.Incarnation == member.Incarnation: // also where the outcome was unknown
-	case getErr == nil && m.dead(&found):
-		if err := m.store.Commit(ctx, []metastore.Cond{{Path: key, Is: metastore.At, Version: version}},
-			[]metastore.Op{{Path: key, Do: metastore.Delete}}); err != nil {
-			return err
-		}
-		return m.register(ctx)
+	case getErr == nil && m.dead(&found), errors.Is(getErr, errUnreadable) && m.owns(at):
+		return &metastore.Cond{Path: key, Is: metastore.At, Version: at.Version}, nil
+	case errors.Is(getErr, errUnreadable):
+		return nil, fmt.Errorf("somebody has written something else into the member's key: delete it "+
+			"(`store rm %s`): %w", key, getErr)
 	case getErr == nil:
-		return fmt.Errorf("the name is taken by process %d on host %s since %v: choose another name, or end that one",
-			found.Pid, found.Host, found.Since.Format(time.DateTime))
-	default:
-		return errors.Join(err, getErr)
+		return nil, fmt.Errorf("the name is taken by process %d on host %s since %v: choose another name, or end "+
+			"that one", found.Pid, found.Host, found.Since.Format(time.DateTime))
 	}
-	m.begin(member, version, session)
-	return nil
+	return nil, errors.Join(err, getErr)
+}
+
+// owns tells whether a key is of the session of this member's last life: it was written over, not left by another.
+func (m *Membership) owns(at metastore.Value) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return at.Owner != 0 && at.Owner == m.owner
 }
 
 // begin starts a life.
-func (m *Membership) begin(member Member, version metastore.Version, session metastore.Session) {
+func (m *Membership) begin(member Member, at metastore.Value, session metastore.Session) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	go func() {
 		select {
 		case <-session.Lost():
+		case <-m.store.Closed():
 		case <-ctx.Done():
 		case <-m.done:
 		}
 		cancel(errLifeOver)
 	}()
 	m.mu.Lock()
-	m.member, m.version, m.written = member, version, map[string]State{}
+	m.member, m.version, m.owner, m.written = member, at.Version, at.Owner, map[string]State{}
 	m.life = &life{ctx: ctx, cancel: cancel, session: session, incarnation: member.Incarnation}
+	m.life.leading, m.life.leadNoMore = context.WithCancel(ctx)
+	close(m.began)
+	m.began = make(chan struct{})
 	m.mu.Unlock()
 }
 
@@ -200,13 +243,16 @@ func origin() string {
 	return strings.TrimSpace(string(boot)) + " " + space
 }
 
-// read reads the member's own key.
-func (m *Membership) read(ctx context.Context) (found Member, v metastore.Version, err error) {
-	value, err := m.store.Get(ctx, dirMembers+"/"+m.options.Name)
-	if err != nil {
-		return Member{}, v, err
+// read reads the member's own key. errUnreadable.
+func (m *Membership) read(ctx context.Context) (found Member, at metastore.Value, err error) {
+	if at, err = m.store.Get(ctx, dirMembers+"/"+m.options.Name); err != nil {
+		return Member{}, at, err
 	}
-	return found, value.Version, value.Decode(&found)
+	found, err = read(at, func(found *Member) error { return found.check(m.options.Name) })
+	if err != nil {
+		err = fmt.Errorf("%w: %w", errUnreadable, err)
+	}
+	return found, at, err
 }
 
 // compatible refuses a cluster of another format or version.
@@ -221,8 +267,9 @@ func (m *Membership) compatible(ctx context.Context) error {
 		if errors.Is(err, metastore.ErrNoNode) {
 			continue
 		}
-		if err == nil && v.Decode(&other) != nil {
-			continue // its own trouble
+		if err == nil && (v.Decode(&other) != nil || other.Layout == 0 ||
+			other.Layout == Layout && other.check(name) != nil) {
+			continue // no member's: its own trouble
 		}
 		switch {
 		case err != nil:

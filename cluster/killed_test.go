@@ -123,10 +123,11 @@ func (o *other) await(line string) bool {
 }
 
 // startMember starts the process.
-func (f *fixture) startMember(engine string, p *process, at int) *other {
+func (f *fixture) startMember(at int) *other {
 	f.Helper()
+	p := f.server.(*process)
 	o := &other{Cmd: exec.Command(os.Args[0]), lines: make(chan string, 1000)}
-	o.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %s %d", memberEnv, engine, p.addr, f.group, at))
+	o.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %s %d", memberEnv, p.name, p.addr, f.group, at))
 	o.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	o.Stderr = os.Stderr
 	out, err := o.StdoutPipe()
@@ -149,10 +150,9 @@ func (f *fixture) startMember(engine string, p *process, at int) *other {
 	return o
 }
 
-// setUpOn is setUp for one of several tests that run at the same time, with an item in the queue.
-func setUpOn(t *testing.T, p *process) *fixture {
-	under = p
-	f := setUp(t)
+// withWork is a fixture with an item in the queue.
+func withWork(t *testing.T, p *process) *fixture {
+	f := setUpOn(t, p)
 	if _, err := f.store.Enqueue(f.ctx, "work", 1); err != nil {
 		t.Fatal(err)
 	}
@@ -167,38 +167,37 @@ func TestKilledAtEveryStep(t *testing.T) {
 	if testing.Short() {
 		step = 5
 	}
-	for _, engine := range engineNames {
-		t.Run(engine, func(t *testing.T) {
-			p := startEngine(t, engine)
-			defer func() { under = nil }()
-			for first := 1; ; first += 6 * step {
-				ended := atomic.Int64{} // processes that did all without being killed
-				t.Run("", func(t *testing.T) {
-					for at := first; at < first+6*step; at += step {
-						for _, at := range []int{-at, at} {
-							f := setUpOn(t, p)
-							f.Run(strconv.Itoa(at), func(t *testing.T) {
-								t.Parallel()
-								g := *f
-								g.T = t
-								if !g.kill(engine, p, at) {
-									ended.Add(1)
-								}
-							})
+	onProcesses(t, func(t *testing.T, p *process) {
+		killedAtEveryStep(t, 12, step, func(t *testing.T, at int) bool { return withWork(t, p).kill(at) })
+	})
+}
+
+// killedAtEveryStep calls kill for every by-th step of a process, just before it (-at) and just behind it (at): for
+// batch steps at the same time, and then for the next ones, until a process does all its steps: kill returns false.
+func killedAtEveryStep(t *testing.T, batch, by int, kill func(t *testing.T, at int) (killed bool)) {
+	for first := 1; ; first += batch * by {
+		ended := atomic.Int64{}
+		t.Run("", func(t *testing.T) {
+			for at := first; at < first+batch*by; at += by {
+				for _, at := range []int{-at, at} {
+					t.Run(strconv.Itoa(at), func(t *testing.T) {
+						t.Parallel()
+						if !kill(t, at) {
+							ended.Add(1)
 						}
-					}
-				})
-				if ended.Load() > 0 || t.Failed() {
-					return
+					})
 				}
 			}
 		})
+		if ended.Load() > 0 || t.Failed() {
+			return
+		}
 	}
 }
 
 // kill is one of them. It tells whether the member was killed.
-func (f *fixture) kill(engine string, p *process, at int) bool {
-	o := f.startMember(engine, p, at)
+func (f *fixture) kill(at int) bool {
+	o := f.startMember(at)
 	asking, cancel := context.WithCancel(f.ctx)
 	asked := make(chan struct{})
 	go func() { // all states, as far as they get
@@ -274,47 +273,43 @@ func (f *fixture) kill(engine string, p *process, at int) bool {
 // TestStoppedMember: a member that is stopped for so long that its session ends isn't there; when it goes on it comes
 // back in another life, and what it writes as the leader that it was is refused.
 func TestStoppedMember(t *testing.T) {
-	for _, engine := range engineNames {
-		t.Run(engine, func(t *testing.T) {
-			p := startEngine(t, engine)
-			defer func() { under = nil }()
-			f := setUpOn(t, p)
-			o := f.startMember(engine, p, 0)
-			if !o.await("working") {
-				t.Fatal("the member has ended")
-			}
-			f.await("it is up", func() bool { return f.incarnation("h1") != "none" })
-			before := f.incarnation("h1")
-			if err := o.Process.Signal(syscall.SIGSTOP); err != nil {
-				t.Fatal(err)
-			}
-			f.await("it is gone", func() bool { return len(f.view.Members()) == 0 })
-			m := f.join("h2", 0)
-			lead, err := m.Lead(f.ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
-			mine, err := f.store.Encode("h2")
-			if err == nil {
-				err = f.store.Commit(f.ctx, []metastore.Cond{lead.Guard()},
-					[]metastore.Op{{Path: "led", Do: metastore.Set, Value: mine}})
-			}
-			if err = errors.Join(err, o.Process.Signal(syscall.SIGCONT)); err != nil {
-				t.Fatal(err)
-			}
-			f.await("it is back", func() bool { i := f.incarnation("h1"); return i != before && i != "none" })
-			if !o.await("refused") {
-				t.Error("the former leader wasn't refused")
-			}
-			var who string
-			if v, err := f.store.Get(f.ctx, "led"); err != nil || v.Decode(&who) != nil || who != "h2" {
-				t.Errorf("the key was written by %q: %v", who, err)
-			}
-			_ = o.stdin.Close()
-			f.await("it has left", func() bool { return f.incarnation("h1") == "none" })
-			if err := o.Wait(); err != nil {
-				t.Error(err)
-			}
-		})
-	}
+	onProcesses(t, func(t *testing.T, p *process) {
+		f := withWork(t, p)
+		o := f.startMember(0)
+		if !o.await("working") {
+			t.Fatal("the member has ended")
+		}
+		f.await("it is up", func() bool { return f.incarnation("h1") != "none" })
+		before := f.incarnation("h1")
+		if err := o.Process.Signal(syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		f.await("it is gone", func() bool { return len(f.view.Members()) == 0 })
+		m := f.join("h2", 0)
+		lead, err := m.Lead(f.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mine, err := f.store.Encode("h2")
+		if err == nil {
+			err = f.store.Commit(f.ctx, []metastore.Cond{lead.Guard()},
+				[]metastore.Op{{Path: "led", Do: metastore.Set, Value: mine}})
+		}
+		if err = errors.Join(err, o.Process.Signal(syscall.SIGCONT)); err != nil {
+			t.Fatal(err)
+		}
+		f.await("it is back", func() bool { i := f.incarnation("h1"); return i != before && i != "none" })
+		if !o.await("refused") {
+			t.Error("the former leader wasn't refused")
+		}
+		var who string
+		if v, err := f.store.Get(f.ctx, "led"); err != nil || v.Decode(&who) != nil || who != "h2" {
+			t.Errorf("the key was written by %q: %v", who, err)
+		}
+		_ = o.stdin.Close()
+		f.await("it has left", func() bool { return f.incarnation("h1") == "none" })
+		if err := o.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -18,6 +18,10 @@ type life struct {
 	cancel      context.CancelCauseFunc
 	session     metastore.Session
 	incarnation string
+
+	leading    context.Context    // ends with ctx, or when the member begins to leave
+	leadNoMore context.CancelFunc // ends it; the member's lock is held
+	leads      sync.WaitGroup     // leaderships of this life that haven't ended
 }
 
 // serverLoop is the one goroutine that owns a server: its state machine, its keys, and its runner's tasks.
@@ -34,6 +38,7 @@ type serverLoop struct {
 	request *Request
 	reports []func(*Slot) Step // what the runner reports, and tasks that ended
 	leave   bool
+	letters func() DeadLetters
 
 	// The rest is the loop's own.
 	slot    *Slot
@@ -48,6 +53,10 @@ type serverLoop struct {
 	next    Step               // a task that waits for the one that runs
 	running context.CancelFunc // ends the task that runs, or nil
 	dirty   bool               // what the store has isn't what is
+
+	lettersIn    *life  // in which its dead letters were written
+	lettersTimes uint64 // as they were then
+	ticks        int    // since then, or longer
 }
 
 // Reporter is how a runner tells what happens to its partition between requests. Its methods may be called by any
@@ -121,6 +130,7 @@ func (s *serverLoop) run() {
 		select {
 		case <-s.kick:
 		case <-tick.C:
+			s.showLetters()
 		}
 		if s.look() {
 			return

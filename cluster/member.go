@@ -15,7 +15,7 @@ const (
 	Joining MemberStatus = "joining" // registered; its servers don't take requests yet
 	Up      MemberStatus = "up"
 	Leaving MemberStatus = "leaving" // drained or stopping: nothing new is placed on it
-	Down    MemberStatus = "down"    // its session has ended without leaving
+	Down    MemberStatus = "down"    // it is gone, and this view hasn't seen it leaving
 	Removed MemberStatus = "removed" // it has left
 )
 

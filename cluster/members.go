@@ -14,9 +14,6 @@ import (
 // readMember takes a member's value in. Another incarnation of a name is another life: the one before is down.
 func (v *View) readMember(name string, val metastore.Value) {
 	m := v.members[name]
-	if !val.Exists() {
-		return // the list of names will say so, too
-	}
 	found, err := read(val, func(m *Member) error { return m.check(name) })
 	before := m.Member
 	m.read, m.err = true, err
@@ -26,6 +23,7 @@ func (v *View) readMember(name string, val metastore.Value) {
 	if before.Name != "" && before.Incarnation != found.Incarnation {
 		v.ended(before)
 		before = Member{}
+		delete(v.unreachable, name)
 	}
 	m.Member = found
 	for _, kind := range path(before.Status, found.Status) {
@@ -159,7 +157,8 @@ func (s *Subscription) wake() {
 	}
 }
 
-// Next returns the next event, and waits for it. It fails when ctx ends, or the subscription or its view is closed.
+// Next returns the next event, and waits for it. It fails when ctx ends, the subscription, its view or the store is
+// closed (ErrClosed), or the store isn't the one any more that it was (ErrWrongCluster).
 func (s *Subscription) Next(ctx context.Context) (MemberEvent, error) {
 	for {
 		s.view.mu.Lock()
@@ -177,6 +176,10 @@ func (s *Subscription) Next(ctx context.Context) (MemberEvent, error) {
 		}
 		select {
 		case <-s.kick:
+		case <-s.view.store.Closed():
+			return MemberEvent{}, fmt.Errorf("cluster: %w", metastore.ErrClosed)
+		case <-s.view.store.Wrong():
+			return MemberEvent{}, fmt.Errorf("cluster: %w", metastore.ErrWrongCluster)
 		case <-ctx.Done():
 			return MemberEvent{}, context.Cause(ctx)
 		}

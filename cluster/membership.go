@@ -14,7 +14,7 @@ import (
 )
 
 // commit writes a server's keys while a life lasts. The first time it makes them, after what an earlier life has
-// left.
+// left. Keys that somebody has deleted since are made anew: a Set alone would make ones that outlive the session.
 func (m *Membership) commit(l *life, name string, create bool, status *Status, info *Info) error {
 	statusValue, err := m.store.Encode(status)
 	if err != nil {
@@ -27,37 +27,57 @@ func (m *Membership) commit(l *life, name string, create bool, status *Status, i
 	keys := []string{dirServers + "/" + name, dirInfo + "/" + name}
 	ops := []metastore.Op{{Path: keys[0], Do: metastore.Set, Value: statusValue},
 		{Path: keys[1], Do: metastore.Set, Value: infoValue}}
+	var conds []metastore.Cond
 	if create {
 		if err := m.guarded(l, removal(name)); err != nil {
 			return err
 		}
-		for i := range ops {
+	}
+	for i := range ops {
+		if create {
 			ops[i].Do, ops[i].Session = metastore.Create, l.session
+		} else {
+			conds = append(conds, metastore.Cond{Path: keys[i], Is: metastore.Exists})
 		}
 	}
-	return m.guarded(l, ops)
+	for {
+		err := m.guarded(l, ops, conds...)
+		var conflict *metastore.ConflictError
+		if !errors.As(err, &conflict) || !slices.Contains(keys, conflict.Cond.Path) {
+			return err
+		}
+		i := slices.Index(keys, conflict.Cond.Path)
+		if conflict.Cond.Is == metastore.Exists {
+			ops[i].Do, ops[i].Session = metastore.Create, l.session
+			conds = slices.DeleteFunc(conds, func(c metastore.Cond) bool { return c == conflict.Cond })
+		} else { // an attempt without an answer has made it
+			ops[i].Do, ops[i].Session = metastore.Set, nil
+			conds = append(conds, metastore.Cond{Path: keys[i], Is: metastore.Exists})
+		}
+	}
 }
 
 // removal takes a server's keys away.
 func removal(name string) (ops []metastore.Op) {
-	for _, dir := range []string{dirServers, dirInfo, dirDesired} {
+	for _, dir := range []string{dirServers, dirInfo, dirDesired, dirDead} {
 		ops = append(ops, metastore.Op{Path: dir + "/" + name, Do: metastore.Delete})
 	}
 	return ops
 }
 
-// guarded commits operations that hold only while a life lasts. Doing them twice does no harm.
-func (m *Membership) guarded(l *life, ops []metastore.Op) error {
+// guarded commits operations that hold only while a life lasts, and further conditions do: *ConflictError is about
+// those, or what an attempt without an answer has made. Doing them twice, one after the other, does no harm.
+func (m *Membership) guarded(l *life, ops []metastore.Op, conds ...metastore.Cond) error {
 	for {
 		m.mu.Lock()
 		guard := metastore.Cond{Path: dirMembers + "/" + m.options.Name, Is: metastore.At, Version: m.version}
 		m.mu.Unlock()
-		err := m.store.Commit(l.ctx, []metastore.Cond{guard}, ops)
+		err := m.store.Commit(l.ctx, append([]metastore.Cond{guard}, conds...), ops)
 		var conflict *metastore.ConflictError
 		switch {
 		case err == nil:
 			return nil
-		case l.ctx.Err() != nil, errors.Is(err, metastore.ErrSessionLost):
+		case l.ctx.Err() != nil, errors.Is(err, metastore.ErrSessionLost), errors.Is(err, metastore.ErrClosed):
 			return errLifeOver
 		case errors.As(err, &conflict) && conflict.Cond.Path == guard.Path:
 			if err := m.refresh(l); err != nil {
@@ -65,6 +85,34 @@ func (m *Membership) guarded(l *life, ops []metastore.Op) error {
 			}
 		case !errors.Is(err, metastore.ErrUnknown):
 			return err
+		default:
+			if err := m.settle(l, guard); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// settle makes certain that nothing is done later under a guard, after an unknown outcome: it could bring an earlier
+// state of a server back, or delete its keys. The member's key is written again, as it is, until its version is
+// another.
+func (m *Membership) settle(l *life, guard metastore.Cond) error {
+	for try := 0; ; try++ {
+		m.mu.Lock()
+		settled := m.version != guard.Version
+		m.mu.Unlock()
+		if settled {
+			return nil
+		}
+		err := m.setStatus(l.ctx, l, "")
+		switch {
+		case l.ctx.Err() != nil, errors.Is(err, errLifeOver):
+			return errLifeOver
+		case err != nil && !changedBefore(err):
+			return err
+		}
+		if pause(l.ctx, try) != nil {
+			return errLifeOver
 		}
 	}
 }
@@ -73,28 +121,32 @@ func (m *Membership) guarded(l *life, ops []metastore.Op) error {
 func (m *Membership) refresh(l *life) error {
 	m.statusMu.Lock() // one after the other, so that no older version is noted after a newer one
 	defer m.statusMu.Unlock()
-	found, version, err := m.read(l.ctx)
+	found, at, err := m.read(l.ctx)
 	switch {
-	case l.ctx.Err() != nil, errors.Is(err, metastore.ErrNoNode), err == nil && found.Incarnation != l.incarnation:
+	case l.ctx.Err() != nil, errors.Is(err, metastore.ErrNoNode), errors.Is(err, errUnreadable),
+		errors.Is(err, metastore.ErrClosed),
+		err == nil && found.Incarnation != l.incarnation:
 		l.cancel(errLifeOver)
 		return errLifeOver
 	case err != nil:
 		return err
 	}
 	m.mu.Lock()
-	m.member, m.version = found, version
+	m.member, m.version = found, at.Version
 	m.mu.Unlock()
 	return nil
 }
 
-// setStatus writes the member's status.
+// setStatus writes the member's status, or the same again where it is "".
 func (m *Membership) setStatus(ctx context.Context, l *life, status MemberStatus) error {
 	m.statusMu.Lock()
 	m.mu.Lock()
 	member := m.member
 	guard := metastore.Cond{Path: dirMembers + "/" + member.Name, Is: metastore.At, Version: m.version}
 	m.mu.Unlock()
-	member.Status, member.Since = status, time.Now().UTC()
+	if status != "" {
+		member.Status, member.Since = status, time.Now().UTC()
+	}
 	value, err := m.store.Encode(member)
 	if err == nil {
 		err = m.store.Commit(ctx, []metastore.Cond{guard}, []metastore.Op{{Path: guard.Path, Do: metastore.Set,
@@ -121,7 +173,7 @@ func (m *Membership) wrote(l *life, name string, state State) {
 	}
 }
 
-// run leads the member through its lives, until it leaves or all its servers have exited.
+// run leads the member through its lives, until it leaves, all its servers have exited, or the store is closed.
 func (m *Membership) run() {
 	defer close(m.done)
 	defer m.absent()
@@ -202,13 +254,16 @@ func (m *Membership) live(l *life) (leave bool) {
 			exited = exited && state == Exited
 		}
 		m.mu.Unlock()
+		if all && up { // also where a write without an answer has done that
+			m.isUp()
+		}
 		switch {
 		case leave != nil, all && exited:
 			return true
+		case l.ctx.Err() != nil: // also where writing it as up was what found that
+			return false
 		case all && !up:
-			if err := m.setStatus(l.ctx, l, Up); err == nil {
-				m.isUp()
-			} else if l.ctx.Err() == nil {
+			if err := m.setStatus(l.ctx, l, Up); err != nil && l.ctx.Err() == nil {
 				m.options.Report(fmt.Errorf("cluster: member %s could not be written as up, trying again: %w",
 					m.options.Name, err))
 				_ = sleep(l.ctx, time.Second)
@@ -217,6 +272,7 @@ func (m *Membership) live(l *life) (leave bool) {
 		}
 		select {
 		case <-m.changed:
+		case <-m.left:
 		case <-l.ctx.Done():
 			return false
 		}
@@ -232,9 +288,18 @@ func (m *Membership) isUp() {
 	}
 }
 
-// again registers anew, for as long as it takes, unless the member leaves. Servers' work ends meanwhile where that is
-// asked for (Options.StopAfter).
+// attemptMax is how long a member tries to come back until it reports that it can't, and tries again. A minute later
+// it does so again.
+const attemptMax = 5 * time.Second
+
+// again registers anew, for as long as it takes, unless the member leaves or the store is closed. Servers' work ends
+// meanwhile where that is asked for (Options.StopAfter).
 func (m *Membership) again() bool {
+	select {
+	case <-m.store.Closed():
+		return false
+	default:
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if after := m.options.StopAfter; after > 0 {
@@ -248,36 +313,46 @@ func (m *Membership) again() bool {
 		})
 		defer stop.Stop()
 	}
-	go func() { // Leave ends it
-		for ctx.Err() == nil {
-			m.mu.Lock()
-			leaving := m.leaving
-			m.mu.Unlock()
-			if leaving != nil {
-				cancel()
-			}
-			select {
-			case <-m.changed:
-			case <-ctx.Done():
-			}
+	go func() {
+		select {
+		case <-m.left:
+		case <-m.store.Closed():
+		case <-ctx.Done():
 		}
+		cancel()
 	}()
-	for told := ""; ; {
-		err := m.register(ctx)
+	m.options.Report(fmt.Errorf("cluster: member %s has lost its session: it takes no requests until it is registered "+
+		"again, and what runs goes on", m.options.Name))
+	began, told, last := time.Now(), "nothing", time.Time{}
+	for {
+		attempt, ended := context.WithTimeout(ctx, attemptMax)
+		err := m.register(attempt)
+		ended()
 		if err == nil {
 			return true
 		}
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || errors.Is(err, metastore.ErrClosed) {
 			return false
 		}
-		if err.Error() != told {
-			told = err.Error()
-			m.options.Report(fmt.Errorf("cluster: member %s can't come back, trying again: %w", m.options.Name, err))
+		text := err.Error()
+		if errors.Is(err, metastore.ErrUnavailable) {
+			text = "" // how long was tried is in there
+		}
+		if text != told || time.Since(last) > time.Minute {
+			told, last = text, time.Now()
+			m.options.Report(fmt.Errorf("cluster: member %s has had no session for %v: %w", m.options.Name,
+				time.Since(began).Round(time.Second), err))
 		}
 		if sleep(ctx, time.Second/2+rand.N(time.Second)) != nil {
 			return false
 		}
 	}
+}
+
+// pause waits before something is tried again that others have changed, for a random time that doubles with each try:
+// up to 1 ms at first, and 64 ms at most.
+func pause(ctx context.Context, try int) error {
+	return sleep(ctx, rand.N(time.Millisecond<<min(try, 6)))
 }
 
 // sleep waits.
@@ -299,14 +374,11 @@ func (m *Membership) Leave(ctx context.Context) error {
 	again := m.leaving != nil
 	if !again {
 		m.leaving = ctx
+		close(m.left)
 	}
 	m.mu.Unlock()
 	if again {
 		return fmt.Errorf("cluster: member %s has left already", m.options.Name)
-	}
-	select {
-	case m.changed <- struct{}{}:
-	default:
 	}
 	<-m.done
 	m.mu.Lock()
@@ -319,13 +391,14 @@ func (m *Membership) end(l *life) error {
 	m.mu.Lock()
 	ctx := m.leaving
 	m.mu.Unlock()
-	if ctx == nil { // all servers have exited
+	if ctx == nil { // all servers have exited, or the store is closed
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 	}
 	var err error
 	if l != nil {
+		m.leadNoMore(ctx, l)
 		_ = m.setStatus(ctx, l, Leaving) // for those who look meanwhile; that it is gone says the same
 	}
 	for _, s := range m.servers {
@@ -355,7 +428,7 @@ func (m *Membership) remove(ctx context.Context, l *life) error {
 	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
 	last := &life{ctx: bounded, cancel: cancel, session: l.session, incarnation: l.incarnation}
 	var err error
-	for group := range slices.Chunk(m.servers, 30) {
+	for group := range slices.Chunk(m.servers, (metastore.MaxOps-1)/len(removal(""))) {
 		var ops []metastore.Op
 		for _, s := range group {
 			ops = append(ops, removal(s.name)...)
@@ -373,7 +446,7 @@ func (m *Membership) remove(ctx context.Context, l *life) error {
 	return err
 }
 
-// Done is closed when the member has left, or all its servers have exited.
+// Done is closed when the member has left, all its servers have exited, or the store was closed.
 func (m *Membership) Done() <-chan struct{} { return m.done }
 
 // Ready tells whether the member is registered and up: its servers take requests.

@@ -8,9 +8,6 @@ import (
 	"sync"
 )
 
-// maxDead is how many dead letters are kept.
-const maxDead = 100
-
 // Target is where a reference leads now: another call may give another server.
 type Target[L any] struct {
 	Server string
@@ -20,23 +17,15 @@ type Target[L any] struct {
 	HasWay bool  // the same server has no link to itself
 }
 
-// DeadLetter is a reference that couldn't be resolved.
-type DeadLetter struct {
-	Ref    Ref
-	Reason string // the last time
-	Times  uint64
-}
-
 // Resolver finds out where references lead, by a view's address book. L is what the caller sends by. Its methods may
 // be called by any goroutine.
 type Resolver[L any] struct {
-	view      *View
-	cluster   string
-	self      string
-	link      func(server string) (L, bool)
-	mu        sync.Mutex
-	deadTimes uint64
-	dead      []DeadLetter // the one that was seen last at the end
+	view    *View
+	cluster string
+	self    string
+	link    func(server string) (L, bool)
+	mu      sync.Mutex
+	dead    DeadLetters
 }
 
 // NewResolver makes a resolver for references to one cluster. self is the server that asks, or empty for a program that
@@ -68,8 +57,7 @@ func (r *Resolver[L]) Resolve(ref Ref) (t Target[L], err error) {
 	}
 	found := false
 	if t.Server, found = book.Lookup(t.Place); !found {
-		return t, r.bury(ref, fmt.Sprintf("no server hosts the node %q of the replication %q", ref.Node,
-			ref.Replication))
+		return t, r.bury(ref, missing(ref))
 	}
 	t.Reach = r.view.Reach(r.self, t.Server)
 	if t.Reach != SameProcess {
@@ -78,28 +66,25 @@ func (r *Resolver[L]) Resolve(ref Ref) (t Target[L], err error) {
 	return t, nil
 }
 
+// missing says that no server hosts what a reference names.
+func missing(ref Ref) string {
+	if ref.Replication == "" {
+		return fmt.Sprintf("no server hosts the node %.200q", ref.Node)
+	}
+	return fmt.Sprintf("no server hosts the node %.200q of the replication %.200q", ref.Node, ref.Replication)
+}
+
 // bury keeps a dead letter, and returns the error about it.
 func (r *Resolver[L]) bury(ref Ref, reason string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.deadTimes++
-	letter := DeadLetter{Ref: ref}
-	if i := slices.IndexFunc(r.dead, func(d DeadLetter) bool { return d.Ref == ref }); i >= 0 {
-		letter = r.dead[i]
-		r.dead = slices.Delete(r.dead, i, i+1)
-	} else if len(r.dead) == maxDead {
-		r.dead = slices.Delete(r.dead, 0, 1)
-	}
-	letter.Reason = reason
-	letter.Times++
-	r.dead = append(r.dead, letter)
+	r.dead.add(ref, reason)
 	return fmt.Errorf("cluster: %v can't be resolved: %s", ref, reason)
 }
 
-// DeadLetters returns how often a reference couldn't be resolved, and the last of them, each once, the latest at the
-// end. At most 100 are kept.
-func (r *Resolver[L]) DeadLetters() (times uint64, last []DeadLetter) {
+// DeadLetters returns how often a reference couldn't be resolved, and the last of them, at most 100.
+func (r *Resolver[L]) DeadLetters() DeadLetters {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.deadTimes, slices.Clone(r.dead)
+	return DeadLetters{r.dead.Times, slices.Clone(r.dead.Last)}
 }

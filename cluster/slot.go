@@ -2,7 +2,11 @@
 
 package cluster
 
-import "fmt"
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
 
 // Assignment is the partition of a replication of an experiment that a server hosts.
 type Assignment struct {
@@ -29,12 +33,29 @@ func (a *Assignment) String() string {
 
 // Request asks a server for a state.
 type Request struct {
-	ID          string      `json:"id"`          // of this request, unique
+	ID          string      `json:"id"`          // of this request, unique; a View's is of requestID
 	Incarnation string      `json:"incarnation"` // of the server that it is for
 	State       State       `json:"state"`
 	Assignment  *Assignment `json:"assignment,omitempty"` // the server's own, or the new one with Reserved
 	Replaces    string      `json:"replaces,omitempty"`   // the request before it, if that had no last ack yet
 	By          string      `json:"by,omitempty"`         // who asks, for people
+}
+
+// requestID is the id of the number-th request for a life of a server; mark tells it from those that others make at the
+// same time.
+func requestID(incarnation string, number uint64, mark string) string {
+	return fmt.Sprintf("%s.%d.%s", incarnation, number, mark)
+}
+
+// requestNumber is the number in an id for a life of a server, or 0.
+func requestNumber(id, incarnation string) uint64 {
+	rest, mine := strings.CutPrefix(id, incarnation+".")
+	text, _, _ := strings.Cut(rest, ".")
+	number, err := strconv.ParseUint(text, 10, 63)
+	if !mine || err != nil {
+		return 0
+	}
+	return number
 }
 
 // Phase is how far a request has got.
@@ -66,7 +87,9 @@ type Ack struct {
 	Phase      Phase  `json:"phase"`
 	State      State  `json:"state"` // the server's, at this time
 	Supersedes string `json:"supersedes,omitempty"`
-	Result     Result `json:"result,omitempty"` // of the partition that the request ended
+	Pending    string `json:"pending,omitempty"` // with Refused: the request that is still being carried out
+	Seen       uint64 `json:"seen,omitempty"`    // the greatest number of a request in this life that was looked at
+	Result     Result `json:"result,omitempty"`  // of the partition that the request ended
 	Error      string `json:"error,omitempty"`
 }
 
@@ -77,8 +100,7 @@ type Outcome struct {
 	Error  string `json:"error,omitempty"`
 }
 
-// Slot is the state machine of one server. It decides; what it decides is carried out, written and acked by its
-// owner,
+// Slot is the state machine of one server. It decides; what it decides is carried out, written and acked by its owner,
 // the one goroutine that may call its methods.
 type Slot struct {
 	incarnation string
@@ -88,6 +110,7 @@ type Slot struct {
 	last        *Outcome
 	pending     *pending
 	seen        string // the request looked at last
+	number      uint64 // the greatest of requests for this incarnation
 	tasks       int    // begun so far
 }
 
@@ -133,8 +156,16 @@ func (s *Slot) pendingState() State {
 	return s.pending.State
 }
 
+// pendingID is the id of the pending request, or "".
+func (s *Slot) pendingID() string {
+	if s.pending == nil {
+		return ""
+	}
+	return s.pending.ID
+}
+
 // Renew gives the server the incarnation of a new registration; requests for the one before are refused from then on.
-func (s *Slot) Renew(incarnation string) { s.incarnation, s.seen = incarnation, "" }
+func (s *Slot) Renew(incarnation string) { s.incarnation, s.seen, s.number = incarnation, "", 0 }
 
 // Abandon gives the partition up without a request, as failed for a reason. A request that is being carried out ends
 // with it. Nothing happens where there is no partition, or it is being given up already.
@@ -164,10 +195,14 @@ func (s *Slot) Ask(r Request) Step {
 	if r.ID == s.seen {
 		return Step{}
 	}
-	s.seen = r.ID
+	if r.Replaces == s.seen { // it was looked at in time: answered, or still carried out
+		r.Replaces = ""
+	}
+	s.seen, s.number = r.ID, max(s.number, requestNumber(r.ID, s.incarnation))
 	t, why := s.judge(&r)
 	if why != "" {
-		return Step{Ack: &Ack{Request: r.ID, Phase: Refused, State: s.state, Supersedes: r.Replaces, Error: why}}
+		return Step{Ack: &Ack{Request: r.ID, Phase: Refused, State: s.state, Supersedes: r.Replaces,
+			Pending: s.pendingID(), Seen: s.number, Error: why}}
 	}
 	p := &pending{Request: r, transition: *t, before: s.state, supersedes: r.Replaces}
 	if s.pending != nil {
@@ -221,7 +256,8 @@ func (s *Slot) ack(p *pending, phase Phase, result Result, err error) *Ack {
 	if p.ID == "" {
 		return nil
 	}
-	a := &Ack{Request: p.ID, Phase: phase, State: s.state, Supersedes: p.supersedes, Result: result}
+	a := &Ack{Request: p.ID, Phase: phase, State: s.state, Supersedes: p.supersedes, Seen: s.number,
+		Result: result}
 	if err != nil {
 		a.Error = err.Error()
 	}

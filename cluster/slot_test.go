@@ -215,6 +215,35 @@ func TestSuperseded(t *testing.T) {
 	}
 }
 
+// TestNotSuperseded: a request that was read isn't superseded by one that is refused, or comes after its answer, even
+// if who made that one had not seen so.
+func TestNotSuperseded(t *testing.T) {
+	ask := func(d *driver, number uint64, s State, replaces string) *Ack {
+		return d.Ask(Request{ID: requestID("life", number, "x"), Incarnation: "life", State: s, Assignment: d.mine,
+			Replaces: replaces}).Ack
+	}
+	d := to(t, Reserved)
+	first := ask(d, 1, Ready, "")
+	refused := ask(d, 2, Active, first.Request)
+	if refused.Phase != Refused || refused.Supersedes != "" || refused.Pending != first.Request || refused.Seen != 2 {
+		t.Errorf("refused while another is carried out: %+v", refused)
+	}
+	if last := d.Done(d.pending.number, nil).Ack; last.Request != first.Request || last.Phase != Applied ||
+		last.Seen != 2 {
+		t.Errorf("the end of that one: %+v", last)
+	}
+	d = newDriver()
+	first = ask(d, 7, Reserved, "")
+	if next := ask(d, 8, Terminated, first.Request); first.Phase != Applied || next.Supersedes != "" ||
+		next.Seen != 8 {
+		t.Errorf("after the answer %+v: %+v", first, next)
+	}
+	d.Renew("next life")
+	if late := ask(d, 9, Reserved, ""); late.Phase != Refused || late.Seen != 0 {
+		t.Errorf("for the life before: %+v", late)
+	}
+}
+
 // TestSlotInvariants throws random requests and events at a server. An assignment is there just where the state
 // says so,
 // every accepted request is answered for good exactly once, and a server can always be made to exit.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/disco-sim/disco/metastore"
@@ -23,12 +24,13 @@ const (
 	dirInfo    = "cluster/info"
 	dirDesired = "cluster/desired"
 	dirDrained = "cluster/drained"
+	dirDead    = "cluster/dead"
 	keyLeader  = "cluster/leader"
 )
 
 // Base are the directories that the cluster needs, for metastore.Options.
 func Base() []string {
-	return []string{dirMembers, dirServers, dirInfo, dirDesired, dirDrained, keyLeader}
+	return []string{dirMembers, dirServers, dirInfo, dirDesired, dirDrained, dirDead, keyLeader}
 }
 
 // View is what a program knows of its cluster: the store's keys as its watches saw them last. While the store can't
@@ -68,22 +70,25 @@ type serverView struct {
 	info               Info
 	hasStatus, hasInfo bool // were read, or what is wrong with them
 	missing            bool // there is no info
+	torn               bool // they are of two writings, and whether they stay so is being found out
 	statusErr, infoErr error
 	shown              *Server // nil: nothing yet
 }
 
-// show takes over what was read, if it fits together. A server of which a value can't be understood is Broken.
-func (s *serverView) show(name string) {
+// show takes over what was read, if it fits together, and tells whether it does. A server of which a value can't be
+// understood is Broken.
+func (s *serverView) show(name string) bool {
 	if !s.hasStatus || !s.hasInfo {
-		return
+		return true
 	}
 	now := &Server{Name: name, Status: s.status, Info: s.info}
 	if err := errors.Join(s.statusErr, s.infoErr); err != nil {
-		now.State, now.Reason = Broken, err.Error()
+		now.State, now.Reason = Broken, strings.ReplaceAll(err.Error(), "\n", "; ")
 	} else if s.status.Writing != s.info.Writing {
-		return
+		return false
 	}
 	s.shown = now
+	return true
 }
 
 // Open makes a view, and returns when it has read what was there at the call.
@@ -134,7 +139,7 @@ func (v *View) complete() bool {
 		}
 	}
 	for _, s := range v.servers {
-		if !s.hasStatus || !s.hasInfo {
+		if s.shown == nil {
 			return false
 		}
 	}
@@ -204,14 +209,35 @@ func (v *View) sync(now, before []string, add, gone func(name string)) {
 }
 
 func (v *View) addMember(name string) {
-	v.members[name] = &memberView{}
-	v.follow(dirMembers+"/"+name, func(val metastore.Value) { v.readMember(name, val) })
+	m := &memberView{}
+	v.members[name] = m
+	unread := func(err error) {
+		if !m.read {
+			m.read, m.err = true, err
+		}
+	}
+	err := v.follow(dirMembers+"/"+name, func(val metastore.Value) {
+		if val.Exists() {
+			v.readMember(name, val)
+		} else if !m.read { // the list of names will say so, too, unless there is something below
+			v.asking.Go(func() { v.confirmKey(dirMembers+"/"+name, unread) })
+		}
+	})
+	if err != nil {
+		unread(err)
+	}
 }
 
 func (v *View) addServer(name string) {
 	s := &serverView{}
 	v.servers[name] = s
-	v.follow(dirServers+"/"+name, func(val metastore.Value) {
+	unread := func(err error) {
+		if !s.hasStatus {
+			s.statusErr, s.hasStatus = err, true
+			v.show(name, s)
+		}
+	}
+	err := v.follow(dirServers+"/"+name, func(val metastore.Value) {
 		if val.Exists() {
 			s.status, s.statusErr = read[Status](val, (*Status).check)
 			s.hasStatus = true
@@ -219,18 +245,40 @@ func (v *View) addServer(name string) {
 				s.infoErr, s.hasInfo, s.missing = nil, false, false
 				v.asking.Go(func() { v.confirm(name, s) })
 			}
-			s.show(name)
+			v.show(name, s)
+		} else if !s.hasStatus {
+			v.asking.Go(func() { v.confirmKey(dirServers+"/"+name, unread) })
 		}
 	})
-	v.follow(dirInfo+"/"+name, func(val metastore.Value) {
+	if err != nil {
+		s.hasInfo = true
+		unread(err)
+		return
+	}
+	_ = v.follow(dirInfo+"/"+name, func(val metastore.Value) {
 		if val.Exists() {
 			s.info, s.infoErr = read[Info](val, (*Info).check)
 			s.hasInfo, s.missing = true, false
-			s.show(name)
+			v.show(name, s)
 		} else if !s.hasInfo { // where it was there before, the server is leaving
 			v.asking.Go(func() { v.confirm(name, s) })
 		}
 	})
+}
+
+// confirmKey calls unread, with the lock held, if a name that is listed is that of a key which holds nothing, but has
+// something below it.
+func (v *View) confirmKey(key string, unread func(error)) {
+	val, err := v.store.Get(v.ctx, key)
+	if err != nil || val.HasValue() {
+		return // the watches have it, or will have it
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !v.closed {
+		unread(fmt.Errorf("key %q: %w", key, metastore.ErrNoValue))
+		v.touch()
+	}
 }
 
 // confirm makes a server Broken that has a status and no info. Both are made in one commit, so that a read behind
@@ -244,7 +292,10 @@ func (v *View) confirm(name string, s *serverView) {
 		}) != nil {
 			return
 		}
-		_, err := v.store.Get(v.ctx, dirInfo+"/"+name)
+		val, err := v.store.Get(v.ctx, dirInfo+"/"+name)
+		if err == nil && !val.HasValue() {
+			err = metastore.ErrNoNode // there is something below it
+		}
 		again = v.judge(name, s, seen, err)
 	}
 }
@@ -261,7 +312,7 @@ func (v *View) judge(name string, s *serverView, seen Status, err error) (again 
 		return true
 	}
 	s.infoErr, s.hasInfo, s.missing = fmt.Errorf("there is no %s/%s", dirInfo, name), true, true
-	s.show(name)
+	v.show(name, s)
 	v.touch()
 	return false
 }
@@ -280,8 +331,9 @@ func read[T any](val metastore.Value, check func(*T) error) (x T, err error) {
 	return x, err
 }
 
-// follow calls f, with the lock held, with what a key holds, and again when it has changed, until forget.
-func (v *View) follow(key string, f func(metastore.Value)) {
+// follow calls f, with the lock held, with what a key holds, and again when it has changed, until forget. It fails
+// where the key is refused: the name came from the store, where others wrote it.
+func (v *View) follow(key string, f func(metastore.Value)) error {
 	var w *metastore.Watch
 	w, err := v.store.Follow(key, func(val metastore.Value, key string) bool {
 		v.mu.Lock()
@@ -293,10 +345,10 @@ func (v *View) follow(key string, f func(metastore.Value)) {
 		v.touch()
 		return true
 	})
-	if err != nil { // the name can't be a key: it came from the store, so that another engine's rules allowed it
-		w = nil
+	if err == nil {
+		v.watches[key] = w
 	}
-	v.watches[key] = w
+	return err
 }
 
 // forget ends what follow began.
@@ -320,6 +372,12 @@ func (v *View) await(ctx context.Context, done func() bool) error {
 		select {
 		case <-changed:
 		case <-ctx.Done():
+		case <-v.store.Closed():
+			v.mu.Lock()
+			return fmt.Errorf("cluster: the view stands still: %w", metastore.ErrClosed)
+		case <-v.store.Wrong():
+			v.mu.Lock()
+			return fmt.Errorf("cluster: what the view has isn't the store's any more: %w", metastore.ErrWrongCluster)
 		}
 		v.mu.Lock()
 		if err := context.Cause(ctx); err != nil && !done() {
@@ -332,7 +390,9 @@ func (v *View) await(ctx context.Context, done func() bool) error {
 	return nil
 }
 
-// Await waits until done is true of the view, which it asks after each change; done may use the view.
+// Await waits until done is true of the view, which it asks after each change; done may use the view. It fails when
+// ctx ends, with ErrClosed after Close of the view or the store, and with ErrWrongCluster when the store isn't the one
+// any more that it was: the view stands still then, and nobody should go by it.
 func (v *View) Await(ctx context.Context, done func() bool) error {
 	return v.await(ctx, func() bool {
 		v.mu.Unlock()
@@ -406,7 +466,7 @@ func (v *View) public() map[string]Server {
 }
 
 // AwaitAvailable waits until the view has changed since the change that it returned at the last call; the first
-// call is given 0, and returns at once. No change between two calls is missed. It fails when ctx ends.
+// call is given 0, and returns at once. No change between two calls is missed. It fails as Await does.
 func (v *View) AwaitAvailable(ctx context.Context, since uint64) (change uint64, err error) {
 	err = v.await(ctx, func() bool { change = v.changes; return change != since })
 	return change, err
@@ -422,19 +482,20 @@ func (v *View) AddressBook() *AddressBook {
 	return v.book
 }
 
-// Reach tells how a server is reached from another.
+// Reach tells how a server is reached from another. Members share memory where they say the same of the boot of their
+// machine and its process numbers ([Member.Origin]): two machines may have one name.
 func (v *View) Reach(from, to string) Reach {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	host := func(name string) string {
+	machine := func(name string) string {
 		if s := v.servers[name]; s != nil && s.shown != nil {
 			if m := v.members[s.shown.Info.Member]; m != nil {
-				return m.Host
+				return m.Origin
 			}
 		}
 		return ""
 	}
-	switch a, b := host(from), host(to); {
+	switch a, b := machine(from), machine(to); {
 	case from == to:
 		return SameProcess
 	case a != "" && a == b:

@@ -20,6 +20,7 @@ import (
 	"github.com/disco-sim/disco/app"
 	"github.com/disco-sim/disco/cluster"
 	"github.com/disco-sim/disco/metastore"
+	"github.com/disco-sim/disco/metastore/dial"
 	"github.com/urfave/cli/v2"
 )
 
@@ -56,7 +57,8 @@ func runAgent(c *app.Call) error {
 	if os.Getenv(childVariable) == "" {
 		return supervise(c, options.Name)
 	}
-	return withStore(c, c.Duration("session"), func(ctx context.Context, s *metastore.Store) error {
+	member := access{makes: true, session: c.Duration("session")}
+	return withStore(c, member, func(ctx context.Context, s *metastore.Store) error {
 		return agent(ctx, c, s, options)
 	})
 }
@@ -72,9 +74,13 @@ func agentOptions(c *app.Call) (o cluster.Options, err error) {
 			return o, fmt.Errorf("the host's name: %w", err)
 		}
 	}
-	if _, err := metastore.Path("", name); err != nil || strings.Contains(name, "/") {
-		return o, app.Usage("--name: %q can't be the name of a machine: want one name of a key, without a slash",
-			name)
+	if err := checkName(name); err != nil {
+		return o, app.Usage("--name: the name of a machine: %v", err)
+	}
+	if address := c.String("address"); address != "" {
+		if _, err := dial.CompleteAddress(address, ""); err != nil {
+			return o, app.Usage("--address: found %q, want HOST:PORT: %v", address, err)
+		}
 	}
 	for flag, least := range map[string]time.Duration{"session": 100 * time.Millisecond, "stop-after": 0} {
 		if d := c.Duration(flag); d < least {
@@ -120,13 +126,19 @@ func agent(ctx context.Context, c *app.Call, s *metastore.Store, o cluster.Optio
 	case <-m.Done():
 		fmt.Fprintf(c.Stdout, "%s: all servers of %s have exited\n", c.Program, o.Name)
 		return nil
+	case <-s.Wrong(): // its session is lost for good, and it hosts nothing that anybody knows of
+		return fmt.Errorf("%s has ended: %w", o.Name, metastore.ErrWrongCluster)
 	case <-ctx.Done():
 		leaving, cancel := context.WithTimeout(context.Background(), c.Duration("store-timeout"))
 		defer cancel()
+		how := "has left"
+		if !m.Ready() {
+			how = "has ended without a session: its keys go, if they are still there, when the store ends the last one"
+		}
 		if err := m.Leave(leaving); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintf(c.Stdout, "%s: %s has left\n", c.Program, o.Name)
+		_, err := fmt.Fprintf(c.Stdout, "%s: %s %s\n", c.Program, o.Name, how)
 		return err
 	}
 }
@@ -178,7 +190,7 @@ func supervise(c *app.Call, name string) error {
 		return exitOf(child.ProcessState.ExitCode())
 	}
 	killed := fmt.Errorf("the agent's process was ended by %v", state.Signal())
-	return errors.Join(killed, withStore(c, 0, func(ctx context.Context, s *metastore.Store) error {
+	return errors.Join(killed, withStore(c, looks, func(ctx context.Context, s *metastore.Store) error {
 		ctx, cancel, err := bounded(ctx, c)
 		if err != nil {
 			return err

@@ -23,9 +23,11 @@ import (
 func clusterCommand() app.Command {
 	return app.Command{
 		Name: "cluster", Usage: "shows the machines of a group, their servers, and what these do",
-		ArgsUsage: "[drain|resume NAME]",
-		Description: "drain NAME   places nothing new on a machine or a server; what runs goes on\n" +
-			"resume NAME  undoes that",
+		ArgsUsage: "[drain|resume NAME | resolve URI | dead-letters]",
+		Description: "drain NAME    places nothing new on a machine or a server; what runs goes on\n" +
+			"resume NAME   undoes that\n" +
+			"resolve URI   shows which server hosts what disco://GROUP/NODE/SIMPROC?rep=REPID names\n" +
+			"dead-letters  shows the references that servers couldn't resolve, how often, and why",
 		Flags: append(storeFlags(),
 			&cli.BoolFlag{Name: "json", Usage: "write JSON; with --watch one object a line"},
 			&cli.BoolFlag{Name: "watch", Usage: "show it again whenever something changes, until Ctrl-C"}),
@@ -35,40 +37,73 @@ func clusterCommand() app.Command {
 
 func runCluster(c *app.Call) error {
 	args := c.Args().Slice()
-	switch {
-	case len(args) == 0:
-		return withStore(c, 0, func(ctx context.Context, s *metastore.Store) error { return showCluster(ctx, c, s) })
-	case args[0] != "drain" && args[0] != "resume":
-		return app.Usage("there is no verb %q: want drain or resume, or none", args[0])
-	case len(args) != 2:
-		return app.Usage("%s: found %d arguments behind it, want the NAME of a machine or a server", args[0],
-			len(args)-1)
-	case c.Bool("watch") || c.Bool("json"):
-		return app.Usage("--watch and --json are for showing, %s shows nothing", args[0])
+	if len(args) == 0 {
+		return withStore(c, looks, func(ctx context.Context, s *metastore.Store) error {
+			return showCluster(ctx, c, s)
+		})
 	}
-	if _, err := metastore.Path("", args[1]); err != nil || strings.Contains(args[1], "/") {
-		return app.Usage("%q can't be the name of a machine or a server", args[1])
+	switch want := map[string]string{"drain": "the NAME of a machine or a server", "resume": "the NAME of one",
+		"resolve": "a reference disco://GROUP/NODE/SIMPROC", "dead-letters": ""}; {
+	case want[args[0]] == "" && args[0] != "dead-letters":
+		return app.Usage("there is no verb %q: want drain, resume, resolve or dead-letters, or none", args[0])
+	case want[args[0]] == "" && len(args) != 1:
+		return app.Usage("%s: found %d arguments behind it, want none", args[0], len(args)-1)
+	case want[args[0]] != "" && len(args) != 2:
+		return app.Usage("%s: found %d arguments behind it, want %s", args[0], len(args)-1, want[args[0]])
+	case c.Bool("watch"):
+		return app.Usage("--watch follows the whole cluster, and has no meaning for %s", args[0])
+	case c.Bool("json") && (args[0] == "drain" || args[0] == "resume"):
+		return app.Usage("--json is for showing, %s shows nothing", args[0])
 	}
-	return withStore(c, 0, func(ctx context.Context, s *metastore.Store) error {
+	run, err := clusterVerb(c, args)
+	if err != nil {
+		return err
+	}
+	return withStore(c, looks, func(ctx context.Context, s *metastore.Store) error {
 		ctx, cancel, err := bounded(ctx, c)
 		if err != nil {
 			return err
 		}
 		defer cancel()
-		if args[0] == "resume" {
-			return cluster.Resume(ctx, s, args[1])
-		}
-		return drain(ctx, c, s, args[1])
+		return run(ctx, s)
 	})
 }
 
-// drain also takes names that aren't there now, and says so.
-func drain(ctx context.Context, c *app.Call, s *metastore.Store, name string) error {
-	v, err := cluster.Open(ctx, s)
-	if err != nil {
-		return err
+// clusterVerb checks a verb's argument, and returns what it does.
+func clusterVerb(c *app.Call, args []string) (func(context.Context, *metastore.Store) error, error) {
+	switch args[0] {
+	case "dead-letters":
+		return func(ctx context.Context, s *metastore.Store) error { return deadLetters(ctx, c, s) }, nil
+	case "resolve":
+		ref, err := reference(c, args[1])
+		return func(ctx context.Context, s *metastore.Store) error { return resolve(ctx, c, s, ref) }, err
 	}
-	defer v.Close()
+	if err := checkName(args[1]); err != nil {
+		return nil, app.Usage("%s: the name of a machine or a server: %v", args[0], err)
+	}
+	return func(ctx context.Context, s *metastore.Store) error {
+		v, err := cluster.Open(ctx, s)
+		if err != nil {
+			return err
+		}
+		defer v.Close()
+		if args[0] == "resume" {
+			return resume(ctx, c, s, v, args[1])
+		}
+		return drain(ctx, c, s, v, args[1])
+	}, nil
+}
+
+// resume says so where there is nothing to undo: the name may be mistyped.
+func resume(ctx context.Context, c *app.Call, s *metastore.Store, v *cluster.View, name string) error {
+	if drained := v.Drained(); !slices.Contains(drained, name) {
+		fmt.Fprintf(c.Stderr, "%s: %s wasn't drained; drained are: %.500q\n", c.Program, name, drained)
+	}
+	return cluster.Resume(ctx, s, name)
+}
+
+// drain also takes names that aren't there now, and says so.
+func drain(ctx context.Context, c *app.Call, s *metastore.Store, v *cluster.View, name string) error {
 	known := slices.ContainsFunc(v.Members(), func(m cluster.Member) bool { return m.Name == name })
 	if _, ok := v.Server(name); !ok && !known {
 		fmt.Fprintf(c.Stderr, "%s: %s isn't there now: it is drained when it comes\n", c.Program, name)
@@ -97,10 +132,19 @@ type picture struct {
 	Malformed map[string]string `json:"malformed,omitempty"` // members whose values can't be read
 }
 
-func look(ctx context.Context, v *cluster.View) (*picture, error) {
-	leader, _, err := v.Leader(ctx)
+// look makes a picture. Where the store can't say who leads now, it is who led before.
+func look(ctx context.Context, c *app.Call, v *cluster.View, before string) (*picture, error) {
+	limited, cancel, err := bounded(ctx, c)
 	if err != nil {
 		return nil, err
+	}
+	defer cancel()
+	leader, _, err := v.Leader(limited)
+	switch {
+	case err != nil && ctx.Err() != nil, err != nil && !c.Bool("watch"):
+		return nil, err
+	case err != nil:
+		leader.Member = before
 	}
 	p := &picture{Leader: leader.Member, Members: append([]cluster.Member{}, v.Members()...),
 		Servers: append([]cluster.Server{}, v.Servers()...), Drained: append([]string{}, v.Drained()...)}
@@ -125,20 +169,45 @@ func showCluster(ctx context.Context, c *app.Call, s *metastore.Store) error {
 	}
 	defer v.Close()
 	if !c.Bool("watch") {
-		p, err := look(limited, v)
+		p, err := look(ctx, c, v, "")
 		if err == nil {
 			err = p.write(c)
 		}
 		return err
 	}
-	for change := uint64(0); ; {
-		if change, err = v.AwaitAvailable(ctx, change); err != nil {
-			return err
+	changed := make(chan struct{}, 1)
+	note := func() {
+		select {
+		case changed <- struct{}{}:
+		default: // it is to be shown anyway
 		}
-		p, err := look(ctx, v)
+	}
+	w, err := v.WatchLeader(limited, note)
+	if err != nil {
+		return err
+	}
+	defer w.Stop()
+	go func() {
+		for change, err := v.AwaitAvailable(ctx, 0); err == nil; change, err = v.AwaitAvailable(ctx, change) {
+			note()
+		}
+	}()
+	return follow(ctx, c, s, note, func(ctx context.Context) error { return showChanges(ctx, c, v, changed) })
+}
+
+// showChanges shows the cluster after each change.
+func showChanges(ctx context.Context, c *app.Call, v *cluster.View, changed <-chan struct{}) error {
+	for leader := ""; ; {
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		p, err := look(ctx, c, v, leader)
 		if err != nil {
 			return err
 		}
+		leader = p.Leader
 		c.Clear()
 		if err := p.write(c); err != nil {
 			return err
@@ -153,7 +222,7 @@ func showCluster(ctx context.Context, c *app.Call, s *metastore.Store) error {
 
 func (p *picture) write(c *app.Call) error {
 	if c.Bool("json") {
-		return writeJSON(c.Stdout, p)
+		return writeJSON(c.Stdout, p, c.Bool("watch"))
 	}
 	out := &strings.Builder{}
 	p.members(out)
@@ -205,8 +274,12 @@ func (p *picture) servers(out *strings.Builder) {
 	columns(out, rows)
 }
 
-// since is how long ago another machine's clock says that something was; clocks differ, so that it is 0 at least.
+// since is how long ago another machine's clock says that something was; clocks differ, so that it is 0 at least. What
+// can't be read has no time.
 func since(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
 	return max(0, time.Since(t)).Round(time.Second).String()
 }
 

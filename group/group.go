@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/disco-sim/disco/app"
@@ -26,9 +27,9 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Commands are store, cluster and agent.
+// Commands are store, cluster, agent and certs.
 func Commands() []app.Command {
-	return []app.Command{storeCommand(), clusterCommand(), agentCommand()}
+	return []app.Command{storeCommand(), clusterCommand(), agentCommand(), certsCommand()}
 }
 
 // storeFlags are those of every command that uses a store.
@@ -47,8 +48,17 @@ func storeFlags() []cli.Flag {
 	}
 }
 
+// access is what a command wants of a group.
+type access struct {
+	makes   bool          // the group, where it isn't there
+	session time.Duration // 0: as long as sessions last usually
+}
+
+// looks is the access of those who look at what is there, or change it: a mistyped name makes nothing.
+var looks access
+
 // connect opens the store that the flags name. Everything that uses it should end with ctx.
-func connect(ctx context.Context, c *app.Call, ttl time.Duration) (*metastore.Store, error) {
+func connect(ctx context.Context, c *app.Call, a access) (*metastore.Store, error) {
 	url := c.String("store")
 	if url == "" {
 		url = os.Getenv("DISCO_STORE")
@@ -63,21 +73,46 @@ func connect(ctx context.Context, c *app.Call, ttl time.Duration) (*metastore.St
 		return nil, err
 	}
 	defer cancel()
-	group := c.String("group")
-	if _, err := metastore.Path("", group); err != nil {
-		return nil, app.Usage("--group: %v", err)
+	group, err := groupOf(c)
+	if err != nil {
+		return nil, err
 	}
 	// What goes wrong beside a command is for people: a line each.
 	report := func(problem error) { fmt.Fprintf(c.Stderr, "%s: %v\n", c.Program, problem) }
 	store, err := dial.Open(ctx, dial.Options{URL: url, CA: c.String("store-ca"), Cert: c.String("store-cert"),
 		Key: c.String("store-key"), PasswordFile: c.String("store-password-file"),
-		Password: os.Getenv("DISCO_STORE_PASSWORD"), TTL: ttl,
-		Store: metastore.Options{Group: group, Base: cluster.Base(), Report: report}})
+		Password: os.Getenv("DISCO_STORE_PASSWORD"), TTL: a.session,
+		Store: metastore.Options{Group: group, Base: cluster.Base(), Existing: !a.makes, Report: report}})
+	if errors.Is(err, metastore.ErrNoGroup) {
+		return nil, app.Usage("--group: %v: `agent`, `store put` or `store queue --push` makes one", err)
+	}
 	var wrong *dial.OptionsError
 	if errors.As(err, &wrong) {
 		return nil, app.Usage("%v", err)
 	}
 	return store, err
+}
+
+// groupOf is the group's name. It is one name: groups that lie in each other would see each other.
+func groupOf(c *app.Call) (string, error) {
+	group := c.String("group")
+	err := checkName(group)
+	if err == nil {
+		err = metastore.CheckKey("", group, true) // the store's own name
+	}
+	if err != nil {
+		return "", app.Usage("--group: %v", err)
+	}
+	return group, nil
+}
+
+// checkName refuses what isn't one name of a key.
+func checkName(name string) error {
+	if strings.Contains(name, "/") || name == "" {
+		return fmt.Errorf("found %.80q, want one name of a key, without a slash", name)
+	}
+	_, err := metastore.Path("", name)
+	return err
 }
 
 // bounded is a context for one answer of the store.
@@ -86,15 +121,15 @@ func bounded(ctx context.Context, c *app.Call) (context.Context, context.CancelF
 	if timeout <= 0 {
 		return nil, nil, app.Usage("--store-timeout: found %v, want more than 0", timeout)
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("the --store-timeout of %v is over", timeout))
 	return ctx, cancel, nil
 }
 
 // withStore runs a command that uses the store, and ends by signals.
-func withStore(c *app.Call, ttl time.Duration, f func(ctx context.Context, s *metastore.Store) error) error {
+func withStore(c *app.Call, a access, f func(ctx context.Context, s *metastore.Store) error) error {
 	ctx, undo := c.Interruptible()
 	defer undo()
-	s, err := connect(ctx, c, ttl)
+	s, err := connect(ctx, c, a)
 	if err == nil {
 		err = errors.Join(f(ctx, s), s.Close())
 	}
@@ -105,12 +140,12 @@ func withStore(c *app.Call, ttl time.Duration, f func(ctx context.Context, s *me
 	return err
 }
 
-// writeJSON writes one JSON value and a newline.
-func writeJSON(w io.Writer, value any) error {
-	text, err := json.MarshalIndent(value, "", "  ")
-	if err != nil {
-		return err
+// writeJSON writes one JSON value and a newline: on several lines for people, or on one, where more follow.
+func writeJSON(w io.Writer, value any, oneLine bool) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	if !oneLine {
+		e.SetIndent("", "  ")
 	}
-	_, err = fmt.Fprintf(w, "%s\n", text)
-	return err
+	return e.Encode(value)
 }

@@ -7,19 +7,26 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/disco-sim/disco/app"
 	"github.com/disco-sim/disco/cluster"
+	"github.com/disco-sim/disco/internal/forward"
 	"github.com/disco-sim/disco/internal/leaktest"
 	"github.com/disco-sim/disco/internal/storeserver"
+	"github.com/disco-sim/disco/metastore"
+	"github.com/disco-sim/disco/metastore/dial"
+	"github.com/disco-sim/disco/metastore/mem"
 )
 
 // programVariable makes the test's program the commands' own.
@@ -46,9 +53,7 @@ func stores(t *testing.T, f func(t *testing.T, url string)) {
 	t.Run("etcd", func(t *testing.T) { f(t, etcd(ctx, t)) })
 	t.Run("zk", func(t *testing.T) {
 		e, err := storeserver.StartEnsemble(ctx, t.TempDir(), 1, storeserver.ZKOptions{})
-		if err != nil {
-			t.Skipf("SKIPPED: no ZooKeeper: %v", err)
-		}
+		storeserver.Need(t, err)
 		t.Cleanup(e.Close)
 		f(t, "zk://"+e.Addrs()[0]+"/chroot")
 	})
@@ -56,9 +61,7 @@ func stores(t *testing.T, f func(t *testing.T, url string)) {
 
 func etcd(ctx context.Context, t *testing.T) (url string) {
 	e, err := storeserver.StartEtcds(ctx, t.TempDir(), 1)
-	if err != nil {
-		t.Skipf("SKIPPED: no etcd: %v", err)
-	}
+	storeserver.Need(t, err)
 	t.Cleanup(e.Close)
 	return "etcd://" + e.Addrs()[0]
 }
@@ -72,6 +75,8 @@ func TestStore(t *testing.T) {
 			stdout      string
 			stderr      string // a part
 		}{
+			{"", "get a", 2, "", `no such group: "disco"; the store has none`},
+			{"", "put x 1", 0, "", ""},
 			{"", "get a", 1, "", `there is no key "a"`},
 			{"", "put a/b {\"x\":[1,null]}", 0, "", ""},
 			{"", "get a/b", 0, "{\"x\":[1,null]}\n", ""},
@@ -101,10 +106,40 @@ func TestStore(t *testing.T) {
 			{"", "", 2, "", "there is no verb"},
 			{"", "get a --store-timeout 0s", 2, "", "more than 0"},
 			{"", "get a --group ../b", 2, "", "--group"},
-			{strings.Repeat("x", 1_100_000), "put big", 1, "", "found more than 1000000 bytes"},
+			{strings.Repeat("x", 1_100_000), "put big", 2, "", "found more than 1000000 bytes"},
+			{strings.Repeat("x", 999_990), "put big", 2, "", "want at most 999986"},
+			{"\xff", "put a", 2, "", "no UTF-8"},
+			{"a\x00b", "put nul", 0, "", ""},
+			{"", "get nul", 0, "\"a\\u0000b\"\n", ""},
+			{"", "put exact 12345678901234567890123.0", 0, "", ""},
+			{"", "get exact", 0, "12345678901234567890123.0\n", ""},
+			{"", "get exact --json", 0, "{\n  \"key\": \"exact\",\n  \"value\": 12345678901234567890123.0\n}\n", ""},
+			{"", "put zookeeper <&>", 0, "", ""},
+			{"", "get zookeeper", 0, "\"<&>\"\n", ""},
+			{"", "put / 1", 2, "", "the group itself"},
+			{"", "rm -r /", 2, "", "the group itself"},
+			{"", "queue / --push 1", 2, "", "the group itself"},
+			{"", "put .disco 1", 2, "", "the store's own"},
+			{"", "rm -r .disco", 2, "", "the store's own"},
+			{"", "get .", 2, "", "out of its group"},
+			{"", "get a\x00b", 2, "", "U+0000"},
+			{"", "get /", 1, "", "`store list /`"},
+			{"", "put -x 1", 2, "", "no flag -x"},
+			{"", "put -- -x 1", 0, "", ""},
+			{"", "get -- -x", 0, "1\n", ""},
+			{"", "queue none --pop", 1, "", "no item that is free (waited 0s)"},
+			{"", "list none", 1, "", "there is no key"},
+			{"", "queue q --pop --wait 10ms", 1, "", "no item that is free (waited 10ms)"},
+			{"", "queue q --pop --wait -1s", 2, "", "at least 0s"},
+			{"", "queue q --pop --wait soon", 2, "", `--wait: found "soon", want a time such as`},
+			{"", "queue q --pop --push 1", 2, "", "give --push VALUE, or --pop"},
+			{"", "get a --group a/b", 2, "", "without a slash"},
+			{"", "get a --group=", 2, "", "--group"},
+			{"", "get " + strings.Repeat("x", 2000), 2, "", "at most 255"},
+			{"", "get " + strings.Repeat("x/", 600) + "x", 2, "", "at most 1024"},
 		} {
 			for _, args := range [][]string{append([]string{"store", "--store", url}, strings.Fields(c.args)...),
-				append(append([]string{"store"}, strings.Fields(c.args)...), "--store", url)} {
+				append([]string{"store", strings.SplitN(c.args+" ", " ", 2)[0], "--store", url}, rest(c.args)...)} {
 				if c.status == 0 && strings.HasPrefix(c.args, "put --create") || strings.HasPrefix(c.args, "rm") &&
 					c.status == 0 {
 					args = append([]string{"store", "--store", url}, strings.Fields(c.args)...)
@@ -122,6 +157,44 @@ func TestStore(t *testing.T) {
 		}
 		queueInOrder(t, url)
 	})
+}
+
+// TestLooking: what only looks, or changes what is there, makes no group of a mistyped name, and says which there are.
+func TestLooking(t *testing.T) {
+	stores(t, func(t *testing.T, url string) {
+		withGroup(t, url)
+		for range 2 { // after the first time there is still none
+			for _, args := range []string{"store get a", "store list", "store tree", "store watch a", "store rm a",
+				"store queue q", "store queue q --pop", "cluster", "cluster --watch", "cluster drain h1",
+				"cluster resume h1", "cluster dead-letters", "cluster resolve disco://dicso/a/b"} {
+				status, stdout, stderr := run("", append(strings.Fields(args), "--group", "dicso", "--store", url)...)
+				if status != 2 || stdout != "" || !strings.Contains(stderr,
+					`no such group: "dicso"; the store has ["disco"]`) {
+					t.Errorf("%s: %d, %q, %q", args, status, stdout, stderr)
+				}
+			}
+		}
+		if status, _, stderr := run("", "store", "queue", "q", "--pop", "--wait", "1ms", "--group", "new", "--store",
+			url); status != 1 || !strings.Contains(stderr, "no item") {
+			t.Errorf("who waits for an item makes the group: %d %s", status, stderr)
+		}
+	})
+}
+
+// withGroup makes the group disco.
+func withGroup(t *testing.T, url string) {
+	t.Helper()
+	if status, _, stderr := run("", "store", "put", "x", "1", "--store", url); status != 0 {
+		t.Fatal(stderr)
+	}
+}
+
+// rest is the arguments behind the first one.
+func rest(args string) []string {
+	if all := strings.Fields(args); len(all) > 0 {
+		return all[1:]
+	}
+	return nil
 }
 
 func queueInOrder(t *testing.T, url string) {
@@ -155,10 +228,25 @@ func TestNoStore(t *testing.T) {
 		{"cluster --store etcd://192.0.2.7:1", 2, "--store-ca"},
 		{"cluster --store etcd://127.0.0.1:1 --store-timeout 300ms", 1, " for 3"},
 		{"cluster --store zk://127.0.0.1:1 --store-timeout 300ms", 1, " for 3"},
-		{"cluster fill h1 --store etcd://127.0.0.1:1", 2, "drain or resume"},
+		{"cluster fill h1 --store etcd://127.0.0.1:1", 2, "drain, resume"},
 		{"cluster drain --store etcd://127.0.0.1:1", 2, "the NAME"},
-		{"cluster drain a/b --store etcd://127.0.0.1:1", 2, "can't be the name"},
+		{"cluster drain a/b --store etcd://127.0.0.1:1", 2, "without a slash"},
+		{"cluster resume .. --store etcd://127.0.0.1:1", 2, "out of its group"},
+		{"cluster --group .. --store etcd://127.0.0.1:1", 2, "out of its group"},
+		{"cluster --group .disco --store etcd://127.0.0.1:1", 2, "is the store's own"},
+		{"cluster --store-timeout soon --store etcd://127.0.0.1:1", 2, `found "soon", want a time such as`},
+		{"agent --slots x --store etcd://127.0.0.1:1", 2, `found "x", want a whole number`},
+		{"agent --address nonsense --store etcd://127.0.0.1:1", 2, "want HOST:PORT"},
+		{"store watch a --store etcd://127.0.0.1:1 --store-timeout 300ms", 1, "--store-timeout of 300ms is over"},
 		{"cluster drain h1 --json --store etcd://127.0.0.1:1", 2, "for showing"},
+		{"cluster drain h1 --watch --store etcd://127.0.0.1:1", 2, "has no meaning for drain"},
+		{"cluster resolve --store etcd://127.0.0.1:1", 2, "want a reference"},
+		{"cluster resolve disco://disco --store etcd://127.0.0.1:1", 2, "it has 1 parts"},
+		{"cluster resolve http://a/b/c --store etcd://127.0.0.1:1", 2, "doesn't begin with disco://"},
+		{"cluster resolve disco://disco/a/b?x=1 --store etcd://127.0.0.1:1", 2, "is no rep="},
+		{"cluster resolve disco://disco/%zz --store etcd://127.0.0.1:1", 2, "invalid URL escape"},
+		{"cluster resolve disco://shop/a/b --store etcd://127.0.0.1:1", 2, "--group names another one"},
+		{"cluster dead-letters h1 --store etcd://127.0.0.1:1", 2, "want none"},
 		{"agent --slots -1 --store etcd://127.0.0.1:1", 2, "0 to 1024"},
 		{"agent --label x --store etcd://127.0.0.1:1", 2, "KEY=VALUE"},
 		{"agent --name a/b --store etcd://127.0.0.1:1", 2, "without a slash"},
@@ -172,6 +260,20 @@ func TestNoStore(t *testing.T) {
 			t.Errorf("%s: %d %q %q; want %d and %q", c.args, status, stdout, stderr, c.status, c.want)
 		}
 	}
+}
+
+// TestBrokenServer: a server that can't be read is shown with the reason, and nothing that was never written.
+func TestBrokenServer(t *testing.T) {
+	stores(t, func(t *testing.T, url string) {
+		if status, _, stderr := run("", "store", "put", "cluster/servers/x/y", "1", "--store", url); status != 0 {
+			t.Fatal(stderr)
+		}
+		status, stdout, stderr := run("", "cluster", "--store", url)
+		want := "x       BROKEN  -           0  key \"cluster/servers/x\": holds no value; there is no cluster/info/x\n"
+		if status != 0 || !strings.Contains(stdout, want) {
+			t.Errorf("%d %q %q", status, stdout, stderr)
+		}
+	})
 }
 
 // process is an agent with its supervisor.
@@ -228,6 +330,7 @@ func await(t *testing.T, what string, done func() bool) {
 // its supervisor is. The session is long enough that its end can't be what removes the keys.
 func TestAgent(t *testing.T) {
 	stores(t, func(t *testing.T, url string) {
+		withGroup(t, url)
 		flags := []string{"--store", url, "--name", "h1", "--slots", "2", "--roles", "front,db", "--label",
 			"rack=a", "--session", "5m"}
 		up := func() bool {
@@ -259,6 +362,10 @@ func TestAgent(t *testing.T) {
 		if status, _, stderr := runAgentTwice(t, flags); status != 1 || !strings.Contains(stderr,
 			"is taken by process") {
 			t.Errorf("a second h1: %d %s", status, stderr)
+		}
+		absent := []string{"--store", strings.SplitN(url, "/", 2)[0] + "//127.0.0.1:1", "--store-timeout", "300ms"}
+		if status, _, stderr := runAgentTwice(t, absent); status != 1 || !strings.Contains(stderr, " for 3") {
+			t.Errorf("an agent without a store: %d %s", status, stderr)
 		}
 		_ = agent.Process.Signal(syscall.SIGTERM)
 		if err := <-agent.done; err != nil {
@@ -319,17 +426,17 @@ func start(t *testing.T, env []string, args ...string) *started {
 	return &started{cmd, bufio.NewScanner(out)}
 }
 
-// expect reads lines until one contains a text.
-func (s *started) expect(t *testing.T, text string) {
+// expect reads lines until one contains a text, and returns them.
+func (s *started) expect(t *testing.T, text string) (seen []string) {
 	t.Helper()
-	var seen []string
 	for s.lines.Scan() {
-		if strings.Contains(s.lines.Text(), text) {
-			return
-		}
 		seen = append(seen, s.lines.Text())
+		if strings.Contains(s.lines.Text(), text) {
+			return seen
+		}
 	}
 	t.Fatalf("no line with %q in %q", text, seen)
+	return nil
 }
 
 // end sends a signal, and returns the exit status.
@@ -342,9 +449,44 @@ func (s *started) end(signal syscall.Signal) int {
 	return s.ProcessState.ExitCode()
 }
 
+// through is a store's URL by a proxy that can be cut off.
+func through(t *testing.T, url string) (*forward.Forwarder, string) {
+	t.Helper()
+	engine, rest, _ := strings.Cut(url, "://")
+	host, chroot, _ := strings.Cut(rest, "/")
+	proxy, err := forward.New("", host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(proxy.Close)
+	return proxy, engine + "://" + proxy.Addr() + "/" + chroot
+}
+
+// TestHowAnAgentEnds: an agent says that it has left the group only if it was still in it.
+func TestHowAnAgentEnds(t *testing.T) {
+	stores(t, func(t *testing.T, url string) {
+		proxy, url := through(t, url)
+		args := []string{"agent", "--store", url, "--name", "h1", "--slots", "1", "--session", "1s",
+			"--store-timeout", "5s"}
+		a := start(t, nil, args...)
+		a.expect(t, "h1 is up")
+		_ = a.Process.Signal(syscall.SIGTERM)
+		a.expect(t, "h1 has left")
+		_ = a.Wait()
+		a = start(t, nil, args...)
+		a.expect(t, "h1 is up")
+		proxy.Isolate()
+		a.expect(t, "has lost its session")
+		_ = a.Process.Signal(syscall.SIGTERM)
+		a.expect(t, "h1 has ended without a session")
+		_ = a.Wait()
+	})
+}
+
 // TestWatch: watches show what is there and what comes, until a signal, whose status they end with.
 func TestWatch(t *testing.T) {
 	stores(t, func(t *testing.T, url string) {
+		withGroup(t, url)
 		put := func(value string) {
 			t.Helper()
 			if status, _, stderr := run("", "store", "put", "a", value, "--store", url); status != 0 {
@@ -377,6 +519,73 @@ func TestWatch(t *testing.T) {
 	})
 }
 
+// TestUnread: what follows the store ends when nobody reads its output any more, although nothing changes, as a
+// program does that SIGPIPE ends.
+func TestUnread(t *testing.T) {
+	url := etcd(t.Context(), t)
+	withGroup(t, url)
+	var all sync.WaitGroup
+	defer all.Wait()
+	for _, args := range []string{"store watch a", "cluster --watch"} {
+		cmd := exec.Command("/proc/self/exe", append(strings.Fields(args), "--store", url)...)
+		cmd.Env = append(os.Environ(), programVariable+"=1")
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		all.Go(func() {
+			if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+				t.Errorf("%s: %v", args, err)
+			}
+			_ = out.Close()
+			late := time.AfterFunc(30*time.Second, func() { _ = cmd.Process.Kill() })
+			defer late.Stop()
+			_ = cmd.Wait()
+			if status := cmd.ProcessState.ExitCode(); status != app.ExitPipe || stderr.Len() > 0 {
+				t.Errorf("%s: %v %s, want status %d and no word", args, cmd.ProcessState, &stderr, app.ExitPipe)
+			}
+		})
+	}
+}
+
+// TestInterrupted: a signal ends a command that waits, for its input too, with the signal's status.
+func TestInterrupted(t *testing.T) {
+	url := etcd(t.Context(), t)
+	withGroup(t, url)
+	for _, args := range []string{"store put a", "store queue q --pop --wait 1h", "store watch a", "cluster --watch"} {
+		cmd := exec.Command("/proc/self/exe", append(strings.Fields(args), "--store", url)...)
+		cmd.Env = append(os.Environ(), programVariable+"=1")
+		in, err := cmd.StdinPipe() // stays open
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan struct{})
+		go func() { defer close(done); _ = cmd.Wait() }()
+		time.Sleep(300 * time.Millisecond)
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-done:
+		case <-time.After(10 * time.Second):
+			_ = cmd.Process.Kill()
+			t.Errorf("%s: didn't end", args)
+			<-done
+		}
+		state, _ := cmd.ProcessState.Sys().(syscall.WaitStatus)
+		if status := cmd.ProcessState.ExitCode(); status != 143 && state.Signal() != syscall.SIGTERM {
+			t.Errorf("%s: %v, want it ended by SIGTERM", args, cmd.ProcessState)
+		}
+		_ = in.Close()
+	}
+}
+
 // TestPasswords: a store that asks for one takes it from the environment or a file, and from nobody else; it
 // appears in no message and no list of processes.
 func TestPasswords(t *testing.T) {
@@ -388,9 +597,7 @@ func TestPasswords(t *testing.T) {
 		t.Fatal(err)
 	}
 	e, err := storeserver.StartEtcds(ctx, t.TempDir(), 1, "--password-file", file)
-	if err != nil {
-		t.Skipf("SKIPPED: no etcd: %v", err)
-	}
+	storeserver.Need(t, err)
 	t.Cleanup(e.Close)
 	named, nameless := "etcd://root@"+e.Addrs()[0], "etcd://"+e.Addrs()[0]
 	t.Setenv("DISCO_STORE_PASSWORD", "wrong")
@@ -398,7 +605,7 @@ func TestPasswords(t *testing.T) {
 		url, flag string
 		status    int
 	}{{named, file, 0}, {named, "", 1}, {nameless, "", 1}, {nameless, file, 2}} {
-		args := []string{"store", "list", "--store", c.url}
+		args := []string{"store", "put", "x", "1", "--store", c.url}
 		if c.flag != "" {
 			args = append(args, "--store-password-file", c.flag)
 		}
@@ -423,4 +630,222 @@ func TestPasswords(t *testing.T) {
 	if status := a.end(syscall.SIGTERM); status != 0 {
 		t.Errorf("status %d", status)
 	}
+}
+
+// TestOutage: a command that follows the store says that it is out of reach, for how long, and when it is back, and
+// goes on. With --json each picture is one line.
+func TestOutage(t *testing.T) {
+	stores(t, func(t *testing.T, url string) {
+		withGroup(t, url)
+		proxy, cut := through(t, url)
+		shown := start(t, nil, "cluster", "--watch", "--json", "--store", cut)
+		value := start(t, nil, "store", "watch", "a", "--store", cut, "--store-timeout", "2s")
+		shown.expect(t, `{"members":[],"servers":[],"drained":[]}`)
+		value.expect(t, "a isn't there")
+		proxy.Isolate()
+		shown.expect(t, "has been out of reach for 3") // not only after --store-timeout
+		value.expect(t, "has been out of reach for 2")
+		if status, _, stderr := run("", "store", "put", "a", "1", "--store", url); status != 0 {
+			t.Error(stderr)
+		}
+		if status, _, stderr := run("", "cluster", "drain", "h1", "--store", url); status != 0 {
+			t.Error(stderr)
+		}
+		proxy.Heal()
+		seen := append(shown.expect(t, "is back, after "), shown.expect(t, `"drained":["h1"]`)...)
+		for _, line := range seen {
+			if strings.HasPrefix(line, "{") && !json.Valid([]byte(line)) {
+				t.Errorf("no object in one line: %q", line)
+			}
+		}
+		if !slices.Contains(value.expect(t, "is back, after "), "a = 1") {
+			value.expect(t, "a = 1")
+		}
+		for _, s := range []*started{shown, value} {
+			if status := s.end(syscall.SIGINT); status != 130 {
+				t.Errorf("status %d after SIGINT", status)
+			}
+		}
+	})
+}
+
+// TestLeadingSlash: a key is shown in one form, however it was written.
+func TestLeadingSlash(t *testing.T) {
+	url := etcd(t.Context(), t)
+	withGroup(t, url)
+	for args, want := range map[string]string{"get /x --json": `"key":"x"`, "tree /x": "x = 1\n"} {
+		all := append(append([]string{"store"}, strings.Fields(args)...), "--store", url)
+		status, out, errs := run("", all...)
+		if status != 0 || !strings.Contains(strings.ReplaceAll(out, ": ", ":"), want) {
+			t.Errorf("%s: status %d, %q, %q, want %q", args, status, out, errs, want)
+		}
+	}
+	w := start(t, nil, "store", "watch", "/x", "--store", url)
+	if seen := w.expect(t, " = 1"); seen[0] != "x = 1" {
+		t.Errorf("found %q", seen)
+	}
+	w.end(syscall.SIGINT)
+}
+
+// TestAgentOfAnotherStore: an agent whose store has lost its data ends, and says why.
+func TestAgentOfAnotherStore(t *testing.T) {
+	e, err := storeserver.StartEtcds(t.Context(), t.TempDir(), 1)
+	storeserver.Need(t, err)
+	t.Cleanup(e.Close)
+	a := start(t, nil, "agent", "--name", "h1", "--slots", "1", "--store", "etcd://"+e.Addrs()[0])
+	a.expect(t, "h1 is up")
+	e.Servers[0].Kill()
+	if err := errors.Join(e.Servers[0].Wipe(), e.Servers[0].Start(), e.Servers[0].Ready(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	a.expect(t, "h1 has ended: this is another store than before")
+	if _ = a.Wait(); a.ProcessState.ExitCode() != 1 {
+		t.Errorf("status %d, want 1", a.ProcessState.ExitCode())
+	}
+}
+
+// slow is an engine that takes its time.
+type slow struct{ metastore.Backend }
+
+func (b slow) Children(ctx context.Context, path string) ([]string, error) {
+	time.Sleep(200 * time.Millisecond)
+	return b.Backend.Children(ctx, path)
+}
+
+// TestPopOfASlowStore: that a store takes its time doesn't make its queue empty.
+func TestPopOfASlowStore(t *testing.T) {
+	pops := storeCommand()
+	pops.Run = func(c *app.Call) error {
+		ctx := context.Background()
+		s, err := metastore.New(ctx, slow{mem.NewServer(time.Minute).NewClient()}, metastore.Options{})
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		if _, err := s.Enqueue(ctx, "q", "found"); err != nil {
+			return err
+		}
+		q, err := s.Queue("q")
+		if err != nil {
+			return err
+		}
+		return pop(ctx, c, q, 0)
+	}
+	var out, errs bytes.Buffer
+	status := app.RunWith([]string{"disco-run", "store"}, strings.NewReader(""), &out, &errs, []app.Command{pops})
+	if status != 0 || out.String() != "\"found\"\n" {
+		t.Errorf("%d %q %q", status, &out, &errs)
+	}
+}
+
+// TestPutCreate: put --create leaves a value that is there as it is, also one that can't be read.
+func TestPutCreate(t *testing.T) {
+	ctx := context.Background()
+	backend := mem.NewServer(time.Minute).NewClient()
+	s, err := metastore.New(ctx, backend, metastore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for key, raw := range map[string]string{"/there": `j"old"`, "/odd": "j{", "/directory/below": "j1"} {
+		if err := backend.Commit(ctx, nil, []metastore.Op{{Path: key, Do: metastore.Create,
+			Value: []byte(raw)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	puts := storeCommand()
+	puts.Run = func(c *app.Call) error { return put(ctx, c, s, c.Args().Slice()) }
+	for key, want := range map[string]int{"there": 1, "odd": 1, "directory": 0, "new": 0} {
+		var out, errs bytes.Buffer
+		status := app.RunWith([]string{"disco-run", "store", "--create", key, "2"}, strings.NewReader(""), &out, &errs,
+			[]app.Command{puts})
+		v, err := s.Get(ctx, key)
+		if status != want || err != nil || (string(v.Bytes()) == "2") != (want == 0) ||
+			strings.Contains(errs.String(), "has a value already") != (want == 1) {
+			t.Errorf("%s: status %d, %q, now %q, %v", key, status, &errs, v.Bytes(), err)
+		}
+	}
+}
+
+// host is a runner that hosts one node, and looks for another one that is nowhere.
+type host struct {
+	*cluster.Reporter
+	view *cluster.View
+}
+
+func (h host) Initialize(_ context.Context, a cluster.Assignment) ([]string, error) {
+	r := cluster.NewResolver[int](h.view, "disco", "h1-0", nil)
+	h.Resolves(r)
+	for range 3 {
+		if _, err := r.Resolve(cluster.Ref{Cluster: "disco", Node: "lost", Simproc: "till"}); err == nil {
+			return nil, errors.New("a node that is nowhere was found")
+		}
+	}
+	return []string{"shop/1"}, nil
+}
+func (host) Activate(context.Context) error  { return nil }
+func (host) Pause(context.Context) error     { return nil }
+func (host) Terminate(context.Context) error { return nil }
+
+// TestReferences: people find out which server hosts what a reference names, and which references servers couldn't
+// resolve.
+func TestReferences(t *testing.T) {
+	stores(t, func(t *testing.T, url string) {
+		withGroup(t, url)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if status, stdout, _ := run("", "cluster", "dead-letters", "--store", url); status != 0 ||
+			!strings.Contains(stdout, "no dead letters") {
+			t.Errorf("%d %q", status, stdout)
+		}
+		s, err := dial.Open(ctx, dial.Options{URL: url, Store: metastore.Options{Group: "disco", Base: cluster.Base()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		v, err := cluster.Open(ctx, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer v.Close()
+		m, err := cluster.Join(ctx, s, cluster.Options{Name: "h1", Version: "v1", Slots: 1, Address: "h1:4711",
+			Runner: func(_ int, r *cluster.Reporter) cluster.Runner { return host{r, v} }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = m.Leave(ctx) }()
+		a := &cluster.Assignment{Experiment: "e", Replication: "7", Partition: 2}
+		await(t, "h1 is seen", func() bool { _, ok := v.Server("h1-0"); return ok })
+		for _, state := range []cluster.State{cluster.Reserved, cluster.Ready} {
+			if ack, err := v.Ask(ctx, "h1-0", state, a, "test"); err != nil || ack.Phase != cluster.Applied {
+				t.Fatalf("%v: %+v, %v", state, ack, err)
+			}
+		}
+		status, stdout, stderr := run("", "cluster", "resolve", "disco://disco/shop%2F1/till", "--store", url, "--json")
+		var found resolved
+		if err := json.Unmarshal([]byte(stdout), &found); err != nil || status != 0 || found.Server != "h1-0" ||
+			found.Replication != "7" || found.Partition != 2 || found.Address != "h1:4711" || found.Member != "h1" ||
+			found.State != cluster.Ready {
+			t.Errorf("%d %q %q: %+v, %v", status, stdout, stderr, found, err)
+		}
+		status, stdout, stderr = run("", "cluster", "resolve", "disco://disco/shop%2F1?rep=7", "--store", url)
+		if status != 0 || !strings.Contains(stdout, "h1-0    READY  e/7/2") {
+			t.Errorf("%d %q %q", status, stdout, stderr)
+		}
+		status, stdout, stderr = run("", "cluster", "resolve", "disco://disco/shop%2F1?rep=8", "--store", url)
+		if status != 1 || !strings.Contains(stderr, "no server hosts") || stdout != "" {
+			t.Errorf("%d %q %q", status, stdout, stderr)
+		}
+		await(t, "its dead letters are seen", func() bool {
+			status, stdout, stderr = run("", "cluster", "dead-letters", "--store", url)
+			return status != 0 || strings.Contains(stdout, "h1-0: 3; the last 1 references:\n  3 times  "+
+				"disco://disco/lost/till  no server hosts the node \"lost\"\n")
+		})
+		status, stdout, stderr = run("", "cluster", "dead-letters", "--json", "--store", url)
+		var letters []lettersOf
+		if err := json.Unmarshal([]byte(stdout), &letters); err != nil || status != 0 || len(letters) != 1 ||
+			letters[0].Server != "h1-0" || letters[0].Times != 3 || len(letters[0].Last) != 1 {
+			t.Errorf("%d %q %q: %v", status, stdout, stderr, err)
+		}
+	})
 }

@@ -3,12 +3,15 @@
 package group
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/disco-sim/disco/app"
 	"github.com/disco-sim/disco/internal/infile"
@@ -24,7 +27,7 @@ func storeCommand() app.Command {
 			"put KEY VALUE   writes one: JSON, or text that isn't JSON; - or nothing is standard input\n" +
 			"list [KEY]      shows the names right below a key\n" +
 			"tree [KEY]      shows everything below a key\n" +
-			"watch KEY       shows a value, and again whenever it changes, until the key is deleted\n" +
+			"watch KEY       shows a value, and again whenever it changes, until Ctrl-C\n" +
 			"rm KEY          deletes a key, with -r also everything below it\n" +
 			"queue KEY       shows the items of a queue; --push VALUE appends one, --pop takes the first\n" +
 			"A key that begins with - stands behind --.",
@@ -44,17 +47,18 @@ type verb struct {
 	name     string
 	min, max int // arguments besides the verb
 	flags    []string
+	writes   bool
 	run      func(ctx context.Context, c *app.Call, s *metastore.Store, args []string) error
 }
 
 var verbs = []verb{
-	{"get", 1, 1, []string{"json"}, get},
-	{"put", 1, 2, []string{"create"}, put},
-	{"list", 0, 1, []string{"json"}, list},
-	{"tree", 0, 1, []string{"json"}, tree},
-	{"watch", 1, 1, []string{"json"}, watch},
-	{"rm", 1, 1, []string{"recursive"}, remove},
-	{"queue", 1, 1, []string{"json", "push", "pop", "wait"}, queue},
+	{"get", 1, 1, []string{"json"}, false, get},
+	{"put", 1, 2, []string{"create"}, true, put},
+	{"list", 0, 1, []string{"json"}, false, list},
+	{"tree", 0, 1, []string{"json"}, false, tree},
+	{"watch", 1, 1, []string{"json"}, false, watch},
+	{"rm", 1, 1, []string{"recursive"}, true, remove},
+	{"queue", 1, 1, []string{"json", "push", "pop", "wait"}, true, queue},
 }
 
 func runStore(c *app.Call) error {
@@ -74,17 +78,34 @@ func runStore(c *app.Call) error {
 				return app.Usage("--%s has no meaning for %s", flag, v.name)
 			}
 		}
-		if v.max > 0 && len(args) > 1 {
-			if _, err := metastore.Path("", args[1]); err != nil {
-				return app.Usage("%v", err)
-			}
-		}
-		return withStore(c, 0, func(ctx context.Context, s *metastore.Store) error {
-			return v.run(ctx, c, s,
-				args[1:])
-		})
+		return runVerb(c, v, args[1:])
 	}
 	return app.Usage("there is no verb %q: want get, put, list, tree, watch, rm or queue", args[0])
+}
+
+func runVerb(c *app.Call, v verb, args []string) error {
+	group, err := groupOf(c)
+	if err != nil {
+		return err
+	}
+	if len(args) > 0 {
+		if err := metastore.CheckKey(group, args[0], v.writes); err != nil {
+			return app.Usage("%s: %v", v.name, err)
+		}
+		args = append([]string{strings.TrimPrefix(args[0], "/")}, args[1:]...) // as keys are shown everywhere
+	}
+	switch wait := c.Duration("wait"); {
+	case c.IsSet("push") && c.Bool("pop") || c.IsSet("wait") && !c.Bool("pop"):
+		return app.Usage("%s: give --push VALUE, or --pop and perhaps --wait TIME", v.name)
+	case wait < 0:
+		return app.Usage("%s: --wait: found %v, want at least 0s", v.name, wait)
+	}
+	if args, err = valueArgument(c, v, args); err != nil {
+		return err
+	}
+	// Who waits for an item may be there before the first one is.
+	a := access{makes: v.name == "put" || c.IsSet("push") || c.IsSet("wait")}
+	return withStore(c, a, func(ctx context.Context, s *metastore.Store) error { return v.run(ctx, c, s, args) })
 }
 
 func wanted(least, most int) string {
@@ -106,18 +127,19 @@ func key(args []string) string {
 
 // shown is a value for JSON output.
 type shown struct {
-	Key       string `json:"key"`
-	Value     any    `json:"value"` // null in a directory
-	Directory bool   `json:"directory,omitempty"`
-	Ephemeral bool   `json:"ephemeral,omitempty"`
-	Malformed string `json:"malformed,omitempty"`
+	Key       string          `json:"key"`
+	Value     json.RawMessage `json:"value"` // null in a directory
+	Directory bool            `json:"directory,omitempty"`
+	Ephemeral bool            `json:"ephemeral,omitempty"`
+	Gone      bool            `json:"gone,omitempty"` // there is no such key (any more)
+	Malformed string          `json:"malformed,omitempty"`
 }
 
 func show(v metastore.Value) shown {
-	s := shown{Key: v.Key(), Directory: !v.HasValue(), Ephemeral: v.Ephemeral}
+	s := shown{Key: v.Key(), Directory: v.Exists() && !v.HasValue(), Ephemeral: v.Ephemeral, Gone: !v.Exists()}
 	if v.HasValue() {
 		var err error
-		if s.Value, err = v.Any(); err != nil {
+		if s.Value, err = v.JSON(); err != nil {
 			s.Malformed = err.Error()
 		}
 	}
@@ -132,11 +154,7 @@ func (s shown) text() string {
 	case s.Directory:
 		return "(directory)"
 	}
-	line, err := json.Marshal(s.Value)
-	if err != nil {
-		return fmt.Sprintf("%v", s.Value)
-	}
-	return string(line)
+	return string(s.Value)
 }
 
 func get(ctx context.Context, c *app.Call, s *metastore.Store, args []string) error {
@@ -153,29 +171,20 @@ func get(ctx context.Context, c *app.Call, s *metastore.Store, args []string) er
 		return err
 	}
 	if c.Bool("json") {
-		return writeJSON(c.Stdout, show(v))
+		return writeJSON(c.Stdout, show(v), false)
 	}
 	if !v.HasValue() {
-		return fmt.Errorf("%q is a directory: `store list %s` shows what is in it", args[0], args[0])
+		return fmt.Errorf("%q is a directory: `store list %s` shows what is in it", args[0], cmp.Or(args[0], "/"))
 	}
 	fmt.Fprintln(c.Stdout, show(v).text())
 	return nil
 }
 
 func put(ctx context.Context, c *app.Call, s *metastore.Store, args []string) error {
-	text := "-"
-	if len(args) == 2 {
-		text = args[1]
+	value, err := parseValue(args[1])
+	if err != nil {
+		return err
 	}
-	if text == "-" {
-		all, err := infile.All(c.Stdin, "standard input", infile.Kind{Name: "a value",
-			BytesMax: metastore.MaxValue})
-		if err != nil {
-			return err
-		}
-		text = strings.TrimSuffix(string(all), "\n")
-	}
-	value := parseValue(text)
 	ctx, cancel, err := bounded(ctx, c)
 	if err != nil {
 		return err
@@ -192,12 +201,40 @@ func put(ctx context.Context, c *app.Call, s *metastore.Store, args []string) er
 	})
 }
 
-// parseValue takes what is JSON for that, and everything else for text.
-func parseValue(text string) any {
-	if json.Valid([]byte(text)) {
-		return json.RawMessage(text)
+// valueArgument completes put's arguments by a value from standard input, and checks that of put and --push. It is
+// called before signals are caught, so that one ends the reading.
+func valueArgument(c *app.Call, v verb, args []string) ([]string, error) {
+	text, what := c.String("push"), "--push"
+	if v.name == "put" {
+		if what = "the value"; len(args) == 1 || args[1] == "-" {
+			what = "standard input"
+			all, err := infile.All(c.Stdin, what, infile.Kind{Name: "a value", BytesMax: metastore.MaxValue})
+			if err != nil {
+				return nil, app.Usage("put: %v", err)
+			}
+			args = []string{args[0], strings.TrimSuffix(string(all), "\n")}
+		}
+		text = args[1]
 	}
-	return text
+	if _, err := parseValue(text); err != nil {
+		return nil, app.Usage("%s: %s: %v", v.name, what, err)
+	}
+	return args, nil
+}
+
+// parseValue takes what is JSON for that, and everything else for text. It refuses what no store takes.
+func parseValue(text string) (value any, err error) {
+	if value = text; json.Valid([]byte(text)) {
+		value = json.RawMessage(text)
+	}
+	if !utf8.ValidString(text) {
+		return nil, errors.New("found bytes that are no UTF-8, want JSON or text")
+	}
+	raw, err := metastore.JSON.Encode(value)
+	if err == nil && len(raw) > metastore.MaxEncoded {
+		err = fmt.Errorf("found %d bytes in JSON, want at most %d", len(raw), metastore.MaxEncoded)
+	}
+	return value, err
 }
 
 func list(ctx context.Context, c *app.Call, s *metastore.Store, args []string) error {
@@ -214,7 +251,7 @@ func list(ctx context.Context, c *app.Call, s *metastore.Store, args []string) e
 		return err
 	}
 	if c.Bool("json") {
-		return writeJSON(c.Stdout, append([]string{}, names...))
+		return writeJSON(c.Stdout, append([]string{}, names...), false)
 	}
 	for _, name := range names {
 		fmt.Fprintln(c.Stdout, name)
@@ -240,7 +277,7 @@ func tree(ctx context.Context, c *app.Call, s *metastore.Store, args []string) e
 		all = append(all, show(v))
 	}
 	if c.Bool("json") {
-		return writeJSON(c.Stdout, all)
+		return writeJSON(c.Stdout, all, false)
 	}
 	for _, v := range all {
 		mark := ""
@@ -255,34 +292,31 @@ func tree(ctx context.Context, c *app.Call, s *metastore.Store, args []string) e
 func watch(ctx context.Context, c *app.Call, s *metastore.Store, args []string) error {
 	var failed error
 	w, err := s.Follow(args[0], func(v metastore.Value, key string) bool {
-		there := show(v)
-		there.Key = key
+		now := show(v)
+		now.Key = cmp.Or(key, "/")
 		switch {
-		case !v.Exists() && c.Bool("json"):
-			_, failed = fmt.Fprintf(c.Stdout, "{\"key\":%q,\"gone\":true}\n", key)
-		case !v.Exists():
-			_, failed = fmt.Fprintf(c.Stdout, "%s isn't there\n", key)
 		case c.Bool("json"):
-			var line []byte
-			if line, failed = json.Marshal(there); failed == nil {
-				_, failed = fmt.Fprintf(c.Stdout, "%s\n", line)
-			}
+			failed = writeJSON(c.Stdout, now, true)
+		case now.Gone:
+			_, failed = fmt.Fprintf(c.Stdout, "%s isn't there\n", now.Key)
 		default:
-			_, failed = fmt.Fprintf(c.Stdout, "%s = %s\n", key, there.text())
+			_, failed = fmt.Fprintf(c.Stdout, "%s = %s\n", now.Key, now.text())
 		}
 		return failed == nil
 	})
 	if err != nil {
 		return err
 	}
-	select {
-	case <-w.Done():
-		return failed
-	case <-ctx.Done():
-		w.Stop()
-		<-w.Done()
-		return context.Cause(ctx)
-	}
+	return follow(ctx, c, s, func() {}, func(ctx context.Context) error {
+		select {
+		case <-w.Done():
+			return failed
+		case <-ctx.Done():
+			w.Stop()
+			<-w.Done()
+			return context.Cause(ctx)
+		}
+	})
 }
 
 func remove(ctx context.Context, c *app.Call, s *metastore.Store, args []string) error {
@@ -313,9 +347,6 @@ func remove(ctx context.Context, c *app.Call, s *metastore.Store, args []string)
 }
 
 func queue(ctx context.Context, c *app.Call, s *metastore.Store, args []string) error {
-	if c.IsSet("push") && c.Bool("pop") || c.IsSet("wait") && !c.Bool("pop") {
-		return app.Usage("queue: give --push VALUE, or --pop and perhaps --wait TIME")
-	}
 	q, err := s.Queue(args[0])
 	if err != nil {
 		return err
@@ -327,32 +358,40 @@ func queue(ctx context.Context, c *app.Call, s *metastore.Store, args []string) 
 	defer cancel()
 	switch {
 	case c.IsSet("push"):
-		name, err := q.Enqueue(limited, parseValue(c.String("push")))
+		value, err := parseValue(c.String("push"))
+		if err != nil {
+			return err
+		}
+		name, err := q.Enqueue(limited, value)
 		if err == nil {
 			_, err = fmt.Fprintln(c.Stdout, name)
 		}
 		return err
 	case c.Bool("pop"):
-		return pop(ctx, c, q)
+		return pop(ctx, c, q, c.Duration("wait"))
 	}
 	return items(limited, c, s, args[0])
 }
 
 // pop takes the first item of a queue, and shows it before it is gone for good: twice rather than never.
-func pop(ctx context.Context, c *app.Call, q *metastore.Queue) error {
-	wait := c.Duration("wait")
-	ctx, cancel := context.WithTimeout(ctx, max(wait, 100*time.Millisecond))
-	defer cancel()
-	item, err := q.Dequeue(ctx)
-	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("the queue has no item that is free (waited %v): %w", wait, err)
+func pop(ctx context.Context, c *app.Call, q *metastore.Queue, wait time.Duration) error {
+	item, err := take(ctx, c, q)
+	if errors.Is(err, metastore.ErrEmpty) && wait > 0 {
+		waiting, cancel := context.WithTimeout(ctx, wait)
+		defer cancel()
+		if item, err = q.Dequeue(waiting); err != nil && waiting.Err() != nil && ctx.Err() == nil {
+			item, err = take(ctx, c, q) // is there none, or was the store out of reach?
+		}
+	}
+	if errors.Is(err, metastore.ErrEmpty) {
+		return fmt.Errorf("%w (waited %v)", err, wait)
 	}
 	if err != nil {
 		return err
 	}
 	v := show(item.Value)
 	if c.Bool("json") {
-		err = writeJSON(c.Stdout, v)
+		err = writeJSON(c.Stdout, v, false)
 	} else {
 		_, err = fmt.Fprintln(c.Stdout, v.text())
 	}
@@ -362,6 +401,16 @@ func pop(ctx context.Context, c *app.Call, q *metastore.Queue) error {
 		return errors.Join(err, item.Release(late))
 	}
 	return item.Consume(late, nil)
+}
+
+// take takes a free item, if there is one, as soon as the store answers.
+func take(ctx context.Context, c *app.Call, q *metastore.Queue) (*metastore.Item, error) {
+	ctx, cancel, err := bounded(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	defer cancel()
+	return q.TryDequeue(ctx)
 }
 
 // items shows the items of a queue, and which of them are held.
@@ -375,9 +424,10 @@ func items(ctx context.Context, c *app.Call, s *metastore.Store, key string) err
 		return err
 	}
 	type item struct {
-		Name  string `json:"name"`
-		Held  bool   `json:"held"`
-		Value any    `json:"value"`
+		Name      string          `json:"name"`
+		Held      bool            `json:"held"`
+		Value     json.RawMessage `json:"value"`
+		Malformed string          `json:"malformed,omitempty"`
 	}
 	all := []item{}
 	for _, v := range values {
@@ -385,21 +435,19 @@ func items(ctx context.Context, c *app.Call, s *metastore.Store, key string) err
 		if !v.HasValue() {
 			continue
 		}
-		i := item{Name: name, Value: show(v).Value}
-		for _, h := range held {
-			i.Held = i.Held || h == name
-		}
+		there := show(v)
+		i := item{Name: name, Held: slices.Contains(held, name), Value: there.Value, Malformed: there.Malformed}
 		all = append(all, i)
 		if !c.Bool("json") {
 			mark := ""
 			if i.Held {
 				mark = " (held)"
 			}
-			fmt.Fprintf(c.Stdout, "%s = %s%s\n", name, show(v).text(), mark)
+			fmt.Fprintf(c.Stdout, "%s = %s%s\n", name, there.text(), mark)
 		}
 	}
 	if c.Bool("json") {
-		return writeJSON(c.Stdout, all)
+		return writeJSON(c.Stdout, all, false)
 	}
 	return nil
 }

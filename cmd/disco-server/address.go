@@ -19,6 +19,9 @@ import (
 // passwordMax bounds what is read of a file of a password.
 const passwordMax = 1024
 
+// passwordLongest is the longest password, in bytes, of which etcd's hash uses all.
+const passwordLongest = 72
+
 // check refuses what can be refused before anything is opened.
 func (o *options) check() error {
 	host, port, err := net.SplitHostPort(o.listen)
@@ -32,6 +35,9 @@ func (o *options) check() error {
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		return fmt.Errorf("--listen %q names no machine: write the address at which others reach it", o.listen)
+	}
+	if o.quota < quotaMin || o.quota > quotaMax {
+		return fmt.Errorf("--quota: found %d, want %d to %d MiB", o.quota, quotaMin, quotaMax)
 	}
 	files := 0
 	for _, name := range []string{o.cert, o.key, o.ca} {
@@ -113,6 +119,10 @@ func (o *options) password() (string, error) {
 	p := strings.TrimRight(string(text), "\r\n")
 	if p == "" {
 		return "", fmt.Errorf("--password-file %s is empty", o.passwordFile)
+	}
+	if len(p) > passwordLongest {
+		return "", fmt.Errorf("--password-file %s: found %d bytes, want a password of at most %d", o.passwordFile, len(p),
+			passwordLongest)
 	}
 	return p, nil
 }

@@ -24,9 +24,11 @@ import (
 
 const (
 	// spaceMin is what etcd's log takes before anything is stored: two pieces of 64 MB, made in advance; and some more.
-	spaceMin = 160 << 20
-	noteName = "disco-server.json"
-	noteMax  = 4096
+	// A folder that has them already needs spaceAgain.
+	spaceMin   = 160 << 20
+	spaceAgain = 32 << 20
+	noteName   = "disco-server.json"
+	noteMax    = 4096
 )
 
 var etcdVersion = etcd.Version
@@ -118,13 +120,17 @@ func (d *folder) close() { _ = d.lock.Close() }
 
 // space refuses a disk that is nearly full: etcd would stop in the middle.
 func (d *folder) space() error {
+	least := uint64(spaceMin)
+	if _, err := os.Stat(filepath.Join(d.path, "member", "wal")); err == nil {
+		least = spaceAgain
+	}
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(d.path, &st); err != nil {
 		return fmt.Errorf("--data %s: %w", d.path, err)
 	}
-	if left := st.Bavail * uint64(st.Bsize); left < spaceMin {
+	if left := st.Bavail * uint64(st.Bsize); left < least {
 		return fmt.Errorf("--data %s: its disk has %d MB left, a store needs at least %d MB: make room "+
-			"or choose another folder", d.path, left>>20, uint64(spaceMin)>>20)
+			"or choose another folder", d.path, left>>20, least>>20)
 	}
 	return nil
 }
@@ -210,7 +216,8 @@ func (d *folder) choose(o *options) error {
 		d.note.Listen = listen
 	}
 	if err := free(d.note.Listen); err != nil {
-		return fmt.Errorf("--listen %s: %w: end what listens there, or choose another port", d.note.Listen, err)
+		return fmt.Errorf("--listen %s: %w: end what listens there, or choose another port (a disco-server also takes the "+
+			"one after its --listen, for other servers: on one machine choose every other port)", d.note.Listen, err)
 	}
 	if d.note.Peer == "" {
 		_, port, _ = net.SplitHostPort(d.note.Listen)

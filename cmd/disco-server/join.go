@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -45,14 +46,18 @@ func (j *joiner) client(ctx context.Context, addresses []string) (*clientv3.Clie
 	return clientv3.New(c)
 }
 
+// attemptMax is how long an attempt may take, at most; the first ones may take less, because a change of members that
+// meets another one is dropped by raft without an answer.
+const attemptMax = 5 * time.Second
+
 // try calls f with a client until it gives no error or one that waiting doesn't mend.
 func (j *joiner) try(ctx context.Context, addresses []string, f func(context.Context, *clientv3.Client) error) error {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, startMax)
 	defer cancel()
-	for {
+	for limit, silent := time.Second, true; ; limit = min(2*limit, attemptMax) {
 		err := func() error {
-			short, cancel := context.WithTimeout(ctx, 5*time.Second)
+			short, cancel := context.WithTimeout(ctx, limit)
 			defer cancel()
 			c, err := j.client(short, addresses)
 			if err != nil {
@@ -61,13 +66,25 @@ func (j *joiner) try(ctx context.Context, addresses []string, f func(context.Con
 			defer c.Close()
 			return f(short, c)
 		}()
-		if err == nil || final(err) {
+		switch {
+		case errors.Is(err, rpctypes.ErrUserEmpty):
+			return fmt.Errorf("--join %s: the store asks for the password of its user root: give --password-file",
+				strings.Join(addresses, ","))
+		case errors.Is(err, rpctypes.ErrAuthFailed):
+			return fmt.Errorf("--join %s: the password in --password-file isn't that of the store's user root",
+				strings.Join(addresses, ","))
+		case err == nil || final(err):
 			return err
+		}
+		if tried := time.Since(began); silent && tried > 2*time.Second {
+			silent = false
+			fmt.Fprintf(os.Stderr, "disco-server: --join %s: no answer for %s, trying for %s: %v\n",
+				strings.Join(addresses, ","), tried.Round(time.Second), startMax, err)
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("--join %s: tried for %s: %w: are these servers running, with the same certificates?",
-				strings.Join(addresses, ","), time.Since(began).Round(time.Second), err)
+			return failure{fmt.Errorf("--join %s: tried for %s: %w: are these servers running, with the same "+
+				"certificates?", strings.Join(addresses, ","), time.Since(began).Round(time.Second), err)}
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
@@ -81,12 +98,7 @@ func final(err error) bool {
 	if _, ok := errors.AsType[refusal](err); ok {
 		return true
 	}
-	for _, e := range []error{rpctypes.ErrAuthFailed, rpctypes.ErrPermissionDenied, rpctypes.ErrUserEmpty} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
+	return errors.Is(err, rpctypes.ErrPermissionDenied)
 }
 
 // members asks for the list of members.

@@ -41,15 +41,15 @@ type fatal struct{ o *options }
 
 // OnWrite is called with the last entry.
 func (f fatal) OnWrite(entry *zapcore.CheckedEntry, fields []zapcore.Field) {
-	text, hint := entry.Message, ""
+	text, hint, code := entry.Message, "", 2
 	for _, field := range fields {
 		if err, ok := field.Interface.(error); ok {
 			text += ": " + err.Error()
 		}
 	}
 	if strings.Contains(text, syscall.ENOSPC.Error()) {
-		hint = ": the disk is full; make room and start it again, what was acknowledged is kept"
+		hint, code = ": the disk is full; make room and start it again, what was acknowledged is kept", 1
 	}
 	fmt.Fprintf(os.Stderr, "disco-server: --data %s: %s%s\n", f.o.data, text, hint)
-	os.Exit(2)
+	os.Exit(code)
 }

@@ -32,6 +32,7 @@ type options struct {
 	key          string
 	ca           string
 	passwordFile string
+	quota        int // MiB
 	untilEOF     bool
 	logLevel     string
 	level        zap.AtomicLevel
@@ -40,9 +41,15 @@ type options struct {
 func main() {
 	if err := command(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "disco-server:", err)
+		if _, ok := errors.AsType[failure](err); ok {
+			os.Exit(1)
+		}
 		os.Exit(2)
 	}
 }
+
+// failure is an error that no other flag or folder would have avoided: its exit status is 1, that of all others 2.
+type failure struct{ error }
 
 // command runs a server until a signal ends it.
 func command(args []string) error {
@@ -77,6 +84,8 @@ func parse(args []string) (*options, error) {
 	f.StringVar(&o.ca, "ca", "", "certificate authority's `file` (PEM): whose certificates are believed")
 	f.StringVar(&o.passwordFile, "password-file", "",
 		"`file` with the password of user root; the first server that has one makes the store ask for it")
+	f.IntVar(&o.quota, "quota", quotaUsed,
+		"`MiB` that the data may take on disk, 16 to 8192; beyond it only reads and deletes are done, until there is room")
 	f.BoolVar(&o.untilEOF, "until-eof", false, "end as a signal would end it when standard input is closed")
 	f.StringVar(&o.logLevel, "log-level", "none",
 		"what of etcd's log goes to standard error: debug, info, warn, error or none")

@@ -4,10 +4,12 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"expvar"
 	"fmt"
+	"net/http"
 	"net/url"
 	"os"
 	"strings"
@@ -60,17 +62,24 @@ func run(ctx context.Context, o *options) error {
 		return err
 	}
 	if len(o.join) > 0 && !d.old {
-		if c.InitialCluster, err = j.join(ctx); err != nil {
+		if c.InitialCluster, err = j.join(ctx); ctx.Err() != nil {
+			return nil // a signal has ended it
+		} else if err != nil {
 			return err
 		}
 		c.ClusterState = embed.ClusterStateFlagExisting
 	}
 	e, err := embed.StartEtcd(c)
 	if err != nil {
-		return fmt.Errorf("--data %s: etcd doesn't start: %w", d.path, err)
+		return failure{fmt.Errorf("--data %s: etcd doesn't start: %w", d.path, err)}
 	}
 	serveErr := serve(ctx, e, j)
 	o.quiet()
+	select {
+	case <-e.Server.ReadyNotify():
+	default: // Close waits for the serving of clients, which begins, and so ends, only when the server is ready
+		e.Server.Stop()
+	}
 	_ = e.Server.TryTransferLeadershipOnShutdown()
 	endStreams()
 	e.Close()
@@ -91,8 +100,13 @@ func (o *options) config(d *folder, streams context.Context, password bool) (*em
 	c.Name, c.Dir = d.note.Peer, d.path
 	c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{o.endpoint(listen)}, []url.URL{o.endpoint(d.note.Listen)}
 	c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{o.endpoint(peer)}, []url.URL{o.endpoint(d.note.Peer)}
-	// With HTTP on the same port, etcd takes gRPC through net/http, which is slower. Nobody needs the HTTP side.
-	c.ListenClientHttpUrls = []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
+	// With HTTP on the same port, etcd takes gRPC through net/http, which is slower. Nobody needs the HTTP side, which
+	// asks for no password: it gets a socket that no network reaches, and finds nothing there.
+	c.ListenClientHttpUrls = []url.URL{{Scheme: "unix", Host: "@disco-server-" + rand.Text()}}
+	c.UserHandlers = map[string]http.Handler{}
+	for _, every := range []string{"/{$}", "/{name}", "/{name}/{rest...}"} {
+		c.UserHandlers[every] = http.NotFoundHandler()
+	}
 	c.InitialCluster = c.InitialClusterFromName(c.Name)
 	c.InitialClusterToken = d.note.Token
 	if o.cert != "" {
@@ -103,9 +117,12 @@ func (o *options) config(d *folder, streams context.Context, password bool) (*em
 		}
 		c.TlsMinVersion = "TLS1.3"
 	}
+	// etcd's check has joiners wait until all have been connected for 5 s. A server that joins here doesn't vote until
+	// it has the data, and asks to vote when it runs: that needs no more servers than are there.
+	c.StrictReconfigCheck = false
 	c.TickMs, c.ElectionMs = 100, uint(electionTime/time.Millisecond)
 	c.AutoCompactionMode, c.AutoCompactionRetention = embed.CompactorModePeriodic, "10m"
-	c.QuotaBackendBytes = 2 << 30
+	c.QuotaBackendBytes = int64(o.quota) << 20
 	c.BootstrapDefragThresholdMegabytes = 64
 	c.MaxTxnOps = 8192
 	c.MaxRequestBytes = 2 << 20
@@ -144,12 +161,12 @@ func (s *stream) Context() context.Context { return s.ctx }
 
 // serve waits until the server is ready, prints that, and waits for its end.
 func serve(ctx context.Context, e *embed.Etcd, j *joiner) error {
-	var electing sync.WaitGroup
-	defer electing.Wait()
+	var beside sync.WaitGroup
+	defer beside.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	electing.Go(func() { elect(ctx, e) })
-	electing.Go(func() { restartAfterStop(ctx, e) })
+	beside.Go(func() { elect(ctx, e) })
+	beside.Go(func() { restartAfterStop(ctx, e) })
 	waiting := time.After(startMax)
 	for ready := e.Server.ReadyNotify(); ready != nil; {
 		select {
@@ -173,6 +190,7 @@ func serve(ctx context.Context, e *embed.Etcd, j *joiner) error {
 		}
 		return err
 	}
+	beside.Go(func() { keepRoom(ctx, e, int64(j.quota)<<20) })
 	fmt.Printf("ready: --store etcd://%s\n", strings.Join(j.clients(e), ","))
 	select {
 	case <-ctx.Done():
@@ -190,7 +208,7 @@ func ended(err error, d *folder) error {
 		return fmt.Errorf("this server was taken out of its cluster: empty %s and start it with --join to be in again",
 			d.path)
 	}
-	return fmt.Errorf("etcd has ended: %w", err)
+	return failure{fmt.Errorf("etcd has ended: %w", err)}
 }
 
 // elect makes a server that is alone lead at once: etcd would wait for an election timeout, as if there were others.

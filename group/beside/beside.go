@@ -10,6 +10,8 @@
 package beside
 
 import (
+	"fmt"
+
 	"github.com/disco-sim/disco/app"
 	"github.com/urfave/cli/v2"
 )
@@ -20,17 +22,31 @@ const (
 	groupProgram  = "disco-group"
 )
 
-// Commands are server, store, cluster and agent.
+// Commands are server, store, cluster, agent and certs.
 func Commands() []app.Command {
 	return []app.Command{serverCommand(),
 		{Name: "store", Usage: "looks into a group's store, and mends it", Program: groupProgram},
 		{Name: "cluster", Usage: "shows the machines of a group, their servers, and what these do",
 			Program: groupProgram},
-		{Name: "agent", Usage: "makes this machine a member of a group", Program: groupProgram}}
+		{Name: "agent", Usage: "makes this machine a member of a group", Program: groupProgram},
+		{Name: "certs", Usage: "makes certificates, by which machines know each other", Program: groupProgram}}
 }
 
-// passed are the flags that the server takes as they are.
-var passed = []string{"data", "listen", "join", "cert", "key", "ca", "password-file"}
+// serverFlags are those of disco-server, which gets them as they are given. Only its --version isn't among them.
+func serverFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "data", Usage: "`FOLDER` of the store's data; made where it is missing"},
+		&cli.StringFlag{Name: "listen", Usage: "`ADDR` for clients, host:port; 127.0.0.1:2379 if not given"},
+		&cli.StringFlag{Name: "join", Usage: "`ADDR,…` of servers that run: be one of them"},
+		&cli.StringFlag{Name: "cert", Usage: "`FILE` of the certificate, for clients and other servers"},
+		&cli.StringFlag{Name: "key", Usage: "`FILE` of its key"},
+		&cli.StringFlag{Name: "ca", Usage: "`FILE` of the certificate that signs the others' ones"},
+		&cli.StringFlag{Name: "password-file", Usage: "`FILE` with the password of the user root"},
+		&cli.IntFlag{Name: "quota", Usage: "`MIB` that the data may take on disk, 16 to 8192; 2048 if not given"},
+		&cli.StringFlag{Name: "log-level", Usage: "etcd's log on standard error: debug, info, warn, error or none"},
+		&cli.BoolFlag{Name: "until-eof", Usage: "end when standard input is closed, as by a signal"},
+	}
+}
 
 func serverCommand() app.Command {
 	return app.Command{
@@ -39,16 +55,8 @@ func serverCommand() app.Command {
 			"only; each further one names one that runs: --join ADDR. Started again with the same --data\n" +
 			"it is the same server. It runs until Ctrl-C. The program is " + serverProgram + ",\n" +
 			"in the folder of this one.",
-		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "data", Usage: "`FOLDER` of the store's data; made where it is missing"},
-			&cli.StringFlag{Name: "listen", Usage: "`ADDR` for clients, host:port; 127.0.0.1:2379 if not given"},
-			&cli.StringFlag{Name: "join", Usage: "`ADDR,…` of servers that run: be one of them"},
-			&cli.StringFlag{Name: "cert", Usage: "`FILE` of the certificate, for clients and other servers"},
-			&cli.StringFlag{Name: "key", Usage: "`FILE` of its key"},
-			&cli.StringFlag{Name: "ca", Usage: "`FILE` of the certificate that signs the others' ones"},
-			&cli.StringFlag{Name: "password-file", Usage: "`FILE` with the password of the user root"},
-		},
-		Run: runServer,
+		Flags: serverFlags(),
+		Run:   runServer,
 	}
 }
 
@@ -60,11 +68,15 @@ func runServer(c *app.Call) error {
 	if c.String("data") == "" {
 		return app.Usage("there is no --data FOLDER: want the folder of the store's data")
 	}
-	var args []string
-	for _, name := range passed {
-		if c.IsSet(name) {
-			args = append(args, "--"+name+"="+c.String(name))
+	return app.Become(serverProgram, serverProgram, serverArgs(c))
+}
+
+// serverArgs are the flags that were given, as the server takes them.
+func serverArgs(c *app.Call) (args []string) {
+	for _, f := range serverFlags() {
+		if name := f.Names()[0]; c.IsSet(name) {
+			args = append(args, fmt.Sprintf("--%s=%v", name, c.Value(name)))
 		}
 	}
-	return app.Become(serverProgram, serverProgram, args)
+	return args
 }

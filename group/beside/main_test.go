@@ -4,11 +4,15 @@ package beside
 
 import (
 	"bytes"
+	"os/exec"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/disco-sim/disco/app"
 	"github.com/disco-sim/disco/internal/leaktest"
+	"github.com/disco-sim/disco/internal/storeserver"
 )
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
@@ -18,7 +22,8 @@ func TestMissing(t *testing.T) {
 	for args, want := range map[string]string{
 		"server --data x": "disco-server isn't there", "store get a": "disco-group isn't there",
 		"cluster --no-such-flag": "disco-group isn't there", "agent": "disco-group isn't there",
-		"server": "there is no --data", "server x --data y": `found the argument "x"`,
+		"certs init a": "disco-group isn't there",
+		"server":       "there is no --data", "server x --data y": `found the argument "x"`,
 		"server --port 1": "no flag --port",
 	} {
 		var out, err bytes.Buffer
@@ -30,5 +35,48 @@ func TestMissing(t *testing.T) {
 			missing && !strings.Contains(err.String(), "make build") {
 			t.Errorf("%s: %d %q %q; want %q", args, status, out.String(), err.String(), want)
 		}
+	}
+}
+
+// TestServerFlags: the command has every flag of the program, and hands each on.
+func TestServerFlags(t *testing.T) {
+	program, err := storeserver.ServerProgram()
+	storeserver.Need(t, err)
+	help, err := exec.Command(program, "--help").CombinedOutput()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var theirs, ours, given []string
+	for _, m := range regexp.MustCompile(`(?m)^  -([a-z-]+)`).FindAllSubmatch(help, -1) {
+		if name := string(m[1]); name != "version" { // disco-run has its own
+			theirs = append(theirs, name)
+		}
+	}
+	values := map[string]string{"quota": "17", "until-eof": "true"} // of flags that aren't text
+	for _, f := range serverFlags() {
+		name := f.Names()[0]
+		ours = append(ours, name)
+		value := values[name]
+		if value == "" {
+			value = "some text"
+		}
+		given = append(given, "--"+name+"="+value)
+	}
+	slices.Sort(theirs)
+	if slices.Sort(ours); !slices.Equal(theirs, ours) || len(ours) == 0 {
+		t.Errorf("disco-server has the flags %q, and `disco-run server` hands on %q", theirs, ours)
+	}
+	command := serverCommand()
+	command.Run = func(c *app.Call) error {
+		if got := serverArgs(c); !slices.Equal(got, given) {
+			t.Errorf("of %q this is handed on: %q", given, got)
+		}
+		return nil
+	}
+	var out, errs bytes.Buffer
+	status := app.RunWith(append([]string{"disco-run", "server"}, given...), strings.NewReader(""), &out, &errs,
+		[]app.Command{command})
+	if status != app.ExitOK {
+		t.Errorf("status %d: %s", status, errs.String())
 	}
 }

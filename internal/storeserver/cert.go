@@ -3,6 +3,7 @@
 package storeserver
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -11,6 +12,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"math/big"
 	"net"
 	"os"
@@ -24,19 +26,25 @@ type Certificates struct {
 	Cert string // for servers and clients
 	Key  string // of Cert
 	Both string // Cert and Key in one file
-	ca   []byte // what CA holds
 }
 
-// NewCertificates makes an authority, and a certificate that it has signed, in a folder.
-func NewCertificates(dir string) (*Certificates, error) {
+// CertificatesIn are those that NewCertificates has made in a folder.
+func CertificatesIn(dir string) *Certificates {
+	in := func(name string) string { return filepath.Join(dir, name) }
+	return &Certificates{in("ca.pem"), in("cert.pem"), in("key.pem"), in("both.pem")}
+}
+
+// NewCertificates makes an authority, and a certificate that it has signed, in a folder. The certificate is for the
+// loopback, and for the addresses given.
+func NewCertificates(dir string, addrs ...net.IP) (*Certificates, error) {
 	authority := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), IsCA: true,
 		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 	leaf := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "test"},
 		NotBefore: authority.NotBefore, NotAfter: authority.NotAfter, KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		DNSNames:    []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
-	c := &Certificates{}
+		DNSNames:    []string{"localhost"}, IPAddresses: append(addrs, net.IPv4(127, 0, 0, 1))}
+	c := CertificatesIn(dir)
 	var files [4][]byte
 	root, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -61,10 +69,8 @@ func NewCertificates(dir string) (*Certificates, error) {
 	}
 	files[2] = pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})
 	files[3] = append(append([]byte{}, files[2]...), files[1]...)
-	c.ca = files[0]
-	for i, path := range []*string{&c.CA, &c.Cert, &c.Key, &c.Both} {
-		*path = filepath.Join(dir, []string{"ca.pem", "cert.pem", "key.pem", "both.pem"}[i])
-		if err := os.WriteFile(*path, files[i], 0o600); err != nil {
+	for i, path := range []string{c.CA, c.Cert, c.Key, c.Both} {
+		if err := os.WriteFile(path, files[i], 0o600); err != nil {
 			return nil, err
 		}
 	}
@@ -77,8 +83,17 @@ func (c *Certificates) Client() (*tls.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("storeserver: %w", err)
 	}
+	f, err := os.Open(c.CA)
+	if err != nil {
+		return nil, fmt.Errorf("storeserver: %w", err)
+	}
+	defer f.Close()
+	var ca bytes.Buffer
+	if _, err := io.Copy(&ca, io.LimitReader(f, 1<<16)); err != nil {
+		return nil, fmt.Errorf("storeserver: %w", err)
+	}
 	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(c.ca) {
+	if !roots.AppendCertsFromPEM(ca.Bytes()) {
 		return nil, fmt.Errorf("storeserver: %s holds no certificate", c.CA)
 	}
 	return &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil

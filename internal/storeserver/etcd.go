@@ -63,7 +63,7 @@ func NewEtcd(dir string, flags ...string) (*Etcd, error) {
 		return nil, err
 	}
 	args := append([]string{program, "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0"}, flags...)
-	return &Etcd{Process: newProcess(dir, args...)}, nil
+	return &Etcd{Process: newProcess(dir, "data", args...)}, nil
 }
 
 // Start starts the server; Ready waits until it serves.
@@ -92,6 +92,15 @@ func (s *Etcd) Ready(ctx context.Context) error {
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
+}
+
+// Flags gives a server that doesn't run further flags, or other values of those that it has.
+func (s *Etcd) Flags(flags ...string) { s.args = append(s.args, flags...) }
+
+// Wipe takes away what a server that doesn't run has stored. It is a new store at the same address then.
+func (s *Etcd) Wipe() error {
+	s.args = append(s.args, "--listen", s.addr)
+	return s.Process.Wipe()
 }
 
 // Addr is where the server serves clients.
@@ -142,7 +151,8 @@ var ServerProgram = sync.OnceValues(func() (string, error) {
 		return "", fmt.Errorf("storeserver: %w", err)
 	}
 	program := filepath.Join(dir, "disco-server")
-	build := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-o", program, ".")
+	// With the flags of `make vet`, which has compiled all of it.
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", program, ".")
 	build.Dir, build.Env = filepath.Join(root, "cmd", "disco-server"), append(os.Environ(), "CGO_ENABLED=0")
 	out, err := build.CombinedOutput()
 	switch {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package storeserver starts real servers of metadata stores on free ports of the loopback, kills, stops and restarts
-// them, and puts a proxy between them and their clients that cuts the traffic off.
+// them, and puts a forwarder between them and their clients that cuts the traffic off.
 //
 // Guarantee: nothing outlives the process that started it, and [ErrAbsent] says what is missing where a server can't
 // be had. Nothing here stands in for a server.
@@ -10,8 +10,10 @@ package storeserver
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -25,9 +27,33 @@ import (
 // ErrAbsent is wrapped by errors that say that a program isn't installed here.
 var ErrAbsent = errors.New("isn't installed")
 
+// Need is for tests whose server, or what else it takes, could be had unless there is an error: one that isn't
+// installed skips the test, saying so, and every other error fails it.
+func Need(t interface {
+	Helper()
+	Skipf(format string, args ...any)
+	Fatal(args ...any)
+}, err error) {
+	t.Helper()
+	if errors.Is(err, ErrAbsent) {
+		t.Skipf("SKIPPED: %v", err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ParallelTests is for a package's TestMain: n of its parallel tests run at the same time, unless -parallel says
+// otherwise. Tests that start servers wait most of their time for the end of sessions, and not for processors.
+func ParallelTests(n int) {
+	if err := flag.Set("test.parallel", strconv.Itoa(n)); err != nil {
+		panic(fmt.Sprintf("storeserver: %d tests at the same time: %v", n, err)) // not in a test
+	}
+}
+
 // Process is one server process, which can be started again after its end with what it left in its folder.
 type Process struct {
 	dir  string // the output goes to output.txt in there
+	data string // folder in there with what the server stores
 	args []string
 
 	mu    sync.Mutex
@@ -36,7 +62,9 @@ type Process struct {
 }
 
 // newProcess doesn't start it.
-func newProcess(dir string, args ...string) *Process { return &Process{dir: dir, args: args} }
+func newProcess(dir, data string, args ...string) *Process {
+	return &Process{dir: dir, data: filepath.Join(dir, data), args: args}
+}
 
 // Start starts the process. What it needs until it serves is for the caller to wait for.
 func (p *Process) Start() error {
@@ -100,6 +128,19 @@ func (p *Process) Kill() {
 	p.cmd = nil
 }
 
+// Wipe takes away what a server that doesn't run has stored.
+func (p *Process) Wipe() error { return os.RemoveAll(p.data) }
+
+// Save makes a copy of what a server that doesn't run has stored, for Restore.
+func (p *Process) Save() error {
+	return errors.Join(os.RemoveAll(p.data+".saved"), os.CopyFS(p.data+".saved", os.DirFS(p.data)))
+}
+
+// Restore puts the copy back.
+func (p *Process) Restore() error {
+	return errors.Join(os.RemoveAll(p.data), os.CopyFS(p.data, os.DirFS(p.data+".saved")))
+}
+
 // Output is the end of what the process wrote, for messages.
 func (p *Process) Output() string { return p.outputFrom(0) }
 
@@ -119,15 +160,25 @@ func (p *Process) outputFrom(from int64) string {
 	return text.String()
 }
 
-// freePorts are ports of the loopback on which nobody listened just now.
+// given are the ports that freePorts has returned.
+var given sync.Map
+
+// freePorts are ports of the loopback on which nobody listened just now, below those that the kernel hands out: nobody
+// gets one by chance while its server is down.
 func freePorts(n int) (ports []string, err error) {
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, fmt.Errorf("storeserver: %w", err)
+	for tries := 0; len(ports) < n; tries++ {
+		port := strconv.Itoa(10_000 + rand.IntN(10_000))
+		if _, before := given.LoadOrStore(port, true); before && tries < 1000 {
+			continue
 		}
-		defer l.Close()
-		ports = append(ports, strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
+		l, err := net.Listen("tcp", "127.0.0.1:"+port)
+		switch {
+		case err == nil:
+			defer l.Close()
+			ports = append(ports, port)
+		case tries >= 1000:
+			return nil, fmt.Errorf("storeserver: no port from 10000 to 19999 is free: %w", err)
+		}
 	}
 	return ports, nil
 }

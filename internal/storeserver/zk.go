@@ -15,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/disco-sim/disco/internal/forward"
 )
 
 // zkJar is where Debian's package has ZooKeeper; its manifest names the other archives, but for one that TLS needs.
@@ -31,7 +33,7 @@ type Ensemble struct {
 // ZK is one ZooKeeper server, reached through its proxy.
 type ZK struct {
 	*Process
-	Proxy  *Proxy
+	Proxy  *forward.Forwarder
 	direct string // the server's own address
 	tls    *tls.Config
 }
@@ -41,6 +43,7 @@ type ZKOptions struct {
 	Tick time.Duration // sessions last 2 to 20 of it; 0 is 200 ms
 	Sync bool          // every write reaches the disk before it is answered
 	TLS  *Certificates // clients must use TLS and show the certificate; nil: they don't
+	On   *Hosts        // each server is on a host; nil: all are on this one's loopback
 }
 
 // StartEnsemble starts n servers, 1 or 3, whose files lie in dir, and waits until all of them serve.
@@ -76,6 +79,14 @@ func StartEnsemble(ctx context.Context, dir string, n int, o ZKOptions) (*Ensemb
 	return z, nil
 }
 
+// addr is where server i is.
+func (o *ZKOptions) addr(i int) string {
+	if o.On != nil {
+		return o.On.Addr(i).String()
+	}
+	return "127.0.0.1"
+}
+
 // newZK writes the files of server i, which has ports[i] for clients. The others are for the ensemble.
 func newZK(java, dir string, i int, ports []string, o ZKOptions) (*ZK, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -90,9 +101,9 @@ func newZK(java, dir string, i int, ports []string, o ZKOptions) (*ZK, error) {
 		"admin.enableServer=false\nmaxClientCnxns=0\n4lw.commands.whitelist=srvr\n"
 	var client *tls.Config
 	if o.TLS == nil {
-		config += "clientPortAddress=127.0.0.1\nclientPort=" + ports[i] + "\n"
+		config += "clientPortAddress=" + o.addr(i) + "\nclientPort=" + ports[i] + "\n"
 	} else {
-		config += "secureClientPortAddress=127.0.0.1\nsecureClientPort=" + ports[i] + "\n" +
+		config += "secureClientPortAddress=" + o.addr(i) + "\nsecureClientPort=" + ports[i] + "\n" +
 			"serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\n" +
 			"ssl.keyStore.type=PEM\nssl.keyStore.location=" + o.TLS.Both + "\n" +
 			"ssl.trustStore.type=PEM\nssl.trustStore.location=" + o.TLS.CA + "\nssl.clientAuth=need\n"
@@ -101,9 +112,12 @@ func newZK(java, dir string, i int, ports []string, o ZKOptions) (*ZK, error) {
 			return nil, err
 		}
 	}
+	if o.On != nil { // longer sessions than 20 ticks, but a leader that is cut off is noticed after 10
+		config += "maxSessionTimeout=20000\n"
+	}
 	for k := range n {
 		if n > 1 {
-			config += fmt.Sprintf("server.%d=127.0.0.1:%s:%s\n", k+1, ports[n+k], ports[2*n+k])
+			config += fmt.Sprintf("server.%d=%s:%s:%s\n", k+1, o.addr(k), ports[n+k], ports[2*n+k])
 		}
 	}
 	for name, text := range map[string]string{"zoo.cfg": config, "myid": strconv.Itoa(i + 1)} {
@@ -111,17 +125,22 @@ func newZK(java, dir string, i int, ports []string, o ZKOptions) (*ZK, error) {
 			return nil, err
 		}
 	}
-	direct := "127.0.0.1:" + ports[i]
-	proxy, err := NewProxy(direct)
+	direct := o.addr(i) + ":" + ports[i]
+	proxy, err := forward.New("", direct)
 	if err != nil {
 		return nil, err
 	}
 	// A server that has fallen behind is sent all of the tree: 3.8.0, which is Debian's, keeps what it is sent
 	// otherwise in memory only, and has lost it after the next kill (ZOOKEEPER-4646, ZOOKEEPER-4785).
-	process := newProcess(dir, java, "-Dzookeeper.forceSnapshotSync=true", "-Xmx128m", "-XX:+UseSerialGC",
+	// An election waits for connections to servers that are cut off for 5 s otherwise, and sessions end meanwhile.
+	process := newProcess(dir, "version-2", java, "-Dzookeeper.forceSnapshotSync=true", "-Dzookeeper.cnxTimeout=500",
+		"-Xmx128m", "-XX:+UseSerialGC",
 		"-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
 		"-Dzookeeper.forceSync="+map[bool]string{true: "yes", false: "no"}[o.Sync],
 		"-cp", zkJar+":"+codecJar, "org.apache.zookeeper.server.quorum.QuorumPeerMain", "zoo.cfg")
+	if o.On != nil {
+		o.On.put(i, process)
+	}
 	return &ZK{Process: process, Proxy: proxy, direct: direct, tls: client}, nil
 }
 
