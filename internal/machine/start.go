@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machine
+
+import (
+	"fmt"
+	"os"
+	"runtime/debug"
+	"strings"
+
+	"github.com/disco-sim/disco/internal/worker"
+	"github.com/disco-sim/disco/internal/workerproc"
+	"github.com/disco-sim/disco/scenario"
+)
+
+// Spec is what one worker is started with, beside the memory.
+type Spec struct {
+	Trace *os.File // gets the records of what it handles; nil: none are made. It stays the caller's
+
+	// Of a process. Executable is the program; Threads is how many of its threads run Go code at once, 0: as many as
+	// processors. Profile is the file of its CPU profile, "": none. Log gets what it writes.
+	Executable string
+	Threads    int
+	Profile    string
+	Log        *workerproc.LineWriter
+
+	// Registry has the kinds for a goroutine; a process has its own.
+	Registry scenario.Registry
+}
+
+// Worker is one that runs.
+type Worker struct {
+	Control *os.File               // our end of its control stream; the caller's to close
+	PID     int                    // its process; 0: it is a goroutine
+	Kill    func()                 // ends it at once, any goroutine may call it; nil: nothing can
+	Wait    func() workerproc.Exit // returns when it has ended; called once
+	Output  *workerproc.Output     // keeps its last lines; nil: it is a goroutine
+}
+
+// Start starts a worker: as a process, or as a goroutine where the memory is this process's own. After an error
+// nothing of it is left. The worker is one of this machine's.
+func (m *Memory) Start(index int, s Spec) (Worker, error) {
+	if !m.plan.here(m.self, index) {
+		return Worker{}, fmt.Errorf("machine: worker %d is to be started on machine %d, but is on %d", index, m.self,
+			m.plan.Machine[index])
+	}
+	if m.cfg.Heap != nil {
+		return m.startGoroutine(index, s)
+	}
+	handed := m.files(index)
+	if s.Trace != nil {
+		handed = append(handed, s.Trace)
+	}
+	var args []string
+	if s.Profile != "" {
+		args = append(args, profileFlag+s.Profile)
+	}
+	number := m.plan.First + index
+	output := workerproc.NewOutput(fmt.Sprintf("worker %d", number), s.Log)
+	p, err := workerproc.New(workerproc.Config{Executable: s.Executable, Number: number, Args: args, Handed: handed,
+		Threads: s.Threads, Output: output})
+	if err != nil {
+		return Worker{}, err
+	}
+	if m.starter == nil {
+		m.starter = workerproc.NewStarter()
+	}
+	if err := m.starter.Start(p); err != nil {
+		return Worker{}, err
+	}
+	return Worker{Control: p.Control, PID: p.PID(), Kill: p.Kill, Wait: p.Wait, Output: output}, nil
+}
+
+func (m *Memory) startGoroutine(index int, s Spec) (Worker, error) {
+	// Not net.Pipe: package net may link a C library into every worker.
+	ours, theirs, err := workerproc.ControlStream()
+	if err != nil {
+		return Worker{}, err
+	}
+	ended := make(chan workerproc.Exit, 1)
+	segments := m.segments(index) // here: Close may come before the goroutine
+	go func() { ended <- serveLocal(theirs, segments, s) }()
+	return Worker{Control: ours, Wait: func() workerproc.Exit { return <-ended }}, nil
+}
+
+// serveLocal runs a worker that is a goroutine. A model that panics ends
+// its worker, as it would end its process.
+func serveLocal(control *os.File, segments worker.Segments, s Spec) (exit workerproc.Exit) {
+	defer func() {
+		if r := recover(); r != nil {
+			stack := firstLines(string(debug.Stack()), workerproc.CrashLines)
+			exit = workerproc.Exit{Text: fmt.Sprintf("panic: %v", r), Lines: stack}
+		}
+	}()
+	err := worker.Serve(control, s.Registry, func(*worker.Setup) (worker.Segments, *os.File, error) {
+		return segments, s.Trace, nil
+	})
+	if err != nil {
+		return workerproc.Exit{Text: "ended with an error"}
+	}
+	return workerproc.Exit{OK: true}
+}
+
+// firstLines is the first lines of a text.
+func firstLines(text string, lines int) []string {
+	parts := strings.SplitN(text, "\n", lines+1)
+	return parts[:min(lines, len(parts))]
+}
