@@ -27,6 +27,7 @@ func TestOverwrittenSlot(t *testing.T) {
 		"level":         func(w *words) { store(&w.level, 1<<40) },
 		"sent":          func(w *words) { store(&w.sent, 5) },
 		"received":      func(w *words) { store(&w.received, 5) },
+		"round":         func(w *words) { store(&w.round, 5) },
 		"all zero":      func(w *words) { *w = words{} },
 	} {
 		mem, slots := slotsOf(t, 2)
@@ -63,7 +64,7 @@ func TestSlotsUnderFire(t *testing.T) {
 		rng := rand.New(rand.NewPCG(from, 9))
 		for !stop.Load() {
 			w, _ := view(mem[rng.IntN(workers)])
-			at := []*uint64{&w.turn, &w.epoch, &w.level, &w.sent, &w.received, &w.sum}[rng.IntN(6)]
+			at := []*uint64{&w.turn, &w.epoch, &w.level, &w.sent, &w.received, &w.round, &w.sum}[rng.IntN(7)]
 			store(at, rng.Uint64()>>rng.IntN(64))
 			runtime.Gosched()
 		}

@@ -20,6 +20,9 @@
 //	if next, ok, err := watch.Look(); ok { … jump … }
 //	slot.Withdraw()   // before the next event is handled or taken in
 //
+// Where a run is over several machines, each worker has a Far in place of Slot and Watch,
+// each machine a Site, and one of them the Leader: far.go.
+//
 // It is the double-scan form of termination detection by counting (Mattern, Algorithms
 // for distributed termination detection, Distributed Computing 2, 1987).
 package idle
@@ -50,12 +53,16 @@ type Slot struct {
 }
 
 // content is the words of a slot.
-type content struct{ turn, epoch, level, sent, received uint64 }
+type content struct{ turn, epoch, level, sent, received, round uint64 }
 
 // sum is the word behind the others: bytes that another process has written don't match it.
 func (c *content) sum() uint64 {
+	return sumOf(c.turn, c.epoch, c.level, c.sent, c.received, c.round)
+}
+
+func sumOf(words ...uint64) uint64 {
 	h := uint64(sumStart)
-	for _, v := range [...]uint64{c.turn, c.epoch, c.level, c.sent, c.received} {
+	for _, v := range words {
 		h = bits.RotateLeft64((h^v)*sumFactor, 29)
 	}
 	return h
@@ -82,12 +89,16 @@ func (s *Slot) Posted() bool { return s.wrote.turn&1 == 1 }
 
 // Post says that the worker is blocked in this state. A worker that is posted already
 // withdraws first.
-func (s *Slot) Post(st State) {
+func (s *Slot) Post(st State) { s.post(st, 0) }
+
+// post is Post by a worker that has taken so many jumps.
+func (s *Slot) post(st State, round uint64) {
 	if s.Posted() {
 		panic("idle: Post on a posted slot")
 	}
 	// + 0: minus zero becomes plus zero
-	s.wrote = content{s.wrote.turn + 1, math.Float64bits(st.Epoch + 0), uint64(st.Level), st.Sent, st.Received}
+	epoch := math.Float64bits(st.Epoch + 0)
+	s.wrote = content{s.wrote.turn + 1, epoch, uint64(st.Level), st.Sent, st.Received, round}
 	s.store()
 }
 
@@ -98,8 +109,9 @@ func (s *Slot) store() {
 	store(&s.w.level, c.level)
 	store(&s.w.sent, c.sent)
 	store(&s.w.received, c.received)
+	store(&s.w.round, c.round)
 	store(&s.w.sum, c.sum())
-	// SYNC POINT idle-posted: whoever reads the odd turn sees the five words above.
+	// SYNC POINT idle-posted: whoever reads the odd turn sees the six words above.
 	store(&s.w.turn, c.turn)
 }
 
@@ -126,8 +138,8 @@ func (s *Slot) Check() error {
 
 // String is the words in hexadecimal: what overwrote them may be recognised.
 func (c content) String() string {
-	return fmt.Sprintf("turn %#x, epoch %#x, level %#x, sent %#x, received %#x", c.turn, c.epoch, c.level, c.sent,
-		c.received)
+	return fmt.Sprintf("turn %#x, epoch %#x, level %#x, sent %#x, received %#x, round %#x", c.turn, c.epoch, c.level,
+		c.sent, c.received, c.round)
 }
 
 // Watch looks at the slots of all workers. One goroutine.
@@ -138,15 +150,20 @@ type Watch struct {
 
 // NewWatch opens the slots of all workers, in their order.
 func NewWatch(slots [][]byte) (*Watch, error) {
-	w := &Watch{turns: make([]uint64, len(slots))}
+	views, err := viewAll(slots, 0)
+	return &Watch{slots: views, turns: make([]uint64, len(slots))}, err
+}
+
+// viewAll opens the slots of some workers, of which the first has a number.
+func viewAll(slots [][]byte, first int) (views []*words, err error) {
 	for i, mem := range slots {
 		v, err := view(mem)
 		if err != nil {
-			return nil, fmt.Errorf("slot of worker %d: %w", i, err)
+			return nil, fmt.Errorf("slot of worker %d: %w", first+i, err)
 		}
-		w.slots = append(w.slots, v)
+		views = append(views, v)
 	}
-	return w, nil
+	return views, nil
 }
 
 // Look reports whether there was a moment during the call at which all workers were
@@ -154,39 +171,65 @@ func NewWatch(slots [][]byte) (*Watch, error) {
 // next activation of all, +Inf when no worker has one. ErrCorrupt names the worker whose
 // slot holds what it can't have posted.
 func (w *Watch) Look() (epoch float64, level uint32, ok bool, err error) {
-	epoch, level = math.Inf(1), math.MaxUint32
-	var sent, received uint64
+	next, over := least{math.Inf(1), math.MaxUint32}, uint64(0)
 	for i, s := range w.slots {
-		// SYNC POINT idle-posted: an odd turn comes before the words below.
-		c := s.load()
-		if c.turn&1 == 0 {
-			return 0, 0, false, nil
+		c, ok, err := s.posted()
+		if err != nil {
+			err = fmt.Errorf("slot of worker %d: %w", i, err)
+		}
+		if !ok {
+			return 0, 0, false, err
 		}
 		w.turns[i] = c.turn
-		if sum := load(&s.sum); sum != c.sum() || c.level > math.MaxUint32 || !isTime(c.epoch) {
-			if load(&s.turn) != c.turn {
-				return 0, 0, false, nil // posted anew in between
-			}
-			return 0, 0, false, fmt.Errorf("slot of worker %d: %w: found %v, sum %#x", i, ErrCorrupt, c, sum)
-		}
-		e, l := math.Float64frombits(c.epoch), uint32(c.level)
-		if e < epoch || e == epoch && l < level {
-			epoch, level = e, l
-		}
-		sent += c.sent
-		received += c.received
+		next.take(&c)
+		over += c.sent - c.received
 	}
-	if sent != received {
+	if over != 0 || !unchanged(w.slots, w.turns) {
 		return 0, 0, false, nil
 	}
-	for i, s := range w.slots {
+	return next.epoch, next.level, true, nil
+}
+
+// least is the least next activation that was found.
+type least struct {
+	epoch float64
+	level uint32
+}
+
+func (l *least) take(c *content) { l.min(math.Float64frombits(c.epoch), uint32(c.level)) }
+
+func (l *least) min(epoch float64, level uint32) {
+	if epoch < l.epoch || epoch == l.epoch && level < l.level {
+		l.epoch, l.level = epoch, level
+	}
+}
+
+// posted takes what a slot says; ok: that its worker is blocked. The error is ErrCorrupt.
+func (w *words) posted() (c content, ok bool, err error) {
+	// SYNC POINT idle-posted: an odd turn comes before the words below.
+	c = w.load()
+	if c.turn&1 == 0 {
+		return c, false, nil
+	}
+	if sum := load(&w.sum); sum != c.sum() || c.level > math.MaxUint32 || !isTime(c.epoch) {
+		if load(&w.turn) != c.turn {
+			return c, false, nil // posted anew in between
+		}
+		return c, false, fmt.Errorf("%w: found %v, sum %#x", ErrCorrupt, c, sum)
+	}
+	return c, true, nil
+}
+
+// unchanged tells whether the slots have the turns that were found at a first look.
+func unchanged(slots []*words, turns []uint64) bool {
+	for i, s := range slots {
 		// SYNC POINT idle-withdrawn: the same odd turn means that the worker has been
 		// blocked all the time since the first look.
-		if load(&s.turn) != w.turns[i] {
-			return 0, 0, false, nil
+		if load(&s.turn) != turns[i] {
+			return false
 		}
 	}
-	return epoch, level, true, nil
+	return true
 }
 
 // isTime reports whether the bits are a time or +Inf.

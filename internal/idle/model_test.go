@@ -14,7 +14,7 @@ import (
 // consistent: interleaving them is the whole of what can happen.
 //
 // The steps are those of idle.go, in its order. A change there belongs here too. Epoch
-// stands for the pair of epoch and level, which are two words with the same fate.
+// stands for epoch, level and round, which are words with the same fate.
 
 // modelRules is the protocol under test: the real one, or one with a part changed.
 type modelRules struct {

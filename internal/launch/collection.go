@@ -15,13 +15,19 @@ import (
 type collection struct {
 	of      structure
 	hashes  []uint64
-	seen    []bool // a worker has reported it
-	reports [][]byte
+	seen    []bool                // a worker has reported it
+	reports [][]byte              // nil where pass is there
+	pass    func(*worker.Results) // takes them, and releases their memory; nil: they are kept
 }
 
-func newCollection(of structure) *collection {
+// newCollection collects what is to be merged when all of it is there; with pass, what goes on as it comes.
+func newCollection(of structure, pass func(*worker.Results)) *collection {
 	n := of.NumSimprocs()
-	return &collection{of: of, hashes: make([]uint64, n), seen: make([]bool, n), reports: make([][]byte, n)}
+	c := &collection{of: of, hashes: make([]uint64, n), seen: make([]bool, n), pass: pass}
+	if pass == nil {
+		c.reports = make([][]byte, n)
+	}
+	return c
 }
 
 // add files results. Every simproc must be there exactly once: anything else is the worker's fault, which the error
@@ -30,7 +36,7 @@ func (c *collection) add(p *worker.Results) error {
 	if len(p.Simprocs) == 0 {
 		return nil // of a worker that hosts nothing
 	}
-	return p.Each(func(id uint32, hash uint64, report []byte) error {
+	err := p.Each(func(id uint32, hash uint64, report []byte) error {
 		if int(id) >= len(c.seen) {
 			return fmt.Errorf("it reports about simproc %d, but there are %d", id, len(c.seen))
 		}
@@ -38,9 +44,16 @@ func (c *collection) add(p *worker.Results) error {
 			return fmt.Errorf("it reports the trace hash of %s, which was reported before",
 				c.of.Name(node.SimprocID(id)))
 		}
-		c.seen[id], c.hashes[id], c.reports[id] = true, hash, report
+		c.seen[id], c.hashes[id] = true, hash
+		if c.pass == nil {
+			c.reports[id] = report
+		}
 		return nil
 	})
+	if err == nil && c.pass != nil {
+		c.pass(p)
+	}
+	return err
 }
 
 // traceHash puts the simprocs' own hashes together in the order of their ids. Each of them covers all that its simproc

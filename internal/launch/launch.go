@@ -37,6 +37,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/disco-sim/disco/internal/machine"
 	"github.com/disco-sim/disco/internal/partition"
 	"github.com/disco-sim/disco/internal/worker"
 	"github.com/disco-sim/disco/internal/workerproc"
@@ -44,6 +45,14 @@ import (
 	"github.com/disco-sim/disco/scenario"
 	"github.com/disco-sim/disco/shm"
 )
+
+// IsWorker reports whether a launcher started this process as a worker. Then Serve is
+// all that it has to do.
+func IsWorker() bool { return workerproc.IsWorker() }
+
+// Serve runs a worker process, from what its launcher handed it to its exit status. The kinds must be those of the
+// launcher.
+func Serve(reg scenario.Registry) int { return machine.Serve(reg) }
 
 // Launch is a run that is ready to begin: its scenario was read and found good, and
 // its nodes have their places. It is used by one goroutine and runs once.
@@ -54,7 +63,7 @@ type Launch struct {
 	structure *node.Structure      // its structure; an Outline, once workers have it in memory
 	placement *partition.Partition // of the nodes over the workers of a set
 	journal   worker.Journal       // what the trace is to be
-	traffic   [][]float64          // what each worker is expected to send each other one of its set
+	plan      machine.Plan         // the lanes of a set
 	sets      int                  // of workers
 	// input for other processes; nil before Run and where there are none
 	inputSegment *shm.Segment
@@ -163,28 +172,28 @@ func (l *Launch) place(g *node.Structure) error {
 			"promises of their own: use %s", worker.SyncLink, n, node.LinksMax, worker.SyncLane)
 	}
 	l.structure, l.input.Placed, l.placement, l.sets = g, placed, placement, sets
-	l.traffic = partition.Traffic(g, placement.Of, workers)
+	l.plan = machine.NewPlan(make([]int32, workers), partition.Traffic(g, placement.Of, workers), cfg.Tuning,
+		machine.WindowBytesDefault)
 	return nil
 }
 
 // checkFits refuses a run that needs more than there is.
 func (l *Launch) checkFits(f *footprint) error {
-	m, err := planMemory(l.cfg.Transport, l.traffic, l.cfg.Tuning)
-	if err != nil {
-		return err
-	}
-	segments, _, err := m.needs()
+	bytes, segments, err := l.plan.Needs(0, !l.shared())
 	if err != nil {
 		return &configError{err}
 	}
 	input := 0
-	if m.shared {
+	if l.shared() {
 		input = l.input.Segment().Size
 	}
-	if err := l.cfg.checkMemory(f.needs(false, input, segments)); err != nil {
+	if err := l.cfg.checkMemory(f.needs(false, input, bytes)); err != nil {
 		return err
 	}
-	return checkFiles(m, l.sets)
+	if !l.shared() {
+		return nil
+	}
+	return checkFiles(l.plan.Workers(), segments, l.sets)
 }
 
 // begin calls Doing, unless Config.Stop asks for an end.
@@ -257,6 +266,9 @@ func (l *Launch) crowded() bool {
 
 // Processors is how many of the workers can run at once.
 func (l *Launch) Processors() int { return l.cfg.Processors }
+
+// shared reports whether workers are processes.
+func (l *Launch) shared() bool { return l.cfg.Transport == TransportShm }
 
 // Transport is the one that will be used.
 func (l *Launch) Transport() string { return l.cfg.Transport }

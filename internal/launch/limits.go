@@ -8,17 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// checkFiles refuses sets of workers with such memory that need more files than a process may have open.
-func checkFiles(m *memory, sets int) error {
-	_, segments, err := m.needs()
-	if err != nil {
-		return &configError{err}
-	}
-	workers := m.workers
+// checkFiles refuses sets of so many worker processes, each set with so many segments, that need more files than a
+// process may have open.
+func checkFiles(workers, segments, sets int) error {
 	segments = segments*sets + 1 // the input
-	if !m.shared {
-		return nil
-	}
 	allowed, err := filesAllowed()
 	if err != nil {
 		return fmt.Errorf("launch: %w", err)

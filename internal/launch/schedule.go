@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/disco-sim/disco/internal/tracefile"
+	"github.com/disco-sim/disco/internal/worker"
 	"github.com/disco-sim/disco/scenario"
 )
 
@@ -21,6 +22,7 @@ type schedule struct {
 	showPeriod  time.Duration // least time between two calls of show
 	began       time.Time
 	accumulator scenario.Accumulator // used by merge, and when that has returned
+	gatherer    scenario.Gatherer    // the same, where it takes reports as they come; else nil
 	window      int                  // most replications that are begun and not merged
 
 	mu        sync.Mutex    // guards the rest
@@ -31,6 +33,7 @@ type schedule struct {
 	closed    bool          // there will be no more results
 	discarded bool          // the run has failed: results are no longer merged
 	results   []*result     // by index; nil: none (yet)
+	gathered  []gathered    // in the order of replications
 	count     int           // of results
 	events    uint64        // of results
 	active    int           // replications under way
@@ -53,6 +56,12 @@ type result struct {
 	trace tracefile.Replication
 }
 
+// gathered is some of a replication's reports.
+type gathered struct {
+	replication scenario.Replication
+	results     *worker.Results
+}
+
 // setProgress is how far a worker set is.
 type setProgress struct {
 	replication int
@@ -69,6 +78,9 @@ func newSchedule(l *Launch) *schedule {
 		results: make([]*result, l.cfg.Replications), sets: make([]setProgress, l.sets),
 	}
 	s.changed.L = &s.mu
+	if l.sets == 1 { // replications end in their order
+		s.gatherer, _ = s.accumulator.(scenario.Gatherer)
+	}
 	return s
 }
 
@@ -130,6 +142,16 @@ func (s *schedule) add(r *result) {
 	s.changed.Signal()
 }
 
+// gather hands over some of the reports of a replication that ends at end, or at the horizon. All before it have been
+// handed over.
+func (s *schedule) gather(index int, end float64, results *worker.Results) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rep := scenario.Replication{Index: index, Horizon: s.horizon, Reached: min(end, s.horizon)}
+	s.gathered = append(s.gathered, gathered{rep, results})
+	s.changed.Signal()
+}
+
 // close ends merge: there will be no more results. discard says that those that are left are
 // of no use.
 func (s *schedule) close(discard bool) {
@@ -142,10 +164,27 @@ func (s *schedule) close(discard bool) {
 // merge accumulates results in the order of their indices, until close; then those that are
 // left, behind one that was interrupted. It frees their reports.
 func (s *schedule) merge() error {
-	for r := s.awaitNext(); r != nil; r = s.awaitNext() {
-		err := s.accumulator.Add(scenario.Replication{Index: r.Index, Horizon: s.horizon, Reached: r.Reached,
-			Reports: r.parts})
-		if err != nil {
+	begun := -1 // the replication that the gatherer is at
+	begin := func(rep scenario.Replication) {
+		if s.gatherer != nil && begun < rep.Index {
+			begun = rep.Index
+			s.gatherer.Begin(rep)
+		}
+	}
+	for parts, r := s.awaitNext(); parts != nil || r != nil; parts, r = s.awaitNext() {
+		for _, p := range parts {
+			begin(p.replication)
+			if err := s.takeEach(p.results); err != nil {
+				return err
+			}
+		}
+		if r == nil {
+			continue
+		}
+		rep := scenario.Replication{Index: r.Index, Horizon: s.horizon, Reached: r.Reached}
+		begin(rep)
+		rep.Reports = r.parts
+		if err := s.accumulator.Add(rep); err != nil {
 			return err
 		}
 		r.parts = nil
@@ -158,25 +197,53 @@ func (s *schedule) merge() error {
 	return nil
 }
 
-// awaitNext waits for the result that is to be merged next; nil: there is none.
-func (s *schedule) awaitNext() *result {
+// takeEach hands reports to the gatherer and releases their memory.
+func (s *schedule) takeEach(p *worker.Results) error {
+	defer p.Release()
+	return p.Each(func(id uint32, _ uint64, report []byte) error {
+		if report == nil {
+			return nil
+		}
+		return s.gatherer.Take(int(id), report)
+	})
+}
+
+// awaitNext waits for the result that is to be merged next, or for reports of it, which come first; neither: there is
+// nothing more.
+func (s *schedule) awaitNext() ([]gathered, *result) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for !s.discarded {
-		for i := s.merged; i < s.next; i++ {
-			if s.results[i] != nil {
-				return s.results[i]
-			}
-			if !s.closed {
-				break
-			}
+		r := s.nextResult()
+		if parts := s.nextGathered(); len(parts) > 0 && (r == nil || parts[0].replication.Index <= r.Index) {
+			s.gathered = s.gathered[len(parts):]
+			return parts, nil
 		}
-		if s.closed {
-			return nil
+		if r != nil || s.closed {
+			return nil, r
 		}
 		s.changed.Wait()
 	}
+	return nil, nil
+}
+
+// nextResult is the result that is to be merged next; nil: it isn't there.
+func (s *schedule) nextResult() *result {
+	for i := s.merged; i < s.next; i++ {
+		if s.results[i] != nil || !s.closed {
+			return s.results[i]
+		}
+	}
 	return nil
+}
+
+// nextGathered are the first reports that wait, of one replication.
+func (s *schedule) nextGathered() []gathered {
+	n := 0
+	for n < len(s.gathered) && s.gathered[n].replication.Index == s.gathered[0].replication.Index {
+		n++
+	}
+	return s.gathered[:n:n]
 }
 
 // update records how far a worker set is, and shows how far all are when it is time to.

@@ -66,11 +66,7 @@ func TestCrowded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := planMemory(TransportShm, l.traffic, l.cfg.Tuning)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ws := &workerSet{launch: l, index: 0, memory: m}
+		ws := &workerSet{launch: l, index: 0}
 		if got := ws.setup(0).Setup.Crowded; got != c.want {
 			t.Errorf("%+v: crowded %v", c, got)
 		}

@@ -3,14 +3,10 @@
 package launch
 
 import (
-	"fmt"
-	"os"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
-	"strings"
 
-	"github.com/disco-sim/disco/internal/worker"
+	"github.com/disco-sim/disco/internal/machine"
 	"github.com/disco-sim/disco/internal/workerproc"
 )
 
@@ -30,12 +26,10 @@ func (ws *workerSet) startProcesses(proceed func() error) error {
 	if err != nil {
 		return err
 	}
-	starter := workerproc.NewStarter()
-	ws.cleanup = append(ws.cleanup, starter.Close)
 	for w := range ws.stats {
 		err := proceed()
 		if err == nil {
-			err = ws.startProcess(starter, exe, w)
+			err = ws.startProcess(exe, w)
 		}
 		if err == nil {
 			err = ws.supervisor.checkStarted()
@@ -48,32 +42,24 @@ func (ws *workerSet) startProcesses(proceed func() error) error {
 	return nil
 }
 
-func (ws *workerSet) startProcess(starter *workerproc.Starter, exe string, index int) error {
-	handed := ws.memory.files(index)
-	if f := ws.trace.Of(index); f != nil {
-		handed = append(handed, f)
-	}
-	number := ws.number(index)
-	var args []string
-	if dir := ws.launch.cfg.Profiles; dir != "" {
-		path, err := profilePath(dir, number)
-		if err != nil {
-			return err
-		}
-		args = append(args, profileFlag+path)
-	}
-	output := workerproc.NewOutput(fmt.Sprintf("worker %d", number), ws.launch.log)
-	p, err := workerproc.New(workerproc.Config{Executable: exe, Number: number, Args: args, Handed: handed,
-		Threads: ws.launch.goThreads(), Output: output})
+func (ws *workerSet) startProcess(exe string, index int) error {
+	profile, err := ws.launch.cfg.profilePath(ws.number(index))
 	if err != nil {
 		return err
 	}
-	if err := starter.Start(p); err != nil {
+	return ws.startWorker(index, machine.Spec{Executable: exe, Profile: profile, Threads: ws.launch.goThreads(),
+		Log: ws.launch.log})
+}
+
+// startWorker starts one, and begins to serve it.
+func (ws *workerSet) startWorker(index int, spec machine.Spec) error {
+	spec.Trace = ws.trace.Of(index)
+	w, err := ws.memory.Start(index, spec)
+	if err != nil {
 		return err
 	}
-	ws.supervisor.add(&connection{
-		index: index, number: number, control: p.Control, pid: p.PID(), kill: p.Kill, output: output,
-	}, p.Wait)
+	ws.supervisor.add(&connection{index: index, number: ws.number(index), control: w.Control, pid: w.PID, kill: w.Kill,
+		output: w.Output}, w.Wait)
 	return nil
 }
 
@@ -98,24 +84,17 @@ func (ws *workerSet) startGoroutines() error {
 	l := ws.launch
 	ws.cleanup = append(ws.cleanup, l.raiseGOMAXPROCS())
 	if l.cfg.Profiles != "" && ws.index == 0 {
-		stop, err := profileTo(filepath.Join(l.cfg.Profiles, profileName(0)))
+		stop, err := machine.ProfileTo(filepath.Join(l.cfg.Profiles, profileName(0)))
 		if err != nil {
 			return err
 		}
 		ws.cleanup = append(ws.cleanup, stop)
 	}
 	for w := range ws.stats {
-		// Not net.Pipe: package net may link a C library into every worker.
-		ours, theirs, err := workerproc.ControlStream()
-		if err != nil {
+		if err := ws.startWorker(w, machine.Spec{Registry: l.cfg.Registry}); err != nil {
 			ws.supervisor.terminate(false)
 			return err
 		}
-		ended := make(chan workerproc.Exit, 1)
-		segments, trace := ws.memory.segments(w), ws.trace.Of(w) // here: release may come before the goroutine
-		go func() { ended <- l.serveLocal(theirs, segments, trace) }()
-		wait := func() workerproc.Exit { return <-ended }
-		ws.supervisor.add(&connection{index: w, number: ws.number(w), control: ours}, wait)
 	}
 	return nil
 }
@@ -133,28 +112,4 @@ func (l *Launch) raiseGOMAXPROCS() (undo func()) {
 	}
 	runtime.GOMAXPROCS(threads)
 	return func() { runtime.GOMAXPROCS(before) }
-}
-
-// serveLocal runs a worker that is a goroutine. A model that panics ends
-// its worker, as it would end its process.
-func (l *Launch) serveLocal(control *os.File, segments worker.Segments, trace *os.File) (exit workerproc.Exit) {
-	defer func() {
-		if r := recover(); r != nil {
-			stack := firstLines(string(debug.Stack()), workerproc.CrashLines)
-			exit = workerproc.Exit{Text: fmt.Sprintf("panic: %v", r), Lines: stack}
-		}
-	}()
-	err := worker.Serve(control, l.cfg.Registry, func(*worker.Setup) (worker.Segments, *os.File, error) {
-		return segments, trace, nil
-	})
-	if err != nil {
-		return workerproc.Exit{Text: "ended with an error"}
-	}
-	return workerproc.Exit{OK: true}
-}
-
-// firstLines is the first lines of a text.
-func firstLines(text string, lines int) []string {
-	parts := strings.SplitN(text, "\n", lines+1)
-	return parts[:min(lines, len(parts))]
 }

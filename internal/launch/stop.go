@@ -50,7 +50,7 @@ func (s *supervisor) sendStop(r *stopRequest) error {
 	r.progressed, r.ticker = r.began, time.NewTicker(stopPeriod)
 	s.report("waiting for calls of handlers to end")
 	s.gathered = false
-	s.reportGathering()
+	s.reportGathering(r)
 	for _, c := range s.conns.workers {
 		if err := c.send(&worker.Message{Type: worker.TypeStop}); err != nil {
 			return err
@@ -67,11 +67,12 @@ func (s *supervisor) sendLimit(r *stopRequest) error {
 		return nil
 	}
 	r.limited, r.progressed, r.epoch = true, time.Now(), s.states.commonEnd()
+	s.end = r.epoch
 	if r.epoch <= math.SmallestNonzeroFloat64 {
 		return errNotBegun
 	}
 	if !s.gathered {
-		s.report("bringing all workers to one simulated time")
+		s.report("bringing all workers to %.6g simulated seconds, where the furthest one is", r.epoch)
 	}
 	for i, c := range s.conns.workers {
 		if s.states.workers[i].answer != nil {
@@ -103,7 +104,7 @@ func (ss *states) commonEnd() float64 {
 // checkStop ends a stop that makes no progress: a worker that doesn't answer Stop, or doesn't
 // come nearer to the common end, and one that takes too long altogether.
 func (s *supervisor) checkStop(r *stopRequest) error {
-	s.reportGathering()
+	s.reportGathering(r)
 	now := time.Now()
 	r.began, r.progressed = workerproc.SinceResumed(r.began), workerproc.SinceResumed(r.progressed)
 	if _, events := s.boards.progress(); r.limited && events != r.events {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/disco-sim/disco/internal/worker"
@@ -109,6 +110,7 @@ type supervisor struct {
 	last     bool               // no replication follows, here or in another set
 	gathered bool               // it was reported that results are collected
 	parts    *collection        // of the replication under way; nil: nobody reports
+	end      float64            // of that replication, once anybody reports; +Inf: its horizon
 
 	note       func(string)                     // prints a remark that isn't an error
 	doing      func(format string, args ...any) // see Config.Doing; nil for a set that says nothing
@@ -141,12 +143,19 @@ func (s *supervisor) report(format string, args ...any) {
 	}
 }
 
-// reportGathering says that results are collected, as soon as that is all that is left to be done.
-func (s *supervisor) reportGathering() {
-	if (s.stopping || s.last) && !s.gathered && s.boards.gathering() {
-		s.gathered = true
-		s.report("collecting the workers' results")
+// reportGathering says that results are collected, as soon as that is all that is left to be done; of a run that was
+// stopped also how far it has come.
+func (s *supervisor) reportGathering(r *stopRequest) {
+	if !s.stopping && !s.last || s.gathered || !s.boards.gathering() {
+		return
 	}
+	s.gathered = true
+	if r.limited && r.epoch < math.MaxFloat64 {
+		_, events := s.boards.progress()
+		s.report("collecting the results of %d events up to %.6g simulated seconds", events, r.epoch)
+		return
+	}
+	s.report("collecting the workers' results")
 }
 
 // step calls the test's function at a step of the protocol.
@@ -201,7 +210,7 @@ func (s *supervisor) request(
 			if s.onProgress != nil {
 				s.onProgress()
 			}
-			s.reportGathering()
+			s.reportGathering(&stop)
 		case <-watch.C:
 			if err := s.watchdog.check(); err != nil {
 				return nil, err

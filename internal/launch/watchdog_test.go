@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"sync"
@@ -275,16 +276,25 @@ func TestStoppedWorker(t *testing.T) {
 // That results are collected is said once, and only when nothing is left to be simulated.
 func TestReportGathering(t *testing.T) {
 	var said []string
-	s := supervisor{boards: testBoards{}, doing: func(format string, _ ...any) { said = append(said, format) }}
-	s.reportGathering()
+	s := supervisor{boards: testBoards{}, doing: func(format string, args ...any) {
+		said = append(said, fmt.Sprintf(format, args...))
+	}}
+	s.reportGathering(&stopRequest{})
 	if len(said) > 0 {
 		t.Errorf("%q, before the last replication", said)
 	}
 	s.last = true
 	for range 2 {
-		s.reportGathering()
+		s.reportGathering(&stopRequest{})
 	}
 	if len(said) != 1 || said[0] != "collecting the workers' results" {
+		t.Errorf("%q", said)
+	}
+	// A run that was stopped says how far it has come before its results are there.
+	s.last, s.stopping, s.gathered = false, true, false
+	s.reportGathering(&stopRequest{limited: true, epoch: 2.5})
+	if _, n := s.boards.progress(); said[1] != fmt.Sprintf("collecting the results of %d events up to 2.5 simulated "+
+		"seconds", n) {
 		t.Errorf("%q", said)
 	}
 }

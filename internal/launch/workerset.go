@@ -5,9 +5,11 @@ package launch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"time"
 
+	"github.com/disco-sim/disco/internal/machine"
 	"github.com/disco-sim/disco/internal/tracefile"
 	"github.com/disco-sim/disco/internal/worker"
 )
@@ -20,7 +22,7 @@ type workerSet struct {
 	launch     *Launch
 	index      int // among the sets of the run
 	schedule   *schedule
-	memory     *memory
+	memory     *machine.Memory
 	trace      *tracefile.Files
 	supervisor *supervisor
 	stats      []WorkerStats // by worker of the set
@@ -49,18 +51,20 @@ func (l *Launch) newWorkerSet(index int, s *schedule, proceed func() error) (_ *
 		return nil, err
 	}
 	ws.cleanup = append(ws.cleanup, ws.trace.Close)
-	if ws.memory, err = planMemory(l.cfg.Transport, l.traffic, l.cfg.Tuning); err != nil {
+	plan := l.plan
+	plan.First = ws.number(0)
+	segments := machine.Config{Input: l.inputSegment, Proceed: proceed}
+	if !l.shared() {
+		segments.Heap = &l.input
+	}
+	if ws.memory, err = machine.Make(plan, 0, segments); err != nil {
 		return nil, err
 	}
-	ws.memory.input, ws.memory.inputSegment = &l.input, l.inputSegment
-	if ws.memory, err = ws.memory.create(ws.number(0), proceed); err != nil {
-		return nil, err
-	}
-	ws.cleanup = append(ws.cleanup, func() { _ = ws.memory.close() }) // an error leaves nothing to be done
+	ws.cleanup = append(ws.cleanup, func() { _ = ws.memory.Close() }) // an error leaves nothing to be done
 	if l.cfg.Tuning.HugePages && index == 0 {
-		l.note(ws.memory.pages())
+		l.note(ws.memory.Pages())
 	}
-	ws.supervisor = newSupervisor(newConnections(), boards{ws.memory.boards, l.structure}, l)
+	ws.supervisor = newSupervisor(newConnections(), boards{ws.memory.Boards(), l.structure}, l)
 	if l.cfg.Progress != nil {
 		ws.supervisor.onProgress = ws.updateProgress
 	}
@@ -106,7 +110,7 @@ func (ws *workerSet) replications(ctx context.Context) error {
 	if _, err := s.request(ctx, ws.setup, worker.TypeReady); err != nil {
 		return err
 	}
-	ws.memory.release() // the workers have theirs now
+	ws.memory.Release() // the workers have theirs now
 	for !s.stopping {
 		r, ok, later := ws.schedule.take()
 		switch {
@@ -145,7 +149,8 @@ func (ws *workerSet) replication(ctx context.Context, r int) error {
 		ws.begun = true
 		s.report("")
 	}
-	s.parts = newCollection(ws.launch.structure)
+	s.end = math.Inf(1)
+	s.parts = newCollection(ws.launch.structure, ws.gatherer(r))
 	began := time.Now()
 	ws.schedule.begin(ws.index, r)
 	ws.clock.enter(&ws.clock.First)
@@ -164,6 +169,14 @@ func (ws *workerSet) replication(ctx context.Context, r int) error {
 		w.Delivered = s.stopping || ws.schedule.exhausted()
 	}
 	return failed
+}
+
+// gatherer is where the reports of replication r go as they come; nil: they are kept until all are there.
+func (ws *workerSet) gatherer(r int) func(*worker.Results) {
+	if ws.schedule.gatherer == nil {
+		return nil
+	}
+	return func(p *worker.Results) { ws.schedule.gather(r, ws.supervisor.end, p) }
 }
 
 // toAll is the same message for every worker.
@@ -187,7 +200,7 @@ func (ws *workerSet) setup(index int) *worker.Message {
 		OneProcess: l.cfg.Transport == TransportInproc,
 		Crowded:    l.crowded(),
 	}
-	ws.memory.list(setup)
+	l.plan.List(setup)
 	return &worker.Message{Type: worker.TypeSetup, Setup: setup}
 }
 
@@ -215,6 +228,11 @@ func (ws *workerSet) result(r int, answers []*worker.Message, wall time.Duration
 	}
 	if !res.Interrupted {
 		res.Reached = l.scenario.Horizon()
+	}
+	// Reports were taken as those of a replication that ends there.
+	if want := min(ws.supervisor.end, l.scenario.Horizon()); collected.pass != nil && res.Reached != want {
+		return nil, fmt.Errorf("launch: the workers have simulated up to %v s, want %v s: a defect of disco",
+			res.Reached, want)
 	}
 	var err error
 	if res.hash, err = collected.traceHash(); err != nil {

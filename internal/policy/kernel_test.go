@@ -17,8 +17,10 @@ import (
 var kernelPackages = map[string]string{
 	"shm":                        "segments, mappings, doorbells, processors",
 	"ipc":                        "the meeting: who the peer is, descriptors over a socket, the lock on a name",
+	"internal/bridge/stream":     "connections that an agent hands over, and options of TCP",
 	"internal/cputime":           "the processor time of a process",
 	"internal/workerproc":        "worker processes, their descriptors and signals",
+	"internal/forward":           "sleeps of less than the runtime's millisecond",
 	"internal/storeserver":       "servers of metadata stores, which tests kill and stop",
 	"group":                      "the agent's process, which its supervisor starts and watches",
 	"internal/outfile":           "files without a name",

@@ -41,17 +41,22 @@ ring: internal/invariants internal/interleave internal/race internal/aligned
 internal/counters: internal/printable
 internal/idle: router internal/interleave
 
+# Between machines: frames over any connection. package bridge of docs/bridge.md is to import it.
+internal/session: internal/invariants
+internal/certs: internal/infile
+internal/bridge/stream: internal/certs internal/session
+
 # The metadata store: knows nothing of simulation.
 metastore:
 metastore/etcd: metastore
 metastore/dial: metastore metastore/etcd metastore/zk internal/infile
 metastore/mem: metastore
-metastore/storetest: metastore
+metastore/storetest: internal/forward metastore
 metastore/zk: metastore
 cluster: metastore internal/procfs
 
 # The commands of a group.
-group: app cluster internal/infile metastore metastore/dial
+group: app cluster internal/certs internal/infile metastore metastore/dial
 group/beside: app
 
 # Transport: moves bytes and knows nothing of simulation.
@@ -96,13 +101,18 @@ internal/worker: internal/wire envelope shm internal/lane internal/counters inte
 internal/procfs:
 internal/workerproc: internal/procfs shm
 internal/outfile:
-internal/storeserver:
+internal/forward:
+internal/phi:
+internal/machinefile: internal/infile scenario
+internal/storeserver: internal/forward
 internal/newmodule:
 internal/inspect: internal/counters internal/procfs internal/worker internal/workerproc shm
 internal/latency: internal/lane internal/worker shm
 internal/tracefile: internal/outfile internal/trace
 internal/placement: internal/infile node scenario
-internal/launch: internal/inspect internal/lane internal/outfile internal/partition internal/placement
+internal/machine: internal/inspect internal/lane internal/outfile internal/wire internal/worker internal/workerproc ring
+	scenario shm
+internal/launch: internal/lane internal/machine internal/outfile internal/partition internal/placement
 	internal/printable internal/procfs internal/tracefile internal/worker internal/workerproc node scenario shm
 internal/launch/launchtest: node scenario
 internal/sweep: scenario
@@ -138,6 +148,7 @@ perf/peers: perf/bench shm
 perf/phold: model/phold node
 perf/scale: app internal/chart internal/heap internal/infile internal/inspect internal/latency internal/launch
 	internal/outfile internal/procfs internal/worker model/phold model/service node perf/phold scenario
+perf/store: cluster internal/forward internal/storeserver metastore metastore/etcd metastore/zk
 `
 
 // ban is an import that only some packages may have.
@@ -151,11 +162,14 @@ var bans = []ban{
 	{"github.com/anishathalye/porcupine", []string{"metastore/storetest"}, "it checks histories of tests"},
 	{"github.com/fxamacker/cbor/", []string{"metastore"}, "CBOR is a form of the metadata store's values"},
 	{"golang.org/x/term", []string{"app"}, "only the command line knows of terminals"},
-	{"google.golang.org/grpc/", []string{"metastore/etcd", "perf/peers"},
-		"gRPC is how etcd is reached, and something that disco is compared with"},
-	{"go.etcd.io/etcd/", []string{"metastore/etcd"}, "one engine of the store, which no simulation needs"},
+	{"google.golang.org/grpc/", []string{"internal/bridge/stream", "metastore/etcd", "perf/peers"},
+		"gRPC is how machines and etcd are reached, and something that disco is compared with"},
+	{"github.com/go-zookeeper/", []string{"perf/store"}, "what metastore/zk is compared with"},
+	{"go.etcd.io/etcd/", []string{"metastore/etcd", "perf/store"},
+		"one engine of the store, which no simulation needs, and what it is compared with"},
 	{"go.uber.org/zap/", []string{"metastore/etcd"}, "how etcd's client is kept from logging"},
-	{"net", []string{"internal/storeserver", "ipc", "metastore/dial", "metastore/zk", "perf/peers"},
+	{"net", []string{"internal/bridge/stream", "internal/forward", "internal/storeserver", "ipc", "metastore/dial",
+		"metastore/etcd", "metastore/zk", "perf/peers"},
 		"only who joins processes opens sockets, or reads addresses"},
 	{"net/http", nil, "nothing here is a web server"},
 	{"math/rand", nil, "math/rand has a global generator: take a node's own stream (Simproc.Source)"},
@@ -195,9 +209,10 @@ wall clock | perf/bench/fleet.go: prepare | no time's Format, but one of a job
 wall clock | perf/chaos/main.go: command | a seed, which is printed
 wall clock | perf/scale/rows.go: newRow | the day of a row
 wall clock | perf/peers/stream.go: listenUnix | a name that nobody else has
-wall clock | cluster/join.go: register | since when, for people on other machines
+wall clock | cluster/join.go: create | since when, for people on other machines
 wall clock | cluster/loop.go: write | since when, for people on other machines
 wall clock | cluster/membership.go: setStatus | since when, for people on other machines
+wall clock | internal/certs/load.go: clock | dates of certificates, for people
 limits | internal/infile/infile.go | this is the limit
 limits | internal/script/script.go | files of tests
 limits | model/modeltest/invalid.go | files of tests

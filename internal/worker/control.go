@@ -113,6 +113,13 @@ type Setup struct {
 	// other goroutines, and worker 0 reports the CPU time of all.
 	OneProcess bool
 
+	// Machine is the machine of each worker in a run over several, never falling: workers are numbered machine by
+	// machine. Empty: all are on one. Workers on others are reached over the bridge.
+	Machine []int32
+
+	// Delay is the longest round trip between two machines, seconds, as it was measured at the start.
+	Delay float64
+
 	// Crowded: more threads of the run wait for each other than there are processors, so that
 	// one that spins would keep another from working.
 	Crowded bool

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/disco-sim/disco/internal/wire"
 	"github.com/disco-sim/disco/node"
@@ -22,18 +23,26 @@ const (
 
 // WriteMessage writes one frame.
 func WriteMessage(w io.Writer, m *Message) error {
-	frame, err := wire.Append(make([]byte, frameHeaderBytes, 256+m.Results.bytes()), m.body)
+	_, err := writeMessage(w, m, nil)
+	return err
+}
+
+// writeMessage writes one frame, made in memory, or in more than that: the memory for the next one.
+func writeMessage(w io.Writer, m *Message, memory []byte) ([]byte, error) {
+	var head [frameHeaderBytes]byte
+	frame := append(slices.Grow(memory[:0], 256+m.Results.bytes()), head[:]...)
+	frame, err := wire.Append(frame, m.body)
 	if err != nil {
-		return fmt.Errorf("worker: message %v: %w", m.Type, err)
+		return nil, fmt.Errorf("worker: message %v: %w", m.Type, err)
 	}
 	n := len(frame) - frameHeaderBytes
 	if n > MessageMax {
-		return fmt.Errorf("worker: message %v of %d bytes, at most %d are allowed", m.Type, n, MessageMax)
+		return nil, fmt.Errorf("worker: message %v of %d bytes, at most %d are allowed", m.Type, n, MessageMax)
 	}
 	binary.LittleEndian.PutUint32(frame, uint32(n))
 	frame[4], frame[5] = frameVersion, byte(m.Type)
 	_, err = w.Write(frame)
-	return err
+	return frame, err
 }
 
 // frameStep is how much memory a frame gets before any of it has come: at least what Results take.
@@ -58,7 +67,8 @@ func ReadMessage(r io.Reader) (*Message, error) {
 		return nil, fmt.Errorf("worker: frame with %d in its spare bytes, want 0", zero)
 	}
 	// Memory is taken as the bytes come: a header that promises a gigabyte costs nothing.
-	body := make([]byte, min(n, frameStep))
+	m := &Message{Type: MessageType(head[5])}
+	body := m.frameMemory(int(min(n, frameStep)))
 	for have := 0; ; {
 		if _, err := io.ReadFull(r, body[have:]); err != nil {
 			if err == io.EOF {
@@ -72,11 +82,25 @@ func ReadMessage(r io.Reader) (*Message, error) {
 		body = append(make([]byte, 0, min(int(n), 2*have)), body...)
 		body = body[:cap(body):cap(body)]
 	}
-	m := &Message{Type: MessageType(head[5])}
+	if m.Results != nil {
+		m.Results.frame = body
+	}
 	if err := wire.Decode(body, m.body); err != nil {
 		return nil, fmt.Errorf("worker: frame of %d bytes, message %v: %w", n, m.Type, err)
 	}
 	return m, nil
+}
+
+// frameMemory is n bytes for the body of m, which has its type: those of Results that were released.
+func (m *Message) frameMemory(n int) []byte {
+	if m.Type != TypeResults {
+		return make([]byte, n)
+	}
+	m.Results = unused.Get().(*Results)
+	if cap(m.Results.frame) < n {
+		return make([]byte, n, max(n, resultsBytes+resultsBytes/8))
+	}
+	return m.Results.frame[:n]
 }
 
 // body is the fields behind the header, by type.
@@ -106,7 +130,7 @@ func (m *Message) body(c *wire.Codec) {
 
 // part is the body of a type that has one.
 func part[T any](c *wire.Codec, p **T, fields func(*T, *wire.Codec)) {
-	if c.Decoding() {
+	if c.Decoding() && *p == nil {
 		*p = new(T)
 	}
 	if *p == nil {
@@ -122,7 +146,7 @@ func (s *Setup) fields(c *wire.Codec) {
 	c.Int(&s.First)
 	c.Float(&s.Horizon)
 	c.Uint64(&s.Seed)
-	s.Tuning.fields(c)
+	s.Tuning.Fields(c)
 	wire.List(c, &s.Pools, 4, c.Int32)
 	for _, lanes := range []*[]LaneSize{&s.Out, &s.In} {
 		wire.List(c, lanes, 12, func(l *LaneSize) {
@@ -134,6 +158,8 @@ func (s *Setup) fields(c *wire.Codec) {
 	s.Journal.fields(c)
 	c.Bool(&s.OneProcess)
 	c.Bool(&s.Crowded)
+	wire.List(c, &s.Machine, 4, c.Int32)
+	c.Float(&s.Delay)
 }
 
 func (j *Journal) fields(c *wire.Codec) {
@@ -151,7 +177,8 @@ func (j *Journal) fields(c *wire.Codec) {
 	c.Float(&j.Until)
 }
 
-func (t *Tuning) fields(c *wire.Codec) {
+// Fields are the fields of t, in the order of docs/format/control.md.
+func (t *Tuning) Fields(c *wire.Codec) {
 	c.Int(&t.RingBytes)
 	c.Int(&t.AllRingBytes)
 	c.Int(&t.InlineMax)

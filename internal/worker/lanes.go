@@ -5,6 +5,7 @@ package worker
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/disco-sim/disco/egress"
 	"github.com/disco-sim/disco/ingress"
@@ -60,6 +61,14 @@ func openLanes(plan *node.Plan, setup *Setup, segs Segments, wait func(peer int)
 
 func (m *memory) openBells() error {
 	for w := range m.setup.Workers {
+		if !m.setup.here(w) {
+			b, err := m.pumpBell(w)
+			if err != nil {
+				return err
+			}
+			m.bells, m.cycles = append(m.bells, b), append(m.cycles, b)
+			continue
+		}
 		b, err := shm.OpenDoorbell(bell(m.segs.Boards[w]))
 		if err != nil {
 			return fmt.Errorf("worker: doorbell of worker %d: %w", w, err)
@@ -72,6 +81,17 @@ func (m *memory) openBells() error {
 		}
 	}
 	return nil
+}
+
+// pumpBell is the doorbell of the bridge's pump for the machine of a worker elsewhere: on the mirror of the first
+// worker there.
+func (m *memory) pumpBell(worker int) (*shm.Doorbell, error) {
+	first := slices.Index(m.setup.Machine, m.setup.Machine[worker])
+	b, err := shm.OpenDoorbell(bell(m.segs.Boards[first]))
+	if err != nil {
+		return nil, fmt.Errorf("worker: doorbell of the bridge for machine %d: %w", m.setup.Machine[worker], err)
+	}
+	return b, nil
 }
 
 // open opens what l consists of, one after the other.
@@ -161,7 +181,10 @@ type detector struct {
 
 var _ router.Detector = (*detector)(nil)
 
-func (m *memory) openDetector() (*detector, error) {
+func (m *memory) openDetector() (router.Detector, error) {
+	if m.setup.far() {
+		return m.openFar()
+	}
 	slots := make([][]byte, m.setup.Workers)
 	d := &detector{}
 	for w := range slots {
@@ -175,6 +198,55 @@ func (m *memory) openDetector() (*detector, error) {
 		d.Watch, err = idle.NewWatch(slots)
 	}
 	return d, err
+}
+
+// openFar is termination detection through the slots of this machine and its bridge.
+func (m *memory) openFar() (*idle.Far, error) {
+	var local [][]byte
+	for w := range m.setup.Workers {
+		if m.setup.here(w) {
+			local = append(local, slot(m.segs.Boards[w]))
+		}
+	}
+	first := m.setup.elsewhere()
+	looks, err := m.pumpBell(first)
+	if err != nil {
+		return nil, err
+	}
+	return idle.NewFar(slot(m.segs.Boards[m.setup.Worker]), slot(m.segs.Boards[first]), local, looks.Ring)
+}
+
+// far tells whether the run is over several machines.
+func (s *Setup) far() bool { return len(s.Machine) > 0 && s.Machine[0] != s.Machine[len(s.Machine)-1] }
+
+// here tells whether a worker is on this one's machine.
+func (s *Setup) here(worker int) bool { return !s.far() || s.Machine[worker] == s.Machine[s.Worker] }
+
+// elsewhere is the first worker on another machine. Its mirror has the doorbell of the pump that looks for idle
+// moments, and in place of a slot the jump words.
+func (s *Setup) elsewhere() int {
+	return slices.IndexFunc(s.Machine, func(m int32) bool { return m != s.Machine[s.Worker] })
+}
+
+// checkMachines reports machines that can't be.
+func (s *Setup) checkMachines() error {
+	if len(s.Machine) == 0 {
+		return nil
+	}
+	if len(s.Machine) != s.Workers {
+		return fmt.Errorf("worker: machines of %d workers, want %d or none", len(s.Machine), s.Workers)
+	}
+	last := int32(0)
+	for w, m := range s.Machine {
+		if m < last || m >= WorkersMax {
+			return fmt.Errorf("worker: worker %d is on machine %d, want %d to %d", w, m, last, WorkersMax-1)
+		}
+		last = m
+	}
+	if !(s.Delay >= 0) {
+		return fmt.Errorf("worker: a round trip of %v seconds between machines, want 0 or more", s.Delay)
+	}
+	return nil
 }
 
 // Wake implements router.Detector.

@@ -13,10 +13,11 @@ import (
 // it (docs/sync.md, "Run-ahead in time"). What is handled doesn't depend on it, only when.
 
 const (
-	// leadTime is how far ahead of the slowest worker another one may be: as far as that comes in this time. Less
-	// makes workers wait that only have the processor at other times than the slowest one; more makes an
-	// interrupted run end later.
-	leadTime = 100 * time.Millisecond
+	// leadTime is how far ahead of the slowest worker another one may be: as far as that comes in this time, and in
+	// leadTurns where there are more threads than processors. Less makes workers wait that only have the processor
+	// at other times than the slowest one; more makes an interrupted run end later.
+	leadTime  = 40 * time.Millisecond
+	leadTurns = 100 * time.Millisecond
 	// leadCalls is of how many calls of handlers for each worker, of all together, the slowest worker's speed is
 	// taken at the least. Less would make workers take turns where one call takes longer than leadTime.
 	leadCalls = 4
@@ -24,12 +25,12 @@ const (
 	// more than the processors, a turn of all workers may take longer than leadTime: with nothing but that each
 	// turn would allow the next one less, down to leadCalls, although calls are short.
 	leadMany = 64
-	leadLong = 10 * leadTime
+	leadLong = time.Second
 )
 
 // lead says how far ahead of the slowest worker this one may be. Owned by the cycle.
 type lead struct {
-	time  time.Duration // leadTime, but in tests; 0: the others are not waited for
+	time  time.Duration // leadTime or leadTurns, but in tests; 0: the others are not waited for
 	calls uint64        // leadCalls for each worker
 	many  uint64        // leadMany for each worker
 	// The slowest worker's speed is taken from here, and from the next sample when that is long enough ago.
@@ -45,8 +46,12 @@ type leadSample struct {
 	calls uint64
 }
 
-func newLead(workers int) lead {
-	return lead{time: leadTime, calls: leadCalls * uint64(workers), many: leadMany * uint64(workers)}
+func newLead(workers int, crowded bool) lead {
+	l := lead{time: leadTime, calls: leadCalls * uint64(workers), many: leadMany * uint64(workers)}
+	if crowded {
+		l.time = leadTurns
+	}
+	return l
 }
 
 // start allows what is at epoch 0.

@@ -27,6 +27,7 @@ func leadRun(l *lead, calls int, step float64, cost, between time.Duration) (ahe
 }
 
 func TestLead(t *testing.T) {
+	const short = 0.001 * float64(leadTime/(10*time.Microsecond)) // simulated seconds of leadTime
 	for _, c := range []struct {
 		what          string
 		calls         int
@@ -34,9 +35,10 @@ func TestLead(t *testing.T) {
 		cost, between time.Duration
 		least, most   float64
 	}{
-		{"short calls, looked at often", 100_000, 0.001, 10 * time.Microsecond, 0, 9.9, 10.1},
-		{"short calls, looked at rarely", 100_000, 0.001, 10 * time.Microsecond, 30 * time.Millisecond, 6, 10.1},
-		{"short calls, looked at seldom", 100_000, 0.001, 10 * time.Microsecond, 150 * time.Millisecond, -1e-6, 10.1},
+		{"short calls, looked at often", 100_000, 0.001, 10 * time.Microsecond, 0, 0.99 * short, 1.01 * short},
+		{"short calls, looked at rarely", 100_000, 0.001, 10 * time.Microsecond, leadTime * 3 / 10, 0.6 * short,
+			1.01 * short},
+		{"short calls, looked at seldom", 100_000, 0.001, 10 * time.Microsecond, leadTime * 3 / 2, -1e-6, 1.01 * short},
 		{"calls of a second: leadCalls of them, not what leadTime says", 50, 1, time.Second, 0, 4, 4.1},
 		{"calls of 5 ms, as in turns of many threads: leadMany of them", 500, 1, 5 * time.Millisecond, 0, 64, 65},
 		{"calls of 50 ms: as many as leadLong has", 500, 1, 50 * time.Millisecond, 0, 20, 21},
@@ -45,6 +47,15 @@ func TestLead(t *testing.T) {
 		l := &lead{time: leadTime, calls: leadCalls, many: leadMany}
 		if got := leadRun(l, c.calls, c.step, c.cost, c.between); got < c.least || got > c.most {
 			t.Errorf("%s: %v simulated seconds ahead, want %v to %v", c.what, got, c.least, c.most)
+		}
+	}
+}
+
+// Where workers take turns on few processors, one may be as far ahead as a turn of all takes.
+func TestLeadOfCrowd(t *testing.T) {
+	for crowded, time := range map[bool]time.Duration{false: leadTime, true: leadTurns} {
+		if l := newLead(3, crowded); l.time != time || l.calls != 3*leadCalls || l.many != 3*leadMany {
+			t.Errorf("crowded %v: %+v", crowded, l)
 		}
 	}
 }

@@ -3,6 +3,8 @@
 package worker
 
 import (
+	"sync"
+
 	"github.com/disco-sim/disco/internal/wire"
 	"github.com/disco-sim/disco/node"
 )
@@ -14,6 +16,19 @@ type Results struct {
 	Hashes   []uint64 // trace hash of each
 	Sizes    []uint32 // 1 + bytes of the report of each; 0: its handler has no results
 	Data     []byte   // the reports, one behind the other
+
+	frame []byte // what Data is part of, where it was read
+}
+
+// unused is memory of Results for the next ones that are read: at the end of a run as many come as it has nodes, and
+// fresh memory takes the system longer to give than it takes to read them.
+var unused = sync.Pool{New: func() any { return &Results{} }}
+
+// Release gives up what was read: nothing of p may be used any more.
+func (p *Results) Release() {
+	if p.frame != nil && cap(p.frame) <= frameStep { // else it is somebody else's, or of one large report
+		unused.Put(p)
+	}
 }
 
 // resultsBytes is how large they become before they are sent.

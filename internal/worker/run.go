@@ -34,7 +34,8 @@ const (
 // blocks in use come on top (docs/running.md, "Memory of a run").
 const MemoryMax = 48 << 20
 
-// stuckTime is for how long no worker may work before one that holds enough takes in all there is.
+// stuckTime is for how long no worker may work before one that holds enough takes in all there is. Over machines twice
+// the delay comes on top: so much later are boards seen.
 const stuckTime = 10 * time.Millisecond
 
 // ErrLauncherGone is what Serve returns when the launcher's end of the stream closed.
@@ -80,9 +81,10 @@ type cycle struct {
 	called       bool // everybody was woken since the slot was posted
 	jumped       node.Bound
 	lead         lead
-	place        float64   // how far this worker has come, as its board says
-	lowest       float64   // the least that its board has said since callAhead
-	waitsAt      float64   // how far the others have to come for this worker to go on; +Inf: it waits for nobody
+	place        float64 // how far this worker has come, as its board says
+	lowest       float64 // the least that its board has said since callAhead
+	waitsAt      float64 // how far the others have to come for this worker to go on; +Inf: it waits for nobody
+	stuckTime    time.Duration
 	stuckSince   time.Time // since when nobody has been seen working; zero: somebody has
 	rounds       uint
 	ended        bool // everybody is done
@@ -97,8 +99,10 @@ func newCycle(plan *node.Plan, setup *Setup, segs Segments) (*cycle, error) {
 		self: setup.Worker, simprocs: uint64(plan.NumHosted()),
 		now: time.Now, batch: setup.Tuning.BatchMax, pace: plan.Pace(),
 		byLink: setup.Tuning.Sync == SyncLink, published: make([]node.Bound, setup.Workers),
-		heldMax: HeldMax, lead: newLead(setup.Workers),
+		heldMax: HeldMax, lead: newLead(setup.Workers, setup.Crowded),
 	}
+	late := time.Duration(2 * setup.Delay * float64(time.Second))
+	c.stuckTime, c.lead.time = stuckTime+late, c.lead.time+late
 	c.ask.answer = make(chan Status, 1)
 	var err error
 	if c.lanes, err = openLanes(plan, setup, segs, c.room); err != nil {
@@ -260,7 +264,7 @@ func (c *cycle) stuck() bool {
 	if c.stuckSince.IsZero() {
 		c.stuckSince = now
 	}
-	if now.Sub(c.stuckSince) <= stuckTime {
+	if now.Sub(c.stuckSince) <= c.stuckTime {
 		return false
 	}
 	c.stuckSince = now

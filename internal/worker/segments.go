@@ -151,7 +151,7 @@ func BoardShared() int { return boardSlot }
 // or attached them closes them after Serve has returned.
 type Segments struct {
 	Input  *Input         // the same for all workers; nobody changes it
-	Boards []*shm.Segment // by worker
+	Boards []*shm.Segment // by worker; mirrors of those on other machines
 	Pools  []*shm.Segment // by worker: its own writable, the others read-only; nil where none is needed
 	Out    []*shm.Segment // by peer: the lane to it; nil where none is needed, as at itself
 	In     []*shm.Segment // by peer: the lane from it; likewise

@@ -58,12 +58,17 @@ type server struct {
 	ask      chan struct{} // closed at the stream's end: the launcher asks for a Status
 	answered chan struct{} // closed when answerAsks has ended
 	mu       sync.Mutex    // guards writing: a Status may come beside an answer
+	frame    []byte        // guarded by mu: memory for what is written
 }
 
 func (s *server) write(m *Message) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return WriteMessage(s.ctl, m)
+	var err error
+	if s.frame, err = writeMessage(s.ctl, m, s.frame); cap(s.frame) > 2*resultsBytes {
+		s.frame = nil // one large report
+	}
+	return err
 }
 
 // answerAsks answers Ask, one after the other, until the stream ends.
@@ -224,6 +229,9 @@ func newReplications(setup *Setup, reg scenario.Registry, attach Attach) (*repli
 	if setup.Workers < 1 || setup.Workers > WorkersMax || setup.Worker < 0 || setup.Worker >= setup.Workers {
 		return nil, fmt.Errorf("worker: set up as worker %d of %d, want at most %d", setup.Worker, setup.Workers,
 			WorkersMax)
+	}
+	if err := setup.checkMachines(); err != nil {
+		return nil, err
 	}
 	if setup.First < 0 {
 		return nil, fmt.Errorf("worker: set up behind %d workers of the same launcher, want 0 or more", setup.First)

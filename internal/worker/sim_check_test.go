@@ -86,7 +86,7 @@ func (s *simRun) finish() error {
 // end or a peer's closed lane. Only the worker whose handler has failed has an error of its
 // own: that is how the launcher finds the root cause.
 func (s *simRun) errors(failed bool) error {
-	var all error
+	all := s.bridgeErrors()
 	culprits := 0
 	for i, w := range s.workers {
 		switch {

@@ -14,6 +14,8 @@ import (
 type simDraw struct {
 	seed         uint64
 	workers      int
+	machines     int
+	window       int // records of a lane between machines that aren't in the ring there yet
 	tuning       Tuning
 	scenario     *simScenario
 	placement    []int32
@@ -32,19 +34,21 @@ type simDraw struct {
 }
 
 func (d *simDraw) String() string {
-	return fmt.Sprintf("seed %d: %d workers, sync %s, %d nodes of %d simprocs, %d links, "+
+	return fmt.Sprintf("seed %d: %d workers on %d machines, window %d, sync %s, %d nodes of %d simprocs, %d links, "+
 		"horizon %v, ring %d, pool %d, inline %d, batch %d, sizes %v, "+
 		"held %d, lead %v, park %v, lost %d, late %v, kill %d of worker %d, stop %d, hang-up %d, handler "+
 		"fails in activation %d (panics: %v)",
-		d.seed, d.workers, d.tuning.Sync, len(d.scenario.graph.Nodes), len(d.scenario.graph.Simprocs),
-		len(d.scenario.graph.Links), d.scenario.horizon, d.tuning.RingBytes, d.tuning.PoolBytes, d.tuning.InlineMax,
+		d.seed, d.workers, d.machines, d.window, d.tuning.Sync, len(d.scenario.graph.Nodes),
+		len(d.scenario.graph.Simprocs), len(d.scenario.graph.Links), d.scenario.horizon,
+		d.tuning.RingBytes, d.tuning.PoolBytes, d.tuning.InlineMax,
 		d.tuning.BatchMax, d.scenario.sizes, d.held, d.lead, d.park, d.lost, d.late, d.kill, d.victim, d.stop, d.hang,
 		d.scenario.failAt, d.scenario.panics)
 }
 
 // newSimDraw draws a run. Every small size that is legal comes up often.
 func newSimDraw(seed uint64, rnd *rand.Rand) *simDraw {
-	d := &simDraw{seed: seed, workers: 2 + rnd.IntN(4), replications: 1, meanBurst: []int{1, 3, 10, 60}[rnd.IntN(4)]}
+	d := &simDraw{seed: seed, workers: 2 + rnd.IntN(4), machines: 1, replications: 1,
+		meanBurst: []int{1, 3, 10, 60}[rnd.IntN(4)]}
 	d.tuning = Tuning{
 		RingBytes: RingBytesMin << rnd.IntN(3),
 		InlineMax: []int{1, 8, 32, 128}[rnd.IntN(4)],
@@ -96,6 +100,7 @@ func newSimDraw(seed uint64, rnd *rand.Rand) *simDraw {
 	}
 	// Not drawn, so that seeds from before there was a lead still say the same.
 	d.lead = []time.Duration{10 * time.Microsecond, leadTime, 0, time.Nanosecond}[seed%4]
+	d.window = []int{1, 2, 8, 100}[seed/8%4]
 	d.leadCalls = []uint64{leadCalls * uint64(d.workers), 0}[seed/4%2]
 	return d
 }

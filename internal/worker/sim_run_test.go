@@ -17,16 +17,18 @@ import (
 type simRun struct {
 	*simDraw
 	*schedule
-	workers []*simWorker
-	first   int     // replication
-	dead    bool    // the victim, or the launcher
-	going   bool    // all have been sent Go, and not all are known to be done
-	ending  bool    // no other replication follows
-	stopped bool    // Stop was sent
-	limited bool    // Limit was sent
-	end     float64 // … with this epoch
-	endedIn int     // … in this replication
-	at      string  // the state in which it failed
+	workers  []*simWorker
+	machines []*simMachine // where there are several
+	quiets   int           // quiet frames
+	first    int           // replication
+	dead     bool          // the victim, or the launcher
+	going    bool          // all have been sent Go, and not all are known to be done
+	ending   bool          // no other replication follows
+	stopped  bool          // Stop was sent
+	limited  bool          // Limit was sent
+	end      float64       // … with this epoch
+	endedIn  int           // … in this replication
+	at       string        // the state in which it failed
 }
 
 // simWorker is one worker: its real lanes, cycle and engine, in a task of the schedule.
@@ -49,7 +51,7 @@ type simWorker struct {
 func newSimRun(d *simDraw, rnd *rand.Rand) (*simRun, error) {
 	s := &simRun{simDraw: d, schedule: newSchedule(rnd)}
 	s.length = d.meanBurst
-	all, err := simSegments(d.workers, d.tuning)
+	all, err := newSimMachines(s)
 	if err != nil {
 		return nil, err
 	}
@@ -66,12 +68,20 @@ func newSimRun(d *simDraw, rnd *rand.Rand) (*simRun, error) {
 			return nil, err
 		}
 	}
+	for _, m := range s.machines {
+		if err := m.open(all); err != nil {
+			return nil, err
+		}
+	}
 	return s, nil
 }
 
 func (s *simRun) addWorker(i int, placed *node.Placed, segs Segments) error {
 	d := s.simDraw
 	setup := &Setup{Worker: i, Workers: d.workers, Seed: d.seed, Tuning: d.tuning, OneProcess: true}
+	if d.machines > 1 {
+		setup.Machine = d.homes()
+	}
 	if err := setup.Tuning.Validate(); err != nil {
 		return err
 	}
@@ -257,6 +267,9 @@ func (s *simRun) play() (hashes []map[uint32]uint64, err error) {
 		s.schedule.end()
 	}()
 	for r := s.first; r < s.first+s.simDraw.replications && !s.ending; r++ {
+		if err := s.prepareBridges(); err != nil {
+			return nil, err
+		}
 		if err := s.ask(&Message{Type: TypePrepare, Prepare: &Prepare{Replication: r}}); err != nil {
 			return nil, err
 		}
@@ -267,6 +280,7 @@ func (s *simRun) play() (hashes []map[uint32]uint64, err error) {
 			s.trouble()
 		}
 		s.going, s.endedIn = true, r
+		s.goBridges()
 		if err := s.ask(&Message{Type: TypeGo}); err != nil {
 			return nil, err
 		}

@@ -312,9 +312,10 @@ func (w *simWaiter) Idle(work bool) (timedOut bool) {
 	w.sleeps++
 	w.deafUntil = 0
 	timedOut = w.s.wait("asleep", w.rung, until)
+	unrung := w.bell.Armed() // else the ring came, and would have ended the sleep late
 	w.bell.Disarm()
 	w.armed = false
-	w.suspect = timedOut && w.lost == 0
+	w.suspect = timedOut && w.lost == 0 && unrung
 	return timedOut
 }
 

@@ -27,13 +27,18 @@ type outcome struct {
 	hash   uint64 // of all choices made and all results
 	steps  int
 	full   uint64              // waits for room
+	quiets int                 // quiet frames
 	hashes []map[uint32]uint64 // by replication
 }
 
 // simulate makes and runs what one seed says. An error holds all that is known.
-func simulate(seed uint64) (outcome, error) {
+func simulate(seed uint64) (outcome, error) { return simulateOver(seed, 1) }
+
+// simulateOver is simulate over so many machines, as far as there are workers for them.
+func simulateOver(seed uint64, machines int) (outcome, error) {
 	rnd := rand.New(rand.NewPCG(seed, 0x5eed))
 	d := newSimDraw(seed, rnd)
+	d.machines = min(machines, d.workers)
 	fail := func(s *simRun, err error) (outcome, error) {
 		at := ""
 		if s != nil {
@@ -58,7 +63,7 @@ func simulate(seed uint64) (outcome, error) {
 			return fail(s, fmt.Errorf("replication %d: %d workers handled other events than one", r, d.workers))
 		}
 	}
-	out := outcome{hash: s.hash, steps: s.steps, hashes: hashes}
+	out := outcome{hash: s.hash, steps: s.steps, quiets: s.quiets, hashes: hashes}
 	for _, w := range s.workers {
 		for _, e := range w.cycle.lanes.router.Senders() {
 			out.full += e.(*egress.Egress).Stats().FullWaits
@@ -76,6 +81,7 @@ func reference(d *simDraw, s *simRun, r int) (map[uint32]uint64, error) {
 	if scenario.horizon == 0 {
 		return nil, nil // it was stopped before anything
 	}
+	alone.machines = 1
 	alone.scenario, alone.workers, alone.placement = &scenario, 1, make([]int32, len(d.placement))
 	alone.kill, alone.stop, alone.hang, alone.replications = 0, 0, 0, 1
 	one, err := newSimRun(&alone, rand.New(rand.NewPCG(d.seed, 1)))
@@ -90,12 +96,14 @@ func reference(d *simDraw, s *simRun, r int) (map[uint32]uint64, error) {
 	return hashes[0], nil
 }
 
-func replay(seed uint64) string {
+func replay(seed uint64) string { return replayOf("TestSimulation$", seed) }
+
+func replayOf(test string, seed uint64) string {
 	tags := ""
 	if interleave.Enabled {
 		tags = "-tags invariants "
 	}
-	return fmt.Sprintf("replay: go test %s-run TestSimulation$ ./internal/worker -seed %d -schedules 1", tags, seed)
+	return fmt.Sprintf("replay: go test %s-run %s ./internal/worker -seed %d -schedules 1", tags, test, seed)
 }
 
 // Seeds of the checked build that have found something once.
@@ -146,6 +154,41 @@ func TestSimulation(t *testing.T) {
 		full)
 	if n >= 500 && (full < n/100 || stopped < n/20) {
 		t.Errorf("of %d runs %d waited for room and %d ended early: want a hundredth and a twentieth", n, full, stopped)
+	}
+}
+
+// Whole runs over two and three machines, with bridges between them that take their time.
+func TestSimulationFar(t *testing.T) {
+	n := *simSchedules
+	switch {
+	case n > 0:
+	case race.Enabled:
+		n = 15
+	case testing.Short():
+		n = 150
+	default:
+		n = 1500
+	}
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	failures, full, quiets := 0, 0, 0
+	for i := range n {
+		seed := *simSeed + uint64(i)
+		machines := 2 + int(seed%2)
+		out, err := simulateOver(seed, machines)
+		if quiets += out.quiets; out.full > 0 {
+			full++
+		}
+		if err != nil {
+			t.Errorf("run %d of %d: %v\n%s", i+1, n, err, replayOf("TestSimulationFar$", seed))
+			if failures++; failures >= *simFailures {
+				t.Fatalf("%d of %d runs failed", failures, i+1)
+			}
+		}
+	}
+	t.Logf("%d runs, %d quiet frames each, in %d somebody waited for room", n, quiets/n, full)
+	if n >= 100 && (full < n/100 || quiets < 4*n) {
+		t.Errorf("of %d runs %d waited for room, and there were %d quiet frames: want a hundredth and %d",
+			n, full, quiets, 4*n)
 	}
 }
 
