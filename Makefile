@@ -18,6 +18,8 @@ BUILD    = CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -tags urfave_cli_
 
 # Modules of their own in this tree, which ./... doesn't reach: what only they need stays out of go.mod.
 MODULES = perf/profile examples/mymodel cmd/disco-server
+# The tests build disco-server with the same flags: etcd is compiled once.
+IN_MODULE = CGO_ENABLED=0 $(GO)
 
 .DEFAULT_GOAL := help
 
@@ -57,7 +59,8 @@ tidy: ## go mod tidy changes nothing, in any module
 vet: ## go vet, of both builds and of the modules inside this one
 	$(GO) vet ./...
 	$(GO) vet -tags invariants ./...
-	for m in $(MODULES); do $(GO) -C $$m vet ./... && $(GO) -C $$m build -buildvcs=false -o /dev/null . || exit 1; done
+	for m in $(MODULES); do $(IN_MODULE) -C $$m vet ./... && \
+		$(IN_MODULE) -C $$m build -buildvcs=false -o /dev/null . || exit 1; done
 
 # The tools' versions stand in a module of their own, so that the root's go.mod doesn't have them.
 TOOL = $(GO) tool -modfile=internal/tools/go.mod
@@ -66,7 +69,7 @@ TOOL = $(GO) tool -modfile=internal/tools/go.mod
 staticcheck: ## staticcheck, of both builds and of the modules inside this one
 	$(TOOL) staticcheck ./...
 	$(TOOL) staticcheck -tags invariants ./...
-	@check=$$($(TOOL) -n staticcheck) && for m in $(MODULES); do (cd $$m && $$check ./...) || exit 1; done
+	@check=$$($(TOOL) -n staticcheck) && for m in $(MODULES); do (cd $$m && CGO_ENABLED=0 $$check ./...) || exit 1; done
 
 .PHONY: vulncheck
 vulncheck: ## known vulnerabilities in what is called; skipped where their list can't be reached
@@ -125,6 +128,12 @@ test-arm64: ## tests of the memory packages as arm64 programs, where qemu-user i
 .PHONY: bench
 bench: build ## measure the engine (disco-bench --help has more)
 	bin/disco-bench all
+
+.PHONY: perf-store
+perf-store: ## measure the metadata store beside bare clients, on real servers (STORE_FLAGS="-engines zk3 -rows put,get")
+	@mkdir -p bin
+	$(BUILD) -o bin/disco-perf-store ./perf/store
+	bin/disco-perf-store $(STORE_FLAGS)
 
 PROFILES ?= prof/*
 
