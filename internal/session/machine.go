@@ -353,7 +353,7 @@ func (m *machine) pick() (j job, e entry) {
 		j, e = sendKept, m.kept[m.cursor]
 		m.cursor++
 		acks = e.ack
-	case m.closing && !m.unacked() && !m.bye:
+	case m.byeDue():
 		j = sendBye
 	default:
 		return nothing, e
@@ -366,12 +366,18 @@ func (m *machine) pick() (j job, e entry) {
 }
 
 // close begins the end: at once with a failure, which is not nil where text isn't empty, else when all is acknowledged
-// and the peer closes too.
+// and the peer closes too. A failure ends that wait: nobody receives on the connection that it was found on.
 func (m *machine) close(text string, failure error) {
-	if !m.closing && !m.state.over() {
-		m.closing, m.hasty, m.byeText, m.failure, m.closeAge = true, failure != nil, text, failure, 0
-		m.endClosed()
+	if m.state.over() || m.closing && (m.hasty || failure == nil) {
+		return
 	}
+	m.closing, m.hasty, m.byeText, m.failure, m.closeAge = true, failure != nil, text, failure, 0
+	m.endClosed()
+}
+
+// byeDue reports whether the end waits for nothing but to be sent.
+func (m *machine) byeDue() bool {
+	return m.closing && !m.hasty && !m.bye && !m.unacked() && m.state == Up
 }
 
 // byeSent follows a bye. One that ends without a failure waits for the peer's: so the first of both to end has got a

@@ -23,6 +23,7 @@ type modelRules struct {
 	silences [2]int // times that a side notices nothing for the peer's timeout
 	drops    int    // frames that a connection loses, which none may
 	closing  bool   // both sides close when all that they send and are sent is numbered and applied
+	failing  bool   // a side finds a bad frame, also while it closes
 	noAcks   bool   // acknowledgements are lost, but for those of hello and welcome
 	window   int    // in peer's timeouts
 
@@ -40,6 +41,7 @@ type modelRules struct {
 	noWelcome      bool // frames go before the welcome
 	hastyClose     bool // close doesn't wait for acknowledgements
 	oneBye         bool // who has sent a bye doesn't wait for the other's
+	deafClose      bool // a failure while a side closes is forgotten
 }
 
 type modelKind uint8
@@ -76,6 +78,7 @@ type modelSide struct {
 	applied  uint64    // what is true
 	frames   int       // yet to be sent
 	silences int
+	failed   bool
 }
 
 type modelState struct {
@@ -136,7 +139,7 @@ func (s *modelState) key() string {
 			int(m.closeAge), min(m.ups, 1), d.conn, d.pending, int(d.applying[0]), int(d.applying[1]), int(d.applied),
 			d.frames, d.silences)
 		flags(m.armed, m.greet, m.ping, m.sent, m.dialling, m.closing, m.hasty, m.err != nil,
-			m.bye, m.peerBye)
+			m.bye, m.peerBye, d.failed)
 		for i := m.head; i < len(m.kept); i++ {
 			put(int(m.kept[i].ack))
 		}
@@ -410,6 +413,12 @@ func (r *modelRun) check(s *modelState) {
 		}
 		lost := (*LostError)(nil)
 		end := (*EndError)(nil)
+		if s.s[x].failed || peer.failed {
+			if s.s[x].failed && m.state.over() && m.err == nil {
+				r.fail("side %d has failed, and ends without an error", x)
+			}
+			continue
+		}
 		if m.err != nil && !errors.As(m.err, &lost) && !(errors.As(m.err, &end) && peer.m.state == Lost) {
 			r.fail("side %d ends: %v", x, m.err)
 		}
@@ -494,9 +503,26 @@ func (r *modelRun) sideSteps(s *modelState, x int, step func(func(*modelState), 
 	if r.rules.closing && all && !d.m.closing && !d.m.state.over() {
 		step(func(n *modelState) { n.s[x].m.close("", nil); n.unlock(x) }, "%d closes", x)
 	}
+	if r.rules.failing && d.conn >= 0 && !d.failed && !s.s[1-x].failed && !d.m.state.over() {
+		step(func(n *modelState) { r.failure(n, x) }, "%d fails", x)
+	}
 	if x == 0 && s.canDial() {
 		step(func(n *modelState) { r.dial(n) }, "0 dials")
 	}
+}
+
+// failure is Session.fail, and the end of receive behind it.
+func (r *modelRun) failure(s *modelState, x int) {
+	d := &s.s[x]
+	k := d.conn
+	d.failed = true
+	if !r.rules.deafClose || !d.m.closing {
+		d.m.close("bad frame", errors.New("bad frame"))
+	}
+	s.unlock(x)
+	for d.m.state == Up && r.send(s, x) {
+	}
+	s.conns[k].closed[x] = true
 }
 
 func (r *modelRun) keep(s *modelState, x int) {
@@ -510,7 +536,7 @@ func (r *modelRun) keep(s *modelState, x int) {
 // goodEnd goes on without faults, and with silences only where nothing else can happen: all must be applied and
 // acknowledged then, unless a side is given up.
 func (r *modelRun) goodEnd(s *modelState) {
-	given := s.s[0].m.state.over() || s.s[1].m.state.over()
+	given := s.s[0].m.state.over() || s.s[1].m.state.over() || s.s[0].failed || s.s[1].failed
 	silences := 0
 	for range 1000 {
 		if r.goodStep(s) {
@@ -562,6 +588,9 @@ func (r *modelRun) goodStep(s *modelState) bool {
 	}
 	silences := [2]int{s.s[0].silences, s.s[1].silences}
 	s.s[0].silences, s.s[1].silences = 0, 0
+	failing := r.rules.failing
+	r.rules.failing = false
+	defer func() { r.rules.failing = failing }()
 	for x := range 2 {
 		r.sideSteps(s, x, step)
 	}
@@ -611,6 +640,7 @@ func TestModel(t *testing.T) {
 		"late hello":    {frames: [2]int{0, 1}, silences: [2]int{2, 0}, cuts: 1},
 		"lost":          {frames: [2]int{0, 1}, cuts: 1, silences: [2]int{2, 1}, window: 1},
 		"closed":        {frames: [2]int{1, 1}, cuts: 1, closing: true},
+		"fails":         {frames: [2]int{1, 1}, closing: true, failing: true},
 		"frames lost":   {frames: [2]int{2, 0}, drops: 1, cuts: 1},
 		"acks lost":     {frames: [2]int{1, 1}, cuts: 1, noAcks: true},
 	} {
@@ -646,6 +676,7 @@ func TestModelFindsFaults(t *testing.T) {
 		"no window":         {cuts: 1, noWindow: true},
 		"no welcome first":  {frames: [2]int{0, 1}, noWelcome: true},
 		"hasty close":       {frames: [2]int{1, 1}, cuts: 1, closing: true, hastyClose: true},
+		"deaf close":        {frames: [2]int{1, 0}, closing: true, failing: true, deafClose: true},
 		"one bye":           {frames: [2]int{1, 1}, cuts: 1, closing: true, oneBye: true},
 	} {
 		t.Run(name, func(t *testing.T) {

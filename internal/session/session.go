@@ -521,8 +521,9 @@ func (s *Session) one(attempt uint64, h Header, body []byte) (v verdict, err err
 	if v == isState {
 		v, pong, err = s.own(h, body)
 	}
+	wake := pong || s.m.byeDue() // its acknowledgement was the last that was awaited
 	s.unlock()
-	if pong {
+	if wake {
 		notify(s.wake)
 	}
 	if err != nil || v != isNext && (v != isState || h.Type == Ping || h.Type == bye) {

@@ -540,6 +540,53 @@ func TestEnds(t *testing.T) {
 	})
 }
 
+// The end waits for the last acknowledgement and for nothing else, no tick either.
+func TestCloseAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork(t, pipes, nil)
+		synctest.Wait()
+		if err := errors.Join(n.a.put(1, 10), n.a.Flush(), n.b.put(1, 10), n.b.Flush()); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		n.close(t)
+		if took := time.Since(began); took > 2*ackAfter {
+			t.Errorf("closed after %v", took)
+		}
+	})
+}
+
+// A bad frame that comes while both close is the end of both, with its error.
+func TestFailsWhileItCloses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork(t, pipes, func(_, b *Config) {
+			b.Apply = func(h Header, body []byte) error {
+				time.Sleep(time.Second) // Close comes meanwhile
+				return badFrame(0, HeaderBytes, "a", "b")
+			}
+		})
+		if err := errors.Join(n.a.put(1, 10), n.a.Flush()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		began := time.Now()
+		var wg sync.WaitGroup
+		for _, s := range []*side{n.a, n.b} {
+			wg.Go(func() { s.Close("") })
+		}
+		wg.Wait()
+		n.wg.Wait()
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("closed after %v", took)
+		}
+		for _, s := range []*side{n.a, n.b} {
+			if err := s.Err(); err == nil || !strings.Contains(err.Error(), "byte 32: found a") {
+				t.Errorf("machine %d: %v", s.cfg.Self, err)
+			}
+		}
+	})
+}
+
 // A ping that asks is answered; an idle session stays up, and doesn't send much.
 func TestIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
