@@ -3,7 +3,6 @@
 package launch
 
 import (
-	"path/filepath"
 	"runtime"
 
 	"github.com/disco-sim/disco/internal/machine"
@@ -43,7 +42,7 @@ func (ws *workerSet) startProcesses(proceed func() error) error {
 }
 
 func (ws *workerSet) startProcess(exe string, index int) error {
-	profile, err := ws.launch.cfg.profilePath(ws.number(index))
+	profile, err := ws.createProfile(index)
 	if err != nil {
 		return err
 	}
@@ -84,7 +83,11 @@ func (ws *workerSet) startGoroutines() error {
 	l := ws.launch
 	ws.cleanup = append(ws.cleanup, l.raiseGOMAXPROCS())
 	if l.cfg.Profiles != "" && ws.index == 0 {
-		stop, err := machine.ProfileTo(filepath.Join(l.cfg.Profiles, profileName(0)))
+		file, err := ws.createProfile(0)
+		if err != nil {
+			return err
+		}
+		stop, err := machine.ProfileTo(file)
 		if err != nil {
 			return err
 		}

@@ -6,42 +6,33 @@ import (
 	"fmt"
 	"os"
 	"runtime/pprof"
-	"strings"
-
-	"github.com/disco-sim/disco/internal/outfile"
+	"slices"
 )
 
-// profileFlag is the argument of a worker process for the file of its CPU profile.
-const profileFlag = "--cpuprofile="
+// profileFlag is the argument of a worker process whose last descriptor gets its CPU profile.
+const profileFlag = "--cpuprofile"
 
-// startProfile begins the CPU profile that the arguments ask for.
-func startProfile(args []string) (stop func(), err error) {
-	path := ""
-	for _, arg := range args {
-		if given, ok := strings.CutPrefix(arg, profileFlag); ok {
-			path = given
-		}
+// startProfile begins the CPU profile that the arguments ask for, and takes its file from those that were handed over.
+func startProfile(args []string, files []*os.File) (rest []*os.File, stop func(), err error) {
+	if !slices.Contains(args, profileFlag) {
+		return files, func() {}, nil
 	}
-	if path == "" {
-		return func() {}, nil
+	last := len(files) - 1
+	if last < 0 {
+		return nil, nil, fmt.Errorf("machine: profile: %s without a descriptor for it", profileFlag)
 	}
-	return ProfileTo(path)
+	end, err := ProfileTo(files[last])
+	return files[:last], func() {
+		end()
+		files[last].Close()
+	}, err
 }
 
-// ProfileTo profiles this process into a file until stop is called.
-func ProfileTo(path string) (stop func(), err error) {
-	out, err := outfile.Create(path)
-	if err != nil {
+// ProfileTo profiles this process into a file until stop is called, which stays the caller's. What was written is a
+// profile from then on, and nothing before.
+func ProfileTo(file *os.File) (stop func(), err error) {
+	if err := pprof.StartCPUProfile(file); err != nil {
 		return nil, fmt.Errorf("machine: profile: %w", err)
 	}
-	if err := pprof.StartCPUProfile(out); err != nil {
-		out.Abort()
-		return nil, fmt.Errorf("machine: profile: %w", err)
-	}
-	return func() {
-		pprof.StopCPUProfile()
-		if err := out.Commit(); err != nil {
-			fmt.Fprintln(os.Stderr, "machine: profile:", err)
-		}
-	}, nil
+	return pprof.StopCPUProfile, nil
 }

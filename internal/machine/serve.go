@@ -29,7 +29,7 @@ func serve(reg scenario.Registry) error {
 		fmt.Fprintln(os.Stderr, err)
 		return err
 	}
-	stop, err := startProfile(os.Args[2:])
+	files, stop, err := startProfile(os.Args[2:], files)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return err

@@ -4,8 +4,10 @@ package machine
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"runtime/debug"
+	"strconv"
 	"strings"
 
 	"github.com/disco-sim/disco/internal/worker"
@@ -18,11 +20,18 @@ type Spec struct {
 	Trace *os.File // gets the records of what it handles; nil: none are made. It stays the caller's
 
 	// Of a process. Executable is the program; Threads is how many of its threads run Go code at once, 0: as many as
-	// processors. Profile is the file of its CPU profile, "": none. Log gets what it writes.
+	// processors. Profile gets its CPU profile; nil: none is made. It stays the caller's.
 	Executable string
 	Threads    int
-	Profile    string
-	Log        *workerproc.LineWriter
+	Profile    *os.File
+
+	// Log gets the lines that it writes, of which Worker.Output keeps the last. Raw, where it isn't nil, gets all bytes
+	// instead.
+	Log *workerproc.LineWriter
+	Raw io.Writer
+
+	// Control is the worker's end of its control stream, which Start takes over. nil: Start makes the stream.
+	Control *os.File
 
 	// Registry has the kinds for a goroutine; a process has its own.
 	Registry scenario.Registry
@@ -30,11 +39,12 @@ type Spec struct {
 
 // Worker is one that runs.
 type Worker struct {
-	Control *os.File               // our end of its control stream; the caller's to close
-	PID     int                    // its process; 0: it is a goroutine
+	Control *os.File               // our end of its control stream; the caller's to close; nil: Start got the other one
+	PID     int                    // its process; 0: it is a goroutine, or on another machine
+	Machine string                 // that it is on; "": this one
 	Kill    func()                 // ends it at once, any goroutine may call it; nil: nothing can
 	Wait    func() workerproc.Exit // returns when it has ended; called once
-	Output  *workerproc.Output     // keeps its last lines; nil: it is a goroutine
+	Output  *workerproc.Output     // keeps its last lines; nil: it is a goroutine, or Spec.Raw has them
 }
 
 // Start starts a worker: as a process, or as a goroutine where the memory is this process's own. After an error
@@ -51,14 +61,19 @@ func (m *Memory) Start(index int, s Spec) (Worker, error) {
 	if s.Trace != nil {
 		handed = append(handed, s.Trace)
 	}
-	var args []string
-	if s.Profile != "" {
-		args = append(args, profileFlag+s.Profile)
-	}
 	number := m.plan.First + index
-	output := workerproc.NewOutput(fmt.Sprintf("worker %d", number), s.Log)
-	p, err := workerproc.New(workerproc.Config{Executable: s.Executable, Number: number, Args: args, Handed: handed,
-		Threads: s.Threads, Output: output})
+	args := []string{workerproc.Command, strconv.Itoa(number)}
+	if s.Profile != nil {
+		args, handed = append(args, profileFlag), append(handed, s.Profile)
+	}
+	name := fmt.Sprintf("worker %d", number)
+	output := (*workerproc.Output)(nil)
+	if s.Raw == nil {
+		output = workerproc.NewOutput(name, s.Log)
+		s.Raw = output
+	}
+	p, err := workerproc.New(workerproc.Config{Executable: s.Executable, Name: name, Args: args, Handed: handed,
+		Threads: s.Threads, Output: s.Raw, Control: s.Control})
 	if err != nil {
 		return Worker{}, err
 	}

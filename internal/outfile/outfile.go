@@ -196,6 +196,9 @@ func (o *File) tempName() (string, error) {
 	return filepath.Join(filepath.Dir(o.final), "."+filepath.Base(o.final)+"."+hex.EncodeToString(b[:])+".tmp"), nil
 }
 
+// File is what is written to, for another process; it stays o's.
+func (o *File) File() *os.File { return o.file }
+
 // Write appends to the file.
 func (o *File) Write(p []byte) (int, error) { return o.file.Write(p) }
 

@@ -110,7 +110,7 @@ internal/inspect: internal/counters internal/procfs internal/worker internal/wor
 internal/latency: internal/lane internal/worker shm
 internal/tracefile: internal/outfile internal/trace
 internal/placement: internal/infile node scenario
-internal/machine: internal/inspect internal/lane internal/outfile internal/wire internal/worker internal/workerproc ring
+internal/machine: internal/inspect internal/lane internal/wire internal/worker internal/workerproc ring
 	scenario shm
 internal/launch: internal/lane internal/machine internal/outfile internal/partition internal/placement
 	internal/printable internal/procfs internal/tracefile internal/worker internal/workerproc node scenario shm

@@ -10,12 +10,15 @@ import (
 )
 
 // handedMax bounds how many files a worker is handed: with 64 workers its boards, pools, and
-// lanes from and to each peer.
-const handedMax = 256
+// lanes from and to each peer; and the input, a trace and a profile.
+const handedMax = 260
 
 // IsWorker reports whether a launcher started this process as a worker.
-func IsWorker() bool {
-	return len(os.Args) > 1 && os.Args[1] == Command && os.Getenv(workerEnv) != ""
+func IsWorker() bool { return Started(Command) }
+
+// Started reports whether this process was started by package workerproc with that command.
+func Started(command string) bool {
+	return len(os.Args) > 1 && os.Args[1] == command && os.Getenv(workerEnv) != ""
 }
 
 // Inherit takes over the descriptors that were handed to this process. Nothing that a

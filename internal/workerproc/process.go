@@ -9,7 +9,8 @@
 // never held up.
 //
 //	starter := workerproc.NewStarter()
-//	p, err := workerproc.New(workerproc.Config{Executable: exe, Number: 0, Output: out})
+//	p, err := workerproc.New(workerproc.Config{Executable: exe, Name: "worker 0",
+//		Args: []string{workerproc.Command, "0"}, Output: out})
 //	err = starter.Start(p)
 //	exit := p.Wait()
 //	starter.Close()
@@ -20,6 +21,7 @@ package workerproc
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"runtime"
@@ -55,24 +57,28 @@ const pipeGrace = 200 * time.Millisecond
 // Config says what to start.
 type Config struct {
 	Executable string     // its file: see Executable
-	Number     int        // of the worker
-	Args       []string   // behind the command and the number
+	Name       string     // for messages
+	Args       []string   // behind the program's name: its command first
+	Control    *os.File   // its end of the control stream, which New takes over; nil: New makes the stream
 	Handed     []*os.File // that it gets as descriptors, in this order; they stay the caller's
 	Threads    int        // that run Go code at once (GOMAXPROCS), there and in what it starts; 0: as here
-	Output     *Output    // gets what it writes to standard output and standard error
+	Output     io.Writer  // gets what it writes to standard output and standard error
+	Steady     bool       // Suspend lets it run
 }
 
 // Process is a worker in a process of its own. Its process group is its own too, so
 // that Ctrl-C in a terminal reaches the launcher only, which then ends the run in
 // good order, and so that what a model may have started ends with it.
 type Process struct {
-	// Control is the launcher's end of the control stream.
+	// Control is the launcher's end of the control stream; nil where New hasn't made it.
 	Control *os.File
 
 	cmd    *exec.Cmd
 	life   *os.File // our end of its life pipe: the worker's group is killed when it is closed
 	pipe   *os.File // reading end of the pipe behind its standard output and error
-	output *Output
+	output io.Writer
+	name   string
+	steady bool
 	theirs []*os.File // ends that only the worker needs; closed once it runs
 
 	mu     sync.Mutex
@@ -90,19 +96,21 @@ func ControlStream() (ours, theirs *os.File, err error) {
 
 // New prepares a worker; nothing runs yet.
 func New(cfg Config) (*Process, error) {
-	name := cfg.Output.name
-	control, theirs, err := ControlStream()
-	if err != nil {
-		return nil, fmt.Errorf("%w (for %s)", err, name)
+	name, theirs := cfg.Name, cfg.Control
+	p := &Process{output: cfg.Output, name: name, steady: cfg.Steady}
+	if theirs == nil {
+		var err error
+		if p.Control, theirs, err = ControlStream(); err != nil {
+			return nil, fmt.Errorf("%w (for %s)", err, name)
+		}
 	}
-	p := &Process{output: cfg.Output, Control: control}
+	p.theirs = []*os.File{theirs}
 	output, input, err := os.Pipe()
 	if err != nil {
-		p.Control.Close()
-		theirs.Close()
+		p.close()
 		return nil, fmt.Errorf("workerproc: output pipe of %s: %w%s", name, err, shm.Advice(err))
 	}
-	p.pipe, p.theirs = output, []*os.File{theirs, input}
+	p.pipe, p.theirs = output, append(p.theirs, input)
 	life, ours, err := lifePipe()
 	if err != nil {
 		p.close()
@@ -111,7 +119,7 @@ func New(cfg Config) (*Process, error) {
 	p.life, p.theirs = ours, append(p.theirs, life)
 	p.cmd = &exec.Cmd{
 		Path:       cfg.Executable,
-		Args:       append([]string{cfg.Executable, Command, strconv.Itoa(cfg.Number)}, cfg.Args...),
+		Args:       append([]string{cfg.Executable}, cfg.Args...),
 		Env:        cfg.environment(),
 		Stdout:     input,
 		Stderr:     input,
@@ -134,10 +142,8 @@ func (cfg *Config) environment() []string {
 
 // close frees what a process that never ran has opened.
 func (p *Process) close() {
-	p.Control.Close()
-	p.pipe.Close()
-	if p.life != nil {
-		p.life.Close()
+	for _, f := range []*os.File{p.Control, p.pipe, p.life} {
+		f.Close() // nil: it is an error, and nothing else
 	}
 	p.closeTheirs()
 }
@@ -178,9 +184,11 @@ func (s *Starter) Start(p *Process) error {
 	p.closeTheirs()
 	if err != nil {
 		p.close()
-		return fmt.Errorf("workerproc: %s can't be started: %w%s", p.output.name, err, shm.Advice(err))
+		return fmt.Errorf("workerproc: %s can't be started: %w%s", p.name, err, shm.Advice(err))
 	}
-	register(p)
+	if !p.steady {
+		register(p)
+	}
 	return nil
 }
 
@@ -214,8 +222,13 @@ func (p *Process) Wait() Exit {
 	p.pipe.Close()
 	// The worker's last messages are still to be read from the control stream; only its
 	// end may be slow to come, when another process holds the other side.
-	_ = p.Control.SetReadDeadline(time.Now().Add(pipeGrace))
+	LastMessages(p.Control)
 	return exitOf(p.cmd.ProcessState, err)
+}
+
+// LastMessages lets a launcher's end of a control stream end soon: its worker has ended. nil: there is none.
+func LastMessages(control *os.File) {
+	_ = control.SetReadDeadline(time.Now().Add(pipeGrace)) // it may be closed already
 }
 
 // awaitEnd waits for the end of the process and leaves it a zombie: as long as it
