@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/disco-sim/disco/metastore"
 )
@@ -52,7 +51,7 @@ func (b *loudly) step(what string, do func() error) error {
 // beAsker puts an item into a queue, and asks the server h0-0 for all states, one after the other.
 func beAsker(args []string) error {
 	ctx := context.Background()
-	backend, err := dialers[args[0]](args[1], 2*time.Second)
+	backend, err := dialers[args[0]](args[1], longLived)
 	if err != nil {
 		return err
 	}
@@ -85,6 +84,7 @@ func beAsker(args []string) error {
 // appended is there once; a request that was made is answered, and the server can be used by the next who asks.
 func TestAskerKilledAtEveryStep(t *testing.T) {
 	onProcesses(t, func(t *testing.T, p *process) {
+		p.life = longLived // nobody's session is to end but by its own doing
 		killedAtEveryStep(t, 6, 1, func(t *testing.T, at int) bool { return setUpOn(t, p).killAsker(at) })
 	})
 }

@@ -138,12 +138,19 @@ var dialers = map[string]func(addr string, ttl time.Duration) (metastore.Backend
 	},
 }
 
+// sessions is how long a session of a process lives: where every processor is busy, clients have been seen to stand
+// still for 2.3 s. What is about members that stay takes longLived.
+const (
+	sessions  = 6 * time.Second
+	longLived = 30 * time.Second
+)
+
 // startEngine starts a server that ends with the test, or skips the test.
 func startEngine(t *testing.T, name string) engine {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	p := &process{name: name, life: 2 * time.Second, dial: dialers[name]}
+	p := &process{name: name, life: sessions, dial: dialers[name]}
 	var err error
 	switch name {
 	case "memory":

@@ -52,7 +52,7 @@ func die() {
 // what it has done, and waits until it is told to end. One that doesn't kill itself goes on writing.
 func beMember(args []string) error {
 	ctx := context.Background()
-	backend, err := dialers[args[0]](args[1], 2*time.Second)
+	backend, err := dialers[args[0]](args[1], sessions)
 	if err != nil {
 		return err
 	}

@@ -94,7 +94,7 @@ func leadershipEnds(f *fixture) {
 			f.Errorf("%s: the former leader still writes: %v", c.name, err)
 		}
 		if c.comes {
-			f.await("it is back", first.Ready)
+			f.eventually("it is back", first.Ready)
 		}
 		if err := first.Leave(f.ctx); err != nil && c.name != "Leave" {
 			f.Error(c.name, err)
@@ -154,7 +154,7 @@ func TestLeadNoLife(t *testing.T) {
 	m := f.join("h1", 0)
 	before := m.Member().Incarnation
 	m.client.Disconnect()
-	f.await("it is gone", func() bool { return !m.Ready() && len(f.view.Members()) == 0 })
+	f.eventually("it is gone", func() bool { return !m.Ready() && len(f.view.Members()) == 0 })
 	next := f.leadsNext(m)
 	m.client.Reconnect()
 	if <-next == nil {
