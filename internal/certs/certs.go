@@ -200,7 +200,8 @@ type file struct {
 // writeNew writes all files of a folder, or none. It makes the folder if it isn't there.
 func writeNew(dir string, files []file) (err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("certs: %w", err)
+		return wrong("%s: found what can't be a folder (%v), want one, or a name in one that can be written to: name "+
+			"another", dir, err)
 	}
 	for _, f := range files { // so that none is made where another one is there
 		if _, err := os.Lstat(filepath.Join(dir, f.name)); err == nil {
