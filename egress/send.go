@@ -311,6 +311,22 @@ func (e *Egress) stage(ctx context.Context, size int) ([]byte, error) {
 	}
 }
 
+// StageRecord adds a record of size bytes as it is, in order with what is sent, for who passes on what another Egress
+// has made: the caller fills it at once. It becomes visible with what is sent, at last with the next Flush or Promise.
+// Errors are those of TrySend.
+func (e *Egress) StageRecord(size int) ([]byte, error) {
+	if e.err != nil {
+		return nil, e.err
+	}
+	rec, err := e.ring.Stage(size)
+	if err != nil {
+		return nil, e.refused(size, err)
+	}
+	e.records++
+	e.bytes += size
+	return rec, nil
+}
+
 // SendPromise sends a promise as a record, in order with the events, and waits while
 // there is no room, like SendEvent. Between workers of one machine Promise is cheaper;
 // this is for promises about single links.

@@ -121,6 +121,7 @@ type Factory struct {
 	NoBlocks     bool // payloads are always copied: no leases, no pool
 	NoBackground bool // what was sent may become visible before it is flushed
 	Allocates    bool // sending and receiving allocates
+	Relays       bool // what receivers hold is in the link's own blocks: senders get theirs back before
 }
 
 // test is one entry of the suite.
@@ -130,8 +131,11 @@ type test struct {
 	run  func(t *testing.T, f *Factory)
 }
 
-func always(*Factory) (bool, string)     { return true, "" }
-func blocks(f *Factory) (bool, string)   { return !f.NoBlocks, "this link has no pooled blocks" }
+func always(*Factory) (bool, string)   { return true, "" }
+func blocks(f *Factory) (bool, string) { return !f.NoBlocks, "this link has no pooled blocks" }
+func borrows(f *Factory) (bool, string) {
+	return !f.NoBlocks && !f.Relays, "receivers hold none of the sender's blocks"
+}
 func batching(f *Factory) (bool, string) { return !f.NoBackground, "this link flushes by itself" }
 
 var suite = []test{
@@ -144,8 +148,8 @@ var suite = []test{
 	{"two full lanes against one another", always, testMutuallyFull},
 	{"pause", always, testPause},
 	{"large payloads are not copied", blocks, testZeroCopy},
-	{"exhausted pool", blocks, testExhausted},
-	{"blocks of one pool over two lanes", blocks, testSharedPool},
+	{"exhausted pool", borrows, testExhausted},
+	{"blocks of one pool over two lanes", borrows, testSharedPool},
 	{"payload larger than the largest block", blocks, testTooLarge},
 	{"payloads without a block go in parts", always, testParts},
 	{"parts that were given up", always, testPartsGivenUp},

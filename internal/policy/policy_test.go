@@ -41,10 +41,11 @@ ring: internal/invariants internal/interleave internal/race internal/aligned
 internal/counters: internal/printable
 internal/idle: router internal/interleave
 
-# Between machines: frames over any connection. package bridge of docs/bridge.md is to import it.
+# Between machines: frames over any connection. Package bridge puts lanes into them.
 internal/session: internal/invariants
 internal/certs: internal/infile
 internal/bridge/stream: internal/certs internal/session
+internal/bridge: egress envelope internal/lane internal/session ring shm
 
 # The metadata store: knows nothing of simulation.
 metastore:

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package bridge joins the lanes of one machine's workers with those of other machines: it is, in shared memory, the
+// other end of every lane between a worker here and one elsewhere. docs/bridge.md, section 2, is its design.
+//
+// For each other machine there is a pump, one locked thread that takes records out of the rings of the lanes to that
+// machine and puts them into numbered frames, and a goroutine that sends large payloads in frames of their own. What
+// comes from there is put into rings and blocks by the goroutines of the sessions that receive it.
+//
+// Guarantee: each lane carries what was sent into it, whole, once, in order, each bound behind the records before it,
+// whatever becomes of connections, or the bridge ends with an error that names machine or worker. A lane that isn't
+// emptied holds no other one: receiving never waits, and what waits for a ring is within the lane's window. Whatever a
+// machine or a worker has written is bounded before it is used. Nothing is allocated for an event in the long run.
+//
+//	b, err := bridge.New(cfg)
+//	err = b.Prepare(0) // each replication: before its workers begin
+//	b.Go()             // when all are ready, on all machines
+//	err = <-b.Err()    // what has gone wrong
+//	err = b.Close()
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/disco-sim/disco/internal/session"
+	"github.com/disco-sim/disco/shm"
+)
+
+// Lane is one lane between a worker here and one on another machine.
+type Lane struct {
+	From, To int           // workers
+	Machine  int           // the other one's
+	Window   int           // bytes that may be under way, of records and of payloads each; at least WindowMin
+	Body     []byte        // of the lane's segment, of which the bridge takes the end that isn't the worker's
+	Bell     *shm.Doorbell // that the worker sleeps on
+
+	// Pool has the blocks that records refer to: of the worker that sends, or, of a lane to a worker here, one of the
+	// bridge for all that comes from that machine, which may be nil.
+	Pool *shm.Segment
+}
+
+// WindowMin is the least window of a lane.
+const WindowMin = 1 << 10
+
+// workersMax is more than all workers' numbers, which are halves of a lane's.
+const workersMax = 1 << 16
+
+// Peer is another machine.
+type Peer struct {
+	Machine        int
+	First, Workers int           // its workers' numbers: the first, and how many there are
+	Bell           *shm.Doorbell // of its pump, which workers here ring
+
+	// Session has what both sessions have in common: identity, timeouts, resend buffer. The rest is filled in.
+	Session session.Config
+	// Dial connects one stream, on the lower machine of the two; nil on the other one, where Bridge.Accept is called.
+	Dial func(context.Context, session.Stream) (session.Conn, error)
+}
+
+// Status is what a worker shows to those on other machines (docs/bridge.md, section 4).
+type Status struct {
+	Worker                 int
+	State                  uint32
+	Calls                  uint64
+	Place, RoomAt, WaitsAt float64
+}
+
+// Config says what a bridge joins.
+type Config struct {
+	Machine int
+	Peers   []Peer
+	Out, In []Lane // from workers here, and to them
+
+	// Shown appends what all workers here show at present, and Remote takes what one elsewhere shows; both nil: nothing
+	// is shown. They are called by several goroutines and don't wait.
+	Shown  func([]Status) []Status
+	Remote func(Status)
+
+	Crowded bool // more threads wait on this machine than there are processors (shm.WaiterConfig)
+
+	park time.Duration // how long a pump sleeps at most, if a test has another opinion than shm.WaiterConfig
+}
+
+// Bridge joins lanes. Prepare, Go and Close are called by one goroutine at a time.
+type Bridge struct {
+	cfg    Config
+	peers  []*peer
+	errs   chan error
+	once   sync.Once // of the first error
+	failed atomic.Pointer[error]
+	stop   chan struct{} // closed when pumps are to end
+	ending atomic.Bool   // stop is closed
+	ended  sync.WaitGroup
+}
+
+// New opens the lanes' ends and starts the sessions. Nothing is taken from a lane before Go.
+func New(cfg Config) (*Bridge, error) {
+	b := &Bridge{cfg: cfg, errs: make(chan error, 1), stop: make(chan struct{})}
+	for i := range cfg.Peers {
+		p, err := newPeer(b, &cfg.Peers[i])
+		if err != nil {
+			return nil, fmt.Errorf("bridge: machine %d: %w", cfg.Peers[i].Machine, err)
+		}
+		b.peers = append(b.peers, p)
+	}
+	for _, lanes := range []struct {
+		all  []Lane
+		open func(*peer, Lane) error
+	}{{cfg.Out, (*peer).openOut}, {cfg.In, (*peer).openIn}} {
+		for _, l := range lanes.all {
+			p := b.peer(l.Machine)
+			if err := l.check(p); err != nil {
+				return nil, fmt.Errorf("bridge: lane from worker %d to worker %d: %w", l.From, l.To, err)
+			}
+			if err := lanes.open(p, l); err != nil {
+				return nil, fmt.Errorf("bridge: lane from worker %d to worker %d: %w", l.From, l.To, err)
+			}
+		}
+	}
+	return b, b.start()
+}
+
+func (l *Lane) check(p *peer) error {
+	switch {
+	case p == nil:
+		return fmt.Errorf("machine %d is not among the peers", l.Machine)
+	case l.From < 0 || l.To < 0 || l.From >= workersMax || l.To >= workersMax:
+		return fmt.Errorf("workers are 0 to %d", workersMax-1)
+	case l.Window < WindowMin || l.Window > math.MaxInt32:
+		return fmt.Errorf("window of %d bytes, want %d to %d", l.Window, WindowMin, math.MaxInt32)
+	case l.Bell == nil || l.Body == nil:
+		return errors.New("Body and Bell are required")
+	}
+	return nil
+}
+
+// start opens the sessions, and ends those that are open where one can't be.
+func (b *Bridge) start() error {
+	for _, p := range b.peers {
+		if err := p.connect(); err != nil {
+			_ = b.close(err.Error()) // the first error says why
+			return err
+		}
+		b.ended.Go(p.pump)
+		b.ended.Go(p.carry)
+	}
+	return nil
+}
+
+func (b *Bridge) peer(machine int) *peer {
+	for _, p := range b.peers {
+		if p.machine == machine {
+			return p
+		}
+	}
+	return nil
+}
+
+// Accept uses a connection that another machine has dialled, whose first message was that hello, until it has ended.
+func (b *Bridge) Accept(c session.Conn, h session.Hello) error {
+	p := b.peer(h.From)
+	if p == nil {
+		err := fmt.Errorf("bridge: a hello of machine %d, which is not in the plan", h.From)
+		session.Refuse(c, err)
+		return err
+	}
+	if h.Stream == session.Bulk {
+		return p.bulk.Accept(c, h)
+	}
+	return p.express.Accept(c, h)
+}
+
+// Err gives the first thing that went wrong, once. The bridge is to be closed then.
+func (b *Bridge) Err() <-chan error { return b.errs }
+
+func (b *Bridge) fail(err error) {
+	b.once.Do(func() {
+		b.failed.Store(&err)
+		b.errs <- err
+	})
+}
+
+// Prepare ends a replication, and makes ready for the next one: nothing is taken from lanes until Go, and what they
+// still hold, what is queued, and what comes of an earlier replication is dropped.
+//
+// Use: as egress.Reset and ingress.Reset, with which workers follow before Go; numbers rise.
+func (b *Bridge) Prepare(replication int) error {
+	for _, p := range b.peers {
+		if err := p.prepare(uint32(replication)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Go begins the replication.
+func (b *Bridge) Go() {
+	for _, p := range b.peers {
+		p.turn.Lock()
+		p.running = true
+		p.turn.Unlock()
+		p.bell.Ring()
+	}
+}
+
+// Close ends the bridge. If nothing has gone wrong, it waits until the other machines have all that was taken from
+// lanes and close as well, at most for the sessions' timeouts. Then both ends of the lanes' rings are closed. Its error
+// is the first thing that went wrong, also when Err has returned it.
+func (b *Bridge) Close() error {
+	reason := ""
+	failed := b.failed.Load()
+	if failed != nil {
+		reason = (*failed).Error()
+	}
+	if err := b.close(reason); failed == nil {
+		return err
+	}
+	return *failed
+}
+
+func (b *Bridge) close(reason string) error {
+	if b.ending.Swap(true) {
+		return nil
+	}
+	close(b.stop)
+	for _, p := range b.peers {
+		p.bell.Ring()
+	}
+	b.ended.Wait()
+	var all sync.WaitGroup
+	for _, p := range b.peers {
+		for _, s := range []*session.Session{p.express, p.bulk} {
+			if s != nil {
+				all.Go(func() { s.Close(reason) })
+			}
+		}
+	}
+	all.Wait()
+	var err error
+	for _, p := range b.peers {
+		err = errors.Join(err, p.close())
+	}
+	return err
+}
+
+// locked runs f on a thread of its own.
+func locked(f func()) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	f()
+}

@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/disco-sim/disco/envelope"
+	"github.com/disco-sim/disco/internal/lane"
+	"github.com/disco-sim/disco/internal/session"
+	"github.com/disco-sim/disco/ring"
+	"github.com/disco-sim/disco/shm"
+)
+
+// outLane is a lane to another machine: the bridge has its receiving end. It belongs to the pump, and its blocks to
+// the goroutine that carries payloads, which gives them back.
+type outLane struct {
+	Lane
+	id      uint32
+	recv    *lane.Receiver // immutable
+	ring    *ring.Consumer // immutable; recv.Forward()
+	view    *shm.PoolView  // immutable; nil: none
+	quarter uint64         // of the ring's bytes; immutable
+
+	rec     []byte       // taken from the ring, and in no frame yet
+	cut     int          // bytes of it, if it is a long part, that are
+	bound   lane.Promise // read from the slot, and in no frame yet
+	kept    bool         // bound is such a one
+	belled  uint64       // position at which the worker's bell was looked at last
+	ended   bool         // nothing comes any more: the worker has closed, or nobody reads
+	payload uint32       // number of the last one
+	ev      envelope.Event
+
+	records window // sent of them, granted by the other side
+	bytes   window // of payloads
+
+	jobs    jobs
+	carried int // bytes of the first one that were sent
+}
+
+// window is what may be sent, and what was. One goroutine sends.
+type window struct {
+	size    uint64        // immutable
+	sent    atomic.Uint64 // since the run began
+	granted atomic.Uint64
+}
+
+func (w *window) open(size int) {
+	w.size = uint64(size)
+	w.granted.Store(w.size)
+}
+
+// left is how many bytes may be sent; the last one may be within a record that is longer.
+func (w *window) left() uint64 {
+	// SYNC POINT bridge-credit: the pump loads it in the pass behind the one in which it armed its doorbell.
+	granted, sent := w.granted.Load(), w.sent.Load()
+	return max(granted, sent) - sent
+}
+
+// grant takes a credit, and tells whether it is new.
+func (w *window) grant(n uint64) (bool, error) {
+	// What was granted is loaded first: sent never falls, so a credit for something unsent is found in any case.
+	old := w.granted.Load()
+	if sent := w.sent.Load(); n > sent+w.size && n != shut {
+		return false, fmt.Errorf("%d to %d", old, sent+w.size)
+	}
+	if n <= old {
+		return false, nil
+	}
+	// SYNC POINT bridge-credit: stored before the doorbell is rung.
+	w.granted.Store(n)
+	return true, nil
+}
+
+func (p *peer) openOut(l Lane) (err error) {
+	o := &outLane{Lane: l, id: laneID(l.From, l.To)}
+	if p.outByID[o.id] != nil {
+		return errors.New("it is there twice")
+	}
+	if l.Pool != nil {
+		if o.view, err = shm.OpenPoolView(l.Pool.Body()); err != nil {
+			return err
+		}
+	}
+	if o.recv, err = lane.OpenReceiver(l.Body); err != nil {
+		return err
+	}
+	o.ring = o.recv.Forward()
+	o.quarter, o.belled = uint64(o.recv.RingBytes()/4), o.ring.Position()
+	o.records.open(l.Window)
+	o.bytes.open(l.Window)
+	p.out = append(p.out, o)
+	p.outByID[o.id] = o
+	return nil
+}
+
+// errLost is as in package ingress.
+var errLost = errors.New("the promise slot says that more was published than is in the ring")
+
+// broken is what a worker here has done to its lane.
+func (l *outLane) broken(err error) error {
+	return fmt.Errorf("bridge: lane to worker %d: %w", l.To,
+		&lane.PeerError{Peer: l.From, Kind: lane.ErrProtocol, Position: l.ring.Position(), Err: err})
+}
+
+// take is a lane's turn: one frame at most. It reports whether there was anything to do.
+func (p *peer) take(l *outLane) (work bool, err error) {
+	if l.ended {
+		return false, nil
+	}
+	// SYNC POINT bridge-credit: loaded in every pass, so also behind the arming of the doorbell.
+	if l.records.granted.Load() == shut {
+		l.shutUp()
+		return true, nil
+	}
+	if !l.kept && l.recv.Changed() {
+		if l.bound, l.kept, err = l.recv.Promise(); err != nil {
+			return false, l.broken(err)
+		}
+	}
+	end, err := l.look()
+	if err != nil {
+		return false, err
+	}
+	if l.rec == nil && !end && !l.due() || l.rec != nil && l.records.left() == 0 { // of a long part some has gone
+		l.giveBack(false)
+		return false, nil
+	}
+	if end {
+		return p.takeEnd(l)
+	}
+	return p.takeRecords(l)
+}
+
+// look takes the next record out of the ring if there is credit for it. end: there never will be one.
+func (l *outLane) look() (end bool, err error) {
+	if l.rec != nil || l.records.left() == 0 {
+		return false, nil
+	}
+	rec, err := l.ring.Next()
+	switch {
+	case errors.Is(err, ring.ErrClosed):
+		return true, nil
+	case err != nil:
+		return false, l.broken(err)
+	case rec == nil:
+		// The records were published before the bound, which was read before them.
+		if l.kept && !l.recv.Reached(l.bound) {
+			return false, l.broken(errLost)
+		}
+		return false, nil
+	}
+	if found, allowed := wrongKind(rec, l.view != nil); found != "" {
+		return false, l.broken(fmt.Errorf("found %s, allowed: %s", found, allowed))
+	}
+	l.rec = rec
+	return false, nil
+}
+
+// due reports whether a bound may go, because everything before it has gone.
+func (l *outLane) due() bool { return l.kept && l.rec == nil && l.recv.Reached(l.bound) }
+
+// takeEnd sends the lane's end, behind its last bound.
+func (p *peer) takeEnd(l *outLane) (work bool, err error) {
+	if l.recv.Changed() && !l.kept { // it may have been stored after the look
+		if l.bound, l.kept, err = l.recv.Promise(); err != nil {
+			return false, l.broken(err)
+		}
+	}
+	if l.due() {
+		return p.takeRecords(l)
+	}
+	if _, ok := p.express.Frame(p.header(session.End, l.id), 0); !ok {
+		return false, nil
+	}
+	p.unsent, l.ended = true, true
+	return true, nil
+}
+
+// takeRecords fills one frame.
+func (p *peer) takeRecords(l *outLane) (work bool, err error) {
+	left := p.express.Left()
+	size := batchHead
+	if l.rec != nil {
+		size += int(costOf(l.size()))
+	}
+	if size > left || left < frameLeast {
+		left = session.MessageBytes - session.HeaderBytes
+	}
+	if p.busy(l) {
+		return false, nil
+	}
+	body, ok := p.express.Frame(p.header(session.Records, l.id), max(size, left))
+	if !ok {
+		return false, nil // Acked rings
+	}
+	p.unsent = true
+	var head batch
+	used := batchHead
+	for l.rec != nil && used+int(costOf(l.size())) <= len(body) && !p.busy(l) {
+		n, event, err := p.copyRecord(l, body[used:])
+		if err != nil {
+			return false, err
+		}
+		used += int(costOf(n))
+		head.records++
+		head.events += event
+		l.records.sent.Add(costOf(n))
+		if l.rec != nil {
+			break // of a long part there is more
+		}
+		if end, err := l.look(); err != nil {
+			return false, err
+		} else if end {
+			break
+		}
+	}
+	if l.due() {
+		head.bound, head.level, head.epoch = true, l.bound.Level, l.bound.Epoch
+		l.kept = false
+	}
+	head.put(body)
+	p.express.Shrink(used)
+	if l.rec == nil {
+		l.ring.Release()
+	}
+	l.giveBack(head.records > 0)
+	return true, nil
+}
+
+// frameLeast is what must be left of a message to begin another frame in it that isn't for one record alone.
+const frameLeast = 256
+
+// recordMost is the longest record that a frame takes.
+const recordMost = session.BodyBytesMax - batchHead - recordHead
+
+// size is how long the record is in its frame.
+func (l *outLane) size() int {
+	head := envelope.EventHeaderBytes + int(le.Uint16(l.rec[2:]))
+	switch {
+	case envelope.Kind(l.rec[0]) == envelope.KindPart: // at most as much of it as has room in any frame
+		return envelope.PartHeaderBytes + min(len(l.rec)-envelope.PartHeaderBytes-l.cut, payloadMost)
+	case !l.large():
+		return len(l.rec)
+	case l.rec[1] == flagBlock && len(l.rec) == head+envelope.BlockRefBytes && le.Uint32(l.rec[head+4:]) == 0:
+		return head
+	}
+	return head + envelope.PartsRefBytes
+}
+
+// large reports whether the data go as a payload: they lie in a block, or there are many.
+func (l *outLane) large() bool {
+	return envelope.Kind(l.rec[0]) == envelope.KindEvent &&
+		(l.rec[1] == flagBlock || l.rec[1] == 0 && le.Uint32(l.rec[4:]) > payloadMost)
+}
+
+// flagBlock is the flag of an event whose data lie in a block; docs/format/envelope.md.
+const flagBlock = 1
+
+// wrongKind is wrongRecord for what a worker here has put into the ring.
+func wrongKind(rec []byte, blocks bool) (found, allowed string) {
+	if len(rec) >= envelope.EventHeaderBytes && envelope.Kind(rec[0]) == envelope.KindEvent && blocks &&
+		rec[1] == flagBlock {
+		return "", ""
+	}
+	if found, allowed = wrongRecord(rec, 0); found == "" && envelope.Kind(rec[0]) == envelope.KindEvent &&
+		len(rec) < envelope.EventHeaderBytes {
+		return fmt.Sprint("an event of ", len(rec)), fmt.Sprint(envelope.EventHeaderBytes, " or more")
+	}
+	return found, allowed
+}
+
+// busy reports whether the next record has data inside that are to go as a payload while others that do are copied.
+func (p *peer) busy(l *outLane) bool {
+	return l.rec != nil && l.large() && l.rec[1] == 0 && l.jobs.copying()
+}
+
+// copyRecord puts the record into a frame, and gives its length there, and 1 if it is an event.
+func (p *peer) copyRecord(l *outLane, b []byte) (n int, event uint32, err error) {
+	if envelope.Kind(l.rec[0]) == envelope.KindEvent {
+		event = 1
+	}
+	if n = l.size(); !l.large() {
+		putRecord(b, n, 0)
+		if n == len(l.rec) {
+			copy(b[recordHead:], l.rec)
+			l.rec = nil
+			return n, event, nil
+		}
+		data := l.rec[envelope.PartHeaderBytes:]
+		next := l.cut + n - envelope.PartHeaderBytes
+		envelope.EncodePart(b[recordHead:recordHead+n], le.Uint32(l.rec[4:])+uint32(l.cut), data[l.cut:next])
+		if l.cut = next; next == len(data) {
+			l.rec, l.cut = nil, 0
+		}
+		return n, 0, nil
+	}
+	if err := l.ev.Decode(l.rec); err != nil {
+		return 0, 0, l.broken(err)
+	}
+	job, err := l.job()
+	if err != nil {
+		return 0, 0, l.broken(err)
+	}
+	ev := l.ev
+	ev.Data, ev.InBlock, ev.Block, ev.Parts = nil, false, envelope.BlockRef{}, uint32(len(job.data))
+	putRecord(b, n, job.id)
+	ev.Encode(b[recordHead : recordHead+n])
+	l.jobs.add(job)
+	l.rec = nil
+	p.wakeBulk()
+	return n, event, nil
+}
+
+// job makes what carries the data of the event. A block without any only goes back.
+func (l *outLane) job() (j job, err error) {
+	if l.ev.InBlock {
+		ref := l.ev.Block
+		if j.data, err = l.view.View(ref.Block, ref.Length, ref.Seq); err != nil {
+			return j, err
+		}
+		j.block, j.number, j.seq = true, ref.Block, ref.Seq
+	} else {
+		j.data = l.jobs.copy(l.ev.Data)
+	}
+	if len(j.data) > 0 {
+		l.payload = following(l.payload)
+		j.id = l.payload
+	}
+	return j, nil
+}
+
+// following is the number of the payload behind another; 0 is none.
+func following(id uint32) uint32 { return max(id+1, 1) }
+
+// giveBack rings the worker if it may wait for room that was given back: when a quarter of the ring was, or when there
+// was nothing more to take.
+func (l *outLane) giveBack(more bool) {
+	since := l.ring.Position() - l.belled
+	if since == 0 || l.rec != nil || more && since < l.quarter {
+		return
+	}
+	l.belled = l.ring.Position()
+	// SYNC POINT room-handshake: the head is stored before the bell's word is loaded, with a fence between.
+	l.Bell.Ring()
+}
+
+// shutUp ends a lane that nobody reads: its worker gets lane.ErrClosed.
+func (l *outLane) shutUp() {
+	l.ended, l.rec, l.cut = true, nil, 0
+	l.recv.Close()
+	l.Bell.Ring()
+}
+
+// reset drops what is in the ring, at the end of a replication.
+func (l *outLane) reset() error {
+	for !l.ended {
+		if l.rec == nil {
+			rec, err := l.ring.Next()
+			if errors.Is(err, ring.ErrClosed) {
+				l.ended = true
+			} else if err != nil {
+				return l.broken(err)
+			}
+			if rec == nil {
+				break
+			}
+			if found, allowed := wrongKind(rec, l.view != nil); found != "" {
+				return l.broken(fmt.Errorf("found %s, allowed: %s", found, allowed))
+			}
+			l.rec = rec
+		}
+		if l.large() && l.rec[1] == flagBlock {
+			err := l.ev.Decode(l.rec)
+			if err == nil {
+				err = l.recv.Return(l.ev.Block.Block, l.ev.Block.Seq)
+			}
+			if err != nil {
+				return l.broken(err)
+			}
+		}
+		l.rec = nil
+	}
+	l.ring.Release()
+	l.recv.Reset()
+	l.kept, l.cut, l.payload, l.belled = false, 0, 0, l.ring.Position()
+	l.Bell.Ring()
+	return nil
+}
