@@ -164,6 +164,10 @@ func (p *program) dispatch(args []string) error {
 	}
 	for _, f := range p.further {
 		if f.Name == args[0] && f.Program != "" {
+			args, err := f.programArgs(args)
+			if err != nil {
+				return err
+			}
 			return Become(f.Program, p.name, args)
 		}
 	}

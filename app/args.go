@@ -114,7 +114,9 @@ func flagsOf(cmd *cli.Command) map[string]bool {
 // repeats reports whether a flag may be given several times.
 func repeats(cmd *cli.Command, name string) bool {
 	for _, f := range cmd.Flags {
-		if slice, ok := f.(*cli.StringSliceFlag); ok && slice.Name == name {
+		slice, many := f.(*cli.StringSliceFlag)
+		counted, isBool := f.(*cli.BoolFlag)
+		if many && slice.Name == name || isBool && counted.Count != nil && counted.Name == name {
 			return true
 		}
 	}

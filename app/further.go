@@ -11,6 +11,8 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -28,6 +30,10 @@ type Command struct {
 	// Program, if it isn't "", is a program beside this one that is the command: it gets all arguments, the
 	// command's name first, and all else but Name and Usage is its own.
 	Program string
+
+	// Self, if it isn't "", is the flag by which Program gets the path of this program, unless it is among the
+	// arguments.
+	Self string
 
 	// Run does the command. An error made by [Usage] ends with status 2, any other one with 1; one that wraps an
 	// [Ended] with that signal's status.
@@ -75,6 +81,22 @@ func Become(program, name string, args []string) error {
 			"folder: go install github.com/disco-sim/disco/cmd/%s@%s", path, program, Version())
 	}
 	return fmt.Errorf("%s: %w", path, err)
+}
+
+// programArgs are the arguments for a command that is a program of its own.
+func (c *Command) programArgs(args []string) ([]string, error) {
+	given := slices.ContainsFunc(args, func(arg string) bool {
+		flag, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		return flag == c.Self && strings.HasPrefix(arg, "-")
+	})
+	if c.Self == "" || given {
+		return args, nil
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("the path of this program: %w", err)
+	}
+	return slices.Insert(slices.Clone(args), 1, "--"+c.Self+"="+self), nil
 }
 
 // Usage is an error that is a mistake on the command line: it should say where, what was found, what is allowed and

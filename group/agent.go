@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -29,22 +30,26 @@ const childVariable = "DISCO_AGENT_CHILD"
 
 func agentCommand() app.Command {
 	return app.Command{
-		Name: "agent", Usage: "makes this machine a member of a group",
-		Description: "It offers --slots servers, which take part in the group's work, until Ctrl-C or SIGTERM:\n" +
-			"then it gives up what they host and leaves. A supervisor watches over it, so that the group\n" +
+		Name: "agent", Usage: "makes this machine one of a group, and takes runs over several machines",
+		Description: "With --listen it takes runs over several machines, with --slots workers at a time.\n" +
+			"With --store it is a member of a group, and offers --slots servers. Ctrl-C or SIGTERM\n" +
+			"end what it has, and then itself. A supervisor watches over a member, so that the group\n" +
 			"learns at once when it dies.",
-		Flags: append(storeFlags(),
+		Flags: slices.Concat(storeFlags(), securityFlags(), []cli.Flag{
+			&cli.StringFlag{Name: "listen", Usage: "`HOST:PORT` at which it takes runs; with port 0 any free one"},
+			programFlag(),
 			&cli.StringFlag{Name: "name", Usage: "`NAME` of the machine in the group; the host's if not given"},
 			&cli.IntFlag{Name: "slots", Value: runtime.NumCPU(),
-				Usage: "`NUMBER` of servers; 0 takes part without hosting"},
+				Usage: "`NUMBER` of workers at a time, and of servers; 0 takes part without hosting"},
 			&cli.StringFlag{Name: "roles", Usage: "`WORDS` with commas, for those who look for members"},
 			&cli.StringSliceFlag{Name: "label", Usage: "`KEY=VALUE`; may be repeated"},
-			&cli.StringFlag{Name: "address", Usage: "`HOST:PORT` at which other machines reach this one"},
+			&cli.StringFlag{Name: "address", Usage: "`HOST:PORT` at which other machines reach this one; " +
+				"that of --listen if not given"},
 			&cli.DurationFlag{Name: "session", Value: 10 * time.Second,
 				Usage: "`TIME` after which the group takes a silent machine for dead"},
 			&cli.DurationFlag{Name: "stop-after",
 				Usage: "give partitions up when there has been no session for `TIME`; 0: never"},
-			&cli.BoolFlag{Name: "mixed-builds", Usage: "join members of other versions, too"}),
+			&cli.BoolFlag{Name: "mixed-builds", Usage: "join members of other versions, too"}}),
 		Run: runAgent,
 	}
 }
@@ -54,12 +59,33 @@ func runAgent(c *app.Call) error {
 	if err != nil {
 		return err
 	}
-	if os.Getenv(childVariable) == "" {
+	if err := checkListen(c); err != nil {
+		return err
+	}
+	switch {
+	case storeURL(c) == "" && !c.IsSet("listen"):
+		return app.Usage("there is neither --listen nor --store: want --listen HOST:PORT to take runs over several "+
+			"machines, or --store URL to be a member of a group (%s), or both", dial.Form)
+	case storeURL(c) == "":
+		ctx, undo := c.Interruptible()
+		defer undo()
+		return serveRuns(ctx, c, options.Name)
+	case os.Getenv(childVariable) == "":
 		return supervise(c, options.Name)
 	}
 	member := access{makes: true, session: c.Duration("session")}
 	return withStore(c, member, func(ctx context.Context, s *metastore.Store) error {
-		return agent(ctx, c, s, options)
+		if !c.IsSet("listen") {
+			return agent(ctx, c, s, options)
+		}
+		h, err := listen(c, options.Name)
+		if err != nil {
+			return err
+		}
+		if options.Address == "" {
+			options.Address = h.address()
+		}
+		return errors.Join(agent(ctx, c, s, options), h.close())
 	})
 }
 
@@ -150,11 +176,17 @@ func digest() (string, error) {
 		return "", fmt.Errorf("this program's file: %w", err)
 	}
 	defer f.Close()
+	d, err := digestOf(f)
+	return hex.EncodeToString(d[:]), err
+}
+
+// digestOf is that of a file.
+func digestOf(f *os.File) (d [sha256.Size]byte, err error) {
 	h := sha256.New()
 	if _, err := io.Copy(h, f); err != nil {
-		return "", fmt.Errorf("this program's file: %w", err)
+		return d, fmt.Errorf("the digest of %s: %w", f.Name(), err)
 	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+	return [sha256.Size]byte(h.Sum(nil)), nil
 }
 
 // supervise starts the agent's process and waits for its end. If it was killed, its keys go at once, and not

@@ -11,6 +11,7 @@
 package group
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,9 +28,10 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Commands are store, cluster, agent and certs.
+// Commands are store, cluster, agent, machines and certs, and what an agent starts as a run's bridge.
 func Commands() []app.Command {
-	return []app.Command{storeCommand(), clusterCommand(), agentCommand(), certsCommand()}
+	return []app.Command{storeCommand(), clusterCommand(), agentCommand(), machinesCommand(), certsCommand(),
+		bridgeCommand()}
 }
 
 // storeFlags are those of every command that uses a store.
@@ -59,10 +61,7 @@ var looks access
 
 // connect opens the store that the flags name. Everything that uses it should end with ctx.
 func connect(ctx context.Context, c *app.Call, a access) (*metastore.Store, error) {
-	url := c.String("store")
-	if url == "" {
-		url = os.Getenv("DISCO_STORE")
-	}
+	url := storeURL(c)
 	if url == "" {
 		return nil,
 			app.Usage("which store is meant? Name it with --store URL, or in DISCO_STORE: %s; `%s server` starts one",
@@ -92,6 +91,9 @@ func connect(ctx context.Context, c *app.Call, a access) (*metastore.Store, erro
 	}
 	return store, err
 }
+
+// storeURL is that of the store, or "" where none is named.
+func storeURL(c *app.Call) string { return cmp.Or(c.String("store"), os.Getenv("DISCO_STORE")) }
 
 // groupOf is the group's name. It is one name: groups that lie in each other would see each other.
 func groupOf(c *app.Call) (string, error) {

@@ -226,8 +226,8 @@ func TestNoStore(t *testing.T) {
 		{"cluster", 2, "DISCO_STORE"},
 		{"cluster --store etcd://u:secret@127.0.0.1:1", 2, "--store-password-file"},
 		{"cluster --store etcd://192.0.2.7:1", 2, "--store-ca"},
-		{"cluster --store etcd://127.0.0.1:1 --store-timeout 300ms", 1, " for 3"},
-		{"cluster --store zk://127.0.0.1:1 --store-timeout 300ms", 1, " for 3"},
+		{"cluster --store etcd://127.0.0.1:1 --store-timeout 1300ms", 1, " for 1."},
+		{"cluster --store zk://127.0.0.1:1 --store-timeout 1300ms", 1, " for 1."},
 		{"cluster fill h1 --store etcd://127.0.0.1:1", 2, "drain, resume"},
 		{"cluster drain --store etcd://127.0.0.1:1", 2, "the NAME"},
 		{"cluster drain a/b --store etcd://127.0.0.1:1", 2, "without a slash"},
@@ -363,8 +363,8 @@ func TestAgent(t *testing.T) {
 			"is taken by process") {
 			t.Errorf("a second h1: %d %s", status, stderr)
 		}
-		absent := []string{"--store", strings.SplitN(url, "/", 2)[0] + "//127.0.0.1:1", "--store-timeout", "300ms"}
-		if status, _, stderr := runAgentTwice(t, absent); status != 1 || !strings.Contains(stderr, " for 3") {
+		absent := []string{"--store", strings.SplitN(url, "/", 2)[0] + "//127.0.0.1:1", "--store-timeout", "1300ms"}
+		if status, _, stderr := runAgentTwice(t, absent); status != 1 || !strings.Contains(stderr, " for 1.") {
 			t.Errorf("an agent without a store: %d %s", status, stderr)
 		}
 		_ = agent.Process.Signal(syscall.SIGTERM)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command disco-group is the commands of disco-run for groups of machines: store, cluster, agent and certs.
-// disco-run executes it from its own folder, so that nobody need call it.
+// Command disco-group is the commands of disco-run for groups of machines: store, cluster, agent, machines and
+// certs. disco-run executes it from its own folder, so that nobody need call it.
 //
 //	disco-run cluster --store etcd://127.0.0.1:2379
 package main

@@ -22,13 +22,16 @@ const (
 	groupProgram  = "disco-group"
 )
 
-// Commands are server, store, cluster, agent and certs.
+// Commands are server, store, cluster, agent, machines and certs.
 func Commands() []app.Command {
 	return []app.Command{serverCommand(),
 		{Name: "store", Usage: "looks into a group's store, and mends it", Program: groupProgram},
 		{Name: "cluster", Usage: "shows the machines of a group, their servers, and what these do",
 			Program: groupProgram},
-		{Name: "agent", Usage: "makes this machine a member of a group", Program: groupProgram},
+		{Name: "agent", Usage: "makes this machine one of a group, and takes runs over several machines",
+			Program: groupProgram, Self: "program"},
+		{Name: "machines", Usage: "shows which machines take runs, and how they are", Program: groupProgram,
+			Self: "program"},
 		{Name: "certs", Usage: "makes certificates, by which machines know each other", Program: groupProgram}}
 }
 

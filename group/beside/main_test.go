@@ -22,6 +22,7 @@ func TestMissing(t *testing.T) {
 	for args, want := range map[string]string{
 		"server --data x": "disco-server isn't there", "store get a": "disco-group isn't there",
 		"cluster --no-such-flag": "disco-group isn't there", "agent": "disco-group isn't there",
+		"machines x":   "disco-group isn't there",
 		"certs init a": "disco-group isn't there",
 		"server":       "there is no --data", "server x --data y": `found the argument "x"`,
 		"server --port 1": "no flag --port",

@@ -46,6 +46,7 @@ internal/session: internal/invariants
 internal/certs: internal/infile
 internal/bridge/stream: internal/certs internal/session
 internal/bridge: egress envelope internal/lane internal/session ring shm
+internal/bridge/offer: internal/bridge/stream internal/wire
 
 # The metadata store: knows nothing of simulation.
 metastore:
@@ -57,7 +58,8 @@ metastore/zk: metastore
 cluster: metastore internal/procfs
 
 # The commands of a group.
-group: app cluster internal/certs internal/infile metastore metastore/dial
+group: app cluster internal/bridge/offer internal/bridge/stream internal/certs internal/infile internal/machinefile
+	internal/session internal/workerproc metastore metastore/dial scenario
 group/beside: app
 
 # Transport: moves bytes and knows nothing of simulation.
@@ -163,13 +165,15 @@ var bans = []ban{
 	{"github.com/anishathalye/porcupine", []string{"metastore/storetest"}, "it checks histories of tests"},
 	{"github.com/fxamacker/cbor/", []string{"metastore"}, "CBOR is a form of the metadata store's values"},
 	{"golang.org/x/term", []string{"app"}, "only the command line knows of terminals"},
-	{"google.golang.org/grpc/", []string{"internal/bridge/stream", "metastore/etcd", "perf/peers"},
+	{"google.golang.org/grpc/", []string{"internal/bridge/offer", "internal/bridge/stream", "metastore/etcd",
+		"perf/peers"},
 		"gRPC is how machines and etcd are reached, and something that disco is compared with"},
 	{"github.com/go-zookeeper/", []string{"perf/store"}, "what metastore/zk is compared with"},
 	{"go.etcd.io/etcd/", []string{"metastore/etcd", "perf/store"},
 		"one engine of the store, which no simulation needs, and what it is compared with"},
 	{"go.uber.org/zap/", []string{"metastore/etcd"}, "how etcd's client is kept from logging"},
-	{"net", []string{"internal/bridge/stream", "internal/forward", "internal/storeserver", "ipc", "metastore/dial",
+	{"net", []string{"internal/bridge/offer", "internal/bridge/stream", "internal/forward", "internal/storeserver",
+		"ipc", "metastore/dial",
 		"metastore/etcd", "metastore/zk", "perf/peers"},
 		"only who joins processes opens sockets, or reads addresses"},
 	{"net/http", nil, "nothing here is a web server"},
@@ -213,6 +217,7 @@ wall clock | perf/peers/stream.go: listenUnix | a name that nobody else has
 wall clock | cluster/join.go: create | since when, for people on other machines
 wall clock | cluster/loop.go: write | since when, for people on other machines
 wall clock | cluster/membership.go: setStatus | since when, for people on other machines
+wall clock | internal/bridge/offer/server.go: clock | by how much the clocks of machines differ, for people
 wall clock | internal/certs/load.go: clock | dates of certificates, for people
 limits | internal/infile/infile.go | this is the limit
 limits | internal/script/script.go | files of tests

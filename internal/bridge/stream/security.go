@@ -70,11 +70,13 @@ func (s *Security) checkEnds(c net.Conn) error {
 }
 
 // server does TLS with a connection that has come in, which is closed if that takes too long.
-func (s *Security) server(c net.Conn) (net.Conn, error) {
+func (s *Security) server(c net.Conn, protocols ...string) (net.Conn, error) {
 	if err := s.checkEnds(c); err != nil || s.id == nil {
 		return c, err
 	}
-	t := tls.Server(c, s.id.Server())
+	cfg := s.id.Server()
+	cfg.NextProtos = protocols
+	t := tls.Server(c, cfg)
 	if err := t.Handshake(); err != nil {
 		return nil, s.id.Explain(err, c.RemoteAddr().String())
 	}

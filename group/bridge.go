@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package group
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/disco-sim/disco/app"
+	"github.com/disco-sim/disco/internal/bridge/offer"
+	"github.com/disco-sim/disco/internal/bridge/stream"
+	"github.com/disco-sim/disco/internal/session"
+	"github.com/disco-sim/disco/internal/workerproc"
+)
+
+func bridgeCommand() app.Command {
+	return app.Command{
+		Name: bridgeName, Usage: "is what an agent starts for each run; no command for people",
+		Description: "It gets its order, connections and the program from the agent that starts it.",
+		Run:         runBridge,
+	}
+}
+
+// runBridge is the process of a bridge.
+func runBridge(c *app.Call) error {
+	files, control, err := workerproc.Inherit()
+	if err == nil && len(files) != 2 {
+		err = fmt.Errorf("found %d descriptors, want 2", len(files))
+	}
+	if err != nil {
+		return app.Usage("an agent starts this for each run: `agent --listen HOST:PORT --slots N` (%v)", err)
+	}
+	defer control.Close()
+	b := &bridge{control: control, program: files[1], begun: make(chan struct{}), ended: make(chan struct{}),
+		wake: make(chan struct{}, 1), report: func(err error) { fmt.Fprintln(c.Stderr, err) }}
+	defer b.program.Close()
+	if err := b.prepare(files[0]); err != nil {
+		return err
+	}
+	return b.run()
+}
+
+// bridge is one machine's end of a run: the sessions with all others.
+type bridge struct {
+	control  *os.File
+	program  *os.File // of its workers
+	report   func(error)
+	order    *offer.Order
+	identity session.Identity
+	security *stream.Security
+	server   *stream.Server
+
+	sessions *sessions // once begun is closed
+	begun    chan struct{}
+	ended    chan struct{} // no session is begun any more
+
+	mu      sync.Mutex
+	pending []offer.Contact // reports that the agent hasn't got, the newest of each machine
+	wake    chan struct{}
+}
+
+// prepare takes the order, and then connections.
+func (b *bridge) prepare(way *os.File) error {
+	listener, err := stream.HandedFile(way)
+	if err != nil {
+		return err
+	}
+	m, err := offer.Read(b.control)
+	if err == nil && m.Type != offer.TypeOrder {
+		err = fmt.Errorf("found a message %v from the agent, want order", m.Type)
+	}
+	if err == nil {
+		b.order = m.Order
+		b.security, err = stream.NewSecurity(m.Order.TLSDir, m.Order.Insecure)
+	}
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	o := &b.order.Offer
+	var incarnation [8]byte
+	_, _ = rand.Read(incarnation[:]) // never fails
+	b.identity = session.Identity{Cluster: o.Cluster, Run: o.Run, Token: o.Token, Program: o.Program,
+		Incarnation: binary.LittleEndian.Uint64(incarnation[:]) | 1}
+	b.server = stream.Serve(listener, stream.ServerConfig{Security: b.security, Accept: b.accept, Refused: b.report})
+	return nil
+}
+
+// accept uses a connection that has come in. A machine may have got its begin earlier than this one.
+func (b *bridge) accept(c session.Conn, h session.Hello) error {
+	select {
+	case <-b.begun:
+		return b.sessions.accept(c, h)
+	case <-b.ended:
+		err := errors.New("the run ends on this machine")
+		session.Refuse(c, err)
+		return err
+	}
+}
+
+// run is the bridge until its end, of which the agent gets to know.
+func (b *bridge) run() error {
+	messages := make(chan *offer.Message)
+	ended := make(chan struct{})
+	go func() { // ends with the process: nobody closes the agent's end before
+		for {
+			m, err := offer.Read(b.control)
+			if err != nil {
+				m = &offer.Message{Type: offer.TypeQuit, Reason: &offer.Reason{Text: "its agent is gone"}}
+			}
+			select {
+			case messages <- m:
+			case <-ended:
+				return
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	var writer sync.WaitGroup
+	writer.Go(func() { b.sendReports(ended) })
+	err := b.follow(messages)
+	close(ended)
+	writer.Wait()
+	reason := &offer.Reason{OK: err == nil}
+	if err != nil {
+		reason.Text = offer.Text(err.Error())
+	}
+	_ = offer.Write(b.control, &offer.Message{Type: offer.TypeEnded, Reason: reason}) // the agent may be gone
+	return err
+}
+
+// follow does what the agent says, until the run has ended here.
+func (b *bridge) follow(messages <-chan *offer.Message) error {
+	var failed <-chan error
+	for {
+		select {
+		case err := <-failed:
+			return b.end(err)
+		case m := <-messages:
+			switch m.Type {
+			case offer.TypeBegin:
+				if b.sessions != nil {
+					return b.end(errors.New("found a second begin from the agent"))
+				}
+				if err := b.begin(m.Begin); err != nil {
+					return b.end(err)
+				}
+				failed = b.sessions.failed
+			case offer.TypeDone:
+				return b.finish()
+			case offer.TypeQuit:
+				return b.end(errors.New(m.Reason.Text))
+			default:
+				return b.end(fmt.Errorf("found a message %v from the agent, want begin, done or quit", m.Type))
+			}
+		}
+	}
+}
+
+// begin opens the sessions.
+func (b *bridge) begin(begin *offer.Begin) (err error) {
+	b.sessions, err = newSessions(sessionsConfig{self: b.order.Offer.Machine, identity: b.identity,
+		security: b.security,
+		begin:    begin, apply: b.apply, changed: b.changed})
+	if err == nil {
+		close(b.begun)
+	}
+	return err
+}
+
+// apply takes a frame: there are no lanes here, so that there is none to which it could belong.
+func (b *bridge) apply(machine int, h session.Header, _ []byte) error {
+	return fmt.Errorf("found a frame of type %d from machine %d, for lane %#x: this machine has no lanes", h.Type,
+		machine, h.Lane)
+}
+
+// changed keeps the newest report about a machine for the agent.
+func (b *bridge) changed(l offer.Contact) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range b.pending {
+		if b.pending[i].Machine == l.Machine {
+			b.pending = append(b.pending[:i], b.pending[i+1:]...)
+			break
+		}
+	}
+	b.pending = append(b.pending, l)
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}
+
+// sendReports sends them, all that there are before it ends.
+func (b *bridge) sendReports(ended <-chan struct{}) {
+	for over := false; !over; {
+		select {
+		case <-b.wake:
+		case <-ended:
+			over = true
+		}
+		b.mu.Lock()
+		reports := b.pending
+		b.pending = nil
+		b.mu.Unlock()
+		for _, l := range reports {
+			if offer.Write(b.control, &offer.Message{Type: offer.TypeContact, Contact: &l}) != nil {
+				break // its reader finds that the agent is gone
+			}
+		}
+	}
+}
+
+// finish ends in order: when all sessions have.
+func (b *bridge) finish() error {
+	var err error
+	if b.sessions != nil {
+		err = b.sessions.close("")
+	}
+	return errors.Join(err, b.stop())
+}
+
+// end ends at once. The other machines get to know why.
+func (b *bridge) end(reason error) error {
+	if b.sessions != nil {
+		_ = b.sessions.close(fmt.Sprintf("on machine %s: %v", b.order.Name, reason))
+	}
+	return errors.Join(reason, b.stop())
+}
+
+// stop takes no connections any more.
+func (b *bridge) stop() error {
+	close(b.ended)
+	return b.server.Close()
+}

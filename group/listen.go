@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package group
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"github.com/disco-sim/disco/app"
+	"github.com/disco-sim/disco/internal/bridge/offer"
+	"github.com/disco-sim/disco/internal/bridge/stream"
+	"github.com/disco-sim/disco/internal/workerproc"
+	"github.com/urfave/cli/v2"
+)
+
+// securityFlags are those of every command that reaches other machines, or is reached.
+func securityFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "tls-dir", Usage: "`FOLDER` that `certs issue` made for this machine"},
+		&cli.BoolFlag{Name: "insecure", Count: new(int),
+			Usage: "no certificates, on loopback addresses; given twice, anywhere"},
+	}
+}
+
+// securityOf is what these flags ask for.
+func securityOf(c *app.Call) (*stream.Security, error) {
+	s, err := stream.NewSecurity(c.String("tls-dir"), c.Count("insecure"))
+	if err != nil {
+		return nil, app.Usage("%v", err)
+	}
+	return s, nil
+}
+
+// programFlag is the program whose models run.
+func programFlag() cli.Flag {
+	return &cli.StringFlag{Name: "program", Usage: "`FILE` of the program whose models run; the one that was called"}
+}
+
+// program opens the program whose models run, and gives its digest.
+func program(c *app.Call) (f *os.File, digest [32]byte, err error) {
+	path := c.String("program")
+	if path == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return nil, digest, fmt.Errorf("the folder of this program: %w", err)
+		}
+		path = filepath.Join(filepath.Dir(self), "disco-run")
+	}
+	if f, err = os.Open(path); err != nil {
+		return nil, digest,
+			app.Usage("--program: the program whose models run: %v: call this command by that program, "+
+				"or name its file", err)
+	}
+	info, err := f.Stat()
+	if err == nil && (!info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0) {
+		err = app.Usage("--program: found %s with mode %v, want a program", path, info.Mode())
+	}
+	if err == nil {
+		digest, err = digestOf(f)
+	}
+	if err != nil {
+		return nil, digest, errors.Join(err, f.Close())
+	}
+	return f, digest, nil
+}
+
+// checkListen holds the flags of an agent that takes runs against each other, before anything is opened.
+func checkListen(c *app.Call) error {
+	if !c.IsSet("listen") {
+		for _, flag := range []string{"tls-dir", "insecure"} {
+			if c.IsSet(flag) {
+				return app.Usage("--%s has no meaning without --listen", flag)
+			}
+		}
+		return nil
+	}
+	address := c.String("listen")
+	s, err := securityOf(c)
+	if err != nil {
+		return err
+	}
+	if err := s.CheckAddress(address); err != nil {
+		return app.Usage("--listen: %v", err)
+	}
+	if slots := c.Int("slots"); c.IsSet("slots") && (slots < 1 || slots > offer.SlotsMax) {
+		return app.Usage("--slots: found %d, want 1 to %d with --listen", slots, offer.SlotsMax)
+	}
+	host := address[:strings.LastIndexByte(address, ':')]
+	ip, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	if every := host == "" || err == nil && ip.IsUnspecified(); every && c.String("address") == "" &&
+		storeURL(c) != "" {
+		return app.Usage("--listen: found %s, which is every address of this machine: want --address HOST:PORT, at "+
+			"which others reach it", address)
+	}
+	_, err = groupOf(c)
+	return err
+}
+
+// listen opens the port of an agent that takes runs. The port is open when its line is written.
+func listen(c *app.Call, name string) (*listening, error) {
+	f, digest, err := program(c)
+	if err != nil {
+		return nil, err
+	}
+	slots := min(c.Int("slots"), offer.SlotsMax)
+	h, err := newHost(hostConfig{listen: c.String("listen"), tlsDir: c.String("tls-dir"), insecure: c.Count("insecure"),
+		program: f, log: workerproc.NewLineWriter(c.Stderr), title: c.Program,
+		agent: offer.Agent{Disco: app.Version(), Cluster: c.String("group"), Name: name, Program: digest,
+			Slots: slots}})
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	_, err = fmt.Fprintf(c.Stdout, "%s: %s takes runs at %s, with %d slots, for %s %.4x\n", c.Program, name,
+		h.address(),
+		slots, filepath.Base(f.Name()), digest)
+	l := &listening{h, f}
+	if err != nil {
+		return nil, errors.Join(err, l.close())
+	}
+	return l, nil
+}
+
+// listening is a host with what it was made from.
+type listening struct {
+	*hosting
+	program *os.File
+}
+
+func (l *listening) close() error { return errors.Join(l.hosting.close(), l.program.Close()) }
+
+// serveRuns is an agent that takes runs, and is no member of a group.
+func serveRuns(ctx context.Context, c *app.Call, name string) error {
+	h, err := listen(c, name)
+	if err != nil {
+		return err
+	}
+	<-ctx.Done()
+	if err := h.close(); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(c.Stdout, "%s: %s has ended\n", c.Program, name)
+	return err
+}
+
+// measure is how this machine is now.
+func measure() offer.Measured {
+	m := offer.Measured{Processors: runtime.NumCPU()}
+	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
+		load, _, _ := strings.Cut(string(text), " ")
+		m.Load, _ = strconv.ParseFloat(load, 64) // 0, where the kernel has another form
+	}
+	if text, err := os.ReadFile("/proc/meminfo"); err == nil {
+		for line := range strings.Lines(string(text)) {
+			if rest, ok := strings.CutPrefix(line, "MemAvailable:"); ok {
+				kib, _ := strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(rest), " kB"))
+				m.Memory = kib << 10
+			}
+		}
+	}
+	return m
+}

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package group
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/disco-sim/disco/app"
+	"github.com/disco-sim/disco/cluster"
+	"github.com/disco-sim/disco/internal/bridge/offer"
+	"github.com/disco-sim/disco/internal/bridge/stream"
+	"github.com/disco-sim/disco/internal/machinefile"
+	"github.com/disco-sim/disco/metastore"
+	"github.com/disco-sim/disco/scenario"
+	"github.com/urfave/cli/v2"
+)
+
+// lookEvery is how often `machines --watch` asks all machines.
+const lookEvery = 2 * time.Second
+
+func machinesCommand() app.Command {
+	return app.Command{
+		Name: "machines", Usage: "shows which machines take runs, and how they are",
+		ArgsUsage: "FILE | --machines FILE | --store URL",
+		Description: "Of each machine that the file lists, or of each member of the group that has an address, it\n" +
+			"shows whether its agent is up, how many slots are free, which build of disco it has, the load,\n" +
+			"the round trip, by how much its clock is ahead of this one's, and the runs that it has.\n" +
+			"It ends with 1 if a machine is unreachable, or would refuse a run of this program.",
+		Flags: slices.Concat(storeFlags(), securityFlags(), []cli.Flag{
+			&cli.StringFlag{Name: "machines", Usage: "`FILE` that lists them"}, programFlag(),
+			&cli.DurationFlag{Name: "connect-timeout", Value: 5 * time.Second,
+				Usage: "`TIME` after which a machine that doesn't answer is unreachable"},
+			&cli.BoolFlag{Name: "json", Usage: "write JSON; with --watch one object a line"},
+			&cli.BoolFlag{Name: "watch", Usage: "show it again every 2 s, until Ctrl-C"}}),
+		Run: runMachines,
+	}
+}
+
+func runMachines(c *app.Call) error {
+	file := c.String("machines")
+	switch {
+	case c.NArg() > 1 || c.NArg() == 1 && file != "":
+		return app.Usage("found %q beside another FILE, want one file of machines", c.Args().Slice())
+	case c.NArg() == 1:
+		file = c.Args().First()
+	}
+	l := &looker{call: c, timeout: c.Duration("connect-timeout")}
+	switch {
+	case file != "" && c.IsSet("store"):
+		return app.Usage("found --store and the file %s, want one list of machines", file)
+	case file == "" && storeURL(c) == "":
+		return app.Usage("which machines are meant? Name a FILE that lists them, or the --store of their group")
+	case l.timeout <= 0:
+		return app.Usage("--connect-timeout: found %v, want more than 0", l.timeout)
+	}
+	var err error
+	if l.security, err = securityOf(c); err != nil {
+		return err
+	}
+	if c.String("program") != "" {
+		f, digest, err := program(c)
+		if err == nil {
+			err = f.Close()
+		}
+		if err != nil {
+			return err
+		}
+		l.program = &digest
+	}
+	if file == "" {
+		return withStore(c, looks, func(ctx context.Context, s *metastore.Store) error {
+			return l.members(ctx, s)
+		})
+	}
+	list, err := machinefile.Read(file)
+	if problems := (scenario.Problems)(nil); err != nil && !errors.As(err, &problems) {
+		err = app.Usage("%v", err)
+	}
+	if err != nil {
+		return err
+	}
+	for _, m := range list.Machines {
+		if err := l.security.CheckAddress(m.Address); err != nil {
+			return app.Usage("%s: %v", file, err)
+		}
+	}
+	ctx, undo := c.Interruptible()
+	defer undo()
+	return l.show(ctx, func() ([]offer.Target, error) { return targetsOf(list), nil })
+}
+
+func targetsOf(list *machinefile.List) (all []offer.Target) {
+	for _, m := range list.Machines {
+		all = append(all, offer.Target{Name: m.Name, Address: m.Address, Slots: m.Slots})
+	}
+	return all
+}
+
+// members shows the machines of a group.
+func (l *looker) members(ctx context.Context, s *metastore.Store) error {
+	limited, cancel, err := bounded(ctx, l.call)
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	v, err := cluster.Open(limited, s)
+	if err != nil {
+		return err
+	}
+	defer v.Close()
+	return l.show(ctx, func() ([]offer.Target, error) { return targetsIn(v) })
+}
+
+// targetsIn are the members of a group that take runs: those that are up, have an address, and aren't drained.
+func targetsIn(v *cluster.View) (all []offer.Target, err error) {
+	members, drained := v.Members(), v.Drained()
+	for _, m := range members {
+		if m.Status == cluster.Up && m.Address != "" && !slices.Contains(drained, m.Name) {
+			all = append(all, offer.Target{Name: m.Name, Address: m.Address, Slots: min(m.Slots, offer.SlotsMax)})
+		}
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("of the %d members of the group none is up, has an address and isn't drained: "+
+			"`agent --listen HOST:PORT --store URL` makes a machine such a member", len(members))
+	}
+	return all, nil
+}
+
+// looker asks machines how they are.
+type looker struct {
+	call     *app.Call
+	security *stream.Security
+	timeout  time.Duration
+	program  *[32]byte // that runs would have; nil: not known
+}
+
+// States of a machine, as `machines` shows them.
+const (
+	stateUp          = "up"
+	stateUnreachable = "unreachable"
+	stateRefused     = "refused"
+)
+
+// shownMachine is a machine at one moment, for JSON output.
+type shownMachine struct {
+	Name       string     `json:"name"`
+	Address    string     `json:"address"`
+	State      string     `json:"state"`
+	Reason     string     `json:"reason,omitempty"`
+	Host       string     `json:"host,omitempty"` // what its agent calls it
+	Slots      int        `json:"slots"`
+	Free       int        `json:"free"`
+	Version    string     `json:"version,omitempty"`
+	Digest     string     `json:"digest,omitempty"`
+	Processors int        `json:"processors,omitempty"`
+	Memory     int        `json:"memory_bytes,omitempty"`
+	Load       float64    `json:"load"`
+	RoundTrip  float64    `json:"round_trip_seconds"`
+	Offset     float64    `json:"clock_offset_seconds"`
+	Runs       []shownRun `json:"runs"`
+}
+
+type shownRun struct {
+	Name    string  `json:"name"`
+	Slots   int     `json:"slots"`
+	From    string  `json:"from"`
+	Seconds float64 `json:"seconds"`
+}
+
+// show shows all machines, once or until ctx ends.
+func (l *looker) show(ctx context.Context, targets func() ([]offer.Target, error)) error {
+	watch := l.call.Bool("watch")
+	for {
+		all, err := targets()
+		if err != nil && !watch {
+			return err
+		}
+		machines := l.lookAt(ctx, all)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		l.call.Clear()
+		if err == nil {
+			err = l.write(machines)
+		} else {
+			_, err = fmt.Fprintf(l.call.Stderr, "%s: %v\n", l.call.Program, err)
+		}
+		if err != nil || !watch {
+			return errors.Join(err, verdict(machines))
+		}
+		if l.call.Unread() {
+			return app.ErrUnread
+		}
+		select {
+		case <-time.After(lookEvery):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// verdict is an error unless all machines are up.
+func verdict(machines []shownMachine) error {
+	var down []string
+	for _, m := range machines {
+		if m.State != stateUp {
+			down = append(down, m.Name)
+		}
+	}
+	if len(down) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d of %d machines take no run of this program: %s", len(down), len(machines),
+		strings.Join(down, ", "))
+}
+
+// lookAt asks all machines at a time.
+func (l *looker) lookAt(ctx context.Context, targets []offer.Target) []shownMachine {
+	machines := make([]shownMachine, len(targets))
+	var all sync.WaitGroup
+	for i, t := range targets {
+		all.Go(func() { machines[i] = l.look(ctx, t) })
+	}
+	all.Wait()
+	return machines
+}
+
+// look asks one machine.
+func (l *looker) look(ctx context.Context, t offer.Target) shownMachine {
+	m := shownMachine{Name: t.Name, Address: t.Address, State: stateUnreachable, Runs: []shownRun{}}
+	ctx, cancel := context.WithTimeoutCause(ctx, l.timeout, fmt.Errorf("the --connect-timeout of %v is over",
+		l.timeout))
+	defer cancel()
+	client, err := offer.Dial(ctx, t.Address, l.security)
+	var s *offer.Looked
+	if err == nil {
+		defer client.Close()
+		s, err = client.Look(ctx)
+	}
+	if err != nil {
+		var refused *stream.RefusedError
+		var version *offer.VersionError
+		if errors.As(err, &refused) || errors.As(err, &version) {
+			m.State = stateRefused
+		}
+		m.Reason = err.Error()
+		return m
+	}
+	m.State, m.Host, m.Slots, m.Free, m.Version = stateUp, s.Name, s.Slots, s.Free, s.Disco
+	m.Digest, m.Processors, m.Memory, m.Load = fmt.Sprintf("%x", s.Program), s.Processors, s.Memory, s.Load
+	m.RoundTrip, m.Offset = s.RoundTrip.Seconds(), s.Offset.Seconds()
+	for _, r := range s.Runs {
+		m.Runs = append(m.Runs, shownRun{r.Name, r.Slots, r.From, r.For.Seconds()})
+	}
+	if m.Reason = l.refusal(s.Status); m.Reason != "" {
+		m.State = stateRefused
+	}
+	return m
+}
+
+// refusal is why an agent would refuse each run of this program, or "".
+func (l *looker) refusal(s *offer.Status) string {
+	group := l.call.String("group")
+	switch {
+	case s.Cluster != group:
+		return fmt.Sprintf("it belongs to the group %q, and this is for %q: --group names another one", s.Cluster,
+			group)
+	case s.Disco != app.Version():
+		return fmt.Sprintf("it has version %s of disco, and this one is %s: use one build on all machines", s.Disco,
+			app.Version())
+	case l.program != nil && s.Program != *l.program:
+		return fmt.Sprintf("its program has the digest %.4x, and this one %.4x: use one build on all machines, and "+
+			"start its agent again", s.Program, *l.program)
+	}
+	return ""
+}
+
+// write shows machines.
+func (l *looker) write(machines []shownMachine) error {
+	if l.call.Bool("json") {
+		return writeJSON(l.call.Stdout, map[string][]shownMachine{"machines": machines}, l.call.Bool("watch"))
+	}
+	rows := [][]string{{"machine", "state", "slots", "free", "version", "program", "load", "round trip", "clock",
+		"runs"}}
+	for i := range machines {
+		rows = append(rows, machines[i].row())
+	}
+	out := &strings.Builder{}
+	columns(out, rows)
+	for _, m := range machines {
+		if m.Reason != "" {
+			fmt.Fprintf(out, "%s is %s: %s\n", m.Name, m.State, m.Reason)
+		}
+	}
+	_, err := io.WriteString(l.call.Stdout, out.String())
+	return err
+}
+
+// row is a machine as a line of the table.
+func (m *shownMachine) row() []string {
+	if m.Version == "" {
+		return []string{m.Name, m.State, "-", "-", "-", "-", "-", "-", "-", "-"}
+	}
+	runs := make([]string, len(m.Runs))
+	for i, r := range m.Runs {
+		runs[i] = fmt.Sprintf("%s (%d)", r.Name, r.Slots)
+	}
+	if len(runs) == 0 {
+		runs = []string{"-"}
+	}
+	sign := ""
+	if m.Offset > 0 {
+		sign = "+"
+	}
+	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+	return []string{m.Name, m.State, fmt.Sprint(m.Slots), fmt.Sprint(m.Free), m.Version, m.Digest[:8],
+		fmt.Sprintf("%.2f of %d", m.Load, m.Processors), seconds(m.RoundTrip).Round(time.Microsecond).String(),
+		sign + seconds(m.Offset).Round(10*time.Microsecond).String(), strings.Join(runs, ", ")}
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package group
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/disco-sim/disco/internal/bridge/offer"
+	"github.com/disco-sim/disco/internal/bridge/stream"
+	"github.com/disco-sim/disco/internal/session"
+)
+
+// Memory of a machine for frames that aren't acknowledged; each session has the same share of it.
+const (
+	resendBytes      = 64 << 20
+	resendBytesLeast = 1 << 20
+	resendBytesMost  = 8 << 20
+)
+
+// launcherMachine is the launcher's number in its run.
+const launcherMachine = -1
+
+// sessionsConfig is what the sessions of one machine are made from.
+type sessionsConfig struct {
+	self     int
+	identity session.Identity
+	security *stream.Security
+	begin    *offer.Begin
+	apply    func(machine int, h session.Header, body []byte) error
+	changed  func(offer.Contact) // called in order for each machine; it may not wait
+}
+
+// sessions are the sessions of one machine of a run with all others: for each an express one and a bulk one, which the
+// lower number dials.
+type sessions struct {
+	cfg    sessionsConfig
+	failed chan error // gets the first end of a session that nobody has asked for
+
+	mu      sync.Mutex
+	all     map[int]*pair
+	closing bool
+}
+
+// pair is the sessions with one machine.
+type pair struct {
+	name     string
+	sessions [2]*session.Session
+	states   [2]session.State
+	reported offer.ContactState
+}
+
+// newSessions starts them.
+func newSessions(cfg sessionsConfig) (*sessions, error) {
+	l := &sessions{cfg: cfg, failed: make(chan error, 1), all: map[int]*pair{}}
+	if err := l.start(); err != nil {
+		return nil, errors.Join(err, l.close(err.Error()))
+	}
+	return l, nil
+}
+
+// start starts all sessions. Whoever is called back meanwhile waits.
+func (l *sessions) start() (err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	peers := l.cfg.begin.Peers
+	if l.cfg.self != launcherMachine {
+		peers = append([]offer.Peer{{Machine: launcherMachine, Name: "of the launcher"}}, peers...)
+	}
+	for _, p := range peers {
+		if p.Machine == l.cfg.self {
+			continue
+		}
+		k := &pair{name: p.Name}
+		l.all[p.Machine] = k
+		for _, s := range []session.Stream{session.Express, session.Bulk} {
+			if k.sessions[s], err = session.New(l.config(p, s, len(peers))); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// config is that of one session.
+func (l *sessions) config(p offer.Peer, s session.Stream, peers int) session.Config {
+	b := l.cfg.begin
+	share := resendBytes / (2 * peers)
+	cfg := session.Config{Self: l.cfg.self, Peer: p.Machine, Stream: s, Identity: l.cfg.identity,
+		ConnectTimeout: b.ConnectTimeout, PeerTimeout: b.PeerTimeout, Window: b.Window,
+		ResendBytes: min(max(share, resendBytesLeast), resendBytesMost),
+		Apply: func(h session.Header, body []byte) error {
+			if h.Type == session.Pong {
+				return nil
+			}
+			return l.cfg.apply(p.Machine, h, body)
+		},
+		Changed: func(state session.State) { l.change(p.Machine, s, state) }, Acked: func() {}}
+	if l.cfg.self < p.Machine {
+		d := &stream.Dialer{Address: p.Address, Run: l.cfg.identity.Run, Security: l.cfg.security}
+		cfg.Dial = func(ctx context.Context) (session.Conn, error) { return d.Dial(ctx) }
+	}
+	return cfg
+}
+
+// change takes a session's new state.
+func (l *sessions) change(machine int, s session.Stream, state session.State) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	k := l.all[machine]
+	k.states[s] = state
+	var err error
+	if state == session.Lost || state == session.Ended {
+		err = k.sessions[s].Err()
+	}
+	report := offer.Contact{Machine: machine, State: k.reported}
+	switch {
+	case err != nil && !l.closing:
+		err = fmt.Errorf("machine %s (%d): %w", k.name, machine, err)
+		report.State, report.Text = offer.ContactLost, offer.Text(err.Error())
+		select {
+		case l.failed <- err:
+		default: // the first one counts
+		}
+	case l.closing:
+	case k.states == [2]session.State{session.Up, session.Up}:
+		report.State = offer.ContactUp
+	case state == session.Disconnected:
+		report.State = offer.ContactInterrupted
+	}
+	if report.State != k.reported {
+		k.reported = report.State
+		l.cfg.changed(report)
+	}
+}
+
+// accept uses a connection that has come in until it has ended.
+func (l *sessions) accept(c session.Conn, h session.Hello) error {
+	l.mu.Lock()
+	k := l.all[h.From]
+	l.mu.Unlock()
+	if k == nil || h.Stream > session.Bulk || h.From >= l.cfg.self {
+		err := fmt.Errorf("a hello of machine %d (%v), from which machine %d awaits none", h.From, h.Stream, l.cfg.self)
+		session.Refuse(c, err)
+		return err
+	}
+	return k.sessions[h.Stream].Accept(c, h)
+}
+
+// close ends all sessions: with a reason at once, without one when all is acknowledged and the others close, too. An
+// error is that of a session which came to no orderly end.
+func (l *sessions) close(reason string) error {
+	l.mu.Lock()
+	l.closing = true
+	var sessions []*session.Session
+	for _, k := range l.all {
+		for _, s := range k.sessions {
+			if s != nil {
+				sessions = append(sessions, s)
+			}
+		}
+	}
+	l.mu.Unlock()
+	var all sync.WaitGroup
+	for _, s := range sessions {
+		all.Go(func() { s.Close(reason) })
+	}
+	all.Wait()
+	var failures []error
+	for _, s := range sessions {
+		if err := s.Err(); err != nil && reason == "" {
+			failures = append(failures, err)
+		}
+	}
+	return errors.Join(failures...)
+}

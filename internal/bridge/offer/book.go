@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package offer
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Agent is what an agent is, as long as it lives.
+type Agent struct {
+	Disco    string
+	Cluster  string
+	Name     string
+	Instance [16]byte
+	Program  [32]byte
+	Slots    int
+}
+
+// Book is which runs an agent has, and how many slots are free. Any goroutine may use it.
+type Book struct {
+	agent Agent
+
+	mu      sync.Mutex
+	runs    []entry
+	ending  bool
+	changed chan struct{} // closed with the next change
+}
+
+// entry is a run.
+type entry struct {
+	offer *Offer
+	slots int
+	from  string
+	since time.Time
+}
+
+// NewBook is the book of an agent without runs.
+func NewBook(a Agent) *Book { return &Book{agent: a, changed: make(chan struct{})} }
+
+// Take reserves what an offer wants, until Free, or says why not. from is where the offer came from. Of Accepted, what
+// the book doesn't know is left out.
+func (b *Book) Take(o *Offer, from string) (*Accepted, *Refused) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a := &b.agent
+	switch {
+	case b.ending:
+		return nil, b.no(CodeEnding, "the agent is ending: start it again")
+	case o.Cluster != a.Cluster:
+		return nil, b.no(CodeCluster, "found the group %q, and the agent belongs to %q: --group names it for both",
+			o.Cluster, a.Cluster)
+	case o.Disco != a.Disco:
+		return nil, b.no(CodeVersion, "found version %s of disco, and the agent has %s: use one build on all machines",
+			o.Disco, a.Disco)
+	case o.Program != a.Program:
+		return nil, b.no(CodeProgram, "found a program with the digest %.4x, and the agent's has %.4x: use one build "+
+			"on all machines, and start the agent again", o.Program, a.Program)
+	}
+	for i := range b.runs {
+		switch e := &b.runs[i]; {
+		case e.offer.Run == o.Run:
+			return nil, b.no(CodeTwice, "the run %q is here already, as machine %d: both addresses lead to this agent",
+				o.Name, e.offer.Machine)
+		case e.offer.Name == o.Name:
+			return nil, b.no(CodeName, "a run %q is here already, from %s: wait for it, or give this one another "+
+				"--name", o.Name, e.from)
+		}
+	}
+	free, slots := b.free(), o.Slots
+	if slots == 0 {
+		slots = max(free, 1)
+	}
+	if slots > free {
+		return nil, b.no(CodeSlots, "slots wanted: %d, free: %d of %d%s", slots, free, a.Slots, b.users())
+	}
+	b.runs = append(b.runs, entry{o, slots, from, time.Now()})
+	b.change()
+	return &Accepted{Name: a.Name, Instance: a.Instance, Slots: slots, Free: free - slots}, nil
+}
+
+// no is a refusal.
+func (b *Book) no(code Code, format string, args ...any) *Refused {
+	return &Refused{Code: code, Text: Text(fmt.Sprintf(format, args...)), Instance: b.agent.Instance}
+}
+
+// users lists who has the slots.
+func (b *Book) users() string {
+	if len(b.runs) == 0 {
+		return ": want fewer, or start the agent with more --slots"
+	}
+	all := make([]string, len(b.runs))
+	for i, e := range b.runs {
+		all[i] = fmt.Sprintf("the run %q from %s has %d", e.offer.Name, e.from, e.slots)
+	}
+	return ": " + strings.Join(all, ", ")
+}
+
+// free are slots that no run has.
+func (b *Book) free() int {
+	n := b.agent.Slots
+	for _, e := range b.runs {
+		n -= e.slots
+	}
+	return n
+}
+
+func (b *Book) change() {
+	close(b.changed)
+	b.changed = make(chan struct{})
+}
+
+// Free gives back what a run has.
+func (b *Book) Free(run [16]byte) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range b.runs {
+		if b.runs[i].offer.Run == run {
+			b.runs = append(b.runs[:i], b.runs[i+1:]...)
+			b.change()
+			return
+		}
+	}
+}
+
+// End refuses whatever comes from now on.
+func (b *Book) End() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ending = true
+	b.change()
+}
+
+// Serving tells whether a run of that name is here, and for the name "" whether a worker could be started. known is
+// whether there is such a name; changed is closed with the next change of any.
+func (b *Book) Serving(name string) (serving, known bool, changed <-chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if name == "" {
+		return !b.ending && b.free() > 0, true, b.changed
+	}
+	for _, e := range b.runs {
+		serving = serving || e.offer.Name == name
+	}
+	return serving, serving, b.changed
+}
+
+// Names are those for which Serving tells something.
+func (b *Book) Names() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	names := []string{""}
+	for _, e := range b.runs {
+		names = append(names, e.offer.Name)
+	}
+	return names
+}
+
+// Status is what the book knows of the agent's.
+func (b *Book) Status() *Status {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a := &b.agent
+	s := &Status{Disco: a.Disco, Cluster: a.Cluster, Name: a.Name, Instance: a.Instance, Program: a.Program,
+		Slots: a.Slots, Free: b.free()}
+	for _, e := range b.runs {
+		s.Runs = append(s.Runs, RunStatus{Name: e.offer.Name, Run: e.offer.Run, Slots: e.slots, From: e.from,
+			For: time.Since(e.since)})
+	}
+	return s
+}

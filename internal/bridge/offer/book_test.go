@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package offer
+
+import (
+	"testing"
+)
+
+var theAgent = Agent{Disco: "v1", Cluster: "disco", Name: "h1", Instance: [16]byte{9}, Program: [32]byte{0xab, 0xcd, 1,
+	2},
+	Slots: 4}
+
+// asked is an offer that the agent takes, but for what change changes.
+func asked(run byte, change func(*Offer)) *Offer {
+	o := &Offer{Disco: "v1", Cluster: "disco", Program: theAgent.Program, Run: [16]byte{run}, Token: [32]byte{7},
+		Name: "run " + string('a'+rune(run)), Slots: 1}
+	if change != nil {
+		change(o)
+	}
+	return o
+}
+
+// TestBook: what is refused is refused in these words, with what is wanted, what there is, and who has it; and nothing
+// is reserved by it.
+func TestBook(t *testing.T) {
+	b := NewBook(theAgent)
+	take := func(o *Offer, want string) {
+		t.Helper()
+		before := b.Status().Free
+		a, refused := b.Take(o, "10.0.0.9:5")
+		switch {
+		case refused == nil && (want != "" || a.Name != "h1" || a.Instance != theAgent.Instance ||
+			a.Slots != before-a.Free || a.Free != b.Status().Free):
+			t.Errorf("accepted: %+v, want %q", a, want)
+		case refused != nil && (refused.Text != want || refused.Instance != theAgent.Instance ||
+			b.Status().Free != before):
+			t.Errorf("found %q\nwant  %q", refused.Text, want)
+		}
+	}
+	take(asked(0, func(o *Offer) { o.Slots = 5 }),
+		"slots wanted: 5, free: 4 of 4: want fewer, or start the agent with more --slots")
+	take(asked(0, func(o *Offer) { o.Slots = 3 }), "")
+	take(asked(1, func(o *Offer) { o.Slots = 2 }),
+		`slots wanted: 2, free: 1 of 4: the run "run a" from 10.0.0.9:5 has 3`)
+	take(asked(0, func(o *Offer) { o.Name = "another" }),
+		`the run "another" is here already, as machine 0: both addresses lead to this agent`)
+	take(asked(1, func(o *Offer) { o.Name = "run a" }),
+		`a run "run a" is here already, from 10.0.0.9:5: wait for it, or give this one another --name`)
+	take(asked(1, func(o *Offer) { o.Cluster = "other" }),
+		`found the group "other", and the agent belongs to "disco": --group names it for both`)
+	take(asked(1, func(o *Offer) { o.Disco = "v2" }),
+		"found version v2 of disco, and the agent has v1: use one build on all machines")
+	take(asked(1, func(o *Offer) { o.Program[3] = 3 }),
+		"found a program with the digest abcd0103, and the agent's has "+
+			"abcd0102: use one build on all machines, and start the agent again")
+	take(asked(1, func(o *Offer) { o.Slots = 0 }), "") // all that are free
+	take(asked(2, func(o *Offer) { o.Slots = 0 }),
+		`slots wanted: 1, free: 0 of 4: the run "run a" from 10.0.0.9:5 has 3, `+
+			`the run "run b" from 10.0.0.9:5 has 1`)
+	b.Free([16]byte{5}) // one that isn't here
+	b.Free([16]byte{0})
+	take(asked(2, func(o *Offer) { o.Slots = 3 }), "")
+	b.End()
+	b.Free([16]byte{2})
+	take(asked(3, nil), "the agent is ending: start it again")
+}
+
+// TestServing: the agent serves while a slot is free, a run while it is here; changes are noticed.
+func TestServing(t *testing.T) {
+	b := NewBook(theAgent)
+	is := func(name string, serving, known bool) <-chan struct{} {
+		t.Helper()
+		s, k, changed := b.Serving(name)
+		if s != serving || k != known {
+			t.Errorf("%q: serving %v, known %v", name, s, k)
+		}
+		return changed
+	}
+	changed := is("", true, true)
+	is("run a", false, false)
+	if _, refused := b.Take(asked(0, func(o *Offer) { o.Slots = 4 }), "x"); refused != nil {
+		t.Fatal(refused)
+	}
+	<-changed
+	changed = is("", false, true)
+	is("run a", true, true)
+	if names := b.Names(); len(names) != 2 || names[1] != "run a" {
+		t.Errorf("%q", names)
+	}
+	b.Free([16]byte{0})
+	<-changed
+	changed = is("", true, true)
+	b.End()
+	<-changed
+	is("", false, true)
+}

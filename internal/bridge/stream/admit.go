@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package stream
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
+)
+
+// http2 is what TLS calls the protocol of gRPC: clients that aren't ours insist on it.
+const http2 = "h2"
+
+// admission is a listener of the connections that have passed TLS.
+type admission struct {
+	net.Listener
+	security *Security
+	refused  func(error)
+	waiting  waiting
+	passed   chan net.Conn
+	closing  chan struct{}
+	once     sync.Once
+	ended    sync.WaitGroup
+}
+
+// Admit is a listener for a server of gRPC's: of those connections of another one that have shown a certificate of the
+// authority, within the time and among as many as Serve allows. Its Close returns when nothing of it runs any more.
+func Admit(l net.Listener, s *Security, refused func(error)) net.Listener {
+	a := &admission{Listener: l, security: s, refused: refused, passed: make(chan net.Conn),
+		closing: make(chan struct{})}
+	a.ended.Go(func() { acceptAll(l, a.closing, refused, func(c net.Conn) { a.ended.Go(func() { a.one(c) }) }) })
+	return a
+}
+
+// one does TLS with a connection.
+func (a *admission) one(c net.Conn) {
+	v := a.waiting.enter(func() { _ = c.Close() }, helloLimit)
+	t, err := a.security.server(c, http2)
+	if err == nil {
+		select {
+		case a.passed <- t:
+			v.leave()
+			return
+		case <-v.gone: // by Close, too
+			err = fmt.Errorf("%v: nothing has taken the connection for %v", c.RemoteAddr(), helloLimit)
+		}
+	}
+	select {
+	case <-a.closing:
+	default:
+		a.refused(fmt.Errorf("stream: %w", err))
+	}
+	if v.leave() {
+		_ = c.Close()
+	}
+}
+
+// Accept gives the next connection.
+func (a *admission) Accept() (net.Conn, error) {
+	select {
+	case c := <-a.passed:
+		return c, nil
+	case <-a.closing:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close closes the other listener, and what has not passed.
+func (a *admission) Close() error {
+	var err error
+	a.once.Do(func() {
+		close(a.closing)
+		err = a.Listener.Close()
+		a.waiting.close()
+	})
+	a.ended.Wait()
+	return err
+}
+
+// Keepalive of the agent's own connections: gRPC's least for clients, and what servers may ask of them.
+const (
+	aliveAfter = 10 * time.Second
+	aliveLimit = 3 * time.Second
+	aliveLeast = aliveAfter / 2
+)
+
+// AgentOptions are those of a server behind [Admit]: it notices a client that has gone within some seconds, and takes
+// no message above a size.
+func AgentOptions(messageBytesMax int) []grpc.ServerOption {
+	return []grpc.ServerOption{grpc.ConnectionTimeout(helloLimit), grpc.MaxHeaderListSize(headerBytesMax),
+		grpc.MaxConcurrentStreams(16), grpc.MaxRecvMsgSize(messageBytesMax), grpc.MaxSendMsgSize(messageBytesMax),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: time.Minute, Time: time.Second,
+			Timeout: aliveLimit}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: aliveLeast, PermitWithoutStream: true}),
+		grpc.WaitForHandlers(true)}
+}
+
+// AgentConn is a connection to the services of an agent itself.
+type AgentConn struct {
+	*grpc.ClientConn
+	Address  string
+	security *Security
+	raw      net.Conn
+	watched  *watched
+}
+
+// Connect makes a connection to the agent at an address. ctx ends the attempt, not the connection. An error names the
+// machine, and what to do.
+func (s *Security) Connect(ctx context.Context, address string, messageBytesMax int) (*AgentConn, error) {
+	raw, err := dialTCP(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	interrupt := context.AfterFunc(ctx, func() { _ = raw.SetDeadline(time.Now().Add(-time.Hour)) })
+	c, err := s.connect(raw, address, messageBytesMax)
+	if !interrupt() && err == nil {
+		c.Close()
+		err = context.Cause(ctx)
+	}
+	switch {
+	case err == nil:
+		return c, nil
+	case ctx.Err() != nil:
+		err = unreached(ctx, err, address)
+	default:
+		err = s.explainAgent(err, address)
+	}
+	_ = raw.Close()
+	return nil, err
+}
+
+// connect does TLS and makes gRPC's client.
+func (s *Security) connect(raw net.Conn, address string, messageBytesMax int) (*AgentConn, error) {
+	secured, err := s.client(raw, address)
+	if err != nil {
+		return nil, err
+	}
+	if t, ok := secured.(*tls.Conn); ok { // as in Dialer.agree
+		var first [1]byte
+		if _, err := io.ReadFull(t, first[:]); err != nil {
+			return nil, err
+		}
+		secured = &prefixed{secured, first[:]}
+	}
+	w := &watched{Conn: secured}
+	var once atomic.Bool
+	cc, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) {
+			if once.Swap(true) {
+				return nil, errors.New("a connection is made once")
+			}
+			return w, nil
+		}), grpc.WithDisableRetry(), grpc.WithDisableServiceConfig(), grpc.WithDisableHealthCheck(),
+		grpc.WithIdleTimeout(0), grpc.WithMaxHeaderListSize(headerBytesMax),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: aliveAfter, Timeout: aliveLimit,
+			PermitWithoutStream: true}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(messageBytesMax), grpc.MaxCallSendMsgSize(messageBytesMax)))
+	if err != nil {
+		return nil, err
+	}
+	return &AgentConn{ClientConn: cc, Address: address, security: s, raw: raw, watched: w}, nil
+}
+
+// Explain puts into words why a call has failed.
+func (c *AgentConn) Explain(ctx context.Context, err error) error {
+	s, ok := status.FromError(err)
+	switch {
+	case ctx.Err() != nil:
+		return unreached(ctx, err, c.Address)
+	case !ok:
+	case s.Code() == codes.Unavailable:
+		err = c.watched.reason(err)
+	case s.Code() == codes.Unimplemented:
+		return &RefusedError{fmt.Errorf("machine %s: it has gRPC, but is no agent of this version of disco (%s)",
+			c.Address, s.Message())}
+	default:
+		return &RefusedError{fmt.Errorf("machine %s: %s", c.Address, s.Message())}
+	}
+	return c.security.explainAgent(err, c.Address)
+}
+
+// Close ends the connection.
+func (c *AgentConn) Close() {
+	_ = c.raw.Close() // first, so that closing gRPC's side waits for nothing
+	_ = c.ClientConn.Close()
+}
+
+// dialTCP makes a connection. Its error names the machine and what to do.
+func dialTCP(ctx context.Context, address string) (net.Conn, error) {
+	var tcp net.Dialer
+	c, err := tcp.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, unreached(ctx, err, address)
+	}
+	return c, nil
+}
+
+// unreached puts into words why there is no connection to an address.
+func unreached(ctx context.Context, err error, address string) error {
+	var name *net.DNSError
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("machine %s doesn't answer (%w): is it up, and does its network let this port through?",
+			address, context.Cause(ctx))
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("machine %s: no agent listens there (%w): start one on it, with agent --listen", address, err)
+	case errors.As(err, &name):
+		return fmt.Errorf("machine %s: its name is unknown here (%w): is it spelt as its certificate has it?", address,
+			err)
+	}
+	return fmt.Errorf("machine %s: %w", address, err)
+}
+
+// RefusedError is about a machine that was reached and can't be used: its certificate or ours is no good, or it is no
+// agent of disco.
+type RefusedError struct{ reason error }
+
+// Error is the reason.
+func (e *RefusedError) Error() string { return e.reason.Error() }
+
+// Unwrap gives the reason.
+func (e *RefusedError) Unwrap() error { return e.reason }
+
+// explainAgent puts into words why a connection to an agent came to nothing.
+func (s *Security) explainAgent(err error, address string) error {
+	var late interface{ Timeout() bool }
+	switch {
+	case errors.Is(err, net.ErrClosed), errors.As(err, &late) && late.Timeout():
+		return fmt.Errorf("machine %s says nothing: it isn't an agent of disco, or is stopped (%w)", address, err)
+	case !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE):
+		err = fmt.Errorf("machine %s: %w", address, err)
+		if s.id != nil {
+			err = s.id.Explain(errors.Unwrap(err), address)
+		}
+	case s.id != nil:
+		err = fmt.Errorf("machine %s has closed the connection (%v): it is no agent of disco, or is ending", address,
+			err)
+	default:
+		err = fmt.Errorf("machine %s has closed the connection (%v): it expects TLS, which is --tls-dir here, is no "+
+			"agent of disco, or is ending", address, err)
+	}
+	return &RefusedError{err}
+}
