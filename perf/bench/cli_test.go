@@ -7,10 +7,12 @@ import (
 	"context"
 	"encoding/json"
 	"encoding/xml"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -42,7 +44,25 @@ func testJobs() []Job {
 			select {}
 		}),
 		breaking("test-errs", func() error { return damaged("test-errs", 1, 2, 3) }),
+		{Name: "test-falls", Open: openFalling},
 	}
+}
+
+// openFalling: the following side dies when it is ready, and the leading side tells of a lost connection before anybody
+// has looked at what became of the other one.
+func openFalling(s *Side) (*Run, error) {
+	if !s.Lead() {
+		time.AfterFunc(20*time.Millisecond, func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) })
+		return &Run{Address: strconv.Itoa(os.Getpid()), Do: func(*Meter) error { select {} }}, nil
+	}
+	for !s.Aborted() {
+		stat, err := os.ReadFile("/proc/" + s.Address + "/stat")
+		if err != nil || bytes.Contains(stat, []byte(") Z ")) {
+			return nil, errors.New("the connection is lost")
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return nil, ErrAborted
 }
 
 // breaking is the command `peers` with one row of a job that breaks down.
@@ -263,6 +283,7 @@ func TestTheOtherSideBreaksDown(t *testing.T) {
 	for job, want := range map[string]string{
 		"test-exits":  "has ended in the middle of a measurement: exit status 3",
 		"test-killed": "has ended in the middle of a measurement: signal: killed",
+		"test-falls":  "has ended in the middle of a measurement: signal: killed",
 		"test-errs":   "what was read is not what was written",
 	} {
 		t.Run(job, func(t *testing.T) {

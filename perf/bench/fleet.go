@@ -197,11 +197,31 @@ func (f *Fleet) Run(ctx context.Context, tasks []Task) ([]Result, error) {
 	results, err := f.run(tasks)
 	if err != nil {
 		f.fail(err)
+		f.selectRootCause()
 	}
 	if err := f.reason(); err != nil {
 		return nil, err
 	}
 	return results, nil
+}
+
+// selectRootCause ends the processes of a fleet that is broken. Where one had ended by itself, that is the reason, and
+// what another told before, such as a connection that was lost, is its consequence.
+func (f *Fleet) selectRootCause() {
+	for _, pair := range f.members {
+		for _, m := range pair {
+			p, ok := m.(*process)
+			if !ok {
+				continue
+			}
+			if p.kill(); p.fell {
+				f.mu.Lock()
+				f.err = p.died()
+				f.mu.Unlock()
+				return
+			}
+		}
+	}
 }
 
 func (f *Fleet) run(tasks []Task) ([]Result, error) {

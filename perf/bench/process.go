@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"sync/atomic"
 	"syscall"
+	"time"
 )
 
 // workerEnv marks a process that a coordinator started; its value is the number of arenas that it inherits.
@@ -47,6 +48,7 @@ type process struct {
 	encoder *json.Encoder
 	decoder *json.Decoder
 	ended   bool
+	fell    bool // ended, by neither its orders' end nor this process's SIGKILL
 }
 
 func (f *Fleet) startProcess(pair, side int) (*process, error) {
@@ -156,16 +158,21 @@ func (p *process) died() error {
 	return fmt.Errorf("bench: %s (process %d) has ended in the middle of a measurement: %s", p.name, state.Pid(), state)
 }
 
+// endTime is how long a process whose orders have ended may take until it has ended, too. One that spins while the
+// processors are busy takes some of it; one that is stopped would never end.
+const endTime = time.Second
+
 // kill ends the process, if it hasn't ended, and takes its status. Its orders end first: then a working process
-// ends by itself, but it may be spinning.
+// ends by itself, with status 0.
 func (p *process) kill() {
 	if p.ended {
 		return
 	}
 	p.ended = true
 	p.orders.Close()
-	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+	late := time.AfterFunc(endTime, func() { _ = p.cmd.Process.Kill() })
 	_ = p.cmd.Wait()
+	p.fell = late.Stop() && p.cmd.ProcessState != nil && !p.cmd.ProcessState.Success()
 	p.answers.Close()
 }
 
