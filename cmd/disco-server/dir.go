@@ -121,7 +121,7 @@ func (d *folder) close() { _ = d.lock.Close() }
 // space refuses a disk that is nearly full: etcd would stop in the middle.
 func (d *folder) space() error {
 	least := uint64(spaceMin)
-	if _, err := os.Stat(filepath.Join(d.path, "member", "wal")); err == nil {
+	if d.begun() {
 		least = spaceAgain
 	}
 	var st syscall.Statfs_t
@@ -138,8 +138,7 @@ func (d *folder) space() error {
 // read reads the note, or makes one.
 func (d *folder) read(o *options) error {
 	name := filepath.Join(d.path, noteName)
-	_, err := os.Stat(filepath.Join(d.path, "member", "wal"))
-	d.old = err == nil
+	d.old = d.begun()
 	text, err := readFile(name, noteMax)
 	if errors.Is(err, fs.ErrNotExist) {
 		d.note = note{Format: 1, Etcd: etcdVersion, Token: rand.Text(), Joined: len(o.join) > 0}
@@ -190,15 +189,14 @@ func neverServed(path string) bool {
 
 // compatible compares the version of etcd that wrote a folder with this one's: it may be one minor version older.
 func compatible(wrote string) error {
-	var major, minor, ourMajor, ourMinor int
-	_, err := fmt.Sscanf(wrote, "%d.%d", &major, &minor)
-	_, ourErr := fmt.Sscanf(etcdVersion, "%d.%d", &ourMajor, &ourMinor)
+	major, its, err := minor(wrote)
+	ourMajor, ours, ourErr := minor(etcdVersion)
 	switch {
 	case err != nil || ourErr != nil:
 		return fmt.Errorf("it was written by etcd %q, which is no version", wrote)
-	case major != ourMajor || minor > ourMinor || minor < ourMinor-1:
+	case major != ourMajor || its > ours || its < ours-1:
 		return fmt.Errorf("it was written by etcd %s, and this disco-server has %s: use one that has etcd %d.%d",
-			wrote, etcdVersion, major, minor)
+			wrote, etcdVersion, major, its)
 	}
 	return nil
 }

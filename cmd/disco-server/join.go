@@ -31,6 +31,7 @@ type joiner struct {
 	dir      *folder
 	tls      *tls.Config
 	password string
+	running  string // version on which the others' cluster has settled
 }
 
 // client is a client of servers at addresses.
@@ -164,7 +165,8 @@ func (j *joiner) join(ctx context.Context) (cluster string, err error) {
 			list = r.Members
 		}
 		cluster = memberNames(list, peer, j.dir.note.Peer)
-		return nil
+		j.running, err = j.settledOn(ctx, list)
+		return err
 	})
 	return cluster, err
 }

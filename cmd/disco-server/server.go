@@ -57,21 +57,9 @@ func run(ctx context.Context, o *options) error {
 	}
 	streams, endStreams := context.WithCancel(context.Background())
 	defer endStreams()
-	c, err := o.config(d, streams, password != "")
-	if err != nil {
+	e, err := j.start(ctx, streams)
+	if err != nil || e == nil {
 		return err
-	}
-	if len(o.join) > 0 && !d.old {
-		if c.InitialCluster, err = j.join(ctx); ctx.Err() != nil {
-			return nil // a signal has ended it
-		} else if err != nil {
-			return err
-		}
-		c.ClusterState = embed.ClusterStateFlagExisting
-	}
-	e, err := embed.StartEtcd(c)
-	if err != nil {
-		return failure{fmt.Errorf("--data %s: etcd doesn't start: %w", d.path, err)}
 	}
 	serveErr := serve(ctx, e, j)
 	o.quiet()
