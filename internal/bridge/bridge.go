@@ -83,6 +83,12 @@ type Config struct {
 	Shown  func([]Status) []Status
 	Remote func(Status)
 
+	// Workers are all of this machine, the first of which has number First, and Jump is the memory of its jump words
+	// (package idle). nil: idle moments aren't looked for. Machines are numbered from 0 without a gap otherwise.
+	Workers []Worker
+	First   int
+	Jump    []byte
+
 	Crowded bool // more threads wait on this machine than there are processors (shm.WaiterConfig)
 
 	park time.Duration // how long a pump sleeps at most, if a test has another opinion than shm.WaiterConfig
@@ -90,14 +96,15 @@ type Config struct {
 
 // Bridge joins lanes. Prepare, Go and Close are called by one goroutine at a time.
 type Bridge struct {
-	cfg    Config
-	peers  []*peer
-	errs   chan error
-	once   sync.Once // of the first error
-	failed atomic.Pointer[error]
-	stop   chan struct{} // closed when pumps are to end
-	ending atomic.Bool   // stop is closed
-	ended  sync.WaitGroup
+	cfg      Config
+	peers    []*peer
+	errs     chan error
+	once     sync.Once // of the first error
+	failed   atomic.Pointer[error]
+	detector *detector     // nil: none
+	stop     chan struct{} // closed when pumps are to end
+	ending   atomic.Bool   // stop is closed
+	ended    sync.WaitGroup
 }
 
 // New opens the lanes' ends and starts the sessions. Nothing is taken from a lane before Go.
@@ -123,6 +130,9 @@ func New(cfg Config) (*Bridge, error) {
 				return nil, fmt.Errorf("bridge: lane from worker %d to worker %d: %w", l.From, l.To, err)
 			}
 		}
+	}
+	if err := b.openDetector(); err != nil {
+		return nil, err
 	}
 	return b, b.start()
 }
@@ -197,6 +207,7 @@ func (b *Bridge) Prepare(replication int) error {
 			return err
 		}
 	}
+	b.detector.reset()
 	return nil
 }
 

@@ -129,6 +129,9 @@ func (p *peer) takeIn(l *inLane, body []byte, old bool) error {
 	if err != nil {
 		return err
 	}
+	if !old {
+		p.b.detector.came(p.machine, h.events)
+	}
 	at, events := batchHead, uint32(0)
 	for n := range h.records {
 		var rec []byte

@@ -3,12 +3,15 @@
 package bridge
 
 import (
+	"cmp"
+	"context"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/disco-sim/disco/egress"
 	"github.com/disco-sim/disco/ingress"
+	"github.com/disco-sim/disco/internal/idle"
 	"github.com/disco-sim/disco/internal/lane"
 	"github.com/disco-sim/disco/internal/linktest"
 	"github.com/disco-sim/disco/internal/race"
@@ -26,7 +29,8 @@ const (
 type kind struct {
 	window  int
 	park    time.Duration // of pumps, if it isn't the usual
-	connect func(from, to int, on session.Stream) (dialled, awaited session.Conn, err error)
+	timeout time.Duration // of peers; 0: a minute
+	dialler func(*network) func(way) (session.Conn, error)
 }
 
 // mesh is the memory of all machines, which happen to be in one process.
@@ -39,6 +43,8 @@ type mesh struct {
 	own   []*shm.Segment    // pools, by worker
 	far   [][]*shm.Segment  // [machine][other]: the bridge's, for what comes from there
 	next  int               // replication
+	slots []byte            // by worker
+	jumps []byte            // by machine
 
 	stopped atomic.Bool // workers that wait end
 }
@@ -87,7 +93,10 @@ func (m *mesh) bell() *shm.Doorbell {
 
 func newMesh(t testing.TB, k kind, o linktest.Options) *mesh {
 	t.Helper()
-	m := &mesh{network: &network{t: t, ready: make(chan struct{}), connect: k.connect}, k: k, o: o}
+	m := &mesh{network: &network{t: t, ready: make(chan struct{}), ways: map[way]*counts{}}, k: k, o: o}
+	dial := k.dialler(m.network)
+	m.slots = m.segment(kindBell, o.Workers*idle.SlotBytes).Body()
+	m.jumps = m.segment(kindBell, o.Workers*idle.JumpBytes).Body()
 	for w := range o.Workers {
 		m.own = append(m.own, m.pool())
 		m.bells = append(m.bells, nil)
@@ -100,7 +109,7 @@ func newMesh(t testing.TB, k kind, o linktest.Options) *mesh {
 		}
 	}
 	for w := range o.Workers {
-		m.bridges = append(m.bridges, m.bridge(w))
+		m.bridges = append(m.bridges, m.bridge(w, dial))
 	}
 	close(m.ready)
 	m.up(o.Workers * (o.Workers - 1))
@@ -121,18 +130,23 @@ func (m *mesh) replicate(between func()) {
 	}
 }
 
-func (m *mesh) bridge(w int) *Bridge {
-	cfg := Config{Machine: w, Crowded: true, park: m.k.park}
+func (m *mesh) bridge(w int, dial func(way) (session.Conn, error)) *Bridge {
+	cfg := Config{Machine: w, Crowded: true, park: m.k.park, First: w, Jump: m.jump(w),
+		Workers: []Worker{{Slot: m.slot(w), Bell: m.bells[w][w]}}}
 	for v := range m.o.Workers {
 		if v == w {
 			continue
 		}
 		p := Peer{Machine: v, First: v, Workers: 1, Bell: m.bells[w][v], Session: session.Config{
 			Identity:       session.Identity{Cluster: "c", Incarnation: uint64(w + 10)},
-			ConnectTimeout: time.Minute, PeerTimeout: time.Minute, Window: time.Minute, ResendBytes: 1 << 20,
+			ConnectTimeout: time.Minute, PeerTimeout: cmp.Or(m.k.timeout, time.Minute), Window: time.Minute,
+			ResendBytes: 1 << 20,
 		}}
 		if w < v {
-			p.Dial = m.dial(w, v)
+			p.Dial = func(_ context.Context, on session.Stream) (session.Conn, error) {
+				<-m.ready
+				return dial(way{w, v, on})
+			}
 		}
 		cfg.Peers = append(cfg.Peers, p)
 		cfg.Out = append(cfg.Out, Lane{From: w, To: v, Machine: v, Window: m.k.window, Body: m.lanes[w][v][0],
@@ -144,6 +158,9 @@ func (m *mesh) bridge(w int) *Bridge {
 	must(m.t, err)
 	return b
 }
+
+func (m *mesh) slot(w int) []byte { return m.slots[w*idle.SlotBytes : (w+1)*idle.SlotBytes] }
+func (m *mesh) jump(w int) []byte { return m.jumps[w*idle.JumpBytes : (w+1)*idle.JumpBytes] }
 
 // sender is a worker's egress. Where it finds no room it waits until nothing is under way.
 type sender struct {
@@ -226,7 +243,7 @@ func (m *mesh) waiter(w int) func() error {
 		if m.settle() {
 			return nil
 		}
-		if _, done := m.counts(); done != seen { // what was done before it settled may have made room
+		if _, done := m.messages(); done != seen { // what was done before it settled may have made room
 			seen = done
 			return nil
 		}
@@ -253,11 +270,13 @@ func (k kind) factory(name string) linktest.Factory {
 	}, Open: k.open, Relays: true, Allocates: race.Enabled}
 }
 
+func pipes(n *network) func(way) (session.Conn, error) { return n.pipes(nil) }
+
 // Over connections in memory, with windows from the smallest to one that nothing here fills.
 func TestPipes(t *testing.T) {
 	for name, window := range map[string]int{"smallest window": WindowMin, "wide window": 1 << 20} {
 		t.Run(name, func(t *testing.T) {
-			linktest.Run(t, kind{window: window, connect: pipes}.factory("bridge over pipes"))
+			linktest.Run(t, kind{window: window, dialler: pipes}.factory("bridge over pipes"))
 		})
 	}
 }

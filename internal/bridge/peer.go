@@ -24,17 +24,18 @@ type peer struct {
 	bell          *shm.Doorbell
 	express, bulk *session.Session
 
-	out              []*outLane
-	in               []*inLane
-	outByID          map[uint32]*outLane
-	inByID           map[uint32]*inLane
-	segments         []*shm.Segment // of pools
-	pools            []*shm.Pool
-	again, bulkAgain atomic.Bool // a connection is up: state frames are to be sent anew
-	over, bulkOver   atomic.Bool // the session has ended
-	queued           atomic.Int32
-	bulkWake         chan struct{}
-	pumped           chan struct{} // closed when the pump has ended
+	out               []*outLane
+	in                []*inLane
+	outByID           map[uint32]*outLane
+	inByID            map[uint32]*inLane
+	segments          []*shm.Segment // of pools
+	pools             []*shm.Pool
+	again, bulkAgain  atomic.Bool // a connection is up: state frames are to be sent anew
+	over, bulkOver    atomic.Bool // the session has ended
+	quietDue, jumpDue atomic.Bool
+	queued            atomic.Int32
+	bulkWake          chan struct{}
+	pumped            chan struct{} // closed when the pump has ended
 
 	turn         sync.Mutex // held by the pump while it works
 	running      bool
@@ -151,6 +152,9 @@ func (p *peer) pass() (work bool, err error) {
 	if p.show(again) {
 		work = true
 	}
+	if p.b.detector.send(p, again) {
+		work = true
+	}
 	p.unsent = p.unsent || work
 	for n := 0; n < len(p.out) && p.running; n++ {
 		moved, err := p.take(p.out[p.next])
@@ -173,9 +177,12 @@ func (p *peer) pass() (work bool, err error) {
 	}
 	if p.unsent {
 		p.unsent = false
-		err = p.sent(p.express.Flush())
+		if err = p.sent(p.express.Flush()); err != nil {
+			return work, err
+		}
 	}
-	return work, err
+	moved, err := p.b.detector.look(p)
+	return work || moved, err
 }
 
 // drain puts into rings what waits.
@@ -289,10 +296,12 @@ func (p *peer) apply(h session.Header, body []byte) error {
 		return p.applyCredit(body, (*outLane).recordsWindow)
 	case session.Status:
 		return p.applyStatus(body)
+	case session.Quiet, session.Jump:
+		return p.b.detector.apply(p, h.Type, body)
 	case session.Pong:
 		return nil
 	}
-	return badHead(offsetType, fmt.Sprint("type ", uint8(h.Type)), "records, end, credit or status")
+	return badHead(offsetType, fmt.Sprint("type ", uint8(h.Type)), "records, end, credit, status, quiet or jump")
 }
 
 // applyBulk takes one of the bulk stream.

@@ -3,7 +3,6 @@
 package bridge
 
 import (
-	"context"
 	"errors"
 	"io"
 	"sync"
@@ -14,33 +13,59 @@ import (
 	"github.com/disco-sim/disco/internal/session"
 )
 
-// network joins bridges by connections in memory, and knows how many messages are under way.
+// network joins bridges, and knows how many messages are under way.
 type network struct {
 	t       testing.TB
 	bridges []*Bridge
 	ready   chan struct{}
 	mu      sync.Mutex
-	conns   []*counted // ends
+	ways    map[way]*counts
 	serving sync.WaitGroup
-	connect func(from, to int, on session.Stream) (dialled, awaited session.Conn, err error)
 }
 
-// counted counts what is sent, and what the other end is done with: when it asks for more.
+// way is a session's connections in one direction.
+type way struct {
+	from, to int
+	on       session.Stream
+}
+
+// counts are of the newest connection of a session: messages that were sent, and those that nobody is at work on any
+// more, by direction, that of who has dialled first.
+type counts struct {
+	sent, done [2]atomic.Int64
+	ended      atomic.Bool
+}
+
+// counted is an end that counts what it sends, and what it is done with: when it asks for more.
 type counted struct {
 	session.Conn
-	sent, done *atomic.Int64 // of this direction, and of the other one
-	taken      bool
-	ended      *atomic.Bool
+	*counts
+	own   int // direction
+	taken bool
+}
+
+// dialled is the end of who has dialled, and awaited the other one, whose hello was received before.
+func (n *network) dialled(w way, c session.Conn) session.Conn {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.ways[w] = &counts{}
+	return &counted{c, n.ways[w], 0, false}
+}
+
+func (n *network) awaited(w way, c session.Conn) session.Conn {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return &counted{c, n.ways[w], 1, true}
 }
 
 func (c *counted) Send(b *session.Buffer) error {
-	c.sent.Add(1)
+	c.sent[c.own].Add(1)
 	return c.Conn.Send(b)
 }
 
 func (c *counted) Receive() ([]byte, error) {
 	if c.taken {
-		c.done.Add(1)
+		c.done[1-c.own].Add(1)
 	}
 	b, err := c.Conn.Receive()
 	if c.taken = err == nil; !c.taken {
@@ -49,47 +74,43 @@ func (c *counted) Receive() ([]byte, error) {
 	return b, err
 }
 
-// dial is what Peer.Dial does.
-func (n *network) dial(from, to int) func(context.Context, session.Stream) (session.Conn, error) {
-	return func(_ context.Context, on session.Stream) (session.Conn, error) {
-		<-n.ready
-		x, y, err := n.connect(from, to, on)
-		if err != nil {
-			return nil, err
-		}
-		var ab, ba [2]atomic.Int64 // sent, done
-		var ended atomic.Bool
-		a := &counted{Conn: x, sent: &ab[0], done: &ba[1], ended: &ended}
-		b := &counted{Conn: y, sent: &ba[0], done: &ab[1], ended: &ended}
-		n.mu.Lock()
-		n.conns = append(n.conns, a, b)
-		n.mu.Unlock()
+// pipes gives dialling by connections in memory, which change what they get, if it isn't nil.
+func (n *network) pipes(change func(session.Conn) session.Conn) func(way) (session.Conn, error) {
+	return func(w way) (session.Conn, error) {
+		x, y := newPipe(8)
+		a := n.dialled(w, x)
 		n.serving.Go(func() {
-			m, err := b.Receive()
+			m, err := y.Receive()
 			if err != nil {
-				b.Close()
+				y.Close()
 				return
 			}
 			h, err := session.ParseHello(m)
 			if err != nil {
-				session.Refuse(b, err)
+				session.Refuse(y, err)
 				return
 			}
-			_ = n.bridges[to].Accept(b, h)
+			b := n.awaited(w, y)
+			if change != nil {
+				b = change(b)
+			}
+			_ = n.bridges[w.to].Accept(b, h)
 		})
+		if change != nil {
+			a = change(a)
+		}
 		return a, nil
 	}
 }
 
-// counts sums up all messages sent so far, and those that nobody is at work on any more, of connections that last.
-func (n *network) counts() (sent, done int64) {
+// messages sums up those sent so far, and those that nobody is at work on any more, of connections that last.
+func (n *network) messages() (sent, done int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for i := 0; i < len(n.conns); i += 2 {
-		a, b := n.conns[i], n.conns[i+1]
-		if !a.ended.Load() {
-			done += a.done.Load() + b.done.Load() // before sent: the difference is no less than what is under way
-			sent += a.sent.Load() + b.sent.Load()
+	for _, c := range n.ways {
+		if !c.ended.Load() {
+			done += c.done[0].Load() + c.done[1].Load() // before sent: what is under way isn't missed
+			sent += c.sent[0].Load() + c.sent[1].Load()
 		}
 	}
 	return sent, done
@@ -101,26 +122,26 @@ func (n *network) up(conns int) {
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Microsecond) {
 		n.mu.Lock()
 		used := 0
-		for _, c := range n.conns {
-			if c.done.Load() > 0 {
+		for _, c := range n.ways {
+			if c.done[0].Load() > 0 && c.done[1].Load() > 0 {
 				used++
 			}
 		}
 		n.mu.Unlock()
-		if used == 2*conns {
+		if used == conns {
 			return
 		}
 		if time.Now().After(deadline) {
-			n.t.Fatalf("%d of %d ends of connections are in use", used, 2*conns)
+			n.t.Fatalf("%d of %d connections are in use", used, conns)
 		}
 	}
 }
 
 // settle works until nothing is under way, or until something has moved. It reports which.
 func (n *network) settle() (moved bool) {
-	_, before := n.counts()
+	_, before := n.messages()
 	for deadline := time.Now().Add(time.Minute); ; {
-		sent, done := n.counts()
+		sent, done := n.messages()
 		if done != before {
 			return true
 		}
@@ -138,7 +159,7 @@ func (n *network) settle() (moved bool) {
 				}
 			}
 		}
-		if again, _ := n.counts(); sent == done && again == sent {
+		if again, _ := n.messages(); sent == done && again == sent {
 			return false
 		}
 		if time.Now().After(deadline) {
@@ -228,8 +249,3 @@ func (p *pipe) Receive() ([]byte, error) {
 }
 
 func (p *pipe) Close() { p.in.once.Do(func() { close(p.in.closed) }) }
-
-func pipes(int, int, session.Stream) (session.Conn, session.Conn, error) {
-	x, y := newPipe(8)
-	return x, y, nil
-}

@@ -45,7 +45,7 @@ internal/idle: router internal/interleave
 internal/session: internal/invariants
 internal/certs: internal/infile
 internal/bridge/stream: internal/certs internal/session
-internal/bridge: egress envelope internal/lane internal/session ring shm
+internal/bridge: egress envelope internal/idle internal/lane internal/session ring shm
 internal/bridge/offer: internal/bridge/stream internal/wire
 
 # The metadata store: knows nothing of simulation.
