@@ -30,6 +30,9 @@ type kind struct {
 	window  int
 	park    time.Duration // of pumps, if it isn't the usual
 	timeout time.Duration // of peers; 0: a minute
+	lost    time.Duration // window to reconnect in; 0: a minute
+	shown   func(self int) func([]Status) []Status
+	remote  func(self int) func(Status)
 	dialler func(*network) func(way) (session.Conn, error)
 }
 
@@ -133,14 +136,17 @@ func (m *mesh) replicate(between func()) {
 func (m *mesh) bridge(w int, dial func(way) (session.Conn, error)) *Bridge {
 	cfg := Config{Machine: w, Crowded: true, park: m.k.park, First: w, Jump: m.jump(w),
 		Workers: []Worker{{Slot: m.slot(w), Bell: m.bells[w][w]}}}
+	if m.k.shown != nil {
+		cfg.Shown, cfg.Remote = m.k.shown(w), m.k.remote(w)
+	}
 	for v := range m.o.Workers {
 		if v == w {
 			continue
 		}
 		p := Peer{Machine: v, First: v, Workers: 1, Bell: m.bells[w][v], Session: session.Config{
 			Identity:       session.Identity{Cluster: "c", Incarnation: uint64(w + 10)},
-			ConnectTimeout: time.Minute, PeerTimeout: cmp.Or(m.k.timeout, time.Minute), Window: time.Minute,
-			ResendBytes: 1 << 20,
+			ConnectTimeout: time.Minute, PeerTimeout: cmp.Or(m.k.timeout, time.Minute),
+			Window: cmp.Or(m.k.lost, time.Minute), ResendBytes: 1 << 20,
 		}}
 		if w < v {
 			p.Dial = func(_ context.Context, on session.Stream) (session.Conn, error) {
