@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/disco-sim/disco/internal/child"
 	"github.com/disco-sim/disco/internal/outfile"
 	"github.com/disco-sim/disco/internal/partition"
 	"github.com/disco-sim/disco/internal/placement"
@@ -83,6 +84,10 @@ type Config struct {
 	// Transport is TransportShm or TransportInproc; empty is the former.
 	Transport string
 
+	// Machines are the machines on which the workers run, as processes of the same program; nil: this one. It stays the
+	// caller's, and is there for as long as the run is.
+	Machines *child.Process
+
 	// Spread is what is dealt out to the workers: SpreadNodes, SpreadReplications, or
 	// empty, which is the latter where every worker gets a replication, and no
 	// placement of nodes was asked for. docs/ARCHITECTURE.md has the reasons.
@@ -92,7 +97,7 @@ type Config struct {
 	Partition partition.Method
 
 	// Processors is how many threads can run at once, 1 or more; 0 is as many as the machine lets
-	// this process use. Where workers are more, those that wait give their processor away at
+	// this process use, or as the machines have. Where workers are more, those that wait give their processor away at
 	// once.
 	Processors int
 
@@ -200,8 +205,17 @@ func (cfg *Config) validate() error {
 	if cfg.Transport != TransportShm && cfg.Transport != TransportInproc {
 		return badConfig("transport: found %q, want %s or %s", cfg.Transport, TransportShm, TransportInproc)
 	}
+	if err := cfg.checkMachines(); err != nil {
+		return err
+	}
 	if cfg.Processors == 0 {
 		cfg.Processors = processors
+		if cfg.Machines != nil {
+			cfg.Processors = 0
+			for _, m := range cfg.Machines.Network().Machines {
+				cfg.Processors += m.Processors
+			}
+		}
 	}
 	if cfg.Processors < 1 {
 		return badConfig("processors: found %d, want 1 or more", cfg.Processors)

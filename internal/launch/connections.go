@@ -17,8 +17,9 @@ import (
 // connection is one worker as its supervisor sees it, whether it is a process or a
 // goroutine. The fields are immutable. What is known of the worker stands in states.
 type connection struct {
-	index   int // in its worker set
-	number  int // in the run, for people
+	index   int    // in its worker set
+	number  int    // in the run, for people
+	machine string // its machine, for people; "": this one
 	control io.ReadWriteCloser
 	queue   chan *worker.Message // to the goroutine that writes; closed by connections.close
 	pid     int                  // its process; 0 in-process
@@ -122,6 +123,16 @@ func (cs *connections) close() {
 	}
 }
 
+// name is the worker in messages.
+func (c *connection) name() string { return workerName(c.number, c.machine) }
+
+func workerName(number int, machine string) string {
+	if machine == "" {
+		return fmt.Sprintf("worker %d", number)
+	}
+	return fmt.Sprintf("worker %d on %s", number, machine)
+}
+
 // errQueueFull is for a worker that leaves its messages unread.
 var errQueueFull = errors.New("it doesn't read its messages")
 
@@ -131,7 +142,7 @@ func (c *connection) send(msg *worker.Message) error {
 	case c.queue <- msg:
 		return nil
 	default:
-		return fmt.Errorf("%v to worker %d: %w", msg.Type, c.number, errQueueFull)
+		return fmt.Errorf("%v to %s: %w", msg.Type, c.name(), errQueueFull)
 	}
 }
 

@@ -42,13 +42,15 @@ const (
 
 // WorkerError says which worker ended a run, and how.
 type WorkerError struct {
-	Worker int
-	Died   bool     // its process ended without an error report
-	Early  bool     // … and that was no failure but for its time: its exit status is 0
-	Status string   // how it ended, where that is known
-	Reason string   // what it reported, when it could
-	Tail   []string // last lines of its standard output and error, or the first of its crash
-	Others []string // what went wrong with other workers shortly before or after
+	Worker  int
+	Machine string   // its machine, in a run over several
+	Lost    bool     // nobody saw how it ended, because its machine can't be reached: Status says so
+	Died    bool     // its process ended without an error report
+	Early   bool     // … and that was no failure but for its time: its exit status is 0
+	Status  string   // how it ended, where that is known
+	Reason  string   // what it reported, when it could
+	Tail    []string // last lines of its standard output and error, or the first of its crash
+	Others  []string // what went wrong with other workers shortly before or after
 
 	Phase        Phase
 	Replication  int     // in PhasePrepare and PhaseRun
@@ -88,13 +90,15 @@ func (e *WorkerError) Error() string {
 // short is what happened, without the worker's output.
 func (e *WorkerError) short() string {
 	first, rest, more := strings.Cut(e.Reason, "\n")
-	text := fmt.Sprintf("worker %d failed: %s", e.Worker, first)
+	name := workerName(e.Worker, e.Machine)
+	text := fmt.Sprintf("%s failed: %s", name, first)
 	switch {
+	case e.Lost && e.Reason == "":
+		text = fmt.Sprintf("%s was lost: %s", name, e.Status)
 	case e.Died && e.Early:
-		text = fmt.Sprintf("worker %d ended too early, with %s: does a handler call os.Exit? It ended", e.Worker,
-			e.Status)
+		text = fmt.Sprintf("%s ended too early, with %s: does a handler call os.Exit? It ended", name, e.Status)
 	case e.Died:
-		text = fmt.Sprintf("worker %d died: %s", e.Worker, e.Status)
+		text = fmt.Sprintf("%s died: %s", name, e.Status)
 	case e.Status != "":
 		text += " (" + e.Status + ")"
 	}
@@ -105,7 +109,7 @@ func (e *WorkerError) short() string {
 		text += fmt.Sprintf(" while it prepared replication %d", e.Replication)
 	case e.Phase == PhaseExit:
 		text += " after its last result"
-	case !e.Died: // its report names the simproc and the epoch, as a rule
+	case !e.Died && !e.Lost: // its report names the simproc and the epoch, as a rule
 	case e.Phase == PhaseRun && e.ReachedKnown:
 		text += fmt.Sprintf(" in replication %d, having reached %.6g simulated seconds", e.Replication, e.Reached)
 	case e.Phase == PhaseRun:

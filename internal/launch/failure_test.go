@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/disco-sim/disco/internal/child/childtest"
 	"github.com/disco-sim/disco/internal/launch/launchtest"
 	"github.com/disco-sim/disco/internal/procfs"
 )
@@ -30,10 +31,10 @@ func TestWorkerThatFails(t *testing.T) {
 		status     string
 		want       []string // in the whole text
 	}{
-		{launchtest.Panic, transports(), false, "", []string{"tiny: a token broke", "launchtest.(*handler)"}},
-		{launchtest.Fail, transports(), false, "", []string{"n2/token", "tiny: a token is lost"}},
-		{launchtest.Exit, []string{TransportShm}, true, "exit status 3", []string{"tiny: going home"}},
-		{launchtest.Kill, []string{TransportShm}, true, "killed by SIGKILL", []string{"it wrote nothing"}},
+		{launchtest.Panic, everywhere(), false, "", []string{"tiny: a token broke", "launchtest.(*handler)"}},
+		{launchtest.Fail, everywhere(), false, "", []string{"n2/token", "tiny: a token is lost"}},
+		{launchtest.Exit, []string{TransportShm, away}, true, "exit status 3", []string{"tiny: going home"}},
+		{launchtest.Kill, []string{TransportShm, away}, true, "killed by SIGKILL", []string{"it wrote nothing"}},
 	} {
 		for _, transport := range c.transports {
 			t.Run(c.how+"/"+transport, func(t *testing.T) {
@@ -50,8 +51,12 @@ func TestWorkerThatFails(t *testing.T) {
 					t.Errorf("worker %d, died %v, %q; want worker 1, died %v, %q", w.Worker, w.Died, w.Status,
 						c.died, c.status)
 				}
+				name := "worker 1"
+				if transport == away {
+					name = "worker 1 on " + childtest.Name
+				}
 				text := err.Error()
-				for _, want := range append(c.want, "worker 1") {
+				for _, want := range append(c.want, name) {
 					if !strings.Contains(text, want) {
 						t.Errorf("the error doesn't say %q:\n%s", want, text)
 					}
@@ -203,6 +208,8 @@ func captureStderr(t *testing.T, w io.Writer) (restore func()) {
 // runQuick runs with progress shown every few milliseconds.
 func runQuick(t *testing.T, cfg Config) (*Outcome, error) {
 	t.Helper()
+	cfg, done := settled(t, cfg)
+	defer done()
 	l, err := Prepare(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -225,6 +232,9 @@ func TestStop(t *testing.T) {
 		{TransportShm, SpreadReplications, 2},
 		{TransportInproc, SpreadNodes, 0},
 		{TransportInproc, SpreadReplications, 2},
+		{away, SpreadNodes, 0},
+		{away, SpreadNodes, 2},
+		{away, SpreadReplications, 2},
 	} {
 		transport, at := c.transport, c.at
 		t.Run(fmt.Sprintf("%s/%s/%d", transport, c.spread, at), func(t *testing.T) {
@@ -283,13 +293,14 @@ func TestStopBeforeAnything(t *testing.T) {
 
 // The end of the context ends a run at once.
 func TestEndAtOnce(t *testing.T) {
-	for _, transport := range transports() {
+	for _, transport := range everywhere() {
 		dir := t.TempDir()
 		ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
-		cfg := config(transport, 2, launchtest.Scenario(4, 1e9, ""))
+		cfg, done := settled(t, config(transport, 2, launchtest.Scenario(4, 1e9, "")))
 		cfg.Trace = filepath.Join(dir, "trace")
 		cfg.Progress = func(Progress) { cancel() }
 		out, err := Run(ctx, cfg)
+		done()
 		if out != nil || !errors.Is(err, ErrEnded) {
 			t.Errorf("%s: %v, %v; want ErrEnded", transport, out, err)
 		}

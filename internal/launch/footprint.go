@@ -39,6 +39,7 @@ type footprint struct {
 	packed                 float64         // what all of them share of it
 	sets, workers          int             // of each set
 	shared                 bool            // workers are processes
+	away                   bool            // of other machines
 }
 
 // newFootprint is that of a scenario which this process has read, and before which its heap had so many bytes. packs:
@@ -47,7 +48,8 @@ func newFootprint(cfg *Config, s scenario.Scenario, g *node.Graph, packs bool, b
 	nodes := max(g.NodeCount, len(g.Nodes))
 	sets, workers := cfg.teams(nodes)
 	f := footprint{nodes: float64(nodes), simprocs: float64(nodes) * float64(len(g.Simprocs)),
-		links: float64(len(g.Links)), sets: sets, workers: workers, shared: cfg.Transport == TransportShm}
+		links: float64(len(g.Links)), sets: sets, workers: workers, shared: cfg.Transport == TransportShm,
+		away: cfg.Machines != nil}
 	if m, ok := s.(scenario.Sizer); ok {
 		f.model = m.Memory()
 	}
@@ -99,11 +101,17 @@ func (f *footprint) needs(before bool, input, segments int) []need {
 		shared += structure
 	}
 	sets, workers, processes := float64(f.sets), float64(f.sets*f.workers), 0.0
-	if f.shared {
+	switch {
+	case f.away:
+		workers = 0
+	case f.shared:
 		processes = workers
 	}
 	engines := f.simprocs*engineBytes + f.links*outLinkBytes + f.nodes*float64(f.model.NodeBytes)
 	pending := float64(f.model.Pending) * (pendingBytes + 1.5*float64(f.model.EventBytes))
+	if f.away {
+		engines, pending = 0, 0
+	}
 	nodes := fmt.Sprintf("a scenario with fewer than %.0f nodes", f.nodes)
 	return []need{
 		{"structure", shared + f.packed, nodes},

@@ -40,7 +40,7 @@ func TestSameAnswerHoweverSpread(t *testing.T) {
 		t.Run(scenario.name, func(t *testing.T) {
 			want := ""
 			for _, workers := range []int{1, 2, 3, 4} {
-				for _, transport := range transports() {
+				for _, transport := range everywhere() {
 					for _, g := range grids {
 						if (testing.Short() || workers != 3) && !strings.HasPrefix(g.name, "small") {
 							continue // the others are about what each setting does, once is enough
@@ -94,7 +94,7 @@ func TestSameTraceHoweverSpread(t *testing.T) {
 		if testing.Short() && workers > 2 {
 			continue
 		}
-		for _, transport := range transports() {
+		for _, transport := range everywhere() {
 			cfg := config(transport, workers, launchtest.Scenario(6, 100, ""))
 			cfg.Replications, cfg.Trace = 2, filepath.Join(dir, "trace.txt")
 			out, err := run(t, cfg)

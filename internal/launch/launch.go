@@ -36,6 +36,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/disco-sim/disco/internal/machine"
 	"github.com/disco-sim/disco/internal/partition"
@@ -63,8 +64,10 @@ type Launch struct {
 	structure *node.Structure      // its structure; an Outline, once workers have it in memory
 	placement *partition.Partition // of the nodes over the workers of a set
 	journal   worker.Journal       // what the trace is to be
-	plan      machine.Plan         // the lanes of a set
+	plan      machine.Plan         // the lanes of a set, and its machines
 	sets      int                  // of workers
+
+	machinesText []string // what was chosen, and why, line by line
 	// input for other processes; nil before Run and where there are none
 	inputSegment *shm.Segment
 	log          *workerproc.LineWriter // what workers write, and remarks
@@ -163,6 +166,10 @@ func (l *Launch) place(g *node.Structure) error {
 	} else if err != nil {
 		return &configError{err}
 	}
+	machines, err := l.spread(g, placement)
+	if err != nil {
+		return err
+	}
 	placed, err := g.Place(placement.Of, workers)
 	if err != nil {
 		return err
@@ -172,7 +179,7 @@ func (l *Launch) place(g *node.Structure) error {
 			"promises of their own: use %s", worker.SyncLink, n, node.LinksMax, worker.SyncLane)
 	}
 	l.structure, l.input.Placed, l.placement, l.sets = g, placed, placement, sets
-	l.plan = machine.NewPlan(make([]int32, workers), partition.Traffic(g, placement.Of, workers), cfg.Tuning,
+	l.plan = machine.NewPlan(machines, partition.Traffic(g, placement.Of, workers), cfg.Tuning,
 		machine.WindowBytesDefault)
 	return nil
 }
@@ -182,6 +189,9 @@ func (l *Launch) checkFits(f *footprint) error {
 	bytes, segments, err := l.plan.Needs(0, !l.shared())
 	if err != nil {
 		return &configError{err}
+	}
+	if l.cfg.Machines != nil {
+		bytes, segments = 0, l.plan.Workers() // here are their boards only
 	}
 	input := 0
 	if l.shared() {
@@ -244,10 +254,11 @@ func (l *Launch) Partition() partition.Method { return l.cfg.Partition }
 // Workers is how many will run: at most one for each node, or for each replication.
 func (l *Launch) Workers() int { return l.sets * l.placement.Workers }
 
-// threads is how many workers have nodes, and how many threads each of them has that take in and handle events.
-func (l *Launch) threads() (workers, each int) {
-	for _, nodes := range l.placement.Nodes {
-		if nodes > 0 {
+// threads is how many workers of a set on a machine have nodes, and how many threads each of them has that take in and
+// handle events.
+func (l *Launch) threads(plan *machine.Plan, on int32) (workers, each int) {
+	for w, nodes := range l.placement.Nodes {
+		if nodes > 0 && plan.Machine[w] == on {
 			workers++
 		}
 	}
@@ -257,11 +268,11 @@ func (l *Launch) threads() (workers, each int) {
 	return workers, 1
 }
 
-// crowded tells whether more threads of workers that have nodes wait for each other than can run
-// at once.
-func (l *Launch) crowded() bool {
-	workers, each := l.threads()
-	return workers*each > l.cfg.Processors
+// crowded tells whether more threads of workers that have nodes wait for each other on a machine than can run there at
+// once.
+func (l *Launch) crowded(plan *machine.Plan, on int32) bool {
+	workers, each := l.threads(plan, on)
+	return workers*each > l.cfg.machineProcessors(on)
 }
 
 // Processors is how many of the workers can run at once.
@@ -293,7 +304,9 @@ func (l *Launch) note(text string) { l.log.Line("disco", text) }
 // spinsInTurn is the remark that ingress threads which only spin are more than can run at once: each then keeps its
 // processor from the others for whole time slices. "": they are not.
 func (l *Launch) spinsInTurn() string {
-	if t := l.cfg.Tuning; t.Ingress != worker.IngressGoroutine || t.Wait != shm.ModeSpin.String() || !l.crowded() {
+	crowded := func(on int32) bool { return l.crowded(&l.plan, on) }
+	if t := l.cfg.Tuning; t.Ingress != worker.IngressGoroutine || t.Wait != shm.ModeSpin.String() ||
+		!slices.ContainsFunc(l.plan.Machine, crowded) {
 		return ""
 	}
 	return fmt.Sprintf("--wait spin --ingress goroutine: two threads of each worker spin, more than the %d "+

@@ -13,9 +13,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/disco-sim/disco/internal/child"
+	"github.com/disco-sim/disco/internal/child/childtest"
 	"github.com/disco-sim/disco/internal/launch/launchtest"
 	"github.com/disco-sim/disco/internal/leaktest"
 	"github.com/disco-sim/disco/internal/partition"
+	"github.com/disco-sim/disco/internal/procfs"
+	"github.com/disco-sim/disco/internal/workerproc"
 	"github.com/disco-sim/disco/model/network"
 	"github.com/disco-sim/disco/model/phold"
 	"github.com/disco-sim/disco/model/service"
@@ -26,6 +30,9 @@ import (
 const testTimeout = 60 * time.Second
 
 func TestMain(m *testing.M) {
+	if child.IsChild() {
+		os.Exit(childtest.Main())
+	}
 	if IsWorker() {
 		if os.Getenv("DISCO_TEST_NO_KINDS") != "" {
 			only, err := scenario.NewRegistry(service.Kind())
@@ -42,6 +49,9 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		os.Exit(0)
+	}
+	if os.Getenv(awayEnv) != "" {
+		runAway()
 	}
 	leaktest.Main(m)
 }
@@ -70,7 +80,9 @@ func run(t *testing.T, cfg Config) (*Outcome, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
+	cfg, done := settled(t, cfg)
 	out, err := Run(ctx, cfg)
+	done()
 	if ctx.Err() != nil {
 		t.Fatalf("nothing came of it within %v: %v", testTimeout, err)
 	}
@@ -164,6 +176,49 @@ func tokens(t *testing.T, out *Outcome) *launchtest.Summary {
 }
 
 func transports() []string { return []string{TransportShm, TransportInproc} }
+
+// away is the transport, in these tests, of workers on another machine, which is this one.
+const away = "away"
+
+// everywhere are the transports, with workers elsewhere.
+func everywhere() []string { return append(transports(), away) }
+
+// settled replaces away by a child, which done ends.
+func settled(t testing.TB, cfg Config) (_ Config, done func()) {
+	if cfg.Transport != away {
+		return cfg, func() {}
+	}
+	p := startChild(t, cfg)
+	cfg.Transport, cfg.Machines = TransportShm, p
+	return cfg, p.Close
+}
+
+// startChild starts the child of a run.
+func startChild(t testing.TB, cfg Config, args ...string) *child.Process {
+	t.Helper()
+	p, err := child.Start(child.Config{Executable: "/proc/self/exe", Args: args, Workers: cfg.Workers,
+		Log: workerproc.NewLineWriter(cfg.Stderr)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// processOf is the process of a worker, wherever it is.
+func processOf(t testing.TB, c *connection) int {
+	t.Helper()
+	if c.pid != 0 {
+		return c.pid
+	}
+	for _, parent := range children(t, os.Getpid()) {
+		for _, pid := range children(t, parent) {
+			if command := procfs.Command(pid); len(command) > 2 && command[2] == strconv.Itoa(c.number) {
+				return pid
+			}
+		}
+	}
+	return 0
+}
 
 func trouble(node int, at float64, how string) string {
 	return fmt.Sprintf("{node: %d, at: %g, how: %s}", node, at, how)

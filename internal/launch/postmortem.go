@@ -89,7 +89,7 @@ func (l *Launch) postMortemText(sets []*workerSet, failed error) string {
 // describe writes down what is known of the set's worker w.
 func (ws *workerSet) describe(b *strings.Builder, w int) {
 	fmt.Fprintf(b, "\nworker %d: %s\n", ws.number(w), ws.exitText(w))
-	values, err := worker.Numbers(ws.memory.Boards()[w])
+	values, err := worker.Numbers(ws.home.Boards()[w])
 	if err != nil {
 		fmt.Fprintf(b, "  its board can't be read: %v\n", err)
 	}
@@ -122,7 +122,7 @@ func (ws *workerSet) exitText(w int) string {
 // describeLane writes down the state of the lane between two workers of the set, if
 // anything ever went over it.
 func (ws *workerSet) describeLane(b *strings.Builder, from, to int) {
-	s, err := ws.memory.InspectLane(from, to)
+	s, err := ws.home.InspectLane(from, to)
 	if err != nil {
 		fmt.Fprintf(b, "  lane to worker %d can't be read: %v\n", ws.number(to), err)
 		return

@@ -53,14 +53,15 @@ func number(t *testing.T, text string, w int, name string) float64 {
 // the run is left.
 func TestPostMortem(t *testing.T) {
 	for _, c := range []struct {
-		how, ending string
+		how, ending, transport string
 	}{
-		{launchtest.Kill, "worker 1: killed by SIGKILL"},
-		{launchtest.Exit, "worker 1: exit status 3"},
+		{launchtest.Kill, "worker 1: killed by SIGKILL", TransportShm},
+		{launchtest.Exit, "worker 1: exit status 3", TransportShm},
+		{launchtest.Kill, "worker 1: killed by SIGKILL", away},
 	} {
-		t.Run(c.how, func(t *testing.T) {
+		t.Run(c.how+" "+c.transport, func(t *testing.T) {
 			dir := t.TempDir()
-			cfg := config(TransportShm, 2, launchtest.Scenario(4, 50, trouble(2, 40, c.how)))
+			cfg := config(c.transport, 2, launchtest.Scenario(4, 50, trouble(2, 40, c.how)))
 			cfg.CrashDir, cfg.Tuning.BatchMax = dir, 1 // 64 rounds are 64 calls of handlers
 			_, err := run(t, cfg)
 			var w *WorkerError

@@ -21,6 +21,8 @@ func TestProfiles(t *testing.T) {
 		{TransportShm, "", []bool{true, true}},
 		{TransportShm, trouble(2, 3, launchtest.Fail), []bool{true, true}},
 		{TransportShm, trouble(2, 3, launchtest.Kill), []bool{true, false}},
+		{away, "", []bool{true, true}},
+		{away, trouble(2, 3, launchtest.Kill), []bool{true, false}},
 		{TransportInproc, "", []bool{true, false}}, // one of the whole process
 	} {
 		dir := t.TempDir()

@@ -10,6 +10,8 @@ const (
 	exitedOK                   // with status 0
 	exitedBad                  // with another status: it panicked, or reported an error
 	exitSignal                 // by a signal
+	exitLost                   // nobody saw how: its machine can't be reached
+	exitEnded                  // its machine has ended it because of something else
 )
 
 // errorKind is what a worker has reported about itself.
@@ -34,19 +36,21 @@ type evidence struct {
 // weight is how likely a worker is the cause; 0: it isn't. A death without a report comes
 // before every report, which may be about that death; an error of a worker's own before
 // one that a peer's end has caused; a process that was seen to end before one whose stream
-// ended. An exit with status 0 is no failure; if it comes too early, and nothing else has
-// happened, it is still what ended the run.
+// ended, and one that was lost with its machine between them. An exit with status 0 is no failure; if it comes too
+// early, and nothing else has happened, it is still what ended the run.
 func (e evidence) weight() int {
 	switch {
 	case e.reported == noError && (e.exit == exitedBad || e.exit == exitSignal):
-		return 6
+		return 7
 	case e.reported == ownError:
-		return 5
-	case e.reported == peerError:
+		return 6
+	case e.reported == peerError, e.exit == exitEnded:
 		return peerErrorWeight
 	case e.exit == exitedOK && e.askedToExit:
 		return 0
 	case e.outOfProtocol:
+		return 5
+	case e.exit == exitLost:
 		return 4
 	case e.exit == exitedOK:
 		return 2

@@ -12,7 +12,7 @@ import (
 // chosen before anything that did happen, and of two equal ones it is the earlier.
 func TestRootCausePairs(t *testing.T) {
 	var all []evidence
-	for _, exit := range []exitKind{running, exitedOK, exitedBad, exitSignal} {
+	for _, exit := range []exitKind{running, exitedOK, exitedBad, exitSignal, exitLost, exitEnded} {
 		for _, report := range []errorKind{noError, peerError, ownError} {
 			for bits := range 8 {
 				all = append(all, evidence{exit: exit, reported: report, streamEnded: bits&1 != 0,
@@ -44,8 +44,9 @@ func TestRootCausePairs(t *testing.T) {
 				continue
 			}
 			cause, other := []evidence{f, g}[c], []evidence{f, g}[1-c]
-			innocent := cause.reported == peerError || cause.exit == exitedOK && cause.reported == noError &&
-				!cause.outOfProtocol
+			innocent := cause.reported == peerError || cause.exit == exitEnded && cause.reported != ownError ||
+				cause.exit == exitedOK && cause.reported == noError &&
+					!cause.outOfProtocol
 			if innocent && (died(other) || other.reported == ownError) {
 				t.Fatalf("%+v is the cause, not %+v", cause, other)
 			}
@@ -88,6 +89,12 @@ func TestRootCause(t *testing.T) {
 			{exit: exitSignal, streamEnded: true, order: 2}}, 1},
 		{"a message out of place beside a death", []evidence{{outOfProtocol: true, order: 1},
 			{exit: exitSignal, order: 2}}, 1},
+		{"a machine that is lost, and what others were ended for",
+			[]evidence{{exit: exitEnded, streamEnded: true, order: 1}, {exit: exitLost, streamEnded: true, order: 2},
+				{exit: exitEnded, outOfProtocol: true, order: 3}}, 1},
+		{"a death before its machine was lost",
+			[]evidence{{exit: exitLost, order: 1}, {exit: exitSignal, order: 2}}, 1},
+		{"only ended", []evidence{{exit: exitEnded, order: 2}, {exit: exitEnded, order: 1}}, 1},
 		{"only reports about peers", []evidence{{reported: peerError, exit: exitedBad, order: 2},
 			{reported: peerError, order: 1}}, 1},
 	} {

@@ -71,6 +71,9 @@ func (l *Launch) Run(ctx context.Context) (*Outcome, error) {
 	if text := l.spinsInTurn(); text != "" {
 		l.note(text)
 	}
+	for _, line := range l.machinesText {
+		l.note(line)
+	}
 	if l.cfg.begin("starting %d workers", l.Workers()) != nil {
 		return &Outcome{Interrupted: true}, nil
 	}

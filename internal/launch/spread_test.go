@@ -21,7 +21,7 @@ func TestSpreadReplications(t *testing.T) {
 	var want string
 	for _, workers := range []int{1, 2, 3, 8} {
 		for _, spread := range []string{SpreadNodes, SpreadReplications} {
-			for _, transport := range transports() {
+			for _, transport := range everywhere() {
 				cfg := config(transport, workers, launchtest.Scenario(6, 30, ""))
 				cfg.Replications, cfg.Spread, cfg.Partition = 7, spread, ""
 				cfg.Trace = filepath.Join(t.TempDir(), "trace")
@@ -66,7 +66,7 @@ func TestCrowded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ws := &workerSet{launch: l, index: 0}
+		ws := &workerSet{launch: l, index: 0, plan: l.planOf(0)}
 		if got := ws.setup(0).Setup.Crowded; got != c.want {
 			t.Errorf("%+v: crowded %v", c, got)
 		}

@@ -46,19 +46,19 @@ func (ws *workerSet) startProcess(exe string, index int) error {
 	if err != nil {
 		return err
 	}
-	return ws.startWorker(index, machine.Spec{Executable: exe, Profile: profile, Threads: ws.launch.goThreads(),
+	return ws.startWorker(index, machine.Spec{Executable: exe, Profile: profile, Threads: ws.goThreads(index),
 		Log: ws.launch.log})
 }
 
 // startWorker starts one, and begins to serve it.
 func (ws *workerSet) startWorker(index int, spec machine.Spec) error {
 	spec.Trace = ws.trace.Of(index)
-	w, err := ws.memory.Start(index, spec)
+	w, err := ws.home.Start(index, spec)
 	if err != nil {
 		return err
 	}
-	ws.supervisor.add(&connection{index: index, number: ws.number(index), control: w.Control, pid: w.PID, kill: w.Kill,
-		output: w.Output}, w.Wait)
+	ws.supervisor.add(&connection{index: index, number: ws.number(index), machine: w.Machine, control: w.Control,
+		pid: w.PID, kill: w.Kill, output: w.Output}, w.Wait)
 	return nil
 }
 
@@ -69,9 +69,10 @@ const manyTurns = 4
 // goThreads is how many threads of a worker process may run Go code at once, 0: as many as processors. Where many
 // workers take turns on the processors, a worker needs no more than it has threads that take in and handle events: each
 // further one has lists of free memory of its own, 300 KiB in all.
-func (l *Launch) goThreads() int {
-	workers, each := l.threads()
-	if workers*each < manyTurns*l.cfg.Processors {
+func (ws *workerSet) goThreads(index int) int {
+	on := ws.plan.Machine[index]
+	workers, each := ws.launch.threads(&ws.plan, on)
+	if workers*each < manyTurns*ws.launch.cfg.machineProcessors(on) {
 		return 0
 	}
 	return each

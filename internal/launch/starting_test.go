@@ -69,7 +69,7 @@ func TestStopWhileStarting(t *testing.T) {
 
 // A run that is stopped before anything was simulated, in whatever phase, leaves the trace file as it was.
 func TestStopBeforeAnythingLeavesTrace(t *testing.T) {
-	for _, transport := range transports() {
+	for _, transport := range everywhere() {
 		for _, point := range []string{"started", "sent, waiting for " + worker.TypeReady.String(),
 			"received " + worker.TypeReady.String()} {
 			name := filepath.Join(t.TempDir(), "trace.txt")

@@ -140,6 +140,10 @@ func (ss *states) evidenceOf(askedToExit bool) []evidence {
 		}
 		switch {
 		case st.exit == nil:
+		case st.exit.Lost:
+			e.exit = exitLost
+		case st.exit.Ended:
+			e.exit = exitEnded
 		case st.exit.Signal != 0:
 			e.exit = exitSignal
 		case st.exit.OK:

@@ -139,7 +139,7 @@ func (s *supervisor) unresponsive(late func(*state) bool, what, why string) erro
 		if st := &s.states.workers[i]; st.answer != nil || !late(st) {
 			continue
 		}
-		names = append(names, fmt.Sprintf("worker %d", c.number))
+		names = append(names, c.name())
 		if c.pid != 0 && s.watchdog.processState(c.pid) == procfs.Stopped {
 			stopped = append(stopped, fmt.Sprintf("worker %d (process %d)", c.number, c.pid))
 		}

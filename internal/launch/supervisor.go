@@ -253,8 +253,8 @@ func (s *supervisor) waitIdle(ctx context.Context, ready <-chan struct{}) error 
 // the protocol allows now.
 func (s *supervisor) handleReport(r report) bool {
 	if r.sendErr != nil {
-		number := s.conns.workers[r.from].number
-		s.states.sendErr = fmt.Errorf("launch: a message can't be sent to worker %d: %w", number, r.sendErr)
+		name := s.conns.workers[r.from].name()
+		s.states.sendErr = fmt.Errorf("launch: a message can't be sent to %s: %w", name, r.sendErr)
 		return false
 	}
 	if m := r.message; m != nil {
@@ -325,8 +325,8 @@ func (s *supervisor) rootCause(askedToExit bool) error {
 	}
 	e := s.errorOf(cause)
 	for i, other := range all {
-		if i == cause || other.weight() <= peerErrorWeight {
-			continue
+		if i == cause || other.weight() <= peerErrorWeight || other.exit == exitLost && all[cause].exit == exitLost {
+			continue // or it was lost with the cause
 		}
 		e.Others = append(e.Others, s.errorOf(i).short())
 		if o := s.conns.workers[i].output; o != nil {
@@ -339,10 +339,12 @@ func (s *supervisor) rootCause(askedToExit bool) error {
 // errorOf is what went wrong with one worker.
 func (s *supervisor) errorOf(i int) *WorkerError {
 	c, st := s.conns.workers[i], &s.states.workers[i]
-	e := &WorkerError{Worker: c.number, Reason: st.reason, Phase: s.stage.phase, Replication: s.stage.replication}
+	e := &WorkerError{Worker: c.number, Machine: c.machine, Reason: st.reason, Phase: s.stage.phase,
+		Replication: s.stage.replication}
 	switch {
 	case st.exit != nil:
-		e.Died, e.Status, e.Tail = st.reason == "", st.exit.Text, st.exit.Lines
+		e.Lost, e.Status, e.Tail = st.exit.Lost, st.exit.Text, st.exit.Lines
+		e.Died = st.reason == "" && !e.Lost
 		e.Early = e.Died && st.exit.OK
 	case st.reason == "":
 		e.Reason = "it closed its control stream without a message"
@@ -395,8 +397,7 @@ func (s *supervisor) killRemaining(ctx context.Context) {
 			c.kill()
 		}
 		if ctx.Err() == nil {
-			s.note(fmt.Sprintf("worker %d didn't end within %v of its last result and was killed", c.number,
-				s.timeouts.exit))
+			s.note(fmt.Sprintf("%s didn't end within %v of its last result and was killed", c.name(), s.timeouts.exit))
 		}
 	}
 	s.awaitKilled()

@@ -103,8 +103,7 @@ func (w *watchdog) handleEpoch(index int, epoch float64) {
 	}
 	w.epochs[index] = epoch
 	if w.reported {
-		w.note(fmt.Sprintf("progress again: worker %d is at %.6g simulated seconds", w.conns.workers[index].number,
-			epoch))
+		w.note(fmt.Sprintf("progress again: %s is at %.6g simulated seconds", w.conns.workers[index].name(), epoch))
 	}
 	w.resetAt(w.now())
 }
@@ -192,7 +191,7 @@ func (w *watchdog) report(idle time.Duration) string {
 		fmt.Fprintf(&b, ": all wait for %s", strings.Join(names, " and "))
 	}
 	for i, c := range w.conns.workers {
-		name := fmt.Sprintf("worker %d", c.number)
+		name := c.name()
 		if c.pid != 0 {
 			name += fmt.Sprintf(" (process %d)", c.pid)
 		}
@@ -217,7 +216,7 @@ func (w *watchdog) notWaiting() (names []string) {
 		if waits && !w.stopped[i] || !w.waitingFor(i) {
 			continue
 		}
-		names = append(names, fmt.Sprintf("worker %d", c.number))
+		names = append(names, c.name())
 	}
 	return names
 }
@@ -237,11 +236,10 @@ func (w *watchdog) describe(i int) string {
 	case s.State == worker.StateRoom && s.Peer < 0:
 		return fmt.Sprintf("waits for room in the rings to its peers; everything before %.6g is handled", s.Epoch)
 	case s.State == worker.StateRoom:
-		return fmt.Sprintf("waits for room in the ring to worker %d, in %s at epoch %.6g",
-			w.conns.workers[s.Peer].number, handlerName(s.Handler), s.Epoch)
+		return fmt.Sprintf("waits for room in the ring to %s, in %s at epoch %.6g",
+			w.conns.workers[s.Peer].name(), handlerName(s.Handler), s.Epoch)
 	case s.State == worker.StateBound && s.Peer >= 0:
-		return fmt.Sprintf("waits for worker %d; everything before %.6g is handled", w.conns.workers[s.Peer].number,
-			s.Epoch)
+		return fmt.Sprintf("waits for %s; everything before %.6g is handled", w.conns.workers[s.Peer].name(), s.Epoch)
 	case s.State == worker.StateBound:
 		return fmt.Sprintf("has nothing to do before its peers; everything before %.6g is handled", s.Epoch)
 	case s.State == worker.StateAhead:

@@ -22,7 +22,8 @@ type workerSet struct {
 	launch     *Launch
 	index      int // among the sets of the run
 	schedule   *schedule
-	memory     *machine.Memory
+	plan       machine.Plan
+	home       home
 	trace      *tracefile.Files
 	supervisor *supervisor
 	stats      []WorkerStats // by worker of the set
@@ -35,7 +36,7 @@ type workerSet struct {
 // two steps; its error ends the start.
 func (l *Launch) newWorkerSet(index int, s *schedule, proceed func() error) (_ *workerSet, err error) {
 	ws := &workerSet{launch: l, index: index, schedule: s, stats: make([]WorkerStats, l.placement.Workers),
-		clock: l.clock}
+		clock: l.clock, plan: l.planOf(index)}
 	if index > 0 {
 		ws.clock = newClock() // of no interest
 	}
@@ -51,20 +52,14 @@ func (l *Launch) newWorkerSet(index int, s *schedule, proceed func() error) (_ *
 		return nil, err
 	}
 	ws.cleanup = append(ws.cleanup, ws.trace.Close)
-	plan := l.plan
-	plan.First = ws.number(0)
-	segments := machine.Config{Input: l.inputSegment, Proceed: proceed}
-	if !l.shared() {
-		segments.Heap = &l.input
-	}
-	if ws.memory, err = machine.Make(plan, 0, segments); err != nil {
+	if ws.home, err = l.makeHome(ws.plan, proceed); err != nil {
 		return nil, err
 	}
-	ws.cleanup = append(ws.cleanup, func() { _ = ws.memory.Close() }) // an error leaves nothing to be done
+	ws.cleanup = append(ws.cleanup, func() { _ = ws.home.Close() }) // an error leaves nothing to be done
 	if l.cfg.Tuning.HugePages && index == 0 {
-		l.note(ws.memory.Pages())
+		l.note(ws.home.Pages())
 	}
-	ws.supervisor = newSupervisor(newConnections(), boards{ws.memory.Boards(), l.structure}, l)
+	ws.supervisor = newSupervisor(newConnections(), boards{ws.home.Boards(), l.structure}, l)
 	if l.cfg.Progress != nil {
 		ws.supervisor.onProgress = ws.updateProgress
 	}
@@ -110,7 +105,7 @@ func (ws *workerSet) replications(ctx context.Context) error {
 	if _, err := s.request(ctx, ws.setup, worker.TypeReady); err != nil {
 		return err
 	}
-	ws.memory.Release() // the workers have theirs now
+	ws.home.Release() // the workers have theirs now
 	for !s.stopping {
 		r, ok, later := ws.schedule.take()
 		switch {
@@ -190,7 +185,7 @@ func (ws *workerSet) setup(index int) *worker.Message {
 	setup := &worker.Setup{
 		Worker:  index,
 		Workers: l.placement.Workers,
-		First:   ws.number(0),
+		First:   ws.plan.First,
 		Horizon: l.cfg.Horizon,
 		Seed:    l.cfg.Seed,
 		Tuning:  l.cfg.Tuning,
@@ -198,9 +193,10 @@ func (ws *workerSet) setup(index int) *worker.Message {
 		Journal: l.journal,
 		// Workers that share a process yield to each other, and have one CPU time.
 		OneProcess: l.cfg.Transport == TransportInproc,
-		Crowded:    l.crowded(),
+		Crowded:    l.crowded(&ws.plan, ws.plan.Machine[index]),
+		Delay:      l.delay(&ws.plan),
 	}
-	l.plan.List(setup)
+	ws.plan.List(setup)
 	return &worker.Message{Type: worker.TypeSetup, Setup: setup}
 }
 

@@ -83,6 +83,18 @@ type Partition struct {
 	Rounds, Slowdown, Saved float64
 }
 
+// Renumber gives each worker another number: numbers[w] is that of worker w.
+func (p *Partition) Renumber(numbers []int32) {
+	for n, w := range p.Of {
+		p.Of[n] = numbers[w]
+	}
+	work, nodes := make([]float64, p.Workers), make([]int, p.Workers)
+	for w, number := range numbers {
+		work[number], nodes[number] = p.Work[w], p.Nodes[w]
+	}
+	p.Work, p.Nodes = work, nodes
+}
+
 // Balance is the busiest worker's expected work as a multiple of the mean: 1 is even,
 // and the number of workers is the worst.
 func (p *Partition) Balance() float64 {

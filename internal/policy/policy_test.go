@@ -115,7 +115,10 @@ internal/tracefile: internal/outfile internal/trace
 internal/placement: internal/infile node scenario
 internal/machine: internal/inspect internal/lane internal/wire internal/worker internal/workerproc ring
 	scenario shm
-internal/launch: internal/lane internal/machine internal/outfile internal/partition internal/placement
+internal/child: internal/inspect internal/lane internal/machine internal/wire internal/worker internal/workerproc ring
+	shm
+internal/child/childtest: internal/child internal/machine internal/worker internal/workerproc shm
+internal/launch: internal/child internal/lane internal/machine internal/outfile internal/partition internal/placement
 	internal/printable internal/procfs internal/tracefile internal/worker internal/workerproc node scenario shm
 internal/launch/launchtest: node scenario
 internal/sweep: scenario

@@ -127,6 +127,34 @@ func Numbers(board *shm.Segment) ([]counters.Value, error) {
 	return counters.Read(numbers(board))
 }
 
+// AppendNumbers appends what a worker shows on its board as words in the board's order, for ShowNumbers of a
+// copy of the board elsewhere.
+func AppendNumbers(words []uint64, board *shm.Segment) ([]uint64, error) {
+	for i := range counterNames() {
+		n, err := counters.Watch(numbers(board), i)
+		if err != nil {
+			return nil, fmt.Errorf("worker: board: %w", err)
+		}
+		words = append(words, n.Load())
+	}
+	return words, nil
+}
+
+// ShowNumbers puts what AppendNumbers has given onto a copy of the board, for whom the caller is its one writer.
+func ShowNumbers(board *shm.Segment, words []uint64) error {
+	s, err := openCounters(board)
+	if err != nil {
+		return fmt.Errorf("worker: %w", err)
+	}
+	if want := len(counterNames()); len(words) != want {
+		return fmt.Errorf("worker: found %d numbers of a board, want %d", len(words), want)
+	}
+	for i, v := range words {
+		s.At(i).Set(v)
+	}
+	return nil
+}
+
 // show puts the cycle's numbers on the board.
 func (c *cycle) show() {
 	s := c.engine.Stats()

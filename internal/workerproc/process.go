@@ -285,6 +285,8 @@ func (p *Process) reap() error {
 // Exit is how a worker ended.
 type Exit struct {
 	OK     bool           // with status 0
+	Lost   bool           // nobody saw how: its machine can't be reached any more
+	Ended  bool           // its machine has ended it because of something else
 	Signal syscall.Signal // 0: it exited by itself
 	Text   string         // the same in words
 	Lines  []string       // what it left behind, where it has no output of its own

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/disco-sim/disco/internal/child"
+	"github.com/disco-sim/disco/internal/lane"
+	"github.com/disco-sim/disco/internal/machine"
+	"github.com/disco-sim/disco/internal/partition"
+	"github.com/disco-sim/disco/node"
+	"github.com/disco-sim/disco/shm"
+)
+
+// home is where the workers of a set run, with their memory.
+type home interface {
+	Boards() []*shm.Segment
+	Pages() string
+	Start(worker int, s machine.Spec) (machine.Worker, error)
+	Release()
+	InspectLane(from, to int) (lane.Status, error)
+	Close() error
+}
+
+var (
+	_ home = (*machine.Memory)(nil) // on this machine
+	_ home = (*child.Set)(nil)      // on others
+)
+
+// makeHome makes the memory of a set.
+func (l *Launch) makeHome(plan machine.Plan, proceed func() error) (home, error) {
+	if l.cfg.Machines != nil {
+		set, err := l.cfg.Machines.Make(plan, l.inputSegment, proceed)
+		if err != nil {
+			return nil, refused(err)
+		}
+		return set, nil
+	}
+	segments := machine.Config{Input: l.inputSegment, Proceed: proceed}
+	if !l.shared() {
+		segments.Heap = &l.input
+	}
+	memory, err := machine.Make(plan, 0, segments)
+	if err != nil {
+		return nil, err
+	}
+	return memory, nil
+}
+
+// refused makes an error of the child one in what the caller asked for, where it is that.
+func refused(err error) error {
+	if r := (*child.RefusedError)(nil); errors.As(err, &r) {
+		return &configError{err}
+	}
+	return err
+}
+
+// slots is how many workers the machines of the run take; where there is only this one, as many as there may be.
+func (cfg *Config) slots() (slots []int, text string) {
+	if cfg.Machines == nil {
+		return []int{WorkersMax}, ""
+	}
+	var parts []string
+	for _, m := range cfg.Machines.Network().Machines {
+		slots = append(slots, m.Slots)
+		parts = append(parts, fmt.Sprintf("%s %d", m.Name, m.Slots))
+	}
+	return slots, strings.Join(parts, ", ")
+}
+
+// machineProcessors is how many threads can run at once on a machine.
+func (cfg *Config) machineProcessors(m int32) int {
+	if cfg.Machines == nil {
+		return cfg.Processors
+	}
+	return cfg.Machines.Network().Machines[m].Processors
+}
+
+// checkMachines refuses more workers than the machines have slots for.
+func (cfg *Config) checkMachines() error {
+	if cfg.Machines == nil {
+		return nil
+	}
+	if cfg.Transport != TransportShm {
+		return badConfig("transport: found %s with machines, want %s", cfg.Transport, TransportShm)
+	}
+	slots, text := cfg.slots()
+	all := 0
+	for _, s := range slots {
+		all += s
+	}
+	if cfg.Workers > all {
+		return badConfig("workers: found %d, want at most %d, the slots of the machines (%s)", cfg.Workers, all, text)
+	}
+	return nil
+}
+
+// fill fills machines with workers in their order: the machine of each.
+func fill(workers int, slots []int) []int32 {
+	of := make([]int32, 0, workers)
+	for m, free := range slots {
+		of = append(of, slices.Repeat([]int32{int32(m)}, min(free, workers-len(of)))...)
+	}
+	return of
+}
+
+// spread chooses a machine for each worker of a set, and numbers them anew, machine by machine, unless it was asked for
+// which node is on which.
+func (l *Launch) spread(g *node.Structure, p *partition.Partition) ([]int32, error) {
+	cfg := &l.cfg
+	slots, _ := cfg.slots()
+	if len(slots) == 1 || p.Workers == 1 || cfg.Pins != nil {
+		return fill(p.Workers, slots), nil
+	}
+	couplings, err := partition.Couplings(g, p.Of, p.Workers)
+	if err != nil {
+		return nil, err
+	}
+	known := cfg.Machines.Network()
+	network := partition.Network{Slots: slots, RoundTrip: rows(known.RoundTrip, len(slots)),
+		SecondsPerByte: rows(known.SecondsPerByte, len(slots))}
+	network.Settle()
+	chosen, err := partition.OnMachines(couplings, &network)
+	if err != nil {
+		return nil, &configError{err}
+	}
+	names := make([]string, len(slots))
+	for m := range names {
+		names[m] = known.Machines[m].Name
+	}
+	l.machinesText = chosen.Text(names, &network)
+	p.Renumber(chosen.Numbers())
+	of := slices.Clone(chosen.Of)
+	slices.Sort(of)
+	return of, nil
+}
+
+// rows makes a table of its n × n values.
+func rows(values []float64, n int) [][]float64 {
+	table := make([][]float64, n)
+	for i := range table {
+		table[i] = slices.Clone(values[i*n : (i+1)*n])
+	}
+	return table
+}
+
+// planOf is the plan of a set. Where replications are spread, each set is one worker on the next slot.
+func (l *Launch) planOf(set int) machine.Plan {
+	plan := l.plan
+	plan.First = set * plan.Workers()
+	if l.sets > 1 {
+		slots, _ := l.cfg.slots()
+		plan.Machine = fill(l.sets, slots)[set : set+1]
+	}
+	return plan
+}
+
+// delay is the longest round trip between two machines of the plan.
+func (l *Launch) delay(plan *machine.Plan) (longest float64) {
+	if l.cfg.Machines == nil {
+		return 0
+	}
+	known := l.cfg.Machines.Network()
+	for _, a := range plan.Machine {
+		for _, b := range plan.Machine {
+			longest = max(longest, known.RoundTrip[int(a)*len(known.Machines)+int(b)])
+		}
+	}
+	return longest
+}
