@@ -148,16 +148,10 @@ func (c *Codec) Int(v *int) {
 // twice its complement and 1. Numbers near 0 are short.
 func (c *Codec) Varint(v *int64) {
 	if !c.decoding {
-		c.buf = binary.AppendVarint(c.buf, *v)
+		c.buf = appendVarint(c.buf, *v)
 		return
 	}
-	if c.err != nil {
-		return
-	}
-	if c.at < len(c.buf) && c.buf[c.at] < 0x80 { // most
-		u := int64(c.buf[c.at])
-		*v = u>>1 ^ -(u & 1)
-		c.at++
+	if c.err != nil || c.shortVarint(v) {
 		return
 	}
 	x, n := binary.Varint(c.buf[c.at:])
@@ -185,11 +179,13 @@ func (c *Codec) Float(v *float64) {
 	u := math.Float64bits(*v)
 	c.Uint64(&u)
 	if x := math.Float64frombits(u); x-x != 0 { // NaN, or an infinity
-		c.Fail("found the number %v, want a finite one", x)
+		c.failNotFinite(x)
 	} else if c.decoding {
 		*v = x
 	}
 }
+
+func (c *Codec) failNotFinite(x float64) { c.Fail("found the number %v, want a finite one", x) }
 
 // length is the length of a string, bytes, or a list whose elements have so many bytes at
 // least.
@@ -248,22 +244,6 @@ func Optional[T any](c *Codec, v **T, fields func(*T, *Codec)) {
 	}
 	if *v != nil {
 		fields(*v, c)
-	}
-}
-
-// Varints is a list of numbers.
-func Varints(c *Codec, v *[]int64) {
-	resize(c, v, 1)
-	for i := range *v {
-		c.Varint(&(*v)[i])
-	}
-}
-
-// Floats is a list of numbers.
-func Floats(c *Codec, v *[]float64) {
-	resize(c, v, 8)
-	for i := range *v {
-		c.Float(&(*v)[i])
 	}
 }
 

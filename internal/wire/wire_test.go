@@ -30,6 +30,10 @@ type everything struct {
 	Some  *pair
 	Vars  []int64
 	Nums  []float64
+	U32s  []uint32
+	U64s  []uint64
+	Fixed [3]float64
+	Many  [4]int64
 }
 
 type pair struct {
@@ -51,6 +55,11 @@ func (e *everything) fields(c *Codec) {
 	Optional(c, &e.Some, (*pair).fields)
 	Varints(c, &e.Vars)
 	Floats(c, &e.Nums)
+	Uint32s(c, &e.U32s)
+	Uint64s(c, &e.U64s)
+	c.FloatArray(e.Fixed[:])
+	c.VarintArray(e.Many[:2])
+	c.EachVarint(&e.Many[2], &e.Many[3])
 }
 
 func (p *pair) fields(c *Codec) {
@@ -63,6 +72,8 @@ func some() *everything {
 		Flag: true, U32: math.MaxUint32, U64: math.MaxUint64, I32: -1, Var: math.MinInt64, Int: -7, Float: -0.5,
 		Text: "a\x00\xff", Data: []byte{0, 255}, List: []pair{{"x", 1}, {"", math.MaxFloat64}},
 		Some: &pair{"y", 2}, Vars: []int64{0, 1 << 40}, Nums: []float64{1},
+		U32s: []uint32{1, math.MaxUint32}, U64s: []uint64{math.MaxUint64},
+		Fixed: [3]float64{1, -2, math.SmallestNonzeroFloat64}, Many: [4]int64{-1, 1 << 40, math.MaxInt64, 63},
 	}
 }
 
@@ -101,11 +112,12 @@ func TestEncodedTwiceAtOnce(t *testing.T) {
 func TestBytes(t *testing.T) {
 	b, err := Append(nil, (&everything{
 		Flag: true, U32: 1, U64: 2, I32: -1, Var: -65, Int: 3, Float: 1, Text: "ab", Data: []byte{9},
-		List: []pair{{"c", 2}},
+		List: []pair{{"c", 2}}, Fixed: [3]float64{1, 0, math.Copysign(0, -1)}, Many: [4]int64{0, -2, 64, -64},
 	}).fields)
 	const want = "01 01000000 0200000000000000 ffffffff 8101 0300000000000000 000000000000f03f" +
 		" 02000000 6162 01000000 09 01000000 01000000 63 0000000000000040" +
-		" 00 00000000 00000000"
+		" 00 00000000 00000000 00000000 00000000" +
+		" 000000000000f03f 0000000000000000 0000000000000080 00 03 8001 7f"
 	if got := fmt.Sprintf("%x", b); err != nil || got != strings.ReplaceAll(want, " ", "") {
 		t.Errorf("%s, %v", got, err)
 	}
@@ -133,22 +145,25 @@ func TestRefused(t *testing.T) {
 		want string
 		in   []byte
 	}{
-		{"byte 122: found 1 bytes behind the last field, want none", append(change(0), 0)},
+		{"byte 188: found 1 bytes behind the last field, want none", append(change(0), 0)},
 		{"byte 1: found 2, want 0 or 1", change(0, 2)},
 		{"byte 43: found the number NaN, want a finite one", change(text-8, 0, 0, 0, 0, 0, 0, 0xf8, 0x7f)},
 		{"byte 43: found the number -Inf, want a finite one", change(text-8, 0, 0, 0, 0, 0, 0, 0xf0, 0xff)},
-		{"found a length of 4294967295, want at most 75: 75 bytes are left", change(text, 255, 255, 255, 255)},
-		{"found a length of 6, want at most 5: 62 bytes are left", change(list, 6)},
+		{"found a length of 4294967295, want at most 141: 141 bytes are left", change(text, 255, 255, 255, 255)},
+		{"found a length of 11, want at most 10: 128 bytes are left", change(list, 11)},
 		{"byte 17: found no number of one to ten bytes", change(26, 0)},
 		{"byte 17: found no number of one to ten bytes", change(26, 2)},
+		{"byte 162: found the number NaN, want a finite one", change(160, 0xf8, 0x7f)}, // the second of Fixed
+		{"byte 177: found no number of one to ten bytes", change(186, 2)},              // the third of Many
 	} {
 		if err := Decode(c.in, (&everything{}).fields); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %q", err, c.want)
 		}
 	}
-	if _, err := Append(nil, (&everything{Float: math.Inf(1)}).fields); err == nil ||
-		!strings.Contains(err.Error(), "want a finite one") {
-		t.Errorf("an infinity is encoded: %v", err)
+	for _, e := range []everything{{Float: math.Inf(1)}, {Fixed: [3]float64{0, math.NaN()}}} {
+		if _, err := Append(nil, e.fields); err == nil || !strings.Contains(err.Error(), "want a finite one") {
+			t.Errorf("%+v is encoded: %v", e, err)
+		}
 	}
 }
 

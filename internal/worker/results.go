@@ -59,9 +59,9 @@ func (p *Results) clear() {
 // fields checks what a reader relies on: three lists of one length, ids that rise, and just the bytes that the reports
 // have.
 func (p *Results) fields(c *wire.Codec) {
-	wire.List(c, &p.Simprocs, 4, c.Uint32)
-	wire.List(c, &p.Hashes, 8, c.Uint64)
-	wire.List(c, &p.Sizes, 4, c.Uint32)
+	wire.Uint32s(c, &p.Simprocs)
+	wire.Uint64s(c, &p.Hashes)
+	wire.Uint32s(c, &p.Sizes)
 	c.Bytes(&p.Data)
 	if !c.Decoding() {
 		return

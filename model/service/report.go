@@ -68,9 +68,7 @@ func (p *boxReport) decode(b []byte) error { return wire.Decode(b, p.fields) }
 
 func (p *boxReport) fields(c *wire.Codec) {
 	c.Float(&p.End)
-	c.Varint(&p.Received)
-	c.Varint(&p.Passed)
-	c.Varint(&p.Present)
+	c.EachVarint(&p.Received, &p.Passed, &p.Present)
 	wire.Optional(c, &p.Generator, (*generatorReport).fields)
 	wire.Optional(c, &p.Server, (*serverReport).fields)
 	c.Bytes(&p.Latencies)
@@ -92,12 +90,10 @@ func (g *generatorReport) fields(c *wire.Codec) {
 }
 
 func (s *serverReport) fields(c *wire.Codec) {
-	for i := range levelCount {
-		c.Float(&s.Area[i])
-		c.Varint(&s.Peak[i])
-		c.Float(&s.Sum[i])
-		c.Varint(&s.Top[i])
-	}
+	c.FloatArray(s.Area[:])
+	c.FloatArray(s.Sum[:])
+	c.VarintArray(s.Peak[:])
+	c.VarintArray(s.Top[:])
 	c.Varint(&s.Samples)
 	c.Float(&s.Residence)
 	wire.Varints(c, &s.ByEndpoint)
@@ -107,9 +103,7 @@ func (s *serverReport) fields(c *wire.Codec) {
 const edgeBytesMin = 7 + 8 + 3*4
 
 func (e *edgeReport) fields(c *wire.Codec) {
-	for _, n := range []*int64{&e.Sent, &e.Dropped, &e.Transit, &e.Peak, &e.Samples, &e.TickSum, &e.TickPeak} {
-		c.Varint(n)
-	}
+	c.EachVarint(&e.Sent, &e.Dropped, &e.Transit, &e.Peak, &e.Samples, &e.TickSum, &e.TickPeak)
 	c.Float(&e.Area)
 	wire.Varints(c, &e.SentIn)
 	wire.Varints(c, &e.PassedIn)
