@@ -268,7 +268,8 @@ func (e *Engine) Report(reached float64) ([]Report, error) {
 // interrupted. The report is nil where the handler isn't a Reporter, and its memory ends with yield. An error of yield
 // ends it.
 func (e *Engine) EachReport(reached float64, yield func(id SimprocID, hash uint64, report []byte) error) error {
-	for _, i := range e.byID {
+	for n, i := range e.byID {
+		e.prefetchReport(n)
 		p := &e.procs[i]
 		var report []byte
 		if r, ok := p.handler.(Reporter); ok {

@@ -14,3 +14,14 @@ TEXT ·prefetch(SB), NOSPLIT, $0-16
 	PREFETCHT0 64(AX)
 	PREFETCHT0 (BX)
 	RET
+
+// func prefetchLines(from unsafe.Pointer, lines int)
+TEXT ·prefetchLines(SB), NOSPLIT, $0-16
+	MOVQ from+0(FP), AX
+	MOVQ lines+8(FP), CX
+next:
+	PREFETCHT0 (AX)
+	ADDQ $64, AX
+	DECQ CX
+	JNZ  next
+	RET

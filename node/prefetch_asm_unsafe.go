@@ -12,3 +12,8 @@ import "unsafe"
 //
 //go:noescape
 func prefetch(two, one unsafe.Pointer)
+
+// prefetchLines asks for so many lines of memory, at least one, from an address on.
+//
+//go:noescape
+func prefetchLines(from unsafe.Pointer, lines int)

@@ -45,3 +45,21 @@ func (e *Engine) prefetch(s *pending) {
 		prefetch(unsafe.Pointer(&e.procs[en.proc]), unsafe.Pointer(e.store.at(en.ref)))
 	}
 }
+
+// What EachReport asks for beforehand: a report reads about all that a handler has.
+const (
+	reportFar   = 16 // simprocs before it: the simproc
+	reportNear  = 8  // … and its handler
+	reportLines = 16 // of its handler: a server of model/service has 15
+)
+
+// prefetchReport asks for the memory of those that report soon after the nth simproc.
+func (e *Engine) prefetchReport(n int) {
+	if far := n + reportFar; far < len(e.byID) {
+		prefetch(unsafe.Pointer(&e.procs[e.byID[far]]), nil)
+	}
+	if near := n + reportNear; near < len(e.byID) {
+		words := (*[2]unsafe.Pointer)(unsafe.Pointer(&e.procs[e.byID[near]].handler))
+		prefetchLines(words[1], reportLines)
+	}
+}
