@@ -138,6 +138,16 @@ type Gatherer interface {
 	Take(simproc int, report []byte) error
 }
 
+// Reserver is a Gatherer with much memory for what it adds up. The system gives memory when it is first written, and
+// takes longer for that than a report takes to be added: Reserve has it given beforehand, while workers simulate.
+type Reserver interface {
+	Gatherer
+
+	// Reserve writes the next stretch of that memory, for a millisecond or so, and reports whether there is more. It is
+	// called before the first Begin, as long as there is nothing else to do; perhaps never, or not to the end.
+	Reserve() (more bool)
+}
+
 // Checker is a Scenario whose structure has to be worked out before it is known to be good. Check is asked for in the
 // process that leads the run, between Load and Graph (GraphOf does that); workers don't need it.
 type Checker interface {

@@ -129,3 +129,52 @@ func TestGathered(t *testing.T) {
 		t.Errorf("found %q, want %q", o.calls, want)
 	}
 }
+
+// reserving is a Reserver that always has more to reserve; onReserve is what happens meanwhile.
+type reserving struct {
+	orderly
+	onReserve func(step int)
+	steps     int
+}
+
+func (r *reserving) Reserve() bool {
+	r.steps++
+	r.onReserve(r.steps)
+	return true
+}
+
+// Memory is reserved until there is something to merge, or the run ends, and no longer.
+func TestReserved(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		after func(s *schedule) // the third step
+		want  []string
+	}{
+		{"a report", func(s *schedule) {
+			s.gather(0, 5, resultsOf(0))
+			s.add(&result{Replication: Replication{Index: 0, Reached: 5}})
+			s.close(false)
+		}, []string{"begin 0 up to 5", "take 0 0001", "add 0 with 0"}},
+		{"a result", func(s *schedule) {
+			s.add(&result{Replication: Replication{Index: 0, Reached: 9}})
+			s.close(false)
+		}, []string{"begin 0 up to 9", "add 0 with 0"}},
+		{"the end", func(s *schedule) { s.close(true) }, nil},
+	} {
+		r := &reserving{}
+		s := &schedule{total: 1, next: 1, horizon: 9, accumulator: r, gatherer: r, mergedCh: make(chan struct{}),
+			results: make([]*result, 1)}
+		s.changed.L = &s.mu
+		r.onReserve = func(step int) {
+			if step == 3 {
+				c.after(s)
+			}
+		}
+		if err := s.merge(); err != nil {
+			t.Fatal(err)
+		}
+		if r.steps != 3 || !slices.Equal(r.calls, c.want) {
+			t.Errorf("%s: %d steps, then %q; want 3 and %q", c.name, r.steps, r.calls, c.want)
+		}
+	}
+}

@@ -164,6 +164,7 @@ func (s *schedule) close(discard bool) {
 // merge accumulates results in the order of their indices, until close; then those that are
 // left, behind one that was interrupted. It frees their reports.
 func (s *schedule) merge() error {
+	s.reserve()
 	begun := -1 // the replication that the gatherer is at
 	begin := func(rep scenario.Replication) {
 		if s.gatherer != nil && begun < rep.Index {
@@ -195,6 +196,21 @@ func (s *schedule) merge() error {
 		s.mu.Unlock()
 	}
 	return nil
+}
+
+// reserve has memory for results given as long as none are there.
+func (s *schedule) reserve() {
+	r, more := s.gatherer.(scenario.Reserver)
+	for more && s.empty() {
+		more = r.Reserve()
+	}
+}
+
+// empty reports whether there is nothing to merge yet, and may be later.
+func (s *schedule) empty() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.closed && s.count == 0 && len(s.gathered) == 0
 }
 
 // takeEach hands reports to the gatherer and releases their memory.

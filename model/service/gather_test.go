@@ -102,3 +102,57 @@ func TestGatheredExactlyOnce(t *testing.T) {
 		}
 	}
 }
+
+// Memory for results may be had beforehand, in steps, and never once there are results in it.
+func TestReservedBeforehand(t *testing.T) {
+	spec := bigSpec(3*reserveStep/2, 10, 1000)
+	spec.Settings.Horizon = 5
+	m := newModel(spec)
+	e := newEngine(t, m, 1, 0, nil)
+	if _, err := e.Run(1<<30, m.Horizon()); err != nil {
+		t.Fatal(err)
+	}
+	rep := reportOf(t, m, e, 0, m.Horizon())
+	var want, got bytes.Buffer
+	if err := summarize(t, m, []scenario.Replication{rep}).WriteJSON(&want, "", " "); err != nil {
+		t.Fatal(err)
+	}
+	var r scenario.Reserver = newTally(m)
+	steps := 1
+	for r.Reserve() {
+		steps++
+	}
+	if longest := len(rep.Reports); steps != (longest+reserveStep-1)/reserveStep {
+		t.Errorf("%d steps for %d simprocs", steps, longest)
+	}
+	parts := rep.Reports
+	rep.Reports = nil
+	r.Begin(rep)
+	for id, part := range parts {
+		if part == nil {
+			continue
+		}
+		if err := r.Take(id, part); err != nil {
+			t.Fatal(err)
+		}
+		if r.Reserve() {
+			t.Fatal("memory with sums in it is written over")
+		}
+	}
+	if err := r.Add(rep); err != nil {
+		t.Fatal(err)
+	}
+	if r.Reserve() {
+		t.Fatal("memory with sums in it is written over")
+	}
+	s, err := r.Summary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.(*Results).WriteJSON(&got, "", " "); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got.Bytes(), want.Bytes()) {
+		t.Errorf("reserved\n%.1000s\nwant\n%.1000s", got.Bytes(), want.Bytes())
+	}
+}

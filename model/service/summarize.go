@@ -39,6 +39,7 @@ type tally struct {
 	watched   map[int]bool    // nodes that phases are about
 	whole     *measure.Groups[sample]
 	full      int // replications in it: those that reached the horizon
+	reserved  int // of each column: elements for which there is memory
 
 	// Of the replication at hand.
 	at       *run       // nil: none
@@ -75,6 +76,30 @@ func (t *tally) Add(rep scenario.Replication) error {
 	}
 	t.add(r)
 	return nil
+}
+
+// reserveStep is how many elements of each column get memory at once: some 350 bytes together.
+const reserveStep = 1 << 12
+
+// Reserve implements scenario.Reserver.
+func (t *tally) Reserve() (more bool) {
+	if t.at != nil || len(t.rows) > 0 {
+		return false // there are sums in it
+	}
+	from := t.reserved
+	t.reserved += reserveStep
+	for _, left := range [...]bool{reserve(t.boxes, from), reserve(t.servers, from), reserve(t.picked, from),
+		reserve(t.edges, from), reserve(t.requests, from), reserve(t.taken, from)} {
+		more = more || left
+	}
+	return more
+}
+
+// reserve writes a column's elements from one on, all of which are zero, and reports whether there are more.
+func reserve[T any](column []T, from int) (more bool) {
+	end := min(from+reserveStep, len(column))
+	clear(column[min(from, end):end])
+	return end < len(column)
 }
 
 // Begin implements scenario.Gatherer.
