@@ -58,7 +58,10 @@ type Peer struct {
 	First, Workers int           // its workers' numbers: the first, and how many there are
 	Bell           *shm.Doorbell // of its pump, which workers here ring
 
-	// Session has what both sessions have in common: identity, timeouts, resend buffer. The rest is filled in.
+	// Sessions are those with that machine, by stream, where they were begun before the lanes were known: then Bridge's
+	// Apply, Changed and Acked are called for them, and Bridge.Close ends them.
+	Sessions [2]*session.Session
+	// Otherwise Session has what both have in common: identity, timeouts, resend buffer. The rest is filled in.
 	Session session.Config
 	// Dial connects one stream, on the lower machine of the two; nil on the other one, where Bridge.Accept is called.
 	Dial func(context.Context, session.Stream) (session.Conn, error)
@@ -186,6 +189,23 @@ func (b *Bridge) Accept(c session.Conn, h session.Hello) error {
 	}
 	return p.express.Accept(c, h)
 }
+
+// Apply, Changed and Acked are those of session.Config, for sessions that were there before the bridge: of one stream
+// of a machine that is among the peers.
+func (b *Bridge) Apply(machine int, on session.Stream, h session.Header, body []byte) error {
+	if on == session.Bulk {
+		return b.peer(machine).applyBulk(h, body)
+	}
+	return b.peer(machine).apply(h, body)
+}
+
+// Changed is for a new state of a session.
+func (b *Bridge) Changed(machine int, on session.Stream, s session.State) {
+	b.peer(machine).changed(on, s)
+}
+
+// Acked is for room in a session's resend buffer.
+func (b *Bridge) Acked(machine int, on session.Stream) { b.peer(machine).wake(on) }
 
 // Err gives the first thing that went wrong, once. The bridge is to be closed then.
 func (b *Bridge) Err() <-chan error { return b.errs }

@@ -33,6 +33,8 @@ type kind struct {
 	lost    time.Duration // window to reconnect in; 0: a minute
 	shown   func(self int) func([]Status) []Status
 	remote  func(self int) func(Status)
+	blind   bool // workers don't make and compare data, which takes longer than sending them
+	before  bool // sessions are there before the bridges
 	dialler func(*network) func(way) (session.Conn, error)
 }
 
@@ -154,6 +156,9 @@ func (m *mesh) bridge(w int, dial func(way) (session.Conn, error)) *Bridge {
 				return dial(way{w, v, on})
 			}
 		}
+		if m.k.before {
+			p.Sessions = m.begin(w, v, p)
+		}
 		cfg.Peers = append(cfg.Peers, p)
 		cfg.Out = append(cfg.Out, Lane{From: w, To: v, Machine: v, Window: m.k.window, Body: m.lanes[w][v][0],
 			Bell: m.bells[w][w], Pool: m.own[w]})
@@ -163,6 +168,30 @@ func (m *mesh) bridge(w int, dial func(way) (session.Conn, error)) *Bridge {
 	b, err := New(cfg)
 	must(m.t, err)
 	return b
+}
+
+// begin starts the sessions with a machine, which are up before any bridge is.
+func (m *mesh) begin(w, v int, p Peer) (both [2]*session.Session) {
+	for _, on := range []session.Stream{session.Express, session.Bulk} {
+		cfg := p.Session
+		cfg.Self, cfg.Peer, cfg.Stream = w, v, on
+		if p.Dial != nil {
+			cfg.Dial = func(ctx context.Context) (session.Conn, error) { return p.Dial(ctx, on) }
+		}
+		cfg.Apply = func(h session.Header, body []byte) error {
+			<-m.ready
+			return m.bridges[w].Apply(v, on, h, body)
+		}
+		cfg.Changed = func(s session.State) {
+			<-m.ready
+			m.bridges[w].Changed(v, on, s)
+		}
+		cfg.Acked = func() { m.bridges[w].Acked(v, on) }
+		var err error
+		both[on], err = session.New(cfg)
+		must(m.t, err)
+	}
+	return both
 }
 
 func (m *mesh) slot(w int) []byte { return m.slots[w*idle.SlotBytes : (w+1)*idle.SlotBytes] }

@@ -59,6 +59,9 @@ func newPeer(b *Bridge, cfg *Peer) (*peer, error) {
 	if cfg.Bell == nil {
 		return nil, errors.New("Bell is required")
 	}
+	if (cfg.Sessions[0] == nil) != (cfg.Sessions[1] == nil) {
+		return nil, errors.New("one session, want both or none")
+	}
 	return &peer{b: b, machine: cfg.Machine, cfg: cfg, bell: cfg.Bell, outByID: map[uint32]*outLane{},
 		inByID: map[uint32]*inLane{}, bulkWake: make(chan struct{}, 1), pumped: make(chan struct{})}, nil
 }
@@ -69,29 +72,50 @@ func (p *peer) connect() (err error) {
 	defer p.turn.Unlock()
 	p.bulkTurn.Lock()
 	defer p.bulkTurn.Unlock()
-	if p.express, err = p.open(session.Express, p.apply, &p.over, &p.again, p.bell.Ring); err == nil {
-		p.bulk, err = p.open(session.Bulk, p.applyBulk, &p.bulkOver, &p.bulkAgain, p.wakeBulk)
+	if p.express, p.bulk = p.cfg.Sessions[session.Express], p.cfg.Sessions[session.Bulk]; p.express != nil {
+		p.again.Store(true) // the connections may be there already
+		p.bulkAgain.Store(true)
+		return nil
+	}
+	if p.express, err = p.open(session.Express, p.apply); err == nil {
+		p.bulk, err = p.open(session.Bulk, p.applyBulk)
 	}
 	return err
 }
 
-func (p *peer) open(on session.Stream, apply func(session.Header, []byte) error, over, again *atomic.Bool,
-	wake func()) (*session.Session, error) {
+func (p *peer) open(on session.Stream, apply func(session.Header, []byte) error) (*session.Session, error) {
 	cfg := p.cfg.Session
-	cfg.Self, cfg.Peer, cfg.Stream, cfg.Apply, cfg.Acked = p.b.cfg.Machine, p.machine, on, apply, wake
-	cfg.Changed = func(s session.State) {
-		switch s {
-		case session.Up:
-			again.Store(true)
-		case session.Lost, session.Ended:
-			over.Store(true)
-		}
-		wake()
-	}
+	cfg.Self, cfg.Peer, cfg.Stream, cfg.Apply = p.b.cfg.Machine, p.machine, on, apply
+	cfg.Acked = func() { p.wake(on) }
+	cfg.Changed = func(s session.State) { p.changed(on, s) }
 	if dial := p.cfg.Dial; dial != nil {
 		cfg.Dial = func(ctx context.Context) (session.Conn, error) { return dial(ctx, on) }
 	}
 	return session.New(cfg)
+}
+
+// changed takes the new state of a session.
+func (p *peer) changed(on session.Stream, s session.State) {
+	again, over := &p.again, &p.over
+	if on == session.Bulk {
+		again, over = &p.bulkAgain, &p.bulkOver
+	}
+	switch s {
+	case session.Up:
+		again.Store(true)
+	case session.Lost, session.Ended:
+		over.Store(true)
+	}
+	p.wake(on)
+}
+
+// wake wakes who sends on a session.
+func (p *peer) wake(on session.Stream) {
+	if on == session.Bulk {
+		p.wakeBulk()
+	} else {
+		p.bell.Ring()
+	}
 }
 
 // wakeBulk wakes who carries payloads.
