@@ -33,6 +33,10 @@ import (
 const programVariable = "DISCO_GROUP_PROGRAM"
 
 func TestMain(m *testing.M) {
+	if arguments := os.Getenv(launcherVariable); arguments != "" {
+		fmt.Fprintln(os.Stderr, launch(arguments))
+		os.Exit(1)
+	}
 	if os.Getenv(programVariable) != "" {
 		app.MainWith(Commands())
 	}

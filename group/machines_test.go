@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -24,9 +25,10 @@ type listener struct {
 // startListener starts an agent on a free port of a loopback address.
 func startListener(t *testing.T, ip string, args ...string) *listener {
 	t.Helper()
-	l := &listener{started: start(t, nil, append([]string{"agent", "--listen", ip + ":0", "--program",
-		"/proc/self/exe"},
-		args...)...)}
+	if !slices.Contains(args, "--program") {
+		args = append(args, "--program", "/proc/self/exe")
+	}
+	l := &listener{started: start(t, nil, append([]string{"agent", "--listen", ip + ":0"}, args...)...)}
 	seen := l.expect(t, "takes runs at ")
 	_, rest, _ := strings.Cut(seen[len(seen)-1], "takes runs at ")
 	l.address, _, _ = strings.Cut(rest, ",")

@@ -41,6 +41,7 @@ type sessions struct {
 
 	mu      sync.Mutex
 	all     map[int]*pair
+	dialers []*stream.Dialer
 	closing bool
 }
 
@@ -100,6 +101,7 @@ func (l *sessions) config(p offer.Peer, s session.Stream, peers int) session.Con
 		Changed: func(state session.State) { l.change(p.Machine, s, state) }, Acked: func() {}}
 	if l.cfg.self < p.Machine {
 		d := &stream.Dialer{Address: p.Address, Run: l.cfg.identity.Run, Security: l.cfg.security}
+		l.dialers = append(l.dialers, d)
 		cfg.Dial = func(ctx context.Context) (session.Conn, error) { return d.Dial(ctx) }
 	}
 	return cfg
@@ -168,6 +170,9 @@ func (l *sessions) close(reason string) error {
 		all.Go(func() { s.Close(reason) })
 	}
 	all.Wait()
+	for _, d := range l.dialers { // this process may be about to exit
+		d.Wait()
+	}
 	var failures []error
 	for _, s := range sessions {
 		if err := s.Err(); err != nil && reason == "" {

@@ -138,9 +138,13 @@ func (o *Offered) leave() (end func()) {
 
 // follow passes an agent's reports on, and takes them after Close, too.
 func (r *Run) follow(machine int, o *Offered) {
-	for {
+	for ended := false; ; {
 		m, err := o.Receive()
 		last := err != nil
+		if last && ended {
+			err = io.EOF // its agent may have ended as well
+		}
+		ended = ended || !last && m.Type == TypeEnded
 		if last && err != io.EOF {
 			err = fmt.Errorf("%v: its agent says nothing more about the run: %w", &r.targets[machine], err)
 		}

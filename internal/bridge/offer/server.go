@@ -29,6 +29,9 @@ const (
 // offerLimit is how long a stream may take to make its offer.
 const offerLimit = 5 * time.Second
 
+// closeLimit is how long clients may take to notice that the server has ended.
+const closeLimit = time.Second
+
 // Work is a run that an agent has taken: its bridge.
 type Work interface {
 	// Take gives it a message of the launcher's: begin, go, done. An error ends the stream, and so the run.
@@ -87,7 +90,9 @@ func (s *Server) Close() error {
 	s.once.Do(func() {
 		close(s.closing)
 		err = s.listener.Close()
-		s.grpc.Stop()
+		late := time.AfterFunc(closeLimit, s.grpc.Stop)
+		s.grpc.GracefulStop() // what was sent last arrives
+		late.Stop()
 	})
 	s.ended.Wait()
 	return err

@@ -30,6 +30,7 @@ type Dialer struct {
 	Rate   func() float64
 	Chosen func(Choice)
 
+	ending  sync.WaitGroup // connections whose Close was called
 	mu      sync.Mutex
 	settled bool // Auto has chosen
 	chosen  Compression
@@ -59,6 +60,10 @@ func (d *Dialer) Dial(ctx context.Context) (session.Conn, error) {
 	}
 	return c, nil
 }
+
+// Wait returns when nothing of the connections runs any more whose Close was called, which takes a moment: what was
+// sent on them has arrived, if the other side reads it. A process that exits before may keep the last of it.
+func (d *Dialer) Wait() { d.ending.Wait() }
 
 // agree does TLS and opens the stream.
 func (d *Dialer) agree(raw net.Conn) (*dialled, error) {
@@ -109,6 +114,7 @@ func (d *Dialer) agree(raw net.Conn) (*dialled, error) {
 		return nil, w.reason(err)
 	}
 	c := &dialled{frames: frames{stream: stream}, client: stream, cc: cc, raw: raw, watched: w, cancel: cancel,
+		ending:   &d.ending,
 		received: make(chan struct{}), aborted: make(chan struct{})}
 	if compression == Auto {
 		c.sample = d.newSample(c)
@@ -147,7 +153,8 @@ type dialled struct {
 	raw     net.Conn
 	watched *watched
 	cancel  context.CancelFunc
-	sample  *sample // nil: none is taken
+	sample  *sample         // nil: none is taken
+	ending  *sync.WaitGroup // the Dialer's
 
 	sending  sync.Mutex    // held while something is sent, as long as the other side takes nothing
 	last     bool          // nothing more may be sent; under sending
@@ -189,7 +196,7 @@ func (c *dialled) Close() {
 		if c.sample != nil {
 			c.sample.end()
 		}
-		go c.end()
+		c.ending.Go(c.end)
 	})
 }
 

@@ -62,14 +62,17 @@ func Serve(l net.Listener, cfg ServerConfig) *Server {
 	return s
 }
 
-// Close ends all connections, and returns when nothing of the server runs any more.
+// Close ends all connections, and returns when nothing of the server runs any more. What was sent on those whose Accept
+// has returned arrives before, if the other side reads it within a moment.
 func (s *Server) Close() error {
 	var err error
 	s.once.Do(func() {
 		close(s.closing)
 		err = s.listener.Close()
 		s.waiting.close()
-		s.grpc.Stop()
+		late := time.AfterFunc(moment, s.grpc.Stop)
+		s.grpc.GracefulStop()
+		late.Stop()
 	})
 	s.ended.Wait()
 	return err
