@@ -86,13 +86,13 @@ arm64: ## build and vet for arm64
 
 .PHONY: unit
 unit: ## the tests of the plain build
-	$(GO) test -timeout $(TIMEOUT) ./...
+	GO=$(GO) sh internal/ci/test.sh -timeout $(TIMEOUT)
 
 # The checked build asserts its invariants as it runs. -short leaves out the longest
 # runs, which are there for their statistics.
 .PHONY: checked
 checked: ## the tests of the checked build
-	$(GO) test -timeout $(TIMEOUT) -short -tags invariants ./...
+	GO=$(GO) sh internal/ci/test.sh -timeout $(TIMEOUT) -short -tags invariants
 
 # docs/simulation-testing.md. Failures print the seed that replays them.
 SCHEDULES ?= 2000
@@ -108,8 +108,7 @@ simulate: ## simulated runs of the checked build (SCHEDULES=n SEED=n for others)
 race: ## short tests under the race detector, where there is a C compiler
 	@cc=$$($(GO) env CC); \
 	if command -v $${cc%% *} >/dev/null 2>&1; then \
-		echo "$(GO) test -timeout $(TIMEOUT) -race -short ./..."; \
-		GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 $(GO) test -timeout $(TIMEOUT) -race -short ./...; \
+		GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 GO=$(GO) sh internal/ci/test.sh -timeout $(TIMEOUT) -race -short; \
 	else \
 		echo "SKIPPED: the tests under the race detector, because there is no C compiler ($$cc)"; \
 	fi

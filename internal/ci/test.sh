@@ -1,0 +1,39 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Runs `go test FLAGS ./...`. Where CI is set, packages that failed are tested once more, alone: tests that start servers
+# and kill processes have limits of time, and two packages' processes on two processors have gone past them. What passes
+# then is told aloud: it is a defect of the test or of what it tests, to be found by running it beside a load.
+#
+#	GO=go     the command
+#	CI=true   test again what failed; otherwise a failure is the end
+#
+# There is no second try for what load doesn't explain: what doesn't build, a data race, a panic (time limits of a package
+# are some), a broken invariant, a differing hash, or more than three packages.
+set -u
+go=${GO:-go}
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 130' INT TERM
+
+# tests runs them, shows what they print, and keeps it in a file.
+tests() {
+	file=$1
+	shift
+	echo "$go test $*"
+	{ "$go" test "$@" 2>&1; echo $? >"$dir/status"; } | tee "$dir/$file"
+	return "$(cat "$dir/status")"
+}
+
+tests first "$@" ./... && exit 0
+status=$(cat "$dir/status")
+[ -n "${CI:-}" ] || exit "$status"
+failed=$(awk '$1 == "FAIL" && NF == 3 && $3 ~ /^[0-9.]+s$/ { print $2 }' "$dir/first")
+whole=$(awk '$1 == "FAIL" && NF > 2 && $3 !~ /^[0-9.]+s$/ { print $2 }' "$dir/first")
+never='DATA RACE|panic: |fatal error: |SIGSEGV|invariant broken|[Hh]ash'
+if [ -z "$failed" ] || [ -n "$whole" ] || grep -Eq "$never" "$dir/first" || [ "$(echo "$failed" | wc -l)" -gt 3 ]; then
+	exit "$status"
+fi
+echo "tested again, alone:" $failed
+# shellcheck disable=SC2086 # one argument for each package
+tests second -count=1 -p 1 "$@" $failed || exit "$(cat "$dir/status")"
+grep -E '^ *--- FAIL: |^FAIL	' "$dir/first" | sed 's/^/FAILED BESIDE OTHERS, PASSED ALONE: /'

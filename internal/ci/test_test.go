@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ci
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// failsOnce is a test that fails at its first run.
+func failsOnce(how string) string {
+	return `if f, err := os.OpenFile("was-here", os.O_CREATE|os.O_EXCL, 0o600); err == nil { f.Close(); ` + how + ` }`
+}
+
+// canaries are the tests of the packages of a module.
+var canaries = map[string]string{
+	"good": "", "bad": `t.Fatal("always")`, "syntax": "+",
+	"once": failsOnce(`t.Fatal("late")`), "two": failsOnce(`t.Fatal("late")`), "three": failsOnce(`t.Fatal("late")`),
+	"four": failsOnce(`t.Fatal("late")`), "hash": failsOnce(`t.Fatal("trace hash")`),
+	"dies": failsOnce(`panic("late")`),
+}
+
+// The script tests again, alone, what may have failed because of what ran beside it, says so, and nothing else.
+func TestTestScript(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes ten seconds")
+	}
+	script, err := filepath.Abs("test.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		packages, ci string
+		ok           bool
+		want, never  string
+	}{
+		{"good", "true", true, "ok  \tm/good", "again"},
+		{"good once", "true", true, "FAILED BESIDE OTHERS, PASSED ALONE: --- FAIL: TestIt", "alone: m/good"},
+		{"once two", "true", true, "FAILED BESIDE OTHERS, PASSED ALONE: FAIL\tm/two", ""},
+		{"once", "", false, "FAIL\tm/once", "again"},
+		{"bad", "true", false, "tested again, alone: m/bad", "PASSED ALONE"},
+		{"once bad", "true", false, "tested again", "PASSED ALONE"},
+		{"once two three four", "true", false, "FAIL\tm/four", "again"},
+		{"hash", "true", false, "trace hash", "again"},
+		{"dies", "true", false, "panic: late", "again"},
+		{"once syntax", "true", false, "setup failed", "again"},
+	} {
+		dir := t.TempDir()
+		write := func(name, text string) {
+			path := filepath.Join(dir, name)
+			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write("go.mod", "module m\n\ngo 1.26\n")
+		for _, p := range strings.Fields(c.packages) {
+			write(p+"/it_test.go", "package it\n\nimport (\"os\"; \"testing\")\n\nvar _ = os.Args\n\n"+
+				"func TestIt(t *testing.T) {\n"+canaries[p]+"\n}\n")
+		}
+		cmd := exec.Command("sh", script, "-short")
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "GOFLAGS=", "CI="+c.ci)
+		out, err := cmd.CombinedOutput()
+		said := string(out)
+		if (err == nil) != c.ok || !strings.Contains(said, c.want) || c.never != "" && strings.Contains(said, c.never) {
+			t.Errorf("%s, CI=%s: %v, want success %v, %q and not %q:\n%s", c.packages, c.ci, err, c.ok, c.want, c.never,
+				said)
+		}
+	}
+}
