@@ -101,7 +101,14 @@ func groupBytes(dir groupDir) int64 {
 	if used == math.MaxInt64 {
 		return used
 	}
-	return max(limit-used, 0) + cacheBytes(readText(path.Join(dir.path, "memory.stat")))
+	return leftBytes(limit, used, cacheBytes(readText(path.Join(dir.path, "memory.stat"))))
+}
+
+// leftBytes is what a group has left, of whose memory the kernel takes the file caches back when it is wanted. The
+// numbers are read one after the other: the caches may be larger than what was used before, and version 1's limit for
+// none is nearly the largest number, so nothing is added to it.
+func leftBytes(limit, used, caches int64) int64 {
+	return max(limit-max(used-caches, 0), 0)
 }
 
 // cacheBytes sums up the file caches in the text of a memory.stat, which version
@@ -115,7 +122,7 @@ func cacheBytes(stat string) (sum int64) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if name == prefix+"active_file" || name == prefix+"inactive_file" {
 			if n := parseBytes(value); n != math.MaxInt64 {
-				sum += n
+				sum += min(n, math.MaxInt64-sum)
 			}
 		}
 	}

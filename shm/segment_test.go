@@ -402,6 +402,8 @@ func TestAvailableTexts(t *testing.T) {
 		{"100\n", "30\n", "anon 5\nactive_file 3\ninactive_file 4\n", 77},
 		{"100\n", "30\n", "active_file 3\ntotal_active_file 1\ntotal_inactive_file 1\n", 72},
 		{"100\n", "130\n", "", 0},
+		{"9223372036854771712\n", "30\n", "active_file 9000\ninactive_file 1\n", 9223372036854771712},
+		{"100\n", "30\n", "active_file 9223372036854775806\ninactive_file 9223372036854775806\n", 100},
 	} {
 		write("max", c.max)
 		write("now", c.now)
