@@ -149,7 +149,7 @@ func (l *Lane) check(p *peer) error {
 	case l.Window < WindowMin || l.Window > math.MaxInt32:
 		return fmt.Errorf("window of %d bytes, want %d to %d", l.Window, WindowMin, math.MaxInt32)
 	case l.Bell == nil || l.Body == nil:
-		return errors.New("Body and Bell are required")
+		return errors.New("no Body or no Bell, want both")
 	}
 	return nil
 }

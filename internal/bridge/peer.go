@@ -57,7 +57,7 @@ func newPeer(b *Bridge, cfg *Peer) (*peer, error) {
 		return nil, errors.New("it is there twice")
 	}
 	if cfg.Bell == nil {
-		return nil, errors.New("Bell is required")
+		return nil, errors.New("no Bell, want one")
 	}
 	if (cfg.Sessions[0] == nil) != (cfg.Sessions[1] == nil) {
 		return nil, errors.New("one session, want both or none")
