@@ -338,7 +338,7 @@ func (l *inLane) reset() {
 	}
 }
 
-// lanesOf names the lane in a frame's header for errors.
+// unknownLane names the lane of a frame's header that isn't one of this bridge's.
 func unknownLane(h session.Header) error {
 	return badHead(offsetLane, fmt.Sprintf("lane %d to %d", h.Lane>>16, h.Lane&0xFFFF), "one from that machine to here")
 }
