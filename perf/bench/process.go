@@ -160,7 +160,7 @@ func (p *process) died() error {
 
 // endTime is how long a process whose orders have ended may take until it has ended, too. One that spins while the
 // processors are busy takes some of it; one that is stopped would never end.
-const endTime = time.Second
+const endTime = 5 * time.Second
 
 // kill ends the process, if it hasn't ended, and takes its status. Its orders end first: then a working process
 // ends by itself, with status 0.
@@ -170,8 +170,10 @@ func (p *process) kill() {
 	}
 	p.ended = true
 	p.orders.Close()
-	late := time.AfterFunc(endTime, func() { _ = p.cmd.Process.Kill() })
+	group := -p.cmd.Process.Pid // with the programs that it has started
+	late := time.AfterFunc(endTime, func() { _ = syscall.Kill(group, syscall.SIGKILL) })
 	_ = p.cmd.Wait()
+	_ = syscall.Kill(group, syscall.SIGKILL)
 	p.fell = late.Stop() && p.cmd.ProcessState != nil && !p.cmd.ProcessState.Success()
 	p.answers.Close()
 }
