@@ -104,7 +104,9 @@ func (f *feed) differs() (s metastore.State, ok bool) {
 // run goes on until the feed is closed. A watch ends when it has been away for so long that its revision is no longer
 // kept, when its server has lost the leader, or when the user's rights change: each time it is listed again.
 func (f *feed) run() {
-	defer f.ping() // it is closed
+	// The client's end may be seen here before it has come to this feed. Who is told then would find nothing new, and
+	// hear no more.
+	defer func() { f.close(); f.ping() }()
 	for f.closed.Err() == nil {
 		// In a goroutine of its own, whose large stack goes when it ends.
 		var revision int64
