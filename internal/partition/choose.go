@@ -4,6 +4,7 @@ package partition
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/disco-sim/disco/node"
@@ -43,9 +44,9 @@ func fastest(g *node.Graph, p *predictor, of []int32, cyclic []bool, pinned bool
 	}
 	moved := slices.Clone(of)
 	best := p.improve(moved, workers, pins, pinned)
-	fewest := moved
+	fewest, reached := moved, p.reached(g, pins, cyclic)
 	for _, fewer := range p.counts(workers) {
-		if pinned || p.least(fewer) >= best {
+		if pinned || p.least(fewer) >= best || p.leastOfMesh(fewer) > reached {
 			continue
 		}
 		try := slices.Clone(pins)
@@ -63,6 +64,19 @@ func fastest(g *node.Graph, p *predictor, of []int32, cyclic []bool, pinned bool
 	}
 	emptyLast(of, workers)
 	return all / best
+}
+
+// reached is the time of a placement over as many workers as run at once, where leastOfMesh knows more than least: most
+// other numbers needn't be tried then. Where there are links it is +Inf.
+func (p *predictor) reached(g *node.Graph, pins []int32, cyclic []bool) float64 {
+	few := min(p.run.Workers, p.run.Processors)
+	if p.leastOfMesh(few) == 0 {
+		return math.Inf(1)
+	}
+	try := slices.Clone(pins)
+	minCut(g, few, try, cyclic)
+	seconds, _ := p.seconds(try, few)
+	return seconds
 }
 
 // near tells whether a placement over all workers is left as it is where another one takes best.

@@ -17,8 +17,15 @@ type adjacency struct {
 // components gives every vertex the number of its strongly connected component (Tarjan, SIAM J. Comput. 1(2), 1972). It
 // keeps a path of its own instead of recursing: scenarios may be a million nodes deep.
 func (g *adjacency) components(proceed func() error) ([]int32, error) {
+	return new(componentSearch).components(g, proceed)
+}
+
+// components is adjacency.components in the memory of the last search, which ends what that has returned.
+func (t *componentSearch) components(g *adjacency, proceed func() error) ([]int32, error) {
 	n := len(g.start) - 1
-	t := componentSearch{adjacency: g, index: make([]int32, n), low: make([]int32, n), next: slices.Clone(g.start[:n])}
+	t.adjacency, t.last, t.count = g, 0, 0
+	t.index, t.low = zeros(t.index, n), zeros(t.low, n)
+	t.next = append(t.next[:0], g.start[:n]...)
 	for root := range int32(n) {
 		if t.index[root] == 0 {
 			t.search(root)
@@ -40,6 +47,15 @@ type componentSearch struct {
 	next        []uint32
 	stack, path []int32
 	last, count int32
+}
+
+// zeros is n zeros, in the memory of old where they fit.
+func zeros(old []int32, n int) []int32 {
+	if cap(old) < n {
+		return make([]int32, n)
+	}
+	clear(old[:n])
+	return old[:n]
 }
 
 func (t *componentSearch) enter(v int32) {

@@ -19,20 +19,56 @@ type flow struct {
 	simprocs        int    // vertices below are simprocs, numbered by their ids
 	hubs, lanes     int    // the first of each; lanes are the last vertices
 	merged          []bool // by worker: its simprocs are one vertex; nil: none
-	space           *adjacency
+	has             []bool // by worker: it has nodes
+	used            int    // how many of them have
+	*flowSpace
+}
+
+// flowSpace is memory that one flow after the other uses.
+type flowSpace struct {
+	adjacency
+	search componentSearch
+	size   []int32 // by component
+	lane   []int32 // by sender × workers + receiver: its number + 1; 0: there is no lane
+	pairs  []int32 // by lane: sender × workers + receiver
 }
 
 // newFlow makes the graph in which each simproc is a vertex of its own. Those of a worker that has too many classes for
 // the engine share one bound there, and are one vertex once merged is set. Each graph of its edges is made in
-// space.
-func newFlow(s *node.Structure, of []int32, workers int, space *adjacency) *flow {
-	f := &flow{s: s, of: of, workers: workers, layers: len(s.Simprocs()), simprocs: s.NumSimprocs(), space: space}
+// space, as are the lanes: the flow is valid until the next one.
+func newFlow(s *node.Structure, of []int32, workers int, space *flowSpace) *flow {
+	f := &flow{s: s, of: of, workers: workers, layers: len(s.Simprocs()), simprocs: s.NumSimprocs(), flowSpace: space,
+		has: make([]bool, workers)}
 	f.hubs = f.simprocs + workers // behind one vertex for each worker, which stands for all of its simprocs
 	f.lanes = f.hubs + workers*len(s.Meshes())
+	for _, w := range of {
+		if !f.has[w] {
+			f.has[w], f.used = true, f.used+1
+		}
+	}
+	f.lane, f.pairs = zeros(f.lane, workers*workers), f.pairs[:0]
+	eachLink(s, func(_ node.SimprocID, _, n, to int) { f.open(of[n], of[to]) })
+	for from := range f.has {
+		for to := range f.has {
+			if len(s.Meshes()) > 0 && f.has[from] && f.has[to] {
+				f.open(int32(from), int32(to))
+			}
+		}
+	}
 	return f
 }
 
-func (f *flow) vertices() int { return f.lanes + f.workers*f.workers }
+// open makes the lane between two workers, unless it is there. Most of many workers have none between them, and what
+// isn't there costs a search nothing.
+func (f *flow) open(from, to int32) {
+	pair := from*int32(f.workers) + to
+	if from != to && f.lane[pair] == 0 {
+		f.pairs = append(f.pairs, pair)
+		f.lane[pair] = int32(len(f.pairs))
+	}
+}
+
+func (f *flow) vertices() int { return f.lanes + len(f.pairs) }
 
 // vertex is that of a simproc of a node.
 func (f *flow) vertex(id node.SimprocID, n int) int32 {
@@ -42,8 +78,9 @@ func (f *flow) vertex(id node.SimprocID, n int) int32 {
 	return int32(id)
 }
 
-func (f *flow) lane(from, to int32) int32 {
-	return int32(f.lanes + int(from)*f.workers + int(to))
+// laneOf is the vertex of a lane.
+func (f *flow) laneOf(from, to int32) int32 {
+	return int32(f.lanes) + f.lane[int(from)*f.workers+int(to)] - 1
 }
 
 func (f *flow) hub(worker int32, mesh int) int32 {
@@ -70,7 +107,7 @@ func (f *flow) edges(visit func(from, to int32, lookahead float64)) {
 			visit(x, y, f.s.Lookahead(k))
 			return
 		}
-		lane := f.lane(from, to)
+		lane := f.laneOf(from, to)
 		visit(x, lane, f.s.Lookahead(k))
 		visit(lane, y, 0)
 	})
@@ -79,20 +116,16 @@ func (f *flow) edges(visit func(from, to int32, lookahead float64)) {
 
 // meshEdges makes each mesh a hub in each worker, with lanes between all workers that have nodes.
 func (f *flow) meshEdges(visit func(from, to int32, lookahead float64)) {
-	has := make([]bool, f.workers)
-	for _, w := range f.of {
-		has[w] = true
-	}
 	for m, mesh := range f.s.Meshes() {
 		for n, w := range f.of {
 			first := node.SimprocID(n * f.layers)
 			visit(f.vertex(first+node.SimprocID(mesh.From), n), f.hub(w, m), mesh.Lookahead)
 			visit(f.hub(w, m), f.vertex(first+node.SimprocID(mesh.To), n), 0)
 		}
-		for from := range has {
-			for to := range has {
-				if from != to && has[from] && has[to] {
-					lane := f.lane(int32(from), int32(to))
+		for from := range f.has {
+			for to := range f.has {
+				if from != to && f.has[from] && f.has[to] {
+					lane := f.laneOf(int32(from), int32(to))
 					visit(f.hub(int32(from), m), lane, 0)
 					visit(lane, f.hub(int32(to), m), 0)
 				}
@@ -104,7 +137,7 @@ func (f *flow) meshEdges(visit func(from, to int32, lookahead float64)) {
 // graph is the graph of the edges with a lookahead of at most most, or the one with all of these turned round.
 // It visits the edges twice, to count and to fill in. The result is valid until the next call.
 func (f *flow) graph(most float64, turned bool) *adjacency {
-	g := f.space
+	g := &f.adjacency
 	g.start = slices.Grow(g.start[:0], f.vertices()+2)[:f.vertices()+2]
 	clear(g.start)
 	each := func(visit func(from, to int32)) {
@@ -141,8 +174,8 @@ func (f *flow) tooManyClasses() (merged []bool) {
 	if f.workers <= 3 {
 		return nil // 2 peers, reached and reaching or not: 16 classes at the most
 	}
-	in := f.marks(f.graph(math.Inf(1), false), func(lane int) int { return lane / f.workers })
-	out := f.marks(f.graph(math.Inf(1), true), func(lane int) int { return lane % f.workers })
+	in := f.marks(f.graph(math.Inf(1), false), func(pair int) int { return pair / f.workers })
+	out := f.marks(f.graph(math.Inf(1), true), func(pair int) int { return pair % f.workers })
 	classes := make([]map[string]bool, f.workers)
 	words := (f.workers + 63) / 64
 	for v := range f.simprocs {
@@ -168,7 +201,7 @@ func (f *flow) tooManyClasses() (merged []bool) {
 }
 
 // marks is the set of peers whose lanes reach a vertex of g without another lane between, a bit for each peer.
-func (f *flow) marks(g *adjacency, peer func(lane int) int) []uint64 {
+func (f *flow) marks(g *adjacency, peer func(pair int) int) []uint64 {
 	words := (f.workers + 63) / 64
 	marks := make([]uint64, f.lanes*words)
 	todo, waits := []int32(nil), make([]bool, f.lanes)
@@ -182,7 +215,7 @@ func (f *flow) marks(g *adjacency, peer func(lane int) int) []uint64 {
 		}
 	}
 	for v := f.lanes; v < f.vertices(); v++ {
-		p := peer(v - f.lanes)
+		p := peer(int(f.pairs[v-f.lanes]))
 		for _, to := range g.to[g.start[v]:g.start[v+1]] {
 			mark(to, p/64, 1<<(p%64))
 		}
@@ -202,10 +235,10 @@ func (f *flow) marks(g *adjacency, peer func(lane int) int) []uint64 {
 // closes tells whether there is a cycle over a lane of edges with a lookahead of at most most: whether a lane is in a
 // component with another vertex.
 func (f *flow) closes(most float64) bool {
-	of, _ := f.graph(most, false).components(func() error { return nil })
-	size := make([]int32, len(of)) // by component
+	of, _ := f.search.components(f.graph(most, false), func() error { return nil }) // which never fails
+	f.size = zeros(f.size, int(f.search.count))
 	for _, c := range of {
-		size[^c]++
+		f.size[^c]++
 	}
-	return slices.ContainsFunc(of[f.lanes:], func(c int32) bool { return size[^c] > 1 })
+	return slices.ContainsFunc(of[f.lanes:], func(c int32) bool { return f.size[^c] > 1 })
 }

@@ -81,6 +81,17 @@ type Partition struct {
 	// long as with one worker the run is predicted to take; 0 where the scenario doesn't say enough. Saved is how many
 	// times as long it would take if the workers that MinCut has left empty had nodes as well; 1 where none is.
 	Rounds, Slowdown, Saved float64
+
+	// Unused is how many workers without a node LeaveOut has taken away.
+	Unused int
+}
+
+// LeaveOut takes away the workers behind the last one that has a node: there is nothing for them to do. Nodes keep
+// their workers.
+func (p *Partition) LeaveOut() {
+	used := int(slices.Max(p.Of)) + 1
+	p.Unused += p.Workers - used
+	p.Workers, p.Work, p.Nodes = used, p.Work[:used], p.Nodes[:used]
 }
 
 // Renumber gives each worker another number: numbers[w] is that of worker w.

@@ -41,7 +41,7 @@ type predictor struct {
 	epochs float64   // different ones that these have, no more
 	mesh   []float64 // events per simulated second, by mesh
 	steps  []float64 // the lookaheads that there are, rising
-	space  adjacency // of one flow at a time
+	space  flowSpace // of one flow at a time
 }
 
 // newPredictor fails only where a's proceed does.
@@ -84,6 +84,26 @@ func (p *predictor) least(workers int) float64 {
 	return p.events * eventSeconds / float64(min(workers, p.run.Processors))
 }
 
+// leastOfMesh is the same where everybody sends to all others, and nothing else is sent: then every worker has lanes to
+// all others, and each mesh of which a node passes on what it gets closes cycles over them. It is for placements in
+// which all of the workers have nodes. 0 where there are links, or no such mesh.
+func (p *predictor) leastOfMesh(workers int) float64 {
+	lookahead := math.Inf(1)
+	for _, m := range p.s.Meshes() {
+		if m.From >= m.To {
+			lookahead = min(lookahead, m.Lookahead)
+		}
+	}
+	if p.s.NumLinks() > 0 || math.IsInf(lookahead, 1) || workers == 1 {
+		return 0
+	}
+	rounds := min(p.epochs, 1/lookahead)
+	round := roundOf(float64(workers*(workers-1)), workers, p.run.Processors)
+	// Where rounds counts them as none, the work takes a hundred times as long as they do.
+	least := min(p.least(workers)+rounds*round, 100*rounds*round)
+	return least * (1 - 1e-9) // sums in another order differ
+}
+
 // seconds is the predicted time of a simulated second, and how many rounds of messages it takes.
 func (p *predictor) seconds(of []int32, workers int) (all, rounds float64) {
 	return p.secondsBelow(of, workers, math.Inf(1))
@@ -120,29 +140,10 @@ func (p *predictor) secondsBelow(of []int32, workers int, limit float64) (all, r
 	if work >= limit {
 		return work, 0
 	}
-	round := p.roundSeconds(of, workers)
-	rounds = p.rounds(of, workers, work/round, func(rounds float64) bool { return work+rounds*round >= limit })
+	f := newFlow(p.s, of, workers, &p.space)
+	round := roundOf(float64(len(f.pairs)), f.used, p.run.Processors) // a promise for each lane
+	rounds = p.rounds(f, work/round, func(rounds float64) bool { return work+rounds*round >= limit })
 	return work + rounds*round, rounds
-}
-
-// roundSeconds is what one round of messages takes: a promise for each lane, by all workers that have nodes.
-func (p *predictor) roundSeconds(of []int32, workers int) float64 {
-	has, used, promises := make([]bool, workers), 0, 0
-	for _, w := range of {
-		if !has[w] {
-			has[w], used = true, used+1
-		}
-	}
-	lanes := make([]bool, workers*workers)
-	eachLink(p.s, func(_ node.SimprocID, _, n, to int) {
-		if lane := int(of[n])*workers + int(of[to]); of[n] != of[to] && !lanes[lane] {
-			lanes[lane], promises = true, promises+1
-		}
-	})
-	if len(p.mesh) > 0 {
-		promises = used * (used - 1)
-	}
-	return roundOf(float64(promises), used, p.run.Processors)
 }
 
 // roundOf is what a round takes with so many lanes between workers that have nodes.
@@ -157,7 +158,7 @@ func roundOf(lanes float64, workers, processors int) float64 {
 // rounds is how many rounds of messages a simulated second takes. Fewer than cost a hundredth of the work, which takes
 // as long as so many rounds, are none. Where they are tooMany, it is any
 // number that is tooMany.
-func (p *predictor) rounds(of []int32, workers int, work float64, tooMany func(rounds float64) bool) float64 {
+func (p *predictor) rounds(f *flow, work float64, tooMany func(rounds float64) bool) float64 {
 	from, _ := slices.BinarySearch(p.steps, 1/p.epochs)
 	to, found := slices.BinarySearch(p.steps, 100/work)
 	if found {
@@ -172,7 +173,6 @@ func (p *predictor) rounds(of []int32, workers int, work float64, tooMany func(r
 		return min(p.epochs, 1/p.steps[k])
 	}
 	// A cycle that closes while all simprocs are vertices of their own also does where some are one.
-	f := newFlow(p.s, of, workers, &p.space)
 	slow := sort.Search(to, func(k int) bool { return !tooMany(with(k)) })
 	if slow > 0 && f.closes(p.steps[slow-1]) {
 		return with(slow - 1)

@@ -149,7 +149,7 @@ func TestClosesAgainstDumb(t *testing.T) {
 		for n := range of {
 			of[n] = int32(rng.IntN(workers))
 		}
-		f := newFlow(structure(g), of, workers, &adjacency{})
+		f := newFlow(structure(g), of, workers, &flowSpace{})
 		f.merged = f.tooManyClasses()
 		for _, most := range []float64{0, 1, 2} {
 			got, want := f.closes(most), f.dumbCloses(most)
@@ -199,12 +199,116 @@ func TestTooManyClasses(t *testing.T) {
 		g.Links = append(g.Links, link(peers+i, i, 1, 0))
 		of[peers+i] = int32(1 + i)
 	}
-	merged := newFlow(structure(g), of, 1+peers, &adjacency{}).tooManyClasses()
+	merged := newFlow(structure(g), of, 1+peers, &flowSpace{}).tooManyClasses()
 	if merged == nil || !merged[0] || slices.Contains(merged[1:], true) {
 		t.Errorf("merged are %v, want worker 0 alone", merged)
 	}
 	g.Links = g.Links[:node.ClassesMax-1] // and one class of those that nobody reaches
-	if merged = newFlow(structure(g), of, 1+peers, &adjacency{}).tooManyClasses(); merged != nil {
+	if merged = newFlow(structure(g), of, 1+peers, &flowSpace{}).tooManyClasses(); merged != nil {
 		t.Errorf("merged are %v, want none", merged)
+	}
+}
+
+// What is found sooner is what is found at leisure, to the bit, where it is below the limit, and no less than that
+// elsewhere.
+func TestSecondsBelow(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	below, sooner := 0, 0
+	for range 300 {
+		g := network(rng, 3+rng.IntN(12), math.Pow(10, -rng.Float64()*6), 1000)
+		switch rng.IntN(3) {
+		case 0:
+			g = service(1+rng.IntN(12), 1000)
+		case 1:
+			g.Meshes = []node.Mesh{{Lookahead: math.Pow(10, -rng.Float64()*6), Rate: 100}}
+		}
+		g.Epochs = [...]float64{0, 50}[rng.IntN(2)]
+		p, workers := predictorOf(g, Run{Processors: 1 + rng.IntN(8), Seconds: 1e9}), 1+rng.IntN(8)
+		for range 10 {
+			of := make([]int32, len(g.Nodes))
+			for n := range of {
+				of[n] = int32(rng.IntN(workers))
+			}
+			want, rounds := p.seconds(of, workers)
+			for _, limit := range []float64{want, math.Nextafter(want, math.Inf(1)), want * 2 * rng.Float64()} {
+				got, n := p.secondsBelow(of, workers, limit)
+				switch {
+				case want < limit && (got != want || n != rounds):
+					t.Fatalf("%v s in %v rounds below %v s, want %v s in %v: %v placed %v", got, n, limit, want,
+						rounds, g, of)
+				case want >= limit && got < limit:
+					t.Fatalf("%v s below %v s, want no less than that, as it is %v s: %v placed %v", got, limit,
+						want, g, of)
+				case want < limit:
+					below++
+				case got != want:
+					sooner++
+				}
+			}
+		}
+	}
+	if below == 0 || sooner == 0 {
+		t.Errorf("%d below the limit, %d found sooner: nothing was tested", below, sooner)
+	}
+}
+
+// Where everybody sends to all others, no placement in which all workers have nodes takes less than the least.
+func TestLeastOfMesh(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	close := 0
+	for range 2000 {
+		g := graph(ones(2 + rng.IntN(20)))
+		g.Simprocs = []string{"a", "b"}
+		for n := range g.Nodes {
+			g.Nodes[n].Work, g.Nodes[n].Shared = 1000*rng.Float64(), rng.IntN(2) == 0
+		}
+		for range 1 + rng.IntN(3) {
+			from := rng.IntN(2)
+			g.Meshes = append(g.Meshes, node.Mesh{From: from, To: rng.IntN(1 + from),
+				Lookahead: math.Pow(10, 1-rng.Float64()*7), Rate: 100 * rng.Float64()})
+		}
+		g.Epochs = [...]float64{0, 50}[rng.IntN(2)]
+		workers := 1 + rng.IntN(len(g.Nodes))
+		p := predictorOf(g, Run{Processors: 1 + rng.IntN(8), Seconds: 1})
+		of := make([]int32, len(g.Nodes))
+		for i, n := range rng.Perm(len(of)) {
+			if of[n] = int32(i); i >= workers {
+				of[n] = int32(rng.IntN(workers))
+			}
+		}
+		least := p.leastOfMesh(workers)
+		if seconds, _ := p.seconds(of, workers); seconds < least {
+			t.Fatalf("%v s over %d workers, want at least %v: %v placed %v", seconds, workers, least, g, of)
+		} else if seconds < 1.5*least {
+			close++
+		}
+	}
+	if close == 0 {
+		t.Error("the least is far below all: it is of no use")
+	}
+}
+
+// What is left out are workers without nodes, and nodes stay where they are.
+func TestLeaveOut(t *testing.T) {
+	g := service(12, 1000)
+	made, err := Make(structure(g), Run{Workers: 14, Processors: 1, Seconds: 1e9}, MinCut, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of, nodes, empty := slices.Clone(made.Of), slices.Clone(made.Nodes), slices.Index(made.Nodes, 0)
+	if empty < 1 {
+		t.Fatalf("nodes %v: no worker was left empty, nothing is tested", made.Nodes)
+	}
+	for range 2 { // once is enough
+		made.LeaveOut()
+		if made.Workers != empty || made.Unused != 14-empty || !slices.Equal(made.Nodes, nodes[:empty]) ||
+			len(made.Work) != empty || !slices.Equal(made.Of, of) {
+			t.Errorf("%d workers, %d unused, nodes %v placed %v; want %d, the others unused, %v placed %v",
+				made.Workers, made.Unused, made.Nodes, made.Of, empty, nodes[:empty], of)
+		}
 	}
 }
