@@ -27,14 +27,14 @@ func spread(l *launch.Launch) string {
 	if l.Transport() == launch.TransportInproc {
 		how, one = "goroutines of one process", "in this process"
 	}
+	p := l.Placement()
 	if l.Workers() == 1 {
-		return "1 worker (" + one + ")"
+		return "1 worker (" + one + ")" + unused(l, p.Unused)
 	}
 	if l.Spread() == launch.SpreadReplications {
 		return fmt.Sprintf("%d workers (%s), each simulating whole replications", l.Workers(),
 			strings.TrimSuffix(how, ", shared memory"))
 	}
-	p := l.Placement()
 	const shown = 8
 	nodes := make([]string, 0, shown)
 	for i, n := range p.Nodes {
@@ -50,16 +50,25 @@ func spread(l *launch.Launch) string {
 	if !math.IsInf(p.Lookahead, 1) {
 		text += " with a lookahead " + lookaheadText("of", p.Lookahead)
 	}
-	switch empty := len(p.Nodes) - occupied(p.Nodes); {
+	switch empty := p.Unused + len(p.Nodes) - occupied(p.Nodes); {
 	case empty > 0:
-		text += fmt.Sprintf("; %d without nodes, because with them it would take %s times as long, as the workers "+
-			"would wait for each other or take turns on %s", empty, ratio(p.Saved), count(l.Processors(), "processor"))
+		text += unused(l, empty)
 	case p.Slowdown > slowdownNoted:
 		text += fmt.Sprintf("; that is predicted to take %s times as long as one worker, with %s rounds of promises "+
 			"for each event: fewer workers are faster, and --partition mincut without --placement finds how many",
 			ratio(p.Slowdown), ratio(p.Rounds))
 	}
 	return text
+}
+
+// unused says why so many of the workers that were asked for have no nodes; "" of none.
+func unused(l *launch.Launch, workers int) string {
+	if workers == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %d more without nodes, because with them it would take %s times as long, as the workers "+
+		"would wait for each other or take turns on %s", workers, ratio(l.Placement().Saved),
+		count(l.Processors(), "processor"))
 }
 
 // slowdownNoted is how many times as long as with one worker a run may be predicted to take before it says so.

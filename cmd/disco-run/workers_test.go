@@ -88,7 +88,8 @@ func TestManyWorkersTakeNoTurns(t *testing.T) {
 func TestReportOfWhatWorkersCost(t *testing.T) {
 	bin := build(t, "")
 	for flags, want := range map[string][]string{
-		"": {"with 64 + 0 + 0", "7 without nodes, because with them it would take ", "take turns on 2 processors"},
+		"": {"1 worker (in this process); 7 more without nodes, because with them it would take ",
+			"take turns on 2 processors"},
 		"--partition round-robin": {"(round-robin)", "predicted to take ",
 			" rounds of promises for each event: fewer workers",
 			"the workers waited for each other: ", " idle jumps for each event"},

@@ -166,6 +166,10 @@ func (l *Launch) place(g *node.Structure) error {
 	} else if err != nil {
 		return &configError{err}
 	}
+	if cfg.Machines == nil {
+		placement.LeaveOut()
+		workers = placement.Workers
+	}
 	machines, err := l.spread(g, placement)
 	if err != nil {
 		return err
@@ -193,6 +197,7 @@ func (l *Launch) checkFits(f *footprint) error {
 	if l.cfg.Machines != nil {
 		bytes, segments = 0, l.plan.Workers() // here are their boards only
 	}
+	f.workers = l.placement.Workers
 	input := 0
 	if l.shared() {
 		input = l.input.Segment().Size
@@ -251,7 +256,8 @@ func (l *Launch) Spread() string { return l.cfg.Spread }
 // Partition is the way in which nodes are dealt out.
 func (l *Launch) Partition() partition.Method { return l.cfg.Partition }
 
-// Workers is how many will run: at most one for each node, or for each replication.
+// Workers is how many will run: at most one for each node, or for each replication, and none that the placement has
+// left without a node.
 func (l *Launch) Workers() int { return l.sets * l.placement.Workers }
 
 // threads is how many workers of a set on a machine have nodes, and how many threads each of them has that take in and
@@ -313,8 +319,12 @@ func (l *Launch) spinsInTurn() string {
 		"processors: this takes many times as long as --wait adaptive or --ingress duty", l.cfg.Processors)
 }
 
-// fewerWorkers is the remark that not all workers asked for will run.
+// fewerWorkers is the remark that the scenario or the replications can't be divided among as many workers as were asked
+// for, "" where they can. Why the placement uses fewer still is said with the placement.
 func (l *Launch) fewerWorkers() string {
+	if l.sets*(l.placement.Workers+l.placement.Unused) >= l.cfg.Workers {
+		return ""
+	}
 	if l.cfg.Spread == SpreadReplications {
 		return fmt.Sprintf("%d workers were asked for, but there are %d replications to spread: running with %d",
 			l.cfg.Workers, l.cfg.Replications, l.Workers())

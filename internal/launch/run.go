@@ -65,8 +65,8 @@ type WorkerStats struct {
 // of ctx ends the run at once, with ErrEnded.
 func (l *Launch) Run(ctx context.Context) (*Outcome, error) {
 	began := time.Now()
-	if l.Workers() < l.cfg.Workers {
-		l.note(l.fewerWorkers())
+	if text := l.fewerWorkers(); text != "" {
+		l.note(text)
 	}
 	if text := l.spinsInTurn(); text != "" {
 		l.note(text)
