@@ -59,7 +59,8 @@ type Peer struct {
 	Bell           *shm.Doorbell // of its pump, which workers here ring
 
 	// Sessions are those with that machine, by stream, where they were begun before the lanes were known: then Bridge's
-	// Apply, Changed and Acked are called for them, and Bridge.Close ends them.
+	// Apply, Changed and Acked are called for them. They stay the caller's, who may use them for another bridge when
+	// this one is closed.
 	Sessions [2]*session.Session
 	// Otherwise Session has what both have in common: identity, timeouts, resend buffer. The rest is filled in.
 	Session session.Config
@@ -78,6 +79,7 @@ type Status struct {
 // Config says what a bridge joins.
 type Config struct {
 	Machine int
+	Set     uint16 // of workers, that frames name: of several bridges over the same sessions each has another one
 	Peers   []Peer
 	Out, In []Lane // from workers here, and to them
 
@@ -87,7 +89,7 @@ type Config struct {
 	Remote func(Status)
 
 	// Workers are all of this machine, the first of which has number First, and Jump is the memory of its jump words
-	// (package idle). nil: idle moments aren't looked for. Machines are numbered from 0 without a gap otherwise.
+	// (package idle). nil: idle moments aren't looked for.
 	Workers []Worker
 	First   int
 	Jump    []byte
@@ -108,6 +110,9 @@ type Bridge struct {
 	stop     chan struct{} // closed when pumps are to end
 	ending   atomic.Bool   // stop is closed
 	ended    sync.WaitGroup
+
+	using  sync.RWMutex // of frames that are applied; closed is written with it held
+	closed bool
 }
 
 // New opens the lanes' ends and starts the sessions. Nothing is taken from a lane before Go.
@@ -191,21 +196,43 @@ func (b *Bridge) Accept(c session.Conn, h session.Hello) error {
 }
 
 // Apply, Changed and Acked are those of session.Config, for sessions that were there before the bridge: of one stream
-// of a machine that is among the peers.
+// of another machine, and frames of this bridge's set. They do nothing when the bridge is closed.
 func (b *Bridge) Apply(machine int, on session.Stream, h session.Header, body []byte) error {
-	if on == session.Bulk {
-		return b.peer(machine).applyBulk(h, body)
+	b.using.RLock()
+	defer b.using.RUnlock()
+	p := b.peer(machine)
+	switch {
+	case b.closed:
+		return nil
+	case p == nil:
+		return badHead(offsetSet, fmt.Sprint("set ", h.Set), "one with workers on that machine")
+	case on == session.Bulk:
+		return p.applyBulk(h, body)
 	}
-	return b.peer(machine).apply(h, body)
+	return p.apply(h, body)
 }
 
 // Changed is for a new state of a session.
 func (b *Bridge) Changed(machine int, on session.Stream, s session.State) {
-	b.peer(machine).changed(on, s)
+	if p := b.peer(machine); p != nil {
+		p.changed(on, s)
+	}
 }
 
 // Acked is for room in a session's resend buffer.
-func (b *Bridge) Acked(machine int, on session.Stream) { b.peer(machine).wake(on) }
+func (b *Bridge) Acked(machine int, on session.Stream) {
+	if p := b.peer(machine); p != nil {
+		b.wake(p, on)
+	}
+}
+
+func (b *Bridge) wake(p *peer, on session.Stream) {
+	b.using.RLock()
+	defer b.using.RUnlock()
+	if !b.closed { // else the doorbell may be unmapped
+		p.wake(on)
+	}
+}
 
 // Err gives the first thing that went wrong, once. The bridge is to be closed then.
 func (b *Bridge) Err() <-chan error { return b.errs }
@@ -231,19 +258,23 @@ func (b *Bridge) Prepare(replication int) error {
 	return nil
 }
 
-// Go begins the replication.
+// Go begins the replication. State frames are sent anew, since those before may have come before the bridge there.
 func (b *Bridge) Go() {
 	for _, p := range b.peers {
 		p.turn.Lock()
 		p.running = true
 		p.turn.Unlock()
+		p.again.Store(true)
+		p.bulkAgain.Store(true)
+		p.wakeBulk()
 		p.bell.Ring()
 	}
 }
 
-// Close ends the bridge. If nothing has gone wrong, it waits until the other machines have all that was taken from
-// lanes and close as well, at most for the sessions' timeouts. Then both ends of the lanes' rings are closed. Its error
-// is the first thing that went wrong, also when Err has returned it.
+// Close ends the bridge, and with it sessions that it has begun: if nothing has gone wrong, it waits until the other
+// machines have all that was taken from lanes and close as well, at most for the sessions' timeouts. Then both ends of
+// the lanes' rings are closed, and the bridge uses their memory no longer. Its error is the first thing that went
+// wrong, also when Err has returned it.
 func (b *Bridge) Close() error {
 	reason := ""
 	failed := b.failed.Load()
@@ -267,13 +298,14 @@ func (b *Bridge) close(reason string) error {
 	b.ended.Wait()
 	var all sync.WaitGroup
 	for _, p := range b.peers {
-		for _, s := range []*session.Session{p.express, p.bulk} {
-			if s != nil {
-				all.Go(func() { s.Close(reason) })
-			}
+		for _, s := range p.own() {
+			all.Go(func() { s.Close(reason) })
 		}
 	}
 	all.Wait()
+	b.using.Lock()
+	defer b.using.Unlock()
+	b.closed = true
 	var err error
 	for _, p := range b.peers {
 		err = errors.Join(err, p.close())

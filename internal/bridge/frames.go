@@ -186,4 +186,4 @@ func bad(at int, found, allowed any) error {
 func badHead(at int, found, allowed any) error { return bad(at-session.HeaderBytes, found, allowed) }
 
 // offsetType, offsetLane and offsetReplication are fields of the header.
-const offsetType, offsetLane, offsetReplication = 1, 24, 28
+const offsetType, offsetSet, offsetLane, offsetReplication = 1, 2, 24, 28

@@ -130,7 +130,7 @@ func (p *peer) takeIn(l *inLane, body []byte, old bool) error {
 		return err
 	}
 	if !old {
-		p.b.detector.came(p.machine, h.events)
+		p.b.detector.came(p.rank, h.events)
 	}
 	at, events := batchHead, uint32(0)
 	for n := range h.records {

@@ -190,6 +190,7 @@ func (m *mesh) begin(w, v int, p Peer) (both [2]*session.Session) {
 		var err error
 		both[on], err = session.New(cfg)
 		must(m.t, err)
+		m.begun = append(m.begun, both[on])
 	}
 	return both
 }

@@ -223,7 +223,7 @@ func (p *peer) takeRecords(l *outLane) (work bool, err error) {
 	}
 	head.put(body)
 	p.express.Shrink(used)
-	p.b.detector.sent(p.machine, head.events)
+	p.b.detector.sent(p.rank, head.events)
 	if l.rec == nil {
 		l.ring.Release()
 	}

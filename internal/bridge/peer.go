@@ -20,6 +20,7 @@ import (
 type peer struct {
 	b             *Bridge
 	machine       int
+	rank          int // of the machine among all of the set
 	cfg           *Peer
 	bell          *shm.Doorbell
 	express, bulk *session.Session
@@ -106,7 +107,7 @@ func (p *peer) changed(on session.Stream, s session.State) {
 	case session.Lost, session.Ended:
 		over.Store(true)
 	}
-	p.wake(on)
+	p.b.wake(p, on)
 }
 
 // wake wakes who sends on a session.
@@ -127,7 +128,7 @@ func (p *peer) wakeBulk() {
 }
 
 func (p *peer) header(t session.Type, lane uint32) session.Header {
-	return session.Header{Type: t, Lane: lane, Replication: p.replication}
+	return session.Header{Type: t, Set: p.b.cfg.Set, Lane: lane, Replication: p.replication}
 }
 
 // gone is why a session has ended, of which this bridge knows nothing.
@@ -267,7 +268,7 @@ func (p *peer) grant(s *session.Session, all bool, of func(*inLane) *credit, scr
 	if len(b) == 0 {
 		return false
 	}
-	copy(s.State(session.Header{Type: session.Credit}, len(b)), b)
+	copy(s.State(p.header(session.Credit, 0), len(b)), b)
 	return true
 }
 
@@ -279,7 +280,7 @@ const showEvery = 5 * time.Millisecond
 
 // show sends what workers here show, if it has changed: now and then, and before the pump sleeps.
 func (p *peer) show(again bool) bool {
-	if p.b.cfg.Shown == nil {
+	if p.b.cfg.Shown == nil || !p.running { // until Go, workers may show what was before
 		return false
 	}
 	now := time.Now()
@@ -292,7 +293,7 @@ func (p *peer) show(again bool) bool {
 	}
 	p.shownAt = now
 	p.shown = append(p.shown[:0], p.local...)
-	b := p.express.State(session.Header{Type: session.Status}, statusBytes*len(p.shown))
+	b := p.express.State(p.header(session.Status, 0), statusBytes*len(p.shown))
 	for i := range p.shown {
 		p.shown[i].put(b[statusBytes*i:])
 	}
@@ -319,7 +320,7 @@ func (p *peer) apply(h session.Header, body []byte) error {
 	case session.Credit:
 		return p.applyCredit(body, (*outLane).recordsWindow)
 	case session.Status:
-		return p.applyStatus(body)
+		return p.applyStatus(h, body)
 	case session.Quiet, session.Jump:
 		return p.b.detector.apply(p, h.Type, body)
 	case session.Pong:
@@ -394,8 +395,11 @@ func (p *peer) applyCredit(body []byte, of func(*outLane) *window) error {
 	return nil
 }
 
-// applyStatus takes what workers there show.
-func (p *peer) applyStatus(body []byte) error {
+// applyStatus takes what workers there show in this replication.
+func (p *peer) applyStatus(h session.Header, body []byte) error {
+	p.mu.Lock()
+	old := h.Replication < p.replication
+	p.mu.Unlock()
 	if len(body)%statusBytes != 0 {
 		return bad(0, fmt.Sprint("a body of ", len(body)), fmt.Sprint("a multiple of ", statusBytes))
 	}
@@ -404,7 +408,7 @@ func (p *peer) applyStatus(body []byte) error {
 		if first, n := p.cfg.First, p.cfg.Workers; s.Worker < first || s.Worker >= first+n {
 			return bad(at, fmt.Sprint("worker ", s.Worker), fmt.Sprintf("%d to %d", first, first+n-1))
 		}
-		if p.b.cfg.Remote != nil {
+		if p.b.cfg.Remote != nil && !old {
 			p.b.cfg.Remote(s)
 		}
 	}
@@ -448,10 +452,18 @@ func (p *peer) close() error {
 		l.out.Close()
 	}
 	var errs error
-	for _, s := range []*session.Session{p.express, p.bulk} {
-		if s != nil {
-			errs = errors.Join(errs, s.Err())
-		}
+	for _, s := range p.own() {
+		errs = errors.Join(errs, s.Err())
 	}
 	return errs
+}
+
+// own are the sessions that the bridge has begun.
+func (p *peer) own() (sessions []*session.Session) {
+	for on, s := range []*session.Session{p.express, p.bulk} {
+		if s != nil && p.cfg.Sessions[on] == nil {
+			sessions = append(sessions, s)
+		}
+	}
+	return sessions
 }

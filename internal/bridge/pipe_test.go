@@ -3,20 +3,20 @@
 package bridge
 
 import (
-	"errors"
-	"io"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/disco-sim/disco/internal/session"
+	"github.com/disco-sim/disco/internal/session/pipetest"
 )
 
 // network joins bridges, and knows how many messages are under way.
 type network struct {
 	t       testing.TB
 	bridges []*Bridge
+	begun   []*session.Session // before the bridges
 	ready   chan struct{}
 	mu      sync.Mutex
 	ways    map[way]*counts
@@ -78,7 +78,7 @@ func (c *counted) Receive() ([]byte, error) {
 // pipes gives dialling by connections in memory, which change what they get, if it isn't nil.
 func (n *network) pipes(change func(session.Conn) session.Conn) func(way) (session.Conn, error) {
 	return func(w way) (session.Conn, error) {
-		x, y := newPipe(8)
+		x, y := pipetest.New[*session.Buffer](8)
 		a := n.dialled(w, x)
 		n.serving.Go(func() {
 			m, err := y.Receive()
@@ -182,71 +182,9 @@ func (n *network) close() {
 		})
 	}
 	all.Wait()
+	for _, s := range n.begun {
+		all.Go(func() { s.Close("") })
+	}
+	all.Wait()
 	n.serving.Wait()
 }
-
-// pipe is one end of a connection in memory: messages wait in slots, which are used again.
-type pipe struct {
-	out, in *slots
-	taken   int // slot that the reader has, or -1
-}
-
-type slots struct {
-	bytes      [][]byte
-	full, free chan int
-	closed     chan struct{}
-	once       *sync.Once // of both directions
-}
-
-var errPipe = errors.New("pipe: closed")
-
-// newPipe makes a connection that holds so many messages each way.
-func newPipe(n int) (a, b *pipe) {
-	closed, once := make(chan struct{}), new(sync.Once)
-	direction := func() *slots {
-		s := &slots{make([][]byte, n), make(chan int, n), make(chan int, n), closed, once}
-		for i := range n {
-			s.free <- i
-		}
-		return s
-	}
-	x, y := direction(), direction()
-	return &pipe{x, y, -1}, &pipe{y, x, -1}
-}
-
-func (p *pipe) Send(b *session.Buffer) error {
-	defer b.Free()
-	select {
-	case <-p.out.closed:
-		return errPipe
-	case i := <-p.out.free:
-		p.out.bytes[i] = append(p.out.bytes[i][:0], b.Bytes()...)
-		p.out.full <- i
-		return nil
-	}
-}
-
-func (p *pipe) Receive() ([]byte, error) {
-	if p.taken >= 0 {
-		p.in.free <- p.taken
-		p.taken = -1
-	}
-	select {
-	case p.taken = <-p.in.full:
-		return p.in.bytes[p.taken], nil
-	default:
-	}
-	select {
-	case p.taken = <-p.in.full:
-		return p.in.bytes[p.taken], nil
-	case <-p.in.closed:
-	}
-	select { // what was sent before
-	case p.taken = <-p.in.full:
-		return p.in.bytes[p.taken], nil
-	default:
-		return nil, io.EOF
-	}
-}
-
-func (p *pipe) Close() { p.in.once.Do(func() { close(p.in.closed) }) }

@@ -23,6 +23,7 @@ type Worker struct {
 type detector struct {
 	workers []Worker
 	count   *idle.Counts
+	rank    int   // of this machine among all of the set, whose counts are in that order
 	looks   *peer // whose pump looks
 	leads   *peer // machine of the leader; nil: this one
 
@@ -44,8 +45,15 @@ func (b *Bridge) openDetector() (err error) {
 	d := &detector{workers: b.cfg.Workers, count: idle.NewCounts(machines)}
 	lowest := b.cfg.Machine
 	for _, p := range b.peers {
-		if p.machine < 0 || p.machine >= machines || b.cfg.Machine >= machines {
-			return fmt.Errorf("bridge: machines %d and %d, want 0 to %d", b.cfg.Machine, p.machine, machines-1)
+		for _, other := range b.peers {
+			if other.machine < p.machine {
+				p.rank++
+			}
+		}
+		if p.machine < b.cfg.Machine {
+			d.rank++
+		} else {
+			p.rank++
 		}
 		if d.looks == nil || p.machine < d.looks.machine {
 			d.looks = p
@@ -82,16 +90,16 @@ func (d *detector) counted() {
 }
 
 // came counts events that are about to be put into rings, and sent those that were put into a frame.
-func (d *detector) came(machine int, events uint32) {
+func (d *detector) came(rank int, events uint32) {
 	if d != nil && events > 0 {
-		d.count.Came(machine, uint64(events))
+		d.count.Came(rank, uint64(events))
 		d.counted()
 	}
 }
 
-func (d *detector) sent(machine int, events uint32) {
+func (d *detector) sent(rank int, events uint32) {
 	if d != nil && events > 0 {
-		d.count.Sent(machine, uint64(events))
+		d.count.Sent(rank, uint64(events))
 		d.counted()
 	}
 }
@@ -119,7 +127,7 @@ func (d *detector) look(p *peer) (work bool, err error) {
 		d.leads.bell.Ring()
 		return true, nil
 	}
-	return true, d.take(p.b.cfg.Machine, &q, p.b)
+	return true, d.take(d.rank, &q, p.b)
 }
 
 func same(a, b *idle.Quiet) bool {
@@ -128,8 +136,8 @@ func same(a, b *idle.Quiet) bool {
 }
 
 // take is the leader's: a machine stands still. mu is held.
-func (d *detector) take(machine int, q *idle.Quiet, b *Bridge) error {
-	j, ok, err := d.leader.Take(machine, *q)
+func (d *detector) take(rank int, q *idle.Quiet, b *Bridge) error {
+	j, ok, err := d.leader.Take(rank, *q)
 	if err != nil || !ok {
 		return err
 	}
@@ -186,7 +194,7 @@ func (d *detector) body(of appender, due bool, b []byte) []byte {
 // state adds a state frame, whose body lies in scratch.
 func (p *peer) state(t session.Type, body []byte) {
 	p.scratch = body
-	copy(p.express.State(session.Header{Type: t}, len(body)), body)
+	copy(p.express.State(p.header(t, 0), len(body)), body)
 }
 
 // apply takes a quiet or a jump frame.
@@ -199,7 +207,7 @@ func (d *detector) apply(p *peer, t session.Type, body []byte) error {
 	var err error
 	if t == session.Quiet {
 		if err = d.parsed.Parse(body); err == nil {
-			err = d.take(p.machine, &d.parsed, p.b)
+			err = d.take(p.rank, &d.parsed, p.b)
 		}
 	} else {
 		var j idle.Jump

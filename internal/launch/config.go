@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/disco-sim/disco/internal/child"
+	"github.com/disco-sim/disco/internal/machine"
 	"github.com/disco-sim/disco/internal/outfile"
 	"github.com/disco-sim/disco/internal/partition"
 	"github.com/disco-sim/disco/internal/placement"
@@ -87,6 +88,10 @@ type Config struct {
 	// Machines are the machines on which the workers run, as processes of the same program; nil: this one. It stays the
 	// caller's, and is there for as long as the run is.
 	Machines *child.Process
+
+	// BridgeBytes is how much the windows of all lanes to other machines, and from them, have together on each machine;
+	// each has 16 KiB at least. 0: machine.WindowBytesDefault. It changes speed only.
+	BridgeBytes int
 
 	// Spread is what is dealt out to the workers: SpreadNodes, SpreadReplications, or
 	// empty, which is the latter where every worker gets a replication, and no
@@ -219,6 +224,12 @@ func (cfg *Config) validate() error {
 	}
 	if cfg.Processors < 1 {
 		return badConfig("processors: found %d, want 1 or more", cfg.Processors)
+	}
+	if cfg.BridgeBytes == 0 {
+		cfg.BridgeBytes = machine.WindowBytesDefault
+	}
+	if cfg.BridgeBytes < 1 || cfg.BridgeBytes > math.MaxInt32 {
+		return badConfig("bridge-bytes: found %d, want 1 to %d", cfg.BridgeBytes, math.MaxInt32)
 	}
 	if err := cfg.checkSpread(); err != nil {
 		return err

@@ -184,7 +184,7 @@ func (l *Launch) place(g *node.Structure) error {
 	}
 	l.structure, l.input.Placed, l.placement, l.sets = g, placed, placement, sets
 	l.plan = machine.NewPlan(machines, partition.Traffic(g, placement.Of, workers), cfg.Tuning,
-		machine.WindowBytesDefault)
+		cfg.BridgeBytes)
 	return nil
 }
 
@@ -274,11 +274,11 @@ func (l *Launch) threads(plan *machine.Plan, on int32) (workers, each int) {
 	return workers, 1
 }
 
-// crowded tells whether more threads of workers that have nodes wait for each other on a machine than can run there at
-// once.
+// crowded tells whether more threads of workers that have nodes, and of a bridge's pumps, wait for each other on a
+// machine than can run there at once.
 func (l *Launch) crowded(plan *machine.Plan, on int32) bool {
 	workers, each := l.threads(plan, on)
-	return workers*each > l.cfg.machineProcessors(on)
+	return workers*each+plan.Others(int(on)) > l.cfg.machineProcessors(on)
 }
 
 // Processors is how many of the workers can run at once.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,8 +21,10 @@ import (
 	"github.com/disco-sim/disco/internal/partition"
 	"github.com/disco-sim/disco/internal/procfs"
 	"github.com/disco-sim/disco/internal/workerproc"
+	"github.com/disco-sim/disco/model/devstone"
 	"github.com/disco-sim/disco/model/network"
 	"github.com/disco-sim/disco/model/phold"
+	"github.com/disco-sim/disco/model/queueing"
 	"github.com/disco-sim/disco/model/service"
 	"github.com/disco-sim/disco/scenario"
 )
@@ -57,8 +60,8 @@ func TestMain(m *testing.M) {
 }
 
 func kinds() scenario.Registry {
-	r, err := scenario.NewRegistry(service.Kind(), network.Kind(), phold.Kind(), launchtest.Kind(),
-		launchtest.StreamKind())
+	r, err := scenario.NewRegistry(service.Kind(), network.Kind(), queueing.Kind(), phold.Kind(), devstone.Kind(),
+		launchtest.Kind(), launchtest.StreamKind())
 	if err != nil {
 		panic(err)
 	}
@@ -177,26 +180,36 @@ func tokens(t *testing.T, out *Outcome) *launchtest.Summary {
 
 func transports() []string { return []string{TransportShm, TransportInproc} }
 
-// away is the transport, in these tests, of workers on another machine, which is this one.
-const away = "away"
+// Transports, in these tests, of workers on other machines, all of which are this one.
+const (
+	away  = "away" // on one
+	over2 = "over 2 machines"
+	over3 = "over 3 machines"
+)
 
 // everywhere are the transports, with workers elsewhere.
-func everywhere() []string { return append(transports(), away) }
+func everywhere() []string { return append(transports(), away, over2) }
 
-// settled replaces away by a child, which done ends.
+// machinesOf is on how many machines that aren't this one the workers are with a transport.
+func machinesOf(transport string) int {
+	return slices.Index([]string{"", away, over2, over3}, transport)
+}
+
+// settled replaces the transports that aren't there by a child, which done ends.
 func settled(t testing.TB, cfg Config) (_ Config, done func()) {
-	if cfg.Transport != away {
+	n := machinesOf(cfg.Transport)
+	if n < 0 {
 		return cfg, func() {}
 	}
-	p := startChild(t, cfg)
+	p := startChild(t, cfg, childtest.Options{Machines: n})
 	cfg.Transport, cfg.Machines = TransportShm, p
 	return cfg, p.Close
 }
 
 // startChild starts the child of a run.
-func startChild(t testing.TB, cfg Config, args ...string) *child.Process {
+func startChild(t testing.TB, cfg Config, o childtest.Options) *child.Process {
 	t.Helper()
-	p, err := child.Start(child.Config{Executable: "/proc/self/exe", Args: args, Workers: cfg.Workers,
+	p, err := child.Start(child.Config{Executable: "/proc/self/exe", Args: o.Args(), Workers: cfg.Workers,
 		Log: workerproc.NewLineWriter(cfg.Stderr)})
 	if err != nil {
 		t.Fatal(err)

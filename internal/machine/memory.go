@@ -131,6 +131,13 @@ func (m *Memory) segment(cfg shm.Config, format func([]byte) error) (*shm.Segmen
 // Boards are the boards of all workers, mirrors among them. They stay m's.
 func (m *Memory) Boards() []*shm.Segment { return m.boards }
 
+// Lane is the lane between two workers, of whom one is here; nil: there is none. It stays m's, as Pool's does.
+func (m *Memory) Lane(from, to int) *shm.Segment { return m.lanes[from][to] }
+
+// Pool is the pool in which this machine finds what a worker sends: its own, or the bridge's that stands for it; nil:
+// none is needed.
+func (m *Memory) Pool(worker int) *shm.Segment { return m.pools[worker] }
+
 // Pages is the remark about which pages pools and lanes are in, where huge ones were asked for.
 func (m *Memory) Pages() string {
 	text := "huge pages were asked for"

@@ -48,6 +48,18 @@ func NewPlan(machine []int32, traffic [][]float64, t worker.Tuning, windowBytes 
 // Workers is how many there are.
 func (p *Plan) Workers() int { return len(p.Machine) }
 
+// Others is how many other machines than self have workers of the set: for each, the bridge there has a pump.
+func (p *Plan) Others(self int) (others int) {
+	last := int32(-1)
+	for _, m := range p.Machine {
+		if m != last && int(m) != self {
+			others++
+		}
+		last = m
+	}
+	return others
+}
+
 // Append appends the encoded plan to b. p must pass Check.
 func (p *Plan) Append(b []byte) ([]byte, error) { return wire.Append(b, p.fields) }
 

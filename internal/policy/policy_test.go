@@ -43,6 +43,7 @@ internal/idle: router internal/interleave
 
 # Between machines: frames over any connection. Package bridge puts lanes into them.
 internal/session: internal/invariants
+internal/session/pipetest:
 internal/certs: internal/infile
 internal/bridge/stream: internal/certs internal/session
 internal/bridge: egress envelope internal/idle internal/lane internal/session ring shm
@@ -117,7 +118,10 @@ internal/machine: internal/inspect internal/lane internal/wire internal/worker i
 	scenario shm
 internal/child: internal/inspect internal/lane internal/machine internal/wire internal/worker internal/workerproc ring
 	shm
-internal/child/childtest: internal/child internal/machine internal/worker internal/workerproc shm
+internal/site: internal/bridge internal/child internal/machine internal/session internal/worker internal/workerproc
+	shm
+internal/child/childtest: internal/child internal/session internal/session/pipetest internal/site internal/worker
+	internal/workerproc shm
 internal/launch: internal/child internal/lane internal/machine internal/outfile internal/partition internal/placement
 	internal/printable internal/procfs internal/tracefile internal/worker internal/workerproc node scenario shm
 internal/launch/launchtest: node scenario

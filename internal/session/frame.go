@@ -16,7 +16,7 @@ const (
 	frameVersion  = 1
 	textBytesMax  = 1 << 10
 	offsetType    = 1
-	offsetZero    = 2
+	offsetSet     = 2
 	offsetLength  = 4
 	offsetNumber  = 8
 	offsetAck     = 16
@@ -94,12 +94,16 @@ var shapes = [...]struct {
 
 func (t Type) numbered() bool { return t >= Records && t <= Blob }
 
+// ofSession reports whether frames of this type are between the sessions of two machines, and of no set of workers.
+func (t Type) ofSession() bool { return t == Ping || t == Pong || t >= hello }
+
 // on reports whether frames of this type travel on a stream.
 func (t Type) on(s Stream) bool { return int(t) < len(shapes) && shapes[t].on&(1<<s) != 0 }
 
 // Header is the first 32 bytes of a frame. Number and Ack are the session's.
 type Header struct {
 	Type        Type
+	Set         uint16 // of the run's workers, modulo 2^16; 0 where the frame is of none
 	Number, Ack uint64 // number 0: a state frame
 	Lane        uint32 // from << 16 + to
 	Replication uint32
@@ -108,7 +112,7 @@ type Header struct {
 func (h Header) put(b []byte, size int) {
 	le := binary.LittleEndian
 	b[0], b[offsetType] = frameVersion, byte(h.Type)
-	le.PutUint16(b[offsetZero:], 0)
+	le.PutUint16(b[offsetSet:], h.Set)
 	putLength(b, size)
 	le.PutUint64(b[offsetNumber:], h.Number)
 	le.PutUint64(b[offsetAck:], h.Ack)
@@ -146,16 +150,16 @@ func parse(b []byte, on Stream) (h Header, body, rest []byte, bad *FrameError) {
 		return h, nil, nil, badFrame(0, len(b), fmt.Sprint(len(b), " bytes"), fmt.Sprint("a header of ", HeaderBytes))
 	}
 	le := binary.LittleEndian
-	h = Header{Type(b[offsetType]), le.Uint64(b[offsetNumber:]), le.Uint64(b[offsetAck:]),
+	h = Header{Type(b[offsetType]), le.Uint16(b[offsetSet:]), le.Uint64(b[offsetNumber:]), le.Uint64(b[offsetAck:]),
 		le.Uint32(b[offsetLane:]), le.Uint32(b[offsetReplica:])}
 	size := uint64(le.Uint32(b[offsetLength:]))
-	switch zero := le.Uint16(b[offsetZero:]); {
+	switch {
 	case b[0] != frameVersion:
 		bad = badFrame(h.Number, 0, fmt.Sprint("version ", b[0]), frameVersion)
 	case !h.Type.on(on):
 		bad = badFrame(h.Number, offsetType, fmt.Sprint("type ", uint8(h.Type)), fmt.Sprint("a type of ", on))
-	case zero != 0:
-		bad = badFrame(h.Number, offsetZero, zero, 0)
+	case h.Set != 0 && h.Type.ofSession():
+		bad = badFrame(h.Number, offsetSet, fmt.Sprint("set ", h.Set), 0)
 	case size > uint64(len(b)-HeaderBytes):
 		bad = badFrame(h.Number, offsetLength, fmt.Sprint("a body of ", size),
 			fmt.Sprint(len(b)-HeaderBytes, ", which are left of the message"))

@@ -19,7 +19,7 @@ func frameBytes(h Header, body ...byte) []byte {
 }
 
 func TestParse(t *testing.T) {
-	want := Header{Control, 7, 3, 1<<16 + 2, 9}
+	want := Header{Control, 5, 7, 3, 1<<16 + 2, 9}
 	message := append(frameBytes(want, 1, 2, 3), frameBytes(Header{Type: Ping}, make([]byte, 8)...)...)
 	h, body, rest, bad := parse(message, Express)
 	if bad != nil || h != want || !bytes.Equal(body, []byte{1, 2, 3}) || len(rest) != HeaderBytes+8 {
@@ -47,8 +47,8 @@ var badFrames = []struct {
 		[]string{"frame 1", "byte 1", "found type 255", "allowed: a type of express"}},
 	{"stream", Bulk, func() []byte { return frameBytes(Header{Type: Records, Number: 1}) },
 		[]string{"bulk", "frame 1", "byte 1", "found type 1", "allowed: a type of bulk"}},
-	{"zero", Express, func() []byte { return changed(Header{Type: End, Number: 1}, offsetZero, 5) },
-		[]string{"frame 1", "byte 2", "found 5", "allowed: 0"}},
+	{"set", Express, func() []byte { return frameBytes(Header{Type: Ping, Set: 5}, make([]byte, 8)...) },
+		[]string{"frame 0", "byte 2", "found set 5", "allowed: 0"}},
 	{"length beyond the message", Express,
 		func() []byte { return changed(Header{Type: Control, Number: 1}, offsetLength, 1) },
 		[]string{"frame 1", "byte 4", "found a body of 1", "allowed: 0, which are left"}},

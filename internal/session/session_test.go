@@ -19,6 +19,7 @@ import (
 
 	"github.com/disco-sim/disco/internal/race"
 	"github.com/disco-sim/disco/internal/seed"
+	"github.com/disco-sim/disco/internal/session/pipetest"
 )
 
 // side is a session with what it has applied.
@@ -225,16 +226,16 @@ func testFaults(t *testing.T, rng *rand.Rand, slow bool) {
 		} else {
 			x, y = newPipe(1 + rng.IntN(8))
 		}
-		f := &faults{rng: rand.New(rand.NewPCG(rng.Uint64(), 1)), left: -1,
-			delayMax: time.Duration(rng.IntN(50)) * time.Millisecond}
+		f := &pipetest.Faults{Rand: rand.New(rand.NewPCG(rng.Uint64(), 1)), Left: -1,
+			DelayMax: time.Duration(rng.IntN(50)) * time.Millisecond}
 		if left > 0 {
 			left--
-			f.left, f.what = rng.IntN(40), cutOff+fault(rng.IntN(int(faultEnd-cutOff)))
+			f.Left, f.What = rng.IntN(40), pipetest.Ends+pipetest.Fault(rng.IntN(int(pipetest.End-pipetest.Ends)))
 			if rng.IntN(4) == 0 {
 				return nil, nil, errors.New("no route")
 			}
 		}
-		a, b := withFaults(f, x, y)
+		a, b := pipetest.WithFaults[*Buffer](f, x, y)
 		return a, b, nil
 	}, func(a, b *Config) { // as long as all faults together may take
 		a.ConnectTimeout, a.Window = time.Minute, time.Minute

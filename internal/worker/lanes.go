@@ -69,16 +69,11 @@ func (m *memory) openBells() error {
 			m.bells, m.cycles = append(m.bells, b), append(m.cycles, b)
 			continue
 		}
-		b, err := shm.OpenDoorbell(bell(m.segs.Boards[w]))
+		comes, room, err := Bells(m.segs.Boards[w], m.setup.Tuning)
 		if err != nil {
-			return fmt.Errorf("worker: doorbell of worker %d: %w", w, err)
+			return fmt.Errorf("worker: board of worker %d: %w", w, err)
 		}
-		m.bells, m.cycles = append(m.bells, b), append(m.cycles, b)
-		if m.setup.Tuning.Ingress == IngressGoroutine {
-			if m.cycles[w], err = shm.OpenDoorbell(spareBell(m.segs.Boards[w])); err != nil {
-				return fmt.Errorf("worker: second doorbell of worker %d: %w", w, err)
-			}
-		}
+		m.bells, m.cycles = append(m.bells, comes), append(m.cycles, room)
 	}
 	return nil
 }

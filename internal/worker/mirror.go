@@ -3,6 +3,7 @@
 package worker
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/disco-sim/disco/internal/counters"
@@ -18,6 +19,25 @@ type Shown struct {
 
 // ShownFirst is what every worker shows when a replication begins: mirrors are set to it before workers get ready.
 var ShownFirst = Shown{State: StateRest, RoomAt: math.Inf(1), WaitsAt: math.Inf(1)}
+
+// Bells are the doorbells on a board: comes is rung when there is something to take in, room when room was given back,
+// the run jumps, or its worker is to look at others' boards. On the mirror of a machine's first worker comes is the one
+// of the bridge's pump for that machine (docs/format/board.md).
+func Bells(board *shm.Segment, t Tuning) (comes, room *shm.Doorbell, err error) {
+	if comes, err = shm.OpenDoorbell(bell(board)); err != nil {
+		return nil, nil, fmt.Errorf("doorbell: %w", err)
+	}
+	if t.Ingress != IngressGoroutine {
+		return comes, comes, nil
+	}
+	if room, err = shm.OpenDoorbell(spareBell(board)); err != nil {
+		return nil, nil, fmt.Errorf("second doorbell: %w", err)
+	}
+	return comes, room, nil
+}
+
+// Slot is the memory of a board's idle slot; on the mirror of the first worker elsewhere it is that of the jump words.
+func Slot(board *shm.Segment) []byte { return slot(board) }
 
 // View reads the board of a worker on this machine.
 type View struct{ board peerBoard }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package childtest has a child for tests: it runs the workers of a run over machines on this one, without a network.
+// Each machine is a site of package site, and between them are sessions over connections in memory, with what faults a
+// test wants.
 //
 // Guarantee: nothing of a set is left when it is closed, or when the process ends.
 //
@@ -10,224 +12,151 @@
 //		}
 //		leaktest.Main(m)
 //	}
+//
+//	p, err := child.Start(child.Config{Args: childtest.Options{Machines: 2}.Args(), …})
 package childtest
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"runtime"
-	"slices"
 	"sync"
-	"time"
 
 	"github.com/disco-sim/disco/internal/child"
-	"github.com/disco-sim/disco/internal/machine"
+	"github.com/disco-sim/disco/internal/site"
 	"github.com/disco-sim/disco/internal/worker"
 	"github.com/disco-sim/disco/internal/workerproc"
-	"github.com/disco-sim/disco/shm"
 )
 
-// Name is the name of the one machine.
+// Options say what a child does.
+type Options struct {
+	Machines   int       // 0: one
+	Slots      int       // of each; 0: as many as are needed for all machines to have workers
+	Processors int       // of each; 0: those of this machine, shared out
+	RoundTrip  []float64 // as child.Network has them; nil: 50 µs
+
+	Refuses bool // every run
+	Loses   bool // a machine, when a worker there ends badly
+	Memory  int  // bytes that a set may take on a machine; 0: what there is
+
+	Network Network
+}
+
+// Name is the name of the first machine; h2 and so on are the others'.
 const Name = "h1"
 
-// Arguments of the child.
-const (
-	Refuses = "--refuses" // every run
-	Loses   = "--loses"   // the machine, when a worker ends badly
-	Three   = "--three"   // machines, of which only the first can run anything: with two slots and one processor each
-)
-
-// RefusesText is what it says about a run that it refuses.
+// RefusesText is what a child says about a run that it refuses.
 const RefusesText = "machine " + Name + " doesn't answer"
 
-// LosesText is what it says of the machine that is lost.
+// LosesText is what it says of a machine that is lost.
 const LosesText = Name + " is cut off"
+
+// Args are the child's arguments.
+func (o Options) Args() []string {
+	b, err := json.Marshal(o)
+	if err != nil {
+		panic(err) // there are numbers and flags only
+	}
+	return []string{string(b)}
+}
 
 // Main is the whole of a process for which child.IsChild holds: its exit status. Workers are started from the program
 // that it runs itself.
 func Main() int {
-	to, err := child.Inherit()
-	if err == nil {
-		err = to.Serve(&host{to: to})
-	}
-	if err != nil {
+	if err := serve(); err != nil {
 		return 1
 	}
 	return 0
 }
 
-type host struct{ to *child.Launcher }
+func serve() error {
+	to, err := child.Inherit()
+	if err != nil {
+		return err
+	}
+	h := &host{to: to, sets: map[int]*set{}}
+	if last := os.Args[len(os.Args)-1]; last != child.Command {
+		err = json.Unmarshal([]byte(last), &h.options)
+	}
+	if err != nil {
+		return err
+	}
+	h.options.Machines = max(1, h.options.Machines)
+	err = to.Serve(h)
+	h.net.close()
+	return err
+}
+
+type host struct {
+	to      *child.Launcher
+	options Options
+	sites   []*site.Site
+	net     network
+
+	mu   sync.Mutex
+	sets map[int]*set
+}
 
 // Machines implements child.Host.
-func (h *host) Machines(child.Hello, *child.Launcher) (child.Network, error) {
-	if slices.Contains(os.Args, Refuses) {
+func (h *host) Machines(hello child.Hello, _ *child.Launcher) (child.Network, error) {
+	o := &h.options
+	if o.Refuses {
 		return child.Network{}, child.Refuse(errors.New(RefusesText))
 	}
-	if slices.Contains(os.Args, Three) {
-		return child.Network{
-			Machines: []child.Machine{{Name: Name, Slots: 2, Processors: 1}, {Name: "h2", Slots: 2, Processors: 1},
-				{Name: "h3", Slots: 2, Processors: 1}},
-			RoundTrip:      []float64{0, 1e-3, 2e-3, 1e-3, 0, 4e-3, 2e-3, 4e-3, 0},
-			SecondsPerByte: []float64{0, 1e-9, 1e-9, 1e-9, 0, 1e-9, 1e-9, 1e-9, 0},
-		}, nil
+	n := o.Machines
+	known := child.Network{RoundTrip: o.RoundTrip, SecondsPerByte: make([]float64, n*n)}
+	if known.RoundTrip == nil {
+		known.RoundTrip = make([]float64, n*n)
 	}
-	return child.Network{Machines: []child.Machine{{Name: Name, Slots: worker.WorkersMax,
-		Processors: runtime.GOMAXPROCS(0)}}, RoundTrip: []float64{0}, SecondsPerByte: []float64{0}}, nil
-}
-
-// set is a set of workers that are processes of this one.
-type set struct {
-	to      *child.Launcher
-	order   child.Order
-	exe     string
-	input   *shm.Segment
-	end     chan struct{} // closed: boards are shown no more
-	serving sync.WaitGroup
-	workers map[int]machine.Worker
-
-	mu     sync.Mutex // guards the rest
-	memory *machine.Memory
-	closed bool
-}
-
-// showPeriod is the time between two copies of the boards.
-const showPeriod = 20 * time.Millisecond
-
-// Make implements child.Host.
-func (h *host) Make(o child.Order) (_ child.Workers, remark string, err error) {
-	s := &set{to: h.to, order: o, end: make(chan struct{}), workers: map[int]machine.Worker{}}
-	if s.exe, err = workerproc.Executable(); err != nil {
-		return nil, "", err
+	slots, processors := o.Slots, o.Processors
+	if slots == 0 {
+		slots = (hello.Workers + n - 1) / n
 	}
-	cfg := shm.Config{Name: "disco-input", Kind: worker.KindInput, Size: o.Plan.InputBytes}
-	if s.input, err = shm.Create(cfg); err != nil {
-		return nil, "", err
+	if n == 1 {
+		slots = worker.WorkersMax
 	}
-	copy(s.input.Body(), o.Input.Body())
-	s.memory, err = machine.Make(o.Plan, 0, machine.Config{Input: s.input, Proceed: func() error { return nil }})
-	if err != nil {
-		return nil, "", errors.Join(err, s.input.Close())
+	if processors == 0 {
+		processors = max(1, runtime.GOMAXPROCS(0)/n)
 	}
-	s.serving.Add(1)
-	go s.showAll()
-	return s, s.memory.Pages(), nil
-}
-
-// showAll keeps the launcher's boards up to date.
-func (s *set) showAll() {
-	defer s.serving.Done()
-	ticker := time.NewTicker(showPeriod)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-s.end:
-			return
-		case <-ticker.C:
-			for w := range s.order.Boards {
-				s.show(w)
+	var names []string
+	for m := range n {
+		names = append(names, fmt.Sprintf("h%d", m+1))
+		known.Machines = append(known.Machines, child.Machine{Name: names[m], Slots: slots, Processors: processors})
+		for other := range n {
+			if m != other {
+				known.SecondsPerByte[m*n+other] = 1e-9
+				if o.RoundTrip == nil {
+					known.RoundTrip[m*n+other] = 50e-6
+				}
 			}
 		}
 	}
+	exe, err := workerproc.Executable()
+	if err != nil {
+		return known, err
+	}
+	for m := range n {
+		h.sites = append(h.sites, site.New(site.Config{Machine: m, Names: names, Executable: exe,
+			Processors: processors, Memory: o.Memory, Sessions: h.net.of(m), To: h}))
+	}
+	return known, h.net.open(h.sites, o.Network)
 }
 
-func (s *set) show(w int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	numbers, err := worker.AppendNumbers(nil, s.memory.Boards()[w])
-	if err == nil {
-		err = worker.ShowNumbers(s.order.Boards[w], numbers)
+// Output, Exit, Note and Fail implement site.Reports.
+func (h *host) Output(set, w int, b []byte) { h.to.Output(set, w, b) }
+func (h *host) Note(text string)            { h.to.Note(text) }
+func (h *host) Fail(err error)              { h.to.Fail(err) }
+func (h *host) Exit(number, w int, exit workerproc.Exit, lanes []child.Lane) {
+	s := h.setOf(number)
+	if s != nil {
+		s.show(w)
+		s.taps[w].wait()
 	}
-	if err != nil {
-		s.to.Note(err.Error())
-	}
-}
-
-// Start implements child.Workers.
-func (s *set) Start(w int, with child.Spec) {
-	s.mu.Lock()
-	got, err := s.memory.Start(w, machine.Spec{Executable: s.exe, Threads: with.Threads, Control: with.Control,
-		Trace: with.Trace, Profile: with.Profile, Raw: &output{s, w}})
-	s.mu.Unlock()
-	if err != nil {
-		with.Close()
-		s.to.Exit(s.order.Set, w, workerproc.Exit{Text: err.Error()}, nil)
+	if s != nil && !exit.OK && h.options.Loses {
+		h.to.Lost(int(s.order.Plan.Machine[w]), LosesText)
 		return
 	}
-	with.Control = nil // the worker's
-	with.Close()
-	s.workers[w] = got
-	s.serving.Add(1)
-	go func() {
-		defer s.serving.Done()
-		exit := got.Wait()
-		s.show(w)
-		if !exit.OK && slices.Contains(os.Args, Loses) {
-			s.to.Lost(0, LosesText)
-			return
-		}
-		s.mu.Lock()
-		exit.Ended = s.closed
-		s.mu.Unlock()
-		s.to.Exit(s.order.Set, w, exit, s.lanes(w, exit.OK))
-	}()
-}
-
-// lanes are those from a worker that has ended.
-func (s *set) lanes(from int, well bool) (lanes []child.Lane) {
-	if well {
-		return nil
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for to, ring := range s.order.Plan.Rings[from] {
-		if ring == 0 {
-			continue
-		}
-		if status, err := s.memory.InspectLane(from, to); err == nil {
-			lanes = append(lanes, child.Lane{To: to, Status: status})
-		}
-	}
-	return lanes
-}
-
-// output passes on what a worker writes.
-type output struct {
-	s      *set
-	worker int
-}
-
-// Write implements io.Writer.
-func (o *output) Write(b []byte) (int, error) {
-	o.s.to.Output(o.s.order.Set, o.worker, b)
-	return len(b), nil
-}
-
-// Kill implements child.Workers.
-func (s *set) Kill(w int) {
-	if got, ok := s.workers[w]; ok {
-		got.Kill()
-	}
-}
-
-// Release implements child.Workers.
-func (s *set) Release() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.memory.Release()
-}
-
-// Close implements child.Workers.
-func (s *set) Close() {
-	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
-	for _, got := range s.workers {
-		got.Kill()
-	}
-	close(s.end)
-	s.serving.Wait()
-	if err := errors.Join(s.memory.Close(), s.input.Close()); err != nil {
-		s.to.Note(fmt.Sprintf("memory of set %d: %v", s.order.Set, err))
-	}
+	h.to.Exit(number, w, exit, lanes)
 }

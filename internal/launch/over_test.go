@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package launch
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/disco-sim/disco/internal/partition"
+	"github.com/disco-sim/disco/internal/worker"
+	"github.com/disco-sim/disco/scenario"
+)
+
+// examples are scenarios of all kinds, cut short; with few links where promises of links are tried, too.
+var examples = []struct {
+	file    string
+	horizon float64
+	set     string
+}{
+	{"shop.yml", 2, ""}, {"backbone.yml", 0.01, ""}, {"jackson.yml", 200, ""}, {"phold.yml", 2, "lps=24"},
+	{"devstone.yml", 3, ""},
+}
+
+// example is a run of one of them, on one worker.
+func example(t testing.TB, name string, horizon float64, set string) Config {
+	t.Helper()
+	file := filepath.Join("..", "..", "examples", name)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := config(TransportShm, 1, string(text))
+	cfg.File, cfg.Horizon, cfg.Partition = file, horizon, partition.MinCut
+	if set != "" {
+		s, err := scenario.ParseSetting(set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg.Set = append(cfg.Set, s)
+	}
+	return cfg
+}
+
+// sameHash runs, and compares what has come of it.
+func sameHash(t *testing.T, cfg Config, want *Outcome) {
+	t.Helper()
+	got, err := run(t, cfg)
+	if err != nil {
+		t.Errorf("%s, %d workers, %+v: %v", cfg.Transport, cfg.Workers, cfg.Tuning, err)
+		return
+	}
+	if got.TraceHash != want.TraceHash || want.TraceHash == "" || got.Events != want.Events {
+		t.Errorf("%s, %d workers, %+v: hash %q of %d events, want %q of %d", cfg.Transport, cfg.Workers, cfg.Tuning,
+			got.TraceHash, got.Events, want.TraceHash, want.Events)
+	}
+}
+
+// smallest are the smallest rings, pools and batches.
+var smallest = worker.Tuning{RingBytes: 1 << 10, PoolBytes: 1 << 20, BatchMax: 1}
+
+// Every kind of model gives the same trace hash over any number of machines, with promises of lanes and of links, with
+// large rings and windows and with the smallest.
+func TestSameHashOverMachines(t *testing.T) {
+	for _, c := range examples {
+		t.Run(c.file, func(t *testing.T) {
+			cfg := example(t, c.file, c.horizon, c.set)
+			want, err := run(t, cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg.Workers = 3
+			for _, cfg.Transport = range []string{away, over2, over3} {
+				for _, small := range []bool{false, true} {
+					cfg.Tuning, cfg.BridgeBytes = worker.Tuning{}, 0
+					if small {
+						cfg.Tuning, cfg.BridgeBytes = smallest, 1
+					}
+					for _, cfg.Tuning.Sync = range []string{worker.SyncLane, worker.SyncLink} {
+						sameHash(t, cfg, want)
+					}
+				}
+			}
+		})
+	}
+	nothingLeft(t, t.TempDir())
+}

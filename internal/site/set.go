@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package site
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/disco-sim/disco/internal/child"
+	"github.com/disco-sim/disco/internal/machine"
+	"github.com/disco-sim/disco/internal/worker"
+	"github.com/disco-sim/disco/internal/workerproc"
+)
+
+// Set is this machine's workers of a set, with the methods of child.Workers: of those of other machines none is called.
+// Start, Kill, Release and Close are called by one goroutine, Control and Numbers by any.
+type Set struct {
+	site    *Site
+	order   child.Order
+	joint   *joint // nil: no worker of the set is on another machine
+	workers map[int]machine.Worker
+	serving sync.WaitGroup
+	ends    chan struct{} // closed: the set is being closed
+
+	mu     sync.Mutex      // guards the rest
+	memory *machine.Memory // nil: it is freed
+	closed bool
+}
+
+var errClosed = errors.New("site: the set is closed")
+
+// Make makes the memory of this machine's part of a set. There is one set at a time that has workers on other machines,
+// too.
+func (s *Site) Make(o child.Order) (_ *Set, remark string, err error) {
+	s.newest.Store(int64(o.Set))
+	if err := s.checkMemory(&o); err != nil {
+		return nil, "", err
+	}
+	set := &Set{site: s, order: o, workers: map[int]machine.Worker{}, ends: make(chan struct{})}
+	set.memory, err = machine.Make(o.Plan, s.cfg.Machine, machine.Config{Input: o.Input,
+		Proceed: func() error { return nil }})
+	if err != nil {
+		return nil, "", fmt.Errorf("%s: %w", s.name(s.cfg.Machine), err)
+	}
+	if o.Plan.Others(s.cfg.Machine) > 0 {
+		if err := set.join(); err != nil {
+			return nil, "", errors.Join(fmt.Errorf("%s: %w", s.name(s.cfg.Machine), err), set.memory.Close())
+		}
+	}
+	return set, set.memory.Pages(), nil
+}
+
+// Start implements child.Workers.
+func (s *Set) Start(w int, with child.Spec) {
+	s.mu.Lock()
+	got, err := s.memory.Start(w, machine.Spec{Executable: s.site.cfg.Executable, Threads: with.Threads,
+		Control: with.Control, Trace: with.Trace, Profile: with.Profile, Raw: &output{s, w}})
+	s.mu.Unlock()
+	if err != nil {
+		with.Close()
+		s.site.cfg.To.Exit(s.order.Set, w, workerproc.Exit{Text: err.Error()}, nil)
+		return
+	}
+	with.Control = nil // the worker's
+	with.Close()
+	s.workers[w] = got
+	s.serving.Go(func() {
+		exit := got.Wait()
+		s.mu.Lock()
+		exit.Ended = s.closed
+		lanes := s.lanes(w, exit.OK)
+		s.mu.Unlock()
+		s.site.cfg.To.Exit(s.order.Set, w, exit, lanes)
+	})
+}
+
+// lanes are those from a worker that has ended. mu is held.
+func (s *Set) lanes(from int, well bool) (lanes []child.Lane) {
+	if well {
+		return nil
+	}
+	for to := range s.order.Plan.Workers() {
+		if s.memory.Lane(from, to) == nil {
+			continue
+		}
+		if status, err := s.memory.InspectLane(from, to); err == nil {
+			lanes = append(lanes, child.Lane{To: to, Status: status})
+		}
+	}
+	return lanes
+}
+
+// output passes on what a worker writes.
+type output struct {
+	s      *Set
+	worker int
+}
+
+// Write implements io.Writer.
+func (o *output) Write(b []byte) (int, error) {
+	o.s.site.cfg.To.Output(o.s.order.Set, o.worker, b)
+	return len(b), nil
+}
+
+// Kill implements child.Workers.
+func (s *Set) Kill(w int) {
+	if got, ok := s.workers[w]; ok {
+		got.Kill()
+	}
+}
+
+// Release implements child.Workers.
+func (s *Set) Release() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.memory.Release()
+}
+
+// Numbers appends what a worker here shows on its board, for worker.ShowNumbers.
+func (s *Set) Numbers(w int, to []uint64) ([]uint64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.memory == nil {
+		return to, errClosed
+	}
+	return worker.AppendNumbers(to, s.memory.Boards()[w])
+}
+
+// Control is called before a control message is passed on to a worker here. An error is one that ends the run.
+func (s *Set) Control(w int, t worker.MessageType) error {
+	if s.joint == nil {
+		return nil
+	}
+	return s.joint.control(w, t)
+}
+
+// Close implements child.Workers.
+func (s *Set) Close() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	for _, got := range s.workers {
+		got.Kill()
+	}
+	close(s.ends)
+	if s.joint != nil {
+		s.site.bridge.Store(nil)
+		s.joint.part()
+	}
+	s.serving.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.memory.Close(); err != nil {
+		s.site.cfg.To.Note(fmt.Sprintf("%s: memory of set %d: %v", s.site.name(s.site.cfg.Machine), s.order.Set, err))
+	}
+	s.memory = nil
+}
