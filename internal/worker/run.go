@@ -60,6 +60,7 @@ type cycle struct {
 	pace      float64      // simulated seconds between two looks at the lanes
 	byLink    bool         // promises are those of single links
 	published []node.Bound // by peer
+	short     []bool       // by Sender of the router: its lane was short of room when seeRoom looked
 	peers     []peerBoard  // by worker: their boards, to look at
 	receives  []bool       // by worker: it sends to this one
 	heldMax   int64        // HeldMax, but in tests
@@ -108,6 +109,7 @@ func newCycle(plan *node.Plan, setup *Setup, segs Segments) (*cycle, error) {
 	if c.lanes, err = openLanes(plan, setup, segs, c.room); err != nil {
 		return nil, err
 	}
+	c.short = make([]bool, len(c.lanes.router.Senders()))
 	if err := c.open(plan, setup, segs); err != nil {
 		return nil, errors.Join(fmt.Errorf("worker: %w", err), c.lanes.close())
 	}
@@ -286,8 +288,9 @@ func (c *cycle) wantRoom(began bool) {
 
 // work handles a batch, at the most as far as peers may wait for promises.
 func (c *cycle) work() (int, error) {
-	for i, out := range c.lanes.router.Senders() {
-		c.engine.SetCongested(c.lanes.router.Peers()[i], out.Short())
+	c.seeRoom()
+	for i, peer := range c.lanes.router.Peers() {
+		c.engine.SetCongested(peer, c.short[i])
 	}
 	if c.posted && !c.engine.Blocked() {
 		c.withdraw()
@@ -298,15 +301,30 @@ func (c *cycle) work() (int, error) {
 	return c.engine.Run(c.batch, c.pace)
 }
 
+// seeRoom looks which lanes are short of room.
+func (c *cycle) seeRoom() {
+	for i, out := range c.lanes.router.Senders() {
+		c.short[i] = out.Short()
+	}
+}
+
 // publish makes everything sent visible, then raises the bounds that have risen, or sends
 // the promises of the links that have more to promise. full is the peer whose lane an event
-// waits for room in, -1: none. That lane gets no promises, which would take the room.
+// waits for room in, -1: none.
+//
+// That lane gets no promises of links, which would take the room, and neither does one that seeRoom has found short of
+// it. For a class that is passed over because of the lane would else be passed over for ever: where lookaheads are
+// small there is something new to promise whenever a record was taken out, and promises alone keep the lane short. So a
+// lane that is short gets nothing but what a handler has sent already. Its reader takes in what is there, at the latest
+// when nobody has worked for a while (takeInLeast), so it becomes empty, which isn't short; this worker is woken. Only
+// the next seeRoom finds that, and handlers come before promises then. Who waits for a promise meanwhile waits no
+// longer than until its own lane is empty.
 func (c *cycle) publish(full int) error {
 	for i, out := range c.lanes.router.Senders() {
 		peer := c.lanes.router.Peers()[i]
 		var err error
 		if c.byLink {
-			err = c.promiseByLink(peer, out, peer != full)
+			err = c.promiseByLink(peer, out, peer != full && !c.short[i])
 		} else {
 			err = c.promise(peer, out)
 		}
@@ -505,6 +523,7 @@ func (c *cycle) keepMoving(full int) (int, error) {
 	if err != nil {
 		return n, err
 	}
+	c.seeRoom()
 	return n, c.publish(full)
 }
 
