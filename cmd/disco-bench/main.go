@@ -10,7 +10,8 @@ package main
 
 import (
 	"github.com/disco-sim/disco/perf/bench"
+	"github.com/disco-sim/disco/perf/machines"
 	"github.com/disco-sim/disco/perf/peers"
 )
 
-func main() { bench.Main(bench.Alternatives{Jobs: peers.Jobs(), Specs: peers.Specs}) }
+func main() { bench.Main(peers.Command(), machines.Command()) }

@@ -133,7 +133,7 @@ app: internal/hazard internal/inspect internal/latency internal/launch internal/
 	internal/worker internal/workerproc node ring scenario
 cmd/disco-group: app group
 cmd/disco-run: app group/beside model/service model/network model/phold model/devstone model/queueing
-cmd/disco-bench: perf/bench perf/peers
+cmd/disco-bench: perf/bench perf/machines perf/peers
 internal/policy:
 internal/docs:
 internal/tiny: app internal/launch/launchtest
@@ -154,7 +154,9 @@ perf/chaos: internal/procfs app internal/infile internal/inspect internal/invari
 	model/service
 perf/compare: internal/infile perf/bench
 perf/gen: scenario
-perf/peers: perf/bench shm
+perf/machines: egress envelope ingress internal/bridge internal/bridge/stream internal/infile internal/session
+	perf/bench perf/peers shm
+perf/peers: internal/certs perf/bench shm
 perf/phold: model/phold node
 perf/scale: app internal/chart internal/heap internal/infile internal/inspect internal/latency internal/launch
 	internal/outfile internal/procfs internal/worker model/phold model/service node perf/phold scenario

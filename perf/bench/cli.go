@@ -26,28 +26,30 @@ const (
 	ExitUsage  = 2 // a mistake on the command line; nothing was measured
 )
 
-// Alternatives are other ways to send data between processes, which are measured beside disco: rows for the command
-// `peers`, and the jobs in them.
-type Alternatives struct {
-	Jobs  []Job
-	Specs func(ctx context.Context, o Options) (specs []Spec, release func())
+// Command is a command that measures, beside those of this package: its rows, and the jobs in them.
+type Command struct {
+	Name, Usage string
+	Jobs        []Job
+	// Specs are the rows for these options, an error a mistake in them. The caller calls release when it has measured
+	// the rows.
+	Specs func(ctx context.Context, o Options) (specs []Spec, release func(), err error)
 }
 
 // Main is the whole of disco-bench's main: it never returns. The process was started either by a user, or as the
 // other side of a pair.
-func Main(others Alternatives) {
+func Main(more ...Command) {
 	if IsWorker() {
-		os.Exit(ServeWorker(append(Jobs(), others.Jobs...)))
+		os.Exit(ServeWorker(Jobs(more...)))
 	}
-	os.Exit(Execute(os.Args, os.Stdout, os.Stderr, others))
+	os.Exit(Execute(os.Args, os.Stdout, os.Stderr, more...))
 }
 
 // Execute is Main in a process that a user started, without ending the process; it returns the exit status.
-func Execute(args []string, stdout, stderr io.Writer, others Alternatives) int {
+func Execute(args []string, stdout, stderr io.Writer, more ...Command) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	stdout, stderr = printable.NewWriter(stdout), printable.NewWriter(stderr)
-	p := &program{ctx: ctx, name: "disco-bench", stdout: stdout, stderr: stderr, others: others}
+	p := &program{ctx: ctx, name: "disco-bench", stdout: stdout, stderr: stderr, more: more}
 	if len(args) > 0 {
 		p.name = filepath.Base(args[0])
 		args = args[1:]
@@ -75,10 +77,10 @@ type program struct {
 	name   string
 	stdout io.Writer
 	stderr io.Writer
-	others Alternatives
+	more   []Command
 }
 
-// commands are those that measure, with a line for the help.
+// commands are those of this package that measure, with a line for the help.
 var commands = [][2]string{
 	{"limit", "what the machine does with nothing of disco in between"},
 	{"latency", "round trips of events"},
@@ -89,7 +91,6 @@ var commands = [][2]string{
 	{"payload", "large payloads: loaned, and copied in; rate by payload"},
 	{"ipc", "processes that connect by name: round trips, several senders to one receiver"},
 	{"all", "all of the above"},
-	{"peers", "round trips and rates of other ways between processes"},
 }
 
 func (p *program) dispatch(args []string) error {
@@ -134,7 +135,11 @@ func (p *program) application() *cli.App {
 		OnUsageError:   func(_ *cli.Context, err error, _ bool) error { return usagef("%w", err) },
 		HideVersion:    true,
 	}
-	for _, c := range commands {
+	all := slices.Clone(commands)
+	for _, c := range p.more {
+		all = append(all, [2]string{c.Name, c.Usage})
+	}
+	for _, c := range all {
 		flags := measureFlags()
 		if c[0] == "latency" {
 			flags = append(flags, &cli.StringFlag{Name: "read", Value: ReadAll, Usage: "`WHAT` the asking side reads " +
@@ -255,9 +260,13 @@ func (p *program) measure(c *cli.Context, o Options) error {
 
 // specs are the rows of a command.
 func (p *program) specs(command string, o Options) (specs []Spec, release func(), err error) {
-	if command == "peers" {
-		specs, release = p.others.Specs(p.ctx, o)
-		return specs, release, nil
+	for _, c := range p.more {
+		if c.Name == command {
+			if specs, release, err = c.Specs(p.ctx, o); err != nil {
+				err = usagef("%s: %w", command, err)
+			}
+			return specs, release, err
+		}
 	}
 	specs, err = SpecsOf(command, o)
 	return specs, func() {}, err
@@ -271,7 +280,7 @@ func (p *program) rows(specs []Spec, o Options, done func(*Row)) ([]Row, error) 
 	}
 	f, err := NewFleet(FleetConfig{
 		Processes: !o.Threads, Pairs: pairs, ArenaBytes: arenaBytes,
-		Jobs: append(Jobs(), p.others.Jobs...), Stderr: p.stderr,
+		Jobs: Jobs(p.more...), Stderr: p.stderr,
 	})
 	if err != nil {
 		return nil, err

@@ -65,16 +65,16 @@ func openFalling(s *Side) (*Run, error) {
 	return nil, ErrAborted
 }
 
-// breaking is the command `peers` with one row of a job that breaks down.
-func breaking(job string) Alternatives {
-	return Alternatives{Jobs: testJobs(), Specs: func(context.Context, Options) ([]Spec, func()) {
-		return []Spec{{Bench: job, Row: Task{Job: job, CPU: AnyCPU, Time: time.Second}, LimitName: job}}, func() {}
-	}}
+// breaking is a command `peers` with one row of a job that breaks down.
+func breaking(job string) []Command {
+	return []Command{{Name: "peers", Jobs: testJobs(), Specs: func(context.Context, Options) ([]Spec, func(), error) {
+		return []Spec{{Bench: job, Row: Task{Job: job, CPU: AnyCPU, Time: time.Second}, LimitName: job}}, func() {}, nil
+	}}}
 }
 
-func execute(others Alternatives, args ...string) (status int, stdout, stderr string) {
+func execute(more []Command, args ...string) (status int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	status = Execute(append([]string{"disco-bench"}, args...), &out, &errs, others)
+	status = Execute(append([]string{"disco-bench"}, args...), &out, &errs, more...)
 	return status, out.String(), errs.String()
 }
 
@@ -112,8 +112,8 @@ func segments(t *testing.T) int {
 
 func TestEveryCommandInBothModes(t *testing.T) {
 	for _, c := range commands {
-		if c[0] == "peers" || c[0] == "all" {
-			continue // package peers tests its own; all is the others one by one
+		if c[0] == "all" {
+			continue // it is the others one by one
 		}
 		for _, mode := range []string{"processes", "threads"} {
 			t.Run(c[0]+"/"+mode, func(t *testing.T) {
@@ -121,7 +121,7 @@ func TestEveryCommandInBothModes(t *testing.T) {
 				if mode == "threads" {
 					args = append(args, "--threads")
 				}
-				status, out, errs := execute(Alternatives{}, args...)
+				status, out, errs := execute(nil, args...)
 				if status != ExitOK {
 					t.Fatalf("exit %d: %s", status, errs)
 				}
@@ -191,7 +191,7 @@ func keys(m map[string]any) (k []string) {
 }
 
 func TestChosenRows(t *testing.T) {
-	status, out, errs := execute(Alternatives{}, "latency", "--time", "2ms", "--rounds", "1", "--payload", "100",
+	status, out, errs := execute(nil, "latency", "--time", "2ms", "--rounds", "1", "--payload", "100",
 		"--wait", "park", "--pin", "--json", "-")
 	if status != ExitOK {
 		t.Fatalf("exit %d: %s", status, errs)
@@ -207,7 +207,7 @@ func TestChosenRows(t *testing.T) {
 func TestRead(t *testing.T) {
 	for read, remark := range map[string]string{ReadNumber: "reads only the number", ReadEcho: "a copy of what came"} {
 		for _, payload := range []string{"0", "7", "8", "1024", "200000"} {
-			status, out, errs := execute(Alternatives{}, "latency", "--read", read, "--payload", payload, "--wait",
+			status, out, errs := execute(nil, "latency", "--read", read, "--payload", payload, "--wait",
 				"spin", "--threads", "--time", "2ms", "--rounds", "1", "--json", "-")
 			if status != ExitOK || !strings.Contains(out, `"latency-`+read+`"`) || !strings.Contains(out, remark) {
 				t.Errorf("%s, payload %s: exit %d, %s%s", read, payload, status, out, errs)
@@ -219,14 +219,14 @@ func TestRead(t *testing.T) {
 func TestFilesAndPlot(t *testing.T) {
 	dir := t.TempDir()
 	rows, curves := filepath.Join(dir, "rows.json"), filepath.Join(dir, "curves")
-	status, out, errs := execute(Alternatives{}, "payload", "--time", "2ms", "--rounds", "1", "--payload", "4096",
+	status, out, errs := execute(nil, "payload", "--time", "2ms", "--rounds", "1", "--payload", "4096",
 		"--threads", "--json", rows, "--hgrm", curves)
 	if status != ExitOK || !strings.Contains(out, "payload-loan, 4 KiB") || !strings.Contains(out, "ratio") {
 		t.Fatalf("exit %d: %s%s", status, out, errs)
 	}
 	for _, name := range []string{"page.svg", "page.html"} {
 		page := filepath.Join(dir, name)
-		if status, _, errs := execute(Alternatives{}, "plot", "--from", rows, "--hgrm", curves, "--out",
+		if status, _, errs := execute(nil, "plot", "--from", rows, "--hgrm", curves, "--out",
 			page); status != ExitOK {
 			t.Fatalf("exit %d: %s", status, errs)
 		}
@@ -238,7 +238,7 @@ func TestFilesAndPlot(t *testing.T) {
 			wellFormed(t, text)
 		}
 	}
-	if status, out, errs := execute(Alternatives{}, "plot", "--time", "1ms", "--rounds", "1", "--payload", "64",
+	if status, out, errs := execute(nil, "plot", "--time", "1ms", "--rounds", "1", "--payload", "64",
 		"--threads", "--out", filepath.Join(dir, "own.svg")); status != ExitOK {
 		t.Fatalf("exit %d: %s%s", status, out, errs)
 	}
@@ -256,7 +256,7 @@ func wellFormed(t *testing.T, text []byte) {
 }
 
 func TestGobenchLines(t *testing.T) {
-	status, out, errs := execute(Alternatives{}, "throughput", "--time", "2ms", "--rounds", "3", "--payload", "64",
+	status, out, errs := execute(nil, "throughput", "--time", "2ms", "--rounds", "3", "--payload", "64",
 		"--batch", "16", "--threads", "--gobench")
 	if status != ExitOK {
 		t.Fatalf("exit %d: %s", status, errs)
@@ -371,7 +371,7 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		"--from: rows-that-are-not-there.json: found no file":    {"plot", "--from", "rows-that-are-not-there.json"},
 	}
 	for want, args := range cases {
-		status, out, errs := execute(Alternatives{}, args...)
+		status, out, errs := execute(nil, args...)
 		if status != ExitUsage || !strings.Contains(errs, want) || strings.Contains(out, "ns") {
 			t.Errorf("%q: exit %d, want 2 and %q on standard error: %s%s", args, status, want, errs, out)
 		}
@@ -381,7 +381,7 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 // TestVersion: both forms say which version this is.
 func TestVersion(t *testing.T) {
 	for _, arg := range []string{"version", "--version"} {
-		if status, out, errs := execute(Alternatives{}, arg); status != ExitOK ||
+		if status, out, errs := execute(nil, arg); status != ExitOK ||
 			!strings.HasPrefix(out, "disco-bench ") || errs != "" {
 			t.Errorf("%s: exit %d: %q %q", arg, status, out, errs)
 		}
@@ -390,7 +390,7 @@ func TestVersion(t *testing.T) {
 
 func TestHelp(t *testing.T) {
 	for _, args := range [][]string{{"--help"}, {"latency", "--help"}, {"plot", "--help"}} {
-		if status, out, errs := execute(Alternatives{}, args...); status != ExitOK ||
+		if status, out, errs := execute(nil, args...); status != ExitOK ||
 			!strings.Contains(out, "disco-bench") {
 			t.Errorf("%q: exit %d: %s%s", args, status, out, errs)
 		}

@@ -133,3 +133,68 @@ func follow(s *bench.Side, m *bench.Meter, conn stream, payload []byte) error {
 		}
 	}
 }
+
+// pieceBytes is how much of what was sent waits at least before batches are flushed: as much as one system call writes.
+const pieceBytes = bufferBytes
+
+// batches is batches of Batch payloads one way, each sent as one, and each payload of it numbered and checked; the
+// other side answers once it has got the last one.
+func batches(s *bench.Side, m *bench.Meter, conn stream) error {
+	one := size(s)
+	batch := make([]byte, 0, one*s.Batch)
+	for range s.Batch {
+		batch = append(batch, bench.NewPayload(one)...)
+	}
+	if !s.Lead() {
+		return followBatches(s, m, conn, batch, one)
+	}
+	number, waits := uint64(0), 0
+	m.Begin()
+	for end := m.Now() + int64(s.Time); m.Now() < end; {
+		for at := 0; at < len(batch); at += one {
+			binary.LittleEndian.PutUint64(batch[at:], number)
+			number++
+		}
+		if err := conn.Send(batch); err != nil {
+			return err
+		}
+		if waits += len(batch); waits >= pieceBytes {
+			waits = 0
+			if err := conn.Flush(); err != nil {
+				return err
+			}
+		}
+	}
+	binary.LittleEndian.PutUint64(batch, lastNumber)
+	if err := conn.Send(batch); err != nil {
+		return err
+	}
+	if err := conn.Flush(); err != nil {
+		return err
+	}
+	if err := conn.Receive(batch); err != nil {
+		return err
+	}
+	m.End(number)
+	return nil
+}
+
+func followBatches(s *bench.Side, m *bench.Meter, conn stream, batch []byte, one int) error {
+	check := bench.NewCheck(batch[:one])
+	m.Begin()
+	for got := uint64(0); ; {
+		if err := conn.Receive(batch); err != nil {
+			return err
+		}
+		if binary.LittleEndian.Uint64(batch) == lastNumber {
+			m.End(got)
+			return lastAnswer(conn, batch)
+		}
+		for at := 0; at < len(batch); at += one {
+			if err := check.Verify(s.Job, batch[at:at+one], got); err != nil {
+				return err
+			}
+			got++
+		}
+	}
+}

@@ -6,7 +6,9 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"sync"
 
+	"github.com/disco-sim/disco/perf/bench"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/encoding"
@@ -17,6 +19,9 @@ import (
 // and not an encoding.
 
 const grpcMethod = "/disco.bench/Stream"
+
+// messageBytesMax is more than the largest batch.
+const messageBytesMax = bench.PayloadMax + 1<<20
 
 // rawCodec passes payloads on as they are. A message is a *[]byte.
 type rawCodec struct{}
@@ -32,8 +37,27 @@ func (rawCodec) Marshal(v any) (mem.BufferSlice, error) {
 	if !ok {
 		return nil, fmt.Errorf("peers: gRPC message %T, want *[]byte", v)
 	}
-	return mem.BufferSlice{mem.SliceBuffer(*b)}, nil
+	return mem.BufferSlice{mem.NewBuffer(b, &messages)}, nil
 }
+
+// messages are those that gRPC is done with.
+var messages = pool{sync.Pool{New: func() any { return new([]byte) }}}
+
+// pool is a mem.BufferPool into which messages of any size come back.
+type pool struct{ free sync.Pool }
+
+// Get gives a message of that size. gRPC pools none of up to 1 KiB of capacity.
+func (p *pool) Get(size int) *[]byte {
+	b := p.free.Get().(*[]byte)
+	if cap(*b) < size {
+		*b = make([]byte, max(size, 2<<10))
+	}
+	*b = (*b)[:size]
+	return b
+}
+
+// Put takes it back.
+func (p *pool) Put(b *[]byte) { p.free.Put(b) }
 
 // Unmarshal copies a payload out.
 func (rawCodec) Unmarshal(data mem.BufferSlice, v any) error {
@@ -59,8 +83,9 @@ type grpcStream struct {
 }
 
 func (g *grpcStream) Send(payload []byte) error {
-	own := append([]byte(nil), payload...) // gRPC keeps it until it is on its way
-	return g.end.SendMsg(&own)
+	own := messages.Get(len(payload)) // gRPC keeps it until it is on its way
+	copy(*own, payload)
+	return g.end.SendMsg(own)
 }
 
 func (g *grpcStream) Flush() error                 { return nil }
@@ -79,13 +104,22 @@ type grpcListener struct {
 	done    chan struct{}
 }
 
-func listenGRPC() (listener, error) {
-	socket, err := net.Listen("tcp", "127.0.0.1:0")
+// The settings are those of disco between machines (package internal/bridge/stream).
+const (
+	windowBytes = 16 << 20
+	writeBytes  = 32 << 10
+	readBytes   = 64 << 10
+)
+
+func listenGRPC(tlsDir string) (listener, error) {
+	socket, err := listenLoopback(tlsDir)
 	if err != nil {
-		return nil, fmt.Errorf("peers: %w", err)
+		return nil, err
 	}
 	l := &grpcListener{address: socket.Addr().String(), streams: make(chan grpcEnd), done: make(chan struct{})}
-	l.server = grpc.NewServer(grpc.ForceServerCodecV2(rawCodec{}),
+	l.server = grpc.NewServer(grpc.ForceServerCodecV2(rawCodec{}), grpc.MaxRecvMsgSize(messageBytesMax),
+		grpc.InitialWindowSize(windowBytes), grpc.InitialConnWindowSize(windowBytes),
+		grpc.WriteBufferSize(writeBytes), grpc.ReadBufferSize(readBytes),
 		grpc.UnknownServiceHandler(func(_ any, s grpc.ServerStream) error {
 			select {
 			case l.streams <- s:
@@ -115,9 +149,13 @@ func (l *grpcListener) Close() error {
 	return nil
 }
 
-func dialGRPC(address string) (stream, error) {
+func dialGRPC(address, tlsDir string) (stream, error) {
 	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(rawCodec{})))
+		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) {
+			return dialLoopback(address, tlsDir)
+		}), grpc.WithInitialWindowSize(windowBytes), grpc.WithInitialConnWindowSize(windowBytes),
+		grpc.WithWriteBufferSize(writeBytes), grpc.WithReadBufferSize(readBytes),
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(rawCodec{}), grpc.MaxCallRecvMsgSize(messageBytesMax)))
 	if err != nil {
 		return nil, fmt.Errorf("peers: %w", err)
 	}

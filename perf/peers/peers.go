@@ -7,7 +7,7 @@
 // Guarantee: an alternative that isn't installed is a row that names what to install; no process is left running,
 // and no file behind.
 //
-//	bench.Main(bench.Alternatives{Jobs: peers.Jobs(), Specs: peers.Specs})
+//	bench.Main(peers.Command())
 package peers
 
 import (
@@ -19,35 +19,62 @@ import (
 // way is one of the alternatives that are written in Go: two byte streams, one each way.
 type way struct {
 	name   string
-	listen func() (listener, error)
-	dial   func(address string) (stream, error)
+	listen func(tlsDir string) (listener, error)
+	dial   func(address, tlsDir string) (stream, error)
+	secure bool // over TLS: tlsDir has certificates
 }
 
 func ways() []way {
 	return []way{
-		{"pipe", listenPipe, dialPipe},
-		{"unix-socket", listenUnix, dialUnix},
-		{"tcp-loopback", listenTCP, dialTCP},
-		{"grpc-stream", listenGRPC, dialGRPC},
+		{"pipe", listenPipe, dialPipe, false},
+		{"unix-socket", listenUnix, dialUnix, false},
+		{TCP, listenTCP, dialTCP, false},
+		{GRPC, listenGRPC, dialGRPC, false},
 	}
 }
 
-// Jobs are the jobs that both processes of a pair need: for each way a ping-pong and a stream.
+// The ways that join machines, too. With Secured behind it a name is that of the same way over TLS.
+const (
+	TCP     = "tcp-loopback"
+	GRPC    = "grpc-stream"
+	Secured = "-tls"
+)
+
+// What is behind a way's name in that of a job.
+const (
+	Trip  = "-trip"   // a ping-pong
+	flows = "-stream" // payloads one way
+	// Batches are payloads one way as well, a batch of them in one piece: with gRPC a message.
+	Batches = "-batches"
+)
+
+// Jobs are the jobs that both processes of a pair need.
 func Jobs() (jobs []bench.Job) {
+	add := func(w way, what string, do body) {
+		jobs = append(jobs, bench.Job{Name: w.name + what, Sockets: w.secure,
+			Open: func(s *bench.Side) (*bench.Run, error) { return open(w, s, do) }})
+	}
 	for _, w := range ways() {
-		jobs = append(jobs,
-			bench.Job{Name: w.name + "-trip", Open: func(s *bench.Side) (*bench.Run, error) {
-				return open(w, s, trip)
-			}},
-			bench.Job{Name: w.name + "-stream",
-				Open: func(s *bench.Side) (*bench.Run, error) { return open(w, s, flow) }})
+		add(w, Trip, trip)
+		add(w, flows, flow)
+	}
+	for _, w := range []way{{TCP, listenTCP, dialTCP, false}, {GRPC, listenGRPC, dialGRPC, false}} {
+		add(w, Batches, batches)
+		w.name, w.secure = w.name+Secured, true
+		add(w, Trip, trip)
+		add(w, Batches, batches)
 	}
 	return jobs
 }
 
-// Specs are the rows of the command `peers`. The caller calls release when it has
-// measured them.
-func Specs(ctx context.Context, o bench.Options) (specs []bench.Spec, release func()) {
+// Command is the command `peers` of disco-bench.
+func Command() bench.Command {
+	return bench.Command{Name: "peers", Usage: "round trips and rates of other ways between processes", Jobs: Jobs(),
+		Specs: specsOf}
+}
+
+// specsOf are its rows.
+func specsOf(ctx context.Context, o bench.Options) (specs []bench.Spec, release func(), err error) {
 	payloads := []int{64, 1 << 10}
 	if o.Payload >= 0 {
 		payloads = []int{o.Payload}
@@ -65,7 +92,7 @@ func Specs(ctx context.Context, o bench.Options) (specs []bench.Spec, release fu
 			specs = append(specs, foreign.latency(o, p, payload), foreign.throughput(o, p, payload))
 		}
 	}
-	return specs, foreign.release
+	return specs, foreign.release, nil
 }
 
 // task is the part of a task that all rows share.
@@ -79,7 +106,7 @@ func task(o bench.Options, job string, payload, batch int, wait string) bench.Ta
 
 func latency(o bench.Options, name string, payload int) bench.Spec {
 	return bench.Spec{
-		Bench: name + " latency", Row: task(o, name+"-trip", payload, 1, "block"),
+		Bench: name + " latency", Row: task(o, name+Trip, payload, 1, "block"),
 		Limit: task(o, bench.LimitFlag, 8, 1, "spin"), LimitName: bench.LimitFlag, By: bench.ByTrip,
 		Disco: task(o, bench.JobTrip, payload, 1, discoWait(o)),
 	}
@@ -96,7 +123,7 @@ func discoWait(o bench.Options) string {
 func throughput(o bench.Options, name string, payload, batch int) bench.Spec {
 	limited := min(batch, max(1, o.Ring/8/(payload+48)))
 	return bench.Spec{
-		Bench: name + " throughput", Row: task(o, name+"-stream", payload, batch, "block"),
+		Bench: name + " throughput", Row: task(o, name+flows, payload, batch, "block"),
 		Limit: task(o, bench.LimitCopy, payload, limited, "spin"), LimitName: bench.LimitCopy, By: bench.ByRate,
 		Disco: task(o, bench.JobStream, payload, limited, discoWait(o)),
 	}

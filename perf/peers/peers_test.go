@@ -17,20 +17,25 @@ import (
 // The other sides of pairs are processes of this test binary.
 func TestMain(m *testing.M) {
 	if bench.IsWorker() {
-		os.Exit(bench.ServeWorker(append(bench.Jobs(), peers.Jobs()...)))
+		os.Exit(bench.ServeWorker(bench.Jobs(peers.Command())))
 	}
 	leaktest.Main(m)
 }
 
 // own are the peers that need nothing installed.
-func own(ctx context.Context, o bench.Options) (specs []bench.Spec, release func()) {
-	all, release := peers.Specs(ctx, o)
-	for _, s := range all {
-		if s.Measure == nil {
-			specs = append(specs, s)
+func own() bench.Command {
+	c := peers.Command()
+	list := c.Specs
+	c.Specs = func(ctx context.Context, o bench.Options) (specs []bench.Spec, release func(), err error) {
+		all, release, err := list(ctx, o)
+		for _, s := range all {
+			if s.Measure == nil {
+				specs = append(specs, s)
+			}
 		}
+		return specs, release, err
 	}
-	return specs, release
+	return c
 }
 
 func TestPeersInBothModes(t *testing.T) {
@@ -41,8 +46,7 @@ func TestPeersInBothModes(t *testing.T) {
 				args = append(args, "--threads")
 			}
 			var out, errs bytes.Buffer
-			if status := bench.Execute(args, &out, &errs,
-				bench.Alternatives{Jobs: peers.Jobs(), Specs: own}); status != bench.ExitOK {
+			if status := bench.Execute(args, &out, &errs, own()); status != bench.ExitOK {
 				t.Fatalf("exit %d: %s", status, errs.String())
 			}
 			rows, err := bench.ReadJSON(&out)
@@ -63,8 +67,11 @@ func TestPeersInBothModes(t *testing.T) {
 // what to install.
 func TestAbsentAlternativesAreReported(t *testing.T) {
 	t.Setenv("PATH", "")
-	specs, release := peers.Specs(context.Background(),
+	specs, release, err := peers.Command().Specs(context.Background(),
 		bench.Options{Payload: 64, Rounds: 1, Time: bench.TimeMin, Ring: bench.RingDefault})
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer release()
 	absent := map[string]string{}
 	for _, s := range specs {

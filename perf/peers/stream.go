@@ -37,8 +37,15 @@ type body func(s *bench.Side, m *bench.Meter, conn stream) error
 // open makes a side ready: the following one listens, the leading one dials.
 func open(w way, s *bench.Side, do body) (*bench.Run, error) {
 	guard := &guard{}
+	dir := ""
+	if w.secure {
+		var err error
+		if dir, err = Certificates(s.Dir); err != nil {
+			return nil, err
+		}
+	}
 	if s.Lead() {
-		conn, err := w.dial(s.Address)
+		conn, err := w.dial(s.Address, dir)
 		if err != nil {
 			return nil, err
 		}
@@ -48,7 +55,7 @@ func open(w way, s *bench.Side, do body) (*bench.Run, error) {
 			return aborted(s, do(s, m, conn))
 		}}, nil
 	}
-	l, err := w.listen()
+	l, err := w.listen(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +188,7 @@ func (l *netListener) Accept() (stream, error) {
 }
 
 // listenUnix listens at an abstract address, which leaves no file behind.
-func listenUnix() (listener, error) {
+func listenUnix(string) (listener, error) {
 	l, err := net.Listen("unix", fmt.Sprintf("@disco-bench-%d-%d", os.Getpid(), time.Now().UnixNano()))
 	if err != nil {
 		return nil, fmt.Errorf("peers: %w", err)
@@ -189,22 +196,26 @@ func listenUnix() (listener, error) {
 	return &netListener{l, l.Addr().String()}, nil
 }
 
-func dialUnix(address string) (stream, error) { return dial("unix", address) }
-
-func listenTCP() (listener, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+func dialUnix(address, _ string) (stream, error) {
+	c, err := net.Dial("unix", address)
 	if err != nil {
 		return nil, fmt.Errorf("peers: %w", err)
+	}
+	return newFiles(c, c), nil
+}
+
+func listenTCP(tlsDir string) (listener, error) {
+	l, err := listenLoopback(tlsDir)
+	if err != nil {
+		return nil, err
 	}
 	return &netListener{l, l.Addr().String()}, nil
 }
 
-func dialTCP(address string) (stream, error) { return dial("tcp", address) }
-
-func dial(network, address string) (stream, error) {
-	c, err := net.Dial(network, address)
+func dialTCP(address, tlsDir string) (stream, error) {
+	c, err := dialLoopback(address, tlsDir)
 	if err != nil {
-		return nil, fmt.Errorf("peers: %w", err)
+		return nil, err
 	}
 	return newFiles(c, c), nil
 }
@@ -215,7 +226,7 @@ type pipes struct {
 	theirIn, theirs *os.File // the other side's ends
 }
 
-func listenPipe() (listener, error) {
+func listenPipe(string) (listener, error) {
 	in, theirOut, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("peers: %w", err)
@@ -255,7 +266,7 @@ func (p *pipes) Close() error {
 	return nil
 }
 
-func dialPipe(address string) (stream, error) {
+func dialPipe(address, _ string) (stream, error) {
 	inName, outName, ok := strings.Cut(address, ",")
 	if !ok {
 		return nil, fmt.Errorf("peers: address %q of two pipes, want two names", address)
