@@ -35,7 +35,7 @@ func agentCommand() app.Command {
 			"With --store it is a member of a group, and offers --slots servers. Ctrl-C or SIGTERM\n" +
 			"end what it has, and then itself. A supervisor watches over a member, so that the group\n" +
 			"learns at once when it dies.",
-		Flags: slices.Concat(storeFlags(), securityFlags(), []cli.Flag{
+		Flags: slices.Concat(storeFlags(), securityFlags(), namesFlags(), []cli.Flag{
 			&cli.StringFlag{Name: "listen", Usage: "`HOST:PORT` at which it takes runs; with port 0 any free one"},
 			programFlag(),
 			&cli.StringFlag{Name: "name", Usage: "`NAME` of the machine in the group; the host's if not given"},

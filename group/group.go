@@ -31,7 +31,7 @@ import (
 // Commands are store, cluster, agent, machines and certs, and what an agent starts as a run's bridge.
 func Commands() []app.Command {
 	return []app.Command{storeCommand(), clusterCommand(), agentCommand(), machinesCommand(), certsCommand(),
-		bridgeCommand()}
+		bridgeCommand(), namesCommand()}
 }
 
 // storeFlags are those of every command that uses a store.

@@ -22,6 +22,7 @@ import (
 	"github.com/disco-sim/disco/app"
 	"github.com/disco-sim/disco/cluster"
 	"github.com/disco-sim/disco/internal/forward"
+	"github.com/disco-sim/disco/internal/ipctest"
 	"github.com/disco-sim/disco/internal/leaktest"
 	"github.com/disco-sim/disco/internal/storeserver"
 	"github.com/disco-sim/disco/metastore"
@@ -33,6 +34,7 @@ import (
 const programVariable = "DISCO_GROUP_PROGRAM"
 
 func TestMain(m *testing.M) {
+	ipctest.Child()
 	if arguments := os.Getenv(launcherVariable); arguments != "" {
 		fmt.Fprintln(os.Stderr, launch(arguments))
 		os.Exit(1)

@@ -40,6 +40,7 @@ type hosting struct {
 	port    *stream.Splitter
 	server  *offer.Server
 	starter *workerproc.Starter
+	names   *names // nil: none
 
 	mu      sync.Mutex
 	works   map[*work]bool
@@ -86,7 +87,11 @@ func (h *hosting) close() error {
 	}
 	h.mu.Unlock()
 	h.ended.Wait()
-	err := errors.Join(h.server.Close(), h.port.Close())
+	var err error
+	if h.names != nil {
+		err = h.names.close()
+	}
+	err = errors.Join(err, h.server.Close(), h.port.Close())
 	h.starter.Close()
 	return err
 }

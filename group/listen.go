@@ -74,12 +74,15 @@ func program(c *app.Call) (f *os.File, digest [32]byte, err error) {
 // checkListen holds the flags of an agent that takes runs against each other, before anything is opened.
 func checkListen(c *app.Call) error {
 	if !c.IsSet("listen") {
-		for _, flag := range []string{"tls-dir", "insecure"} {
+		for _, flag := range []string{"tls-dir", "insecure", "ipc", "ipc-dir"} {
 			if c.IsSet(flag) {
 				return app.Usage("--%s has no meaning without --listen", flag)
 			}
 		}
 		return nil
+	}
+	if c.IsSet("ipc-dir") && !c.Bool("ipc") {
+		return app.Usage("--ipc-dir has no meaning without --ipc")
 	}
 	address := c.String("listen")
 	s, err := securityOf(c)
@@ -117,10 +120,15 @@ func listen(c *app.Call, name string) (*listening, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
+	l := &listening{h, f}
+	if c.Bool("ipc") {
+		if err := h.startNames(c.String("ipc-dir")); err != nil {
+			return nil, errors.Join(err, l.close())
+		}
+	}
 	_, err = fmt.Fprintf(c.Stdout, "%s: %s takes runs at %s, with %d slots, for %s %.4x\n", c.Program, name,
 		h.address(),
 		slots, filepath.Base(f.Name()), digest)
-	l := &listening{h, f}
 	if err != nil {
 		return nil, errors.Join(err, l.close())
 	}

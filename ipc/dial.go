@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 
@@ -89,17 +90,18 @@ func (cfg *DialConfig) validate() error {
 	return nil
 }
 
-// Dial connects to the process that listens under the name, as one of its senders. The context limits the handshake
-// only. Errors unwrap to ErrNoReceiver, ErrBusy, ErrRefused, ErrNoAnswer, ErrPrivate, ErrProtocol, those of
+// Dial connects to the process that listens under the name, as one of its senders: on this machine, or, where the name
+// is host:port/name, on the one whose agent listens at host:port, by the agent of this one. The context limits the
+// handshake only. Errors unwrap to ErrNoReceiver, ErrBusy, ErrRefused, ErrNoAnswer, ErrPrivate, ErrProtocol, those of
 // shm.Create and shm.Attach, or the context's.
 func Dial(ctx context.Context, name string, cfg DialConfig) (*Sender, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	if err := checkName(name); err != nil {
+	d := &dialing{name: name, socket: name, cfg: &cfg}
+	if err := d.setTarget(); err != nil {
 		return nil, err
 	}
-	d := &dialing{name: name, cfg: &cfg}
 	for wait := dialAgain; ; {
 		s, err := d.once(ctx)
 		if err == nil {
@@ -138,28 +140,53 @@ func sleep(ctx context.Context, d time.Duration) error {
 // dialing is one Dial, of one attempt or several. It owns the memory until a Sender does.
 type dialing struct {
 	name   string
+	socket string // the name of the socket that is dialled here
+	target target // on another machine
 	cfg    *DialConfig
 	memory *memory // nil: to be made
+}
+
+// setTarget finds out where the receiver is.
+func (d *dialing) setTarget() (err error) {
+	if !strings.Contains(d.name, "/") {
+		return checkName(d.name)
+	}
+	t := &d.target
+	if t.address, t.name, err = splitTarget(d.name); err != nil {
+		return err
+	}
+	t.ring, t.inline, t.pool = uint64(d.cfg.RingBytes), uint64(d.cfg.InlineMax), uint64(d.cfg.PoolBytes)
+	d.socket = gatewayName
+	return nil
+}
+
+// explain says what to do where no agent is there.
+func (d *dialing) explain(err error) error {
+	if d.target.name == "" || !errors.Is(err, ErrNoReceiver) {
+		return err
+	}
+	return fmt.Errorf("%w: another machine is reached by an agent on this one and one on that: start each with "+
+		"`disco-run agent --listen HOST:PORT --ipc`", err)
 }
 
 // once makes one attempt. The memory is made before the socket, because a receiver waits only briefly for a hello.
 // A busy receiver has not mapped it; after any other answer the next attempt needs new memory.
 func (d *dialing) once(ctx context.Context) (*Sender, error) {
-	path, err := findSocket(d.name, d.cfg.Dir)
+	path, err := findSocket(d.socket, d.cfg.Dir)
 	if err != nil {
-		return nil, err
+		return nil, d.explain(err)
 	}
 	if d.memory == nil {
-		if d.memory, err = createMemory(d.name, d.cfg); err != nil {
+		if d.memory, err = createMemory(strings.TrimPrefix(d.socket, "."), d.cfg); err != nil {
 			return nil, err
 		}
 	}
 	conn, err := connect(ctx, path)
 	if err != nil {
-		return nil, err
+		return nil, d.explain(err)
 	}
 	s := &Sender{name: d.name, conn: conn, inlineMax: d.cfg.InlineMax, gone: make(chan struct{}), memory: d.memory}
-	if err := s.handshake(ctx, d.cfg); err != nil {
+	if err := s.handshake(ctx, d); err != nil {
 		if errors.Is(err, ErrBusy) {
 			s.memory = nil
 		} else {
@@ -218,11 +245,11 @@ func connect(ctx context.Context, path string) (*net.UnixConn, error) {
 
 // handshake sends the receiver the memory and maps the board that comes with the answer. What it has acquired is in
 // s, also after an error.
-func (s *Sender) handshake(ctx context.Context, cfg *DialConfig) error {
+func (s *Sender) handshake(ctx context.Context, d *dialing) error {
 	if _, err := checkPeer(s.conn); err != nil {
 		return err
 	}
-	w, board, err := s.introduce(ctx)
+	w, board, err := s.introduce(ctx, d.target)
 	if err != nil {
 		return err
 	}
@@ -232,16 +259,17 @@ func (s *Sender) handshake(ctx context.Context, cfg *DialConfig) error {
 		return err
 	}
 	s.number = int(w.number)
-	return s.open(cfg)
+	return s.open(d.cfg)
 }
 
 // introduce sends the hello and waits for the welcome. The caller closes the file.
-func (s *Sender) introduce(ctx context.Context) (welcome, []*os.File, error) {
+func (s *Sender) introduce(ctx context.Context, t target) (welcome, []*os.File, error) {
 	if err := s.conn.SetDeadline(time.Now().Add(handshakeTimeout)); err != nil {
 		return welcome{}, nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = s.conn.SetDeadline(time.Unix(1, 0)) })
 	h, files := s.memory.hello()
+	h.target = t
 	packet, board, err := exchange(s.conn, h.encode(), files)
 	if !stop() && err != nil {
 		return welcome{}, nil, fmt.Errorf("%w: %w", ctx.Err(), err)

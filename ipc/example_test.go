@@ -69,3 +69,29 @@ func Example() {
 	// message 1 of sender 0: 1048576 bytes, the first one '*'
 	// sender 0 has gone, in order: true
 }
+
+// A Receiver on another machine is reached by the agents of both: `disco-run agent --listen HOST:PORT --ipc`. Where
+// there is none here, Dial says so; with DialConfig.Retry it waits for one.
+func ExampleDial_remote() {
+	dir, err := os.MkdirTemp("", "ipc") // leave Dir empty to use the user's own directory
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(dir)
+	s, err := ipc.Dial(context.Background(), "h2:7400/prices", ipc.DialConfig{Dir: dir})
+	if errors.Is(err, ipc.ErrNoReceiver) {
+		fmt.Println("there is no agent here")
+		return
+	}
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer s.Close()
+	if err := s.Send(context.Background(), []byte("hello")); err != nil {
+		fmt.Println(err) // ErrPeerDead also where h2 can't be reached for longer than 10 s
+	}
+	// Output:
+	// there is no agent here
+}

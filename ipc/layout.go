@@ -5,6 +5,7 @@ package ipc
 import (
 	"encoding/binary"
 	"fmt"
+	"strings"
 
 	"github.com/disco-sim/disco/internal/printable"
 	"github.com/disco-sim/disco/shm"
@@ -17,13 +18,18 @@ import (
 //	offset size                         offset size
 //	   0     8  magic "discoipc"           0     8  magic "discoipc"
 //	   8     4  version                    8     4  version
-//	  12     4  number of files            12     4  status: 0 welcome, 2 busy, else refused
+//	  12     4  number of files            12     4  status
 //	  16     8  bytes of the lane segment  16     4  the sender's number
 //	  24     8  bytes of the pool's body   20     4  zero
 //	  32     8  id of the lane segment     24     8  bytes of the board's body
 //	  40     8  id of the pool             32     8  id of the board
-//	  48   208  zero                       40   216  the reason, as text
-//	 256                                  256
+//	  48     8  capacity of the ring       40   216  the reason, as text
+//	  56     8  largest message inside it 256
+//	  64     8  DialConfig.PoolBytes
+//	  72   184  address/name on another machine, as text
+//	 256
+//
+// What begins at 48 is there for a gateway only; for a receiver it is zero.
 //
 //	lane segment: the sender's doorbell, then the lane
 //	   0   128  doorbell
@@ -40,7 +46,11 @@ const (
 	offsetPoolSize = 24
 	offsetLaneID   = 32
 	offsetPoolID   = 40
-	helloEnd       = 48
+	offsetRing     = 48
+	offsetInline   = 56
+	offsetPool     = 64
+	offsetTarget   = 72
+	targetMax      = packetBytes - offsetTarget
 
 	offsetStatus    = 12
 	offsetNumber    = 16
@@ -65,6 +75,8 @@ const (
 	statusWelcome = 0
 	statusRefused = 1
 	statusBusy    = 2 // refused for now
+	statusAbsent  = 3 // of a gateway: nobody listens there
+	statusSilent  = 4 // of a gateway: the other machine doesn't answer
 )
 
 // hello is the sender's packet.
@@ -72,6 +84,13 @@ type hello struct {
 	files              int
 	laneSize, poolSize uint64 // bytes of the bodies; no pool: 0
 	laneID, poolID     uint64
+	target             target
+}
+
+// target is what a sender whose receiver is on another machine says to the gateway; the zero value: none.
+type target struct {
+	ring, inline, pool uint64 // of DialConfig
+	address, name      string
 }
 
 func (h *hello) encode() []byte {
@@ -81,7 +100,44 @@ func (h *hello) encode() []byte {
 	binary.LittleEndian.PutUint64(b[offsetPoolSize:], h.poolSize)
 	binary.LittleEndian.PutUint64(b[offsetLaneID:], h.laneID)
 	binary.LittleEndian.PutUint64(b[offsetPoolID:], h.poolID)
+	if t := &h.target; t.name != "" {
+		binary.LittleEndian.PutUint64(b[offsetRing:], t.ring)
+		binary.LittleEndian.PutUint64(b[offsetInline:], t.inline)
+		binary.LittleEndian.PutUint64(b[offsetPool:], t.pool)
+		copy(b[offsetTarget:], t.address+"/"+t.name)
+	}
 	return b
+}
+
+// parseTarget reads what a gateway is told. A receiver of this machine is told nothing.
+func parseTarget(b []byte, gateway bool) (t target, err error) {
+	text := strings.TrimRight(string(b[offsetTarget:]), "\x00")
+	if !gateway {
+		if strings.Trim(string(b[offsetRing:]), "\x00") != "" {
+			return t, fmt.Errorf("%w: a hello to another machine", ErrProtocol)
+		}
+		return t, nil
+	}
+	if t.address, t.name, err = splitTarget(text); err != nil {
+		return t, fmt.Errorf("%w: a hello to another machine: %w", ErrProtocol, err)
+	}
+	t.ring = binary.LittleEndian.Uint64(b[offsetRing:])
+	t.inline = binary.LittleEndian.Uint64(b[offsetInline:])
+	t.pool = binary.LittleEndian.Uint64(b[offsetPool:])
+	cfg := t.config(false)
+	if most := uint64(shm.BytesMax); t.ring > most || t.inline > most || t.pool > most {
+		return t, fmt.Errorf("%w: a ring of %d bytes, messages of %d inside it, a pool of %d: at most %d", ErrProtocol,
+			t.ring, t.inline, t.pool, most)
+	}
+	if err := cfg.validate(); err != nil {
+		return t, fmt.Errorf("%w: %w", ErrProtocol, err)
+	}
+	return t, nil
+}
+
+// config is that of a sender with the same limits.
+func (t *target) config(pool bool) DialConfig {
+	return DialConfig{RingBytes: int(t.ring), InlineMax: int(t.inline), PoolBytes: int(t.pool), NoPool: !pool}
 }
 
 // parseHello checks a hello against itself, the number of files that came with it
@@ -95,6 +151,10 @@ func parseHello(b []byte, files int, cfg *ListenConfig) (hello, error) {
 		poolSize: binary.LittleEndian.Uint64(b[offsetPoolSize:]),
 		laneID:   binary.LittleEndian.Uint64(b[offsetLaneID:]),
 		poolID:   binary.LittleEndian.Uint64(b[offsetPoolID:]),
+	}
+	var err error
+	if h.target, err = parseTarget(b, cfg.gateway); err != nil {
+		return hello{}, err
 	}
 	said := binary.LittleEndian.Uint32(b[offsetFiles:])
 	h.files = 1
@@ -145,6 +205,10 @@ func parseWelcome(b []byte, files int) (welcome, error) {
 	case statusWelcome:
 	case statusBusy:
 		return welcome{}, fmt.Errorf("%w: %w: %s", ErrRefused, ErrBusy, printable.ASCII(b[offsetReason:]))
+	case statusAbsent:
+		return welcome{}, fmt.Errorf("%w: %s", ErrNoReceiver, printable.ASCII(b[offsetReason:]))
+	case statusSilent:
+		return welcome{}, fmt.Errorf("%w: %s", ErrNoAnswer, printable.ASCII(b[offsetReason:]))
 	default:
 		return welcome{}, fmt.Errorf("%w: %s", ErrRefused, printable.ASCII(b[offsetReason:]))
 	}

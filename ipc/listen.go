@@ -37,6 +37,8 @@ type ListenConfig struct {
 
 	// Wait is how Receive waits for messages: default shm.ModeAdaptive.
 	Wait shm.Mode
+
+	gateway bool // hellos name receivers on other machines
 }
 
 const (
@@ -89,6 +91,8 @@ type listener struct {
 	sleeper *sleeper
 	done    chan struct{} // closed when Close begins
 
+	depart func(*source) // of a gateway: it has the sender until that has ended; nil: no gateway
+
 	// changes rises with each sender that has joined or whose socket has ended.
 	changes atomic.Uint64
 	tasks   sync.WaitGroup // the goroutines
@@ -129,13 +133,22 @@ func Listen(name string, cfg ListenConfig) (*Receiver, error) {
 
 // open makes board and socket.
 func (n *listener) open(name string) (err error) {
+	if err := n.openBoard(name); err != nil {
+		return err
+	}
+	return n.openSocket()
+}
+
+func (n *listener) openBoard(name string) (err error) {
 	n.board, err = shm.Create(shm.Config{Name: "ipc-board-" + name, Kind: kindBoard, Size: boardBytes})
 	if err != nil {
 		return err
 	}
-	if n.sleeper, err = newSleeper(n.board.Body(), n.cfg.Wait); err != nil {
-		return err
-	}
+	n.sleeper, err = newSleeper(n.board.Body(), n.cfg.Wait)
+	return err
+}
+
+func (n *listener) openSocket() (err error) {
 	n.socket, err = net.ListenUnix(network, &net.UnixAddr{Name: n.claim.socket, Net: network})
 	if err != nil {
 		return err
@@ -207,6 +220,10 @@ func (n *listener) serve(conn *net.UnixConn, pid int) {
 		return
 	}
 	l.pid = pid
+	if n.depart != nil {
+		n.depart(l)
+		return
+	}
 	if !n.join(l) {
 		return
 	}
@@ -222,7 +239,7 @@ func (n *listener) join(l *source) bool {
 	n.mu.Lock()
 	if n.closing {
 		n.mu.Unlock()
-		_ = l.memory.close() // the receiver is closing: the peer sees the socket's end
+		_ = l.close() // the receiver is closing: the peer sees the socket's end
 		return false
 	}
 	n.joined = append(n.joined, l)
@@ -268,8 +285,14 @@ func (n *listener) readHello(conn *net.UnixConn) (packet []byte, files []*os.Fil
 // refusal is the answer for a sender that isn't admitted, with the reason.
 func refusal(err error) *welcome {
 	w := &welcome{status: statusRefused, reason: strings.TrimPrefix(err.Error(), ErrRefused.Error()+": ")}
-	if errors.Is(err, ErrBusy) {
-		w.status, w.reason = statusBusy, strings.TrimPrefix(w.reason, ErrBusy.Error()+": ")
+	for _, k := range []struct {
+		err    error
+		status uint32
+	}{{ErrBusy, statusBusy}, {ErrNoReceiver, statusAbsent}, {ErrNoAnswer, statusSilent}} {
+		if errors.Is(err, k.err) {
+			w.status, w.reason = k.status, strings.TrimPrefix(w.reason, k.err.Error()+": ")
+			break
+		}
 	}
 	return w
 }
@@ -277,7 +300,12 @@ func refusal(err error) *welcome {
 // welcome answers a sender that it is admitted. After an error no second answer is tried: the sender is dead, or
 // has closed.
 func (n *listener) welcome(l *source) error {
-	w := welcome{number: uint32(l.number), boardSize: uint64(n.board.Size()), boardID: n.board.ID()}
+	return n.admitAs(l, l.number)
+}
+
+// admitAs is welcome, with the number that the sender has.
+func (n *listener) admitAs(l *source, number int) error {
+	w := welcome{number: uint32(number), boardSize: uint64(n.board.Size()), boardID: n.board.ID()}
 	if err := sendPacket(l.conn, w.encode(), n.board.File()); err != nil {
 		return err
 	}
@@ -299,6 +327,7 @@ func (n *listener) admit(packet []byte, files []*os.File) (*source, error) {
 		n.unreserve(taken)
 		return nil, err
 	}
+	l.by = n
 	return l, nil
 }
 
@@ -335,6 +364,8 @@ func (n *listener) hangUpAll() {
 // source is one sender, as the receiver sees it.
 type source struct {
 	admission                  // immutable
+	by        *listener        // that has reserved it; immutable
+	target    target           // of a gateway's sender; immutable
 	pid       int              // immutable
 	conn      *net.UnixConn    // immutable
 	memory    *memory          // immutable
@@ -346,6 +377,17 @@ type source struct {
 	dead  bool   // in was informed that the peer is gone
 	ended bool   // nothing comes any more; waits for leases
 	fault error  // of a Release
+
+	freed sync.Once
+}
+
+// close unmaps the memory, once, and gives back what was reserved for it.
+func (l *source) close() (err error) {
+	l.freed.Do(func() {
+		err = l.memory.close()
+		l.by.unreserve(l.admission)
+	})
+	return err
 }
 
 // openSource maps what a checked hello names and builds the receiving side.
@@ -354,7 +396,7 @@ func openSource(taken admission, h *hello, files []*os.File) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &source{admission: taken, memory: k}
+	l := &source{admission: taken, memory: k, target: h.target}
 	if err := l.open(); err != nil {
 		return nil, errors.Join(fmt.Errorf("%w: %w", ErrRefused, err), k.close())
 	}

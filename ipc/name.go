@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 )
@@ -29,6 +31,25 @@ func checkName(name string) error {
 			NameMax)
 	}
 	return nil
+}
+
+// gatewayName is that of a gateway's socket and lock, which no receiver can have.
+const gatewayName = ".agent"
+
+// splitTarget divides a name on another machine: host:port/name.
+func splitTarget(text string) (address, name string, err error) {
+	at := strings.LastIndexByte(text, '/')
+	if at < 0 || len(text) > targetMax {
+		return "", "", fmt.Errorf("ipc: found %.300q, want host:port/name of up to %d bytes", text, targetMax)
+	}
+	address, name = text[:at], text[at+1:]
+	host, port, err := net.SplitHostPort(address)
+	number, portErr := strconv.ParseUint(port, 10, 16)
+	odd := strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || r >= 0x7F || r == '/' })
+	if err != nil || portErr != nil || host == "" || number == 0 || odd {
+		return "", "", fmt.Errorf("ipc: found the address %q, want host:port, the port from 1 to 65535", address)
+	}
+	return address, name, checkName(name)
 }
 
 // directory is where the sockets lie: dir, or the user's own directory for such

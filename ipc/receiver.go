@@ -260,10 +260,9 @@ func (r *Receiver) unmapIfReleased(l *source) {
 		}
 	}
 	r.count(&r.stats, l)
-	if err := l.memory.close(); err != nil {
+	if err := l.close(); err != nil {
 		r.ends = append(r.ends, fmt.Errorf("ipc: memory of sender %d: %w", l.number, err))
 	}
-	r.unreserve(l.admission)
 }
 
 // Release gives a message back: its Data must not be used any more. Releasing it again does nothing; using a copy
@@ -314,7 +313,10 @@ func (r *Receiver) count(s *ReceiverStats, l *source) {
 
 // Close stops accepting senders, closes all lanes, and unmaps everything: messages that weren't released become
 // invalid too. Closing again does nothing.
-func (r *Receiver) Close() error {
+func (r *Receiver) Close() error { return r.shut(true) }
+
+// shut ends the receiver: in order, or as its death does.
+func (r *Receiver) shut(inOrder bool) error {
 	if r.closed {
 		return nil
 	}
@@ -323,7 +325,9 @@ func (r *Receiver) Close() error {
 	r.sources = append(r.sources, r.arrivals()...)
 	// The lanes first: a sender that then sees the socket's end knows that the receiver has closed and didn't die.
 	for _, l := range r.sources {
-		l.in.Close()
+		if inOrder {
+			l.in.Close()
+		}
 	}
 	r.hangUpAll()
 	return r.tearDown()
@@ -333,7 +337,7 @@ func (r *Receiver) Close() error {
 func (r *Receiver) tearDown() error {
 	var errs []error
 	for _, l := range append(r.sources, r.leaving...) {
-		errs = append(errs, l.memory.close())
+		errs = append(errs, l.close())
 	}
 	r.sources, r.leaving, r.queue, r.at, r.ends = nil, nil, nil, 0, nil
 	if r.sleeper != nil {
@@ -342,7 +346,10 @@ func (r *Receiver) tearDown() error {
 	if r.board != nil {
 		errs = append(errs, r.board.Close())
 	}
-	return errors.Join(append(errs, r.claim.release())...)
+	if r.claim != nil {
+		errs = append(errs, r.claim.release())
+	}
+	return errors.Join(errs...)
 }
 
 // sink receives what one sender's ingress finds.

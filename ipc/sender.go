@@ -284,6 +284,26 @@ func (s *Sender) Stats() SenderStats {
 	return st
 }
 
+// Gone is closed when the receiver has closed or died, or this Sender has.
+func (s *Sender) Gone() <-chan struct{} { return s.gone }
+
+// Err is why nothing can be sent any more: unwraps to ErrClosed, ErrPeerDead or ErrProtocol; nil while sending is
+// possible, as far as is known.
+func (s *Sender) Err() error { return s.check() }
+
+// Abandon is Close that the receiver takes for the death of this process: it gets what was sent, and ErrPeerDead. It is
+// for a Sender that stands for another one, which has died.
+func (s *Sender) Abandon() error {
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	if s.err == nil {
+		_ = s.fail(ErrClosed)
+	}
+	return s.tearDown()
+}
+
 // Close ends the lane in order and unmaps everything. Messages that were sent stay readable for the receiver; loans
 // end. Closing again does nothing.
 func (s *Sender) Close() error {

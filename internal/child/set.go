@@ -59,7 +59,7 @@ func (p *Process) Make(plan machine.Plan, input *shm.Segment, proceed func() err
 	p.next++
 	p.sets[s.number] = s
 	p.mu.Unlock()
-	p.send(KindPlan, s.number, &PlanBody{encoded}, files...)
+	p.send(kindPlan, s.number, &planBody{encoded}, files...)
 	if s.remark, err = await(p, s.made, proceed); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -122,10 +122,10 @@ func (s *Set) Start(index int, spec machine.Spec) (machine.Worker, error) {
 			files = append(files, f)
 		}
 	}
-	b := &StartBody{Worker: index, Threads: spec.Threads, Trace: spec.Trace != nil, Profile: spec.Profile != nil}
-	p.send(KindStart, s.number, b, files...)
+	b := &startBody{worker: index, threads: spec.Threads, trace: spec.Trace != nil, profile: spec.Profile != nil}
+	p.send(kindStart, s.number, b, files...)
 	return machine.Worker{Control: ours, Machine: s.name(index), Output: output,
-		Kill: func() { p.send(KindKill, s.number, &WorkerBody{index}) },
+		Kill: func() { p.send(kindKill, s.number, &workerBody{index}) },
 		Wait: func() workerproc.Exit {
 			exit := <-ended
 			workerproc.LastMessages(ours)
@@ -135,27 +135,27 @@ func (s *Set) Start(index int, spec machine.Spec) (machine.Worker, error) {
 
 // handle takes a packet about the set.
 func (s *Set) handle(m *packet) error {
-	switch b := m.Body.(type) {
-	case *TextBody:
+	switch b := m.body.(type) {
+	case *textBody:
 		select {
-		case s.made <- b.Text:
+		case s.made <- b.text:
 			return nil
 		default:
 			return errors.New("found that the set was made once more")
 		}
-	case *OutputBody:
-		r, err := s.running(b.Worker)
+	case *outputBody:
+		r, err := s.running(b.worker)
 		if err == nil && r != nil {
-			_, _ = r.output.Write(b.Bytes) // it never fails
+			_, _ = r.output.Write(b.bytes) // it never fails
 		}
 		return err
-	case *ExitBody:
-		r, err := s.running(b.Worker)
+	case *exitBody:
+		r, err := s.running(b.worker)
 		if err == nil && r != nil {
 			s.p.mu.Lock()
 			defer s.p.mu.Unlock()
-			r.lanes = b.Lanes
-			s.endOf(b.Worker, b.Exit)
+			r.lanes = b.lanes
+			s.endOf(b.worker, b.exit)
 		}
 		return err
 	}
@@ -195,7 +195,7 @@ func (s *Set) lose(of int, text string) {
 }
 
 // Release has the machines give up what only workers need, once they have attached.
-func (s *Set) Release() { s.p.send(KindRelease, s.number, &NoBody{}) }
+func (s *Set) Release() { s.p.send(kindRelease, s.number, &noBody{}) }
 
 // InspectLane is the status of a lane when its sender ended badly; that of others isn't known.
 func (s *Set) InspectLane(from, to int) (lane.Status, error) {
@@ -216,7 +216,7 @@ func (s *Set) Close() error {
 	delete(s.p.sets, s.number)
 	s.lose(everyMachine, "its set was closed")
 	s.p.mu.Unlock()
-	s.p.send(KindClose, s.number, &NoBody{})
+	s.p.send(kindClose, s.number, &noBody{})
 	return s.closeBoards()
 }
 

@@ -20,6 +20,7 @@ var kernelPackages = map[string]string{
 	"internal/bridge/stream":     "connections that an agent hands over, and options of TCP",
 	"internal/cputime":           "the processor time of a process",
 	"internal/workerproc":        "worker processes, their descriptors and signals",
+	"internal/ipctest":           "processes that send and receive, and are killed",
 	"internal/forward":           "sleeps of less than the runtime's millisecond",
 	"internal/storeserver":       "servers of metadata stores, which tests kill and stop",
 	"group":                      "the agent's process, which its supervisor starts and watches",

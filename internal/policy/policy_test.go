@@ -48,8 +48,7 @@ internal/certs: internal/infile
 internal/bridge/stream: internal/certs internal/session
 internal/bridge: egress envelope internal/idle internal/lane internal/session ring shm
 internal/bridge/offer: internal/bridge/stream internal/wire
-internal/bridge/relay: internal/child internal/machine internal/outfile internal/session internal/worker
-	internal/workerproc shm
+internal/bridge/byname: internal/bridge/stream internal/session ipc
 
 # The metadata store: knows nothing of simulation.
 metastore:
@@ -61,8 +60,9 @@ metastore/zk: metastore
 cluster: metastore internal/procfs
 
 # The commands of a group.
-group: app cluster internal/bridge/offer internal/bridge/stream internal/certs internal/infile internal/machinefile
-	internal/session internal/workerproc metastore metastore/dial scenario
+group: app cluster internal/bridge/byname internal/bridge/offer internal/bridge/stream internal/certs internal/infile
+	internal/machinefile
+	internal/session internal/workerproc ipc metastore metastore/dial scenario
 group/beside: app
 
 # Transport: moves bytes and knows nothing of simulation.
@@ -71,6 +71,7 @@ egress: router envelope ring shm internal/lane
 ingress: router envelope ring shm internal/lane
 router: envelope
 ipc: envelope ring shm internal/lane egress ingress internal/invariants internal/printable
+internal/ipctest: internal/seed ipc shm
 internal/linktest: envelope internal/lane router internal/invariants
 
 # Simulation: orders events and knows nothing of memory, clocks or networks.
