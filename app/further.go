@@ -25,6 +25,7 @@ import (
 // those that are unknown, given twice or without their value are refused before Run is called.
 type Command struct {
 	Name, Usage, ArgsUsage, Description string
+	Hidden                              bool // from the list of commands
 	Flags                               []cli.Flag
 
 	// Program, if it isn't "", is a program beside this one that is the command: it gets all arguments, the
@@ -70,12 +71,24 @@ var ErrUnread = errors.New("what reads the output has ended")
 
 // Become makes this process one of a program that lies in the folder of this one. It returns only an error.
 func Become(program, name string, args []string) error {
+	path, err := besides(program)
+	if err != nil {
+		return err
+	}
+	return missing(path, program, workerproc.Become(path, append([]string{name}, args...)))
+}
+
+// besides is the path of a program in the folder of this one.
+func besides(program string) (string, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return fmt.Errorf("the folder of this program: %w", err)
+		return "", fmt.Errorf("the folder of this program: %w", err)
 	}
-	path := filepath.Join(filepath.Dir(self), program)
-	err = workerproc.Become(path, append([]string{name}, args...))
+	return filepath.Join(filepath.Dir(self), program), nil
+}
+
+// missing says how to get a program of disco's that can't be used.
+func missing(path, program string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s isn't there: `make build` makes it beside this program, or install it into the same "+
 			"folder: go install github.com/disco-sim/disco/cmd/%s@%s", path, program, Version())
@@ -146,7 +159,7 @@ func (c *Call) Interruptible() (ctx context.Context, undo func()) {
 func (p *program) furtherCommands() (all []*cli.Command) {
 	for _, f := range p.further {
 		all = append(all, p.command(cli.Command{Name: f.Name, Usage: f.Usage, ArgsUsage: f.ArgsUsage,
-			Description: f.Description, Flags: f.Flags}, func(c *cli.Context) error {
+			Description: f.Description, Flags: f.Flags, Hidden: f.Hidden}, func(c *cli.Context) error {
 			file, isFile := p.raw.(*os.File)
 			return f.Run(&Call{Context: c, Program: p.name, Stdin: p.stdin, Stdout: p.stdout, Stderr: p.stderr,
 				Terminal: isFile && term.IsTerminal(int(file.Fd())), raw: p.raw})

@@ -51,6 +51,7 @@ type document struct {
 	NumSimprocsEach int                `json:"simprocs_per_node"`
 	LatencySeconds  float64            `json:"latency_s,omitempty"` // of a promise between two threads, measured
 	Phases          launch.Phases      `json:"phases"`
+	Machines        []machineRow       `json:"machines,omitempty"` // of a run over several
 
 	Speedup    *float64    `json:"speedup_vs_sequential,omitempty"` // with --compare: the median of the rounds
 	Comparison *comparison `json:"compare,omitempty"`
@@ -198,6 +199,7 @@ func newDocument(o *order, l *launch.Launch, out *launch.Outcome) *document {
 		Activations:     out.Activations,
 		SetupSeconds:    out.SetupSeconds,
 		Phases:          out.Phases,
+		Machines:        machinesOf(l),
 		Spread:          l.Spread(),
 		Placement: placementRow{string(l.Partition()), finite(l.Placement().Balance()), finite(l.Placement().Cut),
 			finite(l.Placement().Lookahead), finite(l.Placement().Rounds), finite(l.Placement().Slowdown),

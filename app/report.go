@@ -5,6 +5,7 @@ package app
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -26,6 +27,10 @@ func spread(l *launch.Launch) string {
 	how, one := "processes, shared memory", "a process"
 	if l.Transport() == launch.TransportInproc {
 		how, one = "goroutines of one process", "in this process"
+	}
+	if machines, of := l.Machines(); machines != nil {
+		used := slices.Compact(slices.Clone(of))
+		how, one = "processes on "+count(len(used), "machine"), "a process on "+machines[used[0]].Name
 	}
 	p := l.Placement()
 	if l.Workers() == 1 {

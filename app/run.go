@@ -27,6 +27,8 @@ const (
 	groupWhere  = "Spread (speed, never results)"
 	groupTuning = "Tuning (speed, never results)"
 	groupWatch  = "When something is wrong"
+
+	groupMachines = "Several machines (speed, never results)"
 )
 
 func (p *program) runCommand() *cli.Command {
@@ -55,7 +57,7 @@ func textFlag(category, name, value, usage string) cli.Flag {
 
 // runFlags are the flags of everything that runs a scenario.
 func runFlags() []cli.Flag {
-	return []cli.Flag{
+	return append(machineFlags(),
 		textFlag(groupWhat, "seed", "1", "`SEED` of all random numbers"),
 		textFlag(groupWhat, "replications", "1", "repeat the experiment `R` times, each with its own random numbers"),
 		&cli.StringSliceFlag{Category: groupWhat, Name: "sweep", DefaultText: "none",
@@ -64,7 +66,7 @@ func runFlags() []cli.Flag {
 		setFlag(),
 		textFlag(groupOutput, "columns", "those that differ; all in --csv",
 			"`NAMES` of the columns of the table of a sweep, with commas between; * stands for any text"),
-		textFlag(groupWhere, "workers", "1",
+		textFlag(groupWhere, "workers", "1; with --machines one for each slot",
 			fmt.Sprintf("`N` workers, 1 to %d; more than CPUs are slower, not faster", launch.WorkersMax)),
 		textFlag(groupWhere, "transport", launch.TransportShm,
 			"`HOW`: shm, workers are processes that share memory; inproc, goroutines of this one"),
@@ -118,7 +120,7 @@ func runFlags() []cli.Flag {
 			Usage: "try 2 MiB pages for lanes and pools, and say which ones there are"},
 		&cli.BoolFlag{Category: groupTuning, Name: "pin", DisableDefaultText: true, Usage: "bind each worker to a " +
 			"CPU of its own"},
-	}
+	)
 }
 
 // setFlag is a flag of all commands that read a scenario.
@@ -141,6 +143,8 @@ type order struct {
 	compare bool
 	phases  bool
 	print   *printing // nil: nothing
+
+	elsewhere *elsewhere // nil: on this machine
 }
 
 // quiet reports whether standard output is for another program.
@@ -186,6 +190,11 @@ func (p *program) run(c *cli.Context, file string, read func() (*scenario.Docume
 
 // carryOut runs what the order asks for.
 func (p *program) carryOut(ctx context.Context, o *order, doc *scenario.Document, screen *screen) error {
+	end, err := o.join(screen)
+	if err != nil {
+		return err
+	}
+	defer end()
 	if o.print != nil {
 		return p.printed(ctx, o, screen)
 	}
@@ -332,6 +341,8 @@ func (p *program) order(c *cli.Context, file string) (*order, error) {
 		},
 	}
 	v.inlineFitsRing(o.config.Tuning)
+	o.config.BridgeBytes = v.size("bridge-bytes", bridgeBytesLeast, bridgeBytesMost, false)
+	o.elsewhere = v.elsewhere(p, file)
 	var err, bad error
 	if what := v.text("print", "node=NAME"); what != "" {
 		o.print, bad = parsePrint(what)
@@ -365,6 +376,9 @@ func (o *order) checkFiles() error {
 				return usage("%s: %v", out.flag, err)
 			}
 		}
+	}
+	if err := o.checkMachines(); err != nil {
+		return err
 	}
 	return o.checkSweep()
 }

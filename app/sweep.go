@@ -16,7 +16,7 @@ import (
 // checkSweep refuses what doesn't go together with a sweep, or only with one.
 func (o *order) checkSweep() error {
 	switch {
-	case o.compare && o.config.Workers < 2:
+	case o.compare && o.config.Workers < 2 && (o.elsewhere == nil || o.elsewhere.workers == 1):
 		return usage("--compare is about several workers and one: give --workers 2 or more")
 	case o.compare && len(o.sweeps) > 0:
 		return usage("--compare and --sweep don't go together: compare one point at a time")

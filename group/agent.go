@@ -118,11 +118,9 @@ func agentOptions(c *app.Call) (o cluster.Options, err error) {
 	}
 	labels := map[string]string{}
 	for _, label := range c.StringSlice("label") {
-		key, value, ok := strings.Cut(label, "=")
-		if _, twice := labels[key]; !ok || key == "" || twice {
-			return o, app.Usage("--label: found %q, want KEY=VALUE, each key once", label)
+		if err := addLabel(labels, label); err != nil {
+			return o, app.Usage("--label: %v", err)
 		}
-		labels[key] = value
 	}
 	return cluster.Options{Name: name, Version: app.Version(), Address: c.String("address"), Slots: c.Int("slots"),
 		Roles: strings.FieldsFunc(c.String("roles"), func(r rune) bool { return r == ',' }), Labels: labels,
@@ -133,10 +131,11 @@ func agentOptions(c *app.Call) (o cluster.Options, err error) {
 
 // agent is the member, for as long as it lasts.
 func agent(ctx context.Context, c *app.Call, s *metastore.Store, o cluster.Options) error {
-	var err error
-	if o.Digest, err = digest(); err != nil {
+	own, err := digest()
+	if err != nil {
 		return err
 	}
+	o.Digest = hex.EncodeToString(own[:])
 	joining, cancel, err := bounded(ctx, c)
 	if err != nil {
 		return err
@@ -170,15 +169,17 @@ func agent(ctx context.Context, c *app.Call, s *metastore.Store, o cluster.Optio
 }
 
 // digest is that of the program's file.
-func digest() (string, error) {
-	f, err := os.Open("/proc/self/exe")
+func digest() (d [sha256.Size]byte, err error) {
+	f, err := os.Open(ownFile)
 	if err != nil {
-		return "", fmt.Errorf("this program's file: %w", err)
+		return d, fmt.Errorf("this program's file: %w", err)
 	}
 	defer f.Close()
-	d, err := digestOf(f)
-	return hex.EncodeToString(d[:]), err
+	return digestOf(f)
 }
+
+// ownFile is the file of the program that this process runs, also when another one lies at its path now.
+const ownFile = "/proc/self/exe"
 
 // digestOf is that of a file.
 func digestOf(f *os.File) (d [sha256.Size]byte, err error) {
@@ -194,7 +195,7 @@ func digestOf(f *os.File) (d [sha256.Size]byte, err error) {
 func supervise(c *app.Call, name string) error {
 	runtime.LockOSThread() // the kernel tells the child when this thread ends
 	defer runtime.UnlockOSThread()
-	child := exec.Command("/proc/self/exe", os.Args[1:]...)
+	child := exec.Command(ownFile, os.Args[1:]...)
 	child.Args[0] = os.Args[0]
 	child.Stdin, child.Stdout, child.Stderr = nil, os.Stdout, os.Stderr
 	child.Env = append(os.Environ(), childVariable+"=1")

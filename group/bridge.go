@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 
 	"github.com/disco-sim/disco/app"
@@ -19,7 +20,7 @@ import (
 
 func bridgeCommand() app.Command {
 	return app.Command{
-		Name: bridgeName, Usage: "is what an agent starts for each run; no command for people",
+		Name: bridgeName, Hidden: true, Usage: "is what an agent starts for each run; no command for people",
 		Description: "It gets its order, connections and the program from the agent that starts it.",
 		Run:         runBridge,
 	}
@@ -58,8 +59,10 @@ type bridge struct {
 	begun    chan struct{}
 	ended    chan struct{} // no session is begun any more
 
+	measuring sync.WaitGroup // of one pair at a time
+
 	mu      sync.Mutex
-	pending []offer.Contact // reports that the agent hasn't got, the newest of each machine
+	pending []*offer.Message // reports that the agent hasn't got: of contacts the newest of each machine
 	wake    chan struct{}
 }
 
@@ -81,12 +84,17 @@ func (b *bridge) prepare(way *os.File) error {
 		return errors.Join(err, listener.Close())
 	}
 	o := &b.order.Offer
-	var incarnation [8]byte
-	_, _ = rand.Read(incarnation[:]) // never fails
 	b.identity = session.Identity{Cluster: o.Cluster, Run: o.Run, Token: o.Token, Program: o.Program,
-		Incarnation: binary.LittleEndian.Uint64(incarnation[:]) | 1}
+		Incarnation: incarnation()}
 	b.server = stream.Serve(listener, stream.ServerConfig{Security: b.security, Accept: b.accept, Refused: b.report})
 	return nil
+}
+
+// incarnation tells this process from others that could have its place.
+func incarnation() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return binary.LittleEndian.Uint64(b[:]) | 1
 }
 
 // accept uses a connection that has come in. A machine may have got its begin earlier than this one.
@@ -136,11 +144,11 @@ func (b *bridge) run() error {
 
 // follow does what the agent says, until the run has ended here.
 func (b *bridge) follow(messages <-chan *offer.Message) error {
-	var failed <-chan error
+	var failed <-chan loss
 	for {
 		select {
-		case err := <-failed:
-			return b.end(err)
+		case l := <-failed:
+			return b.end(l.err)
 		case m := <-messages:
 			switch m.Type {
 			case offer.TypeBegin:
@@ -151,12 +159,16 @@ func (b *bridge) follow(messages <-chan *offer.Message) error {
 					return b.end(err)
 				}
 				failed = b.sessions.failed
+			case offer.TypeMeasure:
+				if err := b.measure(m.Measure.Machine); err != nil {
+					return b.end(err)
+				}
 			case offer.TypeDone:
 				return b.finish()
 			case offer.TypeQuit:
 				return b.end(errors.New(m.Reason.Text))
 			default:
-				return b.end(fmt.Errorf("found a message %v from the agent, want begin, done or quit", m.Type))
+				return b.end(fmt.Errorf("found a message %v from the agent, want begin, measure, done or quit", m.Type))
 			}
 		}
 	}
@@ -165,31 +177,67 @@ func (b *bridge) follow(messages <-chan *offer.Message) error {
 // begin opens the sessions.
 func (b *bridge) begin(begin *offer.Begin) (err error) {
 	b.sessions, err = newSessions(sessionsConfig{self: b.order.Offer.Machine, identity: b.identity,
-		security: b.security,
-		begin:    begin, apply: b.apply, changed: b.changed})
+		security: b.security, begin: begin, frames: noLanes{}, contact: b.contact,
+		chosen: func(c stream.Choice) { b.note(c.String()) }})
 	if err == nil {
 		close(b.begun)
 	}
 	return err
 }
 
-// apply takes a frame: there are no lanes here, so that there is none to which it could belong.
-func (b *bridge) apply(machine int, h session.Header, _ []byte) error {
+// measure measures what lies between this machine and another one, and reports it.
+func (b *bridge) measure(machine int) error {
+	k := b.sessions.pair(machine)
+	if k == nil || machine <= b.order.Offer.Machine {
+		return fmt.Errorf("found machine %d to be measured from machine %d, want one of the run with a higher number",
+			machine, b.order.Offer.Machine)
+	}
+	b.measuring.Wait() // for less than probesLimit and rateLimit, and for what a session may wait until it is cut
+	b.measuring.Go(func() {
+		m := k.gauge.measure(machine, k.sessions)
+		b.send(&offer.Message{Type: offer.TypeMeasured, Measure: &m})
+	})
+	return nil
+}
+
+// noLanes refuses frames: there is nothing to which they could belong.
+type noLanes struct{}
+
+func (noLanes) Apply(machine int, _ session.Stream, h session.Header, _ []byte) error {
 	return fmt.Errorf("found a frame of type %d from machine %d, for lane %#x: this machine has no lanes", h.Type,
 		machine, h.Lane)
 }
+func (noLanes) Changed(int, session.Stream, session.State) {}
+func (noLanes) Acked(int, session.Stream)                  {}
 
-// changed keeps the newest report about a machine for the agent.
-func (b *bridge) changed(l offer.Contact) {
+// contact keeps the newest report about a machine for the agent.
+func (b *bridge) contact(c offer.Contact) {
+	b.mu.Lock()
+	b.pending = slices.DeleteFunc(b.pending, func(m *offer.Message) bool {
+		return m.Type == offer.TypeContact && m.Contact.Machine == c.Machine
+	})
+	b.mu.Unlock()
+	b.send(&offer.Message{Type: offer.TypeContact, Contact: &c})
+}
+
+// notesMax bounds the lines that wait for an agent which doesn't read.
+const notesMax = 64
+
+// note has a line shown to people, where the launcher is.
+func (b *bridge) note(text string) {
+	b.mu.Lock()
+	full := len(b.pending) >= notesMax
+	b.mu.Unlock()
+	if !full {
+		b.send(&offer.Message{Type: offer.TypeNote, Note: &offer.Note{Text: offer.Text(text)}})
+	}
+}
+
+// send has a message sent to the agent, without waiting for that.
+func (b *bridge) send(m *offer.Message) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for i := range b.pending {
-		if b.pending[i].Machine == l.Machine {
-			b.pending = append(b.pending[:i], b.pending[i+1:]...)
-			break
-		}
-	}
-	b.pending = append(b.pending, l)
+	b.pending = append(b.pending, m)
 	select {
 	case b.wake <- struct{}{}:
 	default:
@@ -208,8 +256,8 @@ func (b *bridge) sendReports(ended <-chan struct{}) {
 		reports := b.pending
 		b.pending = nil
 		b.mu.Unlock()
-		for _, l := range reports {
-			if offer.Write(b.control, &offer.Message{Type: offer.TypeContact, Contact: &l}) != nil {
+		for _, m := range reports {
+			if offer.Write(b.control, m) != nil {
 				break // its reader finds that the agent is gone
 			}
 		}

@@ -64,12 +64,13 @@ func openRun(ctx context.Context, name string, s *stream.Security, targets []off
 	}
 	defer f.Close()
 	l := &launcher{targets: targets, security: s, ups: map[int]bool{},
-		what: offer.Offer{Disco: app.Version(), Cluster: "disco", Name: name}}
+		what: offer.Offer{Disco: app.Version(), Cluster: "disco", Name: name, Most: offer.SlotsMax}}
 	if l.what.Program, err = digestOf(f); err != nil {
 		return nil, err
 	}
 	_, _ = rand.Read(l.what.Run[:])
 	_, _ = rand.Read(l.what.Token[:])
+	l.what.Bridge = l.what.Program
 	l.Run, err = offer.Open(ctx, targets, l.what, s)
 	return l, err
 }
@@ -90,8 +91,7 @@ func (l *launcher) begin(ctx context.Context, b offer.Begin) (err error) {
 	all := make(chan struct{})
 	var once sync.Once
 	l.sessions, err = newSessions(sessionsConfig{self: launcherMachine, identity: l.identity(), security: l.security,
-		begin: &b, apply: func(int, session.Header, []byte) error { return errors.New("there are no frames") },
-		changed: func(c offer.Contact) {
+		begin: &b, frames: noLanes{}, contact: func(c offer.Contact) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			if l.ups[c.Machine] = c.State == offer.ContactUp; len(l.ups) == len(l.targets) {
@@ -104,8 +104,8 @@ func (l *launcher) begin(ctx context.Context, b offer.Begin) (err error) {
 	select {
 	case <-all:
 		return nil
-	case err := <-l.sessions.failed:
-		return err
+	case lost := <-l.sessions.failed:
+		return lost.err
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

@@ -28,10 +28,11 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Commands are store, cluster, agent, machines and certs, and what an agent starts as a run's bridge.
+// Commands are store, cluster, agent, machines and certs, and what an agent starts as a run's bridge, and a run over
+// machines as its child.
 func Commands() []app.Command {
 	return []app.Command{storeCommand(), clusterCommand(), agentCommand(), machinesCommand(), certsCommand(),
-		bridgeCommand(), namesCommand()}
+		bridgeCommand(), childCommand(), namesCommand()}
 }
 
 // storeFlags are those of every command that uses a store.

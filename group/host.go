@@ -35,7 +35,6 @@ type hostConfig struct {
 // hosting is an agent that takes runs: its port, and a process for each run.
 type hosting struct {
 	cfg     hostConfig
-	self    string // this program's file
 	book    *offer.Book
 	port    *stream.Splitter
 	server  *offer.Server
@@ -54,16 +53,12 @@ func newHost(cfg hostConfig) (*hosting, error) {
 	if err != nil {
 		return nil, err
 	}
-	self, err := workerproc.Executable()
-	if err != nil {
-		return nil, err
-	}
 	listener, err := stream.Listen(cfg.listen, security)
 	if err != nil {
 		return nil, err
 	}
 	_, _ = rand.Read(cfg.agent.Instance[:]) // never fails
-	h := &hosting{cfg: cfg, self: self, book: offer.NewBook(cfg.agent), starter: workerproc.NewStarter(),
+	h := &hosting{cfg: cfg, book: offer.NewBook(cfg.agent), starter: workerproc.NewStarter(),
 		works: map[*work]bool{}}
 	h.port = stream.Split(listener, h.report)
 	h.server = offer.Serve(h.port, offer.ServerConfig{Security: security, Book: h.book, Measure: measure,
@@ -148,7 +143,7 @@ func (h *hosting) startProcess(o *offer.Offer, gone <-chan struct{}) (*work, err
 	if err := h.port.Add(o.Run, way); err != nil {
 		return nil, errors.Join(err, way.Close())
 	}
-	w.process, err = workerproc.New(workerproc.Config{Executable: h.self,
+	w.process, err = workerproc.New(workerproc.Config{Executable: ownFile, Title: os.Args[0],
 		Name: fmt.Sprintf("bridge of %q", o.Name), Args: []string{bridgeName}, Handed: []*os.File{theirs,
 			h.cfg.program}, Output: w.output})
 	if err == nil {
@@ -187,9 +182,10 @@ func (w *work) Take(m *offer.Message) error {
 	case m.Type == offer.TypeGo && w.begun && !w.went:
 		w.went = true
 		return nil // this is about the stream, which the bridge doesn't know
+	case m.Type == offer.TypeMeasure && w.begun && !w.went:
 	case m.Type == offer.TypeDone && w.begun:
 	default:
-		return fmt.Errorf("offer: found a message %v, want begin, go, done, in this order", m.Type)
+		return fmt.Errorf("offer: found a message %v, want begin, measure, go, done, in this order", m.Type)
 	}
 	return w.send(m)
 }
@@ -258,7 +254,7 @@ func (w *work) read() (ended *offer.Reason) {
 			return ended
 		case m.Type == offer.TypeEnded:
 			ended = m.Reason
-		case m.Type == offer.TypeContact:
+		case m.Type == offer.TypeContact, m.Type == offer.TypeMeasured, m.Type == offer.TypeNote:
 			w.pass(m)
 		}
 	}

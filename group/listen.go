@@ -108,15 +108,19 @@ func checkListen(c *app.Call) error {
 
 // listen opens the port of an agent that takes runs. The port is open when its line is written.
 func listen(c *app.Call, name string) (*listening, error) {
-	f, digest, err := program(c)
+	f, programs, err := program(c)
 	if err != nil {
 		return nil, err
+	}
+	own, err := digest()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
 	slots := min(c.Int("slots"), offer.SlotsMax)
 	h, err := newHost(hostConfig{listen: c.String("listen"), tlsDir: c.String("tls-dir"), insecure: c.Count("insecure"),
 		program: f, log: workerproc.NewLineWriter(c.Stderr), title: c.Program,
-		agent: offer.Agent{Disco: app.Version(), Cluster: c.String("group"), Name: name, Program: digest,
-			Slots: slots}})
+		agent: offer.Agent{Disco: app.Version(), Cluster: c.String("group"), Name: name, Program: programs,
+			Bridge: own, Slots: slots}})
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -128,7 +132,7 @@ func listen(c *app.Call, name string) (*listening, error) {
 	}
 	_, err = fmt.Fprintf(c.Stdout, "%s: %s takes runs at %s, with %d slots, for %s %.4x\n", c.Program, name,
 		h.address(),
-		slots, filepath.Base(f.Name()), digest)
+		slots, filepath.Base(f.Name()), programs)
 	if err != nil {
 		return nil, errors.Join(err, l.close())
 	}

@@ -34,7 +34,7 @@ func machinesCommand() app.Command {
 			"the round trip, by how much its clock is ahead of this one's, and the runs that it has.\n" +
 			"It ends with 1 if a machine is unreachable, or would refuse a run of this program.",
 		Flags: slices.Concat(storeFlags(), securityFlags(), []cli.Flag{
-			&cli.StringFlag{Name: "machines", Usage: "`FILE` that lists them"}, programFlag(),
+			&cli.StringFlag{Name: "machines", Usage: "`FILE` that lists them"}, labelsFlag(), programFlag(),
 			&cli.DurationFlag{Name: "connect-timeout", Value: 5 * time.Second,
 				Usage: "`TIME` after which a machine that doesn't answer is unreachable"},
 			&cli.BoolFlag{Name: "json", Usage: "write JSON; with --watch one object a line"},
@@ -60,8 +60,14 @@ func runMachines(c *app.Call) error {
 	case l.timeout <= 0:
 		return app.Usage("--connect-timeout: found %v, want more than 0", l.timeout)
 	}
-	var err error
+	list, err := listOf(c, file)
+	if err != nil {
+		return err
+	}
 	if l.security, err = securityOf(c); err != nil {
+		return err
+	}
+	if l.bridge, err = digest(); err != nil {
 		return err
 	}
 	if c.String("program") != "" {
@@ -74,26 +80,71 @@ func runMachines(c *app.Call) error {
 		}
 		l.program = &digest
 	}
-	if file == "" {
+	if list == nil {
 		return withStore(c, looks, func(ctx context.Context, s *metastore.Store) error {
 			return l.members(ctx, s)
 		})
 	}
-	list, err := machinefile.Read(file)
-	if problems := (scenario.Problems)(nil); err != nil && !errors.As(err, &problems) {
-		err = app.Usage("%v", err)
-	}
-	if err != nil {
+	if err := checkAddresses(list, l.security); err != nil {
 		return err
-	}
-	for _, m := range list.Machines {
-		if err := l.security.CheckAddress(m.Address); err != nil {
-			return app.Usage("%s: %v", file, err)
-		}
 	}
 	ctx, undo := c.Interruptible()
 	defer undo()
-	return l.show(ctx, func() ([]offer.Target, error) { return targetsOf(list), nil })
+	return l.show(ctx, func() (*machinefile.List, error) { return list, nil })
+}
+
+// listOf is the machines that a file lists and --labels chooses; nil: no file is named.
+func listOf(c *app.Call, file string) (*machinefile.List, error) {
+	if file == "" {
+		return nil, nil
+	}
+	list, err := machinefile.Read(file)
+	if err == nil {
+		list, err = chosen(c, list)
+	}
+	if problems := (scenario.Problems)(nil); err != nil && !errors.As(err, &problems) {
+		err = app.Usage("%v", err)
+	}
+	return list, err
+}
+
+// labelsFlag chooses among machines.
+func labelsFlag() cli.Flag {
+	return &cli.StringFlag{Name: "labels", Usage: "only machines that have all `LABELS`, KEY=VALUE with commas between"}
+}
+
+// chosen are the machines that have the --labels.
+func chosen(c *app.Call, list *machinefile.List) (*machinefile.List, error) {
+	if c.String("labels") == "" {
+		return list, nil
+	}
+	labels := map[string]string{}
+	for label := range strings.SplitSeq(c.String("labels"), ",") {
+		if err := addLabel(labels, label); err != nil {
+			return nil, app.Usage("--labels: %v", err)
+		}
+	}
+	return list.Select(labels)
+}
+
+// addLabel adds KEY=VALUE.
+func addLabel(labels map[string]string, label string) error {
+	key, value, ok := strings.Cut(label, "=")
+	if _, twice := labels[key]; !ok || key == "" || twice {
+		return fmt.Errorf("found %q, want KEY=VALUE, each key once", label)
+	}
+	labels[key] = value
+	return nil
+}
+
+// checkAddresses refuses addresses at which the flags don't allow to reach a machine.
+func checkAddresses(list *machinefile.List, s *stream.Security) error {
+	for _, m := range list.Machines {
+		if err := s.CheckAddress(m.Address); err != nil {
+			return app.Usage("%s: machine %s: %v", list.File, m.Name, err)
+		}
+	}
+	return nil
 }
 
 func targetsOf(list *machinefile.List) (all []offer.Target) {
@@ -105,32 +156,40 @@ func targetsOf(list *machinefile.List) (all []offer.Target) {
 
 // members shows the machines of a group.
 func (l *looker) members(ctx context.Context, s *metastore.Store) error {
-	limited, cancel, err := bounded(ctx, l.call)
-	if err != nil {
-		return err
-	}
-	defer cancel()
-	v, err := cluster.Open(limited, s)
+	v, err := openView(ctx, l.call, s)
 	if err != nil {
 		return err
 	}
 	defer v.Close()
-	return l.show(ctx, func() ([]offer.Target, error) { return targetsIn(v) })
+	return l.show(ctx, func() (*machinefile.List, error) { return listIn(l.call, v) })
 }
 
-// targetsIn are the members of a group that take runs: those that are up, have an address, and aren't drained.
-func targetsIn(v *cluster.View) (all []offer.Target, err error) {
+// openView opens the view of a group.
+func openView(ctx context.Context, c *app.Call, s *metastore.Store) (*cluster.View, error) {
+	limited, cancel, err := bounded(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	defer cancel()
+	return cluster.Open(limited, s)
+}
+
+// listIn are the members of a group that take runs, and have the --labels: those that are up, have an address, and
+// aren't drained.
+func listIn(c *app.Call, v *cluster.View) (*machinefile.List, error) {
+	list := &machinefile.List{File: "the group " + c.String("group")}
 	members, drained := v.Members(), v.Drained()
 	for _, m := range members {
 		if m.Status == cluster.Up && m.Address != "" && !slices.Contains(drained, m.Name) {
-			all = append(all, offer.Target{Name: m.Name, Address: m.Address, Slots: min(m.Slots, offer.SlotsMax)})
+			list.Machines = append(list.Machines, machinefile.Machine{Name: m.Name, Address: m.Address,
+				Slots: min(m.Slots, offer.SlotsMax), Labels: m.Labels})
 		}
 	}
-	if len(all) == 0 {
+	if len(list.Machines) == 0 {
 		return nil, fmt.Errorf("of the %d members of the group none is up, has an address and isn't drained: "+
 			"`agent --listen HOST:PORT --store URL` makes a machine such a member", len(members))
 	}
-	return all, nil
+	return chosen(c, list)
 }
 
 // looker asks machines how they are.
@@ -139,6 +198,7 @@ type looker struct {
 	security *stream.Security
 	timeout  time.Duration
 	program  *[32]byte // that runs would have; nil: not known
+	bridge   [32]byte  // that joins machines here
 }
 
 // States of a machine, as `machines` shows them.
@@ -175,11 +235,14 @@ type shownRun struct {
 }
 
 // show shows all machines, once or until ctx ends.
-func (l *looker) show(ctx context.Context, targets func() ([]offer.Target, error)) error {
+func (l *looker) show(ctx context.Context, list func() (*machinefile.List, error)) error {
 	watch := l.call.Bool("watch")
 	for {
-		all, err := targets()
-		if err != nil && !watch {
+		var all []offer.Target
+		now, err := list()
+		if err == nil {
+			all = targetsOf(now)
+		} else if !watch {
 			return err
 		}
 		machines := l.lookAt(ctx, all)
@@ -278,6 +341,9 @@ func (l *looker) refusal(s *offer.Status) string {
 	case l.program != nil && s.Program != *l.program:
 		return fmt.Sprintf("its program has the digest %.4x, and this one %.4x: use one build on all machines, and "+
 			"start its agent again", s.Program, *l.program)
+	case s.Bridge != l.bridge:
+		return fmt.Sprintf("its disco-group has the digest %.4x, and this one %.4x: use one build on all machines, "+
+			"and start its agent again", s.Bridge, l.bridge)
 	}
 	return ""
 }

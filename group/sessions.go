@@ -29,15 +29,23 @@ type sessionsConfig struct {
 	identity session.Identity
 	security *stream.Security
 	begin    *offer.Begin
-	apply    func(machine int, h session.Header, body []byte) error
-	changed  func(offer.Contact) // called in order for each machine; it may not wait
+	frames                       // of all sessions
+	contact  func(offer.Contact) // called in order for each machine; it may not wait
+	chosen   func(stream.Choice) // compression of what this machine dials; it may not wait
+}
+
+// frames take what sessions have: as of bridge.Bridge.
+type frames interface {
+	Apply(machine int, on session.Stream, h session.Header, body []byte) error
+	Changed(machine int, on session.Stream, s session.State)
+	Acked(machine int, on session.Stream)
 }
 
 // sessions are the sessions of one machine of a run with all others: for each an express one and a bulk one, which the
 // lower number dials.
 type sessions struct {
 	cfg    sessionsConfig
-	failed chan error // gets the first end of a session that nobody has asked for
+	failed chan loss // gets the first end of a session that nobody has asked for
 
 	mu      sync.Mutex
 	all     map[int]*pair
@@ -45,17 +53,24 @@ type sessions struct {
 	closing bool
 }
 
+// loss is a machine to which a session has ended.
+type loss struct {
+	machine int
+	err     error // names it
+}
+
 // pair is the sessions with one machine.
 type pair struct {
 	name     string
 	sessions [2]*session.Session
+	gauge    *gauge
 	states   [2]session.State
 	reported offer.ContactState
 }
 
 // newSessions starts them.
 func newSessions(cfg sessionsConfig) (*sessions, error) {
-	l := &sessions{cfg: cfg, failed: make(chan error, 1), all: map[int]*pair{}}
+	l := &sessions{cfg: cfg, failed: make(chan loss, 1), all: map[int]*pair{}}
 	if err := l.start(); err != nil {
 		return nil, errors.Join(err, l.close(err.Error()))
 	}
@@ -74,10 +89,10 @@ func (l *sessions) start() (err error) {
 		if p.Machine == l.cfg.self {
 			continue
 		}
-		k := &pair{name: p.Name}
+		k := &pair{name: p.Name, gauge: newGauge()}
 		l.all[p.Machine] = k
 		for _, s := range []session.Stream{session.Express, session.Bulk} {
-			if k.sessions[s], err = session.New(l.config(p, s, len(peers))); err != nil {
+			if k.sessions[s], err = session.New(l.config(p, k, s, len(peers))); err != nil {
 				return err
 			}
 		}
@@ -86,21 +101,26 @@ func (l *sessions) start() (err error) {
 }
 
 // config is that of one session.
-func (l *sessions) config(p offer.Peer, s session.Stream, peers int) session.Config {
+func (l *sessions) config(p offer.Peer, k *pair, s session.Stream, peers int) session.Config {
 	b := l.cfg.begin
 	share := resendBytes / (2 * peers)
 	cfg := session.Config{Self: l.cfg.self, Peer: p.Machine, Stream: s, Identity: l.cfg.identity,
 		ConnectTimeout: b.ConnectTimeout, PeerTimeout: b.PeerTimeout, Window: b.Window,
 		ResendBytes: min(max(share, resendBytesLeast), resendBytesMost),
 		Apply: func(h session.Header, body []byte) error {
-			if h.Type == session.Pong {
+			if k.gauge.take(h, body) {
 				return nil
 			}
-			return l.cfg.apply(p.Machine, h, body)
+			return l.cfg.Apply(p.Machine, s, h, body)
 		},
-		Changed: func(state session.State) { l.change(p.Machine, s, state) }, Acked: func() {}}
+		Changed: func(state session.State) { l.change(p.Machine, s, state) },
+		Acked: func() {
+			k.gauge.acked()
+			l.cfg.Acked(p.Machine, s)
+		}}
 	if l.cfg.self < p.Machine {
-		d := &stream.Dialer{Address: p.Address, Run: l.cfg.identity.Run, Security: l.cfg.security}
+		d := &stream.Dialer{Address: p.Address, Run: l.cfg.identity.Run, Security: l.cfg.security,
+			Compress: stream.Compression(b.Compress), Rate: k.gauge.rate, Chosen: l.cfg.chosen}
 		l.dialers = append(l.dialers, d)
 		cfg.Dial = func(ctx context.Context) (session.Conn, error) { return d.Dial(ctx) }
 	}
@@ -109,6 +129,12 @@ func (l *sessions) config(p offer.Peer, s session.Stream, peers int) session.Con
 
 // change takes a session's new state.
 func (l *sessions) change(machine int, s session.Stream, state session.State) {
+	l.report(machine, s, state)
+	l.cfg.Changed(machine, s, state)
+}
+
+// report reports what a session's new state makes of a machine.
+func (l *sessions) report(machine int, s session.Stream, state session.State) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	k := l.all[machine]
@@ -123,7 +149,7 @@ func (l *sessions) change(machine int, s session.Stream, state session.State) {
 		err = fmt.Errorf("machine %s (%d): %w", k.name, machine, err)
 		report.State, report.Text = offer.ContactLost, offer.Text(err.Error())
 		select {
-		case l.failed <- err:
+		case l.failed <- loss{machine, err}:
 		default: // the first one counts
 		}
 	case l.closing:
@@ -134,8 +160,15 @@ func (l *sessions) change(machine int, s session.Stream, state session.State) {
 	}
 	if report.State != k.reported {
 		k.reported = report.State
-		l.cfg.changed(report)
+		l.cfg.contact(report)
 	}
+}
+
+// pair is the sessions with a machine; nil: it isn't one of the run's.
+func (l *sessions) pair(machine int) *pair {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all[machine]
 }
 
 // accept uses a connection that has come in until it has ended.

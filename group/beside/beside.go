@@ -13,6 +13,7 @@ import (
 	"fmt"
 
 	"github.com/disco-sim/disco/app"
+	"github.com/disco-sim/disco/internal/child"
 	"github.com/urfave/cli/v2"
 )
 
@@ -22,7 +23,7 @@ const (
 	groupProgram  = "disco-group"
 )
 
-// Commands are server, store, cluster, agent, machines and certs.
+// Commands are server, store, cluster, agent, machines and certs, and what joins the machines of a run.
 func Commands() []app.Command {
 	return []app.Command{serverCommand(),
 		{Name: "store", Usage: "looks into a group's store, and mends it", Program: groupProgram},
@@ -32,6 +33,8 @@ func Commands() []app.Command {
 			Program: groupProgram, Self: "program"},
 		{Name: "machines", Usage: "shows which machines take runs, and how they are", Program: groupProgram,
 			Self: "program"},
+		{Name: child.Command, Hidden: true, Usage: "is what a run over machines starts to join them",
+			Program: groupProgram},
 		{Name: "certs", Usage: "makes certificates, by which machines know each other", Program: groupProgram}}
 }
 

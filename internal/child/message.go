@@ -113,13 +113,13 @@ func shortField(c *wire.Codec, text *string, most int) {
 
 // Hello is the launcher's first packet.
 type Hello struct {
-	Workers int    // that are wanted
+	Workers int    // that are wanted; 0: as many as there are slots
 	Run     string // its name, for people
 }
 
 func (h *Hello) fields(c *wire.Codec) {
-	if c.Int(&h.Workers); h.Workers < 1 || h.Workers > worker.WorkersMax {
-		c.Fail("found %d workers, want 1 to %d", h.Workers, worker.WorkersMax)
+	if c.Int(&h.Workers); h.Workers < 0 || h.Workers > worker.WorkersMax {
+		c.Fail("found %d workers, want 0 to %d", h.Workers, worker.WorkersMax)
 	}
 	textField(c, &h.Run)
 }

@@ -16,10 +16,10 @@ import (
 )
 
 // Command is the hidden command with which a program starts as a child.
-const Command = "bridge"
+const Command = "child"
 
 // processName is the child in messages.
-const processName = "bridge"
+const processName = Command
 
 // How long the launcher waits for its child.
 const (
@@ -33,7 +33,7 @@ const (
 type Config struct {
 	Executable string
 	Args       []string // behind Command
-	Workers    int      // that the run is to have
+	Workers    int      // that the run is to have; 0: as many as there are slots
 	Run        string   // its name, for people
 	Log        *workerproc.LineWriter
 

@@ -59,6 +59,19 @@ func refused(err error) error {
 	return err
 }
 
+// Machines are the machines of the run, and on which of them each worker is; none: all are on this one.
+func (l *Launch) Machines() (machines []child.Machine, of []int32) {
+	if l.cfg.Machines == nil {
+		return nil, nil
+	}
+	machines = l.cfg.Machines.Network().Machines
+	if l.sets > 1 {
+		slots, _ := l.cfg.slots()
+		return machines, fill(l.sets, slots)
+	}
+	return machines, l.plan.Machine
+}
+
 // slots is how many workers the machines of the run take; where there is only this one, as many as there may be.
 func (cfg *Config) slots() (slots []int, text string) {
 	if cfg.Machines == nil {

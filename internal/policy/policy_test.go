@@ -60,10 +60,10 @@ metastore/zk: metastore
 cluster: metastore internal/procfs
 
 # The commands of a group.
-group: app cluster internal/bridge/byname internal/bridge/offer internal/bridge/stream internal/certs internal/infile
-	internal/machinefile
-	internal/session internal/workerproc ipc metastore metastore/dial scenario
-group/beside: app
+group: app cluster internal/bridge/byname internal/bridge/offer internal/bridge/relay internal/bridge/stream
+	internal/certs internal/child internal/infile internal/machinefile internal/session internal/site internal/worker
+	internal/workerproc ipc metastore metastore/dial scenario
+group/beside: app internal/child
 
 # Transport: moves bytes and knows nothing of simulation.
 internal/lane: ring internal/interleave internal/race internal/aligned
@@ -131,7 +131,8 @@ internal/launch/launchtest: node scenario
 internal/sweep: scenario
 
 # The doors.
-app: internal/hazard internal/inspect internal/latency internal/launch internal/newmodule internal/outfile
+app: internal/child internal/hazard internal/inspect internal/latency internal/launch internal/machine
+	internal/newmodule internal/outfile
 	internal/partition internal/placement internal/printable internal/sweep internal/table internal/trace
 	internal/worker internal/workerproc node ring scenario
 cmd/disco-group: app group

@@ -19,6 +19,7 @@
 package workerproc
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -64,6 +65,7 @@ type Config struct {
 	Threads    int        // that run Go code at once (GOMAXPROCS), there and in what it starts; 0: as here
 	Output     io.Writer  // gets what it writes to standard output and standard error
 	Steady     bool       // Suspend lets it run
+	Title      string     // by which the process calls itself; "": Executable
 }
 
 // Process is a worker in a process of its own. Its process group is its own too, so
@@ -119,7 +121,7 @@ func New(cfg Config) (*Process, error) {
 	p.life, p.theirs = ours, append(p.theirs, life)
 	p.cmd = &exec.Cmd{
 		Path:       cfg.Executable,
-		Args:       append([]string{cfg.Executable}, cfg.Args...),
+		Args:       append([]string{cmp.Or(cfg.Title, cfg.Executable)}, cfg.Args...),
 		Env:        cfg.environment(),
 		Stdout:     input,
 		Stderr:     input,

@@ -15,7 +15,8 @@ type Agent struct {
 	Cluster  string
 	Name     string
 	Instance [16]byte
-	Program  [32]byte
+	Program  [32]byte // digests, as in Offer
+	Bridge   [32]byte
 	Slots    int
 }
 
@@ -58,6 +59,9 @@ func (b *Book) Take(o *Offer, from string) (*Accepted, *Refused) {
 	case o.Program != a.Program:
 		return nil, b.no(CodeProgram, "found a program with the digest %.4x, and the agent's has %.4x: use one build "+
 			"on all machines, and start the agent again", o.Program, a.Program)
+	case o.Bridge != a.Bridge:
+		return nil, b.no(CodeProgram, "found a disco-group with the digest %.4x, and the agent's is %.4x: use one "+
+			"build of it on all machines, too, and start the agent again", o.Bridge, a.Bridge)
 	}
 	for i := range b.runs {
 		switch e := &b.runs[i]; {
@@ -71,7 +75,7 @@ func (b *Book) Take(o *Offer, from string) (*Accepted, *Refused) {
 	}
 	free, slots := b.free(), o.Slots
 	if slots == 0 {
-		slots = max(free, 1)
+		slots = min(max(free, 1), o.Most)
 	}
 	if slots > free {
 		return nil, b.no(CodeSlots, "slots wanted: %d, free: %d of %d%s", slots, free, a.Slots, b.users())
@@ -164,7 +168,7 @@ func (b *Book) Status() *Status {
 	defer b.mu.Unlock()
 	a := &b.agent
 	s := &Status{Disco: a.Disco, Cluster: a.Cluster, Name: a.Name, Instance: a.Instance, Program: a.Program,
-		Slots: a.Slots, Free: b.free()}
+		Bridge: a.Bridge, Slots: a.Slots, Free: b.free()}
 	for _, e := range b.runs {
 		s.Runs = append(s.Runs, RunStatus{Name: e.offer.Name, Run: e.offer.Run, Slots: e.slots, From: e.from,
 			For: time.Since(e.since)})

@@ -7,13 +7,14 @@ import (
 )
 
 var theAgent = Agent{Disco: "v1", Cluster: "disco", Name: "h1", Instance: [16]byte{9}, Program: [32]byte{0xab, 0xcd, 1,
-	2},
+	2}, Bridge: [32]byte{0xcd, 1, 2, 3},
 	Slots: 4}
 
 // asked is an offer that the agent takes, but for what change changes.
 func asked(run byte, change func(*Offer)) *Offer {
-	o := &Offer{Disco: "v1", Cluster: "disco", Program: theAgent.Program, Run: [16]byte{run}, Token: [32]byte{7},
-		Name: "run " + string('a'+rune(run)), Slots: 1}
+	o := &Offer{Disco: "v1", Cluster: "disco", Program: theAgent.Program, Bridge: theAgent.Bridge,
+		Run: [16]byte{run}, Token: [32]byte{7},
+		Name: "run " + string('a'+rune(run)), Slots: 1, Most: 64}
 	if change != nil {
 		change(o)
 	}
@@ -53,6 +54,13 @@ func TestBook(t *testing.T) {
 	take(asked(1, func(o *Offer) { o.Program[3] = 3 }),
 		"found a program with the digest abcd0103, and the agent's has "+
 			"abcd0102: use one build on all machines, and start the agent again")
+	take(asked(1, func(o *Offer) { o.Bridge[3] = 4 }),
+		"found a disco-group with the digest cd010204, and the agent's is "+
+			"cd010203: use one build of it on all machines, too, and start the agent again")
+	few := asked(3, func(o *Offer) { o.Slots, o.Most = 0, 2 })
+	if a, refused := NewBook(theAgent).Take(few, "x:1"); refused != nil || a.Slots != 2 || a.Free != 2 {
+		t.Errorf("%+v, %+v: want 2 slots of 4, for which the run has use", a, refused)
+	}
 	take(asked(1, func(o *Offer) { o.Slots = 0 }), "") // all that are free
 	take(asked(2, func(o *Offer) { o.Slots = 0 }),
 		`slots wanted: 1, free: 0 of 4: the run "run a" from 10.0.0.9:5 has 3, `+

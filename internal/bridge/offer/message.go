@@ -11,6 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/disco-sim/disco/internal/bridge/stream"
 	"github.com/disco-sim/disco/internal/wire"
 )
 
@@ -45,13 +46,16 @@ const (
 	TypeEnded
 	TypeStatus
 	TypeOrder
+	TypeMeasure
+	TypeMeasured
+	TypeNote
 	typeEnd
 )
 
 // String names the type as docs/format/offer.md does.
 func (t Type) String() string {
 	names := [...]string{"offer", "accepted", "refused", "begin", "go", "done", "quit", "contact", "ended", "status",
-		"order"}
+		"order", "measure", "measured", "note"}
 	if t < TypeOffer || t >= typeEnd {
 		return fmt.Sprintf("type %d", uint32(t))
 	}
@@ -67,6 +71,8 @@ type Message struct {
 	Begin    *Begin
 	Reason   *Reason // quit, ended
 	Contact  *Contact
+	Measure  *Measure // measure, and measured with what came of it
+	Note     *Note
 	Status   *Status
 	Order    *Order
 }
@@ -76,11 +82,13 @@ type Offer struct {
 	Disco   string // version of the launcher's program
 	Cluster string
 	Program [32]byte // digest
+	Bridge  [32]byte // of the program that joins machines, beside the other one
 	Run     [16]byte
 	Token   [32]byte
 	Name    string // of the run, which is shown
 	Machine int    // what the agent's machine is called in the run: 0 to 63
-	Slots   int    // wanted; 0: all that are free
+	Slots   int    // wanted; 0: all that are free, at most Most
+	Most    int    // slots that the run has use for
 }
 
 // Accepted is what an agent has reserved.
@@ -134,7 +142,19 @@ type Peer struct {
 type Begin struct {
 	Peers                               []Peer // by number, all machines of the run but the launcher's
 	ConnectTimeout, PeerTimeout, Window time.Duration
+
+	Compress int // the bulk and the express of all pairs: a stream.Compression
 }
+
+// Measure is what lies between a machine and one with a higher number, which it asks.
+type Measure struct {
+	Machine        int           // the other one
+	RoundTrip      time.Duration // the least of some; 0: there was none in time
+	SecondsPerByte float64       // 0: not enough came in time
+}
+
+// Note is a line of a bridge for people.
+type Note struct{ Text string }
 
 // ContactState is what a bridge knows about another machine of its run.
 type ContactState uint32
@@ -175,6 +195,7 @@ type Status struct {
 	Name       string
 	Instance   [16]byte
 	Program    [32]byte
+	Bridge     [32]byte
 	Slots      int
 	Free       int
 	Processors int
@@ -251,6 +272,10 @@ func (m *Message) body(c *wire.Codec) {
 		part(c, &m.Status, (*Status).fields)
 	case TypeOrder:
 		part(c, &m.Order, (*Order).fields)
+	case TypeMeasure, TypeMeasured:
+		part(c, &m.Measure, (*Measure).fields)
+	case TypeNote:
+		part(c, &m.Note, (*Note).fields)
 	case TypeGo, TypeDone:
 	default:
 		c.Fail("found no such type, want %d to %d", TypeOffer, typeEnd-1)
@@ -329,11 +354,13 @@ func (o *Offer) fields(c *wire.Codec) {
 	name(c, "version of disco", &o.Disco)
 	name(c, "cluster", &o.Cluster)
 	array(c, o.Program[:])
+	array(c, o.Bridge[:])
 	array(c, o.Run[:])
 	array(c, o.Token[:])
 	name(c, "name of the run", &o.Name)
 	number(c, "machine", &o.Machine, 0, MachinesMax-1)
 	number(c, "slots", &o.Slots, 0, SlotsMax)
+	number(c, "slots at most", &o.Most, 1, SlotsMax)
 }
 
 func (a *Accepted) fields(c *wire.Codec) {
@@ -375,7 +402,21 @@ func (b *Begin) fields(c *wire.Codec) {
 	word(c, "connect timeout", &b.ConnectTimeout, time.Millisecond, timeMax)
 	word(c, "peer timeout", &b.PeerTimeout, peerTimeoutLeast, timeMax)
 	word(c, "reconnect window", &b.Window, time.Millisecond, timeMax)
+	number(c, "compression", &b.Compress, 0, compressMax)
 }
+
+// compressMax is the last of stream's compressions.
+const compressMax = int(stream.Auto)
+
+func (m *Measure) fields(c *wire.Codec) {
+	number(c, "machine", &m.Machine, 0, MachinesMax-1)
+	word(c, "round trip", &m.RoundTrip, 0, timeMax)
+	if c.Float(&m.SecondsPerByte); !(m.SecondsPerByte >= 0 && m.SecondsPerByte <= 1) {
+		c.Fail("seconds per byte: found %v, want 0 to 1", m.SecondsPerByte)
+	}
+}
+
+func (n *Note) fields(c *wire.Codec) { text(c, "note", &n.Text, 1, TextBytesMax) }
 
 // peerTimeoutLeast is what a session allows.
 const peerTimeoutLeast = 12 * time.Millisecond
@@ -392,6 +433,7 @@ func (s *Status) fields(c *wire.Codec) {
 	name(c, "name of the machine", &s.Name)
 	array(c, s.Instance[:])
 	array(c, s.Program[:])
+	array(c, s.Bridge[:])
 	number(c, "slots", &s.Slots, 1, SlotsMax)
 	number(c, "free slots", &s.Free, 0, SlotsMax)
 	number(c, "processors", &s.Processors, 1, 1<<20)

@@ -17,8 +17,9 @@ import (
 
 // examples is a message of each type with all of its fields, within their bounds.
 func examples(t testing.TB) []*Message {
-	o := &Offer{Disco: "v1", Cluster: "disco", Name: "shop", Machine: 3, Slots: 2}
+	o := &Offer{Disco: "v1", Cluster: "disco", Name: "shop", Machine: 3, Slots: 2, Most: 3}
 	wiretest.Fill(t, &o.Program)
+	wiretest.Fill(t, &o.Bridge)
 	wiretest.Fill(t, &o.Run)
 	wiretest.Fill(t, &o.Token)
 	instance := [16]byte{1, 15: 2}
@@ -27,14 +28,17 @@ func examples(t testing.TB) []*Message {
 		{Type: TypeAccepted, Accepted: &Accepted{"h1", instance, 8, 1 << 30, 2, 1}},
 		{Type: TypeRefused, Refused: &Refused{CodeSlots, "two\nlines", instance}},
 		{Type: TypeBegin, Begin: &Begin{[]Peer{{0, "a", "a:1"}, {3, "b", "b:1"}}, time.Second, time.Second,
-			time.Minute}},
+			time.Minute, 3}},
 		{Type: TypeGo}, {Type: TypeDone},
 		{Type: TypeQuit, Reason: &Reason{true, "why"}},
 		{Type: TypeContact, Contact: &Contact{-1, ContactLost, "why"}},
 		{Type: TypeEnded, Reason: &Reason{true, "how"}},
-		{Type: TypeStatus, Status: &Status{"v1", "disco", "h1", instance, o.Program, 4, 2, 8, 1 << 30, 0.25,
+		{Type: TypeStatus, Status: &Status{"v1", "disco", "h1", instance, o.Program, o.Bridge, 4, 2, 8, 1 << 30, 0.25,
 			[]RunStatus{{"shop", o.Run, 2, "10.0.0.1:4711", 90 * 24 * time.Hour}}, 1, 2}},
 		{Type: TypeOrder, Order: &Order{*o, "h1", "tls", 2}},
+		{Type: TypeMeasure, Measure: &Measure{Machine: 3}},
+		{Type: TypeMeasured, Measure: &Measure{3, time.Millisecond, 1e-9}},
+		{Type: TypeNote, Note: &Note{"what"}},
 	}
 	if len(all) != int(typeEnd)-1 {
 		t.Fatalf("%d examples of %d types", len(all), typeEnd-1)
@@ -85,21 +89,26 @@ func TestBounds(t *testing.T) {
 		"version of disco: found 256 bytes": {Type: TypeOffer, Offer: &Offer{Disco: long}},
 		"cluster: found \"a\\nb\"":          {Type: TypeOffer, Offer: &Offer{Disco: "v", Cluster: "a\nb"}},
 		"cluster: found \"\\xff\"":          {Type: TypeOffer, Offer: &Offer{Disco: "v", Cluster: "\xff"}},
-		"machine: found 64, want 0 to 63": {Type: TypeOffer, Offer: &Offer{"v", "c", [32]byte{}, [16]byte{},
-			[32]byte{}, "n", 64, 1}},
-		"slots: found 65, want 0 to 64": {Type: TypeOffer, Offer: &Offer{"v", "c", [32]byte{}, [16]byte{},
-			[32]byte{}, "n", 1, 65}},
-		"processors: found 0":            {Type: TypeAccepted, Accepted: &Accepted{Name: "h"}},
-		"reason: found 0, want 1 to 9":   {Type: TypeRefused, Refused: &Refused{}},
-		"found 0 machines, want 1 to 64": {Type: TypeBegin, Begin: &Begin{}},
+		"machine: found 64, want 0 to 63": {Type: TypeOffer, Offer: &Offer{"v", "c", [32]byte{}, [32]byte{},
+			[16]byte{}, [32]byte{}, "n", 64, 1, 1}},
+		"slots: found 65, want 0 to 64": {Type: TypeOffer, Offer: &Offer{"v", "c", [32]byte{}, [32]byte{},
+			[16]byte{}, [32]byte{}, "n", 1, 65, 1}},
+		"slots at most: found 0, want 1 to 64": {Type: TypeOffer, Offer: &Offer{Disco: "v", Cluster: "c", Name: "n"}},
+		"processors: found 0":                  {Type: TypeAccepted, Accepted: &Accepted{Name: "h"}},
+		"reason: found 0, want 1 to 9":         {Type: TypeRefused, Refused: &Refused{}},
+		"found 0 machines, want 1 to 64":       {Type: TypeBegin, Begin: &Begin{}},
 		"found machine 1 behind machine 1": {Type: TypeBegin, Begin: &Begin{Peers: []Peer{{1, "a", "a"}, {1, "b",
 			"b"}}}},
 		"peer timeout: found 1000000": {Type: TypeBegin, Begin: &Begin{[]Peer{{1, "a", "a"}}, 1e9, 1e6,
-			1e9}},
+			1e9, 0}},
 		"reconnect window: found 100000000000000": {Type: TypeBegin, Begin: &Begin{[]Peer{{1, "a", "a"}}, 1e9, 1e9,
-			1e14}},
-		"machine: found -2, want -1 to 63": {Type: TypeContact, Contact: &Contact{Machine: -2}},
-		"state: found 4, want 1 to 3":      {Type: TypeContact, Contact: &Contact{State: 4}},
+			1e14, 0}},
+		"compression: found 4, want 0 to 3": {Type: TypeBegin, Begin: &Begin{[]Peer{{1, "a", "a"}}, 1e9, 1e9, 1e9, 4}},
+		"seconds per byte: found -1":        {Type: TypeMeasured, Measure: &Measure{1, 0, -1}},
+		"round trip: found -1":              {Type: TypeMeasured, Measure: &Measure{1, -1, 0}},
+		"note: found 0 bytes":               {Type: TypeNote, Note: &Note{}},
+		"machine: found -2, want -1 to 63":  {Type: TypeContact, Contact: &Contact{Machine: -2}},
+		"state: found 4, want 1 to 3":       {Type: TypeContact, Contact: &Contact{State: 4}},
 		"text: found 4097 bytes": {Type: TypeEnded, Reason: &Reason{Text: strings.Repeat("x",
 			TextBytesMax+1)}},
 		"free slots: found -1": {Type: TypeStatus, Status: &Status{Disco: "v", Cluster: "c", Name: "h", Slots: 1,
@@ -108,7 +117,7 @@ func TestBounds(t *testing.T) {
 			Slots:      1,
 			Processors: 1, Runs: manyRuns(65)}},
 		"insecure: found 3":                {Type: TypeOrder, Order: &Order{*examples(t)[0].Offer, "h", "", 3}},
-		"found no such type, want 1 to 11": {Type: typeEnd},
+		"found no such type, want 1 to 14": {Type: typeEnd},
 		"it has no body":                   {Type: TypeOffer},
 	} {
 		if _, err := Append(nil, m); err == nil || !strings.Contains(err.Error(), want) {

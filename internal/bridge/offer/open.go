@@ -38,9 +38,8 @@ type Run struct {
 	ended   sync.WaitGroup
 }
 
-// Report is a message from a machine: contact, or ended. With an error its agent says nothing more; with io.EOF since
-// the
-// run has ended there, and all is free again.
+// Report is a message from a machine: contact, measured, note, or ended. With an error its agent says nothing more;
+// with io.EOF since the run has ended there, and all is free again.
 type Report struct {
 	Machine int
 	Message *Message
@@ -177,12 +176,23 @@ func (r *Run) Go() error { return r.send(&Message{Type: TypeGo}) }
 // Done lets the bridges end in order: each when all of its sessions have.
 func (r *Run) Done() error { return r.send(&Message{Type: TypeDone}) }
 
+// Measure has a machine measure what lies between it and one with a higher number, to which both of its sessions are
+// up: at most one at a time, and none after the first plan. It answers with measured.
+func (r *Run) Measure(machine, to int) error {
+	return r.sendTo(machine, &Message{Type: TypeMeasure, Measure: &Measure{Machine: to}})
+}
+
+func (r *Run) sendTo(machine int, m *Message) error {
+	if err := r.offered[machine].Send(m); err != nil {
+		return fmt.Errorf("%v: %v can't be sent: %w", &r.targets[machine], m.Type, err)
+	}
+	return nil
+}
+
 func (r *Run) send(m *Message) error {
 	var all []error
-	for i, o := range r.offered {
-		if err := o.Send(m); err != nil {
-			all = append(all, fmt.Errorf("%v: %v can't be sent: %w", &r.targets[i], m.Type, err))
-		}
+	for i := range r.offered {
+		all = append(all, r.sendTo(i, m))
 	}
 	return errors.Join(all...)
 }

@@ -73,18 +73,23 @@ func (d *Dialer) choose(c *dialled, choice Choice) {
 // sample compresses copies of what a connection sends, in a goroutine of its own.
 type sample struct {
 	messages chan *session.Buffer
+	rate     func() float64
 	mu       sync.Mutex
 	ended    bool
 }
 
 func (d *Dialer) newSample(c *dialled) *sample {
-	s := &sample{messages: make(chan *session.Buffer, sampleWaiting)}
+	s := &sample{messages: make(chan *session.Buffer, sampleWaiting), rate: d.Rate}
 	go s.run(func(choice Choice) { d.choose(c, choice) })
 	return s
 }
 
-// offer gives it a message, if it isn't busy with enough of them.
+// offer gives it a message, if it isn't busy with enough of them, and it is known what the way carries: what finds that
+// out isn't what it is there to carry.
 func (s *sample) offer(b *session.Buffer) {
+	if s.rate() <= 0 {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {

@@ -25,8 +25,8 @@ type Dialer struct {
 	Security *Security
 	Compress Compression
 
-	// For [Auto]: the bytes a second that the way to the machine carries, and, if it isn't nil, a report of what was
-	// chosen.
+	// For [Auto]: the bytes a second that the way to the machine carries, 0 while that isn't known, until when nothing
+	// is looked at; and, if it isn't nil, a report of what was chosen.
 	Rate   func() float64
 	Chosen func(Choice)
 

@@ -41,18 +41,21 @@ func NewSecurity(tlsDir string, insecure int) (*Security, error) {
 
 // CheckAddress holds an address to dial, or to listen at, against what is allowed. No name is looked up.
 func (s *Security) CheckAddress(address string) error {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil || port == "" {
+	if _, port, err := net.SplitHostPort(address); err != nil || port == "" {
 		return fmt.Errorf("found the address %.300q, want HOST:PORT", address)
 	}
-	if s.id != nil || s.anywhere || host == "localhost" {
-		return nil
-	}
-	if a, err := netip.ParseAddr(host); err == nil && a.IsLoopback() {
+	if s.id != nil || s.anywhere || OnLoopback(address) {
 		return nil
 	}
 	return fmt.Errorf("found --insecure with the address %.300s, which others may reach: want --tls-dir, or a "+
 		"loopback address; --insecure twice means it", address)
+}
+
+// OnLoopback tells whether an address, HOST:PORT, is one of this machine alone. No name is looked up.
+func OnLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	a, notNumeric := netip.ParseAddr(host)
+	return err == nil && (host == "localhost" || notNumeric == nil && a.IsLoopback())
 }
 
 // checkEnds holds a connection against what is allowed.

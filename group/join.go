@@ -1,0 +1,477 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package group
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/disco-sim/disco/app"
+	"github.com/disco-sim/disco/internal/bridge/offer"
+	"github.com/disco-sim/disco/internal/bridge/stream"
+	"github.com/disco-sim/disco/internal/child"
+	"github.com/disco-sim/disco/internal/machinefile"
+	"github.com/disco-sim/disco/internal/session"
+	"github.com/urfave/cli/v2"
+)
+
+func childCommand() app.Command {
+	return app.Command{
+		Name: child.Command, Hidden: true,
+		Usage:       "is what a run over machines starts to join them; no command for people",
+		Description: "`run FILE --machines MACHINES` starts it, and hands its flags on.",
+		Flags: slices.Concat(storeFlags(), securityFlags(), []cli.Flag{
+			&cli.StringFlag{Name: "machines", Usage: "`FILE` that lists the machines"}, labelsFlag(), programFlag(),
+			&cli.DurationFlag{Name: "connect-timeout", Value: 5 * time.Second,
+				Usage: "`TIME` for each step of the start"},
+			&cli.DurationFlag{Name: "peer-timeout", Value: 3 * time.Second, Usage: "`TIME` of silence"},
+			&cli.DurationFlag{Name: "reconnect-window", Value: 10 * time.Second, Usage: "`TIME` to reconnect in"},
+			&cli.StringFlag{Name: "compress", Usage: "`HOW`: none, s2, zstd or auto"}}),
+		Run: runChild,
+	}
+}
+
+// runChild is the process that joins a run to its machines.
+func runChild(c *app.Call) error {
+	to, err := child.Inherit()
+	if err != nil {
+		return app.Usage("a run over machines starts this: `%s run FILE --machines MACHINES` (%v)", c.Program, err)
+	}
+	j := &joiner{call: c, to: to, measured: make(chan measured, offer.MachinesMax), changed: make(chan struct{}, 1),
+		over: make(chan struct{}), up: map[[2]int]bool{}}
+	j.close(to.Serve(j)) // the launcher was told of an error
+	return nil
+}
+
+// joiner joins a run to its machines: the launcher's end of offers and sessions.
+type joiner struct {
+	call     *app.Call
+	to       *child.Launcher
+	security *stream.Security
+	begin    offer.Begin
+	targets  []offer.Target
+	run      *offer.Run
+	sessions *sessions
+	measured chan measured
+	changed  chan struct{} // has a value when up or failure has changed
+	over     chan struct{} // closed when the run has ended
+	followed sync.WaitGroup
+
+	measuring sync.WaitGroup // by this process
+
+	mu      sync.Mutex
+	up      map[[2]int]bool // pairs of machines that are connected, as the first one says
+	failure error           // the first one
+	known   bool            // the launcher has been told of the machines
+	went    bool            // the run outlives the streams of its offers
+	closing bool            // what ends now ends as it should
+}
+
+// measured is what a machine has measured.
+type measured struct {
+	from int
+	way  offer.Measure
+}
+
+var _ child.Host = (*joiner)(nil)
+
+// Machines implements child.Host.
+func (j *joiner) Machines(h child.Hello, _ *child.Launcher) (child.Network, error) {
+	n, err := j.join(h)
+	if err != nil {
+		return n, child.Refuse(err)
+	}
+	return n, nil
+}
+
+// join opens the run on all machines, joins these, and measures what lies between them.
+func (j *joiner) join(h child.Hello) (n child.Network, err error) {
+	what, err := j.prepare(h)
+	if err != nil {
+		return n, err
+	}
+	ctx, cancel := j.limited()
+	j.run, err = offer.Open(ctx, j.targets, *what, j.security)
+	cancel()
+	if err != nil {
+		return n, err
+	}
+	j.followed.Go(j.follow)
+	if err := j.connect(what); err != nil {
+		return n, err
+	}
+	count := len(j.targets)
+	n.RoundTrip, n.SecondsPerByte = make([]float64, count*count), make([]float64, count*count)
+	for i, t := range j.targets {
+		a := j.run.Accepted(i)
+		n.Machines = append(n.Machines, child.Machine{Name: t.Name, Slots: a.Slots, Processors: a.Processors})
+	}
+	if err := j.measure(&n); err != nil {
+		return n, err
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.known = true
+	return n, j.failure
+}
+
+// limited is a context for one step of the start.
+func (j *joiner) limited() (context.Context, context.CancelFunc) {
+	limit := j.begin.ConnectTimeout
+	return context.WithTimeoutCause(context.Background(), limit,
+		fmt.Errorf("the --connect-timeout of %v is over", limit))
+}
+
+// prepare reads the flags and the list of machines.
+func (j *joiner) prepare(h child.Hello) (*offer.Offer, error) {
+	c := j.call
+	j.begin = offer.Begin{ConnectTimeout: c.Duration("connect-timeout"), PeerTimeout: c.Duration("peer-timeout"),
+		Window: c.Duration("reconnect-window")}
+	list, err := j.list()
+	if err != nil {
+		return nil, err
+	}
+	if len(list.Machines) > machinefile.MachinesMax {
+		return nil, fmt.Errorf("%s has %d machines, want at most %d: --labels chooses", list.File, len(list.Machines),
+			machinefile.MachinesMax)
+	}
+	if j.security, err = securityOf(c); err != nil {
+		return nil, err
+	}
+	if err := checkAddresses(list, j.security); err != nil {
+		return nil, err
+	}
+	if j.begin.Compress, err = compression(c.String("compress"), list); err != nil {
+		return nil, err
+	}
+	j.targets = targetsOf(list)
+	o := &offer.Offer{Disco: app.Version(), Cluster: c.String("group"), Name: h.Run, Most: h.Workers}
+	if o.Most == 0 {
+		o.Most = offer.SlotsMax
+	}
+	for i := range j.targets {
+		j.targets[i].Slots = min(j.targets[i].Slots, o.Most)
+	}
+	f, programs, err := program(c)
+	if err != nil {
+		return nil, err
+	}
+	o.Program = programs
+	_, _ = rand.Read(o.Run[:]) // never fails
+	_, _ = rand.Read(o.Token[:])
+	o.Bridge, err = digest()
+	return o, errors.Join(err, f.Close())
+}
+
+// list is the machines of the run.
+func (j *joiner) list() (*machinefile.List, error) {
+	list, err := listOf(j.call, j.call.String("machines"))
+	if list != nil || err != nil {
+		return list, err
+	}
+	ctx := context.Background()
+	s, err := connect(ctx, j.call, looks)
+	if err != nil {
+		return nil, err
+	}
+	v, err := openView(ctx, j.call, s)
+	if err == nil {
+		list, err = listIn(j.call, v)
+		v.Close()
+	}
+	return list, errors.Join(err, s.Close())
+}
+
+// compression is what --compress says; where it isn't given, each pair chooses, unless all machines are on the
+// loopback.
+func compression(name string, list *machinefile.List) (int, error) {
+	if name != "" {
+		c, err := stream.ParseCompression(name)
+		if err != nil {
+			return 0, app.Usage("--compress: %v", err)
+		}
+		return int(c), nil
+	}
+	for _, m := range list.Machines {
+		if !stream.OnLoopback(m.Address) {
+			return int(stream.Auto), nil
+		}
+	}
+	return int(stream.None), nil
+}
+
+// connect opens the sessions, and returns when each machine is connected with each other and with this one.
+func (j *joiner) connect(what *offer.Offer) (err error) {
+	if err := j.run.Begin(j.begin); err != nil {
+		return err
+	}
+	own := j.begin
+	for i, t := range j.targets {
+		own.Peers = append(own.Peers, offer.Peer{Machine: i, Name: t.Name, Address: t.Address})
+	}
+	identity := session.Identity{Cluster: what.Cluster, Run: what.Run, Token: what.Token, Program: what.Program,
+		Incarnation: incarnation()}
+	j.sessions, err = newSessions(sessionsConfig{self: launcherMachine, identity: identity, security: j.security,
+		begin: &own, frames: noLanes{}, contact: func(c offer.Contact) { j.contact(launcherMachine, &c) },
+		chosen: func(c stream.Choice) { j.to.Note(c.String()) }})
+	if err != nil {
+		return err
+	}
+	j.followed.Go(func() {
+		select {
+		case l := <-j.sessions.failed:
+			j.lose(l.machine, l.err)
+		case <-j.over:
+		}
+	})
+	return j.awaitContacts()
+}
+
+// awaitContacts returns when all machines are connected. The bridges' own limit is half of this one's, and they know
+// the reason.
+func (j *joiner) awaitContacts() error {
+	limit := time.NewTimer(0)
+	defer limit.Stop()
+	for before := -1; ; {
+		j.mu.Lock()
+		up, err := len(j.up), j.failure
+		j.mu.Unlock()
+		if err != nil || up == len(j.targets)*(len(j.targets)+1) {
+			return err
+		}
+		if up > before {
+			before = up
+			limit.Reset(2 * j.begin.ConnectTimeout)
+		}
+		select {
+		case <-j.changed:
+		case <-limit.C:
+			return fmt.Errorf("%s: no more of them within twice the --connect-timeout of %v", j.apart(),
+				j.begin.ConnectTimeout)
+		}
+	}
+}
+
+// apart names the machines that aren't connected.
+func (j *joiner) apart() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var all []string
+	for a := launcherMachine; a < len(j.targets); a++ {
+		for b := a + 1; b < len(j.targets); b++ {
+			if !j.up[[2]int{a, b}] || !j.up[[2]int{b, a}] {
+				all = append(all, j.name(a)+" and "+j.name(b))
+			}
+		}
+	}
+	return "these machines aren't connected: " + strings.Join(all, ", ")
+}
+
+// name is that of a machine.
+func (j *joiner) name(machine int) string {
+	if machine < 0 || machine >= len(j.targets) {
+		return "the launcher's"
+	}
+	return j.targets[machine].Name
+}
+
+// contact takes what a machine says of another one. People get to know when that changes during a run.
+func (j *joiner) contact(from int, c *offer.Contact) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	pair := [2]int{from, c.Machine}
+	was := j.up[pair]
+	delete(j.up, pair)
+	if c.State == offer.ContactUp {
+		j.up[pair] = true
+	}
+	j.wake()
+	if !j.known || j.closing || from > c.Machine || was == j.up[pair] { // the lower one says it for both
+		return
+	}
+	switch c.State {
+	case offer.ContactUp:
+		j.to.Note(fmt.Sprintf("machines %s and %s are connected again", j.name(from), j.name(c.Machine)))
+	case offer.ContactInterrupted:
+		j.to.Note(fmt.Sprintf("machines %s and %s have no connection: the run ends if they have none for %v "+
+			"(--reconnect-window)", j.name(from), j.name(c.Machine), j.begin.Window))
+	}
+}
+
+// wake wakes who waits for a change.
+func (j *joiner) wake() {
+	select {
+	case j.changed <- struct{}{}:
+	default:
+	}
+}
+
+// follow takes what agents report, until the run is closed.
+func (j *joiner) follow() {
+	for {
+		r, err := j.run.Next(context.Background())
+		if err != nil {
+			return
+		}
+		j.report(r)
+	}
+}
+
+func (j *joiner) report(r offer.Report) {
+	if r.Err != nil {
+		j.mu.Lock()
+		went := j.went
+		j.mu.Unlock()
+		switch {
+		case errors.Is(r.Err, io.EOF): // it has said how the run has ended
+		case went:
+			j.to.Note(r.Err.Error() + ": as long as its machine is connected the run goes on")
+		default:
+			j.lose(r.Machine, r.Err)
+		}
+		return
+	}
+	switch m := r.Message; m.Type {
+	case offer.TypeContact:
+		j.contact(r.Machine, m.Contact)
+	case offer.TypeMeasured:
+		select {
+		case j.measured <- measured{r.Machine, *m.Measure}:
+		default: // nobody has asked for so many
+		}
+	case offer.TypeNote:
+		j.to.Note(j.name(r.Machine) + ": " + m.Note.Text)
+	case offer.TypeEnded:
+		text := "the run has ended there"
+		if !m.Reason.OK {
+			text = m.Reason.Text
+		}
+		j.lose(r.Machine, fmt.Errorf("machine %s: %s", j.name(r.Machine), text))
+	}
+}
+
+// lose takes that a machine is lost for the run.
+func (j *joiner) lose(machine int, err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.closing {
+		return
+	}
+	if j.failure == nil {
+		j.failure = err
+		j.wake()
+	}
+	if j.known {
+		j.to.Lost(machine, err.Error())
+	}
+}
+
+// measureLimit is how long pairs of machines begin to be measured.
+const measureLimit = 2 * time.Second
+
+// measure measures what lies between all machines, in rounds in each of which each machine is in one pair at most. Of
+// pairs that are left over nothing is known.
+func (j *joiner) measure(n *child.Network) error {
+	began, count := time.Now(), len(j.targets)
+	for _, round := range rounds(count + 1) {
+		if time.Since(began) > measureLimit {
+			return nil
+		}
+		waits := 0
+		for _, pair := range round {
+			a, b := pair[0]+launcherMachine, pair[1]+launcherMachine
+			waits++
+			if a != launcherMachine {
+				if err := j.run.Measure(a, b); err != nil {
+					return err
+				}
+				continue
+			}
+			k := j.sessions.pair(b)
+			j.measuring.Go(func() { j.measured <- measured{a, k.gauge.measure(b, k.sessions)} })
+		}
+		late := time.NewTimer(probesLimit + rateLimit + j.begin.PeerTimeout)
+		for ; waits > 0; waits-- {
+			select {
+			case m := <-j.measured:
+				if a, b := m.from, m.way.Machine; a >= 0 && a < b && b < count {
+					for _, at := range []int{a*count + b, b*count + a} {
+						n.RoundTrip[at], n.SecondsPerByte[at] = m.way.RoundTrip.Seconds(), m.way.SecondsPerByte
+					}
+				}
+			case <-late.C:
+				waits = 1 // nothing is known of the others
+			}
+		}
+		late.Stop()
+	}
+	j.measuring.Wait()
+	return nil
+}
+
+// rounds are all pairs of n players, the lower number first, so that each is in one pair of a round at most.
+func rounds(n int) (all [][][2]int) {
+	even := n + n%2
+	for r := range even - 1 {
+		var round [][2]int
+		for k := range even / 2 {
+			a, b := (r+k)%(even-1), (r-k+even-1)%(even-1)
+			if k == 0 {
+				b = even - 1
+			}
+			if a, b = min(a, b), max(a, b); b < n {
+				round = append(round, [2]int{a, b})
+			}
+		}
+		all = append(all, round)
+	}
+	return all
+}
+
+// Make implements child.Host.
+func (j *joiner) Make(o child.Order) (child.Workers, string, error) {
+	j.mu.Lock()
+	err := j.failure
+	j.mu.Unlock()
+	if err != nil {
+		return nil, "", child.Refuse(err)
+	}
+	return nil, "", child.Refuse(errors.New("machines run no workers yet"))
+}
+
+// close ends the run on all machines, in order if nothing has gone wrong, and returns when all is free there, or after
+// a while.
+func (j *joiner) close(err error) {
+	if j.run == nil {
+		return
+	}
+	j.mu.Lock()
+	j.closing = true
+	err = cmp.Or(err, j.failure)
+	orderly := err == nil && j.went
+	j.mu.Unlock()
+	close(j.over)
+	reason := ""
+	switch {
+	case orderly:
+		_ = j.run.Done() // whose bridge can't be told is found by the sessions
+	case err != nil:
+		reason = "the launcher has ended the run: " + err.Error()
+	default:
+		reason = "the launcher has ended the run before it began"
+	}
+	j.measuring.Wait()
+	if j.sessions != nil {
+		_ = j.sessions.close(reason) // the run has ended for the launcher in any case
+	}
+	j.run.Close()
+	j.followed.Wait()
+}
