@@ -35,20 +35,20 @@ func TestPacketsTravel(t *testing.T) {
 		Forward: ring.Status{Capacity: 1 << 10, Start: 1, Tail: 1 << 40, Head: 1 << 39, ProducerTaken: true,
 			ConsumerTaken: true, ProducerClosed: true, ConsumerClosed: true},
 		Return: ring.Status{Capacity: 2 << 10, Start: 2, Tail: 1 << 20, Head: 3, ProducerTaken: true}}
-	wiretest.Whole(t, exitBody{worker: 3, lanes: []Lane{{To: 5, Status: status}}, exit: workerproc.Exit{OK: true,
-		Lost: true, Ended: true, Signal: 9, Text: "killed", Lines: []string{"a", "b"}}}, (*exitBody).fields)
+	wiretest.Whole(t, ExitBody{Worker: 3, Lanes: []Lane{{To: 5, Status: status}}, Exit: workerproc.Exit{OK: true,
+		Lost: true, Ended: true, Signal: 9, Text: "killed", Lines: []string{"a", "b"}}}, (*ExitBody).fields)
 	wiretest.Whole(t, Network{Machines: []Machine{{"a", 1, 2}, {"b", 3, 4}}, RoundTrip: []float64{0, 1, 1, 0},
 		SecondsPerByte: []float64{0, 2, 2, 0}}, (*Network).fields)
 	wiretest.Whole(t, Hello{Workers: 64, Run: "shop"}, (*Hello).fields)
-	wiretest.Whole(t, startBody{worker: 63, threads: 2, trace: true, profile: true}, (*startBody).fields)
-	wiretest.Whole(t, outputBody{worker: 1, bytes: []byte("said")}, (*outputBody).fields)
-	wiretest.Whole(t, lostBody{machine: 2, text: "cut off"}, (*lostBody).fields)
-	wiretest.Whole(t, failedBody{refused: true, text: "no"}, (*failedBody).fields)
-	wiretest.Whole(t, planBody{plan: []byte{1}}, (*planBody).fields)
+	wiretest.Whole(t, StartBody{Worker: 63, Threads: 2, Trace: true, Profile: true}, (*StartBody).fields)
+	wiretest.Whole(t, OutputBody{Worker: 1, Bytes: []byte("said")}, (*OutputBody).fields)
+	wiretest.Whole(t, LostBody{Machine: 2, Text: "cut off"}, (*LostBody).fields)
+	wiretest.Whole(t, FailedBody{Refused: true, Text: "no"}, (*FailedBody).fields)
+	wiretest.Whole(t, PlanBody{Plan: []byte{1}}, (*PlanBody).fields)
 	// What is too long for a person to read is cut.
-	long := textBody{strings.Repeat("x", 2*textMax)}
+	long := TextBody{strings.Repeat("x", 2*textMax)}
 	b, err := wire.Append(nil, long.fields)
-	if err != nil || len(b) != 4+textMax || len(long.text) != 2*textMax {
+	if err != nil || len(b) != 4+textMax || len(long.Text) != 2*textMax {
 		t.Errorf("%d bytes, %v", len(b), err)
 	}
 }
@@ -253,7 +253,7 @@ func TestCourseOfASet(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, numbers) {
 		t.Errorf("%v, %v; want %v", got, err, numbers)
 	}
-	j.host.to.Output(0, 2, []byte(strings.Repeat("x", outputMax)+"\nand "))
+	j.host.to.Output(0, 2, []byte(strings.Repeat("x", OutputMax)+"\nand "))
 	j.host.to.Output(0, 2, []byte("more\n"))
 	status := lane.Status{Epoch: 4}
 	j.host.to.Exit(0, 2, workerproc.Exit{OK: true, Text: "well"}, []Lane{{To: 1, Status: status}})
@@ -403,7 +403,7 @@ func raw(t *testing.T, c *conn, b []byte, files ...*os.File) {
 	}
 }
 
-func encoded(t *testing.T, k kind, set byte, b body) []byte {
+func encoded(t *testing.T, k Kind, set byte, b Body) []byte {
 	t.Helper()
 	p, err := wire.Append([]byte{version, byte(k), 0, 0, set, 0, 0, 0}, b.fields)
 	if err != nil {
@@ -424,25 +424,25 @@ func TestHostileChild(t *testing.T) {
 		files  []*os.File
 		text   string
 	}{
-		"a short packet":       {[]byte{version, byte(kindNote), 0, 0, 0, 0, 0}, nil, "want 8 bytes"},
-		"another version":      {[]byte{2, byte(kindNote), 0, 0, 0, 0, 0, 0}, nil, "version 1"},
-		"a spare byte":         {[]byte{version, byte(kindNote), 0, 1, 0, 0, 0, 0}, nil, "found the header"},
+		"a short packet":       {[]byte{version, byte(KindNote), 0, 0, 0, 0, 0}, nil, "want 8 bytes"},
+		"another version":      {[]byte{2, byte(KindNote), 0, 0, 0, 0, 0, 0}, nil, "version 1"},
+		"a spare byte":         {[]byte{version, byte(KindNote), 0, 1, 0, 0, 0, 0}, nil, "found the header"},
 		"no type":              {[]byte{version, 0, 0, 0, 0, 0, 0, 0}, nil, "type 0"},
 		"a type too high":      {[]byte{version, 14, 0, 0, 0, 0, 0, 0}, nil, "type 14"},
-		"a launcher's type":    {encoded(t, kindKill, 0, &workerBody{0}), nil, "kill, which the other end doesn't"},
-		"a body cut short":     {[]byte{version, byte(kindNote), 0, 0, 0, 0, 0, 0, 9, 0, 0, 0}, nil, "note: byte"},
-		"bytes behind":         {append(encoded(t, kindNote, 0, &textBody{"x"}), 0), nil, "behind the last field"},
+		"a launcher's type":    {encoded(t, KindKill, 0, &WorkerBody{0}), nil, "kill, which the other end doesn't"},
+		"a body cut short":     {[]byte{version, byte(KindNote), 0, 0, 0, 0, 0, 0, 9, 0, 0, 0}, nil, "note: byte"},
+		"bytes behind":         {append(encoded(t, KindNote, 0, &TextBody{"x"}), 0), nil, "behind the last field"},
 		"a packet too long":    {make([]byte, packetMax+1), nil, "more than 131072 bytes"},
-		"descriptors":          {encoded(t, kindNote, 0, &textBody{"x"}), []*os.File{null}, "found 1 descriptors"},
-		"machines twice":       {encoded(t, kindMachines, 0, &join2), nil, "once more"},
-		"a set that isn't":     {encoded(t, kindMade, 1, &textBody{"x"}), nil, "want one below 1"},
-		"made twice":           {encoded(t, kindMade, 0, &textBody{"x"}), nil, "made once more"},
-		"a worker not started": {encoded(t, kindExit, 0, &exitBody{worker: 1}), nil, "wasn't started"},
-		"a worker too high":    {encoded(t, kindExit, 0, &exitBody{worker: 3}), nil, "wasn't started"},
-		"output of another":    {encoded(t, kindOutput, 0, &outputBody{worker: 2}), nil, "wasn't started"},
-		"a machine too high":   {encoded(t, kindLost, 0, &lostBody{machine: 2}), nil, "want 0 to 1"},
-		"a machine below all":  {encoded(t, kindLost, 0, &lostBody{machine: -1}), nil, "want 0 to 1"},
-		"an end twice":         {encoded(t, kindExit, 0, &exitBody{worker: 0}), nil, "has ended"},
+		"descriptors":          {encoded(t, KindNote, 0, &TextBody{"x"}), []*os.File{null}, "found 1 descriptors"},
+		"machines twice":       {encoded(t, KindMachines, 0, &join2), nil, "once more"},
+		"a set that isn't":     {encoded(t, KindMade, 1, &TextBody{"x"}), nil, "want one below 1"},
+		"made twice":           {encoded(t, KindMade, 0, &TextBody{"x"}), nil, "made once more"},
+		"a worker not started": {encoded(t, KindExit, 0, &ExitBody{Worker: 1}), nil, "wasn't started"},
+		"a worker too high":    {encoded(t, KindExit, 0, &ExitBody{Worker: 3}), nil, "wasn't started"},
+		"output of another":    {encoded(t, KindOutput, 0, &OutputBody{Worker: 2}), nil, "wasn't started"},
+		"a machine too high":   {encoded(t, KindLost, 0, &LostBody{Machine: 2}), nil, "want 0 to 1"},
+		"a machine below all":  {encoded(t, KindLost, 0, &LostBody{Machine: -1}), nil, "want 0 to 1"},
+		"an end twice":         {encoded(t, KindExit, 0, &ExitBody{Worker: 0}), nil, "has ended"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			j := join(t)
@@ -502,29 +502,29 @@ func TestHostileLauncher(t *testing.T) {
 		files  []*os.File
 		text   string
 	}{
-		"hello twice":    {encoded(t, kindHello, 0, &Hello{Workers: 1}), nil, "hello first, and once"},
-		"a child's type": {encoded(t, kindNote, 0, &textBody{"x"}), nil, "note, which the other end doesn't"},
-		"a plan of a later set": {encoded(t, kindPlan, 2, &planBody{good}), files(4),
+		"hello twice":    {encoded(t, KindHello, 0, &Hello{Workers: 1}), nil, "hello first, and once"},
+		"a child's type": {encoded(t, KindNote, 0, &TextBody{"x"}), nil, "note, which the other end doesn't"},
+		"a plan of a later set": {encoded(t, KindPlan, 2, &PlanBody{good}), files(4),
 			"found set 2 beside 1 others, want 1"},
-		"a plan of one that is": {encoded(t, kindPlan, 0, &planBody{good}), files(4), "found set 0"},
-		"a plan that is none":   {encoded(t, kindPlan, 1, &planBody{good[1:]}), files(4), "machine: plan"},
-		"a board too few": {encoded(t, kindPlan, 1, &planBody{good}), files(3),
+		"a plan of one that is": {encoded(t, KindPlan, 0, &PlanBody{good}), files(4), "found set 0"},
+		"a plan that is none":   {encoded(t, KindPlan, 1, &PlanBody{good[1:]}), files(4), "machine: plan"},
+		"a board too few": {encoded(t, KindPlan, 1, &PlanBody{good}), files(3),
 			"found 3 descriptors for 3 workers"},
-		"a machine too high":   {encoded(t, kindPlan, 1, &planBody{far}), files(4), "machines up to 2"},
-		"boards that are none": {encoded(t, kindPlan, 1, &planBody{good}), files(4), "shm:"},
-		"no descriptor": {encoded(t, kindStart, 0, &startBody{worker: 1}), nil,
+		"a machine too high":   {encoded(t, KindPlan, 1, &PlanBody{far}), files(4), "machines up to 2"},
+		"boards that are none": {encoded(t, KindPlan, 1, &PlanBody{good}), files(4), "shm:"},
+		"no descriptor": {encoded(t, KindStart, 0, &StartBody{Worker: 1}), nil,
 			"found 0 descriptors with start"},
-		"one too many": {encoded(t, kindStart, 0, &startBody{worker: 1}), files(2),
+		"one too many": {encoded(t, KindStart, 0, &StartBody{Worker: 1}), files(2),
 			"found 2 descriptors for worker 1"},
-		"far too many": {encoded(t, kindPlan, 1, &planBody{good}), files(filesMax + 9),
+		"far too many": {encoded(t, KindPlan, 1, &PlanBody{good}), files(filesMax + 9),
 			"more descriptors than 65"},
-		"a worker twice": {encoded(t, kindStart, 0, &startBody{worker: 0}), files(1),
+		"a worker twice": {encoded(t, KindStart, 0, &StartBody{Worker: 0}), files(1),
 			"each of workers 0 to 2 once"},
-		"a worker too high": {encoded(t, kindStart, 0, &startBody{worker: 3}), files(1),
+		"a worker too high": {encoded(t, KindStart, 0, &StartBody{Worker: 3}), files(1),
 			"each of workers 0 to 2 once"},
-		"a kill of one not started": {encoded(t, kindKill, 0, &workerBody{1}), nil,
+		"a kill of one not started": {encoded(t, KindKill, 0, &WorkerBody{1}), nil,
 			"worker 1, which wasn't started"},
-		"a set that isn't there": {encoded(t, kindRelease, 7, &noBody{}), nil, "a set that isn't there"},
+		"a set that isn't there": {encoded(t, KindRelease, 7, &NoBody{}), nil, "a set that isn't there"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			j := join(t)
@@ -557,7 +557,7 @@ func TestChildThatTakesNothing(t *testing.T) {
 		func() workerproc.Exit { return <-exited }, func() {})
 	p.conn.limit = time.Millisecond
 	for range 100_000 {
-		p.send(kindHello, 0, &Hello{Workers: 1})
+		p.send(KindHello, 0, &Hello{Workers: 1})
 		select {
 		case <-p.ended:
 			if !strings.Contains(p.err.Error(), "sending hello") {

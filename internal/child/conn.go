@@ -3,7 +3,6 @@
 package child
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -15,7 +14,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/disco-sim/disco/internal/wire"
 	"github.com/disco-sim/disco/shm"
 )
 
@@ -34,9 +32,7 @@ type conn struct {
 
 // packet is what was received. What its body refers to is valid until the next one is received.
 type packet struct {
-	kind  kind
-	set   int
-	body  body
+	Packet
 	files []*os.File // who takes one sets it nil; closeFiles closes the others
 }
 
@@ -76,17 +72,15 @@ func newConn(file *os.File, byChild bool) (*conn, error) {
 }
 
 // send sends one packet. The files stay the caller's.
-func (c *conn) send(k kind, set int, b body, files ...*os.File) error {
+func (c *conn) send(k Kind, set int, b Body, files ...*os.File) error {
 	rights, err := rightsTo(files)
 	if err != nil {
 		return fmt.Errorf("child: descriptors for %v: %w", k, err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.out = append(c.out[:0], version, byte(k), 0, 0)
-	c.out = binary.LittleEndian.AppendUint32(c.out, uint32(set))
-	if c.out, err = wire.Append(c.out, b.fields); err != nil {
-		return fmt.Errorf("child: %v: %w", k, err)
+	if c.out, err = (&Packet{k, set, b}).Append(c.out[:0]); err != nil {
+		return err
 	}
 	if c.limit > 0 {
 		_ = c.file.SetWriteDeadline(time.Now().Add(c.limit)) // a socket has deadlines
@@ -161,20 +155,15 @@ func (c *conn) receive() (*packet, error) {
 
 // decode checks a packet and decodes its body.
 func (p *packet) decode(b []byte, byChild bool) error {
-	if len(b) < headerBytes || b[0] != version || b[2] != 0 || b[3] != 0 {
-		return fmt.Errorf("found the header %x, want %d bytes: version %d, type, 0, 0, set",
-			b[:min(len(b), headerBytes)], headerBytes, version)
+	if err := p.Parse(b); err != nil {
+		return err
 	}
-	p.kind, p.set = kind(b[1]), int(binary.LittleEndian.Uint32(b[4:]))
-	if p.kind == 0 || int(p.kind) >= len(kinds) || kinds[p.kind].byChild != byChild {
-		return fmt.Errorf("found %v, which the other end doesn't send", p.kind)
+	k := &kinds[p.Kind]
+	if k.byChild != byChild {
+		return fmt.Errorf("found %v, which the other end doesn't send", p.Kind)
 	}
-	if k := &kinds[p.kind]; len(p.files) < k.least || len(p.files) > k.most {
-		return fmt.Errorf("found %d descriptors with %v, want %d to %d", len(p.files), p.kind, k.least, k.most)
-	}
-	p.body = kinds[p.kind].body()
-	if err := wire.Decode(b[headerBytes:], p.body.fields); err != nil {
-		return fmt.Errorf("%v: %w", p.kind, err)
+	if len(p.files) < k.least || len(p.files) > k.most {
+		return fmt.Errorf("found %d descriptors with %v, want %d to %d", len(p.files), p.Kind, k.least, k.most)
 	}
 	return nil
 }

@@ -3,6 +3,8 @@
 package child
 
 import (
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"syscall"
@@ -20,31 +22,32 @@ const (
 	version     = 1
 	headerBytes = 8
 	packetMax   = 128 << 10 // the plan of 64 workers has 97 KiB
-	outputMax   = 16 << 10  // bytes of a worker's output in one packet
+	OutputMax   = 16 << 10  // bytes of a worker's output in one packet
 	textMax     = 4 << 10   // bytes of a text for people
 	linesMax    = 64        // lines that a worker has left behind
 	lineMax     = 1 << 10   // bytes of each
-	setsMax     = 64        // that there are at a time
+	SetsMax     = 64        // that there are at a time
 	filesMax    = 1 + worker.WorkersMax
 )
 
-// kind is the type of a packet. The numbers are part of the format.
-type kind uint8
+// Kind is the type of a packet. The numbers are part of the format.
+type Kind uint8
 
+// The types that there are; docs/format/child.md.
 const (
-	kindHello kind = iota + 1
-	kindPlan
-	kindStart
-	kindKill
-	kindRelease
-	kindClose
-	kindMachines
-	kindMade
-	kindOutput
-	kindExit
-	kindLost
-	kindNote
-	kindFailed
+	KindHello Kind = iota + 1
+	KindPlan
+	KindStart
+	KindKill
+	KindRelease
+	KindClose
+	KindMachines
+	KindMade
+	KindOutput
+	KindExit
+	KindLost
+	KindNote
+	KindFailed
 )
 
 // kinds says of each type who sends it, and how many descriptors come along.
@@ -52,41 +55,77 @@ var kinds = [...]struct {
 	name        string
 	byChild     bool
 	least, most int // descriptors
-	body        func() body
+	body        func() Body
 }{
-	kindHello:    {"hello", false, 0, 0, func() body { return &Hello{} }},
-	kindPlan:     {"plan", false, 2, filesMax, func() body { return &planBody{} }},
-	kindStart:    {"start", false, 1, 3, func() body { return &startBody{} }},
-	kindKill:     {"kill", false, 0, 0, func() body { return &workerBody{} }},
-	kindRelease:  {"release", false, 0, 0, func() body { return &noBody{} }},
-	kindClose:    {"close", false, 0, 0, func() body { return &noBody{} }},
-	kindMachines: {"machines", true, 0, 0, func() body { return &Network{} }},
-	kindMade:     {"made", true, 0, 0, func() body { return &textBody{} }},
-	kindOutput:   {"output", true, 0, 0, func() body { return &outputBody{} }},
-	kindExit:     {"exit", true, 0, 0, func() body { return &exitBody{} }},
-	kindLost:     {"lost", true, 0, 0, func() body { return &lostBody{} }},
-	kindNote:     {"note", true, 0, 0, func() body { return &textBody{} }},
-	kindFailed:   {"failed", true, 0, 0, func() body { return &failedBody{} }},
+	KindHello:    {"hello", false, 0, 0, func() Body { return &Hello{} }},
+	KindPlan:     {"plan", false, 2, filesMax, func() Body { return &PlanBody{} }},
+	KindStart:    {"start", false, 1, 3, func() Body { return &StartBody{} }},
+	KindKill:     {"kill", false, 0, 0, func() Body { return &WorkerBody{} }},
+	KindRelease:  {"release", false, 0, 0, func() Body { return &NoBody{} }},
+	KindClose:    {"close", false, 0, 0, func() Body { return &NoBody{} }},
+	KindMachines: {"machines", true, 0, 0, func() Body { return &Network{} }},
+	KindMade:     {"made", true, 0, 0, func() Body { return &TextBody{} }},
+	KindOutput:   {"output", true, 0, 0, func() Body { return &OutputBody{} }},
+	KindExit:     {"exit", true, 0, 0, func() Body { return &ExitBody{} }},
+	KindLost:     {"lost", true, 0, 0, func() Body { return &LostBody{} }},
+	KindNote:     {"note", true, 0, 0, func() Body { return &TextBody{} }},
+	KindFailed:   {"failed", true, 0, 0, func() Body { return &FailedBody{} }},
 }
 
 // String is the type's name in messages for people.
-func (k kind) String() string {
+func (k Kind) String() string {
 	if k == 0 || int(k) >= len(kinds) {
 		return fmt.Sprintf("type %d", uint8(k))
 	}
 	return kinds[k].name
 }
 
-// body is what follows a packet's header.
-type body interface{ fields(c *wire.Codec) }
+// Body is what follows a packet's header: one of the types below, by pointer.
+type Body interface{ fields(c *wire.Codec) }
 
-type noBody struct{}
+// Packet is what a packet says, without the descriptors that come along.
+type Packet struct {
+	Kind Kind
+	Set  int
+	Body Body // parts of it may be those of the bytes that it was read from
+}
 
-func (*noBody) fields(*wire.Codec) {}
+// Append appends a packet, as it travels, to b.
+func (p *Packet) Append(b []byte) ([]byte, error) {
+	b = append(b, version, byte(p.Kind), 0, 0)
+	b, err := wire.Append(binary.LittleEndian.AppendUint32(b, uint32(p.Set)), p.Body.fields)
+	if err != nil {
+		return nil, fmt.Errorf("child: %v: %w", p.Kind, err)
+	}
+	return b, nil
+}
 
-type workerBody struct{ worker int }
+// Parse reads a packet that is the whole of b, and takes any bytes.
+func (p *Packet) Parse(b []byte) error {
+	if len(b) < headerBytes || b[0] != version || b[2] != 0 || b[3] != 0 {
+		return fmt.Errorf("found the header %x, want %d bytes: version %d, type, 0, 0, set",
+			b[:min(len(b), headerBytes)], headerBytes, version)
+	}
+	p.Kind, p.Set = Kind(b[1]), int(binary.LittleEndian.Uint32(b[4:]))
+	if p.Kind == 0 || int(p.Kind) >= len(kinds) {
+		return fmt.Errorf("found %v, want %d to %d", p.Kind, KindHello, len(kinds)-1)
+	}
+	p.Body = kinds[p.Kind].body()
+	if err := wire.Decode(b[headerBytes:], p.Body.fields); err != nil {
+		return fmt.Errorf("%v: %w", p.Kind, err)
+	}
+	return nil
+}
 
-func (b *workerBody) fields(c *wire.Codec) { workerField(c, &b.worker) }
+// NoBody is that of a type without fields.
+type NoBody struct{}
+
+func (*NoBody) fields(*wire.Codec) {}
+
+// WorkerBody names a worker of the set.
+type WorkerBody struct{ Worker int }
+
+func (b *WorkerBody) fields(c *wire.Codec) { workerField(c, &b.Worker) }
 
 func workerField(c *wire.Codec, w *int) {
 	if c.Int(w); *w < 0 || *w >= worker.WorkersMax {
@@ -94,9 +133,10 @@ func workerField(c *wire.Codec, w *int) {
 	}
 }
 
-type textBody struct{ text string }
+// TextBody is a text for people. One of more than 4 KiB is cut when it is sent.
+type TextBody struct{ Text string }
 
-func (b *textBody) fields(c *wire.Codec) { textField(c, &b.text) }
+func (b *TextBody) fields(c *wire.Codec) { textField(c, &b.Text) }
 
 // textField is a text for people. The sender cuts what is too long.
 func textField(c *wire.Codec, text *string) { shortField(c, text, textMax) }
@@ -166,29 +206,29 @@ func (n *Network) fields(c *wire.Codec) {
 	}
 }
 
-// planBody is a plan as package machine encodes it. The input and the boards come along.
-type planBody struct{ plan []byte }
+// PlanBody is a plan as package machine encodes it. The input and the boards come along.
+type PlanBody struct{ Plan []byte }
 
-func (b *planBody) fields(c *wire.Codec) { c.Bytes(&b.plan) }
+func (b *PlanBody) fields(c *wire.Codec) { c.Bytes(&b.Plan) }
 
-// startBody is about a worker whose end of the control stream comes along, then the files of trace and profile.
-type startBody struct {
-	worker, threads int
-	trace, profile  bool
+// StartBody is about a worker whose end of the control stream comes along, then the files of trace and profile.
+type StartBody struct {
+	Worker, Threads int
+	Trace, Profile  bool
 }
 
-func (b *startBody) fields(c *wire.Codec) {
-	workerField(c, &b.worker)
-	if c.Int(&b.threads); b.threads < 0 || b.threads > math.MaxInt32 {
-		c.Fail("found %d threads, want 0 (as many as processors) or more", b.threads)
+func (b *StartBody) fields(c *wire.Codec) {
+	workerField(c, &b.Worker)
+	if c.Int(&b.Threads); b.Threads < 0 || b.Threads > math.MaxInt32 {
+		c.Fail("found %d threads, want 0 (as many as processors) or more", b.Threads)
 	}
-	c.Bool(&b.trace)
-	c.Bool(&b.profile)
+	c.Bool(&b.Trace)
+	c.Bool(&b.Profile)
 }
 
-func (b *startBody) files() int {
+func (b *StartBody) files() int {
 	n := 1
-	for _, more := range []bool{b.trace, b.profile} {
+	for _, more := range []bool{b.Trace, b.Profile} {
 		if more {
 			n++
 		}
@@ -196,36 +236,57 @@ func (b *startBody) files() int {
 	return n
 }
 
-type outputBody struct {
-	worker int
-	bytes  []byte
+// OutputBody is what a worker has written to its standard output and error: at most OutputMax bytes.
+type OutputBody struct {
+	Worker int
+	Bytes  []byte
 }
 
-func (b *outputBody) fields(c *wire.Codec) {
-	workerField(c, &b.worker)
-	if c.Bytes(&b.bytes); len(b.bytes) > outputMax {
-		c.Fail("found %d bytes of output, want at most %d", len(b.bytes), outputMax)
+func (b *OutputBody) fields(c *wire.Codec) {
+	workerField(c, &b.Worker)
+	if c.Bytes(&b.Bytes); len(b.Bytes) > OutputMax {
+		c.Fail("found %d bytes of output, want at most %d", len(b.Bytes), OutputMax)
 	}
 }
 
-type lostBody struct {
-	machine int
-	text    string
+// LostBody is about a machine that can't be reached any more.
+type LostBody struct {
+	Machine int
+	Text    string
 }
 
-func (b *lostBody) fields(c *wire.Codec) {
-	c.Int(&b.machine)
-	textField(c, &b.text)
+func (b *LostBody) fields(c *wire.Codec) {
+	c.Int(&b.Machine)
+	textField(c, &b.Text)
 }
 
-type failedBody struct {
-	refused bool
-	text    string
+// FailedBody is the end of the run. Refused: the caller can avoid it.
+type FailedBody struct {
+	Refused bool
+	Text    string
 }
 
-func (b *failedBody) fields(c *wire.Codec) {
-	c.Bool(&b.refused)
-	textField(c, &b.text)
+// NewFailed is that for an error, which Refuse may have marked.
+func NewFailed(err error) *FailedBody {
+	refused := (*refusal)(nil)
+	if errors.As(err, &refused) {
+		err = refused
+	}
+	return &FailedBody{refused != nil, err.Error()}
+}
+
+// Err is the error, marked as it was.
+func (b *FailedBody) Err() error {
+	err := errors.New(b.Text)
+	if b.Refused {
+		return Refuse(err)
+	}
+	return err
+}
+
+func (b *FailedBody) fields(c *wire.Codec) {
+	c.Bool(&b.Refused)
+	textField(c, &b.Text)
 }
 
 // Lane is how the lane to a worker stood when its sender had ended.
@@ -234,26 +295,33 @@ type Lane struct {
 	Status lane.Status
 }
 
-type exitBody struct {
-	worker int
-	exit   workerproc.Exit
-	lanes  []Lane
+// ExitBody is the end of a worker, with the lanes from it to its peers as they stood then, if it has ended badly.
+type ExitBody struct {
+	Worker int
+	Exit   workerproc.Exit
+	Lanes  []Lane
 }
 
-func (b *exitBody) fields(c *wire.Codec) {
-	workerField(c, &b.worker)
-	signal := int32(b.exit.Signal)
-	c.Bool(&b.exit.OK)
+// NewExit is that of a worker, with as many lines as a packet may have.
+func NewExit(worker int, exit workerproc.Exit, lanes []Lane) *ExitBody {
+	exit.Lines = exit.Lines[:min(len(exit.Lines), linesMax)]
+	return &ExitBody{worker, exit, lanes}
+}
+
+func (b *ExitBody) fields(c *wire.Codec) {
+	workerField(c, &b.Worker)
+	signal := int32(b.Exit.Signal)
+	c.Bool(&b.Exit.OK)
 	c.Int32(&signal)
-	c.Bool(&b.exit.Lost)
-	c.Bool(&b.exit.Ended)
-	textField(c, &b.exit.Text)
-	wire.List(c, &b.exit.Lines, 4, func(line *string) { shortField(c, line, lineMax) })
-	wire.List(c, &b.lanes, 90, func(l *Lane) { l.fields(c) })
-	b.exit.Signal = syscall.Signal(signal)
-	if signal < 0 || signal > 64 || len(b.exit.Lines) > linesMax || len(b.lanes) > worker.WorkersMax {
+	c.Bool(&b.Exit.Lost)
+	c.Bool(&b.Exit.Ended)
+	textField(c, &b.Exit.Text)
+	wire.List(c, &b.Exit.Lines, 4, func(line *string) { shortField(c, line, lineMax) })
+	wire.List(c, &b.Lanes, 90, func(l *Lane) { l.fields(c) })
+	b.Exit.Signal = syscall.Signal(signal)
+	if signal < 0 || signal > 64 || len(b.Exit.Lines) > linesMax || len(b.Lanes) > worker.WorkersMax {
 		c.Fail("found an end by signal %d with %d lines and %d lanes, want signals 0 to 64, at most %d lines and %d "+
-			"lanes", signal, len(b.exit.Lines), len(b.lanes), linesMax, worker.WorkersMax)
+			"lanes", signal, len(b.Exit.Lines), len(b.Lanes), linesMax, worker.WorkersMax)
 	}
 }
 

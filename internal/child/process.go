@@ -116,7 +116,7 @@ func newProcess(c *conn, log *workerproc.LineWriter, output *workerproc.Output, 
 }
 
 func (p *Process) hello(cfg Config) error {
-	p.send(kindHello, 0, &Hello{Workers: cfg.Workers, Run: cfg.Run})
+	p.send(KindHello, 0, &Hello{Workers: cfg.Workers, Run: cfg.Run})
 	_, err := await(p, p.network, cfg.Proceed)
 	return err
 }
@@ -147,7 +147,7 @@ func await[T any](p *Process, answer <-chan T, proceed func() error) (T, error) 
 }
 
 // send sends a packet. A child that can't be told is ended, and whoever waits for it learns why.
-func (p *Process) send(k kind, set int, b body, files ...*os.File) {
+func (p *Process) send(k Kind, set int, b Body, files ...*os.File) {
 	err := p.conn.send(k, set, b, files...)
 	if err == nil || errors.Is(err, syscall.EPIPE) || errors.Is(err, os.ErrClosed) {
 		return // or it is ending already, and receive finds that
@@ -192,13 +192,13 @@ func (p *Process) receive() error {
 			return err
 		}
 		if err := p.handle(m); err != nil {
-			return fmt.Errorf("child: %v for set %d: %w", m.kind, m.set, err)
+			return fmt.Errorf("child: %v for set %d: %w", m.Kind, m.Set, err)
 		}
 	}
 }
 
 func (p *Process) handle(m *packet) error {
-	switch b := m.body.(type) {
+	switch b := m.Body.(type) {
 	case *Network:
 		if p.known.Machines != nil {
 			return errors.New("found the machines once more")
@@ -206,42 +206,42 @@ func (p *Process) handle(m *packet) error {
 		p.known = *b
 		p.network <- struct{}{}
 		return nil
-	case *lostBody:
+	case *LostBody:
 		return p.lose(b)
-	case *failedBody:
-		err := errors.New(b.text)
-		if b.refused {
-			err = &RefusedError{b.text}
+	case *FailedBody:
+		err := errors.New(b.Text)
+		if b.Refused {
+			err = &RefusedError{b.Text}
 		}
 		p.fail(err)
 		p.conn.finish() // then it ends
 		return nil
 	}
-	if m.kind == kindNote {
-		p.log.Line("disco", m.body.(*textBody).text)
+	if m.Kind == KindNote {
+		p.log.Line("disco", m.Body.(*TextBody).Text)
 		return nil
 	}
 	p.mu.Lock()
-	s, begun := p.sets[m.set], p.next
+	s, begun := p.sets[m.Set], p.next
 	p.mu.Unlock()
 	switch {
 	case s != nil:
 		return s.handle(m)
-	case m.set < begun:
+	case m.Set < begun:
 		return nil // it was on its way when the set was closed
 	}
 	return fmt.Errorf("found a set that there isn't, want one below %d", begun)
 }
 
 // lose ends the workers of a machine that is lost.
-func (p *Process) lose(b *lostBody) error {
-	if b.machine < 0 || b.machine >= len(p.known.Machines) {
-		return fmt.Errorf("found machine %d, want 0 to %d", b.machine, len(p.known.Machines)-1)
+func (p *Process) lose(b *LostBody) error {
+	if b.Machine < 0 || b.Machine >= len(p.known.Machines) {
+		return fmt.Errorf("found machine %d, want 0 to %d", b.Machine, len(p.known.Machines)-1)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, s := range p.sets {
-		s.lose(b.machine, b.text)
+		s.lose(b.Machine, b.Text)
 	}
 	return nil
 }

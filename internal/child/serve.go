@@ -133,13 +133,13 @@ func (l *Launcher) serve(h Host) error {
 		err = l.handle(h, m)
 		m.closeFiles()
 		if err != nil {
-			return fmt.Errorf("child: %v for set %d: %w", m.kind, m.set, err)
+			return fmt.Errorf("child: %v for set %d: %w", m.Kind, m.Set, err)
 		}
 	}
 }
 
 func (l *Launcher) handle(h Host, m *packet) error {
-	hello, isHello := m.body.(*Hello)
+	hello, isHello := m.Body.(*Hello)
 	if isHello != (l.machines == 0) {
 		return errors.New("found out of place, want hello first, and once")
 	}
@@ -149,26 +149,26 @@ func (l *Launcher) handle(h Host, m *packet) error {
 			return err
 		}
 		l.machines = len(n.Machines)
-		return l.conn.send(kindMachines, 0, &n)
+		return l.conn.send(KindMachines, 0, &n)
 	}
-	if m.kind == kindPlan {
+	if m.Kind == KindPlan {
 		return l.make(h, m)
 	}
-	s := l.sets[m.set]
+	s := l.sets[m.Set]
 	if s == nil {
 		return errors.New("found a set that isn't there")
 	}
-	switch b := m.body.(type) {
-	case *startBody:
+	switch b := m.Body.(type) {
+	case *StartBody:
 		return l.start(m, s, b)
-	case *workerBody:
-		if b.worker >= len(s.started) || !s.started[b.worker] {
-			return fmt.Errorf("found worker %d, which wasn't started", b.worker)
+	case *WorkerBody:
+		if b.Worker >= len(s.started) || !s.started[b.Worker] {
+			return fmt.Errorf("found worker %d, which wasn't started", b.Worker)
 		}
-		s.workers.Kill(b.worker)
-	case *noBody:
-		if m.kind == kindClose {
-			l.close(m.set, s)
+		s.workers.Kill(b.Worker)
+	case *NoBody:
+		if m.Kind == KindClose {
+			l.close(m.Set, s)
 			return nil
 		}
 		s.workers.Release()
@@ -178,11 +178,11 @@ func (l *Launcher) handle(h Host, m *packet) error {
 
 // make takes a plan.
 func (l *Launcher) make(h Host, m *packet) error {
-	if m.set != l.next || len(l.sets) >= setsMax {
-		return fmt.Errorf("found set %d beside %d others, want %d, and at most %d in all", m.set, len(l.sets), l.next,
-			setsMax)
+	if m.Set != l.next || len(l.sets) >= SetsMax {
+		return fmt.Errorf("found set %d beside %d others, want %d, and at most %d in all", m.Set, len(l.sets), l.next,
+			SetsMax)
 	}
-	plan, err := machine.ParsePlan(m.body.(*planBody).plan)
+	plan, err := machine.ParsePlan(m.Body.(*PlanBody).Plan)
 	if err != nil {
 		return err
 	}
@@ -191,9 +191,9 @@ func (l *Launcher) make(h Host, m *packet) error {
 		return fmt.Errorf("found %d descriptors for %d workers on machines up to %d, want %d, and machines below %d",
 			len(m.files), n, last, 1+n, l.machines)
 	}
-	s := &hosted{order: Order{Set: m.set, Plan: plan}, started: make([]bool, n), running: make([]bool, n)}
+	s := &hosted{order: Order{Set: m.Set, Plan: plan}, started: make([]bool, n), running: make([]bool, n)}
 	l.mu.Lock()
-	l.sets[m.set] = s // from here on close frees what is there
+	l.sets[m.Set] = s // from here on close frees what is there
 	l.next++
 	l.mu.Unlock()
 	if err := s.attach(m); err != nil {
@@ -204,7 +204,7 @@ func (l *Launcher) make(h Host, m *packet) error {
 		return err
 	}
 	s.workers = workers
-	return l.conn.send(kindMade, m.set, &textBody{remark})
+	return l.conn.send(KindMade, m.Set, &TextBody{remark})
 }
 
 // attach maps the input and the boards.
@@ -232,23 +232,23 @@ func (s *hosted) attach(m *packet) error {
 	return nil
 }
 
-func (l *Launcher) start(m *packet, s *hosted, b *startBody) error {
-	if b.worker >= len(s.started) || s.started[b.worker] || len(m.files) != b.files() {
+func (l *Launcher) start(m *packet, s *hosted, b *StartBody) error {
+	if b.Worker >= len(s.started) || s.started[b.Worker] || len(m.files) != b.files() {
 		return fmt.Errorf("found %d descriptors for worker %d, want %d, and each of workers 0 to %d once", len(m.files),
-			b.worker, b.files(), len(s.started)-1)
+			b.Worker, b.files(), len(s.started)-1)
 	}
-	s.started[b.worker] = true
+	s.started[b.Worker] = true
 	l.mu.Lock()
-	s.running[b.worker] = true
+	s.running[b.Worker] = true
 	l.mu.Unlock()
-	files := Spec{Threads: b.threads, Control: m.take()}
-	if b.trace {
+	files := Spec{Threads: b.Threads, Control: m.take()}
+	if b.Trace {
 		files.Trace = m.take()
 	}
-	if b.profile {
+	if b.Profile {
 		files.Profile = m.take()
 	}
-	s.workers.Start(b.worker, files)
+	s.workers.Start(b.Worker, files)
 	return nil
 }
 
@@ -270,8 +270,8 @@ func (l *Launcher) close(number int, s *hosted) {
 // Output passes on what a worker has written to its standard output and error. The caller keeps its bytes in order.
 func (l *Launcher) Output(set, worker int, bytes []byte) {
 	for len(bytes) > 0 {
-		n := min(len(bytes), outputMax)
-		l.report(set, worker, kindOutput, &outputBody{worker, bytes[:n]}, false)
+		n := min(len(bytes), OutputMax)
+		l.report(set, worker, KindOutput, &OutputBody{worker, bytes[:n]}, false)
 		bytes = bytes[n:]
 	}
 }
@@ -279,12 +279,11 @@ func (l *Launcher) Output(set, worker int, bytes []byte) {
 // Exit reports that a worker has ended, all of its output has been passed on, and its board shows the end. lanes are
 // those to its peers as they stood then, of one that has ended badly.
 func (l *Launcher) Exit(set, worker int, exit workerproc.Exit, lanes []Lane) {
-	exit.Lines = exit.Lines[:min(len(exit.Lines), linesMax)]
-	l.report(set, worker, kindExit, &exitBody{worker, exit, lanes}, true)
+	l.report(set, worker, KindExit, NewExit(worker, exit, lanes), true)
 }
 
 // report sends something about a worker unless it has ended, or its machine is lost.
-func (l *Launcher) report(set, worker int, k kind, b body, last bool) {
+func (l *Launcher) report(set, worker int, k Kind, b Body, last bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.sets[set]
@@ -307,19 +306,15 @@ func (l *Launcher) Lost(machine int, text string) {
 			}
 		}
 	}
-	_ = l.conn.send(kindLost, 0, &lostBody{machine, text}) // see Launcher
+	_ = l.conn.send(KindLost, 0, &LostBody{machine, text}) // see Launcher
 }
 
 // Note shows people a line.
 func (l *Launcher) Note(text string) {
-	_ = l.conn.send(kindNote, 0, &textBody{text}) // see Launcher
+	_ = l.conn.send(KindNote, 0, &TextBody{text}) // see Launcher
 }
 
 // Fail ends the run. The launcher then closes the socket, which ends Serve.
 func (l *Launcher) Fail(err error) {
-	refused := (*refusal)(nil)
-	if errors.As(err, &refused) {
-		err = refused
-	}
-	_ = l.conn.send(kindFailed, 0, &failedBody{refused != nil, err.Error()}) // see Launcher
+	_ = l.conn.send(KindFailed, 0, NewFailed(err)) // see Launcher
 }

@@ -59,7 +59,7 @@ func (p *Process) Make(plan machine.Plan, input *shm.Segment, proceed func() err
 	p.next++
 	p.sets[s.number] = s
 	p.mu.Unlock()
-	p.send(kindPlan, s.number, &planBody{encoded}, files...)
+	p.send(KindPlan, s.number, &PlanBody{encoded}, files...)
 	if s.remark, err = await(p, s.made, proceed); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -122,10 +122,10 @@ func (s *Set) Start(index int, spec machine.Spec) (machine.Worker, error) {
 			files = append(files, f)
 		}
 	}
-	b := &startBody{worker: index, threads: spec.Threads, trace: spec.Trace != nil, profile: spec.Profile != nil}
-	p.send(kindStart, s.number, b, files...)
+	b := &StartBody{Worker: index, Threads: spec.Threads, Trace: spec.Trace != nil, Profile: spec.Profile != nil}
+	p.send(KindStart, s.number, b, files...)
 	return machine.Worker{Control: ours, Machine: s.name(index), Output: output,
-		Kill: func() { p.send(kindKill, s.number, &workerBody{index}) },
+		Kill: func() { p.send(KindKill, s.number, &WorkerBody{index}) },
 		Wait: func() workerproc.Exit {
 			exit := <-ended
 			workerproc.LastMessages(ours)
@@ -135,27 +135,27 @@ func (s *Set) Start(index int, spec machine.Spec) (machine.Worker, error) {
 
 // handle takes a packet about the set.
 func (s *Set) handle(m *packet) error {
-	switch b := m.body.(type) {
-	case *textBody:
+	switch b := m.Body.(type) {
+	case *TextBody:
 		select {
-		case s.made <- b.text:
+		case s.made <- b.Text:
 			return nil
 		default:
 			return errors.New("found that the set was made once more")
 		}
-	case *outputBody:
-		r, err := s.running(b.worker)
+	case *OutputBody:
+		r, err := s.running(b.Worker)
 		if err == nil && r != nil {
-			_, _ = r.output.Write(b.bytes) // it never fails
+			_, _ = r.output.Write(b.Bytes) // it never fails
 		}
 		return err
-	case *exitBody:
-		r, err := s.running(b.worker)
+	case *ExitBody:
+		r, err := s.running(b.Worker)
 		if err == nil && r != nil {
 			s.p.mu.Lock()
 			defer s.p.mu.Unlock()
-			r.lanes = b.lanes
-			s.endOf(b.worker, b.exit)
+			r.lanes = b.Lanes
+			s.endOf(b.Worker, b.Exit)
 		}
 		return err
 	}
@@ -195,7 +195,7 @@ func (s *Set) lose(of int, text string) {
 }
 
 // Release has the machines give up what only workers need, once they have attached.
-func (s *Set) Release() { s.p.send(kindRelease, s.number, &noBody{}) }
+func (s *Set) Release() { s.p.send(KindRelease, s.number, &NoBody{}) }
 
 // InspectLane is the status of a lane when its sender ended badly; that of others isn't known.
 func (s *Set) InspectLane(from, to int) (lane.Status, error) {
@@ -216,7 +216,7 @@ func (s *Set) Close() error {
 	delete(s.p.sets, s.number)
 	s.lose(everyMachine, "its set was closed")
 	s.p.mu.Unlock()
-	s.p.send(kindClose, s.number, &noBody{})
+	s.p.send(KindClose, s.number, &NoBody{})
 	return s.closeBoards()
 }
 

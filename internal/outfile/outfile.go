@@ -218,7 +218,7 @@ func (o *File) Commit() error {
 		}
 		// An unnamed file gets a name through its descriptor. Linking can't replace,
 		// so it is linked under a temporary name and moved from there.
-		from := "/proc/self/fd/" + strconv.Itoa(int(o.file.Fd()))
+		from := descriptor(o.file.Fd())
 		if err := unix.Linkat(unix.AT_FDCWD, from, unix.AT_FDCWD, temp, unix.AT_SYMLINK_FOLLOW); err != nil {
 			o.Abort()
 			return errorOrNil(o.path, err)
@@ -298,3 +298,19 @@ func Temporary(dir string) (*os.File, error) {
 	}
 	return f, nil
 }
+
+// Reopen opens a file that is open once more, for reading, with a place in it of its own: also one without a name.
+func Reopen(f *os.File) (*os.File, error) {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	var again *os.File
+	if failed := conn.Control(func(fd uintptr) { again, err = os.Open(descriptor(fd)) }); failed != nil {
+		return nil, failed
+	}
+	return again, err
+}
+
+// descriptor is the path that leads to an open file.
+func descriptor(fd uintptr) string { return "/proc/self/fd/" + strconv.Itoa(int(fd)) }

@@ -49,6 +49,8 @@ internal/bridge/stream: internal/certs internal/session
 internal/bridge: egress envelope internal/idle internal/lane internal/session ring shm
 internal/bridge/offer: internal/bridge/stream internal/wire
 internal/bridge/byname: internal/bridge/stream internal/session ipc
+internal/bridge/relay: internal/child internal/machine internal/outfile internal/session internal/worker
+	internal/workerproc shm
 
 # The metadata store: knows nothing of simulation.
 metastore:

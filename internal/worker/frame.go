@@ -45,6 +45,25 @@ func writeMessage(w io.Writer, m *Message, memory []byte) ([]byte, error) {
 	return frame, err
 }
 
+// HeadBytes is what stands in front of a message's body, for who passes messages on without reading them.
+const HeadBytes = frameHeaderBytes
+
+// ParseHead reads it: the type, which may be none that there is, and the bytes of the body.
+func ParseHead(head []byte) (t MessageType, size int, err error) {
+	n := binary.LittleEndian.Uint32(head)
+	if head[4] != frameVersion {
+		return 0, 0, fmt.Errorf("worker: frame of version %d, want %d: launcher and workers must be the same program",
+			head[4], frameVersion)
+	}
+	if n > MessageMax {
+		return 0, 0, fmt.Errorf("worker: frame of %d bytes, want at most %d", n, MessageMax)
+	}
+	if zero := binary.LittleEndian.Uint16(head[6:]); zero != 0 {
+		return 0, 0, fmt.Errorf("worker: frame with %d in its spare bytes, want 0", zero)
+	}
+	return MessageType(head[5]), int(n), nil
+}
+
 // frameStep is how much memory a frame gets before any of it has come: at least what Results take.
 const frameStep = 2 * resultsBytes
 
@@ -55,20 +74,13 @@ func ReadMessage(r io.Reader) (*Message, error) {
 	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return nil, err
 	}
-	n := binary.LittleEndian.Uint32(head[:])
-	if head[4] != frameVersion {
-		return nil, fmt.Errorf("worker: frame of version %d, want %d: launcher and workers must be the same program",
-			head[4], frameVersion)
-	}
-	if n > MessageMax {
-		return nil, fmt.Errorf("worker: frame of %d bytes, want at most %d", n, MessageMax)
-	}
-	if zero := binary.LittleEndian.Uint16(head[6:]); zero != 0 {
-		return nil, fmt.Errorf("worker: frame with %d in its spare bytes, want 0", zero)
+	t, n, err := ParseHead(head[:])
+	if err != nil {
+		return nil, err
 	}
 	// Memory is taken as the bytes come: a header that promises a gigabyte costs nothing.
-	m := &Message{Type: MessageType(head[5])}
-	body := m.frameMemory(int(min(n, frameStep)))
+	m := &Message{Type: t}
+	body := m.frameMemory(min(n, frameStep))
 	for have := 0; ; {
 		if _, err := io.ReadFull(r, body[have:]); err != nil {
 			if err == io.EOF {
@@ -76,10 +88,10 @@ func ReadMessage(r io.Reader) (*Message, error) {
 			}
 			return nil, fmt.Errorf("worker: frame of %d bytes was cut short: %w", n, err)
 		}
-		if have = len(body); have == int(n) {
+		if have = len(body); have == n {
 			break
 		}
-		body = append(make([]byte, 0, min(int(n), 2*have)), body...)
+		body = append(make([]byte, 0, min(n, 2*have)), body...)
 		body = body[:cap(body):cap(body)]
 	}
 	if m.Results != nil {

@@ -35,6 +35,9 @@ const (
 	showWaitsAt
 )
 
+// NumbersCount is how many numbers a board shows.
+const NumbersCount = showWaitsAt + 1
+
 // Names of the numbers on a board, for who reads it.
 const (
 	NumberEpoch        = "epoch_now"    // simulated seconds up to which this worker is done
@@ -130,7 +133,7 @@ func Numbers(board *shm.Segment) ([]counters.Value, error) {
 // AppendNumbers appends what a worker shows on its board as words in the board's order, for ShowNumbers of a
 // copy of the board elsewhere.
 func AppendNumbers(words []uint64, board *shm.Segment) ([]uint64, error) {
-	for i := range counterNames() {
+	for i := range NumbersCount {
 		n, err := counters.Watch(numbers(board), i)
 		if err != nil {
 			return nil, fmt.Errorf("worker: board: %w", err)
@@ -146,8 +149,8 @@ func ShowNumbers(board *shm.Segment, words []uint64) error {
 	if err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
-	if want := len(counterNames()); len(words) != want {
-		return fmt.Errorf("worker: found %d numbers of a board, want %d", len(words), want)
+	if len(words) != NumbersCount {
+		return fmt.Errorf("worker: found %d numbers of a board, want %d", len(words), NumbersCount)
 	}
 	for i, v := range words {
 		s.At(i).Set(v)
