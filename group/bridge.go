@@ -55,9 +55,10 @@ type bridge struct {
 	security *stream.Security
 	server   *stream.Server
 
-	sessions *sessions // once begun is closed
-	begun    chan struct{}
-	ended    chan struct{} // no session is begun any more
+	sessions  *sessions // once begun is closed
+	workplace *workplace
+	begun     chan struct{}
+	ended     chan struct{} // no session is begun any more
 
 	measuring sync.WaitGroup // of one pair at a time
 
@@ -174,15 +175,18 @@ func (b *bridge) follow(messages <-chan *offer.Message) error {
 	}
 }
 
-// begin opens the sessions.
+// begin opens the sessions, and what is at this machine's end of them.
 func (b *bridge) begin(begin *offer.Begin) (err error) {
 	b.sessions, err = newSessions(sessionsConfig{self: b.order.Offer.Machine, identity: b.identity,
-		security: b.security, begin: begin, frames: noLanes{}, contact: b.contact,
+		security: b.security, begin: begin, contact: b.contact,
 		chosen: func(c stream.Choice) { b.note(c.String()) }})
-	if err == nil {
-		close(b.begun)
+	if err != nil {
+		return err
 	}
-	return err
+	b.workplace = b.newWorkplace(begin)
+	b.sessions.serve(b.workplace)
+	close(b.begun)
+	return nil
 }
 
 // measure measures what lies between this machine and another one, and reports it.
@@ -199,16 +203,6 @@ func (b *bridge) measure(machine int) error {
 	})
 	return nil
 }
-
-// noLanes refuses frames: there is nothing to which they could belong.
-type noLanes struct{}
-
-func (noLanes) Apply(machine int, _ session.Stream, h session.Header, _ []byte) error {
-	return fmt.Errorf("found a frame of type %d from machine %d, for lane %#x: this machine has no lanes", h.Type,
-		machine, h.Lane)
-}
-func (noLanes) Changed(int, session.Stream, session.State) {}
-func (noLanes) Acked(int, session.Stream)                  {}
 
 // contact keeps the newest report about a machine for the agent.
 func (b *bridge) contact(c offer.Contact) {
@@ -267,6 +261,9 @@ func (b *bridge) sendReports(ended <-chan struct{}) {
 // finish ends in order: when all sessions have.
 func (b *bridge) finish() error {
 	var err error
+	if b.workplace != nil {
+		b.workplace.spoke.Close()
+	}
 	if b.sessions != nil {
 		err = b.sessions.close("")
 	}
@@ -277,6 +274,9 @@ func (b *bridge) finish() error {
 func (b *bridge) end(reason error) error {
 	if b.sessions != nil {
 		_ = b.sessions.close(fmt.Sprintf("on machine %s: %v", b.order.Name, reason))
+	}
+	if b.workplace != nil { // behind the sessions, whose end ends all waits for other machines
+		b.workplace.spoke.Close()
 	}
 	return errors.Join(reason, b.stop())
 }

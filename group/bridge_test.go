@@ -91,7 +91,7 @@ func (l *launcher) begin(ctx context.Context, b offer.Begin) (err error) {
 	all := make(chan struct{})
 	var once sync.Once
 	l.sessions, err = newSessions(sessionsConfig{self: launcherMachine, identity: l.identity(), security: l.security,
-		begin: &b, frames: noLanes{}, contact: func(c offer.Contact) {
+		begin: &b, contact: func(c offer.Contact) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			if l.ups[c.Machine] = c.State == offer.ContactUp; len(l.ups) == len(l.targets) {
@@ -101,6 +101,7 @@ func (l *launcher) begin(ctx context.Context, b offer.Begin) (err error) {
 	if err != nil {
 		return err
 	}
+	l.sessions.serve(nil)
 	select {
 	case <-all:
 		return nil

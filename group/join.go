@@ -16,6 +16,7 @@ import (
 
 	"github.com/disco-sim/disco/app"
 	"github.com/disco-sim/disco/internal/bridge/offer"
+	"github.com/disco-sim/disco/internal/bridge/relay"
 	"github.com/disco-sim/disco/internal/bridge/stream"
 	"github.com/disco-sim/disco/internal/child"
 	"github.com/disco-sim/disco/internal/machinefile"
@@ -60,6 +61,7 @@ type joiner struct {
 	targets  []offer.Target
 	run      *offer.Run
 	sessions *sessions
+	hub      *relay.Hub
 	measured chan measured
 	changed  chan struct{} // has a value when up or failure has changed
 	over     chan struct{} // closed when the run has ended
@@ -71,6 +73,7 @@ type joiner struct {
 	up      map[[2]int]bool // pairs of machines that are connected, as the first one says
 	failure error           // the first one
 	known   bool            // the launcher has been told of the machines
+	made    bool            // there is a plan, or there will be none
 	went    bool            // the run outlives the streams of its offers
 	closing bool            // what ends now ends as it should
 }
@@ -220,11 +223,17 @@ func (j *joiner) connect(what *offer.Offer) (err error) {
 	identity := session.Identity{Cluster: what.Cluster, Run: what.Run, Token: what.Token, Program: what.Program,
 		Incarnation: incarnation()}
 	j.sessions, err = newSessions(sessionsConfig{self: launcherMachine, identity: identity, security: j.security,
-		begin: &own, frames: noLanes{}, contact: func(c offer.Contact) { j.contact(launcherMachine, &c) },
+		begin: &own, contact: func(c offer.Contact) { j.contact(launcherMachine, &c) },
 		chosen: func(c stream.Choice) { j.to.Note(c.String()) }})
 	if err != nil {
 		return err
 	}
+	cfg := relay.HubConfig{To: reports{j.to, j}, MakeTimeout: j.begin.ConnectTimeout}
+	for i, t := range j.targets {
+		cfg.Machines = append(cfg.Machines, relay.Machine{Name: t.Name, Sessions: j.sessions.pair(i).sessions})
+	}
+	j.hub = relay.NewHub(cfg)
+	j.sessions.serve(j.hub)
 	j.followed.Go(func() {
 		select {
 		case l := <-j.sessions.failed:
@@ -361,16 +370,34 @@ func (j *joiner) report(r offer.Report) {
 // lose takes that a machine is lost for the run.
 func (j *joiner) lose(machine int, err error) {
 	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.closing {
-		return
-	}
-	if j.failure == nil {
+	closing := j.closing
+	if !closing && j.failure == nil {
 		j.failure = err
 		j.wake()
 	}
-	if j.known {
-		j.to.Lost(machine, err.Error())
+	j.mu.Unlock()
+	if !closing && j.hub != nil {
+		j.hub.Lost(machine, err.Error())
+	}
+}
+
+// reports are what the hub reports to the launcher.
+type reports struct {
+	*child.Launcher
+	j *joiner
+}
+
+// Lost implements relay.Launcher. Before the first plan the launcher isn't told: the plan is refused.
+func (r reports) Lost(machine int, text string) {
+	r.j.mu.Lock()
+	made := r.j.made
+	if r.j.failure == nil {
+		r.j.failure = errors.New(text)
+		r.j.wake()
+	}
+	r.j.mu.Unlock()
+	if made {
+		r.Launcher.Lost(machine, text)
 	}
 }
 
@@ -436,15 +463,32 @@ func rounds(n int) (all [][][2]int) {
 	return all
 }
 
-// Make implements child.Host.
+// Make implements child.Host. What goes wrong before the run is on its way can be changed by who began it.
 func (j *joiner) Make(o child.Order) (child.Workers, string, error) {
 	j.mu.Lock()
+	j.made = true
 	err := j.failure
 	j.mu.Unlock()
-	if err != nil {
-		return nil, "", child.Refuse(err)
+	var w child.Workers
+	var remark string
+	if err == nil {
+		w, remark, err = j.hub.Make(o)
 	}
-	return nil, "", child.Refuse(errors.New("machines run no workers yet"))
+	switch {
+	case err == nil && !j.went:
+		if err = j.run.Go(); err == nil {
+			j.mu.Lock()
+			j.went = true
+			j.mu.Unlock()
+		} else {
+			w.Close()
+		}
+	case err != nil && j.went:
+		err = errors.New(err.Error()) // no refusal any more
+	case err != nil:
+		err = child.Refuse(err)
+	}
+	return w, remark, err
 }
 
 // close ends the run on all machines, in order if nothing has gone wrong, and returns when all is free there, or after
@@ -469,6 +513,9 @@ func (j *joiner) close(err error) {
 		reason = "the launcher has ended the run before it began"
 	}
 	j.measuring.Wait()
+	if j.hub != nil {
+		j.hub.Close()
+	}
 	if j.sessions != nil {
 		_ = j.sessions.close(reason) // the run has ended for the launcher in any case
 	}

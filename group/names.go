@@ -89,7 +89,8 @@ func (h *hosting) startNames(dir string) error {
 		args = append(args, "--insecure")
 	}
 	n := &names{way: way, output: workerproc.NewOutput("names of ipc", h.cfg.log), ended: make(chan struct{})}
-	n.process, err = workerproc.New(workerproc.Config{Executable: h.self, Name: "names of ipc", Args: args,
+	n.process, err = workerproc.New(workerproc.Config{Executable: ownFile, Title: os.Args[0],
+		Name: "names of ipc", Args: args,
 		Handed: []*os.File{theirs}, Output: n.output})
 	if err == nil {
 		err = h.starter.Start(n.process)

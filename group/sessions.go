@@ -29,7 +29,6 @@ type sessionsConfig struct {
 	identity session.Identity
 	security *stream.Security
 	begin    *offer.Begin
-	frames                       // of all sessions
 	contact  func(offer.Contact) // called in order for each machine; it may not wait
 	chosen   func(stream.Choice) // compression of what this machine dials; it may not wait
 }
@@ -41,10 +40,44 @@ type frames interface {
 	Acked(machine int, on session.Stream)
 }
 
+// later passes on what sessions have, to who is there only when these are. Until then they wait.
+type later struct {
+	ready chan struct{} // closed when to is set
+	to    frames        // nil: nobody will be there
+}
+
+func newLater() *later { return &later{ready: make(chan struct{})} }
+
+// serve says who is there; nil: nobody.
+func (l *later) serve(to frames) {
+	l.to = to
+	close(l.ready)
+}
+
+func (l *later) Apply(machine int, on session.Stream, h session.Header, body []byte) error {
+	if <-l.ready; l.to == nil {
+		return nil
+	}
+	return l.to.Apply(machine, on, h, body)
+}
+
+func (l *later) Changed(machine int, on session.Stream, s session.State) {
+	if <-l.ready; l.to != nil {
+		l.to.Changed(machine, on, s)
+	}
+}
+
+func (l *later) Acked(machine int, on session.Stream) {
+	if <-l.ready; l.to != nil {
+		l.to.Acked(machine, on)
+	}
+}
+
 // sessions are the sessions of one machine of a run with all others: for each an express one and a bulk one, which the
 // lower number dials.
 type sessions struct {
-	cfg    sessionsConfig
+	cfg sessionsConfig
+	*later
 	failed chan loss // gets the first end of a session that nobody has asked for
 
 	mu      sync.Mutex
@@ -68,10 +101,11 @@ type pair struct {
 	reported offer.ContactState
 }
 
-// newSessions starts them.
+// newSessions starts them. What they have waits for serve.
 func newSessions(cfg sessionsConfig) (*sessions, error) {
-	l := &sessions{cfg: cfg, failed: make(chan loss, 1), all: map[int]*pair{}}
+	l := &sessions{cfg: cfg, failed: make(chan loss, 1), all: map[int]*pair{}, later: newLater()}
 	if err := l.start(); err != nil {
+		l.serve(nil)
 		return nil, errors.Join(err, l.close(err.Error()))
 	}
 	return l, nil
@@ -111,12 +145,12 @@ func (l *sessions) config(p offer.Peer, k *pair, s session.Stream, peers int) se
 			if k.gauge.take(h, body) {
 				return nil
 			}
-			return l.cfg.Apply(p.Machine, s, h, body)
+			return l.Apply(p.Machine, s, h, body)
 		},
 		Changed: func(state session.State) { l.change(p.Machine, s, state) },
 		Acked: func() {
 			k.gauge.acked()
-			l.cfg.Acked(p.Machine, s)
+			l.Acked(p.Machine, s)
 		}}
 	if l.cfg.self < p.Machine {
 		d := &stream.Dialer{Address: p.Address, Run: l.cfg.identity.Run, Security: l.cfg.security,
@@ -130,7 +164,7 @@ func (l *sessions) config(p offer.Peer, k *pair, s session.Stream, peers int) se
 // change takes a session's new state.
 func (l *sessions) change(machine int, s session.Stream, state session.State) {
 	l.report(machine, s, state)
-	l.cfg.Changed(machine, s, state)
+	l.Changed(machine, s, state)
 }
 
 // report reports what a session's new state makes of a machine.
