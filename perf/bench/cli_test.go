@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -327,6 +328,33 @@ func TestASpinningSideIsStopped(t *testing.T) {
 		if _, err := os.Stat(dir); dir != "" && !os.IsNotExist(err) {
 			t.Errorf("%s: the directory %s is left behind: %v", job, dir, err)
 		}
+	}
+}
+
+// A process that waits for orders does so in the runtime's poller: a thread inside a system call may keep Go 1.26 from
+// stopping the world, for as long as there is no order.
+func TestOrdersDontBlock(t *testing.T) {
+	bytes, _ := ArenaBytes(64, 1<<16)
+	f, err := NewFleet(FleetConfig{Processes: true, Pairs: 1, ArenaBytes: bytes, Jobs: Jobs()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	task := Task{Job: LimitFlag, Payload: 64, Batch: 1, Ring: 1 << 16, CPU: AnyCPU, Time: time.Millisecond}
+	if _, err := f.Run(context.Background(), []Task{task}); err != nil { // so the process has come to its orders
+		t.Fatal(err)
+	}
+	file := fmt.Sprintf("/proc/%d/fdinfo/%d", f.members[0][1].(*process).cmd.Process.Pid, orderFD)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var position, flags int
+	if _, err := fmt.Sscanf(string(text), "pos:\t%d\nflags:\t%o\n", &position, &flags); err != nil {
+		t.Fatalf("%s: %v: %s", file, err, text)
+	}
+	if flags&syscall.O_NONBLOCK == 0 {
+		t.Errorf("orders are read with flags %#o, want O_NONBLOCK in them", flags)
 	}
 }
 

@@ -226,6 +226,15 @@ func ServeWorker(jobs []Job) int {
 		}
 		f.Close()
 	}
+	// Nobody may wait for orders inside a system call: Go 1.26 can't stop the world while a thread has just begun one
+	// (runtime: reentersyscall looks for a stop before it says that it is in a system call), and here that would be
+	// until the next order. The reader goes to sleep just when the run that it has begun counts its allocations, which
+	// stops the world; its coordinator, who polls, would wait for it for ever. A descriptor that doesn't block is
+	// waited for by the runtime's poller.
+	if err := syscall.SetNonblock(orderFD, true); err != nil {
+		fmt.Fprintln(os.Stderr, "disco-bench: worker: its orders:", err)
+		return 1
+	}
 	serve(os.NewFile(orderFD, "orders"), os.NewFile(answerFD, "answers"), jobsByName(jobs), arenas)
 	return 0
 }
