@@ -206,6 +206,17 @@ func TestWeigh(t *testing.T) {
 			t.Errorf("%s: %+v, want %q", c.what, s, c.want)
 		}
 	}
+	rising := func(bytes float64) (samples []sample) {
+		for i := range 90 {
+			samples = append(samples, sample{memory: 1e8 + bytes*float64(i)/30})
+		}
+		return samples
+	}
+	for rise, wrong := range map[float64]bool{1.5e6: false, 2.5e6: true} { // from a third to the next
+		if s := weigh(workload{marks: 2e6}, rising(rise)); s.Wrong != "" != wrong {
+			t.Errorf("%.0f bytes more where high-water marks may take 2 MB: %+v", rise, s)
+		}
+	}
 }
 
 // What a process shares of its program's file isn't its own: it changes with whoever runs the program beside it.
