@@ -128,6 +128,13 @@ test-arm64: ## tests of the memory packages as arm64 programs, where qemu-user i
 bench: build ## measure the engine (disco-bench --help has more)
 	bin/disco-bench all
 
+DEMO ?=
+
+.PHONY: demo-machines
+demo-machines: build ## a run over three machines, and one of its cables pulled out, on this computer (DEMO=flags)
+	$(BUILD) -o bin/disco-demo ./internal/demo
+	bin/disco-demo -program bin/disco-run $(DEMO)
+
 .PHONY: perf-store
 perf-store: ## measure the metadata store beside bare clients, on real servers (STORE_FLAGS="-engines zk3 -rows put,get")
 	@mkdir -p bin

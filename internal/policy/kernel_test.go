@@ -21,6 +21,8 @@ var kernelPackages = map[string]string{
 	"internal/cputime":           "the processor time of a process",
 	"internal/workerproc":        "worker processes, their descriptors and signals",
 	"internal/ipctest":           "processes that send and receive, and are killed",
+	"internal/agents":            "agents as processes, which it ends",
+	"internal/demo":              "itself in a network namespace, and programs in others",
 	"internal/forward":           "sleeps of less than the runtime's millisecond",
 	"internal/storeserver":       "servers of metadata stores, which tests kill and stop",
 	"group":                      "the agent's process, which its supervisor starts and watches",

@@ -142,6 +142,9 @@ cmd/disco-run: app group/beside model/service model/network model/phold model/de
 cmd/disco-bench: perf/bench perf/machines perf/peers
 internal/policy:
 internal/docs:
+internal/agents: internal/forward internal/infile
+internal/agents/agentstest: app group internal/workerproc model/phold
+internal/demo: internal/agents internal/forward internal/storeserver
 internal/tiny: app internal/launch/launchtest
 internal/faulty: node scenario sim sim/dist
 

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // Hosts are machines of a test: network namespaces with an interface each, on switches between which they can be moved,
@@ -90,7 +91,27 @@ func (h *Hosts) build(n int) error {
 		}
 	}
 	return errors.Join(command("ip", "link", "set", "lo", "up"),
-		command("ip", "addr", "add", "10.77.0.254/24", "dev", switchName(0)))
+		command("ip", "addr", "add", SwitchAddr+"/24", "dev", switchName(0)))
+}
+
+// SwitchAddr is the address of this process on switch 0.
+const SwitchAddr = "10.77.0.254"
+
+// Slow makes every cable delay what it carries, each way, and lose a share of the packets. The kernel needs netem for
+// it.
+func (h *Hosts) Slow(delay time.Duration, loss float64) error {
+	for i := range h.hosts {
+		netem := []string{"root", "netem", "delay", fmt.Sprintf("%dus", delay.Microseconds()), "loss",
+			fmt.Sprintf("%g%%", 100*loss)}
+		if err := command(append([]string{"tc", "qdisc", "add", "dev", portName(i)}, netem...)...); err != nil {
+			return err
+		}
+		err := command(append(append(h.Enter(i), "tc", "qdisc", "add", "dev", "eth0"), netem...)...)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func switchName(i int) string { return "switch" + strconv.Itoa(i) }
