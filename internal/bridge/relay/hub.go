@@ -172,10 +172,16 @@ func (h *Hub) take(c *carrier, id flowID, it item, size int) error {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if int(id.set) >= h.next {
-		return bad(0, fmt.Sprintf("worker %d of set %d", id.worker, id.set), "one that was started there")
+	if h.over(int(id.set)) {
+		return nil // it was on its way
 	}
-	return nil // it was on its way on one session when the other one closed the set
+	return bad(0, fmt.Sprintf("worker %d of set %d", id.worker, id.set), "one that was started there")
+}
+
+// over reports whether there was such a set, which is closed or to be closed. The caller holds h.mu.
+func (h *Hub) over(set int) bool {
+	s := h.sets[set]
+	return s == nil && set < h.next || s != nil && s.closed
 }
 
 // applyProcess takes a packet.
@@ -254,7 +260,7 @@ func (h *Hub) applyBoards(from int, body []byte) error {
 			return err
 		}
 		s, w := h.sets[int(hd.set)], int(hd.worker)
-		if s == nil && int(hd.set) < h.next || s != nil && s.closed {
+		if h.over(int(hd.set)) {
 			continue // it was on its way
 		}
 		if s == nil || w >= len(s.workers) || int(s.order.Plan.Machine[w]) != from || s.workers[w] == nil {

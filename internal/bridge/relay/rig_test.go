@@ -26,7 +26,7 @@ import (
 )
 
 // testTimeout bounds every wait.
-const testTimeout = 2 * time.Minute
+const testTimeout = time.Minute
 
 // rig is a hub and the spokes of some machines, joined by sessions in memory.
 type rig struct {
@@ -431,6 +431,8 @@ type made struct {
 	order  child.Order
 	remark string
 	ws     child.Workers
+	err    error // of Make, and when it has returned, where begin has called it
+	done   chan struct{}
 	ours   map[int]*os.File
 	trace  map[int]*os.File
 	prof   map[int]*os.File
