@@ -188,6 +188,7 @@ type Run struct {
 	Hash    string  `json:"trace_hash"`
 	Events  uint64  `json:"events"`
 	Seconds float64 `json:"wall_s"`
+	Rate    float64 `json:"events_per_s"`
 	Workers int     `json:"workers"`
 	Ended   string  `json:"ended"`
 }

@@ -163,8 +163,8 @@ perf/chaos: internal/procfs app internal/infile internal/inspect internal/invari
 	model/service
 perf/compare: internal/infile perf/bench
 perf/gen: scenario
-perf/machines: egress envelope ingress internal/bridge internal/bridge/stream internal/infile internal/session
-	perf/bench perf/peers shm
+perf/machines: egress envelope ingress internal/agents internal/bridge internal/bridge/stream internal/chart
+	internal/forward internal/infile internal/session perf/bench perf/peers shm
 perf/peers: internal/certs perf/bench shm
 perf/phold: model/phold node
 perf/scale: app internal/chart internal/heap internal/infile internal/inspect internal/latency internal/launch

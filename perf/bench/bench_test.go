@@ -111,7 +111,7 @@ func TestRange(t *testing.T) {
 		{[]float64{4, 1}, Range{1, 2.5, 4}},
 		{[]float64{9, 1, 5}, Range{1, 5, 9}},
 	} {
-		if got := rangeOf(c.values); got != c.want {
+		if got := RangeOf(c.values); got != c.want {
 			t.Errorf("%v: %v, want %v", c.values, got, c.want)
 		}
 	}

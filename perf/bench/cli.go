@@ -33,7 +33,15 @@ type Command struct {
 	// Specs are the rows for these options, an error a mistake in them. The caller calls release when it has measured
 	// the rows.
 	Specs func(ctx context.Context, o Options) (specs []Spec, release func(), err error)
+
+	// Flags are further ones. Instead, if it isn't nil, may measure something else that they ask for, and then there
+	// are no rows; an error is a mistake in them where it is made by Mistake.
+	Flags   []cli.Flag
+	Instead func(c *cli.Context, o Options, stdout io.Writer) (done bool, err error)
 }
+
+// Mistake is a mistake on the command line, for exit status 2.
+func Mistake(format string, args ...any) error { return usagef(format, args...) }
 
 // Main is the whole of disco-bench's main: it never returns. The process was started either by a user, or as the
 // other side of a pair.
@@ -135,11 +143,18 @@ func (p *program) application() *cli.App {
 		OnUsageError:   func(_ *cli.Context, err error, _ bool) error { return usagef("%w", err) },
 		HideVersion:    true,
 	}
-	all := slices.Clone(commands)
 	for _, c := range p.more {
-		all = append(all, [2]string{c.Name, c.Usage})
+		app.Commands = append(app.Commands, p.command(c.Name, c.Usage, append(measureFlags(), c.Flags...),
+			func(call *cli.Context, o Options) error {
+				if c.Instead != nil {
+					if done, err := c.Instead(call, o, p.stdout); done || err != nil {
+						return err
+					}
+				}
+				return p.measure(call, o)
+			}))
 	}
-	for _, c := range all {
+	for _, c := range commands {
 		flags := measureFlags()
 		if c[0] == "latency" {
 			flags = append(flags, &cli.StringFlag{Name: "read", Value: ReadAll, Usage: "`WHAT` the asking side reads " +

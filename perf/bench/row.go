@@ -140,8 +140,8 @@ func sampleOf(results []Result) (sample, error) {
 	return s, nil
 }
 
-// rangeOf is the least, the middle and the greatest of some values.
-func rangeOf(values []float64) Range {
+// RangeOf is the least, the middle and the greatest of some values.
+func RangeOf(values []float64) Range {
 	v := slices.Clone(values)
 	slices.Sort(v)
 	n := len(v)
@@ -154,7 +154,7 @@ func each(rounds []sample, f func(sample) float64) Range {
 	for i, s := range rounds {
 		values[i] = f(s)
 	}
-	return rangeOf(values)
+	return RangeOf(values)
 }
 
 // newRow makes the row of a spec whose rounds have been measured.
@@ -189,7 +189,7 @@ func (r *Row) beside(disco []sample) (*Disco, error) {
 		}
 	}
 	_, rtt := merged(disco)
-	return &Disco{RTT: rtt, RatePerSecond: each(disco, sample.rate).Median, Ratio: rangeOf(ratios)}, nil
+	return &Disco{RTT: rtt, RatePerSecond: each(disco, sample.rate).Median, Ratio: RangeOf(ratios)}, nil
 }
 
 // merged is the distribution of round trips over all rounds; nil: there are none.
@@ -226,7 +226,7 @@ func (r *Row) ratios() (Range, error) {
 			return Range{}, err
 		}
 	}
-	return rangeOf(ratios), nil
+	return RangeOf(ratios), nil
 }
 
 // sum fills in what all rounds give together.

@@ -79,9 +79,9 @@ func (st *stream) taken() uint64 {
 func (st *stream) steady() float64 {
 	switch {
 	case len(st.clean) > 0:
-		return rangeOf(st.clean).Median
+		return RangeOf(st.clean).Median
 	case len(st.all) > 0:
-		return rangeOf(st.all).Median
+		return RangeOf(st.all).Median
 	}
 	return 0
 }

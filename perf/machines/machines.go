@@ -33,7 +33,7 @@ func Command() bench.Command {
 		jobs = append(jobs, bench.Job{Name: name, Open: open, Sockets: true})
 	}
 	return bench.Command{Name: "bridge", Usage: "events between workers of two machines, beside bare gRPC and TCP",
-		Jobs: jobs, Specs: specs}
+		Jobs: jobs, Specs: specs, Flags: delayFlags(), Instead: delays}
 }
 
 // shape is what is sent: batches of so many events of so many bytes.

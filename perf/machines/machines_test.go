@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/disco-sim/disco/internal/agents/agentstest"
 	"github.com/disco-sim/disco/internal/leaktest"
 	"github.com/disco-sim/disco/perf/bench"
 	"github.com/disco-sim/disco/perf/peers"
@@ -16,6 +17,7 @@ import (
 
 // The other sides are processes of this test binary.
 func TestMain(m *testing.M) {
+	agentstest.Program()
 	if bench.IsWorker() {
 		os.Exit(bench.ServeWorker(bench.Jobs(peers.Command(), Command())))
 	}
