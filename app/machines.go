@@ -156,7 +156,11 @@ func (o *order) join(screen *screen) (end func(), err error) {
 			}
 		}})
 	if refused := (*child.RefusedError)(nil); errors.As(err, &refused) {
-		return nil, usage("%v", err)
+		text := err.Error()
+		if strings.HasPrefix(text, "machines: ") { // about the file itself
+			text = "--" + text
+		}
+		return nil, usage("%s", text)
 	} else if err != nil {
 		return nil, err
 	}

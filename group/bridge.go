@@ -37,7 +37,7 @@ func runBridge(c *app.Call) error {
 	}
 	defer control.Close()
 	b := &bridge{control: control, program: files[1], begun: make(chan struct{}), ended: make(chan struct{}),
-		wake: make(chan struct{}, 1), report: func(err error) { fmt.Fprintln(c.Stderr, err) }}
+		wake: make(chan struct{}, 1), lost: make(chan loss, 1), report: func(err error) { fmt.Fprintln(c.Stderr, err) }}
 	defer b.program.Close()
 	if err := b.prepare(files[0]); err != nil {
 		return err
@@ -59,6 +59,8 @@ type bridge struct {
 	workplace *workplace
 	begun     chan struct{}
 	ended     chan struct{} // no session is begun any more
+
+	lost chan loss // the first one
 
 	measuring sync.WaitGroup // of one pair at a time
 
@@ -145,10 +147,9 @@ func (b *bridge) run() error {
 
 // follow does what the agent says, until the run has ended here.
 func (b *bridge) follow(messages <-chan *offer.Message) error {
-	var failed <-chan loss
 	for {
 		select {
-		case l := <-failed:
+		case l := <-b.lost:
 			return b.end(l.err)
 		case m := <-messages:
 			switch m.Type {
@@ -159,7 +160,6 @@ func (b *bridge) follow(messages <-chan *offer.Message) error {
 				if err := b.begin(m.Begin); err != nil {
 					return b.end(err)
 				}
-				failed = b.sessions.failed
 			case offer.TypeMeasure:
 				if err := b.measure(m.Measure.Machine); err != nil {
 					return b.end(err)
@@ -167,7 +167,7 @@ func (b *bridge) follow(messages <-chan *offer.Message) error {
 			case offer.TypeDone:
 				return b.finish()
 			case offer.TypeQuit:
-				return b.end(errors.New(m.Reason.Text))
+				return b.end(fmt.Errorf("on machine %s: %s", b.order.Name, m.Reason.Text))
 			default:
 				return b.end(fmt.Errorf("found a message %v from the agent, want begin, measure, done or quit", m.Type))
 			}
@@ -177,8 +177,14 @@ func (b *bridge) follow(messages <-chan *offer.Message) error {
 
 // begin opens the sessions, and what is at this machine's end of them.
 func (b *bridge) begin(begin *offer.Begin) (err error) {
-	b.sessions, err = newSessions(sessionsConfig{self: b.order.Offer.Machine, identity: b.identity,
+	b.sessions, err = newSessions(sessionsConfig{self: b.order.Offer.Machine, name: b.order.Name, identity: b.identity,
 		security: b.security, begin: begin, contact: b.contact,
+		lost: func(l loss) {
+			select {
+			case b.lost <- l:
+			default: // the first one counts
+			}
+		},
 		chosen: func(c stream.Choice) { b.note(c.String()) }})
 	if err != nil {
 		return err
@@ -273,7 +279,7 @@ func (b *bridge) finish() error {
 // end ends at once. The other machines get to know why.
 func (b *bridge) end(reason error) error {
 	if b.sessions != nil {
-		_ = b.sessions.close(fmt.Sprintf("on machine %s: %v", b.order.Name, reason))
+		_ = b.sessions.close(reason.Error())
 	}
 	if b.workplace != nil { // behind the sessions, whose end ends all waits for other machines
 		b.workplace.spoke.Close()

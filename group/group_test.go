@@ -23,6 +23,7 @@ import (
 	"github.com/disco-sim/disco/cluster"
 	"github.com/disco-sim/disco/internal/forward"
 	"github.com/disco-sim/disco/internal/ipctest"
+	"github.com/disco-sim/disco/internal/launch/launchtest"
 	"github.com/disco-sim/disco/internal/leaktest"
 	"github.com/disco-sim/disco/internal/storeserver"
 	"github.com/disco-sim/disco/metastore"
@@ -40,7 +41,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	if os.Getenv(programVariable) != "" {
-		app.MainWith(Commands())
+		app.MainWith(Commands(), launchtest.Kind())
 	}
 	leaktest.Main(m)
 }

@@ -47,7 +47,7 @@ func runChild(c *app.Call) error {
 		return app.Usage("a run over machines starts this: `%s run FILE --machines MACHINES` (%v)", c.Program, err)
 	}
 	j := &joiner{call: c, to: to, measured: make(chan measured, offer.MachinesMax), changed: make(chan struct{}, 1),
-		over: make(chan struct{}), up: map[[2]int]bool{}}
+		up: map[[2]int]bool{}}
 	j.close(to.Serve(j)) // the launcher was told of an error
 	return nil
 }
@@ -61,10 +61,8 @@ type joiner struct {
 	targets  []offer.Target
 	run      *offer.Run
 	sessions *sessions
-	hub      *relay.Hub
 	measured chan measured
 	changed  chan struct{} // has a value when up or failure has changed
-	over     chan struct{} // closed when the run has ended
 	followed sync.WaitGroup
 
 	measuring sync.WaitGroup // by this process
@@ -72,6 +70,7 @@ type joiner struct {
 	mu      sync.Mutex
 	up      map[[2]int]bool // pairs of machines that are connected, as the first one says
 	failure error           // the first one
+	hub     *relay.Hub      // nil: there are no sessions yet
 	known   bool            // the launcher has been told of the machines
 	made    bool            // there is a plan, or there will be none
 	went    bool            // the run outlives the streams of its offers
@@ -224,6 +223,7 @@ func (j *joiner) connect(what *offer.Offer) (err error) {
 		Incarnation: incarnation()}
 	j.sessions, err = newSessions(sessionsConfig{self: launcherMachine, identity: identity, security: j.security,
 		begin: &own, contact: func(c offer.Contact) { j.contact(launcherMachine, &c) },
+		lost:   func(l loss) { j.lose(l.machine, l.err) },
 		chosen: func(c stream.Choice) { j.to.Note(c.String()) }})
 	if err != nil {
 		return err
@@ -232,15 +232,11 @@ func (j *joiner) connect(what *offer.Offer) (err error) {
 	for i, t := range j.targets {
 		cfg.Machines = append(cfg.Machines, relay.Machine{Name: t.Name, Sessions: j.sessions.pair(i).sessions})
 	}
-	j.hub = relay.NewHub(cfg)
-	j.sessions.serve(j.hub)
-	j.followed.Go(func() {
-		select {
-		case l := <-j.sessions.failed:
-			j.lose(l.machine, l.err)
-		case <-j.over:
-		}
-	})
+	hub := relay.NewHub(cfg)
+	j.mu.Lock()
+	j.hub = hub
+	j.mu.Unlock()
+	j.sessions.serve(hub)
 	return j.awaitContacts()
 }
 
@@ -370,14 +366,14 @@ func (j *joiner) report(r offer.Report) {
 // lose takes that a machine is lost for the run.
 func (j *joiner) lose(machine int, err error) {
 	j.mu.Lock()
-	closing := j.closing
+	hub, closing := j.hub, j.closing
 	if !closing && j.failure == nil {
 		j.failure = err
 		j.wake()
 	}
 	j.mu.Unlock()
-	if !closing && j.hub != nil {
-		j.hub.Lost(machine, err.Error())
+	if !closing && hub != nil {
+		hub.Lost(machine, err.Error())
 	}
 }
 
@@ -502,7 +498,6 @@ func (j *joiner) close(err error) {
 	err = cmp.Or(err, j.failure)
 	orderly := err == nil && j.went
 	j.mu.Unlock()
-	close(j.over)
 	reason := ""
 	switch {
 	case orderly:

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/disco-sim/disco/internal/bridge/offer"
 	"github.com/disco-sim/disco/internal/bridge/stream"
@@ -26,9 +27,11 @@ const launcherMachine = -1
 // sessionsConfig is what the sessions of one machine are made from.
 type sessionsConfig struct {
 	self     int
+	name     string
 	identity session.Identity
 	security *stream.Security
 	begin    *offer.Begin
+	lost     func(loss)          // called for each session whose end nobody has asked for; it may not wait
 	contact  func(offer.Contact) // called in order for each machine; it may not wait
 	chosen   func(stream.Choice) // compression of what this machine dials; it may not wait
 }
@@ -78,7 +81,6 @@ func (l *later) Acked(machine int, on session.Stream) {
 type sessions struct {
 	cfg sessionsConfig
 	*later
-	failed chan loss // gets the first end of a session that nobody has asked for
 
 	mu      sync.Mutex
 	all     map[int]*pair
@@ -94,7 +96,7 @@ type loss struct {
 
 // pair is the sessions with one machine.
 type pair struct {
-	name     string
+	title    string
 	sessions [2]*session.Session
 	gauge    *gauge
 	states   [2]session.State
@@ -103,7 +105,7 @@ type pair struct {
 
 // newSessions starts them. What they have waits for serve.
 func newSessions(cfg sessionsConfig) (*sessions, error) {
-	l := &sessions{cfg: cfg, failed: make(chan loss, 1), all: map[int]*pair{}, later: newLater()}
+	l := &sessions{cfg: cfg, all: map[int]*pair{}, later: newLater()}
 	if err := l.start(); err != nil {
 		l.serve(nil)
 		return nil, errors.Join(err, l.close(err.Error()))
@@ -117,13 +119,13 @@ func (l *sessions) start() (err error) {
 	defer l.mu.Unlock()
 	peers := l.cfg.begin.Peers
 	if l.cfg.self != launcherMachine {
-		peers = append([]offer.Peer{{Machine: launcherMachine, Name: "of the launcher"}}, peers...)
+		peers = append([]offer.Peer{{Machine: launcherMachine}}, peers...)
 	}
 	for _, p := range peers {
 		if p.Machine == l.cfg.self {
 			continue
 		}
-		k := &pair{name: p.Name, gauge: newGauge()}
+		k := &pair{title: titleOf(p), gauge: newGauge()}
 		l.all[p.Machine] = k
 		for _, s := range []session.Stream{session.Express, session.Bulk} {
 			if k.sessions[s], err = session.New(l.config(p, k, s, len(peers))); err != nil {
@@ -161,14 +163,41 @@ func (l *sessions) config(p offer.Peer, k *pair, s session.Stream, peers int) se
 	return cfg
 }
 
+// titleOf is what people call a machine.
+func titleOf(p offer.Peer) string {
+	if p.Machine == launcherMachine {
+		return "the launcher's machine"
+	}
+	return "machine " + p.Name
+}
+
+// inWords is why a session has ended, as people put it.
+func (l *sessions) inWords(machine int, title string, err error) error {
+	lost, ended := (*session.LostError)(nil), (*session.EndError)(nil)
+	switch {
+	case errors.As(err, &lost):
+		own := titleOf(offer.Peer{Machine: l.cfg.self, Name: l.cfg.name})
+		text := fmt.Sprintf("%s has lost %s: no connection for %v", own, title, lost.After.Round(time.Millisecond))
+		if lost.Cause != nil {
+			text += "; the last one: " + lost.Cause.Error()
+		}
+		return errors.New(text)
+	case errors.As(err, &ended) && !ended.Refused && ended.Text != "":
+		return errors.New(ended.Text) // it names the machine where that began
+	}
+	return fmt.Errorf("%s (%d): %w", title, machine, err)
+}
+
 // change takes a session's new state.
 func (l *sessions) change(machine int, s session.Stream, state session.State) {
-	l.report(machine, s, state)
+	if err := l.report(machine, s, state); err != nil {
+		l.cfg.lost(loss{machine, err})
+	}
 	l.Changed(machine, s, state)
 }
 
-// report reports what a session's new state makes of a machine.
-func (l *sessions) report(machine int, s session.Stream, state session.State) {
+// report reports what a session's new state makes of a machine. An error is its loss, for which nobody has asked.
+func (l *sessions) report(machine int, s session.Stream, state session.State) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	k := l.all[machine]
@@ -180,13 +209,10 @@ func (l *sessions) report(machine int, s session.Stream, state session.State) {
 	report := offer.Contact{Machine: machine, State: k.reported}
 	switch {
 	case err != nil && !l.closing:
-		err = fmt.Errorf("machine %s (%d): %w", k.name, machine, err)
+		err = l.inWords(machine, k.title, err)
 		report.State, report.Text = offer.ContactLost, offer.Text(err.Error())
-		select {
-		case l.failed <- loss{machine, err}:
-		default: // the first one counts
-		}
 	case l.closing:
+		err = nil
 	case k.states == [2]session.State{session.Up, session.Up}:
 		report.State = offer.ContactUp
 	case state == session.Disconnected:
@@ -196,6 +222,7 @@ func (l *sessions) report(machine int, s session.Stream, state session.State) {
 		k.reported = report.State
 		l.cfg.contact(report)
 	}
+	return err
 }
 
 // pair is the sessions with a machine; nil: it isn't one of the run's.
