@@ -214,6 +214,9 @@ func (p *Process) handle(m *packet) error {
 			err = &RefusedError{b.Text}
 		}
 		p.fail(err)
+		p.mu.Lock()
+		p.loseEverywhere(err)
+		p.mu.Unlock()
 		p.conn.finish() // then it ends
 		return nil
 	}
@@ -262,7 +265,12 @@ func (p *Process) end(how workerproc.Exit) {
 		}
 		p.err = errors.New(text)
 	}
-	first, _, _ := strings.Cut(p.err.Error(), "\n")
+	p.loseEverywhere(p.err)
+}
+
+// loseEverywhere ends the workers that are left. The caller holds mu.
+func (p *Process) loseEverywhere(err error) {
+	first, _, _ := strings.Cut(err.Error(), "\n")
 	for _, s := range p.sets {
 		s.lose(everyMachine, first)
 	}

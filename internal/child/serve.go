@@ -314,7 +314,12 @@ func (l *Launcher) Note(text string) {
 	_ = l.conn.send(KindNote, 0, &TextBody{text}) // see Launcher
 }
 
-// Fail ends the run. The launcher then closes the socket, which ends Serve.
+// Fail ends the run: its workers are taken for ended. The launcher then closes the socket, which ends Serve.
 func (l *Launcher) Fail(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, s := range l.sets {
+		clear(s.running)
+	}
 	_ = l.conn.send(KindFailed, 0, NewFailed(err)) // see Launcher
 }

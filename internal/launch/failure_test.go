@@ -127,22 +127,24 @@ func TestWorkerKilledFromOutside(t *testing.T) {
 // A stopped worker (Ctrl-Z, a debugger) isn't dead, and the run ends all the same when
 // it is asked to.
 func TestFrozenWorker(t *testing.T) {
-	stop := make(chan struct{})
-	var once sync.Once
-	cfg := config(TransportShm, 2, launchtest.Scenario(4, 1e9, trouble(1, 3, launchtest.Stop)))
-	cfg.Stop = stop
-	cfg.Progress = func(Progress) {
-		for _, pid := range children(t, os.Getpid()) {
-			if stat, err := procfs.Stat(pid); err == nil && stat.State == "stopped" {
-				once.Do(func() { close(stop) })
+	for _, transport := range []string{TransportShm, over2} {
+		stop := make(chan struct{})
+		var once sync.Once
+		cfg := config(transport, 2, launchtest.Scenario(4, 1e9, trouble(1, 3, launchtest.Stop)))
+		cfg.Stop = stop
+		cfg.Progress = func(Progress) {
+			for _, pid := range workers(t) {
+				if procfs.State(pid) == procfs.Stopped {
+					once.Do(func() { close(stop) })
+				}
 			}
 		}
+		_, err := runQuick(t, cfg)
+		if !errors.Is(err, ErrUnresponsive) || !strings.Contains(err.Error(), "worker 0") {
+			t.Errorf("%s: error is %v, want ErrUnresponsive of worker 0", transport, err)
+		}
+		nothingLeft(t, t.TempDir())
 	}
-	_, err := runQuick(t, cfg)
-	if !errors.Is(err, ErrUnresponsive) || !strings.Contains(err.Error(), "worker 0") {
-		t.Errorf("error is %v, want ErrUnresponsive of worker 0", err)
-	}
-	nothingLeft(t, t.TempDir())
 }
 
 // textWatch closes a channel when something with the given text is written.
@@ -235,6 +237,9 @@ func TestStop(t *testing.T) {
 		{away, SpreadNodes, 0},
 		{away, SpreadNodes, 2},
 		{away, SpreadReplications, 2},
+		{over2, SpreadNodes, 0},
+		{over2, SpreadNodes, 2},
+		{over2, SpreadReplications, 2},
 	} {
 		transport, at := c.transport, c.at
 		t.Run(fmt.Sprintf("%s/%s/%d", transport, c.spread, at), func(t *testing.T) {
@@ -243,7 +248,7 @@ func TestStop(t *testing.T) {
 			var once sync.Once
 			horizon := 1e9
 			if at > 0 {
-				horizon = 500
+				horizon = 50
 			}
 			cfg := config(transport, 2, launchtest.Scenario(4, horizon, ""))
 			if cfg.Spread = c.spread; c.spread == SpreadReplications {

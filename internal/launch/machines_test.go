@@ -208,7 +208,7 @@ func TestOneChildForSeveralRuns(t *testing.T) {
 // What the workers elsewhere show is found at the launcher.
 func TestInspectElsewhere(t *testing.T) {
 	stop := make(chan struct{})
-	cfg := config(away, 2, launchtest.Scenario(4, 1e9, ""))
+	cfg := config(over2, 2, launchtest.Scenario(4, 1e9, ""))
 	cfg.Stop = stop
 	seen := false
 	cfg.Progress = func(p Progress) {

@@ -130,6 +130,15 @@ func children(t testing.TB, pid int) []int {
 	return found
 }
 
+// workers lists the processes of workers, wherever they are, and of what has started them.
+func workers(t testing.TB) (pids []int) {
+	t.Helper()
+	for _, pid := range children(t, os.Getpid()) {
+		pids = append(append(pids, pid), children(t, pid)...)
+	}
+	return pids
+}
+
 // nothingLeft checks that a run has left no process, no shared memory, no descriptor
 // and no file in dir.
 func nothingLeft(t *testing.T, dir string) {

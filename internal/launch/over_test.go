@@ -3,10 +3,15 @@
 package launch
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/disco-sim/disco/internal/child/childtest"
+	"github.com/disco-sim/disco/internal/launch/launchtest"
 	"github.com/disco-sim/disco/internal/partition"
 	"github.com/disco-sim/disco/internal/worker"
 	"github.com/disco-sim/disco/scenario"
@@ -82,6 +87,61 @@ func TestSameHashOverMachines(t *testing.T) {
 				}
 			}
 		})
+	}
+	nothingLeft(t, t.TempDir())
+}
+
+// Any number of workers, on any machines, gives the same hash, with nodes and with replications spread, with payloads
+// in blocks and in parts.
+func TestWorkersOverMachines(t *testing.T) {
+	for _, c := range []struct {
+		payload int // bytes
+		horizon float64
+		small   worker.Tuning // with the smallest windows
+	}{
+		{16, 10, smallest},
+		{20_000, 0.5, worker.Tuning{RingBytes: 1 << 12, PoolBytes: 1 << 20}},
+		{1_000_000, 0.5, worker.Tuning{}},
+	} {
+		t.Run(fmt.Sprintf("payloads of %d bytes", c.payload), func(t *testing.T) {
+			text := launchtest.Scenario(9, c.horizon, "") + fmt.Sprintf("payload: %d\n", c.payload)
+			cfg := config(TransportShm, 1, text)
+			cfg.Replications = 2
+			want, err := run(t, cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for workers := 1; workers <= 8; workers++ {
+				if testing.Short() && workers%3 != 2 {
+					continue
+				}
+				cfg := cfg
+				cfg.Workers, cfg.Transport = workers, over2
+				if workers%2 == 1 {
+					cfg.Transport = over3
+				}
+				if workers%4 == 1 && c.payload < 1_000_000 {
+					cfg.Tuning, cfg.BridgeBytes = c.small, 1
+				}
+				sameHash(t, cfg, want)
+			}
+			cfg.Workers, cfg.Transport, cfg.Spread, cfg.Partition = 3, over3, SpreadReplications, ""
+			sameHash(t, cfg, want)
+		})
+	}
+	nothingLeft(t, t.TempDir())
+}
+
+// A machine that has too little memory for its part of a run refuses it, by its name, before a worker starts.
+func TestMemoryOfMachine(t *testing.T) {
+	cfg := config(TransportShm, 3, launchtest.Scenario(6, 10, ""))
+	p := startChild(t, cfg, childtest.Options{Machines: 2, Memory: 5 << 20})
+	defer p.Close()
+	cfg.Machines = p
+	_, err := run(t, cfg)
+	if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "not enough memory: ") ||
+		!strings.HasPrefix(err.Error(), "h1: ") && !strings.HasPrefix(err.Error(), "h2: ") {
+		t.Errorf("error is %v, want that there isn't enough memory on a machine", err)
 	}
 	nothingLeft(t, t.TempDir())
 }

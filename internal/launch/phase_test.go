@@ -58,8 +58,8 @@ func TestKilledInEveryPhase(t *testing.T) {
 		{"received " + done, 1, PhaseExit},
 		{"sent exit", 0, PhaseExit},
 	} {
-		for i, victim := range []int{0, 2, 1} {
-			transport := []string{TransportShm, TransportShm, away}[i]
+		for i, victim := range []int{0, 2, 1, 2} {
+			transport := []string{TransportShm, TransportShm, away, over2}[i]
 			t.Run(fmt.Sprintf("%s %d, worker %d, %s", c.point, c.skip, victim, transport), func(t *testing.T) {
 				best := time.Hour
 				for try := 0; try < 5 && best > within; try++ {
@@ -77,7 +77,7 @@ func TestKilledInEveryPhase(t *testing.T) {
 // killAt kills one of three workers at a point and returns how long the run went on.
 func killAt(t *testing.T, transport, point string, skip, victim int, phase Phase) time.Duration {
 	t.Helper()
-	cfg := config(transport, 3, launchtest.Scenario(6, 300, ""))
+	cfg := config(transport, 3, launchtest.Scenario(6, 100, ""))
 	cfg.Replications = 2
 	var killed time.Time
 	pid := 0

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 	"syscall"
@@ -195,9 +194,11 @@ func TestStallOthers(t *testing.T) {
 // whose it is, at what time, and where the model's code stands.
 func TestStalledHandler(t *testing.T) {
 	defer launchtest.Release()
-	for _, transport := range transports() {
+	for _, transport := range append(transports(), over2) {
 		cfg := config(transport, 2, launchtest.Scenario(4, 1e9, trouble(1, 3, launchtest.Hang)))
 		cfg.Stall, cfg.EndStalled = 300*time.Millisecond, true
+		cfg, done := settled(t, cfg)
+		defer done()
 		l, err := Prepare(cfg)
 		if err != nil {
 			t.Fatal(err)
@@ -244,16 +245,22 @@ func TestStoppedWorker(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, transport := range []string{TransportShm, over2} {
+		stoppedWorker(t, transport, want)
+	}
+}
+
+func stoppedWorker(t *testing.T, transport string, want *Outcome) {
 	var said lines
-	cfg := config(TransportShm, 2, launchtest.Scenario(4, 400, trouble(1, 3, launchtest.Stop)))
+	cfg := config(transport, 2, launchtest.Scenario(4, 400, trouble(1, 3, launchtest.Stop)))
 	cfg.Stderr, cfg.Stall = &said, 100*time.Millisecond
 	cfg.Progress = func(Progress) {
-		if !strings.Contains(said.String(), "is stopped, by a signal") ||
+		if transport != over2 && !strings.Contains(said.String(), "is stopped, by a signal") ||
 			!strings.Contains(said.String(), "no progress") {
 			return
 		}
-		for _, pid := range children(t, os.Getpid()) {
-			if procfs.State(pid) == "stopped" {
+		for _, pid := range workers(t) {
+			if procfs.State(pid) == procfs.Stopped {
 				_ = syscall.Kill(pid, syscall.SIGCONT)
 			}
 		}
@@ -265,8 +272,13 @@ func TestStoppedWorker(t *testing.T) {
 	if got.TraceHash != want.TraceHash {
 		t.Errorf("trace hash %s after the pause, want %s", got.TraceHash, want.TraceHash)
 	}
-	for _, text := range []string{"worker 0 (process ",
-		"is stopped, by a signal or a debugger: the run waits for it", "all wait for worker 0", "goes on"} {
+	texts := []string{"worker 0 (process ", "is stopped, by a signal or a debugger: the run waits for it",
+		"all wait for worker 0", "goes on"}
+	if transport == over2 {
+		texts = []string{"all wait for worker 0 on h1", "worker 0 on h1 doesn't answer",
+			"worker 1 on h2 waits for worker 0"}
+	}
+	for _, text := range texts {
 		if !strings.Contains(said.String(), text) {
 			t.Errorf("the run didn't say %q:\n%s", text, said.String())
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"time"
 
 	"github.com/disco-sim/disco/internal/bridge"
 	"github.com/disco-sim/disco/internal/worker"
@@ -39,12 +40,26 @@ type mirror struct {
 // errJoined is about a second set.
 var errJoined = errors.New("another set with workers on several machines is there already")
 
+// joinsMax is how long a set waits for the one before it to close, whose bridge may be in a Flush until its peer counts
+// as cut off.
+const joinsMax = 10 * time.Second
+
 // join makes the bridge.
 func (s *Set) join() error {
-	at := s.site
-	if at.bridge.Load() != nil {
+	select {
+	case s.site.joins <- struct{}{}:
+	case <-time.After(joinsMax):
 		return errJoined
 	}
+	err := s.makeJoint()
+	if err != nil {
+		<-s.site.joins
+	}
+	return err
+}
+
+func (s *Set) makeJoint() error {
+	at := s.site
 	j := &joint{first: -1, mirrors: map[int]*mirror{}}
 	cfg := bridge.Config{Machine: at.cfg.Machine, Set: uint16(s.order.Set), Crowded: s.crowded(), Shown: j.shown,
 		Remote: j.remote}

@@ -30,10 +30,11 @@ type Set struct {
 
 var errClosed = errors.New("site: the set is closed")
 
-// Make makes the memory of this machine's part of a set. There is one set at a time that has workers on other machines,
-// too.
+// Make makes the memory of this machine's part of a set, whose input has all of its bytes; the order has no boards.
+// There is one set at a time that has workers on other machines, too; the one before it may still be about to close.
 func (s *Site) Make(o child.Order) (_ *Set, remark string, err error) {
-	s.newest.Store(int64(o.Set))
+	for n := s.newest.Load(); n < int64(o.Set) && !s.newest.CompareAndSwap(n, int64(o.Set)); n = s.newest.Load() {
+	}
 	if err := s.checkMemory(&o); err != nil {
 		return nil, "", err
 	}
@@ -147,6 +148,7 @@ func (s *Set) Close() {
 	if s.joint != nil {
 		s.site.bridge.Store(nil)
 		s.joint.part()
+		<-s.site.joins
 	}
 	s.serving.Wait()
 	s.mu.Lock()

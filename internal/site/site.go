@@ -49,11 +49,12 @@ type Config struct {
 	To Reports
 }
 
-// Site is one machine of a run. Make is called by one goroutine, the others by any.
+// Site is one machine of a run. Any goroutine uses it.
 type Site struct {
 	cfg    Config
 	newest atomic.Int64 // set that was to be made; -1: none
 	bridge atomic.Pointer[joined]
+	joins  chan struct{} // has a token for the set that has, or makes, the bridge
 }
 
 // joined is the bridge that there is, and its set.
@@ -64,7 +65,7 @@ type joined struct {
 
 // New makes a site.
 func New(cfg Config) *Site {
-	s := &Site{cfg: cfg}
+	s := &Site{cfg: cfg, joins: make(chan struct{}, 1)}
 	s.newest.Store(-1)
 	return s
 }

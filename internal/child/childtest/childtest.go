@@ -76,7 +76,7 @@ func serve() error {
 	if err != nil {
 		return err
 	}
-	h := &host{to: to, sets: map[int]*set{}}
+	h := &host{to: to, sets: map[int]*set{}, net: network{note: to.Note}}
 	if last := os.Args[len(os.Args)-1]; last != child.Command {
 		err = json.Unmarshal([]byte(last), &h.options)
 	}

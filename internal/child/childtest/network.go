@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/signal"
@@ -24,6 +25,9 @@ const (
 	Interrupt = syscall.SIGUSR2 // all connections, once
 )
 
+// AgainText is what a child says when a connection has taken the place of another one.
+const AgainText = "connected again"
+
 // Network is the network between the machines of a child.
 type Network struct {
 	Seed     uint64
@@ -40,6 +44,8 @@ type network struct {
 	all     [][][2]*session.Session // [machine][other]
 	signals chan os.Signal
 	serving sync.WaitGroup
+
+	note func(string)
 
 	mu    sync.Mutex // guards the rest
 	rng   *rand.Rand
@@ -95,7 +101,13 @@ func (n *network) config(at *site.Site, self, peer int, on session.Stream) sessi
 		Changed: func(s session.State) { at.Changed(peer, on, s) },
 		Acked:   func() { at.Acked(peer, on) }}
 	if self < peer {
-		cfg.Dial = func(context.Context) (session.Conn, error) { return n.dial(self, peer) }
+		dials := 0
+		cfg.Dial = func(context.Context) (session.Conn, error) {
+			if dials++; dials > 1 {
+				n.note(fmt.Sprintf("machines %d and %d, %v: %s", self, peer, on, AgainText))
+			}
+			return n.dial(self, peer)
+		}
 	}
 	return cfg
 }
