@@ -3,7 +3,7 @@
 // Package bridge joins the lanes of one machine's workers with those of other machines: it is, in shared memory, the
 // other end of every lane between a worker here and one elsewhere. docs/bridge.md, section 2, is its design.
 //
-// For each other machine there is a pump, one locked thread that takes records out of the rings of the lanes to that
+// For each other machine there is a pump, one goroutine that takes records out of the rings of the lanes to that
 // machine and puts them into numbered frames, and a goroutine that sends large payloads in frames of their own. What
 // comes from there is put into rings and blocks by the goroutines of the sessions that receive it.
 //
@@ -24,7 +24,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -311,11 +310,4 @@ func (b *Bridge) close(reason string) error {
 		err = errors.Join(err, p.close())
 	}
 	return err
-}
-
-// locked runs f on a thread of its own.
-func locked(f func()) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	f()
 }

@@ -150,19 +150,20 @@ func (p *peer) sent(err error) error {
 // pump takes from lanes until the bridge ends.
 func (p *peer) pump() {
 	defer close(p.pumped)
-	locked(func() {
-		w, err := shm.NewWaiter(shm.WaiterConfig{Bell: p.bell, Crowded: p.b.cfg.Crowded, ParkMax: p.b.cfg.park})
-		for err == nil {
-			var work bool
-			if work, err = p.pass(); err == nil {
-				if !work && p.b.ending.Load() {
-					return
-				}
-				w.Idle(work)
+	// It yields to other goroutines: those of the sessions and of gRPC are the ones that it waits for. A thread of its
+	// own that yields to other threads keeps a place among GOMAXPROCS from them, for time slices on a busy machine.
+	w, err := shm.NewWaiter(shm.WaiterConfig{Bell: p.bell, Crowded: p.b.cfg.Crowded, ParkMax: p.b.cfg.park,
+		Goroutines: true})
+	for err == nil {
+		var work bool
+		if work, err = p.pass(); err == nil {
+			if !work && p.b.ending.Load() {
+				return
 			}
+			w.Idle(work)
 		}
-		p.b.fail(err)
-	})
+	}
+	p.b.fail(err)
 }
 
 // pass looks once at everything that the doorbell is rung for.
