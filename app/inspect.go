@@ -107,9 +107,12 @@ func (p *program) showLive(before, after *inspect.Run, seconds float64) {
 		rate := (w.Number(worker.NumberEvents) - was.Number(worker.NumberEvents)) / seconds
 		moved = moved || rate != 0 || w.Number(worker.NumberEpoch) != was.Number(worker.NumberEpoch)
 		state, cpu := w.State, 0.0
-		if w.PID == 0 {
+		switch {
+		case w.PID == 0 && after.Elsewhere:
+			state = "elsewhere"
+		case w.PID == 0:
 			state = "gone"
-		} else {
+		default:
 			cpu = (w.CPUSeconds - was.CPUSeconds) / seconds
 		}
 		waits := "-"
@@ -119,7 +122,7 @@ func (p *program) showLive(before, after *inspect.Run, seconds float64) {
 		case w.Number(worker.NumberRoom) != 0:
 			waits = "room"
 		}
-		fmt.Fprintf(t, "%d\t%d\t%s\t%.0f %%\t%.0f\t%.6g\t%.0f\t%s\t%.0f\t%.0f\t%.0f\t%s\t\n", i, w.PID, state,
+		fmt.Fprintf(t, "%d\t%d\t%s\t%.0f %%\t%.0f\t%.6g\t%.0f\t%s\t%.0f\t%.0f\t%.0f\t%s\t\n", w.Index, w.PID, state,
 			100*max(cpu, 0), max(w.Number(worker.NumberReplications)-1, 0), w.Number(worker.NumberEpoch),
 			w.Number(worker.NumberEvents), short(max(rate, 0)),
 			w.Number(worker.NumberSent), w.Number(worker.NumberReceived), w.Number(worker.NumberFullWaits), waits)

@@ -69,13 +69,14 @@ type elsewhere struct {
 	workers    int      // asked for; 0: one for each slot
 }
 
-// elsewhere reads the flags of a run over several machines; nil: it is on this one.
-func (v *values) elsewhere(p *program, file string) *elsewhere {
+// elsewhere reads the flags of a run of a file over several machines, with so many workers if that was asked for; nil:
+// it is on this one.
+func (v *values) elsewhere(p *program, file string, workers int) *elsewhere {
 	file, c := filepath.Base(file), v.c
 	list, store := v.path("machines"), v.text("store", "the URL of a store")
 	if list == "" && store == "" {
 		for _, f := range machineFlags() {
-			if name := f.Names()[0]; c.IsSet(name) {
+			if name := f.Names()[0]; c.IsSet(name) && name != "machines" && name != "store" {
 				v.errs = append(v.errs, usage("--%s has no meaning without --machines FILE, or --store URL", name))
 			}
 		}
@@ -89,7 +90,7 @@ func (v *values) elsewhere(p *program, file string) *elsewhere {
 		e.name = fmt.Sprintf("%s-%04x", strings.TrimSuffix(file, filepath.Ext(file)), rand.Uint32N(1<<16))
 	}
 	if c.IsSet("workers") {
-		e.workers = v.integer("workers", 1, 1, launch.WorkersMax)
+		e.workers = workers
 	}
 	v.limit("connect-timeout", time.Millisecond)
 	v.limit("peer-timeout", peerTimeoutLeast)

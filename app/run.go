@@ -342,7 +342,7 @@ func (p *program) order(c *cli.Context, file string) (*order, error) {
 	}
 	v.inlineFitsRing(o.config.Tuning)
 	o.config.BridgeBytes = v.size("bridge-bytes", bridgeBytesLeast, bridgeBytesMost, false)
-	o.elsewhere = v.elsewhere(p, file)
+	o.elsewhere = v.elsewhere(p, file, o.config.Workers)
 	var err, bad error
 	if what := v.text("print", "node=NAME"); what != "" {
 		o.print, bad = parsePrint(what)

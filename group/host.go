@@ -17,7 +17,7 @@ import (
 )
 
 // bridgeName is what this program calls itself to be the bridge of a run.
-const bridgeName = "bridge"
+const bridgeName = workerproc.BridgeCommand
 
 // endLimit is how long a bridge may take to end when it was told to; then it is killed.
 const endLimit = 3 * time.Second

@@ -228,7 +228,7 @@ func (j *joiner) connect(what *offer.Offer) (err error) {
 	if err != nil {
 		return err
 	}
-	cfg := relay.HubConfig{To: reports{j.to, j}, MakeTimeout: j.begin.ConnectTimeout}
+	cfg := relay.HubConfig{To: reports{j.to, j}, MakeTimeout: max(j.begin.ConnectTimeout, makeTimeout)}
 	for i, t := range j.targets {
 		cfg.Machines = append(cfg.Machines, relay.Machine{Name: t.Name, Sessions: j.sessions.pair(i).sessions})
 	}
@@ -396,6 +396,9 @@ func (r reports) Lost(machine int, text string) {
 		r.Launcher.Lost(machine, text)
 	}
 }
+
+// makeTimeout is how long machines may make the memory of a set without progress, at least.
+const makeTimeout = time.Minute
 
 // measureLimit is how long pairs of machines begin to be measured.
 const measureLimit = 2 * time.Second

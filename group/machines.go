@@ -381,12 +381,12 @@ func (m *shownMachine) row() []string {
 	if len(runs) == 0 {
 		runs = []string{"-"}
 	}
-	sign := ""
-	if m.Offset > 0 {
+	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+	sign, offset := "", seconds(m.Offset).Round(10*time.Microsecond)
+	if offset > 0 {
 		sign = "+"
 	}
-	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 	return []string{m.Name, m.State, fmt.Sprint(m.Slots), fmt.Sprint(m.Free), m.Version, m.Digest[:8],
 		fmt.Sprintf("%.2f of %d", m.Load, m.Processors), seconds(m.RoundTrip).Round(time.Microsecond).String(),
-		sign + seconds(m.Offset).Round(10*time.Microsecond).String(), strings.Join(runs, ", ")}
+		sign + offset.String(), strings.Join(runs, ", ")}
 }

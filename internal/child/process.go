@@ -16,7 +16,7 @@ import (
 )
 
 // Command is the hidden command with which a program starts as a child.
-const Command = "child"
+const Command = workerproc.ChildCommand
 
 // processName is the child in messages.
 const processName = Command

@@ -42,11 +42,14 @@ func BoardName(worker int) string { return boardPrefix + strconv.Itoa(worker) }
 type Run struct {
 	PID     int // of the launcher
 	Command string
-	Workers []Worker // by index
+	Workers []Worker // by number; on a machine of a run over several, those that are there
+
+	Elsewhere bool // the workers are on the machines of a run over several, and their processes aren't seen from here
 }
 
 // Worker is one worker of a run that is under way.
 type Worker struct {
+	Index      int     // its number
 	PID        int     // 0: its process isn't there (any more)
 	State      string  // running, sleeping, stopped, …
 	CPUSeconds float64 // used so far, by all of its threads
@@ -109,13 +112,16 @@ func Process(pid int) (*Run, error) {
 		return nil, fmt.Errorf("%w: process %d runs no simulation over processes (one with --transport inproc "+
 			"can't be looked at from outside)", ErrNoRun, pid)
 	}
-	r := &Run{PID: pid, Command: strings.Join(procfs.Command(pid), " "), Workers: make([]Worker, len(boards))}
-	for w := range r.Workers {
-		path, ok := boards[w]
-		if !ok {
+	command := procfs.Command(pid)
+	part := len(command) > 1 && command[1] == workerproc.BridgeCommand
+	r := &Run{PID: pid, Command: strings.Join(command, " "), Workers: make([]Worker, len(boards))}
+	for i, w := range slices.Sorted(maps.Keys(boards)) {
+		path := boards[w]
+		if w != i && !part {
 			return nil, fmt.Errorf("%w: process %d is only beginning or ending its run", ErrNoRun, pid)
 		}
-		if r.Workers[w].Numbers, err = readBoard(path); errors.Is(err, fs.ErrNotExist) ||
+		r.Workers[i].Index = w
+		if r.Workers[i].Numbers, err = readBoard(path); errors.Is(err, fs.ErrNotExist) ||
 			errors.Is(err, syscall.ESRCH) {
 			return nil, fmt.Errorf("%w: process %d has ended its run meanwhile", ErrNoRun, pid)
 		}
@@ -183,11 +189,15 @@ func (r *Run) findWorkers() error {
 		if err != nil || stat.Parent != r.PID {
 			continue
 		}
+		if command := procfs.Command(pid); len(command) > 1 && command[1] == workerproc.ChildCommand {
+			r.Elsewhere = true
+		}
 		index, ok := workerOf(pid)
-		if !ok || index >= len(r.Workers) {
+		at := slices.IndexFunc(r.Workers, func(w Worker) bool { return w.Index == index })
+		if !ok || at < 0 {
 			continue
 		}
-		w := &r.Workers[index]
+		w := &r.Workers[at]
 		w.PID, w.State, w.CPUSeconds = pid, stat.State, stat.CPUSeconds
 	}
 	return nil

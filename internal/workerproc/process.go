@@ -39,6 +39,13 @@ import (
 // Command is the hidden command with which an executable starts itself as a worker.
 const Command = "worker"
 
+// Hidden commands of the processes of a run over machines: of that which joins them for its launcher, and of that which
+// has the workers of one of them.
+const (
+	ChildCommand  = "child"
+	BridgeCommand = "bridge"
+)
+
 // workerEnv marks a process that a launcher started; its value is the number of
 // descriptors that were handed over, from firstFD on. A person who types the hidden
 // command doesn't have it.
