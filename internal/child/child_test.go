@@ -58,6 +58,7 @@ type fakeHost struct {
 	to      *Launcher
 	network Network
 	err     error // of Make
+	late    bool  // Make waits until the launcher has given up
 	orders  chan Order
 	started chan struct{} // one for each worker
 
@@ -70,6 +71,13 @@ func (h *fakeHost) Machines(Hello, *Launcher) (Network, error) { return h.networ
 
 func (h *fakeHost) Make(o Order) (Workers, string, error) {
 	h.orders <- o
+	if h.late {
+		select {
+		case <-o.GivenUp:
+		case <-time.After(testTimeout):
+		}
+		return nil, "", errors.New("the launcher has given up")
+	}
 	return &fakeWorkers{h, o}, "of fake pages", h.err
 }
 
@@ -285,6 +293,24 @@ func TestCourseOfASet(t *testing.T) {
 	if want := []string{"start 2 2", "start 0 2", "release", "kill 0"}; !reflect.DeepEqual(j.host.said, want) ||
 		j.host.closed != 1 || strings.Contains(j.log.String(), "too late") {
 		t.Errorf("%q, closed %d times", j.host.said, j.host.closed)
+	}
+}
+
+// A launcher that gives a set up while it is made ends that at once: the child goes on, or ends with its launcher.
+func TestGivenUp(t *testing.T) {
+	for what, end := range map[string]func(j *joined) error{
+		"Ctrl-C":             func(*joined) error { return errors.New("interrupted") },
+		"the launcher's end": func(j *joined) error { j.p.conn.finish(); return errors.New("gone") },
+	} {
+		j := join(t, func(h *fakeHost) { h.late = true })
+		want := error(nil)
+		if _, err := j.p.Make(plan(), j.input, func() error { want = end(j); return want }); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", what, err, want)
+		}
+		j.close(t)
+		if err := <-j.served; err != nil {
+			t.Errorf("%s: the child ended with %v", what, err)
+		}
 	}
 }
 

@@ -153,6 +153,34 @@ func (c *conn) receive() (*packet, error) {
 	return p, nil
 }
 
+// watch closes a channel when there is something to receive, or the other end has closed. stop ends that, and reports
+// whether it was so. Nobody receives meanwhile.
+func (c *conn) watch() (there <-chan struct{}, stop func() bool) {
+	found, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		err := c.raw.Read(func(fd uintptr) bool {
+			var b [1]byte
+			_, _, err := unix.Recvfrom(int(fd), b[:], unix.MSG_PEEK)
+			return !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.EAGAIN)
+		})
+		if err == nil {
+			close(found)
+		}
+	}()
+	return found, func() bool {
+		_ = c.file.SetReadDeadline(time.Now()) // a socket has deadlines
+		<-ended
+		_ = c.file.SetReadDeadline(time.Time{})
+		select {
+		case <-found:
+			return true
+		default:
+			return false
+		}
+	}
+}
+
 // decode checks a packet and decodes its body.
 func (p *packet) decode(b []byte, byChild bool) error {
 	if err := p.Parse(b); err != nil {

@@ -31,6 +31,10 @@ type Order struct {
 	Plan   machine.Plan
 	Input  *shm.Segment   // what every worker reads, for reading
 	Boards []*shm.Segment // by worker: to be written by worker.ShowNumbers
+
+	// GivenUp is closed when the launcher doesn't wait for the set any more: Make then ends with any error, soon. nil:
+	// it always waits.
+	GivenUp <-chan struct{}
 }
 
 // Workers is a set of workers. Launcher.Exit reports the end of each that was started.
@@ -155,8 +159,8 @@ func (l *Launcher) handle(h Host, m *packet) error {
 		return l.make(h, m)
 	}
 	s := l.sets[m.Set]
-	if s == nil {
-		return errors.New("found a set that isn't there")
+	if s == nil || s.workers == nil && m.Kind != KindClose {
+		return errors.New("found a set that isn't there, or that wasn't made")
 	}
 	switch b := m.Body.(type) {
 	case *StartBody:
@@ -199,7 +203,13 @@ func (l *Launcher) make(h Host, m *packet) error {
 	if err := s.attach(m); err != nil {
 		return err
 	}
+	// A launcher sends nothing while it waits, unless it has given up.
+	there, stop := l.conn.watch()
+	s.order.GivenUp = there
 	workers, remark, err := h.Make(s.order)
+	if givenUp := stop(); err != nil && givenUp {
+		return nil // what it has sent is next
+	}
 	if err != nil {
 		return err
 	}

@@ -75,9 +75,20 @@ func (m *peer) carrier(on session.Stream) *carrier {
 // whose numbers rise.
 func (h *Hub) Make(o child.Order) (w child.Workers, remark string, err error) {
 	s := newHubSet(h, o)
-	late := time.AfterFunc(h.cfg.MakeTimeout, s.expire)
+	late := time.AfterFunc(h.cfg.MakeTimeout, func() { s.expire(&s.late) })
 	defer late.Stop()
 	s.progress = func() { late.Reset(h.cfg.MakeTimeout) }
+	ended := make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		select {
+		case <-o.GivenUp:
+			s.expire(&s.givenUp)
+		case <-ended:
+		}
+	})
+	defer watching.Wait()
+	defer close(ended)
 	if err = s.begin(); err == nil {
 		remark, err = s.made()
 	}

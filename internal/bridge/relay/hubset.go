@@ -29,6 +29,7 @@ type hubSet struct {
 	workers []*hubWorker  // nil until started
 	failed  error         // why it can't be made
 	late    bool          // it takes too long
+	givenUp bool          // the launcher doesn't wait for it any more
 	closed  bool
 }
 
@@ -58,17 +59,17 @@ func newHubSet(h *Hub, o child.Order) *hubSet {
 	return s
 }
 
-// expire ends a Make that takes too long.
-func (s *hubSet) expire() {
+// expire ends a Make for one of two reasons, late and givenUp.
+func (s *hubSet) expire(reason *bool) {
 	s.h.mu.Lock()
 	defer s.h.mu.Unlock()
-	s.late = true
+	*reason = true
 	s.h.moved.Broadcast()
 }
 
 // trouble is why the set can't be made. The caller holds h.mu.
 func (s *hubSet) trouble() error {
-	if s.h.closing {
+	if s.h.closing || s.givenUp {
 		return errors.New("relay: the run has ended")
 	}
 	for _, p := range s.parts {

@@ -513,3 +513,23 @@ func TestMakeTimeout(t *testing.T) {
 	until(t, "the end of the set", func() bool { return r.sets(0)+r.sets(1) == 0 })
 	r.close()
 }
+
+// A launcher that gives a set up while it is made isn't held by a machine that takes long.
+func TestGivenUp(t *testing.T) {
+	r := newRig(t, 2, nil)
+	release := make(chan struct{})
+	r.sites[1].making = func(child.Order) error { <-release; return nil }
+	m := r.newOrder(0, 1<<20, 0, 1)
+	givenUp := make(chan struct{})
+	m.order.GivenUp = givenUp
+	r.begin(m)
+	close(givenUp)
+	within(t, "Make", func() { <-m.done })
+	if m.err == nil {
+		t.Error("a set that was given up is there")
+	}
+	close(release)
+	m.close()
+	until(t, "the end of the set", func() bool { return r.sets(0)+r.sets(1) == 0 })
+	r.close()
+}
