@@ -42,7 +42,11 @@ func runBridge(c *app.Call) error {
 	if err := b.prepare(files[0]); err != nil {
 		return err
 	}
-	return b.run()
+	err = b.run()
+	if r := (*reason)(nil); errors.As(err, &r) {
+		err = errors.New(r.text)
+	}
+	return err
 }
 
 // bridge is one machine's end of a run: the sessions with all others.
@@ -150,7 +154,7 @@ func (b *bridge) follow(messages <-chan *offer.Message) error {
 	for {
 		select {
 		case l := <-b.lost:
-			return b.end(l.err)
+			return b.end(l.reason)
 		case m := <-messages:
 			switch m.Type {
 			case offer.TypeBegin:
@@ -167,7 +171,7 @@ func (b *bridge) follow(messages <-chan *offer.Message) error {
 			case offer.TypeDone:
 				return b.finish()
 			case offer.TypeQuit:
-				return b.end(fmt.Errorf("on machine %s: %s", b.order.Name, m.Reason.Text))
+				return b.end(errors.New(m.Reason.Text))
 			default:
 				return b.end(fmt.Errorf("found a message %v from the agent, want begin, measure, done or quit", m.Type))
 			}
@@ -276,15 +280,19 @@ func (b *bridge) finish() error {
 	return errors.Join(err, b.stop())
 }
 
-// end ends at once. The other machines get to know why.
-func (b *bridge) end(reason error) error {
+// end ends at once. The other machines get to know why, and where that began.
+func (b *bridge) end(why error) error {
+	r, known := why.(*reason)
+	if !known {
+		r = &reason{b.order.Offer.Machine, fmt.Sprintf("on machine %s: %v", b.order.Name, why)}
+	}
 	if b.sessions != nil {
-		_ = b.sessions.close(reason.Error())
+		_ = b.sessions.close(r.Error())
 	}
 	if b.workplace != nil { // behind the sessions, whose end ends all waits for other machines
 		b.workplace.spoke.Close()
 	}
-	return errors.Join(reason, b.stop())
+	return errors.Join(r, b.stop())
 }
 
 // stop takes no connections any more.

@@ -111,7 +111,7 @@ func (l *launcher) begin(ctx context.Context, b offer.Begin) (err error) {
 	case <-all:
 		return nil
 	case l := <-lost:
-		return l.err
+		return l.reason
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

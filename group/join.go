@@ -223,7 +223,7 @@ func (j *joiner) connect(what *offer.Offer) (err error) {
 		Incarnation: incarnation()}
 	j.sessions, err = newSessions(sessionsConfig{self: launcherMachine, identity: identity, security: j.security,
 		begin: &own, contact: func(c offer.Contact) { j.contact(launcherMachine, &c) },
-		lost:   func(l loss) { j.lose(l.machine, l.err) },
+		lost:   j.lose,
 		chosen: func(c stream.Choice) { j.to.Note(c.String()) }})
 	if err != nil {
 		return err
@@ -283,7 +283,7 @@ func (j *joiner) apart() string {
 // name is that of a machine.
 func (j *joiner) name(machine int) string {
 	if machine < 0 || machine >= len(j.targets) {
-		return "the launcher's"
+		return "the launcher's machine"
 	}
 	return j.targets[machine].Name
 }
@@ -304,9 +304,9 @@ func (j *joiner) contact(from int, c *offer.Contact) {
 	}
 	switch c.State {
 	case offer.ContactUp:
-		j.to.Note(fmt.Sprintf("machines %s and %s are connected again", j.name(from), j.name(c.Machine)))
+		j.to.Note(fmt.Sprintf("%s and %s are connected again", j.name(from), j.name(c.Machine)))
 	case offer.ContactInterrupted:
-		j.to.Note(fmt.Sprintf("machines %s and %s have no connection: the run ends if they have none for %v "+
+		j.to.Note(fmt.Sprintf("%s and %s have no connection: the run ends if they have none for %v "+
 			"(--reconnect-window)", j.name(from), j.name(c.Machine), j.begin.Window))
 	}
 }
@@ -338,9 +338,10 @@ func (j *joiner) report(r offer.Report) {
 		switch {
 		case errors.Is(r.Err, io.EOF): // it has said how the run has ended
 		case went:
-			j.to.Note(r.Err.Error() + ": as long as its machine is connected the run goes on")
+			j.to.Note(fmt.Sprintf("the agent of %s says nothing more about the run, which goes on as long as that "+
+				"machine is connected", j.name(r.Machine)))
 		default:
-			j.lose(r.Machine, r.Err)
+			j.lose(loss{r.Machine, &reason{r.Machine, r.Err.Error()}})
 		}
 		return
 	}
@@ -355,26 +356,33 @@ func (j *joiner) report(r offer.Report) {
 	case offer.TypeNote:
 		j.to.Note(j.name(r.Machine) + ": " + m.Note.Text)
 	case offer.TypeEnded:
-		text := "the run has ended there"
+		why := &reason{r.Machine, "the run has ended there"}
 		if !m.Reason.OK {
-			text = m.Reason.Text
+			why = readReason(r.Machine, m.Reason.Text)
 		}
-		j.lose(r.Machine, fmt.Errorf("machine %s: %s", j.name(r.Machine), text))
+		if why.machine == r.Machine {
+			why.text = "machine " + j.name(r.Machine) + ": " + why.text
+		}
+		j.lose(loss{r.Machine, why})
 	}
 }
 
-// lose takes that a machine is lost for the run.
-func (j *joiner) lose(machine int, err error) {
+// lose takes that a machine is lost for the run, and before it the one where that began.
+func (j *joiner) lose(l loss) {
 	j.mu.Lock()
 	hub, closing := j.hub, j.closing
 	if !closing && j.failure == nil {
-		j.failure = err
+		j.failure = errors.New(l.reason.text)
 		j.wake()
 	}
 	j.mu.Unlock()
-	if !closing && hub != nil {
-		hub.Lost(machine, err.Error())
+	if closing || hub == nil {
+		return
 	}
+	if m := l.reason.machine; m >= 0 && m < len(j.targets) {
+		hub.Lost(m, l.reason.text)
+	}
+	hub.Lost(l.machine, l.reason.text)
 }
 
 // reports are what the hub reports to the launcher.

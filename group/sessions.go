@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -91,7 +92,28 @@ type sessions struct {
 // loss is a machine to which a session has ended.
 type loss struct {
 	machine int
-	err     error // names it
+	reason  *reason
+}
+
+// reason is why a run ends on a machine, and on which one that began.
+type reason struct {
+	machine int
+	text    string // names it
+}
+
+// Error is the text, in front of which is the machine for who reads it with readReason.
+func (r *reason) Error() string { return fmt.Sprintf(reasonForm+"%s", r.machine, r.text) }
+
+// reasonForm begins the text of a reason on its way.
+const reasonForm = "cause %d: "
+
+// readReason reads the text of a reason; what isn't one began on the machine from which it came.
+func readReason(from int, text string) *reason {
+	r := &reason{machine: from, text: text}
+	if n, err := fmt.Sscanf(text, reasonForm, &r.machine); n == 1 && err == nil {
+		_, r.text, _ = strings.Cut(text, ": ")
+	}
+	return r
 }
 
 // pair is the sessions with one machine.
@@ -172,7 +194,7 @@ func titleOf(p offer.Peer) string {
 }
 
 // inWords is why a session has ended, as people put it.
-func (l *sessions) inWords(machine int, title string, err error) error {
+func (l *sessions) inWords(machine int, title string, err error) *reason {
 	lost, ended := (*session.LostError)(nil), (*session.EndError)(nil)
 	switch {
 	case errors.As(err, &lost):
@@ -181,23 +203,24 @@ func (l *sessions) inWords(machine int, title string, err error) error {
 		if lost.Cause != nil {
 			text += "; the last one: " + lost.Cause.Error()
 		}
-		return errors.New(text)
+		return &reason{machine, text}
 	case errors.As(err, &ended) && !ended.Refused && ended.Text != "":
-		return errors.New(ended.Text) // it names the machine where that began
+		return readReason(machine, ended.Text)
 	}
-	return fmt.Errorf("%s (%d): %w", title, machine, err)
+	return &reason{machine, fmt.Sprintf("%s: %v", title, err)}
 }
 
 // change takes a session's new state.
 func (l *sessions) change(machine int, s session.Stream, state session.State) {
-	if err := l.report(machine, s, state); err != nil {
-		l.cfg.lost(loss{machine, err})
+	if r := l.report(machine, s, state); r != nil {
+		l.cfg.lost(loss{machine, r})
 	}
 	l.Changed(machine, s, state)
 }
 
-// report reports what a session's new state makes of a machine. An error is its loss, for which nobody has asked.
-func (l *sessions) report(machine int, s session.Stream, state session.State) error {
+// report reports what a session's new state makes of a machine, and gives the reason of its loss, unless it was asked
+// for.
+func (l *sessions) report(machine int, s session.Stream, state session.State) (lost *reason) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	k := l.all[machine]
@@ -209,10 +232,9 @@ func (l *sessions) report(machine int, s session.Stream, state session.State) er
 	report := offer.Contact{Machine: machine, State: k.reported}
 	switch {
 	case err != nil && !l.closing:
-		err = l.inWords(machine, k.title, err)
-		report.State, report.Text = offer.ContactLost, offer.Text(err.Error())
+		lost = l.inWords(machine, k.title, err)
+		report.State, report.Text = offer.ContactLost, offer.Text(lost.text)
 	case l.closing:
-		err = nil
 	case k.states == [2]session.State{session.Up, session.Up}:
 		report.State = offer.ContactUp
 	case state == session.Disconnected:
@@ -222,7 +244,7 @@ func (l *sessions) report(machine int, s session.Stream, state session.State) er
 		k.reported = report.State
 		l.cfg.contact(report)
 	}
-	return err
+	return lost
 }
 
 // pair is the sessions with a machine; nil: it isn't one of the run's.

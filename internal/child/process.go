@@ -76,7 +76,8 @@ func Start(cfg Config) (*Process, error) {
 	}
 	output := workerproc.NewOutput(processName, cfg.Log)
 	proc, err := workerproc.New(workerproc.Config{Executable: cfg.Executable, Name: processName, Control: theirs,
-		Args: append([]string{Command}, cfg.Args...), Output: output, Steady: true})
+		Args: append([]string{Command}, cfg.Args...), Output: output, Steady: true,
+		Parting: true})
 	if err != nil {
 		ours.Close()
 		return nil, err

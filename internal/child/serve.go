@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/disco-sim/disco/internal/machine"
 	"github.com/disco-sim/disco/internal/worker"
@@ -93,9 +94,12 @@ type hosted struct {
 	started []bool  // by worker; of the goroutine that serves
 }
 
+// partingMax is how long the child may take to end the run on its machines when its launcher has died.
+const partingMax = 3 * time.Second
+
 // Inherit takes over what this process was started with.
 func Inherit() (*Launcher, error) {
-	files, socket, err := workerproc.Inherit()
+	files, socket, err := workerproc.InheritParting(partingMax)
 	if err != nil {
 		return nil, err
 	}

@@ -21,15 +21,15 @@ import (
 // that leaves the group (setsid, setpgid) is out of reach, with the rights that a user has,
 // and so is one that has closed the descriptor, if its worker ends first.
 
-// endWithLauncher makes the kernel kill this process's group when the other end of the
+// endWithLauncher makes the kernel send a signal to this process's group, such as SIGKILL, when the other end of the
 // life pipe is closed. The descriptor stays open as long as the process, or one that it has
 // started, lives.
-func endWithLauncher(fd int) error {
+func endWithLauncher(fd int, with unix.Signal) error {
 	err := func() error {
 		if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETOWN, -unix.Getpgrp()); err != nil {
 			return err
 		}
-		if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETSIG, int(unix.SIGKILL)); err != nil {
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETSIG, int(with)); err != nil {
 			return err
 		}
 		_, err := unix.FcntlInt(uintptr(fd), unix.F_SETFL, unix.O_ASYNC|unix.O_NONBLOCK)

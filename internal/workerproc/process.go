@@ -72,6 +72,7 @@ type Config struct {
 	Threads    int        // that run Go code at once (GOMAXPROCS), there and in what it starts; 0: as here
 	Output     io.Writer  // gets what it writes to standard output and standard error
 	Steady     bool       // Suspend lets it run
+	Parting    bool       // it isn't killed with this process at once: see InheritParting
 	Title      string     // by which the process calls itself; "": Executable
 }
 
@@ -137,6 +138,9 @@ func New(cfg Config) (*Process, error) {
 			Setpgid:   true,
 			Pdeathsig: syscall.SIGKILL,
 		},
+	}
+	if cfg.Parting {
+		p.cmd.SysProcAttr.Pdeathsig = parting
 	}
 	return p, nil
 }
