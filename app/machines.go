@@ -29,6 +29,9 @@ const (
 // peerTimeoutLeast is the least --peer-timeout: half of it may pass between two signs of life.
 const peerTimeoutLeast = 500 * time.Millisecond
 
+// timeoutMost is the most of each of these times, as machines take it.
+const timeoutMost = 24 * time.Hour
+
 // machineFlags are the flags of runs over several machines, most of which are those of the process that joins them.
 func machineFlags() []cli.Flag {
 	return []cli.Flag{
@@ -115,8 +118,8 @@ func (v *values) elsewhere(p *program, file string, workers int) *elsewhere {
 
 // limit checks a time that something may take at most.
 func (v *values) limit(flag string, least time.Duration) {
-	if d := v.duration(flag, least); d < least {
-		v.refuse(flag, d.String(), "at least "+least.String())
+	if d := v.duration(flag, least); d < least || d > timeoutMost {
+		v.refuse(flag, d.String(), fmt.Sprintf("%v to %v", least, timeoutMost))
 	}
 }
 

@@ -197,6 +197,10 @@ func (l *List) Select(labels map[string]string) (*List, error) {
 			there = append(there, key+"="+value)
 		}
 	}
+	if len(there) == 0 {
+		return nil, fmt.Errorf("%s: no machine has the labels %s: none has any; its field labels gives it some",
+			l.File, pairs(labels))
+	}
 	slices.Sort(there)
 	return nil, fmt.Errorf("%s: no machine has all of the labels %s: there are %q", l.File, pairs(labels),
 		slices.Compact(there))

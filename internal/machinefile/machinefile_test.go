@@ -122,6 +122,11 @@ func TestSelect(t *testing.T) {
 			t.Errorf("%v: %+v, %v", c.labels, chosen, err)
 		}
 	}
+	bare := &List{File: "m.yaml", Machines: []Machine{{Name: "a"}, {Name: "b"}}}
+	const want = "m.yaml: no machine has the labels rack=a: none has any; its field labels gives it some"
+	if _, err := bare.Select(map[string]string{"rack": "a"}); err == nil || err.Error() != want {
+		t.Errorf("%v, want %q", err, want)
+	}
 }
 
 func TestAssign(t *testing.T) {
