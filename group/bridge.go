@@ -37,7 +37,8 @@ func runBridge(c *app.Call) error {
 	}
 	defer control.Close()
 	b := &bridge{control: control, program: files[1], begun: make(chan struct{}), ended: make(chan struct{}),
-		wake: make(chan struct{}, 1), lost: make(chan loss, 1), report: func(err error) { fmt.Fprintln(c.Stderr, err) }}
+		wake: make(chan struct{}, 1), lost: make(chan loss, 1),
+		done: make(chan struct{}, 1), report: func(err error) { fmt.Fprintln(c.Stderr, err) }}
 	defer b.program.Close()
 	if err := b.prepare(files[0]); err != nil {
 		return err
@@ -64,7 +65,8 @@ type bridge struct {
 	begun     chan struct{}
 	ended     chan struct{} // no session is begun any more
 
-	lost chan loss // the first one
+	lost chan loss     // the first one
+	done chan struct{} // the launcher has done with the run
 
 	measuring sync.WaitGroup // of one pair at a time
 
@@ -153,6 +155,8 @@ func (b *bridge) run() error {
 func (b *bridge) follow(messages <-chan *offer.Message) error {
 	for {
 		select {
+		case <-b.done:
+			return b.finish()
 		case l := <-b.lost:
 			return b.end(l.reason)
 		case m := <-messages:
@@ -183,6 +187,12 @@ func (b *bridge) follow(messages <-chan *offer.Message) error {
 func (b *bridge) begin(begin *offer.Begin) (err error) {
 	b.sessions, err = newSessions(sessionsConfig{self: b.order.Offer.Machine, name: b.order.Name, identity: b.identity,
 		security: b.security, begin: begin, contact: b.contact,
+		done: func() {
+			select {
+			case b.done <- struct{}{}:
+			default: // once is enough
+			}
+		},
 		lost: func(l loss) {
 			select {
 			case b.lost <- l:

@@ -47,7 +47,7 @@ func runChild(c *app.Call) error {
 		return app.Usage("a run over machines starts this: `%s run FILE --machines MACHINES` (%v)", c.Program, err)
 	}
 	j := &joiner{call: c, to: to, measured: make(chan measured, offer.MachinesMax), changed: make(chan struct{}, 1),
-		up: map[[2]int]bool{}}
+		up: map[[2]int]bool{}, gone: map[int]bool{}}
 	j.close(to.Serve(j)) // the launcher was told of an error
 	return nil
 }
@@ -69,6 +69,7 @@ type joiner struct {
 
 	mu      sync.Mutex
 	up      map[[2]int]bool // pairs of machines that are connected, as the first one says
+	gone    map[int]bool    // machines that are lost, which nobody waits for
 	failure error           // the first one
 	hub     *relay.Hub      // nil: there are no sessions yet
 	known   bool            // the launcher has been told of the machines
@@ -375,6 +376,9 @@ func (j *joiner) lose(l loss) {
 		j.failure = errors.New(l.reason.text)
 		j.wake()
 	}
+	if !closing {
+		j.gone[l.machine] = true
+	}
 	j.mu.Unlock()
 	if closing || hub == nil {
 		return
@@ -512,7 +516,6 @@ func (j *joiner) close(err error) {
 	reason := ""
 	switch {
 	case orderly:
-		_ = j.run.Done() // whose bridge can't be told is found by the sessions
 	case err != nil:
 		reason = "the launcher has ended the run: " + err.Error()
 	default:
@@ -522,8 +525,14 @@ func (j *joiner) close(err error) {
 	if j.hub != nil {
 		j.hub.Close()
 	}
+	if orderly {
+		j.sessions.finish()
+	}
 	if j.sessions != nil {
 		_ = j.sessions.close(reason) // the run has ended for the launcher in any case
+	}
+	for m := range j.gone {
+		j.run.Drop(m)
 	}
 	j.run.Close()
 	j.followed.Wait()

@@ -379,3 +379,27 @@ func TestRunsOverTLS(t *testing.T) {
 		<-done
 	}
 }
+
+// TestDoneWithoutAgents: the bridges of a run end with it also where their agents can't pass anything on.
+func TestDoneWithoutAgents(t *testing.T) {
+	m := startMachines(t, 2)
+	cmd, stderr := runUnderWay(t, m, "--reconnect-window", "10m")
+	agent := m.listeners[1].Process
+	bridge := bridgesOf(t, agent.Pid)[0]
+	if err := agent.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Process.Signal(syscall.SIGTERM)
+	if _ = cmd.Wait(); cmd.ProcessState.ExitCode() != 143 {
+		t.Errorf("%v: %s", cmd.ProcessState, stderr)
+	}
+	await(t, "the bridge has ended", func() bool { // nobody takes its exit status before the agent goes on
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", bridge))
+		return err != nil || strings.Contains(string(stat), ") Z ")
+	})
+	if err := agent.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	m.free(t, 0, 1)
+	m.stop(t)
+}

@@ -34,6 +34,7 @@ type sessionsConfig struct {
 	begin    *offer.Begin
 	lost     func(loss)          // called for each session whose end nobody has asked for; it may not wait
 	contact  func(offer.Contact) // called in order for each machine; it may not wait
+	done     func()              // called when the launcher has done with the run; it may not wait
 	chosen   func(stream.Choice) // compression of what this machine dials; it may not wait
 }
 
@@ -169,6 +170,10 @@ func (l *sessions) config(p offer.Peer, k *pair, s session.Stream, peers int) se
 			if k.gauge.take(h, body) {
 				return nil
 			}
+			if h.Type == session.Blob && h.Lane == doneLane && p.Machine == launcherMachine {
+				l.cfg.done()
+				return nil
+			}
 			return l.Apply(p.Machine, s, h, body)
 		},
 		Changed: func(state session.State) { l.change(p.Machine, s, state) },
@@ -265,6 +270,19 @@ func (l *sessions) accept(c session.Conn, h session.Hello) error {
 		return err
 	}
 	return k.sessions[h.Stream].Accept(c, h)
+}
+
+// doneLane marks the frame that the launcher sends last. It reaches a machine also where its agent's stream is gone.
+const doneLane = gaugeLane - 1
+
+// finish tells all machines that the launcher has done with the run. Nobody sends anything behind it.
+func (l *sessions) finish() {
+	for _, k := range l.all {
+		bulk := k.sessions[session.Bulk]
+		if _, ok := bulk.Frame(session.Header{Type: session.Blob, Lane: doneLane}, 0); ok {
+			_ = bulk.Flush() // where it can't be sent the session ends by its timeouts
+		}
+	}
 }
 
 // close ends all sessions: with a reason at once, without one when all is acknowledged and the others close, too. An

@@ -209,6 +209,9 @@ func (r *Run) Next(ctx context.Context) (Report, error) {
 	}
 }
 
+// Drop ends the stream of a machine that is lost, so that Close doesn't wait for its agent.
+func (r *Run) Drop(machine int) { r.offered[machine].Close() }
+
 // Close ends the streams. Before Go the run ends on all machines; those that answer have freed all when it returns.
 func (r *Run) Close() {
 	r.once.Do(func() {
