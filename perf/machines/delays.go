@@ -189,6 +189,9 @@ func (v *curve) fit(ctx context.Context, c *cell, machines int) error {
 
 func (v *curve) run(ctx context.Context, c *cell, machines int) (agents.Run, error) {
 	args := []string{c.scenario, "--workers", strconv.Itoa(max(1, machines)), "--horizon", fmt.Sprint(c.horizon)}
+	if v.o.Wait != "" {
+		args = append(args, "--wait", v.o.Wait)
+	}
 	if c.delay == 0 {
 		return v.direct.Run(ctx, machines, nil, args...)
 	}
