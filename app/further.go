@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -69,29 +68,21 @@ func (c *Call) Unread() bool {
 // ErrUnread ends a command without a word, with the status [ExitPipe].
 var ErrUnread = errors.New("what reads the output has ended")
 
-// Become makes this process one of a program that lies in the folder of this one. It returns only an error.
+// Become makes this process one of a program that lies in the folder of this one or, where none does, in one of those
+// of the environment's PATH. It returns only an error.
 func Become(program, name string, args []string) error {
-	path, err := besides(program)
+	path, err := workerproc.Beside(program)
 	if err != nil {
 		return err
 	}
 	return missing(path, program, workerproc.Become(path, append([]string{name}, args...)))
 }
 
-// besides is the path of a program in the folder of this one.
-func besides(program string) (string, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return "", fmt.Errorf("the folder of this program: %w", err)
-	}
-	return filepath.Join(filepath.Dir(self), program), nil
-}
-
 // missing says how to get a program of disco's that can't be used.
 func missing(path, program string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s isn't there: `make build` makes it beside this program, or install it into the same "+
-			"folder: go install github.com/disco-sim/disco/cmd/%s@%s", path, program, Version())
+		return fmt.Errorf("%s isn't there, nor in PATH: `make build` makes it beside this program, or install it "+
+			"into the same folder: go install github.com/disco-sim/disco/cmd/%s@%s", path, program, Version())
 	}
 	return fmt.Errorf("%s: %w", path, err)
 }

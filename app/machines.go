@@ -133,7 +133,7 @@ func (p *program) joiner() (path string, err error) {
 	case p.further[at].Program == "":
 		return workerproc.Executable()
 	}
-	if path, err = besides(p.further[at].Program); err == nil {
+	if path, err = workerproc.Beside(p.further[at].Program); err == nil {
 		_, err = os.Stat(path)
 	}
 	if err != nil {

@@ -7,12 +7,16 @@ import (
 	"reflect"
 
 	"github.com/disco-sim/disco/app"
+	"github.com/disco-sim/disco/group/beside"
 	"github.com/disco-sim/disco/scenario"
 )
 
 // Main is the whole of a program's main: it never returns. The program has all commands of disco-run, for scenarios
-// of this model, whose file may say `model: name`. P is a struct of parameters; docs/sim.md has its tags.
-func Main[P any](name string, build func(b *Builder, p P)) { app.Main(Kind(name, build)) }
+// of this model, whose file may say `model: name`; those around machines and groups are disco's own programs, in the
+// folder of this one or in PATH. P is a struct of parameters; docs/sim.md has its tags.
+func Main[P any](name string, build func(b *Builder, p P)) {
+	app.MainWith(beside.Commands(), Kind(name, build))
+}
 
 // Kind is the model as a kind of scenario, for programs that have several. It panics where a tag of P is at fault.
 func Kind[P any](name string, build func(b *Builder, p P)) scenario.Kind {

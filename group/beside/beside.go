@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package beside is the commands of package group as programs that lie in the folder of this one: disco-server with
-// etcd inside, and disco-group with the clients of stores. A program that only runs simulations stays without them.
+// Package beside is the commands of package group as programs that lie in the folder of this one, or in PATH:
+// disco-server with etcd inside, and disco-group with the clients of stores. A program that only runs simulations stays
+// without them.
 //
 // Guarantee: a command gets all arguments as they are, and its exit status is the program's own; where the program is
 // missing, the message says how to get it.

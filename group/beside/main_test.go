@@ -4,7 +4,9 @@ package beside
 
 import (
 	"bytes"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,12 +15,14 @@ import (
 	"github.com/disco-sim/disco/app"
 	"github.com/disco-sim/disco/internal/leaktest"
 	"github.com/disco-sim/disco/internal/storeserver"
+	"github.com/disco-sim/disco/internal/workerproc"
 )
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // TestMissing: a test's program has no others beside it, and every command says what is missing and how to get it.
 func TestMissing(t *testing.T) {
+	t.Setenv("PATH", "")
 	for args, want := range map[string]string{
 		"server --data x": "disco-server isn't there", "store get a": "disco-group isn't there",
 		"cluster --no-such-flag": "disco-group isn't there", "agent": "disco-group isn't there",
@@ -36,6 +40,23 @@ func TestMissing(t *testing.T) {
 			missing && !strings.Contains(err.String(), "make build") {
 			t.Errorf("%s: %d %q %q; want %q", args, status, out.String(), err.String(), want)
 		}
+	}
+}
+
+// TestInPath: a program that isn't beside this one is taken from PATH.
+func TestInPath(t *testing.T) {
+	folder := t.TempDir()
+	path := filepath.Join(folder, groupProgram)
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", "")
+	if got, err := workerproc.Beside(groupProgram); err != nil || got == path {
+		t.Errorf("without PATH: %q %v", got, err)
+	}
+	t.Setenv("PATH", folder)
+	if got, err := workerproc.Beside(groupProgram); err != nil || got != path {
+		t.Errorf("%q %v, want %s", got, err, path)
 	}
 }
 

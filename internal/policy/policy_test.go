@@ -98,7 +98,7 @@ model/network: internal/heap internal/wire internal/gml node scenario model/meas
 
 # The front door for models of one's own.
 sim/dist: scenario
-sim: app internal/invariants internal/plain internal/table model/measure node scenario sim/dist
+sim: app group/beside internal/invariants internal/plain internal/table model/measure node scenario sim/dist
 sim/simtest: app internal/infile internal/workerproc model/modeltest scenario sim
 
 # Which worker hosts which node: graphs, nothing else.
