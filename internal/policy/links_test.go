@@ -36,8 +36,8 @@ func below(packages []string, roots ...string) (found []string) {
 }
 
 // TestNoStoreInSimulations: who simulates links nothing of a group's store, and who uses the store's interface links no
-// engine that he hasn't chosen. They, and disco-run, are no larger for their commands of a group than by the package that
-// executes its programs.
+// engine that he hasn't chosen. They, and disco-run, are no larger for their commands of a group than by the package
+// that executes its programs.
 func TestNoStoreInSimulations(t *testing.T) {
 	if found := below(linked(t, "./cmd/disco-group"), storeClients...); len(found) < 10 {
 		t.Fatalf("disco-group, which reaches stores, links only %v: this test finds nothing", found)

@@ -13,7 +13,8 @@ import (
 )
 
 // Beside is the path of a program of disco's: in the folder of this process's own or, where none is there, in one of
-// PATH, since programs of models are far from disco's. Where there is none at all, it is that in the folder of this one.
+// PATH, since programs of models are far from disco's. Where there is none at all, it is that in the folder of this
+// one.
 func Beside(program string) (string, error) {
 	self, err := os.Executable()
 	if err != nil {
