@@ -326,9 +326,9 @@ func shownCluster(t *testing.T, url string) picture {
 
 func await(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !done(); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); !done(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("waited 30 s until %s", what)
+			t.Fatalf("waited 2 minutes until %s", what)
 		}
 	}
 }

@@ -302,6 +302,9 @@ func TestRefusedOverMachines(t *testing.T) {
 		{"--insecure", []string{"--insecure has no meaning without --machines FILE, or --store URL"}},
 		{"--labels a=b", []string{"--labels has no meaning without --machines"}},
 	} {
+		if strings.HasPrefix(c.args, "--machines") && !strings.Contains(c.args, "-timeout") {
+			c.args += " --connect-timeout 1m"
+		}
 		got := runs(t, append([]string{"run", file}, strings.Fields(c.args)...)...)
 		got.refused(t, c.args, c.wants)
 		if strings.Contains(got.stderr, "goroutine ") || strings.Count(got.stderr, "disco-run") > 1 {
@@ -320,7 +323,7 @@ func TestRefusedOverMachines(t *testing.T) {
 func TestSlotsInUse(t *testing.T) {
 	m := startMachines(t, 1)
 	cmd, stderr := runUnderWay(t, m)
-	file, over := scenarioFile(t, 5, ""), []string{"--machines", m.file(t, 1), "--insecure"}
+	file, over := scenarioFile(t, 5, ""), append([]string{"--machines", m.file(t, 1)}, generous...)
 	for name, want := range map[string]string{
 		"endless": `a run "endless" is here already, from 127.0.0.1:`,
 		"another": `slots wanted: 1, free: 0 of 2: the run "endless" from 127.0.0.1:`,
@@ -369,7 +372,8 @@ func TestRunsOverTLS(t *testing.T) {
 		m.file(t, 1) + " --tls-dir " + in("old"):     {in("old") + "/cert.pem is valid from", "until"},
 		m.file(t, 2) + " --tls-dir " + in("laptop"):  {"m1: machine " + m.targets[1].Address, "127.0.0.2"},
 	} {
-		got := runs(t, append([]string{"run", file, "--machines"}, strings.Fields(args)...)...)
+		got := runs(t, append([]string{"run", file, "--connect-timeout", "1m", "--machines"},
+			strings.Fields(args)...)...)
 		got.refused(t, args, wants)
 	}
 	for _, l := range m.listeners {
