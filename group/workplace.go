@@ -6,15 +6,12 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"sync"
 
 	"github.com/disco-sim/disco/internal/bridge/offer"
 	"github.com/disco-sim/disco/internal/bridge/relay"
 	"github.com/disco-sim/disco/internal/child"
 	"github.com/disco-sim/disco/internal/session"
 	"github.com/disco-sim/disco/internal/site"
-	"github.com/disco-sim/disco/internal/worker"
-	"github.com/disco-sim/disco/internal/workerproc"
 )
 
 // workplace is a machine's workers, joined with the launcher by a spoke, and with other machines by a site.
@@ -22,14 +19,11 @@ type workplace struct {
 	spoke *relay.Spoke
 	site  *site.Site
 	ready func() // returns when the sessions are free for the site
-
-	making sync.Mutex // held by Make: sets are made one after the other
 }
 
 var (
-	_ frames       = (*workplace)(nil)
-	_ relay.Site   = (*workplace)(nil)
-	_ site.Reports = (*workplace)(nil)
+	_ frames     = (*workplace)(nil)
+	_ relay.Site = (*workplace)(nil)
 )
 
 // newWorkplace begins to serve the sessions.
@@ -40,8 +34,8 @@ func (b *bridge) newWorkplace(begin *offer.Begin) *workplace {
 		names = append(names, p.Name)
 	}
 	w.site = site.New(site.Config{Machine: b.order.Offer.Machine, Names: names, Processors: runtime.GOMAXPROCS(0),
-		Executable: fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), b.program.Fd()), To: w,
-		Sessions: func(machine int) [2]*session.Session { return b.sessions.pair(machine).sessions }})
+		Executable: fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), b.program.Fd()),
+		Sessions:   func(machine int) [2]*session.Session { return b.sessions.pair(machine).sessions }})
 	w.spoke = relay.NewSpoke(relay.SpokeConfig{Machine: b.order.Offer.Machine,
 		Sessions: b.sessions.pair(launcherMachine).sessions, Site: w})
 	return w
@@ -74,33 +68,7 @@ func (w *workplace) Acked(machine int, on session.Stream) {
 }
 
 // Make implements relay.Site.
-func (w *workplace) Make(o child.Order, _ relay.Reporter) (relay.Workers, string, error) {
-	w.making.Lock()
-	defer w.making.Unlock()
+func (w *workplace) Make(o child.Order, to relay.Reporter) (relay.Workers, string, error) {
 	w.ready()
-	set, remark, err := w.site.Make(o)
-	if err != nil {
-		return nil, "", err
-	}
-	return workers{set}, remark, nil
+	return w.site.Make(o, to)
 }
-
-// workers are those of a set here.
-type workers struct{ *site.Set }
-
-// Control implements relay.Workers.
-func (s workers) Control(w int, t worker.MessageType, _ int) error { return s.Set.Control(w, t) }
-
-// Output implements site.Reports, as the others below: the spoke passes all of it on.
-func (w *workplace) Output(set, worker int, bytes []byte) { w.spoke.Output(set, worker, bytes) }
-
-// Exit implements site.Reports.
-func (w *workplace) Exit(set, worker int, exit workerproc.Exit, lanes []child.Lane) {
-	w.spoke.Exit(set, worker, exit, lanes)
-}
-
-// Note implements site.Reports.
-func (w *workplace) Note(text string) { w.spoke.Note(text) }
-
-// Fail implements site.Reports.
-func (w *workplace) Fail(err error) { w.spoke.Fail(err) }

@@ -63,7 +63,7 @@ cluster: metastore internal/procfs
 
 # The commands of a group.
 group: app cluster internal/bridge/byname internal/bridge/offer internal/bridge/relay internal/bridge/stream
-	internal/certs internal/child internal/infile internal/machinefile internal/session internal/site internal/worker
+	internal/certs internal/child internal/infile internal/machinefile internal/session internal/site
 	internal/workerproc ipc metastore metastore/dial scenario
 group/beside: app internal/child
 
@@ -123,10 +123,10 @@ internal/machine: internal/inspect internal/lane internal/wire internal/worker i
 	scenario shm
 internal/child: internal/inspect internal/lane internal/machine internal/wire internal/worker internal/workerproc ring
 	shm
-internal/site: internal/bridge internal/child internal/machine internal/session internal/worker internal/workerproc
-	shm
-internal/child/childtest: internal/child internal/session internal/session/pipetest internal/site internal/worker
+internal/site: internal/bridge internal/bridge/relay internal/child internal/machine internal/session internal/worker
 	internal/workerproc shm
+internal/child/childtest: internal/bridge/relay internal/child internal/session internal/session/pipetest internal/site
+	internal/worker internal/workerproc
 internal/launch: internal/child internal/lane internal/machine internal/outfile internal/partition internal/placement
 	internal/printable internal/procfs internal/tracefile internal/worker internal/workerproc node scenario shm
 internal/launch/launchtest: node scenario

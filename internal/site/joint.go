@@ -23,10 +23,10 @@ type joint struct {
 	rooms   []*shm.Doorbell
 	mirrors map[int]*mirror
 
-	mu      sync.Mutex // guards the rest: of control messages
-	came    [2][]int   // how often each worker here got prepare and go
-	reached [2]int     // how often the bridge did
-	parted  bool       // it is closed
+	mu          sync.Mutex // guards the rest
+	replication int        // for which the bridge was prepared last; -1: none
+	ready       bool       // it waits for Go
+	parted      bool       // it is closed
 }
 
 // mirror is of a worker elsewhere.
@@ -45,7 +45,7 @@ var errJoined = errors.New("another set with workers on several machines is ther
 const joinsMax = 10 * time.Second
 
 // join makes the bridge.
-func (s *Set) join() error {
+func (s *set) join() error {
 	select {
 	case s.site.joins <- struct{}{}:
 	case <-time.After(joinsMax):
@@ -58,9 +58,9 @@ func (s *Set) join() error {
 	return err
 }
 
-func (s *Set) makeJoint() error {
+func (s *set) makeJoint() error {
 	at := s.site
-	j := &joint{first: -1, mirrors: map[int]*mirror{}}
+	j := &joint{first: -1, mirrors: map[int]*mirror{}, replication: -1}
 	cfg := bridge.Config{Machine: at.cfg.Machine, Set: uint16(s.order.Set), Crowded: s.crowded(), Shown: j.shown,
 		Remote: j.remote}
 	for w := range s.order.Plan.Machine {
@@ -83,7 +83,7 @@ func (s *Set) makeJoint() error {
 	s.serving.Go(func() {
 		select {
 		case err := <-j.bridge.Err():
-			at.fail(err)
+			s.to.Fail(at.explain(err))
 		case <-s.ends:
 		}
 	})
@@ -91,7 +91,7 @@ func (s *Set) makeJoint() error {
 }
 
 // open opens the board of a worker here, or the mirror of another one.
-func (j *joint) open(s *Set, cfg *bridge.Config, w int) error {
+func (j *joint) open(s *set, cfg *bridge.Config, w int) error {
 	plan, board := &s.order.Plan, s.memory.Boards()[w]
 	comes, room, err := worker.Bells(board, plan.Tuning)
 	if err != nil {
@@ -117,13 +117,12 @@ func (j *joint) open(s *Set, cfg *bridge.Config, w int) error {
 	}
 	view, err := worker.OpenView(board)
 	j.views, j.comes, j.rooms = append(j.views, view), append(j.comes, comes), append(j.rooms, room)
-	j.came[0], j.came[1] = append(j.came[0], 0), append(j.came[1], 0)
 	cfg.Workers = append(cfg.Workers, bridge.Worker{Slot: worker.Slot(board), Bell: room})
 	return err
 }
 
 // lane adds the lane between two workers, of whom one is here, if there is one.
-func (j *joint) lane(s *Set, cfg *bridge.Config, from, to int) {
+func (j *joint) lane(s *set, cfg *bridge.Config, from, to int) {
 	plan := &s.order.Plan
 	body := s.memory.Lane(from, to)
 	if body == nil || plan.Machine[from] == plan.Machine[to] {
@@ -140,7 +139,7 @@ func (j *joint) lane(s *Set, cfg *bridge.Config, from, to int) {
 }
 
 // crowded tells whether more threads wait for each other here than can run at once: those of workers and of pumps.
-func (s *Set) crowded() bool {
+func (s *set) crowded() bool {
 	plan, threads := &s.order.Plan, 0
 	for _, m := range plan.Machine {
 		if int(m) == s.site.cfg.Machine {
@@ -189,31 +188,22 @@ func (m *mirror) show(j *joint, n worker.Shown) {
 
 // control has the bridge end a replication before the first worker hears of the next one, and go on before the first
 // one does.
-func (j *joint) control(w int, t worker.MessageType) error {
-	kind := 0
-	switch t {
-	case worker.TypePrepare:
-	case worker.TypeGo:
-		kind = 1
-	default:
-		return nil
-	}
+func (j *joint) control(t worker.MessageType, replication int) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	n := &j.came[kind][w-j.first]
-	if *n++; *n <= j.reached[kind] || j.parted {
-		return nil
-	}
-	j.reached[kind] = *n
-	if t == worker.TypeGo {
+	switch {
+	case j.parted:
+	case t == worker.TypePrepare && replication > j.replication:
+		j.replication, j.ready = replication, true
+		if err := j.bridge.Prepare(replication); err != nil {
+			return err
+		}
+		for _, m := range j.mirrors {
+			m.show(j, worker.ShownFirst)
+		}
+	case t == worker.TypeGo && j.ready:
+		j.ready = false
 		j.bridge.Go()
-		return nil
-	}
-	if err := j.bridge.Prepare(*n); err != nil {
-		return err
-	}
-	for _, m := range j.mirrors {
-		m.show(j, worker.ShownFirst)
 	}
 	return nil
 }

@@ -7,16 +7,17 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/disco-sim/disco/internal/bridge/relay"
 	"github.com/disco-sim/disco/internal/child"
 	"github.com/disco-sim/disco/internal/machine"
 	"github.com/disco-sim/disco/internal/worker"
 	"github.com/disco-sim/disco/internal/workerproc"
 )
 
-// Set is this machine's workers of a set, with the methods of child.Workers: of those of other machines none is called.
-// Start, Kill, Release and Close are called by one goroutine, Control and Numbers by any.
-type Set struct {
+// set is this machine's workers of a set.
+type set struct {
 	site    *Site
+	to      relay.Reporter
 	order   child.Order
 	joint   *joint // nil: no worker of the set is on another machine
 	workers map[int]machine.Worker
@@ -30,37 +31,37 @@ type Set struct {
 
 var errClosed = errors.New("site: the set is closed")
 
-// Make makes the memory of this machine's part of a set, whose input has all of its bytes; the order has no boards.
-// There is one set at a time that has workers on other machines, too; the one before it may still be about to close.
-func (s *Site) Make(o child.Order) (_ *Set, remark string, err error) {
+// Make implements relay.Site. There is one set at a time that has workers on other machines, too; the one before it may
+// still be about to close.
+func (s *Site) Make(o child.Order, to relay.Reporter) (_ relay.Workers, remark string, err error) {
 	for n := s.newest.Load(); n < int64(o.Set) && !s.newest.CompareAndSwap(n, int64(o.Set)); n = s.newest.Load() {
 	}
 	if err := s.checkMemory(&o); err != nil {
 		return nil, "", err
 	}
-	set := &Set{site: s, order: o, workers: map[int]machine.Worker{}, ends: make(chan struct{})}
-	set.memory, err = machine.Make(o.Plan, s.cfg.Machine, machine.Config{Input: o.Input,
+	made := &set{site: s, to: to, order: o, workers: map[int]machine.Worker{}, ends: make(chan struct{})}
+	made.memory, err = machine.Make(o.Plan, s.cfg.Machine, machine.Config{Input: o.Input,
 		Proceed: func() error { return nil }})
 	if err != nil {
-		return nil, "", fmt.Errorf("%s: %w", s.name(s.cfg.Machine), err)
+		return nil, "", err
 	}
 	if o.Plan.Others(s.cfg.Machine) > 0 {
-		if err := set.join(); err != nil {
-			return nil, "", errors.Join(fmt.Errorf("%s: %w", s.name(s.cfg.Machine), err), set.memory.Close())
+		if err := made.join(); err != nil {
+			return nil, "", errors.Join(err, made.memory.Close())
 		}
 	}
-	return set, set.memory.Pages(), nil
+	return made, made.memory.Pages(), nil
 }
 
 // Start implements child.Workers.
-func (s *Set) Start(w int, with child.Spec) {
+func (s *set) Start(w int, with child.Spec) {
 	s.mu.Lock()
 	got, err := s.memory.Start(w, machine.Spec{Executable: s.site.cfg.Executable, Threads: with.Threads,
 		Control: with.Control, Trace: with.Trace, Profile: with.Profile, Raw: &output{s, w}})
 	s.mu.Unlock()
 	if err != nil {
 		with.Close()
-		s.site.cfg.To.Exit(s.order.Set, w, workerproc.Exit{Text: err.Error()}, nil)
+		s.to.Exit(s.order.Set, w, workerproc.Exit{Text: err.Error()}, nil)
 		return
 	}
 	with.Control = nil // the worker's
@@ -72,12 +73,12 @@ func (s *Set) Start(w int, with child.Spec) {
 		exit.Ended = s.closed
 		lanes := s.lanes(w, exit.OK)
 		s.mu.Unlock()
-		s.site.cfg.To.Exit(s.order.Set, w, exit, lanes)
+		s.to.Exit(s.order.Set, w, exit, lanes)
 	})
 }
 
 // lanes are those from a worker that has ended. mu is held.
-func (s *Set) lanes(from int, well bool) (lanes []child.Lane) {
+func (s *set) lanes(from int, well bool) (lanes []child.Lane) {
 	if well {
 		return nil
 	}
@@ -94,32 +95,32 @@ func (s *Set) lanes(from int, well bool) (lanes []child.Lane) {
 
 // output passes on what a worker writes.
 type output struct {
-	s      *Set
+	s      *set
 	worker int
 }
 
 // Write implements io.Writer.
 func (o *output) Write(b []byte) (int, error) {
-	o.s.site.cfg.To.Output(o.s.order.Set, o.worker, b)
+	o.s.to.Output(o.s.order.Set, o.worker, b)
 	return len(b), nil
 }
 
 // Kill implements child.Workers.
-func (s *Set) Kill(w int) {
+func (s *set) Kill(w int) {
 	if got, ok := s.workers[w]; ok {
 		got.Kill()
 	}
 }
 
 // Release implements child.Workers.
-func (s *Set) Release() {
+func (s *set) Release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.memory.Release()
 }
 
-// Numbers appends what a worker here shows on its board, for worker.ShowNumbers.
-func (s *Set) Numbers(w int, to []uint64) ([]uint64, error) {
+// Numbers implements relay.Workers.
+func (s *set) Numbers(w int, to []uint64) ([]uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.memory == nil {
@@ -128,16 +129,16 @@ func (s *Set) Numbers(w int, to []uint64) ([]uint64, error) {
 	return worker.AppendNumbers(to, s.memory.Boards()[w])
 }
 
-// Control is called before a control message is passed on to a worker here. An error is one that ends the run.
-func (s *Set) Control(w int, t worker.MessageType) error {
+// Control implements relay.Workers.
+func (s *set) Control(_ int, t worker.MessageType, replication int) error {
 	if s.joint == nil {
 		return nil
 	}
-	return s.joint.control(w, t)
+	return s.site.explain(s.joint.control(t, replication))
 }
 
 // Close implements child.Workers.
-func (s *Set) Close() {
+func (s *set) Close() {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
@@ -154,7 +155,7 @@ func (s *Set) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.memory.Close(); err != nil {
-		s.site.cfg.To.Note(fmt.Sprintf("%s: memory of set %d: %v", s.site.name(s.site.cfg.Machine), s.order.Set, err))
+		s.to.Note(fmt.Sprintf("memory of set %d: %v", s.order.Set, err))
 	}
 	s.memory = nil
 }

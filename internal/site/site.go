@@ -7,32 +7,22 @@
 // reported with the machines' names, and nothing of a set is left when it is closed. What another machine sends of a
 // set that isn't there any more changes nothing.
 //
-//	s := site.New(site.Config{Machine: 1, Names: names, Executable: exe, Sessions: sessions, To: to})
-//	set, remark, err := s.Make(order) // as child.Host, for this machine's part of the plan
-//	defer set.Close()
-//	set.Start(3, spec)
-//	err = set.Control(3, worker.TypePrepare) // before the worker gets that message, each one in order
+//	s := site.New(site.Config{Machine: 1, Names: names, Executable: exe, Sessions: sessions})
+//	spoke := relay.NewSpoke(relay.SpokeConfig{Machine: 1, Sessions: launcher, Site: s})
 package site
 
 import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/disco-sim/disco/internal/bridge"
+	"github.com/disco-sim/disco/internal/bridge/relay"
 	"github.com/disco-sim/disco/internal/child"
 	"github.com/disco-sim/disco/internal/session"
-	"github.com/disco-sim/disco/internal/workerproc"
 	"github.com/disco-sim/disco/shm"
 )
-
-// Reports get what happens to workers: a child.Launcher does. Any goroutine calls them.
-type Reports interface {
-	Output(set, worker int, bytes []byte)
-	Exit(set, worker int, exit workerproc.Exit, lanes []child.Lane)
-	Note(text string)
-	Fail(err error)
-}
 
 // Config is what a site is made from.
 type Config struct {
@@ -45,9 +35,9 @@ type Config struct {
 	// Sessions gives those with another machine, by stream. Site's Apply, Changed and Acked are called for them. They
 	// are the caller's, and outlive the sets; it has to end the run where one of them is lost.
 	Sessions func(machine int) [2]*session.Session
-
-	To Reports
 }
+
+var _ relay.Site = (*Site)(nil)
 
 // Site is one machine of a run. Any goroutine uses it.
 type Site struct {
@@ -100,19 +90,17 @@ func (s *Site) Acked(machine int, on session.Stream) {
 	}
 }
 
-// fail reports what ends the run.
-func (s *Site) fail(err error) {
+// explain says by their names which machine has lost which.
+func (s *Site) explain(err error) error {
 	if lost := (*session.LostError)(nil); errors.As(err, &lost) {
 		text := fmt.Sprintf("%s has lost %s: no connection for %v (%v)", s.name(lost.Self), s.name(lost.Machine),
-			lost.After, lost.Stream)
+			lost.After.Round(time.Millisecond), lost.Stream)
 		if lost.Cause != nil {
 			text += "; the last one: " + lost.Cause.Error()
 		}
-		err = errors.New(text)
-	} else {
-		err = fmt.Errorf("%s: %w", s.name(s.cfg.Machine), err)
+		return errors.New(text)
 	}
-	s.cfg.To.Fail(err)
+	return err
 }
 
 // name is a machine's.
@@ -145,7 +133,7 @@ func (s *Site) checkMemory(o *child.Order) error {
 	if needs <= available {
 		return nil
 	}
-	return child.Refuse(fmt.Errorf("%s: not enough memory: %d workers there take at least %d MB (lanes, pools and "+
+	return child.Refuse(fmt.Errorf("not enough memory: %d workers there take at least %d MB (lanes, pools and "+
 		"boards %d MB), and %d MB are available: use fewer workers, fewer slots of that machine, or smaller "+
-		"--ring-bytes or --pool-bytes", s.name(s.cfg.Machine), workers, needs>>20, segments>>20, available>>20))
+		"--ring-bytes or --pool-bytes", workers, needs>>20, segments>>20, available>>20))
 }

@@ -80,15 +80,19 @@ func notify(c chan struct{}) {
 	}
 }
 
-// changed takes a new state of the session. It reports whether that was its end, which end is to follow.
+// changed takes a new state of the session. It reports whether that was its end.
 func (c *carrier) changed(s session.State) (over bool) {
-	if s == session.Up {
+	switch s {
+	case session.Up:
 		c.mu.Lock()
 		c.again = true
 		c.mu.Unlock()
 		notify(c.wake)
+	case session.Lost, session.Ended:
+		c.end()
+		return true
 	}
-	return s == session.Lost || s == session.Ended
+	return false
 }
 
 // end ends every wait for something to be sent, or to come.

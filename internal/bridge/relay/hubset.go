@@ -179,11 +179,13 @@ func (s *hubSet) Start(index int, spec child.Spec) {
 	s.send(m, child.KindStart, &child.StartBody{Worker: index, Threads: spec.Threads, Trace: spec.Trace != nil,
 		Profile: spec.Profile != nil})
 	s.serving.Go(w.passDown)
-	s.serving.Go(w.store)
 	s.serving.Go(func() {
+		var storing sync.WaitGroup
+		storing.Go(w.store)
 		w.passUp()
-		w.express.stop()
-		w.bulk.stop()
+		w.stop()
+		storing.Wait()
+		w.spec.Close()
 	})
 }
 
@@ -193,6 +195,13 @@ func fileFrom(f *os.File) int64 {
 		return -1
 	}
 	return 0
+}
+
+// stop ends what waits for the worker.
+func (w *hubWorker) stop() {
+	w.express.stop()
+	w.bulk.stop()
+	w.spec.Control.Close()
 }
 
 // passDown passes on what the launcher sends the worker.
@@ -244,15 +253,13 @@ func (w *hubWorker) passUp() {
 // finish ends the worker's control stream, with the last numbers of its board.
 func (w *hubWorker) finish(numbers []byte) {
 	w.spec.Control.Close()
-	h := w.s.h
-	h.mu.Lock()
-	var err error
-	if w.shown = true; len(numbers) > 0 && !w.s.closed {
-		err = w.s.show(w.index, parseNumbers(numbers))
+	w.s.h.mu.Lock()
+	defer w.s.h.mu.Unlock()
+	if w.shown = true; len(numbers) == 0 || w.s.closed {
+		return
 	}
-	h.mu.Unlock()
-	if err != nil {
-		h.cfg.To.Note(err.Error())
+	if err := w.s.show(w.index, parseNumbers(numbers)); err != nil {
+		w.s.h.cfg.To.Note(err.Error())
 	}
 }
 
@@ -261,9 +268,9 @@ func (s *hubSet) show(index int, numbers []uint64) error {
 	return worker.ShowNumbers(s.order.Boards[index], numbers)
 }
 
-// store writes the worker's trace and profile.
+// store writes the worker's trace and profile. Where that fails nothing more of the worker is passed on: its "done" is
+// about what isn't in the file.
 func (w *hubWorker) store() {
-	failed := false
 	for {
 		it, ok := w.bulk.next()
 		if !ok {
@@ -273,9 +280,10 @@ func (w *hubWorker) store() {
 		if it.head.what == fileProfile {
 			file, name = w.spec.Profile, "profile"
 		}
-		if _, err := file.Write(it.bytes); err != nil && !failed {
-			failed = true
+		if _, err := file.Write(it.bytes); err != nil {
+			w.bulk.stop()
 			w.s.h.cfg.To.Fail(fmt.Errorf("relay: %s of worker %d: %w", name, w.s.order.Plan.First+w.index, err))
+			return
 		}
 		w.bulk.done()
 	}
@@ -324,11 +332,6 @@ func (s *hubSet) Close() {
 		}
 	}
 	s.serving.Wait()
-	for _, w := range s.workers {
-		if w != nil {
-			w.spec.Close()
-		}
-	}
 	if !begun {
 		return
 	}

@@ -164,9 +164,9 @@ func TestSharedInput(t *testing.T) {
 			continue
 		}
 		m := r.newOrder(set, 1<<20, machine)
-		if set < 3 {
-			m.order.Input.Close()
-			m.order.Input = sets[0].order.Input
+		copy(m.order.Input.Body(), sets[0].order.Input.Body())
+		if set == 3 {
+			m.order.Input.Body()[1<<19]++
 		}
 		var err error
 		if m.ws, _, err = r.hub.Make(m.order); err != nil {
@@ -178,16 +178,14 @@ func TestSharedInput(t *testing.T) {
 	if at(0, 0) != at(0, 1) || at(0, 0) == at(0, 3) || at(0, 0) == at(1, 2) {
 		t.Error("sets share an input that they shouldn't, or don't share one")
 	}
-	sets[0].ws.Close()
+	sets[0].close()
 	until(t, "the end of set 0", func() bool { return r.spokes[0].worker(0, 0) == nil && r.sets(0) == 2 })
 	for set := 1; set < 4; set++ {
 		m := r.sites[sets[set].order.Plan.Machine[0]].sets[set]
 		if !bytes.Equal(m.order.Input.Body(), sets[set].order.Input.Body()) {
 			t.Errorf("set %d has another input", set)
 		}
-	}
-	for _, m := range sets {
-		m.close()
+		sets[set].close()
 	}
 }
 
@@ -307,9 +305,16 @@ func TestStreamsThatEnd(t *testing.T) {
 	s.ours[1] = ours
 	s.ws.Start(1, child.Spec{Control: theirs, Trace: full})
 	s.ask(1, &worker.Message{Type: worker.TypePrepare, Prepare: &worker.Prepare{}}, worker.TypeReady)
-	s.ask(1, &worker.Message{Type: worker.TypeGo}, worker.TypeDone)
+	if err := worker.WriteMessage(ours, &worker.Message{Type: worker.TypeGo}); err != nil {
+		t.Fatal(err)
+	}
+	r.to.await("the failure", func() bool { return len(r.to.failed) > 0 })
 	if got := r.to.failed; len(got) != 1 || !strings.HasPrefix(got[0].Error(), "relay: trace of worker 1: ") {
 		t.Errorf("%v", got)
+	}
+	_ = ours.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+	if m, err := worker.ReadMessage(ours); err == nil {
+		t.Errorf("%v is passed on, though what it is about isn't in the file", m.Type)
 	}
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package childtest has a child for tests: it runs the workers of a run over machines on this one, without a network.
-// Each machine is a site of package site, and between them are sessions over connections in memory, with what faults a
-// test wants.
+// It is hub, spokes and sites (packages relay and site) in one process, with sessions over connections in memory, which
+// have what faults a test is about.
 //
 // Guarantee: nothing of a set is left when it is closed, or when the process ends.
 //
@@ -25,7 +25,6 @@ import (
 	"sync"
 
 	"github.com/disco-sim/disco/internal/child"
-	"github.com/disco-sim/disco/internal/site"
 	"github.com/disco-sim/disco/internal/worker"
 	"github.com/disco-sim/disco/internal/workerproc"
 )
@@ -76,7 +75,7 @@ func serve() error {
 	if err != nil {
 		return err
 	}
-	h := &host{to: to, sets: map[int]*set{}, net: network{note: to.Note}}
+	h := &host{Launcher: to}
 	if last := os.Args[len(os.Args)-1]; last != child.Command {
 		err = json.Unmarshal([]byte(last), &h.options)
 	}
@@ -89,14 +88,12 @@ func serve() error {
 	return err
 }
 
+// host is the child's host, and whom its hub reports to.
 type host struct {
-	to      *child.Launcher
-	options Options
-	sites   []*site.Site
-	net     network
-
-	mu   sync.Mutex
-	sets map[int]*set
+	*child.Launcher
+	options  Options
+	net      network
+	machines sync.Map // of each set, by worker
 }
 
 // Machines implements child.Host.
@@ -120,10 +117,9 @@ func (h *host) Machines(hello child.Hello, _ *child.Launcher) (child.Network, er
 	if processors == 0 {
 		processors = max(1, runtime.GOMAXPROCS(0)/n)
 	}
-	var names []string
 	for m := range n {
-		names = append(names, fmt.Sprintf("h%d", m+1))
-		known.Machines = append(known.Machines, child.Machine{Name: names[m], Slots: slots, Processors: processors})
+		known.Machines = append(known.Machines, child.Machine{Name: fmt.Sprintf("h%d", m+1), Slots: slots,
+			Processors: processors})
 		for other := range n {
 			if m != other {
 				known.SecondsPerByte[m*n+other] = 1e-9
@@ -133,30 +129,20 @@ func (h *host) Machines(hello child.Hello, _ *child.Launcher) (child.Network, er
 			}
 		}
 	}
-	exe, err := workerproc.Executable()
-	if err != nil {
-		return known, err
-	}
-	for m := range n {
-		h.sites = append(h.sites, site.New(site.Config{Machine: m, Names: names, Executable: exe,
-			Processors: processors, Memory: o.Memory, Sessions: h.net.of(m), To: h}))
-	}
-	return known, h.net.open(h.sites, o.Network)
+	return known, h.net.open(known.Machines, o, h)
 }
 
-// Output, Exit, Note and Fail implement site.Reports.
-func (h *host) Output(set, w int, b []byte) { h.to.Output(set, w, b) }
-func (h *host) Note(text string)            { h.to.Note(text) }
-func (h *host) Fail(err error)              { h.to.Fail(err) }
-func (h *host) Exit(number, w int, exit workerproc.Exit, lanes []child.Lane) {
-	s := h.setOf(number)
-	if s != nil {
-		s.show(w)
-		s.taps[w].wait()
-	}
-	if s != nil && !exit.OK && h.options.Loses {
-		h.to.Lost(int(s.order.Plan.Machine[w]), LosesText)
+// Make implements child.Host.
+func (h *host) Make(o child.Order) (child.Workers, string, error) {
+	h.machines.Store(o.Set, o.Plan.Machine)
+	return h.net.hub.Make(o)
+}
+
+// Exit implements relay.Launcher.
+func (h *host) Exit(set, w int, exit workerproc.Exit, lanes []child.Lane) {
+	if of, ok := h.machines.Load(set); ok && !exit.OK && h.options.Loses {
+		h.Lost(int(of.([]int32)[w]), LosesText)
 		return
 	}
-	h.to.Exit(number, w, exit, lanes)
+	h.Launcher.Exit(set, w, exit, lanes)
 }

@@ -14,9 +14,12 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/disco-sim/disco/internal/bridge/relay"
+	"github.com/disco-sim/disco/internal/child"
 	"github.com/disco-sim/disco/internal/session"
 	"github.com/disco-sim/disco/internal/session/pipetest"
 	"github.com/disco-sim/disco/internal/site"
+	"github.com/disco-sim/disco/internal/workerproc"
 )
 
 // Signals that a child takes for faults of its network.
@@ -38,14 +41,19 @@ type Network struct {
 	Window      time.Duration // to reconnect in; 0: a minute
 }
 
-// network joins sites by sessions over connections in memory.
+// launcher is the launcher's machine.
+const launcher = -1
+
+// network joins machines, and the launcher with them, by sessions over connections in memory.
 type network struct {
-	options Network
-	all     [][][2]*session.Session // [machine][other]
+	options *Options
+	note    func(string)
+	all     map[[2]int]*[2]*session.Session // by machine and peer
+	hub     *relay.Hub
+	ends    []*end        // by machine
+	ready   chan struct{} // closed when all is there
 	signals chan os.Signal
 	serving sync.WaitGroup
-
-	note func(string)
 
 	mu    sync.Mutex // guards the rest
 	rng   *rand.Rand
@@ -54,34 +62,53 @@ type network struct {
 	gone  bool // the second machine is cut off
 }
 
-// of gives the sessions of one machine with another one.
-func (n *network) of(machine int) func(int) [2]*session.Session {
-	return func(other int) [2]*session.Session { return n.all[machine][other] }
+// end is one machine.
+type end struct {
+	spoke *relay.Spoke
+	site  *site.Site
 }
 
-// open begins the sessions.
-func (n *network) open(sites []*site.Site, o Network) error {
-	n.options, n.left, n.rng = o, o.Faults, rand.New(rand.NewPCG(o.Seed, 0))
-	n.conns, n.signals = map[session.Conn][2]int{}, make(chan os.Signal, 8)
-	for range sites {
-		n.all = append(n.all, make([][2]*session.Session, len(sites)))
+// open begins the sessions, and what they carry.
+func (n *network) open(machines []child.Machine, o *Options, h *host) error {
+	exe, err := workerproc.Executable()
+	if err != nil {
+		return err
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock() // who dials waits
-	for self := range sites {
-		for peer := range sites {
+	n.options, n.note, n.left, n.rng = o, h.Note, o.Network.Faults, rand.New(rand.NewPCG(o.Network.Seed, 0))
+	n.conns, n.signals, n.ready = map[session.Conn][2]int{}, make(chan os.Signal, 8), make(chan struct{})
+	n.all = map[[2]int]*[2]*session.Session{}
+	defer close(n.ready)
+	for self := launcher; self < len(machines); self++ {
+		for peer := launcher; peer < len(machines); peer++ {
 			for _, on := range []session.Stream{session.Express, session.Bulk} {
 				if self == peer {
 					continue
 				}
-				s, err := session.New(n.config(sites[self], self, peer, on))
+				s, err := session.New(n.config(self, peer, on))
 				if err != nil {
 					return err
 				}
-				n.all[self][peer][on] = s
+				if n.all[[2]int{self, peer}] == nil {
+					n.all[[2]int{self, peer}] = &[2]*session.Session{}
+				}
+				n.all[[2]int{self, peer}][on] = s
 			}
 		}
 	}
+	var names []string
+	hub := relay.HubConfig{To: h, MakeTimeout: time.Minute}
+	for self, m := range machines {
+		names = append(names, m.Name)
+		hub.Machines = append(hub.Machines, relay.Machine{Name: m.Name, Sessions: *n.all[[2]int{launcher, self}]})
+	}
+	for self, m := range machines {
+		at := site.New(site.Config{Machine: self, Names: names, Executable: exe, Processors: m.Processors,
+			Memory:   o.Memory,
+			Sessions: func(peer int) [2]*session.Session { return *n.all[[2]int{self, peer}] }})
+		n.ends = append(n.ends, &end{relay.NewSpoke(relay.SpokeConfig{Machine: self,
+			Sessions: *n.all[[2]int{self, launcher}], Site: at}), at})
+	}
+	n.hub = relay.NewHub(hub)
 	signal.Notify(n.signals, Isolate, Interrupt)
 	n.serving.Go(func() {
 		for s := range n.signals {
@@ -91,18 +118,19 @@ func (n *network) open(sites []*site.Site, o Network) error {
 	return nil
 }
 
-func (n *network) config(at *site.Site, self, peer int, on session.Stream) session.Config {
-	o := &n.options
+func (n *network) config(self, peer int, on session.Stream) session.Config {
+	o := &n.options.Network
 	cfg := session.Config{Self: self, Peer: peer, Stream: on,
-		Identity:       session.Identity{Cluster: "test", Incarnation: uint64(self + 1)},
+		Identity:       session.Identity{Cluster: "test", Incarnation: uint64(self + 2)},
 		ConnectTimeout: time.Minute, PeerTimeout: cmp.Or(o.PeerTimeout, 3*time.Second),
 		Window: cmp.Or(o.Window, time.Minute), ResendBytes: 1 << 20,
-		Apply:   func(h session.Header, body []byte) error { return at.Apply(peer, on, h, body) },
-		Changed: func(s session.State) { at.Changed(peer, on, s) },
-		Acked:   func() { at.Acked(peer, on) }}
+		Apply:   func(h session.Header, body []byte) error { return n.apply(self, peer, on, h, body) },
+		Changed: func(s session.State) { n.changed(self, peer, on, s) },
+		Acked:   func() { n.acked(self, peer, on) }}
 	if self < peer {
 		dials := 0
 		cfg.Dial = func(context.Context) (session.Conn, error) {
+			<-n.ready
 			if dials++; dials > 1 {
 				n.note(fmt.Sprintf("machines %d and %d, %v: %s", self, peer, on, AgainText))
 			}
@@ -110,6 +138,40 @@ func (n *network) config(at *site.Site, self, peer int, on session.Stream) sessi
 		}
 	}
 	return cfg
+}
+
+// apply, changed and acked are those of session.Config.
+func (n *network) apply(self, peer int, on session.Stream, h session.Header, body []byte) error {
+	switch {
+	case self == launcher:
+		return n.hub.Apply(peer, on, h, body)
+	case peer == launcher:
+		return n.ends[self].spoke.Apply(on, h, body)
+	}
+	return n.ends[self].site.Apply(peer, on, h, body)
+}
+
+func (n *network) changed(self, peer int, on session.Stream, s session.State) {
+	<-n.ready
+	switch {
+	case self == launcher:
+		n.hub.Changed(peer, on, s)
+	case peer == launcher:
+		n.ends[self].spoke.Changed(on, s)
+	default:
+		n.ends[self].site.Changed(peer, on, s)
+	}
+}
+
+func (n *network) acked(self, peer int, on session.Stream) {
+	switch {
+	case self == launcher:
+		n.hub.Acked(peer, on)
+	case peer == launcher:
+		n.ends[self].spoke.Acked(on)
+	default:
+		n.ends[self].site.Acked(peer, on)
+	}
 }
 
 // second is the machine that Isolate is about.
@@ -122,7 +184,8 @@ func (n *network) dial(from, to int) (session.Conn, error) {
 	if n.gone && (from == second || to == second) {
 		return nil, errors.New("no route")
 	}
-	f := &pipetest.Faults{Left: -1, DelayMax: n.options.DelayMax, Rand: rand.New(rand.NewPCG(n.rng.Uint64(), 0))}
+	f := &pipetest.Faults{Left: -1, DelayMax: n.options.Network.DelayMax,
+		Rand: rand.New(rand.NewPCG(n.rng.Uint64(), 0))}
 	if n.left > 0 {
 		n.left--
 		f.Left = n.rng.IntN(200)
@@ -153,7 +216,7 @@ func (n *network) accept(c session.Conn, from, to int) {
 		session.Refuse(c, err)
 		return
 	}
-	_ = n.all[to][from][h.Stream].Accept(c, h) // who is refused dials again
+	_ = n.all[[2]int{to, from}][h.Stream].Accept(c, h) // who is refused dials again
 }
 
 // cut ends connections: all, or those of the second machine, which gets no more.
@@ -168,23 +231,24 @@ func (n *network) cut(off bool) {
 	}
 }
 
-// close ends all sessions.
+// close ends all.
 func (n *network) close() {
+	if n.hub == nil {
+		return
+	}
+	n.hub.Close()
+	for _, e := range n.ends {
+		e.spoke.Close()
+	}
 	var all sync.WaitGroup
-	for _, peers := range n.all {
-		for _, both := range peers {
-			for _, s := range both {
-				if s != nil {
-					all.Go(func() { s.Close("the run is over") })
-				}
-			}
+	for _, both := range n.all {
+		for _, s := range both {
+			all.Go(func() { s.Close("the run is over") })
 		}
 	}
 	all.Wait()
-	if n.signals != nil {
-		signal.Stop(n.signals)
-		close(n.signals)
-	}
+	signal.Stop(n.signals)
+	close(n.signals)
 	n.cut(false)
 	n.serving.Wait()
 }
