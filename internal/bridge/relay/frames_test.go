@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/disco-sim/disco/internal/child"
+	"github.com/disco-sim/disco/internal/machine"
 	"github.com/disco-sim/disco/internal/session"
 	"github.com/disco-sim/disco/internal/worker"
 	"github.com/disco-sim/disco/internal/workerproc"
@@ -229,6 +230,9 @@ func FuzzFrames(f *testing.F) {
 		r.serving.Wait()
 	})
 	f.Fuzz(func(t *testing.T, of uint8, body []byte) {
+		if plansMuch(body) {
+			t.Skip("a plan of so much memory is carried out")
+		}
 		on := session.Express
 		if session.Type(of) == session.Blob {
 			on = session.Bulk
@@ -245,4 +249,14 @@ func FuzzFrames(f *testing.F) {
 			}
 		}
 	})
+}
+
+// plansMuch reports whether a process frame has a plan with more input than a test should make.
+func plansMuch(body []byte) bool {
+	var it item
+	if _, err := it.parsePacket(body); err != nil || it.packet.Kind != child.KindPlan {
+		return false
+	}
+	p, err := machine.ParsePlan(it.packet.Body.(*child.PlanBody).Plan)
+	return err == nil && p.InputBytes > 1<<16
 }
