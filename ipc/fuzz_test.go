@@ -20,17 +20,26 @@ func fuzzConfig(t testing.TB) *ListenConfig {
 }
 
 // Whatever stands in a packet: what is let through is within the limits, and the rest
-// is refused with one of two errors and a text that can be shown.
+// is refused with one of four errors and a text that can be shown.
 func FuzzPackets(f *testing.F) {
 	h := hello{files: 2, laneSize: 8192, poolSize: 1 << 20, laneID: 3, poolID: 5}
 	w := welcome{number: 7, boardSize: boardBytes, boardID: 9}
 	no := welcome{status: statusRefused, reason: strings.Repeat("because ", 40)}
-	for _, b := range [][]byte{h.encode(), w.encode(), no.encode(), nil, make([]byte, packetBytes)} {
+	far := h
+	far.target = target{1 << 12, 256, 1 << 20, "h2:7400", "name"}
+	for _, b := range [][]byte{h.encode(), w.encode(), no.encode(), far.encode(), nil, make([]byte, packetBytes)} {
 		f.Add(b, 2)
 		f.Add(b, 1)
 	}
-	cfg := fuzzConfig(f)
+	cfg, gateway := fuzzConfig(f), fuzzConfig(f)
+	gateway.gateway = true
 	f.Fuzz(func(t *testing.T, packet []byte, files int) {
+		if h, err := parseHello(packet, files, gateway); err != nil {
+			checkText(t, err)
+		} else if limits := h.target.config(true); h.target.address == "" || checkName(h.target.name) != nil ||
+			limits.validate() != nil {
+			t.Fatalf("let through a gateway: %+v", h)
+		}
 		h, err := parseHello(packet, files, cfg)
 		switch {
 		case err != nil:
@@ -52,8 +61,9 @@ func FuzzPackets(f *testing.F) {
 
 func checkText(t *testing.T, err error) {
 	t.Helper()
-	if !errors.Is(err, ErrRefused) && !errors.Is(err, ErrProtocol) ||
-		strings.ContainsFunc(err.Error(), func(r rune) bool { return r < ' ' }) {
+	kinds := []error{ErrRefused, ErrProtocol, ErrNoReceiver, ErrNoAnswer}
+	promised := slices.ContainsFunc(kinds, func(kind error) bool { return errors.Is(err, kind) })
+	if !promised || strings.ContainsFunc(err.Error(), func(r rune) bool { return r < ' ' }) {
 		t.Fatalf("%q", err)
 	}
 }
@@ -62,6 +72,18 @@ func TestPacketsComeBack(t *testing.T) {
 	h := hello{files: 1, laneSize: 8192, laneID: 3}
 	if got, err := parseHello(h.encode(), 1, fuzzConfig(t)); err != nil || got != h {
 		t.Errorf("%+v, %v, want %+v", got, err, h)
+	}
+	gateway := fuzzConfig(t)
+	gateway.gateway = true
+	if _, err := parseHello(h.encode(), 1, gateway); !errors.Is(err, ErrProtocol) {
+		t.Errorf("a hello without a target to a gateway: %v", err)
+	}
+	h.target = target{1 << 12, 256, 1 << 20, "[::1]:7400", "name"}
+	if got, err := parseHello(h.encode(), 1, gateway); err != nil || got != h {
+		t.Errorf("%+v, %v, want %+v", got, err, h)
+	}
+	if _, err := parseHello(h.encode(), 1, fuzzConfig(t)); !errors.Is(err, ErrProtocol) {
+		t.Errorf("a hello with a target to a receiver: %v", err)
 	}
 	w := welcome{number: 7, boardSize: boardBytes, boardID: 9}
 	if got, err := parseWelcome(w.encode(), 1); err != nil || got != w {
