@@ -80,19 +80,15 @@ func notify(c chan struct{}) {
 	}
 }
 
-// changed takes a new state of the session. It reports whether that was its end.
+// changed takes a new state of the session. It reports whether that was its end, which end is to follow.
 func (c *carrier) changed(s session.State) (over bool) {
-	switch s {
-	case session.Up:
+	if s == session.Up {
 		c.mu.Lock()
 		c.again = true
 		c.mu.Unlock()
 		notify(c.wake)
-	case session.Lost, session.Ended:
-		c.end()
-		return true
 	}
-	return false
+	return s == session.Lost || s == session.Ended
 }
 
 // end ends every wait for something to be sent, or to come.

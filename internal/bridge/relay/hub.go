@@ -3,7 +3,6 @@
 package relay
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"sync"
@@ -115,13 +114,12 @@ func (h *Hub) await(s *hubSet, ready func() bool) error {
 	}
 }
 
-// sharing is the number of a set that has the same input as o, of all machines of whose plan some part was made there
-// before: o's own where there is none. The caller holds h.mu.
+// sharing is the number of a set that a machine has made and that has the same input as o; o's own where there is none.
+// The caller holds h.mu.
 func (h *Hub) sharing(o *child.Order, on int) int {
 	for number, s := range h.sets {
 		p := s.parts[on]
-		if p != nil && p.made && !s.closed && len(s.order.Input.Body()) == len(o.Input.Body()) &&
-			bytes.Equal(s.order.Input.Body(), o.Input.Body()) {
+		if p != nil && p.made && !s.closed && s.order.Input.ID() == o.Input.ID() {
 			return number
 		}
 	}

@@ -179,13 +179,11 @@ func (s *hubSet) Start(index int, spec child.Spec) {
 	s.send(m, child.KindStart, &child.StartBody{Worker: index, Threads: spec.Threads, Trace: spec.Trace != nil,
 		Profile: spec.Profile != nil})
 	s.serving.Go(w.passDown)
+	s.serving.Go(w.store)
 	s.serving.Go(func() {
-		var storing sync.WaitGroup
-		storing.Go(w.store)
 		w.passUp()
-		w.stop()
-		storing.Wait()
-		w.spec.Close()
+		w.express.stop()
+		w.bulk.stop()
 	})
 }
 
@@ -195,13 +193,6 @@ func fileFrom(f *os.File) int64 {
 		return -1
 	}
 	return 0
-}
-
-// stop ends what waits for the worker.
-func (w *hubWorker) stop() {
-	w.express.stop()
-	w.bulk.stop()
-	w.spec.Control.Close()
 }
 
 // passDown passes on what the launcher sends the worker.
@@ -253,13 +244,15 @@ func (w *hubWorker) passUp() {
 // finish ends the worker's control stream, with the last numbers of its board.
 func (w *hubWorker) finish(numbers []byte) {
 	w.spec.Control.Close()
-	w.s.h.mu.Lock()
-	defer w.s.h.mu.Unlock()
-	if w.shown = true; len(numbers) == 0 || w.s.closed {
-		return
+	h := w.s.h
+	h.mu.Lock()
+	var err error
+	if w.shown = true; len(numbers) > 0 && !w.s.closed {
+		err = w.s.show(w.index, parseNumbers(numbers))
 	}
-	if err := w.s.show(w.index, parseNumbers(numbers)); err != nil {
-		w.s.h.cfg.To.Note(err.Error())
+	h.mu.Unlock()
+	if err != nil {
+		h.cfg.To.Note(err.Error())
 	}
 }
 
@@ -332,6 +325,11 @@ func (s *hubSet) Close() {
 		}
 	}
 	s.serving.Wait()
+	for _, w := range s.workers {
+		if w != nil {
+			w.spec.Close()
+		}
+	}
 	if !begun {
 		return
 	}

@@ -161,7 +161,11 @@ func (sp *Spoke) plan(p *child.Packet, sharing int) error {
 }
 
 // Changed takes a new state of a session.
-func (sp *Spoke) Changed(on session.Stream, s session.State) { sp.carrier(on).changed(s) }
+func (sp *Spoke) Changed(on session.Stream, s session.State) {
+	if c := sp.carrier(on); c.changed(s) {
+		c.end()
+	}
+}
 
 // Acked takes that a session has room.
 func (sp *Spoke) Acked(on session.Stream) { notify(sp.carrier(on).room) }

@@ -164,9 +164,9 @@ func TestSharedInput(t *testing.T) {
 			continue
 		}
 		m := r.newOrder(set, 1<<20, machine)
-		copy(m.order.Input.Body(), sets[0].order.Input.Body())
-		if set == 3 {
-			m.order.Input.Body()[1<<19]++
+		if set < 3 {
+			m.order.Input.Close()
+			m.order.Input = sets[0].order.Input
 		}
 		var err error
 		if m.ws, _, err = r.hub.Make(m.order); err != nil {
@@ -178,14 +178,16 @@ func TestSharedInput(t *testing.T) {
 	if at(0, 0) != at(0, 1) || at(0, 0) == at(0, 3) || at(0, 0) == at(1, 2) {
 		t.Error("sets share an input that they shouldn't, or don't share one")
 	}
-	sets[0].close()
+	sets[0].ws.Close()
 	until(t, "the end of set 0", func() bool { return r.spokes[0].worker(0, 0) == nil && r.sets(0) == 2 })
 	for set := 1; set < 4; set++ {
 		m := r.sites[sets[set].order.Plan.Machine[0]].sets[set]
 		if !bytes.Equal(m.order.Input.Body(), sets[set].order.Input.Body()) {
 			t.Errorf("set %d has another input", set)
 		}
-		sets[set].close()
+	}
+	for _, m := range sets {
+		m.close()
 	}
 }
 
