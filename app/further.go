@@ -82,7 +82,7 @@ func Become(program, name string, args []string) error {
 func missing(path, program string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s isn't there, nor in PATH: `make build` makes it beside this program, or install it "+
-			"into the same folder: go install github.com/disco-sim/disco/cmd/%s@%s", path, program, Version())
+			"into the same folder: go install github.com/disco-sim/disco/cmd/%s@%s", path, program, installVersion())
 	}
 	return fmt.Errorf("%s: %w", path, err)
 }

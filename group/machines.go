@@ -386,7 +386,8 @@ func (m *shownMachine) row() []string {
 	if offset > 0 {
 		sign = "+"
 	}
-	return []string{m.Name, m.State, fmt.Sprint(m.Slots), fmt.Sprint(m.Free), m.Version, m.Digest[:8],
+	version, _, _ := strings.Cut(m.Version, " ") // without the commit, which --json has
+	return []string{m.Name, m.State, fmt.Sprint(m.Slots), fmt.Sprint(m.Free), version, m.Digest[:8],
 		fmt.Sprintf("%.2f of %d", m.Load, m.Processors), seconds(m.RoundTrip).Round(time.Microsecond).String(),
 		sign + offset.String(), strings.Join(runs, ", ")}
 }

@@ -274,11 +274,11 @@ func (l *Launch) threads(plan *machine.Plan, on int32) (workers, each int) {
 	return workers, 1
 }
 
-// crowded tells whether more threads of workers that have nodes, and of a bridge's pumps, wait for each other on a
+// crowded tells whether more threads of workers that have nodes, and of a bridge, wait for each other on a
 // machine than can run there at once.
 func (l *Launch) crowded(plan *machine.Plan, on int32) bool {
 	workers, each := l.threads(plan, on)
-	return workers*each+plan.Others(int(on)) > l.cfg.machineProcessors(on)
+	return workers*each+plan.BridgeThreads(int(on)) > l.cfg.machineProcessors(on)
 }
 
 // Processors is how many of the workers can run at once.

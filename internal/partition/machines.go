@@ -398,7 +398,7 @@ func (m *Machines) Text(names []string, n *Network) []string {
 			continue
 		}
 		used++
-		lines = append(lines, fmt.Sprintf("  %s: %d workers in %d slots", names[i], workers, n.Slots[i]))
+		lines = append(lines, fmt.Sprintf("  %s: %d of its %d slots", names[i], workers, n.Slots[i]))
 	}
 	lines = append([]string{fmt.Sprintf("%d workers on %d of %d machines", len(m.Of), used, len(count))}, lines...)
 	for i := range count {

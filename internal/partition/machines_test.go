@@ -259,8 +259,8 @@ func TestMachinesText(t *testing.T) {
 	}
 	got := strings.Join(m.Text([]string{"h1:7400", "h2:7400", "h3:7400"}, n), "\n")
 	const want = `4 workers on 2 of 3 machines
-  h1:7400: 2 workers in 2 slots
-  h2:7400: 2 workers in 2 slots
+  h1:7400: 2 of its 2 slots
+  h2:7400: 2 of its 2 slots
   h3:7400: none of its 1 slots
   h1:7400 to h2:7400: round trip about 122 µs, about 1.07e+03 MB/s
   0.0 % of the events between workers go between machines; a simulated second is predicted to wait ` +

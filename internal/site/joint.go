@@ -138,7 +138,7 @@ func (j *joint) lane(s *set, cfg *bridge.Config, from, to int) {
 	cfg.In = append(cfg.In, l)
 }
 
-// crowded tells whether more threads wait for each other here than can run at once: those of workers and of pumps.
+// crowded tells whether more threads wait for each other here than can run at once: those of workers and of the bridge.
 func (s *set) crowded() bool {
 	plan, threads := &s.order.Plan, 0
 	for _, m := range plan.Machine {
@@ -149,7 +149,7 @@ func (s *set) crowded() bool {
 	if plan.Tuning.Ingress == worker.IngressGoroutine {
 		threads *= 2
 	}
-	return threads+plan.Others(s.site.cfg.Machine) > s.site.cfg.Processors
+	return threads+plan.BridgeThreads(s.site.cfg.Machine) > s.site.cfg.Processors
 }
 
 // shown implements bridge.Config.Shown.
