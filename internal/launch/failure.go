@@ -89,12 +89,13 @@ func (e *WorkerError) Error() string {
 
 // short is what happened, without the worker's output.
 func (e *WorkerError) short() string {
+	if e.Lost && e.Reason == "" {
+		return e.loss()
+	}
 	first, rest, more := strings.Cut(e.Reason, "\n")
 	name := workerName(e.Worker, e.Machine)
 	text := fmt.Sprintf("%s failed: %s", name, first)
 	switch {
-	case e.Lost && e.Reason == "":
-		text = fmt.Sprintf("%s was lost: %s", name, e.Status)
 	case e.Died && e.Early:
 		text = fmt.Sprintf("%s ended too early, with %s: does a handler call os.Exit? It ended", name, e.Status)
 	case e.Died:
@@ -120,6 +121,26 @@ func (e *WorkerError) short() string {
 	}
 	if more && !e.Died {
 		text += "\n" + rest
+	}
+	return text
+}
+
+// loss is what happened to a machine. Which of its workers was missed first, or of those of a machine that has ended
+// because of it, says nothing.
+func (e *WorkerError) loss() string {
+	text := "a machine was lost: " + e.Status
+	switch {
+	case e.Phase == PhaseStart:
+		text += "; the workers were starting"
+	case e.Phase == PhasePrepare:
+		text += fmt.Sprintf("; replication %d was being prepared", e.Replication)
+	case e.Phase == PhaseExit:
+		text += "; all results had come"
+	case e.Phase == PhaseRun && e.ReachedKnown:
+		text += fmt.Sprintf("; %s had reached %.6g simulated seconds in replication %d", workerName(e.Worker, e.Machine),
+			e.Reached, e.Replication)
+	case e.Phase == PhaseRun:
+		text += fmt.Sprintf("; replication %d had begun", e.Replication)
 	}
 	return text
 }

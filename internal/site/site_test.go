@@ -82,7 +82,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// Threads of workers and of pumps are counted.
+// Threads of workers and of the bridge are counted.
 func TestCrowded(t *testing.T) {
 	plan := machine.NewPlan([]int32{0, 0, 1, 2}, [][]float64{{0, 1, 1, 1}, {1, 0, 1, 1}, {1, 1, 0, 1}, {1, 1, 1, 0}},
 		worker.DefaultTuning(), machine.WindowBytesDefault)
@@ -91,8 +91,8 @@ func TestCrowded(t *testing.T) {
 		ingress             string
 		crowded             bool
 	}{
-		{0, 4, worker.IngressDuty, false}, {0, 3, worker.IngressDuty, true}, {1, 3, worker.IngressDuty, false},
-		{1, 2, worker.IngressDuty, true}, {1, 3, worker.IngressGoroutine, true}, {1, 4, worker.IngressGoroutine, false},
+		{0, 6, worker.IngressDuty, false}, {0, 5, worker.IngressDuty, true}, {1, 5, worker.IngressDuty, false},
+		{1, 4, worker.IngressDuty, true}, {1, 5, worker.IngressGoroutine, true}, {1, 6, worker.IngressGoroutine, false},
 	} {
 		plan.Tuning.Ingress = c.ingress
 		s := &set{site: New(Config{Machine: c.machine, Processors: c.processors}), order: child.Order{Plan: plan}}

@@ -5,6 +5,7 @@ package relay
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -296,7 +297,10 @@ func (h *Hub) report(m *peer) {
 		case *child.TextBody:
 			h.cfg.To.Note(m.name + ": " + b.Text)
 		case *child.FailedBody:
-			err := fmt.Errorf("%s: %s", m.name, b.Text)
+			err := errors.New(b.Text)
+			if !strings.HasPrefix(b.Text, m.name) {
+				err = fmt.Errorf("%s: %s", m.name, b.Text)
+			}
 			if b.Refused {
 				err = child.Refuse(err)
 			}
