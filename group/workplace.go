@@ -3,6 +3,7 @@
 package group
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -70,5 +71,16 @@ func (w *workplace) Acked(machine int, on session.Stream) {
 // Make implements relay.Site.
 func (w *workplace) Make(o child.Order, to relay.Reporter) (relay.Workers, string, error) {
 	w.ready()
-	return w.site.Make(o, to)
+	return w.site.Make(o, reporter{to})
+}
+
+// reporter reports what a site does.
+type reporter struct{ relay.Reporter }
+
+// Fail reports an error, but not that another machine has ended a session: sessions report that with the reason, which
+// may lie on a third machine.
+func (r reporter) Fail(err error) {
+	if ended := (*session.EndError)(nil); !errors.As(err, &ended) {
+		r.Reporter.Fail(err)
+	}
 }

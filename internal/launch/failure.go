@@ -137,8 +137,8 @@ func (e *WorkerError) loss() string {
 	case e.Phase == PhaseExit:
 		text += "; all results had come"
 	case e.Phase == PhaseRun && e.ReachedKnown:
-		text += fmt.Sprintf("; %s had reached %.6g simulated seconds in replication %d", workerName(e.Worker, e.Machine),
-			e.Reached, e.Replication)
+		text += fmt.Sprintf("; %s had reached %.6g simulated seconds in replication %d",
+			workerName(e.Worker, e.Machine), e.Reached, e.Replication)
 	case e.Phase == PhaseRun:
 		text += fmt.Sprintf("; replication %d had begun", e.Replication)
 	}

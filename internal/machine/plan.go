@@ -60,9 +60,9 @@ func (p *Plan) Others(self int) (others int) {
 	return others
 }
 
-// BridgeThreads is how many threads of self's bridge work at the same time as its workers, for each other machine two: the
-// pump, and whoever receives. With the second one counted, PHOLD with short lookaheads over two machines of one worker,
-// all on two processors, does 1.4 times as many events a second (median of 5 runs in turn, 1.2 to 3.4).
+// BridgeThreads is how many threads of self's bridge work at the same time as its workers, for each other machine two:
+// the pump, and whoever receives. With the second one counted, PHOLD with short lookaheads over two machines of one
+// worker, all on two processors, does 1.4 times as many events a second (median of 5 runs in turn, 1.2 to 3.4).
 func (p *Plan) BridgeThreads(self int) int { return 2 * p.Others(self) }
 
 // Append appends the encoded plan to b. p must pass Check.
