@@ -80,7 +80,9 @@ func parseBatch(body []byte) (h batch, rest []byte, err error) {
 func putRecord(b []byte, n int, payload uint32) {
 	le.PutUint32(b, uint32(n))
 	le.PutUint32(b[4:], payload)
-	clear(b[recordHead+n : recordHead+padded(n)])
+	if end := padded(n); end > n {
+		clear(b[recordHead+n : recordHead+end])
+	}
 }
 
 // parseRecord reads the first record of what is left of a frame, which is at byte at of its body: at most most bytes

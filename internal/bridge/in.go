@@ -42,7 +42,8 @@ type inLane struct {
 type credit struct {
 	size    uint64 // of the window; immutable
 	came    uint64
-	moved   atomic.Uint64
+	held    uint64        // has moved on since store
+	moved   atomic.Uint64 // up to the newest store
 	granted atomic.Uint64 // granted so far; of who sends the frames with it
 }
 
@@ -200,11 +201,17 @@ func (l *inLane) takeRecord(rec []byte, payload uint32, old bool) error {
 	return nil
 }
 
-func (c *credit) move(n uint64) {
-	if moved := c.moved.Load(); moved != shut {
+// move counts what has gone on.
+func (c *credit) move(n uint64) { c.held += n }
+
+// store shows what has gone on to who sends credits, once for all records of a frame, as that of window. What the peer
+// was granted stems from earlier ones, so take holds it against enough.
+func (c *credit) store() {
+	if moved := c.moved.Load(); c.held > 0 && moved != shut {
 		// SYNC POINT bridge-moved: stored before the doorbell is rung.
-		c.moved.Store(moved + n)
+		c.moved.Store(moved + c.held)
 	}
+	c.held = 0
 }
 
 // raise puts a bound into the slot, or behind the records that wait. One that another one follows there is forgotten.
@@ -325,7 +332,7 @@ func (l *inLane) end() error {
 // reset drops what waits, at the end of a replication.
 func (l *inLane) reset() {
 	for _, c := range []*credit{&l.records, &l.bytes} {
-		c.move(c.came - c.moved.Load())
+		c.held = c.came - c.moved.Load()
 	}
 	l.queue.clear()
 	l.parts.clear(l.out)

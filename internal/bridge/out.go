@@ -24,13 +24,15 @@ type outLane struct {
 	view    *shm.PoolView  // immutable; nil: none
 	quarter uint64         // of the ring's bytes; immutable
 
-	rec     []byte       // taken from the ring, and in no frame yet
-	cut     int          // bytes of it, if it is a long part, that are
-	bound   lane.Promise // read from the slot, and in no frame yet
-	kept    bool         // bound is such a one
-	belled  uint64       // position at which the worker's bell was looked at last
-	ended   bool         // nothing comes any more: the worker has closed, or nobody reads
-	payload uint32       // number of the last one
+	rec     []byte        // taken from the ring, and in no frame yet
+	kind    envelope.Kind // of rec, read once: its worker can still write to it
+	large   bool          // the data of rec go as a payload: they lie in a block, or there are many
+	cut     int           // bytes of it, if it is a long part, that are
+	bound   lane.Promise  // read from the slot, and in no frame yet
+	kept    bool          // bound is such a one
+	belled  uint64        // position at which the worker's bell was looked at last
+	ended   bool          // nothing comes any more: the worker has closed, or nobody reads
+	payload uint32        // number of the last one
 	ev      envelope.Event
 
 	records window // sent of them, granted by the other side
@@ -43,7 +45,8 @@ type outLane struct {
 // window is what may be sent, and what was. One goroutine sends.
 type window struct {
 	size    uint64        // immutable
-	sent    atomic.Uint64 // since the run began
+	taken   uint64        // since the run began, also what is in the frame under way; of who sends
+	sent    atomic.Uint64 // taken, up to the last whole frame
 	granted atomic.Uint64
 }
 
@@ -55,9 +58,12 @@ func (w *window) open(size int) {
 // left is how many bytes may be sent; the last one may be within a record that is longer.
 func (w *window) left() uint64 {
 	// SYNC POINT bridge-credit: the pump loads it in the pass behind the one in which it armed its doorbell.
-	granted, sent := w.granted.Load(), w.sent.Load()
-	return max(granted, sent) - sent
+	return max(w.granted.Load(), w.taken) - w.taken
 }
+
+// store shows what was taken to grant. It comes before the frame can be sent, once for all records of it: an atomic
+// store for each of them would wait until those before it are out of the processor's store buffer.
+func (w *window) store() { w.sent.Store(w.taken) }
 
 // grant takes a credit, and tells whether it is new.
 func (w *window) grant(n uint64) (bool, error) {
@@ -155,8 +161,15 @@ func (l *outLane) look() (end bool, err error) {
 	if found, allowed := wrongKind(rec, l.view != nil); found != "" {
 		return false, l.broken(fmt.Errorf("found %s, allowed: %s", found, allowed))
 	}
-	l.rec = rec
+	l.hold(rec)
 	return false, nil
+}
+
+// hold keeps a record that was taken out of the ring.
+func (l *outLane) hold(rec []byte) {
+	flags := rec[1]
+	l.rec, l.kind = rec, envelope.Kind(rec[0])
+	l.large = l.kind == envelope.KindEvent && (flags == flagBlock || flags == 0 && le.Uint32(rec[4:]) > payloadMost)
 }
 
 // due reports whether a bound may go, because everything before it has gone.
@@ -199,15 +212,19 @@ func (p *peer) takeRecords(l *outLane) (work bool, err error) {
 	p.unsent = true
 	var head batch
 	used := batchHead
-	for l.rec != nil && used+int(costOf(l.size())) <= len(body) && !p.busy(l) {
-		n, event, err := p.copyRecord(l, body[used:])
+	for l.rec != nil && !p.busy(l) {
+		n := l.size()
+		if used+int(costOf(n)) > len(body) {
+			break
+		}
+		event, err := p.copyRecord(l, n, body[used:])
 		if err != nil {
 			return false, err
 		}
 		used += int(costOf(n))
 		head.records++
 		head.events += event
-		l.records.sent.Add(costOf(n))
+		l.records.taken += costOf(n)
 		if l.rec != nil {
 			break // of a long part there is more
 		}
@@ -221,6 +238,7 @@ func (p *peer) takeRecords(l *outLane) (work bool, err error) {
 		head.bound, head.level, head.epoch = true, l.bound.Level, l.bound.Epoch
 		l.kept = false
 	}
+	l.records.store()
 	head.put(body)
 	p.express.Shrink(used)
 	p.b.detector.sent(p.rank, head.events)
@@ -239,22 +257,17 @@ const recordMost = session.BodyBytesMax - batchHead - recordHead
 
 // size is how long the record is in its frame.
 func (l *outLane) size() int {
-	head := envelope.EventHeaderBytes + int(le.Uint16(l.rec[2:]))
 	switch {
-	case envelope.Kind(l.rec[0]) == envelope.KindPart: // at most as much of it as has room in any frame
+	case l.kind == envelope.KindPart: // at most as much of it as has room in any frame
 		return envelope.PartHeaderBytes + min(len(l.rec)-envelope.PartHeaderBytes-l.cut, payloadMost)
-	case !l.large():
+	case !l.large:
 		return len(l.rec)
-	case l.rec[1] == flagBlock && len(l.rec) == head+envelope.BlockRefBytes && le.Uint32(l.rec[head+4:]) == 0:
+	}
+	head := envelope.EventHeaderBytes + int(le.Uint16(l.rec[2:]))
+	if l.rec[1] == flagBlock && len(l.rec) == head+envelope.BlockRefBytes && le.Uint32(l.rec[head+4:]) == 0 {
 		return head
 	}
 	return head + envelope.PartsRefBytes
-}
-
-// large reports whether the data go as a payload: they lie in a block, or there are many.
-func (l *outLane) large() bool {
-	return envelope.Kind(l.rec[0]) == envelope.KindEvent &&
-		(l.rec[1] == flagBlock || l.rec[1] == 0 && le.Uint32(l.rec[4:]) > payloadMost)
 }
 
 // flagBlock is the flag of an event whose data lie in a block; docs/format/envelope.md.
@@ -262,9 +275,9 @@ const flagBlock = 1
 
 // wrongKind is wrongRecord for what a worker here has put into the ring.
 func wrongKind(rec []byte, blocks bool) (found, allowed string) {
-	if len(rec) >= envelope.EventHeaderBytes && envelope.Kind(rec[0]) == envelope.KindEvent && blocks &&
-		rec[1] == flagBlock {
-		return "", ""
+	if len(rec) >= envelope.EventHeaderBytes && envelope.Kind(rec[0]) == envelope.KindEvent &&
+		(rec[1] == 0 || blocks && rec[1] == flagBlock) {
+		return "", "" // by far most of them
 	}
 	if found, allowed = wrongRecord(rec, 0); found == "" && envelope.Kind(rec[0]) == envelope.KindEvent &&
 		len(rec) < envelope.EventHeaderBytes {
@@ -275,20 +288,20 @@ func wrongKind(rec []byte, blocks bool) (found, allowed string) {
 
 // busy reports whether the next record has data inside that are to go as a payload while others that do are copied.
 func (p *peer) busy(l *outLane) bool {
-	return l.rec != nil && l.large() && l.rec[1] == 0 && l.jobs.copying()
+	return l.rec != nil && l.large && l.rec[1] == 0 && l.jobs.copying()
 }
 
-// copyRecord puts the record into a frame, and gives its length there, and 1 if it is an event.
-func (p *peer) copyRecord(l *outLane, b []byte) (n int, event uint32, err error) {
-	if envelope.Kind(l.rec[0]) == envelope.KindEvent {
+// copyRecord puts the record into a frame, where it is n bytes long, and gives 1 if it is an event.
+func (p *peer) copyRecord(l *outLane, n int, b []byte) (event uint32, err error) {
+	if l.kind == envelope.KindEvent {
 		event = 1
 	}
-	if n = l.size(); !l.large() {
+	if !l.large {
 		putRecord(b, n, 0)
 		if n == len(l.rec) {
 			copy(b[recordHead:], l.rec)
 			l.rec = nil
-			return n, event, nil
+			return event, nil
 		}
 		data := l.rec[envelope.PartHeaderBytes:]
 		next := l.cut + n - envelope.PartHeaderBytes
@@ -296,14 +309,14 @@ func (p *peer) copyRecord(l *outLane, b []byte) (n int, event uint32, err error)
 		if l.cut = next; next == len(data) {
 			l.rec, l.cut = nil, 0
 		}
-		return n, 0, nil
+		return 0, nil
 	}
 	if err := l.ev.Decode(l.rec); err != nil {
-		return 0, 0, l.broken(err)
+		return 0, l.broken(err)
 	}
 	job, err := l.job()
 	if err != nil {
-		return 0, 0, l.broken(err)
+		return 0, l.broken(err)
 	}
 	ev := l.ev
 	ev.Data, ev.InBlock, ev.Block, ev.Parts = nil, false, envelope.BlockRef{}, uint32(len(job.data))
@@ -312,7 +325,7 @@ func (p *peer) copyRecord(l *outLane, b []byte) (n int, event uint32, err error)
 	l.jobs.add(job)
 	l.rec = nil
 	p.wakeBulk()
-	return n, event, nil
+	return event, nil
 }
 
 // job makes what carries the data of the event. A block without any only goes back.
@@ -371,9 +384,9 @@ func (l *outLane) reset() error {
 			if found, allowed := wrongKind(rec, l.view != nil); found != "" {
 				return l.broken(fmt.Errorf("found %s, allowed: %s", found, allowed))
 			}
-			l.rec = rec
+			l.hold(rec)
 		}
-		if l.large() && l.rec[1] == flagBlock {
+		if l.large && l.rec[1] == flagBlock {
 			err := l.ev.Decode(l.rec)
 			if err == nil {
 				err = l.recv.Return(l.ev.Block.Block, l.ev.Block.Seq)

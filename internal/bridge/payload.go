@@ -142,7 +142,8 @@ func (p *peer) carryLane(l *outLane) (work bool, err error) {
 	c := chunk{j.id, uint32(len(j.data)), uint32(l.carried)}
 	c.put(body)
 	copy(body[payloadHead:], j.data[l.carried:l.carried+n])
-	l.bytes.sent.Add(costOfPayload(n))
+	l.bytes.taken += costOfPayload(n)
+	l.bytes.store()
 	if l.carried += n; l.carried == len(j.data) {
 		err = p.done(l, &j)
 	}

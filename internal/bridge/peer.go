@@ -232,6 +232,8 @@ func (p *peer) drain() (work bool, err error) {
 // note makes visible what was put into a lane's ring, and wakes whoever has something to do for it.
 func (p *peer) note(l *inLane) {
 	l.finish()
+	l.records.store()
+	l.bytes.store()
 	wake := l.records.due()
 	if waits := l.waits(); waits != l.waiting {
 		l.waiting = waits
