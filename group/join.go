@@ -434,7 +434,11 @@ func (j *joiner) measure(n *child.Network) error {
 				continue
 			}
 			k := j.sessions.pair(b)
-			j.measuring.Go(func() { j.measured <- measured{a, k.gauge.measure(b, k.sessions)} })
+			j.measuring.Go(func() {
+				m := measured{from: a}
+				j.hub.Alone(b, func() { m.way = k.gauge.measure(b, k.sessions) })
+				j.measured <- m
+			})
 		}
 		late := time.NewTimer(probesLimit + rateLimit + j.begin.PeerTimeout)
 		for ; waits > 0; waits-- {

@@ -71,6 +71,17 @@ func (m *peer) carrier(on session.Stream) *carrier {
 	return m.express
 }
 
+// Alone calls f while the hub sends nothing to a machine, so that f may use its sessions. What the hub has to send then
+// waits: f has to end by itself, and before Close.
+func (h *Hub) Alone(machine int, f func()) {
+	m := h.machines[machine]
+	m.express.turn.Lock()
+	defer m.express.turn.Unlock()
+	m.bulk.turn.Lock()
+	defer m.bulk.turn.Unlock()
+	f()
+}
+
 // Make has the machines of a plan make the memory of a set. It is a child.Host's: one goroutine calls it, for sets
 // whose numbers rise.
 func (h *Hub) Make(o child.Order) (w child.Workers, remark string, err error) {
