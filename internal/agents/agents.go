@@ -209,9 +209,10 @@ func (a *Agents) Run(ctx context.Context, n int, out io.Writer, args ...string) 
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = endLimit
 	var last bytes.Buffer
-	cmd.Stdout, cmd.Stderr = out, &last
+	cmd.Stderr = &last
 	if out != nil {
-		cmd.Stderr = io.MultiWriter(&last, out)
+		both := Locked(out)
+		cmd.Stdout, cmd.Stderr = both, io.MultiWriter(&last, both)
 	}
 	if err := cmd.Run(); err != nil {
 		return r, fmt.Errorf("agents: disco-run %s: %w: %s", strings.Join(args, " "), err,
