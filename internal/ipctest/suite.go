@@ -353,10 +353,8 @@ func testReceiverCloses(t *testing.T, open Opener) {
 	if err := <-done; !errors.Is(err, ipc.ErrClosed) {
 		t.Errorf("the sender that waited: %v", err)
 	}
-	Eventually(t, "the idle sender notices", func() bool { return idle.TrySend(nil) != nil })
-	if err := idle.TrySend(nil); !errors.Is(err, ipc.ErrClosed) {
-		t.Errorf("the idle sender: %v", err)
-	}
+	// Of a receiver far away it gets to know a moment later, until when its ring may be full.
+	Eventually(t, "the idle sender notices", func() bool { return errors.Is(idle.TrySend(nil), ipc.ErrClosed) })
 	for range 2 {
 		if _, err := r.Receive(Within(t)); !errors.Is(err, ipc.ErrClosed) {
 			t.Errorf("receiving after Close: %v", err)
