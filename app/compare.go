@@ -34,7 +34,7 @@ const comparedSeconds = 0.1
 func compare(ctx context.Context, cfg launch.Config, l *launch.Launch, screen *screen) (*launch.Outcome, *comparison,
 	error) {
 	parallel := cfg
-	parallel.Trace, parallel.Profiles = "", ""
+	parallel.Trace, parallel.Profiles, parallel.LastThere = "", "", false
 	sequential := parallel
 	sequential.Workers, sequential.Pins, sequential.Partition, sequential.Spread = 1, nil, "", ""
 	c := &comparison{Rounds: compareRounds}

@@ -217,6 +217,7 @@ func (p *program) printed(ctx context.Context, o *order, screen *screen) (err er
 
 // once runs the scenario once, or compares; what was read goes to read, where that isn't nil.
 func (p *program) once(ctx context.Context, o *order, screen *screen, read *scenario.Scenario) error {
+	o.config.LastThere = true
 	l, err := prepare(o.config)
 	screen.clear()
 	if err != nil {

@@ -86,6 +86,7 @@ func (p *program) sweep(ctx context.Context, o *order, doc *scenario.Document, s
 	all := &sweepDocument{File: o.file, Sweep: axes, Points: len(points), columns: o.columns}
 	for i, cfg := range launches {
 		screen.next(fmt.Sprintf("point %d of %d  ", i+1, len(points)), len(all.Rows) > 0)
+		cfg.LastThere = i == len(launches)-1
 		row, err := p.runPoint(ctx, o, cfg, points[i], screen)
 		screen.clear()
 		if row != nil {

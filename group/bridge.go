@@ -285,6 +285,8 @@ func (b *bridge) finish() error {
 		b.workplace.spoke.Close()
 	}
 	if b.sessions != nil {
+		b.measuring.Wait()
+		b.sessions.finish()
 		err = b.sessions.close("")
 	}
 	return errors.Join(err, b.stop())

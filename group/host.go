@@ -182,10 +182,12 @@ func (w *work) Take(m *offer.Message) error {
 	case m.Type == offer.TypeGo && w.begun && !w.went:
 		w.went = true
 		return nil // this is about the stream, which the bridge doesn't know
+	case m.Type == offer.TypeKeep && w.went:
+		return w.host.book.Keep(w.offer.Run, m.Keep.Slots) // about slots, of which the bridge knows nothing
 	case m.Type == offer.TypeMeasure && w.begun && !w.went:
 	case m.Type == offer.TypeDone && w.begun:
 	default:
-		return fmt.Errorf("offer: found a message %v, want begin, measure, go, done, in this order", m.Type)
+		return fmt.Errorf("offer: found a message %v, want begin, measure, go, keep, done, in this order", m.Type)
 	}
 	return w.send(m)
 }

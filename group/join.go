@@ -47,7 +47,7 @@ func runChild(c *app.Call) error {
 		return app.Usage("a run over machines starts this: `%s run FILE --machines MACHINES` (%v)", c.Program, err)
 	}
 	j := &joiner{call: c, to: to, measured: make(chan measured, offer.MachinesMax), changed: make(chan struct{}, 1),
-		up: map[[2]int]bool{}, gone: map[int]bool{}}
+		up: map[[2]int]bool{}, gone: map[int]bool{}, unused: map[int]bool{}}
 	j.close(to.Serve(j)) // the launcher was told of an error
 	return nil
 }
@@ -66,6 +66,7 @@ type joiner struct {
 	followed sync.WaitGroup
 
 	measuring sync.WaitGroup // by this process
+	freeing   sync.WaitGroup // of machines
 
 	mu      sync.Mutex
 	up      map[[2]int]bool // pairs of machines that are connected, as the first one says
@@ -75,6 +76,8 @@ type joiner struct {
 	known   bool            // the launcher has been told of the machines
 	made    bool            // there is a plan, or there will be none
 	went    bool            // the run outlives the streams of its offers
+	keeps   []int           // slots of each machine that the run keeps from the next plan on; nil: all
+	unused  map[int]bool    // machines of which it keeps none, and that may end
 	closing bool            // what ends now ends as it should
 }
 
@@ -334,10 +337,10 @@ func (j *joiner) follow() {
 func (j *joiner) report(r offer.Report) {
 	if r.Err != nil {
 		j.mu.Lock()
-		went := j.went
+		went, unused := j.went, j.unused[r.Machine]
 		j.mu.Unlock()
 		switch {
-		case errors.Is(r.Err, io.EOF): // it has said how the run has ended
+		case errors.Is(r.Err, io.EOF), unused: // it has said how the run has ended
 		case went:
 			j.to.Note(fmt.Sprintf("the agent of %s says nothing more about the run, which goes on as long as that "+
 				"machine is connected", j.name(r.Machine)))
@@ -371,7 +374,7 @@ func (j *joiner) report(r offer.Report) {
 // lose takes that a machine is lost for the run, and before it the one where that began.
 func (j *joiner) lose(l loss) {
 	j.mu.Lock()
-	hub, closing := j.hub, j.closing
+	hub, closing := j.hub, j.closing || j.unused[l.machine]
 	if !closing && j.failure == nil {
 		j.failure = errors.New(l.reason.text)
 		j.wake()
@@ -398,6 +401,10 @@ type reports struct {
 // Lost implements relay.Launcher. Before the first plan the launcher isn't told: the plan is refused.
 func (r reports) Lost(machine int, text string) {
 	r.j.mu.Lock()
+	if r.j.unused[machine] {
+		r.j.mu.Unlock()
+		return
+	}
 	made := r.j.made
 	if r.j.failure == nil {
 		r.j.failure = errors.New(text)
@@ -478,6 +485,26 @@ func rounds(n int) (all [][][2]int) {
 	return all
 }
 
+// Keep implements child.Host.
+func (j *joiner) Keep(slots []int) { j.keeps = slices.Clone(slots) }
+
+// free gives back what the run doesn't use: slots, and machines, which then end their part of it in order. A machine
+// that can't be reached has freed its slots, or does so when it finds that the run has ended.
+func (j *joiner) free() {
+	for m, slots := range j.keeps {
+		switch {
+		case slots > 0 && slots < j.run.Accepted(m).Slots:
+			_ = j.run.Keep(m, slots)
+		case slots == 0:
+			j.mu.Lock()
+			j.unused[m] = true
+			j.mu.Unlock()
+			j.freeing.Go(func() { j.hub.Alone(m, j.sessions.pair(m).finish) })
+		}
+	}
+	j.keeps = nil
+}
+
 // Make implements child.Host. What goes wrong before the run is on its way can be changed by who began it.
 func (j *joiner) Make(o child.Order) (child.Workers, string, error) {
 	j.mu.Lock()
@@ -503,6 +530,9 @@ func (j *joiner) Make(o child.Order) (child.Workers, string, error) {
 	case err != nil:
 		err = child.Refuse(err)
 	}
+	if err == nil {
+		j.free()
+	}
 	return w, remark, err
 }
 
@@ -526,6 +556,7 @@ func (j *joiner) close(err error) {
 		reason = "the launcher has ended the run before it began"
 	}
 	j.measuring.Wait()
+	j.freeing.Wait()
 	if j.hub != nil {
 		j.hub.Close()
 	}

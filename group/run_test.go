@@ -196,6 +196,60 @@ func runUnderWay(t *testing.T, m *machines, args ...string) (cmd *exec.Cmd, stde
 	return cmd, stderr
 }
 
+// TestUnusedMachines: once a run is placed, what it doesn't use is free: a slot of a machine, and a whole machine, on
+// which nothing of it is left; it goes on, and another run gets both. A sweep keeps all until its last point.
+func TestUnusedMachines(t *testing.T) {
+	m := startMachines(t, 3)
+	pins := filepath.Join(t.TempDir(), "pins") // with which machines are filled in their order
+	if err := os.WriteFile(pins, []byte("n0: 0\nn1: 1\nn2: 2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	over := append([]string{"--workers", "3", "--placement", pins, "--crash-dir", "none"}, generous...)
+	under := func(name string, args ...string) (*exec.Cmd, *bytes.Buffer) {
+		cmd, _, stderr := command(slices.Concat([]string{"run", scenarioFile(t, 1e9, ""), "--machines", m.file(t, 3),
+			"--name", name}, over, args)...)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = cmd.Process.Kill() })
+		return cmd, stderr
+	}
+	simulates := func(want ...int) { // with so many slots and workers of each machine
+		t.Helper()
+		for i, l := range m.listeners {
+			await(t, fmt.Sprint("slots and workers of machine ", i), func() bool {
+				workers, bridges := 0, bridgesOf(t, l.Process.Pid)
+				for _, pid := range bridges {
+					workers += len(bridgesOf(t, pid))
+				}
+				return m.status(t, i).Free == 2-want[i] && (len(bridges) > 0) == (want[i] > 0) &&
+					workers == min(want[i], 2-i)
+			})
+		}
+	}
+	end := func(cmd *exec.Cmd, stderr *bytes.Buffer) {
+		t.Helper()
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		if _ = cmd.Wait(); cmd.ProcessState.ExitCode() != 143 || strings.Contains(stderr.String(), "lost") {
+			t.Errorf("%v: %s", cmd.ProcessState, stderr)
+		}
+		m.free(t, 0, 1, 2)
+	}
+	first, said := under("first")
+	simulates(2, 1, 0)
+	others := machineFile(t, m.targets[2].Address, m.targets[1].Address)
+	got := results(t, append([]string{scenarioFile(t, 5, ""), "--machines", others}, over...)...)
+	if want := results(t, scenarioFile(t, 5, "")); got.Hash != want.Hash || got.Workers != 3 {
+		t.Errorf("%+v, want the hash %s of 3 workers", got, want.Hash)
+	}
+	simulates(2, 1, 0)
+	end(first, said)
+	sweep, said := under("sweep", "--sweep", "tokens=1,2")
+	simulates(2, 2, 2)
+	end(sweep, said)
+	m.stop(t)
+}
+
 // TestEndsOverMachines: whichever part of a run is killed, all of it ends on all machines; where there is somebody left
 // to say why, that is said with the machine's name.
 func TestEndsOverMachines(t *testing.T) {

@@ -88,6 +88,7 @@ type sessions struct {
 	all     map[int]*pair
 	dialers []*stream.Dialer
 	closing bool
+	leaving sync.WaitGroup // sessions that end before the others
 }
 
 // loss is a machine to which a session has ended.
@@ -124,6 +125,7 @@ type pair struct {
 	gauge    *gauge
 	states   [2]session.State
 	reported offer.ContactState
+	closing  bool // this run needs that machine no more
 }
 
 // newSessions starts them. What they have waits for serve.
@@ -170,8 +172,12 @@ func (l *sessions) config(p offer.Peer, k *pair, s session.Stream, peers int) se
 			if k.gauge.take(h, body) {
 				return nil
 			}
-			if h.Type == session.Blob && h.Lane == doneLane && p.Machine == launcherMachine {
-				l.cfg.done()
+			if h.Type == session.Blob && h.Lane == doneLane {
+				if p.Machine == launcherMachine {
+					l.cfg.done()
+				} else {
+					l.leave(p.Machine)
+				}
 				return nil
 			}
 			return l.Apply(p.Machine, s, h, body)
@@ -236,10 +242,10 @@ func (l *sessions) report(machine int, s session.Stream, state session.State) (l
 	}
 	report := offer.Contact{Machine: machine, State: k.reported}
 	switch {
-	case err != nil && !l.closing:
+	case err != nil && !l.closing && !k.closing:
 		lost = l.inWords(machine, k.title, err)
 		report.State, report.Text = offer.ContactLost, offer.Text(lost.text)
-	case l.closing:
+	case l.closing, k.closing:
 	case k.states == [2]session.State{session.Up, session.Up}:
 		report.State = offer.ContactUp
 	case state == session.Disconnected:
@@ -272,16 +278,36 @@ func (l *sessions) accept(c session.Conn, h session.Hello) error {
 	return k.sessions[h.Stream].Accept(c, h)
 }
 
-// doneLane marks the frame that the launcher sends last. It reaches a machine also where its agent's stream is gone.
+// doneLane marks the frame that a machine sends last: the launcher when it has done with the run on that machine, which
+// then sends it to the others. It reaches a machine also where its agent's stream is gone.
 const doneLane = gaugeLane - 1
 
-// finish tells all machines that the launcher has done with the run. Nobody sends anything behind it.
+// finish sends all machines that this one has done with the run. Nobody sends anything behind it.
 func (l *sessions) finish() {
 	for _, k := range l.all {
-		bulk := k.sessions[session.Bulk]
-		if _, ok := bulk.Frame(session.Header{Type: session.Blob, Lane: doneLane}, 0); ok {
-			_ = bulk.Flush() // where it can't be sent the session ends by its timeouts
-		}
+		k.finish()
+	}
+}
+
+func (k *pair) finish() {
+	bulk := k.sessions[session.Bulk]
+	if _, ok := bulk.Frame(session.Header{Type: session.Blob, Lane: doneLane}, 0); ok {
+		_ = bulk.Flush() // where it can't be sent the session ends by its timeouts
+	}
+}
+
+// leave ends the sessions with a machine that has done with the run, or that is not used, in order; it waits for
+// nothing. Whatever becomes of that machine isn't reported any more.
+func (l *sessions) leave(machine int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	k := l.all[machine]
+	if k.closing || l.closing {
+		return // it ends already
+	}
+	k.closing = true
+	for _, s := range k.sessions {
+		l.leaving.Go(func() { s.Close("") })
 	}
 }
 
@@ -304,13 +330,16 @@ func (l *sessions) close(reason string) error {
 		all.Go(func() { s.Close(reason) })
 	}
 	all.Wait()
+	l.leaving.Wait()
 	for _, d := range l.dialers { // this process may be about to exit
 		d.Wait()
 	}
 	var failures []error
-	for _, s := range sessions {
-		if err := s.Err(); err != nil && reason == "" {
-			failures = append(failures, err)
+	for _, k := range l.all {
+		for _, s := range k.sessions {
+			if s != nil && !k.closing && reason == "" && s.Err() != nil {
+				failures = append(failures, s.Err())
+			}
 		}
 	}
 	return errors.Join(failures...)

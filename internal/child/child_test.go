@@ -42,6 +42,7 @@ func TestPacketsTravel(t *testing.T) {
 	wiretest.Whole(t, Hello{Workers: 64, Run: "shop"}, (*Hello).fields)
 	wiretest.Whole(t, StartBody{Worker: 63, Threads: 2, Trace: true, Profile: true}, (*StartBody).fields)
 	wiretest.Whole(t, OutputBody{Worker: 1, Bytes: []byte("said")}, (*OutputBody).fields)
+	wiretest.Whole(t, KeepBody{Slots: []int{0, 64, 3}}, (*KeepBody).fields)
 	wiretest.Whole(t, LostBody{Machine: 2, Text: "cut off"}, (*LostBody).fields)
 	wiretest.Whole(t, FailedBody{Refused: true, Text: "no"}, (*FailedBody).fields)
 	wiretest.Whole(t, PlanBody{Plan: []byte{1}}, (*PlanBody).fields)
@@ -79,6 +80,12 @@ func (h *fakeHost) Make(o Order) (Workers, string, error) {
 		return nil, "", errors.New("the launcher has given up")
 	}
 	return &fakeWorkers{h, o}, "of fake pages", h.err
+}
+
+func (h *fakeHost) Keep(slots []int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.said = append(h.said, fmt.Sprint("keep ", slots))
 }
 
 type fakeWorkers struct {
@@ -235,6 +242,7 @@ func (j *joined) start(t *testing.T, s *Set, w int) machine.Worker {
 func TestCourseOfASet(t *testing.T) {
 	j := join(t)
 	defer j.close(t)
+	j.p.Keep([]int{2, 1})
 	s := j.make(t)
 	o := <-j.host.orders
 	if !reflect.DeepEqual(o.Plan.Machine, s.plan.Machine) || s.Pages() != "of fake pages" {
@@ -290,8 +298,9 @@ func TestCourseOfASet(t *testing.T) {
 		t.Error(err)
 	}
 	j.p.Close()
-	if want := []string{"start 2 2", "start 0 2", "release", "kill 0"}; !reflect.DeepEqual(j.host.said, want) ||
-		j.host.closed != 1 || strings.Contains(j.log.String(), "too late") {
+	want := []string{"keep [2 1]", "start 2 2", "start 0 2", "release", "kill 0"}
+	if !reflect.DeepEqual(j.host.said, want) || j.host.closed != 1 ||
+		strings.Contains(j.log.String(), "too late") {
 		t.Errorf("%q, closed %d times", j.host.said, j.host.closed)
 	}
 }
@@ -454,7 +463,7 @@ func TestHostileChild(t *testing.T) {
 		"another version":      {[]byte{2, byte(KindNote), 0, 0, 0, 0, 0, 0}, nil, "version 1"},
 		"a spare byte":         {[]byte{version, byte(KindNote), 0, 1, 0, 0, 0, 0}, nil, "found the header"},
 		"no type":              {[]byte{version, 0, 0, 0, 0, 0, 0, 0}, nil, "type 0"},
-		"a type too high":      {[]byte{version, 14, 0, 0, 0, 0, 0, 0}, nil, "type 14"},
+		"a type too high":      {[]byte{version, 15, 0, 0, 0, 0, 0, 0}, nil, "type 15"},
 		"a launcher's type":    {encoded(t, KindKill, 0, &WorkerBody{0}), nil, "kill, which the other end doesn't"},
 		"a body cut short":     {[]byte{version, byte(KindNote), 0, 0, 0, 0, 0, 0, 9, 0, 0, 0}, nil, "note: byte"},
 		"bytes behind":         {append(encoded(t, KindNote, 0, &TextBody{"x"}), 0), nil, "behind the last field"},
@@ -523,6 +532,8 @@ func TestHostileLauncher(t *testing.T) {
 		}
 		return f
 	}
+	many := encoded(t, KindKeep, 0, &KeepBody{[]int{1, 64}})
+	many[len(many)-8]++
 	for what, c := range map[string]struct {
 		packet []byte
 		files  []*os.File
@@ -548,6 +559,8 @@ func TestHostileLauncher(t *testing.T) {
 			"each of workers 0 to 2 once"},
 		"a worker too high": {encoded(t, KindStart, 0, &StartBody{Worker: 3}), files(1),
 			"each of workers 0 to 2 once"},
+		"slots of too few": {encoded(t, KindKeep, 0, &KeepBody{[]int{1}}), nil, "the slots of 1 machines, want 2"},
+		"too many slots":   {many, nil, "found 65 slots, want 0 to 64"},
 		"a kill of one not started": {encoded(t, KindKill, 0, &WorkerBody{1}), nil,
 			"worker 1, which wasn't started"},
 		"a set that isn't there": {encoded(t, KindRelease, 7, &NoBody{}), nil, "a set that isn't there"},

@@ -48,6 +48,7 @@ const (
 	KindLost
 	KindNote
 	KindFailed
+	KindKeep
 )
 
 // kinds says of each type who sends it, and how many descriptors come along.
@@ -70,6 +71,7 @@ var kinds = [...]struct {
 	KindLost:     {"lost", true, 0, 0, func() Body { return &LostBody{} }},
 	KindNote:     {"note", true, 0, 0, func() Body { return &TextBody{} }},
 	KindFailed:   {"failed", true, 0, 0, func() Body { return &FailedBody{} }},
+	KindKeep:     {"keep", false, 0, 0, func() Body { return &KeepBody{} }},
 }
 
 // String is the type's name in messages for people.
@@ -203,6 +205,20 @@ func (n *Network) fields(c *wire.Codec) {
 				c.Fail("found %v s between two machines, want 0 or more", v)
 			}
 		}
+	}
+}
+
+// KeepBody is how many slots of each machine are used from the next plan on.
+type KeepBody struct{ Slots []int }
+
+func (b *KeepBody) fields(c *wire.Codec) {
+	wire.List(c, &b.Slots, 8, func(n *int) {
+		if c.Int(n); *n < 0 || *n > worker.WorkersMax {
+			c.Fail("found %d slots, want 0 to %d", *n, worker.WorkersMax)
+		}
+	})
+	if len(b.Slots) > machine.MachinesMax {
+		c.Fail("found the slots of %d machines, want at most %d", len(b.Slots), machine.MachinesMax)
 	}
 }
 

@@ -125,6 +125,10 @@ func (p *Process) hello(cfg Config) error {
 // Network is the machines, and what was measured between them.
 func (p *Process) Network() Network { return p.known }
 
+// Keep says how many slots of each machine all sets use together that are made from now on. The others, and machines
+// without any, are free for other runs when the next one is made.
+func (p *Process) Keep(slots []int) { p.send(KindKeep, 0, &KeepBody{slots}) }
+
 // await waits for an answer of the child.
 func await[T any](p *Process, answer <-chan T, proceed func() error) (T, error) {
 	ticker := time.NewTicker(proceeds)

@@ -22,6 +22,10 @@ type Host interface {
 	// Machines finds the machines for a run.
 	Machines(h Hello, to *Launcher) (Network, error)
 
+	// Keep is about the sets that are made from now on: how many slots of each machine they use together. Others may
+	// be given back when the next one is made.
+	Keep(slots []int)
+
 	// Make makes the memory of a set on all machines. remark is for people, "": none.
 	Make(o Order) (w Workers, remark string, err error)
 }
@@ -162,6 +166,9 @@ func (l *Launcher) handle(h Host, m *packet) error {
 	if m.Kind == KindPlan {
 		return l.make(h, m)
 	}
+	if keep, ok := m.Body.(*KeepBody); ok {
+		return l.keep(h, keep.Slots)
+	}
 	s := l.sets[m.Set]
 	if s == nil || s.workers == nil && m.Kind != KindClose {
 		return errors.New("found a set that isn't there, or that wasn't made")
@@ -181,6 +188,15 @@ func (l *Launcher) handle(h Host, m *packet) error {
 		}
 		s.workers.Release()
 	}
+	return nil
+}
+
+// keep takes how many slots are used.
+func (l *Launcher) keep(h Host, slots []int) error {
+	if len(slots) != l.machines {
+		return fmt.Errorf("found the slots of %d machines, want %d", len(slots), l.machines)
+	}
+	h.Keep(slots)
 	return nil
 }
 

@@ -89,6 +89,10 @@ type Config struct {
 	// caller's, and is there for as long as the run is.
 	Machines *child.Process
 
+	// LastThere says that no other run of this process will be on Machines. What this one doesn't use of them is then
+	// free for others when it begins.
+	LastThere bool
+
 	// BridgeBytes is how much the windows of all lanes to other machines, and from them, have together on each machine;
 	// each has 16 KiB at least. 0: machine.WindowBytesDefault. It changes speed only.
 	BridgeBytes int

@@ -72,6 +72,19 @@ func (l *Launch) Machines() (machines []child.Machine, of []int32) {
 	return machines, l.plan.Machine
 }
 
+// keepMachines says how many slots the run uses, where no other run follows.
+func (l *Launch) keepMachines() {
+	machines, of := l.Machines()
+	if machines == nil || !l.cfg.LastThere {
+		return
+	}
+	slots := make([]int, len(machines))
+	for _, m := range of {
+		slots[m]++
+	}
+	l.cfg.Machines.Keep(slots)
+}
+
 // slots is how many workers the machines of the run take; where there is only this one, as many as there may be.
 func (cfg *Config) slots() (slots []int, text string) {
 	if cfg.Machines == nil {

@@ -85,6 +85,7 @@ func (l *Launch) Run(ctx context.Context) (*Outcome, error) {
 	if err := l.shareInput(); err != nil {
 		return nil, err
 	}
+	l.keepMachines()
 	schedule := newSchedule(l)
 	l.clock.enter(&l.clock.Start)
 	sets, err := l.startSets(ctx, schedule)

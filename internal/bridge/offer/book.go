@@ -116,6 +116,24 @@ func (b *Book) change() {
 	b.changed = make(chan struct{})
 }
 
+// Keep gives back all but so many slots of a run, of which it has more, or as many.
+func (b *Book) Keep(run [16]byte, slots int) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range b.runs {
+		e := &b.runs[i]
+		if e.offer.Run != run {
+			continue
+		}
+		if slots > e.slots {
+			return fmt.Errorf("offer: found %d slots to be kept, want at most %d, which the run has", slots, e.slots)
+		}
+		e.slots = slots
+		b.change()
+	}
+	return nil
+}
+
 // Free gives back what a run has.
 func (b *Book) Free(run [16]byte) {
 	b.mu.Lock()

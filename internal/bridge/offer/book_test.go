@@ -3,6 +3,8 @@
 package offer
 
 import (
+	"errors"
+	"strings"
 	"testing"
 )
 
@@ -65,7 +67,16 @@ func TestBook(t *testing.T) {
 	take(asked(2, func(o *Offer) { o.Slots = 0 }),
 		`slots wanted: 1, free: 0 of 4: the run "run a" from 10.0.0.9:5 has 3, `+
 			`the run "run b" from 10.0.0.9:5 has 1`)
-	b.Free([16]byte{5}) // one that isn't here
+	const more = "found 4 slots to be kept, want at most 3"
+	if err := b.Keep([16]byte{0}, 4); err == nil || !strings.Contains(err.Error(), more) {
+		t.Errorf("%v, want %q", err, more)
+	}
+	if err := errors.Join(b.Keep([16]byte{0}, 1), b.Keep([16]byte{5}, 9)); err != nil { // that one isn't here
+		t.Error(err)
+	}
+	take(asked(2, func(o *Offer) { o.Slots = 3 }), `slots wanted: 3, free: 2 of 4: the run "run a" from `+
+		`10.0.0.9:5 has 1, the run "run b" from 10.0.0.9:5 has 1`)
+	b.Free([16]byte{5}) // likewise
 	b.Free([16]byte{0})
 	take(asked(2, func(o *Offer) { o.Slots = 3 }), "")
 	b.End()

@@ -49,13 +49,14 @@ const (
 	TypeMeasure
 	TypeMeasured
 	TypeNote
+	TypeKeep
 	typeEnd
 )
 
 // String names the type as docs/format/offer.md does.
 func (t Type) String() string {
 	names := [...]string{"offer", "accepted", "refused", "begin", "go", "done", "quit", "contact", "ended", "status",
-		"order", "measure", "measured", "note"}
+		"order", "measure", "measured", "note", "keep"}
 	if t < TypeOffer || t >= typeEnd {
 		return fmt.Sprintf("type %d", uint32(t))
 	}
@@ -73,6 +74,7 @@ type Message struct {
 	Contact  *Contact
 	Measure  *Measure // measure, and measured with what came of it
 	Note     *Note
+	Keep     *Keep
 	Status   *Status
 	Order    *Order
 }
@@ -155,6 +157,9 @@ type Measure struct {
 
 // Note is a line of a bridge for people.
 type Note struct{ Text string }
+
+// Keep is how many of a run's slots it keeps; the others are free again.
+type Keep struct{ Slots int }
 
 // ContactState is what a bridge knows about another machine of its run.
 type ContactState uint32
@@ -276,6 +281,8 @@ func (m *Message) body(c *wire.Codec) {
 		part(c, &m.Measure, (*Measure).fields)
 	case TypeNote:
 		part(c, &m.Note, (*Note).fields)
+	case TypeKeep:
+		part(c, &m.Keep, (*Keep).fields)
 	case TypeGo, TypeDone:
 	default:
 		c.Fail("found no such type, want %d to %d", TypeOffer, typeEnd-1)
@@ -417,6 +424,8 @@ func (m *Measure) fields(c *wire.Codec) {
 }
 
 func (n *Note) fields(c *wire.Codec) { text(c, "note", &n.Text, 1, TextBytesMax) }
+
+func (k *Keep) fields(c *wire.Codec) { number(c, "slots", &k.Slots, 1, SlotsMax) }
 
 // peerTimeoutLeast is what a session allows.
 const peerTimeoutLeast = 12 * time.Millisecond

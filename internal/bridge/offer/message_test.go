@@ -38,7 +38,7 @@ func examples(t testing.TB) []*Message {
 		{Type: TypeOrder, Order: &Order{*o, "h1", "tls", 2}},
 		{Type: TypeMeasure, Measure: &Measure{Machine: 3}},
 		{Type: TypeMeasured, Measure: &Measure{3, time.Millisecond, 1e-9}},
-		{Type: TypeNote, Note: &Note{"what"}},
+		{Type: TypeNote, Note: &Note{"what"}}, {Type: TypeKeep, Keep: &Keep{2}},
 	}
 	if len(all) != int(typeEnd)-1 {
 		t.Fatalf("%d examples of %d types", len(all), typeEnd-1)
@@ -117,7 +117,7 @@ func TestBounds(t *testing.T) {
 			Slots:      1,
 			Processors: 1, Runs: manyRuns(65)}},
 		"insecure: found 3":                {Type: TypeOrder, Order: &Order{*examples(t)[0].Offer, "h", "", 3}},
-		"found no such type, want 1 to 14": {Type: typeEnd},
+		"found no such type, want 1 to 15": {Type: typeEnd},
 		"it has no body":                   {Type: TypeOffer},
 	} {
 		if _, err := Append(nil, m); err == nil || !strings.Contains(err.Error(), want) {

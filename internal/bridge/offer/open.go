@@ -173,6 +173,11 @@ func (r *Run) Begin(b Begin) error {
 // Go lets the run outlive its streams: from now on the bridges' sessions decide when it ends.
 func (r *Run) Go() error { return r.send(&Message{Type: TypeGo}) }
 
+// Keep gives back all but so many slots of a machine, behind Go.
+func (r *Run) Keep(machine, slots int) error {
+	return r.sendTo(machine, &Message{Type: TypeKeep, Keep: &Keep{slots}})
+}
+
 // Done lets the bridges end in order: each when all of its sessions have.
 func (r *Run) Done() error { return r.send(&Message{Type: TypeDone}) }
 

@@ -132,6 +132,9 @@ func (h *host) Machines(hello child.Hello, _ *child.Launcher) (child.Network, er
 	return known, h.net.open(known.Machines, o, h)
 }
 
+// Keep implements child.Host: there are no slots.
+func (h *host) Keep([]int) {}
+
 // Make implements child.Host.
 func (h *host) Make(o child.Order) (child.Workers, string, error) {
 	h.machines.Store(o.Set, o.Plan.Machine)
