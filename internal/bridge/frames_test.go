@@ -325,3 +325,36 @@ func FuzzFrames(f *testing.F) {
 		}
 	})
 }
+
+// TestRecordsThatChange: a worker that writes to a record again, at each moment behind its first look, changes bytes of
+// what is sent, and nothing that the bridge goes by.
+func TestRecordsThatChange(t *testing.T) {
+	for what, change := range map[string]func(rec []byte){
+		"its kind":           func(rec []byte) { rec[0] = byte(envelope.KindPart) },
+		"its flags to block": func(rec []byte) { rec[1] = flagBlock },
+		"its flags to parts": func(rec []byte) { rec[1] = flagParts },
+		"its headers":        func(rec []byte) { binary.LittleEndian.PutUint16(rec[2:], math.MaxUint16) },
+		"its length":         func(rec []byte) { binary.LittleEndian.PutUint32(rec[4:], 0) },
+		"everything":         func(rec []byte) { clear(rec) },
+	} {
+		for _, size := range []int{100, payloadMost + 1} {
+			a := newAlone(t)
+			l := a.out[0]
+			l.view = nil // no block can be sent on this lane
+			rec := event(size, 0)
+			must(t, l.hold(rec))
+			n := l.size()
+			change(rec)
+			if again := l.size(); again != n || a.busy(l) {
+				t.Errorf("%s of %d: it is %d bytes long, and was %d", what, size, again, n)
+			}
+			b := make([]byte, costOf(n))
+			if events, err := a.copyRecord(l, n, b); events != 1 || err != nil {
+				t.Errorf("%s of %d: %d events, %v", what, size, events, err)
+			}
+			if copied := l.jobs.copying(); copied != (size > payloadMost) {
+				t.Errorf("%s of %d: its data go as a payload: %v", what, size, copied)
+			}
+		}
+	}
+}

@@ -25,15 +25,15 @@ type outLane struct {
 	quarter uint64         // of the ring's bytes; immutable
 
 	rec     []byte        // taken from the ring, and in no frame yet
-	kind    envelope.Kind // of rec, read once: its worker can still write to it
-	large   bool          // the data of rec go as a payload: they lie in a block, or there are many
-	cut     int           // bytes of it, if it is a long part, that are
-	bound   lane.Promise  // read from the slot, and in no frame yet
-	kept    bool          // bound is such a one
-	belled  uint64        // position at which the worker's bell was looked at last
-	ended   bool          // nothing comes any more: the worker has closed, or nobody reads
-	payload uint32        // number of the last one
+	kind    envelope.Kind // of rec, read once, as is ev: its worker can still write to it
+	large   bool          // the data of rec go as a payload: they lie in a block, or there are many; it is ev
 	ev      envelope.Event
+	cut     int          // bytes of it, if it is a long part, that are
+	bound   lane.Promise // read from the slot, and in no frame yet
+	kept    bool         // bound is such a one
+	belled  uint64       // position at which the worker's bell was looked at last
+	ended   bool         // nothing comes any more: the worker has closed, or nobody reads
+	payload uint32       // number of the last one
 
 	records window // sent of them, granted by the other side
 	bytes   window // of payloads
@@ -158,18 +158,30 @@ func (l *outLane) look() (end bool, err error) {
 		}
 		return false, nil
 	}
-	if found, allowed := wrongKind(rec, l.view != nil); found != "" {
-		return false, l.broken(fmt.Errorf("found %s, allowed: %s", found, allowed))
-	}
-	l.hold(rec)
-	return false, nil
+	return false, l.hold(rec)
 }
 
-// hold keeps a record that was taken out of the ring.
-func (l *outLane) hold(rec []byte) {
-	flags := rec[1]
-	l.rec, l.kind = rec, envelope.Kind(rec[0])
-	l.large = l.kind == envelope.KindEvent && (flags == flagBlock || flags == 0 && le.Uint32(rec[4:]) > payloadMost)
+// hold keeps a record that was taken out of the ring. What the bridge goes by is read once, here.
+func (l *outLane) hold(rec []byte) error {
+	var head [envelope.PartHeaderBytes]byte
+	copy(head[:], rec)
+	kind, flags := envelope.Kind(head[0]), head[1]
+	if kind != envelope.KindEvent || flags != 0 || len(rec) < envelope.EventHeaderBytes { // by far most are such
+		if found, allowed := wrongKind(head[:], len(rec), l.view != nil); found != "" {
+			return l.broken(fmt.Errorf("found %s, allowed: %s", found, allowed))
+		}
+	}
+	large := kind == envelope.KindEvent && (flags == flagBlock || flags == 0 && le.Uint32(head[4:]) > payloadMost)
+	if large {
+		if err := l.ev.Decode(rec); err != nil {
+			return l.broken(err)
+		}
+		if l.ev.InBlock != (flags == flagBlock) || l.ev.Parts > 0 {
+			return l.broken(errors.New("found an event whose flags have changed behind its publication"))
+		}
+	}
+	l.rec, l.kind, l.large = rec, kind, large
+	return nil
 }
 
 // due reports whether a bound may go, because everything before it has gone.
@@ -263,8 +275,8 @@ func (l *outLane) size() int {
 	case !l.large:
 		return len(l.rec)
 	}
-	head := envelope.EventHeaderBytes + int(le.Uint16(l.rec[2:]))
-	if l.rec[1] == flagBlock && len(l.rec) == head+envelope.BlockRefBytes && le.Uint32(l.rec[head+4:]) == 0 {
+	head := envelope.EventHeaderBytes + len(l.ev.Headers)
+	if l.ev.Block.Length == 0 && len(l.ev.Data) == 0 {
 		return head
 	}
 	return head + envelope.PartsRefBytes
@@ -273,22 +285,22 @@ func (l *outLane) size() int {
 // flagBlock is the flag of an event whose data lie in a block; docs/format/envelope.md.
 const flagBlock = 1
 
-// wrongKind is wrongRecord for what a worker here has put into the ring.
-func wrongKind(rec []byte, blocks bool) (found, allowed string) {
-	if len(rec) >= envelope.EventHeaderBytes && envelope.Kind(rec[0]) == envelope.KindEvent &&
-		(rec[1] == 0 || blocks && rec[1] == flagBlock) {
-		return "", "" // by far most of them
+// wrongKind is wrongRecord for what a worker here has put into the ring: the head of a record of so many bytes.
+func wrongKind(head []byte, size int, blocks bool) (found, allowed string) {
+	switch event := envelope.Kind(head[0]) == envelope.KindEvent; {
+	case size < envelope.PartHeaderBytes:
+		return fmt.Sprint("a record of ", size), fmt.Sprint(envelope.PartHeaderBytes, " or more")
+	case event && size < envelope.EventHeaderBytes:
+		return fmt.Sprint("an event of ", size), fmt.Sprint(envelope.EventHeaderBytes, " or more")
+	case event && blocks && head[1] == flagBlock:
+		return "", ""
 	}
-	if found, allowed = wrongRecord(rec, 0); found == "" && envelope.Kind(rec[0]) == envelope.KindEvent &&
-		len(rec) < envelope.EventHeaderBytes {
-		return fmt.Sprint("an event of ", len(rec)), fmt.Sprint(envelope.EventHeaderBytes, " or more")
-	}
-	return found, allowed
+	return wrongRecord(head, 0)
 }
 
 // busy reports whether the next record has data inside that are to go as a payload while others that do are copied.
 func (p *peer) busy(l *outLane) bool {
-	return l.rec != nil && l.large && l.rec[1] == 0 && l.jobs.copying()
+	return l.rec != nil && l.large && !l.ev.InBlock && l.jobs.copying()
 }
 
 // copyRecord puts the record into a frame, where it is n bytes long, and gives 1 if it is an event.
@@ -310,9 +322,6 @@ func (p *peer) copyRecord(l *outLane, n int, b []byte) (event uint32, err error)
 			l.rec, l.cut = nil, 0
 		}
 		return 0, nil
-	}
-	if err := l.ev.Decode(l.rec); err != nil {
-		return 0, l.broken(err)
 	}
 	job, err := l.job()
 	if err != nil {
@@ -381,17 +390,12 @@ func (l *outLane) reset() error {
 			if rec == nil {
 				break
 			}
-			if found, allowed := wrongKind(rec, l.view != nil); found != "" {
-				return l.broken(fmt.Errorf("found %s, allowed: %s", found, allowed))
+			if err := l.hold(rec); err != nil {
+				return err
 			}
-			l.hold(rec)
 		}
-		if l.large && l.rec[1] == flagBlock {
-			err := l.ev.Decode(l.rec)
-			if err == nil {
-				err = l.recv.Return(l.ev.Block.Block, l.ev.Block.Seq)
-			}
-			if err != nil {
+		if l.large && l.ev.InBlock {
+			if err := l.recv.Return(l.ev.Block.Block, l.ev.Block.Seq); err != nil {
 				return l.broken(err)
 			}
 		}
