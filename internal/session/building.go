@@ -2,7 +2,11 @@
 
 package session
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/disco-sim/disco/internal/invariants"
+)
 
 // building is a message under way. It belongs to the goroutine that calls Frame and State.
 type building struct {
@@ -41,6 +45,22 @@ func (o *building) end() (b *Buffer, reserved int) {
 	return b, reserved
 }
 
+// takeTurn holds that it is the caller's turn to send. Checked build.
+func (s *Session) takeTurn() {
+	if g := invariants.Goroutine(); !s.sender.CompareAndSwap(0, g) {
+		other := s.sender.Load()
+		invariants.Assert(other == g, "session: goroutines %d and %d send to machine %d (%v) at a time", other, g,
+			s.cfg.Peer, s.cfg.Stream)
+	}
+}
+
+// endTurn ends it, unless something is still to be flushed.
+func (s *Session) endTurn() {
+	if s.out.buf == nil && s.states.buf == nil {
+		s.sender.Store(0)
+	}
+}
+
 // check holds a frame of our own against what every frame must keep.
 func (s *Session) check(h Header, size int, numbered bool) {
 	if h.Type >= hello || !h.Type.on(s.cfg.Stream) || h.Type.numbered() != numbered ||
@@ -61,9 +81,13 @@ func (s *Session) Left() int {
 // the message under way first if the frame has no room there. False: the resend buffer is full, until Config.Acked is
 // called, or the session has ended (Flush returns why).
 func (s *Session) Frame(h Header, size int) ([]byte, bool) {
+	if invariants.Enabled {
+		s.takeTurn()
+		defer s.endTurn()
+	}
 	s.check(h, size, true)
 	if s.out.full(size) {
-		_ = s.Flush() // the next one returns it
+		_ = s.flush() // the next one returns it
 	}
 	if s.out.buf == nil {
 		want := max(HeaderBytes+size, MessageBytes)
@@ -81,6 +105,10 @@ func (s *Session) Frame(h Header, size int) ([]byte, bool) {
 
 // Shrink leaves only the first bytes of the newest frame's body, where it wasn't known before how many there would be.
 func (s *Session) Shrink(size int) {
+	if invariants.Enabled {
+		s.takeTurn()
+		defer s.endTurn()
+	}
 	o := &s.out
 	if o.buf == nil || size < 0 || size > o.size-o.last-HeaderBytes {
 		panic(fmt.Sprintf("session: frame shrunk to %d bytes of %d", size, o.size-o.last-HeaderBytes))
@@ -92,6 +120,10 @@ func (s *Session) Shrink(size int) {
 // State adds a frame that is neither numbered nor kept, and gives its body. It goes before the numbered frames of the
 // message under way, or, where no connection is up, nowhere.
 func (s *Session) State(h Header, size int) []byte {
+	if invariants.Enabled {
+		s.takeTurn()
+		defer s.endTurn()
+	}
 	s.check(h, size, false)
 	if s.states.full(size) {
 		b, _ := s.states.end()
@@ -109,6 +141,14 @@ func (s *Session) State(h Header, size int) []byte {
 // Flush sends what Frame and State have added, or keeps it until a connection is up. It waits while the connection
 // takes nothing, until that counts as cut. The error is why the session has ended.
 func (s *Session) Flush() error {
+	if invariants.Enabled {
+		s.takeTurn()
+		defer s.endTurn()
+	}
+	return s.flush()
+}
+
+func (s *Session) flush() error {
 	var states *Buffer
 	if s.states.buf != nil {
 		states, _ = s.states.end()

@@ -27,6 +27,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -91,12 +92,14 @@ func (c *Config) validate() error {
 	return nil
 }
 
-// Session is one stream to one machine. One goroutine calls Frame, Shrink, State and Flush; any may call the others.
+// Session is one stream to one machine. One goroutine calls Frame, Shrink, State and Flush, or several do in turn, from
+// the first of what they send up to Flush; any may call the others.
 type Session struct {
 	cfg    Config
 	pool   pool
-	out    building // of Frame
-	states building // of State
+	out    building      // of Frame
+	states building      // of State
+	sender atomic.Uint64 // goroutine whose turn it is; 0: none, or the plain build
 
 	// sending holds a token while somebody sends. It is a channel, because that may take as long as a peer's timeout.
 	sending chan struct{}

@@ -3,13 +3,12 @@
 package worker
 
 import (
-	"bytes"
 	"fmt"
 	"path"
 	"runtime"
-	"strconv"
 	"strings"
 
+	"github.com/disco-sim/disco/internal/invariants"
 	"github.com/disco-sim/disco/shm"
 )
 
@@ -87,12 +86,5 @@ func (r goRuntime) Goroutine() uint64 {
 	if r.locked {
 		return shm.ThreadID()
 	}
-	var text [40]byte
-	line := bytes.TrimPrefix(text[:runtime.Stack(text[:], false)], []byte("goroutine "))
-	end := max(0, bytes.IndexByte(line, ' '))
-	n, err := strconv.ParseUint(string(line[:end]), 10, 64)
-	if err != nil {
-		panic(fmt.Sprintf("worker: a stack begins with %q", text[:]))
-	}
-	return n
+	return invariants.Goroutine()
 }
