@@ -91,7 +91,7 @@ func (c *cycle) leads() bool { return len(c.peers) > 1 && c.lead.time > 0 }
 
 // startLead begins a replication: all workers are at epoch 0. None runs before all have begun.
 func (c *cycle) startLead() {
-	c.place, c.lowest, c.waitsAt = 0, 0, math.Inf(1)
+	c.place, c.lowest, c.waitsAt, c.heldAt = 0, 0, math.Inf(1), math.Inf(1)
 	c.counters.At(showPlace).SetFloat(0)
 	c.counters.At(showWaitsAt).SetFloat(math.Inf(1))
 	if c.leads() {
@@ -121,14 +121,32 @@ func (c *cycle) showProgress() {
 }
 
 // mayGoOn looks how far the others have come where nothing else keeps this worker from handling something, and tells
-// whether it may.
+// whether it may, or is to look again. While it waits for the others to have come somewhere it doesn't go on before:
+// it is rung there and nowhere else, so what it shows is always later than the least place that it has seen.
 func (c *cycle) mayGoOn() bool {
 	at, any := c.engine.Ahead()
 	if !any {
-		c.waitFor(math.Inf(1))
+		c.stopWaiting()
 		return false
 	}
-	c.waitFor(at - 0.75*c.lead.ahead) // then it has a quarter of the way to go again
+	s := c.slowest()
+	if at == c.heldAt && s.place < c.waitsAt {
+		return false
+	}
+	c.lead.look(s)
+	c.engine.SetWindow(c.lead.end)
+	if at < c.lead.end {
+		c.stopWaiting()
+		return true
+	}
+	// A quarter of the way from where it would be held again. What it may be ahead is less than it was when the
+	// slowest worker needs more time than before, and is not known anew where that has come no further at all.
+	c.waitFor(at, max(at-0.75*c.lead.ahead, math.Nextafter(s.place, at)))
+	return c.slowest().place >= c.waitsAt
+}
+
+// slowest looks how far all have come.
+func (c *cycle) slowest() leadSample {
 	s := leadSample{at: c.now(), place: math.Inf(1)}
 	for _, peer := range c.peers {
 		s.calls += peer.calls.Load()
@@ -136,23 +154,20 @@ func (c *cycle) mayGoOn() bool {
 			s.place = place
 		}
 	}
-	c.lead.look(s)
-	c.engine.SetWindow(c.lead.end)
-	if at >= c.lead.end {
-		return false
-	}
-	c.waitFor(math.Inf(1))
-	return true
+	return s
 }
 
-// waitFor shows the others how far they have to come for this worker to go on; +Inf: it waits for nobody.
-func (c *cycle) waitFor(place float64) {
+// waitFor shows the others how far they have to come for this worker to go on with an activation.
+func (c *cycle) waitFor(at, place float64) {
+	c.heldAt = at
 	if place != c.waitsAt {
 		c.waitsAt = place
 		// SYNC POINT place-shown: stored before the others' places are read.
 		c.counters.At(showWaitsAt).SetFloat(place)
 	}
 }
+
+func (c *cycle) stopWaiting() { c.waitFor(math.Inf(1), math.Inf(1)) }
 
 // callAhead wakes the workers that wait for this one to have come as far as it has since the last call.
 func (c *cycle) callAhead() {

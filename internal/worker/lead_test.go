@@ -4,8 +4,13 @@ package worker
 
 import (
 	"math"
+	"math/rand/v2"
+	"os"
 	"testing"
 	"time"
+
+	"github.com/disco-sim/disco/scenario"
+	"github.com/disco-sim/disco/shm"
 )
 
 // leadRun is the slowest worker as a lead sees it: every call of a handler takes it on by step simulated seconds and
@@ -95,5 +100,94 @@ func TestWorkersApart(t *testing.T) {
 				calls[1], furthest, most)
 		}
 		checkShares(t, k, stats, calls, 100*ms)
+	}
+}
+
+// heldWorker is the first of two workers that have nothing to do with each other, with the boards of both: its node
+// calls itself every step simulated seconds, and a call takes 1 ms.
+func heldWorker(t *testing.T, step float64) (*replications, *tableClock, []*shm.Segment) {
+	t.Helper()
+	k := &costKind{cost: []time.Duration{ms, ms}, step: []float64{step, step}, at: make([]float64, 2)}
+	k.clock = &tableClock{time.Unix(1e9, 0)}
+	kinds, err := scenario.NewRegistry(scenario.Kind{Name: k.Name(), Load: k.load})
+	if err != nil {
+		t.Fatal(err)
+	}
+	segs := heapSegments(t, 2, DefaultTuning())[0]
+	segs.Input = testInput(t, kinds, "model: cost\n", []int32{0, 1}, 2)
+	r, err := newReplications(&Setup{Workers: 2, Tuning: DefaultTuning(), OneProcess: true}, kinds,
+		func(*Setup) (Segments, *os.File, error) { return segs, nil, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	r.cycle.now = k.clock.now
+	return r, k.clock, segs.Boards
+}
+
+// A worker that is held goes on when it is rung and at no other time, whatever time passes and however many handlers
+// are called while the slowest one has come no further: else it would sleep until a timeout.
+func TestHeldIsRung(t *testing.T) {
+	r, clock, boards := heldWorker(t, 0.01)
+	c := r.cycle
+	slowest, err := OpenMirror(boards[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := OpenView(boards[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	rings, stalls := 0, 0
+	for seed := range uint64(100) {
+		rnd := rand.New(rand.NewPCG(seed, 0))
+		slowest.Show(ShownFirst, nil, nil)
+		if err := r.prepare(0); err != nil {
+			t.Fatal(err)
+		}
+		c.ledger.start(c.now)
+		shown, held := ShownFirst, false
+		for range 1000 {
+			clock.at = clock.at.Add([]time.Duration{0, ms, 50 * ms, 2 * time.Second}[rnd.IntN(4)])
+			shown.Calls += []uint64{0, 1, 30, 1000}[rnd.IntN(4)]
+			before := shown.Place
+			shown.Place += []float64{0, 0, 0.001, 0.02, 0.1}[rnd.IntN(5)]
+			rung := false
+			slowest.Show(shown, []*View{self}, func(int) { rung = true })
+			if rnd.IntN(20) == 0 { // as if there were earlier work for a while
+				c.engine.SetWindow(math.Inf(1))
+				if c.mayGoOn() || !math.IsInf(c.waitsAt, 1) {
+					t.Fatalf("seed %d: it waits for %v, and nothing holds it", seed, c.waitsAt)
+				}
+				c.engine.SetWindow(c.lead.end)
+				held = false
+			}
+			goes := c.mayGoOn()
+			if held && goes && !rung {
+				t.Fatalf("seed %d: it goes on with the slowest at %v, and nobody has rung", seed, shown.Place)
+			}
+			at, any := c.engine.Ahead()
+			if held = !goes && any; held && !(c.waitsAt > shown.Place && c.waitsAt <= at) {
+				t.Fatalf("seed %d: the slowest is at %v, the next activation at %v: it waits for %v", seed, shown.Place,
+					at, c.waitsAt)
+			}
+			if rung {
+				rings++
+			}
+			if held && shown.Place == before {
+				stalls++
+			}
+			if _, err := c.work(); err != nil {
+				t.Fatal(err)
+			}
+			c.showProgress()
+		}
+	}
+	if rings < 100 || stalls < 100 {
+		t.Errorf("%d rings, and held %d times while the slowest stood still: too few to say anything", rings, stalls)
 	}
 }

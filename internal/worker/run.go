@@ -85,6 +85,7 @@ type cycle struct {
 	place        float64 // how far this worker has come, as its board says
 	lowest       float64 // the least that its board has said since callAhead
 	waitsAt      float64 // how far the others have to come for this worker to go on; +Inf: it waits for nobody
+	heldAt       float64 // the activation that it waits for with that
 	stuckTime    time.Duration
 	stuckSince   time.Time // since when nobody has been seen working; zero: somebody has
 	rounds       uint
