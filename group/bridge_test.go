@@ -99,7 +99,7 @@ func (l *launcher) begin(ctx context.Context, b offer.Begin) (err error) {
 		}, contact: func(c offer.Contact) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			if l.ups[c.Machine] = c.State == offer.ContactUp; len(l.ups) == len(l.targets) {
+			if l.ups[c.Machine] = c.State.Connected(); len(l.ups) == len(l.targets) {
 				once.Do(func() { close(all) })
 			}
 		}})
@@ -124,8 +124,8 @@ func (l *launcher) to(ctx context.Context, step string, b offer.Begin) error {
 	}
 	err := l.begin(ctx, b)
 	// All bridges have to be joined, too.
-	want := len(l.targets) * len(l.targets)
-	for n := 0; err == nil && n < want; {
+	joined := map[[2]int]bool{}
+	for err == nil && len(joined) < len(l.targets)*len(l.targets) {
 		var r offer.Report
 		if r, err = l.Next(ctx); err == nil {
 			err = r.Err
@@ -133,8 +133,8 @@ func (l *launcher) to(ctx context.Context, step string, b offer.Begin) error {
 		if err == nil && r.Message.Type != offer.TypeContact {
 			err = fmt.Errorf("found %v: %+v", r.Message.Type, r.Message.Reason)
 		}
-		if err == nil && r.Message.Contact.State == offer.ContactUp {
-			n++
+		if err == nil && r.Message.Contact.State.Connected() {
+			joined[[2]int{r.Machine, r.Message.Contact.Machine}] = true
 		}
 	}
 	if err == nil && step == stepGo {

@@ -434,15 +434,21 @@ func start(t *testing.T, env []string, args ...string) *started {
 }
 
 // expect reads lines until one contains a text, and returns them.
-func (s *started) expect(t *testing.T, text string) (seen []string) {
+func (s *started) expect(t *testing.T, text string) []string {
+	t.Helper()
+	return s.expectAny(t, text)
+}
+
+// expectAny reads lines until one contains one of these texts, and returns them.
+func (s *started) expectAny(t *testing.T, texts ...string) (seen []string) {
 	t.Helper()
 	for s.lines.Scan() {
 		seen = append(seen, s.lines.Text())
-		if strings.Contains(s.lines.Text(), text) {
+		if slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(s.lines.Text(), text) }) {
 			return seen
 		}
 	}
-	t.Fatalf("no line with %q in %q", text, seen)
+	t.Fatalf("no line with one of %q in %q", texts, seen)
 	return nil
 }
 

@@ -103,7 +103,8 @@ type work struct {
 
 	mu       sync.Mutex
 	begun    bool
-	went     bool // the run outlives its stream
+	peers    []offer.Peer // once begun
+	went     bool         // the run outlives its stream
 	quitting bool
 	killer   *time.Timer
 }
@@ -178,7 +179,7 @@ func (w *work) Take(m *offer.Message) error {
 	case w.quitting:
 		return nil // it is told soon that the run has ended
 	case m.Type == offer.TypeBegin && !w.begun:
-		w.begun = true
+		w.begun, w.peers = true, m.Begin.Peers
 	case m.Type == offer.TypeGo && w.begun && !w.went:
 		w.went = true
 		return nil // this is about the stream, which the bridge doesn't know
@@ -256,10 +257,26 @@ func (w *work) read() (ended *offer.Reason) {
 			return ended
 		case m.Type == offer.TypeEnded:
 			ended = m.Reason
-		case m.Type == offer.TypeContact, m.Type == offer.TypeMeasured, m.Type == offer.TypeNote:
+		case m.Type == offer.TypeContact:
+			w.contact(m.Contact)
+			w.pass(m)
+		case m.Type == offer.TypeMeasured, m.Type == offer.TypeNote:
 			w.pass(m)
 		}
 	}
+}
+
+// contact has what the bridge reports about another machine shown.
+func (w *work) contact(c *offer.Contact) {
+	name := "the launcher's machine"
+	w.mu.Lock()
+	for _, p := range w.peers {
+		if p.Machine == c.Machine {
+			name = p.Name
+		}
+	}
+	w.mu.Unlock()
+	w.host.book.Contact(w.offer.Run, name, c)
 }
 
 // pass passes a report on, if somebody reads it.

@@ -47,7 +47,7 @@ func runChild(c *app.Call) error {
 		return app.Usage("a run over machines starts this: `%s run FILE --machines MACHINES` (%v)", c.Program, err)
 	}
 	j := &joiner{call: c, to: to, measured: make(chan measured, offer.MachinesMax), changed: make(chan struct{}, 1),
-		up: map[[2]int]bool{}, gone: map[int]bool{}, unused: map[int]bool{}}
+		up: map[[2]int]bool{}, silent: map[[2]int]bool{}, gone: map[int]bool{}, unused: map[int]bool{}}
 	j.close(to.Serve(j)) // the launcher was told of an error
 	return nil
 }
@@ -70,6 +70,7 @@ type joiner struct {
 
 	mu      sync.Mutex
 	up      map[[2]int]bool // pairs of machines that are connected, as the first one says
+	silent  map[[2]int]bool // those of them where nothing comes from the second one
 	gone    map[int]bool    // machines that are lost, which nobody waits for
 	failure error           // the first one
 	hub     *relay.Hub      // nil: there are no sessions yet
@@ -297,19 +298,34 @@ func (j *joiner) contact(from int, c *offer.Contact) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	pair := [2]int{from, c.Machine}
-	was := j.up[pair]
+	was, silent := j.up[pair], j.silent[pair]
 	delete(j.up, pair)
-	if c.State == offer.ContactUp {
+	delete(j.silent, pair)
+	if c.State.Connected() {
 		j.up[pair] = true
 	}
 	j.wake()
-	if !j.known || j.closing || from > c.Machine || was == j.up[pair] { // the lower one says it for both
+	if !j.known || j.closing || j.unused[from] || j.unused[c.Machine] || from > c.Machine { // the lower one says it
 		return
 	}
-	switch c.State {
-	case offer.ContactUp:
+	alone := true // no other machine has said it
+	for other := range j.silent {
+		alone = alone && other[1] != c.Machine
+	}
+	if c.State == offer.ContactUnreachable {
+		j.silent[pair] = true
+	}
+	switch {
+	case c.State == offer.ContactUnreachable && !silent && alone:
+		j.to.Note(fmt.Sprintf("nothing has come from %s to %s for %v (phi %.1f): %[1]s is still part of the run, and "+
+			"counts as cut off after %[5]v (--peer-timeout)", j.name(c.Machine), j.name(from),
+			c.For.Round(100*time.Millisecond), c.Phi, j.begin.PeerTimeout))
+	case c.State == offer.ContactUp && silent && alone:
+		j.to.Note(fmt.Sprintf("%s is reachable again", j.name(c.Machine)))
+	case was == j.up[pair]:
+	case c.State == offer.ContactUp:
 		j.to.Note(fmt.Sprintf("%s and %s are connected again", j.name(from), j.name(c.Machine)))
-	case offer.ContactInterrupted:
+	case c.State == offer.ContactInterrupted:
 		j.to.Note(fmt.Sprintf("%s and %s have no connection: the run ends if they have none for %v "+
 			"(--reconnect-window)", j.name(from), j.name(c.Machine), j.begin.Window))
 	}

@@ -232,6 +232,8 @@ type shownRun struct {
 	Slots   int     `json:"slots"`
 	From    string  `json:"from"`
 	Seconds float64 `json:"seconds"`
+
+	Unreachable string `json:"unreachable,omitempty"` // machines from which nothing comes here
 }
 
 // show shows all machines, once or until ctx ends.
@@ -320,7 +322,7 @@ func (l *looker) look(ctx context.Context, t offer.Target) shownMachine {
 	m.Digest, m.Processors, m.Memory, m.Load = fmt.Sprintf("%x", s.Program), s.Processors, s.Memory, s.Load
 	m.RoundTrip, m.Offset = s.RoundTrip.Seconds(), s.Offset.Seconds()
 	for _, r := range s.Runs {
-		m.Runs = append(m.Runs, shownRun{r.Name, r.Slots, r.From, r.For.Seconds()})
+		m.Runs = append(m.Runs, shownRun{r.Name, r.Slots, r.From, r.For.Seconds(), r.Unreachable})
 	}
 	if m.Reason = l.refusal(s.Status); m.Reason != "" {
 		m.State = stateRefused
@@ -377,6 +379,9 @@ func (m *shownMachine) row() []string {
 	runs := make([]string, len(m.Runs))
 	for i, r := range m.Runs {
 		runs[i] = fmt.Sprintf("%s (%d)", r.Name, r.Slots)
+		if r.Unreachable != "" {
+			runs[i] = fmt.Sprintf("%s (%d; unreachable: %s)", r.Name, r.Slots, r.Unreachable)
+		}
 	}
 	if len(runs) == 0 {
 		runs = []string{"-"}

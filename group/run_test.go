@@ -187,13 +187,19 @@ func runUnderWay(t *testing.T, m *machines, args ...string) (cmd *exec.Cmd, stde
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() }) // where the test has failed before its end
+	underWay(t, m)
+	return cmd, stderr
+}
+
+// underWay returns when two workers are on each machine.
+func underWay(t *testing.T, m *machines) {
+	t.Helper()
 	for i, l := range m.listeners {
 		await(t, fmt.Sprint("workers on machine ", i), func() bool {
 			bridges := bridgesOf(t, l.Process.Pid)
 			return len(bridges) == 1 && len(bridgesOf(t, bridges[0])) == 2
 		})
 	}
-	return cmd, stderr
 }
 
 // TestUnusedMachines: once a run is placed, what it doesn't use is free: a slot of a machine, and a whole machine, on

@@ -124,6 +124,7 @@ type pair struct {
 	sessions [2]*session.Session
 	gauge    *gauge
 	states   [2]session.State
+	silent   [2]time.Time // up: since when nothing has come; zero: it isn't unusual
 	reported offer.ContactState
 	closing  bool // this run needs that machine no more
 }
@@ -182,7 +183,8 @@ func (l *sessions) config(p offer.Peer, k *pair, s session.Stream, peers int) se
 			}
 			return l.Apply(p.Machine, s, h, body)
 		},
-		Changed: func(state session.State) { l.change(p.Machine, s, state) },
+		Changed:     func(state session.State) { l.change(p.Machine, s, state) },
+		Unreachable: func(silence *session.Silence) { l.unreachable(p.Machine, s, silence) },
 		Acked: func() {
 			k.gauge.acked()
 			l.Acked(p.Machine, s)
@@ -235,7 +237,7 @@ func (l *sessions) report(machine int, s session.Stream, state session.State) (l
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	k := l.all[machine]
-	k.states[s] = state
+	k.states[s], k.silent[s] = state, time.Time{}
 	var err error
 	if state == session.Lost || state == session.Ended {
 		err = k.sessions[s].Err()
@@ -251,11 +253,35 @@ func (l *sessions) report(machine int, s session.Stream, state session.State) (l
 	case state == session.Disconnected:
 		report.State = offer.ContactInterrupted
 	}
+	l.contact(k, report)
+	return lost
+}
+
+// contact reports a machine whose state has changed. Its caller holds mu.
+func (l *sessions) contact(k *pair, report offer.Contact) {
 	if report.State != k.reported {
 		k.reported = report.State
 		l.cfg.contact(report)
 	}
-	return lost
+}
+
+// unreachable takes that nothing comes on a session that is up, or with nil that something does again. A machine is
+// unreachable if nothing comes on either of its two.
+func (l *sessions) unreachable(machine int, s session.Stream, silence *session.Silence) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	k := l.all[machine]
+	report := offer.Contact{Machine: machine, State: offer.ContactUp}
+	if k.silent[s] = (time.Time{}); silence != nil {
+		k.silent[s] = time.Now().Add(-silence.For)
+		if other := k.silent[1-s]; !other.IsZero() {
+			report.State, report.For, report.Phi = offer.ContactUnreachable, silence.For, silence.Phi
+			report.For = max(0, min(report.For, time.Since(other)))
+		}
+	}
+	if !l.closing && !k.closing && k.states == [2]session.State{session.Up, session.Up} {
+		l.contact(k, report)
+	}
 }
 
 // pair is the sessions with a machine; nil: it isn't one of the run's.
@@ -306,6 +332,9 @@ func (l *sessions) leave(machine int) {
 		return // it ends already
 	}
 	k.closing = true
+	if k.reported == offer.ContactUnreachable || k.reported == offer.ContactInterrupted { // nobody awaits it
+		l.contact(k, offer.Contact{Machine: machine, State: offer.ContactUp})
+	}
 	for _, s := range k.sessions {
 		l.leaving.Go(func() { s.Close("") })
 	}

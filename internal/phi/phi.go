@@ -31,6 +31,10 @@ const (
 // Detector keeps the last intervals between arrivals from one peer. Times are differences from any moment that is the
 // same for all calls. The zero value has seen nothing. One goroutine uses it.
 type Detector struct {
+	// Resolution is that of the times. What is known no better deviates by as much, also where it seems to be the same
+	// each time: it is the least deviation that counts, unless it is below 100 ms.
+	Resolution time.Duration
+
 	intervals [window]time.Duration
 	count     int // of all, those that were overwritten included
 	last      time.Duration
@@ -51,6 +55,10 @@ func (d *Detector) Arrived(at time.Duration) {
 	d.count++
 }
 
+// Resumed notes that something came at a time behind a silence that was unusual: how long that was doesn't count among
+// the intervals, which would make the next one as long look usual.
+func (d *Detector) Resumed(at time.Duration) { d.last = max(at, d.last) }
+
 // Phi is -log10 of the probability that the next arrival comes later than now, if intervals are normally distributed as
 // those in the window: 1 for one in ten, 8 for one in 10^8. 0 before the first arrival.
 func (d *Detector) Phi(now time.Duration) float64 {
@@ -65,7 +73,7 @@ func (d *Detector) Phi(now time.Duration) float64 {
 	for _, v := range d.intervals[:n] {
 		square += (v.Seconds() - mean) * (v.Seconds() - mean) / float64(n)
 	}
-	sigma := max(math.Sqrt(square), sigmaLeast.Seconds())
+	sigma := max(math.Sqrt(square), sigmaLeast.Seconds(), d.Resolution.Seconds())
 	waited := max(now-d.last, 0).Seconds()
 	return tail((waited - mean) / (sigma * math.Sqrt2))
 }

@@ -94,6 +94,11 @@ func TestFirst(t *testing.T) {
 	if phi := d.Phi(8 * time.Second); phi < Threshold {
 		t.Errorf("phi %v after three seconds", phi)
 	}
+	after := d
+	after.Resumed(9 * time.Second)
+	if after.Phi(10*time.Second) != d.Phi(6*time.Second) || after.count != d.count {
+		t.Errorf("resumed: phi %v with %d intervals", after.Phi(10*time.Second), after.count)
+	}
 	if d.Arrived(time.Second); d.last != 5*time.Second || d.intervals[2] != 0 {
 		t.Errorf("an arrival before the last one: %v", d.intervals[:3])
 	}
@@ -118,5 +123,22 @@ func BenchmarkArrived(b *testing.B) {
 	b.ReportAllocs()
 	for i := range b.N {
 		d.Arrived(time.Duration(i))
+	}
+}
+
+// TestResolution: where times are known to half a second only, an interval that is by three of them longer than all
+// before isn't unusual; one by six is.
+func TestResolution(t *testing.T) {
+	d := Detector{Resolution: 500 * time.Millisecond}
+	at := time.Duration(0)
+	for range 3 * window {
+		at += time.Second
+		d.Arrived(at)
+	}
+	if phi := d.Phi(at + 2500*time.Millisecond); phi < 2 || phi > 3 { // three deviations
+		t.Errorf("phi %v after 2.5 s", phi)
+	}
+	if phi := d.Phi(at + 4*time.Second); phi < Threshold {
+		t.Errorf("phi %v after 4 s", phi)
 	}
 }

@@ -42,7 +42,7 @@ internal/counters: internal/printable
 internal/idle: router internal/interleave
 
 # Between machines: frames over any connection. Package bridge puts lanes into them.
-internal/session: internal/invariants
+internal/session: internal/invariants internal/phi
 internal/session/pipetest:
 internal/certs: internal/infile
 internal/bridge/stream: internal/certs internal/session

@@ -86,6 +86,7 @@ type machine struct {
 	mute               bool // sending has failed on this connection, which Receive will find as well
 	pingTime, pongTime int64
 	sent               bool // something was, since the last tick
+	arrived            bool // something has, since who looks has cleared it
 
 	quiet    time.Duration // up: since the peer was noticed; else: since there was a connection
 	stalled  time.Duration // since an acknowledgement, while one is awaited
@@ -242,7 +243,7 @@ func (m *machine) up(h *Hello) error {
 		return bad
 	}
 	m.peer, m.attempt = h.Incarnation, h.Attempt
-	m.state, m.dialling, m.quiet = Up, false, 0
+	m.state, m.dialling, m.quiet, m.arrived = Up, false, 0, true
 	m.ping, m.pong, m.bye, m.mute = false, false, false, false
 	m.ups++
 	m.ack(h.Applied)
@@ -282,6 +283,7 @@ func (m *machine) receive(attempt uint64, h Header) (verdict, error) {
 	if m.state != Up || attempt != m.attempt {
 		return isStale, nil
 	}
+	m.arrived = true
 	if h.Ack >= m.next {
 		return isStale, m.where(badFrame(h.Number, offsetAck, fmt.Sprint("ack ", h.Ack), fmt.Sprint("0 to ", m.next-1)))
 	}
@@ -457,9 +459,12 @@ var (
 	errStalled = errors.New("session: the peer acknowledges nothing")
 )
 
+// capped is how much of the time between two ticks counts.
+func (l *limits) capped(passed time.Duration) time.Duration { return min(passed, 2*l.timeout/ticks) }
+
 // tick passes time. Each wait of the session is ended here, if by nothing else.
 func (m *machine) tick(passed time.Duration) {
-	passed = min(passed, 2*m.timeout/ticks)
+	passed = m.capped(passed)
 	m.quiet += passed
 	m.gapAge += passed
 	m.closeAge += passed

@@ -29,6 +29,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/disco-sim/disco/internal/phi"
 )
 
 // ackAfter is how long an acknowledgement waits for a frame that carries it.
@@ -68,6 +70,10 @@ type Config struct {
 	// another connection, so that state frames can be sent again.
 	Changed func(State)
 	Acked   func() // Frame may be called again, after it had no memory or the session has ended
+	// Unreachable reports that the session is up and nothing has come for an unusually long time, and with nil that
+	// something comes again. Where the state changes instead, only Changed is called; neither is during a call of the
+	// other. It ends nothing: that is for PeerTimeout. It may be left out.
+	Unreachable func(*Silence)
 }
 
 func (c *Config) validate() error {
@@ -213,6 +219,7 @@ func (s *Session) watch() {
 	t := time.NewTicker(s.cfg.PeerTimeout / ticks)
 	defer t.Stop()
 	reported, last := s.first, s.started
+	a := accrual{detector: phi.Detector{Resolution: s.cfg.PeerTimeout / ticks}}
 	for over := false; !over; {
 		select {
 		case <-s.done:
@@ -221,9 +228,15 @@ func (s *Session) watch() {
 			now := time.Now()
 			s.mu.Lock()
 			s.m.tick(now.Sub(last))
+			up, arrived := s.m.state == Up, s.m.arrived
+			s.m.arrived = false
 			s.unlock()
+			silence, changed := a.tick(s.m.capped(now.Sub(last)), up, arrived)
 			last = now
 			notify(s.wake)
+			if changed && s.cfg.Unreachable != nil {
+				s.cfg.Unreachable(silence)
+			}
 		}
 		s.mu.Lock()
 		v, state := s.version(), s.m.state

@@ -4,6 +4,7 @@ package offer
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -36,6 +37,15 @@ type entry struct {
 	slots int
 	from  string
 	since time.Time
+
+	unreachable []unreachable // by machine
+}
+
+// unreachable is another machine of a run, from which nothing comes.
+type unreachable struct {
+	machine int
+	name    string
+	since   time.Time
 }
 
 // NewBook is the book of an agent without runs.
@@ -80,7 +90,7 @@ func (b *Book) Take(o *Offer, from string) (*Accepted, *Refused) {
 	if slots > free {
 		return nil, b.no(CodeSlots, "slots wanted: %d, free: %d of %d%s", slots, free, a.Slots, b.users())
 	}
-	b.runs = append(b.runs, entry{o, slots, from, time.Now()})
+	b.runs = append(b.runs, entry{offer: o, slots: slots, from: from, since: time.Now()})
 	b.change()
 	return &Accepted{Name: a.Name, Instance: a.Instance, Slots: slots, Free: free - slots}, nil
 }
@@ -147,6 +157,26 @@ func (b *Book) Free(run [16]byte) {
 	}
 }
 
+// Contact takes what the bridge of a run reports about another machine, which people call by that name. A machine that
+// is no more connected stays unreachable as long as it was before.
+func (b *Book) Contact(run [16]byte, name string, c *Contact) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	at := slices.IndexFunc(b.runs, func(e entry) bool { return e.offer.Run == run })
+	if at < 0 {
+		return
+	}
+	e := &b.runs[at]
+	byMachine := func(u unreachable, machine int) int { return u.machine - machine }
+	i, known := slices.BinarySearchFunc(e.unreachable, c.Machine, byMachine)
+	switch {
+	case known && c.State == ContactUp:
+		e.unreachable = slices.Delete(e.unreachable, i, i+1)
+	case !known && c.State != ContactUp:
+		e.unreachable = slices.Insert(e.unreachable, i, unreachable{c.Machine, name, time.Now().Add(-c.For)})
+	}
+}
+
 // End refuses whatever comes from now on.
 func (b *Book) End() {
 	b.mu.Lock()
@@ -188,8 +218,12 @@ func (b *Book) Status() *Status {
 	s := &Status{Disco: a.Disco, Cluster: a.Cluster, Name: a.Name, Instance: a.Instance, Program: a.Program,
 		Bridge: a.Bridge, Slots: a.Slots, Free: b.free()}
 	for _, e := range b.runs {
+		all := make([]string, len(e.unreachable))
+		for i, u := range e.unreachable {
+			all[i] = fmt.Sprintf("%s for %v", u.name, time.Since(u.since).Round(100*time.Millisecond))
+		}
 		s.Runs = append(s.Runs, RunStatus{Name: e.offer.Name, Run: e.offer.Run, Slots: e.slots, From: e.from,
-			For: time.Since(e.since)})
+			For: time.Since(e.since), Unreachable: limited(strings.Join(all, ", "), NameBytesMax)})
 	}
 	return s
 }

@@ -4,8 +4,11 @@ package offer
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 var theAgent = Agent{Disco: "v1", Cluster: "disco", Name: "h1", Instance: [16]byte{9}, Program: [32]byte{0xab, 0xcd, 1,
@@ -112,4 +115,51 @@ func TestServing(t *testing.T) {
 	b.End()
 	<-changed
 	is("", false, true)
+}
+
+// TestContacts: a run's status has the machines from which nothing comes, and for how long, also where they are not
+// connected any more by then; those that are reachable again, and other runs' ones, aren't in it.
+func TestContacts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := NewBook(theAgent)
+		for run := range byte(2) {
+			if _, refused := b.Take(asked(run, nil), "x"); refused != nil {
+				t.Fatal(refused)
+			}
+		}
+		report := func(machine int, state ContactState, silence time.Duration, want string) {
+			t.Helper()
+			b.Contact([16]byte{1}, fmt.Sprint("h", machine), &Contact{Machine: machine, State: state, For: silence})
+			s := b.Status()
+			if got := s.Runs[1].Unreachable; got != want || s.Runs[0].Unreachable != "" {
+				t.Errorf("found %q and %q, want %q and none", got, s.Runs[0].Unreachable, want)
+			}
+			time.Sleep(time.Second)
+		}
+		report(2, ContactUp, 0, "")
+		report(2, ContactUnreachable, 2*time.Second, "h2 for 2s")
+		report(2, ContactUnreachable, 0, "h2 for 3s")
+		report(1, ContactInterrupted, 0, "h1 for 0s, h2 for 4s")
+		report(2, ContactInterrupted, 0, "h1 for 1s, h2 for 5s")
+		report(1, ContactUp, 0, "h2 for 6s")
+		report(2, ContactUp, 0, "")
+		report(2, ContactUnreachable, 0, "h2 for 0s")
+		b.Contact([16]byte{9}, "h9", &Contact{Machine: 9, State: ContactUnreachable}) // a run that isn't here
+		b.Free([16]byte{1})
+		if _, refused := b.Take(asked(1, nil), "x"); refused != nil {
+			t.Fatal(refused)
+		}
+		report(2, ContactUp, 0, "")
+		long := strings.Repeat("x", NameBytesMax)
+		for m := range MachinesMax {
+			b.Contact([16]byte{1}, long, &Contact{Machine: m, State: ContactUnreachable})
+		}
+		if _, err := Append(nil, &Message{Type: TypeStatus, Status: func() *Status {
+			s := b.Status()
+			s.Processors = 1
+			return s
+		}()}); err != nil {
+			t.Error(err)
+		}
+	})
 }

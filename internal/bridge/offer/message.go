@@ -16,7 +16,7 @@ import (
 )
 
 // Version is that of the messages. Those of another one are refused before anything else of them is read.
-const Version = 1
+const Version = 2
 
 // Bounds of messages.
 const (
@@ -164,24 +164,31 @@ type Keep struct{ Slots int }
 // ContactState is what a bridge knows about another machine of its run.
 type ContactState uint32
 
-// States of a contact: both of its sessions are up, one has no connection now, one has come to its end.
+// States of a contact: both of its sessions are up, one has no connection now, one has come to its end; both are up,
+// and on both nothing comes.
 const (
 	ContactUp ContactState = 1 + iota
 	ContactInterrupted
 	ContactLost
+	ContactUnreachable
 	contactEnd
 )
 
 // String names the state.
 func (s ContactState) String() string {
-	return [...]string{"", "connected", "interrupted", "lost"}[s%contactEnd]
+	return [...]string{"", "connected", "interrupted", "lost", "unreachable"}[s%contactEnd]
 }
+
+// Connected reports whether both sessions are up.
+func (s ContactState) Connected() bool { return s == ContactUp || s == ContactUnreachable }
 
 // Contact is a report of a bridge about another machine of its run; -1 is the launcher's.
 type Contact struct {
 	Machine int
 	State   ContactState
-	Text    string // why it is lost
+	For     time.Duration // unreachable: since something came
+	Phi     float64       // unreachable: session.Silence.Phi
+	Text    string        // why it is lost
 }
 
 // RunStatus is a run that an agent has.
@@ -191,6 +198,8 @@ type RunStatus struct {
 	Slots int
 	From  string        // where its offer came from
 	For   time.Duration // since then
+
+	Unreachable string // machines from which nothing comes now, each with how long; "": none
 }
 
 // Status is how an agent is.
@@ -314,7 +323,9 @@ func text(c *wire.Codec, what string, v *string, least, most int) {
 }
 
 // Text makes of any text one that a message may have: what is too long is cut, what can't be shown is replaced.
-func Text(s string) string {
+func Text(s string) string { return limited(s, TextBytesMax) }
+
+func limited(s string, most int) string {
 	s = strings.Map(func(r rune) rune {
 		if r != '\n' && !unicode.IsPrint(r) {
 			return '\ufffd'
@@ -322,8 +333,8 @@ func Text(s string) string {
 		return r
 	}, s)
 	const more = " …"
-	if len(s) > TextBytesMax {
-		s = strings.ToValidUTF8(s[:TextBytesMax-len(more)], "") + more
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most-len(more)], "") + more
 	}
 	return s
 }
@@ -427,12 +438,19 @@ func (n *Note) fields(c *wire.Codec) { text(c, "note", &n.Text, 1, TextBytesMax)
 
 func (k *Keep) fields(c *wire.Codec) { number(c, "slots", &k.Slots, 1, SlotsMax) }
 
+// phiMax is far beyond what a session counts before it is cut.
+const phiMax = 1e6
+
 // peerTimeoutLeast is what a session allows.
 const peerTimeoutLeast = 12 * time.Millisecond
 
 func (l *Contact) fields(c *wire.Codec) {
 	number(c, "machine", &l.Machine, -1, MachinesMax-1)
 	word(c, "state", &l.State, ContactUp, contactEnd-1)
+	word(c, "silence", &l.For, 0, timeMax)
+	if c.Float(&l.Phi); !(l.Phi >= 0 && l.Phi <= phiMax) {
+		c.Fail("phi: found %v, want 0 to %v", l.Phi, phiMax)
+	}
 	text(c, "text", &l.Text, 0, TextBytesMax)
 }
 
@@ -448,12 +466,13 @@ func (s *Status) fields(c *wire.Codec) {
 	number(c, "processors", &s.Processors, 1, 1<<20)
 	number(c, "memory", &s.Memory, 0, 1<<60)
 	c.Float(&s.Load)
-	wire.List(c, &s.Runs, 48, func(r *RunStatus) {
+	wire.List(c, &s.Runs, 56, func(r *RunStatus) {
 		name(c, "name of a run", &r.Name)
 		array(c, r.Run[:])
 		number(c, "slots of a run", &r.Slots, 1, SlotsMax)
 		name(c, "origin of a run", &r.From)
 		word(c, "time of a run", &r.For, 0, math.MaxInt64)
+		text(c, "unreachable machines", &r.Unreachable, 0, NameBytesMax)
 	})
 	if len(s.Runs) > runsMax {
 		c.Fail("found %d runs, want at most %d", len(s.Runs), runsMax)

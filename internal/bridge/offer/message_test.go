@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"reflect"
 	"strings"
@@ -31,10 +32,11 @@ func examples(t testing.TB) []*Message {
 			time.Minute, 3}},
 		{Type: TypeGo}, {Type: TypeDone},
 		{Type: TypeQuit, Reason: &Reason{true, "why"}},
-		{Type: TypeContact, Contact: &Contact{-1, ContactLost, "why"}},
+		{Type: TypeContact, Contact: &Contact{-1, ContactUnreachable, time.Second, 9.25,
+			"why"}},
 		{Type: TypeEnded, Reason: &Reason{true, "how"}},
 		{Type: TypeStatus, Status: &Status{"v1", "disco", "h1", instance, o.Program, o.Bridge, 4, 2, 8, 1 << 30, 0.25,
-			[]RunStatus{{"shop", o.Run, 2, "10.0.0.1:4711", 90 * 24 * time.Hour}}, 1, 2}},
+			[]RunStatus{{"shop", o.Run, 2, "10.0.0.1:4711", 90 * 24 * time.Hour, "h2 for 2s"}}, 1, 2}},
 		{Type: TypeOrder, Order: &Order{*o, "h1", "tls", 2}},
 		{Type: TypeMeasure, Measure: &Measure{Machine: 3}},
 		{Type: TypeMeasured, Measure: &Measure{3, time.Millisecond, 1e-9}},
@@ -108,7 +110,12 @@ func TestBounds(t *testing.T) {
 		"round trip: found -1":              {Type: TypeMeasured, Measure: &Measure{1, -1, 0}},
 		"note: found 0 bytes":               {Type: TypeNote, Note: &Note{}},
 		"machine: found -2, want -1 to 63":  {Type: TypeContact, Contact: &Contact{Machine: -2}},
-		"state: found 4, want 1 to 3":       {Type: TypeContact, Contact: &Contact{State: 4}},
+		"state: found 5, want 1 to 4":       {Type: TypeContact, Contact: &Contact{State: 5}},
+		"silence: found -1":                 {Type: TypeContact, Contact: &Contact{State: ContactUp, For: -1}},
+		"phi: found -1":                     {Type: TypeContact, Contact: &Contact{State: ContactUp, Phi: -1}},
+		"phi: found 2e+06":                  {Type: TypeContact, Contact: &Contact{State: ContactUp, Phi: 2e6}},
+		"unreachable machines: found 256 bytes": {Type: TypeStatus, Status: &Status{Disco: "v", Cluster: "c", Name: "h",
+			Slots: 1, Processors: 1, Runs: []RunStatus{{Name: "r", Slots: 1, From: "f", Unreachable: long}}}},
 		"text: found 4097 bytes": {Type: TypeEnded, Reason: &Reason{Text: strings.Repeat("x",
 			TextBytesMax+1)}},
 		"free slots: found -1": {Type: TypeStatus, Status: &Status{Disco: "v", Cluster: "c", Name: "h", Slots: 1,
@@ -129,9 +136,12 @@ func TestBounds(t *testing.T) {
 	if _, err := Parse(b); err == nil || !strings.Contains(err.Error(), "machine: found 64, want -1 to 63") {
 		t.Errorf("read: %v", err)
 	}
-	binary.LittleEndian.PutUint32(b, 7)
-	if _, err := Parse(b); err == nil || !strings.Contains(err.Error(), "found version 7 of the messages, want 1") {
-		t.Errorf("another version: %v", err)
+	for _, other := range []uint32{1, 7} {
+		binary.LittleEndian.PutUint32(b, other)
+		want := fmt.Sprintf("found version %d of the messages, want 2: use one build of disco on all machines", other)
+		if _, err := Parse(b); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("another version: %v", err)
+		}
 	}
 }
 
@@ -148,7 +158,7 @@ func TestLargest(t *testing.T) {
 	long := strings.Repeat("x", NameBytesMax)
 	s := &Status{Disco: long, Cluster: long, Name: long, Slots: SlotsMax, Processors: 1, Runs: manyRuns(SlotsMax)}
 	for i := range s.Runs {
-		s.Runs[i].Name, s.Runs[i].From = long, long
+		s.Runs[i].Name, s.Runs[i].From, s.Runs[i].Unreachable = long, long, long
 	}
 	if _, err := Append(nil, &Message{Type: TypeStatus, Status: s}); err != nil {
 		t.Error(err)

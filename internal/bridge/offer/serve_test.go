@@ -362,8 +362,8 @@ func TestMistakenMessages(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                 "found a message of 0 bytes",
 		"\x02\x00\x00\x00":                 "found a message of 4 bytes",
-		"\x02\x00\x00\x00\x01\x00\x00\x00": "found version 2 of the messages",
-		"\x01\x00\x00\x00\xff\x00\x00\x00": "found no such type",
+		"\x01\x00\x00\x00\x01\x00\x00\x00": "found version 1 of the messages",
+		"\x02\x00\x00\x00\xff\x00\x00\x00": "found no such type",
 		string(g):                          "found a message go, want offer",
 	} {
 		answer, err := c.raw(ctx, []byte(text))
