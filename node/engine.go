@@ -46,6 +46,7 @@ type Engine struct {
 	backlogBytes int64         // headers and data of events from other workers that are not handled yet
 	front        uint64        // latest epoch at which a handler was called, as a key
 	window       float64       // nothing at it or later is handled (SetWindow)
+	until        float64       // … nor at this, where the leg ends (SetUntil)
 	journals     bool          // a simproc keeps one
 	fleeting     []byte        // memory of the events that are being handled (Config.Fleeting)
 	mutate       func([]Event) // for the test that tests can fail; checked build only
@@ -140,7 +141,7 @@ func NewEngine(plan *Plan, cfg Config) (*Engine, error) {
 	e := &Engine{
 		plan: plan, cfg: cfg, store: newStore(),
 		in: make([]Bound, plan.workers), holds: make([]int32, plan.workers), floors: make([]*laneFloor, plan.workers),
-		short: make([]uint64, (plan.workers+63)/64), window: math.Inf(1),
+		short: make([]uint64, (plan.workers+63)/64), window: math.Inf(1), until: math.Inf(1),
 		lowest: make([]inBound, len(plan.alike)), unread: true,
 	}
 	e.store.giveBack = cfg.Release

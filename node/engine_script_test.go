@@ -33,6 +33,8 @@ import (
 //	jump                           takes the idle jump, if all are blocked
 //	congest 0 1 yes                the lane from 0 to 1 is short of room
 //	window 0 2.5 / ahead 0         worker 0 handles nothing at 2.5 or later
+//	until 0 2.5                    the leg of worker 0 ends at 2.5
+//	reached 0                      how far worker 0 is done
 //	event 1 a/x b/x 2.5            an event by hand, to worker 1
 type engineMachine struct {
 	g         *Graph
@@ -193,6 +195,11 @@ func (m *engineMachine) drive(words []string) (string, error) {
 	case "window":
 		e.SetWindow(number(words[2]))
 		return "", nil
+	case "until":
+		e.SetUntil(number(words[2]))
+		return "", nil
+	case "reached":
+		return fmt.Sprint(e.Reached()), nil
 	case "ahead":
 		at, any := e.Ahead()
 		return fmt.Sprintf("%v %v", at, any), nil

@@ -73,11 +73,14 @@ func (e *Engine) PromiseBeyond(peer int, said Bound) (b Bound, ok bool) {
 }
 
 // Next is the key of the earliest activation of this worker, whether or not it may
-// be done now; Never when nothing is pending before the horizon.
+// be done now; Never when nothing is pending before the horizon and the end of the leg (SetUntil).
 func (e *Engine) Next() Bound {
 	b := Never
 	for i := range e.classes {
 		b = least(b, e.key(i))
+	}
+	if b.Epoch >= e.until {
+		return Never
 	}
 	return b
 }
@@ -159,14 +162,14 @@ func (e *Engine) Limiting() int {
 	return at
 }
 
-// Reached is the epoch before which this worker is done for good.
+// Reached is the epoch before which this worker is done for good, at most the end of the leg.
 func (e *Engine) Reached() float64 {
 	e.takePromises()
 	b := e.Next()
 	for i := range e.classes {
 		b = least(b, e.classes[i].safe)
 	}
-	return min(b.Epoch, e.cfg.Horizon)
+	return min(b.Epoch, e.cfg.Horizon, e.until)
 }
 
 // Stats returns the counts so far.
@@ -217,7 +220,9 @@ func (e *Engine) Waiting() string {
 		if !e.ready(h) {
 			e.describeHold(&b, i)
 		}
-		if e.key(i).Epoch >= e.window {
+		if at := e.key(i).Epoch; at >= e.until && e.until < e.cfg.Horizon {
+			fmt.Fprintf(&b, "; the leg ends at %v", e.until)
+		} else if at >= e.window {
 			fmt.Fprintf(&b, "; it is ahead of the others, and handles nothing at %v or later", e.window)
 		}
 		if h.congested {

@@ -2,7 +2,11 @@
 
 package node
 
-import "math"
+import (
+	"math"
+
+	"github.com/disco-sim/disco/internal/invariants"
+)
 
 // head is what pick looks at of a class: one cache line for two classes, whatever is
 // pending in them.
@@ -190,7 +194,7 @@ func (e *Engine) settle() {
 
 // limit says of each class up to where it may be handled.
 func (e *Engine) limit() {
-	end := min(e.cfg.Horizon, e.window)
+	end := min(e.cfg.Horizon, e.window, e.until)
 	for i := range e.classes {
 		h, safe := &e.heads[i], e.classes[i].safe
 		h.limit, h.level = keyOf(safe.Epoch), safe.Level
@@ -209,11 +213,24 @@ func (e *Engine) SetWindow(epoch float64) {
 	}
 }
 
+// SetUntil ends the leg: nothing at epoch or later is handled before a later call allows it, and where nothing is
+// pending before it Next is Never, so that all workers find the end of a leg as they find that of a replication. At the
+// start it is +Inf. Unlike a horizon it drops nothing: what is sent for it or later waits, and promises go on as if it
+// weren't there. It must be later than Front.
+func (e *Engine) SetUntil(epoch float64) {
+	if checked {
+		front, any := e.Front()
+		invariants.Assert(epoch > front || !any && epoch > 0, "node: a leg until %v, but %v was handled", epoch, front)
+	}
+	e.until = epoch
+	e.limit()
+}
+
 // Ahead is the epoch of the earliest activation that waits for SetWindow and for nothing else; false: there is none.
 func (e *Engine) Ahead() (epoch float64, any bool) {
 	first := Never
 	for i := range e.heads {
-		if k := e.key(i); k.Epoch >= e.window && k.Before(e.classes[i].safe) {
+		if k := e.key(i); k.Epoch >= e.window && k.Epoch < e.until && k.Before(e.classes[i].safe) {
 			first = least(first, k)
 		}
 	}

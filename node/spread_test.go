@@ -221,17 +221,17 @@ func newCluster(t testing.TB, m Model, placement []int32, workers int, seed uint
 	return c
 }
 
-// run drives the cluster to its end and returns all trace hashes.
-func (c *cluster) run(rnd *rand.Rand) ([]uint64, error) {
+// leg drives the cluster until nothing is pending before the end of the leg, or of the run.
+func (c *cluster) leg(rnd *rand.Rand) error {
 	idle := 0
 	for steps := 0; ; steps++ {
 		if steps > 10_000_000 {
-			return nil, fmt.Errorf("no end in sight:\n%s", c.waiting())
+			return fmt.Errorf("no end in sight:\n%s", c.waiting())
 		}
 		w := rnd.IntN(len(c.engines))
 		n, err := c.step(rnd, w)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if idle++; n > 0 {
 			idle = 0
@@ -242,7 +242,7 @@ func (c *cluster) run(rnd *rand.Rand) ([]uint64, error) {
 		idle = 0
 		if next, ok := c.quiet(); ok {
 			if next == Never {
-				break
+				return nil
 			}
 			c.jumps++
 			for _, e := range c.engines {
@@ -250,9 +250,23 @@ func (c *cluster) run(rnd *rand.Rand) ([]uint64, error) {
 			}
 		}
 	}
+}
+
+// hashes are the trace hashes of all simprocs.
+func (c *cluster) hashes() []uint64 {
 	hashes := make([]uint64, c.engines[0].plan.NumSimprocs())
 	for _, e := range c.engines {
 		e.Hashes(func(id SimprocID, h uint64) { hashes[id] = h })
+	}
+	return hashes
+}
+
+// run drives the cluster to its end and returns all trace hashes.
+func (c *cluster) run(rnd *rand.Rand) ([]uint64, error) {
+	if err := c.leg(rnd); err != nil {
+		return nil, err
+	}
+	for _, e := range c.engines {
 		if n := c.unread(e); n > 0 {
 			return nil, fmt.Errorf("%d entries pending before the horizon", n)
 		}
@@ -260,7 +274,7 @@ func (c *cluster) run(rnd *rand.Rand) ([]uint64, error) {
 			return nil, fmt.Errorf("%d payloads still held, %d entries pending", e.store.inUse(), len0(e))
 		}
 	}
-	return hashes, nil
+	return c.hashes(), nil
 }
 
 // len0 counts the pending events that hold a payload.
