@@ -145,8 +145,8 @@ func checkJSON(t *testing.T, out, mode string) {
 	if err := json.Unmarshal([]byte(out), &rows); err != nil || len(rows) == 0 {
 		t.Fatalf("%v in %q", err, out)
 	}
-	want := []string{"allocs_per_event", "batch", "bench", "bytes_per_s", "cpu_s", "limit", "limit_pauses",
-		"payload_bytes", "processes", "rate_per_s", "ratio_to_limit", "rtt_ns", "wait"}
+	want := []string{"allocs_per_event", "batch", "bench", "bytes_per_s", "cpu_ns_per_event", "cpu_ratio_to_limit",
+		"cpu_s", "limit", "limit_pauses", "payload_bytes", "processes", "rate_per_s", "ratio_to_limit", "rtt_ns", "wait"}
 	for _, r := range rows {
 		delete(r, "remark") // of few processors
 		if got := keys(r); !slices.Equal(got, want) {
@@ -159,6 +159,10 @@ func checkJSON(t *testing.T, out, mode string) {
 			if rtt["p50"].(float64) <= 0 || rtt["p50"].(float64) > rtt["max"].(float64) {
 				t.Errorf("%v: rtt_ns %v", r["bench"], rtt)
 			}
+		}
+		transfers := r["cpu_s"].(float64) > 0 && r["rate_per_s"].(float64) > 0 && r["bench"] != "idle"
+		if each := r["cpu_ns_per_event"].(float64); each < 0 || (each > 0) != transfers {
+			t.Errorf("%v: %v s of CPU, %v ns an event", r["bench"], r["cpu_s"], each)
 		}
 		limit, _ := r["limit"].(string)
 		pauses, has := r["limit_pauses"].(float64)

@@ -25,6 +25,10 @@ type Row struct {
 	Allocs         float64 `json:"allocs_per_event"`
 	Limit          string  `json:"limit"`
 	Ratio          *Range  `json:"ratio_to_limit"`
+	// CPUNanos is the CPU time that an event takes, or a round trip, of all processes, in the median round, and CPURatio
+	// what that is through the limit's, by round; nil: there is no limit that was measured in the same rounds.
+	CPUNanos float64 `json:"cpu_ns_per_event"`
+	CPURatio *Range  `json:"cpu_ratio_to_limit"`
 	// LimitPauses is the number of PAUSE instructions between two looks with which the limit was best; null: the limit
 	// doesn't poll.
 	LimitPauses *int `json:"limit_pauses"`
@@ -101,6 +105,14 @@ func (s sample) transferred() float64 {
 		return 2 * float64(s.events)
 	}
 	return float64(s.events)
+}
+
+// cpuNanos is the CPU time of an event, or of a round trip, ns; 0: there was none.
+func (s sample) cpuNanos() float64 {
+	if s.events == 0 {
+		return 0
+	}
+	return s.cpu * 1e9 / float64(s.events)
 }
 
 // p50 is the median round trip, ns; 0: there is none.
@@ -234,6 +246,7 @@ func (r *Row) sum() {
 	rounds := r.rounds
 	r.RatePerSecond = each(rounds, sample.rate).Median
 	r.BytesPerSecond = r.bytes(r.RatePerSecond)
+	r.CPUNanos, r.CPURatio = each(rounds, sample.cpuNanos).Median, r.cpuRatio()
 	var transferred float64
 	for _, s := range rounds {
 		r.CPUSeconds += s.cpu
@@ -244,6 +257,23 @@ func (r *Row) sum() {
 		r.Allocs /= transferred
 	}
 	r.histogram, r.RTT = merged(rounds)
+}
+
+// cpuRatio is how much more CPU time an event takes than one of the limit in the same round.
+func (r *Row) cpuRatio() *Range {
+	if len(r.limits) != len(r.rounds) {
+		return nil
+	}
+	ratios := make([]float64, len(r.rounds))
+	for k, s := range r.rounds {
+		limit := r.limits[k].cpuNanos()
+		if limit == 0 {
+			return nil
+		}
+		ratios[k] = s.cpuNanos() / limit
+	}
+	all := RangeOf(ratios)
+	return &all
 }
 
 // medianRTT is the median of the rounds' figures.

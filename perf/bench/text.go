@@ -37,8 +37,8 @@ func WriteText(w io.Writer, r *Row) {
 		fmt.Fprintf(w, "    rate        %s %s (%s .. %s)  %s%s\n", rateText(rate.Median), unit, rateText(rate.Min),
 			rateText(rate.Max), bytesText(r.BytesPerSecond), whole)
 	}
-	fmt.Fprintf(w, "    cost        %.2f s of CPU over %.2f s  %.2g allocations an event\n", r.CPUSeconds, r.seconds(),
-		r.Allocs)
+	fmt.Fprintf(w, "    cost        %.2f s of CPU over %.2f s%s  %.2g allocations an event\n", r.CPUSeconds,
+		r.seconds(), r.cpuText(), r.Allocs)
 	if r.Limit == r.Bench {
 		if r.LimitPauses != nil {
 			fmt.Fprintf(w, "    pauses      best with %d x PAUSE between two looks (%s)\n", *r.LimitPauses, r.pauses)
@@ -95,6 +95,21 @@ func (r *Row) limitText() string {
 		text += fmt.Sprintf(" at its best, %d x PAUSE between two looks (%s)", *r.LimitPauses, r.pauses)
 	}
 	return text
+}
+
+// cpuText is the CPU time of an event, or of a round trip, beside the limit's.
+func (r *Row) cpuText() string {
+	if r.CPUNanos == 0 {
+		return "" // there are no events, as in rows of waiting
+	}
+	text := fmt.Sprintf(", %s an event", nanosText(r.CPUNanos))
+	if r.RTT != nil {
+		text = fmt.Sprintf(", %s a round trip", nanosText(r.CPUNanos))
+	}
+	if r.CPURatio == nil || r.Limit == r.Bench {
+		return text
+	}
+	return text + fmt.Sprintf(" (%.4g x the limit's, %.4g .. %.4g)", r.CPURatio.Median, r.CPURatio.Min, r.CPURatio.Max)
 }
 
 // seconds is the time of all rounds.
