@@ -327,6 +327,22 @@ func (e *Egress) StageRecord(size int) ([]byte, error) {
 	return rec, nil
 }
 
+// StageSpan is StageRecord for records side by side, which package ring calls a span and copies: as many of the first
+// ones as there is room for. It returns how many bytes of the span that were; behind them it may end before a word that
+// is no length of a record (ring.Producer.StageSpan).
+func (e *Egress) StageSpan(span []byte) (n int, err error) {
+	if e.err != nil {
+		return 0, e.err
+	}
+	n, records, err := e.ring.StageSpan(span)
+	e.records += records
+	e.bytes += n
+	if err != nil {
+		return n, e.refused(0, err)
+	}
+	return n, nil
+}
+
 // SendPromise sends a promise as a record, in order with the events, and waits while
 // there is no room, like SendEvent. Between workers of one machine Promise is cheaper;
 // this is for promises about single links.

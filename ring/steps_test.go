@@ -6,6 +6,7 @@ package ring
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
@@ -77,6 +78,8 @@ type scene struct {
 	alone     int  // records that NextAlone returned
 	taken     int  // records that PublishAlone took
 	refused   int  // and that it didn't take
+	spanned   int  // records that StageSpan took
+	together  int  // records that NextSpan returned
 
 	sawPublished int // published at the consumer's last look
 	sawEnded     bool
@@ -187,7 +190,7 @@ func (s *scene) actor(side int, script string) (next func() (step, bool), stop f
 // produce: a digit claims that many words, fills and commits them; A to D stage that
 // many words, from 0, and fill them; a claims one word and aborts; p publishes; e
 // closes; P to S claim that many words, from 0, fill them and publish at once; W to Z publish four words and that many
-// more, from 0, alone, or like P to S where the ring doesn't do it.
+// more, from 0, alone, or like P to S where the ring doesn't do it; T to V stage a span of that many records, from 2.
 func (s *scene) produce(script string, pause func(access, uint64)) {
 	for _, o := range script {
 		switch {
@@ -208,6 +211,8 @@ func (s *scene) produce(script string, pause func(access, uint64)) {
 			}
 		case o >= 'W' && o <= 'Z':
 			s.produceAlone(32+int(o-'W')*8, pause)
+		case o >= 'T' && o <= 'V':
+			s.produceSpan(int(o-'T') + 2)
 		case o == 'a':
 			if buf, err := s.p.Claim(8); err == nil {
 				pause(writeBody, s.slotOf(buf))
@@ -242,6 +247,25 @@ func (s *scene) produceAlone(n int, pause func(access, uint64)) {
 	}
 }
 
+// produceSpan stages as many of some records as there is room for.
+func (s *scene) produceSpan(count int) {
+	var span []byte
+	var bodies [][]byte
+	for n := range count {
+		bodies = append(bodies, pattern(min((n+1)%3*8, s.p.MaxRecord()), uint64(len(s.committed)+n)+1))
+		span = append(binary.LittleEndian.AppendUint64(span, uint64(len(bodies[n]))), bodies[n]...)
+	}
+	size, records, err := s.p.StageSpan(span)
+	if err != nil && err != ErrFull && err != ErrClosed && !errors.Is(err, ErrTooLarge) {
+		s.fail("span: %v", err)
+	}
+	if want := len(span); (err == nil) != (size == want) || (err == nil) != (records == count) {
+		s.fail("staged %d bytes of a span of %d, %d records of %d: %v", size, want, records, count, err)
+	}
+	s.committed = append(s.committed, bodies[:records]...)
+	s.spanned += records
+}
+
 // place claims or stages a record of n bytes.
 func (s *scene) place(take func(int) ([]byte, error), n int) (buf []byte, ok bool) {
 	buf, err := take(n)
@@ -265,12 +289,21 @@ func (s *scene) slotOf(b []byte) uint64 {
 	return uint64(len(s.p.data)-capFrom(s.p.data, b)) / 8
 }
 
-// consume: n takes the next record, N too, but with NextAlone where it was published alone, r releases, l closes, x
-// reads all records again, which is wrong after r.
+// consume: n takes the next record, N too, but with NextAlone where it was published alone, s takes a span of up to six
+// words, or like n where there is none, r releases, l closes, x reads all records again, which is wrong after r.
 func (s *scene) consume(script string, pause func(access, uint64)) {
 	var all [][]byte
 	for _, o := range script {
 		switch o {
+		case 's':
+			if span := s.c.NextSpan(48, func([]byte) bool { return true }); span != nil {
+				s.readSpan(span, pause)
+				continue
+			}
+			rec, err := s.c.Next()
+			if s.judge(rec, err); rec != nil {
+				s.readAll(rec, pause)
+			}
 		case 'n', 'N':
 			rec, err := []byte(nil), error(nil)
 			if o == 'N' {
@@ -295,6 +328,19 @@ func (s *scene) consume(script string, pause func(access, uint64)) {
 			s.c.Close()
 			s.left = true
 		}
+	}
+}
+
+// readSpan reads the records of a span.
+func (s *scene) readSpan(span []byte, pause func(access, uint64)) {
+	for len(span) > 0 && s.fault == nil {
+		n := int(binary.LittleEndian.Uint32(span))
+		s.judge(span[8:8+n], nil)
+		if s.fault == nil {
+			s.readAll(span[8:8+n], pause)
+		}
+		span = span[8+n:]
+		s.together++
 	}
 }
 
@@ -440,6 +486,9 @@ func TestEveryOrderOfStepsOfShortScripts(t *testing.T) {
 		{128, "PZ", "nN"}, // from some starts its body ends at position 0
 		{128, "PZZ", "nrN"},
 		{128, "PW0pe", "nN"},
+		{64, "Tp", "nnr"},
+		{64, "1Tp", "sr"},
+		{64, "Up", "srn"},
 	}
 	for _, x := range scripts {
 		for start := uint64(0); start < uint64(x.capacity); start += 8 {
@@ -474,17 +523,17 @@ func TestRandomOrdersOfStepsOfLongScripts(t *testing.T) {
 		}
 		return string(b)
 	}
-	runs, alone, published, refused := 20_000, 0, 0, 0
+	runs, alone, published, refused, spanned, together := 20_000, 0, 0, 0, 0, 0
 	if race.Enabled {
 		runs = 1000
 	}
 	for range runs {
-		capacity, letters := 32<<rng.IntN(3), "00112aAABBCD3ppppPQRSWZ"
+		capacity, letters := 32<<rng.IntN(3), "00112aAABBCD3ppppPQRSWZTUV"
 		if rng.IntN(2) == 0 { // mostly records alone
 			capacity, letters = 128<<rng.IntN(2), "0pPSWXYZWXYZWXYZ"
 		}
 		start := uint64(rng.IntN(capacity/8))*8 - uint64(capacity)
-		producer, consumer := draw(letters, 40), draw("nNnrr", 100)
+		producer, consumer := draw(letters, 40), draw("nNsrr", 100)
 		bias := rng.Float64()
 		played := newScene(capacity, start)
 		err := played.run(producer, consumer, func() int {
@@ -501,6 +550,11 @@ func TestRandomOrdersOfStepsOfLongScripts(t *testing.T) {
 		alone += played.alone
 		published += played.taken
 		refused += played.refused
+		spanned += played.spanned
+		together += played.together
+	}
+	if spanned < runs/4 || together < runs/4 {
+		t.Errorf("%d records were staged in spans and %d came in spans, in %d runs", spanned, together, runs)
 	}
 	if alone < runs/100 {
 		t.Errorf("NextAlone returned %d records in %d runs", alone, runs)
@@ -521,6 +575,8 @@ func TestTheStepCheckerFindsWeakenedProtocols(t *testing.T) {
 		{"head stored with a plain store", storeHead, "3p3p3p3p3p", "nnr"},
 		{"record read after its release", 0, "3p3p3p3p3p", "nnrx"},
 		{"record alone published with a plain store", publishHeader, "PW", "nN"},
+		{"span published with a plain store", publishHeader, "Tp", "s"},
+		{"span read after its release", 0, "VpVpVp", "nnnrx"},
 	} {
 		_, err := everyOrder(func() *scene {
 			s := newScene(128, 0)

@@ -133,10 +133,11 @@ func (p *peer) takeIn(l *inLane, body []byte, old bool) error {
 	if !old {
 		p.b.detector.came(p.rank, h.events)
 	}
-	at, events := batchHead, uint32(0)
+	at, events, plain := batchHead, uint32(0), rest // plain: records without payloads, side by side, and what follows
 	for n := range h.records {
 		var rec []byte
 		var payload uint32
+		behind := rest
 		if rec, payload, rest, err = parseRecord(rest, at, l.most); err != nil {
 			return err
 		}
@@ -148,11 +149,16 @@ func (p *peer) takeIn(l *inLane, body []byte, old bool) error {
 		if envelope.Kind(rec[0]) == envelope.KindEvent {
 			events++
 		}
-		if err := l.takeRecord(rec, payload, old); err != nil {
-			return err
+		if payload != 0 {
+			l.takeSpan(plain[:len(plain)-len(behind)], old)
+			if err := l.takeLarge(rec, payload, old); err != nil {
+				return err
+			}
+			plain = rest
 		}
 		at += int(cost)
 	}
+	l.takeSpan(plain[:len(plain)-len(rest)], old)
 	if len(rest) > 0 || events != h.events {
 		return bad(at, fmt.Sprint(len(rest), " more bytes behind ", events, " events"),
 			fmt.Sprint("none behind ", h.events))
@@ -168,24 +174,55 @@ func (p *peer) takeIn(l *inLane, body []byte, old bool) error {
 	return nil
 }
 
-// takeRecord puts a record into the ring, or behind those that wait for it.
-func (l *inLane) takeRecord(rec []byte, payload uint32, old bool) error {
+// takeSpan puts records side by side into the ring, or behind those that wait for it.
+func (l *inLane) takeSpan(span []byte, old bool) {
+	if len(span) == 0 {
+		return
+	}
+	if old || l.closed {
+		l.records.move(uint64(len(span)))
+		return
+	}
+	if l.queue.len() == 0 {
+		n := l.stageSpan(span)
+		if span = span[n:]; len(span) == 0 {
+			return
+		}
+	}
+	if l.closed {
+		return // whoever sends hears that nothing is read any more
+	}
+	l.queue.append(span)
+	l.lastIs = false
+}
+
+// stageSpan puts as many of the first records of a span into the ring as there is room for.
+func (l *inLane) stageSpan(span []byte) (n int) {
+	n, err := l.out.StageSpan(span)
+	if n > 0 {
+		l.fresh = true
+		l.records.move(uint64(n))
+	}
+	l.check(err)
+	return n
+}
+
+// takeLarge puts a record whose data come as a payload into the ring, or behind those that wait for it.
+func (l *inLane) takeLarge(rec []byte, payload uint32, old bool) error {
 	cost := costOf(len(rec))
 	if old || l.closed {
 		l.records.move(cost)
 		return nil
 	}
-	if payload != 0 {
-		if want := following(l.payload); payload != want {
-			return bad(batchHead, fmt.Sprint("payload ", payload), want)
-		}
-		if total := totalOf(rec); total == 0 || total > envelope.DataMax {
-			return bad(batchHead, fmt.Sprint("a payload of ", total), fmt.Sprint("1 to ", envelope.DataMax))
-		}
-		l.payload = payload
+	if want := following(l.payload); payload != want {
+		return bad(batchHead, fmt.Sprint("payload ", payload), want)
 	}
+	if total := totalOf(rec); total == 0 || total > envelope.DataMax {
+		return bad(batchHead, fmt.Sprint("a payload of ", total), fmt.Sprint("1 to ", envelope.DataMax))
+	}
+	l.payload = payload
 	if l.queue.len() == 0 {
-		done, err := l.stage(rec, payload)
+		done, err := l.stageLarge(rec, payload)
 		if err != nil {
 			return err
 		}
@@ -236,20 +273,6 @@ func (l *inLane) raise(epoch float64, level uint32) {
 	l.lastIs = true
 }
 
-// stage puts a record into the ring. Not done: there is no room, or its payload isn't complete.
-func (l *inLane) stage(rec []byte, payload uint32) (done bool, err error) {
-	if payload != 0 {
-		return l.stageLarge(rec, payload)
-	}
-	b, err := l.out.StageRecord(len(rec))
-	if err != nil {
-		return l.check(err), nil
-	}
-	copy(b, rec)
-	l.fresh = true
-	return true, nil
-}
-
 // check looks what sending has answered. A worker that reads no more makes everything done; one that has broken its
 // lane ends the bridge.
 func (l *inLane) check(err error) (done bool) {
@@ -289,7 +312,18 @@ func (l *inLane) drain() (moved bool, err error) {
 			l.check(l.out.Promise(epoch, payload))
 			continue
 		}
-		done, err := l.stage(b[recordHead:recordHead+int(n)], payload)
+		if payload == 0 {
+			n := l.stageSpan(b) // up to a bound or a payload
+			if l.closed {
+				break
+			}
+			l.queue.drop(n)
+			if moved = moved || n > 0; n == 0 {
+				break
+			}
+			continue
+		}
+		done, err := l.stageLarge(b[recordHead:recordHead+int(n)], payload)
 		if err != nil {
 			return moved, err
 		}

@@ -240,6 +240,11 @@ func (p *peer) takeRecords(l *outLane) (work bool, err error) {
 		if l.rec != nil {
 			break // of a long part there is more
 		}
+		n, err = p.copySpan(l, body[used:], &head)
+		if err != nil {
+			return false, err
+		}
+		used += n
 		if end, err := l.look(); err != nil {
 			return false, err
 		} else if end {
@@ -335,6 +340,41 @@ func (p *peer) copyRecord(l *outLane, n int, b []byte) (event uint32, err error)
 	l.rec = nil
 	p.wakeBulk()
 	return event, nil
+}
+
+// copySpan puts the next records of the ring into a frame, as many as go as they are and lie side by side, and have
+// room and credit. They stand there as in the ring.
+func (p *peer) copySpan(l *outLane, b []byte, head *batch) (n int, err error) {
+	span := l.ring.NextSpan(int(min(uint64(len(b)), l.records.left())), goesWhole)
+	copy(b, span)
+	for n < len(span) { // in the copy: its worker can still write to the span
+		size := int(le.Uint32(b[n:]))
+		if next := n + int(costOf(size)); next > len(span) || !goesWhole(b[n+recordHead:n+recordHead+size]) {
+			return 0, l.broken(fmt.Errorf("a record of %d bytes was changed behind its publication", size))
+		}
+		le.PutUint32(b[n+4:], 0)
+		if envelope.Kind(b[n+recordHead]) == envelope.KindEvent {
+			head.events++
+		}
+		head.records++
+		n += int(costOf(size))
+	}
+	l.records.taken += uint64(n)
+	return n, nil
+}
+
+// goesWhole reports whether a record goes as it is: a promise, or an event whose data are inside and not too many.
+func goesWhole(rec []byte) bool {
+	if len(rec) < envelope.PartHeaderBytes || rec[1] != 0 {
+		return false
+	}
+	switch envelope.Kind(rec[0]) {
+	case envelope.KindEvent:
+		return len(rec) >= envelope.EventHeaderBytes && le.Uint32(rec[4:]) <= payloadMost
+	case envelope.KindPromise:
+		return true
+	}
+	return false
 }
 
 // job makes what carries the data of the event. A block without any only goes back.

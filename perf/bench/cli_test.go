@@ -146,7 +146,8 @@ func checkJSON(t *testing.T, out, mode string) {
 		t.Fatalf("%v in %q", err, out)
 	}
 	want := []string{"allocs_per_event", "batch", "bench", "bytes_per_s", "cpu_ns_per_event", "cpu_ratio_to_limit",
-		"cpu_s", "limit", "limit_pauses", "payload_bytes", "processes", "rate_per_s", "ratio_to_limit", "rtt_ns", "wait"}
+		"cpu_s", "limit", "limit_pauses", "payload_bytes", "processes", "rate_per_s", "ratio_to_limit", "rtt_ns",
+		"wait"}
 	for _, r := range rows {
 		delete(r, "remark") // of few processors
 		if got := keys(r); !slices.Equal(got, want) {

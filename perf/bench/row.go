@@ -25,7 +25,7 @@ type Row struct {
 	Allocs         float64 `json:"allocs_per_event"`
 	Limit          string  `json:"limit"`
 	Ratio          *Range  `json:"ratio_to_limit"`
-	// CPUNanos is the CPU time that an event takes, or a round trip, of all processes, in the median round, and CPURatio
+	// CPUNanos is the CPU time that an event takes, or a round trip, of all processes, in the median round. CPURatio is
 	// what that is through the limit's, by round; nil: there is no limit that was measured in the same rounds.
 	CPUNanos float64 `json:"cpu_ns_per_event"`
 	CPURatio *Range  `json:"cpu_ratio_to_limit"`
