@@ -18,6 +18,7 @@ internal/invariants:
 internal/race:
 internal/interleave:
 internal/leaktest:
+internal/alloctest:
 internal/ci:
 internal/aligned:
 internal/chart:

@@ -132,7 +132,8 @@ type watched struct {
 func (w *watched) Read(b []byte) (int, error) {
 	n, err := w.Conn.Read(b)
 	if err != nil && w.first.Load() == nil {
-		w.first.CompareAndSwap(nil, &err)
+		first := err // err itself would be allocated by each call
+		w.first.CompareAndSwap(nil, &first)
 	}
 	return n, err
 }
