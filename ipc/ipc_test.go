@@ -7,10 +7,12 @@ import (
 	"errors"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/disco-sim/disco/internal/invariants"
 	"github.com/disco-sim/disco/internal/ipctest"
 	"github.com/disco-sim/disco/ipc"
+	"github.com/disco-sim/disco/shm"
 )
 
 // The whole suite, on one machine.
@@ -70,6 +72,40 @@ func TestFull(t *testing.T) {
 	}
 	if st := s.Stats(); st.Pool.Total.InFlight != 0 || st.Events != uint64(sent) {
 		t.Errorf("%+v after %d messages", st, sent)
+	}
+}
+
+// The end of a context ends each wait with it, also where earlier waits had the same one, or others.
+func TestContextOfManyWaits(t *testing.T) {
+	dir := ipctest.NewDir(t)
+	r := ipctest.Listen(t, "waits", ipc.ListenConfig{Dir: dir, Wait: shm.ModePark})
+	s := ipctest.Dial(t, "waits", ipctest.Small(dir))
+	asleep := func() { time.Sleep(2 * time.Millisecond) } // most likely
+	for range 3 {
+		first, end := context.WithCancel(context.Background())
+		for n := range 8 {
+			sent := make(chan error, 1)
+			go func() {
+				asleep()
+				sent <- s.Send(ipctest.Within(t), []byte("on"))
+			}()
+			ctx := first
+			if n == 3 {
+				ctx = ipctest.Within(t)
+			}
+			m, err := r.Receive(ctx)
+			if err = errors.Join(err, <-sent); err != nil {
+				t.Fatal(err)
+			}
+			r.Release(&m)
+		}
+		go func() {
+			asleep()
+			end()
+		}()
+		if _, err := r.Receive(first); !errors.Is(err, context.Canceled) {
+			t.Fatalf("%v, want the end of the context", err)
+		}
 	}
 }
 

@@ -14,6 +14,12 @@ import (
 type sleeper struct {
 	waiter *shm.Waiter // for the goroutine that waits
 
+	// Of the goroutine that waits: contexts by their Done. Who waits with one context again and again has its end
+	// arranged for once.
+	last <-chan struct{} // of the last wait that slept
+	kept <-chan struct{} // whose end rings, from wait to wait; nil: of none
+	stop func() bool     // of context.AfterFunc of kept
+
 	mu   sync.Mutex
 	bell *shm.Doorbell // nil once closed
 }
@@ -45,9 +51,32 @@ func (s *sleeper) ring() {
 // close makes ring do nothing. Afterwards the doorbell's memory may be unmapped.
 func (s *sleeper) close() {
 	s.waiter.Reset()
+	if s.kept != nil {
+		s.stop()
+		s.kept = nil
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.bell = nil
+}
+
+// arrange makes the end of a context ring the bell. It returns what ends that with the wait; nil: it stays, because the
+// wait before had the same context.
+func (s *sleeper) arrange(ctx context.Context) (stop func() bool) {
+	done := ctx.Done()
+	if s.kept == done {
+		return nil
+	}
+	again := s.last == done
+	s.last, stop = done, context.AfterFunc(ctx, s.ring)
+	if !again {
+		return stop
+	}
+	if s.kept != nil {
+		s.stop()
+	}
+	s.kept, s.stop = done, stop
+	return nil
 }
 
 // pause is one wait of one call. The caller looks for what it waits for, calls step,
@@ -56,12 +85,12 @@ func (s *sleeper) close() {
 type pause struct {
 	s       *sleeper
 	ctx     context.Context
-	stop    func() bool // of context.AfterFunc, nil: not needed so far
+	stop    func() bool // of context.AfterFunc, nil: not needed so far, or not only by this wait
 	stepped bool
 }
 
 // step spins, yields or sleeps once. The context's end rings the bell, but that is arranged only when a sleep is
-// next, because it allocates.
+// next, because it takes time, and allocates.
 func (p *pause) step() error {
 	done := p.ctx.Done()
 	select {
@@ -70,7 +99,7 @@ func (p *pause) step() error {
 	default:
 	}
 	if done != nil && p.stop == nil && p.s.waiter.Armed() {
-		p.stop = context.AfterFunc(p.ctx, p.s.ring)
+		p.stop = p.s.arrange(p.ctx)
 	}
 	p.stepped = true
 	p.s.waiter.Idle(false)

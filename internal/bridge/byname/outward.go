@@ -165,8 +165,9 @@ func (o *outward) apply(h session.Header, body []byte) error {
 
 // carry passes messages on. The error says how the receiver has ended, or what has gone wrong; nil: the sender has.
 func (o *outward) carry() error {
+	visit := o.visit // allocated once
 	for {
-		_, err := o.from.Poll(o.visit)
+		_, err := o.from.Poll(visit)
 		if o.err != nil {
 			return o.cause(o.err)
 		}
