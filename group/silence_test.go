@@ -6,11 +6,15 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/disco-sim/disco/internal/bridge/offer"
 	"github.com/disco-sim/disco/internal/forward"
+	"github.com/disco-sim/disco/internal/session"
 )
 
 // TestSilentMachine: a machine from which nothing comes is noted as unreachable where the run was called, and shown by
@@ -71,4 +75,55 @@ func TestSilentMachine(t *testing.T) {
 	}
 	m.free(t, 0, 1)
 	m.stop(t)
+}
+
+// TestUnreachableIfBothAreSilent: a machine is unreachable if nothing comes on either session, since something came on
+// one of them; a silence is over with the connection on which it was, and one that ends with the run isn't reported.
+func TestUnreachableIfBothAreSilent(t *testing.T) {
+	synctest.Test(t, testBothAreSilent) // where no time passes
+}
+
+func testBothAreSilent(t *testing.T) {
+	var got []offer.Contact
+	k := &pair{}
+	l := &sessions{all: map[int]*pair{2: k}, cfg: sessionsConfig{
+		contact: func(c offer.Contact) { got = append(got, c) }}}
+	silent := func(d time.Duration) *session.Silence { return &session.Silence{For: d, Phi: 9} }
+	step := func(do func(), want ...offer.ContactState) {
+		t.Helper()
+		got = nil
+		do()
+		var states []offer.ContactState
+		for _, c := range got {
+			states = append(states, c.State)
+			want := offer.Contact{Machine: 2, State: c.State}
+			if c.State == offer.ContactUnreachable {
+				want.For, want.Phi = 2*time.Second, 9
+			}
+			if c != want {
+				t.Errorf("%+v", c)
+			}
+		}
+		if !slices.Equal(states, want) {
+			t.Errorf("found %v, want %v", states, want)
+		}
+	}
+	unreachable := func(s session.Stream, d *session.Silence) func() { return func() { l.unreachable(2, s, d) } }
+	state := func(s session.Stream, to session.State) func() { return func() { l.report(2, s, to) } }
+	const express, bulk = session.Express, session.Bulk
+	step(state(express, session.Up))
+	step(unreachable(express, silent(time.Second)))
+	step(unreachable(express, nil))
+	step(state(bulk, session.Up), offer.ContactUp)
+	step(unreachable(bulk, silent(3*time.Second)))
+	step(unreachable(bulk, nil))
+	step(unreachable(express, silent(2*time.Second)))
+	step(unreachable(bulk, silent(3*time.Second)), offer.ContactUnreachable) // on express it came later
+	step(unreachable(express, nil), offer.ContactUp)
+	step(unreachable(express, silent(2*time.Second)), offer.ContactUnreachable)
+	step(state(bulk, session.Disconnected), offer.ContactInterrupted)
+	step(state(bulk, session.Up), offer.ContactUp)
+	step(unreachable(bulk, silent(2*time.Second)), offer.ContactUnreachable)
+	k.closing = true
+	step(unreachable(bulk, nil))
 }
