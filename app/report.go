@@ -71,9 +71,12 @@ func unused(l *launch.Launch, workers int) string {
 	if workers == 0 {
 		return ""
 	}
+	wait := "wait for each other"
+	if machines, _ := l.Machines(); len(machines) > 1 {
+		wait = "wait for each other, or for messages between machines,"
+	}
 	return fmt.Sprintf("; %d more without nodes, because with them it would take %s times as long, as the workers "+
-		"would wait for each other or take turns on %s", workers, ratio(l.Placement().Saved),
-		count(l.Processors(), "processor"))
+		"would %s or take turns on %s", workers, ratio(l.Placement().Saved), wait, count(l.Processors(), "processor"))
 }
 
 // slowdownNoted is how many times as long as with one worker a run may be predicted to take before it says so.

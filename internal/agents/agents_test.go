@@ -40,7 +40,7 @@ func TestRun(t *testing.T) {
 	var hashes []string
 	for n := range 3 {
 		var text bytes.Buffer
-		r, err := a.Run(ctx, n, &text, scenario, "--workers", []string{"1", "1", "2"}[n])
+		r, err := a.Run(ctx, n, &text, scenario, "--workers", []string{"1", "1", "2"}[n], "--partition", "block")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -168,8 +168,11 @@ func (d *demo) grid(ctx context.Context) (took float64, err error) {
 		if n == machines {
 			out = d.out
 		}
-		d.print("disco-run run %s --horizon %s --machines machines-%d.yaml --workers %d", d.scenario, d.horizon, n, n)
-		r, err := d.agents.Run(ctx, n, out, d.scenario, "--horizon", d.horizon, "--workers", fmt.Sprint(n))
+		d.print("disco-run run %s --horizon %s --machines machines-%d.yaml --workers %d --partition block", d.scenario,
+			d.horizon, n, n)
+		// With the default partition it would choose one machine where the cables are slow.
+		r, err := d.agents.Run(ctx, n, out, d.scenario, "--horizon", d.horizon, "--workers", fmt.Sprint(n),
+			"--partition", "block")
 		if err != nil {
 			return 0, err
 		}
@@ -217,7 +220,7 @@ func (d *demo) cutAt(ctx context.Context, horizon string) (done bool, err error)
 	run := make(chan ended, 1)
 	go func() {
 		r, err := d.agents.Run(ctx, machines, d.out, d.scenario, "--horizon", horizon, "--workers",
-			fmt.Sprint(machines), "--peer-timeout", d.pull.silence.String())
+			fmt.Sprint(machines), "--partition", "block", "--peer-timeout", d.pull.silence.String())
 		run <- ended{r, err}
 	}()
 	for _, step := range []struct {

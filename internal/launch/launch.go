@@ -159,22 +159,14 @@ func (l *Launch) place(g *node.Structure) error {
 	if err != nil {
 		return err
 	}
-	placement, err := partition.Make(g, partition.Run{Workers: workers, Processors: cfg.Processors,
-		Seconds: l.scenario.Horizon() * float64(cfg.Replications)}, cfg.Partition, pinned, cfg.proceed)
+	placement, machines, err := l.divide(g, partition.Run{Workers: workers, Processors: cfg.Processors,
+		Seconds: l.scenario.Horizon() * float64(cfg.Replications)}, pinned)
 	if errors.Is(err, errNotBegun) {
 		return err
 	} else if err != nil {
 		return &configError{err}
 	}
-	if cfg.Machines == nil {
-		placement.LeaveOut()
-		workers = placement.Workers
-	}
-	machines, err := l.spread(g, placement)
-	if err != nil {
-		return err
-	}
-	placed, err := g.Place(placement.Of, workers)
+	placed, err := g.Place(placement.Of, placement.Workers)
 	if err != nil {
 		return err
 	}
@@ -183,7 +175,7 @@ func (l *Launch) place(g *node.Structure) error {
 			"promises of their own: use %s", worker.SyncLink, n, node.LinksMax, worker.SyncLane)
 	}
 	l.structure, l.input.Placed, l.placement, l.sets = g, placed, placement, sets
-	l.plan = machine.NewPlan(machines, partition.Traffic(g, placement.Of, workers), cfg.Tuning,
+	l.plan = machine.NewPlan(machines, partition.Traffic(g, placement.Of, placement.Workers), cfg.Tuning,
 		cfg.BridgeBytes)
 	return nil
 }

@@ -134,35 +134,38 @@ func fill(workers int, slots []int) []int32 {
 	return of
 }
 
-// spread chooses a machine for each worker of a set, and numbers them anew, machine by machine, unless it was asked for
-// which node is on which.
-func (l *Launch) spread(g *node.Structure, p *partition.Partition) ([]int32, error) {
+// divide divides the nodes among the workers of a set, and chooses a machine for each of these; they are numbered
+// machine by machine, unless it was asked for which node is on which.
+func (l *Launch) divide(
+	g *node.Structure, run partition.Run, pinned map[int]int32,
+) (p *partition.Partition, machines []int32, err error) {
 	cfg := &l.cfg
 	slots, _ := cfg.slots()
-	if len(slots) == 1 || p.Workers == 1 || cfg.Pins != nil {
-		return fill(p.Workers, slots), nil
-	}
-	couplings, err := partition.Couplings(g, p.Of, p.Workers)
-	if err != nil {
-		return nil, err
+	if len(slots) == 1 || run.Workers == 1 || cfg.Pins != nil {
+		if p, err = partition.Make(g, run, cfg.Partition, pinned, cfg.proceed); err != nil {
+			return nil, nil, err
+		}
+		p.LeaveOut()
+		return p, fill(p.Workers, slots), nil
 	}
 	known := cfg.Machines.Network()
 	network := partition.Network{Slots: slots, RoundTrip: rows(known.RoundTrip, len(slots)),
 		SecondsPerByte: rows(known.SecondsPerByte, len(slots))}
-	network.Settle()
-	chosen, err := partition.OnMachines(couplings, &network)
-	if err != nil {
-		return nil, &configError{err}
-	}
 	names := make([]string, len(slots))
 	for m := range names {
 		names[m] = known.Machines[m].Name
+		network.Processors = append(network.Processors, known.Machines[m].Processors)
+	}
+	network.Settle()
+	p, chosen, err := partition.Over(g, run, cfg.Partition, pinned, &network, cfg.proceed)
+	if err != nil {
+		return nil, nil, err
 	}
 	l.machinesText = chosen.Text(names, &network)
 	p.Renumber(chosen.Numbers())
-	of := slices.Clone(chosen.Of)
-	slices.Sort(of)
-	return of, nil
+	machines = slices.Clone(chosen.Of)
+	slices.Sort(machines)
+	return p, machines, nil
 }
 
 // rows makes a table of its n × n values.

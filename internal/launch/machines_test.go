@@ -357,6 +357,35 @@ func TestPlacedOnMachines(t *testing.T) {
 	}
 }
 
+// Where round trips would take most of the time, fewer machines get workers, and the run says why; with another
+// partition, all of them do.
+func TestFewerMachines(t *testing.T) {
+	cfg := example(t, "phold.yml", 8, "lps=24")
+	want, err := run(t, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for method, workers := range map[partition.Method]int{partition.MinCut: 1, partition.Block: 2} {
+		var said lines
+		cfg.Workers, cfg.Partition, cfg.Stderr = 2, method, &said
+		p := startChild(t, cfg, childtest.Options{Machines: 2, Slots: 1, RoundTrip: []float64{0, 0.1, 0.1, 0}})
+		cfg.Machines = p
+		l, err := Prepare(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l.Workers() != workers || len(l.plan.Machine) != workers {
+			t.Errorf("%s: %d workers on machines %v, want %d", method, l.Workers(), l.plan.Machine, workers)
+		}
+		sameHash(t, cfg, want)
+		p.Close()
+		if fewer := workers < 2; fewer != strings.Contains(said.String(), "not 2 on 2: ") {
+			t.Errorf("%s: it said %s", method, said.String())
+		}
+	}
+	nothingLeft(t, t.TempDir())
+}
+
 // A disk that is full ends the run with what has happened, wherever the worker is that writes its trace.
 func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()

@@ -12,7 +12,6 @@ import (
 
 	"github.com/disco-sim/disco/internal/child/childtest"
 	"github.com/disco-sim/disco/internal/launch/launchtest"
-	"github.com/disco-sim/disco/internal/partition"
 	"github.com/disco-sim/disco/internal/worker"
 	"github.com/disco-sim/disco/scenario"
 )
@@ -36,7 +35,7 @@ func example(t testing.TB, name string, horizon float64, set string) Config {
 		t.Fatal(err)
 	}
 	cfg := config(TransportShm, 1, string(text))
-	cfg.File, cfg.Horizon, cfg.Partition = file, horizon, partition.MinCut
+	cfg.File, cfg.Horizon = file, horizon
 	if set != "" {
 		s, err := scenario.ParseSetting(set)
 		if err != nil {

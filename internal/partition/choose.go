@@ -39,7 +39,7 @@ func fastest(g *node.Graph, p *predictor, of []int32, cyclic []bool, pinned bool
 		return 1
 	}
 	all, rounds := p.seconds(of, workers)
-	if !p.everyEvent(rounds) && (pinned || p.near(all, p.least(workers))) {
+	if !p.everyEvent(rounds) && (pinned || p.run.near(all, p.least(workers))) {
 		return 1
 	}
 	moved := slices.Clone(of)
@@ -55,7 +55,7 @@ func fastest(g *node.Graph, p *predictor, of []int32, cyclic []bool, pinned bool
 			best, fewest = seconds, try
 		}
 	}
-	if !p.everyEvent(rounds) && p.near(all, best) {
+	if !p.everyEvent(rounds) && p.run.near(all, best) {
 		return 1
 	}
 	copy(of, fewest)
@@ -80,12 +80,12 @@ func (p *predictor) reached(g *node.Graph, pins []int32, cyclic []bool) float64 
 }
 
 // near tells whether a placement over all workers is left as it is where another one takes best.
-func (p *predictor) near(all, best float64) bool {
+func (r Run) near(all, best float64) bool {
 	factor := slowFactor
-	if p.run.Workers > p.run.Processors {
+	if r.Workers > r.Processors {
 		factor = turnsFactor
 	}
-	return all <= factor*best || (all-best)*p.run.Seconds <= secondsFew
+	return all <= factor*best || (all-best)*r.Seconds <= secondsFew
 }
 
 // counts are the smaller numbers of workers to try.

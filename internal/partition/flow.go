@@ -40,7 +40,7 @@ func newFlow(s *node.Structure, of []int32, workers int, space *flowSpace) *flow
 	f := &flow{s: s, of: of, workers: workers, layers: len(s.Simprocs()), simprocs: s.NumSimprocs(), flowSpace: space,
 		has: make([]bool, workers)}
 	f.hubs = f.simprocs + workers // behind one vertex for each worker, which stands for all of its simprocs
-	f.lanes = f.hubs + workers*len(s.Meshes())
+	f.lanes = f.hubs + 2*workers*len(s.Meshes())
 	for _, w := range of {
 		if !f.has[w] {
 			f.has[w], f.used = true, f.used+1
@@ -83,8 +83,9 @@ func (f *flow) laneOf(from, to int32) int32 {
 	return int32(f.lanes) + f.lane[int(from)*f.workers+int(to)] - 1
 }
 
-func (f *flow) hub(worker int32, mesh int) int32 {
-	return int32(f.hubs + int(worker)*len(f.s.Meshes()) + mesh)
+// hub is where all that a worker sends into a mesh comes together, or, with 1 as side, all that it gets out of it.
+func (f *flow) hub(worker int32, mesh, side int) int32 {
+	return int32(f.hubs + 2*(int(worker)*len(f.s.Meshes())+mesh) + side)
 }
 
 // edges visits all edges, some of which lead from a vertex to itself. A lane's bound is the least of all its links, and
@@ -114,21 +115,26 @@ func (f *flow) edges(visit func(from, to int32, lookahead float64)) {
 	f.meshEdges(visit)
 }
 
-// meshEdges makes each mesh a hub in each worker, with lanes between all workers that have nodes.
+// meshEdges makes each mesh two hubs in each worker, with lanes between all workers that have nodes.
 func (f *flow) meshEdges(visit func(from, to int32, lookahead float64)) {
 	for m, mesh := range f.s.Meshes() {
 		for n, w := range f.of {
 			first := node.SimprocID(n * f.layers)
-			visit(f.vertex(first+node.SimprocID(mesh.From), n), f.hub(w, m), mesh.Lookahead)
-			visit(f.hub(w, m), f.vertex(first+node.SimprocID(mesh.To), n), 0)
+			visit(f.vertex(first+node.SimprocID(mesh.From), n), f.hub(w, m, 0), mesh.Lookahead)
+			visit(f.hub(w, m, 1), f.vertex(first+node.SimprocID(mesh.To), n), 0)
 		}
-		for from := range f.has {
-			for to := range f.has {
-				if from != to && f.has[from] && f.has[to] {
-					lane := f.laneOf(int32(from), int32(to))
-					visit(f.hub(int32(from), m), lane, 0)
-					visit(lane, f.hub(int32(to), m), 0)
+		for from := range int32(f.workers) {
+			for to := range int32(f.workers) {
+				if !f.has[from] || !f.has[to] {
+					continue
 				}
+				if from == to {
+					visit(f.hub(from, m, 0), f.hub(to, m, 1), 0)
+					continue
+				}
+				lane := f.laneOf(from, to)
+				visit(f.hub(from, m, 0), lane, 0)
+				visit(lane, f.hub(to, m, 1), 0)
 			}
 		}
 	}
@@ -174,30 +180,44 @@ func (f *flow) tooManyClasses() (merged []bool) {
 	if f.workers <= 3 {
 		return nil // 2 peers, reached and reaching or not: 16 classes at the most
 	}
+	_, _, merged = f.classes()
+	return merged
+}
+
+// classes gives each simproc the number of its class among so many of all workers, and says which workers have too many
+// of them: the numbers there mean nothing.
+func (f *flow) classes() (of []int32, count int32, merged []bool) {
 	in := f.marks(f.graph(math.Inf(1), false), func(pair int) int { return pair / f.workers })
 	out := f.marks(f.graph(math.Inf(1), true), func(pair int) int { return pair % f.workers })
-	classes := make([]map[string]bool, f.workers)
 	words := (f.workers + 63) / 64
+	of = make([]int32, f.simprocs)
+	numbers := make([]map[string]int32, f.workers)
+	var name []byte
 	for v := range f.simprocs {
 		w := f.of[v/f.layers]
-		if classes[w] == nil {
-			classes[w] = map[string]bool{}
+		if numbers[w] == nil {
+			numbers[w] = map[string]int32{}
 		}
-		if len(classes[w]) > node.ClassesMax {
+		if len(numbers[w]) > node.ClassesMax {
 			continue
 		}
-		var name []byte
+		name = name[:0]
 		for k := v * words; k < (v+1)*words; k++ {
 			name = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(name, in[k]), out[k])
 		}
-		if classes[w][string(name)] = true; len(classes[w]) > node.ClassesMax {
+		number, ok := numbers[w][string(name)]
+		if !ok {
+			number, count = count, count+1
+			numbers[w][string(name)] = number
+		}
+		if of[v] = number; len(numbers[w]) > node.ClassesMax {
 			if merged == nil {
 				merged = make([]bool, f.workers)
 			}
 			merged[w] = true
 		}
 	}
-	return merged
+	return of, count, merged
 }
 
 // marks is the set of peers whose lanes reach a vertex of g without another lane between, a bit for each peer.

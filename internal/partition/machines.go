@@ -7,69 +7,15 @@ import (
 	"fmt"
 	"math"
 	"slices"
-
-	"github.com/disco-sim/disco/node"
 )
 
 // eventBytes is what an event is taken to have on its way between machines: its header and 48 bytes of data.
 const eventBytes = 80
 
-// Coupling is what holds two workers together, in a simulated second and in both directions.
-type Coupling struct {
-	Events float64 // that they send each other
-	Rounds float64 // of messages that links on a cycle between them make necessary; no more than there are events
-}
-
-// Couplings is that of each pair of workers when node n is on worker of[n]: [a][b] and [b][a] are the same. Where the
-// scenario states no rates, the busiest link counts as one event a second. A link that lies on no cycle needs no round:
-// the workers along it are a pipeline.
-func Couplings(s *node.Structure, of []int32, workers int) ([][]Coupling, error) {
-	c := make([][]Coupling, workers)
-	for a := range c {
-		c[a] = make([]Coupling, workers)
-	}
-	a := newAssignment(s, Run{Workers: workers}, of, nil)
-	if err := a.weigh(); err != nil {
-		return nil, err
-	}
-	if err := a.findCycles(); err != nil {
-		return nil, err
-	}
-	unit := cmp.Or(a.most, 1)
-	roundsMost := cmp.Or(a.events, math.MaxFloat64)
-	add := func(from, to int32, events, lookahead float64, cyclic bool) {
-		rounds := 0.0
-		if cyclic {
-			rounds = min(1/lookahead, roundsMost)
-		}
-		for _, p := range []*Coupling{&c[from][to], &c[to][from]} {
-			p.Events, p.Rounds = p.Events+events*unit, max(p.Rounds, rounds)
-		}
-	}
-	err := a.eachLink(func(from node.SimprocID, k, n, to int) {
-		if of[n] != of[to] {
-			add(of[n], of[to], max(a.rate(k), leastTraffic), s.Lookahead(k), a.cycles.has(from, k))
-		}
-	})
-	hosted, n := make([]float64, workers), float64(len(of))
-	for _, w := range of {
-		hosted[w]++
-	}
-	for _, m := range s.Meshes() {
-		for from := range int32(workers) {
-			for to := range int32(workers) {
-				if from != to && hosted[from] > 0 && hosted[to] > 0 {
-					add(from, to, a.meshRate(m)*hosted[from]/n*hosted[to]/n, m.Lookahead, true)
-				}
-			}
-		}
-	}
-	return c, err
-}
-
 // Network is the machines of a run, and what lies between each two of them: [i][j] and [j][i] are the same.
 type Network struct {
 	Slots          []int       // workers that each machine takes
+	Processors     []int       // of each; nil: as many as there are workers
 	RoundTrip      [][]float64 // seconds
 	SecondsPerByte [][]float64
 }
@@ -111,6 +57,8 @@ type Machines struct {
 
 	InOrder float64 // both together, if machines were filled in their order
 	Share   float64 // of the events between workers, that run between machines: 0 to 1
+
+	instead *Machines // what the most workers would have been, where Over has chosen fewer
 }
 
 // Seconds are Waiting and Transfer together.
@@ -167,31 +115,48 @@ func (c machineCost) less(d machineCost) bool {
 // OnMachines chooses a machine for each worker, so that what is predicted to be lost between machines is least: a round
 // of messages costs the round trip, and an event 50 ns at each end and its bytes. Fewer machines than there are get
 // workers where that is faster and there are slots enough. The same couplings and network give the same choice
-// everywhere: the best there is for few workers, a local optimum for many.
-func OnMachines(c [][]Coupling, n *Network) (*Machines, error) {
+// everywhere: as far as pairs of workers are concerned, the best there is for few workers, a local optimum for many.
+// What the choice is predicted to cost counts cycles over any number of machines.
+func OnMachines(c *Couplings, n *Network) (*Machines, error) {
 	slots := 0
 	for _, s := range n.Slots {
 		slots += max(s, 0)
 	}
-	if len(c) > slots {
-		return nil, fmt.Errorf("partition: %d workers for %d slots on %d machines", len(c), slots, len(n.Slots))
+	if len(c.Pairs) > slots {
+		return nil, fmt.Errorf("partition: %d workers for %d slots on %d machines", len(c.Pairs), slots, len(n.Slots))
 	}
-	s := newSpreader(c, n)
-	first := s.search()
+	s := newSpreader(c.Pairs, n)
+	s.search()
 	s.prove(provedSteps)
-	best, of := s.best, s.bestOf
-	m := &Machines{Of: of, Waiting: best.waiting, Transfer: best.transfer, InOrder: first.waiting + first.transfer}
+	chosen := c.on(n, s.bestOf)
+	s.begin()
+	s.inOrder()
+	first := c.on(n, s.of)
+	if first.Seconds() < chosen.Seconds() {
+		chosen = first
+	}
+	chosen.InOrder = first.Seconds()
+	return chosen, nil
+}
+
+// on is what it costs to have workers on these machines.
+func (c *Couplings) on(n *Network, of []int32) *Machines {
+	m := &Machines{Of: slices.Clone(of), Waiting: c.Waiting(n, of)}
 	all, cut := 0.0, 0.0
-	for _, p := range s.pairs {
-		all += c[p.a][p.b].Events
-		if of[p.a] != of[p.b] {
-			cut += c[p.a][p.b].Events
+	for a := range of {
+		for b := range a {
+			events := c.Pairs[a][b].Events
+			all += events
+			if i, j := of[a], of[b]; i != j {
+				cut += events
+				m.Transfer += events * eventCost(n.SecondsPerByte[i][j])
+			}
 		}
 	}
 	if all > 0 {
 		m.Share = cut / all
 	}
-	return m, nil
+	return m
 }
 
 const (
@@ -202,11 +167,10 @@ const (
 	provedSteps = 200_000
 )
 
-// search looks for a good spread from several beginnings, and returns what filling machines in their order costs.
-func (s *spreader) search() (first machineCost) {
+// search looks for a good spread from several beginnings.
+func (s *spreader) search() {
 	s.begin()
 	s.inOrder()
-	first = s.cost(math.Inf(1))
 	s.improve()
 	for machine := range min(len(s.n.Slots), growOn) {
 		for worker := range min(len(s.c), growFrom) {
@@ -215,7 +179,6 @@ func (s *spreader) search() (first machineCost) {
 			s.improve()
 		}
 	}
-	return first
 }
 
 // prove tries all spreads, but for those that begin with more than the best costs, as far as so many steps lead.
@@ -384,6 +347,13 @@ func (m *Machines) Numbers() []int32 {
 	return numbers
 }
 
+// used is how many machines have workers.
+func (m *Machines) used() int {
+	of := slices.Clone(m.Of)
+	slices.Sort(of)
+	return len(slices.Compact(of))
+}
+
 // Text says for people, line by line, what was chosen and why. names are those of the machines.
 func (m *Machines) Text(names []string, n *Network) []string {
 	count := make([]int, len(n.Slots))
@@ -401,6 +371,11 @@ func (m *Machines) Text(names []string, n *Network) []string {
 		lines = append(lines, fmt.Sprintf("  %s: %d of its %d slots", names[i], workers, n.Slots[i]))
 	}
 	lines = append([]string{fmt.Sprintf("%d workers on %d of %d machines", len(m.Of), used, len(count))}, lines...)
+	if o := m.instead; o != nil {
+		lines = append(lines, fmt.Sprintf("  not %d on %d: there a simulated second is predicted to wait %s for round "+
+			"trips and to take %s for events between machines; --partition block or round-robin takes them all",
+			len(o.Of), o.used(), seconds(o.Waiting), seconds(o.Transfer)))
+	}
 	for i := range count {
 		for j := range i {
 			if count[i] > 0 && count[j] > 0 {

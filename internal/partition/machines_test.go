@@ -27,7 +27,7 @@ func evenNetwork(roundTrip, secondsPerByte float64, slots ...int) *Network {
 }
 
 // coupled is workers of which some pairs have so many events and rounds.
-func coupled(workers int, pairs map[[2]int]Coupling) [][]Coupling {
+func coupled(workers int, pairs map[[2]int]Coupling) *Couplings {
 	c := make([][]Coupling, workers)
 	for a := range c {
 		c[a] = make([]Coupling, workers)
@@ -35,7 +35,7 @@ func coupled(workers int, pairs map[[2]int]Coupling) [][]Coupling {
 	for p, v := range pairs {
 		c[p[0]][p[1]], c[p[1]][p[0]] = v, v
 	}
-	return c
+	return &Couplings{Pairs: c}
 }
 
 func randomNetwork(r *rand.Rand, workers int) *Network {
@@ -58,7 +58,7 @@ func randomNetwork(r *rand.Rand, workers int) *Network {
 	return n
 }
 
-func randomCouplings(r *rand.Rand, workers int) [][]Coupling {
+func randomCouplings(r *rand.Rand, workers int) *Couplings {
 	pairs := map[[2]int]Coupling{}
 	for a := range workers {
 		for b := range a {
@@ -119,7 +119,7 @@ func TestOnMachinesAgainstAll(t *testing.T) {
 		workers := 2 + r.IntN(5)
 		c, n := randomCouplings(r, workers), randomNetwork(r, workers)
 		least := math.Inf(1)
-		eachSpread(workers, n.Slots, func(of []int32) { least = min(least, lost(c, n, of)) })
+		eachSpread(workers, n.Slots, func(of []int32) { least = min(least, lost(c.Pairs, n, of)) })
 		least *= 1 + 1e-9
 		m, err := OnMachines(c, n)
 		if err != nil {
@@ -131,13 +131,13 @@ func TestOnMachinesAgainstAll(t *testing.T) {
 				t.Fatalf("%v in slots %v", m.Of, n.Slots)
 			}
 		}
-		got := lost(c, n, m.Of)
+		got := lost(c.Pairs, n, m.Of)
 		if math.Abs(got-m.Seconds()) > 1e-9*got || m.Seconds() > m.InOrder || got > least {
 			t.Fatalf("%v costs %v, and is predicted to cost %v; in order %v, the least is %v", m.Of, got, m.Seconds(),
 				m.InOrder, least)
 		}
-		s := newSpreader(c, n)
-		if s.search(); lost(c, n, s.bestOf) <= least {
+		s := newSpreader(c.Pairs, n)
+		if s.search(); lost(c.Pairs, n, s.bestOf) <= least {
 			found++
 		}
 	}
@@ -156,7 +156,7 @@ func TestOnMachines(t *testing.T) {
 		far.SecondsPerByte[2][i], far.SecondsPerByte[i][2] = 1e-6, 1e-6
 	}
 	for what, c := range map[string]struct {
-		couplings [][]Coupling
+		couplings *Couplings
 		network   *Network
 		want      []int32 // which are together: machines are numbered as they come
 	}{
@@ -235,18 +235,22 @@ func TestCouplings(t *testing.T) {
 		link(4, 4, 99, 1), // to itself
 	}
 	s := structure(g)
-	got, err := Couplings(s, []int32{0, 1, 2, 2, 2}, 3)
+	got, err := Couple(s, []int32{0, 1, 2, 2, 2}, 3, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := coupled(3, map[[2]int]Coupling{{0, 1}: {Events: 30, Rounds: 4}, {1, 2}: {Events: 3}})
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%v, want %v", got, want)
+	want := coupled(3, map[[2]int]Coupling{{0, 1}: {Events: 30, Rounds: 1 / 0.75}, {1, 2}: {Events: 3}})
+	if !reflect.DeepEqual(got.Pairs, want.Pairs) {
+		t.Errorf("%v, want %v", got.Pairs, want.Pairs)
 	}
-	g.Links[1].Lookahead = 0 // a round for each event
+	// A chain that goes there and back again: over lanes it is a cycle, with a round for each event of what waits.
+	g.Links = []node.Link{link(0, 1, 10, 0), link(1, 2, 10, 0), link(2, 3, 10, 0), link(3, 4, 10, 0.5)}
 	s = structure(g)
-	if got, err = Couplings(s, []int32{0, 1, 2, 2, 2}, 3); err != nil || got[0][1].Rounds != 500 {
-		t.Errorf("%v, %v: want a round for each of 500 events", got[0][1], err)
+	if got, err = Couple(s, []int32{0, 1, 0, 1, 1}, 2, nil); err != nil || got.Pairs[0][1].Rounds != 400 {
+		t.Errorf("%v, %v: want a round for each of 400 events", got.Pairs[0][1], err)
+	}
+	if got, err = Couple(s, []int32{0, 0, 1, 1, 1}, 2, nil); err != nil || got.Pairs[0][1].Rounds != 0 {
+		t.Errorf("%v, %v: want none in a pipeline", got.Pairs[0][1], err)
 	}
 }
 
@@ -289,4 +293,44 @@ func BenchmarkOnMachines(b *testing.B) {
 			}
 		})
 	}
+}
+
+// A million nodes, each with links to ten others near it.
+func BenchmarkCouple(b *testing.B) {
+	for _, links := range []int{1, 10} {
+		for _, workers := range []int{2, 8, 64} {
+			const nodes = 1_000_000
+			g := &node.Graph{Simprocs: []string{"s", "t"}, Nodes: make([]node.Node, nodes)}
+			r := rand.New(rand.NewPCG(1, 2))
+			for n := range nodes {
+				g.Nodes[n] = node.Node{Name: fmt.Sprint(n), Work: 10}
+				for range links {
+					g.Links = append(g.Links, link(n, (n+1+r.IntN(1000))%nodes, 1, 0.1+r.Float64()))
+				}
+			}
+			s, of := structure(g), make([]int32, nodes)
+			for n := range of {
+				of[n] = int32(n * workers / nodes)
+			}
+			b.Run(fmt.Sprint(links, " links, ", workers, " workers"), func(b *testing.B) {
+				for b.Loop() {
+					c, err := Couple(s, of, workers, nil)
+					if err != nil {
+						b.Fatal(err)
+					}
+					on := fillOf(workers)
+					c.Waiting(evenNetwork(1e-3, 1e-9, 1, 1), on)
+				}
+			})
+		}
+	}
+}
+
+// fillOf is one half of the workers on each of two machines.
+func fillOf(workers int) []int32 {
+	on := make([]int32, workers)
+	for w := range on {
+		on[w] = int32(2 * w / workers)
+	}
+	return on
 }

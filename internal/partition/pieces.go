@@ -111,7 +111,7 @@ func (a *assignment) fewerPieces(p *pieces, pins []int32) error {
 		return err
 	}
 	all, rounds := predict.seconds(a.of, a.workers)
-	if !predict.everyEvent(rounds) && predict.near(all, predict.least(a.workers)) {
+	if !predict.everyEvent(rounds) && predict.run.near(all, predict.least(a.workers)) {
 		return nil
 	}
 	best, before := all, slices.Clone(a.of)
@@ -126,7 +126,7 @@ func (a *assignment) fewerPieces(p *pieces, pins []int32) error {
 			copy(a.of, try)
 		}
 	}
-	if !predict.everyEvent(rounds) && predict.near(all, best) {
+	if !predict.everyEvent(rounds) && predict.run.near(all, best) {
 		copy(a.of, before)
 		return nil
 	}

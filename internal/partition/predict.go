@@ -81,7 +81,12 @@ func (p *predictor) known() bool { return p.events > 0 }
 
 // least is the least time that any placement over so many workers takes.
 func (p *predictor) least(workers int) float64 {
-	return p.events * eventSeconds / float64(min(workers, p.run.Processors))
+	return Run{Workers: workers, Processors: p.run.Processors}.least(p.events)
+}
+
+// least is the least time that so many events take.
+func (r Run) least(events float64) float64 {
+	return events * eventSeconds / float64(min(r.Workers, r.Processors))
 }
 
 // leastOfMesh is the same where everybody sends to all others, and nothing else is sent: then every worker has lanes to

@@ -109,11 +109,11 @@ func TestMoreWorkersAreNotSlower(t *testing.T) {
 			full := slices.Repeat([]int32{free}, len(g.Nodes))
 			minCut(list(structure(g)), workers, full, cyclicLinks(list(structure(g)), math.MaxFloat64))
 			before, roundsBefore := p.seconds(full, workers)
-			leave := !p.everyEvent(roundsBefore) && p.near(before, best)
+			leave := !p.everyEvent(roundsBefore) && p.run.near(before, best)
 			switch empty := slices.Contains(made.Nodes, 0); {
-			case leave && (empty || seconds != before) && p.near(before, seconds):
+			case leave && (empty || seconds != before) && p.run.near(before, seconds):
 				t.Errorf("%d workers: placed %v, want what the cut alone gives: %v", workers, made.Of, full)
-			case !p.near(seconds, best) || !leave && seconds > min(before, best)*(1+1e-9):
+			case !p.run.near(seconds, best) || !leave && seconds > min(before, best)*(1+1e-9):
 				t.Errorf("%d workers: %v s, want no more than fewer take, %v s, and the cut alone, %v s",
 					workers, seconds, best, before)
 			case empty:

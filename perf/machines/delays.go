@@ -188,7 +188,8 @@ func (v *curve) fit(ctx context.Context, c *cell, machines int) error {
 }
 
 func (v *curve) run(ctx context.Context, c *cell, machines int) (agents.Run, error) {
-	args := []string{c.scenario, "--workers", strconv.Itoa(max(1, machines)), "--horizon", fmt.Sprint(c.horizon)}
+	args := []string{c.scenario, "--workers", strconv.Itoa(max(1, machines)), "--horizon", fmt.Sprint(c.horizon),
+		"--partition", "block"} // which is over all machines, also where that is slow
 	if v.o.Wait != "" {
 		args = append(args, "--wait", v.o.Wait)
 	}
