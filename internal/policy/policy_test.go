@@ -31,6 +31,7 @@ internal/seed:
 internal/cputime:
 internal/wire:
 internal/wire/wiretest: internal/wire
+state: internal/wire
 internal/plain:
 internal/hazard: internal/infile
 envelope:

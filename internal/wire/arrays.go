@@ -90,36 +90,36 @@ func (c *Codec) shortVarint(v *int64) bool {
 }
 
 // Uint32s is a list of numbers.
-func Uint32s(c *Codec, v *[]uint32) {
+func Uint32s[T int32 | uint32](c *Codec, v *[]T) {
 	resize(c, v, 4)
 	if !c.decoding {
 		at := len(c.buf)
 		c.buf = c.buf[:at+4*len(*v)]
 		for i, x := range *v {
-			binary.LittleEndian.PutUint32(c.buf[at+4*i:], x)
+			binary.LittleEndian.PutUint32(c.buf[at+4*i:], uint32(x))
 		}
 		return
 	}
 	b := c.take(4 * len(*v))
 	for i := 0; len(b) >= 4; i, b = i+1, b[4:] {
-		(*v)[i] = binary.LittleEndian.Uint32(b)
+		(*v)[i] = T(binary.LittleEndian.Uint32(b))
 	}
 }
 
 // Uint64s is a list of numbers.
-func Uint64s(c *Codec, v *[]uint64) {
+func Uint64s[T int64 | uint64](c *Codec, v *[]T) {
 	resize(c, v, 8)
 	if !c.decoding {
 		at := len(c.buf)
 		c.buf = c.buf[:at+8*len(*v)]
 		for i, x := range *v {
-			binary.LittleEndian.PutUint64(c.buf[at+8*i:], x)
+			binary.LittleEndian.PutUint64(c.buf[at+8*i:], uint64(x))
 		}
 		return
 	}
 	b := c.take(8 * len(*v))
 	for i := 0; len(b) >= 8; i, b = i+1, b[8:] {
-		(*v)[i] = binary.LittleEndian.Uint64(b)
+		(*v)[i] = T(binary.LittleEndian.Uint64(b))
 	}
 }
 
@@ -133,4 +133,21 @@ func Varints(c *Codec, v *[]int64) {
 func Floats(c *Codec, v *[]float64) {
 	resize(c, v, 8)
 	c.FloatArray(*v)
+}
+
+// BitsList is a list of numbers, any float64.
+func BitsList(c *Codec, v *[]float64) {
+	resize(c, v, 8)
+	if !c.decoding {
+		at := len(c.buf)
+		c.buf = c.buf[:at+8*len(*v)]
+		for i, x := range *v {
+			binary.LittleEndian.PutUint64(c.buf[at+8*i:], math.Float64bits(x))
+		}
+		return
+	}
+	b := c.take(8 * len(*v))
+	for i := 0; len(b) >= 8; i, b = i+1, b[8:] {
+		(*v)[i] = math.Float64frombits(binary.LittleEndian.Uint64(b))
+	}
 }

@@ -68,6 +68,9 @@ func Decode(b []byte, fields func(*Codec)) error {
 // Decoding reports whether fields are being decoded.
 func (c *Codec) Decoding() bool { return c.decoding }
 
+// Failed reports whether there was an error.
+func (c *Codec) Failed() bool { return c.err != nil }
+
 // Fail refuses what was found. The first call counts.
 func (c *Codec) Fail(format string, args ...any) {
 	if c.err != nil {
@@ -110,6 +113,15 @@ func (c *Codec) Bool(v *bool) {
 	}
 }
 
+// Byte is one byte.
+func (c *Codec) Byte(v *uint8) {
+	if !c.decoding {
+		c.buf = append(c.buf, *v)
+	} else if b := c.take(1); b != nil {
+		*v = b[0]
+	}
+}
+
 // Uint32 is four bytes.
 func (c *Codec) Uint32(v *uint32) {
 	if !c.decoding {
@@ -133,6 +145,14 @@ func (c *Codec) Int32(v *int32) {
 	u := uint32(*v)
 	if c.Uint32(&u); c.decoding {
 		*v = int32(u)
+	}
+}
+
+// Int64 is eight bytes, in two's complement.
+func (c *Codec) Int64(v *int64) {
+	u := uint64(*v)
+	if c.Uint64(&u); c.decoding {
+		*v = int64(u)
 	}
 }
 
@@ -171,6 +191,14 @@ func (c *Codec) Word(v *string, words []string) {
 		c.Fail("found the word %d (%q), want 0 to %d", i, *v, len(words)-1)
 	} else if c.decoding {
 		*v = words[i]
+	}
+}
+
+// Bits is the eight bytes of any float64.
+func (c *Codec) Bits(v *float64) {
+	u := math.Float64bits(*v)
+	if c.Uint64(&u); c.decoding {
+		*v = math.Float64frombits(u)
 	}
 }
 
