@@ -47,8 +47,7 @@ func (c *Consumer) NextSpan(most int, accept func(body []byte) bool) []byte {
 	return c.memory.body(from&c.mask, c.position-from)
 }
 
-// pieceMax is how much of a span is copied before its words are looked at: they are in the cache then, and not more is
-// copied in vain where it ends before.
+// pieceMax is how much of a span is looked through before it is copied: it is in the cache then.
 const pieceMax = 16 << 10
 
 // StageSpan stages the records of a span, one by one as Stage does, and copies them. The span ends before a word that
@@ -86,34 +85,38 @@ func (p *Producer) firstOf(span []byte) (length int, ok bool) {
 
 // stagePiece stages the first records of a span that lie within bound, side by side.
 func (p *Producer) stagePiece(span []byte) (bytes, records int) {
-	most := min(p.bound-p.staged, uint64(len(span)), pieceMax) &^ (headerBytes - 1)
-	if most <= headerBytes || p.claim != 0 || p.refuse == 0 {
+	if p.claim != 0 || p.refuse == 0 {
+		return 0, 0
+	}
+	most, size := min(p.bound-p.staged, uint64(len(span))), uint64(0)
+	for size < pieceMax && most-size >= headerBytes {
+		n := binary.LittleEndian.Uint64(span[size:])
+		if n > p.maxBody || headerBytes+alignUp(n) > most-size {
+			break
+		}
+		size += headerBytes + alignUp(n)
+	}
+	if size == 0 {
 		return 0, 0
 	}
 	from := p.staged & p.mask
-	// The word at staged stays as it is: if nothing is staged yet, the consumer looks at it. Behind it all up to bound
-	// is the producer's, who may store to it at any time; what isn't staged below is overwritten later.
 	if invariants.Enabled {
 		p.check()
-		p.stepBody(p.staged, most-headerBytes)
+		p.stepBody(p.staged, size-headerBytes)
 	}
-	copy(p.memory.body(from+headerBytes, most-headerBytes), span[headerBytes:most])
-	for at := uint64(0); most-at >= headerBytes; {
+	// The word at staged stays as it is: if nothing is staged yet, the consumer looks at it.
+	copy(p.memory.body(from+headerBytes, size-headerBytes), span[headerBytes:size])
+	for at := uint64(0); at < size; records++ {
 		n := binary.LittleEndian.Uint64(span[at:])
-		need := headerBytes + alignUp(n)
-		if n > p.maxBody || need > most-at {
-			break
-		}
 		if header := p.header | n; p.first == 0 {
 			p.first = header
 		} else {
 			p.probe.step(putHeader, (from+at)/headerBytes)
 			*p.memory.word(from + at) = header
 		}
-		at += need
-		bytes, records = int(at), records+1
+		at += headerBytes + alignUp(n)
 	}
-	p.staged += uint64(bytes)
+	p.staged += size
 	p.count += records
-	return bytes, records
+	return int(size), records
 }

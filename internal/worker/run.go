@@ -136,11 +136,21 @@ func (c *cycle) open(plan *node.Plan, setup *Setup, segs Segments) error {
 
 // newWaiter makes what a thread of the worker waits with.
 func newWaiter(setup *Setup, bell *shm.Doorbell) (*shm.Waiter, error) {
-	mode, err := shm.ParseMode(setup.Tuning.Wait)
+	mode, err := waitMode(setup)
 	if err != nil {
 		return nil, err
 	}
 	return shm.NewWaiter(shm.WaiterConfig{Bell: bell, Mode: mode, Crowded: setup.Crowded, Goroutines: setup.OneProcess})
+}
+
+// waitMode is how it waits. On a crowded machine of several, what a worker waits for comes through bridges, which need
+// the processor meanwhile, and later than a sleep takes to end: adaptive is park there.
+func waitMode(setup *Setup) (shm.Mode, error) {
+	mode, err := shm.ParseMode(setup.Tuning.Wait)
+	if m := setup.Machine; mode == shm.ModeAdaptive && setup.Crowded && len(m) > 0 && m[0] != m[len(m)-1] {
+		mode = shm.ModePark
+	}
+	return mode, err
 }
 
 // run turns the cycle until the run has ended everywhere, or failed.

@@ -66,6 +66,9 @@ func (w *worker) open() error {
 	if err != nil {
 		return err
 	}
+	if mode == shm.ModeAdaptive && processors() < threads { // as in a run over machines (internal/worker)
+		mode = shm.ModePark
+	}
 	own, err := w.mem.bell(bellWorker)
 	if err != nil {
 		return err
