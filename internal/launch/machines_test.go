@@ -379,7 +379,7 @@ func TestFewerMachines(t *testing.T) {
 		}
 		sameHash(t, cfg, want)
 		p.Close()
-		if fewer := workers < 2; fewer != strings.Contains(said.String(), "not 2 on 2: ") {
+		if fewer := workers < 2; fewer != strings.Contains(said.String(), "not 2 on 2, ") {
 			t.Errorf("%s: it said %s", method, said.String())
 		}
 	}

@@ -59,6 +59,7 @@ type Machines struct {
 	Share   float64 // of the events between workers, that run between machines: 0 to 1
 
 	instead *Machines // what the most workers would have been, where Over has chosen fewer
+	saved   float64   // how many times as long they would have taken
 }
 
 // Seconds are Waiting and Transfer together.
@@ -372,9 +373,9 @@ func (m *Machines) Text(names []string, n *Network) []string {
 	}
 	lines = append([]string{fmt.Sprintf("%d workers on %d of %d machines", len(m.Of), used, len(count))}, lines...)
 	if o := m.instead; o != nil {
-		lines = append(lines, fmt.Sprintf("  not %d on %d: there a simulated second is predicted to wait %s for round "+
-			"trips and to take %s for events between machines; --partition block or round-robin takes them all",
-			len(o.Of), o.used(), seconds(o.Waiting), seconds(o.Transfer)))
+		lines = append(lines, fmt.Sprintf("  not %d on %d, which are predicted to take %.2g times as long, where a "+
+			"simulated second waits %s for round trips and takes %s for events between machines; --partition block or "+
+			"round-robin takes them all", len(o.Of), o.used(), m.saved, seconds(o.Waiting), seconds(o.Transfer)))
 	}
 	for i := range count {
 		for j := range i {

@@ -38,7 +38,7 @@ func Over(
 	if best != all {
 		best.p.Unused = all.p.Workers + all.p.Unused - best.p.Workers
 		best.p.Saved = all.seconds() / best.seconds()
-		best.m.instead = all.m
+		best.m.instead, best.m.saved = all.m, best.p.Saved
 	}
 	return best.p, best.m, nil
 }
