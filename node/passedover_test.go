@@ -96,13 +96,14 @@ func overGraph(rnd *rand.Rand) (g *Graph, placement []int32, unit float64) {
 	return g, placement, unit
 }
 
-// Links that over passes over don't change the shift, but for the slack, which they may have made larger than needed:
-// the bound is never above the earliest event, however sums are rounded.
+// Links that over passes over, and ways that aren't looked for because it is settled before, don't change the shift,
+// but for the slack, which they may have made larger than needed: the bound is never above the earliest event, however
+// sums are rounded.
 func TestLinksPassedOver(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 0))
-	tighter, kinds := 0, make(map[shiftKind]int)
+	tighter, kinds, settled := 0, make(map[shiftKind]int), make(map[shiftKind]int)
 	for range 4000 {
 		g, placement, unit := overGraph(rnd)
 		plan, err := NewPlan(g, placement, 1, 3)
@@ -110,10 +111,24 @@ func TestLinksPassedOver(t *testing.T) {
 			t.Fatal(err)
 		}
 		w := newWiring(plan.Placed, 1, plan.local, nil)
-		r := w.newReach()
+		r, members := w.newReach(), make([]int32, len(w.local))
+		for i := range members {
+			members[i] = int32(i)
+		}
 		for origin := range int32(len(w.local)) {
-			w.spread(r, []int32{origin})
-			got, all := w.over(r, 2), overAll(w, r, 2)
+			w.atOnce(r, []int32{origin})
+			got, atOnce := w.over(r, 2), w.to(r, members, 0)
+			early := w.settled(got, 2)
+			w.later(r)
+			if early {
+				settled[got.kind]++
+			} else {
+				got = w.over(r, 2)
+			}
+			if to := w.to(r, members, 0); atOnce.kind == shiftZero && atOnce != to {
+				t.Fatalf("%v: from %d at once %+v to all here, in the end %+v", g.Links, origin, atOnce, to)
+			}
+			all := overAll(w, r, 2)
 			kinds[got.kind]++
 			if got.slack < all.slack {
 				tighter++
@@ -134,7 +149,8 @@ func TestLinksPassedOver(t *testing.T) {
 			}
 		}
 	}
-	if tighter == 0 || kinds[shiftAhead] == 0 || kinds[shiftZero] == 0 || kinds[shiftNone] == 0 {
-		t.Errorf("%d shifts with less slack, kinds %v: want some of each", tighter, kinds)
+	if tighter == 0 || kinds[shiftAhead] == 0 || kinds[shiftZero] == 0 || kinds[shiftNone] == 0 ||
+		settled[shiftAhead] == 0 || settled[shiftZero] == 0 {
+		t.Errorf("%d shifts with less slack, kinds %v, settled %v: want some of each", tighter, kinds, settled)
 	}
 }

@@ -129,13 +129,7 @@ func (p *Plan) wire(w *wiring) error {
 		if err := w.proceed(); err != nil {
 			return err
 		}
-		w.spread(r, targets[peer])
-		for out := range n {
-			p.through[peer][out] = w.over(r, out)
-		}
-		for c := range members {
-			p.classes[c].in[peer] = w.to(r, members[c], 0)
-		}
+		w.spread(r, targets[peer], func() bool { return p.shiftsOf(w, r, peer, members) })
 	}
 	p.findAlike()
 	for c := range members {
@@ -143,17 +137,42 @@ func (p *Plan) wire(w *wiring) error {
 			return err
 		}
 		k := &p.classes[c]
-		w.spread(r, members[c])
+		w.spread(r, members[c], func() bool { return k.shiftsFrom(w, r, members) })
 		for peer := range n {
-			if k.out[peer] = w.over(r, peer); k.out[peer].kind != shiftNone {
+			if k.out[peer].kind != shiftNone {
 				k.outMask[peer/64] |= 1 << (peer % 64)
 			}
 		}
-		for d := range members {
-			k.to[d] = w.to(r, members[d], 1)
-		}
 	}
 	return nil
+}
+
+// shiftsOf takes from r what follows from the bound of a peer, and tells whether that is settled (wiring.spread).
+func (p *Plan) shiftsOf(w *wiring, r *reach, peer int, members [][]int32) (settled bool) {
+	settled = true
+	for out := range p.workers {
+		p.through[peer][out] = w.over(r, out)
+		settled = settled && w.settled(p.through[peer][out], out)
+	}
+	for c := range members {
+		p.classes[c].in[peer] = w.to(r, members[c], 0)
+		settled = settled && p.classes[c].in[peer].kind == shiftZero
+	}
+	return settled
+}
+
+// shiftsFrom takes from r what follows from the next activation of the class, and tells whether that is settled.
+func (k *classPlan) shiftsFrom(w *wiring, r *reach, members [][]int32) (settled bool) {
+	settled = true
+	for peer := range k.out {
+		k.out[peer] = w.over(r, peer)
+		settled = settled && w.settled(k.out[peer], peer)
+	}
+	for d := range members {
+		k.to[d] = w.to(r, members[d], 1)
+		settled = settled && k.to[d].kind == shiftZero
+	}
+	return settled
 }
 
 // sort groups the local simprocs by the lanes that reach them and that they reach.

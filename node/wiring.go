@@ -20,6 +20,7 @@ type wiring struct {
 	self    int
 	local   []SimprocID // simprocs of this worker, by place
 	edges   edges       // by place, and one for each mesh behind them: steps within the worker
+	zeros   bool        // some of them rise in level within the epoch
 	proceed func() error
 	heap    heap.Heap[int32]
 	todo    []int32   // scratch of spread
@@ -57,7 +58,10 @@ func newWiring(p *Placed, self int, local []SimprocID, proceed func() error) *wi
 	}
 	n := len(local) + len(p.meshes)
 	count := make([]uint32, n+1)
-	w.eachEdge(func(from int32, _ edge) { count[from+1]++ })
+	w.eachEdge(func(from int32, e edge) {
+		count[from+1]++
+		w.zeros = w.zeros || e.zero
+	})
 	for i := range n {
 		count[i+1] += count[i]
 	}
@@ -156,27 +160,43 @@ func (w *wiring) newReach() *reach {
 	return &reach{dist: make([]float64, n), zero: make([]bool, n)}
 }
 
-// spread computes what from can reach (Dijkstra 1959; wiring time only). What is 0 away
-// doesn't go through the heap: often that is nearly everything.
-func (w *wiring) spread(r *reach, from []int32) {
+// spread computes what from can reach (Dijkstra 1959; wiring time only), and calls shifts with it. Often it is enough to
+// know what is reached within the epoch: shifts is called with that first, all else unreachable, and reports whether
+// what it got can't change any more. Otherwise it is called once more.
+func (w *wiring) spread(r *reach, from []int32, shifts func() (settled bool)) {
+	w.atOnce(r, from)
+	if !shifts() && len(from) > 0 {
+		w.later(r)
+		shifts()
+	}
+}
+
+// atOnce computes what from reaches over zero-lookahead steps of rising level, which stays in todo.
+func (w *wiring) atOnce(r *reach, from []int32) {
 	for i := range r.dist {
 		r.dist[i], r.zero[i] = math.Inf(1), false
 	}
-	todo := w.todo[:0]
+	w.todo = w.todo[:0]
 	for _, f := range from {
 		if !r.zero[f] {
 			r.zero[f], r.dist[f] = true, 0
-			todo = append(todo, f)
+			w.todo = append(w.todo, f)
 		}
 	}
-	for at := 0; at < len(todo); at++ {
-		for _, e := range w.edges.of(todo[at]) {
+	for at := 0; w.zeros && at < len(w.todo); at++ {
+		for _, e := range w.edges.of(w.todo[at]) {
 			if e.zero && !r.zero[e.to] {
 				r.zero[e.to], r.dist[e.to] = true, 0
-				todo = append(todo, e.to)
+				w.todo = append(w.todo, e.to)
 			}
 		}
 	}
+}
+
+// later goes on from there to all that can be reached. What is 0 away doesn't go through the heap: often that is nearly
+// everything.
+func (w *wiring) later(r *reach) {
+	todo := w.todo
 	relax := func(at int32, dist float64) {
 		for _, e := range w.edges.of(at) {
 			if d := dist + e.dist; d < r.dist[e.to] {
@@ -200,6 +220,17 @@ func (w *wiring) spread(r *reach, from []int32) {
 		}
 	}
 	w.todo = todo
+}
+
+// settled tells whether what over has found, with nothing but what r's origin reaches at once, can't change: either no
+// link leads to the peer, or a way within the epoch has been found, whose levels all come from what is reached at once,
+// or none can be shorter than what was found, because it is the lane's least lookahead.
+func (w *wiring) settled(h shift, peer int) bool {
+	if w.meshTo(peer) {
+		return false
+	}
+	return len(w.lane(w.self, peer)) == 0 || h.kind == shiftZero ||
+		h.kind == shiftAhead && h.lookahead == w.leastTo[peer]
 }
 
 // to is the shift from r's origin to the simprocs of a set (an activation there); step
