@@ -160,9 +160,9 @@ func (w *wiring) newReach() *reach {
 	return &reach{dist: make([]float64, n), zero: make([]bool, n)}
 }
 
-// spread computes what from can reach (Dijkstra 1959; wiring time only), and calls shifts with it. Often it is enough to
-// know what is reached within the epoch: shifts is called with that first, all else unreachable, and reports whether
-// what it got can't change any more. Otherwise it is called once more.
+// spread computes what from can reach (Dijkstra 1959; wiring time only), and calls shifts with it. Often it is enough
+// to know what is reached within the epoch: shifts is called with that first, all else unreachable, and reports
+// whether what it got can't change any more. Otherwise it is called once more.
 func (w *wiring) spread(r *reach, from []int32, shifts func() (settled bool)) {
 	w.atOnce(r, from)
 	if !shifts() && len(from) > 0 {

@@ -25,6 +25,8 @@ func (t *componentSearch) components(g *adjacency, proceed func() error) ([]int3
 	n := len(g.start) - 1
 	t.adjacency, t.last, t.count = g, 0, 0
 	t.index, t.low = zeros(t.index, n), zeros(t.low, n)
+	// Both may hold all vertices. Grown step by step they would leave several times as much garbage.
+	t.stack, t.path = slices.Grow(t.stack[:0], n), slices.Grow(t.path[:0], n)
 	t.next = append(t.next[:0], g.start[:n]...)
 	for root := range int32(n) {
 		if t.index[root] == 0 {
@@ -110,6 +112,7 @@ type cycles struct {
 
 	plain bool // no node's ranks count as one
 	whole bool // all simprocs are in one component
+	every bool // no link has more lookahead than most
 }
 
 func newCycles(s *node.Structure, most float64, proceed func() error) (*cycles, error) {
@@ -137,6 +140,7 @@ func newCycles(s *node.Structure, most float64, proceed func() error) (*cycles, 
 	if !any {
 		return c, nil
 	}
+	c.every = len(g.to) == s.NumLinks()
 	var err error
 	c.of, err = g.components(proceed)
 	c.whole = err == nil && !slices.ContainsFunc(c.of, func(of int32) bool { return of != c.of[0] })

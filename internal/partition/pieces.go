@@ -158,6 +158,9 @@ func (a *assignment) tight() ([]int32, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.every {
+		a.cycles = c // findCycles would find the same once more
+	}
 	find := func(n int32) int32 {
 		for root[n] != n {
 			root[n] = root[root[n]]
@@ -192,8 +195,8 @@ func (a *assignment) tight() ([]int32, error) {
 func (a *assignment) walk() []int32 {
 	layers := len(a.s.Simprocs())
 	order, seen := make([]int32, 0, len(a.of)), make([]bool, len(a.of))
-	next := make([]uint32, len(a.of)) // link to look at next, from the node's first
-	var stack []int32
+	next := make([]uint32, len(a.of))    // link to look at next, from the node's first
+	stack := make([]int32, 0, len(a.of)) // so deep where each node leads to one that hasn't been seen
 	visit := func(n int32) {
 		if !seen[n] {
 			seen[n] = true
