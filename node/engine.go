@@ -54,7 +54,7 @@ type Engine struct {
 	err          error
 }
 
-// Config is what an Engine is made from. All fields but Release, Trace,
+// Config is what an Engine is made from. All fields but Resume, Release, Trace,
 // Runtime and Guard are needed.
 type Config struct {
 	Model       Model
@@ -64,6 +64,9 @@ type Config struct {
 
 	// Port takes events for simprocs on other workers. Not needed where there are none.
 	Port Port
+
+	// Resume, when not nil, is a state to begin with, instead of epoch 0.
+	Resume *Resume
 
 	// Release ends the lease of a payload that ReceiveEvent was given with one.
 	Release func(lease uint64)
@@ -158,7 +161,14 @@ func NewEngine(plan *Plan, cfg Config) (*Engine, error) {
 		if err := e.makeHandler(p); err != nil {
 			return nil, err
 		}
-		e.file(entry{route: route{i, wakeSender}}) // once at epoch 0
+		if cfg.Resume == nil {
+			e.file(entry{route: route{i, wakeSender}}) // once at epoch 0
+		}
+	}
+	if cfg.Resume != nil {
+		if err := e.load(cfg.Resume); err != nil {
+			return nil, err
+		}
 	}
 	ahead := e.paysAhead()
 	for c := range e.classes {

@@ -15,7 +15,7 @@ import (
 func (c *cluster) nextEnd(rnd *rand.Rand, at float64) float64 {
 	var epochs []float64
 	for _, e := range c.engines {
-		eachPending(e, func(en *entry) { epochs = append(epochs, en.epoch()) })
+		e.eachPending(func(en *entry) { epochs = append(epochs, en.epoch()) })
 	}
 	slices.Sort(epochs)
 	end := math.Nextafter(at, math.Inf(1))
@@ -43,7 +43,7 @@ func (c *cluster) checkEnd(end float64) error {
 			}
 		}
 		var early error
-		eachPending(e, func(en *entry) {
+		e.eachPending(func(en *entry) {
 			if en.epoch() < end {
 				early = fmt.Errorf("worker %d: an entry at %v is left of a leg until %v", w, en.epoch(), end)
 			}

@@ -150,9 +150,10 @@ func (e *Engine) key(i int) Bound {
 	return Bound{epoch, e.procs[h.proc].level}
 }
 
-// Front is the latest epoch at which a handler was called; false before the first call.
+// Front is the latest epoch at which a handler was called, also before what Config.Resume begins with; false before the
+// first call.
 func (e *Engine) Front() (epoch float64, any bool) {
-	return math.Float64frombits(e.front), e.stats.Activations > 0
+	return math.Float64frombits(e.front), e.stats.Activations > 0 || e.cfg.Resume != nil
 }
 
 // SetHorizon ends the run earlier: nothing at epoch or later is handled any more, as if

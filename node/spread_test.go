@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/disco-sim/disco/envelope"
+	"github.com/disco-sim/disco/state"
 )
 
 // chatter is a model on a random graph: every handler draws, sends over some of its
@@ -21,13 +22,15 @@ type chatter struct {
 	jitter bool // continuous delays; else many equal epochs
 	vows   bool // simprocs promise to be silent, on one link or on all
 	busy   float64
+	forget bool // State leaves out a field
 }
 
 func (m *chatter) Graph() *Graph { return m.g }
 
 type chatterHandler struct {
 	m     *chatter
-	rnd   *rand.Rand
+	drawn rand.Source
+	rnd   *rand.Rand // of drawn
 	state uint64
 	links []LinkID
 	ahead []float64
@@ -36,7 +39,8 @@ type chatterHandler struct {
 }
 
 func (m *chatter) NewHandler(p *Simproc) (Handler, error) {
-	h := &chatterHandler{m: m, rnd: rand.New(p.Source("x"))}
+	h := &chatterHandler{m: m, drawn: p.Source("x")}
+	h.rnd = rand.New(h.drawn)
 	for i := range p.links {
 		h.links = append(h.links, LinkID(i))
 		h.ahead = append(h.ahead, p.links[i].lookahead)
@@ -55,6 +59,28 @@ func (m *chatter) NewHandler(p *Simproc) (Handler, error) {
 	}
 	h.vow = make([]float64, len(h.links))
 	return h, nil
+}
+
+func (h *chatterHandler) StateVersion() uint32 { return 1 }
+
+func (h *chatterHandler) State(_ *Simproc, c *state.Codec) {
+	c.Source(h.drawn)
+	if !h.m.forget {
+		c.Uint64(&h.state)
+	}
+	links := len(h.vow)
+	state.Words(c, &h.vow)
+	if len(h.vow) != links {
+		c.Fail("found %d links with vows, want %d", len(h.vow), links)
+	}
+	c.Float(&h.vowed)
+	if !(h.vowed >= 0) {
+		c.Fail("found a vow until %v, want a time >= 0", h.vowed)
+	}
+}
+
+func (h *chatterHandler) Report(p *Simproc) ([]byte, error) {
+	return binary.LittleEndian.AppendUint64(nil, h.state+math.Float64bits(p.Now())), nil
 }
 
 func (h *chatterHandler) delay() float64 {
@@ -196,20 +222,30 @@ func (p *clusterPort) SendPromise(to int, says *envelope.Promise) error {
 
 func newCluster(t testing.TB, m Model, placement []int32, workers int, seed uint64, horizon float64,
 	byLink bool) *cluster {
+	c, err := beginCluster(m, placement, workers, byLink, Config{Model: m, Seed: seed, Horizon: horizon})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// beginCluster is newCluster with any Config.
+func beginCluster(m Model, placement []int32, workers int, byLink bool, cfg Config) (*cluster, error) {
 	c := &cluster{byLink: byLink, lanes: make([][][]packet, workers), sent: make([][]Bound, workers)}
 	for w := range workers {
 		plan, err := NewPlan(m.Graph(), placement, w, workers)
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 		if byLink {
 			if err := plan.PromiseByLink(); err != nil {
-				t.Fatal(err)
+				return nil, err
 			}
 		}
-		e, err := NewEngine(plan, Config{Model: m, Seed: seed, Horizon: horizon, Port: &clusterPort{c, w}})
+		cfg.Port = &clusterPort{c, w}
+		e, err := NewEngine(plan, cfg)
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 		for i := range e.classes {
 			e.classes[i].set.ahead = workers > 1 // must not matter
@@ -218,7 +254,7 @@ func newCluster(t testing.TB, m Model, placement []int32, workers int, seed uint
 		c.lanes[w] = make([][]packet, workers)
 		c.sent[w] = make([]Bound, workers)
 	}
-	return c
+	return c, nil
 }
 
 // leg drives the cluster until nothing is pending before the end of the leg, or of the run.
@@ -280,7 +316,7 @@ func (c *cluster) run(rnd *rand.Rand) ([]uint64, error) {
 // len0 counts the pending events that hold a payload.
 func len0(e *Engine) int {
 	n := 0
-	eachPending(e, func(en *entry) {
+	e.eachPending(func(en *entry) {
 		if en.ref != refNone {
 			n++
 		}
@@ -288,21 +324,10 @@ func len0(e *Engine) int {
 	return n
 }
 
-func eachPending(e *Engine, visit func(en *entry)) {
-	for i := range e.classes {
-		e.classes[i].set.each(visit)
-	}
-	for i := range e.procs {
-		if q := e.procs[i].queue; q != nil {
-			q.set.each(visit)
-		}
-	}
-}
-
 // unread counts what waits for a time before the horizon.
 func (c *cluster) unread(e *Engine) int {
 	n := 0
-	eachPending(e, func(en *entry) {
+	e.eachPending(func(en *entry) {
 		if en.epoch() < e.cfg.Horizon {
 			n++
 		}

@@ -79,7 +79,7 @@ func run(with Codec, fields func(*Codec)) {
 // Loading reports whether fields are read.
 func (c *Codec) Loading() bool { return c.wire.Decoding() }
 
-// Failed reports whether there was an error: what was read since isn't anything.
+// Failed reports whether something was refused: fields behind it keep the values that they had.
 func (c *Codec) Failed() bool { return c.wire.Failed() }
 
 // Version is that of what is read, or written: fields that newer versions have can be left out where it is older.

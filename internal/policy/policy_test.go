@@ -79,7 +79,7 @@ internal/ipctest: internal/seed ipc shm
 internal/linktest: envelope internal/lane router internal/invariants
 
 # Simulation: orders events and knows nothing of memory, clocks or networks.
-node: internal/aligned internal/heap envelope internal/invariants
+node: internal/aligned internal/heap envelope internal/invariants state
 internal/trace: internal/heap node
 
 # What a scenario file means. Models know node's interface and no transport.
