@@ -42,7 +42,7 @@ func TestDelays(t *testing.T) {
 	for i, delay := range []float64{0, 0.0002} {
 		p := points[i]
 		if p.DelayS != delay || p.LookaheadS != 1 || p.Rate.Min <= 0 || p.OneWorker.Min <= 0 || p.Model <= 0 ||
-			p.EventsPerSimS < 15_000 || p.EventsPerSimS > 18_000 {
+			p.EventsPerSimS < 12_000 || p.EventsPerSimS > 18_000 { // none in the first second, of 4 where runs are slow
 			t.Errorf("%+v", p)
 		}
 	}
