@@ -34,7 +34,7 @@ const (
 // get something. It returns how many times as long the placement would have taken that all workers have a part in.
 func fastest(g *node.Graph, p *predictor, of []int32, cyclic []bool, pinned bool) (saved float64) {
 	workers, pins := p.run.Workers, slices.Clone(of)
-	minCut(g, workers, of, cyclic)
+	minCut(g, p.run, workers, of, cyclic)
 	if workers == 1 || !p.known() || !complete(of, workers) {
 		return 1
 	}
@@ -50,7 +50,7 @@ func fastest(g *node.Graph, p *predictor, of []int32, cyclic []bool, pinned bool
 			continue
 		}
 		try := slices.Clone(pins)
-		minCut(g, fewer, try, cyclic)
+		minCut(g, p.run, fewer, try, cyclic)
 		if seconds := p.improve(try, fewer, pins, false); seconds < best {
 			best, fewest = seconds, try
 		}
@@ -74,7 +74,7 @@ func (p *predictor) reached(g *node.Graph, pins []int32, cyclic []bool) float64 
 		return math.Inf(1)
 	}
 	try := slices.Clone(pins)
-	minCut(g, few, try, cyclic)
+	minCut(g, p.run, few, try, cyclic)
 	seconds, _ := p.seconds(try, few)
 	return seconds
 }

@@ -39,7 +39,7 @@ func eventRates(g *node.Graph) (all, most float64) {
 // Costs are finite whatever the lookaheads, so that sums and differences of costs are
 // numbers too, and a link with a lookahead near 0 doesn't hide the differences between all
 // others in its rounding error.
-func linkCosts(g *node.Graph, cyclic []bool) []float64 {
+func linkCosts(g *node.Graph, run Run, cyclic []bool) []float64 {
 	costs := linkRates(g)
 	all, most := eventRates(g)
 	rated, least := false, math.Inf(1)
@@ -59,7 +59,7 @@ func linkCosts(g *node.Graph, cyclic []bool) []float64 {
 		default:
 			// There is no use in more promises than events: workers whose lookahead ends
 			// before the next event jump to it (idle jumps).
-			costs[i] += syncEvents * min(1/(lookahead*most), all/most, eventsMax)
+			costs[i] += run.exchange() * min(1/(lookahead*most), all/most, eventsMax)
 		}
 	}
 	return costs
@@ -77,10 +77,10 @@ type groups struct {
 // coupling under 1; Varga, Şekercioğlu and Egan, A Practical Efficiency Criterion for the
 // Null Message Algorithm, European Simulation Symposium, 2003). Where no rates are known,
 // only lookaheads that no epoch can be raised by count as that short.
-func tightGroups(g *node.Graph) groups {
+func tightGroups(g *node.Graph, run Run) groups {
 	between := 0x1p-1022
 	if all, most := eventRates(g); most > 0 {
-		between = 1 / all
+		between = run.tight(all)
 	}
 	root := make([]int32, len(g.Nodes))
 	for n := range root {

@@ -288,7 +288,7 @@ func TestCostsAreFinite(t *testing.T) {
 		for _, rate := range extremeRates {
 			g := graph(ones(4))
 			g.Links = []node.Link{link(0, 1, rate, tiny), link(1, 0, rate, tiny), link(2, 3, 3, 1), link(3, 2, 2, 1)}
-			costs := linkCosts(g, cyclicLinks(g, math.MaxFloat64))
+			costs := linkCosts(g, Run{}, cyclicLinks(g, math.MaxFloat64))
 			for i, c := range costs {
 				if !(c >= 0 && c <= 1+syncEvents*eventsMax) {
 					t.Errorf("lookahead %v, rate %v: link %d costs %v", tiny, rate, i, c)

@@ -27,15 +27,15 @@ const (
 	refinePasses = 8
 	// hillMoves is how many moves in a row may bring nothing before a pass gives up.
 	hillMoves = 64
-	// syncEvents is what one exchange of promises costs, in events between workers.
+	// syncEvents is what one exchange of promises costs on one machine, in events between workers.
 	syncEvents = 2
 )
 
 // minCut fills of. Nodes between which a border would make every event wait for another
 // worker are assigned together, as long as that leaves something for every worker.
-func minCut(g *node.Graph, workers int, of []int32, cyclic []bool) {
-	costs := linkCosts(g, cyclic)
-	groups := tightGroups(g)
+func minCut(g *node.Graph, run Run, workers int, of []int32, cyclic []bool) {
+	costs := linkCosts(g, run, cyclic)
+	groups := tightGroups(g, run)
 	merged, pins := groups.merge(g, of)
 	if groups.count == len(of) || !enough(pins, workers) {
 		bisectionOrBlocks(g, workers, of, costs)

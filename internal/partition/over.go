@@ -9,8 +9,9 @@ import (
 	"github.com/disco-sim/disco/node"
 )
 
-// Over divides nodes among workers as Make does, and chooses a machine for each worker as OnMachines does. With MinCut
-// and without pins, run.Workers is the most: where workers on fewer machines are predicted to be so much faster that
+// Over divides nodes among workers as Make does, and chooses a machine for each worker as OnMachines does. With MinCut,
+// messages between machines are part of what borders cost, where the run is predicted to be faster so. With MinCut and
+// without pins, run.Workers is the most: where workers on fewer machines are predicted to be so much faster that
 // MinCut would leave the others empty on one machine, only these get workers. Workers without a node are left out.
 // run.Processors are those of all machines.
 func Over(
@@ -74,7 +75,47 @@ type placing struct {
 // seconds is the predicted time of a simulated second.
 func (p *placing) seconds() float64 { return p.work + p.m.Seconds() }
 
+// over is the better one of two divisions: that of one machine, and, where its workers wait for long on messages
+// between machines, one in which such a wait is part of what a border costs.
 func over(
+	s *node.Structure, run Run, method Method, pinned map[int]int32, n *Network, proceed func() error,
+) (*placing, error) {
+	near, err := place(s, run, method, pinned, n, proceed)
+	if err != nil || method != MinCut || near.events == 0 || !near.waits(run) {
+		return near, err
+	}
+	run.Message = n.longest() / 2
+	far, err := place(s, run, method, pinned, n, proceed)
+	if err != nil || far.seconds() >= near.seconds() {
+		return near, err
+	}
+	return far, nil
+}
+
+// waits tells whether what is lost between machines is worth another division: that takes as long again.
+func (p *placing) waits(run Run) bool {
+	lost := p.m.Seconds()
+	return lost*run.Seconds > secondsFew && lost > p.work*lostFew
+}
+
+// lostFew is how much is lost between machines, as a part of the work, where no other division is tried.
+const lostFew = 0.1
+
+// longest is the longest round trip between two machines that have slots.
+func (n *Network) longest() float64 {
+	longest := 0.0
+	for i, row := range n.RoundTrip {
+		for j, seconds := range row {
+			if n.Slots[i] > 0 && n.Slots[j] > 0 {
+				longest = max(longest, seconds)
+			}
+		}
+	}
+	return longest
+}
+
+// place divides the nodes, and chooses machines for the workers.
+func place(
 	s *node.Structure, run Run, method Method, pinned map[int]int32, n *Network, proceed func() error,
 ) (*placing, error) {
 	p, err := Make(s, run, method, pinned, proceed)

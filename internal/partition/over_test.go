@@ -82,3 +82,25 @@ func TestOverWithoutRates(t *testing.T) {
 		t.Errorf("%+v on %+v, %v", p, m, err)
 	}
 }
+
+// Borders between machines are where lookaheads are long, though more events pass there: on one machine they are where
+// fewer events pass.
+func TestOverDividesForRoundTrips(t *testing.T) {
+	// A ring of four nodes: two links of 100 events and 10 ms, two of 1,000 events and 1 s.
+	links := []node.Link{link(0, 1, 100, 1e-2), link(1, 2, 1000, 1), link(2, 3, 100, 1e-2), link(3, 0, 1000, 1)}
+	g := graph(slices.Repeat([]float64{25_000}, 4))
+	g.Links = links
+	run := Run{Workers: 2, Processors: 2, Seconds: 100}
+	for roundTrip, want := range map[float64][]int32{1e-7: {0, 1, 1, 0}, 1e-3: {0, 0, 1, 1}} {
+		p, m, err := Over(structure(g), run, MinCut, nil, evenNetwork(roundTrip, 1e-10, 1, 1), nil)
+		if err != nil || p.Workers != 2 {
+			t.Fatal(p, err)
+		}
+		if other := want[0] != p.Of[0]; slices.ContainsFunc([]int{0, 1, 2, 3}, func(n int) bool {
+			return (p.Of[n] != want[n]) != other
+		}) {
+			t.Errorf("with a round trip of %v s the nodes are on %v, want %v; waiting %v", roundTrip, p.Of, want,
+				m.Waiting)
+		}
+	}
+}

@@ -125,7 +125,19 @@ type Run struct {
 	Workers    int
 	Processors int     // how many of the workers can run at once
 	Seconds    float64 // of simulated time, in all replications
+
+	// Message is the wall time in seconds that a message between two workers takes: 0 where they are on one machine.
+	// With it, the less lookahead a link has, the more a border there costs.
+	Message float64
 }
+
+// exchange is what one exchange of promises costs, in events between workers.
+func (r Run) exchange() float64 { return max(syncEvents, r.Message/eventSeconds) }
+
+// tight is the lookahead up to which a border at a cycle of links makes workers wait for longer than one of them takes
+// to handle all events, of which a simulated second has so many: one passes for each event, or, if that is more, they
+// wait for messages all the time.
+func (r Run) tight(events float64) float64 { return max(1, r.Message/eventSeconds) / events }
 
 // Make assigns the nodes of a scenario to the workers of a run. Nodes in pinned (worker by node index) stay where they
 // were put. proceed, when not nil, is called now and then; its error ends the work and is returned as it is.

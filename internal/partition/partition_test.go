@@ -64,7 +64,7 @@ func makeOf(g *node.Graph, workers int, method Method, pinned map[int]int32) (*P
 }
 
 // each is a long run whose workers have a processor each.
-func each(workers int) Run { return Run{workers, workers, 1e9} }
+func each(workers int) Run { return Run{Workers: workers, Processors: workers, Seconds: 1e9} }
 
 func mustMake(t testing.TB, g *node.Graph, workers int, method Method, pinned map[int]int32) *Partition {
 	t.Helper()
@@ -345,10 +345,10 @@ func TestMinCutAgainstDumb(t *testing.T) {
 				pin[n] = w
 			}
 		}
-		m := newMesh(g, work, linkCosts(g, cyclicLinks(g, math.MaxFloat64)), pin)
+		m := newMesh(g, work, linkCosts(g, Run{}, cyclicLinks(g, math.MaxFloat64)), pin)
 		p.Of = slices.Clone(pin)
 		sorted := list(structure(g))
-		minCut(sorted, workers, p.Of, cyclicLinks(sorted, math.MaxFloat64)) // Make may leave workers empty
+		minCut(sorted, Run{}, workers, p.Of, cyclicLinks(sorted, math.MaxFloat64)) // Make may leave workers empty
 		got := m.cut(p.Of)
 		least := dumbCut(m, evenRule(workers, slices.Max(loadsOf(p, work))))
 		if got < least-1e-9 {

@@ -149,7 +149,7 @@ func (a *assignment) tight() ([]int32, error) {
 	root := inOrder(len(a.of))
 	between := 0x1p-1022
 	if a.most > 0 {
-		between = 1 / a.events
+		between = a.run.tight(a.events)
 	}
 	if a.s.LeastLookahead() > between {
 		return root, nil
@@ -270,7 +270,7 @@ func (a *assignment) fillTable(p *pieces) error {
 		}
 		cost := a.rate(k)
 		if l := a.s.Lookahead(k); l > 0 && a.most > 0 && a.cycles.has(from, k) {
-			cost += syncEvents * min(1/(l*a.most), perEvent, eventsMax) // linkCosts has the reason
+			cost += a.run.exchange() * min(1/(l*a.most), perEvent, eventsMax) // linkCosts has the reason
 		}
 		p.table[min(i, j)*n+max(i, j)] += cost
 		p.apart += cost

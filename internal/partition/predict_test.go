@@ -107,7 +107,7 @@ func TestMoreWorkersAreNotSlower(t *testing.T) {
 			}
 			seconds, rounds := p.seconds(made.Of, workers)
 			full := slices.Repeat([]int32{free}, len(g.Nodes))
-			minCut(list(structure(g)), workers, full, cyclicLinks(list(structure(g)), math.MaxFloat64))
+			minCut(list(structure(g)), Run{}, workers, full, cyclicLinks(list(structure(g)), math.MaxFloat64))
 			before, roundsBefore := p.seconds(full, workers)
 			leave := !p.everyEvent(roundsBefore) && p.run.near(before, best)
 			switch empty := slices.Contains(made.Nodes, 0); {
