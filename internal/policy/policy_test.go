@@ -90,8 +90,8 @@ internal/jsonstream:
 model/measure:
 model/timeline:
 model/modeltest: node scenario envelope
-model/phold: node scenario internal/table
-model/devstone: internal/wire node scenario internal/table
+model/phold: node scenario state internal/table
+model/devstone: internal/wire node scenario state internal/table
 model/queueing: internal/heap internal/wire node scenario model/measure internal/table internal/invariants
 model/service: internal/heap internal/jsonstream internal/wire node scenario internal/invariants internal/table
 	model/measure model/timeline

@@ -124,6 +124,12 @@ func TestSpread(t *testing.T) {
 	}
 }
 
+func TestResume(t *testing.T) {
+	for _, kind := range []string{LI, HI, HO, HOmod} {
+		modeltest.ResumeEverywhere(t, New(Params{Type: kind, Width: 4, Depth: 4, Pulses: 7}), 1)
+	}
+}
+
 func TestOutputs(t *testing.T) {
 	for kind, want := range map[string]uint64{LI: 3, HI: 3, HO: 3 * (1 + 1 + 2 + 3), HOmod: 3 * 13} {
 		r := modeltest.Summarize(t, New(Params{Type: kind, Width: 4, Depth: 4, Pulses: 3}), 1, 1).(*Results)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/scenario"
+	"github.com/disco-sim/disco/state"
 )
 
 // Kind is the "devstone" kind of scenario, for a scenario.Registry.
@@ -143,6 +144,23 @@ func (a *atomic) Handle(p *node.Simproc, events []node.Event) error {
 	}
 	return nil
 }
+
+// StateVersion is that of State.
+func (a *atomic) StateVersion() uint32 { return 1 }
+
+// State is what the component has counted, and when it last had which step.
+func (a *atomic) State(_ *node.Simproc, c *state.Codec) {
+	c.Uint64(&a.transitions)
+	c.Uint64(&a.messages)
+	state.Words(c, &a.seen)
+	c.Uint64(&a.calls)
+}
+
+// StateVersion is that of State.
+func (g *generator) StateVersion() uint32 { return 1 }
+
+// State is nothing: a generator does the same each second.
+func (g *generator) State(*node.Simproc, *state.Codec) {}
 
 // reportBytes is the size of a component's report: transitions, messages.
 const reportBytes = 16

@@ -9,6 +9,7 @@
 // that fails fails again.
 //
 //	modeltest.ComparePlacements(t, scenario, 1)
+//	modeltest.ResumeEverywhere(t, scenario, 1) // where all handlers are node.Savers
 //	results := modeltest.Summarize(t, scenario, 1, 20).(*pond.Results)
 //	modeltest.Invalid(t, pond.Kind(), "testdata/invalid", *update)
 package modeltest

@@ -36,6 +36,18 @@ type Outcome struct {
 
 // Run runs a scenario to its horizon on one engine or several, in this goroutine.
 func Run(s scenario.Scenario, cfg Config) (*Outcome, error) {
+	c, err := begin(s, &cfg, nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.run(cfg.Steps); err != nil {
+		return nil, err
+	}
+	return c.outcome(s, cfg)
+}
+
+// begin makes the engines, and what cfg leaves open. resume, when not nil, is a state to begin with.
+func begin(s scenario.Scenario, cfg *Config, resume *node.Resume) (*engines, error) {
 	cfg.Workers, cfg.Steps = max(cfg.Workers, 1), max(cfg.Steps, 0)
 	if cfg.Steps == 0 {
 		cfg.Steps = 64
@@ -58,14 +70,14 @@ func Run(s scenario.Scenario, cfg Config) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &engines{lanes: make([][][]packet, cfg.Workers)}
+	c := &engines{lanes: make([][][]packet, cfg.Workers), placement: cfg.Placement}
 	for w := range cfg.Workers {
 		plan, err := placed.Plan(w, nil)
 		if err != nil {
 			return nil, err
 		}
 		e, err := node.NewEngine(plan, node.Config{Model: s, Seed: cfg.Seed, Replication: cfg.Replication,
-			Horizon: s.Horizon(), Port: &port{c, w}})
+			Horizon: s.Horizon(), Port: &port{c, w}, Resume: resume})
 		if err != nil {
 			return nil, err
 		}
@@ -73,20 +85,18 @@ func Run(s scenario.Scenario, cfg Config) (*Outcome, error) {
 		c.lanes[w] = make([][]packet, cfg.Workers)
 		c.sent = append(c.sent, make([]node.Bound, cfg.Workers))
 	}
-	if err := c.run(cfg.Steps); err != nil {
-		return nil, err
-	}
-	return c.outcome(s, cfg)
+	return c, nil
 }
 
 // engines is several engines and what is under way between them.
 type engines struct {
-	engines []*node.Engine
-	lanes   [][][]packet   // [from][to], in order
-	sent    [][]node.Bound // [from][to]: the last bound put on the lane
-	jumps   int
-	jumped  node.Bound // the last jump
-	raised  bool       // a bound was raised in this round
+	engines   []*node.Engine
+	placement []int32        // engine of every node
+	lanes     [][][]packet   // [from][to], in order
+	sent      [][]node.Bound // [from][to]: the last bound put on the lane
+	jumps     int
+	jumped    node.Bound // the last jump
+	raised    bool       // a bound was raised in this round
 }
 
 // packet is an event, or a bound where event is nil.

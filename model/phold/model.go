@@ -11,6 +11,7 @@ import (
 
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/scenario"
+	"github.com/disco-sim/disco/state"
 )
 
 // Kind is the "phold" kind of scenario, for a scenario.Registry.
@@ -200,6 +201,33 @@ func (h *lp) send(p *node.Simproc, target int, at float64) error {
 		return err
 	}
 	return p.Send(link, at, h.run.data)
+}
+
+// StateVersion is that of State.
+func (h *lp) StateVersion() uint32 { return 1 }
+
+func (h *lp) state(c *state.Codec) {
+	c.Uint64(&h.handled)
+	c.Uint64(&h.remotely)
+}
+
+// State is what the process has counted, and its generator.
+func (h *lpDefault) State(_ *node.Simproc, c *state.Codec) {
+	h.state(c)
+	c.PCG(&h.pcg)
+}
+
+// State is what the process has counted, and its generator, which is the replication's and not the seed's: it goes on
+// also where random streams begin anew.
+func (h *lpCLCG4) State(_ *node.Simproc, c *state.Codec) {
+	h.state(c)
+	g := &h.rng
+	for i, s := range []*uint64{&g.s0, &g.s1, &g.s2, &g.s3} {
+		modulus := []uint64{modulus0, modulus1, modulus2, modulus3}[i]
+		if c.Uint64(s); *s == 0 || *s >= modulus {
+			c.Fail("found %d in a generator, want 1 to %d", *s, modulus-1)
+		}
+	}
 }
 
 // reportBytes is the size of a process's report: events handled, events sent to

@@ -96,6 +96,14 @@ func TestSpread(t *testing.T) {
 	}
 }
 
+func TestResume(t *testing.T) {
+	for _, rng := range []string{phold.Default, phold.CLCG4} {
+		p := small(rng)
+		p.End = 5
+		modeltest.ResumeEverywhere(t, phold.New(p), 11)
+	}
+}
+
 // TestOtherGenerator: any generator gives what renewal theory expects, each seed its own.
 func TestOtherGenerator(t *testing.T) {
 	const seed = 5
