@@ -236,6 +236,30 @@ func (o *File) Commit() error {
 	return nil
 }
 
+// CommitNew is Commit where nothing stands at the path; else its error is fs.ErrExist, and what is there stays. Of
+// several processes that do it at once, exactly one succeeds.
+func (o *File) CommitNew() error {
+	defer o.Abort()
+	from := o.temp
+	if from == "" {
+		from = descriptor(o.file.Fd())
+	}
+	return errorOrNil(o.path, unix.Linkat(unix.AT_FDCWD, from, unix.AT_FDCWD, o.final, unix.AT_SYMLINK_FOLLOW))
+}
+
+// Sync returns when what was written would outlast a power failure, but for the file's name: that takes Commit, and
+// SyncDir behind it.
+func (o *File) Sync() error { return errorOrNil(o.path, o.file.Sync()) }
+
+// SyncDir returns when the names in a directory, as they are now, would outlast a power failure.
+func SyncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return Error(dir, err)
+	}
+	return errorOrNil(dir, errors.Join(f.Sync(), f.Close()))
+}
+
 // Abort throws the file away. Calling it after Commit does nothing.
 func (o *File) Abort() {
 	if o.file.Close() == nil && o.temp != "" {

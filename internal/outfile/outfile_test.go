@@ -230,3 +230,51 @@ func TestOutputIntoPipe(t *testing.T) {
 		t.Errorf("%d bytes came, want %d", len(got), len(want))
 	}
 }
+
+// A file that is only to be new leaves what is there, with and without unnamed files, and no other name. Both orders of
+// Sync and Commit that a durable file needs work on this file system.
+func TestOutputOnlyNew(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "out")
+	for i, open := range []func(*File) error{(*File).open, (*File).openNamed, (*File).open} {
+		o := &File{path: path, final: path}
+		if err := open(o); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(o, "text "+string(rune('0'+i))); err != nil {
+			t.Fatal(err)
+		}
+		if err := o.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		err := o.CommitNew()
+		if isNew := i == 0; (err == nil) != isNew || !isNew && !errors.Is(err, fs.ErrExist) {
+			t.Fatalf("file %d: %v", i, err)
+		}
+		if err := SyncDir(dir); err != nil {
+			t.Fatal(err)
+		}
+		if got := names(t, dir); len(got) != 1 || got[0] != "out" {
+			t.Fatalf("after file %d there is %v", i, got)
+		}
+	}
+	if got, err := os.ReadFile(path); err != nil || string(got) != "text 0" {
+		t.Errorf("the file holds %q (%v), want the first one's text", got, err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	o := &File{path: path, final: path}
+	if err := o.openNamed(); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.CommitNew(); err != nil {
+		t.Fatal(err)
+	}
+	if got := names(t, dir); len(got) != 1 || got[0] != "out" {
+		t.Errorf("with a temporary name there is %v", got)
+	}
+	if err := SyncDir(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a directory that isn't there: %v", err)
+	}
+}

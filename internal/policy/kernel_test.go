@@ -27,6 +27,7 @@ var kernelPackages = map[string]string{
 	"internal/storeserver":       "servers of metadata stores, which tests kill and stop",
 	"group":                      "the agent's process, which its supervisor starts and watches",
 	"internal/outfile":           "files without a name",
+	"internal/checkpoint":        "the lock on a directory, and files that may be pipes",
 	"internal/child":             "the socket to the process that joins the machines, and descriptors over it",
 	"internal/launch":            "the limit of open files, and which descriptors a worker gets",
 	"internal/launch/launchtest": "a model that kills, stops and starts processes on demand",

@@ -112,6 +112,8 @@ internal/worker: internal/wire envelope shm internal/lane internal/counters inte
 internal/procfs:
 internal/workerproc: internal/procfs shm
 internal/outfile:
+internal/checkpoint: internal/outfile
+internal/checkpoint/checkpointtest: internal/checkpoint
 internal/forward:
 internal/phi:
 internal/machinefile: internal/infile scenario

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package checkpoint
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+const formatVersion = 1
+
+// Names; docs/format/checkpoint.md.
+const (
+	runName     = "run.json"
+	lockName    = "lock"
+	pointFolder = "points/"
+	doneFolder  = "done/"
+	labelFolder = "labels/"
+	packFolder  = "packs/"
+	ioFolder    = "io/"
+)
+
+var folders = []string{doneFolder, ioFolder, labelFolder, packFolder, pointFolder}
+
+// Bounds of the files.
+const (
+	runBytesMax      = 512 << 20
+	manifestBytesMax = 16 << 20
+	labelBytesMax    = 4 << 10
+)
+
+// Digest is a SHA-256.
+type Digest [sha256.Size]byte
+
+// String is 64 hexadecimal digits.
+func (d Digest) String() string { return hex.EncodeToString(d[:]) }
+
+// MarshalText implements encoding.TextMarshaler.
+func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (d *Digest) UnmarshalText(text []byte) error { return parseHex(d[:], text) }
+
+// ID is 16 bytes: of a run's name, of a trace hash.
+type ID [16]byte
+
+// String is 32 hexadecimal digits.
+func (i ID) String() string { return hex.EncodeToString(i[:]) }
+
+// MarshalText implements encoding.TextMarshaler.
+func (i ID) MarshalText() ([]byte, error) { return []byte(i.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (i *ID) UnmarshalText(text []byte) error { return parseHex(i[:], text) }
+
+// parseHex fills dst from digits, of which there is one form only.
+func parseHex(dst, text []byte) error {
+	if len(text) == 2*len(dst) && bytes.Equal(text, bytes.ToLower(text)) {
+		if _, err := hex.Decode(dst, text); err == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("found %.80q, want %d hexadecimal digits, small ones", text, 2*len(dst))
+}
+
+// The line that ends each JSON file: the SHA-256 of all bytes in front of it.
+const (
+	checkBegin = `  "check": "`
+	checkEnd   = "\"\n}\n"
+	checkBytes = len(checkBegin) + 2*sha256.Size + len(checkEnd)
+)
+
+// encodeJSON writes an object whose field check is zero, and its check.
+func encodeJSON(v any) (text []byte, check Digest, err error) {
+	text, err = json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return nil, check, fmt.Errorf("checkpoint: %w", err)
+	}
+	text = append(bytes.TrimSuffix(text, []byte("\n}")), ",\n"...)
+	check = sha256.Sum256(text)
+	return append(text, checkBegin+check.String()+checkEnd...), check, nil
+}
+
+// decodeJSON reads what encodeJSON has written; v has a field check.
+func decodeJSON(text []byte, v any) error {
+	if len(text) < checkBytes {
+		return fmt.Errorf("found %d bytes, want at least %d: the file was cut short", len(text), checkBytes)
+	}
+	body, last := text[:len(text)-checkBytes], text[len(text)-checkBytes:]
+	if want := Digest(sha256.Sum256(body)); string(last) != checkBegin+want.String()+checkEnd {
+		return fmt.Errorf("found the end %q, want the line with check %v: the file was cut short or changed", last,
+			want)
+	}
+	var version struct {
+		Format int `json:"format"`
+	}
+	if err := json.Unmarshal(text, &version); err != nil {
+		return err
+	}
+	if version.Format != formatVersion {
+		return fmt.Errorf("found format %d, want %d: it was made by another version", version.Format, formatVersion)
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("found more behind the object, want its end")
+	}
+	return nil
+}
+
+// readJSON reads a JSON file of at most so many bytes.
+func readJSON(ctx context.Context, b Blobs, name string, bytesMax int64, v any) error {
+	text, err := b.Get(ctx, name, 0, bytesMax+1, nil)
+	if err != nil {
+		return err
+	}
+	if int64(len(text)) > bytesMax {
+		err = fmt.Errorf("found more than %d bytes, want at most so many", bytesMax)
+	} else {
+		err = decodeJSON(text, v)
+	}
+	if err != nil {
+		return &DamagedError{Where: b.String(), Name: name, Err: err}
+	}
+	return nil
+}
+
+// atMost is an error about a number above its bound.
+func atMost(field string, found, allowed int64) error {
+	if found > allowed {
+		return fmt.Errorf("%s: found %d, want at most %d", field, found, allowed)
+	}
+	return nil
+}
+
+// within is an error about a number outside its bounds.
+func within(field string, found, least, most int64) error {
+	if found < least || found > most {
+		return fmt.Errorf("%s: found %d, want %d to %d", field, found, least, most)
+	}
+	return nil
+}

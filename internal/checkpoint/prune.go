@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+const damagesMax = 10 // that Verify lists of a checkpoint
+
+// Verify reads all chunks of all checkpoints and calls yield for each: with nil where all is as it was written, else
+// with what is damaged, at most ten chunks of it. m is nil where the manifest itself is. It ends with yield's error, or
+// that of a store that can't be read.
+func (r *Repo) Verify(ctx context.Context, yield func(p Point, m *Manifest, damage error) error) error {
+	points, err := r.Points(ctx)
+	if err != nil {
+		return err
+	}
+	whole := map[Chunk]bool{} // those that were read already
+	for _, p := range points {
+		m, err := r.load(ctx, p)
+		if missing(err) {
+			continue // pruned meanwhile
+		}
+		var damage error
+		if err == nil {
+			damage, err = r.verify(ctx, m, whole)
+		}
+		var other *OtherRunError
+		var pruned *PrunedError
+		switch {
+		case errors.As(err, &pruned):
+			continue
+		case damaged(err), errors.As(err, &other):
+			damage = errors.Join(damage, err)
+		case err != nil:
+			return err
+		}
+		if err := yield(p, m, damage); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// errEnough ends the list of what is damaged.
+var errEnough = errors.New("checkpoint: enough is damaged")
+
+// verify reads the chunks of a checkpoint.
+func (r *Repo) verify(ctx context.Context, m *Manifest, whole map[Chunk]bool) (damage, err error) {
+	var list []error
+	var buf []byte
+	err = r.Chunks(ctx, m, func(c Chunk) error {
+		if whole[c] {
+			return nil
+		}
+		data, err := r.Read(ctx, m, c, buf)
+		switch {
+		case err == nil:
+			buf, whole[c] = data, true
+		case !damaged(err):
+			return err
+		case len(list) == damagesMax:
+			return errEnough
+		default:
+			list = append(list, err)
+		}
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		list, err = append(list, fmt.Errorf("and more of %v", m.Point())), nil
+	}
+	return errors.Join(list...), err
+}
+
+// Pruned is what was deleted.
+type Pruned struct {
+	Checkpoints, Packs int
+	Bytes              int64 // of the packs
+}
+
+// Prune deletes all checkpoints but the keep newest whole ones of each replication, those with a label, and the ends of
+// replications; then the packs that no checkpoint refers to any more. One of which a pack is missing, or of another
+// size, isn't whole. A damaged manifest goes when enough newer whole ones are there. Until then no pack is deleted,
+// because it may refer to any: the error says so.
+func (r *Repo) Prune(ctx context.Context, keep int) (Pruned, error) {
+	r.mustWrite()
+	var done Pruned
+	if keep < 1 {
+		return done, fmt.Errorf("checkpoint: %d checkpoints are to stay, want at least 1", keep)
+	}
+	labels, err := r.Labels(ctx)
+	if err != nil {
+		return done, err // else what a damaged label holds would go
+	}
+	packs, err := r.packSizes(ctx)
+	if err != nil {
+		return done, err
+	}
+	old, broken, err := r.markUsed(ctx, keep, labels, packs)
+	if err != nil {
+		return done, err
+	}
+	if err := r.blobs.Delete(ctx, old...); err != nil {
+		return done, err
+	}
+	done.Checkpoints = len(old)
+	if broken != nil {
+		return done, fmt.Errorf("no pack was deleted, because this file may refer to any: remove it, or restore it: %w",
+			broken)
+	}
+	old = nil
+	bytes := int64(0)
+	for name, size := range packs {
+		old = append(old, name)
+		bytes += size
+	}
+	if err := r.blobs.Delete(ctx, old...); err != nil {
+		return done, err
+	}
+	done.Packs, done.Bytes = len(old), bytes
+	return done, nil
+}
+
+// markUsed gives the manifests that don't stay, and takes the packs of those that do out of packs. broken says which
+// manifests that stay are damaged.
+func (r *Repo) markUsed(ctx context.Context, keep int, labels map[string]float64, packs map[string]int64) (
+	old []string, broken, err error) {
+	held := map[float64]bool{}
+	for _, epoch := range labels {
+		held[epoch] = true
+	}
+	points, err := r.Points(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	slices.Reverse(points) // newest first
+	var damages []error
+	used := map[string]bool{}
+	whole := map[int]int{} // by replication: how many newest ones stay
+	for _, p := range points {
+		if !p.Finished && whole[p.Replication] >= keep && !held[p.Epoch] {
+			old = append(old, p.name())
+			continue
+		}
+		m, err := r.load(ctx, p)
+		if damaged(err) {
+			damages = append(damages, err)
+			continue
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		there := true
+		for _, pack := range m.Packs {
+			used[pack.name()] = true
+			size, ok := packs[pack.name()]
+			there = there && ok && size == pack.Bytes
+		}
+		if !p.Finished && there {
+			whole[p.Replication]++
+		}
+	}
+	for name := range used {
+		delete(packs, name)
+	}
+	return old, errors.Join(damages...), nil
+}
+
+// packSizes gives the size of each pack by its name.
+func (r *Repo) packSizes(ctx context.Context) (map[string]int64, error) {
+	blobs, err := r.blobs.List(ctx, packFolder)
+	sizes := map[string]int64{}
+	for _, b := range blobs {
+		sizes[b.Name] = b.Size
+	}
+	return sizes, err
+}
