@@ -111,7 +111,7 @@ func (v *values) elsewhere(p *program, file string, workers int) *elsewhere {
 	}
 	var err error
 	if e.executable, err = p.joiner(); err != nil {
-		v.errs = append(v.errs, err)
+		v.errs = append(v.errs, usage("--machines: %v", err))
 	}
 	return e
 }
@@ -128,7 +128,7 @@ func (p *program) joiner() (path string, err error) {
 	at := slices.IndexFunc(p.further, func(c Command) bool { return c.Name == child.Command })
 	switch {
 	case at < 0:
-		return "", usage("--machines: this program can't join machines: want beside.Commands() in its main " +
+		return "", errors.New("this program can't join machines: want beside.Commands() in its main " +
 			"(app.MainWith), or use disco-run")
 	case p.further[at].Program == "":
 		return workerproc.Executable()
@@ -165,8 +165,10 @@ func (o *order) join(screen *screen) (end func(), err error) {
 			text = "--" + text
 		}
 		return nil, usage("%s", text)
-	} else if err != nil {
+	} else if errors.Is(err, errInterrupted) {
 		return nil, err
+	} else if err != nil {
+		return nil, usage("the machines aren't joined, and keep nothing of the run: %s: %v", e.executable, err)
 	}
 	slots := 0
 	for _, m := range p.Network().Machines {

@@ -91,8 +91,17 @@ type measured struct {
 var _ child.Host = (*joiner)(nil)
 
 // Machines implements child.Host.
-func (j *joiner) Machines(h child.Hello, _ *child.Launcher) (child.Network, error) {
-	n, err := j.join(h)
+func (j *joiner) Machines(h child.Hello, givenUp <-chan struct{}) (child.Network, error) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-givenUp:
+			cancel(errors.New("the launcher has ended the run"))
+		case <-ctx.Done():
+		}
+	}()
+	n, err := j.join(ctx, h)
 	if err != nil {
 		return n, child.Refuse(err)
 	}
@@ -100,19 +109,19 @@ func (j *joiner) Machines(h child.Hello, _ *child.Launcher) (child.Network, erro
 }
 
 // join opens the run on all machines, joins these, and measures what lies between them.
-func (j *joiner) join(h child.Hello) (n child.Network, err error) {
-	what, err := j.prepare(h)
+func (j *joiner) join(ctx context.Context, h child.Hello) (n child.Network, err error) {
+	what, err := j.prepare(ctx, h)
 	if err != nil {
 		return n, err
 	}
-	ctx, cancel := j.limited()
-	j.run, err = offer.Open(ctx, j.targets, *what, j.security)
+	limited, cancel := j.limited(ctx)
+	j.run, err = offer.Open(limited, j.targets, *what, j.security)
 	cancel()
 	if err != nil {
 		return n, err
 	}
 	j.followed.Go(j.follow)
-	if err := j.connect(what); err != nil {
+	if err := j.connect(ctx, what); err != nil {
 		return n, err
 	}
 	count := len(j.targets)
@@ -121,7 +130,7 @@ func (j *joiner) join(h child.Hello) (n child.Network, err error) {
 		a := j.run.Accepted(i)
 		n.Machines = append(n.Machines, child.Machine{Name: t.Name, Slots: a.Slots, Processors: a.Processors})
 	}
-	if err := j.measure(&n); err != nil {
+	if err := j.measure(ctx, &n); err != nil {
 		return n, err
 	}
 	j.mu.Lock()
@@ -131,18 +140,18 @@ func (j *joiner) join(h child.Hello) (n child.Network, err error) {
 }
 
 // limited is a context for one step of the start.
-func (j *joiner) limited() (context.Context, context.CancelFunc) {
+func (j *joiner) limited(ctx context.Context) (context.Context, context.CancelFunc) {
 	limit := j.begin.ConnectTimeout
-	return context.WithTimeoutCause(context.Background(), limit,
+	return context.WithTimeoutCause(ctx, limit,
 		fmt.Errorf("the --connect-timeout of %v is over", limit))
 }
 
 // prepare reads the flags and the list of machines.
-func (j *joiner) prepare(h child.Hello) (*offer.Offer, error) {
+func (j *joiner) prepare(ctx context.Context, h child.Hello) (*offer.Offer, error) {
 	c := j.call
 	j.begin = offer.Begin{ConnectTimeout: c.Duration("connect-timeout"), PeerTimeout: c.Duration("peer-timeout"),
 		Window: c.Duration("reconnect-window")}
-	list, err := j.list()
+	list, err := j.list(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -179,12 +188,11 @@ func (j *joiner) prepare(h child.Hello) (*offer.Offer, error) {
 }
 
 // list is the machines of the run.
-func (j *joiner) list() (*machinefile.List, error) {
+func (j *joiner) list(ctx context.Context) (*machinefile.List, error) {
 	list, err := listOf(j.call, j.call.String("machines"))
 	if list != nil || err != nil {
 		return list, err
 	}
-	ctx := context.Background()
 	s, err := connect(ctx, j.call, looks)
 	if err != nil {
 		return nil, err
@@ -216,7 +224,7 @@ func compression(name string, list *machinefile.List) (int, error) {
 }
 
 // connect opens the sessions, and returns when each machine is connected with each other and with this one.
-func (j *joiner) connect(what *offer.Offer) (err error) {
+func (j *joiner) connect(ctx context.Context, what *offer.Offer) (err error) {
 	if err := j.run.Begin(j.begin); err != nil {
 		return err
 	}
@@ -242,12 +250,12 @@ func (j *joiner) connect(what *offer.Offer) (err error) {
 	j.hub = hub
 	j.mu.Unlock()
 	j.sessions.serve(hub)
-	return j.awaitContacts()
+	return j.awaitContacts(ctx)
 }
 
 // awaitContacts returns when all machines are connected. The bridges' own limit is half of this one's, and they know
 // the reason.
-func (j *joiner) awaitContacts() error {
+func (j *joiner) awaitContacts(ctx context.Context) error {
 	limit := time.NewTimer(0)
 	defer limit.Stop()
 	for before := -1; ; {
@@ -263,6 +271,8 @@ func (j *joiner) awaitContacts() error {
 		}
 		select {
 		case <-j.changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		case <-limit.C:
 			return fmt.Errorf("%s: no more of them within twice the --connect-timeout of %v", j.apart(),
 				j.begin.ConnectTimeout)
@@ -440,7 +450,7 @@ const measureLimit = 2 * time.Second
 
 // measure measures what lies between all machines, in rounds in each of which each machine is in one pair at most. Of
 // pairs that are left over nothing is known.
-func (j *joiner) measure(n *child.Network) error {
+func (j *joiner) measure(ctx context.Context, n *child.Network) error {
 	began, count := time.Now(), len(j.targets)
 	for _, round := range rounds(count + 1) {
 		if time.Since(began) > measureLimit {
@@ -472,6 +482,9 @@ func (j *joiner) measure(n *child.Network) error {
 						n.RoundTrip[at], n.SecondsPerByte[at] = m.way.RoundTrip.Seconds(), m.way.SecondsPerByte
 					}
 				}
+			case <-ctx.Done():
+				late.Stop()
+				return context.Cause(ctx)
 			case <-late.C:
 				waits = 1 // nothing is known of the others
 			}
@@ -571,6 +584,9 @@ func (j *joiner) close(err error) {
 	default:
 		reason = "the launcher has ended the run before it began"
 	}
+	if j.sessions != nil && !orderly {
+		_ = j.sessions.close(reason) // first: it ends what waits for other machines
+	}
 	j.measuring.Wait()
 	j.freeing.Wait()
 	if j.hub != nil {
@@ -578,9 +594,7 @@ func (j *joiner) close(err error) {
 	}
 	if orderly {
 		j.sessions.finish()
-	}
-	if j.sessions != nil {
-		_ = j.sessions.close(reason) // the run has ended for the launcher in any case
+		_ = j.sessions.close("") // the run has ended for the launcher in any case
 	}
 	for m := range j.gone {
 		j.run.Drop(m)

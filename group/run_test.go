@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -306,6 +307,49 @@ func TestEndsOverMachines(t *testing.T) {
 			m.stop(t)
 		})
 	}
+}
+
+// TestEndsWhileJoining: a run whose child is killed before all machines are joined is refused, and one that is ended then
+// ends at once; either way nothing is left of it.
+func TestEndsWhileJoining(t *testing.T) {
+	m := startMachines(t, 1)
+	silent, err := net.Listen("tcp", "127.0.0.2:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	file := machineFile(t, m.targets[0].Address, silent.Addr().String())
+	for _, c := range []struct {
+		who    string
+		signal syscall.Signal
+		status int
+		wants  []string
+	}{
+		{"child", syscall.SIGKILL, 2, []string{"the machines aren't joined, and keep nothing of the run: ",
+			"ended too early: killed by SIGKILL"}},
+		{"launcher", syscall.SIGTERM, 143, []string{"before anything was simulated"}},
+	} {
+		cmd, _, stderr := command("run", scenarioFile(t, 5, ""), "--machines", file, "--insecure", "--connect-timeout",
+			"10m")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = cmd.Process.Kill() })
+		await(t, "one machine has the run", func() bool { return m.status(t, 0).Free == 0 })
+		child := bridgesOf(t, cmd.Process.Pid)[0]
+		pid := map[string]int{"child": child, "launcher": cmd.Process.Pid}[c.who]
+		if err := syscall.Kill(pid, c.signal); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait()
+		missing := func(want string) bool { return !strings.Contains(stderr.String(), want) }
+		if status := cmd.ProcessState.ExitCode(); status != c.status || slices.ContainsFunc(c.wants, missing) {
+			t.Errorf("%s: status %d, want %d; it says\n%s\nwant %q", c.who, status, c.status, stderr, c.wants)
+		}
+		gone(t, child)
+		m.free(t, 0)
+	}
+	m.stop(t)
 }
 
 // TestRefusedOverMachines: what can't be run over machines is refused with the machine's name and status 2, before a

@@ -60,6 +60,7 @@ type fakeHost struct {
 	network Network
 	err     error // of Make
 	late    bool  // Make waits until the launcher has given up
+	joins   bool  // so does Machines
 	orders  chan Order
 	started chan struct{} // one for each worker
 
@@ -68,7 +69,16 @@ type fakeHost struct {
 	closed int
 }
 
-func (h *fakeHost) Machines(Hello, *Launcher) (Network, error) { return h.network, nil }
+func (h *fakeHost) Machines(_ Hello, givenUp <-chan struct{}) (Network, error) {
+	if !h.joins {
+		return h.network, nil
+	}
+	select {
+	case <-givenUp:
+	case <-time.After(testTimeout):
+	}
+	return Network{}, errors.New("the launcher has given up")
+}
 
 func (h *fakeHost) Make(o Order) (Workers, string, error) {
 	h.orders <- o
@@ -191,7 +201,11 @@ func join(t *testing.T, set ...func(*fakeHost)) *joined {
 	log := workerproc.NewLineWriter(j.log)
 	j.p = newProcess(launchers, log, workerproc.NewOutput(processName, log), childs.close,
 		func() workerproc.Exit { return <-exited }, func() { <-over })
-	if err := j.p.hello(Config{Workers: 3}); err != nil {
+	proceed := func() error { return errGivenUp }
+	if !j.host.joins {
+		proceed = nil
+	}
+	if err := j.p.hello(Config{Workers: 3, Proceed: proceed}); err != nil && !j.host.joins {
 		t.Fatal(err)
 	}
 	input, err := shm.Create(shm.Config{Name: "disco-input", Kind: worker.KindInput, Size: 1 << 12})
@@ -320,6 +334,18 @@ func TestGivenUp(t *testing.T) {
 		if err := <-j.served; err != nil {
 			t.Errorf("%s: the child ended with %v", what, err)
 		}
+	}
+}
+
+// errGivenUp is of a launcher that waits for nothing.
+var errGivenUp = errors.New("interrupted")
+
+// A launcher that doesn't wait for the machines any more ends its child at once, in order.
+func TestGivenUpWhileJoining(t *testing.T) {
+	j := join(t, func(h *fakeHost) { h.joins = true })
+	j.close(t)
+	if err := <-j.served; err != nil {
+		t.Errorf("the child ended with %v", err)
 	}
 }
 

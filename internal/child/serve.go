@@ -19,8 +19,9 @@ import (
 // Host is who runs the workers on their machines: what a child's program does. Its methods are called by one goroutine;
 // an error of one that has one ends the child and with it the run: with Refuse, as a wrong use.
 type Host interface {
-	// Machines finds the machines for a run.
-	Machines(h Hello, to *Launcher) (Network, error)
+	// Machines finds the machines for a run. givenUp is closed when the launcher doesn't wait for them any more: it
+	// then ends with any error, soon.
+	Machines(h Hello, givenUp <-chan struct{}) (Network, error)
 
 	// Keep is about the sets that are made from now on: how many slots of each machine they use together. Others may
 	// be given back when the next one is made.
@@ -156,7 +157,11 @@ func (l *Launcher) handle(h Host, m *packet) error {
 		return errors.New("found out of place, want hello first, and once")
 	}
 	if isHello {
-		n, err := h.Machines(*hello, l)
+		there, stop := l.conn.watch() // as in make
+		n, err := h.Machines(*hello, there)
+		if givenUp := stop(); err != nil && givenUp {
+			return nil
+		}
 		if err != nil {
 			return err
 		}

@@ -13,7 +13,7 @@ import (
 var ErrConfig = errors.New("launch: configuration")
 
 // ErrEnded is the error of a run that was ended at once by its context.
-var ErrEnded = errors.New("launch: ended at once, without results")
+var ErrEnded = errors.New("ended at once, without results")
 
 // ErrUnresponsive is the error of a run whose workers didn't end in time after they
 // were asked to.

@@ -97,7 +97,7 @@ type host struct {
 }
 
 // Machines implements child.Host.
-func (h *host) Machines(hello child.Hello, _ *child.Launcher) (child.Network, error) {
+func (h *host) Machines(hello child.Hello, _ <-chan struct{}) (child.Network, error) {
 	o := &h.options
 	if o.Refuses {
 		return child.Network{}, child.Refuse(errors.New(RefusesText))
