@@ -38,8 +38,9 @@ func runBridge(c *app.Call) error {
 	defer control.Close()
 	b := &bridge{control: control, program: files[1], begun: make(chan struct{}), ended: make(chan struct{}),
 		wake: make(chan struct{}, 1), lost: make(chan loss, 1),
-		done: make(chan struct{}, 1), report: func(err error) { fmt.Fprintln(c.Stderr, err) }}
+		done: make(chan struct{}, 1), nothing: &limit{to: func(err error) { fmt.Fprintln(c.Stderr, err) }}}
 	defer b.program.Close()
+	defer b.nothing.flush()
 	if err := b.prepare(files[0]); err != nil {
 		return err
 	}
@@ -54,7 +55,7 @@ func runBridge(c *app.Call) error {
 type bridge struct {
 	control  *os.File
 	program  *os.File // of its workers
-	report   func(error)
+	nothing  *limit   // connections that came to nothing
 	order    *offer.Order
 	identity session.Identity
 	security *stream.Security
@@ -95,7 +96,7 @@ func (b *bridge) prepare(way *os.File) error {
 	o := &b.order.Offer
 	b.identity = session.Identity{Cluster: o.Cluster, Run: o.Run, Token: o.Token, Program: o.Program,
 		Incarnation: incarnation()}
-	b.server = stream.Serve(listener, stream.ServerConfig{Security: b.security, Accept: b.accept, Refused: b.report})
+	b.server = stream.Serve(listener, stream.ServerConfig{Security: b.security, Accept: b.accept, Refused: b.nothing.report})
 	return nil
 }
 

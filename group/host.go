@@ -40,6 +40,7 @@ type hosting struct {
 	server  *offer.Server
 	starter *workerproc.Starter
 	names   *names // nil: none
+	nothing *limit // connections and offers that came to nothing
 
 	mu      sync.Mutex
 	works   map[*work]bool
@@ -60,13 +61,14 @@ func newHost(cfg hostConfig) (*hosting, error) {
 	_, _ = rand.Read(cfg.agent.Instance[:]) // never fails
 	h := &hosting{cfg: cfg, book: offer.NewBook(cfg.agent), starter: workerproc.NewStarter(),
 		works: map[*work]bool{}}
-	h.port = stream.Split(listener, h.report)
+	h.nothing = &limit{to: h.report}
+	h.port = stream.Split(listener, h.nothing.report)
 	h.server = offer.Serve(h.port, offer.ServerConfig{Security: security, Book: h.book, Measure: measure,
-		Start: h.start, Refused: h.report})
+		Start: h.start, Refused: h.nothing.report})
 	return h, nil
 }
 
-// report is about what came to nothing.
+// report writes a line.
 func (h *hosting) report(err error) { h.cfg.log.Line(h.cfg.title, err.Error()) }
 
 // address is where the port is.
@@ -88,6 +90,7 @@ func (h *hosting) close() error {
 	}
 	err = errors.Join(err, h.server.Close(), h.port.Close())
 	h.starter.Close()
+	h.nothing.flush()
 	return err
 }
 
