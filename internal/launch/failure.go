@@ -125,10 +125,10 @@ func (e *WorkerError) short() string {
 	return text
 }
 
-// loss is what happened to a machine. Which of its workers was missed first, or of those of a machine that has ended
+// loss is what happened to a machine, or to what joins all of them. Which of its workers was missed first, or of those of a machine that has ended
 // because of it, says nothing.
 func (e *WorkerError) loss() string {
-	text := "a machine was lost: " + e.Status
+	text := e.Status
 	switch {
 	case e.Phase == PhaseStart:
 		text += "; the workers were starting"

@@ -295,10 +295,13 @@ func (p *Process) reap() error {
 	return p.cmd.Wait()
 }
 
+// LostMachine begins Exit.Text where that is about the machine of the worker, and not about all of them.
+const LostMachine = "a machine was lost: "
+
 // Exit is how a worker ended.
 type Exit struct {
 	OK     bool           // with status 0
-	Lost   bool           // nobody saw how: its machine can't be reached any more
+	Lost   bool           // nobody saw how: its machine, or what joins all machines, can't be reached any more
 	Ended  bool           // its machine has ended it because of something else
 	Signal syscall.Signal // 0: it exited by itself
 	Text   string         // the same in words

@@ -5,6 +5,7 @@ package relay
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"slices"
@@ -173,7 +174,8 @@ func (s *hubSet) Start(index int, spec child.Spec) {
 	h.mu.Unlock()
 	if lost != nil {
 		spec.Close()
-		h.cfg.To.Exit(s.number, index, workerproc.Exit{Lost: true, Text: lost.Error()}, nil)
+		h.cfg.To.Exit(s.number, index, workerproc.Exit{Lost: true,
+			Text: workerproc.LostMachine + lost.Error()}, nil)
 		return
 	}
 	s.send(m, child.KindStart, &child.StartBody{Worker: index, Threads: spec.Threads, Trace: spec.Trace != nil,
@@ -275,7 +277,11 @@ func (w *hubWorker) store() {
 		}
 		if _, err := file.Write(it.bytes); err != nil {
 			w.bulk.stop()
-			w.s.h.cfg.To.Fail(fmt.Errorf("relay: %s of worker %d: %w", name, w.s.order.Plan.First+w.index, err))
+			if at := (*fs.PathError)(nil); errors.As(err, &at) { // the name is no file's
+				err = at.Err
+			}
+			w.s.h.cfg.To.Fail(fmt.Errorf("on the launcher's machine: writing the %s of worker %d: %w", name,
+				w.s.order.Plan.First+w.index, err))
 			return
 		}
 		w.bulk.done()

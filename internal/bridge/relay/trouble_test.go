@@ -316,8 +316,9 @@ func TestStreamsThatEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.to.await("the failure", func() bool { return len(r.to.failed) > 0 })
-	if got := r.to.failed; len(got) != 1 || !strings.HasPrefix(got[0].Error(), "relay: trace of worker 1: ") {
-		t.Errorf("%v", got)
+	const want = "on the launcher's machine: writing the trace of worker 1: no space left on device"
+	if got := r.to.failed; len(got) != 1 || got[0].Error() != want {
+		t.Errorf("%v, want %q", got, want)
 	}
 	_ = ours.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
 	if m, err := worker.ReadMessage(ours); err == nil {
