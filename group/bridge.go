@@ -96,7 +96,8 @@ func (b *bridge) prepare(way *os.File) error {
 	o := &b.order.Offer
 	b.identity = session.Identity{Cluster: o.Cluster, Run: o.Run, Token: o.Token, Program: o.Program,
 		Incarnation: incarnation()}
-	b.server = stream.Serve(listener, stream.ServerConfig{Security: b.security, Accept: b.accept, Refused: b.nothing.report})
+	b.server = stream.Serve(listener, stream.ServerConfig{Security: b.security, Accept: b.accept,
+		Refused: b.nothing.report})
 	return nil
 }
 

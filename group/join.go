@@ -514,26 +514,6 @@ func rounds(n int) (all [][][2]int) {
 	return all
 }
 
-// Keep implements child.Host.
-func (j *joiner) Keep(slots []int) { j.keeps = slices.Clone(slots) }
-
-// free gives back what the run doesn't use: slots, and machines, which then end their part of it in order. A machine
-// that can't be reached has freed its slots, or does so when it finds that the run has ended.
-func (j *joiner) free() {
-	for m, slots := range j.keeps {
-		switch {
-		case slots > 0 && slots < j.run.Accepted(m).Slots:
-			_ = j.run.Keep(m, slots)
-		case slots == 0:
-			j.mu.Lock()
-			j.unused[m] = true
-			j.mu.Unlock()
-			j.freeing.Go(func() { j.hub.Alone(m, j.sessions.pair(m).finish) })
-		}
-	}
-	j.keeps = nil
-}
-
 // Make implements child.Host. What goes wrong before the run is on its way can be changed by who began it.
 func (j *joiner) Make(o child.Order) (child.Workers, string, error) {
 	j.mu.Lock()

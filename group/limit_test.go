@@ -24,7 +24,8 @@ func TestLimit(t *testing.T) {
 			}
 		}
 		more := func(n int) {
-			want = append(want, fmt.Sprint(n, " more connections or offers came to nothing within 10s, and aren't listed"))
+			want = append(want, fmt.Sprint(n, " more connections or offers came to nothing within 10s, and aren't ",
+				"listed"))
 		}
 		report(linesMost)
 		time.Sleep(linesTime + 1)

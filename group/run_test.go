@@ -309,8 +309,8 @@ func TestEndsOverMachines(t *testing.T) {
 	}
 }
 
-// TestEndsWhileJoining: a run whose child is killed before all machines are joined is refused, and one that is ended then
-// ends at once; either way nothing is left of it.
+// TestEndsWhileJoining: a run whose child is killed before all machines are joined is refused, and one that is ended
+// then ends at once; either way nothing is left of it.
 func TestEndsWhileJoining(t *testing.T) {
 	m := startMachines(t, 1)
 	silent, err := net.Listen("tcp", "127.0.0.2:0")

@@ -188,7 +188,7 @@ func lostExit(text string) workerproc.Exit { return workerproc.Exit{Lost: true, 
 // lose ends the workers of a machine, or of all, that are left. The caller holds p.mu.
 func (s *Set) lose(of int, text string) {
 	if of != everyMachine {
-		text = workerproc.LostMachine + text
+		text = workerproc.LostPrefix + text
 	}
 	for w := range s.workers {
 		if of == everyMachine || of == int(s.plan.Machine[w]) {

@@ -125,8 +125,8 @@ func (e *WorkerError) short() string {
 	return text
 }
 
-// loss is what happened to a machine, or to what joins all of them. Which of its workers was missed first, or of those of a machine that has ended
-// because of it, says nothing.
+// loss is what happened to a machine, or to what joins all of them. Which of its workers was missed first, or of those
+// of a machine that has ended because of it, says nothing.
 func (e *WorkerError) loss() string {
 	text := e.Status
 	switch {

@@ -295,8 +295,8 @@ func (p *Process) reap() error {
 	return p.cmd.Wait()
 }
 
-// LostMachine begins Exit.Text where that is about the machine of the worker, and not about all of them.
-const LostMachine = "a machine was lost: "
+// LostPrefix begins Exit.Text where that is about the machine of the worker, and not about all of them.
+const LostPrefix = "a machine was lost: "
 
 // Exit is how a worker ended.
 type Exit struct {

@@ -175,7 +175,7 @@ func (s *hubSet) Start(index int, spec child.Spec) {
 	if lost != nil {
 		spec.Close()
 		h.cfg.To.Exit(s.number, index, workerproc.Exit{Lost: true,
-			Text: workerproc.LostMachine + lost.Error()}, nil)
+			Text: workerproc.LostPrefix + lost.Error()}, nil)
 		return
 	}
 	s.send(m, child.KindStart, &child.StartBody{Worker: index, Threads: spec.Threads, Trace: spec.Trace != nil,
