@@ -33,6 +33,44 @@ func BenchmarkPhold(b *testing.B) {
 	}
 }
 
+// BenchmarkSave is what a worker does at the end of a leg: the states of its nodes, and what is pending for them.
+func BenchmarkSave(b *testing.B) {
+	p := phold.Defaults()
+	p.LPs, p.Events, p.Payload, p.End = 10_000, 16, 16, 1e9
+	e := newEngine(b, phold.New(p))
+	e.SetUntil(math.Nextafter(e.Next().Epoch, math.Inf(1)))
+	if _, err := e.Run(math.MaxInt, math.Inf(1)); err != nil {
+		b.Fatal(err)
+	}
+	var nodes []byte
+	b.Run("nodes", func(b *testing.B) {
+		for b.Loop() {
+			nodes = nodes[:0]
+			for n := range p.LPs {
+				var err error
+				if nodes, err = e.AppendNode(nodes, n); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+		b.SetBytes(int64(len(nodes)))
+	})
+	b.Run("pending", func(b *testing.B) {
+		size := 0
+		for b.Loop() {
+			size = 0
+			err := e.EachPending(func(_ int, encoded []byte) error {
+				size += len(encoded)
+				return nil
+			})
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.SetBytes(int64(size))
+	})
+}
+
 func newEngine(tb testing.TB, m *phold.Model) *node.Engine {
 	tb.Helper()
 	nodes := m.Graph().Len()
