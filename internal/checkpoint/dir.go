@@ -29,14 +29,15 @@ const (
 // Dir is Blobs in a directory. Each file is made without a name, or with one that begins with a dot, and gets its name
 // when its bytes are durable; then the directory is made durable. Goroutines may share it.
 type Dir struct {
-	path string
+	path     string
+	namesMax int // dirNamesMax, and less in tests
 
 	// step is called in front of each step of writing, by tests that end it there. Nil: nothing.
 	step func(step, name string) error
 }
 
 // NewDir is the directory at path. It is made when something is written.
-func NewDir(path string) *Dir { return &Dir{path: path} }
+func NewDir(path string) *Dir { return &Dir{path: path, namesMax: dirNamesMax} }
 
 // String is the directory's path.
 func (d *Dir) String() string { return d.path }
@@ -216,13 +217,13 @@ func (d *Dir) entries(folder string) ([]fs.DirEntry, error) {
 		return nil, err
 	}
 	defer f.Close()
-	entries, err := f.ReadDir(dirNamesMax + 1)
+	entries, err := f.ReadDir(d.namesMax + 1)
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}
-	if len(entries) > dirNamesMax {
-		return nil, fmt.Errorf("checkpoint: %s/%s has more than %d files: prune it, or name another directory",
-			d.path, folder, dirNamesMax)
+	if len(entries) > d.namesMax {
+		return nil, fmt.Errorf("checkpoint: %s/%s has more than %d files: remove some, or name another directory",
+			d.path, folder, d.namesMax)
 	}
 	return entries, err
 }

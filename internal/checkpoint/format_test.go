@@ -318,6 +318,51 @@ func TestTables(t *testing.T) {
 	}
 }
 
+// TestFullDirectory: a directory with as many names as may be is listed, one with another one is an error.
+func TestFullDirectory(t *testing.T) {
+	ctx := context.Background()
+	d := NewDir(t.TempDir())
+	d.namesMax = 3
+	for n := 1; n <= d.namesMax+1; n++ {
+		if err := putBytes(ctx, d, fmt.Sprintf("%sa%d", labelFolder, n), []byte("a"), true); err != nil {
+			t.Fatal(err)
+		}
+		for _, prefix := range []string{"", labelFolder} {
+			blobs, err := d.List(ctx, prefix)
+			switch {
+			case n <= d.namesMax && (err != nil || len(blobs) != n):
+				t.Errorf("%q with %d names: %v, %v", prefix, n, blobs, err)
+			case n > d.namesMax && (err == nil || !strings.Contains(err.Error(), "more than 3 files")):
+				t.Errorf("%q with %d names: %v, want an error", prefix, n, err)
+			}
+		}
+	}
+}
+
+// TestFullPack: a pack of more than it may have is refused before anything is written.
+func TestFullPack(t *testing.T) {
+	r, err := Create(context.Background(), NewDir(t.TempDir()), *testRun())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	c := Chunk{Kind: Nodes, Nodes: 1, Raw: 1, Size: chunkBytesMax}
+	const most = packBytesMax/chunkBytesMax - 1 // beside head and tables
+	for n, want := range map[int]string{most: "can be read", most + 1: "bytes of a pack"} {
+		d := r.Begin()
+		if err := d.Add(bytes.NewReader(nil), c.Size, slices.Repeat([]Chunk{c}, n)); err != nil {
+			t.Fatal(err)
+		}
+		err := d.Commit(context.Background(), &Manifest{Epoch: 1})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%d chunks of 1 GiB: %v, want %q", n, err, want)
+		}
+	}
+	if blobs, err := r.blobs.List(context.Background(), packFolder); err != nil || len(blobs) != 0 {
+		t.Errorf("there is %v, %v, want no pack", blobs, err)
+	}
+}
+
 // TestAddRefuses: a spool's chunks are checked before they count.
 func TestAddRefuses(t *testing.T) {
 	r := &Repo{run: testRun()}
