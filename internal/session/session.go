@@ -2,7 +2,7 @@
 
 // Package session hands frames to another machine and takes frames from it, exactly once and in order, over connections
 // that may end at any time. One Session is one stream of one pair of machines; docs/bridge.md, sections 2 and 3, is its
-// design. Package bridge, which that page describes, is what will use it; until then its tests do.
+// design. A bridge has two for each other machine, and the launcher's child has two for each machine of its run.
 //
 // The lower machine dials, the other one awaits it. Each side numbers its frames, keeps them until the other has
 // applied them, and sends them again when a connection has taken the place of one that was cut. State frames are never
