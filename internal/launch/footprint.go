@@ -107,8 +107,7 @@ func (f *footprint) needs(before bool, input, segments int) []need {
 	case f.shared:
 		processes = workers
 	}
-	engines := f.simprocs*engineBytes + f.links*outLinkBytes + f.nodes*float64(f.model.NodeBytes)
-	pending := float64(f.model.Pending) * (pendingBytes + 1.5*float64(f.model.EventBytes))
+	engines, pending := f.engines(), f.pending()
 	if f.away {
 		engines, pending = 0, 0
 	}
@@ -121,6 +120,25 @@ func (f *footprint) needs(before bool, input, segments int) []need {
 		{"lanes and pools", sets * float64(segments), "fewer --workers, smaller --ring-bytes or --pool-bytes"},
 		{"processes and what each reads", programBytes + processes*processBytes + workers*f.loaded, "fewer --workers"},
 	}
+}
+
+// engines is what the nodes of a set take, and pending what is pending for them.
+func (f *footprint) engines() float64 {
+	return f.simprocs*engineBytes + f.links*outLinkBytes + f.nodes*float64(f.model.NodeBytes)
+}
+
+func (f *footprint) pending() float64 {
+	return float64(f.model.Pending) * (pendingBytes + 1.5*float64(f.model.EventBytes))
+}
+
+// heaps is what each worker of a set takes beside segments, where it is a process on another machine: its share of
+// what nodes take, by their number.
+func (f *footprint) heaps(nodes []int) []float64 {
+	bytes := make([]float64, len(nodes))
+	for w, n := range nodes {
+		bytes[w] = processBytes + f.loaded + (f.engines()+f.pending())*float64(n)/f.nodes
+	}
+	return bytes
 }
 
 // checkMemory refuses a run that needs more memory than there is for it. A system that is out of memory ends some

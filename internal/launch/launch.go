@@ -119,6 +119,9 @@ func Prepare(cfg Config) (*Launch, error) {
 		return nil, err
 	}
 	f.links = float64(g.NumLinks())
+	if cfg.Machines != nil && cfg.Memory == 0 { // else somebody wants to try it
+		l.plan.Expect(f.heaps(l.placement.Nodes))
+	}
 	err = l.checkFits(&f)
 	times.enter(nil)
 	return l, err

@@ -134,16 +134,50 @@ func TestWorkersOverMachines(t *testing.T) {
 	nothingLeft(t, t.TempDir())
 }
 
-// A machine that has too little memory for its part of a run refuses it, by its name, before a worker starts.
+// A machine that has too little memory for its part of a run refuses it, by its name, before a worker starts: for the
+// lanes, and for what the model is expected to take. With Config.Memory the latter is tried.
 func TestMemoryOfMachine(t *testing.T) {
-	cfg := config(TransportShm, 3, launchtest.Scenario(6, 10, ""))
-	p := startChild(t, cfg, childtest.Options{Machines: 2, Memory: 5 << 20})
-	defer p.Close()
-	cfg.Machines = p
-	_, err := run(t, cfg)
-	if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "not enough memory: ") ||
-		!strings.HasPrefix(err.Error(), "h1: ") && !strings.HasPrefix(err.Error(), "h2: ") {
-		t.Errorf("error is %v, want that there isn't enough memory on a machine", err)
+	for _, c := range []struct {
+		name    string
+		memory  int
+		model   scenario.Memory
+		allowed int64
+		refused bool
+	}{
+		{"lanes", 5 << 20, scenario.Memory{}, 0, true},
+		{"pending events", 1 << 30, scenario.Memory{Pending: 1e8}, 0, true},
+		{"pending events, tried", 1 << 30, scenario.Memory{Pending: 1e8}, 1 << 40, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cfg := config(TransportShm, 3, launchtest.Scenario(6, 10, ""))
+			kind := launchtest.Kind()
+			load := kind.Load
+			kind.Load = func(doc *scenario.Document, opt scenario.Options) (scenario.Scenario, error) {
+				s, err := load(doc, opt)
+				return sized{s, c.model}, err
+			}
+			var err error
+			if cfg.Registry, err = scenario.NewRegistry(kind); err != nil {
+				t.Fatal(err)
+			}
+			p := startChild(t, cfg, childtest.Options{Machines: 2, Memory: c.memory})
+			defer p.Close()
+			cfg.Machines, cfg.Memory = p, c.allowed
+			_, err = run(t, cfg)
+			if !c.refused && err != nil || c.refused && (!errors.Is(err, ErrConfig) ||
+				!strings.Contains(err.Error(), "not enough memory: ") ||
+				!strings.HasPrefix(err.Error(), "h1: ") && !strings.HasPrefix(err.Error(), "h2: ")) {
+				t.Errorf("error is %v, refused by a machine: %v", err, c.refused)
+			}
+		})
 	}
 	nothingLeft(t, t.TempDir())
 }
+
+// sized is the tiny scenario that says what it takes.
+type sized struct {
+	scenario.Scenario
+	memory scenario.Memory
+}
+
+func (s sized) Memory() scenario.Memory { return s.memory }

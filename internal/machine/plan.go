@@ -21,10 +21,11 @@ const (
 
 	firstMax = 1 << 30
 	inputMax = 1 << 40
+	heapMax  = 1 << 50
 )
 
 // planVersion is the version of a plan's encoding.
-const planVersion = 1
+const planVersion = 2
 
 // Plan says on which machines the workers of a set are, and which lanes they have: docs/format/plan.md. It is the same
 // for all machines, each of which makes its part. Nobody changes one that Make has.
@@ -35,6 +36,17 @@ type Plan struct {
 	Rings      [][]int // [from][to]: bytes of the lane's ring, 0: no lane
 	Windows    [][]int // [from][to]: bytes that may be under way between two machines, 0: the lane stays on one
 	Tuning     worker.Tuning
+
+	// Heap is what each worker is expected to take beside segments, in bytes; empty: it isn't known.
+	Heap []int
+}
+
+// Expect says what each worker is expected to take beside segments.
+func (p *Plan) Expect(bytes []float64) {
+	p.Heap = make([]int, len(bytes))
+	for w, b := range bytes {
+		p.Heap[w] = int(min(b, heapMax))
+	}
 }
 
 // NewPlan is the plan for workers on these machines, who are expected to send each other traffic (partition.Traffic):
@@ -99,6 +111,7 @@ func (p *Plan) fields(c *wire.Codec) {
 	c.Int(&p.InputBytes)
 	p.Tuning.Fields(c)
 	wire.List(c, &p.Machine, 4, c.Int32)
+	wire.List(c, &p.Heap, 8, c.Int)
 	lanes := p.lanes()
 	wire.List(c, &lanes, 24, func(l *planLane) {
 		c.Int32(&l.from)
@@ -165,6 +178,8 @@ func (p *Plan) Check() error {
 		return fmt.Errorf("input of %d bytes, want 0 to %d", p.InputBytes, inputMax)
 	case n < 1 || n > worker.WorkersMax:
 		return fmt.Errorf("%d workers, want 1 to %d", n, worker.WorkersMax)
+	case len(p.Heap) != 0 && len(p.Heap) != n:
+		return fmt.Errorf("memory of %d workers, want that of %d or of none", len(p.Heap), n)
 	case len(p.Rings) != n || len(p.Windows) != n:
 		return fmt.Errorf("rings of %d and windows of %d workers, want %d of each", len(p.Rings), len(p.Windows), n)
 	}
@@ -175,6 +190,11 @@ func (p *Plan) Check() error {
 				w, m, least, MachinesMax-1)
 		}
 		least = m
+	}
+	for w, bytes := range p.Heap {
+		if bytes < 0 || bytes > heapMax {
+			return fmt.Errorf("worker %d is expected to take %d bytes, want 0 to %d", w, bytes, heapMax)
+		}
 	}
 	for from := range n {
 		if err := p.checkLanes(from); err != nil {

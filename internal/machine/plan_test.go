@@ -45,6 +45,9 @@ func TestPlanTravels(t *testing.T) {
 	r := seed.Rand(t)
 	for range 100 {
 		want := threeMachines(randomTraffic(r, 6))
+		if r.IntN(2) == 0 {
+			want.Expect([]float64{0, 1, r.Float64() * 1e12, 1e300, 3, 4})
+		}
 		b, err := want.Append(nil)
 		if err != nil {
 			t.Fatal(err)
@@ -91,6 +94,9 @@ func TestPlanIsRefused(t *testing.T) {
 		"input beyond all":           {func(p *Plan) { p.InputBytes = inputMax + 1 }, "want 0 to"},
 		"tuning that can't be":       {func(p *Plan) { p.Tuning.BatchMax = -1 }, "batches of -1"},
 		"tuning left out":            {func(p *Plan) { p.Tuning.Sync = "" }, "left out"},
+		"memory of too few":          {func(p *Plan) { p.Heap = []int{1, 2} }, "memory of 2 workers, want that of 6"},
+		"memory below 0":             {func(p *Plan) { p.Heap = []int{0, 0, -1, 0, 0, 0} }, "worker 2 is expected"},
+		"memory beyond all":          {func(p *Plan) { p.Heap = []int{5: heapMax + 1} }, "worker 5 is expected"},
 		"pools that are too small":   {func(p *Plan) { p.Tuning.PoolBytes = 1 }, "two blocks"},
 	} {
 		p := threeMachines(evenTraffic(6))
@@ -119,7 +125,7 @@ func TestPlanIsRefused(t *testing.T) {
 		value byte
 		text  string
 	}{
-		"version":            {0, 2, "found version 2, want 1"},
+		"version":            {0, 1, "found version 1, want 2"},
 		"a lane to itself":   {lane + 4, 0, "to itself"},
 		"a lane out of turn": {lane + 24 + 4, 1, "lane 1 one of"},
 		"a lane of nobody":   {lane + 24*29, 6, "lane 29 one of"},

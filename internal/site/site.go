@@ -120,20 +120,27 @@ func (s *Site) checkMemory(o *child.Order) error {
 	if err != nil {
 		return err
 	}
-	workers := 0
-	for _, m := range o.Plan.Machine {
-		if int(m) == s.cfg.Machine {
-			workers++
+	workers, needs := 0, segments
+	for w, m := range o.Plan.Machine {
+		if int(m) != s.cfg.Machine {
+			continue
+		}
+		workers++
+		if len(o.Plan.Heap) == 0 {
+			needs += workerBytes
+		} else {
+			needs += o.Plan.Heap[w]
 		}
 	}
-	needs, available := segments+workers*workerBytes, s.cfg.Memory
+	available := s.cfg.Memory
 	if available == 0 {
 		available = int(shm.AvailableBytes())
 	}
 	if needs <= available {
 		return nil
 	}
-	return child.Refuse(fmt.Errorf("not enough memory: %d workers there take at least %d MB (lanes, pools and "+
-		"boards %d MB), and %d MB are available: use fewer workers, fewer slots of that machine, or smaller "+
-		"--ring-bytes or --pool-bytes", workers, needs>>20, segments>>20, available>>20))
+	return child.Refuse(fmt.Errorf("not enough memory: %d workers there take about %d MB (lanes, pools and "+
+		"boards %d MB), and %d MB are available: use fewer workers, more machines, fewer slots of that machine, "+
+		"smaller --ring-bytes or --pool-bytes, or a larger --memory to try it all the same", workers, needs>>20,
+		segments>>20, available>>20))
 }

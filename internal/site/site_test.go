@@ -70,12 +70,17 @@ func TestMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := child.Order{Plan: plan}
+	known := plan
+	known.Expect([]float64{1 << 30, 1 << 20, 1 << 40}) // the last one is on another machine
 	for _, c := range []struct {
+		plan   machine.Plan
 		memory int
 		text   string
-	}{{bytes + 2*workerBytes, ""}, {bytes + 2*workerBytes - 1, "not enough memory: 2 workers there"}} {
-		err := New(Config{Memory: c.memory}).checkMemory(&o)
+	}{
+		{plan, bytes + 2*workerBytes, ""}, {plan, bytes + 2*workerBytes - 1, "not enough memory: 2 workers there"},
+		{known, bytes + 1<<30 + 1<<20, ""}, {known, bytes + 1<<30 + 1<<20 - 1, "2 workers there take about 10"},
+	} {
+		err := New(Config{Memory: c.memory}).checkMemory(&child.Order{Plan: c.plan})
 		if c.text == "" && err != nil || c.text != "" && (err == nil || !strings.Contains(err.Error(), c.text)) {
 			t.Errorf("%d bytes: %v", c.memory, err)
 		}
