@@ -141,7 +141,7 @@ func (l *Launch) divide(
 ) (p *partition.Partition, machines []int32, err error) {
 	cfg := &l.cfg
 	slots, _ := cfg.slots()
-	if len(slots) == 1 || run.Workers == 1 || cfg.Pins != nil {
+	if len(slots) == 1 || run.Workers == 1 {
 		if p, err = partition.Make(g, run, cfg.Partition, pinned, cfg.proceed); err != nil {
 			return nil, nil, err
 		}
@@ -157,6 +157,9 @@ func (l *Launch) divide(
 		network.Processors = append(network.Processors, known.Machines[m].Processors)
 	}
 	network.Settle()
+	if cfg.Pins != nil {
+		return l.divideAsAsked(g, run, pinned, names, &network)
+	}
 	p, chosen, err := partition.Over(g, run, cfg.Partition, pinned, &network, cfg.proceed)
 	if err != nil {
 		return nil, nil, err
@@ -166,6 +169,24 @@ func (l *Launch) divide(
 	machines = slices.Clone(chosen.Of)
 	slices.Sort(machines)
 	return p, machines, nil
+}
+
+// divideAsAsked keeps the workers' numbers, of which nodes were put on some: they fill machines in their order.
+func (l *Launch) divideAsAsked(
+	g *node.Structure, run partition.Run, pinned map[int]int32, names []string, network *partition.Network,
+) (*partition.Partition, []int32, error) {
+	p, err := partition.Make(g, run, l.cfg.Partition, pinned, l.cfg.proceed)
+	if err != nil {
+		return nil, nil, err
+	}
+	p.LeaveOut()
+	c, err := partition.Couple(g, p.Of, p.Workers, l.cfg.proceed)
+	if err != nil {
+		return nil, nil, err
+	}
+	filled := partition.InOrder(c, network)
+	l.machinesText = filled.Text(names, network)
+	return p, filled.Of, nil
 }
 
 // rows makes a table of its n × n values.

@@ -21,6 +21,7 @@ import (
 	"github.com/disco-sim/disco/internal/inspect"
 	"github.com/disco-sim/disco/internal/launch/launchtest"
 	"github.com/disco-sim/disco/internal/partition"
+	"github.com/disco-sim/disco/internal/placement"
 	"github.com/disco-sim/disco/internal/worker"
 	"github.com/disco-sim/disco/internal/workerproc"
 )
@@ -340,7 +341,13 @@ func TestPlacedOnMachines(t *testing.T) {
 			t.Errorf("worker %d: %+v", w, setup)
 		}
 	}
-	cfg.Spread, cfg.Partition, cfg.Replications = SpreadReplications, "", 9
+	cfg.Pins = placement.Of([]string{l.structure.NodeName(0)}, []int{4}) // then machines are filled in order
+	l, err = Prepare(cfg)
+	if err != nil || l.placement.Of[0] != 4 || !slices.Equal(l.plan.Machine, []int32{0, 0, 1, 1, 2}) ||
+		!strings.Contains(strings.Join(l.machinesText, "; "), "5 workers on 3 of 3 machines; ") {
+		t.Errorf("placed as asked: %v, %+v", err, l)
+	}
+	cfg.Spread, cfg.Partition, cfg.Replications, cfg.Pins = SpreadReplications, "", 9, nil
 	if l, err = Prepare(cfg); err != nil {
 		t.Fatal(err)
 	}

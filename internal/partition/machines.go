@@ -130,14 +130,22 @@ func OnMachines(c *Couplings, n *Network) (*Machines, error) {
 	s.search()
 	s.prove(provedSteps)
 	chosen := c.on(n, s.bestOf)
+	first := InOrder(c, n)
+	if first.Seconds() < chosen.Seconds() {
+		return first, nil
+	}
+	chosen.InOrder = first.InOrder
+	return chosen, nil
+}
+
+// InOrder fills machines with the workers in their order, for those who number workers themselves.
+func InOrder(c *Couplings, n *Network) *Machines {
+	s := newSpreader(c.Pairs, n)
 	s.begin()
 	s.inOrder()
-	first := c.on(n, s.of)
-	if first.Seconds() < chosen.Seconds() {
-		chosen = first
-	}
-	chosen.InOrder = first.Seconds()
-	return chosen, nil
+	m := c.on(n, s.of)
+	m.InOrder = m.Seconds()
+	return m
 }
 
 // on is what it costs to have workers on these machines.
@@ -371,7 +379,8 @@ func (m *Machines) Text(names []string, n *Network) []string {
 		used++
 		lines = append(lines, fmt.Sprintf("  %s: %d of its %d slots", names[i], workers, n.Slots[i]))
 	}
-	lines = append([]string{fmt.Sprintf("%d workers on %d of %d machines", len(m.Of), used, len(count))}, lines...)
+	lines = slices.Insert(lines, 0,
+		fmt.Sprintf("%s on %d of %d machines", counted(len(m.Of), "worker"), used, len(count)))
 	if o := m.instead; o != nil {
 		lines = append(lines, fmt.Sprintf("  not %d on %d, which are predicted to take %.2g times as long, where a "+
 			"simulated second waits %s for round trips and takes %s for events between machines; --partition block or "+
@@ -389,12 +398,23 @@ func (m *Machines) Text(names []string, n *Network) []string {
 		return append(lines, "  all on one machine: nothing is sent between machines")
 	}
 	why := "as when machines are filled in their order"
-	if m.Seconds() < m.InOrder {
+	if m.Seconds() < inOrderFew*m.InOrder {
 		why = fmt.Sprintf("%s when they are filled in their order", seconds(m.InOrder))
 	}
 	return append(lines, fmt.Sprintf("  %.1f %% of the events between workers go between machines; a simulated second "+
-		"is predicted to wait %s for round trips and to take %s for these events, %s", 100*m.Share,
-		seconds(m.Waiting), seconds(m.Transfer), why))
+		"is predicted to wait %s for round trips and to take %s for these events, %s in all, %s", 100*m.Share,
+		seconds(m.Waiting), seconds(m.Transfer), seconds(m.Seconds()), why))
+}
+
+// inOrderFew is the part of what filling machines in their order takes from which on a choice is no gain to people.
+const inOrderFew = 0.99
+
+// counted is a number of things.
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // seconds is a time for people.

@@ -268,7 +268,8 @@ func TestMachinesText(t *testing.T) {
   h3:7400: none of its 1 slots
   h1:7400 to h2:7400: round trip about 122 µs, about 1.07e+03 MB/s
   0.0 % of the events between workers go between machines; a simulated second is predicted to wait ` +
-		`0 s for round trips and to take 175 µs for these events, 471 ms when they are filled in their order`
+		`0 s for round trips and to take 175 µs for these events, 175 µs in all, ` +
+		`471 ms when they are filled in their order`
 	if got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}

@@ -22,10 +22,10 @@ func Over(
 		return nil, nil, err
 	}
 	best := all
-	for machines := all.m.used() / 2; machines >= 1; machines /= 2 {
-		few, fewer := n.largest(machines, run)
+	for _, machines := range fewerMachines(all.m.used(), s.NumNodes()+s.NumLinks()) {
+		few, fewer := n.nearest(machines, run)
 		if method != MinCut || len(pinned) > 0 || all.events == 0 || fewer.Workers >= all.p.Workers ||
-			run.near(all.seconds(), fewer.least(all.events)) {
+			fewer.least(all.events) >= best.seconds() || run.near(all.seconds(), fewer.least(all.events)) {
 			continue
 		}
 		try, err := over(s, fewer, method, nil, few, proceed)
@@ -44,13 +44,35 @@ func Over(
 	return best.p, best.m, nil
 }
 
-// largest is the network with so many of its machines, those with the most slots, and a run on them.
-func (n *Network) largest(machines int, run Run) (*Network, Run) {
-	few := &Network{Slots: make([]int, len(n.Slots)), RoundTrip: n.RoundTrip, SecondsPerByte: n.SecondsPerByte}
-	order := inOrder(len(n.Slots))
-	slices.SortStableFunc(order, func(x, y int32) int { return cmp.Compare(n.Slots[y], n.Slots[x]) })
+// fewerMachines are the smaller numbers of machines to try for a graph of so many nodes and links: all of them where
+// that takes no time, else a half, a quarter, … and one.
+func fewerMachines(used, size int) (counts []int) {
+	all := used*size <= allCounts
+	for count := used - 1; count >= 1; count-- {
+		if all || slices.Contains([]int{used / 2, used / 4, used / 8, used / 16, used / 32, 1}, count) {
+			counts = append(counts, count)
+		}
+	}
+	return counts
+}
+
+// nearest is the network with so many of its machines, and a run on them: those between which the longest round trip is
+// shortest, and of these the ones with the most slots, as found by taking the nearest one to those taken, from each on.
+func (n *Network) nearest(machines int, run Run) (*Network, Run) {
+	few := &Network{Slots: make([]int, len(n.Slots)), Processors: n.Processors, RoundTrip: n.RoundTrip,
+		SecondsPerByte: n.SecondsPerByte}
+	best, farthest, most := []int(nil), 0.0, 0
+	for first, slots := range n.Slots {
+		if slots <= 0 {
+			continue
+		}
+		if taken, far, all := n.around(first, machines); best == nil || len(taken) > len(best) ||
+			len(taken) == len(best) && cmp.Or(cmp.Compare(farthest, far), cmp.Compare(all, most)) > 0 {
+			best, farthest, most = taken, far, all
+		}
+	}
 	slots, processors := 0, 0
-	for _, m := range order[:machines] {
+	for _, m := range best {
 		few.Slots[m] = n.Slots[m]
 		slots += n.Slots[m]
 		if n.Processors != nil {
@@ -62,6 +84,27 @@ func (n *Network) largest(machines int, run Run) (*Network, Run) {
 		run.Processors = min(run.Processors, processors)
 	}
 	return few, run
+}
+
+// around takes so many machines from first on, each time the one that is nearest to those taken, of these the one with
+// the most slots, of these the first: which, the longest round trip between them, and their slots.
+func (n *Network) around(first, machines int) (taken []int, longest float64, slots int) {
+	far := make([]float64, len(n.Slots)) // from those taken
+	for next := first; next >= 0; {
+		taken, longest, slots = append(taken, next), max(longest, far[next]), slots+n.Slots[next]
+		last := next
+		next = -1
+		for m, s := range n.Slots {
+			if s <= 0 || len(taken) >= machines || slices.Contains(taken, m) {
+				continue
+			}
+			if far[m] = max(far[m], n.RoundTrip[last][m]); next < 0 ||
+				cmp.Or(cmp.Compare(far[next], far[m]), cmp.Compare(s, n.Slots[next])) > 0 {
+				next = m
+			}
+		}
+	}
+	return taken, longest, slots
 }
 
 // placing is a partition on machines.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/disco-sim/disco/internal/seed"
 	"github.com/disco-sim/disco/node"
 )
 
@@ -101,6 +102,76 @@ func TestOverDividesForRoundTrips(t *testing.T) {
 		}) {
 			t.Errorf("with a round trip of %v s the nodes are on %v, want %v; waiting %v", roundTrip, p.Of, want,
 				m.Waiting)
+		}
+	}
+}
+
+// Of two machines that are near each other and a third that is far, the two are taken, wherever they are in the list.
+func TestOverTakesTheNearest(t *testing.T) {
+	g := graph(slices.Repeat([]float64{25_000}, 6))
+	for from := range 6 {
+		g.Links = append(g.Links, link(from, (from+1)%6, 10, 1))
+	}
+	run := Run{Workers: 3, Processors: 3, Seconds: 100}
+	for far := range 3 {
+		n := evenNetwork(1e-5, 1e-10, 1, 1, 1)
+		for m := range 3 {
+			if m != far {
+				n.RoundTrip[m][far], n.RoundTrip[far][m] = 1, 1
+			}
+		}
+		p, m, err := Over(structure(g), run, MinCut, nil, n, nil)
+		if err != nil || p.Workers != 2 || slices.Contains(m.Of, int32(far)) {
+			t.Errorf("machine %d is far, and %+v on %+v, %v", far, p, m, err)
+		}
+	}
+}
+
+// The numbers of machines that are tried fall, end with one, and are few for large graphs.
+func TestFewerMachinesTried(t *testing.T) {
+	for used := 1; used <= 64; used++ {
+		for _, size := range []int{10, 1 << 20} {
+			counts := fewerMachines(used, size)
+			if size == 10 && len(counts) != used-1 || size > 10 && len(counts) > 6 || used == 1 && len(counts) > 0 ||
+				used > 1 && (counts[0] >= used || counts[len(counts)-1] != 1) ||
+				!slices.IsSortedFunc(counts, func(a, b int) int { return b - a }) {
+				t.Errorf("%d machines, size %d: %v", used, size, counts)
+			}
+		}
+	}
+}
+
+// Machines that are taken together are those with the shortest longest round trip: compared with all choices.
+func TestNearest(t *testing.T) {
+	r := seed.Rand(t)
+	for range 300 {
+		n := evenNetwork(1, 0, make([]int, 1+r.IntN(8))...)
+		sites := make([]int, len(n.Slots)) // where the choice from each machine on finds the best one
+		for m := range sites {
+			sites[m], n.Slots[m] = r.IntN(3), 1+r.IntN(4)
+		}
+		for i := range n.RoundTrip {
+			for j := range n.RoundTrip {
+				if i != j && sites[i] == sites[j] {
+					n.RoundTrip[i][j] = 1e-3
+				}
+			}
+		}
+		count := 1 + r.IntN(len(n.Slots))
+		few, _ := n.nearest(count, Run{Workers: 64})
+		most := [3]int{}
+		for _, site := range sites {
+			most[site]++
+		}
+		got, inSite := 0, [3]int{}
+		for m, s := range few.Slots {
+			if s > 0 {
+				got++
+				inSite[sites[m]]++
+			}
+		}
+		if got != count || slices.Max(most[:]) >= count && slices.Max(inSite[:]) != count {
+			t.Fatalf("%d of machines at sites %v: slots %v", count, sites, few.Slots)
 		}
 	}
 }
