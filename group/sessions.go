@@ -125,6 +125,7 @@ type pair struct {
 	gauge    *gauge
 	states   [2]session.State
 	silent   [2]time.Time // up: since when nothing has come; zero: it isn't unusual
+	reopens  [2]bool      // this machine closes the connection, to make another one
 	reported offer.ContactState
 	closing  bool // this run needs that machine no more
 }
@@ -191,7 +192,9 @@ func (l *sessions) config(p offer.Peer, k *pair, s session.Stream, peers int) se
 		}}
 	if l.cfg.self < p.Machine {
 		d := &stream.Dialer{Address: p.Address, Run: l.cfg.identity.Run, Security: l.cfg.security,
-			Compress: stream.Compression(b.Compress), Rate: k.gauge.rate, Chosen: l.cfg.chosen}
+			Compress: stream.Compression(b.Compress), Rate: k.gauge.rate, Chosen: func(c stream.Choice) {
+				l.chosen(k, s, c)
+			}}
 		l.dialers = append(l.dialers, d)
 		cfg.Dial = func(ctx context.Context) (session.Conn, error) { return d.Dial(ctx) }
 	}
@@ -250,11 +253,32 @@ func (l *sessions) report(machine int, s session.Stream, state session.State) (l
 	case l.closing, k.closing:
 	case k.states == [2]session.State{session.Up, session.Up}:
 		report.State = offer.ContactUp
+	case state == session.Disconnected && k.reopens[s]: // a cut is noticed as late where it is a silence
+		k.reopens[s] = false
+		time.AfterFunc(l.cfg.begin.PeerTimeout, func() { l.stillAway(machine, s) })
 	case state == session.Disconnected:
 		report.State = offer.ContactInterrupted
 	}
 	l.contact(k, report)
 	return lost
+}
+
+// chosen takes a stream's compression. With another one than none, its connection is closed next: for another one that
+// follows at once, so nobody has to know.
+func (l *sessions) chosen(k *pair, s session.Stream, c stream.Choice) {
+	l.mu.Lock()
+	k.reopens[s] = c.Chosen != stream.None
+	l.mu.Unlock()
+	l.cfg.chosen(c)
+}
+
+// stillAway reports a session that was to have another connection, and has none yet.
+func (l *sessions) stillAway(machine int, s session.Stream) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if k := l.all[machine]; k.states[s] == session.Disconnected && !k.closing && !l.closing {
+		l.contact(k, offer.Contact{Machine: machine, State: offer.ContactInterrupted})
+	}
 }
 
 // contact reports a machine whose state has changed. Its caller holds mu.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/disco-sim/disco/internal/bridge/offer"
+	"github.com/disco-sim/disco/internal/bridge/stream"
 	"github.com/disco-sim/disco/internal/forward"
 	"github.com/disco-sim/disco/internal/session"
 )
@@ -126,4 +127,70 @@ func testBothAreSilent(t *testing.T) {
 	step(unreachable(bulk, silent(2*time.Second)), offer.ContactUnreachable)
 	k.closing = true
 	step(unreachable(bulk, nil))
+}
+
+// TestReopenedOnPurpose: a connection that its own machine closes to make another one isn't reported, unless none has
+// come within the peer's timeout; one that is cut later is, at once.
+func TestReopenedOnPurpose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const timeout = 3 * time.Second
+		var got []offer.ContactState
+		k, choices := &pair{}, 0
+		l := &sessions{all: map[int]*pair{2: k}, cfg: sessionsConfig{begin: &offer.Begin{PeerTimeout: timeout},
+			contact: func(c offer.Contact) { got = append(got, c.State) },
+			chosen:  func(stream.Choice) { choices++ }}}
+		step := func(do func(), want ...offer.ContactState) {
+			t.Helper()
+			do()
+			l.mu.Lock() // as when contact is called
+			defer l.mu.Unlock()
+			if !slices.Equal(got, want) {
+				t.Errorf("found %v, want %v", got, want)
+			}
+			got = nil
+		}
+		state := func(s session.Stream, to session.State) func() { return func() { l.report(2, s, to) } }
+		pass := func(d time.Duration) func() {
+			return func() {
+				time.Sleep(d)
+				synctest.Wait()
+			}
+		}
+		chosen := func(s session.Stream, c stream.Compression) func() {
+			return func() { l.chosen(k, s, stream.Choice{Chosen: c}) }
+		}
+		const express, bulk = session.Express, session.Bulk
+		const up, cut = offer.ContactUp, offer.ContactInterrupted
+		step(state(express, session.Up))
+		step(state(bulk, session.Up), up)
+		step(chosen(bulk, stream.S2)) // it comes back
+		step(state(bulk, session.Disconnected))
+		step(state(express, session.Up))
+		step(pass(timeout - 1))
+		step(state(bulk, session.Up))
+		step(pass(2 * timeout))
+		step(state(bulk, session.Disconnected), cut)
+		step(state(bulk, session.Up), up)
+		step(chosen(bulk, stream.None)) // nothing is closed
+		step(state(bulk, session.Disconnected), cut)
+		step(state(bulk, session.Up), up)
+		step(chosen(express, stream.Zstd)) // it doesn't come back in time
+		step(state(express, session.Disconnected))
+		step(pass(timeout - 1))
+		step(pass(1), cut)
+		step(state(express, session.Up), up)
+		step(chosen(bulk, stream.S2)) // the other one is cut meanwhile
+		step(state(bulk, session.Disconnected))
+		step(state(express, session.Disconnected), cut)
+		step(pass(2 * timeout))
+		step(state(bulk, session.Up))
+		step(state(express, session.Up), up)
+		step(chosen(bulk, stream.S2)) // the run ends
+		step(state(bulk, session.Disconnected))
+		_ = l.close("")
+		step(pass(2 * timeout))
+		if choices != 5 {
+			t.Errorf("%d choices reported, want 5", choices)
+		}
+	})
 }
