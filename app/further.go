@@ -75,16 +75,17 @@ func Become(program, name string, args []string) error {
 	if err != nil {
 		return err
 	}
-	return missing(path, program, workerproc.Become(path, append([]string{name}, args...)))
+	return missing(path, workerproc.Become(path, append([]string{name}, args...)))
 }
 
-// missing says how to get a program of disco's that can't be used.
-func missing(path, program string, err error) error {
+// missing is a program of disco's that can't be used, so that nothing was started, and how to get it.
+func missing(path string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s isn't there, nor in PATH: `make build` makes it beside this program, or install it "+
-			"into the same folder: go install github.com/disco-sim/disco/cmd/%s@%s", path, program, installVersion())
+		return usage("%s isn't there, nor in PATH: `make build` in a checkout of disco makes it together with this "+
+			"program (version %s): put both into one folder, of one build on all machines, since others are refused",
+			path, Version())
 	}
-	return fmt.Errorf("%s: %w", path, err)
+	return usage("%s: %v", path, err)
 }
 
 // programArgs are the arguments for a command that is a program of its own.

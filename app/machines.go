@@ -137,7 +137,7 @@ func (p *program) joiner() (path string, err error) {
 		_, err = os.Stat(path)
 	}
 	if err != nil {
-		return "", missing(path, p.further[at].Program, err)
+		return "", missing(path, err)
 	}
 	return path, nil
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 )
@@ -34,14 +33,6 @@ func Version() string {
 		return "unknown"
 	}
 	return v
-}
-
-// installVersion is what the Go tool installs this version by: the newest one where that isn't known.
-func installVersion() string {
-	if v, _, _ := strings.Cut(Version(), " "); strings.HasPrefix(v, "v") {
-		return v
-	}
-	return "latest"
 }
 
 func (p *program) versionCommand() *cli.Command {
