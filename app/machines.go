@@ -149,6 +149,7 @@ func (o *order) join(screen *screen) (end func(), err error) {
 		return func() {}, nil
 	}
 	screen.doing("joining the machines")
+	screen.joined.Store(true)
 	p, err := child.Start(child.Config{Executable: e.executable, Args: e.args, Workers: e.workers, Run: e.name,
 		Log: workerproc.NewLineWriter(screen), Proceed: func() error {
 			select {

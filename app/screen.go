@@ -34,6 +34,8 @@ type screen struct {
 	shown bool              // the progress line stands there
 	last  launch.Progress
 	speed float64 // events per wall second, smoothed
+
+	joined atomic.Bool // machines may have something of the run
 }
 
 // runPhase is how far the run under way is. Each run of a command begins with the first.

@@ -22,7 +22,7 @@ import (
 const cleanupMax = 150 * time.Millisecond
 
 // answerMax is how long a run may take to end after the first signal before it says what it is still doing, or, where
-// nothing was simulated, before the process ends as it does after cleanupMax.
+// nothing was simulated and no machines are joined, before the process ends as it does after cleanupMax.
 const answerMax = 100 * time.Millisecond
 
 // sameSignal is how close signals follow each other that are meant as one: timeout(1)
@@ -134,6 +134,8 @@ func (s *signals) late(count int) {
 	case count > 1:
 		fmt.Fprintf(s.screen, "%s: ended at once, without results\n", s.name)
 		os.Exit(s.status())
+	case !begun && !kept && s.screen.joined.Load(): // ended before, it would leave them taken for the next run
+		what = "leaving the machines"
 	case !begun && !kept:
 		fmt.Fprintf(s.screen, "%s: %v before anything was simulated\n", s.name, errInterrupted)
 		os.Exit(s.status())

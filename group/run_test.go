@@ -352,6 +352,39 @@ func TestEndsWhileJoining(t *testing.T) {
 	m.stop(t)
 }
 
+// TestEndsWhenLeft: a run that is ended while it joins its machines says that it leaves them, if that takes longer, and
+// ends when it has: who runs it again at once finds them free.
+func TestEndsWhenLeft(t *testing.T) {
+	m := startMachines(t, 1)
+	silent, err := net.Listen("tcp", "127.0.0.2:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	p := start(t, nil, "run", scenarioFile(t, 5, ""), "--machines", machineFile(t, m.targets[0].Address,
+		silent.Addr().String()), "--insecure", "--connect-timeout", "10m")
+	await(t, "one machine has the run", func() bool { return m.status(t, 0).Free == 0 })
+	child := bridgesOf(t, p.Process.Pid)[0]
+	signal := func(pid int, s syscall.Signal) {
+		if err := syscall.Kill(pid, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	signal(child, syscall.SIGSTOP)
+	signal(p.Process.Pid, syscall.SIGINT)
+	p.expect(t, "still leaving the machines")
+	signal(child, syscall.SIGCONT)
+	p.expect(t, "interrupted before anything was simulated")
+	if err := p.Wait(); p.ProcessState.ExitCode() != 130 {
+		t.Errorf("found %v, want status 130", err)
+	}
+	if err := syscall.Kill(child, 0); !errors.Is(err, syscall.ESRCH) {
+		t.Errorf("its child is still there: %v", err)
+	}
+	m.free(t, 0)
+	m.stop(t)
+}
+
 // TestRefusedOverMachines: what can't be run over machines is refused with the machine's name and status 2, before a
 // worker starts, and nothing is left on any machine.
 func TestRefusedOverMachines(t *testing.T) {
