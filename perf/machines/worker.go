@@ -169,13 +169,15 @@ func (w *worker) trips(m *bench.Meter) error {
 		if err := w.out.Flush(); err != nil {
 			return err
 		}
-		if m.Lap() {
-			break
-		}
 		for w.events <= n {
 			if err := w.poll(); err != nil {
 				return err
 			}
+		}
+		// Behind the last answer: the other side ends when it sees the end of this lane, and its bridge with it, which
+		// a payload that is still on its way does not survive.
+		if m.Lap() {
+			break
 		}
 	}
 	m.End(m.Laps())
