@@ -82,6 +82,12 @@ func (q *jobs) pop() {
 // carry sends payloads until the bridge ends.
 func (p *peer) carry() {
 	for {
+		over := false
+		select {
+		case <-p.pumped: // before the look, which then sees all that the pump has left
+			over = true
+		default:
+		}
 		work, err := p.carryOnce()
 		if err != nil {
 			p.b.fail(err)
@@ -90,10 +96,12 @@ func (p *peer) carry() {
 		if work {
 			continue
 		}
+		if over {
+			return
+		}
 		select {
 		case <-p.bulkWake:
 		case <-p.pumped:
-			return
 		}
 	}
 }

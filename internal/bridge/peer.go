@@ -156,11 +156,12 @@ func (p *peer) pump() {
 		Goroutines: true})
 	for err == nil {
 		var work bool
+		ending := p.b.ending.Load() // before the pass: it then sees what a worker did before somebody closed the bridge
 		if work, err = p.pass(); err == nil {
-			if !work && p.b.ending.Load() {
+			if !work && ending {
 				return
 			}
-			w.Idle(work)
+			w.Idle(work || p.b.ending.Load())
 		}
 	}
 	p.b.fail(err)
