@@ -271,9 +271,10 @@ func (b *Bridge) Go() {
 }
 
 // Close ends the bridge, and with it sessions that it has begun: if nothing has gone wrong, it waits until the other
-// machines have all that was taken from lanes and close as well, at most for the sessions' timeouts. Then both ends of
-// the lanes' rings are closed, and the bridge uses their memory no longer. Its error is the first thing that went
-// wrong, also when Err has returned it.
+// machines have all that was taken from lanes and close as well, at most for the sessions' timeouts. A large payload
+// for which there is no credit is not waited for: who needs it must have got it before. Then both ends of the lanes'
+// rings are closed, and the bridge uses their memory no longer. Its error is the first thing that went wrong, also
+// when Err has returned it.
 func (b *Bridge) Close() error {
 	reason := ""
 	failed := b.failed.Load()
