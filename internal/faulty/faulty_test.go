@@ -5,9 +5,11 @@ package faulty
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +18,8 @@ import (
 	"github.com/disco-sim/disco/internal/invariants"
 	"github.com/disco-sim/disco/internal/launch"
 	"github.com/disco-sim/disco/internal/leaktest"
+	"github.com/disco-sim/disco/model/modeltest"
+	"github.com/disco-sim/disco/scenario"
 )
 
 func TestMain(m *testing.M) {
@@ -246,5 +250,39 @@ func TestVerifyRefuses(t *testing.T) {
 	if status := app.Run([]string{"test", "verify", "nowhere.yml"}, strings.NewReader(""), io.Discard, io.Discard,
 		Kinds()...); status != app.ExitUsage {
 		t.Errorf("no file: status %d", status)
+	}
+}
+
+// failing is a test that may fail.
+type failing struct {
+	testing.TB
+	text string
+}
+
+func (f *failing) Helper() {}
+
+func (f *failing) Fatalf(format string, args ...any) {
+	f.text = fmt.Sprintf(format, args...)
+	runtime.Goexit()
+}
+
+// A Saver that forgets a field is found, and the node that then has another state is named.
+func TestForgetful(t *testing.T) {
+	resume := func(s scenario.Scenario, seed uint64) string {
+		f, done := &failing{}, make(chan struct{})
+		go func() {
+			defer close(done)
+			modeltest.ResumeEverywhere(f, s, seed)
+		}()
+		<-done
+		return f.text
+	}
+	for seed := range uint64(10) {
+		if text := resume(Whole(), seed); text != "" {
+			t.Errorf("without the fault: %s", text)
+		}
+		if text := resume(Forgetful(), seed); !strings.Contains(text, "of the node of f") {
+			t.Errorf("a field that isn't saved: %q", text)
+		}
 	}
 }

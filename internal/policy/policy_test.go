@@ -89,7 +89,7 @@ internal/table:
 internal/jsonstream:
 model/measure:
 model/timeline:
-model/modeltest: node scenario envelope
+model/modeltest: internal/invariants node scenario envelope
 model/phold: node scenario state internal/table
 model/devstone: internal/wire node scenario state internal/table
 model/queueing: internal/heap internal/wire node scenario model/measure internal/table internal/invariants
@@ -133,7 +133,7 @@ internal/child/childtest: internal/bridge/relay internal/child internal/session 
 	internal/worker internal/workerproc
 internal/launch: internal/child internal/lane internal/machine internal/outfile internal/partition internal/placement
 	internal/printable internal/procfs internal/tracefile internal/worker internal/workerproc node scenario shm
-internal/launch/launchtest: node scenario
+internal/launch/launchtest: node scenario state
 internal/sweep: scenario
 
 # The doors.
@@ -150,7 +150,7 @@ internal/agents: internal/forward internal/infile
 internal/agents/agentstest: app group internal/workerproc model/phold
 internal/demo: internal/agents internal/forward internal/storeserver
 internal/tiny: app internal/launch/launchtest
-internal/faulty: node scenario sim sim/dist
+internal/faulty: node scenario sim sim/dist state
 
 # Examples and measurements.
 examples/ipc: ipc

@@ -127,6 +127,7 @@ func TestSpread(t *testing.T) {
 func TestResume(t *testing.T) {
 	for _, kind := range []string{LI, HI, HO, HOmod} {
 		modeltest.ResumeEverywhere(t, New(Params{Type: kind, Width: 4, Depth: 4, Pulses: 7}), 1)
+		modeltest.DamagedStates(t, New(Params{Type: kind, Width: 4, Depth: 4, Pulses: 7}), 1)
 	}
 }
 

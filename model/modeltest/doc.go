@@ -10,6 +10,7 @@
 //
 //	modeltest.ComparePlacements(t, scenario, 1)
 //	modeltest.ResumeEverywhere(t, scenario, 1) // where all handlers are node.Savers
+//	modeltest.DamagedStates(t, scenario, 1)
 //	results := modeltest.Summarize(t, scenario, 1, 20).(*pond.Results)
 //	modeltest.Invalid(t, pond.Kind(), "testdata/invalid", *update)
 package modeltest

@@ -4,9 +4,11 @@ package modeltest
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/disco-sim/disco/internal/invariants"
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/state"
 )
@@ -60,5 +62,59 @@ func TestResumeEverywhere(t *testing.T) {
 	err = resumeEverywhere(&counted{pair: newPair(false), short: true}, 1)
 	if err == nil || !strings.Contains(err.Error(), "too short") {
 		t.Errorf("a run without a leg: %v", err)
+	}
+}
+
+// gullible takes any number for the length of what it keeps, or for an index, or writes other bytes than it has read.
+type gullible struct {
+	half
+	how int
+	n   uint64
+}
+
+func (h *gullible) Handle(p *node.Simproc, events []node.Event) error {
+	if h.how == 2 {
+		h.data[h.n] = 0
+	}
+	return h.half.Handle(p, events)
+}
+
+func (h *gullible) StateVersion() uint32 { return 1 }
+
+func (h *gullible) State(_ *node.Simproc, c *state.Codec) {
+	c.Uint64(&h.n)
+	switch {
+	case h.how == 0 && c.Loading():
+		h.data = make([]byte, min(h.n, 1<<24)+1)
+	case h.how == 1 && c.Loading():
+		h.data[h.n] = 0
+	case h.how == 3:
+		h.n = min(h.n, 9)
+	}
+}
+
+type gulled struct {
+	*pair
+	how int
+}
+
+func (m *gulled) Horizon() float64 { return 20.5 }
+
+func (m *gulled) NewHandler(p *node.Simproc) (node.Handler, error) {
+	l, err := p.LinkTo(node.Endpoint{Node: 1 - p.NodeIndex()})
+	return &gullible{half: half{link: l, data: []byte{0}}, how: m.how}, err
+}
+
+func TestDamagedStates(t *testing.T) {
+	DamagedStates(t, &counted{pair: newPair(false)}, 1)
+	for how, want := range []string{"bytes of memory, want at most", "when it is loaded: ", "when it was loaded: ",
+		"saved again: "} {
+		_, err := damagedStates(&gulled{newPair(false), how}, 1)
+		if how == 2 && invariants.Enabled { // no error of a call counts there
+			want = "<nil>"
+		}
+		if !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
 	}
 }

@@ -101,6 +101,7 @@ func TestResume(t *testing.T) {
 		p := small(rng)
 		p.End = 5
 		modeltest.ResumeEverywhere(t, phold.New(p), 11)
+		modeltest.DamagedStates(t, phold.New(p), 11)
 	}
 }
 

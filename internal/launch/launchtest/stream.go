@@ -8,6 +8,7 @@ import (
 
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/scenario"
+	"github.com/disco-sim/disco/state"
 )
 
 // StreamKind is the kind of scenario "stream": a chain of nodes of which the first makes events at a steady rate and
@@ -103,6 +104,15 @@ func (s *stage) Handle(p *node.Simproc, events []node.Event) error {
 		}
 	}
 	return nil
+}
+
+// StateVersion is that of State.
+func (s *stage) StateVersion() uint32 { return 1 }
+
+// State is what the node has counted. What it sends is made anew each time.
+func (s *stage) State(_ *node.Simproc, c *state.Codec) {
+	c.Uint64(&s.handled)
+	c.Uint64(&s.sum)
 }
 
 // Report implements node.Reporter.

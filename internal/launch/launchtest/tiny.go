@@ -30,6 +30,7 @@ import (
 
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/scenario"
+	"github.com/disco-sim/disco/state"
 )
 
 // Lookahead of all links, simulated seconds.
@@ -144,7 +145,8 @@ func (t *Tiny) NewHandler(p *node.Simproc) (node.Handler, error) {
 	if t.how == PanicMake && p.NodeIndex() == t.trouble {
 		panic("tiny: no token fits")
 	}
-	h := &handler{tiny: t, random: rand.New(p.Source("way")), data: make([]byte, t.payload),
+	way := p.Source("way")
+	h := &handler{tiny: t, way: way, random: rand.New(way), data: make([]byte, t.payload),
 		troubled: p.NodeIndex() == t.trouble}
 	for _, to := range t.next(p.NodeIndex()) {
 		l, err := p.LinkTo(node.Endpoint{Node: to})
@@ -158,6 +160,7 @@ func (t *Tiny) NewHandler(p *node.Simproc) (node.Handler, error) {
 
 type handler struct {
 	tiny     *Tiny
+	way      rand.Source // of random
 	random   *rand.Rand
 	links    []node.LinkID
 	data     []byte
@@ -196,6 +199,18 @@ func (h *handler) Handle(p *node.Simproc, events []node.Event) error {
 		}
 	}
 	return nil
+}
+
+// StateVersion is that of State.
+func (h *handler) StateVersion() uint32 { return 1 }
+
+// State is what the node has counted, and its generator. Trouble that comes once doesn't come again. What a troubled
+// node has kept of others' memory isn't saved: that is its fault.
+func (h *handler) State(_ *node.Simproc, c *state.Codec) {
+	c.Source(h.way)
+	c.Uint64(&h.handled)
+	c.Bool(&h.begun)
+	c.Bool(&h.troubled)
 }
 
 func (h *handler) getIntoTrouble(p *node.Simproc, events []node.Event) error {
