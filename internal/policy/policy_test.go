@@ -137,8 +137,8 @@ internal/launch/launchtest: node scenario state
 internal/sweep: scenario
 
 # The doors.
-app: internal/child internal/hazard internal/inspect internal/latency internal/launch internal/machine
-	internal/newmodule internal/outfile
+app: internal/checkpoint internal/child internal/hazard internal/inspect internal/latency internal/launch
+	internal/machine internal/newmodule internal/outfile
 	internal/partition internal/placement internal/printable internal/sweep internal/table internal/trace
 	internal/worker internal/workerproc node ring scenario
 cmd/disco-group: app group
