@@ -51,6 +51,24 @@ func (h *Heap[T]) First() *Item[T] { return &h.items[0] }
 // Items are all items, the first one in front and the others in no particular order, until the next change.
 func (h *Heap[T]) Items() []Item[T] { return h.items }
 
+// Set makes the heap of items in the order in which another one had them (Items), so that it goes on as that would. It
+// keeps their memory. Where they aren't in such an order it returns false, and the place of one that isn't where it may
+// be; the heap is as it was then.
+func (h *Heap[T]) Set(items []Item[T]) (wrong int, ok bool) {
+	for i := range items {
+		if x := &items[i]; x.Key != x.Key || i > 0 && h.before(x, &items[(i-1)/2]) {
+			return i, false
+		}
+	}
+	h.items = items
+	if h.placed != nil {
+		for i := range items {
+			h.placed(items[i].Value, i)
+		}
+	}
+	return 0, true
+}
+
 // Clear removes all items and keeps their memory.
 func (h *Heap[T]) Clear() { h.items = h.items[:0] }
 

@@ -4,6 +4,7 @@ package heap
 
 import (
 	"cmp"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -152,5 +153,39 @@ func TestUse(t *testing.T) {
 		if _, x := h.Pop(); x != want {
 			t.Errorf("popped %d, want %d", x, want)
 		}
+	}
+}
+
+// A heap that is set from the items of another goes on as that does; items in another order are refused.
+func TestSet(t *testing.T) {
+	rng := rand.New(rand.NewPCG(rand.Uint64(), 3))
+	a := New[int](nil)
+	for range 100 {
+		a.Push(float64(rng.IntN(20)), rng.IntN(1000))
+	}
+	b := New[int](nil)
+	if wrong, ok := b.Set(slices.Clone(a.Items())); !ok {
+		t.Fatalf("item %d is wrong", wrong)
+	}
+	for a.Len() > 0 {
+		if rng.IntN(3) == 0 {
+			k, x := float64(rng.IntN(20)), rng.IntN(1000)
+			a.Push(k, x)
+			b.Push(k, x)
+		}
+		ka, xa := a.Pop()
+		if kb, xb := b.Pop(); ka != kb || xa != xb {
+			t.Fatalf("%d with %v, want %d with %v", xb, kb, xa, ka)
+		}
+	}
+	var place [4]int
+	c := NewIndexed(func(a, b int) bool { return a < b }, func(x, at int) { place[x] = at })
+	for _, items := range [][]Item[int]{{{0, 2}, {1, 1}}, {{1, 1}, {0, 1}}, {{0, 1}, {1, 1}, {2, math.NaN()}}} {
+		if wrong, ok := c.Set(items); ok || wrong != len(items)-1 || c.Len() > 0 {
+			t.Errorf("%v: %d, %v, %d items", items, wrong, ok, c.Len())
+		}
+	}
+	if _, ok := c.Set([]Item[int]{{2, 1}, {3, 1}, {1, 2}}); !ok || place != [4]int{0, 2, 0, 1} {
+		t.Errorf("%v, places %v", ok, place)
 	}
 }

@@ -87,7 +87,7 @@ scenario: node internal/infile internal/nearest internal/printable
 internal/gml: internal/printable scenario
 internal/table:
 internal/jsonstream:
-model/measure:
+model/measure: state
 model/timeline:
 model/modeltest: internal/invariants node scenario envelope
 model/phold: node scenario state internal/table
