@@ -259,6 +259,9 @@ func (p *Plan) Pace() float64 {
 // not change it.
 func (p *Plan) Local() []SimprocID { return p.local }
 
+// Nodes lists the nodes that this worker hosts, rising. The caller must not change it.
+func (p *Plan) Nodes() []uint32 { return p.nodesOf(p.self) }
+
 // NumHosted is how many simprocs this worker hosts.
 func (p *Plan) NumHosted() int { return len(p.local) }
 

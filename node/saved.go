@@ -101,6 +101,14 @@ func (e *Engine) AppendNode(dst []byte, n int) ([]byte, error) {
 	return dst, e.checkSize(n, len(dst)-start)
 }
 
+// EachHash calls yield with the trace hash of each simproc of this worker, in the order of their ids: of what it has
+// handled so far. It is called between two legs.
+func (e *Engine) EachHash(yield func(id SimprocID, hash uint64)) {
+	for _, i := range e.byID {
+		yield(e.procs[i].id, e.procs[i].hash)
+	}
+}
+
 // simproc is that of a rank of a node which this worker hosts.
 func (e *Engine) simproc(n, rank int) *Simproc {
 	return &e.procs[e.plan.indexOn(e.plan.self, e.plan.ID(Endpoint{n, rank}))]

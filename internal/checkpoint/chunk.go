@@ -128,15 +128,24 @@ func appendRow(dst []byte, c *Chunk, pack int) []byte {
 
 // parseRow reads a row of a run with so many nodes, and checks all of it.
 func parseRow(row []byte, packs []Pack, nodes int64) (c Chunk, err error) {
+	if c, err = parseRowOf(row, nodes); err != nil {
+		return c, err
+	}
+	pack := binary.LittleEndian.Uint32(row[12:])
+	if int64(pack) >= int64(len(packs)) {
+		return c, fmt.Errorf("found pack %d, want less than %d", pack, len(packs))
+	}
+	c.Pack = packs[pack]
+	return c, c.checkPlace()
+}
+
+// parseRowOf reads all of a row but for the pack, and checks what can be checked without.
+func parseRowOf(row []byte, nodes int64) (c Chunk, err error) {
 	if len(row) != rowBytes {
 		return c, fmt.Errorf("found a row of %d bytes, want %d", len(row), rowBytes)
 	}
 	if row[1]|row[2]|row[3] != 0 {
 		return c, fmt.Errorf("found % x behind the kind, want zeros", row[1:4])
-	}
-	pack := binary.LittleEndian.Uint32(row[12:])
-	if int64(pack) >= int64(len(packs)) {
-		return c, fmt.Errorf("found pack %d, want less than %d", pack, len(packs))
 	}
 	c = Chunk{
 		Kind:  Kind(row[0]),
@@ -146,13 +155,9 @@ func parseRow(row []byte, packs []Pack, nodes int64) (c Chunk, err error) {
 		Size:  int64(binary.LittleEndian.Uint64(row[24:])),
 		Raw:   int64(binary.LittleEndian.Uint64(row[32:])),
 		From:  math.Float64frombits(binary.LittleEndian.Uint64(row[40:])),
-		Pack:  packs[pack],
 	}
 	copy(c.Digest[:], row[48:])
-	if err := c.check(nodes); err != nil {
-		return c, err
-	}
-	return c, c.checkPlace()
+	return c, c.check(nodes)
 }
 
 // compareChunks is the order of rows.
@@ -225,6 +230,10 @@ func (k *codec) decode(c *Chunk, frame, buf []byte) ([]byte, error) {
 
 // Spool writes chunks one behind the other, compressed, for Draft.Add. One goroutine uses it.
 type Spool struct {
+	// Known reports whether a chunk, given without its place, is in the store already: it isn't written then. nil: none
+	// is. Known chunks are for Draft.Keep.
+	Known func(Chunk) bool
+
 	w     io.Writer
 	codec codec
 	frame []byte
@@ -235,10 +244,15 @@ type Spool struct {
 func NewSpool(w io.Writer) *Spool { return &Spool{w: w} }
 
 // Add compresses, hashes and writes the chunk whose Kind, First, Nodes and From are given, and returns it with the
-// rest. After an error nothing more can be added.
+// rest; one that is Known with At -1, and its Size 0. After an error nothing more can be added.
 func (s *Spool) Add(c Chunk, data []byte) (Chunk, error) {
 	if err := within("bytes of a chunk", int64(len(data)), 1, chunkBytesMax); err != nil {
 		return c, fmt.Errorf("checkpoint: %v: %w", &c, err)
+	}
+	c.Digest, c.Raw = sha256.Sum256(data), int64(len(data))
+	if s.Known != nil && s.Known(c) {
+		c.At = -1
+		return c, nil
 	}
 	var err error
 	if s.frame, err = s.codec.encode(s.frame[:0], data); err != nil {
@@ -247,7 +261,7 @@ func (s *Spool) Add(c Chunk, data []byte) (Chunk, error) {
 	if _, err := s.w.Write(s.frame); err != nil {
 		return c, fmt.Errorf("checkpoint: %w", err)
 	}
-	c.Digest, c.Raw, c.Size, c.At = sha256.Sum256(data), int64(len(data)), int64(len(s.frame)), s.size
+	c.Size, c.At = int64(len(s.frame)), s.size
 	s.size += c.Size
 	return c, nil
 }

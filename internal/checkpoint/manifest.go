@@ -253,24 +253,33 @@ func (r *Repo) Chunks(ctx context.Context, m *Manifest, yield func(Chunk) error)
 // Read gives the bytes of a chunk of a checkpoint, verified, in the memory of buf where that is enough. *DamagedError
 // names pack, chunk and nodes; *PrunedError says that the checkpoint was pruned meanwhile.
 func (r *Repo) Read(ctx context.Context, m *Manifest, c Chunk, buf []byte) ([]byte, error) {
+	frame, err := r.frameOf(ctx, m, &c)
+	if err != nil {
+		return nil, err
+	}
+	data, err := r.codec.decode(&c, frame, buf)
+	if err != nil {
+		return nil, &DamagedError{Where: r.String(), Name: c.Pack.name(), Chunk: &c, Err: err}
+	}
+	return data, nil
+}
+
+// frameOf reads the frame of a chunk, as far as it is there, into memory that the next call uses again.
+func (r *Repo) frameOf(ctx context.Context, m *Manifest, c *Chunk) ([]byte, error) {
 	frame, err := r.blobs.Get(ctx, c.Pack.name(), c.At, c.Size, r.frame)
 	if missing(err) {
 		// Packs are deleted behind the manifests.
 		if _, errLoad := r.blobs.Get(ctx, m.Point().name(), 0, 1, nil); missing(errLoad) {
 			return nil, &PrunedError{r.String(), m.Point()}
 		}
-		return nil, &DamagedError{Where: r.String(), Name: c.Pack.name(), Chunk: &c,
+		return nil, &DamagedError{Where: r.String(), Name: c.Pack.name(), Chunk: c,
 			Err: errors.New("found no such file, want a pack")}
 	}
 	if err != nil {
 		return nil, err
 	}
 	r.frame = frame
-	data, err := r.codec.decode(&c, frame, buf)
-	if err != nil {
-		return nil, &DamagedError{Where: r.String(), Name: c.Pack.name(), Chunk: &c, Err: err}
-	}
-	return data, nil
+	return frame, nil
 }
 
 // PrunedError says that a checkpoint was pruned while it was read.

@@ -47,27 +47,24 @@ func serve(reg scenario.Registry) error {
 type attached struct {
 	files    []*os.File
 	segments []*shm.Segment
-	trace    *os.File
+	own      []*os.File // that the worker reads and writes
 }
 
 // attach maps what was handed over, in the order of Memory.files. Files of segments
 // are closed as soon as they are mapped.
-func (a *attached) attach(setup *worker.Setup) (worker.Segments, *os.File, error) {
+func (a *attached) attach(setup *worker.Setup) (worker.Segments, worker.Files, error) {
 	plan, err := worker.SegmentLayout(setup.Workers, setup.Tuning)
 	if err != nil {
-		return worker.Segments{}, nil, err
+		return worker.Segments{}, worker.Files{}, err
 	}
 	n, self := setup.Workers, setup.Worker
 	if err := checkListed(setup); err != nil {
-		return worker.Segments{}, nil, err
+		return worker.Segments{}, worker.Files{}, err
 	}
-	want := 1 + n + len(setup.Pools) + len(setup.Out) + len(setup.In)
-	if setup.Trace != "" {
-		want++
-	}
+	want := 1 + n + len(setup.Pools) + len(setup.Out) + len(setup.In) + setup.NumFiles()
 	if len(a.files) != want {
-		return worker.Segments{}, nil, fmt.Errorf("machine: worker %d of %d was handed %d descriptors, want %d",
-			self, n, len(a.files), want)
+		return worker.Segments{}, worker.Files{}, fmt.Errorf("machine: worker %d of %d was handed %d "+
+			"descriptors, want %d", self, n, len(a.files), want)
 	}
 	input, err := a.input()
 	s := worker.Segments{
@@ -92,12 +89,11 @@ func (a *attached) attach(setup *worker.Setup) (worker.Segments, *os.File, error
 		s.In[l.Peer], err = a.nextLane(err, &plan, l)
 	}
 	if err != nil {
-		return worker.Segments{}, nil, err
+		return worker.Segments{}, worker.Files{}, err
 	}
-	if setup.Trace != "" {
-		a.trace, a.files = a.files[0], nil
-	}
-	return s, a.trace, nil
+	files := worker.Files{}
+	a.own, a.files = a.files, nil
+	return s, files, files.Take(setup, a.own)
 }
 
 // input maps and reads the input. It stays mapped until the worker has ended, because what its model
@@ -168,11 +164,8 @@ func (a *attached) next(before error, cfg shm.Config, want shm.Want) (*shm.Segme
 func (a *attached) close() {
 	// The process is about to end, which frees what Close can't.
 	_ = closeAll(a.segments)
-	for _, f := range a.files {
+	for _, f := range append(a.files, a.own...) {
 		f.Close()
-	}
-	if a.trace != nil {
-		a.trace.Close()
 	}
 }
 

@@ -17,7 +17,9 @@ import (
 
 // Spec is what one worker is started with, beside the memory.
 type Spec struct {
-	Trace *os.File // gets the records of what it handles; nil: none are made. It stays the caller's
+	// What its Setup will speak of. They stay the caller's.
+	Trace          *os.File // gets the records of what it handles; nil: none are made
+	Spool, Restore *os.File // for checkpoints (worker.Files); nil: none are made
 
 	// Of a process. Executable is the program; Threads is how many of its threads run Go code at once, 0: as many as
 	// processors. Profile gets its CPU profile; nil: none is made. It stays the caller's.
@@ -35,6 +37,11 @@ type Spec struct {
 
 	// Registry has the kinds for a goroutine; a process has its own.
 	Registry scenario.Registry
+}
+
+// files are what the worker reads and writes.
+func (s *Spec) files() worker.Files {
+	return worker.Files{Trace: s.Trace, Spool: s.Spool, Restore: s.Restore}
 }
 
 // Worker is one that runs.
@@ -57,10 +64,8 @@ func (m *Memory) Start(index int, s Spec) (Worker, error) {
 	if m.cfg.Heap != nil {
 		return m.startGoroutine(index, s)
 	}
-	handed := m.files(index)
-	if s.Trace != nil {
-		handed = append(handed, s.Trace)
-	}
+	own := s.files()
+	handed := append(m.files(index), own.List()...)
 	number := m.plan.First + index
 	args := []string{workerproc.Command, strconv.Itoa(number)}
 	if s.Profile != nil {
@@ -107,8 +112,8 @@ func serveLocal(control *os.File, segments worker.Segments, s Spec) (exit worker
 			exit = workerproc.Exit{Text: fmt.Sprintf("panic: %v", r), Lines: stack}
 		}
 	}()
-	err := worker.Serve(control, s.Registry, func(*worker.Setup) (worker.Segments, *os.File, error) {
-		return segments, s.Trace, nil
+	err := worker.Serve(control, s.Registry, func(*worker.Setup) (worker.Segments, worker.Files, error) {
+		return segments, s.files(), nil
 	})
 	if err != nil {
 		return workerproc.Exit{Text: "ended with an error"}

@@ -107,7 +107,8 @@ sim/simtest: app internal/infile internal/workerproc model/modeltest scenario si
 internal/partition: internal/heap node
 
 # The hall: both wings meet in worker and nowhere else.
-internal/worker: internal/wire envelope shm internal/lane internal/counters internal/idle egress ingress ring router
+internal/worker: internal/checkpoint internal/wire envelope shm internal/lane internal/counters internal/idle egress
+	ingress ring router
 	node internal/trace scenario internal/invariants internal/cputime
 internal/procfs:
 internal/workerproc: internal/procfs shm

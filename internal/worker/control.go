@@ -5,6 +5,7 @@ package worker
 import (
 	"fmt"
 
+	"github.com/disco-sim/disco/internal/checkpoint"
 	"github.com/disco-sim/disco/internal/trace"
 )
 
@@ -29,6 +30,10 @@ import (
 //	Ask ────────────────────────▶  while it runs, at any time
 //	       ◀────────────────────── Status
 //
+//	Save{epoch} ────────────────▶  between two legs: encodes its nodes   (save.go)
+//	       ◀────────────────────── Ready
+//	       ◀────────────────────── Stored …, during the next leg
+//
 // The stream's end means that the other side is gone: a worker that loses its
 // launcher ends at once.
 
@@ -42,6 +47,8 @@ type Message struct {
 	Limit   *Limit
 	Results *Results
 	Done    *Done
+	Save    *Save
+	Stored  *Stored
 	Status  *Status
 	Failed  *Failed
 }
@@ -64,13 +71,15 @@ const (
 	TypeDone    // has a body
 	TypeFailed  // has a body
 	TypeResults // has a body
+	TypeSave    // has a body
+	TypeStored  // has a body
 )
 
 var typeNames = [...]string{
 	TypeSetup: "setup", TypePrepare: "prepare", TypeGo: "go", TypeStop: "stop",
 	TypeStopped: "stopped", TypeLimit: "limit",
 	TypeAsk: "ask", TypeStatus: "status", TypeExit: "exit", TypeReady: "ready", TypeDone: "done", TypeFailed: "failed",
-	TypeResults: "results",
+	TypeResults: "results", TypeSave: "save", TypeStored: "stored",
 }
 
 // String is the type's name in messages for people.
@@ -109,6 +118,10 @@ type Setup struct {
 	// Journal says what the trace is to be where it isn't a plain one.
 	Journal Journal
 
+	// GroupNodes is how many nodes a chunk of a checkpoint has, at most; 0: there are no checkpoints. Else files for
+	// them come along, behind that of the trace: the spool, and what a replication begins with.
+	GroupNodes int
+
 	// OneProcess: all workers are goroutines of the launcher. They wait by yielding to
 	// other goroutines, and worker 0 reports the CPU time of all.
 	OneProcess bool
@@ -135,6 +148,31 @@ type Journal struct {
 // Prepare starts one replication.
 type Prepare struct {
 	Replication int
+
+	// Restore begins with a saved state of Epoch, which the launcher has written to the worker's file (Files.Restore).
+	// Fresh gives random streams new seeds (node.Resume).
+	Restore, Fresh bool
+	Epoch          float64
+}
+
+// Save has a worker make its part of a checkpoint, between two legs.
+type Save struct {
+	Epoch     float64 // the end of the leg
+	Committed float64 // epoch of the last checkpoint of this replication that is safe; 0: none
+	Direct    bool    // write before the next leg: there is no memory for all of it
+}
+
+// Stored is what a worker has in its spool after Save. It comes in parts: first hashes, then chunks.
+type Stored struct {
+	Epoch    float64
+	Simprocs []uint32           // rising
+	Hashes   []uint64           // trace hash of each
+	Chunks   []checkpoint.Chunk // At -1: one that the last committed checkpoint has, too, with no Size then
+	Error    string             // not "": no chunk counts
+	Last     bool               // nothing follows
+	Raw      int64              // bytes of all chunks, as the next two in each part
+	Encode   float64            // seconds
+	Write    float64            // seconds: hashes, compression, writing
 }
 
 // Stopped is the answer to Stop.

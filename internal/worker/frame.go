@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/disco-sim/disco/internal/checkpoint"
 	"github.com/disco-sim/disco/internal/wire"
 	"github.com/disco-sim/disco/node"
 )
@@ -134,9 +135,13 @@ func (m *Message) body(c *wire.Codec) {
 		part(c, &m.Status, (*Status).fields)
 	case TypeFailed:
 		part(c, &m.Failed, (*Failed).fields)
+	case TypeSave:
+		part(c, &m.Save, (*Save).fields)
+	case TypeStored:
+		part(c, &m.Stored, (*Stored).fields)
 	case TypeGo, TypeStop, TypeAsk, TypeExit, TypeReady:
 	default:
-		c.Fail("found no such type, want %d to %d", TypeSetup, TypeResults)
+		c.Fail("found no such type, want %d to %d", TypeSetup, TypeStored)
 	}
 }
 
@@ -168,6 +173,7 @@ func (s *Setup) fields(c *wire.Codec) {
 	}
 	c.String(&s.Trace)
 	s.Journal.fields(c)
+	c.Int(&s.GroupNodes)
 	c.Bool(&s.OneProcess)
 	c.Bool(&s.Crowded)
 	wire.List(c, &s.Machine, 4, c.Int32)
@@ -203,7 +209,53 @@ func (t *Tuning) Fields(c *wire.Codec) {
 	c.Bool(&t.HugePages)
 }
 
-func (p *Prepare) fields(c *wire.Codec) { c.Int(&p.Replication) }
+func (p *Prepare) fields(c *wire.Codec) {
+	c.Int(&p.Replication)
+	c.Bool(&p.Restore)
+	c.Bool(&p.Fresh)
+	c.Float(&p.Epoch)
+}
+
+func (m *Save) fields(c *wire.Codec) {
+	c.Float(&m.Epoch)
+	c.Float(&m.Committed)
+	c.Bool(&m.Direct)
+}
+
+func (m *Stored) fields(c *wire.Codec) {
+	c.Float(&m.Epoch)
+	wire.Uint32s(c, &m.Simprocs)
+	wire.Uint64s(c, &m.Hashes)
+	wire.List(c, &m.Chunks, chunkFieldsBytes, func(chunk *checkpoint.Chunk) { chunkFields(c, chunk) })
+	c.String(&m.Error)
+	c.Bool(&m.Last)
+	c.Int64(&m.Raw)
+	c.Float(&m.Encode)
+	c.Float(&m.Write)
+	if c.Decoding() && len(m.Simprocs) != len(m.Hashes) {
+		c.Fail("found %d simprocs with %d hashes, want as many", len(m.Simprocs), len(m.Hashes))
+	}
+}
+
+// chunkFieldsBytes is what chunkFields take.
+const chunkFieldsBytes = 1 + 4 + 4 + 32 + 8 + 8 + 8
+
+// chunkFields are those of a chunk in a spool. The launcher checks them (checkpoint.Draft.Add).
+func chunkFields(c *wire.Codec, chunk *checkpoint.Chunk) {
+	c.Byte((*uint8)(&chunk.Kind))
+	c.Uint32(&chunk.First)
+	c.Uint32(&chunk.Nodes)
+	for i := 0; i < len(chunk.Digest); i += 8 {
+		word := binary.LittleEndian.Uint64(chunk.Digest[i:])
+		c.Uint64(&word)
+		if c.Decoding() {
+			binary.LittleEndian.PutUint64(chunk.Digest[i:], word)
+		}
+	}
+	c.Int64(&chunk.Raw)
+	c.Int64(&chunk.Size)
+	c.Int64(&chunk.At)
+}
 
 func (s *Stopped) fields(c *wire.Codec) {
 	c.Bool(&s.Handled)

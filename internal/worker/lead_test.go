@@ -5,7 +5,6 @@ package worker
 import (
 	"math"
 	"math/rand/v2"
-	"os"
 	"testing"
 	"time"
 
@@ -116,7 +115,7 @@ func heldWorker(t *testing.T, step float64) (*replications, *tableClock, []*shm.
 	segs := heapSegments(t, 2, DefaultTuning())[0]
 	segs.Input = testInput(t, kinds, "model: cost\n", []int32{0, 1}, 2)
 	r, err := newReplications(&Setup{Workers: 2, Tuning: DefaultTuning(), OneProcess: true}, kinds,
-		func(*Setup) (Segments, *os.File, error) { return segs, nil, nil })
+		func(*Setup) (Segments, Files, error) { return segs, Files{}, nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +145,7 @@ func TestHeldIsRung(t *testing.T) {
 	for seed := range uint64(100) {
 		rnd := rand.New(rand.NewPCG(seed, 0))
 		slowest.Show(ShownFirst, nil, nil)
-		if err := r.prepare(0); err != nil {
+		if err := r.prepare(&Prepare{}); err != nil {
 			t.Fatal(err)
 		}
 		c.ledger.start(c.now)

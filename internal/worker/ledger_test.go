@@ -5,7 +5,6 @@ package worker
 import (
 	"fmt"
 	"math"
-	"os"
 	"testing"
 	"time"
 
@@ -172,7 +171,7 @@ func costRun(t *testing.T, k *costKind, tuning Tuning) (stats []Stats, calls []u
 		b.turns = append(b.turns, make(chan struct{}, 1))
 		setup := &Setup{Worker: w, Workers: workers, Seed: 1, Tuning: tuning, OneProcess: true}
 		all[w].Input = testInput(t, kinds, "model: cost\n", placement, workers)
-		r, err := newReplications(setup, kinds, func(*Setup) (Segments, *os.File, error) { return all[w], nil, nil })
+		r, err := newReplications(setup, kinds, func(*Setup) (Segments, Files, error) { return all[w], Files{}, nil })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -183,7 +182,7 @@ func costRun(t *testing.T, k *costKind, tuning Tuning) (stats []Stats, calls []u
 		teams = append(teams, r)
 	}
 	for _, r := range teams {
-		if err := r.prepare(0); err != nil {
+		if err := r.prepare(&Prepare{}); err != nil {
 			t.Fatal(err)
 		}
 	}

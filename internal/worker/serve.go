@@ -23,9 +23,52 @@ import (
 	"github.com/disco-sim/disco/shm"
 )
 
-// Attach gives a worker the segments that its Setup speaks of, and the file for its
-// trace, nil when none is wanted. What it returns stays the giver's to close.
-type Attach func(*Setup) (Segments, *os.File, error)
+// Attach gives a worker the segments that its Setup speaks of, and its files. What it returns stays the giver's to
+// close.
+type Attach func(*Setup) (Segments, Files, error)
+
+// Files are those without a name that a worker shares with its launcher. A nil one isn't wanted.
+type Files struct {
+	Trace   *os.File // gets the trace
+	Spool   *os.File // gets the worker's parts of checkpoints
+	Restore *os.File // has the state that a replication begins with
+}
+
+// List is those that there are, in the order in which they are handed over.
+func (f *Files) List() (files []*os.File) {
+	for _, file := range []*os.File{f.Trace, f.Spool, f.Restore} {
+		if file != nil {
+			files = append(files, file)
+		}
+	}
+	return files
+}
+
+// Take takes the files that come with a Setup from such a list, which must have as many.
+func (f *Files) Take(s *Setup, list []*os.File) error {
+	wanted := s.NumFiles()
+	if len(list) != wanted {
+		return fmt.Errorf("worker: found %d files, want %d", len(list), wanted)
+	}
+	if s.Trace != "" {
+		f.Trace, list = list[0], list[1:]
+	}
+	if s.GroupNodes > 0 {
+		f.Spool, f.Restore = list[0], list[1]
+	}
+	return nil
+}
+
+// NumFiles is how many files come along.
+func (s *Setup) NumFiles() (n int) {
+	if s.Trace != "" {
+		n++
+	}
+	if s.GroupNodes > 0 {
+		n += 2
+	}
+	return n
+}
 
 // Serve runs the protocol of control.go on ctl until Exit, the stream's end, or an
 // error, which it also reports to the launcher. It may be called once in a process or
@@ -120,6 +163,14 @@ func (s *server) serve(reg scenario.Registry, attach Attach) error {
 		}
 		return nil
 	}
+	if run.saver != nil {
+		run.saver.send = func(p *Stored) error {
+			if err := s.write(&Message{Type: TypeStored, Stored: p}); err != nil {
+				return fmt.Errorf("%w: %w", ErrLauncherGone, err)
+			}
+			return nil
+		}
+	}
 	go s.read()
 	go s.answerAsks()
 	if err := s.write(&Message{Type: TypeReady}); err != nil {
@@ -178,7 +229,9 @@ func (s *server) read() {
 func (s *server) handle(m *Message) (*Message, error) {
 	switch m.Type {
 	case TypePrepare:
-		return &Message{Type: TypeReady}, s.run.prepare(m.Prepare.Replication)
+		return &Message{Type: TypeReady}, s.run.prepare(m.Prepare)
+	case TypeSave:
+		return &Message{Type: TypeReady}, s.run.save(m.Save)
 	case TypeGo:
 		done, err := s.run.simulate()
 		return &Message{Type: TypeDone, Done: done}, err
@@ -213,6 +266,8 @@ type replications struct {
 	cycle       *cycle
 	sendResults func(*Results) error // sends results; doesn't keep them
 	trace       tracer
+	saver       *saver     // nil: no checkpoints are made
+	restore     *os.File   // what a replication begins with; nil: it has no such file
 	guard       *shm.Guard // checked build; nil in the plain one
 }
 
@@ -236,7 +291,10 @@ func newReplications(setup *Setup, reg scenario.Registry, attach Attach) (*repli
 	if setup.First < 0 {
 		return nil, fmt.Errorf("worker: set up behind %d workers of the same launcher, want 0 or more", setup.First)
 	}
-	segs, file, err := attach(setup)
+	if setup.GroupNodes < 0 {
+		return nil, fmt.Errorf("worker: set up with groups of %d nodes, want 0 or more", setup.GroupNodes)
+	}
+	segs, files, err := attach(setup)
 	if err != nil {
 		return nil, err
 	}
@@ -251,9 +309,12 @@ func newReplications(setup *Setup, reg scenario.Registry, attach Attach) (*repli
 	if err != nil {
 		return nil, err
 	}
-	r := &replications{setup: setup, scenario: sc, plan: plan}
-	if file != nil {
-		if to := (&traceFile{file, setup.Trace}); setup.Journal.On {
+	r := &replications{setup: setup, scenario: sc, plan: plan, restore: files.Restore}
+	if files.Spool != nil {
+		r.saver = newSaver(plan, setup.GroupNodes, files.Spool, nil, time.Now)
+	}
+	if files.Trace != nil {
+		if to := (&traceFile{files.Trace, setup.Trace}); setup.Journal.On {
 			r.trace = trace.NewJournal(to, setup.Journal.Selection)
 		} else {
 			r.trace = trace.NewWriter(to)
@@ -305,13 +366,16 @@ func (r *replications) wake() {
 
 // prepare makes the Engine of one replication and resets what this worker writes into
 // its lanes. All workers are prepared before any of them runs.
-func (r *replications) prepare(replication int) error {
+func (r *replications) prepare(p *Prepare) error {
 	c := r.cycle
+	if r.saver != nil {
+		r.saver.reset()
+	}
 	if err := r.cycle.lanes.reset(); err != nil {
 		return err
 	}
 	cfg := node.Config{
-		Model: r.scenario, Seed: r.setup.Seed, Replication: replication,
+		Model: r.scenario, Seed: r.setup.Seed, Replication: p.Replication,
 		Horizon: r.scenario.Horizon(), Port: c, Release: c.lanes.feed.release,
 		Runtime: goRuntime{locked: hasThread(r.setup)},
 	}
@@ -325,13 +389,29 @@ func (r *replications) prepare(replication int) error {
 		cfg.CallOf, cfg.CallAt = c.counters.At(showCallOf).Word(), c.counters.At(showCallAt).Word()
 		*cfg.CallOf, *cfg.CallAt = 0, 0
 	}
+	if p.Restore {
+		cfg.Resume = resume(p, r.restore, r.plan.NumNodes())
+	}
 	e, err := node.NewEngine(r.plan, cfg)
 	if err != nil {
 		return err
 	}
 	c.start(e, r.scenario.Horizon())
-	c.counters.At(showReplications).Set(uint64(replication) + 1)
+	c.counters.At(showReplications).Set(uint64(p.Replication) + 1)
 	return nil
+}
+
+// save makes this worker's part of a checkpoint, between two legs.
+func (r *replications) save(m *Save) error {
+	if r.saver == nil || r.cycle.engine == nil {
+		return errors.New("worker: save without prepare, or without a spool")
+	}
+	if r.trace != nil { // the launcher takes it up to here
+		if err := r.trace.Flush(); err != nil {
+			return err
+		}
+	}
+	return r.saver.save(r.cycle.engine, m)
 }
 
 // simulate runs the prepared replication and gathers its results.
@@ -390,6 +470,9 @@ func (r *replications) report(reached float64) error {
 }
 
 func (r *replications) close() error {
+	if r.saver != nil {
+		r.saver.end()
+	}
 	err := r.cycle.lanes.close()
 	if r.guard != nil {
 		err = errors.Join(err, r.guard.Close())

@@ -168,7 +168,9 @@ func newRunner(t testing.TB, text string, placement []int32, workers int, tuning
 		c.files = append(c.files, file)
 		all[w].Input = testInput(t, kinds, text, placement, workers)
 		go func() {
-			c.errs <- Serve(theirs, kinds, func(*Setup) (Segments, *os.File, error) { return all[w], file, nil })
+			c.errs <- Serve(theirs, kinds, func(*Setup) (Segments, Files, error) {
+				return all[w], Files{Trace: file}, nil
+			})
 		}()
 		c.send(w, &Message{Type: TypeSetup, Setup: &Setup{Worker: w, Workers: workers,
 			Seed: seed, Tuning: tuning, Trace: "trace.txt", OneProcess: true}})

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package checkpoint
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// A bundle is chunks on their way to who begins with them: for each its row (docs/format/checkpoint.md) and its frame,
+// one behind the other. At is 0, and so is the index of the pack.
+
+// Bundle writes chunks of a checkpoint to w as a bundle. They are not decoded: who reads the bundle verifies them.
+func (r *Repo) Bundle(ctx context.Context, m *Manifest, w io.Writer, chunks []Chunk) error {
+	out := bufio.NewWriterSize(w, packReadBytes)
+	var row []byte
+	for i := range chunks {
+		c := chunks[i]
+		frame, err := r.frameOf(ctx, m, &c)
+		if err != nil {
+			return err
+		}
+		if int64(len(frame)) != c.Size {
+			return &DamagedError{Where: r.String(), Name: c.Pack.name(), Chunk: &c,
+				Err: fmt.Errorf("found %d bytes, want %d: the file was cut short", len(frame), c.Size)}
+		}
+		c.At = 0
+		row = appendRow(row[:0], &c, 0)
+		_, err = out.Write(row)
+		if err == nil {
+			_, err = out.Write(frame)
+		}
+		if err != nil {
+			return fmt.Errorf("checkpoint: %w", err)
+		}
+	}
+	if err := out.Flush(); err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	return nil
+}
+
+// ReadBundle calls yield for each chunk of a bundle of a run with so many nodes, with its bytes, verified. They end
+// with the call. It takes the memory of one chunk and one frame.
+func ReadBundle(from io.Reader, nodes int64, yield func(c Chunk, data []byte) error) error {
+	var k codec
+	var head [rowBytes]byte
+	var frame, data []byte
+	in := bufio.NewReaderSize(from, packReadBytes)
+	for n := 0; ; n++ {
+		_, err := io.ReadFull(in, head[:])
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("checkpoint: chunk %d of a bundle: %w", n, err)
+		}
+		c, err := parseBundled(head[:], nodes)
+		if err != nil {
+			return fmt.Errorf("checkpoint: chunk %d of a bundle: %w", n, err)
+		}
+		if frame, err = readFrame(in, frame, c.Size); err != nil {
+			return fmt.Errorf("checkpoint: %v of a bundle: %w", &c, err)
+		}
+		if data, err = k.decode(&c, frame, data); err != nil {
+			return fmt.Errorf("checkpoint: %v of a bundle: %w", &c, err)
+		}
+		if err := yield(c, data); err != nil {
+			return err
+		}
+	}
+}
+
+// parseBundled reads the row of a chunk in a bundle.
+func parseBundled(row []byte, nodes int64) (Chunk, error) {
+	c, err := parseRowOf(row, nodes)
+	if err == nil && (c.At != 0 || binary.LittleEndian.Uint32(row[12:]) != 0) {
+		err = fmt.Errorf("found a place at %d, want 0 of pack 0", c.At)
+	}
+	return c, err
+}
+
+// readFrame reads size bytes, and takes memory as they come.
+func readFrame(from io.Reader, frame []byte, size int64) ([]byte, error) {
+	frame = frame[:0]
+	for int64(len(frame)) < size {
+		have := len(frame)
+		step := min(size-int64(have), max(packReadBytes, int64(have)))
+		frame = append(frame, make([]byte, step)...)
+		if _, err := io.ReadFull(from, frame[have:]); err != nil {
+			return frame, fmt.Errorf("found an end behind fewer than %d bytes: %w", size, err)
+		}
+	}
+	return frame, nil
+}
+
+// recordHeadBytes stand in front of what a node has in a chunk: its number and the bytes.
+const recordHeadBytes = 8
+
+// recordBytesMax bounds what one node has in a chunk.
+const recordBytesMax = 256 << 20
+
+// AppendNode appends what node n has in a chunk of nodes or of what is pending. Nodes rise.
+func AppendNode(dst []byte, n int, encoded []byte) []byte {
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(n))
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(encoded)))
+	return append(dst, encoded...)
+}
+
+// BeginNode appends the head of a record whose bytes EndNode finds between it and the end of dst.
+func BeginNode(dst []byte, n int) []byte {
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(n))
+	return append(dst, 0, 0, 0, 0)
+}
+
+// EndNode fills in the size of the record that begins at.
+func EndNode(dst []byte, at int) {
+	binary.LittleEndian.PutUint32(dst[at+4:], uint32(len(dst)-at-recordHeadBytes))
+}
+
+// EachNode calls yield for each node in the data of such a chunk, with what it has, a part of data.
+func EachNode(c *Chunk, data []byte, yield func(n int, encoded []byte) error) error {
+	least, end := int64(c.First), int64(c.First)+int64(c.Nodes)
+	for rest := data; len(rest) > 0; {
+		at := len(data) - len(rest)
+		if len(rest) < recordHeadBytes {
+			return fmt.Errorf("checkpoint: %v: byte %d: found %d bytes, want the head of a record", c, at, len(rest))
+		}
+		n, size := binary.LittleEndian.Uint32(rest), int64(binary.LittleEndian.Uint32(rest[4:]))
+		rest = rest[recordHeadBytes:]
+		if int64(n) < least || int64(n) >= end {
+			return fmt.Errorf("checkpoint: %v: byte %d: found node %d, want %d to %d", c, at, n, least, end-1)
+		}
+		if size > min(recordBytesMax, int64(len(rest))) {
+			return fmt.Errorf("checkpoint: %v: byte %d: found %d bytes of node %d, want at most %d", c, at, size, n,
+				min(recordBytesMax, int64(len(rest))))
+		}
+		if err := yield(int(n), rest[:size:size]); err != nil {
+			return err
+		}
+		least, rest = int64(n)+1, rest[size:]
+	}
+	return nil
+}

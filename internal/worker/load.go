@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/disco-sim/disco/internal/checkpoint"
+	"github.com/disco-sim/disco/node"
+)
+
+// resume is what a replication begins with: the bundle that the launcher has written to the worker's file before
+// Prepare. It has all nodes of this worker, and perhaps others.
+func resume(p *Prepare, from *os.File, nodes int) *node.Resume {
+	return &node.Resume{Epoch: p.Epoch, Fresh: p.Fresh,
+		Each: func(load, pending func(n int, encoded []byte) error) error {
+			if from == nil {
+				return errors.New("worker: a saved state is to be loaded, but no file came with setup")
+			}
+			info, err := from.Stat()
+			if err != nil {
+				return fmt.Errorf("worker: file with the saved state: %w", err)
+			}
+			return checkpoint.ReadBundle(io.NewSectionReader(from, 0, info.Size()), int64(nodes),
+				func(c checkpoint.Chunk, data []byte) error {
+					switch c.Kind {
+					case checkpoint.Nodes:
+						return checkpoint.EachNode(&c, data, load)
+					case checkpoint.Pending:
+						return checkpoint.EachNode(&c, data, pending)
+					}
+					return fmt.Errorf("worker: found a chunk of kind %v in the saved state, want %v or %v", c.Kind,
+						checkpoint.Nodes, checkpoint.Pending)
+				})
+		}}
+}

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/disco-sim/disco/internal/checkpoint"
+	"github.com/disco-sim/disco/node"
+)
+
+// How a worker's part of a checkpoint is made (docs/checkpoints.md, section 4):
+//
+//  1. Between two legs the launcher sends Save. The worker encodes the states of its nodes, and what is pending for
+//     them, into memory, and answers Ready: nobody works meanwhile.
+//  2. During the next leg a goroutine hashes, compresses and writes the chunks to the worker's spool, and sends Stored
+//     in parts.
+//  3. The launcher has read the spool, or doesn't want it any more, when it sends the next Save or Prepare.
+
+// chunkBytes is how large a chunk of several nodes becomes: 16 MiB.
+const chunkBytes = 16 << 20
+
+// saver makes a worker's parts of the checkpoints of a replication. The worker's goroutine uses it, but for write.
+type saver struct {
+	spool io.WriterAt
+	empty func() error // makes the spool empty
+	plan  *node.Plan
+	group int      // nodes of a group
+	nodes []uint32 // of this worker, rising
+	send  func(*Stored) error
+	now   func() time.Time
+
+	bytes   int // of a chunk, at most: chunkBytes, but in tests
+	newest  saved
+	kept    saved            // that the launcher has committed: what hasn't changed since isn't made again
+	largest map[chunkKey]int // bytes of a group's last chunk: memory for the next one
+
+	writing sync.WaitGroup
+	useless atomic.Bool // what is being written isn't wanted any more
+}
+
+// saved is a worker's part of a checkpoint.
+type saved struct {
+	epoch  float64 // 0: there is none
+	chunks map[chunkKey][]checkpoint.Chunk
+}
+
+// chunkKey is what chunks of one kind are of: a group.
+type chunkKey struct {
+	kind  checkpoint.Kind
+	first uint32
+}
+
+func keyOf(c *checkpoint.Chunk) chunkKey { return chunkKey{c.Kind, c.First} }
+
+// unwritten is a chunk that is to be written; without data: one of kept.
+type unwritten struct {
+	checkpoint.Chunk
+	data []byte
+}
+
+func newSaver(plan *node.Plan, group int, spool *os.File, send func(*Stored) error, now func() time.Time) *saver {
+	s := &saver{
+		spool: spool, empty: func() error { return spool.Truncate(0) }, plan: plan, group: group,
+		nodes: plan.Nodes(), send: send, now: now, bytes: chunkBytes, largest: map[chunkKey]int{},
+	}
+	return s
+}
+
+// reset begins a replication: nothing of the one before is the same.
+func (s *saver) reset() {
+	s.end()
+	s.newest, s.kept = saved{}, saved{}
+}
+
+// end waits for what is being written, which nobody wants any more.
+func (s *saver) end() {
+	s.useless.Store(true)
+	s.writing.Wait()
+	s.useless.Store(false)
+}
+
+// save makes this worker's part of a checkpoint. Errors are the model's, or defects: what goes wrong with the spool is
+// said in Stored.
+func (s *saver) save(e *node.Engine, m *Save) error {
+	s.writing.Wait() // no longer than Stored takes, which the launcher has waited for
+	if s.newest.epoch == m.Committed && m.Committed > 0 {
+		s.kept = s.newest
+	}
+	s.newest = saved{}
+	w := s.newWriter(e, m.Epoch)
+	if m.Direct {
+		if err := s.encode(e, w.add); err != nil {
+			return err
+		}
+		w.encode = s.now().Sub(w.began).Seconds()
+		return s.finish(w)
+	}
+	var chunks []unwritten
+	err := s.encode(e, func(c unwritten) error {
+		chunks = append(chunks, c)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	w.encode = s.now().Sub(w.began).Seconds()
+	s.writing.Go(func() {
+		for i := range chunks {
+			_ = w.add(chunks[i]) // it keeps its errors
+			chunks[i].data = nil
+		}
+		_ = s.finish(w) // a launcher that is gone ends the reader
+	})
+	return nil
+}
+
+// encode yields the chunks of all nodes, by group: first what hasn't changed or the states, then what is pending. Data
+// of a chunk is the yield's to keep.
+func (s *saver) encode(e *node.Engine, yield func(unwritten) error) error {
+	for rest := s.nodes; len(rest) > 0; {
+		n, first := 1, s.firstOf(rest[0])
+		for n < len(rest) && s.firstOf(rest[n]) == first {
+			n++
+		}
+		if err := s.encodeGroup(e, rest[:n], yield); err != nil {
+			return err
+		}
+		rest = rest[n:]
+	}
+	chunk := unwritten{}
+	err := e.EachPending(func(n int, encoded []byte) error {
+		if err := s.make(&chunk, checkpoint.Pending, n, len(encoded), yield); err != nil {
+			return err
+		}
+		chunk.data = checkpoint.AppendNode(chunk.data, n, encoded)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return s.yield(&chunk, yield)
+}
+
+// firstOf is the first node of a node's group.
+func (s *saver) firstOf(n uint32) uint32 { return n / uint32(s.group) * uint32(s.group) }
+
+// encodeGroup yields the states of the nodes of one group.
+func (s *saver) encodeGroup(e *node.Engine, nodes []uint32, yield func(unwritten) error) error {
+	first := s.firstOf(nodes[0])
+	if kept := s.kept.chunks[chunkKey{checkpoint.Nodes, first}]; kept != nil && !s.anyChanged(e, nodes) {
+		for _, c := range kept {
+			if err := yield(unwritten{Chunk: c}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	chunk := unwritten{}
+	size := 0 // of the node before, as a guess
+	for _, n := range nodes {
+		if err := s.make(&chunk, checkpoint.Nodes, int(n), size, yield); err != nil {
+			return err
+		}
+		begin := len(chunk.data)
+		var err error
+		if chunk.data, err = e.AppendNode(checkpoint.BeginNode(chunk.data, int(n)), int(n)); err != nil {
+			return err
+		}
+		checkpoint.EndNode(chunk.data, begin)
+		size = len(chunk.data) - begin
+		if len(chunk.data) > s.bytes && begin > 0 { // the node begins the next chunk
+			next := unwritten{Chunk: chunk.Chunk, data: append([]byte(nil), chunk.data[begin:]...)}
+			chunk.data = chunk.data[:begin]
+			if err := s.yield(&chunk, yield); err != nil {
+				return err
+			}
+			chunk = next
+		}
+	}
+	return s.yield(&chunk, yield)
+}
+
+// anyChanged reports whether a handler of one of the nodes was called since what is kept was made.
+func (s *saver) anyChanged(e *node.Engine, nodes []uint32) bool {
+	for _, n := range nodes {
+		if e.Changed(int(n), s.kept.epoch) {
+			return true
+		}
+	}
+	return false
+}
+
+// make has chunk be the one that a record of a node goes into, with so many bytes.
+func (s *saver) make(c *unwritten, kind checkpoint.Kind, n, size int, yield func(unwritten) error) error {
+	first := s.firstOf(uint32(n))
+	const head = 8
+	if len(c.data) > 0 && (c.First != first || len(c.data)+head+size > s.bytes) {
+		if err := s.yield(c, yield); err != nil {
+			return err
+		}
+	}
+	if len(c.data) == 0 {
+		count := min(s.group, s.plan.NumNodes()-int(first))
+		c.Chunk = checkpoint.Chunk{Kind: kind, First: first, Nodes: uint32(count)}
+		c.data = make([]byte, 0, s.largest[keyOf(&c.Chunk)])
+	}
+	return nil
+}
+
+// yield yields a chunk, if it has anything, and empties it.
+func (s *saver) yield(c *unwritten, yield func(unwritten) error) error {
+	if len(c.data) == 0 {
+		return nil
+	}
+	full := *c
+	*c = unwritten{}
+	// A sixteenth more than last time, so that a group that grows a little needs no second piece of memory.
+	s.largest[keyOf(&full.Chunk)] = min(len(full.data)+len(full.data)/16, s.bytes)
+	return yield(full)
+}
+
+// writer writes one checkpoint to the spool, in the goroutine beside the leg.
+type writer struct {
+	spool  *checkpoint.Spool
+	saver  *saver
+	began  time.Time
+	encode float64 // seconds
+	epoch  float64
+	stored Stored // what is still to be sent
+	made   saved
+	err    error // of the spool
+}
+
+func (s *saver) newWriter(e *node.Engine, epoch float64) *writer {
+	w := &writer{saver: s, began: s.now(), epoch: epoch, made: saved{epoch, map[chunkKey][]checkpoint.Chunk{}}}
+	w.err = s.empty()
+	w.spool = checkpoint.NewSpool(io.NewOffsetWriter(s.spool, 0))
+	w.spool.Known = func(c checkpoint.Chunk) bool {
+		for _, k := range s.kept.chunks[keyOf(&c)] {
+			if k.Digest == c.Digest {
+				return true
+			}
+		}
+		return false
+	}
+	e.EachHash(func(id node.SimprocID, hash uint64) {
+		w.stored.Simprocs, w.stored.Hashes = append(w.stored.Simprocs, uint32(id)), append(w.stored.Hashes, hash)
+	})
+	return w
+}
+
+// add writes a chunk. An error ends what is written, not the run.
+func (w *writer) add(u unwritten) error {
+	if w.err != nil || w.saver.useless.Load() {
+		return nil
+	}
+	c := u.Chunk
+	if u.data == nil {
+		c.At = -1
+	} else if c, w.err = w.spool.Add(c, u.data); w.err != nil {
+		return nil
+	}
+	w.made.chunks[keyOf(&c)] = append(w.made.chunks[keyOf(&c)], c)
+	w.stored.Chunks = append(w.stored.Chunks, c)
+	w.stored.Raw += c.Raw
+	return nil
+}
+
+// storedItems is how many simprocs or chunks one Stored has: some 128 KiB.
+const storedItems = 1500
+
+// finish sends what was made: hashes and chunks in parts, or why there is nothing.
+func (s *saver) finish(w *writer) error {
+	all := w.stored
+	all.Epoch, all.Encode, all.Write = w.epoch, w.encode, s.now().Sub(w.began).Seconds()-w.encode
+	if w.err != nil {
+		all.Error, all.Chunks = spoolError(w.err), nil
+	} else if !s.useless.Load() {
+		s.newest = w.made // read when writing has ended
+	}
+	for {
+		part := all
+		part.Simprocs = all.Simprocs[:min(len(all.Simprocs), 8*storedItems)]
+		part.Hashes = all.Hashes[:len(part.Simprocs)]
+		part.Chunks = nil
+		all.Simprocs, all.Hashes = all.Simprocs[len(part.Simprocs):], all.Hashes[len(part.Simprocs):]
+		if len(all.Simprocs) == 0 {
+			part.Chunks = all.Chunks[:min(len(all.Chunks), storedItems)]
+			all.Chunks = all.Chunks[len(part.Chunks):]
+		}
+		part.Last = len(all.Simprocs) == 0 && len(all.Chunks) == 0
+		if err := s.send(&part); err != nil || part.Last {
+			return err
+		}
+	}
+}
+
+// spoolError is what went wrong with a file that has no name.
+func spoolError(err error) string {
+	var system *fs.PathError
+	if errors.As(err, &system) {
+		err = system.Err
+	}
+	return fmt.Sprintf("the temporary file for it: %v", err)
+}
