@@ -19,11 +19,16 @@ import (
 )
 
 // damagedTries is how many damaged states DamagedStates loads.
-const damagedTries = 500
+func damagedTries() int {
+	if testing.Short() {
+		return 100
+	}
+	return 500
+}
 
 // DamagedStates holds that handlers refuse a state that they can't go on with. It saves a scenario in the middle of a
 // run, and loads it some hundred times with what one handler wrote cut short, or changed in a bit or a number. Each
-// time there must be an error without a panic; or a state that is saved again as it was read, and a run that goes on
+// time there must be an error without a panic; or a state that is saved again as it was read, and some thousand calls
 // without one. Neither may take much more memory than the state itself.
 func DamagedStates(t testing.TB, s scenario.Scenario, seed uint64) {
 	t.Helper()
@@ -31,8 +36,11 @@ func DamagedStates(t testing.TB, s scenario.Scenario, seed uint64) {
 	if err != nil {
 		t.Fatalf("seed %d: %v", seed, err)
 	}
-	t.Logf("%d of %d damaged states are refused", refused, damagedTries)
+	t.Logf("%d of %d damaged states are refused", refused, damagedTries())
 }
+
+// damagedCalls is how many calls of handlers a run goes on for, about.
+const damagedCalls = 1000
 
 func damagedStates(s scenario.Scenario, seed uint64) (refused int, err error) {
 	one, err := begin(s, &Config{Seed: seed}, nil)
@@ -48,14 +56,13 @@ func damagedStates(s scenario.Scenario, seed uint64) (refused int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	calls := 10 * (one.engines[0].Stats().Activations + 100)
 	rnd := rand.New(rand.NewPCG(seed, 2))
-	for range damagedTries {
+	for range damagedTries() {
 		n := rnd.IntN(len(good.nodes))
 		bad := &saved{end: good.end, nodes: slices.Clone(good.nodes), pending: good.pending}
 		var how string
 		bad.nodes[n], how = damage(rnd, good.nodes[n])
-		ok, err := bad.goesOn(s, Config{Seed: seed}, 2*taken+64*uint64(len(good.nodes[n]))+1<<20, calls)
+		ok, err := bad.goesOn(s, Config{Seed: seed}, 2*taken+64*uint64(len(good.nodes[n]))+1<<20)
 		if err != nil {
 			return 0, fmt.Errorf("node %d, %s: %w", n, how, err)
 		}
@@ -67,7 +74,7 @@ func damagedStates(s scenario.Scenario, seed uint64) (refused int, err error) {
 }
 
 // goesOn loads a damaged state and runs on; false: it was refused.
-func (a *saved) goesOn(s scenario.Scenario, cfg Config, most, calls uint64) (bool, error) {
+func (a *saved) goesOn(s scenario.Scenario, cfg Config, most uint64) (bool, error) {
 	var c *engines
 	var err error
 	taken := allocated(func() { c, err = begin(s, &cfg, a.resume()) })
@@ -86,7 +93,7 @@ func (a *saved) goesOn(s scenario.Scenario, cfg Config, most, calls uint64) (boo
 	}
 	e := c.engines[0]
 	e.SetUntil(math.Inf(1))
-	for e.Next() != node.Never && e.Stats().Activations < calls && err == nil {
+	for e.Next() != node.Never && e.Stats().Activations < damagedCalls && err == nil {
 		_, err = e.Run(64, math.Inf(1))
 	}
 	if err == nil {

@@ -84,6 +84,8 @@ type channel struct {
 	busy, wait        float64
 	busyIn, waitIn    []float64 // by span; nil: not looked at closely
 	carriedIn, lossIn []int64
+	outages           []timeline.Window // all of the replication
+	src               rand.Source       // of chance
 }
 
 // channelBooks are the counts of a channel. All packets handed to it are lost, are

@@ -46,15 +46,20 @@ type sourceFlow struct {
 	gap  float64 // mean seconds between packets
 	from float64 // of a constant flow: its first packet
 	sent int64
+	src  rand.Source // of rnd
 }
+
+// regular is when the next packet of a constant flow comes: not the last time plus the gap, because rounding would add
+// up.
+func (f *sourceFlow) regular() float64 { return f.from + float64(f.sent)*f.gap }
 
 // newSource makes the source of the given flows. stream gives the node's streams.
 func newSource(m *maker, flows []flowStart, stream func(name string) rand.Source) *source {
 	src := &source{next: heap.New(func(a, b int32) bool { return a < b })}
 	for i, start := range flows {
 		end := m.spec.Topology.Nodes[m.endOf(start.id)].Name
-		f := sourceFlow{id: start.id, gap: 1 / start.rate,
-			rnd: rand.New(stream(fmt.Sprintf("flow/%d/%s", start.id, end)))}
+		f := sourceFlow{id: start.id, gap: 1 / start.rate, src: stream(fmt.Sprintf("flow/%d/%s", start.id, end))}
+		f.rnd = rand.New(f.src)
 		if m.spec.Arrivals == Constant {
 			f.from = f.rnd.Float64() * f.gap
 		} else {
@@ -81,8 +86,7 @@ func (s *source) make(spec *Spec) packet {
 	f.sent++
 	pkt := packet{flow: f.id, bytes: spec.Sizes.draw(f.rnd)}
 	if spec.Arrivals == Constant {
-		// Not the last time plus the gap: rounding would add up.
-		s.next.Fix(0, f.from+float64(f.sent)*f.gap)
+		s.next.Fix(0, f.regular())
 	} else {
 		s.next.Fix(0, b.Key+f.rnd.ExpFloat64()*f.gap)
 	}

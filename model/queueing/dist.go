@@ -84,10 +84,12 @@ type sampler struct {
 	// quantum, when not 0, makes every draw a whole multiple of it: tests then compare
 	// sums to the last bit, whatever the order in which they are made.
 	quantum float64
+
+	src rand.Source // of rnd and other
 }
 
 func newSampler(d Dist, src rand.Source, quantum float64) sampler {
-	s := sampler{kind: d.Kind, scale: d.Mean, rnd: rand.New(src), quantum: quantum}
+	s := sampler{kind: d.Kind, scale: d.Mean, src: src, rnd: rand.New(src), quantum: quantum}
 	switch d.Kind {
 	case Uniform:
 		s.least, s.scale = d.Min, d.Max-d.Min

@@ -142,10 +142,12 @@ func (m *maker) NewHandler(p *node.Simproc) (node.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	route := p.Source("route")
 	s := &station{
 		spec: st, transit: m.transit, lookahead: st.lookahead(m.transit), least: st.Service.least(),
 		service: newSampler(st.Service, p.Source("service"), m.quantum),
-		choice:  rand.New(p.Source("route")),
+		route:   route,
+		choice:  rand.New(route),
 		tally:   newTally(m.warmup, m.horizon),
 	}
 	for range st.Servers {

@@ -38,6 +38,7 @@ type station struct {
 	leaving     times // limited buffers: when those inside leave
 	tally       tally
 	data        [customerBytes]byte // of the customer who is sent on
+	route       rand.Source         // of choice
 }
 
 // times is a heap of times, the least first.
