@@ -173,37 +173,51 @@ func (p *program) dispatch(args []string) error {
 	}
 	for _, cmd := range application.Commands {
 		if cmd.HasName(args[0]) {
-			arranged, err := arrange(p.name, cmd, args[1:])
-			if err != nil {
-				return fmt.Errorf("%s: %w", cmd.Name, err)
-			}
-			if wantsHelp(arranged) {
-				arranged = []string{"--help"} // the flag parser takes what follows for a topic
-			}
-			return application.Run(append([]string{p.name, cmd.Name}, arranged...))
+			return p.start(application, cmd, []string{p.name}, args[1:])
 		}
 	}
 	switch args[0] {
 	case "help", "h":
 		if len(args) > 1 && application.Command(args[1]) == nil {
-			return p.noCommand(application, args[1])
+			return noCommand(p.name, application.Commands, args[1])
 		}
 		return application.Run(append([]string{p.name}, args...))
 	case "--help", "-help", "-h", "--version", "-version", "-v":
 		return application.Run(append([]string{p.name}, args...))
 	}
-	return p.noCommand(application, args[0])
+	return noCommand(p.name, application.Commands, args[0])
 }
 
-// noCommand is the error of a missing or unknown command; it lists the commands.
-func (p *program) noCommand(application *cli.App, name string) error {
-	names := make([]string, len(application.Commands))
-	for i, cmd := range application.Commands {
+// start runs a command, or one of the commands below it; path is what stands in front of its name.
+func (p *program) start(application *cli.App, cmd *cli.Command, path, args []string) error {
+	if len(cmd.Subcommands) > 0 && len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		path = append(path, cmd.Name)
+		for _, below := range cmd.Subcommands {
+			if below.HasName(args[0]) {
+				return p.start(application, below, path, args[1:])
+			}
+		}
+		return fmt.Errorf("%s: %w", cmd.Name, noCommand(strings.Join(path, " "), cmd.Subcommands, args[0]))
+	}
+	arranged, err := arrange(strings.Join(path, " "), cmd, args)
+	if err != nil {
+		return fmt.Errorf("%s: %w", strings.Join(append(path[1:], cmd.Name), " "), err)
+	}
+	if wantsHelp(arranged) {
+		arranged = []string{"--help"} // the flag parser takes what follows for a topic
+	}
+	return application.Run(slices.Concat(path, []string{cmd.Name}, arranged))
+}
+
+// noCommand is the error of an unknown command; it names a similar one, or says how to list them.
+func noCommand(path string, commands []*cli.Command, name string) error {
+	names := make([]string, len(commands))
+	for i, cmd := range commands {
 		names[i] = cmd.Name
 	}
 	hint := scenario.Suggest(name, names)
 	if hint == "" {
-		hint = fmt.Sprintf("`%s --help` lists the commands", p.name)
+		hint = fmt.Sprintf("`%s --help` lists the commands", path)
 	}
 	return usage("there is no command %q: %s", name, hint)
 }
@@ -230,7 +244,8 @@ func (p *program) commands() []*cli.Command {
 		return append(p.furtherCommands(), p.versionCommand())
 	}
 	return slices.Concat([]*cli.Command{p.runCommand(), p.validateCommand(), p.verifyCommand(), p.initCommand(),
-		p.inspectCommand(), p.versionCommand()}, p.furtherCommands(), p.fieldsCommand(), p.kindCommands())
+		p.inspectCommand(), p.checkpointsCommand(), p.versionCommand()}, p.furtherCommands(), p.fieldsCommand(),
+		p.kindCommands())
 }
 
 // command fills in what all commands have in common. The action's errors get the

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -64,6 +65,9 @@ func playScript(t *testing.T, path string) {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if filepath.Base(path) == "checkpoints.txt" {
+		makeStores(t, dir)
 	}
 	started := filepath.Join(t.TempDir(), "started")
 	t.Setenv(startedEnv, started)
@@ -159,7 +163,7 @@ func leftovers(t *testing.T, dir string) string {
 	}
 	var left []string
 	for _, e := range entries {
-		if _, ok := files[e.Name()]; !ok && !strings.HasPrefix(e.Name(), "out") &&
+		if _, ok := files[e.Name()]; !ok && !slices.Contains(stores, e.Name()) && !strings.HasPrefix(e.Name(), "out") &&
 			!strings.HasPrefix(e.Name(), launch.CrashName) {
 			left = append(left, e.Name())
 		}

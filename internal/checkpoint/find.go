@@ -164,12 +164,18 @@ type labelFile struct {
 	Check  Digest  `json:"check,omitzero"`
 }
 
-// CheckLabel refuses what can't be a label.
+// LabelError is a label that can't be given: it names another epoch, or isn't one.
+type LabelError struct{ text string }
+
+// Error says what is wrong with it, and what to do.
+func (e *LabelError) Error() string { return e.text }
+
+// CheckLabel refuses what can't be a label, with a *LabelError.
 func CheckLabel(label string) error {
 	if len(label) == 0 || len(label) > labelCharsMax || strings.Trim(label, labelAllowed) != "" ||
 		strings.Trim(label, labelIsANumber) == "" || label[0] == '.' || label == labelOfNewest {
-		return fmt.Errorf("label %.80q: want 1 to %d of a-z A-Z 0-9 . _ -, not only digits and dots, no dot in front, "+
-			"and not %q", label, labelCharsMax, labelOfNewest)
+		return &LabelError{fmt.Sprintf("label %.80q: want 1 to %d of a-z A-Z 0-9 . _ -, not only digits and dots, no "+
+			"dot in front, and not %q", label, labelCharsMax, labelOfNewest)}
 	}
 	return nil
 }
@@ -215,21 +221,22 @@ func (r *Repo) Labels(ctx context.Context) (map[string]float64, error) {
 }
 
 // Label names an epoch: the checkpoints of all replications there stay until the label is gone. A label that names
-// another epoch is refused; the same one again changes nothing; a damaged one is written anew.
+// another epoch is refused with a *LabelError; the same one again changes nothing; a damaged one is written anew.
 func (r *Repo) Label(ctx context.Context, m *Manifest, label string) error {
 	r.mustWrite()
 	if err := CheckLabel(label); err != nil {
 		return err
 	}
 	if m.Finished {
-		return fmt.Errorf("%s: %v can't have a label, want a checkpoint", r.String(), m.Point())
+		return &LabelError{fmt.Sprintf("%s: %v can't have a label, want a checkpoint", r.String(), m.Point())}
 	}
 	epoch, err := r.label(ctx, label)
 	switch {
 	case err == nil && epoch == m.Epoch:
 		return nil
 	case err == nil:
-		return fmt.Errorf("%s: label %q is that of epoch %v: remove it, or take another name", r.String(), label, epoch)
+		return &LabelError{fmt.Sprintf("%s: label %q is that of epoch %v: remove it, or take another name", r.String(),
+			label, epoch)}
 	case !missing(err) && !damaged(err):
 		return err
 	}

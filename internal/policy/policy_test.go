@@ -115,6 +115,7 @@ internal/workerproc: internal/procfs shm
 internal/outfile:
 internal/checkpoint: internal/outfile
 internal/checkpoint/checkpointtest: internal/checkpoint
+internal/checkpoint/nodediff: internal/checkpoint state
 internal/forward:
 internal/phi:
 internal/machinefile: internal/infile scenario
@@ -138,8 +139,8 @@ internal/launch/launchtest: node scenario state
 internal/sweep: scenario
 
 # The doors.
-app: internal/checkpoint internal/child internal/hazard internal/inspect internal/latency internal/launch
-	internal/machine internal/newmodule internal/outfile
+app: internal/checkpoint internal/checkpoint/nodediff internal/child internal/hazard internal/inspect
+	internal/latency internal/launch internal/machine internal/newmodule internal/outfile
 	internal/partition internal/placement internal/printable internal/sweep internal/table internal/trace
 	internal/worker internal/workerproc node ring scenario
 cmd/disco-group: app group
