@@ -413,3 +413,14 @@ func TestPointNames(t *testing.T) {
 		t.Error(text)
 	}
 }
+
+// TestGroupNodes: there are at most 4,096 groups, and half as many nodes in each would make more.
+func TestGroupNodes(t *testing.T) {
+	for nodes, want := range map[int64]int64{1: 1, 4096: 1, 4097: 2, 8192: 2, 8193: 4, 1_000_000: 256,
+		countMax: 1 << 19} {
+		g := GroupNodes(nodes)
+		if groups := (nodes + g - 1) / g; g != want || groups > groupsMost {
+			t.Errorf("%d nodes: groups of %d, %d in all, want groups of %d", nodes, g, groups, want)
+		}
+	}
+}

@@ -70,6 +70,18 @@ type From struct {
 	Settings []Setting `json:"set"`
 }
 
+// groupsMost is how many groups of nodes there are at most.
+const groupsMost = 4096
+
+// GroupNodes is how many of a run's nodes are saved together: the least power of two with at most 4,096 groups.
+func GroupNodes(nodes int64) int64 {
+	group := int64(1)
+	for (nodes+group-1)/group > groupsMost {
+		group *= 2
+	}
+	return group
+}
+
 // check says which field is out of its bounds.
 func (r *Run) check() error {
 	attached := int64(0)

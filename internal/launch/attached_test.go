@@ -30,6 +30,7 @@ func TestFilesTravel(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		files := l.Attached()
 		if err := os.Remove(file); err != nil {
 			t.Fatal(err)
 		}
@@ -45,6 +46,13 @@ func TestFilesTravel(t *testing.T) {
 		if _, err := Prepare(config(transport, 3, text)); err == nil {
 			t.Errorf("%s: the file is still there: the test does nothing", transport)
 		}
+		cfg := config(transport, 3, text)
+		cfg.Attached = files
+		again, err := Run(context.Background(), cfg)
+		if err != nil {
+			t.Fatalf("%s, with the caller's files: %v", transport, err)
+		}
+		hashes[again.TraceHash] = true
 	}
 	if len(hashes) != 1 {
 		t.Errorf("trace hashes %v", hashes)

@@ -48,7 +48,7 @@ const (
 // process may use, and its control group has time for.
 var processors = runtime.GOMAXPROCS(0)
 
-// Config says what to run and how. Only File, Text, Set, Registry and Seed can
+// Config says what to run and how. Only File, Text, Attached, Set, Registry and Seed can
 // change results, and Horizon and Replications, which say how much of them there is.
 type Config struct {
 	// File is the scenario's name in messages, and Text the file itself: every worker
@@ -59,6 +59,10 @@ type Config struct {
 	// Files keeps the files that the scenario refers to for other runs of the same command,
 	// which then read the same bytes. Nil: they are read for this run alone.
 	Files *scenario.Files
+
+	// Attached are the files that the scenario refers to, where the caller has them; nil: they are read, by way of
+	// Files.
+	Attached []scenario.Attachment
 
 	// Set puts other values into the file, the same in every worker.
 	Set []scenario.Setting

@@ -139,7 +139,9 @@ func (cfg *Config) read() (*scenario.Document, scenario.Scenario, error) {
 	if doc, err = doc.With(cfg.Set); err != nil {
 		return nil, nil, badConfig("set: %w", err)
 	}
-	if doc, err = cfg.Registry.Attach(doc, cfg.Files); err != nil {
+	if cfg.Attached != nil {
+		doc = doc.Attach(cfg.Attached)
+	} else if doc, err = cfg.Registry.Attach(doc, cfg.Files); err != nil {
 		return nil, nil, err
 	}
 	s, err := cfg.Registry.Load(doc, scenario.Options{Horizon: cfg.Horizon})
@@ -234,6 +236,9 @@ func (cfg *Config) proceed() error {
 
 // Scenario is what was read.
 func (l *Launch) Scenario() scenario.Scenario { return l.scenario }
+
+// Attached are the files that the scenario refers to.
+func (l *Launch) Attached() []scenario.Attachment { return l.input.Attached }
 
 // Structure is the scenario's structure.
 func (l *Launch) Structure() *node.Structure { return l.structure }
