@@ -118,6 +118,8 @@ func runFlags() []cli.Flag {
 			"`WHAT` then: report, and go on; end, with exit status 1. A proved deadlock always ends"),
 		&cli.BoolFlag{Category: groupTuning, Name: "huge-pages", DisableDefaultText: true,
 			Usage: "try 2 MiB pages for lanes and pools, and say which ones there are"},
+		&cli.StringFlag{Category: groupTuning, Name: "legs", Hidden: true, Usage: "stop all workers at each multiple " +
+			"of so many simulated `SECONDS`, and go on: a test of legs"},
 		&cli.BoolFlag{Category: groupTuning, Name: "pin", DisableDefaultText: true, Usage: "bind each worker to a " +
 			"CPU of its own"},
 	)
@@ -342,6 +344,9 @@ func (p *program) order(c *cli.Context, file string) (*order, error) {
 		},
 	}
 	v.inlineFitsRing(o.config.Tuning)
+	if every := v.seconds("legs"); every > 0 {
+		o.config.Legs = launch.LegsEvery(every)
+	}
 	o.config.BridgeBytes = v.size("bridge-bytes", bridgeBytesLeast, bridgeBytesMost, false)
 	o.elsewhere = v.elsewhere(p, file, o.config.Workers)
 	var err, bad error

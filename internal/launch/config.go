@@ -144,6 +144,9 @@ type Config struct {
 	// deadlock ended (CrashName begins its name, the error says the rest); empty for none.
 	CrashDir string
 
+	// Legs divides each replication into legs; nil: each is one.
+	Legs *Legs
+
 	// Stop ends the run early when it is closed, with the results so far. Ending the
 	// context instead ends it at once, without any.
 	Stop <-chan struct{}

@@ -404,7 +404,7 @@ func (t *simSet) check(s *supervisor, failure error, ctx context.Context) error 
 	case errors.Is(failure, ErrEnded) && ctx.Err() != nil:
 	case failure != nil:
 		return fmt.Errorf("another error: %w", failure)
-	case ctx.Err() != nil || s.stopping && s.want != worker.TypeDone && s.want != 0:
+	case ctx.Err() != nil || s.stopping && !s.want.has(worker.TypeDone) && s.want != 0:
 		// Ended before it had begun, or at once: no worker is the cause any more.
 	case s.stage.phase == PhaseExit && t.fault == faultExit:
 		// All results were there, and an exit is what was asked for.

@@ -3,7 +3,9 @@
 package launch
 
 import (
+	"cmp"
 	"fmt"
+	"strings"
 
 	"github.com/disco-sim/disco/internal/worker"
 	"github.com/disco-sim/disco/internal/workerproc"
@@ -12,7 +14,8 @@ import (
 // state is what is known of one worker.
 type state struct {
 	answer        *worker.Message  // to the last request
-	stopped       *worker.Stopped  // its answer to Stop
+	stopped       *worker.Stopped  // its latest answer to Stop since the last request
+	owed          int              // answers to Stop that it has still to give
 	reason        string           // the error that it reported, or what it did that the protocol doesn't allow
 	reported      errorKind        // what reason is, if it reported it
 	outOfProtocol bool             // … if the protocol doesn't allow it
@@ -27,6 +30,35 @@ type states struct {
 	workers  []state
 	failures int   // so far
 	sendErr  error // why a message could not be sent
+}
+
+// answers are types of messages: those of which one answers a request.
+type answers uint32
+
+func answersOf(types []worker.MessageType) (a answers) {
+	for _, t := range types {
+		a |= 1 << t
+	}
+	return a
+}
+
+func (a answers) has(t worker.MessageType) bool { return a>>t&1 != 0 }
+
+// String is the types in messages for people.
+func (a answers) String() string {
+	var names []string
+	for t := worker.MessageType(0); t < 32; t++ {
+		if a.has(t) {
+			names = append(names, t.String())
+		}
+	}
+	return cmp.Or(strings.Join(names, " or "), "nothing")
+}
+
+// ask begins a request.
+func (ss *states) ask(worker int) {
+	st := &ss.workers[worker]
+	st.answer, st.stopped, st.owed = nil, nil, 0
 }
 
 // answered reports whether all workers have answered the last request.
@@ -54,7 +86,7 @@ func (ss *states) answers() []*worker.Message {
 // stopAnswered reports whether all workers have answered Stop, or are done.
 func (ss *states) stopAnswered() bool {
 	for i := range ss.workers {
-		if st := &ss.workers[i]; st.stopped == nil && st.answer == nil {
+		if st := &ss.workers[i]; st.owed > 0 && st.answer == nil {
 			return false
 		}
 	}
@@ -83,15 +115,15 @@ func (ss *states) exitPending() bool {
 	return false
 }
 
-// accept records a message that the protocol allows now: an answer of type want, or, where a
-// stop is under way, an answer to Stop.
-func (ss *states) accept(from int, m *worker.Message, want worker.MessageType, stopping bool) bool {
+// accept records a message that the protocol allows now: an answer of a type in want, or one to Stop.
+func (ss *states) accept(from int, m *worker.Message, want answers) bool {
 	st := &ss.workers[from]
 	switch {
-	case m.Type == want && st.answer == nil:
+	case want.has(m.Type) && st.answer == nil:
 		st.answer = m
-	case m.Type == worker.TypeStopped && stopping && st.stopped == nil:
+	case m.Type == worker.TypeStopped && st.owed > 0:
 		st.stopped = m.Stopped
+		st.owed--
 	default:
 		return false
 	}
@@ -99,7 +131,7 @@ func (ss *states) accept(from int, m *worker.Message, want worker.MessageType, s
 }
 
 // fail records a report that accept has no place for: a failure, or what follows from one.
-func (ss *states) fail(r report, want worker.MessageType) {
+func (ss *states) fail(r report, want answers) {
 	st := &ss.workers[r.from]
 	if ss.failures++; st.order == 0 {
 		st.order = ss.failures

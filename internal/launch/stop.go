@@ -17,12 +17,14 @@ import (
 // none.
 type stopRequest struct {
 	ticker     *time.Ticker // nil: no stop is under way
+	leg        bool         // it is to end this leg, not the run
 	began      time.Time
 	progressed time.Time // when workers last handled events, or answered Stop
 	events     uint64    // handled by then
 	limited    bool      // the common end was sent to the workers
-	epoch      float64   // … this one
+	epoch      float64   // … this one; MaxFloat64: none, they go on
 	noted      bool      // that it takes long
+	again      time.Time // when the end of the leg, which was given up, is tried again; zero: not
 }
 
 // stopPeriod is the time between two looks at workers that are to stop.
@@ -44,14 +46,39 @@ func (r *stopRequest) close() {
 	}
 }
 
-// sendStop asks running workers how far they have come, to end there together.
+// sendStop asks running workers how far they have come, to end the run there together.
 func (s *supervisor) sendStop(r *stopRequest) error {
-	r.began = time.Now()
-	r.progressed, r.ticker = r.began, time.NewTicker(stopPeriod)
 	s.report("waiting for calls of handlers to end")
 	s.gathered = false
 	s.reportGathering(r)
-	for _, c := range s.conns.workers {
+	if r.leg && !r.limited { // they were asked for the end of the leg: the answer serves
+		r.leg, r.began, r.progressed = false, time.Now(), time.Now()
+		return s.sendLimit(r)
+	}
+	return s.ask(r)
+}
+
+// stopLeg asks running workers how far they have come, to end the leg there. While that is under way, or the run is to
+// end, there is nothing to be done.
+func (s *supervisor) stopLeg(r *stopRequest) error {
+	if r.ticker != nil {
+		return nil
+	}
+	r.leg = true
+	return s.ask(r)
+}
+
+// ask sends Stop. Workers that have answered the request stand still.
+func (s *supervisor) ask(r *stopRequest) error {
+	r.close()
+	*r = stopRequest{ticker: time.NewTicker(stopPeriod), leg: r.leg && !s.stopping, began: time.Now()}
+	r.progressed = r.began
+	for i, c := range s.conns.workers {
+		st := &s.states.workers[i]
+		if st.answer != nil {
+			continue
+		}
+		st.owed++
 		if err := c.send(&worker.Message{Type: worker.TypeStop}); err != nil {
 			return err
 		}
@@ -66,19 +93,29 @@ func (s *supervisor) sendLimit(r *stopRequest) error {
 	if r.ticker == nil || r.limited || !s.states.stopAnswered() {
 		return nil
 	}
-	r.limited, r.progressed, r.epoch = true, time.Now(), s.states.commonEnd()
-	s.end = r.epoch
-	if r.epoch <= math.SmallestNonzeroFloat64 {
+	if r.leg {
+		// Nothing at all may have been handled in this leg, which ends later than it began.
+		return s.limit(r, max(s.states.commonEnd(), math.Nextafter(s.legBegan, math.Inf(1))))
+	}
+	s.end = s.states.commonEnd()
+	if s.end <= math.SmallestNonzeroFloat64 {
 		return errNotBegun
 	}
 	if !s.gathered {
-		s.report("bringing all workers to %.6g simulated seconds, where the furthest one is", r.epoch)
+		s.report("bringing all workers to %.6g simulated seconds, where the furthest one is", s.end)
 	}
+	return s.limit(r, s.end)
+}
+
+// limit sends the common end to the workers that haven't come to one.
+func (s *supervisor) limit(r *stopRequest, end float64) error {
+	r.limited, r.progressed, r.epoch = true, time.Now(), end
+	limit := &worker.Message{Type: worker.TypeLimit, Limit: &worker.Limit{Epoch: end, Leg: r.leg}}
 	for i, c := range s.conns.workers {
 		if s.states.workers[i].answer != nil {
 			continue
 		}
-		if err := c.send(&worker.Message{Type: worker.TypeLimit, Limit: &worker.Limit{Epoch: r.epoch}}); err != nil {
+		if err := c.send(limit); err != nil {
 			return err
 		}
 	}
@@ -104,6 +141,9 @@ func (ss *states) commonEnd() float64 {
 // checkStop ends a stop that makes no progress: a worker that doesn't answer Stop, or doesn't
 // come nearer to the common end, and one that takes too long altogether.
 func (s *supervisor) checkStop(r *stopRequest) error {
+	if r.leg {
+		return s.checkStopOfLeg(r)
+	}
 	s.reportGathering(r)
 	now := time.Now()
 	r.began, r.progressed = workerproc.SinceResumed(r.began), workerproc.SinceResumed(r.progressed)
@@ -114,7 +154,7 @@ func (s *supervisor) checkStop(r *stopRequest) error {
 	limit := s.timeouts.stop
 	switch {
 	case now.Sub(r.progressed) > limit && !r.limited:
-		unanswered := func(st *state) bool { return st.stopped == nil }
+		unanswered := func(st *state) bool { return st.owed > 0 }
 		return s.unresponsive(unanswered, fmt.Sprintf("didn't answer stop within %v", limit), slow)
 	case now.Sub(r.progressed) > limit:
 		return s.unresponsive(anyState, fmt.Sprintf("didn't get on for %v towards the common end at %v s", limit,
@@ -126,6 +166,35 @@ func (s *supervisor) checkStop(r *stopRequest) error {
 		r.noted = true
 		s.note(fmt.Sprintf("handling what is before %v s: a worker had come so far, and all are to end at one "+
 			"simulated time", r.epoch))
+	}
+	return nil
+}
+
+// checkStopOfLeg gives up the end of a leg that a long call of a handler keeps from being found: all workers go on.
+// It is tried again after twice the time, when every worker has answered.
+func (s *supervisor) checkStopOfLeg(r *stopRequest) error {
+	now := time.Now()
+	r.began = workerproc.SinceResumed(r.began)
+	took := now.Sub(r.began)
+	switch {
+	case !r.limited && took > s.timeouts.stop:
+		var busy []string
+		for i, c := range s.conns.workers {
+			if st := &s.states.workers[i]; st.answer == nil && st.owed > 0 {
+				name := c.name()
+				if simproc, epoch := s.boards.lastCall(i); simproc != "" {
+					name += fmt.Sprintf(" in the handler of %s at epoch %.6g", simproc, epoch)
+				}
+				busy = append(busy, name)
+			}
+		}
+		s.legWait = 2 * max(s.legWait, s.timeouts.stop)
+		r.again = now.Add(s.legWait)
+		s.note(fmt.Sprintf("the workers can't be brought to one simulated time now, because a call of a handler takes "+
+			"longer than %v: %s; the next attempt is in %v", s.timeouts.stop, strings.Join(busy, " and "), s.legWait))
+		return s.limit(r, math.MaxFloat64)
+	case !r.again.IsZero() && now.After(r.again) && s.states.stopAnswered():
+		return s.ask(r)
 	}
 	return nil
 }

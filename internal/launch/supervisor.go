@@ -103,14 +103,18 @@ type supervisor struct {
 	watchdog watchdog
 	timeouts timeouts
 
-	stage    stage              // what the workers were asked for last
-	want     worker.MessageType // of the answers that are waited for; 0: none
-	stop     <-chan struct{}    // closed or nil: see Config.Stop
-	stopping bool               // Stop was asked for
-	last     bool               // no replication follows, here or in another set
-	gathered bool               // it was reported that results are collected
-	parts    *collection        // of the replication under way; nil: nobody reports
-	end      float64            // of that replication, once anybody reports; +Inf: its horizon
+	stage    stage           // what the workers were asked for last
+	want     answers         // that are waited for; 0: none
+	stop     <-chan struct{} // closed or nil: see Config.Stop
+	stopping bool            // Stop was asked for
+	last     bool            // no replication follows, here or in another set
+	gathered bool            // it was reported that results are collected
+	parts    *collection     // of the replication under way; nil: nobody reports
+	end      float64         // of that replication, once anybody reports; +Inf: its horizon
+	legs     *Legs           // nil: a replication is one leg
+	legBegan float64         // epoch at which the leg under way began
+	legWait  time.Duration   // after which the last attempt to end one now was tried again; 0: it did end
+	progress *time.Ticker    // nil: no replication has run
 
 	note       func(string)                     // prints a remark that isn't an error
 	doing      func(format string, args ...any) // see Config.Doing; nil for a set that says nothing
@@ -121,7 +125,7 @@ type supervisor struct {
 func newSupervisor(cs *connections, boards boardReader, l *Launch) *supervisor {
 	return &supervisor{
 		conns: cs, boards: boards, timeouts: l.timeouts,
-		stop: l.cfg.Stop, note: l.note, onStep: l.onStep,
+		stop: l.cfg.Stop, note: l.note, onStep: l.onStep, legs: l.cfg.Legs,
 		watchdog: newWatchdog(cs, boards, l),
 	}
 }
@@ -150,7 +154,7 @@ func (s *supervisor) reportGathering(r *stopRequest) {
 		return
 	}
 	s.gathered = true
-	if r.limited && r.epoch < math.MaxFloat64 {
+	if r.limited && !r.leg && r.epoch < math.MaxFloat64 {
 		_, events := s.boards.progress()
 		s.report("collecting the results of %d events up to %.6g simulated seconds", events, r.epoch)
 		return
@@ -165,41 +169,47 @@ func (s *supervisor) step(name string) {
 	}
 }
 
-// request sends a message to every worker and waits for everybody's answer of type want.
+// request sends a message to every worker and waits for everybody's answer, of a type in want.
 // An error is final: the workers must be ended. Answers come with it when a worker has
 // failed after all of them were there.
 func (s *supervisor) request(
-	ctx context.Context, msg func(index int) *worker.Message, want worker.MessageType,
+	ctx context.Context, msg func(index int) *worker.Message, want ...worker.MessageType,
 ) ([]*worker.Message, error) {
-	s.want = want
+	s.want = answersOf(want)
 	for i, c := range s.conns.workers {
-		s.states.workers[i].answer = nil
+		s.states.ask(i)
 		if err := c.send(msg(i)); err != nil {
 			return nil, err
 		}
 	}
-	s.step("sent, waiting for " + want.String())
-	var progress <-chan time.Time
-	if want == worker.TypeDone {
-		ticker := time.NewTicker(s.timeouts.progress)
-		defer ticker.Stop()
-		progress = ticker.C
-	}
+	s.step("sent, waiting for " + s.want.String())
+	runs := s.want.has(worker.TypeDone)
+	end, endLeg, progress := s.signals(runs)
 	s.watchdog.begin(s.stage, func(index int) bool { return s.states.workers[index].answer == nil })
 	watch := time.NewTicker(s.watchdog.period())
 	defer watch.Stop()
 	var stop stopRequest
 	defer stop.close()
+	if runs && s.stopping { // asked for when the last leg had ended on a worker
+		if err := s.sendStop(&stop); err != nil {
+			return nil, err
+		}
+	}
 	for !s.states.answered() {
 		select {
 		case <-ctx.Done():
 			return nil, ErrEnded
-		case <-s.stop:
-			s.stop, s.stopping = nil, true
-			if want != worker.TypeDone {
+		case <-end:
+			s.stop, end, s.stopping = nil, nil, true
+			if !runs {
 				return nil, errNotBegun
 			}
 			if err := s.sendStop(&stop); err != nil {
+				return nil, err
+			}
+		case <-endLeg:
+			endLeg = s.legs.asked()
+			if err := s.stopLeg(&stop); err != nil {
 				return nil, err
 			}
 		case <-stop.ticks():
@@ -225,8 +235,26 @@ func (s *supervisor) request(
 			}
 		}
 	}
-	s.step("received " + want.String())
+	s.step("received " + s.want.String())
 	return s.states.answers(), nil
+}
+
+// signals are what a request heeds beside the workers: what asks for the end of the run and of the leg, and the times
+// to show progress. Between two legs nothing of that is looked at: the next one begins at once.
+func (s *supervisor) signals(runs bool) (end, endLeg <-chan struct{}, progress <-chan time.Time) {
+	if !runs {
+		if s.stage.phase != PhaseRun {
+			end = s.stop
+		}
+		return end, nil, nil
+	}
+	if s.legs != nil {
+		endLeg = s.legs.asked()
+	}
+	if s.progress == nil { // not for each leg, which may be shorter than its period
+		s.progress = time.NewTicker(s.timeouts.progress)
+	}
+	return s.stop, endLeg, s.progress.C
 }
 
 // waitIdle waits while there is nothing to ask of the workers: until ready is closed, or Stop.
@@ -258,10 +286,10 @@ func (s *supervisor) handleReport(r report) bool {
 		return false
 	}
 	if m := r.message; m != nil {
-		if s.states.accept(r.from, m, s.want, s.stopping) {
+		if s.states.accept(r.from, m, s.want) {
 			return true
 		}
-		if st := &s.states.workers[r.from]; m.Type == worker.TypeResults && s.want == worker.TypeDone &&
+		if st := &s.states.workers[r.from]; m.Type == worker.TypeResults && s.want.has(worker.TypeDone) &&
 			st.answer == nil && s.parts != nil {
 			if r.refused = s.parts.add(m.Results); r.refused == nil {
 				return true

@@ -135,7 +135,11 @@ func (ws *workerSet) replication(ctx context.Context, r int) error {
 	if !ws.begun {
 		s.report("making %d nodes", ws.launch.structure.NumNodes())
 	}
-	prepare := &worker.Message{Type: worker.TypePrepare, Prepare: &worker.Prepare{Replication: r}}
+	until, err := ws.until(r, 0)
+	if err != nil {
+		return err
+	}
+	prepare := &worker.Message{Type: worker.TypePrepare, Prepare: &worker.Prepare{Replication: r, Until: until}}
 	if _, err := s.request(ctx, toAll(prepare), worker.TypeReady); err != nil {
 		return err
 	}
@@ -149,7 +153,7 @@ func (ws *workerSet) replication(ctx context.Context, r int) error {
 	began := time.Now()
 	ws.schedule.begin(ws.index, r)
 	ws.clock.enter(&ws.clock.First)
-	answers, failed := s.request(ctx, toAll(&worker.Message{Type: worker.TypeGo}), worker.TypeDone)
+	answers, failed := ws.simulate(ctx, r)
 	ws.schedule.end(ws.index)
 	if answers == nil {
 		return failed

@@ -22,9 +22,16 @@ import (
 //	       ◀────────────────────── Results …, of some simprocs each
 //	       ◀────────────────────── Done | Failed
 //	Prepare … Go … Done, once per replication
+//
+//	A replication in legs (legs.go), of which the last one ends with Done:
+//	       ◀────────────────────── Saved{epoch}, and stands still
+//	Leg{until} ─────────────────▶  takes its idle slot back, sets the next end
+//	       ◀────────────────────── Ready
+//	Go ─────────────────────────▶  runs                       (once all are ready)
+//
 //	Stop ───────────────────────▶  calls no handler any more        (stop.go says why)
 //	       ◀────────────────────── Stopped{latest epoch}
-//	Limit{epoch} ───────────────▶  handles what is before it; answers Done
+//	Limit{epoch} ───────────────▶  handles what is before it; answers Done, or Saved
 //	Exit ───────────────────────▶  closes and returns
 //
 //	Ask ────────────────────────▶  while it runs, at any time
@@ -43,6 +50,8 @@ type Message struct {
 	Type    MessageType
 	Setup   *Setup
 	Prepare *Prepare
+	Leg     *Leg
+	Saved   *Saved
 	Stopped *Stopped
 	Limit   *Limit
 	Results *Results
@@ -73,13 +82,15 @@ const (
 	TypeResults // has a body
 	TypeSave    // has a body
 	TypeStored  // has a body
+	TypeLeg     // has a body
+	TypeSaved   // has a body
 )
 
 var typeNames = [...]string{
 	TypeSetup: "setup", TypePrepare: "prepare", TypeGo: "go", TypeStop: "stop",
 	TypeStopped: "stopped", TypeLimit: "limit",
 	TypeAsk: "ask", TypeStatus: "status", TypeExit: "exit", TypeReady: "ready", TypeDone: "done", TypeFailed: "failed",
-	TypeResults: "results", TypeSave: "save", TypeStored: "stored",
+	TypeResults: "results", TypeSave: "save", TypeStored: "stored", TypeLeg: "leg", TypeSaved: "saved",
 }
 
 // String is the type's name in messages for people.
@@ -148,6 +159,7 @@ type Journal struct {
 // Prepare starts one replication.
 type Prepare struct {
 	Replication int
+	Until       float64 // end of the first leg; 0: the horizon
 
 	// Restore begins with a saved state of Epoch, which the launcher has written to the worker's file (Files.Restore).
 	// Fresh gives random streams new seeds (node.Resume).
@@ -175,15 +187,27 @@ type Stored struct {
 	Write    float64            // seconds: hashes, compression, writing
 }
 
+// Leg goes on with a replication whose leg has ended on all workers.
+type Leg struct {
+	Until float64 // its end, later than the last one; 0: the horizon
+}
+
+// Saved is the answer to Go where a leg has ended before the horizon.
+type Saved struct {
+	Epoch               float64 // everything earlier is handled, and nothing at it or later
+	Events, Activations uint64  // of the replication so far, on this worker
+}
+
 // Stopped is the answer to Stop.
 type Stopped struct {
 	Handled bool    // it has called a handler at all
 	Epoch   float64 // the latest at which it has, simulated seconds
 }
 
-// Limit ends a stopped run at a time that is the same for all workers.
+// Limit ends a stopped run, or a leg of it, at a time that is the same for all workers.
 type Limit struct {
 	Epoch float64 // nothing at it or later is handled; beyond the horizon: no limit
+	Leg   bool    // the end of this leg, not of the run
 }
 
 // Done is a worker's report after a replication.

@@ -123,6 +123,10 @@ func (m *Message) body(c *wire.Codec) {
 		part(c, &m.Setup, (*Setup).fields)
 	case TypePrepare:
 		part(c, &m.Prepare, (*Prepare).fields)
+	case TypeLeg:
+		part(c, &m.Leg, (*Leg).fields)
+	case TypeSaved:
+		part(c, &m.Saved, (*Saved).fields)
 	case TypeStopped:
 		part(c, &m.Stopped, (*Stopped).fields)
 	case TypeLimit:
@@ -141,7 +145,7 @@ func (m *Message) body(c *wire.Codec) {
 		part(c, &m.Stored, (*Stored).fields)
 	case TypeGo, TypeStop, TypeAsk, TypeExit, TypeReady:
 	default:
-		c.Fail("found no such type, want %d to %d", TypeSetup, TypeStored)
+		c.Fail("found no such type, want %d to %d", TypeSetup, TypeSaved)
 	}
 }
 
@@ -209,8 +213,10 @@ func (t *Tuning) Fields(c *wire.Codec) {
 	c.Bool(&t.HugePages)
 }
 
+// fields begin with the replication, which who passes messages on looks for.
 func (p *Prepare) fields(c *wire.Codec) {
 	c.Int(&p.Replication)
+	c.Float(&p.Until)
 	c.Bool(&p.Restore)
 	c.Bool(&p.Fresh)
 	c.Float(&p.Epoch)
@@ -257,12 +263,23 @@ func chunkFields(c *wire.Codec, chunk *checkpoint.Chunk) {
 	c.Int64(&chunk.At)
 }
 
+func (l *Leg) fields(c *wire.Codec) { c.Float(&l.Until) }
+
+func (s *Saved) fields(c *wire.Codec) {
+	c.Float(&s.Epoch)
+	c.Uint64(&s.Events)
+	c.Uint64(&s.Activations)
+}
+
 func (s *Stopped) fields(c *wire.Codec) {
 	c.Bool(&s.Handled)
 	c.Float(&s.Epoch)
 }
 
-func (l *Limit) fields(c *wire.Codec) { c.Float(&l.Epoch) }
+func (l *Limit) fields(c *wire.Codec) {
+	c.Float(&l.Epoch)
+	c.Bool(&l.Leg)
+}
 
 func (d *Done) fields(c *wire.Codec) {
 	c.Bool(&d.Interrupted)

@@ -190,8 +190,10 @@ func costRun(t *testing.T, k *costKind, tuning Tuning) (stats []Stats, calls []u
 	for w, r := range teams {
 		go func() {
 			<-b.turns[w]
-			var err error
-			done[w], err = r.simulate()
+			m, err := r.simulate()
+			if err == nil {
+				done[w] = m.Done
+			}
 			b.over[w] = true
 			failed <- err
 			b.pass(w)

@@ -56,9 +56,11 @@ type cycle struct {
 	lanes     *lanes
 	engine    *node.Engine
 	horizon   float64
+	until     float64 // end of the leg; the horizon or later: it is the last one
 	batch     int
 	pace      float64      // simulated seconds between two looks at the lanes
 	byLink    bool         // promises are those of single links
+	far       bool         // the run is over machines
 	published []node.Bound // by peer
 	short     []bool       // by Sender of the router: its lane was short of room when seeRoom looked
 	peers     []peerBoard  // by worker: their boards, to look at
@@ -69,7 +71,7 @@ type cycle struct {
 	counters  *counters.Set
 	stats     Stats
 	simprocs  uint64    // of this worker
-	went      time.Time // when the replication began to be simulated
+	went      time.Time // when the replication began to be simulated; zero: it hasn't
 	first     float64   // Done.First
 
 	stop stopping
@@ -89,7 +91,7 @@ type cycle struct {
 	stuckTime    time.Duration
 	stuckSince   time.Time // since when nobody has been seen working; zero: somebody has
 	rounds       uint
-	ended        bool // everybody is done
+	ended        bool // everybody has come to the end of the leg
 	parksBefore  uint64
 	blocksBefore uint64
 	partsBefore  uint64
@@ -100,7 +102,7 @@ func newCycle(plan *node.Plan, setup *Setup, segs Segments) (*cycle, error) {
 	c := &cycle{
 		self: setup.Worker, simprocs: uint64(plan.NumHosted()),
 		now: time.Now, batch: setup.Tuning.BatchMax, pace: plan.Pace(),
-		byLink: setup.Tuning.Sync == SyncLink, published: make([]node.Bound, setup.Workers),
+		byLink: setup.Tuning.Sync == SyncLink, far: setup.far(), published: make([]node.Bound, setup.Workers),
 		heldMax: HeldMax, lead: newLead(setup.Workers, setup.Crowded),
 	}
 	late := time.Duration(2 * setup.Delay * float64(time.Second))
@@ -153,13 +155,13 @@ func waitMode(setup *Setup) (shm.Mode, error) {
 	return mode, err
 }
 
-// run turns the cycle until the run has ended everywhere, or failed.
+// run turns the cycle until the leg has ended everywhere, or the run has failed.
 func (c *cycle) run() error {
 	for !c.ended {
 		if c.gone.Load() {
 			return ErrLauncherGone
 		}
-		if c.stop.asked.Load() && !c.stop.limited {
+		if c.stop.wanted() {
 			if err := c.pause(); err != nil {
 				return err
 			}
@@ -193,6 +195,11 @@ func (c *cycle) run() error {
 		if err := c.rest(taken > 0); err != nil {
 			return err
 		}
+	}
+	if c.held() {
+		c.show()
+		c.showState(StateHeld, -1)
+		return nil
 	}
 	c.enter(reporting)
 	c.show()
@@ -445,10 +452,20 @@ func (c *cycle) idle(next node.Bound) error {
 		c.lanes.detector.Wake() // who sleeps finds the same
 		return nil
 	}
+	if next.Epoch >= c.until {
+		// Over machines only: it was found from what some had posted before the end of the leg was chosen and others
+		// behind that, which don't say when they go on. All that it shows is that nothing is before that end.
+		c.withdraw() // to post that this jump was taken
+		return nil
+	}
 	if !c.jumped.Before(next) {
 		if c.engine.Next() == next {
 			return fmt.Errorf("worker: deadlock at %v: worker %d has the earliest work of all, but\n%s", next, c.self,
 				c.engine.Waiting())
+		}
+		if c.far { // a worker has passed over the last jump, as above
+			c.withdraw()
+			return nil
 		}
 		// The owner of next has not moved yet. It may sleep: the ring that was to wake it can
 		// have come while this worker's slot was withdrawn for the jump, when it was no idle

@@ -205,7 +205,7 @@ func (s *server) read() {
 		}
 		switch m.Type {
 		case TypeStop:
-			s.run.cycle.stop.asked.Store(true)
+			s.run.cycle.stop.asked.Add(1)
 			s.run.wake()
 			continue
 		case TypeAsk:
@@ -232,13 +232,15 @@ func (s *server) handle(m *Message) (*Message, error) {
 		return &Message{Type: TypeReady}, s.run.prepare(m.Prepare)
 	case TypeSave:
 		return &Message{Type: TypeReady}, s.run.save(m.Save)
+	case TypeLeg:
+		return &Message{Type: TypeReady}, s.run.leg(m.Leg)
 	case TypeGo:
-		done, err := s.run.simulate()
-		return &Message{Type: TypeDone, Done: done}, err
+		return s.run.simulate()
 	case TypeExit:
 		return nil, nil
 	}
-	return nil, fmt.Errorf("worker: message %q out of place, want %q, %q or %q", m.Type, TypePrepare, TypeGo, TypeExit)
+	return nil, fmt.Errorf("worker: message %q out of place, want %q, %q, %q or %q", m.Type, TypePrepare, TypeLeg,
+		TypeGo, TypeExit)
 }
 
 // traceFile is the temporary file that a worker writes its part of a trace to. Its errors
@@ -268,6 +270,7 @@ type replications struct {
 	trace       tracer
 	saver       *saver     // nil: no checkpoints are made
 	restore     *os.File   // what a replication begins with; nil: it has no such file
+	cpu         float64    // cpuSeconds when the replication began to be simulated
 	guard       *shm.Guard // checked build; nil in the plain one
 }
 
@@ -398,7 +401,7 @@ func (r *replications) prepare(p *Prepare) error {
 	}
 	c.start(e, r.scenario.Horizon())
 	c.counters.At(showReplications).Set(uint64(p.Replication) + 1)
-	return nil
+	return c.endLeg(untilOf(p.Until))
 }
 
 // save makes this worker's part of a checkpoint, between two legs.
@@ -414,21 +417,33 @@ func (r *replications) save(m *Save) error {
 	return r.saver.save(r.cycle.engine, m)
 }
 
-// simulate runs the prepared replication and gathers its results.
-func (r *replications) simulate() (*Done, error) {
+// simulate runs a leg of the prepared replication. Its answer is Saved, or that of the last leg, Done.
+func (r *replications) simulate() (*Message, error) {
 	c := r.cycle
 	if c.engine == nil {
 		return nil, errors.New("worker: go without prepare")
 	}
-	cpu := r.cpuSeconds()
-	c.ledger.start(c.now)
-	c.went = c.ledger.since
+	if c.went.IsZero() {
+		r.cpu = r.cpuSeconds()
+		c.ledger.start(c.now)
+		c.went = c.ledger.since
+	}
 	c.lanes.feed.listen(true)
 	err := c.run()
 	c.lanes.feed.listen(false)
 	if err != nil {
 		return nil, err
 	}
+	if c.held() {
+		return r.saved(), nil
+	}
+	done, err := r.done()
+	return &Message{Type: TypeDone, Done: done}, err
+}
+
+// done gathers the results of the replication.
+func (r *replications) done() (*Done, error) {
+	c := r.cycle
 	d := &Done{Interrupted: c.horizon < r.scenario.Horizon(), Reached: c.horizon, First: c.first,
 		Stats: c.stats}
 	if err := r.report(d.Reached); err != nil {
@@ -436,7 +451,7 @@ func (r *replications) simulate() (*Done, error) {
 	}
 	s := c.engine.Stats()
 	d.Events, d.Activations = s.Events, s.Activations
-	d.Stats.CPUSeconds = r.cpuSeconds() - cpu
+	d.Stats.CPUSeconds = r.cpuSeconds() - r.cpu
 	d.Stats.Sent, d.Stats.Received = s.Sent, s.Received
 	blocks, parts := c.lanes.largePayloads()
 	d.Stats.InBlocks, d.Stats.InParts = blocks-c.blocksBefore, parts-c.partsBefore
@@ -492,11 +507,12 @@ func (r *replications) cpuSeconds() float64 {
 // start makes the cycle ready for one replication.
 func (c *cycle) start(e *node.Engine, horizon float64) {
 	c.withdraw()
-	c.engine, c.horizon = e, horizon
+	c.engine, c.horizon, c.until = e, horizon, math.Inf(1)
 	c.ask.engine.Store(e)
-	c.jumped, c.ended, c.stop.limited = node.Bound{Epoch: math.Inf(-1)}, false, false
+	c.jumped, c.ended = node.Bound{Epoch: math.Inf(-1)}, false
+	c.stop.renew()
 	clear(c.published)
-	c.stats, c.first = Stats{}, 0
+	c.stats, c.first, c.went = Stats{}, 0, time.Time{}
 	c.parksBefore = c.waiter.Stats().Parked
 	c.blocksBefore, c.partsBefore = c.lanes.largePayloads()
 	c.stuckSince = time.Time{}

@@ -175,7 +175,7 @@ func (s *simRun) send(w *simWorker, m *Message) {
 	w.deliver(func() {
 		switch m.Type {
 		case TypeStop:
-			w.cycle.stop.asked.Store(true)
+			w.cycle.stop.asked.Add(1)
 			w.wake()
 		case TypeLimit:
 			w.cycle.stop.limit.Store(m.Limit)

@@ -22,11 +22,12 @@ const (
 	StatePaused        // was stopped, and waits for the common end
 	StateGather        // gathers its results: the replication is over for all workers
 	StateAhead         // is so far ahead of the others that it waits for them
+	StateHeld          // has come to the end of a leg, as all others have
 )
 
 // stateNames are StateRest and so on in words.
 var stateNames = [...]string{"at rest", "working", "waiting for a bound", "waiting for room", "stopped",
-	"gathering its results", "ahead of the others"}
+	"gathering its results", "ahead of the others", "at the end of a leg"}
 
 // StateName is a state of a board in words.
 func StateName(state uint64) string {

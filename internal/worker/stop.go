@@ -14,29 +14,48 @@ import "sync/atomic"
 //     Nobody has handled anything at E or later.
 //  3. Every worker makes E its horizon and goes on. The run then ends as one with that
 //     horizon ends by itself: when all workers stand still and nothing is pending
-//     before E. Every worker sends Done.
+//     before E. Every worker sends Done. Or Limit says that E is the end of the leg
+//     (legs.go): then it ends in the same way, and every worker sends Saved.
 //
-// A worker that has ended by itself before it got Stop answers with Done alone. Then
-// everything before the horizon was handled everywhere, and the limit is no limit.
+// A worker that has ended by itself before it got Stop answers with Done or Saved alone. Then
+// everything before that end was handled everywhere, and the limit is no limit.
+//
+// A launcher that wants only the end of a leg gives up where a call of a handler takes long: it sends Limit without a
+// limit, which the worker finds when it comes to answer Stop. So a second Stop may come before it has answered the
+// first one, and each has its answer.
 
 // stopping is what the control goroutine and the cycle share of a stop.
 type stopping struct {
-	asked atomic.Bool           // set by the control goroutine: Stop has come
-	limit atomic.Pointer[Limit] // set by the control goroutine: Limit has come
+	asked atomic.Uint32         // by the control goroutine: how often Stop has come
+	limit atomic.Pointer[Limit] // set by the control goroutine: Limit has come; taken by the cycle
 
-	answer  func(Stopped) error // sends the answer to Stop; called by the cycle
-	limited bool                // the limit is in force; owned by the cycle
+	answer   func(Stopped) error // sends the answer to Stop; called by the cycle
+	answered uint32              // how many of asked are done with; owned by the cycle
+	limited  bool                // a limit is in force; owned by the cycle
+}
+
+// wanted tells whether there is a Stop to be answered.
+func (s *stopping) wanted() bool { return s.asked.Load() != s.answered }
+
+// renew forgets what has come too late for the leg that has ended: nothing of it comes any more.
+func (s *stopping) renew() {
+	s.answered, s.limited = s.asked.Load(), false
+	s.limit.Store(nil)
 }
 
 // pause answers Stop and waits for the limit.
 func (c *cycle) pause() error {
+	c.stop.answered++
+	// Not posted until the limit is known: to one that knows it, what is posted would say when this worker goes on.
+	c.withdraw()
 	front, any := c.engine.Front()
 	c.enter(blocked)             // until all workers have answered
 	c.showState(StatePaused, -1) // who waits for room goes by that (stuck)
 	if err := c.stop.answer(Stopped{Handled: any, Epoch: front}); err != nil {
 		return err
 	}
-	for c.stop.limit.Load() == nil {
+	limit := c.stop.limit.Swap(nil)
+	for ; limit == nil; limit = c.stop.limit.Swap(nil) {
 		if c.gone.Load() {
 			return ErrLauncherGone
 		}
@@ -49,9 +68,11 @@ func (c *cycle) pause() error {
 		}
 		c.waiter.Idle(n > 0)
 	}
-	c.withdraw() // the posted next activation was for the horizon until now
-	c.horizon = min(c.horizon, c.stop.limit.Load().Epoch)
-	c.engine.SetHorizon(c.horizon)
 	c.stop.limited = true
+	if limit.Leg {
+		return c.endLeg(min(c.until, limit.Epoch))
+	}
+	c.horizon = min(c.horizon, limit.Epoch)
+	c.engine.SetHorizon(c.horizon)
 	return nil
 }

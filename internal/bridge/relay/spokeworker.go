@@ -143,13 +143,13 @@ func (w *spokeWorker) passDown() {
 	}
 }
 
-// replicationOf reads the body of a message: that of a worker.TypePrepare is the replication.
+// replicationOf reads the first bytes of a message's body: that of a worker.TypePrepare begins with the replication.
 func replicationOf(t worker.MessageType, body []byte) (int, error) {
 	if t != worker.TypePrepare {
 		return 0, nil
 	}
-	if len(body) != 8 {
-		return 0, fmt.Errorf("relay: a message %v of %d bytes, want 8", t, len(body))
+	if len(body) < 8 {
+		return 0, fmt.Errorf("relay: a message %v of %d bytes, want at least 8", t, len(body))
 	}
 	return int(le.Uint64(body)), nil
 }
