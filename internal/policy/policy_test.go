@@ -93,7 +93,7 @@ model/modeltest: internal/invariants node scenario envelope
 model/phold: node scenario state internal/table
 model/devstone: internal/wire node scenario state internal/table
 model/queueing: internal/heap internal/wire node scenario state model/measure internal/table internal/invariants
-model/service: internal/heap internal/jsonstream internal/wire node scenario internal/invariants internal/table
+model/service: internal/heap internal/jsonstream internal/wire node scenario state internal/invariants internal/table
 	model/measure model/timeline
 model/network: internal/heap internal/wire internal/gml node scenario state model/measure model/timeline internal/table
 	internal/invariants

@@ -5,6 +5,7 @@ package service
 import (
 	"github.com/disco-sim/disco/internal/invariants"
 	"github.com/disco-sim/disco/internal/wire"
+	"github.com/disco-sim/disco/state"
 )
 
 // audit is what one simproc adds to the proof of Little's law for the system as a
@@ -22,6 +23,15 @@ func (a *audit) fields(c *wire.Codec) {
 	a.Area.fields(c)
 	a.Came.fields(c)
 	a.Left.fields(c)
+}
+
+func (a *audit) state(c *state.Codec) {
+	a.Area.state(c)
+	a.Came.state(c)
+	a.Left.state(c)
+	for i := range a.books {
+		a.books[i].state(c)
+	}
 }
 
 // newAudit is nil in the plain build.

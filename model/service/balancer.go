@@ -14,6 +14,7 @@ type list interface {
 	take() int32      // the edge for the next request
 	pushBack(i int32) // i isn't in the list
 	remove(i int32)
+	order() []int32 // all edges in it, first to last
 }
 
 // change takes one edge out of the list, or puts it back at its end.

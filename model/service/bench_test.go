@@ -158,3 +158,39 @@ func BenchmarkResults(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkSave is what a worker does with the boxes at the end of a leg.
+func BenchmarkSave(b *testing.B) {
+	for _, c := range []struct {
+		name string
+		spec *Spec
+	}{
+		{"servers=2", benchSpec(RoundRobin, 2)},
+		{"tree/servers=2000", bigSpec(2000, 20, 200_000)},
+	} {
+		m := newModel(c.spec)
+		e := newEngine(b, m, 1, 0, nil)
+		if _, err := e.Run(500_000, math.Inf(1)); err != nil {
+			b.Fatal(err)
+		}
+		e.SetUntil(math.Nextafter(e.Next().Epoch, math.Inf(1)))
+		if _, err := e.Run(math.MaxInt, math.Inf(1)); err != nil {
+			b.Fatal(err)
+		}
+		b.Run(c.name, func(b *testing.B) {
+			var all []byte
+			b.ReportAllocs()
+			for b.Loop() {
+				all = all[:0]
+				for n := range m.Graph().Len() {
+					var err error
+					if all, err = e.AppendNode(all, n); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+			b.SetBytes(int64(len(all)))
+			b.ReportMetric(float64(len(all))/float64(m.Graph().Len()), "B/node")
+		})
+	}
+}

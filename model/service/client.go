@@ -44,8 +44,8 @@ func (f *forwarder) report(end float64, r *reporter) {
 type collector struct {
 	recorder *recorder
 	received int64
-	seen     []uint64 // checked build: one bit a request
-	audit    *audit   // checked build only
+	seen     map[uint64]uint64 // checked build: by number / 64, one bit a request
+	audit    *audit            // checked build only
 }
 
 // Handle is called by the engine only.
@@ -76,8 +76,8 @@ func (c *collector) handle(p simproc, events []node.Event) error {
 // once asserts that no request comes back twice.
 func (c *collector) once(r request) {
 	word, bit := r.number/64, uint64(1)<<(r.number%64)
-	for uint64(len(c.seen)) <= word {
-		c.seen = append(c.seen, 0)
+	if c.seen == nil {
+		c.seen = make(map[uint64]uint64)
 	}
 	invariants.Assert(c.seen[word]&bit == 0, "service: request %d, born at %v, came back twice", r.number, r.born)
 	c.seen[word] |= bit

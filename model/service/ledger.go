@@ -5,9 +5,11 @@ package service
 import (
 	"math"
 	"math/big"
+	"strings"
 
 	"github.com/disco-sim/disco/internal/invariants"
 	"github.com/disco-sim/disco/internal/wire"
+	"github.com/disco-sim/disco/state"
 )
 
 // ledger proves Little's law for one place of one box, in exact arithmetic: the
@@ -59,6 +61,13 @@ func (l *ledger) check(box, place string, end, area float64, terms int64) {
 		area, &l.area.sum, terms)
 }
 
+func (l *ledger) state(c *state.Codec) {
+	c.Int64(&l.level)
+	c.Float(&l.last)
+	l.area.state(c)
+	l.stays.state(c)
+}
+
 // exactBits holds every sum of products of an int64 and a float64 that a run can
 // make: 2098 bits for the span of the float64s, 64 for the weight, the rest for
 // the number of terms.
@@ -97,15 +106,30 @@ func (x *exactSum) plus(y *exactSum) {
 	invariants.Assert(x.sum.Acc() == big.Exact, "service: a sum isn't exact in %d bits", exactBits)
 }
 
-// fields are the sum without rounding, as a text with a hexadecimal mantissa and a
-// binary exponent.
-func (x *exactSum) fields(c *wire.Codec) {
+// fields are those of the reports.
+func (x *exactSum) fields(c *wire.Codec) { x.text(c, c.Decoding()) }
+
+func (x *exactSum) state(c *state.Codec) { x.text(c, c.Loading()) }
+
+// text is the sum without rounding, as a text with a hexadecimal mantissa and a binary exponent.
+func (x *exactSum) text(c interface {
+	String(v *string)
+	Fail(format string, args ...any)
+}, decoding bool) {
 	text := string(x.sum.Append(nil, 'p', 0))
-	c.String(&text)
-	if !c.Decoding() {
+	if c.String(&text); !decoding {
 		return
 	}
-	if _, _, err := x.sum.SetPrec(exactBits).Parse(text, 0); err != nil {
-		c.Fail("found the sum %.40q: %w", text, err)
+	const most = exactBits/4 + 32
+	digits := strings.TrimPrefix(text, "-")
+	binary := digits == "0" || strings.HasPrefix(digits, "0x.") // decimal ones may take an age
+	if binary && len(text) <= most {
+		_, _, err := x.sum.SetPrec(exactBits).Parse(text, 0)
+		// Adding numbers of very different sizes takes as many bits as lie between them.
+		if e := x.sum.MantExp(nil); err == nil && max(e, -e) < exactBits && string(x.sum.Append(nil, 'p', 0)) == text {
+			return
+		}
 	}
+	c.Fail("found the sum %.40q of %d bytes, want a hexadecimal one of at most %d, as it is written, from 2^%d to 2^%d",
+		text, len(text), most, -exactBits, exactBits)
 }

@@ -3,7 +3,6 @@
 package service
 
 import (
-	"math/rand/v2"
 	"slices"
 
 	"github.com/disco-sim/disco/internal/invariants"
@@ -148,7 +147,7 @@ func (m *maker) newServer(at *boxSpec, h host) *server {
 	s.byEndpoint, s.slots = s.requests[:], s.firstSlots[:0]
 	s.out.edges, s.out.accounts, s.out.log = s.edge[:0], s.account[:0], s.log[:0]
 	if n := len(s.programs); n > 1 {
-		s.byEndpoint, s.choice = make([]int64, n), rand.New(streamOf(h, "endpoint"))
+		s.byEndpoint, s.choice = make([]int64, n), streamOf(h, "endpoint")
 	}
 	s.out.passages.Use(s.passages[:0])
 	s.gauges.ticks = newTicks(m.period, m.sampling)

@@ -2,7 +2,12 @@
 
 package service
 
-import "github.com/disco-sim/disco/internal/heap"
+import (
+	"cmp"
+	"slices"
+
+	"github.com/disco-sim/disco/internal/heap"
+)
 
 // rotation is an ordered list of edges, linked over arrays: taking any edge out,
 // putting one at the end, and moving the first to the end are O(1).
@@ -61,6 +66,13 @@ func (r *rotation) take() int32 {
 	return i
 }
 
+func (r *rotation) order() (all []int32) {
+	for i := r.head; i >= 0; i = r.next[i] {
+		all = append(all, i)
+	}
+	return all
+}
+
 // leastIndex finds the live edge with the fewest requests in transit, on a tie the
 // one that stands first in the list: the list is in the order in which edges were
 // put at its end. One change costs O(log n).
@@ -112,4 +124,13 @@ func (x *leastIndex) changed(i int32) {
 	if at := x.at[i]; at >= 0 {
 		x.heap.Fix(int(at), x.key(i))
 	}
+}
+
+func (x *leastIndex) order() []int32 {
+	all := make([]int32, x.heap.Len())
+	for k, item := range x.heap.Items() {
+		all[k] = item.Value
+	}
+	slices.SortFunc(all, func(a, b int32) int { return cmp.Compare(x.rank[a], x.rank[b]) })
+	return all
 }

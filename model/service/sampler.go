@@ -15,9 +15,15 @@ import (
 // boxes, is memory, and a pointer is one more place to wait for.
 type sampler struct {
 	kind  samplerKind
-	value float64        // samplerConstant: the value; samplerExponential: the rate
-	pcg   rand.PCG       // samplerExponential
-	other *distuv.Rander // samplerOther
+	value float64  // samplerConstant: the value; samplerExponential: the rate
+	pcg   rand.PCG // samplerExponential
+	other *drawing // samplerOther
+}
+
+// drawing is a distribution, and what it draws from.
+type drawing struct {
+	distuv.Rander
+	src *rand.PCG
 }
 
 // samplerKind separates the two kinds that nearly every scenario uses from the rest:
@@ -50,7 +56,7 @@ func newSampler(d Dist, src *rand.PCG) sampler {
 	default:
 		panic(fmt.Sprintf("service: unknown distribution %q", d.Kind))
 	}
-	return sampler{kind: samplerOther, other: &other}
+	return sampler{kind: samplerOther, other: &drawing{other, src}}
 }
 
 // draw returns the next value. What falls below 0, as the tail of a normal does,
@@ -62,5 +68,16 @@ func (s *sampler) draw() float64 {
 	case samplerExponential:
 		return rand.New(&s.pcg).ExpFloat64() / s.value
 	}
-	return max(0, (*s.other).Rand())
+	return max(0, s.other.Rand())
+}
+
+// stream is what it draws from; nil: it draws nothing.
+func (s *sampler) stream() *rand.PCG {
+	switch s.kind {
+	case samplerConstant:
+		return nil
+	case samplerExponential:
+		return &s.pcg
+	}
+	return s.other.src
 }

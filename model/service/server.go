@@ -11,6 +11,7 @@ import (
 	"github.com/disco-sim/disco/internal/heap"
 	"github.com/disco-sim/disco/internal/invariants"
 	"github.com/disco-sim/disco/node"
+	"github.com/disco-sim/disco/state"
 )
 
 // Memory is counted in whole units of 2^-20 MB, so that what is taken and given
@@ -60,7 +61,7 @@ type server struct {
 	log        [logOfOne]departure // out's
 	account    [1]account
 	passages   [2]heap.Item[passage]
-	choice     *rand.Rand
+	choice     *rand.PCG // of the endpoint, where there are several
 }
 
 // Handle is called by the engine only.
@@ -100,7 +101,7 @@ func (s *server) arrive(now float64, r request) {
 	q := &s.slots[i]
 	*q = slot{request: r, arrived: now}
 	if len(s.programs) > 1 {
-		q.endpoint = int32(s.choice.IntN(len(s.programs)))
+		q.endpoint = int32(rand.New(s.choice).IntN(len(s.programs)))
 	}
 	s.byEndpoint[q.endpoint]++
 	s.enter(levelWhole, i, now)
@@ -142,7 +143,7 @@ func (s *server) run(p simproc, now float64, i int32) error {
 	for int(q.burst) < len(bursts) {
 		b := &bursts[q.burst]
 		if b.cpu && !q.core {
-			if s.cores == 0 {
+			if s.cores == 0 || !s.ready.empty() {
 				s.enter(levelReady, i, now)
 				s.ready.push(s.slots, i)
 				return nil
@@ -170,17 +171,16 @@ func (s *server) run(p simproc, now float64, i int32) error {
 	return s.finish(p, now, i)
 }
 
-// releaseCore gives a core back: to the first that waits for one, if any.
+// releaseCore gives a core back: to the first that waits for one, if any. Others may wait while cores are free only
+// behind a state that was saved with fewer cores: they get theirs now.
 func (s *server) releaseCore(i int32, now float64) {
 	s.slots[i].core = false
-	if s.ready.empty() {
-		s.cores++
-		return
+	for s.cores++; s.cores > 0 && !s.ready.empty(); s.cores-- {
+		next := s.ready.pop(s.slots)
+		s.leave(levelReady, next, now)
+		s.slots[next].core = true
+		s.runnable.push(s.slots, next)
 	}
-	next := s.ready.pop(s.slots)
-	s.leave(levelReady, next, now)
-	s.slots[next].core = true
-	s.runnable.push(s.slots, next)
 }
 
 // finish gives the memory back and sends the request on.
@@ -273,6 +273,18 @@ func (s *server) report(end float64, r *reporter) {
 type serverAudit struct {
 	books [levelCount]ledger
 	since [levelCount]map[int32]float64 // by slot, of those that are there
+
+	raised bool // requests wait while cores are free, because they were saved with fewer cores
+}
+
+func (a *serverAudit) state(c *state.Codec) {
+	for level := range a.books {
+		a.books[level].state(c)
+		state.Map(c, &a.since[level], sinceStateBytes, func(i *int32, since *float64) {
+			c.Int32(i)
+			c.Float(since)
+		})
+	}
 }
 
 func (a *serverAudit) enter(level int, i int32, now float64, weight int64) {
@@ -311,8 +323,8 @@ func (a *serverAudit) check(s *server, end float64) {
 	}
 	s.out.audit.Area.plus(&a.books[levelWhole].area)
 	busy := s.gauges.level[levelCPU]
-	invariants.Assert(s.ready.empty() || s.cores == 0, "service: server %s: requests wait while %d cores are free",
-		s.out.box, s.cores)
+	invariants.Assert(s.ready.empty() || s.cores == 0 || a.raised, "service: server %s: requests wait while %d cores "+
+		"are free", s.out.box, s.cores)
 	invariants.Assert(s.received() == s.passed+s.gauges.level[levelWhole],
 		"service: server %s: %d requests came, %d left, %d are there", s.out.box, s.received(), s.passed,
 		s.gauges.level[levelWhole])
