@@ -27,6 +27,15 @@ type Saver interface {
 	State(p *Simproc, c *state.Codec)
 }
 
+// StateChecker is a Saver that can't be saved in every run.
+type StateChecker interface {
+	Saver
+
+	// CheckState says why the handler can't be saved, nil where it can. It is called before the handler's first call,
+	// and only in runs that are to be saved or loaded: so the handler may refuse from then on what can't be saved.
+	CheckState(p *Simproc) error
+}
+
 // NoStateError is why a run can't be saved: a handler isn't a Saver.
 type NoStateError struct {
 	Simproc string // the first one with such a handler
@@ -47,9 +56,22 @@ const (
 // CheckState is nil where all handlers can save themselves; else a *NoStateError, or what is wrong with a version.
 func (e *Engine) CheckState() error {
 	for _, i := range e.byID {
-		if _, _, err := e.procs[i].saver(); err != nil {
+		p := &e.procs[i]
+		s, _, err := p.saver()
+		if err == nil {
+			err = p.checkState(s)
+		}
+		if err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+func (p *Simproc) checkState(s Saver) (err error) {
+	defer p.engine.rescueFrom(p, "saying whether its state can be saved", &err)
+	if c, ok := s.(StateChecker); ok {
+		return c.CheckState(p)
 	}
 	return nil
 }

@@ -44,6 +44,7 @@ type Model struct {
 	hosts     map[*Node]struct{}      // nodes with coroutines
 	types     map[reflect.Type]any    // *eventType[E] by E
 	numbers   map[uint32]reflect.Type // of types, by what their events begin with
+	plans     map[reflect.Type]any    // *plain.Plan[T] by T, of what doesn't travel; nil where it can't
 	endless   []string                // what was done last at an epoch that doesn't end
 
 	graph  *node.Graph // made by Check

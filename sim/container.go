@@ -41,6 +41,7 @@ type shared struct {
 func (s *shared) declare(n *Node, name, what string, owner settler) {
 	s.n, s.name = n, n.m.within+name
 	s.puts.owner, s.gets.owner = owner, owner
+	n.unsaved(s.name+", a container or store,", nil)
 	s.amount = n.Gauge(name+".amount", Doc(what))
 	s.putWait = n.Tally(name+".put_wait", Unit("s"), Doc("until what was put had room"))
 	s.getWait = n.Tally(name+".get_wait", Unit("s"), Doc("until there was what was asked for"))

@@ -3,9 +3,13 @@
 package sim
 
 import (
+	"fmt"
 	"math"
+	"reflect"
 
+	"github.com/disco-sim/disco/internal/plain"
 	"github.com/disco-sim/disco/sim/dist"
+	"github.com/disco-sim/disco/state"
 )
 
 // Context is what functions of a node are given while the run is under way: the clock, random numbers, timers. It
@@ -44,17 +48,28 @@ func (c *Context) Draw(d dist.Dist) float64 { return c.n.draw(&d) }
 // After does f after a time, in seconds >= 0. 0 is at the same epoch, behind all that is already due. It allocates
 // what f captures; a Timeout doesn't.
 func (c *Context) After(delay float64, f func(c *Context)) Timer {
+	if c.n.saving {
+		c.n.refuse("After")
+	}
 	return c.n.after("After", delay, call(f))
 }
 
 // At does f at a simulated time, in seconds, now or later.
 func (c *Context) At(epoch float64, f func(c *Context)) Timer {
 	n := c.n
+	if n.saving {
+		n.refuse("At")
+	}
+	n.checkAt(epoch)
+	return n.set(epoch, call(f))
+}
+
+// checkAt refuses a time that something can't be set for.
+func (n *Node) checkAt(epoch float64) {
 	n.running("At")
 	if !(epoch >= n.now) { // NaN too
 		n.misuse("At(%v): the time is before now", epoch)
 	}
-	return n.set(epoch, call(f))
 }
 
 // Cancel takes back what a Timer names, and reports whether it was still to be done. The zero Timer names nothing.
@@ -86,11 +101,45 @@ type Timeout[T any] struct {
 	f     func(c *Context, data T)
 	data  T
 	timer Timer
+	id    uint32
+	plan  *plain.Plan[T] // nil: it can't be saved
 }
 
-// NewTimeout makes a Timeout of a node that calls f.
+// NewTimeout makes a Timeout of a node that calls f. In a run with checkpoints it is called in the setup function, and
+// T travels as an event does.
 func NewTimeout[T any](n *Node, f func(c *Context, data T)) *Timeout[T] {
-	return &Timeout[T]{n: n, f: f}
+	t := &Timeout[T]{n: n, f: f}
+	switch {
+	case n.saving:
+		n.misuse("NewTimeout: only a setup function may call it in a run with checkpoints")
+	case n.begun:
+	default:
+		if t.plan = timeoutPlan[T](n); t.plan == nil {
+			n.unsaved(fmt.Sprintf("a timeout with a %s", reflect.TypeFor[T]()), f)
+		}
+		t.id = n.enrol(t)
+	}
+	return t
+}
+
+// timeoutPlan is how the data of a Timeout travels; nil: it doesn't.
+func timeoutPlan[T any](n *Node) *plain.Plan[T] {
+	of := reflect.TypeFor[T]()
+	if t, ok := n.m.types[of]; ok {
+		return t.(*eventType[T]).plan
+	}
+	if n.m.plans == nil {
+		n.m.plans = map[reflect.Type]any{}
+	}
+	if p, ok := n.m.plans[of]; ok {
+		return p.(*plain.Plan[T])
+	}
+	p, err := plain.For[T]()
+	if err != nil {
+		p = nil
+	}
+	n.m.plans[of] = p
+	return p
 }
 
 // Set has the function called with data after a time, in seconds >= 0, and nothing else: if the Timeout was set
@@ -108,3 +157,16 @@ func (t *Timeout[T]) Cancel() bool { return t.n.schedule.cancel(t.timer) }
 func (t *Timeout[T]) Pending() bool { return t.n.schedule.live(t.timer) }
 
 func (t *Timeout[T]) fire(c *Context) { t.f(c, t.data) }
+
+func (t *Timeout[T]) savedAs() uint32     { return t.id }
+func (t *Timeout[T]) declaration() string { return "timeout " + reflect.TypeFor[T]().String() }
+
+func (t *Timeout[T]) state(c *state.Codec) {
+	c.Uint32(&t.timer.slot)
+	c.Uint32(&t.timer.generation)
+}
+
+func (t *Timeout[T]) entry(c *state.Codec, _ action) action {
+	valueState(c, t.plan, &t.data, "a timeout")
+	return t
+}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/disco-sim/disco/model/modeltest"
 	"github.com/disco-sim/disco/sim/dist"
 )
 
@@ -19,6 +20,19 @@ import (
 type wrong struct {
 	want  string
 	build func(b *Builder)
+}
+
+// saved has a model's nodes asked whether they can be saved, as a run with checkpoints does.
+func saved(t testing.TB, build func(b *Builder)) error {
+	t.Helper()
+	m, err := New("test", func(b *Builder) {
+		b.Horizon(10)
+		build(b)
+	})
+	if err == nil {
+		err = modeltest.CheckState(m)
+	}
+	return err
 }
 
 // explained is a heading of docs/errors.md.
@@ -52,7 +66,7 @@ var (
 	// engine is what package node puts in front of that.
 	engine = regexp.MustCompile(`^node: \S+(?: at epoch [^:]*)?: `)
 	// in is a line of this file, or a function of it.
-	in = regexp.MustCompile(`:\d+\)$|sim\.wrong\S+ `)
+	in = regexp.MustCompile(`:\d+\)|sim\.wrong\S+ `)
 )
 
 // entryOf is the heading that explains a message: of several that fit, the one that has most of its words.
@@ -75,8 +89,11 @@ func entryOf(all []*explained, message string) (best *explained) {
 func TestEveryError(t *testing.T) {
 	all := entries(t)
 	for _, w := range slices.Concat(wrongBuilds(), wrongTypes(), wrongDists(), wrongCalls(), wrongProcesses(),
-		wrongServers(), wrongRemotes(), wrongShares(), wrongStatistics()) {
+		wrongServers(), wrongRemotes(), wrongShares(), wrongStatistics(), wrongSaves()) {
 		err := run(t, 10, w.build)
+		if err == nil {
+			err = saved(t, w.build)
+		}
 		if err == nil {
 			t.Errorf("no error, want %s", w.want)
 			continue
@@ -251,6 +268,54 @@ func alike() func(b *Builder) {
 		type call struct{ X int }
 		LinkTo[call](n, "front", dist.Constant(1))
 	})
+}
+
+// saving is a model of one node that does something at 1 s of a run that is to be saved.
+func saving(f func(n *Node, c *Context)) func(b *Builder) {
+	return front(func(n *Node) {
+		n.Stateless()
+		later := NewLater(n, "later", func(c *Context, _ int) { f(n, c) })
+		n.Start(func(c *Context) {
+			later.At(1, 0)
+			n.saving = true // as CheckState does
+		})
+	})
+}
+
+func wrongSaves() []wrong {
+	gap := dist.Constant(1)
+	return []wrong{
+		{`sim: front: a process, of Go, can't be saved: (errors_test.go): write events and timers (sim.NewLater, ` +
+			`docs/sim.md), or run without --checkpoint`, front(func(n *Node) { n.Go(func(*Process) {}) })},
+		{`sim: front: a process, of Each, can't be saved: (errors_test.go): write events and timers (sim.NewLater, ` +
+			`docs/sim.md), or run without --checkpoint`, front(func(n *Node) { n.Each(gap, func(*Process) {}) })},
+		{`sim: front: a timeout with a func() can't be saved: (errors_test.go): write events and timers ` +
+			`(sim.NewLater, docs/sim.md), or run without --checkpoint`,
+			front(func(n *Node) { NewTimeout(n, func(*Context, func()) {}) })},
+		{`sim: front: the batch cars can't be saved: run without --checkpoint`,
+			front(func(n *Node) { n.Batch("cars", 2, 1) })},
+		{`sim: front: no variable is declared with sim.Saved, so it can't be saved: declare those that its functions ` +
+			`change, or call Stateless where they change none, in (errors_test.go)`,
+			front(func(n *Node) { n.Every(gap, func(*Context) {}) })},
+		{`front: Saved("x"): there is a variable of this name already (errors_test.go)`, front(func(n *Node) {
+			Saved(n, "x", new(int))
+			Saved(n, "x", new(int))
+		})},
+		{`front, at 1 s: After: a function can't be saved: use NewLater, or run without --checkpoint (errors_test.go)`,
+			saving(func(_ *Node, c *Context) { c.After(1, func(*Context) {}) })},
+		{`front, at 1 s: At: a function can't be saved: use NewLater, or run without --checkpoint (errors_test.go)`,
+			saving(func(_ *Node, c *Context) { c.At(2, func(*Context) {}) })},
+		{`front, at 1 s: a process can't be saved: write events and timers, or run without --checkpoint ` +
+			`(errors_test.go)`, saving(func(_ *Node, c *Context) { c.Go(func(*Process) {}) })},
+		{`front, at 1 s: NewTimeout: only a setup function may call it in a run with checkpoints (errors_test.go)`,
+			saving(func(n *Node, _ *Context) { NewTimeout(n, func(*Context, int) {}) })},
+		{`front, at 1 s: Saved: only a setup function may call it; the run is under way (errors_test.go)`,
+			saving(func(n *Node, _ *Context) { Saved(n, "x", new(int)) })},
+		{`front, at 1 s: NewLater: only a setup function may call it; the run is under way (errors_test.go)`,
+			saving(func(n *Node, _ *Context) { NewLater(n, "x", func(*Context, int) {}) })},
+		{`front, at 1 s: Stateless: only a setup function may call it; the run is under way (errors_test.go)`,
+			saving(func(n *Node, _ *Context) { n.Stateless() })},
+	}
 }
 
 func wrongTypes() []wrong {

@@ -26,6 +26,7 @@ func (n *Node) Batch(name string, size int, delay float64) *Batch {
 		n.misuse("Batch(%q): size %d within %v s: want a size of 1 or more and a time of 0 s or more", name, size,
 			delay)
 	}
+	n.unsaved("the batch "+name, nil)
 	return &Batch{n: n, size: size, most: delay, sizes: n.Tally(name+".size", Doc("processes of a batch")),
 		wait: n.Tally(name+".wait", Unit("s"), Doc("from coming to a batch until it is complete"))}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/sim/dist"
+	"github.com/disco-sim/disco/state"
 )
 
 // Node is one simulated node, or one layer of it: what a setup function fills. Its methods are for setup functions,
@@ -30,6 +31,7 @@ type Node struct {
 	begun     bool // the functions of starts were called
 	active    bool // an activation is under way, or the report
 	journaled bool // there is a journal
+	saving    bool // the run is to be saved: what can't be is refused
 	layer     int32
 	stream    stream
 	schedule  schedule
@@ -46,6 +48,7 @@ type Node struct {
 	stats   statistics
 	workers coroutines
 	remotes *remotes // servers that others use, and others' that this node uses
+	saves   *saves   // nil: nothing was declared that it is for
 }
 
 // stream is a node's random stream of one name.
@@ -94,6 +97,7 @@ func (n *Node) Start(f func(c *Context)) { n.atStart("Start", call(f)) }
 // Go starts a process at simulated time 0.
 func (n *Node) Go(f func(p *Process)) {
 	n.m.processes = true
+	n.unsaved("a process, of Go,", f)
 	n.atStart("Go", call(func(*Context) { n.start(f) }))
 }
 
@@ -106,6 +110,7 @@ func (n *Node) Every(gap dist.Dist, f func(c *Context)) {
 // Each starts a process again and again, each time after a gap drawn from a distribution: arrivals.
 func (n *Node) Each(gap dist.Dist, f func(p *Process)) {
 	n.m.processes = true
+	n.unsaved("a process, of Each,", f)
 	n.every(gap, func(*Context) { n.start(f) }, f)
 }
 
@@ -114,13 +119,20 @@ func (n *Node) every(gap dist.Dist, f func(c *Context), code any) {
 	if !(gap.Max() > 0) {
 		n.misuse("Every, or Each: a gap of always %v s: want one that can be above 0", gap.Max())
 	}
-	n.atStart("Every", call(func(*Context) { (&source{n: n, gap: gap, f: f, code: code}).wait() }))
+	s := &source{n: n, gap: gap, f: f, code: code}
+	s.id = n.enrol(s)
+	n.atStart("Every", (*opening)(s))
 }
 
-func (n *Node) atStart(what string, do action) {
+// setupOnly refuses a call that isn't of a setup function.
+func (n *Node) setupOnly(what string) {
 	if n.begun {
 		n.misuse("%s: only a setup function may call it; the run is under way", what)
 	}
+}
+
+func (n *Node) atStart(what string, do action) {
+	n.setupOnly(what)
 	n.starts = append(n.starts, do)
 }
 
@@ -130,7 +142,18 @@ type source struct {
 	gap  dist.Dist
 	f    func(c *Context)
 	code any // the model's function
+	id   uint32
 }
+
+// opening is that a source begins.
+type opening source
+
+func (s *opening) fire(*Context) { (*source)(s).wait() }
+
+func (s *source) savedAs() uint32                       { return s.id }
+func (s *source) declaration() string                   { return "every " + s.gap.String() }
+func (s *source) state(*state.Codec)                    {}
+func (s *source) entry(_ *state.Codec, _ action) action { return s }
 
 func (s *source) wait() { s.n.set(s.n.now+max(0, s.n.draw(&s.gap)), s) }
 

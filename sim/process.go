@@ -116,6 +116,9 @@ type closing struct{}
 
 // start makes a process that begins at this epoch.
 func (n *Node) start(f func(p *Process)) *Process {
+	if n.saving {
+		n.misuse("a process can't be saved: write events and timers, or run without --checkpoint")
+	}
 	n.m.processes = true
 	p := &Process{Context: &n.ctx}
 	n.setSoon(&beginning{p, f})

@@ -165,6 +165,7 @@ type remoteWait struct {
 // name node.server.
 func (n *Node) RemoteServer(owner, server string, delay dist.Dist) *RemoteServer {
 	name := owner + "." + server
+	n.unsaved("the server "+server+" of "+owner, nil)
 	s := &RemoteServer{n: n, name: n.m.within + name, key: remoteKey(server), client: int32(n.group.first + n.index),
 		ask: LinkTo[remoteAsk](n, owner, delay), done: LinkTo[remoteDone](n, owner, delay),
 		waiting: map[uint64]*remoteWait{}, held: map[*Process][]uint64{}}

@@ -104,6 +104,7 @@ func (n *Node) Server(name string, capacity int, options ...ServerOption) *Serve
 		n.misuse("Server(%q): capacity %d, queue limit %d: want numbers from 0 to %d", name, capacity, s.limit,
 			math.MaxInt32)
 	}
+	n.unsaved("the server "+s.name, nil)
 	s.cause = Preempted{s}
 	s.utilisation = n.Gauge(name+".utilisation", Doc("share of the capacity that is in use"))
 	s.length = n.Gauge(name+".queue", Doc("requests that wait"))

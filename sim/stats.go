@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/disco-sim/disco/model/measure"
+	"github.com/disco-sim/disco/state"
 )
 
 // Detail is something more about a statistic, for its declaration: Unit, Doc, Percentiles, Histogram, OverTime,
@@ -75,6 +76,9 @@ type described struct {
 type statistic interface {
 	// report appends what was measured from the end of the warm-up to now.
 	report(dst []byte) []byte
+
+	// state writes or reads what was measured so far, for a checkpoint.
+	state(c *state.Codec)
 }
 
 // statistics are those of a node, in the order in which its setup function declared them.

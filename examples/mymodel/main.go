@@ -35,15 +35,16 @@ func build(b *sim.Builder, p Params) {
 		told, knew, byMail := n.Counter("told"), n.Counter("knew"), n.Counter("first_by_mail")
 		heard := n.Tally("heard", sim.Unit("s"), sim.Percentiles(50, 90, 100))
 		knows := false
+		sim.Saved(n, "knows", &knows) // so that the run can go on from a checkpoint
 
-		var talk func(c *sim.Context)
+		var talk *sim.Later[struct{}]
 		hear := func(c *sim.Context) {
 			knows = true
 			knew.Inc()
 			heard.Add(c.Now())
-			c.After(c.Draw(p.Gap), talk)
+			talk.After(c.Draw(p.Gap), struct{}{})
 		}
-		talk = func(c *sim.Context) {
+		talk = sim.NewLater(n, "talk", func(c *sim.Context, _ struct{}) {
 			whom := int(c.Draw(dist.Uniform(0, float64(p.People-1)).Named("whom")))
 			if whom >= n.Index() {
 				whom++ // somebody else
@@ -53,8 +54,8 @@ func build(b *sim.Builder, p Params) {
 			} else {
 				office.Send(c, whom, News{})
 			}
-			c.After(c.Draw(p.Gap), talk)
-		}
+			talk.After(c.Draw(p.Gap), struct{}{})
+		})
 		sim.On(n, func(c *sim.Context, news News) {
 			told.Inc()
 			if !knows {

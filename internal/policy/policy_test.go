@@ -99,8 +99,8 @@ model/network: internal/heap internal/wire internal/gml node scenario state mode
 	internal/invariants
 
 # The front door for models of one's own.
-sim/dist: scenario
-sim: app group/beside internal/invariants internal/plain internal/table model/measure node scenario sim/dist
+sim/dist: scenario state
+sim: app group/beside internal/invariants internal/plain internal/table model/measure node scenario sim/dist state
 sim/simtest: app internal/infile internal/workerproc model/modeltest scenario sim
 
 # Which worker hosts which node: graphs, nothing else.

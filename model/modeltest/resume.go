@@ -28,6 +28,16 @@ func ResumeEverywhere(t testing.TB, s scenario.Scenario, seed uint64) {
 	}
 }
 
+// CheckState is why a scenario can't be saved, nil where it can: a handler is no node.Saver, or says that it can't be
+// saved in this scenario.
+func CheckState(s scenario.Scenario) error {
+	c, err := begin(s, &Config{}, nil)
+	if err != nil {
+		return err
+	}
+	return c.engines[0].CheckState()
+}
+
 func resumeEverywhere(s scenario.Scenario, seed uint64) error {
 	want, err := Run(s, Config{Seed: seed})
 	if err != nil {

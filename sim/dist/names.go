@@ -11,8 +11,9 @@ type named struct {
 }
 
 var names struct {
-	mu  sync.Mutex
-	all map[string]*named
+	mu   sync.Mutex
+	all  map[string]*named
+	byID []*named
 }
 
 // intern gives a name's entry; nil for none.
@@ -29,8 +30,19 @@ func intern(text string) *named {
 	if n == nil {
 		n = &named{text, uint32(len(names.all) + 1)}
 		names.all[text] = n
+		names.byID = append(names.byID, n)
 	}
 	return n
+}
+
+// NameOf is the name with an ID; "" for none.
+func NameOf(id uint32) string {
+	names.mu.Lock()
+	defer names.mu.Unlock()
+	if id == 0 || int64(id) > int64(len(names.byID)) {
+		return ""
+	}
+	return names.byID[id-1].text
 }
 
 func (n *named) name() string {

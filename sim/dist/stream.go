@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 
 	"gonum.org/v1/gonum/mathext"
+
+	"github.com/disco-sim/disco/state"
 )
 
 // Stream is a stream of random numbers, PCG-DXSM (O'Neill 2014) as in math/rand/v2. *Stream is a rand.Source. The zero
@@ -37,6 +39,9 @@ func MakeStream(high, low uint64, pair Pair) Stream {
 	}
 	return s
 }
+
+// State writes or reads how far the stream is, for a checkpoint, of a stream with the same part in a pair.
+func (s *Stream) State(c *state.Codec) { c.PCG(&s.pcg) }
 
 // Uint64 is 64 random bits.
 func (s *Stream) Uint64() uint64 { return s.pcg.Uint64() ^ s.flip }

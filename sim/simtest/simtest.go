@@ -87,11 +87,12 @@ func Load(t testing.TB, kind scenario.Kind, path string, set ...string) *File {
 }
 
 // Run runs a model, from Load or sim.New, on one worker and spread over two, three and four, with nodes in turn and
-// in blocks, with an exchange after each activation and after many; over one and two worker processes too where Load
-// has read an unchanged file and TestMain is Main. All must give the same, and go test -v shows the trace hash, that of
-// the model's command. Where the test has a snapshot, testdata/<name of the test>.txt, hash and results must be those
-// of the snapshot, unless it is of another architecture (GOARCH), where sums may be rounded otherwise; go test -update
-// writes one.
+// in blocks, with an exchange after each activation and after many; where it can be saved (sim.Saved), in legs, each by
+// other workers, which load what those before have saved; over one and two worker processes too where Load has read an
+// unchanged file and TestMain is Main. All must give the same, and go test -v shows the trace hash, that of the model's
+// command. Where the test has a snapshot, testdata/<name of the test>.txt, hash and results must be those of the
+// snapshot, unless it is of another architecture (GOARCH), where sums may be rounded otherwise; go test -update writes
+// one.
 func Run(t testing.TB, s scenario.Scenario) {
 	t.Helper()
 	f, _ := s.(*File)
@@ -99,6 +100,11 @@ func Run(t testing.TB, s scenario.Scenario) {
 		s = f.Scenario
 	}
 	out := modeltest.ComparePlacements(t, s, seed)
+	if err := modeltest.CheckState(s); err != nil {
+		t.Logf("not run from checkpoints: %v", err)
+	} else {
+		modeltest.ResumeEverywhere(t, s, seed)
+	}
 	sum, err := modeltest.Sum(s, out.Replication)
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/disco-sim/disco/model/modeltest"
+	"github.com/disco-sim/disco/sim/dist"
+)
+
+// note is an event, and what timers carry.
+type note struct {
+	Left int32
+	Text string
+}
+
+// savable is a ring of nodes that use all that can be saved. forget leaves a variable out.
+func savable(t testing.TB, forget bool, details ...func(b *Builder)) *Model {
+	t.Helper()
+	m, err := New("savable", func(b *Builder) {
+		b.Horizon(60)
+		for _, d := range details {
+			d(b)
+		}
+		var ring Group
+		ring = b.Nodes("n", 5, func(n *Node) { keeps(n, ring, forget) })
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func keeps(n *Node, ring Group, forget bool) {
+	next := LinkTo[note](n, ring.At((n.Index()+1)%5), dist.Uniform(0.5, 1).Named("way"))
+	seen, wait, level := n.Counter("seen"), n.Tally("wait", OverTime(8)), n.Gauge("level")
+	var texts []string
+	var last Timer
+	rounds := int32(0)
+	Saved(n, "texts", &texts)
+	Saved(n, "last", &last)
+	if !forget {
+		Saved(n, "rounds", &rounds)
+	}
+	var again *Later[note]
+	again = NewLater(n, "again", func(c *Context, x note) {
+		level.Add(-1)
+		if x.Left > 0 {
+			next.Send(c, note{x.Left - 1, fmt.Sprint(x.Text, rounds)})
+		}
+	})
+	idle := NewTimeout(n, func(c *Context, x note) {
+		wait.Add(float64(len(x.Text)))
+		texts = append(texts[:0], x.Text)
+	})
+	soon := NewLater(n, "soon", func(c *Context, _ struct{}) { rounds++ })
+	n.Every(dist.Exponential(2).Named("gap"), func(c *Context) {
+		if c.Cancel(last) {
+			level.Add(-1)
+		}
+		level.Add(1)
+		last = again.After(c.Draw(dist.Exponential(3).Named("later")), note{4, "x"})
+		soon.After(0, struct{}{})
+	})
+	n.Every(dist.Constant(5), func(c *Context) { rounds %= 3; idle.Cancel() })
+	On(n, func(c *Context, x note) {
+		seen.Inc()
+		idle.Set(c.Draw(dist.Uniform(1, 3)), x)
+		if x.Left > 0 {
+			level.Add(1)
+			again.At(c.Now()+1, x)
+		}
+		if len(texts) < 5 {
+			texts = append(texts, x.Text)
+		}
+	})
+}
+
+// A model without processes goes on from what was saved anywhere.
+func TestResume(t *testing.T) {
+	warm := func(b *Builder) { b.m.warmup = 17 }
+	opposite := func(b *Builder) { b.m.antithetic = true }
+	for seed := range uint64(3) {
+		modeltest.ResumeEverywhere(t, savable(t, false), seed)
+		modeltest.ResumeEverywhere(t, savable(t, false, warm), seed)
+		modeltest.ResumeEverywhere(t, savable(t, false, opposite), seed)
+	}
+	modeltest.DamagedStates(t, savable(t, false), 1)
+	modeltest.DamagedStates(t, savable(t, false, warm), 2)
+}
+
+// A variable that isn't declared is found where it changes what happens.
+func TestForgotten(t *testing.T) {
+	m, f, done := savable(t, true), &failing{}, make(chan struct{})
+	go func() {
+		defer close(done)
+		modeltest.ResumeEverywhere(f, m, 1)
+	}()
+	<-done
+	if !strings.Contains(f.text, "of the node of n-") {
+		t.Errorf("found %q", f.text)
+	}
+}
+
+// Cancelled timers, more than are swept at once, are saved as they lie.
+func TestResumeSweeps(t *testing.T) {
+	m, err := New("sweeps", func(b *Builder) {
+		b.Horizon(30)
+		b.Nodes("n", 2, func(n *Node) {
+			var timers []Timer
+			Saved(n, "timers", &timers)
+			done := n.Counter("done")
+			later := NewLater(n, "later", func(c *Context, i int) { done.Add(float64(i)) })
+			n.Every(dist.Exponential(0.05), func(c *Context) {
+				timers = append(timers, later.After(c.Draw(dist.Exponential(20)), len(timers)))
+				if len(timers) > 50 {
+					c.Cancel(timers[0])
+					timers = append(timers[:0], timers[1:]...)
+				}
+			})
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	modeltest.ResumeEverywhere(t, m, 1)
+	modeltest.DamagedStates(t, m, 1)
+}
+
+// A model can be saved where it says that it has no variables, or has no functions, and that changes nothing.
+func TestSavable(t *testing.T) {
+	for _, setup := range []func(n *Node){nothing, func(n *Node) {
+		n.Stateless()
+		n.Every(dist.Constant(1), func(*Context) {})
+	}} {
+		if err := saved(t, front(setup)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// failing is a test that may fail.
+type failing struct {
+	testing.TB
+	text string
+}
+
+func (f *failing) Helper() {}
+
+func (f *failing) Fatalf(format string, args ...any) {
+	f.text = fmt.Sprintf(format, args...)
+	runtime.Goexit()
+}
