@@ -146,6 +146,11 @@ type Config struct {
 
 	// Legs divides each replication into legs; nil: each is one.
 	Legs *Legs
+	// Checkpoint is which checkpoints are made; nil: none. Legs is nil then.
+	Checkpoint *Checkpoint
+
+	// Resume is what the run begins with; nil: epoch 0.
+	Resume *Resume
 
 	// Stop ends the run early when it is closed, with the results so far. Ending the
 	// context instead ends it at once, without any.
@@ -245,6 +250,9 @@ func (cfg *Config) validate() error {
 	if err := cfg.checkSpread(); err != nil {
 		return err
 	}
+	if err := cfg.checkCheckpoints(); err != nil {
+		return err
+	}
 	if cfg.Stall < 0 {
 		return badConfig("stall: found %v, want 0 (off) or more", cfg.Stall)
 	}
@@ -265,6 +273,31 @@ func (cfg *Config) validate() error {
 		}
 	}
 	return cfg.checkProfiles()
+}
+
+// checkCheckpoints refuses what doesn't go with checkpoints.
+func (cfg *Config) checkCheckpoints() error {
+	if c := cfg.Checkpoint; c != nil && (c.Every < 0 || c.Wall < 0 || c.Keep < 1) {
+		return badConfig("checkpoint: found one every %v simulated seconds and every %v, of which %d stay; want 0 or "+
+			"more, and that 1 or more stay", c.Every, c.Wall, c.Keep)
+	}
+	if cfg.Checkpoint == nil && cfg.Resume == nil {
+		return nil
+	}
+	switch {
+	case cfg.Machines != nil:
+		return badConfig("checkpoint: found --machines: checkpoints are made and read on one machine")
+	case cfg.Journal != nil:
+		return badConfig("checkpoint: found --print, want one of them")
+	case cfg.Resume == nil:
+		return nil
+	case cfg.Trace != "" && !cfg.Resume.Repo.Run().Trace:
+		return badConfig("trace: the run was begun without --trace: what it handled before the checkpoint isn't known")
+	case cfg.Checkpoint != nil && cfg.Checkpoint.Repo != cfg.Resume.Repo && cfg.Checkpoint.Repo.Run().Trace:
+		return badConfig("trace: found checkpoints that go to another place than the one that the run goes on from: " +
+			"the trace stays there")
+	}
+	return nil
 }
 
 // checkSpread fills in what is spread, and how.

@@ -47,6 +47,7 @@ type WorkerError struct {
 	Lost    bool     // nobody saw how it ended, because its machine can't be reached: Status says so
 	Died    bool     // its process ended without an error report
 	Early   bool     // … and that was no failure but for its time: its exit status is 0
+	Wrong   bool     // what was asked for can't be done: it unwraps to ErrConfig then
 	Status  string   // how it ended, where that is known
 	Reason  string   // what it reported, when it could
 	Tail    []string // last lines of its standard output and error, or the first of its crash
@@ -66,6 +67,9 @@ type WorkerError struct {
 
 // Error is several lines long when the worker left some behind.
 func (e *WorkerError) Error() string {
+	if e.Wrong {
+		return e.Reason
+	}
 	var b strings.Builder
 	b.WriteString(e.short())
 	if e.Delivered {
@@ -86,6 +90,9 @@ func (e *WorkerError) Error() string {
 	}
 	return b.String()
 }
+
+// Is reports whether target is ErrConfig and the error is about what was asked for.
+func (e *WorkerError) Is(target error) bool { return e.Wrong && target == ErrConfig }
 
 // short is what happened, without the worker's output.
 func (e *WorkerError) short() string {

@@ -37,6 +37,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/disco-sim/disco/internal/machine"
 	"github.com/disco-sim/disco/internal/partition"
@@ -66,6 +67,9 @@ type Launch struct {
 	journal   worker.Journal       // what the trace is to be
 	plan      machine.Plan         // the lanes of a set, and its machines
 	sets      int                  // of workers
+
+	store  *store    // nil: no checkpoints are made or read
+	wentOn time.Time // when the first replication began to be simulated; set behind Run
 
 	machinesText []string // what was chosen, and why, line by line
 	// input for other processes; nil before Run and where there are none
@@ -110,6 +114,9 @@ func Prepare(cfg Config) (*Launch, error) {
 	l := &Launch{cfg: cfg, scenario: s, clock: times, log: workerproc.NewLineWriter(cfg.Stderr),
 		timeouts: defaultTimeouts(g.NumSimprocs()), input: worker.Input{File: cfg.File, Text: cfg.Text, Set: cfg.Set,
 			Attached: doc.Attachments(), Kind: kind}}
+	if l.store = newStore(&l.cfg); cfg.Checkpoint != nil {
+		l.cfg.Legs = &Legs{Next: cfg.Checkpoint.next}
+	}
 	if cfg.Journal != nil {
 		if l.journal, err = cfg.Journal.selection(g); err != nil {
 			return nil, err

@@ -50,14 +50,17 @@ func (l *Legs) asked() <-chan struct{} {
 
 // LegsEvery gives legs that end at all multiples of a number of simulated seconds > 0.
 func LegsEvery(seconds float64) *Legs {
-	return &Legs{Next: func(_ int, epoch float64) float64 {
-		for k := math.Floor(epoch / seconds); ; k++ {
-			// Products, not sums. Where they are too close to each other there is a leg for each float64.
-			if until := k * seconds; until > epoch || k+1 == k {
-				return max(until, math.Nextafter(epoch, math.Inf(1)))
-			}
+	return &Legs{Next: func(_ int, epoch float64) float64 { return multipleBehind(epoch, seconds) }}
+}
+
+// multipleBehind is the first multiple of seconds behind an epoch: a product, not a sum. Where multiples are too close
+// to each other for that it is the next float64.
+func multipleBehind(epoch, seconds float64) float64 {
+	for k := math.Floor(epoch / seconds); ; k++ {
+		if until := k * seconds; until > epoch || k+1 == k {
+			return max(until, math.Nextafter(epoch, math.Inf(1)))
 		}
-	}}
+	}
 }
 
 // until is the end of the leg of replication r that begins at an epoch, as messages have it. A run that was asked to
@@ -98,16 +101,27 @@ func (ws *workerSet) simulate(ctx context.Context, r int) ([]*worker.Message, er
 		case failed != nil:
 			return nil, failed
 		}
-		if err := ws.nextLeg(ctx, r, epoch); err != nil {
+		if err := ws.nextLeg(ctx, r, epoch, answers); err != nil {
 			return nil, err
 		}
 	}
 }
 
 // nextLeg makes the workers ready for the leg behind an epoch.
-func (ws *workerSet) nextLeg(ctx context.Context, r int, epoch float64) error {
+func (ws *workerSet) nextLeg(ctx context.Context, r int, epoch float64, answers []*worker.Message) error {
 	s := ws.supervisor
 	s.legWait = 0
+	if ws.launch.cfg.Checkpoint != nil {
+		if err := ws.checkpoint(ctx, r, epoch, answers); err != nil {
+			return err
+		}
+		if s.stopping {
+			s.saves = false
+			if err := ws.awaitCheckpoint(ctx); err != nil {
+				return err
+			}
+		}
+	}
 	if s.legs.Ended != nil {
 		if err := s.legs.Ended(r, epoch); err != nil {
 			return err

@@ -45,7 +45,7 @@ func fatal(failed error) bool {
 	if errors.As(failed, &w) {
 		// Errors begin with the room that they come from: what a handler returned, or
 		// panicked with, is passed on by node.
-		return w.Died || !strings.HasPrefix(w.Reason, "node: ")
+		return !w.Wrong && (w.Died || !strings.HasPrefix(w.Reason, "node: "))
 	}
 	return !errors.Is(failed, ErrEnded) && !errors.Is(failed, ErrUnresponsive)
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/disco-sim/disco/internal/tracefile"
@@ -38,6 +39,9 @@ type Outcome struct {
 	WallSeconds  float64       // during which at least one replication was under way
 	SetupSeconds float64       // everything else: starting workers, building nodes
 	Phases       Phases
+
+	Checkpoints *Checkpoints // nil: none were asked for
+	Recoveries  []Recovery   // of RunRecovering
 }
 
 // Replication is one repetition.
@@ -87,6 +91,9 @@ func (l *Launch) Run(ctx context.Context) (*Outcome, error) {
 	}
 	l.keepMachines()
 	schedule := newSchedule(l)
+	if err := l.loadFinished(ctx, schedule); err != nil {
+		return nil, err
+	}
 	l.clock.enter(&l.clock.Start)
 	sets, err := l.startSets(ctx, schedule)
 	defer func() {
@@ -104,6 +111,7 @@ func (l *Launch) Run(ctx context.Context) (*Outcome, error) {
 		return nil, err
 	}
 	failed := l.postMortem(sets, l.lead(ctx, sets, schedule))
+	l.wentOn = schedule.first
 	if failed != nil && !delivered(failed) {
 		if err := l.writeUnfinished(ctx, sets, schedule.available()); err != nil {
 			failed = errors.Join(failed, err)
@@ -114,18 +122,21 @@ func (l *Launch) Run(ctx context.Context) (*Outcome, error) {
 	if err := l.writeTrace(ctx, schedule.available()); err != nil {
 		return nil, err
 	}
-	var workers []WorkerStats
-	for _, ws := range sets {
-		workers = append(workers, ws.stats...)
-	}
-	out, err := l.outcome(schedule, workers)
+	out, err := l.outcome(schedule, statsOf(sets))
 	if err != nil {
 		return nil, err
 	}
-	out.SetupSeconds = setup.Seconds()
+	out.SetupSeconds, out.Checkpoints = setup.Seconds(), l.store.numbers()
 	l.clock.enter(nil)
 	out.Phases = l.clock.Phases
 	return out, failed
+}
+
+func statsOf(sets []*workerSet) (workers []WorkerStats) {
+	for _, ws := range sets {
+		workers = append(workers, ws.stats...)
+	}
+	return workers
 }
 
 // delivered reports whether an error is about a worker that had delivered all its results.
@@ -175,6 +186,12 @@ func (l *Launch) lead(ctx context.Context, sets []*workerSet, s *schedule) error
 		}
 		merged <- err
 	}()
+	var ticking sync.WaitGroup
+	defer ticking.Wait()
+	if l.cfg.Checkpoint != nil {
+		ticking.Go(func() { l.store.wallClock(ctx, l.cfg.Legs) })
+		defer cancel() // before it is waited for
+	}
 	errs := make(chan error)
 	for _, ws := range sets {
 		go func() { errs <- ws.lead(ctx) }()
@@ -235,8 +252,8 @@ func (l *Launch) writeUnfinished(ctx context.Context, sets []*workerSet, results
 		if err != nil {
 			return err
 		}
-		traces = append(traces, tracefile.Replication{Index: ws.supervisor.stage.replication, Files: ws.trace,
-			Mark: mark, Reached: math.Inf(1)})
+		traces = append(traces, tracefile.Replication{Index: ws.supervisor.stage.replication,
+			Section: ws.trace.Section(ws.traceBegan, mark), Reached: math.Inf(1)})
 	}
 	traces = slices.DeleteFunc(traces, func(r tracefile.Replication) bool {
 		return tracefile.Bytes([]tracefile.Replication{r}) == 0

@@ -38,6 +38,7 @@ type schedule struct {
 	events    uint64        // of results
 	active    int           // replications under way
 	since     time.Time     // when the first of them began
+	first     time.Time     // when the first of all began; zero: none has
 	wall      time.Duration // during which at least one was under way
 	sets      []setProgress // by worker set
 	shown     time.Time
@@ -51,9 +52,10 @@ const windowOfSet = 8
 // result is what one replication gave.
 type result struct {
 	Replication
-	hash  []byte
-	parts [][]byte // reports by simproc; nil once they are merged
-	trace tracefile.Replication
+	hash   []byte
+	hashes []uint64 // by simproc; nil once they are saved
+	parts  [][]byte // reports by simproc; nil once they are merged
+	trace  tracefile.Replication
 }
 
 // gathered is some of a replication's reports.
@@ -78,7 +80,8 @@ func newSchedule(l *Launch) *schedule {
 		results: make([]*result, l.cfg.Replications), sets: make([]setProgress, l.sets),
 	}
 	s.changed.L = &s.mu
-	if l.sets == 1 { // replications end in their order
+	// Where replications end in their order. Reports of one that may be begun again are kept until it has ended.
+	if l.sets == 1 && l.cfg.Checkpoint == nil && l.cfg.Resume == nil {
 		s.gatherer, _ = s.accumulator.(scenario.Gatherer)
 	}
 	return s
@@ -97,8 +100,30 @@ func (s *schedule) take() (index int, ok bool, later <-chan struct{}) {
 	case s.next >= s.merged+s.window:
 		return 0, false, s.mergedCh
 	}
+	index = s.next
 	s.next++
-	return s.next - 1, true, nil
+	s.skipDone()
+	return index, true, nil
+}
+
+// skipDone passes over replications whose results are there: an earlier run has simulated them. mu is held.
+func (s *schedule) skipDone() {
+	for s.next < s.total && s.results[s.next] != nil {
+		s.next++
+	}
+}
+
+// load takes the results of replications that an earlier run has simulated, before any other is taken.
+func (s *schedule) load(results []*result) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range results {
+		s.results[r.Index] = r
+		s.count++
+		s.events += r.Events
+	}
+	s.skipDone()
+	s.changed.Signal()
 }
 
 // exhausted reports whether all replications have been taken.
@@ -117,6 +142,9 @@ func (s *schedule) begin(set, index int) {
 	defer s.mu.Unlock()
 	if s.active == 0 {
 		s.since = time.Now()
+	}
+	if s.first.IsZero() {
+		s.first = s.since
 	}
 	s.active++
 	s.sets[set] = setProgress{replication: index, active: true}

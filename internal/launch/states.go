@@ -18,6 +18,7 @@ type state struct {
 	owed          int              // answers to Stop that it has still to give
 	reason        string           // the error that it reported, or what it did that the protocol doesn't allow
 	reported      errorKind        // what reason is, if it reported it
+	wrong         bool             // … about what was asked for
 	outOfProtocol bool             // … if the protocol doesn't allow it
 	streamEnded   bool             // its control stream
 	exit          *workerproc.Exit // nil: it runs
@@ -148,7 +149,7 @@ func (ss *states) fail(r report, want answers) {
 	case r.refused != nil:
 		st.reason, st.outOfProtocol = r.refused.Error(), true
 	case r.message.Type == worker.TypeFailed:
-		st.reason, st.reported = r.message.Failed.Error, ownError
+		st.reason, st.reported, st.wrong = r.message.Failed.Error, ownError, r.message.Failed.Wrong
 		if r.message.Failed.Peer {
 			st.reported = peerError
 		}

@@ -48,6 +48,13 @@ func (r *stopRequest) close() {
 
 // sendStop asks running workers how far they have come, to end the run there together.
 func (s *supervisor) sendStop(r *stopRequest) error {
+	if s.saves { // at an end of a leg, behind which Stop is sent again
+		s.report("bringing all workers to one simulated time, for a checkpoint")
+		if r.leg && !r.again.IsZero() {
+			r.again = time.Now() // that was given up: try it at once
+		}
+		return s.stopLeg(r)
+	}
 	s.report("waiting for calls of handlers to end")
 	s.gathered = false
 	s.reportGathering(r)
@@ -71,7 +78,7 @@ func (s *supervisor) stopLeg(r *stopRequest) error {
 // ask sends Stop. Workers that have answered the request stand still.
 func (s *supervisor) ask(r *stopRequest) error {
 	r.close()
-	*r = stopRequest{ticker: time.NewTicker(stopPeriod), leg: r.leg && !s.stopping, began: time.Now()}
+	*r = stopRequest{ticker: time.NewTicker(stopPeriod), leg: r.leg && (!s.stopping || s.saves), began: time.Now()}
 	r.progressed = r.began
 	for i, c := range s.conns.workers {
 		st := &s.states.workers[i]
@@ -187,6 +194,13 @@ func (s *supervisor) checkStopOfLeg(r *stopRequest) error {
 				}
 				busy = append(busy, name)
 			}
+		}
+		if s.stopping { // there is no time to try again
+			s.saves = false
+			s.note(fmt.Sprintf("the run ends without a last checkpoint, because a call of a handler takes longer "+
+				"than %v: %s",
+				s.timeouts.stop, strings.Join(busy, " and ")))
+			return s.sendStop(r)
 		}
 		s.legWait = 2 * max(s.legWait, s.timeouts.stop)
 		r.again = now.Add(s.legWait)

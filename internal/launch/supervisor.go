@@ -112,6 +112,9 @@ type supervisor struct {
 	parts    *collection     // of the replication under way; nil: nobody reports
 	end      float64         // of that replication, once anybody reports; +Inf: its horizon
 	legs     *Legs           // nil: a replication is one leg
+	saves    bool            // a run that is to end is saved before
+	saving   *saving         // workers may describe their parts of it; nil: of none
+	onStored func()          // called when one has
 	legBegan float64         // epoch at which the leg under way began
 	legWait  time.Duration   // after which the last attempt to end one now was tried again; 0: it did end
 	progress *time.Ticker    // nil: no replication has run
@@ -125,7 +128,7 @@ type supervisor struct {
 func newSupervisor(cs *connections, boards boardReader, l *Launch) *supervisor {
 	return &supervisor{
 		conns: cs, boards: boards, timeouts: l.timeouts,
-		stop: l.cfg.Stop, note: l.note, onStep: l.onStep, legs: l.cfg.Legs,
+		stop: l.cfg.Stop, note: l.note, onStep: l.onStep, legs: l.cfg.Legs, saves: l.cfg.Checkpoint != nil,
 		watchdog: newWatchdog(cs, boards, l),
 	}
 }
@@ -295,6 +298,12 @@ func (s *supervisor) handleReport(r report) bool {
 				return true
 			}
 		}
+		if m.Type == worker.TypeStored && s.saving != nil {
+			if r.refused = s.saving.add(r.from, m.Stored); r.refused == nil {
+				s.onStored()
+				return true
+			}
+		}
 		if m.Type == worker.TypeStatus && m.Status.Peer < len(s.conns.workers) {
 			s.watchdog.handleStatus(r.from, m.Status)
 			return true
@@ -367,7 +376,7 @@ func (s *supervisor) rootCause(askedToExit bool) error {
 // errorOf is what went wrong with one worker.
 func (s *supervisor) errorOf(i int) *WorkerError {
 	c, st := s.conns.workers[i], &s.states.workers[i]
-	e := &WorkerError{Worker: c.number, Machine: c.machine, Reason: st.reason, Phase: s.stage.phase,
+	e := &WorkerError{Worker: c.number, Machine: c.machine, Reason: st.reason, Wrong: st.wrong, Phase: s.stage.phase,
 		Replication: s.stage.replication}
 	switch {
 	case st.exit != nil:

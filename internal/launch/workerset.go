@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 	"time"
 
 	"github.com/disco-sim/disco/internal/machine"
@@ -25,17 +26,22 @@ type workerSet struct {
 	plan       machine.Plan
 	home       home
 	trace      *tracefile.Files
+	traceBegan int // mark behind which the replication's records are, -1: none
 	supervisor *supervisor
 	stats      []WorkerStats // by worker of the set
 	cleanup    []func()      // called in reverse order
 	begun      bool          // to simulate
 	clock      *clock        // of the run, for its first set
+
+	checkpointing checkpointing
+	committing    sync.WaitGroup
 }
 
 // newWorkerSet makes the memory of a set and starts its workers. proceed is called between
 // two steps; its error ends the start.
 func (l *Launch) newWorkerSet(index int, s *schedule, proceed func() error) (_ *workerSet, err error) {
-	ws := &workerSet{launch: l, index: index, schedule: s, stats: make([]WorkerStats, l.placement.Workers),
+	ws := &workerSet{launch: l, index: index, schedule: s, traceBegan: -1,
+		stats: make([]WorkerStats, l.placement.Workers),
 		clock: l.clock, plan: l.planOf(index)}
 	if index > 0 {
 		ws.clock = newClock() // of no interest
@@ -48,10 +54,13 @@ func (l *Launch) newWorkerSet(index int, s *schedule, proceed func() error) (_ *
 	for w := range ws.stats {
 		ws.stats[w].Worker, ws.stats[w].Nodes = ws.number(w), l.placement.Nodes[w]
 	}
-	if ws.trace, err = tracefile.Open(l.cfg.Trace, l.placement.Workers); err != nil {
+	if ws.trace, err = tracefile.Open(l.tracePath(), l.placement.Workers); err != nil {
 		return nil, err
 	}
 	ws.cleanup = append(ws.cleanup, ws.trace.Close)
+	if err := ws.openFiles(); err != nil {
+		return nil, err
+	}
 	if ws.home, err = l.makeHome(ws.plan, proceed); err != nil {
 		return nil, err
 	}
@@ -135,12 +144,17 @@ func (ws *workerSet) replication(ctx context.Context, r int) error {
 	if !ws.begun {
 		s.report("making %d nodes", ws.launch.structure.NumNodes())
 	}
-	until, err := ws.until(r, 0)
+	p := &worker.Prepare{Replication: r}
+	if err := ws.restore(ctx, r, p); err != nil {
+		return err
+	}
+	until, err := ws.until(r, p.Epoch)
 	if err != nil {
 		return err
 	}
-	prepare := &worker.Message{Type: worker.TypePrepare, Prepare: &worker.Prepare{Replication: r, Until: until}}
-	if _, err := s.request(ctx, toAll(prepare), worker.TypeReady); err != nil {
+	p.Until = until
+	if _, err := s.request(ctx, toAll(&worker.Message{Type: worker.TypePrepare, Prepare: p}),
+		worker.TypeReady); err != nil {
 		return err
 	}
 	s.stage.phase, s.last = PhaseRun, ws.launch.sets == 1 && ws.schedule.exhausted()
@@ -160,6 +174,9 @@ func (ws *workerSet) replication(ctx context.Context, r int) error {
 	}
 	ws.clock.simulated(answers)
 	res, err := ws.result(r, answers, time.Since(began))
+	if err == nil {
+		err = ws.endCheckpoints(ctx, res)
+	}
 	if err != nil {
 		return err
 	}
@@ -187,14 +204,15 @@ func toAll(m *worker.Message) func(int) *worker.Message {
 func (ws *workerSet) setup(index int) *worker.Message {
 	l := ws.launch
 	setup := &worker.Setup{
-		Worker:  index,
-		Workers: l.placement.Workers,
-		First:   ws.plan.First,
-		Horizon: l.cfg.Horizon,
-		Seed:    l.cfg.Seed,
-		Tuning:  l.cfg.Tuning,
-		Trace:   l.cfg.Trace,
-		Journal: l.journal,
+		Worker:     index,
+		Workers:    l.placement.Workers,
+		First:      ws.plan.First,
+		Horizon:    l.cfg.Horizon,
+		Seed:       l.cfg.Seed,
+		Tuning:     l.cfg.Tuning,
+		Trace:      l.tracePath(),
+		Journal:    l.journal,
+		GroupNodes: l.groupNodes(),
 		// Workers that share a process yield to each other, and have one CPU time.
 		OneProcess: l.cfg.Transport == TransportInproc,
 		Crowded:    l.crowded(&ws.plan, ws.plan.Machine[index]),
@@ -234,14 +252,25 @@ func (ws *workerSet) result(r int, answers []*worker.Message, wall time.Duration
 		return nil, fmt.Errorf("launch: the workers have simulated up to %v s, want %v s: a defect of disco",
 			res.Reached, want)
 	}
+	if base := ws.checkpointing.base; base != nil {
+		res.Events, res.Activations = res.Events+base.Events, res.Activations+base.Activations
+	}
 	var err error
 	if res.hash, err = collected.traceHash(); err != nil {
 		return nil, err
 	}
 	res.TraceHash = runHash([][]byte{res.hash})
+	if l.cfg.Checkpoint != nil {
+		res.hashes = collected.hashes
+	}
 	mark, err := ws.trace.Mark()
-	res.trace = tracefile.Replication{Index: r, Files: ws.trace, Mark: mark, Reached: res.Reached}
-	return res, err
+	if err != nil {
+		return nil, err
+	}
+	res.trace = tracefile.Replication{Index: r, Section: ws.trace.Section(ws.traceBegan, mark), Reached: res.Reached,
+		Before: ws.checkpointing.traceBefore}
+	ws.traceBegan = mark
+	return res, nil
 }
 
 // add sums up what a worker reports after each replication.

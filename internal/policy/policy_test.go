@@ -133,8 +133,9 @@ internal/site: internal/bridge internal/bridge/relay internal/child internal/mac
 	internal/workerproc shm
 internal/child/childtest: internal/bridge/relay internal/child internal/session internal/session/pipetest internal/site
 	internal/worker internal/workerproc
-internal/launch: internal/child internal/lane internal/machine internal/outfile internal/partition internal/placement
-	internal/printable internal/procfs internal/tracefile internal/worker internal/workerproc node scenario shm
+internal/launch: internal/checkpoint internal/child internal/lane internal/machine internal/outfile internal/partition
+	internal/placement internal/printable internal/procfs internal/trace internal/tracefile internal/worker
+	internal/workerproc node scenario shm
 internal/launch/launchtest: node scenario state
 internal/sweep: scenario
 
@@ -232,6 +233,7 @@ const exceptions = `
 wall clock | ipc/dial.go: introduce | a deadline that is long past on every clock
 wall clock | internal/launch/postmortem.go: postMortem | the name of a file
 wall clock | internal/launch/postmortem.go: postMortemText | the head of a text
+wall clock | internal/launch/saving.go: wall | when a checkpoint was made, for people
 wall clock | internal/faulty/clock.go: clock | the fault that is to be found
 wall clock | internal/faulty/later.go: later | the same, in a third replication
 wall clock | perf/bench/fleet.go: prepare | no time's Format, but one of a job

@@ -64,7 +64,7 @@ func (j *Journal) add(class int, r *Record, words []byte) {
 		return
 	}
 	words = words[:min(len(words), WordsMax)]
-	if class < len(j.w.chunks) && len(j.w.chunks[class])+recordBytes+lengthBytes+len(words) > chunkHeader+chunkMax {
+	if class < len(j.w.chunks) && len(j.w.chunks[class])+RecordBytes+lengthBytes+len(words) > chunkHeader+chunkMax {
 		j.w.flush(class)
 	}
 	j.w.put(class, r)

@@ -54,9 +54,9 @@ func (r *Record) Did() bool { return r.Sender == Wakeup && r.Number == DidNumber
 // records of that class. Within a class the records are in order; the classes of a
 // worker run at different simulated times. docs/format/trace.md draws it.
 const (
-	recordBytes = 40
+	RecordBytes = 40
 	chunkHeader = 8
-	chunkMax    = 1638 * recordBytes // just under 64 KiB
+	chunkMax    = 1638 * RecordBytes // just under 64 KiB
 )
 
 // ErrCorrupt is what every refused trace file unwraps to.
@@ -98,15 +98,31 @@ func (w *Writer) put(class int, r *Record) {
 	for len(w.chunks) <= class {
 		w.chunks = append(w.chunks, make([]byte, chunkHeader, chunkHeader+chunkMax))
 	}
-	c := w.chunks[class]
-	c = binary.LittleEndian.AppendUint64(c, math.Float64bits(r.Epoch))
-	c = binary.LittleEndian.AppendUint32(c, r.Level)
-	c = binary.LittleEndian.AppendUint32(c, uint32(r.Target))
-	c = binary.LittleEndian.AppendUint32(c, uint32(r.Sender))
-	c = binary.LittleEndian.AppendUint32(c, r.Size)
-	c = binary.LittleEndian.AppendUint64(c, r.Number)
-	c = binary.LittleEndian.AppendUint64(c, r.Hash)
-	w.chunks[class] = c
+	w.chunks[class] = r.Append(w.chunks[class])
+}
+
+// Append appends the record as trace files have it, without words: RecordBytes.
+func (r *Record) Append(dst []byte) []byte {
+	dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(r.Epoch))
+	dst = binary.LittleEndian.AppendUint32(dst, r.Level)
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(r.Target))
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(r.Sender))
+	dst = binary.LittleEndian.AppendUint32(dst, r.Size)
+	dst = binary.LittleEndian.AppendUint64(dst, r.Number)
+	return binary.LittleEndian.AppendUint64(dst, r.Hash)
+}
+
+// Parse reads what Append has written. The epoch may be anything.
+func (r *Record) Parse(b *[RecordBytes]byte) {
+	*r = Record{
+		Epoch:  math.Float64frombits(binary.LittleEndian.Uint64(b[:])),
+		Level:  binary.LittleEndian.Uint32(b[8:]),
+		Target: node.SimprocID(binary.LittleEndian.Uint32(b[12:])),
+		Sender: node.SimprocID(binary.LittleEndian.Uint32(b[16:])),
+		Size:   binary.LittleEndian.Uint32(b[20:]),
+		Number: binary.LittleEndian.Uint64(b[24:]),
+		Hash:   binary.LittleEndian.Uint64(b[32:]),
+	}
 }
 
 func (w *Writer) flush(class int) {
@@ -165,11 +181,11 @@ func NewReader(r io.ReaderAt, size int64) (*Reader, error) {
 		off += chunkHeader
 		journal := class&journalMark != 0
 		if class &^= journalMark; class >= ClassesMax || n == 0 || n > chunkMax || off+int64(n) > size ||
-			!journal && n%recordBytes != 0 || class < uint32(len(t.classes)) && len(t.classes[class].chunks) > 0 &&
+			!journal && n%RecordBytes != 0 || class < uint32(len(t.classes)) && len(t.classes[class].chunks) > 0 &&
 			journal != t.classes[class].journal {
 			return nil, fmt.Errorf("%w: chunk at byte %d of %d has class %d and %d bytes, want a class below %d and "+
 				"a multiple of %d up to %d that fits",
-				ErrCorrupt, off-chunkHeader, size, class, n, ClassesMax, recordBytes, chunkMax)
+				ErrCorrupt, off-chunkHeader, size, class, n, ClassesMax, RecordBytes, chunkMax)
 		}
 		for uint32(len(t.classes)) <= class {
 			t.classes = append(t.classes, stream{})
@@ -196,20 +212,11 @@ func (t *Reader) next(class int, rec *Record) (ok bool, err error) {
 			return false, fmt.Errorf("%w: %d bytes at %d: %w", ErrCorrupt, c.len, c.off, err)
 		}
 	}
-	if len(s.buf)-s.at < recordBytes {
+	if len(s.buf)-s.at < RecordBytes {
 		return false, fmt.Errorf("%w: class %d has %d bytes behind its last record", ErrCorrupt, class, len(s.buf)-s.at)
 	}
-	b := s.buf[s.at : s.at+recordBytes]
-	s.at += recordBytes
-	*rec = Record{
-		Epoch:  math.Float64frombits(binary.LittleEndian.Uint64(b)),
-		Level:  binary.LittleEndian.Uint32(b[8:]),
-		Target: node.SimprocID(binary.LittleEndian.Uint32(b[12:])),
-		Sender: node.SimprocID(binary.LittleEndian.Uint32(b[16:])),
-		Size:   binary.LittleEndian.Uint32(b[20:]),
-		Number: binary.LittleEndian.Uint64(b[24:]),
-		Hash:   binary.LittleEndian.Uint64(b[32:]),
-	}
+	rec.Parse((*[RecordBytes]byte)(s.buf[s.at:]))
+	s.at += RecordBytes
 	if s.journal {
 		if rec.Words, ok = s.words(); !ok {
 			return false, fmt.Errorf("%w: class %d has a record at epoch %v with more words than its chunk", ErrCorrupt,

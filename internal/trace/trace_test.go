@@ -22,8 +22,8 @@ import (
 // As drawn in docs/format/trace.md.
 const (
 	headerBytes = 8
-	recordBytes = 40
-	chunkMax    = 1638 * recordBytes
+	RecordBytes = 40
+	chunkMax    = 1638 * RecordBytes
 )
 
 // randomRecords makes n different records in the total order, with many equal epochs,
@@ -205,7 +205,7 @@ func TestFileCutWhileItIsRead(t *testing.T) {
 	}
 	n = ends[1] + headerBytes + 1
 	err = trace.Merge([]*trace.Reader{r}, func(*trace.Record) error { return nil })
-	if want := fmt.Sprintf("%d bytes at %d", 2*recordBytes, ends[1]+headerBytes); !errors.Is(err, trace.ErrCorrupt) ||
+	if want := fmt.Sprintf("%d bytes at %d", 2*RecordBytes, ends[1]+headerBytes); !errors.Is(err, trace.ErrCorrupt) ||
 		!strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want ErrCorrupt with %q", err, want)
 	}
@@ -218,10 +218,10 @@ func TestImpossibleChunks(t *testing.T) {
 	}
 	for what, file := range map[string][]byte{
 		"an empty chunk":          chunk(0, 0, 0),
-		"a record and a half":     chunk(0, recordBytes*3/2, recordBytes*3/2),
-		"a class too high":        chunk(trace.ClassesMax, recordBytes, recordBytes),
-		"the highest class":       chunk(math.MaxUint32, recordBytes, recordBytes),
-		"more than a chunk holds": chunk(0, chunkMax+recordBytes, chunkMax+recordBytes),
+		"a record and a half":     chunk(0, RecordBytes*3/2, RecordBytes*3/2),
+		"a class too high":        chunk(trace.ClassesMax, RecordBytes, RecordBytes),
+		"the highest class":       chunk(math.MaxUint32, RecordBytes, RecordBytes),
+		"more than a chunk holds": chunk(0, chunkMax+RecordBytes, chunkMax+RecordBytes),
 		"the highest size":        chunk(0, math.MaxUint32, 100),
 	} {
 		_, err := trace.NewReader(bytes.NewReader(file), int64(len(file)))
@@ -279,7 +279,7 @@ func (f *failing) Write(p []byte) (int, error) {
 func TestFullDisk(t *testing.T) {
 	f := &failing{n: 2}
 	w := trace.NewWriter(f)
-	for i := range 5 * chunkMax / recordBytes {
+	for i := range 5 * chunkMax / RecordBytes {
 		w.Wakeup(0, 0, 0, float64(i))
 	}
 	for range 2 {
@@ -333,7 +333,7 @@ func FuzzReader(f *testing.F) {
 		}
 		var got []trace.Record
 		err = trace.Merge([]*trace.Reader{r}, func(rec *trace.Record) error { got = append(got, *rec); return nil })
-		if err != nil && !errors.Is(err, trace.ErrCorrupt) || len(got)*recordBytes > len(file) {
+		if err != nil && !errors.Is(err, trace.ErrCorrupt) || len(got)*RecordBytes > len(file) {
 			t.Fatalf("%d records of %d bytes, %v", len(got), len(file), err)
 		}
 		if err != nil {

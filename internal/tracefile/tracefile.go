@@ -9,7 +9,7 @@
 //	files, err := tracefile.Open(path, workers)
 //	// ... worker w writes to files.Of(w) ...
 //	mark, err := files.Mark()
-//	err = tracefile.Write(ctx, path, graph, []tracefile.Replication{{Files: files, Mark: mark, Reached: end}})
+//	err = tracefile.Write(ctx, path, graph, []tracefile.Replication{{Section: files.Section(-1, mark), Reached: end}})
 package tracefile
 
 import (
@@ -84,42 +84,56 @@ func (p *Files) Mark() (mark int, err error) {
 	return len(p.ends) - 1, nil
 }
 
-// section is where the records of one mark lie in a worker's file.
-func (p *Files) section(mark, worker int) (begin, size int64) {
-	if mark > 0 {
-		begin = p.ends[mark-1][worker]
-	}
-	return begin, p.ends[mark][worker] - begin
+// Section is what workers have written between two marks. Any goroutine may read it, while Files is open.
+type Section struct {
+	files        []*os.File
+	begins, ends []int64 // by worker
 }
 
-// readers reads the records of one mark.
-func (p *Files) readers(mark int) ([]*trace.Reader, error) {
-	readers := make([]*trace.Reader, len(p.files))
-	for w, f := range p.files {
-		begin, size := p.section(mark, w)
+// Section is what was written behind a mark, -1 for the begin of the files, up to another one.
+func (p *Files) Section(behind, mark int) Section {
+	s := Section{files: p.files, begins: make([]int64, len(p.files)), ends: p.ends[mark]}
+	if behind >= 0 {
+		s.begins = p.ends[behind]
+	}
+	return s
+}
+
+// Bytes is how many bytes it has.
+func (s *Section) Bytes() (sum int64) {
+	for w := range s.files {
+		sum += s.ends[w] - s.begins[w]
+	}
+	return sum
+}
+
+// Each calls yield for each record, in the total order. rec is valid during the call.
+func (s *Section) Each(yield func(rec *trace.Record) error) error {
+	readers := make([]*trace.Reader, len(s.files))
+	for w, f := range s.files {
+		size := s.ends[w] - s.begins[w]
 		var err error
-		if readers[w], err = trace.NewReader(io.NewSectionReader(f, begin, size), size); err != nil {
-			return nil, fmt.Errorf("tracefile: trace of worker %d: %w", w, err)
+		if readers[w], err = trace.NewReader(io.NewSectionReader(f, s.begins[w], size), size); err != nil {
+			return fmt.Errorf("tracefile: trace of worker %d: %w", w, err)
 		}
 	}
-	return readers, nil
+	return trace.Merge(readers, yield)
 }
 
 // Replication is the records of one replication.
 type Replication struct {
 	Index   int
-	Files   *Files
-	Mark    int     // of Files
+	Section Section
 	Reached float64 // records at or after this simulated time are incomplete, and left out
+
+	// Before gives the records that come first, of an earlier run that this one goes on with; nil: there are none.
+	Before func(yield func(rec *trace.Record) error) error
 }
 
 // Bytes is how many bytes workers have written for these replications.
 func Bytes(replications []Replication) (sum int64) {
-	for _, r := range replications {
-		for w := range r.Files.files {
-			_, size := r.Files.section(r.Mark, w)
-			sum += size
-		}
+	for i := range replications {
+		sum += replications[i].Section.Bytes()
 	}
 	return sum
 }
@@ -176,13 +190,9 @@ var errReached = errors.New("tracefile: end of what is complete")
 
 // replication merges the workers' records of one replication.
 func (m *merger) replication(r *Replication) error {
-	readers, err := r.Files.readers(r.Mark)
-	if err != nil {
-		return err
-	}
 	var line []byte
 	count := 0
-	err = trace.Merge(readers, func(rec *trace.Record) error {
+	write := func(rec *trace.Record) error {
 		if rec.Epoch >= r.Reached {
 			return errReached
 		}
@@ -194,7 +204,14 @@ func (m *merger) replication(r *Replication) error {
 			return outfile.Error(m.path, err)
 		}
 		return nil
-	})
+	}
+	err := error(nil)
+	if r.Before != nil {
+		err = r.Before(write)
+	}
+	if err == nil {
+		err = r.Section.Each(write)
+	}
 	switch {
 	case err == nil, errors.Is(err, errReached):
 		return nil

@@ -41,7 +41,8 @@ func TestWrite(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		replications = append(replications, Replication{Index: index, Files: files, Mark: mark, Reached: reached})
+		replications = append(replications, Replication{Index: index, Section: files.Section(mark-1, mark),
+			Reached: reached})
 	}
 	if n := Bytes(replications); n <= 0 || n != 2*Bytes(replications[:1]) {
 		t.Errorf("%d bytes, of which the first replication has %d", n, Bytes(replications[:1]))
@@ -86,7 +87,7 @@ func TestWriteEnds(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	err = Write(ctx, path, g, []Replication{{Files: files, Mark: mark, Reached: math.Inf(1)}})
+	err = Write(ctx, path, g, []Replication{{Section: files.Section(mark-1, mark), Reached: math.Inf(1)}})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error is %v", err)
 	}
@@ -101,7 +102,7 @@ func TestNoTrace(t *testing.T) {
 	if err != nil || files.Of(1) != nil {
 		t.Fatalf("%v, %v", files.Of(1), err)
 	}
-	if mark, err := files.Mark(); err != nil || Bytes([]Replication{{Files: files, Mark: mark}}) != 0 {
+	if mark, err := files.Mark(); err != nil || Bytes([]Replication{{Section: files.Section(-1, mark)}}) != 0 {
 		t.Errorf("mark %d, %v", mark, err)
 	}
 	files.Close()

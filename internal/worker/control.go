@@ -243,6 +243,7 @@ type Stats struct {
 type Failed struct {
 	Error string
 	Peer  bool // a peer closed its lanes: look for the cause there
+	Wrong bool // what was asked for can't be done: a handler can't be saved, a saved state can't be loaded
 }
 
 // Tuning holds the knobs that change speed and never results.

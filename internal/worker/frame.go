@@ -319,4 +319,5 @@ func (s *Status) fields(c *wire.Codec) {
 func (f *Failed) fields(c *wire.Codec) {
 	c.String(&f.Error)
 	c.Bool(&f.Peer)
+	c.Bool(&f.Wrong)
 }

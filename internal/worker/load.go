@@ -37,3 +37,25 @@ func resume(p *Prepare, from *os.File, nodes int) *node.Resume {
 				})
 		}}
 }
+
+// errWrong is what errors unwrap to that are about what was asked for, not about a defect.
+var errWrong = errors.New("worker: wrong use")
+
+// wrongError is an error that unwraps to errWrong and has its own text.
+type wrongError struct{ err error }
+
+func (e *wrongError) Error() string   { return e.err.Error() }
+func (e *wrongError) Unwrap() []error { return []error{errWrong, e.err} }
+
+// wrongUse says what to do about an Engine that can't be made of what is to be saved and loaded; of a run that does
+// neither, errors are a model's.
+func wrongUse(err error, saves bool) error {
+	var none *node.NoStateError
+	switch {
+	case errors.As(err, &none):
+		return &wrongError{fmt.Errorf("%w, or run it without checkpoints", err)}
+	case saves && !errors.Is(err, node.ErrModel):
+		return &wrongError{err}
+	}
+	return err
+}

@@ -82,7 +82,7 @@ func Serve(ctl io.ReadWriteCloser, reg scenario.Registry, attach Attach) error {
 		// learns of peers that found a lane closed. If the launcher is gone too, the error
 		// reaches it through our exit.
 		_ = s.write(&Message{Type: TypeFailed, Failed: &Failed{Error: err.Error(), Peer: errors.Is(err,
-			lane.ErrClosed)}})
+			lane.ErrClosed), Wrong: errors.Is(err, errWrong)}})
 	}
 	if s.run != nil {
 		ctl.Close()
@@ -396,8 +396,11 @@ func (r *replications) prepare(p *Prepare) error {
 		cfg.Resume = resume(p, r.restore, r.plan.NumNodes())
 	}
 	e, err := node.NewEngine(r.plan, cfg)
+	if err == nil && r.saver != nil {
+		err = e.CheckState()
+	}
 	if err != nil {
-		return err
+		return wrongUse(err, r.saver != nil)
 	}
 	c.start(e, r.scenario.Horizon())
 	c.counters.At(showReplications).Set(uint64(p.Replication) + 1)

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package launch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/disco-sim/disco/internal/checkpoint"
+)
+
+// Checkpoint is which checkpoints a run makes, and where (docs/checkpoints.md).
+type Checkpoint struct {
+	// Repo is where they go. The caller has locked it, and closes it behind Run; meanwhile it is the run's.
+	Repo *checkpoint.Repo
+
+	// When: at all multiples of so many simulated seconds (0: none); at simulated times of their own, rising; so much
+	// time after the last one (0: none); whenever Now gives a value, as soon as that can be (nil: never).
+	Every float64
+	At    []LabelledEpoch
+	Wall  time.Duration
+	Now   <-chan struct{}
+
+	Keep    int    // how many of each replication stay, beside those with a label: 1 or more
+	TempDir string // for what workers write on the way; it has room for one checkpoint
+}
+
+// LabelledEpoch is a simulated time at which a checkpoint is to be made.
+type LabelledEpoch struct {
+	Epoch float64
+	Label string // "": none
+}
+
+// Checkpoints is what came of them.
+type Checkpoints struct {
+	Made       int     // that are safe
+	Failed     int     // that were made, and couldn't be written
+	Skipped    int     // that weren't made, because the one before was still being written
+	Last       float64 // epoch of the last safe one
+	Pause      float64 // seconds during which all workers stood still, in all
+	PauseMost  float64
+	Held       float64 // seconds for which labelled ones waited for the one before, in all
+	BytesRaw   int64   // of the last one
+	BytesSaved int64   // of what was written for the last one
+}
+
+// next is the end of the leg that begins at an epoch.
+func (c *Checkpoint) next(_ int, epoch float64) float64 {
+	until := math.Inf(1)
+	if c.Every > 0 {
+		until = multipleBehind(epoch, c.Every)
+	}
+	for _, at := range c.At {
+		if at.Epoch > epoch {
+			return min(until, at.Epoch)
+		}
+	}
+	return until
+}
+
+// labels are those of an epoch.
+func (c *Checkpoint) labels(epoch float64) (labels []string) {
+	for _, at := range c.At {
+		if at.Epoch == epoch && at.Label != "" {
+			labels = append(labels, at.Label)
+		}
+	}
+	return labels
+}
+
+// asked reports whether a checkpoint at an epoch was asked for by that epoch, and may not be left out.
+func (c *Checkpoint) asked(epoch float64) bool {
+	for _, at := range c.At {
+		if at.Epoch == epoch {
+			return true
+		}
+	}
+	return false
+}
+
+// store is a Repo that several goroutines use, one at a time, and what was done there.
+type store struct {
+	cfg *Checkpoint // nil: none are made
+	dir string      // for temporary files
+
+	mu   sync.Mutex // guards repo, also while it is used for long
+	repo *checkpoint.Repo
+
+	counts  sync.Mutex // guards the rest
+	done    Checkpoints
+	savedAt map[int]time.Time // by replication: when the last one that is safe was made
+}
+
+// newStore is the one of a run, nil where it has none.
+func newStore(cfg *Config) *store {
+	switch {
+	case cfg.Checkpoint != nil:
+		return &store{cfg: cfg.Checkpoint, repo: cfg.Checkpoint.Repo, savedAt: map[int]time.Time{},
+			dir: cmp.Or(cfg.Checkpoint.TempDir, os.TempDir())}
+	case cfg.Resume != nil:
+		return &store{repo: cfg.Resume.Repo, dir: os.TempDir()}
+	}
+	return nil
+}
+
+// groupNodes is Setup.GroupNodes.
+func (l *Launch) groupNodes() int {
+	if l.store == nil {
+		return 0
+	}
+	return int(l.store.repo.Run().GroupNodes)
+}
+
+// wallClock ends legs when it is time for a checkpoint, until ctx ends.
+func (s *store) wallClock(ctx context.Context, legs *Legs) {
+	var tick <-chan time.Time
+	if s.cfg.Wall > 0 {
+		ticker := time.NewTicker(s.cfg.Wall)
+		defer ticker.Stop()
+		tick = ticker.C
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick:
+		case <-s.cfg.Now:
+		}
+		legs.EndNow()
+	}
+}
+
+// chunkName is what a chunk of a checkpoint is found by in the next one.
+type chunkName struct {
+	kind   checkpoint.Kind
+	first  uint32
+	digest checkpoint.Digest
+}
+
+func nameOf(c *checkpoint.Chunk) chunkName { return chunkName{c.Kind, c.First, c.Digest} }
+
+// written is a checkpoint that is safe: where its chunks are.
+type written struct {
+	epoch  float64
+	chunks map[chunkName]checkpoint.Chunk // of nodes
+	trace  []checkpoint.Chunk
+}
+
+// commit writes what workers have stored as a checkpoint, names it and prunes others. before is the one whose chunks
+// may be kept; nil: none.
+func (s *store) commit(ctx context.Context, v *saving, before *written) (*written, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	draft := s.repo.Begin()
+	m := &checkpoint.Manifest{Replication: v.replication, Epoch: v.epoch, Events: v.events,
+		Activations: v.activations, Wall: v.wall()}
+	hash, err := v.hashes.traceHash()
+	if err != nil {
+		return nil, err
+	}
+	copy(m.TraceHash[:], hash)
+	for w := range v.parts {
+		if err := v.parts[w].addTo(draft, before); err != nil {
+			return nil, fmt.Errorf("worker %d: %w", w, err)
+		}
+	}
+	done, err := s.addTrace(ctx, draft, v.traced, &v.section)
+	defer done()
+	if err != nil {
+		return nil, err
+	}
+	if err := draft.Commit(ctx, m); err != nil {
+		return nil, err
+	}
+	s.count(func(c *Checkpoints) {
+		c.Made, c.Last, c.BytesRaw, c.BytesSaved = c.Made+1, v.epoch, m.Wall.Raw, m.Wall.New
+		s.savedAt[v.replication] = v.began
+	})
+	now := &written{epoch: v.epoch, chunks: map[chunkName]checkpoint.Chunk{}}
+	err = s.repo.Chunks(ctx, m, func(c checkpoint.Chunk) error {
+		now.chunks[nameOf(&c)] = c
+		return nil
+	})
+	if err == nil {
+		now.trace, err = traceChunks(ctx, s.repo, m)
+	}
+	for _, label := range s.cfg.labels(v.epoch) {
+		err = errors.Join(err, s.repo.Label(ctx, m, label))
+	}
+	if err == nil {
+		_, err = s.repo.Prune(ctx, s.cfg.Keep)
+	}
+	return now, err
+}

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package launch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/disco-sim/disco/internal/checkpoint"
+	"github.com/disco-sim/disco/internal/checkpoint/checkpointtest"
+	"github.com/disco-sim/disco/internal/launch/launchtest"
+	"github.com/disco-sim/disco/internal/worker"
+)
+
+// newRepo is a place for the checkpoints of a run, in memory.
+func newRepo(t testing.TB, cfg Config, blobs checkpoint.Blobs) *checkpoint.Repo {
+	t.Helper()
+	l, err := Prepare(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	repo, err := checkpoint.Create(context.Background(), blobs, checkpoint.Run{Disco: "test", Kind: "test",
+		Text: cfg.Text, Trace: cfg.Trace != "" && cfg.Resume == nil, Replications: cfg.Replications,
+		Seed: cfg.Seed, Horizon: l.Scenario().Horizon(),
+		Nodes: int64(l.Structure().NumNodes()), Simprocs: int64(l.Structure().NumSimprocs()), GroupNodes: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { repo.Close() })
+	return repo
+}
+
+// text is all that an outcome says of a run's results.
+func text(t testing.TB, out *Outcome) string {
+	t.Helper()
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "hash %s, %d events, %d activations\n", out.TraceHash, out.Events, out.Activations)
+	for _, r := range out.Replications {
+		fmt.Fprintf(&b, "replication %d: %s, %d events, %d calls until %v\n", r.Index, r.TraceHash, r.Events,
+			r.Activations, r.Reached)
+	}
+	if err := out.Summary.WriteText(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// A run that goes on from any checkpoint of another one, with any number of workers, gives what that gave.
+func TestResume(t *testing.T) {
+	for i, transport := range transports() {
+		for j, spread := range []string{SpreadNodes, SpreadReplications} {
+			t.Run(transport+" "+spread, func(t *testing.T) {
+				cfg := config(transport, 3, launchtest.Scenario(6, 30, ""))
+				cfg.Replications, cfg.Spread, cfg.Partition = 3, spread, ""
+				cfg.Trace = filepath.Join(t.TempDir(), "trace")
+				if (i+j)%2 == 1 {
+					cfg.Tuning = worker.Tuning{Ingress: worker.IngressGoroutine, Sync: worker.SyncLink}
+				}
+				out, err := run(t, cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := text(t, out) + readTrace(t, cfg.Trace)
+				cfg.Checkpoint = &Checkpoint{Repo: newRepo(t, cfg, checkpointtest.NewMem()), Every: 4, Keep: 100,
+					At: []LabelledEpoch{{1.5, "early"}, {17, "middle"}, {17.25, ""}}}
+				out, err = run(t, cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := text(t, out) + readTrace(t, cfg.Trace); got != want {
+					t.Fatalf("with checkpoints:\n%s, want\n%s", got, want)
+				}
+				if c := out.Checkpoints; c.Failed > 0 || c.Made+c.Skipped != 3*10 || c.Made < 9 {
+					t.Errorf("found %+v, want 30 made or skipped", c)
+				}
+				resumeAll(t, cfg, want)
+			})
+		}
+	}
+}
+
+// resumeAll goes on from all checkpoints of a run.
+func resumeAll(t *testing.T, cfg Config, want string) {
+	ctx, repo := context.Background(), cfg.Checkpoint.Repo
+	points, err := repo.Points(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ats := []string{"latest", "early", "middle"}
+	for _, p := range points {
+		if !p.Finished && p.Replication == 0 {
+			ats = append(ats, fmt.Sprint(p.Epoch))
+		}
+	}
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for _, at := range ats {
+		other := cfg
+		other.Workers, other.Spread = 1+rnd.IntN(6), []string{SpreadNodes, SpreadReplications}[rnd.IntN(2)]
+		if other.Resume, err = ResumeAt(ctx, repo, at); err != nil {
+			t.Fatal(err)
+		}
+		switch rnd.IntN(3) {
+		case 0:
+			other.Checkpoint = nil
+		case 1: // into the same place: the same again
+		case 2:
+			other.Trace = ""
+			other.Checkpoint = &Checkpoint{Repo: newRepo(t, other, checkpointtest.NewMem()), Every: 3, Keep: 1}
+		}
+		out, err := run(t, other)
+		if err != nil {
+			t.Fatalf("from %s: %v", at, err)
+		}
+		got, want := text(t, out)+readTrace(t, other.Trace), want
+		if other.Trace == "" {
+			want = want[:min(len(got), len(want))]
+		}
+		if got != want {
+			t.Fatalf("from %s with %d workers by %s:\n%s, want\n%s", at, other.Workers, other.Spread, got, want)
+		}
+	}
+}
+
+// readTrace reads a trace and removes it; "" for none.
+func readTrace(t testing.TB, path string) string {
+	if path == "" {
+		return ""
+	}
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err == nil {
+		err = os.Remove(path)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// A store that is full costs a checkpoint, not the run.
+func TestCheckpointsThatFail(t *testing.T) {
+	var remarks bytes.Buffer
+	cfg := config(TransportShm, 2, launchtest.Scenario(6, 30, ""))
+	cfg.Stderr = &remarks
+	out, err := run(t, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := text(t, out)
+	full := &fullBlobs{Blobs: checkpointtest.NewMem(), puts: 5}
+	cfg.Checkpoint = &Checkpoint{Repo: newRepo(t, cfg, full), Every: 4, Keep: 2}
+	if out, err = run(t, cfg); err != nil {
+		t.Fatal(err)
+	}
+	if got := text(t, out); got != want {
+		t.Errorf("found\n%s, want\n%s", got, want)
+	}
+	if c := out.Checkpoints; c.Made != 2 || c.Failed == 0 {
+		t.Errorf("found %+v, want 2 made and others failed", c)
+	}
+	if !strings.Contains(remarks.String(), "couldn't be written: the store is full; the one at 8 s stays") {
+		t.Errorf("found remarks %q", remarks.String())
+	}
+	cfg.Checkpoint = nil
+	if cfg.Resume, err = ResumeAt(context.Background(), full.repo(t), "latest"); err != nil {
+		t.Fatal(err)
+	}
+	if out, err = run(t, cfg); err != nil {
+		t.Fatal(err)
+	}
+	if got := text(t, out); got != want {
+		t.Errorf("from the last one that is safe:\n%s, want\n%s", got, want)
+	}
+}
+
+// fullBlobs has room for so many.
+type fullBlobs struct {
+	checkpoint.Blobs
+	puts int
+}
+
+func (f *fullBlobs) Put(ctx context.Context, name string, r io.Reader, size int64, onlyNew bool) error {
+	if f.puts--; f.puts < 0 {
+		return errors.New("the store is full")
+	}
+	return f.Blobs.Put(ctx, name, r, size, onlyNew)
+}
+
+func (f *fullBlobs) repo(t testing.TB) *checkpoint.Repo {
+	repo, err := checkpoint.Open(context.Background(), f.Blobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return repo
+}
+
+// killOne ends the youngest worker.
+func killOne(t testing.TB) {
+	t.Helper()
+	pids := children(t, os.Getpid())
+	if len(pids) == 0 {
+		t.Error("found no worker to end")
+		return
+	}
+	if err := syscall.Kill(slices.Max(pids), syscall.SIGKILL); err != nil {
+		t.Error(err)
+	}
+}
+
+// A run that is asked to end is saved before, and another one goes on from there.
+func TestStopIsSaved(t *testing.T) {
+	for _, transport := range transports() {
+		for _, spread := range []string{SpreadNodes, SpreadReplications} {
+			cfg := config(transport, 2, launchtest.Scenario(4, 60, trouble(1, 0, launchtest.Slow)))
+			cfg.Replications, cfg.Spread, cfg.Partition = 2, spread, ""
+			out, err := run(t, cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := text(t, out)
+			stop := make(chan struct{})
+			cfg.Stop = stop
+			cfg.Checkpoint = &Checkpoint{Repo: newRepo(t, cfg, checkpointtest.NewMem()), Keep: 1}
+			var once sync.Once
+			cfg.Progress = func(p Progress) {
+				if p.Now > 3 || p.Elapsed > 300*time.Millisecond { // one worker alone rarely shows how far it is
+					once.Do(func() { close(stop) })
+				}
+			}
+			if out, err = run(t, cfg); err != nil {
+				t.Fatal(err)
+			}
+			if !out.Interrupted || out.Checkpoints.Made == 0 {
+				t.Errorf("%s, %s: interrupted %v, %+v; want a checkpoint", transport, spread, out.Interrupted,
+					out.Checkpoints)
+			}
+			cfg.Stop, cfg.Progress, cfg.Workers = nil, nil, 3
+			if cfg.Resume, err = ResumeAt(context.Background(), cfg.Checkpoint.Repo, "latest"); err != nil {
+				t.Fatal(err)
+			}
+			if m := cfg.Resume.From[0]; m == nil || m.Finished {
+				t.Errorf("%s, %s: found the checkpoint %+v, want one", transport, spread, m)
+			}
+			if out, err = run(t, cfg); err != nil {
+				t.Fatal(err)
+			}
+			if got := text(t, out); got != want {
+				t.Errorf("%s, %s:\n%s, want\n%s", transport, spread, got, want)
+			}
+		}
+	}
+}
+
+// A run goes back when a worker dies, as often as it may.
+func TestRecover(t *testing.T) {
+	cfg := config(TransportShm, 3, launchtest.Scenario(6, 40, trouble(1, 0, launchtest.Slow)))
+	cfg.Replications, cfg.Spread, cfg.Partition = 2, SpreadNodes, ""
+	out, err := run(t, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := text(t, out)
+	for _, times := range []int{0, 1, 3} {
+		for _, saves := range []bool{true, false} {
+			cfg := cfg
+			if saves {
+				cfg.Checkpoint = &Checkpoint{Repo: newRepo(t, cfg, checkpointtest.NewMem()), Every: 2, Keep: 2}
+			}
+			kills := 0
+			cfg.Progress = func(p Progress) {
+				if p.Now > float64(10*(kills+1)) && kills < 2 {
+					kills++
+					killOne(t)
+				}
+			}
+			l, err := Prepare(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			told := 0
+			out, err := l.RunRecovering(context.Background(), times, func(r Recovery) {
+				if told++; (r.From > 0) != saves || r.Workers < 1 || r.Reason == "" || !(r.Lost > 0) {
+					t.Errorf("saves %v: found %+v", saves, r)
+				}
+			})
+			if times < 2 {
+				var w *WorkerError
+				if !errors.As(err, &w) || !w.Died || told != times {
+					t.Errorf("may go back %d times, did %d times: found %v, want that a worker has died", times, told,
+						err)
+				}
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := text(t, out); got != want || len(out.Recoveries) != 2 || told != 2 {
+				t.Errorf("saves %v: recovered %d times:\n%s, want 2 times\n%s", saves, told, got, want)
+			}
+		}
+	}
+}

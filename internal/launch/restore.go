@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package launch
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+
+	"github.com/disco-sim/disco/internal/checkpoint"
+	"github.com/disco-sim/disco/internal/outfile"
+	"github.com/disco-sim/disco/internal/tracefile"
+	"github.com/disco-sim/disco/internal/worker"
+)
+
+// Resume is what a run begins with: checkpoints of an earlier one.
+type Resume struct {
+	// Repo is where they are; nobody else uses it meanwhile. It may be that of Config.Checkpoint.
+	Repo *checkpoint.Repo
+
+	// From are what replications begin with, by index: a checkpoint, the end of one, or nil for the begin.
+	From []*checkpoint.Manifest
+
+	// Fresh gives random streams new seeds (docs/checkpoints.md, section 7); by index, nil: none.
+	Fresh []bool
+}
+
+// from is what replication r begins with; nil: epoch 0.
+func (r *Resume) from(replication int) *checkpoint.Manifest {
+	if r == nil || replication >= len(r.From) {
+		return nil
+	}
+	return r.From[replication]
+}
+
+func (r *Resume) fresh(replication int) bool {
+	return r != nil && replication < len(r.Fresh) && r.Fresh[replication]
+}
+
+// restore has each worker of the set find what its nodes are to begin with, and returns what Prepare says of it.
+func (ws *workerSet) restore(ctx context.Context, r int, p *worker.Prepare) error {
+	k := &ws.checkpointing
+	k.base, k.last = ws.launch.cfg.Resume.from(r), nil
+	k.traced, k.traceBefore, k.tracedMark = nil, nil, ws.traceBegan
+	if k.base == nil {
+		return nil
+	}
+	p.Restore, p.Epoch, p.Fresh = true, k.base.Epoch, ws.launch.cfg.Resume.fresh(r)
+	st := ws.launch.store
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	repo := ws.launch.cfg.Resume.Repo
+	all := make([][]checkpoint.Chunk, len(k.restore))
+	err := repo.Chunks(ctx, k.base, func(c checkpoint.Chunk) error {
+		if c.Kind != checkpoint.Nodes && c.Kind != checkpoint.Pending {
+			return nil
+		}
+		for w := range all {
+			if ws.hostsAny(w, &c) {
+				all[w] = append(all[w], c)
+			}
+		}
+		return nil
+	})
+	if err == nil && ws.launch.traced() {
+		k.traced, err = traceChunks(ctx, repo, k.base)
+		k.traceBefore = st.readTrace(ctx, k.base, repo, k.traced)
+	}
+	if err != nil {
+		return fmt.Errorf("launch: %w", err)
+	}
+	for w, f := range k.restore {
+		if err := f.Truncate(0); err != nil {
+			return fmt.Errorf("launch: temporary file for a checkpoint: %w", err)
+		}
+		if err := repo.Bundle(ctx, k.base, io.NewOffsetWriter(f, 0), all[w]); err != nil {
+			return fmt.Errorf("launch: %w", err)
+		}
+	}
+	return nil
+}
+
+// hostsAny reports whether worker w hosts a node of a chunk's group.
+func (ws *workerSet) hostsAny(w int, c *checkpoint.Chunk) bool {
+	of := ws.launch.placement.Of
+	for n := c.First; n < c.First+c.Nodes && int(n) < len(of); n++ {
+		if int(of[n]) == w {
+			return true
+		}
+	}
+	return false
+}
+
+// resultBytes is how large a chunk of results becomes.
+const resultBytes = 16 << 20
+
+// resultHeadBytes stand in front of a simproc's report.
+const resultHeadBytes = 4 + 8 + 4
+
+// finish commits the end of a replication, with its results.
+func (ws *workerSet) finish(ctx context.Context, res *result) error {
+	st := ws.launch.store
+	f, err := outfile.Temporary(st.dir)
+	if err != nil {
+		return fmt.Errorf("temporary file for results: %w", outfile.Error(st.dir, err))
+	}
+	defer f.Close()
+	chunks, size, err := spoolResults(f, res)
+	if err != nil {
+		return err
+	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	draft := st.repo.Begin()
+	if err := draft.Add(f, size, chunks); err != nil {
+		return err
+	}
+	section := ws.trace.Section(ws.checkpointing.tracedMark, ws.traceBegan)
+	done, err := st.addTrace(ctx, draft, ws.checkpointing.traced, &section)
+	defer done()
+	if err != nil {
+		return err
+	}
+	m := &checkpoint.Manifest{Replication: res.Index, Epoch: res.Reached, Finished: true, Events: res.Events,
+		Activations: res.Activations, Wall: (&saving{}).wall()}
+	copy(m.TraceHash[:], res.hash)
+	return draft.Commit(ctx, m)
+}
+
+// spoolResults writes what simprocs have reported as chunks.
+func spoolResults(f *os.File, res *result) (chunks []checkpoint.Chunk, size int64, err error) {
+	spool := checkpoint.NewSpool(f)
+	var data []byte
+	add := func() error {
+		if len(data) == 0 {
+			return nil
+		}
+		chunk, err := spool.Add(checkpoint.Chunk{Kind: checkpoint.Results}, data)
+		chunks, data = append(chunks, chunk), data[:0]
+		return err
+	}
+	for id, report := range res.parts {
+		if len(data)+resultHeadBytes+len(report) > resultBytes {
+			if err := add(); err != nil {
+				return nil, 0, err
+			}
+		}
+		data = binary.LittleEndian.AppendUint32(data, uint32(id))
+		data = binary.LittleEndian.AppendUint64(data, res.hashes[id])
+		length := uint32(0)
+		if report != nil {
+			length = uint32(len(report)) + 1
+		}
+		data = append(binary.LittleEndian.AppendUint32(data, length), report...)
+	}
+	err = add()
+	return chunks, spool.Size(), err
+}
+
+// loadFinished takes the results of replications that an earlier run has simulated.
+func (l *Launch) loadFinished(ctx context.Context, s *schedule) error {
+	var results []*result
+	for r := range l.cfg.Replications {
+		m := l.cfg.Resume.from(r)
+		if m == nil || !m.Finished {
+			continue
+		}
+		res, err := l.finished(ctx, m)
+		if err != nil {
+			return err
+		}
+		results = append(results, res)
+	}
+	s.load(results)
+	return nil
+}
+
+// finished is the result of a replication that had ended, as finish has written it.
+func (l *Launch) finished(ctx context.Context, m *checkpoint.Manifest) (*result, error) {
+	repo, c := l.cfg.Resume.Repo, newCollection(l.structure, nil)
+	var chunks []checkpoint.Chunk
+	err := repo.Chunks(ctx, m, func(chunk checkpoint.Chunk) error {
+		if chunk.Kind == checkpoint.Results {
+			chunks = append(chunks, chunk)
+		}
+		return nil
+	})
+	for i := range chunks {
+		var data []byte
+		if err == nil {
+			data, err = repo.Read(ctx, m, chunks[i], nil)
+		}
+		if err == nil {
+			err = c.load(data)
+		}
+	}
+	var hash []byte
+	if err == nil {
+		hash, err = c.traceHash()
+	}
+	if err == nil && !bytes.Equal(hash, m.TraceHash[:]) {
+		err = fmt.Errorf("found trace hash %x, want %v", hash, m.TraceHash)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("launch: %v of %v: %w", m.Point(), repo, err)
+	}
+	traced, err := traceChunks(ctx, repo, m)
+	if err != nil {
+		return nil, fmt.Errorf("launch: %w", err)
+	}
+	res := &result{trace: tracefile.Replication{Index: m.Replication, Reached: math.Inf(1),
+		Before: l.store.readTrace(ctx, m, repo, traced)}, hash: hash, parts: c.reports,
+		Replication: Replication{Index: m.Replication,
+			Reached: m.Epoch, Events: m.Events, Activations: m.Activations, TraceHash: runHash([][]byte{hash})}}
+	return res, nil
+}
+
+// load files what spoolResults has written.
+func (c *collection) load(data []byte) error {
+	for at := 0; at < len(data); {
+		rest := data[at:]
+		if len(rest) < resultHeadBytes {
+			return fmt.Errorf("results: byte %d: found %d bytes, want the head of a report", at, len(rest))
+		}
+		id, size := binary.LittleEndian.Uint32(rest), int64(binary.LittleEndian.Uint32(rest[12:]))
+		if rest = rest[resultHeadBytes:]; max(size, 1)-1 > int64(len(rest)) {
+			return fmt.Errorf("results: byte %d: found a report of %d bytes, want at most %d", at, size-1, len(rest))
+		}
+		if int(id) >= len(c.seen) || c.seen[id] {
+			return fmt.Errorf("results: byte %d: found simproc %d, want each of 0 to %d once", at, id, len(c.seen)-1)
+		}
+		c.seen[id], c.hashes[id] = true, binary.LittleEndian.Uint64(data[at+4:])
+		if size > 0 {
+			c.reports[id] = rest[: size-1 : size-1]
+		}
+		at += resultHeadBytes + int(max(size, 1)-1)
+	}
+	return nil
+}
+
+// ResumeAt is what each replication of the run of a Repo is to begin with: its end, where it has one, and else the
+// newest checkpoint; with at other than "latest" the one that is named so (checkpoint.Repo.Find), where the replication
+// has it. *checkpoint.FoundError where none has it.
+func ResumeAt(ctx context.Context, repo *checkpoint.Repo, at string) (*Resume, error) {
+	points, err := repo.Points(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("launch: %w", err)
+	}
+	resume := &Resume{Repo: repo, From: make([]*checkpoint.Manifest, repo.Run().Replications)}
+	newest := make([]checkpoint.Point, len(resume.From))
+	for _, p := range points {
+		if p.Replication >= len(newest) {
+			continue
+		}
+		if now := &newest[p.Replication]; p.Finished || !now.Finished && p.Epoch > now.Epoch {
+			*now = p
+		}
+	}
+	var none error = &checkpoint.FoundError{Where: repo.String(), At: at}
+	there := at == "latest"
+	for r, p := range newest {
+		if p == (checkpoint.Point{}) {
+			continue // it hadn't come to one
+		}
+		m, err := (*checkpoint.Manifest)(nil), none
+		var found *checkpoint.FoundError
+		if at != "latest" {
+			if m, err = repo.Find(ctx, at, r); errors.As(err, &found) {
+				none = err
+			}
+			there = there || err == nil
+		}
+		if errors.As(err, &found) {
+			if p.Finished {
+				m, err = repo.Load(ctx, p)
+			} else {
+				m, err = repo.Find(ctx, "latest", r)
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		resume.From[r] = m
+	}
+	if !there {
+		return nil, none
+	}
+	return resume, nil
+}

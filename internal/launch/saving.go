@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/disco-sim/disco/internal/checkpoint"
+	"github.com/disco-sim/disco/internal/outfile"
+	"github.com/disco-sim/disco/internal/trace"
+	"github.com/disco-sim/disco/internal/tracefile"
+	"github.com/disco-sim/disco/internal/worker"
+)
+
+// saving is a checkpoint of a worker set that is being made: first by its workers, then by the store. The goroutine
+// that leads the set uses it until committed is closed by another one.
+type saving struct {
+	replication         int
+	epoch               float64
+	events, activations uint64
+	began               time.Time
+	pause               time.Duration
+	hashes              *collection
+	parts               []storedParts      // by worker
+	section             tracefile.Section  // what was traced since the last one; nil where none is
+	traced              []checkpoint.Chunk // what the last one has
+	mark                int
+	missing             int  // workers that have more to say
+	encoded             bool // all workers have answered Save: pause is known
+
+	committed chan struct{} // closed when it was tried
+	written   *written      // nil: it failed
+	err       error         // why, or what went wrong behind it
+}
+
+// storedParts is what a worker has in its spool.
+type storedParts struct {
+	spool  *os.File
+	chunks []checkpoint.Chunk
+	last   bool
+	failed string // "": no
+	encode float64
+	write  float64
+}
+
+// add files a part. Errors are the worker's fault.
+func (v *saving) add(from int, p *worker.Stored) error {
+	part := &v.parts[from]
+	switch {
+	case part.last:
+		return errors.New("it describes its part of a checkpoint twice")
+	case p.Epoch != v.epoch:
+		return fmt.Errorf("it describes its part of a checkpoint at %v, want %v", p.Epoch, v.epoch)
+	case len(p.Chunks) > checkpointChunksMax-len(part.chunks):
+		return fmt.Errorf("its part of a checkpoint has more than %d chunks", checkpointChunksMax)
+	}
+	err := v.hashes.add(&worker.Results{Simprocs: p.Simprocs, Hashes: p.Hashes, Sizes: make([]uint32, len(p.Simprocs))})
+	if err != nil {
+		return err
+	}
+	part.chunks = append(part.chunks, p.Chunks...)
+	part.failed, part.last, part.encode, part.write = p.Error, p.Last, p.Encode, p.Write
+	if p.Last {
+		v.missing--
+	}
+	return nil
+}
+
+// checkpointChunksMax bounds the chunks of a worker: 4,096 groups of nodes of some 16 MiB each fill hundreds of
+// terabytes.
+const checkpointChunksMax = 1 << 20
+
+// failed is why a worker's part isn't there.
+func (v *saving) failed() error {
+	for w := range v.parts {
+		if text := v.parts[w].failed; text != "" {
+			return fmt.Errorf("worker %d: %s", w, text)
+		}
+	}
+	return nil
+}
+
+// wall is what it took, so far.
+func (v *saving) wall() checkpoint.Wall {
+	w := checkpoint.Wall{Written: time.Now().UTC().Format(time.RFC3339), Pause: v.pause.Seconds()}
+	for i := range v.parts {
+		w.Encode, w.Write = max(w.Encode, v.parts[i].encode), max(w.Write, v.parts[i].write)
+	}
+	return w
+}
+
+// addTo has the draft take the part over.
+func (p *storedParts) addTo(draft *checkpoint.Draft, before *written) error {
+	info, err := p.spool.Stat()
+	if err != nil {
+		return fmt.Errorf("temporary file of its checkpoints: %w", err)
+	}
+	var fresh []checkpoint.Chunk
+	for i := range p.chunks {
+		c := p.chunks[i]
+		if c.At >= 0 {
+			fresh = append(fresh, c)
+			continue
+		}
+		var kept checkpoint.Chunk
+		ok := before != nil
+		if ok {
+			kept, ok = before.chunks[nameOf(&c)]
+		}
+		if !ok {
+			return fmt.Errorf("found a chunk that was saved before, %v, want one of the last checkpoint", &c)
+		}
+		draft.Keep(kept)
+	}
+	return draft.Add(p.spool, info.Size(), fresh)
+}
+
+// checkpointing is what a worker set has for its checkpoints.
+type checkpointing struct {
+	store   *store
+	spools  []*os.File // by worker
+	restore []*os.File
+	base    *checkpoint.Manifest // that the replication began with; nil: epoch 0
+	current *saving              // nil: none is under way
+	last    *written             // of this replication; nil: none
+
+	traced      []checkpoint.Chunk                              // the trace that last has, or base
+	tracedMark  int                                             // what behind it is in traced
+	traceBefore func(yield func(rec *trace.Record) error) error // that of base; nil: none
+}
+
+// openFiles opens what workers write to and read from. Each is a file without a name.
+func (ws *workerSet) openFiles() error {
+	k := &ws.checkpointing
+	if k.store = ws.launch.store; k.store == nil {
+		return nil
+	}
+	dir := k.store.dir
+	for _, files := range []*[]*os.File{&k.spools, &k.restore} {
+		for range ws.stats {
+			f, err := outfile.Temporary(dir)
+			if err != nil {
+				return fmt.Errorf("launch: temporary file for checkpoints: %w", outfile.Error(dir, err))
+			}
+			*files = append(*files, f)
+			ws.cleanup = append(ws.cleanup, func() { f.Close() })
+		}
+	}
+	ws.cleanup = append(ws.cleanup, ws.committing.Wait) // it reads them
+	return nil
+}
+
+// checkpoint makes one, where all workers stand still at an epoch, unless the last one is still being written and this
+// one isn't asked for by its epoch.
+func (ws *workerSet) checkpoint(ctx context.Context, r int, epoch float64, answers []*worker.Message) error {
+	k, s := &ws.checkpointing, ws.supervisor
+	began := time.Now()
+	if k.current != nil && !k.isCommitted() {
+		if !k.store.cfg.asked(epoch) && !s.stopping {
+			k.store.skip()
+			return nil
+		}
+		if err := ws.awaitCheckpoint(ctx); err != nil {
+			return err
+		}
+		k.store.held(time.Since(began))
+		began = time.Now()
+	}
+	if err := ws.takeCommitted(); err != nil {
+		return err
+	}
+	v := &saving{replication: r, epoch: epoch, began: began,
+		hashes: newCollection(ws.launch.structure, func(*worker.Results) {}),
+		parts:  make([]storedParts, len(ws.stats)), missing: len(ws.stats), committed: make(chan struct{})}
+	if k.base != nil {
+		v.events, v.activations = k.base.Events, k.base.Activations
+	}
+	for w, m := range answers {
+		v.events, v.activations = v.events+m.Saved.Events, v.activations+m.Saved.Activations
+		v.parts[w].spool = k.spools[w]
+	}
+	k.current, s.saving = v, v
+	save := &worker.Save{Epoch: epoch}
+	if k.last != nil {
+		save.Committed = k.last.epoch
+	}
+	s.onStored = func() { ws.commit(ctx, v) }
+	_, err := s.request(ctx, toAll(&worker.Message{Type: worker.TypeSave, Save: save}), worker.TypeReady)
+	if err != nil {
+		return err
+	}
+	if ws.launch.traced() { // the workers have written all of it before they answered
+		if v.mark, err = ws.trace.Mark(); err != nil {
+			return err
+		}
+		v.section, v.traced = ws.trace.Section(k.tracedMark, v.mark), k.traced
+	}
+	v.encoded, v.pause = true, time.Since(began)
+	k.store.paused(v.pause)
+	ws.commit(ctx, v)
+	return nil
+}
+
+// commit begins to write the newest checkpoint, when all workers have stored it.
+func (ws *workerSet) commit(ctx context.Context, v *saving) {
+	if v.missing > 0 || !v.encoded {
+		return
+	}
+	k := &ws.checkpointing
+	ws.supervisor.saving = nil
+	before := k.last
+	ws.committing.Go(func() {
+		defer close(v.committed)
+		if v.err = v.failed(); v.err == nil {
+			v.written, v.err = k.store.commit(ctx, v, before)
+		}
+	})
+}
+
+// isCommitted reports whether it was tried to write the newest checkpoint.
+func (k *checkpointing) isCommitted() bool {
+	select {
+	case <-k.current.committed:
+		return true
+	default:
+		return false
+	}
+}
+
+// awaitCheckpoint waits until it was tried to write the newest checkpoint, if one is under way.
+func (ws *workerSet) awaitCheckpoint(ctx context.Context) error {
+	k := &ws.checkpointing
+	if k.current == nil {
+		return nil
+	}
+	s := ws.supervisor
+	s.step("waiting for a checkpoint")
+	long := time.NewTicker(slowCheckpoint)
+	defer long.Stop()
+	s.want = 0
+	for {
+		select {
+		case <-ctx.Done():
+			return ErrEnded
+		case <-k.current.committed:
+			return nil
+		case r := <-s.conns.reports:
+			if !s.handleReport(r) {
+				return s.collectFailures(ctx)
+			}
+		case <-long.C:
+			ws.launch.note(k.current.waits())
+		}
+	}
+}
+
+// slowCheckpoint is after how long each wait for a checkpoint is said.
+const slowCheckpoint = 10 * time.Second
+
+// waits says what a checkpoint is still waiting for.
+func (v *saving) waits() string {
+	text := fmt.Sprintf("the run waits for its checkpoint at %v s: ", v.epoch)
+	if v.missing == 0 {
+		return text + "it is being written to the store"
+	}
+	var names []string
+	for w := range v.parts {
+		if !v.parts[w].last {
+			names = append(names, fmt.Sprint(w))
+		}
+	}
+	return text + "worker " + strings.Join(names, ", ") + " hasn't written its part"
+}
+
+// takeCommitted takes in what came of the newest checkpoint. An error is one that ends the run.
+func (ws *workerSet) takeCommitted() error {
+	k := &ws.checkpointing
+	v := k.current
+	if v == nil {
+		return nil
+	}
+	k.current = nil
+	if v.written != nil {
+		k.last, k.tracedMark, k.traced = v.written, v.mark, v.written.trace
+	}
+	if v.err == nil {
+		return nil
+	}
+	var conflict *checkpoint.ConflictError
+	if errors.As(v.err, &conflict) {
+		return fmt.Errorf("launch: %w", v.err)
+	}
+	k.store.failed(v)
+	switch {
+	case v.written != nil:
+		ws.launch.note(fmt.Sprintf("the checkpoint at %v s is there, but: %v", v.epoch, v.err))
+	case k.last != nil:
+		ws.launch.note(fmt.Sprintf("the checkpoint at %v s couldn't be written: %v; the one at %v s stays, and the "+
+			"run goes on", v.epoch, v.err, k.last.epoch))
+	default:
+		ws.launch.note(fmt.Sprintf("the checkpoint at %v s couldn't be written: %v; the run goes on", v.epoch, v.err))
+	}
+	return nil
+}
+
+// endCheckpoints waits for the newest checkpoint of a replication that has ended, and saves its end.
+func (ws *workerSet) endCheckpoints(ctx context.Context, res *result) error {
+	if ws.launch.cfg.Checkpoint == nil {
+		return nil
+	}
+	if err := ws.awaitCheckpoint(ctx); err != nil {
+		return err
+	}
+	if err := ws.takeCommitted(); err != nil || res.Interrupted {
+		return err
+	}
+	if err := ws.finish(ctx, res); err != nil {
+		ws.launch.note(fmt.Sprintf("the end of replication %d couldn't be saved: %v", res.Index, err))
+	}
+	res.hashes = nil
+	return nil
+}
+
+func (s *store) skip()                { s.count(func(c *Checkpoints) { c.Skipped++ }) }
+func (s *store) held(d time.Duration) { s.count(func(c *Checkpoints) { c.Held += d.Seconds() }) }
+func (s *store) paused(d time.Duration) {
+	s.count(func(c *Checkpoints) { c.Pause, c.PauseMost = c.Pause+d.Seconds(), max(c.PauseMost, d.Seconds()) })
+}
+func (s *store) failed(v *saving) {
+	if v.written == nil {
+		s.count(func(c *Checkpoints) { c.Failed++ })
+	}
+}
+
+// numbers is what came of the checkpoints so far; nil: none were asked for.
+func (s *store) numbers() *Checkpoints {
+	if s == nil || s.cfg == nil {
+		return nil
+	}
+	s.counts.Lock()
+	defer s.counts.Unlock()
+	done := s.done
+	return &done
+}
+
+// count changes the numbers.
+func (s *store) count(change func(*Checkpoints)) {
+	s.counts.Lock()
+	defer s.counts.Unlock()
+	change(&s.done)
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package launch
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"slices"
+
+	"github.com/disco-sim/disco/internal/checkpoint"
+	"github.com/disco-sim/disco/internal/outfile"
+	"github.com/disco-sim/disco/internal/trace"
+	"github.com/disco-sim/disco/internal/tracefile"
+)
+
+// The trace of a run with checkpoints: each checkpoint has all that was handled before it, in chunks that rise in time.
+// What was handled since the last one is written with the next, and all chunks of the last one stay.
+
+// traced reports whether workers write a trace: for a file, or for the run's checkpoints.
+func (l *Launch) traced() bool {
+	return l.cfg.Trace != "" || l.cfg.Checkpoint != nil && l.cfg.Checkpoint.Repo.Run().Trace
+}
+
+// tracePath is the trace's file, or where it would be; "": no trace is wanted.
+func (l *Launch) tracePath() string {
+	if !l.traced() {
+		return ""
+	}
+	return cmp.Or(l.cfg.Trace, filepath.Join(cmp.Or(l.store.directory(), "."), "trace"))
+}
+
+// directory is where temporary files go.
+func (s *store) directory() string {
+	if s == nil {
+		return ""
+	}
+	return s.dir
+}
+
+// traceBytes is how large a chunk of a trace becomes, unless more than that is at one epoch.
+const traceBytes = 16 << 20
+
+// spoolTrace writes a section as chunks of a checkpoint: each begins at an epoch of its own.
+func spoolTrace(ctx context.Context, w io.Writer, section *tracefile.Section) (chunks []checkpoint.Chunk, size int64,
+	err error) {
+	spool := checkpoint.NewSpool(w)
+	var data []byte
+	from, last := 0.0, math.Inf(-1)
+	add := func() error {
+		if len(data) == 0 {
+			return nil
+		}
+		c, err := spool.Add(checkpoint.Chunk{Kind: checkpoint.Trace, From: from}, data)
+		chunks, data = append(chunks, c), data[:0]
+		return cmp.Or(err, ctx.Err())
+	}
+	err = section.Each(func(rec *trace.Record) error {
+		if len(data) >= traceBytes && rec.Epoch > last {
+			if err := add(); err != nil {
+				return err
+			}
+		}
+		if len(data) == 0 {
+			from = rec.Epoch
+		}
+		last = rec.Epoch
+		data = rec.Append(data)
+		return nil
+	})
+	if err == nil {
+		err = add()
+	}
+	return chunks, spool.Size(), err
+}
+
+// addTrace has a draft take a section over, and all chunks of the trace before it. done frees what it needs, behind
+// Commit.
+func (s *store) addTrace(ctx context.Context, draft *checkpoint.Draft, before []checkpoint.Chunk,
+	section *tracefile.Section) (done func(), err error) {
+	for _, c := range before {
+		draft.Keep(c)
+	}
+	if section.Bytes() == 0 {
+		return func() {}, nil
+	}
+	f, err := outfile.Temporary(s.dir)
+	if err != nil {
+		return func() {}, fmt.Errorf("temporary file for the trace: %w", outfile.Error(s.dir, err))
+	}
+	done = func() { f.Close() }
+	chunks, size, err := spoolTrace(ctx, f, section)
+	if err != nil {
+		return done, err
+	}
+	return done, draft.Add(f, size, chunks)
+}
+
+// traceChunks are those of the trace of a checkpoint, rising in time.
+func traceChunks(ctx context.Context, repo *checkpoint.Repo, m *checkpoint.Manifest) (list []checkpoint.Chunk,
+	err error) {
+	err = repo.Chunks(ctx, m, func(c checkpoint.Chunk) error {
+		if c.Kind == checkpoint.Trace {
+			list = append(list, c)
+		}
+		return nil
+	})
+	slices.SortFunc(list, func(a, b checkpoint.Chunk) int { return cmp.Compare(a.From, b.From) })
+	return list, err
+}
+
+// readTrace gives the records of such chunks.
+func (s *store) readTrace(ctx context.Context, m *checkpoint.Manifest, repo *checkpoint.Repo,
+	list []checkpoint.Chunk) func(yield func(rec *trace.Record) error) error {
+	ctx = context.WithoutCancel(ctx) // of a set, which has ended when this is called; yield knows when to end
+	return func(yield func(rec *trace.Record) error) error {
+		var data []byte
+		for _, c := range list {
+			s.mu.Lock()
+			var err error
+			data, err = repo.Read(ctx, m, c, data)
+			s.mu.Unlock()
+			if err != nil {
+				return err
+			}
+			if len(data)%trace.RecordBytes != 0 {
+				return fmt.Errorf("%v: found %d bytes, want a multiple of %d", &c, len(data), trace.RecordBytes)
+			}
+			var rec trace.Record
+			for rest := data; len(rest) > 0; rest = rest[trace.RecordBytes:] {
+				rec.Parse((*[trace.RecordBytes]byte)(rest))
+				if err := yield(&rec); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+}
