@@ -53,7 +53,7 @@ format: ## all Go files are formatted
 
 .PHONY: tidy
 tidy: ## go mod tidy changes nothing, in any module
-	@GO=$(GO) sh internal/ci/tidy.sh . $(MODULES) internal/tools
+	@GO=$(GO) sh internal/ci/tidy.sh . $(MODULES) internal/tools internal/tools/versitygw
 
 .PHONY: vet
 vet: ## go vet, of both builds and of the modules inside this one

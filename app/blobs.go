@@ -4,23 +4,47 @@ package app
 
 import (
 	"context"
+	"errors"
 	"regexp"
 
 	"github.com/disco-sim/disco/internal/checkpoint"
+	"github.com/disco-sim/disco/internal/checkpoint/blobproc"
+	"github.com/disco-sim/disco/internal/workerproc"
 )
 
 // schemeForm is how an address begins that is no directory's path.
 var schemeForm = regexp.MustCompile(`^([a-zA-Z][a-zA-Z0-9+.-]*)://`)
 
 // openBlobs opens the place for checkpoints that a flag or an argument names: a directory, which is made when something
-// is written. The caller calls end when it needs the place no more; the context is only for opening it. An error is a
-// mistake on the command line.
-func (p *program) openBlobs(_ context.Context, address string) (b checkpoint.Blobs, end func() error, err error) {
-	switch scheme := schemeForm.FindStringSubmatch(address); {
+// is written, or s3://BUCKET/PREFIX, which a process beside this one reaches (docs/checkpoints-s3.md). The caller calls
+// end when it needs the place no more; the context is only for opening it. An error is a mistake on the command line,
+// or the context's.
+func (p *program) openBlobs(ctx context.Context, address string) (b checkpoint.Blobs, end func() error, err error) {
+	scheme := schemeForm.FindStringSubmatch(address)
+	switch {
 	case address == "":
-		return nil, nil, usage("found no address of checkpoints, want a directory")
-	case scheme != nil:
-		return nil, nil, usage("%s: found an address that begins with %s://, want a directory", address, scheme[1])
+		return nil, nil, usage("found no address of checkpoints, want a directory, or s3://BUCKET/PREFIX")
+	case scheme == nil:
+		return checkpoint.NewDir(address), func() error { return nil }, nil
+	case scheme[1] != "s3":
+		return nil, nil, usage("%s: found an address that begins with %s://, want a directory, or s3://BUCKET/PREFIX",
+			address, scheme[1])
 	}
-	return checkpoint.NewDir(address), func() error { return nil }, nil
+	executable, err := p.beside(blobproc.Command, "reach object stores")
+	if err != nil {
+		return nil, nil, usage("%s: %v", address, err)
+	}
+	remote, err := blobproc.Start(ctx, blobproc.Config{Executable: executable, Address: address,
+		Owner: blobproc.Owner(), Log: workerproc.NewLineWriter(p.stderr)})
+	var refused *blobproc.RefusedError
+	switch {
+	case errors.As(err, &refused), err != nil && ctx.Err() == nil:
+		return nil, nil, usage("%v", err)
+	case err != nil:
+		return nil, nil, err
+	}
+	return remote, func() error {
+		remote.Close()
+		return nil
+	}, nil
 }

@@ -4,10 +4,69 @@ package app
 
 import (
 	"context"
+	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/disco-sim/disco/internal/checkpoint/blobproc"
+	"github.com/disco-sim/disco/internal/checkpoint/checkpointtest"
 )
+
+// memPlace is what an object store is in these tests.
+type memPlace struct{ *checkpointtest.Mem }
+
+func (memPlace) Close() {}
+
+// serveBlobs is the process that reaches it.
+func serveBlobs() {
+	control, err := blobproc.Inherit()
+	if err == nil {
+		err = blobproc.Serve(control, func(_ context.Context, address, owner string) (blobproc.Place, error) {
+			if address != "s3://bucket/x" {
+				return nil, errors.New(address + ": want another one, " + owner)
+			}
+			return memPlace{checkpointtest.NewMem()}, nil
+		})
+	}
+	if err != nil {
+		panic(err)
+	}
+	os.Exit(0)
+}
+
+// TestOpenBlobsBeside: an object store is reached by the program that has the command for it, which may refuse it, or
+// not be there.
+func TestOpenBlobsBeside(t *testing.T) {
+	var told strings.Builder
+	p := &program{stderr: &told, further: []Command{{Name: blobproc.Command}}}
+	b, end, err := p.openBlobs(t.Context(), "s3://bucket/x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Put(t.Context(), "run.json", strings.NewReader("x"), 1, true); err != nil || b.String() != "mem" {
+		t.Errorf("%v: %v", b, err)
+	}
+	if err := end(); err != nil || told.Len() > 0 {
+		t.Errorf("%v, %q", err, &told)
+	}
+	_, _, err = p.openBlobs(t.Context(), "s3://other")
+	var wrong *usageError
+	if !errors.As(err, &wrong) || !strings.HasPrefix(wrong.text, "s3://other: want another one, process") {
+		t.Errorf("%v, want what the program refuses", err)
+	}
+	p.further[0].Program = "no-such-program"
+	if _, _, err := p.openBlobs(t.Context(), "s3://other"); err == nil || !strings.Contains(err.Error(), "make build") {
+		t.Errorf("%v, want how to get the program", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	p.further[0].Program = ""
+	if _, _, err := p.openBlobs(ctx, "s3://bucket/x"); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want the context's", err)
+	}
+}
 
 // TestOpenBlobs: a directory is opened; what can't be is refused with what is allowed.
 func TestOpenBlobs(t *testing.T) {
@@ -27,6 +86,7 @@ func TestOpenBlobs(t *testing.T) {
 	for address, want := range map[string]string{
 		"":               "want a directory",
 		"ftp://host/dir": "ftp://host/dir: found an address that begins with ftp://, want a directory",
+		"s3://bucket/x":  "s3://bucket/x: this program can't reach object stores: want beside.Commands() in its main",
 	} {
 		if _, _, err := p.openBlobs(t.Context(), address); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", address, err, want)

@@ -124,12 +124,15 @@ func (v *values) limit(flag string, least time.Duration) {
 }
 
 // joiner is the program that joins machines: one of the further commands.
-func (p *program) joiner() (path string, err error) {
-	at := slices.IndexFunc(p.further, func(c Command) bool { return c.Name == child.Command })
+func (p *program) joiner() (path string, err error) { return p.beside(child.Command, "join machines") }
+
+// beside is the program that has one of the further commands, to be started with it.
+func (p *program) beside(command, what string) (path string, err error) {
+	at := slices.IndexFunc(p.further, func(c Command) bool { return c.Name == command })
 	switch {
 	case at < 0:
-		return "", errors.New("this program can't join machines: want beside.Commands() in its main " +
-			"(app.MainWith), or use disco-run")
+		return "", fmt.Errorf("this program can't %s: want beside.Commands() in its main (app.MainWith), or use "+
+			"disco-run", what)
 	case p.further[at].Program == "":
 		return workerproc.Executable()
 	}

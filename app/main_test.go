@@ -7,9 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/disco-sim/disco/internal/checkpoint/blobproc"
 	"github.com/disco-sim/disco/internal/launch"
 	"github.com/disco-sim/disco/internal/launch/launchtest"
 	"github.com/disco-sim/disco/internal/leaktest"
+	"github.com/disco-sim/disco/internal/workerproc"
 	"github.com/disco-sim/disco/scenario"
 )
 
@@ -31,6 +33,9 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 		os.Exit(launch.Serve(registry))
+	}
+	if workerproc.Started(blobproc.Command) {
+		serveBlobs()
 	}
 	if os.Getenv(programEnv) != "" {
 		Main(launchtest.Kind())

@@ -14,6 +14,7 @@ import (
 	"fmt"
 
 	"github.com/disco-sim/disco/app"
+	"github.com/disco-sim/disco/internal/checkpoint/blobproc"
 	"github.com/disco-sim/disco/internal/child"
 	"github.com/urfave/cli/v2"
 )
@@ -24,7 +25,8 @@ const (
 	groupProgram  = "disco-group"
 )
 
-// Commands are server, store, cluster, agent, machines and certs, and what joins the machines of a run.
+// Commands are server, store, cluster, agent, machines and certs, what joins the machines of a run, and what reaches an
+// object store.
 func Commands() []app.Command {
 	return []app.Command{serverCommand(),
 		{Name: "store", Usage: "looks into a group's store, and mends it", Program: groupProgram},
@@ -35,6 +37,8 @@ func Commands() []app.Command {
 		{Name: "machines", Usage: "shows which machines take runs, and how they are", Program: groupProgram,
 			Self: "program"},
 		{Name: child.Command, Hidden: true, Usage: "is what a run over machines starts to join them",
+			Program: groupProgram},
+		{Name: blobproc.Command, Hidden: true, Usage: "is what checkpoints in an object store start to reach it",
 			Program: groupProgram},
 		{Name: "certs", Usage: "makes certificates, by which machines know each other", Program: groupProgram}}
 }

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 )
 
 const formatVersion = 1
@@ -27,6 +28,13 @@ const (
 )
 
 var folders = []string{doneFolder, ioFolder, labelFolder, packFolder, pointFolder}
+
+// IsFolder reports whether blobs of a Repo lie in the folder of that name, which ends in a slash: what List with an
+// empty prefix has to look into. Implementations of Blobs call it.
+func IsFolder(name string) bool { return slices.Contains(folders, name) }
+
+// LockName is the name that Blobs may have for their lock, and that no blob of a Repo has.
+const LockName = lockName
 
 // Bounds of the files.
 const (

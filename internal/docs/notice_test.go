@@ -20,8 +20,9 @@ const noticeHead = `disco
 Copyright 2026 The disco authors
 Licensed under the Apache License, Version 2.0: see LICENSE.
 
-The programs disco-run, disco-bench and disco-server contain the following software of others. The full text of each
-licence stands in the source of the module. internal/docs compares this list with what is linked into the programs.
+The programs disco-run, disco-bench, disco-group and disco-server contain the following software of others. The full
+text of each licence stands in the source of the module. internal/docs compares this list with what is linked into the
+programs.
 ` + noticeGo
 
 const noticeGo = `
@@ -112,7 +113,7 @@ func linked(t *testing.T, modules map[string]string, arch, folder string, progra
 func TestNotice(t *testing.T) {
 	modules := map[string]string{}
 	for _, arch := range []string{"amd64", "arm64"} {
-		linked(t, modules, arch, ".", "./cmd/disco-run", "./cmd/disco-bench")
+		linked(t, modules, arch, ".", "./cmd/disco-run", "./cmd/disco-bench", "./cmd/disco-group")
 		linked(t, modules, arch, "cmd/disco-server", ".")
 	}
 	if len(modules) < 5 {

@@ -11,6 +11,7 @@ import (
 
 // storeClients are what only a program that reaches a store links: etcd's client alone is as large as disco-run.
 var storeClients = []string{"go.etcd.io/", "google.golang.org/", "go.uber.org/", "github.com/go-zookeeper/",
+	"github.com/minio/", module + "/internal/checkpoint/s3",
 	module + "/metastore/etcd", module + "/metastore/zk", module + "/metastore/dial"}
 
 // linked lists the packages that a program with these packages in it holds.

@@ -65,9 +65,10 @@ cluster: metastore internal/procfs
 
 # The commands of a group.
 group: app cluster internal/bridge/byname internal/bridge/offer internal/bridge/relay internal/bridge/stream
-	internal/certs internal/child internal/infile internal/machinefile internal/session internal/site
+	internal/certs internal/checkpoint/blobproc internal/checkpoint/s3 internal/child internal/infile
+	internal/machinefile internal/session internal/site
 	internal/workerproc ipc metastore metastore/dial scenario
-group/beside: app internal/child
+group/beside: app internal/checkpoint/blobproc internal/child
 
 # Transport: moves bytes and knows nothing of simulation.
 internal/lane: ring internal/interleave internal/race internal/aligned
@@ -116,6 +117,8 @@ internal/outfile:
 internal/checkpoint: internal/outfile
 internal/checkpoint/checkpointtest: internal/checkpoint
 internal/checkpoint/nodediff: internal/checkpoint state
+internal/checkpoint/s3: internal/checkpoint
+internal/checkpoint/blobproc: internal/checkpoint internal/wire internal/workerproc
 internal/forward:
 internal/phi:
 internal/machinefile: internal/infile scenario
@@ -140,8 +143,8 @@ internal/launch/launchtest: node scenario state
 internal/sweep: scenario
 
 # The doors.
-app: internal/checkpoint internal/checkpoint/nodediff internal/child internal/hazard internal/inspect
-	internal/latency internal/launch internal/machine internal/newmodule internal/outfile
+app: internal/checkpoint internal/checkpoint/blobproc internal/checkpoint/nodediff internal/child internal/hazard
+	internal/inspect internal/latency internal/launch internal/machine internal/newmodule internal/outfile
 	internal/partition internal/placement internal/printable internal/sweep internal/table internal/trace
 	internal/worker internal/workerproc node ring scenario
 cmd/disco-group: app group
@@ -201,7 +204,9 @@ var bans = []ban{
 		"ipc", "metastore/dial",
 		"metastore/etcd", "metastore/zk", "perf/peers"},
 		"only who joins processes opens sockets, or reads addresses"},
-	{"net/http", nil, "nothing here is a web server"},
+	{"net/http", []string{"internal/checkpoint/s3"}, "nothing here is a web server; object stores are reached by it"},
+	{"github.com/minio/", []string{"internal/checkpoint/s3"},
+		"one client of object stores, which no simulation needs"},
 	{"math/rand", nil, "math/rand has a global generator: take a node's own stream (Simproc.Source)"},
 	{"reflect", []string{"internal/hazard", "internal/plain", "internal/wire/wiretest", "metastore",
 		"metastore/storetest", "sim"},
@@ -244,6 +249,7 @@ wall clock | cluster/join.go: create | since when, for people on other machines
 wall clock | cluster/loop.go: write | since when, for people on other machines
 wall clock | cluster/membership.go: setStatus | since when, for people on other machines
 wall clock | internal/bridge/offer/server.go: clock | by how much the clocks of machines differ, for people
+wall clock | internal/checkpoint/s3/lock.go: write | since when, for people who find a lock
 wall clock | internal/certs/load.go: clock | dates of certificates, for people
 limits | internal/infile/infile.go | this is the limit
 limits | internal/script/script.go | files of tests

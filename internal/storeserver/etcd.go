@@ -124,14 +124,17 @@ func (z *Etcds) Close() {
 
 // ServerProgram is disco-server, built from the tree around the working folder, once a process. The Go tool builds it
 // anew only where its sources have changed.
-var ServerProgram = sync.OnceValues(func() (string, error) {
+var ServerProgram = sync.OnceValues(func() (string, error) { return build("disco-server", "cmd/disco-server", ".") })
+
+// build builds a program of a module inside the tree around the working folder, for this process and later ones.
+func build(name, module, pkg string) (string, error) {
 	root, err := os.Getwd()
 	for ; err == nil; root = filepath.Dir(root) {
-		if _, err := os.Stat(filepath.Join(root, "cmd", "disco-server", "go.mod")); err == nil {
+		if _, err := os.Stat(filepath.Join(root, module, "go.mod")); err == nil {
 			break
 		}
 		if root == filepath.Dir(root) {
-			return "", fmt.Errorf("storeserver: the source of disco-server %w above the working folder", ErrAbsent)
+			return "", fmt.Errorf("storeserver: the source of %s %w above the working folder", name, ErrAbsent)
 		}
 	}
 	cache, cacheErr := os.UserCacheDir()
@@ -150,22 +153,22 @@ var ServerProgram = sync.OnceValues(func() (string, error) {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		return "", fmt.Errorf("storeserver: %w", err)
 	}
-	program := filepath.Join(dir, "disco-server")
-	// With the flags of `make vet`, which has compiled all of it.
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", program, ".")
-	build.Dir, build.Env = filepath.Join(root, "cmd", "disco-server"), append(os.Environ(), "CGO_ENABLED=0")
+	program := filepath.Join(dir, name)
+	// With the flags of `make vet`, which has compiled all of disco-server.
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", program, pkg)
+	build.Dir, build.Env = filepath.Join(root, module), append(os.Environ(), "CGO_ENABLED=0")
 	out, err := build.CombinedOutput()
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
-		return "", fmt.Errorf("storeserver: the Go tool, for disco-server, %w", ErrAbsent)
+		return "", fmt.Errorf("storeserver: the Go tool, for %s, %w", name, ErrAbsent)
 	case err != nil && missingModules.Match(out):
-		return "", fmt.Errorf("storeserver: what disco-server is built of %w here, and can't be downloaded: %s",
-			ErrAbsent, strings.TrimSpace(string(out)))
+		return "", fmt.Errorf("storeserver: what %s is built of %w here, and can't be downloaded: %s", name, ErrAbsent,
+			strings.TrimSpace(string(out)))
 	case err != nil:
-		return "", fmt.Errorf("storeserver: building disco-server: %w\n%s", err, out)
+		return "", fmt.Errorf("storeserver: building %s: %w\n%s", name, err, out)
 	}
 	return program, nil
-})
+}
 
 // missingModules is how the Go tool says that it can't download something.
 var missingModules = regexp.MustCompile(`dial tcp|GOPROXY|connection refused|i/o timeout|no such host`)
