@@ -165,6 +165,7 @@ func (c *cycle) run() error {
 			if err := c.pause(); err != nil {
 				return err
 			}
+			continue // a Stop that came beside the Limit has rung before pause looked for the last time
 		}
 		if c.ask.asked.Load() {
 			c.sendStatus(c.state())

@@ -29,19 +29,20 @@ type simDraw struct {
 	leadCalls    uint64
 	kill         int // steps before a worker is killed; 0: none
 	victim       int
-	stop         int // steps before the run is stopped; 0: not
-	hang         int // steps before the launcher dies; 0: not
+	stop         int  // steps before the run is stopped; 0: not
+	hang         int  // steps before the launcher dies; 0: not
+	legs         bool // replications are simulated in legs (sim_legs_test.go)
 }
 
 func (d *simDraw) String() string {
 	return fmt.Sprintf("seed %d: %d workers on %d machines, window %d, sync %s, %d nodes of %d simprocs, %d links, "+
 		"horizon %v, ring %d, pool %d, inline %d, batch %d, sizes %v, "+
-		"held %d, lead %v, park %v, lost %d, late %v, kill %d of worker %d, stop %d, hang-up %d, handler "+
+		"held %d, lead %v, park %v, lost %d, late %v, kill %d of worker %d, stop %d, hang-up %d, legs %v, handler "+
 		"fails in activation %d (panics: %v)",
 		d.seed, d.workers, d.machines, d.window, d.tuning.Sync, len(d.scenario.graph.Nodes),
 		len(d.scenario.graph.Simprocs), len(d.scenario.graph.Links), d.scenario.horizon,
 		d.tuning.RingBytes, d.tuning.PoolBytes, d.tuning.InlineMax,
-		d.tuning.BatchMax, d.scenario.sizes, d.held, d.lead, d.park, d.lost, d.late, d.kill, d.victim, d.stop, d.hang,
+		d.tuning.BatchMax, d.scenario.sizes, d.held, d.lead, d.park, d.lost, d.late, d.kill, d.victim, d.stop, d.hang, d.legs,
 		d.scenario.failAt, d.scenario.panics)
 }
 

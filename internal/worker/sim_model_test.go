@@ -10,6 +10,7 @@ import (
 
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/scenario"
+	"github.com/disco-sim/disco/state"
 )
 
 // simScenario is a random small scenario: nodes with one or two simprocs, links with all
@@ -88,6 +89,7 @@ func newSimScenario(rnd *rand.Rand, workers, inlineMax, dataMax int) *simScenari
 type simHandler struct {
 	s     *simScenario
 	rnd   *rand.Rand
+	from  rand.Source // of rnd
 	links []simLink
 	sum   uint64
 	data  []byte
@@ -100,7 +102,8 @@ type simLink struct {
 }
 
 func (s *simScenario) NewHandler(p *node.Simproc) (node.Handler, error) {
-	h := &simHandler{s: s, rnd: rand.New(p.Source(p.Name()))}
+	h := &simHandler{s: s, from: p.Source(p.Name())}
+	h.rnd = rand.New(h.from)
 	self := node.Endpoint{Node: p.NodeIndex(), Simproc: p.Rank()}
 	seen := map[node.LinkID]bool{}
 	add := func(to node.Endpoint, lookahead float64) error {
@@ -237,6 +240,16 @@ func (h *simHandler) send(p *node.Simproc, life uint32) error {
 		at = p.Now() + 0.25
 	}
 	return p.Send(l.id, at, d)
+}
+
+// StateVersion implements node.Saver.
+func (h *simHandler) StateVersion() uint32 { return 1 }
+
+// State implements node.Saver.
+func (h *simHandler) State(_ *node.Simproc, c *state.Codec) {
+	c.Source(h.from)
+	c.Uint64(&h.sum)
+	c.Int(&h.calls)
 }
 
 func (h *simHandler) Report(*node.Simproc) ([]byte, error) {

@@ -28,7 +28,8 @@ type simRun struct {
 	limited  bool          // Limit was sent
 	end      float64       // … with this epoch
 	endedIn  int           // … in this replication
-	at       string        // the state in which it failed
+	legs     simLegs
+	at       string // the state in which it failed
 }
 
 // simWorker is one worker: its real lanes, cycle and engine, in a task of the schedule.
@@ -42,6 +43,7 @@ type simWorker struct {
 	up       time.Duration // when the last message from it arrives
 	answer   *Message      // to the last Prepare or Go, at the launcher
 	halted   *Stopped      // to Stop, at the launcher
+	owed     int           // answers to Stop that are still to come there
 	hashes   map[uint32]uint64
 	exited   bool
 	err      error // that ended it
@@ -98,7 +100,7 @@ func (s *simRun) addWorker(i int, placed *node.Placed, segs Segments) error {
 	w.cycle.waiter, w.cycle.now, w.cycle.heldMax = w.waiter, s.clock, d.held
 	w.cycle.lead = lead{time: d.lead, calls: d.leadCalls}
 	w.cycle.stop.answer = func(a Stopped) error {
-		w.reply(func() { w.halted = &a; s.sendLimit() })
+		w.reply(func() { w.halted = &a; w.owed--; s.sendLimit() })
 		return nil
 	}
 	w.sendResults = func(p *Results) error {
@@ -224,8 +226,11 @@ func (w *simWorker) reply(do func()) {
 // the run has failed.
 func (s *simRun) ask(m *Message) error {
 	for _, w := range s.workers {
-		w.answer, w.hashes = nil, map[uint32]uint64{}
+		w.answer, w.halted, w.owed, w.hashes = nil, nil, 0, map[uint32]uint64{}
 		s.send(w, m)
+	}
+	if m.Type == TypeGo && s.going && s.ending { // asked for between two legs
+		s.stopAll()
 	}
 	return s.goOn(func() bool {
 		answered := true
@@ -270,7 +275,13 @@ func (s *simRun) play() (hashes []map[uint32]uint64, err error) {
 		if err := s.prepareBridges(); err != nil {
 			return nil, err
 		}
-		if err := s.ask(&Message{Type: TypePrepare, Prepare: &Prepare{Replication: r}}); err != nil {
+		prepare := &Prepare{Replication: r}
+		if s.simDraw.legs {
+			if prepare.Until, err = s.beginLegs(r); err != nil {
+				return nil, err
+			}
+		}
+		if err := s.ask(&Message{Type: TypePrepare, Prepare: prepare}); err != nil {
 			return nil, err
 		}
 		if s.over() || s.ending {
@@ -281,7 +292,7 @@ func (s *simRun) play() (hashes []map[uint32]uint64, err error) {
 		}
 		s.going, s.endedIn = true, r
 		s.goBridges()
-		if err := s.ask(&Message{Type: TypeGo}); err != nil {
+		if err := s.simulateLegs(); err != nil {
 			return nil, err
 		}
 		s.going = false
@@ -315,18 +326,33 @@ func (s *simRun) trouble() {
 		if !s.going {
 			return // workers that get ready are not stopped: the run goes no further
 		}
-		s.stopped = true
-		for _, w := range s.workers {
+		switch {
+		case s.legs.between: // the next Go is followed by Stop
+		case s.legs.asked: // the answers serve
+			s.legs.asked, s.stopped = false, true
+			s.sendLimit()
+		default:
+			s.stopAll()
+		}
+	})
+}
+
+// stopAll sends Stop to the workers that run.
+func (s *simRun) stopAll() {
+	s.stopped, s.limited = !s.legs.asked, false
+	for _, w := range s.workers {
+		if w.answer == nil {
+			w.owed++
 			s.send(w, &Message{Type: TypeStop})
 		}
-		s.sendLimit()
-	})
+	}
+	s.sendLimit()
 }
 
 // sendLimit does what the launcher does once all have answered Stop or are done: it sends
 // them the least time at which nobody has handled anything.
 func (s *simRun) sendLimit() {
-	if !s.stopped || s.limited {
+	if (!s.stopped || s.limited) && !s.legs.asked {
 		return
 	}
 	end := 0.0
@@ -334,16 +360,25 @@ func (s *simRun) sendLimit() {
 		switch {
 		case w.answer != nil:
 			end = math.MaxFloat64
-		case w.halted == nil:
+		case w.owed > 0:
 			return
 		case w.halted.Handled:
 			end = max(end, math.Nextafter(w.halted.Epoch, math.Inf(1)))
 		}
 	}
+	if s.legs.asked {
+		s.endLeg(max(end, math.Nextafter(s.legs.began, math.Inf(1))))
+		return
+	}
 	s.limited, s.end = true, end
+	s.limit(&Limit{Epoch: end})
+}
+
+// limit sends Limit to the workers that run.
+func (s *simRun) limit(l *Limit) {
 	for _, w := range s.workers {
 		if w.answer == nil {
-			s.send(w, &Message{Type: TypeLimit, Limit: &Limit{Epoch: end}})
+			s.send(w, &Message{Type: TypeLimit, Limit: l})
 		}
 	}
 }

@@ -29,16 +29,17 @@ type outcome struct {
 	full   uint64              // waits for room
 	quiets int                 // quiet frames
 	hashes []map[uint32]uint64 // by replication
+	legs   simLegs             // what was seen of legs
 }
 
 // simulate makes and runs what one seed says. An error holds all that is known.
-func simulate(seed uint64) (outcome, error) { return simulateOver(seed, 1) }
+func simulate(seed uint64) (outcome, error) { return simulateOver(seed, 1, false) }
 
-// simulateOver is simulate over so many machines, as far as there are workers for them.
-func simulateOver(seed uint64, machines int) (outcome, error) {
+// simulateOver is simulate over so many machines, as far as there are workers for them, in legs or not.
+func simulateOver(seed uint64, machines int, legs bool) (outcome, error) {
 	rnd := rand.New(rand.NewPCG(seed, 0x5eed))
 	d := newSimDraw(seed, rnd)
-	d.machines = min(machines, d.workers)
+	d.machines, d.legs = min(machines, d.workers), legs
 	fail := func(s *simRun, err error) (outcome, error) {
 		at := ""
 		if s != nil {
@@ -63,7 +64,7 @@ func simulateOver(seed uint64, machines int) (outcome, error) {
 			return fail(s, fmt.Errorf("replication %d: %d workers handled other events than one", r, d.workers))
 		}
 	}
-	out := outcome{hash: s.hash, steps: s.steps, quiets: s.quiets, hashes: hashes}
+	out := outcome{hash: s.hash, steps: s.steps, quiets: s.quiets, hashes: hashes, legs: s.legs}
 	for _, w := range s.workers {
 		for _, e := range w.cycle.lanes.router.Senders() {
 			out.full += e.(*egress.Egress).Stats().FullWaits
@@ -81,7 +82,7 @@ func reference(d *simDraw, s *simRun, r int) (map[uint32]uint64, error) {
 	if scenario.horizon == 0 {
 		return nil, nil // it was stopped before anything
 	}
-	alone.machines = 1
+	alone.machines, alone.legs = 1, false
 	alone.scenario, alone.workers, alone.placement = &scenario, 1, make([]int32, len(d.placement))
 	alone.kill, alone.stop, alone.hang, alone.replications = 0, 0, 0, 1
 	one, err := newSimRun(&alone, rand.New(rand.NewPCG(d.seed, 1)))
@@ -123,7 +124,7 @@ func TestSimulationFarFound(t *testing.T) {
 		// Promises of links with little lookahead kept a lane short of room, for which a class waited.
 		103779, 236579, 241282,
 	} {
-		if _, err := simulateOver(seed, farMachines(seed)); err != nil {
+		if _, err := simulateOver(seed, farMachines(seed), false); err != nil {
 			t.Errorf("%v\n%s", err, replayOf("TestSimulationFar$", seed))
 		}
 	}
@@ -188,7 +189,7 @@ func TestSimulationFar(t *testing.T) {
 	failures, full, quiets := 0, 0, 0
 	for i := range n {
 		seed := *simSeed + uint64(i)
-		out, err := simulateOver(seed, farMachines(seed))
+		out, err := simulateOver(seed, farMachines(seed), false)
 		if quiets += out.quiets; out.full > 0 {
 			full++
 		}
