@@ -42,8 +42,8 @@ func (d *simDraw) String() string {
 		d.seed, d.workers, d.machines, d.window, d.tuning.Sync, len(d.scenario.graph.Nodes),
 		len(d.scenario.graph.Simprocs), len(d.scenario.graph.Links), d.scenario.horizon,
 		d.tuning.RingBytes, d.tuning.PoolBytes, d.tuning.InlineMax,
-		d.tuning.BatchMax, d.scenario.sizes, d.held, d.lead, d.park, d.lost, d.late, d.kill, d.victim, d.stop, d.hang, d.legs,
-		d.scenario.failAt, d.scenario.panics)
+		d.tuning.BatchMax, d.scenario.sizes, d.held, d.lead, d.park, d.lost, d.late, d.kill, d.victim, d.stop, d.hang,
+		d.legs, d.scenario.failAt, d.scenario.panics)
 }
 
 // newSimDraw draws a run. Every small size that is legal comes up often.
