@@ -63,3 +63,22 @@ func (e *Engine) prefetchReport(n int) {
 		prefetchLines(words[1], reportLines)
 	}
 }
+
+// prefetchNode asks for the handlers of a node whose state AppendNode is asked for soon, if it is asked for all in
+// order. Simprocs lie one behind the other: of them the processor knows by itself.
+func (e *Engine) prefetchNode(n int) {
+	if n += reportNear; n >= e.plan.nodes || e.plan.WorkerOf(n) != e.plan.self {
+		return
+	}
+	for rank := range e.plan.layers {
+		words := (*[2]unsafe.Pointer)(unsafe.Pointer(&e.simproc(n, rank).handler))
+		prefetchLines(words[1], reportLines)
+	}
+}
+
+// prefetchPayloads asks for the payloads of entries that are encoded soon: for the first of very many.
+func (e *Engine) prefetchPayloads(entries []entry) {
+	for i := range entries[:min(len(entries), 16*farAhead)] {
+		prefetch(nil, unsafe.Pointer(e.store.at(entries[i].ref)))
+	}
+}

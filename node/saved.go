@@ -109,6 +109,7 @@ func (e *Engine) AppendNode(dst []byte, n int) ([]byte, error) {
 	if err := e.betweenLegs(); err != nil {
 		return nil, err
 	}
+	e.prefetchNode(n)
 	start := len(dst)
 	for r := range e.plan.layers {
 		p := e.simproc(n, r)
@@ -244,6 +245,7 @@ func (e *Engine) EachPending(yield func(n int, encoded []byte) error) error {
 		if starts[0] == starts[layers] {
 			continue
 		}
+		e.prefetchPayloads(all[starts[0]:starts[layers]])
 		var err error
 		encoded, err = state.Append(encoded[:0], savedVersion, func(c *state.Codec) {
 			for r := range layers {

@@ -32,7 +32,7 @@ import (
 // Codec writes or reads fields, one after the other. After an error it does nothing, and fields that would have been
 // read keep the values that they had, but for elements of lists. One goroutine uses it.
 type Codec struct {
-	wire    *wire.Codec
+	wire    wire.Codec
 	version uint32
 	fresh   bool
 }
@@ -42,38 +42,35 @@ var codecs = sync.Pool{New: func() any { return new(Codec) }}
 
 // Append appends to dst the version of an encoding, at least 1, and fields. fields doesn't keep the Codec.
 func Append(dst []byte, version uint32, fields func(*Codec)) ([]byte, error) {
-	return wire.Append(dst, func(w *wire.Codec) {
-		w.Uint32(&version)
-		if version == 0 {
-			w.Fail("found version 0 of an encoding, want at least 1")
-		}
-		run(Codec{wire: w, version: version}, fields)
-	})
+	c := codecs.Get().(*Codec)
+	c.version, c.fresh = version, false
+	c.wire.Encode(dst)
+	if c.wire.Uint32(&c.version); version == 0 {
+		c.Fail("found version 0 of an encoding, want at least 1")
+	}
+	fields(c)
+	dst, err := c.wire.End()
+	codecs.Put(c)
+	return dst, err
 }
 
 // Decode reads what Append wrote, which is the whole of src, in any version from 1 to newest. With fresh random streams
 // stay as they are (Codec.PCG). fields doesn't keep the Codec.
 func Decode(src []byte, newest uint32, fresh bool, fields func(*Codec)) error {
-	return wire.Decode(src, func(w *wire.Codec) {
-		var version uint32
-		w.Uint32(&version)
-		switch {
-		case version > newest:
-			w.Fail("found version %d of an encoding, want 1 to %d: a newer program has written it", version, newest)
-		case version == 0: // Fail keeps the first error: src may have been too short
-			w.Fail("found version 0 of an encoding, want 1 to %d", newest)
-		default:
-			run(Codec{wire: w, version: version, fresh: fresh}, fields)
-		}
-	})
-}
-
-func run(with Codec, fields func(*Codec)) {
 	c := codecs.Get().(*Codec)
-	*c = with
-	fields(c)
-	*c = Codec{}
+	c.version, c.fresh = 0, fresh
+	c.wire.Decode(src)
+	switch c.wire.Uint32(&c.version); {
+	case c.version > newest:
+		c.Fail("found version %d of an encoding, want 1 to %d: a newer program has written it", c.version, newest)
+	case c.version == 0: // Fail keeps the first error: src may have been too short
+		c.Fail("found version 0 of an encoding, want 1 to %d", newest)
+	default:
+		fields(c)
+	}
+	_, err := c.wire.End()
 	codecs.Put(c)
+	return err
 }
 
 // Loading reports whether fields are read.
@@ -158,7 +155,7 @@ func (c *Codec) Source(s rand.Source) {
 // list that is read uses the memory that s has already, if it is large enough.
 func List[T any](c *Codec, s *[]T, least int, each func(*T)) {
 	if c.wants(least) {
-		wire.List(c.wire, s, least, each)
+		wire.List(&c.wire, s, least, each)
 	}
 }
 
@@ -175,15 +172,15 @@ func (c *Codec) wants(least int) bool {
 func Words[T int64 | uint64 | float64 | int32 | uint32](c *Codec, s *[]T) {
 	switch s := any(s).(type) {
 	case *[]int64:
-		wire.Uint64s(c.wire, s)
+		wire.Uint64s(&c.wire, s)
 	case *[]uint64:
-		wire.Uint64s(c.wire, s)
+		wire.Uint64s(&c.wire, s)
 	case *[]float64:
-		wire.BitsList(c.wire, s)
+		wire.BitsList(&c.wire, s)
 	case *[]int32:
-		wire.Uint32s(c.wire, s)
+		wire.Uint32s(&c.wire, s)
 	case *[]uint32:
-		wire.Uint32s(c.wire, s)
+		wire.Uint32s(&c.wire, s)
 	}
 }
 
@@ -206,7 +203,7 @@ func Map[K cmp.Ordered, V any](c *Codec, m *map[K]V, least int, each func(*K, *V
 		slices.SortFunc(pairs, func(a, b pair) int { return cmp.Compare(a.key, b.key) })
 	}
 	n := 0
-	wire.List(c.wire, &pairs, least, func(p *pair) {
+	wire.List(&c.wire, &pairs, least, func(p *pair) {
 		each(&p.key, &p.value)
 		if n > 0 && cmp.Compare(pairs[n-1].key, p.key) >= 0 {
 			c.Fail("found the key %v behind %v in a map, want rising ones", p.key, pairs[n-1].key)

@@ -43,24 +43,36 @@ var codecs = sync.Pool{New: func() any { return &Codec{} }}
 // Append appends the encoded fields to buf. fields doesn't keep the Codec.
 func Append(buf []byte, fields func(*Codec)) ([]byte, error) {
 	c := codecs.Get().(*Codec)
-	*c = Codec{buf: buf}
+	c.Encode(buf)
 	fields(c)
+	buf, err := c.End()
+	codecs.Put(c)
+	return buf, err
+}
+
+// Encode begins to append to buf what is encoded from here on: for who keeps a Codec.
+func (c *Codec) Encode(buf []byte) { *c = Codec{buf: buf} }
+
+// Decode begins to decode b.
+func (c *Codec) Decode(b []byte) { *c = Codec{buf: b, decoding: true} }
+
+// End ends what Encode or Decode began: it gives the bytes with what was encoded, or refuses what is left of b. Nothing
+// is kept.
+func (c *Codec) End() ([]byte, error) {
+	if c.decoding && c.err == nil && c.at < len(c.buf) {
+		c.Fail("found %d bytes behind the last field, want none", len(c.buf)-c.at)
+	}
 	buf, err := c.buf, c.err
 	*c = Codec{}
-	codecs.Put(c)
 	return buf, err
 }
 
 // Decode decodes fields that are the whole of b. Bytes that were decoded alias b. fields doesn't keep the Codec.
 func Decode(b []byte, fields func(*Codec)) error {
 	c := codecs.Get().(*Codec)
-	*c = Codec{buf: b, decoding: true}
+	c.Decode(b)
 	fields(c)
-	if c.err == nil && c.at < len(b) {
-		c.Fail("found %d bytes behind the last field, want none", len(b)-c.at)
-	}
-	err := c.err
-	*c = Codec{}
+	_, err := c.End()
 	codecs.Put(c)
 	return err
 }
@@ -94,6 +106,17 @@ func (c *Codec) take(n int) []byte {
 	return c.buf[c.at-n : c.at : c.at]
 }
 
+// extend makes room for n bytes behind what is encoded, which the caller fills. Appending would store all of buf each
+// time, and not just its length.
+func (c *Codec) extend(n int) []byte {
+	at := len(c.buf)
+	if cap(c.buf)-at < n {
+		c.buf = slices.Grow(c.buf, n)
+	}
+	c.buf = c.buf[:at+n]
+	return c.buf[at:]
+}
+
 // Bool is one byte, 0 or 1.
 func (c *Codec) Bool(v *bool) {
 	if !c.decoding {
@@ -125,7 +148,7 @@ func (c *Codec) Byte(v *uint8) {
 // Uint32 is four bytes.
 func (c *Codec) Uint32(v *uint32) {
 	if !c.decoding {
-		c.buf = binary.LittleEndian.AppendUint32(c.buf, *v)
+		binary.LittleEndian.PutUint32(c.extend(4), *v)
 	} else if b := c.take(4); b != nil {
 		*v = binary.LittleEndian.Uint32(b)
 	}
@@ -134,7 +157,7 @@ func (c *Codec) Uint32(v *uint32) {
 // Uint64 is eight bytes.
 func (c *Codec) Uint64(v *uint64) {
 	if !c.decoding {
-		c.buf = binary.LittleEndian.AppendUint64(c.buf, *v)
+		binary.LittleEndian.PutUint64(c.extend(8), *v)
 	} else if b := c.take(8); b != nil {
 		*v = binary.LittleEndian.Uint64(b)
 	}
@@ -196,9 +219,10 @@ func (c *Codec) Word(v *string, words []string) {
 
 // Bits is the eight bytes of any float64.
 func (c *Codec) Bits(v *float64) {
-	u := math.Float64bits(*v)
-	if c.Uint64(&u); c.decoding {
-		*v = math.Float64frombits(u)
+	if !c.decoding {
+		binary.LittleEndian.PutUint64(c.extend(8), math.Float64bits(*v))
+	} else if b := c.take(8); b != nil {
+		*v = math.Float64frombits(binary.LittleEndian.Uint64(b))
 	}
 }
 

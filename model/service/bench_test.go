@@ -167,6 +167,7 @@ func BenchmarkSave(b *testing.B) {
 	}{
 		{"servers=2", benchSpec(RoundRobin, 2)},
 		{"tree/servers=2000", bigSpec(2000, 20, 200_000)},
+		{"tree/servers=100000", bigSpec(100_000, 300, 10_000_000)},
 	} {
 		m := newModel(c.spec)
 		e := newEngine(b, m, 1, 0, nil)
