@@ -40,7 +40,7 @@ func TestPacketsTravel(t *testing.T) {
 	wiretest.Whole(t, Network{Machines: []Machine{{"a", 1, 2}, {"b", 3, 4}}, RoundTrip: []float64{0, 1, 1, 0},
 		SecondsPerByte: []float64{0, 2, 2, 0}}, (*Network).fields)
 	wiretest.Whole(t, Hello{Workers: 64, Run: "shop"}, (*Hello).fields)
-	wiretest.Whole(t, StartBody{Worker: 63, Threads: 2, Trace: true, Profile: true}, (*StartBody).fields)
+	wiretest.Whole(t, StartBody{Worker: 63, Threads: 2, Trace: true, Profile: true, Saves: true}, (*StartBody).fields)
 	wiretest.Whole(t, OutputBody{Worker: 1, Bytes: []byte("said")}, (*OutputBody).fields)
 	wiretest.Whole(t, KeepBody{Slots: []int{0, 64, 3}}, (*KeepBody).fields)
 	wiretest.Whole(t, LostBody{Machine: 2, Text: "cut off"}, (*LostBody).fields)

@@ -60,7 +60,7 @@ var kinds = [...]struct {
 }{
 	KindHello:    {"hello", false, 0, 0, func() Body { return &Hello{} }},
 	KindPlan:     {"plan", false, 2, filesMax, func() Body { return &PlanBody{} }},
-	KindStart:    {"start", false, 1, 3, func() Body { return &StartBody{} }},
+	KindStart:    {"start", false, 1, 5, func() Body { return &StartBody{} }},
 	KindKill:     {"kill", false, 0, 0, func() Body { return &WorkerBody{} }},
 	KindRelease:  {"release", false, 0, 0, func() Body { return &NoBody{} }},
 	KindClose:    {"close", false, 0, 0, func() Body { return &NoBody{} }},
@@ -227,10 +227,11 @@ type PlanBody struct{ Plan []byte }
 
 func (b *PlanBody) fields(c *wire.Codec) { c.Bytes(&b.Plan) }
 
-// StartBody is about a worker whose end of the control stream comes along, then the files of trace and profile.
+// StartBody is about a worker whose end of the control stream comes along, then the files of trace and profile, and the
+// two of checkpoints (worker.Files).
 type StartBody struct {
-	Worker, Threads int
-	Trace, Profile  bool
+	Worker, Threads       int
+	Trace, Profile, Saves bool
 }
 
 func (b *StartBody) fields(c *wire.Codec) {
@@ -240,11 +241,12 @@ func (b *StartBody) fields(c *wire.Codec) {
 	}
 	c.Bool(&b.Trace)
 	c.Bool(&b.Profile)
+	c.Bool(&b.Saves)
 }
 
 func (b *StartBody) files() int {
 	n := 1
-	for _, more := range []bool{b.Trace, b.Profile} {
+	for _, more := range []bool{b.Trace, b.Profile, b.Saves, b.Saves} {
 		if more {
 			n++
 		}

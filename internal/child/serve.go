@@ -60,11 +60,12 @@ type Spec struct {
 	Threads        int      // see machine.Spec
 	Control        *os.File // its end of the control stream
 	Trace, Profile *os.File // get its trace and its profile; nil: none
+	Spool, Restore *os.File // get its parts of checkpoints, have what it begins with; both or none
 }
 
 // Close closes the files.
 func (s *Spec) Close() {
-	for _, f := range []*os.File{s.Control, s.Trace, s.Profile} {
+	for _, f := range []*os.File{s.Control, s.Trace, s.Profile, s.Spool, s.Restore} {
 		f.Close() // nil: it is an error, and nothing else
 	}
 }
@@ -282,6 +283,9 @@ func (l *Launcher) start(m *packet, s *hosted, b *StartBody) error {
 	}
 	if b.Profile {
 		files.Profile = m.take()
+	}
+	if b.Saves {
+		files.Spool, files.Restore = m.take(), m.take()
 	}
 	s.workers.Start(b.Worker, files)
 	return nil

@@ -117,12 +117,13 @@ func (s *Set) Start(index int, spec machine.Spec) (machine.Worker, error) {
 	}
 	p.mu.Unlock()
 	files := []*os.File{theirs}
-	for _, f := range []*os.File{spec.Trace, spec.Profile} {
+	for _, f := range []*os.File{spec.Trace, spec.Profile, spec.Spool, spec.Restore} {
 		if f != nil {
 			files = append(files, f)
 		}
 	}
-	b := &StartBody{Worker: index, Threads: spec.Threads, Trace: spec.Trace != nil, Profile: spec.Profile != nil}
+	b := &StartBody{Worker: index, Threads: spec.Threads, Trace: spec.Trace != nil, Profile: spec.Profile != nil,
+		Saves: spec.Spool != nil}
 	p.send(KindStart, s.number, b, files...)
 	return machine.Worker{Control: ours, Machine: s.name(index), Output: output,
 		Kill: func() { p.send(KindKill, s.number, &WorkerBody{index}) },

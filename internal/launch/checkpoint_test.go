@@ -27,6 +27,7 @@ import (
 // newRepo is a place for the checkpoints of a run, in memory.
 func newRepo(t testing.TB, cfg Config, blobs checkpoint.Blobs) *checkpoint.Repo {
 	t.Helper()
+	cfg.Transport = TransportInproc
 	l, err := Prepare(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +60,7 @@ func text(t testing.TB, out *Outcome) string {
 
 // A run that goes on from any checkpoint of another one, with any number of workers, gives what that gave.
 func TestResume(t *testing.T) {
-	for i, transport := range transports() {
+	for i, transport := range append(everywhere(), over3) {
 		for j, spread := range []string{SpreadNodes, SpreadReplications} {
 			t.Run(transport+" "+spread, func(t *testing.T) {
 				cfg := config(transport, 3, launchtest.Scenario(6, 30, ""))

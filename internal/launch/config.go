@@ -285,8 +285,6 @@ func (cfg *Config) checkCheckpoints() error {
 		return nil
 	}
 	switch {
-	case cfg.Machines != nil:
-		return badConfig("checkpoint: found --machines: checkpoints are made and read on one machine")
 	case cfg.Journal != nil:
 		return badConfig("checkpoint: found --print, want one of them")
 	case cfg.Resume == nil:

@@ -57,7 +57,8 @@ func (s *Site) Make(o child.Order, to relay.Reporter) (_ relay.Workers, remark s
 func (s *set) Start(w int, with child.Spec) {
 	s.mu.Lock()
 	got, err := s.memory.Start(w, machine.Spec{Executable: s.site.cfg.Executable, Threads: with.Threads,
-		Control: with.Control, Trace: with.Trace, Profile: with.Profile, Raw: &output{s, w}})
+		Control: with.Control, Trace: with.Trace, Profile: with.Profile, Spool: with.Spool,
+		Restore: with.Restore, Raw: &output{s, w}})
 	s.mu.Unlock()
 	if err != nil {
 		with.Close()

@@ -213,6 +213,13 @@ func (t *Tuning) Fields(c *wire.Codec) {
 	c.Bool(&t.HugePages)
 }
 
+// Restores reports whether the body of a TypePrepare, of which b is the first bytes, has Restore: for who passes
+// messages on.
+func Restores(b []byte) bool {
+	const at = 16
+	return len(b) > at && b[at] == 1
+}
+
 // fields begin with the replication, which who passes messages on looks for.
 func (p *Prepare) fields(c *wire.Codec) {
 	c.Int(&p.Replication)

@@ -63,7 +63,7 @@ type item struct {
 }
 
 // noFiles is for flows in which no file comes.
-var noFiles = [files]int64{-1, -1, -1}
+var noFiles = [files]int64{-1, -1, -1, -1, -1}
 
 // newCarrier begins to carry. show is called now and then, by the goroutine that sends credits; nil: there is nothing.
 func newCarrier(s *session.Session, show func(*carrier)) *carrier {

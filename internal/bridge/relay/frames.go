@@ -43,6 +43,8 @@ const (
 	fileInput = iota
 	fileTrace
 	fileProfile
+	fileSpool
+	fileRestore
 	files
 )
 

@@ -96,7 +96,7 @@ func TestHubRefuses(t *testing.T) {
 		"of a worker not started":    {session.Control, headed(head{worker: 1}), "found worker 1 of set 0"},
 		"of a set that isn't":        {session.Control, headed(head{set: 1}), "worker 0 of set 1"},
 		"an end with too few":        {session.Control, headed(head{what: isEnd}, numbers[1:]...), "bytes of a board"},
-		"a file that isn't":          {session.Blob, headed(head{what: files}, 1), "found 3"},
+		"a file that isn't":          {session.Blob, headed(head{what: files}, 1), "found 5"},
 		"an input":                   {session.Blob, headed(head{what: fileInput}, 1), "file 0"},
 		"an input of the set":        {session.Blob, headed(head{worker: noWorker}, 1), "no worker"},
 		"a profile":                  {session.Blob, headed(head{what: fileProfile}, 1), "file 2"},
@@ -161,12 +161,12 @@ func TestSpokeRefuses(t *testing.T) {
 	}
 	for what, f := range map[string]frame{
 		"a type":                  {session.Status, nil, "type 19"},
-		"bytes behind files":      {session.Control, headed(head{at: 1}, 1), "behind 1 of files"},
+		"bytes behind files":      {session.Control, headed(head{at: 1}, 1), "behind 1 bytes of files"},
 		"an end with numbers":     {session.Control, headed(head{what: isEnd}, 1), "1 bytes"},
 		"of no worker":            {session.Control, headed(head{worker: noWorker}), "worker 65535"},
 		"of another machine's":    {session.Control, headed(head{worker: 1}), "worker 1 of set 0"},
 		"of a set that isn't":     {session.Control, headed(head{set: 9}), "worker 0 of set 9"},
-		"a trace":                 {session.Blob, headed(head{what: fileTrace}, 1), "found 1"},
+		"a trace":                 {session.Blob, headed(head{what: fileTrace}, 1), "found file 1"},
 		"an input of a worker":    {session.Blob, headed(head{}, 1), "worker 0"},
 		"too much input":          {session.Blob, headed(head{worker: noWorker, at: 100}, 1), "1 bytes from 100"},
 		"input of a later set":    {session.Blob, headed(head{set: 1, worker: noWorker}, 1), "input of set 1"},

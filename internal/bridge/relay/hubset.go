@@ -5,12 +5,14 @@ package relay
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/disco-sim/disco/internal/child"
 	"github.com/disco-sim/disco/internal/session"
@@ -50,6 +52,9 @@ type hubWorker struct {
 	express, bulk *flow
 	killed        bool
 	shown         bool // its board shows the end
+
+	sent  uint64      // bytes of files, of passDown
+	fresh atomic.Bool // what comes of the spool next is its begin
 }
 
 func newHubSet(h *Hub, o child.Order) *hubSet {
@@ -167,8 +172,9 @@ func (s *hubSet) Start(index int, spec child.Spec) {
 	if lost == nil {
 		w.express = m.express.open(flow{id: id, limit: windowBytes, sendWindow: windowBytes, granted: windowBytes,
 			window: windowBytes})
-		w.bulk = m.bulk.open(flow{id: id, granted: windowBytes, window: windowBytes,
-			blobs: [files]int64{-1, fileFrom(spec.Trace), fileFrom(spec.Profile)}})
+		w.bulk = m.bulk.open(flow{id: id, limit: windowBytes, sendWindow: windowBytes, granted: windowBytes,
+			window: windowBytes, blobs: [files]int64{-1, fileFrom(spec.Trace), fileFrom(spec.Profile),
+				fileFrom(spec.Spool), -1}})
 		s.workers[index] = w
 	}
 	h.mu.Unlock()
@@ -179,7 +185,7 @@ func (s *hubSet) Start(index int, spec child.Spec) {
 		return
 	}
 	s.send(m, child.KindStart, &child.StartBody{Worker: index, Threads: spec.Threads, Trace: spec.Trace != nil,
-		Profile: spec.Profile != nil})
+		Profile: spec.Profile != nil, Saves: spec.Spool != nil})
 	s.serving.Go(w.passDown)
 	s.serving.Go(w.store)
 	s.serving.Go(func() {
@@ -197,20 +203,52 @@ func fileFrom(f *os.File) int64 {
 	return 0
 }
 
-// passDown passes on what the launcher sends the worker.
+// passDown passes on what the launcher sends the worker, "prepare" behind what it begins with.
 func (w *hubWorker) passDown() {
-	b := make([]byte, headBytes+16<<10)
-	for {
-		n, err := w.spec.Control.Read(b[headBytes:])
-		hd := head{uint32(w.s.number), uint16(w.index), isBytes, 0}
-		if hd.put(b); n > 0 && !w.express.send(session.Control, b[:headBytes+n]) {
-			return
+	err := pass(w.spec.Control, hubWriter{w}, func(t worker.MessageType, body []byte) error {
+		switch {
+		case t == worker.TypeSave:
+			w.fresh.Store(true) // all of the part before has come
+		case t == worker.TypePrepare && w.spec.Restore != nil && worker.Restores(body):
+			return w.sendState()
+		}
+		return nil
+	})
+	if err != nil {
+		w.s.h.cfg.To.Fail(err)
+	}
+	b := make([]byte, headBytes)
+	(&head{uint32(w.s.number), uint16(w.index), isEnd, w.sent}).put(b)
+	w.express.send(session.Control, b)
+}
+
+// hubWriter sends what the launcher has sent, at most chunkBytes at a time.
+type hubWriter struct{ w *hubWorker }
+
+func (to hubWriter) Write(b []byte) (int, error) {
+	w, hd := to.w, make([]byte, headBytes)
+	(&head{uint32(w.s.number), uint16(w.index), isBytes, w.sent}).put(hd)
+	if !w.express.send(session.Control, hd, b) {
+		return 0, errShut
+	}
+	return len(b), nil
+}
+
+// sendState sends the state that the worker begins with: all of the launcher's file.
+func (w *hubWorker) sendState() error {
+	b := make([]byte, headBytes+chunkBytes)
+	for at := int64(0); ; {
+		n, err := w.spec.Restore.ReadAt(b[headBytes:], at)
+		(&head{uint32(w.s.number), uint16(w.index), fileRestore, w.sent}).put(b)
+		if n > 0 && !w.bulk.send(session.Blob, b[:headBytes+n]) {
+			return nil
+		}
+		at, w.sent = at+int64(n), w.sent+uint64(n)
+		if err == io.EOF {
+			return nil
 		}
 		if err != nil {
-			hd.what = isEnd
-			hd.put(b)
-			w.express.send(session.Control, b[:headBytes])
-			return
+			return fmt.Errorf("relay: reading what worker %d begins with: %w", w.s.order.Plan.First+w.index, err)
 		}
 	}
 }
@@ -263,19 +301,34 @@ func (s *hubSet) show(index int, numbers []uint64) error {
 	return worker.ShowNumbers(s.order.Boards[index], numbers)
 }
 
-// store writes the worker's trace and profile. Where that fails nothing more of the worker is passed on: its "done" is
-// about what isn't in the file.
+// store writes the worker's trace, profile and spool. Where that fails nothing more of the worker is passed on: its
+// "done" is about what isn't in the file.
 func (w *hubWorker) store() {
+	spooled := int64(0)
 	for {
 		it, ok := w.bulk.next()
 		if !ok {
 			return
 		}
-		file, name := w.spec.Trace, "trace"
-		if it.head.what == fileProfile {
-			file, name = w.spec.Profile, "profile"
+		name, err := "", error(nil)
+		switch it.head.what {
+		case fileTrace:
+			name = "trace"
+			_, err = w.spec.Trace.Write(it.bytes)
+		case fileProfile:
+			name = "profile"
+			_, err = w.spec.Profile.Write(it.bytes)
+		default:
+			name = "checkpoints"
+			if w.fresh.Swap(false) {
+				spooled, err = 0, w.spec.Spool.Truncate(0)
+			}
+			if err == nil {
+				_, err = w.spec.Spool.WriteAt(it.bytes, spooled)
+			}
+			spooled += int64(len(it.bytes))
 		}
-		if _, err := file.Write(it.bytes); err != nil {
+		if err != nil {
 			w.bulk.stop()
 			if at := (*fs.PathError)(nil); errors.As(err, &at) { // the name is no file's
 				err = at.Err

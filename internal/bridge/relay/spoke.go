@@ -65,7 +65,7 @@ func (sp *Spoke) Apply(on session.Stream, h session.Header, body []byte) error {
 	case session.Control:
 		return sp.applyControl(body)
 	case session.Blob:
-		return sp.applyInput(body)
+		return sp.applyBlob(body)
 	case session.Process:
 		return sp.applyProcess(body)
 	case session.Credit:
@@ -82,9 +82,11 @@ func (sp *Spoke) applyControl(body []byte) (err error) {
 	if it.bytes, err = it.head.parse(body, 0, isEnd+1); err != nil {
 		return err
 	}
-	if it.head.at != 0 || it.head.what == isEnd && len(it.bytes) > 0 || it.head.worker == noWorker {
-		return bad(0, fmt.Sprintf("worker %d, %d bytes behind %d of files", it.head.worker, len(it.bytes), it.head.at),
-			"a worker, behind none; none of an end")
+	if it.head.what == isEnd && len(it.bytes) > 0 || it.head.worker == noWorker {
+		return bad(0, fmt.Sprintf("worker %d, %d bytes", it.head.worker, len(it.bytes)), "a worker, and none of an end")
+	}
+	if it.head.at > 0 && !sp.bulk.stores(it.head.flow()) {
+		return bad(8, fmt.Sprint("behind ", it.head.at, " bytes of files"), "0 of a worker without any")
 	}
 	known, err := sp.express.apply(it.head.flow(), it, len(body))
 	if !known && err == nil {
@@ -93,13 +95,36 @@ func (sp *Spoke) applyControl(body []byte) (err error) {
 	return err
 }
 
-// applyInput takes a part of an input.
-func (sp *Spoke) applyInput(body []byte) error {
-	var hd head
-	bytes, err := hd.parse(body, 0, fileInput+1)
-	if err != nil {
+// applyBlob takes a part of an input, or of what a worker begins with.
+func (sp *Spoke) applyBlob(body []byte) error {
+	it := item{of: session.Blob}
+	var err error
+	if it.bytes, err = it.head.parse(body, 0, files); err != nil {
 		return err
 	}
+	if it.head.what == fileInput {
+		return sp.applyInput(it.head, it.bytes)
+	}
+	known, err := sp.bulk.apply(it.head.flow(), it, len(body))
+	if known || err != nil {
+		return err
+	}
+	return sp.missing(&it.head)
+}
+
+// missing is a frame about a worker that isn't there; nil: it was on its way when its set was closed.
+func (sp *Spoke) missing(hd *head) error {
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	s := sp.sets[int(hd.set)]
+	if s == nil && int(hd.set) < sp.next || s != nil && s.closing {
+		return nil
+	}
+	return bad(0, fmt.Sprintf("worker %d of set %d", hd.worker, hd.set), "one that is to be started here")
+}
+
+// applyInput takes a part of an input.
+func (sp *Spoke) applyInput(hd head, bytes []byte) error {
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
 	s := sp.sets[int(hd.set)]

@@ -26,18 +26,27 @@ type spokeWorker struct {
 
 	control *os.File        // our end of its control stream; nil: it couldn't be started
 	files   [files]*os.File // of which what it writes is read; nil: none
-	read    [files]int64    // bytes of each, of who passes up
+	read    [files]int64    // how far each was read, of who passes up
+	sent    [files]uint64   // bytes of each that were sent
 	blobs   uint64          // of all
+	fresh   atomic.Bool     // the spool begins anew
+	restore *os.File        // gets what the worker begins with; nil: nothing comes
+	loaded  atomic.Bool     // the worker has that: what comes next is the begin of another state
 	passed  chan struct{}   // closed when its control stream has ended
 	dead    atomic.Bool     // it has ended
 }
 
 func newSpokeWorker(s *spokeSet, b *child.StartBody) *spokeWorker {
 	id := flowID{uint32(s.number), uint16(b.Worker)}
+	restore := int64(-1)
+	if b.Saves {
+		restore = 0
+	}
 	return &spokeWorker{s: s, index: b.Worker, passed: make(chan struct{}),
 		express: s.sp.express.open(flow{id: id, limit: windowBytes, sendWindow: windowBytes, granted: windowBytes,
 			window: windowBytes}),
-		bulk: s.sp.bulk.open(flow{id: id, limit: windowBytes, sendWindow: windowBytes, blobs: noFiles})}
+		bulk: s.sp.bulk.open(flow{id: id, limit: windowBytes, sendWindow: windowBytes, granted: windowBytes,
+			window: windowBytes, blobs: [files]int64{-1, -1, -1, -1, restore}})}
 }
 
 // start starts a worker.
@@ -56,6 +65,9 @@ func (s *spokeSet) start(b *child.StartBody) {
 	s.mu.Unlock()
 	s.pumps.Go(w.passUp)
 	s.pumps.Go(w.passDown)
+	if w.restore != nil {
+		s.pumps.Go(w.store)
+	}
 	s.workers.Start(b.Worker, spec)
 }
 
@@ -66,7 +78,8 @@ func (w *spokeWorker) open(b *child.StartBody) (spec child.Spec, err error) {
 		wanted bool
 		which  int
 		to     **os.File
-	}{{b.Trace, fileTrace, &spec.Trace}, {b.Profile, fileProfile, &spec.Profile}} {
+	}{{b.Trace, fileTrace, &spec.Trace}, {b.Profile, fileProfile, &spec.Profile}, {b.Saves, fileSpool, &spec.Spool},
+		{b.Saves, fileRestore, &w.restore}} {
 		if !f.wanted {
 			continue
 		}
@@ -75,9 +88,10 @@ func (w *spokeWorker) open(b *child.StartBody) (spec child.Spec, err error) {
 		}
 		if err != nil {
 			spec.Close()
-			return spec, fmt.Errorf("relay: a temporary file for its trace or profile: %w", err)
+			return spec, fmt.Errorf("relay: a temporary file for its trace, profile or checkpoints: %w", err)
 		}
 	}
+	spec.Restore, w.files[fileRestore] = w.files[fileRestore], nil
 	if w.control, spec.Control, err = workerproc.ControlStream(); err != nil {
 		spec.Close()
 	}
@@ -92,6 +106,7 @@ func (w *spokeWorker) free() {
 	for _, f := range w.files {
 		f.Close()
 	}
+	w.restore.Close()
 }
 
 // report sends a packet about the worker.
@@ -126,8 +141,14 @@ func (w *spokeWorker) exit(exit workerproc.Exit, lanes []child.Lane) {
 
 // passDown passes on what the launcher sends the worker.
 func (w *spokeWorker) passDown() {
-	from := &flowReader{f: w.express}
+	from := &flowReader{f: w.express, behind: w.bulk}
 	err := pass(from, w.control, func(t worker.MessageType, body []byte) error {
+		switch t {
+		case worker.TypePrepare:
+			w.loaded.Store(true) // all of it is in the file
+		case worker.TypeSave:
+			w.fresh.Store(true) // the launcher has what was in the spool
+		}
 		replication, err := replicationOf(t, body)
 		if err != nil {
 			return err
@@ -154,12 +175,42 @@ func replicationOf(t worker.MessageType, body []byte) (int, error) {
 	return int(le.Uint64(body)), nil
 }
 
-// passUp passes on what the worker sends the launcher, "done" behind what it has traced before.
+// store writes what the worker is to begin with.
+func (w *spokeWorker) store() {
+	for at := int64(0); ; {
+		it, ok := w.bulk.next()
+		if !ok {
+			return
+		}
+		var err error
+		if w.loaded.Swap(false) {
+			at, err = 0, w.restore.Truncate(0)
+		}
+		if err == nil {
+			_, err = w.restore.WriteAt(it.bytes, at)
+		}
+		if err != nil {
+			w.s.sp.trouble(w.s, fmt.Errorf("relay: writing what worker %d begins with: %w", w.s.plan.First+w.index,
+				err))
+			return
+		}
+		at += int64(len(it.bytes))
+		w.bulk.done()
+	}
+}
+
+// passUp passes on what the worker sends the launcher, each message behind what it says is in a file.
 func (w *spokeWorker) passUp() {
 	defer close(w.passed)
 	err := pass(lastReader{w}, flowWriter{w}, func(t worker.MessageType, _ []byte) error {
-		if t == worker.TypeDone {
+		switch t {
+		case worker.TypeDone, worker.TypeReady: // behind "save" the launcher takes the trace so far
 			w.passFile(fileTrace)
+		case worker.TypeStored:
+			if w.fresh.Swap(false) {
+				w.read[fileSpool] = 0
+			}
+			w.passFile(fileSpool)
 		}
 		return nil
 	})
@@ -177,17 +228,19 @@ func (w *spokeWorker) passFile(which int) {
 	b := make([]byte, headBytes+chunkBytes)
 	for {
 		n, err := f.ReadAt(b[headBytes:], w.read[which])
-		(&head{uint32(w.s.number), uint16(w.index), uint16(which), uint64(w.read[which])}).put(b)
+		(&head{uint32(w.s.number), uint16(w.index), uint16(which), w.sent[which]}).put(b)
 		if n > 0 && !w.bulk.send(session.Blob, b[:headBytes+n]) {
 			return
 		}
 		w.read[which] += int64(n)
+		w.sent[which] += uint64(n)
 		w.blobs += uint64(n)
 		if err == io.EOF {
 			return
 		}
 		if err != nil {
-			w.s.sp.trouble(w.s, fmt.Errorf("relay: reading what worker %d has traced: %w", w.s.plan.First+w.index, err))
+			w.s.sp.trouble(w.s, fmt.Errorf("relay: reading what worker %d has written: %w", w.s.plan.First+w.index,
+				err))
 			return
 		}
 	}
@@ -228,8 +281,8 @@ var errShut = errors.New("relay: the set is being closed, or the session has end
 
 // flowReader reads the bytes that come in a flow, up to their end.
 type flowReader struct {
-	f  *flow
-	at int // in the first frame
+	f, behind *flow // a frame of f comes behind the bytes of files in the other one that it names
+	at        int   // in the first frame
 }
 
 func (r *flowReader) Read(b []byte) (int, error) {
@@ -239,6 +292,9 @@ func (r *flowReader) Read(b []byte) (int, error) {
 		return 0, errShut
 	case it.head.what == isEnd:
 		return 0, io.EOF
+	}
+	if !r.behind.await(it.head.at) {
+		return 0, errShut
 	}
 	n := copy(b, it.bytes[r.at:])
 	if r.at += n; r.at == len(it.bytes) {
