@@ -41,7 +41,6 @@ type shared struct {
 func (s *shared) declare(n *Node, name, what string, owner settler) {
 	s.n, s.name = n, n.m.within+name
 	s.puts.owner, s.gets.owner = owner, owner
-	n.unsaved(s.name+", a container or store,", nil)
 	s.amount = n.Gauge(name+".amount", Doc(what))
 	s.putWait = n.Tally(name+".put_wait", Unit("s"), Doc("until what was put had room"))
 	s.getWait = n.Tally(name+".get_wait", Unit("s"), Doc("until there was what was asked for"))
@@ -96,6 +95,7 @@ func (n *Node) Container(name string, capacity, initial float64) *Container {
 	}
 	k := &Container{capacity: capacity, has: initial}
 	k.declare(n, name, "what is in it", k)
+	n.enrol(k)
 	n.Start(func(*Context) { k.amount.Set(k.has) })
 	return k
 }

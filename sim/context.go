@@ -114,7 +114,7 @@ func NewTimeout[T any](n *Node, f func(c *Context, data T)) *Timeout[T] {
 		n.misuse("NewTimeout: only a setup function may call it in a run with checkpoints")
 	case n.begun:
 	default:
-		if t.plan = timeoutPlan[T](n); t.plan == nil {
+		if t.plan = planOf[T](n); t.plan == nil {
 			n.unsaved(fmt.Sprintf("a timeout with a %s", reflect.TypeFor[T]()), f)
 		}
 		t.id = n.enrol(t)
@@ -122,8 +122,8 @@ func NewTimeout[T any](n *Node, f func(c *Context, data T)) *Timeout[T] {
 	return t
 }
 
-// timeoutPlan is how the data of a Timeout travels; nil: it doesn't.
-func timeoutPlan[T any](n *Node) *plain.Plan[T] {
+// planOf is how values of a type travel; nil: they don't.
+func planOf[T any](n *Node) *plain.Plan[T] {
 	of := reflect.TypeFor[T]()
 	if t, ok := n.m.types[of]; ok {
 		return t.(*eventType[T]).plan
@@ -166,7 +166,7 @@ func (t *Timeout[T]) state(c *state.Codec) {
 	c.Uint32(&t.timer.generation)
 }
 
-func (t *Timeout[T]) entry(c *state.Codec, _ action) action {
+func (t *Timeout[T]) entry(c *state.Codec, _ action, _ Timer) action {
 	valueState(c, t.plan, &t.data, "a timeout")
 	return t
 }

@@ -118,7 +118,7 @@ func (r *request) note(format string, args ...any) {
 	case r.p != nil:
 		who = n.journal.names[r.p]
 	case r.do != nil:
-		who = "for " + codeOf(r.do) + ": a request"
+		who = "for " + describe(r.do) + ": a request"
 	}
 	units := ""
 	if r.units > 1 {

@@ -70,7 +70,7 @@ func (w *laterCall[T]) savedAs() uint32  { return w.of.id }
 func (l *Later[T]) declaration() string { return "later " + l.name + " " + l.plan.String() }
 func (l *Later[T]) state(*state.Codec)  {}
 
-func (l *Later[T]) entry(c *state.Codec, waits action) action {
+func (l *Later[T]) entry(c *state.Codec, waits action, _ Timer) action {
 	w, ok := waits.(*laterCall[T])
 	if !ok {
 		w = &laterCall[T]{of: l}

@@ -150,10 +150,10 @@ type opening source
 
 func (s *opening) fire(*Context) { (*source)(s).wait() }
 
-func (s *source) savedAs() uint32                       { return s.id }
-func (s *source) declaration() string                   { return "every " + s.gap.String() }
-func (s *source) state(*state.Codec)                    {}
-func (s *source) entry(_ *state.Codec, _ action) action { return s }
+func (s *source) savedAs() uint32                          { return s.id }
+func (s *source) declaration() string                      { return "every " + s.gap.String() }
+func (s *source) state(*state.Codec)                       {}
+func (s *source) entry(*state.Codec, action, Timer) action { return s }
 
 func (s *source) wait() { s.n.set(s.n.now+max(0, s.n.draw(&s.gap)), s) }
 

@@ -32,6 +32,7 @@ func (s *Server) Schedule(period float64, steps ...CapacityFrom) {
 	}
 	if len(steps) > 0 {
 		shifts := &shifts{s: s, period: period, steps: steps}
+		shifts.id = s.n.enrol(shifts)
 		s.n.atStart("Schedule", call(func(*Context) { shifts.wait() }))
 	}
 }
@@ -43,6 +44,16 @@ type shifts struct {
 	steps  []CapacityFrom
 	next   int     // of steps
 	round  float64 // of the period
+	id     uint32
+}
+
+// epoch is that of the next step.
+func (w *shifts) epoch() float64 {
+	epoch := w.steps[w.next].From
+	if w.round > 0 {
+		epoch += w.round * w.period
+	}
+	return epoch
 }
 
 func (w *shifts) wait() {
@@ -53,11 +64,8 @@ func (w *shifts) wait() {
 		w.next = 0
 		w.round++
 	}
-	n, epoch := w.s.n, w.steps[w.next].From
-	if w.round > 0 {
-		epoch += w.round * w.period
-	}
-	n.set(max(n.now, epoch), w)
+	n := w.s.n
+	n.set(max(n.now, w.epoch()), w)
 }
 
 func (w *shifts) fire(*Context) {
@@ -96,6 +104,7 @@ func (s *Server) Breakdowns(up, down dist.Dist, work Unfinished) {
 		})
 	}
 	b := &breakdowns{s: s, up: up, down: down, work: work}
+	b.id = s.n.enrol(b)
 	s.n.atStart("Breakdowns", call(func(*Context) { b.wait(&b.up) }))
 }
 
@@ -105,6 +114,7 @@ type breakdowns struct {
 	up, down dist.Dist
 	work     Unfinished
 	isDown   bool
+	id       uint32
 }
 
 func (b *breakdowns) wait(d *dist.Dist) {

@@ -78,6 +78,7 @@ func (s *Server) Offer(delay dist.Dist, clients ...string) {
 		g, i, _ := n.m.find(name)
 		o.clients[int32(g.first+i)] = l
 	}
+	n.unsaved("the server "+s.name+", which others use,", nil)
 	n.remotes.offered = append(n.remotes.offered, o)
 }
 
@@ -108,7 +109,7 @@ func (o *offered) ask(c *Context, e remoteAsk) {
 	s := o.s
 	r := s.request(c, nil, []RequestOption{Priority(e.Priority), Units(int(e.Units))})
 	reply := remoteReply{int32(s.n.group.first + s.n.index), e.Server, e.ID, true}
-	r.do = func(c *Context) { o.clients[e.Client].Send(c, reply) }
+	r.do = call(func(c *Context) { o.clients[e.Client].Send(c, reply) })
 	g := Grant{r, r.generation}
 	if !s.enter(r) {
 		g, reply.Granted = Grant{}, false

@@ -12,10 +12,10 @@ import (
 // request is one that waits for units of a server, or has them: a process or a function. It is used again and again.
 type request struct {
 	s        *Server
-	p        *Process         // nil: it is a function's
-	do       func(c *Context) // of a function
-	next     *request         // of those that its process holds, of those that are free, or of the line
-	prev     *request         // of the line
+	p        *Process // nil: it is a function's
+	do       action   // of a function, nil: none
+	next     *request // of those that its process holds, of those that are free, or of the line
+	prev     *request // of the line
 	priority float64
 	order    uint64 // among those of one priority
 	since    float64
@@ -294,7 +294,7 @@ func (r *request) fire(c *Context) {
 	case p != nil:
 		p.fire(c)
 	case do != nil:
-		do(c)
+		do.fire(c)
 	}
 }
 

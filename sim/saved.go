@@ -40,8 +40,8 @@ type savedVariable interface {
 // savedAction is what may wait in the schedule, or has something waiting there.
 type savedAction interface {
 	declaration() string
-	state(c *state.Codec)                      // its own, besides what waits
-	entry(c *state.Codec, waits action) action // what waits: that writes waits or, where nil, reads it
+	state(c *state.Codec)                                // its own, besides what waits
+	entry(c *state.Codec, waits action, at Timer) action // what waits: it writes waits or, where nil, reads it
 }
 
 // numbered is an action that can be saved.
@@ -263,7 +263,9 @@ func (s *schedule) state(c *state.Codec, n *Node) {
 		c.Uint32(&e.generation)
 	})
 	actions := n.saves.actions
+	at := uint32(0)
 	state.List(c, &s.slots, 12, func(p *slot) {
+		at++
 		if c.Loading() {
 			*p = slot{}
 		}
@@ -284,7 +286,7 @@ func (s *schedule) state(c *state.Codec, n *Node) {
 		case int64(id) > int64(len(actions)):
 			c.Fail("found action %d waiting, want 0 to %d", id, len(actions))
 		case id > 0:
-			p.do = actions[id-1].entry(c, p.do)
+			p.do = actions[id-1].entry(c, p.do, Timer{at, p.generation})
 		}
 	})
 	c.Uint32(&s.free)

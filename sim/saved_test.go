@@ -93,6 +93,68 @@ func TestResume(t *testing.T) {
 	modeltest.DamagedStates(t, savable(t, false, warm), 2)
 }
 
+// buyer is a customer of a shop, as timers carry it.
+type buyer struct {
+	Number int
+	Odd    bool
+}
+
+// desks is a node with servers of an order, with what else can be saved of resources.
+func desks(n *Node, order Order, work Unfinished) {
+	desk := n.Server("desk", 2, order, QueueLimit(6))
+	desk.Breakdowns(dist.Exponential(9), dist.Exponential(2), work)
+	desk.Breakdowns(dist.Constant(20), dist.Constant(1), Finish)
+	till := n.Server("till", 1)
+	till.Schedule(10, CapacityFrom{2, 3}, CapacityFrom{7, 0}, CapacityFrom{8, 1})
+	shelf := n.Container("shelf", 50, 20)
+	bags := StoreOf[buyer](n, "bags", 5)
+	bags.OrderBy(func(a, b buyer) int { return a.Number%7 - b.Number%7 })
+	lost := n.Counter("lost")
+	number := 0
+	Saved(n, "number", &number)
+	paid := NewLater(n, "paid", func(c *Context, b buyer) {
+		if !bags.TryPut(c, b) {
+			bags.TryGet(c, func(x buyer) bool { return x.Odd == b.Odd })
+		}
+	})
+	served := NewLater(n, "served", func(c *Context, b buyer) {
+		if !shelf.TryGet(c, 3) {
+			lost.Inc()
+		}
+		paid.Use(till, 0.3, b)
+	})
+	n.Every(dist.Exponential(1).Named("gap"), func(c *Context) {
+		number++
+		b := buyer{number, number%3 == 0}
+		units := Units(1 + number%2)
+		if !served.Use(desk, c.Draw(dist.Exponential(1.5).Named("service")), b, Priority(float64(number%4)), units) {
+			lost.Inc()
+		}
+	})
+	n.Every(dist.Constant(4), func(c *Context) {
+		shelf.TryPut(c, 9)
+		desk.SetCapacity(c, 2+number%2)
+		desk.Use(c, 1, nil)
+	})
+}
+
+// Resources that functions use go on where they were.
+func TestResumeResources(t *testing.T) {
+	for _, order := range []Order{FIFO, LIFO, ByPriority, PreemptResume, PreemptRestart} {
+		for _, work := range []Unfinished{Finish, Resume, Restart} {
+			m, err := New("shops", func(b *Builder) {
+				b.Horizon(100)
+				b.Nodes("shop", 2, func(n *Node) { desks(n, order, work) })
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			modeltest.ResumeEverywhere(t, m, uint64(order))
+			modeltest.DamagedStates(t, m, uint64(work))
+		}
+	}
+}
+
 // A variable that isn't declared is found where it changes what happens.
 func TestForgotten(t *testing.T) {
 	m, f, done := savable(t, true), &failing{}, make(chan struct{})

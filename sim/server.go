@@ -22,6 +22,7 @@ import (
 type Server struct {
 	n        *Node
 	name     string
+	id       uint32 // among what is saved
 	order    Order
 	limit    int // of the queue; -1: none
 	capacity int
@@ -104,7 +105,7 @@ func (n *Node) Server(name string, capacity int, options ...ServerOption) *Serve
 		n.misuse("Server(%q): capacity %d, queue limit %d: want numbers from 0 to %d", name, capacity, s.limit,
 			math.MaxInt32)
 	}
-	n.unsaved("the server "+s.name, nil)
+	s.id = n.enrol(s)
 	s.cause = Preempted{s}
 	s.utilisation = n.Gauge(name+".utilisation", Doc("share of the capacity that is in use"))
 	s.length = n.Gauge(name+".queue", Doc("requests that wait"))
@@ -252,7 +253,12 @@ func (s *Server) ServeWithin(p *Process, delay, service float64, options ...Requ
 func (s *Server) Use(c Caller, service float64, done func(c *Context), options ...RequestOption) bool {
 	r := s.request(c, nil, options)
 	s.serve(r, service)
-	r.do = done
+	if done != nil {
+		if s.n.saving {
+			s.n.refuse("Use")
+		}
+		r.do = call(done)
+	}
 	return s.enter(r)
 }
 
@@ -260,8 +266,13 @@ func (s *Server) Use(c Caller, service float64, done func(c *Context), options .
 // already due. What is returned gives them back, or takes back the request. Such units are never taken away.
 // Where the queue is full, the function isn't called, and Grant.Cancel is false.
 func (s *Server) Request(c Caller, granted func(c *Context), options ...RequestOption) Grant {
+	if s.n.saving {
+		s.n.refuse("Request")
+	}
 	r := s.request(c, nil, options)
-	r.do = granted
+	if granted != nil {
+		r.do = call(granted)
+	}
 	g := Grant{r, r.generation}
 	s.enter(r)
 	return g

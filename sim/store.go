@@ -5,8 +5,11 @@ package sim
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"sort"
+
+	"github.com/disco-sim/disco/internal/plain"
 )
 
 // Store holds items of one type, up to a capacity. Who wants to put one into a full store waits, and who wants one that
@@ -22,6 +25,7 @@ type Store[T any] struct {
 	items    []T
 	head     int // items[head:] are there
 	free     []*offer[T]
+	plan     *plain.Plan[T] // nil: it can't be saved
 }
 
 // offer is what a process puts, or wants to get.
@@ -37,6 +41,10 @@ func StoreOf[T any](n *Node, name string, capacity int) *Store[T] {
 	}
 	s := &Store[T]{capacity: capacity}
 	s.declare(n, name, "items in it", s)
+	if s.plan = planOf[T](n); s.plan == nil {
+		n.unsaved(fmt.Sprintf("%s, a store of %s,", s.name, reflect.TypeFor[T]()), nil)
+	}
+	n.enrol(s)
 	return s
 }
 
