@@ -244,8 +244,8 @@ func (p *program) commands() []*cli.Command {
 		return append(p.furtherCommands(), p.versionCommand())
 	}
 	return slices.Concat([]*cli.Command{p.runCommand(), p.validateCommand(), p.verifyCommand(), p.initCommand(),
-		p.inspectCommand(), p.checkpointsCommand(), p.versionCommand()}, p.furtherCommands(), p.fieldsCommand(),
-		p.kindCommands())
+		p.inspectCommand(), p.checkpointsCommand(), p.resumeCommand(), p.versionCommand()},
+		p.furtherCommands(), p.fieldsCommand(), p.kindCommands())
 }
 
 // command fills in what all commands have in common. The action's errors get the

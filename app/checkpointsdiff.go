@@ -193,22 +193,6 @@ func storedDocument(run *checkpoint.Run) (*scenario.Document, error) {
 	return doc.Attach(storedFiles(run)), nil
 }
 
-// storedSettings are what was set in a run's scenario.
-func storedSettings(run *checkpoint.Run) (set []scenario.Setting) {
-	for _, s := range run.Settings {
-		set = append(set, scenario.Setting{Key: s.Key, Value: s.Value})
-	}
-	return set
-}
-
-// storedFiles are those that a run's scenario refers to.
-func storedFiles(run *checkpoint.Run) (files []scenario.Attachment) {
-	for _, a := range run.Attached {
-		files = append(files, scenario.Attachment{Name: a.Name, Text: a.Data})
-	}
-	return files
-}
-
 func (n *storeNames) node(i int64) string {
 	if n.graph == nil {
 		return ""

@@ -66,7 +66,7 @@ func playScript(t *testing.T, path string) {
 			t.Fatal(err)
 		}
 	}
-	if filepath.Base(path) == "checkpoints.txt" {
+	if name := filepath.Base(path); name == "checkpoints.txt" || name == "saving.txt" {
 		makeStores(t, dir)
 	}
 	started := filepath.Join(t.TempDir(), "started")
@@ -142,6 +142,8 @@ var changing = []struct {
 		"in replication 0, having reached S simulated seconds"},
 	{regexp.MustCompile(`^( *(read|compile|partition|write|start|wire|first event|simulate|gather|results)) +[0-9.]+$`),
 		"$1 s"},
+	{regexp.MustCompile(`program [0-9a-f]{16}…`), "program DIGEST…"},
+	{regexp.MustCompile(`(now|gives 4 and 4 \(graph) [0-9a-f]{16}…`), "$1 DIGEST…"},
 	{regexp.MustCompile(`[0-9]+ MiB are available`), "M MiB are available"},
 	{regexp.MustCompile(`disco-crash-[-.0-9]+\.txt`), "disco-crash-RUN.txt"},
 }

@@ -53,6 +53,11 @@ type document struct {
 	Phases          launch.Phases      `json:"phases"`
 	Machines        []machineRow       `json:"machines,omitempty"` // of a run over several
 
+	Checkpoints *savingRow   `json:"checkpoints,omitempty"`
+	Resumed     []resumedRow `json:"resumed,omitempty"` // what replications began with, other than their begin
+
+	Recoveries []launch.Recovery `json:"recoveries,omitempty"` // times that the run went back
+
 	Speedup    *float64    `json:"speedup_vs_sequential,omitempty"` // with --compare: the median of the rounds
 	Comparison *comparison `json:"compare,omitempty"`
 }
@@ -215,6 +220,10 @@ func newDocument(o *order, l *launch.Launch, out *launch.Outcome) *document {
 	if out.Summary != nil {
 		d.Results = out.Summary
 	}
+	if d.Checkpoints = o.saving.row(out.Checkpoints); d.Checkpoints != nil && o.saving.resumed != nil {
+		d.Resumed = o.saving.resumed.rows()
+	}
+	d.Recoveries = out.Recoveries
 	if out.Interrupted {
 		d.Ended = "interrupted"
 	}

@@ -11,15 +11,25 @@ import (
 
 	"github.com/disco-sim/disco/internal/launch"
 	"github.com/disco-sim/disco/internal/sweep"
+	tables "github.com/disco-sim/disco/internal/table"
 )
 
 // header prints what is going to be run.
-func (p *program) header(l *launch.Launch, cfg *launch.Config) {
+func (p *program) header(l *launch.Launch, o *order) {
+	cfg := &o.config
 	fmt.Fprintf(p.stdout, "%s\n", describe(l))
 	if len(cfg.Set) > 0 {
 		fmt.Fprintf(p.stdout, "with %s\n", sweep.Point(cfg.Set))
 	}
-	fmt.Fprintf(p.stdout, "%s, seed %d, %s\n\n", spread(l), cfg.Seed, count(cfg.Replications, "replication"))
+	fmt.Fprintf(p.stdout, "%s, seed %d, %s\n", spread(l), cfg.Seed, count(cfg.Replications, "replication"))
+	if s := o.saving; s != nil {
+		fmt.Fprintf(p.stdout, "checkpoints in %v", s.repo)
+		if s.resumed != nil {
+			fmt.Fprintf(p.stdout, ": %v", s.resumed)
+		}
+		fmt.Fprintln(p.stdout)
+	}
+	fmt.Fprintln(p.stdout)
 }
 
 // spread describes how the work is divided among the workers, in one line.
@@ -117,6 +127,13 @@ func (p *program) report(out *launch.Outcome, d *document) error {
 	p.workers(d)
 	p.turns(d)
 	p.comparison(d)
+	for i := range d.Recoveries {
+		r := &d.Recoveries[i]
+		fmt.Fprintf(p.stdout, "%s: %s; %s lost\n", r.Reason, goesOn(r), tables.Seconds(r.Lost))
+	}
+	if d.Checkpoints != nil {
+		fmt.Fprintln(p.stdout, d.Checkpoints)
+	}
 	if out.TraceHash == "" {
 		fmt.Fprintln(p.stdout, "trace hash: none, because the run was interrupted")
 	} else {

@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/disco-sim/disco/internal/launch"
 	"github.com/disco-sim/disco/internal/outfile"
@@ -57,7 +58,7 @@ func textFlag(category, name, value, usage string) cli.Flag {
 
 // runFlags are the flags of everything that runs a scenario.
 func runFlags() []cli.Flag {
-	return append(machineFlags(),
+	return append(slices.Concat(machineFlags(), checkpointFlags()),
 		textFlag(groupWhat, "seed", "1", "`SEED` of all random numbers"),
 		textFlag(groupWhat, "replications", "1", "repeat the experiment `R` times, each with its own random numbers"),
 		&cli.StringSliceFlag{Category: groupWhat, Name: "sweep", DefaultText: "none",
@@ -147,6 +148,8 @@ type order struct {
 	print   *printing // nil: nothing
 
 	elsewhere *elsewhere // nil: on this machine
+	saving    *saving    // nil: no checkpoints
+	recover   int        // how often a run may go back behind the death of a worker
 }
 
 // quiet reports whether standard output is for another program.
@@ -155,7 +158,7 @@ func (o *order) quiet() bool { return o.json == "-" || o.csv == "-" }
 // run is the command: check everything, run, show. file names what read reads, in the
 // results.
 func (p *program) run(c *cli.Context, file string, read func() (*scenario.Document, error)) error {
-	o, err := p.order(c, file)
+	o, err := p.order(c, file, "")
 	if err != nil {
 		return err
 	}
@@ -170,8 +173,21 @@ func (p *program) run(c *cli.Context, file string, read func() (*scenario.Docume
 	if err := o.checkFiles(); err != nil {
 		return err
 	}
+	if o.saving != nil {
+		end, err := o.saving.open(c.Context, p)
+		if err != nil {
+			return err
+		}
+		return errors.Join(p.perform(o, doc), end())
+	}
+	return p.perform(o, doc)
+}
+
+// perform does what the flags ask for, with the scenario that was read.
+func (p *program) perform(o *order, doc *scenario.Document) error {
 	if o.pins != "" {
 		var problems scenario.Problems
+		var err error
 		if o.config.Pins, err = placement.Read(o.pins); errors.As(err, &problems) {
 			return err
 		} else if err != nil {
@@ -187,6 +203,10 @@ func (p *program) run(c *cli.Context, file string, read func() (*scenario.Docume
 	signals := watchSignals(screen, p.name)
 	defer signals.close()
 	o.config.Stop = signals.stop
+	if o.saving != nil {
+		o.saving.config.Now = signals.asked
+		o.config.Checkpoint = &o.saving.config
+	}
 	return signals.cause(p.carryOut(signals.ctx, o, doc, screen))
 }
 
@@ -218,7 +238,8 @@ func (p *program) printed(ctx context.Context, o *order, screen *screen) (err er
 }
 
 // once runs the scenario once, or compares; what was read goes to read, where that isn't nil.
-func (p *program) once(ctx context.Context, o *order, screen *screen, read *scenario.Scenario) error {
+func (p *program) once(ctx context.Context, o *order, screen *screen, read *scenario.Scenario) (
+	failed error) {
 	o.config.LastThere = true
 	l, err := prepare(o.config)
 	screen.clear()
@@ -232,8 +253,14 @@ func (p *program) once(ctx context.Context, o *order, screen *screen, read *scen
 		return err
 	}
 	remark(screen, l.Scenario())
+	if o.saving != nil {
+		if err := o.saving.begin(ctx, o, l); err != nil {
+			return err
+		}
+		defer func() { failed = o.saving.withdraw(failed) }()
+	}
 	if !o.quiet() {
-		p.header(l, &o.config)
+		p.header(l, o)
 		if p.stdout.err != nil {
 			return nil // standard output is closed; Run reports it
 		}
@@ -243,7 +270,12 @@ func (p *program) once(ctx context.Context, o *order, screen *screen, read *scen
 	if o.compare {
 		out, times, err = compare(ctx, o.config, l, screen)
 	} else {
-		out, err = simulate(ctx, l, o.config.Stop, screen)
+		run := func(ctx context.Context) (*launch.Outcome, error) {
+			return l.RunRecovering(ctx, o.recover, func(back launch.Recovery, failed error) {
+				fmt.Fprintf(screen, "%s: %v\n%s\n", p.name, failed, goesOn(&back))
+			})
+		}
+		out, err = simulateBy(ctx, run, o.config.Stop, screen)
 	}
 	if out == nil {
 		return err
@@ -286,6 +318,9 @@ func (p *program) show(o *order, l *launch.Launch, out *launch.Outcome, times *c
 	if err := errors.Join(failed...); err != nil || !out.Interrupted {
 		return err
 	}
+	if c := d.Checkpoints; c != nil && c.Made > 0 {
+		return fmt.Errorf("%w; `%s resume %s` goes on", interruption(l, out), p.name, c.Dir)
+	}
 	return interruption(l, out)
 }
 
@@ -306,8 +341,8 @@ func interruption(l *launch.Launch, out *launch.Outcome) error {
 	return fmt.Errorf("%w %s: the results are about what was simulated up to there", errInterrupted, text)
 }
 
-// order reads the flags.
-func (p *program) order(c *cli.Context, file string) (*order, error) {
+// order reads the flags; resumes is where the checkpoints of a run are that goes on, "" for one that begins.
+func (p *program) order(c *cli.Context, file, resumes string) (*order, error) {
 	v := &values{c: c}
 	o := &order{file: file, json: v.path("json"), csv: v.path("csv"),
 		columns: v.text("columns", "names of columns with commas between"), pins: v.path("placement"),
@@ -349,6 +384,8 @@ func (p *program) order(c *cli.Context, file string) (*order, error) {
 	}
 	o.config.BridgeBytes = v.size("bridge-bytes", bridgeBytesLeast, bridgeBytesMost, false)
 	o.elsewhere = v.elsewhere(p, file, o.config.Workers)
+	o.saving = v.saving(resumes)
+	o.recover = v.integer("recover", 0, 0, launch.RecoveriesMax)
 	var err, bad error
 	if what := v.text("print", "node=NAME"); what != "" {
 		o.print, bad = parsePrint(what)
@@ -383,7 +420,7 @@ func (o *order) checkFiles() error {
 			}
 		}
 	}
-	if err := o.checkMachines(); err != nil {
+	if err := cmp.Or(o.checkMachines(), o.checkSaving()); err != nil {
 		return err
 	}
 	return o.checkSweep()
@@ -410,6 +447,9 @@ func sameFile(a, b string) bool {
 	absB, errB := filepath.Abs(b)
 	return errA == nil && errB == nil && absA == absB
 }
+
+// horizonMost is no less than any simulated time.
+const horizonMost = math.MaxFloat64
 
 // processorsMax is more than any machine has.
 const processorsMax = 1 << 16

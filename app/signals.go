@@ -32,7 +32,7 @@ const sameSignal = 300 * time.Millisecond
 
 // signals converts Ctrl-C, SIGTERM and the end of the terminal into the end of a run: the first closes stop, the
 // second, or one that comes when all is simulated, ends ctx, and another one, or a clean-up that takes too long, ends
-// the process. Ctrl-Z stops the workers too.
+// the process. Ctrl-Z stops the workers too. SIGUSR1 asks for a checkpoint, and does nothing where there are none.
 type signals struct {
 	ctx    context.Context
 	stop   chan struct{}
@@ -40,6 +40,7 @@ type signals struct {
 	name   string
 	first  atomic.Int32 // the signal that closed stop
 	in     chan os.Signal
+	asked  chan struct{} // gets something when a checkpoint is asked for; full: one is asked for already
 	over   chan struct{}
 	said   string // what the run is still doing; watch uses it
 	cancel context.CancelFunc
@@ -49,9 +50,10 @@ type signals struct {
 // watchSignals starts handling; close ends it.
 func watchSignals(screen *screen, name string) *signals {
 	s := &signals{screen: screen, name: name, stop: make(chan struct{}), in: make(chan os.Signal, 16),
-		over: make(chan struct{}), undo: spareThreads()}
+		asked: make(chan struct{}, 1), over: make(chan struct{}), undo: spareThreads()}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGTSTP} {
+	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGTSTP,
+		syscall.SIGUSR1} {
 		s.notify(sig)
 	}
 	go s.watch()
@@ -86,8 +88,15 @@ func (s *signals) watch() {
 			s.late(count)
 			late = time.After(answerMax) // what comes next may take long too
 		case sig := <-s.in:
-			if sig == syscall.SIGTSTP {
+			switch sig {
+			case syscall.SIGTSTP:
 				workerproc.Suspend()
+				continue
+			case syscall.SIGUSR1:
+				select {
+				case s.asked <- struct{}{}:
+				default:
+				}
 				continue
 			}
 			if now := time.Now(); count > 0 && now.Sub(last) < sameSignal {
@@ -189,9 +198,15 @@ const unbegunMax = answerMax / 2
 // has come to is still written.
 const endedMax = cleanupMax * 2 / 3
 
-// simulate is Launch.Run, until unbegunMax after a first signal that comes before anything was simulated, and endedMax
-// after the end of ctx: a step that can't be cut short then ends with the process.
+// simulate is simulateBy with Launch.Run.
 func simulate(ctx context.Context, l *launch.Launch, stop <-chan struct{}, screen *screen) (*launch.Outcome, error) {
+	return simulateBy(ctx, l.Run, stop, screen)
+}
+
+// simulateBy returns what run does, until unbegunMax after a first signal that comes before anything was simulated, and
+// endedMax after the end of ctx: a step that can't be cut short then ends with the process.
+func simulateBy(ctx context.Context, run func(context.Context) (*launch.Outcome, error), stop <-chan struct{},
+	screen *screen) (*launch.Outcome, error) {
 	type result struct {
 		out *launch.Outcome
 		err error
@@ -200,7 +215,7 @@ func simulate(ctx context.Context, l *launch.Launch, stop <-chan struct{}, scree
 	defer cancel()
 	done := make(chan result, 1)
 	go func() {
-		out, err := l.Run(ctx)
+		out, err := run(ctx)
 		done <- result{out, err}
 	}()
 	select {

@@ -45,7 +45,7 @@ func Create(ctx context.Context, b Blobs, run Run) (*Repo, error) {
 	if err := run.check(); err != nil {
 		return nil, fmt.Errorf("checkpoint: a run that can't be saved: %w", err)
 	}
-	if err := checkEmpty(ctx, b); err != nil {
+	if err := CheckNew(ctx, b); err != nil {
 		return nil, err
 	}
 	text, check, err := encodeJSON(&run)
@@ -63,7 +63,7 @@ func Create(ctx context.Context, b Blobs, run Run) (*Repo, error) {
 	}
 	err = putBytes(ctx, b, runName, text, true)
 	if errors.Is(err, ErrExists) {
-		err = checkEmpty(ctx, b)
+		err = CheckNew(ctx, b)
 	}
 	if err != nil {
 		return nil, errors.Join(err, r.Close())
@@ -71,8 +71,8 @@ func Create(ctx context.Context, b Blobs, run Run) (*Repo, error) {
 	return r, nil
 }
 
-// checkEmpty refuses a place that has a run's checkpoints, or anything that is no part of a Repo.
-func checkEmpty(ctx context.Context, b Blobs) error {
+// CheckNew refuses, as Create does, a place that has a run's checkpoints, or anything that is no part of a Repo.
+func CheckNew(ctx context.Context, b Blobs) error {
 	blobs, err := b.List(ctx, "")
 	if err != nil {
 		return err
@@ -148,6 +148,16 @@ func (r *Repo) Close() error {
 	unlock := r.unlock
 	r.unlock = nil
 	return unlock()
+}
+
+// Withdraw undoes Create where nothing was committed, so that another run can use the place. Else it does nothing.
+func (r *Repo) Withdraw(ctx context.Context) error {
+	r.mustWrite()
+	points, err := r.Points(ctx)
+	if err != nil || len(points) > 0 {
+		return err
+	}
+	return r.blobs.Delete(ctx, runName)
 }
 
 // mustWrite is called by what writes.

@@ -17,7 +17,8 @@ import (
 
 // Checkpoint is which checkpoints a run makes, and where (docs/checkpoints.md).
 type Checkpoint struct {
-	// Repo is where they go. The caller has locked it, and closes it behind Run; meanwhile it is the run's.
+	// Repo is where they go. The caller has locked it, and closes it behind Run; meanwhile it is the run's. It may be
+	// set behind Prepare, which says what its run.json is to have.
 	Repo *checkpoint.Repo
 
 	// When: at all multiples of so many simulated seconds (0: none); at simulated times of their own, rising; so much

@@ -291,7 +291,7 @@ func TestRecover(t *testing.T) {
 				t.Fatal(err)
 			}
 			told := 0
-			out, err := l.RunRecovering(context.Background(), times, func(r Recovery) {
+			out, err := l.RunRecovering(context.Background(), times, func(r Recovery, _ error) {
 				if told++; (r.From > 0) != saves || r.Workers < 1 || r.Reason == "" || !(r.Lost > 0) {
 					t.Errorf("saves %v: found %+v", saves, r)
 				}

@@ -114,7 +114,7 @@ func Prepare(cfg Config) (*Launch, error) {
 	l := &Launch{cfg: cfg, scenario: s, clock: times, log: workerproc.NewLineWriter(cfg.Stderr),
 		timeouts: defaultTimeouts(g.NumSimprocs()), input: worker.Input{File: cfg.File, Text: cfg.Text, Set: cfg.Set,
 			Attached: doc.Attachments(), Kind: kind}}
-	if l.store = newStore(&l.cfg); cfg.Checkpoint != nil {
+	if cfg.Checkpoint != nil {
 		l.cfg.Legs = &Legs{Next: cfg.Checkpoint.next}
 	}
 	if cfg.Journal != nil {

@@ -26,8 +26,8 @@ type Recovery struct {
 
 // RunRecovering is Run, but where a worker dies, and not by an error of its model, the run goes on from its last
 // checkpoint, or from its begin where it has none, with a worker fewer; at most so many times. The outcome lists them.
-// told, when not nil, is called before the run goes on.
-func (l *Launch) RunRecovering(ctx context.Context, times int, told func(Recovery)) (*Outcome, error) {
+// told, when not nil, is called before the run goes on, with the error that it would have ended with.
+func (l *Launch) RunRecovering(ctx context.Context, times int, told func(Recovery, error)) (*Outcome, error) {
 	began := time.Now()
 	var all []Recovery
 	for {
@@ -52,7 +52,7 @@ func (l *Launch) RunRecovering(ctx context.Context, times int, told func(Recover
 		}
 		back.Lost = failed.Sub(l.savedAt(w.Replication, began)).Seconds()
 		if all = append(all, back); told != nil {
-			told(back)
+			told(back, err)
 		}
 		l, began = next, failed
 	}

@@ -91,6 +91,7 @@ func (l *Launch) Run(ctx context.Context) (*Outcome, error) {
 	}
 	l.keepMachines()
 	schedule := newSchedule(l)
+	l.store = newStore(&l.cfg)
 	if err := l.loadFinished(ctx, schedule); err != nil {
 		return nil, err
 	}
