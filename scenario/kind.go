@@ -37,6 +37,11 @@ type Kind struct {
 	// no file.
 	References func(doc *Document) []Reference
 
+	// Varies refuses what of a document may not change under a state that a run of another one has left: a Problems,
+	// field by field, as Load's. Both were loaded. What only shows with the state itself (more in use than there is
+	// now) is for the handlers' State to refuse. Nil: nothing may change. Vary makes it of a list of fields.
+	Varies func(before, after *Document) error
+
 	// Fields describes the fields of the kind's files in one of the formats FieldsText, FieldsMarkdown and
 	// FieldsSchema. Nil: they are described elsewhere.
 	Fields func(format string) []byte
@@ -121,6 +126,22 @@ func (r Registry) Attach(doc *Document, files *Files) (*Document, error) {
 		return nil, err
 	}
 	return kind.Attach(doc, files), nil
+}
+
+// Varies refuses what may not change under a state that a run of before has left (Kind.Varies). Both were loaded.
+func (r Registry) Varies(before, after *Document) error {
+	kind, err := r.kindOf(after)
+	if err != nil {
+		return err
+	}
+	was, err := r.kindOf(before)
+	if err != nil {
+		return err
+	}
+	if kind.Varies == nil || was.Name != kind.Name {
+		return Vary()(before, after)
+	}
+	return kind.Varies(before, after)
 }
 
 // Load finds the kind that doc asks for and lets it read the rest.

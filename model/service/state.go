@@ -268,7 +268,7 @@ func (s *server) sound(q *slot, at place, now float64) bool {
 		return false
 	}
 	if at == waitsForRAM {
-		return q.burst == 0 && !q.core
+		return q.burst == 0 && !q.core && s.programs[q.endpoint].ram > 0
 	}
 	bursts := s.programs[q.endpoint].bursts
 	if uint32(q.burst) >= uint32(len(bursts)) {

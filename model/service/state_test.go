@@ -239,3 +239,72 @@ func TestStateRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestVaries: which settings of a file may change under a state, each of which a run goes on with; the others are
+// refused where they stand.
+func TestVaries(t *testing.T) {
+	before, err := scenario.ReadFile("../../examples/shop.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt := scenario.Options{Horizon: 66}
+	load := func(doc *scenario.Document) *Model {
+		m, err := Kind().Load(doc, opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m.(*Model)
+	}
+	from := resumeAt(t, load(before), 63) // while a server is down
+	const web = "topology_graph.nodes.servers.web-1."
+	const step = web + "endpoints[0].steps[2].step_operation"
+	for _, c := range []struct{ key, value, want string }{
+		{"rqs_input.avg_active_users", "{ mean: 9000, distribution: normal, variance: 100 }", ""},
+		{"rqs_input.avg_request_per_minute_per_user.mean", "10", ""},
+		{web + "server_resources.cpu_cores", "8", ""},
+		{web + "server_resources.ram_mb", "16384", ""},
+		{web + "endpoints[0].steps[0].step_operation.necessary_ram", "32", ""},
+		{web + "endpoints[0].steps[1].step_operation.cpu_time", "0.001", ""},
+		{step + ".io_waiting_time", "{ mean: 0.1, distribution: log_normal }", ""},
+		{"topology_graph.edges[0].latency", "{ mean: 0.1, distribution: normal, variance: 0.01 }", ""},
+		{"topology_graph.edges[0].dropout_rate", "0.5", ""},
+		{"topology_graph.edges[1].dropout_rate", "0", ""},
+		{"events[1].start.spike_s", "0.2", ""},
+
+		{step + ".io_waiting_time", "0.1", "servers[0].endpoints[0].steps[2].step_operation.io_waiting_time: found " +
+			"0.1, want a mapping, as in the run that was saved"},
+		{step, "{ io_waiting_time: 0.1 }", "step_operation.io_waiting_time: found 0.1"},
+		{web + "endpoints[0].steps[2].kind", "io_db", `steps[2].kind: found the text "io_db", want the text "io_c`},
+		{web + "endpoints[0].steps", "[]", "endpoints[0].steps: found a list of 0, want one of 4"},
+		{web + "id", "web-0", `servers[0].id: found the text "web-0"`},
+		{"topology_graph.nodes.load_balancers.front.algorithms", "least_connection", "balancers[0].algorithms: found"},
+		{"topology_graph.edges[0].target", "front", "topology_graph.edges[0].target: found"},
+		{"rqs_input.user_sampling_window", "30", "rqs_input.user_sampling_window: found 30, want 60"},
+		{"sim_settings.total_simulation_time", "900", "sim_settings.total_simulation_time: found 900, want 600"},
+		{"sim_settings.sample_period_s", "0.02", "sim_settings.sample_period_s: found 0.02"},
+		{"events[0].end.t_end", "400", "events[0].end.t_end: found 400"},
+		{"events", "[]", "events: found a list of 0, want one of"},
+	} {
+		after, err := before.With([]scenario.Setting{{Key: c.key, Value: c.value}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch err := Kind().Varies(before, after); {
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s=%s: %v, want %q", c.key, c.value, err, c.want)
+		case c.want == "" && err != nil:
+			t.Errorf("%s=%s: %v", c.key, c.value, err)
+		case c.want == "":
+			e, err := resumed(t, load(after), from)
+			if err == nil {
+				_, err = e.Run(math.MaxInt, math.Inf(1))
+			}
+			if err == nil {
+				_, err = e.Report(opt.Horizon)
+			}
+			if err != nil {
+				t.Errorf("%s=%s: %v", c.key, c.value, err)
+			}
+		}
+	}
+}
