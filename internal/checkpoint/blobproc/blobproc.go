@@ -43,10 +43,10 @@ const (
 // Config says what to start.
 type Config struct {
 	Executable string
-	Args       []string // behind Command
-	Address    string   // of the place
-	Owner      string   // of a lock, for people
-	Log        *workerproc.LineWriter
+	Args       []string               // behind Command
+	Address    string                 // of the place
+	Owner      string                 // of a lock, for people
+	Log        *workerproc.LineWriter // gets what the process says on standard error
 }
 
 // RefusedError is what the process refuses when it is to open the address: something that the caller can change.
@@ -95,7 +95,8 @@ func Start(ctx context.Context, cfg Config) (*Blobs, error) {
 		}
 		close(ended)
 	}()
-	b := &Blobs{where: cfg.Address, stream: &stream{file: proc.Control}, timeout: cancelMax, kill: proc.Kill,
+	s := &stream{file: proc.Control, in: make([]byte, messageBytesMax)}
+	b := &Blobs{where: cfg.Address, stream: s, timeout: cancelMax, kill: proc.Kill,
 		wait: func() string {
 			<-ended
 			return words

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"reflect"
 	"strings"
 	"testing"
@@ -25,7 +26,30 @@ func TestMain(m *testing.M) {
 	if workerproc.Started(Command) {
 		os.Exit(serve())
 	}
+	if dir := os.Getenv(userVariable); dir != "" {
+		os.Exit(use(dir))
+	}
 	leaktest.Main(m)
+}
+
+// userVariable makes a test binary a program that takes the lock of a directory, says so, and waits for its end.
+const userVariable = "DISCO_BLOBS_USER"
+
+func use(dir string) int {
+	exe, err := os.Executable()
+	if err != nil {
+		return 1
+	}
+	b, err := Start(context.Background(), Config{Executable: exe, Address: dir, Log: workerproc.NewLineWriter(nil)})
+	if err != nil {
+		return 1
+	}
+	if _, err := b.Lock(context.Background()); err != nil {
+		return 1
+	}
+	fmt.Println("locked")
+	_, _ = io.Copy(io.Discard, os.Stdin) // until it is killed
+	return 0
 }
 
 // place is one in memory, or a directory.
@@ -105,7 +129,8 @@ func pair(t *testing.T, p Place) *Blobs {
 	go func() {
 		ended <- Serve(theirs, func(context.Context, string, string) (Place, error) { return p, nil })
 	}()
-	b := &Blobs{stream: &stream{file: ours}, timeout: cancelMax, kill: func() {}, wait: func() string { return "" }}
+	s := &stream{file: ours, in: make([]byte, messageBytesMax)}
+	b := &Blobs{stream: s, timeout: cancelMax, kill: func() {}, wait: func() string { return "" }}
 	if err := b.open(t.Context(), Config{Address: "somewhere"}); err != nil {
 		t.Fatal(err)
 	}
@@ -302,6 +327,50 @@ func TestLockEndsWithUser(t *testing.T) {
 	}
 	if _, err := os.Stat(dir + "/closed"); err != nil {
 		t.Errorf("the place isn't closed: %v", err)
+	}
+}
+
+// TestUserKilled: where its user is killed, the process gives the lock back, closes the place and ends.
+func TestUserKilled(t *testing.T) {
+	dir := t.TempDir()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	user := exec.Command(exe)
+	user.Env = append(os.Environ(), userVariable+"="+dir)
+	stdin, errIn := user.StdinPipe()
+	stdout, errOut := user.StdoutPipe()
+	if err := errors.Join(errIn, errOut, user.Start()); err != nil {
+		t.Fatal(err)
+	}
+	defer stdin.Close()
+	line := make([]byte, len("locked\n"))
+	if _, err := io.ReadFull(stdout, line); err != nil || string(line) != "locked\n" {
+		t.Errorf("it says %q, %v", line, err)
+	}
+	_, err = checkpoint.NewDir(dir).Lock(t.Context())
+	var locked *checkpoint.LockedError
+	if !errors.As(err, &locked) {
+		t.Errorf("%v, want *LockedError", err)
+	}
+	if err := user.Process.Kill(); err != nil {
+		t.Error(err)
+	}
+	_ = user.Wait() // it was killed
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		if _, err = os.Stat(dir + "/closed"); err == nil {
+			break
+		} else if time.Now().After(end) {
+			t.Fatalf("the place isn't closed: %v", err)
+		}
+	}
+	unlock, err := checkpoint.NewDir(dir).Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unlock(); err != nil {
+		t.Error(err)
 	}
 }
 

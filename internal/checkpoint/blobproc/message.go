@@ -85,6 +85,7 @@ func (m *message) fields(c *wire.Codec) {
 // stream is one end of the control stream. Any goroutine may send; one receives.
 type stream struct {
 	file *os.File
+	in   []byte // of a message, where it is used before the next one is received; nil: each has its own
 
 	mu  sync.Mutex // guards out, and keeps messages apart
 	out []byte
@@ -114,7 +115,7 @@ func (s *stream) send(m *message) (err error) {
 	return err
 }
 
-// receive receives a message, whose bytes are its own.
+// receive receives a message, whose data is valid until the next one is received, unless each has its own.
 func (s *stream) receive() (*message, error) {
 	var head [headBytes]byte
 	if _, err := io.ReadFull(s.file, head[:]); err != nil {
@@ -125,7 +126,11 @@ func (s *stream) receive() (*message, error) {
 		return nil, fmt.Errorf("blobproc: found a message of %d bytes and version %d, want at most %d and version %d: "+
 			"both programs want to be of one build", size, head[4], messageBytesMax, version)
 	}
-	body := make([]byte, size)
+	body := s.in
+	if int(size) > len(body) {
+		body = make([]byte, size)
+	}
+	body = body[:size]
 	if _, err := io.ReadFull(s.file, body); err != nil {
 		return nil, err
 	}

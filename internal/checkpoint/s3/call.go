@@ -110,7 +110,7 @@ func (s *Store) call(ctx context.Context, op, name string, f func(context.Contex
 		}
 	}
 	if e.Code != "" {
-		e.Err = fmt.Errorf("%s: %w", e.Code, e.Err)
+		e.Err = errors.New(e.Code + ": " + strings.TrimSuffix(e.Err.Error(), "."))
 	}
 	return e
 }

@@ -11,8 +11,10 @@ import (
 	"time"
 
 	"github.com/disco-sim/disco/internal/checkpoint"
+	"github.com/disco-sim/disco/internal/checkpoint/blobproc"
 	"github.com/disco-sim/disco/internal/leaktest"
 	"github.com/disco-sim/disco/internal/storeserver"
+	"github.com/disco-sim/disco/internal/workerproc"
 )
 
 // bucket is that of servers that are started here.
@@ -21,7 +23,22 @@ const bucket = "checkpoints"
 // partSmall is the least that S3 takes as a part.
 const partSmall = 5 << 20
 
-func TestMain(m *testing.M) { leaktest.Main(m) }
+func TestMain(m *testing.M) {
+	if workerproc.Started(blobproc.Command) { // of the benchmark
+		control, err := blobproc.Inherit()
+		if err == nil {
+			err = blobproc.Serve(control, func(ctx context.Context, address, owner string) (blobproc.Place, error) {
+				return Open(ctx, address, Config{Getenv: os.Getenv, Owner: owner})
+			})
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	leaktest.Main(m)
+}
 
 // start starts a server for a test, or skips it where there is none.
 func start(t testing.TB) *storeserver.S3 {
