@@ -125,7 +125,8 @@ func repeats(cmd *cli.Command, name string) bool {
 
 func unknownFlag(command, arg, name string, known map[string]bool) error {
 	if slices.ContainsFunc(machineFlags(), func(f cli.Flag) bool { return f.Names()[0] == name }) {
-		return usage("there is no flag %s: only `run`, and commands of models, have several machines", arg)
+		return usage("there is no flag %s: only `run`, `resume`, and commands of models, have several "+
+			"machines", arg)
 	}
 	var names []string
 	for n := range known {

@@ -21,9 +21,7 @@ var notResumed = []string{"seed", "replications", "sweep", "set", "columns", "co
 // resumeCommand goes on with a run.
 func (p *program) resumeCommand() *cli.Command {
 	flags := slices.DeleteFunc(runFlags(), func(f cli.Flag) bool {
-		name := f.Names()[0]
-		return slices.Contains(notResumed, name) ||
-			slices.ContainsFunc(machineFlags(), func(m cli.Flag) bool { return m.Names()[0] == name })
+		return slices.Contains(notResumed, f.Names()[0])
 	})
 	return p.command(cli.Command{
 		Name:  "resume",

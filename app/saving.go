@@ -127,7 +127,8 @@ func (o *order) checkSaving() error {
 		{len(o.sweeps) > 0, "--sweep", "one of them: a sweep is many runs"},
 		{o.compare, "--compare", "one of them: a comparison is many runs"},
 		{o.print != nil, "--print", "one of them"},
-		{o.elsewhere != nil, "--machines or --store", "one of them: not yet over machines"},
+		{o.elsewhere != nil && o.recover > 0, "--machines or --store", "one of them: after a failure over machines, " +
+			"resume goes on"},
 	} {
 		if other.is {
 			return usage("%s: found it with %s, want %s", flag, other.flag, other.want)
