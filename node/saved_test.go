@@ -529,6 +529,32 @@ func TestSaverInTrouble(t *testing.T) {
 	}
 }
 
+// sometimes can't be saved for a reason of its own.
+type sometimes struct {
+	quirk
+	check func(p *Simproc) error
+}
+
+func (s *sometimes) NewHandler(*Simproc) (Handler, error) { return s, nil }
+func (s *sometimes) CheckState(p *Simproc) error          { return s.check(p) }
+
+// A StateChecker is asked whether it can be saved, and by its Simproc.
+func TestStateChecker(t *testing.T) {
+	why := errors.New("it has a process")
+	for want, check := range map[string]func(p *Simproc) error{
+		"<nil>":            func(*Simproc) error { return nil },
+		"it has a process": func(*Simproc) error { return why },
+		"a/x":              func(p *Simproc) error { return errors.New(p.Name()) },
+		"node: a/x, saying whether its state can be saved: panic: oh": func(*Simproc) error { panic("oh") },
+	} {
+		m := &sometimes{quirk{version: 1}, check}
+		err := newCluster(t, m, []int32{0}, 1, 1, 10, false).engines[0].CheckState()
+		if got := fmt.Sprint(err); !strings.HasPrefix(got, want) {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
 // With Fresh streams are those of the replication, and all else is what was saved.
 func TestResumeFresh(t *testing.T) {
 	m, s := savedSmall(t)

@@ -41,6 +41,9 @@ func keeps(n *Node, ring Group, forget bool) {
 	var texts []string
 	var last Timer
 	rounds := int32(0)
+	var own dist.Stream
+	Saved(n, "own", &own)
+	n.Start(func(c *Context) { own = *c.Stream("own") })
 	Saved(n, "texts", &texts)
 	Saved(n, "last", &last)
 	if !forget {
@@ -74,7 +77,7 @@ func keeps(n *Node, ring Group, forget bool) {
 			level.Add(1)
 			again.At(c.Now()+1, x)
 		}
-		if len(texts) < 5 {
+		if len(texts) < 5 && own.Float64() < 0.8 {
 			texts = append(texts, x.Text)
 		}
 	})
