@@ -4,8 +4,9 @@
 // larger than all of disco-run, so it is in a program of its own. Both ends are here: docs/format/blobs.md.
 //
 // Guarantee: it is checkpoint.Blobs, with the errors that these have. Every message is checked before anything of it is
-// used; of a blob at most 16 MiB are in the other process for this one. The other process ends with this one, however
-// that ends, and gives its lock back; where it ends too early, every call says so, and how it has ended.
+// used; of a blob at most 16 MiB are in the other process for this one, and at most 64 MiB of packs are read ahead
+// here. The other process ends with this one, however that ends, and gives its lock back; where it ends too early,
+// every call says so, and how it has ended.
 //
 //	blobs, err := blobproc.Start(ctx, blobproc.Config{Executable: exe, Address: "s3://bucket/prefix", Owner: owner})
 //	defer blobs.Close()
@@ -62,6 +63,8 @@ type Blobs struct {
 	kill   func()
 	wait   func() string // for its end, of which it gives the words; any goroutine may call it
 	close  sync.Once
+	once   sync.Once
+	ahead  ahead
 
 	timeout time.Duration // cancelMax, and less in tests
 
@@ -212,6 +215,7 @@ func only(m *message) error {
 
 // Put implements checkpoint.Blobs.
 func (b *Blobs) Put(ctx context.Context, name string, r io.Reader, size int64, onlyNew bool) error {
+	b.ahead.clear()
 	left := size
 	var broken error
 	buf := make([]byte, min(size, dataBytesMax))
@@ -234,8 +238,17 @@ func (b *Blobs) Put(ctx context.Context, name string, r io.Reader, size int64, o
 	return err
 }
 
-// Get implements checkpoint.Blobs.
+// Get implements checkpoint.Blobs. What lies behind it in a pack is read ahead.
 func (b *Blobs) Get(ctx context.Context, name string, from, size int64, buf []byte) ([]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	b.once.Do(func() { b.ahead.get = b.get })
+	return b.ahead.read(ctx, name, from, size, buf)
+}
+
+// get asks for bytes, piece by piece.
+func (b *Blobs) get(ctx context.Context, name string, from, size int64, buf []byte) ([]byte, error) {
 	data := buf[:0]
 	for {
 		want := min(size-int64(len(data)), pieceBytesMax)
@@ -262,6 +275,7 @@ func (b *Blobs) Get(ctx context.Context, name string, from, size int64, buf []by
 
 // List implements checkpoint.Blobs.
 func (b *Blobs) List(ctx context.Context, prefix string) (blobs []checkpoint.Blob, err error) {
+	b.ahead.clear()
 	err = b.call(ctx, &message{kind: kindList, name: prefix}, func(m *message) error {
 		if m.kind != kindBlobs {
 			return only(m)
@@ -277,6 +291,7 @@ func (b *Blobs) List(ctx context.Context, prefix string) (blobs []checkpoint.Blo
 
 // Delete implements checkpoint.Blobs.
 func (b *Blobs) Delete(ctx context.Context, names ...string) error {
+	b.ahead.clear()
 	for part := range slices.Chunk(names, namesInMessage) {
 		if err := b.call(ctx, &message{kind: kindDelete, names: part}, only); err != nil {
 			return err
