@@ -461,3 +461,31 @@ func BenchmarkWaiting(b *testing.B) {
 	}
 	b.ReportMetric(bytes, "B/waiting")
 }
+
+// BenchmarkSave is what a checkpoint has of nodes with a server, timers and statistics.
+func BenchmarkSave(b *testing.B) {
+	const nodes = 2000
+	m, err := New("desks", func(b *Builder) {
+		b.Horizon(1e9)
+		b.Nodes("shop", nodes, func(n *Node) { desks(n, FIFO, Finish) })
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	e := newEngine(b, m)
+	e.SetUntil(50)
+	if _, err := e.Run(math.MaxInt, math.Inf(1)); err != nil {
+		b.Fatal(err)
+	}
+	var all []byte
+	for b.Loop() {
+		all = all[:0]
+		for n := range nodes {
+			if all, err = e.AppendNode(all, n); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	b.SetBytes(int64(len(all)))
+	b.ReportMetric(float64(len(all))/nodes, "B/node")
+}

@@ -159,7 +159,7 @@ func (t *Timeout[T]) Pending() bool { return t.n.schedule.live(t.timer) }
 func (t *Timeout[T]) fire(c *Context) { t.f(c, t.data) }
 
 func (t *Timeout[T]) savedAs() uint32     { return t.id }
-func (t *Timeout[T]) declaration() string { return "timeout " + reflect.TypeFor[T]().String() }
+func (t *Timeout[T]) declaration() string { return reflect.TypeFor[T]().String() }
 
 func (t *Timeout[T]) state(c *state.Codec) {
 	c.Uint32(&t.timer.slot)

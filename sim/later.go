@@ -67,7 +67,7 @@ func (w *laterCall[T]) fire(c *Context) {
 func (w *laterCall[T]) function() string { return codeOf(w.of.f) }
 func (w *laterCall[T]) savedAs() uint32  { return w.of.id }
 
-func (l *Later[T]) declaration() string { return "later " + l.name + " " + l.plan.String() }
+func (l *Later[T]) declaration() string { return l.name }
 func (l *Later[T]) state(*state.Codec)  {}
 
 func (l *Later[T]) entry(c *state.Codec, waits action, _ Timer) action {

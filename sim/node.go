@@ -151,7 +151,7 @@ type opening source
 func (s *opening) fire(*Context) { (*source)(s).wait() }
 
 func (s *source) savedAs() uint32                          { return s.id }
-func (s *source) declaration() string                      { return "every " + s.gap.String() }
+func (s *source) declaration() string                      { return "every" }
 func (s *source) state(*state.Codec)                       {}
 func (s *source) entry(*state.Codec, action, Timer) action { return s }
 

@@ -4,7 +4,6 @@ package sim
 
 import (
 	"fmt"
-	"hash/fnv"
 	"math"
 	"slices"
 
@@ -33,15 +32,18 @@ type saves struct {
 
 // savedVariable is a variable of any type.
 type savedVariable interface {
-	declaration() string
+	declaration() (name string, typ uint32)
 	state(c *state.Codec)
 }
 
 // savedAction is what may wait in the schedule, or has something waiting there.
 type savedAction interface {
+	// declaration tells it from others, and is the same in each run of the model, whatever its parameters.
 	declaration() string
-	state(c *state.Codec)                                // its own, besides what waits
-	entry(c *state.Codec, waits action, at Timer) action // what waits: it writes waits or, where nil, reads it
+	// state is its own, besides what waits.
+	state(c *state.Codec)
+	// entry writes what waits at a Timer or, where that is nil, reads it.
+	entry(c *state.Codec, waits action, at Timer) action
 }
 
 // numbered is an action that can be saved.
@@ -82,7 +84,7 @@ func Saved[V any](n *Node, name string, v *V) {
 	s := n.savesOf()
 	x := &variable[V]{n.m.within + name, v, typeOf[V](n.m).plan}
 	for _, other := range s.variables {
-		if other.(interface{ called() string }).called() == x.name {
+		if name, _ := other.declaration(); name == x.name {
 			n.misuse("Saved(%q): there is a variable of this name already", x.name)
 		}
 	}
@@ -104,10 +106,8 @@ type variable[V any] struct {
 	plan *plain.Plan[V]
 }
 
-func (v *variable[V]) called() string      { return v.name }
-func (v *variable[V]) declaration() string { return fmt.Sprintf("%s %x", v.name, v.plan.Hash()) }
-
-func (v *variable[V]) state(c *state.Codec) { valueState(c, v.plan, v.v, v.name) }
+func (v *variable[V]) declaration() (string, uint32) { return v.name, v.plan.Hash() }
+func (v *variable[V]) state(c *state.Codec)          { valueState(c, v.plan, v.v, v.name) }
 
 // valueState writes or reads a value of any type.
 func valueState[V any](c *state.Codec, p *plain.Plan[V], v *V, name string) {
@@ -187,18 +187,46 @@ func (s *saves) declared(n *Node) uint64 {
 	if s.sum != 0 {
 		return s.sum
 	}
-	h := fnv.New64a()
+	h := declarationSum(fnvBasis)
 	for _, v := range s.variables {
-		fmt.Fprintf(h, "variable %s\n", v.declaration())
+		name, typ := v.declaration()
+		h.text(name)
+		h.byte(byte(typ), byte(typ>>8), byte(typ>>16), byte(typ>>24))
 	}
+	h.byte(1)
 	for _, a := range s.actions {
-		fmt.Fprintf(h, "action %s\n", a.declaration())
+		h.text(a.declaration())
 	}
+	h.byte(2)
 	for i, x := range n.stats.list {
-		fmt.Fprintf(h, "statistic %T %s\n", x, n.stats.names[i])
+		h.text(n.stats.names[i])
+		switch x.(type) {
+		case *Counter:
+			h.byte(byte(counterKind))
+		case *Gauge:
+			h.byte(byte(gaugeKind))
+		}
 	}
-	s.sum = max(1, h.Sum64())
+	s.sum = max(1, uint64(h))
 	return s.sum
+}
+
+// declarationSum is FNV-1a with 64 bits.
+type declarationSum uint64
+
+const fnvBasis, fnvPrime = 14695981039346656037, 1099511628211
+
+func (h *declarationSum) byte(bytes ...byte) {
+	for _, b := range bytes {
+		*h = (*h ^ declarationSum(b)) * fnvPrime
+	}
+}
+
+func (h *declarationSum) text(s string) {
+	for i := range len(s) {
+		*h = (*h ^ declarationSum(s[i])) * fnvPrime
+	}
+	h.byte(0xff) // in no UTF-8
 }
 
 // wakeupsState is the epochs of wakeups that haven't come.
