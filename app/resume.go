@@ -16,7 +16,7 @@ import (
 )
 
 // notResumed are the flags of a run that belong to the run, not to how it goes on.
-var notResumed = []string{"seed", "replications", "sweep", "set", "columns", "compare", "print", "checkpoint-to"}
+var notResumed = []string{"seed", "sweep", "columns", "compare", "print", "checkpoint-to"}
 
 // resumeCommand goes on with a run.
 func (p *program) resumeCommand() *cli.Command {
@@ -28,7 +28,10 @@ func (p *program) resumeCommand() *cli.Command {
 		Usage: "goes on with a run from a checkpoint, and shows its results",
 		Description: "DIR is what --checkpoint-to named. Scenario, files, settings and seed are those of the run,\n" +
 			"as they are kept there; results and trace hash are those of a run without a stop, with any number\n" +
-			"of workers. Further checkpoints go to DIR.",
+			"of workers. Further checkpoints go to DIR.\n" +
+			"With --set or --replications it is asked what would be if: the state of the checkpoint goes on with\n" +
+			"other settings, so many times, of which all but the first draw other random numbers from there on.\n" +
+			"Nothing is written to DIR.",
 		ArgsUsage: "DIR",
 		Flags: append(flags,
 			textFlag(groupWhat, "at", newest, "begin with the checkpoints of `WHICH` epoch: "+newest+", a label, an "+
@@ -39,6 +42,9 @@ func (p *program) resumeCommand() *cli.Command {
 		args := c.Args().Slice()
 		if err := storeArgs(args, 1, 1, wantsDir); err != nil {
 			return err
+		}
+		if c.IsSet("set") || c.IsSet("replications") {
+			return storeError(p.vary(c, args[0]))
 		}
 		return storeError(p.resume(c, args[0]))
 	})

@@ -203,7 +203,7 @@ func (p *program) perform(o *order, doc *scenario.Document) error {
 	signals := watchSignals(screen, p.name)
 	defer signals.close()
 	o.config.Stop = signals.stop
-	if o.saving != nil {
+	if o.saving != nil && !o.saving.varies {
 		o.saving.config.Now = signals.asked
 		o.config.Checkpoint = &o.saving.config
 	}

@@ -54,6 +54,7 @@ type saving struct {
 	blobs   checkpoint.Blobs
 	repo    *checkpoint.Repo // nil: it isn't made yet
 	resumed *resumed         // nil: the run begins at its begin
+	varies  bool             // what is resumed goes on in another way, and nothing is kept of that
 }
 
 // saving reads the flags; nil where no checkpoints are asked for. Those of a run that is resumed are where it is.
