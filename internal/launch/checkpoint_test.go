@@ -168,11 +168,14 @@ func TestCheckpointsThatFail(t *testing.T) {
 	if got := text(t, out); got != want {
 		t.Errorf("found\n%s, want\n%s", got, want)
 	}
-	if c := out.Checkpoints; c.Made != 2 || c.Failed == 0 {
+	c := out.Checkpoints
+	if c.Made != 2 || c.Failed == 0 {
 		t.Errorf("found %+v, want 2 made and others failed", c)
 	}
-	if !strings.Contains(remarks.String(), "couldn't be written: the store is full; the one at 8 s stays") {
-		t.Errorf("found remarks %q", remarks.String())
+	// A busy machine leaves one out now and then.
+	stays := fmt.Sprintf("couldn't be written: the store is full; the one at %v s stays", c.Last)
+	if !strings.Contains(remarks.String(), stays) {
+		t.Errorf("found remarks %q, want %q", remarks.String(), stays)
 	}
 	cfg.Checkpoint = nil
 	if cfg.Resume, err = ResumeAt(context.Background(), full.repo(t), "latest"); err != nil {
