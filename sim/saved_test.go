@@ -205,6 +205,16 @@ func TestSavable(t *testing.T) {
 		if err := saved(t, front(setup)); err != nil {
 			t.Error(err)
 		}
+		m, err := New("test", func(b *Builder) {
+			b.Horizon(10)
+			b.Node("n", setup)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for seed := range uint64(9) {
+			modeltest.ResumeEverywhere(t, m, seed)
+		}
 	}
 }
 

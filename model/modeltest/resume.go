@@ -64,6 +64,9 @@ func resumeEverywhere(s scenario.Scenario, seed uint64) error {
 			return fmt.Errorf("loaded %d times: %w", legs, err)
 		}
 		end := one.nextEnd(rnd, s, now)
+		if half := s.Horizon() / 2; legs == 0 && end >= s.Horizon() && half > 0 {
+			end = half // hardly anything happens in the run, and it has a state all the same
+		}
 		if end >= s.Horizon() {
 			return many.finish(s, cfg, want, before, legs)
 		}
