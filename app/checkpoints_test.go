@@ -62,12 +62,6 @@ func storedNode(t *testing.T, n uint32, now float64, handled uint64) (own, pendi
 	return own, pending
 }
 
-func appendStored(dst []byte, n uint32, encoded []byte) []byte {
-	dst = binary.LittleEndian.AppendUint32(dst, n)
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(encoded)))
-	return append(dst, encoded...)
-}
-
 // commitStored makes a checkpoint; more is what node 2 has handled beside.
 func commitStored(t *testing.T, r *checkpoint.Repo, m checkpoint.Manifest, more uint64) {
 	t.Helper()
@@ -90,7 +84,7 @@ func commitStored(t *testing.T, r *checkpoint.Repo, m checkpoint.Manifest, more 
 				handled += more
 			}
 			own, waits := storedNode(t, n, m.Epoch-0.5, handled)
-			nodes, pending = appendStored(nodes, n, own), appendStored(pending, n, waits)
+			nodes, pending = checkpoint.AppendNode(nodes, int(n), own), checkpoint.AppendNode(pending, int(n), waits)
 		}
 		add(checkpoint.Chunk{Kind: checkpoint.Nodes, First: first, Nodes: 2}, nodes)
 		add(checkpoint.Chunk{Kind: checkpoint.Pending, First: first, Nodes: 2}, pending)

@@ -91,13 +91,6 @@ func newRepo(t *testing.T) *checkpoint.Repo {
 // records are those of a group as they go into chunks: a slice for each chunk.
 type records map[checkpoint.Kind]map[int][][]byte
 
-// appendRecord appends a record of a node.
-func appendRecord(dst []byte, n int, encoded []byte) []byte {
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(n))
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(encoded)))
-	return append(dst, encoded...)
-}
-
 // saved is what an Engine has at epoch, in parts chunks for each group and kind, as of so many workers.
 func saved(t *testing.T, epoch float64, parts int) records {
 	t.Helper()
@@ -121,7 +114,7 @@ func saved(t *testing.T, epoch float64, parts int) records {
 			all[kind][first] = make([][]byte, parts)
 		}
 		chunk := &all[kind][first][n%parts]
-		*chunk = appendRecord(*chunk, n, encoded)
+		*chunk = checkpoint.AppendNode(*chunk, n, encoded)
 	}
 	for n := range clocks {
 		encoded, err := e.AppendNode(nil, n)
@@ -264,18 +257,18 @@ func TestDamage(t *testing.T) {
 		name, want string
 		spoil      func(records)
 	}{
-		{"cut", "found 3 bytes, want 8 for node and size", func(r records) {
+		{"cut", "found 3 bytes, want the head of a record", func(r records) {
 			r[checkpoint.Nodes][0][0] = r[checkpoint.Nodes][0][0][:3]
 		}},
-		{"long", "bytes of node 0, want at most", func(r records) { r[checkpoint.Nodes][0][0][7] = 0x7f }},
+		{"long", "of node 0, want at most", func(r records) { r[checkpoint.Nodes][0][0][7] = 0x7f }},
 		{"other group", "found node 1000", func(r records) {
 			binary.LittleEndian.PutUint32(r[checkpoint.Nodes][0][0], 1000)
 		}},
-		{"not rising", "found node 0, want one from 1 to 1", func(r records) {
-			r[checkpoint.Nodes][0][0] = append(appendRecord(nil, 0, nil), appendRecord(nil, 0, nil)...)
+		{"not rising", "found node 0, want 1 to 1", func(r records) {
+			r[checkpoint.Nodes][0][0] = checkpoint.AppendNode(checkpoint.AppendNode(nil, 0, nil), 0, nil)
 		}},
 		{"twice", "which another chunk has, too", func(r records) {
-			r[checkpoint.Nodes][0] = append(r[checkpoint.Nodes][0], appendRecord(nil, 0, []byte("again")))
+			r[checkpoint.Nodes][0] = append(r[checkpoint.Nodes][0], checkpoint.AppendNode(nil, 0, []byte("again")))
 		}},
 		{"no state", "of which there is no state", func(r records) {
 			r[checkpoint.Nodes][2][0] = nil
@@ -290,7 +283,7 @@ func TestDamage(t *testing.T) {
 		{"behind", "bytes behind its state, want none", func(r records) {
 			data := r[checkpoint.Nodes][0][0]
 			end := 8 + binary.LittleEndian.Uint32(data[4:])
-			longer := appendRecord(nil, 0, append(bytes.Clone(data[8:end]), 1, 2, 3))
+			longer := checkpoint.AppendNode(nil, 0, append(bytes.Clone(data[8:end]), 1, 2, 3))
 			r[checkpoint.Nodes][0][0] = append(longer, data[end:]...)
 		}},
 		{"pending", "what is pending", func(r records) { r[checkpoint.Pending][0][0][12] = 0xff }},

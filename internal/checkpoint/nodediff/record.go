@@ -17,8 +17,6 @@ import (
 // What docs/format/checkpoint.md says of chunks of nodes.
 const (
 	savedVersion    = 1
-	nodeBytesMax    = 256 << 20
-	recordHeadBytes = 8
 	floorBytes      = 12
 	eventBytesLeast = 12         // a wakeup
 	wakeup          = 0xFFFFFFFF // in place of a sender
@@ -92,23 +90,8 @@ func (c *comparison) read(ctx context.Context, side int, chunks []groupChunk) (
 
 // addRecords files the records of a chunk.
 func addRecords(nodes map[uint32]*record, c *groupChunk, data []byte) error {
-	last := int64(c.First) - 1
-	for len(data) > 0 {
-		if len(data) < recordHeadBytes {
-			return fmt.Errorf("found %d bytes, want %d for node and size of a record", len(data), recordHeadBytes)
-		}
-		n, size := binary.LittleEndian.Uint32(data), binary.LittleEndian.Uint32(data[4:])
-		data = data[recordHeadBytes:]
-		if int64(n) <= last || int64(n) >= c.end() {
-			return fmt.Errorf("found node %d, want one from %d to %d", n, last+1, c.end()-1)
-		}
-		if size > nodeBytesMax || int64(size) > int64(len(data)) {
-			return fmt.Errorf("found %d bytes of node %d, want at most %d: so many are left", size, n,
-				min(len(data), nodeBytesMax))
-		}
-		last = int64(n)
-		own := data[:size:size]
-		data = data[size:]
+	return checkpoint.EachNode(&c.Chunk, data, func(node int, own []byte) error {
+		n := uint32(node)
 		r := nodes[n]
 		switch {
 		case c.Kind == checkpoint.Nodes && r == nil:
@@ -120,8 +103,8 @@ func addRecords(nodes map[uint32]*record, c *groupChunk, data []byte) error {
 		default:
 			return fmt.Errorf("found node %d, which another chunk has, too", n)
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // part is what a record has of a simproc.
