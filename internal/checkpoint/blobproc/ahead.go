@@ -22,10 +22,17 @@ const (
 type ahead struct {
 	get func(ctx context.Context, name string, from, size int64, buf []byte) ([]byte, error)
 
+	room, most, least int64 // the limits above, and less in tests
+
 	mu     sync.Mutex
 	blocks []*block // the one that was used last is the last
 	bytes  int64
 	next   int64 // how much to read at once
+}
+
+// newAhead has nothing yet.
+func newAhead(get func(ctx context.Context, name string, from, size int64, buf []byte) ([]byte, error)) *ahead {
+	return &ahead{get: get, room: aheadBytesMax, most: blockBytesMost, least: blockBytesLeast, next: blockBytesMost}
 }
 
 // block is a part of a pack.
@@ -39,7 +46,7 @@ type block struct {
 
 // read gives bytes of a pack, which it reads where they aren't there.
 func (a *ahead) read(ctx context.Context, name string, from, size int64, buf []byte) ([]byte, error) {
-	if !strings.HasPrefix(name, packFolder) || size >= blockBytesMost {
+	if !strings.HasPrefix(name, packFolder) || size >= a.most {
 		return a.get(ctx, name, from, size, buf)
 	}
 	a.mu.Lock()
@@ -52,25 +59,17 @@ func (a *ahead) read(ctx context.Context, name string, from, size int64, buf []b
 		a.blocks = append(slices.Delete(a.blocks, at, at+1), b)
 		return append(buf[:0], b.part(from, size)...), nil
 	}
-	ask := max(size, a.blockBytes())
+	ask := max(size, a.next)
 	data, err := a.get(ctx, name, from, ask, nil)
 	if err != nil {
 		return nil, err
 	}
 	b := &block{name: name, from: from, data: data, end: int64(len(data)) < ask}
 	a.blocks, a.bytes = append(a.blocks, b), a.bytes+int64(len(data))
-	for a.bytes > aheadBytesMax {
+	for a.bytes > a.room {
 		a.drop()
 	}
 	return append(buf[:0], b.part(from, size)...), nil
-}
-
-// blockBytes is how much to read at once.
-func (a *ahead) blockBytes() int64 {
-	if a.next == 0 {
-		a.next = blockBytesMost
-	}
-	return a.next
 }
 
 // drop forgets the block that was used longest ago. Where little of it was used, because chunks are read from more
@@ -80,9 +79,9 @@ func (a *ahead) drop() {
 	a.blocks[0] = nil
 	a.blocks, a.bytes = a.blocks[1:], a.bytes-int64(len(b.data))
 	if b.used < int64(len(b.data))/2 {
-		a.next = max(a.next/2, blockBytesLeast)
+		a.next = max(a.next/2, a.least)
 	} else {
-		a.next = min(a.next*2, blockBytesMost)
+		a.next = min(a.next*2, a.most)
 	}
 }
 

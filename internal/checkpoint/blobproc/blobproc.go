@@ -63,8 +63,7 @@ type Blobs struct {
 	kill   func()
 	wait   func() string // for its end, of which it gives the words; any goroutine may call it
 	close  sync.Once
-	once   sync.Once
-	ahead  ahead
+	ahead  *ahead
 
 	timeout time.Duration // cancelMax, and less in tests
 
@@ -104,6 +103,7 @@ func Start(ctx context.Context, cfg Config) (*Blobs, error) {
 			<-ended
 			return words
 		}}
+	b.ahead = newAhead(b.get)
 	if err := b.open(ctx, cfg); err != nil {
 		b.Close()
 		return nil, err
@@ -243,7 +243,6 @@ func (b *Blobs) Get(ctx context.Context, name string, from, size int64, buf []by
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	b.once.Do(func() { b.ahead.get = b.get })
 	return b.ahead.read(ctx, name, from, size, buf)
 }
 

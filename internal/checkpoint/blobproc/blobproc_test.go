@@ -131,6 +131,7 @@ func pair(t *testing.T, p Place) *Blobs {
 	}()
 	s := &stream{file: ours, in: make([]byte, messageBytesMax)}
 	b := &Blobs{stream: s, timeout: cancelMax, kill: func() {}, wait: func() string { return "" }}
+	b.ahead = newAhead(b.get)
 	if err := b.open(t.Context(), Config{Address: "somewhere"}); err != nil {
 		t.Fatal(err)
 	}
