@@ -49,8 +49,7 @@ func keeps(n *Node, ring Group, forget bool) {
 	if !forget {
 		Saved(n, "rounds", &rounds)
 	}
-	var again *Later[note]
-	again = NewLater(n, "again", func(c *Context, x note) {
+	again := NewLater(n, "again", func(c *Context, x note) {
 		level.Add(-1)
 		if x.Left > 0 {
 			next.Send(c, note{x.Left - 1, fmt.Sprint(x.Text, rounds)})
