@@ -244,7 +244,8 @@ func (p *program) commands() []*cli.Command {
 		return append(p.furtherCommands(), p.versionCommand())
 	}
 	return slices.Concat([]*cli.Command{p.runCommand(), p.validateCommand(), p.verifyCommand(), p.initCommand(),
-		p.inspectCommand(), p.checkpointsCommand(), p.resumeCommand(), p.versionCommand()},
+		p.inspectCommand(), p.checkpointsCommand(), p.resumeCommand(), p.replayCommand(),
+		p.versionCommand()},
 		p.furtherCommands(), p.fieldsCommand(), p.kindCommands())
 }
 

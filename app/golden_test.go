@@ -69,6 +69,9 @@ func playScript(t *testing.T, path string) {
 	if name := filepath.Base(path); name == "checkpoints.txt" || name == "saving.txt" {
 		makeStores(t, dir)
 	}
+	if filepath.Base(path) == "replay.txt" {
+		makeTraces(t, dir)
+	}
 	started := filepath.Join(t.TempDir(), "started")
 	t.Setenv(startedEnv, started)
 	t.Chdir(dir)

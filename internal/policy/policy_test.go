@@ -144,6 +144,7 @@ internal/sweep: scenario
 
 # The doors.
 app: internal/checkpoint internal/checkpoint/blobproc internal/checkpoint/nodediff internal/child internal/hazard
+	internal/infile internal/tracefile
 	internal/inspect internal/latency internal/launch internal/machine internal/newmodule internal/outfile
 	internal/partition internal/placement internal/printable internal/sweep internal/table internal/trace
 	internal/worker internal/workerproc node ring scenario

@@ -237,3 +237,22 @@ func compressor(path string, w io.Writer) (io.WriteCloser, error) {
 type uncompressed struct{ io.Writer }
 
 func (uncompressed) Close() error { return nil }
+
+// windowMax bounds what a compressed trace may have the reader keep, in bytes.
+const windowMax = 128 << 20
+
+// Reader gives the text of a trace that is read from r, compressed as the name of its file says. Its errors, and those
+// of reading, are about the file's content, or r's own. Close doesn't close r. Any goroutine may call it.
+func Reader(path string, r io.Reader) (io.ReadCloser, error) {
+	switch {
+	case strings.HasSuffix(path, ".gz"):
+		return gzip.NewReader(r)
+	case strings.HasSuffix(path, ".zst"):
+		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(windowMax))
+		if err != nil {
+			return nil, err
+		}
+		return z.IOReadCloser(), nil
+	}
+	return io.NopCloser(r), nil
+}

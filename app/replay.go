@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+
+	"github.com/disco-sim/disco/internal/infile"
+	"github.com/disco-sim/disco/internal/launch"
+	"github.com/disco-sim/disco/internal/outfile"
+	"github.com/disco-sim/disco/internal/tracefile"
+	"github.com/disco-sim/disco/scenario"
+	"github.com/urfave/cli/v2"
+)
+
+// replayCommand runs a scenario beside the trace of an earlier run.
+func (p *program) replayCommand() *cli.Command {
+	return p.command(cli.Command{
+		Name:  "replay",
+		Usage: "runs a scenario again and shows the first thing that isn't as in a trace",
+		Description: "TRACE is what `run FILE --trace TRACE` wrote. Runs the scenario in FILE as that did, and\n" +
+			"compares what is handled with the trace, record by record. The exit status is 0 where they are\n" +
+			"equal, 1 where they aren't: then the first difference is shown.",
+		ArgsUsage: "TRACE FILE",
+		Flags: []cli.Flag{
+			textFlag(groupWhat, "seed", "1", "`SEED` of all random numbers"),
+			textFlag(groupWhat, "replications", "1", "as many repetitions as the traced run had, `R`"),
+			horizonFlag(), setFlag(),
+			textFlag(groupWhere, "workers", "1", fmt.Sprintf("`N` workers, 1 to %d", launch.WorkersMax)),
+		},
+	}, p.replay)
+}
+
+// replayer runs a scenario beside a trace.
+type replayer struct {
+	p      *program
+	ctx    context.Context
+	screen *screen
+	config launch.Config
+	folder string         // of what is recorded now
+	launch *launch.Launch // of the last run
+	title  string         // what is run
+}
+
+// errReplay is the end of a replay that has found something.
+var errReplay = errors.New("the replay isn't as the trace")
+
+// traceKind is what the first argument is; it is read as a stream.
+var traceKind = infile.Kind{Name: "a trace, as --trace writes it"}
+
+// replay is the command.
+func (p *program) replay(c *cli.Context) (err error) {
+	if c.NArg() != 2 {
+		return usage("found %s, want a trace and the file of its scenario", count(c.NArg(), "argument"))
+	}
+	path, flags := c.Args().Get(0), &values{c: c}
+	r := &replayer{p: p, config: launch.Config{
+		Files: &scenario.Files{}, Registry: p.registry, Seed: flags.seed("seed", 1),
+		Workers:      flags.integer("workers", 1, 1, launch.WorkersMax),
+		Replications: flags.integer("replications", 1, 1, launch.ReplicationsMax), Horizon: flags.seconds("horizon"),
+		Transport: launch.TransportShm, Stall: launch.StallDefault, EndStalled: true,
+	}}
+	if err := flags.err(); err != nil {
+		return err
+	}
+	if r.config.Set, err = p.settings(c); err != nil {
+		return err
+	}
+	doc, err := p.read(c.Args().Get(1))
+	if err != nil {
+		return err
+	}
+	if err := p.checkSettings(c, doc, r.config.Set); err != nil {
+		return err
+	}
+	r.config.File, r.config.Text = doc.File(), doc.Text()
+	if err := checkTrace(path); err != nil { // before anything is simulated
+		return err
+	}
+	return r.carryOut(path)
+}
+
+// checkTrace reads the first record of a trace.
+func checkTrace(path string) error {
+	return readTrace(path, func(t *traceText) error {
+		_, err := t.next()
+		return err
+	})
+}
+
+// readTrace opens a trace, compressed or not.
+func readTrace(path string, do func(t *traceText) error) error {
+	f, err := infile.Open(path, traceKind)
+	if err != nil {
+		return usage("%v", err)
+	}
+	defer f.Close()
+	text, err := tracefile.Reader(path, f)
+	if err != nil {
+		return usage("%s can't be read: %v: want a trace, compressed as its name says", path, err)
+	}
+	defer text.Close()
+	return do(newTraceText(path, text))
+}
+
+// carryOut runs, compares and shows.
+func (r *replayer) carryOut(path string) (err error) {
+	r.screen = newScreen(r.p.terminal, r.p.name)
+	defer r.screen.watch()()
+	signals := watchSignals(r.screen, r.p.name)
+	defer signals.close()
+	r.ctx, r.config.Stop, r.config.Doing = signals.ctx, signals.stop, r.screen.doing
+	if r.screen.terminal {
+		r.config.Progress = r.screen.progress
+	}
+	if r.folder, err = os.MkdirTemp("", "disco-replay-"); err != nil {
+		return fmt.Errorf("a folder for the replay: %w", outfile.Error(os.TempDir(), err))
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(r.folder)) }()
+	now := filepath.Join(r.folder, "trace")
+	if err := r.run(now, nil); err != nil {
+		return signals.cause(err)
+	}
+	var was, is *traceRecord
+	var shared int
+	err = readTrace(path, func(a *traceText) error {
+		return readTrace(now, func(b *traceText) (err error) {
+			was, is, shared, err = firstOther(a, b)
+			return err
+		})
+	})
+	if err != nil {
+		return err
+	}
+	var got *activation
+	if is != nil {
+		if got, err = r.activation(is); err != nil {
+			return signals.cause(err)
+		}
+	}
+	r.screen.end()
+	fmt.Fprintf(r.p.stdout, "%s\n\n", r.title)
+	if was == nil && is == nil {
+		fmt.Fprintf(r.p.stdout, "equal: %s compared\n", count(shared, "record"))
+		return nil
+	}
+	showReplay(r.p.stdout, was, is, got, shared)
+	return errReplay
+}
+
+// run runs the scenario with a trace, or a journal, at a path.
+func (r *replayer) run(path string, j *launch.Journal) error {
+	cfg := r.config
+	cfg.Trace, cfg.Journal = path, j
+	r.screen.next("", false)
+	l, err := prepare(cfg)
+	if err != nil {
+		return err
+	}
+	r.launch, r.title = l, describe(l) // before it runs, which forgets the links
+	out, err := simulate(r.ctx, l, cfg.Stop, r.screen)
+	if err == nil && out.Interrupted {
+		err = interruption(l, out)
+	}
+	return err
+}
+
+// activation runs again for the call of a handler that a record belongs to, with what it got and did. nil: it isn't
+// there again, so the model isn't deterministic.
+func (r *replayer) activation(rec *traceRecord) (*activation, error) {
+	path := filepath.Join(r.folder, "journal")
+	until := cmp.Or(rec.epoch, math.SmallestNonzeroFloat64) // 0 would be the whole run
+	if err := r.run(path, &launch.Journal{From: rec.epoch, Until: until}); err != nil {
+		return nil, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	j := newJournal(f, r.launch.Scenario())
+	for {
+		a, err := j.read()
+		if a == nil || err != nil {
+			return nil, err
+		}
+		same := a.Replication == "" || a.Replication == fmt.Sprint(rec.replication)
+		if same && a.Simproc == rec.simproc && epochOf(a) == rec.epoch {
+			j.explain(a)
+			return a, nil
+		}
+	}
+}
+
+// showReplay writes the first difference.
+func showReplay(w io.Writer, was, is *traceRecord, got *activation, shared int) {
+	at := cmp.Or(was, is)
+	fmt.Fprintf(w, "DIFFERENT behind %s: %s at %v s, replication %d\n", count(shared, "equal record"),
+		at.simproc, at.epoch, at.replication)
+	for _, side := range []struct {
+		name string
+		rec  *traceRecord
+	}{{"trace ", was}, {"replay", is}} {
+		text := "no such record"
+		if side.rec != nil {
+			text = side.rec.text
+		}
+		fmt.Fprintf(w, "in the %s  %s\n", side.name, text)
+	}
+	switch {
+	case is == nil:
+	case got == nil:
+		fmt.Fprintf(w, "a second replay has nothing of that: see `verify`\n")
+	default:
+		fmt.Fprintf(w, "the whole activation in the replay, %s at %s s\n", got.Simproc, got.Epoch)
+		for _, line := range got.Events {
+			fmt.Fprintf(w, "      got  %s\n", line)
+		}
+		for _, line := range got.Did {
+			fmt.Fprintf(w, "      then %s\n", line)
+		}
+	}
+}
