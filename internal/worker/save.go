@@ -37,10 +37,10 @@ type saver struct {
 	send  func(*Stored) error
 	now   func() time.Time
 
-	bytes   int // of a chunk, at most: chunkBytes, but in tests
-	newest  saved
-	kept    saved            // that the launcher has committed: what hasn't changed since isn't made again
-	largest map[chunkKey]int // bytes of a group's last chunk: memory for the next one
+	bytes  int // of a chunk, at most: chunkBytes, but in tests
+	newest saved
+	kept   saved // that the launcher has committed: what hasn't changed since isn't made again
+	arena  arena // memory of the chunks that are being written
 
 	writing sync.WaitGroup
 	useless atomic.Bool // what is being written isn't wanted any more
@@ -60,6 +60,42 @@ type chunkKey struct {
 
 func keyOf(c *checkpoint.Chunk) chunkKey { return chunkKey{c.Kind, c.First} }
 
+// arena is memory for what is made between two legs and written before the next time: fresh memory takes the system as
+// long to give as states take to be encoded.
+type arena struct {
+	blocks [][]byte // of arenaBytes each
+	block  int      // the one in use
+	used   int      // bytes of it
+}
+
+// arenaBytes is what blocks have, and arenaLeast what is left of one that is still used. What is larger than what is
+// left goes to memory of its own.
+const (
+	arenaBytes = 16 << 20
+	arenaLeast = 1 << 20
+)
+
+// reset begins anew: nobody uses what was there before.
+func (a *arena) reset() { a.block, a.used = 0, 0 }
+
+// space is memory for the next chunk, empty. Until take is called it is given again.
+func (a *arena) space() []byte {
+	if arenaBytes-a.used < arenaLeast {
+		a.block, a.used = a.block+1, 0
+	}
+	if a.block == len(a.blocks) {
+		a.blocks = append(a.blocks, make([]byte, arenaBytes))
+	}
+	return a.blocks[a.block][a.used:a.used]
+}
+
+// take keeps what has become of space, unless that has grown out of it.
+func (a *arena) take(data []byte) {
+	if space := a.space(); cap(data) == cap(space) && len(data) > 0 && &data[0] == &space[:1][0] {
+		a.used += len(data)
+	}
+}
+
 // unwritten is a chunk that is to be written; without data: one of kept.
 type unwritten struct {
 	checkpoint.Chunk
@@ -69,7 +105,7 @@ type unwritten struct {
 func newSaver(plan *node.Plan, group int, spool *os.File, send func(*Stored) error, now func() time.Time) *saver {
 	s := &saver{
 		spool: spool, empty: func() error { return spool.Truncate(0) }, plan: plan, group: group,
-		nodes: plan.Nodes(), send: send, now: now, bytes: chunkBytes, largest: map[chunkKey]int{},
+		nodes: plan.Nodes(), send: send, now: now, bytes: chunkBytes,
 	}
 	return s
 }
@@ -91,6 +127,7 @@ func (s *saver) end() {
 // said in Stored.
 func (s *saver) save(e *node.Engine, m *Save) error {
 	s.writing.Wait() // no longer than Stored takes, which the launcher has waited for
+	s.arena.reset()
 	if s.newest.epoch == m.Committed && m.Committed > 0 {
 		s.kept = s.newest
 	}
@@ -105,6 +142,7 @@ func (s *saver) save(e *node.Engine, m *Save) error {
 	}
 	var chunks []unwritten
 	err := s.encode(e, func(c unwritten) error {
+		s.arena.take(c.data)
 		chunks = append(chunks, c)
 		return nil
 	})
@@ -210,7 +248,7 @@ func (s *saver) make(c *unwritten, kind checkpoint.Kind, n, size int, yield func
 	if len(c.data) == 0 {
 		count := min(s.group, s.plan.NumNodes()-int(first))
 		c.Chunk = checkpoint.Chunk{Kind: kind, First: first, Nodes: uint32(count)}
-		c.data = make([]byte, 0, s.largest[keyOf(&c.Chunk)])
+		c.data = s.arena.space()
 	}
 	return nil
 }
@@ -222,8 +260,6 @@ func (s *saver) yield(c *unwritten, yield func(unwritten) error) error {
 	}
 	full := *c
 	*c = unwritten{}
-	// A sixteenth more than last time, so that a group that grows a little needs no second piece of memory.
-	s.largest[keyOf(&full.Chunk)] = min(len(full.data)+len(full.data)/16, s.bytes)
 	return yield(full)
 }
 
