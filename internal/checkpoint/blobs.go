@@ -13,9 +13,9 @@ import (
 // Blobs is where named bytes are kept. Implemented by Dir and checkpointtest.Mem; checkpointtest.Run is what each
 // passes. Names are those of docs/format/checkpoint.md: one folder deep at most.
 type Blobs interface {
-	// Put stores a blob of the size bytes that r gives: when it returns nil it is there whole and durable. After an
-	// error nothing of it is there, or all of it. One that is there already is replaced; with onlyNew it stays, the
-	// error is ErrExists, and exactly one of several Puts succeeds.
+	// Put stores a blob of the size bytes that r gives, which may be read from this place meanwhile. When it returns
+	// nil the blob is there whole and durable. After an error nothing of it is there, or all of it. One that is there
+	// already is replaced; with onlyNew it stays, the error is ErrExists, and exactly one of several Puts succeeds.
 	Put(ctx context.Context, name string, r io.Reader, size int64, onlyNew bool) error
 
 	// Get reads size bytes from a place on, fewer where the blob ends before, into the memory of buf where that is

@@ -23,7 +23,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 )
 
 // Repo is the checkpoints of one run. One goroutine uses it.
@@ -95,18 +95,9 @@ func CheckNew(ctx context.Context, b Blobs) error {
 	return nil
 }
 
-// ours reports whether a name is one that a Repo has.
-func ours(name string) bool {
-	if name == lockName || name == runName {
-		return true
-	}
-	for _, folder := range folders {
-		if strings.HasPrefix(name, folder) {
-			return true
-		}
-	}
-	return false
-}
+// ours reports whether a name is one that a Repo has before its run.json: a lock, and empty folders. What is in folders
+// is of a run whose run.json is gone, and would be mixed up with that of another one.
+func ours(name string) bool { return name == lockName || slices.Contains(folders, name) }
 
 // Open reads which run's checkpoints are there; it takes no lock. Where there are none, the error is *NotRepoError.
 func Open(ctx context.Context, b Blobs) (*Repo, error) {

@@ -318,8 +318,8 @@ func TestCommitTwice(t *testing.T) {
 	}
 	n := counted.Count
 	again := &checkpoint.Manifest{Epoch: 2, TraceHash: traceHash(2)}
-	if err := d.Commit(ctx, again); err != nil || again.Check != before.Check || counted.Count != n+1 {
-		t.Errorf("again: %v, %d operations, want one, and the manifest that is there", err, counted.Count-n)
+	if err := d.Commit(ctx, again); err != nil || again.Check != before.Check || counted.Count != n+2 {
+		t.Errorf("again: %v, %d operations, want two, and the manifest that is there", err, counted.Count-n)
 	}
 	var conflict *checkpoint.ConflictError
 	err = d.Commit(ctx, &checkpoint.Manifest{Epoch: 2, TraceHash: traceHash(3)})

@@ -74,6 +74,9 @@ func (d *Draft) Commit(ctx context.Context, m *Manifest) error {
 	if err := m.check(r.run); err != nil {
 		return fmt.Errorf("checkpoint: a checkpoint that can't be saved: %w", err)
 	}
+	if err := r.checkThere(ctx); err != nil {
+		return err
+	}
 	old, err := r.load(ctx, m.Point())
 	switch {
 	case err == nil && old.TraceHash == m.TraceHash:
@@ -111,6 +114,19 @@ func (d *Draft) Commit(ctx context.Context, m *Manifest) error {
 	}
 	if errClean != nil {
 		err = fmt.Errorf("%w; what was written of it stays until the next prune: %w", err, errClean)
+	}
+	return err
+}
+
+// checkThere refuses a place that was removed, renamed or taken by another run meanwhile: what is written there can't
+// be resumed.
+func (r *Repo) checkThere(ctx context.Context) error {
+	const head = 256 // the run's id is one of the first fields
+	text, err := r.blobs.Get(ctx, runName, 0, head, nil)
+	if missing(err) || err == nil && !bytes.Contains(text, []byte(r.run.ID.String())) {
+		return &DamagedError{Where: r.String(), Name: runName,
+			Err: fmt.Errorf("found it gone, or another run's, want run %v: what is there was removed or renamed while "+
+				"the run writes to it", r.run.ID)}
 	}
 	return err
 }

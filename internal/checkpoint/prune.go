@@ -82,11 +82,11 @@ type Pruned struct {
 	Bytes              int64 // of the packs
 }
 
-// Prune deletes all checkpoints but the keep newest whole ones of each replication, those with a label, and the ends of
-// replications; then the packs that no checkpoint refers to any more. One of which a pack is missing, or of another
-// size, isn't whole. A damaged manifest goes when enough newer whole ones are there. Until then no pack is deleted,
-// because it may refer to any: the error says so.
-func (r *Repo) Prune(ctx context.Context, keep int) (Pruned, error) {
+// Prune deletes all checkpoints but the keep newest whole ones of each replication, those with a label, the ends of
+// replications, and stay; then the packs that no checkpoint refers to any more. One of which a pack is missing, or of
+// another size, isn't whole. A damaged manifest goes when enough newer whole ones are there. Until then no pack is
+// deleted, because it may refer to any: the error says so.
+func (r *Repo) Prune(ctx context.Context, keep int, stay ...Point) (Pruned, error) {
 	r.mustWrite()
 	var done Pruned
 	if keep < 1 {
@@ -100,7 +100,7 @@ func (r *Repo) Prune(ctx context.Context, keep int) (Pruned, error) {
 	if err != nil {
 		return done, err
 	}
-	old, broken, err := r.markUsed(ctx, keep, labels, packs)
+	old, broken, err := r.markUsed(ctx, keep, stay, labels, packs)
 	if err != nil {
 		return done, err
 	}
@@ -127,8 +127,8 @@ func (r *Repo) Prune(ctx context.Context, keep int) (Pruned, error) {
 
 // markUsed gives the manifests that don't stay, and takes the packs of those that do out of packs. broken says which
 // manifests that stay are damaged.
-func (r *Repo) markUsed(ctx context.Context, keep int, labels map[string]float64, packs map[string]int64) (
-	old []string, broken, err error) {
+func (r *Repo) markUsed(ctx context.Context, keep int, stay []Point, labels map[string]float64,
+	packs map[string]int64) (old []string, broken, err error) {
 	held := map[float64]bool{}
 	for _, epoch := range labels {
 		held[epoch] = true
@@ -142,7 +142,7 @@ func (r *Repo) markUsed(ctx context.Context, keep int, labels map[string]float64
 	used := map[string]bool{}
 	whole := map[int]int{} // by replication: how many newest ones stay
 	for _, p := range points {
-		if !p.Finished && whole[p.Replication] >= keep && !held[p.Epoch] {
+		if !p.Finished && whole[p.Replication] >= keep && !held[p.Epoch] && !slices.Contains(stay, p) {
 			old = append(old, p.name())
 			continue
 		}

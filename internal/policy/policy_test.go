@@ -118,7 +118,7 @@ internal/checkpoint: internal/outfile
 internal/checkpoint/checkpointtest: internal/checkpoint
 internal/checkpoint/nodediff: internal/checkpoint state
 internal/checkpoint/s3: internal/checkpoint
-internal/checkpoint/blobproc: internal/checkpoint internal/wire internal/workerproc
+internal/checkpoint/blobproc: internal/checkpoint internal/outfile internal/wire internal/workerproc
 internal/forward:
 internal/phi:
 internal/machinefile: internal/infile scenario

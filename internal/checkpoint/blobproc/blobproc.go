@@ -18,6 +18,7 @@
 package blobproc
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -29,6 +30,7 @@ import (
 	"time"
 
 	"github.com/disco-sim/disco/internal/checkpoint"
+	"github.com/disco-sim/disco/internal/outfile"
 	"github.com/disco-sim/disco/internal/workerproc"
 )
 
@@ -213,9 +215,47 @@ func only(m *message) error {
 	return nil
 }
 
-// Put implements checkpoint.Blobs.
+// Put implements checkpoint.Blobs. What r gives is read before the other process is asked, because it may be read from
+// this Blobs, and one thing is asked at a time.
 func (b *Blobs) Put(ctx context.Context, name string, r io.Reader, size int64, onlyNew bool) error {
 	b.ahead.clear()
+	staged, err := stage(r, size)
+	if err != nil {
+		return fmt.Errorf("%s/%s: what is to be written: %w", b.where, name, err)
+	}
+	defer staged.Close()
+	return b.put(ctx, name, staged, size, onlyNew)
+}
+
+// stageMemory is how much of what is to be written is kept in memory; more goes to a file without a name.
+const stageMemory = 1 << 20
+
+// stage reads r.
+func stage(r io.Reader, size int64) (io.ReadCloser, error) {
+	if size <= stageMemory {
+		data := make([]byte, size)
+		n, err := io.ReadFull(r, data)
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			err = nil // put finds it
+		}
+		return io.NopCloser(bytes.NewReader(data[:n])), err
+	}
+	f, err := outfile.Temporary(os.TempDir())
+	if err != nil {
+		return nil, fmt.Errorf("temporary file: %w", outfile.Error(os.TempDir(), err))
+	}
+	if _, err = io.Copy(f, io.LimitReader(r, size)); err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// put has the other process write what r gives.
+func (b *Blobs) put(ctx context.Context, name string, r io.Reader, size int64, onlyNew bool) error {
 	left := size
 	var broken error
 	buf := make([]byte, min(size, dataBytesMax))

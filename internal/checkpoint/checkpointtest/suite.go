@@ -15,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -27,6 +28,7 @@ func Run(t *testing.T, open func(t *testing.T) checkpoint.Blobs) {
 	for name, test := range map[string]func(*testing.T, checkpoint.Blobs){
 		"put and get": putAndGet,
 		"short":       putShort,
+		"from itself": putFromItself,
 		"only new":    putOnlyNew,
 		"one wins":    putAtOnce,
 		"list":        list,
@@ -56,6 +58,34 @@ func want(t *testing.T, b checkpoint.Blobs, name, text string) {
 	if err != nil || string(data) != text {
 		t.Errorf("%s: %.40q, %v, want %.40q", name, data, err, text)
 	}
+}
+
+// putFromItself: what is written may be read from the same place meanwhile, as Draft.Commit copies chunks of old packs.
+func putFromItself(t *testing.T, b checkpoint.Blobs) {
+	text := strings.Repeat("0123456789abcdef", 1<<18)
+	if err := put(b, "packs/old.pack", text, false); err != nil {
+		t.Fatal(err)
+	}
+	from := io.NewSectionReader(itself{b}, 0, int64(len(text)))
+	if err := b.Put(context.Background(), "packs/new.pack", from, int64(len(text)), false); err != nil {
+		t.Fatal(err)
+	}
+	data, err := b.Get(context.Background(), "packs/new.pack", 0, int64(len(text))+1, nil)
+	if err != nil || string(data) != text {
+		t.Errorf("found %d bytes, %v, want the %d that were read", len(data), err, len(text))
+	}
+}
+
+// itself reads a blob.
+type itself struct{ checkpoint.Blobs }
+
+func (i itself) ReadAt(b []byte, at int64) (int, error) {
+	data, err := i.Get(context.Background(), "packs/old.pack", at, int64(len(b)), nil)
+	n := copy(b, data)
+	if err == nil && n < len(b) {
+		err = io.EOF
+	}
+	return n, err
 }
 
 func putAndGet(t *testing.T, b checkpoint.Blobs) {

@@ -216,7 +216,7 @@ func TestRequests(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		count("commit", 6, func() error {
+		count("commit", 7, func() error {
 			d := repo.Begin()
 			err := d.Add(bytes.NewReader(spool.Bytes()), int64(spool.Len()), []checkpoint.Chunk{c})
 			return errors.Join(err, d.Commit(ctx, &checkpoint.Manifest{Epoch: float64(epoch + 1)}))
