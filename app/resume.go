@@ -105,8 +105,8 @@ func (o *order) resumeRun(ctx context.Context, r *checkpoint.Repo, at string) er
 			"has nothing of it", r)
 	}
 	labels, err := r.Labels(ctx)
-	if err != nil {
-		return err
+	if err != nil && len(s.config.At) > 0 {
+		return err // else one that is damaged is in nobody's way
 	}
 	for _, at := range s.config.At {
 		if epoch, there := labels[at.Label]; there && epoch != at.Epoch {

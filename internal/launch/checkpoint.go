@@ -7,8 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -90,8 +92,9 @@ type store struct {
 	cfg *Checkpoint // nil: none are made
 	dir string      // for temporary files
 
-	mu   sync.Mutex // guards repo, also while it is used for long
-	repo *checkpoint.Repo
+	mu     sync.Mutex // guards the next two, also while the repo is used for long
+	repo   *checkpoint.Repo
+	newest map[int]checkpoint.Point // by replication: what this run has written last
 
 	counts  sync.Mutex // guards the rest
 	done    Checkpoints
@@ -103,7 +106,8 @@ func newStore(cfg *Config) *store {
 	switch {
 	case cfg.Checkpoint != nil:
 		return &store{cfg: cfg.Checkpoint, repo: cfg.Checkpoint.Repo, savedAt: map[int]time.Time{},
-			dir: cmp.Or(cfg.Checkpoint.TempDir, os.TempDir())}
+			newest: map[int]checkpoint.Point{},
+			dir:    cmp.Or(cfg.Checkpoint.TempDir, os.TempDir())}
 	case cfg.Resume != nil:
 		return &store{repo: cfg.Resume.Repo, dir: os.TempDir()}
 	}
@@ -195,7 +199,10 @@ func (s *store) commit(ctx context.Context, v *saving, before *written) (*writte
 		err = errors.Join(err, s.repo.Label(ctx, m, label))
 	}
 	if err == nil {
-		_, err = s.repo.Prune(ctx, s.cfg.Keep)
+		// A run that goes on from an older one makes those that were behind it again: the next one is based on what it
+		// has written last, which isn't the newest then.
+		s.newest[v.replication] = m.Point()
+		_, err = s.repo.Prune(ctx, s.cfg.Keep, slices.Collect(maps.Values(s.newest))...)
 	}
 	return now, err
 }

@@ -61,6 +61,9 @@ func (l *Launch) RunRecovering(ctx context.Context, times int, told func(Recover
 // again is what the run goes on as, without the worker that has died.
 func (l *Launch) again(ctx context.Context, w *WorkerError) (*Launch, Recovery, error) {
 	cfg := l.cfg
+	if cfg.Spread == SpreadReplications {
+		cfg.Partition = "" // it was filled in, and is refused beside
+	}
 	if cfg.Pins == nil { // else nodes are to be on just these workers
 		cfg.Workers = max(1, l.Workers()-1)
 	}

@@ -69,7 +69,7 @@ func (ws *workerSet) restore(ctx context.Context, r int, p *worker.Prepare) erro
 	})
 	if err == nil && ws.launch.traced() {
 		k.traced, err = traceChunks(ctx, repo, k.base)
-		k.traceBefore = st.readTrace(ctx, k.base, repo, k.traced)
+		k.traceBefore = st.readTraceBefore(ctx, repo, k.base)
 	}
 	if err != nil {
 		return fmt.Errorf("launch: %w", err)

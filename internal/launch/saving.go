@@ -296,6 +296,10 @@ func (ws *workerSet) takeCommitted() error {
 		return fmt.Errorf("launch: %w", v.err)
 	}
 	k.store.failed(v)
+	var damaged *checkpoint.DamagedError
+	if errors.As(v.err, &damaged) {
+		k.last = nil // what was to be kept isn't there: the next one has all of it anew
+	}
 	switch {
 	case v.written != nil:
 		ws.launch.note(fmt.Sprintf("the checkpoint at %v s is there, but: %v", v.epoch, v.err))

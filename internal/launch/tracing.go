@@ -5,6 +5,7 @@ package launch
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -112,7 +113,7 @@ func traceChunks(ctx context.Context, repo *checkpoint.Repo, m *checkpoint.Manif
 	return list, err
 }
 
-// readTrace gives the records of such chunks.
+// readTrace gives the records of such chunks of a checkpoint.
 func (s *store) readTrace(ctx context.Context, m *checkpoint.Manifest, repo *checkpoint.Repo,
 	list []checkpoint.Chunk) func(yield func(rec *trace.Record) error) error {
 	ctx = context.WithoutCancel(ctx) // of a set, which has ended when this is called; yield knows when to end
@@ -139,4 +140,39 @@ func (s *store) readTrace(ctx context.Context, m *checkpoint.Manifest, repo *che
 		}
 		return nil
 	}
+}
+
+// readTraceBefore gives the records of a replication that come before base, with which this run has begun. It is called
+// at the end of the run. Where the run itself makes checkpoints, base may be gone then, and its chunks may lie in
+// another pack: the newest manifest of the replication has them.
+func (s *store) readTraceBefore(ctx context.Context, repo *checkpoint.Repo, base *checkpoint.Manifest) func(
+	yield func(rec *trace.Record) error) error {
+	ctx = context.WithoutCancel(ctx)
+	return func(yield func(rec *trace.Record) error) error {
+		m, list, err := s.traceBefore(ctx, repo, base)
+		if err != nil {
+			return err
+		}
+		return s.readTrace(ctx, m, repo, list)(yield)
+	}
+}
+
+// traceBefore are the chunks of a trace before base, and whose they are now.
+func (s *store) traceBefore(ctx context.Context, repo *checkpoint.Repo, base *checkpoint.Manifest) (
+	m *checkpoint.Manifest, list []checkpoint.Chunk, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m = base
+	if s.cfg != nil && s.repo == repo {
+		var none *checkpoint.MissingError
+		m, err = repo.Load(ctx, checkpoint.Point{Replication: base.Replication, Finished: true})
+		if errors.As(err, &none) {
+			m, err = repo.Find(ctx, "latest", base.Replication)
+		}
+	}
+	if err == nil {
+		list, err = traceChunks(ctx, repo, m)
+	}
+	list = slices.DeleteFunc(list, func(c checkpoint.Chunk) bool { return c.From >= base.Epoch })
+	return m, list, err
 }
