@@ -81,7 +81,7 @@ func TestResume(t *testing.T) {
 					t.Fatal(err)
 				}
 				if got := text(t, out) + readTrace(t, cfg.Trace); got != want {
-					t.Fatalf("with checkpoints:\n%s, want\n%s", got, want)
+					t.Fatalf("with checkpoints: %s", differing(got, want))
 				}
 				if c := out.Checkpoints; c.Failed > 0 || c.Made+c.Skipped != 3*10 || c.Made < 9 {
 					t.Errorf("found %+v, want 30 made or skipped", c)
@@ -129,9 +129,50 @@ func resumeAll(t *testing.T, cfg Config, want string) {
 			want = want[:min(len(got), len(want))]
 		}
 		if got != want {
-			t.Fatalf("from %s with %d workers by %s:\n%s, want\n%s", at, other.Workers, other.Spread, got, want)
+			t.Fatalf("from %s with %d workers by %s: %s", at, other.Workers, other.Spread, differing(got, want))
 		}
 	}
+}
+
+// A trace is whole, too, where the run goes on from a checkpoint in the middle of a chunk of the manifest that has it.
+func TestResumeWithinChunkOfTrace(t *testing.T) {
+	cfg := config("inproc", 2, launchtest.Scenario(6, 30, ""))
+	cfg.Trace = filepath.Join(t.TempDir(), "trace")
+	repo := newRepo(t, cfg, checkpointtest.NewMem())
+	from := func(at string, next float64) string {
+		cfg.Checkpoint = &Checkpoint{Repo: repo, At: []LabelledEpoch{{next, ""}}, Keep: 100}
+		if at != "" {
+			var err error
+			if cfg.Resume, err = ResumeAt(context.Background(), repo, at); err != nil {
+				t.Fatal(err)
+			}
+		}
+		out, err := run(t, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text(t, out) + readTrace(t, cfg.Trace)
+	}
+	want := from("", 1.5) // its end has a chunk that begins at 1.5, and stays
+	for _, leg := range []struct {
+		at   string
+		next float64
+	}{{"1.5", 4}, {"4", 9}, {"9", 12}} {
+		if got := from(leg.at, leg.next); got != want {
+			t.Fatalf("from %s: %s", leg.at, differing(got, want))
+		}
+	}
+}
+
+// differing is the first line in which two texts differ, with their lengths: a trace has thousands of lines.
+func differing(got, want string) string {
+	g, w := strings.SplitAfter(got, "\n"), strings.SplitAfter(want, "\n")
+	for i := range min(len(g), len(w)) {
+		if g[i] != w[i] {
+			return fmt.Sprintf("line %d of %d: found %q, want %q (of %d)", i+1, len(g), g[i], w[i], len(w))
+		}
+	}
+	return fmt.Sprintf("found %d lines, want %d", len(g), len(w))
 }
 
 // readTrace reads a trace and removes it; "" for none.
@@ -186,7 +227,7 @@ func TestCheckpointsThatFail(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := text(t, out); got != want {
-		t.Errorf("from the last one that is safe:\n%s, want\n%s", got, want)
+		t.Errorf("from the last one that is safe: %s", differing(got, want))
 	}
 }
 
@@ -262,7 +303,7 @@ func TestStopIsSaved(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := text(t, out); got != want {
-				t.Errorf("%s, %s:\n%s, want\n%s", transport, spread, got, want)
+				t.Errorf("%s, %s: %s", transport, spread, differing(got, want))
 			}
 		}
 	}
@@ -319,7 +360,7 @@ func TestRecover(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := text(t, out); got != want || len(out.Recoveries) != 2 || told != 2 {
-				t.Errorf("saves %v: recovered %d times:\n%s, want 2 times\n%s", saves, told, got, want)
+				t.Errorf("saves %v: recovered %d times, want 2: %s", saves, told, differing(got, want))
 			}
 		}
 	}

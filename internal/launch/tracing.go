@@ -153,11 +153,17 @@ func (s *store) readTraceBefore(ctx context.Context, repo *checkpoint.Repo, base
 		if err != nil {
 			return err
 		}
-		return s.readTrace(ctx, m, repo, list)(yield)
+		return s.readTrace(ctx, m, repo, list)(func(rec *trace.Record) error {
+			if rec.Epoch >= base.Epoch {
+				return nil
+			}
+			return yield(rec)
+		})
 	}
 }
 
-// traceBefore are the chunks of a trace before base, and whose they are now.
+// traceBefore are the chunks of a trace that begin before base, and whose they are now. The last one may go on behind
+// base: a checkpoint that is made again stays as it was, and may be of a run that made none at base.
 func (s *store) traceBefore(ctx context.Context, repo *checkpoint.Repo, base *checkpoint.Manifest) (
 	m *checkpoint.Manifest, list []checkpoint.Chunk, err error) {
 	s.mu.Lock()
