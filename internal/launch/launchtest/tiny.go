@@ -167,6 +167,7 @@ type handler struct {
 	handled  uint64
 	begun    bool
 	troubled bool
+	hung     bool // it has said so
 	kept     []byte
 }
 
@@ -236,7 +237,10 @@ func (h *handler) getIntoTrouble(p *node.Simproc, events []node.Event) error {
 		h.troubled = false
 		return syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 	case Hang:
-		fmt.Fprintln(os.Stderr, "tiny: hanging")
+		if !h.hung { // each later call hangs, too
+			fmt.Fprintln(os.Stderr, "tiny: hanging")
+		}
+		h.hung = true
 		hangs()
 	case Slow:
 		time.Sleep(time.Millisecond)
