@@ -21,6 +21,8 @@ var canaries = map[string]string{
 	"once": failsOnce(`t.Fatal("late")`), "two": failsOnce(`t.Fatal("late")`), "three": failsOnce(`t.Fatal("late")`),
 	"four": failsOnce(`t.Fatal("late")`), "hash": failsOnce(`t.Fatal("trace hash")`),
 	"dies": failsOnce(`panic("late")`),
+	"long": `for range 3000 { println("noise") }; t.Run("part", func(t *testing.T) { t.Error("wrong") })
+		for range 3000 { println("noise") }`,
 }
 
 // The script tests again, alone, what may have failed because of what ran beside it, says so, and nothing else.
@@ -47,6 +49,7 @@ func TestTestScript(t *testing.T) {
 		{"hash", "true", false, "trace hash", "again"},
 		{"dies", "true", false, "panic: late", "again"},
 		{"once syntax", "true", false, "setup failed", "again"},
+		{"bad long", "", false, "", ""},
 	} {
 		dir := t.TempDir()
 		write := func(name, text string) {
@@ -71,6 +74,16 @@ func TestTestScript(t *testing.T) {
 		if (err == nil) != c.ok || !strings.Contains(said, c.want) || c.never != "" && strings.Contains(said, c.never) {
 			t.Errorf("%s, CI=%s: %v, want success %v, %q and not %q:\n%s", c.packages, c.ci, err, c.ok, c.want, c.never,
 				said)
+		}
+		_, end, _ := strings.Cut(said, "==== where it failed\n")
+		places, names, found := strings.Cut(end, "==== what failed\n")
+		if found == c.ok {
+			t.Errorf("%s, CI=%s: success %v, found its end %q", c.packages, c.ci, c.ok, end)
+		}
+		if c.packages == "bad long" && (!strings.Contains(places, "wrong\n") || len(end) > 10000 ||
+			!strings.Contains(places, "always\n") || !strings.Contains(names, "    --- FAIL: TestIt/part (") ||
+			!strings.Contains(names, "FAIL\tm/bad\t") || !strings.Contains(names, "FAIL\tm/long\t")) {
+			t.Errorf("the end is %d bytes: %q, %q", len(end), places, names)
 		}
 	}
 }
