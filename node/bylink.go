@@ -30,10 +30,11 @@ type byLink struct {
 	floors bool // some model has promised something itself
 	moved  bool // something has changed since reach was computed
 
-	order []tournament // by class: the first epochs of its simprocs' queues
-	procs [][]uint32   // by class and leaf of order: the simproc
-	leaf  []int32      // by simproc
-	place []int32      // by simproc
+	order  []tournament // by class: the first epochs of its simprocs' queues
+	procs  [][]uint32   // by class and leaf of order: the simproc
+	leaf   []int32      // by simproc
+	queues []EventQueue // by simproc
+	place  []int32      // by simproc
 
 	channels [][]channel  // by place, by rising id of the target
 	out      []outChannel // by peer
@@ -44,7 +45,7 @@ type byLink struct {
 // channel is the way from one simproc here to one on another worker.
 type channel struct {
 	*crossing
-	from     *Simproc
+	from     uint32 // the simproc here
 	sent     uint64
 	seqnr    uint64 // of the last promise
 	promised mark   // what it promised
@@ -65,12 +66,12 @@ func newByLink(e *Engine) *byLink {
 		plan: l, safe: make([]mark, places), holds: make([]int32, places), reach: make([]mark,
 			places), scratch: make([]int32, places),
 		todo: newTournament(places, math.MaxUint64), moved: true,
-		leaf: make([]int32, n), place: make([]int32, n),
+		leaf: make([]int32, n), place: make([]int32, n), queues: make([]EventQueue, n),
 		order: make([]tournament, len(e.classes)), procs: make([][]uint32, len(e.classes)),
 		channels: make([][]channel, n), out: make([]outChannel, e.plan.workers),
 	}
 	for i := range e.procs {
-		c := e.procs[i].class
+		c := e.classAt(uint32(i))
 		b.leaf[i] = int32(len(b.procs[c]))
 		b.procs[c] = append(b.procs[c], uint32(i))
 	}
@@ -79,11 +80,11 @@ func newByLink(e *Engine) *byLink {
 	}
 	for place, i := range e.byID {
 		p := &e.procs[i]
-		b.place[i], p.queue = int32(place), new(EventQueue)
-		p.queue.init(p.Name(), p.level, e.senders(l.in[place]))
+		b.place[i] = int32(place)
+		b.queues[i].init(p.Name(), p.level(), e.senders(l.in[place]))
 		b.channels[place] = make([]channel, len(l.out[place]))
 		for j := range l.out[place] {
-			b.channels[place][j] = channel{crossing: &l.out[place][j], from: p}
+			b.channels[place][j] = channel{crossing: &l.out[place][j], from: i}
 		}
 	}
 	for peer, links := range l.byOut {
@@ -103,9 +104,9 @@ func (e *Engine) senders(in []crossing) []sender {
 }
 
 // file puts an entry into its target's EventQueue.
-func (b *byLink) file(c int, target *Simproc, en entry) {
-	target.queue.set.insert(en)
-	if leaf := int(b.leaf[target.local]); en.key < b.order[c].leaves()[leaf] {
+func (b *byLink) file(c int, en entry) {
+	b.queues[en.proc].set.insert(en)
+	if leaf := int(b.leaf[en.proc]); en.key < b.order[c].leaves()[leaf] {
 		b.order[c].set(leaf, en.key)
 	}
 	b.change()
@@ -114,7 +115,7 @@ func (b *byLink) file(c int, target *Simproc, en entry) {
 // follow takes the head of class c from its simprocs' queues after p was called.
 func (b *byLink) follow(c int, p *Simproc, h *head) {
 	t := b.order[c]
-	t.set(int(b.leaf[p.local]), p.queue.first())
+	t.set(int(b.leaf[p.local]), b.queues[p.local].first())
 	if h.key = t.least(); h.key != keyNever {
 		h.proc = b.procs[c][t.first()]
 	}
@@ -133,7 +134,7 @@ func (e *Engine) settleByLink() {
 		b.safe[i], b.holds[i] = markNever, int32(i)
 	}
 	for place, i := range e.byID {
-		b.safe[place] = e.procs[i].queue.least()
+		b.safe[place] = b.queues[i].least()
 	}
 	b.plan.spread(b.safe, b.holds, b.todo)
 	for c := range e.classes {
@@ -141,8 +142,8 @@ func (e *Engine) settleByLink() {
 	}
 	for place, i := range e.byID {
 		p := &e.procs[i]
-		c := &e.classes[p.class]
-		if s := b.safe[place].bound(p.level); s.Before(c.safe) {
+		c := &e.classes[p.class()]
+		if s := b.safe[place].bound(p.level()); s.Before(c.safe) {
 			c.safe, c.holder = s, b.holds[place]
 		}
 	}
@@ -156,7 +157,8 @@ func (e *Engine) holder(c *class) (*Simproc, *sender) {
 		return nil, nil
 	}
 	p := &e.procs[e.byID[c.holder]]
-	return p, &p.queue.senders[p.queue.bounds.first()]
+	q := &e.byLink.queues[p.local]
+	return p, &q.senders[q.bounds.first()]
 }
 
 // computeReach computes reach from what is safe, pending and under way.
@@ -164,8 +166,7 @@ func (e *Engine) computeReach() {
 	b := e.byLink
 	copy(b.reach, b.safe)
 	for place, i := range e.byID {
-		p := &e.procs[i]
-		b.reach[place] = min(b.reach[place], p.queue.earliest(e.cfg.Horizon))
+		b.reach[place] = min(b.reach[place], b.queues[i].earliest(e.cfg.Horizon))
 	}
 	if p := e.current; p != nil {
 		b.reach[b.place[p.local]] = min(b.reach[b.place[p.local]], markOf(p.now))
@@ -179,9 +180,9 @@ func (e *Engine) computeReach() {
 
 // promises is what a channel can promise now.
 func (e *Engine) promises(ch *channel) mark {
-	m := e.byLink.reach[e.byLink.place[ch.from.local]].over(ch.lookahead)
+	m := e.byLink.reach[e.byLink.place[ch.from]].over(ch.lookahead)
 	if e.byLink.floors {
-		m = max(m, ch.from.floorTo(ch.crossing))
+		m = max(m, e.procs[ch.from].floorTo(ch.crossing))
 	}
 	if m.epoch() >= e.cfg.Horizon {
 		return markNever
@@ -192,14 +193,14 @@ func (e *Engine) promises(ch *channel) mark {
 // floorTo is what p's model has promised for all its links to one simproc.
 func (p *Simproc) floorTo(c *crossing) mark {
 	if c.mesh {
-		return markOf(p.floor)
+		return markOf(p.floor())
 	}
-	floor := math.Inf(1)
-	i, _ := slices.BinarySearchFunc(p.links, c.far, func(l outLink, to SimprocID) int { return cmp.Compare(l.to, to) })
-	for ; i < len(p.links) && p.links[i].to == c.far; i++ {
+	floor, links := math.Inf(1), p.links()
+	i, _ := slices.BinarySearchFunc(links, c.far, func(l outLink, to SimprocID) int { return cmp.Compare(l.to, to) })
+	for ; i < len(links) && links[i].to == c.far; i++ {
 		floor = min(floor, p.linkFloor(i))
 	}
-	return markOf(max(floor, p.floor))
+	return markOf(max(floor, p.floor()))
 }
 
 // SendPromises sends a peer the promises of all links to it that say more than the last
@@ -224,7 +225,7 @@ func (e *Engine) SendPromises(peer, limit int) (n int, err error) {
 			out.next = 0
 		}
 		if m := e.promises(ch); m > ch.promised {
-			if err := e.controllerOf(ch.from.NodeIndex()).sendPromise(ch, m); err != nil {
+			if err := e.controllerOf(e.procs[ch.from].NodeIndex()).sendPromise(ch, m); err != nil {
 				return n, err
 			}
 			n++
@@ -241,9 +242,9 @@ func (c *NodeController) sendPromise(ch *channel, m mark) error {
 	ch.promised, ch.seqnr = m, ch.seqnr+1
 	p := &e.byLink.promise
 	*p = envelope.Promise{Epoch: says.Epoch, Level: says.Level, Seqnr: ch.seqnr, NumEvents: ch.sent,
-		Target: uint32(ch.far), Sender: uint32(ch.from.id)}
+		Target: uint32(ch.far), Sender: uint32(e.procs[ch.from].id)}
 	if err := e.cfg.Port.SendPromise(ch.peer, p); err != nil {
-		return e.fail(fmt.Errorf("node: promise of %s to %s: %w", ch.from.Name(), e.plan.Name(ch.far), err))
+		return e.fail(fmt.Errorf("node: promise of %s to %s: %w", e.procs[ch.from].Name(), e.plan.Name(ch.far), err))
 	}
 	return nil
 }

@@ -87,8 +87,11 @@ func (c *NodeController) ReceivePromise(peer int, p *envelope.Promise) error {
 // Queue is the EventQueue of the simproc of the given rank, nil where workers don't
 // promise link by link.
 func (c *NodeController) Queue(rank int) *EventQueue {
-	plan := c.engine.plan
-	return c.engine.procs[plan.indexOn(plan.self, plan.ID(Endpoint{c.index, rank}))].queue
+	b, plan := c.engine.byLink, c.engine.plan
+	if b == nil {
+		return nil
+	}
+	return &b.queues[plan.indexOn(plan.self, plan.ID(Endpoint{c.index, rank}))]
 }
 
 func (c *NodeController) own(target uint32) error {

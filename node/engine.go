@@ -25,6 +25,8 @@ type Engine struct {
 	byID         []uint32         // local indices by rising id
 	classOf      []int32          // by local index; nil: all in one
 	nodes        []NodeController // by place of the node; made when one is asked for
+	outLinks     []outLink        // of all simprocs, by rising id
+	ownFloors    []float64        // by simproc: nothing is sent before it (HardWakeup); nil: none was promised
 	linkFloors   []float64        // by link: nothing is sent on it before (AdvancePromise); nil: none was promised
 	findNode     func(name string) (int, bool)
 	meshes       [][]int // [rank]: the meshes that start there
@@ -41,6 +43,7 @@ type Engine struct {
 	current      *Simproc
 	events       []Event // what the handler being called gets
 	refs         []ref   // their payloads
+	woken        bool    // … and whether a wakeup asked for the call
 	out          envelope.Event
 	stats        Stats
 	backlogBytes int64         // headers and data of events from other workers that are not handled yet
@@ -126,7 +129,8 @@ type class struct {
 	last Bound // key of the last activation
 	plan *classPlan
 
-	holder int32 // place of the simproc that safe comes from, where workers promise by link
+	begins uint32 // whose call at epoch 0 is pending, of those that weren't called yet
+	holder int32  // place of the simproc that safe comes from, where workers promise by link
 }
 
 // inBound is what a peer has promised.
@@ -161,14 +165,13 @@ func NewEngine(plan *Plan, cfg Config) (*Engine, error) {
 		if err := e.makeHandler(p); err != nil {
 			return nil, err
 		}
-		if cfg.Resume == nil {
-			e.file(entry{route: route{i, wakeSender}}) // once at epoch 0
-		}
 	}
 	if cfg.Resume != nil {
 		if err := e.load(cfg.Resume); err != nil {
 			return nil, err
 		}
+	} else {
+		e.begin()
 	}
 	ahead := e.paysAhead()
 	for c := range e.classes {
@@ -177,6 +180,31 @@ func NewEngine(plan *Plan, cfg Config) (*Engine, error) {
 	e.startJournals()
 	e.settle()
 	return e, nil
+}
+
+// begin files the calls at epoch 0: of each class the first, which brings the next with it (begun). So there is no
+// entry for each simproc.
+func (e *Engine) begin() {
+	if e.byLink != nil {
+		for i := range e.procs {
+			e.file(entry{route: route{uint32(i), wakeSender}})
+		}
+		return
+	}
+	for c := range e.classes {
+		e.beginFrom(c, 0)
+	}
+}
+
+// beginFrom files the call at epoch 0 of the first simproc of a class from an index on.
+func (e *Engine) beginFrom(c int, i uint32) {
+	for ; int(i) < len(e.procs); i++ {
+		if e.classAt(i) == c {
+			e.file(entry{route: route{i, wakeSender}})
+			break
+		}
+	}
+	e.classes[c].begins = i
 }
 
 // makeHandler asks the model for p's handler.
@@ -208,10 +236,9 @@ func (e *Engine) makeSimprocs() {
 	for k, id := range plan.local {
 		i := uint32(plan.indexOn(plan.self, id))
 		e.byID[k] = i
-		e.procs[i] = Simproc{engine: e, id: id, local: i, level: plan.levels[id]}
+		e.procs[i] = Simproc{engine: e, id: id, local: i}
 		if plan.classOf != nil {
 			e.classOf[i] = plan.classOf[k]
-			e.procs[i].class = plan.classOf[k]
 		}
 	}
 }
@@ -227,20 +254,19 @@ func (e *Engine) makeLinks() {
 		first, end := plan.LinksOf(id)
 		count += end - first
 	}
-	all := make([]outLink, 0, count)
+	e.outLinks = make([]outLink, 0, count)
 	for i, id := range plan.local {
 		p := &e.procs[e.byID[i]]
-		p.firstLink = uint32(len(all))
 		first, end := plan.LinksOf(id)
+		p.firstLink, p.numLinks = uint32(len(e.outLinks)), uint32(end-first)
 		for k := first; k < end; k++ {
 			to := plan.To(k)
 			proc := plan.indexOn(plan.self, to)
 			if proc < 0 {
 				proc = ^int32(plan.workerOf(to))
 			}
-			all = append(all, outLink{to: to, proc: proc, lookahead: plan.lookahead[k]})
+			e.outLinks = append(e.outLinks, outLink{to: to, proc: proc, lookahead: plan.lookahead[k]})
 		}
-		p.links = all[p.firstLink:len(all):len(all)]
 	}
 }
 
@@ -261,13 +287,13 @@ func (e *Engine) activate(i int) {
 		e.checkActivation(i, p)
 	}
 	now := math.Float64frombits(e.heads[i].key)
-	if p.called && !(now > p.now) {
+	if !(now > p.now) && p.begun() {
 		// Nothing may be wrong in silence: an event has come too late for its simproc.
 		e.fail(fmt.Errorf("node: %s is due at epoch %v after it was called at %v: a fault of disco's own "+
 			"synchronisation, please report it", p.Name(), now, p.now))
 		return
 	}
-	p.now, p.called = now, true
+	p.now = now
 	e.front = max(e.front, e.heads[i].key)
 	e.take(c, p)
 	if checked && e.mutate != nil {
@@ -297,6 +323,9 @@ func (e *Engine) activate(i int) {
 	}
 	e.stats.Events += uint64(len(e.events))
 	e.stats.Activations++
+	if now == 0 && p.local == c.begins && e.byLink == nil {
+		e.beginFrom(i, p.local+1)
+	}
 	if e.byLink != nil {
 		e.byLink.follow(i, p, &e.heads[i])
 	} else {
@@ -306,12 +335,12 @@ func (e *Engine) activate(i int) {
 
 // take moves all that p has for its epoch, the first in c, into e.events and e.refs.
 func (e *Engine) take(c *class, p *Simproc) {
-	e.events, e.refs, p.woken = e.events[:0], e.refs[:0], false
+	e.events, e.refs, e.woken = e.events[:0], e.refs[:0], false
 	set := e.setIn(c, p)
 	en := set.first()
 	for key := en.key; en != nil && en.key == key && en.proc == p.local; en = set.first() {
 		if en.sender == wakeSender {
-			p.woken = true
+			e.woken = true
 		} else {
 			// In place: built elsewhere and copied, it would wait for its own stores, as an entry would.
 			if len(e.events) == cap(e.events) {
@@ -337,7 +366,7 @@ func (e *Engine) take(c *class, p *Simproc) {
 // setIn is the pending set with p's entries; c is its class.
 func (e *Engine) setIn(c *class, p *Simproc) *pending {
 	if e.byLink != nil {
-		return &p.queue.set
+		return &e.byLink.queues[p.local].set
 	}
 	return &c.set
 }
@@ -345,12 +374,9 @@ func (e *Engine) setIn(c *class, p *Simproc) *pending {
 // file puts an entry into the pending set of its target's class, or into its target's
 // EventQueue.
 func (e *Engine) file(en entry) {
-	c := 0
-	if len(e.classes) > 1 {
-		c = int(e.classOf[en.proc])
-	}
+	c := e.classAt(en.proc)
 	if e.byLink != nil {
-		e.byLink.file(c, &e.procs[en.proc], en)
+		e.byLink.file(c, en)
 	} else {
 		e.classes[c].set.insert(en)
 	}
@@ -358,6 +384,17 @@ func (e *Engine) file(en entry) {
 		h.key, h.proc = en.key, en.proc
 	}
 }
+
+// classAt is the class of a simproc.
+func (e *Engine) classAt(i uint32) int {
+	if e.classOf == nil {
+		return 0
+	}
+	return int(e.classOf[i])
+}
+
+// begun reports whether p was called, as it is at epoch 0: then it has a hash.
+func (p *Simproc) begun() bool { return p.hash != 0 }
 
 func (e *Engine) sendOut(to SimprocID, peer int32, epoch float64, number uint64, headers, data []byte) error {
 	e.stats.Sent++
@@ -381,13 +418,13 @@ func (e *Engine) ReceiveEvent(peer int, ev *envelope.Event, lease uint64) error 
 		return e.fail(err)
 	}
 	p := &e.procs[e.plan.indexOn(e.plan.self, SimprocID(ev.Target))]
-	if (Bound{ev.Epoch, p.level}).Before(e.in[peer]) || p.called && !(ev.Epoch > p.now) {
+	if (Bound{ev.Epoch, p.level()}).Before(e.in[peer]) || !(ev.Epoch > p.now) && p.begun() {
 		return e.fail(fmt.Errorf("node: event from %s to %s at epoch %v breaks worker %d's promise: nothing before %v "+
 			"(handled up to %v)",
 			e.plan.Name(SimprocID(ev.Sender)), p.Name(), ev.Epoch, peer, e.in[peer], p.now))
 	}
-	if p.queue != nil {
-		raised, err := p.queue.arrived(SimprocID(ev.Sender), ev.Epoch)
+	if e.byLink != nil {
+		raised, err := e.byLink.queues[p.local].arrived(SimprocID(ev.Sender), ev.Epoch)
 		if err != nil {
 			return e.fail(err)
 		}
@@ -414,12 +451,12 @@ func (e *Engine) ReceivePromise(peer int, p *envelope.Promise) error {
 	if err := e.checkArrival(peer, p.Sender, p.Target); err != nil {
 		return e.fail(err)
 	}
-	target := &e.procs[e.plan.indexOn(e.plan.self, SimprocID(p.Target))]
-	if target.queue == nil {
+	if e.byLink == nil {
 		return e.fail(fmt.Errorf("node: promise of %s to %s, but this run promises for whole lanes",
-			e.plan.Name(SimprocID(p.Sender)), target.Name()))
+			e.plan.Name(SimprocID(p.Sender)), e.plan.Name(SimprocID(p.Target))))
 	}
-	raised, err := target.queue.promise(p)
+	target := e.plan.indexOn(e.plan.self, SimprocID(p.Target))
+	raised, err := e.byLink.queues[target].promise(p)
 	if err != nil {
 		return e.fail(err)
 	}
@@ -451,8 +488,8 @@ func (e *Engine) ReceiveBound(peer int, b Bound) error {
 // sent is then caused by something at b or later.
 func (e *Engine) Jump(b Bound) {
 	if e.byLink != nil {
-		for i := range e.procs {
-			e.procs[i].queue.jump(b)
+		for i := range e.byLink.queues {
+			e.byLink.queues[i].jump(b)
 		}
 	}
 	for peer := range e.in {

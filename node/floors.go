@@ -7,7 +7,7 @@ package node
 // raised, because most models raise none.
 type laneFloor struct {
 	floors tournament
-	links  [][]int32 // [local simproc]: leaves of its links, by place in Simproc.links; -1: to elsewhere
+	links  [][]int32 // [local simproc]: leaves of its links, by place among them; -1: to elsewhere
 	meshes []int32   // [local simproc]: leaf of all its mesh links, -1: none
 }
 
@@ -20,14 +20,18 @@ func (e *Engine) laneFloor(peer int) float64 {
 	return 0
 }
 
+// raiseFloor keeps that p sends nothing before an epoch.
+func (e *Engine) raiseFloor(p *Simproc, epoch float64) {
+	if e.ownFloors == nil {
+		e.ownFloors = make([]float64, len(e.procs))
+	}
+	e.ownFloors[p.local] = epoch
+}
+
 // raiseLinkFloor keeps that p sends nothing on one of its links before an epoch.
 func (e *Engine) raiseLinkFloor(p *Simproc, link int, epoch float64) {
 	if e.linkFloors == nil {
-		n := 0
-		for i := range e.procs {
-			n += len(e.procs[i].links)
-		}
-		e.linkFloors = make([]float64, n)
+		e.linkFloors = make([]float64, len(e.outLinks))
 	}
 	e.linkFloors[int(p.firstLink)+link] = epoch
 }
@@ -41,9 +45,9 @@ func (e *Engine) floorRaised(p *Simproc, link LinkID) {
 		return
 	}
 	if link >= 0 {
-		if k := &p.links[link]; k.proc < 0 {
+		if k := &p.links()[link]; k.proc < 0 {
 			f := e.floorsOf(int(^k.proc))
-			f.floors.set(int(f.links[p.local][link]), uint64(markOf(max(p.linkFloor(int(link)), p.floor))))
+			f.floors.set(int(f.links[p.local][link]), uint64(markOf(max(p.linkFloor(int(link)), p.floor()))))
 		}
 		return
 	}
@@ -54,11 +58,11 @@ func (e *Engine) floorRaised(p *Simproc, link LinkID) {
 		f := e.floorsOf(peer)
 		for i, leaf := range f.links[p.local] {
 			if leaf >= 0 {
-				f.floors.set(int(leaf), uint64(markOf(max(p.linkFloor(i), p.floor))))
+				f.floors.set(int(leaf), uint64(markOf(max(p.linkFloor(i), p.floor()))))
 			}
 		}
 		if leaf := f.meshes[p.local]; leaf >= 0 {
-			f.floors.set(int(leaf), uint64(markOf(p.floor)))
+			f.floors.set(int(leaf), uint64(markOf(p.floor())))
 		}
 	}
 }
@@ -77,10 +81,11 @@ func (e *Engine) floorsOf(peer int) *laneFloor {
 			f.meshes[i] = n
 			n++
 		}
-		f.links[i] = make([]int32, len(p.links))
-		for j := range p.links {
+		links := p.links()
+		f.links[i] = make([]int32, len(links))
+		for j := range links {
 			f.links[i][j] = -1
-			if k := &p.links[j]; k.proc == ^int32(peer) {
+			if k := &links[j]; k.proc == ^int32(peer) {
 				f.links[i][j] = n
 				n++
 			}

@@ -43,13 +43,13 @@ func (e *Engine) record(class int, p *Simproc) {
 		}
 		h = mix(mix(h, uint64(ev.Sender)<<32^ev.Number), data^uint64(len(ev.Data)))
 		if e.cfg.Trace != nil {
-			e.cfg.Trace.Event(class, p.level, p.id, ev, data)
+			e.cfg.Trace.Event(class, p.level(), p.id, ev, data)
 		}
 	}
-	if p.woken {
+	if e.woken {
 		h = mix(h, 1)
 		if e.cfg.Trace != nil {
-			e.cfg.Trace.Wakeup(class, p.level, p.id, p.now)
+			e.cfg.Trace.Wakeup(class, p.level(), p.id, p.now)
 		}
 	}
 	p.hash = h
@@ -100,7 +100,7 @@ func (e *Engine) checkActivation(i int, p *Simproc) {
 	invariants.Assert(en != nil && en.key == e.heads[i].key && en.proc == p.local,
 		"node: head of class %d is %s at %v, its set begins with %+v", i, p.Name(), key, en)
 	invariants.Assert(!key.Before(c.last), "node: %s at %v after its class was at %v", p.Name(), key, c.last)
-	invariants.Assert(!p.called || key.Epoch > p.now, "node: %s called at %v after %v", p.Name(), key, p.now)
+	invariants.Assert(!p.begun() || key.Epoch > p.now, "node: %s called at %v after %v", p.Name(), key, p.now)
 	invariants.Assert(key.Before(c.safe), "node: %s at %v, but only work before %v is safe", p.Name(), key, c.safe)
 	c.last = key
 }

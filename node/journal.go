@@ -52,7 +52,7 @@ func (e *Engine) handled(class int, p *Simproc) {
 	journal := e.cfg.Trace.(Journal)
 	if j, ok := p.handler.(Journaler); ok && journal.Wants(p.id) {
 		if words := j.Journal(); len(words) > 0 {
-			journal.Did(class, p.level, p.id, p.now, words)
+			journal.Did(class, p.level(), p.id, p.now, words)
 		}
 	}
 }

@@ -37,8 +37,8 @@ func (c *cluster) checkEnd(end float64) error {
 	sent, received := uint64(0), uint64(0)
 	for w, e := range c.engines {
 		for i := range e.procs {
-			if p := &e.procs[i]; p.called && p.now >= end || !p.called {
-				return fmt.Errorf("worker %d: %s was called %v, last at %v, in legs until %v", w, p.Name(), p.called,
+			if p := &e.procs[i]; p.begun() && p.now >= end || !p.begun() {
+				return fmt.Errorf("worker %d: %s was called %v, last at %v, in legs until %v", w, p.Name(), p.begun(),
 					p.now, end)
 			}
 		}

@@ -15,7 +15,7 @@ func (e *Engine) OutBound(peer int) Bound {
 	b := Never
 	if p := e.current; p != nil {
 		// What is being handled is no longer pending, but may send more.
-		b = e.classes[p.class].plan.out[peer].apply(Bound{p.now, p.level})
+		b = e.classes[p.class()].plan.out[peer].apply(Bound{p.now, p.level()})
 	}
 	for i := range e.classes {
 		b = least(b, e.classes[i].plan.out[peer].apply(e.key(i)))
@@ -191,7 +191,7 @@ func (e *Engine) pendingIn(class int) int {
 	}
 	n := 0
 	for _, i := range e.byLink.procs[class] {
-		n += e.procs[i].queue.Len()
+		n += e.byLink.queues[i].Len()
 	}
 	return n
 }
@@ -238,7 +238,7 @@ func (e *Engine) describeHold(b *strings.Builder, i int) {
 	c := &e.classes[i]
 	if e.byLink != nil {
 		if p, s := e.holder(c); p != nil {
-			w, _ := p.queue.WaitingFor()
+			w, _ := e.byLink.queues[p.local].WaitingFor()
 			fmt.Fprintf(b, "; %s waits for %v, on worker %d", p.Name(), w, s.peer)
 		}
 		return

@@ -4,7 +4,6 @@ package node
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/disco-sim/disco/state"
 )
@@ -98,13 +97,10 @@ func (l *loader) simproc(p *Simproc, encoded []byte) (rest []byte, err error) {
 	case err != nil:
 	case !(p.now >= 0 && p.now < l.resume.Epoch):
 		err = fmt.Errorf("found the last call at epoch %v, want one from 0 to before %v", p.now, l.resume.Epoch)
-	case !(p.floor >= 0 && p.floor <= math.MaxFloat64):
-		err = fmt.Errorf("found nothing before %v promised, want a finite time >= 0", p.floor)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("node: state of %s: %w", p.Name(), err)
 	}
-	p.called = true
 	l.raiseFloors(p)
 	handler, rest, err := takeBlock(rest)
 	if err != nil {
@@ -115,10 +111,10 @@ func (l *loader) simproc(p *Simproc, encoded []byte) (rest []byte, err error) {
 
 // raiseFloors takes in what p has promised.
 func (l *loader) raiseFloors(p *Simproc) {
-	if p.floor > 0 {
+	if p.floor() > 0 {
 		l.floorRaised(p, -1)
 	}
-	for link := range p.links {
+	for link := range p.links() {
 		if p.linkFloor(link) > 0 {
 			l.floorRaised(p, LinkID(link))
 		}

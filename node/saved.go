@@ -5,6 +5,7 @@ package node
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/disco-sim/disco/envelope"
@@ -93,7 +94,7 @@ func (p *Simproc) saver() (s Saver, version uint32, err error) {
 // This worker hosts the node.
 func (e *Engine) Changed(n int, since float64) bool {
 	for r := range e.plan.layers {
-		if p := e.simproc(n, r); p.called && p.now >= since {
+		if p := e.simproc(n, r); p.begun() && p.now >= since {
 			return true
 		}
 	}
@@ -165,10 +166,17 @@ func (p *Simproc) fields(c *state.Codec) {
 	c.Float(&p.now)
 	c.Uint64(&p.number)
 	c.Uint64(&p.hash)
-	c.Float(&p.floor)
+	floor := p.floor()
+	if c.Float(&floor); !(floor >= 0 && floor <= math.MaxFloat64) {
+		c.Fail("found nothing before %v promised, want a finite time >= 0", floor)
+		return
+	}
+	if floor != p.floor() {
+		p.engine.raiseFloor(p, floor)
+	}
 	var floors []floorOfLink
 	if p.engine.linkFloors != nil && !c.Loading() {
-		for l := range p.links {
+		for l := range p.links() {
 			if floor := p.linkFloor(l); floor > 0 {
 				floors = append(floors, floorOfLink{uint32(l), floor})
 			}
@@ -178,9 +186,9 @@ func (p *Simproc) fields(c *state.Codec) {
 	state.List(c, &floors, 12, func(f *floorOfLink) {
 		c.Uint32(&f.link)
 		c.Float(&f.epoch)
-		if int64(f.link) <= int64(before) || int64(f.link) >= int64(len(p.links)) || !(f.epoch > 0) {
+		if int64(f.link) <= int64(before) || int64(f.link) >= int64(p.numLinks) || !(f.epoch > 0) {
 			c.Fail("found nothing before %v promised on link %d behind link %d, want a time > 0 and one of %d links, "+
-				"rising", f.epoch, f.link, before, len(p.links))
+				"rising", f.epoch, f.link, before, p.numLinks)
 			return
 		}
 		before = int(f.link)
@@ -297,7 +305,7 @@ func (e *Engine) eachPending(visit func(en *entry)) {
 	}
 	if e.byLink != nil {
 		for i := range e.procs {
-			e.procs[i].queue.set.each(visit)
+			e.byLink.queues[i].set.each(visit)
 		}
 	}
 }

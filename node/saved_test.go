@@ -331,7 +331,7 @@ func savedSmall(t testing.TB) (*chatter, savedRun) {
 			t.Fatal(err)
 		}
 		e := c.engines[0]
-		if e.linkFloors != nil && e.procs[0].floor+e.procs[1].floor > 0 && e.Pending() > 4 {
+		if e.linkFloors != nil && e.procs[0].floor()+e.procs[1].floor() > 0 && e.Pending() > 4 {
 			s, err := c.save(smallEnd)
 			if err != nil {
 				t.Fatal(err)
@@ -410,7 +410,7 @@ func TestResumeRefused(t *testing.T) {
 		{"state of a/up: byte 4: found version 7 of an encoding, want 1 to 1", set(4, 7)},
 		{"state of a/up: found the last call at epoch NaN, want one from 0 to before 3.5", set(8+6, 0xf8, 0x7f)},
 		{"state of a/up: found the last call at epoch -", set(8+7, 0xbf)},
-		{"state of a/up: found nothing before +Inf promised, want a finite time >= 0",
+		{"state of a/up: byte 36: found nothing before +Inf promised, want a finite time >= 0",
 			set(8+24, 0, 0, 0, 0, 0, 0, 0xf0, 0x7f)},
 		{"found a length of 4294967295, want at most", set(8+32, 255, 255, 255, 255)},
 		{"what is pending for a/up: byte ", waits(6, 0xf8, 0x7f)},

@@ -21,23 +21,35 @@ import (
 // An error of any method also ends the run, so that a handler that drops it can't
 // hide it.
 type Simproc struct {
-	// What every call needs, in the one cache line that Engine.prefetch asks for.
-	handler Handler
-	engine  *Engine
-	now     float64
-	number  uint64 // of the next event sent
-	hash    uint64 // of everything handled so far
-	id      SimprocID
-	local   uint32 // index among the worker's simprocs
-	level   uint32
-	called  bool // now has been handled
-	woken   bool // the call under way was asked for by a wakeup
+	// One cache line, which Engine.prefetch asks for. What is rare or follows from the plan is the Engine's.
+	handler   Handler
+	engine    *Engine
+	now       float64
+	number    uint64 // of the next event sent
+	hash      uint64 // of everything handled so far; 0: nothing yet
+	id        SimprocID
+	local     uint32 // index among the worker's simprocs
+	firstLink uint32 // place of its first declared link in Engine.outLinks
+	numLinks  uint32
+}
 
-	class     int32
-	firstLink uint32 // number of links[0] among those of all simprocs of the worker
-	links     []outLink
-	floor     float64     // nothing is sent before it (HardWakeup)
-	queue     *EventQueue // where workers promise link by link; else nil
+// level is the simproc's in the total order.
+func (p *Simproc) level() uint32 { return p.engine.plan.levels[p.id] }
+
+// class is that which the simproc belongs to.
+func (p *Simproc) class() int { return p.engine.classAt(p.local) }
+
+// links are the declared ones.
+func (p *Simproc) links() []outLink {
+	return p.engine.outLinks[p.firstLink : p.firstLink+p.numLinks]
+}
+
+// floor is the epoch before which nothing is sent (HardWakeup).
+func (p *Simproc) floor() float64 {
+	if floors := p.engine.ownFloors; floors != nil {
+		return floors[p.local]
+	}
+	return 0
 }
 
 // outLink is one declared link of a simproc.
@@ -70,7 +82,7 @@ func (p *Simproc) Horizon() float64 { return p.engine.cfg.Horizon }
 func (p *Simproc) Replication() int { return p.engine.cfg.Replication }
 
 // Woken reports whether a wakeup asked for this call.
-func (p *Simproc) Woken() bool { return p.woken }
+func (p *Simproc) Woken() bool { return p.engine.woken }
 
 // Controller is the controller of the simproc's node.
 func (p *Simproc) Controller() *NodeController { return p.engine.controllerOf(p.NodeIndex()) }
@@ -128,10 +140,10 @@ func (p *Simproc) LinkTo(e Endpoint) (LinkID, error) {
 			g.nodes, len(g.layers))
 	}
 	to := g.ID(e)
-	i, ok := slices.BinarySearchFunc(p.links, to, func(l outLink, to SimprocID) int { return cmp.Compare(l.to, to) })
+	i, ok := slices.BinarySearchFunc(p.links(), to, func(l outLink, to SimprocID) int { return cmp.Compare(l.to, to) })
 	for m, mesh := range p.engine.meshes[p.Rank()] {
 		if !ok && g.meshes[mesh].To == e.Simproc {
-			return LinkID(len(p.links) + m*g.nodes + e.Node), nil
+			return LinkID(int(p.numLinks) + m*g.nodes + e.Node), nil
 		}
 	}
 	if !ok {
@@ -155,13 +167,14 @@ func (p *Simproc) SendHeaders(l LinkID, epoch float64, headers, data []byte) err
 			return err
 		}
 	}
-	if uint(l) >= uint(len(p.links)) || p.engine.current != p || len(headers) > envelope.HeadersMax ||
+	e := p.engine
+	if uint(l) >= uint(p.numLinks) || e.current != p || len(headers) > envelope.HeadersMax ||
 		len(data) > envelope.DataMax {
 		return p.sendMesh(l, epoch, headers, data)
 	}
-	k := &p.links[l]
-	if !(epoch >= p.now+k.lookahead && epoch >= p.floor && epoch <= math.MaxFloat64) ||
-		epoch == p.now && k.lookahead > 0 || p.engine.linkFloors != nil && epoch < p.linkFloor(int(l)) {
+	k := &e.outLinks[int(p.firstLink)+int(l)]
+	if !(epoch >= p.now+k.lookahead && epoch <= math.MaxFloat64) || epoch == p.now && k.lookahead > 0 ||
+		e.ownFloors != nil && epoch < p.floor() || e.linkFloors != nil && epoch < p.linkFloor(int(l)) {
 		return p.fail(p.badEpoch(k.to, k.lookahead, p.linkFloor(int(l)), epoch))
 	}
 	return p.emit(k.to, k.proc, epoch, headers, data)
@@ -178,14 +191,15 @@ func (p *Simproc) linkFloor(l int) float64 {
 // sendMesh sends over a link of a mesh, or says what was wrong with the call.
 func (p *Simproc) sendMesh(l LinkID, epoch float64, headers, data []byte) error {
 	e := p.engine
-	i, nodes := int(l)-len(p.links), e.plan.nodes
+	i, nodes := int(l)-int(p.numLinks), e.plan.nodes
 	if i < 0 || i >= len(e.meshes[p.Rank()])*nodes || e.current != p || len(headers) > envelope.HeadersMax ||
 		len(data) > envelope.DataMax {
 		return p.fail(p.badSend(l, headers, data))
 	}
 	m := &e.plan.meshes[e.meshes[p.Rank()][i/nodes]]
 	to := e.plan.ID(Endpoint{i % nodes, m.To})
-	if !(epoch >= p.now+m.Lookahead && epoch > p.now && epoch >= p.floor && epoch <= math.MaxFloat64) {
+	if !(epoch >= p.now+m.Lookahead && epoch > p.now && epoch <= math.MaxFloat64) || e.ownFloors != nil &&
+		epoch < p.floor() {
 		return p.fail(p.badEpoch(to, m.Lookahead, 0, epoch))
 	}
 	where := e.plan.where[to]
@@ -223,7 +237,7 @@ func (p *Simproc) badSend(l LinkID, headers, data []byte) error {
 			len(data), len(headers), envelope.DataMax, envelope.HeadersMax)
 	}
 	return fmt.Errorf("node: %s sent on link %d at epoch %v, but it has links 0 to %d: take the number from Link",
-		p.Name(), l, p.now, len(p.links)+len(p.engine.meshes[p.Rank()])*p.engine.plan.nodes-1)
+		p.Name(), l, p.now, int(p.numLinks)+len(p.engine.meshes[p.Rank()])*p.engine.plan.nodes-1)
 }
 
 func (p *Simproc) badEpoch(target SimprocID, lookahead, floor, epoch float64) error {
@@ -240,7 +254,7 @@ func (p *Simproc) badEpoch(target SimprocID, lookahead, floor, epoch float64) er
 			"want %v or later", p.Name(), to, p.now, epoch, lookahead, p.now+lookahead)
 	}
 	return fmt.Errorf("node: %s sent to %s at epoch %v with target epoch %v after it promised to send nothing "+
-		"before %v", p.Name(), to, p.now, epoch, max(floor, p.floor))
+		"before %v", p.Name(), to, p.now, epoch, max(floor, p.floor()))
 }
 
 // Schedule sends an event to the simproc itself, without a declared link. epoch
@@ -287,8 +301,8 @@ func (p *Simproc) HardWakeup(epoch float64) error {
 	if err := p.Wakeup(epoch); err != nil {
 		return err
 	}
-	if epoch > p.floor {
-		p.floor = epoch
+	if epoch > p.floor() {
+		p.engine.raiseFloor(p, epoch)
 		p.engine.floorRaised(p, -1)
 	}
 	return nil
@@ -303,12 +317,12 @@ func (p *Simproc) AdvancePromise(l LinkID, epoch float64) error {
 			return err
 		}
 	}
-	if uint(l) >= uint(len(p.links)) || p.engine.current != p {
+	if uint(l) >= uint(p.numLinks) || p.engine.current != p {
 		return p.fail(p.badSend(l, nil, nil))
 	}
 	if math.IsNaN(epoch) {
 		return p.fail(fmt.Errorf("node: %s promised epoch NaN to %s, want a time or +Inf", p.Name(),
-			p.engine.plan.Name(p.links[l].to)))
+			p.engine.plan.Name(p.links()[l].to)))
 	}
 	if epoch > p.linkFloor(int(l)) {
 		p.engine.raiseLinkFloor(p, int(l), epoch)

@@ -41,9 +41,9 @@ type chatterHandler struct {
 func (m *chatter) NewHandler(p *Simproc) (Handler, error) {
 	h := &chatterHandler{m: m, drawn: p.Source("x")}
 	h.rnd = rand.New(h.drawn)
-	for i := range p.links {
+	for i := range p.links() {
 		h.links = append(h.links, LinkID(i))
-		h.ahead = append(h.ahead, p.links[i].lookahead)
+		h.ahead = append(h.ahead, p.links()[i].lookahead)
 	}
 	for _, mesh := range m.g.Meshes {
 		if mesh.From == p.Rank() {
@@ -51,7 +51,7 @@ func (m *chatter) NewHandler(p *Simproc) (Handler, error) {
 			if err != nil {
 				return nil, err
 			}
-			if int(l) >= len(p.links) {
+			if int(l) >= int(p.numLinks) {
 				h.links = append(h.links, l)
 				h.ahead = append(h.ahead, mesh.Lookahead)
 			}
@@ -126,7 +126,7 @@ func (h *chatterHandler) Handle(p *Simproc, events []Event) error {
 			return p.HardWakeup(h.vowed)
 		}
 	case 3:
-		if l := h.rnd.IntN(max(len(p.links), 1)); h.m.vows && l < len(p.links) {
+		if l := h.rnd.IntN(max(int(p.numLinks), 1)); h.m.vows && l < int(p.numLinks) {
 			h.vow[l] = max(h.vow[l], p.Now()+5*h.rnd.Float64())
 			return p.AdvancePromise(LinkID(l), h.vow[l])
 		}
@@ -414,11 +414,11 @@ func dumbFloor(e *Engine, peer int) float64 {
 	for i := range e.procs {
 		p := &e.procs[i]
 		if len(e.meshes[p.Rank()]) > 0 {
-			least = min(least, p.floor)
+			least = min(least, p.floor())
 		}
-		for j := range p.links {
-			if k := &p.links[j]; k.proc < 0 && int(^k.proc) == peer {
-				least = min(least, max(p.linkFloor(j), p.floor))
+		for j := range p.links() {
+			if k := &p.links()[j]; k.proc < 0 && int(^k.proc) == peer {
+				least = min(least, max(p.linkFloor(j), p.floor()))
 			}
 		}
 	}

@@ -73,7 +73,7 @@ type loan struct {
 // handling says what the call under way is about.
 func (e *Engine) handling(p *Simproc) string {
 	if len(e.events) == 0 {
-		if p.woken {
+		if e.woken {
 			return "handling a wakeup"
 		}
 		return "handling its first call"
@@ -111,7 +111,7 @@ func (e *Engine) rescue(err *error) {
 	if r := recover(); r != nil {
 		e.current = nil
 		if e.cfg.Trace != nil {
-			e.handled(int(p.class), p) // what it did before
+			e.handled(p.class(), p) // what it did before
 		}
 		*err = e.fail(e.panicked(p, r, fmt.Sprintf("node: %s at epoch %v, %s", p.Name(), p.now, e.handling(p))))
 	}
