@@ -70,6 +70,7 @@ type elsewhere struct {
 	args       []string // of it
 	name       string   // of the run
 	workers    int      // asked for; 0: one for each slot
+	lost       []string // flags for machines without which the run goes on
 }
 
 // elsewhere reads the flags of a run of a file over several machines, with so many workers if that was asked for; nil:
@@ -151,18 +152,8 @@ func (o *order) join(screen *screen) (end func(), err error) {
 	if e == nil {
 		return func() {}, nil
 	}
-	screen.doing("joining the machines")
 	screen.joined.Store(true)
-	p, err := child.Start(child.Config{Executable: e.executable, Args: e.args, Workers: e.workers, Run: e.name,
-		Log: workerproc.NewLineWriter(screen), Proceed: func() error {
-			select {
-			case <-cfg.Stop:
-				return fmt.Errorf("%w before anything was simulated, while the machines were being joined",
-					errInterrupted)
-			default:
-				return nil
-			}
-		}})
+	process, err := e.start(screen, cfg.Stop, e.workers)
 	if refused := (*child.RefusedError)(nil); errors.As(err, &refused) {
 		text := err.Error()
 		if strings.HasPrefix(text, "machines: ") { // about the file itself
@@ -175,11 +166,37 @@ func (o *order) join(screen *screen) (end func(), err error) {
 		return nil, usage("the machines aren't joined, and keep nothing of the run: %s: %v", e.executable, err)
 	}
 	slots := 0
-	for _, m := range p.Network().Machines {
+	for _, m := range process.Network().Machines {
 		slots += m.Slots
 	}
-	cfg.Machines, cfg.Workers = p, cmp.Or(e.workers, min(slots, launch.WorkersMax))
-	return p.Close, nil
+	cfg.Machines, cfg.Workers = process, cmp.Or(e.workers, min(slots, launch.WorkersMax))
+	cfg.Rejoin = func(lost string, workers int) (*child.Process, error) {
+		process.Close()
+		if lost != "" {
+			e.lost = append(e.lost, "--"+child.WithoutFlag+"="+lost)
+		}
+		next, err := e.start(screen, cfg.Stop, workers, append(e.lost, "--"+child.LeftFlag)...)
+		if err == nil {
+			process = next
+		}
+		return next, err
+	}
+	return func() { process.Close() }, nil
+}
+
+// start starts the process that joins the machines for a run of so many workers.
+func (e *elsewhere) start(screen *screen, stop <-chan struct{}, workers int, more ...string) (*child.Process, error) {
+	screen.doing("joining the machines")
+	return child.Start(child.Config{Executable: e.executable, Args: slices.Concat(e.args, more), Workers: workers,
+		Run: e.name, Log: workerproc.NewLineWriter(screen), Proceed: func() error {
+			select {
+			case <-stop:
+				return fmt.Errorf("%w before anything was simulated, while the machines were being joined",
+					errInterrupted)
+			default:
+				return nil
+			}
+		}})
 }
 
 // checkMachines refuses what doesn't go together with a run over several machines.

@@ -129,7 +129,7 @@ func (p *program) report(out *launch.Outcome, d *document) error {
 	p.comparison(d)
 	for i := range d.Recoveries {
 		r := &d.Recoveries[i]
-		fmt.Fprintf(p.stdout, "%s: %s; %s lost\n", r.Reason, goesOn(r), tables.Seconds(r.Lost))
+		fmt.Fprintf(p.stdout, "%s: %s; %s lost\n", r.Reason, goesOn(r), tables.Seconds(r.Seconds))
 	}
 	if d.Checkpoints != nil {
 		fmt.Fprintln(p.stdout, d.Checkpoints)

@@ -284,7 +284,7 @@ func (p *program) once(ctx context.Context, o *order, screen *screen, read *scen
 		return errors.Join(interruption(l, out), err)
 	}
 	screen.end()
-	return errors.Join(p.show(o, l, out, times), err)
+	return errors.Join(p.show(o, cmp.Or(out.Launch, l), out, times), err)
 }
 
 // show writes the results of a run; times is nil where nothing was compared.

@@ -42,8 +42,8 @@ func checkpointFlags() []cli.Flag {
 			"one at this simulated time, `SECONDS[=LABEL]`; one with a label stays; may be given several times"},
 		textFlag(groupCheckpoints, "keep", fmt.Sprint(keepDefault),
 			"`N` newest checkpoints of each replication stay, beside those with a label"),
-		textFlag(groupCheckpoints, "recover", "0", "where a worker dies, go back to the last checkpoint, or to the "+
-			"begin, with one less, at most `N` times"),
+		textFlag(groupCheckpoints, "recover", "0", "where a worker dies, or a machine is lost, go back to the last "+
+			"checkpoint, or to the begin, with what is left, at most `N` times"),
 	}
 }
 
@@ -128,8 +128,6 @@ func (o *order) checkSaving() error {
 		{len(o.sweeps) > 0, "--sweep", "one of them: a sweep is many runs"},
 		{o.compare, "--compare", "one of them: a comparison is many runs"},
 		{o.print != nil, "--print", "one of them"},
-		{o.elsewhere != nil && o.recover > 0, "--machines or --store", "one of them: after a failure over machines, " +
-			"resume goes on"},
 	} {
 		if other.is {
 			return usage("%s: found it with %s, want %s", flag, other.flag, other.want)
@@ -345,5 +343,9 @@ func goesOn(r *launch.Recovery) string {
 	if r.From > 0 {
 		from = fmt.Sprintf("%v s", r.From)
 	}
-	return fmt.Sprintf("replication %d goes on from %s with %s", r.Replication, from, count(r.Workers, "worker"))
+	on := ""
+	if r.Machines > 0 {
+		on = " on " + count(r.Machines, "machine")
+	}
+	return fmt.Sprintf("replication %d goes on from %s with %s%s", r.Replication, from, count(r.Workers, "worker"), on)
 }

@@ -5,7 +5,6 @@ package group
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -35,7 +34,9 @@ func childCommand() app.Command {
 				Usage: "`TIME` for each step of the start"},
 			&cli.DurationFlag{Name: "peer-timeout", Value: 3 * time.Second, Usage: "`TIME` of silence"},
 			&cli.DurationFlag{Name: "reconnect-window", Value: 10 * time.Second, Usage: "`TIME` to reconnect in"},
-			&cli.StringFlag{Name: "compress", Usage: "`HOW`: none, s2, zstd or auto"}}),
+			&cli.StringFlag{Name: "compress", Usage: "`HOW`: none, s2, zstd or auto"},
+			&cli.BoolFlag{Name: child.LeftFlag, Usage: "leave out machines that don't take the run"},
+			&cli.StringSliceFlag{Name: child.WithoutFlag, Usage: "leave out the machine `NAME`"}}),
 		Run: runChild,
 	}
 }
@@ -114,10 +115,7 @@ func (j *joiner) join(ctx context.Context, h child.Hello) (n child.Network, err 
 	if err != nil {
 		return n, err
 	}
-	limited, cancel := j.limited(ctx)
-	j.run, err = offer.Open(limited, j.targets, *what, j.security)
-	cancel()
-	if err != nil {
+	if err := j.open(ctx, what); err != nil {
 		return n, err
 	}
 	j.followed.Go(j.follow)
@@ -168,7 +166,14 @@ func (j *joiner) prepare(ctx context.Context, h child.Hello) (*offer.Offer, erro
 	if j.begin.Compress, err = compression(c.String("compress"), list); err != nil {
 		return nil, err
 	}
-	j.targets = targetsOf(list)
+	for _, t := range targetsOf(list) {
+		if !slices.Contains(c.StringSlice(child.WithoutFlag), t.Name) {
+			j.targets = append(j.targets, t)
+		}
+	}
+	if len(j.targets) == 0 {
+		return nil, errors.New("no machine is left")
+	}
 	o := &offer.Offer{Disco: app.Version(), Cluster: c.String("group"), Name: h.Run, Most: h.Workers}
 	if o.Most == 0 {
 		o.Most = offer.SlotsMax
@@ -181,8 +186,6 @@ func (j *joiner) prepare(ctx context.Context, h child.Hello) (*offer.Offer, erro
 		return nil, err
 	}
 	o.Program = programs
-	_, _ = rand.Read(o.Run[:]) // never fails
-	_, _ = rand.Read(o.Token[:])
 	o.Bridge, err = digest()
 	return o, errors.Join(err, f.Close())
 }

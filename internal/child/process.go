@@ -18,6 +18,12 @@ import (
 // Command is the hidden command with which a program starts as a child.
 const Command = workerproc.ChildCommand
 
+// Flags of a child that joins machines of which some are lost: of which name, and others that don't take the run.
+const (
+	WithoutFlag = "without"
+	LeftFlag    = "left"
+)
+
 // processName is the child in messages.
 const processName = Command
 
@@ -62,10 +68,12 @@ type Process struct {
 
 	mu      sync.Mutex // guards the rest
 	sets    map[int]*Set
-	next    int   // set
-	closing bool  // the launcher ends it
-	failed  error // what it has said about its end
-	err     error // why it has ended; set before ended is closed
+	next    int    // set
+	closing bool   // the launcher ends it
+	failed  error  // what it has said about its end
+	said    error  // what it has said itself about that
+	lost    string // machine that was lost first; "": none
+	err     error  // why it has ended; set before ended is closed
 }
 
 // Start starts the child and returns when it knows the machines. What it refuses is a *RefusedError.
@@ -220,6 +228,7 @@ func (p *Process) handle(m *packet) error {
 		}
 		p.fail(err)
 		p.mu.Lock()
+		p.said = err
 		p.loseEverywhere(err)
 		p.mu.Unlock()
 		p.conn.finish() // then it ends
@@ -248,10 +257,21 @@ func (p *Process) lose(b *LostBody) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.lost == "" {
+		p.lost = p.known.Machines[b.Machine].Name
+	}
 	for _, s := range p.sets {
 		s.lose(b.Machine, b.Text)
 	}
 	return nil
+}
+
+// Lost is the machine that was lost first: others may be lost because of it; "": none. failed is what the child has
+// said where it couldn't go on by itself; nil: nothing, also where it has just ended.
+func (p *Process) Lost() (machine string, failed error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.lost, p.said
 }
 
 // end records how the child has ended, and with it all workers that are left.

@@ -328,23 +328,31 @@ func TestRecover(t *testing.T) {
 			if saves {
 				cfg.Checkpoint = &Checkpoint{Repo: newRepo(t, cfg, checkpointtest.NewMem()), Every: 2, Keep: 2}
 			}
-			kills := 0
-			cfg.Progress = func(p Progress) {
-				// One worker alone rarely shows how far it is.
-				far := p.Now > float64(10*(kills+1)) || alone && p.Elapsed > 300*time.Millisecond
-				if far && kills < 2 {
+			var mu sync.Mutex // guards the next two
+			kills, told := 0, 0
+			kill := func(far func() bool) { // once each time
+				mu.Lock()
+				defer mu.Unlock()
+				if kills < 2 && kills == told && far() {
 					kills++
 					killOne(t)
 				}
 			}
+			cfg.Progress = func(p Progress) { kill(func() bool { return p.Now > float64(10*(kills+1)) }) }
 			l, err := Prepare(cfg)
 			if err != nil {
 				t.Fatal(err)
 			}
-			told := 0
+			if alone { // one worker alone rarely shows how far it is
+				l.onStep = func(_ *supervisor, at string) {
+					kill(func() bool { return at == "sent, waiting for "+worker.TypeDone.String() })
+				}
+			}
 			out, err := l.RunRecovering(context.Background(), times, func(r Recovery, _ error) {
+				mu.Lock()
+				defer mu.Unlock()
 				if told++; r.From > 0 && !saves || r.From == 0 && saves && !alone ||
-					r.Workers < 1 || r.Reason == "" || !(r.Lost > 0) {
+					r.Workers < 1 || r.Reason == "" || !(r.Seconds > 0) {
 					t.Errorf("saves %v: found %+v", saves, r)
 				}
 			})

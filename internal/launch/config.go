@@ -93,6 +93,11 @@ type Config struct {
 	// caller's, and is there for as long as the run is.
 	Machines *child.Process
 
+	// Rejoin joins the machines anew for at most so many workers, where RunRecovering goes back: without the one with
+	// that name, which is lost ("": none is), and without others that are lost, too. It has ended Machines before. nil:
+	// RunRecovering goes back on this machine only.
+	Rejoin func(lost string, workers int) (*child.Process, error)
+
 	// LastThere says that no other run of this process will be on Machines. What this one doesn't use of them is then
 	// free for others when it begins.
 	LastThere bool

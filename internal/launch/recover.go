@@ -6,27 +6,31 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
 // RecoveriesMax bounds how often a run may go back.
 const RecoveriesMax = 1000
 
-// Recovery is one time that a run went back to its last checkpoint, because a worker had died.
+// Recovery is one time that a run went back to its last checkpoint, because a worker or a machine was lost.
 type Recovery struct {
-	Worker      int     `json:"worker"`
-	Machine     string  `json:"machine,omitempty"`
-	Reason      string  `json:"reason"` // how it ended
+	Worker      int     `json:"worker"`                 // of those that were lost
+	Machine     string  `json:"machine,omitempty"`      // its machine
+	Lost        string  `json:"lost_machine,omitempty"` // machine without which the run goes on
+	Reason      string  `json:"reason"`                 // how the worker or the machine ended
 	Replication int     `json:"replication"`
-	Reached     float64 `json:"reached_s"` // simulated seconds that it had reached, as its board showed; 0: not known
-	From        float64 `json:"from_s"`    // epoch from which the replication goes on; 0: its begin
-	Workers     int     `json:"workers"`   // with which the run goes on
-	Lost        float64 `json:"lost_s"`    // wall seconds: of what is simulated again, and until the run goes on
+	Reached     float64 `json:"reached_s"`          // simulated seconds that it had reached, as shown; 0: not known
+	From        float64 `json:"from_s"`             // epoch from which the replication goes on; 0: its begin
+	Workers     int     `json:"workers"`            // with which the run goes on
+	Machines    int     `json:"machines,omitempty"` // on which they are; 0: on this one
+	Seconds     float64 `json:"lost_s"`             // wall time: of what is simulated again, and until it goes on
 }
 
-// RunRecovering is Run, but where a worker dies, and not by an error of its model, the run goes on from its last
-// checkpoint, or from its begin where it has none, with a worker fewer; at most so many times. The outcome lists them.
-// told, when not nil, is called before the run goes on, with the error that it would have ended with.
+// RunRecovering is Run, but where a worker dies, and not by an error of its model, or a machine is lost, the run goes
+// on from its last checkpoint, or from its begin where it has none, with what is left: without a machine that was lost,
+// and else with a worker fewer; at most so many times. The outcome lists them. told, when not nil, is called before the
+// run goes on, with the error that it would have ended with.
 func (l *Launch) RunRecovering(ctx context.Context, times int, told func(Recovery, error)) (*Outcome, error) {
 	began := time.Now()
 	var all []Recovery
@@ -34,23 +38,26 @@ func (l *Launch) RunRecovering(ctx context.Context, times int, told func(Recover
 		out, err := l.Run(ctx)
 		failed := time.Now()
 		if n := len(all); n > 0 && !l.wentOn.IsZero() {
-			all[n-1].Lost += l.wentOn.Sub(began).Seconds()
+			all[n-1].Seconds += l.wentOn.Sub(began).Seconds()
 		}
-		var w *WorkerError
-		if !errors.As(err, &w) || !w.Died && !w.Lost || w.Delivered || len(all) == times || ctx.Err() != nil {
+		w := l.died(err)
+		if w == nil || len(all) == times || ctx.Err() != nil {
 			if out != nil {
-				out.Recoveries = all
+				out.Recoveries, out.Launch = all, l
 			}
 			if err != nil && times > 0 && len(all) == times {
 				err = fmt.Errorf("%w\nthe run had gone back %d times, as often as it may", err, times)
 			}
-			return out, err
+			return out, started(err, all)
 		}
 		next, back, errAgain := l.again(ctx, w)
-		if errAgain != nil {
+		switch {
+		case errAgain != nil && l.cfg.proceed() != nil:
+			return &Outcome{Interrupted: true, Recoveries: all, Launch: l}, nil
+		case errAgain != nil:
 			return nil, fmt.Errorf("%w\nthe run can't go back: %w", err, errAgain)
 		}
-		back.Lost = failed.Sub(l.savedAt(w.Replication, began)).Seconds()
+		back.Seconds = failed.Sub(l.savedAt(w.Replication, began)).Seconds()
 		if all = append(all, back); told != nil {
 			told(back, err)
 		}
@@ -58,32 +65,92 @@ func (l *Launch) RunRecovering(ctx context.Context, times int, told func(Recover
 	}
 }
 
-// again is what the run goes on as, without the worker that has died.
+// died is the error of a worker, or of a machine, behind which a run may go back; nil: it is another one.
+func (l *Launch) died(err error) *WorkerError {
+	var w *WorkerError
+	lost, failed := "", error(nil)
+	if l.cfg.Machines != nil {
+		lost, failed = l.cfg.Machines.Lost()
+	}
+	switch isWorker := errors.As(err, &w); {
+	case isWorker && w.Died && !w.Delivered, isWorker && w.Lost && failed == nil && !w.Delivered:
+		return w
+	case !isWorker && err != nil && lost != "" && failed == nil: // before its workers were started
+		return &WorkerError{Machine: lost, Lost: true, Status: err.Error(), Phase: PhaseStart}
+	}
+	return nil
+}
+
+// started makes an error of a run that went back one of a run: it isn't about what was asked for.
+func started(err error, all []Recovery) error {
+	if len(all) > 0 && errors.Is(err, ErrConfig) {
+		return errors.New(err.Error())
+	}
+	return err
+}
+
+// again is what the run goes on as, without what was lost.
 func (l *Launch) again(ctx context.Context, w *WorkerError) (*Launch, Recovery, error) {
-	cfg := l.cfg
+	cfg, back := l.cfg, Recovery{Worker: w.Worker, Machine: w.Machine, Reason: w.short(), Replication: w.Replication,
+		Reached: w.Reached}
 	if cfg.Spread == SpreadReplications {
 		cfg.Partition = "" // it was filled in, and is refused beside
 	}
 	if cfg.Pins == nil { // else nodes are to be on just these workers
-		cfg.Workers = max(1, l.Workers()-1)
+		cfg.Workers = l.Workers()
+		if !w.Lost {
+			cfg.Workers = max(1, cfg.Workers-1)
+		}
+	}
+	if cfg.Machines != nil {
+		back.Lost, _ = cfg.Machines.Lost()
+		if err := cfg.rejoin(back.Lost); err != nil {
+			return nil, back, err
+		}
 	}
 	if cfg.Checkpoint != nil {
 		cfg.Legs = nil
 		var err error
 		if cfg.Resume, err = ResumeAt(ctx, cfg.Checkpoint.Repo, "latest"); err != nil {
-			return nil, Recovery{}, err
+			return nil, back, err
 		}
 	}
 	next, err := Prepare(cfg)
 	if err != nil {
-		return nil, Recovery{}, err
+		return nil, back, err
 	}
-	back := Recovery{Worker: w.Worker, Machine: w.Machine, Reason: w.short(), Replication: w.Replication,
-		Reached: w.Reached, Workers: next.Workers()}
+	back.Workers, next.onStep = next.Workers(), l.onStep
+	if _, of := next.Machines(); of != nil {
+		back.Machines = len(slices.Compact(slices.Sorted(slices.Values(of))))
+	}
 	if m := cfg.Resume.from(w.Replication); m != nil {
 		back.From = m.Epoch
 	}
 	return next, back, nil
+}
+
+// rejoin joins the machines that are left.
+func (cfg *Config) rejoin(lost string) error {
+	if cfg.Rejoin == nil {
+		return errors.New("its machines aren't joined again")
+	}
+	sum := func() (slots, processors int) {
+		for _, m := range cfg.Machines.Network().Machines {
+			slots, processors = slots+m.Slots, processors+m.Processors
+		}
+		return slots, processors
+	}
+	if _, processors := sum(); cfg.Processors == processors {
+		cfg.Processors = 0 // it was filled in
+	}
+	var err error
+	if cfg.Machines, err = cfg.Rejoin(lost, cfg.Workers); err != nil {
+		return err
+	}
+	if slots, _ := sum(); cfg.Pins == nil {
+		cfg.Workers = min(cfg.Workers, slots)
+	}
+	return nil
 }
 
 // savedAt is when the last checkpoint of a replication was made; else when the run had begun.

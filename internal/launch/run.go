@@ -42,6 +42,7 @@ type Outcome struct {
 
 	Checkpoints *Checkpoints // nil: none were asked for
 	Recoveries  []Recovery   // of RunRecovering
+	Launch      *Launch      // as what RunRecovering ended: another one than was called where it went back
 }
 
 // Replication is one repetition.

@@ -98,6 +98,9 @@ func (s *Site) explain(err error) error {
 		if lost.Cause != nil {
 			text += "; the last one: " + lost.Cause.Error()
 		}
+		if lost.Machine >= 0 && lost.Machine < len(s.cfg.Names) {
+			return &relay.LossError{Machine: lost.Machine, Text: text}
+		}
 		return errors.New(text)
 	}
 	return err

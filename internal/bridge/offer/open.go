@@ -46,8 +46,18 @@ type Report struct {
 	Err     error
 }
 
+// OpenError is why machines don't take a run, by their number; nil for one that would.
+type OpenError []error
+
+// Error names all of them.
+func (e OpenError) Error() string { return errors.Join(e...).Error() }
+
+// Unwrap gives each.
+func (e OpenError) Unwrap() []error { return e }
+
 // Open offers a run to all machines at a time. Machine and Slots are put into each one's offer. If one fails, all
-// failures are named, and nothing is left of the run on any machine that answers. ctx ends the attempt.
+// failures are named, as an OpenError, and nothing is left of the run on any machine that answers. ctx ends the
+// attempt.
 func Open(ctx context.Context, targets []Target, what Offer, security *stream.Security) (*Run, error) {
 	r := &Run{targets: targets, offered: make([]*Offered, len(targets)), reports: make(chan Report),
 		closing: make(chan struct{})}
@@ -92,7 +102,6 @@ func offerTo(ctx context.Context, t *Target, number int, what Offer, s *stream.S
 
 // explain joins all failures. Two addresses of one agent are named with each other.
 func (r *Run) explain(failures []error) error {
-	var all []error
 	for i, err := range failures {
 		var refused *RefusedError
 		if errors.As(err, &refused) && refused.Code == CodeTwice {
@@ -105,9 +114,12 @@ func (r *Run) explain(failures []error) error {
 		} else if t := &r.targets[i]; err != nil && t.String() != t.Address {
 			err = fmt.Errorf("%s: %w", t.Name, err)
 		}
-		all = append(all, err)
+		failures[i] = err
 	}
-	return errors.Join(all...)
+	if errors.Join(failures...) == nil {
+		return nil
+	}
+	return OpenError(failures)
 }
 
 // withdrawLimit is how long an agent may take to end what it has started.

@@ -222,9 +222,13 @@ func (h *Hub) applyProcess(from int, body []byte) error {
 		id = flowID{uint32(p.Set), uint16(p.Body.(*child.OutputBody).Worker)}
 	case child.KindExit:
 		id = flowID{uint32(p.Set), uint16(p.Body.(*child.ExitBody).Worker)}
+	case child.KindLost:
+		if m := p.Body.(*child.LostBody).Machine; m < 0 || m >= len(h.machines) || m == from {
+			return bad(packetAt, fmt.Sprint("machine ", m, " lost"), "another one of the run's")
+		}
 	case child.KindNote, child.KindFailed:
 	default:
-		return bad(packetAt+1, p.Kind, "made, output, exit, note, failed or close")
+		return bad(packetAt+1, p.Kind, "made, output, exit, lost, note, failed or close")
 	}
 	return h.take(h.machines[from].express, id, it, len(body))
 }
@@ -307,6 +311,8 @@ func (h *Hub) report(m *peer) {
 		switch b := it.packet.Body.(type) {
 		case *child.TextBody:
 			h.cfg.To.Note(m.name + ": " + b.Text)
+		case *child.LostBody:
+			h.Lost(b.Machine, b.Text)
 		case *child.FailedBody:
 			err := errors.New(b.Text)
 			if !strings.HasPrefix(b.Text, m.name) {

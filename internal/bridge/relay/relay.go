@@ -41,9 +41,19 @@ type Reporter interface {
 	Exit(set, worker int, exit workerproc.Exit, lanes []child.Lane)
 	// Note shows people a line.
 	Note(text string)
-	// Fail ends the run; with child.Refuse, as something that its caller can change.
+	// Fail ends the run; with child.Refuse, as something that its caller can change; with a *LossError, because a
+	// machine is lost.
 	Fail(err error)
 }
+
+// LossError is an error for Fail that is about another machine, which can't be reached any more.
+type LossError struct {
+	Machine int
+	Text    string
+}
+
+// Error says which machine has lost it, and how.
+func (e *LossError) Error() string { return e.Text }
 
 // Launcher is whom a Hub reports to: *child.Launcher is one.
 type Launcher interface {

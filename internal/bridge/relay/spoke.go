@@ -3,6 +3,7 @@
 package relay
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -226,7 +227,13 @@ func (sp *Spoke) Exit(set, index int, exit workerproc.Exit, lanes []child.Lane) 
 func (sp *Spoke) Note(text string) { sp.report(child.KindNote, &child.TextBody{Text: text}) }
 
 // Fail implements Reporter.
-func (sp *Spoke) Fail(err error) { sp.report(child.KindFailed, child.NewFailed(err)) }
+func (sp *Spoke) Fail(err error) {
+	if l := (*LossError)(nil); errors.As(err, &l) {
+		sp.report(child.KindLost, &child.LostBody{Machine: l.Machine, Text: l.Text})
+		return
+	}
+	sp.report(child.KindFailed, child.NewFailed(err))
+}
 
 // report sends a packet of this machine itself.
 func (sp *Spoke) report(k child.Kind, body child.Body) {
