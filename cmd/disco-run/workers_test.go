@@ -63,10 +63,7 @@ func TestManyWorkersTakeNoTurns(t *testing.T) {
 			}
 		}
 	}
-	counts := []int{2, 3, 5, 8, 13, 21, 34, 64}
-	if testing.Short() {
-		counts = []int{2, 7, 64}
-	}
+	counts := []int{2, 3, 7, 21, 64}
 	for _, model := range models {
 		want := waitsOf(t, bin, model, "--workers 1").TraceHash
 		for _, workers := range counts {
