@@ -52,13 +52,14 @@ type Engine struct {
 	until        float64       // … nor at this, where the leg ends (SetUntil)
 	journals     bool          // a simproc keeps one
 	fleeting     []byte        // memory of the events that are being handled (Config.Fleeting)
+	asked        asked         // calls of External
 	mutate       func([]Event) // for the test that tests can fail; checked build only
 	trouble                    // checked build only
 	err          error
 }
 
 // Config is what an Engine is made from. All fields but Resume, Release, Trace,
-// Runtime and Guard are needed.
+// Outside, Runtime and Guard are needed.
 type Config struct {
 	Model       Model
 	Seed        uint64
@@ -87,6 +88,9 @@ type Config struct {
 	// Fleeting, beside a Trace, has the memory of events overwritten behind each call of a handler, so that one that
 	// has kept it gives other results.
 	Fleeting bool
+
+	// Outside, when not nil, is what handlers may ask of the world outside of the simulation.
+	Outside Outside
 
 	// Runtime, when not nil, says where a model's code was when it panicked, and lets the
 	// checked build find calls from other goroutines.

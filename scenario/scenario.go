@@ -32,6 +32,7 @@ import (
 	"io"
 	"math"
 
+	"github.com/disco-sim/disco/external"
 	"github.com/disco-sim/disco/node"
 )
 
@@ -58,6 +59,13 @@ type Sourcer interface {
 type Ender interface {
 	// End frees it. A worker that is a goroutine calls it when it ends, however its run has ended, on its own thread.
 	End()
+}
+
+// Asker is a Scenario whose handlers ask the outside world (node.Simproc.External).
+type Asker interface {
+	// Externals are what they ask, the same in every process of a run. The functions are called in workers, which may
+	// be on other machines.
+	Externals() []external.External
 }
 
 // Options are what the command line may change about a scenario.

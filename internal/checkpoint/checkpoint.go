@@ -119,6 +119,9 @@ func Open(ctx context.Context, b Blobs) (*Repo, error) {
 // Run is what the checkpoints are of. It isn't to be changed.
 func (r *Repo) Run() *Run { return r.run }
 
+// Blobs is where they are. Journals of what the outside world answers are there, too (package answers).
+func (r *Repo) Blobs() Blobs { return r.blobs }
+
 // String says where it is, for messages.
 func (r *Repo) String() string { return r.blobs.String() }
 

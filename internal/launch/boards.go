@@ -69,6 +69,22 @@ func (b boards) gathering() bool {
 	return true
 }
 
+// outside implements boardReader.
+func (b boards) outside() bool {
+	for _, s := range b.segments {
+		values, err := worker.Numbers(s)
+		if err != nil {
+			continue
+		}
+		for _, v := range values {
+			if v.Name == worker.NumberState && v.Count == worker.StateOutside {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // progress implements boardReader. A board that can't be read counts as one of a worker that
 // has just begun: progress is for people to look at.
 func (b boards) progress() (epoch float64, events uint64) {

@@ -152,9 +152,10 @@ func nameOf(c *checkpoint.Chunk) chunkName { return chunkName{c.Kind, c.First, c
 
 // written is a checkpoint that is safe: where its chunks are.
 type written struct {
-	epoch  float64
-	chunks map[chunkName]checkpoint.Chunk // of nodes
-	trace  []checkpoint.Chunk
+	epoch    float64
+	chunks   map[chunkName]checkpoint.Chunk // of nodes
+	trace    []checkpoint.Chunk
+	answered []checkpoint.Chunk
 }
 
 // commit writes what workers have stored as a checkpoint, names it and prunes others. before is the one whose chunks
@@ -180,6 +181,11 @@ func (s *store) commit(ctx context.Context, v *saving, before *written) (*writte
 	if err != nil {
 		return nil, err
 	}
+	done, err = s.addAnswers(ctx, draft, v.answered, v.answers)
+	defer done()
+	if err != nil {
+		return nil, err
+	}
 	if err := draft.Commit(ctx, m); err != nil {
 		return nil, err
 	}
@@ -193,7 +199,11 @@ func (s *store) commit(ctx context.Context, v *saving, before *written) (*writte
 		return nil
 	})
 	if err == nil {
-		now.trace, err = traceChunks(ctx, s.repo, m)
+		now.trace, err = chunksOf(ctx, s.repo, m, checkpoint.Trace)
+	}
+	if err == nil && v.answers != nil {
+		now.answered, err = chunksOf(ctx, s.repo, m, checkpoint.Externals)
+		err = errors.Join(err, v.kept.Committed(ctx, v.replication, v.epoch))
 	}
 	for _, label := range s.cfg.labels(v.epoch) {
 		err = errors.Join(err, s.repo.Label(ctx, m, label))

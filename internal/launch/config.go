@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/disco-sim/disco/internal/answers"
 	"github.com/disco-sim/disco/internal/child"
 	"github.com/disco-sim/disco/internal/machine"
 	"github.com/disco-sim/disco/internal/outfile"
@@ -156,6 +157,12 @@ type Config struct {
 
 	// Resume is what the run begins with; nil: epoch 0.
 	Resume *Resume
+
+	// Answers keeps what the outside world answers handlers, and has what it has answered before. nil: Run makes one
+	// where there are checkpoints, and RunRecovering.
+	Answers *answers.Store
+	// ExternalSync has each answer outlive a power failure before its handler gets it.
+	ExternalSync bool
 
 	// Stop ends the run early when it is closed, with the results so far. Ending the
 	// context instead ends it at once, without any.

@@ -28,7 +28,7 @@ type connection struct {
 }
 
 // report is one thing that a supervisor learns about a worker: exactly one of message,
-// streamErr, sendErr and exit, and what the supervisor makes of it.
+// streamErr, sendErr, exit and reply, or refused alone, and what the supervisor makes of it.
 type report struct {
 	from      int
 	message   *worker.Message
@@ -36,6 +36,7 @@ type report struct {
 	streamErr error            // the control stream ended or broke
 	sendErr   error            // a message could not be sent, though the worker reads its stream
 	exit      *workerproc.Exit // the process or goroutine has ended
+	reply     *worker.Message  // the recorder's, to be sent to the worker
 }
 
 // connections are the control streams to the workers of one set, and the goroutines that
@@ -48,8 +49,8 @@ type connections struct {
 }
 
 // queueLength is how many messages may wait for a worker to read them. A run sends
-// one and waits for the answer, but for Stop, which may overtake an answer, and Exit.
-const queueLength = 4
+// one and waits for the answer, but for Stop, which may overtake an answer, Recorded, and Exit.
+const queueLength = 5
 
 func newConnections() *connections {
 	return &connections{reports: make(chan report), done: make(chan struct{})}

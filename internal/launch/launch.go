@@ -39,6 +39,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/disco-sim/disco/internal/checkpoint"
 	"github.com/disco-sim/disco/internal/machine"
 	"github.com/disco-sim/disco/internal/partition"
 	"github.com/disco-sim/disco/internal/worker"
@@ -68,8 +69,9 @@ type Launch struct {
 	plan      machine.Plan         // the lanes of a set, and its machines
 	sets      int                  // of workers
 
-	store  *store    // nil: no checkpoints are made or read
-	wentOn time.Time // when the first replication began to be simulated; set behind Run
+	runID  checkpoint.ID // of a run without checkpoints, for calls of the outside world
+	store  *store        // nil: no checkpoints are made or read
+	wentOn time.Time     // when the first replication began to be simulated; set behind Run
 
 	machinesText []string // what was chosen, and why, line by line
 	// input for other processes; nil before Run and where there are none
@@ -111,7 +113,7 @@ func Prepare(cfg Config) (*Launch, error) {
 		return nil, badConfig("%s: %w", cfg.File, err)
 	}
 	times.enter(&times.Partition)
-	l := &Launch{cfg: cfg, scenario: s, clock: times, log: workerproc.NewLineWriter(cfg.Stderr),
+	l := &Launch{cfg: cfg, scenario: s, clock: times, runID: newRunID(), log: workerproc.NewLineWriter(cfg.Stderr),
 		timeouts: defaultTimeouts(g.NumSimprocs()), input: worker.Input{File: cfg.File, Text: cfg.Text, Set: cfg.Set,
 			Attached: doc.Attachments(), Kind: kind}}
 	if cfg.Checkpoint != nil {

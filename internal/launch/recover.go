@@ -33,6 +33,11 @@ type Recovery struct {
 // run goes on, with the error that it would have ended with.
 func (l *Launch) RunRecovering(ctx context.Context, times int, told func(Recovery, error)) (*Outcome, error) {
 	began := time.Now()
+	end, err := l.openAnswers(ctx, times > 0)
+	defer end()
+	if err != nil {
+		return nil, err
+	}
 	var all []Recovery
 	for {
 		out, err := l.Run(ctx)
@@ -119,7 +124,7 @@ func (l *Launch) again(ctx context.Context, w *WorkerError) (*Launch, Recovery, 
 	if err != nil {
 		return nil, back, err
 	}
-	back.Workers, next.onStep = next.Workers(), l.onStep
+	back.Workers, next.onStep, next.runID = next.Workers(), l.onStep, l.runID
 	if _, of := next.Machines(); of != nil {
 		back.Machines = len(slices.Compact(slices.Sorted(slices.Values(of))))
 	}

@@ -46,7 +46,10 @@ func (r *Resume) fresh(replication int) bool {
 func (ws *workerSet) restore(ctx context.Context, r int, p *worker.Prepare) error {
 	k := &ws.checkpointing
 	k.base, k.last = ws.launch.cfg.Resume.from(r), nil
-	k.traced, k.traceBefore, k.tracedMark = nil, nil, ws.traceBegan
+	k.traced, k.traceBefore, k.tracedMark, k.answered = nil, nil, ws.traceBegan, nil
+	if store := ws.launch.cfg.Answers; store != nil {
+		p.Look, p.Keep = store.Any(r), !store.Strict
+	}
 	if k.base == nil {
 		return nil
 	}
@@ -67,8 +70,11 @@ func (ws *workerSet) restore(ctx context.Context, r int, p *worker.Prepare) erro
 		}
 		return nil
 	})
+	if err == nil && ws.launch.cfg.Answers != nil {
+		k.answered, err = chunksOf(ctx, repo, k.base, checkpoint.Externals)
+	}
 	if err == nil && ws.launch.traced() {
-		k.traced, err = traceChunks(ctx, repo, k.base)
+		k.traced, err = chunksOf(ctx, repo, k.base, checkpoint.Trace)
 		k.traceBefore = st.readTraceBefore(ctx, repo, k.base)
 	}
 	if err != nil {
@@ -126,10 +132,18 @@ func (ws *workerSet) finish(ctx context.Context, res *result) error {
 	if err != nil {
 		return err
 	}
+	done, err = st.addAnswers(ctx, draft, ws.checkpointing.answered, ws.launch.answered(res.Index, math.Inf(1)))
+	defer done()
+	if err != nil {
+		return err
+	}
 	m := &checkpoint.Manifest{Replication: res.Index, Epoch: res.Reached, Finished: true, Events: res.Events,
 		Activations: res.Activations, Wall: (&saving{}).wall()}
 	copy(m.TraceHash[:], res.hash)
-	return draft.Commit(ctx, m)
+	if err := draft.Commit(ctx, m); err != nil || ws.launch.cfg.Answers == nil {
+		return err
+	}
+	return ws.launch.cfg.Answers.Committed(ctx, res.Index, math.Inf(1))
 }
 
 // spoolResults writes what simprocs have reported as chunks.
@@ -209,7 +223,7 @@ func (l *Launch) finished(ctx context.Context, m *checkpoint.Manifest) (*result,
 	if err != nil {
 		return nil, fmt.Errorf("launch: %v of %v: %w", m.Point(), repo, err)
 	}
-	traced, err := traceChunks(ctx, repo, m)
+	traced, err := chunksOf(ctx, repo, m, checkpoint.Trace)
 	if err != nil {
 		return nil, fmt.Errorf("launch: %w", err)
 	}

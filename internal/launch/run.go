@@ -96,6 +96,11 @@ func (l *Launch) Run(ctx context.Context) (*Outcome, error) {
 	if err := l.loadFinished(ctx, schedule); err != nil {
 		return nil, err
 	}
+	end, err := l.openAnswers(ctx, false)
+	defer end()
+	if err != nil {
+		return nil, err
+	}
 	l.clock.enter(&l.clock.Start)
 	sets, err := l.startSets(ctx, schedule)
 	defer func() {
@@ -112,7 +117,7 @@ func (l *Launch) Run(ctx context.Context) (*Outcome, error) {
 		}
 		return nil, err
 	}
-	failed := l.postMortem(sets, l.lead(ctx, sets, schedule))
+	failed := l.mismatched(l.postMortem(sets, l.lead(ctx, sets, schedule)))
 	l.wentOn = schedule.first
 	if failed != nil && !delivered(failed) {
 		if err := l.writeUnfinished(ctx, sets, schedule.available()); err != nil {

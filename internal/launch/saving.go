@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/disco-sim/disco/internal/answers"
 	"github.com/disco-sim/disco/internal/checkpoint"
 	"github.com/disco-sim/disco/internal/outfile"
 	"github.com/disco-sim/disco/internal/trace"
@@ -30,8 +31,11 @@ type saving struct {
 	section             tracefile.Section  // what was traced since the last one; nil where none is
 	traced              []checkpoint.Chunk // what the last one has
 	mark                int
-	missing             int  // workers that have more to say
-	encoded             bool // all workers have answered Save: pause is known
+	kept                *answers.Store
+	answers             *answers.Section   // what was answered since the last one; nil: nothing is kept
+	answered            []checkpoint.Chunk // what the last one has of that
+	missing             int                // workers that have more to say
+	encoded             bool               // all workers have answered Save: pause is known
 
 	committed chan struct{} // closed when it was tried
 	written   *written      // nil: it failed
@@ -131,6 +135,7 @@ type checkpointing struct {
 
 	traced      []checkpoint.Chunk                              // the trace that last has, or base
 	tracedMark  int                                             // what behind it is in traced
+	answered    []checkpoint.Chunk                              // what last has, or base, of what was answered
 	traceBefore func(yield func(rec *trace.Record) error) error // that of base; nil: none
 }
 
@@ -200,6 +205,7 @@ func (ws *workerSet) checkpoint(ctx context.Context, r int, epoch float64, answe
 		}
 		v.section, v.traced = ws.trace.Section(k.tracedMark, v.mark), k.traced
 	}
+	v.kept, v.answers, v.answered = ws.launch.cfg.Answers, ws.launch.answered(r, epoch), k.answered
 	v.encoded, v.pause = true, time.Since(began)
 	k.store.paused(v.pause)
 	ws.commit(ctx, v)
@@ -286,7 +292,7 @@ func (ws *workerSet) takeCommitted() error {
 	}
 	k.current = nil
 	if v.written != nil {
-		k.last, k.tracedMark, k.traced = v.written, v.mark, v.written.trace
+		k.last, k.tracedMark, k.traced, k.answered = v.written, v.mark, v.written.trace, v.written.answered
 	}
 	if v.err == nil {
 		return nil

@@ -33,20 +33,20 @@ type states struct {
 	sendErr  error // why a message could not be sent
 }
 
-// answers are types of messages: those of which one answers a request.
-type answers uint32
+// answerTypes are types of messages: those of which one answers a request.
+type answerTypes uint32
 
-func answersOf(types []worker.MessageType) (a answers) {
+func answersOf(types []worker.MessageType) (a answerTypes) {
 	for _, t := range types {
 		a |= 1 << t
 	}
 	return a
 }
 
-func (a answers) has(t worker.MessageType) bool { return a>>t&1 != 0 }
+func (a answerTypes) has(t worker.MessageType) bool { return a>>t&1 != 0 }
 
 // String is the types in messages for people.
-func (a answers) String() string {
+func (a answerTypes) String() string {
 	var names []string
 	for t := worker.MessageType(0); t < 32; t++ {
 		if a.has(t) {
@@ -117,7 +117,7 @@ func (ss *states) exitPending() bool {
 }
 
 // accept records a message that the protocol allows now: an answer of a type in want, or one to Stop.
-func (ss *states) accept(from int, m *worker.Message, want answers) bool {
+func (ss *states) accept(from int, m *worker.Message, want answerTypes) bool {
 	st := &ss.workers[from]
 	switch {
 	case want.has(m.Type) && st.answer == nil:
@@ -132,7 +132,7 @@ func (ss *states) accept(from int, m *worker.Message, want answers) bool {
 }
 
 // fail records a report that accept has no place for: a failure, or what follows from one.
-func (ss *states) fail(r report, want answers) {
+func (ss *states) fail(r report, want answerTypes) {
 	st := &ss.workers[r.from]
 	if ss.failures++; st.order == 0 {
 		st.order = ss.failures

@@ -158,7 +158,7 @@ func (s *supervisor) checkStop(r *stopRequest) error {
 		r.events, r.progressed = events, now
 	}
 	const slow = "a call of a model's handler takes longer than that, or hangs"
-	limit := s.timeouts.stop
+	limit := s.stopTime()
 	switch {
 	case now.Sub(r.progressed) > limit && !r.limited:
 		unanswered := func(st *state) bool { return st.owed > 0 }
@@ -177,6 +177,14 @@ func (s *supervisor) checkStop(r *stopRequest) error {
 	return nil
 }
 
+// stopTime is how long workers may take to answer Stop, or without getting on.
+func (s *supervisor) stopTime() time.Duration {
+	if s.boards.outside() {
+		return max(s.timeouts.stop, s.timeouts.outside)
+	}
+	return s.timeouts.stop
+}
+
 // checkStopOfLeg gives up the end of a leg that a long call of a handler keeps from being found: all workers go on.
 // It is tried again after twice the time, when every worker has answered.
 func (s *supervisor) checkStopOfLeg(r *stopRequest) error {
@@ -184,7 +192,7 @@ func (s *supervisor) checkStopOfLeg(r *stopRequest) error {
 	r.began = workerproc.SinceResumed(r.began)
 	took := now.Sub(r.began)
 	switch {
-	case !r.limited && took > s.timeouts.stop:
+	case !r.limited && took > s.stopTime():
 		var busy []string
 		for i, c := range s.conns.workers {
 			if st := &s.states.workers[i]; st.answer == nil && st.owed > 0 {

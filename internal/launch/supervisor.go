@@ -33,6 +33,9 @@ type timeouts struct {
 	// their way to the common end, where every simproc reports.
 	stop time.Duration
 
+	// outside is how long instead, where a handler waits for an answer of the outside world.
+	outside time.Duration
+
 	// stopTotal is how long they may take altogether.
 	stopTotal time.Duration
 
@@ -63,6 +66,7 @@ func defaultTimeouts(simprocs int) timeouts {
 		lastExit:  700 * time.Millisecond,
 		end:       300 * time.Millisecond,
 		stop:      1200*time.Millisecond + time.Duration(simprocs)*reportTime,
+		outside:   10 * time.Second,
 		stopTotal: 30 * time.Second,
 		exit:      10 * time.Second,
 		killed:    5 * time.Second,
@@ -92,6 +96,9 @@ type boardReader interface {
 
 	// gathering reports whether all workers gather their results.
 	gathering() bool
+
+	// outside reports whether a handler of one waits for an answer of the outside world.
+	outside() bool
 }
 
 // supervisor leads the workers of one set through the protocol of worker/control.go and ends
@@ -104,7 +111,7 @@ type supervisor struct {
 	timeouts timeouts
 
 	stage    stage           // what the workers were asked for last
-	want     answers         // that are waited for; 0: none
+	want     answerTypes     // that are waited for; 0: none
 	stop     <-chan struct{} // closed or nil: see Config.Stop
 	stopping bool            // Stop was asked for
 	last     bool            // no replication follows, here or in another set
@@ -115,6 +122,7 @@ type supervisor struct {
 	saves    bool            // a run that is to end is saved before
 	saving   *saving         // workers may describe their parts of it; nil: of none
 	onStored func()          // called when one has
+	recorder *recorder       // of what the outside world answers; nil: nothing is kept
 	legBegan float64         // epoch at which the leg under way began
 	legWait  time.Duration   // after which the last attempt to end one now was tried again; 0: it did end
 	progress *time.Ticker    // nil: no replication has run
@@ -288,6 +296,12 @@ func (s *supervisor) handleReport(r report) bool {
 		s.states.sendErr = fmt.Errorf("launch: a message can't be sent to %s: %w", name, r.sendErr)
 		return false
 	}
+	if r.reply != nil {
+		if r.sendErr = s.conns.workers[r.from].send(r.reply); r.sendErr == nil {
+			return true
+		}
+		return s.handleReport(report{from: r.from, sendErr: r.sendErr})
+	}
 	if m := r.message; m != nil {
 		if s.states.accept(r.from, m, s.want) {
 			return true
@@ -301,6 +315,11 @@ func (s *supervisor) handleReport(r report) bool {
 		if m.Type == worker.TypeStored && s.saving != nil {
 			if r.refused = s.saving.add(r.from, m.Stored); r.refused == nil {
 				s.onStored()
+				return true
+			}
+		}
+		if m.Type == worker.TypeExternal {
+			if r.refused = s.recorder.take(r.from, s.stage, m.External); r.refused == nil {
 				return true
 			}
 		}

@@ -100,11 +100,11 @@ func (s *store) addTrace(ctx context.Context, draft *checkpoint.Draft, before []
 	return done, draft.Add(f, size, chunks)
 }
 
-// traceChunks are those of the trace of a checkpoint, rising in time.
-func traceChunks(ctx context.Context, repo *checkpoint.Repo, m *checkpoint.Manifest) (list []checkpoint.Chunk,
-	err error) {
+// chunksOf are the chunks of a kind that a checkpoint has, such as those of its trace, rising in time.
+func chunksOf(ctx context.Context, repo *checkpoint.Repo, m *checkpoint.Manifest, kind checkpoint.Kind) (
+	list []checkpoint.Chunk, err error) {
 	err = repo.Chunks(ctx, m, func(c checkpoint.Chunk) error {
-		if c.Kind == checkpoint.Trace {
+		if c.Kind == kind {
 			list = append(list, c)
 		}
 		return nil
@@ -177,7 +177,7 @@ func (s *store) traceBefore(ctx context.Context, repo *checkpoint.Repo, base *ch
 		}
 	}
 	if err == nil {
-		list, err = traceChunks(ctx, repo, m)
+		list, err = chunksOf(ctx, repo, m, checkpoint.Trace)
 	}
 	list = slices.DeleteFunc(list, func(c checkpoint.Chunk) bool { return c.From >= base.Epoch })
 	return m, list, err

@@ -244,6 +244,8 @@ func (w *watchdog) describe(i int) string {
 		return fmt.Sprintf("has nothing to do before its peers; everything before %.6g is handled", s.Epoch)
 	case s.State == worker.StateAhead:
 		return fmt.Sprintf("is ahead of the others and waits for them; everything before %.6g is handled", s.Epoch)
+	case s.State == worker.StateOutside:
+		return fmt.Sprintf("waits for an answer from outside, in %s at epoch %.6g", handlerName(s.Handler), s.Epoch)
 	case s.Handler != "":
 		return fmt.Sprintf("is in %s at epoch %.6g, %d calls so far", handlerName(s.Handler), s.Epoch, s.Activations)
 	}

@@ -52,6 +52,7 @@ func (b testBoards) reached(i int) (float64, bool)  { return b[i], b[i] > 0 }
 func (b testBoards) lastCall(int) (string, float64) { return "", 0 }
 func (b testBoards) progress() (float64, uint64)    { return 0, 0 }
 func (b testBoards) gathering() bool                { return true }
+func (b testBoards) outside() bool                  { return false }
 
 // pass lets time go by, one tick after the other.
 func (w *watched) pass(t *testing.T, d time.Duration, every func()) error {

@@ -75,6 +75,7 @@ func (l *Launch) newWorkerSet(index int, s *schedule, proceed func() error) (_ *
 	if index == 0 {
 		ws.supervisor.doing = l.cfg.doing
 	}
+	ws.startRecorder()
 	return ws, ws.start(proceed)
 }
 
@@ -213,6 +214,7 @@ func (ws *workerSet) setup(index int) *worker.Message {
 		Trace:      l.tracePath(),
 		Journal:    l.journal,
 		GroupNodes: l.groupNodes(),
+		Run:        l.run().String(),
 		// Workers that share a process yield to each other, and have one CPU time.
 		OneProcess: l.cfg.Transport == TransportInproc,
 		Crowded:    l.crowded(&ws.plan, ws.plan.Machine[index]),
@@ -290,4 +292,7 @@ func (s *WorkerStats) add(d *worker.Done) {
 	s.InBlocks += d.Stats.InBlocks
 	s.InParts += d.Stats.InParts
 	s.Parks += d.Stats.Parks
+	s.OutsideSeconds += d.Stats.OutsideSeconds
+	s.Externals += d.Stats.Externals
+	s.ExternalsRecorded += d.Stats.ExternalsRecorded
 }

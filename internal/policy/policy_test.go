@@ -35,6 +35,7 @@ state: internal/wire
 internal/plain:
 internal/hazard: internal/infile
 envelope:
+external:
 
 # Memory. ring works on a byte slice and doesn't map, sleep or know envelopes, so that
 # it can be tested on the heap, where the race detector sees it. shm knows no records.
@@ -84,7 +85,7 @@ node: internal/aligned internal/heap envelope internal/invariants state
 internal/trace: internal/heap node
 
 # What a scenario file means. Models know node's interface and no transport.
-scenario: node internal/infile internal/nearest internal/printable
+scenario: external node internal/infile internal/nearest internal/printable
 internal/gml: internal/printable scenario
 internal/table:
 internal/jsonstream:
@@ -108,13 +109,14 @@ sim/simtest: app internal/infile internal/workerproc model/modeltest scenario si
 internal/partition: internal/heap node
 
 # The hall: both wings meet in worker and nowhere else.
-internal/worker: internal/checkpoint internal/wire envelope shm internal/lane internal/counters internal/idle egress
-	ingress ring router
+internal/worker: external internal/answers internal/checkpoint internal/wire envelope shm internal/lane
+	internal/counters internal/idle egress ingress ring router
 	node internal/trace scenario internal/invariants internal/cputime
 internal/procfs:
 internal/workerproc: internal/procfs shm
 internal/outfile:
 internal/checkpoint: internal/outfile
+internal/answers: internal/checkpoint internal/outfile
 internal/checkpoint/checkpointtest: internal/checkpoint
 internal/checkpoint/nodediff: internal/checkpoint state
 internal/checkpoint/s3: internal/checkpoint
@@ -136,10 +138,11 @@ internal/site: internal/bridge internal/bridge/relay internal/child internal/mac
 	internal/workerproc shm
 internal/child/childtest: internal/bridge/relay internal/child internal/session internal/session/pipetest internal/site
 	internal/worker internal/workerproc
-internal/launch: internal/checkpoint internal/child internal/lane internal/machine internal/outfile internal/partition
+internal/launch: internal/answers internal/checkpoint internal/child internal/lane internal/machine internal/outfile
+	internal/partition
 	internal/placement internal/printable internal/procfs internal/trace internal/tracefile internal/worker
 	internal/workerproc node scenario shm
-internal/launch/launchtest: node scenario state
+internal/launch/launchtest: external node scenario state
 internal/sweep: scenario
 
 # The doors.

@@ -41,6 +41,9 @@ import (
 //	       ◀────────────────────── Ready
 //	       ◀────────────────────── Stored …, during the next leg
 //
+//	       ◀────────────────────── External{look for this, or keep it}   (outside.go)
+//	Recorded ───────────────────▶  while it runs, to each
+//
 // The stream's end means that the other side is gone: a worker that loses its
 // launcher ends at once.
 
@@ -60,6 +63,9 @@ type Message struct {
 	Stored  *Stored
 	Status  *Status
 	Failed  *Failed
+
+	External *External
+	Recorded *Recorded
 }
 
 // MessageType says what a message is.
@@ -84,6 +90,9 @@ const (
 	TypeStored  // has a body
 	TypeLeg     // has a body
 	TypeSaved   // has a body
+
+	TypeExternal // has a body
+	TypeRecorded // has a body
 )
 
 var typeNames = [...]string{
@@ -91,6 +100,7 @@ var typeNames = [...]string{
 	TypeStopped: "stopped", TypeLimit: "limit",
 	TypeAsk: "ask", TypeStatus: "status", TypeExit: "exit", TypeReady: "ready", TypeDone: "done", TypeFailed: "failed",
 	TypeResults: "results", TypeSave: "save", TypeStored: "stored", TypeLeg: "leg", TypeSaved: "saved",
+	TypeExternal: "external", TypeRecorded: "recorded",
 }
 
 // String is the type's name in messages for people.
@@ -133,6 +143,9 @@ type Setup struct {
 	// them come along, behind that of the trace: the spool, and what a replication begins with.
 	GroupNodes int
 
+	// Run is the run for which handlers ask the outside world: 32 hexadecimal digits.
+	Run string
+
 	// OneProcess: all workers are goroutines of the launcher. They wait by yielding to
 	// other goroutines, and worker 0 reports the CPU time of all.
 	OneProcess bool
@@ -165,6 +178,9 @@ type Prepare struct {
 	// Fresh gives random streams new seeds (node.Resume).
 	Restore, Fresh bool
 	Epoch          float64
+
+	// Look has the launcher asked for a record before the outside world is asked; Keep has it keep what that answers.
+	Look, Keep bool
 }
 
 // Save has a worker make its part of a checkpoint, between two legs.
@@ -185,6 +201,18 @@ type Stored struct {
 	Raw      int64              // bytes of all chunks, as the next two in each part
 	Encode   float64            // seconds
 	Write    float64            // seconds: hashes, compression, writing
+}
+
+// External is about a call of the outside world. The launcher answers each with Recorded.
+type External struct {
+	Look   bool   // whether there is a record of this call; else this one is to be kept
+	Record []byte // answers.Record
+}
+
+// Recorded is the answer to External.
+type Recorded struct {
+	Record []byte // the one that was looked for; empty: there is none
+	Error  string // not "": the run ends
 }
 
 // Leg goes on with a replication whose leg has ended on all workers.
@@ -220,23 +248,27 @@ type Done struct {
 	Stats       Stats
 }
 
-// Stats says where a worker's time and events went. Working, Blocked, Room and Report add
-// up to Wall: a worker is always in exactly one of them.
+// Stats says where a worker's time and events went. Working, Blocked, Room, Report and
+// Outside add up to Wall: a worker is always in exactly one of them.
 type Stats struct {
 	WallSeconds    float64 `json:"wall_s"`
-	WorkingSeconds float64 `json:"working_s"` // takes in, handles, sends
-	BlockedSeconds float64 `json:"blocked_s"` // nothing can be handled before a peer says more
-	RoomSeconds    float64 `json:"room_s"`    // what there is to do waits for room in a lane
-	ReportSeconds  float64 `json:"report_s"`  // gathers results, when the replication is over
-	CPUSeconds     float64 `json:"cpu_s"`     // of the whole process; in one process, worker 0 has that of all
-	Sent           uint64  `json:"sent"`      // events to other workers
-	Received       uint64  `json:"received"`  // events from other workers
-	Promises       uint64  `json:"promises"`  // promises published
+	WorkingSeconds float64 `json:"working_s"`           // takes in, handles, sends
+	BlockedSeconds float64 `json:"blocked_s"`           // nothing can be handled before a peer says more
+	RoomSeconds    float64 `json:"room_s"`              // what there is to do waits for room in a lane
+	ReportSeconds  float64 `json:"report_s"`            // gathers results, when the replication is over
+	OutsideSeconds float64 `json:"outside_s,omitempty"` // a handler waits for the outside world
+	CPUSeconds     float64 `json:"cpu_s"`               // of the process; in one process, worker 0 has that of all
+	Sent           uint64  `json:"sent"`                // events to other workers
+	Received       uint64  `json:"received"`            // events from other workers
+	Promises       uint64  `json:"promises"`            // promises published
 	IdleJumps      uint64  `json:"idle_jumps"`
 	FullWaits      uint64  `json:"full_waits"` // times a full lane made it wait
 	InBlocks       uint64  `json:"in_blocks"`  // events to other workers whose data went by a pooled block
 	InParts        uint64  `json:"in_parts"`   // … whose data went in parts, because no block was free or large enough
 	Parks          uint64  `json:"parks"`
+
+	Externals         uint64 `json:"externals,omitempty"`          // calls of the outside world
+	ExternalsRecorded uint64 `json:"externals_recorded,omitempty"` // of them answered by a record
 }
 
 // Failed is the error that ended a worker's part.

@@ -143,9 +143,13 @@ func (m *Message) body(c *wire.Codec) {
 		part(c, &m.Save, (*Save).fields)
 	case TypeStored:
 		part(c, &m.Stored, (*Stored).fields)
+	case TypeExternal:
+		part(c, &m.External, (*External).fields)
+	case TypeRecorded:
+		part(c, &m.Recorded, (*Recorded).fields)
 	case TypeGo, TypeStop, TypeAsk, TypeExit, TypeReady:
 	default:
-		c.Fail("found no such type, want %d to %d", TypeSetup, TypeSaved)
+		c.Fail("found no such type, want %d to %d", TypeSetup, TypeRecorded)
 	}
 }
 
@@ -178,6 +182,7 @@ func (s *Setup) fields(c *wire.Codec) {
 	c.String(&s.Trace)
 	s.Journal.fields(c)
 	c.Int(&s.GroupNodes)
+	c.String(&s.Run)
 	c.Bool(&s.OneProcess)
 	c.Bool(&s.Crowded)
 	wire.List(c, &s.Machine, 4, c.Int32)
@@ -227,6 +232,18 @@ func (p *Prepare) fields(c *wire.Codec) {
 	c.Bool(&p.Restore)
 	c.Bool(&p.Fresh)
 	c.Float(&p.Epoch)
+	c.Bool(&p.Look)
+	c.Bool(&p.Keep)
+}
+
+func (x *External) fields(c *wire.Codec) {
+	c.Bool(&x.Look)
+	c.Bytes(&x.Record)
+}
+
+func (r *Recorded) fields(c *wire.Codec) {
+	c.Bytes(&r.Record)
+	c.String(&r.Error)
 }
 
 func (m *Save) fields(c *wire.Codec) {
@@ -303,6 +320,7 @@ func (s *Stats) fields(c *wire.Codec) {
 	c.Float(&s.BlockedSeconds)
 	c.Float(&s.RoomSeconds)
 	c.Float(&s.ReportSeconds)
+	c.Float(&s.OutsideSeconds)
 	c.Float(&s.CPUSeconds)
 	c.Uint64(&s.Sent)
 	c.Uint64(&s.Received)
@@ -312,6 +330,8 @@ func (s *Stats) fields(c *wire.Codec) {
 	c.Uint64(&s.InBlocks)
 	c.Uint64(&s.InParts)
 	c.Uint64(&s.Parks)
+	c.Uint64(&s.Externals)
+	c.Uint64(&s.ExternalsRecorded)
 }
 
 func (s *Status) fields(c *wire.Codec) {

@@ -15,6 +15,7 @@ const (
 	blocked                     // nothing can be handled before a peer says more
 	shortOfRoom                 // what there is to do wants room in a lane
 	reporting                   // the replication is over: results are gathered
+	asking                      // a handler waits for the outside world
 	activities
 )
 
@@ -64,6 +65,7 @@ func (c *cycle) charge(s *Stats) {
 	l.change(reporting)
 	s.WorkingSeconds, s.BlockedSeconds = l.seconds[working], l.seconds[blocked]
 	s.RoomSeconds, s.ReportSeconds = l.seconds[shortOfRoom], l.seconds[reporting]
-	s.WallSeconds = s.WorkingSeconds + s.BlockedSeconds + s.RoomSeconds + s.ReportSeconds
+	s.OutsideSeconds = l.seconds[asking]
+	s.WallSeconds = s.WorkingSeconds + s.BlockedSeconds + s.RoomSeconds + s.ReportSeconds + s.OutsideSeconds
 	s.FullWaits = l.began[shortOfRoom]
 }

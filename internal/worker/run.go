@@ -75,7 +75,9 @@ type cycle struct {
 	first     float64   // Done.First
 
 	stop stopping
-	ask  asking
+	ask  statusRequest
+
+	outside *outside // nil: the model asks nothing outside
 
 	gone atomic.Bool // set by the control goroutine: the launcher is gone
 
@@ -277,7 +279,7 @@ func (c *cycle) takeInLeast() (n int, err error) {
 func (c *cycle) stuck() bool {
 	now := c.now()
 	for peer, board := range c.peers {
-		if peer != c.self && board.state.Load() == StateWork {
+		if is := board.state.Load(); peer != c.self && (is == StateWork || is == StateOutside) {
 			c.stuckSince = time.Time{}
 			return false
 		}
@@ -530,7 +532,7 @@ func (c *cycle) room(peer int) error {
 	c.wantRoom(began)
 	c.showProgress()
 	c.callAhead()
-	n, err := c.keepMoving(peer)
+	n, err := c.keepMoving(peer, true)
 	if err == nil && n == 0 {
 		err = c.checkShared()
 	}
@@ -542,10 +544,11 @@ func (c *cycle) room(peer int) error {
 }
 
 // keepMoving takes in whatever has come and promises peers what can be promised, without
-// handling anything. full is the peer whose lane an event waits for room in, -1: none.
-func (c *cycle) keepMoving(full int) (int, error) {
+// handling anything. full is the peer whose lane an event waits for room in, -1: none. bounded takes in no more than it
+// must where enough is held.
+func (c *cycle) keepMoving(full int, bounded bool) (int, error) {
 	take := (*cycle).takeInAll
-	if full >= 0 && c.holdsEnough() {
+	if bounded && c.holdsEnough() {
 		take = (*cycle).takeInLeast
 	}
 	n, err := take(c)

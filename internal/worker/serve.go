@@ -171,6 +171,14 @@ func (s *server) serve(reg scenario.Registry, attach Attach) error {
 			return nil
 		}
 	}
+	if o := run.cycle.outside; o != nil {
+		o.send = func(m *External) error {
+			if err := s.write(&Message{Type: TypeExternal, External: m}); err != nil {
+				return fmt.Errorf("%w: %w", ErrLauncherGone, err)
+			}
+			return nil
+		}
+	}
 	go s.read()
 	go s.answerAsks()
 	if err := s.write(&Message{Type: TypeReady}); err != nil {
@@ -201,6 +209,9 @@ func (s *server) read() {
 		if err != nil {
 			s.run.cycle.gone.Store(true)
 			s.run.wake()
+			if o := s.run.cycle.outside; o != nil {
+				o.end()
+			}
 			return
 		}
 		switch m.Type {
@@ -213,6 +224,9 @@ func (s *server) read() {
 			case s.ask <- struct{}{}:
 			default: // the last one isn't answered yet
 			}
+			continue
+		case TypeRecorded:
+			s.run.cycle.outside.take(m.Recorded)
 			continue
 		case TypeLimit:
 			s.run.cycle.stop.limit.Store(m.Limit)
@@ -326,6 +340,11 @@ func newReplications(setup *Setup, reg scenario.Registry, attach Attach) (*repli
 	if r.cycle, err = newCycle(plan, setup, segs); err != nil {
 		return nil, err
 	}
+	if a, ok := sc.(scenario.Asker); ok && len(a.Externals()) > 0 {
+		if r.cycle.outside, err = newOutside(r.cycle, a.Externals(), setup.Run, r.wake); err != nil {
+			return nil, errors.Join(err, r.cycle.lanes.close())
+		}
+	}
 	if invariants.Enabled {
 		if r.guard, err = shm.NewGuard(); err != nil {
 			return nil, errors.Join(fmt.Errorf("worker: %w", err), r.cycle.lanes.close())
@@ -391,6 +410,10 @@ func (r *replications) prepare(p *Prepare) error {
 	if !r.setup.OneProcess { // the launcher examines processes only
 		cfg.CallOf, cfg.CallAt = c.counters.At(showCallOf).Word(), c.counters.At(showCallAt).Word()
 		*cfg.CallOf, *cfg.CallAt = 0, 0
+	}
+	if c.outside != nil {
+		c.outside.prepare(p)
+		cfg.Outside = c.outside
 	}
 	if p.Restore {
 		cfg.Resume = resume(p, r.restore, r.plan.NumNodes())
@@ -490,6 +513,9 @@ func (r *replications) report(reached float64) error {
 func (r *replications) close() error {
 	if r.saver != nil {
 		r.saver.end()
+	}
+	if r.cycle.outside != nil {
+		r.cycle.outside.close()
 	}
 	err := r.cycle.lanes.close()
 	if r.guard != nil {

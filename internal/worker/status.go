@@ -15,19 +15,20 @@ import (
 
 // What a worker does, as its board and its Status say.
 const (
-	StateRest   = iota // between replications
-	StateWork          // handles events, or looks for some
-	StateBound         // waits for the bound of a peer
-	StateRoom          // waits for room in the ring to a peer
-	StatePaused        // was stopped, and waits for the common end
-	StateGather        // gathers its results: the replication is over for all workers
-	StateAhead         // is so far ahead of the others that it waits for them
-	StateHeld          // has come to the end of a leg, as all others have
+	StateRest    = iota // between replications
+	StateWork           // handles events, or looks for some
+	StateBound          // waits for the bound of a peer
+	StateRoom           // waits for room in the ring to a peer
+	StatePaused         // was stopped, and waits for the common end
+	StateGather         // gathers its results: the replication is over for all workers
+	StateAhead          // is so far ahead of the others that it waits for them
+	StateHeld           // has come to the end of a leg, as all others have
+	StateOutside        // a handler waits for an answer of the outside world
 )
 
 // stateNames are StateRest and so on in words.
 var stateNames = [...]string{"at rest", "working", "waiting for a bound", "waiting for room", "stopped",
-	"gathering its results", "ahead of the others", "at the end of a leg"}
+	"gathering its results", "ahead of the others", "at the end of a leg", "waiting for an answer from outside"}
 
 // StateName is a state of a board in words.
 func StateName(state uint64) string {
@@ -53,8 +54,8 @@ type Status struct {
 // does so within microseconds when it is woken; one that works between two batches.
 const statusTimeout = 200 * time.Millisecond
 
-// asking is what the control goroutine and the cycle share of a Status.
-type asking struct {
+// statusRequest is what the control goroutine and the cycle share of a Status.
+type statusRequest struct {
 	asked  atomic.Bool
 	answer chan Status // of one
 	engine atomic.Pointer[node.Engine]
@@ -99,7 +100,11 @@ func (c *cycle) sendStatus(state, peer int) {
 		s.Epoch = c.horizon // everything is handled; messages carry finite numbers
 	}
 	s.Handler, _, _ = c.engine.Glance()
-	if state != StateWork {
+	switch state {
+	case StateWork:
+	case StateOutside:
+		s.Text = c.outside.text()
+	default:
 		s.Text = c.engine.Waiting()
 	}
 	select {

@@ -62,7 +62,7 @@ func (c *cycle) pause() error {
 		if c.ask.asked.Load() {
 			c.sendStatus(StatePaused, -1)
 		}
-		n, err := c.keepMoving(-1)
+		n, err := c.keepMoving(-1, false)
 		if err != nil {
 			return err
 		}

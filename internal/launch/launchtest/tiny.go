@@ -71,7 +71,7 @@ func Kind() scenario.Kind { return scenario.Kind{Name: "tiny", Load: load} }
 
 func load(doc *scenario.Document, opt scenario.Options) (scenario.Scenario, error) {
 	r := scenario.NewReader(doc)
-	root := r.Root("horizon", "nodes", "tokens", "payload", "trouble")
+	root := r.Root("horizon", "nodes", "tokens", "payload", "trouble", "asking")
 	t := &Tiny{
 		horizon: root.Field("horizon").Float(scenario.MoreThan(0)),
 		nodes:   root.Field("nodes").Int(scenario.Between(1, 1_000_000)),
@@ -79,6 +79,7 @@ func load(doc *scenario.Document, opt scenario.Options) (scenario.Scenario, erro
 		payload: root.Field("payload").IntOr(16, scenario.Between(8, 1<<20)),
 		trouble: -1,
 	}
+	t.asking.read(root.Field("asking"))
 	if v := root.Field("trouble"); v.Present() {
 		s := v.Section("node", "at", "how")
 		t.trouble = s.Field("node").Int(scenario.Between(0, 1_000_000))
@@ -108,6 +109,7 @@ type Tiny struct {
 	trouble int // node that gets into trouble; -1: none
 	at      float64
 	how     string
+	asking  asking
 }
 
 // Name implements scenario.Scenario.
@@ -155,6 +157,12 @@ func (t *Tiny) NewHandler(p *node.Simproc) (node.Handler, error) {
 		}
 		h.links = append(h.links, l)
 	}
+	if t.asking.file != "" {
+		var err error
+		if h.oracle, err = p.ExternalNamed("oracle"); err != nil {
+			return nil, err
+		}
+	}
 	return h, nil
 }
 
@@ -169,6 +177,8 @@ type handler struct {
 	troubled bool
 	hung     bool // it has said so
 	kept     []byte
+	oracle   node.ExternalID
+	asked    float64 // seconds for which it has asked
 }
 
 // Handle implements node.Handler: every token goes on to itself or to one of the
@@ -185,6 +195,9 @@ func (h *handler) Handle(p *node.Simproc, events []node.Event) error {
 		count += h.tiny.tokens
 	}
 	h.handled += uint64(len(events))
+	if err := h.askOutside(p); err != nil {
+		return err
+	}
 	for range count {
 		binary.LittleEndian.PutUint64(h.data, h.random.Uint64())
 		at := p.Now() + Lookahead + h.random.ExpFloat64()*0.05
@@ -212,6 +225,7 @@ func (h *handler) State(_ *node.Simproc, c *state.Codec) {
 	c.Uint64(&h.handled)
 	c.Bool(&h.begun)
 	c.Bool(&h.troubled)
+	c.Float(&h.asked)
 }
 
 func (h *handler) getIntoTrouble(p *node.Simproc, events []node.Event) error {
