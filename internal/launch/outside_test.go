@@ -50,7 +50,11 @@ func total(asked map[string]int) (all, again int) {
 // The results of a run that asks don't depend on workers, transport and spread, and each call has a key of its own.
 func TestAsking(t *testing.T) {
 	want := ""
-	for i, transport := range append(everywhere(), over3) {
+	transports := append(everywhere(), over3)
+	if testing.Short() {
+		transports = []string{TransportShm, TransportInproc}
+	}
+	for i, transport := range transports {
 		cfg, asked := asking(t, transport, 1+i, "random: false")
 		cfg.Replications = 2
 		out, err := run(t, cfg)
@@ -79,7 +83,11 @@ func TestAsking(t *testing.T) {
 // A run that goes on from any checkpoint of another one asks nothing again, and gets the same answers, although the
 // outside would give others now.
 func TestAskingIsResumed(t *testing.T) {
-	for i, transport := range append(everywhere(), over3) {
+	transports := append(everywhere(), over3)
+	if testing.Short() {
+		transports = []string{TransportInproc, over2}
+	}
+	for i, transport := range transports {
 		for j, spread := range []string{SpreadNodes, SpreadReplications} {
 			t.Run(transport+" "+spread, func(t *testing.T) {
 				cfg, asked := asking(t, transport, 2, "random: true")

@@ -86,14 +86,14 @@ func (o *outside) Ask(call *node.ExternalCall) ([]byte, error) {
 	c := o.cycle
 	r := &answers.Record{Key: answers.Key{Simproc: uint32(call.Simproc), Epoch: call.Epoch, Call: call.Number},
 		Name: o.names[call.External], Attempts: 1, Request: slices.Clone(call.Request)} // which may outlive the call
+	handler, _, _ := c.engine.Glance()
+	o.doing, o.since = fmt.Sprintf("external %q of %s at epoch %v", r.Name, handler, call.Epoch), c.now()
 	ended := make(chan answered, 1)
-	o.under.Go(func() {
+	o.under.Go(func() { // r is its own from here on
 		looked, err := o.answer(&o.all[call.External], r)
 		ended <- answered{r, looked, err}
 		o.wake()
 	})
-	handler, _, _ := c.engine.Glance()
-	o.doing, o.since = fmt.Sprintf("external %q of %s at epoch %v", r.Name, handler, call.Epoch), c.now()
 	c.enter(asking)
 	c.showState(StateOutside, -1)
 	defer c.enter(working)
