@@ -255,9 +255,9 @@ func TestSimulationLegs(t *testing.T) {
 	case race.Enabled:
 		n = 40
 	case testing.Short():
-		n = 400
+		n = 150
 	default:
-		n = 5000
+		n = 2500
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	failures := 0
