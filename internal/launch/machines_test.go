@@ -73,7 +73,8 @@ func TestChildKilledInEveryPhase(t *testing.T) {
 			cfg := config(away, 3, launchtest.Scenario(6, 1e9, ""))
 			cfg.Replications, cfg.Trace, cfg.Profiles = 2, filepath.Join(dir, "trace"), dir
 			if c.skip == 1 && strings.Contains(c.point, done) {
-				cfg.Horizon = 3000
+				// Parked, because workers that look for each other wait for their turns beside a load.
+				cfg.Horizon, cfg.Tuning.Wait = 1000, "park"
 			}
 			var pids []int
 			_, err := runWithSteps(t, cfg, func(_ *supervisor, at string) {
