@@ -12,6 +12,7 @@ import (
 	"github.com/disco-sim/disco/internal/launch"
 	"github.com/disco-sim/disco/internal/sweep"
 	tables "github.com/disco-sim/disco/internal/table"
+	"github.com/disco-sim/disco/internal/worker"
 )
 
 // header prints what is going to be run.
@@ -127,6 +128,7 @@ func (p *program) report(out *launch.Outcome, d *document) error {
 	p.workers(d)
 	p.turns(d)
 	p.comparison(d)
+	p.passive(d)
 	for i := range d.Recoveries {
 		r := &d.Recoveries[i]
 		fmt.Fprintf(p.stdout, "%s: %s; %s lost\n", r.Reason, goesOn(r), tables.Seconds(r.Seconds))
@@ -140,6 +142,28 @@ func (p *program) report(out *launch.Outcome, d *document) error {
 		fmt.Fprintf(p.stdout, "trace hash %s\n", out.TraceHash)
 	}
 	return nil
+}
+
+// passive says what became of nodes that could leave memory (--resident), and whether that made the run slow.
+func (p *program) passive(d *document) {
+	if d.TuningInEffect.Resident == 0 {
+		return
+	}
+	var all worker.Passive
+	for _, w := range d.PerWorker {
+		all.Left, all.Came, all.MostInMemory = all.Left+w.Left, all.Came+w.Came, all.MostInMemory+w.MostInMemory
+		all.WrittenBytes, all.ReadBytes = all.WrittenBytes+w.WrittenBytes, all.ReadBytes+w.ReadBytes
+		all.FileBytes += w.FileBytes
+	}
+	fmt.Fprintf(p.stdout, "nodes left memory %s times (%s) and came back %s times (%s); at most %s were there at once,"+
+		" and %s in files\n", tables.Count(int64(all.Left)), shortBytes(int64(all.WrittenBytes)),
+		tables.Count(int64(all.Came)), shortBytes(int64(all.ReadBytes)), tables.Count(int64(all.MostInMemory)),
+		shortBytes(int64(all.FileBytes)))
+	const often = 10 // calls, of which one needs a node that isn't in memory
+	if nodes := uint64(d.NumNodes) * uint64(d.Replications); all.Came > nodes+d.Activations/often {
+		fmt.Fprintf(p.stdout, "one call in %.3g had to wait for its node: --resident %s is too little for those that "+
+			"are busy\n", float64(d.Activations)/float64(all.Came), shortBytes(d.TuningInEffect.Resident))
+	}
 }
 
 // phases writes the times of the run's phases.

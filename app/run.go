@@ -103,6 +103,8 @@ func runFlags() []cli.Flag {
 		textFlag(groupTuning, "pool-bytes", bytesText(worker.PoolBytesDefault)+", all together at most "+
 			bytesText(worker.AllPoolBytes),
 			"at most `BYTES` of one worker's pool for larger payloads"),
+		textFlag(groupTuning, "resident", "all are", "`BYTES` that nodes in memory may take, of all workers "+
+			"together: those that have been idle longest leave it for a temporary file in TMPDIR"),
 		textFlag(groupTuning, "batch", fmt.Sprint(worker.BatchMaxDefault),
 			"at most `N` handler calls between two looks at the lanes"),
 		textFlag(groupTuning, "ingress", worker.IngressDuty,
@@ -376,6 +378,7 @@ func (p *program) order(c *cli.Context, file, resumes string) (*order, error) {
 			BatchMax:  v.integer("batch", worker.BatchMaxDefault, 1, worker.BatchMaxMax),
 			Pin:       c.Bool("pin"),
 			HugePages: c.Bool("huge-pages"),
+			Resident:  int64(v.size("resident", 1, math.MaxInt, false)),
 		},
 	}
 	v.inlineFitsRing(o.config.Tuning)

@@ -70,7 +70,7 @@ func newByLink(e *Engine) *byLink {
 		order: make([]tournament, len(e.classes)), procs: make([][]uint32, len(e.classes)),
 		channels: make([][]channel, n), out: make([]outChannel, e.plan.workers),
 	}
-	for i := range e.procs {
+	for i := range e.plan.local {
 		c := e.classAt(uint32(i))
 		b.leaf[i] = int32(len(b.procs[c]))
 		b.procs[c] = append(b.procs[c], uint32(i))
@@ -79,9 +79,8 @@ func newByLink(e *Engine) *byLink {
 		b.order[c] = newTournament(len(b.procs[c]), keyNever)
 	}
 	for place, i := range e.byID {
-		p := &e.procs[i]
 		b.place[i] = int32(place)
-		b.queues[i].init(p.Name(), p.level(), e.senders(l.in[place]))
+		b.queues[i].init(e.nameAt(i), e.levelAt(i), e.senders(l.in[place]))
 		b.channels[place] = make([]channel, len(l.out[place]))
 		for j := range l.out[place] {
 			b.channels[place][j] = channel{crossing: &l.out[place][j], from: i}
@@ -141,24 +140,23 @@ func (e *Engine) settleByLink() {
 		e.classes[c].safe = Never
 	}
 	for place, i := range e.byID {
-		p := &e.procs[i]
-		c := &e.classes[p.class()]
-		if s := b.safe[place].bound(p.level()); s.Before(c.safe) {
+		c := &e.classes[e.classAt(i)]
+		if s := b.safe[place].bound(e.levelAt(i)); s.Before(c.safe) {
 			c.safe, c.holder = s, b.holds[place]
 		}
 	}
 	b.change()
 }
 
-// holder is the simproc whose predecessors hold back class c the most, and the queue's
+// holder is the local index of the simproc whose predecessors hold back class c the most, and the queue's
 // first such predecessor; nil: nobody holds it.
-func (e *Engine) holder(c *class) (*Simproc, *sender) {
+func (e *Engine) holder(c *class) (uint32, *sender) {
 	if c.safe == Never {
-		return nil, nil
+		return 0, nil
 	}
-	p := &e.procs[e.byID[c.holder]]
-	q := &e.byLink.queues[p.local]
-	return p, &q.senders[q.bounds.first()]
+	i := e.byID[c.holder]
+	q := &e.byLink.queues[i]
+	return i, &q.senders[q.bounds.first()]
 }
 
 // computeReach computes reach from what is safe, pending and under way.
@@ -182,7 +180,7 @@ func (e *Engine) computeReach() {
 func (e *Engine) promises(ch *channel) mark {
 	m := e.byLink.reach[e.byLink.place[ch.from]].over(ch.lookahead)
 	if e.byLink.floors {
-		m = max(m, e.procs[ch.from].floorTo(ch.crossing))
+		m = max(m, e.floorTo(ch.from, ch.crossing))
 	}
 	if m.epoch() >= e.cfg.Horizon {
 		return markNever
@@ -190,17 +188,25 @@ func (e *Engine) promises(ch *channel) mark {
 	return m
 }
 
-// floorTo is what p's model has promised for all its links to one simproc.
-func (p *Simproc) floorTo(c *crossing) mark {
-	if c.mesh {
-		return markOf(p.floor())
+// floorTo is what the model has promised for all links of one simproc to another.
+func (e *Engine) floorTo(from uint32, c *crossing) mark {
+	own := 0.0
+	if e.ownFloors != nil {
+		own = e.ownFloors[from]
 	}
-	floor, links := math.Inf(1), p.links()
+	if c.mesh {
+		return markOf(own)
+	}
+	floor, links := math.Inf(1), e.linksAt(from)
 	i, _ := slices.BinarySearchFunc(links, c.far, func(l outLink, to SimprocID) int { return cmp.Compare(l.to, to) })
 	for ; i < len(links) && links[i].to == c.far; i++ {
-		floor = min(floor, p.linkFloor(i))
+		promised := 0.0
+		if e.linkFloors != nil {
+			promised = e.linkFloors[e.firstLinkAt(from)+uint32(i)]
+		}
+		floor = min(floor, promised)
 	}
-	return markOf(max(floor, p.floor()))
+	return markOf(max(floor, own))
 }
 
 // SendPromises sends a peer the promises of all links to it that say more than the last
@@ -225,7 +231,7 @@ func (e *Engine) SendPromises(peer, limit int) (n int, err error) {
 			out.next = 0
 		}
 		if m := e.promises(ch); m > ch.promised {
-			if err := e.controllerOf(e.procs[ch.from].NodeIndex()).sendPromise(ch, m); err != nil {
+			if err := e.controllerOf(e.plan.Node(e.idAt(ch.from))).sendPromise(ch, m); err != nil {
 				return n, err
 			}
 			n++
@@ -242,9 +248,9 @@ func (c *NodeController) sendPromise(ch *channel, m mark) error {
 	ch.promised, ch.seqnr = m, ch.seqnr+1
 	p := &e.byLink.promise
 	*p = envelope.Promise{Epoch: says.Epoch, Level: says.Level, Seqnr: ch.seqnr, NumEvents: ch.sent,
-		Target: uint32(ch.far), Sender: uint32(e.procs[ch.from].id)}
+		Target: uint32(ch.far), Sender: uint32(e.idAt(ch.from))}
 	if err := e.cfg.Port.SendPromise(ch.peer, p); err != nil {
-		return e.fail(fmt.Errorf("node: promise of %s to %s: %w", e.procs[ch.from].Name(), e.plan.Name(ch.far), err))
+		return e.fail(fmt.Errorf("node: promise of %s to %s: %w", e.nameAt(ch.from), e.plan.Name(ch.far), err))
 	}
 	return nil
 }

@@ -21,7 +21,8 @@ type Engine struct {
 	plan         *Plan
 	cfg          Config
 	store        *store
-	procs        []Simproc        // by (level, id)
+	procs        []Simproc        // by (level, id); nil where nodes may leave memory
+	passive      *passive         // … which this is about; else nil
 	byID         []uint32         // local indices by rising id
 	classOf      []int32          // by local index; nil: all in one
 	nodes        []NodeController // by place of the node; made when one is asked for
@@ -58,7 +59,7 @@ type Engine struct {
 	err          error
 }
 
-// Config is what an Engine is made from. All fields but Resume, Release, Trace,
+// Config is what an Engine is made from. All fields but Resume, Resident, Release, Trace,
 // Outside, Runtime and Guard are needed.
 type Config struct {
 	Model       Model
@@ -71,6 +72,10 @@ type Config struct {
 
 	// Resume, when not nil, is a state to begin with, instead of epoch 0.
 	Resume *Resume
+
+	// Resident, when not nil, bounds what nodes take of memory: those that have been idle longest leave it. Their
+	// handlers must be Savers.
+	Resident *Resident
 
 	// Release ends the lease of a payload that ReceiveEvent was given with one.
 	Release func(lease uint64)
@@ -164,11 +169,8 @@ func NewEngine(plan *Plan, cfg Config) (*Engine, error) {
 	if plan.links != nil {
 		e.byLink = newByLink(e)
 	}
-	for _, i := range e.byID {
-		p := &e.procs[i]
-		if err := e.makeHandler(p); err != nil {
-			return nil, err
-		}
+	if err := e.makeHandlers(); err != nil {
+		return nil, err
 	}
 	if cfg.Resume != nil {
 		if err := e.load(cfg.Resume); err != nil {
@@ -181,7 +183,6 @@ func NewEngine(plan *Plan, cfg Config) (*Engine, error) {
 	for c := range e.classes {
 		e.classes[c].set.ahead = ahead
 	}
-	e.startJournals()
 	e.settle()
 	return e, nil
 }
@@ -190,7 +191,7 @@ func NewEngine(plan *Plan, cfg Config) (*Engine, error) {
 // entry for each simproc.
 func (e *Engine) begin() {
 	if e.byLink != nil {
-		for i := range e.procs {
+		for i := range e.plan.local {
 			e.file(entry{route: route{uint32(i), wakeSender}})
 		}
 		return
@@ -202,13 +203,27 @@ func (e *Engine) begin() {
 
 // beginFrom files the call at epoch 0 of the first simproc of a class from an index on.
 func (e *Engine) beginFrom(c int, i uint32) {
-	for ; int(i) < len(e.procs); i++ {
+	for ; int(i) < len(e.plan.local); i++ {
 		if e.classAt(i) == c {
 			e.file(entry{route: route{i, wakeSender}})
 			break
 		}
 	}
 	e.classes[c].begins = i
+}
+
+// makeHandlers makes the handlers of all simprocs.
+func (e *Engine) makeHandlers() error {
+	if e.passive != nil {
+		return e.makeAll()
+	}
+	for _, i := range e.byID {
+		if err := e.makeHandler(&e.procs[i]); err != nil {
+			return err
+		}
+		e.startJournal(&e.procs[i])
+	}
+	return nil
 }
 
 // makeHandler asks the model for p's handler.
@@ -233,14 +248,21 @@ func (e *Engine) makeSimprocs() {
 		e.classes[c].plan = &plan.classes[c]
 		e.classes[c].set.init()
 	}
-	e.procs, e.byID = make([]Simproc, n), make([]uint32, n)
+	e.byID = make([]uint32, n)
+	if e.cfg.Resident != nil {
+		e.passive = newPassive(e, e.cfg.Resident)
+	} else {
+		e.procs = make([]Simproc, n)
+	}
 	if plan.classOf != nil {
 		e.classOf = make([]int32, n)
 	}
 	for k, id := range plan.local {
 		i := uint32(plan.indexOn(plan.self, id))
 		e.byID[k] = i
-		e.procs[i] = Simproc{engine: e, id: id, local: i}
+		if e.passive == nil {
+			e.procs[i] = Simproc{engine: e, id: id, local: i}
+		}
 		if plan.classOf != nil {
 			e.classOf[i] = plan.classOf[k]
 		}
@@ -259,10 +281,18 @@ func (e *Engine) makeLinks() {
 		count += end - first
 	}
 	e.outLinks = make([]outLink, 0, count)
-	for i, id := range plan.local {
-		p := &e.procs[e.byID[i]]
+	if e.passive != nil && count > 0 {
+		e.passive.firsts = make([]uint32, len(plan.local))
+	}
+	for k, id := range plan.local {
+		i := e.byID[k]
 		first, end := plan.LinksOf(id)
-		p.firstLink, p.numLinks = uint32(len(e.outLinks)), uint32(end-first)
+		switch {
+		case e.passive == nil:
+			e.procs[i].firstLink, e.procs[i].numLinks = uint32(len(e.outLinks)), uint32(end-first)
+		case count > 0:
+			e.passive.firsts[i] = uint32(len(e.outLinks))
+		}
 		for k := first; k < end; k++ {
 			to := plan.To(k)
 			proc := plan.indexOn(plan.self, to)
@@ -286,7 +316,10 @@ func (e *Engine) fail(err error) error {
 // for its first epoch.
 func (e *Engine) activate(i int) {
 	c := &e.classes[i]
-	p := &e.procs[e.heads[i].proc]
+	p := e.called(e.heads[i].proc)
+	if p == nil {
+		return
+	}
 	if checked {
 		e.checkActivation(i, p)
 	}
@@ -421,14 +454,14 @@ func (e *Engine) ReceiveEvent(peer int, ev *envelope.Event, lease uint64) error 
 	if err := e.checkArrival(peer, ev.Sender, ev.Target); err != nil {
 		return e.fail(err)
 	}
-	p := &e.procs[e.plan.indexOn(e.plan.self, SimprocID(ev.Target))]
-	if (Bound{ev.Epoch, p.level()}).Before(e.in[peer]) || !(ev.Epoch > p.now) && p.begun() {
-		return e.fail(fmt.Errorf("node: event from %s to %s at epoch %v breaks worker %d's promise: nothing before %v "+
-			"(handled up to %v)",
-			e.plan.Name(SimprocID(ev.Sender)), p.Name(), ev.Epoch, peer, e.in[peer], p.now))
+	local := uint32(e.plan.indexOn(e.plan.self, SimprocID(ev.Target)))
+	p := e.proc(local) // nil: its node isn't in memory; that the event isn't too late shows when it comes back
+	late := p != nil && !(ev.Epoch > p.now) && p.begun()
+	if late || (Bound{ev.Epoch, e.levelAt(local)}).Before(e.in[peer]) {
+		return e.fail(e.brokenPromise(peer, ev, p))
 	}
 	if e.byLink != nil {
-		raised, err := e.byLink.queues[p.local].arrived(SimprocID(ev.Sender), ev.Epoch)
+		raised, err := e.byLink.queues[local].arrived(SimprocID(ev.Sender), ev.Epoch)
 		if err != nil {
 			return e.fail(err)
 		}
@@ -436,7 +469,7 @@ func (e *Engine) ReceiveEvent(peer int, ev *envelope.Event, lease uint64) error 
 	}
 	e.stats.Received++
 	e.backlogBytes += int64(len(ev.Headers) + len(ev.Data))
-	en := entry{keyOf(ev.Epoch), ev.Number, route{p.local, SimprocID(ev.Sender)}, load{remote: true}}
+	en := entry{keyOf(ev.Epoch), ev.Number, route{local, SimprocID(ev.Sender)}, load{remote: true}}
 	if lease != 0 {
 		en.ref = e.store.lease(ev.Headers, ev.Data, lease)
 	} else {
@@ -444,6 +477,15 @@ func (e *Engine) ReceiveEvent(peer int, ev *envelope.Event, lease uint64) error 
 	}
 	e.file(en)
 	return nil
+}
+
+func (e *Engine) brokenPromise(peer int, ev *envelope.Event, target *Simproc) error {
+	handled := ""
+	if target != nil {
+		handled = fmt.Sprintf(" (handled up to %v)", target.now)
+	}
+	return fmt.Errorf("node: event from %s to %s at epoch %v breaks worker %d's promise: nothing before %v%s",
+		e.plan.Name(SimprocID(ev.Sender)), e.plan.Name(SimprocID(ev.Target)), ev.Epoch, peer, e.in[peer], handled)
 }
 
 // ReceivePromise files the promise of one simproc to another (Plan.PromiseByLink), or

@@ -23,7 +23,7 @@ func (e *Engine) laneFloor(peer int) float64 {
 // raiseFloor keeps that p sends nothing before an epoch.
 func (e *Engine) raiseFloor(p *Simproc, epoch float64) {
 	if e.ownFloors == nil {
-		e.ownFloors = make([]float64, len(e.procs))
+		e.ownFloors = make([]float64, len(e.plan.local))
 	}
 	e.ownFloors[p.local] = epoch
 }
@@ -72,16 +72,15 @@ func (e *Engine) floorsOf(peer int) *laneFloor {
 	if e.floors[peer] != nil {
 		return e.floors[peer]
 	}
-	f := &laneFloor{links: make([][]int32, len(e.procs)), meshes: make([]int32, len(e.procs))}
+	f := &laneFloor{links: make([][]int32, len(e.plan.local)), meshes: make([]int32, len(e.plan.local))}
 	n := int32(0)
-	for i := range e.procs {
-		p := &e.procs[i]
+	for i := range e.plan.local {
 		f.meshes[i] = -1
-		if len(e.meshes[p.Rank()]) > 0 {
+		if len(e.meshes[e.plan.Endpoint(e.idAt(uint32(i))).Simproc]) > 0 {
 			f.meshes[i] = n
 			n++
 		}
-		links := p.links()
+		links := e.linksAt(uint32(i))
 		f.links[i] = make([]int32, len(links))
 		for j := range links {
 			f.links[i][j] = -1

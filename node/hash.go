@@ -88,9 +88,7 @@ func sum(b []byte) uint64 {
 
 // Hashes calls yield with the trace hash of every local simproc, by rising id.
 func (e *Engine) Hashes(yield func(id SimprocID, hash uint64)) {
-	for _, i := range e.byID {
-		yield(e.procs[i].id, e.procs[i].hash)
-	}
+	e.eachSimproc(func(p *Simproc) { yield(p.id, p.hash) })
 }
 
 // checkActivation holds what must be true of every activation, in the checked build.

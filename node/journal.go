@@ -28,11 +28,9 @@ type Journaler interface {
 	Journal() []byte
 }
 
-// startJournals asks for the journals that are wanted.
-func (e *Engine) startJournals() {
-	journal, ok := e.cfg.Trace.(Journal)
-	for i := 0; ok && i < len(e.procs); i++ {
-		p := &e.procs[i]
+// startJournal asks for the journal of p's handler, which was just made, if it is wanted.
+func (e *Engine) startJournal(p *Simproc) {
+	if journal, ok := e.cfg.Trace.(Journal); ok {
 		if j, can := p.handler.(Journaler); can && journal.Wants(p.id) {
 			j.StartJournal()
 			e.journals = true

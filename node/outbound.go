@@ -215,7 +215,7 @@ func (e *Engine) Waiting() string {
 			continue
 		}
 		c, h := &e.classes[i], &e.heads[i]
-		fmt.Fprintf(&b, "class %d: %d pending, the first for %s at %v; safe before %v", i, n, e.procs[h.proc].Name(),
+		fmt.Fprintf(&b, "class %d: %d pending, the first for %s at %v; safe before %v", i, n, e.nameAt(h.proc),
 			e.key(i), c.safe)
 		if !e.ready(h) {
 			e.describeHold(&b, i)
@@ -237,9 +237,9 @@ func (e *Engine) Waiting() string {
 func (e *Engine) describeHold(b *strings.Builder, i int) {
 	c := &e.classes[i]
 	if e.byLink != nil {
-		if p, s := e.holder(c); p != nil {
-			w, _ := e.byLink.queues[p.local].WaitingFor()
-			fmt.Fprintf(b, "; %s waits for %v, on worker %d", p.Name(), w, s.peer)
+		if i, s := e.holder(c); s != nil {
+			w, _ := e.byLink.queues[i].WaitingFor()
+			fmt.Fprintf(b, "; %s waits for %v, on worker %d", e.nameAt(i), w, s.peer)
 		}
 		return
 	}
@@ -273,18 +273,24 @@ func (e *Engine) Report(reached float64) ([]Report, error) {
 // interrupted. The report is nil where the handler isn't a Reporter, and its memory ends with yield. An error of yield
 // ends it.
 func (e *Engine) EachReport(reached float64, yield func(id SimprocID, hash uint64, report []byte) error) error {
-	for n, i := range e.byID {
-		e.prefetchReport(n)
-		p := &e.procs[i]
-		var report []byte
-		if r, ok := p.handler.(Reporter); ok {
-			p.now = max(p.now, reached)
-			var err error
-			if report, err = e.report(p, r); err != nil {
+	if e.passive != nil {
+		for place := range e.passive.where {
+			err := e.visit(uint32(place), func(procs []Simproc) error {
+				for r := range procs {
+					if err := e.reportOf(&procs[r], reached, yield); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			if err != nil {
 				return err
 			}
 		}
-		if err := yield(p.id, p.hash, report); err != nil {
+	}
+	for n := range e.procs {
+		e.prefetchReport(n)
+		if err := e.reportOf(&e.procs[e.byID[n]], reached, yield); err != nil {
 			return err
 		}
 	}
@@ -293,6 +299,20 @@ func (e *Engine) EachReport(reached float64, yield func(id SimprocID, hash uint6
 		return e.err
 	}
 	return nil
+}
+
+// reportOf is EachReport for one simproc.
+func (e *Engine) reportOf(p *Simproc, reached float64,
+	yield func(id SimprocID, hash uint64, report []byte) error) error {
+	var report []byte
+	if r, ok := p.handler.(Reporter); ok {
+		p.now = max(p.now, reached)
+		var err error
+		if report, err = e.report(p, r); err != nil {
+			return err
+		}
+	}
+	return yield(p.id, p.hash, report)
 }
 
 func (e *Engine) report(p *Simproc, r Reporter) (part []byte, err error) {

@@ -13,6 +13,9 @@ func (e *Engine) paysAhead() bool {
 	var none any = struct{}{}
 	stateless := (*[2]unsafe.Pointer)(unsafe.Pointer(&none))[1] // one address for all values without size
 	count := 0
+	if e.passive != nil {
+		return false
+	}
 	for i := range e.procs {
 		if (*[2]unsafe.Pointer)(unsafe.Pointer(&e.procs[i].handler))[1] != stateless {
 			count++
@@ -67,7 +70,7 @@ func (e *Engine) prefetchReport(n int) {
 // prefetchNode asks for the handlers of a node whose state AppendNode is asked for soon, if it is asked for all in
 // order. Simprocs lie one behind the other: of them the processor knows by itself.
 func (e *Engine) prefetchNode(n int) {
-	if n += reportNear; n >= e.plan.nodes || e.plan.WorkerOf(n) != e.plan.self {
+	if n += reportNear; e.passive != nil || n >= e.plan.nodes || e.plan.WorkerOf(n) != e.plan.self {
 		return
 	}
 	for rank := range e.plan.layers {

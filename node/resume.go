@@ -49,9 +49,6 @@ func (e *Engine) load(r *Resume) error {
 			return fmt.Errorf("node: %s isn't in the state of epoch %v", e.plan.NodeName(int(n)), r.Epoch)
 		}
 	}
-	for i := range e.procs {
-		e.front = max(e.front, keyOf(e.procs[i].now))
-	}
 	return nil
 }
 
@@ -75,6 +72,13 @@ func (l *loader) node(n int, encoded []byte) error {
 	if here, err := l.begin(l.loaded, n); !here {
 		return err
 	}
+	if l.passive != nil {
+		if place := l.plan.place[n]; l.passive.where[place] < residentBit {
+			if err := l.wake(place); err != nil {
+				return l.fail(err)
+			}
+		}
+	}
 	for r := range l.plan.layers {
 		var err error
 		if encoded, err = l.simproc(l.Engine.simproc(n, r), encoded); err != nil {
@@ -89,24 +93,32 @@ func (l *loader) node(n int, encoded []byte) error {
 
 // simproc loads what is first in encoded, and returns the rest.
 func (l *loader) simproc(p *Simproc, encoded []byte) (rest []byte, err error) {
+	handler, rest, err := p.load(encoded)
+	if err != nil {
+		return nil, err
+	}
+	if !(p.now >= 0 && p.now < l.resume.Epoch) {
+		return nil, fmt.Errorf("node: state of %s: found the last call at epoch %v, want one from 0 to before %v",
+			p.Name(), p.now, l.resume.Epoch)
+	}
+	l.front = max(l.front, keyOf(p.now))
+	l.raiseFloors(p)
+	return rest, l.loadHandler(p, handler, l.resume.Fresh)
+}
+
+// load loads what p has beside its handler, whose state it returns, and what stands behind that.
+func (p *Simproc) load(encoded []byte) (handler, rest []byte, err error) {
 	own, rest, err := takeBlock(encoded)
 	if err == nil {
 		err = state.Decode(own, savedVersion, false, p.fields)
 	}
-	switch {
-	case err != nil:
-	case !(p.now >= 0 && p.now < l.resume.Epoch):
-		err = fmt.Errorf("found the last call at epoch %v, want one from 0 to before %v", p.now, l.resume.Epoch)
-	}
 	if err != nil {
-		return nil, fmt.Errorf("node: state of %s: %w", p.Name(), err)
+		return nil, nil, fmt.Errorf("node: state of %s: %w", p.Name(), err)
 	}
-	l.raiseFloors(p)
-	handler, rest, err := takeBlock(rest)
-	if err != nil {
-		return nil, fmt.Errorf("node: state of the handler of %s: %w", p.Name(), err)
+	if handler, rest, err = takeBlock(rest); err != nil {
+		err = fmt.Errorf("node: state of the handler of %s: %w", p.Name(), err)
 	}
-	return rest, l.handler(p, handler)
+	return handler, rest, err
 }
 
 // raiseFloors takes in what p has promised.
@@ -121,17 +133,17 @@ func (l *loader) raiseFloors(p *Simproc) {
 	}
 }
 
-// handler loads what p's handler wrote.
-func (l *loader) handler(p *Simproc, encoded []byte) (err error) {
+// loadHandler loads what p's handler wrote.
+func (e *Engine) loadHandler(p *Simproc, encoded []byte, fresh bool) (err error) {
 	s, version, err := p.saver()
 	if err != nil {
 		return err
 	}
-	defer l.rescueFrom(p, "loading its state", &err)
-	if err := state.Decode(encoded, version, l.resume.Fresh, func(c *state.Codec) { s.State(p, c) }); err != nil {
+	defer e.rescueFrom(p, "loading its state", &err)
+	if err := state.Decode(encoded, version, fresh, func(c *state.Codec) { s.State(p, c) }); err != nil {
 		return fmt.Errorf("node: state of the handler of %s, a %T: %w", p.Name(), s, err)
 	}
-	return l.err // State has called what only Handle may
+	return e.err // State has called what only Handle may
 }
 
 // pending files what EachPending gave.
@@ -142,7 +154,7 @@ func (l *loader) pending(n int, encoded []byte) error {
 	rank := 0
 	err := state.Decode(encoded, savedVersion, false, func(c *state.Codec) {
 		for rank = range l.plan.layers {
-			if l.simprocPending(c, l.Engine.simproc(n, rank)); c.Failed() {
+			if l.simprocPending(c, uint32(l.plan.indexOn(l.plan.self, l.plan.ID(Endpoint{n, rank})))); c.Failed() {
 				return
 			}
 		}
@@ -154,12 +166,12 @@ func (l *loader) pending(n int, encoded []byte) error {
 	return nil
 }
 
-// simprocPending files what is pending for p.
-func (l *loader) simprocPending(c *state.Codec, p *Simproc) {
+// simprocPending files what is pending for a simproc.
+func (l *loader) simprocPending(c *state.Codec, local uint32) {
 	i := 0
 	state.List(c, &l.entries, savedEntryBytes, func(en *entry) {
 		l.entryFields(c, en)
-		if en.proc = p.local; i > 0 && !l.entries[i-1].before(en) {
+		if en.proc = local; i > 0 && !l.entries[i-1].before(en) {
 			before := &l.entries[i-1]
 			c.Fail("found event %d of simproc %d at epoch %v behind event %d of simproc %d at %v, want rising ones",
 				en.number, en.sender, en.epoch(), before.number, before.sender, before.epoch())

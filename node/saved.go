@@ -56,6 +56,9 @@ const (
 
 // CheckState is nil where all handlers can save themselves; else a *NoStateError, or what is wrong with a version.
 func (e *Engine) CheckState() error {
+	if e.passive != nil {
+		return nil // NewEngine has looked
+	}
 	for _, i := range e.byID {
 		p := &e.procs[i]
 		s, _, err := p.saver()
@@ -92,13 +95,9 @@ func (p *Simproc) saver() (s Saver, version uint32, err error) {
 
 // Changed reports whether one of a node's simprocs was called at since or later: else AppendNode gives what it gave.
 // This worker hosts the node.
-func (e *Engine) Changed(n int, since float64) bool {
-	for r := range e.plan.layers {
-		if p := e.simproc(n, r); p.begun() && p.now >= since {
-			return true
-		}
-	}
-	return false
+func (e *Engine) Changed(n int, since float64) (changed bool) {
+	e.eachOf(n, func(p *Simproc) { changed = changed || p.begun() && p.now >= since })
+	return changed
 }
 
 // AppendNode appends the state of a node that this worker hosts, without what is pending. It is called between two
@@ -110,8 +109,22 @@ func (e *Engine) AppendNode(dst []byte, n int) ([]byte, error) {
 	if err := e.betweenLegs(); err != nil {
 		return nil, err
 	}
-	e.prefetchNode(n)
 	start := len(dst)
+	var err error
+	if e.isPassive(n) {
+		dst, err = e.passive.appendTo(dst, e.plan.place[n], n)
+	} else {
+		e.prefetchNode(n)
+		dst, err = e.appendNode(dst, n)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return dst, e.checkSize(n, len(dst)-start)
+}
+
+// appendNode appends the state of a node that is in memory.
+func (e *Engine) appendNode(dst []byte, n int) ([]byte, error) {
 	for r := range e.plan.layers {
 		p := e.simproc(n, r)
 		var err error
@@ -122,20 +135,16 @@ func (e *Engine) AppendNode(dst []byte, n int) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return dst, e.checkSize(n, len(dst)-start)
+	return dst, nil
 }
 
 // EachHash calls yield with the trace hash of each simproc of this worker, in the order of their ids: of what it has
 // handled so far. It is called between two legs.
-func (e *Engine) EachHash(yield func(id SimprocID, hash uint64)) {
-	for _, i := range e.byID {
-		yield(e.procs[i].id, e.procs[i].hash)
-	}
-}
+func (e *Engine) EachHash(yield func(id SimprocID, hash uint64)) { e.Hashes(yield) }
 
-// simproc is that of a rank of a node which this worker hosts.
+// simproc is that of a rank of a node which this worker hosts, nil where it isn't in memory.
 func (e *Engine) simproc(n, rank int) *Simproc {
-	return &e.procs[e.plan.indexOn(e.plan.self, e.plan.ID(Endpoint{n, rank}))]
+	return e.proc(uint32(e.plan.indexOn(e.plan.self, e.plan.ID(Endpoint{n, rank}))))
 }
 
 // betweenLegs returns an error where there is still something to be done in this leg, or the Engine is done for.
@@ -279,16 +288,16 @@ func (e *Engine) EachPending(yield func(n int, encoded []byte) error) error {
 
 // byTarget is all that is pending, by rising id of the target: those of place k are all[start[k]:start[k+1]].
 func (e *Engine) byTarget() (all []entry, start []int) {
-	place := make([]int32, len(e.procs))
+	place := make([]int32, len(e.byID))
 	for k, i := range e.byID {
 		place[i] = int32(k)
 	}
-	start = make([]int, len(e.procs)+1)
+	start = make([]int, len(e.byID)+1)
 	e.eachPending(func(en *entry) { start[place[en.proc]+1]++ })
-	for k := range e.procs {
+	for k := range e.byID {
 		start[k+1] += start[k]
 	}
-	all = make([]entry, start[len(e.procs)])
+	all = make([]entry, start[len(e.byID)])
 	next := slices.Clone(start)
 	e.eachPending(func(en *entry) {
 		k := place[en.proc]
@@ -304,7 +313,7 @@ func (e *Engine) eachPending(visit func(en *entry)) {
 		e.classes[i].set.each(visit)
 	}
 	if e.byLink != nil {
-		for i := range e.procs {
+		for i := range e.byLink.queues {
 			e.byLink.queues[i].set.each(visit)
 		}
 	}

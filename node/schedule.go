@@ -120,7 +120,7 @@ func (e *Engine) passOver() int {
 // ready reports whether the first activation of a class comes before everything that
 // another worker may still send, and before the horizon.
 func (e *Engine) ready(h *head) bool {
-	return h.key < h.limit || h.key == h.limit && e.procs[h.proc].level() < h.level
+	return h.key < h.limit || h.key == h.limit && e.levelAt(h.proc) < h.level
 }
 
 // heldBySkipped reports whether a class that was passed over, for want of a bound or of
@@ -147,7 +147,7 @@ func (e *Engine) key(i int) Bound {
 	if h.key == keyNever || epoch >= e.cfg.Horizon {
 		return Never
 	}
-	return Bound{epoch, e.procs[h.proc].level()}
+	return Bound{epoch, e.levelAt(h.proc)}
 }
 
 // Front is the latest epoch at which a handler was called, also before what Config.Resume begins with; false before the

@@ -272,6 +272,11 @@ func (cfg *Config) validate() error {
 	if err := cfg.Tuning.Validate(); err != nil {
 		return &configError{err}
 	}
+	if cfg.Tuning.Resident > 0 && cfg.Machines == nil {
+		if _, err := outfile.ScratchDir(); err != nil {
+			return badConfig("resident: no place for nodes that leave memory: %w", err)
+		}
+	}
 	if share {
 		cfg.Tuning.SharePools(cfg.Workers)
 	}

@@ -210,7 +210,7 @@ func (ws *workerSet) setup(index int) *worker.Message {
 		First:      ws.plan.First,
 		Horizon:    l.cfg.Horizon,
 		Seed:       l.cfg.Seed,
-		Tuning:     l.cfg.Tuning,
+		Tuning:     l.tuning(),
 		Trace:      l.tracePath(),
 		Journal:    l.journal,
 		GroupNodes: l.groupNodes(),
@@ -222,6 +222,15 @@ func (ws *workerSet) setup(index int) *worker.Message {
 	}
 	ws.plan.List(setup)
 	return &worker.Message{Type: worker.TypeSetup, Setup: setup}
+}
+
+// tuning is that of each worker.
+func (l *Launch) tuning() worker.Tuning {
+	t := l.cfg.Tuning
+	if t.Resident > 0 {
+		t.Resident = max(1, t.Resident/int64(l.sets)) // each set has all nodes
+	}
+	return t
 }
 
 // updateProgress records how far the set is.
@@ -295,4 +304,10 @@ func (s *WorkerStats) add(d *worker.Done) {
 	s.OutsideSeconds += d.Stats.OutsideSeconds
 	s.Externals += d.Stats.Externals
 	s.ExternalsRecorded += d.Stats.ExternalsRecorded
+	s.Left += d.Stats.Left
+	s.Came += d.Stats.Came
+	s.WrittenBytes += d.Stats.WrittenBytes
+	s.ReadBytes += d.Stats.ReadBytes
+	s.FileBytes = max(s.FileBytes, d.Stats.FileBytes)
+	s.MostInMemory = max(s.MostInMemory, d.Stats.MostInMemory)
 }

@@ -304,6 +304,33 @@ func TemporaryDir(path string) string {
 	return filepath.Dir(o.final)
 }
 
+// ScratchDir is where large temporary files belong: what TMPDIR names, or else the first of /var/tmp and /tmp that is
+// on a disk. A folder in memory is refused, because what is written there would take what it is to save.
+func ScratchDir() (string, error) {
+	dirs := []string{os.Getenv("TMPDIR")}
+	if dirs[0] == "" {
+		dirs = []string{"/var/tmp", "/tmp"}
+	}
+	var bad error
+	for _, dir := range dirs {
+		var fs unix.Statfs_t
+		err := unix.Statfs(dir, &fs)
+		switch {
+		case err != nil:
+			err = Error(dir, err)
+		case fs.Type == unix.TMPFS_MAGIC || fs.Type == unix.RAMFS_MAGIC:
+			err = fmt.Errorf("%s: found a file system in memory, want one on a disk: let TMPDIR name a folder there",
+				dir)
+		default:
+			return dir, nil
+		}
+		if bad == nil {
+			bad = err
+		}
+	}
+	return "", bad
+}
+
 // Temporary opens a temporary file without a name in dir: one that no way of dying
 // can leave behind, but for the instant between creation and removal on file
 // systems without unnamed files.

@@ -109,7 +109,7 @@ sim/simtest: app internal/infile internal/workerproc model/modeltest scenario si
 internal/partition: internal/heap node
 
 # The hall: both wings meet in worker and nowhere else.
-internal/worker: external internal/answers internal/checkpoint internal/wire envelope shm internal/lane
+internal/worker: external internal/answers internal/checkpoint internal/outfile internal/wire envelope shm internal/lane
 	internal/counters internal/idle egress ingress ring router
 	node internal/trace scenario internal/invariants internal/cputime
 internal/procfs:

@@ -269,6 +269,18 @@ type Stats struct {
 
 	Externals         uint64 `json:"externals,omitempty"`          // calls of the outside world
 	ExternalsRecorded uint64 `json:"externals_recorded,omitempty"` // of them answered by a record
+
+	Passive // of nodes that leave memory (Tuning.Resident)
+}
+
+// Passive counts what became of nodes that may leave memory.
+type Passive struct {
+	Left         uint64 `json:"left,omitempty"` // nodes that left memory, and came back, each as often as it did
+	Came         uint64 `json:"came,omitempty"`
+	WrittenBytes uint64 `json:"written_bytes,omitempty"` // of their states
+	ReadBytes    uint64 `json:"read_bytes,omitempty"`
+	FileBytes    uint64 `json:"file_bytes,omitempty"` // that the file for them has grown to
+	MostInMemory uint64 `json:"most_in_memory,omitempty"`
 }
 
 // Failed is the error that ended a worker's part.
@@ -292,4 +304,6 @@ type Tuning struct {
 	Wait      string `json:"wait"`       // "adaptive", "spin", "yield" or "park"
 	Pin       bool   `json:"pin"`        // bind worker i to CPU i modulo their number
 	HugePages bool   `json:"huge_pages"` // try 2 MiB pages for lanes and pools; shared memory only
+	// bytes that nodes may take of memory, of all workers together: others leave it; 0: no bound
+	Resident int64 `json:"resident_bytes,omitempty"`
 }

@@ -216,6 +216,7 @@ func (t *Tuning) Fields(c *wire.Codec) {
 	c.String(&t.Wait)
 	c.Bool(&t.Pin)
 	c.Bool(&t.HugePages)
+	c.Int64(&t.Resident)
 }
 
 // Restores reports whether the body of a TypePrepare, of which b is the first bytes, has Restore: for who passes
@@ -332,6 +333,13 @@ func (s *Stats) fields(c *wire.Codec) {
 	c.Uint64(&s.Parks)
 	c.Uint64(&s.Externals)
 	c.Uint64(&s.ExternalsRecorded)
+	for _, n := range s.Passive.numbers() {
+		c.Uint64(n)
+	}
+}
+
+func (p *Passive) numbers() []*uint64 {
+	return []*uint64{&p.Left, &p.Came, &p.WrittenBytes, &p.ReadBytes, &p.FileBytes, &p.MostInMemory}
 }
 
 func (s *Status) fields(c *wire.Codec) {

@@ -49,12 +49,14 @@ func (e *wrongError) Unwrap() []error { return []error{errWrong, e.err} }
 
 // wrongUse says what to do about an Engine that can't be made of what is to be saved and loaded; of a run that does
 // neither, errors are a model's.
-func wrongUse(err error, saves bool) error {
+func wrongUse(err error, saves, leaves bool) error {
 	var none *node.NoStateError
 	switch {
+	case errors.As(err, &none) && leaves:
+		return &wrongError{fmt.Errorf("%w, or run it without --resident and without checkpoints", err)}
 	case errors.As(err, &none):
 		return &wrongError{fmt.Errorf("%w, or run it without checkpoints", err)}
-	case saves && !errors.Is(err, node.ErrModel):
+	case (saves || leaves) && !errors.Is(err, node.ErrModel):
 		return &wrongError{err}
 	}
 	return err

@@ -94,6 +94,9 @@ func (t *Tuning) Validate() error {
 	if err := ring.CheckCapacity(t.RingBytes, RingBytesMin, RingBytesMax); err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
+	if t.Resident < 0 {
+		return fmt.Errorf("worker: %d bytes for nodes in memory, want 0 (no bound) or more", t.Resident)
+	}
 	if t.AllRingBytes < 0 {
 		return fmt.Errorf("worker: %d bytes for all rings, want 0 (no limit) or more", t.AllRingBytes)
 	}

@@ -285,6 +285,7 @@ type replications struct {
 	saver       *saver     // nil: no checkpoints are made
 	restore     *os.File   // what a replication begins with; nil: it has no such file
 	cpu         float64    // cpuSeconds when the replication began to be simulated
+	scratch     *scratch   // nil: all nodes are in memory
 	guard       *shm.Guard // checked build; nil in the plain one
 }
 
@@ -337,17 +338,20 @@ func newReplications(setup *Setup, reg scenario.Registry, attach Attach) (*repli
 			r.trace = trace.NewWriter(to)
 		}
 	}
-	if r.cycle, err = newCycle(plan, setup, segs); err != nil {
+	if r.scratch, err = openScratch(setup); err != nil {
 		return nil, err
+	}
+	if r.cycle, err = newCycle(plan, setup, segs); err != nil {
+		return nil, errors.Join(err, r.scratch.close())
 	}
 	if a, ok := sc.(scenario.Asker); ok && len(a.Externals()) > 0 {
 		if r.cycle.outside, err = newOutside(r.cycle, a.Externals(), setup.Run, r.wake); err != nil {
-			return nil, errors.Join(err, r.cycle.lanes.close())
+			return nil, errors.Join(err, r.cycle.lanes.close(), r.scratch.close())
 		}
 	}
 	if invariants.Enabled {
 		if r.guard, err = shm.NewGuard(); err != nil {
-			return nil, errors.Join(fmt.Errorf("worker: %w", err), r.cycle.lanes.close())
+			return nil, errors.Join(fmt.Errorf("worker: %w", err), r.cycle.lanes.close(), r.scratch.close())
 		}
 	}
 	return r, r.pin()
@@ -418,12 +422,16 @@ func (r *replications) prepare(p *Prepare) error {
 	if p.Restore {
 		cfg.Resume = resume(p, r.restore, r.plan.NumNodes())
 	}
+	var err error
+	if cfg.Resident, err = r.scratch.resident(r.setup.Tuning.Resident, r.plan); err != nil {
+		return err
+	}
 	e, err := node.NewEngine(r.plan, cfg)
 	if err == nil && r.saver != nil {
 		err = e.CheckState()
 	}
 	if err != nil {
-		return wrongUse(err, r.saver != nil)
+		return wrongUse(err, r.saver != nil, r.scratch != nil)
 	}
 	c.start(e, r.scenario.Horizon())
 	c.counters.At(showReplications).Set(uint64(p.Replication) + 1)
@@ -487,6 +495,8 @@ func (r *replications) done() (*Done, error) {
 			return nil, err
 		}
 	}
+	p := c.engine.Passive()
+	d.Stats.Passive = Passive{p.Left, p.Came, p.Written, p.Read, p.FileBytes, p.Most}
 	c.charge(&d.Stats)
 	return d, nil
 }
@@ -517,7 +527,7 @@ func (r *replications) close() error {
 	if r.cycle.outside != nil {
 		r.cycle.outside.close()
 	}
-	err := r.cycle.lanes.close()
+	err := errors.Join(r.cycle.lanes.close(), r.scratch.close())
 	if r.guard != nil {
 		err = errors.Join(err, r.guard.Close())
 	}

@@ -20,7 +20,8 @@ const resumeEnds = 30
 // ResumeEverywhere holds that a scenario can be saved: every handler is a node.Saver, and has all of its state. It runs
 // the scenario in some 30 legs that end at random epochs, at those of events, and right behind these. At each end the
 // engines save what one engine saves that has run up to there, and others, one to four with the nodes spread anew, load
-// it and go on. All of it has to end with the calls, hashes and reports of a run that nobody has stopped.
+// it and go on, some of them with nodes that leave memory (node.Resident). All of it has to end with the calls, hashes
+// and reports of a run that nobody has stopped.
 func ResumeEverywhere(t testing.TB, s scenario.Scenario, seed uint64) {
 	t.Helper()
 	if err := resumeEverywhere(s, seed); err != nil {
@@ -59,13 +60,16 @@ func resumeEverywhere(s scenario.Scenario, seed uint64) error {
 		for n := range cfg.Placement {
 			cfg.Placement[n] = int32(rnd.IntN(cfg.Workers))
 		}
-		many, err := load(s, &cfg, now)
-		if err != nil {
-			return fmt.Errorf("loaded %d times: %w", legs, err)
-		}
 		end := one.nextEnd(rnd, s, now)
 		if half := s.Horizon() / 2; legs == 0 && end >= s.Horizon() && half > 0 {
 			end = half // hardly anything happens in the run, and it has a state all the same
+		}
+		if one.few(now, end) {
+			cfg.Resident = []int64{0, 1, 1 + rnd.Int64N(1<<14)}[rnd.IntN(3)] // hardly anything; some of the nodes
+		}
+		many, err := load(s, &cfg, now)
+		if err != nil {
+			return fmt.Errorf("loaded %d times: %w", legs, err)
 		}
 		if end >= s.Horizon() {
 			return many.finish(s, cfg, want, before, legs)
@@ -100,6 +104,18 @@ func load(s scenario.Scenario, cfg *Config, from *saved) (*engines, error) {
 		return nil, err
 	}
 	return c, from.differs(s, again)
+}
+
+// fewCalls is how many calls a leg has, at most, in which nodes leave memory and come back: each takes as long as
+// saving and loading a node.
+const fewCalls = 2000
+
+// few tells whether a leg is expected to have few calls. last is where it begins.
+func (c *engines) few(last *saved, end float64) bool {
+	if last == nil {
+		return end < 1e-300 // the first calls
+	}
+	return float64(c.engines[0].Stats().Activations)*(min(end, c.horizon)-last.end)/last.end < fewCalls
 }
 
 // nextEnd chooses the end of the leg behind what was saved last.

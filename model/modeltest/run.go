@@ -22,6 +22,7 @@ type Config struct {
 	Workers     int     // engines; 0 is 1
 	Placement   []int32 // worker of every node; nil spreads them in turn
 	Steps       int     // activations an engine may do before it takes in what its peers sent; 0 is 64
+	Resident    int64   // bytes that an engine's nodes may take of memory (node.Resident); 0: no bound
 }
 
 // Outcome is what a run has left.
@@ -70,14 +71,18 @@ func begin(s scenario.Scenario, cfg *Config, resume *node.Resume) (*engines, err
 	if err != nil {
 		return nil, err
 	}
-	c := &engines{lanes: make([][][]packet, cfg.Workers), placement: cfg.Placement}
+	c := &engines{lanes: make([][][]packet, cfg.Workers), placement: cfg.Placement, horizon: s.Horizon()}
 	for w := range cfg.Workers {
 		plan, err := placed.Plan(w, nil)
 		if err != nil {
 			return nil, err
 		}
-		e, err := node.NewEngine(plan, node.Config{Model: s, Seed: cfg.Seed, Replication: cfg.Replication,
-			Horizon: s.Horizon(), Port: &port{c, w}, Resume: resume})
+		n := node.Config{Model: s, Seed: cfg.Seed, Replication: cfg.Replication, Horizon: s.Horizon(),
+			Port: &port{c, w}, Resume: resume}
+		if cfg.Resident > 0 {
+			n.Resident = &node.Resident{Bytes: cfg.Resident, File: &memoryFile{}}
+		}
+		e, err := node.NewEngine(plan, n)
 		if err != nil {
 			return nil, err
 		}
@@ -88,10 +93,27 @@ func begin(s scenario.Scenario, cfg *Config, resume *node.Resume) (*engines, err
 	return c, nil
 }
 
+// memoryFile is a node.StateFile in memory.
+type memoryFile struct{ bytes []byte }
+
+// WriteAt writes, and makes the file longer where that is needed.
+func (f *memoryFile) WriteAt(b []byte, at int64) (int, error) {
+	if more := at + int64(len(b)) - int64(len(f.bytes)); more > 0 {
+		f.bytes = append(f.bytes, make([]byte, more)...)
+	}
+	return copy(f.bytes[at:], b), nil
+}
+
+// ReadAt reads what is there.
+func (f *memoryFile) ReadAt(b []byte, at int64) (int, error) {
+	return bytes.NewReader(f.bytes).ReadAt(b, at)
+}
+
 // engines is several engines and what is under way between them.
 type engines struct {
 	engines   []*node.Engine
-	placement []int32        // engine of every node
+	placement []int32 // engine of every node
+	horizon   float64
 	lanes     [][][]packet   // [from][to], in order
 	sent      [][]node.Bound // [from][to]: the last bound put on the lane
 	jumps     int

@@ -24,6 +24,8 @@ func Kind() scenario.Kind {
 		Flags: []scenario.Flag{
 			{Name: "lps", Default: fmt.Sprint(d.LPs), Usage: "`N` logical processes"},
 			{Name: "events", Default: fmt.Sprint(d.Events), Usage: "`N` events that each process starts with"},
+			{Name: "idle", Default: fmt.Sprint(d.Idle),
+				Usage: "`SHARE` of the processes that start without events, and wait for one"},
 			{Name: "remote", Default: fmt.Sprint(d.Remote),
 				Usage: "`PROBABILITY` that an event goes to a process drawn from all"},
 			{Name: "lookahead", Default: fmt.Sprint(d.Lookahead),
@@ -50,21 +52,21 @@ func New(p Params) *Model {
 		params: p,
 		graph:  &node.Graph{Simprocs: []string{"lp"}, NodeCount: p.LPs, NodeAt: p.node},
 		run: run{
-			lookahead: p.Lookahead, mean: 1 - p.Lookahead, remote: p.Remote, lps: p.LPs, start: p.Events,
+			lookahead: p.Lookahead, mean: 1 - p.Lookahead, remote: p.Remote, lps: p.LPs,
 			data: make([]byte, p.Payload),
 		},
 	}
 	// A process sends to itself without a link; nothing is remote with remote 0, and
 	// workers then have nothing to wait for.
 	if p.Remote > 0 && p.LPs > 1 {
-		m.graph.Meshes = []node.Mesh{{Lookahead: p.Lookahead, Rate: float64(p.Events) * p.Remote}}
+		m.graph.Meshes = []node.Mesh{{Lookahead: p.Lookahead, Rate: float64(p.Events) * (1 - p.Idle) * p.Remote}}
 	}
 	return m
 }
 
 // node is one process as a node: they are computed when they are asked for, not kept.
 func (p Params) node(lp int) node.Node {
-	return node.Node{Name: "lp" + strconv.Itoa(lp), Work: float64(p.Events)}
+	return node.Node{Name: "lp" + strconv.Itoa(lp), Work: float64(p.Events) * (1 - p.Idle)}
 }
 
 // Params are the parameters that the model was made from.
@@ -88,8 +90,8 @@ func (m *Model) Memory() scenario.Memory {
 	if mean := 1 - p.Lookahead; mean > 0 {
 		before = -math.Expm1(-(p.End - p.Lookahead) / mean)
 	}
-	return scenario.Memory{NodeBytes: handlerBytes, Pending: int64(float64(p.LPs) * float64(p.Events) * max(0, before)),
-		EventBytes: p.Payload}
+	pending := float64(p.started()) * float64(p.Events) * max(0, before)
+	return scenario.Memory{NodeBytes: handlerBytes, Pending: int64(pending), EventBytes: p.Payload}
 }
 
 // handlerBytes is the size of a handler: one cache line.
@@ -101,6 +103,9 @@ func (m *Model) Graph() *node.Graph { return m.graph }
 // NewHandler makes the logic of one process.
 func (m *Model) NewHandler(p *node.Simproc) (node.Handler, error) {
 	h := lp{run: &m.run, self: int32(p.NodeIndex())}
+	if m.params.starts(p.NodeIndex()) {
+		h.start = int32(m.params.Events)
+	}
 	if m.params.RNG == CLCG4 {
 		stream := uint64(p.Replication())*uint64(m.params.LPs) + uint64(p.NodeIndex())
 		return &lpCLCG4{lp: h, rng: newCLCG4(stream)}, nil
@@ -115,7 +120,7 @@ func (m *Model) NewHandler(p *node.Simproc) (node.Handler, error) {
 type run struct {
 	lookahead, mean float64
 	remote          float64
-	lps, start      int
+	lps             int
 	data            []byte
 }
 
@@ -126,6 +131,7 @@ type lp struct {
 	handled, remotely uint64
 	run               *run
 	self              int32
+	start             int32 // events that it starts with
 }
 
 type lpCLCG4 struct {
@@ -144,7 +150,7 @@ type lpDefault struct {
 func (h *lpCLCG4) Handle(p *node.Simproc, events []node.Event) error {
 	now, r := p.Now(), h.run
 	if now == 0 {
-		for range r.start {
+		for range h.start {
 			if err := h.send(p, int(h.self), now+(float64(-r.mean*math.Log(h.rng.draw()))+r.lookahead)); err != nil {
 				return err
 			}
@@ -167,7 +173,7 @@ func (h *lpCLCG4) Handle(p *node.Simproc, events []node.Event) error {
 func (h *lpDefault) Handle(p *node.Simproc, events []node.Event) error {
 	now, r := p.Now(), h.run
 	if now == 0 {
-		for range r.start {
+		for range h.start {
 			if err := h.send(p, int(h.self), now+(float64(r.mean*h.rng.ExpFloat64())+r.lookahead)); err != nil {
 				return err
 			}

@@ -4,6 +4,7 @@ package phold
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -24,6 +25,7 @@ const (
 type Params struct {
 	LPs       int     // logical processes, 1 to LPsMax
 	Events    int     // that each of them starts with, 0 to EventsMax
+	Idle      float64 // share of them that start without events and wait for one, 0 to 1
 	Remote    float64 // probability that an event goes to a process drawn from all, 0 to 1
 	Lookahead float64 // least time between an event and the one that it makes, seconds, > 0 and <= 1
 	End       float64 // simulated seconds; events at or after it are not handled
@@ -41,7 +43,7 @@ const (
 )
 
 // fields of the file, in the order in which YAML writes them.
-var fields = []string{"lps", "events", "remote", "lookahead", "end", "rng", "payload"}
+var fields = []string{"lps", "events", "idle", "remote", "lookahead", "end", "rng", "payload"}
 
 // Defaults are the parameters of a file that says nothing: those for which the speeds
 // of other simulators are known.
@@ -55,11 +57,19 @@ func Defaults() Params {
 func (p Params) YAML() []byte {
 	var b strings.Builder
 	number := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
-	fmt.Fprintf(&b, "model: %s\nlps: %d\nevents: %d\nremote: %s\nlookahead: %s\nend: %s\nrng: %s\npayload: %d\n",
-		KindName, p.LPs, p.Events, number(p.Remote), number(p.Lookahead), number(p.End), strconv.Quote(p.RNG),
-		p.Payload)
+	fmt.Fprintf(&b, "model: %s\nlps: %d\nevents: %d\nidle: %s\nremote: %s\nlookahead: %s\nend: %s\n"+
+		"rng: %s\npayload: %d\n", KindName, p.LPs, p.Events, number(p.Idle), number(p.Remote), number(p.Lookahead),
+		number(p.End), strconv.Quote(p.RNG), p.Payload)
 	return []byte(b.String())
 }
+
+// starts tells whether a process starts with events: those that don't are spread evenly over all.
+func (p Params) starts(lp int) bool {
+	return math.Floor(float64(lp+1)*p.Idle) == math.Floor(float64(lp)*p.Idle)
+}
+
+// started is how many do.
+func (p Params) started() int { return p.LPs - int(math.Floor(float64(p.LPs)*p.Idle)) }
 
 // Load reads the parameters from a file. The error is a scenario.Problems where the
 // file is at fault.
@@ -74,6 +84,7 @@ func Load(doc *scenario.Document, opt scenario.Options) (Params, error) {
 	p := Params{
 		LPs:       root.Field("lps").IntOr(d.LPs, scenario.Between(1, LPsMax)),
 		Events:    root.Field("events").IntOr(d.Events, scenario.Between(0, EventsMax)),
+		Idle:      root.Field("idle").FloatOr(d.Idle, scenario.Between(0, 1)),
 		Remote:    root.Field("remote").FloatOr(d.Remote, scenario.Between(0, 1)),
 		Lookahead: root.Field("lookahead").FloatOr(d.Lookahead, scenario.MoreThan(0).AtMost(1)),
 		End:       root.Field("end").FloatOr(d.End, scenario.MoreThan(0).AtMost(endMax)),

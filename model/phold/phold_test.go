@@ -100,6 +100,7 @@ func TestResume(t *testing.T) {
 	for _, rng := range []string{phold.Default, phold.CLCG4} {
 		p := small(rng)
 		p.End = 5
+		p.Idle = 0.3
 		modeltest.ResumeEverywhere(t, phold.New(p), 11)
 		modeltest.DamagedStates(t, phold.New(p), 11)
 	}
@@ -125,6 +126,17 @@ func TestOtherGenerator(t *testing.T) {
 	}
 }
 
+// TestIdle: as many as are said start with events, wherever they are.
+func TestIdle(t *testing.T) {
+	for _, idle := range []float64{0, 0.01, 0.5, 0.9, 1} {
+		p := phold.Params{LPs: 1000, Events: 3, Remote: 0.5, Lookahead: 1, End: 1.5, Idle: idle, RNG: phold.Default}
+		r := modeltest.Summarize(t, phold.New(p), 1, 1).(*phold.Results)
+		if want := uint64(math.Round(3000 * (1 - idle))); r.EventsHandled != want || r.Theory.Mean != float64(want) {
+			t.Errorf("idle %v: %d events, theory %+v, want %d", idle, r.EventsHandled, r.Theory, want)
+		}
+	}
+}
+
 // TestLookaheadOfOne: every event takes exactly one second.
 func TestLookaheadOfOne(t *testing.T) {
 	p := small(phold.Default)
@@ -139,7 +151,7 @@ func TestLookaheadOfOne(t *testing.T) {
 // TestYAML: what YAML writes means the same again.
 func TestYAML(t *testing.T) {
 	for _, p := range []phold.Params{phold.Defaults(), small(phold.CLCG4),
-		{LPs: 1, End: 1e9, Lookahead: 1e-12, RNG: phold.Default, Payload: 3}} {
+		{LPs: 1, Idle: 0.25, End: 1e9, Lookahead: 1e-12, RNG: phold.Default, Payload: 3}} {
 		doc, err := scenario.Parse("flags", p.YAML())
 		if err != nil {
 			t.Fatal(err)

@@ -20,7 +20,8 @@ import (
 // Results is what a run has counted, over all replications: the JSON "results".
 type Results struct {
 	LPs              int     `json:"lps"`
-	EventsEach       int     `json:"events_each"` // that every process starts with
+	EventsEach       int     `json:"events_each"`    // that every process starts with
+	Idle             float64 `json:"idle,omitempty"` // share of them that start without events
 	Remote           float64 `json:"remote"`
 	LookaheadSeconds float64 `json:"lookahead_s"`
 	EndSeconds       float64 `json:"end_s"`
@@ -61,8 +62,8 @@ type ReplicationResult struct {
 func (m *Model) Accumulate() scenario.Accumulator {
 	p := m.params
 	return &tally{m: m, counts: xxhash.New(), r: Results{
-		LPs: p.LPs, EventsEach: p.Events, Remote: p.Remote, LookaheadSeconds: p.Lookahead, EndSeconds: p.End,
-		RNG: p.RNG, PayloadBytes: p.Payload,
+		LPs: p.LPs, EventsEach: p.Events, Idle: p.Idle, Remote: p.Remote, LookaheadSeconds: p.Lookahead,
+		EndSeconds: p.End, RNG: p.RNG, PayloadBytes: p.Payload,
 		LeastPerLP: math.MaxUint64,
 	}}
 }
@@ -116,7 +117,7 @@ func (t *tally) Summary() (scenario.Summary, error) {
 // newTheory is the theory of a number of replications, beside what they have observed.
 func newTheory(p Params, reps int, observed uint64) *Theory {
 	mean, variance := renewals(p.End, p.Lookahead)
-	n := float64(p.LPs) * float64(p.Events) * float64(reps)
+	n := float64(p.started()) * float64(p.Events) * float64(reps)
 	t := &Theory{Mean: n * mean, StdDev: math.Sqrt(n * variance)}
 	if t.StdDev > 0 {
 		t.Deviation = (float64(observed) - t.Mean) / t.StdDev
@@ -160,6 +161,9 @@ func (r *Results) WriteText(w io.Writer) error {
 	t := table.New(40, "PHOLD", "")
 	t.Row("logical processes", table.Count(int64(r.LPs)))
 	t.Row("events that each starts with", table.Count(int64(r.EventsEach)))
+	if r.Idle > 0 {
+		t.Row("of them start without", table.Percent(r.Idle))
+	}
 	t.Row("remote", table.Number(r.Remote))
 	t.Row("lookahead", table.Number(r.LookaheadSeconds)+" s")
 	t.Row("end", table.Number(r.EndSeconds)+" s")
