@@ -21,7 +21,8 @@ type Engine struct {
 	plan         *Plan
 	cfg          Config
 	store        *store
-	procs        []Simproc        // by (level, id); nil where nodes may leave memory
+	procs        []Simproc        // by (level, id); nil where nodes may leave memory, or have moved
+	placed       []*Simproc       // the same where nodes have moved (Resume.From); else nil
 	passive      *passive         // … which this is about; else nil
 	byID         []uint32         // local indices by rising id
 	classOf      []int32          // by local index; nil: all in one
@@ -42,6 +43,7 @@ type Engine struct {
 	floors       []*laneFloor // [peer], nil: none raised
 	byLink       *byLink      // nil: one bound promises for everything to a peer
 	current      *Simproc
+	last         uint32  // index of the simproc that was called last
 	events       []Event // what the handler being called gets
 	refs         []ref   // their payloads
 	woken        bool    // … and whether a wakeup asked for the call
@@ -164,7 +166,11 @@ func NewEngine(plan *Plan, cfg Config) (*Engine, error) {
 	if checked {
 		e.own()
 	}
-	e.makeSimprocs()
+	from, err := e.takeOver()
+	if err != nil {
+		return nil, err
+	}
+	e.makeSimprocs(from)
 	e.makeLinks()
 	if plan.links != nil {
 		e.byLink = newByLink(e)
@@ -173,7 +179,7 @@ func NewEngine(plan *Plan, cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	if cfg.Resume != nil {
-		if err := e.load(cfg.Resume); err != nil {
+		if err := e.load(cfg.Resume, from); err != nil {
 			return nil, err
 		}
 	} else {
@@ -218,10 +224,14 @@ func (e *Engine) makeHandlers() error {
 		return e.makeAll()
 	}
 	for _, i := range e.byID {
-		if err := e.makeHandler(&e.procs[i]); err != nil {
+		p := e.at(i)
+		if p.handler != nil {
+			continue // it was taken over
+		}
+		if err := e.makeHandler(p); err != nil {
 			return err
 		}
-		e.startJournal(&e.procs[i])
+		e.startJournal(p)
 	}
 	return nil
 }
@@ -239,7 +249,15 @@ func (e *Engine) makeHandler(p *Simproc) (err error) {
 	return nil
 }
 
-func (e *Engine) makeSimprocs() {
+// at is the simproc with an index, of an Engine that has all in memory.
+func (e *Engine) at(i uint32) *Simproc {
+	if e.placed != nil {
+		return e.placed[i]
+	}
+	return &e.procs[i]
+}
+
+func (e *Engine) makeSimprocs(from *takenOver) {
 	plan := e.plan
 	n := len(plan.local)
 	e.classes, e.heads = make([]class, len(plan.classes)), make([]head, len(plan.classes))
@@ -249,9 +267,12 @@ func (e *Engine) makeSimprocs() {
 		e.classes[c].set.init()
 	}
 	e.byID = make([]uint32, n)
-	if e.cfg.Resident != nil {
+	switch {
+	case e.cfg.Resident != nil:
 		e.passive = newPassive(e, e.cfg.Resident)
-	} else {
+	case from != nil:
+		e.placed = from.simprocs(plan)
+	default:
 		e.procs = make([]Simproc, n)
 	}
 	if plan.classOf != nil {
@@ -261,7 +282,8 @@ func (e *Engine) makeSimprocs() {
 		i := uint32(plan.indexOn(plan.self, id))
 		e.byID[k] = i
 		if e.passive == nil {
-			e.procs[i] = Simproc{engine: e, id: id, local: i}
+			p := e.at(i)
+			p.engine, p.id, p.local = e, id, i
 		}
 		if plan.classOf != nil {
 			e.classOf[i] = plan.classOf[k]
@@ -289,7 +311,8 @@ func (e *Engine) makeLinks() {
 		first, end := plan.LinksOf(id)
 		switch {
 		case e.passive == nil:
-			e.procs[i].firstLink, e.procs[i].numLinks = uint32(len(e.outLinks)), uint32(end-first)
+			p := e.at(i)
+			p.firstLink, p.numLinks = uint32(len(e.outLinks)), uint32(end-first)
 		case count > 0:
 			e.passive.firsts[i] = uint32(len(e.outLinks))
 		}
@@ -330,7 +353,7 @@ func (e *Engine) activate(i int) {
 			"synchronisation, please report it", p.Name(), now, p.now))
 		return
 	}
-	p.now = now
+	p.now, e.last = now, p.local
 	e.front = max(e.front, e.heads[i].key)
 	e.take(c, p)
 	if checked && e.mutate != nil {

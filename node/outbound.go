@@ -288,9 +288,9 @@ func (e *Engine) EachReport(reached float64, yield func(id SimprocID, hash uint6
 			}
 		}
 	}
-	for n := range e.procs {
+	for n := range e.byID {
 		e.prefetchReport(n)
-		if err := e.reportOf(&e.procs[e.byID[n]], reached, yield); err != nil {
+		if err := e.reportOf(e.at(e.byID[n]), reached, yield); err != nil {
 			return err
 		}
 	}

@@ -124,7 +124,7 @@ func (v *passive) simprocs(s uint32) []Simproc {
 // proc is a simproc, nil where its node isn't in memory.
 func (e *Engine) proc(i uint32) *Simproc {
 	if e.passive == nil {
-		return &e.procs[i]
+		return e.at(i)
 	}
 	return e.passive.find(e, i)
 }
@@ -133,7 +133,7 @@ func (e *Engine) proc(i uint32) *Simproc {
 // has failed.
 func (e *Engine) called(i uint32) *Simproc {
 	if e.passive == nil {
-		return &e.procs[i]
+		return e.at(i)
 	}
 	if p := e.passive.find(e, i); p != nil {
 		return p
@@ -151,7 +151,7 @@ func (e *Engine) placeAt(i uint32) uint32 { return e.plan.place[e.plan.Node(e.id
 // idAt is the id of a simproc, in memory or not.
 func (e *Engine) idAt(i uint32) SimprocID {
 	if e.passive == nil {
-		return e.procs[i].id
+		return e.at(i).id
 	}
 	return e.passive.ids[i]
 }
@@ -173,7 +173,7 @@ func (e *Engine) linksAt(i uint32) []outLink {
 func (e *Engine) firstLinkAt(i uint32) uint32 {
 	switch {
 	case e.passive == nil:
-		return e.procs[i].firstLink
+		return e.at(i).firstLink
 	case e.passive.firsts == nil:
 		return 0
 	}

@@ -16,8 +16,8 @@ func (e *Engine) paysAhead() bool {
 	if e.passive != nil {
 		return false
 	}
-	for i := range e.procs {
-		if (*[2]unsafe.Pointer)(unsafe.Pointer(&e.procs[i].handler))[1] != stateless {
+	for i := range e.byID {
+		if (*[2]unsafe.Pointer)(unsafe.Pointer(&e.at(uint32(i)).handler))[1] != stateless {
 			count++
 		}
 	}
@@ -40,12 +40,12 @@ func (e *Engine) prefetch(s *pending) {
 	for end := min(s.at+nearAhead, s.far); s.near < end; s.near++ {
 		// An interface is two words, the second of which points to its value; what kind of
 		// value that is doesn't matter.
-		words := (*[2]unsafe.Pointer)(unsafe.Pointer(&e.procs[s.run[s.near].proc].handler))
+		words := (*[2]unsafe.Pointer)(unsafe.Pointer(&e.at(s.run[s.near].proc).handler))
 		prefetch(words[1], nil)
 	}
 	for end := min(s.at+farAhead, len(s.run)); s.far < end; s.far++ {
 		en := &s.run[s.far]
-		prefetch(unsafe.Pointer(&e.procs[en.proc]), unsafe.Pointer(e.store.at(en.ref)))
+		prefetch(unsafe.Pointer(e.at(en.proc)), unsafe.Pointer(e.store.at(en.ref)))
 	}
 }
 
@@ -59,10 +59,10 @@ const (
 // prefetchReport asks for the memory of those that report soon after the nth simproc.
 func (e *Engine) prefetchReport(n int) {
 	if far := n + reportFar; far < len(e.byID) {
-		prefetch(unsafe.Pointer(&e.procs[e.byID[far]]), nil)
+		prefetch(unsafe.Pointer(e.at(e.byID[far])), nil)
 	}
 	if near := n + reportNear; near < len(e.byID) {
-		words := (*[2]unsafe.Pointer)(unsafe.Pointer(&e.procs[e.byID[near]].handler))
+		words := (*[2]unsafe.Pointer)(unsafe.Pointer(&e.at(e.byID[near]).handler))
 		prefetchLines(words[1], reportLines)
 	}
 }

@@ -17,6 +17,11 @@ type Resume struct {
 	// perhaps, and returns the first error. Every node that is here must come once in node. encoded may end with the
 	// call.
 	Each func(node, pending func(n int, encoded []byte) error) error
+
+	// From, when not nil, is this worker's Engine of the leg that has ended at Epoch. Nodes that are here in both plans
+	// are taken over from it as they are, with what is pending for them: they don't come in Each, which is nil where
+	// none comes. It must not be used any more then. Its payloads are its own (Engine.OwnPayloads).
+	From *Engine
 }
 
 // loader takes in a state.
@@ -29,17 +34,20 @@ type loader struct {
 }
 
 // load begins with a saved state. Precondition: all handlers are made, and nothing is pending.
-func (e *Engine) load(r *Resume) error {
+func (e *Engine) load(r *Resume, from *takenOver) error {
 	if !(r.Epoch > 0 && r.Epoch < e.cfg.Horizon) {
 		return fmt.Errorf("node: a state of epoch %v, want one later than 0 and before the horizon %v", r.Epoch,
 			e.cfg.Horizon)
 	}
-	if err := e.CheckState(); err != nil {
+	if err := e.checkState(from); err != nil {
 		return err
 	}
 	l := loader{Engine: e, resume: r, loaded: make([]bool, e.plan.nodes), waiting: make([]bool, e.plan.nodes)}
-	if err := r.Each(l.node, l.pending); err != nil {
-		return err
+	l.takeOver(from)
+	if r.Each != nil {
+		if err := r.Each(l.node, l.pending); err != nil {
+			return err
+		}
 	}
 	if e.err != nil {
 		return e.err // Each has lost it

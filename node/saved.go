@@ -55,12 +55,18 @@ const (
 )
 
 // CheckState is nil where all handlers can save themselves; else a *NoStateError, or what is wrong with a version.
-func (e *Engine) CheckState() error {
+func (e *Engine) CheckState() error { return e.checkState(nil) }
+
+// checkState leaves out the handlers that were taken over, which were asked before their first call.
+func (e *Engine) checkState(from *takenOver) error {
 	if e.passive != nil {
 		return nil // NewEngine has looked
 	}
 	for _, i := range e.byID {
-		p := &e.procs[i]
+		p := e.at(i)
+		if from.has(p) {
+			continue
+		}
 		s, _, err := p.saver()
 		if err == nil {
 			err = p.checkState(s)
@@ -251,10 +257,15 @@ func takeBlock(src []byte) (block, rest []byte, err error) {
 // EachPending calls yield for each node with pending events or wakeups, in rising order; encoded ends with the call. It
 // is called between two legs. Beside what is pending it takes 32 bytes of memory for each entry.
 func (e *Engine) EachPending(yield func(n int, encoded []byte) error) error {
+	return e.EachPendingOf(func(int) bool { return true }, yield)
+}
+
+// EachPendingOf is EachPending for some of the nodes. It walks over what is pending for the others.
+func (e *Engine) EachPendingOf(wanted func(n int) bool, yield func(n int, encoded []byte) error) error {
 	if err := e.betweenLegs(); err != nil {
 		return err
 	}
-	all, start := e.byTarget()
+	all, start := e.byTarget(wanted)
 	layers := len(e.plan.layers)
 	var encoded []byte
 	for k, n := range e.plan.nodesOf(e.plan.self) {
@@ -286,23 +297,31 @@ func (e *Engine) EachPending(yield func(n int, encoded []byte) error) error {
 	return nil
 }
 
-// byTarget is all that is pending, by rising id of the target: those of place k are all[start[k]:start[k+1]].
-func (e *Engine) byTarget() (all []entry, start []int) {
+// byTarget is all that is pending for the wanted nodes, by rising id of the target: those of place k are
+// all[start[k]:start[k+1]].
+func (e *Engine) byTarget(wanted func(n int) bool) (all []entry, start []int) {
 	place := make([]int32, len(e.byID))
 	for k, i := range e.byID {
-		place[i] = int32(k)
+		if place[i] = int32(k); !wanted(e.plan.Node(e.idAt(i))) {
+			place[i] = -1
+		}
 	}
 	start = make([]int, len(e.byID)+1)
-	e.eachPending(func(en *entry) { start[place[en.proc]+1]++ })
+	e.eachPending(func(en *entry) {
+		if k := place[en.proc]; k >= 0 {
+			start[k+1]++
+		}
+	})
 	for k := range e.byID {
 		start[k+1] += start[k]
 	}
 	all = make([]entry, start[len(e.byID)])
 	next := slices.Clone(start)
 	e.eachPending(func(en *entry) {
-		k := place[en.proc]
-		all[next[k]] = *en
-		next[k]++
+		if k := place[en.proc]; k >= 0 {
+			all[next[k]] = *en
+			next[k]++
+		}
 	})
 	return all, start
 }
