@@ -56,6 +56,8 @@ type document struct {
 	Checkpoints *savingRow   `json:"checkpoints,omitempty"`
 	Resumed     []resumedRow `json:"resumed,omitempty"` // what replications began with, other than their begin
 
+	Moves *movesRow `json:"rebalance,omitempty"` // nodes that moved while the run went on
+
 	Recoveries []launch.Recovery `json:"recoveries,omitempty"` // times that the run went back
 
 	Speedup    *float64    `json:"speedup_vs_sequential,omitempty"` // with --compare: the median of the rounds
@@ -223,7 +225,7 @@ func newDocument(o *order, l *launch.Launch, out *launch.Outcome) *document {
 	if d.Checkpoints = o.saving.row(out.Checkpoints); d.Checkpoints != nil && o.saving.resumed != nil {
 		d.Resumed = o.saving.resumed.rows()
 	}
-	d.Recoveries = out.Recoveries
+	d.Recoveries, d.Moves = out.Recoveries, newMovesRow(out.Moves)
 	if out.Interrupted {
 		d.Ended = "interrupted"
 	}

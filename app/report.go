@@ -133,6 +133,11 @@ func (p *program) report(out *launch.Outcome, d *document) error {
 		r := &d.Recoveries[i]
 		fmt.Fprintf(p.stdout, "%s: %s; %s lost\n", r.Reason, goesOn(r), tables.Seconds(r.Seconds))
 	}
+	if d.Moves != nil {
+		for _, line := range d.Moves.lines() {
+			fmt.Fprintln(p.stdout, line)
+		}
+	}
 	if d.Checkpoints != nil {
 		fmt.Fprintln(p.stdout, d.Checkpoints)
 	}

@@ -58,7 +58,7 @@ func textFlag(category, name, value, usage string) cli.Flag {
 
 // runFlags are the flags of everything that runs a scenario.
 func runFlags() []cli.Flag {
-	return append(slices.Concat(machineFlags(), checkpointFlags()),
+	return append(slices.Concat(machineFlags(), checkpointFlags(), rebalanceFlags()),
 		textFlag(groupWhat, "seed", "1", "`SEED` of all random numbers"),
 		textFlag(groupWhat, "replications", "1", "repeat the experiment `R` times, each with its own random numbers"),
 		&cli.StringSliceFlag{Category: groupWhat, Name: "sweep", DefaultText: "none",
@@ -385,6 +385,7 @@ func (p *program) order(c *cli.Context, file, resumes string) (*order, error) {
 	if every := v.seconds("legs"); every > 0 {
 		o.config.Legs = launch.LegsEvery(every)
 	}
+	o.config.Rebalance = v.rebalance()
 	o.config.BridgeBytes = v.size("bridge-bytes", bridgeBytesLeast, bridgeBytesMost, false)
 	o.elsewhere = v.elsewhere(p, file, o.config.Workers)
 	o.saving = v.saving(resumes)

@@ -288,7 +288,7 @@ func (e *Engine) EachReport(reached float64, yield func(id SimprocID, hash uint6
 			}
 		}
 	}
-	for n := range e.byID {
+	for n := 0; e.passive == nil && n < len(e.byID); n++ {
 		e.prefetchReport(n)
 		if err := e.reportOf(e.at(e.byID[n]), reached, yield); err != nil {
 			return err

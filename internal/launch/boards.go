@@ -53,6 +53,23 @@ func (b boards) lastCall(index int) (simproc string, epoch float64) {
 	return b.structure.Name(node.SimprocID(of - 1)), epoch
 }
 
+// worked is how many seconds of the replication each worker has worked, as far as boards can be read.
+func (b boards) worked() []float64 {
+	all := make([]float64, len(b.segments))
+	for w, s := range b.segments {
+		values, err := worker.Numbers(s)
+		if err != nil {
+			continue
+		}
+		for _, v := range values {
+			if v.Name == worker.NumberWorked {
+				all[w] = v.Gauge
+			}
+		}
+	}
+	return all
+}
+
 // gathering implements boardReader.
 func (b boards) gathering() bool {
 	for _, s := range b.segments {

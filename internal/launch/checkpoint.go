@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/disco-sim/disco/internal/checkpoint"
@@ -96,6 +97,8 @@ type store struct {
 	repo   *checkpoint.Repo
 	newest map[int]checkpoint.Point // by replication: what this run has written last
 
+	wanted atomic.Bool // a leg was ended for a checkpoint
+
 	counts  sync.Mutex // guards the rest
 	done    Checkpoints
 	savedAt map[int]time.Time // by replication: when the last one that is safe was made
@@ -137,6 +140,7 @@ func (s *store) wallClock(ctx context.Context, legs *Legs) {
 		case <-tick:
 		case <-s.cfg.Now:
 		}
+		s.wanted.Store(true)
 		legs.EndNow()
 	}
 }

@@ -155,6 +155,9 @@ type Config struct {
 	// Checkpoint is which checkpoints are made; nil: none. Legs is nil then.
 	Checkpoint *Checkpoint
 
+	// Rebalance is how nodes move between workers while the run goes on; nil: they stay.
+	Rebalance *Rebalance
+
 	// Resume is what the run begins with; nil: epoch 0.
 	Resume *Resume
 
@@ -263,6 +266,9 @@ func (cfg *Config) validate() error {
 		return err
 	}
 	if err := cfg.checkCheckpoints(); err != nil {
+		return err
+	}
+	if err := cfg.checkRebalance(); err != nil {
 		return err
 	}
 	if cfg.Stall < 0 {

@@ -36,6 +36,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -65,6 +66,7 @@ type Launch struct {
 	scenario  scenario.Scenario
 	structure *node.Structure      // its structure; an Outline, once workers have it in memory
 	placement *partition.Partition // of the nodes over the workers of a set
+	shards    shards               // in which nodes move
 	journal   worker.Journal       // what the trace is to be
 	plan      machine.Plan         // the lanes of a set, and its machines
 	sets      int                  // of workers
@@ -118,6 +120,9 @@ func Prepare(cfg Config) (*Launch, error) {
 			Attached: doc.Attachments(), Kind: kind}}
 	if cfg.Checkpoint != nil {
 		l.cfg.Legs = &Legs{Next: cfg.Checkpoint.next}
+	}
+	if cfg.Rebalance != nil && l.cfg.Legs == nil {
+		l.cfg.Legs = &Legs{Next: func(int, float64) float64 { return math.Inf(1) }}
 	}
 	if cfg.Journal != nil {
 		if l.journal, err = cfg.Journal.selection(g); err != nil {
@@ -189,8 +194,11 @@ func (l *Launch) place(g *node.Structure) error {
 			"promises of their own: use %s", worker.SyncLink, n, node.LinksMax, worker.SyncLane)
 	}
 	l.structure, l.input.Placed, l.placement, l.sets = g, placed, placement, sets
-	l.plan = machine.NewPlan(machines, partition.Traffic(g, placement.Of, placement.Workers), cfg.Tuning,
-		cfg.BridgeBytes)
+	if cfg.Rebalance != nil {
+		l.shards = divideShards(g, placement, pinned, cfg.Rebalance.Shards)
+	}
+	l.plan = machine.NewPlan(machines, l.lanesOfAll(partition.Traffic(g, placement.Of, placement.Workers)),
+		cfg.Tuning, cfg.BridgeBytes)
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"time"
 
 	"github.com/disco-sim/disco/internal/worker"
 )
@@ -77,6 +78,7 @@ func (ws *workerSet) until(r int, epoch float64) (float64, error) {
 	case until >= ws.launch.scenario.Horizon():
 		return 0, nil
 	}
+	ws.legUntil = until
 	return until, nil
 }
 
@@ -111,7 +113,8 @@ func (ws *workerSet) simulate(ctx context.Context, r int) ([]*worker.Message, er
 func (ws *workerSet) nextLeg(ctx context.Context, r int, epoch float64, answers []*worker.Message) error {
 	s := ws.supervisor
 	s.legWait = 0
-	if ws.launch.cfg.Checkpoint != nil {
+	began := time.Now()
+	if ws.savesAt(epoch) {
 		if err := ws.checkpoint(ctx, r, epoch, answers); err != nil {
 			return err
 		}
@@ -127,12 +130,29 @@ func (ws *workerSet) nextLeg(ctx context.Context, r int, epoch float64, answers 
 			return err
 		}
 	}
+	saved := time.Since(began)
+	moved, err := ws.rebalance(ctx, r, epoch, answers)
+	if err != nil {
+		return err
+	}
 	until, err := ws.until(r, epoch)
 	if err == nil {
-		_, err = s.request(ctx, toAll(&worker.Message{Type: worker.TypeLeg, Leg: &worker.Leg{Until: until}}),
-			worker.TypeReady)
+		_, err = s.request(ctx, toAll(&worker.Message{Type: worker.TypeLeg, Leg: &worker.Leg{Until: until,
+			Moved: moved}}), worker.TypeReady)
+	}
+	if moved && err == nil {
+		ws.rebalancing.moved(time.Since(began) - saved)
 	}
 	return err
+}
+
+// savesAt reports whether the end of a leg is one for a checkpoint: all are but those at which nodes are to move.
+func (ws *workerSet) savesAt(epoch float64) bool {
+	st := ws.launch.store
+	if ws.launch.cfg.Checkpoint == nil {
+		return false
+	}
+	return st.wanted.Swap(false) || ws.rebalancing == nil || epoch == ws.legUntil || ws.supervisor.stopping
 }
 
 // legEnd is the epoch at which all workers say that their leg has ended; false: all are done with the replication.

@@ -113,8 +113,10 @@ func (l *Launch) again(ctx context.Context, w *WorkerError) (*Launch, Recovery, 
 			return nil, back, err
 		}
 	}
-	if cfg.Checkpoint != nil {
+	if cfg.Checkpoint != nil || cfg.Rebalance != nil {
 		cfg.Legs = nil
+	}
+	if cfg.Checkpoint != nil {
 		var err error
 		if cfg.Resume, err = ResumeAt(ctx, cfg.Checkpoint.Repo, "latest"); err != nil {
 			return nil, back, err

@@ -93,7 +93,7 @@ func (ws *workerSet) restore(ctx context.Context, r int, p *worker.Prepare) erro
 
 // hostsAny reports whether worker w hosts a node of a chunk's group.
 func (ws *workerSet) hostsAny(w int, c *checkpoint.Chunk) bool {
-	of := ws.launch.placement.Of
+	of := ws.placement
 	for n := c.First; n < c.First+c.Nodes && int(n) < len(of); n++ {
 		if int(of[n]) == w {
 			return true

@@ -41,6 +41,7 @@ type Outcome struct {
 	Phases       Phases
 
 	Checkpoints *Checkpoints // nil: none were asked for
+	Moves       *Moves       // nil: nodes stayed where they were
 	Recoveries  []Recovery   // of RunRecovering
 	Launch      *Launch      // as what RunRecovering ended: another one than was called where it went back
 }
@@ -133,7 +134,7 @@ func (l *Launch) Run(ctx context.Context) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	out.SetupSeconds, out.Checkpoints = setup.Seconds(), l.store.numbers()
+	out.SetupSeconds, out.Checkpoints, out.Moves = setup.Seconds(), l.store.numbers(), movesOf(sets)
 	l.clock.enter(nil)
 	out.Phases = l.clock.Phases
 	return out, failed
@@ -198,6 +199,12 @@ func (l *Launch) lead(ctx context.Context, sets []*workerSet, s *schedule) error
 	if l.cfg.Checkpoint != nil {
 		ticking.Go(func() { l.store.wallClock(ctx, l.cfg.Legs) })
 		defer cancel() // before it is waited for
+	}
+	for _, ws := range sets {
+		if ws.rebalancing != nil {
+			ticking.Go(func() { ws.watchBalance(ctx) })
+			defer cancel()
+		}
 	}
 	errs := make(chan error)
 	for _, ws := range sets {

@@ -110,22 +110,23 @@ type supervisor struct {
 	watchdog watchdog
 	timeouts timeouts
 
-	stage    stage           // what the workers were asked for last
-	want     answerTypes     // that are waited for; 0: none
-	stop     <-chan struct{} // closed or nil: see Config.Stop
-	stopping bool            // Stop was asked for
-	last     bool            // no replication follows, here or in another set
-	gathered bool            // it was reported that results are collected
-	parts    *collection     // of the replication under way; nil: nobody reports
-	end      float64         // of that replication, once anybody reports; +Inf: its horizon
-	legs     *Legs           // nil: a replication is one leg
-	saves    bool            // a run that is to end is saved before
-	saving   *saving         // workers may describe their parts of it; nil: of none
-	onStored func()          // called when one has
-	recorder *recorder       // of what the outside world answers; nil: nothing is kept
-	legBegan float64         // epoch at which the leg under way began
-	legWait  time.Duration   // after which the last attempt to end one now was tried again; 0: it did end
-	progress *time.Ticker    // nil: no replication has run
+	stage       stage           // what the workers were asked for last
+	want        answerTypes     // that are waited for; 0: none
+	stop        <-chan struct{} // closed or nil: see Config.Stop
+	stopping    bool            // Stop was asked for
+	last        bool            // no replication follows, here or in another set
+	gathered    bool            // it was reported that results are collected
+	parts       *collection     // of the replication under way; nil: nobody reports
+	end         float64         // of that replication, once anybody reports; +Inf: its horizon
+	legs        *Legs           // nil: a replication is one leg
+	saves       bool            // a run that is to end is saved before
+	saving      *saving         // workers may describe their parts of it; nil: of none
+	onStored    func()          // called when one has
+	recorder    *recorder       // of what the outside world answers; nil: nothing is kept
+	rebalancing *rebalancing    // workers may hand nodes over while its incoming isn't nil; nil: never
+	legBegan    float64         // epoch at which the leg under way began
+	legWait     time.Duration   // after which the last attempt to end one now was tried again; 0: it did end
+	progress    *time.Ticker    // nil: no replication has run
 
 	note       func(string)                     // prints a remark that isn't an error
 	doing      func(format string, args ...any) // see Config.Doing; nil for a set that says nothing
@@ -320,6 +321,11 @@ func (s *supervisor) handleReport(r report) bool {
 		}
 		if m.Type == worker.TypeExternal {
 			if r.refused = s.recorder.take(r.from, s.stage, m.External); r.refused == nil {
+				return true
+			}
+		}
+		if b := s.rebalancing; m.Type == worker.TypeMoved && b != nil && b.incoming != nil {
+			if r.refused = b.add(m.Moved); r.refused == nil {
 				return true
 			}
 		}

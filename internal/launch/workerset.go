@@ -33,6 +33,9 @@ type workerSet struct {
 	begun      bool          // to simulate
 	clock      *clock        // of the run, for its first set
 
+	rebalancing   *rebalancing // nil: nodes stay where they are
+	placement     []int32      // by node: its worker
+	legUntil      float64      // planned end of the last leg that has one
 	checkpointing checkpointing
 	committing    sync.WaitGroup
 }
@@ -43,6 +46,7 @@ func (l *Launch) newWorkerSet(index int, s *schedule, proceed func() error) (_ *
 	ws := &workerSet{launch: l, index: index, schedule: s, traceBegan: -1,
 		stats: make([]WorkerStats, l.placement.Workers),
 		clock: l.clock, plan: l.planOf(index)}
+	ws.placement, ws.rebalancing = l.placement.Of, l.newRebalancing()
 	if index > 0 {
 		ws.clock = newClock() // of no interest
 	}
@@ -69,6 +73,7 @@ func (l *Launch) newWorkerSet(index int, s *schedule, proceed func() error) (_ *
 		l.note(ws.home.Pages())
 	}
 	ws.supervisor = newSupervisor(newConnections(), boards{ws.home.Boards(), l.structure}, l)
+	ws.supervisor.rebalancing = ws.rebalancing
 	if l.cfg.Progress != nil {
 		ws.supervisor.onProgress = ws.updateProgress
 	}
@@ -219,6 +224,12 @@ func (ws *workerSet) setup(index int) *worker.Message {
 		OneProcess: l.cfg.Transport == TransportInproc,
 		Crowded:    l.crowded(&ws.plan, ws.plan.Machine[index]),
 		Delay:      l.delay(&ws.plan),
+	}
+	if ws.rebalancing != nil {
+		setup.Shards = ws.rebalancing.of
+		if l.cfg.Rebalance.Every == 0 {
+			setup.ShardsHalf = recentSeconds
+		}
 	}
 	ws.plan.List(setup)
 	return &worker.Message{Type: worker.TypeSetup, Setup: setup}

@@ -32,6 +32,7 @@ internal/cputime:
 internal/wire:
 internal/wire/wiretest: internal/wire
 state: internal/wire
+shard:
 internal/plain:
 internal/hazard: internal/infile
 envelope:
@@ -141,7 +142,7 @@ internal/child/childtest: internal/bridge/relay internal/child internal/session 
 internal/launch: internal/answers internal/checkpoint internal/child internal/lane internal/machine internal/outfile
 	internal/partition
 	internal/placement internal/printable internal/procfs internal/trace internal/tracefile internal/worker
-	internal/workerproc node scenario shm
+	internal/workerproc node scenario shard shm
 internal/launch/launchtest: external node scenario state
 internal/sweep: scenario
 

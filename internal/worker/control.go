@@ -44,6 +44,14 @@ import (
 //	       ◀────────────────────── External{look for this, or keep it}   (outside.go)
 //	Recorded ───────────────────▶  while it runs, to each
 //
+//	Move{owners} ───────────────▶  between two legs: encodes the nodes that leave   (moves.go)
+//	       ◀────────────────────── Moved … of the nodes for one worker each
+//	       ◀────────────────────── Ready
+//	Load{data} ─────────────────▶  keeps what comes from others, part by part
+//	       ◀────────────────────── Ready
+//	Leg{until, moved} ──────────▶  makes its Engine anew, for the nodes that are here now
+//	       ◀────────────────────── Ready
+//
 // The stream's end means that the other side is gone: a worker that loses its
 // launcher ends at once.
 
@@ -61,6 +69,9 @@ type Message struct {
 	Done    *Done
 	Save    *Save
 	Stored  *Stored
+	Move    *Move
+	Moved   *Moved
+	Load    *Load
 	Status  *Status
 	Failed  *Failed
 
@@ -93,6 +104,9 @@ const (
 
 	TypeExternal // has a body
 	TypeRecorded // has a body
+	TypeMove     // has a body
+	TypeMoved    // has a body
+	TypeLoad     // has a body
 )
 
 var typeNames = [...]string{
@@ -101,6 +115,7 @@ var typeNames = [...]string{
 	TypeAsk: "ask", TypeStatus: "status", TypeExit: "exit", TypeReady: "ready", TypeDone: "done", TypeFailed: "failed",
 	TypeResults: "results", TypeSave: "save", TypeStored: "stored", TypeLeg: "leg", TypeSaved: "saved",
 	TypeExternal: "external", TypeRecorded: "recorded",
+	TypeMove: "move", TypeMoved: "moved", TypeLoad: "load",
 }
 
 // String is the type's name in messages for people.
@@ -145,6 +160,12 @@ type Setup struct {
 
 	// Run is the run for which handlers ask the outside world: 32 hexadecimal digits.
 	Run string
+	// Shards is the shard of each node, where nodes may move to other workers between two legs; empty: they don't.
+	// Every worker has a lane to every other one then.
+	Shards []uint32
+
+	// ShardsHalf is after how many wall seconds what shards have cost counts half; 0: all of a leg counts alike.
+	ShardsHalf float64
 
 	// OneProcess: all workers are goroutines of the launcher. They wait by yielding to
 	// other goroutines, and worker 0 reports the CPU time of all.
@@ -218,12 +239,37 @@ type Recorded struct {
 // Leg goes on with a replication whose leg has ended on all workers.
 type Leg struct {
 	Until float64 // its end, later than the last one; 0: the horizon
+	Moved bool    // it begins with the nodes where the last Move has put them
+}
+
+// Move gives shards other workers, between two legs.
+type Move struct {
+	Owners  []int32 // by shard: its worker
+	Version uint64  // of this allocation
+}
+
+// Moved is a part of what a worker has encoded of the nodes that leave it. Parts for one worker are in order.
+type Moved struct {
+	To   int32 // the worker that gets it
+	Data []byte
+}
+
+// Load is a part of what other workers have encoded for this one: Data of Moved, whole or in parts.
+type Load struct {
+	Data []byte
 }
 
 // Saved is the answer to Go where a leg has ended before the horizon.
 type Saved struct {
 	Epoch               float64 // everything earlier is handled, and nothing at it or later
 	Events, Activations uint64  // of the replication so far, on this worker
+	Work                []Work  // of the leg, by rising shard, where nodes may move
+}
+
+// Work is what a shard has cost in a leg.
+type Work struct {
+	Shard   uint32
+	Seconds float64 // of the worker's working time, estimated from samples
 }
 
 // Stopped is the answer to Stop.

@@ -147,9 +147,15 @@ func (m *Message) body(c *wire.Codec) {
 		part(c, &m.External, (*External).fields)
 	case TypeRecorded:
 		part(c, &m.Recorded, (*Recorded).fields)
+	case TypeMove:
+		part(c, &m.Move, (*Move).fields)
+	case TypeMoved:
+		part(c, &m.Moved, (*Moved).fields)
+	case TypeLoad:
+		part(c, &m.Load, (*Load).fields)
 	case TypeGo, TypeStop, TypeAsk, TypeExit, TypeReady:
 	default:
-		c.Fail("found no such type, want %d to %d", TypeSetup, TypeRecorded)
+		c.Fail("found no such type, want %d to %d", TypeSetup, TypeLoad)
 	}
 }
 
@@ -187,6 +193,8 @@ func (s *Setup) fields(c *wire.Codec) {
 	c.Bool(&s.Crowded)
 	wire.List(c, &s.Machine, 4, c.Int32)
 	c.Float(&s.Delay)
+	wire.Uint32s(c, &s.Shards)
+	c.Float(&s.ShardsHalf)
 }
 
 func (j *Journal) fields(c *wire.Codec) {
@@ -288,12 +296,31 @@ func chunkFields(c *wire.Codec, chunk *checkpoint.Chunk) {
 	c.Int64(&chunk.At)
 }
 
-func (l *Leg) fields(c *wire.Codec) { c.Float(&l.Until) }
+func (l *Leg) fields(c *wire.Codec) {
+	c.Float(&l.Until)
+	c.Bool(&l.Moved)
+}
+
+func (m *Move) fields(c *wire.Codec) {
+	wire.Uint32s(c, &m.Owners)
+	c.Uint64(&m.Version)
+}
+
+func (m *Moved) fields(c *wire.Codec) {
+	c.Int32(&m.To)
+	c.Bytes(&m.Data)
+}
+
+func (l *Load) fields(c *wire.Codec) { c.Bytes(&l.Data) }
 
 func (s *Saved) fields(c *wire.Codec) {
 	c.Float(&s.Epoch)
 	c.Uint64(&s.Events)
 	c.Uint64(&s.Activations)
+	wire.List(c, &s.Work, 12, func(w *Work) {
+		c.Uint32(&w.Shard)
+		c.Float(&w.Seconds)
+	})
 }
 
 func (s *Stopped) fields(c *wire.Codec) {

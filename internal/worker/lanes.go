@@ -45,7 +45,7 @@ type memory struct {
 // without links to each other stay untouched. wait is what sends call while there is no
 // room in the lane to a peer.
 func openLanes(plan *node.Plan, setup *Setup, segs Segments, wait func(peer int) error) (*lanes, error) {
-	if err := segs.check(plan, setup.Worker, setup.Workers); err != nil {
+	if err := segs.check(plan, setup); err != nil {
 		return nil, err
 	}
 	m := &memory{plan: plan, setup: setup, segs: segs}
@@ -108,7 +108,7 @@ func (m *memory) open(l *lanes, wait func(peer int) error) (err error) {
 	}
 	var peers []int
 	for peer := range m.setup.Workers {
-		if peer != self && m.plan.ReceivesFrom(peer) {
+		if peer != self && m.setup.receives(m.plan, peer) {
 			peers = append(peers, peer)
 		}
 	}
@@ -123,7 +123,7 @@ func (m *memory) openReceiver() (router.Receiver, error) {
 	}
 	var sources []ingress.Source
 	for peer := range m.setup.Workers {
-		if peer != m.setup.Worker && m.plan.ReceivesFrom(peer) {
+		if peer != m.setup.Worker && m.setup.receives(m.plan, peer) {
 			sources = append(sources, ingress.Source{
 				Peer: peer, Lane: m.segs.In[peer].Body(), Pool: m.segs.Pools[peer].Body(),
 				PoolSizes: sizes, Parts: true, Bell: m.cycles[peer],
@@ -140,7 +140,7 @@ func (m *memory) openReceiver() (router.Receiver, error) {
 func (m *memory) openSenders(pool *shm.Pool, wait func(peer int) error) (*router.Router, error) {
 	byPeer := make([]router.Sender, m.setup.Workers)
 	for peer := range byPeer {
-		if peer == m.setup.Worker || !m.plan.SendsTo(peer) {
+		if peer == m.setup.Worker || !m.setup.sends(m.plan, peer) {
 			continue
 		}
 		out, err := egress.New(egress.Config{
@@ -154,6 +154,12 @@ func (m *memory) openSenders(pool *shm.Pool, wait func(peer int) error) (*router
 		byPeer[peer] = out
 	}
 	return router.New(m.setup.Worker, byPeer), nil
+}
+
+// sends and receives tell whether there is a lane to a peer, and from it: where nodes may move there is any.
+func (s *Setup) sends(plan *node.Plan, peer int) bool { return len(s.Shards) > 0 || plan.SendsTo(peer) }
+func (s *Setup) receives(plan *node.Plan, peer int) bool {
+	return len(s.Shards) > 0 || plan.ReceivesFrom(peer)
 }
 
 // inlineMax is the largest data that goes inline to a peer: what the knob says, or an eighth of the ring where that is

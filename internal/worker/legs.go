@@ -38,7 +38,8 @@ func (c *cycle) held() bool { return c.until < c.horizon }
 // saved is the answer at the end of a leg.
 func (r *replications) saved() *Message {
 	s := r.cycle.engine.Stats()
-	return &Message{Type: TypeSaved, Saved: &Saved{Epoch: r.cycle.until, Events: s.Events, Activations: s.Activations}}
+	return &Message{Type: TypeSaved, Saved: &Saved{Epoch: r.cycle.until, Events: s.Events, Activations: s.Activations,
+		Work: r.cycle.workOf()}}
 }
 
 // leg makes the worker ready for the next leg. None runs before all are: who has found the end of the last one was
@@ -51,6 +52,11 @@ func (r *replications) leg(l *Leg) error {
 	until := untilOf(l.Until)
 	if until <= c.until {
 		return fmt.Errorf("worker: a leg is to end at %v, want later than %v, where the last one did", until, c.until)
+	}
+	if l.Moved {
+		if err := r.adopt(); err != nil {
+			return err
+		}
 	}
 	c.withdraw()
 	c.ended = false

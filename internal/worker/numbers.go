@@ -33,10 +33,12 @@ const (
 	showRoomAt
 	showPlace
 	showWaitsAt
+	showWorked
+	showMap
 )
 
 // NumbersCount is how many numbers a board shows.
-const NumbersCount = showWaitsAt + 1
+const NumbersCount = showMap + 1
 
 // Names of the numbers on a board, for who reads it.
 const (
@@ -66,6 +68,8 @@ const (
 	NumberPlace = "place"
 	// simulated seconds that the others have to have come to for this worker to go on; +Inf: it doesn't wait for that
 	NumberWaitsAt = "waits_at"
+	NumberWorked  = "worked_s"    // seconds of this replication in which it worked; 0 where nodes don't move
+	NumberMap     = "map_version" // how often nodes have moved in this run
 )
 
 func counterNames() []counters.Spec {
@@ -92,6 +96,8 @@ func counterNames() []counters.Spec {
 		showRoomAt:       {Name: NumberRoomAt, Kind: counters.Gauge},
 		showPlace:        {Name: NumberPlace, Kind: counters.Gauge},
 		showWaitsAt:      {Name: NumberWaitsAt, Kind: counters.Gauge},
+		showWorked:       {Name: NumberWorked, Kind: counters.Gauge},
+		showMap:          {Name: NumberMap, Kind: counters.Count},
 	}
 }
 
@@ -164,8 +170,8 @@ func (c *cycle) show() {
 	c.counters.At(showEpoch).SetFloat(min(c.engine.Reached(), c.horizon))
 	c.counters.At(showEvents).Set(s.Events)
 	c.counters.At(showActivations).Set(s.Activations)
-	c.counters.At(showSent).Set(s.Sent)
-	c.counters.At(showReceived).Set(s.Received)
+	c.counters.At(showSent).Set(c.before.Sent + s.Sent)
+	c.counters.At(showReceived).Set(c.before.Received + s.Received)
 	c.counters.At(showPromises).Set(c.stats.Promises)
 	c.counters.At(showJumps).Set(c.stats.IdleJumps)
 	c.counters.At(showPending).Set(uint64(c.engine.Pending()))
@@ -173,6 +179,9 @@ func (c *cycle) show() {
 	c.counters.At(showNext).SetFloat(c.engine.Next().Epoch)
 	if c.lanes.pool != nil {
 		c.counters.At(showBlocks).Set(c.lanes.pool.InFlight())
+	}
+	if c.samples != nil {
+		c.counters.At(showWorked).SetFloat(c.worked())
 	}
 	c.showActivity()
 	state, peer := c.state()

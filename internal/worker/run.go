@@ -70,9 +70,11 @@ type cycle struct {
 	now       func() time.Time // the wall clock; injected by tests
 	counters  *counters.Set
 	stats     Stats
-	simprocs  uint64    // of this worker
-	went      time.Time // when the replication began to be simulated; zero: it hasn't
-	first     float64   // Done.First
+	before    node.Stats // of the Engines before, in this replication: events between workers
+	samples   *samples   // of what shards cost; nil: nodes stay where they are
+	simprocs  uint64     // of this worker
+	went      time.Time  // when the replication began to be simulated; zero: it hasn't
+	first     float64    // Done.First
 
 	stop stopping
 	ask  statusRequest
@@ -319,7 +321,7 @@ func (c *cycle) work() (int, error) {
 	if c.ledger.is != working && c.engine.Ready() {
 		c.enter(working) // before the work, which is no waiting
 	}
-	return c.engine.Run(c.batch, c.pace)
+	return c.handle()
 }
 
 // seeRoom looks which lanes are short of room.

@@ -243,13 +243,14 @@ func (p *Layout) FormatLaneOf(body []byte, ringBytes int) error {
 // check reports segments that are not what worker self of so many needs: its own board, its own
 // pool if it sends anything, the lanes over which the plan's links go, the pools of those who send to it, and
 // the boards of all, because idle moments are found there.
-func (s *Segments) check(plan *node.Plan, self, workers int) error {
+func (s *Segments) check(plan *node.Plan, setup *Setup) error {
+	self, workers := setup.Worker, setup.Workers
 	if len(s.Boards) != workers || len(s.Pools) != workers || len(s.Out) != workers || len(s.In) != workers {
 		return fmt.Errorf("worker: segments for %d, %d, %d and %d workers, want %d of each", len(s.Boards),
 			len(s.Pools), len(s.Out), len(s.In), workers)
 	}
 	for i := range workers {
-		sends, receives := i != self && plan.SendsTo(i), i != self && plan.ReceivesFrom(i)
+		sends, receives := i != self && setup.sends(plan, i), i != self && setup.receives(plan, i)
 		switch {
 		case s.Boards[i] == nil:
 			return fmt.Errorf("worker: the board of worker %d is missing", i)

@@ -163,6 +163,14 @@ func (s *server) serve(reg scenario.Registry, attach Attach) error {
 		}
 		return nil
 	}
+	if run.moves != nil {
+		run.moves.send = func(p *Moved) error {
+			if err := s.write(&Message{Type: TypeMoved, Moved: p}); err != nil {
+				return fmt.Errorf("%w: %w", ErrLauncherGone, err)
+			}
+			return nil
+		}
+	}
 	if run.saver != nil {
 		run.saver.send = func(p *Stored) error {
 			if err := s.write(&Message{Type: TypeStored, Stored: p}); err != nil {
@@ -248,6 +256,10 @@ func (s *server) handle(m *Message) (*Message, error) {
 		return &Message{Type: TypeReady}, s.run.save(m.Save)
 	case TypeLeg:
 		return &Message{Type: TypeReady}, s.run.leg(m.Leg)
+	case TypeMove:
+		return &Message{Type: TypeReady}, s.run.handOver(m.Move)
+	case TypeLoad:
+		return &Message{Type: TypeReady}, s.run.take(m.Load)
 	case TypeGo:
 		return s.run.simulate()
 	case TypeExit:
@@ -283,7 +295,9 @@ type replications struct {
 	sendResults func(*Results) error // sends results; doesn't keep them
 	trace       tracer
 	saver       *saver     // nil: no checkpoints are made
+	moves       *moves     // nil: nodes stay where they are
 	restore     *os.File   // what a replication begins with; nil: it has no such file
+	replication int        // that was prepared
 	cpu         float64    // cpuSeconds when the replication began to be simulated
 	scratch     *scratch   // nil: all nodes are in memory
 	guard       *shm.Guard // checked build; nil in the plain one
@@ -328,6 +342,9 @@ func newReplications(setup *Setup, reg scenario.Registry, attach Attach) (*repli
 		return nil, err
 	}
 	r := &replications{setup: setup, scenario: sc, plan: plan, restore: files.Restore}
+	if r.moves, err = newMoves(plan, setup); err != nil {
+		return nil, err
+	}
 	if files.Spool != nil {
 		r.saver = newSaver(plan, setup.GroupNodes, files.Spool, nil, time.Now)
 	}
@@ -349,6 +366,7 @@ func newReplications(setup *Setup, reg scenario.Registry, attach Attach) (*repli
 			return nil, errors.Join(err, r.cycle.lanes.close(), r.scratch.close())
 		}
 	}
+	r.cycle.samples = newSamples(r.moves, setup)
 	if invariants.Enabled {
 		if r.guard, err = shm.NewGuard(); err != nil {
 			return nil, errors.Join(fmt.Errorf("worker: %w", err), r.cycle.lanes.close(), r.scratch.close())
@@ -400,8 +418,36 @@ func (r *replications) prepare(p *Prepare) error {
 	if err := r.cycle.lanes.reset(); err != nil {
 		return err
 	}
+	if c.outside != nil {
+		c.outside.prepare(p)
+	}
+	cfg := r.config(p.Replication)
+	if p.Restore {
+		cfg.Resume = resume(p, r.restore, r.plan.NumNodes())
+	}
+	var err error
+	if cfg.Resident, err = r.scratch.resident(r.setup.Tuning.Resident, r.plan); err != nil {
+		return err
+	}
+	e, err := node.NewEngine(r.plan, cfg)
+	saves := r.saver != nil || r.moves != nil
+	if err == nil && saves {
+		err = e.CheckState()
+	}
+	if err != nil {
+		return wrongUse(err, saves, r.scratch != nil)
+	}
+	r.replication = p.Replication
+	c.start(e, r.scenario.Horizon())
+	c.counters.At(showReplications).Set(uint64(p.Replication) + 1)
+	return c.endLeg(untilOf(p.Until))
+}
+
+// config is that of an Engine for a replication.
+func (r *replications) config(replication int) node.Config {
+	c := r.cycle
 	cfg := node.Config{
-		Model: r.scenario, Seed: r.setup.Seed, Replication: p.Replication,
+		Model: r.scenario, Seed: r.setup.Seed, Replication: replication,
 		Horizon: r.scenario.Horizon(), Port: c, Release: c.lanes.feed.release,
 		Runtime: goRuntime{locked: hasThread(r.setup)},
 	}
@@ -416,26 +462,9 @@ func (r *replications) prepare(p *Prepare) error {
 		*cfg.CallOf, *cfg.CallAt = 0, 0
 	}
 	if c.outside != nil {
-		c.outside.prepare(p)
 		cfg.Outside = c.outside
 	}
-	if p.Restore {
-		cfg.Resume = resume(p, r.restore, r.plan.NumNodes())
-	}
-	var err error
-	if cfg.Resident, err = r.scratch.resident(r.setup.Tuning.Resident, r.plan); err != nil {
-		return err
-	}
-	e, err := node.NewEngine(r.plan, cfg)
-	if err == nil && r.saver != nil {
-		err = e.CheckState()
-	}
-	if err != nil {
-		return wrongUse(err, r.saver != nil, r.scratch != nil)
-	}
-	c.start(e, r.scenario.Horizon())
-	c.counters.At(showReplications).Set(uint64(p.Replication) + 1)
-	return c.endLeg(untilOf(p.Until))
+	return cfg
 }
 
 // save makes this worker's part of a checkpoint, between two legs.
@@ -486,7 +515,7 @@ func (r *replications) done() (*Done, error) {
 	s := c.engine.Stats()
 	d.Events, d.Activations = s.Events, s.Activations
 	d.Stats.CPUSeconds = r.cpuSeconds() - r.cpu
-	d.Stats.Sent, d.Stats.Received = s.Sent, s.Received
+	d.Stats.Sent, d.Stats.Received = c.before.Sent+s.Sent, c.before.Received+s.Received
 	blocks, parts := c.lanes.largePayloads()
 	d.Stats.InBlocks, d.Stats.InParts = blocks-c.blocksBefore, parts-c.partsBefore
 	d.Stats.Parks = c.waiter.Stats().Parked - c.parksBefore
@@ -551,11 +580,15 @@ func (c *cycle) start(e *node.Engine, horizon float64) {
 	c.jumped, c.ended = node.Bound{Epoch: math.Inf(-1)}, false
 	c.stop.renew()
 	clear(c.published)
-	c.stats, c.first, c.went = Stats{}, 0, time.Time{}
+	c.stats, c.before, c.first, c.went = Stats{}, node.Stats{}, 0, time.Time{}
 	c.parksBefore = c.waiter.Stats().Parked
 	c.blocksBefore, c.partsBefore = c.lanes.largePayloads()
 	c.stuckSince = time.Time{}
 	c.ledger.start(c.now)
+	if c.samples != nil {
+		c.samples.worked = 0
+		c.samples.reset()
+	}
 	c.counters.At(showRoomAt).SetFloat(math.Inf(1))
 	c.startLead()
 	c.show()

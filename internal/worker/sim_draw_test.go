@@ -32,6 +32,7 @@ type simDraw struct {
 	stop         int  // steps before the run is stopped; 0: not
 	hang         int  // steps before the launcher dies; 0: not
 	legs         bool // replications are simulated in legs (sim_legs_test.go)
+	moves        bool // nodes move between them (sim_moves_test.go)
 }
 
 func (d *simDraw) String() string {

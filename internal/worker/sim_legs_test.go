@@ -28,6 +28,7 @@ type simLegs struct {
 	between bool         // all have answered Saved, and not all are known to go on
 
 	ends, chosen, voids, pending int // legs that have ended, of them by Limit; Limits without one; bytes at ends
+	moves, moved                 int // ends at which nodes moved; bytes that did
 }
 
 // epochs keeps at which epochs something is handled. It implements node.Tracer.
@@ -132,7 +133,11 @@ func (s *simRun) simulateLegs() error {
 		}
 		s.stopped, s.limited = false, false // all were about to end the leg, if any
 		l.next(s)
-		if err := s.ask(&Message{Type: TypeLeg, Leg: &Leg{Until: l.until}}); err != nil || s.over() {
+		moved, err := s.moveNodes()
+		if err != nil || s.over() {
+			return err
+		}
+		if err := s.ask(&Message{Type: TypeLeg, Leg: &Leg{Until: l.until, Moved: moved}}); err != nil || s.over() {
 			return err
 		}
 	}

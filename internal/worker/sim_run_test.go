@@ -45,6 +45,8 @@ type simWorker struct {
 	halted   *Stopped      // to Stop, at the launcher
 	owed     int           // answers to Stop that are still to come there
 	hashes   map[uint32]uint64
+	moved    []*Moved // since the last message, at the launcher
+	load     []byte   // what its next Load has
 	exited   bool
 	err      error // that ended it
 }
@@ -87,17 +89,24 @@ func (s *simRun) addWorker(i int, placed *node.Placed, segs Segments) error {
 	if err := setup.Tuning.Validate(); err != nil {
 		return err
 	}
+	if d.moves {
+		setup.Shards = d.shards()
+	}
 	plan, err := newPlan(placed, setup)
 	if err != nil {
 		return err
 	}
 	w := &simWorker{sim: s, replications: &replications{setup: setup, scenario: d.scenario, plan: plan}}
+	if err := w.movesNodes(); err != nil {
+		return err
+	}
 	if w.cycle, err = newCycle(plan, setup, segs); err != nil {
 		return err
 	}
 	w.waiter = &simWaiter{s: s.schedule, bell: w.cycle.lanes.feed.bell(), spins: s.rnd.IntN(4), park: d.park,
 		lost: d.lost, late: d.late}
 	w.cycle.waiter, w.cycle.now, w.cycle.heldMax = w.waiter, s.clock, d.held
+	w.cycle.samples = newSamples(w.replications.moves, setup)
 	w.cycle.lead = lead{time: d.lead, calls: d.leadCalls}
 	w.cycle.stop.answer = func(a Stopped) error {
 		w.reply(func() { w.halted = &a; w.owed--; s.sendLimit() })
@@ -226,7 +235,11 @@ func (w *simWorker) reply(do func()) {
 // the run has failed.
 func (s *simRun) ask(m *Message) error {
 	for _, w := range s.workers {
-		w.answer, w.halted, w.owed, w.hashes = nil, nil, 0, map[uint32]uint64{}
+		w.answer, w.halted, w.owed, w.hashes, w.moved = nil, nil, 0, map[uint32]uint64{}, nil
+		if m.Type == TypeLoad {
+			s.send(w, &Message{Type: TypeLoad, Load: &Load{Data: w.load}})
+			continue
+		}
 		s.send(w, m)
 	}
 	if m.Type == TypeGo && s.going && s.ending { // asked for between two legs

@@ -40,6 +40,19 @@ func simulateOver(seed uint64, machines int, legs bool) (outcome, error) {
 	rnd := rand.New(rand.NewPCG(seed, 0x5eed))
 	d := newSimDraw(seed, rnd)
 	d.machines, d.legs = min(machines, d.workers), legs
+	return d.simulate(rnd)
+}
+
+// simulateMoves is simulate in legs between which nodes move.
+func simulateMoves(seed uint64) (outcome, error) {
+	rnd := rand.New(rand.NewPCG(seed, 0x5eed))
+	d := newSimDraw(seed, rnd)
+	d.legs, d.moves = true, true
+	return d.simulate(rnd)
+}
+
+// simulate makes and runs what was drawn.
+func (d *simDraw) simulate(rnd *rand.Rand) (outcome, error) {
 	fail := func(s *simRun, err error) (outcome, error) {
 		at := ""
 		if s != nil {
@@ -82,7 +95,7 @@ func reference(d *simDraw, s *simRun, r int) (map[uint32]uint64, error) {
 	if scenario.horizon == 0 {
 		return nil, nil // it was stopped before anything
 	}
-	alone.machines, alone.legs = 1, false
+	alone.machines, alone.legs, alone.moves = 1, false, false
 	alone.scenario, alone.workers, alone.placement = &scenario, 1, make([]int32, len(d.placement))
 	alone.kill, alone.stop, alone.hang, alone.replications = 0, 0, 0, 1
 	one, err := newSimRun(&alone, rand.New(rand.NewPCG(d.seed, 1)))

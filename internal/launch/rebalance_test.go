@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package launch
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/disco-sim/disco/internal/checkpoint/checkpointtest"
+	"github.com/disco-sim/disco/internal/launch/launchtest"
+	"github.com/disco-sim/disco/internal/partition"
+	"github.com/disco-sim/disco/internal/worker"
+	"github.com/disco-sim/disco/node"
+	"github.com/disco-sim/disco/shard"
+)
+
+// anywhere moves any shards anywhere: also all of a worker's, and back.
+type anywhere struct{ rnd *rand.Rand }
+
+func (a anywhere) Moves(s *shard.State) (moves []shard.Move) {
+	to := a.rnd.IntN(s.Workers)
+	for i := range s.Owner {
+		if s.Fixed[i] || a.rnd.IntN(3) > 0 {
+			continue
+		}
+		if a.rnd.IntN(4) > 0 {
+			to = a.rnd.IntN(s.Workers)
+		}
+		moves = append(moves, shard.Move{Shard: i, To: to})
+	}
+	return moves
+}
+
+// moving has a run look at each end of a leg whether something is to move, and move anything.
+func moving(cfg *Config, seed uint64, mean float64) *ends {
+	e := &ends{}
+	cfg.Legs = e.legs(seed, mean)
+	cfg.Rebalance = &Rebalance{Shards: 64, Every: 1, Strategy: anywhere{rand.New(rand.NewPCG(seed, 9))}}
+	return e
+}
+
+// checkMoved checks that much has moved.
+func checkMoved(t *testing.T, out *Outcome, rounds int) {
+	t.Helper()
+	if m := out.Moves; m != nil && m.Fixed == m.Shards {
+		rounds = 0
+	}
+	if m := out.Moves; m == nil || len(m.Rounds) < rounds {
+		t.Errorf("found %+v, want at least %d rounds", m, rounds)
+		return
+	}
+	for i, r := range out.Moves.Rounds {
+		if r.Version != uint64(i)+1 || r.Shards < 1 || r.Nodes < r.Shards || r.Bytes < 1 || r.Pause <= 0 ||
+			!(r.Before > 0 && r.Before <= 1 && r.After > 0 && r.After <= 1) {
+			t.Errorf("round %d: %+v", i, r)
+		}
+	}
+}
+
+// A run whose nodes move at ends of legs gives what one gives whose nodes stay, trace included.
+func TestRebalance(t *testing.T) {
+	want := ""
+	for i, transport := range []string{TransportShm, TransportInproc} {
+		for k, sync := range []string{worker.SyncLane, worker.SyncLink} {
+			cfg := config(transport, 3, launchtest.Scenario(6, 30, ""))
+			cfg.Replications, cfg.Spread, cfg.Partition, cfg.Tuning.Sync = 2, SpreadNodes, "", sync
+			cfg.Trace = filepath.Join(t.TempDir(), "trace")
+			if (i+k)%2 == 1 {
+				cfg.Tuning.Ingress = worker.IngressGoroutine
+			}
+			if want == "" {
+				out, err := run(t, cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want = text(t, out) + readTrace(t, cfg.Trace)
+			}
+			moving(&cfg, uint64(i), 1)
+			out, err := run(t, cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := text(t, out) + readTrace(t, cfg.Trace); got != want {
+				t.Errorf("%s, %s: found\n%s, want\n%s", transport, sync, got, want)
+			}
+			checkMoved(t, out, 20)
+		}
+	}
+	nothingLeft(t, t.TempDir())
+}
+
+// So do all kinds of models, with the smallest rings too.
+func TestRebalanceOfKinds(t *testing.T) {
+	for i, c := range examples {
+		cfg := example(t, c.file, c.horizon, c.set)
+		want, err := run(t, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for workers := 2; workers <= 4; workers++ {
+			cfg.Workers = workers
+			for j, transport := range []string{TransportShm, TransportInproc} {
+				cfg.Transport = transport
+				for k, sync := range []string{worker.SyncLane, worker.SyncLink} {
+					if testing.Short() && (i+j+k+workers)%3 != 0 {
+						continue
+					}
+					cfg.Tuning = worker.Tuning{Sync: sync}
+					if (i+workers)%2 == 0 {
+						cfg.Tuning = smallest
+						cfg.Tuning.Sync = sync
+					}
+					moving(&cfg, uint64(i+workers), c.horizon/30)
+					out, err := run(t, cfg)
+					if err != nil {
+						if strings.Contains(err.Error(), "can't be saved") {
+							t.Logf("%s: %v", c.file, err)
+							continue
+						}
+						t.Fatalf("%s, %d workers, %s, %s: %v", c.file, workers, transport, sync, err)
+					}
+					if out.TraceHash != want.TraceHash || out.Events != want.Events {
+						t.Errorf("%s, %d workers, %s, %s: another hash, or other events", c.file, workers, transport,
+							sync)
+					}
+					checkMoved(t, out, 5)
+				}
+			}
+		}
+	}
+}
+
+// With checkpoints between the moves, a run goes on from any of them, and moves nodes again.
+func TestRebalanceAndResume(t *testing.T) {
+	for i, transport := range []string{TransportShm, TransportInproc} {
+		cfg := config(transport, 3, launchtest.Scenario(6, 30, ""))
+		cfg.Replications, cfg.Spread, cfg.Partition = 2, SpreadNodes, ""
+		cfg.Trace = filepath.Join(t.TempDir(), "trace")
+		out, err := run(t, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := text(t, out) + readTrace(t, cfg.Trace)
+		cfg.Rebalance = &Rebalance{Shards: 6, Every: 1, Strategy: anywhere{rand.New(rand.NewPCG(uint64(i), 9))}}
+		cfg.Checkpoint = &Checkpoint{Repo: newRepo(t, cfg, checkpointtest.NewMem()), Every: 2, Keep: 100,
+			At: []LabelledEpoch{{1.5, "early"}, {17, "middle"}, {17.25, ""}}}
+		if out, err = run(t, cfg); err != nil {
+			t.Fatal(err)
+		}
+		if got := text(t, out) + readTrace(t, cfg.Trace); got != want {
+			t.Fatalf("%s: with checkpoints and moves:\n%s, want\n%s", transport, got, want)
+		}
+		checkMoved(t, out, 10)
+		resumeAll(t, cfg, want)
+	}
+}
+
+// Nodes that were put on workers by name stay there, and so do those with a short link to another worker; nodes with
+// one between them move together.
+func TestDivideShards(t *testing.T) {
+	g := &node.Graph{Simprocs: []string{"p"}}
+	for i := range 12 {
+		g.Nodes = append(g.Nodes, node.Node{Name: fmt.Sprint(i)})
+	}
+	link := func(from, to int, lookahead float64) {
+		g.Links = append(g.Links, node.Link{From: node.Endpoint{Node: from}, To: node.Endpoint{Node: to},
+			Lookahead: lookahead})
+	}
+	link(0, 2, 0.1) // together
+	link(2, 4, 0.5)
+	link(1, 3, 1) // as long as that between workers
+	link(9, 5, 0.1)
+	link(6, 10, 0.2) // from one worker to another
+	structure, err := node.Compile(g, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &partition.Partition{Workers: 2, Of: []int32{0, 0, 0, 0, 0, 1, 0, 0, 1, 1, 1, 1}, Lookahead: 1}
+	s := divideShards(structure, p, map[int]int32{7: 0}, 8)
+	if want := []uint32{0, 1, 0, 1, 0, 3, 2, 2, 4, 3, 5, 4}; !slices.Equal(s.of, want) {
+		t.Errorf("shards of nodes are %v, want %v", s.of, want)
+	}
+	if want := []int{0, 0, 0, 1, 1, 1}; !slices.Equal(s.owners, want) {
+		t.Errorf("owners are %v, want %v", s.owners, want)
+	}
+	if want := []bool{false, false, true, false, false, true}; !slices.Equal(s.fixed, want) {
+		t.Errorf("fixed are %v, want %v", s.fixed, want)
+	}
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package shard chooses which nodes move to other workers while a run goes on. They move in shards, groups of nodes of
+// one worker, and a Strategy names the shards. LeastLoaded is the one that a run uses where its program gives no other.
+//
+// Guarantee: a Strategy changes how long a run takes, never its results or its trace. LeastLoaded is a function of what
+// it is given: it keeps nothing, reads no clock and draws nothing.
+//
+//	moves := shard.LeastLoaded{}.Moves(&state)
+//	if err := state.Check(moves); err != nil { ... }
+package shard
+
+import (
+	"fmt"
+	"slices"
+)
+
+// State is what a Strategy gets: the shards of a run between two legs. It may not change it, nor keep it.
+type State struct {
+	Workers int
+	Version uint64    // of the allocation: how often shards have moved in this run
+	Owner   []int     // by shard: its worker
+	Nodes   []int     // by shard: how many it has
+	Fixed   []bool    // by shard: its nodes were put on their worker by name, and stay there
+	Work    []float64 // by shard: seconds that its handlers have taken since the last time, estimated from samples
+	Since   []int     // by shard: how many times a Strategy was asked since it has moved; a large number: it never has
+	Cost    float64   // wall seconds that moving has taken lately, each time: for how long nothing was simulated
+}
+
+// Move gives a shard to another worker.
+type Move struct{ Shard, To int }
+
+// Strategy chooses what moves. One goroutine calls it at a time.
+type Strategy interface {
+	// Moves lists what is to move, each shard at most once; none: all stay. A move that Check refuses ends the run.
+	Moves(s *State) []Move
+}
+
+// Check reports moves that can't be made.
+func (s *State) Check(moves []Move) error {
+	seen := make([]bool, len(s.Owner))
+	for _, m := range moves {
+		switch {
+		case m.Shard < 0 || m.Shard >= len(s.Owner):
+			return fmt.Errorf("shard: found a move of shard %d, want 0 to %d", m.Shard, len(s.Owner)-1)
+		case m.To < 0 || m.To >= s.Workers:
+			return fmt.Errorf("shard: found a move of shard %d to worker %d, want 0 to %d", m.Shard, m.To, s.Workers-1)
+		case s.Fixed[m.Shard]:
+			return fmt.Errorf("shard: found a move of shard %d, whose nodes were put on worker %d by name", m.Shard,
+				s.Owner[m.Shard])
+		case seen[m.Shard]:
+			return fmt.Errorf("shard: found two moves of shard %d, want one", m.Shard)
+		}
+		seen[m.Shard] = true
+	}
+	return nil
+}
+
+// Loads is the work of each worker, with moves made.
+func (s *State) Loads(moves []Move) []float64 {
+	loads := make([]float64, s.Workers)
+	for shard, w := range s.Owner {
+		loads[w] += s.Work[shard]
+	}
+	for _, m := range moves {
+		loads[s.Owner[m.Shard]] -= s.Work[m.Shard]
+		loads[m.To] += s.Work[m.Shard]
+	}
+	return loads
+}
+
+// Balance is the mean of loads as a part of the largest: 1 where all have the same, 1/n where one of n has all.
+func Balance(loads []float64) float64 {
+	sum, most := 0.0, 0.0
+	for _, l := range loads {
+		sum, most = sum+l, max(most, l)
+	}
+	if most <= 0 {
+		return 1
+	}
+	return sum / float64(len(loads)) / most
+}
+
+// LeastLoaded takes shards from the worker with the most work to that with the least, as long as that makes the largest
+// load smaller. Its fields have defaults where they are 0.
+type LeastLoaded struct {
+	Gap  float64 // nothing moves while the largest load is less than so much above the mean, as a part of it; 0: 0.1
+	Rest int     // a shard that has moved stays for so many times; 0: 3
+	Most int     // moves at one time; 0: a quarter of the shards, and 1 at least
+}
+
+// Moves implements Strategy.
+func (l LeastLoaded) Moves(s *State) []Move {
+	if l.Gap == 0 {
+		l.Gap = 0.1
+	}
+	if l.Rest == 0 {
+		l.Rest = 3
+	}
+	if l.Most == 0 {
+		l.Most = max(1, len(s.Owner)/4)
+	}
+	loads := s.Loads(nil)
+	before := slices.Max(loads)
+	mean := before * Balance(loads)
+	owner := slices.Clone(s.Owner)
+	moved := make([]bool, len(owner))
+	var moves []Move
+	for len(moves) < l.Most {
+		from, to := indexOfMost(loads), indexOfLeast(loads)
+		if loads[from] <= mean*(1+l.Gap) {
+			break
+		}
+		best := -1
+		for shard, w := range owner {
+			if w != from || moved[shard] || s.Fixed[shard] || s.Since[shard] < l.Rest || !(s.Work[shard] > 0) {
+				continue
+			}
+			if best < 0 || left(loads[from], loads[to], s.Work[shard]) < left(loads[from], loads[to], s.Work[best]) {
+				best = shard
+			}
+		}
+		if best < 0 || left(loads[from], loads[to], s.Work[best]) >= loads[from]*(1-leastGain) {
+			break
+		}
+		loads[from], loads[to] = loads[from]-s.Work[best], loads[to]+s.Work[best]
+		owner[best], moved[best] = to, true
+		moves = append(moves, Move{best, to})
+	}
+	// What is gained each time, as often as a shard stays, against what moving costs once.
+	if gain := before - slices.Max(loads); gain < l.Gap/2*before || gain*float64(l.Rest) < s.Cost {
+		return nil
+	}
+	return moves
+}
+
+// leastGain is what one move makes of the largest load at least, as a part of it.
+const leastGain = 0.005
+
+// left is the larger load of two workers when so much work has moved.
+func left(from, to, work float64) float64 { return max(from-work, to+work) }
+
+func indexOfMost(loads []float64) int { return slices.Index(loads, slices.Max(loads)) }
+
+func indexOfLeast(loads []float64) int { return slices.Index(loads, slices.Min(loads)) }
+
+// Chooser is a scenario that brings a Strategy of its own.
+type Chooser interface {
+	ShardStrategy() Strategy
+}
