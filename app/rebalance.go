@@ -75,8 +75,8 @@ const movesShown = 5
 // lines say what moved, when, why, and what it cost.
 func (r *movesRow) lines() (lines []string) {
 	if r.Fixed == r.Shards {
-		return []string{"no nodes moved: all are where --placement has put them, or have links between workers that are " +
-			"shorter than those on cycles"}
+		return []string{"no nodes moved: all are where --placement has put them, or have links to other workers that " +
+			"are shorter than those on cycles"}
 	}
 	if len(r.Rounds) == 0 {
 		return []string{fmt.Sprintf("no nodes moved: none of %s was worth it", tables.Plural(r.Looks, "look"))}

@@ -76,12 +76,10 @@ type cycle struct {
 	went      time.Time  // when the replication began to be simulated; zero: it hasn't
 	first     float64    // Done.First
 
-	stop stopping
-	ask  statusRequest
-
-	outside *outside // nil: the model asks nothing outside
-
-	gone atomic.Bool // set by the control goroutine: the launcher is gone
+	stop    stopping
+	ask     statusRequest
+	outside *outside    // nil: the model asks nothing outside
+	gone    atomic.Bool // set by the control goroutine: the launcher is gone
 
 	ledger       ledger
 	posted       bool

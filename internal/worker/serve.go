@@ -151,46 +151,11 @@ func (s *server) serve(reg scenario.Registry, attach Attach) error {
 	if m, ok := run.scenario.(scenario.Ender); ok && first.Setup.OneProcess {
 		defer m.End()
 	}
-	run.cycle.stop.answer = func(a Stopped) error {
-		if err := s.write(&Message{Type: TypeStopped, Stopped: &a}); err != nil {
-			return fmt.Errorf("%w: %w", ErrLauncherGone, err)
-		}
-		return nil
-	}
-	run.sendResults = func(p *Results) error {
-		if err := s.write(&Message{Type: TypeResults, Results: p}); err != nil {
-			return fmt.Errorf("%w: %w", ErrLauncherGone, err)
-		}
-		return nil
-	}
-	if run.moves != nil {
-		run.moves.send = func(p *Moved) error {
-			if err := s.write(&Message{Type: TypeMoved, Moved: p}); err != nil {
-				return fmt.Errorf("%w: %w", ErrLauncherGone, err)
-			}
-			return nil
-		}
-	}
-	if run.saver != nil {
-		run.saver.send = func(p *Stored) error {
-			if err := s.write(&Message{Type: TypeStored, Stored: p}); err != nil {
-				return fmt.Errorf("%w: %w", ErrLauncherGone, err)
-			}
-			return nil
-		}
-	}
-	if o := run.cycle.outside; o != nil {
-		o.send = func(m *External) error {
-			if err := s.write(&Message{Type: TypeExternal, External: m}); err != nil {
-				return fmt.Errorf("%w: %w", ErrLauncherGone, err)
-			}
-			return nil
-		}
-	}
+	s.connect(run)
 	go s.read()
 	go s.answerAsks()
-	if err := s.write(&Message{Type: TypeReady}); err != nil {
-		return fmt.Errorf("%w: %w", ErrLauncherGone, err)
+	if err := s.send(&Message{Type: TypeReady}); err != nil {
+		return err
 	}
 	for m := range s.inbox {
 		answer, err := s.handle(m)
@@ -200,11 +165,34 @@ func (s *server) serve(reg scenario.Registry, attach Attach) error {
 		if answer == nil {
 			return nil // Exit
 		}
-		if err := s.write(answer); err != nil {
-			return fmt.Errorf("%w: %w", ErrLauncherGone, err)
+		if err := s.send(answer); err != nil {
+			return err
 		}
 	}
 	return ErrLauncherGone
+}
+
+// send is write, whose error says that there is no launcher any more.
+func (s *server) send(m *Message) error {
+	if err := s.write(m); err != nil {
+		return fmt.Errorf("%w: %w", ErrLauncherGone, err)
+	}
+	return nil
+}
+
+// connect has all parts of the worker that send messages by themselves send them here.
+func (s *server) connect(run *replications) {
+	run.cycle.stop.answer = func(a Stopped) error { return s.send(&Message{Type: TypeStopped, Stopped: &a}) }
+	run.sendResults = func(p *Results) error { return s.send(&Message{Type: TypeResults, Results: p}) }
+	if run.moves != nil {
+		run.moves.send = func(p *Moved) error { return s.send(&Message{Type: TypeMoved, Moved: p}) }
+	}
+	if run.saver != nil {
+		run.saver.send = func(p *Stored) error { return s.send(&Message{Type: TypeStored, Stored: p}) }
+	}
+	if o := run.cycle.outside; o != nil {
+		o.send = func(m *External) error { return s.send(&Message{Type: TypeExternal, External: m}) }
+	}
 }
 
 // read receives messages beside the cycle, so that Stop, Limit and the stream's end
