@@ -265,10 +265,7 @@ func (cfg *Config) validate() error {
 	if err := cfg.checkSpread(); err != nil {
 		return err
 	}
-	if err := cfg.checkCheckpoints(); err != nil {
-		return err
-	}
-	if err := cfg.checkRebalance(); err != nil {
+	if err := cmp.Or(cfg.checkCheckpoints(), cfg.checkRebalance()); err != nil {
 		return err
 	}
 	if cfg.Stall < 0 {
