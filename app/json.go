@@ -32,7 +32,7 @@ type document struct {
 	TraceHash       string  `json:"trace_hash"` // empty for an interrupted run
 	Results         any     `json:"results"`    // null when nothing was simulated
 
-	Ended           string             `json:"ended"` // horizon, or interrupted
+	Ended           string             `json:"ended"` // horizon, interrupted, or memory
 	Interrupted     bool               `json:"interrupted"`
 	File            string             `json:"file"`
 	Set             []scenario.Setting `json:"set,omitempty"` // put into the file, a sweep's point too
@@ -228,6 +228,9 @@ func newDocument(o *order, l *launch.Launch, out *launch.Outcome) *document {
 	d.Recoveries, d.Moves = out.Recoveries, newMovesRow(out.Moves)
 	if out.Interrupted {
 		d.Ended = "interrupted"
+		if out.Full {
+			d.Ended = "memory"
+		}
 	}
 	for _, r := range out.Replications {
 		d.PerReplication = append(d.PerReplication, replicationRow{

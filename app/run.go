@@ -113,8 +113,8 @@ func runFlags() []cli.Flag {
 			"that one sends another; link, each link between two simprocs"),
 		textFlag(groupTuning, "wait", "adaptive",
 			"what a worker without work does, `HOW`: adaptive, spin, yield or park"),
-		textFlag(groupWatch, "memory", "what there is", "`BYTES` that the run may be expected to take; one that takes "+
-			"more is refused"),
+		textFlag(groupWatch, "memory", "what there is", "`BYTES` that the run may take; one that is expected to take "+
+			"more is refused, one that comes near is ended, at a checkpoint"),
 		textFlag(groupWatch, "stall", launch.StallDefault.String(), "`TIME` on the wall, such as 90s or 5m, without "+
 			"progress in simulated time after which the run says what every worker waits for; 0: never"),
 		textFlag(groupWatch, "on-stall", stallReport,
@@ -279,11 +279,18 @@ func (p *program) once(ctx context.Context, o *order, screen *screen, read *scen
 		}
 		out, err = simulateBy(ctx, run, o.config.Stop, screen)
 	}
+	full := (*launch.MemoryError)(nil)
+	if errors.As(err, &full) {
+		err = fmt.Errorf("%w\n%s", err, o.withMore(p.name, full, out))
+	}
 	if out == nil {
 		return err
 	}
 	if len(out.Replications) == 0 { // no results: whatever is in the files for them stays
-		return errors.Join(interruption(l, out), err)
+		if full == nil {
+			err = errors.Join(interruption(l, out), err)
+		}
+		return err
 	}
 	screen.end()
 	return errors.Join(p.show(o, cmp.Or(out.Launch, l), out, times), err)
@@ -317,13 +324,24 @@ func (p *program) show(o *order, l *launch.Launch, out *launch.Outcome, times *c
 		}
 		failed = append(failed, err)
 	}
-	if err := errors.Join(failed...); err != nil || !out.Interrupted {
+	if err := errors.Join(failed...); err != nil || !out.Interrupted || out.Full {
 		return err
 	}
 	if c := d.Checkpoints; c != nil && c.Made > 0 {
 		return fmt.Errorf("%w; `%s resume %s` goes on", interruption(l, out), p.name, c.Dir)
 	}
 	return interruption(l, out)
+}
+
+// withMore says how a run goes on, or is begun again, whose memory was used up.
+func (o *order) withMore(name string, e *launch.MemoryError, out *launch.Outcome) string {
+	s, more := o.saving, 2*e.Limit>>20
+	if s == nil || out == nil || s.resumed == nil && (out.Checkpoints == nil || out.Checkpoints.Made == 0) {
+		return fmt.Sprintf("Want more memory (--memory %dM where there is as much), or a smaller scenario; with "+
+			"--checkpoint-to DIR it ends at a checkpoint, to go on from there", more)
+	}
+	return fmt.Sprintf("`%s resume %s --memory %dM` goes on where there is as much; over several machines with "+
+		"--machines FILE --workers N", name, s.address, more)
 }
 
 // interruption is the error that says how far an interrupted run came.

@@ -33,6 +33,16 @@ func (c *cluster) save(epoch float64) (savedRun, error) {
 			}
 			s.nodes[int(n)] = b[len("before"):]
 		}
+		sum, most := uint64(0), uint64(1<<62)
+		for _, l := range e.Largest(1 << 30) {
+			if sum += l.Pending; l.Pending > most || l.Pending == 0 {
+				return s, fmt.Errorf("%d are pending for simproc %d, behind %d", l.Pending, l.Simproc, most)
+			}
+			most = l.Pending
+		}
+		if sum != uint64(e.Pending()) {
+			return s, fmt.Errorf("%d are pending for all simprocs, want %d", sum, e.Pending())
+		}
 		last := -1
 		err := e.EachPending(func(n int, encoded []byte) error {
 			if n <= last {

@@ -102,6 +102,22 @@ func (b boards) outside() bool {
 	return false
 }
 
+// pending implements boardReader.
+func (b boards) pending() (n uint64) {
+	for _, s := range b.segments {
+		values, err := worker.Numbers(s)
+		if err != nil {
+			continue
+		}
+		for _, v := range values {
+			if v.Name == worker.NumberPending {
+				n += v.Count
+			}
+		}
+	}
+	return n
+}
+
 // progress implements boardReader. A board that can't be read counts as one of a worker that
 // has just begun: progress is for people to look at.
 func (b boards) progress() (epoch float64, events uint64) {

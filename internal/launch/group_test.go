@@ -35,6 +35,7 @@ type groupRun struct {
 	Text    string
 	Horizon float64 // 0: the scenario's own
 	Tuning  worker.Tuning
+	Store   string // directory of checkpoints; empty: none
 }
 
 // runInGroup joins the group, runs, and prints the trace hash.
@@ -53,6 +54,9 @@ func runInGroup(order string) error {
 		cfg.File, cfg.Partition = g.File, partition.MinCut
 	}
 	l, err := Prepare(cfg)
+	if err == nil && g.Store != "" {
+		l, err = saveIn(g.Store, cfg, l)
+	}
 	if err != nil {
 		return err
 	}
@@ -99,8 +103,8 @@ func newMemoryGroup(t *testing.T) memoryGroup {
 	return memoryGroup{}
 }
 
-// run runs in the group and returns the trace hash and the most memory that all processes had together.
-func (g memoryGroup) run(t *testing.T, r groupRun, limit int64) (hash string, peak int64) {
+// start is a process that does a run in the group, of so many bytes; 0: as many as there are.
+func (g memoryGroup) start(t *testing.T, r groupRun, limit int64) *exec.Cmd {
 	t.Helper()
 	if limit > 0 {
 		text := strconv.FormatInt(limit, 10)
@@ -115,6 +119,23 @@ func (g memoryGroup) run(t *testing.T, r groupRun, limit int64) (hash string, pe
 	}
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe")
 	cmd.Env = append(os.Environ(), groupEnv+"="+string(order))
+	return cmd
+}
+
+// fails runs in the group, which ends with an error, and returns what that says.
+func (g memoryGroup) fails(t *testing.T, r groupRun, limit int64) string {
+	t.Helper()
+	out, err := g.start(t, r, limit).CombinedOutput()
+	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != 1 {
+		t.Fatalf("%v: want exit status 1: %s", err, out)
+	}
+	return string(out)
+}
+
+// run runs in the group and returns the trace hash and the most memory that all processes had together.
+func (g memoryGroup) run(t *testing.T, r groupRun, limit int64) (hash string, peak int64) {
+	t.Helper()
+	cmd := g.start(t, r, limit)
 	var text bytes.Buffer
 	cmd.Stderr = &text
 	out, err := cmd.Output()

@@ -72,8 +72,9 @@ type Launch struct {
 	sets      int                  // of workers
 
 	runID  checkpoint.ID // of a run without checkpoints, for calls of the outside world
-	store  *store        // nil: no checkpoints are made or read
-	wentOn time.Time     // when the first replication began to be simulated; set behind Run
+	memory *memory
+	store  *store    // nil: no checkpoints are made or read
+	wentOn time.Time // when the first replication began to be simulated; set behind Run
 
 	machinesText []string // what was chosen, and why, line by line
 	// input for other processes; nil before Run and where there are none
@@ -212,11 +213,16 @@ func (l *Launch) checkFits(f *footprint) error {
 		bytes, segments = 0, l.plan.Workers() // here are their boards only
 	}
 	f.workers = l.placement.Workers
+	l.memory = newMemory(l, 0)
 	input := 0
 	if l.shared() {
 		input = l.input.Segment().Size
 	}
-	if err := l.cfg.checkMemory(f.needs(false, input, bytes)); err != nil {
+	needs := f.needs(false, input, bytes)
+	for _, n := range needs {
+		l.memory.expected += n.bytes
+	}
+	if err := l.cfg.checkMemory(needs); err != nil {
 		return err
 	}
 	if !l.shared() {

@@ -29,6 +29,9 @@ type Outcome struct {
 	// what a run with that horizon would be.
 	Interrupted bool
 
+	// Full says that it was interrupted because its memory was used up; the error beside it is a *MemoryError.
+	Full bool
+
 	// TraceHash is a hash over everything that was handled, in total order.
 	TraceHash string
 
@@ -124,7 +127,7 @@ func (l *Launch) Run(ctx context.Context) (*Outcome, error) {
 		if err := l.writeUnfinished(ctx, sets, schedule.available()); err != nil {
 			failed = errors.Join(failed, err)
 		}
-		return nil, failed
+		return nil, l.usedUp(nil, failed)
 	}
 	setup := time.Since(began) - schedule.wall
 	if err := l.writeTrace(ctx, schedule.available()); err != nil {
@@ -137,7 +140,7 @@ func (l *Launch) Run(ctx context.Context) (*Outcome, error) {
 	out.SetupSeconds, out.Checkpoints, out.Moves = setup.Seconds(), l.store.numbers(), movesOf(sets)
 	l.clock.enter(nil)
 	out.Phases = l.clock.Phases
-	return out, failed
+	return out, l.usedUp(out, failed)
 }
 
 func statsOf(sets []*workerSet) (workers []WorkerStats) {
@@ -196,9 +199,12 @@ func (l *Launch) lead(ctx context.Context, sets []*workerSet, s *schedule) error
 	}()
 	var ticking sync.WaitGroup
 	defer ticking.Wait()
+	defer cancel()       // before it is waited for
+	if l.memory != nil { // but in tests
+		ticking.Go(func() { l.memory.watch(ctx, sets) })
+	}
 	if l.cfg.Checkpoint != nil {
 		ticking.Go(func() { l.store.wallClock(ctx, l.cfg.Legs) })
-		defer cancel() // before it is waited for
 	}
 	for _, ws := range sets {
 		if ws.rebalancing != nil {

@@ -190,7 +190,7 @@ func (ws *workerSet) checkpoint(ctx context.Context, r int, epoch float64, answe
 		v.parts[w].spool = k.spools[w]
 	}
 	k.current, s.saving = v, v
-	save := &worker.Save{Epoch: epoch}
+	save := &worker.Save{Epoch: epoch, Direct: ws.launch.memory.direct()}
 	if k.last != nil {
 		save.Committed = k.last.epoch
 	}

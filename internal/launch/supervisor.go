@@ -91,6 +91,9 @@ type boardReader interface {
 	// lastCall is the handler that a worker called last; empty: none, or that isn't known.
 	lastCall(index int) (simproc string, epoch float64)
 
+	// pending is how many events and wakeups wait on all workers.
+	pending() uint64
+
 	// progress is how far all workers are, and how many events they have handled.
 	progress() (epoch float64, events uint64)
 
@@ -137,7 +140,7 @@ type supervisor struct {
 func newSupervisor(cs *connections, boards boardReader, l *Launch) *supervisor {
 	return &supervisor{
 		conns: cs, boards: boards, timeouts: l.timeouts,
-		stop: l.cfg.Stop, note: l.note, onStep: l.onStep, legs: l.cfg.Legs, saves: l.cfg.Checkpoint != nil,
+		stop: l.stop(), note: l.note, onStep: l.onStep, legs: l.cfg.Legs, saves: l.cfg.Checkpoint != nil,
 		watchdog: newWatchdog(cs, boards, l),
 	}
 }

@@ -265,6 +265,7 @@ func (ws *workerSet) result(r int, answers []*worker.Message, wall time.Duration
 		res.Events += d.Events
 		res.Activations += d.Activations
 		ws.stats[w].add(d)
+		l.memory.done(d)
 	}
 	if !res.Interrupted {
 		res.Reached = l.scenario.Horizon()

@@ -100,3 +100,23 @@ func Processes() ([]int, error) {
 	}
 	return pids, nil
 }
+
+// PrivateBytes is the memory that a process has for itself: what is resident, but for files and what it shares with
+// others.
+func PrivateBytes(pid int) (int64, error) {
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "statm"))
+	if err != nil {
+		return 0, fmt.Errorf("procfs: %w", err)
+	}
+	var pages [3]int64 // all, resident, of them shared
+	fields := strings.Fields(string(text))
+	if len(fields) < len(pages) {
+		return 0, fmt.Errorf("procfs: /proc/%d/statm: found %q, want 7 numbers", pid, text)
+	}
+	for i := range pages {
+		if pages[i], err = strconv.ParseInt(fields[i], 10, 64); err != nil {
+			return 0, fmt.Errorf("procfs: /proc/%d/statm: %w", pid, err)
+		}
+	}
+	return max(pages[1]-pages[2], 0) * int64(os.Getpagesize()), nil
+}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"syscall"
 	"testing"
@@ -89,4 +90,24 @@ func TestState(t *testing.T) {
 	}
 	until(t, func() bool { return State(child.Process.Pid) == Dead })
 	_ = child.Wait() // its status is the signal
+}
+
+// What a process takes shows, and that there is none.
+func TestPrivateBytes(t *testing.T) {
+	before, err := PrivateBytes(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken := make([]byte, 64<<20)
+	for i := range taken {
+		taken[i] = byte(i)
+	}
+	after, err := PrivateBytes(os.Getpid())
+	if err != nil || after-before < 48<<20 {
+		t.Errorf("found %d and %d bytes, %v; want some %d more", before, after, err, len(taken))
+	}
+	runtime.KeepAlive(taken)
+	if n, err := PrivateBytes(1 << 30); err == nil {
+		t.Errorf("a process that isn't there has %d bytes", n)
+	}
 }

@@ -292,7 +292,14 @@ type Done struct {
 	Activations uint64  // calls of handlers
 	First       float64 // seconds from Go until an event and, about, all calls at epoch 0 were handled; 0: none was
 	Stats       Stats
+
+	// Where it was interrupted: for which simprocs most is pending, and how much; at most LargestMax, in falling order.
+	Largest []uint32
+	Pending []uint64
 }
+
+// LargestMax is how many simprocs Done.Largest has.
+const LargestMax = 10
 
 // Stats says where a worker's time and events went. Working, Blocked, Room, Report and
 // Outside add up to Wall: a worker is always in exactly one of them.

@@ -340,6 +340,12 @@ func (d *Done) fields(c *wire.Codec) {
 	c.Uint64(&d.Activations)
 	c.Float(&d.First)
 	d.Stats.fields(c)
+	wire.Uint32s(c, &d.Largest)
+	wire.Uint64s(c, &d.Pending)
+	if n := len(d.Largest); c.Decoding() && (n != len(d.Pending) || n > LargestMax) {
+		c.Fail("found %d simprocs with %d numbers of what is pending, want as many, at most %d", n, len(d.Pending),
+			LargestMax)
+	}
 }
 
 func (s *Stats) fields(c *wire.Codec) {

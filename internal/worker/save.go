@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -134,6 +135,7 @@ func (s *saver) save(e *node.Engine, m *Save) error {
 	s.newest = saved{}
 	w := s.newWriter(e, m.Epoch)
 	if m.Direct {
+		defer s.spare()()
 		if err := s.encode(e, w.add); err != nil {
 			return err
 		}
@@ -159,6 +161,17 @@ func (s *saver) save(e *node.Engine, m *Save) error {
 	})
 	return nil
 }
+
+// spare has this process take little memory beside what it needs, until end is called.
+func (s *saver) spare() (end func()) {
+	s.arena = arena{}
+	before := debug.SetGCPercent(sparingPercent)
+	debug.FreeOSMemory()
+	return func() { debug.SetGCPercent(before) }
+}
+
+// sparingPercent is how much garbage there may be beside what is in use, in percent of that.
+const sparingPercent = 10
 
 // encode yields the chunks of all nodes, by group: first what hasn't changed or the states, then what is pending. Data
 // of a chunk is the yield's to keep.

@@ -500,6 +500,11 @@ func (r *replications) done() (*Done, error) {
 	if err := r.report(d.Reached); err != nil {
 		return nil, err
 	}
+	if d.Interrupted {
+		for _, w := range c.engine.Largest(LargestMax) {
+			d.Largest, d.Pending = append(d.Largest, uint32(w.Simproc)), append(d.Pending, w.Pending)
+		}
+	}
 	s := c.engine.Stats()
 	d.Events, d.Activations = s.Events, s.Activations
 	d.Stats.CPUSeconds = r.cpuSeconds() - r.cpu

@@ -53,6 +53,7 @@ const (
 	Load  = "load"  // reading the scenario takes an hour
 	Child = "child" // it starts a process of its own that would live for an hour, once
 
+	Flood     = "flood"     // every call takes a millisecond, and leaves a hundred events for near the horizon
 	Alloc     = "alloc"     // the handler allocates until something stops it
 	Goroutine = "goroutine" // another goroutine sends while the handler runs
 	Keep      = "keep"      // the handler reads what it got in an earlier call
@@ -96,7 +97,7 @@ func load(doc *scenario.Document, opt scenario.Options) (scenario.Scenario, erro
 }
 
 func hows() []string {
-	return append([]string{Panic, Fail, Exit, Kill, Stop, Hang, Slow, Print, Nan, Late, Zero, Load, Child, Alloc,
+	return append([]string{Panic, Fail, Exit, Kill, Stop, Hang, Slow, Print, Nan, Late, Zero, Load, Child, Flood, Alloc,
 		Goroutine, Keep, Claim, KeepWrite, Write, LateSend, PanicMake, PanicReport, Nil}, GarbleWhat...)
 }
 
@@ -262,6 +263,16 @@ func (h *handler) getIntoTrouble(p *node.Simproc, events []node.Event) error {
 		h.troubled = false
 		fmt.Println("tiny: said to standard output")
 		fmt.Fprintln(os.Stderr, "tiny: said to standard error")
+	case Flood:
+		clear(h.data) // it isn't saved
+		time.Sleep(time.Millisecond)
+		for range 100 {
+			if at := p.Horizon() - Lookahead/2; p.Now() < at {
+				if err := p.Schedule(at, h.data); err != nil {
+					return err
+				}
+			}
+		}
 	case Alloc:
 		return allocate()
 	case Goroutine:

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/disco-sim/disco/internal/procfs"
+	"github.com/disco-sim/disco/internal/worker"
+	"github.com/disco-sim/disco/node"
+	"github.com/disco-sim/disco/shm"
+)
+
+// MemoryError is the end of a run whose memory has passed what there is for it: it ends as one that Config.Stop ends,
+// before the system kills one of its processes.
+type MemoryError struct {
+	Used, Limit int64   // bytes, when it was found
+	Saving      int64   // bytes that a checkpoint was expected to take, too
+	Allowed     bool    // the limit is Config.Memory; else it is what there is
+	Epoch       float64 // up to which the run was simulated; 0: it had to be ended before all workers had one
+	Pending     uint64  // events and wakeups, when it was found
+	Largest     []Load  // simprocs with most of them, at the end
+}
+
+// Load is how much is pending for a simproc.
+type Load struct {
+	Simproc string
+	Pending uint64
+}
+
+// Error says how much memory was used, how far the run has come, and for whom most is pending.
+func (e *MemoryError) Error() string {
+	whose := "there are"
+	if e.Allowed {
+		whose = "--memory allows"
+	}
+	took := sizeText(float64(e.Used))
+	if e.Saving > 0 {
+		took += fmt.Sprintf(", and about %s more to be saved,", sizeText(float64(e.Saving)))
+	}
+	text := fmt.Sprintf("memory: the run took %s of the %s that %s", took, sizeText(float64(e.Limit)), whose)
+	if e.Epoch > 0 {
+		text += fmt.Sprintf(", and has ended at %v simulated seconds", e.Epoch)
+	}
+	text += fmt.Sprintf(", with %d events pending", e.Pending)
+	var most []string
+	for _, l := range e.Largest {
+		most = append(most, fmt.Sprintf("%s %d", l.Simproc, l.Pending))
+	}
+	if len(most) > 0 {
+		text += ", most of them for " + strings.Join(most, ", ")
+	}
+	return text
+}
+
+// Shares of what there is at which a run ends: one that can be saved earlier, because that takes memory, too. Where
+// the run was expected to take more than the first, it is in the middle of what is left.
+const (
+	memorySaves   = 0.8
+	memoryAllowed = 0.95 // of Config.Memory
+	memoryThere   = 0.98 // of what there is: it may get on with that
+)
+
+// memoryEvery is how often it is looked at.
+const memoryEvery = 100 * time.Millisecond
+
+// What a checkpoint takes that is written while it is made: of each worker, but no more than an eighth of what there is
+// altogether, and for each event that is pending, which
+// is 32 bytes (node.Engine.EachPending), and more where most are for one node, because a node is encoded as a whole.
+const (
+	savingBytes     = 16 << 20
+	savedEntryBytes = 64
+)
+
+// memory watches what a run takes on this machine.
+type memory struct {
+	l        *Launch
+	expected float64 // bytes, as the footprint has it
+	used     func() (bytes, available int64)
+
+	asked  chan struct{} // closed when the run is to end, for whatever reason
+	passed atomic.Pointer[MemoryError]
+
+	mu      sync.Mutex // guards the rest
+	largest []node.Load
+}
+
+func newMemory(l *Launch, expected float64) *memory {
+	return &memory{l: l, expected: expected, asked: make(chan struct{})}
+}
+
+// stop is closed when the run is to end.
+func (l *Launch) stop() <-chan struct{} {
+	if l.memory == nil { // in tests
+		return l.cfg.Stop
+	}
+	return l.memory.asked
+}
+
+// watch closes asked when the run is to end: when Config.Stop says so, or its memory is used up. It ends with ctx.
+func (m *memory) watch(ctx context.Context, sets []*workerSet) {
+	if m.used == nil {
+		m.used = m.measure(sets)
+	}
+	ticker := time.NewTicker(memoryEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-m.l.cfg.Stop:
+			close(m.asked)
+			return
+		case <-ticker.C:
+		}
+		if e := m.check(sets); e != nil {
+			m.passed.Store(e)
+			m.l.note(fmt.Sprintf("memory: the run takes %s of %s, and ends", sizeText(float64(e.Used)),
+				sizeText(float64(e.Limit))))
+			close(m.asked)
+			return
+		}
+	}
+}
+
+// check is the end of a run that has used up its memory; nil: it goes on.
+func (m *memory) check(sets []*workerSet) *MemoryError {
+	cfg := &m.l.cfg
+	used, available := m.used()
+	e := &MemoryError{Used: used, Limit: used + available}
+	if cfg.Memory > 0 && cfg.Memory < e.Limit {
+		e.Limit, e.Allowed = cfg.Memory, true
+	}
+	for _, ws := range sets {
+		e.Pending += ws.supervisor.boards.pending()
+	}
+	limit, share := float64(e.Limit), memoryThere
+	if e.Allowed {
+		share = memoryAllowed
+	}
+	if cfg.Checkpoint != nil {
+		each := min(int64(len(sets)*m.l.placement.Workers)*savingBytes, e.Limit/8)
+		e.Saving = int64(e.Pending)*savedEntryBytes + each
+		share = max(memorySaves, min((1+m.expected/limit)/2, share))
+	}
+	if float64(e.Used+e.Saving) < share*limit {
+		return nil
+	}
+	return e
+}
+
+// measure gives what this process and its workers have, and what the system has left for them. Workers on other
+// machines aren't seen.
+func (m *memory) measure(sets []*workerSet) func() (used, available int64) {
+	pids, shared := []int{os.Getpid()}, 0
+	for _, ws := range sets {
+		for _, c := range ws.supervisor.conns.workers {
+			if c.pid != 0 {
+				pids = append(pids, c.pid)
+			}
+		}
+	}
+	if m.l.shared() && m.l.cfg.Machines == nil {
+		bytes, _, err := m.l.plan.Needs(0, false)
+		if err == nil { // it was worked out before
+			shared = bytes*len(sets) + m.l.inputSegment.Size()
+		}
+	}
+	return func() (used, available int64) {
+		used = int64(shared)
+		for _, pid := range pids {
+			if bytes, err := procfs.PrivateBytes(pid); err == nil { // else it has ended
+				used += bytes
+			}
+		}
+		return used, shm.AvailableBytes()
+	}
+}
+
+// direct reports whether there may be too little memory for all of a checkpoint, so that each chunk is written when it
+// is made.
+func (m *memory) direct() bool { return m.passed.Load() != nil }
+
+// done takes in what a worker says of a replication that was interrupted.
+func (m *memory) done(d *worker.Done) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i, id := range d.Largest {
+		m.largest = append(m.largest, node.Load{Simproc: node.SimprocID(id), Pending: d.Pending[i]})
+	}
+}
+
+// usedUp is the error of a run that has ended with another one, or with an outcome, where its memory was used up.
+func (l *Launch) usedUp(out *Outcome, failed error) error {
+	err := l.memory.err(out)
+	switch {
+	case err == nil || errors.Is(failed, ErrEnded):
+		return failed
+	case out == nil:
+		return fmt.Errorf("%w\n%w", err, failed)
+	}
+	out.Full = true
+	return err
+}
+
+// err is the end of a run that has used up its memory, with its outcome; nil: it hasn't.
+func (m *memory) err(out *Outcome) error {
+	e := m.passed.Load()
+	if e == nil || out != nil && !out.Interrupted {
+		return nil
+	}
+	if out != nil && len(out.Replications) > 0 {
+		e.Epoch = out.Replications[len(out.Replications)-1].Reached
+	}
+	for _, w := range node.MostLoaded(m.largest, worker.LargestMax) {
+		if int(w.Simproc) < m.l.structure.NumSimprocs() {
+			e.Largest = append(e.Largest, Load{m.l.structure.Name(w.Simproc), w.Pending})
+		}
+	}
+	return e
+}
