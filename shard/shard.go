@@ -82,7 +82,8 @@ func Balance(loads []float64) float64 {
 }
 
 // LeastLoaded takes shards from the worker with the most work to that with the least, as long as that makes the largest
-// load smaller. Its fields have defaults where they are 0.
+// load smaller. It knows nothing of links: shards are made so that none that is short can come between two workers. Its
+// fields have defaults where they are 0.
 type LeastLoaded struct {
 	Gap  float64 // nothing moves while the largest load is less than so much above the mean, as a part of it; 0: 0.1
 	Rest int     // a shard that has moved stays for so many times; 0: 3
