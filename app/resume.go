@@ -16,7 +16,8 @@ import (
 )
 
 // notResumed are the flags of a run that belong to the run, not to how it goes on.
-var notResumed = []string{"seed", "sweep", "columns", "compare", "print", "checkpoint-to"}
+var notResumed = []string{"seed", "sweep", "columns", "compare", "print", "checkpoint-to", "external-record",
+	"external-from"}
 
 // resumeCommand goes on with a run.
 func (p *program) resumeCommand() *cli.Command {

@@ -58,7 +58,7 @@ func textFlag(category, name, value, usage string) cli.Flag {
 
 // runFlags are the flags of everything that runs a scenario.
 func runFlags() []cli.Flag {
-	return append(slices.Concat(machineFlags(), checkpointFlags(), rebalanceFlags()),
+	return append(slices.Concat(machineFlags(), checkpointFlags(), rebalanceFlags(), externalFlags()),
 		textFlag(groupWhat, "seed", "1", "`SEED` of all random numbers"),
 		textFlag(groupWhat, "replications", "1", "repeat the experiment `R` times, each with its own random numbers"),
 		&cli.StringSliceFlag{Category: groupWhat, Name: "sweep", DefaultText: "none",
@@ -149,6 +149,7 @@ type order struct {
 	phases  bool
 	print   *printing // nil: nothing
 
+	externals externals
 	elsewhere *elsewhere // nil: on this machine
 	saving    *saving    // nil: no checkpoints
 	recover   int        // how often a run may go back behind the death of a worker
@@ -213,12 +214,17 @@ func (p *program) perform(o *order, doc *scenario.Document) error {
 }
 
 // carryOut runs what the order asks for.
-func (p *program) carryOut(ctx context.Context, o *order, doc *scenario.Document, screen *screen) error {
+func (p *program) carryOut(ctx context.Context, o *order, doc *scenario.Document, screen *screen) (failed error) {
 	end, err := o.join(screen)
 	if err != nil {
 		return err
 	}
 	defer end()
+	endAnswers, err := o.externals.open(o, screen)
+	if err != nil {
+		return err
+	}
+	defer func() { failed = errors.Join(failed, endAnswers()) }()
 	if o.print != nil {
 		return p.printed(ctx, o, screen)
 	}
@@ -407,6 +413,8 @@ func (p *program) order(c *cli.Context, file, resumes string) (*order, error) {
 	o.config.BridgeBytes = v.size("bridge-bytes", bridgeBytesLeast, bridgeBytesMost, false)
 	o.elsewhere = v.elsewhere(p, file, o.config.Workers)
 	o.saving = v.saving(resumes)
+	o.externals = externals{record: v.path("external-record"), from: v.path("external-from"),
+		sync: c.Bool("external-sync")}
 	o.recover = v.integer("recover", 0, 0, launch.RecoveriesMax)
 	var err, bad error
 	if what := v.text("print", "node=NAME"); what != "" {
@@ -442,7 +450,7 @@ func (o *order) checkFiles() error {
 			}
 		}
 	}
-	if err := cmp.Or(o.checkMachines(), o.checkSaving()); err != nil {
+	if err := cmp.Or(o.checkMachines(), o.checkSaving(), o.externals.check(o)); err != nil {
 		return err
 	}
 	return o.checkSweep()

@@ -42,6 +42,8 @@ func checkpointFlags() []cli.Flag {
 			"one at this simulated time, `SECONDS[=LABEL]`; one with a label stays; may be given several times"},
 		textFlag(groupCheckpoints, "keep", fmt.Sprint(keepDefault),
 			"`N` newest checkpoints of each replication stay, beside those with a label"),
+		&cli.BoolFlag{Category: groupCheckpoints, Name: "external-sync", DisableDefaultText: true, Usage: "what the " +
+			"outside world answers outlives a power failure before a handler gets it"},
 		textFlag(groupCheckpoints, "recover", "0", "where a worker dies, or a machine is lost, go back to the last "+
 			"checkpoint, or to the begin, with what is left, at most `N` times"),
 	}
@@ -71,7 +73,8 @@ func (v *values) saving(resumes string) *saving {
 		return s
 	}
 	for _, f := range checkpointFlags() {
-		if name := f.Names()[0]; v.c.IsSet(name) && name != "checkpoint-to" && name != "recover" {
+		if name := f.Names()[0]; v.c.IsSet(name) && name != "checkpoint-to" && name != "recover" &&
+			name != "external-sync" {
 			v.errs = append(v.errs, usage("--%s has no meaning without --checkpoint-to DIR", name))
 		}
 	}

@@ -109,7 +109,9 @@ func (x *External) attempt(ctx context.Context, call *Call) ([]byte, error) {
 	case errors.As(o.err, &fatal):
 	case x.Policy.NeedsKey && !call.used.Load():
 		return nil, &fatalError{errKey(x.Name)}
-	case o.err != nil && limited.Err() != nil && !errors.Is(o.err, limited.Err()):
+	case o.err != nil && errors.Is(o.err, limited.Err()):
+		o.err = fmt.Errorf("no answer within %v: %w", timeout, o.err)
+	case o.err != nil && limited.Err() != nil:
 		o.err = fmt.Errorf("no answer within %v: %w: %w", timeout, limited.Err(), o.err)
 	case o.err == nil && len(o.answer) > BytesMax:
 		o.err = fmt.Errorf("%w: %d bytes, want at most %d", errTooLong, len(o.answer), BytesMax)

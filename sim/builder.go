@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/disco-sim/disco/external"
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/sim/dist"
 )
@@ -45,6 +46,7 @@ type Model struct {
 	types     map[reflect.Type]any    // *eventType[E] by E
 	numbers   map[uint32]reflect.Type // of types, by what their events begin with
 	plans     map[reflect.Type]any    // *plain.Plan[T] by T, of what doesn't travel; nil where it can't
+	externals []external.External     // what the nodes may ask
 	endless   []string                // what was done last at an epoch that doesn't end
 
 	graph  *node.Graph // made by Check

@@ -376,7 +376,9 @@ func TestRecordTo(t *testing.T) {
 		t.Errorf("it is written again: %v", err)
 	}
 	again := newStore(t)
-	id, cut, err := ReadFile(path, func(rep int, _ *Record, bytes []byte) error { return again.Load(rep, 0, bytes) })
+	var id checkpoint.ID
+	begin := func(run checkpoint.ID) error { id = run; return nil }
+	cut, err := ReadFile(path, begin, func(rep int, record []byte) error { return again.Load(rep, 0, record) })
 	if err != nil || cut || id != run || !found(t, again, 0, rec) {
 		t.Fatal(id, cut, err)
 	}
@@ -384,11 +386,11 @@ func TestRecordTo(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := ReadFile(path, nil); err == nil || !strings.Contains(err.Error(), path) {
+		if _, err := ReadFile(path, begin, nil); err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("%.20q: %v", text, err)
 		}
 	}
-	if _, _, err := ReadFile(filepath.Dir(path), nil); err == nil {
+	if _, err := ReadFile(filepath.Dir(path), begin, nil); err == nil {
 		t.Error("a directory passes")
 	}
 }

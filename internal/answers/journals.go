@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/disco-sim/disco/internal/checkpoint"
 	"github.com/disco-sim/disco/internal/outfile"
@@ -99,46 +100,56 @@ func OpenJournals(ctx context.Context, run checkpoint.ID, blobs checkpoint.Blobs
 	return j, torn, nil
 }
 
-// ReadFile reads a file of records, as RecordTo writes it, and gives the run that it is of.
-func ReadFile(path string, yield func(replication int, r *Record, bytes []byte) error) (run checkpoint.ID, cut bool,
-	err error) {
-	f, err := os.Open(path)
+// ReadFile reads a file of records, as RecordTo writes it: begin gets the run that it is of, then yield the bytes of
+// each record. cut says that the last one was cut short.
+func ReadFile(path string, begin func(run checkpoint.ID) error, yield func(replication int, record []byte) error) (
+	cut bool, err error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a named pipe is refused, and not waited for
 	if err != nil {
-		return run, false, err
+		return false, err
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return run, false, err
+		return false, err
 	}
 	if !info.Mode().IsRegular() {
-		return run, false, fmt.Errorf("%s: found no regular file, want one", path)
+		return false, fmt.Errorf("%s: found no regular file, want one", path)
 	}
+	var run checkpoint.ID
 	if _, err := io.ReadFull(io.NewSectionReader(f, 0, info.Size()), run[:]); err != nil {
-		return run, false, fmt.Errorf("%s: found %d bytes, want a file of recorded answers", path, info.Size())
+		return false, fmt.Errorf("%s: found %d bytes, want a file of recorded answers", path, info.Size())
 	}
-	if cut, err = readJournal(run, f, info.Size(), yield); err != nil {
+	if err := begin(run); err != nil {
+		return false, err
+	}
+	cut, err = readJournal(run, f, info.Size(), func(replication int, _ *Record, record []byte) error {
+		return yield(replication, record)
+	})
+	if err != nil {
 		err = fmt.Errorf("%s: %w", path, err)
 	}
-	return run, cut, err
+	return cut, err
 }
 
-// RecordTo makes a file at a path, where nothing may be, that gets all records.
+// RecordTo makes a file at a path, where nothing may be, or an empty file, that gets all records.
 func RecordTo(run checkpoint.ID, path string, sync bool) (*Journals, error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o666)
-	if errors.Is(err, os.ErrExist) {
-		return nil, fmt.Errorf("%s: found a file, want a new one: answers that were recorded aren't overwritten", path)
-	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND|syscall.O_NONBLOCK, 0o666)
 	if err != nil {
 		return nil, outfile.Error(path, err)
+	}
+	info, err := f.Stat()
+	if err == nil && (!info.Mode().IsRegular() || info.Size() > 0) {
+		err = fmt.Errorf("%s: found a file, want a new one: answers that were recorded aren't overwritten", path)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
 	return &Journals{run: run, sync: sync, file: f, all: []journal{{name: path}}}, nil
 }
 
-// Copy adds a record that was read elsewhere.
-func (j *Journals) Copy(replication int, r *Record, bytes []byte) error {
-	return j.add(replication, r.Epoch, bytes)
-}
+// Copy adds the bytes of a record that was read elsewhere, to a file of RecordTo.
+func (j *Journals) Copy(replication int, record []byte) error { return j.add(replication, 0, record) }
 
 func (o *journal) add(replication int, epoch float64) {
 	if o.last == nil {

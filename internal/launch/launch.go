@@ -40,6 +40,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/disco-sim/disco/external"
 	"github.com/disco-sim/disco/internal/checkpoint"
 	"github.com/disco-sim/disco/internal/machine"
 	"github.com/disco-sim/disco/internal/partition"
@@ -95,6 +96,11 @@ func Prepare(cfg Config) (*Launch, error) {
 	doc, s, err := cfg.read()
 	if err != nil {
 		return nil, err
+	}
+	if a, ok := s.(scenario.Asker); ok {
+		if err := external.CheckAll(a.Externals()); err != nil {
+			return nil, badConfig("%s: %w", cfg.File, err)
+		}
 	}
 	graph, err := scenario.GraphOf(s)
 	if err != nil {

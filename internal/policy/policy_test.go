@@ -37,6 +37,8 @@ internal/plain:
 internal/hazard: internal/infile
 envelope:
 external:
+external/command: external
+external/httpx: external
 
 # Memory. ring works on a byte slice and doesn't map, sleep or know envelopes, so that
 # it can be tested on the heap, where the race detector sees it. shm knows no records.
@@ -92,7 +94,7 @@ internal/table:
 internal/jsonstream:
 model/measure: state
 model/timeline:
-model/modeltest: internal/invariants node scenario envelope
+model/modeltest: external internal/invariants node scenario envelope
 model/phold: node scenario state internal/table
 model/devstone: internal/wire node scenario state internal/table
 model/queueing: internal/heap internal/wire node scenario state model/measure internal/table internal/invariants
@@ -103,7 +105,8 @@ model/network: internal/heap internal/wire internal/gml node scenario state mode
 
 # The front door for models of one's own.
 sim/dist: scenario state
-sim: app group/beside internal/invariants internal/plain internal/table model/measure node scenario sim/dist state
+sim: app external group/beside internal/invariants internal/plain internal/table model/measure node scenario sim/dist
+	state
 sim/simtest: app internal/infile internal/workerproc model/modeltest scenario sim
 
 # Which worker hosts which node: graphs, nothing else.
@@ -139,7 +142,8 @@ internal/site: internal/bridge internal/bridge/relay internal/child internal/mac
 	internal/workerproc shm
 internal/child/childtest: internal/bridge/relay internal/child internal/session internal/session/pipetest internal/site
 	internal/worker internal/workerproc
-internal/launch: internal/answers internal/checkpoint internal/child internal/lane internal/machine internal/outfile
+internal/launch: external internal/answers internal/checkpoint internal/child internal/lane internal/machine
+	internal/outfile
 	internal/partition
 	internal/placement internal/printable internal/procfs internal/trace internal/tracefile internal/worker
 	internal/workerproc node scenario shard shm
@@ -147,7 +151,8 @@ internal/launch/launchtest: external node scenario state
 internal/sweep: scenario
 
 # The doors.
-app: internal/checkpoint internal/checkpoint/blobproc internal/checkpoint/nodediff internal/child internal/hazard
+app: internal/answers internal/checkpoint
+	internal/checkpoint/blobproc internal/checkpoint/nodediff internal/child internal/hazard
 	internal/infile internal/tracefile
 	internal/inspect internal/latency internal/launch internal/machine internal/newmodule internal/outfile
 	internal/partition internal/placement internal/printable internal/sweep internal/table internal/trace
@@ -165,6 +170,7 @@ internal/faulty: node scenario sim sim/dist state
 
 # Examples and measurements.
 examples/ipc: ipc
+examples/planner: external external/command sim sim/dist
 examples/simpy/bank: sim sim/dist
 examples/simpy/carwash: sim sim/dist
 examples/simpy/latency: sim sim/dist
@@ -209,7 +215,8 @@ var bans = []ban{
 		"ipc", "metastore/dial",
 		"metastore/etcd", "metastore/zk", "perf/peers"},
 		"only who joins processes opens sockets, or reads addresses"},
-	{"net/http", []string{"internal/checkpoint/s3"}, "nothing here is a web server; object stores are reached by it"},
+	{"net/http", []string{"external/httpx", "internal/checkpoint/s3"},
+		"nothing here is a web server; object stores are reached by it, and services that models ask"},
 	{"github.com/minio/", []string{"internal/checkpoint/s3"},
 		"one client of object stores, which no simulation needs"},
 	{"math/rand", nil, "math/rand has a global generator: take a node's own stream (Simproc.Source)"},

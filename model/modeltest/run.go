@@ -77,8 +77,12 @@ func begin(s scenario.Scenario, cfg *Config, resume *node.Resume) (*engines, err
 		if err != nil {
 			return nil, err
 		}
+		out, err := outsideOf(s, cfg.Seed, cfg.Replication)
+		if err != nil {
+			return nil, err
+		}
 		n := node.Config{Model: s, Seed: cfg.Seed, Replication: cfg.Replication, Horizon: s.Horizon(),
-			Port: &port{c, w}, Resume: resume}
+			Port: &port{c, w}, Resume: resume, Outside: out}
 		if cfg.Resident > 0 {
 			n.Resident = &node.Resident{Bytes: cfg.Resident, File: &memoryFile{}}
 		}
