@@ -122,7 +122,8 @@ func (f *footprint) needs(before bool, input, segments int) []need {
 	}
 }
 
-// engines is what the nodes of a set take, and pending what is pending for them.
+// engines is what the nodes of a set take, all in memory (Tuning.Resident isn't known here), and pending what is
+// pending for them.
 func (f *footprint) engines() float64 {
 	return f.simprocs*engineBytes + f.links*outLinkBytes + f.nodes*float64(f.model.NodeBytes)
 }
