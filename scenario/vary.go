@@ -4,17 +4,24 @@ package scenario
 
 import (
 	"fmt"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
 
 // Vary makes a Kind's Varies of the paths of the fields that may change, each with all that is below it: such as
-// servers[].cores, where [] is any item of a list. What may change keeps its form: a number doesn't become a mapping.
-// Numbers that are written in another way haven't changed. Without paths nothing may change.
+// servers[].cores, where [] is any item of a list, and prices.* any field of a mapping. What may change keeps its form:
+// a number doesn't become a mapping. Numbers that are written in another way haven't changed. Without paths nothing
+// may change.
 func Vary(may ...string) func(before, after *Document) error {
-	v := variation{may: make(map[string]bool, len(may))}
+	v := variation{may: make(map[string]bool, len(may)), any: map[string]bool{}}
 	for _, path := range may {
 		v.may[path] = true
+		for at, c := range path {
+			if c == '*' && at > 0 {
+				v.any[path[:at-1]] = true
+			}
+		}
 	}
 	return func(before, after *Document) error {
 		r := NewReader(after)
@@ -24,7 +31,10 @@ func Vary(may ...string) func(before, after *Document) error {
 }
 
 // variation is which fields may change.
-type variation struct{ may map[string]bool }
+type variation struct {
+	may map[string]bool
+	any map[string]bool // mappings whose fields stand in may as *
+}
 
 // compare refuses what differs; path has no numbers of items. Both documents were loaded.
 func (v *variation) compare(before, after Value, path string) {
@@ -38,7 +48,9 @@ func (v *variation) compare(before, after Value, path string) {
 			after.Refuse("nothing", before.as(), whatIf)
 		}
 	case !before.Present():
-		if !v.may[path] {
+		if after.IsMapping() && !v.may[path] {
+			v.fields(before, after, path)
+		} else if !v.may[path] {
 			after.Refuse(describe(after.node), "nothing: the run that was saved leaves it out", whatIf)
 		}
 	case follow(before.node).Kind != follow(after.node).Kind:
@@ -67,14 +79,17 @@ const whatIf = "a state can't go on with another one: begin a new run"
 // as is what a field must stay.
 func (v Value) as() string { return describe(v.node) + ", as in the run that was saved" }
 
-// fields compares two mappings.
+// fields compares two mappings, or one with nothing, which is as good as one without fields.
 func (v *variation) fields(before, after Value, path string) {
-	was, is := before.r.open(before), after.r.open(after)
 	below := func(name string) string {
-		if path == "" {
-			return name
+		if v.any[path] {
+			name = "*"
 		}
-		return path + "." + name
+		return strings.TrimPrefix(path+"."+name, ".")
+	}
+	is, was := after.r.open(after), Section{}
+	if before.Present() {
+		was = before.r.open(before)
 	}
 	for _, f := range is.order {
 		v.compare(was.value(f.name), is.value(f.name), below(f.name))

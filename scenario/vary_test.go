@@ -25,7 +25,7 @@ fish:
 `
 
 func TestVary(t *testing.T) {
-	vary := Vary("depth", "fish[].food")
+	vary := Vary("depth", "fish[].food", "weed.height", "rods.*.price")
 	for _, c := range []struct{ key, value, want string }{
 		{"depth", "4", ""},
 		{"fish.pike.food.mean", "2", ""},
@@ -38,6 +38,11 @@ func TestVary(t *testing.T) {
 		{"fish.perch.name", "carp", `fish[1].name: found the text "carp", want the text "perch", as in the run`},
 		{"fish.perch.hours", "[1]", "fish[1].hours: found a list of 1, want one of 2, as in the run that was saved"},
 		{"fish.perch.hours[1]", "3", "fish[1].hours[1]: found 3, want 2, as in the run that was saved"},
+		{"weed", "{}", ""}, // as good as none
+		{"weed", "{ height: 2, kind: { name: x } }", "weed.kind.name: found the text \"x\", want nothing: the run"},
+		{"weed", "{ height: 2 }", ""},
+		{"rods", "{ a: { price: 1, length: 2 } }", "rods.a.length: found 2, want nothing: the run"},
+		{"rods", "{ a: { price: 1 }, b: { price: 2 } }", ""},
 		{"weed", "1", "weed: found 1, want nothing: the run that was saved leaves it out"},
 		{"model", "null", `model: found nothing, want the text "pond"`},
 		{"fish", "{}", "fish: found a mapping, want a list, as in"},

@@ -28,6 +28,7 @@ func Kind[P any](name string, build func(b *Builder, p P)) scenario.Kind {
 		Name:       name,
 		References: plan.references,
 		Parameters: plan.parameters(),
+		Varies:     scenario.Vary(plan.root.varying("")...),
 		Fields:     func(format string) []byte { return plan.describe(name, format) },
 		Load: func(doc *scenario.Document, opt scenario.Options) (scenario.Scenario, error) {
 			var p P

@@ -46,6 +46,7 @@ type param struct {
 	form     form
 	isKey    bool // its value is the name of the entry
 	required bool
+	varies   bool // it may change under a saved state
 
 	min, max, above *float64
 	allowed         scenario.Range // of a number
@@ -151,6 +152,11 @@ func (p *param) planField(f reflect.StructField, around []reflect.Type) error {
 		return p.fault("a key of type %v: want a string", f.Type)
 	}
 	p.unit, p.doc = tags["unit"], tags["doc"]
+	if text, has := tags["varies"]; has && (text != "true" || p.isKey) {
+		return p.fault("the tag varies:%q: want true, and not of a key", text)
+	} else if has {
+		p.varies = true
+	}
 	if err := p.planType(tags, around); err != nil {
 		return err
 	}
@@ -316,7 +322,7 @@ func limits(t reflect.Type) (low, high float64) {
 }
 
 // tagNames are the tags that mean something here.
-var tagNames = []string{"yaml", "min", "max", "above", "default", "unit", "doc", "choices"}
+var tagNames = []string{"yaml", "min", "max", "above", "default", "unit", "doc", "choices", "varies"}
 
 // tags takes a field's tags apart. reflect takes what isn't well formed, and names that nobody reads, for no tags.
 func (p *param) tags(text string) (map[string]string, error) {
@@ -350,4 +356,24 @@ func snake(name string) string {
 		b.WriteRune(unicode.ToLower(c))
 	}
 	return b.String()
+}
+
+// varying are the paths of the fields that may change under a saved state, as scenario.Vary has them.
+func (p *param) varying(path string) (paths []string) {
+	if p.varies {
+		return []string{path}
+	}
+	switch p.form {
+	case formSection:
+		for _, c := range p.parts {
+			paths = append(paths, c.varying(strings.TrimPrefix(path+"."+c.name, "."))...)
+		}
+	case formList, formArray:
+		item := path + "[]"
+		if p.keyed() {
+			item = path + ".*"
+		}
+		paths = p.of.varying(item)
+	}
+	return paths
 }

@@ -229,6 +229,9 @@ func TestParamsBadTypes(t *testing.T) {
 		"the tag min:\"x\": want a finite number": struct {
 			A int `min:"x"`
 		}{},
+		"the tag varies:\"no\": want true": struct {
+			A int `varies:"no"`
+		}{},
 		"the tag min:\"1.5\"": struct {
 			A int `min:"1.5"`
 		}{},
