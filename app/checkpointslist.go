@@ -18,18 +18,39 @@ import (
 
 // storeRow is what is shown of a run that has checkpoints, in JSON.
 type storeRow struct {
-	Dir            string  `json:"dir"`
-	Run            string  `json:"run"`
-	File           string  `json:"file"`
-	Kind           string  `json:"kind"`
-	Seed           uint64  `json:"seed"`
-	Replications   int     `json:"replications"`
-	HorizonSeconds float64 `json:"horizon_s"`
-	NumNodes       int64   `json:"nodes"`
-	NumSimprocs    int64   `json:"simprocs"`
-	Version        string  `json:"version"`
-	Program        string  `json:"program"`
-	Graph          string  `json:"graph"`
+	Dir            string   `json:"dir"`
+	Run            string   `json:"run"`
+	File           string   `json:"file"`
+	Kind           string   `json:"kind"`
+	Seed           uint64   `json:"seed"`
+	Replications   int      `json:"replications"`
+	HorizonSeconds float64  `json:"horizon_s"`
+	NumNodes       int64    `json:"nodes"`
+	NumSimprocs    int64    `json:"simprocs"`
+	Version        string   `json:"version"`
+	Program        string   `json:"program"`
+	Graph          string   `json:"graph"`
+	From           *fromRow `json:"from,omitempty"` // of a run that goes on from another one's checkpoint
+}
+
+// fromRow is the checkpoint of another run, in JSON.
+type fromRow struct {
+	Run          string               `json:"run"`
+	EpochSeconds float64              `json:"epoch_s"`
+	Check        string               `json:"check"`
+	Set          []checkpoint.Setting `json:"set"` // what the other run was run with
+}
+
+// String is as in "from epoch 20 of run 1234abcd…".
+func (f *fromRow) String() string {
+	text := fmt.Sprintf("goes on from epoch %v of run %.8s…", f.EpochSeconds, f.Run)
+	for i, s := range f.Set {
+		if i == 0 {
+			text += ", which was run with"
+		}
+		text += fmt.Sprintf(" %s=%s", s.Key, s.Value)
+	}
+	return text
 }
 
 // checkpointRow is a checkpoint, in JSON.
@@ -65,14 +86,26 @@ type checkpointList struct {
 
 func newStoreRow(r *checkpoint.Repo) storeRow {
 	run := r.Run()
-	return storeRow{r.String(), run.ID.String(), run.File, run.Kind, run.Seed, run.Replications, run.Horizon, run.Nodes,
-		run.Simprocs, run.Disco, run.Program.String(), run.Graph.String()}
+	row := storeRow{r.String(), run.ID.String(), run.File, run.Kind, run.Seed, run.Replications, run.Horizon, run.Nodes,
+		run.Simprocs, run.Disco, run.Program.String(), run.Graph.String(), nil}
+	if f := run.From; f != nil {
+		row.From = &fromRow{f.Run.String(), f.Epoch, f.Manifest.String(), f.Settings}
+	}
+	return row
 }
 
 // String describes a run in one line.
 func (s *storeRow) String() string {
 	return fmt.Sprintf("%s: run %.8s…, %s (%s), seed %d, %s, horizon %g s, %s", s.Dir, s.Run, s.File, s.Kind, s.Seed,
-		count(s.Replications, "replication"), s.HorizonSeconds, count(int(s.NumNodes), "node"))
+		count(s.Replications, "replication"), s.HorizonSeconds, count(int(s.NumNodes), "node")) + s.from()
+}
+
+// from is a line of its own about what the run goes on from.
+func (s *storeRow) from() string {
+	if s.From == nil {
+		return ""
+	}
+	return "\n" + s.From.String()
 }
 
 func newCheckpointRow(m *checkpoint.Manifest, labels map[string]float64) checkpointRow {

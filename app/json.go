@@ -55,6 +55,7 @@ type document struct {
 
 	Checkpoints *savingRow   `json:"checkpoints,omitempty"`
 	Resumed     []resumedRow `json:"resumed,omitempty"` // what replications began with, other than their begin
+	Variant     *variantRow  `json:"variant,omitempty"` // of a run that goes on from another one's checkpoint
 
 	Moves *movesRow `json:"rebalance,omitempty"` // nodes that moved while the run went on
 
@@ -226,6 +227,7 @@ func newDocument(o *order, l *launch.Launch, out *launch.Outcome) *document {
 		d.Resumed = o.saving.resumed.rows()
 	}
 	d.Recoveries, d.Moves = out.Recoveries, newMovesRow(out.Moves)
+	d.Variant = o.whatIf.row(l.Scenario())
 	if out.Interrupted {
 		d.Ended = "interrupted"
 		if out.Full {

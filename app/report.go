@@ -23,6 +23,9 @@ func (p *program) header(l *launch.Launch, o *order) {
 		fmt.Fprintf(p.stdout, "with %s\n", sweep.Point(cfg.Set))
 	}
 	fmt.Fprintf(p.stdout, "%s, seed %d, %s\n", spread(l), cfg.Seed, count(cfg.Replications, "replication"))
+	if o.whatIf != nil {
+		fmt.Fprintln(p.stdout, o.whatIf.row(l.Scenario()))
+	}
 	if s := o.saving; s != nil {
 		fmt.Fprintf(p.stdout, "checkpoints in %v", s.repo)
 		if s.resumed != nil {

@@ -16,8 +16,7 @@ import (
 )
 
 // notResumed are the flags of a run that belong to the run, not to how it goes on.
-var notResumed = []string{"seed", "sweep", "columns", "compare", "print", "checkpoint-to", "external-record",
-	"external-from"}
+var notResumed = []string{"seed", "compare", "print", "external-record", "external-from"}
 
 // resumeCommand goes on with a run.
 func (p *program) resumeCommand() *cli.Command {
@@ -30,9 +29,10 @@ func (p *program) resumeCommand() *cli.Command {
 		Description: "DIR is what --checkpoint-to named. Scenario, files, settings and seed are those of the run,\n" +
 			"as they are kept there; results and trace hash are those of a run without a stop, with any number\n" +
 			"of workers. Further checkpoints go to DIR.\n" +
-			"With --set or --replications it is asked what would be if: the state of the checkpoint goes on with\n" +
-			"other settings, so many times, of which all but the first draw other random numbers from there on.\n" +
-			"Nothing is written to DIR.",
+			"With --set, --sweep or --replications it is asked what would be if: the state of the checkpoint goes\n" +
+			"on with other settings, so many times, of which all but the first draw other random numbers from\n" +
+			"there on, the same in all variants. With --sweep the differences between variants are shown, too.\n" +
+			"Nothing is written to DIR; --checkpoint-to names another place for a variant's own checkpoints.",
 		ArgsUsage: "DIR",
 		Flags: append(flags,
 			textFlag(groupWhat, "at", newest, "begin with the checkpoints of `WHICH` epoch: "+newest+", a label, an "+
@@ -44,8 +44,12 @@ func (p *program) resumeCommand() *cli.Command {
 		if err := storeArgs(args, 1, 1, wantsDir); err != nil {
 			return err
 		}
-		if c.IsSet("set") || c.IsSet("replications") {
+		if slices.ContainsFunc(variesBy, c.IsSet) {
 			return storeError(p.vary(c, args[0]))
+		}
+		if c.IsSet("checkpoint-to") {
+			return usage("--checkpoint-to: found it without --set, --sweep or --replications, want it with one of " +
+				"them: the checkpoints of what goes on as it was go to DIR")
 		}
 		return storeError(p.resume(c, args[0]))
 	})

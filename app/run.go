@@ -152,6 +152,7 @@ type order struct {
 	externals externals
 	elsewhere *elsewhere // nil: on this machine
 	saving    *saving    // nil: no checkpoints
+	whatIf    *whatIf    // nil: the run goes on from no other one's checkpoint
 	recover   int        // how often a run may go back behind the death of a worker
 }
 
@@ -206,7 +207,7 @@ func (p *program) perform(o *order, doc *scenario.Document) error {
 	signals := watchSignals(screen, p.name)
 	defer signals.close()
 	o.config.Stop = signals.stop
-	if o.saving != nil && !o.saving.varies {
+	if o.saving != nil {
 		o.saving.config.Now = signals.asked
 		o.config.Checkpoint = &o.saving.config
 	}
@@ -261,6 +262,11 @@ func (p *program) once(ctx context.Context, o *order, screen *screen, read *scen
 		return err
 	}
 	remark(screen, l.Scenario())
+	if o.whatIf != nil {
+		if err := o.whatIf.check(o, l); err != nil {
+			return err
+		}
+	}
 	if o.saving != nil {
 		if err := o.saving.begin(ctx, o, l); err != nil {
 			return err

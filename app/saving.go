@@ -56,7 +56,6 @@ type saving struct {
 	blobs   checkpoint.Blobs
 	repo    *checkpoint.Repo // nil: it isn't made yet
 	resumed *resumed         // nil: the run begins at its begin
-	varies  bool             // what is resumed goes on in another way, and nothing is kept of that
 }
 
 // saving reads the flags; nil where no checkpoints are asked for. Those of a run that is resumed are where it is.
@@ -197,15 +196,19 @@ func (s *saving) begin(ctx context.Context, o *order, l *launch.Launch) error {
 	if err != nil {
 		return err
 	}
-	if s.resumed != nil {
+	switch {
+	case s.resumed != nil:
 		return s.resumed.check(s.repo.Run(), run)
+	case o.whatIf != nil:
+		return storeError(o.whatIf.own(ctx, o, run))
 	}
 	s.repo, err = checkpoint.Create(ctx, s.blobs, *run)
 	s.config.Repo = s.repo
 	return storeError(err)
 }
 
-// withdraw undoes begin where nothing was run, so that the same directory can be named again.
+// withdraw undoes begin where nothing was run, so that the same directory can be named again: the command line is at
+// fault, or the model refuses the state that a variant is to begin with.
 func (s *saving) withdraw(err error) error {
 	if s.repo == nil || s.resumed != nil || statusOf(err) != ExitUsage {
 		return err

@@ -46,11 +46,12 @@ func (o *order) checkCSV(s scenario.Scenario) error {
 
 // sweepDocument is the JSON of a sweep.
 type sweepDocument struct {
-	File        string     `json:"file"`
-	Sweep       []axisRow  `json:"sweep"`
-	Points      int        `json:"points"` // of the whole grid
-	Interrupted bool       `json:"interrupted"`
-	Rows        []sweepRow `json:"rows"`
+	File        string      `json:"file"`
+	Sweep       []axisRow   `json:"sweep"`
+	Points      int         `json:"points"` // of the whole grid
+	Interrupted bool        `json:"interrupted"`
+	Variant     *variantRow `json:"variant,omitempty"` // of variants: what they go on from; the first row is the base
+	Rows        []sweepRow  `json:"rows"`
 
 	columns string // asked for
 }
@@ -64,16 +65,22 @@ type axisRow struct {
 type sweepRow struct {
 	Point map[string]json.RawMessage `json:"point"`
 	*document
+	Differences []pairedRow `json:"differences,omitempty"` // of a variant, from the base
 
 	at    sweep.Point
 	cells []cell   // of the table
 	left  []string // lists that have no columns
+
+	figures *figures // of each replication; nil: they aren't needed
 }
 
 // sweep runs the scenario once for every point of the grid, one after another, each on
 // all workers. All points are checked before the first is run.
 func (p *program) sweep(ctx context.Context, o *order, doc *scenario.Document, screen *screen) error {
 	axes, points, err := p.grid(o)
+	if err == nil && o.whatIf != nil {
+		points, err = p.withBase(o, points)
+	}
 	if err != nil {
 		return err
 	}
@@ -84,10 +91,20 @@ func (p *program) sweep(ctx context.Context, o *order, doc *scenario.Document, s
 		}
 	}
 	all := &sweepDocument{File: o.file, Sweep: axes, Points: len(points), columns: o.columns}
+	var base *figures
 	for i, cfg := range launches {
 		screen.next(fmt.Sprintf("point %d of %d  ", i+1, len(points)), len(all.Rows) > 0)
 		cfg.LastThere = i == len(launches)-1
 		row, err := p.runPoint(ctx, o, cfg, points[i], screen)
+		if row != nil && row.figures != nil {
+			all.Variant = row.Variant
+			if base == nil {
+				base = row.figures
+			} else if !row.Interrupted {
+				row.Differences = base.differences(row.figures)
+			}
+			row.figures = nil
+		}
 		screen.clear()
 		if row != nil {
 			all.Rows = append(all.Rows, *row)
@@ -146,11 +163,20 @@ func (p *program) grid(o *order) ([]axisRow, []sweep.Point, error) {
 // checkPoint makes the scenario of one point and checks it. Messages name the point.
 func (p *program) checkPoint(o *order, doc *scenario.Document, point sweep.Point) (launch.Config, error) {
 	cfg := o.config
-	cfg.Set = append(cfg.Set[:len(cfg.Set):len(cfg.Set)], point...)
-	if _, err := changed(doc, "sweep", cfg.Set); err != nil {
+	var err error
+	if o.whatIf != nil {
+		cfg.Set, _, err = p.varied(o, "sweep", point)
+	} else {
+		cfg.Set = append(cfg.Set[:len(cfg.Set):len(cfg.Set)], point...)
+		_, err = changed(doc, "sweep", cfg.Set)
+	}
+	if err != nil {
 		return cfg, err
 	}
-	_, err := prepare(cfg)
+	l, err := prepare(cfg)
+	if err == nil && o.whatIf != nil {
+		err = o.whatIf.check(o, l)
+	}
 	return cfg, err
 }
 
@@ -158,9 +184,17 @@ func (p *program) checkPoint(o *order, doc *scenario.Document, point sweep.Point
 func (p *program) runPoint(
 	ctx context.Context, o *order, cfg launch.Config, point sweep.Point, screen *screen,
 ) (*sweepRow, error) {
+	var each *figures
+	if o.whatIf != nil {
+		each = newFigures(cfg.Replications)
+		cfg.Each = each.add
+	}
 	l, err := prepare(cfg)
 	if err != nil {
 		return nil, err
+	}
+	if each != nil {
+		each.scenario = l.Scenario()
 	}
 	out, failed := simulate(ctx, l, cfg.Stop, screen)
 	if out == nil {
@@ -169,7 +203,8 @@ func (p *program) runPoint(
 	if len(out.Replications) == 0 {
 		return nil, errors.Join(interruption(l, out), failed)
 	}
-	row := &sweepRow{Point: make(map[string]json.RawMessage), document: newDocument(o, l, out), at: point}
+	row := &sweepRow{Point: make(map[string]json.RawMessage), document: newDocument(o, l, out), at: point,
+		figures: each}
 	for _, s := range point {
 		row.Point[s.Key] = jsonValue(s.Value)
 	}
@@ -193,7 +228,10 @@ func jsonValue(value string) json.RawMessage {
 func (p *program) showSweep(o *order, doc *sweepDocument) error {
 	var failed []error
 	if !o.quiet() && len(doc.Rows) > 0 {
-		failed = append(failed, p.sweepText(doc))
+		if doc.Variant != nil {
+			fmt.Fprintf(p.stdout, "%v\n\n", doc.Variant)
+		}
+		failed = append(failed, p.sweepText(doc), p.differencesText(doc))
 	}
 	if o.json != "" {
 		text, err := encode(doc)

@@ -3,27 +3,39 @@
 package app
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"slices"
-
-	"github.com/urfave/cli/v2"
 
 	"github.com/disco-sim/disco/internal/checkpoint"
 	"github.com/disco-sim/disco/internal/launch"
+	"github.com/disco-sim/disco/internal/outfile"
+	"github.com/disco-sim/disco/internal/sweep"
 	"github.com/disco-sim/disco/scenario"
+	"github.com/urfave/cli/v2"
 )
+
+// whatIf is what a run goes on from that has other settings than the one that was saved, or more replications: a run
+// of its own.
+type whatIf struct {
+	resumed
+	repo *checkpoint.Repo // of the other run
+	from *checkpoint.Manifest
+	doc  *scenario.Document // the other run's file
+	was  *scenario.Document // as it was run
+	set  []scenario.Setting // that it was run with
+	more []scenario.Setting // --set
+}
+
+// variesBy are the flags of resume that ask for variants.
+var variesBy = []string{"set", "sweep", "replications"}
 
 // vary runs variants of a run from one of its checkpoints: with other settings, and as many replications as are asked
 // for, which begin with that state. The first one draws on where the run was, the others anew from there. They are no
-// part of the run, and have no checkpoints.
+// part of the run: their own checkpoints go to another place.
 func (p *program) vary(c *cli.Context, dir string) (err error) {
-	for _, f := range checkpointFlags() {
-		if name := f.Names()[0]; c.IsSet(name) {
-			return usage("--%s: found it with --set or --replications, want one of them: what goes on with other "+
-				"settings is no part of the run, and has no checkpoints", name)
-		}
-	}
-	o, err := p.order(c, dir, dir)
+	o, err := p.order(c, dir, "")
 	if err != nil {
 		return err
 	}
@@ -32,61 +44,165 @@ func (p *program) vary(c *cli.Context, dir string) (err error) {
 	if err := v.err(); err != nil {
 		return err
 	}
-	s := o.saving
-	s.varies, s.resumed = true, &resumed{otherBuild: c.Bool("other-build")}
-	end, err := s.open(c.Context, p)
+	if o.saving != nil && within(dir, o.saving.address) {
+		return usage("--checkpoint-to: found %s, want another place than %s: what goes on with other settings is a "+
+			"run of its own", o.saving.address, dir)
+	}
+	blobs, leave, err := p.openBlobs(c.Context, dir)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, end()) }()
-	if s.repo, err = checkpoint.Open(c.Context, s.blobs); err != nil {
+	defer func() { err = errors.Join(err, leave()) }()
+	from := &whatIf{resumed: resumed{otherBuild: c.Bool("other-build")}}
+	if from.repo, err = checkpoint.Open(c.Context, blobs); err != nil {
 		return err
 	}
-	m, err := s.repo.Find(c.Context, at, 0)
-	if err != nil {
+	if from.from, err = from.repo.Find(c.Context, at, 0); err != nil {
 		return err
 	}
-	if err := p.variants(o, s.repo, m); err != nil {
+	if err := p.variant(o, from); err != nil {
 		return err
 	}
 	if err := o.checkFiles(); err != nil {
 		return err
 	}
-	return p.perform(o, nil)
+	if o.saving != nil {
+		end, err := o.saving.open(c.Context, p)
+		if err != nil {
+			return err
+		}
+		return errors.Join(p.perform(o, from.was), end())
+	}
+	return p.perform(o, from.was)
 }
 
-// variants fills in what is run from a checkpoint.
-func (p *program) variants(o *order, r *checkpoint.Repo, m *checkpoint.Manifest) error {
-	run, cfg, more := r.Run(), &o.config, o.config.Set
-	if cfg.Trace != "" && !run.Trace {
-		return usage("--trace: found it for a run that was begun without, want a run whose begin is traced, too: %v "+
-			"has nothing of it", r)
-	}
-	o.file, cfg.File, cfg.Text, cfg.Attached = run.File, run.File, run.Text, storedFiles(run)
+// variant fills in what is run from a checkpoint.
+func (p *program) variant(o *order, v *whatIf) (err error) {
+	run, cfg := v.repo.Run(), &o.config
+	o.whatIf, o.file = v, run.File
+	cfg.File, cfg.Text, cfg.Attached = run.File, run.Text, storedFiles(run)
 	cfg.Seed, cfg.Horizon = run.Seed, run.Horizon
-	before, err := scenario.Parse(run.File, run.Text)
-	if err != nil {
+	v.set = storedSettings(run)
+	if v.doc, err = scenario.Parse(run.File, run.Text); err != nil {
 		return err
 	}
-	was := storedSettings(run)
-	cfg.Set = slices.DeleteFunc(slices.Clone(was), func(s scenario.Setting) bool {
-		return slices.ContainsFunc(more, func(m scenario.Setting) bool { return m.Key == s.Key })
-	})
-	cfg.Set = append(cfg.Set, more...)
-	after, err := changed(before, "set", cfg.Set)
-	if err != nil {
+	if v.was, err = v.doc.With(v.set); err != nil {
 		return err
 	}
-	if before, err = before.With(was); err != nil {
+	v.more = cfg.Set
+	if cfg.Set, _, err = p.varied(o, "set", nil); err != nil {
 		return err
 	}
-	if err := p.registry.Varies(before.Attach(cfg.Attached), after.Attach(cfg.Attached)); err != nil {
-		return err
+	cfg.Resume = &launch.Resume{Repo: v.repo, Variant: v.from.Epoch}
+	for range cfg.Replications {
+		cfg.Resume.From = append(cfg.Resume.From, v.from)
 	}
-	cfg.Resume = &launch.Resume{Repo: r}
-	for n := range cfg.Replications {
-		cfg.Resume.From, cfg.Resume.Fresh = append(cfg.Resume.From, m), append(cfg.Resume.Fresh, n > 0)
-	}
-	o.saving.resumed.from = cfg.Resume.From
 	return nil
+}
+
+// varied are the settings of a variant, which must be allowed: those of the run, and in the place of some those of
+// --set, and these. same says that nothing has changed but by --set.
+func (p *program) varied(o *order, flag string, point sweep.Point) (set []scenario.Setting, same bool, err error) {
+	v, files := o.whatIf, o.config.Attached
+	put := func(more []scenario.Setting) (*scenario.Document, error) {
+		set = slices.DeleteFunc(slices.Clone(v.set), func(s scenario.Setting) bool {
+			return slices.ContainsFunc(more, func(m scenario.Setting) bool { return m.Key == s.Key })
+		})
+		set = append(set, more...)
+		return changed(v.doc, flag, set)
+	}
+	base, err := put(v.more)
+	if err != nil {
+		return nil, false, err
+	}
+	after, err := put(slices.Concat(v.more, point))
+	if err != nil {
+		return nil, false, err
+	}
+	return set, scenario.Vary()(base, after) == nil, p.registry.Varies(v.was.Attach(files), after.Attach(files))
+}
+
+// check compares a variant with what it goes on from.
+func (v *whatIf) check(o *order, l *launch.Launch) error {
+	run, err := o.storedRun(l)
+	if err != nil {
+		return err
+	}
+	return v.resumed.check(v.repo.Run(), run)
+}
+
+// withBase puts what has no point of its own in front, with which the others are compared: the one that is the same, or
+// else the run with the settings that it had, or --set gives it.
+func (p *program) withBase(o *order, points []sweep.Point) ([]sweep.Point, error) {
+	for i, point := range points {
+		_, same, err := p.varied(o, "sweep", point)
+		if err != nil {
+			return nil, fmt.Errorf("at %s: %w", point, err)
+		}
+		if same {
+			return slices.Insert(slices.Delete(points, i, i+1), 0, point), nil
+		}
+	}
+	return slices.Insert(points, 0, nil), nil
+}
+
+// own makes the run.json of a variant that has checkpoints, and copies what it begins with, so that it needs the other
+// run no more.
+func (v *whatIf) own(ctx context.Context, o *order, run *checkpoint.Run) (err error) {
+	s, other := o.saving, v.repo.Run()
+	run.From = &checkpoint.From{Run: other.ID, Epoch: v.from.Epoch, Manifest: v.from.Check, Settings: other.Settings}
+	if s.repo, err = checkpoint.Create(ctx, s.blobs, *run); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.repo.Withdraw(context.WithoutCancel(ctx)))
+		}
+	}()
+	spool, err := outfile.Temporary(s.config.TempDir)
+	if err != nil {
+		return fmt.Errorf("temporary file for checkpoints: %w", outfile.Error(s.config.TempDir, err))
+	}
+	defer spool.Close()
+	m, err := s.repo.Copy(ctx, v.repo, v.from, spool)
+	if err != nil {
+		return err
+	}
+	s.config.Repo, o.config.Resume.Repo = s.repo, s.repo
+	for i := range o.config.Resume.From {
+		o.config.Resume.From[i] = m
+	}
+	return nil
+}
+
+// variantRow is what a variant goes on from, in JSON.
+type variantRow struct {
+	Dir          string  `json:"dir"`
+	Run          string  `json:"run"`
+	EpochSeconds float64 `json:"epoch_s"`
+	Check        string  `json:"check"`
+	Measured     float64 `json:"measured_from_s"` // what comes before isn't in the results
+}
+
+func (v *whatIf) row(s scenario.Scenario) *variantRow {
+	if v == nil {
+		return nil
+	}
+	row := &variantRow{v.repo.String(), v.repo.Run().ID.String(), v.from.Epoch, v.from.Check.String(), 0}
+	if w, ok := s.(scenario.Warmed); ok {
+		row.Measured = w.Warmup()
+	}
+	return row
+}
+
+// String says what the run goes on from, and what its results are about.
+func (r *variantRow) String() string {
+	text := fmt.Sprintf("goes on from the checkpoint at %v s of %s; replication 0 draws on, others draw other numbers "+
+		"from there on\n", r.EpochSeconds, r.Dir)
+	if r.Measured >= r.EpochSeconds {
+		return text + fmt.Sprintf("results are about what comes after %v s, which is no part of the run that was saved",
+			r.Measured)
+	}
+	return text + fmt.Sprintf("results are about what comes after %v s, and so also about the run that was saved, up "+
+		"to %v s", r.Measured, r.EpochSeconds)
 }

@@ -61,13 +61,17 @@ type Engine struct {
 	err          error
 }
 
-// Config is what an Engine is made from. All fields but Resume, Resident, Release, Trace,
-// Outside, Runtime and Guard are needed.
+// Config is what an Engine is made from. All fields but SharedFirst, Resume, Resident, Release,
+// Trace, Outside, Runtime and Guard are needed.
 type Config struct {
 	Model       Model
 	Seed        uint64
 	Replication int
 	Horizon     float64 // simulated seconds, > 0
+
+	// SharedFirst says that shared streams (Simproc.SharedSource) are those of replication 0, since what all nodes have
+	// drawn from them is that of the run, which this one goes on from under other settings.
+	SharedFirst bool
 
 	// Port takes events for simprocs on other workers. Not needed where there are none.
 	Port Port

@@ -13,6 +13,10 @@ type Resume struct {
 	Epoch float64 // the end of that leg: later than 0, before the horizon
 	Fresh bool    // random streams begin anew, from this replication's seeds
 
+	// Varied says that handlers go on under other settings than those that they were saved under: what they promised
+	// to send no earlier than doesn't bind them any more. Nobody counts on it: Engines begin without bounds of others.
+	Varied bool
+
 	// Each calls node and pending with what AppendNode and EachPending gave, in any order, of more nodes than are here,
 	// perhaps, and returns the first error. Every node that is here must come once in node. encoded may end with the
 	// call.
@@ -110,6 +114,9 @@ func (l *loader) simproc(p *Simproc, encoded []byte) (rest []byte, err error) {
 			p.Name(), p.now, l.resume.Epoch)
 	}
 	l.front = max(l.front, keyOf(p.now))
+	if l.resume.Varied {
+		p.forgetFloors()
+	}
 	l.raiseFloors(p)
 	return rest, l.loadHandler(p, handler, l.resume.Fresh)
 }
@@ -127,6 +134,18 @@ func (p *Simproc) load(encoded []byte) (handler, rest []byte, err error) {
 		err = fmt.Errorf("node: state of the handler of %s: %w", p.Name(), err)
 	}
 	return handler, rest, err
+}
+
+// forgetFloors takes back what p has promised.
+func (p *Simproc) forgetFloors() {
+	if p.floor() > 0 {
+		p.engine.ownFloors[p.local] = 0
+	}
+	for link := range p.links() {
+		if p.linkFloor(link) > 0 {
+			p.engine.linkFloors[int(p.firstLink)+link] = 0
+		}
+	}
 }
 
 // raiseFloors takes in what p has promised.

@@ -113,7 +113,11 @@ func (p *Simproc) SeedOf(stream string, replication int) (high, low uint64) {
 // (seed, replication, stream): for what happens to the whole scenario, which every
 // node computes by itself instead of receiving it. Wiring time, as Source.
 func (p *Simproc) SharedSource(stream string) rand.Source {
-	return newSource(p.engine.cfg.Seed, p.engine.cfg.Replication, nil, stream)
+	replication := p.engine.cfg.Replication
+	if p.engine.cfg.SharedFirst {
+		replication = 0
+	}
+	return newSource(p.engine.cfg.Seed, replication, nil, stream)
 }
 
 // Link finds the declared link to target, "<node>/<simproc>" or "self/<simproc>".

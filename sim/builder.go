@@ -216,6 +216,9 @@ func (m *Model) Name() string { return m.name }
 // Horizon implements scenario.Scenario.
 func (m *Model) Horizon() float64 { return m.horizon }
 
+// Warmup implements scenario.Warmed.
+func (m *Model) Warmup() float64 { return m.warmup }
+
 // stream is the random stream of a node and a name in this replication. Of antithetic replications, two neighbours
 // draw opposite numbers from one seed.
 func (m *Model) stream(p *node.Simproc, name string) dist.Stream {

@@ -23,6 +23,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -144,11 +145,23 @@ func (r *Repo) Close() error {
 	return unlock()
 }
 
-// Withdraw undoes Create where nothing was committed, so that another run can use the place. Else it does nothing.
+// Withdraw undoes Create, and Copy, where nothing else was committed, so that another run can use the place. Else it
+// does nothing.
 func (r *Repo) Withdraw(ctx context.Context) error {
 	r.mustWrite()
 	points, err := r.Points(ctx)
+	from := r.run.From
+	if err == nil && from != nil && len(points) == 1 && points[0] == (Point{Epoch: from.Epoch}) {
+		err, points = r.blobs.Delete(ctx, points[0].name()), nil
+	}
 	if err != nil || len(points) > 0 {
+		return err
+	}
+	packs, err := r.packSizes(ctx)
+	if err != nil {
+		return err
+	}
+	if err := r.blobs.Delete(ctx, slices.Collect(maps.Keys(packs))...); err != nil {
 		return err
 	}
 	return r.blobs.Delete(ctx, runName)

@@ -83,9 +83,9 @@ type Pruned struct {
 }
 
 // Prune deletes all checkpoints but the keep newest whole ones of each replication, those with a label, the ends of
-// replications, and stay; then the packs that no checkpoint refers to any more. One of which a pack is missing, or of
-// another size, isn't whole. A damaged manifest goes when enough newer whole ones are there. Until then no pack is
-// deleted, because it may refer to any: the error says so.
+// replications, what another run has made (Copy), and stay; then the packs that no checkpoint refers to any more. One
+// of which a pack is missing, or of another size, isn't whole. A damaged manifest goes when enough newer whole ones are
+// there. Until then no pack is deleted, because it may refer to any: the error says so.
 func (r *Repo) Prune(ctx context.Context, keep int, stay ...Point) (Pruned, error) {
 	r.mustWrite()
 	var done Pruned
@@ -132,6 +132,9 @@ func (r *Repo) markUsed(ctx context.Context, keep int, stay []Point, labels map[
 	held := map[float64]bool{}
 	for _, epoch := range labels {
 		held[epoch] = true
+	}
+	if from := r.run.From; from != nil {
+		held[from.Epoch] = true // replications that haven't begun yet begin with it
 	}
 	points, err := r.Points(ctx)
 	if err != nil {

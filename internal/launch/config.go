@@ -167,6 +167,10 @@ type Config struct {
 	// ExternalSync has each answer outlive a power failure before its handler gets it.
 	ExternalSync bool
 
+	// Each is called with the reports of each replication, in their order, before they are added up; nil for none. An
+	// error ends the run.
+	Each func(scenario.Replication) error
+
 	// Stop ends the run early when it is closed, with the results so far. Ending the
 	// context instead ends it at once, without any.
 	Stop <-chan struct{}
@@ -309,9 +313,10 @@ func (cfg *Config) checkCheckpoints() error {
 		return badConfig("checkpoint: found --print, want one of them")
 	case cfg.Resume == nil:
 		return nil
-	case cfg.Trace != "" && !cfg.Resume.Repo.Run().Trace:
+	case cfg.Trace != "" && !cfg.Resume.Repo.Run().Trace && cfg.Resume.Variant == 0:
 		return badConfig("trace: the run was begun without --trace: what it handled before the checkpoint isn't known")
-	case cfg.Checkpoint != nil && cfg.Checkpoint.Repo != cfg.Resume.Repo && cfg.Checkpoint.Repo.Run().Trace:
+	case cfg.Checkpoint != nil && cfg.Checkpoint.Repo != nil && cfg.Checkpoint.Repo != cfg.Resume.Repo &&
+		cfg.Checkpoint.Repo.Run().Trace:
 		return badConfig("trace: found checkpoints that go to another place than the one that the run goes on from: " +
 			"the trace stays there")
 	}

@@ -26,8 +26,10 @@ type Resume struct {
 	// From are what replications begin with, by index: a checkpoint, the end of one, or nil for the begin.
 	From []*checkpoint.Manifest
 
-	// Fresh gives random streams new seeds (docs/checkpoints.md, section 7); by index, nil: none.
-	Fresh []bool
+	// Variant, where it isn't 0, is the epoch of checkpoints that another run has made, under other settings
+	// (docs/checkpoints.md, section 7): who begins there is free of what was promised, and all replications but the
+	// first draw other random numbers from there on.
+	Variant float64
 }
 
 // from is what replication r begins with; nil: epoch 0.
@@ -38,8 +40,10 @@ func (r *Resume) from(replication int) *checkpoint.Manifest {
 	return r.From[replication]
 }
 
-func (r *Resume) fresh(replication int) bool {
-	return r != nil && replication < len(r.Fresh) && r.Fresh[replication]
+// varied reports whether replication r begins with what another run has made.
+func (r *Resume) varied(replication int) bool {
+	m := r.from(replication)
+	return m != nil && !m.Finished && m.Epoch == r.Variant
 }
 
 // restore has each worker of the set find what its nodes are to begin with, and returns what Prepare says of it.
@@ -50,10 +54,11 @@ func (ws *workerSet) restore(ctx context.Context, r int, p *worker.Prepare) erro
 	if store := ws.launch.cfg.Answers; store != nil {
 		p.Look, p.Keep = store.Any(r), !store.Strict
 	}
+	p.Variant = ws.launch.cfg.Resume != nil && ws.launch.cfg.Resume.Variant != 0
 	if k.base == nil {
 		return nil
 	}
-	p.Restore, p.Epoch, p.Fresh = true, k.base.Epoch, ws.launch.cfg.Resume.fresh(r)
+	p.Restore, p.Epoch, p.Varied = true, k.base.Epoch, ws.launch.cfg.Resume.varied(r)
 	st := ws.launch.store
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -259,13 +264,21 @@ func (c *collection) load(data []byte) error {
 
 // ResumeAt is what each replication of the run of a Repo is to begin with: its end, where it has one, and else the
 // newest checkpoint; with at other than "latest" the one that is named so (checkpoint.Repo.Find), where the replication
-// has it. *checkpoint.FoundError where none has it.
+// has it. *checkpoint.FoundError where none has it. Of a run that began with another one's checkpoint that is what
+// replications begin with that hadn't come to one of their own, or all of them, where at names it.
 func ResumeAt(ctx context.Context, repo *checkpoint.Repo, at string) (*Resume, error) {
 	points, err := repo.Points(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("launch: %w", err)
 	}
 	resume := &Resume{Repo: repo, From: make([]*checkpoint.Manifest, repo.Run().Replications)}
+	if from := repo.Run().From; from != nil {
+		resume.Variant = from.Epoch
+	}
+	begin, err := beginOf(ctx, repo)
+	if err != nil {
+		return nil, fmt.Errorf("launch: %w", err)
+	}
 	newest := make([]checkpoint.Point, len(resume.From))
 	for _, p := range points {
 		if p.Replication >= len(newest) {
@@ -276,28 +289,25 @@ func ResumeAt(ctx context.Context, repo *checkpoint.Repo, at string) (*Resume, e
 		}
 	}
 	var none error = &checkpoint.FoundError{Where: repo.String(), At: at}
-	there := at == "latest"
+	there := at == latest
 	for r, p := range newest {
-		if p == (checkpoint.Point{}) {
-			continue // it hadn't come to one
-		}
-		m, err := (*checkpoint.Manifest)(nil), none
-		var found *checkpoint.FoundError
-		if at != "latest" {
-			if m, err = repo.Find(ctx, at, r); errors.As(err, &found) {
-				none = err
-			}
-			there = there || err == nil
-		}
-		if errors.As(err, &found) {
-			if p.Finished {
-				m, err = repo.Load(ctx, p)
-			} else {
-				m, err = repo.Find(ctx, "latest", r)
-			}
-		}
-		if err != nil {
+		m, other, err := startAt(ctx, repo, at, r, p)
+		switch {
+		case err != nil:
 			return nil, err
+		case other != nil:
+			none = other
+		case at != latest && m != nil:
+			there = true
+			if begin != nil && m.Epoch == begin.Epoch { // it is all replications'
+				for r := range newest {
+					resume.From[r] = begin
+				}
+				return resume, nil
+			}
+		}
+		if m == nil {
+			m = begin
 		}
 		resume.From[r] = m
 	}
@@ -305,4 +315,45 @@ func ResumeAt(ctx context.Context, repo *checkpoint.Repo, at string) (*Resume, e
 		return nil, none
 	}
 	return resume, nil
+}
+
+// latest is the newest checkpoint.
+const latest = "latest"
+
+// startAt is what a replication is to begin with, whose newest checkpoint or end is p; nil: it hadn't come to one. none
+// says that it isn't the one that at names, which isn't there.
+func startAt(ctx context.Context, repo *checkpoint.Repo, at string, r int, p checkpoint.Point) (
+	m *checkpoint.Manifest, none, err error) {
+	if p == (checkpoint.Point{}) {
+		return nil, nil, nil
+	}
+	if at != latest {
+		m, none = repo.Find(ctx, at, r)
+		if found := (*checkpoint.FoundError)(nil); none == nil {
+			return m, nil, nil
+		} else if !errors.As(none, &found) {
+			return nil, nil, none
+		}
+	}
+	if p.Finished {
+		m, err = repo.Load(ctx, p)
+	} else {
+		m, err = repo.Find(ctx, latest, r)
+	}
+	return m, none, err
+}
+
+// beginOf is what a run began with, which it has of another one; nil: nothing.
+func beginOf(ctx context.Context, repo *checkpoint.Repo) (*checkpoint.Manifest, error) {
+	from := repo.Run().From
+	if from == nil {
+		return nil, nil
+	}
+	m, err := repo.Load(ctx, checkpoint.Point{Epoch: from.Epoch})
+	if missing := (*checkpoint.MissingError)(nil); errors.As(err, &missing) {
+		err = fmt.Errorf("%v: found no checkpoint at %v s, with which this run of other settings begins, want the one "+
+			"that was copied there: if it was ended before that, remove the directory and begin again: %w", repo,
+			from.Epoch, err)
+	}
+	return m, err
 }

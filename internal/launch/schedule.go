@@ -22,8 +22,9 @@ type schedule struct {
 	showPeriod  time.Duration // least time between two calls of show
 	began       time.Time
 	accumulator scenario.Accumulator // used by merge, and when that has returned
-	gatherer    scenario.Gatherer    // the same, where it takes reports as they come; else nil
-	window      int                  // most replications that are begun and not merged
+	each        func(scenario.Replication) error
+	gatherer    scenario.Gatherer // the same, where it takes reports as they come; else nil
+	window      int               // most replications that are begun and not merged
 
 	mu        sync.Mutex    // guards the rest
 	changed   sync.Cond     // of what merge waits for
@@ -81,7 +82,7 @@ func newSchedule(l *Launch) *schedule {
 	}
 	s.changed.L = &s.mu
 	// Where replications end in their order. Reports of one that may be begun again are kept until it has ended.
-	if l.sets == 1 && l.cfg.Checkpoint == nil && l.cfg.Resume == nil {
+	if s.each = l.cfg.Each; s.each == nil && l.sets == 1 && l.cfg.Checkpoint == nil && l.cfg.Resume == nil {
 		s.gatherer, _ = s.accumulator.(scenario.Gatherer)
 	}
 	return s
@@ -213,6 +214,11 @@ func (s *schedule) merge() error {
 		rep := scenario.Replication{Index: r.Index, Horizon: s.horizon, Reached: r.Reached}
 		begin(rep)
 		rep.Reports = r.parts
+		if s.each != nil {
+			if err := s.each(rep); err != nil {
+				return err
+			}
+		}
 		if err := s.accumulator.Add(rep); err != nil {
 			return err
 		}

@@ -156,7 +156,7 @@ app: internal/answers internal/checkpoint
 	internal/infile internal/tracefile
 	internal/inspect internal/latency internal/launch internal/machine internal/newmodule internal/outfile
 	internal/partition internal/placement internal/printable internal/sweep internal/table internal/trace
-	internal/worker internal/workerproc node ring scenario
+	internal/worker internal/workerproc model/measure node ring scenario
 cmd/disco-group: app group
 cmd/disco-run: app group/beside model/service model/network model/phold model/devstone model/queueing
 cmd/disco-bench: perf/bench perf/machines perf/peers

@@ -196,9 +196,10 @@ type Prepare struct {
 	Until       float64 // end of the first leg; 0: the horizon
 
 	// Restore begins with a saved state of Epoch, which the launcher has written to the worker's file (Files.Restore).
-	// Fresh gives random streams new seeds (node.Resume).
-	Restore, Fresh bool
-	Epoch          float64
+	// Varied: another run has saved that, under other settings (node.Resume); all replications but the first draw other
+	// numbers from there on. Variant: the run goes on from another one's replication 0, and so do all of its own.
+	Restore, Varied, Variant bool
+	Epoch                    float64
 
 	// Look has the launcher asked for a record before the outside world is asked; Keep has it keep what that answers.
 	Look, Keep bool

@@ -15,7 +15,7 @@ import (
 // resume is what a replication begins with: the bundle that the launcher has written to the worker's file before
 // Prepare. It has all nodes of this worker, and perhaps others.
 func resume(p *Prepare, from *os.File, nodes int) *node.Resume {
-	return &node.Resume{Epoch: p.Epoch, Fresh: p.Fresh,
+	return &node.Resume{Epoch: p.Epoch, Fresh: p.Varied && p.Replication > 0, Varied: p.Varied,
 		Each: func(load, pending func(n int, encoded []byte) error) error {
 			if from == nil {
 				return errors.New("worker: a saved state is to be loaded, but no file came with setup")

@@ -286,6 +286,7 @@ type replications struct {
 	moves       *moves     // nil: nodes stay where they are
 	restore     *os.File   // what a replication begins with; nil: it has no such file
 	replication int        // that was prepared
+	variant     bool       // Prepare.Variant of it
 	cpu         float64    // cpuSeconds when the replication began to be simulated
 	scratch     *scratch   // nil: all nodes are in memory
 	guard       *shm.Guard // checked build; nil in the plain one
@@ -409,6 +410,7 @@ func (r *replications) prepare(p *Prepare) error {
 	if c.outside != nil {
 		c.outside.prepare(p)
 	}
+	r.variant = p.Variant
 	cfg := r.config(p.Replication)
 	if p.Restore {
 		cfg.Resume = resume(p, r.restore, r.plan.NumNodes())
@@ -435,7 +437,7 @@ func (r *replications) prepare(p *Prepare) error {
 func (r *replications) config(replication int) node.Config {
 	c := r.cycle
 	cfg := node.Config{
-		Model: r.scenario, Seed: r.setup.Seed, Replication: replication,
+		Model: r.scenario, Seed: r.setup.Seed, Replication: replication, SharedFirst: r.variant,
 		Horizon: r.scenario.Horizon(), Port: c, Release: c.lanes.feed.release,
 		Runtime: goRuntime{locked: hasThread(r.setup)},
 	}

@@ -13,7 +13,7 @@ import (
 
 // Kind is the "queueing" kind of scenario, for a scenario.Registry.
 func Kind() scenario.Kind {
-	return scenario.Kind{Name: KindName, Load: scenario.Loader(Load, New), Unpack: unpack}
+	return scenario.Kind{Name: KindName, Load: scenario.Loader(Load, New), Unpack: unpack, Varies: varies}
 }
 
 var (
@@ -97,6 +97,9 @@ func (m *maker) Name() string { return m.name }
 
 // Horizon is the simulated time at which the run ends, in seconds.
 func (m *maker) Horizon() float64 { return m.horizon }
+
+// Warmup is the simulated time before which nothing is counted, in seconds.
+func (m *maker) Warmup() float64 { return m.warmup }
 
 // Memory is what the stations take, and the customers: those who are there from the start, and of those who come from
 // outside, as far as theory knows, the ones who are served or on their way, and the ones who wait where more come than

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/disco-sim/disco/model/measure"
+	"github.com/disco-sim/disco/scenario"
+)
+
+// figuresMost bounds how many figures of a run are kept, and figuresAll how many of all its replications together.
+const (
+	figuresMost = 10_000
+	figuresAll  = 1 << 24
+)
+
+// figures are the numbers among a run's results, of each replication by itself: by them two runs with common random
+// numbers are compared.
+type figures struct {
+	scenario scenario.Scenario
+	most     int
+	names    []string // in the order of the results
+	of       map[string][]float64
+	count    int // of replications
+}
+
+func newFigures(replications int) *figures {
+	return &figures{of: map[string][]float64{}, most: max(1, min(figuresMost, figuresAll/replications))}
+}
+
+// notFigures are ends of names of what says how good a figure is.
+var notFigures = []string{".half_width", ".low", ".high", ".samples"}
+
+// add takes in the results of one replication (launch.Config.Each).
+func (f *figures) add(rep scenario.Replication) error {
+	a := f.scenario.Accumulate()
+	if err := a.Add(rep); err != nil {
+		return err
+	}
+	s, err := a.Summary()
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(s)
+	if err != nil {
+		return jsonError(err)
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	tree, err := readTree(dec)
+	if err != nil {
+		return err
+	}
+	var flat flattener
+	flat.flatten("", tree)
+	for _, c := range flat.cells {
+		x, err := strconv.ParseFloat(c.text, 64)
+		if err != nil || !c.number || slices.ContainsFunc(notFigures, func(end string) bool {
+			return strings.HasSuffix(c.name, end)
+		}) {
+			continue
+		}
+		all, known := f.of[c.name]
+		if !known {
+			if len(f.names) == f.most {
+				continue
+			}
+			f.names = append(f.names, c.name)
+		}
+		for len(all) < f.count {
+			all = append(all, math.NaN()) // replications that don't have it
+		}
+		f.of[c.name] = append(all, x)
+	}
+	f.count++
+	return nil
+}
+
+// pairedRow is how much greater a figure is in a variant than in the base, in the mean of the replications.
+type pairedRow struct {
+	Name       string           `json:"name"`
+	Difference measure.Interval `json:"difference"`
+}
+
+// differences are those of the figures of a variant that aren't the same in all replications.
+func (f *figures) differences(variant *figures) (all []pairedRow) {
+	for _, name := range f.names {
+		was, is := f.of[name], variant.of[name]
+		var pairs []measure.Series
+		differs := false
+		for i := range min(len(was), len(is)) {
+			d := is[i] - was[i]
+			if math.IsNaN(d) {
+				continue // one of them hasn't got it
+			}
+			differs = differs || d != 0
+			pairs = append(pairs, measure.Series{Y: []float64{d}, X: []float64{1}})
+		}
+		if !differs {
+			continue
+		}
+		if i, ok := measure.Ratio(pairs); ok {
+			all = append(all, pairedRow{name, i})
+		}
+	}
+	return all
+}
+
+// differencesText writes how variants differ from the base, of the figures that the table shows.
+func (p *program) differencesText(doc *sweepDocument) error {
+	if doc.Variant == nil || len(doc.Rows) < 2 {
+		return nil
+	}
+	t := newTable(doc)
+	shown, err := t.chosen(doc.columns)
+	if err != nil {
+		return err
+	}
+	if shown == nil {
+		shown, _ = t.differing()
+	}
+	fmt.Fprintf(p.stdout, "\ndifferences from the first row, in the mean of %s with common random numbers; the truth "+
+		"lies between from\nand to with a probability of %g %%\n", count(doc.Rows[0].Replications, "replication"),
+		100*measure.Confidence)
+	w := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	for i := range t.keys {
+		fmt.Fprintf(w, "%s\t", t.shortKey(i))
+	}
+	fmt.Fprintln(w, "figure\tdifference\tfrom\tto\t")
+	for i, row := range doc.Rows {
+		for _, d := range row.Differences {
+			if k := slices.Index(t.columns, d.Name); k >= 0 && slices.Contains(shown, k) {
+				for key := range t.keys {
+					fmt.Fprintf(w, "%s\t", t.rows[i][key])
+				}
+				fmt.Fprintf(w, "%s\t%s\n", d.Name, d.text())
+			}
+		}
+	}
+	_ = w.Flush() // the writer behind it keeps its errors
+	return nil
+}
+
+// text is the difference in three cells.
+func (d *pairedRow) text() string {
+	number := func(x float64) string { return strconv.FormatFloat(x, 'g', 4, 64) }
+	i := &d.Difference
+	if !i.Known() {
+		return fmt.Sprintf("%s\t-\t-\t", number(i.Mean))
+	}
+	return fmt.Sprintf("%s\t%s\t%s\t", number(i.Mean), number(i.Low), number(i.High))
+}
