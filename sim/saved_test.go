@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/disco-sim/disco/model/modeltest"
+	"github.com/disco-sim/disco/scenario"
 	"github.com/disco-sim/disco/sim/dist"
 )
 
@@ -228,4 +229,50 @@ func (f *failing) Helper() {}
 func (f *failing) Fatalf(format string, args ...any) {
 	f.text = fmt.Sprintf(format, args...)
 	runtime.Goexit()
+}
+
+// variedParams are parameters that the model says may change under a state, and others.
+type variedParams struct {
+	People int       `default:"3"`
+	Gap    dist.Dist `default:"exponential(2)" varies:"true"`
+	Desks  []struct {
+		Name  string  `yaml:"name,key"`
+		Rooms int     `default:"1"`
+		Price float64 `varies:"true"`
+	}
+}
+
+// TestVaries: what a model's tags allow, and nothing else, may change under a state.
+func TestVaries(t *testing.T) {
+	kind := Kind("varied", func(b *Builder, p variedParams) {
+		b.Nodes("n", p.People, func(n *Node) {
+			paid := n.Tally("paid")
+			n.Stateless()
+			n.Every(p.Gap.Named("gap"), func(c *Context) {
+				for _, d := range p.Desks {
+					paid.Add(d.Price)
+				}
+			})
+		})
+	})
+	doc, err := scenario.Parse("test.yml", []byte("model: varied\nhorizon: 60\ngap: exponential(3)\n"+
+		"desks: { a: { price: 2 }, b: { price: 3, rooms: 2 } }\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	modeltest.Varies(t, kind, doc, 1, "gap=uniform(1, 2)", "desks.b.price=4")
+	for key, want := range map[string]string{
+		"people=4":        "people: found 4, want nothing: the run that was saved leaves it out",
+		"desks.b.rooms=3": "desks.b.rooms: found 3, want 2, as in the run that was saved",
+		"horizon=70":      "horizon: found 70, want 60, as in the run",
+	} {
+		name, value, _ := strings.Cut(key, "=")
+		after, err := doc.With([]scenario.Setting{{Key: name, Value: value}})
+		if err == nil {
+			err = kind.Varies(doc, after)
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", key, err, want)
+		}
+	}
 }

@@ -23,6 +23,8 @@ type Config struct {
 	Placement   []int32 // worker of every node; nil spreads them in turn
 	Steps       int     // activations an engine may do before it takes in what its peers sent; 0 is 64
 	Resident    int64   // bytes that an engine's nodes may take of memory (node.Resident); 0: no bound
+
+	variant bool // node.Config.SharedFirst
 }
 
 // Outcome is what a run has left.
@@ -82,7 +84,7 @@ func begin(s scenario.Scenario, cfg *Config, resume *node.Resume) (*engines, err
 			return nil, err
 		}
 		n := node.Config{Model: s, Seed: cfg.Seed, Replication: cfg.Replication, Horizon: s.Horizon(),
-			Port: &port{c, w}, Resume: resume, Outside: out}
+			Port: &port{c, w}, Resume: resume, Outside: out, SharedFirst: cfg.variant}
 		if cfg.Resident > 0 {
 			n.Resident = &node.Resident{Bytes: cfg.Resident, File: &memoryFile{}}
 		}

@@ -11,7 +11,8 @@ import (
 
 // Kind is the "network" kind of scenario, for a scenario.Registry.
 func Kind() scenario.Kind {
-	return scenario.Kind{Name: KindName, Load: scenario.Loader(Load, New), Unpack: unpack, References: references}
+	return scenario.Kind{Name: KindName, Load: scenario.Loader(Load, New), Unpack: unpack, References: references,
+		Varies: varies}
 }
 
 var (

@@ -8,6 +8,7 @@ import (
 
 	"github.com/disco-sim/disco/model/modeltest"
 	"github.com/disco-sim/disco/node"
+	"github.com/disco-sim/disco/scenario"
 	"github.com/disco-sim/disco/state"
 )
 
@@ -99,5 +100,71 @@ func TestStateRefused(t *testing.T) {
 				t.Errorf("no channel with packets and an outage to come: %v", err)
 			}
 		})
+	}
+}
+
+// stormText is the storm as a file, shorter.
+const stormText = `model: network
+topology: testdata/net.gml
+horizon: 6
+links: { rate_bps: 1.2e6, buffer_packets: 8, buffer_bytes: 9000 }
+traffic:
+  matrix: gravity
+  mass: Mass
+  packets_per_second: 600
+  packet_bytes: { distribution: discrete, values: [{ bytes: 64, share: 1 }, { bytes: 1500, share: 1 }] }
+  flows: [{ from: a, to: j, packets_per_second: 50 }, { from: a, to: c, packets_per_second: 70 }]
+events:
+  - { id: both, kind: link_down, link: [a, b], from: 2.5, to: 4 }
+  - { id: slow, kind: latency, link: [c, j], from: 1, to: 5, added_s: 0.001 }
+  - { id: lossy, kind: loss, link: [b, c], from: 1, to: 5, probability: 0.3 }
+  - { id: links, kind: link_down, link: all, mtbf: 5, mttr: 0.3 }
+  - { id: noise, kind: loss, link: all, mtbf: 4, mttr: 1, probability: 0.05 }
+`
+
+// TestVaries: what may change under a state, each of which a run goes on with, and what may not. Outages that are drawn
+// at random are those of the run, in all replications.
+func TestVaries(t *testing.T) {
+	parse := func(text string) *scenario.Document {
+		doc, err := scenario.Parse("t.yml", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return Kind().Attach(doc, nil)
+	}
+	doc := parse(stormText)
+	for seed := range uint64(scaled(3)) {
+		modeltest.Varies(t, Kind(), doc, seed,
+			"links.rate_bps=2e6",
+			"links.buffer_packets=100",
+			"links.buffer_bytes=3000",
+			"routing.reconverge_s=0.01",
+			"traffic.packets_per_second=700",
+			"traffic.packet_bytes={ distribution: exponential, mean: 300 }",
+			"traffic.flows[1].packets_per_second=100",
+			"events.slow.added_s=0.02",
+			"events.noise.probability=0.2")
+	}
+	regular := parse(strings.Replace(stormText, "  mass: Mass", "  arrivals: constant", 1))
+	for _, c := range []struct {
+		doc       *scenario.Document
+		key, want string
+	}{
+		{doc, "horizon=7", "horizon: found 7, want 6, as in the run that was saved"},
+		{doc, "traffic.flows[0].to=b", `traffic.flows[0].to: found the text "b", want the text "j", as in the run`},
+		{doc, "traffic.arrivals=constant", `traffic.arrivals: found the text "constant", want nothing: the run that`},
+		{doc, "traffic.packets_per_second=1e-9", "traffic: found 2 flows, or others, want the 22 of the run"},
+		{doc, "events.both.to=5", "events[0].to: found 5, want 4, as in the run that was saved"},
+		{doc, "events.links.mtbf=9", "events[3].mtbf: found 9, want 5, as in the run"},
+		{regular, "traffic.packets_per_second=700", "traffic: found other rates of flows whose packets come at equal"},
+	} {
+		key, value, _ := strings.Cut(c.key, "=")
+		after, err := c.doc.With([]scenario.Setting{{Key: key, Value: value}})
+		if err == nil {
+			err = Kind().Varies(c.doc, after.Attach(c.doc.Attachments()))
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "begin a new run") {
+			t.Errorf("%s: %v, want %q", c.key, err, c.want)
+		}
 	}
 }

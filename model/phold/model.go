@@ -18,9 +18,10 @@ import (
 func Kind() scenario.Kind {
 	d := Defaults()
 	return scenario.Kind{
-		Name:  KindName,
-		Load:  scenario.Loader(Load, New),
-		Usage: "runs PHOLD, the benchmark of parallel simulators",
+		Name:   KindName,
+		Load:   scenario.Loader(Load, New),
+		Varies: varies,
+		Usage:  "runs PHOLD, the benchmark of parallel simulators",
 		Flags: []scenario.Flag{
 			{Name: "lps", Default: fmt.Sprint(d.LPs), Usage: "`N` logical processes"},
 			{Name: "events", Default: fmt.Sprint(d.Events), Usage: "`N` events that each process starts with"},

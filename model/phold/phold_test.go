@@ -232,3 +232,30 @@ func TestBounded(t *testing.T) {
 	p.End = 2
 	modeltest.Bounded(t, phold.New(p), 160)
 }
+
+// TestVaries: a state goes on with other events, and not with other links.
+func TestVaries(t *testing.T) {
+	p := small(phold.Default)
+	p.End = 5
+	doc, err := scenario.Parse("test.yml", p.YAML())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seed := range uint64(3) {
+		modeltest.Varies(t, phold.Kind(), doc, seed, "remote=0.9", "payload=9")
+	}
+	for key, want := range map[string]string{
+		"remote":    "remote: found 0, want more than 0, as in the run that was saved",
+		"lookahead": "lookahead: found 0, want",
+		"rng":       "rng: found 0, want",
+		"end":       "end: found 0, want 5, as in the run that was saved",
+	} {
+		after, err := doc.With([]scenario.Setting{{Key: key, Value: "0"}})
+		if err == nil {
+			err = phold.Kind().Varies(doc, after)
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", key, err, want)
+		}
+	}
+}
