@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/disco-sim/disco/envelope"
+	"github.com/disco-sim/disco/state"
 )
 
 // Engine runs all nodes that one worker hosts. It is a pure machine: events and
@@ -54,6 +55,8 @@ type Engine struct {
 	window       float64       // nothing at it or later is handled (SetWindow)
 	until        float64       // … nor at this, where the leg ends (SetUntil)
 	journals     bool          // a simproc keeps one
+	coder        state.Coder   // of what is saved and loaded
+	lines        int           // of a handler, for prefetchNode; 0: not known
 	fleeting     []byte        // memory of the events that are being handled (Config.Fleeting)
 	asked        asked         // calls of External
 	mutate       func([]Event) // for the test that tests can fail; checked build only

@@ -255,11 +255,7 @@ func (e *Engine) makeNode(n int, procs []Simproc) error {
 		if err := e.makeHandler(p); err != nil {
 			return err
 		}
-		s, _, err := p.saver()
-		if err == nil {
-			err = p.checkState(s)
-		}
-		if err != nil {
+		if err := p.checkState(); err != nil {
 			return err
 		}
 		e.startJournal(p)

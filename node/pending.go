@@ -154,7 +154,11 @@ func (s *pending) refill() bool {
 	r := s.radix
 	if s.size <= lateMax/4 {
 		s.limit, s.spill = keyNever, lateMax
-		r.each(func(en *entry) { s.pushLate(*en) })
+		r.parts(func(part []entry) {
+			for i := range part {
+				s.pushLate(part[i])
+			}
+		})
 		r.clear()
 		s.run = append(s.run, s.late[0])
 		s.dropLate()
@@ -213,16 +217,13 @@ func (s *pending) spread() {
 	s.spill = lateMax + 2*len(s.late)
 }
 
-// each visits all entries in no particular order.
-func (s *pending) each(visit func(en *entry)) {
-	for i := s.at; i < len(s.run); i++ {
-		visit(&s.run[i])
-	}
-	for i := range s.late {
-		visit(&s.late[i])
-	}
+// parts visits all entries, so many at a time as lie together, in no particular order. They stay where they are until
+// the next change.
+func (s *pending) parts(visit func(part []entry)) {
+	visit(s.run[s.at:])
+	visit(s.late)
 	if s.radix != nil {
-		s.radix.each(visit)
+		s.radix.parts(visit)
 	}
 }
 

@@ -103,11 +103,13 @@ func TestPendingEach(t *testing.T) {
 			s.drop()
 		}
 	}
-	s.each(func(en *entry) {
-		if !waiting[en.number] {
-			t.Fatalf("entry %d twice, or after it was taken out", en.number)
+	s.parts(func(part []entry) {
+		for _, en := range part {
+			if !waiting[en.number] {
+				t.Fatalf("entry %d twice, or after it was taken out", en.number)
+			}
+			delete(waiting, en.number)
 		}
-		delete(waiting, en.number)
 	})
 	if len(waiting) != 0 || s.len() != 2000 {
 		t.Errorf("%d entries not visited, len %d, want 0 and 2000", len(waiting), s.len())

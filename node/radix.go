@@ -252,14 +252,13 @@ func compare(a, b entry) int {
 	return 0
 }
 
-// each visits all entries.
-func (r *radix) each(visit func(en *entry)) {
+// parts visits all entries, chunk by chunk.
+func (r *radix) parts(visit func(part []entry)) {
 	for i := range r.buckets {
 		n := r.buckets[i].n
 		for c := r.buckets[i].head; c != nil; c = c.next {
-			for j := range c.entries[:n] {
-				visit(&c.entries[j])
-			}
+			prefetchChunk(c.next)
+			visit(c.entries[:n])
 			n = chunkEntries
 		}
 	}

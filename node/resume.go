@@ -3,8 +3,11 @@
 package node
 
 import (
+	"encoding/binary"
 	"fmt"
+	"math"
 
+	"github.com/disco-sim/disco/envelope"
 	"github.com/disco-sim/disco/state"
 )
 
@@ -32,9 +35,8 @@ type Resume struct {
 type loader struct {
 	*Engine
 	resume  *Resume
-	loaded  []bool  // by node: it came
-	waiting []bool  // by node: what is pending for it came
-	entries []entry // scratch
+	loaded  []bool // by node: it came
+	waiting []bool // by node: what is pending for it came
 }
 
 // load begins with a saved state. Precondition: all handlers are made, and nothing is pending.
@@ -80,7 +82,7 @@ func (l *loader) begin(came []bool, n int) (bool, error) {
 }
 
 // node loads what AppendNode gave.
-func (l *loader) node(n int, encoded []byte) error {
+func (l *loader) node(n int, encoded []byte) (err error) {
 	if here, err := l.begin(l.loaded, n); !here {
 		return err
 	}
@@ -92,7 +94,6 @@ func (l *loader) node(n int, encoded []byte) error {
 		}
 	}
 	for r := range l.plan.layers {
-		var err error
 		if encoded, err = l.simproc(l.Engine.simproc(n, r), encoded); err != nil {
 			return l.fail(err)
 		}
@@ -125,7 +126,7 @@ func (l *loader) simproc(p *Simproc, encoded []byte) (rest []byte, err error) {
 func (p *Simproc) load(encoded []byte) (handler, rest []byte, err error) {
 	own, rest, err := takeBlock(encoded)
 	if err == nil {
-		err = state.Decode(own, savedVersion, false, p.fields)
+		err = p.takeOwn(own)
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("node: state of %s: %w", p.Name(), err)
@@ -148,6 +149,42 @@ func (p *Simproc) forgetFloors() {
 	}
 }
 
+// takeOwn reads what appendOwn has appended, behind its size.
+func (p *Simproc) takeOwn(src []byte) error {
+	word := binary.LittleEndian
+	if len(src) < savedOwnBytes-4 {
+		return fmt.Errorf("found %d bytes, want at least %d", len(src), savedOwnBytes-4)
+	}
+	if version := word.Uint32(src); version != savedVersion {
+		return fmt.Errorf("found version %d of an encoding, want %d", version, savedVersion)
+	}
+	floor := math.Float64frombits(word.Uint64(src[28:]))
+	p.now = math.Float64frombits(word.Uint64(src[4:]))
+	p.number, p.hash = word.Uint64(src[12:]), word.Uint64(src[20:])
+	count, floors := uint64(word.Uint32(src[36:])), src[40:]
+	switch {
+	case !(floor >= 0 && floor <= math.MaxFloat64):
+		return fmt.Errorf("found nothing before %v promised, want a finite time >= 0", floor)
+	case count*savedFloorBytes != uint64(len(floors)):
+		return fmt.Errorf("found %d promises about links in %d bytes, want %d bytes for each", count,
+			len(floors), savedFloorBytes)
+	}
+	if floor != p.floor() {
+		p.engine.raiseFloor(p, floor)
+	}
+	before := -1
+	for ; len(floors) > 0; floors = floors[savedFloorBytes:] {
+		link, epoch := word.Uint32(floors), math.Float64frombits(word.Uint64(floors[4:]))
+		if int64(link) <= int64(before) || int64(link) >= int64(p.numLinks) || !(epoch > 0) {
+			return fmt.Errorf("found nothing before %v promised on link %d behind link %d, want a time > 0 and one "+
+				"of %d links, rising", epoch, link, before, p.numLinks)
+		}
+		before = int(link)
+		p.engine.raiseLinkFloor(p, before, epoch)
+	}
+	return nil
+}
+
 // raiseFloors takes in what p has promised.
 func (l *loader) raiseFloors(p *Simproc) {
 	if p.floor() > 0 {
@@ -162,12 +199,13 @@ func (l *loader) raiseFloors(p *Simproc) {
 
 // loadHandler loads what p's handler wrote.
 func (e *Engine) loadHandler(p *Simproc, encoded []byte, fresh bool) (err error) {
-	s, version, err := p.saver()
+	s, err := p.saver()
 	if err != nil {
 		return err
 	}
 	defer e.rescueFrom(p, "loading its state", &err)
-	if err := state.Decode(encoded, version, fresh, func(c *state.Codec) { s.State(p, c) }); err != nil {
+	err = e.coder.Decode(encoded, s.StateVersion(), fresh, func(c *state.Codec) { s.State(p, c) })
+	if err != nil {
 		return fmt.Errorf("node: state of the handler of %s, a %T: %w", p.Name(), s, err)
 	}
 	return e.err // State has called what only Handle may
@@ -178,37 +216,95 @@ func (l *loader) pending(n int, encoded []byte) error {
 	if here, err := l.begin(l.waiting, n); !here {
 		return err
 	}
+	rest, err := l.pendingVersion(encoded)
 	rank := 0
-	err := state.Decode(encoded, savedVersion, false, func(c *state.Codec) {
-		for rank = range l.plan.layers {
-			if l.simprocPending(c, uint32(l.plan.indexOn(l.plan.self, l.plan.ID(Endpoint{n, rank})))); c.Failed() {
-				return
-			}
-		}
-	})
+	for ; err == nil && rank < len(l.plan.layers); rank++ {
+		local := l.plan.indexOn(l.plan.self, l.plan.ID(Endpoint{n, rank}))
+		rest, err = l.simprocPending(uint32(local), rest)
+	}
+	if err == nil && len(rest) > 0 {
+		err = fmt.Errorf("found %d bytes behind the last event, want none", len(rest))
+	}
 	if err != nil {
-		return l.fail(fmt.Errorf("node: what is pending for %s: %w",
-			l.plan.Name(l.plan.ID(Endpoint{n, rank})), err))
+		return l.fail(fmt.Errorf("node: what is pending for %s: byte %d: %w",
+			l.plan.Name(l.plan.ID(Endpoint{n, max(rank-1, 0)})), len(encoded)-len(rest), err))
 	}
 	return nil
 }
 
-// simprocPending files what is pending for a simproc.
-func (l *loader) simprocPending(c *state.Codec, local uint32) {
-	i := 0
-	state.List(c, &l.entries, savedEntryBytes, func(en *entry) {
-		l.entryFields(c, en)
-		if en.proc = local; i > 0 && !l.entries[i-1].before(en) {
-			before := &l.entries[i-1]
-			c.Fail("found event %d of simproc %d at epoch %v behind event %d of simproc %d at %v, want rising ones",
-				en.number, en.sender, en.epoch(), before.number, before.sender, before.epoch())
+// pendingVersion takes the version of what is pending, and returns the rest.
+func (l *loader) pendingVersion(src []byte) ([]byte, error) {
+	version, rest, err := takeUint32(src)
+	if err == nil && version != savedVersion {
+		return src, fmt.Errorf("found version %d of an encoding, want %d", version, savedVersion)
+	}
+	return rest, err
+}
+
+func takeUint32(src []byte) (v uint32, rest []byte, err error) {
+	if len(src) < 4 {
+		return 0, src, fmt.Errorf("found %d bytes, want 4", len(src))
+	}
+	return binary.LittleEndian.Uint32(src), src[4:], nil
+}
+
+// simprocPending files what is pending for a simproc, and returns what is behind it, or with an error what it was
+// found in.
+func (l *loader) simprocPending(local uint32, src []byte) (rest []byte, err error) {
+	count, rest, err := takeUint32(src)
+	if err != nil {
+		return rest, err
+	}
+	var before entry
+	for i := range count {
+		en, behind, err := l.takeEntry(rest)
+		if err != nil {
+			return rest, err
 		}
-		i++
-	})
-	if c.Failed() {
-		return
-	}
-	for _, en := range l.entries {
+		if en.proc = local; i > 0 && !before.before(&en) {
+			return rest, fmt.Errorf("found event %d of simproc %d at epoch %v behind event %d of simproc %d at %v, "+
+				"want rising ones", en.number, en.sender, en.epoch(), before.number, before.sender, before.epoch())
+		}
 		l.file(en)
+		before, rest = en, behind
 	}
+	return rest, nil
+}
+
+// takeEntry reads what appendEntry has appended, and stores headers and data.
+func (l *loader) takeEntry(src []byte) (en entry, rest []byte, err error) {
+	word := binary.LittleEndian
+	if len(src) < savedWakeupBytes {
+		return en, src, fmt.Errorf("found %d bytes, want at least %d for what is pending", len(src), savedWakeupBytes)
+	}
+	epoch, sender := math.Float64frombits(word.Uint64(src)), word.Uint32(src[8:])
+	en.key, en.sender = keyOf(epoch), SimprocID(sender)
+	if !(epoch >= l.resume.Epoch && epoch < l.cfg.Horizon) {
+		return en, src, fmt.Errorf("found something pending for epoch %v, want %v or later, and before the horizon %v",
+			epoch, l.resume.Epoch, l.cfg.Horizon)
+	}
+	if en.sender == wakeSender {
+		return en, src[savedWakeupBytes:], nil
+	}
+	if int64(sender) >= int64(l.plan.NumSimprocs()) {
+		return en, src, fmt.Errorf("found an event of simproc %d, want 0 to %d", sender, l.plan.NumSimprocs()-1)
+	}
+	left := uint64(len(src)) - savedEventBytes
+	if len(src) < savedEventBytes {
+		return en, src, fmt.Errorf("found %d bytes, want at least %d for an event", len(src), savedEventBytes)
+	}
+	en.number = word.Uint64(src[12:])
+	headers := uint64(word.Uint32(src[20:]))
+	if headers > min(left, envelope.HeadersMax) {
+		return en, src, fmt.Errorf("found an event with %d bytes of headers, want at most %d", headers,
+			min(left, envelope.HeadersMax))
+	}
+	data := uint64(word.Uint32(src[24+headers:]))
+	if data > min(left-headers, envelope.DataMax) {
+		return en, src, fmt.Errorf("found an event with %d bytes of data, want at most %d", data,
+			min(left-headers, envelope.DataMax))
+	}
+	end := savedEventBytes + headers + data
+	en.ref = l.store.put(src[24:24+headers], src[end-data:end])
+	return en, src[end:], nil
 }

@@ -37,27 +37,44 @@ type Codec struct {
 	fresh   bool
 }
 
-// codecs are those that Append and Decode use: there may be a million handlers.
-var codecs = sync.Pool{New: func() any { return new(Codec) }}
+// Coder is Append and Decode for who calls them a million times: it keeps its Codec. One goroutine uses it.
+type Coder struct{ codec Codec }
+
+// coders are those that Append and Decode use.
+var coders = sync.Pool{New: func() any { return new(Coder) }}
 
 // Append appends to dst the version of an encoding, at least 1, and fields. fields doesn't keep the Codec.
 func Append(dst []byte, version uint32, fields func(*Codec)) ([]byte, error) {
-	c := codecs.Get().(*Codec)
+	k := coders.Get().(*Coder)
+	dst, err := k.Append(dst, version, fields)
+	coders.Put(k)
+	return dst, err
+}
+
+// Append is the function Append.
+func (k *Coder) Append(dst []byte, version uint32, fields func(*Codec)) ([]byte, error) {
+	c := &k.codec
 	c.version, c.fresh = version, false
 	c.wire.Encode(dst)
 	if c.wire.Uint32(&c.version); version == 0 {
 		c.Fail("found version 0 of an encoding, want at least 1")
 	}
 	fields(c)
-	dst, err := c.wire.End()
-	codecs.Put(c)
-	return dst, err
+	return c.wire.End()
 }
 
 // Decode reads what Append wrote, which is the whole of src, in any version from 1 to newest. With fresh random streams
 // stay as they are (Codec.PCG). fields doesn't keep the Codec.
 func Decode(src []byte, newest uint32, fresh bool, fields func(*Codec)) error {
-	c := codecs.Get().(*Codec)
+	k := coders.Get().(*Coder)
+	err := k.Decode(src, newest, fresh, fields)
+	coders.Put(k)
+	return err
+}
+
+// Decode is the function Decode.
+func (k *Coder) Decode(src []byte, newest uint32, fresh bool, fields func(*Codec)) error {
+	c := &k.codec
 	c.version, c.fresh = 0, fresh
 	c.wire.Decode(src)
 	switch c.wire.Uint32(&c.version); {
@@ -69,7 +86,6 @@ func Decode(src []byte, newest uint32, fresh bool, fields func(*Codec)) error {
 		fields(c)
 	}
 	_, err := c.wire.End()
-	codecs.Put(c)
 	return err
 }
 
@@ -106,6 +122,9 @@ func (c *Codec) Uint32(v *uint32) { c.wire.Uint32(v) }
 // Uint64 is eight bytes.
 func (c *Codec) Uint64(v *uint64) { c.wire.Uint64(v) }
 
+// EachUint64 is a Uint64 for each of v, in less time.
+func (c *Codec) EachUint64(v ...*uint64) { c.wire.EachUint64(v...) }
+
 // Float is the eight bytes of a float64: infinities and any NaN, too.
 func (c *Codec) Float(v *float64) { c.wire.Bits(v) }
 
@@ -134,8 +153,7 @@ func (c *Codec) PCG(g *rand.PCG) {
 		}
 		high, low = binary.BigEndian.Uint64(b[4:]), binary.BigEndian.Uint64(b[12:])
 	}
-	c.Uint64(&high)
-	c.Uint64(&low)
+	c.EachUint64(&high, &low)
 	if c.Loading() && !c.fresh && !c.Failed() {
 		g.Seed(high, low)
 	}

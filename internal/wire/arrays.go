@@ -70,6 +70,21 @@ func (c *Codec) EachVarint(v ...*int64) {
 	}
 }
 
+// EachUint64 is a Uint64 for each of v.
+func (c *Codec) EachUint64(v ...*uint64) {
+	if !c.decoding {
+		b := c.extend(8 * len(v))
+		for i, x := range v {
+			binary.LittleEndian.PutUint64(b[8*i:], *x)
+		}
+		return
+	}
+	b := c.take(8 * len(v))
+	for i := 0; len(b) >= 8; i, b = i+1, b[8:] {
+		*v[i] = binary.LittleEndian.Uint64(b)
+	}
+}
+
 // appendVarint is binary.AppendVarint, fast for what takes one byte: most.
 func appendVarint(b []byte, x int64) []byte {
 	if u := uint64(x)<<1 ^ uint64(x>>63); u < 0x80 {

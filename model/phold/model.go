@@ -214,8 +214,7 @@ func (h *lp) send(p *node.Simproc, target int, at float64) error {
 func (h *lp) StateVersion() uint32 { return 1 }
 
 func (h *lp) state(c *state.Codec) {
-	c.Uint64(&h.handled)
-	c.Uint64(&h.remotely)
+	c.EachUint64(&h.handled, &h.remotely)
 }
 
 // State is what the process has counted, and its generator.
