@@ -12,6 +12,7 @@ import (
 	"github.com/disco-sim/disco/perf/bench"
 	"github.com/disco-sim/disco/perf/machines"
 	"github.com/disco-sim/disco/perf/peers"
+	"github.com/disco-sim/disco/perf/saving"
 )
 
-func main() { bench.Main(peers.Command(), machines.Command()) }
+func main() { bench.Main(peers.Command(), machines.Command(), saving.Command()) }

@@ -159,7 +159,7 @@ app: internal/answers internal/checkpoint
 	internal/worker internal/workerproc model/measure node ring scenario
 cmd/disco-group: app group
 cmd/disco-run: app group/beside model/service model/network model/phold model/devstone model/queueing
-cmd/disco-bench: perf/bench perf/machines perf/peers
+cmd/disco-bench: perf/bench perf/machines perf/peers perf/saving
 internal/policy:
 internal/docs:
 internal/agents: internal/forward internal/infile
@@ -188,6 +188,7 @@ perf/machines: egress envelope ingress internal/agents internal/bridge internal/
 	internal/forward internal/infile internal/session perf/bench perf/peers shm
 perf/peers: internal/certs perf/bench shm
 perf/phold: model/phold node
+perf/saving: internal/checkpoint internal/cputime internal/infile model/phold node perf/bench
 perf/scale: app internal/chart internal/heap internal/infile internal/inspect internal/latency internal/launch
 	internal/outfile internal/procfs internal/worker model/phold model/service node perf/phold scenario
 perf/store: cluster internal/forward internal/storeserver metastore metastore/etcd metastore/zk

@@ -21,8 +21,10 @@ type Spec struct {
 	Goal      Goal
 	// Disco is what disco does in the place of the row, measured in the same rounds; no Job: nothing.
 	Disco Task
-	// Measure, if not nil, does a round of the row in its own way, with programs of other projects.
-	Measure func(ctx context.Context, t Task) (Result, error)
+	// Measure, if not nil, does a round of the row in its own way. An error is why the row is absent, as programs of
+	// other projects may be, unless MeasureLimit does the limit's round in the same way.
+	Measure      func(ctx context.Context, t Task) (Result, error)
+	MeasureLimit func(ctx context.Context, t Task) (Result, error)
 	// Absent is the reason why the row can't be measured here. "": it can.
 	Absent string
 }
@@ -93,13 +95,14 @@ func Measure(ctx context.Context, f *Fleet, spec Spec, rounds int) (Row, error) 
 		return rowOf(spec, processes), nil
 	}
 	limit, row, disco := f.tries(spec.Limit, spec.Limits), f.tries(spec.Row, spec.Pairs), f.tries(spec.Disco, 0)
-	row.own = spec.Measure
+	row.own, limit.own = spec.Measure, spec.MeasureLimit
+	foreign := spec.Measure != nil && spec.MeasureLimit == nil
 	for range rounds {
 		if err := limit.round(ctx); err != nil {
 			return Row{}, fmt.Errorf("%s, its limit: %w", spec.Bench, err)
 		}
 		err := row.round(ctx)
-		if err != nil && spec.Measure != nil && ctx.Err() == nil {
+		if err != nil && foreign && ctx.Err() == nil {
 			spec.Absent = err.Error() // a program of another project: the other rows continue
 			return rowOf(spec, processes), nil
 		}
@@ -111,7 +114,7 @@ func Measure(ctx context.Context, f *Fleet, spec Spec, rounds int) (Row, error) 
 		}
 	}
 	r, err := newRow(spec, processes, &row, &limit, disco.samples[0])
-	if err != nil && spec.Measure != nil {
+	if err != nil && foreign {
 		spec.Absent = err.Error()
 		return rowOf(spec, processes), nil
 	}
