@@ -16,12 +16,12 @@ type Load struct {
 // Largest are those simprocs of this worker for which most is pending, at most n, in falling order; with equal numbers
 // the lower id is first. It visits all that is pending. The calling rules are Run's.
 func (e *Engine) Largest(n int) []Load {
-	counts := make([]uint64, len(e.procs))
+	counts := make([]uint64, len(e.byID))
 	e.eachPending(func(en *entry) { counts[en.proc]++ })
 	var all []Load
 	for i, count := range counts {
 		if count > 0 {
-			all = append(all, Load{e.procs[i].id, count})
+			all = append(all, Load{e.idAt(uint32(i)), count})
 		}
 	}
 	return MostLoaded(all, n)
