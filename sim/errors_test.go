@@ -3,6 +3,7 @@
 package sim
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/disco-sim/disco/external"
 	"github.com/disco-sim/disco/model/modeltest"
 	"github.com/disco-sim/disco/sim/dist"
 )
@@ -89,7 +91,7 @@ func entryOf(all []*explained, message string) (best *explained) {
 func TestEveryError(t *testing.T) {
 	all := entries(t)
 	for _, w := range slices.Concat(wrongBuilds(), wrongTypes(), wrongDists(), wrongCalls(), wrongProcesses(),
-		wrongServers(), wrongRemotes(), wrongShares(), wrongStatistics(), wrongSaves()) {
+		wrongServers(), wrongRemotes(), wrongShares(), wrongStatistics(), wrongSaves(), wrongExternals()) {
 		err := run(t, 10, w.build)
 		if err == nil {
 			err = saved(t, w.build)
@@ -280,6 +282,28 @@ func saving(f func(n *Node, c *Context)) func(b *Builder) {
 			n.saving = true // as CheckState does
 		})
 	})
+}
+
+func wrongExternals() []wrong {
+	oracle := external.External{Name: "oracle", Ask: func(context.Context, *external.Call) ([]byte, error) {
+		return nil, nil
+	}}
+	return []wrong{
+		{`front: External("solver"): the build function declares none of this name (Builder.External) (errors_test.go)`,
+			func(b *Builder) {
+				b.External(oracle)
+				b.Node("front", func(n *Node) { n.External("solver") })
+			}},
+		{`back, at 1 s: the external of front: every node declares and uses its own (errors_test.go)`,
+			func(b *Builder) {
+				b.External(oracle)
+				var shared *External
+				b.Node("front", func(n *Node) { shared = n.External("oracle") })
+				b.Node("back", func(n *Node) {
+					n.Every(dist.Constant(1), func(c *Context) { shared.Ask(c, nil) })
+				})
+			}},
+	}
 }
 
 func wrongSaves() []wrong {
