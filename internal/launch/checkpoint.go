@@ -102,6 +102,7 @@ type store struct {
 	counts  sync.Mutex // guards the rest
 	done    Checkpoints
 	savedAt map[int]time.Time // by replication: when the last one that is safe was made
+	failing bool              // something went wrong at the last one, and was said
 }
 
 // newStore is the one of a run, nil where it has none.

@@ -219,8 +219,8 @@ func TestCheckpointsThatFail(t *testing.T) {
 		t.Errorf("found %+v, want 2 made and 5 others failed", c)
 	}
 	const stays = "couldn't be written: the store is full; the one at 8 s stays"
-	if !strings.Contains(remarks.String(), stays) {
-		t.Errorf("found remarks %q, want %q", remarks.String(), stays)
+	if !strings.Contains(remarks.String(), stays) || strings.Count(remarks.String(), "the run goes on") != 1 {
+		t.Errorf("found remarks %q, want %q, once", remarks.String(), stays)
 	}
 	cfg.Checkpoint = nil
 	if cfg.Resume, err = ResumeAt(context.Background(), full.repo(t), "latest"); err != nil {
@@ -234,14 +234,42 @@ func TestCheckpointsThatFail(t *testing.T) {
 	}
 }
 
-// fullBlobs has room for so many.
+// A store that is full and has room again says both, once.
+func TestCheckpointsThatFailForAWhile(t *testing.T) {
+	var remarks bytes.Buffer
+	cfg := config("inproc", 2, launchtest.Scenario(6, 30, ""))
+	cfg.Stderr = &remarks
+	store := &fullBlobs{Blobs: checkpointtest.NewMem(), puts: 5, refused: 2}
+	cfg.Checkpoint = &Checkpoint{Repo: newRepo(t, cfg, store), Keep: 2}
+	for epoch := 4.0; epoch < 30; epoch += 4 {
+		cfg.Checkpoint.At = append(cfg.Checkpoint.At, LabelledEpoch{Epoch: epoch})
+	}
+	out, err := run(t, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := out.Checkpoints; c.Made != 5 || c.Failed != 2 || c.Last != 28 {
+		t.Errorf("found %+v, want 5 made and 2 others failed", c)
+	}
+	for _, want := range []string{"the checkpoint at 12 s couldn't be written", "the one at 20 s is there"} {
+		if strings.Count(remarks.String(), want) != 1 {
+			t.Errorf("found remarks %q, want %q, once", remarks.String(), want)
+		}
+	}
+	if strings.Contains(remarks.String(), "at 16 s") {
+		t.Errorf("found remarks %q, want none of the second one", remarks.String())
+	}
+}
+
+// fullBlobs has room for so many, and behind so many that it refuses again; 0: never.
 type fullBlobs struct {
 	checkpoint.Blobs
-	puts int
+	puts    int
+	refused int
 }
 
 func (f *fullBlobs) Put(ctx context.Context, name string, r io.Reader, size int64, onlyNew bool) error {
-	if f.puts--; f.puts < 0 {
+	if f.puts--; f.puts < 0 && (f.refused == 0 || f.puts >= -f.refused) {
 		return errors.New("the store is full")
 	}
 	return f.Blobs.Put(ctx, name, r, size, onlyNew)

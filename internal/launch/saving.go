@@ -295,18 +295,22 @@ func (ws *workerSet) takeCommitted() error {
 		k.last, k.tracedMark, k.traced, k.answered = v.written, v.mark, v.written.trace, v.written.answered
 	}
 	if v.err == nil {
+		if k.store.recovered() {
+			ws.launch.note(fmt.Sprintf("checkpoints are written again: the one at %v s is there", v.epoch))
+		}
 		return nil
 	}
 	var conflict *checkpoint.ConflictError
 	if errors.As(v.err, &conflict) {
 		return fmt.Errorf("launch: %w", v.err)
 	}
-	k.store.failed(v)
+	first := k.store.failed(v)
 	var damaged *checkpoint.DamagedError
 	if errors.As(v.err, &damaged) {
 		k.last = nil // what was to be kept isn't there: the next one has all of it anew
 	}
 	switch {
+	case !first: // a store that is full stays so for long: the report has how many weren't written
 	case v.written != nil:
 		ws.launch.note(fmt.Sprintf("the checkpoint at %v s is there, but: %v", v.epoch, v.err))
 	case k.last != nil:
@@ -341,10 +345,22 @@ func (s *store) held(d time.Duration) { s.count(func(c *Checkpoints) { c.Held +=
 func (s *store) paused(d time.Duration) {
 	s.count(func(c *Checkpoints) { c.Pause, c.PauseMost = c.Pause+d.Seconds(), max(c.PauseMost, d.Seconds()) })
 }
-func (s *store) failed(v *saving) {
-	if v.written == nil {
-		s.count(func(c *Checkpoints) { c.Failed++ })
-	}
+
+// failed counts a checkpoint at which something went wrong, and reports whether nothing had at the one before.
+func (s *store) failed(v *saving) (first bool) {
+	s.count(func(c *Checkpoints) {
+		if v.written == nil {
+			c.Failed++
+		}
+		first, s.failing = !s.failing, true
+	})
+	return first
+}
+
+// recovered is for a checkpoint at which nothing went wrong, and reports whether something had at the one before.
+func (s *store) recovered() (changed bool) {
+	s.count(func(*Checkpoints) { changed, s.failing = s.failing, false })
+	return changed
 }
 
 // numbers is what came of the checkpoints so far; nil: none were asked for.
