@@ -42,10 +42,13 @@ var rules = []rule{
 	{match: `bin/disco-run run examples/shop.yml .* --json -`, add: " --horizon 2", want: `"trace_hash"`},
 	{match: `bin/disco-run run examples/shop.yml .*`, add: " --horizon 2", want: ""},
 	{match: `bin/disco-run run examples/mini.yml .*--sweep.*`, add: " --horizon 10", want: "cpu_cores"},
+	{match: `bin/disco-run run examples/mini.yml --checkpoint-to .*`, want: "trace hash"},
+	{match: `bin/disco-run resume .*--sweep.*`, want: "cpu_cores"}, // of the run of the line before it
 	{match: `bin/disco-run run examples/\S*( .*)?`, add: " --horizon 10", want: "trace hash"},
 	{match: `bin/disco-run phold.*`, add: " --lps 200 --end 5", want: "trace hash"},
 	{match: `bin/disco-bench peers`, skip: "other programs are needed for some of its rows"},
 	{match: `bin/disco-bench plot .*`, want: ""},
+	{match: `bin/disco-bench checkpoint .*--before .*`, skip: "it needs an earlier build"},
 	{match: `bin/disco-bench .*`, add: " --time 1ms --rounds 3", want: ""},
 	{match: `go run ./perf/compare perf/baselines/all.json rows.json`,
 		skip: "it ends with 1 where this machine is slower than that of the baselines"},
