@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 
 	"github.com/disco-sim/disco/internal/launch"
@@ -412,6 +413,9 @@ func (p *program) order(c *cli.Context, file, resumes string) (*order, error) {
 		},
 	}
 	v.inlineFitsRing(o.config.Tuning)
+	if o.config.Tuning.Resident > 0 && os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(worker.CollectPercent) // memory is short here, too
+	}
 	if every := v.seconds("legs"); every > 0 {
 		o.config.Legs = launch.LegsEvery(every)
 	}

@@ -70,7 +70,7 @@ func newByLink(e *Engine) *byLink {
 		order: make([]tournament, len(e.classes)), procs: make([][]uint32, len(e.classes)),
 		channels: make([][]channel, n), out: make([]outChannel, e.plan.workers),
 	}
-	for i := range e.plan.local {
+	for i := range e.plan.NumHosted() {
 		c := e.classAt(uint32(i))
 		b.leaf[i] = int32(len(b.procs[c]))
 		b.procs[c] = append(b.procs[c], uint32(i))
@@ -244,7 +244,7 @@ func (e *Engine) SendPromises(peer, limit int) (n int, err error) {
 // sendPromise sends a promise of one of the node's simprocs.
 func (c *NodeController) sendPromise(ch *channel, m mark) error {
 	e := c.engine
-	says := m.bound(e.plan.levels[ch.far])
+	says := m.bound(e.plan.Level(ch.far))
 	ch.promised, ch.seqnr = m, ch.seqnr+1
 	p := &e.byLink.promise
 	*p = envelope.Promise{Epoch: says.Epoch, Level: says.Level, Seqnr: ch.seqnr, NumEvents: ch.sent,

@@ -126,7 +126,7 @@ func (c *NodeController) resolve(target string) (*Simproc, LinkID, error) {
 // ControllerOf is the controller of the node that the simproc with a dense id belongs to;
 // nil when this worker doesn't host it.
 func (e *Engine) ControllerOf(target uint32) *NodeController {
-	if int64(target) >= int64(len(e.plan.where)) || e.plan.workerOf(SimprocID(target)) != e.plan.self {
+	if int64(target) >= int64(e.plan.NumSimprocs()) || e.plan.workerOf(SimprocID(target)) != e.plan.self {
 		return nil
 	}
 	return e.controllerOf(e.plan.Node(SimprocID(target)))
@@ -142,7 +142,7 @@ func (e *Engine) controllerOf(n int) *NodeController {
 			e.nodes[i] = NodeController{engine: e, index: int(n)}
 		}
 	}
-	return &e.nodes[e.plan.place[n]]
+	return &e.nodes[e.plan.placeAt(n)]
 }
 
 // Controller is the controller of a node that this worker hosts.

@@ -25,7 +25,7 @@ type Engine struct {
 	procs        []Simproc        // by (level, id); nil where nodes may leave memory, or have moved
 	placed       []*Simproc       // the same where nodes have moved (Resume.From); else nil
 	passive      *passive         // … which this is about; else nil
-	byID         []uint32         // local indices by rising id
+	byID         []uint32         // local indices by rising id (localAt)
 	classOf      []int32          // by local index; nil: all in one
 	nodes        []NodeController // by place of the node; made when one is asked for
 	outLinks     []outLink        // of all simprocs, by rising id
@@ -204,7 +204,7 @@ func NewEngine(plan *Plan, cfg Config) (*Engine, error) {
 // entry for each simproc.
 func (e *Engine) begin() {
 	if e.byLink != nil {
-		for i := range e.plan.local {
+		for i := range e.plan.NumHosted() {
 			e.file(entry{route: route{uint32(i), wakeSender}})
 		}
 		return
@@ -216,7 +216,7 @@ func (e *Engine) begin() {
 
 // beginFrom files the call at epoch 0 of the first simproc of a class from an index on.
 func (e *Engine) beginFrom(c int, i uint32) {
-	for ; int(i) < len(e.plan.local); i++ {
+	for ; int(i) < e.plan.NumHosted(); i++ {
 		if e.classAt(i) == c {
 			e.file(entry{route: route{i, wakeSender}})
 			break
@@ -266,14 +266,16 @@ func (e *Engine) at(i uint32) *Simproc {
 
 func (e *Engine) makeSimprocs(from *takenOver) {
 	plan := e.plan
-	n := len(plan.local)
+	n := plan.NumHosted()
 	e.classes, e.heads = make([]class, len(plan.classes)), make([]head, len(plan.classes))
 	for c := range e.classes {
 		e.heads[c].key = keyNever
 		e.classes[c].plan = &plan.classes[c]
 		e.classes[c].set.init()
 	}
-	e.byID = make([]uint32, n)
+	if e.cfg.Resident == nil || !plan.trivial() || plan.links != nil {
+		e.byID = make([]uint32, n)
+	}
 	switch {
 	case e.cfg.Resident != nil:
 		e.passive = newPassive(e, e.cfg.Resident)
@@ -285,9 +287,12 @@ func (e *Engine) makeSimprocs(from *takenOver) {
 	if plan.classOf != nil {
 		e.classOf = make([]int32, n)
 	}
-	for k, id := range plan.local {
+	for k := range plan.NumHosted() {
+		id := plan.hostedAt(k)
 		i := uint32(plan.indexOn(plan.self, id))
-		e.byID[k] = i
+		if e.byID != nil {
+			e.byID[k] = i
+		}
 		if e.passive == nil {
 			p := e.at(i)
 			p.engine, p.id, p.local = e, id, i
@@ -305,16 +310,18 @@ func (e *Engine) makeLinks() {
 		e.meshes[plan.meshes[i].From] = append(e.meshes[plan.meshes[i].From], i)
 	}
 	count := 0
-	for _, id := range plan.local {
+	for k := range plan.NumHosted() {
+		id := plan.hostedAt(k)
 		first, end := plan.LinksOf(id)
 		count += end - first
 	}
 	e.outLinks = make([]outLink, 0, count)
 	if e.passive != nil && count > 0 {
-		e.passive.firsts = make([]uint32, len(plan.local))
+		e.passive.firsts = make([]uint32, plan.NumHosted())
 	}
-	for k, id := range plan.local {
-		i := e.byID[k]
+	for k := range plan.NumHosted() {
+		id := plan.hostedAt(k)
+		i := e.localAt(k)
 		first, end := plan.LinksOf(id)
 		switch {
 		case e.passive == nil:
@@ -452,14 +459,6 @@ func (e *Engine) file(en entry) {
 	}
 }
 
-// classAt is the class of a simproc.
-func (e *Engine) classAt(i uint32) int {
-	if e.classOf == nil {
-		return 0
-	}
-	return int(e.classOf[i])
-}
-
 // begun reports whether p was called, as it is at epoch 0: then it has a hash.
 func (p *Simproc) begun() bool { return p.hash != 0 }
 
@@ -578,7 +577,7 @@ func (e *Engine) Jump(b Bound) {
 }
 
 func (e *Engine) checkArrival(peer int, sender, target uint32) error {
-	n := uint32(len(e.plan.where))
+	n := uint32(e.plan.NumSimprocs())
 	if target >= n || e.plan.workerOf(SimprocID(target)) != e.plan.self {
 		return fmt.Errorf("node: worker %d sent to %s, which is not on this worker", peer,
 			e.plan.Name(SimprocID(target)))

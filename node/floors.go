@@ -23,7 +23,7 @@ func (e *Engine) laneFloor(peer int) float64 {
 // raiseFloor keeps that p sends nothing before an epoch.
 func (e *Engine) raiseFloor(p *Simproc, epoch float64) {
 	if e.ownFloors == nil {
-		e.ownFloors = make([]float64, len(e.plan.local))
+		e.ownFloors = make([]float64, e.plan.NumHosted())
 	}
 	e.ownFloors[p.local] = epoch
 }
@@ -72,9 +72,9 @@ func (e *Engine) floorsOf(peer int) *laneFloor {
 	if e.floors[peer] != nil {
 		return e.floors[peer]
 	}
-	f := &laneFloor{links: make([][]int32, len(e.plan.local)), meshes: make([]int32, len(e.plan.local))}
+	f := &laneFloor{links: make([][]int32, e.plan.NumHosted()), meshes: make([]int32, e.plan.NumHosted())}
 	n := int32(0)
-	for i := range e.plan.local {
+	for i := range e.plan.NumHosted() {
 		f.meshes[i] = -1
 		if len(e.meshes[e.plan.Endpoint(e.idAt(uint32(i))).Simproc]) > 0 {
 			f.meshes[i] = n

@@ -146,5 +146,8 @@ func (g *Graph) Levels() ([]uint32, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.levels == nil {
+		s.levels = make([]uint32, s.NumSimprocs())
+	}
 	return s.levels, nil
 }

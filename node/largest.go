@@ -16,7 +16,7 @@ type Load struct {
 // Largest are those simprocs of this worker for which most is pending, at most n, in falling order; with equal numbers
 // the lower id is first. It visits all that is pending. The calling rules are Run's.
 func (e *Engine) Largest(n int) []Load {
-	counts := make([]uint64, len(e.byID))
+	counts := make([]uint64, e.plan.NumHosted())
 	e.eachPending(func(en *entry) { counts[en.proc]++ })
 	var all []Load
 	for i, count := range counts {

@@ -14,6 +14,9 @@ import (
 func (c *compiler) computeLevels() error {
 	s := c.s
 	n, layers := s.NumSimprocs(), len(s.layers)
+	if layers == 1 && !slices.Contains(s.lookahead, 0) {
+		return nil
+	}
 	s.levels = make([]uint32, n)
 	if !slices.Contains(s.lookahead, 0) {
 		for id := range s.levels {

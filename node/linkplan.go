@@ -62,7 +62,7 @@ func (p *Plan) PromiseByLink() error {
 	if err := p.CheckLinks(); err != nil {
 		return err
 	}
-	w := newWiring(p.Placed, p.self, p.local, nil)
+	w := newWiring(p.Placed, p.self, p.Local(), nil)
 	l := &linkPlan{edges: w.edges, in: make([][]crossing, len(w.local)), out: make([][]crossing, len(w.local)),
 		byOut: make([][]placeLink, p.workers)}
 	for peer := range p.workers {

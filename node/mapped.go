@@ -13,9 +13,10 @@ import (
 // The header of a placed graph in memory: docs/format/graph.md.
 const (
 	mappedMagic   = "discogrf"
-	mappedVersion = 1
+	mappedVersion = 2
 	mappedHeader  = 64
-	mappedAlign   = 8 // columns begin at multiples of it
+	flatBit       = 1 << 31 // of the layers: all simprocs are of level 0
+	mappedAlign   = 8       // columns begin at multiples of it
 )
 
 // columns visits the columns of a Placed in memory, one behind the other. What it does with each is up to mem:
@@ -33,21 +34,30 @@ type layerNames struct {
 }
 
 // counts are how many elements the columns have.
-type counts struct{ nodes, layers, links, workers, meshes, crossing, layerBytes, nameBytes int }
+type counts struct {
+	nodes, layers, links, workers, meshes, crossing, layerBytes, nameBytes int
+	flat                                                                   bool // all simprocs are of level 0
+}
 
 // visit visits all columns in the order of docs/format/graph.md.
 func (p *Placed) visit(c *columns, names *layerNames, n counts) {
 	ids := n.nodes * n.layers
-	column(c, &p.where, ids)
+	if trivial := n.flat && n.workers == 1; !trivial {
+		column(c, &p.where, ids)
+	}
 	column(c, &p.lookahead, n.links)
 	column(c, &p.meshes, n.meshes)
 	column(c, &p.crossing, n.crossing)
-	column(c, &p.levels, ids)
+	if !n.flat {
+		column(c, &p.levels, ids)
+	}
 	if n.links > 0 {
 		column(c, &p.linkStart, ids+1)
 	}
 	column(c, &p.linkTo, n.links)
-	column(c, &p.place, n.nodes)
+	if trivial := n.flat && n.workers == 1; !trivial {
+		column(c, &p.place, n.nodes)
+	}
 	column(c, &p.hostStart, n.workers+1)
 	column(c, &p.hosted, n.nodes)
 	column(c, &p.laneStart, n.workers*n.workers+1)
@@ -66,7 +76,7 @@ func (p *Placed) layout() (counts, *layerNames) {
 		names.start = append(names.start, uint32(len(names.text)))
 	}
 	return counts{p.nodes, len(p.layers), len(p.linkTo), p.workers, len(p.meshes), len(p.crossing), len(names.text),
-		len(p.names)}, names
+		len(p.names), p.levels == nil}, names
 }
 
 // Size is how many bytes Write needs.
@@ -87,7 +97,11 @@ func (p *Placed) Write(mem []byte) error {
 	}
 	n, names := p.layout()
 	copy(mem, mappedMagic)
-	for i, v := range []int{mappedVersion, n.layers, n.nodes, n.links, n.workers, n.meshes, n.crossing, n.layerBytes} {
+	layers := n.layers
+	if n.flat {
+		layers |= flatBit
+	}
+	for i, v := range []int{mappedVersion, layers, n.nodes, n.links, n.workers, n.meshes, n.crossing, n.layerBytes} {
 		binary.NativeEndian.PutUint32(mem[8+4*i:], uint32(v))
 	}
 	binary.NativeEndian.PutUint64(mem[40:], uint64(n.nameBytes))
@@ -125,8 +139,9 @@ func (p *Placed) readHeader(mem []byte) (n counts, err error) {
 		return n, fmt.Errorf("version %d, want %d", v, mappedVersion)
 	}
 	nameBytes := binary.NativeEndian.Uint64(mem[40:])
-	n = counts{layers: word(12), nodes: word(16), links: word(20), workers: word(24), meshes: word(28),
-		crossing: word(32), layerBytes: word(36), nameBytes: int(min(nameBytes, namesMax))}
+	n = counts{layers: word(12) &^ flatBit, flat: word(12)&flatBit != 0, nodes: word(16), links: word(20),
+		workers: word(24), meshes: word(28), crossing: word(32), layerBytes: word(36),
+		nameBytes: int(min(nameBytes, namesMax))}
 	if n.layers < 1 || n.layers > SimprocsMax || n.nodes < 1 || n.nodes > IDsMax || n.nodes*n.layers > IDsMax ||
 		n.links > IDsMax || n.workers < 1 || n.workers > mappedWorkersMax || n.crossing > n.links ||
 		nameBytes > namesMax {
@@ -181,7 +196,7 @@ func (p *Placed) checkColumns(names *layerNames) error {
 func (p *Placed) checkHosts() error {
 	layers := len(p.layers)
 	for n := range p.nodes {
-		w, place := p.where[n*layers]>>32, p.place[n]
+		w, place := p.at(SimprocID(n*layers))>>32, p.placeAt(n)
 		if w >= uint64(p.workers) {
 			return fmt.Errorf("node %d is on worker %d, want 0 to %d", n, w, p.workers-1)
 		}
@@ -190,10 +205,10 @@ func (p *Placed) checkHosts() error {
 			return fmt.Errorf("node %d isn't in place %d of worker %d", n, place, w)
 		}
 		for id := n * layers; id < (n+1)*layers; id++ {
-			if at := p.where[id]; at>>32 != w || uint64(uint32(at)) >= uint64(len(nodes)*layers) ||
-				uint64(p.levels[id]) >= uint64(len(p.levels)) {
+			if at := p.at(SimprocID(id)); at>>32 != w || uint64(uint32(at)) >= uint64(len(nodes)*layers) ||
+				p.levels != nil && uint64(p.levels[id]) >= uint64(len(p.levels)) {
 				return fmt.Errorf("simproc %d of worker %d has index %d on worker %d, and level %d", id, w, uint32(at),
-					at>>32, p.levels[id])
+					at>>32, p.Level(SimprocID(id)))
 			}
 		}
 	}
@@ -201,10 +216,11 @@ func (p *Placed) checkHosts() error {
 }
 
 // checkPart checks the links that the plan of a worker uses, and that its simprocs have different indices.
-func (p *Placed) checkPart(self int, local []SimprocID) error {
-	seen := make([]bool, len(local))
-	for _, id := range local {
-		if i := uint32(p.where[id]); seen[i] {
+func (p *Placed) checkPart(self, count int, hostedAt func(place int) SimprocID) error {
+	seen := make([]bool, count)
+	for k := range count {
+		id := hostedAt(k)
+		if i := uint32(p.at(id)); seen[i] {
 			return fmt.Errorf("node: placed graph: index %d of worker %d twice", i, self)
 		} else {
 			seen[i] = true
@@ -236,17 +252,17 @@ func (p *Placed) checkPart(self int, local []SimprocID) error {
 }
 
 func (p *Placed) checkMappedLink(from SimprocID, k int) error {
-	if int(p.linkTo[k]) >= len(p.where) || !isLookahead(p.lookahead[k]) {
+	if int(p.linkTo[k]) >= p.NumSimprocs() || !isLookahead(p.lookahead[k]) {
 		return fmt.Errorf("node: placed graph: link %d from simproc %d leads to %d of %d, with lookahead %v", k, from,
-			p.linkTo[k], len(p.where), p.lookahead[k])
+			p.linkTo[k], p.NumSimprocs(), p.lookahead[k])
 	}
 	return nil
 }
 
 func (p *Placed) checkCrossing(l crossLink, from, to int) error {
-	if int(l.link) >= len(p.linkTo) || int(l.from) >= len(p.where) {
+	if int(l.link) >= len(p.linkTo) || int(l.from) >= p.NumSimprocs() {
 		return fmt.Errorf("node: placed graph: link %d of simproc %d in the lane from worker %d to %d, there are %d "+
-			"links and %d simprocs", l.link, l.from, from, to, len(p.linkTo), len(p.where))
+			"links and %d simprocs", l.link, l.from, from, to, len(p.linkTo), p.NumSimprocs())
 	}
 	if err := p.checkMappedLink(SimprocID(l.from), int(l.link)); err != nil {
 		return err

@@ -51,7 +51,7 @@ func checkMapped(t *testing.T, p *Placed) {
 	}
 	same, structure := *p, *p.Structure
 	same.Structure, same.mapped = &structure, true
-	structure.work, structure.rate, structure.epochs = nil, nil, 0
+	structure.work, structure.rate, structure.epochs, structure.workEach = nil, nil, 0, 0
 	for _, empty := range []*[]uint32{&structure.linkTo, &got.linkTo} {
 		if len(*empty) == 0 {
 			*empty, structure.lookahead, got.lookahead = nil, nil, nil
@@ -160,7 +160,7 @@ func TestBadMapped(t *testing.T) {
 		to   uint32
 		want string
 	}{
-		{8, 2, "version 2, want 1"},
+		{8, 3, "version 3, want 2"},
 		{12, 0, "0 layers"},
 		{16, 1 << 29, "536870912 nodes"},
 		{20, 5, "want"},

@@ -94,7 +94,7 @@ func (from *takenOver) keepFloors(p *Simproc) {
 
 // simprocs gives those of a plan, by index: the ones that stay, and new ones.
 func (from *takenOver) simprocs(plan *Plan) []*Simproc {
-	all := make([]*Simproc, len(plan.local))
+	all := make([]*Simproc, plan.NumHosted())
 	from.kept = make([]bool, len(all))
 	for _, p := range from.stays {
 		i := plan.indexOn(plan.self, p.id)

@@ -258,7 +258,7 @@ type Report struct {
 
 // Report lists what EachReport yields, without the simprocs that have no results.
 func (e *Engine) Report(reached float64) ([]Report, error) {
-	parts := make([]Report, 0, len(e.byID))
+	parts := make([]Report, 0, e.plan.NumHosted())
 	err := e.EachReport(reached, func(id SimprocID, _ uint64, report []byte) error {
 		if report != nil {
 			parts = append(parts, Report{id, slices.Clone(report)})

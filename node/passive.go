@@ -34,7 +34,7 @@ type passive struct {
 	limit    int64
 	file     shelf
 	where    []uint32    // by place of the node: what placeNever and those below it say
-	ids      []SimprocID // by local index
+	ids      []SimprocID // by local index; nil where both are the same
 	firsts   []uint32    // by local index: Simproc.firstLink; nil without links
 	layers   int
 	pages    [][]Simproc // of slotsOfPage nodes each
@@ -98,17 +98,21 @@ func (e *Engine) Passive() PassiveStats {
 func newPassive(e *Engine, r *Resident) *passive {
 	layers := len(e.plan.layers)
 	v := &passive{limit: r.Bytes, file: shelf{file: r.File}, layers: layers, mean: 64,
-		where: make([]uint32, len(e.plan.local)/layers), ids: make([]SimprocID, len(e.plan.local))}
-	for _, id := range e.plan.local {
-		v.ids[e.plan.indexOn(e.plan.self, id)] = id
+		where: make([]uint32, e.plan.NumHosted()/layers)}
+	if !e.plan.trivial() {
+		v.ids = make([]SimprocID, e.plan.NumHosted())
+		for k := range v.ids {
+			id := e.plan.hostedAt(k)
+			v.ids[e.plan.indexOn(e.plan.self, id)] = id
+		}
 	}
 	return v
 }
 
 // find is a simproc, nil where its node isn't in memory.
 func (v *passive) find(e *Engine, i uint32) *Simproc {
-	id := v.ids[i]
-	w := v.where[int(e.plan.place[int(id)/v.layers])]
+	id := v.idAt(i)
+	w := v.where[e.plan.placeAt(int(id)/v.layers)]
 	if w < residentBit {
 		return nil
 	}
@@ -146,18 +150,25 @@ func (e *Engine) called(i uint32) *Simproc {
 }
 
 // placeAt is the place of the node of a simproc.
-func (e *Engine) placeAt(i uint32) uint32 { return e.plan.place[e.plan.Node(e.idAt(i))] }
+func (e *Engine) placeAt(i uint32) uint32 { return e.plan.placeAt(e.plan.Node(e.idAt(i))) }
 
 // idAt is the id of a simproc, in memory or not.
 func (e *Engine) idAt(i uint32) SimprocID {
 	if e.passive == nil {
 		return e.at(i).id
 	}
-	return e.passive.ids[i]
+	return e.passive.idAt(i)
+}
+
+func (v *passive) idAt(i uint32) SimprocID {
+	if v.ids == nil {
+		return SimprocID(i)
+	}
+	return v.ids[i]
 }
 
 // levelAt is the level of a simproc, in memory or not.
-func (e *Engine) levelAt(i uint32) uint32 { return e.plan.levels[e.idAt(i)] }
+func (e *Engine) levelAt(i uint32) uint32 { return e.plan.Level(e.idAt(i)) }
 
 // nameAt is the name of a simproc, in memory or not.
 func (e *Engine) nameAt(i uint32) string { return e.plan.Name(e.idAt(i)) }
@@ -344,8 +355,8 @@ func (e *Engine) compact() error {
 	}
 	return v.file.compact(func(n, first uint32) bool {
 		return int64(n) < int64(e.plan.nodes) && e.plan.WorkerOf(int(n)) == e.plan.self &&
-			v.where[e.plan.place[n]] == first+1
-	}, func(n, first uint32) { v.where[e.plan.place[n]] = first + 1 })
+			v.where[e.plan.placeAt(int(n))] == first+1
+	}, func(n, first uint32) { v.where[e.plan.placeAt(int(n))] = first + 1 })
 }
 
 // look moves the hand over the next stretch of slots, and sorts those in use by the last call of their nodes.
@@ -430,7 +441,7 @@ func (v *passive) appendTo(dst []byte, place uint32, n int) ([]byte, error) {
 
 // isPassive reports whether a node that this worker hosts isn't in memory.
 func (e *Engine) isPassive(n int) bool {
-	return e.passive != nil && e.passive.where[e.plan.place[n]] < residentBit
+	return e.passive != nil && e.passive.where[e.plan.placeAt(n)] < residentBit
 }
 
 // eachSimproc calls yield for each simproc of this worker, by rising id.
@@ -449,7 +460,7 @@ func (e *Engine) eachOf(n int, yield func(p *Simproc)) {
 		}
 		return
 	}
-	rest, err := e.passive.stateOf(e.plan.place[n], n)
+	rest, err := e.passive.stateOf(e.plan.placeAt(n), n)
 	for r := 0; r < len(e.plan.layers) && err == nil; r++ {
 		p := e.bare(n, r)
 		if _, rest, err = p.load(rest); err == nil {

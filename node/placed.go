@@ -14,8 +14,8 @@ type Placed struct {
 	least   float64 // lookahead above 0 of all links and meshes
 	mapped  bool    // it is in memory that others may have written: links are checked by who uses them
 
-	where     []uint64    // by simproc: its worker << 32 | its index there, which rises with (level, id)
-	place     []uint32    // by node: its place among the nodes of its worker
+	where     []uint64    // by simproc: its worker << 32 | its index there, which rises with (level, id); nil: trivial
+	place     []uint32    // by node: its place among the nodes of its worker; nil where that is its number
 	hostStart []uint32    // by worker, and one more: where its nodes begin in hosted
 	hosted    []uint32    // nodes by worker, rising
 	laneStart []uint32    // by sending worker × workers + receiving one, and one more: where it begins in crossing
@@ -41,13 +41,21 @@ func (s *Structure) Place(placement []int32, workers int) (*Placed, error) {
 	for w := range workers {
 		p.hostStart[w+1] += p.hostStart[w]
 	}
-	p.hosted, p.place = make([]uint32, s.nodes), make([]uint32, s.nodes)
+	p.hosted = make([]uint32, s.nodes)
+	if !p.trivial() {
+		p.place = make([]uint32, s.nodes)
+	}
 	next := append([]uint32(nil), p.hostStart...)
 	for n, w := range placement {
-		p.hosted[next[w]], p.place[n] = uint32(n), next[w]-p.hostStart[w]
+		p.hosted[next[w]] = uint32(n)
+		if p.place != nil {
+			p.place[n] = next[w] - p.hostStart[w]
+		}
 		next[w]++
 	}
-	p.locate(placement)
+	if !p.trivial() {
+		p.locate(placement)
+	}
 	p.cross(placement)
 	return p, nil
 }
@@ -55,7 +63,7 @@ func (s *Structure) Place(placement []int32, workers int) (*Placed, error) {
 // locate numbers the simprocs of each worker by (level, id).
 func (p *Placed) locate(placement []int32) {
 	layers := len(p.layers)
-	p.where = make([]uint64, len(p.levels))
+	p.where = make([]uint64, p.NumSimprocs())
 	next := make([]uint32, p.workers)
 	for _, id := range p.byLevel() {
 		w := placement[int(id)/layers]
@@ -71,14 +79,15 @@ func (s *Structure) byLevel() []SimprocID {
 		top = max(top, l)
 	}
 	next := make([]uint32, int(top)+2)
-	for _, l := range s.levels {
-		next[l+1]++
+	for id := range SimprocID(s.NumSimprocs()) {
+		next[s.Level(id)+1]++
 	}
 	for l := 1; l < len(next); l++ {
 		next[l] += next[l-1]
 	}
-	order := make([]SimprocID, len(s.levels))
-	for id, l := range s.levels {
+	order := make([]SimprocID, s.NumSimprocs())
+	for id := range order {
+		l := s.Level(SimprocID(id))
 		order[next[l]] = SimprocID(id)
 		next[l]++
 	}
@@ -120,14 +129,33 @@ func (p *Placed) cross(placement []int32) {
 func (p *Placed) Workers() int { return p.workers }
 
 // WorkerOf is the worker of a node.
-func (p *Placed) WorkerOf(n int) int { return int(p.where[n*len(p.layers)] >> 32) }
+func (p *Placed) WorkerOf(n int) int { return p.workerOf(SimprocID(n * len(p.layers))) }
 
 // workerOf is the worker of a simproc.
-func (p *Placed) workerOf(id SimprocID) int { return int(p.where[id] >> 32) }
+func (p *Placed) workerOf(id SimprocID) int { return int(p.at(id) >> 32) }
+
+// at is the worker << 32 | the index there of a simproc.
+func (p *Placed) at(id SimprocID) uint64 {
+	if p.where == nil {
+		return uint64(id)
+	}
+	return p.where[id]
+}
+
+// placeAt is the place of a node among those of its worker.
+func (p *Placed) placeAt(n int) uint32 {
+	if p.place == nil {
+		return uint32(n)
+	}
+	return p.place[n]
+}
+
+// trivial tells whether there is one worker and one level: then where everything is follows from its number.
+func (p *Placed) trivial() bool { return p.workers == 1 && p.levels == nil }
 
 // indexOn is the index of a simproc on a worker, -1 where another one hosts it.
 func (p *Placed) indexOn(worker int, id SimprocID) int32 {
-	if w := p.where[id]; int(w>>32) == worker {
+	if w := p.at(id); int(w>>32) == worker {
 		return int32(uint32(w))
 	}
 	return -1
@@ -147,5 +175,5 @@ func (p *Placed) lane(from, to int) []crossLink {
 // placeOf is the place of a simproc among those of its worker, by rising id.
 func (p *Placed) placeOf(id SimprocID) int {
 	e := p.Endpoint(id)
-	return int(p.place[e.Node])*len(p.layers) + e.Simproc
+	return int(p.placeAt(e.Node))*len(p.layers) + e.Simproc
 }

@@ -15,7 +15,8 @@ import (
 type Plan struct {
 	*Placed
 	self    int
-	local   []SimprocID // by place
+	count   int         // of the simprocs here
+	local   []SimprocID // by place; nil where that is the id
 	classOf []int32     // by place; nil: all in one
 	classes []classPlan
 	through [][]shift // [in peer][out peer]
@@ -63,14 +64,17 @@ func (p *Placed) Plan(self int, proceed func() error) (*Plan, error) {
 	plan := &Plan{Placed: p, self: self}
 	layers := len(p.layers)
 	nodes := p.nodesOf(self)
-	plan.local = make([]SimprocID, 0, len(nodes)*layers)
-	for _, n := range nodes {
-		for r := range layers {
-			plan.local = append(plan.local, SimprocID(int(n)*layers+r))
+	plan.count = len(nodes) * layers
+	if !p.trivial() {
+		plan.local = make([]SimprocID, 0, plan.count)
+		for _, n := range nodes {
+			for r := range layers {
+				plan.local = append(plan.local, SimprocID(int(n)*layers+r))
+			}
 		}
 	}
 	if p.mapped {
-		if err := p.checkPart(self, plan.local); err != nil {
+		if err := p.checkPart(self, plan.count, plan.hostedAt); err != nil {
 			return nil, err
 		}
 	}
@@ -257,13 +261,30 @@ func (p *Plan) Pace() float64 {
 
 // Local lists the simprocs that this worker hosts, by rising id. The caller must
 // not change it.
-func (p *Plan) Local() []SimprocID { return p.local }
+func (p *Plan) Local() []SimprocID {
+	if p.local != nil {
+		return p.local
+	}
+	all := make([]SimprocID, p.count)
+	for k := range all {
+		all[k] = SimprocID(k)
+	}
+	return all
+}
+
+// hostedAt is the id of the simproc in a place.
+func (p *Plan) hostedAt(place int) SimprocID {
+	if p.local == nil {
+		return SimprocID(place)
+	}
+	return p.local[place]
+}
 
 // Nodes lists the nodes that this worker hosts, rising. The caller must not change it.
 func (p *Plan) Nodes() []uint32 { return p.nodesOf(p.self) }
 
 // NumHosted is how many simprocs this worker hosts.
-func (p *Plan) NumHosted() int { return len(p.local) }
+func (p *Plan) NumHosted() int { return p.count }
 
 // SendsTo reports whether any link leads to a peer.
 func (p *Plan) SendsTo(peer int) bool { return p.sends[peer] }

@@ -87,7 +87,7 @@ func (l *loader) node(n int, encoded []byte) (err error) {
 		return err
 	}
 	if l.passive != nil {
-		if place := l.plan.place[n]; l.passive.where[place] < residentBit {
+		if place := l.plan.placeAt(n); l.passive.where[place] < residentBit {
 			if err := l.wake(place); err != nil {
 				return l.fail(err)
 			}

@@ -129,7 +129,7 @@ func (e *Engine) AppendNode(dst []byte, n int) ([]byte, error) {
 	start := len(dst)
 	var err error
 	if e.isPassive(n) {
-		dst, err = e.passive.appendTo(dst, e.plan.place[n], n)
+		dst, err = e.passive.appendTo(dst, e.plan.placeAt(n), n)
 	} else {
 		e.prefetchNode(n)
 		dst, err = e.appendNode(dst, n)
@@ -288,14 +288,16 @@ func (e *Engine) EachPendingOf(wanted func(n int) bool, yield func(n int, encode
 // byTarget is all that is pending for the wanted nodes, by rising id of the target: those of place k are
 // all[start[k]:start[k+1]].
 func (e *Engine) byTarget(wanted func(n int) bool) (all []*entry, start []int) {
-	next := make([]int, len(e.byID)) // by local index: how many there are, then the place of the next one; -1: unwanted
+	n := e.plan.NumHosted()
+	next := make([]int, n) // by local index: how many there are, then the place of the next one; -1: unwanted
 	e.eachPart(func(part []entry) {
 		for i := range part {
 			next[part[i].proc]++
 		}
 	})
-	start = make([]int, len(e.byID)+1)
-	for k, i := range e.byID {
+	start = make([]int, n+1)
+	for k := range n {
+		i := e.localAt(k)
 		start[k+1] = start[k]
 		if wanted(e.plan.Node(e.idAt(i))) {
 			start[k+1] += next[i]
@@ -304,7 +306,7 @@ func (e *Engine) byTarget(wanted func(n int) bool) (all []*entry, start []int) {
 			next[i] = -1
 		}
 	}
-	all = make([]*entry, start[len(e.byID)])
+	all = make([]*entry, start[n])
 	e.eachPart(func(part []entry) {
 		for i := range part {
 			if at := &next[part[i].proc]; *at >= 0 {

@@ -34,7 +34,7 @@ type Simproc struct {
 }
 
 // level is the simproc's in the total order.
-func (p *Simproc) level() uint32 { return p.engine.plan.levels[p.id] }
+func (p *Simproc) level() uint32 { return p.engine.plan.Level(p.id) }
 
 // class is that which the simproc belongs to.
 func (p *Simproc) class() int { return p.engine.classAt(p.local) }
@@ -206,7 +206,7 @@ func (p *Simproc) sendMesh(l LinkID, epoch float64, headers, data []byte) error 
 		epoch < p.floor() {
 		return p.fail(p.badEpoch(to, m.Lookahead, 0, epoch))
 	}
-	where := e.plan.where[to]
+	where := e.plan.at(to)
 	proc := int32(uint32(where))
 	if w := int32(where >> 32); w != int32(e.plan.self) {
 		proc = ^w
@@ -367,4 +367,20 @@ func (e *Engine) parse(target string, self int) (Endpoint, error) {
 		return Endpoint{}, fmt.Errorf("target %q names an unknown node %q", target, nodeName)
 	}
 	return Endpoint{n, rank}, nil
+}
+
+// localAt is the index of the simproc in a place.
+func (e *Engine) localAt(place int) uint32 {
+	if e.byID == nil { // nodes may leave memory, and this takes some, too
+		return uint32(place)
+	}
+	return e.byID[place]
+}
+
+// classAt is the class of a simproc.
+func (e *Engine) classAt(i uint32) int {
+	if e.classOf == nil {
+		return 0
+	}
+	return int(e.classOf[i])
 }

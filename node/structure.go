@@ -26,14 +26,16 @@ type Structure struct {
 	nameStart []uint32 // by node, and one more: where its name begins in names
 	names     []byte
 	shared    []uint8  // by node: 1 where its simprocs share state
-	levels    []uint32 // by simproc
+	levels    []uint32 // by simproc; nil: all are 0
 
 	linkStart []uint32 // by simproc, and one more: where its links begin; nil without links
 	linkTo    []uint32 // by link: rising by sender, then by (target, lookahead, rate)
 	lookahead []float64
 
-	work []float64 // by node; of the launcher alone, as rate
+	work []float64 // by node; of the launcher alone, as rate; nil: all have workEach
 	rate []float64 // by link; nil where none is known
+
+	workEach float64
 }
 
 // Steps between two calls of proceed: some milliseconds at the most.
@@ -89,7 +91,7 @@ func (s *Structure) Shared(n int) bool { return s.shared[n] != 0 }
 // Work is the expected work of a node, Node.Work.
 func (s *Structure) Work(n int) float64 {
 	if s.work == nil {
-		return 0
+		return s.workEach
 	}
 	return s.work[n]
 }
@@ -107,7 +109,12 @@ func (s *Structure) Endpoint(id SimprocID) Endpoint {
 func (s *Structure) Node(id SimprocID) int { return int(id) / len(s.layers) }
 
 // Level is the level of a simproc (Graph.Levels).
-func (s *Structure) Level(id SimprocID) uint32 { return s.levels[id] }
+func (s *Structure) Level(id SimprocID) uint32 {
+	if s.levels == nil {
+		return 0
+	}
+	return s.levels[id]
+}
 
 // Name is "<node>/<simproc>" of an id, the form in which targets are written.
 func (s *Structure) Name(id SimprocID) string {
@@ -275,7 +282,7 @@ const namesMax = math.MaxUint32
 
 func (c *compiler) compileNodes() error {
 	s := c.s
-	s.nameStart, s.shared, s.work = make([]uint32, s.nodes+1), make([]uint8, s.nodes), make([]float64, s.nodes)
+	s.nameStart, s.shared = make([]uint32, s.nodes+1), make([]uint8, s.nodes)
 	var index nameIndex
 	index.init(s.nodes)
 	for i := range s.nodes {
@@ -294,7 +301,8 @@ func (c *compiler) compileNodes() error {
 				"ones", i+1, s.nodes, namesMax)
 		}
 		s.names = append(s.names, n.Name...)
-		s.nameStart[i+1], s.work[i] = uint32(len(s.names)), n.Work
+		s.nameStart[i+1] = uint32(len(s.names))
+		s.setWork(i, n.Work)
 		if n.Shared {
 			s.shared[i] = 1
 		}
@@ -304,6 +312,22 @@ func (c *compiler) compileNodes() error {
 	}
 	s.names = slices.Clip(s.names)
 	return nil
+}
+
+// setWork sets the work of a node, behind that of all before it.
+func (s *Structure) setWork(i int, work float64) {
+	switch {
+	case i == 0:
+		s.workEach = work
+	case s.work == nil && work != s.workEach:
+		s.work = make([]float64, s.nodes)
+		for k := range i {
+			s.work[k] = s.workEach
+		}
+	}
+	if s.work != nil {
+		s.work[i] = work
+	}
 }
 
 // countLinks checks all links and counts those of each sender.

@@ -239,7 +239,7 @@ func (w *wiring) settled(h shift, peer int) bool {
 func (w *wiring) to(r *reach, members []int32, step uint32) shift {
 	h := shift{}
 	for _, m := range members {
-		level := w.levels[w.local[m]]
+		level := w.Level(w.local[m])
 		switch {
 		case r.zero[m]:
 			h = h.join(shift{kind: shiftZero, step: step, low: level, high: level})
@@ -315,7 +315,7 @@ func (w *wiring) over(r *reach, peer int) shift {
 		}
 		switch d := r.dist[from] + lookahead; {
 		case r.zero[from] && lookahead == 0:
-			level := w.levels[w.linkTo[l.link]]
+			level := w.Level(SimprocID(w.linkTo[l.link]))
 			h = h.join(shift{kind: shiftZero, step: 1, low: level, high: level})
 		case d == 0:
 			h = h.join(shift{kind: shiftAfter})
@@ -337,7 +337,7 @@ func (w *wiring) across(peer int) shift {
 	}
 	for _, l := range w.lane(peer, w.self) {
 		if lookahead := w.lookahead[l.link]; lookahead == 0 {
-			level := w.levels[w.linkTo[l.link]]
+			level := w.Level(SimprocID(w.linkTo[l.link]))
 			h = h.join(shift{kind: shiftZero, step: 1, low: level, high: level})
 		} else if h.kind != shiftAhead || lookahead < h.lookahead {
 			h = h.join(shift{kind: shiftAhead, lookahead: lookahead})

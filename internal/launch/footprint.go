@@ -21,11 +21,16 @@ const (
 	programBytes   = 8 << 20 // this program, which all processes share
 	processBytes   = 2 << 20 // a process that has nothing yet
 	structureBytes = 64      // of a simproc in a node.Structure and its placement, its node's name included
+	flatBytes      = 28      // … where there is one simproc a node and one worker
 	linkBytes      = 20      // of a link in them
 	engineBytes    = 200     // of a simproc in a node.Engine
 	outLinkBytes   = 16      // of a link there
 	pendingBytes   = 36      // of an entry of its pending set
+	passiveBytes   = 8       // of a simproc whose node isn't in memory, where a node has one and there is one worker
+	placedBytes    = 12      // … and what it takes beside that elsewhere
+	residentFactor = 1.25    // by which garbage makes more of nodes in memory
 	reportBytes    = 100     // of a simproc's report: in messages, and in the launcher
+	gatheredBytes  = 12      // … where it is added up when it comes
 
 	// loadedLeast is what is worth a garbage collection to be told from garbage.
 	loadedLeast = 64 << 20
@@ -40,6 +45,8 @@ type footprint struct {
 	sets, workers          int             // of each set
 	shared                 bool            // workers are processes
 	away                   bool            // of other machines
+	resident               float64         // what nodes may take of memory; 0: no bound
+	gathered               bool            // reports are added up when they come
 }
 
 // newFootprint is that of a scenario which this process has read, and before which its heap had so many bytes. packs:
@@ -52,6 +59,9 @@ func newFootprint(cfg *Config, s scenario.Scenario, g *node.Graph, packs bool, b
 		away: cfg.Machines != nil}
 	if m, ok := s.(scenario.Sizer); ok {
 		f.model = m.Memory()
+	}
+	if f.resident = float64(cfg.Tuning.Resident); f.resident > 0 && cfg.Checkpoint == nil {
+		_, f.gathered = s.Accumulate().(scenario.Gatherer)
 	}
 	if packs && f.model.PackedBytes <= packedMax {
 		f.loaded, f.packed = float64(f.model.WorkerBytes), float64(f.model.PackedBytes)
@@ -92,7 +102,7 @@ type need struct {
 // needs lists the parts, but for what this process has taken already: before is whether it is still to make the
 // structure. input is what every worker maps, if that is known; segments is lanes and pools of a set.
 func (f *footprint) needs(before bool, input, segments int) []need {
-	structure := f.simprocs*structureBytes + f.links*linkBytes
+	structure := f.simprocs*f.structureBytes() + f.links*linkBytes
 	shared := float64(input)
 	if f.shared && input == 0 {
 		shared = structure
@@ -112,11 +122,19 @@ func (f *footprint) needs(before bool, input, segments int) []need {
 		engines, pending = 0, 0
 	}
 	nodes := fmt.Sprintf("a scenario with fewer than %.0f nodes", f.nodes)
+	less := nodes
+	if f.resident == 0 {
+		less += ", --resident where most of them are idle"
+	}
+	report := reportBytes
+	if f.gathered {
+		report = gatheredBytes
+	}
 	return []need{
 		{"structure", shared + f.packed, nodes},
-		{"nodes", sets * engines, nodes},
+		{"nodes", sets * engines, less},
 		{"pending events", sets * pending, fmt.Sprintf("fewer than %d pending events", f.model.Pending)},
-		{"results", sets * (f.simprocs*reportBytes + f.nodes*float64(f.model.ResultBytes)), nodes},
+		{"results", sets * (f.simprocs*float64(report) + f.nodes*float64(f.model.ResultBytes)), nodes},
 		{"lanes and pools", sets * float64(segments), "fewer --workers, smaller --ring-bytes or --pool-bytes"},
 		{"processes and what each reads", programBytes + processes*processBytes + workers*f.loaded, "fewer --workers"},
 	}
@@ -125,7 +143,26 @@ func (f *footprint) needs(before bool, input, segments int) []need {
 // engines is what the nodes of a set take, all in memory (Tuning.Resident isn't known here), and pending what is
 // pending for them.
 func (f *footprint) engines() float64 {
-	return f.simprocs*engineBytes + f.links*outLinkBytes + f.nodes*float64(f.model.NodeBytes)
+	links := f.links * outLinkBytes
+	all := f.simprocs*engineBytes + links + f.nodes*float64(f.model.NodeBytes)
+	if f.resident == 0 {
+		return all
+	}
+	each := float64(passiveBytes)
+	if !f.flat() {
+		each += placedBytes
+	}
+	return min(all, f.simprocs*each+links+residentFactor*f.resident/float64(f.sets))
+}
+
+// flat tells whether where a simproc is follows from its number (node.Placed).
+func (f *footprint) flat() bool { return f.simprocs == f.nodes && f.workers == 1 }
+
+func (f *footprint) structureBytes() float64 {
+	if f.flat() {
+		return flatBytes
+	}
+	return structureBytes
 }
 
 func (f *footprint) pending() float64 {

@@ -20,9 +20,9 @@ type scratch struct {
 	dir  string
 }
 
-// collectPercent is by how much the heap of a worker may grow beyond what is in use before garbage is collected, where
-// memory is short: what nodes leave behind is garbage.
-const collectPercent = 25
+// CollectPercent is by how much a heap may grow beyond what is in use before garbage is collected (GOGC), where memory
+// is short: what nodes that leave it have left behind is garbage.
+const CollectPercent = 25
 
 // openScratch opens it where the kernel keeps files on a disk; nil: it isn't wanted.
 func openScratch(setup *Setup) (*scratch, error) {
@@ -38,7 +38,7 @@ func openScratch(setup *Setup) (*scratch, error) {
 		return nil, &wrongError{fmt.Errorf("worker: a file for nodes that leave memory: %w", outfile.Error(dir, err))}
 	}
 	if !setup.OneProcess && os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(collectPercent)
+		debug.SetGCPercent(CollectPercent)
 	}
 	return s, nil
 }

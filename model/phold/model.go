@@ -92,8 +92,12 @@ func (m *Model) Memory() scenario.Memory {
 		before = -math.Expm1(-(p.End - p.Lookahead) / mean)
 	}
 	pending := float64(p.started()) * float64(p.Events) * max(0, before)
-	return scenario.Memory{NodeBytes: handlerBytes, Pending: int64(pending), EventBytes: p.Payload}
+	return scenario.Memory{NodeBytes: handlerBytes, Pending: int64(pending), EventBytes: p.Payload,
+		ResultBytes: countBytes}
 }
+
+// countBytes is what tally keeps of a process.
+const countBytes = 8
 
 // handlerBytes is the size of a handler: one cache line.
 const handlerBytes = 64

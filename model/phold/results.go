@@ -68,31 +68,63 @@ func (m *Model) Accumulate() scenario.Accumulator {
 	}}
 }
 
-// tally implements scenario.Accumulator.
+// tally implements scenario.Gatherer.
 type tally struct {
 	m      *Model
 	r      Results
 	counts *xxhash.Digest // of all replications
+
+	// Of the replication whose reports are taken one by one: what each process has handled, + 1.
+	handled  []uint64
+	remotely uint64
 }
 
-// Add reads the reports of one replication.
+// Begin implements scenario.Gatherer.
+func (t *tally) Begin(scenario.Replication) {
+	if t.handled == nil {
+		t.handled = make([]uint64, t.m.params.LPs)
+	}
+	clear(t.handled)
+	t.remotely = 0
+}
+
+// Take implements scenario.Gatherer.
+func (t *tally) Take(simproc int, report []byte) error {
+	if simproc >= len(t.handled) || t.handled[simproc] != 0 || len(report) != reportBytes {
+		return fmt.Errorf("phold: found a report of lp%d with %d bytes, want one of each of %d with %d", simproc,
+			len(report), len(t.handled), reportBytes)
+	}
+	t.handled[simproc] = binary.LittleEndian.Uint64(report) + 1
+	t.remotely += binary.LittleEndian.Uint64(report[8:])
+	return nil
+}
+
+// Add adds up the reports of one replication, or what Take got.
 func (t *tally) Add(rep scenario.Replication) error {
+	if rep.Reports != nil {
+		t.Begin(rep)
+		for lp, report := range rep.Reports {
+			if err := t.Take(lp, report); err != nil {
+				return fmt.Errorf("replication %d: %w", rep.Index, err)
+			}
+		}
+	}
 	r := &t.r
 	row := ReplicationResult{Index: rep.Index, Reached: rep.Reached}
 	one := xxhash.New()
-	for lp := range t.m.params.LPs {
-		if lp >= len(rep.Reports) || len(rep.Reports[lp]) != reportBytes {
-			return fmt.Errorf("phold: replication %d: the report of %s is missing or is not %d bytes", rep.Index,
-				t.m.params.node(lp).Name, reportBytes)
+	word := make([]byte, 8)
+	for lp, handled := range t.handled {
+		if handled == 0 {
+			return fmt.Errorf("phold: replication %d: the report of %s is missing", rep.Index, t.m.params.node(lp).Name)
 		}
-		part := rep.Reports[lp]
-		handled := binary.LittleEndian.Uint64(part)
+		handled--
 		row.EventsHandled += handled
-		r.SentRemotely += binary.LittleEndian.Uint64(part[8:])
 		r.LeastPerLP, r.MostPerLP = min(r.LeastPerLP, handled), max(r.MostPerLP, handled)
-		_, _ = one.Write(part[:8]) // it never fails
-		_, _ = t.counts.Write(part[:8])
+		binary.LittleEndian.PutUint64(word, handled)
+		_, _ = one.Write(word) // it never fails
+		_, _ = t.counts.Write(word)
 	}
+	r.SentRemotely += t.remotely
 	row.CountsHash = fmt.Sprintf("%016x", one.Sum64())
 	r.EventsHandled += row.EventsHandled
 	r.Interrupted = r.Interrupted || rep.Reached < rep.Horizon
