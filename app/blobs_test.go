@@ -12,6 +12,7 @@ import (
 
 	"github.com/disco-sim/disco/internal/checkpoint/blobproc"
 	"github.com/disco-sim/disco/internal/checkpoint/checkpointtest"
+	"github.com/disco-sim/disco/internal/checkpoint/s3"
 )
 
 // memPlace is what an object store is in these tests.
@@ -19,11 +20,17 @@ type memPlace struct{ *checkpointtest.Mem }
 
 func (memPlace) Close() {}
 
+// serverAddress is how addresses begin of what is at a server of an object store, which a test has started.
+const serverAddress = "s3://checkpoints/"
+
 // serveBlobs is the process that reaches it.
 func serveBlobs() {
 	control, err := blobproc.Inherit()
 	if err == nil {
-		err = blobproc.Serve(control, func(_ context.Context, address, owner string) (blobproc.Place, error) {
+		err = blobproc.Serve(control, func(ctx context.Context, address, owner string) (blobproc.Place, error) {
+			if strings.HasPrefix(address, serverAddress) {
+				return s3.Open(ctx, address, s3.Config{Getenv: os.Getenv, Owner: owner})
+			}
 			if address != "s3://bucket/x" {
 				return nil, errors.New(address + ": want another one, " + owner)
 			}

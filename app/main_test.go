@@ -28,6 +28,7 @@ func TestMain(m *testing.M) {
 	slow = time.Hour // what is said about a busy machine isn't the same every time
 	if launch.IsWorker() {
 		noteStart()
+		armKill()
 		registry, err := scenario.NewRegistry(launchtest.Kind())
 		if err != nil {
 			panic(err)
@@ -38,7 +39,8 @@ func TestMain(m *testing.M) {
 		serveBlobs()
 	}
 	if os.Getenv(programEnv) != "" {
-		Main(launchtest.Kind())
+		armKill()
+		MainWith([]Command{{Name: blobproc.Command, Hidden: true}}, launchtest.Kind())
 	}
 	leaktest.Main(m)
 }

@@ -4,13 +4,10 @@ package app
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,7 +15,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/disco-sim/disco/internal/checkpoint"
 	"github.com/disco-sim/disco/internal/inspect"
@@ -279,63 +275,5 @@ func TestRecover(t *testing.T) {
 	}
 	if err != nil || len(d.Recoveries) != 1 || d.Recoveries[0].From != points[0].Epoch || d.Recoveries[0].Workers != 1 {
 		t.Errorf("found %+v, %v, want one time back to %v", d.Recoveries, err, points[0].Epoch)
-	}
-}
-
-var kills = flag.Int("kills", 10, "how often TestKilledAgainAndAgain ends the program")
-
-// TestKilledAgainAndAgain: a run whose launcher or one of whose workers is killed at any moment, again and again, and
-// goes on with another number of workers each time, ends with the results of one that wasn't.
-func TestKilledAgainAndAgain(t *testing.T) {
-	dir := t.TempDir()
-	file, store, out := filepath.Join(dir, "tiny.yml"), filepath.Join(dir, "store"), filepath.Join(dir, "out.json")
-	if err := os.WriteFile(file, []byte(launchtest.Scenario(4, 20_000, "")), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	want := runSaved(t, launchtest.Kind(), "run", file, "--replications", "2", "--transport", "inproc")
-	rnd := rand.New(rand.NewPCG(1, 2))
-	args := []string{"run", file, "--replications", "2", "--checkpoint-to", store}
-	killed := 0
-	for round := 0; ; round++ {
-		spread := []string{"nodes", "replications"}[rnd.IntN(2)]
-		how := []string{"--workers", fmt.Sprint(1 + rnd.IntN(3)), "--spread", spread, "--checkpoint-every", "100",
-			"--crash-dir", "none", "--json", out}
-		cmd := exec.Command(os.Args[0], slices.Concat(args, how)...)
-		cmd.Env = append(os.Environ(), programEnv+"=1")
-		var said bytes.Buffer
-		cmd.Stderr = &said
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		if round < *kills {
-			time.Sleep(time.Duration(20+rnd.IntN(400)) * time.Millisecond) // any moment will do
-			pid := cmd.Process.Pid
-			if live, err := inspect.Process(pid); err == nil && len(live.Workers) > 0 && rnd.IntN(3) == 0 {
-				pid = cmp.Or(live.Workers[rnd.IntN(len(live.Workers))].PID, pid)
-			}
-			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
-		}
-		if err := cmd.Wait(); err == nil {
-			break
-		} else if killed++; killed > *kills {
-			t.Fatalf("%v: %v: %s", cmd.Args[1:], err, said.String())
-		}
-		if _, err := os.Stat(filepath.Join(store, "run.json")); err == nil {
-			args = []string{"resume", store}
-		}
-	}
-	var got savedResults
-	text, err := os.ReadFile(out)
-	if err == nil {
-		err = json.Unmarshal(text, &got)
-	}
-	if err != nil || !got.same(&want) {
-		t.Errorf("killed %d times: %+v, %v, want %+v", killed, got, err, want)
-	}
-	t.Logf("killed %d times, and went on from %+v", killed, got.Resumed)
-	var stdout, stderr bytes.Buffer
-	if status := Run([]string{"disco-run", "checkpoints", "verify", store}, strings.NewReader(""), &stdout, &stderr,
-		launchtest.Kind()); status != ExitOK {
-		t.Errorf("verify ends with %d: %s%s", status, stdout.String(), stderr.String())
 	}
 }

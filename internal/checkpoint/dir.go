@@ -32,8 +32,7 @@ type Dir struct {
 	path     string
 	namesMax int // dirNamesMax, and less in tests
 
-	// step is called in front of each step of writing, by tests that end it there. Nil: nothing.
-	step func(step, name string) error
+	step func(step, name string) error // SetStep; nil: nothing
 }
 
 // NewDir is the directory at path. It is made when something is written.
@@ -41,6 +40,10 @@ func NewDir(path string) *Dir { return &Dir{path: path, namesMax: dirNamesMax} }
 
 // String is the directory's path.
 func (d *Dir) String() string { return d.path }
+
+// SetStep has f called in front of each step of writing; its error ends the step. It is for tests that kill a process
+// there, and called before the directory is used.
+func (d *Dir) SetStep(f func(step, name string) error) { d.step = f }
 
 func (d *Dir) at(step, name string) error {
 	if d.step == nil {

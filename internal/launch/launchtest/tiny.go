@@ -219,9 +219,15 @@ func (h *handler) Handle(p *node.Simproc, events []node.Event) error {
 // StateVersion is that of State.
 func (h *handler) StateVersion() uint32 { return 1 }
 
+// AtState, where it isn't nil, is called when a node's state is saved or loaded. A test's process sets it at its begin.
+var AtState func(loading bool)
+
 // State is what the node has counted, and its generator. Trouble that comes once doesn't come again. What a troubled
 // node has kept of others' memory isn't saved: that is its fault.
 func (h *handler) State(_ *node.Simproc, c *state.Codec) {
+	if AtState != nil {
+		AtState(c.Loading())
+	}
 	c.Source(h.way)
 	c.Uint64(&h.handled)
 	c.Bool(&h.begun)
