@@ -15,4 +15,4 @@ import (
 	"github.com/disco-sim/disco/perf/saving"
 )
 
-func main() { bench.Main(peers.Command(), machines.Command(), saving.Command()) }
+func main() { bench.Main(peers.Command(), machines.Command(), saving.Command(), saving.MovesCommand()) }

@@ -49,6 +49,8 @@ var rules = []rule{
 	{match: `bin/disco-bench peers`, skip: "other programs are needed for some of its rows"},
 	{match: `bin/disco-bench plot .*`, want: ""},
 	{match: `bin/disco-bench checkpoint .*--before .*`, skip: "it needs an earlier build"},
+	{match: `bin/disco-bench rebalance .*`, add: " --rounds 2 --wander 3 --heat 100 --even 2 --horizon 20",
+		want: "rebalance-wander-wall"},
 	{match: `bin/disco-bench .*`, add: " --time 1ms --rounds 3", want: ""},
 	{match: `go run ./perf/compare perf/baselines/all.json rows.json`,
 		skip: "it ends with 1 where this machine is slower than that of the baselines"},

@@ -263,17 +263,17 @@ func (b *rebalancing) pauseUntil(moved bool) {
 }
 
 const (
-	lookLeast     = 10 * time.Millisecond  // between two looks that are asked for by time
-	boardPeriod   = 250 * time.Millisecond // between two looks at the boards
-	recentSeconds = 1.0                    // Setup.ShardsHalf where boards say when
+	lookLeast     = 10 * time.Millisecond // between two looks that are asked for by time
+	boardPeriod   = 50 * time.Millisecond // between two looks at the boards
+	recentSeconds = 0.15                  // Setup.ShardsHalf where boards say when
 
 	// A look is worth it where the busiest worker has worked for autoBusy of the time, and the mean of all was less
 	// than 1 - autoGap of that, autoTimes times in turn.
 	autoBusy  = 0.5
-	autoGap   = 0.15
-	autoTimes = 3
+	autoGap   = 0.1
+	autoTimes = 2
 
-	autoLeast, autoMost = time.Second, time.Minute // from one look to the next
+	autoLeast, autoMost = 100 * time.Millisecond, time.Minute // from one look to the next
 )
 
 // watchBalance ends legs when it is time for a look, until ctx ends.

@@ -85,7 +85,7 @@ func (s *samples) add(node int, seconds float64) {
 }
 
 // fadePeriod is the time between two times that samples are made to count less.
-const fadePeriod = 200 * time.Millisecond
+const fadePeriod = 50 * time.Millisecond
 
 // fade makes what was sampled count less.
 func (s *samples) fade(c *cycle, now time.Time) {

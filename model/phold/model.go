@@ -35,6 +35,12 @@ func Kind() scenario.Kind {
 			{Name: "rng", Default: d.RNG,
 				Usage: "`GENERATOR` of random numbers: default, from the seed; clcg4, ROSS's with its own fixed start"},
 			{Name: "payload", Default: fmt.Sprint(d.Payload), Usage: "`BYTES` of data of every event"},
+			{Name: "work", Default: fmt.Sprint(d.Work),
+				Usage: "`STEPS` of calculation that a process makes for each event"},
+			{Name: "hot", Default: fmt.Sprint(d.Hot), Usage: "`SHARE` of the processes that are in a hot spot"},
+			{Name: "heat", Default: fmt.Sprint(d.Heat), Usage: "`STEPS` for each event in the hot spot instead"},
+			{Name: "wander", Default: fmt.Sprint(d.Wander),
+				Usage: "simulated `SECONDS` in which the hot spot goes round over all processes; 0: it stays"},
 		},
 	}
 }
@@ -55,6 +61,8 @@ func New(p Params) *Model {
 		run: run{
 			lookahead: p.Lookahead, mean: 1 - p.Lookahead, remote: p.Remote, lps: p.LPs,
 			data: make([]byte, p.Payload),
+			work: work{cold: p.Work, heat: p.Heat, hot: int(math.Round(p.Hot * float64(p.LPs))), lps: p.LPs,
+				wander: p.Wander},
 		},
 	}
 	// A process sends to itself without a link; nothing is remote with remote 0, and
@@ -127,6 +135,7 @@ type run struct {
 	remote          float64
 	lps             int
 	data            []byte
+	work            work
 }
 
 // lp is one logical process. Two types of handler share it, one for each generator,
@@ -162,6 +171,11 @@ func (h *lpCLCG4) Handle(p *node.Simproc, events []node.Event) error {
 		}
 	}
 	h.handled += uint64(len(events))
+	if r.work.cold > 0 || r.work.hot > 0 {
+		if err := r.work.do(int(h.self), now, len(events)); err != nil {
+			return err
+		}
+	}
 	for range events {
 		target := int(h.self)
 		if h.rng.draw() <= r.remote {
@@ -185,6 +199,11 @@ func (h *lpDefault) Handle(p *node.Simproc, events []node.Event) error {
 		}
 	}
 	h.handled += uint64(len(events))
+	if r.work.cold > 0 || r.work.hot > 0 {
+		if err := r.work.do(int(h.self), now, len(events)); err != nil {
+			return err
+		}
+	}
 	for range events {
 		target := int(h.self)
 		if r.remote > 0 && h.rng.Float64() <= r.remote {

@@ -31,6 +31,10 @@ type Params struct {
 	End       float64 // simulated seconds; events at or after it are not handled
 	RNG       string  // Default or CLCG4
 	Payload   int     // bytes of every event, 0 to PayloadMax
+	Work      int     // steps of calculation that a handler makes for each event, 0 to WorkMax
+	Hot       float64 // share of the processes that are in the hot spot, 0 to 1
+	Heat      int     // steps for each event there instead, 0 to WorkMax
+	Wander    float64 // simulated seconds in which the hot spot goes round over all processes, > 0; 0: it stays
 }
 
 // Limits of the parameters.
@@ -39,11 +43,13 @@ const (
 	EventsMax  = 1 << 20
 	PendingMax = 1 << 30 // LPs × Events
 	PayloadMax = 1 << 20
+	WorkMax    = 1e9
 	endMax     = 1e9
 )
 
 // fields of the file, in the order in which YAML writes them.
-var fields = []string{"lps", "events", "idle", "remote", "lookahead", "end", "rng", "payload"}
+var fields = []string{"lps", "events", "idle", "remote", "lookahead", "end", "rng", "payload", "work", "hot",
+	"heat", "wander"}
 
 // Defaults are the parameters of a file that says nothing: those for which the speeds
 // of other simulators are known.
@@ -58,8 +64,9 @@ func (p Params) YAML() []byte {
 	var b strings.Builder
 	number := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 	fmt.Fprintf(&b, "model: %s\nlps: %d\nevents: %d\nidle: %s\nremote: %s\nlookahead: %s\nend: %s\n"+
-		"rng: %s\npayload: %d\n", KindName, p.LPs, p.Events, number(p.Idle), number(p.Remote), number(p.Lookahead),
-		number(p.End), strconv.Quote(p.RNG), p.Payload)
+		"rng: %s\npayload: %d\nwork: %d\nhot: %s\nheat: %d\nwander: %s\n", KindName, p.LPs, p.Events, number(p.Idle),
+		number(p.Remote), number(p.Lookahead), number(p.End), strconv.Quote(p.RNG), p.Payload, p.Work, number(p.Hot),
+		p.Heat, number(p.Wander))
 	return []byte(b.String())
 }
 
@@ -90,6 +97,10 @@ func Load(doc *scenario.Document, opt scenario.Options) (Params, error) {
 		End:       root.Field("end").FloatOr(d.End, scenario.MoreThan(0).AtMost(endMax)),
 		RNG:       root.Field("rng").WordOr(d.RNG, Default, CLCG4),
 		Payload:   root.Field("payload").IntOr(d.Payload, scenario.Between(0, PayloadMax)),
+		Work:      root.Field("work").IntOr(d.Work, scenario.Between(0, WorkMax)),
+		Hot:       root.Field("hot").FloatOr(d.Hot, scenario.Between(0, 1)),
+		Heat:      root.Field("heat").IntOr(d.Heat, scenario.Between(0, WorkMax)),
+		Wander:    root.Field("wander").FloatOr(d.Wander, scenario.Between(0, endMax)),
 	}
 	if p.LPs*p.Events > PendingMax {
 		root.Field("events").Refuse(fmt.Sprintf("%d logical processes × %d events, which is %d", p.LPs, p.Events,

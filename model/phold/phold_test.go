@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -242,7 +243,8 @@ func TestVaries(t *testing.T) {
 		t.Fatal(err)
 	}
 	for seed := range uint64(3) {
-		modeltest.Varies(t, phold.Kind(), doc, seed, "remote=0.9", "payload=9")
+		modeltest.Varies(t, phold.Kind(), doc, seed, "remote=0.9", "payload=9", "work=3", "hot=0.2",
+			"heat=5", "wander=2")
 	}
 	for key, want := range map[string]string{
 		"remote":    "remote: found 0, want more than 0, as in the run that was saved",
@@ -258,4 +260,16 @@ func TestVaries(t *testing.T) {
 			t.Errorf("%s: %v, want %q", key, err, want)
 		}
 	}
+}
+
+// TestWork: what handlers calculate changes nothing but how long it takes.
+func TestWork(t *testing.T) {
+	p := small(phold.Default)
+	p.End = 10
+	o := modeltest.ComparePlacements(t, phold.New(p), 11)
+	p.Work, p.Hot, p.Heat, p.Wander = 10, 0.3, 100, 4
+	if q := modeltest.ComparePlacements(t, phold.New(p), 11); !slices.Equal(q.Hashes, o.Hashes) {
+		t.Error("another trace hash with work")
+	}
+	modeltest.ResumeEverywhere(t, phold.New(p), 11)
 }

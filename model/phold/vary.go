@@ -8,8 +8,8 @@ import (
 	"github.com/disco-sim/disco/scenario"
 )
 
-// vary allows what only events that are sent later are of.
-var vary = scenario.Vary("remote", "payload")
+// vary allows what only events that are sent later are of, and what handlers take.
+var vary = scenario.Vary("remote", "payload", "work", "hot", "heat", "wander")
 
 // varies is Kind.Varies. There are links between processes where some event is remote.
 func varies(before, after *scenario.Document) error {

@@ -20,7 +20,7 @@ import (
 	"github.com/disco-sim/disco/perf/bench"
 )
 
-// runs are rows of whole runs: each round is one run of disco-run, with all of its processes.
+// runs are whole runs of one scenario: each round is one run of disco-run, with all of its processes.
 type runs struct {
 	*given
 	dir  string
@@ -68,14 +68,14 @@ func (r *runs) specs() []bench.Spec {
 			r.fresh())
 	}
 	without := func(ctx context.Context) (outcome, error) { return r.scenarioRun(ctx, r.program) }
-	list := both("checkpoint-run", with, "without", without)
+	list := both("checkpoint-run", with, "without", without, ofWithout)
 	for i := range list {
 		list[i].Remark = fmt.Sprintf("%s with a checkpoint each %v simulated seconds of %v, 2 workers; the goal is "+
 			"one a minute", filepath.Base(r.scenario), r.between, r.horizon)
 	}
 	if r.before != "" {
 		before := func(ctx context.Context) (outcome, error) { return r.scenarioRun(ctx, r.before) }
-		list = append(list, both("checkpoint-none", without, "before", before)...)
+		list = append(list, both("checkpoint-none", without, "before", before, ofWithout)...)
 	}
 	return append(list, bench.Spec{Bench: "checkpoint-pause", Row: bench.Task{Payload: kibi}, Processes: 2,
 		Limit: bench.Task{Job: "limit-memcpy", Payload: kibi}, LimitName: "limit-memcpy", By: bench.ByRate,
@@ -85,13 +85,13 @@ func (r *runs) specs() []bench.Spec {
 
 // both are two rows of the same runs: by processor time, and by wall time.
 func both(name string, ours func(context.Context) (outcome, error), limit string,
-	other func(context.Context) (outcome, error)) (list []bench.Spec) {
+	other func(context.Context) (outcome, error), goal float64) (list []bench.Spec) {
 	var mine, others memory
 	for i, by := range []string{"", "-wall"} {
 		task := bench.Task{Job: limit}
 		list = append(list, bench.Spec{Bench: name + by, Row: task, Limit: task, LimitName: limit, By: bench.ByRate,
 			Processes: 2, Measure: mine.row(i, ours), MeasureLimit: others.row(i, other),
-			Goal: bench.Goal{RatioMin: ofWithout}})
+			Goal: bench.Goal{RatioMin: goal}})
 	}
 	return list
 }
@@ -130,7 +130,12 @@ func (r *runs) fresh() string {
 
 // scenarioRun runs the scenario; its results are those of every such run.
 func (r *runs) scenarioRun(ctx context.Context, program string, args ...string) (outcome, error) {
-	o, err := r.run(ctx, program, append([]string{r.scenario, "--horizon", fmt.Sprint(r.horizon)}, args...)...)
+	return r.same(ctx, program, append([]string{r.scenario, "--horizon", fmt.Sprint(r.horizon)}, args...)...)
+}
+
+// same runs something whose runs all have the same results.
+func (r *runs) same(ctx context.Context, program string, args ...string) (outcome, error) {
+	o, err := r.run(ctx, program, args...)
 	if r.hash == "" {
 		r.hash = o.Hash
 	}

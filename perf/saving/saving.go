@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package saving measures checkpoints: what it takes to encode, write, read and decode the state of a run, beside bare
-// loops that do the same with the same bytes in the same rounds, and what checkpoints cost a run.
+// loops that do the same with the same bytes in the same rounds, and what checkpoints cost a run. So it does with nodes
+// that move between workers while a run goes on.
 //
 // Guarantee: what a loop encodes is compared byte by byte with what disco encodes, before anything is measured. No
 // process is left running, and no file behind.
@@ -58,9 +59,7 @@ func flags() []cli.Flag {
 func (g *given) take(c *cli.Context) error {
 	*g = given{c.Int("nodes"), c.String("program"), c.String("before"), c.String("scenario"), c.Float64("horizon"),
 		c.Float64("between"), c.IsSet("program"), nil}
-	if c.IsSet("rows") {
-		g.only = strings.Split(c.String("rows"), ",")
-	}
+	g.takeRows(c)
 	switch {
 	case g.nodes < 1 || g.nodes > 10_000_000:
 		return bench.Mistake("checkpoint: --nodes: found %d, want 1 to 10000000", g.nodes)
@@ -74,6 +73,13 @@ func (g *given) take(c *cli.Context) error {
 		}
 	}
 	return nil
+}
+
+// takeRows takes the names of the rows that are wanted.
+func (g *given) takeRows(c *cli.Context) {
+	if c.IsSet("rows") {
+		g.only = strings.Split(c.String("rows"), ",")
+	}
 }
 
 // Goals (issue 14): of plain bytes in memory, of what bare loops reach, and of 10^6 pending events.

@@ -17,7 +17,7 @@ import (
 func TestMain(m *testing.M) {
 	agentstest.Program()
 	if bench.IsWorker() {
-		os.Exit(bench.ServeWorker(bench.Jobs(Command())))
+		os.Exit(bench.ServeWorker(bench.Jobs(Command(), MovesCommand())))
 	}
 	leaktest.Main(m)
 }
@@ -62,6 +62,52 @@ func TestRows(t *testing.T) {
 	}
 	if left, err := os.ReadDir(files); err != nil || len(left) > 0 {
 		t.Errorf("%v left behind, %v", left, err)
+	}
+}
+
+// So has every row of runs whose nodes move.
+func TestMovesRows(t *testing.T) {
+	program := agentstest.Install(t)
+	scenario := filepath.Join(t.TempDir(), "phold.yml")
+	if err := os.WriteFile(scenario, []byte("model: phold\nlps: 20\nlookahead: 0.1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	files := t.TempDir()
+	t.Setenv("TMPDIR", files)
+	var out, errs bytes.Buffer
+	run := func(args ...string) int {
+		out.Reset()
+		errs.Reset()
+		return bench.Execute(append([]string{"disco-bench", "rebalance", "--program", program, "--rounds", "2",
+			"--scenario", scenario}, args...), &out, &errs, MovesCommand())
+	}
+	status := run("--wander", "3", "--heat", "100", "--even", "2", "--horizon", "20", "--json", "-")
+	rows, err := bench.ReadJSON(&out)
+	if status != bench.ExitOK || err != nil {
+		t.Fatalf("exit %d: %s, %v", status, errs.String(), err)
+	}
+	var names []string
+	for _, r := range rows {
+		names = append(names, strings.TrimPrefix(r.Bench, "rebalance-"))
+		if r.RatePerSecond <= 0 || r.Ratio == nil || r.Ratio.Min <= 0 || r.Limit != "off" || r.Note != "" {
+			t.Errorf("%+v", r)
+		}
+	}
+	if got, want := strings.Join(names, " "), "wander-wall even even-wall other other-wall"; got != want {
+		t.Errorf("rows %s, want %s", got, want)
+	}
+	if left, err := os.ReadDir(files); err != nil || len(left) > 0 {
+		t.Errorf("%v left behind, %v", left, err)
+	}
+	for want, args := range map[string][]string{
+		"--wander: found 0, want more than 0":              {"--wander", "0"},
+		"--rows: found \"x\", want some of":                {"--rows", "x"},
+		"hot: found 2, want a number from 0 to 1":          {"--hot", "2", "--wander", "3"},
+		"heat: found -1, want a whole number from 0 to 10": {"--heat", "-1", "--wander", "3"},
+	} {
+		if status := run(args...); status == bench.ExitOK || !strings.Contains(errs.String(), want) {
+			t.Errorf("%q: exit %d, %s, want %q", args, status, errs.String(), want)
+		}
 	}
 }
 
