@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package launch
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/disco-sim/disco/internal/checkpoint/checkpointtest"
+	"github.com/disco-sim/disco/internal/child/childtest"
+	"github.com/disco-sim/disco/internal/launch/launchtest"
+	"github.com/disco-sim/disco/internal/worker"
+)
+
+// checkLeft checks that nodes have left memory, where a worker had more than one, and that no more came back than had
+// left.
+func checkLeft(t *testing.T, out *Outcome) {
+	t.Helper()
+	var left, came uint64
+	several := false
+	for _, w := range out.Workers {
+		left, came, several = left+w.Left, came+w.Came, several || w.Nodes > 1
+	}
+	if several && (left == 0 || came == 0) || came > left {
+		t.Errorf("%d nodes left memory and %d came back, want some, and no more than left", left, came)
+	}
+}
+
+// Where next to nothing may stay in memory, all kinds of models give what they give with all nodes there.
+func TestResidentOfKinds(t *testing.T) {
+	for i, c := range examples {
+		cfg := example(t, c.file, c.horizon, c.set)
+		want, err := run(t, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg.Tuning.Resident = 1
+		for workers := 1; workers <= 4; workers++ {
+			for j, transport := range []string{TransportShm, TransportInproc} {
+				if testing.Short() && (i+j+workers)%3 != 0 {
+					continue
+				}
+				cfg.Workers, cfg.Transport = workers, transport
+				cfg.Tuning = worker.Tuning{Sync: []string{worker.SyncLane, worker.SyncLink}[(i+workers)%2]}
+				if (i+j)%2 == 0 {
+					cfg.Tuning = smallest
+				}
+				cfg.Tuning.Resident = 1
+				out, err := run(t, cfg)
+				if err != nil {
+					t.Fatalf("%s, %d workers, %s: %v", c.file, workers, transport, err)
+				}
+				if out.TraceHash != want.TraceHash || out.Events != want.Events {
+					t.Errorf("%s, %d workers, %s: another hash, or other events", c.file, workers, transport)
+				}
+				checkLeft(t, out)
+			}
+		}
+	}
+}
+
+// Checkpoints have the nodes that aren't in memory, too, and runs go on from them with as little memory.
+func TestResidentAndResume(t *testing.T) {
+	for _, transport := range []string{TransportShm, TransportInproc} {
+		cfg := config(transport, 3, launchtest.Scenario(6, 30, ""))
+		cfg.Replications, cfg.Spread, cfg.Partition = 2, SpreadNodes, ""
+		cfg.Trace = filepath.Join(t.TempDir(), "trace")
+		out, err := run(t, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := text(t, out) + readTrace(t, cfg.Trace)
+		cfg.Tuning.Resident = 1
+		cfg.Checkpoint = &Checkpoint{Repo: newRepo(t, cfg, checkpointtest.NewMem()), Every: 2, Keep: 100,
+			At: []LabelledEpoch{{1.5, "early"}, {17, "middle"}, {17.25, ""}}}
+		if out, err = run(t, cfg); err != nil {
+			t.Fatal(err)
+		}
+		if got := text(t, out) + readTrace(t, cfg.Trace); got != want {
+			t.Fatalf("%s: with checkpoints and next to nothing in memory:\n%s, want\n%s", transport, got, want)
+		}
+		checkLeft(t, out)
+		resumeAll(t, cfg, want)
+	}
+	nothingLeft(t, t.TempDir())
+}
+
+// So does a run over two machines.
+func TestResidentOverMachines(t *testing.T) {
+	cfg := example(t, "shop.yml", 2, "")
+	want, err := run(t, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Workers, cfg.Tuning.Resident = 3, 1
+	cfg, end, _ := joined(t, cfg, childtest.Options{Machines: 2})
+	defer end()
+	out, err := run(t, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out.TraceHash != want.TraceHash || out.Events != want.Events {
+		t.Errorf("another hash, or other events")
+	}
+	checkLeft(t, out)
+}
