@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 )
 
 // Blobs is where named bytes are kept. Implemented by Dir and checkpointtest.Mem; checkpointtest.Run is what each
@@ -148,4 +149,14 @@ func (b blobReader) ReadAt(p []byte, at int64) (int, error) {
 		err = io.EOF
 	}
 	return n, err
+}
+
+// cleaning is the context for taking back what was written. Where the writing was canceled it has little time: somebody
+// waits for the end, and Prune takes it back, too.
+func cleaning(ctx context.Context) (context.Context, context.CancelFunc) {
+	if ctx.Err() == nil {
+		return context.WithCancel(ctx)
+	}
+	const least = time.Second
+	return context.WithTimeout(context.WithoutCancel(ctx), least)
 }

@@ -142,7 +142,10 @@ func (r *Repo) Close() error {
 	}
 	unlock := r.unlock
 	r.unlock = nil
-	return unlock()
+	if err := unlock(); err != nil {
+		return fmt.Errorf("%v: the lock can't be given back, which others will find until it is old: %w", r, err)
+	}
+	return nil
 }
 
 // Withdraw undoes Create, and Copy, where nothing else was committed, so that another run can use the place. Else it

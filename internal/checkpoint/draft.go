@@ -107,7 +107,8 @@ func (d *Draft) Commit(ctx context.Context, m *Manifest) error {
 		return nil
 	}
 	// The manifest may be there in spite of the error, so it goes first: it must not refer to a pack that is gone.
-	ctx = context.WithoutCancel(ctx)
+	ctx, cancel := cleaning(ctx)
+	defer cancel()
 	errClean := r.blobs.Delete(ctx, m.Point().name())
 	if errClean == nil && written {
 		errClean = r.blobs.Delete(ctx, m.Packs[0].name())
@@ -278,7 +279,9 @@ func (p *newPack) write(ctx context.Context, r *Repo, m *Manifest) (written bool
 		return false, err
 	}
 	if err := r.blobs.Put(ctx, pack.name(), p.reader(), p.size, false); err != nil {
-		return false, errors.Join(err, r.blobs.Delete(context.WithoutCancel(ctx), pack.name()))
+		ctx, cancel := cleaning(ctx)
+		defer cancel()
+		return false, errors.Join(err, r.blobs.Delete(ctx, pack.name()))
 	}
 	return true, nil
 }

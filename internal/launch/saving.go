@@ -37,9 +37,10 @@ type saving struct {
 	missing             int                // workers that have more to say
 	encoded             bool               // all workers have answered Save: pause is known
 
-	committed chan struct{} // closed when it was tried
-	written   *written      // nil: it failed
-	err       error         // why, or what went wrong behind it
+	abandon   context.CancelCauseFunc // ends commit
+	committed chan struct{}           // closed when it was tried
+	written   *written                // nil: it failed
+	err       error                   // why, or what went wrong behind it
 }
 
 // storedParts is what a worker has in its spool.
@@ -176,7 +177,8 @@ func (ws *workerSet) checkpoint(ctx context.Context, r int, epoch float64, answe
 		k.store.held(time.Since(began))
 		began = time.Now()
 	}
-	if err := ws.takeCommitted(); err != nil {
+	hangs := k.current != nil && errors.Is(k.current.err, errStoreHangs)
+	if err := ws.takeCommitted(); err != nil || hangs { // and would for the next one
 		return err
 	}
 	v := &saving{replication: r, epoch: epoch, began: began,
@@ -220,10 +222,15 @@ func (ws *workerSet) commit(ctx context.Context, v *saving) {
 	k := &ws.checkpointing
 	ws.supervisor.saving = nil
 	before := k.last
+	ctx, v.abandon = context.WithCancelCause(ctx)
 	ws.committing.Go(func() {
 		defer close(v.committed)
+		defer v.abandon(nil)
 		if v.err = v.failed(); v.err == nil {
 			v.written, v.err = k.store.commit(ctx, v, before)
+		}
+		if v.err != nil && context.Cause(ctx) == errStoreHangs {
+			v.err = errStoreHangs
 		}
 	})
 }
@@ -238,7 +245,14 @@ func (k *checkpointing) isCommitted() bool {
 	}
 }
 
-// awaitCheckpoint waits until it was tried to write the newest checkpoint, if one is under way.
+// errStoreHangs ends the writing of a checkpoint when the run is to end.
+var errStoreHangs = fmt.Errorf("the store hasn't taken it within %v", lastCheckpoint)
+
+// lastCheckpoint is how long the store may take for a checkpoint when the run is to end.
+const lastCheckpoint = 5 * time.Second
+
+// awaitCheckpoint waits until it was tried to write the newest checkpoint, if one is under way. Where the run is to
+// end, a store that takes too long isn't waited for.
 func (ws *workerSet) awaitCheckpoint(ctx context.Context) error {
 	k := &ws.checkpointing
 	if k.current == nil {
@@ -248,11 +262,22 @@ func (ws *workerSet) awaitCheckpoint(ctx context.Context) error {
 	s.step("waiting for a checkpoint")
 	long := time.NewTicker(slowCheckpoint)
 	defer long.Stop()
+	var late <-chan time.Time
+	if s.stopping {
+		late = time.After(lastCheckpoint)
+	}
 	s.want = 0
 	for {
 		select {
 		case <-ctx.Done():
 			return ErrEnded
+		case <-s.stop:
+			s.stop, s.stopping = nil, true
+			late = time.After(lastCheckpoint)
+		case <-late:
+			if k.current.abandon != nil { // else workers haven't written their parts
+				k.current.abandon(errStoreHangs)
+			}
 		case <-k.current.committed:
 			return nil
 		case r := <-s.conns.reports:
@@ -310,6 +335,11 @@ func (ws *workerSet) takeCommitted() error {
 		k.last = nil // what was to be kept isn't there: the next one has all of it anew
 	}
 	switch {
+	case errors.Is(v.err, errStoreHangs) && k.last != nil:
+		ws.launch.note(fmt.Sprintf("the run ends without its checkpoint at %v s: %v; the one at %v s stays", v.epoch,
+			v.err, k.last.epoch))
+	case errors.Is(v.err, errStoreHangs):
+		ws.launch.note(fmt.Sprintf("the run ends without its checkpoint at %v s: %v", v.epoch, v.err))
 	case !first: // a store that is full stays so for long: the report has how many weren't written
 	case v.written != nil:
 		ws.launch.note(fmt.Sprintf("the checkpoint at %v s is there, but: %v", v.epoch, v.err))

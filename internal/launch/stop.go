@@ -179,7 +179,7 @@ func (s *supervisor) checkStop(r *stopRequest) error {
 
 // stopTime is how long workers may take to answer Stop, or without getting on.
 func (s *supervisor) stopTime() time.Duration {
-	if s.boards.outside() {
+	if s.boards.outside() && !s.waited {
 		return max(s.timeouts.stop, s.timeouts.outside)
 	}
 	return s.timeouts.stop
@@ -205,9 +205,9 @@ func (s *supervisor) checkStopOfLeg(r *stopRequest) error {
 		}
 		if s.stopping { // there is no time to try again
 			s.saves = false
+			defer func() { s.waited = true }()
 			s.note(fmt.Sprintf("the run ends without a last checkpoint, because a call of a handler takes longer "+
-				"than %v: %s",
-				s.timeouts.stop, strings.Join(busy, " and ")))
+				"than %v: %s", s.stopTime(), strings.Join(busy, " and ")))
 			return s.sendStop(r)
 		}
 		s.legWait = 2 * max(s.legWait, s.timeouts.stop)

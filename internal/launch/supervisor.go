@@ -117,6 +117,7 @@ type supervisor struct {
 	want        answerTypes     // that are waited for; 0: none
 	stop        <-chan struct{} // closed or nil: see Config.Stop
 	stopping    bool            // Stop was asked for
+	waited      bool            // … and the outside was waited for, in vain
 	last        bool            // no replication follows, here or in another set
 	gathered    bool            // it was reported that results are collected
 	parts       *collection     // of the replication under way; nil: nobody reports

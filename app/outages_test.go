@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/disco-sim/disco/internal/launch/launchtest"
+)
+
+// beside is a program in a process of its own, with what it has said so far.
+type beside struct {
+	t   *testing.T
+	cmd *exec.Cmd
+	log string
+}
+
+// startBeside starts the program.
+func startBeside(t *testing.T, args ...string) *beside {
+	t.Helper()
+	b := &beside{t, exec.Command(os.Args[0], append(args, "--crash-dir", "none")...), filepath.Join(t.TempDir(), "log")}
+	log, err := os.Create(b.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	b.cmd.Env, b.cmd.Stderr = append(os.Environ(), programEnv+"=1"), log
+	if err := b.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if b.cmd.ProcessState == nil {
+			_, _ = b.cmd.Process.Kill(), b.cmd.Wait()
+		}
+	})
+	return b
+}
+
+// said is its standard error.
+func (b *beside) said() string {
+	text, err := os.ReadFile(b.log)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// until waits for something.
+func (b *beside) until(what string, is func() bool) {
+	b.t.Helper()
+	for deadline := time.Now().Add(watchdog); !is(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			b.t.Fatalf("%s: not within %v: %s", what, watchdog, b.said())
+		}
+	}
+}
+
+// interrupt sends Ctrl-C, and gives the exit status and how long the end took.
+func (b *beside) interrupt() (status int, took time.Duration) {
+	b.t.Helper()
+	began := time.Now()
+	if err := b.cmd.Process.Signal(syscall.SIGINT); err != nil {
+		b.t.Fatal(err)
+	}
+	late := time.AfterFunc(watchdog, func() { b.cmd.Process.Signal(syscall.SIGQUIT) })
+	defer late.Stop()
+	_ = b.cmd.Wait() // its status is what is asked for
+	return b.cmd.ProcessState.ExitCode(), time.Since(began)
+}
+
+// resumeFails has what resume says of a place that it can't use.
+func resumeFails(t *testing.T, address, want string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	cmd := exec.Command(os.Args[0], "resume", address)
+	cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), programEnv+"=1"), &stdout, &stderr
+	_ = cmd.Run()
+	if status := cmd.ProcessState.ExitCode(); status != ExitUsage || !strings.Contains(stderr.String(), want) ||
+		strings.Contains(stderr.String(), "goroutine") {
+		t.Errorf("exit status %d, %s; want %d and %q", status, stderr.String(), ExitUsage, want)
+	}
+}
+
+// TestServerOutage: the server of an object store is killed in mid-run: the run goes on, and says so, once; when the
+// server is back, checkpoints are written again, which is said, too. Ctrl-C while it hangs ends the run soon, and what
+// was committed before is good. A resume from a server that is gone says so.
+func TestServerOutage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes a minute: a server that is gone is tried for half of that")
+	}
+	server := startServer(t)
+	file := filepath.Join(t.TempDir(), "tiny.yml")
+	if err := os.WriteFile(file, []byte(launchtest.Scenario(4, 1e9, "")), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	address := serverAddress + "outage"
+	b := startBeside(t, "run", file, "--workers", "2", "--checkpoint-to", address, "--checkpoint", "200ms")
+	points := func() int {
+		var out bytes.Buffer
+		cmd := exec.Command(os.Args[0], "checkpoints", "list", address, "--json", "-")
+		cmd.Env, cmd.Stdout = append(os.Environ(), programEnv+"=1"), &out
+		var list struct{ Checkpoints []json.RawMessage }
+		if err := cmd.Run(); err != nil || json.Unmarshal(out.Bytes(), &list) != nil {
+			return 0
+		}
+		return len(list.Checkpoints)
+	}
+	b.until("a checkpoint", func() bool { return points() > 0 })
+	server.Kill()
+	const lost, back = "couldn't be written", "checkpoints are written again"
+	b.until("that a checkpoint is lost", func() bool { return strings.Contains(b.said(), lost) })
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	b.until("that they are written again", func() bool { return strings.Contains(b.said(), back) })
+	if said := b.said(); strings.Count(said, lost) != 1 || strings.Count(said, back) != 1 {
+		t.Errorf("found %s, want each of %q and %q once", said, lost, back)
+	}
+	server.Signal(syscall.SIGSTOP)
+	time.Sleep(500 * time.Millisecond) // two of them come due
+	status, took := b.interrupt()
+	server.Signal(syscall.SIGCONT)
+	t.Logf("Ctrl-C took %v", took)
+	const ends = "the run ends without its checkpoint at"
+	if strings.Count(b.said(), ends) != 1 {
+		t.Errorf("found %s, want %q once", b.said(), ends)
+	}
+	if status != ExitSignal+int(syscall.SIGINT) || took > 30*time.Second {
+		t.Errorf("exit status %d behind %v, want 130: %s", status, took, b.said())
+	}
+	if n := points(); n == 0 {
+		t.Error("found no checkpoint, want those from before")
+	}
+	server.Kill()
+	resumeFails(t, address, "connection refused")
+}
+
+// TestInterruptWhileAsking: Ctrl-C ends a run of which a handler waits for the outside, which doesn't answer; the run
+// goes on from its last checkpoint.
+func TestInterruptWhileAsking(t *testing.T) {
+	dir := t.TempDir()
+	file, asked, store := filepath.Join(dir, "tiny.yml"), filepath.Join(dir, "asked"), filepath.Join(dir, "store")
+	text := launchtest.Scenario(3, 10, "") + fmt.Sprintf("asking: {file: %q, ms: 3600000}\n", asked)
+	if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	b := startBeside(t, "run", file, "--workers", "2", "--checkpoint-to", store, "--checkpoint-every", "1")
+	b.until("somebody who asks", func() bool { _, err := os.Stat(asked); return err == nil })
+	status, took := b.interrupt()
+	if status != ExitSignal+int(syscall.SIGINT) || took > 15*time.Second {
+		t.Errorf("exit status %d behind %v, want 130 soon: %s", status, took, b.said())
+	}
+	t.Logf("Ctrl-C took %v", took)
+	var stdout, stderr bytes.Buffer
+	if status := Run([]string{"disco-run", "checkpoints", "verify", store}, strings.NewReader(""), &stdout, &stderr,
+		launchtest.Kind()); status != ExitOK {
+		t.Errorf("verify ends with %d: %s%s", status, stdout.String(), stderr.String())
+	}
+}
+
+// TestKilledWhileAsking: a run that is killed between what the outside does and its answer's record asks again, with
+// the same key and request, and ends as one that wasn't.
+func TestKilledWhileAsking(t *testing.T) {
+	dir := t.TempDir()
+	file, asked, store := filepath.Join(dir, "tiny.yml"), filepath.Join(dir, "asked"), filepath.Join(dir, "store")
+	text := launchtest.Scenario(3, 3, "") + fmt.Sprintf("asking: {file: %q, ms: 200}\n", asked)
+	if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	want := runSaved(t, launchtest.Kind(), "run", file, "--transport", "inproc", "--workers", "3")
+	if err := os.Remove(asked); err != nil {
+		t.Fatal(err)
+	}
+	b := startBeside(t, "run", file, "--workers", "2", "--checkpoint-to", store, "--checkpoint-at", "1")
+	lines := func() []string {
+		text, _ := os.ReadFile(asked) // none: nobody has asked
+		return strings.Split(strings.TrimSpace(string(text)), "\n")
+	}
+	b.until("the third question", func() bool { return len(lines()) >= 3 })
+	if err := b.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = b.cmd.Wait() // it was killed
+	before := lines()
+	got := runSaved(t, launchtest.Kind(), "resume", store, "--workers", "1", "--other-build")
+	if !got.same(&want) {
+		t.Errorf("found %+v, want %+v", got, want)
+	}
+	again := 0
+	for _, line := range lines()[len(before):] {
+		for _, old := range before {
+			if line == old {
+				again++
+			}
+		}
+	}
+	if again == 0 || again > 2 { // what each of both workers was waiting for
+		t.Errorf("%d questions were put again, with the same key, want what was under way: 1 or 2", again)
+	}
+}
