@@ -107,9 +107,9 @@ func (l LeastLoaded) Moves(s *State) []Move {
 	owner := slices.Clone(s.Owner)
 	moved := make([]bool, len(owner))
 	var moves []Move
-	for gap := l.Gap; len(moves) < l.Most; gap = l.Gap * leftGap {
+	for len(moves) < l.Most {
 		from, to := indexOfMost(loads), indexOfLeast(loads)
-		if loads[from] <= mean*(1+gap) {
+		if loads[from] <= mean*(1+l.Gap) {
 			break
 		}
 		best := -1
@@ -134,9 +134,6 @@ func (l LeastLoaded) Moves(s *State) []Move {
 	}
 	return moves
 }
-
-// leftGap is what is left of Gap when moves end that have begun: what is moved then is wanted later.
-const leftGap = 0.2
 
 // leastGain is what one move makes of the largest load at least, as a part of it.
 const leastGain = 0.005
