@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -217,7 +218,7 @@ func (d *Dir) entries(folder string) ([]fs.DirEntry, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, d.noDirectory(err)
 	}
 	defer f.Close()
 	entries, err := f.ReadDir(d.namesMax + 1)
@@ -228,7 +229,16 @@ func (d *Dir) entries(folder string) ([]fs.DirEntry, error) {
 		return nil, fmt.Errorf("checkpoint: %s/%s has more than %d files: remove some, or name another directory",
 			d.path, folder, d.namesMax)
 	}
-	return entries, err
+	return entries, d.noDirectory(err)
+}
+
+// noDirectory says what to do where something that is no directory is in its place.
+func (d *Dir) noDirectory(err error) error {
+	if errors.Is(err, syscall.ENOTDIR) {
+		return fmt.Errorf("checkpoint: %s: found something that is no directory, want one, or a name that is free",
+			d.path)
+	}
+	return err
 }
 
 // temporaryName is that of outfile's files that are being written.

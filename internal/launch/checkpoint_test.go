@@ -92,6 +92,31 @@ func TestResume(t *testing.T) {
 	}
 }
 
+// checkResumes checks that a run, changed in a way that changes no results, gives with checkpoints what it gives
+// without either, and so do those that go on from any of its checkpoints. check is for what the change has done.
+func checkResumes(t *testing.T, transport string, change func(*Config), check func(*Outcome)) {
+	t.Helper()
+	cfg := config(transport, 3, launchtest.Scenario(6, 30, ""))
+	cfg.Replications, cfg.Spread, cfg.Partition = 2, SpreadNodes, ""
+	cfg.Trace = filepath.Join(t.TempDir(), "trace")
+	out, err := run(t, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := text(t, out) + readTrace(t, cfg.Trace)
+	change(&cfg)
+	cfg.Checkpoint = &Checkpoint{Repo: newRepo(t, cfg, checkpointtest.NewMem()), Every: 2, Keep: 100,
+		At: []LabelledEpoch{{1.5, "early"}, {17, "middle"}, {17.25, ""}}}
+	if out, err = run(t, cfg); err != nil {
+		t.Fatal(err)
+	}
+	if got := text(t, out) + readTrace(t, cfg.Trace); got != want {
+		t.Fatalf("%s: %s", transport, differing(got, want))
+	}
+	check(out)
+	resumeAll(t, cfg, want)
+}
+
 // resumeAll goes on from all checkpoints of a run.
 func resumeAll(t *testing.T, cfg Config, want string) {
 	ctx, repo := context.Background(), cfg.Checkpoint.Repo
@@ -283,15 +308,24 @@ func (f *fullBlobs) repo(t testing.TB) *checkpoint.Repo {
 	return repo
 }
 
-// killOne ends the youngest worker.
-func killOne(t testing.TB) {
+// anyWorker is the process of one of the run's workers.
+func anyWorker(t testing.TB) int {
 	t.Helper()
 	pids := children(t, os.Getpid())
 	if len(pids) == 0 {
 		t.Error("found no worker to end")
+		return 0
+	}
+	return slices.Max(pids)
+}
+
+// killPID ends a process; 0: none.
+func killPID(t testing.TB, pid int) {
+	t.Helper()
+	if pid == 0 {
 		return
 	}
-	if err := syscall.Kill(slices.Max(pids), syscall.SIGKILL); err != nil {
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Error(err)
 	}
 }
@@ -361,22 +395,25 @@ func TestRecover(t *testing.T) {
 			}
 			var mu sync.Mutex // guards the next two
 			kills, told := 0, 0
-			kill := func(far func() bool) { // once each time
+			kill := func(far func() bool, pid func() int) { // once each time
 				mu.Lock()
 				defer mu.Unlock()
 				if kills < 2 && kills == told && far() {
 					kills++
-					killOne(t)
+					killPID(t, pid())
 				}
 			}
-			cfg.Progress = func(p Progress) { kill(func() bool { return p.Now > float64(10*(kills+1)) }) }
+			cfg.Progress = func(p Progress) {
+				kill(func() bool { return p.Now > float64(10*(kills+1)) }, func() int { return anyWorker(t) })
+			}
 			l, err := Prepare(cfg)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if alone { // one worker alone rarely shows how far it is
-				l.onStep = func(_ *supervisor, at string) {
-					kill(func() bool { return at == "sent, waiting for "+worker.TypeDone.String() })
+				l.onStep = func(s *supervisor, at string) { // its own: another set's may have given its results
+					kill(func() bool { return at == "sent, waiting for "+worker.TypeDone.String() },
+						func() int { return s.conns.workers[0].pid })
 				}
 			}
 			out, err := l.RunRecovering(context.Background(), times, func(r Recovery, _ error) {

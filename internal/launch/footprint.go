@@ -140,8 +140,8 @@ func (f *footprint) needs(before bool, input, segments int) []need {
 	}
 }
 
-// engines is what the nodes of a set take, all in memory (Tuning.Resident isn't known here), and pending what is
-// pending for them.
+// engines is what the nodes of a set take, those in memory and those that have left it (Tuning.Resident), and pending
+// what is pending for them.
 func (f *footprint) engines() float64 {
 	links := f.links * outLinkBytes
 	all := f.simprocs*engineBytes + links + f.nodes*float64(f.model.NodeBytes)

@@ -272,9 +272,9 @@ func (r *recorder) serve(a asked) (*worker.Message, error) {
 		return nil, fmt.Errorf("its call of the outside world is simproc %d's, of %d", rec.Simproc,
 			l.structure.NumSimprocs())
 	}
-	if n := int(rec.Simproc) / len(l.structure.Simprocs()); int(l.placement.Of[n]) != a.from {
+	if n := int(rec.Simproc) / len(l.structure.Simprocs()); int(r.set.placement[n]) != a.from {
 		return nil, fmt.Errorf("its call of the outside world is of node %s, which is worker %d's",
-			l.structure.NodeName(n), l.placement.Of[n])
+			l.structure.NodeName(n), r.set.placement[n])
 	}
 	answer := &worker.Recorded{}
 	if !a.message.Look {

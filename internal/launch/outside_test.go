@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -182,5 +183,28 @@ func TestRepeating(t *testing.T) {
 	_, err = run(t, cfg)
 	if err == nil || !strings.Contains(err.Error(), "found no recorded answer of external \"oracle\"") {
 		t.Fatal(err)
+	}
+}
+
+// Nodes that ask may move, and go on with asking where they are then.
+func TestAskingMoves(t *testing.T) {
+	cfg, asked := asking(t, TransportShm, 3, "random: false")
+	out, err := run(t, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := text(t, out)
+	once, _ := total(asked())
+	cfg.Checkpoint = &Checkpoint{Repo: newRepo(t, cfg, checkpointtest.NewMem()), Every: 3, Keep: 2}
+	cfg.Rebalance = &Rebalance{Shards: 6, Every: 1, Strategy: anywhere{rand.New(rand.NewPCG(1, 9))}}
+	if out, err = run(t, cfg); err != nil {
+		t.Fatal(err)
+	}
+	checkMoved(t, out, 2)
+	if got := text(t, out); got != want {
+		t.Error(differing(got, want))
+	}
+	if both, again := total(asked()); both != 2*once || again > 0 {
+		t.Errorf("%d questions by both runs, %d of them again, want %d, and none", both, again, 2*once)
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/disco-sim/disco/internal/checkpoint/checkpointtest"
 	"github.com/disco-sim/disco/internal/launch/launchtest"
 	"github.com/disco-sim/disco/internal/partition"
 	"github.com/disco-sim/disco/internal/worker"
@@ -137,25 +136,9 @@ func TestRebalanceOfKinds(t *testing.T) {
 // With checkpoints between the moves, a run goes on from any of them, and moves nodes again.
 func TestRebalanceAndResume(t *testing.T) {
 	for i, transport := range []string{TransportShm, TransportInproc} {
-		cfg := config(transport, 3, launchtest.Scenario(6, 30, ""))
-		cfg.Replications, cfg.Spread, cfg.Partition = 2, SpreadNodes, ""
-		cfg.Trace = filepath.Join(t.TempDir(), "trace")
-		out, err := run(t, cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want := text(t, out) + readTrace(t, cfg.Trace)
-		cfg.Rebalance = &Rebalance{Shards: 6, Every: 1, Strategy: anywhere{rand.New(rand.NewPCG(uint64(i), 9))}}
-		cfg.Checkpoint = &Checkpoint{Repo: newRepo(t, cfg, checkpointtest.NewMem()), Every: 2, Keep: 100,
-			At: []LabelledEpoch{{1.5, "early"}, {17, "middle"}, {17.25, ""}}}
-		if out, err = run(t, cfg); err != nil {
-			t.Fatal(err)
-		}
-		if got := text(t, out) + readTrace(t, cfg.Trace); got != want {
-			t.Fatalf("%s: with checkpoints and moves:\n%s, want\n%s", transport, got, want)
-		}
-		checkMoved(t, out, 10)
-		resumeAll(t, cfg, want)
+		checkResumes(t, transport, func(cfg *Config) {
+			cfg.Rebalance = &Rebalance{Shards: 6, Every: 1, Strategy: anywhere{rand.New(rand.NewPCG(uint64(i), 9))}}
+		}, func(out *Outcome) { checkMoved(t, out, 10) })
 	}
 }
 

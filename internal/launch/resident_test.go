@@ -3,12 +3,9 @@
 package launch
 
 import (
-	"path/filepath"
 	"testing"
 
-	"github.com/disco-sim/disco/internal/checkpoint/checkpointtest"
 	"github.com/disco-sim/disco/internal/child/childtest"
-	"github.com/disco-sim/disco/internal/launch/launchtest"
 	"github.com/disco-sim/disco/internal/worker"
 )
 
@@ -62,25 +59,8 @@ func TestResidentOfKinds(t *testing.T) {
 // Checkpoints have the nodes that aren't in memory, too, and runs go on from them with as little memory.
 func TestResidentAndResume(t *testing.T) {
 	for _, transport := range []string{TransportShm, TransportInproc} {
-		cfg := config(transport, 3, launchtest.Scenario(6, 30, ""))
-		cfg.Replications, cfg.Spread, cfg.Partition = 2, SpreadNodes, ""
-		cfg.Trace = filepath.Join(t.TempDir(), "trace")
-		out, err := run(t, cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want := text(t, out) + readTrace(t, cfg.Trace)
-		cfg.Tuning.Resident = 1
-		cfg.Checkpoint = &Checkpoint{Repo: newRepo(t, cfg, checkpointtest.NewMem()), Every: 2, Keep: 100,
-			At: []LabelledEpoch{{1.5, "early"}, {17, "middle"}, {17.25, ""}}}
-		if out, err = run(t, cfg); err != nil {
-			t.Fatal(err)
-		}
-		if got := text(t, out) + readTrace(t, cfg.Trace); got != want {
-			t.Fatalf("%s: with checkpoints and next to nothing in memory:\n%s, want\n%s", transport, got, want)
-		}
-		checkLeft(t, out)
-		resumeAll(t, cfg, want)
+		checkResumes(t, transport, func(cfg *Config) { cfg.Tuning.Resident = 1 },
+			func(out *Outcome) { checkLeft(t, out) })
 	}
 	nothingLeft(t, t.TempDir())
 }

@@ -275,9 +275,11 @@ func (ws *workerSet) awaitCheckpoint(ctx context.Context) error {
 			s.stop, s.stopping = nil, true
 			late = time.After(lastCheckpoint)
 		case <-late:
-			if k.current.abandon != nil { // else workers haven't written their parts
-				k.current.abandon(errStoreHangs)
+			if k.current.abandon == nil { // workers haven't written their parts: what the store takes begins then
+				late = time.After(lastCheckpoint)
+				continue
 			}
+			k.current.abandon(errStoreHangs)
 		case <-k.current.committed:
 			return nil
 		case r := <-s.conns.reports:
