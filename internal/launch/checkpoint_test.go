@@ -393,27 +393,37 @@ func TestRecover(t *testing.T) {
 			if saves {
 				cfg.Checkpoint = &Checkpoint{Repo: newRepo(t, cfg, checkpointtest.NewMem()), Every: 2, Keep: 2}
 			}
-			var mu sync.Mutex // guards the next two
-			kills, told := 0, 0
-			kill := func(far func() bool, pid func() int) { // once each time
-				mu.Lock()
-				defer mu.Unlock()
-				if kills < 2 && kills == told && far() {
-					kills++
-					killPID(t, pid())
+			var mu sync.Mutex // guards the next three
+			kills, told, sent := 0, 0, 0
+			kill := func(pid int) { // once each time
+				if kills < 2 && kills == told {
+					kills, sent = kills+1, 0
+					killPID(t, pid)
 				}
 			}
-			cfg.Progress = func(p Progress) {
-				kill(func() bool { return p.Now > float64(10*(kills+1)) }, func() int { return anyWorker(t) })
+			if !saves && !alone { // one worker alone rarely shows how far it is
+				cfg.Progress = func(p Progress) {
+					mu.Lock()
+					defer mu.Unlock()
+					if p.Now > 0 {
+						kill(anyWorker(t))
+					}
+				}
 			}
 			l, err := Prepare(cfg)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if alone { // one worker alone rarely shows how far it is
-				l.onStep = func(s *supervisor, at string) { // its own: another set's may have given its results
-					kill(func() bool { return at == "sent, waiting for "+worker.TypeDone.String() },
-						func() int { return s.conns.workers[0].pid })
+			if saves || alone {
+				l.onStep = func(s *supervisor, at string) { // its own worker: another set's may have given its results
+					mu.Lock()
+					defer mu.Unlock()
+					if !s.want.has(worker.TypeDone) || !strings.HasPrefix(at, "sent") {
+						return
+					}
+					if sent++; !saves || sent >= 4 { // a checkpoint is there when the leg behind the next one begins
+						kill(s.conns.workers[len(s.conns.workers)-1].pid)
+					}
 				}
 			}
 			out, err := l.RunRecovering(context.Background(), times, func(r Recovery, _ error) {
