@@ -77,6 +77,8 @@ func (l *launched) until(what string, condition func() bool) {
 	deadline := time.Now().Add(watchdog)
 	for !condition() {
 		if time.Now().After(deadline) {
+			_ = l.cmd.Process.Kill()
+			_ = l.cmd.Wait() // else its standard error is being written
 			l.t.Fatalf("%s: not within %v; standard error:\n%s", what, watchdog, l.stderr.String())
 		}
 		time.Sleep(5 * time.Millisecond)

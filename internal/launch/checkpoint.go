@@ -126,7 +126,12 @@ func (l *Launch) groupNodes() int {
 	return int(l.store.repo.Run().GroupNodes)
 }
 
-// wallClock ends legs when it is time for a checkpoint, until ctx ends.
+// askAgain is after how long a leg is to end again for a checkpoint that somebody has asked for.
+const askAgain = 20 * time.Millisecond
+
+// wallClock ends legs when it is time for a checkpoint, until ctx ends. Between two legs EndNow does nothing, so what
+// somebody asks for there is asked again until a checkpoint begins. What is due by time is not: where checkpoints take
+// longer than that, the run would do nothing else.
 func (s *store) wallClock(ctx context.Context, legs *Legs) {
 	var tick <-chan time.Time
 	if s.cfg.Wall > 0 {
@@ -134,12 +139,19 @@ func (s *store) wallClock(ctx context.Context, legs *Legs) {
 		defer ticker.Stop()
 		tick = ticker.C
 	}
+	var again <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick:
 		case <-s.cfg.Now:
+			again = time.After(askAgain)
+		case <-again:
+			if again = nil; !s.wanted.Load() {
+				continue
+			}
+			again = time.After(askAgain)
 		}
 		s.wanted.Store(true)
 		legs.EndNow()

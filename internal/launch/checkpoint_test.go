@@ -483,3 +483,39 @@ func TestResumeFromAnOlderOne(t *testing.T) {
 		}
 	}
 }
+
+// A checkpoint that is asked for between two legs, behind the one of the first, is made.
+func TestAskedBetweenLegs(t *testing.T) {
+	for _, transport := range transports() {
+		cfg := config(transport, 2, launchtest.Scenario(4, 40, trouble(1, 0, launchtest.Slow)))
+		now := make(chan struct{})
+		repo := newRepo(t, cfg, checkpointtest.NewMem())
+		cfg.Checkpoint = &Checkpoint{Repo: repo, Now: now, Keep: 100}
+		l, err := Prepare(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked, ready := 0, "sent, waiting for "+worker.TypeReady.String()
+		l.onStep = func(s *supervisor, at string) {
+			first := asked == 0 && s.want.has(worker.TypeDone)
+			if s.stage.phase == PhaseRun && (first || asked == 1 && at == ready) {
+				now <- struct{}{}
+				time.Sleep(askAgain / 4) // EndNow is called meanwhile
+				asked++
+			}
+		}
+		if _, err := l.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		points, err := repo.Points(t.Context())
+		saved := 0
+		for _, p := range points {
+			if !p.Finished {
+				saved++
+			}
+		}
+		if err != nil || asked != 2 || saved != 2 {
+			t.Errorf("%s: asked for %d, and found %v, %v; want 2 beside the end", transport, asked, points, err)
+		}
+	}
+}

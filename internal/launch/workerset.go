@@ -163,6 +163,10 @@ func (ws *workerSet) replication(ctx context.Context, r int) error {
 		worker.TypeReady); err != nil {
 		return err
 	}
+	if s.askedToStop() { // since they were asked to get ready
+		s.stop, s.stopping = nil, true
+		return errNotBegun
+	}
 	s.stage.phase, s.last = PhaseRun, ws.launch.sets == 1 && ws.schedule.exhausted()
 	if !ws.begun {
 		ws.begun = true
