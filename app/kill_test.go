@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,7 +27,8 @@ const killEnv = "DISCO_TEST_KILL"
 // aim is an instant of a run with checkpoints, and which of its processes is killed there.
 type aim struct {
 	// place is a step of the store in the launcher, such as "name packs" (checkpoint.Dir.SetStep, killingBlobs), or of
-	// a worker: "encode" or "load" of a node, "write" of what was encoded.
+	// a worker: "encode" or "load" of a node, "write" of what was encoded. Of a hand-off it is "hand-off " and a step
+	// of the launcher (launch.Step…), "leave" or "arrive" of a node in a worker, or "late", soon after all is moved.
 	place string
 	n     int    // when it is come to for the n-th time, in one process; 1 first
 	who   string // launcher, worker
@@ -52,6 +54,7 @@ func armKill() {
 		launchtest.AtState = k.state
 		return
 	}
+	watchMoves = k.moves
 	watchBlobs = func(b checkpoint.Blobs) checkpoint.Blobs {
 		if dir, ok := b.(*checkpoint.Dir); ok {
 			dir.SetStep(func(step, name string) error {
@@ -107,8 +110,43 @@ func (k *killer) at(place string) {
 	}
 }
 
+// moves is called at each step of moving nodes.
+func (k *killer) moves(step string) {
+	k.at(handOff + step)
+	if step == launch.StepMoved {
+		go func() { // while it goes on
+			time.Sleep(time.Duration(rand.IntN(int(2 * time.Millisecond))))
+			k.at(handOff + "late")
+		}()
+	}
+}
+
+// handOff begins the names of places where nodes move.
+const handOff = "hand-off "
+
+// called tells whether a function of some name has called.
+func called(name string) bool {
+	pc := make([]uintptr, 64)
+	frames := runtime.CallersFrames(pc[:runtime.Callers(1, pc)])
+	for frame, more := frames.Next(); more; frame, more = frames.Next() {
+		if strings.HasSuffix(frame.Function, name) {
+			return true
+		}
+	}
+	return false
+}
+
 // state is called where a worker saves or loads the state of a node.
 func (k *killer) state(loading bool) {
+	if strings.HasPrefix(k.place, handOff) {
+		switch {
+		case loading && called("worker.(*replications).adopt"):
+			k.at(handOff + "arrive")
+		case !loading && called("worker.(*replications).handOver"):
+			k.at(handOff + "leave")
+		}
+		return
+	}
 	if loading {
 		k.at("load")
 		return

@@ -48,6 +48,7 @@ type mortal struct {
 	goneOn    int             // starts that went on from a checkpoint
 	tokens    int             // for aims
 	recovered int             // runs that went back by themselves
+	apart     bool            // several workers share each replication, so that nodes can move
 }
 
 // newMortal runs the scenario undisturbed.
@@ -119,11 +120,14 @@ func (m *mortal) command(more ...string) *exec.Cmd {
 		args = []string{"resume", m.store(m.stores)}
 		m.goneOn += min(points, 1)
 	}
-	spread := "nodes"
-	if m.rnd.IntN(4) == 0 {
+	spread, workers := "nodes", 1+m.rnd.IntN(3)
+	switch {
+	case m.apart:
+		workers = max(2, workers)
+	case m.rnd.IntN(4) == 0:
 		spread = "replications"
 	}
-	args = append(args, "--workers", fmt.Sprint(1+m.rnd.IntN(3)), "--spread", spread)
+	args = append(args, "--workers", fmt.Sprint(workers), "--spread", spread)
 	cmd := exec.Command(os.Args[0], slices.Concat(args, m.flags, more)...)
 	cmd.Env = append(os.Environ(), programEnv+"=1")
 	return cmd

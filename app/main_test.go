@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	}
 	if os.Getenv(programEnv) != "" {
 		armKill()
-		MainWith([]Command{{Name: blobproc.Command, Hidden: true}}, launchtest.Kind())
+		MainWith([]Command{{Name: blobproc.Command, Hidden: true}}, movingKind())
 	}
 	leaktest.Main(m)
 }

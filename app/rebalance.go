@@ -31,9 +31,12 @@ func rebalanceFlags() []cli.Flag {
 	}
 }
 
+// watchMoves is launch.Rebalance.AtStep, in tests.
+var watchMoves func(step string)
+
 // rebalance reads the flags; nil: nodes stay.
 func (v *values) rebalance() *launch.Rebalance {
-	r := &launch.Rebalance{Shards: v.integer("shards", shardsDefault, 1, worker.ShardsMax)}
+	r := &launch.Rebalance{Shards: v.integer("shards", shardsDefault, 1, worker.ShardsMax), AtStep: watchMoves}
 	const want = "off, auto, or wall seconds from 0.01 to 1e6"
 	switch text := v.text("rebalance", want); text {
 	case "", rebalanceOff:

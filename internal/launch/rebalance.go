@@ -21,6 +21,27 @@ type Rebalance struct {
 
 	// Strategy chooses; nil: the scenario's own, or shard.LeastLoaded.
 	Strategy shard.Strategy
+
+	// AtStep, when not nil, is called at each step of moving nodes, a Step…: for tests. Several goroutines may call it.
+	AtStep func(step string)
+}
+
+// The steps of moving nodes, in the launcher, in their order.
+const (
+	StepEnd    = "end"    // a leg was told to end for a look
+	StepLook   = "look"   // all workers stand still, and what is to move is looked for
+	StepMove   = "move"   // something is, and workers are about to be told
+	StepCame   = "came"   // some of what leaves a worker came
+	StepLoad   = "load"   // all of it came, and a worker is about to get some of what is for it
+	StepLoaded = "loaded" // each has all that is for it, and nobody has taken it in
+	StepMoved  = "moved"  // all are ready for the leg behind
+)
+
+// at is called at a step.
+func (b *rebalancing) at(step string) {
+	if b.cfg.AtStep != nil {
+		b.cfg.AtStep(step)
+	}
 }
 
 // Moves is what moved in a run.
@@ -162,6 +183,7 @@ func (ws *workerSet) rebalance(ctx context.Context, r int, epoch float64, answer
 		return false, nil
 	}
 	b.done.Looks++
+	b.at(StepLook)
 	moves := b.strategy.Moves(&b.state)
 	if err := b.state.Check(moves); err != nil {
 		return false, fmt.Errorf("launch: strategy %T: %w", b.strategy, err)
@@ -196,6 +218,7 @@ func (ws *workerSet) move(ctx context.Context, r int, epoch float64, moves []sha
 		owners[shard] = int32(w)
 	}
 	b.incoming, b.bytes = make([][]byte, state.Workers), 0
+	b.at(StepMove)
 	_, err := s.request(ctx, toAll(&worker.Message{Type: worker.TypeMove, Move: &worker.Move{Owners: owners,
 		Version: state.Version}}), worker.TypeReady)
 	for err == nil && slices.ContainsFunc(b.incoming, func(p []byte) bool { return len(p) > 0 }) {
@@ -206,6 +229,7 @@ func (ws *workerSet) move(ctx context.Context, r int, epoch float64, moves []sha
 	if err != nil {
 		return err
 	}
+	b.at(StepLoaded)
 	for w := range ws.stats {
 		ws.stats[w].Nodes = 0
 	}
@@ -222,6 +246,7 @@ const loadBytes = 4 << 20
 
 // nextPart is the next part for a worker, perhaps empty.
 func (b *rebalancing) nextPart(w int) *worker.Message {
+	b.at(StepLoad)
 	n := min(loadBytes, len(b.incoming[w]))
 	part := b.incoming[w][:n]
 	b.incoming[w] = b.incoming[w][n:]
@@ -238,11 +263,13 @@ func (b *rebalancing) add(m *worker.Moved) error {
 	}
 	b.incoming[m.To] = append(b.incoming[m.To], m.Data...)
 	b.bytes += int64(len(m.Data))
+	b.at(StepCame)
 	return nil
 }
 
 // moved takes in how long the workers have stood still.
 func (b *rebalancing) moved(pause time.Duration) {
+	b.at(StepMoved)
 	last := &b.done.Rounds[len(b.done.Rounds)-1]
 	last.Pause = pause.Seconds()
 	b.done.Pause += last.Pause
@@ -309,6 +336,7 @@ func (ws *workerSet) watchBalance(ctx context.Context) {
 		}
 		b.due.Store(true)
 		ws.launch.cfg.Legs.EndNow()
+		b.at(StepEnd)
 	}
 }
 

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+
+	"github.com/disco-sim/disco/internal/launch"
+	"github.com/disco-sim/disco/internal/launch/launchtest"
+	"github.com/disco-sim/disco/scenario"
+	"github.com/disco-sim/disco/shard"
+)
+
+// movingKind is the kind "tiny" with a strategy that moves any shards anywhere, where nodes may move.
+func movingKind() scenario.Kind {
+	kind := launchtest.Kind()
+	load := kind.Load
+	kind.Load = func(doc *scenario.Document, opt scenario.Options) (scenario.Scenario, error) {
+		s, err := load(doc, opt)
+		if err != nil {
+			return nil, err
+		}
+		return &restless{s.(*launchtest.Tiny)}, nil
+	}
+	return kind
+}
+
+// restless is a scenario whose nodes are never left where they are.
+type restless struct{ *launchtest.Tiny }
+
+// ShardStrategy implements shard.Chooser.
+func (*restless) ShardStrategy() shard.Strategy { return &anywhere{} }
+
+type anywhere struct{}
+
+// Moves implements shard.Strategy.
+func (*anywhere) Moves(s *shard.State) (moves []shard.Move) {
+	for i := range s.Owner {
+		if !s.Fixed[i] && rand.IntN(2) == 0 {
+			moves = append(moves, shard.Move{Shard: i, To: rand.IntN(s.Workers)})
+		}
+	}
+	return moves
+}
+
+// handOffs is a scenario whose runs last for some dozens of looks, and whose nodes have that many bytes pending for
+// them that they leave in several parts.
+func handOffs(payload int, asked string) string {
+	text := launchtest.Scenario(6, 12, "") + "trouble: {node: 2, at: 0, how: slow}\n"
+	if payload > 0 {
+		text += fmt.Sprintf("payload: %d\nasking: {file: %s, ms: 0}\n", payload, asked)
+	}
+	return text
+}
+
+// TestKilledAtEachStepOfAHandOff: the launcher, or a worker, is killed at each step of moving nodes, and the run goes
+// on by itself, or from the last checkpoint with another number of workers: in the end there are results and trace of
+// one that wasn't disturbed.
+func TestKilledAtEachStepOfAHandOff(t *testing.T) {
+	steps := []string{launch.StepEnd, launch.StepLook, launch.StepMove, "leave", launch.StepCame, launch.StepLoad,
+		launch.StepLoaded, "arrive", launch.StepMoved, "late"}
+	for i, c := range []struct {
+		name, text string
+		flags      []string
+	}{
+		{"small", handOffs(0, ""), nil},
+		{"payloads", handOffs(200_000, filepath.Join(t.TempDir(), "asked")), []string{"--sync", "link", "--inline-max",
+			"64", "--external-sync"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := newMortal(t, c.text, true, append(c.flags, "--rebalance", "0.01", "--shards", "6")...)
+			m.apart = true
+			for epoch := range 11 {
+				m.flags = append(m.flags, "--checkpoint-at", fmt.Sprint(epoch+1))
+			}
+			for k, step := range steps {
+				if testing.Short() && (i+k)%3 > 0 {
+					continue
+				}
+				for _, recover := range []string{"0", "2"} {
+					m.killedAt(handOff+step, "worker", 1+m.rnd.IntN(10), "--recover", recover)
+				}
+				m.killedAt(handOff+step, "launcher", 1+m.rnd.IntN(10), "--recover", "2")
+			}
+			m.apart = false
+			m.finish()
+			if !testing.Short() && (m.goneOn < 5 || m.recovered < 5) {
+				t.Errorf("%d times on from a checkpoint, %d times back: want 5 and 5", m.goneOn, m.recovered)
+			}
+		})
+	}
+}
