@@ -33,6 +33,7 @@ internal/wire:
 internal/wire/wiretest: internal/wire
 state: internal/wire
 shard:
+graph:
 internal/plain:
 internal/hazard: internal/infile
 envelope:
