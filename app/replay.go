@@ -11,6 +11,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/disco-sim/disco/internal/infile"
 	"github.com/disco-sim/disco/internal/launch"
@@ -24,18 +25,40 @@ import (
 func (p *program) replayCommand() *cli.Command {
 	return p.command(cli.Command{
 		Name:  "replay",
-		Usage: "runs a scenario again and shows the first thing that isn't as in a trace",
-		Description: "TRACE is what `run FILE --trace TRACE` wrote. Runs the scenario in FILE as that did, and\n" +
+		Usage: "runs a scenario again and shows the first thing that isn't as it was",
+		Description: "DIR is what --checkpoint-to named, of a run that was begun with --replayable, and may\n" +
+			"have been stopped or killed. Runs it again, from its begin or from one of its checkpoints, with any\n" +
+			"number of workers, and compares each call of a handler, and at its checkpoints the state of each\n" +
+			"node.\n" +
+			"TRACE is what `run FILE --trace TRACE` wrote. Runs the scenario in FILE as that did, and\n" +
 			"compares what is handled with the trace, record by record. The exit status is 0 where they are\n" +
 			"equal, 1 where they aren't: then the first difference is shown.",
-		ArgsUsage: "TRACE FILE",
-		Flags: []cli.Flag{
-			textFlag(groupWhat, "seed", "1", "`SEED` of all random numbers"),
-			textFlag(groupWhat, "replications", "1", "as many repetitions as the traced run had, `R`"),
-			horizonFlag(), setFlag(),
-			textFlag(groupWhere, "workers", "1", fmt.Sprintf("`N` workers, 1 to %d", launch.WorkersMax)),
-		},
-	}, p.replay)
+		ArgsUsage: "DIR, or TRACE FILE",
+		Flags:     replayFlags(),
+	}, func(c *cli.Context) error {
+		if c.NArg() == 1 {
+			return p.replayDir(c, c.Args().First())
+		}
+		return p.replay(c)
+	})
+}
+
+// replayFlags are those of both forms.
+func replayFlags() []cli.Flag {
+	flags := slices.DeleteFunc(runFlags(), func(f cli.Flag) bool {
+		c, ok := f.(cli.CategorizableFlag)
+		return !ok || !slices.Contains([]string{groupWhere, groupTuning, groupMachines}, c.GetCategory()) ||
+			slices.Contains([]string{"compare", "legs"}, f.Names()[0])
+	})
+	return append(flags,
+		textFlag(groupWhat, "seed", "1", "with TRACE: `SEED` of all random numbers"),
+		textFlag(groupWhat, "replications", "1", "with TRACE: as many repetitions as the traced run had, `R`"),
+		horizonFlag(), setFlag(),
+		textFlag(groupWhat, "at", "the begin", "with DIR: begin with the checkpoints of `WHICH` epoch: "+newest+
+			", a label, an epoch in simulated seconds, or at least 8 digits of a check"),
+		textFlag(groupWhat, "until", "the end of the journal", "with DIR: end at so many simulated `SECONDS`"),
+		&cli.BoolFlag{Category: groupWhat, Name: "other-build", DisableDefaultText: true,
+			Usage: "with DIR: go on though this isn't the program that has made the checkpoints"})
 }
 
 // replayer runs a scenario beside a trace.
@@ -58,7 +81,8 @@ var traceKind = infile.Kind{Name: "a trace, as --trace writes it"}
 // replay is the command.
 func (p *program) replay(c *cli.Context) (err error) {
 	if c.NArg() != 2 {
-		return usage("found %s, want a trace and the file of its scenario", count(c.NArg(), "argument"))
+		return usage("found %s, want DIR of a run with checkpoints, or a trace and the file of its scenario",
+			count(c.NArg(), "argument"))
 	}
 	path, flags := c.Args().Get(0), &values{c: c}
 	r := &replayer{p: p, config: launch.Config{

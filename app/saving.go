@@ -42,6 +42,8 @@ func checkpointFlags() []cli.Flag {
 			"one at this simulated time, `SECONDS[=LABEL]`; one with a label stays; may be given several times"},
 		textFlag(groupCheckpoints, "keep", fmt.Sprint(keepDefault),
 			"`N` newest checkpoints of each replication stay, beside those with a label"),
+		&cli.BoolFlag{Category: groupCheckpoints, Name: "replayable", DisableDefaultText: true, Usage: "keep a " +
+			"journal of all calls of handlers with the checkpoints, some 10 bytes for each: what replay compares with"},
 		&cli.BoolFlag{Category: groupCheckpoints, Name: "external-sync", DisableDefaultText: true, Usage: "what the " +
 			"outside world answers outlives a power failure before a handler gets it"},
 		textFlag(groupCheckpoints, "recover", "0", "where a worker dies, or a machine is lost, go back to the last "+
@@ -56,11 +58,12 @@ type saving struct {
 	blobs   checkpoint.Blobs
 	repo    *checkpoint.Repo // nil: it isn't made yet
 	resumed *resumed         // nil: the run begins at its begin
+	replays bool             // the run is to have a journal of activations
 }
 
 // saving reads the flags; nil where no checkpoints are asked for. Those of a run that is resumed are where it is.
 func (v *values) saving(resumes string) *saving {
-	s := &saving{address: cmp.Or(resumes, v.text("checkpoint-to", "a directory"))}
+	s := &saving{address: cmp.Or(resumes, v.text("checkpoint-to", "a directory")), replays: v.c.Bool("replayable")}
 	s.config = launch.Checkpoint{Every: v.seconds("checkpoint-every"), At: v.epochs("checkpoint-at"),
 		Wall: v.duration("checkpoint", wallLeast), Keep: v.integer("keep", keepDefault, 1, keepMax)}
 	if !v.c.IsSet("checkpoint") {
@@ -241,7 +244,8 @@ func (o *order) storedRun(l *launch.Launch) (*checkpoint.Run, error) {
 	run := &checkpoint.Run{Disco: Version(), Program: program, Kind: l.Scenario().Name(), File: o.config.File,
 		Text: o.config.Text, Attached: []checkpoint.Attached{}, Settings: []checkpoint.Setting{}, Seed: o.config.Seed,
 		Replications: o.config.Replications, Horizon: l.Scenario().Horizon(), Graph: g.Digest(), Nodes: nodes,
-		Simprocs: int64(g.NumSimprocs()), GroupNodes: checkpoint.GroupNodes(nodes), Trace: o.config.Trace != ""}
+		Simprocs: int64(g.NumSimprocs()), GroupNodes: checkpoint.GroupNodes(nodes), Trace: o.config.Trace != "",
+		Replayable: o.saving.replays}
 	for _, set := range o.config.Set {
 		run.Settings = append(run.Settings, checkpoint.Setting{Key: set.Key, Value: set.Value})
 	}

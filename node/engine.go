@@ -65,7 +65,7 @@ type Engine struct {
 }
 
 // Config is what an Engine is made from. All fields but SharedFirst, Resume, Resident, Release,
-// Trace, Outside, Runtime and Guard are needed.
+// Trace, Calls, Outside, Runtime and Guard are needed.
 type Config struct {
 	Model       Model
 	Seed        uint64
@@ -98,6 +98,9 @@ type Config struct {
 
 	// Trace, when not nil, receives everything handled; a Journal also what that did.
 	Trace Tracer
+
+	// Calls, when not nil, receives what each call of a handler has come to, at a hundredth of what a Trace costs.
+	Calls *CallLog
 
 	// Fleeting, beside a Trace, has the memory of events overwritten behind each call of a handler, so that one that
 	// has kept it gives other results.

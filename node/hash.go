@@ -53,6 +53,9 @@ func (e *Engine) record(class int, p *Simproc) {
 		}
 	}
 	p.hash = h
+	if e.cfg.Calls != nil {
+		e.cfg.Calls.add(p)
+	}
 	if e.cfg.Fleeting {
 		e.flee()
 	}

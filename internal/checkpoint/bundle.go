@@ -5,6 +5,7 @@ package checkpoint
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -42,6 +43,33 @@ func (r *Repo) Bundle(ctx context.Context, m *Manifest, w io.Writer, chunks []Ch
 		return fmt.Errorf("checkpoint: %w", err)
 	}
 	return nil
+}
+
+// RowBytes is how many bytes stand in front of a chunk's frame in a bundle.
+const RowBytes = rowBytes
+
+// Bundler makes bundles of chunks that aren't in a store yet. One goroutine uses it.
+type Bundler struct{ codec codec }
+
+// Append appends a chunk whose Kind, First, Nodes and From are given: its row, and the frame of its data.
+func (b *Bundler) Append(dst []byte, c Chunk, data []byte) ([]byte, error) {
+	at := len(dst)
+	dst, err := b.codec.encode(append(dst, make([]byte, rowBytes)...), data)
+	if err != nil {
+		return nil, err
+	}
+	c.Digest, c.Raw, c.Size, c.At = sha256.Sum256(data), int64(len(data)), int64(len(dst)-at-rowBytes), 0
+	appendRow(dst[at:at], &c, 0)
+	return dst, nil
+}
+
+// ParseBundled reads the row of a chunk in a bundle of a run with so many nodes. Size bytes, its frame, are behind it.
+func ParseBundled(row *[RowBytes]byte, nodes int64) (Chunk, error) {
+	c, err := parseBundled(row[:], nodes)
+	if err != nil {
+		err = fmt.Errorf("checkpoint: a chunk of a bundle: %w", err)
+	}
+	return c, err
 }
 
 // ReadBundle calls yield for each chunk of a bundle of a run with so many nodes, with its bytes, verified. They end

@@ -172,6 +172,7 @@ type written struct {
 	epoch    float64
 	chunks   map[chunkName]checkpoint.Chunk // of nodes
 	trace    []checkpoint.Chunk
+	calls    []checkpoint.Chunk
 	answered []checkpoint.Chunk
 }
 
@@ -195,7 +196,7 @@ func (s *store) commit(ctx context.Context, v *saving, before *written) (*writte
 	}
 	done, err := s.addTrace(ctx, draft, v.traced, &v.section)
 	defer done()
-	if err != nil {
+	if err := cmp.Or(err, s.addCalls(draft, v.called, &v.section, m.Activations)); err != nil {
 		return nil, err
 	}
 	done, err = s.addAnswers(ctx, draft, v.answered, v.answers)
@@ -221,6 +222,9 @@ func (s *store) commit(ctx context.Context, v *saving, before *written) (*writte
 	if err == nil && v.answers != nil {
 		now.answered, err = chunksOf(ctx, s.repo, m, checkpoint.Externals)
 		err = errors.Join(err, v.kept.Committed(ctx, v.replication, v.epoch))
+	}
+	if err == nil {
+		now.calls, err = chunksOf(ctx, s.repo, m, checkpoint.Hashes)
 	}
 	for _, label := range s.cfg.labels(v.epoch) {
 		err = errors.Join(err, s.repo.Label(ctx, m, label))

@@ -171,6 +171,9 @@ type Config struct {
 	// error ends the run.
 	Each func(scenario.Replication) error
 
+	// Replay has the run compared with a recorded one; Checkpoint is then only used for that. nil: it isn't compared.
+	Replay *Replay
+
 	// Stop ends the run early when it is closed, with the results so far. Ending the
 	// context instead ends it at once, without any.
 	Stop <-chan struct{}
@@ -309,6 +312,8 @@ func (cfg *Config) checkCheckpoints() error {
 		return nil
 	}
 	switch {
+	case cfg.Replay != nil:
+		return nil
 	case cfg.Journal != nil:
 		return badConfig("checkpoint: found --print, want one of them")
 	case cfg.Resume == nil:

@@ -125,7 +125,10 @@ func Prepare(cfg Config) (*Launch, error) {
 	l := &Launch{cfg: cfg, scenario: s, clock: times, runID: newRunID(), log: workerproc.NewLineWriter(cfg.Stderr),
 		timeouts: defaultTimeouts(g.NumSimprocs()), input: worker.Input{File: cfg.File, Text: cfg.Text, Set: cfg.Set,
 			Attached: doc.Attachments(), Kind: kind}}
-	if cfg.Checkpoint != nil {
+	if cfg.Replay != nil {
+		l.cfg.Legs = &Legs{Next: cfg.Replay.next}
+		cfg.Replay.setLevels(g)
+	} else if cfg.Checkpoint != nil {
 		l.cfg.Legs = &Legs{Next: cfg.Checkpoint.next}
 	}
 	if cfg.Rebalance != nil && l.cfg.Legs == nil {

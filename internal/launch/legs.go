@@ -113,16 +113,24 @@ func (ws *workerSet) simulate(ctx context.Context, r int) ([]*worker.Message, er
 func (ws *workerSet) nextLeg(ctx context.Context, r int, epoch float64, answers []*worker.Message) error {
 	s := ws.supervisor
 	s.legWait = 0
-	began := time.Now()
-	if ws.savesAt(epoch) {
+	began, replay := time.Now(), ws.launch.cfg.Replay
+	if ws.savesAt(epoch) && replay.saves(r, epoch) {
 		if err := ws.checkpoint(ctx, r, epoch, answers); err != nil {
 			return err
 		}
-		if s.stopping {
+		if s.stopping || replay != nil {
 			s.saves = false
 			if err := ws.awaitCheckpoint(ctx); err != nil {
 				return err
 			}
+		}
+	}
+	if replay != nil {
+		if err := ws.takeCommitted(); err != nil {
+			return err
+		}
+		if err := ws.compareLeg(ctx, r, epoch); err != nil {
+			return err
 		}
 	}
 	if s.legs.Ended != nil {

@@ -4,6 +4,7 @@ package launch
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -50,7 +51,8 @@ func (r *Resume) varied(replication int) bool {
 func (ws *workerSet) restore(ctx context.Context, r int, p *worker.Prepare) error {
 	k := &ws.checkpointing
 	k.base, k.last = ws.launch.cfg.Resume.from(r), nil
-	k.traced, k.traceBefore, k.tracedMark, k.answered = nil, nil, ws.traceBegan, nil
+	k.traced, k.called, k.traceBefore, k.tracedMark, k.answered = nil, nil, nil, ws.traceBegan, nil
+	k.comparedMark = ws.traceBegan
 	if store := ws.launch.cfg.Answers; store != nil {
 		p.Look, p.Keep = store.Any(r), !store.Strict
 	}
@@ -78,9 +80,12 @@ func (ws *workerSet) restore(ctx context.Context, r int, p *worker.Prepare) erro
 	if err == nil && ws.launch.cfg.Answers != nil {
 		k.answered, err = chunksOf(ctx, repo, k.base, checkpoint.Externals)
 	}
-	if err == nil && ws.launch.traced() {
+	if err == nil && ws.launch.traced() && ws.launch.cfg.Replay == nil {
 		k.traced, err = chunksOf(ctx, repo, k.base, checkpoint.Trace)
 		k.traceBefore = st.readTraceBefore(ctx, repo, k.base)
+	}
+	if err == nil && ws.launch.keepsCalls() && ws.launch.cfg.Replay == nil {
+		k.called, err = chunksOf(ctx, repo, k.base, checkpoint.Hashes)
 	}
 	if err != nil {
 		return fmt.Errorf("launch: %w", err)
@@ -134,6 +139,7 @@ func (ws *workerSet) finish(ctx context.Context, res *result) error {
 	section := ws.trace.Section(ws.checkpointing.tracedMark, ws.traceBegan)
 	done, err := st.addTrace(ctx, draft, ws.checkpointing.traced, &section)
 	defer done()
+	err = cmp.Or(err, st.addCalls(draft, ws.checkpointing.called, &section, res.Activations))
 	if err != nil {
 		return err
 	}

@@ -105,6 +105,11 @@ func (l *Launch) Run(ctx context.Context) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
+	if l.cfg.Replay != nil {
+		if err := l.cfg.Replay.prepare(ctx, l); err != nil {
+			return nil, fmt.Errorf("launch: %w", err)
+		}
+	}
 	l.clock.enter(&l.clock.Start)
 	sets, err := l.startSets(ctx, schedule)
 	defer func() {

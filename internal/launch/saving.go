@@ -28,8 +28,8 @@ type saving struct {
 	pause               time.Duration
 	hashes              *collection
 	parts               []storedParts      // by worker
-	section             tracefile.Section  // what was traced since the last one; nil where none is
-	traced              []checkpoint.Chunk // what the last one has
+	section             tracefile.Section  // what was recorded since the last one; nil where nothing is
+	traced, called      []checkpoint.Chunk // what the last one has of trace and journal
 	mark                int
 	kept                *answers.Store
 	answers             *answers.Section   // what was answered since the last one; nil: nothing is kept
@@ -134,10 +134,12 @@ type checkpointing struct {
 	current *saving              // nil: none is under way
 	last    *written             // of this replication; nil: none
 
-	traced      []checkpoint.Chunk                              // the trace that last has, or base
-	tracedMark  int                                             // what behind it is in traced
-	answered    []checkpoint.Chunk                              // what last has, or base, of what was answered
-	traceBefore func(yield func(rec *trace.Record) error) error // that of base; nil: none
+	traced       []checkpoint.Chunk                              // the trace that last has, or base
+	called       []checkpoint.Chunk                              // the same of the journal of activations
+	comparedMark int                                             // what is behind it wasn't compared (Replay)
+	tracedMark   int                                             // what is behind it is in neither
+	answered     []checkpoint.Chunk                              // what last has, or base, of what was answered
+	traceBefore  func(yield func(rec *trace.Record) error) error // that of base; nil: none
 }
 
 // openFiles opens what workers write to and read from. Each is a file without a name.
@@ -201,11 +203,11 @@ func (ws *workerSet) checkpoint(ctx context.Context, r int, epoch float64, answe
 	if err != nil {
 		return err
 	}
-	if ws.launch.traced() { // the workers have written all of it before they answered
+	if ws.launch.recorded() { // the workers have written all of it before they answered
 		if v.mark, err = ws.trace.Mark(); err != nil {
 			return err
 		}
-		v.section, v.traced = ws.trace.Section(k.tracedMark, v.mark), k.traced
+		v.section, v.traced, v.called = ws.trace.Section(k.tracedMark, v.mark), k.traced, k.called
 	}
 	v.kept, v.answers, v.answered = ws.launch.cfg.Answers, ws.launch.answered(r, epoch), k.answered
 	v.encoded, v.pause = true, time.Since(began)
@@ -319,7 +321,8 @@ func (ws *workerSet) takeCommitted() error {
 	}
 	k.current = nil
 	if v.written != nil {
-		k.last, k.tracedMark, k.traced, k.answered = v.written, v.mark, v.written.trace, v.written.answered
+		k.last, k.tracedMark, k.traced, k.called = v.written, v.mark, v.written.trace, v.written.calls
+		k.answered = v.written.answered
 	}
 	if v.err == nil {
 		if k.store.recovered() {
@@ -356,7 +359,7 @@ func (ws *workerSet) takeCommitted() error {
 
 // endCheckpoints waits for the newest checkpoint of a replication that has ended, and saves its end.
 func (ws *workerSet) endCheckpoints(ctx context.Context, res *result) error {
-	if ws.launch.cfg.Checkpoint == nil {
+	if ws.launch.cfg.Checkpoint == nil || ws.launch.cfg.Replay != nil {
 		return nil
 	}
 	if err := ws.awaitCheckpoint(ctx); err != nil {

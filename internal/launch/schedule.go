@@ -57,6 +57,7 @@ type result struct {
 	hashes []uint64 // by simproc; nil once they are saved
 	parts  [][]byte // reports by simproc; nil once they are merged
 	trace  tracefile.Replication
+	left   bool // nothing else is known: it wasn't simulated to its end
 }
 
 // gathered is some of a replication's reports.
@@ -214,13 +215,15 @@ func (s *schedule) merge() error {
 		rep := scenario.Replication{Index: r.Index, Horizon: s.horizon, Reached: r.Reached}
 		begin(rep)
 		rep.Reports = r.parts
-		if s.each != nil {
-			if err := s.each(rep); err != nil {
+		if !r.left {
+			if s.each != nil {
+				if err := s.each(rep); err != nil {
+					return err
+				}
+			}
+			if err := s.accumulator.Add(rep); err != nil {
 				return err
 			}
-		}
-		if err := s.accumulator.Add(rep); err != nil {
-			return err
 		}
 		r.parts = nil
 		s.mu.Lock()
@@ -340,6 +343,9 @@ func (l *Launch) outcome(s *schedule, workers []WorkerStats) (*Outcome, error) {
 	o := &Outcome{Workers: workers, WallSeconds: s.wall.Seconds()}
 	var hashes [][]byte
 	for _, r := range s.available() {
+		if r.left {
+			continue
+		}
 		o.Replications = append(o.Replications, r.Replication)
 		o.Events += r.Events
 		o.Activations += r.Activations

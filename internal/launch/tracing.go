@@ -26,9 +26,12 @@ func (l *Launch) traced() bool {
 	return l.cfg.Trace != "" || l.cfg.Checkpoint != nil && l.cfg.Checkpoint.Repo.Run().Trace
 }
 
-// tracePath is the trace's file, or where it would be; "": no trace is wanted.
-func (l *Launch) tracePath() string {
-	if !l.traced() {
+// recorded reports whether workers write what they handle to a file: a trace, or a journal of activations.
+func (l *Launch) recorded() bool { return l.traced() || l.keepsCalls() }
+
+// recordPath is the trace's file, or where it would be; "": nothing is recorded.
+func (l *Launch) recordPath() string {
+	if !l.recorded() {
 		return ""
 	}
 	return cmp.Or(l.cfg.Trace, filepath.Join(cmp.Or(l.store.directory(), "."), "trace"))
@@ -78,14 +81,14 @@ func spoolTrace(ctx context.Context, w io.Writer, section *tracefile.Section) (c
 	return chunks, spool.Size(), err
 }
 
-// addTrace has a draft take a section over, and all chunks of the trace before it. done frees what it needs, behind
-// Commit.
+// addTrace has a draft take a section over, and all chunks of the trace before it; none where the run has no trace.
+// done frees what it needs, behind Commit.
 func (s *store) addTrace(ctx context.Context, draft *checkpoint.Draft, before []checkpoint.Chunk,
 	section *tracefile.Section) (done func(), err error) {
 	for _, c := range before {
 		draft.Keep(c)
 	}
-	if section.Bytes() == 0 {
+	if !s.repo.Run().Trace || section.Bytes() == 0 {
 		return func() {}, nil
 	}
 	f, err := outfile.Temporary(s.dir)

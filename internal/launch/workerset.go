@@ -3,6 +3,7 @@
 package launch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,7 +59,7 @@ func (l *Launch) newWorkerSet(index int, s *schedule, proceed func() error) (_ *
 	for w := range ws.stats {
 		ws.stats[w].Worker, ws.stats[w].Nodes = ws.number(w), l.placement.Nodes[w]
 	}
-	if ws.trace, err = tracefile.Open(l.tracePath(), l.placement.Workers); err != nil {
+	if ws.trace, err = tracefile.Open(l.recordPath(), l.placement.Workers); err != nil {
 		return nil, err
 	}
 	ws.cleanup = append(ws.cleanup, ws.trace.Close)
@@ -145,6 +146,9 @@ func (ws *workerSet) replications(ctx context.Context) error {
 // count, and the error says so if there are no more to come.
 func (ws *workerSet) replication(ctx context.Context, r int) error {
 	s := ws.supervisor
+	if ws.launch.cfg.Replay.leaves(r) {
+		return ws.left(r)
+	}
 	s.stage = stage{PhasePrepare, r}
 	ws.clock.enter(&ws.clock.Wire)
 	if !ws.begun {
@@ -179,13 +183,16 @@ func (ws *workerSet) replication(ctx context.Context, r int) error {
 	ws.clock.enter(&ws.clock.First)
 	answers, failed := ws.simulate(ctx, r)
 	ws.schedule.end(ws.index)
+	if errors.Is(failed, errLeft) {
+		return ws.left(r)
+	}
 	if answers == nil {
 		return failed
 	}
 	ws.clock.simulated(answers)
 	res, err := ws.result(r, answers, time.Since(began))
 	if err == nil {
-		err = ws.endCheckpoints(ctx, res)
+		err = cmp.Or(ws.compareEnd(ctx, res), ws.endCheckpoints(ctx, res))
 	}
 	if err != nil {
 		return err
@@ -220,8 +227,8 @@ func (ws *workerSet) setup(index int) *worker.Message {
 		Horizon:    l.cfg.Horizon,
 		Seed:       l.cfg.Seed,
 		Tuning:     l.tuning(),
-		Trace:      l.tracePath(),
 		Journal:    l.journal,
+		Calls:      l.keepsCalls(),
 		GroupNodes: l.groupNodes(),
 		Run:        l.run().String(),
 		// Workers that share a process yield to each other, and have one CPU time.
@@ -234,6 +241,9 @@ func (ws *workerSet) setup(index int) *worker.Message {
 		if l.cfg.Rebalance.Every == 0 {
 			setup.ShardsHalf = recentSeconds
 		}
+	}
+	if l.traced() {
+		setup.Trace = l.recordPath()
 	}
 	ws.plan.List(setup)
 	return &worker.Message{Type: worker.TypeSetup, Setup: setup}

@@ -86,6 +86,7 @@ internal/linktest: envelope internal/lane router internal/invariants
 
 # Simulation: orders events and knows nothing of memory, clocks or networks.
 node: internal/aligned internal/heap envelope internal/invariants state
+internal/calls:
 internal/trace: internal/heap node
 
 # What a scenario file means. Models know node's interface and no transport.
@@ -114,8 +115,8 @@ sim/simtest: app internal/infile internal/workerproc model/modeltest scenario si
 internal/partition: internal/heap node
 
 # The hall: both wings meet in worker and nowhere else.
-internal/worker: external internal/answers internal/checkpoint internal/outfile internal/wire envelope shm internal/lane
-	internal/counters internal/idle egress ingress ring router
+internal/worker: external internal/answers internal/calls internal/checkpoint internal/outfile internal/wire envelope
+	shm internal/lane internal/counters internal/idle egress ingress ring router
 	node internal/trace scenario internal/invariants internal/cputime
 internal/procfs:
 internal/workerproc: internal/procfs shm
@@ -143,8 +144,8 @@ internal/site: internal/bridge internal/bridge/relay internal/child internal/mac
 	internal/workerproc shm
 internal/child/childtest: internal/bridge/relay internal/child internal/session internal/session/pipetest internal/site
 	internal/worker internal/workerproc
-internal/launch: external internal/answers internal/checkpoint internal/child internal/lane internal/machine
-	internal/outfile
+internal/launch: external internal/answers internal/calls internal/checkpoint internal/checkpoint/nodediff
+	internal/child internal/lane internal/machine internal/outfile
 	internal/partition
 	internal/placement internal/printable internal/procfs internal/trace internal/tracefile internal/worker
 	internal/workerproc node scenario shard shm

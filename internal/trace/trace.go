@@ -179,6 +179,13 @@ func NewReader(r io.ReaderAt, size int64) (*Reader, error) {
 		}
 		class, n := binary.LittleEndian.Uint32(head[:]), int(binary.LittleEndian.Uint32(head[4:]))
 		off += chunkHeader
+		if class == blobClass {
+			if err := checkBlob(off, n, size); err != nil {
+				return nil, err
+			}
+			off += int64(n)
+			continue
+		}
 		journal := class&journalMark != 0
 		if class &^= journalMark; class >= ClassesMax || n == 0 || n > chunkMax || off+int64(n) > size ||
 			!journal && n%RecordBytes != 0 || class < uint32(len(t.classes)) && len(t.classes[class].chunks) > 0 &&

@@ -120,6 +120,20 @@ func (s *Section) Each(yield func(rec *trace.Record) error) error {
 	return trace.Merge(readers, yield)
 }
 
+// EachBlob calls yield for each blob (package trace) that a worker has written, with where it is.
+func (s *Section) EachBlob(yield func(file *os.File, at int64, bytes int) error) error {
+	for w, f := range s.files {
+		size := s.ends[w] - s.begins[w]
+		err := trace.EachBlob(io.NewSectionReader(f, s.begins[w], size), size, func(at int64, bytes int) error {
+			return yield(f, s.begins[w]+at, bytes)
+		})
+		if err != nil {
+			return fmt.Errorf("tracefile: worker %d: %w", w, err)
+		}
+	}
+	return nil
+}
+
 // Replication is the records of one replication.
 type Replication struct {
 	Index   int

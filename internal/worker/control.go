@@ -154,6 +154,9 @@ type Setup struct {
 	// Journal says what the trace is to be where it isn't a plain one.
 	Journal Journal
 
+	// Calls has the worker keep a journal of activations, in the same file as the trace, or without one.
+	Calls bool
+
 	// GroupNodes is how many nodes a chunk of a checkpoint has, at most; 0: there are no checkpoints. Else files for
 	// them come along, behind that of the trace: the spool, and what a replication begins with.
 	GroupNodes int

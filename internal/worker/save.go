@@ -3,6 +3,7 @@
 package worker
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -125,8 +126,8 @@ func (s *saver) end() {
 }
 
 // save makes this worker's part of a checkpoint. Errors are the model's, or defects: what goes wrong with the spool is
-// said in Stored.
-func (s *saver) save(e *node.Engine, m *Save) error {
+// said in Stored, and lost, what went wrong with the journal that belongs to the checkpoint; nil: nothing did.
+func (s *saver) save(e *node.Engine, m *Save, lost error) error {
 	s.writing.Wait() // no longer than Stored takes, which the launcher has waited for
 	s.arena.reset()
 	if s.newest.epoch == m.Committed && m.Committed > 0 {
@@ -134,6 +135,7 @@ func (s *saver) save(e *node.Engine, m *Save) error {
 	}
 	s.newest = saved{}
 	w := s.newWriter(e, m.Epoch)
+	w.err = cmp.Or(lost, w.err)
 	if m.Direct {
 		defer s.spare()()
 		if err := s.encode(e, w.add); err != nil {
@@ -352,11 +354,20 @@ func (s *saver) finish(w *writer) error {
 	}
 }
 
-// spoolError is what went wrong with a file that has no name.
-func spoolError(err error) string {
+// unnamed is an error without the name of its file, which has none.
+func unnamed(err error) error {
 	var system *fs.PathError
 	if errors.As(err, &system) {
-		err = system.Err
+		return system.Err
 	}
-	return fmt.Sprintf("the temporary file for it: %v", err)
+	return err
+}
+
+// spoolError is what went wrong with a file that has no name.
+func spoolError(err error) string {
+	var lost *callsError
+	if errors.As(err, &lost) {
+		return lost.Error()
+	}
+	return fmt.Sprintf("the temporary file for it: %v", unnamed(err))
 }

@@ -191,7 +191,7 @@ func encoded(t testing.TB, engines ...*node.Engine) map[string]string {
 
 func save(t testing.TB, s *saver, e *node.Engine, m *Save) {
 	t.Helper()
-	if err := s.save(e, m); err != nil {
+	if err := s.save(e, m, nil); err != nil {
 		t.Fatal(err)
 	}
 	s.writing.Wait()
@@ -301,7 +301,7 @@ func TestSaverEnds(t *testing.T) {
 		return len(b), nil
 	})
 	runUntil(t, e, 5)
-	if err := s.save(e, &Save{Epoch: 5}); err != nil {
+	if err := s.save(e, &Save{Epoch: 5}, nil); err != nil {
 		t.Fatal(err)
 	}
 	<-writes // it writes the first chunk

@@ -29,7 +29,7 @@ type Attach func(*Setup) (Segments, Files, error)
 
 // Files are those without a name that a worker shares with its launcher. A nil one isn't wanted.
 type Files struct {
-	Trace   *os.File // gets the trace
+	Trace   *os.File // gets the trace, and the journal of activations
 	Spool   *os.File // gets the worker's parts of checkpoints
 	Restore *os.File // has the state that a replication begins with
 }
@@ -50,7 +50,7 @@ func (f *Files) Take(s *Setup, list []*os.File) error {
 	if len(list) != wanted {
 		return fmt.Errorf("worker: found %d files, want %d", len(list), wanted)
 	}
-	if s.Trace != "" {
+	if s.records() {
 		f.Trace, list = list[0], list[1:]
 	}
 	if s.GroupNodes > 0 {
@@ -59,9 +59,12 @@ func (f *Files) Take(s *Setup, list []*os.File) error {
 	return nil
 }
 
+// records reports whether there is a file that gets what is handled.
+func (s *Setup) records() bool { return s.Trace != "" || s.Calls }
+
 // NumFiles is how many files come along.
 func (s *Setup) NumFiles() (n int) {
-	if s.Trace != "" {
+	if s.records() {
 		n++
 	}
 	if s.GroupNodes > 0 {
@@ -282,14 +285,15 @@ type replications struct {
 	cycle       *cycle
 	sendResults func(*Results) error // sends results; doesn't keep them
 	trace       tracer
-	saver       *saver     // nil: no checkpoints are made
-	moves       *moves     // nil: nodes stay where they are
-	restore     *os.File   // what a replication begins with; nil: it has no such file
-	replication int        // that was prepared
-	variant     bool       // Prepare.Variant of it
-	cpu         float64    // cpuSeconds when the replication began to be simulated
-	scratch     *scratch   // nil: all nodes are in memory
-	guard       *shm.Guard // checked build; nil in the plain one
+	calls       *callWriter // nil: no journal of activations is kept
+	saver       *saver      // nil: no checkpoints are made
+	moves       *moves      // nil: nodes stay where they are
+	restore     *os.File    // what a replication begins with; nil: it has no such file
+	replication int         // that was prepared
+	variant     bool        // Prepare.Variant of it
+	cpu         float64     // cpuSeconds when the replication began to be simulated
+	scratch     *scratch    // nil: all nodes are in memory
+	guard       *shm.Guard  // checked build; nil in the plain one
 }
 
 // tracer is what a trace is written with.
@@ -337,7 +341,10 @@ func newReplications(setup *Setup, reg scenario.Registry, attach Attach) (*repli
 	if files.Spool != nil {
 		r.saver = newSaver(plan, setup.GroupNodes, files.Spool, nil, time.Now)
 	}
-	if files.Trace != nil {
+	if files.Trace != nil && setup.Calls {
+		r.calls = newCallWriter(files.Trace)
+	}
+	if files.Trace != nil && setup.Trace != "" {
 		if to := (&traceFile{files.Trace, setup.Trace}); setup.Journal.On {
 			r.trace = trace.NewJournal(to, setup.Journal.Selection)
 		} else {
@@ -345,19 +352,23 @@ func newReplications(setup *Setup, reg scenario.Registry, attach Attach) (*repli
 		}
 	}
 	if r.scratch, err = openScratch(setup); err != nil {
+		r.calls.close()
 		return nil, err
 	}
 	if r.cycle, err = newCycle(plan, setup, segs); err != nil {
+		r.calls.close()
 		return nil, errors.Join(err, r.scratch.close())
 	}
 	if a, ok := sc.(scenario.Asker); ok && len(a.Externals()) > 0 {
 		if r.cycle.outside, err = newOutside(r.cycle, a.Externals(), setup.Run, r.wake); err != nil {
+			r.calls.close()
 			return nil, errors.Join(err, r.cycle.lanes.close(), r.scratch.close())
 		}
 	}
 	r.cycle.samples = newSamples(r.moves, setup)
 	if invariants.Enabled {
 		if r.guard, err = shm.NewGuard(); err != nil {
+			r.calls.close()
 			return nil, errors.Join(fmt.Errorf("worker: %w", err), r.cycle.lanes.close(), r.scratch.close())
 		}
 	}
@@ -447,6 +458,10 @@ func (r *replications) config(replication int) node.Config {
 	if r.trace != nil {
 		cfg.Trace, cfg.Fleeting = r.trace, r.setup.Journal.Fleeting
 	}
+	if r.calls != nil {
+		r.calls.reset()
+		cfg.Calls = &r.calls.log
+	}
 	if !r.setup.OneProcess { // the launcher examines processes only
 		cfg.CallOf, cfg.CallAt = c.counters.At(showCallOf).Word(), c.counters.At(showCallAt).Word()
 		*cfg.CallOf, *cfg.CallAt = 0, 0
@@ -467,7 +482,7 @@ func (r *replications) save(m *Save) error {
 			return err
 		}
 	}
-	return r.saver.save(r.cycle.engine, m)
+	return r.saver.save(r.cycle.engine, m, r.calls.failed())
 }
 
 // simulate runs a leg of the prepared replication. Its answer is Saved, or that of the last leg, Done.
@@ -487,6 +502,7 @@ func (r *replications) simulate() (*Message, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.calls.flush()
 	if c.held() {
 		return r.saved(), nil
 	}
@@ -551,6 +567,7 @@ func (r *replications) close() error {
 	if r.cycle.outside != nil {
 		r.cycle.outside.close()
 	}
+	r.calls.close()
 	err := errors.Join(r.cycle.lanes.close(), r.scratch.close())
 	if r.guard != nil {
 		err = errors.Join(err, r.guard.Close())

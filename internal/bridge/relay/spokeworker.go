@@ -204,7 +204,7 @@ func (w *spokeWorker) passUp() {
 	defer close(w.passed)
 	err := pass(lastReader{w}, flowWriter{w}, func(t worker.MessageType, _ []byte) error {
 		switch t {
-		case worker.TypeDone, worker.TypeReady: // behind "save" the launcher takes the trace so far
+		case worker.TypeDone, worker.TypeReady, worker.TypeSaved: // where the launcher takes the trace so far
 			w.passFile(fileTrace)
 		case worker.TypeStored:
 			if w.fresh.Swap(false) {

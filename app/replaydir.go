@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/disco-sim/disco/internal/checkpoint"
+	"github.com/disco-sim/disco/internal/launch"
+	"github.com/disco-sim/disco/internal/outfile"
+	tables "github.com/disco-sim/disco/internal/table"
+	"github.com/disco-sim/disco/node"
+)
+
+// errReplayDir is the end of a replay that has found something.
+var errReplayDir = errors.New("the replay isn't as the run that is recorded")
+
+// dirReplayer runs a recorded run again.
+type dirReplayer struct {
+	p       *program
+	o       *order
+	repo    *checkpoint.Repo
+	at      string // what it begins with; "": the begin
+	until   float64
+	scratch string // a folder for what it makes meanwhile
+	names   *launch.Launch
+	title   string
+	screen  *screen
+	ctx     context.Context
+}
+
+// replayDir is the command for a run with a journal of activations.
+func (p *program) replayDir(c *cli.Context, dir string) (err error) {
+	for _, name := range []string{"seed", "replications", "horizon", "set"} {
+		if c.IsSet(name) {
+			return usage("--%s: found it with DIR, want it with TRACE FILE only: the run in DIR has its own", name)
+		}
+	}
+	o, err := p.order(c, dir, "")
+	if err != nil {
+		return err
+	}
+	v := &values{c: c}
+	r := &dirReplayer{p: p, o: o, until: v.seconds("until")}
+	if c.IsSet("at") {
+		r.at = v.which()
+	}
+	if err := v.err(); err != nil {
+		return err
+	}
+	return storeError(p.readStore(c.Context, dir, func(repo *checkpoint.Repo) error {
+		r.repo = repo
+		if err := r.prepare(c.Context); err != nil {
+			return err
+		}
+		return r.carryOut(c.Bool("other-build"))
+	}))
+}
+
+// prepare finds what is replayed, and from where.
+func (r *dirReplayer) prepare(ctx context.Context) error {
+	run, cfg := r.repo.Run(), &r.o.config
+	if !run.Replayable {
+		return usage("%v: found checkpoints of a run without a journal of activations, want one that was begun with "+
+			"--replayable", r.repo)
+	}
+	r.o.file = run.File
+	cfg.File, cfg.Text, cfg.Attached, cfg.Set = run.File, run.Text, storedFiles(run), storedSettings(run)
+	cfg.Seed, cfg.Replications, cfg.Horizon = run.Seed, run.Replications, run.Horizon
+	replay := &launch.Replay{Repo: r.repo, Until: r.until}
+	all, err := launch.ResumeAt(ctx, r.repo, newest)
+	var none *checkpoint.FoundError
+	if errors.As(err, &none) {
+		return usage("%v: found no checkpoint, and no replication that has ended, want one: nothing is recorded yet",
+			r.repo)
+	}
+	if err != nil {
+		return err
+	}
+	replay.To = all.From
+	if r.at != "" {
+		if cfg.Resume, err = r.begin(ctx, replay.To); err != nil {
+			return err
+		}
+	}
+	if err := r.findStates(ctx, replay); err != nil {
+		return err
+	}
+	if err := r.checkEnds(replay); err != nil {
+		return err
+	}
+	cfg.Replay = replay
+	return nil
+}
+
+// begin is what replications begin with: the checkpoint that --at names, where they have it. Others aren't replayed.
+func (r *dirReplayer) begin(ctx context.Context, to []*checkpoint.Manifest) (*launch.Resume, error) {
+	resume := &launch.Resume{Repo: r.repo, From: make([]*checkpoint.Manifest, len(to))}
+	var none error
+	there := false
+	for n := range to {
+		if to[n] == nil {
+			continue
+		}
+		m, err := r.repo.Find(ctx, r.at, n)
+		var found *checkpoint.FoundError
+		if errors.As(err, &found) {
+			none, to[n] = err, nil
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		resume.From[n], there = m, true
+	}
+	if !there {
+		return nil, none
+	}
+	return resume, nil
+}
+
+// findStates finds the checkpoints whose states are compared.
+func (r *dirReplayer) findStates(ctx context.Context, replay *launch.Replay) error {
+	points, err := r.repo.Points(ctx)
+	if err != nil {
+		return err
+	}
+	replay.States = make([][]*checkpoint.Manifest, len(replay.To))
+	for _, p := range points { // by epoch
+		n := p.Replication
+		if p.Finished || n >= len(replay.To) || replay.To[n] == nil || r.until > 0 && p.Epoch > r.until ||
+			r.o.config.Resume != nil && p.Epoch <= r.o.config.Resume.From[n].Epoch {
+			continue
+		}
+		m, err := r.repo.Load(ctx, p)
+		var missing *checkpoint.MissingError
+		if errors.As(err, &missing) {
+			continue // pruned meanwhile
+		}
+		if err != nil {
+			return err
+		}
+		replay.States[n] = append(replay.States[n], m)
+	}
+	return nil
+}
+
+// checkEnds refuses what ends before it begins.
+func (r *dirReplayer) checkEnds(replay *launch.Replay) error {
+	left := 0
+	for n, to := range replay.To {
+		if to == nil {
+			continue
+		}
+		begin := 0.0
+		if r.o.config.Resume != nil {
+			begin = r.o.config.Resume.From[n].Epoch
+		}
+		if r.until > 0 && r.until <= begin {
+			return usage("--until: found %v, want later than %v, where replication %d begins", r.until, begin, n)
+		}
+		if !to.Finished && to.Epoch <= begin {
+			replay.To[n] = nil
+			continue
+		}
+		left++
+	}
+	if left == 0 {
+		return usage("--at %s: found the end of the journal, want an earlier checkpoint, or no --at for the begin",
+			r.at)
+	}
+	return nil
+}
+
+// carryOut runs, compares and shows.
+func (r *dirReplayer) carryOut(otherBuild bool) (err error) {
+	cfg := &r.o.config
+	r.screen = newScreen(r.p.terminal, r.p.name)
+	defer r.screen.watch()()
+	cfg.Stderr, cfg.Doing = r.screen, r.screen.doing
+	if r.screen.terminal {
+		cfg.Progress = r.screen.progress
+	}
+	signals := watchSignals(r.screen, r.p.name)
+	defer signals.close()
+	cfg.Stop, r.ctx = signals.stop, signals.ctx
+	end, err := r.o.join(r.screen)
+	if err != nil {
+		return err
+	}
+	defer end()
+	if r.scratch, err = os.MkdirTemp("", "disco-replay-"); err != nil {
+		return fmt.Errorf("a folder for the replay: %w", outfile.Error(os.TempDir(), err))
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(r.scratch)) }()
+	return signals.cause(r.compare(otherBuild))
+}
+
+// compare runs once, and shows what came of it.
+func (r *dirReplayer) compare(otherBuild bool) error {
+	cfg := r.o.config
+	l, err := r.run(cfg, "states", func(l *launch.Launch) error { return r.check(l, otherBuild) })
+	if err != nil {
+		return err
+	}
+	r.names = l
+	got := cfg.Replay.Replayed()
+	if u := got.First; u != nil {
+		r.screen.end()
+		fmt.Fprintf(r.p.stdout, "%s\n\n", r.title)
+		return cmp.Or(r.show(u, &got), errReplayDir)
+	}
+	r.screen.end()
+	fmt.Fprintf(r.p.stdout, "%s\n\nequal: %s compared", r.title, r.compared(&got))
+	fmt.Fprintf(r.p.stdout, ", in %s\n", count(got.Done, "replication"))
+	return nil
+}
+
+// compared says how much was compared.
+func (r *dirReplayer) compared(got *launch.Replayed) string {
+	text := tables.Plural(int(got.Calls), "call") + " of handlers"
+	if got.States > 0 {
+		text += " and " + tables.Plural(int(got.States), "state") + " of nodes"
+	}
+	return text
+}
+
+// check refuses another program, and a scenario that isn't what it was.
+func (r *dirReplayer) check(l *launch.Launch, otherBuild bool) error {
+	r.o.saving = &saving{}
+	defer func() { r.o.saving = nil }()
+	is, err := r.o.storedRun(l)
+	if err != nil {
+		return err
+	}
+	return (&resumed{otherBuild: otherBuild}).check(r.repo.Run(), is)
+}
+
+// run runs a replay, with a place of its own for the states that it saves.
+func (r *dirReplayer) run(cfg launch.Config, name string, check func(*launch.Launch) error) (_ *launch.Launch,
+	err error) {
+	if cfg.Replay.SavesStates() {
+		run := *r.repo.Run()
+		run.ID, run.Replayable, run.Trace, run.From = checkpoint.ID{}, false, false, nil
+		scratch, err := checkpoint.Create(r.ctx, checkpoint.NewDir(filepath.Join(r.scratch, name)), run)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, scratch.Close()) }()
+		cfg.Checkpoint = &launch.Checkpoint{Repo: scratch, Keep: 1, TempDir: r.scratch}
+	}
+	r.screen.next("", false)
+	l, err := prepare(cfg)
+	if err == nil && check != nil {
+		err = check(l)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if r.title == "" {
+		r.title = describe(l)
+	}
+	_, err = simulate(r.ctx, l, cfg.Stop, r.screen)
+	select {
+	case <-cfg.Stop:
+		err = cmp.Or(err, fmt.Errorf("%w: nothing was found up to there", errInterrupted))
+	default:
+	}
+	return l, err
+}
+
+// show writes the first difference.
+func (r *dirReplayer) show(u *launch.Unequal, got *launch.Replayed) error {
+	w := r.p.stdout
+	switch {
+	case u.Call != nil:
+		return r.showCall(u)
+	case u.States != nil:
+		names := storeNames{}
+		names, _ = r.p.namesOf(r.repo.Run())
+		fmt.Fprintf(w, "DIFFERENT states at %v s, replication %d, though all calls up to there are equal: %s of %s\n",
+			u.Until, u.Replication, tables.Plural(int(u.States.Nodes), "node"),
+			tables.Plural(int(r.repo.Run().Nodes), "node"))
+		fmt.Fprintf(w, "A: as recorded; B: in the replay\n")
+		r.showStates(u, &names)
+	default:
+		fmt.Fprintf(w, "DIFFERENT at the end of replication %d: %s\n", u.Replication, u.Result)
+	}
+	return nil
+}
+
+// showCall writes the first call that differs.
+func (r *dirReplayer) showCall(u *launch.Unequal) error {
+	w, d := r.p.stdout, u.Call
+	name := r.names.Structure().Name(node.SimprocID(d.Simproc))
+	fmt.Fprintf(w, "DIFFERENT: the first call that differs is of %s at %v s, replication %d\n", name, d.Epoch,
+		u.Replication)
+	hash := func(side string, is bool, hash uint32) {
+		text := "no such call"
+		if is {
+			text = fmt.Sprintf("hash %08x", hash)
+		}
+		fmt.Fprintf(w, "%s  %s\n", side, text)
+	}
+	if d.Was != nil {
+		hash("recorded ", true, d.Was.Hash)
+	} else {
+		hash("recorded ", false, 0)
+	}
+	if d.Is == nil {
+		hash("in replay", false, 0)
+		return nil
+	}
+	hash("in replay", true, d.Is.Hash)
+	return nil
+}
+
+// showStates writes nodes whose states differ, as `checkpoints diff` does.
+func (r *dirReplayer) showStates(u *launch.Unequal, names *storeNames) {
+	for i := range u.States.Most {
+		n := &u.States.Most[i]
+		text := strings.TrimSpace(names.node(n.Index))
+		fmt.Fprintf(r.p.stdout, "\nnode %d (%s): %s differ\n", n.Index, text, tables.Plural(int(n.Bytes), "byte"))
+		for k := range n.Simprocs {
+			s := &n.Simprocs[k]
+			showDiffSimproc(r.p.stdout, &diffSimproc{s.Rank, names.layer(s.Rank), s.Handler, s.Floors,
+				newDiffState(&s.States[0], names), newDiffState(&s.States[1], names)})
+		}
+	}
+}

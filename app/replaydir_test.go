@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/disco-sim/disco/internal/launch/launchtest"
+	"github.com/disco-sim/disco/node"
+	"github.com/disco-sim/disco/scenario"
+	"github.com/disco-sim/disco/state"
+)
+
+// drift is what the nodes of the model "drift" use beside their input: a fault, which differs from run to run.
+var drift struct {
+	sent  float64 // from this epoch on node 1 sends other data; 0: never
+	state float64 // from this epoch on node 2 counts otherwise, which nobody sees; 0: never
+	more  float64 // at this epoch node 1 sends node 0 an event more; 0: never
+}
+
+// driftScenario is three nodes that send each other an event each second.
+type driftScenario struct{}
+
+func drifting() scenario.Kind {
+	return scenario.Kind{Name: "drift", Load: func(*scenario.Document, scenario.Options) (
+		scenario.Scenario, error) {
+		return driftScenario{}, nil
+	}}
+}
+
+func (driftScenario) Name() string     { return "drift" }
+func (driftScenario) Horizon() float64 { return 20 }
+func (driftScenario) Graph() *node.Graph {
+	g := &node.Graph{Simprocs: []string{"main"}}
+	for i := range 3 {
+		g.Nodes = append(g.Nodes, node.Node{Name: fmt.Sprintf("d%d", i)})
+		g.Links = append(g.Links, node.Link{From: node.Endpoint{Node: i}, To: node.Endpoint{Node: (i + 1) % 3},
+			Lookahead: 0.5})
+	}
+	g.Links = append(g.Links, node.Link{From: node.Endpoint{Node: 1}, To: node.Endpoint{}, Lookahead: 0.25})
+	return g
+}
+
+func (driftScenario) Accumulate() scenario.Accumulator { return driftResults{} }
+
+func (driftScenario) NewHandler(p *node.Simproc) (node.Handler, error) {
+	h := &driftHandler{}
+	var err error
+	if h.next, err = p.LinkTo(node.Endpoint{Node: (p.NodeIndex() + 1) % 3}); err == nil && p.NodeIndex() == 1 {
+		h.back, err = p.LinkTo(node.Endpoint{})
+	}
+	return h, err
+}
+
+type driftHandler struct {
+	next, back node.LinkID
+	count      uint64
+}
+
+func (h *driftHandler) Handle(p *node.Simproc, events []node.Event) error {
+	h.count += uint64(len(events))
+	if drift.state > 0 && p.Now() >= drift.state && p.NodeIndex() == 2 {
+		h.count += 1000
+	}
+	if !p.Woken() && p.Now() > 0 {
+		return nil
+	}
+	value := uint64(p.Now())
+	if drift.sent > 0 && p.Now() >= drift.sent && p.NodeIndex() == 1 {
+		value++
+	}
+	if drift.more > 0 && p.Now() == drift.more && p.NodeIndex() == 1 {
+		if err := p.Send(h.back, p.Now()+0.25, nil); err != nil {
+			return err
+		}
+	}
+	if err := p.Send(h.next, p.Now()+0.5, binary.LittleEndian.AppendUint64(nil, value)); err != nil {
+		return err
+	}
+	return p.Wakeup(p.Now() + 1)
+}
+
+func (h *driftHandler) StateVersion() uint32                  { return 1 }
+func (h *driftHandler) State(_ *node.Simproc, c *state.Codec) { c.Uint64(&h.count) }
+
+type driftResults struct{}
+
+func (driftResults) Add(scenario.Replication) error     { return nil }
+func (driftResults) Summary() (scenario.Summary, error) { return driftSummary{}, nil }
+
+type driftSummary struct{}
+
+func (driftSummary) WriteText(w io.Writer) error {
+	_, err := io.WriteString(w, "done\n")
+	return err
+}
+
+// replayed runs `replay` and gives its exit status and what it has printed.
+func replayed(kind scenario.Kind, args ...string) (status int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	status = Run(append([]string{"disco-run", "replay"}, args...), strings.NewReader(""), &out, &errs, kind)
+	return status, out.String(), errs.String()
+}
+
+// A run with a journal is replayed from its begin and from any of its checkpoints, over any number of workers, and all
+// is equal; also one that was resumed over other workers, whose journal has each call once.
+func TestReplayDir(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "tiny.yml")
+	if err := os.WriteFile(file, []byte(launchtest.Scenario(4, 20, "")), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	kind := launchtest.Kind()
+	for i, spread := range []string{"nodes", "replications"} {
+		store := filepath.Join(dir, fmt.Sprint("store", i))
+		run := runSaved(t, kind, "run", file, "--replications", "2", "--workers", "2", "--spread", spread,
+			"--checkpoint-to", store, "--checkpoint-at", "4", "--checkpoint-at", "8", "--checkpoint-at", "10=half",
+			"--keep", "9", "--replayable")
+		runSaved(t, kind, "resume", store, "--at", "half", "--workers", "3", "--checkpoint-every", "3")
+		for _, c := range []struct {
+			args string
+			all  bool
+		}{
+			{"", true}, {"--workers 3", true}, {"--transport inproc --workers 2 --sync link --spread nodes", true},
+			{"--at half --workers 2", false}, {"--at 8 --until 13.5 --workers 2 --spread replications", false},
+			{"--at latest --ingress goroutine --workers 2 --spread nodes", false},
+		} {
+			status, out, errs := replayed(kind, append([]string{store}, strings.Fields(c.args)...)...)
+			if status != ExitOK || !strings.Contains(out, "\nequal: ") || !strings.Contains(out, " in 2 replications") {
+				t.Fatalf("spread %s, %q: exit status %d: %s%s", spread, c.args, status, out, errs)
+			}
+			if want := fmt.Sprintf("equal: %d calls of handlers and ", run.Activations); c.all !=
+				strings.Contains(strings.ReplaceAll(out, ",", ""), want) {
+				t.Errorf("spread %s, %q: %s, want all %d calls: %v", spread, c.args, out, run.Activations, c.all)
+			}
+		}
+	}
+}
+
+// A model that depends on more than its input is found at the very call that gets something else, over any number of
+// workers; and one whose state alone differs at the next checkpoint.
+func TestReplayFinds(t *testing.T) {
+	defer func() { drift.sent, drift.state, drift.more = 0, 0, 0 }()
+	dir := t.TempDir()
+	file, store := filepath.Join(dir, "drift.yml"), filepath.Join(dir, "store")
+	if err := os.WriteFile(file, []byte("model: drift\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	kind := drifting()
+	status := Run([]string{"disco-run", "run", file, "--transport", "inproc", "--checkpoint-to", store,
+		"--checkpoint-at", "5", "--checkpoint-at", "10", "--checkpoint-at", "15", "--replayable"},
+		strings.NewReader(""), &bytes.Buffer{}, os.Stderr, kind)
+	if status != ExitOK {
+		t.Fatalf("the run ends with %d", status)
+	}
+	for _, c := range []struct {
+		sent, state, more float64
+		args              string
+		want              []string
+	}{
+		{0, 0, 0, "", []string{"equal: 120 calls of handlers and 9 states of nodes compared, in 1 replication\n"}},
+		{7, 0, 0, "", []string{"the first call that differs is of d2/main at 7.5 s, replication 0\n",
+			"recorded   hash ",
+			"in replay  hash "}},
+		{7, 0, 0, "--at 5", []string{"is of d2/main at 7.5 s"}},
+		{7, 0, 0, "--until 7.5", []string{"equal: "}},
+		{0, 0, 12, "", []string{"is of d0/main at 12.25 s", "recorded   no such call\n", "in replay  hash "}},
+		{0, 6.5, 0, "", []string{"DIFFERENT states at 10 s, replication 0", "1 node of 3 nodes",
+			"node 2 (d2)", "≠ handler"}},
+	} {
+		drift.sent, drift.state, drift.more = c.sent, c.state, c.more
+		for _, workers := range []string{"1", "2", "3"} {
+			args := append([]string{store, "--transport", "inproc", "--workers", workers}, strings.Fields(c.args)...)
+			status, out, errs := replayed(kind, args...)
+			equal := strings.HasPrefix(c.want[0], "equal")
+			if (status == ExitOK) != equal || !equal && status != ExitFailed {
+				t.Errorf("%v: exit status %d: %s%s", args, status, out, errs)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(out, want) {
+					t.Errorf("%+v: %v: %q isn't in %s%s", drift, args, want, out, errs)
+				}
+			}
+		}
+	}
+}
+
+// What can't be replayed is refused before anything is run, and what is damaged is named.
+func TestReplayDirRefuses(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "tiny.yml")
+	if err := os.WriteFile(file, []byte(launchtest.Scenario(4, 20, "")), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	kind := launchtest.Kind()
+	plain, store := filepath.Join(dir, "plain"), filepath.Join(dir, "store")
+	runSaved(t, kind, "run", file, "--checkpoint-to", plain, "--checkpoint-at", "9")
+	runSaved(t, kind, "run", file, "--checkpoint-to", store, "--checkpoint-at", "9", "--replayable")
+	for _, c := range []struct{ args, want string }{
+		{plain, "without a journal of activations"},
+		{filepath.Join(dir, "none"), "none"},
+		{store + " --at 3", `found no checkpoint "3"`},
+		{store + " --at 9 --until 8", "--until: found 8, want later than 9"},
+		{store + " --seed 3", "--seed: found it with DIR"},
+		{store + " --set a=b", "--set: found it with DIR"},
+		{store + " --until -1", "--until"},
+		{"", "found 0 arguments"},
+	} {
+		status, out, errs := replayed(kind, strings.Fields(c.args)...)
+		if status != ExitUsage || out != "" || !strings.Contains(errs, c.want) {
+			t.Errorf("%q: exit status %d, want 2 and %q: %s%s", c.args, status, c.want, out, errs)
+		}
+	}
+	packs, err := filepath.Glob(filepath.Join(store, "packs", "*.pack"))
+	if err != nil || len(packs) == 0 {
+		t.Fatal(packs, err)
+	}
+	for _, pack := range packs { // one has the first part of the journal
+		b, err := os.ReadFile(pack)
+		if err == nil {
+			b[len(b)/2] ^= 1
+			err = os.WriteFile(pack, b, 0o666)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	status, out, errs := replayed(kind, store)
+	if status == ExitOK || !strings.Contains(errs, "packs/") || strings.Contains(errs, "goroutine") {
+		t.Errorf("damaged packs: exit status %d: %s%s", status, out, errs)
+	}
+}

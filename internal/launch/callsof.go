@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package launch
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/disco-sim/disco/internal/calls"
+	"github.com/disco-sim/disco/internal/checkpoint"
+	"github.com/disco-sim/disco/internal/tracefile"
+)
+
+// The journal of activations of a run with checkpoints: as with its trace, each checkpoint has all calls before it. The
+// workers have made chunks of them, which go into the store as they are.
+
+// keepsCalls reports whether workers keep a journal of activations.
+func (l *Launch) keepsCalls() bool {
+	return l.cfg.Replay != nil || l.cfg.Checkpoint != nil && l.cfg.Checkpoint.Repo.Run().Replayable
+}
+
+// writtenChunk is a chunk in a worker's file.
+type writtenChunk struct {
+	checkpoint.Chunk
+	file *os.File
+}
+
+// bundle reads a chunk as a bundle of its own.
+func (c *writtenChunk) bundle() io.Reader {
+	return io.NewSectionReader(c.file, c.At-checkpoint.RowBytes, checkpoint.RowBytes+c.Size)
+}
+
+// callChunks are those of the journal of activations in a section of a run with so many nodes.
+func callChunks(section *tracefile.Section, nodes int64) (list []writtenChunk, err error) {
+	err = section.EachBlob(func(file *os.File, at int64, bytes int) error {
+		var row [checkpoint.RowBytes]byte
+		if _, err := file.ReadAt(row[:min(bytes, len(row))], at); err != nil {
+			return fmt.Errorf("journal of activations: %d bytes at %d: %w", bytes, at, err)
+		}
+		c, err := checkpoint.ParseBundled(&row, nodes)
+		if err != nil {
+			return fmt.Errorf("journal of activations: %w", err)
+		}
+		if _, ok := calls.Count(c.Raw); !ok || c.Kind != checkpoint.Hashes || c.Size != int64(bytes-len(row)) {
+			return fmt.Errorf("journal of activations: found %v in %d bytes, want calls in all of them", &c, bytes)
+		}
+		c.At = at + checkpoint.RowBytes
+		list = append(list, writtenChunk{c, file})
+		return nil
+	})
+	return list, err
+}
+
+// addCalls has a draft take over a section of the journal, and all chunks before it. A journal that doesn't have as
+// many calls as were made is an error: a worker couldn't write all.
+func (s *store) addCalls(draft *checkpoint.Draft, before []checkpoint.Chunk, section *tracefile.Section,
+	activations uint64) error {
+	run := s.repo.Run()
+	if !run.Replayable {
+		return nil
+	}
+	list, err := callChunks(section, run.Nodes)
+	if err != nil {
+		return err
+	}
+	sum := uint64(0)
+	for _, c := range before {
+		n, _ := calls.Count(c.Raw)
+		sum += uint64(n)
+		draft.Keep(c)
+	}
+	for _, c := range list {
+		n, _ := calls.Count(c.Raw)
+		sum += uint64(n)
+		info, err := c.file.Stat()
+		if err == nil {
+			err = draft.Add(io.ReaderAt(c.file), info.Size(), []checkpoint.Chunk{c.Chunk})
+		}
+		if err != nil {
+			return fmt.Errorf("journal of activations: %w", err)
+		}
+	}
+	if sum != activations {
+		return fmt.Errorf("the journal of activations has %d calls, want %d: a worker couldn't write all of it", sum,
+			activations)
+	}
+	return nil
+}

@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/disco-sim/disco/internal/calls"
+	"github.com/disco-sim/disco/internal/checkpoint"
+	"github.com/disco-sim/disco/internal/checkpoint/nodediff"
+	"github.com/disco-sim/disco/internal/tracefile"
+	"github.com/disco-sim/disco/node"
+)
+
+// Replay has a run compared with one that is recorded, leg by leg: the journals of activations, and where the recorded
+// run has a checkpoint the state of each node. The run begins with checkpoints of that one (Config.Resume) or at its
+// begin, and ends where the journal ends. Prepare fills in what isn't exported; it is used once.
+type Replay struct {
+	// Repo is where the recorded run is. It is only read.
+	Repo *checkpoint.Repo
+
+	// To are by replication the checkpoint, or the end, whose journal is compared; nil: it isn't simulated.
+	To []*checkpoint.Manifest
+
+	// States are by replication the checkpoints whose states are compared, behind what it begins with, rising. Where
+	// there are any, Config.Checkpoint is where the replay's own go meanwhile.
+	States [][]*checkpoint.Manifest
+
+	// Until ends each replication there; 0: where its journal ends.
+	Until float64
+
+	// SaveAt, > 0, has the state there saved in Config.Checkpoint, and nothing be compared.
+	SaveAt float64
+
+	launch *Launch
+	levels []uint32   // by simproc
+	mu     sync.Mutex // guards the rest
+	at     []*journalPart
+	found  map[int]*Unequal
+	calls  uint64 // that were compared
+	states uint64
+	done   int // replications
+}
+
+// Unequal is the first difference that a replay has found in a replication.
+type Unequal struct {
+	Replication int
+	Until       float64           // end of the leg in which it is
+	Call        *calls.Difference // nil: all calls are equal
+	States      *nodediff.Difference
+	Recorded    *checkpoint.Manifest // whose states differ
+	Result      string               // what else differs, at the end of the replication
+}
+
+// Replayed is what a replay has come to.
+type Replayed struct {
+	Calls, States uint64 // that were compared: calls of handlers, states of nodes
+	Done          int    // replications that were compared up to where they were to be
+	First         *Unequal
+}
+
+// Replayed says what was compared, behind Run.
+func (p *Replay) Replayed() Replayed {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return Replayed{p.calls, p.states, p.done, p.first()}
+}
+
+// first is the difference in the first replication that has one. mu is held.
+func (p *Replay) first() (first *Unequal) {
+	for _, u := range p.found {
+		if first == nil || u.Replication < first.Replication {
+			first = u
+		}
+	}
+	return first
+}
+
+// journalPart is how far the journal of a replication is read.
+type journalPart struct {
+	chunks []checkpoint.Chunk // that are left, rising
+	ends   []float64          // of legs
+	begin  float64            // what is before it isn't compared
+	ahead  []calls.Call       // that are read, and not compared yet
+}
+
+// legCalls is about how many calls a leg of a replay has, which bounds the memory of a comparison.
+const legCalls = 4 << 20
+
+// errLeft ends a replication that is of no more interest, not the run.
+var errLeft = errors.New("launch: a replication was compared as far as it was recorded")
+
+// setLevels keeps the levels of simprocs, which the launcher forgets when workers have them.
+func (p *Replay) setLevels(g *node.Structure) {
+	for id := range g.NumSimprocs() {
+		p.levels = append(p.levels, g.Level(node.SimprocID(id)))
+	}
+}
+
+// prepare reads which chunks there are.
+func (p *Replay) prepare(ctx context.Context, l *Launch) error {
+	p.launch, p.found = l, map[int]*Unequal{}
+	for r, to := range p.To {
+		rec := &journalPart{}
+		p.at = append(p.at, rec)
+		if to == nil {
+			continue
+		}
+		var skip map[checkpoint.Digest]bool
+		base := l.cfg.Resume.from(r)
+		if base != nil {
+			rec.begin = base.Epoch
+			before, err := chunksOf(ctx, p.Repo, base, checkpoint.Hashes)
+			if err != nil {
+				return err
+			}
+			skip = map[checkpoint.Digest]bool{}
+			for _, c := range before {
+				skip[c.Digest] = true
+			}
+		}
+		all, err := chunksOf(ctx, p.Repo, to, checkpoint.Hashes)
+		if err != nil {
+			return err
+		}
+		sum := uint64(0)
+		for _, c := range all {
+			n, ok := calls.Count(c.Raw)
+			if !ok {
+				return &checkpoint.DamagedError{Where: p.Repo.String(), Name: to.Point().String(), Chunk: &c,
+					Err: fmt.Errorf("found %d bytes, which are no calls", c.Raw)}
+			}
+			sum += uint64(n)
+		}
+		if sum != to.Activations {
+			return &checkpoint.DamagedError{Where: p.Repo.String(), Name: to.Point().String(),
+				Err: fmt.Errorf("found a journal of %d calls, want %d: sections of it are missing", sum,
+					to.Activations)}
+		}
+		rec.chunks = slices.DeleteFunc(all, func(c checkpoint.Chunk) bool { return skip[c.Digest] })
+		p.endsOf(r, rec)
+	}
+	return nil
+}
+
+// endsOf fills in where the legs of a replication end.
+func (p *Replay) endsOf(r int, rec *journalPart) {
+	end := p.end(r)
+	count := int64(0)
+	for _, c := range rec.chunks {
+		if n, _ := calls.Count(c.Raw); count+n > legCalls && c.From > rec.begin {
+			rec.ends = append(rec.ends, c.From)
+			count = 0
+		}
+		n, _ := calls.Count(c.Raw)
+		count += n
+	}
+	for _, m := range p.statesOf(r) {
+		rec.ends = append(rec.ends, m.Epoch)
+	}
+	rec.ends = append(rec.ends, end)
+	if p.SaveAt > 0 {
+		rec.ends = append(rec.ends, p.SaveAt)
+	}
+	slices.Sort(rec.ends)
+	rec.ends = slices.DeleteFunc(slices.Compact(rec.ends), func(e float64) bool { return e > end || e <= rec.begin })
+}
+
+// end is where a replication ends; +Inf: at the horizon.
+func (p *Replay) end(r int) float64 {
+	end := math.Inf(1)
+	if to := p.To[r]; !to.Finished {
+		end = to.Epoch
+	}
+	if p.Until > 0 {
+		end = min(end, p.Until)
+	}
+	return end
+}
+
+func (p *Replay) statesOf(r int) []*checkpoint.Manifest {
+	if r < len(p.States) {
+		return p.States[r]
+	}
+	return nil
+}
+
+// next is Legs.Next.
+func (p *Replay) next(r int, epoch float64) float64 {
+	for _, end := range p.at[r].ends {
+		if end > epoch {
+			return end
+		}
+	}
+	return math.Inf(1)
+}
+
+// recordedAt is the checkpoint whose states are to be compared at an epoch; nil: none.
+func (p *Replay) recordedAt(r int, epoch float64) *checkpoint.Manifest {
+	for _, m := range p.statesOf(r) {
+		if m.Epoch == epoch {
+			return m
+		}
+	}
+	return nil
+}
+
+// saves reports whether the run is to be saved at an epoch at which a leg has ended. A run that isn't a replay is.
+func (p *Replay) saves(r int, epoch float64) bool {
+	return p == nil || p.recordedAt(r, epoch) != nil || epoch == p.SaveAt
+}
+
+// leaves reports whether a replication needn't be simulated further. A nil Replay leaves none.
+func (p *Replay) leaves(r int) bool {
+	if p == nil {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	first := p.first()
+	return p.To[r] == nil || first != nil && first.Replication <= r
+}
+
+// compareLeg compares a leg that has ended at until, +Inf for the end of the replication, with what was recorded;
+// errLeft: the replication needn't go on.
+func (ws *workerSet) compareLeg(ctx context.Context, r int, until float64) error {
+	p, k := ws.launch.cfg.Replay, &ws.checkpointing
+	mark, err := ws.trace.Mark()
+	if err != nil {
+		return err
+	}
+	section := ws.trace.Section(k.comparedMark, mark)
+	k.comparedMark = mark
+	if p.SaveAt == 0 {
+		p.mu.Lock()
+		err = p.compare(ctx, r, until, &section)
+		p.mu.Unlock()
+	}
+	if err == nil && p.recordedAt(r, until) != nil && !p.leaves(r) {
+		err = p.compareStates(ctx, r, until)
+	}
+	if err != nil {
+		return fmt.Errorf("launch: replay: %w", err)
+	}
+	done := until >= p.end(r)
+	if done && !p.leaves(r) {
+		p.mu.Lock()
+		p.done++
+		p.mu.Unlock()
+	}
+	if done || p.leaves(r) || ws.supervisor.stopping {
+		return errLeft
+	}
+	return nil
+}
+
+// compare compares the calls of a leg. mu is held.
+func (p *Replay) compare(ctx context.Context, r int, until float64, section *tracefile.Section) error {
+	run, rec := p.Repo.Run(), p.at[r]
+	now, err := readCalls(section, calls.Limits{Simprocs: int(run.Simprocs), From: rec.begin, Until: until}, run.Nodes)
+	if err != nil {
+		return err
+	}
+	was, err := p.recordedUntil(ctx, r, until)
+	if err != nil {
+		return err
+	}
+	c := calls.Comparer{Simprocs: int(run.Simprocs), Level: func(id uint32) uint32 { return p.levels[id] }}
+	d, err := c.Compare(was, now)
+	if err != nil {
+		return fmt.Errorf("%v: %w", p.Repo, err)
+	}
+	if p.calls += uint64(len(was)); d != nil {
+		p.found[r] = &Unequal{Replication: r, Until: until, Call: d}
+	}
+	return nil
+}
+
+// recordedUntil takes the recorded calls of a replication that are before until, and weren't taken yet.
+func (p *Replay) recordedUntil(ctx context.Context, r int, until float64) (list []calls.Call, err error) {
+	run, rec, to := p.Repo.Run(), p.at[r], p.To[r]
+	var data []byte
+	for len(rec.chunks) > 0 && rec.chunks[0].From < until {
+		c := &rec.chunks[0]
+		if data, err = p.Repo.Read(ctx, to, *c, data); err != nil {
+			return nil, err
+		}
+		limits := calls.Limits{Simprocs: int(run.Simprocs), From: c.From, Until: run.Horizon}
+		if !to.Finished {
+			limits.Until = to.Epoch
+		}
+		if rec.ahead, err = calls.Decode(rec.ahead, data, limits); err != nil {
+			return nil, &checkpoint.DamagedError{Where: p.Repo.String(), Name: c.Pack.Digest.String(), Chunk: c,
+				Err: err}
+		}
+		rec.chunks = rec.chunks[1:]
+	}
+	later := rec.ahead[:0]
+	for _, c := range rec.ahead {
+		switch {
+		case c.Epoch >= until:
+			later = append(later, c)
+		case c.Epoch >= rec.begin:
+			list = append(list, c)
+		}
+	}
+	rec.ahead = later
+	return list, nil
+}
+
+// readCalls reads the calls of a section.
+func readCalls(section *tracefile.Section, limits calls.Limits, nodes int64) (list []calls.Call, err error) {
+	chunks, err := callChunks(section, nodes)
+	for i := range chunks {
+		if err != nil {
+			return nil, err
+		}
+		c := &chunks[i]
+		err = checkpoint.ReadBundle(c.bundle(), nodes, func(_ checkpoint.Chunk, data []byte) (err error) {
+			list, err = calls.Decode(list, data, limits)
+			return err
+		})
+	}
+	return list, err
+}
+
+// compareStates compares the nodes' states, which the run has just saved.
+func (p *Replay) compareStates(ctx context.Context, r int, epoch float64) error {
+	repo, was := p.launch.cfg.Checkpoint.Repo, p.recordedAt(r, epoch)
+	is, err := repo.Load(ctx, was.Point())
+	if err != nil {
+		return err
+	}
+	d, err := nodediff.Compare(ctx, nodediff.Side{Repo: p.Repo, Manifest: was}, nodediff.Side{Repo: repo, Manifest: is},
+		statesShown)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if p.states += uint64(p.Repo.Run().Nodes); d.Nodes > 0 {
+		p.found[r] = &Unequal{Replication: r, Until: epoch, States: d, Recorded: was}
+	}
+	return nil
+}
+
+// statesShown is how many nodes are kept of those whose states differ.
+const statesShown = 5
+
+// compareEnd compares the end of a replication: what is left of its calls, and what it has given.
+func (ws *workerSet) compareEnd(ctx context.Context, res *result) error {
+	p := ws.launch.cfg.Replay
+	if p == nil || res.Interrupted {
+		return nil
+	}
+	if err := ws.compareLeg(ctx, res.Index, math.Inf(1)); err != nil && !errors.Is(err, errLeft) {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if was := fmt.Sprint(p.To[res.Index].TraceHash); p.found[res.Index] == nil && was != fmt.Sprintf("%x", res.hash) {
+		p.found[res.Index] = &Unequal{Replication: res.Index, Until: res.Reached,
+			Result: fmt.Sprintf("trace hash %s was recorded, and is %x", was, res.hash)}
+	}
+	return nil
+}
+
+// left is the result of a replication that wasn't simulated to its end.
+func (ws *workerSet) left(r int) error {
+	mark, err := ws.trace.Mark()
+	if err != nil {
+		return err
+	}
+	ws.schedule.add(&result{left: true, Replication: Replication{Index: r}, trace: tracefile.Replication{Index: r,
+		Section: ws.trace.Section(ws.traceBegan, mark), Reached: math.Inf(1)}})
+	ws.traceBegan = mark
+	return nil
+}
+
+// SavesStates reports whether the run needs a place for its own states.
+func (p *Replay) SavesStates() bool {
+	return p.SaveAt > 0 || slices.ContainsFunc(p.States, func(l []*checkpoint.Manifest) bool { return len(l) > 0 })
+}
