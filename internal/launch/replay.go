@@ -102,49 +102,59 @@ func (p *Replay) setLevels(g *node.Structure) {
 	}
 }
 
-// prepare reads which chunks there are.
+// prepare reads which chunks there are. A nil Replay has none.
 func (p *Replay) prepare(ctx context.Context, l *Launch) error {
+	if p == nil {
+		return nil
+	}
 	p.launch, p.found = l, map[int]*Unequal{}
-	for r, to := range p.To {
+	for r := range p.To {
 		rec := &journalPart{}
 		p.at = append(p.at, rec)
-		if to == nil {
+		if p.To[r] == nil {
 			continue
 		}
-		var skip map[checkpoint.Digest]bool
-		base := l.cfg.Resume.from(r)
-		if base != nil {
-			rec.begin = base.Epoch
-			before, err := chunksOf(ctx, p.Repo, base, checkpoint.Hashes)
-			if err != nil {
-				return err
-			}
-			skip = map[checkpoint.Digest]bool{}
-			for _, c := range before {
-				skip[c.Digest] = true
-			}
+		if err := p.readChunks(ctx, r, rec); err != nil {
+			return fmt.Errorf("launch: replay: %w", err)
 		}
-		all, err := chunksOf(ctx, p.Repo, to, checkpoint.Hashes)
+		p.endsOf(r, rec)
+	}
+	return nil
+}
+
+// readChunks fills in which chunks of a replication's journal are compared: those behind the checkpoint with which it
+// begins, and one that has calls on both sides of that, which it may be where that was made by a later run.
+func (p *Replay) readChunks(ctx context.Context, r int, rec *journalPart) error {
+	to, base := p.To[r], p.launch.cfg.Resume.from(r)
+	skip := map[checkpoint.Digest]bool{}
+	if base != nil {
+		rec.begin = base.Epoch
+		before, err := chunksOf(ctx, p.Repo, base, checkpoint.Hashes)
 		if err != nil {
 			return err
 		}
-		sum := uint64(0)
-		for _, c := range all {
-			n, ok := calls.Count(c.Raw)
-			if !ok {
-				return &checkpoint.DamagedError{Where: p.Repo.String(), Name: to.Point().String(), Chunk: &c,
-					Err: fmt.Errorf("found %d bytes, which are no calls", c.Raw)}
-			}
-			sum += uint64(n)
+		for _, c := range before {
+			skip[c.Digest] = true
 		}
-		if sum != to.Activations {
-			return &checkpoint.DamagedError{Where: p.Repo.String(), Name: to.Point().String(),
-				Err: fmt.Errorf("found a journal of %d calls, want %d: sections of it are missing", sum,
-					to.Activations)}
-		}
-		rec.chunks = slices.DeleteFunc(all, func(c checkpoint.Chunk) bool { return skip[c.Digest] })
-		p.endsOf(r, rec)
 	}
+	all, err := chunksOf(ctx, p.Repo, to, checkpoint.Hashes)
+	if err != nil {
+		return err
+	}
+	sum := uint64(0)
+	for _, c := range all {
+		n, ok := calls.Count(c.Raw)
+		if !ok {
+			return &checkpoint.DamagedError{Where: p.Repo.String(), Name: to.Point().String(), Chunk: &c,
+				Err: fmt.Errorf("found %d bytes, which are no calls", c.Raw)}
+		}
+		sum += uint64(n)
+	}
+	if sum != to.Activations {
+		return &checkpoint.DamagedError{Where: p.Repo.String(), Name: to.Point().String(),
+			Err: fmt.Errorf("found a journal of %d calls, want %d: sections of it are missing", sum, to.Activations)}
+	}
+	rec.chunks = slices.DeleteFunc(all, func(c checkpoint.Chunk) bool { return skip[c.Digest] })
 	return nil
 }
 

@@ -74,15 +74,7 @@ type WorkerStats struct {
 // of ctx ends the run at once, with ErrEnded.
 func (l *Launch) Run(ctx context.Context) (*Outcome, error) {
 	began := time.Now()
-	if text := l.fewerWorkers(); text != "" {
-		l.note(text)
-	}
-	if text := l.spinsInTurn(); text != "" {
-		l.note(text)
-	}
-	for _, line := range l.machinesText {
-		l.note(line)
-	}
+	l.noteSpread()
 	if l.cfg.begin("starting %d workers", l.Workers()) != nil {
 		return &Outcome{Interrupted: true}, nil
 	}
@@ -105,10 +97,8 @@ func (l *Launch) Run(ctx context.Context) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	if l.cfg.Replay != nil {
-		if err := l.cfg.Replay.prepare(ctx, l); err != nil {
-			return nil, fmt.Errorf("launch: %w", err)
-		}
+	if err := l.cfg.Replay.prepare(ctx, l); err != nil {
+		return nil, err
 	}
 	l.clock.enter(&l.clock.Start)
 	sets, err := l.startSets(ctx, schedule)
@@ -146,6 +136,19 @@ func (l *Launch) Run(ctx context.Context) (*Outcome, error) {
 	l.clock.enter(nil)
 	out.Phases = l.clock.Phases
 	return out, l.usedUp(out, failed)
+}
+
+// noteSpread remarks on what the run is spread over, where that isn't what was asked for.
+func (l *Launch) noteSpread() {
+	if text := l.fewerWorkers(); text != "" {
+		l.note(text)
+	}
+	if text := l.spinsInTurn(); text != "" {
+		l.note(text)
+	}
+	for _, line := range l.machinesText {
+		l.note(line)
+	}
 }
 
 func statsOf(sets []*workerSet) (workers []WorkerStats) {

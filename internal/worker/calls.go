@@ -91,6 +91,9 @@ func (w *callWriter) flush() {
 
 // reset begins a replication.
 func (w *callWriter) reset() {
+	if w == nil {
+		return
+	}
 	w.flush()
 	w.err = nil
 }

@@ -27,52 +27,6 @@ import (
 // close.
 type Attach func(*Setup) (Segments, Files, error)
 
-// Files are those without a name that a worker shares with its launcher. A nil one isn't wanted.
-type Files struct {
-	Trace   *os.File // gets the trace, and the journal of activations
-	Spool   *os.File // gets the worker's parts of checkpoints
-	Restore *os.File // has the state that a replication begins with
-}
-
-// List is those that there are, in the order in which they are handed over.
-func (f *Files) List() (files []*os.File) {
-	for _, file := range []*os.File{f.Trace, f.Spool, f.Restore} {
-		if file != nil {
-			files = append(files, file)
-		}
-	}
-	return files
-}
-
-// Take takes the files that come with a Setup from such a list, which must have as many.
-func (f *Files) Take(s *Setup, list []*os.File) error {
-	wanted := s.NumFiles()
-	if len(list) != wanted {
-		return fmt.Errorf("worker: found %d files, want %d", len(list), wanted)
-	}
-	if s.records() {
-		f.Trace, list = list[0], list[1:]
-	}
-	if s.GroupNodes > 0 {
-		f.Spool, f.Restore = list[0], list[1]
-	}
-	return nil
-}
-
-// records reports whether there is a file that gets what is handled.
-func (s *Setup) records() bool { return s.Trace != "" || s.Calls }
-
-// NumFiles is how many files come along.
-func (s *Setup) NumFiles() (n int) {
-	if s.records() {
-		n++
-	}
-	if s.GroupNodes > 0 {
-		n += 2
-	}
-	return n
-}
-
 // Serve runs the protocol of control.go on ctl until Exit, the stream's end, or an
 // error, which it also reports to the launcher. It may be called once in a process or
 // several times in different goroutines.
@@ -303,21 +257,8 @@ type tracer interface {
 }
 
 func newReplications(setup *Setup, reg scenario.Registry, attach Attach) (*replications, error) {
-	if err := setup.Tuning.Validate(); err != nil {
+	if err := setup.check(); err != nil {
 		return nil, err
-	}
-	if setup.Workers < 1 || setup.Workers > WorkersMax || setup.Worker < 0 || setup.Worker >= setup.Workers {
-		return nil, fmt.Errorf("worker: set up as worker %d of %d, want at most %d", setup.Worker, setup.Workers,
-			WorkersMax)
-	}
-	if err := setup.checkMachines(); err != nil {
-		return nil, err
-	}
-	if setup.First < 0 {
-		return nil, fmt.Errorf("worker: set up behind %d workers of the same launcher, want 0 or more", setup.First)
-	}
-	if setup.GroupNodes < 0 {
-		return nil, fmt.Errorf("worker: set up with groups of %d nodes, want 0 or more", setup.GroupNodes)
 	}
 	segs, files, err := attach(setup)
 	if err != nil {
@@ -341,9 +282,6 @@ func newReplications(setup *Setup, reg scenario.Registry, attach Attach) (*repli
 	if files.Spool != nil {
 		r.saver = newSaver(plan, setup.GroupNodes, files.Spool, nil, time.Now)
 	}
-	if files.Trace != nil && setup.Calls {
-		r.calls = newCallWriter(files.Trace)
-	}
 	if files.Trace != nil && setup.Trace != "" {
 		if to := (&traceFile{files.Trace, setup.Trace}); setup.Journal.On {
 			r.trace = trace.NewJournal(to, setup.Journal.Selection)
@@ -352,27 +290,46 @@ func newReplications(setup *Setup, reg scenario.Registry, attach Attach) (*repli
 		}
 	}
 	if r.scratch, err = openScratch(setup); err != nil {
-		r.calls.close()
 		return nil, err
 	}
 	if r.cycle, err = newCycle(plan, setup, segs); err != nil {
-		r.calls.close()
 		return nil, errors.Join(err, r.scratch.close())
 	}
 	if a, ok := sc.(scenario.Asker); ok && len(a.Externals()) > 0 {
 		if r.cycle.outside, err = newOutside(r.cycle, a.Externals(), setup.Run, r.wake); err != nil {
-			r.calls.close()
 			return nil, errors.Join(err, r.cycle.lanes.close(), r.scratch.close())
 		}
 	}
 	r.cycle.samples = newSamples(r.moves, setup)
 	if invariants.Enabled {
 		if r.guard, err = shm.NewGuard(); err != nil {
-			r.calls.close()
 			return nil, errors.Join(fmt.Errorf("worker: %w", err), r.cycle.lanes.close(), r.scratch.close())
 		}
 	}
+	if files.Trace != nil && setup.Calls {
+		r.calls = newCallWriter(files.Trace)
+	}
 	return r, r.pin()
+}
+
+// check refuses what no launcher asks for.
+func (s *Setup) check() error {
+	if err := s.Tuning.Validate(); err != nil {
+		return err
+	}
+	if s.Workers < 1 || s.Workers > WorkersMax || s.Worker < 0 || s.Worker >= s.Workers {
+		return fmt.Errorf("worker: set up as worker %d of %d, want at most %d", s.Worker, s.Workers, WorkersMax)
+	}
+	if err := s.checkMachines(); err != nil {
+		return err
+	}
+	if s.First < 0 {
+		return fmt.Errorf("worker: set up behind %d workers of the same launcher, want 0 or more", s.First)
+	}
+	if s.GroupNodes < 0 {
+		return fmt.Errorf("worker: set up with groups of %d nodes, want 0 or more", s.GroupNodes)
+	}
+	return nil
 }
 
 // newPlan works out the plan of one worker.
@@ -422,6 +379,7 @@ func (r *replications) prepare(p *Prepare) error {
 		c.outside.prepare(p)
 	}
 	r.variant = p.Variant
+	r.calls.reset()
 	cfg := r.config(p.Replication)
 	if p.Restore {
 		cfg.Resume = resume(p, r.restore, r.plan.NumNodes())
@@ -459,7 +417,6 @@ func (r *replications) config(replication int) node.Config {
 		cfg.Trace, cfg.Fleeting = r.trace, r.setup.Journal.Fleeting
 	}
 	if r.calls != nil {
-		r.calls.reset()
 		cfg.Calls = &r.calls.log
 	}
 	if !r.setup.OneProcess { // the launcher examines processes only

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package worker
+
+import (
+	"fmt"
+	"os"
+)
+
+// Files are those without a name that a worker shares with its launcher. A nil one isn't wanted.
+type Files struct {
+	Trace   *os.File // gets the trace, and the journal of activations
+	Spool   *os.File // gets the worker's parts of checkpoints
+	Restore *os.File // has the state that a replication begins with
+}
+
+// List is those that there are, in the order in which they are handed over.
+func (f *Files) List() (files []*os.File) {
+	for _, file := range []*os.File{f.Trace, f.Spool, f.Restore} {
+		if file != nil {
+			files = append(files, file)
+		}
+	}
+	return files
+}
+
+// Take takes the files that come with a Setup from such a list, which must have as many.
+func (f *Files) Take(s *Setup, list []*os.File) error {
+	wanted := s.NumFiles()
+	if len(list) != wanted {
+		return fmt.Errorf("worker: found %d files, want %d", len(list), wanted)
+	}
+	if s.records() {
+		f.Trace, list = list[0], list[1:]
+	}
+	if s.GroupNodes > 0 {
+		f.Spool, f.Restore = list[0], list[1]
+	}
+	return nil
+}
+
+// records reports whether there is a file that gets what is handled.
+func (s *Setup) records() bool { return s.Trace != "" || s.Calls }
+
+// NumFiles is how many files come along.
+func (s *Setup) NumFiles() (n int) {
+	if s.records() {
+		n++
+	}
+	if s.GroupNodes > 0 {
+		n += 2
+	}
+	return n
+}
