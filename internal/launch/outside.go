@@ -34,6 +34,9 @@ func asks(s scenario.Scenario) bool {
 func (l *Launch) openAnswers(ctx context.Context, goesBack bool) (end func(), err error) {
 	end = func() {}
 	c := l.cfg.Checkpoint
+	if l.cfg.Replay != nil && asks(l.scenario) {
+		return l.openRecorded(ctx)
+	}
 	if !asks(l.scenario) || l.cfg.Answers != nil || c == nil && !goesBack {
 		return end, nil
 	}
@@ -55,25 +58,43 @@ func (l *Launch) openAnswers(ctx context.Context, goesBack bool) (end func(), er
 	return func() { _ = store.Close() }, nil // what it has is safe, or of no use any more
 }
 
+// openRecorded has a replay get what the recorded run was answered, and nothing else: nobody is asked.
+func (l *Launch) openRecorded(ctx context.Context) (end func(), err error) {
+	repo := l.cfg.Replay.Repo
+	store, err := answers.New(repo.Run().ID, os.TempDir())
+	if err != nil {
+		return func() {}, fmt.Errorf("launch: %w", err)
+	}
+	end = func() { _ = store.Close() } // a temporary file
+	store.Strict = true
+	if err := LoadAnswers(ctx, store, repo, l.begins); err != nil {
+		return end, fmt.Errorf("launch: %w", err)
+	}
+	l.cfg.Answers = store
+	return end, nil
+}
+
+// begins is the epoch from which a replication is simulated; +Inf: it had ended.
+func (l *Launch) begins(replication int) float64 {
+	switch m := l.cfg.Resume.from(replication); {
+	case m == nil:
+		return 0
+	case m.Finished:
+		return math.Inf(1)
+	default:
+		return m.Epoch
+	}
+}
+
 // loadAnswers has a store find what the run of a Repo was answered from the epochs on from which its replications go
 // on, and keep what it is answered there.
 func (l *Launch) loadAnswers(ctx context.Context, store *answers.Store, repo *checkpoint.Repo) error {
-	from := func(replication int) float64 {
-		switch m := l.cfg.Resume.from(replication); {
-		case m == nil:
-			return 0
-		case m.Finished:
-			return math.Inf(1)
-		default:
-			return m.Epoch
-		}
-	}
-	if err := LoadAnswers(ctx, store, repo, from); err != nil {
+	if err := LoadAnswers(ctx, store, repo, l.begins); err != nil {
 		return err
 	}
 	journals, torn, err := answers.OpenJournals(ctx, repo.Run().ID, repo.Blobs(), l.cfg.ExternalSync,
 		func(replication int, r *answers.Record, record []byte) error {
-			if r.Epoch < from(replication) {
+			if r.Epoch < l.begins(replication) {
 				return nil
 			}
 			return store.Load(replication, 0, record)
@@ -204,7 +225,7 @@ func (s *store) addAnswers(ctx context.Context, draft *checkpoint.Draft, before 
 
 // answered is what a replication was answered before an epoch and that is in no checkpoint; nil: nothing is kept.
 func (l *Launch) answered(replication int, until float64) *answers.Section {
-	if l.cfg.Answers == nil {
+	if l.cfg.Answers == nil || l.cfg.Answers.Strict {
 		return nil
 	}
 	return l.cfg.Answers.Section(replication, until)

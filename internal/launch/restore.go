@@ -77,7 +77,7 @@ func (ws *workerSet) restore(ctx context.Context, r int, p *worker.Prepare) erro
 		}
 		return nil
 	})
-	if err == nil && ws.launch.cfg.Answers != nil {
+	if err == nil && ws.launch.cfg.Answers != nil && ws.launch.cfg.Replay == nil {
 		k.answered, err = chunksOf(ctx, repo, k.base, checkpoint.Externals)
 	}
 	if err == nil && ws.launch.traced() && ws.launch.cfg.Replay == nil {

@@ -209,7 +209,10 @@ func (ws *workerSet) checkpoint(ctx context.Context, r int, epoch float64, answe
 		}
 		v.section, v.traced, v.called = ws.trace.Section(k.tracedMark, v.mark), k.traced, k.called
 	}
-	v.kept, v.answers, v.answered = ws.launch.cfg.Answers, ws.launch.answered(r, epoch), k.answered
+	v.answers, v.answered = ws.launch.answered(r, epoch), k.answered
+	if store := ws.launch.cfg.Answers; store != nil && !store.Strict {
+		v.kept = store
+	}
 	v.encoded, v.pause = true, time.Since(began)
 	k.store.paused(v.pause)
 	ws.commit(ctx, v)

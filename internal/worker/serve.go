@@ -306,10 +306,10 @@ func newReplications(setup *Setup, reg scenario.Registry, attach Attach) (*repli
 			return nil, errors.Join(fmt.Errorf("worker: %w", err), r.cycle.lanes.close(), r.scratch.close())
 		}
 	}
-	if files.Trace != nil && setup.Calls {
+	if err = r.pin(); err == nil && files.Trace != nil && setup.Calls {
 		r.calls = newCallWriter(files.Trace)
 	}
-	return r, r.pin()
+	return r, err
 }
 
 // check refuses what no launcher asks for.

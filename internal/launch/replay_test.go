@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package launch
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/disco-sim/disco/internal/checkpoint"
+	"github.com/disco-sim/disco/internal/checkpoint/checkpointtest"
+	"github.com/disco-sim/disco/internal/launch/launchtest"
+)
+
+// replayable is a place for a run whose calls are kept.
+func replayable(t *testing.T, cfg Config) *checkpoint.Repo {
+	t.Helper()
+	of := *newRepo(t, cfg, checkpointtest.NewMem()).Run()
+	of.ID, of.Replayable = checkpoint.ID{}, true
+	repo, err := checkpoint.Create(t.Context(), checkpointtest.NewMem(), of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { repo.Close() })
+	return repo
+}
+
+// again replays what is in a Repo, from a checkpoint or ("") from the begin.
+func again(t *testing.T, cfg Config, repo *checkpoint.Repo, at string) (Replayed, error) {
+	t.Helper()
+	all, err := ResumeAt(t.Context(), repo, "latest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Checkpoint, cfg.Rebalance, cfg.Legs, cfg.Resume = nil, nil, nil, nil
+	if at != "" {
+		if cfg.Resume, err = ResumeAt(t.Context(), repo, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cfg.Replay = &Replay{Repo: repo, To: all.From}
+	_, err = run(t, cfg)
+	return cfg.Replay.Replayed(), err
+}
+
+// Runs whose nodes move, leave memory, or ask the outside world are recorded and replayed; nobody is asked again.
+func TestReplayOfRuns(t *testing.T) {
+	for name, change := range map[string]func(cfg *Config){
+		"plain":   func(*Config) {},
+		"link":    func(cfg *Config) { cfg.Tuning.Sync = "link" },
+		"trace":   func(cfg *Config) { cfg.Trace = t.TempDir() + "/trace" },
+		"resides": func(cfg *Config) { cfg.Tuning.Resident = 1000 },
+		"moves": func(cfg *Config) {
+			cfg.Rebalance = &Rebalance{Shards: 6, Every: 1, Strategy: anywhere{rand.New(rand.NewPCG(1, 9))}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg, asked := asking(t, TransportShm, 2, "random: true")
+			change(&cfg)
+			repo := replayable(t, cfg)
+			cfg.Checkpoint = &Checkpoint{Repo: repo, Every: 2.5, Keep: 100, At: []LabelledEpoch{{4, "four"}}}
+			out, err := run(t, cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := len(asked())
+			cfg.Trace = ""
+			for i, at := range []string{"", "four"} {
+				cfg.Workers = 1 + 2*i
+				got, err := again(t, cfg, repo, at)
+				if err != nil || got.First != nil || got.Done != 1 || (got.Calls == out.Activations) != (at == "") {
+					t.Errorf("from %q: %+v, %v; want %d calls", at, got, err, out.Activations)
+				}
+			}
+			if len(asked()) != before || before == 0 {
+				t.Errorf("asked %d times, then %d", before, len(asked()))
+			}
+			cfg.Text = []byte(strings.Replace(string(cfg.Text), "random: true", "random: true, twice: 7", 1))
+			if _, err := again(t, cfg, repo, ""); err == nil || !strings.Contains(err.Error(), "replay mismatch") {
+				t.Errorf("other requests: %v, want a mismatch", err)
+			}
+			if len(asked()) != before {
+				t.Error("something was asked again")
+			}
+		})
+	}
+}
+
+// A journal is compared from a checkpoint in the middle of a chunk that a later one has.
+func TestReplayWithinChunk(t *testing.T) {
+	cfg := config(TransportInproc, 2, launchtest.Scenario(6, 30, ""))
+	repo := replayable(t, cfg)
+	calls := uint64(0)
+	for _, leg := range []struct {
+		at   string
+		next float64
+	}{{"", 1.5}, {"1.5", 4}, {"4", 9}, {"9", 12}} {
+		cfg.Checkpoint = &Checkpoint{Repo: repo, At: []LabelledEpoch{{leg.next, ""}}, Keep: 100}
+		if leg.at != "" {
+			var err error
+			if cfg.Resume, err = ResumeAt(t.Context(), repo, leg.at); err != nil {
+				t.Fatal(err)
+			}
+		}
+		out, err := run(t, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		calls = out.Activations
+	}
+	for _, at := range []string{"", "1.5", "4", "9", "12"} {
+		got, err := again(t, cfg, repo, at)
+		if err != nil || got.First != nil || got.Done != 1 || (got.Calls == calls) != (at == "") {
+			t.Errorf("from %q: %+v, %v; want %d calls", at, got, err, calls)
+		}
+	}
+}
