@@ -235,8 +235,6 @@ func (r *dirReplayer) compared(got *launch.Replayed) string {
 
 // check refuses another program, and a scenario that isn't what it was.
 func (r *dirReplayer) check(l *launch.Launch, otherBuild bool) error {
-	r.o.saving = &saving{}
-	defer func() { r.o.saving = nil }()
 	is, err := r.o.storedRun(l)
 	if err != nil {
 		return err
