@@ -297,7 +297,7 @@ func (p *Replay) recordedUntil(ctx context.Context, r int, until float64) (list 
 	var data []byte
 	for len(rec.chunks) > 0 && rec.chunks[0].From < until {
 		c := &rec.chunks[0]
-		if data, err = p.Repo.Read(ctx, to, *c, data); err != nil {
+		if data, err = p.read(ctx, to, c, data); err != nil {
 			return nil, err
 		}
 		limits := calls.Limits{Simprocs: int(run.Simprocs), From: c.From, Until: run.Horizon}
@@ -323,6 +323,16 @@ func (p *Replay) recordedUntil(ctx context.Context, r int, until float64) (list 
 	return list, nil
 }
 
+// read reads a chunk of the recorded run. mu is held, which is enough where the run has no store; else sets may begin
+// with checkpoints of the same Repo meanwhile.
+func (p *Replay) read(ctx context.Context, m *checkpoint.Manifest, c *checkpoint.Chunk, buf []byte) ([]byte, error) {
+	if st := p.launch.store; st != nil {
+		st.mu.Lock()
+		defer st.mu.Unlock()
+	}
+	return p.Repo.Read(ctx, m, *c, buf)
+}
+
 // readCalls reads the calls of a section.
 func readCalls(section *tracefile.Section, limits calls.Limits, nodes int64) (list []calls.Call, err error) {
 	chunks, err := callChunks(section, nodes)
@@ -341,22 +351,31 @@ func readCalls(section *tracefile.Section, limits calls.Limits, nodes int64) (li
 
 // compareStates compares the nodes' states, which the run has just saved.
 func (p *Replay) compareStates(ctx context.Context, r int, epoch float64) error {
-	repo, was := p.launch.cfg.Checkpoint.Repo, p.recordedAt(r, epoch)
-	is, err := repo.Load(ctx, was.Point())
+	was := p.recordedAt(r, epoch)
+	d, err := p.statesDiffer(ctx, was)
 	if err != nil {
 		return err
 	}
-	d, err := nodediff.Compare(ctx, nodediff.Side{Repo: p.Repo, Manifest: was}, nodediff.Side{Repo: repo, Manifest: is},
-		statesShown)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err != nil {
-		return err
-	}
 	if p.states += uint64(p.Repo.Run().Nodes); d.Nodes > 0 {
 		p.found[r] = &Unequal{Replication: r, Until: epoch, States: d, Recorded: was}
 	}
 	return nil
+}
+
+// statesDiffer reads both sides. Other sets commit to one of the stores and begin with the other one meanwhile, so it
+// holds what guards them. mu isn't held.
+func (p *Replay) statesDiffer(ctx context.Context, was *checkpoint.Manifest) (*nodediff.Difference, error) {
+	p.launch.store.mu.Lock()
+	defer p.launch.store.mu.Unlock()
+	repo := p.launch.cfg.Checkpoint.Repo
+	is, err := repo.Load(ctx, was.Point())
+	if err != nil {
+		return nil, err
+	}
+	return nodediff.Compare(ctx, nodediff.Side{Repo: p.Repo, Manifest: was}, nodediff.Side{Repo: repo, Manifest: is},
+		statesShown)
 }
 
 // statesShown is how many nodes are kept of those whose states differ.
