@@ -13,6 +13,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/disco-sim/disco/internal/checkpoint"
 	"github.com/disco-sim/disco/internal/lane"
 	"github.com/disco-sim/disco/internal/outfile"
 	"github.com/disco-sim/disco/internal/printable"
@@ -47,7 +48,8 @@ func fatal(failed error) bool {
 		// panicked with, is passed on by node.
 		return !w.Wrong && (w.Died || !strings.HasPrefix(w.Reason, "node: "))
 	}
-	return !errors.Is(failed, ErrEnded) && !errors.Is(failed, ErrUnresponsive)
+	var damaged *checkpoint.DamagedError // of what a run is compared with, or begins with
+	return !errors.Is(failed, ErrEnded) && !errors.Is(failed, ErrUnresponsive) && !errors.As(failed, &damaged)
 }
 
 // writeWhole writes a file that appears whole or not at all.
