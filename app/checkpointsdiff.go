@@ -330,7 +330,7 @@ func (s *diffState) handler(at int) string {
 	if s.Version != 1 {
 		text += fmt.Sprintf(", version %d", s.Version)
 	}
-	if at < 0 {
+	if at < 0 && s.Shown == "" {
 		return text
 	}
 	var b strings.Builder

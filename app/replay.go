@@ -204,12 +204,17 @@ func (r *replayer) activation(rec *traceRecord) (*activation, error) {
 	if err := r.run(path, &launch.Journal{From: rec.epoch, Until: until}); err != nil {
 		return nil, err
 	}
+	return callIn(path, r.launch.Scenario(), rec)
+}
+
+// callIn finds the call of a handler that a record belongs to in a journal; nil: there is none.
+func callIn(path string, s scenario.Scenario, rec *traceRecord) (*activation, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	j := newJournal(f, r.launch.Scenario())
+	j := newJournal(f, s)
 	for {
 		a, err := j.read()
 		if a == nil || err != nil {
@@ -244,11 +249,6 @@ func showReplay(w io.Writer, was, is *traceRecord, got *activation, shared int) 
 		fmt.Fprintf(w, "a second replay has nothing of that: see `verify`\n")
 	default:
 		fmt.Fprintf(w, "the whole activation in the replay, %s at %s s\n", got.Simproc, got.Epoch)
-		for _, line := range got.Events {
-			fmt.Fprintf(w, "      got  %s\n", line)
-		}
-		for _, line := range got.Did {
-			fmt.Fprintf(w, "      then %s\n", line)
-		}
+		showActivation(w, got)
 	}
 }

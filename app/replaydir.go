@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/disco-sim/disco/internal/checkpoint"
+	"github.com/disco-sim/disco/internal/checkpoint/nodediff"
 	"github.com/disco-sim/disco/internal/launch"
 	"github.com/disco-sim/disco/internal/outfile"
 	tables "github.com/disco-sim/disco/internal/table"
@@ -35,6 +36,7 @@ type dirReplayer struct {
 	title   string
 	screen  *screen
 	ctx     context.Context
+	places  []*checkpoint.Repo // of states that replays have saved, in scratch
 }
 
 // replayDir is the command for a run with a journal of activations.
@@ -200,7 +202,12 @@ func (r *dirReplayer) carryOut(otherBuild bool) (err error) {
 	if r.scratch, err = os.MkdirTemp("", "disco-replay-"); err != nil {
 		return fmt.Errorf("a folder for the replay: %w", outfile.Error(os.TempDir(), err))
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(r.scratch)) }()
+	defer func() {
+		for _, place := range r.places {
+			err = errors.Join(err, place.Close())
+		}
+		err = errors.Join(err, os.RemoveAll(r.scratch))
+	}()
 	return signals.cause(r.compare(otherBuild))
 }
 
@@ -243,8 +250,8 @@ func (r *dirReplayer) check(l *launch.Launch, otherBuild bool) error {
 }
 
 // run runs a replay, with a place of its own for the states that it saves.
-func (r *dirReplayer) run(cfg launch.Config, name string, check func(*launch.Launch) error) (_ *launch.Launch,
-	err error) {
+func (r *dirReplayer) run(cfg launch.Config, name string, check func(*launch.Launch) error) (*launch.Launch,
+	error) {
 	if cfg.Replay.SavesStates() {
 		run := *r.repo.Run()
 		run.ID, run.Replayable, run.Trace, run.From = checkpoint.ID{}, false, false, nil
@@ -252,8 +259,8 @@ func (r *dirReplayer) run(cfg launch.Config, name string, check func(*launch.Lau
 		if err != nil {
 			return nil, err
 		}
-		defer func() { err = errors.Join(err, scratch.Close()) }()
-		cfg.Checkpoint = &launch.Checkpoint{Repo: scratch, Keep: 1, TempDir: r.scratch}
+		r.places = append(r.places, scratch)
+		cfg.Checkpoint = &launch.Checkpoint{Repo: scratch, Keep: 2, TempDir: r.scratch}
 	}
 	r.screen.next("", false)
 	l, err := prepare(cfg)
@@ -301,24 +308,15 @@ func (r *dirReplayer) showCall(u *launch.Unequal) error {
 	name := r.names.Structure().Name(node.SimprocID(d.Simproc))
 	fmt.Fprintf(w, "DIFFERENT: the first call that differs is of %s at %v s, replication %d\n", name, d.Epoch,
 		u.Replication)
-	hash := func(side string, is bool, hash uint32) {
-		text := "no such call"
-		if is {
-			text = fmt.Sprintf("hash %08x", hash)
-		}
-		fmt.Fprintf(w, "%s  %s\n", side, text)
-	}
+	was, is := "no such call", "no such call"
 	if d.Was != nil {
-		hash("recorded ", true, d.Was.Hash)
-	} else {
-		hash("recorded ", false, 0)
+		was = fmt.Sprintf("hash %08x", d.Was.Hash)
 	}
-	if d.Is == nil {
-		hash("in replay", false, 0)
-		return nil
+	if d.Is != nil {
+		is = fmt.Sprintf("hash %08x", d.Is.Hash)
 	}
-	hash("in replay", true, d.Is.Hash)
-	return nil
+	fmt.Fprintf(w, "recorded   %s\nin replay  %s\n", was, is)
+	return r.lookCloser(u)
 }
 
 // showStates writes nodes whose states differ, as `checkpoints diff` does.
@@ -327,10 +325,15 @@ func (r *dirReplayer) showStates(u *launch.Unequal, names *storeNames) {
 		n := &u.States.Most[i]
 		text := strings.TrimSpace(names.node(n.Index))
 		fmt.Fprintf(r.p.stdout, "\nnode %d (%s): %s differ\n", n.Index, text, tables.Plural(int(n.Bytes), "byte"))
-		for k := range n.Simprocs {
-			s := &n.Simprocs[k]
-			showDiffSimproc(r.p.stdout, &diffSimproc{s.Rank, names.layer(s.Rank), s.Handler, s.Floors,
-				newDiffState(&s.States[0], names), newDiffState(&s.States[1], names)})
-		}
+		r.showNode(n, names)
+	}
+}
+
+// showNode writes what both sides have of a node.
+func (r *dirReplayer) showNode(n *nodediff.Node, names *storeNames) {
+	for k := range n.Simprocs {
+		s := &n.Simprocs[k]
+		showDiffSimproc(r.p.stdout, &diffSimproc{s.Rank, names.layer(s.Rank), s.Handler, s.Floors,
+			newDiffState(&s.States[0], names), newDiffState(&s.States[1], names)})
 	}
 }

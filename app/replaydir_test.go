@@ -23,6 +23,8 @@ var drift struct {
 	sent  float64 // from this epoch on node 1 sends other data; 0: never
 	state float64 // from this epoch on node 2 counts otherwise, which nobody sees; 0: never
 	more  float64 // at this epoch node 1 sends node 0 an event more; 0: never
+	turns float64 // at this epoch node 1 sends other data in each second run; 0: never
+	turn  uint64  // of node 1
 }
 
 // driftScenario is three nodes that send each other an event each second.
@@ -75,6 +77,10 @@ func (h *driftHandler) Handle(p *node.Simproc, events []node.Event) error {
 	value := uint64(p.Now())
 	if drift.sent > 0 && p.Now() >= drift.sent && p.NodeIndex() == 1 {
 		value++
+	}
+	if drift.turns > 0 && p.Now() == drift.turns && p.NodeIndex() == 1 {
+		value += drift.turn % 2
+		drift.turn++
 	}
 	if drift.more > 0 && p.Now() == drift.more && p.NodeIndex() == 1 {
 		if err := p.Send(h.back, p.Now()+0.25, nil); err != nil {
@@ -168,10 +174,20 @@ func TestReplayFinds(t *testing.T) {
 		{0, 0, 0, "", []string{"equal: 120 calls of handlers and 9 states of nodes compared, in 1 replication\n"}},
 		{7, 0, 0, "", []string{"the first call that differs is of d2/main at 7.5 s, replication 0\n",
 			"recorded   hash ",
-			"in replay  hash "}},
+			"in replay  hash ",
+			"\nin two more replays from the checkpoint at 5 s, over ",
+			"\n      got  event 7 of d1/main: 08 00 00 00 00 00 00 00\n",
+			"\nstate of node d2 right behind it; A: over ",
+			"\n    now                  7.5 s                                 7.5 s\n",
+			"\nstate of node d2 at the next recorded checkpoint, 10 s; A: as recorded; B: in the replay over ",
+			"\n  ≠ hash  ", "--print node=NAME,until=7.5`"}},
+		{16, 0, 0, "", []string{"is of d2/main at 16.5 s", "\nin two more replays from the checkpoint at 15 s, over ",
+			"\nnot known: the recorded state,"}},
+		{1, 0, 0, "", []string{"is of d2/main at 1.5 s", "\nin two more replays from the begin, over "}},
 		{7, 0, 0, "--at 5", []string{"is of d2/main at 7.5 s"}},
 		{7, 0, 0, "--until 7.5", []string{"equal: "}},
-		{0, 0, 12, "", []string{"is of d0/main at 12.25 s", "recorded   no such call\n", "in replay  hash "}},
+		{0, 0, 12, "", []string{"is of d0/main at 12.25 s", "recorded   no such call\n", "in replay  hash ",
+			"got  event 12 of d1/main: no data\n", "≠ handler              8 B, from 0: [0f] 00"}},
 		{0, 6.5, 0, "", []string{"DIFFERENT states at 10 s, replication 0", "1 node of 3 nodes",
 			"node 2 (d2)", "≠ handler"}},
 	} {
@@ -188,6 +204,34 @@ func TestReplayFinds(t *testing.T) {
 					t.Errorf("%+v: %v: %q isn't in %s%s", drift, args, want, out, errs)
 				}
 			}
+		}
+	}
+}
+
+// A model that isn't the same each time is shown as each of the replays has it; one that does again what is recorded is
+// named.
+func TestReplayFindsChance(t *testing.T) {
+	defer func() { drift.turns, drift.turn = 0, 0 }()
+	dir := t.TempDir()
+	file, store := filepath.Join(dir, "drift.yml"), filepath.Join(dir, "store")
+	if err := os.WriteFile(file, []byte("model: drift\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	kind := drifting()
+	drift.turns = 7
+	status := Run([]string{"disco-run", "run", file, "--transport", "inproc", "--checkpoint-to", store,
+		"--checkpoint-at", "5", "--replayable"}, strings.NewReader(""), &bytes.Buffer{}, os.Stderr, kind)
+	if status != ExitOK {
+		t.Fatalf("the run ends with %d", status)
+	}
+	args := []string{store, "--transport", "inproc", "--workers", "2"}
+	status, out, errs := replayed(kind, args...)
+	for _, want := range []string{"the first call that differs is of d2/main at 7.5 s",
+		"\nin one more replay from the checkpoint at 5 s, over 2 workers\n      got  event 7 of d1/main: 07 00",
+		"\nin one more replay from the checkpoint at 5 s, over 1 worker\n      got  event 7 of d1/main: 08 00",
+		"\nover 2 workers the call is as recorded: it isn't the same each time\n"} {
+		if status != ExitFailed || !strings.Contains(out, want) {
+			t.Fatalf("exit status %d, want %q in %s%s", status, want, out, errs)
 		}
 	}
 }

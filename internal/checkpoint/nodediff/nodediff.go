@@ -88,13 +88,32 @@ func Compare(ctx context.Context, a, b Side, most int) (*Difference, error) {
 	return compare(ctx, a, b, most, groupBytesMax)
 }
 
+// Of is what both checkpoints have of one node, also where that is the same: its simprocs, all of them, with the
+// beginning of their handlers' states where these don't differ. Else as Compare.
+func Of(ctx context.Context, a, b Side, n int64) (*Node, error) {
+	d, err := (&comparison{sides: [2]Side{a, b}, most: 1, bytesMax: groupBytesMax, one: true, node: n}).compare(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(d.Most) == 0 {
+		return nil, fmt.Errorf("%v: found no state of node %d, want one of 0 to %d", &a, n, a.Repo.Run().Nodes-1)
+	}
+	return &d.Most[0], nil
+}
+
 // compare compares groups of at most so many bytes.
 func compare(ctx context.Context, a, b Side, most int, bytesMax int64) (*Difference, error) {
+	return (&comparison{sides: [2]Side{a, b}, most: most, bytesMax: bytesMax}).compare(ctx)
+}
+
+// compare is Compare.
+func (c *comparison) compare(ctx context.Context) (*Difference, error) {
+	c.found = &Difference{}
+	a, b := &c.sides[0], &c.sides[1]
 	runA, runB := a.Repo.Run(), b.Repo.Run()
 	if runA.Nodes != runB.Nodes || runA.Simprocs != runB.Simprocs || runA.Graph != runB.Graph {
 		return nil, &OtherGraphError{a.Repo, b.Repo}
 	}
-	c := comparison{sides: [2]Side{a, b}, most: most, bytesMax: bytesMax, found: &Difference{}}
 	var chunks []groupChunk
 	for i := range c.sides {
 		s := &c.sides[i]
@@ -106,7 +125,9 @@ func compare(ctx context.Context, a, b Side, most int, bytesMax int64) (*Differe
 			return nil, err
 		}
 		if err := s.Repo.Chunks(ctx, s.Manifest, func(found checkpoint.Chunk) error {
-			if found.Kind == checkpoint.Nodes || found.Kind == checkpoint.Pending {
+			first := int64(found.First)
+			if (found.Kind == checkpoint.Nodes || found.Kind == checkpoint.Pending) &&
+				(!c.one || first <= c.node && c.node < first+int64(found.Nodes)) {
 				chunks = append(chunks, groupChunk{found, i})
 			}
 			return nil
@@ -152,6 +173,8 @@ type comparison struct {
 	layers   int
 	most     int
 	bytesMax int64 // of a group
+	one      bool  // only node is of interest
+	node     int64
 	found    *Difference
 }
 
@@ -174,7 +197,7 @@ func (c *comparison) compareGroup(ctx context.Context, chunks []groupChunk) erro
 		has[k.side][content{k.Kind, k.First, k.Nodes, k.Digest}] = true
 		end = max(end, k.end())
 	}
-	if maps.Equal(has[0], has[1]) {
+	if maps.Equal(has[0], has[1]) && !c.one {
 		c.found.Shared += end - int64(chunks[0].First)
 		return nil
 	}
@@ -203,7 +226,7 @@ func (c *comparison) compareGroup(ctx context.Context, chunks []groupChunk) erro
 // compareNode compares a node, and notes it where it differs.
 func (c *comparison) compareNode(n uint32, a, b *record) error {
 	different := differing(a.state, b.state) + differing(a.pending, b.pending)
-	if different == 0 {
+	if c.one && int64(n) != c.node || !c.one && different == 0 {
 		return nil
 	}
 	c.found.Nodes++
@@ -238,12 +261,16 @@ func (c *comparison) simprocs(n uint32, a, b *record) (all []Simproc, err error)
 	for rank := range c.layers {
 		x, y := &parts[0][rank], &parts[1][rank]
 		if bytes.Equal(x.own, y.own) && x.version == y.version && bytes.Equal(x.handler, y.handler) &&
-			slices.EqualFunc(x.pending, y.pending, Event.equal) {
+			slices.EqualFunc(x.pending, y.pending, Event.equal) && !c.one {
 			continue
 		}
 		s := Simproc{Rank: rank, Handler: firstDiffering(x.handler, y.handler),
 			Pending: firstEvent(x.pending, y.pending), Floors: !slices.Equal(x.floors, y.floors)}
-		s.States = [2]State{x.show(s.Handler, s.Pending), y.show(s.Handler, s.Pending)}
+		shown := s.Handler
+		if c.one {
+			shown = max(shown, 0)
+		}
+		s.States = [2]State{x.show(shown, s.Pending), y.show(shown, s.Pending)}
 		all = append(all, s)
 	}
 	return all, nil

@@ -218,6 +218,30 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+// TestOf: of one node both sides are there, also where they are the same.
+func TestOf(t *testing.T) {
+	r := newRepo(t)
+	a, b := commit(t, r, 5, saved(t, 5, 1)), commit(t, r, 6, saved(t, 6, 1))
+	for _, c := range []struct {
+		other   Side
+		n       int64
+		differs bool
+	}{{a, 0, false}, {b, 0, true}, {b, 1, false}, {b, 4, true}} {
+		d, err := Of(context.Background(), a, c.other, c.n)
+		if err != nil || d.Index != c.n || len(d.Simprocs) != 2 || (d.Bytes > 0) != c.differs {
+			t.Fatalf("node %d: found %+v, %v, want both simprocs, and that they differ: %v", c.n, d, err, c.differs)
+		}
+		clock := d.Simprocs[0]
+		calls := byte(clock.States[0].Number)
+		if (clock.Handler >= 0) != c.differs || len(clock.States[0].Around) != 8 || clock.States[0].Around[0] != calls {
+			t.Errorf("node %d: found %+v, want a handler's state of %d calls", c.n, clock, calls)
+		}
+	}
+	if d, err := Of(context.Background(), a, b, 99); err == nil {
+		t.Errorf("found %+v of a node that there isn't", d)
+	}
+}
+
 // TestMost: of many nodes those stay that differ most, and of equal ones the first.
 func TestMost(t *testing.T) {
 	c := comparison{layers: 1, most: 3, found: &Difference{}}

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"slices"
+
+	"github.com/disco-sim/disco/internal/checkpoint"
+	"github.com/disco-sim/disco/internal/checkpoint/nodediff"
+	"github.com/disco-sim/disco/internal/launch"
+	"github.com/disco-sim/disco/node"
+)
+
+// What is shown of the first call that differs. The record has its hash, and states at checkpoints. So the run is
+// replayed twice more, from the last checkpoint before the call, over different workers: with a journal of what the
+// call gets and does, and up to right behind it, where the states are saved. The first of them goes on to the next
+// checkpoint that is recorded, where both states are known.
+
+// sight is what a replay has seen of a call.
+type sight struct {
+	spread string
+	call   *activation   // nil: there was none
+	behind nodediff.Side // the states right behind it; no Repo: there are none
+	next   nodediff.Side // those at the next recorded checkpoint; likewise
+}
+
+// lookCloser writes what the call that differs gets, does and leaves.
+func (r *dirReplayer) lookCloser(u *launch.Unequal) error {
+	before, next, err := r.around(u)
+	if err != nil {
+		return err
+	}
+	cfg := r.o.config
+	other := 1
+	if cfg.Workers == 1 && r.repo.Run().Nodes > 1 {
+		other = 2
+	}
+	if cfg.Machines != nil {
+		other = cfg.Workers // the machines decide
+	}
+	var sights [2]*sight
+	for i, workers := range []int{min(cfg.Workers, int(r.repo.Run().Nodes)), other} {
+		if sights[i], err = r.look(u, fmt.Sprint("look", i), workers, before, next); err != nil {
+			return err
+		}
+		next = nil // once is enough
+	}
+	r.screen.end()
+	from := "from the begin"
+	if before != nil {
+		from = fmt.Sprintf("from the checkpoint at %v s", before.Epoch)
+	}
+	return r.showSights(u, from, &sights)
+}
+
+// around is the last checkpoint at the epoch of the call or before, and the first one behind it whose states are
+// compared; nil: there is none.
+func (r *dirReplayer) around(u *launch.Unequal) (before, next *checkpoint.Manifest, err error) {
+	points, err := r.repo.Points(r.ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, p := range slices.Backward(points) { // by epoch
+		if p.Finished || p.Replication != u.Replication || p.Epoch > u.Call.Epoch {
+			continue
+		}
+		before, err = r.repo.Load(r.ctx, p)
+		var missing *checkpoint.MissingError
+		if !errors.As(err, &missing) { // else it was pruned meanwhile
+			break
+		}
+	}
+	for _, m := range r.o.config.Replay.States[u.Replication] {
+		if m.Epoch > u.Call.Epoch {
+			return before, m, err
+		}
+	}
+	return before, nil, err
+}
+
+// look replays up to right behind a call, and on to a checkpoint, where there is one.
+func (r *dirReplayer) look(u *launch.Unequal, name string, workers int, before, next *checkpoint.Manifest) (*sight,
+	error) {
+	cfg, epoch := r.o.config, u.Call.Epoch
+	replications := len(cfg.Replay.To)
+	replay := &launch.Replay{Repo: r.repo, To: make([]*checkpoint.Manifest, replications),
+		States: make([][]*checkpoint.Manifest, replications)}
+	replay.To[u.Replication] = cfg.Replay.To[u.Replication]
+	if behind := math.Nextafter(epoch, math.Inf(1)); behind < r.repo.Run().Horizon {
+		replay.SaveAt, replay.Until = behind, behind
+	}
+	if next != nil {
+		replay.States[u.Replication], replay.Until = []*checkpoint.Manifest{next}, next.Epoch
+	}
+	cfg.Resume = nil
+	if before != nil {
+		cfg.Resume = &launch.Resume{Repo: r.repo, From: make([]*checkpoint.Manifest, replications)}
+		cfg.Resume.From[u.Replication] = before
+	}
+	if cfg.Workers != workers {
+		cfg.Pins, cfg.Partition = nil, ""
+	}
+	cfg.Replay, cfg.Workers, cfg.Spread = replay, workers, launch.SpreadNodes
+	cfg.Trace = filepath.Join(r.scratch, name+"-journal")
+	cfg.Journal = &launch.Journal{From: epoch, Until: cmp.Or(epoch, math.SmallestNonzeroFloat64),
+		Node: r.names.Structure().NodeName(r.nodeOf(u))}
+	rec := &traceRecord{replication: u.Replication, epoch: epoch,
+		simproc: r.names.Structure().Name(node.SimprocID(u.Call.Simproc))}
+	saved := len(r.places)
+	l, err := r.run(cfg, name, nil)
+	if err != nil {
+		return nil, fmt.Errorf("a closer look: %w", err)
+	}
+	s := &sight{spread: count(workers, "worker")}
+	if s.call, err = callIn(cfg.Trace, l.Scenario(), rec); err != nil {
+		return nil, err
+	}
+	if len(r.places) > saved {
+		err = r.takeStates(s, u, r.places[saved], replay.SaveAt, next)
+	}
+	return s, err
+}
+
+// nodeOf is the node of the call that differs.
+func (r *dirReplayer) nodeOf(u *launch.Unequal) int {
+	return r.names.Structure().Node(node.SimprocID(u.Call.Simproc))
+}
+
+// takeStates finds the states that a replay has saved.
+func (r *dirReplayer) takeStates(s *sight, u *launch.Unequal, place *checkpoint.Repo, behind float64,
+	next *checkpoint.Manifest) error {
+	for _, want := range []struct {
+		epoch float64
+		side  *nodediff.Side
+	}{{behind, &s.behind}, {nextEpoch(next), &s.next}} {
+		if want.epoch == 0 {
+			continue
+		}
+		m, err := place.Load(r.ctx, checkpoint.Point{Replication: u.Replication, Epoch: want.epoch})
+		var missing *checkpoint.MissingError
+		if errors.As(err, &missing) {
+			continue // the replay ended before
+		}
+		if err != nil {
+			return err
+		}
+		*want.side = nodediff.Side{Repo: place, Manifest: m}
+	}
+	return nil
+}
+
+func nextEpoch(next *checkpoint.Manifest) float64 {
+	if next == nil {
+		return 0
+	}
+	return next.Epoch
+}
+
+// showSights writes what was seen. What isn't known is said, too.
+func (r *dirReplayer) showSights(u *launch.Unequal, from string, sights *[2]*sight) error {
+	w, n := r.p.stdout, int64(r.nodeOf(u))
+	name := r.names.Structure().NodeName(int(n))
+	a, b := sights[0], sights[1]
+	if sameCall(a.call, b.call) {
+		fmt.Fprintf(w, "\nin two more replays %s, over %s and over %s\n", from, a.spread, b.spread)
+		showActivation(w, a.call)
+	} else {
+		for _, s := range sights {
+			fmt.Fprintf(w, "\nin one more replay %s, over %s\n", from, s.spread)
+			showActivation(w, s.call)
+		}
+	}
+	names, _ := r.p.namesOf(r.repo.Run()) // without them there are numbers
+	if a.behind.Repo != nil && b.behind.Repo != nil {
+		d, err := nodediff.Of(r.ctx, a.behind, b.behind, n)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "\nstate of node %s right behind it; A: over %s; B: over %s\n", name, a.spread, b.spread)
+		r.showNode(d, &names)
+		r.showRecorded(u, d, sights)
+	}
+	if a.next.Repo == nil {
+		fmt.Fprintf(w, "\nnot known: the recorded state, since no checkpoint behind it was compared\n")
+	} else {
+		was := nodediff.Side{Repo: r.repo, Manifest: nil}
+		for _, m := range r.o.config.Replay.States[u.Replication] {
+			if m.Epoch == a.next.Manifest.Epoch {
+				was.Manifest = m
+			}
+		}
+		d, err := nodediff.Of(r.ctx, was, a.next, n)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "\nstate of node %s at the next recorded checkpoint, %v s; A: as recorded; B: in the replay "+
+			"over %s\n", name, was.Manifest.Epoch, a.spread)
+		r.showNode(d, &names)
+	}
+	fmt.Fprintf(w, "\nnot known: what the recorded call got, since the journal has its hash only. An event is named "+
+		"by who\nsent it: `run FILE --print node=NAME,until=%v` shows what that node got and did before\n",
+		u.Call.Epoch)
+	return nil
+}
+
+// sameCall reports whether two replays have seen the same.
+func sameCall(a, b *activation) bool {
+	return a == nil && b == nil || a != nil && b != nil && slices.Equal(a.lines, b.lines)
+}
+
+// showActivation writes what a call got and did.
+func showActivation(w io.Writer, a *activation) {
+	if a == nil {
+		fmt.Fprintf(w, "      there is no such call\n")
+		return
+	}
+	for _, line := range a.Events {
+		fmt.Fprintf(w, "      got  %s\n", line)
+	}
+	for _, line := range a.Did {
+		fmt.Fprintf(w, "      then %s\n", line)
+	}
+}
+
+// showRecorded says which of the replays have the recorded hash.
+func (r *dirReplayer) showRecorded(u *launch.Unequal, n *nodediff.Node, sights *[2]*sight) {
+	rank := r.names.Structure().Endpoint(node.SimprocID(u.Call.Simproc)).Simproc
+	for i, s := range sights {
+		st := &n.Simprocs[rank].States[i]
+		if u.Call.Was != nil && st.Now == u.Call.Epoch && uint32(st.Hash) == u.Call.Was.Hash {
+			fmt.Fprintf(r.p.stdout, "over %s the call is as recorded: it isn't the same each time\n", s.spread)
+		}
+	}
+}
