@@ -34,6 +34,7 @@ internal/wire/wiretest: internal/wire
 state: internal/wire
 shard:
 graph:
+graph/sqldb: graph
 internal/plain:
 internal/hazard: internal/infile
 envelope:
@@ -130,7 +131,7 @@ internal/checkpoint/blobproc: internal/checkpoint internal/outfile internal/wire
 internal/forward:
 internal/phi:
 internal/machinefile: internal/infile scenario
-internal/storeserver: internal/forward
+internal/storeserver: internal/forward internal/infile
 internal/newmodule:
 internal/inspect: internal/counters internal/procfs internal/worker internal/workerproc shm
 internal/latency: internal/lane internal/worker shm
@@ -253,6 +254,7 @@ const exceptions = `
 wall clock | ipc/dial.go: introduce | a deadline that is long past on every clock
 wall clock | internal/launch/postmortem.go: postMortem | the name of a file
 wall clock | internal/launch/postmortem.go: postMortemText | the head of a text
+wall clock | graph/sqldb/sqldb.go: scenarios | when a scenario was made, for people
 wall clock | internal/launch/saving.go: wall | when a checkpoint was made, for people
 wall clock | internal/faulty/clock.go: clock | the fault that is to be found
 wall clock | internal/faulty/later.go: later | the same, in a third replication

@@ -55,6 +55,7 @@ type Process struct {
 	dir  string // the output goes to output.txt in there
 	data string // folder in there with what the server stores
 	args []string
+	as   *syscall.Credential // nil: as this process
 
 	mu    sync.Mutex
 	cmd   *exec.Cmd     // nil before the first start and after Kill
@@ -80,7 +81,7 @@ func (p *Process) Start() error {
 	defer output.Close()
 	cmd := exec.Command(p.args[0], p.args[1:]...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = p.dir, output, output
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, Credential: p.as}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("storeserver: %w", err)
 	}

@@ -13,7 +13,7 @@ import (
 // TestInstallScript: the script installs what is missing where it can, and passes wherever it can't. Stand-ins for id
 // and apt-get come first on its PATH.
 func TestInstallScript(t *testing.T) {
-	script, err := filepath.Abs("zookeeper.sh")
+	script, err := filepath.Abs("server.sh")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestInstallScript(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			cmd := exec.Command("sh", script)
+			cmd := exec.Command("sh", script, "ZooKeeper", "zookeeper", filepath.Join(dir, "none", "*"), jar)
 			cmd.Env = append(os.Environ(), "JAR="+jar, "PATH="+dir+":"+os.Getenv("PATH"))
 			out, err := cmd.CombinedOutput()
 			if err != nil || !strings.HasPrefix(string(out), c.said) || c.said == "" && len(out) > 0 {

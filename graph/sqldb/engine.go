@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sqldb
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// engine is one kind of database. SQL is written with $1, $2 … for parameters and graph.TABLE for tables of graphs; an
+// engine has its own form of both. One goroutine uses it.
+type engine interface {
+	// exec runs one statement, and returns how many rows it has changed. A parameter is an int64, a float64, a string
+	// or nil.
+	exec(ctx context.Context, sql string, params ...any) (int64, error)
+
+	// query calls each for each row, which ends with the call. An error of each ends the query.
+	query(ctx context.Context, sql string, params []any, each func(Row) error) error
+
+	// bulk inserts rows into a table, in the fastest way there is.
+	bulk(ctx context.Context, table string, columns []column, rows int) error
+
+	// begin begins a transaction that only reads what was there when it began, or one that may write.
+	begin(ctx context.Context, write bool) error
+
+	// chosen is a condition that column is one of vertices, with the parameter for it, the nth.
+	chosen(column string, n int, vertices []uint32) (where string, param any)
+
+	// columns lists the columns of a user's table, in their order; none where there is no such table.
+	columns(ctx context.Context, table Table) ([]string, error)
+
+	// ago is an expression for the time that was so long ago by the database's clock.
+	ago(d time.Duration) string
+
+	analyze(ctx context.Context) error
+	version(ctx context.Context) (int, error) // 0: there are no tables yet
+	dialect() string
+
+	// named is the name of a table of graphs as users' tables have theirs, and of an index as CREATE INDEX has it.
+	named(name string) (table Table, index string)
+	close() error
+}
+
+// Row is a row of a result. Columns are numbered from 0; none is checked for its type: what can't be had as it is
+// asked for is zero or empty.
+type Row interface {
+	Int(column int) int64
+	Float(column int) float64
+	Text(column int) string
+	Null(column int) bool
+}
+
+// column is what bulk writes into one column: ints, floats or text, by row. Text is NULL where there is none.
+type column struct {
+	name   string
+	narrow bool // an INT, not a BIGINT
+	ints   func(row int) int64
+	floats func(row int) float64
+	text   func(row int) (string, bool)
+}
+
+func constant(v int64) func(int) int64 { return func(int) int64 { return v } }
+
+//go:embed migrations
+var migrations embed.FS
+
+// newest is the version of the tables that this program knows: there are so many migrations.
+const newest = 1
+
+// migrate makes the tables what this program knows, in one transaction.
+func migrate(ctx context.Context, e engine) error {
+	return within(ctx, e, true, func() error {
+		have, err := e.version(ctx)
+		if err != nil {
+			return err
+		}
+		if have > newest {
+			return fmt.Errorf("its tables are of version %d, and this program knows up to %d: use a newer program",
+				have, newest)
+		}
+		for v := have + 1; v <= newest; v++ {
+			text, err := migrations.ReadFile(fmt.Sprintf("migrations/%s-%d.sql", e.dialect(), v))
+			if err != nil {
+				return err
+			}
+			for statement := range strings.SplitSeq(string(text), ";\n") {
+				if strings.TrimSpace(statement) == "" {
+					continue
+				}
+				if _, err := e.exec(ctx, statement); err != nil {
+					return err
+				}
+			}
+			if _, err := e.exec(ctx, "INSERT INTO graph.version VALUES ($1)", int64(v)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// within does something in a transaction: all of it, or, with an error, nothing.
+func within(ctx context.Context, e engine, write bool, do func() error) (err error) {
+	if err := e.begin(ctx, write); err != nil {
+		return err
+	}
+	done := false
+	end := func(how string) error {
+		done = true
+		_, err := e.exec(context.WithoutCancel(ctx), how)
+		return err
+	}
+	defer func() { // by an error, or a panic
+		if !done {
+			_ = end("ROLLBACK") // a connection that is lost has rolled back
+		}
+	}()
+	if err := do(); err != nil {
+		return err
+	}
+	return end("COMMIT")
+}
+
+// quoted is a name as SQL has it, whatever is in it.
+func quoted(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }

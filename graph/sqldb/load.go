@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sqldb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/disco-sim/disco/graph"
+)
+
+// Load is the graph of a scenario: all layers that have edges, and all labels. A row that no graph may have is an
+// error that names it. It takes twice the memory of the graph while it is made.
+func (db *DB) Load(ctx context.Context, scenario int64) (g *graph.Graph, err error) {
+	err = within(ctx, db.engine, false, func() error {
+		if _, err := db.byID(ctx, scenario); err != nil {
+			return err
+		}
+		n, err := db.countVertices(ctx, scenario)
+		if err != nil {
+			return err
+		}
+		layers, err := db.edges(ctx, scenario, "", nil)
+		if err != nil {
+			return err
+		}
+		if g, err = graph.New(n, layers); err != nil {
+			return err
+		}
+		g, err = db.labelled(ctx, scenario, g)
+		return err
+	})
+	if err != nil {
+		return nil, db.wrap(fmt.Errorf("loading scenario %d: %w", scenario, err))
+	}
+	return g, nil
+}
+
+// edges reads the edges of a scenario that a condition chooses, in order.
+func (db *DB) edges(ctx context.Context, scenario int64, where string, more []any) (map[int]graph.Edges, error) {
+	layers := map[int]graph.Edges{}
+	var e graph.Edges
+	layer, some := int64(0), false
+	end := func() {
+		if some {
+			layers[int(layer)] = e
+		}
+	}
+	sql := "SELECT layer_id, source_idx, target_idx, weight FROM graph.edges WHERE scenario_id = $1" + where +
+		" ORDER BY layer_id, source_idx, target_idx"
+	err := db.query(ctx, sql, append([]any{scenario}, more...), func(r Row) error {
+		if id := r.Int(0); !some || id != layer {
+			end()
+			layer, some, e = id, true, graph.Edges{}
+		}
+		source, target, err := endsOf(layer, r.Int(1), r.Int(2))
+		if err != nil {
+			return err
+		}
+		e.Source, e.Target = append(e.Source, source), append(e.Target, target)
+		e.Weight = append(e.Weight, r.Float(3))
+		return nil
+	})
+	end()
+	return layers, err
+}
+
+func endsOf(layer, source, target int64) (uint32, uint32, error) {
+	if source < 0 || source > graph.VerticesMax || target < 0 || target > graph.VerticesMax {
+		return 0, 0, fmt.Errorf("layer %d, from vertex %d to vertex %d: want vertices from 0 to %d", layer, source,
+			target, graph.VerticesMax)
+	}
+	return uint32(source), uint32(target), nil
+}
+
+// labelled gives a graph the labels of a scenario.
+func (db *DB) labelled(ctx context.Context, scenario int64, g *graph.Graph) (*graph.Graph, error) {
+	ids, list, err := db.labelIDs(ctx, scenario)
+	if err != nil {
+		return nil, err
+	}
+	var vertex, label []uint32
+	err = db.query(ctx, "SELECT vertex_index, label_id FROM graph.vertex_labels WHERE scenario_id = $1 "+
+		"ORDER BY vertex_index, label_id", []any{scenario}, func(r Row) error {
+		v, id := r.Int(0), r.Int(1)
+		i, ok := slices.BinarySearch(ids, id)
+		if !ok || v < 0 || v >= int64(g.Vertices()) {
+			return fmt.Errorf("found label %d of vertex %d, want one of this scenario's %d labels, and a vertex "+
+				"below %d", id, v, len(ids), g.Vertices())
+		}
+		vertex, label = append(vertex, uint32(v)), append(label, uint32(i))
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return g.WithLabels(list, vertex, label)
+}
+
+// Vertices lists names and entities of a scenario's vertices, those in m, rising; nil: all.
+func (db *DB) Vertices(ctx context.Context, scenario int64, m *graph.Mask) (list []Vertex, err error) {
+	table, _ := db.named("vertices")
+	err = db.VertexData(ctx, scenario, table, []string{"name", "entity_id"}, m, func(r Row) error {
+		list = append(list, Vertex{Name: r.Text(0), Entity: r.Text(1)})
+		return nil
+	})
+	return list, err
+}
+
+// Out is the edges of a layer that begin at vertices of m; nil: all. Cost: the edges that there are, or, from about a
+// fifth of the vertices on, all edges of the layer.
+func (db *DB) Out(ctx context.Context, scenario int64, layer int, m *graph.Mask) (*graph.Layer, error) {
+	return db.part(ctx, scenario, layer, m, nil)
+}
+
+// In is the edges of a layer that end at vertices of m; nil: all. Cost: as that of Out, with a twelfth.
+func (db *DB) In(ctx context.Context, scenario int64, layer int, m *graph.Mask) (*graph.Layer, error) {
+	return db.part(ctx, scenario, layer, nil, m)
+}
+
+// From which share of all vertices on a layer is read whole: 1/wholeOut of the sources, 1/wholeIn of the targets.
+// Measured with SQLite: docs/graph.md.
+const (
+	wholeOut = 5
+	wholeIn  = 12
+)
+
+func (db *DB) part(ctx context.Context, scenario int64, layer int, sources, targets *graph.Mask) (l *graph.Layer,
+	err error) {
+	err = within(ctx, db.engine, false, func() error {
+		n, err := db.countVertices(ctx, scenario)
+		if err != nil {
+			return err
+		}
+		where, params := " AND layer_id = $2", []any{int64(layer)}
+		column, m, share := "source_idx", sources, wholeOut
+		if sources == nil {
+			column, m, share = "target_idx", targets, wholeIn
+		}
+		if m != nil && m.Len() != n {
+			return fmt.Errorf("found a mask of %d vertices, want %d", m.Len(), n)
+		}
+		whole := m == nil || m.Count()*share >= n
+		if !whole {
+			condition, param := db.chosen(column, 3, m.Vertices())
+			where, params = where+" AND "+condition, append(params, param)
+		}
+		layers, err := db.edges(ctx, scenario, where, params)
+		if err != nil {
+			return err
+		}
+		g, err := graph.New(n, map[int]graph.Edges{layer: layers[layer]})
+		if err != nil {
+			return err
+		}
+		if l = g.Layer(layer); whole && m != nil {
+			l, err = l.Select(sources, targets)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, db.wrap(fmt.Errorf("loading layer %d of scenario %d: %w", layer, scenario, err))
+	}
+	return l, nil
+}
+
+// Table names a user's own table. Without a schema it is in the default one.
+type Table struct{ Schema, Name string }
+
+// String is how the table is named in messages.
+func (t Table) String() string {
+	if t.Schema != "" {
+		return t.Schema + "." + t.Name
+	}
+	return t.Name
+}
+
+// VertexData calls each with these columns of a user's table, for the vertices of m, or all, by rising vertex. The
+// table has columns scenario_id and vertex_index. An error of each ends it.
+func (db *DB) VertexData(ctx context.Context, scenario int64, t Table, columns []string, m *graph.Mask,
+	each func(Row) error) error {
+	return db.data(ctx, scenario, t, columns, chosenBy{column: "vertex_index", mask: m}, each)
+}
+
+// OutData calls each with these columns of a user's table, for the edges of a layer that begin at vertices of m, or
+// all, by rising source and target. The table has columns scenario_id, layer_id, source_idx and target_idx.
+func (db *DB) OutData(ctx context.Context, scenario int64, t Table, columns []string, layer int, m *graph.Mask,
+	each func(Row) error) error {
+	return db.data(ctx, scenario, t, columns, chosenBy{"source_idx", "target_idx", &layer, m}, each)
+}
+
+// InData is OutData for the edges that end at vertices of m, by rising target and source.
+func (db *DB) InData(ctx context.Context, scenario int64, t Table, columns []string, layer int, m *graph.Mask,
+	each func(Row) error) error {
+	return db.data(ctx, scenario, t, columns, chosenBy{"target_idx", "source_idx", &layer, m}, each)
+}
+
+// chosenBy says which rows of a user's table are wanted.
+type chosenBy struct {
+	column, then string // in this order
+	layer        *int
+	mask         *graph.Mask
+}
+
+// UnknownColumnsError is that a user's table doesn't have what it must have.
+type UnknownColumnsError struct {
+	Table         Table
+	Missing, Have []string
+}
+
+// Error says what there is.
+func (e *UnknownColumnsError) Error() string {
+	if len(e.Have) == 0 {
+		return fmt.Sprintf("table %v: there is none", e.Table)
+	}
+	return fmt.Sprintf("table %v: found no columns %q, want them beside, or among, those that there are: %q", e.Table,
+		e.Missing, e.Have)
+}
+
+func (db *DB) data(ctx context.Context, scenario int64, t Table, columns []string, by chosenBy,
+	each func(Row) error) error {
+	needed := append([]string{"scenario_id", by.column}, columns...)
+	if by.layer != nil {
+		needed = append(needed, by.then, "layer_id")
+	}
+	have, err := db.columns(ctx, t)
+	if err != nil {
+		return db.wrap(err)
+	}
+	missing := slices.DeleteFunc(needed, func(c string) bool { return slices.Contains(have, c) })
+	switch {
+	case len(missing) > 0:
+		return db.wrap(&UnknownColumnsError{t, missing, have})
+	case len(columns) == 0:
+		return db.wrap(errors.New("found no columns of " + t.String() + " to be read, want one at least"))
+	}
+	where, params := "scenario_id = $1", []any{scenario}
+	order := by.column
+	if by.layer != nil {
+		where, params, order = where+" AND layer_id = $2", append(params, int64(*by.layer)), order+", "+by.then
+	}
+	if by.mask != nil {
+		condition, param := db.chosen(by.column, len(params)+1, by.mask.Vertices())
+		where, params = where+" AND "+condition, append(params, param)
+	}
+	sql := "SELECT " + quotedList(columns) + " FROM " + t.quoted() + " WHERE " + where + " ORDER BY " + order
+	return db.wrap(db.query(ctx, sql, params, each))
+}
+
+func (t Table) quoted() string {
+	if t.Schema != "" {
+		return quoted(t.Schema) + "." + quoted(t.Name)
+	}
+	return quoted(t.Name)
+}
+
+func quotedList(names []string) string {
+	list := ""
+	for i, n := range names {
+		if i > 0 {
+			list += ", "
+		}
+		list += quoted(n)
+	}
+	return list
+}

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sqldb
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// post is a connection to PostgreSQL. Rows come and go in its binary form, and their values aren't boxed.
+type post struct{ conn *pgconn.PgConn }
+
+func openPost(ctx context.Context, url string, _ bool) (engine, error) {
+	conn, err := pgconn.Connect(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	return &post{conn}, nil
+}
+
+func (p *post) dialect() string { return "postgres" }
+func (p *post) close() error    { return p.conn.Close(context.Background()) }
+
+func (p *post) named(name string) (Table, string) { return Table{"graph", name}, name }
+
+func (p *post) exec(ctx context.Context, sql string, params ...any) (int64, error) {
+	r := p.conn.ExecParams(ctx, sql, texts(params), nil, nil, nil).Read()
+	return r.CommandTag.RowsAffected(), r.Err
+}
+
+// texts is parameters in the server's text form: it infers their types.
+func texts(params []any) [][]byte {
+	list := make([][]byte, len(params))
+	for i, p := range params {
+		switch p := p.(type) {
+		case nil:
+		case float64:
+			list[i] = strconv.AppendFloat(nil, p, 'g', -1, 64)
+		default:
+			list[i] = fmt.Append(nil, p)
+		}
+	}
+	return list
+}
+
+func (p *post) query(ctx context.Context, sql string, params []any, each func(Row) error) error {
+	rows := p.conn.ExecParams(ctx, sql, texts(params), nil, nil, []int16{1})
+	fields := rows.FieldDescriptions()
+	kinds := make([]uint32, len(fields))
+	for i := range fields {
+		kinds[i] = fields[i].DataTypeOID
+	}
+	r := postRow{kinds: kinds}
+	for rows.NextRow() {
+		r.values = rows.Values()
+		if err := each(&r); err != nil {
+			_, more := rows.Close()
+			return errors.Join(err, more)
+		}
+	}
+	_, err := rows.Close()
+	return err
+}
+
+// Types of columns, as the server numbers them.
+const (
+	oidInt8, oidInt2, oidInt4 = 20, 21, 23
+	oidFloat4, oidFloat8      = 700, 701
+)
+
+type postRow struct {
+	kinds  []uint32
+	values [][]byte
+}
+
+func (r *postRow) Null(i int) bool { return r.values[i] == nil }
+
+func (r *postRow) Int(i int) int64 {
+	b, word := r.values[i], binary.BigEndian
+	switch {
+	case r.kinds[i] == oidInt8 && len(b) == 8:
+		return int64(word.Uint64(b))
+	case r.kinds[i] == oidInt4 && len(b) == 4:
+		return int64(int32(word.Uint32(b)))
+	case r.kinds[i] == oidInt2 && len(b) == 2:
+		return int64(int16(word.Uint16(b)))
+	}
+	return 0
+}
+
+func (r *postRow) Float(i int) float64 {
+	b, word := r.values[i], binary.BigEndian
+	switch {
+	case r.kinds[i] == oidFloat8 && len(b) == 8:
+		return math.Float64frombits(word.Uint64(b))
+	case r.kinds[i] == oidFloat4 && len(b) == 4:
+		return float64(math.Float32frombits(word.Uint32(b)))
+	}
+	return float64(r.Int(i))
+}
+
+func (r *postRow) Text(i int) string {
+	switch r.kinds[i] {
+	case oidInt2, oidInt4, oidInt8:
+		return strconv.FormatInt(r.Int(i), 10)
+	case oidFloat4, oidFloat8:
+		return strconv.FormatFloat(r.Float(i), 'g', -1, 64)
+	}
+	return string(r.values[i])
+}
+
+func (p *post) bulk(ctx context.Context, table string, columns []column, rows int) error {
+	names := make([]string, len(columns))
+	for i, c := range columns {
+		names[i] = c.name
+	}
+	from := &copying{columns: columns, rows: rows, buf: append([]byte("PGCOPY\n\xff\r\n\x00"), make([]byte, 8)...)}
+	_, err := p.conn.CopyFrom(ctx, from, fmt.Sprintf("COPY %s (%s) FROM STDIN BINARY", table,
+		strings.Join(names, ", ")))
+	return err
+}
+
+// copying is rows in the binary form of COPY ("COPY", section "Binary Format", of PostgreSQL's manual), made as they
+// are read.
+type copying struct {
+	columns []column
+	rows    int
+	row     int
+	buf     []byte // made, and not read yet
+	at      int
+	ended   bool
+}
+
+// copyBytes is how much is made at once, at least.
+const copyBytes = 64 << 10
+
+func (c *copying) Read(p []byte) (int, error) {
+	if c.at == len(c.buf) {
+		if c.ended {
+			return 0, io.EOF
+		}
+		c.buf, c.at = c.buf[:0], 0
+	}
+	for !c.ended && len(c.buf) < copyBytes {
+		if c.row == c.rows {
+			c.buf = binary.BigEndian.AppendUint16(c.buf, math.MaxUint16)
+			c.ended = true
+			break
+		}
+		c.append()
+		c.row++
+	}
+	n := copy(p, c.buf[c.at:])
+	c.at += n
+	return n, nil
+}
+
+func (c *copying) append() {
+	word := binary.BigEndian
+	b := word.AppendUint16(c.buf, uint16(len(c.columns)))
+	for i := range c.columns {
+		switch col := &c.columns[i]; {
+		case col.narrow:
+			b = word.AppendUint32(word.AppendUint32(b, 4), uint32(int32(col.ints(c.row))))
+		case col.ints != nil:
+			b = word.AppendUint64(word.AppendUint32(b, 8), uint64(col.ints(c.row)))
+		case col.floats != nil:
+			b = word.AppendUint64(word.AppendUint32(b, 8), math.Float64bits(col.floats(c.row)))
+		default:
+			if text, ok := col.text(c.row); ok {
+				b = append(word.AppendUint32(b, uint32(len(text))), text...)
+			} else {
+				b = word.AppendUint32(b, math.MaxUint32)
+			}
+		}
+	}
+	c.buf = b
+}
+
+func (p *post) begin(ctx context.Context, write bool) error {
+	how := "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+	if write {
+		how = "BEGIN"
+	}
+	_, err := p.exec(ctx, how)
+	return err
+}
+
+func (p *post) chosen(column string, n int, vertices []uint32) (string, any) {
+	b := []byte{'{'}
+	for i, v := range vertices {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendUint(b, uint64(v), 10)
+	}
+	return fmt.Sprintf("%s = ANY($%d::bigint[])", column, n), string(append(b, '}'))
+}
+
+func (p *post) columns(ctx context.Context, t Table) (list []string, err error) {
+	name := quoted(t.Name)
+	if t.Schema != "" {
+		name = quoted(t.Schema) + "." + name
+	}
+	err = p.query(ctx, "SELECT attname::text FROM pg_attribute WHERE attrelid = to_regclass($1) AND attnum > 0 "+
+		"AND NOT attisdropped ORDER BY attnum", []any{name}, func(r Row) error {
+		list = append(list, r.Text(0))
+		return nil
+	})
+	return list, err
+}
+
+func (p *post) ago(d time.Duration) string {
+	return fmt.Sprintf("now() - interval '%d seconds'", int64(d.Seconds()))
+}
+
+func (p *post) analyze(ctx context.Context) error {
+	_, err := p.exec(ctx, "ANALYZE graph.edges, graph.vertices, graph.labels, graph.vertex_labels")
+	return err
+}
+
+// version makes the schema where there is none: one at a time, or two that begin at once would both.
+func (p *post) version(ctx context.Context) (v int, err error) {
+	for _, sql := range []string{"SELECT pg_advisory_xact_lock(7241003)::text", "CREATE SCHEMA IF NOT EXISTS graph",
+		"CREATE TABLE IF NOT EXISTS graph.version (version INT NOT NULL)"} {
+		if _, err := p.exec(ctx, sql); err != nil {
+			return 0, err
+		}
+	}
+	err = p.query(ctx, "SELECT max(version) FROM graph.version", nil, func(r Row) error {
+		v = int(r.Int(0))
+		return nil
+	})
+	return v, err
+}

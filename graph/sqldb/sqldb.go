@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package sqldb keeps layered graphs in a database: SQLite in a file, or PostgreSQL where a group shares data. Each
+// graph is a scenario, with a name, and perhaps a scenario on which it is based.
+//
+// Guarantee: what is stored is there whole or not at all, and so is what is deleted; what is loaded is as it was at
+// one moment, whatever others write meanwhile. Statistics are kept, so that the cost of a query follows the rows that
+// it returns. Names of tables and columns are quoted: they are data, whatever they look like.
+//
+//	db, err := sqldb.Open(ctx, "sqlite:network.db") // or postgres://user@host/database
+//	defer db.Close()
+//	s, err := db.Create(ctx, sqldb.Scenario{Name: "base"})
+//	err = db.Store(ctx, s.ID, g, sqldb.Content{})
+//	g, err = db.Load(ctx, s.ID)
+//
+// The tables are those that migrations/ has; docs/graph.md says why. One goroutine uses a DB.
+package sqldb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+)
+
+// DB is an open database.
+type DB struct {
+	engine
+	url string // without a password
+}
+
+// Scenario is a graph in the database.
+type Scenario struct {
+	ID          int64
+	Name        string // its own: there is no second one
+	Created     time.Time
+	Base        int64 // the scenario that it is based on, 0: none
+	Description string
+}
+
+// NotFoundError is that there is no such scenario.
+type NotFoundError struct {
+	What string
+	Have []string // names of those that there are, at most ten
+}
+
+// Error says what there is.
+func (e *NotFoundError) Error() string {
+	if len(e.Have) == 0 {
+		return fmt.Sprintf("found no %s: there is none in this database", e.What)
+	}
+	return fmt.Sprintf("found no %s, want one of: %s", e.What, strings.Join(e.Have, ", "))
+}
+
+// ExistsError is that a name is taken.
+type ExistsError struct{ Name string }
+
+// Error says what to do.
+func (e *ExistsError) Error() string {
+	return fmt.Sprintf("there is a scenario %q already: choose another name, or delete it first", e.Name)
+}
+
+// Open opens the database of a URL, sqlite:FILE or postgres://…, and makes the tables where they aren't there, or are
+// of an earlier version. A file that isn't there is made. Errors say which database, without its password.
+func Open(ctx context.Context, url string) (*DB, error) {
+	db := &DB{url: shown(url)}
+	var err error
+	switch scheme, rest, _ := strings.Cut(url, ":"); scheme {
+	case "sqlite":
+		if rest == "" {
+			return nil, fmt.Errorf("database %q: found no file, want sqlite:FILE", url)
+		}
+		db.engine, err = openLite(ctx, rest, unwritable(rest))
+	case "postgres", "postgresql":
+		db.engine, err = openPost(ctx, url, false)
+	default:
+		return nil, fmt.Errorf("database %q: found scheme %q, want sqlite:FILE or postgres://USER@HOST/DATABASE",
+			db.url, scheme)
+	}
+	if err != nil {
+		return nil, db.wrap(err)
+	}
+	if err := db.prepare(ctx); err != nil {
+		return nil, errors.Join(db.wrap(err), db.close())
+	}
+	return db, nil
+}
+
+// unwritable reports whether a file is there and may only be read.
+func unwritable(file string) bool {
+	f, err := os.OpenFile(file, os.O_RDWR, 0)
+	if err == nil {
+		return f.Close() != nil
+	}
+	return errors.Is(err, os.ErrPermission)
+}
+
+// prepare makes the tables, unless they are there as they are to be.
+func (db *DB) prepare(ctx context.Context) error {
+	have := 0
+	err := db.query(ctx, "SELECT max(version) FROM graph.version", nil, func(r Row) error {
+		have = int(r.Int(0))
+		return nil
+	})
+	if err == nil && have == newest {
+		return nil
+	}
+	return migrate(ctx, db.engine)
+}
+
+// shown is a URL without its password.
+func shown(url string) string {
+	scheme, rest, ok := strings.Cut(url, "://")
+	user, host, at := strings.Cut(rest, "@")
+	name, _, password := strings.Cut(user, ":")
+	if !ok || !at || !password {
+		return url
+	}
+	return scheme + "://" + name + ":***@" + host
+}
+
+func (db *DB) wrap(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("database %s: %w", db.url, err)
+}
+
+// Close ends the use of the database.
+func (db *DB) Close() error { return db.wrap(db.close()) }
+
+const scenarioColumns = "id, name, created_at, coalesce(base_scenario_id, 0), coalesce(description, '')"
+
+// Create makes a scenario without vertices. ID and Created of s are chosen here. A name that is taken is an
+// *ExistsError, a base that there isn't a *NotFoundError.
+func (db *DB) Create(ctx context.Context, s Scenario) (Scenario, error) {
+	if s.Name == "" {
+		return s, db.wrap(errors.New("found a scenario without a name, want one"))
+	}
+	err := within(ctx, db.engine, true, func() error {
+		var taken *NotFoundError
+		if _, err := db.find(ctx, "name = $1", s.Name, ""); err == nil {
+			return &ExistsError{s.Name}
+		} else if !errors.As(err, &taken) {
+			return err
+		}
+		var base, description any
+		if s.Base != 0 {
+			if _, err := db.byID(ctx, s.Base); err != nil {
+				return err
+			}
+			base = s.Base
+		}
+		if s.Description != "" {
+			description = s.Description
+		}
+		err := db.query(ctx, "INSERT INTO graph.scenarios (name, created_at, base_scenario_id, description) "+
+			"VALUES ($1, "+db.ago(0)+", $2, $3) RETURNING id", []any{s.Name, base, description}, func(r Row) error {
+			s.ID = r.Int(0)
+			return nil
+		})
+		if err == nil {
+			s, err = db.byID(ctx, s.ID)
+		}
+		return err
+	})
+	return s, db.wrap(err)
+}
+
+// Scenarios lists all scenarios, in the order in which they were made.
+func (db *DB) Scenarios(ctx context.Context) (list []Scenario, err error) {
+	return list, db.wrap(db.scenarios(ctx, "", nil, &list))
+}
+
+// Find is the scenario of a name; where there is none the error is a *NotFoundError.
+func (db *DB) Find(ctx context.Context, name string) (Scenario, error) {
+	s, err := db.find(ctx, "name = $1", name, fmt.Sprintf("scenario %q", name))
+	return s, db.wrap(err)
+}
+
+func (db *DB) byID(ctx context.Context, id int64) (Scenario, error) {
+	return db.find(ctx, "id = $1", id, fmt.Sprintf("scenario %d", id))
+}
+
+func (db *DB) find(ctx context.Context, where string, param any, what string) (Scenario, error) {
+	var list []Scenario
+	if err := db.scenarios(ctx, " WHERE "+where, []any{param}, &list); err != nil {
+		return Scenario{}, err
+	}
+	if len(list) == 1 {
+		return list[0], nil
+	}
+	none := &NotFoundError{What: what}
+	err := db.query(ctx, "SELECT name FROM graph.scenarios ORDER BY id LIMIT 10", nil, func(r Row) error {
+		none.Have = append(none.Have, r.Text(0))
+		return nil
+	})
+	return Scenario{}, errors.Join(none, err)
+}
+
+func (db *DB) scenarios(ctx context.Context, where string, params []any, list *[]Scenario) error {
+	created := "created_at"
+	if db.dialect() == "postgres" {
+		created = `to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')`
+	}
+	sql := "SELECT " + strings.Replace(scenarioColumns, "created_at", created, 1) + " FROM graph.scenarios" + where +
+		" ORDER BY id"
+	return db.query(ctx, sql, params, func(r Row) error {
+		at, err := time.Parse(time.RFC3339, r.Text(2))
+		if err != nil {
+			return fmt.Errorf("scenario %d: %w", r.Int(0), err)
+		}
+		*list = append(*list, Scenario{r.Int(0), r.Text(1), at, r.Int(3), r.Text(4)})
+		return nil
+	})
+}
+
+// Delete deletes a scenario with all that belongs to it; rows of users' own tables stay. One on which others are based
+// is refused.
+func (db *DB) Delete(ctx context.Context, id int64) error {
+	return db.wrap(within(ctx, db.engine, true, func() error {
+		if err := db.lock(ctx, id); err != nil {
+			return err
+		}
+		var based []string
+		err := db.query(ctx, "SELECT name FROM graph.scenarios WHERE base_scenario_id = $1 ORDER BY id LIMIT 10",
+			[]any{id}, func(r Row) error {
+				based = append(based, r.Text(0))
+				return nil
+			})
+		if err == nil && based != nil {
+			err = fmt.Errorf("scenario %d is the base of others, which have to be deleted first: %s", id,
+				strings.Join(based, ", "))
+		}
+		for _, table := range []string{"vertex_masks", "vertex_labels", "labels", "edges", "vertices", "scenarios"} {
+			if err == nil {
+				column := "scenario_id"
+				if table == "scenarios" {
+					column = "id"
+				}
+				_, err = db.exec(ctx, "DELETE FROM graph."+table+" WHERE "+column+" = $1", id)
+			}
+		}
+		return err
+	}))
+}
+
+// lock holds a scenario until the transaction ends: two that store it take turns.
+func (db *DB) lock(ctx context.Context, id int64) error {
+	if _, err := db.byID(ctx, id); err != nil || db.dialect() == "sqlite" {
+		return err // a transaction of SQLite that writes is the only one
+	}
+	_, err := db.exec(ctx, "SELECT id FROM graph.scenarios WHERE id = $1 FOR UPDATE", id)
+	return err
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sqldb
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/disco-sim/disco/graph"
+)
+
+// Vertex is what the database has of a vertex beside its number.
+type Vertex struct {
+	Entity string // what it is in another system, "": nothing
+	Name   string
+}
+
+// Content is what a graph in memory doesn't have.
+type Content struct {
+	Vertices []Vertex // nil: those that there are stay, as many as the graph has; without any they are named by number
+
+	// EdgeName is the name of an edge, by layer and number (graph.Layer.FirstOut), one of its own in its layer; nil,
+	// or "": none, which is read as SOURCE>TARGET.
+	EdgeName func(layer, edge int) string
+}
+
+// Store replaces vertices (where they are given), edges and labels of a scenario by those of g, and keeps statistics
+// of the tables. It is one transaction: with an error nothing has changed.
+func (db *DB) Store(ctx context.Context, scenario int64, g *graph.Graph, c Content) error {
+	err := within(ctx, db.engine, true, func() error {
+		if err := db.lock(ctx, scenario); err != nil {
+			return err
+		}
+		if err := db.storeVertices(ctx, scenario, g, c.Vertices); err != nil {
+			return err
+		}
+		if err := db.storeEdges(ctx, scenario, g, c.EdgeName); err != nil {
+			return err
+		}
+		if err := db.storeLabels(ctx, scenario, g); err != nil {
+			return err
+		}
+		return db.analyze(ctx)
+	})
+	if err != nil {
+		return db.wrap(fmt.Errorf("storing scenario %d, which is as it was before: %w", scenario, err))
+	}
+	return nil
+}
+
+func (db *DB) storeVertices(ctx context.Context, scenario int64, g *graph.Graph, vertices []Vertex) error {
+	n := g.Vertices()
+	if vertices == nil {
+		have, err := db.countVertices(ctx, scenario)
+		if err != nil || have == n {
+			return err
+		}
+		if have > 0 {
+			return fmt.Errorf("found %d vertices in the database and %d in the graph, want as many, or vertices that "+
+				"come along", have, n)
+		}
+		vertices = make([]Vertex, n)
+		for v := range vertices {
+			vertices[v].Name = strconv.Itoa(v)
+		}
+	}
+	if len(vertices) != n {
+		return fmt.Errorf("found names of %d vertices, want %d", len(vertices), n)
+	}
+	if _, err := db.exec(ctx, "DELETE FROM graph.vertices WHERE scenario_id = $1", scenario); err != nil {
+		return err
+	}
+	return db.bulk(ctx, "graph.vertices", []column{
+		{name: "scenario_id", ints: constant(scenario)},
+		{name: "vertex_index", ints: func(v int) int64 { return int64(v) }},
+		{name: "entity_id", text: func(v int) (string, bool) { return vertices[v].Entity, vertices[v].Entity != "" }},
+		{name: "name", text: func(v int) (string, bool) { return vertices[v].Name, true }},
+	}, n)
+}
+
+// countVertices is how many vertices a scenario has; their indices must be 0 and the following ones.
+func (db *DB) countVertices(ctx context.Context, scenario int64) (n int, err error) {
+	err = db.query(ctx, "SELECT count(*), coalesce(min(vertex_index), 0), coalesce(max(vertex_index), -1) "+
+		"FROM graph.vertices WHERE scenario_id = $1", []any{scenario}, func(r Row) error {
+		count, least, most := r.Int(0), r.Int(1), r.Int(2)
+		if least != 0 || most != count-1 || count > graph.VerticesMax {
+			return fmt.Errorf("found %d vertices with indices from %d to %d, want 0 to one less than there are, and "+
+				"at most %d", count, least, most, graph.VerticesMax)
+		}
+		n = int(count)
+		return nil
+	})
+	return n, err
+}
+
+func (db *DB) storeEdges(ctx context.Context, scenario int64, g *graph.Graph, name func(layer, edge int) string) error {
+	if _, err := db.exec(ctx, "DELETE FROM graph.edges WHERE scenario_id = $1", scenario); err != nil {
+		return err
+	}
+	rebuild, err := db.withoutIndexes(ctx, g.Edges())
+	if err != nil {
+		return err
+	}
+	for _, id := range g.Layers() {
+		if id < math.MinInt32 || id > math.MaxInt32 {
+			return fmt.Errorf("found layer %d, want one from %d to %d", id, math.MinInt32, math.MaxInt32)
+		}
+		e := g.Layer(id).Columns()
+		text := func(int) (string, bool) { return "", false }
+		if name != nil {
+			text = func(i int) (string, bool) {
+				s := name(id, i)
+				return s, s != ""
+			}
+		}
+		err := db.bulk(ctx, "graph.edges", []column{
+			{name: "scenario_id", ints: constant(scenario)},
+			{name: "layer_id", ints: constant(int64(id)), narrow: true},
+			{name: "source_idx", ints: func(i int) int64 { return int64(e.Source[i]) }},
+			{name: "target_idx", ints: func(i int) int64 { return int64(e.Target[i]) }},
+			{name: "weight", floats: func(i int) float64 { return e.Weight[i] }},
+			{name: "name", text: text},
+		}, len(e.Source))
+		if err != nil {
+			return fmt.Errorf("layer %d: %w", id, err)
+		}
+	}
+	return rebuild()
+}
+
+// manyEdges are so many that indexes are made anew behind them, if there aren't more edges in the table already:
+// sorting is several times as fast as putting edges into an index one by one, in any order.
+const manyEdges = 100_000
+
+// withoutIndexes takes away what else edges are found by than by source, and makes it again at the end.
+func (db *DB) withoutIndexes(ctx context.Context, edges int) (rebuild func() error, err error) {
+	none := func() error { return nil }
+	if edges < manyEdges {
+		return none, nil
+	}
+	more := false
+	err = db.query(ctx, "SELECT 1 FROM graph.edges LIMIT 1 OFFSET $1", []any{int64(edges)}, func(Row) error {
+		more = true
+		return nil
+	})
+	if err != nil || more {
+		return none, err
+	}
+	var anew []string
+	for _, index := range []struct{ name, on string }{
+		{"edges_target", "INDEX $ ON graph.edges (scenario_id, layer_id, target_idx)"},
+		{"edges_name", "UNIQUE INDEX $ ON graph.edges (scenario_id, layer_id, name) WHERE name IS NOT NULL"},
+	} {
+		_, name := db.named(index.name)
+		anew = append(anew, "CREATE "+strings.Replace(index.on, "$", name, 1))
+		if _, err := db.exec(ctx, "DROP INDEX graph."+index.name); err != nil {
+			return none, err
+		}
+	}
+	return func() error {
+		for _, sql := range anew {
+			if _, err := db.exec(ctx, sql); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, nil
+}
+
+// storeLabels has labels numbered in the database in the order of the graph.
+func (db *DB) storeLabels(ctx context.Context, scenario int64, g *graph.Graph) error {
+	for _, table := range []string{"vertex_labels", "labels"} {
+		if _, err := db.exec(ctx, "DELETE FROM graph."+table+" WHERE scenario_id = $1", scenario); err != nil {
+			return err
+		}
+	}
+	list := g.Labels()
+	err := db.bulk(ctx, "graph.labels", []column{
+		{name: "scenario_id", ints: constant(scenario)},
+		{name: "type", text: func(i int) (string, bool) { return list[i].Type, true }},
+		{name: "value", text: func(i int) (string, bool) { return list[i].Value, true }},
+	}, len(list))
+	if err != nil {
+		return fmt.Errorf("labels: %w", err)
+	}
+	ids, _, err := db.labelIDs(ctx, scenario)
+	if err != nil {
+		return err
+	}
+	var vertex, label []uint32
+	for v := range g.Vertices() {
+		for _, a := range g.LabelsOf(v) {
+			vertex, label = append(vertex, uint32(v)), append(label, a)
+		}
+	}
+	err = db.bulk(ctx, "graph.vertex_labels", []column{
+		{name: "scenario_id", ints: constant(scenario)},
+		{name: "vertex_index", ints: func(i int) int64 { return int64(vertex[i]) }},
+		{name: "label_id", ints: func(i int) int64 { return ids[label[i]] }},
+	}, len(vertex))
+	if err != nil {
+		return fmt.Errorf("labels of vertices: %w", err)
+	}
+	return nil
+}
+
+// labelIDs lists the labels of a scenario, with their ids, which rise.
+func (db *DB) labelIDs(ctx context.Context, scenario int64) (ids []int64, list []graph.Label, err error) {
+	err = db.query(ctx, "SELECT id, type, value FROM graph.labels WHERE scenario_id = $1 ORDER BY id", []any{scenario},
+		func(r Row) error {
+			ids, list = append(ids, r.Int(0)), append(list, graph.Label{Type: r.Text(1), Value: r.Text(2)})
+			return nil
+		})
+	return ids, list, err
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storeserver
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/disco-sim/disco/internal/infile"
+)
+
+// Postgres is a server of PostgreSQL on a Unix socket, which anybody may use who may enter its folder.
+type Postgres struct{ *Process }
+
+// ordinary is who the server runs as where this process is root: it refuses to run as that.
+const ordinary = 65534
+
+// StartPostgres makes a database and starts its server in a folder of their own, and waits until it serves. Where this
+// process is root the server is user 65534, who may not enter the folders of tests: so the folder is in /tmp.
+func StartPostgres(ctx context.Context) (*Postgres, error) {
+	initdb, err := postgresProgram("initdb")
+	if err != nil {
+		return nil, err
+	}
+	server, err := postgresProgram("postgres")
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("/tmp", "disco-pg-")
+	if err != nil {
+		return nil, err
+	}
+	data := filepath.Join(dir, "data")
+	s := &Postgres{newProcess(dir, "data", server, "-D", data, "-k", dir, "-c", "listen_addresses=", "-c",
+		"fsync=off")}
+	if err := s.begin(ctx, initdb, data); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Postgres) begin(ctx context.Context, initdb, data string) error {
+	if os.Geteuid() == 0 {
+		s.as = &syscall.Credential{Uid: ordinary, Gid: ordinary}
+		if err := os.Chown(s.dir, ordinary, ordinary); err != nil {
+			return err
+		}
+	}
+	cmd := exec.CommandContext(ctx, initdb, "-D", data, "-U", "test", "--auth=trust", "--no-sync", "--encoding=UTF8",
+		"--locale=C")
+	cmd.Dir = s.dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Credential: s.as}
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("storeserver: initdb: %w: %s", err, text)
+	}
+	if err := s.Start(); err != nil {
+		return err
+	}
+	return s.Ready(ctx)
+}
+
+// Ready waits until the server takes connections, which it says in its file of locks, or has ended.
+func (s *Postgres) Ready(ctx context.Context) error {
+	for {
+		lock, err := infile.Read(filepath.Join(s.data, "postmaster.pid"), lockFile)
+		if err == nil && bytes.Contains(lock, []byte("\nready")) {
+			return nil
+		}
+		select {
+		case <-s.ended:
+			return fmt.Errorf("storeserver: postgres has ended: %s", s.Output())
+		case <-ctx.Done():
+			return fmt.Errorf("storeserver: postgres doesn't serve: %w\n%s", context.Cause(ctx), s.Output())
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// URL is what a client dials; options follow a ? if there are any.
+func (s *Postgres) URL() string { return "postgres:///postgres?user=test&host=" + s.dir }
+
+// Close kills the server, and takes away its folder.
+func (s *Postgres) Close() {
+	s.Kill()
+	_ = os.RemoveAll(s.dir) // no one else has it
+}
+
+// postgresProgram is a program of PostgreSQL: in PATH, or where Debian has those of its newest version.
+func postgresProgram(name string) (string, error) {
+	if path, err := exec.LookPath(name); err == nil {
+		return path, nil
+	}
+	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/" + name)
+	if err != nil || len(found) == 0 {
+		return "", fmt.Errorf("PostgreSQL's %s %w (Debian: postgresql)", name, ErrAbsent)
+	}
+	return slices.MaxFunc(found, func(a, b string) int { return versionOf(a) - versionOf(b) }), nil
+}
+
+// lockFile has the server's process, and whether it takes connections.
+var lockFile = infile.Kind{Name: "postgres's file of locks", BytesMax: 4 << 10}
+
+func versionOf(path string) int {
+	v, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path)))) // none: an early one
+	return v
+}
