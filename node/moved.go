@@ -10,17 +10,11 @@ import (
 // takenOver is what a new Engine takes over from that of the leg before (Resume.From): simprocs whose nodes stay on the
 // worker. They stay where they are in memory, because handlers may have kept them.
 type takenOver struct {
-	engine  *Engine // done for
-	stays   []*Simproc
-	kept    []bool // by new index: it stays
-	pending []keptEntry
-	floors  []keptFloor
-}
-
-// keptEntry is something that is pending for a simproc that stays.
-type keptEntry struct {
-	to *Simproc
-	entry
+	engine *Engine // done for
+	stays  []*Simproc
+	kept   []bool  // by new index: it stays
+	index  []int32 // by old index: the new one; -1: it leaves
+	floors []keptFloor
 }
 
 // keptFloor is what a simproc that stays has promised on a link, or in all where that is -1.
@@ -50,27 +44,17 @@ func (e *Engine) takeOver() (*takenOver, error) {
 		return nil, errors.New("node: an Engine can be taken over for the same worker of the same scenario, when all " +
 			"its payloads are its own")
 	}
-	from := &takenOver{engine: old}
+	from := &takenOver{engine: old, index: make([]int32, len(old.byID))}
 	e.journals = old.journals
-	stays := func(p *Simproc) bool { return e.plan.workerOf(p.id) == e.plan.self }
 	e.store, e.stats = old.store, Stats{Events: old.stats.Events, Activations: old.stats.Activations,
 		BeyondHorizon: old.stats.BeyondHorizon}
 	e.store.giveBack = e.cfg.Release
 	for _, i := range old.byID {
-		if p := old.at(i); stays(p) {
+		p := old.at(i)
+		if from.index[i] = e.plan.indexOn(e.plan.self, p.id); from.index[i] >= 0 {
 			from.stays = append(from.stays, p)
 			from.keepFloors(p)
-		}
-	}
-	old.eachPending(func(en *entry) {
-		if p := old.at(en.proc); stays(p) {
-			from.pending = append(from.pending, keptEntry{p, *en})
 		} else {
-			e.store.free(en.ref)
-		}
-	})
-	for _, i := range old.byID {
-		if p := old.at(i); !stays(p) {
 			*p = Simproc{} // its memory may stay for long
 		}
 	}
@@ -127,11 +111,15 @@ func (l *loader) takeOver(from *takenOver) {
 		l.front = max(l.front, keyOf(p.now))
 		l.raiseFloors(p)
 	}
-	for i := range from.pending {
-		en := from.pending[i].entry
-		en.proc, en.remote = from.pending[i].to.local, false
-		l.file(en)
-	}
+	from.engine.eachPending(func(old *entry) {
+		en := *old
+		if i := from.index[en.proc]; i >= 0 {
+			en.proc, en.remote = uint32(i), false
+			l.file(en)
+		} else {
+			l.store.free(en.ref)
+		}
+	})
 }
 
 // LastCalled is the node of the simproc whose handler was called last; 0 where none was.
