@@ -25,6 +25,11 @@ type State struct {
 	Work    []float64 // by shard: seconds that its handlers have taken since the last time, estimated from samples
 	Since   []int     // by shard: how many times a Strategy was asked since it has moved; a large number: it never has
 	Cost    float64   // wall seconds that moving has taken lately, each time: for how long nothing was simulated
+
+	// How fast the run is, for a Strategy that looks what its moves have made of that.
+	Time   float64 // wall seconds since it began
+	Events uint64  // that it has handled by then
+	Speed  float64 // events in a wall second, during the last fifth of a second before the leg was ended; 0: not known
 }
 
 // Move gives a shard to another worker.

@@ -114,6 +114,7 @@ func (ws *workerSet) nextLeg(ctx context.Context, r int, epoch float64, answers 
 	s := ws.supervisor
 	s.legWait = 0
 	began, replay := time.Now(), ws.launch.cfg.Replay
+	ws.rebalanceBegins()
 	if ws.savesAt(epoch) && replay.saves(r, epoch) {
 		if err := ws.checkpoint(ctx, r, epoch, answers); err != nil {
 			return err
@@ -148,8 +149,8 @@ func (ws *workerSet) nextLeg(ctx context.Context, r int, epoch float64, answers 
 		_, err = s.request(ctx, toAll(&worker.Message{Type: worker.TypeLeg, Leg: &worker.Leg{Until: until,
 			Moved: moved}}), worker.TypeReady)
 	}
-	if moved && err == nil {
-		ws.rebalancing.moved(time.Since(began) - saved)
+	if err == nil {
+		ws.rebalanceEnds(moved, time.Since(began)-saved)
 	}
 	return err
 }

@@ -19,7 +19,7 @@ type Rebalance struct {
 	Shards int           // groups in which nodes move, 1 to worker.ShardsMax; no more than nodes
 	Every  time.Duration // when it is looked whether something is to move; 0: when boards show that it is worth it
 
-	// Strategy chooses; nil: the scenario's own, or shard.LeastLoaded.
+	// Strategy chooses; nil: the scenario's own, or shard.LeastLoaded, in shard.Careful where boards say when.
 	Strategy shard.Strategy
 
 	// AtStep, when not nil, is called at each step of moving nodes, a Step…: for tests. Several goroutines may call it.
@@ -50,7 +50,7 @@ type Moves struct {
 	Fixed  int // of them, those that stay
 	Looks  int // times that the strategy was asked
 	Rounds []MoveRound
-	Pause  float64 // wall seconds of all rounds, and of stopping for all looks
+	Pause  float64 // wall seconds of all rounds, and of ending legs for all looks
 }
 
 // MoveRound is one time that shards moved.
@@ -77,8 +77,11 @@ type rebalancing struct {
 	began    time.Time
 	next     atomic.Int64  // when the next look may be, where boards say when: a time.Duration since it began
 	wait     time.Duration // from the last look to that
-	incoming [][]byte      // by worker: what it gets; nil: nothing is under way
-	bytes    int64         // of that
+	looked   bool          // in this leg's end
+	lost     float64       // wall seconds that ending a leg for a look has taken
+	meter    meter
+	incoming [][]byte // by worker: what it gets; nil: nothing is under way
+	bytes    int64    // of that
 	done     Moves
 }
 
@@ -117,6 +120,9 @@ func (l *Launch) newRebalancing() *rebalancing {
 	}
 	if b.strategy == nil {
 		b.strategy = shard.LeastLoaded{}
+		if b.cfg.Every == 0 {
+			b.strategy = &shard.Careful{Of: b.strategy}
+		}
 	}
 	b.of = l.shards.of
 	s := &b.state
@@ -183,8 +189,9 @@ func (ws *workerSet) rebalance(ctx context.Context, r int, epoch float64, answer
 		return false, nil
 	}
 	b.done.Looks++
+	b.looked = true
 	b.at(StepLook)
-	moves := b.strategy.Moves(&b.state)
+	moves := b.meter.ask(b.strategy, &b.state)
 	if err := b.state.Check(moves); err != nil {
 		return false, fmt.Errorf("launch: strategy %T: %w", b.strategy, err)
 	}
@@ -195,7 +202,6 @@ func (ws *workerSet) rebalance(ctx context.Context, r int, epoch float64, answer
 	}
 	b.since = time.Now()
 	clear(b.state.Work)
-	b.pauseUntil(len(moves) > 0)
 	return len(moves) > 0, err
 }
 
@@ -267,26 +273,48 @@ func (b *rebalancing) add(m *worker.Moved) error {
 	return nil
 }
 
-// moved takes in how long the workers have stood still.
-func (b *rebalancing) moved(pause time.Duration) {
-	b.at(StepMoved)
-	last := &b.done.Rounds[len(b.done.Rounds)-1]
-	last.Pause = pause.Seconds()
-	b.done.Pause += last.Pause
-	if b.state.Cost == 0 {
-		b.state.Cost = last.Pause
+// rebalanceBegins is called at the end of a leg, when all workers stand still.
+func (ws *workerSet) rebalanceBegins() {
+	if b := ws.rebalancing; b != nil {
+		boards := ws.supervisor.boards.(boards)
+		b.lost = b.meter.stop(boards, time.Now())
 	}
-	b.state.Cost += (last.Pause - b.state.Cost) / 3
+}
+
+// rebalanceEnds is called when the next leg is about to begin: for how long all has stood still, but for a checkpoint.
+func (ws *workerSet) rebalanceEnds(moved bool, pause time.Duration) {
+	b := ws.rebalancing
+	if b == nil {
+		return
+	}
+	b.meter.goOn(time.Now())
+	if !b.looked {
+		return
+	}
+	b.looked = false
+	cost := pause.Seconds() + b.lost
+	b.done.Pause += cost
+	if moved {
+		b.at(StepMoved)
+		b.done.Rounds[len(b.done.Rounds)-1].Pause = pause.Seconds()
+		if b.state.Cost == 0 {
+			b.state.Cost = cost
+		}
+		b.state.Cost += (cost - b.state.Cost) / 3
+	}
+	b.pauseUntil(moved, time.Since(b.began))
 }
 
 // pauseUntil says from when on the next look may be where boards say when: after a look that moved nothing later and
-// later, after one that did when what it costs is a twentieth of the time between two.
-func (b *rebalancing) pauseUntil(moved bool) {
+// later, after one that did when what it costs is a twentieth of the time between two; and not before all of them have
+// cost no more than autoShare of the run.
+func (b *rebalancing) pauseUntil(moved bool, now time.Duration) {
 	b.wait = min(2*max(b.wait, autoLeast), autoMost)
 	if moved {
 		b.wait = max(autoLeast, time.Duration(20*b.state.Cost*float64(time.Second)))
 	}
-	b.next.Store(int64(time.Since(b.began) + b.wait))
+	paid := time.Duration((b.done.Pause - autoFree) / autoShare * float64(time.Second))
+	b.next.Store(int64(max(now+b.wait, paid)))
 }
 
 const (
@@ -301,6 +329,9 @@ const (
 	autoTimes = 2
 
 	autoLeast, autoMost = 100 * time.Millisecond, time.Minute // from one look to the next
+
+	autoShare = 0.02 // of the run that all looks and moves may cost
+	autoFree  = 0.1  // wall seconds that they may cost beside that
 )
 
 // watchBalance ends legs when it is time for a look, until ctx ends.
@@ -320,20 +351,22 @@ func (ws *workerSet) watchBalance(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
+		now, at := boards.worked(), time.Now()
+		slow := b.meter.look(boards, b.strategy, at)
 		if b.cfg.Every == 0 {
-			now, at := boards.worked(), time.Now()
 			if !uneven(before, now, at.Sub(last).Seconds()) {
 				times = 0
 			} else {
 				times++
 			}
 			before, last = now, at
-			if times < autoTimes || at.Sub(b.began) < time.Duration(b.next.Load()) {
+			if !slow && (times < autoTimes || at.Sub(b.began) < time.Duration(b.next.Load())) {
 				continue
 			}
 			times = 0
 			b.next.Store(int64(at.Sub(b.began) + autoLeast)) // the leg may be about to end by itself
 		}
+		b.meter.asks(now, at)
 		b.due.Store(true)
 		ws.launch.cfg.Legs.EndNow()
 		b.at(StepEnd)
