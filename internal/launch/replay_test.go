@@ -5,10 +5,12 @@ package launch
 import (
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/disco-sim/disco/internal/checkpoint"
 	"github.com/disco-sim/disco/internal/checkpoint/checkpointtest"
+	"github.com/disco-sim/disco/internal/child/childtest"
 	"github.com/disco-sim/disco/internal/launch/launchtest"
 )
 
@@ -113,5 +115,50 @@ func TestReplayWithinChunk(t *testing.T) {
 		if err != nil || got.First != nil || got.Done != 1 || (got.Calls == calls) != (at == "") {
 			t.Errorf("from %q: %+v, %v; want %d calls", at, got, err, calls)
 		}
+	}
+}
+
+// A run over machines that loses a worker, and one that loses all that join them, is recorded: each call once, also
+// those that were made twice. It is replayed over other workers here, and over machines.
+func TestReplayOverMachines(t *testing.T) {
+	cfg := config(TransportShm, 3, launchtest.Scenario(6, 25, trouble(1, 0, launchtest.Slow)))
+	cfg.Partition = ""
+	for i, c := range machineFaults(t)[:3] {
+		t.Run(c.what, func(t *testing.T) {
+			repo, cfg := replayable(t, cfg), cfg
+			cfg.Checkpoint = &Checkpoint{Repo: repo, Every: 2, Keep: 100}
+			var once sync.Once
+			cfg.Progress = func(p Progress) {
+				if p.Now > 10 {
+					once.Do(c.fault)
+				}
+			}
+			far, end, _ := joined(t, cfg, c.o)
+			defer func() { end() }()
+			l, err := Prepare(far)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, err := l.RunRecovering(t.Context(), 1, nil)
+			if err != nil || len(out.Recoveries) != 1 {
+				t.Fatal(out, err)
+			}
+			cfg.Progress, cfg.Workers = nil, 1+i
+			for _, at := range []string{"", "6"} {
+				got, err := again(t, cfg, repo, at)
+				if err != nil || got.First != nil || got.Done != 1 || (got.Calls == out.Activations) != (at == "") {
+					t.Errorf("from %q: %+v, %v; want %d calls", at, got, err, out.Activations)
+				}
+			}
+			if cfg.Workers = 3; i > 0 {
+				return
+			}
+			end()
+			far, end, _ = joined(t, cfg, childtest.Options{Machines: 2})
+			got, err := again(t, far, repo, "4")
+			if err != nil || got.First != nil || got.Done != 1 || got.Calls == 0 {
+				t.Errorf("over machines: %+v, %v", got, err)
+			}
+		})
 	}
 }
