@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -281,5 +282,26 @@ func TestReplayDirRefuses(t *testing.T) {
 	if status == ExitOK || !strings.Contains(errs, "packs/") || strings.Contains(errs, "goroutine") ||
 		strings.Contains(errs, "what the workers were at") {
 		t.Errorf("damaged packs: exit status %d: %s%s", status, out, errs)
+	}
+}
+
+// The journal of a run may be in an object store, too.
+func TestReplayFromServer(t *testing.T) {
+	startServer(t)
+	file := filepath.Join(t.TempDir(), "tiny.yml")
+	if err := os.WriteFile(file, []byte(launchtest.Scenario(4, 200, "")), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	address := serverAddress + "recorded"
+	for _, args := range [][]string{
+		{"run", file, "--workers", "2", "--checkpoint-to", address, "--checkpoint-every", "50", "--replayable"},
+		{"replay", address, "--workers", "3"}, {"replay", address, "--at", "100"},
+	} {
+		cmd := exec.Command(os.Args[0], args...)
+		cmd.Env = append(os.Environ(), programEnv+"=1")
+		out, err := cmd.CombinedOutput()
+		if err != nil || args[0] == "replay" && !strings.Contains(string(out), "\nequal: ") {
+			t.Fatalf("%v: %v: %s", args, err, out)
+		}
 	}
 }
