@@ -294,7 +294,7 @@ func TestReplayFromServer(t *testing.T) {
 	}
 	address := serverAddress + "recorded"
 	for _, args := range [][]string{
-		{"run", file, "--workers", "2", "--checkpoint-to", address, "--checkpoint-every", "50", "--replayable"},
+		{"run", file, "--workers", "2", "--checkpoint-to", address, "--checkpoint-at", "100", "--replayable"},
 		{"replay", address, "--workers", "3"}, {"replay", address, "--at", "100"},
 	} {
 		cmd := exec.Command(os.Args[0], args...)
