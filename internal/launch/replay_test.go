@@ -126,7 +126,7 @@ func TestReplayOverMachines(t *testing.T) {
 	for i, c := range machineFaults(t)[:3] {
 		t.Run(c.what, func(t *testing.T) {
 			repo, cfg := replayable(t, cfg), cfg
-			cfg.Checkpoint = &Checkpoint{Repo: repo, Every: 2, Keep: 100}
+			cfg.Checkpoint = &Checkpoint{Repo: repo, Every: 2, Keep: 100, At: []LabelledEpoch{{4, ""}, {6, ""}}}
 			var once sync.Once
 			cfg.Progress = func(p Progress) {
 				if p.Now > 10 {
