@@ -66,7 +66,8 @@ func storeError(err error) error {
 	var label *checkpoint.LabelError
 	var graph *nodediff.OtherGraphError
 	var other *checkpoint.OtherRunError
-	wrong := errors.As(err, &not) || errors.As(err, &none) || errors.As(err, &label) || errors.As(err, &graph) ||
+	var pruned *checkpoint.PrunedError
+	wrong := errors.As(err, &not) || errors.As(err, &pruned) || errors.As(err, &none) || errors.As(err, &label) || errors.As(err, &graph) ||
 		errors.As(err, &other) && other.Name == "" || errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist)
 	if wrong {
 		return usage("%v", err)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 
 	"github.com/disco-sim/disco/internal/checkpoint"
@@ -57,9 +58,11 @@ func (p *program) vary(c *cli.Context, dir string) (err error) {
 	if from.repo, err = checkpoint.Open(c.Context, blobs); err != nil {
 		return err
 	}
-	if from.from, err = from.repo.Find(c.Context, at, 0); err != nil {
+	release, err := from.hold(c.Context, at)
+	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, release()) }()
 	if err := p.variant(o, from); err != nil {
 		return err
 	}
@@ -74,6 +77,21 @@ func (p *program) vary(c *cli.Context, dir string) (err error) {
 		return errors.Join(p.perform(o, from.was), end())
 	}
 	return p.perform(o, from.was)
+}
+
+// hold finds the checkpoint, and keeps it within reach: the run that makes checkpoints there may be under way, and prune
+// it. One that goes before it is held is looked for again, so that the latest one is found.
+func (v *whatIf) hold(ctx context.Context, at string) (release func() error, err error) {
+	const tries = 10
+	for try := 1; ; try++ {
+		if v.from, err = v.repo.Find(ctx, at, 0); err != nil {
+			return nil, err
+		}
+		release, err = v.repo.Hold(ctx, v.from, os.TempDir())
+		if pruned := (*checkpoint.PrunedError)(nil); !errors.As(err, &pruned) || try == tries {
+			return release, err
+		}
+	}
 }
 
 // variant fills in what is run from a checkpoint.

@@ -104,3 +104,42 @@ func TestFindListsAgain(t *testing.T) {
 		t.Errorf("without end: %v after %d lists, want *FoundError", err, 1000-late.empty)
 	}
 }
+
+// TestHold: what a checkpoint has can be read from where it is held, also when it was pruned meanwhile; behind release
+// it can't. One that was pruned before is no damage.
+func TestHold(t *testing.T) {
+	each(t, func(t *testing.T, b checkpoint.Blobs) {
+		writer := create(t, b, 8)
+		r, err := checkpoint.Open(ctx, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := r.Find(ctx, "2", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		release, err := r.Hold(ctx, m, t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := writer.Prune(ctx, 1); err != nil {
+			t.Fatal(err)
+		}
+		var pruned *checkpoint.PrunedError
+		if err := checkContent(writer, m); !errors.As(err, &pruned) {
+			t.Fatalf("not held it gives %v, want that it was pruned", err)
+		}
+		if err := checkContent(r, m); err != nil {
+			t.Errorf("held it gives %v", err)
+		}
+		if err := release(); err != nil {
+			t.Error(err)
+		}
+		if err := checkContent(r, m); !errors.As(err, &pruned) {
+			t.Errorf("behind release it gives %v, want that it was pruned", err)
+		}
+		if _, err := r.Hold(ctx, m, t.TempDir()); !errors.As(err, &pruned) {
+			t.Errorf("a second time it is held: %v, want that it was pruned", err)
+		}
+	})
+}

@@ -148,12 +148,17 @@ func (d *Dir) Get(ctx context.Context, name string, from, size int64, buf []byte
 		return nil, err
 	}
 	defer f.Close()
+	return readPart(f, d.path, name, from, size, buf)
+}
+
+// readPart is Get of an open file.
+func readPart(f *os.File, where, name string, from, size int64, buf []byte) ([]byte, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, &DamagedError{Where: d.path, Name: name, Err: errors.New("found no regular file, want one")}
+		return nil, &DamagedError{Where: where, Name: name, Err: errors.New("found no regular file, want one")}
 	}
 	size = max(0, min(size, info.Size()-from))
 	data := slices.Grow(buf[:0], int(size))[:size]

@@ -268,18 +268,23 @@ func (r *Repo) Read(ctx context.Context, m *Manifest, c Chunk, buf []byte) ([]by
 func (r *Repo) frameOf(ctx context.Context, m *Manifest, c *Chunk) ([]byte, error) {
 	frame, err := r.blobs.Get(ctx, c.Pack.name(), c.At, c.Size, r.frame)
 	if missing(err) {
-		// Packs are deleted behind the manifests.
-		if _, errLoad := r.blobs.Get(ctx, m.Point().name(), 0, 1, nil); missing(errLoad) {
-			return nil, &PrunedError{r.String(), m.Point()}
-		}
-		return nil, &DamagedError{Where: r.String(), Name: c.Pack.name(), Chunk: c,
-			Err: errors.New("found no such file, want a pack")}
+		return nil, r.lost(ctx, m, &DamagedError{Where: r.String(), Name: c.Pack.name(), Chunk: c,
+			Err: errors.New("found no such file, want a pack")})
 	}
 	if err != nil {
 		return nil, err
 	}
 	r.frame = frame
 	return frame, nil
+}
+
+// lost is the error about a pack that isn't there: damage, or the checkpoint was pruned. Packs are deleted behind the
+// manifests.
+func (r *Repo) lost(ctx context.Context, m *Manifest, damage *DamagedError) error {
+	if _, err := r.blobs.Get(ctx, m.Point().name(), 0, 1, nil); missing(err) {
+		return &PrunedError{r.String(), m.Point()}
+	}
+	return damage
 }
 
 // PrunedError says that a checkpoint was pruned while it was read.
