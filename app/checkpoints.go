@@ -67,8 +67,9 @@ func storeError(err error) error {
 	var graph *nodediff.OtherGraphError
 	var other *checkpoint.OtherRunError
 	var pruned *checkpoint.PrunedError
-	wrong := errors.As(err, &not) || errors.As(err, &pruned) || errors.As(err, &none) || errors.As(err, &label) || errors.As(err, &graph) ||
-		errors.As(err, &other) && other.Name == "" || errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist)
+	wrong := errors.As(err, &not) || errors.As(err, &pruned) || errors.As(err, &none) || errors.As(err, &label) ||
+		errors.As(err, &graph) || errors.As(err, &other) && other.Name == "" || errors.Is(err, fs.ErrPermission) ||
+		errors.Is(err, fs.ErrNotExist)
 	if wrong {
 		return usage("%v", err)
 	}

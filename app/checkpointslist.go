@@ -442,6 +442,10 @@ func (p *program) verifyStore(ctx context.Context, r *checkpoint.Repo, path stri
 	if err != nil {
 		return err
 	}
+	if len(all.Checkpoints) == 0 && labels == nil {
+		return usage("%v: found no checkpoint yet, want one to verify: the run that makes them has begun; where it "+
+			"was ended, `%s resume` begins it anew", r, p.name)
+	}
 	all.Good = damaged == 0 && labels == nil
 	if err := p.writeStoreJSON(path, &all); err != nil {
 		return err

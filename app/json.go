@@ -57,6 +57,8 @@ type document struct {
 	Resumed     []resumedRow `json:"resumed,omitempty"` // what replications began with, other than their begin
 	Variant     *variantRow  `json:"variant,omitempty"` // of a run that goes on from another one's checkpoint
 
+	eventsBefore, callsBefore uint64 // in the run that this one goes on with
+
 	Moves *movesRow `json:"rebalance,omitempty"` // nodes that moved while the run went on
 
 	Recoveries []launch.Recovery `json:"recoveries,omitempty"` // times that the run went back
@@ -189,26 +191,25 @@ func jsonError(err error) error {
 
 func newDocument(o *order, l *launch.Launch, out *launch.Outcome) *document {
 	d := &document{
-		Scenario:        l.Scenario().Name(),
-		Seed:            o.config.Seed,
-		Replications:    o.config.Replications,
-		Workers:         l.Workers(),
-		Transport:       l.Transport(),
-		HorizonSeconds:  l.Scenario().Horizon(),
-		Events:          out.Events,
-		WallSeconds:     out.WallSeconds,
-		EventsPerSecond: perSecond(out.Events, out.WallSeconds),
-		TraceHash:       out.TraceHash,
-		Ended:           "horizon",
-		Interrupted:     out.Interrupted,
-		File:            o.file,
-		Set:             l.Set(),
-		Version:         Version(),
-		Activations:     out.Activations,
-		SetupSeconds:    out.SetupSeconds,
-		Phases:          out.Phases,
-		Machines:        machinesOf(l),
-		Spread:          l.Spread(),
+		Scenario:       l.Scenario().Name(),
+		Seed:           o.config.Seed,
+		Replications:   o.config.Replications,
+		Workers:        l.Workers(),
+		Transport:      l.Transport(),
+		HorizonSeconds: l.Scenario().Horizon(),
+		Events:         out.Events,
+		WallSeconds:    out.WallSeconds,
+		TraceHash:      out.TraceHash,
+		Ended:          "horizon",
+		Interrupted:    out.Interrupted,
+		File:           o.file,
+		Set:            l.Set(),
+		Version:        Version(),
+		Activations:    out.Activations,
+		SetupSeconds:   out.SetupSeconds,
+		Phases:         out.Phases,
+		Machines:       machinesOf(l),
+		Spread:         l.Spread(),
 		Placement: placementRow{string(l.Partition()), finite(l.Placement().Balance()), finite(l.Placement().Cut),
 			finite(l.Placement().Lookahead), finite(l.Placement().Rounds), finite(l.Placement().Slowdown),
 			finite(l.Placement().Saved)},
@@ -235,15 +236,27 @@ func newDocument(o *order, l *launch.Launch, out *launch.Outcome) *document {
 		}
 	}
 	for _, r := range out.Replications {
+		before, calls := o.savedBefore(r.Index)
+		d.eventsBefore, d.callsBefore = d.eventsBefore+before, d.callsBefore+calls
 		d.PerReplication = append(d.PerReplication, replicationRow{
 			r.Index, finite(r.Reached), r.Interrupted, r.Events, r.Activations, r.WallSeconds,
-			perSecond(r.Events, r.WallSeconds), r.TraceHash,
+			perSecond(r.Events-min(before, r.Events), r.WallSeconds), r.TraceHash,
 		})
 	}
+	d.EventsPerSecond = perSecond(out.Events-min(d.eventsBefore, out.Events), out.WallSeconds)
 	for _, w := range out.Workers {
 		d.PerWorker = append(d.PerWorker, workerRow{Worker: w.Worker, Nodes: w.Nodes, Events: w.Events, Stats: w.Stats})
 	}
 	return d
+}
+
+// savedBefore is what had happened in a replication before this run went on with it: events, and calls of handlers.
+func (o *order) savedBefore(replication int) (events, calls uint64) {
+	if from := o.config.Resume; from != nil && replication < len(from.From) && from.From[replication] != nil {
+		m := from.From[replication]
+		return m.Events, m.Activations
+	}
+	return 0, 0
 }
 
 // couple measures the latency and computes the workers' coupling, where workers wait for each other.

@@ -162,7 +162,7 @@ func TestInterruptWhileAsking(t *testing.T) {
 	t.Logf("Ctrl-C took %v", took)
 	var stdout, stderr bytes.Buffer
 	if status := Run([]string{"disco-run", "checkpoints", "verify", store}, strings.NewReader(""), &stdout, &stderr,
-		launchtest.Kind()); status != ExitOK {
+		launchtest.Kind()); status != ExitOK && !strings.Contains(stderr.String(), "found no checkpoint yet") {
 		t.Errorf("verify ends with %d: %s%s", status, stdout.String(), stderr.String())
 	}
 }

@@ -122,12 +122,7 @@ func (p *program) report(out *launch.Outcome, d *document) error {
 		}
 		fmt.Fprintln(p.stdout)
 	}
-	what, count := "events", out.Events
-	if count < out.Activations/10 { // most happens inside the nodes: their own timers are no events
-		what, count = "calls of handlers", out.Activations
-	}
-	fmt.Fprintf(p.stdout, "%d %s in %.3g s: %s %s/s (and %.3g s to start and end)\n",
-		count, what, out.WallSeconds, short(perSecond(count, out.WallSeconds)), what, out.SetupSeconds)
+	p.speed(out, d)
 	p.workers(d)
 	p.turns(d)
 	p.comparison(d)
@@ -150,6 +145,25 @@ func (p *program) report(out *launch.Outcome, d *document) error {
 		fmt.Fprintf(p.stdout, "trace hash %s\n", out.TraceHash)
 	}
 	return nil
+}
+
+// speed says how much was simulated in what time; a run that goes on has events of before, which took no time now.
+func (p *program) speed(out *launch.Outcome, d *document) {
+	what, count, before := "events", out.Events, d.eventsBefore
+	if count < out.Activations/10 { // most happens inside the nodes: their own timers are no events
+		what, count, before = "calls of handlers", out.Activations, d.callsBefore
+	}
+	switch {
+	case before == 0:
+		fmt.Fprintf(p.stdout, "%d %s in %.3g s: %s %s/s (and %.3g s to start and end)\n",
+			count, what, out.WallSeconds, short(perSecond(count, out.WallSeconds)), what, out.SetupSeconds)
+	case before >= count:
+		fmt.Fprintf(p.stdout, "%d %s, all of them before (%.3g s to start and end)\n", count, what, out.SetupSeconds)
+	default:
+		fmt.Fprintf(p.stdout, "%d %s, %d of them before, and the others in %.3g s: %s %s/s (and %.3g s to start and "+
+			"end)\n", count, what, before, out.WallSeconds, short(perSecond(count-before, out.WallSeconds)), what,
+			out.SetupSeconds)
+	}
 }
 
 // passive says what became of nodes that could leave memory (--resident), and whether that made the run slow.

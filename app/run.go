@@ -338,7 +338,7 @@ func (p *program) show(o *order, l *launch.Launch, out *launch.Outcome, times *c
 		failed = append(failed, err)
 	}
 	if err := errors.Join(failed...); err != nil || !out.Interrupted || out.Full {
-		return err
+		return errors.Join(err, o.saving.none(out.Checkpoints))
 	}
 	if c := d.Checkpoints; c != nil && c.Made > 0 {
 		return fmt.Errorf("%w; `%s resume %s` goes on", interruption(l, out), p.name, c.Dir)

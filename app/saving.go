@@ -203,10 +203,14 @@ func (s *saving) begin(ctx context.Context, o *order, l *launch.Launch) error {
 	case s.resumed != nil:
 		return s.resumed.check(s.repo.Run(), run)
 	case o.whatIf != nil:
-		return storeError(o.whatIf.own(ctx, o, run))
+		err = o.whatIf.own(ctx, o, run)
+	default:
+		s.repo, err = checkpoint.Create(ctx, s.blobs, *run)
+		s.config.Repo = s.repo
 	}
-	s.repo, err = checkpoint.Create(ctx, s.blobs, *run)
-	s.config.Repo = s.repo
+	if other := (*checkpoint.OtherRunError)(nil); errors.As(err, &other) {
+		return usage("--checkpoint-to: %v", err) // another run has begun there since open
+	}
 	return storeError(err)
 }
 
@@ -325,6 +329,15 @@ func (s *resumed) rows() (rows []resumedRow) {
 		}
 	}
 	return rows
+}
+
+// none is the error of a run that could write none of its checkpoints: who asked for them has nothing to go on from.
+// One that went on has what it began with.
+func (s *saving) none(c *launch.Checkpoints) error {
+	if s == nil || s.resumed != nil || c == nil || c.Made > 0 || c.Failed == 0 {
+		return nil
+	}
+	return fmt.Errorf("%v: no checkpoint could be written (%d failed); the results are right", s.repo, c.Failed)
 }
 
 // String says in a line what came of the checkpoints.

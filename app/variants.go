@@ -79,8 +79,8 @@ func (p *program) vary(c *cli.Context, dir string) (err error) {
 	return p.perform(o, from.was)
 }
 
-// hold finds the checkpoint, and keeps it within reach: the run that makes checkpoints there may be under way, and prune
-// it. One that goes before it is held is looked for again, so that the latest one is found.
+// hold finds the checkpoint, and keeps it within reach: the run that makes checkpoints there may be under way, and
+// prune it. One that goes before it is held is looked for again, so that the latest one is found.
 func (v *whatIf) hold(ctx context.Context, at string) (release func() error, err error) {
 	const tries = 10
 	for try := 1; ; try++ {

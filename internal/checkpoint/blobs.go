@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 )
 
@@ -106,12 +107,27 @@ type DamagedError struct {
 	Err         error  // what was found, and what is wanted
 }
 
-// Error names file, chunk and nodes.
+// Error names file, chunk and nodes, and says what to do where no other checkpoint helps.
 func (e *DamagedError) Error() string {
 	if e.Chunk == nil {
-		return fmt.Sprintf("%s/%s: %v", e.Where, e.Name, e.Err)
+		return fmt.Sprintf("%s/%s: %v%s", e.Where, e.Name, e.Err, e.remedy())
 	}
 	return fmt.Sprintf("%s/%s: %v: %v", e.Where, e.Name, e.Chunk, e.Err)
+}
+
+// remedy is what to do about a file that stands for no checkpoint.
+func (e *DamagedError) remedy() string {
+	var format otherFormat
+	switch label, isLabel := strings.CutPrefix(e.Name, labelFolder); {
+	case errors.As(e.Err, &format): // it says so itself
+	case isLabel:
+		return fmt.Sprintf(": remove the label (checkpoints unlabel %s %s), and give it again", e.Where,
+			strings.TrimSuffix(label, ".json"))
+	case e.Name == runName:
+		return ": it has the scenario, without which no checkpoint can be read: restore it from a copy, or begin the " +
+			"run in another place"
+	}
+	return ""
 }
 
 // Unwrap gives what was found.

@@ -59,7 +59,7 @@ func Create(ctx context.Context, b Blobs, run Run) (*Repo, error) {
 	}
 	run.Check = check
 	r := &Repo{blobs: b, run: &run}
-	if err := r.Lock(ctx); err != nil {
+	if err := r.lockNew(ctx); err != nil {
 		return nil, err
 	}
 	err = putBytes(ctx, b, runName, text, true)

@@ -112,7 +112,7 @@ func decodeJSON(text []byte, v any) error {
 		return err
 	}
 	if version.Format != formatVersion {
-		return fmt.Errorf("found format %d, want %d: it was made by another version", version.Format, formatVersion)
+		return otherFormat(version.Format)
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
@@ -123,6 +123,14 @@ func decodeJSON(text []byte, v any) error {
 		return errors.New("found more behind the object, want its end")
 	}
 	return nil
+}
+
+// otherFormat is the format of a file that isn't damaged.
+type otherFormat int
+
+// Error says what to do.
+func (f otherFormat) Error() string {
+	return fmt.Sprintf("found format %d, want %d: it was made by another version, use that one", int(f), formatVersion)
 }
 
 // readJSON reads a JSON file of at most so many bytes.

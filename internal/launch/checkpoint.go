@@ -44,7 +44,7 @@ type LabelledEpoch struct {
 // Checkpoints is what came of them.
 type Checkpoints struct {
 	Made       int     // that are safe
-	Failed     int     // that were made, and couldn't be written
+	Failed     int     // that were made, and couldn't be written, and ends of replications
 	Skipped    int     // that weren't made, because the one before was still being written
 	Last       float64 // epoch of the last safe one
 	Pause      float64 // seconds during which all workers stood still, in all

@@ -372,6 +372,7 @@ func (ws *workerSet) endCheckpoints(ctx context.Context, res *result) error {
 		return err
 	}
 	if err := ws.finish(ctx, res); err != nil {
+		ws.checkpointing.store.count(func(c *Checkpoints) { c.Failed++ })
 		ws.launch.note(fmt.Sprintf("the end of replication %d couldn't be saved: %v", res.Index, err))
 	}
 	res.hashes = nil

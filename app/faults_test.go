@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/disco-sim/disco/internal/checkpoint"
+	"github.com/disco-sim/disco/internal/launch/launchtest"
+	"github.com/disco-sim/disco/model/service"
+)
+
+// smallDisk mounts a disk of so many bytes.
+func smallDisk(t *testing.T, size string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := syscall.Mount("none", dir, "tmpfs", 0, "size="+size); err != nil {
+		t.Skipf("NOT TESTED: this user can't mount a small disk here: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// fills takes what a disk has left when the first line is written.
+type fills struct {
+	bytes.Buffer
+	disk string
+	done bool
+}
+
+// Write implements io.Writer.
+func (f *fills) Write(b []byte) (int, error) {
+	if !f.done {
+		f.done = true
+		os.WriteFile(filepath.Join(f.disk, "filler"), make([]byte, 1<<20), 0o666) // it fails: the disk is full
+	}
+	return f.Buffer.Write(b)
+}
+
+// TestSmallDisk: a disk that becomes full ends no run. Where some checkpoints could be written the last one stays, and
+// the run goes on from there; where none could, the exit status says so, with results that are right.
+func TestSmallDisk(t *testing.T) {
+	kind, file := service.Kind(), filepath.Join("..", "examples", "mini.yml")
+	want := runSaved(t, kind, "run", file, "--horizon", "60", "--transport", "inproc")
+	for _, full := range []bool{false, true} {
+		disk := smallDisk(t, "64k")
+		store := filepath.Join(disk, "store")
+		args := []string{"disco-run", "run", file, "--horizon", "60", "--transport", "inproc", "--workers", "2",
+			"--checkpoint-to", store, "--keep", "100"}
+		for _, at := range []string{"1", "5", "10", "15", "20", "25", "30", "35", "40", "45", "50", "55"} {
+			args = append(args, "--checkpoint-at", at)
+		}
+		out := fills{disk: disk, done: !full}
+		var stderr bytes.Buffer
+		status := Run(args, strings.NewReader(""), &out, &stderr, kind)
+		said, wantStatus := stderr.String(), 0
+		if full {
+			wantStatus = ExitFailed
+		}
+		none := strings.Contains(lastLine(said), "no checkpoint could be written (13 failed); the results are right")
+		if status != wantStatus || none != full || !strings.Contains(said, "no space left") ||
+			!strings.Contains(out.String(), want.TraceHash) {
+			t.Errorf("full: %v: exit status %d: %s\n%s\nwant %d, what is missing, and trace hash %s", full, status,
+				said, out.String(), wantStatus, want.TraceHash)
+		}
+		if err := os.RemoveAll(filepath.Join(disk, "filler")); err != nil {
+			t.Fatal(err)
+		}
+		if full {
+			continue
+		}
+		stderr.Reset()
+		if status := Run([]string{"disco-run", "checkpoints", "verify", store}, strings.NewReader(""), &out, &stderr,
+			kind); status != 0 {
+			t.Errorf("verify ends with %d: %s", status, stderr.String())
+		}
+		if got := runSaved(t, kind, "resume", store, "--transport", "inproc", "--keep", "1"); !got.same(&want) {
+			t.Errorf("resumed it is %+v, want %+v", got, want)
+		}
+	}
+}
+
+// TestTwoAtOnce: of runs that begin at once in one place one is run; the others are refused with one exit status and
+// one text, wherever they were.
+func TestTwoAtOnce(t *testing.T) {
+	const runs, rounds = 3, 10
+	file := filepath.Join(t.TempDir(), "tiny.yml")
+	if err := os.WriteFile(file, []byte(launchtest.Scenario(4, 5, "")), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for range rounds {
+		store := filepath.Join(t.TempDir(), "store")
+		var all [runs]*beside
+		for i := range all {
+			all[i] = startBeside(t, "run", file, "--checkpoint-to", store, "--checkpoint-at", "1")
+		}
+		done := 0
+		for _, b := range all {
+			_ = b.cmd.Wait() // its status is what is asked for
+			switch status, text := b.cmd.ProcessState.ExitCode(), b.said(); {
+			case status == 0:
+				done++
+			case status != ExitUsage || !strings.Contains(text, ": run: --checkpoint-to: "+store+
+				": found the checkpoints of run ") || !strings.Contains(text, "name another directory"):
+				t.Errorf("exit status %d: %s", status, text)
+			}
+		}
+		if done != 1 {
+			t.Errorf("%d runs were done, want one", done)
+		}
+	}
+}
+
+// TestNothingToVerify: where a run has made no checkpoint yet, nothing is said to be as it was written.
+func TestNothingToVerify(t *testing.T) {
+	store := filepath.Join(t.TempDir(), "store")
+	makeStore(t, store, 1, 3, 0)
+	ctx := context.Background()
+	blobs := checkpoint.NewDir(store)
+	all, err := blobs.List(ctx, "")
+	for _, b := range all {
+		if strings.HasPrefix(b.Name, "points/") || strings.HasPrefix(b.Name, "done/") {
+			err = errors.Join(err, blobs.Delete(ctx, b.Name))
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	status := Run([]string{"disco-run", "checkpoints", "verify", store}, strings.NewReader(""), &stdout, &stderr,
+		launchtest.Kind())
+	if status != ExitUsage || stdout.Len() > 0 || !strings.Contains(stderr.String(), "found no checkpoint yet") {
+		t.Errorf("exit status %d: %s%s", status, stdout.String(), stderr.String())
+	}
+}
+
+// TestRemedies: what stands for no checkpoint and is damaged comes with what to do about it.
+func TestRemedies(t *testing.T) {
+	for _, c := range []struct{ folder, args, want string }{
+		{"labels", "verify", "checkpoints unlabel "},
+		{"labels", "show", "checkpoints unlabel "},
+		{"", "list", "restore it from a copy, or begin the run in another place"},
+		{"", "verify", "restore it from a copy, or begin the run in another place"},
+	} {
+		store := filepath.Join(t.TempDir(), "store")
+		makeStore(t, store, 1, 3, 0)
+		file := filepath.Join(store, "run.json")
+		if c.folder != "" {
+			names, err := filepath.Glob(filepath.Join(store, c.folder, "*.json"))
+			if err != nil || len(names) == 0 {
+				t.Fatalf("%v: no labels", err)
+			}
+			file = names[0]
+		}
+		if err := os.WriteFile(file, []byte("{}"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		var stdout, stderr bytes.Buffer
+		status := Run([]string{"disco-run", "checkpoints", c.args, store}, strings.NewReader(""), &stdout, &stderr,
+			launchtest.Kind())
+		if status != ExitFailed || !strings.Contains(stderr.String(), c.want) {
+			t.Errorf("%s of a damaged %s: exit status %d: %s, want %q", c.args, file, status, stderr.String(), c.want)
+		}
+	}
+}
+
+// TestSpeedOfResumed: events that were there before took no time now.
+func TestSpeedOfResumed(t *testing.T) {
+	store, file := filepath.Join(t.TempDir(), "store"), filepath.Join("..", "examples", "mini.yml")
+	kind := service.Kind()
+	runSaved(t, kind, "run", file, "--horizon", "60", "--transport", "inproc", "--checkpoint-to", store,
+		"--checkpoint-at", "59.9")
+	for _, c := range []struct{ at, want, never string }{
+		{"latest", " events, all of them before", "0 events/s"},
+		{"59.9", " of them before, and the others in ", " M events/s"},
+	} {
+		var stdout, stderr bytes.Buffer
+		status := Run([]string{"disco-run", "resume", store, "--at", c.at, "--transport", "inproc"},
+			strings.NewReader(""), &stdout, &stderr, kind)
+		if text := stdout.String(); status != 0 || !strings.Contains(text, c.want) || strings.Contains(text, c.never) {
+			t.Errorf("exit status %d: %s%s, want %q, and never %q", status, text, stderr.String(), c.want, c.never)
+		}
+	}
+}
