@@ -174,3 +174,35 @@ func TestDivideShards(t *testing.T) {
 		t.Errorf("fixed are %v, want %v", s.fixed, want)
 	}
 }
+
+// Payloads of 1 MiB move in several parts, through the smallest rings, whether they lie in the memory of the worker
+// that has sent them or not.
+func TestRebalanceOfLargePayloads(t *testing.T) {
+	cfg := config(TransportShm, 3, launchtest.Scenario(6, 8, "")+"payload: 1048576\n")
+	cfg.Replications, cfg.Spread, cfg.Partition = 1, SpreadNodes, ""
+	want, err := run(t, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, sync := range []string{worker.SyncLane, worker.SyncLink} {
+		cfg.Tuning = smallest
+		cfg.Tuning.Sync = sync
+		moving(&cfg, uint64(i), 0.5)
+		out, err := run(t, cfg)
+		if err != nil {
+			t.Fatalf("%s: %v", sync, err)
+		}
+		if out.TraceHash != want.TraceHash || out.Events != want.Events {
+			t.Errorf("%s: another hash, or other events", sync)
+		}
+		checkMoved(t, out, 5)
+		most := int64(0)
+		for _, r := range out.Moves.Rounds {
+			most = max(most, r.Bytes)
+		}
+		if most <= loadBytes {
+			t.Errorf("%s: at most %d bytes moved in a round, want more than one part of %d", sync, most, loadBytes)
+		}
+	}
+	nothingLeft(t, t.TempDir())
+}
