@@ -28,7 +28,7 @@ type batch struct {
 const bucketMost = 32
 
 // full is the length at which the log is taken in.
-func (b *batch) full() int { return max(logOfMany, len(b.waiting)/4) }
+func (b *batch) full() int32 { return int32(min(max(logOfMany, len(b.waiting)/4), math.MaxInt32)) }
 
 // collect picks out what arrives by until of what waits, and of a log that ends there.
 func (b *batch) collect(log []departure, until, horizon float64) {

@@ -33,7 +33,7 @@ func TestBatchAgainstSortedList(t *testing.T) {
 			var want []heap.Item[passage]
 			at, horizon, logs := 0.0, 10.0, 0
 			for at < horizon && logs < 200 && len(want) < 10_000 {
-				log := make([]departure, 1+rnd.IntN(b.full()))
+				log := make([]departure, 1+rnd.Int32N(b.full()))
 				for i := range log {
 					at += step * rnd.Float64()
 					log[i] = departure{at, arrive(rnd, at), int32(rnd.IntN(3))}

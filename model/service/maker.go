@@ -164,7 +164,8 @@ func (m *maker) fillOutbox(o *outbox, at *boxSpec, h host) error {
 		o.audit.books, o.audit.server = make([]ledger, len(at.edges)), &serverAudit{}
 	}
 	o.edges, o.accounts = slices.Grow(o.edges, len(at.edges)), slices.Grow(o.accounts, len(at.edges))
-	if o.full = cap(o.log); o.log == nil {
+	o.sampled = o.alone[:0]
+	if o.full = int32(cap(o.log)); o.log == nil {
 		o.full, o.batch = logOfMany, &batch{}
 	}
 	for i := range at.edges {

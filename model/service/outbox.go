@@ -25,7 +25,8 @@ import (
 type outbox struct {
 	edges    []edge
 	log      []departure // not in the accounts yet
-	full     int         // length of log at which it is taken into the accounts
+	full     int32       // length of log at which it is taken into the accounts
+	alone    [1]int32    // memory of sampled: more only where there are several edges
 	horizon  float64
 	data     [requestBytes]byte
 	least    *leastIndex        // of a least_connection balancer, whose log holds one departure; else nil
@@ -106,7 +107,7 @@ func (o *outbox) send(p simproc, i int32, now float64, r request) error {
 
 // depart notes a request in the log.
 func (o *outbox) depart(d departure) {
-	if o.log = append(o.log, d); len(o.log) >= o.full {
+	if o.log = append(o.log, d); len(o.log) >= int(o.full) {
 		o.settle()
 	}
 }
@@ -143,7 +144,7 @@ func (o *outbox) settle() {
 	}
 	if o.log = o.log[:0]; o.batch != nil {
 		o.full = o.batch.full()
-		o.log = slices.Grow(o.log, o.full)
+		o.log = slices.Grow(o.log, int(o.full))
 	}
 }
 
