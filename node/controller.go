@@ -136,9 +136,8 @@ func (e *Engine) ControllerOf(target uint32) *NodeController {
 // when the first one is asked for.
 func (e *Engine) controllerOf(n int) *NodeController {
 	if e.nodes == nil {
-		nodes := e.plan.nodesOf(e.plan.self)
-		e.nodes = make([]NodeController, len(nodes))
-		for i, n := range nodes {
+		e.nodes = make([]NodeController, e.plan.numOn(e.plan.self))
+		for i, n := range e.plan.nodesOn(e.plan.self) {
 			e.nodes[i] = NodeController{engine: e, index: int(n)}
 		}
 	}

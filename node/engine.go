@@ -276,7 +276,7 @@ func (e *Engine) makeSimprocs(from *takenOver) {
 		e.classes[c].plan = &plan.classes[c]
 		e.classes[c].set.init()
 	}
-	if e.cfg.Resident == nil || !plan.trivial() || plan.links != nil {
+	if e.cfg.Resident == nil || !plan.blocks || plan.links != nil {
 		e.byID = make([]uint32, n)
 	}
 	switch {

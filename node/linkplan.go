@@ -39,7 +39,7 @@ type placeLink struct{ place, index int }
 func (p *Placed) CountLinks() int {
 	n := len(p.crossing)
 	for w := range p.workers {
-		k := len(p.nodesOf(w))
+		k := p.numOn(w)
 		n += len(p.meshes) * k * (p.nodes - k)
 	}
 	return n
@@ -91,8 +91,8 @@ func (l *linkPlan) addMeshes(p *Plan, peer int) {
 	if peer == p.self {
 		return
 	}
-	for _, far := range p.nodesOf(peer) {
-		for i := 0; i < len(p.local); i += len(p.layers) {
+	for _, far := range p.nodesOn(peer) {
+		for i := 0; i < p.count; i += len(p.layers) {
 			for _, m := range p.meshes {
 				out, in := &l.out[i+m.From], &l.in[i+m.To]
 				*out = append(*out, crossing{p.ID(Endpoint{int(far), m.To}), peer, m.Lookahead, true})

@@ -13,9 +13,10 @@ import (
 // The header of a placed graph in memory: docs/format/graph.md.
 const (
 	mappedMagic   = "discogrf"
-	mappedVersion = 2
+	mappedVersion = 3
 	mappedHeader  = 64
 	flatBit       = 1 << 31 // of the layers: all simprocs are of level 0
+	blocksBit     = 1 << 30 // … and workers have blocks of nodes
 	mappedAlign   = 8       // columns begin at multiples of it
 )
 
@@ -36,13 +37,14 @@ type layerNames struct {
 // counts are how many elements the columns have.
 type counts struct {
 	nodes, layers, links, workers, meshes, crossing, layerBytes, nameBytes int
-	flat                                                                   bool // all simprocs are of level 0
+	// flat: all simprocs are of level 0. blocks: Placed.blocks.
+	flat, blocks bool
 }
 
 // visit visits all columns in the order of docs/format/graph.md.
 func (p *Placed) visit(c *columns, names *layerNames, n counts) {
 	ids := n.nodes * n.layers
-	if trivial := n.flat && n.workers == 1; !trivial {
+	if !n.blocks {
 		column(c, &p.where, ids)
 	}
 	column(c, &p.lookahead, n.links)
@@ -55,11 +57,13 @@ func (p *Placed) visit(c *columns, names *layerNames, n counts) {
 		column(c, &p.linkStart, ids+1)
 	}
 	column(c, &p.linkTo, n.links)
-	if trivial := n.flat && n.workers == 1; !trivial {
+	if !n.blocks {
 		column(c, &p.place, n.nodes)
 	}
 	column(c, &p.hostStart, n.workers+1)
-	column(c, &p.hosted, n.nodes)
+	if !n.blocks {
+		column(c, &p.hosted, n.nodes)
+	}
 	column(c, &p.laneStart, n.workers*n.workers+1)
 	column(c, &names.start, n.layers+1)
 	column(c, &p.nameStart, n.nodes+1)
@@ -76,7 +80,7 @@ func (p *Placed) layout() (counts, *layerNames) {
 		names.start = append(names.start, uint32(len(names.text)))
 	}
 	return counts{p.nodes, len(p.layers), len(p.linkTo), p.workers, len(p.meshes), len(p.crossing), len(names.text),
-		len(p.names), p.levels == nil}, names
+		len(p.names), p.levels == nil, p.blocks}, names
 }
 
 // Size is how many bytes Write needs.
@@ -100,6 +104,9 @@ func (p *Placed) Write(mem []byte) error {
 	layers := n.layers
 	if n.flat {
 		layers |= flatBit
+	}
+	if n.blocks {
+		layers |= blocksBit
 	}
 	for i, v := range []int{mappedVersion, layers, n.nodes, n.links, n.workers, n.meshes, n.crossing, n.layerBytes} {
 		binary.NativeEndian.PutUint32(mem[8+4*i:], uint32(v))
@@ -139,7 +146,8 @@ func (p *Placed) readHeader(mem []byte) (n counts, err error) {
 		return n, fmt.Errorf("version %d, want %d", v, mappedVersion)
 	}
 	nameBytes := binary.NativeEndian.Uint64(mem[40:])
-	n = counts{layers: word(12) &^ flatBit, flat: word(12)&flatBit != 0, nodes: word(16), links: word(20),
+	n = counts{layers: word(12) &^ (flatBit | blocksBit), flat: word(12)&flatBit != 0,
+		blocks: word(12)&blocksBit != 0, nodes: word(16), links: word(20),
 		workers: word(24), meshes: word(28), crossing: word(32), layerBytes: word(36),
 		nameBytes: int(min(nameBytes, namesMax))}
 	if n.layers < 1 || n.layers > SimprocsMax || n.nodes < 1 || n.nodes > IDsMax || n.nodes*n.layers > IDsMax ||
@@ -149,12 +157,15 @@ func (p *Placed) readHeader(mem []byte) (n counts, err error) {
 			"want at most %d layers, %d simprocs, as many links and %d workers", n.layers, n.nodes, n.links, n.workers,
 			n.crossing, nameBytes, SimprocsMax, IDsMax, mappedWorkersMax)
 	}
+	if n.blocks && (!n.flat || n.layers != 1) {
+		return n, fmt.Errorf("blocks of nodes with %d layers, flat %v: want one layer and flat", n.layers, n.flat)
+	}
 	c := columns{at: mappedHeader}
 	p.visit(&c, &layerNames{}, n)
 	if total := binary.NativeEndian.Uint64(mem[56:]); total != uint64(c.at) || c.at > len(mem) {
 		return n, fmt.Errorf("%d bytes in memory of %d, want %d by its counts", total, len(mem), c.at)
 	}
-	p.nodes, p.workers = n.nodes, n.workers
+	p.nodes, p.workers, p.blocks = n.nodes, n.workers, n.blocks
 	if p.least = math.Float64frombits(binary.NativeEndian.Uint64(mem[48:])); !(p.least > 0) {
 		return n, fmt.Errorf("least lookahead %v, want one above 0", p.least)
 	}
@@ -189,6 +200,10 @@ func (p *Placed) checkColumns(names *layerNames) error {
 			return fmt.Errorf("mesh %d is %+v, want ranks below %d and a lookahead above 0", i, m, len(p.layers))
 		}
 	}
+	if p.blocks {
+		p.block()
+		return nil
+	}
 	return p.checkHosts()
 }
 
@@ -200,12 +215,12 @@ func (p *Placed) checkHosts() error {
 		if w >= uint64(p.workers) {
 			return fmt.Errorf("node %d is on worker %d, want 0 to %d", n, w, p.workers-1)
 		}
-		nodes := p.nodesOf(int(w))
-		if place >= uint32(len(nodes)) || nodes[place] != uint32(n) {
+		count := p.numOn(int(w))
+		if place >= uint32(count) || p.nodeOn(int(w), place) != uint32(n) {
 			return fmt.Errorf("node %d isn't in place %d of worker %d", n, place, w)
 		}
 		for id := n * layers; id < (n+1)*layers; id++ {
-			if at := p.at(SimprocID(id)); at>>32 != w || uint64(uint32(at)) >= uint64(len(nodes)*layers) ||
+			if at := p.at(SimprocID(id)); at>>32 != w || uint64(uint32(at)) >= uint64(count*layers) ||
 				p.levels != nil && uint64(p.levels[id]) >= uint64(len(p.levels)) {
 				return fmt.Errorf("simproc %d of worker %d has index %d on worker %d, and level %d", id, w, uint32(at),
 					at>>32, p.Level(SimprocID(id)))

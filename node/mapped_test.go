@@ -5,8 +5,10 @@ package node
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -160,7 +162,7 @@ func TestBadMapped(t *testing.T) {
 		to   uint32
 		want string
 	}{
-		{8, 3, "version 3, want 2"},
+		{8, 2, "version 2, want 3"},
 		{12, 0, "0 layers"},
 		{16, 1 << 29, "536870912 nodes"},
 		{20, 5, "want"},
@@ -227,5 +229,103 @@ func TestMappedMutations(t *testing.T) {
 	}
 	if refused < 10000 {
 		t.Errorf("%d of 20000 were refused", refused)
+	}
+}
+
+// Where blocks of nodes are computed all is as where they are listed: places, plans, and what is read from memory.
+func TestBlocks(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(3, 4))
+	for round := range 60 {
+		g := &Graph{Simprocs: []string{"a"}, Meshes: []Mesh{{Lookahead: 0.1}}}
+		if round%3 == 1 {
+			g.Meshes = append(g.Meshes, Mesh{Lookahead: 0.19999999})
+		}
+		count := 1 + rnd.IntN(40)
+		if round%20 == 0 {
+			count += 3 * guesses // a guess is for several nodes
+		}
+		for n := range count {
+			g.Nodes = append(g.Nodes, Node{Name: fmt.Sprint("n", n)})
+		}
+		for k := 0; round%4 == 3 && k < 30; k++ {
+			g.Links = append(g.Links, Link{From: Endpoint{Node: rnd.IntN(count)}, To: Endpoint{Node: rnd.IntN(count)},
+				Lookahead: 0.1 + rnd.Float64()})
+		}
+		workers := 1 + rnd.IntN(5)
+		placement := make([]int32, count)
+		for n := range placement {
+			placement[n] = int32(rnd.IntN(workers)) // some have none
+		}
+		slices.Sort(placement)
+		s, err := Compile(g, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := s.Place(placement, workers)
+		if err != nil || !got.blocks {
+			t.Fatalf("%d nodes, %d workers: blocks %v, %v", count, workers, got.blocks, err)
+		}
+		listed := *got
+		listed.blocks = false
+		listed.list(placement)
+		listed.locate(placement)
+		mapped, err := OpenPlaced(inMemory(t, got))
+		if err != nil || !mapped.blocks || got.Size() >= listed.Size() {
+			t.Fatalf("%d bytes, listed %d: %v", got.Size(), listed.Size(), err)
+		}
+		for n := range count {
+			id := SimprocID(n)
+			for _, p := range []*Placed{got, mapped} {
+				if p.at(id) != listed.at(id) || p.placeAt(n) != listed.placeAt(n) ||
+					p.placeOf(id) != listed.placeOf(id) {
+					t.Fatalf("node %d of %d: found %x in place %d, want %x in place %d", n, count, p.at(id),
+						p.placeAt(n), listed.at(id), listed.placeAt(n))
+				}
+			}
+		}
+		for w := range workers {
+			want, err := listed.Plan(w, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range []*Placed{got, mapped} {
+				plan, err := p.Plan(w, nil)
+				if err != nil || !slices.Equal(plan.Nodes(), want.Nodes()) ||
+					!slices.Equal(plan.Local(), want.Local()) {
+					t.Fatalf("worker %d: other nodes, %v", w, err)
+				}
+				for k := range plan.NumHosted() {
+					if plan.hostedAt(k) != want.hostedAt(k) {
+						t.Fatalf("worker %d has %d in place %d, want %d", w, plan.hostedAt(k), k, want.hostedAt(k))
+					}
+				}
+				if !reflect.DeepEqual(plan.classes, want.classes) || !reflect.DeepEqual(plan.through, want.through) ||
+					!reflect.DeepEqual(plan.across, want.across) || !reflect.DeepEqual(plan.sends, want.sends) ||
+					!reflect.DeepEqual(plan.alike, want.alike) || !reflect.DeepEqual(plan.classOf, want.classOf) {
+					t.Fatalf("worker %d of %d, %d nodes, %d links: other shifts:\n%+v\n%+v, want\n%+v\n%+v", w,
+						workers, count,
+						len(g.Links), plan.classes, plan.through, want.classes, want.through)
+				}
+			}
+		}
+	}
+	p, err := (&Structure{layers: []string{"a"}, nodes: 2, nameStart: make([]uint32, 3), shared: make([]uint8, 2)}).
+		Place([]int32{0, 1}, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		at   int
+		to   uint32
+		want string
+	}{
+		{12, 1 | blocksBit, "want one layer and flat"},
+		{64 + 4, 3, "hosted nodes"},
+	} {
+		mem := inMemory(t, p)
+		binary.NativeEndian.PutUint32(mem[c.at:], c.to)
+		if _, err := OpenPlaced(mem); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%d at %d: %v, want %q", c.to, c.at, err, c.want)
+		}
 	}
 }

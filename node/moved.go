@@ -162,9 +162,9 @@ func (p *Placed) Move(placement []int32) (*Placed, error) {
 			return nil, fmt.Errorf("node: placed graph: starts of links don't rise from 0 to %d", len(p.linkTo))
 		}
 		for k, to := range p.linkTo {
-			if int(to) >= len(p.where) || !isLookahead(p.lookahead[k]) {
+			if int(to) >= p.NumSimprocs() || !isLookahead(p.lookahead[k]) {
 				return nil, fmt.Errorf("node: placed graph: link %d leads to simproc %d of %d, with lookahead %v", k,
-					to, len(p.where), p.lookahead[k])
+					to, p.NumSimprocs(), p.lookahead[k])
 			}
 		}
 	}

@@ -34,8 +34,9 @@ type passive struct {
 	limit    int64
 	file     shelf
 	where    []uint32    // by place of the node: what placeNever and those below it say
-	ids      []SimprocID // by local index; nil where both are the same
-	firsts   []uint32    // by local index: Simproc.firstLink; nil without links
+	ids      []SimprocID // by local index; nil where they are consecutive, from first on
+	first    SimprocID
+	firsts   []uint32 // by local index: Simproc.firstLink; nil without links
 	layers   int
 	pages    [][]Simproc // of slotsOfPage nodes each
 	slots    []slot
@@ -99,7 +100,9 @@ func newPassive(e *Engine, r *Resident) *passive {
 	layers := len(e.plan.layers)
 	v := &passive{limit: r.Bytes, file: shelf{file: r.File}, layers: layers, mean: 64,
 		where: make([]uint32, e.plan.NumHosted()/layers)}
-	if !e.plan.trivial() {
+	if e.plan.blocks {
+		v.first = SimprocID(e.plan.hostStart[e.plan.self])
+	} else {
 		v.ids = make([]SimprocID, e.plan.NumHosted())
 		for k := range v.ids {
 			id := e.plan.hostedAt(k)
@@ -162,7 +165,7 @@ func (e *Engine) idAt(i uint32) SimprocID {
 
 func (v *passive) idAt(i uint32) SimprocID {
 	if v.ids == nil {
-		return SimprocID(i)
+		return v.first + SimprocID(i)
 	}
 	return v.ids[i]
 }
@@ -206,7 +209,7 @@ func (e *Engine) bring(place uint32) error {
 	v := e.passive
 	w := v.where[place]
 	s := v.take(place)
-	n := int(e.plan.nodesOf(e.plan.self)[place])
+	n := int(e.plan.nodeOn(e.plan.self, place))
 	size, err := v.mean, e.makeNode(n, v.simprocs(s))
 	if err == nil && w != placeNever {
 		size, err = e.comeBack(n, s, w-1)
@@ -388,7 +391,7 @@ func (e *Engine) leave(s uint32) error {
 		v.drop(s, placeNever)
 		return nil
 	}
-	n := int(e.plan.nodesOf(e.plan.self)[k.place])
+	n := int(e.plan.nodeOn(e.plan.self, k.place))
 	var err error
 	if v.record, err = e.appendNode(beginRecord(v.record[:0], n), n); err != nil {
 		return err
@@ -446,7 +449,7 @@ func (e *Engine) isPassive(n int) bool {
 
 // eachSimproc calls yield for each simproc of this worker, by rising id.
 func (e *Engine) eachSimproc(yield func(p *Simproc)) {
-	for _, n := range e.plan.nodesOf(e.plan.self) {
+	for _, n := range e.plan.nodesOn(e.plan.self) {
 		e.eachOf(int(n), yield)
 	}
 }

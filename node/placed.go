@@ -2,7 +2,12 @@
 
 package node
 
-import "fmt"
+import (
+	"fmt"
+	"iter"
+	"math/bits"
+	"slices"
+)
 
 // Placed is a Structure whose nodes have their workers: all that the Plan of any worker is
 // made from.
@@ -14,8 +19,14 @@ type Placed struct {
 	least   float64 // lookahead above 0 of all links and meshes
 	mapped  bool    // it is in memory that others may have written: links are checked by who uses them
 
-	where     []uint64    // by simproc: its worker << 32 | its index there, which rises with (level, id); nil: trivial
-	place     []uint32    // by node: its place among the nodes of its worker; nil where that is its number
+	// Where everything is follows from the first node of each worker: all simprocs are of level 0, nodes have one, and
+	// workers have nodes that rise with their numbers. Then where, place and hosted are nil.
+	blocks bool
+	guess  []uint32 // of blocks, by node >> shift: the worker of the first one of these
+	shift  uint
+
+	where     []uint64    // by simproc: its worker << 32 | its index there, which rises with (level, id)
+	place     []uint32    // by node: its place among the nodes of its worker
 	hostStart []uint32    // by worker, and one more: where its nodes begin in hosted
 	hosted    []uint32    // nodes by worker, rising
 	laneStart []uint32    // by sending worker × workers + receiving one, and one more: where it begins in crossing
@@ -41,23 +52,43 @@ func (s *Structure) Place(placement []int32, workers int) (*Placed, error) {
 	for w := range workers {
 		p.hostStart[w+1] += p.hostStart[w]
 	}
-	p.hosted = make([]uint32, s.nodes)
-	if !p.trivial() {
-		p.place = make([]uint32, s.nodes)
-	}
-	next := append([]uint32(nil), p.hostStart...)
-	for n, w := range placement {
-		p.hosted[next[w]] = uint32(n)
-		if p.place != nil {
-			p.place[n] = next[w] - p.hostStart[w]
-		}
-		next[w]++
-	}
-	if !p.trivial() {
+	if s.flat() && slices.IsSorted(placement) {
+		p.block()
+	} else {
+		p.list(placement)
 		p.locate(placement)
 	}
 	p.cross(placement)
 	return p, nil
+}
+
+// flat tells whether nodes have one simproc, and all of these are of level 0.
+func (s *Structure) flat() bool { return s.levels == nil && len(s.layers) == 1 }
+
+// guesses is how many entries Placed.guess has at most: they should stay in the processor's first cache.
+const guesses = 1 << 12
+
+// block prepares for at where workers have blocks of nodes.
+func (p *Placed) block() {
+	p.blocks, p.shift = true, uint(max(0, bits.Len(uint(p.nodes-1))-bits.Len(uint(guesses-1))))
+	p.guess = make([]uint32, (p.nodes-1)>>p.shift+1)
+	w := uint32(0)
+	for i := range p.guess {
+		for uint32(i<<p.shift) >= p.hostStart[w+1] {
+			w++
+		}
+		p.guess[i] = w
+	}
+}
+
+// list lists the nodes of each worker.
+func (p *Placed) list(placement []int32) {
+	p.hosted, p.place = make([]uint32, p.nodes), make([]uint32, p.nodes)
+	next := append([]uint32(nil), p.hostStart...)
+	for n, w := range placement {
+		p.hosted[next[w]], p.place[n] = uint32(n), next[w]-p.hostStart[w]
+		next[w]++
+	}
 }
 
 // locate numbers the simprocs of each worker by (level, id).
@@ -136,22 +167,23 @@ func (p *Placed) workerOf(id SimprocID) int { return int(p.at(id) >> 32) }
 
 // at is the worker << 32 | the index there of a simproc.
 func (p *Placed) at(id SimprocID) uint64 {
-	if p.where == nil {
-		return uint64(id)
+	if !p.blocks {
+		return p.where[id]
 	}
-	return p.where[id]
+	w := p.guess[id>>p.shift]
+	for uint32(id) >= p.hostStart[w+1] {
+		w++
+	}
+	return uint64(w)<<32 | uint64(uint32(id)-p.hostStart[w])
 }
 
 // placeAt is the place of a node among those of its worker.
 func (p *Placed) placeAt(n int) uint32 {
-	if p.place == nil {
-		return uint32(n)
+	if p.blocks {
+		return uint32(p.at(SimprocID(n)))
 	}
 	return p.place[n]
 }
-
-// trivial tells whether there is one worker and one level: then where everything is follows from its number.
-func (p *Placed) trivial() bool { return p.workers == 1 && p.levels == nil }
 
 // indexOn is the index of a simproc on a worker, -1 where another one hosts it.
 func (p *Placed) indexOn(worker int, id SimprocID) int32 {
@@ -161,9 +193,26 @@ func (p *Placed) indexOn(worker int, id SimprocID) int32 {
 	return -1
 }
 
-// nodesOf are the nodes of a worker, rising.
-func (p *Placed) nodesOf(worker int) []uint32 {
-	return p.hosted[p.hostStart[worker]:p.hostStart[worker+1]]
+// numOn is how many nodes a worker has.
+func (p *Placed) numOn(worker int) int { return int(p.hostStart[worker+1] - p.hostStart[worker]) }
+
+// nodeOn is the node in a place of a worker.
+func (p *Placed) nodeOn(worker int, place uint32) uint32 {
+	if p.blocks {
+		return p.hostStart[worker] + place
+	}
+	return p.hosted[p.hostStart[worker]+place]
+}
+
+// nodesOn are the places of a worker and the nodes there, rising.
+func (p *Placed) nodesOn(worker int) iter.Seq2[int, uint32] {
+	return func(yield func(place int, n uint32) bool) {
+		for place := range p.numOn(worker) {
+			if !yield(place, p.nodeOn(worker, uint32(place))) {
+				return
+			}
+		}
+	}
 }
 
 // lane are the links from one worker to another.

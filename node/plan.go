@@ -62,16 +62,9 @@ func (p *Placed) Plan(self int, proceed func() error) (*Plan, error) {
 		return nil, fmt.Errorf("node: worker %d of %d", self, p.workers)
 	}
 	plan := &Plan{Placed: p, self: self}
-	layers := len(p.layers)
-	nodes := p.nodesOf(self)
-	plan.count = len(nodes) * layers
-	if !p.trivial() {
-		plan.local = make([]SimprocID, 0, plan.count)
-		for _, n := range nodes {
-			for r := range layers {
-				plan.local = append(plan.local, SimprocID(int(n)*layers+r))
-			}
-		}
+	plan.count = p.numOn(self) * len(p.layers)
+	if !p.blocks {
+		plan.local = p.localOf(self)
 	}
 	if p.mapped {
 		if err := p.checkPart(self, plan.count, plan.hostedAt); err != nil {
@@ -87,7 +80,40 @@ func (p *Placed) Plan(self int, proceed func() error) (*Plan, error) {
 		plan.classes = []classPlan{plan.newClass(1)}
 		return plan, nil
 	}
-	return plan, plan.wire(newWiring(p, self, plan.local, proceed))
+	of := p
+	if p.blocks && p.linkStart == nil {
+		var err error
+		if of, err = p.oneEach(); err != nil {
+			return nil, err
+		}
+	}
+	w := newWiring(of, self, of.localOf(self), proceed)
+	w.most = plan.count
+	return plan, plan.wire(w)
+}
+
+// oneEach is p with one node for each worker that has some. Where there are nothing but meshes between nodes of one
+// simproc, all of a worker cause and are caused the same, so the shifts are those of p.
+func (p *Placed) oneEach() (*Placed, error) {
+	var placement []int32
+	for w := range p.workers {
+		if p.numOn(w) > 0 {
+			placement = append(placement, int32(w))
+		}
+	}
+	s := &Structure{layers: p.layers, meshes: p.meshes, nodes: len(placement), shared: make([]uint8, len(placement))}
+	return s.Place(placement, p.workers)
+}
+
+// localOf are the simprocs of a worker, by rising id.
+func (p *Placed) localOf(worker int) []SimprocID {
+	local := make([]SimprocID, 0, p.numOn(worker)*len(p.layers))
+	for _, n := range p.nodesOn(worker) {
+		for r := range p.layers {
+			local = append(local, SimprocID(int(n)*len(p.layers)+r))
+		}
+	}
+	return local
 }
 
 func (p *Plan) newClass(classes int) classPlan {
@@ -265,23 +291,28 @@ func (p *Plan) Local() []SimprocID {
 	if p.local != nil {
 		return p.local
 	}
-	all := make([]SimprocID, p.count)
-	for k := range all {
-		all[k] = SimprocID(k)
-	}
-	return all
+	return p.localOf(p.self)
 }
 
 // hostedAt is the id of the simproc in a place.
 func (p *Plan) hostedAt(place int) SimprocID {
 	if p.local == nil {
-		return SimprocID(place)
+		return SimprocID(p.hostStart[p.self]) + SimprocID(place)
 	}
 	return p.local[place]
 }
 
 // Nodes lists the nodes that this worker hosts, rising. The caller must not change it.
-func (p *Plan) Nodes() []uint32 { return p.nodesOf(p.self) }
+func (p *Plan) Nodes() []uint32 {
+	if !p.blocks {
+		return p.hosted[p.hostStart[p.self]:p.hostStart[p.self+1]]
+	}
+	nodes := make([]uint32, 0, p.numOn(p.self))
+	for _, n := range p.nodesOn(p.self) {
+		nodes = append(nodes, n)
+	}
+	return nodes
+}
 
 // NumHosted is how many simprocs this worker hosts.
 func (p *Plan) NumHosted() int { return p.count }

@@ -58,7 +58,7 @@ func (e *Engine) load(r *Resume, from *takenOver) error {
 	if e.err != nil {
 		return e.err // Each has lost it
 	}
-	for _, n := range e.plan.nodesOf(e.plan.self) {
+	for _, n := range e.plan.nodesOn(e.plan.self) {
 		if !l.loaded[n] {
 			return fmt.Errorf("node: %s isn't in the state of epoch %v", e.plan.NodeName(int(n)), r.Epoch)
 		}

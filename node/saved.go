@@ -258,7 +258,7 @@ func (e *Engine) EachPendingOf(wanted func(n int) bool, yield func(n int, encode
 	layers := len(e.plan.layers)
 	var encoded []byte
 	var entries []entry
-	for k, n := range e.plan.nodesOf(e.plan.self) {
+	for k, n := range e.plan.nodesOn(e.plan.self) {
 		starts := start[k*layers : (k+1)*layers+1]
 		if starts[0] == starts[layers] {
 			continue

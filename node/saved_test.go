@@ -26,7 +26,7 @@ type savedRun struct {
 func (c *cluster) save(epoch float64) (savedRun, error) {
 	s := savedRun{epoch, map[int][]byte{}, map[int][]byte{}}
 	for _, e := range c.engines {
-		for _, n := range e.plan.nodesOf(e.plan.self) {
+		for _, n := range e.plan.nodesOn(e.plan.self) {
 			b, err := e.AppendNode([]byte("before"), int(n))
 			if err != nil {
 				return s, err

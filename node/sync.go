@@ -131,7 +131,7 @@ const linksMargin = 0x1p-10
 // it: then 3 ulp of an epoch up to 10^12 times the least lookahead don't bridge the gap.
 func (w *wiring) aheadBy(sum float64) shift {
 	h := shift{kind: shiftAhead, lookahead: sum}
-	links := min(math.Floor(sum/w.least*(1+linksMargin)), float64(len(w.local)))
+	links := min(math.Floor(sum/w.least*(1+linksMargin)), float64(w.most))
 	if links > 1 {
 		h.slack = (links + 2) * 0x1p-52
 	}

@@ -19,6 +19,7 @@ type wiring struct {
 	*Placed
 	self    int
 	local   []SimprocID // simprocs of this worker, by place
+	most    int         // links that a way within the worker has at most
 	edges   edges       // by place, and one for each mesh behind them: steps within the worker
 	zeros   bool        // some of them rise in level within the epoch
 	proceed func() error
@@ -47,7 +48,7 @@ func newWiring(p *Placed, self int, local []SimprocID, proceed func() error) *wi
 	if proceed == nil {
 		proceed = func() error { return nil }
 	}
-	w := &wiring{Placed: p, self: self, local: local, proceed: proceed, heap: heap.New[int32](nil)}
+	w := &wiring{Placed: p, self: self, local: local, most: len(local), proceed: proceed, heap: heap.New[int32](nil)}
 	w.leastTo = make([]float64, p.workers)
 	for peer := range w.leastTo {
 		least := math.Inf(1)
@@ -110,7 +111,7 @@ func (w *wiring) nodeEdges(first int32, visit func(from int32, e edge)) {
 
 // meshTo tells whether the meshes lead to a peer: it hosts nodes, and so does this worker.
 func (w *wiring) meshTo(peer int) bool {
-	return peer != w.self && len(w.meshes) > 0 && len(w.local) > 0 && len(w.nodesOf(peer)) > 0
+	return peer != w.self && len(w.meshes) > 0 && len(w.local) > 0 && w.numOn(peer) > 0
 }
 
 // reversed is the same steps backwards.
