@@ -175,6 +175,10 @@ func (r *dirReplayer) checkEnds(replay *launch.Replay) error {
 		}
 		left++
 	}
+	if left == 0 && r.at == "" {
+		return usage("%s: found no checkpoint, want one: what a run has recorded can be compared up to its last one",
+			r.repo.String())
+	}
 	if left == 0 {
 		return usage("--at %s: found the end of the journal, want an earlier checkpoint, or no --at for the begin",
 			r.at)

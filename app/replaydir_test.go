@@ -5,6 +5,7 @@ package app
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -248,7 +249,14 @@ func TestReplayDirRefuses(t *testing.T) {
 	plain, store := filepath.Join(dir, "plain"), filepath.Join(dir, "store")
 	runSaved(t, kind, "run", file, "--checkpoint-to", plain, "--checkpoint-at", "9")
 	runSaved(t, kind, "run", file, "--checkpoint-to", store, "--checkpoint-at", "9", "--replayable")
+	early := filepath.Join(dir, "early") // killed before its first checkpoint
+	err := os.CopyFS(early, os.DirFS(store))
+	if err = errors.Join(err, os.RemoveAll(filepath.Join(early, "points")),
+		os.RemoveAll(filepath.Join(early, "done"))); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct{ args, want string }{
+		{early, early + ": found no checkpoint, want one"},
 		{plain, "without a journal of activations"},
 		{filepath.Join(dir, "none"), "none"},
 		{store + " --at 3", `found no checkpoint "3"`},

@@ -93,8 +93,8 @@ type OtherRunError struct {
 // Error says which run it is, and what to do.
 func (e *OtherRunError) Error() string {
 	if e.Name != "" {
-		return fmt.Sprintf("%s/%s: found a checkpoint of run %v, and this is another run's directory: remove the file",
-			e.Where, e.Name, e.Found.ID)
+		return fmt.Sprintf("%s/%s: found a checkpoint of run %v, want those of one run only: the file was put here "+
+			"from that run's directory, or the directory has taken this one's place", e.Where, e.Name, e.Found.ID)
 	}
 	return fmt.Sprintf("%s: found the checkpoints of run %v (%s, %s): resume that run, or name another directory",
 		e.Where, e.Found.ID, e.Found.Kind, e.Found.File)

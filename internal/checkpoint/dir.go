@@ -220,6 +220,10 @@ func (d *Dir) listFolder(folder string) (blobs []Blob, err error) {
 func (d *Dir) entries(folder string) ([]fs.DirEntry, error) {
 	f, err := os.Open(d.file(folder))
 	if errors.Is(err, fs.ErrNotExist) {
+		if link, err := os.Readlink(d.path); err == nil && folder == "" {
+			return nil, fmt.Errorf("checkpoint: %s: found a link to %s, which isn't there, want a directory, or a "+
+				"name that is free", d.path, link)
+		}
 		return nil, nil
 	}
 	if err != nil {

@@ -100,6 +100,14 @@ func (d *Draft) Commit(ctx context.Context, m *Manifest) error {
 		return err
 	}
 	text, err := m.encode()
+	if errThere := r.checkThere(ctx); errThere != nil { // while the pack was written
+		ctx, cancel := cleaning(ctx)
+		defer cancel()
+		if written {
+			errThere = errors.Join(errThere, r.blobs.Delete(ctx, m.Packs[0].name()))
+		}
+		return errThere
+	}
 	if err == nil {
 		err = putBytes(ctx, r.blobs, m.Point().name(), text, false)
 	}

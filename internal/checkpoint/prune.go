@@ -46,6 +46,12 @@ func (r *Repo) Verify(ctx context.Context, yield func(p Point, m *Manifest, dama
 	return nil
 }
 
+// Whole reads all of a checkpoint; nil where it is as it was written. What is damaged is a *DamagedError.
+func (r *Repo) Whole(ctx context.Context, m *Manifest) error {
+	damage, err := r.verify(ctx, m, map[Chunk]bool{})
+	return errors.Join(damage, err)
+}
+
 // errEnough ends the list of what is damaged.
 var errEnough = errors.New("checkpoint: enough is damaged")
 

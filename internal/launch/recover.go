@@ -3,11 +3,14 @@
 package launch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/disco-sim/disco/internal/checkpoint"
 )
 
 // RecoveriesMax bounds how often a run may go back.
@@ -118,7 +121,7 @@ func (l *Launch) again(ctx context.Context, w *WorkerError) (*Launch, Recovery, 
 	}
 	if cfg.Checkpoint != nil {
 		var err error
-		if cfg.Resume, err = ResumeAt(ctx, cfg.Checkpoint.Repo, "latest"); err != nil {
+		if cfg.Resume, err = l.lastWhole(ctx, cfg.Checkpoint.Repo); err != nil {
 			return nil, back, err
 		}
 	}
@@ -134,6 +137,48 @@ func (l *Launch) again(ctx context.Context, w *WorkerError) (*Launch, Recovery, 
 		back.From = m.Epoch
 	}
 	return next, back, nil
+}
+
+// lastWhole is ResumeAt for the newest checkpoints that are as they were written: each is read, because one that is
+// damaged must not take the run with it.
+func (l *Launch) lastWhole(ctx context.Context, repo *checkpoint.Repo) (*Resume, error) {
+	points, err := repo.Points(ctx)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(points, newestFirst)
+	whole, bad := map[int]bool{}, map[checkpoint.Point]bool{} // by replication; checkpoints
+	for _, p := range points {
+		if whole[p.Replication] {
+			continue
+		}
+		m, err := repo.Load(ctx, p)
+		if err == nil {
+			err = repo.Whole(ctx, m)
+		}
+		var damaged *checkpoint.DamagedError
+		switch {
+		case err == nil:
+			whole[p.Replication] = true
+		case errors.As(err, &damaged):
+			bad[p] = true
+			l.note(fmt.Sprintf("the run doesn't go on from %v: %v", p, damaged))
+		default:
+			return nil, err
+		}
+	}
+	return resumeAt(ctx, repo, latest, bad)
+}
+
+// newestFirst is the order in which a replication's checkpoints are tried.
+func newestFirst(a, b checkpoint.Point) int {
+	if a.Finished != b.Finished {
+		if a.Finished {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Compare(b.Epoch, a.Epoch)
 }
 
 // rejoin joins the machines that are left.

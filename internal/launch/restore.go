@@ -121,9 +121,10 @@ const resultHeadBytes = 4 + 8 + 4
 // finish commits the end of a replication, with its results.
 func (ws *workerSet) finish(ctx context.Context, res *result) error {
 	st := ws.launch.store
-	f, err := outfile.Temporary(st.dir)
+	dir := st.scratch()
+	f, err := outfile.Temporary(dir)
 	if err != nil {
-		return fmt.Errorf("temporary file for results: %w", outfile.Error(st.dir, err))
+		return fmt.Errorf("temporary file for results: %w", outfile.Error(dir, err))
 	}
 	defer f.Close()
 	chunks, size, err := spoolResults(f, res)
@@ -273,6 +274,11 @@ func (c *collection) load(data []byte) error {
 // has it. *checkpoint.FoundError where none has it. Of a run that began with another one's checkpoint that is what
 // replications begin with that hadn't come to one of their own, or all of them, where at names it.
 func ResumeAt(ctx context.Context, repo *checkpoint.Repo, at string) (*Resume, error) {
+	return resumeAt(ctx, repo, at, nil)
+}
+
+// resumeAt is ResumeAt without bad ones.
+func resumeAt(ctx context.Context, repo *checkpoint.Repo, at string, bad map[checkpoint.Point]bool) (*Resume, error) {
 	points, err := repo.Points(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("launch: %w", err)
@@ -287,7 +293,7 @@ func ResumeAt(ctx context.Context, repo *checkpoint.Repo, at string) (*Resume, e
 	}
 	newest := make([]checkpoint.Point, len(resume.From))
 	for _, p := range points {
-		if p.Replication >= len(newest) {
+		if p.Replication >= len(newest) || bad[p] {
 			continue
 		}
 		if now := &newest[p.Replication]; p.Finished || !now.Finished && p.Epoch > now.Epoch {
@@ -297,7 +303,7 @@ func ResumeAt(ctx context.Context, repo *checkpoint.Repo, at string) (*Resume, e
 	var none error = &checkpoint.FoundError{Where: repo.String(), At: at}
 	there := at == latest
 	for r, p := range newest {
-		m, other, err := startAt(ctx, repo, at, r, p)
+		m, other, err := startAt(ctx, repo, at, r, p, len(bad) > 0)
 		switch {
 		case err != nil:
 			return nil, err
@@ -327,8 +333,9 @@ func ResumeAt(ctx context.Context, repo *checkpoint.Repo, at string) (*Resume, e
 const latest = "latest"
 
 // startAt is what a replication is to begin with, whose newest checkpoint or end is p; nil: it hadn't come to one. none
-// says that it isn't the one that at names, which isn't there.
-func startAt(ctx context.Context, repo *checkpoint.Repo, at string, r int, p checkpoint.Point) (
+// says that it isn't the one that at names, which isn't there. bad says that there are newer ones, which are
+// damaged.
+func startAt(ctx context.Context, repo *checkpoint.Repo, at string, r int, p checkpoint.Point, bad bool) (
 	m *checkpoint.Manifest, none, err error) {
 	if p == (checkpoint.Point{}) {
 		return nil, nil, nil
@@ -341,12 +348,31 @@ func startAt(ctx context.Context, repo *checkpoint.Repo, at string, r int, p che
 			return nil, nil, none
 		}
 	}
-	if p.Finished {
+	if p.Finished || bad {
 		m, err = repo.Load(ctx, p)
 	} else {
 		m, err = repo.Find(ctx, latest, r)
 	}
 	return m, none, err
+}
+
+// damagedBegin says of a run that failed before it simulated anything which part of what it was to begin with is
+// damaged: a worker has only the bytes.
+func (l *Launch) damagedBegin(ctx context.Context, failed error) error {
+	if failed == nil || l.cfg.Resume == nil || delivered(failed) {
+		return failed
+	}
+	for _, m := range l.cfg.Resume.From {
+		if m == nil {
+			continue
+		}
+		var damaged *checkpoint.DamagedError
+		if err := l.cfg.Resume.Repo.Whole(ctx, m); errors.As(err, &damaged) {
+			return fmt.Errorf("launch: %w: go on from a checkpoint that `checkpoints verify` finds as it was (--at)",
+				damaged)
+		}
+	}
+	return failed
 }
 
 // beginOf is what a run began with, which it has of another one; nil: nothing.

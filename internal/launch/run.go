@@ -118,6 +118,9 @@ func (l *Launch) Run(ctx context.Context) (*Outcome, error) {
 	}
 	failed := l.mismatched(l.postMortem(sets, l.lead(ctx, sets, schedule)))
 	l.wentOn = schedule.first
+	if schedule.first.IsZero() {
+		failed = l.damagedBegin(ctx, failed)
+	}
 	if failed != nil && !delivered(failed) {
 		if err := l.writeUnfinished(ctx, sets, schedule.available()); err != nil {
 			failed = errors.Join(failed, err)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 	"time"
@@ -142,13 +143,22 @@ type checkpointing struct {
 	traceBefore  func(yield func(rec *trace.Record) error) error // that of base; nil: none
 }
 
+// scratch is the directory for temporary files: where the one that was asked for was removed while the run went on, as
+// commits say, that of the system.
+func (st *store) scratch() string {
+	if _, err := os.Stat(st.dir); errors.Is(err, fs.ErrNotExist) {
+		return os.TempDir()
+	}
+	return st.dir
+}
+
 // openFiles opens what workers write to and read from. Each is a file without a name.
 func (ws *workerSet) openFiles() error {
 	k := &ws.checkpointing
 	if k.store = ws.launch.store; k.store == nil {
 		return nil
 	}
-	dir := k.store.dir
+	dir := k.store.scratch()
 	for _, files := range []*[]*os.File{&k.spools, &k.restore} {
 		for range ws.stats {
 			f, err := outfile.Temporary(dir)

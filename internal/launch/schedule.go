@@ -343,7 +343,7 @@ func (l *Launch) outcome(s *schedule, workers []WorkerStats) (*Outcome, error) {
 	o := &Outcome{Workers: workers, WallSeconds: s.wall.Seconds()}
 	var hashes [][]byte
 	for _, r := range s.available() {
-		if r.left {
+		if r.left || r.Index >= s.merged { // those of an earlier run aren't merged where this one ends before its begin
 			continue
 		}
 		o.Replications = append(o.Replications, r.Replication)
