@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/disco-sim/disco/internal/partition"
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/scenario"
 	"github.com/disco-sim/disco/shm"
@@ -21,12 +22,12 @@ const (
 	programBytes   = 8 << 20 // this program, which all processes share
 	processBytes   = 2 << 20 // a process that has nothing yet
 	structureBytes = 64      // of a simproc in a node.Structure and its placement, its node's name included
-	flatBytes      = 28      // … where there is one simproc a node and one worker
+	flatBytes      = 28      // … where there is one simproc a node, and workers have blocks of them
 	linkBytes      = 20      // of a link in them
 	engineBytes    = 200     // of a simproc in a node.Engine
 	outLinkBytes   = 16      // of a link there
 	pendingBytes   = 36      // of an entry of its pending set
-	passiveBytes   = 8       // of a simproc whose node isn't in memory, where a node has one and there is one worker
+	passiveBytes   = 8       // of a simproc whose node isn't in memory, where a node has one and workers have blocks
 	placedBytes    = 12      // … and what it takes beside that elsewhere
 	residentFactor = 1.25    // by which garbage makes more of nodes in memory
 	reportBytes    = 100     // of a simproc's report: in messages, and in the launcher
@@ -47,6 +48,7 @@ type footprint struct {
 	away                   bool            // of other machines
 	resident               float64         // what nodes may take of memory; 0: no bound
 	gathered               bool            // reports are added up when they come
+	blocks                 bool            // workers have blocks of nodes, as far as that is known
 }
 
 // newFootprint is that of a scenario which this process has read, and before which its heap had so many bytes. packs:
@@ -56,7 +58,8 @@ func newFootprint(cfg *Config, s scenario.Scenario, g *node.Graph, packs bool, b
 	sets, workers := cfg.teams(nodes)
 	f := footprint{nodes: float64(nodes), simprocs: float64(nodes) * float64(len(g.Simprocs)),
 		links: float64(len(g.Links)), sets: sets, workers: workers, shared: cfg.Transport == TransportShm,
-		away: cfg.Machines != nil}
+		away: cfg.Machines != nil, blocks: workers == 1 || len(g.Links) == 0 && cfg.Pins == nil &&
+			cfg.Partition != partition.RoundRobin}
 	if m, ok := s.(scenario.Sizer); ok {
 		f.model = m.Memory()
 	}
@@ -156,7 +159,7 @@ func (f *footprint) engines() float64 {
 }
 
 // flat tells whether where a simproc is follows from its number (node.Placed).
-func (f *footprint) flat() bool { return f.simprocs == f.nodes && f.workers == 1 }
+func (f *footprint) flat() bool { return f.simprocs == f.nodes && f.blocks }
 
 func (f *footprint) structureBytes() float64 {
 	if f.flat() {
