@@ -19,7 +19,7 @@ import (
 // post is a connection to PostgreSQL. Rows come and go in its binary form, and their values aren't boxed.
 type post struct{ conn *pgconn.PgConn }
 
-func openPost(ctx context.Context, url string, _ bool) (engine, error) {
+func openPost(ctx context.Context, url string) (engine, error) {
 	conn, err := pgconn.Connect(ctx, url)
 	if err != nil {
 		return nil, err

@@ -74,7 +74,7 @@ func Open(ctx context.Context, url string) (*DB, error) {
 		}
 		db.engine, err = openLite(ctx, rest, unwritable(rest))
 	case "postgres", "postgresql":
-		db.engine, err = openPost(ctx, url, false)
+		db.engine, err = openPost(ctx, url)
 	default:
 		return nil, fmt.Errorf("database %q: found scheme %q, want sqlite:FILE or postgres://USER@HOST/DATABASE",
 			db.url, scheme)

@@ -141,8 +141,8 @@ func (r *Repo) checkThere(ctx context.Context) error {
 	return err
 }
 
-// checkStill is checkThere when a pack has been written, for a directory, which takes no time to be renamed. To an
-// object store it would be a request more for each checkpoint.
+// checkStill is checkThere again, behind the writing of a pack: a directory may have been renamed meanwhile. For an
+// object store it would be one more request for each checkpoint.
 func (r *Repo) checkStill(ctx context.Context) error {
 	if _, ok := r.blobs.(*Dir); ok {
 		return r.checkThere(ctx)
