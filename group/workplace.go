@@ -77,10 +77,11 @@ func (w *workplace) Make(o child.Order, to relay.Reporter) (relay.Workers, strin
 // reporter reports what a site does.
 type reporter struct{ relay.Reporter }
 
-// Fail reports an error, but not that another machine has ended a session: sessions report that with the reason, which
-// may lie on a third machine.
+// Fail reports an error, but not that another machine or this one has ended a session: that is reported with the
+// reason, which may lie on a third machine, and an error in front of it would be taken for the cause.
 func (r reporter) Fail(err error) {
-	if ended := (*session.EndError)(nil); !errors.As(err, &ended) {
+	ended, closed := (*session.EndError)(nil), (*session.ClosedError)(nil)
+	if !errors.As(err, &ended) && !errors.As(err, &closed) {
 		r.Reporter.Fail(err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -229,10 +230,22 @@ func TestEndNowWhileCalled(t *testing.T) {
 			defer close(done)
 			out, err = l.Run(t.Context())
 		}()
+		t.Cleanup(func() { // a failure in the middle must not leave a run to the tests behind it
+			for ended := false; !ended; {
+				launchtest.Release()
+				select {
+				case <-done:
+					ended = true
+				case <-time.After(time.Millisecond):
+				}
+			}
+		})
+		// On a loaded machine the first attempts may also find worker 1 late, or both only behind the call.
+		givenUp := regexp.MustCompile(`longer than 100ms: worker 0\b.*; the next attempt is in \d`)
 		until(t, "the end of the leg is given up", func() bool {
 			cfg.Legs.EndNow()
 			time.Sleep(time.Millisecond)
-			return strings.Contains(said.String(), "longer than 100ms: worker 0; the next attempt is in 200ms")
+			return givenUp.MatchString(said.String())
 		})
 		if stopped {
 			close(stop)

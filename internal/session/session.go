@@ -157,13 +157,19 @@ func (s *Session) Err() error {
 	return s.m.err
 }
 
+// ClosedError is the end of a session by Close, for a reason.
+type ClosedError struct{ Reason string }
+
+func (e *ClosedError) Error() string { return "session: closed: " + e.Reason }
+
 // Close ends the session. Without a reason it waits until all flushed frames are acknowledged and the peer closes too,
 // at most PeerTimeout + Window; a reason is sent to the peer at once, and what it hasn't applied is lost. It returns
-// when nothing of the session runs any more. Err is nil after it if all frames of both sides were applied.
+// when nothing of the session runs any more. Err is nil after it if all frames of both sides were applied, and a
+// *ClosedError where there was a reason.
 func (s *Session) Close(reason string) {
 	var failure error
 	if reason != "" {
-		failure = errors.New("session: closed: " + reason)
+		failure = &ClosedError{reason}
 	}
 	s.mu.Lock()
 	s.m.close(reason, failure)
