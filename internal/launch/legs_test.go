@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/disco-sim/disco/internal/checkpoint/checkpointtest"
 	"github.com/disco-sim/disco/internal/launch/launchtest"
 	"github.com/disco-sim/disco/internal/worker"
 )
@@ -241,10 +242,16 @@ func TestEndNowWhileCalled(t *testing.T) {
 			}
 		})
 		// On a loaded machine the first attempts may also find worker 1 late, or both only behind the call.
-		givenUp := regexp.MustCompile(`longer than 100ms: worker 0\b.*; the next attempt is in \d`)
+		// Or the end was found in front of the call, and worker 1 waits there.
+		givenUp := regexp.MustCompile(`(?:to one simulated time|others wait there).*longer than 100ms: worker 0\b`)
 		until(t, "the end of the leg is given up", func() bool {
 			cfg.Legs.EndNow()
 			time.Sleep(time.Millisecond)
+			select {
+			case <-done:
+				t.Fatalf("the run has ended: %+v, %v, legs at %v; it says %q", out, err, e.at, said.String())
+			default:
+			}
 			return givenUp.MatchString(said.String())
 		})
 		if stopped {
@@ -266,6 +273,63 @@ func TestEndNowWhileCalled(t *testing.T) {
 			t.Errorf("error is %v, want %v", err, ErrUnresponsive)
 		case !stopped && (err != nil || out.Interrupted || len(e.at[0]) == 0 || slices.Max(e.at[0]) <= 3):
 			t.Errorf("%+v, %v, legs ended at %v:\n%s", out, err, e.at, said.String())
+		}
+		launchtest.Release()
+	}
+}
+
+// A call that hangs behind the end that was found for a leg keeps the others waiting there, which is said. A stop that
+// wants a last checkpoint there gives that up, and ends.
+func TestHangBeforeEndOfLeg(t *testing.T) {
+	for _, saves := range []bool{false, true} {
+		var said lockedBuffer
+		cfg := config(TransportInproc, 2, launchtest.Scenario(4, 60, trouble(1, 3, launchtest.Hang)))
+		cfg.Stderr, cfg.CrashDir, cfg.Tuning.BatchMax = &said, "", 1
+		if saves {
+			cfg.Checkpoint = &Checkpoint{Repo: newRepo(t, cfg, checkpointtest.NewMem()), Keep: 1}
+		}
+		stop := make(chan struct{})
+		cfg.Stop = stop
+		var e ends
+		cfg.Legs = e.legs(1, 0)
+		cfg.Legs.Next = func(int, float64) float64 { return math.Inf(1) }
+		l, err := Prepare(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.timeouts.stop, l.timeouts.killed = 100*time.Millisecond, 300*time.Millisecond
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, err = l.Run(t.Context())
+		}()
+		// Worker 1 is in front of worker 0, which hangs again in its next call once it has said how far it is.
+		until(t, "worker 0 hangs in front of the end", func() bool {
+			l.cfg.Legs.EndNow()
+			time.Sleep(30 * time.Millisecond)
+			launchtest.Release()
+			time.Sleep(150 * time.Millisecond)
+			return strings.Contains(said.String(), "others wait there")
+		})
+		close(stop)
+		ended := false
+		for deadline := time.Now().Add(testTimeout); !ended && time.Now().Before(deadline); {
+			select {
+			case <-done:
+				ended = true
+			case <-time.After(time.Millisecond):
+			}
+		}
+		for !ended {
+			launchtest.Release()
+			select {
+			case <-done:
+				t.Fatalf("it hadn't ended after %v: %s", testTimeout, said.String())
+			case <-time.After(time.Millisecond):
+			}
+		}
+		if !errors.Is(err, ErrUnresponsive) || strings.Contains(said.String(), "without a last checkpoint") != saves {
+			t.Errorf("error is %v, want %v; it says %s", err, ErrUnresponsive, said.String())
 		}
 		launchtest.Release()
 	}

@@ -186,39 +186,53 @@ func (s *supervisor) stopTime() time.Duration {
 }
 
 // checkStopOfLeg gives up the end of a leg that a long call of a handler keeps from being found: all workers go on.
-// It is tried again after twice the time, when every worker has answered.
+// It is tried again after twice the time, when every worker has answered. An end that was found is kept.
 func (s *supervisor) checkStopOfLeg(r *stopRequest) error {
 	now := time.Now()
-	r.began = workerproc.SinceResumed(r.began)
-	took := now.Sub(r.began)
+	r.began, r.progressed = workerproc.SinceResumed(r.began), workerproc.SinceResumed(r.progressed)
+	if _, events := s.boards.progress(); r.limited && events != r.events {
+		r.events, r.progressed = events, now
+	}
+	found := r.limited && r.epoch < math.MaxFloat64
+	late := (found || !r.limited) && now.Sub(r.progressed) > s.stopTime()
 	switch {
-	case !r.limited && took > s.stopTime():
-		var busy []string
-		for i, c := range s.conns.workers {
-			if st := &s.states.workers[i]; st.answer == nil && st.owed > 0 {
-				name := c.name()
-				if simproc, epoch := s.boards.lastCall(i); simproc != "" {
-					name += fmt.Sprintf(" in the handler of %s at epoch %.6g", simproc, epoch)
-				}
-				busy = append(busy, name)
-			}
-		}
-		if s.stopping { // there is no time to try again
-			s.saves = false
-			defer func() { s.waited = true }()
-			s.note(fmt.Sprintf("the run ends without a last checkpoint, because a call of a handler takes longer "+
-				"than %v: %s", s.stopTime(), strings.Join(busy, " and ")))
-			return s.sendStop(r)
-		}
+	case late && s.stopping: // there is no time to try again
+		s.saves = false
+		defer func() { s.waited = true }()
+		s.note(fmt.Sprintf("the run ends without a last checkpoint, because a call of a handler takes longer than "+
+			"%v: %s", s.stopTime(), s.busy(found)))
+		return s.sendStop(r)
+	case late && found && !r.noted:
+		r.noted = true
+		s.note(fmt.Sprintf("all workers are to come to %v s, and others wait there, because a call of a handler takes "+
+			"longer than %v: %s", r.epoch, s.timeouts.stop, s.busy(found)))
+	case late && !found:
 		s.legWait = 2 * max(s.legWait, s.timeouts.stop)
 		r.again = now.Add(s.legWait)
 		s.note(fmt.Sprintf("the workers can't be brought to one simulated time now, because a call of a handler takes "+
-			"longer than %v: %s; the next attempt is in %v", s.timeouts.stop, strings.Join(busy, " and "), s.legWait))
+			"longer than %v: %s; the next attempt is in %v", s.timeouts.stop, s.busy(found), s.legWait))
 		return s.limit(r, math.MaxFloat64)
 	case !r.again.IsZero() && now.After(r.again) && s.states.stopAnswered():
 		return s.ask(r)
 	}
 	return nil
+}
+
+// busy names the workers that a leg's end waits for, and their handlers: those that haven't come to it, where it was
+// found, and else those that haven't said how far they have come.
+func (s *supervisor) busy(found bool) string {
+	var busy []string
+	for i, c := range s.conns.workers {
+		if st := &s.states.workers[i]; st.answer != nil || !found && st.owed == 0 {
+			continue
+		}
+		name := c.name()
+		if simproc, epoch := s.boards.lastCall(i); simproc != "" {
+			name += fmt.Sprintf(" in the handler of %s at epoch %.6g", simproc, epoch)
+		}
+		busy = append(busy, name)
+	}
+	return strings.Join(busy, " and ")
 }
 
 func anyState(*state) bool { return true }

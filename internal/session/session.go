@@ -160,6 +160,7 @@ func (s *Session) Err() error {
 // ClosedError is the end of a session by Close, for a reason.
 type ClosedError struct{ Reason string }
 
+// Error has the reason.
 func (e *ClosedError) Error() string { return "session: closed: " + e.Reason }
 
 // Close ends the session. Without a reason it waits until all flushed frames are acknowledged and the peer closes too,
