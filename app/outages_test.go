@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -142,6 +143,53 @@ func TestServerOutage(t *testing.T) {
 	}
 	server.Kill()
 	resumeFails(t, address, "connection refused")
+}
+
+// TestBlobsKilled: the process that reaches an object store is killed in mid-run. The run goes on and says so, once;
+// another process writes checkpoints again when the lock of the dead one is too old to count.
+func TestBlobsKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a lock is too old behind a minute")
+	}
+	startServer(t)
+	file := filepath.Join(t.TempDir(), "tiny.yml")
+	if err := os.WriteFile(file, []byte(launchtest.Scenario(4, 1e9, "")), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	b := startBeside(t, "run", file, "--workers", "2", "--checkpoint-to", serverAddress+"killed",
+		"--checkpoint", "200ms")
+	var victim int
+	b.until("the process that reaches the store", func() bool {
+		children, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", b.cmd.Process.Pid))
+		for _, list := range children {
+			text, _ := os.ReadFile(list) // gone: with its thread
+			for _, pid := range strings.Fields(string(text)) {
+				cmdline, _ := os.ReadFile("/proc/" + pid + "/cmdline")
+				if bytes.Contains(cmdline, []byte("\x00blobs")) {
+					victim, _ = strconv.Atoi(pid)
+				}
+			}
+		}
+		return victim > 0
+	})
+	time.Sleep(time.Second) // checkpoints are written
+	if err := syscall.Kill(victim, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	const lost, back = "couldn't be written", "checkpoints are written again"
+	b.until("that a checkpoint is lost", func() bool { return strings.Contains(b.said(), lost) })
+	deadline := time.Now().Add(2 * time.Minute)
+	for !strings.Contains(b.said(), back) {
+		if time.Sleep(100 * time.Millisecond); time.Now().After(deadline) {
+			t.Fatalf("no checkpoint is written again: %s", b.said())
+		}
+	}
+	if said := b.said(); strings.Count(said, lost) != 1 || strings.Count(said, back) != 1 {
+		t.Errorf("found %s, want each of %q and %q once", said, lost, back)
+	}
+	if status, took := b.interrupt(); status != ExitSignal+int(syscall.SIGINT) || took > 20*time.Second {
+		t.Errorf("exit status %d behind %v, want 130: %s", status, took, b.said())
+	}
 }
 
 // TestInterruptWhileAsking: Ctrl-C ends a run of which a handler waits for the outside, which doesn't answer; the run

@@ -5,8 +5,8 @@
 //
 // Guarantee: it is checkpoint.Blobs, with the errors that these have. Every message is checked before anything of it is
 // used; of a blob at most 16 MiB are in the other process for this one, and at most 64 MiB of packs are read ahead
-// here. The other process ends with this one, however that ends, and gives its lock back; where it ends too early,
-// every call says so, and how it has ended.
+// here. The other process ends with this one, however that ends, and gives its lock back. Where it ends too early, the
+// call says so, and how it has ended; later calls start another one, which takes the lock again when that is free.
 //
 //	blobs, err := blobproc.Start(ctx, blobproc.Config{Executable: exe, Address: "s3://bucket/prefix", Owner: owner})
 //	defer blobs.Close()
@@ -43,6 +43,9 @@ const (
 	endMax    = 8 * time.Second // until it has ended when its stream is closed: it gives its lock back before
 )
 
+// againAfter is how long behind the end of a process, that came too early, another one is started at the soonest.
+const againAfter = time.Second
+
 // Config says what to start.
 type Config struct {
 	Executable string
@@ -58,26 +61,64 @@ type RefusedError struct{ text string }
 // Error is what the process said.
 func (e *RefusedError) Error() string { return e.text }
 
+// process is the other process, as this one has it.
+type process struct {
+	*stream
+	kill func()
+	wait func() string // for its end, of which it gives the words; any goroutine may call it
+}
+
 // Blobs is a place that another process has. Goroutines may share it; they are served one after the other.
 type Blobs struct {
-	where  string
-	stream *stream
-	kill   func()
-	wait   func() string // for its end, of which it gives the words; any goroutine may call it
-	close  sync.Once
-	ahead  *ahead
+	cfg   Config
+	start func() (*process, error) // nil: there is no second one
+	ahead *ahead
+	close sync.Once
 
-	timeout time.Duration // cancelMax, and less in tests
+	// What tests shorten: cancelMax and againAfter.
+	timeout, pause time.Duration
 
-	mu  sync.Mutex // held during a call
-	err error      // why there are no more
+	mu     sync.Mutex // held during a call
+	err    error      // why there is no process
+	ended  time.Time  // when that was found
+	locked bool       // the lock was taken, and not given back
 
-	calling sync.Mutex // guards busy
-	busy    bool       // something is being done that can be canceled
+	calling sync.Mutex // guards what is below
+	process *process
+	where   string // its address, as the process says
+	busy    bool   // something is being done that can be canceled
+	closed  bool   // no other process is started
 }
 
 // Start starts the process, which opens the address. What it refuses is a *RefusedError.
 func Start(ctx context.Context, cfg Config) (*Blobs, error) {
+	start := func() (*process, error) { return newProcess(cfg) }
+	p, err := start()
+	if err != nil {
+		return nil, err
+	}
+	b := newBlobs(cfg, p)
+	b.start = start
+	refused := false
+	if refused, err = b.open(ctx); err != nil {
+		b.Close()
+		if refused {
+			err = &RefusedError{err.Error()}
+		}
+		return nil, err
+	}
+	return b, nil
+}
+
+// newBlobs is what a process has, which hasn't opened it yet.
+func newBlobs(cfg Config, p *process) *Blobs {
+	b := &Blobs{cfg: cfg, where: cfg.Address, process: p, timeout: cancelMax, pause: againAfter}
+	b.ahead = newAhead(b.get)
+	return b
+}
+
+// newProcess starts one.
+func newProcess(cfg Config) (*process, error) {
 	output := workerproc.NewOutput(Command, cfg.Log)
 	proc, err := workerproc.New(workerproc.Config{Executable: cfg.Executable, Name: Command,
 		Args: append([]string{Command}, cfg.Args...), Output: output, Steady: true, Parting: true})
@@ -99,50 +140,56 @@ func Start(ctx context.Context, cfg Config) (*Blobs, error) {
 		}
 		close(ended)
 	}()
-	s := &stream{file: proc.Control, in: make([]byte, messageBytesMax)}
-	b := &Blobs{where: cfg.Address, stream: s, timeout: cancelMax, kill: proc.Kill,
+	return &process{stream: &stream{file: proc.Control, in: make([]byte, messageBytesMax)}, kill: proc.Kill,
 		wait: func() string {
 			<-ended
 			return words
-		}}
-	b.ahead = newAhead(b.get)
-	if err := b.open(ctx, cfg); err != nil {
-		b.Close()
-		return nil, err
-	}
-	return b, nil
+		}}, nil
 }
 
-// open has the address opened.
-func (b *Blobs) open(ctx context.Context, cfg Config) error {
-	refused := false
-	err := b.call(ctx, &message{kind: kindOpen, name: cfg.Address, text: cfg.Owner}, func(m *message) error {
+// end ends the process, which gives a lock back before, and returns when it has ended.
+func (p *process) end() {
+	p.file.Close()
+	late := time.AfterFunc(endMax, p.kill)
+	defer late.Stop()
+	p.wait()
+}
+
+// open has the address opened; refused: the process has said no.
+func (b *Blobs) open(ctx context.Context) (refused bool, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	err = b.ask(ctx, &message{kind: kindOpen, name: b.cfg.Address, text: b.cfg.Owner}, func(m *message) error {
 		if m.kind == kindDone {
 			refused = m.end == endError
-		} else {
-			b.where = m.text
+			return nil
 		}
+		b.calling.Lock()
+		defer b.calling.Unlock()
+		b.where = m.text
 		return nil
 	})
-	if refused {
-		return &RefusedError{err.Error()}
-	}
-	return err
+	return refused, err
 }
 
 // Close ends the process, which gives a lock back before, and returns when it has ended. Only the first call does
 // anything.
 func (b *Blobs) Close() {
 	b.close.Do(func() {
-		b.stream.file.Close()
-		late := time.AfterFunc(endMax, b.kill)
-		defer late.Stop()
-		b.wait()
+		b.calling.Lock()
+		p := b.process
+		b.closed = true
+		b.calling.Unlock()
+		p.end()
 	})
 }
 
 // String is the place's address.
-func (b *Blobs) String() string { return b.where }
+func (b *Blobs) String() string {
+	b.calling.Lock()
+	defer b.calling.Unlock()
+	return b.where
+}
 
 // call asks for something and waits for its end. on gets what comes until then, and the end; its error ends the
 // process.
@@ -153,29 +200,74 @@ func (b *Blobs) call(ctx context.Context, m *message, on func(*message) error) e
 		return err
 	}
 	if b.err != nil {
+		if b.start == nil || m.kind == kindUnlock || time.Since(b.ended) < b.pause {
+			return b.err
+		}
+		if err := b.again(ctx, m.kind); err != nil {
+			return err
+		}
+	}
+	return b.ask(ctx, m, on)
+}
+
+// again starts another process in place of the one that has ended, for a call of a kind: what is written later must
+// not be lost with it. Where that comes to nothing a later call tries again. The caller holds mu.
+func (b *Blobs) again(ctx context.Context, k kind) error {
+	p, err := b.start()
+	if err != nil {
+		b.ended = time.Now()
+		return fmt.Errorf("%w; another one can't be started: %w", b.err, err)
+	}
+	b.calling.Lock()
+	if b.closed {
+		b.calling.Unlock()
+		p.end()
 		return b.err
 	}
+	b.process = p
+	b.calling.Unlock()
+	b.err = nil
+	opens := &message{kind: kindOpen, name: b.cfg.Address, text: b.cfg.Owner}
+	err = b.ask(ctx, opens, func(*message) error { return nil })
+	if err == nil && b.locked && k != kindLock {
+		err = b.ask(ctx, &message{kind: kindLock}, only)
+	}
+	if err != nil && b.err == nil { // without the place or its lock the process is of no use
+		p.end()
+		b.err, b.ended = err, time.Now()
+	}
+	return err
+}
+
+// ask is a call of a process that is there. The caller holds mu.
+func (b *Blobs) ask(ctx context.Context, m *message, on func(*message) error) error {
+	asked := m.kind
 	b.setBusy(true)
-	err := b.stream.send(m)
+	err := b.process.send(m)
 	defer context.AfterFunc(ctx, b.cancel)() // behind it: what comes before it cancels nothing
 	for err == nil {
-		if m, err = b.stream.receive(); err != nil {
+		if m, err = b.process.receive(); err != nil {
 			break
 		}
 		if err = on(m); err == nil && m.kind == kindDone {
 			b.setBusy(false)
 			err = m.error()
-			if m.end == endCanceled && ctx.Err() != nil {
+			switch {
+			case m.end == endCanceled && ctx.Err() != nil:
 				err = ctx.Err()
+			case asked == kindLock && err == nil:
+				b.locked = true
+			case asked == kindUnlock:
+				b.locked = false
 			}
 			return err
 		}
 	}
 	// Nothing can be asked for any more.
 	b.setBusy(false)
-	b.kill() // in case it is only stuck
-	b.err = fmt.Errorf("%s: the process that reaches it (%s) ended too early: %s", b.where, Command, b.wait())
-	if !errors.Is(err, io.EOF) {
+	b.process.kill() // in case it is only stuck
+	b.err = fmt.Errorf("%v: the process that reaches it (%s) ended too early: %s", b, Command, b.process.wait())
+	if b.ended = time.Now(); !errors.Is(err, io.EOF) {
 		b.err = fmt.Errorf("%w (%w)", b.err, err)
 	}
 	if ctx.Err() != nil {
@@ -189,7 +281,7 @@ func (b *Blobs) setBusy(busy bool) {
 	b.calling.Lock()
 	defer b.calling.Unlock()
 	b.busy = busy
-	b.stream.limit(time.Time{})
+	b.process.limit(time.Time{})
 }
 
 // cancel has what is being done ended soon.
@@ -197,8 +289,8 @@ func (b *Blobs) cancel() {
 	b.calling.Lock()
 	defer b.calling.Unlock()
 	if b.busy {
-		b.stream.limit(time.Now().Add(b.timeout))
-		_ = b.stream.send(&message{kind: kindCancel}) // where it can't be sent, receive ends, too
+		b.process.limit(time.Now().Add(b.timeout))
+		_ = b.process.send(&message{kind: kindCancel}) // where it can't be sent, receive ends, too
 	}
 }
 
@@ -221,7 +313,7 @@ func (b *Blobs) Put(ctx context.Context, name string, r io.Reader, size int64, o
 	b.ahead.clear()
 	staged, err := stage(r, size)
 	if err != nil {
-		return fmt.Errorf("%s/%s: what is to be written: %w", b.where, name, err)
+		return fmt.Errorf("%v/%s: what is to be written: %w", b, name, err)
 	}
 	defer staged.Close()
 	return b.put(ctx, name, staged, size, onlyNew)
@@ -266,11 +358,11 @@ func (b *Blobs) put(ctx context.Context, name string, r io.Reader, size int64, o
 		part := buf[:min(left, m.size, dataBytesMax)]
 		n, err := io.ReadFull(r, part)
 		if left -= int64(n); err != nil || n == 0 {
-			broken = fmt.Errorf("%s/%s: %d bytes before the end of what is to be written: %w", b.where, name, left,
+			broken = fmt.Errorf("%v/%s: %d bytes before the end of what is to be written: %w", b, name, left,
 				cmp.Or(err, io.ErrUnexpectedEOF))
-			return b.stream.send(&message{kind: kindBroken})
+			return b.process.send(&message{kind: kindBroken})
 		}
-		return b.stream.send(&message{kind: kindData, data: part})
+		return b.process.send(&message{kind: kindData, data: part})
 	})
 	if err != nil && broken != nil {
 		return broken

@@ -129,10 +129,9 @@ func pair(t *testing.T, p Place) *Blobs {
 	go func() {
 		ended <- Serve(theirs, func(context.Context, string, string) (Place, error) { return p, nil })
 	}()
-	s := &stream{file: ours, in: make([]byte, messageBytesMax)}
-	b := &Blobs{stream: s, timeout: cancelMax, kill: func() {}, wait: func() string { return "" }}
-	b.ahead = newAhead(b.get)
-	if err := b.open(t.Context(), Config{Address: "somewhere"}); err != nil {
+	b := newBlobs(Config{Address: "somewhere"}, &process{&stream{file: ours, in: make([]byte, messageBytesMax)},
+		func() {}, func() string { return "" }})
+	if _, err := b.open(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -254,6 +253,64 @@ func TestProcessEnds(t *testing.T) {
 				t.Errorf("%s: %v, want %s", name, err, want)
 			}
 		}
+	}
+}
+
+// TestProcessAgain: behind the end of a process another one is started, which has the lock again, unless somebody else
+// has taken it: then nothing is done, until that one has given it back.
+func TestProcessAgain(t *testing.T) {
+	dir := t.TempDir()
+	b, _, err := startProcess(t, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.pause = 0
+	unlock, err := b.Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, locked := checkpoint.NewDir(dir), (*checkpoint.LockedError)(nil)
+	for range 3 {
+		_, err := b.Get(t.Context(), "die", 0, 1, nil)
+		if err == nil || !strings.Contains(err.Error(), "ended too early") {
+			t.Errorf("%v, want that it has ended", err)
+		}
+		if err := b.Put(t.Context(), "a", strings.NewReader("abc"), 3, false); err != nil {
+			t.Errorf("behind it: %v", err)
+		}
+		if _, err := other.Lock(t.Context()); !errors.As(err, &locked) {
+			t.Errorf("%v, want *LockedError", err)
+		}
+	}
+	_, _ = b.Get(t.Context(), "die", 0, 1, nil)
+	theirs, err := other.Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := b.Put(t.Context(), "b", strings.NewReader("abc"), 3, false); !errors.As(err, &locked) {
+			t.Errorf("%v, want *LockedError", err)
+		}
+	}
+	if err := theirs(); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Put(t.Context(), "b", strings.NewReader("abc"), 3, false); err != nil {
+		t.Error(err)
+	}
+	if err := unlock(); err != nil {
+		t.Error(err)
+	}
+	if theirs, err = other.Lock(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := theirs(); err != nil {
+		t.Error(err)
+	}
+	_, _ = b.Get(t.Context(), "die", 0, 1, nil)
+	b.Close()
+	if _, err := b.List(t.Context(), ""); err == nil {
+		t.Error("closed, and it starts another process")
 	}
 }
 
