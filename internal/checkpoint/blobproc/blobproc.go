@@ -159,6 +159,9 @@ func (p *process) end() {
 func (b *Blobs) open(ctx context.Context) (refused bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return false, err // what was canceled before it was asked cancels nothing (ask)
+	}
 	err = b.ask(ctx, &message{kind: kindOpen, name: b.cfg.Address, text: b.cfg.Owner}, func(m *message) error {
 		if m.kind == kindDone {
 			refused = m.end == endError
