@@ -11,6 +11,7 @@ import (
 
 	"github.com/disco-sim/disco/internal/checkpoint"
 	"github.com/disco-sim/disco/internal/checkpoint/nodediff"
+	"github.com/disco-sim/disco/internal/launch"
 	"github.com/disco-sim/disco/internal/outfile"
 	tables "github.com/disco-sim/disco/internal/table"
 	"github.com/urfave/cli/v2"
@@ -67,9 +68,10 @@ func storeError(err error) error {
 	var graph *nodediff.OtherGraphError
 	var other *checkpoint.OtherRunError
 	var pruned *checkpoint.PrunedError
+	var begin *launch.NoBeginError
 	wrong := errors.As(err, &not) || errors.As(err, &pruned) || errors.As(err, &none) || errors.As(err, &label) ||
-		errors.As(err, &graph) || errors.As(err, &other) && other.Name == "" || errors.Is(err, fs.ErrPermission) ||
-		errors.Is(err, fs.ErrNotExist)
+		errors.As(err, &graph) || errors.As(err, &other) && other.Name == "" || errors.As(err, &begin) ||
+		errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist)
 	if wrong {
 		return usage("%v", err)
 	}

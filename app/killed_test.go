@@ -38,6 +38,7 @@ type mortal struct {
 	file      string
 	store     func(n int) string // the address of the n-th place for its checkpoints
 	blobs     func(address string) checkpoint.Blobs
+	begin     []string // the command that begins the run, without the place for its checkpoints
 	flags     []string
 	want      savedResults
 	trace     []byte // nil: none is asked for
@@ -63,8 +64,8 @@ func newMortal(t *testing.T, text string, traced bool, flags ...string) *mortal 
 		t.Fatal(err)
 	}
 	trace := filepath.Join(dir, "trace")
-	m.want = runSaved(t, launchtest.Kind(), "run", m.file, "--replications", "2", "--transport", "inproc",
-		"--trace", trace)
+	m.begin = []string{"run", m.file, "--replications", "2"}
+	m.want = runSaved(t, launchtest.Kind(), append(slices.Clone(m.begin), "--transport", "inproc", "--trace", trace)...)
 	var err error
 	if m.trace, err = os.ReadFile(trace); err != nil {
 		t.Fatal(err)
@@ -115,7 +116,7 @@ func startServer(t *testing.T) *storeserver.S3 {
 
 // command is how the run begins, or goes on, with any number of workers.
 func (m *mortal) command(more ...string) *exec.Cmd {
-	args := []string{"run", m.file, "--replications", "2", "--checkpoint-to", m.store(m.stores)}
+	args := append(slices.Clone(m.begin), "--checkpoint-to", m.store(m.stores))
 	if points, _ := m.look(); points >= 0 {
 		args = []string{"resume", m.store(m.stores)}
 		m.goneOn += min(points, 1)
@@ -348,6 +349,52 @@ func TestKilledAtEachPlace(t *testing.T) {
 			m.finish()
 		})
 	}
+}
+
+// TestKilledVariants: a run that goes on from another one's checkpoint, as often as is asked for, is killed while it
+// copies that, and at each place later, and ends with results and trace of one that wasn't disturbed. Where it was
+// killed before it had what it begins with, it is said so, and what to do.
+func TestKilledVariants(t *testing.T) {
+	m := newMortal(t, launchtest.Scenario(6, 12, ""), true)
+	warm, trace := filepath.Join(m.dir, "warm"), filepath.Join(m.dir, "trace")
+	runSaved(t, launchtest.Kind(), "run", m.file, "--transport", "inproc", "--trace", trace, "--checkpoint-to", warm,
+		"--checkpoint-at", "2=warm")
+	m.begin = []string{"resume", warm, "--at", "warm", "--replications", "2"}
+	m.want = runSaved(t, launchtest.Kind(), append(slices.Clone(m.begin), "--transport", "inproc", "--trace", trace)...)
+	var err error
+	if m.trace, err = os.ReadFile(trace); err != nil {
+		t.Fatal(err)
+	}
+	before := filesOf(t, warm)
+	m.flags = append(m.flags, "--checkpoint-every", "1")
+	for _, place := range []string{"create run.json", "name run.json", "create packs", "name packs", "create points",
+		"name points", "sync folder points", "delete points", "name done", "sync folder done"} {
+		m.stores, m.reached = m.stores+1, map[int]float64{} // the first of each kind are those of the copy
+		m.killedAt(place, "launcher", 1)
+		m.orRemove()
+		if !strings.HasSuffix(place, "run.json") {
+			m.killedAt(place, "worker", 1, "--recover", fmt.Sprint(m.rnd.IntN(3)))
+		}
+		m.finish()
+	}
+	if after := filesOf(t, warm); after != before {
+		t.Errorf("the place of the other run's checkpoints has\n%s, want\n%s", after, before)
+	}
+}
+
+// orRemove removes a place that doesn't have what a variant begins with, behind a look at what is said of it.
+func (m *mortal) orRemove() {
+	m.t.Helper()
+	if points, _ := m.look(); points != 0 {
+		return
+	}
+	var stdout, stderr bytes.Buffer
+	status := Run([]string{"disco-run", "resume", m.store(m.stores), "--trace", filepath.Join(m.dir, "trace")},
+		strings.NewReader(""), &stdout, &stderr, launchtest.Kind())
+	if status != ExitUsage || !strings.Contains(stderr.String(), "remove the directory and begin again") {
+		m.t.Fatalf("exit status %d, %s: want %d, and what to do", status, stderr.String(), ExitUsage)
+	}
+	m.stores++
 }
 
 // beginning has the run have a checkpoint and not be through, so that something is loaded.

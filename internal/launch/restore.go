@@ -383,9 +383,20 @@ func beginOf(ctx context.Context, repo *checkpoint.Repo) (*checkpoint.Manifest, 
 	}
 	m, err := repo.Load(ctx, checkpoint.Point{Epoch: from.Epoch})
 	if missing := (*checkpoint.MissingError)(nil); errors.As(err, &missing) {
-		err = fmt.Errorf("%v: found no checkpoint at %v s, with which this run of other settings begins, want the one "+
-			"that was copied there: if it was ended before that, remove the directory and begin again: %w", repo,
-			from.Epoch, err)
+		return nil, &NoBeginError{repo.String(), from.Epoch}
 	}
 	return m, err
+}
+
+// NoBeginError says that a run of other settings doesn't have the checkpoint with which it begins: it was ended while it
+// copied that.
+type NoBeginError struct {
+	Where string
+	Epoch float64
+}
+
+// Error says what to do.
+func (e *NoBeginError) Error() string {
+	return fmt.Sprintf("%s: found no checkpoint at %v s, with which this run of other settings begins, want the one that "+
+		"is copied there first: where that came to no end, remove the directory and begin again", e.Where, e.Epoch)
 }
