@@ -366,7 +366,9 @@ func TestKilledVariants(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := filesOf(t, warm)
-	m.flags = append(m.flags, "--checkpoint-every", "1")
+	for epoch := range 8 { // none of them is left out
+		m.flags = append(m.flags, "--checkpoint-at", fmt.Sprint(epoch+4))
+	}
 	for _, place := range []string{"create run.json", "name run.json", "create packs", "name packs", "create points",
 		"name points", "sync folder points", "delete points", "name done", "sync folder done"} {
 		m.stores, m.reached = m.stores+1, map[int]float64{} // the first of each kind are those of the copy

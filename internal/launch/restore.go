@@ -388,8 +388,8 @@ func beginOf(ctx context.Context, repo *checkpoint.Repo) (*checkpoint.Manifest, 
 	return m, err
 }
 
-// NoBeginError says that a run of other settings doesn't have the checkpoint with which it begins: it was ended while it
-// copied that.
+// NoBeginError says that a run of other settings doesn't have the checkpoint with which it begins: it was ended while
+// it copied that.
 type NoBeginError struct {
 	Where string
 	Epoch float64
@@ -397,6 +397,6 @@ type NoBeginError struct {
 
 // Error says what to do.
 func (e *NoBeginError) Error() string {
-	return fmt.Sprintf("%s: found no checkpoint at %v s, with which this run of other settings begins, want the one that "+
-		"is copied there first: where that came to no end, remove the directory and begin again", e.Where, e.Epoch)
+	return fmt.Sprintf("%s: found no checkpoint at %v s, with which this run of other settings begins, want the one "+
+		"that is copied there first: where that came to no end, remove the directory and begin again", e.Where, e.Epoch)
 }
