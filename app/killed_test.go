@@ -428,6 +428,7 @@ func TestKilledAgainAndAgain(t *testing.T) {
 		{"payloads", false, strings.Replace(payloads(t.TempDir()), "horizon: 12", "horizon: 100", 1),
 			[]string{"--sync", "link"}},
 		{"server", true, launchtest.Scenario(4, 400, ""), nil},
+		{"resident", false, launchtest.Scenario(6, 200, ""), []string{"--resident", "100"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := newMortal(t, c.text, i > 0, append(c.flags, "--checkpoint-every", "1")...)

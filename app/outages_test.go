@@ -105,19 +105,35 @@ func TestServerOutage(t *testing.T) {
 	}
 	address := serverAddress + "outage"
 	b := startBeside(t, "run", file, "--workers", "2", "--checkpoint-to", address, "--checkpoint", "200ms")
-	points := func() int {
+	newest := func() (epoch float64) { // 0: there is none, or they can't be read
 		var out bytes.Buffer
 		cmd := exec.Command(os.Args[0], "checkpoints", "list", address, "--json", "-")
 		cmd.Env, cmd.Stdout = append(os.Environ(), programEnv+"=1"), &out
-		var list struct{ Checkpoints []json.RawMessage }
+		var list struct {
+			Checkpoints []struct {
+				Epoch float64 `json:"epoch_s"`
+			}
+		}
 		if err := cmd.Run(); err != nil || json.Unmarshal(out.Bytes(), &list) != nil {
 			return 0
 		}
-		return len(list.Checkpoints)
+		for _, c := range list.Checkpoints {
+			epoch = max(epoch, c.Epoch)
+		}
+		return epoch
 	}
-	b.until("a checkpoint", func() bool { return points() > 0 })
+	b.until("a checkpoint", func() bool { return newest() > 0 })
+	server.Signal(syscall.SIGSTOP)
+	time.Sleep(3 * time.Second) // several come due, and one hangs
+	server.Signal(syscall.SIGCONT)
+	before := newest()
+	b.until("a checkpoint behind a server that stood still", func() bool { return newest() > before })
+	if said := b.said(); said != "" {
+		t.Errorf("behind a server that stood still it says %s, want nothing", said)
+	}
 	server.Kill()
 	const lost, back = "couldn't be written", "checkpoints are written again"
+	b.until("that the server is gone", func() bool { return b.said() != "" }) // half a minute; it may be of a label
 	b.until("that a checkpoint is lost", func() bool { return strings.Contains(b.said(), lost) })
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
@@ -138,7 +154,7 @@ func TestServerOutage(t *testing.T) {
 	if status != ExitSignal+int(syscall.SIGINT) || took > 30*time.Second {
 		t.Errorf("exit status %d behind %v, want 130: %s", status, took, b.said())
 	}
-	if n := points(); n == 0 {
+	if newest() == 0 {
 		t.Error("found no checkpoint, want those from before")
 	}
 	server.Kill()
@@ -177,6 +193,7 @@ func TestBlobsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	const lost, back = "couldn't be written", "checkpoints are written again"
+	b.until("that the server is gone", func() bool { return b.said() != "" }) // half a minute; it may be of a label
 	b.until("that a checkpoint is lost", func() bool { return strings.Contains(b.said(), lost) })
 	deadline := time.Now().Add(2 * time.Minute)
 	for !strings.Contains(b.said(), back) {
