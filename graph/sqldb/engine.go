@@ -30,7 +30,11 @@ type engine interface {
 	chosen(column string, n int, vertices []uint32) (where string, param any)
 
 	// columns lists the columns of a user's table, in their order; none where there is no such table.
-	columns(ctx context.Context, table Table) ([]string, error)
+	columns(ctx context.Context, table Table) ([]Column, error)
+
+	// plain is an expression for a user's column, quoted, of which every value is of the column's kind or NULL; where
+	// the database doesn't hold that, Row.Kind tells.
+	plain(column Column) string
 
 	// ago is an expression for the time that was so long ago by the database's clock.
 	ago(d time.Duration) string
@@ -44,13 +48,33 @@ type engine interface {
 	close() error
 }
 
-// Row is a row of a result. Columns are numbered from 0; none is checked for its type: what can't be had as it is
-// asked for is zero or empty.
+// Kind is what the values of a column are.
+type Kind int
+
+// Kinds of columns. What is neither a whole number nor a float is Text, as the database shows it.
+const (
+	Text Kind = iota
+	Int
+	Float
+)
+
+// String is what a message calls a value of the kind.
+func (k Kind) String() string { return [...]string{"text", "a whole number", "a number"}[k] }
+
+// Column is a column of a user's table.
+type Column struct {
+	Name string
+	Kind Kind
+}
+
+// Row is a row of a result. Columns are numbered from 0. Kind is that of a value that isn't NULL; what can't be had as
+// it is asked for is zero or empty.
 type Row interface {
 	Int(column int) int64
 	Float(column int) float64
 	Text(column int) string
 	Null(column int) bool
+	Kind(column int) Kind
 }
 
 // column is what bulk writes into one column: ints, floats or text, by row. Text is NULL where there is none.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/disco-sim/disco/graph"
 )
@@ -221,23 +222,52 @@ func (e *UnknownColumnsError) Error() string {
 
 func (db *DB) data(ctx context.Context, scenario int64, t Table, columns []string, by chosenBy,
 	each func(Row) error) error {
-	needed := append([]string{"scenario_id", by.column}, columns...)
-	if by.layer != nil {
-		needed = append(needed, by.then, "layer_id")
-	}
-	have, err := db.columns(ctx, t)
+	chosen, err := db.choose(ctx, t, columns, by)
 	if err != nil {
 		return db.wrap(err)
 	}
-	missing := slices.DeleteFunc(needed, func(c string) bool { return slices.Contains(have, c) })
+	return db.wrap(db.rows(ctx, scenario, t, chosen, by, each))
+}
+
+// choose finds the columns that are wanted, and refuses a table that lacks one of them, or of those that it must have.
+func (db *DB) choose(ctx context.Context, t Table, columns []string, by chosenBy) (chosen []Column, err error) {
+	have, err := db.columns(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	find := func(name string) int {
+		return slices.IndexFunc(have, func(c Column) bool { return c.Name == name })
+	}
+	needed := []string{"scenario_id", by.column}
+	if by.layer != nil {
+		needed = append(needed, by.then, "layer_id")
+	}
+	var missing []string
+	for _, name := range append(needed, columns...) {
+		if find(name) < 0 {
+			missing = append(missing, name)
+		}
+	}
 	switch {
 	case len(missing) > 0:
-		return db.wrap(&UnknownColumnsError{t, missing, have})
+		unknown := &UnknownColumnsError{Table: t, Missing: missing}
+		for _, c := range have {
+			unknown.Have = append(unknown.Have, c.Name)
+		}
+		return nil, unknown
 	case len(columns) == 0:
-		return db.wrap(errors.New("found no columns of " + t.String() + " to be read, want one at least"))
+		return nil, errors.New("found no columns of " + t.String() + " to be read, want one at least")
 	}
-	where, params := "scenario_id = $1", []any{scenario}
-	order := by.column
+	for _, name := range columns {
+		chosen = append(chosen, have[find(name)])
+	}
+	return chosen, nil
+}
+
+// rows reads columns of the rows that are wanted.
+func (db *DB) rows(ctx context.Context, scenario int64, t Table, columns []Column, by chosenBy,
+	each func(Row) error) error {
+	where, params, order := "scenario_id = $1", []any{scenario}, by.column
 	if by.layer != nil {
 		where, params, order = where+" AND layer_id = $2", append(params, int64(*by.layer)), order+", "+by.then
 	}
@@ -245,8 +275,12 @@ func (db *DB) data(ctx context.Context, scenario int64, t Table, columns []strin
 		condition, param := db.chosen(by.column, len(params)+1, by.mask.Vertices())
 		where, params = where+" AND "+condition, append(params, param)
 	}
-	sql := "SELECT " + quotedList(columns) + " FROM " + t.quoted() + " WHERE " + where + " ORDER BY " + order
-	return db.wrap(db.query(ctx, sql, params, each))
+	list := make([]string, len(columns))
+	for i, c := range columns {
+		list[i] = db.plain(c)
+	}
+	return db.query(ctx, "SELECT "+strings.Join(list, ", ")+" FROM "+t.quoted()+" WHERE "+where+" ORDER BY "+order,
+		params, each)
 }
 
 func (t Table) quoted() string {
@@ -254,15 +288,4 @@ func (t Table) quoted() string {
 		return quoted(t.Schema) + "." + quoted(t.Name)
 	}
 	return quoted(t.Name)
-}
-
-func quotedList(names []string) string {
-	list := ""
-	for i, n := range names {
-		if i > 0 {
-			list += ", "
-		}
-		list += quoted(n)
-	}
-	return list
 }

@@ -75,7 +75,18 @@ func (p *post) query(ctx context.Context, sql string, params []any, each func(Ro
 const (
 	oidInt8, oidInt2, oidInt4 = 20, 21, 23
 	oidFloat4, oidFloat8      = 700, 701
+	oidNumeric                = 1700
 )
+
+func postKind(oid uint32) Kind {
+	switch oid {
+	case oidInt8, oidInt2, oidInt4:
+		return Int
+	case oidFloat4, oidFloat8, oidNumeric:
+		return Float
+	}
+	return Text
+}
 
 type postRow struct {
 	kinds  []uint32
@@ -83,6 +94,7 @@ type postRow struct {
 }
 
 func (r *postRow) Null(i int) bool { return r.values[i] == nil }
+func (r *postRow) Kind(i int) Kind { return postKind(r.kinds[i]) }
 
 func (r *postRow) Int(i int) int64 {
 	b, word := r.values[i], binary.BigEndian
@@ -206,17 +218,23 @@ func (p *post) chosen(column string, n int, vertices []uint32) (string, any) {
 	return fmt.Sprintf("%s = ANY($%d::bigint[])", column, n), string(append(b, '}'))
 }
 
-func (p *post) columns(ctx context.Context, t Table) (list []string, err error) {
+func (p *post) columns(ctx context.Context, t Table) (list []Column, err error) {
 	name := quoted(t.Name)
 	if t.Schema != "" {
 		name = quoted(t.Schema) + "." + name
 	}
-	err = p.query(ctx, "SELECT attname::text FROM pg_attribute WHERE attrelid = to_regclass($1) AND attnum > 0 "+
-		"AND NOT attisdropped ORDER BY attnum", []any{name}, func(r Row) error {
-		list = append(list, r.Text(0))
-		return nil
-	})
+	err = p.query(ctx, "SELECT attname::text, atttypid::bigint FROM pg_attribute "+
+		"WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped ORDER BY attnum", []any{name},
+		func(r Row) error {
+			list = append(list, Column{r.Text(0), postKind(uint32(r.Int(1)))})
+			return nil
+		})
 	return list, err
+}
+
+// plain has what isn't a number of the machine's turned into one, or into text, by the server.
+func (p *post) plain(c Column) string {
+	return quoted(c.Name) + [...]string{Text: "::text", Int: "::bigint", Float: "::float8"}[c.Kind]
 }
 
 func (p *post) ago(d time.Duration) string {

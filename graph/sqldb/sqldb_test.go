@@ -32,6 +32,7 @@ var tests = []struct {
 	{"scenarios", testScenarios},
 	{"all or nothing", testAllOrNothing},
 	{"data", testData},
+	{"records", testRecords},
 	{"masks", testMasks},
 	{"versions", testVersions},
 }

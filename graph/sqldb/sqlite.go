@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -99,6 +100,16 @@ func (r liteRow) Float(i int) float64 { return r.s.ColumnFloat(i) }
 func (r liteRow) Text(i int) string   { return r.s.ColumnText(i) }
 func (r liteRow) Null(i int) bool     { return r.s.ColumnType(i) == sqlite.TypeNull }
 
+func (r liteRow) Kind(i int) Kind {
+	switch r.s.ColumnType(i) {
+	case sqlite.TypeInteger:
+		return Int
+	case sqlite.TypeFloat:
+		return Float
+	}
+	return Text
+}
+
 // bulk prepares one INSERT and runs it for each row: with 200 rows a statement it took no less.
 func (l *lite) bulk(ctx context.Context, table string, columns []column, rows int) (err error) {
 	before := l.conn.SetInterrupt(ctx.Done())
@@ -159,17 +170,36 @@ func (l *lite) chosen(column string, n int, vertices []uint32) (string, any) {
 	return fmt.Sprintf("%s IN (SELECT value FROM json_each($%d))", column, n), string(append(b, ']'))
 }
 
-func (l *lite) columns(ctx context.Context, t Table) (list []string, err error) {
+// columns has kinds as columns were declared, by SQLite's own rules for that ("Datatypes In SQLite", section 3.1, of
+// its manual), but for columns of any kind of number, which are floats.
+func (l *lite) columns(ctx context.Context, t Table) (list []Column, err error) {
 	schema := t.Schema
 	if schema == "" {
 		schema = "main"
 	}
-	err = l.query(ctx, "SELECT name FROM pragma_table_info($1, $2)", []any{t.Name, schema}, func(r Row) error {
-		list = append(list, r.Text(0))
-		return nil
-	})
+	err = l.query(ctx, "SELECT name, upper(type) FROM pragma_table_info($1, $2)", []any{t.Name, schema},
+		func(r Row) error {
+			list = append(list, Column{r.Text(0), liteKind(r.Text(1))})
+			return nil
+		})
 	return list, err
 }
+
+func liteKind(declared string) Kind {
+	has := func(words ...string) bool {
+		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(declared, w) })
+	}
+	switch {
+	case has("INT"):
+		return Int
+	case declared == "" || has("CHAR", "CLOB", "TEXT", "BLOB", "DATE", "TIME", "JSON"):
+		return Text
+	}
+	return Float
+}
+
+// plain is the column itself: a value of SQLite may be of another kind than its column.
+func (l *lite) plain(c Column) string { return quoted(c.Name) }
 
 func (l *lite) ago(d time.Duration) string {
 	return fmt.Sprintf("strftime('%%Y-%%m-%%dT%%H:%%M:%%SZ', 'now', '%d seconds')", -int64(d.Seconds()))

@@ -34,6 +34,8 @@ internal/wire/wiretest: internal/wire
 state: internal/wire
 shard:
 graph:
+graph/frame: graph
+graph/frame/parquetfile:
 graph/sqldb: graph
 internal/plain:
 internal/hazard: internal/infile
@@ -229,6 +231,9 @@ var bans = []ban{
 		"layouts and types are known when disco is compiled; those of models are read once, when a model is built, " +
 			"and tests fill any of them"},
 	{"log", nil, "disco reports by errors, counters and log/slog"},
+	{"github.com/apache/arrow-go/", []string{"graph/frame", "graph/frame/parquetfile", "graph/sqldb"},
+		"records are for people's own tools"},
+	{"github.com/parquet-go/", []string{"graph/frame/parquetfile"}, "one reader and writer of Parquet files"},
 	{"C", nil, "disco builds with Go alone"},
 }
 
