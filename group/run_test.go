@@ -174,6 +174,25 @@ func TestWhatRunsHaveOverMachines(t *testing.T) {
 		t.Errorf("sweeps:\n%s\n%s", a.stdout, b.stdout)
 	}
 	good(append([]string{"run", file, "--compare"}, over...)...)
+	saved := filepath.Join(dir, "saved")
+	good(append([]string{"run", file, "--checkpoint-to", saved, "--checkpoint-at", "2=warm"}, over...)...)
+	variants := []string{"resume", saved, "--at", "warm", "--replications", "3", "--json", "-"}
+	hash := func(args ...string) (s shownResults) {
+		t.Helper()
+		if err := json.Unmarshal([]byte(good(args...).stdout), &s); err != nil || s.Hash == "" {
+			t.Fatal(s, err)
+		}
+		return s
+	}
+	a, own := hash(variants...), filepath.Join(dir, "own")
+	variants = append(variants, over...)
+	if b := hash(append(variants, "--spread", "nodes", "--checkpoint-to", own, "--checkpoint-at", "3")...); a.Hash !=
+		b.Hash || b.Workers != 4 {
+		t.Errorf("variants: %+v and %+v", a, b)
+	}
+	if b := hash("resume", own, "--at", "3", "--json", "-"); a.Hash != b.Hash {
+		t.Errorf("variants that go on here: %+v and %+v", a, b)
+	}
 	m.free(t, 0, 1)
 	m.stop(t)
 }
