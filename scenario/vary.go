@@ -30,6 +30,28 @@ func Vary(may ...string) func(before, after *Document) error {
 	}
 }
 
+// VaryLoaded makes a Kind's Varies of one by paths, as Vary gives it, and of what the loaded scenarios say: check
+// compares them, and refuses fields of after, which r reads.
+func VaryLoaded[M any](paths func(before, after *Document) error, load func(*Document, Options) (M, error),
+	check func(r *Reader, was, is M)) func(before, after *Document) error {
+	return func(before, after *Document) error {
+		if err := paths(before, after); err != nil {
+			return err
+		}
+		was, err := load(before, Options{})
+		if err != nil {
+			return err
+		}
+		is, err := load(after, Options{})
+		if err != nil {
+			return err
+		}
+		r := NewReader(after)
+		check(r, was, is)
+		return r.Err()
+	}
+}
+
 // variation is which fields may change.
 type variation struct {
 	may map[string]bool

@@ -9,31 +9,20 @@ import (
 	"github.com/disco-sim/disco/scenario"
 )
 
-// vary allows what is about customers who come later. Who is inside has been sent on, for the time at which he leaves.
-var vary = scenario.Vary("stations[].servers", "stations[].service", "stations[].buffer", "stations[].arrivals",
-	"stations[].to")
+// varies is Kind.Varies. It allows what is about customers who come later. Who is inside has been sent on, for the time
+// at which he leaves.
+var varies = scenario.VaryLoaded(scenario.Vary("stations[].servers", "stations[].service", "stations[].buffer",
+	"stations[].arrivals", "stations[].to"), Load, checkVaried)
 
-// varies is Kind.Varies. A station keeps its lookahead and its ways on, and what it has saved: when those inside leave,
-// where its buffer is limited, and a random stream, where somebody comes from outside.
-func varies(before, after *scenario.Document) error {
-	if err := vary(before, after); err != nil {
-		return err
-	}
-	was, err := Load(before, scenario.Options{})
-	if err != nil {
-		return err
-	}
-	is, err := Load(after, scenario.Options{})
-	if err != nil {
-		return err
-	}
-	r := scenario.NewReader(after)
+// checkVaried refuses what only the whole scenario shows. A station keeps its lookahead and its ways on, and what it
+// has saved: when those inside leave, where its buffer is limited, and a random stream, where somebody comes from
+// outside.
+func checkVaried(r *scenario.Reader, was, is *Spec) {
 	stations := r.Root("horizon", "warmup", "transit", "stations").Field("stations").List()
 	for i := range is.Stations {
 		checkStation(&was.Stations[i], &is.Stations[i],
 			stations[i].Section("id", "servers", "service", "buffer", "arrivals", "initial", "to"))
 	}
-	return r.Err()
 }
 
 // whatIf is what to do about a station that a state can't go on with.
