@@ -15,6 +15,7 @@ import (
 	"github.com/disco-sim/disco/model/phold"
 	"github.com/disco-sim/disco/model/queueing"
 	"github.com/disco-sim/disco/model/service"
+	"github.com/disco-sim/disco/model/supply"
 )
 
 // TestMistakesOfKinds: what only a kind knows to be wrong is still the flag's fault, with
@@ -74,7 +75,7 @@ func TestMistakesOfKinds(t *testing.T) {
 	} {
 		var stdout, stderr bytes.Buffer
 		status := Run(append([]string{"disco-run"}, strings.Fields(line)...), strings.NewReader(""), &stdout, &stderr,
-			service.Kind(), network.Kind(), queueing.Kind(), phold.Kind(), devstone.Kind())
+			service.Kind(), network.Kind(), queueing.Kind(), supply.Kind(), phold.Kind(), devstone.Kind())
 		if status != ExitUsage || !strings.Contains(stderr.String(), want) ||
 			strings.Contains(stderr.String(), "hunter2") || stdout.Len() > 0 {
 			t.Errorf("%s: exit status %d, want %q:\n%s%s", line, status, want, stdout.String(), stderr.String())

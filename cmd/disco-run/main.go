@@ -14,8 +14,10 @@ import (
 	"github.com/disco-sim/disco/model/phold"
 	"github.com/disco-sim/disco/model/queueing"
 	"github.com/disco-sim/disco/model/service"
+	"github.com/disco-sim/disco/model/supply"
 )
 
 func main() {
-	app.MainWith(beside.Commands(), service.Kind(), network.Kind(), queueing.Kind(), phold.Kind(), devstone.Kind())
+	app.MainWith(beside.Commands(), service.Kind(), network.Kind(), queueing.Kind(), supply.Kind(), phold.Kind(),
+		devstone.Kind())
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/disco-sim/disco/model/phold"
 	"github.com/disco-sim/disco/model/queueing"
 	"github.com/disco-sim/disco/model/service"
+	"github.com/disco-sim/disco/model/supply"
 	"github.com/disco-sim/disco/scenario"
 )
 
@@ -60,7 +61,8 @@ func TestMain(m *testing.M) {
 }
 
 func kinds() scenario.Registry {
-	r, err := scenario.NewRegistry(service.Kind(), network.Kind(), queueing.Kind(), phold.Kind(), devstone.Kind(),
+	r, err := scenario.NewRegistry(service.Kind(), network.Kind(), queueing.Kind(), supply.Kind(), phold.Kind(),
+		devstone.Kind(),
 		launchtest.Kind(), launchtest.StreamKind())
 	if err != nil {
 		panic(err)

@@ -23,7 +23,7 @@ var examples = []struct {
 	set     string
 }{
 	{"shop.yml", 2, ""}, {"backbone.yml", 0.01, ""}, {"jackson.yml", 200, ""}, {"phold.yml", 2, "lps=24"},
-	{"devstone.yml", 3, ""},
+	{"devstone.yml", 3, ""}, {"supply.yml", 20, ""},
 }
 
 // example is a run of one of them, on one worker.

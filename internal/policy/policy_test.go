@@ -103,6 +103,7 @@ model/modeltest: external internal/invariants node scenario envelope
 model/phold: node scenario state internal/table
 model/devstone: internal/wire node scenario state internal/table
 model/queueing: internal/heap internal/wire node scenario state model/measure internal/table internal/invariants
+model/supply: internal/heap node scenario sim/dist state model/measure internal/table
 model/service: internal/heap internal/jsonstream internal/wire node scenario state internal/invariants internal/table
 	model/measure model/timeline
 model/network: internal/heap internal/wire internal/gml node scenario state model/measure model/timeline internal/table
@@ -163,7 +164,7 @@ app: internal/answers internal/checkpoint
 	internal/partition internal/placement internal/printable internal/sweep internal/table internal/trace
 	internal/worker internal/workerproc model/measure node ring scenario
 cmd/disco-group: app group
-cmd/disco-run: app group/beside model/service model/network model/phold model/devstone model/queueing
+cmd/disco-run: app group/beside model/service model/network model/phold model/devstone model/queueing model/supply
 cmd/disco-bench: perf/bench perf/machines perf/peers perf/saving
 internal/policy:
 internal/docs:
@@ -186,7 +187,7 @@ examples/simpy/station: sim sim/dist
 perf/bench: app egress envelope ingress internal/chart internal/cputime internal/infile internal/printable ipc ring shm
 perf/chaos: internal/procfs app internal/infile internal/inspect internal/invariants internal/launch internal/race
 	internal/launch/launchtest internal/worker model/devstone model/network model/phold model/queueing
-	model/service
+	model/service model/supply
 perf/compare: internal/infile perf/bench
 perf/gen: scenario
 perf/machines: egress envelope ingress internal/agents internal/bridge internal/bridge/stream internal/chart
@@ -247,6 +248,7 @@ var pure = map[string][]string{
 	"model/phold":    {"time", "os", "net", "log/slog", "sync"},
 	"model/devstone": {"time", "os", "net", "log/slog", "sync"},
 	"model/queueing": {"time", "os", "net", "log/slog", "sync"},
+	"model/supply":   {"time", "os", "net", "log/slog", "sync"},
 
 	// All models: what a scenario refers to is attached to it (scenario.Kind).
 	"model/":   {"time", "os", "io/fs", "net", "log/slog", module + "/internal/infile"},

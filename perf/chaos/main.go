@@ -27,6 +27,7 @@ import (
 	"github.com/disco-sim/disco/model/phold"
 	"github.com/disco-sim/disco/model/queueing"
 	"github.com/disco-sim/disco/model/service"
+	"github.com/disco-sim/disco/model/supply"
 )
 
 // roleEnv marks a process that chaos started, with its role.
@@ -49,7 +50,8 @@ func main() {
 func serve() {
 	switch role := os.Getenv(roleEnv); {
 	case launch.IsWorker() || role == roleProgram:
-		app.Main(service.Kind(), network.Kind(), queueing.Kind(), phold.Kind(), devstone.Kind(), launchtest.Kind())
+		app.Main(service.Kind(), network.Kind(), queueing.Kind(), supply.Kind(), phold.Kind(), devstone.Kind(),
+			launchtest.Kind())
 	case role == roleLimited:
 		fmt.Fprintln(os.Stderr, "chaos:", becomeLimited(os.Args[1:]))
 	case role == roleTerminal:
