@@ -5,6 +5,7 @@ package supply
 import (
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 
 	"gonum.org/v1/gonum/stat/distuv"
@@ -114,6 +115,71 @@ func TestReorderPoint(t *testing.T) {
 				agree(t, all, "cycle_service", x.CDF(float64(c.r)))
 			}
 		})
+	}
+}
+
+// TestLost: with lost sales what is on order has the distribution of busy servers in Erlang's loss system, whatever the
+// lead times (Karush 1957).
+func TestLost(t *testing.T) {
+	const rate, mean, level = 2.0, 3.0, 8
+	blocked, sum := 1.0, 0.0 // Erlang B, by its recursion
+	for n := 1; n <= level; n++ {
+		blocked = rate * mean * blocked / (float64(n) + rate*mean*blocked)
+	}
+	for n, term := 0, 1.0; n <= level; n++ {
+		sum += term
+		term *= rate * mean / float64(n+1)
+	}
+	if direct := math.Pow(rate*mean, level) / math.Gamma(level+1) / sum; math.Abs(direct-blocked) > 1e-12 {
+		t.Fatalf("Erlang B is %v and %v", blocked, direct)
+	}
+	for _, lead := range []string{"3", "exponential(3)", `"uniform(0, 6)"`} {
+		all := observedIn(t, oneShop(long(20_000), lead, "policy: base_stock, up_to: 8, unmet: lost, costs: {lost: 7}",
+			"gap: exponential(0.5)"), "shop", "p", 9, replications)
+		agree(t, all, "fill_rate", 1-blocked)
+		agree(t, all, "on_order", rate*mean*(1-blocked))
+		agree(t, all, "stock", level-rate*mean*(1-blocked))
+		agree(t, all, "lost_per_s", rate*blocked)
+		agree(t, all, "sold_per_s", rate*(1-blocked))
+		agree(t, all, "cost_per_s", 7*rate*blocked)
+		if x := all["backlog"]; x.Mean != 0 {
+			t.Errorf("a backlog of %v beside lost sales", x.Mean)
+		}
+	}
+}
+
+// TestPeriodic: with a review each R the stock at u behind a review's arrival is the level less the demand in a lead
+// time and u, for u from 0 to R (Hadley and Whitin 1963, chapter 5).
+func TestPeriodic(t *testing.T) {
+	const rate, lead, every, level = 2.0, 3.0, 2.0, 10
+	backlog := 0.0
+	const steps = 1000 // Simpson's rule
+	for i := range steps + 1 {
+		weight := 2 + 2*float64(i%2)
+		if i == 0 || i == steps {
+			weight = 1
+		}
+		backlog += weight * beyond(poisson(rate*(lead+every*float64(i)/steps)), level) / (3 * steps)
+	}
+	all := observedIn(t, oneShop(long(20_000), "3", "policy: periodic, every: 2, up_to: 10", "gap: exponential(0.5)"),
+		"shop", "p", 10, replications)
+	agree(t, all, "backlog", backlog)
+	agree(t, all, "stock", level-rate*(lead+every/2)+backlog)
+	agree(t, all, "on_order", rate*lead)
+	agree(t, all, "orders_per_s", (1-math.Exp(-rate*every))/every)
+}
+
+// TestClosed: a location orders when it is open, and not before.
+func TestClosed(t *testing.T) {
+	text := oneShop(1000, "0.125", "policy: base_stock, up_to: 1", "start: 0.625, gap: 1")
+	text = strings.Replace(text, "{id: shop}", "{id: shop, calendar: day}", 1) +
+		"calendars: [{id: day, cycle: 1, open: [{from: 0.25, until: 0.5}]}]\n"
+	all := observedIn(t, text, "shop", "p", 1, 1)
+	for name, want := range map[string]float64{"ready_rate": 0.25, "on_order": 0.125, "orders_per_s": 1,
+		"fill_rate": 1} {
+		if got := all[name].Mean; math.Abs(got-want) > 1e-9 {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
 	}
 }
 

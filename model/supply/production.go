@@ -63,10 +63,13 @@ func (f *production) Handle(p *node.Simproc, events []node.Event) error {
 			return err
 		}
 		pt := &f.spec.Points[at]
-		if !pt.Made || quantity/pt.Stock.Lot >= lotsMax {
-			return fmt.Errorf("supply: %s is to make %d units of point %d in lots of %d, want a point that it "+
-				"makes, and "+
-				"at most %d lots at once", f.spec.ID, quantity, at, pt.Stock.Lot, lotsMax)
+		if !pt.Made {
+			return fmt.Errorf("supply: %s is to make point %d, want one that it makes", f.spec.ID, at)
+		}
+		if quantity/pt.Stock.Lot >= lotsMax {
+			return fmt.Errorf("supply: %s is to make %d units of point %d in lots of %d, want at most %d lots at "+
+				"once: give "+
+				"the stock a larger lot, or the line a queue", f.spec.ID, quantity, at, pt.Stock.Lot, lotsMax)
 		}
 		if err := f.make(p, &f.lines[pt.Slot], at, quantity, pt.Stock.Lot); err != nil {
 			return err

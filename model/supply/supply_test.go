@@ -363,3 +363,42 @@ func BenchmarkSupply(b *testing.B) {
 	}
 	b.ReportMetric(float64(e.Stats().Events)/b.Elapsed().Seconds()/1e6, "Mevents/s")
 }
+
+// TestTooMuch: what would never end is an error in the model's words.
+func TestTooMuch(t *testing.T) {
+	for text, want := range map[string]string{
+		onePlant(300, "time: 1", "policy: base_stock, up_to: 1000000000, initial: 0",
+			"gap: 1"): "supply: plant is to make " +
+			"1000000000 units of point 0 in lots of 1, want at most 1048576 lots at once: give the stock a larger lot",
+		onePlant(3000, "time: 1", "policy: base_stock, up_to: 0, lot: 1000000000",
+			"gap: 0.001, size: 1000000000"): "supply: " +
+			"point 0 of plant owes 1000001000000000 units at",
+	} {
+		_, err := modeltest.Run(modeltest.MustLoad(t, Kind(), text), modeltest.Config{Seed: 1})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+// TestNotes: stocks that no demand reaches are allowed, and remarked on.
+func TestNotes(t *testing.T) {
+	notes := modeltest.MustLoad(t, Kind(), everything).(*Model).Notes()
+	if len(notes) != 1 || !strings.Contains(notes[0], "stock: has 2 stocks that no demand reaches") {
+		t.Errorf("%q", notes)
+	}
+}
+
+func TestDescribeEvent(t *testing.T) {
+	m := modeltest.MustLoad(t, Kind(), everything).(*Model)
+	var b message
+	for what, want := range map[uint32]string{arrival: "arrival of 3 for point 2", order: "order of 3 by customer 2",
+		wanted: "demand of 3 at point 2", produce: "production of 3 for point 2", 0: "supply: a message of 16 bytes"} {
+		if got := m.DescribeEvent(b.put(what, 2, 3)); !strings.HasPrefix(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	if got := m.DescribeEvent([]byte{1}); !strings.Contains(got, "a message of 1 bytes") {
+		t.Error(got)
+	}
+}
