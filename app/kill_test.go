@@ -54,7 +54,7 @@ func armKill() {
 		launchtest.AtState = k.state
 		return
 	}
-	watchMoves = k.moves
+	launchtest.AtStep = k.moves
 	watchBlobs = func(b checkpoint.Blobs) checkpoint.Blobs {
 		if dir, ok := b.(*checkpoint.Dir); ok {
 			dir.SetStep(func(step, name string) error {

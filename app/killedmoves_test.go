@@ -4,47 +4,12 @@ package app
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"path/filepath"
 	"testing"
 
 	"github.com/disco-sim/disco/internal/launch"
 	"github.com/disco-sim/disco/internal/launch/launchtest"
-	"github.com/disco-sim/disco/scenario"
-	"github.com/disco-sim/disco/shard"
 )
-
-// movingKind is the kind "tiny" with a strategy that moves any shards anywhere, where nodes may move.
-func movingKind() scenario.Kind {
-	kind := launchtest.Kind()
-	load := kind.Load
-	kind.Load = func(doc *scenario.Document, opt scenario.Options) (scenario.Scenario, error) {
-		s, err := load(doc, opt)
-		if err != nil {
-			return nil, err
-		}
-		return &restless{s.(*launchtest.Tiny)}, nil
-	}
-	return kind
-}
-
-// restless is a scenario whose nodes are never left where they are.
-type restless struct{ *launchtest.Tiny }
-
-// ShardStrategy implements shard.Chooser.
-func (*restless) ShardStrategy() shard.Strategy { return &anywhere{} }
-
-type anywhere struct{}
-
-// Moves implements shard.Strategy.
-func (*anywhere) Moves(s *shard.State) (moves []shard.Move) {
-	for i := range s.Owner {
-		if !s.Fixed[i] && rand.IntN(2) == 0 {
-			moves = append(moves, shard.Move{Shard: i, To: rand.IntN(s.Workers)})
-		}
-	}
-	return moves
-}
 
 // handOffs is a scenario whose runs last for some dozens of looks, and whose nodes have that many bytes pending for
 // them that they leave in several parts.

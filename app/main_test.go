@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	}
 	if os.Getenv(programEnv) != "" {
 		armKill()
-		MainWith([]Command{{Name: blobproc.Command, Hidden: true}}, movingKind())
+		MainWith([]Command{{Name: blobproc.Command, Hidden: true}}, launchtest.Moving())
 	}
 	leaktest.Main(m)
 }

@@ -31,12 +31,9 @@ func rebalanceFlags() []cli.Flag {
 	}
 }
 
-// watchMoves is launch.Rebalance.AtStep, in tests.
-var watchMoves func(step string)
-
 // rebalance reads the flags; nil: nodes stay.
 func (v *values) rebalance() *launch.Rebalance {
-	r := &launch.Rebalance{Shards: v.integer("shards", shardsDefault, 1, worker.ShardsMax), AtStep: watchMoves}
+	r := &launch.Rebalance{Shards: v.integer("shards", shardsDefault, 1, worker.ShardsMax)}
 	const want = "off, auto, or wall seconds from 0.01 to 1e6"
 	switch text := v.text("rebalance", want); text {
 	case "", rebalanceOff:
@@ -96,10 +93,14 @@ func (r *movesRow) lines() (lines []string) {
 			lines = append(lines, fmt.Sprintf("  … and %d more; --json has all", len(r.Rounds)-i))
 			break
 		}
-		m := &r.Rounds[i]
-		lines = append(lines, fmt.Sprintf("  at %.6g s: %s (%s, %s) in %s; workers had worked %.0f%% of what the "+
+		m, crossed := &r.Rounds[i], ""
+		if m.Crossed > 0 {
+			crossed = fmt.Sprintf(", %s to another machine", tables.Plural(m.Crossed, "shard"))
+		}
+		lines = append(lines, fmt.Sprintf("  at %.6g s: %s (%s, %s%s) in %s; workers had worked %.0f%% of what the "+
 			"busiest did, %.0f%% expected now", m.Epoch, tables.Plural(m.Shards, "shard"),
-			tables.Plural(m.Nodes, "node"), shortBytes(m.Bytes), tables.Seconds(m.Pause), 100*m.Before, 100*m.After))
+			tables.Plural(m.Nodes, "node"), shortBytes(m.Bytes), crossed, tables.Seconds(m.Pause), 100*m.Before,
+			100*m.After))
 	}
 	return lines
 }

@@ -271,23 +271,31 @@ func (m *machines) free(t *testing.T, numbers ...int) {
 }
 
 // bridgesOf are the processes of bridges that an agent has.
-func bridgesOf(t *testing.T, agent int) (pids []int) {
+func bridgesOf(t *testing.T, agent int) []int {
 	t.Helper()
-	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", agent))
+	pids, err := childrenOf(agent)
 	if err != nil {
 		t.Fatal(err)
+	}
+	return pids
+}
+
+func childrenOf(parent int) (pids []int, err error) {
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", parent))
+	if err != nil {
+		return nil, err
 	}
 	for _, file := range tasks {
 		text, _ := os.ReadFile(file) // the thread may have ended
 		for field := range strings.FieldsSeq(string(text)) {
 			pid, err := strconv.Atoi(field)
 			if err != nil {
-				t.Fatal(err)
+				return nil, err
 			}
 			pids = append(pids, pid)
 		}
 	}
-	return pids
+	return pids, nil
 }
 
 // gone waits until a process is no more.

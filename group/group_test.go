@@ -41,7 +41,8 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	if os.Getenv(programVariable) != "" {
-		app.MainWith(Commands(), launchtest.Kind())
+		armAim()
+		app.MainWith(Commands(), launchtest.Moving())
 	}
 	leaktest.Main(m)
 }

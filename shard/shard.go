@@ -19,9 +19,11 @@ import (
 type State struct {
 	Workers int
 	Version uint64    // of the allocation: how often shards have moved in this run
+	Machine []int     // by worker: its machine; none: all are on one
 	Owner   []int     // by shard: its worker
 	Nodes   []int     // by shard: how many it has
 	Fixed   []bool    // by shard: its nodes were put on their worker by name, and stay there
+	Near    []bool    // by shard: it stays on its machine, since a link of it is too short for two; none: no shard does
 	Work    []float64 // by shard: seconds that its handlers have taken since the last time, estimated from samples
 	Since   []int     // by shard: how many times a Strategy was asked since it has moved; a large number: it never has
 	Cost    float64   // wall seconds that moving has taken lately, each time: for how long nothing was simulated
@@ -41,6 +43,12 @@ type Strategy interface {
 	Moves(s *State) []Move
 }
 
+// Far reports whether two workers are on two machines.
+func (s *State) Far(a, b int) bool { return len(s.Machine) > 0 && s.Machine[a] != s.Machine[b] }
+
+// Stays reports whether a shard stays on its machine.
+func (s *State) Stays(shard int) bool { return len(s.Near) > 0 && s.Near[shard] }
+
 // Check reports moves that can't be made.
 func (s *State) Check(moves []Move) error {
 	seen := make([]bool, len(s.Owner))
@@ -53,6 +61,9 @@ func (s *State) Check(moves []Move) error {
 		case s.Fixed[m.Shard]:
 			return fmt.Errorf("shard: found a move of shard %d, whose nodes were put on worker %d by name", m.Shard,
 				s.Owner[m.Shard])
+		case s.Stays(m.Shard) && s.Far(s.Owner[m.Shard], m.To):
+			return fmt.Errorf("shard: found a move of shard %d from worker %d to worker %d on another machine, to "+
+				"which a link of it is too short", m.Shard, s.Owner[m.Shard], m.To)
 		case seen[m.Shard]:
 			return fmt.Errorf("shard: found two moves of shard %d, want one", m.Shard)
 		}
@@ -87,8 +98,9 @@ func Balance(loads []float64) float64 {
 }
 
 // LeastLoaded takes shards from the worker with the most work to that with the least, as long as that makes the largest
-// load smaller. It knows nothing of links: shards are made so that none that is short can come between two workers. Its
-// fields have defaults where they are 0.
+// load smaller: to that of its machine where that has less than the mean, else to that of all. It knows nothing of
+// links: shards are made so that none that is short can come between two workers, or machines. Its fields have defaults
+// where they are 0.
 type LeastLoaded struct {
 	Gap  float64 // nothing moves while the largest load is less than so much above the mean, as a part of it; 0: 0.1
 	Rest int     // a shard that has moved stays for so many times; 0: 3
@@ -106,35 +118,20 @@ func (l LeastLoaded) Moves(s *State) []Move {
 	if l.Most == 0 {
 		l.Most = max(1, len(s.Owner)/4)
 	}
-	loads := s.Loads(nil)
-	before := slices.Max(loads)
-	mean := before * Balance(loads)
-	owner := slices.Clone(s.Owner)
-	moved := make([]bool, len(owner))
+	p := plan{s: s, rest: l.Rest, loads: s.Loads(nil), moved: make([]bool, len(s.Owner))}
+	p.owner = append(p.owner, s.Owner...)
+	before := slices.Max(p.loads)
+	p.mean = before * Balance(p.loads)
 	var moves []Move
-	for len(moves) < l.Most {
-		from, to := indexOfMost(loads), indexOfLeast(loads)
-		if loads[from] <= mean*(1+l.Gap) {
+	for len(moves) < l.Most && slices.Max(p.loads) > p.mean*(1+l.Gap) {
+		m, ok := p.next()
+		if !ok {
 			break
 		}
-		best := -1
-		for shard, w := range owner {
-			if w != from || moved[shard] || s.Fixed[shard] || s.Since[shard] < l.Rest || !(s.Work[shard] > 0) {
-				continue
-			}
-			if best < 0 || left(loads[from], loads[to], s.Work[shard]) < left(loads[from], loads[to], s.Work[best]) {
-				best = shard
-			}
-		}
-		if best < 0 || left(loads[from], loads[to], s.Work[best]) >= loads[from]*(1-leastGain) {
-			break
-		}
-		loads[from], loads[to] = loads[from]-s.Work[best], loads[to]+s.Work[best]
-		owner[best], moved[best] = to, true
-		moves = append(moves, Move{best, to})
+		moves = append(moves, m)
 	}
 	// What is gained each time, as often as a shard stays, against what moving costs once.
-	if gain := before - slices.Max(loads); gain < l.Gap/2*before || gain*float64(l.Rest) < s.Cost {
+	if gain := before - slices.Max(p.loads); gain < l.Gap/2*before || gain*float64(l.Rest) < s.Cost {
 		return nil
 	}
 	return moves
@@ -143,12 +140,65 @@ func (l LeastLoaded) Moves(s *State) []Move {
 // leastGain is what one move makes of the largest load at least, as a part of it.
 const leastGain = 0.005
 
-// left is the larger load of two workers when so much work has moved.
-func left(from, to, work float64) float64 { return max(from-work, to+work) }
+// plan is moves that LeastLoaded is about to make.
+type plan struct {
+	s     *State
+	rest  int
+	mean  float64
+	loads []float64 // by worker, with the moves so far
+	owner []int     // by shard, likewise
+	moved []bool    // by shard
+}
 
-func indexOfMost(loads []float64) int { return slices.Index(loads, slices.Max(loads)) }
+// next makes the next move; false: there is none that makes the largest load smaller.
+func (p *plan) next() (Move, bool) {
+	from := slices.Index(p.loads, slices.Max(p.loads))
+	to := []int{p.least(from, true), p.least(from, false)}
+	if to[0] >= 0 && p.loads[to[0]] >= p.mean { // what it gets would have to leave the machine
+		slices.Reverse(to)
+	}
+	for _, w := range to {
+		if m, ok := p.move(from, w); ok {
+			return m, true
+		}
+	}
+	return Move{}, false
+}
 
-func indexOfLeast(loads []float64) int { return slices.Index(loads, slices.Min(loads)) }
+// least is the worker with the least work, of the others on one machine with a worker or of all others; -1: none.
+func (p *plan) least(from int, near bool) int {
+	best := -1
+	for w, load := range p.loads {
+		if w != from && !(near && p.s.Far(from, w)) && (best < 0 || load < p.loads[best]) {
+			best = w
+		}
+	}
+	return best
+}
+
+// move makes the move from one worker to another that makes the larger of their loads smallest.
+func (p *plan) move(from, to int) (Move, bool) {
+	if to < 0 {
+		return Move{}, false
+	}
+	s, best, far := p.s, -1, p.s.Far(from, to)
+	left := func(shard int) float64 { return max(p.loads[from]-s.Work[shard], p.loads[to]+s.Work[shard]) }
+	for shard, w := range p.owner {
+		if w != from || p.moved[shard] || s.Fixed[shard] || far && s.Stays(shard) || s.Since[shard] < p.rest ||
+			!(s.Work[shard] > 0) {
+			continue
+		}
+		if best < 0 || left(shard) < left(best) {
+			best = shard
+		}
+	}
+	if best < 0 || left(best) >= p.loads[from]*(1-leastGain) {
+		return Move{}, false
+	}
+	p.loads[from], p.loads[to] = p.loads[from]-s.Work[best], p.loads[to]+s.Work[best]
+	p.owner[best], p.moved[best] = to, true
+	return Move{best, to}, true
+}
 
 // Chooser is a scenario that brings a Strategy of its own.
 type Chooser interface {

@@ -27,6 +27,14 @@ func random(rnd *rand.Rand, draw func(shard int) float64) *State {
 	if rnd.IntN(2) == 0 {
 		s.Cost = rnd.Float64()
 	}
+	if rnd.IntN(2) == 0 {
+		for w := range s.Workers {
+			s.Machine = append(s.Machine, w/2)
+		}
+		for range n {
+			s.Near = append(s.Near, rnd.IntN(4) == 0)
+		}
+	}
 	return s
 }
 
@@ -144,6 +152,53 @@ func TestLeastLoadedComesToRest(t *testing.T) {
 	}
 }
 
+// Nothing leaves a machine whose workers can share its work, and what has to leave one doesn't go by another worker.
+func TestLeastLoadedOverMachines(t *testing.T) {
+	state := func(work ...float64) *State { // of each worker; two on a machine
+		s := &State{Workers: len(work)}
+		for w, all := range work {
+			s.Machine = append(s.Machine, w/2)
+			for range 16 {
+				s.Owner, s.Nodes, s.Fixed = append(s.Owner, w), append(s.Nodes, 1), append(s.Fixed, false)
+				s.Work, s.Since = append(s.Work, all/16), append(s.Since, 1<<30)
+				s.Near = append(s.Near, false)
+			}
+		}
+		return s
+	}
+	count := func(s *State) (within, between int, balance float64) {
+		moves := LeastLoaded{Most: 64}.Moves(s)
+		if err := s.Check(moves); err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range moves {
+			if s.Far(s.Owner[m.Shard], m.To) {
+				between++
+			} else {
+				within++
+			}
+		}
+		return within, between, Balance(s.Loads(moves))
+	}
+	if in, out, balance := count(state(1.8, 0.2, 1, 1)); in < 5 || out > 0 || balance < 0.9 {
+		t.Errorf("one worker of a machine has all of its work: %d moves within, %d between, balance %v", in, out,
+			balance)
+	}
+	if in, out, balance := count(state(1.6, 1.6, 0.4, 0.4)); in > 0 || out < 8 || balance < 0.9 {
+		t.Errorf("one machine has the work of two: %d moves within, %d between, balance %v", in, out, balance)
+	}
+	if in, out, balance := count(state(3.2, 0.4, 0.2, 0.2)); in < 2 || out < 6 || balance < 0.8 {
+		t.Errorf("one worker has nearly all: %d moves within, %d between, balance %v", in, out, balance)
+	}
+	s := state(3.2, 1.2, 0.1, 0.1)
+	for i := range s.Near {
+		s.Near[i] = true
+	}
+	if in, out, _ := count(s); in < 3 || out > 0 {
+		t.Errorf("no shard may leave its machine: %d moves within, %d between", in, out)
+	}
+}
+
 // Moves that can't be made are named.
 func TestCheck(t *testing.T) {
 	s := &State{Workers: 2, Owner: []int{0, 1}, Fixed: []bool{false, true}}
@@ -160,5 +215,10 @@ func TestCheck(t *testing.T) {
 	}
 	if err := s.Check([]Move{{0, 1}}); err != nil {
 		t.Error(err)
+	}
+	s.Machine, s.Near = []int{0, 1}, []bool{true, false}
+	want := "found a move of shard 0 from worker 0 to worker 1 on another machine, to which a link of it is too short"
+	if err := s.Check([]Move{{0, 1}}); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
 	}
 }

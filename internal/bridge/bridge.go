@@ -13,7 +13,7 @@
 // machine or a worker has written is bounded before it is used. Nothing is allocated for an event in the long run.
 //
 //	b, err := bridge.New(cfg)
-//	err = b.Prepare(0) // each replication: before its workers begin
+//	err = b.Prepare() // lanes begin anew: before workers do
 //	b.Go()             // when all are ready, on all machines
 //	err = <-b.Err()    // what has gone wrong
 //	err = b.Close()
@@ -243,13 +243,14 @@ func (b *Bridge) fail(err error) {
 	})
 }
 
-// Prepare ends a replication, and makes ready for the next one: nothing is taken from lanes until Go, and what they
-// still hold, what is queued, and what comes of an earlier replication is dropped.
+// Prepare has all lanes begin anew, for a replication, or for a leg behind nodes that have moved: nothing is taken from
+// lanes until Go, and what they still hold, what is queued, and what comes of the time before is dropped. All machines
+// do it as often, and each before it takes anything that another one sends behind its Go.
 //
 // Use: as egress.Reset and ingress.Reset, with which workers follow before Go; numbers rise.
-func (b *Bridge) Prepare(replication int) error {
+func (b *Bridge) Prepare() error {
 	for _, p := range b.peers {
-		if err := p.prepare(uint32(replication)); err != nil {
+		if err := p.prepare(); err != nil {
 			return err
 		}
 	}
@@ -257,7 +258,8 @@ func (b *Bridge) Prepare(replication int) error {
 	return nil
 }
 
-// Go begins the replication. State frames are sent anew, since those before may have come before the bridge there.
+// Go has the bridge take from lanes. State frames are sent anew, since those before may have come before the bridge
+// there.
 func (b *Bridge) Go() {
 	for _, p := range b.peers {
 		p.turn.Lock()

@@ -187,5 +187,5 @@ func bad(at int, found, allowed any) error {
 // badHead is one with a wrong header.
 func badHead(at int, found, allowed any) error { return bad(at-session.HeaderBytes, found, allowed) }
 
-// offsetType, offsetLane and offsetReplication are fields of the header.
-const offsetType, offsetSet, offsetLane, offsetReplication = 1, 2, 24, 28
+// offsetType, offsetLane and offsetBegin are fields of the header.
+const offsetType, offsetSet, offsetLane, offsetBegin = 1, 2, 24, 28

@@ -40,7 +40,7 @@ func newAlone(t testing.TB) *alone {
 	must(t, p.openOut(Lane{From: 0, To: 1, Machine: 1, Window: aloneWindow, Body: out, Bell: bell, Pool: m.pool()}))
 	must(t, p.openIn(Lane{From: 1, To: 0, Machine: 1, Window: aloneWindow, Body: in, Bell: bell, Pool: pool}))
 	must(t, b.openDetector())
-	must(t, p.prepare(1))
+	must(t, p.prepare())
 	i, err := ingress.New(ingress.Config{Lanes: []ingress.Source{{Peer: 1, Lane: in, Pool: pool.Body(), Parts: true}}})
 	must(t, err)
 	return &alone{p, i, &anything{in: i}}
@@ -104,7 +104,7 @@ func words(ws ...uint64) (b []byte) {
 const toHere, toThere = 1 << 16, 1
 
 func header(t session.Type) session.Header {
-	return session.Header{Type: t, Number: 1, Lane: toHere, Replication: 1}
+	return session.Header{Type: t, Number: 1, Lane: toHere, Begin: 1}
 }
 
 // Each has one thing wrong: the error says where, and what.
@@ -114,12 +114,12 @@ var badFrames = []struct {
 	body   func() []byte
 	want   string
 }{
-	{"no such lane", session.Header{Type: session.Records, Lane: 1<<16 + 7, Replication: 1},
+	{"no such lane", session.Header{Type: session.Records, Lane: 1<<16 + 7, Begin: 1},
 		func() []byte { return nil }, "byte 24: found lane 1 to 7"},
-	{"a lane the other way", session.Header{Type: session.Records, Lane: toThere, Replication: 1},
+	{"a lane the other way", session.Header{Type: session.Records, Lane: toThere, Begin: 1},
 		func() []byte { return nil }, "byte 24: found lane 0 to 1"},
-	{"a replication to come", session.Header{Type: session.Records, Lane: toHere, Replication: 2},
-		func() []byte { return nil }, "byte 28: found replication 2, allowed: up to 1"},
+	{"a begin to come", session.Header{Type: session.Records, Lane: toHere, Begin: 2},
+		func() []byte { return nil }, "byte 28: found begin 2, allowed: up to 1"},
 	{"an unknown type", header(session.Control), func() []byte { return nil }, "byte 1: found type 3"},
 	{"no batch", header(session.Records), func() []byte { return make([]byte, 23) }, "byte 32: found a body of 23"},
 	{"more events than records", header(session.Records),
@@ -254,10 +254,10 @@ func TestOverdrawn(t *testing.T) {
 	}
 }
 
-// Frames of an earlier replication are dropped, and take nothing of the window.
+// Frames from before lanes began anew are dropped, and take nothing of the window.
 func TestOldFrames(t *testing.T) {
 	a := newAlone(t)
-	must(t, a.prepare(2))
+	must(t, a.prepare())
 	for range 100 {
 		must(t, a.take(header(session.Records), records(batch{records: 1, events: 1}, event(200, 0), 0)))
 		must(t, a.take(header(session.Payload), chunkOf(chunk{1, 5000, 7}, 1000)))
@@ -287,7 +287,7 @@ func FuzzFrames(f *testing.F) {
 	add([]byte{18, 0}, words(toThere, 2000), []byte{18, 0}, words(toThere, shut), []byte{19, 0}, make([]byte, 40))
 	add([]byte{20, 0}, words(0, 0, 2<<32, 0, 0, 0, 0), []byte{1, 0}, rec)
 	for _, c := range badFrames {
-		add([]byte{byte(c.header.Type), byte(c.header.Replication)}, c.body())
+		add([]byte{byte(c.header.Type), byte(c.header.Begin)}, c.body())
 	}
 	f.Fuzz(func(t *testing.T, all []byte) {
 		a := newAlone(t)
@@ -295,7 +295,7 @@ func FuzzFrames(f *testing.F) {
 		for n := 0; len(all) >= 4; n++ {
 			size := min(int(le.Uint16(all[2:])), len(all)-4)
 			h := session.Header{Type: session.Type(all[0]), Lane: toHere, Number: uint64(all[1] >> 7),
-				Replication: uint32(all[1] & 3)}
+				Begin: uint32(all[1] & 3)}
 			body := all[4 : 4+size]
 			all = all[4+size:]
 			if err := a.take(h, body); err != nil {

@@ -124,7 +124,7 @@ func (p *peer) poolOf(s *shm.Segment) (*shm.Pool, error) {
 	return pool, nil
 }
 
-// takeIn applies a records frame. old: it is of an earlier replication. The peer's lock is held.
+// takeIn applies a records frame. old: the lanes have begun anew since it was made. The peer's lock is held.
 func (p *peer) takeIn(l *inLane, body []byte, old bool) error {
 	h, rest, err := parseBatch(body)
 	if err != nil {
@@ -363,7 +363,7 @@ func (l *inLane) end() error {
 	return nil
 }
 
-// reset drops what waits, at the end of a replication.
+// reset drops what waits, where lanes begin anew.
 func (l *inLane) reset() {
 	for _, c := range []*credit{&l.records, &l.bytes} {
 		c.held = c.came - c.moved.Load()

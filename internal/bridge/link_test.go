@@ -47,7 +47,6 @@ type mesh struct {
 	lanes [][][2][]byte     // [from][to]: at the sender, at the receiver
 	own   []*shm.Segment    // pools, by worker
 	far   [][]*shm.Segment  // [machine][other]: the bridge's, for what comes from there
-	next  int               // replication
 	slots []byte            // by worker
 	jumps []byte            // by machine
 
@@ -126,9 +125,8 @@ func newMesh(t testing.TB, k kind, o linktest.Options) *mesh {
 // replicate begins a replication; between is what workers do when they get ready.
 func (m *mesh) replicate(between func()) {
 	for _, b := range m.bridges {
-		must(m.t, b.Prepare(m.next))
+		must(m.t, b.Prepare())
 	}
-	m.next++
 	between()
 	for _, b := range m.bridges {
 		b.Go()
@@ -207,9 +205,8 @@ type sender struct {
 // Reset is the worker's part of it; the other end's is behind it.
 func (s sender) Reset() {
 	for _, b := range s.m.bridges {
-		must(s.m.t, b.Prepare(s.m.next))
+		must(s.m.t, b.Prepare())
 	}
-	s.m.next++
 	s.Egress.Reset()
 }
 

@@ -417,7 +417,7 @@ func (l *outLane) shutUp() {
 	l.Bell.Ring()
 }
 
-// reset drops what is in the ring, at the end of a replication.
+// reset drops what is in the ring, where lanes begin anew.
 func (l *outLane) reset() error {
 	for !l.ended {
 		if l.rec == nil {

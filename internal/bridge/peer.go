@@ -49,8 +49,8 @@ type peer struct {
 	bulkTurn    sync.Mutex // held while payloads are sent
 	bulkScratch []byte
 
-	mu          sync.Mutex // of lanes from there
-	replication uint32     // written with turn, bulkTurn and mu held
+	mu    sync.Mutex // of lanes from there
+	begin uint32     // how often lanes have begun anew; written with turn, bulkTurn and mu held
 }
 
 func newPeer(b *Bridge, cfg *Peer) (*peer, error) {
@@ -128,7 +128,7 @@ func (p *peer) wakeBulk() {
 }
 
 func (p *peer) header(t session.Type, lane uint32) session.Header {
-	return session.Header{Type: t, Set: p.b.cfg.Set, Lane: lane, Replication: p.replication}
+	return session.Header{Type: t, Set: p.b.cfg.Set, Lane: lane, Begin: p.begin}
 }
 
 // gone is why a session has ended, of which this bridge knows nothing.
@@ -357,11 +357,10 @@ func (p *peer) applyLane(h session.Header, body []byte) (err error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if h.Replication > p.replication {
-		return badHead(offsetReplication, fmt.Sprint("replication ", h.Replication), fmt.Sprint("up to ",
-			p.replication))
+	if h.Begin > p.begin {
+		return badHead(offsetBegin, fmt.Sprint("begin ", h.Begin), fmt.Sprint("up to ", p.begin))
 	}
-	old := h.Replication < p.replication
+	old := h.Begin < p.begin
 	switch h.Type {
 	case session.Records:
 		err = p.takeIn(l, body, old)
@@ -399,10 +398,10 @@ func (p *peer) applyCredit(body []byte, of func(*outLane) *window) error {
 	return nil
 }
 
-// applyStatus takes what workers there show in this replication.
+// applyStatus takes what workers there have shown since the lanes began anew.
 func (p *peer) applyStatus(h session.Header, body []byte) error {
 	p.mu.Lock()
-	old := h.Replication < p.replication
+	old := h.Begin < p.begin
 	p.mu.Unlock()
 	if len(body)%statusBytes != 0 {
 		return bad(0, fmt.Sprint("a body of ", len(body)), fmt.Sprint("a multiple of ", statusBytes))
@@ -419,8 +418,8 @@ func (p *peer) applyStatus(h session.Header, body []byte) error {
 	return nil
 }
 
-// prepare ends a replication: see Bridge.Prepare.
-func (p *peer) prepare(replication uint32) error {
+// prepare has the lanes begin anew: see Bridge.Prepare.
+func (p *peer) prepare() error {
 	p.turn.Lock()
 	defer p.turn.Unlock()
 	p.bulkTurn.Lock()
@@ -428,7 +427,7 @@ func (p *peer) prepare(replication uint32) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.running = false
-	p.replication = replication
+	p.begin++
 	for _, l := range p.out {
 		for j, ok := l.jobs.head(); ok; j, ok = l.jobs.head() {
 			if err := p.done(l, &j); err != nil {

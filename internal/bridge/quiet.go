@@ -221,7 +221,7 @@ func (d *detector) apply(p *peer, t session.Type, body []byte) error {
 	return nil
 }
 
-// reset begins a replication. No frame of it has come, and nothing is taken from lanes.
+// reset follows lanes that begin anew. No frame of them has come, and nothing is taken from lanes.
 func (d *detector) reset() {
 	if d == nil {
 		return

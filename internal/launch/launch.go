@@ -205,7 +205,9 @@ func (l *Launch) place(g *node.Structure) error {
 	}
 	l.structure, l.input.Placed, l.placement, l.sets = g, placed, placement, sets
 	if cfg.Rebalance != nil {
-		l.shards = divideShards(g, placement, pinned, cfg.Rebalance.Shards)
+		if err := l.makeShards(pinned, machines); err != nil {
+			return err
+		}
 	}
 	l.plan = machine.NewPlan(machines, l.lanesOfAll(partition.Traffic(g, placement.Of, placement.Workers)),
 		cfg.Tuning, cfg.BridgeBytes)

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/disco-sim/disco/internal/partition"
 	"github.com/disco-sim/disco/internal/worker"
 	"github.com/disco-sim/disco/shard"
 )
@@ -21,10 +22,10 @@ type Rebalance struct {
 
 	// Strategy chooses; nil: the scenario's own, or shard.LeastLoaded, in shard.Careful where boards say when.
 	Strategy shard.Strategy
-
-	// AtStep, when not nil, is called at each step of moving nodes, a Step…: for tests. Several goroutines may call it.
-	AtStep func(step string)
 }
+
+// stepper is a strategy that is told of each step of moving nodes, a Step…: those of tests. Several goroutines do so.
+type stepper interface{ AtStep(step string) }
 
 // The steps of moving nodes, in the launcher, in their order.
 const (
@@ -37,10 +38,10 @@ const (
 	StepMoved  = "moved"  // all are ready for the leg behind
 )
 
-// at is called at a step.
+// at is a step.
 func (b *rebalancing) at(step string) {
-	if b.cfg.AtStep != nil {
-		b.cfg.AtStep(step)
+	if s, ok := b.strategy.(stepper); ok {
+		s.AtStep(step)
 	}
 }
 
@@ -59,7 +60,8 @@ type MoveRound struct {
 	Epoch       float64 `json:"epoch_s"`  // simulated seconds
 	Version     uint64  `json:"version"`  // of the allocation from then on
 	Shards      int     `json:"shards"`   // that moved
-	Nodes       int     `json:"nodes"`    // … in them
+	Crossed     int     `json:"crossed"`  // … of them, to another machine
+	Nodes       int     `json:"nodes"`    // … in all
 	Bytes       int64   `json:"bytes"`    // of their state and of what was pending for them
 	Pause       float64 `json:"pause_s"`  // wall seconds
 	Before      float64 `json:"before"`   // mean load of a worker as a part of the largest, since the last look
@@ -95,8 +97,6 @@ func (cfg *Config) checkRebalance() error {
 		return badConfig("shards: found %d, want 1 to %d", r.Shards, worker.ShardsMax)
 	case r.Every < 0:
 		return badConfig("rebalance: found %v, want more than 0", r.Every)
-	case cfg.Machines != nil:
-		return badConfig("rebalance: found a run over machines, want one on a single machine, or --rebalance off")
 	case cfg.Tuning.Resident > 0:
 		return badConfig("rebalance: found --resident, want one of them")
 	case cfg.Journal != nil:
@@ -121,12 +121,20 @@ func (l *Launch) newRebalancing() *rebalancing {
 	if b.strategy == nil {
 		b.strategy = shard.LeastLoaded{}
 		if b.cfg.Every == 0 {
-			b.strategy = &shard.Careful{Of: b.strategy}
+			careful := &shard.Careful{Of: b.strategy}
+			if l.cfg.Machines != nil {
+				careful.Trial = farTrial
+			}
+			b.strategy = careful
 		}
 	}
 	b.of = l.shards.of
 	s := &b.state
 	s.Workers, s.Fixed, s.Owner = l.placement.Workers, l.shards.fixed, slices.Clone(l.shards.owners)
+	s.Near = l.shards.near
+	for _, m := range l.plan.Machine {
+		s.Machine = append(s.Machine, int(m))
+	}
 	s.Nodes = make([]int, len(s.Owner))
 	s.Work, s.Since = make([]float64, len(s.Owner)), make([]int, len(s.Owner))
 	for shard := range s.Since {
@@ -142,6 +150,23 @@ func (l *Launch) newRebalancing() *rebalancing {
 		}
 	}
 	return b
+}
+
+// makeShards divides the nodes into shards.
+func (l *Launch) makeShards(pinned map[int]int32, machines []int32) error {
+	l.shards = divideShards(l.structure, l.placement, pinned, l.cfg.Rebalance.Shards)
+	if slices.Min(machines) == slices.Max(machines) {
+		return nil
+	}
+	of := make([]int32, len(l.placement.Of))
+	for n, w := range l.placement.Of {
+		of[n] = machines[w]
+	}
+	least, err := partition.LeastBetween(l.structure, of, l.cfg.proceed)
+	if err == nil {
+		l.shards.keepNear(l.structure, least)
+	}
+	return err
 }
 
 // lanesOfAll gives all pairs of workers traffic, where nodes may move: at least half of what they have on average.
@@ -216,6 +241,9 @@ func (ws *workerSet) move(ctx context.Context, r int, epoch float64, moves []sha
 	}
 	for _, m := range moves {
 		round.Nodes += state.Nodes[m.Shard]
+		if state.Far(state.Owner[m.Shard], m.To) {
+			round.Crossed++
+		}
 		state.Owner[m.Shard], state.Since[m.Shard] = m.To, 0
 	}
 	state.Version++
@@ -320,6 +348,8 @@ func (b *rebalancing) pauseUntil(moved bool, now time.Duration) {
 const (
 	lookLeast     = 10 * time.Millisecond // between two looks that are asked for by time
 	boardPeriod   = 50 * time.Millisecond // between two looks at the boards
+	farPeriod     = 10 * boardPeriod      // the same where they show what was up to that long ago: over machines
+	farTrial      = 1                     // shard.Careful.Trial there
 	recentSeconds = 0.15                  // Setup.ShardsHalf where boards say when
 
 	// A look is worth it where the busiest worker has worked for autoBusy of the time, and the mean of all was less
@@ -338,7 +368,11 @@ const (
 func (ws *workerSet) watchBalance(ctx context.Context) {
 	b := ws.rebalancing
 	period := max(b.cfg.Every, lookLeast)
-	if b.cfg.Every == 0 {
+	switch {
+	case b.cfg.Every > 0:
+	case ws.launch.cfg.Machines != nil:
+		period = farPeriod
+	default:
 		period = boardPeriod
 	}
 	ticker := time.NewTicker(period)

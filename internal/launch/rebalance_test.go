@@ -4,6 +4,7 @@ package launch
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -29,6 +30,9 @@ func (a anywhere) Moves(s *shard.State) (moves []shard.Move) {
 		}
 		if a.rnd.IntN(4) > 0 {
 			to = a.rnd.IntN(s.Workers)
+		}
+		if s.Stays(i) && s.Far(s.Owner[i], to) {
+			continue
 		}
 		moves = append(moves, shard.Move{Shard: i, To: to})
 	}
@@ -64,7 +68,7 @@ func checkMoved(t *testing.T, out *Outcome, rounds int) {
 // A run whose nodes move at ends of legs gives what one gives whose nodes stay, trace included.
 func TestRebalance(t *testing.T) {
 	want := ""
-	for i, transport := range []string{TransportShm, TransportInproc} {
+	for i, transport := range append(transports(), over2, over3) {
 		for k, sync := range []string{worker.SyncLane, worker.SyncLink} {
 			cfg := config(transport, 3, launchtest.Scenario(6, 30, ""))
 			cfg.Replications, cfg.Spread, cfg.Partition, cfg.Tuning.Sync = 2, SpreadNodes, "", sync
@@ -88,6 +92,7 @@ func TestRebalance(t *testing.T) {
 				t.Errorf("%s, %s: found\n%s, want\n%s", transport, sync, got, want)
 			}
 			checkMoved(t, out, 20)
+			checkCrossed(t, out, i > 1)
 		}
 	}
 	nothingLeft(t, t.TempDir())
@@ -103,16 +108,16 @@ func TestRebalanceOfKinds(t *testing.T) {
 		}
 		for workers := 2; workers <= 4; workers++ {
 			cfg.Workers = workers
-			for j, transport := range []string{TransportShm, TransportInproc} {
+			for j, transport := range append(transports(), over2, over3) {
 				cfg.Transport = transport
 				for k, sync := range []string{worker.SyncLane, worker.SyncLink} {
 					if testing.Short() && (i+j+k+workers)%3 != 0 {
 						continue
 					}
-					cfg.Tuning = worker.Tuning{Sync: sync}
+					cfg.Tuning, cfg.BridgeBytes = worker.Tuning{Sync: sync}, 0
 					if (i+workers)%2 == 0 {
 						cfg.Tuning = smallest
-						cfg.Tuning.Sync = sync
+						cfg.Tuning.Sync, cfg.BridgeBytes = sync, 1
 					}
 					moving(&cfg, uint64(i+workers), c.horizon/30)
 					out, err := run(t, cfg)
@@ -136,7 +141,7 @@ func TestRebalanceOfKinds(t *testing.T) {
 
 // With checkpoints between the moves, a run goes on from any of them, and moves nodes again.
 func TestRebalanceAndResume(t *testing.T) {
-	for i, transport := range []string{TransportShm, TransportInproc} {
+	for i, transport := range append(transports(), over2) {
 		checkResumes(t, transport, func(cfg *Config) {
 			cfg.Rebalance = &Rebalance{Shards: 6, Every: 1, Strategy: anywhere{rand.New(rand.NewPCG(uint64(i), 9))}}
 		}, func(out *Outcome) { checkMoved(t, out, 10) })
@@ -159,6 +164,7 @@ func TestDivideShards(t *testing.T) {
 	link(1, 3, 1) // as long as that between workers
 	link(9, 5, 0.1)
 	link(6, 10, 0.2) // from one worker to another
+	link(0, 5, 2)
 	structure, err := node.Compile(g, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -174,10 +180,34 @@ func TestDivideShards(t *testing.T) {
 	if want := []bool{false, false, true, false, false, true}; !slices.Equal(s.fixed, want) {
 		t.Errorf("fixed are %v, want %v", s.fixed, want)
 	}
+	for _, c := range []struct {
+		least float64
+		near  []bool
+	}{
+		{0.2, []bool{false, false, false, false, false, false}},
+		{1, []bool{false, false, true, false, false, true}},
+		{math.Inf(1), []bool{true, false, true, true, false, true}},
+	} {
+		if s.keepNear(structure, c.least); !slices.Equal(s.near, c.near) {
+			t.Errorf("links between machines of %v: near are %v, want %v", c.least, s.near, c.near)
+		}
+	}
 }
 
-// Payloads of 1 MiB move in several parts, through the smallest rings, whether they lie in the memory of the worker
-// that has sent them or not.
+// checkCrossed checks that nodes have gone to other machines, and have not where there are none.
+func checkCrossed(t *testing.T, out *Outcome, several bool) {
+	t.Helper()
+	crossed := 0
+	for _, r := range out.Moves.Rounds {
+		crossed += r.Crossed
+	}
+	if crossed > 0 != several {
+		t.Errorf("%d shards went to another machine, want some: %v", crossed, several)
+	}
+}
+
+// Payloads of 1 MiB move in several parts, through the smallest rings and windows, whether they lie in the memory of
+// the worker that has sent them, in that of a bridge, or not.
 func TestRebalanceOfLargePayloads(t *testing.T) {
 	horizon, rounds := 8.0, 5
 	if race.Enabled {
@@ -189,16 +219,22 @@ func TestRebalanceOfLargePayloads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, sync := range []string{worker.SyncLane, worker.SyncLink} {
-		cfg.Tuning = smallest
-		cfg.Tuning.Sync = sync
+	for i, c := range []struct {
+		transport, sync string
+		rings           int // bytes
+	}{
+		{TransportShm, worker.SyncLane, smallest.RingBytes}, {TransportShm, worker.SyncLink, smallest.RingBytes},
+		{over2, worker.SyncLane, 0}, {over3, worker.SyncLink, 0}, {over2, worker.SyncLink, smallest.RingBytes},
+	} {
+		cfg.Transport, cfg.Tuning, cfg.BridgeBytes = c.transport, smallest, 1
+		cfg.Tuning.Sync, cfg.Tuning.RingBytes = c.sync, c.rings
 		moving(&cfg, uint64(i), 0.5)
 		out, err := run(t, cfg)
 		if err != nil {
-			t.Fatalf("%s: %v", sync, err)
+			t.Fatalf("%+v: %v", c, err)
 		}
 		if out.TraceHash != want.TraceHash || out.Events != want.Events {
-			t.Errorf("%s: another hash, or other events", sync)
+			t.Errorf("%+v: another hash, or other events", c)
 		}
 		checkMoved(t, out, rounds)
 		most := int64(0)
@@ -206,7 +242,7 @@ func TestRebalanceOfLargePayloads(t *testing.T) {
 			most = max(most, r.Bytes)
 		}
 		if most <= loadBytes {
-			t.Errorf("%s: at most %d bytes moved in a round, want more than one part of %d", sync, most, loadBytes)
+			t.Errorf("%+v: at most %d bytes moved in a round, want more than one part of %d", c, most, loadBytes)
 		}
 	}
 	nothingLeft(t, t.TempDir())

@@ -12,6 +12,7 @@ type shards struct {
 	of     []uint32 // by node: its shard
 	owners []int    // by shard: the worker that it begins on
 	fixed  []bool   // by shard: it stays there
+	near   []bool   // by shard: it stays on its machine; nil: no shard does
 }
 
 // divideShards divides the nodes of each worker into shards, about as many for each as it has of the nodes. No move may
@@ -47,6 +48,22 @@ func divideShards(g *node.Structure, p *partition.Partition, pinned map[int]int3
 		d.divide(&s, w, nodes, max(1, want*len(nodes)/len(p.Of)))
 	}
 	return s
+}
+
+// keepNear has shards stay on their machine that have a link to another shard which is shorter than any that leads from
+// one machine to another now and lies on a cycle: workers would wait for each other far more often, and for as long as
+// a message takes from one machine to another.
+func (s *shards) keepNear(g *node.Structure, least float64) {
+	s.near = make([]bool, len(s.owners))
+	for id := range node.SimprocID(g.NumSimprocs()) {
+		first, end := g.LinksOf(id)
+		for k := first; k < end; k++ {
+			from, to := s.of[g.Node(id)], s.of[g.Node(g.To(k))]
+			if from != to && g.Lookahead(k) < least {
+				s.near[from], s.near[to] = true, true
+			}
+		}
+	}
 }
 
 // divider finds nodes that stay together.

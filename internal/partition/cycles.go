@@ -3,6 +3,7 @@
 package partition
 
 import (
+	"math"
 	"slices"
 
 	"github.com/disco-sim/disco/node"
@@ -162,6 +163,31 @@ func (c *cycles) vertex(id node.SimprocID) node.SimprocID {
 func (c *cycles) has(from node.SimprocID, link int) bool {
 	return c.of != nil && c.s.Lookahead(link) <= c.most &&
 		(c.whole || c.of[c.vertex(from)] == c.of[c.vertex(c.s.To(link))])
+}
+
+// LeastBetween is the least lookahead of the links on a cycle that lead from one part of the nodes to another, of names
+// its part for each node; +Inf: there is none.
+func LeastBetween(s *node.Structure, of []int32, proceed func() error) (float64, error) {
+	least := math.Inf(1)
+	if slices.Min(of) == slices.Max(of) {
+		return least, nil
+	}
+	for _, m := range s.Meshes() { // all nodes are in each
+		least = min(least, m.Lookahead)
+	}
+	c, err := newCycles(s, math.Inf(1), proceed)
+	if err != nil {
+		return 0, err
+	}
+	for id := range node.SimprocID(s.NumSimprocs()) {
+		first, end := s.LinksOf(id)
+		for k := first; k < end; k++ {
+			if l := s.Lookahead(k); l < least && of[s.Node(id)] != of[s.Node(s.To(k))] && c.has(id, k) {
+				least = l
+			}
+		}
+	}
+	return least, nil
 }
 
 // cyclicLinks says the same of every link of a graph.

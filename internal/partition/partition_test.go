@@ -143,6 +143,32 @@ func TestLookahead(t *testing.T) {
 	}
 }
 
+// Between parts of the nodes only links on a cycle count, and meshes.
+func TestLeastBetween(t *testing.T) {
+	g := graph(ones(6))
+	g.Links = []node.Link{link(0, 1, 0, 0.1), link(1, 0, 0, 0.1), link(1, 2, 0, 3), link(2, 3, 0, 0.2),
+		link(3, 0, 0, 2), link(3, 4, 0, 0.5), link(4, 5, 0, 0.3)}
+	for i, c := range []struct {
+		of   []int32
+		want float64
+	}{
+		{[]int32{0, 0, 0, 0, 0, 0}, math.Inf(1)},
+		{[]int32{0, 0, 1, 1, 1, 1}, 2},
+		{[]int32{0, 0, 2, 1, 1, 1}, 0.2},
+		{[]int32{0, 1, 1, 1, 1, 1}, 0.1},
+		{[]int32{0, 0, 0, 0, 1, 1}, math.Inf(1)}, // a pipeline
+	} {
+		s, err := node.Compile(g, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		least, err := LeastBetween(s, c.of, func() error { return nil })
+		if err != nil || least != c.want {
+			t.Errorf("%d: %v, %v, want %v", i, least, err, c.want)
+		}
+	}
+}
+
 // Shared simprocs of one node count as one: a way from one to the other closes a cycle.
 func TestCyclesThroughSharedNodes(t *testing.T) {
 	g := graph(ones(2))

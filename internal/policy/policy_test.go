@@ -153,7 +153,7 @@ internal/launch: external internal/answers internal/calls internal/checkpoint in
 	internal/partition
 	internal/placement internal/printable internal/procfs internal/trace internal/tracefile internal/worker
 	internal/workerproc node scenario shard shm
-internal/launch/launchtest: external node scenario state
+internal/launch/launchtest: external node scenario shard state
 internal/sweep: scenario
 
 # The doors.

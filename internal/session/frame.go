@@ -9,19 +9,19 @@ import (
 
 // Sizes in bytes.
 const (
-	HeaderBytes   = 32
-	BodyBytesMax  = 256 << 10
-	MessageBytes  = 64 << 10 // as many frames as fit this, or one larger one
-	messageMax    = HeaderBytes + BodyBytesMax
-	frameVersion  = 1
-	textBytesMax  = 1 << 10
-	offsetType    = 1
-	offsetSet     = 2
-	offsetLength  = 4
-	offsetNumber  = 8
-	offsetAck     = 16
-	offsetLane    = 24
-	offsetReplica = 28
+	HeaderBytes  = 32
+	BodyBytesMax = 256 << 10
+	MessageBytes = 64 << 10 // as many frames as fit this, or one larger one
+	messageMax   = HeaderBytes + BodyBytesMax
+	frameVersion = 1
+	textBytesMax = 1 << 10
+	offsetType   = 1
+	offsetSet    = 2
+	offsetLength = 4
+	offsetNumber = 8
+	offsetAck    = 16
+	offsetLane   = 24
+	offsetBegin  = 28
 )
 
 // Stream is one of the two streams of a pair of machines.
@@ -106,7 +106,7 @@ type Header struct {
 	Set         uint16 // of the run's workers, modulo 2^16; 0 where the frame is of none
 	Number, Ack uint64 // number 0: a state frame
 	Lane        uint32 // from << 16 + to
-	Replication uint32
+	Begin       uint32 // how often the lanes of the set had begun anew
 }
 
 func (h Header) put(b []byte, size int) {
@@ -117,7 +117,7 @@ func (h Header) put(b []byte, size int) {
 	le.PutUint64(b[offsetNumber:], h.Number)
 	le.PutUint64(b[offsetAck:], h.Ack)
 	le.PutUint32(b[offsetLane:], h.Lane)
-	le.PutUint32(b[offsetReplica:], h.Replication)
+	le.PutUint32(b[offsetBegin:], h.Begin)
 }
 
 func putLength(b []byte, size int) { binary.LittleEndian.PutUint32(b[offsetLength:], uint32(size)) }
@@ -151,7 +151,7 @@ func parse(b []byte, on Stream) (h Header, body, rest []byte, bad *FrameError) {
 	}
 	le := binary.LittleEndian
 	h = Header{Type(b[offsetType]), le.Uint16(b[offsetSet:]), le.Uint64(b[offsetNumber:]), le.Uint64(b[offsetAck:]),
-		le.Uint32(b[offsetLane:]), le.Uint32(b[offsetReplica:])}
+		le.Uint32(b[offsetLane:]), le.Uint32(b[offsetBegin:])}
 	size := uint64(le.Uint32(b[offsetLength:]))
 	switch {
 	case b[0] != frameVersion:

@@ -23,10 +23,9 @@ type joint struct {
 	rooms   []*shm.Doorbell
 	mirrors map[int]*mirror
 
-	mu          sync.Mutex // guards the rest
-	replication int        // for which the bridge was prepared last; -1: none
-	ready       bool       // it waits for Go
-	parted      bool       // it is closed
+	mu     sync.Mutex // guards the rest
+	ready  bool       // the bridge is prepared, and waits for Go
+	parted bool       // it is closed
 }
 
 // mirror is of a worker elsewhere.
@@ -60,7 +59,7 @@ func (s *set) join() error {
 
 func (s *set) makeJoint() error {
 	at := s.site
-	j := &joint{first: -1, mirrors: map[int]*mirror{}, replication: -1}
+	j := &joint{first: -1, mirrors: map[int]*mirror{}}
 	cfg := bridge.Config{Machine: at.cfg.Machine, Set: uint16(s.order.Set), Crowded: s.crowded(), Shown: j.shown,
 		Remote: j.remote}
 	for w := range s.order.Plan.Machine {
@@ -186,16 +185,16 @@ func (m *mirror) show(j *joint, n worker.Shown) {
 	m.Show(n, j.views, func(i int) { j.rooms[i].Ring() })
 }
 
-// control has the bridge end a replication before the first worker hears of the next one, and go on before the first
-// one does.
-func (j *joint) control(t worker.MessageType, replication int) error {
+// control has the bridge begin its lanes anew before the first worker here does, and go on before the first one does.
+// All workers begin their lanes anew before any goes on, so of several in a row the first one counts.
+func (j *joint) control(t worker.MessageType, anew bool) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	switch {
 	case j.parted:
-	case t == worker.TypePrepare && replication > j.replication:
-		j.replication, j.ready = replication, true
-		if err := j.bridge.Prepare(replication); err != nil {
+	case anew && !j.ready:
+		j.ready = true
+		if err := j.bridge.Prepare(); err != nil {
 			return err
 		}
 		for _, m := range j.mirrors {

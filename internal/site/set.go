@@ -131,11 +131,11 @@ func (s *set) Numbers(w int, to []uint64) ([]uint64, error) {
 }
 
 // Control implements relay.Workers.
-func (s *set) Control(_ int, t worker.MessageType, replication int) error {
+func (s *set) Control(_ int, t worker.MessageType, anew bool) error {
 	if s.joint == nil {
 		return nil
 	}
-	return s.site.explain(s.joint.control(t, replication))
+	return s.site.explain(s.joint.control(t, anew))
 }
 
 // Close implements child.Workers.

@@ -52,6 +52,20 @@ func messages(t testing.TB) (all []*Message) {
 	return all
 }
 
+// Who joins lanes learns from the messages that it passes on when they begin anew.
+func TestBeginsAnew(t *testing.T) {
+	for _, m := range append(messages(t), &Message{Type: TypeLeg, Leg: &Leg{Until: 1}}) {
+		var b bytes.Buffer
+		if err := WriteMessage(&b, m); err != nil {
+			t.Fatal(err)
+		}
+		want := m.Type == TypePrepare || m.Type == TypeLeg && m.Leg.Moved
+		if got := BeginsAnew(m.Type, b.Bytes()[HeadBytes:]); got != want {
+			t.Errorf("%v: %v, want %v", m.Type, got, want)
+		}
+	}
+}
+
 // Every field of every message travels, and what follows a frame is left alone.
 func TestEveryFieldTravels(t *testing.T) {
 	for _, want := range messages(t) {

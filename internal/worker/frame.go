@@ -235,7 +235,13 @@ func Restores(b []byte) bool {
 	return len(b) > at && b[at] == 1
 }
 
-// fields begin with the replication, which who passes messages on looks for.
+// BeginsAnew reports whether a worker begins its lanes anew with a message of type t, of whose body b is the first
+// bytes: with a TypePrepare, and with a TypeLeg that has Moved. Who joins lanes has to do so before.
+func BeginsAnew(t MessageType, b []byte) bool {
+	const at = 8
+	return t == TypePrepare || t == TypeLeg && len(b) > at && b[at] == 1
+}
+
 func (p *Prepare) fields(c *wire.Codec) {
 	c.Int(&p.Replication)
 	c.Float(&p.Until)

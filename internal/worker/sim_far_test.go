@@ -35,7 +35,7 @@ type simMachine struct {
 	jumps   []idle.Jump // that have come
 	quiet   string      // the body of the newest quiet frame
 	going   bool        // between go and the next prepare
-	round   int         // replications prepared
+	round   int         // times that lanes have begun anew
 }
 
 // simPump is what a bridge has for one other machine: a task of the schedule.
@@ -49,7 +49,7 @@ type simPump struct {
 	sent           []Shown   // of the workers here
 	shown          [][]Shown // that have come, of those there
 	frames, states time.Duration
-	round          int // replications that its lanes were reset for
+	round          int // the same, of its own
 	err            error
 }
 
@@ -183,14 +183,14 @@ func (m *simMachine) newPump(to int, all []Segments) (*simPump, error) {
 		}
 		for _, here := range m.local {
 			w := m.s.workers[here]
-			if w.plan.SendsTo(there) {
+			if w.setup.sends(w.plan, there) {
 				l := &simTaken{p: p, lane: [2]int{here, there}}
 				l.in, err = ingress.New(ingress.Config{RecordsMax: d.window, Lanes: []ingress.Source{{Peer: here,
 					Lane: all[here].Out[there].Body(), Pool: all[here].Pools[here].Body(), PoolSizes: sizes,
 					Parts: true, Bell: w.cycle.lanes.cycles[here]}}})
 				p.ins = append(p.ins, l)
 			}
-			if err == nil && w.plan.ReceivesFrom(there) {
+			if err == nil && w.setup.receives(w.plan, there) {
 				o := &simGiven{p: p, lane: [2]int{there, here}}
 				o.out, err = egress.New(egress.Config{Peer: here, Lane: all[here].In[there].Body(), Pool: pool,
 					Bell: w.cycle.lanes.bell, InlineMax: d.tuning.InlineMax, Parts: true, Wait: p.wait})
@@ -463,7 +463,7 @@ func (o *simGiven) put(r simRecord) error {
 	return nil
 }
 
-// reset makes the pump ready for the next replication.
+// reset has the pump begin its lanes anew.
 func (p *simPump) reset() {
 	p.round, p.sent, p.shown = p.m.round, nil, nil
 	for _, l := range p.ins {
@@ -479,7 +479,7 @@ func (p *simPump) reset() {
 	}
 }
 
-// prepareBridges makes all bridges ready for the next replication, before any worker is.
+// prepareBridges has all bridges begin their lanes anew, before any worker does.
 func (s *simRun) prepareBridges() error {
 	for _, m := range s.machines {
 		m.going, m.round = false, m.round+1

@@ -134,12 +134,16 @@ func (s *simRun) simulateLegs() error {
 		s.stopped, s.limited = false, false // all were about to end the leg, if any
 		l.next(s)
 		moved, err := s.moveNodes()
+		if err == nil && moved {
+			err = s.prepareBridges()
+		}
 		if err != nil || s.over() {
 			return err
 		}
 		if err := s.ask(&Message{Type: TypeLeg, Leg: &Leg{Until: l.until, Moved: moved}}); err != nil || s.over() {
 			return err
 		}
+		s.goBridges()
 	}
 }
 
@@ -299,5 +303,5 @@ func TestSimulationLegsFound(t *testing.T) {
 	}
 }
 
-// legMachines is over how many machines TestSimulationLegs runs a seed.
+// legMachines is over how many machines TestSimulationLegs and TestSimulationMoves run a seed.
 func legMachines(seed uint64) int { return 1 + int(seed/2%3) }

@@ -94,7 +94,7 @@ func (s *simRun) moveNodes() (bool, error) {
 	return true, nil
 }
 
-// Whole runs in legs between which nodes move.
+// Whole runs in legs between which nodes move, over one machine and several.
 func TestSimulationMoves(t *testing.T) {
 	n := *simSchedules
 	switch {
@@ -110,7 +110,7 @@ func TestSimulationMoves(t *testing.T) {
 	failures, ends, moves, bytes := 0, 0, 0, 0
 	for i := range n {
 		seed := *simSeed + uint64(i)
-		out, err := simulateMoves(seed)
+		out, err := simulateMoves(seed, legMachines(seed))
 		if err != nil {
 			t.Errorf("run %d of %d: %v\n%s", i+1, n, err, replayOf("TestSimulationMoves$", seed))
 			if failures++; failures >= *simFailures {

@@ -43,11 +43,11 @@ func simulateOver(seed uint64, machines int, legs bool) (outcome, error) {
 	return d.simulate(rnd)
 }
 
-// simulateMoves is simulate in legs between which nodes move.
-func simulateMoves(seed uint64) (outcome, error) {
+// simulateMoves is simulate in legs between which nodes move, over so many machines.
+func simulateMoves(seed uint64, machines int) (outcome, error) {
 	rnd := rand.New(rand.NewPCG(seed, 0x5eed))
 	d := newSimDraw(seed, rnd)
-	d.legs, d.moves = true, true
+	d.machines, d.legs, d.moves = min(machines, d.workers), true, true
 	return d.simulate(rnd)
 }
 

@@ -80,10 +80,10 @@ type Workers interface {
 	// was started, until Close is called, or its Exit has returned.
 	Numbers(worker int, to []uint64) ([]uint64, error)
 
-	// Control is called before a control message of that type is passed on to a worker; replication is that of a
-	// worker.TypePrepare, and 0 otherwise. Calls for one worker are in order, by one goroutine; those for several may
+	// Control is called before a control message of that type is passed on to a worker; anew: its lanes begin
+	// anew with it. Calls for one worker are in order, by one goroutine; those for several may
 	// be at the same time. An error ends the run, and the message isn't passed on.
-	Control(worker int, t worker.MessageType, replication int) error
+	Control(worker int, t worker.MessageType, anew bool) error
 }
 
 var (

@@ -76,6 +76,9 @@ func course(t *testing.T, machines, most int) {
 				s.ask(w, &worker.Message{Type: worker.TypePrepare, Prepare: &worker.Prepare{Replication: replication}},
 					worker.TypeReady)
 				s.ask(w, &worker.Message{Type: worker.TypeGo}, worker.TypeDone)
+				for _, moved := range []bool{false, true} {
+					s.ask(w, &worker.Message{Type: worker.TypeLeg, Leg: &worker.Leg{Moved: moved}}, worker.TypeReady)
+				}
 				if w%2 == 0 {
 					var want []byte
 					for n := range replication + 1 {
@@ -109,8 +112,11 @@ func course(t *testing.T, machines, most int) {
 					own = append(own, strings.TrimPrefix(c, fmt.Sprint(w, " ")))
 				}
 			}
-			if !slices.Equal(own, []string{"prepare 0", "go 0", "prepare 1", "go 0", "prepare 2", "go 0", "exit 0"}) ||
-				ws.released != 1 {
+			var each []string
+			for range 3 {
+				each = append(each, "prepare true", "go false", "leg false", "leg true")
+			}
+			if !slices.Equal(own, append(each, "exit false")) || ws.released != 1 {
 				t.Errorf("before messages to worker %d: %q, released %d times", w, own, ws.released)
 			}
 			if ws.all[w].spec.Threads != w+1 {

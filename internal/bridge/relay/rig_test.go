@@ -354,13 +354,13 @@ func (ws *workers) Numbers(index int, to []uint64) ([]uint64, error) {
 	return to, nil
 }
 
-func (ws *workers) Control(index int, t worker.MessageType, replication int) error {
+func (ws *workers) Control(index int, t worker.MessageType, anew bool) error {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	if t == ws.refuse {
 		return fmt.Errorf("refused: %v", t)
 	}
-	ws.controls = append(ws.controls, fmt.Sprint(index, " ", t, " ", replication))
+	ws.controls = append(ws.controls, fmt.Sprint(index, " ", t, " ", anew))
 	return nil
 }
 

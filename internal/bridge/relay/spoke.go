@@ -14,8 +14,8 @@ import (
 	"github.com/disco-sim/disco/internal/workerproc"
 )
 
-// showEvery is the time between two frames with boards.
-const showEvery = 200 * time.Millisecond
+// showEvery is the time between two frames with boards: a tenth of the time between two looks at how busy workers are.
+const showEvery = 50 * time.Millisecond
 
 // SpokeConfig says what a spoke joins.
 type SpokeConfig struct {

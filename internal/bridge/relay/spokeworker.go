@@ -149,11 +149,7 @@ func (w *spokeWorker) passDown() {
 		case worker.TypeSave:
 			w.fresh.Store(true) // the launcher has what was in the spool
 		}
-		replication, err := replicationOf(t, body)
-		if err != nil {
-			return err
-		}
-		return w.s.workers.Control(w.index, t, replication)
+		return w.s.workers.Control(w.index, t, worker.BeginsAnew(t, body))
 	})
 	if err != nil {
 		w.s.sp.trouble(w.s, err)
@@ -162,17 +158,6 @@ func (w *spokeWorker) passDown() {
 	if _, err := io.Copy(io.Discard, from); err == nil { // the worker may have ended before
 		w.control.Close() // the launcher has closed its end
 	}
-}
-
-// replicationOf reads the first bytes of a message's body: that of a worker.TypePrepare begins with the replication.
-func replicationOf(t worker.MessageType, body []byte) (int, error) {
-	if t != worker.TypePrepare {
-		return 0, nil
-	}
-	if len(body) < 8 {
-		return 0, fmt.Errorf("relay: a message %v of %d bytes, want at least 8", t, len(body))
-	}
-	return int(le.Uint64(body)), nil
 }
 
 // store writes what the worker is to begin with.
@@ -204,7 +189,10 @@ func (w *spokeWorker) passUp() {
 	defer close(w.passed)
 	err := pass(lastReader{w}, flowWriter{w}, func(t worker.MessageType, _ []byte) error {
 		switch t {
-		case worker.TypeDone, worker.TypeReady, worker.TypeSaved: // where the launcher takes the trace so far
+		case worker.TypeSaved: // the launcher looks how much everybody has worked, and takes the trace so far
+			w.s.sp.show(w.s.sp.express)
+			w.passFile(fileTrace)
+		case worker.TypeDone, worker.TypeReady: // it takes the trace so far
 			w.passFile(fileTrace)
 		case worker.TypeStored:
 			if w.fresh.Swap(false) {
