@@ -96,10 +96,14 @@ func unitsOr(v scenario.Value, def int64, least float64) int64 {
 
 // readStock reads how a stock is kept, with the fields that its policy has and no others.
 func (l *loader) readStock(s scenario.Section) *Stock {
-	st := &Stock{Policy: s.Field("policy").Word(policies...)}
+	name := s.Field("policy").Word(policies...)
+	st := &Stock{Policy: Policy(max(0, slices.Index(policies, name)))}
 	before := l.r.Refusals()
 	st.Lot = unitsOr(s.Field("lot"), 1, 1)
-	used := []string{}
+	var used []string
+	if name == "" {
+		return st // it was refused
+	}
 	switch st.Policy {
 	case BaseStock:
 		used = []string{"up_to"}
@@ -117,8 +121,8 @@ func (l *loader) readStock(s scenario.Section) *Stock {
 		st.Every, st.Quantity, st.Lost = l.every(s.Field("every")), units(s.Field("quantity"), 1), true
 	}
 	for _, field := range []string{"up_to", "reorder_point", "quantity", "every", "forecast"} {
-		if f := s.Field(field); st.Policy != "" && f.Present() && !slices.Contains(used, field) {
-			f.Refuse(field+", which the policy "+st.Policy+" doesn't have", "only its own fields: "+
+		if f := s.Field(field); f.Present() && !slices.Contains(used, field) {
+			f.Refuse(field+", which the policy "+name+" doesn't have", "only its own fields: "+
 				fmt.Sprint(used), "remove the field")
 		}
 	}

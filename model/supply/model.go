@@ -158,9 +158,10 @@ func (m *Model) Graph() *node.Graph { return m.graph }
 
 // What stock points take, measured (docs/model-supply.md, "Large networks").
 const (
-	locationBytes = 1200
-	pointBytes    = 700 // with its demand
-	specBytes     = 150 // of a point in the scenario, which every worker has
+	locationBytes = 700
+	pointBytes    = 450 // with its demand
+	specBytes     = 100 // of a point in the scenario, which every worker has,
+	siteBytes     = 400 // and of a location
 )
 
 // Memory is what the stock points take. How much is under way isn't known: as much as a point of base stock has
@@ -175,7 +176,7 @@ func (m *Model) Memory() scenario.Memory {
 	}
 	n := len(m.spec.Locations)
 	return scenario.Memory{NodeBytes: locationBytes + points*pointBytes/n, ResultBytes: points * reportBytes / n,
-		EventBytes: messageBytes, Pending: int64(pending), WorkerBytes: int64(points * specBytes)}
+		EventBytes: messageBytes, Pending: int64(pending), WorkerBytes: int64(points*specBytes + n*siteBytes)}
 }
 
 // A message is what simprocs send each other.

@@ -50,19 +50,22 @@ type Customer struct {
 	Lead     dist.Dist
 }
 
-// Policies.
+// Policy is when and how much a stock orders.
+type Policy uint8
+
+// Policies, in the order of their names in files.
 const (
-	BaseStock    = "base_stock"    // continuous review, up to UpTo
-	ReorderPoint = "reorder_point" // continuous review, (r, Q)
-	Periodic     = "periodic"      // each Every, up to UpTo or a forecast
-	Newsvendor   = "newsvendor"    // each Every a new Quantity, and what is left is thrown away
+	BaseStock    Policy = iota // continuous review, up to UpTo
+	ReorderPoint               // continuous review, (r, Q)
+	Periodic                   // each Every, up to UpTo or a forecast
+	Newsvendor                 // each Every a new Quantity, and what is left is thrown away
 )
 
-var policies = []string{BaseStock, ReorderPoint, Periodic, Newsvendor}
+var policies = []string{"base_stock", "reorder_point", "periodic", "newsvendor"}
 
 // Stock is how stock points are kept.
 type Stock struct {
-	Policy   string
+	Policy   Policy
 	UpTo     int64
 	Reorder  int64 // r
 	Quantity int64 // Q
@@ -77,7 +80,7 @@ type Stock struct {
 }
 
 // continuous reports whether every demand is followed by a review.
-func (s *Stock) continuous() bool { return s.Policy == BaseStock || s.Policy == ReorderPoint }
+func (s *Stock) continuous() bool { return s.Policy <= ReorderPoint }
 
 // Costs are in any unit of money.
 type Costs struct {
