@@ -134,7 +134,11 @@ func (s *stock) order(p *node.Simproc, at int32) error {
 	if pt.spec.Made {
 		what, to = produce, uint32(at)
 	}
-	return p.Send(pt.up, now+pt.spec.Delay, s.data.put(what, to, n))
+	epoch := now
+	if pt.spec.Delay > 0 {
+		epoch = later(now, pt.spec.Delay)
+	}
+	return p.Send(pt.up, epoch, s.data.put(what, to, n))
 }
 
 // step is what orders are multiples of.

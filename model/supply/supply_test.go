@@ -402,3 +402,46 @@ func TestDescribeEvent(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestInterruptedIsShorter: a run that is ended at 30 s when it has come to 20 reports, to the bit, what one with that
+// horizon does.
+func TestInterruptedIsShorter(t *testing.T) {
+	reports := func(text string, from, end float64) [][]byte {
+		s := modeltest.MustLoad(t, Kind(), text)
+		plan, err := node.NewPlan(s.Graph(), make([]int32, s.Graph().Len()), 0, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := node.NewEngine(plan, node.Config{Model: s, Seed: 5, Horizon: s.Horizon()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for e.Next() != node.Never {
+			if front, _ := e.Front(); front >= from && front < end {
+				e.SetHorizon(end)
+			}
+			if _, err := e.Run(1, math.Inf(1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		all, err := e.Report(end)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out [][]byte
+		for _, r := range all {
+			out = append(out, bytes.Clone(r.Data))
+		}
+		return out
+	}
+	got := reports(everything, 20, 30)
+	want := reports(strings.Replace(everything, "horizon: 60", "horizon: 30", 1), math.Inf(1), 30)
+	if len(got) != len(want) || len(got) < 5 {
+		t.Fatalf("%d reports, want %d", len(got), len(want))
+	}
+	for i := range got {
+		if !bytes.Equal(got[i], want[i]) {
+			t.Errorf("report %d differs", i)
+		}
+	}
+}
