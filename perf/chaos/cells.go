@@ -213,7 +213,7 @@ func hostiles() []*cell {
 func pressures() []*cell {
 	same := want{exit: []int{0}, sameHash: true, within: tryMax}
 	const small = "--workers 2 --ring-bytes 1K --inline-max 1 --batch 1"
-	g := each([]string{"service", "network", "queueing", "phold", "tiny"},
+	g := each([]string{"service", "network", "queueing", "supply", "phold", "tiny"},
 		cell{fault: "pressure/smallest", soon: true, args: words(small + " --pool-bytes 64K"), want: same})
 	// The smallest valid pool is one whose largest block holds the payload.
 	g = append(g, each([]string{"phold-large", "tiny-large"},

@@ -26,6 +26,7 @@ var loads = []load{
 	// In blocks: by itself, min-cut would give it to one worker.
 	{kind: "queueing", text: queueingText, args: words("--partition block"), soon: "50000", slow: "15000",
 		long: "10000000"},
+	{kind: "supply", text: supplyText, args: words("--partition block"), soon: "2000", slow: "300", long: "1000000"},
 	{kind: "phold", text: pholdText(256, 16, 0), soon: "500", long: "100000"},
 	{kind: "phold-many", text: pholdText(300_000, 1, 0), soon: "5", slow: "1", long: "100000"},
 	// In blocks: likewise.
@@ -37,7 +38,7 @@ var loads = []load{
 }
 
 // kinds for faults from outside: all but the tiny ones, which are for handlers that fail.
-var outside = []string{"service", "network", "queueing", "phold", "phold-large"}
+var outside = []string{"service", "network", "queueing", "supply", "phold", "phold-large"}
 
 func loadOf(kind string) load {
 	for _, l := range loads {
@@ -63,6 +64,23 @@ stations:
   - { id: c, service: { distribution: exponential, mean: 0.3 }, to: { d: 0.2 } }
   - { id: d, service: { distribution: exponential, mean: 0.1 }, to: { a: 0.5 } }
 transit: 0.01
+`
+
+// supplyText has orders that go up at one epoch, and deliveries that come back later.
+const supplyText = `model: supply
+horizon: 1
+warmup: 0
+products: [{ id: p, count: 3 }]
+locations: [{ id: plant }, { id: warehouse, count: 2 }, { id: shop, count: 9 }]
+production: [{ at: plant, time: 0.01, failure: exponential(10), repair: exponential(1) }]
+links:
+  - { from: plant, to: warehouse, lead_time: exponential(1) }
+  - { from: warehouse, to: shop, lead_time: 0.5 }
+stock:
+  - { at: shop, policy: base_stock, up_to: 8 }
+  - { at: warehouse, policy: reorder_point, reorder_point: 60, quantity: 40 }
+  - { at: plant, policy: periodic, every: 1, lot: 10, forecast: { periods: 5, cover: 3, safety: 20 } }
+demand: [{ at: shop, gap: exponential(0.2) }]
 `
 
 // serviceText is some servers behind a load balancer.
