@@ -92,10 +92,10 @@ const (
 )
 
 // prefetchPending asks for the memory of entries that are gathered soon after the ith, and of their payloads.
-func (e *Engine) prefetchPending(all []*entry, i int) {
+func (s *store) prefetchPending(all []*entry, i int) {
 	if i += gatherNear; i >= len(all) {
 		return
 	}
 	far := all[min(i+gatherFar-gatherNear, len(all)-1)]
-	prefetch(unsafe.Pointer(far), unsafe.Pointer(e.store.at(all[i].ref)))
+	prefetch(unsafe.Pointer(far), unsafe.Pointer(s.at(all[i].ref)))
 }

@@ -137,7 +137,7 @@ func (e *Engine) AppendNode(dst []byte, n int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return dst, e.checkSize(n, len(dst)-start)
+	return dst, checkSize(e.plan, n, len(dst)-start)
 }
 
 // appendNode appends the state of a node that is in memory.
@@ -192,9 +192,9 @@ func (e *Engine) betweenLegs() error {
 	return e.err
 }
 
-func (e *Engine) checkSize(n, size int) error {
+func checkSize(plan *Plan, n, size int) error {
 	if size > savedBytesMax {
-		return fmt.Errorf("node: %s: its state has %d bytes, at most %d are allowed", e.plan.NodeName(n), size,
+		return fmt.Errorf("node: %s: its state has %d bytes, at most %d are allowed", plan.NodeName(n), size,
 			savedBytesMax)
 	}
 	return nil
@@ -243,81 +243,6 @@ func takeBlock(src []byte) (block, rest []byte, err error) {
 	return rest[:size:size], rest[size:], nil
 }
 
-// EachPending calls yield for each node with pending events or wakeups, in rising order; encoded ends with the call. It
-// is called between two legs. Beside what is pending it takes 8 bytes of memory for each entry.
-func (e *Engine) EachPending(yield func(n int, encoded []byte) error) error {
-	return e.EachPendingOf(func(int) bool { return true }, yield)
-}
-
-// EachPendingOf is EachPending for some of the nodes. It walks over what is pending for the others.
-func (e *Engine) EachPendingOf(wanted func(n int) bool, yield func(n int, encoded []byte) error) error {
-	if err := e.betweenLegs(); err != nil {
-		return err
-	}
-	all, start := e.byTarget(wanted)
-	layers := len(e.plan.layers)
-	var encoded []byte
-	var entries []entry
-	for k, n := range e.plan.nodesOn(e.plan.self) {
-		starts := start[k*layers : (k+1)*layers+1]
-		if starts[0] == starts[layers] {
-			continue
-		}
-		var err error
-		encoded = binary.LittleEndian.AppendUint32(encoded[:0], savedVersion)
-		for r := range layers {
-			entries = e.gather(entries[:0], all, starts[r], starts[r+1])
-			encoded = binary.LittleEndian.AppendUint32(encoded, uint32(len(entries)))
-			for i := range entries {
-				encoded = e.appendEntry(encoded, &entries[i])
-			}
-		}
-		if err == nil {
-			err = e.checkSize(int(n), len(encoded))
-		}
-		if err != nil {
-			return fmt.Errorf("node: %s: saving what is pending: %w", e.plan.NodeName(int(n)), err)
-		}
-		if err := yield(int(n), encoded); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// byTarget is all that is pending for the wanted nodes, by rising id of the target: those of place k are
-// all[start[k]:start[k+1]].
-func (e *Engine) byTarget(wanted func(n int) bool) (all []*entry, start []int) {
-	n := e.plan.NumHosted()
-	next := make([]int, n) // by local index: how many there are, then the place of the next one; -1: unwanted
-	e.eachPart(func(part []entry) {
-		for i := range part {
-			next[part[i].proc]++
-		}
-	})
-	start = make([]int, n+1)
-	for k := range n {
-		i := e.localAt(k)
-		start[k+1] = start[k]
-		if wanted(e.plan.Node(e.idAt(i))) {
-			start[k+1] += next[i]
-			next[i] = start[k]
-		} else {
-			next[i] = -1
-		}
-	}
-	all = make([]*entry, start[n])
-	e.eachPart(func(part []entry) {
-		for i := range part {
-			if at := &next[part[i].proc]; *at >= 0 {
-				all[*at] = &part[i]
-				*at++
-			}
-		}
-	})
-	return all, start
-}
-
 // eachPending visits all that is pending, in no particular order.
 func (e *Engine) eachPending(visit func(en *entry)) {
 	e.eachPart(func(part []entry) {
@@ -337,55 +262,4 @@ func (e *Engine) eachPart(visit func(part []entry)) {
 			e.byLink.queues[i].set.parts(visit)
 		}
 	}
-}
-
-// gather appends the entries from all[from:to] to dst, in order. A wakeup that was asked for twice is one call.
-func (e *Engine) gather(dst []entry, all []*entry, from, to int) []entry {
-	for i := from; i < to; i++ {
-		e.prefetchPending(all, i)
-		dst = append(dst, *all[i])
-	}
-	if len(dst) > fewEntries {
-		slices.SortFunc(dst, compare)
-	} else {
-		for i := range dst {
-			en, j := dst[i], i
-			for ; j > 0 && en.before(&dst[j-1]); j-- {
-				dst[j] = dst[j-1]
-			}
-			dst[j] = en
-		}
-	}
-	return slices.CompactFunc(dst, func(a, b entry) bool { return a.sender == wakeSender && compare(a, b) == 0 })
-}
-
-// fewEntries are sorted by insertion: with 16, which a node of PHOLD has, in half of the time.
-const fewEntries = 24
-
-const (
-	savedWakeupBytes = 12 // of a wakeup that is pending
-	savedEventBytes  = 28 // of an event that is pending, without headers and data
-)
-
-// appendEntry appends an event or a wakeup that is pending, without its target; takeEntry reads it. There may be
-// millions, and with one list of fields for both directions each took a third longer.
-func (e *Engine) appendEntry(dst []byte, en *entry) []byte {
-	at, word := len(dst), binary.LittleEndian
-	if en.sender == wakeSender {
-		dst = word.AppendUint64(dst, en.key)
-		return word.AppendUint32(dst, uint32(en.sender))
-	}
-	headers, data := e.store.get(en.ref)
-	size := savedEventBytes + len(headers) + len(data)
-	dst = slices.Grow(dst, size)[:at+size]
-	b := dst[at:]
-	word.PutUint64(b, en.key)
-	word.PutUint32(b[8:], uint32(en.sender))
-	word.PutUint64(b[12:], en.number)
-	word.PutUint32(b[20:], uint32(len(headers)))
-	copy(b[24:], headers)
-	b = b[24+len(headers):]
-	word.PutUint32(b, uint32(len(data)))
-	copy(b[4:], data)
-	return dst
 }

@@ -28,6 +28,8 @@ type store struct {
 	bufferBytes int                     // all buffers, free and in use
 	freeBytes   int                     // those that are free
 
+	spare []*[chunkBytes]byte // of a copy: chunks of the one before
+
 	giveBack func(lease uint64) // ends the lease of a payload that was filed in place
 }
 
@@ -112,11 +114,63 @@ func (s *store) take(class uint32) uint32 {
 		if k.next > refIndexMask-chunkBytes {
 			panic("node: more than 2^28 pending payloads of one size class")
 		}
-		k.chunks = append(k.chunks, new([chunkBytes]byte))
+		k.chunks = append(k.chunks, s.newChunk())
 	}
 	index := k.next
 	k.next++
 	return index
+}
+
+// newChunk is memory for cells.
+func (s *store) newChunk() *[chunkBytes]byte {
+	n := len(s.spare)
+	if n == 0 {
+		return new([chunkBytes]byte)
+	}
+	c := s.spare[n-1]
+	s.spare = s.spare[:n-1]
+	return c
+}
+
+// reset frees all, and keeps the memory.
+func (s *store) reset() {
+	for class := range s.classes {
+		k := &s.classes[class]
+		s.spare = append(s.spare, k.chunks...)
+		*k = cells{chunks: k.chunks[:0]}
+	}
+	s.classes[0].next = 1
+	for _, o := range s.outside {
+		if cap(o.data) > 0 {
+			s.keep(o.data)
+		}
+	}
+	clear(s.outside)
+	s.outside, s.outsideFree = s.outside[:0], s.outsideFree[:0]
+}
+
+// copyCells copies the memory of all cells of another store, free ones, too; refs are the same. It doesn't if that is
+// more than most bytes. s has none.
+func (s *store) copyCells(from *store, most int) bool {
+	size := 0
+	for class := range from.classes {
+		size += int(from.classes[class].next) << (cellMinShift + class)
+	}
+	if size > most+chunkBytes {
+		return false
+	}
+	for class := range from.classes {
+		k, f := &s.classes[class], &from.classes[class]
+		used := int(f.next) << (cellMinShift + class)
+		k.next = f.next
+		for _, chunk := range f.chunks {
+			c := s.newChunk()
+			copy(c[:], chunk[:min(used, chunkBytes)])
+			k.chunks = append(k.chunks, c)
+			used -= min(used, chunkBytes)
+		}
+	}
+	return true
 }
 
 // copyLarge copies data into memory that a former payload has left, or that is new.
@@ -238,6 +292,15 @@ func (s *store) inUse() int {
 		}
 	}
 	return n - 1 // class 0 starts at index 1
+}
+
+// cellBytes is what r's cell takes; 0: it has none.
+func (r ref) cellBytes() int {
+	class := uint32(r >> refIndexBits)
+	if r == refNone || class == classOutside {
+		return 0
+	}
+	return 1 << (cellMinShift + class)
 }
 
 // at is where r's memory lies, for prefetch; nil where it doesn't lie in a cell.

@@ -20,10 +20,10 @@ import (
 
 // How a worker's part of a checkpoint is made (docs/checkpoints.md, section 4):
 //
-//  1. Between two legs the launcher sends Save. The worker encodes the states of its nodes, and what is pending for
-//     them, into memory, and answers Ready: nobody works meanwhile.
-//  2. During the next leg a goroutine hashes, compresses and writes the chunks to the worker's spool, and sends Stored
-//     in parts.
+//  1. Between two legs the launcher sends Save. The worker encodes the states of its nodes into memory, copies what is
+//     pending for them, and answers Ready: nobody works meanwhile.
+//  2. During the next leg a goroutine encodes what was pending, hashes, compresses and writes the chunks to the worker's
+//     spool, and sends Stored in parts.
 //  3. The launcher has read the spool, or doesn't want it any more, when it sends the next Save or Prepare.
 
 // chunkBytes is how large a chunk of several nodes becomes: 16 MiB.
@@ -43,6 +43,7 @@ type saver struct {
 	newest saved
 	kept   saved // that the launcher has committed: what hasn't changed since isn't made again
 	arena  arena // memory of the chunks that are being written
+	copied node.PendingCopy
 
 	writing sync.WaitGroup
 	useless atomic.Bool // what is being written isn't wanted any more
@@ -79,6 +80,13 @@ const (
 
 // reset begins anew: nobody uses what was there before.
 func (a *arena) reset() { a.block, a.used = 0, 0 }
+
+// skip begins another block: what is given from now on is whole ones.
+func (a *arena) skip() {
+	if a.used > 0 {
+		a.block, a.used = a.block+1, 0
+	}
+}
 
 // space is memory for the next chunk, empty. Until take is called it is given again.
 func (a *arena) space() []byte {
@@ -138,18 +146,25 @@ func (s *saver) save(e *node.Engine, m *Save, lost error) error {
 	w.err = cmp.Or(lost, w.err)
 	if m.Direct {
 		defer s.spare()()
-		if err := s.encode(e, w.add); err != nil {
+		err := s.encodeStates(e, w.add)
+		if err == nil {
+			err = s.encodePending(e.EachPending, w.add)
+		}
+		if err != nil {
 			return err
 		}
 		w.encode = s.now().Sub(w.began).Seconds()
 		return s.finish(w)
 	}
 	var chunks []unwritten
-	err := s.encode(e, func(c unwritten) error {
+	err := s.encodeStates(e, func(c unwritten) error {
 		s.arena.take(c.data)
 		chunks = append(chunks, c)
 		return nil
 	})
+	if err == nil {
+		err = e.CopyPending(&s.copied)
+	}
 	if err != nil {
 		return err
 	}
@@ -159,6 +174,11 @@ func (s *saver) save(e *node.Engine, m *Save, lost error) error {
 			_ = w.add(chunks[i]) // it keeps its errors
 			chunks[i].data = nil
 		}
+		s.arena.skip()
+		err := s.encodePending(s.copied.Each, func(u unwritten) error { return cmp.Or(w.add(u), w.done()) })
+		if err != nil && w.done() == nil {
+			w.err = &encodeError{err}
+		}
 		_ = s.finish(w) // a launcher that is gone ends the reader
 	})
 	return nil
@@ -166,7 +186,7 @@ func (s *saver) save(e *node.Engine, m *Save, lost error) error {
 
 // spare has this process take little memory beside what it needs, until end is called.
 func (s *saver) spare() (end func()) {
-	s.arena = arena{}
+	s.arena, s.copied = arena{}, node.PendingCopy{}
 	before := debug.SetGCPercent(sparingPercent)
 	debug.FreeOSMemory()
 	return func() { debug.SetGCPercent(before) }
@@ -175,9 +195,9 @@ func (s *saver) spare() (end func()) {
 // sparingPercent is how much garbage there may be beside what is in use, in percent of that.
 const sparingPercent = 10
 
-// encode yields the chunks of all nodes, by group: first what hasn't changed or the states, then what is pending. Data
-// of a chunk is the yield's to keep.
-func (s *saver) encode(e *node.Engine, yield func(unwritten) error) error {
+// encodeStates yields the chunks with the states of all nodes, by group; those of what hasn't changed without data.
+// Data of a chunk is the yield's to keep if it takes it from the arena.
+func (s *saver) encodeStates(e *node.Engine, yield func(unwritten) error) error {
 	for rest := s.nodes; len(rest) > 0; {
 		n, first := 1, s.firstOf(rest[0])
 		for n < len(rest) && s.firstOf(rest[n]) == first {
@@ -188,8 +208,13 @@ func (s *saver) encode(e *node.Engine, yield func(unwritten) error) error {
 		}
 		rest = rest[n:]
 	}
+	return nil
+}
+
+// encodePending yields the chunks with all that is pending; data of a chunk ends with the call.
+func (s *saver) encodePending(each func(func(n int, encoded []byte) error) error, yield func(unwritten) error) error {
 	chunk := unwritten{}
-	err := e.EachPending(func(n int, encoded []byte) error {
+	err := each(func(n int, encoded []byte) error {
 		if err := s.make(&chunk, checkpoint.Pending, n, len(encoded), yield); err != nil {
 			return err
 		}
@@ -310,7 +335,7 @@ func (s *saver) newWriter(e *node.Engine, epoch float64) *writer {
 
 // add writes a chunk. An error ends what is written, not the run.
 func (w *writer) add(u unwritten) error {
-	if w.err != nil || w.saver.useless.Load() {
+	if w.done() != nil {
 		return nil
 	}
 	c := u.Chunk
@@ -324,6 +349,19 @@ func (w *writer) add(u unwritten) error {
 	w.stored.Raw += c.Raw
 	return nil
 }
+
+// done is an error where nothing more is to be written.
+func (w *writer) done() error {
+	if w.saver.useless.Load() {
+		return errUseless
+	}
+	return w.err
+}
+
+var errUseless = errors.New("worker: a checkpoint that isn't wanted any more")
+
+// encodeError is why what is pending couldn't be encoded, beside the run.
+type encodeError struct{ error }
 
 // storedItems is how many simprocs or chunks one Stored has: some 128 KiB.
 const storedItems = 1500
@@ -366,8 +404,9 @@ func unnamed(err error) error {
 // spoolError is what went wrong with a file that has no name.
 func spoolError(err error) string {
 	var lost *callsError
-	if errors.As(err, &lost) {
-		return lost.Error()
+	var large *encodeError
+	if errors.As(err, &lost) || errors.As(err, &large) {
+		return err.Error()
 	}
 	return fmt.Sprintf("the temporary file for it: %v", unnamed(err))
 }

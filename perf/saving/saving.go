@@ -105,6 +105,7 @@ func (g *given) specs(_ context.Context, o bench.Options) (list []bench.Spec, re
 	each, event := len(w.nodes)/g.nodes, len(w.pending)/w.events
 	row("encode", each, w.encodeNodes, "limit-encode", w.bareEncodeNodes, bench.Goal{BytesMin: plainBytes})
 	row("decode", each, w.decodeNodes, "limit-decode", w.bareDecodeNodes, bench.Goal{BytesMin: plainBytes})
+	row("copy-pending", event, w.copyPending, "limit-encode", w.bareEncodePending, bench.Goal{BytesMin: plainBytes})
 	row("encode-pending", event, w.encodePending, "limit-encode", w.bareEncodePending,
 		bench.Goal{RateMin: pendingRate})
 	row("decode-pending", event, w.decodePending, "limit-decode", w.bareDecodePending, bench.Goal{})

@@ -27,6 +27,7 @@ type world struct {
 	nodes, pending []byte // records of all nodes, as chunks have them
 	events         int    // that are pending
 	space          []byte // for what a loop encodes
+	copied         node.PendingCopy
 	bare           bareState
 	store          stored
 }
@@ -124,6 +125,14 @@ func (w *world) encodePending(t *watch) (int, error) {
 	t.stop()
 	w.space = out
 	return w.model.Params().LPs * perNode, err
+}
+
+// copyPending copies all that is pending, for who encodes it beside the run: so long workers stand still for it.
+func (w *world) copyPending(t *watch) (int, error) {
+	t.start()
+	err := w.engine.CopyPending(&w.copied)
+	t.stop()
+	return w.events, err
 }
 
 // load makes an engine of what each gives, and stops the watch when that has ended: making handlers isn't measured.
