@@ -22,8 +22,8 @@ import (
 //
 //  1. Between two legs the launcher sends Save. The worker encodes the states of its nodes into memory, copies what is
 //     pending for them, and answers Ready: nobody works meanwhile.
-//  2. During the next leg a goroutine encodes what was pending, hashes, compresses and writes the chunks to the worker's
-//     spool, and sends Stored in parts.
+//  2. During the next leg a goroutine encodes what was pending, hashes, compresses and writes the chunks to the
+//     worker's spool, and sends Stored in parts.
 //  3. The launcher has read the spool, or doesn't want it any more, when it sends the next Save or Prepare.
 
 // chunkBytes is how large a chunk of several nodes becomes: 16 MiB.
