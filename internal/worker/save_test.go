@@ -416,3 +416,15 @@ func TestLoadDamaged(t *testing.T) {
 		t.Errorf("found %v, want that there is no file", err)
 	}
 }
+
+// Why a checkpoint isn't there is said as it is: what can't be encoded has nothing to do with the spool.
+func TestSaidWhyNotStored(t *testing.T) {
+	for want, err := range map[string]error{
+		"node: a: too large": &encodeError{errors.New("node: a: too large")},
+		"the temporary file for it: no space left on device": &os.PathError{Op: "write", Err: syscall.ENOSPC},
+	} {
+		if got := spoolError(err); got != want {
+			t.Errorf("%v is said as %q, want %q", err, got, want)
+		}
+	}
+}
