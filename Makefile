@@ -31,9 +31,9 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## put bin/disco-run, bin/disco-bench and bin/disco-server in place
+build: ## put bin/disco-run and the programs beside it in place
 	@mkdir -p bin
-	$(BUILD) -o bin/ ./cmd/disco-run ./cmd/disco-bench ./cmd/disco-group
+	$(BUILD) -o bin/ ./cmd/disco-run ./cmd/disco-bench ./cmd/disco-group ./cmd/disco-graph
 	CGO_ENABLED=0 $(GO) -C cmd/disco-server build -buildvcs=false -trimpath \
 		-ldflags "-s -w -X main.version=$(VERSION)" -o $(CURDIR)/bin/ .
 

@@ -110,6 +110,21 @@ func (db *DB) Vertices(ctx context.Context, scenario int64, m *graph.Mask) (list
 	return list, err
 }
 
+// EdgeNames calls each for the edges of a scenario that have a name, by rising layer, source and target. An error of
+// each ends it.
+func (db *DB) EdgeNames(ctx context.Context, scenario int64,
+	each func(layer int, source, target uint32, name string) error) error {
+	const sql = "SELECT layer_id, source_idx, target_idx, name FROM graph.edges WHERE scenario_id = $1 " +
+		"AND name IS NOT NULL ORDER BY layer_id, source_idx, target_idx"
+	return db.wrap(db.query(ctx, sql, []any{scenario}, func(r Row) error {
+		source, target, err := endsOf(r.Int(0), r.Int(1), r.Int(2))
+		if err != nil {
+			return err
+		}
+		return each(int(r.Int(0)), source, target, r.Text(3))
+	}))
+}
+
 // Out is the edges of a layer that begin at vertices of m; nil: all. Cost: the edges that there are, or, from about a
 // fifth of the vertices on, all edges of the layer.
 func (db *DB) Out(ctx context.Context, scenario int64, layer int, m *graph.Mask) (*graph.Layer, error) {

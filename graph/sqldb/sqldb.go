@@ -17,12 +17,16 @@
 package sqldb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 	"time"
+
+	"github.com/disco-sim/disco/graph"
 )
 
 // DB is an open database.
@@ -62,15 +66,27 @@ func (e *ExistsError) Error() string {
 	return fmt.Sprintf("there is a scenario %q already: choose another name, or delete it first", e.Name)
 }
 
+// ErrNoTables is that a database has no tables of graphs.
+var ErrNoTables = errors.New("found no tables of graphs")
+
 // Open opens the database of a URL, sqlite:FILE or postgres://…, and makes the tables where they aren't there, or are
 // of an earlier version. A file that isn't there is made. Errors say which database, without its password.
-func Open(ctx context.Context, url string) (*DB, error) {
+func Open(ctx context.Context, url string) (*DB, error) { return openDB(ctx, url, true) }
+
+// OpenExisting is Open for a database that has the tables: where it hasn't, or isn't there, the error wraps
+// ErrNoTables, and nothing is made.
+func OpenExisting(ctx context.Context, url string) (*DB, error) { return openDB(ctx, url, false) }
+
+func openDB(ctx context.Context, url string, create bool) (*DB, error) {
 	db := &DB{url: shown(url)}
 	var err error
 	switch scheme, rest, _ := strings.Cut(url, ":"); scheme {
 	case "sqlite":
 		if rest == "" {
 			return nil, fmt.Errorf("database %q: found no file, want sqlite:FILE", url)
+		}
+		if _, missing := os.Stat(rest); !create && errors.Is(missing, fs.ErrNotExist) {
+			return nil, db.wrap(fmt.Errorf("%w: there is no such file", ErrNoTables))
 		}
 		db.engine, err = openLite(ctx, rest, unwritable(rest))
 	case "postgres", "postgresql":
@@ -82,7 +98,7 @@ func Open(ctx context.Context, url string) (*DB, error) {
 	if err != nil {
 		return nil, db.wrap(err)
 	}
-	if err := db.prepare(ctx); err != nil {
+	if err := db.prepare(ctx, create); err != nil {
 		return nil, errors.Join(db.wrap(err), db.close())
 	}
 	return db, nil
@@ -98,7 +114,11 @@ func unwritable(file string) bool {
 }
 
 // prepare makes the tables, unless they are there as they are to be.
-func (db *DB) prepare(ctx context.Context) error {
+func (db *DB) prepare(ctx context.Context, create bool) error {
+	table, _ := db.named("version")
+	if columns, err := db.columns(ctx, table); err != nil || len(columns) == 0 && !create {
+		return cmp.Or(err, ErrNoTables)
+	}
 	have := 0
 	err := db.query(ctx, "SELECT max(version) FROM graph.version", nil, func(r Row) error {
 		have = int(r.Int(0))
@@ -136,37 +156,96 @@ const scenarioColumns = "id, name, created_at, coalesce(base_scenario_id, 0), co
 // Create makes a scenario without vertices. ID and Created of s are chosen here. A name that is taken is an
 // *ExistsError, a base that there isn't a *NotFoundError.
 func (db *DB) Create(ctx context.Context, s Scenario) (Scenario, error) {
-	if s.Name == "" {
-		return s, db.wrap(errors.New("found a scenario without a name, want one"))
-	}
-	err := within(ctx, db.engine, true, func() error {
-		var taken *NotFoundError
-		if _, err := db.find(ctx, "name = $1", s.Name, ""); err == nil {
-			return &ExistsError{s.Name}
-		} else if !errors.As(err, &taken) {
-			return err
-		}
-		var base, description any
-		if s.Base != 0 {
-			if _, err := db.byID(ctx, s.Base); err != nil {
-				return err
-			}
-			base = s.Base
-		}
-		if s.Description != "" {
-			description = s.Description
-		}
-		err := db.query(ctx, "INSERT INTO graph.scenarios (name, created_at, base_scenario_id, description) "+
-			"VALUES ($1, "+db.ago(0)+", $2, $3) RETURNING id", []any{s.Name, base, description}, func(r Row) error {
-			s.ID = r.Int(0)
-			return nil
-		})
-		if err == nil {
-			s, err = db.byID(ctx, s.ID)
-		}
+	err := within(ctx, db.engine, true, func() (err error) {
+		s, err = db.create(ctx, s)
 		return err
 	})
 	return s, db.wrap(err)
+}
+
+// create is Create within a transaction.
+func (db *DB) create(ctx context.Context, s Scenario) (Scenario, error) {
+	if s.Name == "" {
+		return s, errors.New("found a scenario without a name, want one")
+	}
+	var taken *NotFoundError
+	if _, err := db.find(ctx, "name = $1", s.Name, ""); err == nil {
+		return s, &ExistsError{s.Name}
+	} else if !errors.As(err, &taken) {
+		return s, err
+	}
+	var base, description any
+	if s.Base != 0 {
+		if _, err := db.byID(ctx, s.Base); err != nil {
+			return s, err
+		}
+		base = s.Base
+	}
+	if s.Description != "" {
+		description = s.Description
+	}
+	err := db.query(ctx, "INSERT INTO graph.scenarios (name, created_at, base_scenario_id, description) "+
+		"VALUES ($1, "+db.ago(0)+", $2, $3) RETURNING id", []any{s.Name, base, description}, func(r Row) error {
+		s.ID = r.Int(0)
+		return nil
+	})
+	if err != nil {
+		return s, err
+	}
+	return db.byID(ctx, s.ID)
+}
+
+// CreateStored is Create and Store in one transaction: with an error there is no scenario.
+func (db *DB) CreateStored(ctx context.Context, s Scenario, g *graph.Graph, c Content) (Scenario, error) {
+	err := within(ctx, db.engine, true, func() (err error) {
+		if s, err = db.create(ctx, s); err == nil {
+			err = db.store(ctx, s.ID, g, c)
+		}
+		return err
+	})
+	if err != nil {
+		return s, db.wrap(fmt.Errorf("storing scenario %q, of which nothing is there: %w", s.Name, err))
+	}
+	return s, nil
+}
+
+// Copy makes a scenario with all that another one has: vertices, edges and labels, and not its masks, nor rows of
+// users' own tables. It is one transaction.
+func (db *DB) Copy(ctx context.Context, from int64, s Scenario) (Scenario, error) {
+	err := within(ctx, db.engine, true, func() (err error) {
+		if err := db.lock(ctx, from); err != nil {
+			return err
+		}
+		if s, err = db.create(ctx, s); err != nil {
+			return err
+		}
+		for _, sql := range []string{
+			"INSERT INTO graph.vertices SELECT $1, vertex_index, entity_id, name FROM graph.vertices " +
+				"WHERE scenario_id = $2",
+			"INSERT INTO graph.edges SELECT $1, layer_id, source_idx, target_idx, weight, name FROM graph.edges " +
+				"WHERE scenario_id = $2",
+			"INSERT INTO graph.labels (scenario_id, type, value) SELECT $1, type, value FROM graph.labels " +
+				"WHERE scenario_id = $2 ORDER BY id",
+			"INSERT INTO graph.vertex_labels SELECT new.scenario_id, l.vertex_index, new.id " +
+				"FROM graph.vertex_labels l JOIN graph.labels old ON old.id = l.label_id " +
+				"JOIN graph.labels new ON new.scenario_id = $1 AND new.type = old.type " +
+				"AND new.value = old.value WHERE l.scenario_id = $2",
+		} {
+			if _, err := db.exec(ctx, db.typed(sql), s.ID, from); err != nil {
+				return err
+			}
+		}
+		return db.analyze(ctx)
+	})
+	return s, db.wrap(err)
+}
+
+// typed tells PostgreSQL of which type the first two parameters are, which it can't infer from a list of results.
+func (db *DB) typed(sql string) string {
+	if db.dialect() == "sqlite" {
+		return sql
+	}
+	return strings.NewReplacer("$1", "$1::bigint", "$2", "$2::bigint").Replace(sql)
 }
 
 // Scenarios lists all scenarios, in the order in which they were made.

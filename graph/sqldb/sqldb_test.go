@@ -35,6 +35,7 @@ var tests = []struct {
 	{"records", testRecords},
 	{"masks", testMasks},
 	{"versions", testVersions},
+	{"copy", testCopy},
 }
 
 func TestSQLite(t *testing.T) {

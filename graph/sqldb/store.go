@@ -34,21 +34,26 @@ func (db *DB) Store(ctx context.Context, scenario int64, g *graph.Graph, c Conte
 		if err := db.lock(ctx, scenario); err != nil {
 			return err
 		}
-		if err := db.storeVertices(ctx, scenario, g, c.Vertices); err != nil {
-			return err
-		}
-		if err := db.storeEdges(ctx, scenario, g, c.EdgeName); err != nil {
-			return err
-		}
-		if err := db.storeLabels(ctx, scenario, g); err != nil {
-			return err
-		}
-		return db.analyze(ctx)
+		return db.store(ctx, scenario, g, c)
 	})
 	if err != nil {
 		return db.wrap(fmt.Errorf("storing scenario %d, which is as it was before: %w", scenario, err))
 	}
 	return nil
+}
+
+// store is Store within a transaction that holds the scenario.
+func (db *DB) store(ctx context.Context, scenario int64, g *graph.Graph, c Content) error {
+	if err := db.storeVertices(ctx, scenario, g, c.Vertices); err != nil {
+		return err
+	}
+	if err := db.storeEdges(ctx, scenario, g, c.EdgeName); err != nil {
+		return err
+	}
+	if err := db.storeLabels(ctx, scenario, g); err != nil {
+		return err
+	}
+	return db.analyze(ctx)
 }
 
 func (db *DB) storeVertices(ctx context.Context, scenario int64, g *graph.Graph, vertices []Vertex) error {

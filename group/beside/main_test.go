@@ -26,7 +26,8 @@ func TestMain(m *testing.M) { leaktest.Main(m) }
 func TestMissing(t *testing.T) {
 	t.Setenv("PATH", "")
 	for args, want := range map[string]string{
-		"server --data x": "disco-server isn't there", "store get a": "disco-group isn't there",
+		"server --data x": "disco-server isn't there", "graph list": "disco-graph isn't there",
+		"store get a":            "disco-group isn't there",
 		"cluster --no-such-flag": "disco-group isn't there", "agent": "disco-group isn't there",
 		"machines x":                    "disco-group isn't there",
 		"phold --machines x --insecure": "disco-group isn't there",

@@ -37,6 +37,8 @@ var rules = []rule{
 	{match: `kill .*`, skip: "it needs the process of a run"},
 	{match: `(bin/disco-run )?inspect( PID)?`, skip: "it needs a run under way: app tests it"},
 
+	{match: `bin/disco-run graph diff .*`, status: 1, want: "the scenarios differ"},
+	{match: `bin/disco-run graph .*`, want: ""},
 	{match: `bin/disco-run (run|validate) FILE( .*)?`, add: "", want: "mini"},
 	{match: `bin/disco-run validate .*`, want: "good"},
 	{match: `bin/disco-run run examples/shop.yml .* --json -`, add: " --horizon 2", want: `"trace_hash"`},

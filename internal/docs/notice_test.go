@@ -20,9 +20,9 @@ const noticeHead = `disco
 Copyright 2026 The disco authors
 Licensed under the Apache License, Version 2.0: see LICENSE.
 
-The programs disco-run, disco-bench, disco-group and disco-server contain the following software of others. The full
-text of each licence stands in the source of the module. internal/docs compares this list with what is linked into the
-programs.
+The programs disco-run, disco-bench, disco-group, disco-graph and disco-server contain the following software of
+others. The full text of each licence stands in the source of the module. internal/docs compares this list with what is
+linked into the programs.
 ` + noticeGo
 
 const noticeGo = `
@@ -42,6 +42,7 @@ var licences = []struct {
 	{"Apache-2.0", regexp.MustCompile(`Apache License,?\s+Version 2\.0`)},
 	{"BSD-3-Clause", regexp.MustCompile(`(?s)Redistributions of source code.*?Neither the name`)},
 	{"BSD-2-Clause", regexp.MustCompile(`Redistributions of source code must retain`)},
+	{"ISC", regexp.MustCompile(`Permission to use, copy, modify,? and(/or)? distribute this software`)},
 	{"MIT", regexp.MustCompile(`Permission is hereby granted, free of charge`)},
 }
 
@@ -113,7 +114,8 @@ func linked(t *testing.T, modules map[string]string, arch, folder string, progra
 func TestNotice(t *testing.T) {
 	modules := map[string]string{}
 	for _, arch := range []string{"amd64", "arm64"} {
-		linked(t, modules, arch, ".", "./cmd/disco-run", "./cmd/disco-bench", "./cmd/disco-group")
+		linked(t, modules, arch, ".", "./cmd/disco-run", "./cmd/disco-bench", "./cmd/disco-group",
+			"./cmd/disco-graph")
 		linked(t, modules, arch, "cmd/disco-server", ".")
 	}
 	if len(modules) < 5 {

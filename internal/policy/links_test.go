@@ -44,7 +44,8 @@ func TestNoStoreInSimulations(t *testing.T) {
 		t.Fatalf("disco-group, which reaches stores, links only %v: this test finds nothing", found)
 	}
 	simulation := linked(t, "./sim/...", "./model/...", "./node", "./scenario", "./app", "./internal/launch")
-	own := []string{module + "/metastore/", module + "/cluster/", module + "/group/"}
+	own := []string{module + "/metastore/", module + "/cluster/", module + "/group/", module + "/graph/sqldb/",
+		module + "/graph/frame/", module + "/internal/graphcmd/"}
 	for _, p := range below(simulation, append(own, storeClients...)...) {
 		if p != module+"/group/beside" {
 			t.Errorf("simulations link %s", p)

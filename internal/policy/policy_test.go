@@ -163,6 +163,10 @@ app: internal/answers internal/checkpoint
 	internal/inspect internal/latency internal/launch internal/machine internal/newmodule internal/outfile
 	internal/partition internal/placement internal/printable internal/sweep internal/table internal/trace
 	internal/worker internal/workerproc model/measure node ring scenario
+internal/graphfile: graph graph/frame/parquetfile graph/sqldb internal/gml internal/infile internal/outfile
+	internal/printable
+internal/graphcmd: app graph graph/sqldb internal/graphfile
+cmd/disco-graph: app internal/graphcmd
 cmd/disco-group: app group
 cmd/disco-run: app group/beside model/service model/network model/phold model/devstone model/queueing model/supply
 cmd/disco-bench: perf/bench perf/machines perf/peers perf/saving
@@ -232,7 +236,8 @@ var bans = []ban{
 		"layouts and types are known when disco is compiled; those of models are read once, when a model is built, " +
 			"and tests fill any of them"},
 	{"log", nil, "disco reports by errors, counters and log/slog"},
-	{"github.com/apache/arrow-go/", []string{"graph/frame", "graph/frame/parquetfile", "graph/sqldb"},
+	{"github.com/apache/arrow-go/", []string{"graph/frame", "graph/frame/parquetfile", "graph/sqldb",
+		"internal/graphfile"},
 		"records are for people's own tools"},
 	{"github.com/parquet-go/", []string{"graph/frame/parquetfile"}, "one reader and writer of Parquet files"},
 	{"C", nil, "disco builds with Go alone"},
@@ -262,6 +267,7 @@ wall clock | ipc/dial.go: introduce | a deadline that is long past on every cloc
 wall clock | internal/launch/postmortem.go: postMortem | the name of a file
 wall clock | internal/launch/postmortem.go: postMortemText | the head of a text
 wall clock | graph/sqldb/sqldb.go: scenarios | when a scenario was made, for people
+wall clock | internal/graphcmd/show.go: String | when a scenario was made, for people
 wall clock | internal/launch/saving.go: wall | when a checkpoint was made, for people
 wall clock | internal/faulty/clock.go: clock | the fault that is to be found
 wall clock | internal/faulty/later.go: later | the same, in a third replication

@@ -68,11 +68,15 @@ func (s *Postgres) begin(ctx context.Context, initdb, data string) error {
 	return s.Ready(ctx)
 }
 
-// Ready waits until the server takes connections, which it says in its file of locks, or has ended.
+// Ready waits until the server takes connections, which it says in its file of locks, or has ended. One that was killed
+// has left such a file, with another process.
 func (s *Postgres) Ready(ctx context.Context) error {
+	s.mu.Lock()
+	own := fmt.Appendf(nil, "%d\n", s.cmd.Process.Pid)
+	s.mu.Unlock()
 	for {
 		lock, err := infile.Read(filepath.Join(s.data, "postmaster.pid"), lockFile)
-		if err == nil && bytes.Contains(lock, []byte("\nready")) {
+		if err == nil && bytes.HasPrefix(lock, own) && bytes.Contains(lock, []byte("\nready")) {
 			return nil
 		}
 		select {

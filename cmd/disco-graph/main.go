@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command disco-graph is the command graph of disco-run: graphs in databases, and files of them. disco-run executes it
+// from its own folder, so that nobody need call it.
+//
+//	disco-run graph list --db sqlite:network.db
+package main
+
+import (
+	"github.com/disco-sim/disco/app"
+	"github.com/disco-sim/disco/internal/graphcmd"
+)
+
+func main() { app.MainWith(graphcmd.Commands()) }

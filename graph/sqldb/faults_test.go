@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sqldb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/disco-sim/disco/graph"
+	"github.com/disco-sim/disco/internal/seed"
+	"github.com/disco-sim/disco/internal/storeserver"
+)
+
+// testCopy copies a scenario, changes the first, and reads names of edges of both.
+func testCopy(t *testing.T, url string) {
+	ctx, rng := t.Context(), seed.Rand(t)
+	db := open(t, url)
+	g := draw(t, rng, 30, 90)
+	name := func(layer, edge int) string {
+		if edge%2 == 0 {
+			return ""
+		}
+		return fmt.Sprint("edge ", edge)
+	}
+	from, err := db.CreateStored(ctx, Scenario{Name: "from", Description: "x"}, g, Content{EdgeName: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, err := db.Copy(ctx, from.ID, Scenario{Name: "to", Base: from.ID})
+	if err != nil || to.Base != from.ID {
+		t.Fatal(to, err)
+	}
+	if err := db.Store(ctx, from.ID, draw(t, rng, 30, 90), Content{}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := db.Load(ctx, to.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, got, g)
+	names := 0
+	err = db.EdgeNames(ctx, to.ID, func(layer int, source, target uint32, text string) error {
+		names++
+		if i, ok := g.Layer(layer).Find(int(source), int(target)); !ok || text != name(layer, i) {
+			return fmt.Errorf("layer %d, edge from %d to %d: found the name %q", layer, source, target, text)
+		}
+		return nil
+	})
+	want := 0
+	for _, id := range g.Layers() {
+		want += g.Layer(id).Edges() / 2
+	}
+	if err != nil || names != want {
+		t.Errorf("%v, and %d names, want %d", err, names, want)
+	}
+	var exists *ExistsError
+	if _, err := db.Copy(ctx, from.ID, Scenario{Name: "to"}); !errors.As(err, &exists) {
+		t.Errorf("found %v, want that the name is taken", err)
+	}
+	twice := func(int, int) string { return "the same" }
+	_, err = db.CreateStored(ctx, Scenario{Name: "third"}, draw(t, rng, 50, 900), Content{EdgeName: twice})
+	if err == nil || !strings.Contains(err.Error(), `storing scenario "third", of which nothing is there`) {
+		t.Errorf("found %v, want that nothing is there", err)
+	}
+	if list, err := db.Scenarios(ctx); err != nil || len(list) != 2 {
+		t.Errorf("found %v, %v, want two", list, err)
+	}
+}
+
+// TestExisting: a database that isn't there isn't made by who looks into it.
+func TestExisting(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "x.db")
+	if _, err := OpenExisting(t.Context(), "sqlite:"+file); !errors.Is(err, ErrNoTables) {
+		t.Errorf("found %v, want that there are no tables", err)
+	}
+	if err := os.WriteFile(file, nil, 0o600); err != nil { // which is an empty database of SQLite
+		t.Fatal(err)
+	}
+	if _, err := OpenExisting(t.Context(), "sqlite:"+file); !errors.Is(err, ErrNoTables) {
+		t.Errorf("found %v, want that there are no tables", err)
+	}
+	open(t, "sqlite:"+file)
+	db, err := OpenExisting(t.Context(), "sqlite:"+file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestFullAndReadOnly: a file that can't grow, and one that may only be read, stay as they are.
+func TestFullAndReadOnly(t *testing.T) {
+	ctx, rng := t.Context(), seed.Rand(t)
+	file := filepath.Join(t.TempDir(), "x.db")
+	db := open(t, "sqlite:"+file)
+	g := draw(t, rng, 50, 100)
+	s, err := db.CreateStored(ctx, Scenario{Name: "one"}, g, Content{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	unchanged := func(db *DB) {
+		t.Helper()
+		got, err := db.Load(ctx, s.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, got, g)
+	}
+	if _, err := db.exec(ctx, "PRAGMA max_page_count = 1"); err != nil { // as many as there are
+		t.Fatal(err)
+	}
+	long := make([]Vertex, 50)
+	for v := range long {
+		long[v].Name = strings.Repeat("long ", 5000)
+	}
+	err = db.Store(ctx, s.ID, g, Content{Vertices: long})
+	if err == nil || !strings.Contains(err.Error(), "full") || !strings.Contains(err.Error(), "as it was before") {
+		t.Errorf("found %v, want that the disk is full", err)
+	}
+	unchanged(db)
+	e, err := openLite(ctx, file, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	readOnly := &DB{engine: e, url: "sqlite:" + file}
+	if err := readOnly.Store(ctx, s.ID, g, Content{Vertices: long}); err == nil ||
+		!strings.Contains(err.Error(), "readonly") {
+		t.Errorf("found %v, want that it may only be read", err)
+	}
+	unchanged(readOnly)
+	if err := readOnly.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTwoWriters: both store one scenario, and what is there is of one of them.
+func TestTwoWriters(t *testing.T) {
+	for name, url := range both(t) {
+		db := open(t, url)
+		id := create(t, db, "one")
+		rng := seed.Rand(t)
+		graphs := []*graph.Graph{draw(t, rng, 40, 500), draw(t, rng, 40, 500)}
+		var wait sync.WaitGroup
+		for _, g := range graphs {
+			own := open(t, url)
+			wait.Go(func() {
+				for range 5 {
+					if err := own.Store(t.Context(), id, g, Content{}); err != nil {
+						t.Errorf("%s: %v", name, err)
+					}
+				}
+			})
+		}
+		wait.Wait()
+		got, err := db.Load(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if one := graphs[0]; !slices.Equal(got.Layers(), one.Layers()) || got.Edges() != one.Edges() {
+			same(t, got, graphs[1])
+		} else {
+			same(t, got, one)
+		}
+	}
+}
+
+// both are URLs of a new database of either kind.
+func both(t *testing.T) map[string]string {
+	t.Helper()
+	server, err := storeserver.StartPostgres(t.Context())
+	storeserver.Need(t, err)
+	t.Cleanup(server.Close)
+	return map[string]string{"sqlite": "sqlite:" + filepath.Join(t.TempDir(), "x.db"), "postgres": server.URL()}
+}
+
+// TestLost: the server is killed in the middle of a store, and when it runs again what was there is there.
+func TestLost(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	rng := seed.Rand(t)
+	server, err := storeserver.StartPostgres(ctx)
+	storeserver.Need(t, err)
+	t.Cleanup(server.Close)
+	db, err := Open(ctx, server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := draw(t, rng, 40, 500)
+	s, err := db.CreateStored(ctx, Scenario{Name: "one"}, g, Content{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	more := draw(t, rng, 40, 500)
+	lost := func(_, edge int) string {
+		if edge == more.Layer(more.Layers()[0]).Edges()/2 {
+			server.Kill()
+		}
+		return ""
+	}
+	err = db.Store(ctx, s.ID, more, Content{EdgeName: lost})
+	if err == nil || !strings.Contains(err.Error(), "as it was before") {
+		t.Errorf("found %v, want that the scenario is as it was", err)
+	}
+	_ = db.Close() // its connection is lost
+	// A process of the killed server may not have ended yet; then the next one doesn't start.
+	again := func() error { return errors.Join(server.Start(), server.Ready(ctx)) }
+	for err = again(); err != nil && ctx.Err() == nil; err = again() {
+		server.Kill()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := open(t, server.URL()).Load(ctx, s.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, got, g)
+}
+
+// TestWrongPassword: the error says so, without either password; and a server that isn't there is an error as well.
+func TestWrongPassword(t *testing.T) {
+	ctx := t.Context()
+	server, err := storeserver.StartPostgres(ctx)
+	storeserver.Need(t, err)
+	t.Cleanup(server.Close)
+	db := open(t, server.URL())
+	for _, sql := range []string{"CREATE ROLE locked LOGIN PASSWORD 'right'", "COPY (SELECT 'local all locked " +
+		"scram-sha-256') TO PROGRAM 'cat > pg_hba.conf'", "SELECT pg_reload_conf()::text"} {
+		if _, err := db.exec(ctx, sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	folder := strings.TrimPrefix(server.URL(), "postgres:///postgres?user=test&host=")
+	for url, want := range map[string]string{
+		"postgres://locked:hidden@/postgres?host=" + folder:      "password authentication failed",
+		"postgres://locked:hidden@/postgres?host=" + t.TempDir(): "no such file or directory",
+	} {
+		_, err := Open(ctx, url)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hidden") {
+			t.Errorf("found %v, want %q", err, want)
+		}
+	}
+}

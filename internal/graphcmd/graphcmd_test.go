@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package graphcmd
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/disco-sim/disco/app"
+	"github.com/disco-sim/disco/internal/storeserver"
+)
+
+var update = flag.Bool("update", false, "rewrite testdata/*.txt with what the program says now")
+
+// files are what the scripts find in their folder.
+var files = map[string]string{
+	"roads.csv": "source,target,weight,layer,name\nplant,depot,2,0,main\ndepot,shop a,1.5,0,\ndepot,shop b,1,0,\n" +
+		"shop a,depot,1,1,\ndepot,plant,1,1,\nplant,shop a,1,1,\n",
+	"more.csv": "source,target,weight,layer\nplant,depot,3,0\ndepot,shop b,1,0\ndepot,shop c,1,0\n",
+	"labels.csv": "vertex,type,label\nplant,kind,plant\ndepot,kind,depot\nshop a,kind,shop\nshop b,kind,shop\n" +
+		"shop a,region,north\n",
+	"fewer.csv":   "vertex,type,label\nplant,kind,plant\nshop c,kind,shop\n",
+	"bad.csv":     "source,target,weight\na,b,NaN\n",
+	"twice.csv":   "id,name\n0,x\n1,x\n",
+	"pair.csv":    "source,target\n0,1\n",
+	"hostile.csv": "source,target\n\"'; DROP TABLE graph_edges; --\",\x1b[2Jb\n",
+	"text.db":     strings.Repeat("this is no database\n", 100),
+}
+
+// made is when a scenario was made.
+var made = regexp.MustCompile(`[0-9]{4}-[0-9]{2}-[0-9]{2}( [0-9:]{8} UTC|T[0-9:]{8}Z)`)
+
+// TestScripts runs the commands in testdata and compares what they say: of each folder on SQLite, and of PostgreSQL.
+// -update rewrites the files: read the difference before you keep it.
+func TestScripts(t *testing.T) {
+	scripts, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(scripts) < 2 {
+		t.Fatalf("%d scripts: %v", len(scripts), err)
+	}
+	for _, path := range scripts {
+		t.Run(filepath.Base(path), func(t *testing.T) { playScript(t, path, "sqlite:x.db", *update) })
+	}
+}
+
+// TestPostgres runs the script of the verbs on PostgreSQL, which says the same.
+func TestPostgres(t *testing.T) {
+	server, err := storeserver.StartPostgres(t.Context())
+	storeserver.Need(t, err)
+	t.Cleanup(server.Close)
+	playScript(t, "testdata/verbs.txt", server.URL(), false)
+}
+
+func playScript(t *testing.T, path, db string, update bool) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("DISCO_DB", db)
+	t.Chdir(dir)
+	var got bytes.Buffer
+	for line := range strings.Lines(string(want)) {
+		switch {
+		case strings.HasPrefix(line, "$ "):
+			got.WriteString(line)
+			got.WriteString(strings.ReplaceAll(play(strings.Fields(line[2:])), db, "DB"))
+		case strings.HasPrefix(line, "#"), strings.TrimSpace(line) == "":
+			got.WriteString(line)
+		}
+	}
+	if update {
+		if err := os.WriteFile(path, got.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if got.String() != string(want) {
+		t.Errorf("%s: the program says\n%s\nwant\n%s", path, got.String(), want)
+	}
+}
+
+// play runs one command: exit status, standard output behind "1> " and standard error behind "2> "; cat shows a file.
+func play(args []string) string {
+	var stdout, stderr bytes.Buffer
+	for i := range args {
+		args[i] = strings.ReplaceAll(args[i], "␣", " ")
+	}
+	status := 0
+	if args[0] == "cat" {
+		text, err := os.ReadFile(args[1])
+		fmt.Fprintf(&stdout, "%s", text)
+		if err != nil {
+			fmt.Fprintf(&stderr, "%v\n", err)
+		}
+	} else {
+		args = append([]string{"disco-run"}, args...)
+		status = app.RunWith(args, strings.NewReader(""), &stdout, &stderr, Commands())
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "exit %d\n", status)
+	for _, part := range []struct{ mark, text string }{{"1> ", stdout.String()}, {"2> ", stderr.String()}} {
+		for line := range strings.Lines(part.text) {
+			b.WriteString(part.mark + made.ReplaceAllString(strings.TrimSuffix(line, "\n"), "DATE") + "\n")
+		}
+	}
+	return b.String()
+}
