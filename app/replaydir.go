@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -18,7 +19,6 @@ import (
 	"github.com/disco-sim/disco/internal/launch"
 	"github.com/disco-sim/disco/internal/outfile"
 	tables "github.com/disco-sim/disco/internal/table"
-	"github.com/disco-sim/disco/node"
 )
 
 // errReplayDir is the end of a replay that has found something.
@@ -37,6 +37,7 @@ type dirReplayer struct {
 	screen  *screen
 	ctx     context.Context
 	places  []*checkpoint.Repo // of states that replays have saved, in scratch
+	remarks []string           // on where replications begin
 }
 
 // replayDir is the command for a run with a journal of activations.
@@ -89,7 +90,7 @@ func (r *dirReplayer) prepare(ctx context.Context) error {
 	}
 	replay.To = all.From
 	if r.at != "" {
-		if cfg.Resume, err = r.begin(ctx, replay.To); err != nil {
+		if cfg.Resume, err = r.begin(ctx, replay); err != nil {
 			return err
 		}
 	}
@@ -103,8 +104,10 @@ func (r *dirReplayer) prepare(ctx context.Context) error {
 	return nil
 }
 
-// begin is what replications begin with: the checkpoint that --at names, where they have it. Others aren't replayed.
-func (r *dirReplayer) begin(ctx context.Context, to []*checkpoint.Manifest) (*launch.Resume, error) {
+// begin is what replications begin with: the checkpoint that --at names, where they have it, or the one before it where
+// no leg of what is recorded ended there; nil: all begin at the begin. Others aren't replayed.
+func (r *dirReplayer) begin(ctx context.Context, replay *launch.Replay) (*launch.Resume, error) {
+	to := replay.To
 	resume := &launch.Resume{Repo: r.repo, From: make([]*checkpoint.Manifest, len(to))}
 	var none error
 	there := false
@@ -121,12 +124,30 @@ func (r *dirReplayer) begin(ctx context.Context, to []*checkpoint.Manifest) (*la
 		if err != nil {
 			return nil, err
 		}
-		resume.From[n], there = m, true
+		there = true
+		if resume.From[n], err = replay.BeginOf(ctx, n, m); err != nil {
+			return nil, err
+		}
+		if at := pointEpoch(resume.From[n]); at != m.Epoch {
+			r.remarks = append(r.remarks, fmt.Sprintf("replication %d begins at %v s: the journal that is compared "+
+				"wasn't made over the checkpoint at %v s, since the run has gone back", n, at, m.Epoch))
+		}
 	}
 	if !there {
 		return nil, none
 	}
+	if !slices.ContainsFunc(resume.From, func(m *checkpoint.Manifest) bool { return m != nil }) {
+		return nil, nil
+	}
 	return resume, nil
+}
+
+// beginOf is where replication n begins.
+func (r *dirReplayer) beginOf(n int) float64 {
+	if r.o.config.Resume == nil {
+		return 0
+	}
+	return pointEpoch(r.o.config.Resume.From[n])
 }
 
 // findStates finds the checkpoints whose states are compared.
@@ -139,7 +160,7 @@ func (r *dirReplayer) findStates(ctx context.Context, replay *launch.Replay) err
 	for _, p := range points { // by epoch
 		n := p.Replication
 		if p.Finished || n >= len(replay.To) || replay.To[n] == nil || r.until > 0 && p.Epoch > r.until ||
-			r.o.config.Resume != nil && p.Epoch <= r.o.config.Resume.From[n].Epoch {
+			p.Epoch <= r.beginOf(n) {
 			continue
 		}
 		m, err := r.repo.Load(ctx, p)
@@ -162,10 +183,7 @@ func (r *dirReplayer) checkEnds(replay *launch.Replay) error {
 		if to == nil {
 			continue
 		}
-		begin := 0.0
-		if r.o.config.Resume != nil {
-			begin = r.o.config.Resume.From[n].Epoch
-		}
+		begin := r.beginOf(n)
 		if r.until > 0 && r.until <= begin {
 			return usage("--until: found %v, want later than %v, where replication %d begins", r.until, begin, n)
 		}
@@ -226,13 +244,20 @@ func (r *dirReplayer) compare(otherBuild bool) error {
 	got := cfg.Replay.Replayed()
 	if u := got.First; u != nil {
 		r.screen.end()
-		fmt.Fprintf(r.p.stdout, "%s\n\n", r.title)
+		r.head()
 		return cmp.Or(r.show(u, &got), errReplayDir)
 	}
 	r.screen.end()
-	fmt.Fprintf(r.p.stdout, "%s\n\nequal: %s compared", r.title, r.compared(&got))
+	r.head()
+	fmt.Fprintf(r.p.stdout, "equal: %s compared", r.compared(&got))
 	fmt.Fprintf(r.p.stdout, ", in %s\n", count(got.Done, "replication"))
 	return nil
+}
+
+// head writes what was replayed.
+func (r *dirReplayer) head() {
+	fmt.Fprintf(r.p.stdout, "%s\n", strings.Join(append([]string{r.title}, r.remarks...), "\n"))
+	fmt.Fprintln(r.p.stdout)
 }
 
 // compared says how much was compared.
@@ -290,8 +315,8 @@ func (r *dirReplayer) run(cfg launch.Config, name string, check func(*launch.Lau
 func (r *dirReplayer) show(u *launch.Unequal, got *launch.Replayed) error {
 	w := r.p.stdout
 	switch {
-	case u.Call != nil:
-		return r.showCall(u)
+	case u.Calls != nil:
+		return r.showCalls(u)
 	case u.States != nil:
 		names := storeNames{}
 		names, _ = r.p.namesOf(r.repo.Run())
@@ -304,23 +329,6 @@ func (r *dirReplayer) show(u *launch.Unequal, got *launch.Replayed) error {
 		fmt.Fprintf(w, "DIFFERENT at the end of replication %d: %s\n", u.Replication, u.Result)
 	}
 	return nil
-}
-
-// showCall writes the first call that differs.
-func (r *dirReplayer) showCall(u *launch.Unequal) error {
-	w, d := r.p.stdout, u.Call
-	name := r.names.Structure().Name(node.SimprocID(d.Simproc))
-	fmt.Fprintf(w, "DIFFERENT: the first call that differs is of %s at %v s, replication %d\n", name, d.Epoch,
-		u.Replication)
-	was, is := "no such call", "no such call"
-	if d.Was != nil {
-		was = fmt.Sprintf("hash %08x", d.Was.Hash)
-	}
-	if d.Is != nil {
-		is = fmt.Sprintf("hash %08x", d.Is.Hash)
-	}
-	fmt.Fprintf(w, "recorded   %s\nin replay  %s\n", was, is)
-	return r.lookCloser(u)
 }
 
 // showStates writes nodes whose states differ, as `checkpoints diff` does.

@@ -188,7 +188,8 @@ func TestReplayFinds(t *testing.T) {
 		{1, 0, 0, "", []string{"is of d2/main at 1.5 s", "\nin two more replays from the begin, over "}},
 		{7, 0, 0, "--at 5", []string{"is of d2/main at 7.5 s"}},
 		{7, 0, 0, "--until 7.5", []string{"equal: "}},
-		{0, 0, 12, "", []string{"is of d0/main at 12.25 s", "recorded   no such call\n", "in replay  hash ",
+		{0, 0, 12, "", []string{
+			"DIFFERENT: this run has a call that the recorded one hasn't, of d0/main at 12.25 s, replication 0\n",
 			"got  event 12 of d1/main: no data\n", "≠ handler              8 B, from 0: [0f] 00"}},
 		{0, 6.5, 0, "", []string{"DIFFERENT states at 10 s, replication 0", "1 node of 3 nodes",
 			"node 2 (d2)", "≠ handler"}},
@@ -206,6 +207,57 @@ func TestReplayFinds(t *testing.T) {
 					t.Errorf("%+v: %v: %q isn't in %s%s", drift, args, want, out, errs)
 				}
 			}
+		}
+	}
+}
+
+// A call that only the recorded run has is named by the calls around it, and by what its simproc does next.
+func TestReplayFindsMissing(t *testing.T) {
+	defer func() { drift.more = 0 }()
+	dir := t.TempDir()
+	file, store := filepath.Join(dir, "drift.yml"), filepath.Join(dir, "store")
+	if err := os.WriteFile(file, []byte("model: drift\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	kind := drifting()
+	drift.more = 12
+	status := Run([]string{"disco-run", "run", file, "--transport", "inproc", "--workers", "1", "--checkpoint-to",
+		store, "--checkpoint-at", "10", "--checkpoint-at", "15", "--replayable"}, strings.NewReader(""),
+		&bytes.Buffer{}, os.Stderr, kind)
+	if status != ExitOK {
+		t.Fatalf("the run ends with %d", status)
+	}
+	drift.more = 0
+	for _, workers := range []string{"1", "2"} {
+		status, out, errs := replayed(kind, store, "--transport", "inproc", "--workers", workers)
+		for _, want := range []string{"DIFFERENT: the recorded run has a call that this one hasn't, behind that of " +
+			"d2/main at 12 s, before that of d0/main at 12.5 s, replication 0\n",
+			"the next call there that differs is d0/main at 12.5 s: its simproc may be the one that lacks a call\n",
+			"\nin two more replays from the checkpoint at 10 s, over ",
+			"\n      got  event 12 of d2/main: 0c 00", "≠ handler              8 B, from 0: [10] 00"} {
+			if status != ExitFailed || !strings.Contains(out, want) {
+				t.Errorf("%s workers: exit status %d, want %q in %s%s", workers, status, want, out, errs)
+			}
+		}
+	}
+}
+
+// A replay that is to begin with a checkpoint over which the journal wasn't made begins with the one before.
+func TestReplayBeginsBefore(t *testing.T) {
+	dir := t.TempDir()
+	file, store := filepath.Join(dir, "tiny.yml"), filepath.Join(dir, "store")
+	if err := os.WriteFile(file, []byte(launchtest.Scenario(4, 20, "")), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	kind := launchtest.Kind()
+	runSaved(t, kind, "run", file, "--checkpoint-to", store, "--checkpoint-at", "4", "--replayable")
+	runSaved(t, kind, "resume", store, "--at", "4", "--checkpoint-at", "6", "--keep", "9")
+	for at, want := range map[string]string{"4": "", "6": "\nreplication 0 begins at 4 s: the journal that is " +
+		"compared wasn't made over the checkpoint at 6 s"} {
+		status, out, errs := replayed(kind, store, "--at", at)
+		if status != ExitOK || !strings.Contains(out, "\nequal: ") || !strings.Contains(out, want) ||
+			want == "" && strings.Contains(out, "begins") {
+			t.Errorf("--at %s: exit status %d, want %q in %s%s", at, status, want, out, errs)
 		}
 	}
 }

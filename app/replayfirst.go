@@ -11,9 +11,11 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/disco-sim/disco/internal/calls"
 	"github.com/disco-sim/disco/internal/checkpoint"
 	"github.com/disco-sim/disco/internal/checkpoint/nodediff"
 	"github.com/disco-sim/disco/internal/launch"
+	tables "github.com/disco-sim/disco/internal/table"
 	"github.com/disco-sim/disco/node"
 )
 
@@ -30,9 +32,66 @@ type sight struct {
 	next   nodediff.Side // those at the next recorded checkpoint; likewise
 }
 
-// lookCloser writes what the call that differs gets, does and leaves.
-func (r *dirReplayer) lookCloser(u *launch.Unequal) error {
-	before, next, err := r.around(u)
+// showCalls writes the first difference of calls, and what the call gets, does and leaves.
+func (r *dirReplayer) showCalls(u *launch.Unequal) error {
+	w, d := r.p.stdout, &u.Calls.First
+	fmt.Fprintf(w, "DIFFERENT: %s, replication %d\n", r.describe(d), u.Replication)
+	if d.Kind == calls.Changed || d.Kind == calls.Unclear {
+		fmt.Fprintf(w, "recorded   hash %04x\nin replay  hash %04x\n", d.Was, uint16(d.Call.Hash))
+	}
+	if d.Kind == calls.Unclear {
+		fmt.Fprintf(w, "not certain: nothing behind it is equal, so the recorded call there may be another one%s\n",
+			r.behind(d))
+	}
+	for i := range u.Calls.Earlier {
+		fmt.Fprintf(w, "perhaps before it: %s\n", r.describe(&u.Calls.Earlier[i]))
+	}
+	c := &d.Call
+	if d.Kind == calls.Missing {
+		if c = d.Then; c == nil {
+			fmt.Fprintf(w, "not known: whose it was, since no call behind it differs up to %v s\n", d.Until)
+			return nil
+		}
+		fmt.Fprintf(w, "the next call there that differs is %s: its simproc may be the one that lacks a call\n",
+			r.callName(c))
+	}
+	return r.lookCloser(u, c)
+}
+
+// describe says what a difference is, and between which calls.
+func (r *dirReplayer) describe(d *calls.Difference) string {
+	more := ""
+	if d.Number > 1 {
+		more = fmt.Sprintf(", the first of %s in a row", tables.Plural(d.Number, "call"))
+	}
+	switch d.Kind {
+	case calls.Extra:
+		return "this run has a call that the recorded one hasn't, of " + r.callName(&d.Call) + more
+	case calls.Missing:
+		before := fmt.Sprintf(", up to %v s", d.Until)
+		if d.Behind != nil {
+			before = ", before that of " + r.callName(d.Behind)
+		}
+		return "the recorded run has a call that this one hasn't" + more + r.behind(d) + before
+	}
+	return "the first call that differs is of " + r.callName(&d.Call)
+}
+
+// behind names the last call that is equal.
+func (r *dirReplayer) behind(d *calls.Difference) string {
+	if d.After == nil {
+		return ""
+	}
+	return ", behind that of " + r.callName(d.After)
+}
+
+func (r *dirReplayer) callName(c *calls.Call) string {
+	return fmt.Sprintf("%s at %v s", r.names.Structure().Name(node.SimprocID(c.Simproc)), c.Epoch)
+}
+
+// lookCloser writes what a call gets, does and leaves.
+func (r *dirReplayer) lookCloser(u *launch.Unequal, call *calls.Call) error {
+	before, next, err := r.around(u, call)
 	if err != nil {
 		return err
 	}
@@ -46,7 +105,7 @@ func (r *dirReplayer) lookCloser(u *launch.Unequal) error {
 	}
 	var sights [2]*sight
 	for i, workers := range []int{min(cfg.Workers, int(r.repo.Run().Nodes)), other} {
-		if sights[i], err = r.look(u, fmt.Sprint("look", i), workers, before, next); err != nil {
+		if sights[i], err = r.look(u, call, fmt.Sprint("look", i), workers, before, next); err != nil {
 			return err
 		}
 		next = nil // once is enough
@@ -56,18 +115,18 @@ func (r *dirReplayer) lookCloser(u *launch.Unequal) error {
 	if before != nil {
 		from = fmt.Sprintf("from the checkpoint at %v s", before.Epoch)
 	}
-	return r.showSights(u, from, &sights)
+	return r.showSights(u, call, from, &sights)
 }
 
 // around is the last checkpoint at the epoch of the call or before, and the first one behind it whose states are
 // compared; nil: there is none.
-func (r *dirReplayer) around(u *launch.Unequal) (before, next *checkpoint.Manifest, err error) {
+func (r *dirReplayer) around(u *launch.Unequal, call *calls.Call) (before, next *checkpoint.Manifest, err error) {
 	points, err := r.repo.Points(r.ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, p := range slices.Backward(points) { // by epoch
-		if p.Finished || p.Replication != u.Replication || p.Epoch > u.Call.Epoch {
+		if p.Finished || p.Replication != u.Replication || p.Epoch > call.Epoch {
 			continue
 		}
 		before, err = r.repo.Load(r.ctx, p)
@@ -76,8 +135,11 @@ func (r *dirReplayer) around(u *launch.Unequal) (before, next *checkpoint.Manife
 			break
 		}
 	}
+	if before != nil && err == nil {
+		before, err = r.o.config.Replay.BeginOf(r.ctx, u.Replication, before)
+	}
 	for _, m := range r.o.config.Replay.States[u.Replication] {
-		if m.Epoch > u.Call.Epoch {
+		if m.Epoch > call.Epoch {
 			return before, m, err
 		}
 	}
@@ -85,9 +147,9 @@ func (r *dirReplayer) around(u *launch.Unequal) (before, next *checkpoint.Manife
 }
 
 // look replays up to right behind a call, and on to a checkpoint, where there is one.
-func (r *dirReplayer) look(u *launch.Unequal, name string, workers int, before, next *checkpoint.Manifest) (*sight,
-	error) {
-	cfg, epoch := r.o.config, u.Call.Epoch
+func (r *dirReplayer) look(u *launch.Unequal, call *calls.Call, name string, workers int,
+	before, next *checkpoint.Manifest) (*sight, error) {
+	cfg, epoch := r.o.config, call.Epoch
 	replications := len(cfg.Replay.To)
 	replay := &launch.Replay{Repo: r.repo, To: make([]*checkpoint.Manifest, replications),
 		States: make([][]*checkpoint.Manifest, replications)}
@@ -109,9 +171,9 @@ func (r *dirReplayer) look(u *launch.Unequal, name string, workers int, before, 
 	cfg.Replay, cfg.Workers, cfg.Spread = replay, workers, launch.SpreadNodes
 	cfg.Trace = filepath.Join(r.scratch, name+"-journal")
 	cfg.Journal = &launch.Journal{From: epoch, Until: cmp.Or(epoch, math.SmallestNonzeroFloat64),
-		Node: r.names.Structure().NodeName(r.nodeOf(u))}
+		Node: r.names.Structure().NodeName(r.nodeOf(call))}
 	rec := &traceRecord{replication: u.Replication, epoch: epoch,
-		simproc: r.names.Structure().Name(node.SimprocID(u.Call.Simproc))}
+		simproc: r.names.Structure().Name(node.SimprocID(call.Simproc))}
 	saved := len(r.places)
 	l, err := r.run(cfg, name, nil)
 	if err != nil {
@@ -127,9 +189,9 @@ func (r *dirReplayer) look(u *launch.Unequal, name string, workers int, before, 
 	return s, err
 }
 
-// nodeOf is the node of the call that differs.
-func (r *dirReplayer) nodeOf(u *launch.Unequal) int {
-	return r.names.Structure().Node(node.SimprocID(u.Call.Simproc))
+// nodeOf is the node of a call.
+func (r *dirReplayer) nodeOf(call *calls.Call) int {
+	return r.names.Structure().Node(node.SimprocID(call.Simproc))
 }
 
 // takeStates finds the states that a replay has saved.
@@ -138,7 +200,7 @@ func (r *dirReplayer) takeStates(s *sight, u *launch.Unequal, place *checkpoint.
 	for _, want := range []struct {
 		epoch float64
 		side  *nodediff.Side
-	}{{behind, &s.behind}, {nextEpoch(next), &s.next}} {
+	}{{behind, &s.behind}, {pointEpoch(next), &s.next}} {
 		if want.epoch == 0 {
 			continue
 		}
@@ -155,16 +217,17 @@ func (r *dirReplayer) takeStates(s *sight, u *launch.Unequal, place *checkpoint.
 	return nil
 }
 
-func nextEpoch(next *checkpoint.Manifest) float64 {
-	if next == nil {
+// pointEpoch is the epoch of a checkpoint, 0 without one.
+func pointEpoch(m *checkpoint.Manifest) float64 {
+	if m == nil {
 		return 0
 	}
-	return next.Epoch
+	return m.Epoch
 }
 
 // showSights writes what was seen. What isn't known is said, too.
-func (r *dirReplayer) showSights(u *launch.Unequal, from string, sights *[2]*sight) error {
-	w, n := r.p.stdout, int64(r.nodeOf(u))
+func (r *dirReplayer) showSights(u *launch.Unequal, call *calls.Call, from string, sights *[2]*sight) error {
+	w, n := r.p.stdout, int64(r.nodeOf(call))
 	name := r.names.Structure().NodeName(int(n))
 	a, b := sights[0], sights[1]
 	if sameCall(a.call, b.call) {
@@ -203,9 +266,11 @@ func (r *dirReplayer) showSights(u *launch.Unequal, from string, sights *[2]*sig
 			"over %s\n", name, was.Manifest.Epoch, a.spread)
 		r.showNode(d, &names)
 	}
-	fmt.Fprintf(w, "\nnot known: what the recorded call got, since the journal has its hash only. An event is named "+
-		"by who\nsent it: `run FILE --print node=NAME,until=%v` shows what that node got and did before\n",
-		u.Call.Epoch)
+	if u.Calls.First.Kind != calls.Extra {
+		fmt.Fprintf(w, "\nnot known: what the recorded call got, since the journal has its hash only.")
+	}
+	fmt.Fprintf(w, "\nAn event is named by who sent it: `run FILE --print node=NAME,until=%v` shows what that node "+
+		"got\nand did before\n", call.Epoch)
 	return nil
 }
 
@@ -230,10 +295,14 @@ func showActivation(w io.Writer, a *activation) {
 
 // showRecorded says which of the replays have the recorded hash.
 func (r *dirReplayer) showRecorded(u *launch.Unequal, n *nodediff.Node, sights *[2]*sight) {
-	rank := r.names.Structure().Endpoint(node.SimprocID(u.Call.Simproc)).Simproc
+	d := &u.Calls.First
+	if d.Kind != calls.Changed && d.Kind != calls.Unclear {
+		return
+	}
+	rank := r.names.Structure().Endpoint(node.SimprocID(d.Call.Simproc)).Simproc
 	for i, s := range sights {
 		st := &n.Simprocs[rank].States[i]
-		if u.Call.Was != nil && st.Now == u.Call.Epoch && uint32(st.Hash) == u.Call.Was.Hash {
+		if st.Now == d.Call.Epoch && uint16(st.Hash) == d.Was {
 			fmt.Fprintf(r.p.stdout, "over %s the call is as recorded: it isn't the same each time\n", s.spread)
 		}
 	}

@@ -54,7 +54,7 @@ func (e *Engine) record(class int, p *Simproc) {
 	}
 	p.hash = h
 	if e.cfg.Calls != nil {
-		e.cfg.Calls.add(p)
+		e.cfg.Calls.add(class, p)
 	}
 	if e.cfg.Fleeting {
 		e.flee()

@@ -63,6 +63,44 @@ func (b *Bundler) Append(dst []byte, c Chunk, data []byte) ([]byte, error) {
 	return dst, nil
 }
 
+// AppendStored appends a chunk like Bundler.Append, with a frame in which its bytes are as they are: for what can't be
+// compressed.
+func AppendStored(dst []byte, c Chunk, data []byte) []byte {
+	c.Digest, c.Raw, c.Size, c.At = sha256.Sum256(data), int64(len(data)), storedBytes(len(data)), 0
+	return appendFrame(appendRow(dst, &c, 0), data)
+}
+
+// Of a zstd frame (RFC 8878) with nothing but raw blocks: its head, with the content's size as u32 and no window of its
+// own, and in front of each block three bytes.
+const (
+	frameHeadBytes  = 4 + 1 + 4
+	frameMagic      = 0xFD2FB528
+	frameDescriptor = 2<<6 | 1<<5
+	blockHeadBytes  = 3
+	blockMost       = 128 << 10
+)
+
+// storedBytes is what the frame of so many bytes takes.
+func storedBytes(n int) int64 {
+	return int64(frameHeadBytes + n + blockHeadBytes*max((n+blockMost-1)/blockMost, 1))
+}
+
+// appendFrame appends such a frame of at most windowBytesMax bytes.
+func appendFrame(dst, data []byte) []byte {
+	dst = binary.LittleEndian.AppendUint32(dst, frameMagic)
+	dst = binary.LittleEndian.AppendUint32(append(dst, frameDescriptor), uint32(len(data)))
+	for last := uint32(0); last == 0; {
+		n := min(len(data), blockMost)
+		if n == len(data) {
+			last = 1
+		}
+		head := last | uint32(n)<<3
+		dst = append(dst, byte(head), byte(head>>8), byte(head>>16))
+		dst, data = append(dst, data[:n]...), data[n:]
+	}
+	return dst
+}
+
 // ParseBundled reads the row of a chunk in a bundle of a run with so many nodes. Size bytes, its frame, are behind it.
 func ParseBundled(row *[RowBytes]byte, nodes int64) (Chunk, error) {
 	c, err := parseBundled(row[:], nodes)

@@ -36,9 +36,10 @@ const (
 	Externals Kind = 5
 	Hashes    Kind = 6
 	table     Kind = 7 // rows of other chunks
+	Layout    Kind = 8 // which simprocs hashes are of
 )
 
-var kindNames = [...]string{"", "nodes", "pending", "trace", "results", "externals", "hashes", "table"}
+var kindNames = [...]string{"", "nodes", "pending", "trace", "results", "externals", "hashes", "table", "layout"}
 
 // String names the kind.
 func (k Kind) String() string {
@@ -86,8 +87,8 @@ func (c *Chunk) String() string {
 
 // check says which field is out of its bounds, for a chunk of a run with so many nodes.
 func (c *Chunk) check(nodes int64) error {
-	if c.Kind < Nodes || c.Kind > table {
-		return fmt.Errorf("kind: found %d, want %d to %d", c.Kind, Nodes, table)
+	if c.Kind < Nodes || c.Kind > Layout {
+		return fmt.Errorf("kind: found %d, want %d to %d", c.Kind, Nodes, Layout)
 	}
 	if c.Kind.ofNodes() {
 		if err := within("nodes of a group", int64(c.Nodes), 1, nodes); err != nil {

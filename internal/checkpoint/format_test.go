@@ -376,7 +376,7 @@ func TestAddRefuses(t *testing.T) {
 		"cut short":     {good, 14, false},
 		"before":        {Chunk{Kind: Nodes, Nodes: 1, Raw: 1, Size: 10, At: -1}, 15, false},
 		"table":         {Chunk{Kind: table, Raw: rowBytes, Size: 10}, 15, false},
-		"unknown kind":  {Chunk{Kind: 8, Raw: 1, Size: 10}, 15, false},
+		"unknown kind":  {Chunk{Kind: 9, Raw: 1, Size: 10}, 15, false},
 		"no such nodes": {Chunk{Kind: Nodes, First: 64, Nodes: 1, Raw: 1, Size: 10}, 15, false},
 	} {
 		if err := r.Begin().Add(bytes.NewReader(nil), c.size, []Chunk{c.chunk}); (err == nil) != c.ok {

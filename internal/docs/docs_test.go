@@ -51,6 +51,8 @@ var rules = []rule{
 	{match: `bin/disco-bench peers`, skip: "other programs are needed for some of its rows"},
 	{match: `bin/disco-bench plot .*`, want: ""},
 	{match: `bin/disco-bench checkpoint .*--before .*`, skip: "it needs an earlier build"},
+	{match: `bin/disco-bench checkpoint --program .*`, add: " --time 1ms --rounds 3 --horizon 20 --between 5",
+		want: "checkpoint-replayable-wall"},
 	{match: `bin/disco-bench rebalance .*`, add: " --rounds 2 --wander 3 --heat 100 --even 2 --horizon 20",
 		want: "rebalance-wander-wall"},
 	{match: `bin/disco-bench .*`, add: " --time 1ms --rounds 3", want: ""},

@@ -3,6 +3,7 @@
 package launch
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -42,7 +43,9 @@ func callChunks(section *tracefile.Section, nodes int64) (list []writtenChunk, e
 		if err != nil {
 			return fmt.Errorf("journal of activations: %w", err)
 		}
-		if _, ok := calls.Count(c.Raw); !ok || c.Kind != checkpoint.Hashes || c.Size != int64(bytes-len(row)) {
+		_, ok := calls.Count(c.Raw)
+		ok = ok && c.Kind == checkpoint.Hashes || c.Kind == checkpoint.Layout
+		if !ok || c.Size != int64(bytes-len(row)) {
 			return fmt.Errorf("journal of activations: found %v in %d bytes, want calls in all of them", &c, bytes)
 		}
 		c.At = at + checkpoint.RowBytes
@@ -50,6 +53,30 @@ func callChunks(section *tracefile.Section, nodes int64) (list []writtenChunk, e
 		return nil
 	})
 	return list, err
+}
+
+// callsIn is how many calls a chunk of a journal has.
+func callsIn(c *checkpoint.Chunk) uint64 {
+	if c.Kind != checkpoint.Hashes {
+		return 0
+	}
+	n, _ := calls.Count(c.Raw)
+	return uint64(n)
+}
+
+// journalOf are the chunks of a checkpoint's journal, rising, with the layouts that they refer to.
+func journalOf(ctx context.Context, repo *checkpoint.Repo, m *checkpoint.Manifest) (list []checkpoint.Chunk,
+	err error) {
+	list, err = chunksOf(ctx, repo, m, checkpoint.Hashes)
+	if err != nil {
+		return nil, err
+	}
+	layouts, err := chunksOf(ctx, repo, m, checkpoint.Layout)
+	if err == nil && len(list) > 0 && len(layouts) == 0 {
+		err = fmt.Errorf("%v: found a journal of activations of version 1, want version 2: another version of disco "+
+			"has recorded it; record it again (run FILE --checkpoint-to DIR --replayable)", repo)
+	}
+	return append(list, layouts...), err
 }
 
 // addCalls has a draft take over a section of the journal, and all chunks before it. A journal that doesn't have as
@@ -64,15 +91,20 @@ func (s *store) addCalls(draft *checkpoint.Draft, before []checkpoint.Chunk, sec
 	if err != nil {
 		return err
 	}
-	sum := uint64(0)
-	for _, c := range before {
-		n, _ := calls.Count(c.Raw)
-		sum += uint64(n)
-		draft.Keep(c)
+	sum, layouts := uint64(0), map[checkpoint.Digest]bool{}
+	for i := range before {
+		sum += callsIn(&before[i])
+		layouts[before[i].Digest] = true
+		draft.Keep(before[i])
 	}
-	for _, c := range list {
-		n, _ := calls.Count(c.Raw)
-		sum += uint64(n)
+	for i := range list {
+		c := &list[i]
+		if sum += callsIn(&c.Chunk); c.Kind == checkpoint.Layout {
+			if layouts[c.Digest] {
+				continue // nodes are as they were before
+			}
+			layouts[c.Digest] = true
+		}
 		info, err := c.file.Stat()
 		if err == nil {
 			err = draft.Add(io.ReaderAt(c.file), info.Size(), []checkpoint.Chunk{c.Chunk})

@@ -224,7 +224,7 @@ func (s *store) commit(ctx context.Context, v *saving, before *written) (*writte
 		err = errors.Join(err, v.kept.Committed(ctx, v.replication, v.epoch))
 	}
 	if err == nil {
-		now.calls, err = chunksOf(ctx, s.repo, m, checkpoint.Hashes)
+		now.calls, err = journalOf(ctx, s.repo, m)
 	}
 	for _, label := range s.cfg.labels(v.epoch) {
 		err = errors.Join(err, s.repo.Label(ctx, m, label))

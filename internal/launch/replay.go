@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"sync"
 
@@ -50,8 +51,8 @@ type Replay struct {
 // Unequal is the first difference that a replay has found in a replication.
 type Unequal struct {
 	Replication int
-	Until       float64           // end of the leg in which it is
-	Call        *calls.Difference // nil: all calls are equal
+	Until       float64      // end of the leg in which it is
+	Calls       *calls.Found // nil: all calls are equal
 	States      *nodediff.Difference
 	Recorded    *checkpoint.Manifest // whose states differ
 	Result      string               // what else differs, at the end of the replication
@@ -83,10 +84,12 @@ func (p *Replay) first() (first *Unequal) {
 
 // journalPart is how far the journal of a replication is read.
 type journalPart struct {
-	chunks []checkpoint.Chunk // that are left, rising
-	ends   []float64          // of legs
-	begin  float64            // what is before it isn't compared
-	ahead  []calls.Call       // that are read, and not compared yet
+	chunks   []checkpoint.Chunk // of hashes, that are left, rising
+	layouts  map[checkpoint.Digest]*checkpoint.Chunk
+	ends     []float64        // of legs
+	over     map[float64]bool // where a recorded leg ends, as far as that is known beforehand
+	begin    float64          // where the comparison begins
+	comparer *calls.Comparer
 }
 
 // legCalls is about how many calls a leg of a replay has, which bounds the memory of a comparison.
@@ -118,56 +121,131 @@ func (p *Replay) prepare(ctx context.Context, l *Launch) error {
 			return fmt.Errorf("launch: replay: %w", err)
 		}
 		p.endsOf(r, rec)
+		rec.comparer = &calls.Comparer{Simprocs: int(p.Repo.Run().Simprocs),
+			Level:  func(id uint32) uint32 { return p.levels[id] },
+			Layout: func(d [32]byte) (*calls.Layout, error) { return p.readLayout(ctx, r, d) }}
 	}
 	return nil
 }
 
 // readChunks fills in which chunks of a replication's journal are compared: those behind the checkpoint with which it
-// begins, and one that has calls on both sides of that, which it may be where that was made by a later run.
+// begins, whose journal is the begin of it (BeginOf).
 func (p *Replay) readChunks(ctx context.Context, r int, rec *journalPart) error {
 	to, base := p.To[r], p.launch.cfg.Resume.from(r)
-	skip := map[checkpoint.Digest]bool{}
-	if base != nil {
-		rec.begin = base.Epoch
-		before, err := chunksOf(ctx, p.Repo, base, checkpoint.Hashes)
-		if err != nil {
-			return err
-		}
-		for _, c := range before {
-			skip[c.Digest] = true
-		}
-	}
-	all, err := chunksOf(ctx, p.Repo, to, checkpoint.Hashes)
+	j, err := p.journal(ctx, r)
 	if err != nil {
 		return err
 	}
-	sum := uint64(0)
-	for _, c := range all {
-		n, ok := calls.Count(c.Raw)
-		if !ok {
-			return &checkpoint.DamagedError{Where: p.Repo.String(), Name: to.Point().String(), Chunk: &c,
-				Err: fmt.Errorf("found %d bytes, which are no calls", c.Raw)}
+	skip := map[checkpoint.Digest]bool{}
+	if base != nil {
+		rec.begin = base.Epoch
+		before, ok, err := j.beginsWith(ctx, p.Repo, base)
+		if err == nil && !ok {
+			err = fmt.Errorf("%v: found a journal that goes through the checkpoint at %v without an end of a leg, "+
+				"want another one to begin with", p.Repo, base.Epoch)
 		}
-		sum += uint64(n)
+		if err != nil {
+			return err
+		}
+		for i := range before {
+			skip[before[i].Digest] = true
+		}
+	}
+	sum := uint64(0)
+	rec.layouts, rec.over = map[checkpoint.Digest]*checkpoint.Chunk{}, map[float64]bool{}
+	for i := range j.list {
+		c := &j.list[i]
+		switch _, ok := calls.Count(c.Raw); {
+		case c.Kind == checkpoint.Layout:
+			rec.layouts[c.Digest] = c
+		case !ok:
+			return &checkpoint.DamagedError{Where: p.Repo.String(), Name: to.Point().String(), Chunk: c,
+				Err: fmt.Errorf("found %d bytes, which are no calls", c.Raw)}
+		case !skip[c.Digest]:
+			rec.chunks = append(rec.chunks, *c)
+		}
+		sum += callsIn(c)
 	}
 	if sum != to.Activations {
 		return &checkpoint.DamagedError{Where: p.Repo.String(), Name: to.Point().String(),
 			Err: fmt.Errorf("found a journal of %d calls, want %d: sections of it are missing", sum, to.Activations)}
 	}
-	rec.chunks = slices.DeleteFunc(all, func(c checkpoint.Chunk) bool { return skip[c.Digest] })
+	for _, m := range p.statesOf(r) {
+		_, ok, err := j.beginsWith(ctx, p.Repo, m)
+		if err != nil {
+			return err
+		}
+		rec.over[m.Epoch] = ok
+	}
 	return nil
+}
+
+// journal is all that is recorded of a replication.
+type journal struct {
+	list []checkpoint.Chunk
+	has  map[checkpoint.Digest]bool
+}
+
+func (p *Replay) journal(ctx context.Context, r int) (*journal, error) {
+	list, err := journalOf(ctx, p.Repo, p.To[r])
+	j := &journal{list, map[checkpoint.Digest]bool{}}
+	for i := range list {
+		j.has[list[i].Digest] = true
+	}
+	return j, err
+}
+
+// beginsWith gives the journal of a checkpoint, and reports whether it is the begin of this one: then a leg has ended
+// there. It isn't where the run has gone back before that checkpoint, and on without it.
+func (j *journal) beginsWith(ctx context.Context, repo *checkpoint.Repo, m *checkpoint.Manifest) (
+	before []checkpoint.Chunk, ok bool, err error) {
+	before, err = journalOf(ctx, repo, m)
+	return before, !slices.ContainsFunc(before, func(c checkpoint.Chunk) bool { return !j.has[c.Digest] }), err
+}
+
+// BeginOf is what replication r can begin with, where checkpoint m is asked for: that, or, where the journal goes
+// through it without an end of a leg, the latest one before it at which one ends; nil: there is none.
+func (p *Replay) BeginOf(ctx context.Context, r int, m *checkpoint.Manifest) (*checkpoint.Manifest, error) {
+	j, err := p.journal(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	if _, ok, err := j.beginsWith(ctx, p.Repo, m); ok || err != nil {
+		return m, err
+	}
+	points, err := p.Repo.Points(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, at := range slices.Backward(points) {
+		if at.Finished || at.Replication != r || at.Epoch >= m.Epoch {
+			continue
+		}
+		before, err := p.Repo.Load(ctx, at)
+		var missing *checkpoint.MissingError
+		if errors.As(err, &missing) {
+			continue // pruned meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		if _, ok, err := j.beginsWith(ctx, p.Repo, before); ok || err != nil {
+			return before, err
+		}
+	}
+	return nil, nil
 }
 
 // endsOf fills in where the legs of a replication end.
 func (p *Replay) endsOf(r int, rec *journalPart) {
 	end := p.end(r)
 	count := int64(0)
-	for _, c := range rec.chunks {
-		if n, _ := calls.Count(c.Raw); count+n > legCalls && c.From > rec.begin {
-			rec.ends = append(rec.ends, c.From)
+	for i := range rec.chunks {
+		n := int64(callsIn(&rec.chunks[i]))
+		if count+n > legCalls && rec.chunks[i].From > rec.begin {
+			rec.ends = append(rec.ends, rec.chunks[i].From)
 			count = 0
 		}
-		n, _ := calls.Count(c.Raw)
 		count += n
 	}
 	for _, m := range p.statesOf(r) {
@@ -271,56 +349,71 @@ func (ws *workerSet) compareLeg(ctx context.Context, r int, until float64) error
 
 // compare compares the calls of a leg. mu is held.
 func (p *Replay) compare(ctx context.Context, r int, until float64, section *tracefile.Section) error {
-	run, rec := p.Repo.Run(), p.at[r]
-	now, err := readCalls(section, calls.Limits{Simprocs: int(run.Simprocs), From: rec.begin, Until: until}, run.Nodes)
+	rec := p.at[r]
+	now, err := readCalls(section, calls.Limits{Simprocs: int(p.Repo.Run().Simprocs), From: rec.begin, Until: until})
 	if err != nil {
 		return err
 	}
-	was, err := p.recordedUntil(ctx, r, until)
-	if err != nil {
+	if err := p.recordUntil(ctx, r, until); err != nil {
 		return err
 	}
-	c := calls.Comparer{Simprocs: int(run.Simprocs), Level: func(id uint32) uint32 { return p.levels[id] }}
-	d, err := c.Compare(was, now)
+	whole := math.Inf(1)
+	if to := p.To[r]; !to.Finished {
+		whole = to.Epoch
+	}
+	found, n, err := rec.comparer.Compare(now, until, rec.over[until] || until >= whole)
 	if err != nil {
 		return fmt.Errorf("%v: %w", p.Repo, err)
 	}
-	if p.calls += uint64(len(was)); d != nil {
-		p.found[r] = &Unequal{Replication: r, Until: until, Call: d}
+	if p.calls += n; found != nil {
+		p.found[r] = &Unequal{Replication: r, Until: until, Calls: found}
 	}
 	return nil
 }
 
-// recordedUntil takes the recorded calls of a replication that are before until, and weren't taken yet.
-func (p *Replay) recordedUntil(ctx context.Context, r int, until float64) (list []calls.Call, err error) {
-	run, rec, to := p.Repo.Run(), p.at[r], p.To[r]
-	var data []byte
+// recordUntil gives the comparer the recorded chunks of a replication with a call before until, which it hasn't yet.
+func (p *Replay) recordUntil(ctx context.Context, r int, until float64) error {
+	rec := p.at[r]
 	for len(rec.chunks) > 0 && rec.chunks[0].From < until {
 		c := &rec.chunks[0]
-		if data, err = p.read(ctx, to, c, data); err != nil {
-			return nil, err
-		}
-		limits := calls.Limits{Simprocs: int(run.Simprocs), From: c.From, Until: run.Horizon}
-		if !to.Finished {
-			limits.Until = to.Epoch
-		}
-		if rec.ahead, err = calls.Decode(rec.ahead, data, limits); err != nil {
-			return nil, &checkpoint.DamagedError{Where: p.Repo.String(), Name: c.Pack.Digest.String(), Chunk: c,
-				Err: err}
-		}
 		rec.chunks = rec.chunks[1:]
-	}
-	later := rec.ahead[:0]
-	for _, c := range rec.ahead {
-		switch {
-		case c.Epoch >= until:
-			later = append(later, c)
-		case c.Epoch >= rec.begin:
-			list = append(list, c)
+		data, err := p.read(ctx, p.To[r], c, nil)
+		if err != nil {
+			return err
+		}
+		chunk, err := calls.Decode(data)
+		if err == nil && !(chunk.Begin >= rec.begin && chunk.Begin <= c.From) {
+			err = fmt.Errorf("found a leg that begins at %v, want %v to %v", chunk.Begin, rec.begin, c.From)
+		}
+		if err == nil {
+			err = rec.comparer.Add(chunk)
+		}
+		var damaged *checkpoint.DamagedError
+		if err != nil && !errors.As(err, &damaged) {
+			err = &checkpoint.DamagedError{Where: p.Repo.String(), Name: c.Pack.Digest.String(), Chunk: c, Err: err}
+		}
+		if err != nil {
+			return err
 		}
 	}
-	rec.ahead = later
-	return list, nil
+	return nil
+}
+
+// readLayout reads a layout of the recorded run.
+func (p *Replay) readLayout(ctx context.Context, r int, d checkpoint.Digest) (*calls.Layout, error) {
+	c := p.at[r].layouts[d]
+	if c == nil {
+		return nil, fmt.Errorf("found no layout %v, to which the chunk refers", d)
+	}
+	data, err := p.read(ctx, p.To[r], c, nil)
+	if err != nil {
+		return nil, err
+	}
+	l, err := calls.DecodeLayout(data, int(p.Repo.Run().Simprocs))
+	if err != nil {
+		err = &checkpoint.DamagedError{Where: p.Repo.String(), Name: c.Pack.Digest.String(), Chunk: c, Err: err}
+	}
+	return l, err
 }
 
 // read reads a chunk of the recorded run. mu is held, which is enough where the run has no store; else sets may begin
@@ -334,18 +427,16 @@ func (p *Replay) read(ctx context.Context, m *checkpoint.Manifest, c *checkpoint
 }
 
 // readCalls reads the calls of a section.
-func readCalls(section *tracefile.Section, limits calls.Limits, nodes int64) (list []calls.Call, err error) {
-	chunks, err := callChunks(section, nodes)
-	for i := range chunks {
-		if err != nil {
-			return nil, err
+func readCalls(section *tracefile.Section, limits calls.Limits) (list []calls.Call, err error) {
+	var data []byte
+	err = section.EachBlob(func(file *os.File, at int64, bytes int) error {
+		data = slices.Grow(data[:0], bytes)[:bytes]
+		if _, err := file.ReadAt(data, at); err != nil {
+			return fmt.Errorf("calls: %d bytes at %d: %w", bytes, at, err)
 		}
-		c := &chunks[i]
-		err = checkpoint.ReadBundle(c.bundle(), nodes, func(_ checkpoint.Chunk, data []byte) (err error) {
-			list, err = calls.Decode(list, data, limits)
-			return err
-		})
-	}
+		list, err = calls.AppendWhole(list, data, limits)
+		return err
+	})
 	return list, err
 }
 

@@ -85,7 +85,7 @@ func (ws *workerSet) restore(ctx context.Context, r int, p *worker.Prepare) erro
 		k.traceBefore = st.readTraceBefore(ctx, repo, k.base)
 	}
 	if err == nil && ws.launch.keepsCalls() && ws.launch.cfg.Replay == nil {
-		k.called, err = chunksOf(ctx, repo, k.base, checkpoint.Hashes)
+		k.called, err = journalOf(ctx, repo, k.base)
 	}
 	if err != nil {
 		return fmt.Errorf("launch: %w", err)

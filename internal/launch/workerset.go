@@ -229,6 +229,7 @@ func (ws *workerSet) setup(index int) *worker.Message {
 		Tuning:     l.tuning(),
 		Journal:    l.journal,
 		Calls:      l.keepsCalls(),
+		Whole:      l.cfg.Replay != nil,
 		GroupNodes: l.groupNodes(),
 		Run:        l.run().String(),
 		// Workers that share a process yield to each other, and have one CPU time.

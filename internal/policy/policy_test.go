@@ -157,7 +157,7 @@ internal/launch/launchtest: external node scenario shard state
 internal/sweep: scenario
 
 # The doors.
-app: internal/answers internal/checkpoint
+app: internal/answers internal/calls internal/checkpoint
 	internal/checkpoint/blobproc internal/checkpoint/nodediff internal/child internal/hazard
 	internal/infile internal/tracefile
 	internal/inspect internal/latency internal/launch internal/machine internal/newmodule internal/outfile

@@ -4,6 +4,7 @@ package worker
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -42,22 +43,38 @@ func (f *gatedFile) Write(b []byte) (int, error) {
 	return f.bytes.Write(b)
 }
 
-// read is the calls in the file, and in how many chunks they are.
-func (f *gatedFile) read(t *testing.T) (all []calls.Call, chunks int) {
+// read gives what is in the file: the layouts, and the chunks of calls.
+func (f *gatedFile) read(t *testing.T) (layouts map[checkpoint.Digest]*calls.Layout, chunks []calls.Chunk) {
 	t.Helper()
+	layouts = map[checkpoint.Digest]*calls.Layout{}
 	file := bytes.NewReader(f.bytes.Bytes())
 	err := trace.EachBlob(file, file.Size(), func(at int64, n int) error {
-		chunks++
 		return checkpoint.ReadBundle(bytes.NewReader(f.bytes.Bytes()[at:at+int64(n)]), 1,
 			func(c checkpoint.Chunk, data []byte) (err error) {
-				all, err = calls.Decode(all, data, calls.Limits{Simprocs: 1 << 20, From: c.From, Until: math.Inf(1)})
+				if c.Kind == checkpoint.Layout {
+					layouts[c.Digest], err = calls.DecodeLayout(data, 1<<20)
+					return err
+				}
+				chunk, err := calls.Decode(slices.Clone(data))
+				if layouts[chunk.Layout] == nil {
+					t.Fatalf("chunk %d has no layout", len(chunks))
+				}
+				chunks = append(chunks, chunk)
 				return err
 			})
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return all, chunks
+	return layouts, chunks
+}
+
+// numCalls is how many calls chunks have.
+func numCalls(chunks []calls.Chunk) (n int) {
+	for i := range chunks {
+		n += len(chunks[i].Hashes) / node.CallHashBytes
+	}
+	return n
 }
 
 // calling is an Engine of PHOLD on one worker that keeps a journal, and what it gives to a Tracer.
@@ -70,7 +87,10 @@ func calling(t testing.TB, w *callWriter) *node.Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.reset()
+	w.flush()
+	if err := w.replication(plan, 0); err != nil {
+		t.Fatal(err)
+	}
 	e, err := node.NewEngine(plan, node.Config{Model: m, Horizon: m.Horizon(), Calls: &w.log})
 	if err != nil {
 		t.Fatal(err)
@@ -78,47 +98,79 @@ func calling(t testing.TB, w *callWriter) *node.Engine {
 	return e
 }
 
-// The journal has each call once, in the order of each simproc, whose last one has the hash that the Engine has; in
-// buffers that end anywhere, and over replications, of which the second begins in the middle of a buffer.
+// The journal has, leg by leg, what whole calls have: in buffers that end anywhere, and over replications, of which
+// each has its layout.
 func TestCallWriter(t *testing.T) {
-	for _, size := range []int{3, 7, 100, bufferCalls} {
+	all := &gatedFile{fails: -1}
+	reference := startCallWriter(all, true, 3*node.CallWholeBytes)
+	defer reference.close()
+	for _, calls := range []int{3, 7, 100, bufferBytes / node.CallHashBytes} {
 		f := &gatedFile{fails: -1}
-		w := startCallWriter(f, size)
+		w := startCallWriter(f, false, calls*node.CallHashBytes)
 		for range 2 {
 			f.bytes.Reset()
-			e := calling(t, w)
-			for _, until := range []float64{0.3, 0.31, 3} {
-				e.SetUntil(until)
-				if _, err := e.Run(math.MaxInt, math.Inf(1)); err != nil {
-					t.Fatal(err)
-				}
-				w.flush()
-				all, chunks := f.read(t)
-				if n := int(e.Stats().Activations); len(all) != n || chunks < n/size {
-					t.Fatalf("buffers of %d: %d calls in %d chunks, want %d", size, len(all), chunks, n)
-				}
-				last := map[uint32]calls.Call{}
-				for _, c := range all {
-					if before, ok := last[c.Simproc]; ok && before.Epoch >= c.Epoch || c.Epoch >= until {
-						t.Fatalf("%+v comes behind %+v", c, before)
-					}
-					last[c.Simproc] = c
-				}
-				e.EachHash(func(id node.SimprocID, hash uint64) {
-					if got := last[uint32(id)].Hash; got != uint32(hash) {
-						t.Fatalf("the last hash of %d is %x, want the low half of %x", id, got, hash)
-					}
-				})
-			}
+			all.bytes.Reset()
+			e, whole := calling(t, w), calling(t, reference)
+			compareLegs(t, e, whole, w, reference, f, all)
 		}
 		w.close()
+	}
+}
+
+// compareLegs runs two Engines in legs, and compares the hashes in one journal with the calls in the other one.
+func compareLegs(t *testing.T, e, whole *node.Engine, w, reference *callWriter, f, all *gatedFile) {
+	t.Helper()
+	begins := []float64{0, 0.3, 0.31, 3}
+	for i, until := range begins[1:] {
+		for _, run := range []struct {
+			*node.Engine
+			w *callWriter
+		}{{e, w}, {whole, reference}} {
+			run.SetUntil(until)
+			if _, err := run.Run(math.MaxInt, math.Inf(1)); err != nil {
+				t.Fatal(err)
+			}
+			run.w.flush()
+			if err := run.w.leg(run.w.plan, until); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var want []calls.Call
+		file := bytes.NewReader(all.bytes.Bytes())
+		err := trace.EachBlob(file, file.Size(), func(at int64, n int) (err error) {
+			want, err = calls.AppendWhole(want, all.bytes.Bytes()[at:at+int64(n)], calls.Limits{Simprocs: 64,
+				Until: until})
+			return err
+		})
+		if err != nil || len(want) != int(e.Stats().Activations) {
+			t.Fatalf("%d calls, %v, want %d", len(want), err, e.Stats().Activations)
+		}
+		layouts, chunks := f.read(t)
+		if len(layouts) != 1 || numCalls(chunks) != len(want) {
+			t.Fatalf("%d layouts, %d calls, want 1, %d", len(layouts), numCalls(chunks), len(want))
+		}
+		before := uint64(0)
+		for k, c := range chunks {
+			if k > 0 && c.Begin != chunks[k-1].Begin {
+				before = 0
+			}
+			if c.Before != before || !slices.Contains(begins[:i+1], c.Begin) || !(want[0].Epoch >= c.Begin) {
+				t.Fatalf("chunk %d is %+v, want %d calls before it", k, c.Stream, before)
+			}
+			for h := c.Hashes; len(h) > 0; h = h[node.CallHashBytes:] {
+				if got := binary.LittleEndian.Uint16(h); got != uint16(want[0].Hash) {
+					t.Fatalf("found hash %x, want that of %+v", got, want[0])
+				}
+				want, before = want[1:], before+1
+			}
+		}
 	}
 }
 
 // When all buffers are full the Engine waits for the file, and goes on with it: nothing is lost.
 func TestCallWriterFull(t *testing.T) {
 	f := &gatedFile{fails: -1, gate: make(chan struct{})}
-	w := startCallWriter(f, 100)
+	w := startCallWriter(f, false, 100*node.CallHashBytes)
 	defer w.close()
 	e := calling(t, w)
 	e.SetUntil(9)
@@ -137,15 +189,16 @@ func TestCallWriterFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.flush()
-	if all, _ := f.read(t); len(all) != int(e.Stats().Activations) || len(all) <= callBuffers*100 {
-		t.Errorf("%d calls, want %d, more than all buffers have", len(all), e.Stats().Activations)
+	_, chunks := f.read(t)
+	if n := numCalls(chunks); n != int(e.Stats().Activations) || n <= (callBuffers+1)*100 {
+		t.Errorf("%d calls, want %d, more than all buffers have", n, e.Stats().Activations)
 	}
 }
 
 // A full disk doesn't end the run: the checkpoints of the replication say so, and the next one is as before.
 func TestCallWriterDiskFull(t *testing.T) {
-	f := &gatedFile{fails: 2}
-	w := startCallWriter(f, 100)
+	f := &gatedFile{fails: 3}
+	w := startCallWriter(f, false, 100*node.CallHashBytes)
 	defer w.close()
 	e := calling(t, w)
 	e.SetUntil(9)
@@ -161,10 +214,13 @@ func TestCallWriterDiskFull(t *testing.T) {
 	if !strings.Contains(text, "the journal of activations: no space") {
 		t.Errorf("said as %q", text)
 	}
-	if all, _ := f.read(t); len(all) != 200 {
-		t.Errorf("%d calls, want the 200 that were written", len(all))
+	_, chunks := f.read(t)
+	if n := numCalls(chunks); n != 200 {
+		t.Errorf("%d calls, want the 200 that were written behind the layout", n)
 	}
-	w.reset()
+	if err := w.replication(w.plan, 0); err != nil {
+		t.Fatal(err)
+	}
 	if err := w.failed(); err != nil {
 		t.Errorf("the next replication: %v", err)
 	}
@@ -175,14 +231,15 @@ func TestCallWriterDiskFull(t *testing.T) {
 
 // Keeping the journal takes no memory of its own but for the first time that a chunk is written.
 func TestCallWriterDoesNotAllocate(t *testing.T) {
-	w := startCallWriter(&gatedFile{fails: -1}, 50)
+	w := startCallWriter(&gatedFile{fails: -1}, false, 50*node.CallHashBytes)
 	defer w.close()
-	chunk := make([]byte, 50*node.CallBytes)
-	buf := w.hand(nil)
+	calling(t, w)
+	chunk := make([]byte, 50*node.CallHashBytes)
+	buf := w.hand(0, 0, nil)
 	for range 2 * callBuffers {
-		buf = w.hand(append(buf[:0], chunk...))
+		buf = w.hand(0, 0, append(buf[:0], chunk...))
 	}
-	if got := testing.AllocsPerRun(100, func() { buf = w.hand(append(buf[:0], chunk...)) }); got > 3 {
+	if got := testing.AllocsPerRun(100, func() { buf = w.hand(0, 0, append(buf[:0], chunk...)) }); got > 3 {
 		t.Errorf("%v allocations for each buffer, want at most those of the test's file", got)
 	}
 	w.free <- buf

@@ -157,6 +157,9 @@ type Setup struct {
 	// Calls has the worker keep a journal of activations, in the same file as the trace, or without one.
 	Calls bool
 
+	// Whole has the journal be of all of each call, to be compared with another.
+	Whole bool
+
 	// GroupNodes is how many nodes a chunk of a checkpoint has, at most; 0: there are no checkpoints. Else files for
 	// them come along, behind that of the trace: the spool, and what a replication begins with.
 	GroupNodes int

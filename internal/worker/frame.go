@@ -188,6 +188,7 @@ func (s *Setup) fields(c *wire.Codec) {
 	c.String(&s.Trace)
 	s.Journal.fields(c)
 	c.Bool(&s.Calls)
+	c.Bool(&s.Whole)
 	c.Int(&s.GroupNodes)
 	c.String(&s.Run)
 	c.Bool(&s.OneProcess)

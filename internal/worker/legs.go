@@ -58,6 +58,9 @@ func (r *replications) leg(l *Leg) error {
 			return err
 		}
 	}
+	if err := r.calls.leg(r.plan, c.until); err != nil {
+		return err
+	}
 	c.withdraw()
 	c.ended = false
 	c.stop.renew()

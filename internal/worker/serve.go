@@ -307,7 +307,7 @@ func newReplications(setup *Setup, reg scenario.Registry, attach Attach) (*repli
 		}
 	}
 	if err = r.pin(); err == nil && files.Trace != nil && setup.Calls {
-		r.calls = newCallWriter(files.Trace)
+		r.calls = newCallWriter(files.Trace, setup.Whole)
 	}
 	return r, err
 }
@@ -379,7 +379,7 @@ func (r *replications) prepare(p *Prepare) error {
 		c.outside.prepare(p)
 	}
 	r.variant = p.Variant
-	r.calls.reset()
+	r.calls.flush()
 	cfg := r.config(p.Replication)
 	if p.Restore {
 		cfg.Resume = resume(p, r.restore, r.plan.NumNodes())
@@ -395,6 +395,9 @@ func (r *replications) prepare(p *Prepare) error {
 	}
 	if err != nil {
 		return wrongUse(err, saves, r.scratch != nil)
+	}
+	if err := r.calls.replication(r.plan, p.Epoch); err != nil {
+		return err
 	}
 	r.replication = p.Replication
 	c.start(e, r.scenario.Horizon())

@@ -115,6 +115,6 @@ func (r *runs) write(p phold.Params) (string, error) {
 // moved is a run of a scenario with --rebalance.
 func (r *runs) moved(file string, horizon float64, when string) func(context.Context) (outcome, error) {
 	return func(ctx context.Context) (outcome, error) {
-		return r.same(ctx, r.program, file, "--horizon", fmt.Sprint(horizon), "--rebalance", when)
+		return r.same(ctx, r.program, file, "--horizon", fmt.Sprint(horizon), "--rebalance", when, "--workers", workers)
 	}
 }

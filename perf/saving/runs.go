@@ -42,11 +42,14 @@ type outcome struct {
 }
 
 const (
-	workers = "2"
+	workers = "2"              // where a row doesn't say how many
 	endTime = 20 * time.Second // for a run that was told to end
 
 	// ofWithout is how fast a run with checkpoints is to be, one a minute, and one without beside the program before.
 	ofWithout = 0.98
+
+	// ofSaved is how fast a run with a journal of activations is to be, beside one with checkpoints alone.
+	ofSaved = 0.97
 )
 
 // open makes the place for files of runs.
@@ -60,19 +63,25 @@ func (r *runs) open() (err error) {
 	return err
 }
 
-// specs are the rows: a scenario with checkpoints beside the same without, by processor and by wall time; that without
-// beside another program; and how long a run of PHOLD stands still.
+// specs are the rows: a scenario with checkpoints beside the same without, by processor and by wall time; one with a
+// journal of activations beside that with checkpoints alone; that without beside another program; and how long a run of
+// PHOLD stands still.
 func (r *runs) specs() []bench.Spec {
 	with := func(ctx context.Context) (outcome, error) {
 		return r.scenarioRun(ctx, r.program, "--checkpoint-every", fmt.Sprint(r.between), "--checkpoint-to",
 			r.fresh())
 	}
+	journal := func(ctx context.Context) (outcome, error) {
+		return r.scenarioRun(ctx, r.program, "--checkpoint-every", fmt.Sprint(r.between), "--checkpoint-to", r.fresh(),
+			"--replayable")
+	}
 	without := func(ctx context.Context) (outcome, error) { return r.scenarioRun(ctx, r.program) }
 	list := both("checkpoint-run", with, "without", without, ofWithout)
 	for i := range list {
-		list[i].Remark = fmt.Sprintf("%s with a checkpoint each %v simulated seconds of %v, 2 workers; the goal is "+
-			"one a minute", filepath.Base(r.scenario), r.between, r.horizon)
+		list[i].Remark = fmt.Sprintf("%s with a checkpoint each %v simulated seconds of %v, %d workers; the goal is "+
+			"one a minute", filepath.Base(r.scenario), r.between, r.horizon, r.workers)
 	}
+	list = append(list, both("checkpoint-replayable", journal, "checkpoints", with, ofSaved)...)
 	if r.before != "" {
 		before := func(ctx context.Context) (outcome, error) { return r.scenarioRun(ctx, r.before) }
 		list = append(list, both("checkpoint-none", without, "before", before, ofWithout)...)
@@ -130,7 +139,8 @@ func (r *runs) fresh() string {
 
 // scenarioRun runs the scenario; its results are those of every such run.
 func (r *runs) scenarioRun(ctx context.Context, program string, args ...string) (outcome, error) {
-	return r.same(ctx, program, append([]string{r.scenario, "--horizon", fmt.Sprint(r.horizon)}, args...)...)
+	return r.same(ctx, program, append([]string{r.scenario, "--horizon", fmt.Sprint(r.horizon), "--workers",
+		fmt.Sprint(r.workers)}, args...)...)
 }
 
 // same runs something whose runs all have the same results.
@@ -148,7 +158,7 @@ func (r *runs) same(ctx context.Context, program string, args ...string) (outcom
 // run runs a program to its end, and removes what it has written.
 func (r *runs) run(ctx context.Context, program string, args ...string) (o outcome, err error) {
 	file := filepath.Join(r.dir, "run.json")
-	args = append(append([]string{"run"}, args...), "--workers", workers, "--json", file)
+	args = append(append([]string{"run"}, args...), "--json", file)
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = endTime
@@ -176,8 +186,8 @@ func (r *runs) pause(ctx context.Context, _ bench.Task) (res bench.Result, err e
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return res, err
 	}
-	o, err := r.run(ctx, r.program, file, "--checkpoint-at", "0.5", "--checkpoint-at", "1=last", "--checkpoint-to",
-		r.fresh())
+	o, err := r.run(ctx, r.program, file, "--workers", workers, "--checkpoint-at", "0.5", "--checkpoint-at",
+		"1=last", "--checkpoint-to", r.fresh())
 	if err != nil {
 		return res, err
 	}

@@ -35,6 +35,7 @@ type given struct {
 	program, before  string
 	scenario         string
 	horizon, between float64
+	workers          int      // of such a run
 	runs             bool     // rows of runs, beside those of loops
 	only             []string // names of rows; nil: all
 }
@@ -52,13 +53,14 @@ func flags() []cli.Flag {
 		&cli.StringFlag{Name: "before", Usage: "another disco-run as `FILE`: runs without checkpoints beside its own"},
 		&cli.StringFlag{Name: "scenario", Value: "examples/shop.yml", Usage: "`FILE` that --program runs"},
 		&cli.Float64Flag{Name: "horizon", Value: 2000, Usage: "simulated `SECONDS` of such a run"},
+		&cli.IntFlag{Name: "workers", Value: 2, Usage: "`N` workers of such a run"},
 		&cli.Float64Flag{Name: "between", Value: 100, Usage: "simulated `SECONDS` between its checkpoints"},
 	}
 }
 
 func (g *given) take(c *cli.Context) error {
 	*g = given{c.Int("nodes"), c.String("program"), c.String("before"), c.String("scenario"), c.Float64("horizon"),
-		c.Float64("between"), c.IsSet("program"), nil}
+		c.Float64("between"), c.Int("workers"), c.IsSet("program"), nil}
 	g.takeRows(c)
 	switch {
 	case g.nodes < 1 || g.nodes > 10_000_000:
@@ -67,7 +69,10 @@ func (g *given) take(c *cli.Context) error {
 		return bench.Mistake("checkpoint: --between: found %v, want more than 0, less than the horizon %v", g.between,
 			g.horizon)
 	}
-	for _, flag := range []string{"before", "scenario", "horizon", "between"} {
+	if g.workers < 1 {
+		return bench.Mistake("checkpoint: --workers: found %d, want 1 or more", g.workers)
+	}
+	for _, flag := range []string{"before", "scenario", "horizon", "between", "workers"} {
 		if c.IsSet(flag) && !g.runs {
 			return bench.Mistake("checkpoint: --%s has no meaning without --program", flag)
 		}

@@ -40,7 +40,7 @@ func TestRows(t *testing.T) {
 	files := t.TempDir()
 	t.Setenv("TMPDIR", files)
 	status, out, errs := execute("--json", "-", "--program", program, "--before", program, "--scenario", scenario,
-		"--horizon", "40", "--between", "10")
+		"--horizon", "40", "--between", "10", "--workers", "1")
 	if status != bench.ExitOK {
 		t.Fatalf("exit %d: %s", status, errs)
 	}
@@ -56,7 +56,7 @@ func TestRows(t *testing.T) {
 		}
 	}
 	const want = "encode decode copy-pending encode-pending decode-pending restore-pending write resume run run-wall " +
-		"none none-wall pause"
+		"replayable replayable-wall none none-wall pause"
 	if got := strings.Join(names, " "); got != want {
 		t.Errorf("rows %s, want %s", got, want)
 	}
@@ -124,6 +124,7 @@ func TestMistakes(t *testing.T) {
 	for want, args := range map[string][]string{
 		"--nodes: found 0, want 1 to 10000000":                        {"--nodes", "0"},
 		"--between: found 50, want more than 0, less than the horizo": {"--between", "50", "--horizon", "50"},
+		"--workers: found 0":                                          {"--workers", "0"},
 		"--before has no meaning without --program":                   {"--before", "x"},
 		`--rows: found "write", want some of ["checkpoint-encode"`:    {"--rows", "write"},
 		"missing: no such file or directory":                          {"--program", "missing"},
