@@ -185,7 +185,7 @@ func NewEngine(plan *Plan, cfg Config) (*Engine, error) {
 	if plan.links != nil {
 		e.byLink = newByLink(e)
 	}
-	if err := e.makeHandlers(); err != nil {
+	if err := e.makeHandlers(from); err != nil {
 		return nil, err
 	}
 	if cfg.Resume != nil {
@@ -228,10 +228,10 @@ func (e *Engine) beginFrom(c int, i uint32) {
 	e.classes[c].begins = i
 }
 
-// makeHandlers makes the handlers of all simprocs.
-func (e *Engine) makeHandlers() error {
+// makeHandlers makes the handlers of all simprocs but those that were taken over.
+func (e *Engine) makeHandlers(from *takenOver) error {
 	if e.passive != nil {
-		return e.makeAll()
+		return e.makeAll(from)
 	}
 	for _, i := range e.byID {
 		p := e.at(i)
@@ -280,6 +280,7 @@ func (e *Engine) makeSimprocs(from *takenOver) {
 		e.byID = make([]uint32, n)
 	}
 	switch {
+	case e.passive != nil: // it was taken over
 	case e.cfg.Resident != nil:
 		e.passive = newPassive(e, e.cfg.Resident)
 	case from != nil:

@@ -7,19 +7,20 @@ import (
 	"fmt"
 )
 
-// takenOver is what a new Engine takes over from that of the leg before (Resume.From): simprocs whose nodes stay on the
-// worker. They stay where they are in memory, because handlers may have kept them.
+// takenOver is what a new Engine takes over from that of the leg before (Resume.From): simprocs whose nodes stay on
+// the worker. They stay where they are in memory, because handlers may have kept them, and those of passive nodes in
+// the file.
 type takenOver struct {
-	engine *Engine // done for
-	stays  []*Simproc
-	kept   []bool  // by new index: it stays
-	index  []int32 // by old index: the new one; -1: it leaves
+	engine *Engine    // done for
+	stays  []*Simproc // where all nodes are in memory
+	kept   []bool     // by new index: it stays
+	index  []int32    // by old index: the new one; -1: it leaves
 	floors []keptFloor
 }
 
 // keptFloor is what a simproc that stays has promised on a link, or in all where that is -1.
 type keptFloor struct {
-	of    *Simproc
+	of    SimprocID
 	link  int
 	epoch float64
 }
@@ -37,25 +38,37 @@ func (e *Engine) takeOver() (*takenOver, error) {
 	if err := old.betweenLegs(); err != nil {
 		return nil, err
 	}
-	if e.cfg.Resident != nil || old.passive != nil {
-		return nil, errors.New("node: an Engine whose nodes may leave memory can't be taken over")
+	if (e.cfg.Resident != nil) != (old.passive != nil) {
+		return nil, errors.New("node: an Engine whose nodes may leave memory takes over from one like it, and no " +
+			"other does")
 	}
 	if old.plan.Structure != e.plan.Structure || old.plan.self != e.plan.self || old.store.leases() > 0 {
 		return nil, errors.New("node: an Engine can be taken over for the same worker of the same scenario, when all " +
 			"its payloads are its own")
 	}
-	from := &takenOver{engine: old, index: make([]int32, len(old.byID))}
+	from := &takenOver{engine: old, index: make([]int32, old.plan.NumHosted())}
 	e.journals = old.journals
 	e.store, e.stats = old.store, Stats{Events: old.stats.Events, Activations: old.stats.Activations,
 		BeyondHorizon: old.stats.BeyondHorizon}
 	e.store.giveBack = e.cfg.Release
-	for _, i := range old.byID {
-		p := old.at(i)
-		if from.index[i] = e.plan.indexOn(e.plan.self, p.id); from.index[i] >= 0 {
+	for i := range from.index {
+		id := old.idAt(uint32(i))
+		from.index[i] = e.plan.indexOn(e.plan.self, id)
+		if from.index[i] >= 0 && (old.ownFloors != nil || old.linkFloors != nil) {
+			from.keepFloors(old.simprocOf(id))
+		}
+		if old.passive != nil {
+			continue
+		}
+		if p := old.at(uint32(i)); from.index[i] >= 0 {
 			from.stays = append(from.stays, p)
-			from.keepFloors(p)
 		} else {
 			*p = Simproc{} // its memory may stay for long
+		}
+	}
+	if old.passive != nil {
+		if err := old.passive.move(old, e); err != nil {
+			return nil, err
 		}
 	}
 	for i := range old.nodes {
@@ -67,11 +80,11 @@ func (e *Engine) takeOver() (*takenOver, error) {
 // keepFloors notes what p has promised.
 func (from *takenOver) keepFloors(p *Simproc) {
 	if floor := p.floor(); floor > 0 {
-		from.floors = append(from.floors, keptFloor{p, -1, floor})
+		from.floors = append(from.floors, keptFloor{p.id, -1, floor})
 	}
 	for l := range p.links() {
 		if floor := p.linkFloor(l); floor > 0 {
-			from.floors = append(from.floors, keptFloor{p, l, floor})
+			from.floors = append(from.floors, keptFloor{p.id, l, floor})
 		}
 	}
 }
@@ -99,17 +112,19 @@ func (l *loader) takeOver(from *takenOver) {
 		return
 	}
 	for _, f := range from.floors {
-		if f.link < 0 {
-			l.raiseFloor(f.of, f.epoch)
+		if p := l.simprocOf(f.of); f.link < 0 {
+			l.raiseFloor(p, f.epoch)
 		} else {
-			l.raiseLinkFloor(f.of, f.link, f.epoch)
+			l.raiseLinkFloor(p, f.link, f.epoch)
 		}
 	}
-	for _, p := range from.stays {
-		n := p.NodeIndex()
-		l.loaded[n], l.waiting[n] = true, true
-		l.front = max(l.front, keyOf(p.now))
-		l.raiseFloors(p)
+	for _, f := range from.floors { // when all are there
+		l.floorRaised(l.simprocOf(f.of), LinkID(f.link))
+	}
+	l.front = max(l.front, from.engine.front)
+	for _, n := range l.plan.nodesOn(l.plan.self) {
+		stays := from.engine.plan.WorkerOf(int(n)) == l.plan.self
+		l.loaded[n], l.waiting[n] = stays, stays
 	}
 	from.engine.eachPending(func(old *entry) {
 		en := *old
@@ -124,7 +139,7 @@ func (l *loader) takeOver(from *takenOver) {
 
 // LastCalled is the node of the simproc whose handler was called last; 0 where none was.
 func (e *Engine) LastCalled() int {
-	if len(e.byID) == 0 {
+	if e.plan.NumHosted() == 0 {
 		return 0
 	}
 	return e.plan.Node(e.idAt(e.last))

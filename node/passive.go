@@ -306,10 +306,80 @@ func (e *Engine) loadNode(procs []Simproc, encoded []byte) error {
 	return nil
 }
 
+// simprocOf is a simproc with what follows from the plan, and the floors that it has; all of it where its node is in
+// memory.
+func (e *Engine) simprocOf(id SimprocID) *Simproc {
+	if p := e.proc(uint32(e.plan.indexOn(e.plan.self, id))); p != nil {
+		return p
+	}
+	p := e.bare(e.plan.Node(id), int(id)%len(e.plan.layers))
+	return &p
+}
+
+// move has the new Engine take over the nodes of the old one that stay on the worker, in memory and in the file; of the
+// others nothing is left here.
+func (v *passive) move(old, e *Engine) error {
+	next := newPassive(e, e.cfg.Resident)
+	for _, n := range old.plan.nodesOn(old.plan.self) {
+		w := v.where[old.plan.placeAt(int(n))]
+		if e.plan.WorkerOf(int(n)) == e.plan.self {
+			next.where[e.plan.placeAt(int(n))] = w
+		} else if err := v.forget(int(n), w); err != nil {
+			return err
+		}
+	}
+	for place, w := range next.where {
+		if w >= residentBit {
+			v.slots[w-residentBit].place = uint32(place)
+		}
+	}
+	v.file.file = next.file.file
+	v.limit, v.where, v.ids, v.first, v.firsts = next.limit, next.where, next.ids, next.first, nil
+	e.passive = v
+	return nil
+}
+
+// forget has a node leave the worker, whose state was taken before.
+func (v *passive) forget(n int, w uint32) error {
+	at := extent{}
+	switch {
+	case w >= residentBit:
+		at = v.slots[w-residentBit].record
+		v.drop(w-residentBit, placeNever)
+	case w != placeNever:
+		var err error
+		if _, at, err = v.file.read(w-1, n); err != nil {
+			return fmt.Errorf("node: record of node %d, which leaves the worker: %w", n, err)
+		}
+	}
+	v.file.live -= at.units
+	v.file.release(at)
+	return nil
+}
+
+// rewire tells the nodes in memory, which were taken over, of the Engine that they are in now.
+func (v *passive) rewire(e *Engine) {
+	for s := range v.slots {
+		if v.slots[s].place == placeFree {
+			continue
+		}
+		n := int(e.plan.nodeOn(e.plan.self, v.slots[s].place))
+		for r, procs := 0, v.simprocs(uint32(s)); r < len(procs); r++ {
+			bare, p := e.bare(n, r), &procs[r]
+			p.engine, p.local, p.firstLink, p.numLinks = e, bare.local, bare.firstLink, bare.numLinks
+		}
+	}
+}
+
 // makeAll makes each node once, so that what can't be made or saved is found before the run. Those that there is no
-// room for are made again when they are called.
-func (e *Engine) makeAll() error {
+// room for are made again when they are called. Of an Engine that has taken nodes over all were made; what comes to it
+// is made with its state.
+func (e *Engine) makeAll(from *takenOver) error {
 	v := e.passive
+	if from != nil {
+		v.rewire(e)
+		return nil
+	}
 	for place := range v.where {
 		if err := e.wake(uint32(place)); err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -244,6 +245,144 @@ func TestResident(t *testing.T) {
 		case int64(s.Most) > limit/each+2:
 			t.Errorf("%d bytes: %d nodes were in memory, of %d bytes at least", limit, s.Most, each)
 		}
+	}
+}
+
+// Nodes that stay on a worker while others leave it and come back are as they were, in memory and in the file, and of
+// those that leave nothing is left there.
+func TestResidentMoves(t *testing.T) {
+	const horizon = 200
+	m := &drifter{nodes: 600, events: 20}
+	all, err := residentRun(t, m, nil, horizon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := outcomeOf(t, all, horizon)
+	structure, err := Compile(m.Graph(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, limit := range []int64{1, 30_000, 1 << 30} {
+		mv := mover{t: t, m: m, s: structure, horizon: horizon, rnd: rand.New(rand.NewPCG(3, uint64(limit))),
+			r: &Resident{Bytes: limit, File: &heapFile{}}}
+		whole := make([]int32, m.nodes)
+		e := mv.engine(whole, nil)
+		for until := 20.0; until < horizon; until += 20 {
+			mv.run(e, until)
+			some := make([]int32, m.nodes)
+			for n := range some {
+				some[n] = int32(mv.rnd.IntN(3) / 2)
+			}
+			states, pending := mv.taken(e, func(n int) bool { return some[n] == 1 })
+			stays, stayPending := mv.taken(e, func(n int) bool { return some[n] == 0 })
+			e = mv.engine(some, &Resume{Epoch: until, From: e})
+			e.SetUntil(until)
+			if s, p := mv.taken(e, func(n int) bool { return some[n] == 0 }); !maps.Equal(s, stays) ||
+				!maps.Equal(p, stayPending) {
+				t.Fatalf("%d bytes: nodes that stay at %v are others than before", limit, until)
+			}
+			checkShelf(t, e)
+			e = mv.engine(whole, &Resume{Epoch: until, From: e,
+				Each: func(node, wait func(n int, encoded []byte) error) (err error) {
+					for n, s := range states {
+						err = errors.Join(err, node(n, []byte(s)))
+					}
+					for n, s := range pending {
+						err = errors.Join(err, wait(n, []byte(s)))
+					}
+					return err
+				}})
+			checkShelf(t, e)
+		}
+		mv.run(e, math.Inf(1))
+		if got := outcomeOf(t, e, horizon); got != want {
+			t.Errorf("%d bytes: found\n%.200s, want\n%.200s", limit, got, want)
+		}
+		if s := e.Passive(); limit < 1<<20 && s.Left == 0 {
+			t.Errorf("%d bytes: nobody left memory", limit)
+		}
+	}
+}
+
+// mover makes Engines of worker 0 of two.
+type mover struct {
+	t       *testing.T
+	m       *drifter
+	s       *Structure
+	horizon float64
+	rnd     *rand.Rand
+	r       *Resident
+}
+
+func (mv *mover) engine(placement []int32, from *Resume) *Engine {
+	mv.t.Helper()
+	placed, err := mv.s.Place(placement, 2)
+	if err != nil {
+		mv.t.Fatal(err)
+	}
+	plan, err := placed.Plan(0, nil)
+	if err != nil {
+		mv.t.Fatal(err)
+	}
+	e, err := NewEngine(plan, Config{Model: mv.m, Seed: 1, Horizon: mv.horizon, Resident: mv.r, Resume: from})
+	if err != nil {
+		mv.t.Fatal(err)
+	}
+	return e
+}
+
+func (mv *mover) run(e *Engine, until float64) {
+	mv.t.Helper()
+	for e.SetUntil(until); e.Next() != Never; {
+		if _, err := e.Run(1000, math.Inf(1)); err != nil {
+			mv.t.Fatal(err)
+		}
+	}
+}
+
+// taken is what an Engine saves of some nodes.
+func (mv *mover) taken(e *Engine, of func(n int) bool) (states, pending map[int]string) {
+	mv.t.Helper()
+	states, pending = map[int]string{}, map[int]string{}
+	for n := range mv.m.nodes {
+		if !of(n) {
+			continue
+		}
+		b, err := e.AppendNode(nil, n)
+		if err != nil {
+			mv.t.Fatal(err)
+		}
+		states[n] = string(b)
+	}
+	err := e.EachPendingOf(of, func(n int, encoded []byte) error {
+		pending[n] = string(encoded)
+		return nil
+	})
+	if err != nil {
+		mv.t.Fatal(err)
+	}
+	return states, pending
+}
+
+// checkShelf checks that the file has the records of this Engine's nodes, and room for nothing else that counts.
+func checkShelf(t *testing.T, e *Engine) {
+	t.Helper()
+	v, live := e.passive, uint32(0)
+	for place, w := range v.where {
+		if w == placeNever || w >= residentBit {
+			continue
+		}
+		_, at, err := v.file.read(w-1, int(e.plan.nodeOn(e.plan.self, uint32(place))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		live += at.units
+	}
+	for s := range v.slots {
+		live += v.slots[s].record.units
+	}
+	if v.file.live != live {
+		t.Errorf("the file has %d units of records, and counts %d", live, v.file.live)
 	}
 }
 

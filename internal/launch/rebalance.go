@@ -97,8 +97,6 @@ func (cfg *Config) checkRebalance() error {
 		return badConfig("shards: found %d, want 1 to %d", r.Shards, worker.ShardsMax)
 	case r.Every < 0:
 		return badConfig("rebalance: found %v, want more than 0", r.Every)
-	case cfg.Tuning.Resident > 0:
-		return badConfig("rebalance: found --resident, want one of them")
 	case cfg.Journal != nil:
 		return badConfig("rebalance: found --print, want one of them")
 	}

@@ -194,6 +194,45 @@ func TestDivideShards(t *testing.T) {
 	}
 }
 
+// Nodes move where next to nothing may stay in memory, too: those that stay on a worker stay in its file, and those
+// that leave it are read from there.
+func TestRebalanceAndResident(t *testing.T) {
+	for i, c := range examples {
+		cfg := example(t, c.file, c.horizon, c.set)
+		want, err := run(t, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for workers := 2; workers <= 4; workers++ {
+			for j, transport := range append(transports(), over2) {
+				if testing.Short() && (i+j+workers)%4 != 0 {
+					continue
+				}
+				cfg.Workers, cfg.Transport = workers, transport
+				cfg.Tuning = worker.Tuning{Sync: []string{worker.SyncLane, worker.SyncLink}[(i+workers)%2]}
+				cfg.Tuning.Resident = []int64{1, 4 << 10}[(j+workers)%2]
+				moving(&cfg, uint64(i+workers), c.horizon/30)
+				out, err := run(t, cfg)
+				if err != nil {
+					t.Fatalf("%s, %d workers, %s: %v", c.file, workers, transport, err)
+				}
+				if out.TraceHash != want.TraceHash || out.Events != want.Events {
+					t.Errorf("%s, %d workers, %s: another hash, or other events", c.file, workers, transport)
+				}
+				checkMoved(t, out, 5)
+				checkLeft(t, out)
+			}
+		}
+	}
+	for i, transport := range transports() {
+		checkResumes(t, transport, func(cfg *Config) {
+			cfg.Tuning.Resident = 1
+			cfg.Rebalance = &Rebalance{Shards: 6, Every: 1, Strategy: anywhere{rand.New(rand.NewPCG(uint64(i), 9))}}
+		}, func(out *Outcome) { checkMoved(t, out, 10); checkLeft(t, out) })
+	}
+	nothingLeft(t, t.TempDir())
+}
+
 // checkCrossed checks that nodes have gone to other machines, and have not where there are none.
 func checkCrossed(t *testing.T, out *Outcome, several bool) {
 	t.Helper()

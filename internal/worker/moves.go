@@ -212,9 +212,10 @@ func (r *replications) adopt() error {
 	}
 	cfg := r.config(r.replication)
 	cfg.Resume = &node.Resume{Epoch: c.until, From: c.engine, Each: v.each}
+	cfg.Resident = r.scratch.resident(r.setup.Tuning.Resident, plan)
 	e, err := node.NewEngine(plan, cfg)
 	if err != nil {
-		return wrongUse(err, true, false)
+		return wrongUse(err, true, r.scratch != nil)
 	}
 	r.plan, v.next, v.coming = plan, nil, nil
 	if r.saver != nil {

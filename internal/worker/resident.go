@@ -66,15 +66,20 @@ func (s *scratch) error(err error) error {
 }
 
 // resident is what a new Engine's nodes may take of memory: this worker's part of what all of them may; nil: no bound.
-func (s *scratch) resident(bytes int64, plan *node.Plan) (*node.Resident, error) {
+func (s *scratch) resident(bytes int64, plan *node.Plan) *node.Resident {
 	if s == nil {
-		return nil, nil
-	}
-	if err := s.file.Truncate(0); err != nil { // of the last replication
-		return nil, s.error(err)
+		return nil
 	}
 	share := float64(bytes) * float64(plan.NumHosted()) / float64(plan.NumSimprocs())
-	return &node.Resident{Bytes: max(int64(share), 1), File: s}, nil
+	return &node.Resident{Bytes: max(int64(share), 1), File: s}
+}
+
+// empty takes away what the last replication has left.
+func (s *scratch) empty() error {
+	if s == nil {
+		return nil
+	}
+	return s.error(s.file.Truncate(0))
 }
 
 func (s *scratch) close() error {

@@ -384,10 +384,10 @@ func (r *replications) prepare(p *Prepare) error {
 	if p.Restore {
 		cfg.Resume = resume(p, r.restore, r.plan.NumNodes())
 	}
-	var err error
-	if cfg.Resident, err = r.scratch.resident(r.setup.Tuning.Resident, r.plan); err != nil {
+	if err := r.scratch.empty(); err != nil {
 		return err
 	}
+	cfg.Resident = r.scratch.resident(r.setup.Tuning.Resident, r.plan)
 	e, err := node.NewEngine(r.plan, cfg)
 	saves := r.saver != nil || r.moves != nil
 	if err == nil && saves {

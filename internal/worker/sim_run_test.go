@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"time"
 
+	"github.com/disco-sim/disco/internal/outfile"
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/shm"
 )
@@ -97,6 +99,13 @@ func (s *simRun) addWorker(i int, placed *node.Placed, segs Segments) error {
 		return err
 	}
 	w := &simWorker{sim: s, replications: &replications{setup: setup, scenario: d.scenario, plan: plan}}
+	if setup.Tuning.Resident > 0 {
+		file, err := outfile.Temporary(os.TempDir())
+		if err != nil {
+			return err
+		}
+		w.scratch = &scratch{file: file}
+	}
 	if err := w.movesNodes(); err != nil {
 		return err
 	}
