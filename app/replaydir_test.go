@@ -211,6 +211,48 @@ func TestReplayFinds(t *testing.T) {
 	}
 }
 
+// Where the recorded run has a trace, the call that differs is shown as it was, event by event beside the replay's, and
+// one that only that run has by its name.
+func TestReplayShowsTrace(t *testing.T) {
+	defer func() { drift.sent, drift.more = 0, 0 }()
+	dir := t.TempDir()
+	file, store := filepath.Join(dir, "drift.yml"), filepath.Join(dir, "store")
+	if err := os.WriteFile(file, []byte("model: drift\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	kind := drifting()
+	drift.more = 12
+	status := Run([]string{"disco-run", "run", file, "--transport", "inproc", "--workers", "2", "--checkpoint-to",
+		store, "--checkpoint-at", "10", "--checkpoint-at", "15", "--replayable", "--trace",
+		filepath.Join(dir, "trace")}, strings.NewReader(""), &bytes.Buffer{}, os.Stderr, kind)
+	if status != ExitOK {
+		t.Fatalf("the run ends with %d", status)
+	}
+	for _, c := range []struct {
+		sent, more float64
+		want       []string
+	}{
+		{7, 12, []string{"the first call that differs is of d2/main at 7.5 s",
+			"\nas recorded, in the trace of that run\n      got  event 7 of d1/main: 8 bytes, hash ",
+			", other data than in the replay\n"}},
+		{0, 0, []string{"DIFFERENT: the recorded run has a call that this one hasn't",
+			"\nthe trace of that run has a call there that this one hasn't, of d0/main at 12.25 s\n",
+			"      there is no such call\n",
+			"\n      got  event 12 of d1/main: 0 bytes, hash ", ", which the replay hasn't\n"}},
+		{0, 13, []string{"\nthe trace of that run has a call there that this one hasn't, of d0/main at 12.25 s\n"}},
+	} {
+		drift.sent, drift.more = c.sent, c.more
+		for _, workers := range []string{"1", "2"} {
+			status, out, errs := replayed(kind, store, "--transport", "inproc", "--workers", workers)
+			for _, want := range c.want {
+				if status != ExitFailed || !strings.Contains(out, want) {
+					t.Errorf("%s workers: exit status %d, want %q in %s%s", workers, status, want, out, errs)
+				}
+			}
+		}
+	}
+}
+
 // A call that only the recorded run has is named by the calls around it, and by what its simproc does next.
 func TestReplayFindsMissing(t *testing.T) {
 	defer func() { drift.more = 0 }()

@@ -46,6 +46,14 @@ func (r *dirReplayer) showCalls(u *launch.Unequal) error {
 	for i := range u.Calls.Earlier {
 		fmt.Fprintf(w, "perhaps before it: %s\n", r.describe(&u.Calls.Earlier[i]))
 	}
+	recorded, err := r.missing(u)
+	if err != nil {
+		return err
+	}
+	if recorded != nil {
+		fmt.Fprintf(w, "the trace of that run has a call there that this one hasn't, of %s\n", r.callName(recorded))
+		return r.lookCloser(u, recorded)
+	}
 	c := &d.Call
 	if d.Kind == calls.Missing {
 		if c = d.Then; c == nil {
@@ -239,6 +247,9 @@ func (r *dirReplayer) showSights(u *launch.Unequal, call *calls.Call, from strin
 			showActivation(w, s.call)
 		}
 	}
+	if err := r.showGot(u, call, a.call); err != nil {
+		return err
+	}
 	names, _ := r.p.namesOf(r.repo.Run()) // without them there are numbers
 	if a.behind.Repo != nil && b.behind.Repo != nil {
 		d, err := nodediff.Of(r.ctx, a.behind, b.behind, n)
@@ -265,9 +276,6 @@ func (r *dirReplayer) showSights(u *launch.Unequal, call *calls.Call, from strin
 		fmt.Fprintf(w, "\nstate of node %s at the next recorded checkpoint, %v s; A: as recorded; B: in the replay "+
 			"over %s\n", name, was.Manifest.Epoch, a.spread)
 		r.showNode(d, &names)
-	}
-	if u.Calls.First.Kind != calls.Extra {
-		fmt.Fprintf(w, "\nnot known: what the recorded call got, since the journal has its hash only.")
 	}
 	fmt.Fprintf(w, "\nAn event is named by who sent it: `run FILE --print node=NAME,until=%v` shows what that node "+
 		"got\nand did before\n", call.Epoch)

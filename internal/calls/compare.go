@@ -39,6 +39,8 @@ type leg struct {
 
 // stream is what was recorded of a stream.
 type stream struct {
+	layout *Layout
+	class  uint32
 	hashes []byte // that weren't compared yet
 	chunks []Chunk
 	next   uint64 // the place behind hashes
@@ -64,8 +66,8 @@ func (c *Comparer) Add(chunk Chunk) error {
 		k = len(l.layouts)
 		l.layouts, l.first, l.runs = append(l.layouts, chunk.Layout), append(l.first, len(l.streams)),
 			append(l.runs, layout)
-		for range layout.Classes {
-			l.streams = append(l.streams, &stream{})
+		for class := range layout.Classes {
+			l.streams = append(l.streams, &stream{layout: layout, class: uint32(class)})
 		}
 	}
 	if n := l.runs[k].Classes; int64(chunk.Class) >= int64(n) {

@@ -371,6 +371,12 @@ func TestCompareKinds(t *testing.T) {
 				t.Errorf("%s: found %v, want %v: %+v", name, p[0], p[1], got)
 			}
 		}
+		for id, is := range []bool{true, false, false, true} {
+			if is = is && name != "of another"; got.Has(uint32(id)) != is { // which has no stream
+				t.Errorf("%s: simproc %d in its stream: %v, want %v", name, id, !is, is)
+			}
+		}
+		got.stream = nil
 		got.After, got.Behind, got.Then, want.After, want.Behind, want.Then = nil, nil, nil, nil, nil, nil
 		if got != want {
 			t.Errorf("%s: found %+v, want %+v", name, got, want)

@@ -33,6 +33,16 @@ type Difference struct {
 	Behind *Call   // for Missing the next one of this run; nil: there is none before Until
 	Until  float64 // end of what was compared
 	Then   *Call   // behind it, the next call of the stream that differs, in this run; nil: none that was compared
+
+	stream *stream // nil: of simprocs that have no recorded calls
+}
+
+// Has reports whether calls of a simproc are in the stream: between After and Behind, a recorded call of one that is
+// may be what is missing.
+func (d *Difference) Has(simproc uint32) bool {
+	return d.stream != nil && slices.ContainsFunc(d.stream.layout.runs, func(r layoutRun) bool {
+		return r.class == d.stream.class && r.first <= simproc && simproc < r.end
+	})
 }
 
 // Found is what is different.
@@ -109,7 +119,7 @@ func (all *differences) stream(s *stream, is []Call, over bool, end float64) {
 		s.hashes = append(s.hashes[:0], was...)
 		return
 	}
-	d := Difference{Number: 1, After: s.last, Until: end}
+	d := Difference{Number: 1, After: s.last, Until: end, stream: s}
 	if len(was) > 0 {
 		d.Was = hash(was, 0)
 	}

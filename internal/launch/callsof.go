@@ -27,11 +27,6 @@ type writtenChunk struct {
 	file *os.File
 }
 
-// bundle reads a chunk as a bundle of its own.
-func (c *writtenChunk) bundle() io.Reader {
-	return io.NewSectionReader(c.file, c.At-checkpoint.RowBytes, checkpoint.RowBytes+c.Size)
-}
-
 // callChunks are those of the journal of activations in a section of a run with so many nodes.
 func callChunks(section *tracefile.Section, nodes int64) (list []writtenChunk, err error) {
 	err = section.EachBlob(func(file *os.File, at int64, bytes int) error {
