@@ -131,21 +131,18 @@ func within(ctx context.Context, e engine, write bool, do func() error) (err err
 	if err := e.begin(ctx, write); err != nil {
 		return err
 	}
-	done := false
-	end := func(how string) error {
-		done = true
-		_, err := e.exec(context.WithoutCancel(ctx), how)
-		return err
-	}
-	defer func() { // by an error, or a panic
+	done, ctx := false, context.WithoutCancel(ctx)
+	defer func() { // by an error, also of COMMIT where another one reads for too long, or a panic
 		if !done {
-			_ = end("ROLLBACK") // a connection that is lost has rolled back
+			_, _ = e.exec(ctx, "ROLLBACK") // a connection that is lost has rolled back
 		}
 	}()
 	if err := do(); err != nil {
 		return err
 	}
-	return end("COMMIT")
+	_, err = e.exec(ctx, "COMMIT")
+	done = err == nil
+	return err
 }
 
 // quoted is a name as SQL has it, whatever is in it.

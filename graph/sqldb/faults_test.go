@@ -75,6 +75,93 @@ func testCopy(t *testing.T, url string) {
 	}
 }
 
+// testReading: what is read in several steps is of one moment, though another one writes in between: with PostgreSQL it
+// does, and with SQLite it waits, here for no time.
+func testReading(t *testing.T, url string) {
+	ctx, rng := t.Context(), seed.Rand(t)
+	db, other := open(t, url), open(t, url)
+	name := func(layer, edge int) string { return fmt.Sprint("old ", edge) }
+	g, more := draw(t, rng, 30, 90), draw(t, rng, 40, 90)
+	s, err := db.CreateStored(ctx, Scenario{Name: "one"}, g, Content{EdgeName: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if db.dialect() == "sqlite" {
+		if _, err := other.exec(ctx, "PRAGMA busy_timeout = 0"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write := func() error { return other.Store(ctx, s.ID, more, Content{Vertices: make([]Vertex, 40)}) }
+	err = db.Reading(ctx, func() error {
+		got, err := db.Load(ctx, s.ID)
+		if err != nil {
+			return err
+		}
+		same(t, got, g)
+		if err := write(); (err == nil) != (db.dialect() == "postgres") {
+			t.Errorf("the writer: %v", err)
+		}
+		list, err := db.Vertices(ctx, s.ID, nil)
+		names := 0
+		err = errors.Join(err, db.EdgeNames(ctx, s.ID, func(int, uint32, uint32, string) error {
+			names++
+			return nil
+		}))
+		if len(list) != 30 || names != g.Edges() {
+			t.Errorf("found %d vertices, %d names of edges, want 30 and %d", len(list), names, g.Edges())
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := write(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := db.Load(ctx, s.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, got, more)
+	want := errors.New("it ends")
+	if err := db.Reading(ctx, func() error { return want }); !errors.Is(err, want) {
+		t.Errorf("found %v, want %v", err, want)
+	}
+}
+
+// TestOtherKinds: values of another kind in the graph's tables are refused, and not read as a number that isn't there.
+func TestOtherKinds(t *testing.T) {
+	ctx := t.Context()
+	for _, c := range []struct{ sql, want string }{
+		{"UPDATE graph_edges SET weight = '5x'", `source_idx "0", target_idx "1", weight "5x": want weight that is a ` +
+			"number"},
+		{"UPDATE graph_edges SET weight = x'31'", "want weight that is a number"},
+		{"UPDATE graph_edges SET layer_id = 'a'", `layer_id "a", source_idx "0", target_idx "1"`},
+		{"UPDATE graph_edges SET target_idx = 0.5", "want target_idx that is a whole number"},
+		{"UPDATE graph_vertices SET vertex_index = 1.5 WHERE vertex_index = 1", "table vertices, row with"},
+		{"UPDATE graph_vertex_labels SET vertex_index = 'b'", `vertex_index "b", label_id "1": want vertex_index that`},
+	} {
+		db := open(t, "sqlite:"+filepath.Join(t.TempDir(), "x.db"))
+		g, err := graph.New(2, map[int]graph.Edges{3: {Source: []uint32{0}, Target: []uint32{1}, Weight: []float64{2}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if g, err = g.WithLabels([]graph.Label{{Type: "a", Value: "b"}}, []uint32{0}, []uint32{0}); err != nil {
+			t.Fatal(err)
+		}
+		s, err := db.CreateStored(ctx, Scenario{Name: "one"}, g, Content{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := db.exec(ctx, c.sql); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := db.Load(ctx, s.ID); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: found %v, want %s", c.sql, err, c.want)
+		}
+	}
+}
+
 // TestExisting: a database that isn't there isn't made by who looks into it.
 func TestExisting(t *testing.T) {
 	dir := t.TempDir()

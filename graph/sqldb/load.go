@@ -15,7 +15,7 @@ import (
 // Load is the graph of a scenario: all layers that have edges, and all labels. A row that no graph may have is an
 // error that names it. It takes twice the memory of the graph while it is made.
 func (db *DB) Load(ctx context.Context, scenario int64) (g *graph.Graph, err error) {
-	err = within(ctx, db.engine, false, func() error {
+	err = db.read(ctx, func() error {
 		if _, err := db.byID(ctx, scenario); err != nil {
 			return err
 		}
@@ -39,6 +39,53 @@ func (db *DB) Load(ctx context.Context, scenario int64) (g *graph.Graph, err err
 	return g, nil
 }
 
+// Reading does what reads several times, and all of it finds the database as it was at one moment. It may not write;
+// another one that writes to SQLite waits until it has ended.
+func (db *DB) Reading(ctx context.Context, do func() error) error {
+	var own error
+	err := db.read(ctx, func() error {
+		own = do()
+		return own
+	})
+	if own != nil {
+		return own
+	}
+	return db.wrap(err)
+}
+
+// read is within for what only reads; a part of another one takes part in its transaction.
+func (db *DB) read(ctx context.Context, do func() error) error {
+	if db.reading {
+		return do()
+	}
+	db.reading = true
+	defer func() { db.reading = false }()
+	return within(ctx, db.engine, false, do)
+}
+
+// Columns of tables of graphs, as they are read.
+var (
+	edgeColumns = []Column{{"layer_id", Int}, {"source_idx", Int}, {"target_idx", Int}, {"weight", Float}}
+	pairColumns = []Column{{"vertex_index", Int}, {"label_id", Int}}
+	sizeColumns = []Column{{"number of vertices", Int}, {"least vertex_index", Int}, {"greatest vertex_index", Int}}
+)
+
+// checkKinds refuses a row of tables of graphs with a value of another kind: into SQLite's, anything can be written.
+func checkKinds(table string, r Row, columns []Column) error {
+	for i, c := range columns {
+		kind := r.Kind(i)
+		if !r.Null(i) && (kind == c.Kind || kind == Int && c.Kind == Float) {
+			continue
+		}
+		where := make([]string, len(columns))
+		for j, c := range columns {
+			where[j] = fmt.Sprintf("%s %.60q", c.Name, r.Text(j))
+		}
+		return fmt.Errorf("table %s, row with %s: want %s that is %v", table, strings.Join(where, ", "), c.Name, c.Kind)
+	}
+	return nil
+}
+
 // edges reads the edges of a scenario that a condition chooses, in order.
 func (db *DB) edges(ctx context.Context, scenario int64, where string, more []any) (map[int]graph.Edges, error) {
 	layers := map[int]graph.Edges{}
@@ -52,6 +99,9 @@ func (db *DB) edges(ctx context.Context, scenario int64, where string, more []an
 	sql := "SELECT layer_id, source_idx, target_idx, weight FROM graph.edges WHERE scenario_id = $1" + where +
 		" ORDER BY layer_id, source_idx, target_idx"
 	err := db.query(ctx, sql, append([]any{scenario}, more...), func(r Row) error {
+		if err := checkKinds("edges", r, edgeColumns); err != nil {
+			return err
+		}
 		if id := r.Int(0); !some || id != layer {
 			end()
 			layer, some, e = id, true, graph.Edges{}
@@ -85,6 +135,9 @@ func (db *DB) labelled(ctx context.Context, scenario int64, g *graph.Graph) (*gr
 	var vertex, label []uint32
 	err = db.query(ctx, "SELECT vertex_index, label_id FROM graph.vertex_labels WHERE scenario_id = $1 "+
 		"ORDER BY vertex_index, label_id", []any{scenario}, func(r Row) error {
+		if err := checkKinds("vertex_labels", r, pairColumns); err != nil {
+			return err
+		}
 		v, id := r.Int(0), r.Int(1)
 		i, ok := slices.BinarySearch(ids, id)
 		if !ok || v < 0 || v >= int64(g.Vertices()) {
@@ -117,6 +170,9 @@ func (db *DB) EdgeNames(ctx context.Context, scenario int64,
 	const sql = "SELECT layer_id, source_idx, target_idx, name FROM graph.edges WHERE scenario_id = $1 " +
 		"AND name IS NOT NULL ORDER BY layer_id, source_idx, target_idx"
 	return db.wrap(db.query(ctx, sql, []any{scenario}, func(r Row) error {
+		if err := checkKinds("edges", r, edgeColumns[:3]); err != nil {
+			return err
+		}
 		source, target, err := endsOf(r.Int(0), r.Int(1), r.Int(2))
 		if err != nil {
 			return err
@@ -145,7 +201,7 @@ const (
 
 func (db *DB) part(ctx context.Context, scenario int64, layer int, sources, targets *graph.Mask) (l *graph.Layer,
 	err error) {
-	err = within(ctx, db.engine, false, func() error {
+	err = db.read(ctx, func() error {
 		n, err := db.countVertices(ctx, scenario)
 		if err != nil {
 			return err

@@ -32,7 +32,8 @@ import (
 // DB is an open database.
 type DB struct {
 	engine
-	url string // without a password
+	url     string // without a password
+	reading bool   // within Reading
 }
 
 // Scenario is a graph in the database.

@@ -36,6 +36,7 @@ var tests = []struct {
 	{"masks", testMasks},
 	{"versions", testVersions},
 	{"copy", testCopy},
+	{"reading", testReading},
 }
 
 func TestSQLite(t *testing.T) {

@@ -90,6 +90,9 @@ func (db *DB) storeVertices(ctx context.Context, scenario int64, g *graph.Graph,
 func (db *DB) countVertices(ctx context.Context, scenario int64) (n int, err error) {
 	err = db.query(ctx, "SELECT count(*), coalesce(min(vertex_index), 0), coalesce(max(vertex_index), -1) "+
 		"FROM graph.vertices WHERE scenario_id = $1", []any{scenario}, func(r Row) error {
+		if err := checkKinds("vertices", r, sizeColumns); err != nil {
+			return err
+		}
 		count, least, most := r.Int(0), r.Int(1), r.Int(2)
 		if least != 0 || most != count-1 || count > graph.VerticesMax {
 			return fmt.Errorf("found %d vertices with indices from %d to %d, want 0 to one less than there are, and "+

@@ -68,11 +68,13 @@ type graphDiff struct {
 }
 
 func diff(ctx context.Context, c *call) error {
-	_, a, err := c.load(ctx, c.args[0])
-	if err != nil {
+	var a, b *graphfile.Data
+	err := c.db.Reading(ctx, func() (err error) {
+		if _, a, err = c.load(ctx, c.args[0]); err == nil {
+			_, b, err = c.load(ctx, c.args[1])
+		}
 		return err
-	}
-	_, b, err := c.load(ctx, c.args[1])
+	})
 	if err != nil {
 		return err
 	}

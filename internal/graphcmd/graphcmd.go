@@ -225,7 +225,7 @@ func (c *call) free(ctx context.Context, name string) error {
 	return err
 }
 
-// load is a scenario with all that belongs to it.
+// load is a scenario with all that belongs to it. Within Reading it is of one moment.
 func (c *call) load(ctx context.Context, name string) (sqldb.Scenario, *graphfile.Data, error) {
 	s, err := c.db.Find(ctx, name)
 	if err != nil {
@@ -235,13 +235,8 @@ func (c *call) load(ctx context.Context, name string) (sqldb.Scenario, *graphfil
 	if d.Graph, err = c.db.Load(ctx, s.ID); err != nil {
 		return s, nil, err
 	}
-	if d.Vertices, err = c.db.Vertices(ctx, s.ID, nil); err != nil {
-		return s, nil, err
-	}
-	if len(d.Vertices) != d.Graph.Vertices() {
-		return s, nil, fmt.Errorf("scenario %q was changed meanwhile: try again", name)
-	}
-	return s, d, nil
+	d.Vertices, err = c.db.Vertices(ctx, s.ID, nil)
+	return s, d, err
 }
 
 func exportGraph(ctx context.Context, c *call) error {
@@ -249,14 +244,23 @@ func exportGraph(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	s, d, err := c.load(ctx, c.args[0])
+	d, err := c.loadNamed(ctx, c.args[0])
 	if err != nil {
 		return err
 	}
-	if d.EdgeName, err = c.edgeNames(ctx, s, d); err != nil {
-		return err
-	}
 	return graphfile.Write(f, d)
+}
+
+// loadNamed is load with the names of edges.
+func (c *call) loadNamed(ctx context.Context, name string) (d *graphfile.Data, err error) {
+	err = c.db.Reading(ctx, func() (err error) {
+		var s sqldb.Scenario
+		if s, d, err = c.load(ctx, name); err == nil {
+			d.EdgeName, err = c.edgeNames(ctx, s, d)
+		}
+		return err
+	})
+	return d, err
 }
 
 // edgeNames are the names of a scenario's edges, nil where none has one.
@@ -265,14 +269,7 @@ func (c *call) edgeNames(ctx context.Context, s sqldb.Scenario, d *graphfile.Dat
 	names := map[int][]string{}
 	err = c.db.EdgeNames(ctx, s.ID, func(layer int, source, target uint32, name string) error {
 		l := d.Graph.Layer(layer)
-		ok := l != nil && int(max(source, target)) < l.Vertices()
-		edge := 0
-		if ok {
-			edge, ok = l.Find(int(source), int(target))
-		}
-		if !ok {
-			return fmt.Errorf("scenario %q was changed meanwhile: try again", s.Name)
-		}
+		edge, _ := l.Find(int(source), int(target)) // the graph is of the same moment
 		if names[layer] == nil {
 			names[layer] = make([]string, l.Edges())
 		}
