@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/disco-sim/disco/app"
@@ -27,6 +28,7 @@ var files = map[string]string{
 		"shop a,region,north\n",
 	"fewer.csv":   "vertex,type,label\nplant,kind,plant\nshop c,kind,shop\n",
 	"bad.csv":     "source,target,weight\na,b,NaN\n",
+	"huge.csv":    "source,target,weight\na,b,1e308\nb,c,1e308\n",
 	"twice.csv":   "id,name\n0,x\n1,x\n",
 	"pair.csv":    "source,target\n0,1\n",
 	"hostile.csv": "source,target\n\"'; DROP TABLE graph_edges; --\",\x1b[2Jb\n",
@@ -119,4 +121,56 @@ func play(args []string) string {
 		}
 	}
 	return b.String()
+}
+
+// TestExportBesideWriter: an export is of one graph, though another one replaces it all the time.
+func TestExportBesideWriter(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("DISCO_DB", "sqlite:x.db")
+	for _, name := range []string{"p", "q"} {
+		text := "source,target,name\n"
+		for i := range 50 {
+			text += fmt.Sprintf("%s%d,%s%d,%s to %d\n", name, i, name, i+1, name, i)
+		}
+		if err := os.WriteFile(name+".csv", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, line := range []string{"graph init", "graph import x --edges p.csv"} {
+		if got := play(strings.Fields(line)); !strings.HasPrefix(got, "exit 0\n") {
+			t.Fatal(line, got)
+		}
+	}
+	done := make(chan struct{})
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			got := play(strings.Fields("graph import x --replace --edges " + []string{"q.csv", "p.csv"}[i%2]))
+			if !strings.HasPrefix(got, "exit 0\n") {
+				t.Errorf("the writer: %s", got)
+				return
+			}
+		}
+	})
+	defer wait.Wait()
+	defer close(done)
+	for range 40 {
+		got := play(strings.Fields("graph export x --edges e.csv"))
+		text, err := os.ReadFile("e.csv")
+		if err != nil || !strings.HasPrefix(got, "exit 0\n") {
+			t.Fatal(got, err)
+		}
+		name := "p"
+		if strings.Contains(string(text), "q0") {
+			name = "q"
+		}
+		if n := strings.Count(string(text), name+" to "); n != 50 || strings.Count(string(text), name) != 150 {
+			t.Fatalf("found %d names of %s in\n%s", n, name, text)
+		}
+	}
 }

@@ -5,7 +5,9 @@ package graphcmd
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -95,9 +97,20 @@ type layerView struct {
 	In         degrees  `json:"in"`
 	Components int      `json:"components"` // of edges in whatever direction
 	Cycles     int      `json:"parts_with_cycles"`
-	Cycle      []string `json:"first_cycle"`   // from its least vertex; null: none
-	Path       []string `json:"critical_path"` // null where there are cycles
-	PathWeight float64  `json:"critical_weight"`
+	Cycle      []string `json:"first_cycle"`     // from its least vertex; null: none
+	Path       []string `json:"critical_path"`   // null where there are cycles
+	PathWeight number   `json:"critical_weight"` // null where it is too large for a float64
+}
+
+// number is a number that JSON may not have.
+type number float64
+
+// MarshalJSON is null for what isn't finite.
+func (n number) MarshalJSON() ([]byte, error) {
+	if x := float64(n); !math.IsInf(x, 0) && !math.IsNaN(x) {
+		return json.Marshal(x)
+	}
+	return []byte("null"), nil
 }
 
 // typeView is what show says of the labels of a type.
@@ -121,11 +134,15 @@ type graphView struct {
 }
 
 func show(ctx context.Context, c *call) error {
-	s, d, err := c.load(ctx, c.args[0])
-	if err != nil {
+	var s sqldb.Scenario
+	var d *graphfile.Data
+	var all []sqldb.Scenario
+	err := c.db.Reading(ctx, func() (err error) {
+		if s, d, err = c.load(ctx, c.args[0]); err == nil {
+			all, err = c.db.Scenarios(ctx)
+		}
 		return err
-	}
-	all, err := c.db.Scenarios(ctx)
+	})
 	if err != nil {
 		return err
 	}
@@ -160,7 +177,7 @@ func viewLayer(id int, d *graphfile.Data) layerView {
 		return v
 	}
 	if p, err := l.Longest(); err == nil {
-		v.Path, v.PathWeight = names(d, p.Vertices), p.Weight
+		v.Path, v.PathWeight = names(d, p.Vertices), number(p.Weight)
 	}
 	return v
 }

@@ -15,6 +15,7 @@ package graphfile
 import (
 	"cmp"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -89,12 +90,29 @@ func (f Files) Check() error {
 	case f.Edges == "":
 		return fmt.Errorf("found no file of edges, want one, or a whole graph: FILE.graphml or FILE.gml")
 	}
-	for _, t := range tables {
+	for i, t := range tables {
+		for _, other := range tables[:i] {
+			if t != "" && other != "" && sameFile(t, other) {
+				return fmt.Errorf("found %s and %s, which are one file, for two tables, want a file for each", other, t)
+			}
+		}
 		if e := format(t); t != "" && e != "csv" && e != "parquet" {
 			return &Error{File: t, Found: fmt.Sprintf("the ending %q", e), Want: ".csv or .parquet"}
 		}
 	}
 	return nil
+}
+
+// sameFile reports whether two paths lead to one file, which needn't be there yet.
+func sameFile(a, b string) bool {
+	x, errA := os.Stat(a)
+	y, errB := os.Stat(b)
+	if errA == nil && errB == nil {
+		return os.SameFile(x, y)
+	}
+	x, errA = os.Stat(filepath.Dir(a))
+	y, errB = os.Stat(filepath.Dir(b))
+	return errA == nil && errB == nil && os.SameFile(x, y) && filepath.Base(a) == filepath.Base(b)
 }
 
 // Read reads a graph.

@@ -268,6 +268,27 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
+// TestOneFile: two tables in one file are refused, whatever it is called.
+func TestOneFile(t *testing.T) {
+	dir := write(t, map[string]string{"e.csv": ""})
+	t.Chdir(dir)
+	err := errors.Join(os.Symlink("e.csv", "soft.csv"), os.Link("e.csv", "hard.csv"), os.Symlink(dir, "folder"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []Files{{Edges: "e.csv", Vertices: "./e.csv"}, {Edges: "e.csv", Labels: "soft.csv"},
+		{Edges: "hard.csv", Vertices: "e.csv"}, {Edges: "e.csv", Vertices: "new.csv", Labels: dir + "/new.csv"},
+		{Edges: "new.csv", Vertices: "folder/new.csv"}} {
+		if err := f.Check(); err == nil || !strings.Contains(err.Error(), "which are one file, for two tables") {
+			t.Errorf("%v: found %v", f, err)
+		}
+	}
+	f := Files{Edges: "e.csv", Vertices: "new.csv", Labels: "none/new.csv"}
+	if err := f.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestRefusesGraphs has whole graphs that are wrong.
 func TestRefusesGraphs(t *testing.T) {
 	ml := func(body string) string {
@@ -295,7 +316,12 @@ func TestRefusesGraphs(t *testing.T) {
 		ml(nodes + "<node id=\"b\"><graph/></node>"):    "<graph> in a node or an edge",
 		ml("<hyperedge/>"):                              "<hyperedge> in <graph>",
 		ml(strings.Repeat("<x>", 40) + strings.Repeat("</x>", 40)): "nested more than 16 deep",
-		"<graphml>\n<key id=\"a\"/><key id=\"a\"/></graphml>":      `line 2: found a key with the id "a"`,
+		"<graphml>\n<key id=\"a\" for=\"node\" attr.name=\"name\"/><key id=\"b\" attr.name=\"name\"/></graphml>": "" +
+			`line 2: found a second key for node with the attr.name "name", want one`,
+		with("y", `1</data><data key="y">2`):                  `line 6: found data of the key "y" a second time`,
+		ml("") + "\nmore":                                     "line 6: found text outside <graphml>",
+		"\ufeffmore\n" + ml(""):                               "found text outside <graphml>",
+		"<graphml>\n<key id=\"a\"/><key id=\"a\"/></graphml>": `line 2: found a key with the id "a"`,
 	} {
 		_, err := parseGraphML("g.graphml", strings.NewReader(text))
 		if err == nil || !strings.Contains(err.Error(), want) {

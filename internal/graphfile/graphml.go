@@ -4,6 +4,7 @@ package graphfile
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -25,6 +26,9 @@ const (
 	typePrefix                      = "label:"
 )
 
+// single are the attributes that a node or an edge has once; labels of one type may be several.
+var single = map[string][]string{"node": {nameAttr, labelAttr, entityAttr}, "edge": {nameAttr, weightAttr, layerAttr}}
+
 // depthMax bounds how deep elements are nested; a graph needs 4.
 const depthMax = 16
 
@@ -34,6 +38,7 @@ type graphML struct {
 	file       string
 	in         *xml.Decoder
 	keys       map[string]mlKey
+	named      map[string]bool // node or edge, and the name of an attribute that it has
 	undirected bool
 	graphs     int
 	depth      int
@@ -50,6 +55,9 @@ type mlKey struct {
 	value          string // of those that don't have it
 	preset         bool
 }
+
+// has reports whether it is an attribute of nodes, or of edges.
+func (k mlKey) has(of string) bool { return k.of == of || k.of == "all" || k.of == "" }
 
 // mlNode is a node, which edges may name before it comes.
 type mlNode struct {
@@ -74,7 +82,7 @@ func readGraphML(file string) (*Data, error) {
 
 func parseGraphML(file string, in io.Reader) (*Data, error) {
 	r := &graphML{file: file, in: xml.NewDecoder(bufio.NewReader(in)), keys: make(map[string]mlKey),
-		index: make(map[string]uint32), edges: edges{file: file, unit: "line"}}
+		named: make(map[string]bool), index: make(map[string]uint32), edges: edges{file: file, unit: "line"}}
 	if err := r.elements(""); err != nil {
 		return nil, err
 	}
@@ -135,6 +143,10 @@ func (r *graphML) elements(within string) error {
 		switch t := t.(type) {
 		case nil, xml.EndElement:
 			return nil
+		case xml.CharData:
+			if within == "" && len(bytes.TrimLeft(t, "\ufeff \t\r\n")) > 0 {
+				return r.wrong("text outside <graphml>", "none")
+			}
 		case xml.StartElement:
 			if err := r.element(within, t); err != nil {
 				return err
@@ -196,6 +208,15 @@ func (r *graphML) key(e xml.StartElement) error {
 	}
 	if found := checkText(k.name); found != "" {
 		return r.wrong(found, "the name of an attribute")
+	}
+	for _, of := range []string{"node", "edge"} {
+		if !k.has(of) {
+			continue
+		}
+		if r.named[of+k.name] {
+			return r.wrong("a second key for "+of+" with the attr.name "+quote(k.name), "one, or another name")
+		}
+		r.named[of+k.name] = true
 	}
 	err := r.children(func(e xml.StartElement, text string) {
 		if e.Name.Local == "default" {
@@ -272,14 +293,17 @@ func (r *graphML) data(of string) (list []mlData, err error) {
 		if f := checkText(text); f != "" && bad == "" {
 			bad = f
 		}
+		if found[id] && bad == "" && slices.Contains(single[of], r.keys[id].name) {
+			bad = "data of the key " + quote(id) + " a second time"
+		}
 		found[id] = true
 		list = append(list, mlData{id, text})
 	})
 	if err == nil && bad != "" {
-		err = r.wrong(bad, "data of a <key>, of at most "+strconv.Itoa(textMax)+" bytes")
+		err = r.wrong(bad, "data of a <key>, once, of at most "+strconv.Itoa(textMax)+" bytes")
 	}
 	for id, k := range r.keys {
-		if k.preset && !found[id] && (k.of == of || k.of == "all" || k.of == "") {
+		if k.preset && !found[id] && k.has(of) {
 			list = append(list, mlData{id, k.value})
 		}
 	}
