@@ -31,7 +31,7 @@ func (l *loader) readFile(v scenario.Value) {
 	if path == "" {
 		return
 	}
-	r := csv.NewReader(bytes.NewReader(text))
+	r := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(text, []byte("\ufeff"))))
 	r.ReuseRecord = true
 	f := demandFile{l: l, path: path, last: 0, r: r}
 	head, err := r.Read()

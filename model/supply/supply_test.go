@@ -172,7 +172,7 @@ func TestDemandFile(t *testing.T) {
 		text := strings.Replace(drying, "{id: b}]", "{id: b}, {id: c}]", 1)
 		text = strings.Replace(text, "{at: shop, policy: base_stock, up_to: 7}",
 			"{at: shop, products: [a, b], policy: base_stock, up_to: 7}", 1)
-		_, err := loadWith(text, file)
+		_, err := loadWith(text, "\ufeff"+file)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.60q: %v, want %s", file, err, want)
 			continue
