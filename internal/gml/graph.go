@@ -22,6 +22,8 @@ type Node struct {
 	ID    int64  // unique
 	Label string // "" where the file has none; several nodes may have the same
 
+	Labelled bool // the file has a label, which may be ""
+
 	// Placed reports whether the file has a place for the node: then Latitude lies
 	// within ±90 and Longitude within ±360 degrees, north and east positive.
 	Placed              bool
@@ -164,7 +166,7 @@ func (b *builder) node(at *Pair) {
 		case "id":
 			id = b.once(p, id, "node.id")
 		case "label":
-			n.Label = p.Value.Text
+			n.Label, n.Labelled = p.Value.Text, p.Value.Kind == Text
 		case "Latitude":
 			latitude = b.once(p, latitude, "node.Latitude")
 			n.Latitude = b.number(p, "node.Latitude", -90, 90)

@@ -57,10 +57,23 @@ func (s *setDiff) remove(text string, most int) {
 	}
 }
 
+// nameDiff is which vertices of the same number have other names.
+type nameDiff struct {
+	Changed int          `json:"changed"`
+	First   []nameChange `json:"changed_first"`
+}
+
+type nameChange struct {
+	Vertex int    `json:"vertex"`
+	Before string `json:"before"`
+	After  string `json:"after"`
+}
+
 // graphDiff is how two scenarios differ.
 type graphDiff struct {
 	ByName   bool        `json:"vertices_by_name"` // false: by number, since names don't tell them apart
 	Vertices setDiff     `json:"vertices"`
+	Names    nameDiff    `json:"names"` // of vertices that go by number
 	Layers   []layerDiff `json:"layers"`
 	Labels   setDiff     `json:"labels"` // of vertices
 	most     int
@@ -111,6 +124,7 @@ func compare(a, b *graphfile.Data, most int) (*graphDiff, error) {
 		}
 		if known {
 			to[i], found[n] = n, true
+			d.rename(i, d.names[n], v.Name)
 			continue
 		}
 		to[i] = uint32(len(d.names))
@@ -133,6 +147,16 @@ func compare(a, b *graphfile.Data, most int) (*graphDiff, error) {
 		}
 	}
 	return d, nil
+}
+
+// rename takes the names of a vertex that is in both.
+func (d *graphDiff) rename(i int, before, after string) {
+	if before == after {
+		return
+	}
+	if d.Names.Changed++; d.Names.Changed <= d.most {
+		d.Names.First = append(d.Names.First, nameChange{i, before, after})
+	}
 }
 
 // byName is the numbers of vertices by their names, and whether these tell them apart.
@@ -240,7 +264,7 @@ func (d *graphDiff) labels(a, b *graph.Graph, to []uint32) {
 }
 
 func (d *graphDiff) differ() bool {
-	n := d.Vertices.Added + d.Vertices.Removed + d.Labels.Added + d.Labels.Removed
+	n := d.Vertices.Added + d.Vertices.Removed + d.Names.Changed + d.Labels.Added + d.Labels.Removed
 	for _, l := range d.Layers {
 		n += l.Added + l.Removed + l.Changed
 	}
@@ -255,6 +279,15 @@ func (d *graphDiff) text() string {
 		how = "by number"
 	}
 	d.Vertices.text(&b, "vertices, "+how)
+	if n := d.Names; n.Changed > 0 {
+		fmt.Fprintf(&b, "names of vertices: %d changed\n", n.Changed)
+		for _, c := range n.First {
+			fmt.Fprintf(&b, "  ~ %d: %q, now %q\n", c.Vertex, c.Before, c.After)
+		}
+		if more := n.Changed - len(n.First); more > 0 {
+			fmt.Fprintf(&b, "  … (%d more)\n", more)
+		}
+	}
 	for _, l := range d.Layers {
 		fmt.Fprintf(&b, "layer %d: %s added, %d removed, %d of another weight, %d the same\n", l.Layer,
 			plural(l.Added, "edge", "edges"), l.Removed, l.Changed, l.Same)

@@ -29,6 +29,7 @@ var files = map[string]string{
 	"fewer.csv":   "vertex,type,label\nplant,kind,plant\nshop c,kind,shop\n",
 	"bad.csv":     "source,target,weight\na,b,NaN\n",
 	"huge.csv":    "source,target,weight\na,b,1e308\nb,c,1e308\n",
+	"unnamed.csv": "id,name\n0,x\n1,\n",
 	"twice.csv":   "id,name\n0,x\n1,x\n",
 	"pair.csv":    "source,target\n0,1\n",
 	"hostile.csv": "source,target\n\"'; DROP TABLE graph_edges; --\",\x1b[2Jb\n",

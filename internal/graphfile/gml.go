@@ -3,6 +3,7 @@
 package graphfile
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -42,7 +43,7 @@ func parseGML(file string, text []byte) (*Data, error) {
 	list, labels := make([]sqldb.Vertex, len(in.Nodes)), labelling{}
 	for i := range in.Nodes {
 		n := &in.Nodes[i]
-		if list[i].Name = n.Label; n.Label == "" {
+		if list[i].Name = n.Label; !n.Labelled {
 			list[i].Name = strconv.FormatInt(n.ID, 10)
 		}
 		for j := range n.Attributes {
@@ -70,7 +71,9 @@ func parseGML(file string, text []byte) (*Data, error) {
 			return nil, err
 		}
 	}
-	return finish(&e, &labels, list, func(i uint32) string { return "node " + quote(list[i].Name) })
+	return finish(&e, &labels, list, func(i uint32) string {
+		return "node " + quote(cmp.Or(list[i].Name, strconv.FormatInt(in.Nodes[i].ID, 10)))
+	})
 }
 
 // pairOf is type and value of a label.
@@ -127,9 +130,7 @@ func writeGML(w io.Writer, d *Data) error {
 	b.raw("graph [\n  directed 1\n")
 	for v := range d.Graph.Vertices() {
 		b.raw("  node [ id " + strconv.Itoa(v))
-		if name := d.Vertices[v].Name; name != "" {
-			b.pair(labelAttr, name)
-		}
+		b.pair(labelAttr, d.Vertices[v].Name) // without one, a reader takes the number for it
 		if e := d.Vertices[v].Entity; e != "" {
 			b.pair(entityAttr, e)
 		}

@@ -54,6 +54,9 @@ func draw(t testing.TB, rng *rand.Rand, vertices int) *Data {
 	d := &Data{Graph: g}
 	for v := range vertices {
 		x := sqldb.Vertex{Name: []string{"a", "é,", "\"q\"", " b\n", "<&>'"}[v%5] + fmt.Sprint(vertices-v)}
+		if v == 7 {
+			x.Name = ""
+		}
 		if v%3 == 0 {
 			x.Entity = "entity; " + fmt.Sprint(v)
 		}
@@ -116,6 +119,9 @@ func TestRoundTrip(t *testing.T) {
 			{Edges: at("e.parquet"), Vertices: at("v.parquet"), Labels: at("l.parquet"), ByID: true},
 			{Graph: at("g.graphml")}, {Graph: at("g.gml")},
 		} {
+			if named := len(d.Vertices) <= 7; !named && f.Graph == "" && !f.ByID {
+				continue // which TestWriteRefuses has
+			}
 			if err := Write(f, d); err != nil {
 				t.Fatal(f, err)
 			}

@@ -5,6 +5,7 @@ package graphfile
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -102,7 +103,10 @@ func parseGraphML(file string, in io.Reader) (*Data, error) {
 	for i, v := range r.labels.vertex {
 		r.labels.vertex[i] = to[v]
 	}
-	return finish(&r.edges, &r.labels, list, func(i uint32) string { return "node " + quote(list[i].Name) })
+	return finish(&r.edges, &r.labels, list, func(i uint32) string {
+		at := slices.Index(to, i)
+		return "node " + quote(cmp.Or(list[i].Name, r.nodes[at].id))
+	})
 }
 
 func (r *graphML) line() uint32 {
@@ -341,12 +345,12 @@ func (r *graphML) node(e xml.StartElement) error {
 	if err != nil {
 		return err
 	}
-	name, label := "", ""
-	var entity string
+	var name, label, entity string
+	named := false
 	for _, d := range data {
 		switch k := r.keys[d.key]; k.name {
 		case nameAttr:
-			name = d.text
+			name, named = d.text, true
 		case labelAttr:
 			label = d.text
 		case entityAttr:
@@ -357,10 +361,8 @@ func (r *graphML) node(e xml.StartElement) error {
 			}
 		}
 	}
-	for _, candidate := range []string{label, r.nodes[i].id} {
-		if name == "" {
-			name = candidate
-		}
+	if !named {
+		name = cmp.Or(label, r.nodes[i].id)
 	}
 	n := &r.nodes[i]
 	n.vertex, n.number, n.defined = sqldb.Vertex{Name: name, Entity: entity}, r.vertices, true
@@ -496,9 +498,7 @@ func (b *mlWriter) data(key, text string) {
 
 func (b *mlWriter) node(d *Data, v int, types []string) {
 	b.raw(`<node id="n` + strconv.Itoa(v) + `">`)
-	if name := d.Vertices[v].Name; name != "" {
-		b.data("name", name)
-	}
+	b.data("name", d.Vertices[v].Name) // without one, a reader takes the id for it
 	if e := d.Vertices[v].Entity; e != "" {
 		b.data("entity", e)
 	}

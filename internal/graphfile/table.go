@@ -23,6 +23,7 @@ import (
 // row is one row of a table, whose columns are those that were asked for; a column that the table doesn't have, and an
 // empty value, is no bytes. It is valid during the call.
 type row interface {
+	has(column int) bool // the table has the column
 	text(column int) []byte
 	whole(column int) (n int64, ok bool)
 	number(column int) (x float64, ok bool)
@@ -266,6 +267,8 @@ func (r *csvRow) field(i int) []byte {
 	return r.buf[from:r.ends[i]]
 }
 
+func (r *csvRow) has(column int) bool { return r.places[column] >= 0 }
+
 func (r *csvRow) text(column int) []byte {
 	if r.places[column] < 0 {
 		return nil
@@ -330,6 +333,8 @@ func readParquet(path string, f *os.File, list columnList, each func(row) error)
 	}
 	return err
 }
+
+func (r *parquetRow) has(column int) bool { return r.columns[column] != nil }
 
 func (r *parquetRow) none(column int) bool {
 	return r.columns[column] == nil || r.columns[column].IsNull(r.row)

@@ -111,7 +111,7 @@ func (v *vertices) read() error {
 		}
 		if len(id) > 0 {
 			ids, places = append(ids, n), append(places, r.at())
-			if len(name) == 0 {
+			if len(name) == 0 && !(v.byID && r.has(1)) {
 				name = strconv.AppendInt(nil, n, 10)
 			}
 		}
