@@ -32,8 +32,11 @@ type PendingCopy struct {
 	size   int
 }
 
-// blockEntries are 1 MiB.
-const blockEntries = 1 << 15
+// blockEntries are 1 MiB: an entry has 32 bytes.
+const (
+	blockEntries = 1 << 15
+	entryBytes   = 32
+)
 
 // CopyPending makes c a copy of what is pending. It is called between two legs. To sort and to encode takes about six
 // times as long: entries are copied as they lie, and payloads with the memory around them, unless less than half of
@@ -65,6 +68,30 @@ func (e *Engine) CopyPending(c *PendingCopy) error {
 		}
 	})
 	return nil
+}
+
+// Bytes is the memory that c has.
+func (c *PendingCopy) Bytes() int64 {
+	bytes := int64(len(c.blocks)) * blockEntries * entryBytes
+	if c.store != nil {
+		bytes += c.store.bytes()
+	}
+	return bytes
+}
+
+// Grows is how much memory, at most, a copy of what is pending takes beside what c has. It is called between two legs.
+func (c *PendingCopy) Grows(e *Engine) int64 {
+	entries, blocks := 0, 0
+	e.eachPart(func(part []entry) { entries += len(part) })
+	if blocks = (entries+blockEntries-1)/blockEntries - len(c.blocks); blocks < 0 {
+		blocks = 0
+	}
+	// What isn't copied with the memory around it takes up to twice its size, and a chunk of each class more.
+	payloads := e.store.bytes() + 2*e.store.leasedBytes() + cellClasses*chunkBytes
+	if c.store != nil {
+		payloads -= c.store.bytes()
+	}
+	return int64(blocks)*blockEntries*entryBytes + max(0, payloads)
 }
 
 // append appends as many entries as the last block has room for, at least one.

@@ -63,8 +63,12 @@ func TestPendingCopy(t *testing.T) {
 	}
 	want := leg(0.5)
 	for until := 7.5; until < 70; until += 7 {
+		most := c.Bytes() + c.Grows(e)
 		if err := e.CopyPending(&c); err != nil {
 			t.Fatal(err)
+		}
+		if c.Bytes() > most {
+			t.Errorf("before the leg until %v: a copy has %d bytes, at most %d were expected", until, c.Bytes(), most)
 		}
 		if c.store.classes[5].next >= e.store.classes[5].next {
 			dense++

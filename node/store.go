@@ -173,6 +173,25 @@ func (s *store) copyCells(from *store, most int) bool {
 	return true
 }
 
+// bytes is the memory that the store has for payloads, free or in use.
+func (s *store) bytes() int64 {
+	chunks := len(s.spare)
+	for class := range s.classes {
+		chunks += len(s.classes[class].chunks)
+	}
+	return int64(chunks)*chunkBytes + int64(s.bufferBytes)
+}
+
+// leasedBytes are those of payloads that lie in somebody else's memory.
+func (s *store) leasedBytes() (bytes int64) {
+	for i := range s.outside {
+		if o := &s.outside[i]; o.lease != 0 {
+			bytes += int64(len(o.headers) + len(o.data))
+		}
+	}
+	return bytes
+}
+
 // copyLarge copies data into memory that a former payload has left, or that is new.
 func (s *store) copyLarge(data []byte) []byte {
 	if len(data) == 0 {

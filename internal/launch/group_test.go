@@ -35,7 +35,8 @@ type groupRun struct {
 	Text    string
 	Horizon float64 // 0: the scenario's own
 	Tuning  worker.Tuning
-	Store   string // directory of checkpoints; empty: none
+	Store   string  // directory of checkpoints; empty: none
+	Every   float64 // simulated seconds from one to the next; 0: only where it has to end
 }
 
 // runInGroup joins the group, runs, and prints the trace hash.
@@ -55,7 +56,7 @@ func runInGroup(order string) error {
 	}
 	l, err := Prepare(cfg)
 	if err == nil && g.Store != "" {
-		l, err = saveIn(g.Store, cfg, l)
+		l, err = saveIn(g.Store, g.Every, cfg, l)
 	}
 	if err != nil {
 		return err

@@ -87,6 +87,7 @@ type memory struct {
 
 	asked  chan struct{} // closed when the run is to end, for whatever reason
 	passed atomic.Pointer[MemoryError]
+	look   atomic.Pointer[look] // nil: not yet
 
 	mu      sync.Mutex // guards the rest
 	largest []node.Load
@@ -109,6 +110,7 @@ func (m *memory) watch(ctx context.Context, sets []*workerSet) {
 	if m.used == nil {
 		m.used = m.measure(sets)
 	}
+	m.look.Store(&look{sets, m.used})
 	ticker := time.NewTicker(memoryEvery)
 	defer ticker.Stop()
 	for {
@@ -130,30 +132,42 @@ func (m *memory) watch(ctx context.Context, sets []*workerSet) {
 	}
 }
 
+// look is how a run's memory is looked at.
+type look struct {
+	sets []*workerSet
+	used func() (bytes, available int64)
+}
+
 // check is the end of a run that has used up its memory; nil: it goes on.
 func (m *memory) check(sets []*workerSet) *MemoryError {
+	e, share := m.state(sets, m.used)
+	if float64(e.Used+e.Saving) < share*float64(e.Limit) {
+		return nil
+	}
+	return e
+}
+
+// state is what is used now, and the share of the limit at which the run ends.
+func (m *memory) state(sets []*workerSet, measure func() (used, available int64)) (e *MemoryError, share float64) {
 	cfg := &m.l.cfg
-	used, available := m.used()
-	e := &MemoryError{Used: used, Limit: used + available}
+	used, available := measure()
+	e = &MemoryError{Used: used, Limit: used + available}
 	if cfg.Memory > 0 && cfg.Memory < e.Limit {
 		e.Limit, e.Allowed = cfg.Memory, true
 	}
 	for _, ws := range sets {
 		e.Pending += ws.supervisor.boards.pending()
 	}
-	limit, share := float64(e.Limit), memoryThere
+	share = memoryThere
 	if e.Allowed {
 		share = memoryAllowed
 	}
 	if cfg.Checkpoint != nil {
 		each := min(int64(len(sets)*m.l.placement.Workers)*savingBytes, e.Limit/8)
 		e.Saving = int64(e.Pending)*savedEntryBytes + each
-		share = max(memorySaves, min((1+m.expected/limit)/2, share))
+		share = max(memorySaves, min((1+m.expected/float64(e.Limit))/2, share))
 	}
-	if float64(e.Used+e.Saving) < share*limit {
-		return nil
-	}
-	return e
+	return e, share
 }
 
 // measure gives what this process and its workers have, and what the system has left for them. Workers on other
@@ -184,9 +198,22 @@ func (m *memory) measure(sets []*workerSet) func() (used, available int64) {
 	}
 }
 
-// direct reports whether there may be too little memory for all of a checkpoint, so that each chunk is written when it
-// is made.
-func (m *memory) direct() bool { return m.passed.Load() != nil }
+// room is how many bytes each worker of this machine may take for a checkpoint, beside what it has: half of what there
+// is before the run would end, since more may become pending while it is written. direct: none, so that each chunk is
+// written when it is made. Of workers on other machines it isn't known: 0.
+func (m *memory) room() (direct bool, bytes int64) {
+	look := m.look.Load()
+	switch {
+	case m.passed.Load() != nil:
+		return true, 0
+	case look == nil || m.l.cfg.Machines != nil:
+		return false, 0
+	}
+	e, share := m.state(look.sets, look.used)
+	left := share*float64(e.Limit) - float64(e.Used+e.Saving)
+	bytes = int64(left / 2 / float64(len(look.sets)*m.l.placement.Workers))
+	return bytes <= 0, max(bytes, 0)
+}
 
 // done takes in what a worker says of a replication that was interrupted.
 func (m *memory) done(d *worker.Done) {

@@ -204,7 +204,8 @@ func (ws *workerSet) checkpoint(ctx context.Context, r int, epoch float64, answe
 		v.parts[w].spool = k.spools[w]
 	}
 	k.current, s.saving = v, v
-	save := &worker.Save{Epoch: epoch, Direct: ws.launch.memory.direct()}
+	save := &worker.Save{Epoch: epoch}
+	save.Direct, save.Room = ws.launch.memory.room()
 	if k.last != nil {
 		save.Committed = k.last.epoch
 	}

@@ -13,8 +13,11 @@ import (
 
 	"github.com/disco-sim/disco/internal/checkpoint"
 	"github.com/disco-sim/disco/internal/checkpoint/checkpointtest"
+	"github.com/disco-sim/disco/internal/invariants"
 	"github.com/disco-sim/disco/internal/launch/launchtest"
 	"github.com/disco-sim/disco/internal/partition"
+	"github.com/disco-sim/disco/internal/race"
+	"github.com/disco-sim/disco/model/phold"
 )
 
 // A run whose memory is used up ends at a checkpoint, says for whom most is pending, and goes on from there with the
@@ -90,16 +93,49 @@ func resumesAs(t *testing.T, cfg Config, want string) {
 	}
 }
 
-// saveIn has a run make checkpoints in a directory.
-func saveIn(dir string, cfg Config, l *Launch) (*Launch, error) {
+// saveIn has a run make checkpoints in a directory, each so many seconds, 0: none but at its end.
+func saveIn(dir string, every float64, cfg Config, l *Launch) (*Launch, error) {
 	repo, err := checkpoint.Create(context.Background(), checkpoint.NewDir(dir), checkpoint.Run{Disco: "test",
 		Kind: "test", Text: cfg.Text, Replications: cfg.Replications, Seed: cfg.Seed, Horizon: l.Scenario().Horizon(),
 		Nodes: int64(l.Structure().NumNodes()), Simprocs: int64(l.Structure().NumSimprocs()), GroupNodes: 2})
 	if err != nil {
 		return nil, err
 	}
-	cfg.Checkpoint = &Checkpoint{Repo: repo, Keep: 1}
+	cfg.Checkpoint = &Checkpoint{Repo: repo, Keep: 1, Every: every}
 	return Prepare(cfg)
+}
+
+// A run with checkpoints in a control group in which a copy of what is pending doesn't fit, payloads of 60 kB, or many
+// small events, isn't killed by the kernel: it ends by itself, or gets through, as it does with twice of what it takes
+// without checkpoints, and what one of these events takes to be saved.
+func TestCheckpointsInGroup(t *testing.T) {
+	if testing.Short() || race.Enabled || invariants.Enabled {
+		t.Skip("the memory of the plain build is what is looked at; half a minute")
+	}
+	for _, p := range []phold.Params{
+		{LPs: 64, Events: 40, Payload: 60000, Remote: 0.5, Lookahead: 0.5, End: 6, RNG: phold.Default},
+		{LPs: 1000, Events: 400, Payload: 64, Remote: 0.5, Lookahead: 0.5, End: 3, RNG: phold.Default},
+	} {
+		for workers := 1; workers <= 2; workers++ {
+			r := groupRun{Workers: workers, Text: string(p.YAML())}
+			hash, peak := newMemoryGroup(t).run(t, r, 0)
+			for _, share := range []float64{1.5, 2} {
+				r.Store, r.Every = filepath.Join(t.TempDir(), "store"), 0.5
+				limit := int64(share * float64(peak))
+				if share == 2 {
+					limit += int64(p.LPs*p.Events)*savedEntryBytes + int64(workers)*savingBytes
+				}
+				out, err := newMemoryGroup(t).start(t, r, limit).CombinedOutput()
+				got := string(out)
+				ended := share < 2 && strings.Contains(got, "memory: the run took ") && !strings.Contains(got, "killed")
+				t.Logf("%d events with %d bytes, %d workers, %.1f of %d MiB: %v, %s", p.Events, p.Payload, workers,
+					share, peak>>20, err, got)
+				if got != hash && !ended {
+					t.Errorf("found %v, want the trace hash %s, or an end by itself", err, hash)
+				}
+			}
+		}
+	}
 }
 
 // A run in a control group that has too little memory for what becomes pending ends at a checkpoint, and the kernel

@@ -216,6 +216,7 @@ type Save struct {
 	Epoch     float64 // the end of the leg
 	Committed float64 // epoch of the last checkpoint of this replication that is safe; 0: none
 	Direct    bool    // write before the next leg: there is no memory for all of it
+	Room      int64   // bytes that it may take beside what the worker has, else it is direct; 0: any
 }
 
 // Stored is what a worker has in its spool after Save. It comes in parts: first hashes, then chunks.

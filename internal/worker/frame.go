@@ -268,6 +268,7 @@ func (m *Save) fields(c *wire.Codec) {
 	c.Float(&m.Epoch)
 	c.Float(&m.Committed)
 	c.Bool(&m.Direct)
+	c.Int64(&m.Room)
 }
 
 func (m *Stored) fields(c *wire.Codec) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"runtime/debug"
 	"sync"
@@ -78,6 +79,9 @@ const (
 	arenaLeast = 1 << 20
 )
 
+// bytes is the memory that it has.
+func (a *arena) bytes() int64 { return int64(len(a.blocks)) * arenaBytes }
+
 // reset begins anew: nobody uses what was there before.
 func (a *arena) reset() { a.block, a.used = 0, 0 }
 
@@ -144,24 +148,26 @@ func (s *saver) save(e *node.Engine, m *Save, lost error) error {
 	s.newest = saved{}
 	w := s.newWriter(e, m.Epoch)
 	w.err = cmp.Or(lost, w.err)
-	if m.Direct {
-		defer s.spare()()
-		err := s.encodeStates(e, w.add)
-		if err == nil {
-			err = s.encodePending(e.EachPending, w.add)
-		}
-		if err != nil {
-			return err
-		}
-		w.encode = s.now().Sub(w.began).Seconds()
-		return s.finish(w)
+	room := int64(math.MaxInt64)
+	if m.Room > 0 {
+		room = m.Room - s.copied.Grows(e)
 	}
+	if m.Direct || room < 0 {
+		return s.saveDirect(e, w)
+	}
+	room += min(s.arena.bytes(), math.MaxInt64-room)
 	var chunks []unwritten
 	err := s.encodeStates(e, func(c unwritten) error {
+		if room -= int64(len(c.data)); room < 0 {
+			return errNoRoom
+		}
 		s.arena.take(c.data)
 		chunks = append(chunks, c)
 		return nil
 	})
+	if errors.Is(err, errNoRoom) {
+		return s.saveDirect(e, w)
+	}
 	if err == nil {
 		err = e.CopyPending(&s.copied)
 	}
@@ -179,16 +185,44 @@ func (s *saver) save(e *node.Engine, m *Save, lost error) error {
 		if err != nil && w.done() == nil {
 			w.err = &encodeError{err}
 		}
+		if m.Room > 0 && s.arena.bytes()+s.copied.Bytes() > m.Room/keptShare {
+			s.forget()
+		}
 		_ = s.finish(w) // a launcher that is gone ends the reader
 	})
 	return nil
 }
 
+// errNoRoom ends the encoding of states that take more memory than there is.
+var errNoRoom = errors.New("worker: no room for states in memory")
+
+// keptShare is the part of what it may take that a checkpoint's memory may have to be kept for the next one.
+const keptShare = 4
+
+// saveDirect writes each chunk when it is made, so that next to no memory is taken.
+func (s *saver) saveDirect(e *node.Engine, w *writer) error {
+	defer s.spare()()
+	err := s.encodeStates(e, w.add)
+	if err == nil {
+		err = s.encodePending(e.EachPending, w.add)
+	}
+	if err != nil {
+		return err
+	}
+	w.encode = s.now().Sub(w.began).Seconds()
+	return s.finish(w)
+}
+
+// forget gives memory for checkpoints back to the system.
+func (s *saver) forget() {
+	s.arena, s.copied = arena{}, node.PendingCopy{}
+	debug.FreeOSMemory()
+}
+
 // spare has this process take little memory beside what it needs, until end is called.
 func (s *saver) spare() (end func()) {
-	s.arena, s.copied = arena{}, node.PendingCopy{}
 	before := debug.SetGCPercent(sparingPercent)
-	debug.FreeOSMemory()
+	s.forget()
 	return func() { debug.SetGCPercent(before) }
 }
 

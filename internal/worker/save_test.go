@@ -203,7 +203,13 @@ func TestSaveAndLoad(t *testing.T) {
 	for _, c := range []struct {
 		bytes  int
 		direct bool
-	}{{chunkBytes, false}, {1, false}, {300, false}, {chunkBytes, true}, {300, true}} {
+		room   int64
+	}{
+		{chunkBytes, false, 0}, {1, false, 0}, {300, false, 0}, {chunkBytes, true, 0}, {300, true, 0},
+		{300, false, 1},       // there is no memory for a copy
+		{300, false, -1},      // for a copy, and for no states
+		{300, false, 1 << 40}, // for all
+	} {
 		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
 			model, alone := few(64), make([]int32, 64)
 			e, plan := oneEngine(t, model, alone, 0, nil)
@@ -212,7 +218,15 @@ func TestSaveAndLoad(t *testing.T) {
 			committed, keptAll := 0.0, 0
 			for _, end := range []float64{3, 3.5, 3.6, 3.7, 20} {
 				runUntil(t, e, end)
-				save(t, s, e, &Save{Epoch: end, Committed: committed, Direct: c.direct})
+				m := &Save{Epoch: end, Committed: committed, Direct: c.direct, Room: c.room}
+				if c.room < 0 {
+					m.Room = s.copied.Grows(e) + 1
+				}
+				save(t, s, e, m)
+				none := c.direct || c.room == 1 || c.room < 0 && end == 3 // later, states fit where chunks were made
+				if kept := s.copied.Bytes(); c.room >= 0 && (kept == 0) != none || none && kept != 0 {
+					t.Errorf("until %v: a copy of what is pending has %d bytes", end, kept)
+				}
 				_, kept := k.commit(end)
 				keptAll += kept
 				committed = end
