@@ -25,6 +25,8 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/disco-sim/disco/graph"
 )
@@ -83,7 +85,7 @@ func openDB(ctx context.Context, url string, create bool) (*DB, error) {
 	var err error
 	switch scheme, rest, _ := strings.Cut(url, ":"); scheme {
 	case "sqlite":
-		if rest == "" {
+		if rest == "" || strings.HasPrefix(rest, ":memory:") || strings.HasPrefix(rest, "file:") {
 			return nil, fmt.Errorf("database %q: found no file, want sqlite:FILE", url)
 		}
 		if _, missing := os.Stat(rest); !create && errors.Is(missing, fs.ErrNotExist) {
@@ -164,10 +166,31 @@ func (db *DB) Create(ctx context.Context, s Scenario) (Scenario, error) {
 	return s, db.wrap(err)
 }
 
+// nameMax bounds the bytes of a scenario's name, which lists have in one line.
+const nameMax = 200
+
+func checkName(name string) error {
+	found := ""
+	switch {
+	case name == "":
+		return errors.New("found a scenario without a name, want one")
+	case len(name) > nameMax:
+		found = fmt.Sprintf("%d bytes", len(name))
+	case !utf8.ValidString(name):
+		found = "what isn't UTF-8"
+	case strings.ContainsFunc(name, unicode.IsControl):
+		found = "control characters"
+	default:
+		return nil
+	}
+	return fmt.Errorf("the name %.60q of a scenario: found %s, want UTF-8 of at most %d bytes without control "+
+		"characters", name, found, nameMax)
+}
+
 // create is Create within a transaction.
 func (db *DB) create(ctx context.Context, s Scenario) (Scenario, error) {
-	if s.Name == "" {
-		return s, errors.New("found a scenario without a name, want one")
+	if err := checkName(s.Name); err != nil {
+		return s, err
 	}
 	var taken *NotFoundError
 	if _, err := db.find(ctx, "name = $1", s.Name, ""); err == nil {

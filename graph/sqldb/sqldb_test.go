@@ -428,6 +428,18 @@ func testData(t *testing.T, url string) {
 	}
 }
 
+// TestNames: what doesn't stay in one line of a list is no name of a scenario.
+func TestNames(t *testing.T) {
+	db := open(t, "sqlite:"+filepath.Join(t.TempDir(), "x.db"))
+	for name, want := range map[string]string{"": "without a name", "a\nb": "found control characters",
+		"\x85": "what isn't UTF-8", strings.Repeat("n", nameMax+1): "found 201 bytes"} {
+		if _, err := db.Create(t.Context(), Scenario{Name: name}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: found %v, want %s", name, err, want)
+		}
+	}
+	create(t, db, strings.Repeat("ü", nameMax/2))
+}
+
 // testMasks saves masks, joins them, and cleans them up.
 func testMasks(t *testing.T, url string) {
 	ctx, db := t.Context(), open(t, url)
@@ -490,6 +502,8 @@ func TestOpenRefuses(t *testing.T) {
 	for url, want := range map[string]string{
 		"":                                      "want sqlite:FILE or postgres://",
 		"sqlite:":                               "found no file",
+		"sqlite::memory:":                       "found no file",
+		"sqlite:file::memory:":                  "found no file",
 		"mysql://me:secret@host/x":              "mysql://me:***@host/x",
 		"sqlite:" + dir:                         "sqlite:" + dir,
 		"sqlite:" + text:                        "not a database",
