@@ -397,8 +397,8 @@ func (r *graphML) edge(e xml.StartElement) error {
 	for _, d := range data {
 		switch k := r.keys[d.key]; k.name {
 		case weightAttr:
-			x, err := strconv.ParseFloat(strings.TrimSpace(d.text), 64)
-			if err != nil || math.IsNaN(x) || math.IsInf(x, 0) {
+			x, ok := parseNumber([]byte(d.text))
+			if !ok || math.IsNaN(x) || math.IsInf(x, 0) {
 				return r.wrong("the weight "+quote(d.text), "a finite number")
 			}
 			weight = x

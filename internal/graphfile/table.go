@@ -282,11 +282,18 @@ func (r *csvRow) whole(column int) (int64, bool) {
 }
 
 func (r *csvRow) number(column int) (float64, bool) {
-	x, err := strconv.ParseFloat(string(bytes.TrimSpace(r.text(column))), 64)
-	return x, err == nil || math.IsInf(x, 0) // which is refused as such
+	return parseNumber(r.text(column))
 }
 
 func (r *csvRow) at() uint32 { return r.line }
+
+// parseNumber reads a decimal number, perhaps with an exponent: what Go has beside that, 0x1p3 and 1_000, is a mistake
+// in a table. What is too large is infinite, and refused as such.
+func parseNumber(text []byte) (float64, bool) {
+	s := string(bytes.TrimSpace(text))
+	x, err := strconv.ParseFloat(s, 64)
+	return x, (err == nil || math.IsInf(x, 0)) && !strings.ContainsAny(s, "_xX")
+}
 
 // parquetRow is a row of a record.
 type parquetRow struct {
@@ -378,8 +385,7 @@ func (r *parquetRow) number(column int) (float64, bool) {
 	case *array.Int64:
 		return float64(a.Value(r.row)), true
 	}
-	x, err := strconv.ParseFloat(string(r.text(column)), 64)
-	return x, err == nil || math.IsInf(x, 0)
+	return parseNumber(r.text(column))
 }
 
 func (r *parquetRow) at() uint32 { return r.first + uint32(r.row) }
