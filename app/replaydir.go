@@ -19,6 +19,7 @@ import (
 	"github.com/disco-sim/disco/internal/launch"
 	"github.com/disco-sim/disco/internal/outfile"
 	tables "github.com/disco-sim/disco/internal/table"
+	"github.com/disco-sim/disco/node"
 )
 
 // errReplayDir is the end of a replay that has found something.
@@ -250,7 +251,11 @@ func (r *dirReplayer) compare(otherBuild bool) error {
 	r.screen.end()
 	r.head()
 	fmt.Fprintf(r.p.stdout, "equal: %s compared", r.compared(&got))
-	fmt.Fprintf(r.p.stdout, ", in %s\n", count(got.Done, "replication"))
+	fmt.Fprintf(r.p.stdout, ", in %s", count(got.Done, "replication"))
+	if got.Results > 0 {
+		fmt.Fprintf(r.p.stdout, ", and the results of %s that ended", count(got.Results, "replication"))
+	}
+	fmt.Fprintln(r.p.stdout)
 	return nil
 }
 
@@ -325,11 +330,45 @@ func (r *dirReplayer) show(u *launch.Unequal, got *launch.Replayed) error {
 			tables.Plural(int(r.repo.Run().Nodes), "node"))
 		fmt.Fprintf(w, "A: as recorded; B: in the replay\n")
 		r.showStates(u, &names)
+	case u.Reports != nil:
+		r.showReports(u)
 	default:
-		fmt.Fprintf(w, "DIFFERENT at the end of replication %d: %s\n", u.Replication, u.Result)
+		fmt.Fprintf(w, "DIFFERENT at the end of replication %d: trace hash %s was recorded, and is %s\n", u.Replication,
+			u.TraceHash[0], u.TraceHash[1])
 	}
 	return nil
 }
+
+// showReports writes the first report that differs, at the end of a replication.
+func (r *dirReplayer) showReports(u *launch.Unequal) {
+	w, d := r.p.stdout, u.Reports
+	g := r.names.Structure()
+	fmt.Fprintf(w, "DIFFERENT results of replication %d, though all calls of it are equal: of %s of %d, the first of "+
+		"them %s\n", u.Replication, tables.Plural(d.Simprocs, "simproc"), g.NumSimprocs(),
+		g.Name(node.SimprocID(d.First)))
+	at := 0
+	for at < min(len(d.Was), len(d.Is)) && d.Was[at] == d.Is[at] {
+		at++
+	}
+	for _, side := range []struct {
+		name   string
+		report []byte
+	}{{"recorded ", d.Was}, {"in replay", d.Is}} {
+		text := "none"
+		if side.report != nil {
+			from := max(at-reportShown/2, 0)
+			shown := side.report[min(from, len(side.report)):min(from+reportShown, len(side.report))]
+			text = (&diffState{Version: 1, HandlerBytes: len(side.report), ShownFrom: from,
+				Shown: fmt.Sprintf("%x", shown)}).handler(at)
+		}
+		fmt.Fprintf(w, "%s  %s\n", side.name, text)
+	}
+	fmt.Fprintf(w, "not known: the call that has made the difference, since states are compared at checkpoints only: "+
+		"`run FILE\n--print node=NAME` shows what the node got and did\n")
+}
+
+// reportShown is how many bytes of a report are shown.
+const reportShown = 16
 
 // showStates writes nodes whose states differ, as `checkpoints diff` does.
 func (r *dirReplayer) showStates(u *launch.Unequal, names *storeNames) {

@@ -95,6 +95,11 @@ func (h *driftHandler) Handle(p *node.Simproc, events []node.Event) error {
 	return p.Wakeup(p.Now() + 1)
 }
 
+// Report implements node.Reporter.
+func (h *driftHandler) Report(*node.Simproc) ([]byte, error) {
+	return binary.LittleEndian.AppendUint64(nil, h.count), nil
+}
+
 func (h *driftHandler) StateVersion() uint32                  { return 1 }
 func (h *driftHandler) State(_ *node.Simproc, c *state.Codec) { c.Uint64(&h.count) }
 
@@ -173,7 +178,8 @@ func TestReplayFinds(t *testing.T) {
 		args              string
 		want              []string
 	}{
-		{0, 0, 0, "", []string{"equal: 120 calls of handlers and 9 states of nodes compared, in 1 replication\n"}},
+		{0, 0, 0, "", []string{"equal: 120 calls of handlers and 9 states of nodes compared, in 1 replication, " +
+			"and the results of 1 replication that ended\n"}},
 		{7, 0, 0, "", []string{"the first call that differs is of d2/main at 7.5 s, replication 0\n",
 			"recorded   hash ",
 			"in replay  hash ",
@@ -193,6 +199,11 @@ func TestReplayFinds(t *testing.T) {
 			"got  event 12 of d1/main: no data\n", "≠ handler              8 B, from 0: [0f] 00"}},
 		{0, 6.5, 0, "", []string{"DIFFERENT states at 10 s, replication 0", "1 node of 3 nodes",
 			"node 2 (d2)", "≠ handler"}},
+		{0, 16, 0, "", []string{"DIFFERENT results of replication 0, though all calls of it are equal: of 1 simproc " +
+			"of 3, the first of them d2/main\nrecorded   8 B, from 0: [14] 00 ",
+			"\nin replay  8 B, from 0: [54] 1f "}},
+		{0, 16, 0, "--at 15", []string{"DIFFERENT results of replication 0"}},
+		{0, 16, 0, "--until 19.5", []string{"equal: ", " in 1 replication\n"}},
 	} {
 		drift.sent, drift.state, drift.more = c.sent, c.state, c.more
 		for _, workers := range []string{"1", "2", "3"} {
@@ -206,6 +217,34 @@ func TestReplayFinds(t *testing.T) {
 				if !strings.Contains(out, want) {
 					t.Errorf("%+v: %v: %q isn't in %s%s", drift, args, want, out, errs)
 				}
+			}
+		}
+	}
+}
+
+// A run that has no checkpoint, but its end, is compared in its calls and in its results.
+func TestReplayFindsResults(t *testing.T) {
+	defer func() { drift.state = 0 }()
+	dir := t.TempDir()
+	file, store := filepath.Join(dir, "drift.yml"), filepath.Join(dir, "store")
+	if err := os.WriteFile(file, []byte("model: drift\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	kind := drifting()
+	status := Run([]string{"disco-run", "run", file, "--transport", "inproc", "--replications", "2", "--checkpoint-to",
+		store, "--replayable"}, strings.NewReader(""), &bytes.Buffer{}, os.Stderr, kind)
+	if status != ExitOK {
+		t.Fatalf("the run ends with %d", status)
+	}
+	for _, spread := range []string{"nodes", "replications"} {
+		for epoch, want := range map[float64]string{
+			0:  "in 2 replications, and the results of 2 replications that ended\n",
+			19: "DIFFERENT results of replication 0, though all calls of it are equal: of 1 simproc of 3, the first of",
+		} {
+			drift.state = epoch
+			status, out, errs := replayed(kind, store, "--transport", "inproc", "--workers", "2", "--spread", spread)
+			if status != map[bool]int{true: ExitOK, false: ExitFailed}[epoch == 0] || !strings.Contains(out, want) {
+				t.Errorf("state %v, spread %s: exit status %d, want %q in %s%s", epoch, spread, status, want, out, errs)
 			}
 		}
 	}

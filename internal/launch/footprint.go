@@ -63,7 +63,7 @@ func newFootprint(cfg *Config, s scenario.Scenario, g *node.Graph, packs bool, b
 	if m, ok := s.(scenario.Sizer); ok {
 		f.model = m.Memory()
 	}
-	if f.resident = float64(cfg.Tuning.Resident); f.resident > 0 && cfg.Checkpoint == nil {
+	if f.resident = float64(cfg.Tuning.Resident); f.resident > 0 && cfg.Checkpoint == nil && cfg.Replay == nil {
 		_, f.gathered = s.Accumulate().(scenario.Gatherer)
 	}
 	if packs && f.model.PackedBytes <= packedMax {

@@ -19,8 +19,9 @@ import (
 )
 
 // Replay has a run compared with one that is recorded, leg by leg: the journals of activations, and where the recorded
-// run has a checkpoint the state of each node. The run begins with checkpoints of that one (Config.Resume) or at its
-// begin, and ends where the journal ends. Prepare fills in what isn't exported; it is used once.
+// run has a checkpoint the state of each node, and at the end of a replication what handlers have reported. The run
+// begins with checkpoints of that one (Config.Resume) or at its begin, and ends where the journal ends. Prepare fills
+// in what isn't exported; it is used once.
 type Replay struct {
 	// Repo is where the recorded run is. It is only read.
 	Repo *checkpoint.Repo
@@ -38,14 +39,15 @@ type Replay struct {
 	// SaveAt, > 0, has the state there saved in Config.Checkpoint, and nothing be compared.
 	SaveAt float64
 
-	launch *Launch
-	levels []uint32   // by simproc
-	mu     sync.Mutex // guards the rest
-	at     []*journalPart
-	found  map[int]*Unequal
-	calls  uint64 // that were compared
-	states uint64
-	done   int // replications
+	launch  *Launch
+	levels  []uint32   // by simproc
+	mu      sync.Mutex // guards the rest
+	at      []*journalPart
+	found   map[int]*Unequal
+	calls   uint64 // that were compared
+	states  uint64
+	done    int // replications
+	results int // … of which there were results to compare
 }
 
 // Unequal is the first difference that a replay has found in a replication.
@@ -55,13 +57,15 @@ type Unequal struct {
 	Calls       *calls.Found // nil: all calls are equal
 	States      *nodediff.Difference
 	Recorded    *checkpoint.Manifest // whose states differ
-	Result      string               // what else differs, at the end of the replication
+	TraceHash   *[2]string           // at the end of the replication, as recorded and in the replay; nil: equal
+	Reports     *UnequalReports      // the same of its results
 }
 
 // Replayed is what a replay has come to.
 type Replayed struct {
 	Calls, States uint64 // that were compared: calls of handlers, states of nodes
 	Done          int    // replications that were compared up to where they were to be
+	Results       int    // … whose results were compared: they have ended, as the recorded ones
 	First         *Unequal
 }
 
@@ -69,7 +73,7 @@ type Replayed struct {
 func (p *Replay) Replayed() Replayed {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return Replayed{p.calls, p.states, p.done, p.first()}
+	return Replayed{p.calls, p.states, p.done, p.results, p.first()}
 }
 
 // first is the difference in the first replication that has one. mu is held.
@@ -471,24 +475,6 @@ func (p *Replay) statesDiffer(ctx context.Context, was *checkpoint.Manifest) (*n
 
 // statesShown is how many nodes are kept of those whose states differ.
 const statesShown = 5
-
-// compareEnd compares the end of a replication: what is left of its calls, and what it has given.
-func (ws *workerSet) compareEnd(ctx context.Context, res *result) error {
-	p := ws.launch.cfg.Replay
-	if p == nil || res.Interrupted {
-		return nil
-	}
-	if err := ws.compareLeg(ctx, res.Index, math.Inf(1)); err != nil && !errors.Is(err, errLeft) {
-		return err
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if was := fmt.Sprint(p.To[res.Index].TraceHash); p.found[res.Index] == nil && was != fmt.Sprintf("%x", res.hash) {
-		p.found[res.Index] = &Unequal{Replication: res.Index, Until: res.Reached,
-			Result: fmt.Sprintf("trace hash %s was recorded, and is %x", was, res.hash)}
-	}
-	return nil
-}
 
 // left is the result of a replication that wasn't simulated to its end.
 func (ws *workerSet) left(r int) error {

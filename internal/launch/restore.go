@@ -248,6 +248,14 @@ func (l *Launch) finished(ctx context.Context, m *checkpoint.Manifest) (*result,
 
 // load files what spoolResults has written.
 func (c *collection) load(data []byte) error {
+	return eachReport(data, c.seen, func(id uint32, hash uint64, report []byte) {
+		c.hashes[id], c.reports[id] = hash, report
+	})
+}
+
+// eachReport yields what spoolResults has written of simprocs that weren't seen before: report is nil where there is
+// none, and part of data else.
+func eachReport(data []byte, seen []bool, yield func(id uint32, hash uint64, report []byte)) error {
 	for at := 0; at < len(data); {
 		rest := data[at:]
 		if len(rest) < resultHeadBytes {
@@ -257,13 +265,15 @@ func (c *collection) load(data []byte) error {
 		if rest = rest[resultHeadBytes:]; max(size, 1)-1 > int64(len(rest)) {
 			return fmt.Errorf("results: byte %d: found a report of %d bytes, want at most %d", at, size-1, len(rest))
 		}
-		if int(id) >= len(c.seen) || c.seen[id] {
-			return fmt.Errorf("results: byte %d: found simproc %d, want each of 0 to %d once", at, id, len(c.seen)-1)
+		if int(id) >= len(seen) || seen[id] {
+			return fmt.Errorf("results: byte %d: found simproc %d, want each of 0 to %d once", at, id, len(seen)-1)
 		}
-		c.seen[id], c.hashes[id] = true, binary.LittleEndian.Uint64(data[at+4:])
+		seen[id] = true
+		var report []byte
 		if size > 0 {
-			c.reports[id] = rest[: size-1 : size-1]
+			report = rest[: size-1 : size-1]
 		}
+		yield(id, binary.LittleEndian.Uint64(data[at+4:]), report)
 		at += resultHeadBytes + int(max(size, 1)-1)
 	}
 	return nil

@@ -82,8 +82,10 @@ func newSchedule(l *Launch) *schedule {
 		results: make([]*result, l.cfg.Replications), sets: make([]setProgress, l.sets),
 	}
 	s.changed.L = &s.mu
-	// Where replications end in their order. Reports of one that may be begun again are kept until it has ended.
-	if s.each = l.cfg.Each; s.each == nil && l.sets == 1 && l.cfg.Checkpoint == nil && l.cfg.Resume == nil {
+	// Where replications end in their order. Reports of one that may be begun again, or is compared with another, are
+	// kept until it has ended.
+	if s.each = l.cfg.Each; s.each == nil && l.sets == 1 && l.cfg.Checkpoint == nil && l.cfg.Resume == nil &&
+		l.cfg.Replay == nil {
 		s.gatherer, _ = s.accumulator.(scenario.Gatherer)
 	}
 	return s

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -34,7 +35,7 @@ func (l *Launch) recordPath() string {
 	if !l.recorded() {
 		return ""
 	}
-	return cmp.Or(l.cfg.Trace, filepath.Join(cmp.Or(l.store.directory(), "."), "trace"))
+	return cmp.Or(l.cfg.Trace, filepath.Join(cmp.Or(l.store.directory(), os.TempDir()), "trace"))
 }
 
 // directory is where temporary files go.
