@@ -4,9 +4,11 @@ package group
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -15,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/disco-sim/disco/app"
 	running "github.com/disco-sim/disco/internal/launch"
 	"github.com/disco-sim/disco/internal/launch/launchtest"
 )
@@ -119,8 +122,12 @@ func killedAt(t *testing.T, file, who, step, want string) {
 		text, _ := os.ReadFile(out)
 		_ = json.Unmarshal(text, &got)
 		_, left := os.Stat(token)
+		ended := who == "launcher" && err != nil || got.Interrupted
+		if exit := (*exec.ExitError)(nil); who == "Ctrl-C" && errors.As(err, &exit) {
+			ended = exit.ExitCode() == app.ExitSignal+int(syscall.SIGINT) // perhaps before anything was simulated
+		}
 		switch {
-		case left != nil && (who == "launcher" && err != nil || got.Interrupted) && !goesOn:
+		case left != nil && ended && !goesOn:
 			goesOn = true
 			_ = os.Remove(out)
 			m.free(t, 0, 1)

@@ -186,7 +186,8 @@ func TestBoundsOfRows(t *testing.T) {
 	}{
 		{"kind", edit(trace, func(c *Chunk) { c.Kind = 0; c.From = 0 }), false},
 		{"kind", edit(trace, func(c *Chunk) { c.Kind = table; c.From = 0 }), true},
-		{"kind", edit(trace, func(c *Chunk) { c.Kind = table + 1; c.From = 0 }), false},
+		{"kind", edit(trace, func(c *Chunk) { c.Kind = Layout; c.From = 0 }), true},
+		{"kind", edit(trace, func(c *Chunk) { c.Kind = Layout + 1; c.From = 0 }), false},
 		{"nodes", edit(node, func(c *Chunk) { c.Nodes = 1 }), true},
 		{"nodes of a group", edit(node, func(c *Chunk) { c.Nodes = 0 }), false},
 		{"nodes", edit(node, func(c *Chunk) { c.First, c.Nodes = 0, 64 }), true},
