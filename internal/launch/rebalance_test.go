@@ -220,7 +220,9 @@ func TestRebalanceAndResident(t *testing.T) {
 					t.Errorf("%s, %d workers, %s: another hash, or other events", c.file, workers, transport)
 				}
 				checkMoved(t, out, 5)
-				checkLeft(t, out)
+				if cfg.Tuning.Resident == 1 { // a few small nodes fit into 4 KiB
+					checkLeft(t, out)
+				}
 			}
 		}
 	}
