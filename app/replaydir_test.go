@@ -115,6 +115,22 @@ func (driftSummary) WriteText(w io.Writer) error {
 	return err
 }
 
+// recordDrift runs the model with a journal and these flags, and gives the place of its checkpoints.
+func recordDrift(t *testing.T, kind scenario.Kind, flags ...string) (store string) {
+	t.Helper()
+	dir := t.TempDir()
+	file, store := filepath.Join(dir, "drift.yml"), filepath.Join(dir, "store")
+	if err := os.WriteFile(file, []byte("model: drift\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	args := append([]string{"disco-run", "run", file, "--transport", "inproc", "--checkpoint-to", store,
+		"--replayable"}, flags...)
+	if status := Run(args, strings.NewReader(""), &bytes.Buffer{}, os.Stderr, kind); status != ExitOK {
+		t.Fatalf("the run ends with %d", status)
+	}
+	return store
+}
+
 // replayed runs `replay` and gives its exit status and what it has printed.
 func replayed(kind scenario.Kind, args ...string) (status int, stdout, stderr string) {
 	var out, errs bytes.Buffer
@@ -161,18 +177,8 @@ func TestReplayDir(t *testing.T) {
 // workers; and one whose state alone differs at the next checkpoint.
 func TestReplayFinds(t *testing.T) {
 	defer func() { drift.sent, drift.state, drift.more = 0, 0, 0 }()
-	dir := t.TempDir()
-	file, store := filepath.Join(dir, "drift.yml"), filepath.Join(dir, "store")
-	if err := os.WriteFile(file, []byte("model: drift\n"), 0o666); err != nil {
-		t.Fatal(err)
-	}
 	kind := drifting()
-	status := Run([]string{"disco-run", "run", file, "--transport", "inproc", "--checkpoint-to", store,
-		"--checkpoint-at", "5", "--checkpoint-at", "10", "--checkpoint-at", "15", "--replayable"},
-		strings.NewReader(""), &bytes.Buffer{}, os.Stderr, kind)
-	if status != ExitOK {
-		t.Fatalf("the run ends with %d", status)
-	}
+	store := recordDrift(t, kind, "--checkpoint-at", "5", "--checkpoint-at", "10", "--checkpoint-at", "15")
 	for _, c := range []struct {
 		sent, state, more float64
 		args              string
@@ -225,17 +231,8 @@ func TestReplayFinds(t *testing.T) {
 // A run that has no checkpoint, but its end, is compared in its calls and in its results.
 func TestReplayFindsResults(t *testing.T) {
 	defer func() { drift.state = 0 }()
-	dir := t.TempDir()
-	file, store := filepath.Join(dir, "drift.yml"), filepath.Join(dir, "store")
-	if err := os.WriteFile(file, []byte("model: drift\n"), 0o666); err != nil {
-		t.Fatal(err)
-	}
 	kind := drifting()
-	status := Run([]string{"disco-run", "run", file, "--transport", "inproc", "--replications", "2", "--checkpoint-to",
-		store, "--replayable"}, strings.NewReader(""), &bytes.Buffer{}, os.Stderr, kind)
-	if status != ExitOK {
-		t.Fatalf("the run ends with %d", status)
-	}
+	store := recordDrift(t, kind, "--replications", "2")
 	for _, spread := range []string{"nodes", "replications"} {
 		for epoch, want := range map[float64]string{
 			0:  "in 2 replications, and the results of 2 replications that ended\n",
@@ -254,19 +251,10 @@ func TestReplayFindsResults(t *testing.T) {
 // one that only that run has by its name.
 func TestReplayShowsTrace(t *testing.T) {
 	defer func() { drift.sent, drift.more = 0, 0 }()
-	dir := t.TempDir()
-	file, store := filepath.Join(dir, "drift.yml"), filepath.Join(dir, "store")
-	if err := os.WriteFile(file, []byte("model: drift\n"), 0o666); err != nil {
-		t.Fatal(err)
-	}
 	kind := drifting()
 	drift.more = 12
-	status := Run([]string{"disco-run", "run", file, "--transport", "inproc", "--workers", "2", "--checkpoint-to",
-		store, "--checkpoint-at", "10", "--checkpoint-at", "15", "--replayable", "--trace",
-		filepath.Join(dir, "trace")}, strings.NewReader(""), &bytes.Buffer{}, os.Stderr, kind)
-	if status != ExitOK {
-		t.Fatalf("the run ends with %d", status)
-	}
+	store := recordDrift(t, kind, "--workers", "2", "--checkpoint-at", "10", "--checkpoint-at", "15", "--trace",
+		filepath.Join(t.TempDir(), "trace"))
 	for _, c := range []struct {
 		sent, more float64
 		want       []string
@@ -295,19 +283,9 @@ func TestReplayShowsTrace(t *testing.T) {
 // A call that only the recorded run has is named by the calls around it, and by what its simproc does next.
 func TestReplayFindsMissing(t *testing.T) {
 	defer func() { drift.more = 0 }()
-	dir := t.TempDir()
-	file, store := filepath.Join(dir, "drift.yml"), filepath.Join(dir, "store")
-	if err := os.WriteFile(file, []byte("model: drift\n"), 0o666); err != nil {
-		t.Fatal(err)
-	}
 	kind := drifting()
 	drift.more = 12
-	status := Run([]string{"disco-run", "run", file, "--transport", "inproc", "--workers", "1", "--checkpoint-to",
-		store, "--checkpoint-at", "10", "--checkpoint-at", "15", "--replayable"}, strings.NewReader(""),
-		&bytes.Buffer{}, os.Stderr, kind)
-	if status != ExitOK {
-		t.Fatalf("the run ends with %d", status)
-	}
+	store := recordDrift(t, kind, "--workers", "1", "--checkpoint-at", "10", "--checkpoint-at", "15")
 	drift.more = 0
 	for _, workers := range []string{"1", "2"} {
 		status, out, errs := replayed(kind, store, "--transport", "inproc", "--workers", workers)
@@ -347,18 +325,9 @@ func TestReplayBeginsBefore(t *testing.T) {
 // named.
 func TestReplayFindsChance(t *testing.T) {
 	defer func() { drift.turns, drift.turn = 0, 0 }()
-	dir := t.TempDir()
-	file, store := filepath.Join(dir, "drift.yml"), filepath.Join(dir, "store")
-	if err := os.WriteFile(file, []byte("model: drift\n"), 0o666); err != nil {
-		t.Fatal(err)
-	}
 	kind := drifting()
 	drift.turns = 7
-	status := Run([]string{"disco-run", "run", file, "--transport", "inproc", "--checkpoint-to", store,
-		"--checkpoint-at", "5", "--replayable"}, strings.NewReader(""), &bytes.Buffer{}, os.Stderr, kind)
-	if status != ExitOK {
-		t.Fatalf("the run ends with %d", status)
-	}
+	store := recordDrift(t, kind, "--checkpoint-at", "5")
 	args := []string{store, "--transport", "inproc", "--workers", "2"}
 	status, out, errs := replayed(kind, args...)
 	for _, want := range []string{"the first call that differs is of d2/main at 7.5 s",

@@ -87,7 +87,7 @@ type memory struct {
 
 	asked  chan struct{} // closed when the run is to end, for whatever reason
 	passed atomic.Pointer[MemoryError]
-	look   atomic.Pointer[look] // nil: not yet
+	sets   atomic.Pointer[[]*workerSet] // whose memory used gives, which may be called then; nil: not yet
 
 	mu      sync.Mutex // guards the rest
 	largest []node.Load
@@ -110,7 +110,7 @@ func (m *memory) watch(ctx context.Context, sets []*workerSet) {
 	if m.used == nil {
 		m.used = m.measure(sets)
 	}
-	m.look.Store(&look{sets, m.used})
+	m.sets.Store(&sets)
 	ticker := time.NewTicker(memoryEvery)
 	defer ticker.Stop()
 	for {
@@ -132,15 +132,9 @@ func (m *memory) watch(ctx context.Context, sets []*workerSet) {
 	}
 }
 
-// look is how a run's memory is looked at.
-type look struct {
-	sets []*workerSet
-	used func() (bytes, available int64)
-}
-
 // check is the end of a run that has used up its memory; nil: it goes on.
 func (m *memory) check(sets []*workerSet) *MemoryError {
-	e, share := m.state(sets, m.used)
+	e, share := m.state(sets)
 	if float64(e.Used+e.Saving) < share*float64(e.Limit) {
 		return nil
 	}
@@ -148,9 +142,9 @@ func (m *memory) check(sets []*workerSet) *MemoryError {
 }
 
 // state is what is used now, and the share of the limit at which the run ends.
-func (m *memory) state(sets []*workerSet, measure func() (used, available int64)) (e *MemoryError, share float64) {
+func (m *memory) state(sets []*workerSet) (e *MemoryError, share float64) {
 	cfg := &m.l.cfg
-	used, available := measure()
+	used, available := m.used()
 	e = &MemoryError{Used: used, Limit: used + available}
 	if cfg.Memory > 0 && cfg.Memory < e.Limit {
 		e.Limit, e.Allowed = cfg.Memory, true
@@ -202,16 +196,16 @@ func (m *memory) measure(sets []*workerSet) func() (used, available int64) {
 // is before the run would end, since more may become pending while it is written. direct: none, so that each chunk is
 // written when it is made. Of workers on other machines it isn't known: 0.
 func (m *memory) room() (direct bool, bytes int64) {
-	look := m.look.Load()
+	sets := m.sets.Load()
 	switch {
 	case m.passed.Load() != nil:
 		return true, 0
-	case look == nil || m.l.cfg.Machines != nil:
+	case sets == nil || m.l.cfg.Machines != nil:
 		return false, 0
 	}
-	e, share := m.state(look.sets, look.used)
+	e, share := m.state(*sets)
 	left := share*float64(e.Limit) - float64(e.Used+e.Saving)
-	bytes = int64(left / 2 / float64(len(look.sets)*m.l.placement.Workers))
+	bytes = int64(left / 2 / float64(len(*sets)*m.l.placement.Workers))
 	return bytes <= 0, max(bytes, 0)
 }
 

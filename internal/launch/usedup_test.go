@@ -105,9 +105,9 @@ func saveIn(dir string, every float64, cfg Config, l *Launch) (*Launch, error) {
 	return Prepare(cfg)
 }
 
-// A run with checkpoints in a control group in which a copy of what is pending doesn't fit, payloads of 60 kB, or many
-// small events, isn't killed by the kernel: it ends by itself, or gets through, as it does with twice of what it takes
-// without checkpoints, and what one of these events takes to be saved.
+// A run with checkpoints isn't killed by the kernel in a control group that has too little memory for a copy of what is
+// pending: it ends by itself, or comes to its end. It comes to its end where the group has twice the memory that the
+// run takes without checkpoints, and what memory.go says that a checkpoint takes.
 func TestCheckpointsInGroup(t *testing.T) {
 	if testing.Short() || race.Enabled || invariants.Enabled {
 		t.Skip("the memory of the plain build is what is looked at; half a minute")
