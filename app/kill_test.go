@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -49,7 +50,7 @@ func armKill() {
 	if err != nil {
 		panic(err)
 	}
-	k := &killer{aim: aim{part[0], n, part[2], part[3]}, worker: launch.IsWorker()}
+	k := &killer{aim: aim{part[0], n, part[2], part[3]}, worker: launch.IsWorker(), parent: os.Getppid()}
 	if k.worker {
 		launchtest.AtState = k.state
 		return
@@ -71,6 +72,7 @@ func armKill() {
 type killer struct {
 	aim
 	worker bool // it is in one
+	parent int  // the process that has started this one
 	count  atomic.Int64
 }
 
@@ -84,6 +86,27 @@ func (k *killer) folder(name string) string {
 	return name
 }
 
+// launcher is the parent of a worker. 0: it has gone, and what is the parent now is somebody else.
+func (k *killer) launcher() int {
+	if pid := os.Getppid(); pid == k.parent {
+		return pid
+	}
+	return 0
+}
+
+// anyWorker is one of a launcher's workers, 0 where it has none.
+func anyWorker(launcher int) int {
+	live, err := inspect.Process(launcher)
+	if err != nil {
+		return 0
+	}
+	pids := slices.DeleteFunc(live.Workers, func(w inspect.Worker) bool { return w.PID == 0 })
+	if len(pids) == 0 {
+		return 0
+	}
+	return pids[rand.IntN(len(pids))].PID
+}
+
 // at is called at a place.
 func (k *killer) at(place string) {
 	if place != k.place || k.count.Add(1) < int64(k.n) {
@@ -93,13 +116,12 @@ func (k *killer) at(place string) {
 	switch {
 	case self:
 	case k.who == "launcher":
-		pid = os.Getppid()
+		pid = k.launcher()
 	default:
-		live, err := inspect.Process(pid)
-		if err != nil || len(live.Workers) == 0 || live.Workers[0].PID == 0 {
-			return // the next time
-		}
-		pid = live.Workers[rand.IntN(len(live.Workers))].PID
+		pid = anyWorker(pid)
+	}
+	if pid == 0 { // which as a target would be this whole process group, with the test and what has started it
+		return // the next time
 	}
 	if os.Remove(k.token) != nil {
 		return // it has happened

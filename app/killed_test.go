@@ -23,7 +23,6 @@ import (
 
 	"github.com/disco-sim/disco/internal/checkpoint"
 	"github.com/disco-sim/disco/internal/checkpoint/s3"
-	"github.com/disco-sim/disco/internal/inspect"
 	"github.com/disco-sim/disco/internal/launch/launchtest"
 	"github.com/disco-sim/disco/internal/seed"
 	"github.com/disco-sim/disco/internal/storeserver"
@@ -444,11 +443,8 @@ func TestKilledAgainAndAgain(t *testing.T) {
 				who := "any time: launcher"
 				said, err := m.start(cmd, func(pid int) {
 					time.Sleep(time.Duration(20+m.rnd.IntN(400)) * time.Millisecond) // any moment will do
-					live, err := inspect.Process(pid)
-					if err == nil && len(live.Workers) > 0 && m.rnd.IntN(3) == 0 {
-						if worker := live.Workers[m.rnd.IntN(len(live.Workers))].PID; worker != 0 {
-							pid, who = worker, "any time: worker"
-						}
+					if worker := anyWorker(pid); worker != 0 && m.rnd.IntN(3) == 0 {
+						pid, who = worker, "any time: worker"
 					}
 					_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
 				})
