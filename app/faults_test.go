@@ -91,6 +91,46 @@ func TestSmallDisk(t *testing.T) {
 	}
 }
 
+// TestFullTemporaryFolder: what can't be written to a temporary file ends a run or a replay with one error, which says
+// where that is and what to do, and isn't taken for damage of what is compared, nor for a defect.
+func TestFullTemporaryFolder(t *testing.T) {
+	kind, file := service.Kind(), filepath.Join("..", "examples", "mini.yml")
+	store := filepath.Join(t.TempDir(), "store")
+	runSaved(t, kind, "run", file, "--horizon", "60", "--transport", "inproc", "--checkpoint-to", store, "--replayable",
+		"--checkpoint-at", "30")
+	for _, c := range []struct {
+		size, want string
+		args       []string
+	}{
+		{"16k", "16 bytes for each call, 59792 for the 3737 calls that are compared: let TMPDIR name another",
+			[]string{"replay", store}},
+		{"40k", "the states at 30 s, which are to be compared, can't be written",
+			[]string{"replay", store, "--workers", "1"}},
+		{"60k", "let TMPDIR name another folder", []string{"replay", store, "--workers", "1"}},
+		{"16k", "40 bytes for each event", []string{"run", file, "--horizon", "60", "--trace", "DISK/trace"}},
+		{"16k", "let TMPDIR name another folder", []string{"run", file, "--horizon", "60", "--print",
+			"node=client,until=50"}},
+	} {
+		disk := smallDisk(t, c.size)
+		t.Setenv("TMPDIR", disk)
+		args := []string{"disco-run"}
+		for _, arg := range c.args {
+			args = append(args, strings.Replace(arg, "DISK", disk, 1))
+		}
+		var stdout, stderr bytes.Buffer
+		status := Run(append(args, "--transport", "inproc"), strings.NewReader(""), &stdout, &stderr, kind)
+		said := strings.TrimSpace(stderr.String())
+		if status != ExitFailed || !strings.Contains(said, c.want) || !strings.Contains(said, disk) ||
+			strings.Contains(said, "\n") || strings.Contains(said, "corrupt") || strings.Contains(said, "crash") {
+			t.Errorf("%q on a disk of %s: exit status %d: %s\nwant one line with %q and %s", c.args, c.size, status,
+				said, c.want, disk)
+		}
+		if names, err := os.ReadDir(disk); err != nil || len(names) > 0 {
+			t.Errorf("%q leaves %v, %v", c.args, names, err)
+		}
+	}
+}
+
 // TestTwoAtOnce: of runs that begin at once in one place one is run; the others are refused with one exit status and
 // one text, wherever they were.
 func TestTwoAtOnce(t *testing.T) {

@@ -48,6 +48,7 @@ type WorkerError struct {
 	Died    bool     // its process ended without an error report
 	Early   bool     // … and that was no failure but for its time: its exit status is 0
 	Wrong   bool     // what was asked for can't be done: it unwraps to ErrConfig then
+	File    bool     // a temporary file of it can't be written: the run is a *FileError then
 	Status  string   // how it ended, where that is known
 	Reason  string   // what it reported, when it could
 	Tail    []string // last lines of its standard output and error, or the first of its crash

@@ -42,6 +42,9 @@ func (l *Launch) postMortem(sets []*workerSet, failed error) error {
 // that could not go on. A model's own error or panic says all there is, and a run that was
 // ended from outside has no fault to look for.
 func fatal(failed error) bool {
+	if isFileError(failed) {
+		return false
+	}
 	var w *WorkerError
 	if errors.As(failed, &w) {
 		// Errors begin with the room that they come from: what a handler returned, or
@@ -49,7 +52,8 @@ func fatal(failed error) bool {
 		return !w.Wrong && (w.Died || !strings.HasPrefix(w.Reason, "node: "))
 	}
 	var damaged *checkpoint.DamagedError // of what a run is compared with, or begins with
-	return !errors.Is(failed, ErrEnded) && !errors.Is(failed, ErrUnresponsive) && !errors.As(failed, &damaged)
+	return !errors.Is(failed, ErrEnded) && !errors.Is(failed, ErrUnresponsive) && !errors.As(failed, &damaged) &&
+		!isFull(failed)
 }
 
 // writeWhole writes a file that appears whole or not at all.

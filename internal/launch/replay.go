@@ -93,6 +93,7 @@ type journalPart struct {
 	ends     []float64        // of legs
 	over     map[float64]bool // where a recorded leg ends, as far as that is known beforehand
 	begin    float64          // where the comparison begins
+	calls    uint64           // that are to be compared, but for those behind Replay.Until
 	comparer *calls.Comparer
 }
 
@@ -166,7 +167,7 @@ func (p *Replay) readChunks(ctx context.Context, r int, rec *journalPart) error 
 			return &checkpoint.DamagedError{Where: p.Repo.String(), Name: to.Point().String(), Chunk: c,
 				Err: fmt.Errorf("found %d bytes, which are no calls", c.Raw)}
 		case !skip[c.Digest]:
-			rec.chunks = append(rec.chunks, *c)
+			rec.chunks, rec.calls = append(rec.chunks, *c), rec.calls+callsIn(c)
 		}
 		sum += callsIn(c)
 	}

@@ -116,13 +116,13 @@ func (l *Launch) Run(ctx context.Context) (*Outcome, error) {
 		}
 		return nil, err
 	}
-	failed := l.mismatched(l.postMortem(sets, l.lead(ctx, sets, schedule)))
+	failed := l.mismatched(l.postMortem(sets, l.withFolder(l.lead(ctx, sets, schedule))))
 	l.wentOn = schedule.first
 	if schedule.first.IsZero() {
 		failed = l.damagedBegin(ctx, failed)
 	}
 	if failed != nil && !delivered(failed) {
-		if err := l.writeUnfinished(ctx, sets, schedule.available()); err != nil {
+		if err := l.writeUnfinished(ctx, sets, schedule.available(), isFileError(failed)); err != nil {
 			failed = errors.Join(failed, err)
 		}
 		return nil, l.usedUp(nil, failed)
@@ -272,9 +272,10 @@ func tracesOf(results []*result) []tracefile.Replication {
 }
 
 // writeUnfinished writes the journal of a node of a run that has failed, up to the failure. The workers have ended.
-// Other traces aren't written: what is missing of them isn't the end alone.
-func (l *Launch) writeUnfinished(ctx context.Context, sets []*workerSet, results []*result) error {
-	if l.cfg.Journal == nil || l.cfg.Journal.Node == "" || l.cfg.Trace == "" || ctx.Err() != nil {
+// Other traces aren't written: what is missing of them isn't the end alone. Nor is that of a run that has failed
+// because it couldn't write it (full).
+func (l *Launch) writeUnfinished(ctx context.Context, sets []*workerSet, results []*result, full bool) error {
+	if l.cfg.Journal == nil || l.cfg.Journal.Node == "" || l.cfg.Trace == "" || ctx.Err() != nil || full {
 		return nil
 	}
 	traces := tracesOf(results)

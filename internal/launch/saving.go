@@ -348,6 +348,9 @@ func (ws *workerSet) takeCommitted() error {
 	if errors.As(v.err, &conflict) {
 		return fmt.Errorf("launch: %w", v.err)
 	}
+	if ws.launch.cfg.Replay != nil {
+		return ws.launch.statesUnwritten(v)
+	}
 	first := k.store.failed(v)
 	var damaged *checkpoint.DamagedError
 	if errors.As(v.err, &damaged) {

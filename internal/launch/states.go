@@ -19,6 +19,7 @@ type state struct {
 	reason        string           // the error that it reported, or what it did that the protocol doesn't allow
 	reported      errorKind        // what reason is, if it reported it
 	wrong         bool             // … about what was asked for
+	file          bool             // … about a temporary file that can't be written
 	outOfProtocol bool             // … if the protocol doesn't allow it
 	streamEnded   bool             // its control stream
 	exit          *workerproc.Exit // nil: it runs
@@ -150,6 +151,7 @@ func (ss *states) fail(r report, want answerTypes) {
 		st.reason, st.outOfProtocol = r.refused.Error(), true
 	case r.message.Type == worker.TypeFailed:
 		st.reason, st.reported, st.wrong = r.message.Failed.Error, ownError, r.message.Failed.Wrong
+		st.file = r.message.Failed.File
 		if r.message.Failed.Peer {
 			st.reported = peerError
 		}

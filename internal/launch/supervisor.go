@@ -405,8 +405,8 @@ func (s *supervisor) rootCause(askedToExit bool) error {
 // errorOf is what went wrong with one worker.
 func (s *supervisor) errorOf(i int) *WorkerError {
 	c, st := s.conns.workers[i], &s.states.workers[i]
-	e := &WorkerError{Worker: c.number, Machine: c.machine, Reason: st.reason, Wrong: st.wrong, Phase: s.stage.phase,
-		Replication: s.stage.replication}
+	e := &WorkerError{Worker: c.number, Machine: c.machine, Reason: st.reason, Wrong: st.wrong, File: st.file,
+		Phase: s.stage.phase, Replication: s.stage.replication}
 	switch {
 	case st.exit != nil:
 		e.Lost, e.Status, e.Tail = st.exit.Lost, st.exit.Text, st.exit.Lines

@@ -17,7 +17,7 @@ import (
 // class, and a goroutine writes those that are full, as chunks of kind hashes in blobs of the file for the trace,
 // behind the layout that they refer to; or, for a run that is compared with another, as whole calls. When all buffers
 // are full the Engine waits for that goroutine, which waits for nothing but the file. What can't be written is lost:
-// then the run goes on, and has no further checkpoints.
+// then the run goes on, and has no further checkpoints; one that is compared ends with the leg.
 
 const (
 	// callBuffers is how many buffers there are beside those that classes fill.
@@ -169,6 +169,15 @@ func (w *callWriter) failed() error {
 		return nil
 	}
 	return &callsError{w.err}
+}
+
+// incomplete is the error of a leg of which all calls are to be compared, where they can't be: not all of them are
+// written. All is flushed.
+func (w *callWriter) incomplete() error {
+	if w == nil || !w.log.Whole || w.err == nil {
+		return nil
+	}
+	return &fileError{"the calls that are compared", w.err}
 }
 
 // close ends the goroutine.

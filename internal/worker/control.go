@@ -349,6 +349,7 @@ type Failed struct {
 	Error string
 	Peer  bool // a peer closed its lanes: look for the cause there
 	Wrong bool // what was asked for can't be done: a handler can't be saved, a saved state can't be loaded
+	File  bool // a temporary file of the worker can't be written: nothing is wrong with what it simulates
 }
 
 // Tuning holds the knobs that change speed and never results.

@@ -3,6 +3,7 @@
 package worker
 
 import (
+	"errors"
 	"fmt"
 	"os"
 )
@@ -51,4 +52,24 @@ func (s *Setup) NumFiles() (n int) {
 		n += 2
 	}
 	return n
+}
+
+// fileError is about a temporary file that can't be written. Nothing is wrong with what is simulated.
+type fileError struct {
+	what string // that the file is for
+	err  error
+}
+
+// Error names what the file is for, because it has no name itself: the launcher knows where it is.
+func (e *fileError) Error() string {
+	return fmt.Sprintf("temporary file for %s: %v", e.what, unnamed(e.err))
+}
+
+// Unwrap gives the cause.
+func (e *fileError) Unwrap() error { return e.err }
+
+// isFileError reports whether err is about a temporary file that can't be written.
+func isFileError(err error) bool {
+	var file *fileError
+	return errors.As(err, &file)
 }

@@ -398,4 +398,5 @@ func (f *Failed) fields(c *wire.Codec) {
 	c.String(&f.Error)
 	c.Bool(&f.Peer)
 	c.Bool(&f.Wrong)
+	c.Bool(&f.File)
 }

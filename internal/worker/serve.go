@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
 	"os"
 	"runtime"
@@ -39,7 +38,7 @@ func Serve(ctl io.ReadWriteCloser, reg scenario.Registry, attach Attach) error {
 		// learns of peers that found a lane closed. If the launcher is gone too, the error
 		// reaches it through our exit.
 		_ = s.write(&Message{Type: TypeFailed, Failed: &Failed{Error: err.Error(), Peer: errors.Is(err,
-			lane.ErrClosed), Wrong: errors.Is(err, errWrong)}})
+			lane.ErrClosed), Wrong: errors.Is(err, errWrong), File: isFileError(err)}})
 	}
 	if s.run != nil {
 		ctl.Close()
@@ -224,9 +223,8 @@ type traceFile struct {
 // Write implements io.Writer.
 func (t *traceFile) Write(b []byte) (int, error) {
 	n, err := t.file.Write(b)
-	var system *fs.PathError
-	if errors.As(err, &system) {
-		err = fmt.Errorf("temporary file for %s: %w", t.name, system.Err)
+	if err != nil {
+		err = &fileError{t.name, err}
 	}
 	return n, err
 }
@@ -463,6 +461,9 @@ func (r *replications) simulate() (*Message, error) {
 		return nil, err
 	}
 	r.calls.flush()
+	if err := r.calls.incomplete(); err != nil {
+		return nil, err
+	}
 	if c.held() {
 		return r.saved(), nil
 	}
