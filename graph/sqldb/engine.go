@@ -77,22 +77,25 @@ type Row interface {
 	Kind(column int) Kind
 }
 
-// column is what bulk writes into one column: ints, floats or text, by row. Text is NULL where there is none.
+// column is what bulk writes into one column: ints, floats or text, by row, or the same value in all rows. Text is NULL
+// where there is none.
 type column struct {
 	name   string
 	narrow bool // an INT, not a BIGINT
 	ints   func(row int) int64
 	floats func(row int) float64
 	text   func(row int) (string, bool)
+	same   any // where there is no function: an int64, a string, or nil for NULL
 }
 
-func constant(v int64) func(int) int64 { return func(int) int64 { return v } }
+// varies reports whether a column has its own value in each row.
+func (c *column) varies() bool { return c.ints != nil || c.floats != nil || c.text != nil }
 
 //go:embed migrations
 var migrations embed.FS
 
 // newest is the version of the tables that this program knows: there are so many migrations.
-const newest = 1
+func newest(e engine) int { return map[string]int{"sqlite": 1, "postgres": 2}[e.dialect()] }
 
 // migrate makes the tables what this program knows, in one transaction.
 func migrate(ctx context.Context, e engine) error {
@@ -101,11 +104,11 @@ func migrate(ctx context.Context, e engine) error {
 		if err != nil {
 			return err
 		}
-		if have > newest {
+		if have > newest(e) {
 			return fmt.Errorf("its tables are of version %d, and this program knows up to %d: use a newer program",
-				have, newest)
+				have, newest(e))
 		}
-		for v := have + 1; v <= newest; v++ {
+		for v := have + 1; v <= newest(e); v++ {
 			text, err := migrations.ReadFile(fmt.Sprintf("migrations/%s-%d.sql", e.dialect(), v))
 			if err != nil {
 				return err

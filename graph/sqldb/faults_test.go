@@ -133,8 +133,10 @@ func testReading(t *testing.T, url string) {
 func TestOtherKinds(t *testing.T) {
 	ctx := t.Context()
 	for _, c := range []struct{ sql, want string }{
-		{"UPDATE graph_edges SET weight = '5x'", `source_idx "0", target_idx "1", weight "5x": want weight that is a ` +
-			"number"},
+		{"UPDATE graph_edges SET weight = '5x'", `layer_id "3", source_idx "0", target_idx "1", weight "5x": want ` +
+			"weight that is a number"},
+		{"UPDATE graph_edges SET weight = '5x' WHERE source_idx = 1", `edges, layer 3, row with source_idx "1", ` +
+			`target_idx "0", weight "5x": want weight that is a number`},
 		{"UPDATE graph_edges SET weight = x'31'", "want weight that is a number"},
 		{"UPDATE graph_edges SET layer_id = 'a'", `layer_id "a", source_idx "0", target_idx "1"`},
 		{"UPDATE graph_edges SET target_idx = 0.5", "want target_idx that is a whole number"},
@@ -142,7 +144,7 @@ func TestOtherKinds(t *testing.T) {
 		{"UPDATE graph_vertex_labels SET vertex_index = 'b'", `vertex_index "b", label_id "1": want vertex_index that`},
 	} {
 		db := open(t, "sqlite:"+filepath.Join(t.TempDir(), "x.db"))
-		g, err := graph.New(2, map[int]graph.Edges{3: {Source: []uint32{0}, Target: []uint32{1}, Weight: []float64{2}}})
+		g, err := graph.New(2, map[int]graph.Edges{3: {Source: []uint32{0, 1}, Target: []uint32{1, 0}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -181,6 +183,39 @@ func TestExisting(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := db.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// testPanic: where the name of an edge panics so does the store, nothing has changed, and the connection can be used.
+func testPanic(t *testing.T, url string) {
+	ctx, rng := t.Context(), seed.Rand(t)
+	db := open(t, url)
+	g := draw(t, rng, 40, 100)
+	s, err := db.CreateStored(ctx, Scenario{Name: "one"}, g, Content{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	func() {
+		defer func() {
+			if p := recover(); p != "it panics" {
+				t.Errorf("found the panic %v", p)
+			}
+		}()
+		err := db.Store(ctx, s.ID, draw(t, rng, 40, 100), Content{EdgeName: func(_, edge int) string {
+			if edge == 20 {
+				panic("it panics")
+			}
+			return ""
+		}})
+		t.Errorf("found %v, want a panic", err)
+	}()
+	got, err := db.Load(ctx, s.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, got, g)
+	if err := db.Store(ctx, s.ID, g, Content{}); err != nil {
 		t.Error(err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/disco-sim/disco/graph"
@@ -15,15 +16,18 @@ import (
 // Load is the graph of a scenario: all layers that have edges, and all labels. A row that no graph may have is an
 // error that names it. It takes twice the memory of the graph while it is made.
 func (db *DB) Load(ctx context.Context, scenario int64) (g *graph.Graph, err error) {
+	what := fmt.Sprint(scenario)
 	err = db.read(ctx, func() error {
-		if _, err := db.byID(ctx, scenario); err != nil {
+		s, err := db.byID(ctx, scenario)
+		if err != nil {
 			return err
 		}
+		what = strconv.Quote(s.Name)
 		n, err := db.countVertices(ctx, scenario)
 		if err != nil {
 			return err
 		}
-		layers, err := db.edges(ctx, scenario, "", nil)
+		layers, err := db.edges(ctx, scenario)
 		if err != nil {
 			return err
 		}
@@ -34,7 +38,7 @@ func (db *DB) Load(ctx context.Context, scenario int64) (g *graph.Graph, err err
 		return err
 	})
 	if err != nil {
-		return nil, db.wrap(fmt.Errorf("loading scenario %d: %w", scenario, err))
+		return nil, db.wrap(fmt.Errorf("loading scenario %s: %w", what, err))
 	}
 	return g, nil
 }
@@ -86,36 +90,52 @@ func checkKinds(table string, r Row, columns []Column) error {
 	return nil
 }
 
-// edges reads the edges of a scenario that a condition chooses, in order.
-func (db *DB) edges(ctx context.Context, scenario int64, where string, more []any) (map[int]graph.Edges, error) {
+// edges reads the edges of all layers of a scenario, layer by layer: so a row has three columns, and not four.
+func (db *DB) edges(ctx context.Context, scenario int64) (map[int]graph.Edges, error) {
 	layers := map[int]graph.Edges{}
-	var e graph.Edges
-	layer, some := int64(0), false
-	end := func() {
-		if some {
-			layers[int(layer)] = e
+	where, params := "", []any{scenario}
+	for {
+		more := false
+		layer := int64(0)
+		err := db.query(ctx, "SELECT layer_id, source_idx, target_idx, weight FROM graph.edges WHERE scenario_id = $1"+
+			where+" ORDER BY layer_id, source_idx, target_idx LIMIT 1", params, func(r Row) error {
+			more, layer = true, r.Int(0)
+			return checkKinds("edges", r, edgeColumns)
+		})
+		if err != nil || !more {
+			return layers, err
 		}
+		if layers[int(layer)], err = db.layerEdges(ctx, scenario, layer, "", nil); err != nil {
+			return nil, err
+		}
+		where, params = " AND layer_id > $2", []any{scenario, layer}
 	}
-	sql := "SELECT layer_id, source_idx, target_idx, weight FROM graph.edges WHERE scenario_id = $1" + where +
-		" ORDER BY layer_id, source_idx, target_idx"
-	err := db.query(ctx, sql, append([]any{scenario}, more...), func(r Row) error {
-		if err := checkKinds("edges", r, edgeColumns); err != nil {
-			return err
+}
+
+// layerEdges reads the edges of a layer that a condition chooses, in order.
+func (db *DB) layerEdges(ctx context.Context, scenario, layer int64, where string, more []any) (e graph.Edges,
+	err error) {
+	err = db.query(ctx, layerSQL(where), append([]any{scenario, layer}, more...), func(r Row) error {
+		if r.Kind(0) != Int || r.Kind(1) != Int || r.Kind(2) != Float {
+			if err := checkKinds(fmt.Sprintf("edges, layer %d", layer), r, edgeColumns[1:]); err != nil {
+				return err
+			}
 		}
-		if id := r.Int(0); !some || id != layer {
-			end()
-			layer, some, e = id, true, graph.Edges{}
-		}
-		source, target, err := endsOf(layer, r.Int(1), r.Int(2))
+		source, target, err := endsOf(layer, r.Int(0), r.Int(1))
 		if err != nil {
 			return err
 		}
 		e.Source, e.Target = append(e.Source, source), append(e.Target, target)
-		e.Weight = append(e.Weight, r.Float(3))
+		e.Weight = append(e.Weight, r.Float(2))
 		return nil
 	})
-	end()
-	return layers, err
+	return e, err
+}
+
+// layerSQL reads edges of a layer, the second parameter, that a condition chooses.
+func layerSQL(where string) string {
+	return "SELECT source_idx, target_idx, weight FROM graph.edges WHERE scenario_id = $1 AND layer_id = $2" + where +
+		" ORDER BY source_idx, target_idx"
 }
 
 func endsOf(layer, source, target int64) (uint32, uint32, error) {
@@ -206,7 +226,7 @@ func (db *DB) part(ctx context.Context, scenario int64, layer int, sources, targ
 		if err != nil {
 			return err
 		}
-		where, params := " AND layer_id = $2", []any{int64(layer)}
+		where, params := "", []any(nil)
 		column, m, share := "source_idx", sources, wholeOut
 		if sources == nil {
 			column, m, share = "target_idx", targets, wholeIn
@@ -217,13 +237,13 @@ func (db *DB) part(ctx context.Context, scenario int64, layer int, sources, targ
 		whole := m == nil || m.Count()*share >= n
 		if !whole {
 			condition, param := db.chosen(column, 3, m.Vertices())
-			where, params = where+" AND "+condition, append(params, param)
+			where, params = " AND "+condition, []any{param}
 		}
-		layers, err := db.edges(ctx, scenario, where, params)
+		e, err := db.layerEdges(ctx, scenario, int64(layer), where, params)
 		if err != nil {
 			return err
 		}
-		g, err := graph.New(n, map[int]graph.Edges{layer: layers[layer]})
+		g, err := graph.New(n, map[int]graph.Edges{layer: e})
 		if err != nil {
 			return err
 		}

@@ -27,8 +27,7 @@ func (db *DB) SaveMask(ctx context.Context, scenario int64, m *graph.Mask) (id s
 			return err
 		}
 		return db.bulk(ctx, "graph.vertex_masks", []column{
-			{name: "scenario_id", ints: constant(scenario)},
-			{name: "mask_id", text: func(int) (string, bool) { return id, true }},
+			{name: "scenario_id", same: scenario}, {name: "mask_id", same: id},
 			{name: "vertex_index", ints: func(i int) int64 { return int64(vertices[i]) }},
 		}, len(vertices))
 	})

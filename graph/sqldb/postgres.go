@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -132,12 +133,26 @@ func (r *postRow) Text(i int) string {
 
 func (p *post) bulk(ctx context.Context, table string, columns []column, rows int) error {
 	names := make([]string, len(columns))
-	for i, c := range columns {
+	columns = slices.Clone(columns)
+	for i := range columns {
+		c := &columns[i]
 		names[i] = c.name
+		if c.varies() {
+			continue
+		}
+		if n, ok := c.same.(int64); ok {
+			c.ints = func(int) int64 { return n }
+			continue
+		}
+		text, ok := c.same.(string)
+		c.text = func(int) (string, bool) { return text, ok }
 	}
 	from := &copying{columns: columns, rows: rows, buf: append([]byte("PGCOPY\n\xff\r\n\x00"), make([]byte, 8)...)}
 	_, err := p.conn.CopyFrom(ctx, from, fmt.Sprintf("COPY %s (%s) FROM STDIN BINARY", table,
 		strings.Join(names, ", ")))
+	if from.panicked != nil {
+		panic(from.panicked)
+	}
 	return err
 }
 
@@ -150,12 +165,19 @@ type copying struct {
 	buf     []byte // made, and not read yet
 	at      int
 	ended   bool
+
+	panicked any // by a function of a column: this runs in a goroutine of the driver, where a panic ends the process
 }
 
 // copyBytes is how much is made at once, at least.
 const copyBytes = 64 << 10
 
-func (c *copying) Read(p []byte) (int, error) {
+func (c *copying) Read(p []byte) (n int, err error) {
+	defer func() {
+		if c.panicked = recover(); c.panicked != nil {
+			n, err = 0, errPanicked
+		}
+	}()
 	if c.at == len(c.buf) {
 		if c.ended {
 			return 0, io.EOF
@@ -171,7 +193,7 @@ func (c *copying) Read(p []byte) (int, error) {
 		c.append()
 		c.row++
 	}
-	n := copy(p, c.buf[c.at:])
+	n = copy(p, c.buf[c.at:])
 	c.at += n
 	return n, nil
 }
@@ -254,9 +276,9 @@ func (p *post) version(ctx context.Context) (v int, err error) {
 			return 0, err
 		}
 	}
-	err = p.query(ctx, "SELECT max(version) FROM graph.version", nil, func(r Row) error {
-		v = int(r.Int(0))
-		return nil
+	err = p.query(ctx, "SELECT max(version) FROM graph.version", nil, func(r Row) (err error) {
+		v, err = versionOf(r)
+		return err
 	})
 	return v, err
 }

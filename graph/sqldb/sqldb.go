@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -119,16 +120,22 @@ func unwritable(file string) bool {
 // prepare makes the tables, unless they are there as they are to be.
 func (db *DB) prepare(ctx context.Context, create bool) error {
 	table, _ := db.named("version")
-	if columns, err := db.columns(ctx, table); err != nil || len(columns) == 0 && !create {
+	columns, err := db.columns(ctx, table)
+	switch {
+	case err != nil || len(columns) == 0 && !create:
 		return cmp.Or(err, ErrNoTables)
+	case len(columns) == 0:
+		return migrate(ctx, db.engine)
+	case !slices.ContainsFunc(columns, func(c Column) bool { return c.Name == "version" }):
+		return fmt.Errorf("table %v: found no column version: is it of another program?", table)
 	}
 	have := 0
-	err := db.query(ctx, "SELECT max(version) FROM graph.version", nil, func(r Row) error {
-		have = int(r.Int(0))
-		return nil
+	err = db.query(ctx, "SELECT max(version) FROM graph.version", nil, func(r Row) (err error) {
+		have, err = versionOf(r)
+		return err
 	})
-	if err == nil && have == newest {
-		return nil
+	if err != nil || have == newest(db.engine) {
+		return err
 	}
 	return migrate(ctx, db.engine)
 }
@@ -169,11 +176,12 @@ func (db *DB) Create(ctx context.Context, s Scenario) (Scenario, error) {
 // nameMax bounds the bytes of a scenario's name, which lists have in one line.
 const nameMax = 200
 
-func checkName(name string) error {
+// CheckName refuses what can't be the name of a scenario.
+func CheckName(name string) error {
 	found := ""
 	switch {
 	case name == "":
-		return errors.New("found a scenario without a name, want one")
+		return fmt.Errorf("the name of a scenario: found none, want UTF-8 of 1 to %d bytes", nameMax)
 	case len(name) > nameMax:
 		found = fmt.Sprintf("%d bytes", len(name))
 	case !utf8.ValidString(name):
@@ -189,7 +197,7 @@ func checkName(name string) error {
 
 // create is Create within a transaction.
 func (db *DB) create(ctx context.Context, s Scenario) (Scenario, error) {
-	if err := checkName(s.Name); err != nil {
+	if err := CheckName(s.Name); err != nil {
 		return s, err
 	}
 	var taken *NotFoundError
@@ -237,7 +245,7 @@ func (db *DB) CreateStored(ctx context.Context, s Scenario, g *graph.Graph, c Co
 // users' own tables. It is one transaction.
 func (db *DB) Copy(ctx context.Context, from int64, s Scenario) (Scenario, error) {
 	err := within(ctx, db.engine, true, func() (err error) {
-		if err := db.lock(ctx, from); err != nil {
+		if _, err := db.lock(ctx, from); err != nil {
 			return err
 		}
 		if s, err = db.create(ctx, s); err != nil {
@@ -324,17 +332,18 @@ func (db *DB) scenarios(ctx context.Context, where string, params []any, list *[
 // is refused.
 func (db *DB) Delete(ctx context.Context, id int64) error {
 	return db.wrap(within(ctx, db.engine, true, func() error {
-		if err := db.lock(ctx, id); err != nil {
+		s, err := db.lock(ctx, id)
+		if err != nil {
 			return err
 		}
 		var based []string
-		err := db.query(ctx, "SELECT name FROM graph.scenarios WHERE base_scenario_id = $1 ORDER BY id LIMIT 10",
+		err = db.query(ctx, "SELECT name FROM graph.scenarios WHERE base_scenario_id = $1 ORDER BY id LIMIT 10",
 			[]any{id}, func(r Row) error {
 				based = append(based, r.Text(0))
 				return nil
 			})
 		if err == nil && based != nil {
-			err = fmt.Errorf("scenario %d is the base of others, which have to be deleted first: %s", id,
+			err = fmt.Errorf("scenario %q is the base of others, which have to be deleted first: %s", s.Name,
 				strings.Join(based, ", "))
 		}
 		for _, table := range []string{"vertex_masks", "vertex_labels", "labels", "edges", "vertices", "scenarios"} {
@@ -351,10 +360,11 @@ func (db *DB) Delete(ctx context.Context, id int64) error {
 }
 
 // lock holds a scenario until the transaction ends: two that store it take turns.
-func (db *DB) lock(ctx context.Context, id int64) error {
-	if _, err := db.byID(ctx, id); err != nil || db.dialect() == "sqlite" {
-		return err // a transaction of SQLite that writes is the only one
+func (db *DB) lock(ctx context.Context, id int64) (Scenario, error) {
+	s, err := db.byID(ctx, id)
+	if err != nil || db.dialect() == "sqlite" {
+		return s, err // a transaction of SQLite that writes is the only one
 	}
-	_, err := db.exec(ctx, "SELECT id FROM graph.scenarios WHERE id = $1 FOR UPDATE", id)
-	return err
+	_, err = db.exec(ctx, "SELECT id FROM graph.scenarios WHERE id = $1 FOR UPDATE", id)
+	return s, err
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -37,6 +38,7 @@ var tests = []struct {
 	{"versions", testVersions},
 	{"copy", testCopy},
 	{"reading", testReading},
+	{"panic", testPanic},
 }
 
 func TestSQLite(t *testing.T) {
@@ -255,17 +257,15 @@ func checkPlans(t *testing.T, db *DB, id int64) {
 			index = map[string]string{"source_idx": "PRIMARY KEY", "target_idx": "graph_edges_target"}[column]
 		}
 		var plan strings.Builder
-		err := db.query(t.Context(), explain+"SELECT layer_id, source_idx, target_idx, weight FROM graph.edges "+
-			"WHERE scenario_id = $1 AND layer_id = $2 AND "+where+" ORDER BY layer_id, source_idx, target_idx",
-			[]any{id, int64(1), param}, func(r Row) error {
-				for i := range 4 {
-					if db.dialect() == "sqlite" || i == 0 {
-						plan.WriteString(r.Text(i) + " ")
-					}
+		err := db.query(t.Context(), explain+layerSQL(" AND "+where), []any{id, int64(1), param}, func(r Row) error {
+			for i := range 4 {
+				if db.dialect() == "sqlite" || i == 0 {
+					plan.WriteString(r.Text(i) + " ")
 				}
-				plan.WriteByte('\n')
-				return nil
-			})
+			}
+			plan.WriteByte('\n')
+			return nil
+		})
 		text := plan.String()
 		if err != nil || !strings.Contains(text, index) || strings.Contains(text, "SCAN graph_edges") ||
 			strings.Contains(text, "Seq Scan on edges") {
@@ -367,7 +367,7 @@ func (db *DB) edgesOnly(ctx context.Context, id int64) (*graph.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	layers, err := db.edges(ctx, id, "", nil)
+	layers, err := db.edges(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -431,7 +431,7 @@ func testData(t *testing.T, url string) {
 // TestNames: what doesn't stay in one line of a list is no name of a scenario.
 func TestNames(t *testing.T) {
 	db := open(t, "sqlite:"+filepath.Join(t.TempDir(), "x.db"))
-	for name, want := range map[string]string{"": "without a name", "a\nb": "found control characters",
+	for name, want := range map[string]string{"": "the name of a scenario: found none", "a\nb": "found control characters",
 		"\x85": "what isn't UTF-8", strings.Repeat("n", nameMax+1): "found 201 bytes"} {
 		if _, err := db.Create(t.Context(), Scenario{Name: name}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: found %v, want %s", name, err, want)
@@ -505,10 +505,10 @@ func TestOpenRefuses(t *testing.T) {
 		"sqlite::memory:":                       "found no file",
 		"sqlite:file::memory:":                  "found no file",
 		"mysql://me:secret@host/x":              "mysql://me:***@host/x",
-		"sqlite:" + dir:                         "sqlite:" + dir,
-		"sqlite:" + text:                        "not a database",
+		"sqlite:" + dir:                         "sqlite:" + dir + ": found a folder, want a file",
+		"sqlite:" + text:                        "found a file of another kind, want a database of SQLite",
 		"postgres:///x?user=test&host=" + dir:   "host=" + dir,
-		"sqlite:" + filepath.Join(dir, "no/db"): "unable to open",
+		"sqlite:" + filepath.Join(dir, "no/db"): "found no folder " + strconv.Quote(filepath.Join(dir, "no")),
 	} {
 		db, err := Open(t.Context(), url)
 		if err == nil {
@@ -520,14 +520,81 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// testVersions refuses tables of a program that is newer.
+// TestEarlier: tables of an earlier version, with a graph in them, are those of today when they are opened.
+func TestEarlier(t *testing.T) {
+	ctx := t.Context()
+	server, err := storeserver.StartPostgres(ctx)
+	storeserver.Need(t, err)
+	t.Cleanup(server.Close)
+	e, err := openPost(ctx, server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := migrations.ReadFile("migrations/postgres-1.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.version(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for sql := range strings.SplitSeq(string(text), ";\n") {
+		if strings.TrimSpace(sql) == "" {
+			continue
+		}
+		if _, err := e.exec(ctx, sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := e.exec(ctx, "INSERT INTO graph.version VALUES (1)"); err != nil {
+		t.Fatal(err)
+	}
+	g := draw(t, seed.Rand(t), 30, 90)
+	old := &DB{engine: e, url: "earlier"}
+	s, err := old.CreateStored(ctx, Scenario{Name: "one"}, g, Content{})
+	if err := errors.Join(err, old.Close()); err != nil {
+		t.Fatal(err)
+	}
+	db := open(t, server.URL())
+	got, err := db.Load(ctx, s.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, got, g)
+	left := int64(-1)
+	err = db.query(ctx, "SELECT count(*) FROM pg_constraint WHERE conname = 'edges_scenario_id_fkey'", nil,
+		func(r Row) error {
+			left = r.Int(0)
+			return nil
+		})
+	if v, verr := db.version(ctx); err != nil || verr != nil || v != newest(db.engine) || left != 0 {
+		t.Errorf("found version %d and %d constraints of edges, want %d and none: %v, %v", v, left,
+			newest(db.engine), err, verr)
+	}
+}
+
+// testVersions refuses tables of a program that is newer, or another one.
 func testVersions(t *testing.T, url string) {
 	db := open(t, url)
 	open(t, url) // a second time they are there
-	if _, err := db.exec(t.Context(), "INSERT INTO graph.version VALUES ($1)", int64(newest+1)); err != nil {
+	if _, err := db.exec(t.Context(), "INSERT INTO graph.version VALUES ($1)", int64(newest(db.engine)+1)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Open(t.Context(), url); err == nil || !strings.Contains(err.Error(), "use a newer program") {
 		t.Errorf("found %v, want that the tables are newer", err)
+	}
+	for _, c := range []struct{ sql, want string }{
+		{"ALTER TABLE graph.version ALTER COLUMN version TYPE TEXT", ""}, // which SQLite has for any column
+		{"INSERT INTO graph.version VALUES ('x')", `table version: found "x", want a whole number from 1`},
+		{"ALTER TABLE graph.version RENAME COLUMN version TO x", "found no column version: is it of another program?"},
+	} {
+		if _, err := db.exec(t.Context(), c.sql); err != nil {
+			if c.want == "" && db.dialect() == "sqlite" {
+				continue
+			}
+			t.Fatal(err)
+		}
+		if _, err := Open(t.Context(), url); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: found %v, want %s", c.sql, err, c.want)
+		}
 	}
 }

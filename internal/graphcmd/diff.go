@@ -13,6 +13,7 @@ import (
 	"github.com/disco-sim/disco/graph"
 	"github.com/disco-sim/disco/graph/sqldb"
 	"github.com/disco-sim/disco/internal/graphfile"
+	"github.com/disco-sim/disco/internal/printable"
 )
 
 // errDiffer ends a diff of scenarios that aren't the same, with status 1.
@@ -292,6 +293,7 @@ func (d *graphDiff) text() string {
 		fmt.Fprintf(&b, "layer %d: %s added, %d removed, %d of another weight, %d the same\n", l.Layer,
 			plural(l.Added, "edge", "edges"), l.Removed, l.Changed, l.Same)
 		for _, e := range l.Edges {
+			e.Source, e.Target = printable.Text(e.Source), printable.Text(e.Target)
 			switch {
 			case e.Before == nil:
 				fmt.Fprintf(&b, "  + %s → %s  %v\n", e.Source, e.Target, *e.After)
@@ -312,10 +314,10 @@ func (d *graphDiff) text() string {
 func (s *setDiff) text(b *strings.Builder, name string) {
 	fmt.Fprintf(b, "%s: %d added, %d removed\n", name, s.Added, s.Removed)
 	for _, text := range s.AddedList {
-		fmt.Fprintf(b, "  + %s\n", text)
+		fmt.Fprintf(b, "  + %s\n", printable.Text(text))
 	}
 	for _, text := range s.RemovedList {
-		fmt.Fprintf(b, "  - %s\n", text)
+		fmt.Fprintf(b, "  - %s\n", printable.Text(text))
 	}
 	if more := s.Added + s.Removed - len(s.AddedList) - len(s.RemovedList); more > 0 {
 		fmt.Fprintf(b, "  … (%d more)\n", more)

@@ -177,6 +177,9 @@ func importGraph(ctx context.Context, c *call) error {
 		return err
 	}
 	s := sqldb.Scenario{Name: c.args[0], Description: c.String("description")}
+	if err := sqldb.CheckName(s.Name); err != nil {
+		return err
+	}
 	if c.Bool("replace") {
 		if c.IsSet("base") || c.IsSet("description") {
 			return errors.New("--replace keeps the scenario's base and description: want it without --base and " +

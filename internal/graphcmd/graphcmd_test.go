@@ -26,14 +26,18 @@ var files = map[string]string{
 	"more.csv": "source,target,weight,layer\nplant,depot,3,0\ndepot,shop b,1,0\ndepot,shop c,1,0\n",
 	"labels.csv": "vertex,type,label\nplant,kind,plant\ndepot,kind,depot\nshop a,kind,shop\nshop b,kind,shop\n" +
 		"shop a,region,north\n",
-	"fewer.csv":   "vertex,type,label\nplant,kind,plant\nshop c,kind,shop\n",
-	"bad.csv":     "source,target,weight\na,b,NaN\n",
-	"huge.csv":    "source,target,weight\na,b,1e308\nb,c,1e308\n",
-	"unnamed.csv": "id,name\n0,x\n1,\n",
-	"twice.csv":   "id,name\n0,x\n1,x\n",
-	"pair.csv":    "source,target\n0,1\n",
-	"hostile.csv": "source,target\n\"'; DROP TABLE graph_edges; --\",\x1b[2Jb\n",
-	"text.db":     strings.Repeat("this is no database\n", 100),
+	"fewer.csv":       "vertex,type,label\nplant,kind,plant\nshop c,kind,shop\n",
+	"bad.csv":         "source,target,weight\na,b,NaN\n",
+	"huge.csv":        "source,target,weight\na,b,1e308\nb,c,1e308\n",
+	"unnamed.csv":     "id,name\n0,x\n1,\n",
+	"twice.csv":       "id,name\n0,x\n1,x\n",
+	"pair.csv":        "source,target\n0,1\n",
+	"hostile.csv":     "source,target\n\"'; DROP TABLE graph_edges; --\",\x1b[2Jb\n",
+	"lines.csv":       "source,target\n\"a\nb\",\"c\r\nd\"\n\"c\r\nd\",\"a\nb\"\n",
+	"line-labels.csv": "vertex,type,label\n\"a\nb\",\"k\nl\",\"v\nw\"\n",
+	"short.parquet":   "abc",
+	"no-label.csv":    "vertex,type\n",
+	"text.db":         strings.Repeat("this is no database\n", 100),
 }
 
 // made is when a scenario was made.
@@ -101,7 +105,7 @@ func playScript(t *testing.T, path, db string, update bool) {
 func play(args []string) string {
 	var stdout, stderr bytes.Buffer
 	for i := range args {
-		args[i] = strings.ReplaceAll(args[i], "␣", " ")
+		args[i] = strings.ReplaceAll(strings.ReplaceAll(args[i], "␣", " "), `""`, "")
 	}
 	status := 0
 	if args[0] == "cat" {

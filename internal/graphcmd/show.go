@@ -15,6 +15,7 @@ import (
 	"github.com/disco-sim/disco/graph"
 	"github.com/disco-sim/disco/graph/sqldb"
 	"github.com/disco-sim/disco/internal/graphfile"
+	"github.com/disco-sim/disco/internal/printable"
 )
 
 // scenarioRow is a scenario in lists.
@@ -39,12 +40,12 @@ func rowsOf(all []sqldb.Scenario) []scenarioRow {
 
 // String is a scenario in one line.
 func (r scenarioRow) String() string {
-	text := r.Name + ", made " + r.Created.Format("2006-01-02 15:04:05 UTC")
+	text := printable.Text(r.Name) + ", made " + r.Created.Format("2006-01-02 15:04:05 UTC")
 	if r.Base != "" {
-		text += ", based on " + r.Base
+		text += ", based on " + printable.Text(r.Base)
 	}
 	if r.Description != "" {
-		text += ": " + r.Description
+		text += ": " + printable.Text(r.Description)
 	}
 	return text
 }
@@ -229,30 +230,40 @@ func (v *graphView) text(g *graph.Graph, most int) string {
 			of   degrees
 		}{{"out", l.Out}, {"in", l.In}} {
 			fmt.Fprintf(&b, "  edges %-3s of a vertex: %d to %d (%s), mean %.4g\n", side.name, side.of.Least,
-				side.of.Most, side.of.At, side.of.Mean)
+				side.of.Most, printable.Text(side.of.At), side.of.Mean)
 		}
 		if l.Cycles > 0 {
-			fmt.Fprintf(&b, "  cycles in %s, such as %s → %s\n", plural(l.Cycles, "part", "parts"),
-				joined(l.Cycle, " → ", most), l.Cycle[0])
+			fmt.Fprintf(&b, "  cycles in %s%s\n", plural(l.Cycles, "part", "parts"),
+				joined(", such as ", append(slices.Clone(l.Cycle), l.Cycle[0]), " → ", most))
 			continue
 		}
-		fmt.Fprintf(&b, "  no cycles; critical path of weight %.6g: %s\n", l.PathWeight, joined(l.Path, " → ", most))
+		fmt.Fprintf(&b, "  no cycles; critical path of weight %.6g%s\n", l.PathWeight,
+			joined(": ", l.Path, " → ", most))
 	}
 	for _, t := range v.Types {
 		var labels []string
 		for _, l := range t.Labels {
 			labels = append(labels, fmt.Sprintf("%s %d", l.Value, l.Vertices))
 		}
-		fmt.Fprintf(&b, "labels of type %s, %s: %s\n", t.Type, plural(t.Vertices, "vertex", "vertices"),
-			joined(labels, ", ", most))
+		fmt.Fprintf(&b, "labels of type %s, %s%s\n", printable.Text(t.Type),
+			plural(t.Vertices, "vertex", "vertices"), joined(": ", labels, ", ", most))
 	}
 	return b.String()
 }
 
-// joined is the first names of a list, and how many more there are.
-func joined(list []string, between string, most int) string {
-	if len(list) <= most {
-		return strings.Join(list, between)
+// joined is the first names of a list in one line behind an introduction, and how many more there are; nothing where no
+// names are wanted.
+func joined(intro string, list []string, between string, most int) string {
+	if most == 0 {
+		return ""
 	}
-	return strings.Join(append(slices.Clone(list[:most]), fmt.Sprintf("… (%d more)", len(list)-most)), between)
+	more := len(list) - most
+	list = slices.Clone(list[:min(most, len(list))])
+	for i := range list {
+		list[i] = printable.Text(list[i])
+	}
+	if more > 0 {
+		list = append(list, fmt.Sprintf("… (%d more)", more))
+	}
+	return intro + strings.Join(list, between)
 }

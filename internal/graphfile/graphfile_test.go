@@ -213,6 +213,8 @@ var bad = []struct {
 		"e.csv: found an empty file, want a first line with the names of columns: source,target,weight"},
 	{"source,weight\n", "", "", false,
 		`e.csv: found no column "target" among ["source" "weight"], want source, target, and`},
+	{"source,target\n", "", "vertex,type\n", false,
+		`l.csv: found no column "label" among ["vertex" "type"], want vertex, type, label`},
 	{"source,target,wieght\n", "", "", false, `found the column "wieght", want columns among source, target, weight`},
 	{"source,target,source\n", "", "", false, `found two columns "source"`},
 	{"source,target\na,b\na,b,c\n", "", "", false, "e.csv, line 3: found 3 fields, want 2, as the first line has"},

@@ -75,8 +75,11 @@ func find(path string, have []string, list columnList) (places []int, err error)
 	for i, name := range all {
 		at := slices.Index(have, name)
 		if at < 0 && i < len(list.must) {
-			return nil, &Error{File: path, Found: fmt.Sprintf("no column %q among %q", name, have),
-				Want: strings.Join(list.must, ", ") + ", and perhaps " + strings.Join(list.may, ", ")}
+			want := strings.Join(list.must, ", ")
+			if len(list.may) > 0 {
+				want += ", and perhaps " + strings.Join(list.may, ", ")
+			}
+			return nil, &Error{File: path, Found: fmt.Sprintf("no column %q among %q", name, have), Want: want}
 		}
 		places = append(places, at)
 	}
@@ -313,7 +316,7 @@ func readParquet(path string, f *os.File, list columnList, each func(row) error)
 	}
 	in, err := parquetfile.Open(f, info.Size())
 	if err != nil {
-		return &Error{File: path, Found: "what can't be read: " + err.Error(), Want: "a Parquet file"}
+		return unread(path, err)
 	}
 	places, err := find(path, in.Columns(), list)
 	if err != nil {
@@ -336,9 +339,15 @@ func readParquet(path string, f *os.File, list columnList, each func(row) error)
 		return nil
 	})
 	if err != nil && own == nil {
-		return &Error{File: path, Found: "what can't be read: " + err.Error(), Want: "a whole Parquet file"}
+		return unread(path, err)
 	}
 	return err
+}
+
+// unread has what is wrong with a Parquet file, which says what is wanted.
+func unread(path string, err error) error {
+	return &Error{File: path, Found: "what can't be read as Parquet: " +
+		strings.TrimPrefix(err.Error(), "parquetfile: ")}
 }
 
 func (r *parquetRow) has(column int) bool { return r.columns[column] != nil }

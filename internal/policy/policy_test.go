@@ -165,7 +165,7 @@ app: internal/answers internal/calls internal/checkpoint
 	internal/worker internal/workerproc model/measure node ring scenario
 internal/graphfile: graph graph/frame/parquetfile graph/sqldb internal/gml internal/infile internal/outfile
 	internal/printable
-internal/graphcmd: app graph graph/sqldb internal/graphfile
+internal/graphcmd: app graph graph/sqldb internal/graphfile internal/printable
 cmd/disco-graph: app internal/graphcmd
 cmd/disco-group: app group
 cmd/disco-run: app group/beside model/service model/network model/phold model/devstone model/queueing model/supply

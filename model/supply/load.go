@@ -51,12 +51,22 @@ var (
 // span is some things of one kind that follow each other.
 type span struct{ first, count int }
 
-// names finds things by the names that stand for them in a file: their own, and those of groups.
+// names finds things by the names that stand for them in a file: their own, and those of groups. Those of a group's
+// members aren't kept but read, as group and number: a million of them take as little as one.
 type names struct {
-	what  string
-	byID  map[string]span
-	ids   []string // by index
-	lines map[string]int
+	what     string
+	byID     map[string]named
+	ids      []string // by index
+	seen     []int    // the last call of read that had it
+	reads    int
+	numbered map[string][]int // numbers behind ids of the file that may be those of a group's members, by the group's
+}
+
+// named is what an id of the file stands for.
+type named struct {
+	span
+	line  int
+	group bool
 }
 
 // loader reads one file into a Spec.
@@ -169,7 +179,7 @@ func (l *loader) times(root scenario.Section, doc *scenario.Document, opt scenar
 // places reads a list of named things, or of groups of them: {id: shop, count: 3} is shop-1 to shop-3.
 func (l *loader) places(v scenario.Value, what string, fields []string,
 	each func(s scenario.Section, ids []string)) names {
-	n := names{what: what, byID: map[string]span{}, lines: map[string]int{}}
+	n := names{what: what, byID: map[string]named{}, numbered: map[string][]int{}}
 	items := v.List()
 	if v.IsList() && len(items) == 0 {
 		v.Refuse("an empty list", "one "+what+" or more", "")
@@ -189,12 +199,11 @@ func (l *loader) places(v scenario.Value, what string, fields []string,
 		if id == "" {
 			continue
 		}
-		n.add(s.Field("id"), id, span{first, count})
+		n.add(s.Field("id"), id, named{span{first, count}, s.Field("id").Line(), group})
+		n.ids = slices.Grow(n.ids, count)
 		for k := range count {
 			if group {
-				name := id + "-" + strconv.Itoa(k+1)
-				n.add(s.Field("id"), name, span{first + k, 1})
-				n.ids = append(n.ids, name)
+				n.ids = append(n.ids, id+"-"+strconv.Itoa(k+1))
 			} else {
 				n.ids = append(n.ids, id)
 			}
@@ -216,16 +225,50 @@ func (n *names) id(v scenario.Value) string {
 	return id
 }
 
-func (n *names) add(v scenario.Value, id string, s span) {
-	if _, twice := n.byID[id]; twice {
-		if n.lines[id] >= 0 {
-			v.Refuse(fmt.Sprintf("the id %q a second time (the first is on line %d)", id, n.lines[id]),
-				"every id once", "")
-		}
-		n.lines[id] = -1 // one message is enough
+// add adds an id of the file, unless it, or one of its group's members, is there already.
+func (n *names) add(v scenario.Value, id string, s named) {
+	twice := func(id string, line int) {
+		v.Refuse(fmt.Sprintf("the id %q a second time (the first is on line %d)", id, line), "every id once", "")
+	}
+	if _, line, ok := n.find(id); ok {
+		twice(id, line)
 		return
 	}
-	n.byID[id], n.lines[id] = s, v.Line()
+	if s.group {
+		for _, k := range n.numbered[id] {
+			if k <= s.count {
+				member := id + "-" + strconv.Itoa(k)
+				twice(member, n.byID[member].line)
+				return
+			}
+		}
+	}
+	n.byID[id] = s
+	if group, k := memberOf(id); k > 0 {
+		n.numbered[group] = append(n.numbered[group], k)
+	}
+}
+
+// memberOf is the group and the number, from 1, of the member that an id may stand for; 0: none.
+func memberOf(id string) (group string, number int) {
+	at := strings.LastIndexByte(id, '-')
+	k, err := strconv.Atoi(id[at+1:])
+	if at < 0 || err != nil || k < 1 || id[at+1:] != strconv.Itoa(k) {
+		return "", 0
+	}
+	return id[:at], k
+}
+
+// find is the things that a name stands for, and its line.
+func (n *names) find(id string) (s span, line int, ok bool) {
+	if e, ok := n.byID[id]; ok {
+		return e.span, e.line, true
+	}
+	group, k := memberOf(id)
+	if e := n.byID[group]; e.group && k > 0 && k <= e.count {
+		return span{e.first + k - 1, 1}, e.line, true
+	}
+	return span{}, 0, false
 }
 
 // known are some names, for suggestions.
@@ -247,24 +290,27 @@ func (n *names) read(v scenario.Value) (all []int) {
 			v.Refuse("an empty list", "the id of a "+n.what+" or of a group, or a list of them", "")
 		}
 	}
-	seen := map[int]bool{}
+	if n.seen == nil {
+		n.seen = make([]int, len(n.ids))
+	}
+	n.reads++
 	for _, item := range items {
 		id := item.Text()
 		if id == "" {
 			continue
 		}
-		s, ok := n.byID[id]
+		s, _, ok := n.find(id)
 		if !ok {
 			item.Refuse(fmt.Sprintf("the unknown %s %q", n.what, id), "the id of a "+n.what+" or of a group",
 				scenario.Suggest(id, n.known()))
 			continue
 		}
 		for k := range s.count {
-			if seen[s.first+k] {
+			if n.seen[s.first+k] == n.reads {
 				item.Refuse(fmt.Sprintf("the %s %q a second time", n.what, n.ids[s.first+k]), "each once", "")
 				return nil
 			}
-			seen[s.first+k] = true
+			n.seen[s.first+k] = n.reads
 			all = append(all, s.first+k)
 		}
 	}

@@ -110,7 +110,7 @@ func (f *demandFile) demand(record []string) {
 
 // one finds what a name stands for, which is no group.
 func (f *demandFile) one(column int, id string, n *names) (int, bool) {
-	s, ok := n.byID[id]
+	s, _, ok := n.find(id)
 	if !ok || s.count != 1 {
 		f.refuse(column, fmt.Sprintf("the unknown %s %q", n.what, id), "the id of a "+n.what,
 			scenario.Suggest(id, n.known()))

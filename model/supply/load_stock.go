@@ -173,6 +173,10 @@ func (l *loader) readCosts(c *Costs, v scenario.Value) {
 	}
 	s := v.Section(costFields...)
 	for i, to := range []*float64{&c.Holding, &c.Backlog, &c.Lost, &c.Order, &c.Unit, &c.Price, &c.Salvage} {
-		*to = s.Field(costFields[i]).FloatOr(0, scenario.Between(-moneyMax, moneyMax))
+		least := 0.0
+		if to == &c.Salvage { // what is left may cost something to be rid of
+			least = -moneyMax
+		}
+		*to = s.Field(costFields[i]).FloatOr(0, scenario.Between(least, moneyMax))
 	}
 }
