@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -263,6 +264,50 @@ func TestFullAndReadOnly(t *testing.T) {
 	if err := readOnly.Close(); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestPostgresFullAndReadOnly: a server whose files can't grow, and a session that may only read, leave all as it is.
+func TestPostgresFullAndReadOnly(t *testing.T) {
+	ctx, rng := t.Context(), seed.Rand(t)
+	if _, err := exec.LookPath("prlimit"); err != nil {
+		storeserver.Need(t, fmt.Errorf("prlimit %w", storeserver.ErrAbsent))
+	}
+	server, err := storeserver.StartPostgres(ctx)
+	storeserver.Need(t, err)
+	t.Cleanup(server.Close)
+	db := open(t, server.URL())
+	g := draw(t, rng, 60, 100)
+	s, err := db.CreateStored(ctx, Scenario{Name: "one"}, g, Content{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := func(db *DB, content Content, want string) {
+		t.Helper()
+		err := db.Store(ctx, s.ID, g, content)
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "as it was before") {
+			t.Errorf("found %v, want %q", err, want)
+		}
+		got, err := db.Load(ctx, s.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, got, g)
+	}
+	reads := open(t, server.URL()+"&options=-c%20default_transaction_read_only%3Don")
+	refused(reads, Content{}, "read-only transaction")
+	// Files of the log have 16 MiB, and stay below it; the vertices' names have 60.
+	if _, err := db.exec(ctx, "COPY (SELECT 1) TO PROGRAM 'prlimit --pid $PPID --fsize=33554432 && cat'"); err != nil {
+		t.Fatal(err)
+	}
+	long := make([]Vertex, 60)
+	for v := range long {
+		b := make([]byte, 1<<20)
+		for i := range b {
+			b[i] = byte(' ' + rng.IntN(95))
+		}
+		long[v].Name = string(b)
+	}
+	refused(db, Content{Vertices: long}, "could not")
 }
 
 // TestTwoWriters: both store one scenario, and what is there is of one of them.

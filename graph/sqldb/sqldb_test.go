@@ -431,8 +431,9 @@ func testData(t *testing.T, url string) {
 // TestNames: what doesn't stay in one line of a list is no name of a scenario.
 func TestNames(t *testing.T) {
 	db := open(t, "sqlite:"+filepath.Join(t.TempDir(), "x.db"))
-	for name, want := range map[string]string{"": "the name of a scenario: found none", "a\nb": "found control characters",
-		"\x85": "what isn't UTF-8", strings.Repeat("n", nameMax+1): "found 201 bytes"} {
+	for name, want := range map[string]string{"": "the name of a scenario: found none",
+		"a\nb": "found control characters", "\x85": "what isn't UTF-8",
+		strings.Repeat("n", nameMax+1): "found 201 bytes"} {
 		if _, err := db.Create(t.Context(), Scenario{Name: name}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: found %v, want %s", name, err, want)
 		}

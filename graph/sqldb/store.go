@@ -142,8 +142,8 @@ func (db *DB) storeEdges(ctx context.Context, scenario int64, g *graph.Graph, na
 	return rebuild()
 }
 
-// deleteEdges deletes the edges of a scenario. Where SQLite has no others it drops all pages at once, and not row by row;
-// its transaction is the only one that writes, so that none come in between.
+// deleteEdges deletes the edges of a scenario. Where SQLite has no others it drops all pages at once, and not row by
+// row; its transaction is the only one that writes, so that none come in between.
 func (db *DB) deleteEdges(ctx context.Context, scenario int64) error {
 	alone := db.dialect() == "sqlite"
 	if alone {

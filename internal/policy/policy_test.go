@@ -134,7 +134,7 @@ internal/checkpoint/blobproc: internal/checkpoint internal/outfile internal/wire
 internal/forward:
 internal/phi:
 internal/machinefile: internal/infile scenario
-internal/storeserver: internal/forward internal/infile
+internal/storeserver: internal/forward internal/infile internal/procfs
 internal/newmodule:
 internal/inspect: internal/counters internal/procfs internal/worker internal/workerproc shm
 internal/latency: internal/lane internal/worker shm

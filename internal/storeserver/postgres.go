@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/disco-sim/disco/internal/infile"
+	"github.com/disco-sim/disco/internal/procfs"
 )
 
 // Postgres is a server of PostgreSQL on a Unix socket, which anybody may use who may enter its folder.
@@ -91,6 +92,25 @@ func (s *Postgres) Ready(ctx context.Context) error {
 
 // URL is what a client dials; options follow a ? if there are any.
 func (s *Postgres) URL() string { return "postgres:///postgres?user=test&host=" + s.dir }
+
+// Kill ends the server and all its processes at once. One that serves a client would go on with what it does, and end
+// when it waits for its client the next time.
+func (s *Postgres) Kill() {
+	s.mu.Lock()
+	server := 0
+	if s.cmd != nil {
+		server = s.cmd.Process.Pid
+	}
+	s.mu.Unlock()
+	s.Signal(syscall.SIGSTOP) // it starts no others meanwhile
+	all, _ := procfs.Processes()
+	for _, pid := range all {
+		if stat, err := procfs.Stat(pid); err == nil && server > 0 && stat.Parent == server {
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended by itself
+		}
+	}
+	s.Process.Kill()
+}
 
 // Close kills the server, and takes away its folder.
 func (s *Postgres) Close() {
