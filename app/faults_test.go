@@ -5,7 +5,9 @@ package app
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -127,6 +129,57 @@ func TestFullTemporaryFolder(t *testing.T) {
 		}
 		if names, err := os.ReadDir(disk); err != nil || len(names) > 0 {
 			t.Errorf("%q leaves %v, %v", c.args, names, err)
+		}
+	}
+}
+
+// TestOtherVersion: what another version has made isn't damaged, and isn't verified; where both are found, both are
+// said.
+func TestOtherVersion(t *testing.T) {
+	const kind = "\"tables\": [\n    \"07"
+	for _, c := range []struct {
+		name, was, is string
+		damaged       bool
+		want          []string
+	}{
+		{"format", `"format": 1`, `"format": 2`, false, []string{"found format 2, want 1", "1 of 6 checkpoints not"}},
+		{"field", `"format": 1`, `"format": 1, "novel": 3`, false, []string{`unknown field "novel"`, "not verified"}},
+		{"kind", kind, strings.Replace(kind, "07", "0c", 1), false, []string{"kind 0c 00 00 00, want one of 1 to 8"}},
+		{"both", `"format": 1`, `"format": 2`, true, []string{"found format 2", "1 of 6 checkpoints damaged",
+			"1 of 6 checkpoints not verified: another version of disco has made them"}},
+	} {
+		store := filepath.Join(t.TempDir(), "store")
+		makeStore(t, store, 1, 3, 0)
+		names, err := filepath.Glob(filepath.Join(store, "points", "000000-*.json"))
+		if err != nil || len(names) != 3 {
+			t.Fatalf("manifests %q, %v", names, err)
+		}
+		text, err := os.ReadFile(names[0])
+		if err != nil || !bytes.Contains(text, []byte(c.was)) {
+			t.Fatalf("%s: no %q in %s, %v", c.name, c.was, text, err)
+		}
+		body := bytes.Replace(text[:bytes.LastIndex(text, []byte(`  "check"`))], []byte(c.was), []byte(c.is), 1)
+		text = fmt.Appendf(body, "  \"check\": \"%x\"\n}\n", sha256.Sum256(body))
+		if err := os.WriteFile(names[0], text, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if c.damaged {
+			if err := os.Truncate(names[1], 300); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var stdout, stderr bytes.Buffer
+		status := Run([]string{"disco-run", "checkpoints", "verify", store}, strings.NewReader(""), &stdout, &stderr,
+			launchtest.Kind())
+		said := stdout.String() + stderr.String()
+		if status != ExitFailed || strings.Contains(said, "damaged") != c.damaged ||
+			strings.Count(said, ": not verified:\n") != 1 {
+			t.Errorf("%s: exit status %d: %s", c.name, status, said)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(said, want) {
+				t.Errorf("%s: %s\nwant %q", c.name, said, want)
+			}
 		}
 	}
 }

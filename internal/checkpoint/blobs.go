@@ -117,9 +117,8 @@ func (e *DamagedError) Error() string {
 
 // remedy is what to do about a file that stands for no checkpoint.
 func (e *DamagedError) remedy() string {
-	var format otherFormat
 	switch label, isLabel := strings.CutPrefix(e.Name, labelFolder); {
-	case errors.As(e.Err, &format): // it says so itself
+	case OtherVersion(e.Err): // it says so itself
 	case isLabel:
 		return fmt.Sprintf(": remove the label (checkpoints unlabel %s %s), and give it again", e.Where,
 			strings.TrimSuffix(label, ".json"))

@@ -112,12 +112,12 @@ func decodeJSON(text []byte, v any) error {
 		return err
 	}
 	if version.Format != formatVersion {
-		return otherFormat(version.Format)
+		return otherVersion(fmt.Sprintf("format %d, want %d", version.Format, formatVersion))
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
-		return err
+	if err := d.Decode(v); err != nil { // it is as it was written
+		return otherVersion("other fields than this version has (" + err.Error() + ")")
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return errors.New("found more behind the object, want its end")
@@ -125,12 +125,31 @@ func decodeJSON(text []byte, v any) error {
 	return nil
 }
 
-// otherFormat is the format of a file that isn't damaged.
-type otherFormat int
+// otherVersion is what was found in what isn't damaged, and what this version wants there.
+type otherVersion string
 
 // Error says what to do.
-func (f otherFormat) Error() string {
-	return fmt.Sprintf("found format %d, want %d: it was made by another version, use that one", int(f), formatVersion)
+func (v otherVersion) Error() string {
+	return "found " + string(v) + ": it was made by another version, use that one"
+}
+
+// OtherVersion reports whether all that an error says of a checkpoint is that another version has made it, and not that
+// it is damaged.
+func OtherVersion(err error) bool {
+	switch e := err.(type) {
+	case otherVersion:
+		return true
+	case interface{ Unwrap() error }:
+		return OtherVersion(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, err := range e.Unwrap() {
+			if !OtherVersion(err) {
+				return false
+			}
+		}
+		return len(e.Unwrap()) > 0
+	}
+	return false
 }
 
 // readJSON reads a JSON file of at most so many bytes.
