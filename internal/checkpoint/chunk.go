@@ -127,12 +127,12 @@ func appendRow(dst []byte, c *Chunk, pack int) []byte {
 	return append(dst, c.Digest[:]...)
 }
 
-// parseRow reads a row of a run with so many nodes, and checks all of it. What it stands in was verified, so a kind that
-// isn't known, and what should be zeros, are no damage.
+// parseRow reads a row of a run with so many nodes, and checks all of it. What it stands in was verified, so a kind
+// that isn't known, and what should be zeros, are no damage.
 func parseRow(row []byte, packs []Pack, nodes int64) (c Chunk, err error) {
 	if len(row) == rowBytes && (Kind(row[0]) > Layout || row[1]|row[2]|row[3] != 0) {
-		return c, otherVersion(fmt.Sprintf("a chunk of kind % x, want one of %d to %d, and zeros behind it", row[:4],
-			Nodes, Layout))
+		return c, otherVersion(fmt.Sprintf("a chunk of kind % x, want one of %d to %d, and zeros behind it",
+			row[:4], Nodes, Layout))
 	}
 	if c, err = parseRowOf(row, nodes); err != nil {
 		return c, err

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -34,6 +35,39 @@ func (r *Repo) Points(ctx context.Context) (points []Point, err error) {
 		}
 	}
 	return points, nil
+}
+
+// PointsAt lists the checkpoints of all replications that Find finds by the same words; where at is empty, all that
+// there are, with the ends of replications. *FoundError where there is none.
+func (r *Repo) PointsAt(ctx context.Context, at string) (found []Point, err error) {
+	all, err := r.Points(ctx)
+	if err != nil || at == "" {
+		return all, err
+	}
+	none := error(&FoundError{Where: r.String(), At: at})
+	all = slices.DeleteFunc(all, func(p Point) bool { return p.Finished })
+	for len(all) > 0 {
+		n := all[0].Replication
+		end := slices.IndexFunc(all, func(p Point) bool { return p.Replication != n })
+		if end < 0 {
+			end = len(all)
+		}
+		p, err := r.find(ctx, at, n, all[:end])
+		var missing *FoundError
+		switch {
+		case err == nil:
+			found = append(found, p)
+		case !errors.As(err, &missing):
+			return nil, err
+		case len(found) == 0:
+			none = err
+		}
+		all = all[end:]
+	}
+	if len(found) == 0 {
+		return nil, none
+	}
+	return found, nil
 }
 
 // Load reads the manifest of a checkpoint. *MissingError where there is none.

@@ -11,14 +11,20 @@ import (
 
 const damagesMax = 10 // that Verify lists of a checkpoint
 
-// Verify reads all chunks of all checkpoints and calls yield for each: with nil where all is as it was written, else
-// with what is damaged, at most ten chunks of it, or can't be read by this version (OtherVersion). m is nil where the
-// manifest itself is. It ends with yield's error, or that of a store that can't be read.
+// Verify verifies all checkpoints, as VerifyPoints does.
 func (r *Repo) Verify(ctx context.Context, yield func(p Point, m *Manifest, damage error) error) error {
 	points, err := r.Points(ctx)
 	if err != nil {
 		return err
 	}
+	return r.VerifyPoints(ctx, points, yield)
+}
+
+// VerifyPoints reads all chunks of checkpoints and calls yield for each: with nil where all is as it was written, else
+// with what is damaged, at most ten chunks of it, or can't be read by this version (OtherVersion). m is nil where the
+// manifest itself is. It ends with yield's error, or that of a store that can't be read.
+func (r *Repo) VerifyPoints(ctx context.Context, points []Point,
+	yield func(p Point, m *Manifest, damage error) error) error {
 	whole := map[Chunk]bool{} // those that were read already
 	for _, p := range points {
 		m, err := r.load(ctx, p)

@@ -174,6 +174,9 @@ type Config struct {
 	// Replay has the run compared with a recorded one; Checkpoint is then only used for that. nil: it isn't compared.
 	Replay *Replay
 
+	// Loading has the run only load checkpoints of Resume's Repo; Spread is SpreadNodes then. nil: it simulates.
+	Loading *Loading
+
 	// Stop ends the run early when it is closed, with the results so far. Ending the
 	// context instead ends it at once, without any.
 	Stop <-chan struct{}

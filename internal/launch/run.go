@@ -118,7 +118,7 @@ func (l *Launch) Run(ctx context.Context) (*Outcome, error) {
 	}
 	failed := l.mismatched(l.postMortem(sets, l.withFolder(l.lead(ctx, sets, schedule))))
 	l.wentOn = schedule.first
-	if schedule.first.IsZero() {
+	if schedule.first.IsZero() && l.cfg.Loading == nil {
 		failed = l.damagedBegin(ctx, failed)
 	}
 	if failed != nil && !delivered(failed) {

@@ -122,6 +122,9 @@ func (ws *workerSet) replications(ctx context.Context) error {
 		return err
 	}
 	ws.home.Release() // the workers have theirs now
+	if p := ws.launch.cfg.Loading; p != nil {
+		return ws.load(ctx, p)
+	}
 	for !s.stopping {
 		r, ok, later := ws.schedule.take()
 		switch {
