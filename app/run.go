@@ -349,9 +349,13 @@ func (p *program) show(o *order, l *launch.Launch, out *launch.Outcome, times *c
 // withMore says how a run goes on, or is begun again, whose memory was used up.
 func (o *order) withMore(name string, e *launch.MemoryError, out *launch.Outcome) string {
 	s, more := o.saving, 2*e.Limit>>20
-	if s == nil || out == nil || s.resumed == nil && (out.Checkpoints == nil || out.Checkpoints.Made == 0) {
+	switch {
+	case s == nil || out == nil || s.resumed == nil && (out.Checkpoints == nil || out.Checkpoints.Made == 0):
 		return fmt.Sprintf("Want more memory (--memory %dM where there is as much), or a smaller scenario; with "+
 			"--checkpoint-to DIR it ends at a checkpoint, to go on from there", more)
+	case e.Machine != "":
+		return fmt.Sprintf("`%s resume %s --machines FILE --workers N` goes on where that machine has as much as %d "+
+			"MB, or there are more machines", name, s.address, more)
 	}
 	return fmt.Sprintf("`%s resume %s --memory %dM` goes on where there is as much; over several machines with "+
 		"--machines FILE --workers N", name, s.address, more)

@@ -23,6 +23,7 @@ import (
 	"github.com/disco-sim/disco/internal/bridge/offer"
 	"github.com/disco-sim/disco/internal/bridge/stream"
 	"github.com/disco-sim/disco/internal/certs"
+	"github.com/disco-sim/disco/internal/procfs"
 	"github.com/disco-sim/disco/internal/session"
 )
 
@@ -298,11 +299,12 @@ func childrenOf(parent int) (pids []int, err error) {
 	return pids, nil
 }
 
-// gone waits until a process is no more.
+// gone waits until a process has ended. Whoever is the parent of one whose own has ended may leave it in /proc.
 func gone(t *testing.T, pid int) {
 	t.Helper()
 	await(t, fmt.Sprint("process ", pid, " has ended"), func() bool {
-		return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
+		stat, err := procfs.Stat(pid)
+		return err != nil || stat.State == procfs.Dead
 	})
 }
 

@@ -102,20 +102,36 @@ func (b boards) outside() bool {
 	return false
 }
 
-// pending implements boardReader.
-func (b boards) pending() (n uint64) {
-	for _, s := range b.segments {
+// load is what a worker's board says of memory.
+type load struct {
+	rests       bool   // it doesn't simulate
+	pending     uint64 // events and wakeups
+	taken, left int64  // bytes, of another machine; 0: it isn't known, or this one
+}
+
+// loads implements boardReader.
+func (b boards) loads() []load {
+	all := make([]load, len(b.segments))
+	for w, s := range b.segments {
 		values, err := worker.Numbers(s)
 		if err != nil {
 			continue
 		}
+		l := &all[w]
 		for _, v := range values {
-			if v.Name == worker.NumberPending {
-				n += v.Count
+			switch v.Name {
+			case worker.NumberState:
+				l.rests = v.Count == worker.StateRest
+			case worker.NumberPending:
+				l.pending = v.Count
+			case worker.NumberTaken:
+				l.taken = int64(min(v.Count, math.MaxInt64/4))
+			case worker.NumberLeft:
+				l.left = int64(min(v.Count, math.MaxInt64/4))
 			}
 		}
 	}
-	return n
+	return all
 }
 
 // progress implements boardReader. A board that can't be read counts as one of a worker that

@@ -11,13 +11,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/disco-sim/disco/internal/invariants"
 	"github.com/disco-sim/disco/internal/launch/launchtest"
+	"github.com/disco-sim/disco/internal/memorygroup"
 	"github.com/disco-sim/disco/internal/partition"
 	"github.com/disco-sim/disco/internal/race"
 	"github.com/disco-sim/disco/internal/worker"
@@ -45,8 +43,7 @@ func runInGroup(order string) error {
 	if err := json.Unmarshal([]byte(order), &g); err != nil {
 		return err
 	}
-	pid := strconv.Itoa(os.Getpid())
-	if err := os.WriteFile(filepath.Join(g.Dir, "cgroup.procs"), []byte(pid), 0o644); err != nil {
+	if err := memorygroup.Join(g.Dir); err != nil {
 		return err
 	}
 	cfg := config(TransportShm, g.Workers, g.Text)
@@ -68,52 +65,21 @@ func runInGroup(order string) error {
 	return err
 }
 
-var groupNumber atomic.Int64 // of groups made
+// memoryGroup is a control group of memory, for runs.
+type memoryGroup struct{ *memorygroup.Group }
 
-// memoryGroup is a control group of memory.
-type memoryGroup struct{ dir, peak, limit string }
-
-// newMemoryGroup makes one below the machine's root group, of whichever version there is.
 func newMemoryGroup(t *testing.T) memoryGroup {
 	t.Helper()
-	name := fmt.Sprintf("disco-test-%d-%d", os.Getpid(), groupNumber.Add(1))
-	var why []error
-	for _, g := range []memoryGroup{
-		{"/sys/fs/cgroup/memory", "memory.max_usage_in_bytes", "memory.limit_in_bytes"},
-		{"/sys/fs/cgroup", "memory.peak", "memory.max"},
-	} {
-		if _, err := os.Stat(filepath.Join(g.dir, "cgroup.procs")); err != nil {
-			why = append(why, err)
-			continue
-		}
-		g.dir = filepath.Join(g.dir, name)
-		if err := os.Mkdir(g.dir, 0o755); err != nil {
-			why = append(why, err)
-			continue
-		}
-		t.Cleanup(func() {
-			until(t, "removing "+g.dir, func() bool { return os.Remove(g.dir) == nil })
-		})
-		if _, err := os.ReadFile(filepath.Join(g.dir, g.peak)); err != nil {
-			why = append(why, err)
-			continue
-		}
-		return g
-	}
-	t.Skipf("NOT TESTED: this user can't make a control group of memory here: %v", errors.Join(why...))
-	return memoryGroup{}
+	return memoryGroup{memorygroup.New(t)}
 }
 
 // start is a process that does a run in the group, of so many bytes; 0: as many as there are.
 func (g memoryGroup) start(t *testing.T, r groupRun, limit int64) *exec.Cmd {
 	t.Helper()
 	if limit > 0 {
-		text := strconv.FormatInt(limit, 10)
-		if err := os.WriteFile(filepath.Join(g.dir, g.limit), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		g.Limit(limit)
 	}
-	r.Dir = g.dir
+	r.Dir = g.Dir
 	order, err := json.Marshal(r)
 	if err != nil {
 		t.Fatal(err)
@@ -143,14 +109,7 @@ func (g memoryGroup) run(t *testing.T, r groupRun, limit int64) (hash string, pe
 	if err != nil {
 		t.Fatalf("%d workers, limit %d: %v\n%s", r.Workers, limit, err, text.Bytes())
 	}
-	number, err := os.ReadFile(filepath.Join(g.dir, g.peak))
-	if err == nil {
-		peak, err = strconv.ParseInt(strings.TrimSpace(string(number)), 10, 64)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(out), peak
+	return string(out), g.Peak()
 }
 
 // The memory of a run over many workers is at most that of one, and worker.MemoryMax for each, also where every worker

@@ -21,11 +21,12 @@ import (
 // MemoryError is the end of a run whose memory has passed what there is for it: it ends as one that Config.Stop ends,
 // before the system kills one of its processes.
 type MemoryError struct {
+	Machine     string  // whose memory it is; empty: this one's
 	Used, Limit int64   // bytes, when it was found
 	Saving      int64   // bytes that a checkpoint was expected to take, too
 	Allowed     bool    // the limit is Config.Memory; else it is what there is
 	Epoch       float64 // up to which the run was simulated; 0: it had to be ended before all workers had one
-	Pending     uint64  // events and wakeups, when it was found
+	Pending     uint64  // events and wakeups on all machines, when it was found
 	Largest     []Load  // simprocs with most of them, at the end
 }
 
@@ -46,6 +47,7 @@ func (e *MemoryError) Error() string {
 		took += fmt.Sprintf(", and about %s more to be saved,", sizeText(float64(e.Saving)))
 	}
 	text := fmt.Sprintf("memory: the run took %s of the %s that %s", took, sizeText(float64(e.Limit)), whose)
+	text += on(e.Machine)
 	if e.Epoch > 0 {
 		text += fmt.Sprintf(", and has ended at %v simulated seconds", e.Epoch)
 	}
@@ -79,11 +81,11 @@ const (
 	savedEntryBytes = 64
 )
 
-// memory watches what a run takes on this machine.
+// memory watches what a run takes, on each of its machines.
 type memory struct {
 	l        *Launch
-	expected float64 // bytes, as the footprint has it
-	used     func() (bytes, available int64)
+	expected float64                         // bytes, as the footprint has it
+	used     func() (bytes, available int64) // on this machine
 
 	asked  chan struct{} // closed when the run is to end, for whatever reason
 	passed atomic.Pointer[MemoryError]
@@ -124,48 +126,96 @@ func (m *memory) watch(ctx context.Context, sets []*workerSet) {
 		}
 		if e := m.check(sets); e != nil {
 			m.passed.Store(e)
-			m.l.note(fmt.Sprintf("memory: the run takes %s of %s, and ends", sizeText(float64(e.Used)),
-				sizeText(float64(e.Limit))))
+			m.l.note(fmt.Sprintf("memory: the run takes %s of %s%s, and ends", sizeText(float64(e.Used)),
+				sizeText(float64(e.Limit)), on(e.Machine)))
 			close(m.asked)
 			return
 		}
 	}
 }
 
-// check is the end of a run that has used up its memory; nil: it goes on.
-func (m *memory) check(sets []*workerSet) *MemoryError {
-	e, share := m.state(sets)
-	if float64(e.Used+e.Saving) < share*float64(e.Limit) {
-		return nil
+// on names a machine; empty: this one.
+func on(machine string) string {
+	if machine == "" {
+		return ""
 	}
-	return e
+	return " on " + machine
 }
 
-// state is what is used now, and the share of the limit at which the run ends.
-func (m *memory) state(sets []*workerSet) (e *MemoryError, share float64) {
-	cfg := &m.l.cfg
+// check is the end of a run that has used up the memory of one of its machines; nil: it goes on.
+func (m *memory) check(sets []*workerSet) *MemoryError {
+	for _, t := range m.taken(sets) {
+		if e, share := m.state(&t); float64(e.Used+e.Saving) >= share*float64(e.Limit) {
+			return e
+		}
+	}
+	return nil
+}
+
+// taken is what a run takes of a machine.
+type taken struct {
+	machine         string
+	known           bool
+	used, available int64
+	workers         int    // there
+	pending, all    uint64 // events and wakeups there, and everywhere
+}
+
+// taken gives it by machine: this one, and each of Config.Machines, of which it isn't known yet what has no worker that
+// simulates.
+func (m *memory) taken(sets []*workerSet) []taken {
 	used, available := m.used()
-	e = &MemoryError{Used: used, Limit: used + available}
-	if cfg.Memory > 0 && cfg.Memory < e.Limit {
-		e.Limit, e.Allowed = cfg.Memory, true
+	list, all := []taken{{known: true, used: used, available: available}}, uint64(0)
+	if m.l.cfg.Machines != nil {
+		for _, other := range m.l.cfg.Machines.Network().Machines {
+			list = append(list, taken{machine: other.Name})
+		}
 	}
 	for _, ws := range sets {
-		e.Pending += ws.supervisor.boards.pending()
+		for w, load := range ws.supervisor.boards.loads() {
+			t := &list[0]
+			if m.l.cfg.Machines != nil {
+				t = &list[1+ws.plan.Machine[w]]
+			}
+			t.workers++
+			t.pending, all = t.pending+load.pending, all+load.pending
+			if load.taken > 0 && !load.rests { // of a set that has ended it is what there was
+				t.known, t.used, t.available = true, load.taken, load.left
+			}
+		}
+	}
+	known := list[:0]
+	for _, t := range list {
+		if t.all = all; t.known {
+			known = append(known, t)
+		}
+	}
+	return known
+}
+
+// state is what is used of a machine now, and the share of the limit at which the run ends.
+func (m *memory) state(t *taken) (e *MemoryError, share float64) {
+	cfg := &m.l.cfg
+	e = &MemoryError{Machine: t.machine, Used: t.used, Limit: t.used + t.available, Pending: t.all}
+	if cfg.Memory > 0 && cfg.Memory < e.Limit {
+		e.Limit, e.Allowed = cfg.Memory, true
 	}
 	share = memoryThere
 	if e.Allowed {
 		share = memoryAllowed
 	}
 	if cfg.Checkpoint != nil {
-		each := min(int64(len(sets)*m.l.placement.Workers)*savingBytes, e.Limit/8)
-		e.Saving = int64(e.Pending)*savedEntryBytes + each
-		share = max(memorySaves, min((1+m.expected/float64(e.Limit))/2, share))
+		e.Saving = int64(t.pending)*savedEntryBytes + min(int64(t.workers)*savingBytes, e.Limit/8)
+		expected := m.expected
+		if m.l.cfg.Machines != nil { // on all of them
+			expected = 0
+		}
+		share = max(memorySaves, min((1+expected/float64(e.Limit))/2, share))
 	}
 	return e, share
 }
 
-// measure gives what this process and its workers have, and what the system has left for them. Workers on other
-// machines aren't seen.
+// measure gives what this process and its workers on this machine have, and what the system has left for them.
 func (m *memory) measure(sets []*workerSet) func() (used, available int64) {
 	pids, shared := []int{os.Getpid()}, 0
 	for _, ws := range sets {
@@ -192,21 +242,27 @@ func (m *memory) measure(sets []*workerSet) func() (used, available int64) {
 	}
 }
 
-// room is how many bytes each worker of this machine may take for a checkpoint, beside what it has: half of what there
-// is before the run would end, since more may become pending while it is written. direct: none, so that each chunk is
-// written when it is made. Of workers on other machines it isn't known: 0.
-func (m *memory) room() (direct bool, bytes int64) {
-	sets := m.sets.Load()
-	switch {
-	case m.passed.Load() != nil:
-		return true, 0
-	case sets == nil || m.l.cfg.Machines != nil:
-		return false, 0
+// room is how many bytes a worker of the set may take for a checkpoint, beside what it has: half of what there
+// is on its machine before the run would end, since more may become pending while it is written. direct: none, so that
+// each chunk is written when it is made. 0: it isn't known.
+func (m *memory) room(ws *workerSet) func(w int) (direct bool, bytes int64) {
+	rooms, sets := map[string]int64{}, m.sets.Load()
+	ends := m.passed.Load() != nil
+	if sets != nil && !ends {
+		for _, t := range m.taken(*sets) {
+			e, share := m.state(&t)
+			left := share*float64(e.Limit) - float64(e.Used+e.Saving)
+			rooms[t.machine] = int64(left / 2 / float64(max(1, t.workers)))
+		}
 	}
-	e, share := m.state(*sets)
-	left := share*float64(e.Limit) - float64(e.Used+e.Saving)
-	bytes = int64(left / 2 / float64(len(*sets)*m.l.placement.Workers))
-	return bytes <= 0, max(bytes, 0)
+	return func(w int) (direct bool, bytes int64) {
+		machine := ""
+		if m.l.cfg.Machines != nil {
+			machine = m.l.cfg.Machines.Network().Machines[ws.plan.Machine[w]].Name
+		}
+		bytes, known := rooms[machine]
+		return ends || known && bytes <= 0, max(bytes, 0)
+	}
 }
 
 // done takes in what a worker says of a replication that was interrupted.

@@ -204,13 +204,16 @@ func (ws *workerSet) checkpoint(ctx context.Context, r int, epoch float64, answe
 		v.parts[w].spool = k.spools[w]
 	}
 	k.current, s.saving = v, v
-	save := &worker.Save{Epoch: epoch}
-	save.Direct, save.Room = ws.launch.memory.room()
+	committed, room := 0.0, ws.launch.memory.room(ws)
 	if k.last != nil {
-		save.Committed = k.last.epoch
+		committed = k.last.epoch
 	}
 	s.onStored = func() { ws.commit(ctx, v) }
-	_, err := s.request(ctx, toAll(&worker.Message{Type: worker.TypeSave, Save: save}), worker.TypeReady)
+	_, err := s.request(ctx, func(w int) *worker.Message {
+		save := &worker.Save{Epoch: epoch, Committed: committed}
+		save.Direct, save.Room = room(w)
+		return &worker.Message{Type: worker.TypeSave, Save: save}
+	}, worker.TypeReady)
 	if err != nil {
 		return err
 	}

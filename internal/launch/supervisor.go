@@ -91,8 +91,8 @@ type boardReader interface {
 	// lastCall is the handler that a worker called last; empty: none, or that isn't known.
 	lastCall(index int) (simproc string, epoch float64)
 
-	// pending is how many events and wakeups wait on all workers.
-	pending() uint64
+	// loads are what waits on each worker, and what the run takes of its machine.
+	loads() []load
 
 	// progress is how far all workers are, and how many events they have handled.
 	progress() (epoch float64, events uint64)

@@ -53,7 +53,7 @@ func (b testBoards) lastCall(int) (string, float64) { return "", 0 }
 func (b testBoards) progress() (float64, uint64)    { return 0, 0 }
 func (b testBoards) gathering() bool                { return true }
 func (b testBoards) outside() bool                  { return false }
-func (b testBoards) pending() uint64                { return 0 }
+func (b testBoards) loads() []load                  { return nil }
 
 // pass lets time go by, one tick after the other.
 func (w *watched) pass(t *testing.T, d time.Duration, every func()) error {

@@ -135,6 +135,7 @@ internal/forward:
 internal/phi:
 internal/machinefile: internal/infile scenario
 internal/storeserver: internal/forward internal/infile internal/procfs
+internal/memorygroup: internal/infile
 internal/newmodule:
 internal/inspect: internal/counters internal/procfs internal/worker internal/workerproc shm
 internal/latency: internal/lane internal/worker shm
@@ -144,8 +145,8 @@ internal/machine: internal/inspect internal/lane internal/wire internal/worker i
 	scenario shm
 internal/child: internal/inspect internal/lane internal/machine internal/wire internal/worker internal/workerproc ring
 	shm
-internal/site: internal/bridge internal/bridge/relay internal/child internal/machine internal/session internal/worker
-	internal/workerproc shm
+internal/site: internal/bridge internal/bridge/relay internal/child internal/machine internal/procfs internal/session
+	internal/worker internal/workerproc shm
 internal/child/childtest: internal/bridge/relay internal/child internal/session internal/session/pipetest internal/site
 	internal/worker internal/workerproc
 internal/launch: external internal/answers internal/calls internal/checkpoint internal/checkpoint/nodediff

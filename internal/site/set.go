@@ -39,6 +39,10 @@ func (s *Site) Make(o child.Order, to relay.Reporter) (_ relay.Workers, remark s
 	if err := s.checkMemory(&o); err != nil {
 		return nil, "", err
 	}
+	segments, _, err := o.Plan.Needs(s.cfg.Machine, false)
+	if err != nil {
+		return nil, "", err
+	}
 	made := &set{site: s, to: to, order: o, workers: map[int]machine.Worker{}, ends: make(chan struct{})}
 	made.memory, err = machine.Make(o.Plan, s.cfg.Machine, machine.Config{Input: o.Input,
 		Proceed: func() error { return nil }})
@@ -50,6 +54,7 @@ func (s *Site) Make(o child.Order, to relay.Reporter) (_ relay.Workers, remark s
 			return nil, "", errors.Join(err, made.memory.Close())
 		}
 	}
+	s.usage.made(made, int64(segments))
 	return made, made.memory.Pages(), nil
 }
 
@@ -68,8 +73,10 @@ func (s *set) Start(w int, with child.Spec) {
 	with.Control = nil // the worker's
 	with.Close()
 	s.workers[w] = got
+	s.site.usage.runs(got.PID, true)
 	s.serving.Go(func() {
 		exit := got.Wait()
+		s.site.usage.runs(got.PID, false)
 		s.mu.Lock()
 		exit.Ended = s.closed
 		lanes := s.lanes(w, exit.OK)
@@ -127,7 +134,13 @@ func (s *set) Numbers(w int, to []uint64) ([]uint64, error) {
 	if s.memory == nil {
 		return to, errClosed
 	}
-	return worker.AppendNumbers(to, s.memory.Boards()[w])
+	before := len(to)
+	to, err := worker.AppendNumbers(to, s.memory.Boards()[w])
+	if err == nil {
+		taken, left := s.site.usage.look()
+		worker.AddMemory(to[before:], taken, left)
+	}
+	return to, err
 }
 
 // Control implements relay.Workers.
@@ -159,4 +172,5 @@ func (s *set) Close() {
 		s.to.Note(fmt.Sprintf("memory of set %d: %v", s.order.Set, err))
 	}
 	s.memory = nil
+	s.site.usage.freed(s)
 }

@@ -45,6 +45,7 @@ type Site struct {
 	newest atomic.Int64 // set that was to be made; -1: none
 	bridge atomic.Pointer[joined]
 	joins  chan struct{} // has a token for the set that has, or makes, the bridge
+	usage  *usage
 }
 
 // joined is the bridge that there is, and its set.
@@ -55,7 +56,7 @@ type joined struct {
 
 // New makes a site.
 func New(cfg Config) *Site {
-	s := &Site{cfg: cfg, joins: make(chan struct{}, 1)}
+	s := &Site{cfg: cfg, joins: make(chan struct{}, 1), usage: newUsage()}
 	s.newest.Store(-1)
 	return s
 }

@@ -35,10 +35,12 @@ const (
 	showWaitsAt
 	showWorked
 	showMap
+	showTaken
+	showLeft
 )
 
 // NumbersCount is how many numbers a board shows.
-const NumbersCount = showMap + 1
+const NumbersCount = showLeft + 1
 
 // Names of the numbers on a board, for who reads it.
 const (
@@ -70,6 +72,9 @@ const (
 	NumberWaitsAt = "waits_at"
 	NumberWorked  = "worked_s"    // seconds of this replication in which it worked; 0 where nodes don't move
 	NumberMap     = "map_version" // how often nodes have moved in this run
+	// bytes of memory that the run takes on the worker's machine, and that this has left; 0 on the launcher's machine
+	NumberTaken = "machine_taken"
+	NumberLeft  = "machine_left"
 )
 
 func counterNames() []counters.Spec {
@@ -98,6 +103,8 @@ func counterNames() []counters.Spec {
 		showWaitsAt:      {Name: NumberWaitsAt, Kind: counters.Gauge},
 		showWorked:       {Name: NumberWorked, Kind: counters.Gauge},
 		showMap:          {Name: NumberMap, Kind: counters.Count},
+		showTaken:        {Name: NumberTaken, Kind: counters.Count},
+		showLeft:         {Name: NumberLeft, Kind: counters.Count},
 	}
 }
 
@@ -147,6 +154,11 @@ func AppendNumbers(words []uint64, board *shm.Segment) ([]uint64, error) {
 		words = append(words, n.Load())
 	}
 	return words, nil
+}
+
+// AddMemory puts what a run takes on this machine, and what it has left, into what AppendNumbers has given.
+func AddMemory(words []uint64, taken, left int64) {
+	words[showTaken], words[showLeft] = uint64(taken), uint64(left)
 }
 
 // ShowNumbers puts what AppendNumbers has given onto a copy of the board, for whom the caller is its one writer.
