@@ -152,6 +152,12 @@ perf-store: ## measure the metadata store beside bare clients, on real servers (
 	$(BUILD) -o bin/disco-perf-store ./perf/store
 	bin/disco-perf-store $(STORE_FLAGS)
 
+.PHONY: perf-graph
+perf-graph: ## measure graphs in memory, databases and files beside bare loops (GRAPH_FLAGS="-engines sqlite -rounds 7")
+	@mkdir -p bin
+	$(BUILD) -o bin/disco-perf-graph ./perf/graph
+	bin/disco-perf-graph $(GRAPH_FLAGS)
+
 PROFILES ?= prof/*
 
 .PHONY: profile

@@ -222,7 +222,7 @@ const (
 func (db *DB) part(ctx context.Context, scenario int64, layer int, sources, targets *graph.Mask) (l *graph.Layer,
 	err error) {
 	err = db.read(ctx, func() error {
-		n, err := db.countVertices(ctx, scenario)
+		n, err := db.lastVertex(ctx, scenario)
 		if err != nil {
 			return err
 		}

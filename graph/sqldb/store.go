@@ -107,7 +107,24 @@ func (db *DB) countVertices(ctx context.Context, scenario int64) (n int, err err
 	return n, err
 }
 
-func (db *DB) storeEdges(ctx context.Context, scenario int64, g *graph.Graph, name func(layer, edge int) string) error {
+// lastVertex is countVertices for what reads few edges: it doesn't count, which takes as long as there are vertices,
+// and so doesn't see gaps.
+func (db *DB) lastVertex(ctx context.Context, scenario int64) (n int, err error) {
+	err = db.query(ctx, "SELECT coalesce(max(vertex_index), -1) FROM graph.vertices WHERE scenario_id = $1",
+		[]any{scenario}, func(r Row) error {
+			most := r.Int(0)
+			if r.Kind(0) != Int || most >= graph.VerticesMax {
+				return fmt.Errorf("found a vertex with the index %.60q, want a whole number below %d", r.Text(0),
+					graph.VerticesMax)
+			}
+			n = int(most + 1)
+			return nil
+		})
+	return n, err
+}
+
+func (db *DB) storeEdges(ctx context.Context, scenario int64, g *graph.Graph,
+	name func(layer, edge int) string) error {
 	rebuild, err := db.withoutIndexes(ctx, g.Edges())
 	if err != nil {
 		return err

@@ -195,6 +195,8 @@ perf/chaos: internal/procfs app internal/infile internal/inspect internal/invari
 	model/service model/supply
 perf/compare: internal/infile perf/bench
 perf/gen: scenario
+perf/graph: graph graph/frame graph/frame/parquetfile graph/sqldb internal/cputime internal/graphfile
+	internal/storeserver
 perf/machines: egress envelope ingress internal/agents internal/bridge internal/bridge/stream internal/chart
 	internal/forward internal/infile internal/session perf/bench perf/peers shm
 perf/peers: internal/certs perf/bench shm

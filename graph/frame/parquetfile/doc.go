@@ -5,7 +5,7 @@
 //
 // Guarantee: memory is bounded by a group of rows, or a page of each column, however long a file is, and nothing is
 // allocated for each row. Bytes that aren't a Parquet file, or are damaged, are an error that says where; they never
-// end the process. A page of a hostile file may claim 2 GiB, which are then asked of the system.
+// end the process. Pages are looked at before they are decoded: one has at most 256 MiB and 16,777,216 values.
 //
 //	w, err := parquetfile.NewWriter(file, edges.Schema())
 //	err = w.Write(edges)

@@ -27,6 +27,8 @@ const recordRows = 1 << 14
 
 // Reader reads one file. One goroutine uses it.
 type Reader struct {
+	in      io.ReaderAt
+	size    int64
 	file    *parquet.File
 	columns []string
 	leaves  []parquet.LeafColumn
@@ -42,7 +44,7 @@ func Open(r io.ReaderAt, size int64) (reader *Reader, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("parquetfile: %w", err)
 	}
-	reader = &Reader{file: file}
+	reader = &Reader{in: r, size: size, file: file}
 	fields := file.Root().Columns()
 	if len(fields) > columnsMax {
 		return nil, fmt.Errorf("parquetfile: found %d columns, want at most %d", len(fields), columnsMax)
@@ -112,7 +114,12 @@ func (r *Reader) Read(columns []string, each func(arrow.RecordBatch) error) (err
 	}
 	b := array.NewRecordBuilder(memory.DefaultAllocator, arrow.NewSchema(fields, nil))
 	row := int64(0)
-	for _, group := range r.file.RowGroups() {
+	for i, group := range r.file.RowGroups() {
+		for _, leaf := range leaves {
+			if err := r.checkPages(&r.file.Metadata().RowGroups[i].Columns[leaf.ColumnIndex].MetaData); err != nil {
+				return fmt.Errorf("parquetfile: behind row %d: column %q: %w", row, leaf.Path[0], err)
+			}
+		}
 		n, err := readGroup(b, group, leaves, func(rec arrow.RecordBatch) error {
 			of = each(rec)
 			return of
