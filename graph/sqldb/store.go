@@ -125,7 +125,7 @@ func (db *DB) lastVertex(ctx context.Context, scenario int64) (n int, err error)
 
 func (db *DB) storeEdges(ctx context.Context, scenario int64, g *graph.Graph,
 	name func(layer, edge int) string) error {
-	rebuild, err := db.withoutIndexes(ctx, g.Edges())
+	rebuild, err := db.withoutIndexes(ctx, g.Edges(), name != nil)
 	if err != nil {
 		return err
 	}
@@ -186,8 +186,9 @@ func (db *DB) deleteEdges(ctx context.Context, scenario int64) error {
 // sorting is several times as fast as putting edges into an index one by one, in any order.
 const manyEdges = 100_000
 
-// withoutIndexes takes away what else edges are found by than by source, and makes it again at the end.
-func (db *DB) withoutIndexes(ctx context.Context, edges int) (rebuild func() error, err error) {
+// withoutIndexes takes away what else edges are found by than by source, and makes it again at the end. Edges without
+// names take no time by that of names.
+func (db *DB) withoutIndexes(ctx context.Context, edges int, named bool) (rebuild func() error, err error) {
 	none := func() error { return nil }
 	if edges < manyEdges {
 		return none, nil
@@ -205,6 +206,9 @@ func (db *DB) withoutIndexes(ctx context.Context, edges int) (rebuild func() err
 		{"edges_target", "INDEX $ ON graph.edges (scenario_id, layer_id, target_idx)"},
 		{"edges_name", "UNIQUE INDEX $ ON graph.edges (scenario_id, layer_id, name) WHERE name IS NOT NULL"},
 	} {
+		if index.name == "edges_name" && !named {
+			continue
+		}
 		_, name := db.named(index.name)
 		anew = append(anew, "CREATE "+strings.Replace(index.on, "$", name, 1))
 		if _, err := db.exec(ctx, "DROP INDEX graph."+index.name); err != nil {

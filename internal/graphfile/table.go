@@ -23,7 +23,8 @@ import (
 // row is one row of a table, whose columns are those that were asked for; a column that the table doesn't have, and an
 // empty value, is no bytes. It is valid during the call.
 type row interface {
-	has(column int) bool // the table has the column
+	has(column int) bool   // the table has the column
+	empty(column int) bool // text would be no bytes
 	text(column int) []byte
 	whole(column int) (n int64, ok bool)
 	number(column int) (x float64, ok bool)
@@ -164,6 +165,9 @@ func (r *csvRow) failed(err error) error {
 
 // fields reads the fields of one record, and whether one was in quotes.
 func (r *csvRow) fields() (quoted bool, err error) {
+	if r.plain() {
+		return false, nil
+	}
 	for {
 		last, inQuotes, err := r.one()
 		quoted = quoted || inQuotes
@@ -178,6 +182,34 @@ func (r *csvRow) fields() (quoted bool, err error) {
 		}
 	}
 }
+
+// plain reads the fields of a line that is in the reader's buffer as a whole, has no quotes and not too many fields:
+// nearly every line.
+func (r *csvRow) plain() bool {
+	line, _ := r.in.Peek(r.in.Buffered())
+	n := bytes.IndexByte(line, '\n')
+	if n < 0 || bytes.IndexByte(line[:n], '"') >= 0 {
+		return false
+	}
+	rest := line[:n]
+	if n > 0 && rest[n-1] == '\r' {
+		rest = rest[:n-1]
+	}
+	for more := true; more; {
+		var field []byte
+		if field, rest, more = bytes.Cut(rest, comma); len(r.ends) == columnsMax {
+			r.buf, r.ends = r.buf[:0], r.ends[:0]
+			return false
+		}
+		r.buf = append(r.buf, field...)
+		r.ends = append(r.ends, len(r.buf))
+	}
+	_, _ = r.in.Discard(n + 1) // it is in the buffer
+	r.next++
+	return true
+}
+
+var comma = []byte{','}
 
 // one reads one field, and whether it is the record's last.
 func (r *csvRow) one() (last, quoted bool, err error) {
@@ -272,6 +304,8 @@ func (r *csvRow) field(i int) []byte {
 
 func (r *csvRow) has(column int) bool { return r.places[column] >= 0 }
 
+func (r *csvRow) empty(column int) bool { return len(r.text(column)) == 0 }
+
 func (r *csvRow) text(column int) []byte {
 	if r.places[column] < 0 {
 		return nil
@@ -354,6 +388,14 @@ func (r *parquetRow) has(column int) bool { return r.columns[column] != nil }
 
 func (r *parquetRow) none(column int) bool {
 	return r.columns[column] == nil || r.columns[column].IsNull(r.row)
+}
+
+func (r *parquetRow) empty(column int) bool {
+	if r.none(column) {
+		return true
+	}
+	a, ok := r.columns[column].(*array.String)
+	return ok && a.ValueLen(r.row) == 0
 }
 
 func (r *parquetRow) text(column int) []byte {

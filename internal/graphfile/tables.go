@@ -3,7 +3,6 @@
 package graphfile
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"math"
@@ -163,8 +162,8 @@ func (v *vertices) order(ids []int64, places []uint32, unit string) error {
 
 // find is the number of the vertex that a row names; found says what there is instead.
 func (v *vertices) find(r row, column int) (i uint32, found, want string) {
-	text := r.text(column)
 	if !v.byID {
+		text := r.text(column)
 		i, ok := v.index[string(text)]
 		switch {
 		case ok:
@@ -191,7 +190,7 @@ func (v *vertices) find(r row, column int) (i uint32, found, want string) {
 		most = int64(len(v.list))
 	}
 	if !ok || n < 0 || n >= most {
-		return 0, "vertex " + quote(text) + ", which isn't there", fmt.Sprintf("a number from 0 to %d", most-1)
+		return 0, "vertex " + quote(r.text(column)) + ", which isn't there", fmt.Sprintf("a number from 0 to %d", most-1)
 	}
 	v.most, v.seen = max(v.most, n), v.seen+1
 	return uint32(n), "", ""
@@ -280,14 +279,14 @@ func (e *edges) row(v *vertices) func(row) error {
 		}
 		weight, layer := 1.0, int64(0)
 		ok := true
-		if text := r.text(2); len(text) > 0 {
+		if !r.empty(2) {
 			if weight, ok = r.number(2); !ok || math.IsNaN(weight) || math.IsInf(weight, 0) {
-				return wrong("weight", quote(bytes.Clone(text)), "a finite number")
+				return wrong("weight", quote(r.text(2)), "a finite number")
 			}
 		}
-		if text := r.text(3); len(text) > 0 {
+		if !r.empty(3) {
 			if layer, ok = r.whole(3); !ok || layer < math.MinInt32 || layer > math.MaxInt32 {
-				return wrong("layer", quote(bytes.Clone(text)), fmt.Sprintf("a whole number from %d to %d",
+				return wrong("layer", quote(r.text(3)), fmt.Sprintf("a whole number from %d to %d",
 					math.MinInt32, math.MaxInt32))
 			}
 		}
