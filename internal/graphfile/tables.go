@@ -190,7 +190,8 @@ func (v *vertices) find(r row, column int) (i uint32, found, want string) {
 		most = int64(len(v.list))
 	}
 	if !ok || n < 0 || n >= most {
-		return 0, "vertex " + quote(r.text(column)) + ", which isn't there", fmt.Sprintf("a number from 0 to %d", most-1)
+		return 0, "vertex " + quote(r.text(column)) + ", which isn't there",
+			fmt.Sprintf("a number from 0 to %d", most-1)
 	}
 	v.most, v.seen = max(v.most, n), v.seen+1
 	return uint32(n), "", ""

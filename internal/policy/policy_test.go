@@ -240,7 +240,7 @@ var bans = []ban{
 			"and tests fill any of them"},
 	{"log", nil, "disco reports by errors, counters and log/slog"},
 	{"github.com/apache/arrow-go/", []string{"graph/frame", "graph/frame/parquetfile", "graph/sqldb",
-		"internal/graphfile"},
+		"internal/graphfile", "perf/graph"},
 		"records are for people's own tools"},
 	{"github.com/parquet-go/", []string{"graph/frame/parquetfile"}, "one reader and writer of Parquet files"},
 	{"C", nil, "disco builds with Go alone"},
