@@ -53,7 +53,7 @@ func replayFlags() []cli.Flag {
 	return append(flags,
 		textFlag(groupWhat, "seed", "1", "with TRACE: `SEED` of all random numbers"),
 		textFlag(groupWhat, "replications", "1", "with TRACE: as many repetitions as the traced run had, `R`"),
-		horizonFlag(), setFlag(),
+		horizonFlag(), setFlag(), databaseFlag(),
 		textFlag(groupWhat, "at", "the begin", "with DIR: begin with the checkpoints of `WHICH` epoch: "+newest+
 			", a label, an epoch in simulated seconds, or at least 8 digits of a check"),
 		textFlag(groupWhat, "until", "the end of the journal", "with DIR: end at so many simulated `SECONDS`"),
@@ -86,11 +86,12 @@ func (p *program) replay(c *cli.Context) (err error) {
 	}
 	path, flags := c.Args().Get(0), &values{c: c}
 	r := &replayer{p: p, config: launch.Config{
-		Files: &scenario.Files{}, Registry: p.registry, Seed: flags.seed("seed", 1),
+		Registry: p.registry, Seed: flags.seed("seed", 1),
 		Workers:      flags.integer("workers", 1, 1, launch.WorkersMax),
 		Replications: flags.integer("replications", 1, 1, launch.ReplicationsMax), Horizon: flags.seconds("horizon"),
 		Transport: launch.TransportShm, Stall: launch.StallDefault, EndStalled: true,
 	}}
+	r.config.Files = p.files(c, &r.config)
 	if err := flags.err(); err != nil {
 		return err
 	}

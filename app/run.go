@@ -39,7 +39,7 @@ func (p *program) runCommand() *cli.Command {
 		Usage: "runs a scenario and shows its results",
 		Description: "Reads the scenario in FILE (- for standard input), runs it and prints its results.\n" +
 			"Flags may stand before and behind FILE.",
-		Flags: append(runFlags(), horizonFlag()),
+		Flags: append(runFlags(), horizonFlag(), databaseFlag()),
 	}, func(c *cli.Context) error {
 		file, err := p.oneFile(c.Args().Slice())
 		if err != nil {
@@ -386,7 +386,6 @@ func (p *program) order(c *cli.Context, file, resumes string) (*order, error) {
 		sweeps: c.StringSlice("sweep"), compare: c.Bool("compare"),
 		phases: c.Bool("phases")}
 	o.config = launch.Config{
-		Files:        &scenario.Files{},
 		Registry:     p.registry,
 		Workers:      v.integer("workers", 1, 1, launch.WorkersMax),
 		Processors:   v.integer("processors", 0, 1, processorsMax),
@@ -416,6 +415,7 @@ func (p *program) order(c *cli.Context, file, resumes string) (*order, error) {
 			Resident:  int64(v.size("resident", 1, math.MaxInt, false)),
 		},
 	}
+	o.config.Files = p.files(c, &o.config)
 	v.inlineFitsRing(o.config.Tuning)
 	if o.config.Tuning.Resident > 0 && os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(worker.CollectPercent) // memory is short here, too

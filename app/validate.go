@@ -24,7 +24,7 @@ func (p *program) validateCommand() *cli.Command {
 	}, p.validate)
 }
 
-func validateFlags() []cli.Flag { return []cli.Flag{horizonFlag(), setFlag()} }
+func validateFlags() []cli.Flag { return []cli.Flag{horizonFlag(), setFlag(), databaseFlag()} }
 
 // validate reads a scenario and describes it.
 func (p *program) validate(c *cli.Context) error {
@@ -50,13 +50,16 @@ func (p *program) validate(c *cli.Context) error {
 	}
 	l, err := launch.Prepare(launch.Config{
 		File: doc.File(), Text: doc.Text(), Set: set, Registry: p.registry, Horizon: horizon,
-		Workers: 1, Replications: 1, Transport: launch.TransportInproc,
+		Workers: 1, Replications: 1, Transport: launch.TransportInproc, Files: p.files(c, nil),
 	})
 	if err != nil {
 		return err
 	}
 	remark(p.stderr, l.Scenario())
 	fmt.Fprintf(p.stdout, "%s: good: %s\n", doc.File(), describe(l))
+	if digest := graphDigest(l); digest != "" {
+		fmt.Fprintf(p.stdout, "%s: the graph has the digest %s\n", doc.File(), digest)
+	}
 	return nil
 }
 

@@ -40,6 +40,7 @@ func verifyFlags() []cli.Flag {
 		textFlag(groupWhat, "replications", "1", "simulate `R` repetitions in each run"),
 		horizonFlag(),
 		setFlag(),
+		databaseFlag(),
 		textFlag(groupOutput, "json", "none",
 			"write what was found to `FILE` as JSON, - for standard output and nothing else there"),
 	}
@@ -111,10 +112,11 @@ func (p *program) verify(c *cli.Context) error {
 	flags := &values{c: c}
 	out := flags.path("json")
 	v := &verifier{p: p, config: launch.Config{
-		Files: &scenario.Files{}, Registry: p.registry, Seed: flags.seed("seed", 1),
+		Registry: p.registry, Seed: flags.seed("seed", 1),
 		Replications: flags.integer("replications", 1, 1, launch.ReplicationsMax), Horizon: flags.seconds("horizon"),
 		Transport: launch.TransportShm, Stall: launch.StallDefault, EndStalled: true,
 	}}
+	v.config.Files = p.files(c, &v.config)
 	if err := flags.err(); err != nil {
 		return err
 	}

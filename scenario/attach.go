@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/disco-sim/disco/internal/graphdata"
 	"github.com/disco-sim/disco/internal/infile"
 )
 
@@ -40,7 +41,13 @@ type attached struct {
 // command, which may prepare several scenarios of one document: the points of a sweep, the
 // rounds of a comparison. They all see the same bytes then, also of a file that changes
 // meanwhile or can be read only once. The zero value is ready. One goroutine uses it.
-type Files struct{ read map[fileKey]attached }
+type Files struct {
+	// Graph reads what the graph: section of a document asks of a database, in the form of package internal/graphdata.
+	// nil: there is no database.
+	Graph func(request []byte) (data []byte, err error)
+
+	read map[fileKey]attached
+}
 
 // fileKey is what is read: the same file may be a good one for one reference and too large
 // for another.
@@ -73,7 +80,8 @@ func (f *Files) get(path string, ref Reference) attached {
 // here: the value that names it is refused by Load, with its line, beside all else that is
 // wrong.
 func (k Kind) Attach(doc *Document, files *Files) *Document {
-	if k.References == nil {
+	section := doc.graphOf()
+	if k.References == nil && section == nil {
 		return doc
 	}
 	if files == nil {
@@ -81,7 +89,15 @@ func (k Kind) Attach(doc *Document, files *Files) *Document {
 	}
 	all := make(map[string]attached)
 	left := AttachedBytesMax
-	for _, ref := range k.References(doc) {
+	if section != nil {
+		a := files.fileGraph(doc, section)
+		all[graphdata.Name], left = a, left-len(a.text)
+	}
+	var references []Reference
+	if k.References != nil {
+		references = k.References(doc)
+	}
+	for _, ref := range references {
 		if _, again := all[ref.Name]; again || ref.Name == "" {
 			continue
 		}
@@ -120,7 +136,8 @@ func (d *Document) Attachments() []Attachment {
 
 func (d *Document) withFiles(files map[string]attached) *Document {
 	c := *d
-	c.files = files
+	c.files, c.graph, c.graphFault = files, nil, nil
+	c.attachGraph()
 	return &c
 }
 

@@ -39,6 +39,9 @@ type Document struct {
 	root    *yaml.Node // the top-level value
 
 	files map[string]attached // by the name that the document has for them; see Attach
+
+	graph      *filler // items from a database; nil: there are none
+	graphFault error   // why there are none, where some are attached
 }
 
 // ReadFile reads one scenario file. The error is a Problems where its content is
@@ -104,15 +107,18 @@ func (d *Document) Text() []byte { return d.text }
 // model is the value of the top-level `model:`, absent where the file has none.
 // Whatever else is wrong at the top level is left for the kind to find, together
 // with the rest.
-func (d *Document) model() (Value, error) {
+func (d *Document) model() (Value, error) { return d.top("model") }
+
+// top is the value of a field of the top level, absent where the file has none.
+func (d *Document) top(field string) (Value, error) {
 	r := NewReader(d)
-	v := Value{r: r, place: &place{name: "model"}, line: d.root.Line, column: d.root.Column}
+	v := Value{r: r, place: &place{name: field}, line: d.root.Line, column: d.root.Column}
 	if d.root.Kind != yaml.MappingNode {
 		r.open(r.Whole())
 		return v, r.Err()
 	}
 	for i := 0; i+1 < len(d.root.Content); i += 2 {
-		if key := follow(d.root.Content[i]); key.Value == "model" && key.ShortTag() == "!!str" {
+		if key := follow(d.root.Content[i]); key.Value == field && key.ShortTag() == "!!str" {
 			v.node, v.line, v.column = d.root.Content[i+1], key.Line, key.Column
 			break
 		}

@@ -25,6 +25,9 @@ type Reader struct {
 	further  int // problems beyond ProblemsMax
 	notes    []note
 	noted    map[note]bool
+
+	graph  *filler // what fills lists; nil: nothing does
+	strays int     // problems of items that came from there
 }
 
 // note is a remark that is no problem.
@@ -40,9 +43,19 @@ func NewReader(doc *Document) *Reader {
 }
 
 // Root opens the top level of the document, which must be a mapping of the given
-// fields; `model` is allowed besides.
+// fields; `model` and `graph` are allowed besides. What `graph` fills is among the
+// lists that are read afterwards.
 func (r *Reader) Root(fields ...string) Section {
-	return r.Whole().Section(append([]string{"model"}, fields...)...)
+	all := append([]string{"model"}, fields...)
+	if slices.Contains(fields, graphField) { // the kind's own
+		return r.Whole().Section(all...)
+	}
+	if v, err := r.doc.top(graphField); err == nil && v.Present() {
+		s := r.Whole().Section(append(all, graphField)...)
+		r.readGraph(s.Field(graphField), fields)
+		return s
+	}
+	return r.Whole().Section(all...)
 }
 
 // Err is nil when all that was read so far is good, and a Problems otherwise.
@@ -137,11 +150,14 @@ func (s Section) value(name string) Value {
 	v := Value{r: s.at.r, place: &place{parent: s.at.place, name: name}, line: s.at.line, column: s.at.column,
 		refused: s.at.refused}
 	f, ok := s.fields[name]
-	if !ok || v.refused {
+	if v.refused {
 		return v
 	}
+	if !ok {
+		return v.filled()
+	}
 	v.node, v.line, v.column = f.value, f.key.Line, f.key.Column
-	return v
+	return v.unfilled()
 }
 
 // open takes v apart as a mapping: own fields, then those of its merge keys (<<).
@@ -149,9 +165,16 @@ func (s Section) value(name string) Value {
 func (r *Reader) open(v Value) Section {
 	s := Section{at: v, fields: make(map[string]field)}
 	n, ok := v.take("a mapping of fields", yaml.MappingNode)
+	if ok && v.place.filled() && r.strays > straysMax {
+		r.refusals++
+		ok = false
+	}
 	if !ok {
 		s.at.refused = true
 		return s
+	}
+	if v.place.filled() {
+		n = v.place.made(r)
 	}
 	s.at.line, s.at.column = n.Line, n.Column
 	var merges []*yaml.Node

@@ -20,6 +20,9 @@ type place struct {
 	name   string // field of a mapping, or
 	index  int    // index in a list, where name is empty and item is set
 	item   bool
+	fill   *fill // of an item that comes of a database
+	row    int   // of the fill
+	from   *filler
 }
 
 // path is e.g. "edges[2].latency.mean".
@@ -28,6 +31,10 @@ func (p *place) path() string {
 		return ""
 	}
 	above := p.parent.path()
+	if p.fill != nil {
+		return fmt.Sprintf("%s[%d: %s]", above, p.index, p.fill.origin(p.from.data,
+			&p.from.request.Fills[p.fill.rows], p.row))
+	}
 	if p.item {
 		return above + "[" + strconv.Itoa(p.index) + "]"
 	}
@@ -98,6 +105,9 @@ func (v Value) Refuse(found, want, todo string) {
 		return
 	}
 	line, column := v.position()
+	if v.place.within() {
+		v.r.strays++
+	}
 	v.r.refuse(Problem{File: v.r.doc.shownAs, Line: line, Column: column, Field: v.Path(), Found: found, Want: want,
 		ToDo: todo})
 }
@@ -162,7 +172,7 @@ func (v Value) List() []Value {
 		items[i] = Value{r: v.r, place: &place{parent: v.place, index: i, item: true}, node: c, line: c.Line,
 			column: c.Column}
 	}
-	return items
+	return v.withFills(items)
 }
 
 // Float reads a finite number in the range.

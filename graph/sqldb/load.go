@@ -43,6 +43,25 @@ func (db *DB) Load(ctx context.Context, scenario int64) (g *graph.Graph, err err
 	return g, nil
 }
 
+// LoadLabels is the graph of a scenario without its layers: vertices and labels. Cost: those.
+func (db *DB) LoadLabels(ctx context.Context, scenario int64) (g *graph.Graph, err error) {
+	err = db.read(ctx, func() error {
+		n, err := db.countVertices(ctx, scenario)
+		if err != nil {
+			return err
+		}
+		if g, err = graph.New(n, nil); err != nil {
+			return err
+		}
+		g, err = db.labelled(ctx, scenario, g)
+		return err
+	})
+	if err != nil {
+		return nil, db.wrap(fmt.Errorf("loading labels of scenario %d: %w", scenario, err))
+	}
+	return g, nil
+}
+
 // Reading does what reads several times, and all of it finds the database as it was at one moment. It may not write;
 // another one that writes to SQLite waits until it has ended.
 func (db *DB) Reading(ctx context.Context, do func() error) error {

@@ -16,6 +16,7 @@ import (
 	"github.com/disco-sim/disco/app"
 	"github.com/disco-sim/disco/internal/checkpoint/blobproc"
 	"github.com/disco-sim/disco/internal/child"
+	"github.com/disco-sim/disco/internal/graphproc"
 	"github.com/urfave/cli/v2"
 )
 
@@ -31,6 +32,8 @@ const (
 func Commands() []app.Command {
 	return []app.Command{serverCommand(),
 		{Name: "graph", Usage: "keeps layered graphs in a database, and reads and writes files of them",
+			Program: graphProgram},
+		{Name: graphproc.Command, Hidden: true, Usage: "is what runs with a graph: section start to read a database",
 			Program: graphProgram},
 		{Name: "store", Usage: "looks into a group's store, and mends it", Program: groupProgram},
 		{Name: "cluster", Usage: "shows the machines of a group, their servers, and what these do",

@@ -41,6 +41,7 @@ var rules = []rule{
 	{match: `bin/disco-run graph .*`, want: ""},
 	{match: `bin/disco-run (run|validate) FILE( .*)?`, add: "", want: "mini"},
 	{match: `bin/disco-run validate .*`, want: "good"},
+	{match: `sh examples/supply-graph.sh tables`, want: ""},
 	{match: `bin/disco-run run examples/shop.yml .* --json -`, add: " --horizon 2", want: `"trace_hash"`},
 	{match: `bin/disco-run run examples/shop.yml .*`, add: " --horizon 2", want: ""},
 	{match: `bin/disco-run run examples/mini.yml .*--sweep.*`, add: " --horizon 10", want: "cpu_cores"},

@@ -73,6 +73,8 @@ type Launch struct {
 	sets      int                  // of workers
 
 	runID  checkpoint.ID // of a run without checkpoints, for calls of the outside world
+	together together
+
 	memory *memory
 	store  *store    // nil: no checkpoints are made or read
 	wentOn time.Time // when the first replication began to be simulated; set behind Run
@@ -125,6 +127,7 @@ func Prepare(cfg Config) (*Launch, error) {
 	l := &Launch{cfg: cfg, scenario: s, clock: times, runID: newRunID(), log: workerproc.NewLineWriter(cfg.Stderr),
 		timeouts: defaultTimeouts(g.NumSimprocs()), input: worker.Input{File: cfg.File, Text: cfg.Text, Set: cfg.Set,
 			Attached: doc.Attachments(), Kind: kind}}
+	l.together.names, l.together.groups = doc.Together()
 	if cfg.Replay != nil {
 		l.cfg.Legs = &Legs{Next: cfg.Replay.next}
 		cfg.Replay.setLevels(g)
@@ -188,7 +191,7 @@ func (l *Launch) place(g *node.Structure) error {
 	if err != nil {
 		return err
 	}
-	placement, machines, err := l.divide(g, partition.Run{Workers: workers, Processors: cfg.Processors,
+	placement, machines, err := l.divideTogether(g, partition.Run{Workers: workers, Processors: cfg.Processors,
 		Seconds: l.scenario.Horizon() * float64(cfg.Replications)}, pinned)
 	if errors.Is(err, errNotBegun) {
 		return err

@@ -76,7 +76,7 @@ group: app cluster internal/bridge/byname internal/bridge/offer internal/bridge/
 	internal/certs internal/checkpoint/blobproc internal/checkpoint/s3 internal/child internal/infile
 	internal/machinefile internal/session internal/site
 	internal/workerproc ipc metastore metastore/dial scenario
-group/beside: app internal/checkpoint/blobproc internal/child
+group/beside: app internal/checkpoint/blobproc internal/child internal/graphproc
 
 # Transport: moves bytes and knows nothing of simulation.
 internal/lane: ring internal/interleave internal/race internal/aligned
@@ -93,7 +93,8 @@ internal/calls:
 internal/trace: internal/heap node
 
 # What a scenario file means. Models know node's interface and no transport.
-scenario: external node internal/infile internal/nearest internal/printable
+internal/graphdata: internal/wire
+scenario: external node internal/graphdata internal/infile internal/nearest internal/printable
 internal/gml: internal/printable scenario
 internal/table:
 internal/jsonstream:
@@ -167,7 +168,9 @@ app: internal/answers internal/calls internal/checkpoint
 internal/graphfile: graph graph/frame/parquetfile graph/sqldb internal/gml internal/infile internal/outfile
 	internal/printable
 internal/graphcmd: app graph graph/sqldb internal/graphfile internal/printable
-cmd/disco-graph: app internal/graphcmd
+internal/graphproc: internal/graphdata internal/wire internal/workerproc
+internal/graphread: app graph graph/sqldb internal/graphdata internal/graphproc
+cmd/disco-graph: app internal/graphcmd internal/graphread
 cmd/disco-group: app group
 cmd/disco-run: app group/beside model/service model/network model/phold model/devstone model/queueing model/supply
 cmd/disco-bench: perf/bench perf/machines perf/peers perf/saving
@@ -240,7 +243,7 @@ var bans = []ban{
 			"and tests fill any of them"},
 	{"log", nil, "disco reports by errors, counters and log/slog"},
 	{"github.com/apache/arrow-go/", []string{"graph/frame", "graph/frame/parquetfile", "graph/sqldb",
-		"internal/graphfile", "perf/graph"},
+		"internal/graphfile", "internal/graphread", "perf/graph"},
 		"records are for people's own tools"},
 	{"github.com/parquet-go/", []string{"graph/frame/parquetfile"}, "one reader and writer of Parquet files"},
 	{"C", nil, "disco builds with Go alone"},
