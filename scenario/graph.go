@@ -36,7 +36,7 @@ type fill struct {
 // filler is a section with the answer to it.
 type filler struct {
 	*graphSection
-	data  *graphdata.Data // nil: there is none, and the section is at fault
+	data  *graphdata.Data    // nil: there is none, and the section is at fault
 	below map[string][]*fill // by the path of a list, or of a mapping around one
 }
 

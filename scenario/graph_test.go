@@ -193,43 +193,59 @@ func TestFilledAtFault(t *testing.T) {
 	const missing = "1:1: places: found nothing, want a list; add the field places\nplaces.yml:"
 	const head = "model: places\ngraph:\n  scenario: base\n  fill:\n"
 	for text, want := range map[string]string{
-		head + "    - { list: places, vertices: all, item: { id: $nam } }": `5:50: graph.fill[0].item: found "$nam", want ` +
-			`one of $column(…), $entity, $index, $label(…), $name, $node for vertices; write $$ where a dollar is meant`,
+		head + "    - { list: places, vertices: all, item: { id: $nam } }": `5:50: graph.fill[0].item: found ` +
+			`"$nam", want ` +
+			`one of $column(…), $entity, $index, $label(…), $name, $node for vertices; write $$ where a dollar is ` +
+			`meant`,
 		head + "    - { list: places, vertices: all, item: { id: $column(a) } }": `5:50: graph.fill[0].item: found ` +
 			`"$column(a)" without a table, want the field table beside item`,
-		head + "    - { list: place, vertices: all, item: { id: $name } }": missing + `5:15: graph.fill[0].list: found "place", ` +
+		head + "    - { list: place, vertices: all, item: { id: $name } }": missing + `5:15: graph.fill[0].list: ` +
+			`found "place", ` +
 			`which is no field of this kind, want only the fields places, net; did you mean places?`,
 		head + "    - { list: 'places[0]', vertices: all, item: { id: $name } }": `5:15: graph.fill[0].list: found ` +
 			`"places[0]", want the path of a list of this file, names with dots between`,
-		head + "    - { list: graph.fill, vertices: all, item: { id: $name } }": missing + `5:15: graph.fill[0].list: found ` +
+		head + "    - { list: graph.fill, vertices: all, item: { id: $name } }": missing + `5:15: ` +
+			`graph.fill[0].list: found ` +
 			`"graph.fill", want a list outside of this section`,
-		head + "    - { list: places, item: { id: $name } }": `5:7: graph.fill[0]: found 0 of the fields vertices, edges ` +
+		head + "    - { list: places, item: { id: $name } }": `5:7: graph.fill[0]: found 0 of the fields ` +
+			`vertices, edges ` +
 			`and nodes, want one of them`,
-		head + "    - { list: places, vertices: some, item: { id: $name } }": `5:33: graph.fill[0].vertices: found the ` +
+		head + "    - { list: places, vertices: some, item: { id: $name } }": `5:33: graph.fill[0].vertices: ` +
+			`found the ` +
 			`text "some", want all`,
-		head + "    - { list: places, vertices: all }": `5:7: graph.fill[0].item: found nothing, want what an item is made ` +
+		head + "    - { list: places, vertices: all }": `5:7: graph.fill[0].item: found nothing, want what an ` +
+			`item is made ` +
 			`of, such as { id: $name }; add the field item`,
-		head + "    - { list: places, vertices: all, from: all, item: { id: $name } }": `5:44: graph.fill[0].from: found ` +
+		head + "    - { list: places, vertices: all, from: all, item: { id: $name } }": `5:44: ` +
+			`graph.fill[0].from: found ` +
 			`from beside vertices, want it beside edges only; remove the field`,
-		head + "    - { list: places, nodes: all, table: t, item: { id: $node } }": `5:42: graph.fill[0].table: found a ` +
+		head + "    - { list: places, nodes: all, table: t, item: { id: $node } }": `5:42: graph.fill[0].table: ` +
+			`found a ` +
 			`table of nodes, want one of vertices or of edges: rows have numbers of vertices`,
-		head + "    - { list: places, vertices: all, schema: t, item: { id: $name } }": `5:46: graph.fill[0].schema: found ` +
+		head + "    - { list: places, vertices: all, schema: t, item: { id: $name } }": `5:46: ` +
+			`graph.fill[0].schema: found ` +
 			`a schema without a table, want both, or none; add the field table`,
-		head + "    - { list: places, vertices: all, item: { $out(x): 1 } }": `5:46: graph.fill[0].item: found the name ` +
-			`"$out(x)" of a field, want a name without $, or, for vertices, $out(LAYER): a field for each edge that leaves ` +
+		head + "    - { list: places, vertices: all, item: { $out(x): 1 } }": `5:46: graph.fill[0].item: found ` +
+			`the name ` +
+			`"$out(x)" of a field, want a name without $, or, for vertices, $out(LAYER): a field for each edge ` +
+			`that leaves ` +
 			`the vertex`,
-		head + "    - { list: places, vertices: all, item: { id: '$column(a' } }": `5:50: graph.fill[0].item: found "(a", ` +
+		head + "    - { list: places, vertices: all, item: { id: '$column(a' } }": `5:50: graph.fill[0].item: ` +
+			`found "(a", ` +
 			`a parenthesis without its end, want both`,
-		"model: places\ngraph: { scenario: base, digest: 12, fill: [] }": missing + "2:34: graph.digest: found 12, want text; write " +
+		"model: places\ngraph: { scenario: base, digest: 12, fill: [] }": missing + "2:34: graph.digest: found " +
+			"12, want text; write " +
 			"\"12\" in quotes if it is meant as text\nplaces.yml:2:44: graph.fill: found 0 of them, want 1 to 100",
 		// What is filled in is read as if it stood there.
-		head + "    - { list: places, vertices: all, item: { id: $name, size: $name } }": `5:63: places[0: vertex "v0"].` +
+		head + "    - { list: places, vertices: all, item: { id: $name, size: $name } }": `5:63: places[0: vertex ` +
+			`"v0"].` +
 			`size: found the text "v0", want a whole number >= -1
 places.yml:5:63: places[1: vertex "v1"].size: found the text "v1", want a whole number >= -1
 places.yml:5:63: places[2: vertex "v2"].size: found the text "v2", want a whole number >= -1
 places.yml:5:63: places[3: vertex "v3"].size: found the text "v3", want a whole number >= -1`,
 		head + "    - { list: places, vertices: all, item: { id: $name } }\n" +
-			"    - { list: net.edges, edges: 2, item: { from: a, to: b, weight: $weight } }": `6:68: net.edges[3: edge 3>0 of ` +
+			"    - { list: net.edges, edges: 2, item: { from: a, to: b, weight: $weight } }": `6:68: net.edges[3: ` +
+			`edge 3>0 of ` +
 			`layer 2].weight: found 0.75, want a number from 0 to 0.6`,
 	} {
 		doc, err := Parse("places.yml", []byte(text))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command disco-graph is the command graph of disco-run: graphs in databases, and files of them. It also reads databases
+// Command disco-graph is the command graph of disco-run: graphs in databases, and files of them. It also reads
+// databases
 // for scenarios with a graph: section. disco-run executes it from its own folder, so that nobody need call it.
 //
 //	disco-run graph list --db sqlite:network.db

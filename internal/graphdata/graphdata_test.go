@@ -66,8 +66,9 @@ func TestRoundTrip(t *testing.T) {
 // TestRequest: a request is read again as it was.
 func TestRequest(t *testing.T) {
 	r := &Request{Scenario: "base", Distinct: []string{"site"}, Same: []string{"other"}, Together: "region",
-		Fills: []Fill{{Of: Edges, Layer: 2, Vertices: []Choice{{"kind", []string{"a", "b"}}}, Targets: []Choice{{"kind", []string{"c"}}},
-			Table: Table{"s", "t"}, Columns: []Column{{"column", "x"}}}}}
+		Fills: []Fill{{Of: Edges, Layer: 2, Vertices: []Choice{{"kind", []string{"a", "b"}}},
+			Targets: []Choice{{"kind", []string{"c"}}},
+			Table:   Table{"s", "t"}, Columns: []Column{{"column", "x"}}}}}
 	b, err := r.Append(nil)
 	if err != nil {
 		t.Fatal(err)

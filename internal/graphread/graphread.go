@@ -46,7 +46,8 @@ func Read(ctx context.Context, url string, timeout time.Duration, request []byte
 	}
 	answer, err := r.data.Append(nil)
 	if err == nil && len(answer) > graphdata.BytesMax {
-		err = fmt.Errorf("scenario %q: found %d bytes of data for this section, want at most %d: choose fewer vertices "+
+		err = fmt.Errorf("scenario %q: found %d bytes of data for this section, want at most %d: choose fewer "+
+			"vertices "+
 			"or columns", asked.Scenario, len(answer), graphdata.BytesMax)
 	}
 	return answer, err

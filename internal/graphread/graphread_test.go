@@ -155,7 +155,9 @@ func columns(list string) (all []graphdata.Column) {
 	return all
 }
 
-func kind(values ...string) []graphdata.Choice { return []graphdata.Choice{{Type: "kind", Values: values}} }
+func kind(values ...string) []graphdata.Choice {
+	return []graphdata.Choice{{Type: "kind", Values: values}}
+}
 
 // TestRead: what vertices, edges, nodes and rows of users' own tables have is read the same way from both engines.
 func TestRead(t *testing.T) {
@@ -163,9 +165,11 @@ func TestRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b.sql(t, `CREATE TABLE "stock; DROP" (scenario_id BIGINT, vertex_index BIGINT, product TEXT, `+
 				`"up to" BIGINT, cost DOUBLE PRECISION)`,
-				`INSERT INTO "stock; DROP" VALUES (1, 4, 'tea', 7, 0.5), (1, 3, 'tea', 9, NULL), (1, 3, 'coffee', NULL, 2)`,
+				`INSERT INTO "stock; DROP" VALUES (1, 4, 'tea', 7, 0.5), (1, 3, 'tea', 9, NULL), (1, 3, 'coffee', `+
+					`NULL, 2)`,
 				`INSERT INTO "stock; DROP" VALUES (2, 3, 'of another scenario', 1, 1)`,
-				`CREATE TABLE lanes (scenario_id BIGINT, layer_id BIGINT, source_idx BIGINT, target_idx BIGINT, price BIGINT)`,
+				`CREATE TABLE lanes (scenario_id BIGINT, layer_id BIGINT, source_idx BIGINT, target_idx BIGINT, `+
+					`price BIGINT)`,
 				`INSERT INTO lanes VALUES (1, 0, 1, 4, 20), (1, 0, 0, 1, 10), (1, 0, 1, 3, 30), (1, 1, 3, 4, 99)`)
 			stock, lanes := graphdata.Table{Name: "stock; DROP"}, graphdata.Table{Name: "lanes"}
 			for _, c := range []struct {
@@ -176,7 +180,8 @@ func TestRead(t *testing.T) {
 					Columns: columns("index name entity label(region) node")}}},
 					"0 0 plant P-17 - plant; 1 1 depot-1 - east depot-1; 2 2 depot-2 - west depot-2; " +
 						"3 3 shop-1 - east shop-1; 4 4 shop-2 - east shop-2; 5 5 shop-3 - west shop-3"},
-				{graphdata.Request{Fills: []graphdata.Fill{{Of: graphdata.Vertices, Vertices: append(kind("shop", "depot"),
+				{graphdata.Request{Fills: []graphdata.Fill{{Of: graphdata.Vertices, Vertices: append(kind("shop",
+					"depot"),
 					graphdata.Choice{Type: "region", Values: []string{"west"}}), Columns: columns("name")}}},
 					"2 depot-2; 5 shop-3"},
 				{graphdata.Request{Fills: []graphdata.Fill{{Of: graphdata.Edges,
@@ -187,8 +192,10 @@ func TestRead(t *testing.T) {
 				{graphdata.Request{Fills: []graphdata.Fill{{Of: graphdata.Edges, Vertices: kind("depot"),
 					Targets: []graphdata.Choice{{Type: "region", Values: []string{"east"}}},
 					Columns: columns("target_index source_node")}}}, "1>3 3 depot-1; 1>4 4 depot-1"},
-				{graphdata.Request{Fills: []graphdata.Fill{{Of: graphdata.Edges, Layer: 7, Columns: columns("weight")}}}, ""},
-				{graphdata.Request{Fills: []graphdata.Fill{{Of: graphdata.Vertices, Table: stock, Vertices: kind("shop"),
+				{graphdata.Request{Fills: []graphdata.Fill{{Of: graphdata.Edges, Layer: 7,
+					Columns: columns("weight")}}}, ""},
+				{graphdata.Request{Fills: []graphdata.Fill{{Of: graphdata.Vertices, Table: stock,
+					Vertices: kind("shop"),
 					Columns: append(columns("name column(product)"), graphdata.Column{What: "column", Of: "up to"},
 						graphdata.Column{What: "column", Of: "cost"})}}},
 					"3 shop-1 coffee - 2; 3 shop-1 tea 9 -; 4 shop-2 tea 7 0.5"},
@@ -204,7 +211,8 @@ func TestRead(t *testing.T) {
 				{graphdata.Request{Same: []string{"region"}, Distinct: []string{"region"}, Fills: []graphdata.Fill{
 					{Of: graphdata.Nodes, Columns: columns("node size")}}}, "0 plant 1; 1 east 3; 2 west 2"},
 				{graphdata.Request{Distinct: []string{"region", "kind"}, Together: "region", Fills: []graphdata.Fill{
-					{Of: graphdata.Nodes, Columns: columns("node size")}}}, "0 plant 1; 1 east-depot 1; 2 west-depot 1; " +
+					{Of: graphdata.Nodes, Columns: columns("node size")}}}, "0 plant 1; 1 east-depot 1; 2 " +
+					"west-depot 1; " +
 					"3 east-shop 2; 5 west-shop 1; east-depot=0; west-depot=1; east-shop=0; west-shop=1"},
 				{graphdata.Request{Same: []string{"kind"}, Fills: []graphdata.Fill{
 					{Of: graphdata.Nodes, Columns: columns("node size label(kind)")}}},
@@ -224,7 +232,8 @@ func TestRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b.sql(t, `CREATE TABLE far (scenario_id BIGINT, vertex_index BIGINT, x DOUBLE PRECISION)`,
 				`INSERT INTO far VALUES (1, 6, 1)`,
-				`CREATE TABLE lanes (scenario_id BIGINT, layer_id BIGINT, source_idx BIGINT, target_idx BIGINT, price BIGINT)`,
+				`CREATE TABLE lanes (scenario_id BIGINT, layer_id BIGINT, source_idx BIGINT, target_idx BIGINT, `+
+					`price BIGINT)`,
 				`INSERT INTO lanes VALUES (1, 0, 3, 0, 20)`)
 			vertices := func(list string, table string) graphdata.Request {
 				return graphdata.Request{Fills: []graphdata.Fill{{Of: graphdata.Vertices, Columns: columns(list),
@@ -234,7 +243,8 @@ func TestRefused(t *testing.T) {
 				`found no scenario "no", want one of: base`: {Scenario: "no"},
 				`found no labels of the type "colour", want one of ["kind" "region"]`: {Fills: []graphdata.Fill{
 					{Of: graphdata.Vertices, Vertices: []graphdata.Choice{{Type: "colour", Values: []string{"red"}}}}}},
-				`found no label "shed" of the type "kind", want one of "plant", "depot", "shop"`: {Fills: []graphdata.Fill{
+				`found no label "shed" of the type "kind", want one of "plant", "depot", ` +
+					`"shop"`: {Fills: []graphdata.Fill{
 					{Of: graphdata.Vertices, Vertices: kind("shed")}}},
 				`found no labels of the type "size"`:                         vertices("label(size)", ""),
 				`table none: there is none`:                                  vertices("column(x)", "none"),
@@ -244,9 +254,10 @@ func TestRefused(t *testing.T) {
 					Columns: columns("column(price)"), Table: graphdata.Table{Name: "lanes"}}}},
 				`found several labels of the type "region", want at most one`: {Same: []string{"kind"},
 					Fills: []graphdata.Fill{{Of: graphdata.Nodes, Columns: columns("label(region)")}}},
-				`found vertices "depot-1" and "depot-2" on one node`: {Same: []string{"kind"}, Distinct: []string{"region"}},
-				`by which nodes go to workers, want one`:             {Same: []string{"kind"}, Together: "region"},
-				`found no labels of the type "nothing"`:              {Together: "nothing"},
+				`found vertices "depot-1" and "depot-2" on one node`: {Same: []string{"kind"},
+					Distinct: []string{"region"}},
+				`by which nodes go to workers, want one`: {Same: []string{"kind"}, Together: "region"},
+				`found no labels of the type "nothing"`:  {Together: "nothing"},
 			} {
 				if _, err := ask(t, b.url, r); err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("%+v: %v, want %s", r, err, want)

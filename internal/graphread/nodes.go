@@ -125,7 +125,8 @@ func (n *nodes) call() error {
 		}
 		name := n.name(v)
 		if first, twice := taken[name]; twice && len(types) > 0 {
-			return fmt.Errorf("found two nodes that would be called %q, those of the vertices %q and %q, want different "+
+			return fmt.Errorf("found two nodes that would be called %q, those of the vertices %q and %q, want "+
+				"different "+
 				"names: rename a label or a vertex", name, n.r.vertices[first].Name, n.r.vertices[v].Name)
 		}
 		taken[name] = v
@@ -156,7 +157,8 @@ func (r *reader) together() error {
 		for _, v := range r.labels.VerticesWith(int(k)) {
 			node := r.nodes.of[v]
 			if was, twice := group[node]; twice && was != number {
-				return fmt.Errorf("node %q: found several labels of the type %q, by which nodes go to workers, want one",
+				return fmt.Errorf("node %q: found several labels of the type %q, by which nodes go to workers, "+
+					"want one",
 					r.nodes.name(node), of)
 			}
 			group[node] = number

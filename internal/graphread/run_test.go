@@ -103,7 +103,8 @@ func TestRun(t *testing.T) {
 			file, store := write(t, "supplied.yml", supplied), filepath.Join(t.TempDir(), "store")
 			for _, workers := range []string{"1", "2", "4"} {
 				for _, partition := range []string{"mincut", "round-robin"} {
-					if got := hashOf(t, file, "--db", b.url, "--workers", workers, "--partition", partition); got != want {
+					if got := hashOf(t, file, "--db", b.url, "--workers", workers, "--partition",
+						partition); got != want {
 						t.Errorf("%s workers, %s: %s, want %s as written out", workers, partition, got, want)
 					}
 				}
@@ -185,9 +186,10 @@ graph:
     - { list: locations, nodes: { role: [depot, shop] }, item: { id: $node } }
     - { list: links, edges: 0, item: { from: $source_node, to: $target_node, products: $target_label(product),
         lead_time: $weight } }
-    - { list: stock, vertices: { role: [depot, shop] }, item: { at: $node, products: $label(product), policy: base_stock,
-        up_to: 9 } }
-    - { list: demand, vertices: { role: shop }, item: { at: $node, products: $label(product), gap: exponential(0.3) } }
+    - { list: stock, vertices: { role: [depot, shop] }, item: { at: $node, products: $label(product),
+        policy: base_stock, up_to: 9 } }
+    - { list: demand, vertices: { role: shop }, item: { at: $node, products: $label(product),
+        gap: exponential(0.3) } }
 `
 
 // storeProducts stores a scenario of products at sites: a source, a depot and four shops in two regions.
@@ -218,11 +220,13 @@ func storeProducts(t *testing.T, url string) {
 			give("role", role)
 			switch role {
 			case "depot":
-				edges.Source, edges.Target = append(edges.Source, uint32(i)), append(edges.Target, uint32(len(vertices)))
+				edges.Source, edges.Target = append(edges.Source, uint32(i)), append(edges.Target,
+					uint32(len(vertices)))
 				edges.Weight = append(edges.Weight, 1.5)
 			case "shop":
 				give("region", []string{"east", "west"}[site[len(site)-1]%2])
-				edges.Source, edges.Target = append(edges.Source, uint32(2+i)), append(edges.Target, uint32(len(vertices)))
+				edges.Source, edges.Target = append(edges.Source, uint32(2+i)), append(edges.Target,
+					uint32(len(vertices)))
 				edges.Weight = append(edges.Weight, 0.25*float64(1+i))
 			}
 			vertices = append(vertices, sqldb.Vertex{Name: product + "@" + site})
@@ -252,7 +256,8 @@ stock: [{ at: [depot, shop], policy: base_stock, up_to: 9 }]
 demand: [{ at: shop, gap: exponential(0.3) }]
 `
 
-// TestNodes: vertices become nodes by labels. Both ways that give the same nodes give the same run, event by event, as the
+// TestNodes: vertices become nodes by labels. Both ways that give the same nodes give the same run, event by
+// event, as the
 // file that is written out, wherever nodes run; and nodes of one region run on one worker.
 func TestNodes(t *testing.T) {
 	url := "sqlite:" + filepath.Join(t.TempDir(), "x.db")

@@ -72,7 +72,7 @@ type Launch struct {
 	plan      machine.Plan         // the lanes of a set, and its machines
 	sets      int                  // of workers
 
-	runID  checkpoint.ID // of a run without checkpoints, for calls of the outside world
+	runID    checkpoint.ID // of a run without checkpoints, for calls of the outside world
 	together together
 
 	memory *memory

@@ -57,7 +57,8 @@ func (t *together) find(g *node.Structure) (members [][]int, err error) {
 		}
 	}
 	if !some {
-		return nil, badConfig("graph.together: found no node that is called what a vertex with such a label is called, "+
+		return nil, badConfig("graph.together: found no node that is called what a vertex with such a label is "+
+			"called, "+
 			"such as %q: want nodes with the names that $node stands for, or no field together", t.names[0])
 	}
 	return members, nil

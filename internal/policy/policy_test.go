@@ -160,7 +160,8 @@ internal/sweep: scenario
 
 # The doors.
 app: internal/answers internal/calls internal/checkpoint
-	internal/checkpoint/blobproc internal/checkpoint/nodediff internal/child internal/hazard
+	internal/checkpoint/blobproc internal/checkpoint/nodediff internal/child internal/graphdata internal/graphproc
+	internal/hazard
 	internal/infile internal/tracefile
 	internal/inspect internal/latency internal/launch internal/machine internal/newmodule internal/outfile
 	internal/partition internal/placement internal/printable internal/sweep internal/table internal/trace
