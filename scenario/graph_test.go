@@ -260,6 +260,21 @@ places.yml:5:63: places[3: vertex "v3"].size: found the text "v3", want a whole 
 	}
 }
 
+// TestPath: an item has the path that it would have in the file, whatever messages say of it: names of random streams
+// are made of it.
+func TestPath(t *testing.T) {
+	doc, err := Parse("places.yml", []byte(filledText))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var asked []*graphdata.Request
+	doc = placesKind().Attach(doc, &Files{Graph: answering(t, &asked)})
+	items := NewReader(doc).Root("places", "net").Field("places").List()
+	if got := items[2].Section("id", "size", "note", "tags").Field("id").Path(); len(items) != 9 || got != "places[2].id" {
+		t.Errorf("%d items, %s", len(items), got)
+	}
+}
+
 // TestUnfilled: without a database, or with one that says no, the section is at fault and nothing else.
 func TestUnfilled(t *testing.T) {
 	doc, err := Parse("places.yml", []byte(filledText))

@@ -17,10 +17,21 @@ type Packer interface {
 	Pack(buf []byte) ([]byte, error)
 }
 
+// Sometimes is a Packer that can't write down every scenario.
+type Sometimes interface {
+	Packer
+
+	// Packs reports whether Pack can be called. Workers call Load where it can't.
+	Packs() bool
+}
+
 // Unpacks is the name of the kind that doc asks for where that kind has Unpack for s, which Load has made of doc; ""
 // where workers are to call Load.
 func (r Registry) Unpacks(doc *Document, s Scenario) string {
 	kind, err := r.kindOf(doc)
+	if p, ok := s.(Sometimes); ok && !p.Packs() {
+		return ""
+	}
 	if _, ok := s.(Packer); err != nil || !ok || kind.Unpack == nil {
 		return ""
 	}

@@ -26,12 +26,15 @@ type place struct {
 }
 
 // path is e.g. "edges[2].latency.mean".
-func (p *place) path() string {
+func (p *place) path() string { return p.text(false) }
+
+// text is the path, in messages with what an item is about that comes of a database.
+func (p *place) text(message bool) string {
 	if p == nil {
 		return ""
 	}
-	above := p.parent.path()
-	if p.fill != nil {
+	above := p.parent.text(message)
+	if p.fill != nil && message {
 		return fmt.Sprintf("%s[%d: %s]", above, p.index, p.fill.origin(p.from.data,
 			&p.from.request.Fills[p.fill.rows], p.row))
 	}
@@ -108,7 +111,8 @@ func (v Value) Refuse(found, want, todo string) {
 	if v.place.within() {
 		v.r.strays++
 	}
-	v.r.refuse(Problem{File: v.r.doc.shownAs, Line: line, Column: column, Field: v.Path(), Found: found, Want: want,
+	v.r.refuse(Problem{File: v.r.doc.shownAs, Line: line, Column: column, Field: v.place.text(true),
+		Found: found, Want: want,
 		ToDo: todo})
 }
 
@@ -116,7 +120,7 @@ func (v Value) Refuse(found, want, todo string) {
 func (v Value) Note(text string) {
 	if !v.refused {
 		line, column := v.position()
-		v.r.note(note{file: v.r.doc.shownAs, line: line, column: column, field: v.Path(), text: text})
+		v.r.note(note{file: v.r.doc.shownAs, line: line, column: column, field: v.place.text(true), text: text})
 	}
 }
 

@@ -104,7 +104,7 @@ model/modeltest: external internal/invariants node scenario envelope
 model/phold: node scenario state internal/table
 model/devstone: internal/wire node scenario state internal/table
 model/queueing: internal/heap internal/wire node scenario state model/measure internal/table internal/invariants
-model/supply: internal/heap node scenario sim/dist state model/measure internal/table
+model/supply: internal/heap internal/wire node scenario sim/dist state model/measure internal/table
 model/service: internal/heap internal/jsonstream internal/wire node scenario state internal/invariants internal/table
 	model/measure model/timeline
 model/network: internal/heap internal/wire internal/gml node scenario state model/measure model/timeline internal/table

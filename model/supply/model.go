@@ -13,7 +13,8 @@ import (
 
 // Kind is the "supply" kind of scenario, for a scenario.Registry.
 func Kind() scenario.Kind {
-	return scenario.Kind{Name: KindName, Load: scenario.Loader(Load, New), References: references, Varies: varies}
+	return scenario.Kind{Name: KindName, Load: scenario.Loader(Load, New), Unpack: unpack, References: references,
+		Varies: varies}
 }
 
 var (
@@ -22,6 +23,7 @@ var (
 	_ scenario.Noter     = (*Model)(nil)
 	_ scenario.Describer = (*Model)(nil)
 	_ scenario.Tabular   = (*Model)(nil)
+	_ scenario.Sometimes = (*Model)(nil)
 )
 
 // Layers of a location, by rank: what happens at one instant goes up the ranks and from customers to suppliers, and
@@ -34,15 +36,22 @@ const (
 
 // Model is one supply network, ready to run: it implements scenario.Scenario. It is immutable.
 type Model struct {
-	spec  *Spec
+	maker
 	graph *node.Graph
+}
+
+// maker makes handlers, in the launcher and in workers.
+type maker struct {
+	spec     *Spec // in workers without Locations
+	location func(n, rank int) (*Location, error)
 
 	made func(h node.Handler) // for tests: what was made
 }
 
 // New makes the model of a spec of Load's, which must not be changed afterwards.
 func New(spec *Spec) *Model {
-	m := &Model{spec: spec, graph: &node.Graph{Simprocs: []string{"demand", "stock", "production"}}}
+	m := &Model{maker: maker{spec: spec}, graph: &node.Graph{Simprocs: []string{"demand", "stock", "production"}}}
+	m.location = func(n, _ int) (*Location, error) { return &spec.Locations[n], nil }
 	asked := spec.rates()
 	for _, rates := range asked {
 		for _, r := range rates { // orders are placed at epochs of demand, and what comes of them arrives at its own
@@ -142,10 +151,10 @@ func later(from, seconds float64) float64 {
 }
 
 // Name is the scenario's name, for people.
-func (m *Model) Name() string { return m.spec.Name }
+func (m *maker) Name() string { return m.spec.Name }
 
 // Horizon is the simulated time at which the run ends, in seconds.
-func (m *Model) Horizon() float64 { return m.spec.Horizon }
+func (m *maker) Horizon() float64 { return m.spec.Horizon }
 
 // Warmup is the simulated time before which nothing is counted, in seconds.
 func (m *Model) Warmup() float64 { return m.spec.Warmup }
@@ -160,8 +169,11 @@ func (m *Model) Graph() *node.Graph { return m.graph }
 const (
 	locationBytes = 700
 	pointBytes    = 450 // with its demand
-	specBytes     = 100 // of a point in the scenario, which every worker has,
+	specBytes     = 100 // of a point in the scenario,
 	siteBytes     = 400 // and of a location
+	packedPoint   = 60  // of a point in what is packed,
+	packedSite    = 250 // and of a location
+	ownSite       = 700 // of a location in what a worker has decoded of that
 )
 
 // Memory is what the stock points take. How much is under way isn't known: as much as a point of base stock has
@@ -175,8 +187,16 @@ func (m *Model) Memory() scenario.Memory {
 		}
 	}
 	n := len(m.spec.Locations)
-	return scenario.Memory{NodeBytes: locationBytes + points*pointBytes/n, ResultBytes: points * reportBytes / n,
+	memory := scenario.Memory{NodeBytes: locationBytes + points*pointBytes/n, ResultBytes: points * reportBytes / n,
 		EventBytes: messageBytes, Pending: int64(pending), WorkerBytes: int64(points*specBytes + n*siteBytes)}
+	if m.Packs() {
+		memory.NodeBytes += ownSite + points*2*specBytes/n // by two layers
+		memory.PackedBytes, memory.WorkerBytes = int64(points*packedPoint+n*packedSite), 0
+		for _, id := range m.spec.Products {
+			memory.WorkerBytes += int64(len(id)) + 16
+		}
+	}
+	return memory
 }
 
 // A message is what simprocs send each other.
@@ -228,8 +248,11 @@ func (m *Model) DescribeEvent(data []byte) string {
 }
 
 // NewHandler makes one layer of a location.
-func (m *Model) NewHandler(p *node.Simproc) (h node.Handler, err error) {
-	loc := &m.spec.Locations[p.NodeIndex()]
+func (m *maker) NewHandler(p *node.Simproc) (h node.Handler, err error) {
+	loc, err := m.location(p.NodeIndex(), p.Rank())
+	if err != nil {
+		return nil, err
+	}
 	switch p.Rank() {
 	case demandRank:
 		h, err = newDemand(m.spec, loc, p)

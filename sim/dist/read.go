@@ -51,6 +51,13 @@ func Parse(text string) (Dist, error) {
 	return d, nil
 }
 
+// Parsable reports whether Parse of d's text is d, number by number, but for its name: so it may travel as text.
+func (d Dist) Parsable() bool {
+	p, err := Parse(d.String())
+	return err == nil && d.law != nil && p.law.text == d.law.text && p.law.plus == d.law.plus &&
+		p.law.scale == d.law.scale && p.law.low == d.law.low
+}
+
 // readNumber reads a number and whether it was good.
 func readNumber(v scenario.Value, want scenario.Range) (x float64, ok bool) {
 	r := refusals(v)
