@@ -270,7 +270,8 @@ func TestPath(t *testing.T) {
 	var asked []*graphdata.Request
 	doc = placesKind().Attach(doc, &Files{Graph: answering(t, &asked)})
 	items := NewReader(doc).Root("places", "net").Field("places").List()
-	if got := items[2].Section("id", "size", "note", "tags").Field("id").Path(); len(items) != 9 || got != "places[2].id" {
+	got := items[2].Section("id", "size", "note", "tags").Field("id").Path()
+	if len(items) != 9 || got != "places[2].id" {
 		t.Errorf("%d items, %s", len(items), got)
 	}
 }

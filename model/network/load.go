@@ -55,7 +55,11 @@ var fields = []string{"horizon", "topology", "links", "traffic", "routing", "eve
 
 // references is the GML file that the topology names.
 func references(doc *scenario.Document) []scenario.Reference {
-	name := scenario.NewReader(doc).Root(fields...).Field("topology").Text()
+	v := scenario.NewReader(doc).Root(fields...).Field("topology")
+	if v.IsMapping() {
+		return nil
+	}
+	name := v.Text()
 	return []scenario.Reference{{Name: name, What: "a network in GML", BytesMax: gml.FileBytesMax}}
 }
 
@@ -120,8 +124,14 @@ func (l *loader) readLinks(v scenario.Value) float64 {
 	return s.Field("rate_bps").FloatOr(defaultRate, scenario.MoreThan(0).AtMost(linkRateMax))
 }
 
-// readTopology reads the GML file and returns what is wrong inside of it.
+// readTopology reads the GML file and returns what is wrong inside of it, or a topology in the scenario itself.
 func (l *loader) readTopology(v scenario.Value, rate float64) scenario.Problems {
+	if v.IsMapping() {
+		if g := l.readInline(v); g != nil {
+			l.layOut(v, g, "the topology", rate)
+		}
+		return nil
+	}
 	path, text := v.File()
 	if path == "" {
 		return nil
@@ -134,10 +144,16 @@ func (l *loader) readTopology(v scenario.Value, rate float64) scenario.Problems 
 		}
 		return found
 	}
+	l.layOut(v, g, path, rate)
+	return nil
+}
+
+// layOut makes the network of a graph; path stands for it in messages.
+func (l *loader) layOut(v scenario.Value, g *gml.Graph, path string, rate float64) {
 	t, loops, err := newTopology(g, rate)
 	if err != nil {
 		v.Refuse(fmt.Sprintf("%s with %v", path, err), "a smaller network", "")
-		return nil
+		return
 	}
 	l.spec.Topology = t
 	for _, name := range loops {
@@ -149,7 +165,6 @@ func (l *loader) readTopology(v scenario.Value, rate float64) scenario.Problems 
 		l.names[t.Nodes[i].Name] = i
 		l.allNames = append(l.allNames, t.Nodes[i].Name)
 	}
-	return nil
 }
 
 // node reads the name of a node; -1 where it was refused, or where there is no topology

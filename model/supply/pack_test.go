@@ -33,7 +33,8 @@ links:
   - {from: plant, to: depot, products: [tea, coffee], lead_time: "uniform(0.5, 1.5)"}
   - {from: depot, to: shop, lead_time: 0.5}
 production:
-  - {at: plant, time: "erlang(0.1, 3)", queue: 200, calendar: weekdays, failure: exponential(20), repair: exponential(1)}
+  - {at: plant, time: "erlang(0.1, 3)", queue: 200, calendar: weekdays,
+    failure: exponential(20), repair: exponential(1)}
 stock:
   - {at: plant, policy: periodic, every: 1, lot: 5, initial: 40, forecast: {periods: 3, cover: 2, safety: 20}}
   - {at: depot, policy: reorder_point, reorder_point: 20, quantity: 30, costs: {holding: 0.1, order: 2, unit: 1}}
