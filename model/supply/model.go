@@ -53,11 +53,7 @@ func New(spec *Spec) *Model {
 	m := &Model{maker: maker{spec: spec}, graph: &node.Graph{Simprocs: []string{"demand", "stock", "production"}}}
 	m.location = func(n, _ int) (*Location, error) { return &spec.Locations[n], nil }
 	asked := spec.rates()
-	for _, rates := range asked {
-		for _, r := range rates { // orders are placed at epochs of demand, and what comes of them arrives at its own
-			m.graph.Epochs += r.outside + r.ordered
-		}
-	}
+	m.graph.Epochs = spec.epochs(asked)
 	for i := range spec.Locations {
 		loc := &spec.Locations[i]
 		work := 0.0

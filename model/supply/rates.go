@@ -2,6 +2,11 @@
 
 package supply
 
+import (
+	"math"
+	"slices"
+)
+
 // rate is how often something happens at a point, about, a second: placement balances it.
 type rate struct {
 	outside float64 // demands from outside
@@ -46,6 +51,109 @@ func (s *Spec) rates() [][]rate {
 		}
 	})
 	return all
+}
+
+// rhythm is when something happens: at a time and then each so many seconds, or, as mixed, at any times.
+type rhythm struct{ from, every float64 }
+
+var mixed = rhythm{}
+
+// later is the rhythm of what follows each time so many seconds later.
+func (r rhythm) later(seconds float64) rhythm {
+	if r == mixed {
+		return mixed
+	}
+	return rhythm{math.Mod(r.from+seconds, r.every), r.every}
+}
+
+// has reports whether one has all the times of another one.
+func (r rhythm) has(other rhythm) bool {
+	return math.Mod(other.every, r.every) == 0 && math.Mod(math.Abs(other.from-r.from), r.every) == 0
+}
+
+// beats is the rhythms of events, and how many epochs a second they have together.
+type beats struct {
+	rhythms []rhythm
+	known   map[rhythm]bool
+	epochs  float64
+}
+
+// comparedMax bounds the rhythms with which another one is compared: more than a few are those of as many lead times.
+const comparedMax = 64
+
+// add counts what has a rhythm, or else happens so often a second by itself.
+func (b *beats) add(r rhythm, rate float64) {
+	switch {
+	case r == mixed:
+		b.epochs += rate
+	case !b.known[r]:
+		b.known[r] = true
+		if !slices.ContainsFunc(b.rhythms, func(x rhythm) bool { return x.has(r) }) {
+			b.epochs += min(1/r.every, rateMax)
+		}
+		if len(b.rhythms) < comparedMax {
+			b.rhythms = append(b.rhythms, r)
+		}
+	}
+}
+
+// epochs is about how many different epochs the events of a second have. Orders are placed at epochs of demand, or of
+// reviews, and what comes of them arrives at its own; but what has one rhythm comes at the same: demands at equal
+// intervals, reviews, and deliveries in the same time of what was ordered at these.
+func (s *Spec) epochs(asked [][]rate) float64 {
+	b := beats{known: map[rhythm]bool{}}
+	asks := make([][]*rhythm, len(s.Locations)) // when each point is asked; nil: it isn't
+	for i := range s.Locations {
+		loc := &s.Locations[i]
+		asks[i] = make([]*rhythm, len(loc.Points))
+		b.epochs += float64(len(loc.File)) / s.Horizon
+		for k := range loc.Points {
+			if d := loc.Points[k].Demand; d != nil {
+				r := mixed
+				if d.Gap.Min() == d.Gap.Max() {
+					r = rhythm{d.Start, d.Gap.Min()}.later(0)
+				}
+				b.add(r, 1/max(d.Gap.Mean(), 1/rateMax))
+				asks[i][k] = &r
+			}
+		}
+		for _, f := range loc.File {
+			asks[i][f.Point] = &mixed
+		}
+	}
+	s.eachUpstream(func(i, k int) {
+		loc := &s.Locations[i]
+		p := &loc.Points[k]
+		orders := mixed
+		switch {
+		case loc.Calendar != nil:
+		case !p.Stock.continuous():
+			orders = rhythm{0, p.Stock.Every}
+			b.add(orders, 0)
+		case asks[i][k] != nil:
+			orders = *asks[i][k]
+		}
+		if p.Made { // lots of a line come one behind the other
+			b.epochs += asked[i][k].ordered
+			return
+		}
+		c := &s.Locations[p.Supplier].Customers[p.Slot]
+		at := orders.later(p.Delay)
+		delivered := mixed
+		if c.Lead.Min() == c.Lead.Max() {
+			delivered = at.later(c.Lead.Min())
+		}
+		b.add(delivered, asked[i][k].ordered)
+		if c.Own < 0 {
+			return
+		}
+		if up := &asks[p.Supplier][c.Own]; *up == nil {
+			*up = &at
+		} else if **up != at {
+			*up = &mixed
+		}
+	})
+	return b.epochs
 }
 
 // orders is about how many orders a point places a second.

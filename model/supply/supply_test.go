@@ -445,3 +445,59 @@ func TestInterruptedIsShorter(t *testing.T) {
 		}
 	}
 }
+
+// TestEpochs: how many different epochs events have is counted about right, whether they come at random or in the same
+// rhythm: a run takes a step for each.
+func TestEpochs(t *testing.T) {
+	const head = "model: supply\nhorizon: 200\nproducts: [{id: tea}]\nlocations: [{id: harbour, source: true}, " +
+		"{id: depot}, {id: shop, count: 40}]\n"
+	for name, text := range map[string]string{
+		"random": "links: [{from: harbour, to: depot, lead_time: 1.3}, {from: depot, to: shop, lead_time: " +
+			"exponential(0.7)}]\nstock: [{at: depot, policy: base_stock, up_to: 90}, {at: shop, policy: base_stock, " +
+			"up_to: 5}]\ndemand: [{at: shop, gap: exponential(2)}]\n",
+		"reviews": "links: [{from: harbour, to: depot, lead_time: 1.3}, {from: depot, to: shop, lead_time: 0.7}]\n" +
+			"stock: [{at: [depot, shop], policy: periodic, every: 1, up_to: 60}]\ndemand: [{at: shop, gap: 0.5}]\n",
+		"reviews of random demand": "links: [{from: harbour, to: depot, lead_time: 1.3}, {from: depot, to: shop, " +
+			"lead_time: 0.7}]\nstock: [{at: [depot, shop], policy: periodic, every: 1, up_to: 60}]\n" +
+			"demand: [{at: shop, gap: exponential(10)}]\n",
+		"equal intervals": "links: [{from: harbour, to: depot, lead_time: 1.3}, {from: depot, to: shop, lead_time: " +
+			"0.7}]\nstock: [{at: depot, policy: base_stock, up_to: 99}, {at: shop, policy: base_stock, up_to: 5}]\n" +
+			"demand: [{at: shop, gap: 0.5, start: 0.1}]\n",
+	} {
+		m := modeltest.MustLoad(t, Kind(), head+text).(*Model)
+		seen := map[float64]bool{}
+		counted := &counting{Model: m, seen: seen}
+		if _, err := modeltest.Run(counted, modeltest.Config{Seed: 1}); err != nil {
+			t.Fatal(err)
+		}
+		got, want := m.Graph().Epochs, float64(len(seen))/m.Horizon()
+		if !(got > want/1.5 && got < want*1.5) || want < 1 {
+			t.Errorf("%s: %.3g epochs a second, want about %.3g, as a run has", name, got, want)
+		}
+	}
+}
+
+// counting notes the epochs at which handlers get events.
+type counting struct {
+	*Model
+	seen map[float64]bool
+}
+
+// NewHandler is the model's, with a note.
+func (c *counting) NewHandler(p *node.Simproc) (node.Handler, error) {
+	h, err := c.Model.NewHandler(p)
+	return &noting{h, c.seen}, err
+}
+
+type noting struct {
+	node.Handler
+	seen map[float64]bool
+}
+
+// Handle notes the epoch.
+func (n *noting) Handle(p *node.Simproc, events []node.Event) error {
+	if len(events) > 0 {
+		n.seen[p.Now()] = true
+	}
+	return n.Handler.Handle(p, events)
+}
