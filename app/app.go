@@ -21,6 +21,7 @@
 package app
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -29,6 +30,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/disco-sim/disco/internal/launch"
@@ -104,16 +106,15 @@ func RunWith(args []string, stdin io.Reader, stdout, stderr io.Writer, further [
 		terminal: outlet, further: further, raw: stdout,
 		noKinds: len(kinds) == 0}
 	err = p.dispatch(args)
-	if flush := shown.Flush(); p.stdout.err == nil {
-		p.stdout.err = flush
-	}
+	begun, failed := p.stdout.state()
+	failed = cmp.Or(failed, shown.Flush())
 	// A command may check what it writes, or leave that to this place.
-	written := err == nil || p.stdout.err != nil && errors.Is(err, p.stdout.err)
-	if written && p.stdout.begun && errors.Is(p.stdout.err, syscall.EPIPE) || errors.Is(err, ErrUnread) {
+	written := err == nil || failed != nil && errors.Is(err, failed)
+	if written && begun && errors.Is(failed, syscall.EPIPE) || errors.Is(err, ErrUnread) {
 		return ExitPipe // the reader has closed its end, as head does
 	}
-	if written && p.stdout.err != nil {
-		err = fmt.Errorf("standard output can't be written: %w", p.stdout.err)
+	if written && failed != nil {
+		err = fmt.Errorf("standard output can't be written: %w", failed)
 	}
 	if err != nil {
 		p.complain(err)
@@ -134,14 +135,31 @@ type program struct {
 	noKinds  bool      // there is nothing to run, only further commands
 }
 
-// output keeps the first error of its writer, so that callers need not check every line.
+// output keeps the first error of its writer, so that callers need not check every line. Any goroutine may use it: the
+// head of a run with checkpoints is written by the one that leads its workers.
 type output struct {
 	w     io.Writer
+	mu    sync.Mutex // guards the rest, and w
 	err   error
 	begun bool // something was written
 }
 
+// state is the first error, and whether something was written.
+func (o *output) state() (begun bool, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.begun, o.err
+}
+
+// failed is the first error.
+func (o *output) failed() error {
+	_, err := o.state()
+	return err
+}
+
 func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	if o.err != nil {
 		return 0, o.err
 	}

@@ -154,7 +154,7 @@ func (v *storeVerifier) add(point checkpoint.Point, m *checkpoint.Manifest, dama
 	if v.path != "-" {
 		fmt.Fprintf(v.p.stdout, "%v: %s\n", point, text)
 	}
-	return v.p.stdout.err
+	return v.p.stdout.failed()
 }
 
 // failure is the command's error; nil: all are good.
@@ -244,5 +244,5 @@ func (v *storeVerifier) loadSome(signals *signals, screen *screen, o *order, res
 		}
 	}
 	v.good, v.rows = v.good[min(n+1, len(v.good)):], v.rows[min(n+1, len(v.rows)):]
-	return v.p.stdout.err
+	return v.p.stdout.failed()
 }

@@ -45,6 +45,9 @@ func TestMistakesOfKinds(t *testing.T) {
 			"want",
 		"run ../examples/mini.yml --horizon 1e12 --sweep rqs_input.id=a": "disco-run: run: --horizon: found 1e+12, " +
 			"want",
+		"phold --payload 2M": "disco-run: phold: --payload: found 2097152, want a whole number from 0 to " +
+			"1048576",
+		"phold --payload 1T":          `disco-run: phold: --payload: found the text "1T", want a whole number`,
 		"phold --lps 0":               "disco-run: phold: --lps: found 0, want a whole number from",
 		"phold --lps x":               `disco-run: phold: --lps: found the text "x", want a whole number`,
 		"phold --lps 1e300":           "disco-run: phold: --lps: found 1e300, want a whole number",

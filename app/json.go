@@ -150,7 +150,7 @@ func (p *program) write(flag, path string, before []byte, results scenario.Strea
 		return err
 	}
 	if path == "-" {
-		if err := writeTo(p.stdout); p.stdout.err == nil { // Run reports its errors
+		if err := writeTo(p.stdout); p.stdout.failed() == nil { // Run reports its errors
 			return jsonError(err)
 		}
 		return nil

@@ -5,6 +5,7 @@ package app
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -71,7 +72,7 @@ func fileOf(c *cli.Context, model string, fields []scenario.Flag) []byte {
 	for _, f := range fields {
 		value := f.Default
 		if c.IsSet(f.Name) {
-			value = c.String(f.Name)
+			value = bytesAsNumber(&f, c.String(f.Name))
 		}
 		if value == "" || strings.Trim(value, plain) != "" {
 			value = strconv.Quote(value) // Go's escapes are among YAML's
@@ -79,6 +80,18 @@ func fileOf(c *cli.Context, model string, fields []scenario.Flag) []byte {
 		fmt.Fprintf(&b, "%s: %s\n", f.Name, value)
 	}
 	return []byte(b.String())
+}
+
+// bytesAsNumber is the value of a flag as a file has it: a number of bytes without its unit. What isn't one stays, for
+// the kind to refuse.
+func bytesAsNumber(f *scenario.Flag, value string) string {
+	if !f.Bytes {
+		return value
+	}
+	if n, ok := tables.ParseBytes(value, math.MaxInt64-1); ok && n < math.MaxInt64 {
+		return strconv.FormatInt(n, 10)
+	}
+	return value
 }
 
 // plain are the characters of values that YAML reads as they stand.

@@ -78,7 +78,7 @@ func (p *program) given(c *cli.Context) (flags []string, all []scenario.Setting)
 		if !c.IsSet(f.flag) {
 			continue
 		}
-		value := c.String(f.flag)
+		value := bytesAsNumber(&f.Flag, c.String(f.flag))
 		switch {
 		case f.Switch:
 			value = strconv.FormatBool(c.Bool(f.flag))

@@ -85,6 +85,10 @@ func (p *program) replay(c *cli.Context) (err error) {
 			count(c.NArg(), "argument"))
 	}
 	path, flags := c.Args().Get(0), &values{c: c}
+	if info, err := os.Stat(path); err == nil && info.IsDir() || schemeForm.MatchString(path) {
+		return usage("found %s and %s, want DIR alone, which has its scenario: `%s replay %s`", path,
+			c.Args().Get(1), p.name, path)
+	}
 	r := &replayer{p: p, config: launch.Config{
 		Registry: p.registry, Seed: flags.seed("seed", 1),
 		Workers:      flags.integer("workers", 1, 1, launch.WorkersMax),

@@ -30,7 +30,8 @@ type dirReplayer struct {
 	p       *program
 	o       *order
 	repo    *checkpoint.Repo
-	at      string // what it begins with; "": the begin
+	at      string  // what it begins with; "": the begin
+	began   float64 // of the latest replication
 	until   float64
 	scratch string // a folder for what it makes meanwhile
 	names   *launch.Launch
@@ -65,8 +66,52 @@ func (p *program) replayDir(c *cli.Context, dir string) (err error) {
 		if err := r.prepare(c.Context); err != nil {
 			return err
 		}
-		return r.carryOut(c.Bool("other-build"))
+		return r.propose(c.Context, r.carryOut(c.Bool("other-build")))
 	}))
+}
+
+// propose adds to an error about a chunk that is damaged how to replay without it: what is recorded behind a checkpoint
+// needs its states, and nothing that was recorded before.
+func (r *dirReplayer) propose(ctx context.Context, err error) error {
+	var damaged *checkpoint.DamagedError
+	if !errors.As(err, &damaged) || damaged.Chunk == nil {
+		return err
+	}
+	points, errPoints := r.repo.PointsAt(ctx, "")
+	if errPoints != nil {
+		return errors.Join(err, errPoints)
+	}
+	epochs := []float64{}
+	for _, p := range points { // by replication and epoch
+		if p.Finished || p.Epoch == r.began || damaged.Chunk.Kind == checkpoint.Hashes &&
+			p.Epoch <= damaged.Chunk.From {
+			continue
+		}
+		m, errLoad := r.repo.Load(ctx, p)
+		if errLoad == nil && launch.StatesWhole(ctx, r.repo, m) == nil {
+			epochs = append(epochs, p.Epoch)
+		}
+	}
+	dir := r.repo.String()
+	switch {
+	case damaged.Chunk.Kind == checkpoint.Hashes && len(epochs) > 0:
+		return fmt.Errorf("%w\n`%s replay %s --at %v` compares what comes behind it", err, r.p.name, dir,
+			slices.Min(epochs))
+	case damaged.Chunk.Kind == checkpoint.Nodes || damaged.Chunk.Kind == checkpoint.Pending:
+		before := slices.DeleteFunc(epochs, func(e float64) bool { return e > r.began })
+		if r.began > 0 && len(before) > 0 {
+			return fmt.Errorf("%w\n`%s replay %s --at %v` begins with the checkpoint before it, which is as it was "+
+				"written", err, r.p.name, dir, slices.Max(before))
+		}
+		if r.began > 0 {
+			return fmt.Errorf("%w\n`%s replay %s` begins at the begin, and needs no checkpoint", err, r.p.name, dir)
+		}
+	case damaged.Chunk.Kind == checkpoint.Results && len(epochs) > 0:
+		return fmt.Errorf("%w\n`%s replay %s --until %v` compares what comes before the last checkpoint", err, r.p.name,
+			dir, slices.Max(epochs))
+	}
+	return fmt.Errorf("%w\nwhat is there can't be compared: `%s checkpoints verify %s` shows what else is damaged", err,
+		r.p.name, dir)
 }
 
 // prepare finds what is replayed, and from where.
@@ -129,10 +174,16 @@ func (r *dirReplayer) begin(ctx context.Context, replay *launch.Replay) (*launch
 		if resume.From[n], err = replay.BeginOf(ctx, n, m); err != nil {
 			return nil, err
 		}
+		r.began = max(r.began, pointEpoch(resume.From[n]))
 		if at := pointEpoch(resume.From[n]); at != m.Epoch {
 			r.remarks = append(r.remarks, fmt.Sprintf("replication %d begins at %v s: the journal that is compared "+
 				"wasn't made over the checkpoint at %v s, since the run has gone back", n, at, m.Epoch))
 		}
+	}
+	var found *checkpoint.FoundError
+	if errors.As(none, &found) && len(found.Points) == 0 && !there {
+		return nil, usage("--at %s: found no checkpoint in %v, only the end of the run, want no --at: `%s replay %v` "+
+			"compares all of it from its begin", r.at, r.repo, r.p.name, r.repo)
 	}
 	if !there {
 		return nil, none

@@ -15,25 +15,31 @@ import (
 	"github.com/disco-sim/disco/internal/worker"
 )
 
-// header prints what is going to be run.
-func (p *program) header(l *launch.Launch, o *order) {
-	cfg := &o.config
-	fmt.Fprintf(p.stdout, "%s\n", describe(l))
-	if len(cfg.Set) > 0 {
-		fmt.Fprintf(p.stdout, "with %s\n", sweep.Point(cfg.Set))
+// header is what is going to be run; nothing where standard output is for another program. What it is made of isn't
+// there any more when workers have it.
+func (p *program) header(l *launch.Launch, o *order) string {
+	if o.quiet() {
+		return ""
 	}
-	fmt.Fprintf(p.stdout, "%s, seed %d, %s\n", spread(l), cfg.Seed, count(cfg.Replications, "replication"))
+	var w strings.Builder
+	cfg := &o.config
+	fmt.Fprintf(&w, "%s\n", describe(l))
+	if len(cfg.Set) > 0 {
+		fmt.Fprintf(&w, "with %s\n", sweep.Point(cfg.Set))
+	}
+	fmt.Fprintf(&w, "%s, seed %d, %s\n", spread(l), cfg.Seed, count(cfg.Replications, "replication"))
 	if o.whatIf != nil {
-		fmt.Fprintln(p.stdout, o.whatIf.row(l.Scenario()))
+		fmt.Fprintln(&w, o.whatIf.row(l.Scenario()))
 	}
 	if s := o.saving; s != nil {
-		fmt.Fprintf(p.stdout, "checkpoints in %v", s.repo)
+		fmt.Fprintf(&w, "checkpoints in %v", s.repo)
 		if s.resumed != nil {
-			fmt.Fprintf(p.stdout, ": %v", s.resumed)
+			fmt.Fprintf(&w, ": %v", s.resumed)
 		}
-		fmt.Fprintln(p.stdout)
+		fmt.Fprintln(&w)
 	}
-	fmt.Fprintln(p.stdout)
+	fmt.Fprintln(&w)
+	return w.String()
 }
 
 // spread describes how the work is divided among the workers, in one line.
@@ -117,7 +123,7 @@ func occupied(nodes []int) (count int) {
 // report writes the results as text.
 func (p *program) report(out *launch.Outcome, d *document) error {
 	if out.Summary != nil {
-		if err := out.Summary.WriteText(p.stdout); err != nil && p.stdout.err == nil { // Run reports its errors
+		if err := out.Summary.WriteText(p.stdout); err != nil && p.stdout.failed() == nil { // Run reports its errors
 			return fmt.Errorf("the results can't be written: %w", err)
 		}
 		fmt.Fprintln(p.stdout)

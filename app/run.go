@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"sync"
 
 	"github.com/disco-sim/disco/internal/launch"
 	"github.com/disco-sim/disco/internal/outfile"
@@ -251,6 +252,8 @@ func (p *program) printed(ctx context.Context, o *order, screen *screen) (err er
 func (p *program) once(ctx context.Context, o *order, screen *screen, read *scenario.Scenario) (
 	failed error) {
 	o.config.LastThere = true
+	var ready func()
+	o.config.Ready = func() { ready() }
 	l, err := prepare(o.config)
 	screen.clear()
 	if err != nil {
@@ -274,11 +277,13 @@ func (p *program) once(ctx context.Context, o *order, screen *screen, read *scen
 		}
 		defer func() { failed = o.saving.withdraw(failed) }()
 	}
-	if !o.quiet() {
-		p.header(l, o)
-		if p.stdout.err != nil {
-			return nil // standard output is closed; Run reports it
-		}
+	header := p.header(l, o)
+	ready = sync.OnceFunc(func() { fmt.Fprint(p.stdout, header) })
+	if o.saving == nil {
+		ready()
+	} // else a handler that can't be saved is refused first
+	if p.stdout.failed() != nil {
+		return nil // standard output is closed; Run reports it
 	}
 	var out *launch.Outcome
 	var times *comparison
@@ -306,6 +311,7 @@ func (p *program) once(ctx context.Context, o *order, screen *screen, read *scen
 		return err
 	}
 	screen.end()
+	ready() // where all had ended before
 	return errors.Join(p.show(o, cmp.Or(out.Launch, l), out, times), err)
 }
 

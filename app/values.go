@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	tables "github.com/disco-sim/disco/internal/table"
 	"github.com/disco-sim/disco/internal/worker"
 	"github.com/disco-sim/disco/ring"
 	"github.com/urfave/cli/v2"
@@ -107,21 +108,14 @@ func (v *values) size(flag string, least, most int, powerOfTwo bool) int {
 	if powerOfTwo {
 		want = strings.Replace(want, "bytes from", "bytes that is a power of two, from", 1)
 	}
-	digits, shift := text, 0
-	for i, unit := range []string{"K", "M", "G"} {
-		if d, ok := strings.CutSuffix(strings.ToUpper(text), unit); ok {
-			digits, shift = d, 10*(i+1)
-		}
-	}
-	n, err := strconv.ParseInt(digits, 10, 64)
+	n, ok := tables.ParseBytes(text, min(int64(most), math.MaxInt64-1))
 	switch {
-	case err != nil && !errors.Is(err, strconv.ErrRange):
+	case !ok:
 		v.refuse(flag, strconv.Quote(text), want)
-	case err != nil || n < 0 || n > int64(most)>>shift || int(n<<shift) < least || powerOfTwo &&
-		ring.CheckCapacity(int(n<<shift), least, most) != nil:
+	case n < int64(least) || n > int64(most) || powerOfTwo && ring.CheckCapacity(int(n), least, most) != nil:
 		v.refuse(flag, text, want)
 	default:
-		return int(n << shift)
+		return int(n)
 	}
 	return 0
 }

@@ -63,6 +63,7 @@ type Flag struct {
 	Name    string // the field's; of Parameters its path, such as shop.tills
 	Default string // for people: what the field is when it is left out
 	Usage   string // in one line, with the value's name in back quotes
+	Bytes   bool   // a number of bytes, in which flags may have K, M or G for 2^10, 2^20 or 2^30
 
 	// Of Parameters, whose values are YAML otherwise.
 	Switch bool // true or false: the flag alone means true

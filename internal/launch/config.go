@@ -186,6 +186,10 @@ type Config struct {
 	// meanwhile.
 	Progress func(Progress)
 
+	// Ready is called when the workers are ready to simulate their first replication, so that no handler can be
+	// refused any more because it can't be saved; by several goroutines at once; nil for none.
+	Ready func()
+
 	// Doing is called when the run begins something that may take long, with a few words for
 	// people such as "placing 1000000 nodes on 2 workers", and with none when events are handled
 	// from now on, which Progress shows; by one goroutine at a time; nil for none. It must

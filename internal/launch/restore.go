@@ -372,17 +372,31 @@ func (l *Launch) damagedBegin(ctx context.Context, failed error) error {
 	if failed == nil || l.cfg.Resume == nil || delivered(failed) {
 		return failed
 	}
+	advice := ": go on from a checkpoint that `checkpoints verify` finds as it was (--at)"
+	if l.cfg.Replay != nil {
+		advice = "" // the caller knows what else can be replayed
+	}
 	for _, m := range l.cfg.Resume.From {
 		if m == nil {
 			continue
 		}
 		var damaged *checkpoint.DamagedError
 		if err := l.cfg.Resume.Repo.Whole(ctx, m); errors.As(err, &damaged) {
-			return fmt.Errorf("launch: %w: go on from a checkpoint that `checkpoints verify` finds as it was (--at)",
-				damaged)
+			return fmt.Errorf("launch: %w%s", damaged, advice)
 		}
 	}
 	return failed
+}
+
+// StatesWhole reads what a run that begins with a checkpoint needs of it; nil: it is as it was written.
+func StatesWhole(ctx context.Context, repo *checkpoint.Repo, m *checkpoint.Manifest) error {
+	var data []byte
+	return repo.Chunks(ctx, m, func(c checkpoint.Chunk) (err error) {
+		if c.Kind == checkpoint.Nodes || c.Kind == checkpoint.Pending {
+			data, err = repo.Read(ctx, m, c, data)
+		}
+		return err
+	})
 }
 
 // beginOf is what a run began with, which it has of another one; nil: nothing.

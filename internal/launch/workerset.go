@@ -178,6 +178,9 @@ func (ws *workerSet) replication(ctx context.Context, r int) error {
 	if !ws.begun {
 		ws.begun = true
 		s.report("")
+		if ready := ws.launch.cfg.Ready; ready != nil {
+			ready()
+		}
 	}
 	s.end = math.Inf(1)
 	s.parts = newCollection(ws.launch.structure, ws.gatherer(r))

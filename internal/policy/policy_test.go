@@ -193,7 +193,8 @@ examples/simpy/movie: sim sim/dist
 examples/simpy/pipes: sim sim/dist
 examples/simpy/shop: sim sim/dist
 examples/simpy/station: sim sim/dist
-perf/bench: app egress envelope ingress internal/chart internal/cputime internal/infile internal/printable ipc ring shm
+perf/bench: app egress envelope ingress internal/chart internal/cputime internal/infile internal/printable
+	internal/table ipc ring shm
 perf/chaos: internal/procfs app internal/infile internal/inspect internal/invariants internal/launch internal/race
 	internal/launch/launchtest internal/worker model/devstone model/network model/phold model/queueing
 	model/service model/supply

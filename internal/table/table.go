@@ -12,6 +12,7 @@ package table
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -182,4 +183,23 @@ func Plural(n int, noun string) string {
 		return "1 " + noun
 	}
 	return Count(int64(n)) + " " + noun + "s"
+}
+
+// ParseBytes reads a number of bytes of at most so many: digits, and perhaps K, M or G behind them for 2^10, 2^20 and
+// 2^30. ok says that it is one; most+1 stands for more than that.
+func ParseBytes(text string, most int64) (n int64, ok bool) {
+	digits, shift := text, 0
+	for i, unit := range []string{"K", "M", "G"} {
+		if d, has := strings.CutSuffix(strings.ToUpper(text), unit); has {
+			digits, shift = d, 10*(i+1)
+		}
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	switch {
+	case err != nil && !errors.Is(err, strconv.ErrRange):
+		return 0, false
+	case err != nil && n > 0 || n > most>>shift:
+		return most + 1, true
+	}
+	return n << shift, true
 }

@@ -77,3 +77,20 @@ func TestSteps(t *testing.T) {
 		}
 	}
 }
+
+// TestParseBytes: numbers of bytes with and without units, and what isn't one.
+func TestParseBytes(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want int64
+		ok   bool
+	}{
+		{"0", 0, true}, {"4096", 4096, true}, {"4k", 4096, true}, {"1M", 1 << 20, true}, {"1024K", 1 << 20, true},
+		{"1G", 1<<20 + 1, true}, {"9999999999999999999", 1<<20 + 1, true}, {"99999999999G", 1<<20 + 1, true},
+		{"-1", -1, true}, {"", 0, false}, {"K", 0, false}, {"1T", 0, false}, {"1 M", 0, false}, {"1.5M", 0, false},
+	} {
+		if n, ok := ParseBytes(c.text, 1<<20); n != c.want || ok != c.ok {
+			t.Errorf("%q is %d, %v, want %d, %v", c.text, n, ok, c.want, c.ok)
+		}
+	}
+}

@@ -34,7 +34,7 @@ func Kind() scenario.Kind {
 			{Name: "end", Default: fmt.Sprint(d.End), Usage: "simulated `SECONDS` at which the run ends"},
 			{Name: "rng", Default: d.RNG,
 				Usage: "`GENERATOR` of random numbers: default, from the seed; clcg4, ROSS's with its own fixed start"},
-			{Name: "payload", Default: fmt.Sprint(d.Payload), Usage: "`BYTES` of data of every event"},
+			{Name: "payload", Default: fmt.Sprint(d.Payload), Usage: "`BYTES` of data of every event", Bytes: true},
 			{Name: "work", Default: fmt.Sprint(d.Work),
 				Usage: "`STEPS` of calculation that a process makes for each event"},
 			{Name: "hot", Default: fmt.Sprint(d.Hot), Usage: "`SHARE` of the processes that are in a hot spot"},

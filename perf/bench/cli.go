@@ -7,15 +7,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
 	front "github.com/disco-sim/disco/app"
 	"github.com/disco-sim/disco/internal/printable"
+	"github.com/disco-sim/disco/internal/table"
 	"github.com/urfave/cli/v2"
 )
 
@@ -184,10 +187,29 @@ func (p *program) application() *cli.App {
 	return app
 }
 
+// size is a flag with a number of bytes, in which K, M and G are understood.
+type size struct{ bytes int }
+
+// Set implements cli.Generic.
+func (s *size) Set(text string) error {
+	n, ok := table.ParseBytes(text, math.MaxInt64-1)
+	if !ok {
+		return fmt.Errorf("found %q, want a number of bytes (64K, 1M are understood)", text)
+	}
+	s.bytes = int(n)
+	return nil
+}
+
+// String implements cli.Generic.
+func (s *size) String() string { return strconv.Itoa(s.bytes) }
+
+// sizeOf is what such a flag says.
+func sizeOf(c *cli.Context, flag string) int { return c.Generic(flag).(*size).bytes }
+
 func measureFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.IntFlag{Name: "payload", Value: -1, DefaultText: "each command's own", Usage: "`BYTES` of one event's " +
-			"payload"},
+		&cli.GenericFlag{Name: "payload", Value: &size{-1}, DefaultText: "each command's own",
+			Usage: "`BYTES` of one event's payload"},
 		&cli.IntFlag{Name: "batch", DefaultText: "each command's own", Usage: "publish `N` events together"},
 		&cli.StringFlag{Name: "wait", DefaultText: "each command's own", Usage: "`HOW` a side waits: spin, yield, " +
 			"park or adaptive"},
@@ -195,7 +217,7 @@ func measureFlags() []cli.Flag {
 		&cli.IntFlag{Name: "rounds", Value: RoundsLeast, Usage: "measure the limit and the row `N` times, in turns"},
 		&cli.BoolFlag{Name: "threads", Usage: "two threads of one process instead of two processes"},
 		&cli.DurationFlag{Name: "time", Value: TimeDefault, Usage: "measure for `TIME` in each round"},
-		&cli.IntFlag{Name: "ring", Value: RingDefault, Usage: "`BYTES` of each ring, a power of two"},
+		&cli.GenericFlag{Name: "ring", Value: &size{RingDefault}, Usage: "`BYTES` of each ring, a power of two"},
 		&cli.StringFlag{Name: "json", Usage: "write all rows as JSON to `FILE`, - for standard output and nothing " +
 			"else there"},
 		&cli.BoolFlag{Name: "gobench", Usage: "print lines that benchstat reads, one for each round"},
@@ -213,8 +235,8 @@ func (p *program) command(name, usage string, flags []cli.Flag, action func(*cli
 				return usagef("%s: %q is too much: it takes flags only", name, c.Args().First())
 			}
 			o := Options{
-				Payload: c.Int("payload"), Batch: c.Int("batch"), Wait: c.String("wait"), Pin: c.Bool("pin"),
-				Rounds: c.Int("rounds"), Threads: c.Bool("threads"), Time: c.Duration("time"), Ring: c.Int("ring"),
+				Payload: sizeOf(c, "payload"), Batch: c.Int("batch"), Wait: c.String("wait"), Pin: c.Bool("pin"),
+				Rounds: c.Int("rounds"), Threads: c.Bool("threads"), Time: c.Duration("time"), Ring: sizeOf(c, "ring"),
 				Read: c.String("read"),
 			}
 			switch {
