@@ -30,8 +30,9 @@ type dirReplayer struct {
 	p       *program
 	o       *order
 	repo    *checkpoint.Repo
-	at      string  // what it begins with; "": the begin
-	began   float64 // of the latest replication
+	start   *launch.Resume // what the run began with, of another one; nil: its begin
+	at      string         // what it begins with; "": the begin
+	began   float64        // of the latest replication
 	until   float64
 	scratch string // a folder for what it makes meanwhile
 	names   *launch.Launch
@@ -135,7 +136,10 @@ func (r *dirReplayer) prepare(ctx context.Context) error {
 		return err
 	}
 	replay.To = all.From
-	if r.at != "" {
+	if cfg.Resume, err = launch.Begin(ctx, r.repo); err != nil {
+		return err
+	}
+	if r.start = cfg.Resume; r.at != "" {
 		if cfg.Resume, err = r.begin(ctx, replay); err != nil {
 			return err
 		}
@@ -154,7 +158,10 @@ func (r *dirReplayer) prepare(ctx context.Context) error {
 // no leg of what is recorded ended there; nil: all begin at the begin. Others aren't replayed.
 func (r *dirReplayer) begin(ctx context.Context, replay *launch.Replay) (*launch.Resume, error) {
 	to := replay.To
-	resume := &launch.Resume{Repo: r.repo, From: make([]*checkpoint.Manifest, len(to))}
+	resume := r.resume(len(to))
+	if m, err := r.repo.Find(ctx, r.at, 0); err == nil && r.start != nil && m.Epoch == r.start.Variant {
+		return r.start, nil // it is all replications'
+	}
 	var none error
 	there := false
 	for n := range to {
@@ -171,8 +178,12 @@ func (r *dirReplayer) begin(ctx context.Context, replay *launch.Replay) (*launch
 			return nil, err
 		}
 		there = true
-		if resume.From[n], err = replay.BeginOf(ctx, n, m); err != nil {
+		begin, err := replay.BeginOf(ctx, n, m)
+		if err != nil {
 			return nil, err
+		}
+		if begin != nil {
+			resume.From[n] = begin
 		}
 		r.began = max(r.began, pointEpoch(resume.From[n]))
 		if at := pointEpoch(resume.From[n]); at != m.Epoch {
@@ -192,6 +203,16 @@ func (r *dirReplayer) begin(ctx context.Context, replay *launch.Replay) (*launch
 		return nil, nil
 	}
 	return resume, nil
+}
+
+// resume begins so many replications where the run began.
+func (r *dirReplayer) resume(replications int) *launch.Resume {
+	resume := &launch.Resume{Repo: r.repo, From: make([]*checkpoint.Manifest, replications)}
+	if r.start != nil {
+		copy(resume.From, r.start.From)
+		resume.Variant = r.start.Variant
+	}
+	return resume
 }
 
 // beginOf is where replication n begins.

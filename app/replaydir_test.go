@@ -247,6 +247,46 @@ func TestReplayFindsResults(t *testing.T) {
 	}
 }
 
+// A variant of a run is replayed from the checkpoint that it began with, which is copied, and from its own ones, also
+// when it was resumed; what differs is found there.
+func TestReplayOfVariants(t *testing.T) {
+	defer func() { drift.sent = 0 }()
+	kind := drifting()
+	was, store := recordDrift(t, kind, "--checkpoint-at", "5"), filepath.Join(t.TempDir(), "variants")
+	runSaved(t, kind, "resume", was, "--at", "5", "--transport", "inproc", "--workers", "2", "--replications", "3",
+		"--checkpoint-to", store, "--checkpoint-at", "10", "--replayable")
+	if err := os.RemoveAll(was); err != nil { // it isn't needed any more
+		t.Fatal(err)
+	}
+	runSaved(t, kind, "resume", store, "--at", "10", "--transport", "inproc", "--workers", "3", "--checkpoint-at", "15")
+	for _, c := range []struct {
+		sent float64
+		args string
+		want []string
+	}{
+		{0, "", []string{"equal: ", "and 18 states of nodes compared, in 3 replications, and the results of 3"}},
+		{0, "--at 5 --workers 3", []string{"and 18 states of nodes compared, in 3 replications"}},
+		{0, "--at 10 --workers 2", []string{"and 9 states of nodes compared, in 3 replications"}},
+		{7, "", []string{"the first call that differs is of d2/main at 7.5 s, replication 0",
+			"\nin two more replays from the checkpoint at 5 s, over "}},
+		{12, "--workers 2", []string{"the first call that differs is of d2/main at 12.5 s, replication 0",
+			"\nin two more replays from the checkpoint at 10 s, over "}},
+	} {
+		drift.sent = c.sent
+		args := append([]string{store, "--transport", "inproc"}, strings.Fields(c.args)...)
+		status, out, errs := replayed(kind, args...)
+		for _, want := range c.want {
+			if (status == ExitOK) != (c.sent == 0) || !strings.Contains(out, want) {
+				t.Errorf("%+v: exit status %d, want %q in %s%s", c, status, want, out, errs)
+			}
+		}
+	}
+	verified := loads(t, kind, ExitOK, "checkpoints", "verify", store, "--load", "--transport", "inproc")
+	if !verified.Good || len(verified.Checkpoints) != 10 {
+		t.Errorf("%+v, want the begin, three ends, and two of each replication", verified)
+	}
+}
+
 // Where the recorded run has a trace, the call that differs is shown as it was, event by event beside the replay's, and
 // one that only that run has by its name.
 func TestReplayShowsTrace(t *testing.T) {

@@ -168,9 +168,8 @@ func (r *dirReplayer) look(u *launch.Unequal, call *calls.Call, name string, wor
 	if next != nil {
 		replay.States[u.Replication], replay.Until = []*checkpoint.Manifest{next}, next.Epoch
 	}
-	cfg.Resume = nil
-	if before != nil {
-		cfg.Resume = &launch.Resume{Repo: r.repo, From: make([]*checkpoint.Manifest, replications)}
+	if cfg.Resume = r.start; before != nil {
+		cfg.Resume = r.resume(replications)
 		cfg.Resume.From[u.Replication] = before
 	}
 	if cfg.Workers != workers {

@@ -16,7 +16,7 @@ import (
 )
 
 // notResumed are the flags of a run that belong to the run, not to how it goes on.
-var notResumed = []string{"seed", "compare", "print", "replayable", "external-record", "external-from"}
+var notResumed = []string{"seed", "compare", "print", "external-record", "external-from"}
 
 // resumeCommand goes on with a run.
 func (p *program) resumeCommand() *cli.Command {
@@ -46,6 +46,10 @@ func (p *program) resumeCommand() *cli.Command {
 		}
 		if slices.ContainsFunc(variesBy, c.IsSet) {
 			return storeError(p.vary(c, args[0]))
+		}
+		if c.IsSet("replayable") {
+			return usage("--replayable: found it without --set, --sweep or --replications, want it with one of them " +
+				"and --checkpoint-to, or where a run begins: what goes on as it was has a journal if it had one")
 		}
 		if c.IsSet("checkpoint-to") {
 			return usage("--checkpoint-to: found it without --set, --sweep or --replications, want it with one of " +

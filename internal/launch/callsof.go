@@ -108,9 +108,22 @@ func (s *store) addCalls(draft *checkpoint.Draft, before []checkpoint.Chunk, sec
 			return fmt.Errorf("journal of activations: %w", err)
 		}
 	}
-	if sum != activations {
+	if want := activations - s.before; sum != want {
 		return fmt.Errorf("the journal of activations has %d calls, want %d: a worker couldn't write all of it", sum,
-			activations)
+			want)
 	}
 	return nil
+}
+
+// callsBefore is how many calls a run has before its begin, which no journal of it has: those of the run whose
+// checkpoint it goes on from, under other settings.
+func callsBefore(ctx context.Context, repo *checkpoint.Repo) (uint64, error) {
+	if repo.Run().From == nil || !repo.Run().Replayable {
+		return 0, nil
+	}
+	begin, err := beginOf(ctx, repo)
+	if err != nil {
+		return 0, err
+	}
+	return begin.Activations, nil
 }

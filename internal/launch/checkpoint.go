@@ -93,6 +93,8 @@ type store struct {
 	cfg *Checkpoint // nil: none are made
 	dir string      // for temporary files
 
+	before uint64 // calls before the begin of a run of other settings, in each replication (callsBefore)
+
 	mu     sync.Mutex // guards the next two, also while the repo is used for long
 	repo   *checkpoint.Repo
 	newest map[int]checkpoint.Point // by replication: what this run has written last
@@ -114,6 +116,17 @@ func newStore(cfg *Config) *store {
 			dir:    cmp.Or(cfg.Checkpoint.TempDir, os.TempDir())}
 	case cfg.Resume != nil:
 		return &store{repo: cfg.Resume.Repo, dir: os.TempDir()}
+	}
+	return nil
+}
+
+// openStore begins to use the run's checkpoints, if it has any.
+func (l *Launch) openStore(ctx context.Context) (err error) {
+	if l.store = newStore(&l.cfg); l.store == nil {
+		return nil
+	}
+	if l.store.before, err = callsBefore(ctx, l.store.repo); err != nil {
+		return fmt.Errorf("launch: %w", err)
 	}
 	return nil
 }

@@ -40,6 +40,7 @@ type Replay struct {
 	SaveAt float64
 
 	launch  *Launch
+	before  uint64     // calls before the run's begin, which aren't recorded
 	levels  []uint32   // by simproc
 	mu      sync.Mutex // guards the rest
 	at      []*journalPart
@@ -116,6 +117,10 @@ func (p *Replay) prepare(ctx context.Context, l *Launch) error {
 		return nil
 	}
 	p.launch, p.found = l, map[int]*Unequal{}
+	var err error
+	if p.before, err = callsBefore(ctx, p.Repo); err != nil {
+		return fmt.Errorf("launch: replay: %w", err)
+	}
 	for r := range p.To {
 		rec := &journalPart{}
 		p.at = append(p.at, rec)
@@ -171,9 +176,9 @@ func (p *Replay) readChunks(ctx context.Context, r int, rec *journalPart) error 
 		}
 		sum += callsIn(c)
 	}
-	if sum != to.Activations {
+	if want := to.Activations - p.before; sum != want {
 		return &checkpoint.DamagedError{Where: p.Repo.String(), Name: to.Point().String(),
-			Err: fmt.Errorf("found a journal of %d calls, want %d: sections of it are missing", sum, to.Activations)}
+			Err: fmt.Errorf("found a journal of %d calls, want %d: sections of it are missing", sum, want)}
 	}
 	for _, m := range p.statesOf(r) {
 		_, ok, err := j.beginsWith(ctx, p.Repo, m)

@@ -12,6 +12,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 
 	"github.com/disco-sim/disco/internal/checkpoint"
 	"github.com/disco-sim/disco/internal/outfile"
@@ -397,6 +398,16 @@ func StatesWhole(ctx context.Context, repo *checkpoint.Repo, m *checkpoint.Manif
 		}
 		return err
 	})
+}
+
+// Begin is what all replications of a run begin with: the checkpoint of another one, under other settings; nil: at 0.
+func Begin(ctx context.Context, repo *checkpoint.Repo) (*Resume, error) {
+	m, err := beginOf(ctx, repo)
+	if m == nil || err != nil {
+		return nil, err
+	}
+	return &Resume{Repo: repo, From: slices.Repeat([]*checkpoint.Manifest{m}, repo.Run().Replications),
+		Variant: m.Epoch}, nil
 }
 
 // beginOf is what a run began with, which it has of another one; nil: nothing.

@@ -88,8 +88,7 @@ func (l *Launch) Run(ctx context.Context) (*Outcome, error) {
 	}
 	l.keepMachines()
 	schedule := newSchedule(l)
-	l.store = newStore(&l.cfg)
-	if err := l.loadFinished(ctx, schedule); err != nil {
+	if err := cmp.Or(l.openStore(ctx), l.loadFinished(ctx, schedule)); err != nil {
 		return nil, err
 	}
 	end, err := l.openAnswers(ctx, false)
