@@ -562,7 +562,8 @@ func TestEarlier(t *testing.T) {
 	}
 	same(t, got, g)
 	left := int64(-1)
-	err = db.query(ctx, "SELECT count(*) FROM pg_constraint WHERE conname = 'edges_scenario_id_fkey'", nil,
+	err = db.query(ctx, "SELECT count(*) FROM pg_constraint WHERE conname IN "+
+		"('edges_scenario_id_fkey', 'vertices_scenario_id_fkey', 'vertex_labels_scenario_id_fkey')", nil,
 		func(r Row) error {
 			left = r.Int(0)
 			return nil

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"strings"
 
 	"github.com/disco-sim/disco/graph"
 )
@@ -201,28 +200,31 @@ func (db *DB) withoutIndexes(ctx context.Context, edges int, named bool) (rebuil
 	if err != nil || more {
 		return none, err
 	}
-	var anew []string
-	for _, index := range []struct{ name, on string }{
-		{"edges_target", "INDEX $ ON graph.edges (scenario_id, layer_id, target_idx)"},
-		{"edges_name", "UNIQUE INDEX $ ON graph.edges (scenario_id, layer_id, name) WHERE name IS NOT NULL"},
-	} {
-		if index.name == "edges_name" && !named {
-			continue
-		}
-		_, name := db.named(index.name)
-		anew = append(anew, "CREATE "+strings.Replace(index.on, "$", name, 1))
-		if _, err := db.exec(ctx, "DROP INDEX graph."+index.name); err != nil {
-			return none, err
-		}
+	_, target := db.named("edges_target")
+	_, name := db.named("edges_name")
+	drop := []string{"DROP INDEX graph.edges_target"}
+	anew := []string{"CREATE INDEX " + target + " ON graph.edges (scenario_id, layer_id, target_idx)"}
+	if named {
+		drop = append(drop, "DROP INDEX graph.edges_name")
+		anew = append(anew, "CREATE UNIQUE INDEX "+name+" ON graph.edges (scenario_id, layer_id, name) "+
+			"WHERE name IS NOT NULL")
 	}
-	return func() error {
-		for _, sql := range anew {
+	if db.dialect() == "postgres" { // whose key is an index, too; SQLite's is the table
+		drop = append(drop, "ALTER TABLE graph.edges DROP CONSTRAINT edges_pkey",
+			"SELECT set_config('maintenance_work_mem', '256MB', true) FROM pg_settings "+
+				"WHERE name = 'maintenance_work_mem' AND setting::bigint < 262144") // for sorting, in this transaction
+		anew = append(anew, "ALTER TABLE graph.edges ADD CONSTRAINT edges_pkey PRIMARY KEY "+
+			"(scenario_id, layer_id, source_idx, target_idx)")
+	}
+	do := func(list []string) error {
+		for _, sql := range list {
 			if _, err := db.exec(ctx, sql); err != nil {
 				return err
 			}
 		}
 		return nil
-	}, nil
+	}
+	return func() error { return do(anew) }, do(drop)
 }
 
 // storeLabels has labels numbered in the database in the order of the graph.

@@ -106,7 +106,7 @@ func databaseJobs(ctx context.Context, w *world, kind, url, file string, d drive
 			end()
 			return nil, nil, err
 		}
-		j.name, j.goal = m.name, goal{ratio: maskRatio}
+		j.name, j.goal = m.name, goal{ratio: maskRatio, wall: kind == "postgres"}
 		jobs = append(jobs, *j)
 	}
 	return jobs, end, nil
@@ -190,6 +190,7 @@ func chosen(e graph.Edges, column string, m *graph.Mask) (c graph.Edges) {
 // sqlite has the rows of a file of SQLite.
 func sqlite(ctx context.Context, w *world) ([]job, func(), error) {
 	file := filepath.Join(w.temp, "graphs.db")
-	return databaseJobs(ctx, w, "sqlite", "sqlite:"+file, file,
-		&lite{file: file, other: filepath.Join(w.temp, "bare.db")})
+	d := &lite{file: file, other: filepath.Join(w.temp, "bare.db")}
+	jobs, end, err := databaseJobs(ctx, w, "sqlite", "sqlite:"+file, file, d)
+	return jobs, func() { d.close(); end() }, err
 }

@@ -42,7 +42,8 @@ func TestGoals(t *testing.T) {
 	}{
 		{row{Wall: &span{1, 2, 9}}, goal{seconds: 2}, true}, {row{Wall: &span{1, 2.1, 9}}, goal{seconds: 2}, false},
 		{row{CPURatio: &span{1, 1.5, 9}}, goal{ratio: 1.5}, true},
-		{row{CPURatio: &span{1, 1.6, 9}}, goal{ratio: 1.5}, false},
+		{row{CPURatio: &span{1, 1.6, 9}, Ratio: &span{1, 1, 1}}, goal{ratio: 1.5}, false},
+		{row{CPURatio: &span{1, 1.6, 9}, Ratio: &span{1, 1, 1}}, goal{ratio: 1.5, wall: true}, true},
 		{row{Bytes: &span{25, 25, 25}}, goal{bytes: 30}, true}, {row{Bytes: &span{31, 31, 31}}, goal{bytes: 30}, false},
 	} {
 		if c.row.hold(c.goal); *c.row.Reached != c.reached {

@@ -62,9 +62,10 @@ func (r *row) String() string {
 	return text
 }
 
-// goal is what a row's median should be at most: seconds of wall time, the ratio of processor times, or bytes.
+// goal is what a row's median should be at most: seconds of wall time, a ratio of processor times, or bytes.
 type goal struct {
 	seconds, ratio, bytes float64
+	wall                  bool // the ratio of wall times: a server does the work
 }
 
 // job is what is measured: a side of ours and a bare one, which starts and stops the watch around what counts.
@@ -140,7 +141,11 @@ func (r *row) hold(g goal) {
 	case g.seconds > 0:
 		r.Goal, is = fmt.Sprintf("at most %v s", g.seconds), r.Wall.Median <= g.seconds
 	case g.ratio > 0:
-		r.Goal, is = fmt.Sprintf("at most %v x bare", g.ratio), r.CPURatio.Median <= g.ratio
+		of := r.CPURatio
+		if g.wall {
+			of = r.Ratio
+		}
+		r.Goal, is = fmt.Sprintf("at most %v x bare", g.ratio), of.Median <= g.ratio
 	case g.bytes > 0:
 		r.Goal, is = fmt.Sprintf("at most %v bytes", g.bytes), r.Bytes.Median <= g.bytes
 	default:

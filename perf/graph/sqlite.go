@@ -14,7 +14,16 @@ import (
 )
 
 // lite is the driver of SQLite.
-type lite struct{ file, other string }
+type lite struct {
+	file, other string
+	conn        *lib.Conn // to file, from the first read on: with its pages in memory, as ours has them
+}
+
+func (l *lite) close() {
+	if l.conn != nil {
+		_ = l.conn.Close()
+	}
+}
 
 func (l *lite) insert(_ context.Context, w *world) (err error) {
 	if err := os.Remove(l.other); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -71,15 +80,15 @@ func (l *lite) do(conn *lib.Conn, sql string) error {
 }
 
 func (l *lite) read(_ context.Context, scenario int64, where string, params ...any) (e graph.Edges, err error) {
-	conn, err := lib.OpenConn(l.file, lib.OpenReadOnly)
-	if err != nil {
-		return e, err
+	if l.conn == nil {
+		if l.conn, err = lib.OpenConn(l.file, lib.OpenReadOnly); err != nil {
+			return e, err
+		}
+		if err := l.do(l.conn, "PRAGMA cache_size = -131072"); err != nil {
+			return e, err
+		}
 	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
-	if err := l.do(conn, "PRAGMA cache_size = -131072"); err != nil {
-		return e, err
-	}
-	s, _, err := conn.PrepareTransient(strings.NewReplacer("graph.", "graph_", "$", "?").Replace(
+	s, _, err := l.conn.PrepareTransient(strings.NewReplacer("graph.", "graph_", "$", "?").Replace(
 		"SELECT source_idx, target_idx, weight FROM graph.edges WHERE scenario_id = $1 " + where))
 	if err != nil {
 		return e, err
