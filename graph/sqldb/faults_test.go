@@ -203,8 +203,10 @@ func testPanic(t *testing.T, url string) {
 				t.Errorf("found the panic %v", p)
 			}
 		}()
-		err := db.Store(ctx, s.ID, draw(t, rng, 40, 100), Content{EdgeName: func(_, edge int) string {
-			if edge == 20 {
+		more := draw(t, rng, 40, 100)
+		first := more.Layers()[0]
+		err := db.Store(ctx, s.ID, more, Content{EdgeName: func(layer, edge int) string {
+			if layer == first && edge == more.Layer(first).Edges()/2 {
 				panic("it panics")
 			}
 			return ""
