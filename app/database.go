@@ -9,7 +9,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/disco-sim/disco/internal/graphdata"
 	"github.com/disco-sim/disco/internal/graphproc"
 	"github.com/disco-sim/disco/internal/launch"
 	"github.com/disco-sim/disco/internal/workerproc"
@@ -54,14 +53,4 @@ func (p *program) files(c *cli.Context, cfg *launch.Config) *scenario.Files {
 		return graphproc.Ask(ctx, graphproc.Config{Executable: executable, URL: url, Timeout: databaseTimeout,
 			Log: workerproc.NewLineWriter(p.stderr)}, request)
 	}}
-}
-
-// graphDigest is that of what a scenario has of a database; "": nothing.
-func graphDigest(l *launch.Launch) string {
-	for _, a := range l.Attached() {
-		if a.Name == graphdata.Name {
-			return graphdata.Digest(a.Text)
-		}
-	}
-	return ""
 }

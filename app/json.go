@@ -35,7 +35,8 @@ type document struct {
 	Ended           string             `json:"ended"` // horizon, interrupted, or memory
 	Interrupted     bool               `json:"interrupted"`
 	File            string             `json:"file"`
-	Set             []scenario.Setting `json:"set,omitempty"` // put into the file, a sweep's point too
+	Set             []scenario.Setting `json:"set,omitempty"`          // put into the file, a sweep's point too
+	Graph           string             `json:"graph_digest,omitempty"` // of what came of a database
 	Version         string             `json:"version"`
 	Activations     uint64             `json:"activations"`
 	SetupSeconds    float64            `json:"setup_s"`
@@ -204,6 +205,7 @@ func newDocument(o *order, l *launch.Launch, out *launch.Outcome) *document {
 		Interrupted:    out.Interrupted,
 		File:           o.file,
 		Set:            l.Set(),
+		Graph:          l.GraphDigest(),
 		Version:        Version(),
 		Activations:    out.Activations,
 		SetupSeconds:   out.SetupSeconds,

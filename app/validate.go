@@ -57,7 +57,7 @@ func (p *program) validate(c *cli.Context) error {
 	}
 	remark(p.stderr, l.Scenario())
 	fmt.Fprintf(p.stdout, "%s: good: %s\n", doc.File(), describe(l))
-	if digest := graphDigest(l); digest != "" {
+	if digest := l.GraphDigest(); digest != "" {
 		fmt.Fprintf(p.stdout, "%s: the graph has the digest %s\n", doc.File(), digest)
 	}
 	return nil

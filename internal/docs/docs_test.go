@@ -77,7 +77,7 @@ func commands(page string) []string {
 	text := strings.ReplaceAll(page, "\\\n", "")
 	fence := false
 	row := regexp.MustCompile("^\\| `((?:bin/|go |… )[^`]*)` \\|")
-	block := regexp.MustCompile(`^    ((?:bin/|go |make|kill ).*)$`)
+	block := regexp.MustCompile(`^    ((?:bin/|go |make|kill |sh ).*)$`)
 	last := ""
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")

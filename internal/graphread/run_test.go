@@ -146,6 +146,9 @@ func TestDigest(t *testing.T) {
 			t.Errorf("PostgreSQL gives %s, SQLite %s", out, digest)
 		}
 	}
+	if _, out, _ := runs(t, "run", file, "--db", b.url, "--json", "-"); !strings.Contains(out, digest) {
+		t.Errorf("the results of a run don't have the digest %s", digest)
+	}
 	pinned := "graph.digest=" + digest
 	if status, _, errs = runs(t, "validate", file, "--db", b.url, "--set", pinned); status != 0 {
 		t.Errorf("%d %s", status, errs)

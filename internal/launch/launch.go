@@ -42,6 +42,7 @@ import (
 
 	"github.com/disco-sim/disco/external"
 	"github.com/disco-sim/disco/internal/checkpoint"
+	"github.com/disco-sim/disco/internal/graphdata"
 	"github.com/disco-sim/disco/internal/machine"
 	"github.com/disco-sim/disco/internal/partition"
 	"github.com/disco-sim/disco/internal/worker"
@@ -74,6 +75,8 @@ type Launch struct {
 
 	runID    checkpoint.ID // of a run without checkpoints, for calls of the outside world
 	together together
+
+	graphDigest string // of what the scenario has of a database; "": nothing
 
 	memory *memory
 	store  *store    // nil: no checkpoints are made or read
@@ -128,6 +131,11 @@ func Prepare(cfg Config) (*Launch, error) {
 		timeouts: defaultTimeouts(g.NumSimprocs()), input: worker.Input{File: cfg.File, Text: cfg.Text, Set: cfg.Set,
 			Attached: doc.Attachments(), Kind: kind}}
 	l.together.names, l.together.groups = doc.Together()
+	for _, a := range l.input.Attached {
+		if a.Name == graphdata.Name {
+			l.graphDigest = graphdata.Digest(a.Text)
+		}
+	}
 	if cfg.Replay != nil {
 		l.cfg.Legs = &Legs{Next: cfg.Replay.next}
 		cfg.Replay.setLevels(g)
@@ -274,7 +282,10 @@ func (cfg *Config) proceed() error {
 // Scenario is what was read.
 func (l *Launch) Scenario() scenario.Scenario { return l.scenario }
 
-// Attached are the files that the scenario refers to.
+// GraphDigest is that of what the scenario has of a database; "": nothing.
+func (l *Launch) GraphDigest() string { return l.graphDigest }
+
+// Attached are the files that the scenario refers to, before the run.
 func (l *Launch) Attached() []scenario.Attachment { return l.input.Attached }
 
 // Structure is the scenario's structure.

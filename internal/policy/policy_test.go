@@ -151,7 +151,7 @@ internal/site: internal/bridge internal/bridge/relay internal/child internal/mac
 internal/child/childtest: internal/bridge/relay internal/child internal/session internal/session/pipetest internal/site
 	internal/worker internal/workerproc
 internal/launch: external internal/answers internal/calls internal/checkpoint internal/checkpoint/nodediff
-	internal/child internal/lane internal/machine internal/outfile
+	internal/child internal/graphdata internal/lane internal/machine internal/outfile
 	internal/partition
 	internal/placement internal/printable internal/procfs internal/trace internal/tracefile internal/worker
 	internal/workerproc node scenario shard shm
@@ -160,7 +160,7 @@ internal/sweep: scenario
 
 # The doors.
 app: internal/answers internal/calls internal/checkpoint
-	internal/checkpoint/blobproc internal/checkpoint/nodediff internal/child internal/graphdata internal/graphproc
+	internal/checkpoint/blobproc internal/checkpoint/nodediff internal/child internal/graphproc
 	internal/hazard
 	internal/infile internal/tracefile
 	internal/inspect internal/latency internal/launch internal/machine internal/newmodule internal/outfile
