@@ -4,6 +4,7 @@ package node
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 
@@ -21,8 +22,8 @@ type Resume struct {
 	Varied bool
 
 	// Each calls node and pending with what AppendNode and EachPending gave, in any order, of more nodes than are here,
-	// perhaps, and returns the first error. Every node that is here must come once in node. encoded may end with the
-	// call.
+	// perhaps, and returns the first error. Every node that is here must come once in node, and in pending not at all
+	// or with all of its parts. encoded may end with the call.
 	Each func(node, pending func(n int, encoded []byte) error) error
 
 	// From, when not nil, is this worker's Engine of the leg that has ended at Epoch. Nodes that are here in both plans
@@ -36,7 +37,14 @@ type loader struct {
 	*Engine
 	resume  *Resume
 	loaded  []bool // by node: it came
-	waiting []bool // by node: what is pending for it came
+	waiting []bool // by node: what is pending for it came, or some of that
+	parts   map[int]*partsCome
+}
+
+// partsCome is what came of a node for which parts are pending.
+type partsCome struct {
+	came map[uint32]bool
+	of   uint32 // how many there are; 0: the last one hasn't come
 }
 
 // load begins with a saved state. Precondition: all handlers are made, and nothing is pending.
@@ -61,6 +69,12 @@ func (e *Engine) load(r *Resume, from *takenOver) error {
 	for _, n := range e.plan.nodesOn(e.plan.self) {
 		if !l.loaded[n] {
 			return fmt.Errorf("node: %s isn't in the state of epoch %v", e.plan.NodeName(int(n)), r.Epoch)
+		}
+	}
+	for n, p := range l.parts {
+		if uint32(len(p.came)) != p.of {
+			return fmt.Errorf("node: found %d parts of what is pending for %s at epoch %v, want all", len(p.came),
+				e.plan.NodeName(n), r.Epoch)
 		}
 	}
 	return nil
@@ -213,10 +227,13 @@ func (e *Engine) loadHandler(p *Simproc, encoded []byte, fresh bool) (err error)
 
 // pending files what EachPending gave.
 func (l *loader) pending(n int, encoded []byte) error {
+	if n >= 0 && n < len(l.waiting) && l.parts[n] != nil {
+		l.waiting[n] = false // its parts tell whether it comes twice
+	}
 	if here, err := l.begin(l.waiting, n); !here {
 		return err
 	}
-	rest, err := l.pendingVersion(encoded)
+	rest, err := l.pendingHead(n, encoded)
 	rank := 0
 	for ; err == nil && rank < len(l.plan.layers); rank++ {
 		local := l.plan.indexOn(l.plan.self, l.plan.ID(Endpoint{n, rank}))
@@ -232,13 +249,48 @@ func (l *loader) pending(n int, encoded []byte) error {
 	return nil
 }
 
-// pendingVersion takes the version of what is pending, and returns the rest.
-func (l *loader) pendingVersion(src []byte) ([]byte, error) {
+// pendingHead takes what stands in front of what is pending, and returns the rest.
+func (l *loader) pendingHead(n int, src []byte) ([]byte, error) {
 	version, rest, err := takeUint32(src)
-	if err == nil && version != savedVersion {
-		return src, fmt.Errorf("found version %d of an encoding, want %d", version, savedVersion)
+	switch {
+	case err != nil:
+		return src, err
+	case version == savedPartVersion:
+		return l.partHead(n, rest)
+	case version != savedVersion:
+		return src, fmt.Errorf("found version %d of an encoding, want %d or %d", version, savedVersion,
+			savedPartVersion)
+	case l.parts[n] != nil:
+		return src, errors.New("found the node twice, in one part and in several")
 	}
-	return rest, err
+	return rest, nil
+}
+
+// partHead takes which part of what is pending for a node this is.
+func (l *loader) partHead(n int, src []byte) (rest []byte, err error) {
+	part, rest, err := takeUint32(src)
+	last := uint32(0)
+	if err == nil {
+		last, rest, err = takeUint32(rest)
+	}
+	if err != nil {
+		return src, err
+	}
+	if l.parts == nil {
+		l.parts = map[int]*partsCome{}
+	}
+	p := l.parts[n]
+	if p == nil {
+		p = &partsCome{came: map[uint32]bool{}}
+		l.parts[n] = p
+	}
+	if last > 1 || p.came[part] || last == 1 && p.of > 0 || part == math.MaxUint32 {
+		return src, fmt.Errorf("found part %d, the last: %d, want each part once, and one last", part, last)
+	}
+	if p.came[part] = true; last == 1 {
+		p.of = part + 1
+	}
+	return rest, nil
 }
 
 func takeUint32(src []byte) (v uint32, rest []byte, err error) {

@@ -21,10 +21,11 @@ type savedRun struct {
 	epoch   float64
 	nodes   map[int][]byte
 	pending map[int][]byte
+	more    map[int][][]byte // parts of what is pending behind the first one
 }
 
 func (c *cluster) save(epoch float64) (savedRun, error) {
-	s := savedRun{epoch, map[int][]byte{}, map[int][]byte{}}
+	s := savedRun{epoch, map[int][]byte{}, map[int][]byte{}, map[int][][]byte{}}
 	for _, e := range c.engines {
 		for _, n := range e.plan.nodesOn(e.plan.self) {
 			b, err := e.AppendNode([]byte("before"), int(n))
@@ -45,6 +46,10 @@ func (c *cluster) save(epoch float64) (savedRun, error) {
 		}
 		last := -1
 		err := e.EachPending(func(n int, encoded []byte) error {
+			if n == last && len(encoded) <= pendingPartBytes+1000 {
+				s.more[n] = append(s.more[n], slices.Clone(encoded))
+				return nil
+			}
 			if n <= last {
 				return fmt.Errorf("node %d comes behind %d", n, last)
 			}
@@ -64,7 +69,7 @@ func (s savedRun) differs(o savedRun) error {
 	for _, part := range []struct {
 		name string
 		a, b map[int][]byte
-	}{{"state", s.nodes, o.nodes}, {"what is pending", s.pending, o.pending}} {
+	}{{"state", s.nodes, o.nodes}, {"what is pending", s.pending, o.pending}, {"the rest", s.rest(), o.rest()}} {
 		if a, b := slices.Sorted(maps.Keys(part.a)), slices.Sorted(maps.Keys(part.b)); !slices.Equal(a, b) {
 			return fmt.Errorf("%s of nodes %v, want %v", part.name, b, a)
 		}
@@ -81,6 +86,15 @@ func (s savedRun) differs(o savedRun) error {
 		}
 	}
 	return nil
+}
+
+// rest is the parts behind the first one, by node.
+func (s savedRun) rest() map[int][]byte {
+	all := map[int][]byte{}
+	for n, parts := range s.more {
+		all[n] = bytes.Join(parts, nil)
+	}
+	return all
 }
 
 // resume is how an Engine begins with it. Nodes come in a random order, in memory that ends with the call.
@@ -105,6 +119,11 @@ func (s savedRun) resume(rnd *rand.Rand) *Resume {
 			}
 			if b, any := s.pending[n]; any && later {
 				if err := call(pending, n, b); err != nil {
+					return err
+				}
+			}
+			for _, i := range rnd.Perm(len(s.more[n])) {
+				if err := call(pending, n, s.more[n][i]); err != nil {
 					return err
 				}
 			}
@@ -266,8 +285,23 @@ func (r *resumption) run() error {
 	return nil
 }
 
+// inSmallParts has what is pending be saved as that of nodes for which much is.
+func inSmallParts(t *testing.T) {
+	before, most := pendingPartBytes, gatherMost
+	t.Cleanup(func() { pendingPartBytes, gatherMost = before, most })
+	pendingPartBytes, gatherMost = 40, 2
+}
+
 // What was saved by some Engines and loaded by others goes on as if nothing had been.
 func TestResume(t *testing.T) {
+	t.Run("whole", testResume)
+	t.Run("in parts", func(t *testing.T) {
+		inSmallParts(t)
+		testResume(t)
+	})
+}
+
+func testResume(t *testing.T) {
 	models := uint64(120)
 	if testing.Short() {
 		models = 40
@@ -365,7 +399,7 @@ func (s savedRun) open(m *chatter) error {
 }
 
 func (s savedRun) clone() savedRun {
-	o := savedRun{s.epoch, maps.Clone(s.nodes), maps.Clone(s.pending)}
+	o := savedRun{s.epoch, maps.Clone(s.nodes), maps.Clone(s.pending), s.more}
 	for _, part := range []map[int][]byte{o.nodes, o.pending} {
 		for n := range part {
 			part[n] = slices.Clone(part[n])

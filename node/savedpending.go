@@ -8,7 +8,8 @@ import (
 	"slices"
 )
 
-// EachPending calls yield for each node with pending events or wakeups, in rising order; encoded ends with the call. It
+// EachPending calls yield for each node with pending events or wakeups, in rising order; encoded ends with the call. A
+// node for which more than 4 MiB are pending comes several times, one part after the other. EachPending
 // is called between two legs. Beside what is pending it takes 8 bytes of memory for each entry.
 func (e *Engine) EachPending(yield func(n int, encoded []byte) error) error {
 	return e.EachPendingOf(nil, yield)
@@ -129,29 +130,132 @@ type waiting struct {
 func (w *waiting) each(wanted func(n int) bool, yield func(n int, encoded []byte) error) error {
 	all, start := w.byTarget(wanted)
 	layers := len(w.plan.layers)
-	var encoded []byte
+	p := pendingParts{w: w, layers: layers, yield: yield}
 	var entries []entry
 	for k, n := range w.plan.nodesOn(w.plan.self) {
 		starts := start[k*layers : (k+1)*layers+1]
 		if starts[0] == starts[layers] {
 			continue
 		}
-		encoded = binary.LittleEndian.AppendUint32(encoded[:0], savedVersion)
+		p.begin(int(n))
 		for r := range layers {
-			entries = w.gather(entries[:0], all, starts[r], starts[r+1])
-			encoded = binary.LittleEndian.AppendUint32(encoded, uint32(len(entries)))
-			for i := range entries {
-				encoded = w.appendEntry(encoded, &entries[i])
+			p.simproc(r)
+			if from, to := starts[r], starts[r+1]; to-from <= gatherMost {
+				entries = w.gather(entries[:0], all, from, to)
+				for i := range entries {
+					p.add(&entries[i])
+				}
+			} else {
+				for _, en := range inOrder(all[from:to]) {
+					p.add(en)
+				}
 			}
 		}
-		if err := checkSize(w.plan, int(n), len(encoded)); err != nil {
-			return fmt.Errorf("node: %s: saving what is pending: %w", w.plan.NodeName(int(n)), err)
-		}
-		if err := yield(int(n), encoded); err != nil {
+		if err := p.end(); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// How what is pending for a node is saved; constant, but in tests.
+var (
+	gatherMost       = 1 << 16 // so many entries are copied to be sorted, which is faster and takes 32 bytes for each
+	pendingPartBytes = 4 << 20 // a part ends with the entry that passes it
+)
+
+// pendingParts encodes what is pending for nodes, each in as many parts as it takes.
+type pendingParts struct {
+	w       *waiting
+	layers  int
+	yield   func(n int, encoded []byte) error
+	node    int
+	part    uint32 // of the node, from 0
+	buf     []byte // partHead bytes, and the part
+	rank    int
+	countAt int    // where the simproc's number of entries stands in buf
+	count   uint32 // of its entries in this part
+	err     error  // the first one
+}
+
+const (
+	partHead         = 4 + 4 + 4        // version, part, whether it is the last one
+	wholeHead        = partHead - 4     // in front of the version of a node in one part
+	savedPartVersion = savedVersion + 1 // of a node in several
+)
+
+// begin begins a node.
+func (p *pendingParts) begin(n int) {
+	p.node, p.part = n, 0
+	p.buf = append(p.buf[:0], make([]byte, partHead)...)
+}
+
+// simproc begins the node's next simproc.
+func (p *pendingParts) simproc(rank int) {
+	p.endSimproc()
+	p.rank, p.countAt, p.count = rank, len(p.buf), 0
+	p.buf = append(p.buf, 0, 0, 0, 0)
+}
+
+// endSimproc fills in how many entries it has.
+func (p *pendingParts) endSimproc() {
+	if len(p.buf) > partHead {
+		binary.LittleEndian.PutUint32(p.buf[p.countAt:], p.count)
+	}
+}
+
+// add adds an entry of the simproc.
+func (p *pendingParts) add(en *entry) {
+	if len(p.buf) >= pendingPartBytes {
+		p.split()
+	}
+	p.count++
+	p.buf = p.w.appendEntry(p.buf, en)
+}
+
+// split ends a part, and begins the next one with the same simproc.
+func (p *pendingParts) split() {
+	rank := p.rank
+	for r := rank + 1; r < p.layers; r++ {
+		p.simproc(r)
+	}
+	p.give(false)
+	p.part++
+	p.buf = p.buf[:partHead]
+	for r := range rank + 1 {
+		p.simproc(r)
+	}
+}
+
+// end ends the node.
+func (p *pendingParts) end() error {
+	p.give(true)
+	return p.err
+}
+
+// give yields a part.
+func (p *pendingParts) give(last bool) {
+	p.endSimproc()
+	part, word := p.buf, binary.LittleEndian
+	if last && p.part == 0 {
+		part = p.buf[wholeHead:]
+		word.PutUint32(part, savedVersion)
+	} else {
+		word.PutUint32(part, savedPartVersion)
+		word.PutUint32(part[4:], p.part)
+		word.PutUint32(part[8:], 0)
+		if last {
+			word.PutUint32(part[8:], 1)
+		}
+	}
+	if p.err != nil {
+		return
+	}
+	if p.err = checkSize(p.w.plan, p.node, len(part)); p.err != nil {
+		p.err = fmt.Errorf("node: %s: saving what is pending: %w", p.w.plan.NodeName(p.node), p.err)
+		return
+	}
+	p.err = p.yield(p.node, part)
 }
 
 // byTarget is all that is pending for the wanted nodes, by rising id of the target: those of place k are
@@ -206,6 +310,12 @@ func (w *waiting) gather(dst []entry, all []*entry, from, to int) []entry {
 		}
 	}
 	return slices.CompactFunc(dst, func(a, b entry) bool { return a.sender == wakeSender && compare(a, b) == 0 })
+}
+
+// inOrder is what gather gives, without copies: entries are sorted where they are.
+func inOrder(all []*entry) []*entry {
+	slices.SortFunc(all, func(a, b *entry) int { return compare(*a, *b) })
+	return slices.CompactFunc(all, func(a, b *entry) bool { return a.sender == wakeSender && compare(*a, *b) == 0 })
 }
 
 // fewEntries are sorted by insertion: with 16, which a node of PHOLD has, in half of the time.

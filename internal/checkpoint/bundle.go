@@ -188,7 +188,8 @@ func EndNode(dst []byte, at int) {
 	binary.LittleEndian.PutUint32(dst[at+4:], uint32(len(dst)-at-recordHeadBytes))
 }
 
-// EachNode calls yield for each node in the data of such a chunk, with what it has, a part of data.
+// EachNode calls yield for each node in the data of such a chunk, with what it has, a part of data. What is pending may
+// have several records of a node.
 func EachNode(c *Chunk, data []byte, yield func(n int, encoded []byte) error) error {
 	least, end := int64(c.First), int64(c.First)+int64(c.Nodes)
 	for rest := data; len(rest) > 0; {
@@ -208,7 +209,10 @@ func EachNode(c *Chunk, data []byte, yield func(n int, encoded []byte) error) er
 		if err := yield(int(n), rest[:size:size]); err != nil {
 			return err
 		}
-		least, rest = int64(n)+1, rest[size:]
+		least, rest = int64(n), rest[size:]
+		if c.Kind != Pending {
+			least++
+		}
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -74,11 +75,10 @@ const (
 const memoryEvery = 100 * time.Millisecond
 
 // What a checkpoint takes that is written while it is made: of each worker, but no more than an eighth of what there is
-// altogether, and for each event that is pending, which
-// is 32 bytes (node.Engine.EachPending), and more where most are for one node, because a node is encoded as a whole.
+// altogether, and for each event that is pending, which is 8 bytes (node.Engine.EachPending), and garbage.
 const (
 	savingBytes     = 16 << 20
-	savedEntryBytes = 64
+	savedEntryBytes = 32
 )
 
 // memory watches what a run takes, on each of its machines.
@@ -269,8 +269,13 @@ func (m *memory) room(ws *workerSet) func(w int) (direct bool, bytes int64) {
 func (m *memory) done(d *worker.Done) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for i, id := range d.Largest {
-		m.largest = append(m.largest, node.Load{Simproc: node.SimprocID(id), Pending: d.Pending[i]})
+	for i, id := range d.Largest { // of several replications at a time, perhaps
+		at := slices.IndexFunc(m.largest, func(l node.Load) bool { return l.Simproc == node.SimprocID(id) })
+		if at < 0 {
+			at = len(m.largest)
+			m.largest = append(m.largest, node.Load{Simproc: node.SimprocID(id)})
+		}
+		m.largest[at].Pending += d.Pending[i]
 	}
 }
 

@@ -160,8 +160,9 @@ func (c *engines) finish(s scenario.Scenario, cfg Config, want *Outcome, before 
 
 // saved is what engines have saved at the end of a leg, by node.
 type saved struct {
-	end            float64
-	nodes, pending [][]byte
+	end     float64
+	nodes   [][]byte
+	pending [][][]byte // parts, by node
 }
 
 // leg runs up to an end, and saves.
@@ -173,7 +174,7 @@ func (c *engines) leg(s scenario.Scenario, steps int, end float64) (*saved, erro
 		return nil, err
 	}
 	nodes := s.Graph().Len()
-	all := &saved{end: end, nodes: make([][]byte, nodes), pending: make([][]byte, nodes)}
+	all := &saved{end: end, nodes: make([][]byte, nodes), pending: make([][][]byte, nodes)}
 	for n, w := range c.placement {
 		var err error
 		if all.nodes[n], err = c.engines[w].AppendNode(nil, n); err != nil {
@@ -182,7 +183,7 @@ func (c *engines) leg(s scenario.Scenario, steps int, end float64) (*saved, erro
 	}
 	for _, e := range c.engines {
 		err := e.EachPending(func(n int, encoded []byte) error {
-			all.pending[n] = bytes.Clone(encoded)
+			all.pending[n] = append(all.pending[n], bytes.Clone(encoded))
 			return nil
 		})
 		if err != nil {
@@ -199,11 +200,10 @@ func (a *saved) resume() *node.Resume {
 			if err := node(n, a.nodes[n]); err != nil {
 				return err
 			}
-			if a.pending[n] == nil {
-				continue
-			}
-			if err := pending(n, a.pending[n]); err != nil {
-				return err
+			for _, part := range a.pending[n] {
+				if err := pending(n, part); err != nil {
+					return err
+				}
 			}
 		}
 		return nil
@@ -215,7 +215,8 @@ func (a *saved) differs(s scenario.Scenario, b *saved) error {
 	layers := s.Graph().NumSimprocs() / max(len(a.nodes), 1)
 	for n := range a.nodes {
 		what := "state"
-		for i, of := range [][2][]byte{{a.nodes[n], b.nodes[n]}, {a.pending[n], b.pending[n]}} {
+		pending := [2][]byte{bytes.Join(a.pending[n], nil), bytes.Join(b.pending[n], nil)}
+		for i, of := range [][2][]byte{{a.nodes[n], b.nodes[n]}, pending} {
 			if i == 1 {
 				what = "what is pending"
 			}

@@ -225,19 +225,22 @@ func (c *comparison) compareGroup(ctx context.Context, chunks []groupChunk) erro
 
 // compareNode compares a node, and notes it where it differs.
 func (c *comparison) compareNode(n uint32, a, b *record) error {
-	different := differing(a.state, b.state) + differing(a.pending, b.pending)
+	different := differing(a.state, b.state)
+	for i := range max(len(a.pending), len(b.pending)) {
+		different += differing(at(a.pending, i), at(b.pending, i))
+	}
 	if c.one && int64(n) != c.node || !c.one && different == 0 {
 		return nil
 	}
 	c.found.Nodes++
 	c.found.Bytes += different
-	at, _ := slices.BinarySearchFunc(c.found.Most, different, func(m Node, bytes int64) int {
+	place, _ := slices.BinarySearchFunc(c.found.Most, different, func(m Node, bytes int64) int {
 		if m.Bytes >= bytes {
 			return -1 // nodes come by rising index
 		}
 		return 1
 	})
-	if at >= c.most {
+	if place >= c.most {
 		return nil
 	}
 	node := Node{Index: int64(n), Bytes: different}
@@ -245,7 +248,7 @@ func (c *comparison) compareNode(n uint32, a, b *record) error {
 	if node.Simprocs, err = c.simprocs(n, a, b); err != nil {
 		return err
 	}
-	c.found.Most = slices.Insert(c.found.Most, at, node)
+	c.found.Most = slices.Insert(c.found.Most, place, node)
 	c.found.Most = c.found.Most[:min(len(c.found.Most), c.most)]
 	return nil
 }
@@ -274,6 +277,14 @@ func (c *comparison) simprocs(n uint32, a, b *record) (all []Simproc, err error)
 		all = append(all, s)
 	}
 	return all, nil
+}
+
+// at is one of the parts; nil: there are fewer.
+func at(parts [][]byte, i int) []byte {
+	if i < len(parts) {
+		return parts[i]
+	}
+	return nil
 }
 
 // differing is how many bytes differ: at one place, or there in one only.

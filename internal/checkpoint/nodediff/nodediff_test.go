@@ -370,7 +370,7 @@ func FuzzParts(f *testing.F) {
 	f.Add([]byte{}, []byte{1, 0, 0, 0}, uint8(1))
 	f.Add([]byte{8, 0, 0, 0, 1, 0, 0, 0, 1, 2, 3, 4}, []byte{1, 0, 0, 0, 1, 0, 0, 0}, uint8(2))
 	f.Fuzz(func(t *testing.T, own, pending []byte, layers uint8) {
-		r := record{own, pending}
+		r := record{own, [][]byte{pending}}
 		parts, err := r.parts(int(layers))
 		size := 0
 		for i := range parts {
@@ -380,4 +380,58 @@ func FuzzParts(f *testing.F) {
 			t.Errorf("found %d simprocs of %d with %d bytes of %d", len(parts), layers, size, len(own))
 		}
 	})
+}
+
+// What is pending for a node is the same in one record and in parts, in whatever order they come; a part that comes
+// twice is refused.
+func TestPendingInParts(t *testing.T) {
+	word := binary.LittleEndian
+	wakeups := func(head []uint32, epochs ...float64) (b []byte) {
+		for _, v := range append(head, uint32(len(epochs))) {
+			b = word.AppendUint32(b, v)
+		}
+		for _, epoch := range epochs {
+			b = word.AppendUint32(word.AppendUint64(b, math.Float64bits(epoch)), wakeup)
+		}
+		return b
+	}
+	var own []byte // a state of nothing
+	for _, block := range [][]byte{make([]byte, 4+32+4), make([]byte, 4)} {
+		word.PutUint32(block, savedVersion)
+		own = append(word.AppendUint32(own, uint32(len(block))), block...)
+	}
+	whole := wakeups([]uint32{savedVersion}, 1, 2, 3)
+	first, last := wakeups([]uint32{partVersion, 0, 0}, 1, 2), wakeups([]uint32{partVersion, 1, 1}, 3)
+	chunk := &groupChunk{Chunk: checkpoint.Chunk{Kind: checkpoint.Pending, Nodes: 1}}
+	events := func(records ...[]byte) ([]Event, error) {
+		nodes := map[uint32]*record{0: {state: own}}
+		var data []byte
+		for _, r := range records {
+			data = checkpoint.AppendNode(data, 0, r)
+		}
+		if err := addRecords(nodes, chunk, data); err != nil {
+			return nil, err
+		}
+		nodes[0].sort()
+		parts, err := nodes[0].parts(1)
+		if err != nil {
+			return nil, err
+		}
+		return parts[0].pending, nil
+	}
+	want, err := events(whole)
+	if err != nil || len(want) != 3 {
+		t.Fatal(want, err)
+	}
+	for _, records := range [][][]byte{{first, last}, {last, first}} {
+		if got, err := events(records...); err != nil || !slices.EqualFunc(got, want, Event.equal) {
+			t.Errorf("found %v, %v, want %v", got, err, want)
+		}
+	}
+	const twice = "which another chunk has, too"
+	for _, records := range [][][]byte{{first, first}, {whole, whole}} {
+		if got, err := events(records...); err == nil || !strings.Contains(err.Error(), twice) {
+			t.Errorf("found %v, %v, want it refused", got, err)
+		}
+	}
 }

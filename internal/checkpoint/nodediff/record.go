@@ -4,11 +4,13 @@ package nodediff
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/disco-sim/disco/internal/checkpoint"
 	"github.com/disco-sim/disco/state"
@@ -17,6 +19,7 @@ import (
 // What docs/format/checkpoint.md says of chunks of nodes.
 const (
 	savedVersion    = 1
+	partVersion     = 2 // of what is pending, in several parts
 	floorBytes      = 12
 	eventBytesLeast = 12         // a wakeup
 	wakeup          = 0xFFFFFFFF // in place of a sender
@@ -58,7 +61,28 @@ func (e Event) equal(o Event) bool {
 }
 
 // record is what a checkpoint has of a node.
-type record struct{ state, pending []byte }
+type record struct {
+	state   []byte
+	pending [][]byte // parts, in their order behind sort
+}
+
+// sort puts the parts of what is pending in order.
+func (r *record) sort() {
+	slices.SortStableFunc(r.pending, func(a, b []byte) int { return cmp.Compare(partOf(a), partOf(b)) })
+}
+
+// has tells whether the part came.
+func (r *record) has(part uint32) bool {
+	return slices.ContainsFunc(r.pending, func(b []byte) bool { return partOf(b) == part })
+}
+
+// partOf is the number of a part of what is pending.
+func partOf(encoded []byte) uint32 {
+	if len(encoded) < 8 || binary.LittleEndian.Uint32(encoded) != partVersion {
+		return 0
+	}
+	return binary.LittleEndian.Uint32(encoded[4:])
+}
 
 // read reads the chunks of one side; what records have is memory of these.
 func (c *comparison) read(ctx context.Context, side int, chunks []groupChunk) (
@@ -85,6 +109,9 @@ func (c *comparison) read(ctx context.Context, side int, chunks []groupChunk) (
 			}
 		}
 	}
+	for _, r := range nodes {
+		r.sort()
+	}
 	return nodes, nil
 }
 
@@ -96,8 +123,8 @@ func addRecords(nodes map[uint32]*record, c *groupChunk, data []byte) error {
 		switch {
 		case c.Kind == checkpoint.Nodes && r == nil:
 			nodes[n] = &record{state: own}
-		case c.Kind == checkpoint.Pending && r != nil && r.pending == nil:
-			r.pending = own
+		case c.Kind == checkpoint.Pending && r != nil && !r.has(partOf(own)):
+			r.pending = append(r.pending, own)
 		case r == nil:
 			return fmt.Errorf("found what is pending for node %d, of which there is no state", n)
 		default:
@@ -147,16 +174,22 @@ func (r *record) parts(layers int) ([]part, error) {
 	if len(rest) > 0 {
 		return nil, fmt.Errorf("found %d bytes behind its state, want none", len(rest))
 	}
-	if r.pending == nil {
-		return parts, nil
-	}
-	err := state.Decode(r.pending, savedVersion, false, func(c *state.Codec) {
-		for rank := range parts {
-			state.List(c, &parts[rank].pending, eventBytesLeast, func(e *Event) { e.fields(c) })
+	for _, encoded := range r.pending {
+		err := state.Decode(encoded, partVersion, false, func(c *state.Codec) {
+			if c.Version() == partVersion {
+				var part, last uint32
+				c.Uint32(&part)
+				c.Uint32(&last)
+			}
+			for rank := range parts {
+				var some []Event
+				state.List(c, &some, eventBytesLeast, func(e *Event) { e.fields(c) })
+				parts[rank].pending = append(parts[rank].pending, some...)
+			}
+		})
+		if err != nil {
+			return nil, fmt.Errorf("what is pending: %w", err)
 		}
-	})
-	if err != nil {
-		return nil, fmt.Errorf("what is pending: %w", err)
 	}
 	return parts, nil
 }
