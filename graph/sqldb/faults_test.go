@@ -343,6 +343,47 @@ func TestTwoWriters(t *testing.T) {
 	}
 }
 
+// TestTwoLargeWriters: both make scenarios of so many edges that indexes are made anew, and neither waits for the other
+// one for ever.
+func TestTwoLargeWriters(t *testing.T) {
+	ctx := t.Context()
+	const vertices = 400
+	var e graph.Edges
+	for i := range uint32(manyEdges) {
+		e.Source, e.Target = append(e.Source, i/vertices), append(e.Target, i%vertices)
+	}
+	g, err := graph.New(vertices, map[int]graph.Edges{0: e})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, url := range both(t) {
+		db := open(t, url)
+		var wait sync.WaitGroup
+		for i := range 2 {
+			own := open(t, url)
+			wait.Go(func() {
+				for k := range 2 {
+					if _, err := own.CreateStored(ctx, Scenario{Name: fmt.Sprint(i, k)}, g, Content{}); err != nil {
+						t.Errorf("%s: %v", name, err)
+					}
+				}
+			})
+		}
+		wait.Wait()
+		list, err := db.Scenarios(ctx)
+		if err != nil || len(list) != 4 {
+			t.Fatalf("%s: found %v, %v, want four", name, list, err)
+		}
+		for _, s := range list {
+			got, err := db.Load(ctx, s.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, got, g)
+		}
+	}
+}
+
 // both are URLs of a new database of either kind.
 func both(t *testing.T) map[string]string {
 	t.Helper()

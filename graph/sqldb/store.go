@@ -192,6 +192,12 @@ func (db *DB) withoutIndexes(ctx context.Context, edges int, named bool) (rebuil
 	if edges < manyEdges {
 		return none, nil
 	}
+	if db.dialect() == "postgres" {
+		// What drops an index needs the table for itself: two that had looked into it before would wait for each other.
+		if _, err := db.exec(ctx, "LOCK TABLE graph.edges IN ACCESS EXCLUSIVE MODE"); err != nil {
+			return none, err
+		}
+	}
 	more := false
 	err = db.query(ctx, "SELECT 1 FROM graph.edges LIMIT 1 OFFSET $1", []any{int64(edges)}, func(Row) error {
 		more = true
