@@ -213,22 +213,34 @@ func (r *replayer) activation(rec *traceRecord) (*activation, error) {
 }
 
 // callIn finds the call of a handler that a record belongs to in a journal; nil: there is none.
-func callIn(path string, s scenario.Scenario, rec *traceRecord) (*activation, error) {
+func callIn(path string, s scenario.Scenario, rec *traceRecord) (found *activation, err error) {
+	err = eachActivation(path, s, func(a *activation) (more bool) {
+		same := a.Replication == "" || a.Replication == fmt.Sprint(rec.replication)
+		if same && a.Simproc == rec.simproc && epochOf(a) == rec.epoch {
+			found = a
+		}
+		return found == nil
+	})
+	return found, err
+}
+
+// eachActivation calls yield for each activation of a journal, until that says that no more is wanted. The last one
+// that it got is explained.
+func eachActivation(path string, s scenario.Scenario, yield func(*activation) (more bool)) error {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer f.Close()
 	j := newJournal(f, s)
 	for {
 		a, err := j.read()
 		if a == nil || err != nil {
-			return nil, err
+			return err
 		}
-		same := a.Replication == "" || a.Replication == fmt.Sprint(rec.replication)
-		if same && a.Simproc == rec.simproc && epochOf(a) == rec.epoch {
+		if !yield(a) {
 			j.explain(a)
-			return a, nil
+			return nil
 		}
 	}
 }

@@ -310,10 +310,12 @@ func (r *dirReplayer) carryOut(otherBuild bool) (err error) {
 func (r *dirReplayer) compare(otherBuild bool) error {
 	cfg := r.o.config
 	l, err := r.run(cfg, "states", func(l *launch.Launch) error { return r.check(l, otherBuild) })
-	if err != nil {
-		return err
+	if l != nil {
+		r.names = l
 	}
-	r.names = l
+	if err != nil {
+		return r.beforeAsked(l, err)
+	}
 	got := cfg.Replay.Replayed()
 	if u := got.First; u != nil {
 		r.screen.end()
@@ -329,6 +331,42 @@ func (r *dirReplayer) compare(otherBuild bool) error {
 	}
 	fmt.Fprintln(r.p.stdout)
 	return nil
+}
+
+// beforeAsked is what a replay finds that has ended because a call of the outside world wasn't as recorded, which may
+// follow from something else: the calls before it are compared first.
+func (r *dirReplayer) beforeAsked(l *launch.Launch, failed error) error {
+	if l == nil || l.Unlike() == nil || r.ctx.Err() != nil {
+		return failed
+	}
+	unlike, was := l.Unlike(), r.o.config.Replay
+	n, until := unlike.Replication, unlike.Key.Epoch
+	if until <= r.beginOf(n) {
+		return failed // it is the first call
+	}
+	replay := &launch.Replay{Repo: r.repo, To: make([]*checkpoint.Manifest, len(was.To)), Until: until,
+		States: make([][]*checkpoint.Manifest, len(was.To))}
+	replay.To[n] = was.To[n]
+	for _, m := range was.States[n] {
+		if m.Epoch <= until {
+			replay.States[n] = append(replay.States[n], m)
+		}
+	}
+	r.o.config.Replay = replay
+	if _, err := r.run(r.o.config, "asked", nil); err != nil {
+		return errors.Join(failed, fmt.Errorf("a look at the calls before it: %w", err))
+	}
+	r.screen.end()
+	got := replay.Replayed()
+	if got.First == nil {
+		return fmt.Errorf("%w\n%s before %v s compared, and equal: the call itself is the first that isn't as recorded",
+			failed, r.compared(&got), until)
+	}
+	r.head()
+	if err := r.show(got.First, &got); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w; behind that, %w", errReplayDir, failed)
 }
 
 // head writes what was replayed.

@@ -4,6 +4,7 @@ package app
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/disco-sim/disco/external"
 	"github.com/disco-sim/disco/internal/launch/launchtest"
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/scenario"
@@ -27,6 +29,7 @@ var drift struct {
 	more  float64 // at this epoch node 1 sends node 0 an event more; 0: never
 	turns float64 // at this epoch node 1 sends other data in each second run; 0: never
 	turn  uint64  // of node 1
+	asks  float64 // from this epoch on node 2 asks the outside world about the last event that it got; 0: never
 }
 
 // driftScenario is three nodes that send each other an event each second.
@@ -60,16 +63,39 @@ func (driftScenario) NewHandler(p *node.Simproc) (node.Handler, error) {
 	if h.next, err = p.LinkTo(node.Endpoint{Node: (p.NodeIndex() + 1) % 3}); err == nil && p.NodeIndex() == 1 {
 		h.back, err = p.LinkTo(node.Endpoint{})
 	}
+	if err == nil && drift.asks > 0 {
+		h.oracle, err = p.ExternalNamed("oracle")
+	}
 	return h, err
+}
+
+// Externals implements scenario.Asker.
+func (driftScenario) Externals() []external.External {
+	if drift.asks == 0 {
+		return nil
+	}
+	return []external.External{{Name: "oracle", Ask: func(_ context.Context, call *external.Call) ([]byte, error) {
+		return call.Request, nil
+	}}}
 }
 
 type driftHandler struct {
 	next, back node.LinkID
+	oracle     node.ExternalID
 	count      uint64
+	last       []byte // that node 2 got
 }
 
 func (h *driftHandler) Handle(p *node.Simproc, events []node.Event) error {
 	h.count += uint64(len(events))
+	for i := range events {
+		h.last = bytes.Clone(events[i].Data)
+	}
+	if drift.asks > 0 && p.Now() >= drift.asks && p.NodeIndex() == 2 {
+		if _, err := p.External(h.oracle, h.last); err != nil {
+			return err
+		}
+	}
 	if drift.state > 0 && p.Now() >= drift.state && p.NodeIndex() == 2 {
 		h.count += 1000
 	}
@@ -100,8 +126,13 @@ func (h *driftHandler) Report(*node.Simproc) ([]byte, error) {
 	return binary.LittleEndian.AppendUint64(nil, h.count), nil
 }
 
-func (h *driftHandler) StateVersion() uint32                  { return 1 }
-func (h *driftHandler) State(_ *node.Simproc, c *state.Codec) { c.Uint64(&h.count) }
+func (h *driftHandler) StateVersion() uint32 { return 1 }
+func (h *driftHandler) State(_ *node.Simproc, c *state.Codec) {
+	c.Uint64(&h.count)
+	if drift.asks > 0 {
+		c.Bytes(&h.last)
+	}
+}
 
 type driftResults struct{}
 
@@ -202,7 +233,8 @@ func TestReplayFinds(t *testing.T) {
 		{7, 0, 0, "--until 7.5", []string{"equal: "}},
 		{0, 0, 12, "", []string{
 			"DIFFERENT: this run has a call that the recorded one hasn't, of d0/main at 12.25 s, replication 0\n",
-			"got  event 12 of d1/main: no data\n", "≠ handler              8 B, from 0: [0f] 00"}},
+			"\nevent 12 of d1/main is sent, in the replay, by its call at 12 s", "got  event 12 of d1/main: no data\n",
+			"≠ handler              8 B, from 0: [0f] 00"}},
 		{0, 6.5, 0, "", []string{"DIFFERENT states at 10 s, replication 0", "1 node of 3 nodes",
 			"node 2 (d2)", "≠ handler"}},
 		{0, 16, 0, "", []string{"DIFFERENT results of replication 0, though all calls of it are equal: of 1 simproc " +
@@ -242,6 +274,44 @@ func TestReplayFindsResults(t *testing.T) {
 			status, out, errs := replayed(kind, store, "--transport", "inproc", "--workers", "2", "--spread", spread)
 			if status != map[bool]int{true: ExitOK, false: ExitFailed}[epoch == 0] || !strings.Contains(out, want) {
 				t.Errorf("state %v, spread %s: exit status %d, want %q in %s%s", epoch, spread, status, want, out, errs)
+			}
+		}
+	}
+}
+
+// Where a call of the outside world isn't as recorded, the calls before it are compared first: what they differ in is
+// the first difference, and else it is that call.
+func TestReplayBeforeAsked(t *testing.T) {
+	defer func() { drift.sent, drift.asks = 0, 0 }()
+	kind := drifting()
+	drift.asks = 12
+	store := recordDrift(t, kind, "--replications", "2")
+	for _, c := range []struct {
+		sent, asks float64
+		want       []string
+	}{
+		{0, 12, []string{"equal: "}},
+		{7, 12, []string{"DIFFERENT: the first call that differs is of d2/main at 7.5 s, replication 0",
+			"; behind that, ", "replay mismatch: replication 0, d2/main at epoch 12, call 0: found another request"}},
+		{12, 12, []string{"replay mismatch: replication 0, d2/main at epoch 12.5, call 0: found another request",
+			" calls of handlers before 12.5 s compared, and equal: the call itself is the first that isn't as"}},
+		{0, 11, []string{"d2/main at epoch 11, call 0: found no recorded answer of external",
+			" calls of handlers before 11 s compared, and equal: the call itself is the first that isn't as"}},
+		{9, 11, []string{"DIFFERENT: the first call that differs is of d2/main at 9.5 s, replication 0",
+			"; behind that, ", "found no recorded answer of external"}},
+	} {
+		drift.sent, drift.asks = c.sent, c.asks
+		for _, workers := range []string{"1", "2"} {
+			status, out, errs := replayed(kind, store, "--transport", "inproc", "--workers", workers,
+				"--spread", "nodes")
+			for _, want := range c.want {
+				equal := c.want[0] == "equal: "
+				if (status == ExitOK) != equal || !equal && status != ExitFailed || !strings.Contains(out+errs, want) {
+					t.Errorf("%+v: %s workers: exit status %d, want %q in %s%s", c, workers, status, want, out, errs)
+				}
+			}
+			if names, err := filepath.Glob("disco-crash-*"); err != nil || len(names) > 0 {
+				t.Fatalf("%+v: %v, %v", c, names, err)
 			}
 		}
 	}
@@ -301,11 +371,13 @@ func TestReplayShowsTrace(t *testing.T) {
 	}{
 		{7, 12, []string{"the first call that differs is of d2/main at 7.5 s",
 			"\nas recorded, in the trace of that run\n      got  event 7 of d1/main: 8 bytes, hash ",
-			", other data than in the replay\n"}},
+			", other data than in the replay\n",
+			"\nevent 7 of d1/main is sent, in the replay, by its call at 7 s: that is the one to look at"}},
 		{0, 0, []string{"DIFFERENT: the recorded run has a call that this one hasn't",
 			"\nthe trace of that run has a call there that this one hasn't, of d0/main at 12.25 s\n",
 			"      there is no such call\n",
-			"\n      got  event 12 of d1/main: 0 bytes, hash ", ", which the replay hasn't\n"}},
+			"\n      got  event 12 of d1/main: 0 bytes, hash ", ", which the replay hasn't\n",
+			"\nevent 12 of d1/main is sent, in the replay, by its call at 12 s"}},
 		{0, 13, []string{"\nthe trace of that run has a call there that this one hasn't, of d0/main at 12.25 s\n"}},
 	} {
 		drift.sent, drift.more = c.sent, c.more

@@ -123,7 +123,7 @@ func (r *dirReplayer) lookCloser(u *launch.Unequal, call *calls.Call) error {
 	if before != nil {
 		from = fmt.Sprintf("from the checkpoint at %v s", before.Epoch)
 	}
-	return r.showSights(u, call, from, &sights)
+	return r.showSights(u, call, from, before, &sights)
 }
 
 // around is the last checkpoint at the epoch of the call or before, and the first one behind it whose states are
@@ -157,25 +157,18 @@ func (r *dirReplayer) around(u *launch.Unequal, call *calls.Call) (before, next 
 // look replays up to right behind a call, and on to a checkpoint, where there is one.
 func (r *dirReplayer) look(u *launch.Unequal, call *calls.Call, name string, workers int,
 	before, next *checkpoint.Manifest) (*sight, error) {
-	cfg, epoch := r.o.config, call.Epoch
-	replications := len(cfg.Replay.To)
-	replay := &launch.Replay{Repo: r.repo, To: make([]*checkpoint.Manifest, replications),
-		States: make([][]*checkpoint.Manifest, replications)}
-	replay.To[u.Replication] = cfg.Replay.To[u.Replication]
+	cfg, epoch := r.closer(u, before), call.Epoch
+	replay := cfg.Replay
 	if behind := math.Nextafter(epoch, math.Inf(1)); behind < r.repo.Run().Horizon {
 		replay.SaveAt, replay.Until = behind, behind
 	}
 	if next != nil {
 		replay.States[u.Replication], replay.Until = []*checkpoint.Manifest{next}, next.Epoch
 	}
-	if cfg.Resume = r.start; before != nil {
-		cfg.Resume = r.resume(replications)
-		cfg.Resume.From[u.Replication] = before
-	}
 	if cfg.Workers != workers {
 		cfg.Pins, cfg.Partition = nil, ""
 	}
-	cfg.Replay, cfg.Workers, cfg.Spread = replay, workers, launch.SpreadNodes
+	cfg.Workers = workers
 	cfg.Trace = filepath.Join(r.scratch, name+"-journal")
 	cfg.Journal = &launch.Journal{From: epoch, Until: cmp.Or(epoch, math.SmallestNonzeroFloat64),
 		Node: r.names.Structure().NodeName(r.nodeOf(call))}
@@ -194,6 +187,21 @@ func (r *dirReplayer) look(u *launch.Unequal, call *calls.Call, name string, wor
 		err = r.takeStates(s, u, r.places[saved], replay.SaveAt, next)
 	}
 	return s, err
+}
+
+// closer is a run of the replication in which a difference is, from a checkpoint, nil: its begin.
+func (r *dirReplayer) closer(u *launch.Unequal, before *checkpoint.Manifest) launch.Config {
+	cfg := r.o.config
+	replications := len(cfg.Replay.To)
+	replay := &launch.Replay{Repo: r.repo, To: make([]*checkpoint.Manifest, replications),
+		States: make([][]*checkpoint.Manifest, replications)}
+	replay.To[u.Replication] = cfg.Replay.To[u.Replication]
+	if cfg.Resume = r.start; before != nil {
+		cfg.Resume = r.resume(replications)
+		cfg.Resume.From[u.Replication] = before
+	}
+	cfg.Replay, cfg.Spread = replay, launch.SpreadNodes
+	return cfg
 }
 
 // nodeOf is the node of a call.
@@ -233,7 +241,8 @@ func pointEpoch(m *checkpoint.Manifest) float64 {
 }
 
 // showSights writes what was seen. What isn't known is said, too.
-func (r *dirReplayer) showSights(u *launch.Unequal, call *calls.Call, from string, sights *[2]*sight) error {
+func (r *dirReplayer) showSights(u *launch.Unequal, call *calls.Call, from string, before *checkpoint.Manifest,
+	sights *[2]*sight) error {
 	w, n := r.p.stdout, int64(r.nodeOf(call))
 	name := r.names.Structure().NodeName(int(n))
 	a, b := sights[0], sights[1]
@@ -246,7 +255,7 @@ func (r *dirReplayer) showSights(u *launch.Unequal, call *calls.Call, from strin
 			showActivation(w, s.call)
 		}
 	}
-	if err := r.showGot(u, call, a.call); err != nil {
+	if err := r.showGot(u, call, a.call, before); err != nil {
 		return err
 	}
 	names, _ := r.p.namesOf(r.repo.Run()) // without them there are numbers

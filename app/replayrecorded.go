@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/disco-sim/disco/internal/calls"
+	"github.com/disco-sim/disco/internal/checkpoint"
 	"github.com/disco-sim/disco/internal/launch"
 	"github.com/disco-sim/disco/internal/trace"
 	"github.com/disco-sim/disco/node"
@@ -53,22 +54,36 @@ func (r *dirReplayer) order(c *calls.Call, rec *trace.Record) int {
 		cmp.Compare(c.Simproc, uint32(rec.Target)))
 }
 
-// showGot writes what the recorded call got, as far as that is known, beside what it got in a replay.
-func (r *dirReplayer) showGot(u *launch.Unequal, call *calls.Call, replay *activation) error {
+// showGot writes what the recorded call got, as far as that is known, beside what it got in a replay, and which call
+// has sent what differs.
+func (r *dirReplayer) showGot(u *launch.Unequal, call *calls.Call, replay *activation,
+	before *checkpoint.Manifest) error {
+	list, err := r.showTraced(u, call, replay)
+	if err != nil {
+		return err
+	}
+	if ev := r.strange(u, list, replay); ev != nil {
+		return r.showSender(u, call, ev, before)
+	}
+	return nil
+}
+
+// showTraced writes what the recorded call got, as far as that is known.
+func (r *dirReplayer) showTraced(u *launch.Unequal, call *calls.Call, replay *activation) ([]trace.Record, error) {
 	w := r.p.stdout
 	switch {
 	case u.Calls.First.Kind == calls.Extra:
-		return nil
+		return nil, nil
 	case !r.repo.Run().Trace:
 		fmt.Fprintf(w, "\nnot known: what the recorded call got, since the journal has its hash only: with "+
 			"`run --trace` the\ncheckpoints have it\n")
-		return nil
+		return nil, nil
 	}
 	list, err := r.o.config.Replay.Traced(r.ctx, u.Replication, call.Epoch, call.Epoch, func(rec *trace.Record) bool {
 		return uint32(rec.Target) == call.Simproc
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	fmt.Fprintf(w, "\nas recorded, in the trace of that run\n")
 	for i := range list {
@@ -80,7 +95,7 @@ func (r *dirReplayer) showGot(u *launch.Unequal, call *calls.Call, replay *activ
 	case launch.TracedMost:
 		fmt.Fprintf(w, "      …\n")
 	}
-	return nil
+	return list, nil
 }
 
 // recorded is a record in words, and what a replay has of it.
@@ -89,8 +104,8 @@ func (r *dirReplayer) recorded(rec *trace.Record, replay *activation) string {
 	if replay != nil {
 		lines = replay.lines
 	}
-	line := strings.SplitN(strings.TrimSuffix(string(rec.AppendText(nil, r.names.Structure())), "\n"), "\t", 3)[2]
-	same := slices.ContainsFunc(lines, func(l string) bool { return l == line || strings.HasPrefix(l, line+"\t") })
+	line := r.lineOf(rec)
+	same := hasLine(lines, line)
 	if rec.Sender == trace.Wakeup {
 		return "a wakeup" + ifNot(same, ", which the replay hasn't")
 	}

@@ -55,6 +55,7 @@ type Engine struct {
 	window       float64       // nothing at it or later is handled (SetWindow)
 	until        float64       // … nor at this, where the leg ends (SetUntil)
 	journals     bool          // a simproc keeps one
+	sent         SentCounter   // nil: nobody wants to know
 	coder        state.Coder   // of what is saved and loaded
 	lines        int           // of a handler, for prefetchNode; 0: not known
 	fleeting     []byte        // memory of the events that are being handled (Config.Fleeting)
@@ -167,7 +168,7 @@ func NewEngine(plan *Plan, cfg Config) (*Engine, error) {
 		return nil, fmt.Errorf("node: horizon %v, want a finite time > 0", cfg.Horizon)
 	}
 	e := &Engine{
-		plan: plan, cfg: cfg, store: newStore(),
+		plan: plan, cfg: cfg, sent: sentCounter(cfg.Trace), store: newStore(),
 		in: make([]Bound, plan.workers), holds: make([]int32, plan.workers), floors: make([]*laneFloor, plan.workers),
 		short: make([]uint64, (plan.workers+63)/64), window: math.Inf(1), until: math.Inf(1),
 		lowest: make([]inBound, len(plan.alike)), unread: true,

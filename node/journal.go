@@ -15,6 +15,15 @@ type Journal interface {
 	Did(class int, level uint32, p SimprocID, epoch float64, words []byte)
 }
 
+// SentCounter is a Journal that also takes how many events a simproc has sent, for those that it wants.
+type SentCounter interface {
+	Journal
+
+	// Sent takes the number of events that a simproc has sent up to the end of a call, in all: the next one has that
+	// number.
+	Sent(class int, level uint32, p SimprocID, epoch float64, count uint64)
+}
+
 // Journaler is a Handler that can keep a journal of what it does. Where nobody wants one, StartJournal isn't called,
 // and nothing should be kept.
 type Journaler interface {
@@ -26,6 +35,12 @@ type Journaler interface {
 	// Journal is what was done since the last call, a line for each thing, every one of them with its newline; it is
 	// called after each Handle, and its bytes may change with the next.
 	Journal() []byte
+}
+
+// sentCounter is a Tracer that takes how many events were sent; nil: it doesn't.
+func sentCounter(t Tracer) SentCounter {
+	counter, _ := t.(SentCounter)
+	return counter
 }
 
 // startJournal asks for the journal of p's handler, which was just made, if it is wanted.
@@ -44,6 +59,9 @@ func (e *Engine) handled(class int, p *Simproc) {
 		e.fleeting[i] = 0xA5
 	}
 	e.fleeting = e.fleeting[:0]
+	if e.sent != nil {
+		e.sent.Sent(class, p.level(), p.id, p.now, p.number)
+	}
 	if !e.journals {
 		return
 	}

@@ -45,6 +45,7 @@ type Store struct {
 	log      *Journals // nil: what is kept ends with this process
 	buf      []byte
 	mismatch *MismatchError // the first
+	first    *Unlike        // the first of these, and of those that are missing where the Store is Strict
 }
 
 // place is where a record is in scratch.
@@ -107,6 +108,7 @@ func (s *Store) Find(replication int, want *Record) (*Record, error) {
 	p, ok := s.places[replication][want.Key]
 	if !ok {
 		if s.Strict {
+			s.unlike(replication, want.Key)
 			return nil, &MissingError{Replication: replication, Key: want.Key, Name: want.Name}
 		}
 		return nil, nil
@@ -121,9 +123,30 @@ func (s *Store) Find(replication int, want *Record) (*Record, error) {
 		if s.mismatch == nil {
 			s.mismatch = err
 		}
+		s.unlike(replication, want.Key)
 		return nil, err
 	}
 	return r, nil
+}
+
+// unlike keeps the first call that isn't as recorded. mu is held.
+func (s *Store) unlike(replication int, key Key) {
+	if s.first == nil {
+		s.first = &Unlike{replication, key}
+	}
+}
+
+// Unlike is a call of a replication that has no record, or one of another request, where there is to be one.
+type Unlike struct {
+	Replication int
+	Key         Key
+}
+
+// Unlike is the first one that Find has found; nil: none.
+func (s *Store) Unlike() *Unlike {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.first
 }
 
 // read reads a record of the temporary file. mu is held.

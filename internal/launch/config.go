@@ -206,11 +206,13 @@ type Journal struct {
 	Node        string  // the only one, whose journal is there for a run that fails, too; "": all
 	From, Until float64 // simulated seconds; Until 0: the whole run
 	Fleeting    bool    // the memory of events is overwritten behind each call of a handler
+	Sends       bool    // it has nothing but how many events the node has sent, behind each call
 }
 
 // selection is what of a run the journal has.
 func (j *Journal) selection(g *node.Structure) (worker.Journal, error) {
 	w := worker.Journal{On: true, Fleeting: j.Fleeting}
+	w.Sends = j.Sends
 	w.From, w.Until = j.From, cmp.Or(j.Until, math.MaxFloat64)
 	w.End = node.SimprocID(g.NumSimprocs())
 	if j.Node != "" {
@@ -220,7 +222,7 @@ func (j *Journal) selection(g *node.Structure) (worker.Journal, error) {
 		}
 		layers := len(g.Simprocs())
 		w.First, w.End = node.SimprocID(i*layers), node.SimprocID((i+1)*layers)
-		w.Eager = true
+		w.Eager = !j.Sends
 	}
 	return w, nil
 }

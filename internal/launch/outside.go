@@ -334,6 +334,14 @@ func (e *MismatchError) Error() string { return e.Run.Error() }
 // Unwrap gives both.
 func (e *MismatchError) Unwrap() []error { return []error{e.Run, e.Mismatch} }
 
+// Unlike is the first call of the outside world that wasn't as recorded, behind a Run of a Replay; nil: none.
+func (l *Launch) Unlike() *answers.Unlike {
+	if l.cfg.Answers == nil {
+		return nil
+	}
+	return l.cfg.Answers.Unlike()
+}
+
 // mismatched makes the error of a run in which a call asked something else a *MismatchError.
 func (l *Launch) mismatched(err error) error {
 	if l.cfg.Answers == nil || err == nil {

@@ -23,6 +23,9 @@ type Selection struct {
 	First, End  node.SimprocID
 	From, Until float64
 
+	// Sends has nothing recorded but how many events were sent.
+	Sends bool
+
 	// Eager has every record written at once, which is a system call for each: so it is there whatever ends the worker.
 	Eager bool
 }
@@ -33,7 +36,7 @@ type Journal struct {
 	want Selection
 }
 
-var _ node.Journal = (*Journal)(nil)
+var _ node.SentCounter = (*Journal)(nil)
 
 // NewJournal makes a Journal that writes to w.
 func NewJournal(w io.Writer, want Selection) *Journal {
@@ -59,8 +62,16 @@ func (j *Journal) Did(class int, level uint32, target node.SimprocID, epoch floa
 	j.add(class, &Record{Epoch: epoch, Level: level, Target: target, Sender: Wakeup, Number: DidNumber}, words)
 }
 
+// Sent implements node.SentCounter.
+func (j *Journal) Sent(class int, level uint32, target node.SimprocID, epoch float64, count uint64) {
+	if j.want.Sends {
+		j.add(class, &Record{Epoch: epoch, Level: level, Target: target, Sender: Wakeup, Number: SentNumber,
+			Hash: count}, nil)
+	}
+}
+
 func (j *Journal) add(class int, r *Record, words []byte) {
-	if !j.Wants(r.Target) || r.Epoch < j.want.From || r.Epoch > j.want.Until {
+	if !j.Wants(r.Target) || r.Epoch < j.want.From || r.Epoch > j.want.Until || j.want.Sends != r.Sent() {
 		return
 	}
 	words = words[:min(len(words), WordsMax)]

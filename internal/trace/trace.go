@@ -44,8 +44,15 @@ type Record struct {
 // Wakeup is the sender of a record that is a wakeup.
 const Wakeup = node.SimprocID(math.MaxUint32)
 
-// A record whose sender is Wakeup and whose number is DidNumber says what an activation did.
-const DidNumber = 1
+// A record whose sender is Wakeup and whose number is DidNumber says what an activation did; with SentNumber, how many
+// events its simproc has sent up to its end, in Hash.
+const (
+	DidNumber  = 1
+	SentNumber = 2
+)
+
+// Sent reports whether a record says how many events were sent.
+func (r *Record) Sent() bool { return r.Sender == Wakeup && r.Number == SentNumber }
 
 // Did reports whether a record says what an activation did.
 func (r *Record) Did() bool { return r.Sender == Wakeup && r.Number == DidNumber }
@@ -304,6 +311,9 @@ func (r *Record) AppendText(dst []byte, g Namer) []byte {
 	dst = append(append(dst, '\t'), g.Name(r.Target)...)
 	if r.Did() {
 		return append(strconv.AppendQuote(append(dst, "\tdid\t"...), r.Words), '\n')
+	}
+	if r.Sent() {
+		return append(strconv.AppendUint(append(dst, "\tsent\t"...), r.Hash, 10), '\n')
 	}
 	if r.Sender == Wakeup {
 		return append(dst, "\twakeup\n"...)

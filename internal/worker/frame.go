@@ -203,6 +203,7 @@ func (j *Journal) fields(c *wire.Codec) {
 	c.Bool(&j.On)
 	c.Bool(&j.Fleeting)
 	c.Bool(&j.Eager)
+	c.Bool(&j.Sends)
 	for _, id := range []*node.SimprocID{&j.First, &j.End} {
 		n := uint32(*id)
 		c.Uint32(&n)

@@ -435,11 +435,6 @@ func (r *replications) save(m *Save) error {
 	if r.saver == nil || r.cycle.engine == nil {
 		return errors.New("worker: save without prepare, or without a spool")
 	}
-	if r.trace != nil { // the launcher takes it up to here
-		if err := r.trace.Flush(); err != nil {
-			return err
-		}
-	}
 	return r.saver.save(r.cycle.engine, m, r.calls.failed())
 }
 
@@ -465,7 +460,10 @@ func (r *replications) simulate() (*Message, error) {
 		return nil, err
 	}
 	if c.held() {
-		return r.saved(), nil
+		if r.trace != nil { // the launcher may take it up to here
+			err = r.trace.Flush()
+		}
+		return r.saved(), err
 	}
 	done, err := r.done()
 	return &Message{Type: TypeDone, Done: done}, err
