@@ -347,7 +347,9 @@ func (db *DB) Delete(ctx context.Context, id int64) error {
 				strings.Join(based, ", "))
 		}
 		for _, table := range []string{"vertex_masks", "vertex_labels", "labels", "edges", "vertices", "scenarios"} {
-			if err == nil {
+			if err == nil && table == "edges" {
+				err = db.deleteEdges(ctx, id)
+			} else if err == nil {
 				column := "scenario_id"
 				if table == "scenarios" {
 					column = "id"
