@@ -51,18 +51,28 @@ func (l *CallLog) Take(yield func(class int, from float64, calls []byte)) {
 	}
 }
 
-// add appends a call that p is about to get.
-func (l *CallLog) add(class int, p *Simproc) {
+// add appends a call that p is about to get, behind which its hash is this.
+func (l *CallLog) add(class int, p *Simproc, hash uint64) {
+	b := &l.classes[class]
+	at := uint(b.used)
+	if l.Whole || at+1 >= uint(len(b.buf)) {
+		l.addSlowly(class, p, hash)
+		return
+	}
+	b.used = int(at + CallHashBytes)
+	b.buf[at], b.buf[at+1] = byte(hash), byte(hash>>8) // one access, without further checks
+}
+
+// addSlowly is add where all of a call is kept, or another buffer is wanted first.
+func (l *CallLog) addSlowly(class int, p *Simproc, hash uint64) {
 	if l.Whole {
 		l.addWhole(p)
 		return
 	}
+	l.more(class, p.now)
 	b := &l.classes[class]
-	if b.used == len(b.buf) {
-		l.more(class, p.now)
-	}
-	binary.LittleEndian.PutUint16(b.buf[b.used:], uint16(p.hash))
-	b.used += CallHashBytes
+	binary.LittleEndian.PutUint16(b.buf, uint16(hash))
+	b.used = CallHashBytes
 }
 
 // addWhole is add where all of a call is kept.

@@ -54,7 +54,7 @@ func (e *Engine) record(class int, p *Simproc) {
 	}
 	p.hash = h
 	if e.cfg.Calls != nil {
-		e.cfg.Calls.add(class, p)
+		e.cfg.Calls.add(class, p, h)
 	}
 	if e.cfg.Fleeting {
 		e.flee()
