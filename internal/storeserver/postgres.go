@@ -40,8 +40,9 @@ func StartPostgres(ctx context.Context) (*Postgres, error) {
 		return nil, err
 	}
 	data := filepath.Join(dir, "data")
+	// What it shares between processes is in its folder, so that one that is killed leaves nothing elsewhere.
 	s := &Postgres{newProcess(dir, "data", server, "-D", data, "-k", dir, "-c", "listen_addresses=", "-c",
-		"fsync=off")}
+		"fsync=off", "-c", "dynamic_shared_memory_type=mmap")}
 	if err := s.begin(ctx, initdb, data); err != nil {
 		s.Close()
 		return nil, err
@@ -112,8 +113,21 @@ func (s *Postgres) Kill() {
 	s.Process.Kill()
 }
 
-// Close kills the server, and takes away its folder.
+// closeMost is how long a server may take to end by itself.
+const closeMost = 10 * time.Second
+
+// Close ends the server, and takes away its folder.
 func (s *Postgres) Close() {
+	s.mu.Lock()
+	runs := s.cmd != nil
+	s.mu.Unlock()
+	if runs { // of one that is killed a segment of shared memory is left
+		ctx, cancel := context.WithTimeout(context.Background(), closeMost)
+		defer cancel()
+		s.Signal(syscall.SIGCONT)
+		s.Signal(syscall.SIGQUIT)
+		_, _ = s.Wait(ctx) // else it is killed
+	}
 	s.Kill()
 	_ = os.RemoveAll(s.dir) // no one else has it
 }
