@@ -18,6 +18,7 @@ func TestVerifyExamples(t *testing.T) {
 		t.Fatal(err, files)
 	}
 	disco := build(t, "")
+	t.Setenv("DISCO_DB", exampleGraph(t, disco)) // for those that take something of a database
 	for _, file := range files {
 		verified(t, disco, file, horizons[strings.TrimSuffix(filepath.Base(file), ".yml")])
 	}
@@ -34,6 +35,26 @@ func TestVerifyExamples(t *testing.T) {
 		name := filepath.Base(folder)
 		verified(t, filepath.Join(bin, name), filepath.Join(folder, name+".yml"), "")
 	}
+}
+
+// exampleGraph makes the database that examples/supply-graph.yml is about, and the program beside disco-run that reads
+// it.
+func exampleGraph(t *testing.T, disco string) (url string) {
+	t.Helper()
+	dir := t.TempDir()
+	url = "sqlite:" + filepath.Join(dir, "graph.db")
+	for _, command := range [][]string{
+		{"go", "build", "-buildvcs=false", "-o", filepath.Dir(disco), "../disco-graph"},
+		{"sh", "../../examples/supply-graph.sh", dir},
+		{disco, "graph", "init", "--db", url},
+		{disco, "graph", "import", "base", "--db", url, "--vertices", filepath.Join(dir, "vertices.csv"), "--edges",
+			filepath.Join(dir, "edges.csv"), "--labels", filepath.Join(dir, "labels.csv")},
+	} {
+		if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%q: %v\n%s", command, err, out)
+		}
+	}
+	return url
 }
 
 // verify takes a model's flags. Where a model never gets past one epoch it ends, with what is done there.
