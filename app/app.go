@@ -165,7 +165,7 @@ func (o *output) Write(b []byte) (int, error) {
 	}
 	n, err := o.w.Write(b)
 	o.err = err
-	o.begun = o.begun || err == nil
+	o.begun = o.begun || err == nil && len(b) > 0
 	return n, err
 }
 
