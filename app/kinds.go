@@ -54,9 +54,12 @@ func flagsAtFault(fields []scenario.Flag, err error) error {
 	all := make([]error, len(problems))
 	for i, p := range problems {
 		text := p.String()
-		known := slices.ContainsFunc(fields, func(f scenario.Flag) bool { return f.Name == p.Field })
-		if known && p.File == commandLine {
+		at := slices.IndexFunc(fields, func(f scenario.Flag) bool { return f.Name == p.Field })
+		if at >= 0 && p.File == commandLine {
 			p.File, p.Line, p.Field = "--"+p.Field, 0, ""
+			if fields[at].Bytes && p.Want != "" {
+				p.Want += " (64K, 1M are understood)"
+			}
 			text = p.String()
 		}
 		all[i] = usage("%s", text)
