@@ -99,7 +99,9 @@ type store struct {
 	repo   *checkpoint.Repo
 	newest map[int]checkpoint.Point // by replication: what this run has written last
 
-	wanted atomic.Bool // a leg was ended for a checkpoint
+	wanted  atomic.Bool  // a leg was ended for a checkpoint because it was time for one
+	asked   atomic.Bool  // somebody has asked for one that hasn't begun (Checkpoint.Now)
+	writing atomic.Int32 // checkpoints that have begun and aren't written, in all worker sets
 
 	counts  sync.Mutex // guards the rest
 	done    Checkpoints
@@ -142,9 +144,9 @@ func (l *Launch) groupNodes() int {
 // askAgain is after how long a leg is to end again for a checkpoint that somebody has asked for.
 const askAgain = 20 * time.Millisecond
 
-// wallClock ends legs when it is time for a checkpoint, until ctx ends. Between two legs EndNow does nothing, so what
-// somebody asks for there is asked again until a checkpoint begins. What is due by time is not: where checkpoints take
-// longer than that, the run would do nothing else.
+// wallClock ends legs when it is time for a checkpoint, until ctx ends. Between two legs EndNow does nothing, and while
+// the last checkpoint is being written none begins, so what somebody asks for there is asked again until one begins.
+// What is due by time is not: where checkpoints take longer than that, the run would do nothing else.
 func (s *store) wallClock(ctx context.Context, legs *Legs) {
 	var tick <-chan time.Time
 	if s.cfg.Wall > 0 {
@@ -158,16 +160,19 @@ func (s *store) wallClock(ctx context.Context, legs *Legs) {
 		case <-ctx.Done():
 			return
 		case <-tick:
+			s.wanted.Store(true)
+			legs.EndNow()
+			continue
 		case <-s.cfg.Now:
-			again = time.After(askAgain)
+			s.asked.Store(true)
 		case <-again:
-			if again = nil; !s.wanted.Load() {
-				continue
-			}
-			again = time.After(askAgain)
 		}
-		s.wanted.Store(true)
-		legs.EndNow()
+		if again = nil; s.asked.Load() {
+			again = time.After(askAgain)
+			if s.writing.Load() == 0 {
+				legs.EndNow()
+			}
+		}
 	}
 }
 

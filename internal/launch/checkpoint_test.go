@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -518,4 +519,54 @@ func TestAskedBetweenLegs(t *testing.T) {
 			t.Errorf("%s: asked for %d, and found %v, %v; want 2 beside the end", transport, asked, points, err)
 		}
 	}
+}
+
+// A checkpoint that is asked for while the last one is being written is made behind it; no leg ends for it before.
+func TestAskedWhileWritten(t *testing.T) {
+	for _, transport := range transports() {
+		cfg := config(transport, 2, launchtest.Scenario(4, 100, trouble(1, 0, launchtest.Slow)))
+		now, stop := make(chan struct{}), make(chan struct{})
+		blobs := &slowPoints{Blobs: checkpointtest.NewMem(), now: now, stop: stop}
+		cfg.Checkpoint, cfg.Stop = &Checkpoint{Repo: newRepo(t, cfg, blobs), Now: now, Keep: 100}, stop
+		l, err := Prepare(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var once sync.Once
+		l.onStep = func(s *supervisor, at string) {
+			if s.stage.phase == PhaseRun {
+				once.Do(func() { now <- struct{}{} })
+			}
+		}
+		out, err := l.Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if points := int(blobs.points.Load()); points < 4 || out.Checkpoints.Skipped > 0 {
+			t.Errorf("%s: %d checkpoints, %+v; want one for each of three requests, and the last", transport, points,
+				out.Checkpoints)
+		}
+	}
+}
+
+// slowPoints is a store in which the first two checkpoints take long; meanwhile another one is asked for. Behind the
+// third the run is to end.
+type slowPoints struct {
+	checkpoint.Blobs
+	points    atomic.Int32
+	now, stop chan struct{}
+}
+
+func (s *slowPoints) Put(ctx context.Context, name string, r io.Reader, size int64, onlyNew bool) error {
+	if !strings.HasPrefix(name, "points/") {
+		return s.Blobs.Put(ctx, name, r, size, onlyNew)
+	}
+	switch s.points.Add(1) {
+	case 1, 2:
+		s.now <- struct{}{}
+		time.Sleep(3 * askAgain)
+	case 3:
+		close(s.stop)
+	}
+	return s.Blobs.Put(ctx, name, r, size, onlyNew)
 }

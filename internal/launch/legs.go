@@ -161,7 +161,8 @@ func (ws *workerSet) savesAt(epoch float64) bool {
 	if ws.launch.cfg.Checkpoint == nil {
 		return false
 	}
-	return st.wanted.Swap(false) || ws.rebalancing == nil || epoch == ws.legUntil || ws.supervisor.stopping
+	return st.wanted.Swap(false) || st.asked.Load() ||
+		ws.rebalancing == nil || epoch == ws.legUntil || ws.supervisor.stopping
 }
 
 // legEnd is the epoch at which all workers say that their leg has ended; false: all are done with the replication.

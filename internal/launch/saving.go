@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/disco-sim/disco/internal/answers"
@@ -38,6 +39,7 @@ type saving struct {
 	missing             int                // workers that have more to say
 	encoded             bool               // all workers have answered Save: pause is known
 
+	over      func()                  // it is no longer being written: store.writing
 	abandon   context.CancelCauseFunc // ends commit
 	committed chan struct{}           // closed when it was tried
 	written   *written                // nil: it failed
@@ -169,12 +171,17 @@ func (ws *workerSet) openFiles() error {
 			ws.cleanup = append(ws.cleanup, func() { f.Close() })
 		}
 	}
-	ws.cleanup = append(ws.cleanup, ws.committing.Wait) // it reads them
+	ws.cleanup = append(ws.cleanup, func() {
+		ws.committing.Wait() // it reads them
+		if k.current != nil {
+			k.current.over() // a worker hasn't stored its part
+		}
+	})
 	return nil
 }
 
 // checkpoint makes one, where all workers stand still at an epoch, unless the last one is still being written and this
-// one isn't asked for by its epoch.
+// one isn't asked for by its epoch. What store.asked wants begins later then.
 func (ws *workerSet) checkpoint(ctx context.Context, r int, epoch float64, answers []*worker.Message) error {
 	k, s := &ws.checkpointing, ws.supervisor
 	began := time.Now()
@@ -203,6 +210,9 @@ func (ws *workerSet) checkpoint(ctx context.Context, r int, epoch float64, answe
 		v.events, v.activations = v.events+m.Saved.Events, v.activations+m.Saved.Activations
 		v.parts[w].spool = k.spools[w]
 	}
+	k.store.asked.Store(false)
+	k.store.writing.Add(1)
+	v.over = sync.OnceFunc(func() { k.store.writing.Add(-1) })
 	k.current, s.saving = v, v
 	committed, room := 0.0, ws.launch.memory.room(ws)
 	if k.last != nil {
@@ -244,6 +254,7 @@ func (ws *workerSet) commit(ctx context.Context, v *saving) {
 	ctx, v.abandon = context.WithCancelCause(ctx)
 	ws.committing.Go(func() {
 		defer close(v.committed)
+		defer v.over()
 		defer v.abandon(nil)
 		if v.err = v.failed(); v.err == nil {
 			v.written, v.err = k.store.commit(ctx, v, before)

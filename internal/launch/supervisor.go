@@ -115,7 +115,8 @@ type supervisor struct {
 
 	stage       stage           // what the workers were asked for last
 	want        answerTypes     // that are waited for; 0: none
-	stop        <-chan struct{} // closed or nil: see Config.Stop
+	stop        <-chan struct{} // closed or nil: see Launch.stop
+	configStop  <-chan struct{} // Config.Stop, which closes stop a little later
 	stopping    bool            // Stop was asked for
 	waited      bool            // … and the outside was waited for, in vain
 	last        bool            // no replication follows, here or in another set
@@ -141,7 +142,8 @@ type supervisor struct {
 func newSupervisor(cs *connections, boards boardReader, l *Launch) *supervisor {
 	return &supervisor{
 		conns: cs, boards: boards, timeouts: l.timeouts,
-		stop: l.stop(), note: l.note, onStep: l.onStep, legs: l.cfg.Legs, saves: l.cfg.Checkpoint != nil,
+		stop: l.stop(), configStop: l.cfg.Stop, note: l.note, onStep: l.onStep,
+		legs: l.cfg.Legs, saves: l.cfg.Checkpoint != nil,
 		watchdog: newWatchdog(cs, boards, l),
 	}
 }
@@ -516,10 +518,12 @@ func (s *supervisor) awaitKilled() {
 	s.awaitExits(ctx)
 }
 
-// askedToStop reports whether Config.Stop is closed.
+// askedToStop reports whether the run is to end.
 func (s *supervisor) askedToStop() bool {
 	select {
 	case <-s.stop:
+		return true
+	case <-s.configStop:
 		return true
 	default:
 		return s.stopping
