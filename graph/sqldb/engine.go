@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/disco-sim/disco/graph"
 )
 
 // engine is one kind of database. SQL is written with $1, $2 … for parameters and graph.TABLE for tables of graphs; an
@@ -26,8 +28,16 @@ type engine interface {
 	// begin begins a transaction that only reads what was there when it began, or one that may write.
 	begin(ctx context.Context, write bool) error
 
+	// also is another connection, which sees what this one sees in its transaction that only reads; nil where none can
+	// be had. Another goroutine may use it. It is closed before that transaction ends.
+	also(ctx context.Context) (engine, error)
+
 	// chosen is a condition that column is one of vertices, with the parameter for it, the nth.
 	chosen(column string, n int, vertices []uint32) (where string, param any)
+
+	// indexed is what follows the name of the table of edges where edges are found by column: a plan that goes by averages
+	// over all scenarios may take a layer for small that isn't.
+	indexed(column string) string
 
 	// columns lists the columns of a user's table, in their order; none where there is no such table.
 	columns(ctx context.Context, table Table) ([]Column, error)
@@ -39,7 +49,16 @@ type engine interface {
 	// ago is an expression for the time that was so long ago by the database's clock.
 	ago(d time.Duration) string
 
-	analyze(ctx context.Context) error
+	// deleteEdges deletes the edges of a scenario.
+	deleteEdges(ctx context.Context, scenario int64) error
+
+	// withoutIndexes takes away indexes of edges, where those of a scenario are replaced by so many that it is quicker
+	// to make them anew at the end; it may look at edges that are there still. Edges without names take no time by the
+	// index of names.
+	withoutIndexes(ctx context.Context, scenario int64, g *graph.Graph, named bool) (anew func() error, err error)
+
+	// analyze makes statistics. g, unless it is nil, is what has just been stored, without names of edges.
+	analyze(ctx context.Context, scenario int64, g *graph.Graph) error
 	version(ctx context.Context) (int, error) // 0: there are no tables yet
 	dialect() string
 
@@ -95,7 +114,7 @@ func (c *column) varies() bool { return c.ints != nil || c.floats != nil || c.te
 var migrations embed.FS
 
 // newest is the version of the tables that this program knows: there are so many migrations.
-func newest(e engine) int { return map[string]int{"sqlite": 1, "postgres": 2}[e.dialect()] }
+func newest(e engine) int { return map[string]int{"sqlite": 2, "postgres": 3}[e.dialect()] }
 
 // migrate makes the tables what this program knows, in one transaction.
 func migrate(ctx context.Context, e engine) error {

@@ -27,7 +27,7 @@ func (db *DB) Load(ctx context.Context, scenario int64) (g *graph.Graph, err err
 		if err != nil {
 			return err
 		}
-		layers, err := db.edges(ctx, scenario)
+		layers, err := db.edges(ctx, scenario, n)
 		if err != nil {
 			return err
 		}
@@ -107,54 +107,6 @@ func checkKinds(table string, r Row, columns []Column) error {
 		return fmt.Errorf("table %s, row with %s: want %s that is %v", table, strings.Join(where, ", "), c.Name, c.Kind)
 	}
 	return nil
-}
-
-// edges reads the edges of all layers of a scenario, layer by layer: so a row has three columns, and not four.
-func (db *DB) edges(ctx context.Context, scenario int64) (map[int]graph.Edges, error) {
-	layers := map[int]graph.Edges{}
-	where, params := "", []any{scenario}
-	for {
-		more := false
-		layer := int64(0)
-		err := db.query(ctx, "SELECT layer_id, source_idx, target_idx, weight FROM graph.edges WHERE scenario_id = $1"+
-			where+" ORDER BY layer_id, source_idx, target_idx LIMIT 1", params, func(r Row) error {
-			more, layer = true, r.Int(0)
-			return checkKinds("edges", r, edgeColumns)
-		})
-		if err != nil || !more {
-			return layers, err
-		}
-		if layers[int(layer)], err = db.layerEdges(ctx, scenario, layer, "", nil); err != nil {
-			return nil, err
-		}
-		where, params = " AND layer_id > $2", []any{scenario, layer}
-	}
-}
-
-// layerEdges reads the edges of a layer that a condition chooses, in order.
-func (db *DB) layerEdges(ctx context.Context, scenario, layer int64, where string, more []any) (e graph.Edges,
-	err error) {
-	err = db.query(ctx, layerSQL(where), append([]any{scenario, layer}, more...), func(r Row) error {
-		if r.Kind(0) != Int || r.Kind(1) != Int || r.Kind(2) != Float {
-			if err := checkKinds(fmt.Sprintf("edges, layer %d", layer), r, edgeColumns[1:]); err != nil {
-				return err
-			}
-		}
-		source, target, err := endsOf(layer, r.Int(0), r.Int(1))
-		if err != nil {
-			return err
-		}
-		e.Source, e.Target = append(e.Source, source), append(e.Target, target)
-		e.Weight = append(e.Weight, r.Float(2))
-		return nil
-	})
-	return e, err
-}
-
-// layerSQL reads edges of a layer, the second parameter, that a condition chooses.
-func layerSQL(where string) string {
-	return "SELECT source_idx, target_idx, weight FROM graph.edges WHERE scenario_id = $1 AND layer_id = $2" + where +
-		" ORDER BY source_idx, target_idx"
 }
 
 func endsOf(layer, source, target int64) (uint32, uint32, error) {
@@ -245,7 +197,7 @@ func (db *DB) part(ctx context.Context, scenario int64, layer int, sources, targ
 		if err != nil {
 			return err
 		}
-		where, params := "", []any(nil)
+		table, where, params := "graph.edges", "", []any(nil)
 		column, m, share := "source_idx", sources, wholeOut
 		if sources == nil {
 			column, m, share = "target_idx", targets, wholeIn
@@ -256,9 +208,9 @@ func (db *DB) part(ctx context.Context, scenario int64, layer int, sources, targ
 		whole := m == nil || m.Count()*share >= n
 		if !whole {
 			condition, param := db.chosen(column, 3, m.Vertices())
-			where, params = " AND "+condition, []any{param}
+			table, where, params = table+db.indexed(column), " AND "+condition, []any{param}
 		}
-		e, err := db.layerEdges(ctx, scenario, int64(layer), where, params)
+		e, err := layerEdges(ctx, db.engine, layerSQL(table, where), append([]any{scenario, int64(layer)}, params...))
 		if err != nil {
 			return err
 		}

@@ -14,18 +14,26 @@ import (
 	"strings"
 	"time"
 
+	"github.com/disco-sim/disco/graph"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // post is a connection to PostgreSQL. Rows come and go in its binary form, and their values aren't boxed.
-type post struct{ conn *pgconn.PgConn }
+type post struct {
+	conn   *pgconn.PgConn
+	config *pgconn.Config
+}
 
 func openPost(ctx context.Context, url string) (engine, error) {
-	conn, err := pgconn.Connect(ctx, url)
+	config, err := pgconn.ParseConfig(url)
 	if err != nil {
 		return nil, err
 	}
-	return &post{conn}, nil
+	conn, err := pgconn.ConnectConfig(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	return &post{conn, config}, nil
 }
 
 func (p *post) dialect() string { return "postgres" }
@@ -229,6 +237,31 @@ func (p *post) begin(ctx context.Context, write bool) error {
 	return err
 }
 
+// also is another connection in a transaction of the same snapshot. A server that has no room for it may be another one
+// behind the same name, too: there the snapshot isn't.
+func (p *post) also(ctx context.Context) (engine, error) {
+	snapshot := ""
+	err := p.query(ctx, "SELECT pg_export_snapshot()", nil, func(r Row) error {
+		snapshot = r.Text(0)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	conn, err := pgconn.ConnectConfig(ctx, p.config.Copy())
+	if err != nil {
+		return nil, nil
+	}
+	more := &post{conn, p.config}
+	if err := more.begin(ctx, false); err != nil {
+		return nil, more.close()
+	}
+	if _, err := more.exec(ctx, "SET TRANSACTION SNAPSHOT '"+snapshot+"'"); err != nil {
+		return nil, more.close()
+	}
+	return more, nil
+}
+
 func (p *post) chosen(column string, n int, vertices []uint32) (string, any) {
 	b := []byte{'{'}
 	for i, v := range vertices {
@@ -239,6 +272,9 @@ func (p *post) chosen(column string, n int, vertices []uint32) (string, any) {
 	}
 	return fmt.Sprintf("%s = ANY($%d::bigint[])", column, n), string(append(b, '}'))
 }
+
+// indexed is empty: PostgreSQL has no hints.
+func (p *post) indexed(string) string { return "" }
 
 func (p *post) columns(ctx context.Context, t Table) (list []Column, err error) {
 	name := quoted(t.Name)
@@ -263,7 +299,48 @@ func (p *post) ago(d time.Duration) string {
 	return fmt.Sprintf("now() - interval '%d seconds'", int64(d.Seconds()))
 }
 
-func (p *post) analyze(ctx context.Context) error {
+func (p *post) deleteEdges(ctx context.Context, scenario int64) error {
+	_, err := p.exec(ctx, "DELETE FROM graph.edges WHERE scenario_id = $1", scenario)
+	return err
+}
+
+// withoutIndexes drops the key as well, which is an index, too; rows that are deleted keep their entries in them.
+func (p *post) withoutIndexes(ctx context.Context, scenario int64, g *graph.Graph, named bool) (anew func() error,
+	err error) {
+	if g.Edges() < manyEdges {
+		return nothing, nil
+	}
+	// What drops an index needs the table for itself: two that had looked into it before would wait for each other.
+	if _, err := p.exec(ctx, "LOCK TABLE graph.edges IN ACCESS EXCLUSIVE MODE"); err != nil {
+		return nothing, err
+	}
+	if more, err := others(ctx, p, scenario, g.Edges()); err != nil || more {
+		return nothing, err
+	}
+	drop := []string{"DROP INDEX graph.edges_target", "ALTER TABLE graph.edges DROP CONSTRAINT edges_pkey",
+		"SELECT set_config('maintenance_work_mem', '256MB', true) FROM pg_settings " +
+			"WHERE name = 'maintenance_work_mem' AND setting::bigint < 262144"} // for sorting, in this transaction
+	make := []string{"CREATE INDEX edges_target ON graph.edges (target_idx, scenario_id, layer_id)",
+		"ALTER TABLE graph.edges ADD CONSTRAINT edges_pkey PRIMARY KEY (scenario_id, layer_id, source_idx, target_idx)"}
+	if named {
+		drop = append(drop, "DROP INDEX graph.edges_name")
+		make = append(make, "CREATE UNIQUE INDEX edges_name ON graph.edges (scenario_id, layer_id, name) "+
+			"WHERE name IS NOT NULL")
+	}
+	return func() error { return p.all(ctx, make) }, p.all(ctx, drop)
+}
+
+// all does several statements.
+func (p *post) all(ctx context.Context, list []string) error {
+	for _, sql := range list {
+		if _, err := p.exec(ctx, sql); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *post) analyze(ctx context.Context, _ int64, _ *graph.Graph) error {
 	_, err := p.exec(ctx, "ANALYZE graph.edges, graph.vertices, graph.labels, graph.vertex_labels")
 	return err
 }

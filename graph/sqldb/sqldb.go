@@ -267,7 +267,7 @@ func (db *DB) Copy(ctx context.Context, from int64, s Scenario) (Scenario, error
 				return err
 			}
 		}
-		return db.analyze(ctx)
+		return db.analyze(ctx, s.ID, nil)
 	})
 	return s, db.wrap(err)
 }
@@ -348,7 +348,7 @@ func (db *DB) Delete(ctx context.Context, id int64) error {
 		}
 		for _, table := range []string{"vertex_masks", "vertex_labels", "labels", "edges", "vertices", "scenarios"} {
 			if err == nil && table == "edges" {
-				err = db.deleteEdges(ctx, id)
+				err = db.storeEdges(ctx, id, &graph.Graph{}, nil)
 			} else if err == nil {
 				column := "scenario_id"
 				if table == "scenarios" {

@@ -30,6 +30,7 @@ var tests = []struct {
 }{
 	{"store", testStore},
 	{"many", testMany},
+	{"pieces", testPieces},
 	{"scenarios", testScenarios},
 	{"all or nothing", testAllOrNothing},
 	{"data", testData},
@@ -242,12 +243,12 @@ func testMany(t *testing.T, url string) {
 		}
 		same(t, loaded, g)
 		checkParts(t, rng, db, id, g)
-		checkPlans(t, db, id)
+		checkPlan(t, db, id, 1)
 	}
 }
 
-// checkPlans holds that parts of a layer are found by an index, and that no query goes over all edges for them.
-func checkPlans(t *testing.T, db *DB, id int64) {
+// checkPlan holds that parts of a layer are found by an index, and that no query goes over all edges for them.
+func checkPlan(t *testing.T, db *DB, id, layer int64) {
 	t.Helper()
 	for column, index := range map[string]string{"source_idx": "edges_pkey", "target_idx": "edges_target"} {
 		where, param := db.chosen(column, 3, []uint32{1, 2, 3})
@@ -257,7 +258,7 @@ func checkPlans(t *testing.T, db *DB, id int64) {
 			index = map[string]string{"source_idx": "PRIMARY KEY", "target_idx": "graph_edges_target"}[column]
 		}
 		var plan strings.Builder
-		err := db.query(t.Context(), explain+layerSQL(" AND "+where), []any{id, int64(1), param}, func(r Row) error {
+		err := db.query(t.Context(), explain+layerSQL("graph.edges"+db.indexed(column), " AND "+where), []any{id, layer, param}, func(r Row) error {
 			for i := range 4 {
 				if db.dialect() == "sqlite" || i == 0 {
 					plan.WriteString(r.Text(i) + " ")
@@ -367,7 +368,7 @@ func (db *DB) edgesOnly(ctx context.Context, id int64) (*graph.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	layers, err := db.edges(ctx, id)
+	layers, err := db.edges(ctx, id, n)
 	if err != nil {
 		return nil, err
 	}
@@ -524,54 +525,67 @@ func TestOpenRefuses(t *testing.T) {
 // TestEarlier: tables of an earlier version, with a graph in them, are those of today when they are opened.
 func TestEarlier(t *testing.T) {
 	ctx := t.Context()
-	server, err := storeserver.StartPostgres(ctx)
-	storeserver.Need(t, err)
-	t.Cleanup(server.Close)
-	e, err := openPost(ctx, server.URL())
+	for name, url := range both(t) {
+		g := draw(t, seed.Rand(t), 30, 90)
+		id := earlier(t, name, url, g)
+		db := open(t, url)
+		got, err := db.Load(ctx, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, got, g)
+		sql := "SELECT count(*) FROM pg_constraint WHERE conname IN " +
+			"('edges_scenario_id_fkey', 'vertices_scenario_id_fkey', 'vertex_labels_scenario_id_fkey')"
+		if name == "sqlite" {
+			sql = `SELECT count(*) FROM (SELECT "table" FROM pragma_foreign_key_list('graph_edges') UNION ALL ` +
+				`SELECT "table" FROM pragma_foreign_key_list('graph_vertices') UNION ALL SELECT "table" ` +
+				`FROM pragma_foreign_key_list('graph_vertex_labels')) WHERE "table" = 'graph_scenarios'`
+			sound(t, db)
+		}
+		left := int64(-1)
+		err = db.query(ctx, sql, nil, func(r Row) error {
+			left = r.Int(0)
+			return nil
+		})
+		if v, verr := db.version(ctx); err != nil || verr != nil || v != newest(db.engine) || left != 0 {
+			t.Errorf("%s: found version %d and %d constraints of edges, want %d and none: %v, %v", name, v, left,
+				newest(db.engine), err, verr)
+		}
+	}
+}
+
+// earlier makes a database whose tables are of version 1, with a graph.
+func earlier(t *testing.T, name, url string, g *graph.Graph) (id int64) {
+	t.Helper()
+	ctx := t.Context()
+	open := openPost
+	if name == "sqlite" {
+		open = func(ctx context.Context, url string) (engine, error) {
+			return openLite(ctx, strings.TrimPrefix(url, "sqlite:"), false)
+		}
+	}
+	e, err := open(ctx, url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := migrations.ReadFile("migrations/postgres-1.sql")
+	text, err := migrations.ReadFile("migrations/" + name + "-1.sql")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := e.version(ctx); err != nil {
 		t.Fatal(err)
 	}
-	for sql := range strings.SplitSeq(string(text), ";\n") {
-		if strings.TrimSpace(sql) == "" {
-			continue
-		}
+	for sql := range strings.SplitSeq(string(text)+"INSERT INTO graph.version VALUES (1)", ";\n") {
 		if _, err := e.exec(ctx, sql); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := e.exec(ctx, "INSERT INTO graph.version VALUES (1)"); err != nil {
-		t.Fatal(err)
-	}
-	g := draw(t, seed.Rand(t), 30, 90)
 	old := &DB{engine: e, url: "earlier"}
 	s, err := old.CreateStored(ctx, Scenario{Name: "one"}, g, Content{})
 	if err := errors.Join(err, old.Close()); err != nil {
 		t.Fatal(err)
 	}
-	db := open(t, server.URL())
-	got, err := db.Load(ctx, s.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	same(t, got, g)
-	left := int64(-1)
-	err = db.query(ctx, "SELECT count(*) FROM pg_constraint WHERE conname IN "+
-		"('edges_scenario_id_fkey', 'vertices_scenario_id_fkey', 'vertex_labels_scenario_id_fkey')", nil,
-		func(r Row) error {
-			left = r.Int(0)
-			return nil
-		})
-	if v, verr := db.version(ctx); err != nil || verr != nil || v != newest(db.engine) || left != 0 {
-		t.Errorf("found version %d and %d constraints of edges, want %d and none: %v, %v", v, left,
-			newest(db.engine), err, verr)
-	}
+	return s.ID
 }
 
 // testVersions refuses tables of a program that is newer, or another one.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,10 +22,20 @@ const busyTime = 30 * time.Second
 type lite struct {
 	conn   *sqlite.Conn
 	file   string
+	is     os.FileInfo // of file when it was opened
 	coming coming
 }
 
 func openLite(ctx context.Context, file string, readOnly bool) (engine, error) {
+	l, err := openWaiting(ctx, file, readOnly, busyTime)
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// openWaiting opens a file, and waits for others so long; the first statement may have to.
+func openWaiting(ctx context.Context, file string, readOnly bool, wait time.Duration) (*lite, error) {
 	flags := sqlite.OpenReadWrite | sqlite.OpenCreate
 	if readOnly {
 		flags = sqlite.OpenReadOnly
@@ -35,7 +46,10 @@ func openLite(ctx context.Context, file string, readOnly bool) (engine, error) {
 		return nil, l.said(err)
 	}
 	l.conn = conn
-	conn.SetBusyTimeout(busyTime)
+	if l.is, err = os.Stat(file); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	conn.SetBusyTimeout(wait)
 	if err := conn.SetModule(comingTable, l.module()); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
@@ -155,6 +169,32 @@ func (l *lite) begin(ctx context.Context, write bool) error {
 	return err
 }
 
+// also is another connection to the file: while this one reads, nobody writes to it, unless changes go to a log (WAL).
+// Where a writer waits for this one, which lets nobody else in, or another file has the name by now, there is none.
+func (l *lite) also(ctx context.Context) (engine, error) {
+	mode := ""
+	err := l.query(ctx, "PRAGMA journal_mode", nil, func(r Row) error {
+		mode = r.Text(0)
+		return nil
+	})
+	if err != nil || mode == "wal" {
+		return nil, err
+	}
+	more, err := openWaiting(ctx, l.file, true, 0)
+	if err != nil {
+		return nil, nil
+	}
+	for _, sql := range []string{"PRAGMA cache_size = -2000", "BEGIN", "SELECT version FROM graph.version"} {
+		if _, err := more.exec(ctx, sql); err != nil {
+			return nil, more.close()
+		}
+	}
+	if !os.SameFile(more.is, l.is) {
+		return nil, more.close()
+	}
+	return more, nil
+}
+
 func (l *lite) chosen(column string, n int, vertices []uint32) (string, any) {
 	b := []byte{'['}
 	for i, v := range vertices {
@@ -164,6 +204,13 @@ func (l *lite) chosen(column string, n int, vertices []uint32) (string, any) {
 		b = strconv.AppendUint(b, uint64(v), 10)
 	}
 	return fmt.Sprintf("%s IN (SELECT value FROM json_each($%d))", column, n), string(append(b, ']'))
+}
+
+func (l *lite) indexed(column string) string {
+	if column == "target_idx" {
+		return " INDEXED BY graph_edges_target"
+	}
+	return "" // the key is the table
 }
 
 // columns has kinds as columns were declared, by SQLite's own rules for that ("Datatypes In SQLite", section 3.1, of
@@ -199,15 +246,6 @@ func (l *lite) plain(c Column) string { return quoted(c.Name) }
 
 func (l *lite) ago(d time.Duration) string {
 	return fmt.Sprintf("strftime('%%Y-%%m-%%dT%%H:%%M:%%SZ', 'now', '%d seconds')", -int64(d.Seconds()))
-}
-
-func (l *lite) analyze(ctx context.Context) error {
-	for _, table := range []string{"edges", "vertices", "labels", "vertex_labels"} {
-		if _, err := l.exec(ctx, "ANALYZE graph."+table); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (l *lite) version(ctx context.Context) (v int, err error) {

@@ -55,7 +55,10 @@ func (db *DB) store(ctx context.Context, scenario int64, g *graph.Graph, c Conte
 	if err := db.storeLabels(ctx, scenario, g); err != nil {
 		return err
 	}
-	return db.analyze(ctx)
+	if c.EdgeName != nil {
+		return db.analyze(ctx, scenario, nil)
+	}
+	return db.analyze(ctx, scenario, g)
 }
 
 func (db *DB) storeVertices(ctx context.Context, scenario int64, g *graph.Graph, vertices []Vertex) error {
@@ -124,7 +127,7 @@ func (db *DB) lastVertex(ctx context.Context, scenario int64) (n int, err error)
 
 func (db *DB) storeEdges(ctx context.Context, scenario int64, g *graph.Graph,
 	name func(layer, edge int) string) error {
-	rebuild, err := db.withoutIndexes(ctx, g.Edges(), name != nil)
+	anew, err := db.withoutIndexes(ctx, scenario, g, name != nil)
 	if err != nil {
 		return err
 	}
@@ -155,83 +158,26 @@ func (db *DB) storeEdges(ctx context.Context, scenario int64, g *graph.Graph,
 			return fmt.Errorf("layer %d: %w", id, err)
 		}
 	}
-	return rebuild()
+	return anew()
 }
 
-// deleteEdges deletes the edges of a scenario. Where SQLite has no others it drops all pages at once, and not row by
-// row; its transaction is the only one that writes, so that none come in between.
-func (db *DB) deleteEdges(ctx context.Context, scenario int64) error {
-	alone := db.dialect() == "sqlite"
-	if alone {
-		err := db.query(ctx, "SELECT 1 WHERE EXISTS (SELECT 1 FROM graph.edges WHERE scenario_id < $1) "+
-			"OR EXISTS (SELECT 1 FROM graph.edges WHERE scenario_id > $1)", []any{scenario}, func(Row) error {
-			alone = false
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-	}
-	var err error
-	if alone {
-		_, err = db.exec(ctx, "DELETE FROM graph.edges")
-	} else {
-		_, err = db.exec(ctx, "DELETE FROM graph.edges WHERE scenario_id = $1", scenario)
-	}
-	return err
-}
-
-// manyEdges are so many that indexes are made anew behind them, if there aren't more edges in the table already:
-// sorting is several times as fast as putting edges into an index one by one, in any order.
+// manyEdges are so many that indexes are made anew behind them: sorting is several times as fast as putting edges into
+// an index one by one, in any order.
 const manyEdges = 100_000
 
-// withoutIndexes takes away what else edges are found by than by source, and makes it again at the end. Edges without
-// names take no time by that of names.
-func (db *DB) withoutIndexes(ctx context.Context, edges int, named bool) (rebuild func() error, err error) {
-	none := func() error { return nil }
-	if edges < manyEdges {
-		return none, nil
-	}
-	if db.dialect() == "postgres" {
-		// What drops an index needs the table for itself: two that had looked into it before would wait for each other.
-		if _, err := db.exec(ctx, "LOCK TABLE graph.edges IN ACCESS EXCLUSIVE MODE"); err != nil {
-			return none, err
-		}
-	}
-	more := false
-	err = db.query(ctx, "SELECT 1 FROM graph.edges LIMIT 1 OFFSET $1", []any{int64(edges)}, func(Row) error {
-		more = true
-		return nil
-	})
-	if err != nil || more {
-		return none, err
-	}
-	_, target := db.named("edges_target")
-	_, name := db.named("edges_name")
-	drop := []string{"DROP INDEX graph.edges_target"}
-	anew := []string{"CREATE INDEX " + target + " ON graph.edges (scenario_id, layer_id, target_idx)"}
-	if named {
-		drop = append(drop, "DROP INDEX graph.edges_name")
-		anew = append(anew, "CREATE UNIQUE INDEX "+name+" ON graph.edges (scenario_id, layer_id, name) "+
-			"WHERE name IS NOT NULL")
-	}
-	if db.dialect() == "postgres" { // whose key is an index, too; SQLite's is the table
-		drop = append(drop, "ALTER TABLE graph.edges DROP CONSTRAINT edges_pkey",
-			"SELECT set_config('maintenance_work_mem', '256MB', true) FROM pg_settings "+
-				"WHERE name = 'maintenance_work_mem' AND setting::bigint < 262144") // for sorting, in this transaction
-		anew = append(anew, "ALTER TABLE graph.edges ADD CONSTRAINT edges_pkey PRIMARY KEY "+
-			"(scenario_id, layer_id, source_idx, target_idx)")
-	}
-	do := func(list []string) error {
-		for _, sql := range list {
-			if _, err := db.exec(ctx, sql); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	return func() error { return do(anew) }, do(drop)
+// others reports whether scenarios other than one have more than n edges. Cost: n.
+func others(ctx context.Context, e engine, scenario int64, n int) (more bool, err error) {
+	err = e.query(ctx, "SELECT 1 FROM (SELECT 1 FROM graph.edges WHERE scenario_id < $1 UNION ALL "+
+		"SELECT 1 FROM graph.edges WHERE scenario_id > $1) AS others LIMIT 1 OFFSET $2", []any{scenario, int64(n)},
+		func(Row) error {
+			more = true
+			return nil
+		})
+	return more, err
 }
+
+// nothing is what there is to be done where no index has been taken away.
+func nothing() error { return nil }
 
 // storeLabels has labels numbered in the database in the order of the graph.
 func (db *DB) storeLabels(ctx context.Context, scenario int64, g *graph.Graph) error {

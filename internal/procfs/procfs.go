@@ -24,6 +24,7 @@ type Status struct {
 	Parent     int
 	State      string  // Running and so on; another letter of the kernel's as it is
 	CPUSeconds float64 // used so far, by all threads
+	OfEnded    float64 // CPUSeconds of children that it has waited for, and of theirs
 }
 
 // States of a process.
@@ -46,13 +47,18 @@ func Stat(pid int) (Status, error) {
 	}
 	// The name in parentheses may hold anything; the fields follow the last one.
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-	if len(fields) < 13 {
-		return Status{}, fmt.Errorf("procfs: /proc/%d/stat: found %q, want 13 fields behind the name", pid, text)
+	if len(fields) < 15 {
+		return Status{}, fmt.Errorf("procfs: /proc/%d/stat: found %q, want 15 fields behind the name", pid, text)
 	}
-	parent, errParent := strconv.Atoi(fields[1])
-	user, errUser := strconv.Atoi(fields[11])
-	system, errSystem := strconv.Atoi(fields[12])
-	s := Status{Parent: parent, State: fields[0], CPUSeconds: float64(user+system) / ticksPerSecond}
+	parent, err := strconv.Atoi(fields[1])
+	var ticks [4]int // user and system time, and those of children that have ended
+	for i := range ticks {
+		var wrong error
+		ticks[i], wrong = strconv.Atoi(fields[11+i])
+		err = errors.Join(err, wrong)
+	}
+	s := Status{Parent: parent, State: fields[0], CPUSeconds: float64(ticks[0]+ticks[1]) / ticksPerSecond,
+		OfEnded: float64(ticks[2]+ticks[3]) / ticksPerSecond}
 	switch fields[0] {
 	case "R":
 		s.State = Running
@@ -65,7 +71,7 @@ func Stat(pid int) (Status, error) {
 	case "Z", "X":
 		s.State = Dead
 	}
-	return s, errors.Join(errParent, errUser, errSystem)
+	return s, err
 }
 
 // State is the state of a process, empty where there is none.

@@ -13,6 +13,21 @@ import (
 	"time"
 )
 
+// What a child has used counts for it, and when it has ended for its parent.
+func TestOfEnded(t *testing.T) {
+	before, err := Stat(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const work = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done"
+	if err := exec.Command("/bin/sh", "-c", work).Run(); err != nil {
+		t.Fatal(err)
+	}
+	if after, err := Stat(os.Getpid()); err != nil || after.OfEnded <= before.OfEnded {
+		t.Errorf("found %+v behind %+v, %v, want more time of children", after, before, err)
+	}
+}
+
 // This process, a child of it, and one that isn't there.
 func TestStat(t *testing.T) {
 	own, err := Stat(os.Getpid())

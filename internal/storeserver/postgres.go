@@ -94,21 +94,43 @@ func (s *Postgres) Ready(ctx context.Context) error {
 // URL is what a client dials; options follow a ? if there are any.
 func (s *Postgres) URL() string { return "postgres:///postgres?user=test&host=" + s.dir }
 
-// Kill ends the server and all its processes at once. One that serves a client would go on with what it does, and end
-// when it waits for its client the next time.
-func (s *Postgres) Kill() {
+// CPUSeconds is the processor time of all its processes so far, of those that have ended too.
+func (s *Postgres) CPUSeconds() (sum float64) {
+	server, children := s.processes()
+	if stat, err := procfs.Stat(server); err == nil {
+		sum = stat.CPUSeconds + stat.OfEnded
+	}
+	for _, pid := range children {
+		if stat, err := procfs.Stat(pid); err == nil {
+			sum += stat.CPUSeconds
+		}
+	}
+	return sum
+}
+
+// processes are the server, 0 where it doesn't run, and those that it has started.
+func (s *Postgres) processes() (server int, children []int) {
 	s.mu.Lock()
-	server := 0
 	if s.cmd != nil {
 		server = s.cmd.Process.Pid
 	}
 	s.mu.Unlock()
-	s.Signal(syscall.SIGSTOP) // it starts no others meanwhile
 	all, _ := procfs.Processes()
 	for _, pid := range all {
 		if stat, err := procfs.Stat(pid); err == nil && server > 0 && stat.Parent == server {
-			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended by itself
+			children = append(children, pid)
 		}
+	}
+	return server, children
+}
+
+// Kill ends the server and all its processes at once. One that serves a client would go on with what it does, and end
+// when it waits for its client the next time.
+func (s *Postgres) Kill() {
+	s.Signal(syscall.SIGSTOP) // it starts no others meanwhile
+	_, children := s.processes()
+	for _, pid := range children {
+		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended by itself
 	}
 	s.Process.Kill()
 }

@@ -150,7 +150,7 @@ func maskJob(ctx context.Context, w *world, db *sqldb.DB, s *sqldb.Scenario, d d
 				return chosen(e, column, m), err
 			},
 		} {
-			var own watch
+			own := watch{server: t.server}
 			own.start()
 			e, err := form()
 			own.stop()

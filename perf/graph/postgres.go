@@ -33,6 +33,9 @@ func postgres(ctx context.Context, w *world) ([]job, func(), error) {
 		closeAll()
 		return nil, nil, err
 	}
+	for i := range jobs {
+		jobs[i].server = server.CPUSeconds
+	}
 	return jobs, func() { end(); closeAll() }, nil
 }
 

@@ -29,7 +29,7 @@ func spanOf(values []float64) *span {
 
 func (s *span) String() string { return fmt.Sprintf("%.3g (%.3g to %.3g)", s.Median, s.Min, s.Max) }
 
-// row is one line of results. Times are seconds; those of a server's own processes are in wall time alone.
+// row is one line of results. Times are seconds, processor time that of a server's processes, too.
 type row struct {
 	Bench    string `json:"bench"`
 	Engine   string `json:"engine"`
@@ -73,6 +73,7 @@ type job struct {
 	name       string
 	ours, bare func(context.Context, *watch) error
 	bytes      func() float64 // in place of both
+	server     func() float64
 	goal       goal
 }
 
@@ -81,12 +82,20 @@ type watch struct {
 	wall, cpu float64
 	began     time.Time
 	cpuBegan  float64
+	server    func() float64 // processor time of a server, nil: there is none
 }
 
-func (w *watch) start() { w.began, w.cpuBegan = time.Now(), cputime.Self() }
+func (w *watch) processors() float64 {
+	if w.server == nil {
+		return cputime.Self()
+	}
+	return cputime.Self() + w.server()
+}
+
+func (w *watch) start() { w.began, w.cpuBegan = time.Now(), w.processors() }
 
 func (w *watch) stop() {
-	w.wall, w.cpu = w.wall+time.Since(w.began).Seconds(), w.cpu+cputime.Self()-w.cpuBegan
+	w.wall, w.cpu = w.wall+time.Since(w.began).Seconds(), w.cpu+w.processors()-w.cpuBegan
 }
 
 // timed is a side of which all counts.
@@ -106,7 +115,7 @@ func measure(ctx context.Context, rounds int, engine string, j *job) (*row, erro
 	} else {
 		var values [6][]float64
 		for n := range rounds {
-			var took [2]watch
+			took := [2]watch{{server: j.server}, {server: j.server}}
 			for k := range 2 {
 				side := (n + k) % 2
 				if err := ctx.Err(); err != nil {
