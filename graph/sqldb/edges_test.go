@@ -52,7 +52,8 @@ func testPieces(t *testing.T, url string) {
 			t.Fatal(err)
 		}
 		_, err := db.Load(ctx, s.ID)
-		if want := fmt.Sprintf("from vertex %d to vertex 3", source); err == nil || !strings.Contains(err.Error(), want) {
+		want := fmt.Sprintf("from vertex %d to vertex 3", source)
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("found %v, want %q", err, want)
 		}
 		if _, err := db.exec(ctx, "DELETE FROM graph.edges WHERE source_idx = $1", source); err != nil {

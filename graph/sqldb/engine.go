@@ -35,8 +35,8 @@ type engine interface {
 	// chosen is a condition that column is one of vertices, with the parameter for it, the nth.
 	chosen(column string, n int, vertices []uint32) (where string, param any)
 
-	// indexed is what follows the name of the table of edges where edges are found by column: a plan that goes by averages
-	// over all scenarios may take a layer for small that isn't.
+	// indexed is what follows the name of the table of edges where edges are found by column: a plan that goes by
+	// averages over all scenarios may take a layer for small that isn't.
 	indexed(column string) string
 
 	// columns lists the columns of a user's table, in their order; none where there is no such table.

@@ -154,9 +154,9 @@ func (l *lite) analyze(ctx context.Context, scenario int64, g *graph.Graph) erro
 	return nil
 }
 
-// known writes the statistics of edges that are those of g, without names, as ANALYZE does ("ANALYZE" of SQLite's manual
-// and "Database File Format", section 2.6.3): how many rows there are, and how many have the same first column, first
-// two columns and so on, on average, rounded up. Samples of columns, of sqlite_stat4, there are none.
+// known writes the statistics of edges that are those of g, without names, as ANALYZE does ("ANALYZE" of SQLite's
+// manual and "Database File Format", section 2.6.3): how many rows there are, and how many have the same first column,
+// first two columns and so on, on average, rounded up. Samples of columns, of sqlite_stat4, there are none.
 func (l *lite) known(ctx context.Context, g *graph.Graph) error {
 	rows, layers, sources, targets := g.Edges(), 0, 0, 0
 	for _, id := range g.Layers() {

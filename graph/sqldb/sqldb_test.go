@@ -258,7 +258,8 @@ func checkPlan(t *testing.T, db *DB, id, layer int64) {
 			index = map[string]string{"source_idx": "PRIMARY KEY", "target_idx": "graph_edges_target"}[column]
 		}
 		var plan strings.Builder
-		err := db.query(t.Context(), explain+layerSQL("graph.edges"+db.indexed(column), " AND "+where), []any{id, layer, param}, func(r Row) error {
+		sql := explain + layerSQL("graph.edges"+db.indexed(column), " AND "+where)
+		err := db.query(t.Context(), sql, []any{id, layer, param}, func(r Row) error {
 			for i := range 4 {
 				if db.dialect() == "sqlite" || i == 0 {
 					plan.WriteString(r.Text(i) + " ")
