@@ -175,7 +175,7 @@ func joined(list []piece) map[int]graph.Edges {
 	return layers
 }
 
-// layerEdges reads the edges of a layer that layerSQL chooses, in order.
+// layerEdges reads edges of a layer, the second parameter.
 func layerEdges(ctx context.Context, from engine, sql string, params []any) (e graph.Edges, err error) {
 	layer := params[1].(int64)
 	err = from.query(ctx, sql, params, func(r Row) error {

@@ -35,9 +35,10 @@ type engine interface {
 	// chosen is a condition that column is one of vertices, with the parameter for it, the nth.
 	chosen(column string, n int, vertices []uint32) (where string, param any)
 
-	// indexed is what follows the name of the table of edges where edges are found by column: a plan that goes by
-	// averages over all scenarios may take a layer for small that isn't.
-	indexed(column string) string
+	// edgesSQL reads source, target and weight of the edges of a layer that begin or end (column) at vertices, in any
+	// order, by the index of that column, whatever statistics say: they are averages over all scenarios, and may take a
+	// layer for small that isn't. Its parameters are scenario, layer and the one that is returned.
+	edgesSQL(column string, vertices []uint32) (sql string, param any)
 
 	// columns lists the columns of a user's table, in their order; none where there is no such table.
 	columns(ctx context.Context, table Table) ([]Column, error)

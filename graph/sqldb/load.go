@@ -197,7 +197,7 @@ func (db *DB) part(ctx context.Context, scenario int64, layer int, sources, targ
 		if err != nil {
 			return err
 		}
-		table, where, params := "graph.edges", "", []any(nil)
+		sql, params := layerSQL("graph.edges", ""), []any{scenario, int64(layer)}
 		column, m, share := "source_idx", sources, wholeOut
 		if sources == nil {
 			column, m, share = "target_idx", targets, wholeIn
@@ -207,10 +207,11 @@ func (db *DB) part(ctx context.Context, scenario int64, layer int, sources, targ
 		}
 		whole := m == nil || m.Count()*share >= n
 		if !whole {
-			condition, param := db.chosen(column, 3, m.Vertices())
-			table, where, params = table+db.indexed(column), " AND "+condition, []any{param}
+			var param any
+			sql, param = db.edgesSQL(column, m.Vertices())
+			params = append(params, param)
 		}
-		e, err := layerEdges(ctx, db.engine, layerSQL(table, where), append([]any{scenario, int64(layer)}, params...))
+		e, err := layerEdges(ctx, db.engine, sql, params)
 		if err != nil {
 			return err
 		}

@@ -251,15 +251,14 @@ func testMany(t *testing.T, url string) {
 func checkPlan(t *testing.T, db *DB, id, layer int64) {
 	t.Helper()
 	for column, index := range map[string]string{"source_idx": "edges_pkey", "target_idx": "edges_target"} {
-		where, param := db.chosen(column, 3, []uint32{1, 2, 3})
+		sql, param := db.edgesSQL(column, []uint32{1, 2, 3})
 		explain := "EXPLAIN "
 		if db.dialect() == "sqlite" {
 			explain = "EXPLAIN QUERY PLAN "
 			index = map[string]string{"source_idx": "PRIMARY KEY", "target_idx": "graph_edges_target"}[column]
 		}
 		var plan strings.Builder
-		sql := explain + layerSQL("graph.edges"+db.indexed(column), " AND "+where)
-		err := db.query(t.Context(), sql, []any{id, layer, param}, func(r Row) error {
+		err := db.query(t.Context(), explain+sql, []any{id, layer, param}, func(r Row) error {
 			for i := range 4 {
 				if db.dialect() == "sqlite" || i == 0 {
 					plan.WriteString(r.Text(i) + " ")

@@ -206,11 +206,13 @@ func (l *lite) chosen(column string, n int, vertices []uint32) (string, any) {
 	return fmt.Sprintf("%s IN (SELECT value FROM json_each($%d))", column, n), string(append(b, ']'))
 }
 
-func (l *lite) indexed(column string) string {
-	if column == "target_idx" {
-		return " INDEXED BY graph_edges_target"
+func (l *lite) edgesSQL(column string, vertices []uint32) (string, any) {
+	where, param := l.chosen(column, 3, vertices)
+	table := "graph.edges"
+	if column == "target_idx" { // and by source the key is the table
+		table += " INDEXED BY graph_edges_target"
 	}
-	return "" // the key is the table
+	return layerSQL(table, " AND "+where), param
 }
 
 // columns has kinds as columns were declared, by SQLite's own rules for that ("Datatypes In SQLite", section 3.1, of
