@@ -20,6 +20,7 @@ import (
 	"github.com/disco-sim/disco/app"
 	running "github.com/disco-sim/disco/internal/launch"
 	"github.com/disco-sim/disco/internal/launch/launchtest"
+	"github.com/disco-sim/disco/internal/race"
 )
 
 // aimVariable has a process of a run over machines get a signal at a step of moving nodes, in the launcher: the step,
@@ -77,6 +78,9 @@ func strike(who string, agent int) {
 // is killed, at each step of moving nodes, and the run goes on by itself, or from its last checkpoint: in the end there
 // is the trace hash of one that wasn't disturbed.
 func TestKilledAtEachStepOfAHandOffOverMachines(t *testing.T) {
+	if race.Enabled {
+		t.Skip("it is about processes that are killed, which the race detector sees nothing of")
+	}
 	steps := []string{running.StepEnd, running.StepLook, running.StepMove, running.StepCame, running.StepLoad,
 		running.StepLoaded, running.StepMoved}
 	file := scenarioFile(t, 25, "{node: 2, at: 0, how: "+launchtest.Slow+"}")

@@ -20,6 +20,7 @@ import (
 	"github.com/disco-sim/disco/internal/leaktest"
 	"github.com/disco-sim/disco/internal/partition"
 	"github.com/disco-sim/disco/internal/procfs"
+	"github.com/disco-sim/disco/internal/race"
 	"github.com/disco-sim/disco/internal/workerproc"
 	"github.com/disco-sim/disco/model/devstone"
 	"github.com/disco-sim/disco/model/network"
@@ -189,7 +190,14 @@ func tokens(t *testing.T, out *Outcome) *launchtest.Summary {
 	return s
 }
 
-func transports() []string { return []string{TransportShm, TransportInproc} }
+// transports are those within a machine; under the race detector, which sees nothing in mapped memory, only the one
+// that has everything in one process.
+func transports() []string {
+	if race.Enabled {
+		return []string{TransportInproc}
+	}
+	return []string{TransportShm, TransportInproc}
+}
 
 // Transports, in these tests, of workers on other machines, all of which are this one.
 const (
