@@ -3,6 +3,7 @@
 package scenario
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -73,12 +74,38 @@ func (v Value) filled() Value {
 	return v
 }
 
-// unfilled is v, refused without a word where it is a list that a section was to fill which is at fault: that was said,
-// and what is missing here only follows from it.
+// refuseUnfilled refuses lists that a section is to fill, and that lie in the mapping at v, which has no such field.
+func (v Value) refuseUnfilled(allowed []string) {
+	n := v.place.depth()
+	for _, f := range v.fills() {
+		if len(f.steps) > n && !slices.Contains(allowed, f.steps[n]) {
+			f.refuse(v.r, fmt.Sprintf("and %s has no %s", strings.Join(f.steps[:n], "."), f.steps[n]),
+				allowedFields(allowed), Suggest(f.steps[n], allowed))
+		}
+	}
+}
+
+// waits reports whether v is a list, or a mapping around one, that a section was to fill which is at fault: what is
+// missing there only follows from it.
+func (v Value) waits() bool { return v.fills() != nil && v.r.graph.data == nil }
+
+// unfilled is v as the file has it, refused where no list is that a section fills. It is refused without a word where
+// the section is at fault: that was said, and what is missing here only follows from it.
 func (v Value) unfilled() Value {
 	fills := v.fills()
-	if fills != nil && v.r.graph.data == nil && (v.node == nil || v.place.depth() == len(fills[0].steps)) {
+	if fills == nil {
+		return v
+	}
+	here := v.place.depth() == len(fills[0].steps)
+	switch {
+	case v.r.graph.data == nil && (v.node == nil || here):
 		v.node, v.refused = nil, true
+	case v.node != nil && here:
+		if n := follow(v.node); n.Kind != yaml.SequenceNode && !isNull(n) {
+			fills[0].refuse(v.r, "where the file has "+describe(n), "the path of a list, or of what the file leaves "+
+				"out", "")
+			v.node, v.refused = nil, true
+		}
 	}
 	return v
 }
@@ -90,6 +117,7 @@ func (v Value) withFills(items []Value) []Value {
 		if len(f.steps) != v.place.depth() {
 			continue // it lies below, where there is a mapping to be
 		}
+		f.read.Store(true)
 		data, stub := v.r.graph.data, *f.item.node
 		stub.Content, stub.Anchor = nil, ""
 		n := data.Fills[f.rows].Len

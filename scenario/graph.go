@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/disco-sim/disco/internal/graphdata"
 	"github.com/disco-sim/disco/internal/infile"
@@ -30,7 +31,8 @@ type fill struct {
 	steps []string // its path
 	of    string   // what there is an item for: graphdata.Vertices and so on
 	item  template
-	rows  int // its number among the request's fills
+	rows  int         // its number among the request's fills
+	read  atomic.Bool // somebody has read the list
 }
 
 // filler is a section with the answer to it.
@@ -291,6 +293,27 @@ func (r *Reader) readGraph(v Value, fields []string) {
 	default:
 		v.Refuse(a.err.Found, a.err.Want, a.err.ToDo)
 	}
+}
+
+// unread refuses lists of the section that the document's kind has taken for something else, or not at all: their items
+// would be nowhere. The document is good otherwise.
+func (d *Document) unread() error {
+	r := NewReader(d)
+	if d.graph != nil {
+		for _, f := range d.graph.lists {
+			if !f.read.Load() {
+				f.refuse(r, "which is no list of this kind of scenario", "the path of a list", "")
+			}
+		}
+	}
+	return r.Err()
+}
+
+// refuse says what is wrong with the field list.
+func (f *fill) refuse(r *Reader, found, want, todo string) {
+	v := f.list
+	v.r = r
+	v.Refuse(fmt.Sprintf("%q, %s", strings.Join(f.steps, "."), found), want, todo)
 }
 
 // Together is which nodes a graph: section wants on one worker: names, each with the number of its group. There are

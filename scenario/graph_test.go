@@ -236,6 +236,10 @@ func TestFilledAtFault(t *testing.T) {
 		"model: places\ngraph: { scenario: base, digest: 12, fill: [] }": missing + "2:34: graph.digest: found " +
 			"12, want text; write " +
 			"\"12\" in quotes if it is meant as text\nplaces.yml:2:44: graph.fill: found 0 of them, want 1 to 100",
+		head + "    - { list: net.edgs, vertices: all, item: { id: $name } }\nplaces: []\nnet: {edges: []}": "5:15: " +
+			`graph.fill[0].list: found "net.edgs", and net has no edgs, want only the field edges; did you mean edges?`,
+		head + "    - { list: places, vertices: all, item: { id: $name } }\nplaces: 4": `5:15: graph.fill[0].list: ` +
+			`found "places", where the file has 4, want the path of a list, or of what the file leaves out`,
 		// What is filled in is read as if it stood there.
 		head + "    - { list: places, vertices: all, item: { id: $name, size: $name } }": `5:63: places[0: vertex ` +
 			`"v0"].` +
@@ -256,6 +260,39 @@ places.yml:5:63: places[3: vertex "v3"].size: found the text "v3", want a whole 
 		_, err = readPlaces(placesKind().Attach(doc, &Files{Graph: answering(t, &asked)}))
 		if want = "places.yml:" + want; err == nil || err.Error() != want {
 			t.Errorf("got  %v\nwant %s", err, want)
+		}
+	}
+}
+
+// TestUnread: a path of what the kind doesn't take for a list is refused: the items would be nowhere. With a section
+// that is at fault nothing is said of mappings around its lists.
+func TestUnread(t *testing.T) {
+	registry, err := NewRegistry(placesKind())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const text = "model: places\nplaces: []\nnet: { edges: [] }\ngraph:\n  scenario: s\n  fill:\n" +
+		"    - { list: net.edges.more, vertices: all, item: { id: $name } }\n"
+	doc, err := Parse("places.yml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var asked []*graphdata.Request
+	doc = placesKind().Attach(doc, &Files{Graph: answering(t, &asked)})
+	const want = `places.yml:7:15: graph.fill[0].list: found "net.edges.more", which is no list of this kind of ` +
+		`scenario, want the path of a list`
+	if _, err := registry.Load(doc, Options{}); err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	if doc, err = Parse("places.yml", []byte(strings.Replace(text, ".more", "", 1))); err != nil {
+		t.Fatal(err)
+	}
+	r := NewReader(doc)
+	net := r.Root("places", "net").Field("net")
+	if before := r.Refusals(); net.Section("edges").Field("edges").List() == nil {
+		net.Refuse("no edges", "some", "")
+		if r.Refusals() == before || strings.Contains(r.Err().Error(), "no edges") {
+			t.Error(r.Err())
 		}
 	}
 }

@@ -155,6 +155,9 @@ func (r Registry) Load(doc *Document, opt Options) (Scenario, error) {
 		return nil, err
 	}
 	s, err := kind.Load(doc, opt)
+	if err == nil {
+		err = doc.unread()
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -245,4 +245,5 @@ func (s Section) refuseUnknown() {
 		v.node = nil // the name is what is wrong, so the problem points there
 		v.Refuse("an unknown field", allowedFields(s.allowed), Suggest(f.name, s.allowed))
 	}
+	s.at.refuseUnfilled(s.allowed)
 }

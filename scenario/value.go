@@ -103,7 +103,7 @@ func (v Value) OrNull() Value {
 // Refuse notes that v is wrong: what was found, what is wanted, and what to do ("":
 // the former two say it). Models use it for the rules that no single read checks.
 func (v Value) Refuse(found, want, todo string) {
-	if v.refused {
+	if v.refused || v.waits() {
 		v.r.refusals++
 		return
 	}

@@ -307,7 +307,7 @@ func (db *DB) choose(ctx context.Context, t Table, columns []string, by chosenBy
 	}
 	var missing []string
 	for _, name := range append(needed, columns...) {
-		if find(name) < 0 {
+		if find(name) < 0 && !slices.Contains(missing, name) {
 			missing = append(missing, name)
 		}
 	}
@@ -344,6 +344,20 @@ func (db *DB) rows(ctx context.Context, scenario int64, t Table, columns []Colum
 	}
 	return db.query(ctx, "SELECT "+strings.Join(list, ", ")+" FROM "+t.quoted()+" WHERE "+where+" ORDER BY "+order,
 		params, each)
+}
+
+// Stray is the least value of a column of vertices, in the rows that a user's table has of a scenario, that isn't the
+// number of one of n vertices, as text. Cost: with an index of scenario_id and the column little, else all rows.
+func (db *DB) Stray(ctx context.Context, scenario int64, t Table, column string, n int) (found string, ok bool,
+	err error) {
+	q := quoted(column)
+	err = db.query(ctx, "SELECT coalesce(CAST("+q+" AS TEXT), 'NULL') FROM "+t.quoted()+" WHERE scenario_id = $1 AND ("+
+		q+" IS NULL OR "+q+" < 0 OR "+q+" >= $2) ORDER BY "+q+" LIMIT 1", []any{scenario, int64(n)},
+		func(r Row) error {
+			found, ok = r.Text(0), true
+			return nil
+		})
+	return found, ok, db.wrap(err)
 }
 
 func (t Table) quoted() string {

@@ -76,10 +76,12 @@ func Ask(ctx context.Context, cfg Config, request []byte) ([]byte, error) {
 		starter.Close()
 		return nil, err
 	}
+	exits := make(chan workerproc.Exit, 1)
+	go func() { exits <- proc.Wait() }() // which takes what it says on standard error: it may be too much for a pipe
 	stop := context.AfterFunc(ctx, proc.Kill)
 	data, err := exchange(proc.Control, cfg, request)
 	proc.Control.Close() // which ends it, where it has more to say
-	exit := proc.Wait()
+	exit := <-exits
 	starter.Close()
 	stop()
 	var refused *RefusedError
@@ -174,7 +176,9 @@ func Serve(control io.ReadWriteCloser, read func(ctx context.Context, url string
 	if err != nil {
 		end, data = endBad, []byte(err.Error())
 	}
-	err = answer(control, end, data)
+	if err = answer(control, end, data); err == nil {
+		<-gone // who asked has read it: soon after the end of a process nothing more is read of what it has said
+	}
 	if closed := control.Close(); err == nil {
 		err = closed
 	}

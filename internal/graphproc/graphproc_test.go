@@ -38,6 +38,9 @@ func serve() int {
 			return fmt.Appendf(nil, "%s in %v", request, timeout), nil
 		case "bad":
 			return nil, errors.New("database bad: there is no such scenario")
+		case "talk":
+			fmt.Fprint(os.Stderr, strings.Repeat("what pipes have no room for\n", 100_000))
+			return []byte("talked"), nil
 		case "wait":
 			<-ctx.Done() // until who asked has gone
 			return nil, ctx.Err()
@@ -69,6 +72,9 @@ func ask(ctx context.Context, t *testing.T, url string) ([]byte, error) {
 // gives too much, is an error that names it.
 func TestAsk(t *testing.T) {
 	if got, err := ask(t.Context(), t, "good"); err != nil || string(got) != "question in 1s" {
+		t.Errorf("%q %v", got, err)
+	}
+	if got, err := ask(t.Context(), t, "talk"); err != nil || string(got) != "talked" {
 		t.Errorf("%q %v", got, err)
 	}
 	var refused *RefusedError

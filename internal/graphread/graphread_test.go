@@ -203,6 +203,11 @@ func TestRead(t *testing.T) {
 					Columns: columns("target weight column(price)")}}}, "1>3 shop-1 0.5 30; 1>4 shop-2 0.75 20"},
 				{graphdata.Request{Fills: []graphdata.Fill{{Of: graphdata.Edges, Table: lanes, Targets: kind("depot"),
 					Columns: columns("column(price)")}}}, "0>1 10"},
+				{graphdata.Request{Fills: []graphdata.Fill{{Of: graphdata.Edges, Table: lanes,
+					Columns: columns("column(target_idx) column(price) column(source_idx) column(scenario_id)")}}},
+					"0>1 1 10 0 1; 1>3 3 30 1 1; 1>4 4 20 1 1"},
+				{graphdata.Request{Fills: []graphdata.Fill{{Of: graphdata.Vertices, Table: stock,
+					Columns: columns("column(product) column(vertex_index)")}}}, "3 coffee 3; 3 tea 3; 4 tea 4"},
 				{graphdata.Request{Distinct: []string{"region"}, Fills: []graphdata.Fill{
 					{Of: graphdata.Nodes, Columns: columns("node size label(region)")},
 					{Of: graphdata.Edges, Columns: columns("source_node target_node")}}},
@@ -234,7 +239,7 @@ func TestRefused(t *testing.T) {
 				`INSERT INTO far VALUES (1, 6, 1)`,
 				`CREATE TABLE lanes (scenario_id BIGINT, layer_id BIGINT, source_idx BIGINT, target_idx BIGINT, `+
 					`price BIGINT)`,
-				`INSERT INTO lanes VALUES (1, 0, 3, 0, 20)`)
+				`INSERT INTO lanes VALUES (1, 0, 3, 0, 20), (1, 1, -1, 0, 20)`)
 			vertices := func(list string, table string) graphdata.Request {
 				return graphdata.Request{Fills: []graphdata.Fill{{Of: graphdata.Vertices, Columns: columns(list),
 					Table: graphdata.Table{Name: table}}}}
@@ -250,6 +255,12 @@ func TestRefused(t *testing.T) {
 				`table none: there is none`:                                  vertices("column(x)", "none"),
 				`table far: found no columns ["y"], want them`:               vertices("column(y)", "far"),
 				`column "vertex_index": found 6, want a vertex of the scena`: vertices("column(x)", "far"),
+				`column "vertex_index": found 6, want a vertex of the scenario, 0 to 5`: {Fills: []graphdata.Fill{
+					{Of: graphdata.Vertices, Vertices: kind("shop"), Columns: columns("column(x)"),
+						Table: graphdata.Table{Name: "far"}}}},
+				`column "source_idx": found -1, want a vertex of the scenario, 0 to 5`: {Fills: []graphdata.Fill{
+					{Of: graphdata.Edges, Vertices: kind("shop"), Columns: columns("column(price)"), Layer: 1,
+						Table: graphdata.Table{Name: "lanes"}}}},
 				`from vertex 3 to vertex 0, want one that layer 0 has`: {Fills: []graphdata.Fill{{Of: graphdata.Edges,
 					Columns: columns("column(price)"), Table: graphdata.Table{Name: "lanes"}}}},
 				`found several labels of the type "region", want at most one`: {Same: []string{"kind"},

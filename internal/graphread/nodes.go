@@ -176,8 +176,11 @@ func (r *reader) together() error {
 
 // vertexTable has a row for each row of a user's table about vertices.
 func (r *reader) vertexTable(t *table, f *graphdata.Fill, m *graph.Mask) error {
-	columns := append([]string{"vertex_index"}, t.own(f)...)
+	columns := t.wanted(f, "vertex_index")
 	err := r.db.VertexRecords(r.ctx, r.scenario, sqldbTable(f.Table), columns, m, t.add)
+	if err == nil && m != nil {
+		err = r.noStray(f, "vertex_index")
+	}
 	if err != nil {
 		return err
 	}
@@ -188,8 +191,11 @@ func (r *reader) vertexTable(t *table, f *graphdata.Fill, m *graph.Mask) error {
 
 // edgeTable has a row for each row of a user's table about edges of a layer.
 func (r *reader) edgeTable(t *table, f *graphdata.Fill, layer *graph.Layer, from, to *graph.Mask) error {
-	columns := append([]string{"source_idx", "target_idx"}, t.own(f)...)
+	columns := t.wanted(f, "source_idx", "target_idx")
 	err := r.db.OutRecords(r.ctx, r.scenario, sqldbTable(f.Table), columns, f.Layer, from, t.add)
+	if err == nil && from != nil {
+		err = r.noStray(f, "source_idx")
+	}
 	if err != nil {
 		return err
 	}
@@ -225,10 +231,28 @@ func (r *reader) edgeTable(t *table, f *graphdata.Fill, layer *graph.Layer, from
 	return nil
 }
 
-// ends are the vertices that a column of a user's table has, and takes the column away.
+// noStray refuses a row of a user's table about a vertex that there isn't. Where labels choose vertices such rows are
+// not among those that are read.
+func (r *reader) noStray(f *graphdata.Fill, column string) error {
+	found, ok, err := r.db.Stray(r.ctx, r.scenario, sqldbTable(f.Table), column, r.labels.Vertices())
+	if err == nil && ok {
+		err = r.notVertex(f, column, found)
+	}
+	return err
+}
+
+// notVertex says that a column of vertices has something else.
+func (r *reader) notVertex(f *graphdata.Fill, column, found string) error {
+	return fmt.Errorf("table %v, column %q: found %s, want a vertex of the scenario, 0 to %d", sqldbTable(f.Table),
+		column, found, r.labels.Vertices()-1)
+}
+
+// ends are the vertices that a column of a user's table has, and takes the column away, unless the fill asks for it.
 func (r *reader) ends(t *table, f *graphdata.Fill, name string) ([]uint32, error) {
 	v := t.columns[name]
-	delete(t.columns, name)
+	if !slices.Contains(t.names, name) {
+		delete(t.columns, name)
+	}
 	if v == nil {
 		return nil, nil // no rows
 	}
@@ -244,8 +268,7 @@ func (r *reader) ends(t *table, f *graphdata.Fill, name string) ([]uint32, error
 			if v.Has(i) {
 				found = fmt.Sprint(x)
 			}
-			return nil, fmt.Errorf("table %v, column %q: found %s, want a vertex of the scenario, 0 to %d",
-				sqldbTable(f.Table), name, found, r.labels.Vertices()-1)
+			return nil, r.notVertex(f, name, found)
 		}
 		all[i] = uint32(x)
 	}

@@ -25,14 +25,20 @@ type table struct {
 
 func sqldbTable(t graphdata.Table) sqldb.Table { return sqldb.Table{Schema: t.Schema, Name: t.Name} }
 
-// own lists the columns of a user's table that a fill asks for.
-func (t *table) own(f *graphdata.Fill) []string {
+// wanted lists the columns of a user's table that are read: those of vertices, and those that a fill asks for, which
+// may be among them.
+func (t *table) wanted(f *graphdata.Fill, ofVertices ...string) []string {
+	list := slices.Clone(ofVertices)
 	for _, c := range f.Columns {
-		if c.What == "column" {
-			t.names = append(t.names, c.Of)
+		if c.What != "column" {
+			continue
+		}
+		t.names = append(t.names, c.Of)
+		if !slices.Contains(list, c.Of) {
+			list = append(list, c.Of)
 		}
 	}
-	return t.names
+	return list
 }
 
 // add takes a record of a user's table.
