@@ -422,7 +422,8 @@ func TestLost(t *testing.T) {
 		return ""
 	}
 	err = db.Store(ctx, s.ID, more, Content{EdgeName: lost})
-	if err == nil || !strings.Contains(err.Error(), "as it was before") {
+	if err == nil || !strings.Contains(err.Error(), "as it was before") ||
+		!strings.Contains(err.Error(), "the connection to the server is lost: do this again") {
 		t.Errorf("found %v, want that the scenario is as it was", err)
 	}
 	_ = db.Close() // its connection is lost

@@ -49,7 +49,15 @@ func (p *post) named(name string) (Table, string) { return Table{"graph", name},
 
 func (p *post) exec(ctx context.Context, sql string, params ...any) (int64, error) {
 	r := p.conn.ExecParams(ctx, sql, texts(params), nil, nil, nil).Read()
-	return r.CommandTag.RowsAffected(), r.Err
+	return r.CommandTag.RowsAffected(), p.said(ctx, r.Err)
+}
+
+// said is an error of the driver, which says of a connection that has ended only how that was seen.
+func (p *post) said(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() != nil || !p.conn.IsClosed() {
+		return err
+	}
+	return fmt.Errorf("the connection to the server is lost: do this again when that runs (%w)", err)
 }
 
 // texts is parameters in the server's text form: it infers their types.
@@ -83,7 +91,7 @@ func (p *post) query(ctx context.Context, sql string, params []any, each func(Ro
 		}
 	}
 	_, err := rows.Close()
-	return err
+	return p.said(ctx, err)
 }
 
 // Types of columns, as the server numbers them.
@@ -167,7 +175,7 @@ func (p *post) bulk(ctx context.Context, table string, columns []column, rows in
 	if from.panicked != nil {
 		panic(from.panicked)
 	}
-	return err
+	return p.said(ctx, err)
 }
 
 // copying is rows in the binary form of COPY ("COPY", section "Binary Format", of PostgreSQL's manual), made as they
@@ -320,11 +328,24 @@ func (p *post) deleteEdges(ctx context.Context, scenario int64) error {
 	return err
 }
 
+// ownsEdges reports whether indexes of edges may be dropped: only the owner of a table may, whatever others may write.
+func (p *post) ownsEdges(ctx context.Context) (owner bool, err error) {
+	err = p.query(ctx, "SELECT pg_has_role(relowner, 'USAGE')::int FROM pg_class "+
+		"WHERE oid = to_regclass('graph.edges')", nil, func(r Row) error {
+		owner = r.Int(0) != 0
+		return nil
+	})
+	return owner, err
+}
+
 // withoutIndexes drops the key as well, which is an index, too; rows that are deleted keep their entries in them.
 func (p *post) withoutIndexes(ctx context.Context, scenario int64, g *graph.Graph, named bool) (anew func() error,
 	err error) {
 	if g.Edges() < manyEdges {
 		return nothing, nil
+	}
+	if owner, err := p.ownsEdges(ctx); err != nil || !owner {
+		return nothing, err
 	}
 	// What drops an index needs the table for itself: two that had looked into it before would wait for each other.
 	if _, err := p.exec(ctx, "LOCK TABLE graph.edges IN ACCESS EXCLUSIVE MODE"); err != nil {

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"zombiezen.com/go/sqlite"
 )
@@ -62,4 +63,44 @@ func versionOf(r Row) (int, error) {
 			"program?", r.Text(0))
 	}
 	return int(min(v, 1<<30)), nil
+}
+
+// shown is a URL without its passwords.
+func shown(url string) string {
+	scheme, rest, ok := strings.Cut(url, "://")
+	if !ok {
+		return url
+	}
+	rest, query, asks := strings.Cut(rest, "?")
+	at := strings.LastIndex(rest, "@")
+	if at < 0 && strings.Contains(query, "@") {
+		return scheme + "://***" // of a password with a ? in it, too
+	}
+	if user, _, secret := strings.Cut(rest[:max(at, 0)], ":"); secret {
+		rest = user + ":***" + rest[at:]
+	}
+	if !asks {
+		return scheme + "://" + rest
+	}
+	settings := strings.Split(query, "&")
+	for i, s := range settings {
+		if key, _, _ := strings.Cut(s, "="); strings.Contains(strings.ToLower(key), "pass") {
+			settings[i] = key + "=***"
+		}
+	}
+	return scheme + "://" + rest + "?" + strings.Join(settings, "&")
+}
+
+// checkURL refuses a URL in which a part of a password would be taken for a host's name, which messages have: one that
+// isn't written as URLs are.
+func checkURL(url string) error {
+	_, rest, _ := strings.Cut(url, "://")
+	if setting := strings.Index(rest, "="); setting >= 0 {
+		rest = rest[:setting]
+	}
+	if at := strings.LastIndex(rest, "@"); at >= 0 && strings.ContainsAny(rest[:at], "@/?#") {
+		return errors.New("found one of @ / ? # in front of an @, want %40 %2F %3F %23 in their place in names and " +
+			"passwords")
+	}
+	return nil
 }

@@ -94,6 +94,9 @@ func openDB(ctx context.Context, url string, create bool) (*DB, error) {
 		}
 		db.engine, err = openLite(ctx, rest, unwritable(rest))
 	case "postgres", "postgresql":
+		if err := checkURL(url); err != nil {
+			return nil, db.wrap(err)
+		}
 		db.engine, err = openPost(ctx, url)
 	default:
 		return nil, fmt.Errorf("database %q: found scheme %q, want sqlite:FILE or postgres://USER@HOST/DATABASE",
@@ -138,17 +141,6 @@ func (db *DB) prepare(ctx context.Context, create bool) error {
 		return err
 	}
 	return migrate(ctx, db.engine)
-}
-
-// shown is a URL without its password.
-func shown(url string) string {
-	scheme, rest, ok := strings.Cut(url, "://")
-	user, host, at := strings.Cut(rest, "@")
-	name, _, password := strings.Cut(user, ":")
-	if !ok || !at || !password {
-		return url
-	}
-	return scheme + "://" + name + ":***@" + host
 }
 
 func (db *DB) wrap(err error) error {
@@ -216,13 +208,18 @@ func (db *DB) create(ctx context.Context, s Scenario) (Scenario, error) {
 	if s.Description != "" {
 		description = s.Description
 	}
+	made := false // not where another one has made a scenario of the name meanwhile
 	err := db.query(ctx, "INSERT INTO graph.scenarios (name, created_at, base_scenario_id, description) "+
-		"VALUES ($1, "+db.ago(0)+", $2, $3) RETURNING id", []any{s.Name, base, description}, func(r Row) error {
-		s.ID = r.Int(0)
-		return nil
-	})
-	if err != nil {
+		"VALUES ($1, "+db.ago(0)+", $2, $3) ON CONFLICT (name) DO NOTHING RETURNING id",
+		[]any{s.Name, base, description}, func(r Row) error {
+			s.ID, made = r.Int(0), true
+			return nil
+		})
+	switch {
+	case err != nil:
 		return s, err
+	case !made:
+		return s, &ExistsError{s.Name}
 	}
 	return db.byID(ctx, s.ID)
 }
@@ -361,12 +358,13 @@ func (db *DB) Delete(ctx context.Context, id int64) error {
 	}))
 }
 
-// lock holds a scenario until the transaction ends: two that store it take turns.
+// lock holds a scenario until the transaction ends: two that store it take turns. It is looked up then, since the one
+// before may have deleted it.
 func (db *DB) lock(ctx context.Context, id int64) (Scenario, error) {
-	s, err := db.byID(ctx, id)
-	if err != nil || db.dialect() == "sqlite" {
-		return s, err // a transaction of SQLite that writes is the only one
+	if db.dialect() != "sqlite" { // whose transaction, where it writes, is the only one
+		if _, err := db.exec(ctx, "SELECT id FROM graph.scenarios WHERE id = $1 FOR UPDATE", id); err != nil {
+			return Scenario{}, err
+		}
 	}
-	_, err = db.exec(ctx, "SELECT id FROM graph.scenarios WHERE id = $1 FOR UPDATE", id)
-	return s, err
+	return db.byID(ctx, id)
 }

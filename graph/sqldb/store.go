@@ -29,7 +29,7 @@ type Content struct {
 // Store replaces vertices (where they are given), edges and labels of a scenario by those of g, and keeps statistics
 // of the tables. It is one transaction: with an error nothing has changed.
 func (db *DB) Store(ctx context.Context, scenario int64, g *graph.Graph, c Content) error {
-	what := fmt.Sprint(scenario)
+	what := ""
 	err := within(ctx, db.engine, true, func() error {
 		s, err := db.lock(ctx, scenario)
 		if err != nil {
@@ -38,10 +38,10 @@ func (db *DB) Store(ctx context.Context, scenario int64, g *graph.Graph, c Conte
 		what = strconv.Quote(s.Name)
 		return db.store(ctx, scenario, g, c)
 	})
-	if err != nil {
-		return db.wrap(fmt.Errorf("storing scenario %s, which is as it was before: %w", what, err))
+	if err != nil && what != "" {
+		err = fmt.Errorf("storing scenario %s, which is as it was before: %w", what, err)
 	}
-	return nil
+	return db.wrap(err)
 }
 
 // store is Store within a transaction that holds the scenario.

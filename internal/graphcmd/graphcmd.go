@@ -204,7 +204,7 @@ func importGraph(ctx context.Context, c *call) error {
 	}
 	content := sqldb.Content{Vertices: d.Vertices, EdgeName: d.EdgeName}
 	if c.Bool("replace") {
-		err = c.db.Store(ctx, s.ID, d.Graph, content)
+		err = meanwhile(s, c.db.Store(ctx, s.ID, d.Graph, content))
 	} else {
 		s, err = c.db.CreateStored(ctx, s, d.Graph, content)
 	}
@@ -212,6 +212,14 @@ func importGraph(ctx context.Context, c *call) error {
 		return err
 	}
 	_, err = fmt.Fprintf(c.Stdout, "%s: %s\n", s.Name, size(d.Graph))
+	return err
+}
+
+// meanwhile says of a scenario that was there, and isn't any more, what has become of it.
+func meanwhile(s sqldb.Scenario, err error) error {
+	if gone := (*sqldb.NotFoundError)(nil); errors.As(err, &gone) {
+		return fmt.Errorf("another one has deleted scenario %q meanwhile: %w", s.Name, err)
+	}
 	return err
 }
 
@@ -297,7 +305,7 @@ func copyScenario(ctx context.Context, c *call) error {
 	}
 	_, err = c.db.Copy(ctx, from.ID, sqldb.Scenario{Name: c.args[1], Base: from.ID,
 		Description: c.String("description")})
-	return err
+	return meanwhile(from, err)
 }
 
 func remove(ctx context.Context, c *call) error {
@@ -305,7 +313,7 @@ func remove(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.db.Delete(ctx, s.ID)
+	return meanwhile(s, c.db.Delete(ctx, s.ID))
 }
 
 // writeJSON writes one JSON value, for people as well.

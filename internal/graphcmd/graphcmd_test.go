@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/disco-sim/disco/app"
+	"github.com/disco-sim/disco/graph"
+	"github.com/disco-sim/disco/graph/sqldb"
 	"github.com/disco-sim/disco/internal/storeserver"
 )
 
@@ -180,5 +182,26 @@ func TestExportBesideWriter(t *testing.T) {
 		if n := strings.Count(string(text), name+" to "); n != 50 || strings.Count(string(text), name) != 150 {
 			t.Fatalf("found %d names of %s in\n%s", n, name, text)
 		}
+	}
+}
+
+// TestMeanwhile: what another one has deleted is named, and not by its number alone.
+func TestMeanwhile(t *testing.T) {
+	db, err := sqldb.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "x.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	g, err := graph.New(0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = meanwhile(sqldb.Scenario{Name: "base"}, db.Store(t.Context(), 5, g, sqldb.Content{}))
+	if err == nil || !strings.HasPrefix(err.Error(), `another one has deleted scenario "base" meanwhile: database `) ||
+		strings.Contains(err.Error(), "as it was before") {
+		t.Error(err)
+	}
+	if err := meanwhile(sqldb.Scenario{}, nil); err != nil {
+		t.Error(err)
 	}
 }
