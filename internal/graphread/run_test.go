@@ -286,23 +286,39 @@ func TestTogether(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := strings.Replace(productsText, "NODES", "distinct: site", 1)
-	for _, method := range []partition.Method{partition.MinCut, partition.Block, partition.RoundRobin} {
-		l, err := launch.Prepare(launch.Config{File: "products.yml", Text: []byte(text), Registry: registry, Workers: 2,
-			Replications: 1, Transport: launch.TransportInproc, Spread: launch.SpreadNodes, Partition: method,
+	place := func(t *testing.T, method partition.Method, workers int, of string) (int, map[string]int32) {
+		t.Helper()
+		text := strings.Replace(strings.Replace(productsText, "NODES", "distinct: site", 1), "together: region",
+			"together: "+of, 1)
+		l, err := launch.Prepare(launch.Config{File: "products.yml", Text: []byte(text), Registry: registry,
+			Workers: workers, Replications: 1, Transport: launch.TransportInproc, Spread: launch.SpreadNodes,
+			Partition: method,
 			Files: &scenario.Files{Graph: func(request []byte) ([]byte, error) {
 				return Read(t.Context(), url, time.Minute, request)
 			}}})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("%s, %d workers, %s: %v", method, workers, of, err)
 		}
-		of := map[string]int32{}
+		on := map[string]int32{}
 		for n, w := range l.Placement().Of {
-			of[l.Structure().NodeName(n)] = w
+			on[l.Structure().NodeName(n)] = w
 		}
-		if l.Placement().Workers != 2 || of["shop-1"] != of["shop-3"] || of["shop-2"] != of["shop-4"] ||
-			of["shop-1"] == of["shop-2"] {
-			t.Errorf("%s: %v, want shop-1 with shop-3, and shop-2 with shop-4, on two workers", method, of)
+		if slices.Contains(l.Placement().Nodes, 0) {
+			t.Errorf("%s, %d workers, %s: %v", method, workers, of, l.Placement().Nodes)
+		}
+		return l.Placement().Workers, on
+	}
+	for _, method := range []partition.Method{partition.MinCut, partition.Block, partition.RoundRobin} {
+		for _, workers := range []int{2, 3, 4, 5, 6} {
+			n, on := place(t, method, workers, "region")
+			if on["shop-1"] != on["shop-3"] || on["shop-2"] != on["shop-4"] || n > min(workers, 4) || n < 2 ||
+				workers == 2 && on["shop-1"] == on["shop-2"] {
+				t.Errorf("%s: %v, want shop-1 with shop-3, and shop-2 with shop-4, on two to %d workers, found %d",
+					method, on, min(workers, 4), n)
+			}
+			if n, on := place(t, method, workers, "role"); n > 3 || on["shop-1"] != on["shop-2"] {
+				t.Errorf("%s: %v on %d workers, want at most 3", method, on, n)
+			}
 		}
 	}
 }

@@ -377,6 +377,10 @@ func (l *Launch) fewerWorkers() string {
 		return fmt.Sprintf("%d workers were asked for, but there are %d replications to spread: running with %d",
 			l.cfg.Workers, l.cfg.Replications, l.Workers())
 	}
+	if l.together.most > 0 {
+		return fmt.Sprintf("%d workers were asked for, but graph.together makes too few groups of nodes: running "+
+			"with %d", l.cfg.Workers, l.placement.Workers)
+	}
 	nodes := fmt.Sprintf("%d nodes", l.structure.NumNodes())
 	if l.structure.NumNodes() == 1 {
 		nodes = "1 node"

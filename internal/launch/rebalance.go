@@ -152,7 +152,7 @@ func (l *Launch) newRebalancing() *rebalancing {
 
 // makeShards divides the nodes into shards.
 func (l *Launch) makeShards(pinned map[int]int32, machines []int32) error {
-	l.shards = divideShards(l.structure, l.placement, pinned, l.cfg.Rebalance.Shards)
+	l.shards = divideShards(l.structure, l.placement, pinned, l.together.members, l.cfg.Rebalance.Shards)
 	if slices.Min(machines) == slices.Max(machines) {
 		return nil
 	}

@@ -170,7 +170,11 @@ func TestDivideShards(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := &partition.Partition{Workers: 2, Of: []int32{0, 0, 0, 0, 0, 1, 0, 0, 1, 1, 1, 1}, Lookahead: 1}
-	s := divideShards(structure, p, map[int]int32{7: 0}, 8)
+	grouped := divideShards(structure, p, map[int]int32{7: 0}, [][]int{{}, {1, 4}, {8, 11, 9}, {3, 10}}, 8)
+	if want := []uint32{0, 0, 0, 1, 0, 2, 1, 1, 2, 2, 3, 2}; !slices.Equal(grouped.of, want) {
+		t.Errorf("shards of nodes in groups are %v, want %v", grouped.of, want)
+	}
+	s := divideShards(structure, p, map[int]int32{7: 0}, nil, 8)
 	if want := []uint32{0, 1, 0, 1, 0, 3, 2, 2, 4, 3, 5, 4}; !slices.Equal(s.of, want) {
 		t.Errorf("shards of nodes are %v, want %v", s.of, want)
 	}

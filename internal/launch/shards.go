@@ -18,9 +18,10 @@ type shards struct {
 // divideShards divides the nodes of each worker into shards, about as many for each as it has of the nodes. No move may
 // bring a lookahead between workers that is less than what the placement has there, because workers would wait for each
 // other far more often then: nodes with such a link between them are in one shard, and those with one to another
-// worker, where it is on no cycle, stay. So do those that were put on their worker by name. Else neighbours by number
-// are together, which belong together in most scenarios.
-func divideShards(g *node.Structure, p *partition.Partition, pinned map[int]int32, want int) shards {
+// worker, where it is on no cycle, stay. So do those that were put on their worker by name. Each of the sets, of nodes
+// that the scenario wants on one worker, is in one shard. Else neighbours by number are together, which belong together
+// in most scenarios.
+func divideShards(g *node.Structure, p *partition.Partition, pinned map[int]int32, sets [][]int, want int) shards {
 	d := divider{parent: make([]int32, len(p.Of)), stays: make([]bool, len(p.Of))}
 	for n := range d.parent {
 		d.parent[n] = int32(n)
@@ -34,6 +35,11 @@ func divideShards(g *node.Structure, p *partition.Partition, pinned map[int]int3
 			if g.Lookahead(k) < p.Lookahead {
 				d.join(int32(g.Node(id)), int32(g.Node(g.To(k))), p.Of)
 			}
+		}
+	}
+	for _, nodes := range sets {
+		for _, n := range nodes {
+			d.join(int32(nodes[0]), int32(n), p.Of)
 		}
 	}
 	byWorker := make([][]int32, p.Workers)

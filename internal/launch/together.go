@@ -4,6 +4,7 @@ package launch
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"slices"
 
@@ -15,10 +16,15 @@ import (
 type together struct {
 	names  []string
 	groups []uint32
+
+	// Behind divideTogether, where there are several workers:
+	members [][]int // nodes of each group
+	most    int     // workers for which there are groups, and nodes without one; 0: as many as are wanted
 }
 
 // divideTogether is divide with each group of nodes on one worker: that on which most of its work would be by itself,
-// unless that one has its share of groups. Then all other nodes are placed around them.
+// unless that one has its share of groups. Then all other nodes are placed around them, on as many workers as there are
+// nodes for.
 func (l *Launch) divideTogether(g *node.Structure, run partition.Run, pinned map[int]int32) (*partition.Partition,
 	[]int32, error) {
 	p, machines, err := l.divide(g, run, pinned)
@@ -29,11 +35,11 @@ func (l *Launch) divideTogether(g *node.Structure, run partition.Run, pinned map
 	if err != nil {
 		return nil, nil, err
 	}
+	l.together.members = members
 	all := maps.Clone(pinned)
 	if all == nil {
 		all = map[int]int32{}
 	}
-	run.Workers = p.Workers
 	for k, w := range assignGroups(members, p, g.Work) {
 		for _, n := range members[k] {
 			if _, asked := pinned[n]; !asked {
@@ -41,7 +47,34 @@ func (l *Launch) divideTogether(g *node.Structure, run partition.Run, pinned map
 			}
 		}
 	}
-	return l.divide(g, run, all)
+	used := p.Workers
+	if len(pinned) == 0 {
+		used = renumber(all)
+	}
+	run.Workers = min(p.Workers, used+g.NumNodes()-len(all))
+	around, machines, err := l.divide(g, run, all)
+	if empty := (*partition.EmptyError)(nil); errors.As(err, &empty) && used < run.Workers {
+		run.Workers = used
+		around, machines, err = l.divide(g, run, all)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if run.Workers < p.Workers {
+		l.together.most = run.Workers
+	}
+	around.Unused, around.Saved = around.Unused+p.Unused, max(around.Saved, p.Saved)
+	return around, machines, nil
+}
+
+// renumber gives workers that have nodes the first numbers, in their order, and returns how many there are.
+func renumber(of map[int]int32) int {
+	used := slices.Compact(slices.Sorted(maps.Values(of)))
+	for n, w := range of {
+		number, _ := slices.BinarySearch(used, w)
+		of[n] = int32(number)
+	}
+	return len(used)
 }
 
 // find is the nodes of each group. A name that no node has is that of a vertex that the scenario has left out.

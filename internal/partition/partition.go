@@ -187,11 +187,19 @@ func Make(
 	}
 	for w, count := range p.Nodes {
 		if count == 0 && (method != MinCut || len(pinned) > 0) {
-			return nil, fmt.Errorf("partition: worker %d of %d is left without a node: use fewer workers, or place a "+
-				"node on it", w, workers)
+			return nil, &EmptyError{w, workers}
 		}
 	}
 	return p, nil
+}
+
+// EmptyError is that a worker is left without a node.
+type EmptyError struct{ Worker, Of int }
+
+// Error says what to do.
+func (e *EmptyError) Error() string {
+	return fmt.Sprintf("partition: worker %d of %d is left without a node: use fewer workers, or place a node on it",
+		e.Worker, e.Of)
 }
 
 // free marks a node that has no worker yet.
