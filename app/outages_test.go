@@ -272,3 +272,68 @@ func TestKilledWhileAsking(t *testing.T) {
 		t.Errorf("%d questions were put again, with the same key, want what was under way: 1 or 2", again)
 	}
 }
+
+// TestProposedCheckpoint: where a chunk of a checkpoint is damaged, resume names the one before it, which hasn't that
+// chunk; where what the outside has answered is damaged, it names none, since each needs that.
+func TestProposedCheckpoint(t *testing.T) {
+	dir := t.TempDir()
+	file, store := filepath.Join(dir, "tiny.yml"), filepath.Join(dir, "store")
+	text := launchtest.Scenario(3, 5, "") + fmt.Sprintf("asking: {file: %q, ms: 1}\n", filepath.Join(dir, "asked"))
+	if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	runSaved(t, launchtest.Kind(), "run", file, "--transport", "inproc", "--checkpoint-to", store,
+		"--checkpoint-at", "1", "--checkpoint-at", "3")
+	read := func(name string) []byte {
+		t.Helper()
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	points, err := filepath.Glob(filepath.Join(store, "points", "*"))
+	if err != nil || len(points) != 2 {
+		t.Fatal(points, err)
+	}
+	packs, err := filepath.Glob(filepath.Join(store, "packs", "*"))
+	if err == nil {
+		err = os.RemoveAll(filepath.Join(store, "done")) // as if it had been killed
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	resumed := func(want string, proposes bool) {
+		t.Helper()
+		var stdout, stderr bytes.Buffer
+		status := Run([]string{"disco-run", "resume", store, "--other-build"}, strings.NewReader(""), &stdout, &stderr,
+			launchtest.Kind())
+		if said := stderr.String(); status != ExitFailed || !strings.Contains(said, want) ||
+			strings.Contains(said, "--at 1 begins with the checkpoint before it") != proposes {
+			t.Errorf("%d %s, want %q, and a proposal: %v", status, said, want, proposes)
+		}
+	}
+	for _, pack := range packs {
+		name := []byte(strings.TrimSuffix(filepath.Base(pack), ".pack"))
+		if bytes.Contains(read(points[0]), name) || !bytes.Contains(read(points[1]), name) {
+			continue
+		}
+		good := read(pack)
+		bad := bytes.Clone(good)
+		for i := range bad {
+			bad[i] ^= 1
+		}
+		if err := os.WriteFile(pack, bad, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		resumed(string(name), true)
+		if err := os.WriteFile(pack, good, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err = os.WriteFile(filepath.Join(store, "io", "00000007.journal"), bytes.Repeat([]byte("no record"), 100), 0o666)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resumed("00000007.journal: byte 0: found no head of a record", false)
+}

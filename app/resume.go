@@ -95,7 +95,7 @@ func (p *program) resume(c *cli.Context, dir string) (err error) {
 	err = p.perform(o, nil)
 	var damaged *checkpoint.DamagedError
 	if errors.As(err, &damaged) {
-		err = s.resumed.propose(c.Context, s.repo, err)
+		err = s.resumed.propose(c.Context, s.repo, damaged, err)
 	}
 	return err
 }
@@ -130,8 +130,11 @@ func (o *order) resumeRun(ctx context.Context, r *checkpoint.Repo, at string) er
 	return nil
 }
 
-// propose adds to an error about a checkpoint that is damaged which one is before it.
-func (s *resumed) propose(ctx context.Context, r *checkpoint.Repo, err error) error {
+// propose adds to an error about a checkpoint that is damaged which one before it needs nothing of what is damaged.
+func (s *resumed) propose(ctx context.Context, r *checkpoint.Repo, damaged *checkpoint.DamagedError, err error) error {
+	if damaged.Chunk == nil && !damaged.OfPoint() {
+		return err // whatever it goes on from
+	}
 	points, errPoints := r.Points(ctx)
 	if errPoints != nil {
 		return errors.Join(err, errPoints)
@@ -141,12 +144,26 @@ func (s *resumed) propose(ctx context.Context, r *checkpoint.Repo, err error) er
 			continue
 		}
 		for _, p := range slices.Backward(points) {
-			if p.Replication == m.Replication && !p.Finished && p.Epoch < m.Epoch {
+			if p.Replication == m.Replication && !p.Finished && p.Epoch < m.Epoch && without(ctx, r, p, damaged.Chunk) {
 				return fmt.Errorf("%w\n--at %v begins with the checkpoint before it", err, p.Epoch)
 			}
 		}
 	}
 	return err
+}
+
+// without reports whether a checkpoint is there, and has no such chunk.
+func without(ctx context.Context, r *checkpoint.Repo, p checkpoint.Point, damaged *checkpoint.Chunk) bool {
+	m, err := r.Load(ctx, p)
+	if err != nil || damaged == nil {
+		return err == nil
+	}
+	return r.Chunks(ctx, m, func(c checkpoint.Chunk) error {
+		if c.Digest == damaged.Digest {
+			return errors.New("it has it, too")
+		}
+		return nil
+	}) == nil
 }
 
 // check compares a run that goes on with what it was.

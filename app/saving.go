@@ -43,7 +43,7 @@ func checkpointFlags() []cli.Flag {
 		textFlag(groupCheckpoints, "keep", fmt.Sprint(keepDefault),
 			"`N` newest checkpoints of each replication stay, beside those with a label"),
 		&cli.BoolFlag{Category: groupCheckpoints, Name: "replayable", DisableDefaultText: true, Usage: "keep a " +
-			"journal of all calls of handlers with the checkpoints, some 10 bytes for each: what replay compares with"},
+			"journal of all calls of handlers with the checkpoints, 2 bytes for each: what replay compares with"},
 		&cli.BoolFlag{Category: groupCheckpoints, Name: "external-sync", DisableDefaultText: true, Usage: "what the " +
 			"outside world answers outlives a power failure before a handler gets it"},
 		textFlag(groupCheckpoints, "recover", "0", "where a worker dies, or a machine is lost, go back to the last "+
@@ -352,7 +352,11 @@ func (r *savingRow) String() string {
 		text += fmt.Sprintf(", and waited %s for one to be written", tables.Seconds(r.HeldSeconds))
 	}
 	if r.LeftOut > 0 {
-		text += fmt.Sprintf("; %d were left out, because the one before was still being written", r.LeftOut)
+		were := "were"
+		if r.LeftOut == 1 {
+			were = "was"
+		}
+		text += fmt.Sprintf("; %d %s left out, because the one before was still being written", r.LeftOut, were)
 	}
 	if r.Failed > 0 {
 		text += fmt.Sprintf("; %d couldn't be written", r.Failed)

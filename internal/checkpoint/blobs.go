@@ -129,6 +129,11 @@ func (e *DamagedError) remedy() string {
 	return ""
 }
 
+// OfPoint reports whether the file is that of one checkpoint, or of the end of a replication.
+func (e *DamagedError) OfPoint() bool {
+	return strings.HasPrefix(e.Name, pointFolder) || strings.HasPrefix(e.Name, doneFolder)
+}
+
 // Unwrap gives what was found.
 func (e *DamagedError) Unwrap() error { return e.Err }
 
