@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -153,7 +154,7 @@ func (g *graphSection) readFill(s Section) {
 	case graphdata.Vertices, graphdata.Nodes:
 		ask.Vertices = choices(s.Field(ask.Of))
 	case graphdata.Edges:
-		ask.Layer = s.Field("edges").Int(Between(0, 1<<31-1))
+		ask.Layer = s.Field("edges").Int(Between(math.MinInt32, math.MaxInt32))
 		ask.Vertices, ask.Targets = choices(s.Field("from").OrNull()), choices(s.Field("to").OrNull())
 	}
 	g.readTable(s, &ask)

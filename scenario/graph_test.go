@@ -106,9 +106,9 @@ graph:
       item: { id: $name, size: $column(whole), note: "$$ of $name, $index", tags: [fixed, $name] }
     - list: places
       vertices: { kind: [a, b] }
-      item: { id: x-$name, to: { $out(3): $weight } }
+      item: { id: x-$name, to: { $out(-3): $weight } }
     - list: net.edges
-      edges: 0
+      edges: -1
       from: { kind: a }
       item: { from: $source, to: $target, weight: 0.5 }
 `
@@ -145,7 +145,7 @@ v3>v0 0.5
 		t.Errorf("got %s want %s", got, want)
 	}
 	if f := asked[0].Fills; len(f) != 4 || f[1].Vertices[0].Values[1] != "b" || f[2].Of != graphdata.Edges ||
-		f[2].Layer != 3 || f[3].Vertices[0].Type != "kind" || f[0].Columns[1].Of != "whole" {
+		f[2].Layer != -3 || f[3].Layer != -1 || f[3].Vertices[0].Type != "kind" || f[0].Columns[1].Of != "whole" {
 		t.Errorf("%+v", f)
 	}
 

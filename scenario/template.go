@@ -77,7 +77,7 @@ func (c *compiler) outgoing(v Value, key, value *yaml.Node) template {
 	v.node = follow(key)
 	ask := c.g.request.Fills[c.rows]
 	inside, ok := strings.CutPrefix(strings.TrimSuffix(follow(key).Value, ")"), "$out(")
-	layer, err := strconv.ParseUint(inside, 10, 31)
+	layer, err := strconv.ParseInt(inside, 10, 32)
 	if !ok || err != nil || ask.Of != graphdata.Vertices || len(c.g.request.Fills) > graphdata.FillsMax {
 		v.Refuse(fmt.Sprintf("the name %q of a field", printable.Short(follow(key).Value)),
 			"a name without $, or, for vertices, $out(LAYER): a field for each edge that leaves the vertex", "")

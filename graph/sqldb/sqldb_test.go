@@ -423,9 +423,12 @@ func testData(t *testing.T, url string) {
 	if !errors.As(err, &unknown) || !slices.Equal(unknown.Missing, []string{"nothing"}) || len(unknown.Have) != 6 {
 		t.Errorf("found %v, want the column that isn't there, and those that are", err)
 	}
-	err = db.VertexData(ctx, id, Table{Name: "none"}, []string{"x"}, nil, collect)
-	if !errors.As(err, &unknown) || unknown.Have != nil {
-		t.Errorf("found %v, want that there is no table", err)
+	for _, none := range []Table{{Name: "none"}, {Schema: "none", Name: hostile.Name}} {
+		unknown = nil
+		err = db.VertexData(ctx, id, none, []string{"x"}, nil, collect)
+		if !errors.As(err, &unknown) || unknown.Have != nil {
+			t.Errorf("found %v, want that there is no table", err)
+		}
 	}
 }
 

@@ -222,6 +222,15 @@ func (l *lite) columns(ctx context.Context, t Table) (list []Column, err error) 
 	if schema == "" {
 		schema = "main"
 	}
+	there := false
+	err = l.query(ctx, "SELECT 1 FROM pragma_database_list WHERE name = $1 COLLATE NOCASE", []any{schema},
+		func(Row) error {
+			there = true
+			return nil
+		})
+	if err != nil || !there {
+		return nil, err
+	}
 	err = l.query(ctx, "SELECT name, upper(type) FROM pragma_table_info($1, $2)", []any{t.Name, schema},
 		func(r Row) error {
 			list = append(list, Column{r.Text(0), liteKind(r.Text(1))})
