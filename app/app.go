@@ -47,6 +47,8 @@ const (
 	// ExitUsage is a mistake on the command line or in a file: nothing was started, or only the first point of a
 	// sweep, whose results show whether --columns is right.
 	ExitUsage = 2
+	// ExitUnmet says that all was done, and that the results aren't as --require wants them.
+	ExitUnmet = 3
 
 	// ExitSignal plus the signal's number is the status of a run that a signal has ended: 130 for SIGINT (Ctrl-C),
 	// 143 for SIGTERM, 129 for SIGHUP.
@@ -262,7 +264,7 @@ func (p *program) commands() []*cli.Command {
 		return append(p.furtherCommands(), p.versionCommand())
 	}
 	return slices.Concat([]*cli.Command{p.runCommand(), p.validateCommand(), p.verifyCommand(), p.initCommand(),
-		p.inspectCommand(), p.checkpointsCommand(), p.resumeCommand(), p.replayCommand(),
+		p.compareCommand(), p.inspectCommand(), p.checkpointsCommand(), p.resumeCommand(), p.replayCommand(),
 		p.versionCommand()},
 		p.furtherCommands(), p.fieldsCommand(), p.kindCommands())
 }
@@ -330,6 +332,8 @@ func statusOf(err error) int {
 		return ended.status
 	case errors.As(err, &u), errors.As(err, &problems), errors.Is(err, launch.ErrConfig):
 		return ExitUsage
+	case onlyUnmet(err):
+		return ExitUnmet
 	}
 	return ExitFailed
 }

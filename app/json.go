@@ -64,6 +64,10 @@ type document struct {
 
 	Recoveries []launch.Recovery `json:"recoveries,omitempty"` // times that the run went back
 
+	Figures []figureRow `json:"figures,omitempty"` // of two replications or more: each by itself
+
+	Requirements []requirementRow `json:"requirements,omitempty"` // of --require
+
 	Speedup    *float64    `json:"speedup_vs_sequential,omitempty"` // with --compare: the median of the rounds
 	Comparison *comparison `json:"compare,omitempty"`
 }

@@ -16,10 +16,12 @@ import (
 	"github.com/disco-sim/disco/scenario"
 )
 
-// figuresMost bounds how many figures of a run are kept, and figuresAll how many of all its replications together.
+// figuresMost bounds how many figures of a run are kept, figuresAll how many of all its replications together, and
+// figuresJSON how many of these are written.
 const (
 	figuresMost = 10_000
 	figuresAll  = 1 << 24
+	figuresJSON = 1 << 20
 )
 
 // figures are the numbers among a run's results, of each replication by itself: by them two runs with common random
@@ -36,8 +38,69 @@ func newFigures(replications int) *figures {
 	return &figures{of: map[string][]float64{}, most: max(1, min(figuresMost, figuresAll/replications))}
 }
 
+// figures are those of a run whose JSON has them; nil: it hasn't.
+func (o *order) figures() *figures {
+	if o.json == "" || o.config.Replications < 2 || o.compare {
+		return nil
+	}
+	f := newFigures(o.config.Replications)
+	f.most = max(1, min(f.most, figuresJSON/o.config.Replications))
+	o.config.Each = f.add
+	return f
+}
+
 // notFigures are ends of names of what says how good a figure is.
 var notFigures = []string{".half_width", ".low", ".high", ".samples"}
+
+// isFigure reports whether a number of that name among the results is about the model.
+func isFigure(name string) bool {
+	return !slices.ContainsFunc(notFigures, func(end string) bool { return strings.HasSuffix(name, end) })
+}
+
+// figureRow is a figure of each replication by itself, in their order.
+type figureRow struct {
+	Name   string        `json:"name"`
+	Values []figureValue `json:"values"`
+}
+
+// figureValue is NaN, null in JSON, for a replication that has no such figure.
+type figureValue float64
+
+// MarshalJSON writes a number or null.
+func (x figureValue) MarshalJSON() ([]byte, error) {
+	if math.IsNaN(float64(x)) {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float64(x))
+}
+
+// UnmarshalJSON reads what MarshalJSON has written.
+func (x *figureValue) UnmarshalJSON(text []byte) error {
+	if string(text) == "null" {
+		*x = figureValue(math.NaN())
+		return nil
+	}
+	return json.Unmarshal(text, (*float64)(x))
+}
+
+// rows are all figures; none where there is only one replication, whose figures are the results.
+func (f *figures) rows() (rows []figureRow) {
+	if f == nil || f.count < 2 {
+		return nil
+	}
+	for _, name := range f.names {
+		row := figureRow{Name: name}
+		for i := range f.count {
+			x := math.NaN()
+			if i < len(f.of[name]) {
+				x = f.of[name][i]
+			}
+			row.Values = append(row.Values, figureValue(x))
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
 
 // add takes in the results of one replication (launch.Config.Each).
 func (f *figures) add(rep scenario.Replication) error {
@@ -63,9 +126,7 @@ func (f *figures) add(rep scenario.Replication) error {
 	flat.flatten("", tree)
 	for _, c := range flat.cells {
 		x, err := strconv.ParseFloat(c.text, 64)
-		if err != nil || !c.number || slices.ContainsFunc(notFigures, func(end string) bool {
-			return strings.HasSuffix(c.name, end)
-		}) {
+		if err != nil || !c.number || !isFigure(c.name) {
 			continue
 		}
 		all, known := f.of[c.name]

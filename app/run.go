@@ -63,10 +63,8 @@ func runFlags() []cli.Flag {
 	return append(slices.Concat(machineFlags(), checkpointFlags(), rebalanceFlags(), externalFlags()),
 		textFlag(groupWhat, "seed", "1", "`SEED` of all random numbers"),
 		textFlag(groupWhat, "replications", "1", "repeat the experiment `R` times, each with its own random numbers"),
-		&cli.StringSliceFlag{Category: groupWhat, Name: "sweep", DefaultText: "none",
-			Usage: "run once for each value of a field, `KEY=A,B,C`, such as " +
-				"topology_graph.nodes.servers.web-1.server_resources.cpu_cores=1,2,4; several --sweep make a grid"},
-		setFlag(),
+		sweepFlag(), setFlag(),
+		requireFlag(),
 		textFlag(groupOutput, "columns", "those that differ; all in --csv",
 			"`NAMES` of the columns of the table of a sweep, with commas between; * stands for any text"),
 		textFlag(groupWhere, "workers", "1; with --machines one for each slot",
@@ -130,6 +128,12 @@ func runFlags() []cli.Flag {
 	)
 }
 
+func sweepFlag() cli.Flag {
+	return &cli.StringSliceFlag{Category: groupWhat, Name: "sweep", DefaultText: "none",
+		Usage: "run once for each value of a field, `KEY=A,B,C`, such as " +
+			"topology_graph.nodes.servers.web-1.server_resources.cpu_cores=1,2,4; several --sweep make a grid"}
+}
+
 // setFlag is a flag of all commands that read a scenario.
 func setFlag() cli.Flag {
 	return &cli.StringSliceFlag{Category: groupWhat, Name: "set", DefaultText: "none", Usage: "put a value into the " +
@@ -146,6 +150,8 @@ type order struct {
 	columns string
 	pins    string
 	sweeps  []string
+
+	requires []requirement
 
 	compare bool
 	phases  bool
@@ -254,6 +260,7 @@ func (p *program) once(ctx context.Context, o *order, screen *screen, read *scen
 	o.config.LastThere = true
 	var ready func()
 	o.config.Ready = func() { ready() }
+	each := o.figures()
 	l, err := prepare(o.config)
 	screen.clear()
 	if err != nil {
@@ -261,6 +268,9 @@ func (p *program) once(ctx context.Context, o *order, screen *screen, read *scen
 	}
 	if read != nil {
 		*read = l.Scenario()
+	}
+	if each != nil {
+		each.scenario = l.Scenario()
 	}
 	if err := o.checkCSV(l.Scenario()); err != nil {
 		return err
@@ -312,17 +322,20 @@ func (p *program) once(ctx context.Context, o *order, screen *screen, read *scen
 	}
 	screen.end()
 	ready() // where all had ended before
-	return errors.Join(p.show(o, cmp.Or(out.Launch, l), out, times), err)
+	return errors.Join(p.show(o, cmp.Or(out.Launch, l), out, times, each.rows()), err)
 }
 
 // show writes the results of a run; times is nil where nothing was compared.
-func (p *program) show(o *order, l *launch.Launch, out *launch.Outcome, times *comparison) error {
+func (p *program) show(o *order, l *launch.Launch, out *launch.Outcome, times *comparison, each []figureRow) error {
 	var failed []error
 	d := newDocument(o, l, out)
+	d.Figures = each
 	if err := d.couple(l, out); err != nil {
 		failed = append(failed, err)
 	}
 	d.add(times)
+	row := &sweepRow{document: d}
+	required := o.required(row)
 	if !o.quiet() {
 		if err := p.report(out, d); err != nil {
 			failed = append(failed, err)
@@ -343,8 +356,9 @@ func (p *program) show(o *order, l *launch.Launch, out *launch.Outcome, times *c
 		}
 		failed = append(failed, err)
 	}
+	failed = append(failed, required)
 	if err := errors.Join(failed...); err != nil || !out.Interrupted || out.Full {
-		return errors.Join(err, o.saving.none(out.Checkpoints))
+		return errors.Join(err, o.saving.none(out.Checkpoints), unmet(*row))
 	}
 	if c := d.Checkpoints; c != nil && c.Made > 0 {
 		return fmt.Errorf("%w; `%s resume %s` goes on", interruption(l, out), p.name, c.Dir)
@@ -390,7 +404,7 @@ func (p *program) order(c *cli.Context, file, resumes string) (*order, error) {
 	o := &order{file: file, json: v.path("json"), csv: v.path("csv"),
 		columns: v.text("columns", "names of columns with commas between"), pins: v.path("placement"),
 		sweeps: c.StringSlice("sweep"), compare: c.Bool("compare"),
-		phases: c.Bool("phases")}
+		phases: c.Bool("phases"), requires: v.requirements()}
 	o.config = launch.Config{
 		Registry:     p.registry,
 		Workers:      v.integer("workers", 1, 1, launch.WorkersMax),

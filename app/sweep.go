@@ -134,7 +134,7 @@ func (p *program) sweep(ctx context.Context, o *order, doc *scenario.Document, s
 		}
 	}
 	screen.end()
-	return p.showSweep(o, all)
+	return errors.Join(p.showSweep(o, all), unmet(all.Rows...))
 }
 
 // grid reads the --sweep flags.
@@ -209,6 +209,9 @@ func (p *program) runPoint(
 		row.Point[s.Key] = jsonValue(s.Value)
 	}
 	row.cells, row.left, err = cellsOf(row)
+	if err == nil {
+		err = o.required(row)
+	}
 	return row, errors.Join(failed, err)
 }
 

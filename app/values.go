@@ -97,6 +97,24 @@ func (v *values) duration(flag string, def time.Duration) time.Duration {
 	return d
 }
 
+// share reads a share of 0 or more, as a number or in percent; 0 where the flag isn't given.
+func (v *values) share(flag string) float64 {
+	if !v.c.IsSet(flag) {
+		return 0
+	}
+	text := v.c.String(flag)
+	number, percent := strings.CutSuffix(text, "%")
+	x, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if err != nil || !(x >= 0) || math.IsInf(x, 1) {
+		v.refuse(flag, strconv.Quote(text), "a finite share of 0 or more, such as 0.02 or 2%")
+		return 0
+	}
+	if percent {
+		x /= 100
+	}
+	return x
+}
+
 // size reads a number of bytes, with K, M or G behind it for powers of 1024; 0 where
 // the flag isn't given.
 func (v *values) size(flag string, least, most int, powerOfTwo bool) int {

@@ -39,6 +39,8 @@ var rules = []rule{
 
 	{match: `bin/disco-run graph diff .*`, status: 1, want: "the scenarios differ"},
 	{match: `bin/disco-run graph .*`, want: ""},
+	{match: `bin/disco-run compare a.json b.json`, status: 1, want: "replication by replication"},
+	{match: `bin/disco-run compare .*`, want: "0 of 9 figures differ by more than 500"},
 	{match: `bin/disco-run (run|validate) FILE( .*)?`, add: "", want: "mini"},
 	{match: `bin/disco-run validate .*`, want: "good"},
 	{match: `sh examples/supply-graph.sh tables`, want: ""},
