@@ -92,7 +92,7 @@ func diff(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	d, err := compare(a, b, c.Int("most"))
+	d, err := unlessEnded(ctx, func() (*graphDiff, error) { return compare(a, b, c.Int("most")) })
 	if err != nil {
 		return err
 	}

@@ -198,7 +198,7 @@ func importGraph(ctx context.Context, c *call) error {
 		}
 		s.Base = b.ID
 	}
-	d, err := graphfile.Read(f)
+	d, err := unlessEnded(ctx, func() (*graphfile.Data, error) { return graphfile.Read(f) })
 	if err != nil {
 		return err
 	}
@@ -213,6 +213,26 @@ func importGraph(ctx context.Context, c *call) error {
 	}
 	_, err = fmt.Fprintf(c.Stdout, "%s: %s\n", s.Name, size(d.Graph))
 	return err
+}
+
+// unlessEnded does what takes long and changes nothing. It isn't waited for where a signal ends the command.
+func unlessEnded[T any](ctx context.Context, do func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		value, err := do()
+		done <- result{value, err}
+	}()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-ctx.Done():
+		var none T
+		return none, context.Cause(ctx)
+	}
 }
 
 // meanwhile says of a scenario that was there, and isn't any more, what has become of it.

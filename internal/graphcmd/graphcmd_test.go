@@ -4,6 +4,8 @@ package graphcmd
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -12,6 +14,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/disco-sim/disco/app"
@@ -203,5 +206,30 @@ func TestMeanwhile(t *testing.T) {
 	}
 	if err := meanwhile(sqldb.Scenario{}, nil); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestUnlessEnded: a signal doesn't wait for what reads a long file.
+func TestUnlessEnded(t *testing.T) {
+	ended := &app.Ended{Signal: syscall.SIGINT}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	begun, release, left := make(chan bool), make(chan bool), make(chan bool)
+	go func() {
+		<-begun
+		cancel(ended)
+	}()
+	_, err := unlessEnded(ctx, func() (int, error) {
+		defer close(left)
+		close(begun)
+		<-release
+		return 1, nil
+	})
+	if !errors.Is(err, ended) {
+		t.Error(err)
+	}
+	close(release)
+	<-left
+	if n, err := unlessEnded(t.Context(), func() (int, error) { return 2, nil }); n != 2 || err != nil {
+		t.Error(n, err)
 	}
 }

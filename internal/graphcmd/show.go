@@ -155,7 +155,11 @@ func show(ctx context.Context, c *call) error {
 		}
 	}
 	for _, id := range g.Layers() {
-		view.Layers = append(view.Layers, viewLayer(id, d))
+		layer, err := unlessEnded(ctx, func() (layerView, error) { return viewLayer(id, d), nil })
+		if err != nil {
+			return err
+		}
+		view.Layers = append(view.Layers, layer)
 	}
 	for _, t := range g.LabelTypes() {
 		view.Types = append(view.Types, viewType(g, t))
