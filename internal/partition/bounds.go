@@ -74,26 +74,8 @@ func (b *bounds) fill(steps []step) {
 	for v := range b.vertices() {
 		b.start[v+1] += b.start[v]
 	}
-	b.held, b.cyclic = make([]bool, b.vertices()), b.onCycles(&b.adjacency)
-	var todo []int32
-	hold := func(v int32) {
-		if !b.held[v] {
-			b.held[v] = true
-			todo = append(todo, v)
-		}
-	}
-	for lane, cyclic := range b.cyclic {
-		if cyclic {
-			hold(int32(b.first + lane))
-		}
-	}
-	for len(todo) > 0 {
-		v := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
-		for _, to := range b.to[b.start[v]:b.start[v+1]] {
-			hold(to)
-		}
-	}
+	b.cyclic = b.onCycles(&b.adjacency)
+	b.held = b.behind(&b.adjacency, b.cyclic)
 }
 
 func (b *bounds) vertices() int { return b.first + len(b.ends) }
@@ -112,9 +94,9 @@ func (b *bounds) onCycles(g *adjacency) []bool {
 	return cyclic
 }
 
-// still tells which lanes are on a cycle without lookahead: bounds that go round it don't rise, and each epoch takes an
-// idle jump.
-func (b *bounds) still() []bool {
+// stand finds what each epoch takes an idle jump for: still are lanes on a cycle without lookahead, since bounds that
+// go round it don't rise, and stuck are the vertices on it or behind it without lookahead.
+func (b *bounds) stand() (still, stuck []bool) {
 	g := &adjacency{start: make([]uint32, 1, len(b.start))}
 	for v := range b.vertices() {
 		for k := b.start[v]; k < b.start[v+1]; k++ {
@@ -124,15 +106,45 @@ func (b *bounds) still() []bool {
 		}
 		g.start = append(g.start, uint32(len(g.to)))
 	}
-	return b.onCycles(g)
+	still = b.onCycles(g)
+	return still, b.behind(g, still)
 }
 
-// window is how far an idle jump takes bounds beyond the earliest event: the least lookahead of lanes that are held.
-func (b *bounds) window() float64 {
-	least := math.Inf(1)
-	for k, to := range b.to {
-		if int(to) >= b.first && b.held[to] {
-			least = min(least, b.lookahead[k])
+// behind is the vertices that some lanes lead to in a graph with the vertices of b, and these.
+func (b *bounds) behind(g *adjacency, lanes []bool) []bool {
+	found := make([]bool, b.vertices())
+	var todo []int32
+	hold := func(v int32) {
+		if !found[v] {
+			found[v] = true
+			todo = append(todo, v)
+		}
+	}
+	for lane, is := range lanes {
+		if is {
+			hold(int32(b.first + lane))
+		}
+	}
+	for len(todo) > 0 {
+		v := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		for _, to := range g.to[g.start[v]:g.start[v+1]] {
+			hold(to)
+		}
+	}
+	return found
+}
+
+// window is how far an idle jump takes bounds beyond the earliest event where nothing is stuck: the least lookahead
+// that leads away from what is, and elsewhere that of lanes that are held.
+func (b *bounds) window(stuck []bool) float64 {
+	least, after := math.Inf(1), b.behind(&b.adjacency, stuck[b.first:])
+	for v := range b.vertices() {
+		for k := b.start[v]; k < b.start[v+1]; k++ {
+			to := int(b.to[k])
+			if stuck[v] && !stuck[to] || !after[v] && to >= b.first && b.held[to] {
+				least = min(least, b.lookahead[k])
+			}
 		}
 	}
 	return least

@@ -25,8 +25,11 @@ type Couplings struct {
 	events float64 // in a simulated second; 0: the scenario states no rates
 	bounds *bounds // nil: the pairs are all that is known
 	held   float64 // epochs, in a simulated second, at which something is handled that waits for a cycle of bounds
+	stuck  float64 // of these, those of which each takes an idle jump (bounds.stand)
+	window float64 // how far one goes for the others
 	crowd  float64 // events of an epoch
 	still  []bool  // by lane: it is on a cycle whose bounds don't rise
+	rate   func(link int) float64
 }
 
 // Couple finds the couplings of workers when node n is on worker of[n]. Where the scenario states no rates, the busiest
@@ -55,11 +58,14 @@ func Couple(s *node.Structure, of []int32, workers int, proceed func() error) (*
 	}
 	f := newFlow(s, of, workers, &flowSpace{})
 	b, vertex := newBounds(f)
-	c.bounds, c.still = b, b.still()
+	still, stuck := b.stand()
+	c.bounds, c.still, c.window = b, still, b.window(stuck)
+	c.rate = func(k int) float64 { return a.rate(k) * cmp.Or(a.most, 1) }
 	if err := a.proceed(); err != nil {
 		return nil, err
 	}
-	c.countHeld(a, func(id node.SimprocID, n int) bool { return b.held[vertex(f.vertex(id, n))] })
+	c.held, c.crowd = c.epochsOf(a, func(id node.SimprocID, n int) bool { return b.held[vertex(f.vertex(id, n))] })
+	c.stuck, _ = c.epochsOf(a, func(id node.SimprocID, n int) bool { return stuck[vertex(f.vertex(id, n))] })
 	space := &shortestSpace{}
 	for lane, ends := range b.ends {
 		if err := a.proceed(); err != nil {
@@ -73,11 +79,13 @@ func Couple(s *node.Structure, of []int32, workers int, proceed func() error) (*
 	return c, nil
 }
 
-// countHeld fills in how many epochs have something that is held. What a node handles beyond what links bring it are
-// events of its own, which are held if any of its simprocs is.
-func (c *Couplings) countHeld(a *assignment, held func(id node.SimprocID, n int) bool) {
+// epochsOf is how many epochs have something that is held, and how many events an epoch has. What a node handles beyond
+// what links bring it are events of its own, which are held if any of its simprocs is. Where the scenario says how many
+// epochs there are, what comes over a link without lookahead is at one that counts already.
+func (c *Couplings) epochsOf(a *assignment, held func(id node.SimprocID, n int) bool) (epochs, crowd float64) {
 	s, unit, layers := c.s, cmp.Or(a.most, 1), len(c.s.Simprocs())
 	all, sum := 0.0, 0.0
+	crowded := known(s.Epochs())
 	free, caught := make([]float64, s.NumNodes()), make([]float64, s.NumNodes())
 	add := func(id node.SimprocID, n int, rate float64) {
 		if held(id, n) {
@@ -86,9 +94,12 @@ func (c *Couplings) countHeld(a *assignment, held func(id node.SimprocID, n int)
 			free[n] += rate
 		}
 	}
-	eachLink(s, func(_ node.SimprocID, k, from, to int) {
-		if from != to {
-			add(s.To(k), to, a.rate(k)*unit)
+	eachLink(s, func(id node.SimprocID, k, from, to int) {
+		rate := a.rate(k) * unit
+		if crowded && s.Lookahead(k) == 0 && held(id, from) {
+			free[to] += rate // at the epoch of an event that counts already
+		} else if from != to {
+			add(s.To(k), to, rate)
 		}
 	})
 	for _, m := range s.Meshes() {
@@ -105,10 +116,10 @@ func (c *Couplings) countHeld(a *assignment, held func(id node.SimprocID, n int)
 			}
 		}
 	}
-	c.held, c.crowd = min(sum, math.MaxFloat64), 1
 	if epochs := s.Epochs(); known(epochs) && epochs < all {
-		c.held, c.crowd = min(sum, epochs), all/epochs
+		return min(sum, epochs), all / epochs
 	}
+	return min(sum, math.MaxFloat64), 1
 }
 
 // Waiting is how long a simulated second waits for messages between workers that are on these machines: for bounds that
@@ -123,7 +134,11 @@ func (c *Couplings) Waiting(n *Network, on []int32) float64 {
 	if c.bounds == nil || farthest == 0 || !slices.Contains(c.bounds.cyclic, true) {
 		return c.pairsWait(n, on)
 	}
-	jumps := 1 / (1/c.held + c.bounds.window()) * farthest * (1 + min(c.crossings(on), c.crowd-1)/2)
+	jumps := c.stuck
+	if more := c.held - c.stuck; more > 0 {
+		jumps += 1 / (1/more + c.window)
+	}
+	jumps *= farthest * (1 + c.crossings(on)/2)
 	if slices.Contains(c.still, true) {
 		return jumps
 	}
@@ -143,11 +158,12 @@ func (c *Couplings) pairsWait(n *Network, on []int32) (wait float64) {
 	return wait
 }
 
-// crossings is how often what happens at one epoch may go from one machine to another: as often as the longest way over
+// crossings is how often what happens at one epoch goes from one machine to another: as often as the longest way over
 // links without lookahead does, and once for each level at which bounds that go round without lookahead arrive, since
-// they rise by a level with each lane.
+// they rise by a level with each lane; but not for more events than an epoch has beyond the first, nor than these links
+// carry.
 func (c *Couplings) crossings(on []int32) float64 {
-	if c.crowd <= 1 {
+	if c.crowd <= 1 || c.held == 0 {
 		return 0
 	}
 	s, layers, between := c.s, len(c.s.Simprocs()), map[[2]int32]bool{}
@@ -158,7 +174,7 @@ func (c *Couplings) crossings(on []int32) float64 {
 	slices.SortFunc(order, func(x, y int32) int {
 		return cmp.Compare(s.Level(node.SimprocID(x)), s.Level(node.SimprocID(y)))
 	})
-	levels, count, most := map[uint32]bool{}, make([]int32, len(order)), int32(0)
+	levels, count, most, carried := map[uint32]bool{}, make([]int32, len(order)), int32(0), 0.0
 	for _, id := range order {
 		n, own := int(id)/layers, count[id]
 		most = max(most, own)
@@ -176,10 +192,11 @@ func (c *Couplings) crossings(on []int32) float64 {
 				continue
 			}
 			count[to] = max(count[to], own+1)
+			carried += c.rate(k)
 			if between[[2]int32{from, at}] {
 				levels[s.Level(to)] = true
 			}
 		}
 	}
-	return max(float64(most), float64(len(levels)))
+	return min(max(float64(most), float64(len(levels))), c.crowd-1, carried/c.held)
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/disco-sim/disco/model/phold"
 	"github.com/disco-sim/disco/model/queueing"
 	"github.com/disco-sim/disco/model/service"
+	"github.com/disco-sim/disco/model/supply"
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/scenario"
 )
@@ -241,7 +242,8 @@ func (d *distant) leap(m int, j idle.Jump) {
 // scenarioOf reads an example up to a horizon.
 func scenarioOf(t testing.TB, file string, horizon float64) (scenario.Scenario, *node.Structure) {
 	t.Helper()
-	r, err := scenario.NewRegistry(service.Kind(), network.Kind(), queueing.Kind(), phold.Kind(), devstone.Kind())
+	r, err := scenario.NewRegistry(service.Kind(), network.Kind(), queueing.Kind(), phold.Kind(), devstone.Kind(),
+		supply.Kind())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -295,7 +297,7 @@ func TestPredictedSteps(t *testing.T) {
 		horizon, least float64
 	}{
 		{"shop.yml", 0.05, 0.5}, {"backbone.yml", 0.03, 0.5}, {"phold.yml", 0.8, 0.5}, {"devstone.yml", 3, 0.5},
-		{"mini.yml", 5, 0.5}, {"md1.yml", 2, 0.5}, {"jackson.yml", 100, 0.25},
+		{"mini.yml", 5, 0.5}, {"md1.yml", 2, 0.5}, {"jackson.yml", 100, 0.25}, {"supply.yml", 20, 0.5},
 	} {
 		s, g := scenarioOf(t, c.file, c.horizon)
 		for _, method := range partition.Methods() {

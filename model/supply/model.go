@@ -57,8 +57,11 @@ func New(spec *Spec) *Model {
 	for i := range spec.Locations {
 		loc := &spec.Locations[i]
 		work := 0.0
-		for _, r := range asked[i] {
-			work += 3 * r.events
+		for k, r := range asked[i] {
+			work += r.outside + r.events + r.ordered // a demand is drawn, and is an event of the stock, as an order is
+			if loc.Points[k].Made {
+				work += r.ordered
+			}
 		}
 		m.graph.Nodes = append(m.graph.Nodes, node.Node{Name: loc.ID, Work: work})
 		m.linkInside(i, asked[i])
