@@ -174,6 +174,9 @@ func (b *builder) node(at *Pair) {
 			longitude = b.once(p, longitude, "node.Longitude")
 			n.Longitude = b.number(p, "node.Longitude", -360, 360)
 		default:
+			if n.Attributes == nil {
+				n.Attributes = make([]Pair, 0, len(at.Value.List)-i)
+			}
 			n.Attributes = append(n.Attributes, *p)
 		}
 	}
@@ -230,6 +233,9 @@ func (b *builder) edge(at *Pair) {
 				b.refuse(p, "edge.LinkSpeedRaw", "0", "a number > 0, or no LinkSpeedRaw", "")
 			}
 		default:
+			if e.Attributes == nil {
+				e.Attributes = make([]Pair, 0, len(at.Value.List)-i)
+			}
 			e.Attributes = append(e.Attributes, *p)
 		}
 	}

@@ -21,6 +21,7 @@ import (
 type token struct {
 	kind   tokenKind
 	text   string // of a key as it stands there; of a string without quotes, decoded
+	number []byte // as it stands there
 	value  float64
 	whole  int64
 	line   int
@@ -47,7 +48,7 @@ func (l *lexer) describe(t *token) string {
 	case tokenKey:
 		return l.quote("the word "+printable.Short(t.text), "a word")
 	case tokenInt, tokenReal:
-		return l.quote("the number "+printable.Short(t.text), "a number")
+		return l.quote("the number "+printable.Short(string(t.number)), "a number")
 	case tokenString:
 		return l.quote(fmt.Sprintf("the text %q", printable.Short(t.text)), "text in quotes")
 	case tokenOpen:
@@ -162,23 +163,27 @@ func (l *lexer) key() string {
 }
 
 func (l *lexer) number(t token) (token, error) {
-	t.text = string(l.word())
-	defer l.advance(len(t.text))
-	if strings.Trim(t.text, "0123456789+-.eE") != "" {
-		return t, l.fault(t, l.quote(printable.Short(t.text)+", which is no number", "what is no number"),
+	word := l.word()
+	defer l.advance(len(word))
+	t.number = word
+	short := func() string { return printable.Short(string(word)) }
+	if len(bytes.Trim(word, "0123456789+-.eE")) > 0 {
+		return t, l.fault(t, l.quote(short()+", which is no number", "what is no number"),
 			"a decimal number, or text in quotes", "")
 	}
-	if n, err := strconv.ParseInt(t.text, 10, 64); err == nil {
-		t.kind, t.whole, t.value = tokenInt, n, float64(n)
-		return t, nil
+	if !bytes.ContainsAny(word, ".eE") { // whose errors would be made for nothing
+		if n, err := strconv.ParseInt(string(word), 10, 64); err == nil {
+			t.kind, t.whole, t.value = tokenInt, n, float64(n)
+			return t, nil
+		}
 	}
-	x, err := strconv.ParseFloat(t.text, 64)
+	x, err := strconv.ParseFloat(string(word), 64)
 	switch {
 	case errors.Is(err, strconv.ErrRange) || err == nil && math.IsInf(x, 0):
-		return t, l.fault(t, l.quote(printable.Short(t.text), "a number")+", which is beyond the range of a float64",
+		return t, l.fault(t, l.quote(short(), "a number")+", which is beyond the range of a float64",
 			"a finite number", "")
 	case err != nil:
-		return t, l.fault(t, l.quote(printable.Short(t.text)+", which is no number", "what is no number"),
+		return t, l.fault(t, l.quote(short()+", which is no number", "what is no number"),
 			"a decimal number, or text in quotes", "")
 	}
 	t.kind, t.value = tokenReal, x

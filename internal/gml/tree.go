@@ -5,6 +5,7 @@ package gml
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"github.com/disco-sim/disco/internal/printable"
 )
@@ -68,31 +69,34 @@ func (v *Value) describe() string {
 type parser struct {
 	lexer
 	depth int
+	pairs []Pair // of lists that aren't closed, those of each behind those of the one that it is in
 }
 
 // parseTree reads the whole text. Its error is a scenario.Problems with what is wrong first:
 // after a bracket that is missing nothing means what it should.
 func parseTree(file string, text []byte) ([]Pair, error) {
 	p := &parser{lexer: lexer{file: file, rest: bytes.TrimPrefix(text, []byte("\ufeff")), line: 1, column: 1}}
-	return p.list(nil)
+	return p.list(Pair{})
 }
 
-// list reads pairs up to the bracket that closes the list, or up to the end of the
-// file where open is nil. open is the pair whose list it is.
-func (p *parser) list(open *Pair) ([]Pair, error) {
+// list reads pairs up to the bracket that closes the list of open, or, where that has no key, up to the end of the
+// file.
+func (p *parser) list(open Pair) ([]Pair, error) {
 	if p.depth++; p.depth > depthMax {
 		return nil, p.fault(token{line: open.Line, column: open.Column},
 			fmt.Sprintf("lists nested more than %d deep", depthMax), "", "close the lists around it")
 	}
 	defer func() { p.depth-- }()
-	var pairs []Pair
+	begin, whole := len(p.pairs), open.Key == ""
 	for {
 		t, err := p.next()
 		switch {
 		case err != nil:
 			return nil, err
-		case t.kind == tokenEnd && open == nil, t.kind == tokenClose && open != nil:
-			return pairs, nil
+		case t.kind == tokenEnd && whole, t.kind == tokenClose && !whole:
+			list := slices.Clone(p.pairs[begin:])
+			p.pairs = p.pairs[:begin]
+			return list, nil
 		case t.kind == tokenEnd:
 			return nil, p.fault(t, p.describe(&t), fmt.Sprintf("] for the list%s that begins on line %d",
 				p.quote(" "+printable.Short(open.Key), ""), open.Line), "is the file cut short?")
@@ -100,15 +104,15 @@ func (p *parser) list(open *Pair) ([]Pair, error) {
 			return nil, p.fault(t, p.describe(&t), "a key", "")
 		}
 		pair := Pair{Key: t.text, Line: t.line, Column: t.column}
-		if pair.Value, err = p.value(&pair); err != nil {
+		if pair.Value, err = p.value(pair); err != nil {
 			return nil, err
 		}
-		pairs = append(pairs, pair)
+		p.pairs = append(p.pairs, pair)
 	}
 }
 
 // value reads what stands after a key.
-func (p *parser) value(pair *Pair) (v Value, err error) {
+func (p *parser) value(pair Pair) (v Value, err error) {
 	t, err := p.next()
 	if err != nil {
 		return v, err
