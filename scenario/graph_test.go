@@ -162,6 +162,19 @@ v3>v0 0.5
 		t.Errorf("%s, %v", got, err)
 	}
 
+	// What comes of a database can't be set.
+	for key, want := range map[string]string{
+		"places[3].size": "places[3].size: places.yml:3: found no [3] in places, want an item that stands there " +
+			"(written); items that graph adds to it can't be set",
+		"net.edges[0].weight": "net.edges[0].weight: places.yml:1: net.edges is nothing and has no [0]; items that " +
+			"graph adds to it can't be set",
+		"places.written[0]": "places.written[0]: places.yml:3: places[0] is a mapping and has no [0]",
+	} {
+		if _, err := again.With([]Setting{{key, "1"}}); err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+
 	// Another section doesn't get it.
 	other, err := again.With([]Setting{{"graph.scenario", "plan"}})
 	if err != nil {

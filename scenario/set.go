@@ -147,8 +147,26 @@ func (e *editor) put(n *yaml.Node, steps []step, value *yaml.Node, at string) (*
 		return e.putField(&yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: n.Line, Column: n.Column}, steps,
 			value, at)
 	}
-	return nil, settingError(e.key, "%s:%d: %s is %s and has no %s", e.d.file, here.Line, placeText(at), describe(here),
-		s)
+	return nil, settingError(e.key, "%s:%d: %s is %s and has no %s%s", e.d.file, here.Line, placeText(at),
+		describe(here), s, e.fromDatabase(at))
+}
+
+// fromDatabase says of a list that items come to it which aren't in the file, and so can't be set; "": none do.
+func (e *editor) fromDatabase(at string) string {
+	g := e.d.graphOf()
+	if g == nil {
+		return ""
+	}
+	for _, f := range g.lists {
+		path := ""
+		for _, name := range f.steps {
+			path += "." + KeyStep(name)
+		}
+		if path == "."+at {
+			return "; items that " + graphField + " adds to it can't be set"
+		}
+	}
+	return ""
 }
 
 // holdsSet reports whether n holds a value that another setting has put there.
@@ -199,8 +217,8 @@ func (e *editor) putItem(n *yaml.Node, steps []step, value *yaml.Node, at string
 		if todo != "" {
 			todo = "; " + todo
 		}
-		return nil, settingError(e.key, "%s:%d: found no %s in %s, want an item that stands there (%s)%s", e.d.file,
-			n.Line, s, placeText(at), strings.Join(list, ", "), todo)
+		return nil, settingError(e.key, "%s:%d: found no %s in %s, want an item that stands there (%s)%s%s", e.d.file,
+			n.Line, s, placeText(at), strings.Join(list, ", "), todo, e.fromDatabase(at))
 	}
 	child, err := e.put(n.Content[index], steps[1:], value, at+"["+strconv.Itoa(index)+"]")
 	if err != nil {

@@ -374,8 +374,12 @@ func (l *Launch) fewerWorkers() string {
 		return ""
 	}
 	if l.cfg.Spread == SpreadReplications {
-		return fmt.Sprintf("%d workers were asked for, but there are %d replications to spread: running with %d",
-			l.cfg.Workers, l.cfg.Replications, l.Workers())
+		what := fmt.Sprintf("are %d replications", l.cfg.Replications)
+		if l.cfg.Replications == 1 {
+			what = "is 1 replication"
+		}
+		return fmt.Sprintf("%d workers were asked for, but there %s to spread: running with %d", l.cfg.Workers, what,
+			l.Workers())
 	}
 	if l.together.most > 0 {
 		return fmt.Sprintf("%d workers were asked for, but graph.together makes too few groups of nodes: running "+
