@@ -41,6 +41,8 @@ func answering(t *testing.T, asked *[]*graphdata.Request) func([]byte) ([]byte, 
 					case c.What == "index" || c.Of == "whole":
 						v.Kind = graphdata.Int
 						v.AddInt(int64(i))
+					case c.Of == "digits":
+						v.AddText(fmt.Sprint(i))
 					case c.What == "target":
 						v.AddText(fmt.Sprintf("v%d", (i+1)%4))
 					default:
@@ -205,6 +207,10 @@ v3>v0 0.5
 func TestFilledAtFault(t *testing.T) {
 	const missing = "1:1: places: found nothing, want a list; add the field places\nplaces.yml:"
 	const head = "model: places\ngraph:\n  scenario: base\n  fill:\n"
+	text := func(n int) string {
+		return fmt.Sprintf(`5:69: places[%d: vertex %d].size: found the text "%d", want a whole number >= -1; a `+
+			`number comes of one word alone, of a column that is declared as numbers`, n, n, n)
+	}
 	for text, want := range map[string]string{
 		head + "    - { list: places, vertices: all, item: { id: $nam } }": `5:50: graph.fill[0].item: found ` +
 			`"$nam", want ` +
@@ -260,6 +266,8 @@ func TestFilledAtFault(t *testing.T) {
 places.yml:5:63: places[1: vertex "v1"].size: found the text "v1", want a whole number >= -1
 places.yml:5:63: places[2: vertex "v2"].size: found the text "v2", want a whole number >= -1
 places.yml:5:63: places[3: vertex "v3"].size: found the text "v3", want a whole number >= -1`,
+		head + "    - { list: places, vertices: all, table: t, item: { id: a, size: $column(digits) } }": strings.Join(
+			[]string{text(0), text(1), text(3)}, "\nplaces.yml:"),
 		head + "    - { list: places, vertices: all, item: { id: $name } }\n" +
 			"    - { list: net.edges, edges: 2, item: { from: a, to: b, weight: $weight } }": `6:68: net.edges[3: ` +
 			`edge 3>0 of ` +

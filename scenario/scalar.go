@@ -44,9 +44,13 @@ func (v Value) number(rng Range, want string) (float64, bool) {
 	x, ok := float(n)
 	if !ok {
 		todo := ""
-		if _, err := strconv.ParseFloat(n.Value, 64); err == nil && n.ShortTag() == "!!str" &&
-			n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0 {
-			todo = "remove the quotes"
+		if _, err := strconv.ParseFloat(n.Value, 64); err == nil && n.ShortTag() == "!!str" {
+			switch {
+			case n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0:
+				todo = "remove the quotes"
+			case n.Style == madeStyle && v.place.within():
+				todo = "a number comes of one word alone, of a column that is declared as numbers"
+			}
 		}
 		v.Refuse(describe(n), want, todo)
 		return 0, false

@@ -207,10 +207,13 @@ func (t *template) fields(to []*yaml.Node, key *yaml.Node, data *graphdata.Data,
 	return to
 }
 
+// madeStyle tells text that words stand for from text that stands in the file.
+const madeStyle = yaml.LiteralStyle
+
 // scalar is a text with its words replaced, or, where a single word is all of it, the value of the column.
 func (t *template) scalar(rows *graphdata.Rows, row int) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Line: t.node.Line, Column: t.node.Column,
-		Style: yaml.DoubleQuotedStyle}
+		Style: madeStyle}
 	if len(t.parts) == 1 && t.parts[0].number >= 0 {
 		v := &rows.Columns[t.parts[0].number]
 		switch {
