@@ -23,7 +23,7 @@ func many(t *testing.T, rng *rand.Rand) *graph.Graph {
 	for _, id := range []int{-3, 7} {
 		var e graph.Edges
 		for i := range uint32(vertices * (vertices - 50)) {
-			if rng.IntN(4) == 0 {
+			if rng.IntN(8) == 0 {
 				e.Source, e.Target = append(e.Source, i/vertices), append(e.Target, i%vertices)
 				e.Weight = append(e.Weight, rng.NormFloat64())
 			}

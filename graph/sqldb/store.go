@@ -4,6 +4,7 @@ package sqldb
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -29,7 +30,7 @@ type Content struct {
 // Store replaces vertices (where they are given), edges and labels of a scenario by those of g, and keeps statistics
 // of the tables. It is one transaction: with an error nothing has changed.
 func (db *DB) Store(ctx context.Context, scenario int64, g *graph.Graph, c Content) error {
-	what := ""
+	what := fmt.Sprint(scenario)
 	err := within(ctx, db.engine, true, func() error {
 		s, err := db.lock(ctx, scenario)
 		if err != nil {
@@ -38,7 +39,7 @@ func (db *DB) Store(ctx context.Context, scenario int64, g *graph.Graph, c Conte
 		what = strconv.Quote(s.Name)
 		return db.store(ctx, scenario, g, c)
 	})
-	if err != nil && what != "" {
+	if err != nil && !errors.As(err, new(*NotFoundError)) { // of one that there isn't nothing is as before
 		err = fmt.Errorf("storing scenario %s, which is as it was before: %w", what, err)
 	}
 	return db.wrap(err)
