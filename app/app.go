@@ -104,7 +104,7 @@ func RunWith(args []string, stdin io.Reader, stdout, stderr io.Writer, further [
 		fmt.Fprintf(told, "%s: %v\n", name, err)
 		return ExitUsage
 	}
-	p := &program{name: name, registry: registry, stdin: stdin, stdout: &output{w: shown}, stderr: told,
+	p := &program{name: name, registry: registry, stdin: stdin, stdout: &output{w: shown, raw: stdout}, stderr: told,
 		terminal: outlet, further: further, raw: stdout,
 		noKinds: len(kinds) == 0}
 	err = p.dispatch(args)
@@ -140,7 +140,8 @@ type program struct {
 // output keeps the first error of its writer, so that callers need not check every line. Any goroutine may use it: the
 // head of a run with checkpoints is written by the one that leads its workers.
 type output struct {
-	w     io.Writer
+	w     io.Writer  // makes everything printable
+	raw   io.Writer  // behind it
 	mu    sync.Mutex // guards the rest, and w
 	err   error
 	begun bool // something was written
@@ -159,13 +160,18 @@ func (o *output) failed() error {
 	return err
 }
 
-func (o *output) Write(b []byte) (int, error) {
+func (o *output) Write(b []byte) (int, error) { return o.pass(o.w, b) }
+
+// plain writes a text in which everything is printable but the escapes that this program has put there.
+func (o *output) plain(text string) (int, error) { return o.pass(o.raw, []byte(text)) }
+
+func (o *output) pass(w io.Writer, b []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.err != nil {
 		return 0, o.err
 	}
-	n, err := o.w.Write(b)
+	n, err := w.Write(b)
 	o.err = err
 	o.begun = o.begun || err == nil && len(b) > 0
 	return n, err

@@ -5,6 +5,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 
 	"github.com/disco-sim/disco/internal/launch"
@@ -96,17 +97,17 @@ func (d *document) add(c *comparison) {
 	}
 }
 
-// comparison writes one line of text.
-func (p *program) comparison(d *document) {
+// comparisonLine writes one line of text.
+func comparisonLine(w io.Writer, d *document) {
 	c := d.Comparison
 	switch {
 	case c == nil:
 	case c.TooShort:
-		fmt.Fprintf(p.stdout, "too short to compare: one worker took %s, %d workers %s; each should take %g s or "+
+		fmt.Fprintf(w, "too short to compare: one worker took %s, %d workers %s; each should take %g s or "+
 			"more: simulate a longer time\n",
 			span(c.Sequential), d.Workers, span(c.Parallel), comparedSeconds)
 	default:
-		fmt.Fprintf(p.stdout, "%.2f times as fast as one worker (%.2f to %.2f in %d rounds)\n", c.Median, c.Min, c.Max,
+		fmt.Fprintf(w, "%.2f times as fast as one worker (%.2f to %.2f in %d rounds)\n", c.Median, c.Min, c.Max,
 			c.Rounds)
 	}
 }

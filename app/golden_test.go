@@ -136,6 +136,9 @@ var changing = []struct {
 }{
 	{regexp.MustCompile(`in [0-9.e+-]+ s: [0-9.]+( [kMG])? events/s \(and [0-9.e+-]+ s`),
 		"in T s: R events/s (and T s"},
+	{regexp.MustCompile(`CPU [0-9.]+ (to [0-9.]+ s|s together), blocked [0-9]+ to [0-9]+ % of the time`),
+		"CPU T $1, blocked B to B % of the time"},
+	{regexp.MustCompile(`CPU T to [0-9.]+ s`), "CPU T to T s"},
 	// Who simulated how many whole replications is a matter of chance.
 	{regexp.MustCompile(`^( *[0-9]+ +[0-9]+) +[0-9]+ +0 +0 .* %.* (s|-) +[-<0-9.e+]+$`), "$1 E 0 0 P B % R % T s C"},
 	{regexp.MustCompile(`^( *[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+) .* %.* (s|-) +[-<0-9.e+]+$`),

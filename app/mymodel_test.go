@@ -24,7 +24,7 @@ func TestMyModel(t *testing.T) {
 	cmd := exec.Command(binary, "run", "office.yml", "--workers", "2")
 	cmd.Dir = "../examples/mymodel"
 	out, err := cmd.CombinedOutput()
-	if err != nil || !regexp.MustCompile(`person/knew ×1000 +1000 `).Match(out) {
+	if err != nil || !regexp.MustCompile(`person/knew ×1000 +1,000 `).Match(out) {
 		t.Errorf("mymodel run: %v\n%s", err, out)
 	}
 }

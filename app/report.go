@@ -4,6 +4,7 @@ package app
 
 import (
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/disco-sim/disco/internal/sweep"
 	tables "github.com/disco-sim/disco/internal/table"
 	"github.com/disco-sim/disco/internal/worker"
+	"github.com/disco-sim/disco/model/overview"
 )
 
 // header is what is going to be run; nothing where standard output is for another program. What it is made of isn't
@@ -120,60 +122,44 @@ func occupied(nodes []int) (count int) {
 	return count
 }
 
-// report writes the results as text.
-func (p *program) report(out *launch.Outcome, d *document) error {
+// report writes the results as text: one screen, and the tables that are asked for.
+func (p *program) report(o *order, l *launch.Launch, out *launch.Outcome, d *document) error {
+	paper := p.paper()
+	foot := paper.sentences(p.foot(o, l, out, d))
 	if out.Summary != nil {
-		if err := out.Summary.WriteText(p.stdout); err != nil && p.stdout.failed() == nil { // Run reports its errors
-			return fmt.Errorf("the results can't be written: %w", err)
-		}
-		fmt.Fprintln(p.stdout)
-	}
-	p.speed(out, d)
-	p.workers(d)
-	p.turns(d)
-	p.comparison(d)
-	p.passive(d)
-	for i := range d.Recoveries {
-		r := &d.Recoveries[i]
-		fmt.Fprintf(p.stdout, "%s: %s; %s lost\n", r.Reason, goesOn(r), tables.Seconds(r.Seconds))
-	}
-	if d.Moves != nil {
-		for _, line := range d.Moves.lines() {
-			fmt.Fprintln(p.stdout, line)
+		lines := overview.Lines - o.headLines - len(foot) - 1
+		if err := paper.results(o, l.Scenario(), out.Summary, lines); err != nil {
+			return err
 		}
 	}
-	if d.Checkpoints != nil {
-		fmt.Fprintln(p.stdout, d.Checkpoints)
+	if o.wants(workersTable) {
+		p.workers(d)
 	}
-	if out.TraceHash == "" {
-		fmt.Fprintln(p.stdout, "trace hash: none, because the run was interrupted")
-	} else {
-		fmt.Fprintf(p.stdout, "trace hash %s\n", out.TraceHash)
-	}
+	paper.write(foot)
 	return nil
 }
 
 // speed says how much was simulated in what time; a run that goes on has events of before, which took no time now.
-func (p *program) speed(out *launch.Outcome, d *document) {
+func (p *program) speed(w io.Writer, out *launch.Outcome, d *document) {
 	what, count, before := "events", out.Events, d.eventsBefore
 	if count < out.Activations/10 { // most happens inside the nodes: their own timers are no events
 		what, count, before = "calls of handlers", out.Activations, d.callsBefore
 	}
 	switch {
 	case before == 0:
-		fmt.Fprintf(p.stdout, "%d %s in %.3g s: %s %s/s (and %.3g s to start and end)\n",
+		fmt.Fprintf(w, "%d %s in %.3g s: %s %s/s (and %.3g s to start and end)\n",
 			count, what, out.WallSeconds, short(perSecond(count, out.WallSeconds)), what, out.SetupSeconds)
 	case before >= count:
-		fmt.Fprintf(p.stdout, "%d %s, all of them before (%.3g s to start and end)\n", count, what, out.SetupSeconds)
+		fmt.Fprintf(w, "%d %s, all of them before (%.3g s to start and end)\n", count, what, out.SetupSeconds)
 	default:
-		fmt.Fprintf(p.stdout, "%d %s, %d of them before, and the others in %.3g s: %s %s/s (and %.3g s to start and "+
+		fmt.Fprintf(w, "%d %s, %d of them before, and the others in %.3g s: %s %s/s (and %.3g s to start and "+
 			"end)\n", count, what, before, out.WallSeconds, short(perSecond(count-before, out.WallSeconds)), what,
 			out.SetupSeconds)
 	}
 }
 
 // passive says what became of nodes that could leave memory (--resident), and whether that made the run slow.
-func (p *program) passive(d *document) {
+func passive(w io.Writer, d *document) {
 	if d.TuningInEffect.Resident == 0 {
 		return
 	}
@@ -183,13 +169,13 @@ func (p *program) passive(d *document) {
 		all.WrittenBytes, all.ReadBytes = all.WrittenBytes+w.WrittenBytes, all.ReadBytes+w.ReadBytes
 		all.FileBytes += w.FileBytes
 	}
-	fmt.Fprintf(p.stdout, "nodes left memory %s times (%s) and came back %s times (%s); at most %s were there at once,"+
+	fmt.Fprintf(w, "nodes left memory %s times (%s) and came back %s times (%s); at most %s were there at once,"+
 		" and %s in files\n", tables.Count(int64(all.Left)), shortBytes(int64(all.WrittenBytes)),
 		tables.Count(int64(all.Came)), shortBytes(int64(all.ReadBytes)), tables.Count(int64(all.MostInMemory)),
 		shortBytes(int64(all.FileBytes)))
 	const often = 10 // calls, of which one needs a node that isn't in memory
 	if nodes := uint64(d.NumNodes) * uint64(d.Replications); all.Came > nodes+d.Activations/often {
-		fmt.Fprintf(p.stdout, "one call in %.3g had to wait for its node: --resident %s is too little for those that "+
+		fmt.Fprintf(w, "one call in %.3g had to wait for its node: --resident %s is too little for those that "+
 			"are busy\n", float64(d.Activations)/float64(all.Came), shortBytes(d.TuningInEffect.Resident))
 	}
 }
@@ -212,11 +198,8 @@ func (p *program) phases(out *launch.Outcome) {
 	t.Flush()
 }
 
-// workers writes a table of times and events per worker; not for a single worker.
+// workers writes a table of times and events per worker.
 func (p *program) workers(d *document) {
-	if len(d.PerWorker) < 2 {
-		return
-	}
 	t := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "worker\tnodes\tevents\tsent\treceived\tpromises\tblocked\tno room\tCPU\tcoupling\t")
 	for _, w := range d.PerWorker {
@@ -239,6 +222,7 @@ func (p *program) workers(d *document) {
 	}
 	// The writer behind it keeps its errors.
 	_ = t.Flush()
+	fmt.Fprintln(p.stdout)
 }
 
 // turnsNoted is how many promises, or idle jumps, of all workers there may be for each event before a run says so.
@@ -249,7 +233,7 @@ const (
 )
 
 // turns says that the workers waited for each other at nearly every event, and what to do.
-func (p *program) turns(d *document) {
+func turns(w io.Writer, d *document) {
 	promises, jumps := uint64(0), uint64(0)
 	for _, w := range d.PerWorker {
 		promises += w.Promises
@@ -258,7 +242,7 @@ func (p *program) turns(d *document) {
 	most := turnsNoted * float64(d.Events)
 	if d.Events >= eventsNoted && (float64(promises) > most || float64(jumps) > most) {
 		each := float64(max(d.Events, 1))
-		fmt.Fprintf(p.stdout, "the workers waited for each other: %s promises and %s idle jumps for each event; fewer "+
+		fmt.Fprintf(w, "the workers waited for each other: %s promises and %s idle jumps for each event; fewer "+
 			"workers are faster, or another --partition or --placement (docs/running.md, \"How many workers\")\n",
 			ratio(float64(promises)/each), ratio(float64(jumps)/each))
 	}

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
-	"sync"
 
 	"github.com/disco-sim/disco/internal/launch"
 	"github.com/disco-sim/disco/internal/outfile"
@@ -63,7 +62,7 @@ func runFlags() []cli.Flag {
 	return append(slices.Concat(machineFlags(), checkpointFlags(), rebalanceFlags(), externalFlags()),
 		textFlag(groupWhat, "seed", "1", "`SEED` of all random numbers"),
 		textFlag(groupWhat, "replications", "1", "repeat the experiment `R` times, each with its own random numbers"),
-		sweepFlag(), setFlag(),
+		sweepFlag(), setFlag(), tablesFlag(),
 		requireFlag(),
 		textFlag(groupOutput, "columns", "those that differ; all in --csv",
 			"`NAMES` of the columns of the table of a sweep, with commas between; * stands for any text"),
@@ -134,6 +133,11 @@ func sweepFlag() cli.Flag {
 			"topology_graph.nodes.servers.web-1.server_resources.cpu_cores=1,2,4; several --sweep make a grid"}
 }
 
+func tablesFlag() cli.Flag {
+	return textFlag(groupOutput, "tables", "none", "show further tables behind the first screen: `NAMES` with commas "+
+		"between, or "+tablesAll+"; the screen says which there are")
+}
+
 // setFlag is a flag of all commands that read a scenario.
 func setFlag() cli.Flag {
 	return &cli.StringSliceFlag{Category: groupWhat, Name: "set", DefaultText: "none", Usage: "put a value into the " +
@@ -152,6 +156,9 @@ type order struct {
 	sweeps  []string
 
 	requires []requirement
+
+	tables    []string // that are shown beside the first screen
+	headLines int      // that the head of the first screen has taken
 
 	compare bool
 	phases  bool
@@ -272,7 +279,7 @@ func (p *program) once(ctx context.Context, o *order, screen *screen, read *scen
 	if each != nil {
 		each.scenario = l.Scenario()
 	}
-	if err := o.checkCSV(l.Scenario()); err != nil {
+	if err := cmp.Or(o.checkCSV(l.Scenario()), o.checkTables(l.Scenario())); err != nil {
 		return err
 	}
 	remark(screen, l.Scenario())
@@ -287,8 +294,7 @@ func (p *program) once(ctx context.Context, o *order, screen *screen, read *scen
 		}
 		defer func() { failed = o.saving.withdraw(failed) }()
 	}
-	header := p.header(l, o)
-	ready = sync.OnceFunc(func() { fmt.Fprint(p.stdout, header) })
+	ready = p.head(l, o)
 	if o.saving == nil {
 		ready()
 	} // else a handler that can't be saved is refused first
@@ -337,7 +343,7 @@ func (p *program) show(o *order, l *launch.Launch, out *launch.Outcome, times *c
 	row := &sweepRow{document: d}
 	required := o.required(row)
 	if !o.quiet() {
-		if err := p.report(out, d); err != nil {
+		if err := p.report(o, l, out, d); err != nil {
 			failed = append(failed, err)
 		}
 		if o.phases {
@@ -435,6 +441,7 @@ func (p *program) order(c *cli.Context, file, resumes string) (*order, error) {
 			Resident:  int64(v.size("resident", 1, math.MaxInt, false)),
 		},
 	}
+	o.tables = v.names("tables")
 	o.config.Files = p.files(c, &o.config)
 	v.inlineFitsRing(o.config.Tuning)
 	if o.config.Tuning.Resident > 0 && os.Getenv("GOGC") == "" {

@@ -24,8 +24,13 @@ func (o *order) checkSweep() error {
 		return usage("--json and --csv both ask for standard output: give one of them a file")
 	case len(o.sweeps) == 0 && o.columns != "":
 		return usage("--columns is for the table of a --sweep: --json has all results of one run")
+	case o.tables != nil && o.quiet():
+		return usage("--tables: found it with %s, want it without: standard output has nothing else then",
+			map[bool]string{true: "--json -", false: "--csv -"}[o.json == "-"])
 	case len(o.sweeps) == 0:
 		return nil
+	case o.tables != nil:
+		return usage("--tables and --sweep don't go together: a sweep has one table, --columns chooses its columns")
 	case o.config.Trace != "":
 		return usage("--trace and --sweep don't go together: trace one point at a time")
 	case o.phases:

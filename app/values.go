@@ -188,6 +188,18 @@ func (v *values) text(flag, want string) string {
 	return text
 }
 
+// names reads names with commas between; nil where the flag isn't given.
+func (v *values) names(flag string) []string {
+	if !v.c.IsSet(flag) {
+		return nil
+	}
+	names := strings.FieldsFunc(v.c.String(flag), func(r rune) bool { return r == ',' || r == ' ' })
+	if len(names) == 0 {
+		v.refuse(flag, "nothing", "names with commas between")
+	}
+	return names
+}
+
 // crashDir reads the folder for post-mortems; empty for none.
 func (v *values) crashDir(flag string) string {
 	switch dir := v.path(flag); dir {

@@ -73,7 +73,8 @@ func TestParameterFlags(t *testing.T) {
 	}
 	_, out, _, _ := tillsRun(t, "run", file, "--transport", "inproc", "--warmup", "10", "--antithetic",
 		"--replications", "2")
-	if !strings.Contains(out, "the first 10 s not counted") || !strings.Contains(out, "1 sample of antithetic ones") {
+	if !strings.Contains(out, "the first 10 s not counted") ||
+		!strings.Contains(out, "1 sample of antithetic replications") {
 		t.Errorf("--warmup and --antithetic:\n%s", out)
 	}
 	_, out, _, _ = tillsRun(t, "run", file, "--transport", "inproc", "--shop.tills", "3", "--sweep", "agents=1,2",

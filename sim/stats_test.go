@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/disco-sim/disco/internal/invariants"
+	"github.com/disco-sim/disco/internal/overviewtest"
 	"github.com/disco-sim/disco/internal/seed"
 	"github.com/disco-sim/disco/model/modeltest"
 	"github.com/disco-sim/disco/scenario"
@@ -136,6 +137,9 @@ func TestResults(t *testing.T) {
 	}
 	if s := r.Statistic("office/second/ticks"); *s.Total != 120 || s.PerNode.names != nil {
 		t.Errorf("%+v", s)
+	}
+	for n := range 3 {
+		overviewtest.Check(t, m, summarize(t, m, n+1))
 	}
 	sum := 0.0
 	for i := range 5 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/disco-sim/disco/internal/table"
 	"github.com/disco-sim/disco/model/measure"
+	"github.com/disco-sim/disco/model/overview"
 )
 
 // rowsMax bounds each table of the text: a page for people. The JSON has all.
@@ -38,30 +39,49 @@ func (r *Results) WriteText(w io.Writer) error {
 		return b.Flush()
 	}
 	fmt.Fprintf(b, "\nthe truth lies between from and to with a probability of %s\n", table.Percent(r.Confidence))
-	shown := r.shownPercentiles()
-	heads := []string{"tallies", "count", "mean", "from", "to", "stddev", "min"}
-	for _, p := range shown {
-		heads = append(heads, percentileName(p))
-	}
-	tables := []*table.Table{
-		table.New(rowsMax, "counters", "total", "per s", "from", "to"),
-		table.New(rowsMax, append(heads, "max")...),
-		table.New(rowsMax, "gauges", "mean", "from", "to", "min", "max", "at the end"),
-	}
-	short := false
-	for _, s := range r.Statistics {
-		short = s.row(tables, shown) || short
-	}
-	for _, t := range tables {
+	for _, t := range r.tables() {
 		t.Write(b)
 	}
-	if short && r.Samples == 1 {
-		b.WriteString("Too short for some intervals: simulate longer, or use 10 replications.\n")
+	if r.tooShort() {
+		b.WriteString(tooShort + "\n")
 	}
 	if r.hasPercentiles() {
 		b.WriteString(r.onPercentiles())
 	}
 	return b.Flush()
+}
+
+// tooShort is the remark about intervals that don't exist.
+const tooShort = "Too short for some intervals: simulate longer, or use 10 replications."
+
+// tooShort reports whether a longer run would have intervals that this one has not.
+func (r *Results) tooShort() bool {
+	return r.Samples == 1 && slices.ContainsFunc(r.Statistics, (*Statistic).short)
+}
+
+// tables are all that there is to show, by kind of statistic.
+func (r *Results) tables() []overview.Table {
+	shown := r.shownPercentiles()
+	tallies := []string{"count", "mean", "from", "to", "stddev", "min"}
+	for _, p := range shown {
+		tallies = append(tallies, percentileName(p))
+	}
+	table := func(name string, k kind, heads ...string) overview.Table {
+		return overview.Table{Name: name, Write: func(b *bufio.Writer) {
+			t := table.New(rowsMax, append([]string{name}, heads...)...)
+			for _, s := range r.Statistics {
+				if s.Kind == kindNames[k] {
+					t.Row(s.row(shown)...)
+				}
+			}
+			t.Write(b)
+		}}
+	}
+	return []overview.Table{
+		table("counters", counterKind, "total", "per s", "from", "to"),
+		table("tallies", tallyKind, append(tallies, "max")...),
+		table("gauges", gaugeKind, "mean", "from", "to", "min", "max", "at the end"),
+	}
 }
 
 // shownPercentiles are the columns of the text: what tallies ask for with Percentiles, but for the extremes, which have
@@ -94,8 +114,8 @@ func (r *Results) onPercentiles() string {
 	return "The intervals of percentiles are in --json and --csv.\n"
 }
 
-// row adds the statistic to the table of its kind; true where it has a mean but no interval.
-func (s *Statistic) row(tables []*table.Table, percentiles []float64) (short bool) {
+// title is the statistic's name with the number of its nodes and its unit.
+func (s *Statistic) title() string {
 	name := s.Name
 	if s.Nodes > 1 {
 		name += fmt.Sprintf(" ×%d", s.Nodes)
@@ -103,17 +123,35 @@ func (s *Statistic) row(tables []*table.Table, percentiles []float64) (short boo
 	if s.Unit != "" {
 		name += ", " + s.Unit
 	}
+	return name
+}
+
+// estimate is the mean, or the rate of a counter.
+func (s *Statistic) estimate() *measure.Interval {
+	if s.Kind == kindNames[counterKind] {
+		return s.Rate
+	}
+	return s.Mean
+}
+
+// short reports whether there is a mean and no interval. What never happened has none, and a longer run may not change
+// that.
+func (s *Statistic) short() bool {
+	i := s.estimate()
+	return i != nil && !i.Known() && (s.Total == nil || *s.Total != 0)
+}
+
+// row is that of the statistic in the table of its kind.
+func (s *Statistic) row(percentiles []float64) []string {
+	mean, low, high := interval(s.estimate())
 	switch s.Kind {
 	case kindNames[counterKind]:
-		mean, low, high := interval(s.Rate)
 		if *s.Total == 0 {
-			low = "-" // what never happened has no interval, and a longer run may not change that
+			low = "-"
 		}
-		tables[0].Row(name, digits(*s.Total, 0, 6), mean, low, high)
-		return s.Rate != nil && !s.Rate.Known() && *s.Total != 0
+		return []string{s.title(), digits(*s.Total, 0, 6), mean, low, high}
 	case kindNames[tallyKind]:
-		mean, low, high := interval(s.Mean)
-		row := []string{name, table.Count(*s.Count), mean, low, high}
+		row := []string{s.title(), table.Count(*s.Count), mean, low, high}
 		if *s.Count > 0 {
 			row = append(row, digits(*s.StdDev, 0, 4), digits(*s.Min, 0, 4))
 			for _, p := range percentiles {
@@ -121,12 +159,9 @@ func (s *Statistic) row(tables []*table.Table, percentiles []float64) (short boo
 			}
 			row = append(row, digits(*s.Max, 0, 4))
 		}
-		tables[1].Row(row...)
-	default:
-		mean, low, high := interval(s.Mean)
-		tables[2].Row(name, mean, low, high, digits(*s.Min, 0, 4), digits(*s.Max, 0, 4), digits(*s.End, 0, 4))
+		return row
 	}
-	return s.Mean != nil && !s.Mean.Known()
+	return []string{s.title(), mean, low, high, digits(*s.Min, 0, 4), digits(*s.Max, 0, 4), digits(*s.End, 0, 4)}
 }
 
 func (s *Statistic) percentile(p float64) string {

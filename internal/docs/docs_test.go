@@ -288,7 +288,7 @@ func TestNewModel(t *testing.T) {
 	}
 	env := append(goFolders(t), "HOME="+home, "GOFLAGS=-mod=readonly -trimpath", "GOWORK=off")
 	status, out := shell(t, dir, "set -e\n"+strings.Join(lines, "\n"), env...)
-	done := regexp.MustCompile(`person/knew ×1000 +1000 `).MatchString(out) && strings.Contains(out, "ok ")
+	done := regexp.MustCompile(`person/knew ×1000 +1,000 `).MatchString(out) && strings.Contains(out, "ok ")
 	if status != 0 || !done {
 		t.Errorf("%s\nends with %d:\n%s", strings.Join(lines, "\n"), status, tail(out))
 	}

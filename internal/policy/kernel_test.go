@@ -35,6 +35,7 @@ var kernelPackages = map[string]string{
 	"internal/launch/launchtest": "a model that kills, stops and starts processes on demand",
 	"perf/bench":                 "the limits of the machine: bare futexes, pipes, processes",
 	"perf/peers":                 "other ways between processes",
+	"internal/pty":               "pseudo terminals",
 	"perf/chaos":                 "takes the kernel away from a run",
 	"perf/saving":                "runs that are measured from outside",
 	"perf/scale":                 "processes that are measured from outside",

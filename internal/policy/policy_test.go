@@ -19,6 +19,7 @@ internal/race:
 internal/interleave:
 internal/leaktest:
 internal/alloctest:
+internal/pty:
 internal/ci:
 internal/aligned:
 internal/chart:
@@ -100,20 +101,25 @@ internal/table:
 internal/jsonstream:
 model/measure: state
 model/timeline:
+model/overview: internal/table model/measure scenario
+internal/overviewtest: model/overview scenario
 model/modeltest: external internal/invariants node scenario envelope
-model/phold: node scenario state internal/table
-model/devstone: internal/wire node scenario state internal/table
-model/queueing: internal/heap internal/wire node scenario state model/measure internal/table internal/invariants
-model/supply: internal/heap internal/wire node scenario sim/dist state model/measure internal/table
-model/service: internal/heap internal/jsonstream internal/wire node scenario state internal/invariants internal/table
+model/phold: node scenario state model/overview internal/table
+model/devstone: internal/wire node scenario state model/overview internal/table
+model/queueing: internal/heap model/overview internal/wire node scenario state model/measure internal/table
+	internal/invariants
+model/supply: internal/heap model/overview internal/wire node scenario sim/dist state model/measure internal/table
+model/service: internal/heap internal/jsonstream model/overview internal/wire node scenario state
+	internal/invariants internal/table
 	model/measure model/timeline
-model/network: internal/heap internal/wire internal/gml node scenario state model/measure model/timeline internal/table
+model/network: internal/heap model/overview internal/wire internal/gml node scenario state model/measure
+	model/timeline internal/table
 	internal/invariants
 
 # The front door for models of one's own.
 sim/dist: scenario state
-sim: app external group/beside internal/invariants internal/plain internal/table model/measure node scenario sim/dist
-	state
+sim: app external group/beside internal/invariants internal/plain internal/table model/measure model/overview node
+	scenario sim/dist state
 sim/simtest: app internal/infile internal/workerproc model/modeltest scenario sim
 
 # Which worker hosts which node: graphs, nothing else.
@@ -165,7 +171,7 @@ app: internal/answers internal/calls internal/checkpoint
 	internal/infile internal/tracefile
 	internal/inspect internal/latency internal/launch internal/machine internal/newmodule internal/outfile
 	internal/partition internal/placement internal/printable internal/sweep internal/table internal/trace
-	internal/worker internal/workerproc model/measure node ring scenario
+	internal/worker internal/workerproc model/measure model/overview node ring scenario
 internal/graphfile: graph graph/frame/parquetfile graph/sqldb internal/gml internal/infile internal/outfile
 	internal/printable
 internal/graphcmd: app graph graph/sqldb internal/graphfile internal/printable
@@ -195,7 +201,8 @@ examples/simpy/shop: sim sim/dist
 examples/simpy/station: sim sim/dist
 perf/bench: app egress envelope ingress internal/chart internal/cputime internal/infile internal/printable
 	internal/table ipc ring shm
-perf/chaos: internal/procfs app internal/infile internal/inspect internal/invariants internal/launch internal/race
+perf/chaos: internal/procfs internal/pty app internal/infile internal/inspect internal/invariants internal/launch
+	internal/race
 	internal/launch/launchtest internal/worker model/devstone model/network model/phold model/queueing
 	model/service model/supply
 perf/compare: internal/infile perf/bench

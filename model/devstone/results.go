@@ -10,6 +10,7 @@ import (
 	"io"
 
 	"github.com/disco-sim/disco/internal/table"
+	"github.com/disco-sim/disco/model/overview"
 	"github.com/disco-sim/disco/scenario"
 )
 
@@ -89,7 +90,14 @@ func (t *tally) Summary() (scenario.Summary, error) {
 }
 
 // WriteText writes the results for people.
-func (r *Results) WriteText(w io.Writer) error {
+func (r *Results) WriteText(w io.Writer) error { return overview.WriteTables(w, r.tables()) }
+
+// tables are all that there is to show, in the order of tableNames.
+func (r *Results) tables() []overview.Table {
+	return []overview.Table{{Name: "counts", Write: r.writeCounts}}
+}
+
+func (r *Results) writeCounts(b *bufio.Writer) {
 	t := table.New(40, fmt.Sprintf("DEVStone %s", r.Type), "")
 	t.Row("width", table.Count(int64(r.Width)))
 	t.Row("depth", table.Count(int64(r.Depth)))
@@ -106,7 +114,5 @@ func (r *Results) WriteText(w io.Writer) error {
 	if r.Interrupted {
 		t.Row("INTERRUPTED", "before the end")
 	}
-	b := bufio.NewWriter(w)
 	t.Write(b)
-	return b.Flush()
 }

@@ -11,21 +11,25 @@ import (
 	"strconv"
 
 	"github.com/disco-sim/disco/internal/table"
+	"github.com/disco-sim/disco/model/overview"
 )
 
 // rowsMax bounds every table of the text: a page for people. The JSON has all.
 const rowsMax = 20
 
 // WriteText writes the results for people: aligned tables, units on every number.
-func (r *Results) WriteText(w io.Writer) error {
-	b := bufio.NewWriter(w)
-	r.writeHead(b)
-	r.writeLinks(b)
-	r.writeFlows(b)
-	r.writeEvents(b)
-	r.writeOutages(b)
-	r.writeReplications(b)
-	return b.Flush()
+func (r *Results) WriteText(w io.Writer) error { return overview.WriteTables(w, r.tables()) }
+
+// tables are all that there is to show, in the order of tableNames.
+func (r *Results) tables() []overview.Table {
+	return []overview.Table{
+		{Name: "summary", Write: r.writeHead},
+		{Name: "links", Write: r.writeLinks},
+		{Name: "flows", Write: r.writeFlows},
+		{Name: "events", Write: r.writeEvents},
+		{Name: "outages", Write: r.writeOutages},
+		{Name: "replications", Write: r.writeReplications},
+	}
 }
 
 func (r *Results) writeHead(b *bufio.Writer) {

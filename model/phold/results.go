@@ -14,6 +14,7 @@ import (
 	"gonum.org/v1/gonum/mathext"
 
 	"github.com/disco-sim/disco/internal/table"
+	"github.com/disco-sim/disco/model/overview"
 	"github.com/disco-sim/disco/scenario"
 )
 
@@ -189,7 +190,14 @@ func renewals(end, lookahead float64) (mean, variance float64) {
 }
 
 // WriteText writes the results for people.
-func (r *Results) WriteText(w io.Writer) error {
+func (r *Results) WriteText(w io.Writer) error { return overview.WriteTables(w, r.tables()) }
+
+// tables are all that there is to show, in the order of tableNames.
+func (r *Results) tables() []overview.Table {
+	return []overview.Table{{Name: "counts", Write: r.writeCounts}}
+}
+
+func (r *Results) writeCounts(b *bufio.Writer) {
 	t := table.New(40, "PHOLD", "")
 	t.Row("logical processes", table.Count(int64(r.LPs)))
 	t.Row("events that each starts with", table.Count(int64(r.EventsEach)))
@@ -218,7 +226,5 @@ func (r *Results) WriteText(w io.Writer) error {
 	if r.Interrupted {
 		t.Row("INTERRUPTED", "before the end")
 	}
-	b := bufio.NewWriter(w)
 	t.Write(b)
-	return b.Flush()
 }

@@ -10,14 +10,21 @@ import (
 	"strconv"
 
 	"github.com/disco-sim/disco/internal/table"
+	"github.com/disco-sim/disco/model/overview"
 )
 
 // rowsMax bounds a table of the text: a page for people. The JSON has all.
 const rowsMax = 120
 
 // WriteText writes the results for people.
-func (r *Results) WriteText(w io.Writer) error {
-	b := bufio.NewWriter(w)
+func (r *Results) WriteText(w io.Writer) error { return overview.WriteTables(w, r.tables()) }
+
+// tables are all that there is to show, in the order of tableNames.
+func (r *Results) tables() []overview.Table {
+	return []overview.Table{{Name: "stations", Write: r.writeStations}}
+}
+
+func (r *Results) writeStations(b *bufio.Writer) {
 	fmt.Fprintf(b, "queueing network %s: %s of %s, the first %s not counted", r.spec.Name,
 		table.Plural(r.Replications, "replication"), table.Seconds(r.HorizonSeconds), table.Seconds(r.WarmupSeconds))
 	if r.Interrupted {
@@ -33,13 +40,8 @@ func (r *Results) WriteText(w io.Writer) error {
 	row(t, "customers", "", r.Network.InNetwork)
 	row(t, "time in the network", " s", r.Network.TimeInNetwork)
 	t.Write(b)
-	switch {
-	case math.IsInf(r.needed, 1):
-		fmt.Fprintf(b, "Too short for intervals: a queue grows for ever; use %d replications.\n", replicationsEnough)
-	case r.needed > 0:
-		fmt.Fprintf(b,
-			"Too short for intervals: simulate %s after the warm-up (all replications added), or use %d "+
-				"replications.\n", table.Seconds(math.Ceil(r.needed)), replicationsEnough)
+	if short := r.tooShort(); short != "" {
+		fmt.Fprintln(b, short)
 	}
 	for i := range r.spec.Stations {
 		id := r.spec.Stations[i].ID
@@ -47,7 +49,18 @@ func (r *Results) WriteText(w io.Writer) error {
 			fmt.Fprintf(b, "%s: no theory: %s\n", id, why)
 		}
 	}
-	return b.Flush()
+}
+
+// tooShort says why there are no intervals, and what gives some; "" where there are.
+func (r *Results) tooShort() string {
+	switch {
+	case math.IsInf(r.needed, 1):
+		return fmt.Sprintf("Too short for intervals: a queue grows for ever; use %d replications.", replicationsEnough)
+	case r.needed > 0:
+		return fmt.Sprintf("Too short for intervals: simulate %s after the warm-up (all replications added), or use "+
+			"%d replications.", table.Seconds(math.Ceil(r.needed)), replicationsEnough)
+	}
+	return ""
 }
 
 func (r *Results) writeStation(t *table.Table, st *Station) {

@@ -10,25 +10,29 @@ import (
 
 	"github.com/disco-sim/disco/internal/table"
 	"github.com/disco-sim/disco/model/measure"
+	"github.com/disco-sim/disco/model/overview"
 )
 
 // rowsMax bounds every table of the text: a page for people. The JSON has all.
 const rowsMax = 40
 
 // WriteText writes the results for people: aligned tables, units on every number.
-func (r *Results) WriteText(w io.Writer) error {
-	b := bufio.NewWriter(w)
-	r.writeHead(b)
-	r.writeServers(b)
-	r.writeBalancers(b)
-	writeEvents(b, "outages", r.Outages)
-	writeEvents(b, "spikes", r.Spikes)
-	r.writeConfidence(b)
-	r.writeReplications(b)
-	r.writeEndpoints(b)
-	r.writeEdges(b)
-	r.writeSampled(b)
-	return b.Flush()
+func (r *Results) WriteText(w io.Writer) error { return overview.WriteTables(w, r.tables()) }
+
+// tables are all that there is to show, in the order of tableNames.
+func (r *Results) tables() []overview.Table {
+	return []overview.Table{
+		{Name: "summary", Write: r.writeHead},
+		{Name: "servers", Write: r.writeServers},
+		{Name: "balancers", Write: r.writeBalancers},
+		{Name: "outages", Write: func(b *bufio.Writer) { writeEvents(b, "outages", r.Outages) }},
+		{Name: "spikes", Write: func(b *bufio.Writer) { writeEvents(b, "spikes", r.Spikes) }},
+		{Name: "confidence", Write: r.writeConfidence},
+		{Name: "replications", Write: r.writeReplications},
+		{Name: "endpoints", Write: r.writeEndpoints},
+		{Name: "edges", Write: r.writeEdges},
+		{Name: "sampled", Write: r.writeSampled},
+	}
 }
 
 func (r *Results) writeHead(b *bufio.Writer) {

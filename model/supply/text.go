@@ -11,6 +11,7 @@ import (
 
 	"github.com/disco-sim/disco/internal/table"
 	"github.com/disco-sim/disco/model/measure"
+	"github.com/disco-sim/disco/model/overview"
 	"github.com/disco-sim/disco/scenario"
 )
 
@@ -18,8 +19,14 @@ import (
 const rowsMax = 60
 
 // WriteText writes the results for people.
-func (r *Results) WriteText(w io.Writer) error {
-	b := bufio.NewWriter(w)
+func (r *Results) WriteText(w io.Writer) error { return overview.WriteTables(w, r.tables()) }
+
+// tables are all that there is to show, in the order of tableNames.
+func (r *Results) tables() []overview.Table {
+	return []overview.Table{{Name: "stages", Write: r.writeStages}, {Name: "stocks", Write: r.writeStocks}}
+}
+
+func (r *Results) writeStages(b *bufio.Writer) {
 	fmt.Fprintf(b, "supply network %s: %s of %s, the first %s not counted", r.name,
 		table.Plural(r.Replications, "replication"), table.Seconds(r.HorizonSeconds), table.Seconds(r.WarmupSeconds))
 	if r.Interrupted {
@@ -41,7 +48,10 @@ func (r *Results) WriteText(w io.Writer) error {
 	}
 	writeFigures(t, fmt.Sprintf("all (%s)", table.Plural(r.all, "stock")), r.Total)
 	t.Write(b)
-	t = table.New(rowsMax, "stock", "stage", "fill rate", "on hand", "backlog", "on order", "bullwhip", "cost /s")
+}
+
+func (r *Results) writeStocks(b *bufio.Writer) {
+	t := table.New(rowsMax, "stock", "stage", "fill rate", "on hand", "backlog", "on order", "bullwhip", "cost /s")
 	for _, p := range r.Points {
 		stage := "-"
 		if p.Stage != nil {
@@ -57,7 +67,6 @@ func (r *Results) WriteText(w io.Writer) error {
 	if len(r.Points) < r.all {
 		fmt.Fprintf(b, "\n%s: each in the table that --csv writes\n", table.Plural(r.all, "stock"))
 	}
-	return b.Flush()
 }
 
 func writeFigures(t *table.Table, head string, all Figures) {

@@ -3,15 +3,13 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"strconv"
 	"syscall"
 
-	"golang.org/x/sys/unix"
+	"github.com/disco-sim/disco/internal/pty"
 )
 
 // terminal is a pseudo terminal: what is written to window is typed input.
@@ -21,38 +19,13 @@ type terminal struct {
 }
 
 func openTerminal() (*terminal, error) {
-	window, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	window, line, err := pty.Open()
 	if err != nil {
-		return nil, err
-	}
-	number, err := unlock(window)
-	if err != nil {
-		window.Close()
-		return nil, err
-	}
-	line, err := os.OpenFile("/dev/pts/"+strconv.Itoa(number), os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		window.Close()
 		return nil, err
 	}
 	// What is shown on it must be read, or its writers wait.
 	go func() { _, _ = io.Copy(io.Discard, window) }() // ends with the window
 	return &terminal{window: window, line: line}, nil
-}
-
-// unlock makes the programs' side of a terminal usable and says which one it is.
-func unlock(window *os.File) (number int, err error) {
-	raw, err := window.SyscallConn() // Fd would make it block, also while it is closed
-	if err != nil {
-		return 0, err
-	}
-	var failed error
-	err = raw.Control(func(fd uintptr) {
-		if failed = unix.IoctlSetPointerInt(int(fd), unix.TIOCSPTLCK, 0); failed == nil {
-			number, failed = unix.IoctlGetInt(int(fd), unix.TIOCGPTN)
-		}
-	})
-	return number, errors.Join(err, failed)
 }
 
 // hangUp closes the window.
