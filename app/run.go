@@ -62,7 +62,7 @@ func runFlags() []cli.Flag {
 	return append(slices.Concat(machineFlags(), checkpointFlags(), rebalanceFlags(), externalFlags()),
 		textFlag(groupWhat, "seed", "1", "`SEED` of all random numbers"),
 		textFlag(groupWhat, "replications", "1", "repeat the experiment `R` times, each with its own random numbers"),
-		sweepFlag(), setFlag(), tablesFlag(),
+		sweepFlag(), setFlag(), tablesFlag(), progressFlag(),
 		requireFlag(),
 		textFlag(groupOutput, "columns", "those that differ; all in --csv",
 			"`NAMES` of the columns of the table of a sweep, with commas between; * stands for any text"),
@@ -158,6 +158,7 @@ type order struct {
 	requires []requirement
 
 	tables    []string // that are shown beside the first screen
+	progress  string   // progressLine and so on
 	headLines int      // that the head of the first screen has taken
 
 	compare bool
@@ -214,11 +215,9 @@ func (p *program) perform(o *order, doc *scenario.Document) error {
 		}
 	}
 	screen := newScreen(p.terminal, p.name)
+	screen.show(o.progress, &o.config)
 	defer screen.watch()()
 	o.config.Stderr, o.config.Doing = screen, screen.doing
-	if screen.terminal {
-		o.config.Progress = screen.progress
-	}
 	signals := watchSignals(screen, p.name)
 	defer signals.close()
 	o.config.Stop = signals.stop
@@ -308,7 +307,7 @@ func (p *program) once(ctx context.Context, o *order, screen *screen, read *scen
 	} else {
 		run := func(ctx context.Context) (*launch.Outcome, error) {
 			return l.RunRecovering(ctx, o.recover, func(back launch.Recovery, failed error) {
-				fmt.Fprintf(screen, "%s: %v\n%s\n", p.name, failed, goesOn(&back))
+				screen.recovered(&back, failed)
 			})
 		}
 		out, err = simulateBy(ctx, run, o.config.Stop, screen)
@@ -441,7 +440,7 @@ func (p *program) order(c *cli.Context, file, resumes string) (*order, error) {
 			Resident:  int64(v.size("resident", 1, math.MaxInt, false)),
 		},
 	}
-	o.tables = v.names("tables")
+	o.tables, o.progress = v.names("tables"), v.word("progress", progressLine, progressJSON, progressOff)
 	o.config.Files = p.files(c, &o.config)
 	v.inlineFitsRing(o.config.Tuning)
 	if o.config.Tuning.Resident > 0 && os.Getenv("GOGC") == "" {

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/disco-sim/disco/internal/launch"
 	"github.com/disco-sim/disco/internal/printable"
+	"github.com/disco-sim/disco/model/overview"
 	"golang.org/x/term"
 )
 
@@ -21,19 +23,21 @@ type screen struct {
 	terminal bool
 	width    func() int
 
-	mu    sync.Mutex
-	w     *outlet           // raw: the line that shows progress is drawn with escapes
-	lines *printable.Writer // to w
-	name  string            // of the program
-	about string            // stands before the progress, e.g. the point of a sweep
-	what  string            // is being done, beside handling events; see launch.Config.Doing
-	since time.Time         // since when
-	noted bool              // that it takes long
-	phase atomic.Int32      // a runPhase; changed under mu, and read by who can't wait for it
-	kept  bool              // there are results of earlier runs, e.g. of a sweep's first points
-	shown bool              // the progress line stands there
-	last  launch.Progress
-	speed float64 // events per wall second, smoothed
+	mu      sync.Mutex
+	w       *outlet           // raw: the line that shows progress is drawn with escapes
+	lines   *printable.Writer // to w
+	name    string            // of the program
+	about   string            // stands before the progress, e.g. the point of a sweep
+	what    string            // is being done, beside handling events; see launch.Config.Doing
+	since   time.Time         // since when
+	noted   bool              // that it takes long
+	phase   atomic.Int32      // a runPhase; changed under mu, and read by who can't wait for it
+	kept    bool              // there are results of earlier runs, e.g. of a sweep's first points
+	shown   bool              // the progress line stands there
+	last    launch.Progress
+	speed   speed
+	form    string    // progressLine and so on
+	emitted time.Time // when programs were told last
 
 	joined atomic.Bool // machines may have something of the run
 }
@@ -67,6 +71,9 @@ func newScreen(w *outlet, name string) *screen {
 func (s *screen) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.form == progressJSON {
+		return len(p), s.emit(&progressEvent{Event: "message", Text: strings.TrimRight(string(p), "\n")})
+	}
 	s.wipe()
 	return s.lines.Write(p)
 }
@@ -113,6 +120,7 @@ func (s *screen) doing(what string) {
 	case s.at() == phaseSimulating:
 		s.phase.Store(int32(phaseFinishing))
 	}
+	s.emitDoing()
 }
 
 // at is how far the run under way is. It waits for nobody.
@@ -125,6 +133,7 @@ func (s *screen) end() {
 	defer s.mu.Unlock()
 	s.what, s.since, s.noted = "writing the results", time.Now(), false
 	s.phase.Store(int32(phaseWriting))
+	s.emitDoing()
 }
 
 // now is what is being done, and whether the run under way has handled events; kept: there are results already.
@@ -141,7 +150,7 @@ func (s *screen) remind() {
 	defer s.mu.Unlock()
 	taken := time.Since(s.since)
 	switch {
-	case s.what == "" || s.terminal && s.at() == phaseWriting:
+	case s.what == "" || s.terminal && s.at() == phaseWriting || s.form == progressJSON || s.form == progressOff:
 	case s.terminal:
 		s.draw(fmt.Sprintf("%s: %s%s  %.0f s", s.name, s.about, s.what, taken.Seconds()))
 	case taken > slow && !s.noted:
@@ -156,7 +165,7 @@ func (s *screen) remind() {
 func (s *screen) next(title string, kept bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.about, s.last, s.speed, s.kept = title, launch.Progress{}, 0, kept
+	s.about, s.last, s.speed, s.kept = title, launch.Progress{}, speed{}, kept
 	s.phase.Store(int32(phasePreparing))
 }
 
@@ -176,83 +185,24 @@ func (s *screen) wipe() {
 	}
 }
 
-// progress draws the progress line.
+// progress draws the progress line, or tells programs how far the run is.
 func (s *screen) progress(p launch.Progress) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.measure(p)
-	if s.what == "" {
-		s.draw(s.about + progressLine(p, s.speed))
+	switch {
+	case s.form == progressJSON:
+		s.emitProgress(p)
+	case s.what == "":
+		s.draw(s.about + lineOf(p, s.speed))
 	}
 }
 
 // draw puts a line in the place of the one that shows progress.
 func (s *screen) draw(line string) {
 	line = printable.Text(line)
-	if width := s.width(); len(line) >= width {
-		line = line[:width-1]
-	}
+	line = overview.Shorten(line, s.width()-1)
 	// Progress that can't be shown is no reason to end a run.
 	_, _ = io.WriteString(s.w, "\r"+line+"\x1b[K")
 	s.shown = true
-}
-
-// measure follows the speed: half of it is from the time since the last call.
-func (s *screen) measure(p launch.Progress) {
-	if p.Elapsed <= s.last.Elapsed || p.Events < s.last.Events {
-		s.last, s.speed = p, rate(p.Events, p.Elapsed)
-		return
-	}
-	s.speed = (s.speed + rate(p.Events-s.last.Events, p.Elapsed-s.last.Elapsed)) / 2
-	s.last = p
-}
-
-func rate(events uint64, elapsed time.Duration) float64 {
-	if elapsed <= 0 {
-		return 0
-	}
-	return float64(events) / elapsed.Seconds()
-}
-
-// progressLine is e.g. " 42 %  252 of 600 s simulated  3.21 M events/s  2 s left".
-func progressLine(p launch.Progress, speed float64) string {
-	line := fmt.Sprintf("%3.0f %%  ", 100*p.Share)
-	if p.Replications > 1 {
-		line += fmt.Sprintf("%d of %d replications", p.Done, p.Replications)
-	} else {
-		line += fmt.Sprintf("%.6g of %.6g s simulated", min(p.Now, p.Horizon), p.Horizon)
-	}
-	line += fmt.Sprintf("  %s events/s", short(speed))
-	if p.Share > 0.001 {
-		line += "  " + duration(p.Elapsed.Seconds()*(1-p.Share)/p.Share) + " left"
-	}
-	return line
-}
-
-// short is a number with three digits: 999, 12.3 k, 4.56 M.
-func short(x float64) string {
-	for _, unit := range []string{"", " k", " M", " G"} {
-		if x < 999.5 || unit == " G" {
-			switch {
-			case unit == "" || x >= 99.95:
-				return fmt.Sprintf("%.0f%s", x, unit)
-			case x >= 9.995:
-				return fmt.Sprintf("%.1f%s", x, unit)
-			}
-			return fmt.Sprintf("%.2f%s", x, unit)
-		}
-		x /= 1000
-	}
-	return ""
-}
-
-// duration is a wall time as text: 4 s, 3 min, 2.5 h.
-func duration(seconds float64) string {
-	switch {
-	case seconds < 100:
-		return fmt.Sprintf("%.0f s", seconds)
-	case seconds < 6000:
-		return fmt.Sprintf("%.0f min", seconds/60)
-	}
-	return fmt.Sprintf("%.1f h", seconds/3600)
 }

@@ -70,6 +70,40 @@ func (b boards) worked() []float64 {
 	return all
 }
 
+// waits implements boardReader.
+func (b boards) waits() Waits {
+	all := Waits{Workers: len(b.segments), On: -1}
+	on := make([]int, len(b.segments)) // by worker: how many wait for it
+	for _, s := range b.segments {
+		values, err := worker.Numbers(s)
+		if err != nil {
+			continue
+		}
+		waits, peer := false, uint64(0)
+		for _, v := range values {
+			switch {
+			case v.Name == worker.NumberPeer:
+				peer = v.Count
+			case v.Name != worker.NumberState:
+			case v.Count == worker.StateBound || v.Count == worker.StateAhead:
+				all.Peers++
+				waits = true
+			case v.Count == worker.StateRoom:
+				all.Lanes++
+				waits = true
+			case v.Count == worker.StateOutside:
+				all.Outside++
+			}
+		}
+		if waits && peer > 0 && peer <= uint64(len(on)) {
+			if on[peer-1]++; all.On < 0 || on[peer-1] > on[all.On] {
+				all.On = int(peer - 1)
+			}
+		}
+	}
+	return all
+}
+
 // gathering implements boardReader.
 func (b boards) gathering() bool {
 	for _, s := range b.segments {

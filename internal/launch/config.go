@@ -237,6 +237,18 @@ type Progress struct {
 	Share        float64       // of the whole run that is done, 0 to 1
 	Events       uint64        // handled so far
 	Elapsed      time.Duration // since the run began
+	Simulated    float64       // seconds, of all replications together
+	Waits        Waits
+	Checkpoints  int // that are safe
+}
+
+// Waits is what the workers under way do at the moment, as their boards show it.
+type Waits struct {
+	Workers int // that were looked at
+	Peers   int // of them wait for what others promise
+	Lanes   int // for room in a lane
+	Outside int // for an answer of the outside world
+	On      int // the worker that most of those wait for; -1: none, or it isn't known
 }
 
 // validate checks what can be checked without the scenario. Its errors name fields

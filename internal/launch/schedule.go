@@ -19,7 +19,8 @@ type schedule struct {
 	total       int
 	horizon     float64
 	show        func(Progress)
-	showPeriod  time.Duration // least time between two calls of show
+	saved       func() *Checkpoints // so far; nil: there are none
+	showPeriod  time.Duration       // least time between two calls of show
 	began       time.Time
 	accumulator scenario.Accumulator // used by merge, and when that has returned
 	each        func(scenario.Replication) error
@@ -72,11 +73,13 @@ type setProgress struct {
 	active      bool
 	now         float64
 	events      uint64
+	waits       Waits
 }
 
 func newSchedule(l *Launch) *schedule {
 	s := &schedule{
 		total: l.cfg.Replications, horizon: l.scenario.Horizon(), show: l.cfg.Progress,
+		saved:      func() *Checkpoints { return l.store.numbers() },
 		showPeriod: l.timeouts.progress * 9 / 10, began: time.Now(),
 		accumulator: l.scenario.Accumulate(), window: windowOfSet * l.sets, mergedCh: make(chan struct{}),
 		results: make([]*result, l.cfg.Replications), sets: make([]setProgress, l.sets),
@@ -302,17 +305,20 @@ func (s *schedule) nextGathered() []gathered {
 }
 
 // update records how far a worker set is, and shows how far all are when it is time to.
-func (s *schedule) update(set int, now float64, events uint64) {
+func (s *schedule) update(set int, now float64, events uint64, waits Waits) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.sets[set].now, s.sets[set].events = now, events
+	s.sets[set].now, s.sets[set].events, s.sets[set].waits = now, events, waits
 	if time.Since(s.shown) < s.showPeriod {
 		return
 	}
 	s.shown = time.Now()
 	p := Progress{
 		Replication: s.total, Replications: s.total, Done: s.count, Horizon: s.horizon,
-		Events: s.events, Elapsed: time.Since(s.began),
+		Events: s.events, Elapsed: time.Since(s.began), Waits: Waits{On: -1},
+	}
+	if c := s.saved(); c != nil {
+		p.Checkpoints = c.Made
 	}
 	share := float64(s.count)
 	for i := range s.sets {
@@ -322,12 +328,21 @@ func (s *schedule) update(set int, now float64, events uint64) {
 		}
 		share += min(v.now/s.horizon, 1)
 		p.Events += v.events
+		p.Waits.add(&v.waits, len(s.sets) == 1)
 		if v.replication < p.Replication {
 			p.Replication, p.Now = v.replication, v.now
 		}
 	}
-	p.Share = share / float64(s.total)
+	p.Share, p.Simulated = share/float64(s.total), share*s.horizon
 	s.show(p)
+}
+
+// add adds what another worker set does. Workers that are waited for have their numbers where there is one set.
+func (w *Waits) add(o *Waits, only bool) {
+	w.Workers, w.Peers, w.Lanes, w.Outside = w.Workers+o.Workers, w.Peers+o.Peers, w.Lanes+o.Lanes, w.Outside+o.Outside
+	if only {
+		w.On = o.On
+	}
 }
 
 // available lists the results that there are, by index.

@@ -97,6 +97,9 @@ type boardReader interface {
 	// progress is how far all workers are, and how many events they have handled.
 	progress() (epoch float64, events uint64)
 
+	// waits is what all workers do at the moment.
+	waits() Waits
+
 	// gathering reports whether all workers gather their results.
 	gathering() bool
 

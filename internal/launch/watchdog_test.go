@@ -51,6 +51,7 @@ type testBoards []float64
 func (b testBoards) reached(i int) (float64, bool)  { return b[i], b[i] > 0 }
 func (b testBoards) lastCall(int) (string, float64) { return "", 0 }
 func (b testBoards) progress() (float64, uint64)    { return 0, 0 }
+func (b testBoards) waits() Waits                   { return Waits{On: -1} }
 func (b testBoards) gathering() bool                { return true }
 func (b testBoards) outside() bool                  { return false }
 func (b testBoards) loads() []load                  { return nil }

@@ -268,7 +268,7 @@ func (l *Launch) tuning() worker.Tuning {
 // updateProgress records how far the set is.
 func (ws *workerSet) updateProgress() {
 	now, events := ws.supervisor.boards.progress()
-	ws.schedule.update(ws.index, now, events)
+	ws.schedule.update(ws.index, now, events, ws.supervisor.boards.waits())
 }
 
 // result puts together what the set's workers report about replication r.
