@@ -67,18 +67,19 @@ func left(p launch.Progress) (seconds float64, known bool) {
 	return p.Elapsed.Seconds() * (1 - p.Share) / p.Share, true
 }
 
-// lineOf is e.g. " 42 %  252 of 600 s simulated  84 s/s  3.21 M events/s  2 s left  1 of 2 workers waits for worker 0".
+// lineOf is e.g. " 42 %  2 s left  252 of 600 s  3.21 M events/s  84 s/s  waiting: 1 of 2 for worker 0". A narrow
+// terminal has its beginning.
 func lineOf(p launch.Progress, v speed) string {
 	line := fmt.Sprintf("%3.0f %%  ", 100*p.Share)
+	if seconds, known := left(p); known {
+		line += duration(seconds) + " left  "
+	}
 	if p.Replications > 1 {
 		line += fmt.Sprintf("%d of %d replications", p.Done, p.Replications)
 	} else {
-		line += fmt.Sprintf("%.6g of %.6g s simulated", min(p.Now, p.Horizon), p.Horizon)
+		line += fmt.Sprintf("%.4g of %.6g s", min(p.Now, p.Horizon), p.Horizon)
 	}
 	line += fmt.Sprintf("  %s events/s  %.3g s/s", short(v.events), v.simulated)
-	if seconds, known := left(p); known {
-		line += "  " + duration(seconds) + " left"
-	}
 	if p.Checkpoints > 0 {
 		line += "  " + count(p.Checkpoints, "checkpoint")
 	}

@@ -21,14 +21,14 @@ func TestLineOf(t *testing.T) {
 	}{
 		{launch.Progress{Share: 0.42, Now: 252, Horizon: 600, Replications: 1, Elapsed: 3 * time.Second,
 			Waits: launch.Waits{Workers: 2, Peers: 1, On: 0}},
-			" 42 %  252 of 600 s simulated  3.21 M events/s  84.1 s/s  4 s left  waiting: 1 of 2 for worker 0"},
+			" 42 %  4 s left  252 of 600 s  3.21 M events/s  84.1 s/s  waiting: 1 of 2 for worker 0"},
 		{launch.Progress{Share: 0.0005, Now: 700, Horizon: 600, Replications: 1,
 			Waits: launch.Waits{Workers: 8, Peers: 3, Lanes: 2, Outside: 1, On: -1}},
-			"  0 %  600 of 600 s simulated  3.21 M events/s  84.1 s/s  waiting: 1 of 8 workers for an answer from " +
+			"  0 %  600 of 600 s  3.21 M events/s  84.1 s/s  waiting: 1 of 8 workers for an answer from " +
 				"outside, 2 of 8 for room in a lane, 3 of 8 for others"},
 		{launch.Progress{Share: 0.5, Done: 3, Replications: 7, Elapsed: time.Hour, Checkpoints: 4,
 			Waits: launch.Waits{On: -1}},
-			" 50 %  3 of 7 replications  3.21 M events/s  84.1 s/s  60 min left  4 checkpoints"},
+			" 50 %  60 min left  3 of 7 replications  3.21 M events/s  84.1 s/s  4 checkpoints"},
 	} {
 		if got := lineOf(c.p, speed{3_210_000, 84.1}); got != c.want {
 			t.Errorf("found\n%s\nwant\n%s", got, c.want)

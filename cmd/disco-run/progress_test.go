@@ -20,7 +20,7 @@ var longer = []string{"run", "../../examples/shop.yml", "--workers", "2", "--hor
 func TestProgressOnTerminal(t *testing.T) {
 	bin := build(t, "")
 	text := onTerminal(t, true, bin, []string{"NO_COLOR=1"}, longer...)
-	line := regexp.MustCompile(`^ *[0-9]+ %  [0-9.e+]+ of 1500 s simulated  [0-9.]+ ?[kM]? events/s  [0-9.e+]+ s/s`)
+	line := regexp.MustCompile(`^ *[0-9]+ %  [0-9]+ (s|min) left  [0-9.e+]+ of 1500 s  [0-9.]+ ?[kM]? events/s  `)
 	seen := 0
 	for part := range strings.SplitSeq(text, "\r") {
 		shown, rest, drawn := strings.Cut(part, "\x1b[K")
