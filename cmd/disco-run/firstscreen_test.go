@@ -42,6 +42,9 @@ var shown = []struct {
 // TestFirstScreenFigures: each figure of the first screen of every example is that of the JSON, with one replication
 // and with several.
 func TestFirstScreenFigures(t *testing.T) {
+	if testing.Short() {
+		t.Skip("simulates 50 M events")
+	}
 	registry, err := scenario.NewRegistry(service.Kind(), network.Kind(), queueing.Kind(), supply.Kind(), phold.Kind(),
 		devstone.Kind())
 	if err != nil {
