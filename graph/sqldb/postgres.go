@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/disco-sim/disco/graph"
@@ -172,8 +173,8 @@ func (p *post) bulk(ctx context.Context, table string, columns []column, rows in
 	from := &copying{columns: columns, rows: rows, buf: append([]byte("PGCOPY\n\xff\r\n\x00"), make([]byte, 8)...)}
 	_, err := p.conn.CopyFrom(ctx, from, fmt.Sprintf("COPY %s (%s) FROM STDIN BINARY", table,
 		strings.Join(names, ", ")))
-	if from.panicked != nil {
-		panic(from.panicked)
+	if panicked := from.close(); panicked != nil {
+		panic(panicked)
 	}
 	return p.said(ctx, err)
 }
@@ -188,15 +189,32 @@ type copying struct {
 	at      int
 	ended   bool
 
-	panicked any // by a function of a column: this runs in a goroutine of the driver, where a panic ends the process
+	mu       sync.Mutex // held by Read: where a connection is lost the driver doesn't wait for its goroutine
+	closed   bool       // nothing is read any more
+	panicked any        // by a function of a column: in a goroutine of the driver a panic would end the process
+}
+
+// close waits for a Read under way, behind which no function of a column is called, and gives what one has panicked
+// with.
+func (c *copying) close() (panicked any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	return c.panicked
 }
 
 // copyBytes is how much is made at once, at least.
 const copyBytes = 64 << 10
 
 func (c *copying) Read(p []byte) (n int, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return 0, io.EOF
+	}
 	defer func() {
-		if c.panicked = recover(); c.panicked != nil {
+		if panicked := recover(); panicked != nil {
+			c.panicked = panicked
 			n, err = 0, errPanicked
 		}
 	}()
