@@ -113,6 +113,12 @@ func readResults(name string) (*resultsFile, error) {
 		return nil, usage("%s: found a run that was interrupted, want one that has come to its end", name)
 	}
 	for _, row := range f.Figures {
+		for _, x := range row.Values {
+			if math.Abs(float64(x)) > measure.ValueMax { // its square has no sum
+				return nil, usage("%s: found %g as a value of the figure %s, want numbers up to %g, whose "+
+					"squares can be added up", name, float64(x), row.Name, measure.ValueMax)
+			}
+		}
 		f.add(row.Name, row.Values)
 	}
 	if len(f.Figures) > 0 {
