@@ -166,10 +166,11 @@ func (s *Store) abort(ctx context.Context, key, id string) error {
 	return err
 }
 
-// send sends all parts.
+// send sends all parts. After an error it sends no more, but waits for the answers to those that are under way: a store
+// may still keep a part whose request was broken off when the parts were taken back.
 func (w *write) send(ctx context.Context, id string, r io.Reader, size int64) ([]minio.CompletePart, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+	failed, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
 	each := w.partBytes(size)
 	parts := make([]minio.CompletePart, (size+each-1)/each)
 	free := make(chan []byte, flights)
@@ -177,14 +178,14 @@ func (w *write) send(ctx context.Context, id string, r io.Reader, size int64) ([
 		free <- nil
 	}
 	var all sync.WaitGroup
-	for n, at := 0, int64(0); at < size && ctx.Err() == nil; n, at = n+1, at+each {
+	for n, at := 0, int64(0); at < size && failed.Err() == nil; n, at = n+1, at+each {
 		buf := <-free
 		if buf == nil {
 			buf = make([]byte, each)
 		}
 		part, err := w.read(r, buf[:min(each, size-at)], at)
 		if err != nil {
-			cancel(err)
+			fail(err)
 			break
 		}
 		all.Go(func() {
@@ -195,13 +196,13 @@ func (w *write) send(ctx context.Context, id string, r io.Reader, size int64) ([
 				return err
 			})
 			if err != nil {
-				cancel(err)
+				fail(err)
 			}
 			free <- buf
 		})
 	}
 	all.Wait()
-	return parts, context.Cause(ctx)
+	return parts, context.Cause(failed)
 }
 
 // Get implements checkpoint.Blobs.

@@ -254,6 +254,58 @@ func TestHeedless(t *testing.T) {
 	names(t, s, err, "points/a", "one that begins at byte 3")
 }
 
+// slowParts is a server that takes its time for each part, and notes whether parts were taken back meanwhile.
+type slowParts struct {
+	mu              sync.Mutex
+	begun, underWay int
+	taken, early    bool
+}
+
+func (p *slowParts) count(by int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.underWay += by
+	p.begun += max(by, 0)
+}
+
+func (p *slowParts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch r.Method {
+	case http.MethodPost:
+		io.WriteString(w, "<InitiateMultipartUploadResult><UploadId>1</UploadId></InitiateMultipartUploadResult>")
+	case http.MethodPut:
+		p.count(1)
+		io.Copy(io.Discard, r.Body) // a short one is the client's affair
+		time.Sleep(soon)            // whether the client still listens or not, as real ones do
+		w.Header().Set("ETag", `"x"`)
+		p.count(-1)
+	case http.MethodDelete:
+		p.mu.Lock()
+		p.taken, p.early = true, p.underWay > 0
+		p.mu.Unlock()
+		w.WriteHeader(http.StatusNoContent)
+	default:
+		io.WriteString(w, "<ListBucketResult></ListBucketResult>")
+	}
+}
+
+// TestNoPartUnderWay: parts are taken back when none is under way, which the store would keep.
+func TestNoPartUnderWay(t *testing.T) {
+	p := new(slowParts)
+	server := httptest.NewServer(p)
+	defer server.Close()
+	s := open(t, server.Listener.Addr().String(), "x")
+	s.part = partSmall
+	size := int64(3 * partSmall)
+	err := s.Put(t.Context(), "packs/a.pack", bytes.NewReader(pattern(int(size)-1)), size, false)
+	if !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("%v, want that it ends too early", err)
+	}
+	if p.mu.Lock(); p.begun != 2 || !p.taken || p.early {
+		t.Errorf("%d parts, taken back %v, while some were under way %v, want 2, and none", p.begun, p.taken, p.early)
+	}
+	p.mu.Unlock()
+}
+
 // TestLostAnswers: a put whose answer was lost was done, though the same one again is refused.
 func TestLostAnswers(t *testing.T) {
 	server := start(t)
