@@ -115,11 +115,16 @@ simulate: ## simulated runs of the checked build (SCHEDULES=n SEED=n for others)
 # The race detector needs cgo, and so a C compiler. It looks for wrong orders and not
 # for wrong results, so -short again. A process under it sleeps for a second when it exits,
 # which the tests of kills would take for a slow end: atexit_sleep_ms=0.
+# Left out is what has no goroutines of its own, and takes minutes: models, whose tests call one handler after the other
+# (internal/launch, internal/worker and cmd/disco-run run all kinds with workers that are goroutines), the examples made
+# of them, and the programs that measure.
+NOT_RACED = /disco/(examples|model|perf)/
 .PHONY: race
 race: ## short tests under the race detector, where there is a C compiler
 	@cc=$$($(GO) env CC); \
 	if command -v $${cc%% *} >/dev/null 2>&1; then \
-		GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 GO=$(GO) sh internal/ci/test.sh -timeout $(TIMEOUT) -race -short; \
+		packages=$$($(GO) list ./... | grep -Ev '$(NOT_RACED)') && GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 \
+		PACKAGES=$$packages GO=$(GO) sh internal/ci/test.sh -timeout $(TIMEOUT) -race -short; \
 	else \
 		echo "SKIPPED: the tests under the race detector, because there is no C compiler ($$cc)"; \
 	fi

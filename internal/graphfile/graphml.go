@@ -3,6 +3,7 @@
 package graphfile
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"encoding/xml"
@@ -36,9 +37,8 @@ const depthMax = 16
 // node's text attributes say are labels. Nested graphs, hyperedges and ports are refused.
 type graphML struct {
 	file       string
-	in         *xmlReader
-	keys       []mlKey
-	byID       map[string]int  // of keys
+	in         *xml.Decoder
+	keys       map[string]mlKey
 	named      map[string]bool // node or edge, and the name of an attribute that it has
 	undirected bool
 	graphs     int
@@ -48,11 +48,6 @@ type graphML struct {
 	vertices   uint32
 	edges      edges
 	labels     labelling
-
-	data   []mlData // of the node or the edge that is read, and where their text is
-	values []byte
-	found  []uint64 // by key: the last element that has it, by elements
-	which  uint64   // elements so far
 }
 
 // mlKey is what <key> says of an attribute.
@@ -60,7 +55,6 @@ type mlKey struct {
 	of, name, kind string // node, edge or all; its name; its type
 	value          string // of those that don't have it
 	preset         bool
-	label          []byte // the type of labels that it makes, nil: none
 }
 
 // has reports whether it is an attribute of nodes, or of edges.
@@ -75,8 +69,8 @@ type mlNode struct {
 	at      uint32 // the line of an edge that names it
 }
 
-// mlData is an attribute of a node or an edge: its key, and where its text is.
-type mlData struct{ key, from, to int }
+// mlData is an attribute of a node or an edge.
+type mlData struct{ key, text string }
 
 func readGraphML(file string) (*Data, error) {
 	f, err := infile.Open(file, infile.Kind{Name: "a file of GraphML"})
@@ -88,8 +82,8 @@ func readGraphML(file string) (*Data, error) {
 }
 
 func parseGraphML(file string, in io.Reader) (*Data, error) {
-	r := &graphML{file: file, in: newXMLReader(in), byID: make(map[string]int), named: make(map[string]bool),
-		index: make(map[string]uint32), edges: edges{file: file, unit: "line"}}
+	r := &graphML{file: file, in: xml.NewDecoder(bufio.NewReader(in)), keys: make(map[string]mlKey),
+		named: make(map[string]bool), index: make(map[string]uint32), edges: edges{file: file, unit: "line"}}
 	if err := r.elements(""); err != nil {
 		return nil, err
 	}
@@ -115,21 +109,28 @@ func parseGraphML(file string, in io.Reader) (*Data, error) {
 	})
 }
 
-func (r *graphML) wrong(found, want string) error {
-	return &Error{r.file, fmt.Sprintf("line %d", r.in.line), found, want}
+func (r *graphML) line() uint32 {
+	line, _ := r.in.InputPos()
+	return uint32(min(line, math.MaxUint32))
 }
 
-// token is the next one.
-func (r *graphML) token() (xmlKind, error) {
-	kind, err := r.in.next()
-	if err == nil {
-		return kind, nil
+func (r *graphML) wrong(found, want string) error {
+	return &Error{r.file, fmt.Sprintf("line %d", r.line()), found, want}
+}
+
+// token is the next one that matters; nil at the end.
+func (r *graphML) token() (xml.Token, error) {
+	t, err := r.in.Token()
+	var syntax *xml.SyntaxError
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil, nil
+	case errors.As(err, &syntax):
+		return nil, r.wrong("bad XML: "+syntax.Msg, "a file of GraphML")
+	case err != nil:
+		return nil, r.wrong("what can't be read: "+err.Error(), "a file of GraphML in UTF-8")
 	}
-	var syntax xmlError
-	if errors.As(err, &syntax) {
-		return kind, r.wrong("bad XML: "+string(syntax), "a file of GraphML, in UTF-8")
-	}
-	return kind, r.wrong("what can't be read: "+err.Error(), "a file of GraphML")
+	return t, nil
 }
 
 // elements reads the elements within one, or, for "", the root. What isn't known is passed over, as GraphML allows.
@@ -139,64 +140,71 @@ func (r *graphML) elements(within string) error {
 	}
 	defer func() { r.depth-- }()
 	for {
-		kind, err := r.token()
-		switch {
-		case err != nil || kind == xmlEOF || kind == xmlEnd:
+		t, err := r.token()
+		if err != nil {
 			return err
-		case kind == xmlText:
-			if within == "" && len(bytes.TrimLeft(r.in.text, "\ufeff \t\r\n")) > 0 {
+		}
+		switch t := t.(type) {
+		case nil, xml.EndElement:
+			return nil
+		case xml.CharData:
+			if within == "" && len(bytes.TrimLeft(t, "\ufeff \t\r\n")) > 0 {
 				return r.wrong("text outside <graphml>", "none")
 			}
-		default:
-			if err := r.element(within); err != nil {
+		case xml.StartElement:
+			if err := r.element(within, t); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// element reads the one that has begun.
-func (r *graphML) element(within string) error {
-	x := r.in
+func (r *graphML) element(within string, e xml.StartElement) error {
+	name := e.Name.Local
 	switch {
-	case within == "" && !x.is("graphml"):
-		return r.wrong("<"+quote(x.name)+">", "<graphml>")
+	case within == "" && name != "graphml":
+		return r.wrong("<"+quote(name)+">", "<graphml>")
 	case within == "":
-		return r.elements("graphml")
-	case x.is("key") && within == "graphml":
-		return r.key()
-	case x.is("graph") && within == "graphml":
+		return r.elements(name)
+	case name == "key" && within == "graphml":
+		return r.key(e)
+	case name == "graph" && within == "graphml":
 		if r.graphs++; r.graphs > 1 {
 			return r.wrong("a second graph", "one in a file")
 		}
-		switch d := string(x.attr("edgedefault")); d {
+		switch d := attribute(e, "edgedefault"); d {
 		case "directed", "undirected":
 			r.undirected = d == "undirected"
 		default:
 			return r.wrong("the edgedefault "+quote(d), "directed or undirected")
 		}
-		return r.elements("graph")
-	case x.is("node") && within == "graph":
-		return r.node()
-	case x.is("edge") && within == "graph":
-		return r.edge()
-	case x.is("node") || x.is("edge") || r.more():
-		return r.wrong("<"+string(x.name)+"> in <"+within+">", "nodes and edges in one graph, without hyperedges and "+
-			"ports")
+		return r.elements(name)
+	case name == "node" && within == "graph":
+		return r.node(e)
+	case name == "edge" && within == "graph":
+		return r.edge(e)
+	case name == "graph" || name == "hyperedge" || name == "port" || name == "node" || name == "edge":
+		return r.wrong("<"+name+"> in <"+within+">", "nodes and edges in one graph, without hyperedges and ports")
 	}
 	return r.elements("other")
 }
 
-// more reports whether the element that has begun is of graphs that have more than nodes and edges.
-func (r *graphML) more() bool { return r.in.is("graph") || r.in.is("hyperedge") || r.in.is("port") }
+func attribute(e xml.StartElement, name string) string {
+	for _, a := range e.Attr {
+		if a.Name.Local == name {
+			return a.Value
+		}
+	}
+	return ""
+}
 
-func (r *graphML) key() error {
-	k := mlKey{of: string(r.in.attr("for")), name: string(r.in.attr("attr.name")), kind: string(r.in.attr("attr.type"))}
-	id := string(r.in.attr("id"))
+func (r *graphML) key(e xml.StartElement) error {
+	k := mlKey{of: attribute(e, "for"), name: attribute(e, "attr.name"), kind: attribute(e, "attr.type")}
+	id := attribute(e, "id")
 	if k.name == "" {
 		k.name = id
 	}
-	if _, twice := r.byID[id]; twice || id == "" {
+	if _, twice := r.keys[id]; twice || id == "" {
 		return r.wrong("a key with the id "+quote(id), "an id of its own")
 	}
 	if len(r.keys) == 10_000 {
@@ -214,132 +222,105 @@ func (r *graphML) key() error {
 		}
 		r.named[of+k.name] = true
 	}
+	err := r.children(func(e xml.StartElement, text string) {
+		if e.Name.Local == "default" {
+			k.value, k.preset = text, true
+		}
+	})
+	r.keys[id] = k
+	return err
+}
+
+// children calls each for each element right below the one that has begun, with its text.
+func (r *graphML) children(each func(e xml.StartElement, text string)) error {
 	for {
-		more, err := r.child()
+		t, err := r.token()
 		if err != nil {
 			return err
 		}
-		if !more {
-			break
-		}
-		preset := r.in.is("default")
-		r.values = r.values[:0]
-		if err := r.content(); err != nil {
-			return err
-		}
-		if preset {
-			k.value, k.preset = string(r.values), true
-		}
-	}
-	if kind := strings.TrimPrefix(k.name, typePrefix); kind != "" && (k.kind == "string" || k.kind == "") {
-		k.label = []byte(kind)
-	}
-	r.byID[id] = len(r.keys)
-	r.keys, r.found = append(r.keys, k), append(r.found, 0)
-	return nil
-}
-
-// child goes to the next element right below the one that has begun; there may be none.
-func (r *graphML) child() (more bool, err error) {
-	for {
-		kind, err := r.token()
-		if err != nil || kind == xmlEOF || kind == xmlEnd {
-			return false, err
-		}
-		if kind == xmlText {
-			continue
-		}
-		if r.more() {
-			return false, r.wrong("<"+string(r.in.name)+"> in a node or an edge", "data")
-		}
-		return true, nil
-	}
-}
-
-// content appends the text of an element to values, without that of elements in it. Of text that is too long it is
-// enough to know that.
-func (r *graphML) content() error {
-	from := len(r.values)
-	for depth := 1; ; {
-		kind, err := r.token()
-		switch {
-		case err != nil || kind == xmlEOF:
-			return err
-		case kind == xmlStart:
-			if depth++; depth > depthMax {
-				return r.wrong(fmt.Sprintf("elements nested more than %d deep", depthMax), "fewer")
+		switch t := t.(type) {
+		case nil, xml.EndElement:
+			return nil
+		case xml.StartElement:
+			switch t.Name.Local {
+			case "graph", "port", "hyperedge":
+				return r.wrong("<"+t.Name.Local+"> in a node or an edge", "data")
 			}
-		case kind == xmlEnd:
-			if depth--; depth == 0 {
-				return nil
-			}
-		case depth == 1 && len(r.values)-from <= textMax:
-			r.values = append(r.values, r.in.text...)
-		}
-	}
-}
-
-// valuesMax bounds the text of all attributes of a node or an edge.
-const valuesMax = 16 << 20
-
-// read reads the attributes of a node or an edge, and those that it has by default.
-func (r *graphML) read(of string) error {
-	r.data, r.values = r.data[:0], r.values[:0]
-	r.which++
-	for {
-		more, err := r.child()
-		if err != nil {
-			return err
-		}
-		if !more {
-			break
-		}
-		from := len(r.values)
-		if !r.in.is("data") {
-			if err := r.content(); err != nil {
+			text, err := r.content()
+			if err != nil {
 				return err
 			}
-			r.values = r.values[:from]
-			continue
-		}
-		const want = "data of a <key>, once, of at most "
-		id := r.in.attr("key")
-		k, known := r.byID[string(id)]
-		if !known {
-			return r.wrong("data of the key "+quote(id)+", which isn't there", "that of a <key>")
-		}
-		if r.found[k] == r.which && slices.Contains(single[of], r.keys[k].name) {
-			return r.wrong("data of the key "+quote(id)+" a second time", "it once")
-		}
-		if err := r.content(); err != nil {
-			return err
-		}
-		if found := checkText(r.values[from:]); found != "" {
-			return r.wrong(found, want+strconv.Itoa(textMax)+" bytes")
-		}
-		if len(r.values) > valuesMax {
-			return r.wrong(fmt.Sprintf("more than %d bytes of data", valuesMax), "less in a node or an edge")
-		}
-		r.found[k] = r.which
-		r.data = append(r.data, mlData{k, from, len(r.values)})
-	}
-	for i := range r.keys {
-		if k := &r.keys[i]; k.preset && r.found[i] != r.which && k.has(of) {
-			from := len(r.values)
-			r.values = append(r.values, k.value...)
-			r.data = append(r.data, mlData{i, from, len(r.values)})
+			each(t, text)
 		}
 	}
-	return nil
+}
+
+// content is the text of an element, without that of elements in it.
+func (r *graphML) content() (string, error) {
+	var text []byte
+	for depth := 1; ; {
+		t, err := r.token()
+		if err != nil {
+			return "", err
+		}
+		switch t := t.(type) {
+		case nil:
+			return string(text), nil
+		case xml.StartElement:
+			if depth++; depth > depthMax {
+				return "", r.wrong(fmt.Sprintf("elements nested more than %d deep", depthMax), "fewer")
+			}
+		case xml.EndElement:
+			if depth--; depth == 0 {
+				return string(text), nil
+			}
+		case xml.CharData:
+			if depth == 1 {
+				text = append(text, t...)
+			}
+		}
+	}
+}
+
+// data reads the attributes of a node or an edge, and those that it has by default.
+func (r *graphML) data(of string) (list []mlData, err error) {
+	found := map[string]bool{}
+	var bad string
+	err = r.children(func(e xml.StartElement, text string) {
+		if e.Name.Local != "data" {
+			return
+		}
+		id := attribute(e, "key")
+		if _, known := r.keys[id]; !known && bad == "" {
+			bad = "data of the key " + quote(id) + ", which isn't there"
+		}
+		if f := checkText(text); f != "" && bad == "" {
+			bad = f
+		}
+		if found[id] && bad == "" && slices.Contains(single[of], r.keys[id].name) {
+			bad = "data of the key " + quote(id) + " a second time"
+		}
+		found[id] = true
+		list = append(list, mlData{id, text})
+	})
+	if err == nil && bad != "" {
+		err = r.wrong(bad, "data of a <key>, once, of at most "+strconv.Itoa(textMax)+" bytes")
+	}
+	for id, k := range r.keys {
+		if k.preset && !found[id] && k.has(of) {
+			list = append(list, mlData{id, k.value})
+		}
+	}
+	return list, err
 }
 
 // refer is the number of a node by its id.
-func (r *graphML) refer(id []byte) (uint32, error) {
-	if i, ok := r.index[string(id)]; ok {
+func (r *graphML) refer(id string) (uint32, error) {
+	if i, ok := r.index[id]; ok {
 		return i, nil
 	}
 	switch {
-	case len(id) == 0:
+	case id == "":
 		return 0, r.wrong("no id of a node", "one")
 	case checkText(id) != "":
 		return 0, r.wrong(checkText(id), "an id")
@@ -347,95 +328,92 @@ func (r *graphML) refer(id []byte) (uint32, error) {
 		return 0, r.wrong("more nodes", strconv.Itoa(graph.VerticesMax))
 	}
 	i := uint32(len(r.nodes))
-	n := mlNode{id: string(id), at: r.in.line}
-	r.index[n.id] = i
-	r.nodes = append(r.nodes, n)
+	r.index[id] = i
+	r.nodes = append(r.nodes, mlNode{id: id, at: r.line()})
 	return i, nil
 }
 
-func (r *graphML) node() error {
-	i, err := r.refer(r.in.attr("id"))
+func (r *graphML) node(e xml.StartElement) error {
+	i, err := r.refer(attribute(e, "id"))
 	if err != nil {
 		return err
 	}
 	if r.nodes[i].defined {
 		return r.wrong("node "+quote(r.nodes[i].id)+" a second time", "it once")
 	}
-	if err := r.read("node"); err != nil {
+	data, err := r.data("node")
+	if err != nil {
 		return err
 	}
-	n := &r.nodes[i]
 	var name, label, entity string
 	named := false
-	for _, d := range r.data {
-		text := r.values[d.from:d.to]
-		switch k := &r.keys[d.key]; k.name {
+	for _, d := range data {
+		switch k := r.keys[d.key]; k.name {
 		case nameAttr:
-			name, named = n.id, true // the same text is there once
-			if name != string(text) {
-				name = string(text)
-			}
+			name, named = d.text, true
 		case labelAttr:
-			label = string(text)
+			label = d.text
 		case entityAttr:
-			entity = string(text)
+			entity = d.text
 		default:
-			if k.label != nil {
-				r.labels.add(i, k.label, text)
+			if kind := strings.TrimPrefix(k.name, typePrefix); kind != "" && (k.kind == "string" || k.kind == "") {
+				r.labels.add(i, []byte(kind), []byte(d.text))
 			}
 		}
 	}
 	if !named {
-		name = cmp.Or(label, n.id)
+		name = cmp.Or(label, r.nodes[i].id)
 	}
+	n := &r.nodes[i]
 	n.vertex, n.number, n.defined = sqldb.Vertex{Name: name, Entity: entity}, r.vertices, true
 	r.vertices++
 	return nil
 }
 
-func (r *graphML) edge() error {
-	at := r.in.line
-	source, err := r.refer(r.in.attr("source"))
+func (r *graphML) edge(e xml.StartElement) error {
+	at := r.line()
+	source, err := r.refer(attribute(e, "source"))
 	if err != nil {
 		return err
 	}
-	target, err := r.refer(r.in.attr("target"))
+	target, err := r.refer(attribute(e, "target"))
 	if err != nil {
 		return err
 	}
 	undirected := r.undirected
-	switch d := r.in.attr("directed"); string(d) {
-	case "":
-	case "true", "false":
-		undirected = string(d) == "false"
+	switch d := attribute(e, "directed"); d {
+	case "", "true", "false":
+		if d != "" {
+			undirected = d == "false"
+		}
 	default:
 		return r.wrong("directed="+quote(d), "true or false")
 	}
-	if err := r.read("edge"); err != nil {
+	data, err := r.data("edge")
+	if err != nil {
 		return err
 	}
-	weight, layer, name := 1.0, 0, []byte(nil)
-	for _, d := range r.data {
-		text := r.values[d.from:d.to]
-		switch r.keys[d.key].name {
+	weight, layer, name := 1.0, 0, ""
+	for _, d := range data {
+		switch k := r.keys[d.key]; k.name {
 		case weightAttr:
-			x, ok := parseNumber(text)
+			x, ok := parseNumber([]byte(d.text))
 			if !ok || math.IsNaN(x) || math.IsInf(x, 0) {
-				return r.wrong("the weight "+quote(text), "a finite number")
+				return r.wrong("the weight "+quote(d.text), "a finite number")
 			}
 			weight = x
 		case layerAttr:
-			n, err := strconv.ParseInt(string(bytes.TrimSpace(text)), 10, 32)
+			n, err := strconv.ParseInt(strings.TrimSpace(d.text), 10, 32)
 			if err != nil {
-				return r.wrong("the layer "+quote(text), fmt.Sprintf("a whole number from %d to %d", math.MinInt32,
+				return r.wrong("the layer "+quote(d.text), fmt.Sprintf("a whole number from %d to %d", math.MinInt32,
 					math.MaxInt32))
 			}
 			layer = int(n)
 		case nameAttr:
-			name = text
+			name = d.text
 		}
 	}
-	return r.edges.both(undirected, layer, source, target, weight, name, at)
+	return r.edges.both(undirected, layer, source, target, weight, []byte(name), at)
 }
 
 // both adds an edge, and, where it is undirected, another one back, without a name.
