@@ -42,8 +42,7 @@ run: build ## run the shop over two workers (SCENARIO=file WORKERS=n for others)
 	bin/disco-run run $(SCENARIO) --workers $(WORKERS)
 
 # All of the gate builds in one way, and Go compiles each package once for it: without cgo like the programs, and without
-# the profile of cmd/disco-run, for which the 254 packages under it would be compiled once more in each build. internal/docs
-# tests that program as it is shipped.
+# the profile of cmd/disco-run, for which the 254 packages under it would be compiled once more in each build.
 GATE = format tidy vet policy staticcheck vulncheck arm64 unit checked simulate race
 $(GATE): export GOFLAGS := $(GOFLAGS) -trimpath -pgo=off
 $(GATE): export CGO_ENABLED := 0

@@ -152,6 +152,10 @@ func clone(t *testing.T) string {
 	return dir
 }
 
+// goFlags has all of the gate share what Go has built: with -trimpath it doesn't depend on the folder, and without
+// the profile of cmd/disco-run all packages need to be compiled once only.
+const goFlags = "GOFLAGS=-trimpath -pgo=off"
+
 // built is a clone with the programs that make build makes.
 func built(t *testing.T) string {
 	t.Helper()
@@ -170,8 +174,7 @@ func shell(t *testing.T, dir, line string, env ...string) (status int, out strin
 	cmd := exec.CommandContext(ctx, "sh", "-c", line)
 	cmd.Dir = dir
 	// Where ipc has its sockets, which stay; the clone goes.
-	// With -trimpath what Go has built doesn't depend on the folder, so that all clones share it.
-	cmd.Env = append(append(os.Environ(), "XDG_RUNTIME_DIR="+dir, "GOFLAGS=-trimpath"), env...)
+	cmd.Env = append(append(os.Environ(), "XDG_RUNTIME_DIR="+dir, goFlags), env...)
 	var text bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &text, &text
 	if err := cmd.Run(); err != nil && cmd.ProcessState == nil || ctx.Err() != nil {

@@ -113,7 +113,7 @@ func TestCheckpointsInGroup(t *testing.T) {
 		t.Skip("the memory of the plain build is what is looked at; half a minute")
 	}
 	for _, p := range []phold.Params{
-		{LPs: 64, Events: 40, Payload: 60000, Remote: 0.5, Lookahead: 0.5, End: 6, RNG: phold.Default},
+		{LPs: 64, Events: 40, Payload: 60000, Remote: 0.5, Lookahead: 0.5, End: 3, RNG: phold.Default},
 		{LPs: 1000, Events: 400, Payload: 64, Remote: 0.5, Lookahead: 0.5, End: 3, RNG: phold.Default},
 	} {
 		for workers := 1; workers <= 2; workers++ {
