@@ -165,7 +165,7 @@ func (p *program) namesOf(run *checkpoint.Run) (names storeNames, err error) {
 	if err != nil {
 		return names, err
 	}
-	s, err := p.registry.Load(doc, scenario.Options{Horizon: run.Horizon})
+	s, err := p.registry.Load(doc, scenario.Options{Horizon: run.Horizon, Series: run.Series})
 	if err != nil {
 		return names, err
 	}

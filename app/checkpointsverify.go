@@ -186,6 +186,7 @@ func (v *storeVerifier) load(o *order, resumed *resumed) (err error) {
 	o.file = run.File
 	cfg.File, cfg.Text, cfg.Attached, cfg.Set = run.File, run.Text, storedFiles(run), storedSettings(run)
 	cfg.Seed, cfg.Replications, cfg.Horizon, cfg.Spread = run.Seed, run.Replications, run.Horizon, launch.SpreadNodes
+	cfg.Series = run.Series
 	screen := newScreen(v.p.terminal, v.p.name)
 	defer screen.watch()()
 	cfg.Stderr, cfg.Doing = screen, screen.doing

@@ -124,7 +124,7 @@ func (r *dirReplayer) prepare(ctx context.Context) error {
 	}
 	r.o.file = run.File
 	cfg.File, cfg.Text, cfg.Attached, cfg.Set = run.File, run.Text, storedFiles(run), storedSettings(run)
-	cfg.Seed, cfg.Replications, cfg.Horizon = run.Seed, run.Replications, run.Horizon
+	cfg.Seed, cfg.Replications, cfg.Horizon, cfg.Series = run.Seed, run.Replications, run.Horizon, run.Series
 	replay := &launch.Replay{Repo: r.repo, Until: r.until}
 	all, err := launch.ResumeAt(ctx, r.repo, newest)
 	var none *checkpoint.FoundError

@@ -105,7 +105,7 @@ func (o *order) resumeRun(ctx context.Context, r *checkpoint.Repo, at string) er
 	run, s, cfg := r.Run(), o.saving, &o.config
 	o.file = run.File
 	cfg.File, cfg.Text, cfg.Attached, cfg.Set = run.File, run.Text, storedFiles(run), storedSettings(run)
-	cfg.Seed, cfg.Replications, cfg.Horizon = run.Seed, run.Replications, run.Horizon
+	cfg.Seed, cfg.Replications, cfg.Horizon, cfg.Series = run.Seed, run.Replications, run.Horizon, run.Series
 	switch {
 	case run.Trace && cfg.Trace == "":
 		return usage("%v: found checkpoints with a trace, want --trace FILE for it", r)

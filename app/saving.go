@@ -249,6 +249,7 @@ func (o *order) storedRun(l *launch.Launch) (*checkpoint.Run, error) {
 		Text: o.config.Text, Attached: []checkpoint.Attached{}, Settings: []checkpoint.Setting{}, Seed: o.config.Seed,
 		Replications: o.config.Replications, Horizon: l.Scenario().Horizon(), Graph: g.Digest(), Nodes: nodes,
 		Simprocs: int64(g.NumSimprocs()), GroupNodes: checkpoint.GroupNodes(nodes), Trace: o.config.Trace != "",
+		Series:     o.config.Series,
 		Replayable: o.saving != nil && o.saving.replays}
 	for _, set := range o.config.Set {
 		run.Settings = append(run.Settings, checkpoint.Setting{Key: set.Key, Value: set.Value})

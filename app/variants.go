@@ -99,7 +99,7 @@ func (p *program) variant(o *order, v *whatIf) (err error) {
 	run, cfg := v.repo.Run(), &o.config
 	o.whatIf, o.file = v, run.File
 	cfg.File, cfg.Text, cfg.Attached = run.File, run.Text, storedFiles(run)
-	cfg.Seed, cfg.Horizon = run.Seed, run.Horizon
+	cfg.Seed, cfg.Horizon, cfg.Series = run.Seed, run.Horizon, run.Series
 	v.set = storedSettings(run)
 	if v.doc, err = scenario.Parse(run.File, run.Text); err != nil {
 		return err

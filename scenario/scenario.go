@@ -73,6 +73,10 @@ type Options struct {
 	// Horizon is the simulated time at which the run ends, in seconds. 0 takes the
 	// file's own. It must be finite and > 0 otherwise.
 	Horizon float64
+
+	// Series has the model record how its figures develop over simulated time, where that costs something (Serial).
+	// Results don't depend on it, but what handlers save and report does.
+	Series bool
 }
 
 // Validate reports an option that no scenario can follow.
@@ -176,6 +180,28 @@ func GraphOf(s Scenario) (*node.Graph, error) {
 type Tabular interface {
 	// Table is the head and the rows, each as long as the head, of what the Accumulator of this scenario has made.
 	Table(results Summary) [][]string
+}
+
+// Series is how one figure develops over simulated time.
+type Series struct {
+	Name   string    // of the figure, such as throughput
+	Of     string    // the box, link or group that it is about; "" is the whole
+	Unit   string    // of the values, such as requests/s; "" is a number
+	Edges  []float64 // simulated seconds at which windows begin and end: one more than there are values
+	Values []float64 // by window; NaN where there is none
+}
+
+// SeriesOfMax is of how many boxes, links and so on, the first in the order of the file, there are time series: those
+// of the whole are about all of them.
+const SeriesOfMax = 1000
+
+// Serial is a Summary with time series.
+type Serial interface {
+	Summary
+
+	// Series yields them one by one, always in the same order; none where a model records them only for Options.Series
+	// and that wasn't given.
+	Series(yield func(*Series) bool)
 }
 
 // Sizer is a Scenario that knows what it takes of the machine's memory, so that a run for which there isn't enough is

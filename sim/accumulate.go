@@ -36,6 +36,7 @@ type accumulator struct {
 	samples      int // independent ones: replications, or pairs of antithetic ones
 	last         int // index of the last replication
 	interrupted  bool
+	reached      float64 // by the replication that has come farthest
 }
 
 // total is all that one statistic has measured.
@@ -103,6 +104,7 @@ func (a *accumulator) Add(rep scenario.Replication) error {
 	a.replications++
 	a.last = rep.Index
 	a.interrupted = a.interrupted || rep.Reached < rep.Horizon
+	a.reached = max(a.reached, rep.Reached)
 	return nil
 }
 
@@ -210,6 +212,9 @@ func (a *accumulator) Summary() (scenario.Summary, error) {
 			s.figure = float64(*s.Total) / float64(a.replications)
 		}
 		r.Statistics = append(r.Statistics, s)
+	}
+	if a.m.series {
+		r.totals, r.reached = a.totals, a.reached
 	}
 	return r, nil
 }

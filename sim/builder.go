@@ -40,6 +40,7 @@ type Model struct {
 	groups    []*group
 	byName    map[string]*group // by prefix, of the first layer that has it
 	count     int               // nodes
+	series    bool              // time series are asked for
 	meshes    []meshDecl
 	processes bool
 	hosts     map[*Node]struct{}      // nodes with coroutines

@@ -71,6 +71,7 @@ func (m *Model) read(doc *scenario.Document, opt scenario.Options, plan *paramPl
 	if opt.Horizon > 0 {
 		m.horizon = opt.Horizon
 	}
+	m.series = opt.Series
 	plan.read(r, root, into)
 	return r.Err()
 }

@@ -15,7 +15,8 @@ import (
 // byte for its kind and
 //
 //	counter: what was counted; batches
-//	tally:   measure.Values; batches of the sums; batches of the counts
+//	tally:   measure.Values; batches of the sums; batches of the counts; where time series are asked for,
+//	         measure.Windows
 //	gauge:   area, least, greatest and last value; batches
 //
 // all numbers as float64. Batches are 0 for none, or 1 + how often they may still double, and their sums.
@@ -61,6 +62,7 @@ type amounts struct {
 	least, top, last float64          // of a gauge; last is summed up over gauges
 	gauges           int              // of which least, top and last are
 	y, x             *measure.Batches // sum and weight by time; nil: not known
+	windows          *measure.Windows // of a tally; nil: no time series are asked for
 }
 
 // merge adds what another node has measured, or another replication.
@@ -77,6 +79,11 @@ func (a *amounts) merge(o *amounts) {
 		a.gauges += o.gauges
 	}
 	a.y, a.x = addBatches(a.y, o.y), addBatches(a.x, o.x)
+	if a.windows == nil {
+		a.windows = o.windows
+	} else if o.windows != nil {
+		a.windows.Add(o.windows)
+	}
 }
 
 // addBatches adds b to a, which may be nil. b is the caller's own.
@@ -181,6 +188,9 @@ func (r *reader) statistic(e *schemaEntry) (a amounts) {
 			r.rest, r.err = a.values.Read(r.rest)
 		}
 		a.y, a.x = r.batches(count), r.batches(count)
+		if a.windows = r.m.newWindows(); r.err == nil {
+			r.rest, r.err = a.windows.Read(r.rest)
+		}
 		a.sum, a.weight = a.values.Mean*float64(a.values.Count), float64(a.values.Count)
 	}
 	return a

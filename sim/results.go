@@ -23,6 +23,9 @@ type Results struct {
 	Confidence     float64 // of the intervals
 	Interrupted    bool    // some replication didn't reach the horizon
 	Statistics     []*Statistic
+
+	totals  []*total // of Statistics; nil: no time series were asked for
+	reached float64  // by the replication that has come farthest
 }
 
 // Statistic is the result of one, over all nodes that one setup function made and over all replications. What there

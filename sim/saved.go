@@ -419,6 +419,8 @@ func (t *Tally) state(c *state.Codec) {
 	if (t.sums == nil) != (t.counts == nil) {
 		c.Fail("found sums without counts of a tally")
 	}
+	t.begin()
+	t.windows.State(c)
 }
 
 func (g *Gauge) state(c *state.Codec) {

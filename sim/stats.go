@@ -247,6 +247,8 @@ type Tally struct {
 	before int64   // values before the stretch
 	sums   *measure.Batches
 	counts *measure.Batches
+
+	windows *measure.Windows // spreads of values by time; nil: no time series are asked for
 }
 
 // Tally declares a tally of the node. Results have count, mean, standard deviation, least and greatest value and
@@ -269,6 +271,7 @@ func (t *Tally) Add(x float64) {
 	if err := t.values.Add(x); err != nil {
 		t.n.misuse("a tally: %v", err)
 	}
+	t.windows.Value(t.n.now, x)
 	t.part += x
 }
 
@@ -278,6 +281,7 @@ func (t *Tally) turn() bool {
 		return false
 	}
 	t.flush()
+	t.begin()
 	t.next(&t.sums)
 	if t.sums != nil && t.counts == nil {
 		t.counts = measure.NewBatches(t.n.m.warmup, t.n.proc.Horizon(), t.count)
@@ -302,7 +306,9 @@ func (t *Tally) Mean() float64 { return t.values.Mean }
 func (t *Tally) report(dst []byte) []byte {
 	t.flush()
 	dst = appendBatches(t.values.Append(dst), t.sums)
-	return appendBatches(dst, t.counts)
+	t.begin()
+	t.windows.Reach(t.n.now)
+	return t.windows.Append(appendBatches(dst, t.counts))
 }
 
 // Gauge is a value that holds for a while, such as the length of a queue; its mean is weighted with time.

@@ -44,6 +44,7 @@ type Run struct {
 	Shards       int64      `json:"shards"`      // 0: nodes don't move
 	Replayable   bool       `json:"replayable"`
 	Trace        bool       `json:"trace"`
+	Series       bool       `json:"series,omitempty"` // time series are recorded
 	Externals    bool       `json:"externals"`
 	From         *From      `json:"from,omitempty"` // nil: it began at epoch 0
 	Check        Digest     `json:"check,omitzero"` // of all other fields: the line at the file's end

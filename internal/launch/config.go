@@ -87,6 +87,9 @@ type Config struct {
 	// Horizon replaces the scenario's own end in simulated seconds; 0 keeps it.
 	Horizon float64
 
+	// Series has models record time series (scenario.Options).
+	Series bool
+
 	// Transport is TransportShm or TransportInproc; empty is the former.
 	Transport string
 

@@ -179,7 +179,7 @@ func (cfg *Config) read() (*scenario.Document, scenario.Scenario, error) {
 	} else if doc, err = cfg.Registry.Attach(doc, cfg.Files); err != nil {
 		return nil, nil, err
 	}
-	s, err := cfg.Registry.Load(doc, scenario.Options{Horizon: cfg.Horizon})
+	s, err := cfg.Registry.Load(doc, scenario.Options{Horizon: cfg.Horizon, Series: cfg.Series})
 	var problems scenario.Problems
 	var option *scenario.OptionError
 	if err != nil && !errors.As(err, &problems) && !errors.As(err, &option) { // a model that can't be built

@@ -231,6 +231,7 @@ func (ws *workerSet) setup(index int) *worker.Message {
 		Workers:    l.placement.Workers,
 		First:      ws.plan.First,
 		Horizon:    l.cfg.Horizon,
+		Series:     l.cfg.Series,
 		Seed:       l.cfg.Seed,
 		Tuning:     l.tuning(),
 		Journal:    l.journal,

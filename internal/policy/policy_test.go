@@ -104,8 +104,8 @@ model/timeline:
 model/overview: internal/table model/measure scenario
 internal/overviewtest: model/overview scenario
 model/modeltest: external internal/invariants node scenario envelope
-model/phold: node scenario state model/overview internal/table
-model/devstone: internal/wire node scenario state model/overview internal/table
+model/phold: model/measure node scenario state model/overview internal/table
+model/devstone: model/measure internal/wire node scenario state model/overview internal/table
 model/queueing: internal/heap model/overview internal/wire node scenario state model/measure internal/table
 	internal/invariants
 model/supply: internal/heap model/overview internal/wire node scenario sim/dist state model/measure internal/table

@@ -139,6 +139,7 @@ type Setup struct {
 	Workers int
 	First   int     // workers of the same launcher before these, for Tuning.Pin
 	Horizon float64 // 0: the file's
+	Series  bool    // time series are recorded
 	Seed    uint64
 	Tuning  Tuning
 

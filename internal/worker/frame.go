@@ -176,6 +176,7 @@ func (s *Setup) fields(c *wire.Codec) {
 	c.Int(&s.Workers)
 	c.Int(&s.First)
 	c.Float(&s.Horizon)
+	c.Bool(&s.Series)
 	c.Uint64(&s.Seed)
 	s.Tuning.Fields(c)
 	wire.List(c, &s.Pools, 4, c.Int32)

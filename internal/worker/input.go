@@ -85,7 +85,7 @@ func (in *Input) fields(c *wire.Codec) {
 }
 
 // load reads the scenario.
-func (in *Input) load(reg scenario.Registry, horizon float64) (scenario.Scenario, error) {
+func (in *Input) load(reg scenario.Registry, opt scenario.Options) (scenario.Scenario, error) {
 	if in.Kind != "" {
 		return reg.Unpack(in.Kind, in.Packed)
 	}
@@ -96,5 +96,5 @@ func (in *Input) load(reg scenario.Registry, horizon float64) (scenario.Scenario
 	if doc, err = doc.With(in.Set); err != nil {
 		return nil, err
 	}
-	return reg.Load(doc.Attach(in.Attached), scenario.Options{Horizon: horizon})
+	return reg.Load(doc.Attach(in.Attached), opt)
 }

@@ -51,7 +51,7 @@ func placedOn(t testing.TB, g *node.Graph, placement []int32, workers int) *node
 func testInput(t testing.TB, kinds scenario.Registry, text string, placement []int32, workers int) *Input {
 	t.Helper()
 	in := &Input{File: "test.yml", Text: []byte(text)}
-	sc, err := in.load(kinds, 0)
+	sc, err := in.load(kinds, scenario.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -265,7 +265,7 @@ func newReplications(setup *Setup, reg scenario.Registry, attach Attach) (*repli
 	if segs.Input == nil || segs.Input.Placed == nil {
 		return nil, errors.New("worker: the input or its graph is missing")
 	}
-	sc, err := segs.Input.load(reg, setup.Horizon)
+	sc, err := segs.Input.load(reg, scenario.Options{Horizon: setup.Horizon, Series: setup.Series})
 	if err != nil {
 		return nil, err
 	}

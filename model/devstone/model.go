@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/disco-sim/disco/model/measure"
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/scenario"
 	"github.com/disco-sim/disco/state"
@@ -47,7 +48,11 @@ func (m *Model) Graph() *node.Graph { return m.wiring.graph }
 // Memory is what the components take. How many events are pending depends on the cascade and isn't counted.
 func (m *Model) Memory() scenario.Memory {
 	nodes, links := len(m.wiring.out), len(m.wiring.graph.Links)
-	return scenario.Memory{NodeBytes: componentBytes + 4*links/nodes, EventBytes: stepBytes,
+	bytes := componentBytes + 4*links/nodes
+	if n := m.windows(); n > 0 {
+		bytes += measure.WindowBytes(n, fields)
+	}
+	return scenario.Memory{NodeBytes: bytes, EventBytes: stepBytes,
 		PackedBytes: int64(nodes*(8+itemBytesMin) + 4*links)}
 }
 
@@ -56,11 +61,19 @@ const componentBytes = 200
 
 // NewHandler makes the generator or a component.
 func (m *Model) NewHandler(p *node.Simproc) (node.Handler, error) {
-	return newHandler(p, m.wiring.input[p.NodeIndex()], m.wiring.out[p.NodeIndex()])
+	return newHandler(p, m.wiring.input[p.NodeIndex()], m.wiring.out[p.NodeIndex()], m.windows())
+}
+
+// windows is how many of them a component has, for time series; 0: there are none.
+func (m *Model) windows() int {
+	if !m.params.Series {
+		return 0
+	}
+	return measure.WindowCount(fields * len(m.wiring.out))
 }
 
 // newHandler makes the generator, an input or a component, whose output reaches targets.
-func newHandler(p *node.Simproc, input bool, targets []int) (node.Handler, error) {
+func newHandler(p *node.Simproc, input bool, targets []int, windows int) (node.Handler, error) {
 	links := make([]node.LinkID, len(targets))
 	for i, to := range targets {
 		l, err := p.LinkTo(node.Endpoint{Node: to})
@@ -75,6 +88,9 @@ func newHandler(p *node.Simproc, input bool, targets []int) (node.Handler, error
 	a := &atomic{links: links, component: 1}
 	if input {
 		a.component = 0
+	}
+	if windows > 0 {
+		return &watched{a, measure.NewWindows(p.Horizon(), windows, fields)}, nil
 	}
 	return a, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/disco-sim/disco/internal/wire"
+	"github.com/disco-sim/disco/model/measure"
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/scenario"
 )
@@ -15,7 +16,7 @@ import (
 
 // Pack appends what workers need, for scenario.Packer.
 func (m *Model) Pack(buf []byte) ([]byte, error) {
-	shared := common{name: m.Name(), horizon: m.Horizon()}
+	shared := common{name: m.Name(), horizon: m.Horizon(), windows: m.windows()}
 	item := func(n int) (func(*wire.Codec), error) {
 		i := item{m.wiring.input[n], m.wiring.out[n]}
 		return i.fields, nil
@@ -31,13 +32,18 @@ func (m *Model) Pack(buf []byte) ([]byte, error) {
 type common struct {
 	name    string
 	horizon float64
+	windows int // of each component
 }
 
 func (p *common) fields(c *wire.Codec) {
 	c.String(&p.name)
 	c.Float(&p.horizon)
+	c.Int(&p.windows)
 	if c.Decoding() && !(p.horizon > 0) {
 		c.Fail("found the horizon %v, want one above 0", p.horizon)
+	}
+	if c.Decoding() && !measure.WindowsFit(p.windows) {
+		c.Fail("found %d windows, want 0 or an even number of at most %d", p.windows, measure.WindowsMax)
 	}
 }
 
@@ -96,7 +102,7 @@ func (p *packed) NewHandler(s *node.Simproc) (node.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newHandler(s, i.input, i.out)
+	return newHandler(s, i.input, i.out, p.windows)
 }
 
 // Graph is the launcher's alone.

@@ -65,7 +65,11 @@ func TestBadPacked(t *testing.T) {
 		t.Fatal(err)
 	}
 	wiretest.Truncated(t, good, "devstone: packed", openAll)
-	horizon := 4 + int(binary.LittleEndian.Uint32(good)) - 8
+	horizon := 4 + int(binary.LittleEndian.Uint32(good)) - 8 - 8
+	binary.LittleEndian.PutUint64(good[horizon+8:], 3)
+	if err := openAll(good); err == nil || !strings.Contains(err.Error(), "found 3 windows") {
+		t.Errorf("%v", err)
+	}
 	binary.LittleEndian.PutUint64(good[horizon:], 0)
 	if err := openAll(good); err == nil || !strings.Contains(err.Error(), "found the horizon 0") {
 		t.Errorf("%v", err)

@@ -22,9 +22,10 @@ const (
 // Params are the parameters of DEVStone.
 type Params struct {
 	Type   string
-	Width  int // components of a coupled model, the inner coupled model being one of them
-	Depth  int // nested coupled models; the innermost has one component
-	Pulses int // how often the cascade is set off, once a simulated second
+	Width  int  // components of a coupled model, the inner coupled model being one of them
+	Depth  int  // nested coupled models; the innermost has one component
+	Pulses int  // how often the cascade is set off, once a simulated second
+	Series bool // time series are recorded; scenario.Options say it, not the file
 }
 
 // Limits of the parameters. They keep the graph in memory.
@@ -65,6 +66,7 @@ func Load(doc *scenario.Document, opt scenario.Options) (Params, error) {
 	if opt.Horizon > 0 && opt.Horizon < float64(p.Pulses) {
 		p.Pulses = max(1, int(opt.Horizon))
 	}
+	p.Series = opt.Series
 	return p, nil
 }
 

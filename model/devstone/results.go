@@ -10,6 +10,7 @@ import (
 	"io"
 
 	"github.com/disco-sim/disco/internal/table"
+	"github.com/disco-sim/disco/model/measure"
 	"github.com/disco-sim/disco/model/overview"
 	"github.com/disco-sim/disco/scenario"
 )
@@ -29,6 +30,8 @@ type Results struct {
 	Messages    uint64 `json:"messages"` // between components, inputs and the generator
 	Outputs     uint64 `json:"outputs"`  // that came out of the outermost model
 	Interrupted bool   `json:"interrupted"`
+
+	course *measure.Course // of all components; nil: no time series were asked for
 }
 
 // Accumulate adds up what the components have counted. A count that is not the
@@ -41,6 +44,9 @@ func (m *Model) Accumulate() scenario.Accumulator {
 		if !m.wiring.input[n] {
 			t.r.Components++
 		}
+	}
+	if n := m.windows(); n > 0 {
+		t.r.course = measure.NewCourse(m.Horizon(), n, 1)
 	}
 	return t
 }
@@ -56,14 +62,21 @@ type tally struct {
 func (t *tally) Add(rep scenario.Replication) error {
 	r, wiring := &t.r, t.m.wiring
 	t.replications++
+	r.course.Begin(rep.Reached)
 	r.Interrupted = r.Interrupted || rep.Reached < rep.Horizon
 	for n := 1; n < len(wiring.graph.Nodes); n++ {
-		if n >= len(rep.Reports) || len(rep.Reports[n]) != reportBytes {
+		if n >= len(rep.Reports) || len(rep.Reports[n]) < reportBytes ||
+			r.course == nil && len(rep.Reports[n]) > reportBytes {
 			return fmt.Errorf("devstone: replication %d: the report of %q is missing or is not %d bytes", rep.Index,
 				wiring.graph.Nodes[n].Name, reportBytes)
 		}
 		transitions := binary.LittleEndian.Uint64(rep.Reports[n])
 		r.Transitions += transitions
+		// Counts have exact sums, so that one set of windows does for all components.
+		if err := r.course.Read(0, fields, rep.Reports[n][reportBytes:]); err != nil {
+			return fmt.Errorf("devstone: replication %d: the report of %q: %w", rep.Index,
+				wiring.graph.Nodes[n].Name, err)
+		}
 		r.Messages += binary.LittleEndian.Uint64(rep.Reports[n][8:])
 		if n == wiring.leaf || t.m.params.Type == HO && wiring.level[n] == 1 {
 			r.Outputs += transitions

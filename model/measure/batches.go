@@ -130,6 +130,17 @@ func (b *Batches) Add(o *Batches) {
 	}
 }
 
+// Edges are where the stretches begin and end, up to an instant: one more than there are stretches before it.
+func (b *Batches) Edges(until float64) []float64 {
+	edges := []float64{b.start}
+	for k := 1; k < len(b.sums); k++ {
+		if x := tidy(b.start + float64(k)*b.length); x < until {
+			edges = append(edges, x)
+		}
+	}
+	return append(edges, max(until, b.start))
+}
+
 // Length is how long a stretch is, in seconds.
 func (b *Batches) Length() float64 { return b.length }
 

@@ -86,6 +86,7 @@ type channel struct {
 	carriedIn, lossIn []int64
 	outages           []timeline.Window // all of the replication
 	src               rand.Source       // of chance
+	field             int               // the first of the router's windows that is the channel's
 }
 
 // channelBooks are the counts of a channel. All packets handed to it are lost, are
@@ -235,6 +236,7 @@ func (c *channel) at(position uint64) *queuedPacket { return &c.ring[position&ui
 // waited files the time that a packet has waited, from a to b.
 func (c *channel) waited(r *router, a, b float64) {
 	c.wait += b - a
+	r.windows.Over(a, b, c.field+waitingTime, 1)
 	c.WaitedMax = max(c.WaitedMax, b-a)
 	if c.waitIn != nil {
 		r.schedule.spans.AddSeconds(c.waitIn, a, b)
@@ -244,6 +246,7 @@ func (c *channel) waited(r *router, a, b float64) {
 // transmitted files the time that the transmitter was busy, from a to b.
 func (c *channel) transmitted(r *router, a, b float64) {
 	c.busy += b - a
+	r.windows.Over(a, b, c.field+busyTime, 1)
 	if c.busyIn != nil {
 		r.schedule.spans.AddSeconds(c.busyIn, a, b)
 	}

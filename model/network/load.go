@@ -87,7 +87,7 @@ func Load(doc *scenario.Document, opt scenario.Options) (*Spec, error) {
 	faults := l.readTopology(root.Field("topology"), rate)
 	l.readTraffic(root.Field("traffic"))
 	l.readEvents(root.Field("events").OrNull())
-	l.spec.Horizon = l.fileHorizon
+	l.spec.Horizon, l.spec.Series = l.fileHorizon, opt.Series
 	if opt.Horizon > 0 {
 		l.spec.Horizon = opt.Horizon
 	}

@@ -5,6 +5,7 @@ package network
 import (
 	"sync"
 
+	"github.com/disco-sim/disco/model/measure"
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/scenario"
 )
@@ -62,6 +63,10 @@ func New(spec *Spec) *Model {
 		m.flowsFrom[f.From] = append(m.flowsFrom[f.From], int32(i))
 		m.flowsTo[f.To] = append(m.flowsTo[f.To], int32(i))
 	}
+	if spec.Series {
+		spec.windows = measure.WindowCount(spreadFields + len(spec.Topology.Nodes)*routerFields +
+			len(spec.Topology.Channels)*channelFields)
+	}
 	m.makeGraph()
 	return m
 }
@@ -81,15 +86,19 @@ func (m *Model) Notes() []string { return m.spec.Notes }
 func (m *Model) Memory() scenario.Memory {
 	t := m.spec.Topology
 	nodes, cables, channels, flows := len(t.Nodes), len(t.Cables), len(t.Channels), len(m.spec.Flows)
-	flow := flowBytes
+	flow, series := flowBytes, 0
 	if m.perFlow {
 		flow += histogramBytes
+	}
+	if w := m.spec.windows; w > 0 {
+		channels, nodes := channels*measure.WindowBytes(w, channelFields), nodes*measure.WindowBytes(w, routerFields)
+		series = channels + nodes
 	}
 	targets := 0
 	for i := range m.spec.Events {
 		targets += len(m.spec.Events[i].Targets)
 	}
-	routers := nodes*(routerBytes+routeBytes*nodes) + channels*routerChannelBytes + flows*flow
+	routers := nodes*(routerBytes+routeBytes*nodes) + channels*routerChannelBytes + flows*flow + series
 	return scenario.Memory{
 		NodeBytes: routers / max(1, nodes), EventBytes: packetBytes,
 		PackedBytes: int64(nodes*packedNodeBytes + cables*cableBytes + channels*channelBytes +

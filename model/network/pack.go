@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/disco-sim/disco/internal/wire"
+	"github.com/disco-sim/disco/model/measure"
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/scenario"
 )
@@ -107,6 +108,9 @@ func (m *maker) fields(c *wire.Codec) {
 	wire.List(c, &s.Events, eventBytesMin, func(e *Event) { e.fields(c, s.Topology) })
 	c.Bool(&m.perFlow)
 	c.Bytes(&m.ends)
+	if c.Int(&s.windows); c.Decoding() && !measure.WindowsFit(s.windows) {
+		c.Fail("found %d windows, want 0 or an even number of at most %d", s.windows, measure.WindowsMax)
+	}
 	if c.Decoding() && !(s.Horizon > 0 && s.Reconverge >= 0 && s.BufferPackets >= 0 &&
 		s.BufferPackets <= bufferPacketsMax && s.BufferBytes >= 0 && s.BufferBytes <= bufferBytesMax) {
 		c.Fail("found the horizon %v, reconverge_s %v, buffers of %d packets and %d bytes", s.Horizon, s.Reconverge,

@@ -23,6 +23,7 @@ type nodeReport struct {
 	Latencies []byte          // by span, one behind the other
 	Flows     blob            // what tally.decode reads
 	Channels  []channelReport
+	Windows   []byte // of measure.Windows; none: no time series are asked for
 
 	// Of node 0 only: what happened, the same for all.
 	Detailed []occurrenceReport
@@ -76,6 +77,7 @@ func (p *nodeReport) fields(c *wire.Codec) {
 	c.Bytes(&p.Latencies)
 	c.Bytes((*[]byte)(&p.Flows))
 	wire.List(c, &p.Channels, channelBytesMin, func(ch *channelReport) { ch.fields(c) })
+	c.Bytes(&p.Windows)
 	wire.List(c, &p.Detailed, 2*8+2*8, func(o *occurrenceReport) {
 		c.Int(&o.Event)
 		c.Int(&o.Target)

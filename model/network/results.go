@@ -37,7 +37,8 @@ type Results struct {
 
 	Replications []ReplicationResult `json:"replications"`
 
-	spec *Spec
+	spec   *Spec
+	course *measure.Course // by node; nil: no time series were asked for
 }
 
 // Losses are packets lost by cause.

@@ -37,6 +37,8 @@ type router struct {
 	all    []measure.Latencies    // by span: of packets delivered; one where nothing is looked at closely
 	sentIn []int64                // by span: packets that began here
 	lostIn [][causes]int64        // by span: packets lost here
+
+	windows *measure.Windows // nil: no time series are asked for
 }
 
 type flowLosses = [causes]int64
@@ -78,11 +80,15 @@ func newRouter(m *maker, p *node.Simproc) (*router, error) {
 	spans := r.schedule.spans.Count()
 	r.all = make([]measure.Latencies, spans)
 	r.sentIn, r.lostIn = make([]int64, spans), make([][causes]int64, spans)
+	if s.windows > 0 {
+		r.windows = measure.NewWindows(r.horizon, s.windows, routerFields+channelFields*len(s.Topology.Out[self]))
+	}
 	r.out = make([]channel, len(s.Topology.Out[self]))
 	for i, id := range s.Topology.Out[self] {
 		if err := r.wire(&r.out[i], int(id), p); err != nil {
 			return nil, err
 		}
+		r.out[i].field = routerFields + channelFields*i
 	}
 	return r, nil
 }
@@ -131,6 +137,7 @@ func (r *router) Handle(p *node.Simproc, events []node.Event) error {
 		pkt = r.source.make(r.m.spec)
 		r.Born++
 		r.sentIn[r.span]++
+		r.windows.At(now, bornHere, 1)
 		if err := r.forward(p, now, &pkt); err != nil {
 			return err
 		}
@@ -167,6 +174,11 @@ func (r *router) arrive(p simproc, now float64, pkt *packet) error {
 	r.Delivered++
 	if err := r.all[r.span].Add(pkt.delay); err != nil {
 		return err
+	}
+	if r.windows != nil {
+		r.windows.At(now, deliveredHere, 1)
+		r.windows.At(now, latencySum, pkt.delay)
+		r.windows.Value(now, pkt.delay)
 	}
 	f := &r.flows[r.m.indexAtEnd(pkt.flow)]
 	f.hops += int64(pkt.hops)
@@ -214,6 +226,7 @@ func (r *router) lose(flow uint32, why cause, at float64) {
 	}
 	l[why]++
 	r.lostIn[r.schedule.spans.At(at)][why]++
+	r.windows.At(at, lostHere, 1)
 }
 
 // route computes the routes for the network as it was at the last change that may be
@@ -261,6 +274,8 @@ func (r *router) report(end float64) ([]byte, error) {
 	for i := range r.all {
 		report.Latencies = r.all[i].Append(report.Latencies)
 	}
+	r.windows.Reach(end)
+	report.Windows = r.windows.Append(nil)
 	r.reportFlows(report)
 	if r.self == 0 {
 		report.Detailed = make([]occurrenceReport, len(r.schedule.detailed))

@@ -41,6 +41,7 @@ func (r *router) State(p *node.Simproc, c *state.Codec) {
 	for i := range r.out {
 		r.out[i].state(c, r, p.Now())
 	}
+	r.windows.State(c)
 	r.source.state(c, r.m.spec.Arrivals == Constant, p.Now())
 	if text := r.unsound(); text != "" {
 		c.Fail("found books that don't add up: %s", text)

@@ -20,6 +20,10 @@ type Spec struct {
 	Reconverge    float64 // seconds from a change to routes that know it
 	Events        []Event
 
+	Series bool // time series are recorded; scenario.Options say it, not the file
+
+	windows int // of each router; 0: no time series are recorded
+
 	// Notes are remarks for the person who wrote the file, one line each.
 	Notes []string
 }

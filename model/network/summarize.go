@@ -10,7 +10,8 @@ import (
 
 func (t *tally) results() *Results {
 	m := t.m
-	r := &Results{HorizonSeconds: m.Horizon(), spec: m.spec, Flows: []FlowResult{}, Links: []LinkResult{},
+	r := &Results{HorizonSeconds: m.Horizon(), spec: m.spec, course: t.course, Flows: []FlowResult{},
+		Links:  []LinkResult{},
 		Events: []EventResult{}, Outages: []OutageResult{}}
 	r.SimulatedSeconds, r.Interrupted = t.simulated, t.interrupted
 	r.Sent, r.Delivered, r.InFlight = t.sent, t.delivered, t.inFlight

@@ -14,10 +14,14 @@ import (
 // Accumulate makes the results of all replications. Its Add refuses parts in which a
 // packet was lost without being counted, or made twice: that is a defect of disco.
 func (m *Model) Accumulate() scenario.Accumulator {
-	return &tally{
+	t := &tally{
 		m: m, flows: make([]flowTotal, len(m.spec.Flows)), links: make([]linkTotal, len(m.spec.Topology.Channels)),
 		history: make([]historyReport, len(m.spec.Events)), whole: measure.NewGroups((*sample).join),
 	}
+	if m.spec.windows > 0 {
+		t.course = measure.NewCourse(m.Horizon(), m.spec.windows, len(m.spec.Topology.Nodes))
+	}
+	return t
 }
 
 // tally gathers the parts of all replications: sums, and of each no more than its row.
@@ -32,6 +36,7 @@ type tally struct {
 	latency measure.Latencies
 	flows   []flowTotal
 	links   []linkTotal     // by channel
+	course  *measure.Course // by node; nil: no time series were asked for
 	history []historyReport // by event
 	outages []*outage       // in the order of the results
 	whole   *measure.Groups[sample]
@@ -79,6 +84,7 @@ type flowTotal struct {
 // read reads and checks the parts of one replication.
 func (t *tally) read(rep scenario.Replication) (*run, error) {
 	r := &run{Replication: rep, reports: make([]*nodeReport, len(t.m.spec.Topology.Nodes))}
+	t.course.Begin(rep.Reached)
 	for n := range r.reports {
 		p, err := t.readReport(rep, n)
 		if err != nil {
@@ -129,6 +135,10 @@ func (t *tally) decode(r *run, n int, p *nodeReport) error {
 	spans := r.spans.Count()
 	if len(p.SentIn) != spans || len(p.LostIn) != spans {
 		return fmt.Errorf("%d spans, want %d", len(p.SentIn), spans)
+	}
+	fields := routerFields + channelFields*len(p.Channels)
+	if err := t.course.Read(n, fields, p.Windows); err != nil {
+		return err
 	}
 	b := blobReader{rest: p.Latencies}
 	for i := range r.bySpan {
@@ -193,7 +203,7 @@ func (t *tally) conserve(r *run) error {
 			flying := c.Handed - c.Lost[lostOutage] - c.Lost[lostRandom] - received
 			if flying < 0 || received > c.Sent || r.Reached == r.Horizon && received != c.Sent {
 				return fmt.Errorf("%s was handed %d packets, lost %d and sent %d, but %d were received: that doesn't "+
-					"add up, a defect of disco", t.channelName(int(id)), c.Handed,
+					"add up, a defect of disco", topology.channelName(int(id)), c.Handed,
 					c.Lost[lostOutage]+c.Lost[lostRandom], c.Sent, received)
 			}
 			r.inFlight += flying
@@ -215,10 +225,11 @@ func (t *tally) conserve(r *run) error {
 	return nil
 }
 
-func (t *tally) channelName(id int) string {
-	c := &t.m.spec.Topology.Channels[id]
-	cable := &t.m.spec.Topology.Cables[c.Cable]
-	text := t.m.spec.Topology.Nodes[c.From].Name + " -> " + t.m.spec.Topology.Nodes[c.To].Name
+// channelName is what people call a channel.
+func (t *Topology) channelName(id int) string {
+	c := &t.Channels[id]
+	cable := &t.Cables[c.Cable]
+	text := t.Nodes[c.From].Name + " -> " + t.Nodes[c.To].Name
 	if cable.Parallel > 1 {
 		text += fmt.Sprintf(" (%d)", cable.Parallel)
 	}

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 
+	"github.com/disco-sim/disco/model/measure"
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/scenario"
 	"github.com/disco-sim/disco/state"
@@ -51,6 +52,8 @@ type Model struct {
 	params Params
 	graph  *node.Graph
 	run    run
+
+	windows int // of each process, for time series; 0: there are none
 }
 
 // New makes the model of parameters that Load would accept.
@@ -64,6 +67,9 @@ func New(p Params) *Model {
 			work: work{cold: p.Work, heat: p.Heat, hot: int(math.Round(p.Hot * float64(p.LPs))), lps: p.LPs,
 				wander: p.Wander},
 		},
+	}
+	if p.Series {
+		m.windows = measure.WindowCount(p.LPs)
 	}
 	// A process sends to itself without a link; nothing is remote with remote 0, and
 	// workers then have nothing to wait for.
@@ -100,7 +106,11 @@ func (m *Model) Memory() scenario.Memory {
 		before = -math.Expm1(-(p.End - p.Lookahead) / mean)
 	}
 	pending := float64(p.started()) * float64(p.Events) * max(0, before)
-	return scenario.Memory{NodeBytes: handlerBytes, Pending: int64(pending), EventBytes: p.Payload,
+	bytes := handlerBytes
+	if m.windows > 0 {
+		bytes += measure.WindowBytes(m.windows, 1)
+	}
+	return scenario.Memory{NodeBytes: bytes, Pending: int64(pending), EventBytes: p.Payload,
 		ResultBytes: countBytes}
 }
 
@@ -121,12 +131,12 @@ func (m *Model) NewHandler(p *node.Simproc) (node.Handler, error) {
 	}
 	if m.params.RNG == CLCG4 {
 		stream := uint64(p.Replication())*uint64(m.params.LPs) + uint64(p.NodeIndex())
-		return &lpCLCG4{lp: h, rng: newCLCG4(stream)}, nil
+		return m.watched(&lpCLCG4{lp: h, rng: newCLCG4(stream)}), nil
 	}
 	d := &lpDefault{lp: h}
 	d.pcg.Seed(p.Seed("lp"))
 	d.rng = *rand.New(&d.pcg)
-	return d, nil
+	return m.watched(d), nil
 }
 
 // run is what all processes share. Nobody writes to it.

@@ -35,6 +35,8 @@ type Params struct {
 	Hot       float64 // share of the processes that are in the hot spot, 0 to 1
 	Heat      int     // steps for each event there instead, 0 to WorkMax
 	Wander    float64 // simulated seconds in which the hot spot goes round over all processes, > 0; 0: it stays
+
+	Series bool // time series are recorded; scenario.Options say it, not the file
 }
 
 // Limits of the parameters.
@@ -113,5 +115,6 @@ func Load(doc *scenario.Document, opt scenario.Options) (Params, error) {
 	if opt.Horizon > 0 {
 		p.End = opt.Horizon
 	}
+	p.Series = opt.Series
 	return p, nil
 }

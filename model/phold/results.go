@@ -14,6 +14,7 @@ import (
 	"gonum.org/v1/gonum/mathext"
 
 	"github.com/disco-sim/disco/internal/table"
+	"github.com/disco-sim/disco/model/measure"
 	"github.com/disco-sim/disco/model/overview"
 	"github.com/disco-sim/disco/scenario"
 )
@@ -41,6 +42,8 @@ type Results struct {
 
 	Interrupted  bool                `json:"interrupted"`
 	Replications []ReplicationResult `json:"replications"`
+
+	course *measure.Course // of all processes; nil: no time series were asked for
 }
 
 // Theory is the distribution of the number of events. A single event that is passed on
@@ -62,11 +65,15 @@ type ReplicationResult struct {
 // Accumulate adds up what the processes have counted.
 func (m *Model) Accumulate() scenario.Accumulator {
 	p := m.params
-	return &tally{m: m, counts: xxhash.New(), r: Results{
+	t := &tally{m: m, counts: xxhash.New(), r: Results{
 		LPs: p.LPs, EventsEach: p.Events, Idle: p.Idle, Remote: p.Remote, LookaheadSeconds: p.Lookahead,
 		EndSeconds: p.End, RNG: p.RNG, PayloadBytes: p.Payload,
 		LeastPerLP: math.MaxUint64,
 	}}
+	if m.windows > 0 {
+		t.r.course = measure.NewCourse(p.End, m.windows, 1)
+	}
+	return t
 }
 
 // tally implements scenario.Gatherer.
@@ -81,7 +88,8 @@ type tally struct {
 }
 
 // Begin implements scenario.Gatherer.
-func (t *tally) Begin(scenario.Replication) {
+func (t *tally) Begin(rep scenario.Replication) {
+	t.r.course.Begin(rep.Reached)
 	if t.handled == nil {
 		t.handled = make([]uint64, t.m.params.LPs)
 	}
@@ -91,12 +99,17 @@ func (t *tally) Begin(scenario.Replication) {
 
 // Take implements scenario.Gatherer.
 func (t *tally) Take(simproc int, report []byte) error {
-	if simproc >= len(t.handled) || t.handled[simproc] != 0 || len(report) != reportBytes {
+	if simproc >= len(t.handled) || t.handled[simproc] != 0 || len(report) < reportBytes ||
+		t.r.course == nil && len(report) > reportBytes {
 		return fmt.Errorf("phold: found a report of lp%d with %d bytes, want one of each of %d with %d", simproc,
 			len(report), len(t.handled), reportBytes)
 	}
 	t.handled[simproc] = binary.LittleEndian.Uint64(report) + 1
 	t.remotely += binary.LittleEndian.Uint64(report[8:])
+	// Counts have exact sums, so that one set of windows does for all processes.
+	if err := t.r.course.Read(0, 1, report[reportBytes:]); err != nil {
+		return fmt.Errorf("phold: the report of lp%d: %w", simproc, err)
+	}
 	return nil
 }
 

@@ -53,7 +53,8 @@ func Load(doc *scenario.Document, opt scenario.Options) (*Spec, error) {
 		return nil, err
 	}
 	base := filepath.Base(doc.File())
-	l := &loader{r: scenario.NewReader(doc), spec: &Spec{Name: strings.TrimSuffix(base, filepath.Ext(base))},
+	l := &loader{r: scenario.NewReader(doc), spec: &Spec{Series: opt.Series,
+		Name: strings.TrimSuffix(base, filepath.Ext(base))},
 		index: make(map[string]int)}
 	root := l.r.Root("horizon", "warmup", "transit", "stations")
 	root.Field("model").WordOr(KindName, KindName)

@@ -18,6 +18,7 @@ type Results struct {
 	Stations map[string]*StationResult `json:"stations"`
 
 	spec   *Spec   // for the order of the file
+	course *course // nil: no time series were asked for
 	needed float64 // seconds after warm-ups, in all, that give every figure an interval; 0: these do
 }
 

@@ -9,6 +9,7 @@ type Spec struct {
 	Warmup   float64 // what happens before is not counted; < Horizon
 	Transit  float64 // a customer's way from any station to the next, seconds
 	Stations []Station
+	Series   bool // time series are kept; scenario.Options say it, not the file
 }
 
 // Station is one waiting line with servers.

@@ -50,6 +50,7 @@ type accumulator struct {
 	batches      int // of all replications
 	interrupted  bool
 	stations     []*measure.Groups[sample]
+	course       *course // nil: no time series were asked for
 }
 
 // Accumulate compares what was observed with theory.
@@ -57,6 +58,9 @@ func (m *Model) Accumulate() scenario.Accumulator {
 	a := &accumulator{m: m}
 	for range m.spec.Stations {
 		a.stations = append(a.stations, measure.NewGroups((*sample).join))
+	}
+	if m.spec.Series {
+		a.course = newCourse(m.spec)
 	}
 	return a
 }
@@ -73,6 +77,9 @@ func (a *accumulator) Add(rep scenario.Replication) error {
 			return err
 		}
 		doublings = min(doublings, tallies[i][0].Doublings())
+	}
+	if err := a.takeCourse(rep); err != nil {
+		return err
 	}
 	for i, groups := range a.stations {
 		x := tallies[i].sample(rep.Reached, doublings)
@@ -93,7 +100,7 @@ func (a *accumulator) Summary() (scenario.Summary, error) {
 	r := &Results{
 		HorizonSeconds: s.Horizon, WarmupSeconds: s.Warmup, Replications: a.replications, Batches: a.batches,
 		Confidence:  measure.Confidence,
-		Interrupted: a.interrupted, Stations: make(map[string]*StationResult), spec: s,
+		Interrupted: a.interrupted, Stations: make(map[string]*StationResult), spec: s, course: a.course,
 	}
 	theories := s.theory()
 	all := make([]samples, len(s.Stations))

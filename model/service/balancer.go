@@ -76,5 +76,5 @@ func (b *balancer) apply(c change) {
 
 func (b *balancer) report(end float64, r *reporter) {
 	r.boxReport = boxReport{End: end, Received: b.received, Passed: b.received, Edges: b.out.report(end, r),
-		Audit: b.out.audit}
+		Audit: b.out.audit, Windows: closed(b.out.windows, end)}
 }

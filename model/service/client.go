@@ -4,6 +4,7 @@ package service
 
 import (
 	"github.com/disco-sim/disco/internal/invariants"
+	"github.com/disco-sim/disco/model/measure"
 	"github.com/disco-sim/disco/node"
 )
 
@@ -36,7 +37,7 @@ func (f *forwarder) handle(p simproc, events []node.Event) error {
 
 func (f *forwarder) report(end float64, r *reporter) {
 	r.boxReport = boxReport{End: end, Received: f.received, Passed: f.received, Edges: f.out.report(end, r),
-		Audit: f.out.audit}
+		Audit: f.out.audit, Windows: closed(f.out.windows, end)}
 }
 
 // collector is the client's response side: it takes in finished requests. A
@@ -46,6 +47,7 @@ type collector struct {
 	received int64
 	seen     map[uint64]uint64 // checked build: by number / 64, one bit a request
 	audit    *audit            // checked build only
+	windows  *measure.Windows  // nil: no time series are asked for
 }
 
 // Handle is called by the engine only.
@@ -69,6 +71,11 @@ func (c *collector) handle(p simproc, events []node.Event) error {
 		if err := c.recorder.record(now, now-r.born); err != nil {
 			return err
 		}
+		if c.windows != nil {
+			c.windows.At(now, completed, 1)
+			c.windows.At(now, latencySum, now-r.born)
+			c.windows.Value(now, now-r.born)
+		}
 	}
 	return nil
 }
@@ -85,5 +92,5 @@ func (c *collector) once(r request) {
 
 func (c *collector) report(end float64, r *reporter) {
 	r.boxReport = boxReport{End: end, Received: c.received, Passed: c.received, Latencies: c.recorder.report(),
-		Audit: c.audit}
+		Audit: c.audit, Windows: closed(c.windows, end)}
 }

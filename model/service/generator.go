@@ -44,6 +44,7 @@ func (g *generator) handle(p simproc, _ []node.Event) error {
 	case now == g.due:
 		r := request{born: now, number: uint64(g.made)}
 		g.made++
+		g.out.windows.At(now, madeHere, 1)
 		if invariants.Enabled {
 			g.out.audit.Came.add(1, now)
 		}
@@ -88,6 +89,6 @@ func (g *generator) report(end float64, r *reporter) {
 	r.boxReport = boxReport{
 		End: end, Received: g.made, Passed: g.made,
 		Generator: &generatorReport{Made: g.made, Windows: g.windows, UserSum: g.userSum},
-		Edges:     g.out.report(end, r), Audit: g.out.audit,
+		Edges:     g.out.report(end, r), Audit: g.out.audit, Windows: closed(g.out.windows, end),
 	}
 }

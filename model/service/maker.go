@@ -30,6 +30,7 @@ type common struct {
 	period    float64 // of sampling, seconds
 	sampling  bool
 	events    []timeline.Window // all outages and spikes
+	windows   int               // of each box, for time series; 0: none are recorded
 	lists     [][]Endpoint      // the different lists of endpoints that servers have
 }
 
@@ -78,6 +79,9 @@ func (m *maker) NewHandler(p *node.Simproc) (node.Handler, error) {
 	if b == nil {
 		return idle{}, nil
 	}
+	if s, ok := b.(*server); ok && s.out.windows != nil {
+		return &watched{s}, nil
+	}
 	return b, nil
 }
 
@@ -87,7 +91,7 @@ func (m *maker) newLogic(n, rank int, h host) (logic, error) {
 		return nil, nil
 	}
 	if rank == rankResponse {
-		return &collector{audit: newAudit(),
+		return &collector{audit: newAudit(), windows: m.newWindows(collectorFields),
 			recorder: newRecorder(timeline.NewSpans(m.events, h.Horizon()), h.Horizon())}, nil
 	}
 	at, err := m.boxes(n)
@@ -159,6 +163,7 @@ func (m *maker) fillOutbox(o *outbox, at *boxSpec, h host) error {
 	*o = outbox{
 		edges: o.edges, log: o.log, accounts: o.accounts, passages: o.passages, box: at.id, horizon: h.Horizon(),
 		audit: newAudit(), ticks: newTicks(m.period, m.sampling), reporter: &m.reporter,
+		windows: m.newWindows(fieldsOf(at.role)),
 	}
 	if invariants.Enabled {
 		o.audit.books, o.audit.server = make([]ledger, len(at.edges)), &serverAudit{}

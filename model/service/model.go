@@ -3,6 +3,7 @@
 package service
 
 import (
+	"github.com/disco-sim/disco/model/measure"
 	"github.com/disco-sim/disco/model/timeline"
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/scenario"
@@ -42,6 +43,9 @@ func New(spec *Spec) *Model {
 	m.maker = maker{boxes: m.box, common: common{horizon: spec.Settings.Horizon, users: spec.Workload.Users,
 		perMinute: spec.Workload.RequestsPerMinute, window: spec.Workload.SamplingWindow, events: m.allEvents(),
 		period: spec.Settings.SamplePeriod, sampling: len(spec.Settings.Sampled) > 0}}
+	if spec.Series {
+		m.windows = measure.WindowCount(m.windowFields())
+	}
 	m.lists, m.maker.lists = endpointLists(spec.Servers)
 	m.share()
 	return m
@@ -52,7 +56,11 @@ func (m *Model) Name() string { return m.spec.Name }
 
 // Memory is what the nodes take, nearly all of which are servers where there are many.
 func (m *Model) Memory() scenario.Memory {
-	return scenario.Memory{NodeBytes: serverBytes, ResultBytes: resultBytes,
+	series := 0
+	if m.windows > 0 {
+		series = measure.WindowBytes(m.windows, serverFields)
+	}
+	return scenario.Memory{NodeBytes: serverBytes + series, ResultBytes: resultBytes + series,
 		PackedBytes: packedBytes * int64(len(m.topology.boxes))}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/disco-sim/disco/internal/heap"
 	"github.com/disco-sim/disco/internal/invariants"
+	"github.com/disco-sim/disco/model/measure"
 	"github.com/disco-sim/disco/model/timeline"
 	"github.com/disco-sim/disco/node"
 )
@@ -38,6 +39,7 @@ type outbox struct {
 	box      string  // the box's id, for messages
 	audit    *audit  // checked build only
 	reporter *reporter
+	windows  *measure.Windows // nil: no time series are asked for
 }
 
 // edge is what a request that enters one network edge needs, in one cache line.
@@ -120,6 +122,7 @@ func (o *outbox) drops(i int32, now float64) bool {
 	}
 	a.sent++
 	a.dropped++
+	o.windows.At(now, droppedHere, 1)
 	if invariants.Enabled {
 		o.audit.Left.add(1, now)
 	}

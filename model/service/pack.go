@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/disco-sim/disco/internal/wire"
+	"github.com/disco-sim/disco/model/measure"
 	"github.com/disco-sim/disco/model/timeline"
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/scenario"
@@ -88,6 +89,9 @@ func (p *common) fields(c *wire.Codec) {
 		c.Float(v)
 	}
 	c.Bool(&p.sampling)
+	if c.Int(&p.windows); c.Decoding() && !measure.WindowsFit(p.windows) {
+		c.Fail("found %d windows, want 0 or an even number of at most %d", p.windows, measure.WindowsMax)
+	}
 	windows(c, &p.events)
 	wire.List(c, &p.lists, 4, func(l *[]Endpoint) { endpointFields(c, l) })
 	if c.Decoding() && !(p.horizon > 0) {

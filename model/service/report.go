@@ -21,6 +21,7 @@ type boxReport struct {
 	Latencies []byte       // of the client: by span, one set behind the other
 	Edges     []edgeReport // in the order of the file
 	Audit     *audit       // checked build only
+	Windows   []byte       // of measure.Windows; none: no time series are asked for
 }
 
 type generatorReport struct {
@@ -74,6 +75,7 @@ func (p *boxReport) fields(c *wire.Codec) {
 	c.Bytes(&p.Latencies)
 	wire.List(c, &p.Edges, edgeBytesMin, func(e *edgeReport) { e.fields(c) })
 	wire.Optional(c, &p.Audit, (*audit).fields)
+	c.Bytes(&p.Windows)
 }
 
 // add adds the report after another replication.

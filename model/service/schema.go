@@ -158,6 +158,7 @@ func Load(doc *scenario.Document, opt scenario.Options) (*Spec, error) {
 func (l *loader) finish(opt scenario.Options) {
 	l.noteUnreachable()
 	l.spec.Notes = l.r.Notes()
+	l.spec.Series = opt.Series
 	l.spec.Settings.Horizon = l.fileHorizon
 	if opt.Horizon > 0 {
 		l.spec.Settings.Horizon = opt.Horizon

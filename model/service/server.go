@@ -254,6 +254,7 @@ func (s *server) received() (n int64) {
 }
 
 func (s *server) report(end float64, r *reporter) {
+	s.record(end)
 	s.gauges.settle(end)
 	g := &s.gauges
 	if invariants.Enabled {
@@ -265,7 +266,7 @@ func (s *server) report(end float64, r *reporter) {
 	}
 	r.boxReport = boxReport{
 		End: end, Received: s.received(), Present: g.level[levelWhole], Passed: s.passed, Server: &r.server,
-		Edges: s.out.report(end, r), Audit: s.out.audit,
+		Edges: s.out.report(end, r), Audit: s.out.audit, Windows: closed(s.out.windows, end),
 	}
 }
 

@@ -35,6 +35,8 @@ type Spec struct {
 	// request can reach. They belong on standard error, not into results.
 	Notes []string
 
+	Series bool // time series are recorded; scenario.Options say it, not the file
+
 	topology *topology // of the boxes and Edges above
 }
 

@@ -108,6 +108,7 @@ func (l *collector) State(p *node.Simproc, c *state.Codec) {
 	r := l.recorder
 	r.latencies.State(c)
 	c.Bytes(&r.encoded)
+	l.windows.State(c)
 	sameBuild(c)
 	if invariants.Enabled {
 		l.audit.state(c)
@@ -323,6 +324,7 @@ func (o *outbox) state(c *state.Codec) {
 	if invariants.Enabled {
 		o.audit.state(c)
 	}
+	o.windows.State(c)
 }
 
 // restore works out what follows from the requests under way.

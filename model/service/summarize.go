@@ -36,6 +36,7 @@ type tally struct {
 	edges     []edgeTotal     // by index in Spec.Edges
 	response  float64         // seconds that the client has taken responses, in all
 	phases    [][3]phaseTotal // by event: outages, then spikes; before, during, after
+	course    *measure.Course // by node, and the client's second simproc; nil: no time series were asked for
 	watched   map[int]bool    // nodes that phases are about
 	whole     *measure.Groups[sample]
 	full      int // replications in it: those that reached the horizon
@@ -109,6 +110,7 @@ func (t *tally) Begin(rep scenario.Replication) {
 	if rep.Reached == rep.Horizon {
 		t.at.sample = t.newSample()
 	}
+	t.course.Begin(rep.Reached)
 	clear(t.taken)
 	clear(t.requests)
 	t.answers = traffic{}
@@ -136,10 +138,17 @@ func (t *tally) takeReport(r *run, simproc int, report []byte) error {
 		if err := t.readReport(t.report, e, report); err != nil {
 			return err
 		}
+		role := t.m.topology.boxes[e.Node].role
+		if err := t.takeWindows(simproc, e.Node, fieldsOf(role), t.report); err != nil {
+			return err
+		}
 		return t.take(r, e.Node, t.report)
 	case e.Node == nodeClient:
 		r.response = &boxReport{}
-		return t.readReport(r.response, e, bytes.Clone(report)) // its latencies are read last
+		if err := t.readReport(r.response, e, bytes.Clone(report)); err != nil { // its latencies are read last
+			return err
+		}
+		return t.takeWindows(simproc, len(t.boxes), collectorFields, r.response)
 	}
 	return nil
 }
@@ -173,6 +182,9 @@ func newTally(m *Model) *tally {
 		report: &boxReport{}, requests: make([]traffic, len(m.topology.boxes)),
 		taken: make([]bool, m.graph.NumSimprocs()),
 		whole: measure.NewGroups((*sample).join)}
+	if m.windows > 0 {
+		t.course = measure.NewCourse(m.Horizon(), m.windows, len(m.topology.boxes)+1)
+	}
 	for i := range s.Servers {
 		t.picks = append(t.picks, t.picks[i]+int32(len(s.Servers[i].Endpoints)))
 	}

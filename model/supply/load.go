@@ -153,6 +153,7 @@ func (l *loader) err() error {
 // times reads the horizon, and what is a part of it.
 func (l *loader) times(root scenario.Section, doc *scenario.Document, opt scenario.Options) {
 	s := l.spec
+	s.Series = opt.Series
 	s.Horizon = root.Field("horizon").Float(scenario.MoreThan(0).AtMost(secondsMax))
 	s.Warmup = root.Field("warmup").FloatOr(defaultWarmupShare*s.Horizon, scenario.AtLeast(0).AtMost(secondsMax))
 	s.Period = root.Field("period").FloatOr(1, scenario.Between(secondsMin, secondsMax))

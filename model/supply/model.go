@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/disco-sim/disco/model/measure"
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/scenario"
 )
@@ -51,6 +52,7 @@ type maker struct {
 // New makes the model of a spec of Load's, which must not be changed afterwards.
 func New(spec *Spec) *Model {
 	m := &Model{maker: maker{spec: spec}, graph: &node.Graph{Simprocs: []string{"demand", "stock", "production"}}}
+	spec.windows = spec.windowCount()
 	m.location = func(n, _ int) (*Location, error) { return &spec.Locations[n], nil }
 	asked := spec.rates()
 	m.graph.Epochs = spec.epochs(asked)
@@ -186,6 +188,11 @@ func (m *Model) Memory() scenario.Memory {
 		}
 	}
 	n := len(m.spec.Locations)
+	pointBytes, reportBytes := pointBytes, reportBytes
+	if m.spec.windows > 0 {
+		pointBytes += measure.WindowBytes(m.spec.windows, windowFields)
+		reportBytes += measure.WindowBytes(m.spec.windows, windowFields)
+	}
 	memory := scenario.Memory{NodeBytes: locationBytes + points*pointBytes/n, ResultBytes: points * reportBytes / n,
 		EventBytes: messageBytes, Pending: int64(pending), WorkerBytes: int64(points*specBytes + n*siteBytes)}
 	if m.Packs() {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/disco-sim/disco/internal/wire"
+	"github.com/disco-sim/disco/model/measure"
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/scenario"
 	"github.com/disco-sim/disco/sim/dist"
@@ -149,6 +150,9 @@ func (p *packer) fields(c *wire.Codec) {
 	c.String(&s.Name)
 	for _, v := range []*float64{&s.Horizon, &s.Warmup, &s.Period} {
 		c.Float(v)
+	}
+	if c.Int(&s.windows); c.Decoding() && !measure.WindowsFit(s.windows) {
+		c.Fail("found %d windows, want 0 or an even number of at most %d", s.windows, measure.WindowsMax)
 	}
 	wire.List(c, &s.Products, lengthBytes, func(id *string) { c.String(id) })
 	wire.List(c, &p.shared, lengthBytes, func(d *dist.Dist) { distText(c, d) })

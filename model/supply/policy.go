@@ -126,6 +126,7 @@ func (s *stock) order(p *node.Simproc, at int32) error {
 	pt.turn(now, s)
 	pt.onOrder += n
 	pt.orderedNow += n
+	pt.windows.At(now, pt.field+orderedUnits, float64(n))
 	if now >= s.warmup {
 		pt.sums[orders]++
 		pt.sums[ordered] += float64(n)

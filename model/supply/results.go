@@ -22,9 +22,11 @@ type Results struct {
 	Stages []*StageResult `json:"stages"`
 	Points []*PointResult `json:"points"` // none where there are more than pointsShown
 
-	name string
-	all  int      // points
-	sums []sample // of each point, where there are too many for Points
+	name   string
+	course *measure.Course // by location; nil: no time series were asked for
+	spec   *Spec
+	all    int      // points
+	sums   []sample // of each point, where there are too many for Points
 }
 
 // Figures are estimates by name; what doesn't exist, such as a share of nothing, is left out.

@@ -28,6 +28,7 @@ func (s *stock) State(p *node.Simproc, c *state.Codec) {
 		s.points[i].state(c, now, int32(len(s.customers)))
 		s.due = s.due || s.points[i].due
 	}
+	s.windows.State(c)
 }
 
 // unitsMax bounds numbers of units in a state, so that adding to them stays within an int64.

@@ -13,6 +13,9 @@ type Spec struct {
 	Products  []string
 	Locations []Location
 	Notes     []string
+	Series    bool // time series are recorded; scenario.Options say it, not the file
+
+	windows int // of each location; 0: no time series are recorded
 }
 
 // Location is a place with stocks, or a source that always has everything.

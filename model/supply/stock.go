@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/disco-sim/disco/model/measure"
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/sim/dist"
 )
@@ -25,6 +26,7 @@ type stock struct {
 	touched        []int32 // points of continuous review that were asked
 	due            bool    // some point waits for the calendar
 	data           message
+	windows        *measure.Windows
 }
 
 // point is the stock of one product.
@@ -43,6 +45,9 @@ type point struct {
 	oldest                int
 	recent                int64 // their sum
 	sums                  sums
+
+	windows *measure.Windows // of all points of the location; nil: no time series are asked for
+	field   int              // the first of this one's
 }
 
 // customer is who orders here.
@@ -61,6 +66,9 @@ type clock struct {
 func newStock(spec *Spec, loc *Location, p *node.Simproc) (*stock, error) {
 	s := &stock{spec: loc, warmup: spec.Warmup, period: spec.Period, points: make([]point, len(loc.Points)),
 		customers: make([]customer, len(loc.Customers)), touched: make([]int32, 0, len(loc.Points))}
+	if spec.windows > 0 && len(loc.Points) > 0 {
+		s.windows = measure.NewWindows(spec.Horizon, spec.windows, windowFields*len(loc.Points))
+	}
 	s.limits = [messages]int{arrival: len(loc.Points), order: len(loc.Customers), wanted: len(loc.Points)}
 	high, low := p.Seed("lead times")
 	s.lead = dist.MakeStream(high, low, dist.Unpaired)
@@ -76,6 +84,7 @@ func newStock(spec *Spec, loc *Location, p *node.Simproc) (*stock, error) {
 		pt := &s.points[i]
 		pt.spec, pt.index = &loc.Points[i], -1
 		pt.onHand = pt.spec.Stock.Initial
+		pt.windows, pt.field = s.windows, i*windowFields
 		to := node.Endpoint{Node: int(pt.spec.Supplier), Simproc: stockRank}
 		if pt.spec.Made {
 			to.Simproc = lineRank
@@ -193,6 +202,11 @@ func (s *stock) ask(p *node.Simproc, what uint32, at int32, quantity int64) erro
 	pt.onHand -= met
 	rest := quantity - met
 	lost := rest > 0 && to == outside && pt.spec.Stock.Lost
+	pt.windows.At(now, pt.field+askedFor, float64(quantity))
+	pt.windows.At(now, pt.field+metAtOnce, float64(met))
+	if lost {
+		pt.windows.At(now, pt.field+neverMet, float64(rest))
+	}
 	if now >= s.warmup {
 		pt.sums[demanded] += float64(quantity)
 		pt.sums[filled] += float64(met)
@@ -253,6 +267,10 @@ func (pt *point) pass(now, warmup float64) {
 			pt.sums[readyTime] += seconds
 		}
 	}
+	if pt.windows != nil {
+		pt.windows.Over(pt.last, now, pt.field+stockHeld, float64(pt.onHand))
+		pt.windows.Over(pt.last, now, pt.field+stockOwed, float64(pt.owed))
+	}
 	pt.last = now
 }
 
@@ -286,11 +304,14 @@ func (s *stock) Report(p *node.Simproc) ([]byte, error) {
 		return nil, nil
 	}
 	b := make([]byte, 0, reportBytes*len(s.points))
+	windows := s.windows.Clone()
 	for i := range s.points {
 		pt := s.points[i] // a copy: a report changes nothing
+		pt.windows = windows
 		pt.pass(p.Now(), s.warmup)
 		pt.turn(p.Now(), s)
 		b = pt.sums.append(b)
 	}
-	return b, nil
+	windows.Reach(p.Now())
+	return windows.Append(b), nil
 }

@@ -24,6 +24,7 @@ type accumulator struct {
 	counts       []int                     // points by stage
 	points       []*measure.Groups[sample] // where there are few
 	sums         []sample                  // where there are many
+	course       *measure.Course           // by location; nil: no time series were asked for
 }
 
 // Accumulate begins the results of a run.
@@ -40,6 +41,9 @@ func (m *Model) Accumulate() scenario.Accumulator {
 			a.counts[p.Stage]++
 		}
 	})
+	if m.spec.windows > 0 {
+		a.course = measure.NewCourse(m.spec.Horizon, m.spec.windows, len(m.spec.Locations))
+	}
 	if n > pointsShown {
 		a.sums = make([]sample, n)
 		return a
@@ -63,6 +67,7 @@ func (s *Spec) eachPoint(visit func(loc *Location, p *Point)) {
 func (a *accumulator) Add(rep scenario.Replication) error {
 	a.replications++
 	a.interrupted = a.interrupted || rep.Reached < rep.Horizon
+	a.course.Begin(rep.Reached)
 	simulated := max(0, rep.Reached-a.m.spec.Warmup)
 	total, stages := sample{}, make([]sample, len(a.stages))
 	n := 0
@@ -71,6 +76,10 @@ func (a *accumulator) Add(rep scenario.Replication) error {
 		var report []byte
 		if id := len(a.m.graph.Simprocs)*i + stockRank; id < len(rep.Reports) {
 			report = rep.Reports[id]
+		}
+		report, err := a.readCourse(i, report)
+		if err != nil {
+			return fmt.Errorf("supply: replication %d: the report of %s: %w", rep.Index, loc.ID, err)
 		}
 		if len(report) != reportBytes*len(loc.Points) {
 			return fmt.Errorf("supply: replication %d: the report of %s has %d bytes, want %d", rep.Index, loc.ID,
@@ -111,7 +120,7 @@ func (a *accumulator) Summary() (scenario.Summary, error) {
 	r := &Results{HorizonSeconds: s.Horizon, WarmupSeconds: s.Warmup, PeriodSeconds: s.Period,
 		Replications: a.replications, Samples: len(total), Confidence: measure.Confidence, Interrupted: a.interrupted,
 		Total: figures(total), Points: []*PointResult{}, name: s.Name, all: max(len(a.sums), len(a.points)),
-		sums: a.sums}
+		sums: a.sums, course: a.course, spec: s}
 	for i, g := range a.stages {
 		r.Stages = append(r.Stages, &StageResult{Stage: i, Points: a.counts[i], Figures: figures(g.Close())})
 	}
