@@ -29,21 +29,21 @@ import (
 
 var update = flag.Bool("update", false, "rewrite testdata/*.txt with what the program says now")
 
-// shown are the examples with a first screen, and the horizon that is enough to fill it.
+// shown are the examples with a first screen, and the horizons that are enough to fill it, and to have its figures.
 var shown = []struct {
-	name    string
-	horizon string
-	seconds float64
+	name, horizon, set string
+	figures            float64
 }{
-	{"shop", "150", 150}, {"backbone", "24", 24}, {"jackson", "20000", 20000}, {"md1", "60", 60}, {"mini", "300", 300},
-	{"phold", "20", 20}, {"devstone", "5", 5}, {"supply", "400", 400},
+	{"shop", "150", "", 30}, {"backbone", "24", "traffic.bits_per_second=50e6", 1}, {"jackson", "20000", "", 5000},
+	{"md1", "60", "", 60}, {"mini", "300", "", 300}, {"phold", "20", "", 5}, {"devstone", "5", "", 5},
+	{"supply", "400", "", 400},
 }
 
 // TestFirstScreenFigures: each figure of the first screen of every example is that of the JSON, with one replication
 // and with several.
 func TestFirstScreenFigures(t *testing.T) {
 	if testing.Short() {
-		t.Skip("simulates 50 M events")
+		t.Skip("simulates 10 M events")
 	}
 	registry, err := scenario.NewRegistry(service.Kind(), network.Kind(), queueing.Kind(), supply.Kind(), phold.Kind(),
 		devstone.Kind())
@@ -59,7 +59,7 @@ func TestFirstScreenFigures(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, err := registry.Load(doc, scenario.Options{Horizon: e.seconds})
+			s, err := registry.Load(doc, scenario.Options{Horizon: e.figures})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -89,6 +89,9 @@ func TestFirstScreens(t *testing.T) {
 	bin := build(t, "")
 	for _, e := range shown {
 		args := []string{"run", "../../examples/" + e.name + ".yml", "--horizon", e.horizon}
+		if e.set != "" {
+			args = append(args, "--set", e.set)
+		}
 		for _, more := range []string{"", "replicated"} {
 			if more != "" {
 				args = append(args, "--replications", "3")
@@ -167,12 +170,16 @@ func TestFirstScreenOnTerminal(t *testing.T) {
 	bin := build(t, "")
 	escape := regexp.MustCompile("\x1b\\[[0-9;]*m")
 	for _, c := range []struct {
-		env  []string
-		bold bool
-	}{{[]string{"NO_COLOR=", "TERM=xterm"}, true}, {[]string{"NO_COLOR=1", "TERM=xterm"}, false},
-		{[]string{"NO_COLOR=", "TERM=dumb"}, false}} {
-		for _, example := range []string{"shop", "backbone", "supply"} {
-			text := onTerminal(t, false, bin, c.env, "run", "../../examples/"+example+".yml", "--horizon", "25")
+		env      []string
+		bold     bool
+		examples []string
+	}{
+		{[]string{"NO_COLOR=", "TERM=xterm"}, true, []string{"shop", "backbone", "supply"}},
+		{[]string{"NO_COLOR=1", "TERM=xterm"}, false, []string{"supply"}},
+		{[]string{"NO_COLOR=", "TERM=dumb"}, false, []string{"shop"}},
+	} {
+		for _, example := range c.examples {
+			text := onTerminal(t, false, bin, c.env, "run", "../../examples/"+example+".yml", "--horizon", "9")
 			if bold := strings.Contains(text, "\x1b[1m"); bold != c.bold {
 				t.Errorf("%s with %v: bold is %v, want %v:\n%s", example, c.env, bold, c.bold, text)
 			}
