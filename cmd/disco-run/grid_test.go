@@ -87,9 +87,12 @@ func TestGrid(t *testing.T) {
 		}
 		var want *outcome
 		for _, tags := range builds {
-			for _, transport := range transports {
-				for _, ring := range rings {
+			for i, transport := range transports {
+				for j, ring := range rings {
 					for workers := 1; workers <= 4; workers++ {
+						if tags == "" && (i+j+workers)%2 > 0 { // any two of them meet
+							continue
+						}
 						// The checked build guards the memory of every event with two system calls.
 						if tags != "" && (workers != 3 || ring[1] == "1M") {
 							continue
