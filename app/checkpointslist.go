@@ -177,7 +177,7 @@ func (p *program) writeStoreJSON(path string, shown any) error {
 	if err != nil {
 		return err
 	}
-	return p.write("--json", path, text, nil, nil)
+	return p.write("--json", path, (&jsonText{before: text}).writeTo)
 }
 
 // listStore reads the manifests of a replication, of all for -1. damage says which are damaged, of labels, too.

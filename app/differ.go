@@ -173,7 +173,7 @@ func (p *program) compareResults(c *cli.Context) error {
 	if to != "" {
 		text, err := encode(d)
 		if err == nil {
-			err = p.write("--json", to, text, nil, nil)
+			err = p.write("--json", to, (&jsonText{before: text}).writeTo)
 		}
 		if err != nil {
 			return err

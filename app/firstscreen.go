@@ -221,6 +221,9 @@ func further(o *order, s scenario.Scenario, d *document) string {
 	if o.json == "" {
 		ways = append(ways, "--json FILE")
 	}
+	if o.out == "" {
+		ways = append(ways, "--out DIR")
+	}
 	if _, ok := s.(scenario.Tabular); ok && o.csv == "" {
 		ways = append(ways, "--csv FILE")
 	}

@@ -112,24 +112,51 @@ const jsonIndent = "  "
 
 // writeJSON writes the document of one run.
 func (p *program) writeJSON(o *order, l *launch.Launch, d *document) error {
+	j, err := newJSON(l, d)
+	if err != nil {
+		return err
+	}
+	return p.write("--json", o.json, j.writeTo)
+}
+
+// jsonText is a document as JSON: a text, and where there are results that are written in parts these and what follows
+// them.
+type jsonText struct {
+	before, after []byte
+	results       scenario.Streamer
+}
+
+func (j *jsonText) writeTo(w io.Writer) error {
+	if _, err := w.Write(j.before); err != nil || j.results == nil {
+		return err
+	}
+	if err := j.results.WriteJSON(w, jsonIndent, jsonIndent); err != nil {
+		return err
+	}
+	_, err := w.Write(j.after)
+	return err
+}
+
+// newJSON is the document of one run.
+func newJSON(l *launch.Launch, d *document) (*jsonText, error) {
 	results, streamed := d.Results.(scenario.Streamer)
 	if streamed {
 		d.Results = nil
 	}
 	text, err := encode(d)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if h, ok := l.Scenario().(scenario.Headliner); ok {
 		headline, err := encode(h.Headline())
 		if err != nil {
-			return err
+			return nil, err
 		}
 		// One object out of two: neither is empty.
 		text = append(append(bytes.TrimSuffix(text, []byte("\n}\n")), ','), headline[1:]...)
 	}
 	if !streamed {
-		return p.write("--json", o.json, text, nil, nil)
+		return &jsonText{before: text}, nil
 	}
 	// A line's end stands in no text of JSON, so this is the field itself.
 	const field = "\n" + jsonIndent + `"results": `
@@ -138,22 +165,11 @@ func (p *program) writeJSON(o *order, l *launch.Launch, d *document) error {
 		panic("app: a document without results")
 	}
 	d.Results = results
-	return p.write("--json", o.json, append(before, field...), results, after)
+	return &jsonText{before: append(before, field...), results: results, after: after}, nil
 }
 
-// write writes an output to a file, whole or not at all, or to standard output: a text, and where there are results
-// these and what follows them.
-func (p *program) write(flag, path string, before []byte, results scenario.Streamer, after []byte) error {
-	writeTo := func(w io.Writer) error {
-		if _, err := w.Write(before); err != nil || results == nil {
-			return err
-		}
-		if err := results.WriteJSON(w, jsonIndent, jsonIndent); err != nil {
-			return err
-		}
-		_, err := w.Write(after)
-		return err
-	}
+// write writes an output to a file, whole or not at all, or to standard output.
+func (p *program) write(flag, path string, writeTo func(io.Writer) error) error {
 	if path == "-" {
 		if err := writeTo(p.stdout); p.stdout.failed() == nil { // Run reports its errors
 			return jsonError(err)

@@ -14,6 +14,7 @@ import (
 	"slices"
 
 	"github.com/disco-sim/disco/internal/launch"
+	"github.com/disco-sim/disco/internal/outdir"
 	"github.com/disco-sim/disco/internal/outfile"
 	"github.com/disco-sim/disco/internal/partition"
 	"github.com/disco-sim/disco/internal/placement"
@@ -83,6 +84,8 @@ func runFlags() []cli.Flag {
 				"workers are", compareRounds)},
 		textFlag(groupOutput, "json", "none",
 			"write the results to `FILE` as JSON, - for standard output and nothing else there"),
+		textFlag(groupOutput, "out", "none", "write results, tables, and how figures develop over simulated time to "+
+			"files in `DIR`, which is empty or has what an earlier run has written there"),
 		&cli.BoolFlag{Category: groupOutput, Name: "phases", DisableDefaultText: true,
 			Usage: "show how long each phase of the run took, from reading the scenario to adding up its results"},
 		textFlag(groupOutput, "csv", "none",
@@ -150,6 +153,8 @@ type order struct {
 	config  launch.Config
 	file    string
 	json    string
+	out     string      // a directory; "": none
+	outDir  *outdir.Dir // it, when it was looked at
 	csv     string
 	columns string
 	pins    string
@@ -354,10 +359,13 @@ func (p *program) show(o *order, l *launch.Launch, out *launch.Outcome, times *c
 			failed = append(failed, err)
 		}
 	}
+	if o.out != "" {
+		failed = append(failed, p.writeOut(o, l, out, d))
+	}
 	if o.csv != "" && out.Summary != nil {
 		text, err := encodeCSV(l.Scenario().(scenario.Tabular).Table(out.Summary))
 		if err == nil {
-			err = p.write("--csv", o.csv, text, nil, nil)
+			err = p.write("--csv", o.csv, (&jsonText{before: text}).writeTo)
 		}
 		failed = append(failed, err)
 	}
@@ -406,7 +414,7 @@ func interruption(l *launch.Launch, out *launch.Outcome) error {
 // order reads the flags; resumes is where the checkpoints of a run are that goes on, "" for one that begins.
 func (p *program) order(c *cli.Context, file, resumes string) (*order, error) {
 	v := &values{c: c}
-	o := &order{file: file, json: v.path("json"), csv: v.path("csv"),
+	o := &order{file: file, json: v.path("json"), csv: v.path("csv"), out: v.path("out"),
 		columns: v.text("columns", "names of columns with commas between"), pins: v.path("placement"),
 		sweeps: c.StringSlice("sweep"), compare: c.Bool("compare"),
 		phases: c.Bool("phases"), requires: v.requirements()}
@@ -441,7 +449,7 @@ func (p *program) order(c *cli.Context, file, resumes string) (*order, error) {
 		},
 	}
 	o.tables, o.progress = v.names("tables"), v.word("progress", progressLine, progressJSON, progressOff)
-	o.config.Files = p.files(c, &o.config)
+	o.config.Files, o.config.Series = p.files(c, &o.config), o.out != ""
 	v.inlineFitsRing(o.config.Tuning)
 	if o.config.Tuning.Resident > 0 && os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(worker.CollectPercent) // memory is short here, too
@@ -468,7 +476,7 @@ func (p *program) order(c *cli.Context, file, resumes string) (*order, error) {
 func (o *order) checkFiles() error {
 	named := []struct{ flag, path string }{
 		{"FILE", o.file}, {"--placement", o.pins}, {"--json", o.json}, {"--csv", o.csv}, {"--print", o.printFile()},
-		{"--trace", o.config.Trace},
+		{"--trace", o.config.Trace}, {"--out", o.out},
 	}
 	for i, a := range named {
 		for _, b := range named[:i] {
@@ -488,6 +496,12 @@ func (o *order) checkFiles() error {
 			if err := outfile.Check(out.path); err != nil {
 				return usage("%s: %v", out.flag, err)
 			}
+		}
+	}
+	if o.out != "" {
+		var err error
+		if o.outDir, err = outdir.Open(o.out); err != nil {
+			return usage("--out: %v", err)
 		}
 	}
 	if err := cmp.Or(o.checkMachines(), o.checkSaving(), o.externals.check(o)); err != nil {

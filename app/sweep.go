@@ -241,17 +241,20 @@ func (p *program) showSweep(o *order, doc *sweepDocument) error {
 		}
 		failed = append(failed, p.sweepText(doc), p.differencesText(doc))
 	}
+	if o.out != "" {
+		failed = append(failed, p.writeSweepOut(o, doc))
+	}
 	if o.json != "" {
 		text, err := encode(doc)
 		if err == nil {
-			err = p.write("--json", o.json, text, nil, nil)
+			err = p.write("--json", o.json, (&jsonText{before: text}).writeTo)
 		}
 		failed = append(failed, err)
 	}
 	if o.csv != "" {
 		text, err := sweepCSV(doc)
 		if err == nil {
-			err = p.write("--csv", o.csv, text, nil, nil)
+			err = p.write("--csv", o.csv, (&jsonText{before: text}).writeTo)
 		}
 		failed = append(failed, err)
 	}

@@ -37,6 +37,7 @@ var rules = []rule{
 	{match: `kill .*`, skip: "it needs the process of a run"},
 	{match: `(bin/disco-run )?inspect( PID)?`, skip: "it needs a run under way: app tests it"},
 
+	{match: `duckdb .*`, skip: "it needs duckdb"},
 	{match: `bin/disco-run graph diff .*`, status: 1, want: "the scenarios differ"},
 	{match: `bin/disco-run graph .*`, want: ""},
 	{match: `bin/disco-run compare a.json b.json`, status: 1, want: "replication by replication"},

@@ -132,6 +132,8 @@ internal/worker: external internal/answers internal/calls internal/checkpoint in
 internal/procfs:
 internal/workerproc: internal/procfs shm
 internal/outfile:
+internal/parquetout:
+internal/outdir: internal/infile internal/outfile internal/parquetout
 internal/checkpoint: internal/outfile
 internal/answers: internal/checkpoint internal/outfile
 internal/checkpoint/checkpointtest: internal/checkpoint
@@ -169,7 +171,8 @@ app: internal/answers internal/calls internal/checkpoint
 	internal/checkpoint/blobproc internal/checkpoint/nodediff internal/child internal/graphproc
 	internal/hazard
 	internal/infile internal/tracefile
-	internal/inspect internal/latency internal/launch internal/machine internal/newmodule internal/outfile
+	internal/inspect internal/latency internal/launch internal/machine internal/newmodule internal/outdir
+	internal/outfile
 	internal/partition internal/placement internal/printable internal/sweep internal/table internal/trace
 	internal/worker internal/workerproc model/measure model/overview node ring scenario
 internal/graphfile: graph graph/frame/parquetfile graph/sqldb internal/gml internal/infile internal/outfile

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/disco-sim/disco/internal/launch/launchtest"
+	"github.com/disco-sim/disco/model/service"
+	"github.com/disco-sim/disco/scenario"
+)
+
+// runOut runs a command with --out, and returns what is in the files beside result.json and the list.
+func runOut(t *testing.T, kind scenario.Kind, dir string, args ...string) map[string]string {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	args = append(append([]string{"disco-run"}, args...), "--out", dir)
+	if status := Run(args, strings.NewReader(""), &stdout, &stderr, kind); status != ExitOK {
+		t.Fatalf("%v: exit status %d: %s", args, status, stderr.String())
+	}
+	all := map[string]string{}
+	for _, name := range namesIn(t, dir) {
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name != "result.json" && name != "output.json" {
+			all[name] = string(b)
+		}
+	}
+	if len(all["series.csv"]) < 1000 {
+		t.Fatalf("%v: found %d files, and series %.100q", args, len(all), all["series.csv"])
+	}
+	return all
+}
+
+// namesIn are the files of a directory.
+func namesIn(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func sameOut(t *testing.T, what string, want, got map[string]string) {
+	t.Helper()
+	for name, text := range want {
+		if got[name] != text {
+			t.Errorf("%s: %s differs", what, name)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("%s: found %d files, want %d", what, len(got), len(want))
+	}
+}
+
+// TestOut: files are the same, to the byte, with any number of workers, from a checkpoint, and with nodes that move.
+// result.json is what --json writes.
+func TestOut(t *testing.T) {
+	dir, file, kind := t.TempDir(), filepath.Join("..", "examples", "mini.yml"), service.Kind()
+	store, out := filepath.Join(dir, "store"), filepath.Join(dir, "out")
+	run := []string{"run", file, "--horizon", "60", "--transport", "inproc"}
+	want := runOut(t, kind, out, append(run, "--json", filepath.Join(dir, "json"))...)
+	result, err := os.ReadFile(filepath.Join(out, "result.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	same, err := os.ReadFile(filepath.Join(dir, "json"))
+	if err != nil || !bytes.Equal(result, same) {
+		t.Errorf("%v: result.json isn't what --json writes", err)
+	}
+	scenario, err := os.ReadFile(file)
+	if err != nil || want["scenario.yml"] != string(scenario) {
+		t.Errorf("%v: the scenario differs", err)
+	}
+	for _, how := range []string{
+		"--workers 2 --spread nodes --partition round-robin", "--workers 3 --spread nodes",
+		"--workers 7 --spread nodes --processors 7 --partition round-robin",
+		"--workers 2 --spread nodes --rebalance 5 --shards 3",
+		"--checkpoint-at 20=warm --checkpoint-to " + store,
+	} {
+		sameOut(t, how, want, runOut(t, kind, out, append(slices.Clone(run), strings.Fields(how)...)...))
+	}
+	for _, how := range []string{"--workers 1", "--workers 3 --spread nodes --partition block"} {
+		args := append([]string{"resume", store, "--at", "warm", "--transport", "inproc"}, strings.Fields(how)...)
+		sameOut(t, "resume "+how, want, runOut(t, kind, out, args...))
+	}
+	three := append(slices.Clone(run), "--replications", "3")
+	want = runOut(t, kind, out, three...)
+	sameOut(t, "3 replications", want, runOut(t, kind, out, append(three, "--workers", "2", "--spread", "nodes")...))
+	sameOut(t, "3 replications apart", want, runOut(t, kind, out, append(three, "--workers", "3", "--spread",
+		"replications")...))
+}
+
+// TestOutRefused: what is in the way is said before the run, with exit status 2, and stays.
+func TestOutRefused(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "mine.txt"), []byte("x"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	status := Run([]string{"disco-run", "run", filepath.Join("..", "examples", "mini.yml"), "--out", dir},
+		strings.NewReader(""), &stdout, &stderr, service.Kind())
+	if status != ExitUsage || !strings.Contains(stderr.String(), "isn't empty and has no output.json") {
+		t.Errorf("exit status %d: %s", status, stderr.String())
+	}
+	if stdout.Len() > 0 || len(namesIn(t, dir)) != 1 {
+		t.Errorf("%q was printed, found %d files", stdout.String(), len(namesIn(t, dir)))
+	}
+}
+
+// TestOutLate: a run that was begun without --out goes on with it, and says what it hasn't recorded.
+func TestOutLate(t *testing.T) {
+	dir, file, kind := t.TempDir(), filepath.Join("..", "examples", "mini.yml"), service.Kind()
+	store, out := filepath.Join(dir, "store"), filepath.Join(dir, "out")
+	runSaved(t, kind, "run", file, "--horizon", "60", "--transport", "inproc", "--checkpoint-to", store,
+		"--checkpoint-at", "20=warm")
+	var stdout, stderr bytes.Buffer
+	status := Run([]string{"disco-run", "resume", store, "--at", "warm", "--transport", "inproc", "--out", out},
+		strings.NewReader(""), &stdout, &stderr, kind)
+	if status != ExitOK || !strings.Contains(stderr.String(), "the run was begun without --out") {
+		t.Errorf("exit status %d: %s", status, stderr.String())
+	}
+	text, err := os.ReadFile(filepath.Join(out, "series.csv"))
+	if err != nil || strings.Count(string(text), "\n") != 1 {
+		t.Errorf("%v: series %q", err, text)
+	}
+}
+
+// TestOutSweep: a sweep has its table, and the time series of each of its points. So have variants.
+func TestOutSweep(t *testing.T) {
+	dir, file, kind := t.TempDir(), filepath.Join("..", "examples", "mini.yml"), service.Kind()
+	out := filepath.Join(dir, "out")
+	all := runOut(t, kind, out, "run", file, "--horizon", "60", "--sweep", cores+"=1,2", "--transport", "inproc")
+	rows := func(name string) [][]string {
+		list, err := csv.NewReader(strings.NewReader(all[name])).ReadAll()
+		if err != nil || len(list) < 2 {
+			t.Fatalf("%s: %v, %d rows", name, err, len(list))
+		}
+		return list
+	}
+	points, series := rows("sweep.csv"), rows("series.csv")
+	if len(points) != 3 || points[0][0] != cores || points[2][0] != "2" {
+		t.Errorf("points %q", points)
+	}
+	count := map[string]int{}
+	for _, row := range series[1:] {
+		count[row[0]]++
+	}
+	if series[0][0] != "point" || len(count) != 2 || count["1"] == 0 || count["1"] != count["2"] {
+		t.Errorf("head %q, rows by point %v", series[0], count)
+	}
+	var doc struct{ Points int }
+	text, err := os.ReadFile(filepath.Join(out, "result.json"))
+	if err != nil || json.Unmarshal(text, &doc) != nil || doc.Points != 2 {
+		t.Errorf("%v: result.json has %d points", err, doc.Points)
+	}
+}
+
+// TestOutWithout: a model without time series and tables has the others.
+func TestOutWithout(t *testing.T) {
+	dir := t.TempDir()
+	file, out := filepath.Join(dir, "tiny.yml"), filepath.Join(dir, "out")
+	if err := os.WriteFile(file, []byte(launchtest.Scenario(4, 5, "")), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	runSaved(t, launchtest.Kind(), "run", file, "--transport", "inproc", "--out", out)
+	got := strings.Join(namesIn(t, out), " ")
+	if !strings.HasPrefix(got, "output.json ") || strings.Contains(got, "series") ||
+		!strings.Contains(got, "result.json scenario.yml") {
+		t.Errorf("found %s", got)
+	}
+}
