@@ -270,7 +270,7 @@ func (p *program) commands() []*cli.Command {
 		return append(p.furtherCommands(), p.versionCommand())
 	}
 	return slices.Concat([]*cli.Command{p.runCommand(), p.validateCommand(), p.verifyCommand(), p.initCommand(),
-		p.compareCommand(), p.inspectCommand(), p.checkpointsCommand(), p.resumeCommand(), p.replayCommand(),
+		p.compareCommand(), p.psCommand(), p.topCommand(), p.checkpointsCommand(), p.resumeCommand(), p.replayCommand(),
 		p.versionCommand()},
 		p.furtherCommands(), p.fieldsCommand(), p.kindCommands())
 }

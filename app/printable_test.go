@@ -66,7 +66,7 @@ func TestNothingSteersTheTerminal(t *testing.T) {
 			}
 		}
 		lines := [][]string{
-			{h}, {"run"}, {"run", h}, {"run", name, h}, {"validate", h}, {"inspect", h}, {"version", h},
+			{h}, {"run"}, {"run", h}, {"run", name, h}, {"validate", h}, {"top", h}, {"ps", h}, {"version", h},
 			{"run", name, "--" + h}, {"run", name, "--json", h + "/x"},
 			{"run", name, "--json", "-", "--transport", "inproc"},
 			{"run", name, "--trace", h + "/x"}, {"run", name, "--cpuprofile", name + "/x"}, {"run", name, "--csv", h},

@@ -446,23 +446,6 @@ func TestReaderThatStops(t *testing.T) {
 	}
 }
 
-// inspect shows a run from outside.
-func TestInspect(t *testing.T) {
-	l := launchProgram(t, launchtest.Scenario(4, 1e9, ""))
-	var stdout, stderr bytes.Buffer
-	status := Run([]string{"disco-run", "inspect", strconv.Itoa(l.cmd.Process.Pid)}, strings.NewReader(""), &stdout,
-		&stderr, launchtest.Kind())
-	said := stdout.String()
-	if status != ExitOK || !strings.Contains(said, "tiny.yml --workers 2") ||
-		strings.Contains(said, "nothing has moved") || strings.Count(said, "\n") != 4 {
-		t.Errorf("exit status %d, standard error %q, standard output:\n%s", status, stderr.String(), said)
-	}
-	if err := l.cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-	l.end()
-}
-
 // descendants lists the live processes below pid.
 func descendants(t *testing.T, pid int) (all []int) {
 	t.Helper()

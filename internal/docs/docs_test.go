@@ -35,7 +35,7 @@ var rules = []rule{
 		skip: "tests are what the gate runs; which ones exist is checked by TestNamedTests"},
 	{match: `go tool pprof .*`, skip: "a tool of Go's own"},
 	{match: `kill .*`, skip: "it needs the process of a run"},
-	{match: `(bin/disco-run )?inspect( PID)?`, skip: "it needs a run under way: app tests it"},
+	{match: `(bin/disco-run )?(ps|top)( PID)?`, skip: "it needs a run under way: app tests it"},
 
 	{match: `duckdb .*`, skip: "it needs duckdb"},
 	{match: `bin/disco-run graph diff .*`, status: 1, want: "the scenarios differ"},

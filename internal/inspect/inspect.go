@@ -10,6 +10,12 @@
 //	pids, err := inspect.Runs()
 //	run, err := inspect.Process(pids[0])
 //	fmt.Println(run.Workers[0].Number(worker.NumberEvents))
+//
+// Who looks often opens it, which keeps what is read mapped:
+//
+//	live, err := inspect.Open(pids[0])
+//	live.Sample()                // as often as one likes
+//	view, err := live.Look()     // what has changed since the Look before
 package inspect
 
 import (
@@ -18,7 +24,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -139,28 +144,11 @@ func Process(pid int) (*Run, error) {
 
 // boardsOf finds the boards among the open files of a process: path by worker.
 func boardsOf(pid int) (map[int]string, error) {
-	dir := filepath.Join("/proc", strconv.Itoa(pid), "fd")
-	entries, err := os.ReadDir(dir)
+	files, err := segmentsOf(pid)
 	if err != nil {
 		return nil, err
 	}
-	boards := make(map[int]string)
-	for _, e := range entries {
-		path := filepath.Join(dir, e.Name())
-		target, err := os.Readlink(path)
-		if err != nil {
-			continue // closed meanwhile
-		}
-		rest, ok := strings.CutPrefix(target, "/memfd:disco:"+boardPrefix)
-		if !ok {
-			continue
-		}
-		if index, err := strconv.Atoi(strings.TrimSuffix(rest, " (deleted)")); err == nil && index >= 0 &&
-			index < worker.WorkersMax {
-			boards[index] = path
-		}
-	}
-	return boards, nil
+	return files.boards, nil
 }
 
 // readBoard takes the numbers off a board. It is checked like any peer's segment.
@@ -170,7 +158,7 @@ func readBoard(path string) ([]counters.Value, error) {
 		return nil, err
 	}
 	defer f.Close()
-	s, err := shm.Attach(f, shm.Want{Kind: worker.KindBoard, SizeMax: 1 << 20, ReadOnly: true})
+	s, err := shm.Attach(f, shm.Want{Kind: worker.KindBoard, SizeMax: boardMax, ReadOnly: true})
 	if err != nil {
 		return nil, err
 	}

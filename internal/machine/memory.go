@@ -103,6 +103,7 @@ func (m *Memory) makeLanes(from int) error {
 		if err != nil {
 			return fmt.Errorf("machine: %w", err)
 		}
+		cfg.Name = inspect.LaneName(m.plan.First+from, m.plan.First+to)
 		m.lanes[from][to], err = m.segment(cfg, func(body []byte) error { return m.layout.FormatLaneOf(body, ring) })
 		if err != nil {
 			return err

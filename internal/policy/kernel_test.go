@@ -36,6 +36,7 @@ var kernelPackages = map[string]string{
 	"perf/bench":                 "the limits of the machine: bare futexes, pipes, processes",
 	"perf/peers":                 "other ways between processes",
 	"internal/pty":               "pseudo terminals",
+	"internal/fullscreen":        "waiting for keys",
 	"perf/chaos":                 "takes the kernel away from a run",
 	"perf/saving":                "runs that are measured from outside",
 	"perf/scale":                 "processes that are measured from outside",

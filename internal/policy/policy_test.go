@@ -20,6 +20,7 @@ internal/interleave:
 internal/leaktest:
 internal/alloctest:
 internal/pty:
+internal/fullscreen: internal/printable
 internal/ci:
 internal/aligned:
 internal/chart:
@@ -146,7 +147,7 @@ internal/machinefile: internal/infile scenario
 internal/storeserver: internal/forward internal/infile internal/procfs
 internal/memorygroup: internal/infile
 internal/newmodule:
-internal/inspect: internal/counters internal/procfs internal/worker internal/workerproc shm
+internal/inspect: internal/counters internal/lane internal/procfs internal/worker internal/workerproc node shm
 internal/latency: internal/lane internal/worker shm
 internal/tracefile: internal/outfile internal/trace
 internal/placement: internal/infile node scenario
@@ -169,7 +170,7 @@ internal/sweep: scenario
 # The doors.
 app: internal/answers internal/calls internal/checkpoint
 	internal/checkpoint/blobproc internal/checkpoint/nodediff internal/child internal/graphproc
-	internal/hazard
+	internal/fullscreen internal/hazard
 	internal/infile internal/tracefile
 	internal/inspect internal/latency internal/launch internal/machine internal/newmodule internal/outdir
 	internal/outfile
@@ -232,7 +233,7 @@ type ban struct {
 var bans = []ban{
 	{"github.com/anishathalye/porcupine", []string{"metastore/storetest"}, "it checks histories of tests"},
 	{"github.com/fxamacker/cbor/", []string{"metastore"}, "CBOR is a form of the metadata store's values"},
-	{"golang.org/x/term", []string{"app"}, "only the command line knows of terminals"},
+	{"golang.org/x/term", []string{"app", "internal/fullscreen"}, "only the command line knows of terminals"},
 	{"google.golang.org/grpc/", []string{"internal/bridge/offer", "internal/bridge/stream", "metastore/etcd",
 		"perf/peers"},
 		"gRPC is how machines and etcd are reached, and something that disco is compared with"},

@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Status is what the kernel says about a process.
@@ -105,6 +106,33 @@ func Processes() ([]int, error) {
 		}
 	}
 	return pids, nil
+}
+
+// Age is how long ago a process began, in hundredths of a second.
+func Age(pid int) (time.Duration, error) {
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return 0, fmt.Errorf("procfs: %w", err)
+	}
+	const at = 19 // behind the name
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	if len(fields) <= at {
+		return 0, fmt.Errorf("procfs: /proc/%d/stat: found %q, want 50 fields behind the name", pid, text)
+	}
+	began, err := strconv.ParseInt(fields[at], 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("procfs: /proc/%d/stat: %w", pid, err)
+	}
+	up, err := os.ReadFile("/proc/uptime")
+	if err != nil {
+		return 0, fmt.Errorf("procfs: %w", err)
+	}
+	seconds, _, _ := strings.Cut(string(up), " ")
+	now, err := time.ParseDuration(strings.TrimSpace(seconds) + "s")
+	if err != nil {
+		return 0, fmt.Errorf("procfs: /proc/uptime: %w", err)
+	}
+	return max(0, now-time.Duration(began)*(time.Second/ticksPerSecond)), nil
 }
 
 // PrivateBytes is the memory that a process has for itself: what is resident, but for files and what it shares with

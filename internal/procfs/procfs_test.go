@@ -126,3 +126,23 @@ func TestPrivateBytes(t *testing.T) {
 		t.Errorf("a process that isn't there has %d bytes", n)
 	}
 }
+
+// TestAge: this process is younger than the machine, and gets older.
+func TestAge(t *testing.T) {
+	first, err := Age(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	init, err := Age(1)
+	if err != nil || first < 0 || first > init {
+		t.Errorf("%v, and the first process %v, %v", first, init, err)
+	}
+	for second := first; second == first; { // a hundredth of a second later
+		if second, err = Age(os.Getpid()); err != nil || second < first {
+			t.Fatal(second, err)
+		}
+	}
+	if _, err := Age(1 << 30); err == nil {
+		t.Error("a process that isn't there has an age")
+	}
+}

@@ -143,6 +143,39 @@ func Numbers(board *shm.Segment) ([]counters.Value, error) {
 	return counters.Read(numbers(board))
 }
 
+// Sampled is what of a board can be read often: a few loads, without a system call.
+type Sampled struct {
+	state        counters.Watched
+	duty, beside *shm.Doorbell
+	goroutine    bool // with --ingress goroutine, the duty cycle sleeps on the second doorbell
+}
+
+// OpenSampled finds it on a board, which the caller has mapped, for reading at least.
+func OpenSampled(board *shm.Segment) (*Sampled, error) {
+	if len(board.Body()) < boardBytes {
+		return nil, fmt.Errorf("worker: board of %d bytes, want %d", len(board.Body()), boardBytes)
+	}
+	state, err := counters.Watch(numbers(board), showState)
+	if err != nil {
+		return nil, fmt.Errorf("worker: board: %w", err)
+	}
+	s := &Sampled{state: state}
+	if s.duty, err = shm.OpenDoorbell(board.Body()[boardBell:]); err == nil {
+		s.beside, err = shm.OpenDoorbell(board.Body()[boardSpare:])
+	}
+	return s, err
+}
+
+// State is the worker's: StateRest and so on.
+func (s *Sampled) State() uint64 { return s.state.Load() }
+
+// Parked reports whether the worker sleeps, or is about to.
+func (s *Sampled) Parked() bool {
+	spare := s.beside.Armed()
+	s.goroutine = s.goroutine || spare
+	return spare || !s.goroutine && s.duty.Armed()
+}
+
 // AppendNumbers appends what a worker shows on its board as words in the board's order, for ShowNumbers of a
 // copy of the board elsewhere.
 func AppendNumbers(words []uint64, board *shm.Segment) ([]uint64, error) {
