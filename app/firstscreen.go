@@ -224,6 +224,9 @@ func further(o *order, s scenario.Scenario, d *document) string {
 	if o.out == "" {
 		ways = append(ways, "--out DIR")
 	}
+	if o.report == "" {
+		ways = append(ways, "--report FILE")
+	}
 	if _, ok := s.(scenario.Tabular); ok && o.csv == "" {
 		ways = append(ways, "--csv FILE")
 	}

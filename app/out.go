@@ -9,6 +9,7 @@ import (
 	"github.com/disco-sim/disco/internal/launch"
 	"github.com/disco-sim/disco/internal/outdir"
 	"github.com/disco-sim/disco/scenario"
+	"github.com/urfave/cli/v2"
 )
 
 // Tables that are made of other things than the JSON of the results (docs/outputs.md).
@@ -17,6 +18,16 @@ const (
 	figuresTable = "figures"
 	sweepTable   = "sweep"
 )
+
+// fileFlags ask for results as files that others read.
+func fileFlags() []cli.Flag {
+	return []cli.Flag{
+		textFlag(groupOutput, "out", "none", "write results, tables, and how figures develop over simulated time to "+
+			"files in `DIR`, which is empty or has what an earlier run has written there"),
+		textFlag(groupOutput, "report", "none", "write the results to `FILE` as a page of HTML that needs nothing "+
+			"else: figures, how they develop over simulated time, how to repeat the run"),
+	}
+}
 
 // writeOut writes the directory of one run.
 func (p *program) writeOut(o *order, l *launch.Launch, out *launch.Outcome, d *document) error {

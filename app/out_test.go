@@ -183,3 +183,43 @@ func TestOutWithout(t *testing.T) {
 		t.Errorf("found %s", got)
 	}
 }
+
+// TestReport: a page has the figures of the first screen, series, outages, the command, and the scenario; with a sweep,
+// or to standard output, it is refused.
+func TestReport(t *testing.T) {
+	file, kind := filepath.Join("..", "examples", "shop.yml"), service.Kind()
+	page := filepath.Join(t.TempDir(), "page.html")
+	run := func(args ...string) (int, string) {
+		var stdout, stderr bytes.Buffer
+		args = append([]string{"disco-run", "run", file, "--horizon", "150", "--transport", "inproc", "--report"},
+			args...)
+		return Run(args, strings.NewReader(""), &stdout, &stderr, kind), stderr.String()
+	}
+	if status, text := run(page, "--seed", "7"); status != ExitOK {
+		t.Fatalf("exit status %d: %s", status, text)
+	}
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"throughput (requests/s)", "latency (s)", "utilisation", "web-3 down",
+		"busiest servers", "run ../examples/shop.yml --seed 7 --horizon 150", "rqs_input:", "trace hash",
+		`class="span"`} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("found no %q", want)
+		}
+	}
+	for want, args := range map[string][]string{
+		"want the name of a file":       {"-"},
+		"--report and --sweep don't go": {page, "--sweep", cores + "=1,2"},
+		"both name":                     {page, "--json", page},
+		"not a directory":               {filepath.Join(page, "x", "y")},
+	} {
+		if status, text := run(args...); status != ExitUsage || !strings.Contains(text, want) {
+			t.Errorf("%v: exit status %d: %s", args, status, text)
+		}
+	}
+	if got := shellWord("a b'c"); got != `'a b'\''c'` || shellWord("a=b/c") != "a=b/c" || shellWord("") != "''" {
+		t.Errorf("found %s", got)
+	}
+}

@@ -60,7 +60,8 @@ func textFlag(category, name, value, usage string) cli.Flag {
 
 // runFlags are the flags of everything that runs a scenario.
 func runFlags() []cli.Flag {
-	return append(slices.Concat(machineFlags(), checkpointFlags(), rebalanceFlags(), externalFlags()),
+	return append(slices.Concat(machineFlags(), checkpointFlags(), rebalanceFlags(), externalFlags(),
+		fileFlags()),
 		textFlag(groupWhat, "seed", "1", "`SEED` of all random numbers"),
 		textFlag(groupWhat, "replications", "1", "repeat the experiment `R` times, each with its own random numbers"),
 		sweepFlag(), setFlag(), tablesFlag(), progressFlag(),
@@ -84,8 +85,6 @@ func runFlags() []cli.Flag {
 				"workers are", compareRounds)},
 		textFlag(groupOutput, "json", "none",
 			"write the results to `FILE` as JSON, - for standard output and nothing else there"),
-		textFlag(groupOutput, "out", "none", "write results, tables, and how figures develop over simulated time to "+
-			"files in `DIR`, which is empty or has what an earlier run has written there"),
 		&cli.BoolFlag{Category: groupOutput, Name: "phases", DisableDefaultText: true,
 			Usage: "show how long each phase of the run took, from reading the scenario to adding up its results"},
 		textFlag(groupOutput, "csv", "none",
@@ -155,6 +154,7 @@ type order struct {
 	json    string
 	out     string      // a directory; "": none
 	outDir  *outdir.Dir // it, when it was looked at
+	report  string
 	csv     string
 	columns string
 	pins    string
@@ -362,6 +362,9 @@ func (p *program) show(o *order, l *launch.Launch, out *launch.Outcome, times *c
 	if o.out != "" {
 		failed = append(failed, p.writeOut(o, l, out, d))
 	}
+	if o.report != "" && out.Summary != nil {
+		failed = append(failed, p.writePage(o, l, out, d))
+	}
 	if o.csv != "" && out.Summary != nil {
 		text, err := encodeCSV(l.Scenario().(scenario.Tabular).Table(out.Summary))
 		if err == nil {
@@ -414,7 +417,7 @@ func interruption(l *launch.Launch, out *launch.Outcome) error {
 // order reads the flags; resumes is where the checkpoints of a run are that goes on, "" for one that begins.
 func (p *program) order(c *cli.Context, file, resumes string) (*order, error) {
 	v := &values{c: c}
-	o := &order{file: file, json: v.path("json"), csv: v.path("csv"), out: v.path("out"),
+	o := &order{file: file, json: v.path("json"), csv: v.path("csv"), out: v.path("out"), report: v.path("report"),
 		columns: v.text("columns", "names of columns with commas between"), pins: v.path("placement"),
 		sweeps: c.StringSlice("sweep"), compare: c.Bool("compare"),
 		phases: c.Bool("phases"), requires: v.requirements()}
@@ -449,7 +452,7 @@ func (p *program) order(c *cli.Context, file, resumes string) (*order, error) {
 		},
 	}
 	o.tables, o.progress = v.names("tables"), v.word("progress", progressLine, progressJSON, progressOff)
-	o.config.Files, o.config.Series = p.files(c, &o.config), o.out != ""
+	o.config.Files, o.config.Series = p.files(c, &o.config), o.out != "" || o.report != ""
 	v.inlineFitsRing(o.config.Tuning)
 	if o.config.Tuning.Resident > 0 && os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(worker.CollectPercent) // memory is short here, too
@@ -476,7 +479,7 @@ func (p *program) order(c *cli.Context, file, resumes string) (*order, error) {
 func (o *order) checkFiles() error {
 	named := []struct{ flag, path string }{
 		{"FILE", o.file}, {"--placement", o.pins}, {"--json", o.json}, {"--csv", o.csv}, {"--print", o.printFile()},
-		{"--trace", o.config.Trace}, {"--out", o.out},
+		{"--report", o.report}, {"--trace", o.config.Trace}, {"--out", o.out},
 	}
 	for i, a := range named {
 		for _, b := range named[:i] {
@@ -485,13 +488,16 @@ func (o *order) checkFiles() error {
 			}
 		}
 	}
+	if o.report == "-" {
+		return usage("--report: found -, want the name of a file")
+	}
 	if o.config.Trace == "-" {
 		return usage("--trace: found -, want the name of a file: /dev/stdout is one")
 	}
 	if o.quiet() && o.config.Trace != "" && isStdout(o.config.Trace) {
 		return usage("--trace %s: standard output is for the results already: name a file", o.config.Trace)
 	}
-	for _, out := range named[2:5] {
+	for _, out := range named[2:6] {
 		if out.path != "" && out.path != "-" {
 			if err := outfile.Check(out.path); err != nil {
 				return usage("%s: %v", out.flag, err)

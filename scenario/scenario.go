@@ -204,6 +204,17 @@ type Serial interface {
 	Series(yield func(*Series) bool)
 }
 
+// Span is a stretch of simulated time in which something was as it isn't usually: an outage, say.
+type Span struct {
+	Name     string
+	From, To float64 // seconds
+}
+
+// Eventful is a Summary that knows when such things happened, in all replications.
+type Eventful interface {
+	Spans() []Span
+}
+
 // Sizer is a Scenario that knows what it takes of the machine's memory, so that a run for which there isn't enough is
 // refused before its nodes are made. Memory is asked for after Load and must be cheap.
 type Sizer interface {

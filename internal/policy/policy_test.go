@@ -134,6 +134,7 @@ internal/procfs:
 internal/workerproc: internal/procfs shm
 internal/outfile:
 internal/parquetout:
+internal/report: model/overview scenario
 internal/outdir: internal/infile internal/outfile internal/parquetout
 internal/checkpoint: internal/outfile
 internal/answers: internal/checkpoint internal/outfile
@@ -173,6 +174,7 @@ app: internal/answers internal/calls internal/checkpoint
 	internal/fullscreen internal/hazard
 	internal/infile internal/tracefile
 	internal/inspect internal/latency internal/launch internal/machine internal/newmodule internal/outdir
+	internal/report
 	internal/outfile
 	internal/partition internal/placement internal/printable internal/sweep internal/table internal/trace
 	internal/worker internal/workerproc model/measure model/overview node ring scenario

@@ -7,7 +7,10 @@ import (
 	"github.com/disco-sim/disco/scenario"
 )
 
-var _ scenario.Serial = (*Results)(nil)
+var (
+	_ scenario.Serial   = (*Results)(nil)
+	_ scenario.Eventful = (*Results)(nil)
+)
 
 // What a router counts by windows of simulated time, where time series are asked for, and behind that what it counts
 // of each of its channels.
@@ -64,4 +67,15 @@ func (r *Results) Series(yield func(*scenario.Series) bool) {
 			}
 		}
 	}
+}
+
+// Spans implements scenario.Eventful: what happened that is looked at closely, but random events of one replication
+// among several.
+func (r *Results) Spans() (all []scenario.Span) {
+	for _, o := range r.Outages {
+		if o.Replication == nil || len(r.Replications) == 1 {
+			all = append(all, scenario.Span{Name: o.ID, From: o.Start, To: o.End})
+		}
+	}
+	return all
 }

@@ -166,7 +166,8 @@ func (c Cell) BadIf(bad bool) Cell {
 	return c
 }
 
-func (c Cell) text() string {
+// String is its numbers and texts.
+func (c Cell) String() string {
 	parts := make([]string, len(c.Terms))
 	for i, p := range c.Terms {
 		parts[i] = p.String()

@@ -140,7 +140,7 @@ func (b *Block) lines(columns int) []Line {
 					style = Bad
 				}
 				line = append(line, Span{strings.Repeat(" ", gap), Usual},
-					Span{pad(Shorten(row.Cells[i].text(), columns), w, true), style})
+					Span{pad(Shorten(row.Cells[i].String(), columns), w, true), style})
 			}
 		}
 		lines = append(lines, line.trimmed())
@@ -164,7 +164,7 @@ func (b *Block) columns() (shown, width []int) {
 			if i > 0 && i > len(row.Cells) {
 				continue
 			} else if i > 0 {
-				text = row.Cells[i-1].text()
+				text = row.Cells[i-1].String()
 				some = some || text != None && text != ""
 			}
 			most = max(most, utf8.RuneCountInString(text))

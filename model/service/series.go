@@ -10,7 +10,10 @@ import (
 	"github.com/disco-sim/disco/scenario"
 )
 
-var _ scenario.Serial = (*Results)(nil)
+var (
+	_ scenario.Serial   = (*Results)(nil)
+	_ scenario.Eventful = (*Results)(nil)
+)
 
 // What boxes count by windows of simulated time, where time series are asked for: each box the requests that it has
 // dropped, and behind them what its role has.
@@ -147,4 +150,14 @@ func (r *Results) serverSeries(c *measure.Course, seconds []float64,
 			return
 		}
 	}
+}
+
+// Spans implements scenario.Eventful: outages and spikes.
+func (r *Results) Spans() (all []scenario.Span) {
+	for _, list := range [][]EventResult{r.Outages, r.Spikes} {
+		for _, e := range list {
+			all = append(all, scenario.Span{Name: e.ID, From: e.Start, To: e.End})
+		}
+	}
+	return all
 }
