@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 }
 
 // Runs over one and two machines, through forwarders with a delay, one of which holds everything back for a moment,
-// have the trace hash of a run without agents.
+// have the trace hash, and the time series, of a run without agents.
 func TestRun(t *testing.T) {
 	var out bytes.Buffer
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
@@ -37,13 +37,20 @@ func TestRun(t *testing.T) {
 	if err := os.WriteFile(scenario, []byte("model: phold\nlps: 64\nend: 40\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var hashes []string
+	var hashes, series []string
 	for n := range 3 {
 		var text bytes.Buffer
-		r, err := a.Run(ctx, n, &text, scenario, "--workers", []string{"1", "1", "2"}[n], "--partition", "block")
+		dir := filepath.Join(t.TempDir(), "out")
+		r, err := a.Run(ctx, n, &text, scenario, "--workers", []string{"1", "1", "2"}[n], "--partition", "block",
+			"--out", dir)
 		if err != nil {
 			t.Fatal(err)
 		}
+		rows, err := os.ReadFile(filepath.Join(dir, "series.csv"))
+		if err != nil || !bytes.Contains(rows, []byte("\nevents,,events/s,0,0.2,")) {
+			t.Errorf("%v: series %.200q", err, rows)
+		}
+		series = append(series, string(rows))
 		if r.Events == 0 || r.Seconds <= 0 || !strings.Contains(text.String(), "trace hash "+r.Hash) {
 			t.Errorf("%+v %s", r, text.String())
 		}
@@ -51,6 +58,9 @@ func TestRun(t *testing.T) {
 		for _, f := range a.Forwarders {
 			f.Set(forward.Traffic{Delay: 50 * time.Microsecond})
 		}
+	}
+	if len(slices.Compact(series)) != 1 {
+		t.Error("time series differ over machines")
 	}
 	if len(slices.Compact(slices.Clone(hashes))) != 1 {
 		t.Errorf("trace hashes %q, want one", hashes)
