@@ -66,6 +66,8 @@ type document struct {
 
 	Figures []figureRow `json:"figures,omitempty"` // of two replications or more: each by itself
 
+	Warmup *warmupRow `json:"warmup,omitempty"` // that was found (warmup: auto)
+
 	Requirements []requirementRow `json:"requirements,omitempty"` // of --require
 
 	Speedup    *float64    `json:"speedup_vs_sequential,omitempty"` // with --compare: the median of the rounds
@@ -250,6 +252,7 @@ func newDocument(o *order, l *launch.Launch, out *launch.Outcome) *document {
 		d.Resumed = o.saving.resumed.rows()
 	}
 	d.Recoveries, d.Moves = out.Recoveries, newMovesRow(out.Moves)
+	d.Warmup = o.warmup
 	d.Variant = o.whatIf.row(l.Scenario())
 	if out.Interrupted {
 		d.Ended = "interrupted"

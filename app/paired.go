@@ -49,6 +49,13 @@ func (o *order) figures() *figures {
 	return f
 }
 
+// begin says whose results they are of; f may be nil.
+func (f *figures) begin(s scenario.Scenario) {
+	if f != nil {
+		f.scenario = s
+	}
+}
+
 // notFigures are ends of names of what says how good a figure is.
 var notFigures = []string{".half_width", ".low", ".high", ".samples"}
 

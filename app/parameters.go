@@ -93,6 +93,10 @@ func (p *program) given(c *cli.Context) (flags []string, all []scenario.Setting)
 // settings reads the parameters and the --set flags of a command.
 func (p *program) settings(c *cli.Context) ([]scenario.Setting, error) {
 	_, all := p.given(c)
+	if err := checkWarmup(c); err != nil {
+		return nil, err
+	}
+	all = append(all, warmupSetting(c)...)
 	for _, text := range c.StringSlice("set") {
 		s, err := scenario.ParseSetting(text)
 		if err != nil {
@@ -132,6 +136,9 @@ func (p *program) parametersAtFault(c *cli.Context, err error) error {
 		return err
 	}
 	set := map[string]string{}
+	for _, s := range warmupSetting(c) {
+		set[s.Key] = s.Key
+	}
 	flags, given := p.given(c)
 	for i, s := range given {
 		set[s.Key] = flags[i]

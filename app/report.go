@@ -30,6 +30,9 @@ func (p *program) header(l *launch.Launch, o *order) string {
 		fmt.Fprintf(&w, "with %s\n", sweep.Point(cfg.Set))
 	}
 	fmt.Fprintf(&w, "%s, seed %d, %s\n", spread(l), cfg.Seed, count(cfg.Replications, "replication"))
+	if o.warmup != nil {
+		fmt.Fprintln(&w, o.warmup)
+	}
 	if o.whatIf != nil {
 		fmt.Fprintln(&w, o.whatIf.row(l.Scenario()))
 	}

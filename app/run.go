@@ -40,7 +40,7 @@ func (p *program) runCommand() *cli.Command {
 		Usage: "runs a scenario and shows its results",
 		Description: "Reads the scenario in FILE (- for standard input), runs it and prints its results.\n" +
 			"Flags may stand before and behind FILE.",
-		Flags: append(runFlags(), horizonFlag(), databaseFlag()),
+		Flags: append(runFlags(), horizonFlag(), warmupFlag(), databaseFlag()),
 	}, func(c *cli.Context) error {
 		file, err := p.oneFile(c.Args().Slice())
 		if err != nil {
@@ -161,6 +161,7 @@ type order struct {
 	sweeps  []string
 
 	requires []requirement
+	warmup   *warmupRow // that was found; nil: it was given, or there is none
 
 	tables    []string // that are shown beside the first screen
 	progress  string   // progressLine and so on
@@ -277,11 +278,12 @@ func (p *program) once(ctx context.Context, o *order, screen *screen, read *scen
 	if err != nil {
 		return err
 	}
+	if l, o.warmup, err = p.settle(ctx, &o.config, l, screen); err != nil {
+		return err
+	}
+	each.begin(l.Scenario())
 	if read != nil {
 		*read = l.Scenario()
-	}
-	if each != nil {
-		each.scenario = l.Scenario()
 	}
 	if err := cmp.Or(o.checkCSV(l.Scenario()), o.checkTables(l.Scenario())); err != nil {
 		return err

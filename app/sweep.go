@@ -200,6 +200,10 @@ func (p *program) runPoint(
 	if err != nil {
 		return nil, err
 	}
+	l, found, err := p.settle(ctx, &cfg, l, screen)
+	if err != nil {
+		return nil, err
+	}
 	if each != nil {
 		each.scenario = l.Scenario()
 	}
@@ -212,6 +216,7 @@ func (p *program) runPoint(
 	}
 	row := &sweepRow{Point: make(map[string]json.RawMessage), document: newDocument(o, l, out), at: point,
 		figures: each}
+	row.Warmup = found
 	for _, s := range point {
 		row.Point[s.Key] = jsonValue(s.Value)
 	}

@@ -24,7 +24,9 @@ func (p *program) validateCommand() *cli.Command {
 	}, p.validate)
 }
 
-func validateFlags() []cli.Flag { return []cli.Flag{horizonFlag(), setFlag(), databaseFlag()} }
+func validateFlags() []cli.Flag {
+	return []cli.Flag{horizonFlag(), warmupFlag(), setFlag(), databaseFlag()}
+}
 
 // validate reads a scenario and describes it.
 func (p *program) validate(c *cli.Context) error {

@@ -39,6 +39,7 @@ func verifyFlags() []cli.Flag {
 		textFlag(groupWhat, "seed", "1", "`SEED` of all random numbers"),
 		textFlag(groupWhat, "replications", "1", "simulate `R` repetitions in each run"),
 		horizonFlag(),
+		warmupFlag(),
 		setFlag(),
 		databaseFlag(),
 		textFlag(groupOutput, "json", "none",

@@ -13,6 +13,7 @@ import (
 
 	"github.com/disco-sim/disco/external"
 	"github.com/disco-sim/disco/node"
+	"github.com/disco-sim/disco/scenario"
 	"github.com/disco-sim/disco/sim/dist"
 )
 
@@ -32,6 +33,7 @@ type Model struct {
 	name       string
 	horizon    float64
 	warmup     float64
+	settles    bool // warmup: auto, which measures all and keeps how statistics develop
 	antithetic bool
 	epochLimit int    // most that a node does at one epoch
 	within     string // what Node.In puts before names, of the setup function that is being called
@@ -219,6 +221,15 @@ func (m *Model) Horizon() float64 { return m.horizon }
 
 // Warmup implements scenario.Warmed.
 func (m *Model) Warmup() float64 { return m.warmup }
+
+// Settles implements scenario.Settler.
+func (m *Model) Settles() bool { return m.settles }
+
+// Course implements scenario.Settler: everything that is measured, but for percentiles.
+func (m *Model) Course(s *scenario.Series) bool {
+	at := strings.LastIndexByte(s.Name, '.')
+	return at < 0 || !strings.HasPrefix(s.Name[at:], ".p")
+}
 
 // stream is the random stream of a node and a name in this replication. Of antithetic replications, two neighbours
 // draw opposite numbers from one seed.

@@ -104,7 +104,7 @@ func TestParameterFlagMistakes(t *testing.T) {
 		file + " --shop.order random":               `--shop.order: found the text "random", want one of fifo, lifo`,
 		file + " --shop.tils 3":                     "did you mean --shop.tills?",
 		file + " --set shop=3 --shop.tills 3":       "another setting has put a value",
-		file + " --warmup -1":                       "--warmup: found -1, want a number >= 0",
+		file + " --warmup -1":                       `--warmup: found "-1", want a finite number of simulated seconds`,
 		file + " --warmup 20":                       "a warm-up of 20 s and a horizon of 20 s",
 		"--horizon 5":                               "--gap: found nothing, want a number",
 		"--gap 1":                                   "has no horizon",
@@ -134,7 +134,7 @@ func TestParameterFlagsAreShown(t *testing.T) {
 		for _, want := range []string{
 			"--gap DISTRIBUTION ", " DISTRIBUTION, in s, > 0: between two customers (default: none, FILE must have it)",
 			"--agents N ", "N, a whole number >= 1 (default: 2)", "--param-workers N", "--shop.tills N",
-			"--warmup NUMBER",
+			"--epoch_limit NUMBER",
 			"--shop.order TEXT", "TEXT, fifo, lifo (default: fifo)", "--fast ", "(default: true)", "--antithetic",
 			"--speeds LIST",
 		} {

@@ -65,7 +65,7 @@ func (m *Model) read(doc *scenario.Document, opt scenario.Options, plan *paramPl
 	r := scenario.NewReader(doc)
 	root := r.Root(append(plan.fields(), "horizon", "warmup", "antithetic", "epoch_limit")...)
 	m.horizon = root.Field("horizon").FloatOr(0, scenario.MoreThan(0))
-	m.warmup = root.Field("warmup").FloatOr(0, scenario.AtLeast(0))
+	m.warmup, m.settles = scenario.Warmup(root, doc, scenario.Options{}, 0, 0)
 	m.antithetic = root.Field("antithetic").BoolOr(false)
 	m.epochLimit = root.Field("epoch_limit").IntOr(0, scenario.AtLeast(1))
 	if opt.Horizon > 0 {

@@ -24,7 +24,7 @@ func (p *paramPlan) parameters() []scenario.Flag {
 	all := p.root.flags("")
 	for _, row := range common("") {
 		switch row[0] {
-		case "model", "horizon": // the program says the one, and has a flag for the other
+		case "model", "horizon", "warmup": // the program says the one, and has flags for the others
 		case "antithetic":
 			all = append(all, scenario.Flag{Name: row[0], Default: row[2], Usage: row[4], Switch: true})
 		default:
@@ -174,7 +174,7 @@ func (p *param) rows(prefix string) (all [][]string) {
 func common(name string) [][]string {
 	return [][]string{{"model", "", name, name, "the model's name"},
 		{"horizon", "s", "that of the model, else required", "a number > 0", "end of the simulated time"},
-		{"warmup", "s", "0", "a number >= 0", "statistics begin here"},
+		{"warmup", "s", "0", "a number >= 0, or auto", "statistics begin here"},
 		{"antithetic", "", "false", "true or false", "replications in pairs of opposite random numbers"},
 		{"epoch_limit", "", fmt.Sprint(epochLimitDefault), "a whole number >= 1",
 			"most that one node does at one time"}}
@@ -264,8 +264,9 @@ func (p *paramPlan) schema(name string) []byte {
 		{"model", object{{"const", name}, {"description", "the model's name"}}},
 		{"horizon", object{{"type", "number"}, {"exclusiveMinimum", 0}, {"description",
 			"end of the simulated time, s"}}},
-		{"warmup", object{{"type", "number"}, {"minimum", 0}, {"default", 0}, {"description",
-			"statistics begin here, s"}}},
+		{"warmup", object{{"anyOf", []object{{{"type", "number"}, {"minimum", 0}}, {{"const", scenario.WarmupAuto}}}},
+			{"default", 0}, {"description",
+				"statistics begin here, s"}}},
 		{"antithetic", object{{"type", "boolean"}, {"default", false},
 			{"description", "replications in pairs of opposite random numbers"}}},
 		{"epoch_limit", object{{"type", "integer"}, {"minimum", 1}, {"default", epochLimitDefault},

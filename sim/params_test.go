@@ -316,7 +316,6 @@ func TestParamFlags(t *testing.T) {
 		{Name: "list", Default: "[]", Usage: "`LIST`, a list: a whole number"},
 		{Name: "strict", Default: "true", Usage: "no second try", Switch: true},
 		{Name: "shop.tills", Default: "1", Usage: "`N`, a whole number"},
-		{Name: "warmup", Default: "0", Usage: "`NUMBER`, in s, a number >= 0: statistics begin here"},
 		{Name: "antithetic", Default: "false", Usage: "replications in pairs of opposite random numbers", Switch: true},
 		{Name: "epoch_limit", Default: "10000000",
 			Usage: "`NUMBER`, a whole number >= 1: most that one node does at one time"}}

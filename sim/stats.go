@@ -137,11 +137,14 @@ func (d *described) check(n *Node) {
 // count is how many stretches of time are told apart; 0: none. Of what OverTime asks for each may be several, for the
 // intervals.
 func (d *described) count(m *Model) int {
-	if d.stretches == 0 && m.count > stretchedNodes {
+	least := stretchesLeast
+	if m.settles {
+		least = measure.WindowCount(m.count)
+	} else if d.stretches == 0 && m.count > stretchedNodes {
 		return 0
 	}
 	n := max(d.stretches, 2)
-	for n < stretchesLeast {
+	for n < least {
 		n *= 2
 	}
 	return n

@@ -87,6 +87,7 @@ type channel struct {
 	outages           []timeline.Window // all of the replication
 	src               rand.Source       // of chance
 	field             int               // the first of the router's windows that is the channel's
+	before            warmChannel
 }
 
 // channelBooks are the counts of a channel. All packets handed to it are lost, are
@@ -283,7 +284,8 @@ func (c *channel) close(r *router, end float64) channelReport {
 		panic(fmt.Sprintf("network: channel %d: %+v with %d late and %d pending doesn't add up", c.link, c.channelBooks,
 			c.late, c.pending()))
 	}
-	return channelReport{channelBooks: c.channelBooks, Busy: c.busy, Wait: c.wait, BusyIn: c.busyIn, WaitIn: c.waitIn,
+	return channelReport{channelBooks: c.channelBooks, Busy: c.busy, Wait: c.wait, Before: c.before, BusyIn: c.busyIn,
+		WaitIn:    c.waitIn,
 		CarriedIn: c.carriedIn, LostIn: c.lossIn}
 }
 

@@ -51,7 +51,7 @@ type loader struct {
 }
 
 // fields of the file's top level, `model` aside.
-var fields = []string{"horizon", "topology", "links", "traffic", "routing", "events"}
+var fields = []string{"horizon", "warmup", "topology", "links", "traffic", "routing", "events"}
 
 // references is the GML file that the topology names.
 func references(doc *scenario.Document) []scenario.Reference {
@@ -91,6 +91,7 @@ func Load(doc *scenario.Document, opt scenario.Options) (*Spec, error) {
 	if opt.Horizon > 0 {
 		l.spec.Horizon = opt.Horizon
 	}
+	l.spec.Warmup, l.spec.Settles = scenario.Warmup(root, doc, opt, l.fileHorizon, 0)
 	l.checkEvents(root.Field("events"))
 	if err := l.problems(faults); err != nil {
 		return nil, err

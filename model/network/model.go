@@ -17,8 +17,9 @@ func Kind() scenario.Kind {
 }
 
 var (
-	_ scenario.Packer = (*Model)(nil)
-	_ scenario.Sizer  = (*Model)(nil)
+	_ scenario.Packer  = (*Model)(nil)
+	_ scenario.Sizer   = (*Model)(nil)
+	_ scenario.Settler = (*Model)(nil)
 )
 
 // perFlowMax is the number of flows up to which each has percentiles: a histogram

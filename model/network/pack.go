@@ -99,6 +99,7 @@ func (m *maker) fields(c *wire.Codec) {
 	s := m.spec
 	c.String(&s.Name)
 	c.Float(&s.Horizon)
+	c.Float(&s.Warmup)
 	c.Float(&s.Reconverge)
 	c.Int(&s.BufferPackets)
 	c.Int(&s.BufferBytes)
@@ -111,10 +112,11 @@ func (m *maker) fields(c *wire.Codec) {
 	if c.Int(&s.windows); c.Decoding() && !measure.WindowsFit(s.windows) {
 		c.Fail("found %d windows, want 0 or an even number of at most %d", s.windows, measure.WindowsMax)
 	}
-	if c.Decoding() && !(s.Horizon > 0 && s.Reconverge >= 0 && s.BufferPackets >= 0 &&
+	if c.Decoding() && !(s.Horizon > 0 && s.Warmup >= 0 && s.Warmup < s.Horizon && s.Reconverge >= 0 &&
+		s.BufferPackets >= 0 &&
 		s.BufferPackets <= bufferPacketsMax && s.BufferBytes >= 0 && s.BufferBytes <= bufferBytesMax) {
-		c.Fail("found the horizon %v, reconverge_s %v, buffers of %d packets and %d bytes", s.Horizon, s.Reconverge,
-			s.BufferPackets, s.BufferBytes)
+		c.Fail("found the horizon %v, the warm-up %v, reconverge_s %v, buffers of %d packets and %d bytes",
+			s.Horizon, s.Warmup, s.Reconverge, s.BufferPackets, s.BufferBytes)
 	}
 }
 

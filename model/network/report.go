@@ -18,6 +18,7 @@ import (
 type nodeReport struct {
 	End float64 // simulated seconds
 	books
+	Before    warmBooks
 	SentIn    []int64         // by span of the detailed occurrences
 	LostIn    [][causes]int64 // by span
 	Latencies []byte          // by span, one behind the other
@@ -35,6 +36,7 @@ type channelReport struct {
 	channelBooks
 	Busy      float64 // seconds
 	Wait      float64 // packet seconds
+	Before    warmChannel
 	BusyIn    []float64
 	WaitIn    []float64
 	CarriedIn []int64
@@ -72,6 +74,7 @@ func decodeReport(b []byte) (*nodeReport, error) {
 func (p *nodeReport) fields(c *wire.Codec) {
 	c.Float(&p.End)
 	p.books.fields(c)
+	p.Before.fields(c)
 	wire.Varints(c, &p.SentIn)
 	wire.List(c, &p.LostIn, int(causes), func(lost *[causes]int64) { varints(c, lost) })
 	c.Bytes(&p.Latencies)
@@ -106,7 +109,7 @@ func (b *books) fields(c *wire.Codec) {
 }
 
 // channelBytesMin is what a channel has at least: numbers, floats, lists.
-const channelBytesMin = 5 + 2*int(causes) + 3*8 + 4*4
+const channelBytesMin = 5 + 2*int(causes) + 3*8 + 4*4 + warmBytesMin
 
 func (ch *channelReport) fields(c *wire.Codec) {
 	for _, n := range []*int64{&ch.Handed, &ch.Sent, &ch.Carried, &ch.Bytes, &ch.WaitingMax} {
@@ -117,6 +120,7 @@ func (ch *channelReport) fields(c *wire.Codec) {
 	c.Float(&ch.WaitedMax)
 	c.Float(&ch.Busy)
 	c.Float(&ch.Wait)
+	ch.Before.fields(c)
 	wire.Floats(c, &ch.BusyIn)
 	wire.Floats(c, &ch.WaitIn)
 	wire.Varints(c, &ch.CarriedIn)

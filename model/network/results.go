@@ -8,16 +8,18 @@ import "github.com/disco-sim/disco/model/measure"
 // Counts are sums over the replications; means and rates are over all of their
 // simulated time; maxima are over all of them.
 type Results struct {
-	HorizonSeconds   float64 `json:"horizon_s"`   // asked for, of one replication
-	SimulatedSeconds float64 `json:"simulated_s"` // really simulated, all replications together
+	HorizonSeconds   float64 `json:"horizon_s"`          // asked for, of one replication
+	SimulatedSeconds float64 `json:"simulated_s"`        // really simulated, all replications together
+	WarmupSeconds    float64 `json:"warmup_s,omitempty"` // of each replication, which isn't counted
 	// some replication did not reach the horizon: rates are over what it did reach
 	Interrupted bool `json:"interrupted"`
 
-	Sent         int64   `json:"packets_sent"` // = delivered + lost + in flight, exactly
+	Sent         int64   `json:"packets_sent"` // = delivered + lost + in flight - before, exactly
 	Delivered    int64   `json:"packets_delivered"`
 	Lost         int64   `json:"packets_lost"`
 	LostBy       Losses  `json:"lost"`
 	InFlight     int64   `json:"packets_in_flight"`
+	Before       int64   `json:"packets_before,omitempty"` // in flight at the end of the warm-up
 	OfferedPPS   float64 `json:"offered_pps"`
 	DeliveredPPS float64 `json:"delivered_pps"`
 	LossRatio    float64 `json:"loss_ratio"` // lost / sent

@@ -5,6 +5,7 @@ package network
 import (
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -29,7 +30,8 @@ type router struct {
 	stale bool    // there are more
 	down  []timeline.Window
 	out   []channel
-	span  int // of the detailed schedule, at the last activation
+	span  int     // of the detailed schedule, at the last activation
+	warm  float64 // when the router begins to count; +Inf: it has
 
 	books
 	flows  []flowEnd              // by Model.inOf, of the flows that end here
@@ -39,6 +41,9 @@ type router struct {
 	lostIn [][causes]int64        // by span: packets lost here
 
 	windows *measure.Windows // nil: no time series are asked for
+
+	before     warmBooks
+	lossBefore map[uint32]int64 // by flow
 }
 
 type flowLosses = [causes]int64
@@ -57,6 +62,7 @@ type flowEnd struct {
 	measure.Latencies
 	hops    int64
 	hopsMax uint32
+	before  int64 // packets delivered at the end of the warm-up, which isn't counted
 }
 
 const (
@@ -72,7 +78,10 @@ func newRouter(m *maker, p *node.Simproc) (*router, error) {
 		return nil, err
 	}
 	r := &router{m: m, self: self, horizon: p.Horizon(), schedule: m.schedule(p), stale: true, asked: -1,
-		lossOf: make(map[uint32]*flowLosses)}
+		lossOf: make(map[uint32]*flowLosses), warm: warmFrom(s.Warmup, 0)}
+	if s.Warmup > 0 {
+		r.lossBefore = make(map[uint32]int64)
+	}
 	r.source = newSource(m, starts, p.Source)
 	r.down = r.schedule.nodeDown[self]
 	r.Received = make([]int64, len(s.Topology.In[self]))
@@ -124,6 +133,9 @@ func (r *router) wire(c *channel, id int, p *node.Simproc) error {
 // begin here.
 func (r *router) Handle(p *node.Simproc, events []node.Event) error {
 	now := p.Now()
+	if now >= r.warm {
+		r.begin(r.warm)
+	}
 	r.pass(now)
 	var pkt packet
 	for i := range events {
@@ -261,7 +273,10 @@ func (r *router) Report(p *node.Simproc) ([]byte, error) {
 }
 
 func (r *router) report(end float64) ([]byte, error) {
-	report := &nodeReport{End: end}
+	if !math.IsInf(r.warm, 1) {
+		r.begin(min(r.warm, end))
+	}
+	report := &nodeReport{End: end, Before: r.before}
 	for i := range r.out {
 		report.Channels = append(report.Channels, r.out[i].close(r, end))
 	}
@@ -291,12 +306,15 @@ func (r *router) report(end float64) ([]byte, error) {
 func (r *router) reportFlows(report *nodeReport) {
 	w := &report.Flows
 	for i := range r.source.flows {
-		w.whole(uint64(r.source.flows[i].sent))
+		f := &r.source.flows[i]
+		w.whole(uint64(f.sent - f.before))
+		w.whole(uint64(f.before))
 	}
 	for i := range r.flows {
 		f := &r.flows[i]
 		w.whole(uint64(f.hops))
 		w.whole(uint64(f.hopsMax))
+		w.whole(uint64(f.before))
 		if r.m.perFlow {
 			*w = f.Latencies.Append(*w)
 		} else {
@@ -309,6 +327,11 @@ func (r *router) reportFlows(report *nodeReport) {
 		for _, n := range r.lossOf[flow] {
 			w.whole(uint64(n))
 		}
+	}
+	w.whole(uint64(len(r.lossBefore)))
+	for _, flow := range slices.Sorted(maps.Keys(r.lossBefore)) {
+		w.whole(uint64(flow))
+		w.whole(uint64(r.lossBefore[flow]))
 	}
 }
 
@@ -327,7 +350,7 @@ func (r *router) unsound() string {
 			out += r.out[i].Refused[why]
 		}
 	}
-	var byFlow flowLosses
+	byFlow := r.lost()
 	for _, l := range r.lossOf {
 		for why, n := range l {
 			byFlow[why] += n

@@ -43,6 +43,7 @@ func (r *router) State(p *node.Simproc, c *state.Codec) {
 	}
 	r.windows.State(c)
 	r.source.state(c, r.m.spec.Arrivals == Constant, p.Now())
+	r.warmState(c, p.Now())
 	if text := r.unsound(); text != "" {
 		c.Fail("found books that don't add up: %s", text)
 	}

@@ -102,7 +102,7 @@ func (p *schedule) choose(s *Spec, horizon float64) {
 			}
 		}
 	}
-	p.spans = spansOf(p.detailed, horizon)
+	p.spans = spansWith(spansOf(p.detailed, horizon), s.Warmup, horizon)
 }
 
 func spansOf(occurrences []occurrence, horizon float64) timeline.Spans {

@@ -10,6 +10,8 @@ const KindName = "network"
 type Spec struct {
 	Name     string  // the file's name without folder and ending
 	Horizon  float64 // seconds, > 0
+	Warmup   float64 // seconds that aren't counted, < Horizon
+	Settles  bool    // warmup: auto, which counts all
 	Topology *Topology
 
 	BufferPackets int     // of each direction of a link: packets that wait, the one being sent not counted

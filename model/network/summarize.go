@@ -18,10 +18,11 @@ func (t *tally) results() *Results {
 	for _, n := range t.lost {
 		r.Lost += n
 	}
+	r.WarmupSeconds, r.Before = m.spec.Warmup, t.carried
 	r.Replications = t.rows
 	r.LostBy = lossesOf(t.lost)
-	r.OfferedPPS = per(float64(r.Sent), r.SimulatedSeconds)
-	r.DeliveredPPS = per(float64(r.Delivered), r.SimulatedSeconds)
+	r.OfferedPPS = per(float64(r.Sent), t.measured)
+	r.DeliveredPPS = per(float64(r.Delivered), t.measured)
 	r.LossRatio = per(float64(r.Lost), float64(r.Sent))
 	r.Latency = t.latency.Summary()
 	t.addFlows(r)
@@ -83,7 +84,7 @@ func (t *tally) addFlows(r *Results) {
 		for _, n := range f.lost {
 			row.Lost += n
 		}
-		row.InFlight = f.sent - f.Count - row.Lost
+		row.InFlight = f.carried + f.sent - f.Count - row.Lost
 		hops += f.hops
 		hopsMax = max(hopsMax, int64(f.hopsMax))
 		if f.Count > 0 {

@@ -29,9 +29,11 @@ type tally struct {
 	m           *Model
 	rows        []ReplicationResult
 	simulated   float64 // seconds
+	measured    float64 // of them that count
 	interrupted bool
 	sent, delivered,
-	inFlight int64
+	inFlight,
+	carried int64 // in flight at the end of the warm-up
 	lost    [causes]int64
 	latency measure.Latencies
 	flows   []flowTotal
@@ -70,15 +72,16 @@ type run struct {
 	bySpan   []measure.Latencies // of the whole network
 	latency  measure.Latencies   // of all spans
 
-	sent, delivered, inFlight int64
-	lost                      [causes]int64
+	sent, delivered, inFlight, carried int64
+	lost                               [causes]int64
 }
 
 // flowTotal is what became of one flow.
 type flowTotal struct {
 	flowEnd
-	sent int64
-	lost [causes]int64
+	sent    int64
+	lost    [causes]int64
+	carried int64 // in flight at the end of the warm-up
 }
 
 // read reads and checks the parts of one replication.
@@ -95,7 +98,7 @@ func (t *tally) read(rep scenario.Replication) (*run, error) {
 	for _, o := range r.reports[0].Detailed {
 		r.detailed = append(r.detailed, occurrence{timeline.Window{From: o.From, To: o.To}, o.Event, o.Target})
 	}
-	r.spans = spansOf(r.detailed, t.m.Horizon())
+	r.spans = spansWith(spansOf(r.detailed, t.m.Horizon()), t.m.spec.Warmup, t.m.Horizon())
 	r.bySpan = make([]measure.Latencies, r.spans.Count())
 	for n, p := range r.reports {
 		if err := t.decode(r, n, p); err != nil {
@@ -105,7 +108,7 @@ func (t *tally) read(rep scenario.Replication) (*run, error) {
 	if err := t.conserve(r); err != nil {
 		return nil, err
 	}
-	for i := range r.bySpan {
+	for i := r.spans.At(t.m.spec.Warmup); i < len(r.bySpan); i++ {
 		r.latency.Merge(&r.bySpan[i])
 	}
 	return r, nil
@@ -150,11 +153,13 @@ func (t *tally) decode(r *run, n int, p *nodeReport) error {
 	b = blobReader{rest: p.Flows}
 	for _, f := range t.m.flowsFrom[n] {
 		t.flows[f].sent += b.whole()
+		t.flows[f].carried += b.whole()
 	}
 	for _, f := range t.m.flowsTo[n] {
 		end := &t.flows[f]
 		end.hops += b.whole()
 		end.hopsMax = max(end.hopsMax, uint32(b.whole()))
+		t.flows[f].carried -= b.whole()
 		if t.m.perFlow {
 			b.latencies(&end.Latencies)
 		} else {
@@ -171,6 +176,13 @@ func (t *tally) decode(r *run, n int, p *nodeReport) error {
 			t.flows[f].lost[why] += b.whole()
 		}
 	}
+	for k := b.whole(); k > 0 && b.err == nil; k-- {
+		f := b.whole()
+		if f >= int64(len(t.flows)) {
+			return fmt.Errorf("a loss of flow %d of %d", f, len(t.flows))
+		}
+		t.flows[f].carried -= b.whole()
+	}
 	return b.err
 }
 
@@ -185,15 +197,20 @@ func (t *tally) conserve(r *run) error {
 		for _, c := range p.Received {
 			in += c
 		}
-		r.sent += p.Born
-		r.delivered += p.Delivered
+		r.sent += p.Born - p.Before.Born
+		r.delivered += p.Delivered - p.Before.Delivered
+		r.carried += p.Before.Born - p.Before.Delivered
 		var handed int64
 		for why := range causes {
 			out += p.Refused[why]
-			r.lost[why] += p.Refused[why]
+			r.lost[why] += p.Refused[why] - p.Before.Refused[why]
+			r.carried -= p.Before.Refused[why]
 			for i := range p.Channels {
 				out += p.Channels[i].Refused[why]
-				r.lost[why] += p.Channels[i].Refused[why] + p.Channels[i].Lost[why]
+				c := &p.Channels[i]
+				before := c.Before.Refused[why] + c.Before.Lost[why]
+				r.lost[why] += c.Refused[why] + c.Lost[why] - before
+				r.carried -= before
 			}
 		}
 		for i, id := range topology.Out[n] {
@@ -218,9 +235,9 @@ func (t *tally) conserve(r *run) error {
 	for _, n := range r.lost {
 		lost += n
 	}
-	if r.sent != r.delivered+lost+r.inFlight {
-		return fmt.Errorf("%d packets were sent, but %d delivered, %d lost and %d are in flight: that doesn't add "+
-			"up, a defect of disco", r.sent, r.delivered, lost, r.inFlight)
+	if r.sent+r.carried != r.delivered+lost+r.inFlight {
+		return fmt.Errorf("%d packets were sent or there before, but %d delivered, %d lost and %d are in flight: that "+
+			"doesn't add up, a defect of disco", r.sent+r.carried, r.delivered, lost, r.inFlight)
 	}
 	return nil
 }

@@ -37,6 +37,9 @@ func (r *Results) writeHead(b *bufio.Writer) {
 	fmt.Fprintf(b, "network scenario %s: %s, %s, %s; %s", r.spec.Name, table.Plural(len(t.Nodes), "node"),
 		table.Plural(len(t.Cables), "link"), table.Plural(len(r.spec.Flows), "flow"),
 		table.Plural(len(r.Replications), "replication"))
+	if r.WarmupSeconds > 0 {
+		fmt.Fprintf(b, ", the first %s not counted", table.Seconds(r.WarmupSeconds))
+	}
 	if r.Interrupted {
 		fmt.Fprintf(b, " of %s, INTERRUPTED after %s in all; rates are over the time reached\n\n",
 			table.Seconds(r.HorizonSeconds), table.Seconds(r.SimulatedSeconds))
@@ -47,7 +50,11 @@ func (r *Results) writeHead(b *bufio.Writer) {
 	if c == nil {
 		c = &Confidence{}
 	}
-	fmt.Fprintf(b, "packets    %s sent = %s delivered + %s lost + %s in flight\n", table.Count(r.Sent),
+	before := ""
+	if r.WarmupSeconds > 0 {
+		before = " + " + table.Count(r.Before) + " in flight before"
+	}
+	fmt.Fprintf(b, "packets    %s sent%s = %s delivered + %s lost + %s in flight\n", table.Count(r.Sent), before,
 		table.Count(r.Delivered), table.Count(r.Lost), table.Count(r.InFlight))
 	fmt.Fprintf(b,
 		"lost       %s to full buffers, %s in outages, %s without a route, %s at random: %.4g %% of those sent",

@@ -41,12 +41,13 @@ type source struct {
 }
 
 type sourceFlow struct {
-	id   uint32 // index in Spec.Flows
-	rnd  *rand.Rand
-	gap  float64 // mean seconds between packets
-	from float64 // of a constant flow: its first packet
-	sent int64
-	src  rand.Source // of rnd
+	id     uint32 // index in Spec.Flows
+	rnd    *rand.Rand
+	gap    float64 // mean seconds between packets
+	from   float64 // of a constant flow: its first packet
+	sent   int64
+	before int64       // of them before the end of the warm-up
+	src    rand.Source // of rnd
 }
 
 // regular is when the next packet of a constant flow comes: not the last time plus the gap, because rounding would add

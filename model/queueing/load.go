@@ -60,16 +60,8 @@ func Load(doc *scenario.Document, opt scenario.Options) (*Spec, error) {
 	root.Field("model").WordOr(KindName, KindName)
 	s := l.spec
 	s.Horizon = root.Field("horizon").Float(scenario.MoreThan(0).AtMost(secondsMax))
-	s.Warmup = root.Field("warmup").FloatOr(defaultWarmupShare*s.Horizon, scenario.AtLeast(0).AtMost(secondsMax))
+	s.Warmup, s.Settles = scenario.Warmup(root, doc, opt, s.Horizon, defaultWarmupShare)
 	s.Transit = root.Field("transit").FloatOr(0, scenario.AtLeast(0).AtMost(secondsMax))
-	if s.Horizon > 0 && s.Warmup >= s.Horizon {
-		root.Field("warmup").Refuse(fmt.Sprintf("a warm-up of %g s of a run of %g s", s.Warmup, s.Horizon),
-			"a warm-up that ends before the horizon", "")
-	}
-	if opt.Horizon > 0 && s.Warmup >= opt.Horizon && doc.Sets("warmup") {
-		root.Field("warmup").Refuse(fmt.Sprintf("a warm-up of %g s, asked for with a run of %g s", s.Warmup,
-			opt.Horizon), "a warm-up that ends before the horizon", "")
-	}
 	l.readStations(root.Field("stations"))
 	if l.r.Err() == nil {
 		l.checkFlow(root.Field("stations"))
@@ -78,9 +70,6 @@ func Load(doc *scenario.Document, opt scenario.Options) (*Spec, error) {
 		return nil, err
 	}
 	if opt.Horizon > 0 {
-		if !root.Field("warmup").Present() || s.Warmup >= opt.Horizon {
-			s.Warmup *= opt.Horizon / s.Horizon
-		}
 		s.Horizon = opt.Horizon
 	}
 	return s, nil

@@ -46,6 +46,7 @@ type maker struct {
 type common struct {
 	name                     string
 	horizon, warmup, transit float64 // seconds
+	stretches                int     // of time, in which stations count: batchCount, or those in which the warm-up is looked for
 	promises                 bool    // see promisesMax
 }
 
@@ -58,8 +59,12 @@ const promisesMax = 64
 func New(spec *Spec) *Model {
 	m := &Model{spec: spec, graph: &node.Graph{Simprocs: []string{"queue"}}}
 	m.maker = maker{common: common{name: spec.Name, horizon: spec.Horizon, warmup: spec.Warmup, transit: spec.Transit,
-		promises: len(spec.Stations) <= promisesMax},
+		stretches: batchCount,
+		promises:  len(spec.Stations) <= promisesMax},
 		stations: func(n int) (*Station, error) { return &spec.Stations[n], nil }}
+	if spec.Settles {
+		m.stretches = max(batchCount, measure.WindowCount(int(tallyFields)*len(spec.Stations)))
+	}
 	m.rates, _ = spec.rates()
 	for i := range spec.Stations {
 		st := &spec.Stations[i]
@@ -101,6 +106,12 @@ func (m *maker) Horizon() float64 { return m.horizon }
 // Warmup is the simulated time before which nothing is counted, in seconds.
 func (m *maker) Warmup() float64 { return m.warmup }
 
+// Settles implements scenario.Settler.
+func (m *Model) Settles() bool { return m.spec.Settles }
+
+// Course implements scenario.Settler.
+func (m *Model) Course(s *scenario.Series) bool { return s.Of == "" && s.Name == "in_network" }
+
 // Memory is what the stations take, and the customers: those who are there from the start, and of those who come from
 // outside, as far as theory knows, the ones who are served or on their way, and the ones who wait where more come than
 // can be served.
@@ -123,8 +134,10 @@ func (m *Model) Memory() scenario.Memory {
 		}
 	}
 	n := float64(len(m.spec.Stations))
-	return scenario.Memory{NodeBytes: stationBytes + int(serverBytes*servers/n), ResultBytes: 3 * reportBytes,
-		EventBytes: customerBytes, Pending: int64(min(initial+present, math.MaxInt64/2)),
+	course := 8 * int(tallyFields) * (m.stretches - batchCount)
+	return scenario.Memory{NodeBytes: stationBytes + course + int(serverBytes*servers/n),
+		ResultBytes: 3 * m.reportBytes(),
+		EventBytes:  customerBytes, Pending: int64(min(initial+present, math.MaxInt64/2)),
 		PackedBytes: packedBytes * int64(n)}
 }
 
@@ -151,7 +164,7 @@ func (m *maker) NewHandler(p *node.Simproc) (node.Handler, error) {
 		service: newSampler(st.Service, p.Source("service"), m.quantum),
 		route:   route,
 		choice:  rand.New(route),
-		tally:   newTally(m.warmup, m.horizon),
+		tally:   newTally(m.warmup, m.horizon, m.stretches),
 	}
 	for range st.Servers {
 		s.free.Push(0, struct{}{})
@@ -205,7 +218,7 @@ const (
 )
 
 // reportBytes is the length of a station's report.
-const reportBytes = 8 + 8*tallyFields*batchCount
+func (m *maker) reportBytes() int { return 8 + 8*int(tallyFields)*m.stretches }
 
 // tally has one row of batches for each.
 type tally [tallyFields]*measure.Batches
@@ -224,10 +237,10 @@ func (t *tally) align(reached float64) int {
 	return least
 }
 
-func newTally(warmup, horizon float64) tally {
+func newTally(warmup, horizon float64, stretches int) tally {
 	var t tally
 	for i := range t {
-		t[i] = measure.NewBatches(warmup, horizon, batchCount)
+		t[i] = measure.NewBatches(warmup, horizon, stretches)
 	}
 	return t
 }

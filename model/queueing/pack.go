@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/disco-sim/disco/internal/wire"
+	"github.com/disco-sim/disco/model/measure"
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/scenario"
 )
@@ -67,9 +68,13 @@ func (p *common) fields(c *wire.Codec) {
 	for _, v := range []*float64{&p.horizon, &p.warmup, &p.transit} {
 		c.Float(v)
 	}
+	c.Int(&p.stretches)
 	c.Bool(&p.promises)
-	if c.Decoding() && !(p.horizon > 0 && p.warmup >= 0 && p.warmup < p.horizon && p.transit >= 0) {
-		c.Fail("found the horizon %v, the warm-up %v, the transit %v", p.horizon, p.warmup, p.transit)
+	if c.Decoding() && !(p.horizon > 0 && p.warmup >= 0 && p.warmup < p.horizon && p.transit >= 0 &&
+		p.stretches >= batchCount && measure.WindowsFit(p.stretches)) {
+		c.Fail("found the horizon %v, the warm-up %v, the transit %v, %d stretches of time", p.horizon, p.warmup,
+			p.transit,
+			p.stretches)
 	}
 }
 

@@ -39,7 +39,7 @@ func TestPackedWhole(t *testing.T) {
 		Arrivals: &Dist{Uniform, 6, 7, 8, 9, 10}}
 	wiretest.Fill(t, &want.To)
 	wiretest.Whole(t, want, (*Station).fields)
-	all := common{"n", 3, 2, 1, true}
+	all := common{"n", 3, 2, 1, batchCount, true}
 	wiretest.Whole(t, all, (*common).fields)
 }
 

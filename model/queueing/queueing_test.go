@@ -221,7 +221,7 @@ func TestInterrupted(t *testing.T) {
 		!strings.Contains(err.Error(), "report of a") {
 		t.Errorf("a short report: %v", err)
 	}
-	part := make([]byte, reportBytes)
+	part := make([]byte, s.(*Model).reportBytes())
 	part[3] = 1
 	if _, err := modeltest.Sum(s, scenario.Replication{Reports: [][]byte{part}}); err == nil ||
 		!strings.Contains(err.Error(), "report of a: batches that may double 16777216 times") {
@@ -324,7 +324,7 @@ func TestWarmupSet(t *testing.T) {
 		t.Fatal(err)
 	}
 	for value, want := range map[string]string{"20": "",
-		"50": "found a warm-up of 50 s, asked for with a run of 50 s, want a warm-up that ends before the horizon",
+		"50": "found a warm-up of 50 s of a run of 50 s, want a warm-up that ends before the horizon",
 		"60": "of 60 s"} {
 		changed, err := doc.With([]scenario.Setting{{Key: "warmup", Value: value}})
 		if err != nil {

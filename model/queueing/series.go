@@ -18,10 +18,10 @@ type course struct {
 	tallies []tally
 }
 
-func newCourse(s *Spec) *course {
-	c := &course{spec: s, elapsed: measure.NewBatches(s.Warmup, s.Horizon, batchCount)}
+func newCourse(s *Spec, stretches int) *course {
+	c := &course{spec: s, elapsed: measure.NewBatches(s.Warmup, s.Horizon, stretches)}
 	for range s.Stations {
-		c.tallies = append(c.tallies, newTally(s.Warmup, s.Horizon))
+		c.tallies = append(c.tallies, newTally(s.Warmup, s.Horizon, stretches))
 	}
 	return c
 }
@@ -86,7 +86,7 @@ func (r *Results) Series(yield func(*scenario.Series) bool) {
 	}
 	edges, seconds := c.close()
 	total := func(field int) []float64 {
-		sum := make([]float64, batchCount)
+		sum := make([]float64, len(c.elapsed.Sums()))
 		for i := range c.tallies {
 			for k, x := range c.tallies[i][field].Sums() {
 				sum[k] += x

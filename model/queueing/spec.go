@@ -7,6 +7,7 @@ type Spec struct {
 	Name     string
 	Horizon  float64 // simulated seconds
 	Warmup   float64 // what happens before is not counted; < Horizon
+	Settles  bool    // warmup: auto, which counts all
 	Transit  float64 // a customer's way from any station to the next, seconds
 	Stations []Station
 	Series   bool // time series are kept; scenario.Options say it, not the file

@@ -200,7 +200,7 @@ func (s *station) promise(p *node.Simproc) error {
 // Report is the tally: how often its batches may still double, then number by number.
 func (s *station) Report(p *node.Simproc) ([]byte, error) {
 	doublings := s.tally.align(p.Now())
-	b := make([]byte, 0, reportBytes)
+	b := make([]byte, 0, 8+8*int(tallyFields)*len(s.tally[0].Sums()))
 	b = binary.LittleEndian.AppendUint64(b, uint64(doublings))
 	for _, sums := range &s.tally {
 		for _, x := range sums.Sums() {

@@ -60,7 +60,7 @@ func (m *Model) Accumulate() scenario.Accumulator {
 		a.stations = append(a.stations, measure.NewGroups((*sample).join))
 	}
 	if m.spec.Series {
-		a.course = newCourse(m.spec)
+		a.course = newCourse(m.spec, m.stretches)
 	}
 	return a
 }
@@ -123,16 +123,16 @@ func (a *accumulator) Summary() (scenario.Summary, error) {
 // readTally reads a station's report.
 func (m *Model) readTally(rep scenario.Replication, station int) (tally, error) {
 	var t tally
-	if station >= len(rep.Reports) || len(rep.Reports[station]) != reportBytes {
+	if station >= len(rep.Reports) || len(rep.Reports[station]) != m.reportBytes() {
 		return t, fmt.Errorf("queueing: replication %d: the report of %s is missing or is not %d bytes", rep.Index,
-			m.spec.Stations[station].ID, reportBytes)
+			m.spec.Stations[station].ID, m.reportBytes())
 	}
 	part := rep.Reports[station]
 	doublings := int(min(binary.LittleEndian.Uint64(part), math.MaxInt32))
 	for f := range t {
-		sums := make([]float64, batchCount)
+		sums := make([]float64, m.stretches)
 		for k := range sums {
-			sums[k] = math.Float64frombits(binary.LittleEndian.Uint64(part[8+8*(f*batchCount+k):]))
+			sums[k] = math.Float64frombits(binary.LittleEndian.Uint64(part[8+8*(f*m.stretches+k):]))
 		}
 		var err error
 		if t[f], err = measure.ReadBatches(m.spec.Warmup, m.spec.Horizon, sums, doublings); err != nil {

@@ -34,6 +34,12 @@ func (a *audit) state(c *state.Codec) {
 	}
 }
 
+// forget begins the proof anew: so many requests came now.
+func (a *audit) forget(now float64, there int64) {
+	a.Came, a.Left = exactSum{}, exactSum{}
+	a.Came.add(there, now)
+}
+
 // newAudit is nil in the plain build.
 func newAudit() *audit {
 	if !invariants.Enabled {

@@ -42,6 +42,9 @@ func (b *balancer) Report(p *node.Simproc) ([]byte, error) { return reportOn(b, 
 
 func (b *balancer) handle(p simproc, events []node.Event) error {
 	now := p.Now()
+	if now >= b.out.warm {
+		b.forget(b.out.warm)
+	}
 	if b.out.least != nil {
 		b.out.advance(now)
 	}
@@ -75,6 +78,9 @@ func (b *balancer) apply(c change) {
 }
 
 func (b *balancer) report(end float64, r *reporter) {
+	if at, begins := closing(b.out.warm, end); begins {
+		b.forget(at)
+	}
 	r.boxReport = boxReport{End: end, Received: b.received, Passed: b.received, Edges: b.out.report(end, r),
 		Audit: b.out.audit, Windows: closed(b.out.windows, end)}
 }

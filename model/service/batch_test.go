@@ -70,7 +70,7 @@ func TestBatchAccounts(t *testing.T) {
 	for name, arrive := range arrivals {
 		var boxes [2]outbox
 		for i := range boxes {
-			boxes[i] = outbox{horizon: 10, ticks: newTicks(0.05, true), accounts: make([]account, 3),
+			boxes[i] = outbox{horizon: 10, ticks: newTicks(0.05, true, 0), accounts: make([]account, 3),
 				edges: make([]edge, 3), audit: newAudit(), full: 1}
 			if boxes[i].audit != nil {
 				boxes[i].audit.books = make([]ledger, 3)

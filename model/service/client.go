@@ -22,6 +22,9 @@ func (f *forwarder) Report(p *node.Simproc) ([]byte, error) { return reportOn(f,
 
 func (f *forwarder) handle(p simproc, events []node.Event) error {
 	now := p.Now()
+	if now >= f.out.warm {
+		f.forget(f.out.warm)
+	}
 	for i := range events {
 		r, err := getRequest(events[i].Data)
 		if err != nil {
@@ -36,6 +39,9 @@ func (f *forwarder) handle(p simproc, events []node.Event) error {
 }
 
 func (f *forwarder) report(end float64, r *reporter) {
+	if at, begins := closing(f.out.warm, end); begins {
+		f.forget(at)
+	}
 	r.boxReport = boxReport{End: end, Received: f.received, Passed: f.received, Edges: f.out.report(end, r),
 		Audit: f.out.audit, Windows: closed(f.out.windows, end)}
 }
@@ -45,6 +51,7 @@ func (f *forwarder) report(end float64, r *reporter) {
 type collector struct {
 	recorder *recorder
 	received int64
+	warm     float64           // when the accounts begin; +Inf: they have
 	seen     map[uint64]uint64 // checked build: by number / 64, one bit a request
 	audit    *audit            // checked build only
 	windows  *measure.Windows  // nil: no time series are asked for
@@ -58,6 +65,9 @@ func (c *collector) Report(p *node.Simproc) ([]byte, error) { return reportOn(c,
 
 func (c *collector) handle(p simproc, events []node.Event) error {
 	now := p.Now()
+	if now >= c.warm {
+		c.forget(c.warm)
+	}
 	for i := range events {
 		r, err := getRequest(events[i].Data)
 		if err != nil {
@@ -91,6 +101,9 @@ func (c *collector) once(r request) {
 }
 
 func (c *collector) report(end float64, r *reporter) {
+	if at, begins := closing(c.warm, end); begins {
+		c.forget(at)
+	}
 	r.boxReport = boxReport{End: end, Received: c.received, Passed: c.received, Latencies: c.recorder.report(),
 		Audit: c.audit, Windows: closed(c.windows, end)}
 }

@@ -24,6 +24,7 @@ const (
 // What every call writes stands in front.
 type gauges struct {
 	last  float64 // when settled
+	warm  float64 // when the accounts begin; +Inf: they have
 	level [levelCount]int64
 	ticks ticks
 	area  [levelCount]float64 // integral of level over time
@@ -31,6 +32,12 @@ type gauges struct {
 	sum   [levelCount]float64 // of level over the ticks
 	top   [levelCount]int64   // greatest level at a tick
 	terms int64               // that an area is the sum of; checked build only
+}
+
+// forget begins the accounts anew at a time that is settled.
+func (g *gauges) forget() {
+	g.area, g.peak, g.sum, g.top, g.terms = [levelCount]float64{}, [levelCount]int64{}, [levelCount]float64{},
+		[levelCount]int64{}, 0
 }
 
 // settle accounts for the time since the last call.

@@ -21,12 +21,13 @@ type generator struct {
 	window    float64  // seconds
 	horizon   float64
 	started   bool
-	windows   int64   // windows that have begun
-	windowEnd float64 // of the newest
-	active    float64 // users in it
-	due       float64 // next arrival, +Inf: none in this window
-	made      int64   // requests
-	userSum   float64 // of active over the windows
+	windows   int64           // windows that have begun
+	windowEnd float64         // of the newest
+	active    float64         // users in it
+	due       float64         // next arrival, +Inf: none in this window
+	made      int64           // requests
+	userSum   float64         // of active over the windows
+	before    generatorReport // what of that the warm-up has
 }
 
 // Handle is called by the engine only.
@@ -37,6 +38,9 @@ func (g *generator) Report(p *node.Simproc) ([]byte, error) { return reportOn(g,
 
 func (g *generator) handle(p simproc, _ []node.Event) error {
 	now := p.Now()
+	if now >= g.out.warm {
+		g.forget(g.out.warm)
+	}
 	switch {
 	case !g.started:
 		g.started = true
@@ -86,9 +90,12 @@ func later(now, d float64) float64 {
 }
 
 func (g *generator) report(end float64, r *reporter) {
+	if at, begins := closing(g.out.warm, end); begins {
+		g.forget(at)
+	}
+	counted := g.counted()
 	r.boxReport = boxReport{
-		End: end, Received: g.made, Passed: g.made,
-		Generator: &generatorReport{Made: g.made, Windows: g.windows, UserSum: g.userSum},
-		Edges:     g.out.report(end, r), Audit: g.out.audit, Windows: closed(g.out.windows, end),
+		End: end, Received: counted.Made, Passed: counted.Made, Generator: &counted,
+		Edges: g.out.report(end, r), Audit: g.out.audit, Windows: closed(g.out.windows, end),
 	}
 }

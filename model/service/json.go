@@ -28,11 +28,17 @@ func (r *Results) MarshalJSON() ([]byte, error) {
 func (r *Results) write(s *jsonstream.Stream) {
 	s.Key("horizon_s").Float(r.HorizonSeconds)
 	s.Key("simulated_s").Float(r.SimulatedSeconds)
+	if r.WarmupSeconds > 0 {
+		s.Key("warmup_s").Float(r.WarmupSeconds)
+	}
 	s.Key("interrupted").Value(r.Interrupted)
 	s.Key("requests_generated").Int(r.RequestsGenerated)
 	s.Key("requests_completed").Int(r.RequestsCompleted)
 	s.Key("requests_dropped").Int(r.RequestsDropped)
 	s.Key("requests_in_flight").Int(r.RequestsInFlight)
+	if r.RequestsBefore > 0 {
+		s.Key("requests_before").Int(r.RequestsBefore)
+	}
 	s.Key("throughput_rps").Float(r.ThroughputRPS)
 	s.Key("latency_s").Value(r.Latency)
 	balancers := sorted(len(r.spec.Balancers), func(i int) string { return r.spec.Balancers[i].ID })

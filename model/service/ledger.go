@@ -43,6 +43,12 @@ func (l *ledger) leave(since, now float64, weight int64) {
 	l.stays.add(-weight, since)
 }
 
+// forget begins the ledger anew: whoever is there now entered now, as far as it goes.
+func (l *ledger) forget(now float64) {
+	l.change(now, 0)
+	l.area, l.stays = exactSum{}, exactSum{}
+}
+
 // stay is called at the end of the run for each one that is still there.
 func (l *ledger) stay(since, end float64, weight int64) {
 	l.stays.add(weight, end)

@@ -24,6 +24,7 @@ type maker struct {
 type common struct {
 	name      string
 	horizon   float64 // seconds
+	warmup    float64 // seconds that aren't counted
 	users     Dist    // as the rest of these: Workload
 	perMinute float64
 	window    float64
@@ -91,8 +92,7 @@ func (m *maker) newLogic(n, rank int, h host) (logic, error) {
 		return nil, nil
 	}
 	if rank == rankResponse {
-		return &collector{audit: newAudit(), windows: m.newWindows(collectorFields),
-			recorder: newRecorder(timeline.NewSpans(m.events, h.Horizon()), h.Horizon())}, nil
+		return m.newCollector(h), nil
 	}
 	at, err := m.boxes(n)
 	if err != nil {
@@ -121,6 +121,20 @@ func (m *maker) newLogic(n, rank int, h host) (logic, error) {
 		f.list = newList(at.least, &f.out)
 	}
 	return b, nil
+}
+
+func (m *maker) newCollector(h host) *collector {
+	return &collector{audit: newAudit(), warm: warmFrom(m.warmup, 0), windows: m.newWindows(collectorFields),
+		recorder: newRecorder(m.spans(h.Horizon()), h.Horizon())}
+}
+
+// spans are those by which latencies are kept. One of them begins at the end of the warm-up.
+func (m *common) spans(horizon float64) timeline.Spans {
+	s := timeline.NewSpans(m.events, horizon)
+	if m.warmup > 0 && m.warmup < horizon {
+		s = s.Divided(m.warmup)
+	}
+	return s
 }
 
 func newList(least bool, out *outbox) list {
@@ -154,7 +168,7 @@ func (m *maker) newServer(at *boxSpec, h host) *server {
 		s.byEndpoint, s.choice = make([]int64, n), streamOf(h, "endpoint")
 	}
 	s.out.passages.Use(s.passages[:0])
-	s.gauges.ticks = newTicks(m.period, m.sampling)
+	s.gauges.ticks, s.gauges.warm = newTicks(m.period, m.sampling, m.warmup), warmFrom(m.warmup, 0)
 	return s
 }
 
@@ -162,13 +176,16 @@ func (m *maker) newServer(at *boxSpec, h host) *server {
 func (m *maker) fillOutbox(o *outbox, at *boxSpec, h host) error {
 	*o = outbox{
 		edges: o.edges, log: o.log, accounts: o.accounts, passages: o.passages, box: at.id, horizon: h.Horizon(),
-		audit: newAudit(), ticks: newTicks(m.period, m.sampling), reporter: &m.reporter,
-		windows: m.newWindows(fieldsOf(at.role)),
+		audit: newAudit(), ticks: newTicks(m.period, m.sampling, m.warmup), reporter: &m.reporter,
+		warm: warmFrom(m.warmup, 0), windows: m.newWindows(fieldsOf(at.role)),
 	}
 	if invariants.Enabled {
 		o.audit.books, o.audit.server = make([]ledger, len(at.edges)), &serverAudit{}
 	}
 	o.edges, o.accounts = slices.Grow(o.edges, len(at.edges)), slices.Grow(o.accounts, len(at.edges))
+	if m.warmup > 0 {
+		o.carried = make([]int64, len(at.edges))
+	}
 	o.sampled = o.alone[:0]
 	if o.full = int32(cap(o.log)); o.log == nil {
 		o.full, o.batch = logOfMany, &batch{}

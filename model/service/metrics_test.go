@@ -45,8 +45,20 @@ func watch(s *serial) *probes {
 	for _, v := range s.model.spec.Servers {
 		w.server[v.ID] = &[levelCount]probe{}
 	}
-	s.probe = w.until
+	s.probe = w.warm
 	return w
+}
+
+// warm is until, which begins anew at the end of the warm-up.
+func (w *probes) warm(now float64) {
+	if at := w.s.model.warmup; w.last < at && at <= now {
+		w.until(at)
+		for _, ps := range w.server {
+			*ps = [levelCount]probe{}
+		}
+		w.edges(at, func(p *probe, _ int64) { *p = probe{} })
+	}
+	w.until(now)
 }
 
 // until accounts for the time from the last call to now: first every tick in it,
@@ -158,8 +170,10 @@ func metricsSpec(algorithm string) *Spec {
 // at them at every tick and at every change gives.
 func TestMetricsAgainstProbes(t *testing.T) {
 	for _, algorithm := range []string{RoundRobin, LeastConnection} {
-		for seed := range uint64(fewer(5)) {
-			m := newModel(metricsSpec(algorithm))
+		for seed := range uint64(fewer(6)) {
+			spec := metricsSpec(algorithm)
+			spec.Settings.Warmup = []float64{0, 7.0625, 10.1}[seed%3] // none, at a tick, between two
+			m := newModel(spec)
 			s := newSerial(t, m, seed)
 			w := watch(s)
 			s.run(t, m.Horizon())

@@ -13,6 +13,7 @@ var (
 	_ scenario.Noter    = (*Model)(nil)
 	_ scenario.Packer   = (*Model)(nil)
 	_ scenario.Streamer = (*Results)(nil)
+	_ scenario.Settler  = (*Model)(nil)
 )
 
 // Model is one service scenario, ready to run: it implements scenario.Scenario.
@@ -40,7 +41,8 @@ func New(spec *Spec) *Model {
 	for _, s := range spec.Spikes {
 		m.touched[s.Edge] = true
 	}
-	m.maker = maker{boxes: m.box, common: common{horizon: spec.Settings.Horizon, users: spec.Workload.Users,
+	m.maker = maker{boxes: m.box, common: common{horizon: spec.Settings.Horizon,
+		warmup: spec.Settings.Warmup, users: spec.Workload.Users,
 		perMinute: spec.Workload.RequestsPerMinute, window: spec.Workload.SamplingWindow, events: m.allEvents(),
 		period: spec.Settings.SamplePeriod, sampling: len(spec.Settings.Sampled) > 0}}
 	if spec.Series {
@@ -53,6 +55,17 @@ func New(spec *Spec) *Model {
 
 // Name is the scenario's name, for people.
 func (m *Model) Name() string { return m.spec.Name }
+
+// Warmup is the simulated time before which nothing is counted, in seconds.
+func (m *Model) Warmup() float64 { return m.warmup }
+
+// Settles implements scenario.Settler.
+func (m *Model) Settles() bool { return m.spec.Settings.Settles }
+
+// Course implements scenario.Settler.
+func (m *Model) Course(s *scenario.Series) bool {
+	return s.Of == "" && (s.Name == "latency_mean" || s.Name == "requests_in")
+}
 
 // Memory is what the nodes take, nearly all of which are servers where there are many.
 func (m *Model) Memory() scenario.Memory {

@@ -29,9 +29,11 @@ type outbox struct {
 	full     int32       // length of log at which it is taken into the accounts
 	alone    [1]int32    // memory of sampled: more only where there are several edges
 	horizon  float64
+	warm     float64 // when the accounts begin; +Inf: they have
 	data     [requestBytes]byte
 	least    *leastIndex        // of a least_connection balancer, whose log holds one departure; else nil
 	accounts []account          // of the edges
+	carried  []int64            // by edge: requests under way at the end of the warm-up; nil: there is none
 	passages heap.Heap[passage] // by arrival; empty where there is a batch
 	batch    *batch             // of a box with many under way; nil: of a server, or a least_connection balancer
 	ticks    ticks
@@ -265,7 +267,10 @@ func (o *outbox) report(end float64, r *reporter) []edgeReport {
 		e, a := &o.edges[i], &o.accounts[i]
 		parts[i] = edgeReport{
 			Sent: a.sent, Dropped: a.dropped, Transit: int64(a.transit), Area: a.area, Peak: int64(a.peak),
-			Samples: o.ticks.next - 1, TickSum: a.tickSum, TickPeak: int64(a.tickPeak),
+			Samples: o.ticks.counted(), TickSum: a.tickSum, TickPeak: int64(a.tickPeak),
+		}
+		if o.carried != nil {
+			parts[i].Carried = o.carried[i]
 		}
 		if e.events != nil {
 			parts[i].SentIn, parts[i].PassedIn, parts[i].TransitIn = e.events.sent, e.events.passed, e.events.transit
@@ -285,7 +290,7 @@ func (o *outbox) report(end float64, r *reporter) []edgeReport {
 	if invariants.Enabled {
 		for i := range o.edges {
 			book := &o.audit.books[i]
-			book.check(o.box, "an edge", end, parts[i].Area, parts[i].Sent)
+			book.check(o.box, "an edge", end, parts[i].Area, parts[i].Sent+parts[i].Carried)
 			o.audit.Area.plus(&book.area)
 		}
 	}

@@ -27,6 +27,9 @@ func (m *Model) Overview(results scenario.Summary) *overview.Page {
 		p.Alarm = fmt.Sprintf("INTERRUPTED after %s in all; rates are over the time reached",
 			table.Seconds(r.SimulatedSeconds))
 	}
+	if r.WarmupSeconds > 0 {
+		p.Notes = append(p.Notes, fmt.Sprintf("the first %s not counted", table.Seconds(r.WarmupSeconds)))
+	}
 	if r.Confidence == nil {
 		p.Remarks = append(p.Remarks, "one replication has no intervals: --replications 10 gives them")
 	}

@@ -85,6 +85,7 @@ func (p *common) fields(c *wire.Codec) {
 	c.String(&p.name)
 	c.Float(&p.horizon)
 	p.users.fields(c)
+	c.Float(&p.warmup)
 	for _, v := range []*float64{&p.perMinute, &p.window, &p.period} {
 		c.Float(v)
 	}
@@ -94,8 +95,8 @@ func (p *common) fields(c *wire.Codec) {
 	}
 	windows(c, &p.events)
 	wire.List(c, &p.lists, 4, func(l *[]Endpoint) { endpointFields(c, l) })
-	if c.Decoding() && !(p.horizon > 0) {
-		c.Fail("found the horizon %v, want one above 0", p.horizon)
+	if c.Decoding() && !(p.horizon > 0 && p.warmup >= 0 && p.warmup < p.horizon) {
+		c.Fail("found the horizon %v and the warm-up %v, want one above 0 and one below it", p.horizon, p.warmup)
 	}
 }
 

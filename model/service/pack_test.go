@@ -152,7 +152,7 @@ func TestBadPacked(t *testing.T) {
 		{common, 1 << 40, "found 1099511627776 items"},
 		{common + 8, 1 << 40, "packed box 0: item 0 is from byte 0 to 1099511627776"},
 		{common + 16, 0, "packed box 1: item 1 is from byte"},
-		{4 + 4 + len("groups"), 0, "horizon 0, want one above 0"},
+		{4 + 4 + len("groups"), 0, "found the horizon 0"},
 	} {
 		b := slices.Clone(good)
 		binary.LittleEndian.PutUint64(b[c.at:], c.to)

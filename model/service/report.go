@@ -16,6 +16,7 @@ type boxReport struct {
 	Received  int64   // requests that came in; at the generator: that were made
 	Passed    int64   // requests that went on, or ended here
 	Present   int64   // requests in the box
+	Held      int64   // of them at the end of the warm-up
 	Generator *generatorReport
 	Server    *serverReport
 	Latencies []byte       // of the client: by span, one set behind the other
@@ -50,6 +51,7 @@ type edgeReport struct {
 	Samples   int64
 	TickSum   int64
 	TickPeak  int64
+	Carried   int64     // under way at the end of the warm-up
 	SentIn    []int64   // by span
 	PassedIn  []int64   // by span
 	TransitIn []float64 // by span, seconds
@@ -69,7 +71,7 @@ func (p *boxReport) decode(b []byte) error { return wire.Decode(b, p.fields) }
 
 func (p *boxReport) fields(c *wire.Codec) {
 	c.Float(&p.End)
-	c.EachVarint(&p.Received, &p.Passed, &p.Present)
+	c.EachVarint(&p.Received, &p.Passed, &p.Present, &p.Held)
 	wire.Optional(c, &p.Generator, (*generatorReport).fields)
 	wire.Optional(c, &p.Server, (*serverReport).fields)
 	c.Bytes(&p.Latencies)
@@ -101,11 +103,11 @@ func (s *serverReport) fields(c *wire.Codec) {
 	wire.Varints(c, &s.ByEndpoint)
 }
 
-// edgeBytesMin is what an edge has at least: seven numbers, one float, three lists.
-const edgeBytesMin = 7 + 8 + 3*4
+// edgeBytesMin is what an edge has at least: eight numbers, one float, three lists.
+const edgeBytesMin = 8 + 8 + 3*4
 
 func (e *edgeReport) fields(c *wire.Codec) {
-	c.EachVarint(&e.Sent, &e.Dropped, &e.Transit, &e.Peak, &e.Samples, &e.TickSum, &e.TickPeak)
+	c.EachVarint(&e.Sent, &e.Dropped, &e.Transit, &e.Peak, &e.Samples, &e.TickSum, &e.TickPeak, &e.Carried)
 	c.Float(&e.Area)
 	wire.Varints(c, &e.SentIn)
 	wire.Varints(c, &e.PassedIn)

@@ -13,16 +13,18 @@ import (
 // simulated time; maxima are over all of them. What there is of each balancer, server and edge is worked out when it is
 // asked for: of a million servers that would be gigabytes.
 type Results struct {
-	HorizonSeconds   float64 `json:"horizon_s"`   // asked for, of one replication
-	SimulatedSeconds float64 `json:"simulated_s"` // really simulated, all replications together
+	HorizonSeconds   float64 `json:"horizon_s"`          // asked for, of one replication
+	SimulatedSeconds float64 `json:"simulated_s"`        // really simulated, all replications together
+	WarmupSeconds    float64 `json:"warmup_s,omitempty"` // of each replication, which isn't counted
 	// some replication did not reach the horizon: rates are over what it did reach
 	Interrupted bool `json:"interrupted"`
 
-	RequestsGenerated int64   `json:"requests_generated"` // = completed + dropped + in flight, exactly
+	RequestsGenerated int64   `json:"requests_generated"` // = completed + dropped + in flight - before, exactly
 	RequestsCompleted int64   `json:"requests_completed"`
 	RequestsDropped   int64   `json:"requests_dropped"`
 	RequestsInFlight  int64   `json:"requests_in_flight"`
-	ThroughputRPS     float64 `json:"throughput_rps"` // completed, per simulated second
+	RequestsBefore    int64   `json:"requests_before,omitempty"` // in flight at the end of the warm-up
+	ThroughputRPS     float64 `json:"throughput_rps"`            // completed, per simulated second
 
 	Latency    *Latency    `json:"latency_s"`               // null: no request completed
 	Confidence *Confidence `json:"confidence_95,omitempty"` // of two whole replications or more

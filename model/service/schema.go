@@ -139,12 +139,14 @@ func Load(doc *scenario.Document, opt scenario.Options) (*Spec, error) {
 		groups: make(map[string]*serverAt),
 		spec:   &Spec{Name: strings.TrimSuffix(base, filepath.Ext(base))},
 	}
-	root := l.r.Root("rqs_input", "topology_graph", "sim_settings", "events")
+	root := l.r.Root("warmup", "rqs_input", "topology_graph", "sim_settings", "events")
 	root.Field("model").WordOr(KindName, KindName)
 	l.readWorkload(root.Field("rqs_input"))
 	l.readTopology(root.Field("topology_graph"))
 	l.readSettings(root.Field("sim_settings"))
 	l.readEvents(root.Field("events").OrNull())
+	t := &l.spec.Settings
+	t.Warmup, t.Settles = scenario.Warmup(root, doc, opt, l.fileHorizon, 0)
 	l.checkGraph()
 	l.checkEvents()
 	if err := l.r.Err(); err != nil {

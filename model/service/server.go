@@ -55,6 +55,7 @@ type server struct {
 
 	requests   [1]int64 // byEndpoint of a server with one endpoint
 	ramTotal   int64
+	held       int64 // requests in the server at the end of the warm-up
 	firstSlots [2]slot
 	edge       [1]edge // out's
 	out        outbox
@@ -72,6 +73,9 @@ func (s *server) Report(p *node.Simproc) ([]byte, error) { return reportOn(s, p,
 
 func (s *server) handle(p simproc, events []node.Event) error {
 	now := p.Now()
+	if now >= s.gauges.warm {
+		s.forget(s.gauges.warm)
+	}
 	s.gauges.settle(now)
 	for i := range events {
 		e := &events[i]
@@ -188,6 +192,9 @@ func (s *server) finish(p simproc, now float64, i int32) error {
 	q := &s.slots[i]
 	r := q.request
 	s.residence += now - q.arrived
+	if invariants.Enabled {
+		s.out.audit.server.stayed(q.arrived, now)
+	}
 	s.passed++
 	if s.programs[q.endpoint].ram > 0 {
 		s.leave(levelRAM, i, now)
@@ -255,30 +262,42 @@ func (s *server) received() (n int64) {
 
 func (s *server) report(end float64, r *reporter) {
 	s.record(end)
+	if at, begins := closing(s.gauges.warm, end); begins {
+		s.forget(at)
+	}
 	s.gauges.settle(end)
 	g := &s.gauges
 	if invariants.Enabled {
 		s.out.audit.server.check(s, end)
 	}
 	r.server = serverReport{
-		Area: g.area, Peak: g.peak, Samples: g.ticks.next - 1, Sum: g.sum, Top: g.top,
+		Area: g.area, Peak: g.peak, Samples: g.ticks.counted(), Sum: g.sum, Top: g.top,
 		Residence: s.residence, ByEndpoint: s.byEndpoint,
 	}
 	r.boxReport = boxReport{
-		End: end, Received: s.received(), Present: g.level[levelWhole], Passed: s.passed, Server: &r.server,
-		Edges: s.out.report(end, r), Audit: s.out.audit, Windows: closed(s.out.windows, end),
+		End: end, Received: s.received(), Present: g.level[levelWhole], Held: s.held, Passed: s.passed,
+		Server: &r.server,
+		Edges:  s.out.report(end, r), Audit: s.out.audit, Windows: closed(s.out.windows, end),
 	}
 }
 
 // serverAudit keeps the ledgers of one server in the checked build.
 type serverAudit struct {
-	books [levelCount]ledger
-	since [levelCount]map[int32]float64 // by slot, of those that are there
+	books     [levelCount]ledger
+	since     [levelCount]map[int32]float64 // by slot, of those that are there
+	residence exactSum                      // of those that left, from their arrival on
 
 	raised bool // requests wait while cores are free, because they were saved with fewer cores
 }
 
+// stayed is called for each request that leaves.
+func (a *serverAudit) stayed(since, now float64) {
+	a.residence.add(1, now)
+	a.residence.add(-1, since)
+}
+
 func (a *serverAudit) state(c *state.Codec) {
+	a.residence.state(c)
 	for level := range a.books {
 		a.books[level].state(c)
 		state.Map(c, &a.since[level], sinceStateBytes, func(i *int32, since *float64) {
@@ -310,9 +329,9 @@ func (a *serverAudit) leave(level int, i int32, now float64, weight int64) {
 func (a *serverAudit) check(s *server, end float64) {
 	places := [levelCount]string{"the whole server", "waiting for memory", "the ready queue", "the cores", "I/O",
 		"memory"}
-	invariants.Assert(a.books[levelWhole].stays.rounds(s.residence, s.passed),
+	invariants.Assert(a.residence.rounds(s.residence, s.passed),
 		"service: server %s: the %d requests that left stayed %v s, want %v but for rounding", s.out.box, s.passed,
-		s.residence, &a.books[levelWhole].stays.sum)
+		s.residence, &a.residence.sum)
 	for level := range a.books {
 		for i, since := range a.since[level] {
 			a.books[level].stay(since, end, s.weight(level, i))
@@ -326,8 +345,8 @@ func (a *serverAudit) check(s *server, end float64) {
 	busy := s.gauges.level[levelCPU]
 	invariants.Assert(s.ready.empty() || s.cores == 0 || a.raised, "service: server %s: requests wait while %d cores "+
 		"are free", s.out.box, s.cores)
-	invariants.Assert(s.received() == s.passed+s.gauges.level[levelWhole],
-		"service: server %s: %d requests came, %d left, %d are there", s.out.box, s.received(), s.passed,
+	invariants.Assert(s.received()+s.held == s.passed+s.gauges.level[levelWhole],
+		"service: server %s: %d requests came, %d left, %d are there", s.out.box, s.received()+s.held, s.passed,
 		s.gauges.level[levelWhole])
 	invariants.Assert(busy >= 0 && s.gauges.level[levelRAM] <= s.ramTotal,
 		"service: server %s: %d busy cores, %d of %d units of memory", s.out.box, busy, s.gauges.level[levelRAM],

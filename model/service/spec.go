@@ -125,6 +125,8 @@ const (
 // Settings are the file's sim_settings.
 type Settings struct {
 	Horizon      float64  // seconds, > 0: the file's, or the one that the command line gave
+	Warmup       float64  // seconds that aren't counted, < Horizon
+	Settles      bool     // warmup: auto, which counts all
 	SamplePeriod float64  // seconds, 0.001 to 0.1
 	Sampled      []string // names of sampled metrics, each once
 	PerRequest   []string // RequestClock or nothing

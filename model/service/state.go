@@ -3,6 +3,7 @@
 package service
 
 import (
+	"math"
 	"math/rand/v2"
 
 	"github.com/disco-sim/disco/internal/heap"
@@ -39,7 +40,7 @@ func (g *generator) StateVersion() uint32 { return stateVersion }
 
 // State is the window, and what was drawn for it. The first one has begun at epoch 0.
 func (g *generator) State(p *node.Simproc, c *state.Codec) {
-	g.out.state(c)
+	g.out.state(c, p.Now())
 	stream(c, g.users.stream())
 	c.PCG(&g.gaps)
 	c.Int64(&g.windows)
@@ -47,11 +48,17 @@ func (g *generator) State(p *node.Simproc, c *state.Codec) {
 	c.Float(&g.due)
 	c.Int64(&g.made)
 	c.Float(&g.userSum)
+	if g.out.carried != nil { // else a state has nothing of a warm-up
+		count(c, &g.before.Made)
+		count(c, &g.before.Windows)
+		c.Float(&g.before.UserSum)
+	}
 	if !c.Loading() || c.Failed() {
 		return
 	}
 	g.started, g.windowEnd = true, float64(g.windows)*g.window
-	if now := p.Now(); !(g.windowEnd > now && g.due > now) || !(g.active >= 0) || g.made < 0 {
+	if now := p.Now(); !(g.windowEnd > now && g.due > now) || !(g.active >= 0) || g.made < 0 ||
+		g.before.Made > g.made || g.before.Windows > g.windows || !(math.Abs(g.before.UserSum) <= math.MaxFloat64) {
 		c.Fail("found %v users and %d requests, the next at %v, in window %d, which ends at %v: want later than %v",
 			g.active, g.made, g.due, g.windows, g.windowEnd, now)
 	}
@@ -61,8 +68,8 @@ func (g *generator) State(p *node.Simproc, c *state.Codec) {
 func (f *forwarder) StateVersion() uint32 { return stateVersion }
 
 // State is what was passed on.
-func (f *forwarder) State(_ *node.Simproc, c *state.Codec) {
-	f.out.state(c)
+func (f *forwarder) State(p *node.Simproc, c *state.Codec) {
+	f.out.state(c, p.Now())
 	count(c, &f.received)
 }
 
@@ -71,7 +78,7 @@ func (b *balancer) StateVersion() uint32 { return stateVersion }
 
 // State is what was passed on, and the list of live edges.
 func (b *balancer) State(p *node.Simproc, c *state.Codec) {
-	b.out.state(c)
+	b.out.state(c, p.Now())
 	count(c, &b.received)
 	var live []int32
 	if !c.Loading() {
@@ -120,6 +127,7 @@ func (l *collector) State(p *node.Simproc, c *state.Codec) {
 	if !c.Loading() || c.Failed() {
 		return
 	}
+	l.warm = warmFrom(l.warm, p.Now())
 	r.open = r.spans.At(p.Now())
 	r.done = r.open
 	rest := r.encoded
@@ -140,9 +148,12 @@ func (s *server) StateVersion() uint32 { return stateVersion }
 
 // State is the requests in the server and where each of them is, and what was counted.
 func (s *server) State(p *node.Simproc, c *state.Codec) {
-	s.out.state(c)
+	s.out.state(c, p.Now())
 	c.Float(&s.residence)
 	count(c, &s.passed)
+	if s.out.carried != nil {
+		count(c, &s.held)
+	}
 	for i := range s.byEndpoint {
 		count(c, &s.byEndpoint[i])
 	}
@@ -215,7 +226,7 @@ func (s *server) restore(c *state.Codec, now float64) {
 	if c.Failed() {
 		return
 	}
-	s.gauges.last = now
+	s.gauges.last, s.gauges.warm = now, warmFrom(s.gauges.warm, now)
 	level, used := &s.gauges.level, int32(0)
 	for i := range s.slots {
 		q := &s.slots[i]
@@ -283,7 +294,7 @@ func (s *server) sound(q *slot, at place, now float64) bool {
 }
 
 // state takes the log into the accounts first: they are the same whenever that is done, and the log is empty then.
-func (o *outbox) state(c *state.Codec) {
+func (o *outbox) state(c *state.Codec, now float64) {
 	if !c.Loading() {
 		o.settle()
 	}
@@ -308,6 +319,9 @@ func (o *outbox) state(c *state.Codec) {
 	for i := range o.edges {
 		e, a := &o.edges[i], &o.accounts[i]
 		a.state(c)
+		if o.carried != nil {
+			count(c, &o.carried[i])
+		}
 		stream(c, e.latency.stream())
 		if e.dropout > 0 {
 			stream(c, &a.chance)
@@ -319,6 +333,7 @@ func (o *outbox) state(c *state.Codec) {
 		}
 	}
 	if c.Loading() && !c.Failed() {
+		o.warm = warmFrom(o.warm, now)
 		o.restore(c, under)
 	}
 	if invariants.Enabled {

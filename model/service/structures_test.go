@@ -147,7 +147,7 @@ func TestLeastConnectionTie(t *testing.T) {
 func TestTicks(t *testing.T) {
 	for _, period := range []float64{0.05, 0.001, 0.1, 0.0625, 1.0 / 3} {
 		rng := rand.New(rand.NewPCG(3, math.Float64bits(period)))
-		k := newTicks(period, true)
+		k := newTicks(period, true, 0)
 		at, next := 0.0, int64(1)
 		for range 20000 {
 			switch rng.IntN(3) {
@@ -169,7 +169,7 @@ func TestTicks(t *testing.T) {
 			}
 		}
 	}
-	none := newTicks(0.05, false)
+	none := newTicks(0.05, false, 0)
 	if n := none.pass(1e300); n != 0 {
 		t.Errorf("%d ticks without sampling", n)
 	}

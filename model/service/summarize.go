@@ -26,7 +26,8 @@ type tally struct {
 	simulated   float64 // seconds
 	interrupted bool
 	generated, completed,
-	dropped, inFlight int64
+	dropped, inFlight,
+	carried int64 // in flight at the end of the warm-up
 	latency   measure.Latencies
 	generator generatorReport
 	boxes     []boxTotal      // by node
@@ -171,12 +172,13 @@ type run struct {
 	sample   sample              // of its servers, where it reached the horizon
 	proof    systemProof         // checked build only
 	generated, completed,
-	dropped, inFlight int64
+	dropped, inFlight,
+	carried int64 // in flight at the end of the warm-up
 }
 
 func newTally(m *Model) *tally {
 	s := m.spec
-	t := &tally{m: m, spans: timeline.NewSpans(m.events, m.Horizon()), watched: make(map[int]bool),
+	t := &tally{m: m, spans: m.spans(m.Horizon()), watched: make(map[int]bool),
 		boxes: make([]boxTotal, len(m.topology.boxes)), servers: make([]serverTotal, len(s.Servers)),
 		picks: make([]int32, 1, len(s.Servers)+1), edges: make([]edgeTotal, len(s.Edges)),
 		report: &boxReport{}, requests: make([]traffic, len(m.topology.boxes)),
@@ -257,19 +259,21 @@ func (t *tally) take(r *run, n int, p *boxReport) error {
 		if t.m.topology.answers(i) {
 			to = &t.answers
 		}
-		to.came += e.Sent - e.Dropped
+		to.came += e.Sent - e.Dropped + e.Carried
+		r.carried += e.Carried
 		to.late += e.Transit
 		r.dropped += e.Dropped
 		sent += e.Sent
 		t.edges[i].add(e)
 	}
-	if p.Received != p.Passed+p.Present || p.Passed != sent {
+	r.carried += p.Held
+	if p.Received+p.Held != p.Passed+p.Present || p.Passed != sent {
 		return fmt.Errorf("%s took in %d requests, passed on %d, sent %d and holds %d: that doesn't add up, a "+
-			"defect of disco", at.id, p.Received, p.Passed, sent, p.Present)
+			"defect of disco", at.id, p.Received+p.Held, p.Passed, sent, p.Present)
 	}
 	t.requests[n].received = p.Received
 	r.inFlight += p.Present
-	t.boxes[n].add(p)
+	t.boxes[n].add(p, t.m.measured(p.End))
 	switch at.role {
 	case generatorRole:
 		r.generated = p.Generator.Made
@@ -293,7 +297,8 @@ func (t *tally) takeServer(r *run, server int, p *boxReport) {
 		picked[k] += count
 	}
 	if s := &r.sample; s.time != nil {
-		s.busy[server], s.ready[server], s.time[server] = p.Server.Area[levelCPU], p.Server.Area[levelReady], p.End
+		s.busy[server], s.ready[server], s.time[server] = p.Server.Area[levelCPU], p.Server.Area[levelReady],
+			t.m.measured(p.End)
 	}
 }
 
@@ -313,9 +318,10 @@ func (t *tally) conserve(r *run) error {
 		return err
 	}
 	r.completed = r.response.Received
-	if r.generated != r.completed+r.dropped+r.inFlight {
-		return fmt.Errorf("%d requests were generated, but %d completed, %d were dropped and %d are in flight: that "+
-			"doesn't add up, a defect of disco", r.generated, r.completed, r.dropped, r.inFlight)
+	if r.generated+r.carried != r.completed+r.dropped+r.inFlight {
+		return fmt.Errorf("%d requests were generated or there before, but %d completed, %d were dropped and %d are "+
+			"in flight: that doesn't add up, a defect of disco",
+			r.generated+r.carried, r.completed, r.dropped, r.inFlight)
 	}
 	return nil
 }
@@ -331,14 +337,16 @@ func (c *traffic) check(r *run, id string) error {
 
 // decode unpacks the latencies.
 func (t *tally) decode(r *run) error {
-	rest := r.response.Latencies
+	rest, counted := r.response.Latencies, t.spans.At(t.m.warmup)
 	r.bySpan = make([]measure.Latencies, t.spans.Count())
 	for i := range r.bySpan {
 		var err error
 		if rest, err = r.bySpan[i].Read(rest); err != nil {
 			return fmt.Errorf("the client's latencies: %w: a defect of disco", err)
 		}
-		r.latency.Merge(&r.bySpan[i])
+		if i >= counted {
+			r.latency.Merge(&r.bySpan[i])
+		}
 	}
 	if len(rest) > 0 {
 		return fmt.Errorf("the client's report has %d bytes behind the latencies of %d spans: a defect of disco",
@@ -355,7 +363,8 @@ func (t *tally) results() *Results {
 		HorizonSeconds: t.m.Horizon(), SimulatedSeconds: t.simulated, Interrupted: t.interrupted, spec: t.m.spec,
 		Replications:      t.rows,
 		RequestsGenerated: t.generated, RequestsCompleted: t.completed, RequestsDropped: t.dropped,
-		RequestsInFlight: t.inFlight, Outages: []EventResult{}, Spikes: []EventResult{}, tally: t,
+		RequestsInFlight: t.inFlight, WarmupSeconds: t.m.warmup, RequestsBefore: t.carried,
+		Outages: []EventResult{}, Spikes: []EventResult{}, tally: t,
 	}
 	r.ThroughputRPS = per(float64(r.RequestsCompleted), t.response)
 	r.Latency = t.latency.Summary()

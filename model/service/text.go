@@ -38,14 +38,21 @@ func (r *Results) tables() []overview.Table {
 func (r *Results) writeHead(b *bufio.Writer) {
 	n := len(r.Replications)
 	fmt.Fprintf(b, "service scenario %s: %s", r.spec.Name, table.Plural(n, "replication"))
+	if r.WarmupSeconds > 0 {
+		fmt.Fprintf(b, ", the first %s not counted", table.Seconds(r.WarmupSeconds))
+	}
 	if r.Interrupted {
 		fmt.Fprintf(b, " of %s, INTERRUPTED after %s in all; rates are over the time reached\n\n",
 			table.Seconds(r.HorizonSeconds), table.Seconds(r.SimulatedSeconds))
 	} else {
 		fmt.Fprintf(b, " of %s\n\n", table.Seconds(r.HorizonSeconds))
 	}
-	fmt.Fprintf(b, "requests    %s generated = %s completed + %s dropped + %s in flight\n",
-		table.Count(r.RequestsGenerated), table.Count(r.RequestsCompleted), table.Count(r.RequestsDropped),
+	before := ""
+	if r.WarmupSeconds > 0 {
+		before = " + " + table.Count(r.RequestsBefore) + " in flight before"
+	}
+	fmt.Fprintf(b, "requests    %s generated%s = %s completed + %s dropped + %s in flight\n",
+		table.Count(r.RequestsGenerated), before, table.Count(r.RequestsCompleted), table.Count(r.RequestsDropped),
 		table.Count(r.RequestsInFlight))
 	fmt.Fprintf(b, "generator   %s: %s requests/s; %s active users, the mean of %s\n",
 		r.Generator.ID, table.Number(r.Generator.RateRPS), table.Number(r.Generator.UsersMean),

@@ -11,15 +11,24 @@ import "math"
 type ticks struct {
 	at     float64 // next × period
 	next   int64   // the first tick that isn't counted yet
+	begin  int64   // the first tick that counts
 	period float64 // seconds; +Inf: no sampling
 }
 
-func newTicks(period float64, sampling bool) ticks {
+// newTicks counts those from the end of a warm-up on.
+func newTicks(period float64, sampling bool, warmup float64) ticks {
 	if !sampling {
 		period = math.Inf(1)
 	}
-	return ticks{period: period, next: 1, at: period}
+	k := ticks{period: period, next: 1, at: period, begin: 1}
+	if sampling {
+		k.begin = k.first(warmup)
+	}
+	return k
 }
+
+// counted is how many ticks were passed that count.
+func (k *ticks) counted() int64 { return max(0, k.next-k.begin) }
 
 // first is the number of the first tick at or after t.
 func (k *ticks) first(t float64) int64 {

@@ -38,12 +38,12 @@ func (t *tally) newSample() sample {
 
 // boxTotal is what all replications together report of one box.
 type boxTotal struct {
-	end                       float64 // simulated seconds
+	end                       float64 // simulated seconds that count
 	received, passed, present int64
 }
 
-func (b *boxTotal) add(p *boxReport) {
-	b.end += p.End
+func (b *boxTotal) add(p *boxReport, measured float64) {
+	b.end += measured
 	b.received += p.Received
 	b.passed += p.Passed
 	b.present += p.Present
@@ -95,28 +95,29 @@ func (t *tally) add(r *run) {
 	t.completed += r.completed
 	t.dropped += r.dropped
 	t.inFlight += r.inFlight
+	t.carried += r.carried
 	t.latency.Merge(&r.latency)
-	t.response += r.response.End
+	t.response += t.m.measured(r.response.End)
 	for i := range t.phases {
 		for k := range t.phases[i] {
 			t.phases[i][k].add(r)
 		}
 	}
-	t.rows = append(t.rows, r.short())
+	t.rows = append(t.rows, r.short(t.m.measured(r.response.End)))
 	if r.Reached == r.Horizon {
 		t.full++
 		s := r.sample
-		s.completed, s.seconds = float64(r.completed), r.response.End
+		s.completed, s.seconds = float64(r.completed), t.m.measured(r.response.End)
 		s.latencies, s.latency = r.latency.Mean*float64(r.latency.Count), r.latency
 		t.whole.Add(s)
 	}
 }
 
 // short is a replication's row.
-func (r *run) short() ReplicationResult {
+func (r *run) short(measured float64) ReplicationResult {
 	row := ReplicationResult{
 		Index: r.Index, Reached: r.Reached, Generated: r.generated, Completed: r.completed,
-		Dropped: r.dropped, InFlight: r.inFlight, ThroughputRPS: per(float64(r.completed), r.response.End),
+		Dropped: r.dropped, InFlight: r.inFlight, ThroughputRPS: per(float64(r.completed), measured),
 	}
 	if l := r.latency.Summary(); l != nil {
 		row.LatencyMean, row.LatencyP50, row.LatencyP95, row.LatencyP99 = &l.Mean, &l.P50, &l.P95, &l.P99

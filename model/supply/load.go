@@ -155,20 +155,9 @@ func (l *loader) times(root scenario.Section, doc *scenario.Document, opt scenar
 	s := l.spec
 	s.Series = opt.Series
 	s.Horizon = root.Field("horizon").Float(scenario.MoreThan(0).AtMost(secondsMax))
-	s.Warmup = root.Field("warmup").FloatOr(defaultWarmupShare*s.Horizon, scenario.AtLeast(0).AtMost(secondsMax))
+	s.Warmup, s.Settles = scenario.Warmup(root, doc, opt, s.Horizon, defaultWarmupShare)
 	s.Period = root.Field("period").FloatOr(1, scenario.Between(secondsMin, secondsMax))
-	end := s.Horizon
-	if opt.Horizon > 0 && doc.Sets("warmup") {
-		end = opt.Horizon
-	}
-	if end > 0 && s.Warmup >= end {
-		root.Field("warmup").Refuse(fmt.Sprintf("a warm-up of %g s of a run of %g s", s.Warmup, end),
-			"a warm-up that ends before the horizon", "")
-	}
 	if opt.Horizon > 0 {
-		if !root.Field("warmup").Present() || s.Warmup >= opt.Horizon {
-			s.Warmup *= opt.Horizon / s.Horizon
-		}
 		s.Horizon = opt.Horizon
 	}
 	if s.Period > 0 && s.Horizon/s.Period > 1e15 {

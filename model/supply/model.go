@@ -20,7 +20,7 @@ func Kind() scenario.Kind {
 
 var (
 	_ scenario.Sizer     = (*Model)(nil)
-	_ scenario.Warmed    = (*Model)(nil)
+	_ scenario.Settler   = (*Model)(nil)
 	_ scenario.Noter     = (*Model)(nil)
 	_ scenario.Describer = (*Model)(nil)
 	_ scenario.Tabular   = (*Model)(nil)
@@ -159,6 +159,14 @@ func (m *maker) Horizon() float64 { return m.spec.Horizon }
 
 // Warmup is the simulated time before which nothing is counted, in seconds.
 func (m *Model) Warmup() float64 { return m.spec.Warmup }
+
+// Settles implements scenario.Settler.
+func (m *Model) Settles() bool { return m.spec.Settles }
+
+// Course implements scenario.Settler.
+func (m *Model) Course(s *scenario.Series) bool {
+	return s.Of == "" && (s.Name == "stock" || s.Name == "backlog")
+}
 
 // Notes are remarks for the person who wrote the file.
 func (m *Model) Notes() []string { return m.spec.Notes }

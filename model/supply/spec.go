@@ -9,6 +9,7 @@ type Spec struct {
 	Name      string
 	Horizon   float64 // simulated seconds
 	Warmup    float64 // what happens before is not counted; < Horizon
+	Settles   bool    // warmup: auto, which counts all
 	Period    float64 // seconds over which orders and demand are added up for their variances
 	Products  []string
 	Locations []Location

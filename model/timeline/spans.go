@@ -23,6 +23,15 @@ func NewSpans(ws []Window, horizon float64) Spans {
 	return slices.Compact(at)
 }
 
+// Divided are the spans with one more end.
+func (s Spans) Divided(at float64) Spans {
+	i, there := slices.BinarySearch(s, at)
+	if there {
+		return s
+	}
+	return slices.Insert(slices.Clone(s), i, at)
+}
+
 // Count is the number of spans.
 func (s Spans) Count() int { return len(s) + 1 }
 
