@@ -46,7 +46,7 @@ type maker struct {
 type common struct {
 	name                     string
 	horizon, warmup, transit float64 // seconds
-	stretches                int     // of time, in which stations count: batchCount, or those in which the warm-up is looked for
+	stretches                int     // of time, in which stations count
 	promises                 bool    // see promisesMax
 }
 
