@@ -213,5 +213,8 @@ func (a *accumulator) Summary() (scenario.Summary, error) {
 		}
 		r.Statistics = append(r.Statistics, s)
 	}
+	if a.m.series {
+		r.totals, r.reached = a.totals, a.reached
+	}
 	return r, nil
 }

@@ -77,6 +77,10 @@ func TestParameterFlags(t *testing.T) {
 		!strings.Contains(out, "1 sample of antithetic replications") {
 		t.Errorf("--warmup and --antithetic:\n%s", out)
 	}
+	status, out, failed, _ := tillsRun(t, "run", file, "--transport", "inproc", "--warmup", "auto", "--horizon", "5000")
+	if status != 0 || !strings.Contains(out, "by MSER-5 on the course of") {
+		t.Errorf("--warmup auto: exit status %d\n%s%s", status, out, failed)
+	}
 	_, out, _, _ = tillsRun(t, "run", file, "--transport", "inproc", "--shop.tills", "3", "--sweep", "agents=1,2",
 		"--csv", "-", "--columns", "figures.*")
 	if !strings.Contains(out, "agents,") || strings.Count(out, "\n") != 3 {

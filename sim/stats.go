@@ -139,7 +139,7 @@ func (d *described) check(n *Node) {
 func (d *described) count(m *Model) int {
 	least := stretchesLeast
 	if m.settles {
-		least = measure.WindowCount(m.count)
+		least = max(least, measure.WindowCount(m.count))
 	} else if d.stretches == 0 && m.count > stretchedNodes {
 		return 0
 	}
