@@ -22,7 +22,7 @@ import (
 )
 
 // samplePeriod lies between two looks at what workers are doing.
-const samplePeriod = 20 * time.Millisecond
+const samplePeriod = 40 * time.Millisecond
 
 func (p *program) topCommand() *cli.Command {
 	return p.command(cli.Command{

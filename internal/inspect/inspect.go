@@ -166,6 +166,27 @@ func readBoard(path string) ([]counters.Value, error) {
 	return values, errors.Join(err, s.Close())
 }
 
+// again fills in the processes of the workers where they are those of the look before, and reports whether they are:
+// then nobody else's need to be read.
+func (r *Run) again(last *View) bool {
+	if last == nil {
+		return false
+	}
+	found := make([]procfs.Status, len(r.Workers))
+	for i := range found {
+		var err error
+		if found[i], err = procfs.Stat(last.Workers[i].PID); err != nil || found[i].Parent != r.PID {
+			return false
+		}
+	}
+	for i, stat := range found {
+		w := &r.Workers[i]
+		w.PID, w.State, w.CPUSeconds = last.Workers[i].PID, stat.State, stat.CPUSeconds
+	}
+	r.Elsewhere = last.Elsewhere
+	return true
+}
+
 // findWorkers fills in the processes of the workers.
 func (r *Run) findWorkers() error {
 	pids, err := procfs.Processes()

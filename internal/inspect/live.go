@@ -238,8 +238,10 @@ func (l *Live) Look() (*View, error) {
 		}
 		run.Workers = append(run.Workers, w)
 	}
-	if err := run.findWorkers(); err != nil {
-		return nil, err
+	if !run.again(l.last) {
+		if err := run.findWorkers(); err != nil {
+			return nil, err
+		}
 	}
 	v := &View{Run: run, At: time.Now(), ManyLanes: l.many, Scenario: l.file}
 	if v.Age, err = procfs.Age(run.PID); err != nil {
