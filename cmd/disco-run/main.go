@@ -18,6 +18,6 @@ import (
 )
 
 func main() {
-	app.MainWith(beside.Commands(), service.Kind(), network.Kind(), queueing.Kind(), supply.Kind(), phold.Kind(),
-		devstone.Kind())
+	app.MainWith(append(beside.Commands(), exampleCommand()), service.Kind(), network.Kind(), queueing.Kind(),
+		supply.Kind(), phold.Kind(), devstone.Kind())
 }

@@ -185,7 +185,8 @@ internal/graphproc: internal/graphdata internal/wire internal/workerproc
 internal/graphread: app graph graph/sqldb internal/graphdata internal/graphproc
 cmd/disco-graph: app internal/graphcmd internal/graphread
 cmd/disco-group: app group
-cmd/disco-run: app group/beside model/service model/network model/phold model/devstone model/queueing model/supply
+cmd/disco-run: app examples group/beside model/service model/network model/phold model/devstone model/queueing
+	model/supply
 cmd/disco-bench: perf/bench perf/machines perf/peers perf/saving
 internal/policy:
 internal/docs:
@@ -196,6 +197,7 @@ internal/tiny: app internal/launch/launchtest
 internal/faulty: node scenario sim sim/dist state
 
 # Examples and measurements.
+examples:
 examples/ipc: ipc
 examples/planner: external external/command sim sim/dist
 examples/simpy/bank: sim sim/dist
