@@ -85,7 +85,7 @@ func TestTooShortToCompare(t *testing.T) {
 
 func TestLookaheadText(t *testing.T) {
 	for seconds, want := range map[float64]string{5e-324: "greater than 0", 0: "from 0 s", 0.1: "from 0.1 s",
-		1e-300: "from 1e-300 s"} {
+		1e-300: "from 1e-300 s", 0.000562131366461216: "from 0.0005621 s"} {
 		if got := lookaheadText("from", seconds); got != want {
 			t.Errorf("%v: %s, want %s", seconds, got, want)
 		}

@@ -91,7 +91,7 @@ func lookaheadText(how string, seconds float64) string {
 	if seconds > 0 && seconds <= math.SmallestNonzeroFloat64 {
 		return "greater than 0"
 	}
-	return fmt.Sprintf("%s %g s", how, seconds)
+	return fmt.Sprintf("%s %.4g s", how, seconds)
 }
 
 // links is how nodes are linked: links that are listed, and meshes.
