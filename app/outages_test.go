@@ -91,6 +91,11 @@ func resumeFails(t *testing.T, address, want string) {
 	}
 }
 
+// endless is a run that goes on until it is ended, and leaves processors to others: one of its nodes takes its time.
+func endless(nodes int) string {
+	return launchtest.Scenario(nodes, 1e9, "") + "trouble: {node: 1, at: 0, how: slow}\n"
+}
+
 // TestServerOutage: the server of an object store is killed in mid-run: the run goes on, and says so, once; when the
 // server is back, checkpoints are written again, which is said, too. Ctrl-C while it hangs ends the run soon, and what
 // was committed before is good. A resume from a server that is gone says so.
@@ -100,7 +105,7 @@ func TestServerOutage(t *testing.T) {
 	}
 	server := startServer(t)
 	file := filepath.Join(t.TempDir(), "tiny.yml")
-	if err := os.WriteFile(file, []byte(launchtest.Scenario(4, 1e9, "")), 0o666); err != nil {
+	if err := os.WriteFile(file, []byte(endless(4)), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	address := serverAddress + "outage"
@@ -169,7 +174,7 @@ func TestBlobsKilled(t *testing.T) {
 	}
 	startServer(t)
 	file := filepath.Join(t.TempDir(), "tiny.yml")
-	if err := os.WriteFile(file, []byte(launchtest.Scenario(4, 1e9, "")), 0o666); err != nil {
+	if err := os.WriteFile(file, []byte(endless(4)), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	b := startBeside(t, "run", file, "--workers", "2", "--checkpoint-to", serverAddress+"killed",

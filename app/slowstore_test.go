@@ -103,7 +103,7 @@ func TestSlowStore(t *testing.T) {
 	if got := b.ends(t, out); !got.same(&want) {
 		t.Errorf("resumed: found %+v, want %+v", got, want)
 	}
-	if err := os.WriteFile(file, []byte(launchtest.Scenario(6, 1e9, "")), 0o666); err != nil {
+	if err := os.WriteFile(file, []byte(endless(6)), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	b = startBeside(t, "run", file, "--workers", "2", "--checkpoint-to", address+"2", "--checkpoint", "100ms")
