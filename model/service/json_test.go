@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/disco-sim/disco/internal/invariants"
 	"github.com/disco-sim/disco/model/modeltest"
 	"github.com/disco-sim/disco/scenario"
 )
@@ -67,6 +68,9 @@ func plain(r *Results) *plainResults {
 // TestWriteJSON: what is written as a stream is what encoding/json makes of the same results in memory, to the byte.
 func TestWriteJSON(t *testing.T) {
 	many := benchSpec(LeastConnection, 600)
+	if invariants.Enabled { // it is about texts, and takes most of a minute there
+		many = benchSpec(LeastConnection, 60)
+	}
 	many.Settings.Horizon, many.Settings.Sampled = 2, []string{RAMInUse, EdgeConcurrentConnection, ReadyQueueLen}
 	m := newModel(metricsSpec(RoundRobin))
 	e := newEngine(t, m, 1, 0, nil)
