@@ -57,6 +57,9 @@ var outputs = []struct {
 // TestOutputs: docs/outputs.md has every column of every file with its unit, and no others; docs/series.md has every
 // figure with its unit.
 func TestOutputs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("simulates every kind, which takes the race detector ten minutes")
+	}
 	columns, figures := documentedColumns(t), documentedFigures(t)
 	for _, o := range outputs {
 		dir := filepath.Join(t.TempDir(), "out")
