@@ -347,6 +347,9 @@ func TestTwoWriters(t *testing.T) {
 // TestTwoLargeWriters: both make scenarios of so many edges that indexes are made anew, and neither waits for the other
 // one for ever.
 func TestTwoLargeWriters(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SQLite, as Go, takes minutes for it under the race detector")
+	}
 	ctx := t.Context()
 	const vertices = 400
 	var e graph.Edges

@@ -61,6 +61,9 @@ func sound(t *testing.T, db *DB) {
 // TestSortedIndex: a large graph is stored, replaced and deleted beside scenarios with smaller and greater numbers, and
 // each time the index that was a table is in order, for this connection and for one that had read before.
 func TestSortedIndex(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SQLite, as Go, takes minutes for it under the race detector")
+	}
 	rng, ctx := seed.Rand(t), t.Context()
 	url := "sqlite:" + filepath.Join(t.TempDir(), "x.db")
 	db, other := open(t, url), open(t, url)
@@ -105,6 +108,9 @@ func TestSortedIndex(t *testing.T) {
 
 // TestSortedRolledBack: where a store fails behind the change of the schema, the index before is there.
 func TestSortedRolledBack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SQLite, as Go, takes minutes for it under the race detector")
+	}
 	rng, ctx := seed.Rand(t), t.Context()
 	url := "sqlite:" + filepath.Join(t.TempDir(), "x.db")
 	db := open(t, url)
