@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/disco-sim/disco/internal/invariants"
 	"github.com/disco-sim/disco/internal/launch/launchtest"
 	"github.com/disco-sim/disco/internal/partition"
 	"github.com/disco-sim/disco/internal/race"
@@ -248,10 +247,9 @@ func checkCrossed(t *testing.T, out *Outcome, several bool) {
 // Payloads of 1 MiB move in several parts, through the smallest rings and windows, whether they lie in the memory of
 // the worker that has sent them, in that of a bridge, or not.
 func TestRebalanceOfLargePayloads(t *testing.T) {
-	horizon, rounds := 4.0, 3
-	slow := race.Enabled || invariants.Enabled // each byte that is copied is looked at, or memory is guarded
-	if slow {
-		horizon, rounds = 2, 1
+	horizon, rounds := 8.0, 5
+	if race.Enabled {
+		horizon, rounds = 2, 1 // where each byte that is copied is looked at it takes seven times as long
 	}
 	cfg := config(TransportShm, 3, launchtest.Scenario(6, horizon, "")+"payload: 1048576\n")
 	cfg.Replications, cfg.Spread, cfg.Partition = 1, SpreadNodes, ""
@@ -266,7 +264,7 @@ func TestRebalanceOfLargePayloads(t *testing.T) {
 		{TransportShm, worker.SyncLane, smallest.RingBytes}, {TransportShm, worker.SyncLink, smallest.RingBytes},
 		{over2, worker.SyncLane, 0}, {over3, worker.SyncLink, 0}, {over2, worker.SyncLink, smallest.RingBytes},
 	} {
-		if slow && i > 2 {
+		if race.Enabled && i > 2 {
 			continue
 		}
 		cfg.Transport, cfg.Tuning, cfg.BridgeBytes = c.transport, smallest, 1
