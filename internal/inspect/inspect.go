@@ -114,8 +114,8 @@ func Process(pid int) (*Run, error) {
 	case err != nil:
 		return nil, fmt.Errorf("inspect: descriptors of process %d: %w", pid, err)
 	case len(boards) == 0:
-		return nil, fmt.Errorf("%w: process %d runs no simulation over processes (one with --transport inproc "+
-			"can't be looked at from outside)", ErrNoRun, pid)
+		return nil, fmt.Errorf("%w: process %d has no simulation over processes under way: it hasn't begun, or "+
+			"has ended, or has --transport inproc, which can't be looked at from outside", ErrNoRun, pid)
 	}
 	command := procfs.Command(pid)
 	part := len(command) > 1 && command[1] == workerproc.BridgeCommand
