@@ -269,7 +269,8 @@ func (p *program) commands() []*cli.Command {
 	if p.noKinds {
 		return append(p.furtherCommands(), p.versionCommand())
 	}
-	return slices.Concat([]*cli.Command{p.runCommand(), p.validateCommand(), p.verifyCommand(), p.initCommand(),
+	return slices.Concat([]*cli.Command{p.runCommand(), p.validateCommand(), p.explainCommand(),
+		p.verifyCommand(), p.initCommand(),
 		p.compareCommand(), p.psCommand(), p.topCommand(), p.checkpointsCommand(), p.resumeCommand(), p.replayCommand(),
 		p.versionCommand()},
 		p.furtherCommands(), p.fieldsCommand(), p.kindCommands())

@@ -31,7 +31,7 @@ func (p *program) parameters() (all []parameter) {
 		return nil
 	}
 	taken := map[string]bool{"help": true, "h": true}
-	for _, flags := range [][]cli.Flag{runFlags(), validateFlags(), verifyFlags()} {
+	for _, flags := range [][]cli.Flag{runFlags(), validateFlags(), explainFlags(), verifyFlags()} {
 		for _, f := range flags {
 			for _, name := range f.Names() {
 				taken[name] = true
@@ -196,8 +196,8 @@ func (p *program) flagsText() string {
 	if len(all) == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("\nrun, validate and verify have each as a flag, such as --%s, which takes the place of the "+
-		"file's.\n", all[0].flag)
+	text := fmt.Sprintf("\nrun, validate, explain and verify have each as a flag, such as --%s, which takes the place "+
+		"of the file's.\n", all[0].flag)
 	others := slices.DeleteFunc(all, func(f parameter) bool { return f.flag == f.Name })
 	for _, f := range others {
 		text += fmt.Sprintf("%s is --%s there: the other name is that of a flag of disco.\n", f.Name, f.flag)

@@ -53,7 +53,7 @@ type Kind struct {
 	Flags []Flag
 
 	// Parameters are fields of the kind's files that programs with this kind alone have as flags of their commands
-	// run, validate and verify. Their values take the place of the file's, and the file may be left out.
+	// run, validate, explain and verify. Their values take the place of the file's, and the file may be left out.
 	Parameters []Flag
 }
 

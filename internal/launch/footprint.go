@@ -58,8 +58,7 @@ func newFootprint(cfg *Config, s scenario.Scenario, g *node.Graph, packs bool, b
 	sets, workers := cfg.teams(nodes)
 	f := footprint{nodes: float64(nodes), simprocs: float64(nodes) * float64(len(g.Simprocs)),
 		links: float64(len(g.Links)), sets: sets, workers: workers, shared: cfg.Transport == TransportShm,
-		away: cfg.Machines != nil, blocks: workers == 1 || len(g.Links) == 0 && cfg.Pins == nil &&
-			cfg.Partition != partition.RoundRobin}
+		away: cfg.Machines != nil, blocks: inBlocks(cfg, workers, len(g.Links))}
 	if m, ok := s.(scenario.Sizer); ok {
 		f.model = m.Memory()
 	}
@@ -74,6 +73,11 @@ func newFootprint(cfg *Config, s scenario.Scenario, g *node.Graph, packs bool, b
 		f.loaded = float64(now - before)
 	}
 	return f
+}
+
+// inBlocks tells whether workers have blocks of nodes, as far as that is known beforehand.
+func inBlocks(cfg *Config, workers, links int) bool {
+	return workers == 1 || links == 0 && cfg.Pins == nil && cfg.Partition != partition.RoundRobin
 }
 
 // teams is how many sets of workers a run of so many nodes has, and how many workers each.

@@ -78,9 +78,10 @@ type Launch struct {
 
 	graphDigest string // of what the scenario has of a database; "": nothing
 
-	memory *memory
-	store  *store    // nil: no checkpoints are made or read
-	wentOn time.Time // when the first replication began to be simulated; set behind Run
+	footprint footprint
+	memory    *memory
+	store     *store    // nil: no checkpoints are made or read
+	wentOn    time.Time // when the first replication began to be simulated; set behind Run
 
 	machinesText []string // what was chosen, and why, line by line
 	// input for other processes; nil before Run and where there are none
@@ -157,6 +158,7 @@ func Prepare(cfg Config) (*Launch, error) {
 	if cfg.Machines != nil && cfg.Memory == 0 { // else somebody wants to try it
 		l.plan.Expect(f.heaps(l.placement.Nodes))
 	}
+	l.footprint = f
 	err = l.checkFits(&f)
 	times.enter(nil)
 	return l, err

@@ -29,6 +29,7 @@ package partition
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/disco-sim/disco/node"
@@ -118,6 +119,16 @@ func (p *Partition) Balance() float64 {
 		return 1
 	}
 	return most * float64(len(p.Work)) / sum
+}
+
+// EventRate is how many events a simulated second has, as far as nodes and links say so: those on all links, or those
+// that nodes expect, if more. 0: nothing says.
+func EventRate(s *node.Structure, proceed func() error) (float64, error) {
+	a := newAssignment(s, Run{Workers: 1}, nil, proceed)
+	if err := a.weigh(); err != nil || math.IsInf(a.events, 0) {
+		return 0, err
+	}
+	return a.events, nil
 }
 
 // Run is what nodes are placed for.

@@ -24,6 +24,7 @@ internal/fullscreen: internal/printable
 internal/ci:
 internal/aligned:
 internal/chart:
+internal/speedup:
 internal/script:
 internal/infile:
 internal/printable:
@@ -171,7 +172,7 @@ internal/sweep: scenario
 # The doors.
 app: internal/answers internal/calls internal/checkpoint
 	internal/checkpoint/blobproc internal/checkpoint/nodediff internal/child internal/graphproc
-	internal/fullscreen internal/hazard
+	internal/speedup internal/fullscreen internal/hazard
 	internal/infile internal/tracefile
 	internal/inspect internal/latency internal/launch internal/machine internal/newmodule internal/outdir
 	internal/report
@@ -223,7 +224,7 @@ perf/peers: internal/certs perf/bench shm
 perf/phold: model/phold node
 perf/saving: internal/checkpoint internal/cputime internal/infile model/phold node perf/bench
 perf/scale: app internal/chart internal/heap internal/infile internal/inspect internal/latency internal/launch
-	internal/outfile internal/procfs internal/worker model/phold model/service node perf/phold scenario
+	internal/speedup internal/outfile internal/procfs internal/worker model/phold model/service node perf/phold scenario
 perf/store: cluster internal/forward internal/storeserver metastore metastore/etcd metastore/zk
 `
 

@@ -183,6 +183,6 @@ func costsOf(r readings, remote, far float64) costs {
 		costs: c}
 	p.Event = at(both(0.1))
 	events := 2 * float64(p.pending) * p.lookahead
-	c.Wake = max(0, events*1e9/r.get(pair(restless, 0.1).name()+perSecond)-predict(p).window)
+	c.Wake = max(0, events*1e9/r.get(pair(restless, 0.1).name()+perSecond)-predict(p).Window)
 	return c
 }

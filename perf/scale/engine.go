@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/disco-sim/disco/internal/heap"
+	"github.com/disco-sim/disco/internal/speedup"
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/scenario"
 )
@@ -253,7 +254,7 @@ func (p *engineParams) turn() float64 {
 }
 
 // batchMax is the default of run's --batch.
-const batchMax = 256
+const batchMax = speedup.BatchMax
 
 // work handles a batch.
 func (w *engineWorker) work() (handled, sent int) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/disco-sim/disco/internal/speedup"
 	"github.com/disco-sim/disco/model/modeltest"
 )
 
@@ -28,28 +29,28 @@ func TestFormulaLimits(t *testing.T) {
 	}
 	for _, n := range []int{1, 2, 8, 64, 1000} {
 		one := 1e9 / 100.0
-		speed := func(p engineParams) float64 { return predict(p).rate / one }
+		speed := func(p engineParams) float64 { return predict(p).Rate / one }
 		near("much to do in a window", speed(only(n, 1e7, 1, 0.5)), float64(n), 0.005)
 		p := only(n, 1000, 0.1, 0)
-		near("imbalance only", speed(p), float64(n)/imbalance(n, 100), 0.001)
+		near("imbalance only", speed(p), float64(n)/speedup.Imbalance(n, 100), 0.001)
 		if n == 1 {
 			continue
 		}
 		p.Latency, p.Far = 1e6, 1e6
-		half := 50 * 100.0 * imbalance(n, 50)
-		near("latency only", predict(p).window, half+1e6, 0.001)
+		half := 50 * 100.0 * speedup.Imbalance(n, 50)
+		near("latency only", predict(p).Window, half+1e6, 0.001)
 		p.Wake = 1e6
-		near("latency and wake", predict(p).window, half+2e6, 0.001)
+		near("latency and wake", predict(p).Window, half+2e6, 0.001)
 		p.Wake = 0
 		p.Send, p.Receive = 300, 200
 		with := p
 		with.remote = 1
-		if predict(with).window <= predict(p).window {
+		if predict(with).Window <= predict(p).Window {
 			t.Errorf("%d workers: events to others take no time", n)
 		}
 		p = only(n, 1e6, 1, 0)
 		p.Peer = 10
-		near("passes", predict(p).busy, 1e6*(100+10*float64(n-1)/batchMax), 0.001)
+		near("passes", predict(p).Busy, 1e6*(100+10*float64(n-1)/batchMax), 0.001)
 	}
 }
 
@@ -57,15 +58,15 @@ func TestFormulaLimits(t *testing.T) {
 func TestImbalance(t *testing.T) {
 	// Two of mean 1: 1 + E|X-Y|/2, and E|X-Y| = 2 e^-2 (I0(2) + I1(2)).
 	want := 1 + math.Exp(-2)*(2.2795853023360673+1.5906368546373291)
-	if got := imbalance(2, 1); math.Abs(got-want) > 1e-9 {
+	if got := speedup.Imbalance(2, 1); math.Abs(got-want) > 1e-9 {
 		t.Errorf("two of mean 1: %v, want %v", got, want)
 	}
 	// Two of a large mean: as normal ones, 1 + 1/sqrt(pi mean).
-	if got := imbalance(2, 1e4); math.Abs(got-(1+1/math.Sqrt(math.Pi*1e4))) > 1e-5 {
+	if got := speedup.Imbalance(2, 1e4); math.Abs(got-(1+1/math.Sqrt(math.Pi*1e4))) > 1e-5 {
 		t.Errorf("two of mean 10^4: %v", got)
 	}
 	for n := 2; n <= 1024; n *= 2 {
-		if a, b := imbalance(n, 50), imbalance(n*2, 50); !(b > a) {
+		if a, b := speedup.Imbalance(n, 50), speedup.Imbalance(n*2, 50); !(b > a) {
 			t.Errorf("%d: %v, %d: %v, want more", n, a, 2*n, b)
 		}
 	}
@@ -105,7 +106,7 @@ func TestEngineSimulationLimits(t *testing.T) {
 	}
 	p := only(2, 1000, 0.1, 0)
 	p.Latency, p.Far = 1e6, 1e6
-	want := predict(p).rate * 100e-9
+	want := predict(p).Rate * 100e-9
 	if got := speed(p); math.Abs(got-want) > 0.15*want {
 		t.Errorf("latency only: %v times as fast, the formula says %v", got, want)
 	}

@@ -132,7 +132,7 @@ func (r *runner) checkRounds(ctx context.Context, rounds readings, far float64, 
 			if err != nil {
 				return err
 			}
-			measured, simulated, formula := median(speeds), total.Rate/one, predict(p).rate/one
+			measured, simulated, formula := median(speeds), total.Rate/one, predict(p).Rate/one
 			fmt.Fprintf(stdout, "| %g | %g | %.2f (%.2f to %.2f) | %.2f | %+.0f %% | %.2f | %+.0f %% |\n", remote,
 				ahead, measured, speeds[0], speeds[len(speeds)-1], simulated, 100*(simulated/measured-1), formula,
 				100*(formula/measured-1))
@@ -165,7 +165,7 @@ func (r *runner) more(ctx context.Context, all readings, far float64, near, most
 				if err != nil {
 					return err
 				}
-				formula, simulated := predict(p).rate*c.Event/1e9, total.Rate*c.Event/1e9
+				formula, simulated := predict(p).Rate*c.Event/1e9, total.Rate*c.Event/1e9
 				fmt.Fprintf(stdout, "| %d | %g | %g | %.0f | %.1f | %.1f | %.0f %% | %.2f |\n", cores, remote, ahead,
 					ahead*pending, formula, simulated, 100*total.Waiting, formula/simulated)
 			}
@@ -187,7 +187,7 @@ func fixed(all readings, event func(n float64) float64, far float64, near int, s
 		p := engineParams{workers: cores, near: near, pending: int(each), lookahead: lookahead, remote: remote,
 			costs: costsOfBoth(all, remote, far)}
 		p.Event = event(each)
-		rate := predict(p).rate
+		rate := predict(p).Rate
 		if cores == 1 {
 			one = rate
 		}
