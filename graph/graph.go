@@ -22,7 +22,10 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 )
 
 // VerticesMax and EdgesMax bound a graph: vertices, and edges of a layer.
@@ -64,26 +67,42 @@ func (e *EdgeError) Error() string {
 }
 
 // New makes a graph of so many vertices, with a layer for each number in layers. Edges may come in any order; it keeps
-// nothing of them. The error of an edge is an *EdgeError. Cost: n + m for each layer.
+// nothing of them. The error of an edge is an *EdgeError. Cost: n + m for each layer, of which as many are made at
+// once as there are processors.
 func New(vertices int, layers map[int]Edges) (*Graph, error) {
 	if vertices < 0 || vertices > VerticesMax {
 		return nil, fmt.Errorf("graph: found %d vertices, want 0 to %d", vertices, VerticesMax)
 	}
 	g := &Graph{vertices: vertices, ids: slices.Sorted(maps.Keys(layers))}
 	g.labels.start = make([]uint32, vertices+1)
-	for _, id := range g.ids {
-		l, err := newLayer(vertices, layers[id])
-		if err != nil {
-			var wrong *EdgeError
-			if errors.As(err, &wrong) {
-				wrong.Layer = id
-				return nil, wrong
-			}
-			return nil, fmt.Errorf("graph: layer %d: %w", id, err)
+	g.layers = make([]*Layer, len(g.ids))
+	errs := make([]error, len(g.ids))
+	eachLayer(len(g.ids), func(i int) { g.layers[i], errs[i] = newLayer(vertices, layers[g.ids[i]]) })
+	for i, err := range errs {
+		var wrong *EdgeError
+		if errors.As(err, &wrong) {
+			wrong.Layer = g.ids[i]
+			return nil, wrong
 		}
-		g.layers = append(g.layers, l)
+		if err != nil {
+			return nil, fmt.Errorf("graph: layer %d: %w", g.ids[i], err)
+		}
 	}
 	return g, nil
+}
+
+// eachLayer calls do with the numbers below n, as many at once as there are processors.
+func eachLayer(n int, do func(int)) {
+	var wait sync.WaitGroup
+	var next atomic.Int64
+	for range min(n, runtime.GOMAXPROCS(0)) {
+		wait.Go(func() {
+			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
+				do(int(i))
+			}
+		})
+	}
+	wait.Wait()
 }
 
 // Vertices is how many vertices there are: they are numbered from 0.

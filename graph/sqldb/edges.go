@@ -26,31 +26,45 @@ type piece struct {
 	where  string
 	params []any
 	edges  graph.Edges
-	err    error
 }
 
-// edges reads the edges of all layers of a scenario of n vertices.
-func (db *DB) edges(ctx context.Context, scenario int64, n int) (map[int]graph.Edges, error) {
+// edges counts the vertices of a scenario, and reads the edges of all layers.
+func (db *DB) edges(ctx context.Context, scenario int64) (vertices int, layers map[int]graph.Edges, err error) {
+	last, err := db.lastVertex(ctx, scenario)
+	if err != nil {
+		return 0, nil, err
+	}
 	ids, err := db.layers(ctx, scenario)
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	readers, err := db.readers(ctx, scenario)
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	var list []piece
 	for _, id := range ids {
-		list = append(list, pieces(id, int64(n), len(readers))...)
+		list = append(list, pieces(id, int64(last), len(readers))...)
 	}
-	readPieces(ctx, scenario, list, readers)
-	err = closeAll(readers[1:])
+	reads := []func(engine) error{func(e engine) (err error) {
+		vertices, err = countVertices(ctx, e, scenario)
+		return err
+	}}
+	var room atomic.Int64 // as many edges as the last piece had, and some more
 	for i := range list {
-		if list[i].err != nil {
-			return nil, list[i].err
-		}
+		p := &list[i]
+		reads = append(reads, func(e engine) (err error) {
+			p.edges, err = layerEdges(ctx, e, layerSQL("graph.edges", p.where),
+				append([]any{scenario, p.layer}, p.params...), int(room.Load()))
+			room.Store(int64(len(p.edges.Source) + len(p.edges.Source)/8))
+			return err
+		})
 	}
-	return joined(list), err
+	err = errors.Join(readAll(reads, readers), closeAll(readers[1:]))
+	if err != nil {
+		return 0, nil, err
+	}
+	return vertices, joined(list), nil
 }
 
 // layers lists the layers of a scenario that have edges, rising.
@@ -123,20 +137,19 @@ func pieces(layer, n int64, readers int) (list []piece) {
 	return list
 }
 
-// readPieces reads pieces, up to one that can't be read: then all before it have been.
-func readPieces(ctx context.Context, scenario int64, list []piece, readers []engine) {
+// readAll has each reader do what is next in a list, up to what can't be done: then all before it has been. The error
+// is the first one's.
+func readAll(list []func(engine) error, readers []engine) error {
 	var next atomic.Int64
 	var failed atomic.Bool
+	errs := make([]error, len(list))
 	read := func(e engine) {
 		for !failed.Load() {
 			i := next.Add(1) - 1
 			if i >= int64(len(list)) {
 				return
 			}
-			p := &list[i]
-			p.edges, p.err = layerEdges(ctx, e, layerSQL("graph.edges", p.where),
-				append([]any{scenario, p.layer}, p.params...))
-			if p.err != nil {
+			if errs[i] = list[i](e); errs[i] != nil {
 				failed.Store(true)
 			}
 		}
@@ -147,6 +160,12 @@ func readPieces(ctx context.Context, scenario int64, list []piece, readers []eng
 	}
 	read(readers[0])
 	wait.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // joined is the edges of each layer, whose pieces come one after the other.
@@ -175,9 +194,10 @@ func joined(list []piece) map[int]graph.Edges {
 	return layers
 }
 
-// layerEdges reads edges of a layer, the second parameter.
-func layerEdges(ctx context.Context, from engine, sql string, params []any) (e graph.Edges, err error) {
+// layerEdges reads edges of a layer, the second parameter; room is as many as there may be.
+func layerEdges(ctx context.Context, from engine, sql string, params []any, room int) (e graph.Edges, err error) {
 	layer := params[1].(int64)
+	e = graph.Edges{Source: make([]uint32, 0, room), Target: make([]uint32, 0, room), Weight: make([]float64, 0, room)}
 	err = from.query(ctx, sql, params, func(r Row) error {
 		if r.Kind(0) != Int || r.Kind(1) != Int || r.Kind(2) != Float {
 			if err := checkKinds(fmt.Sprintf("edges, layer %d", layer), r, edgeColumns[1:]); err != nil {

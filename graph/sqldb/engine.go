@@ -28,6 +28,9 @@ type engine interface {
 	// begin begins a transaction that only reads what was there when it began, or one that may write.
 	begin(ctx context.Context, write bool) error
 
+	// end ends it: with its changes, or without. What it can't end with them it must then end without.
+	end(ctx context.Context, commit bool) error
+
 	// also is another connection, which sees what this one sees in its transaction that only reads; nil where none can
 	// be had. Another goroutine may use it. It is closed before that transaction ends.
 	also(ctx context.Context) (engine, error)
@@ -157,15 +160,22 @@ func within(ctx context.Context, e engine, write bool, do func() error) (err err
 	done, ctx := false, context.WithoutCancel(ctx)
 	defer func() { // by an error, also of COMMIT where another one reads for too long, or a panic
 		if !done {
-			_, _ = e.exec(ctx, "ROLLBACK") // a connection that is lost has rolled back
+			_ = e.end(ctx, false) // a connection that is lost has rolled back
 		}
 	}()
 	if err := do(); err != nil {
 		return err
 	}
-	_, err = e.exec(ctx, "COMMIT")
+	err = e.end(ctx, true)
 	done = err == nil
 	return err
+}
+
+func endSQL(commit bool) string {
+	if commit {
+		return "COMMIT"
+	}
+	return "ROLLBACK"
 }
 
 // quoted is a name as SQL has it, whatever is in it.

@@ -23,11 +23,7 @@ func (db *DB) Load(ctx context.Context, scenario int64) (g *graph.Graph, err err
 			return err
 		}
 		what = strconv.Quote(s.Name)
-		n, err := db.countVertices(ctx, scenario)
-		if err != nil {
-			return err
-		}
-		layers, err := db.edges(ctx, scenario, n)
+		n, layers, err := db.edges(ctx, scenario)
 		if err != nil {
 			return err
 		}
@@ -46,7 +42,7 @@ func (db *DB) Load(ctx context.Context, scenario int64) (g *graph.Graph, err err
 // LoadLabels is the graph of a scenario without its layers: vertices and labels. Cost: those.
 func (db *DB) LoadLabels(ctx context.Context, scenario int64) (g *graph.Graph, err error) {
 	err = db.read(ctx, func() error {
-		n, err := db.countVertices(ctx, scenario)
+		n, err := countVertices(ctx, db.engine, scenario)
 		if err != nil {
 			return err
 		}
@@ -211,7 +207,7 @@ func (db *DB) part(ctx context.Context, scenario int64, layer int, sources, targ
 			sql, param = db.edgesSQL(column, m.Vertices())
 			params = append(params, param)
 		}
-		e, err := layerEdges(ctx, db.engine, sql, params)
+		e, err := layerEdges(ctx, db.engine, sql, params, 0)
 		if err != nil {
 			return err
 		}

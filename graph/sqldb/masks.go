@@ -19,7 +19,7 @@ func (db *DB) SaveMask(ctx context.Context, scenario int64, m *graph.Mask) (id s
 	id = uuid.NewString()
 	vertices := m.Vertices()
 	err = within(ctx, db.engine, true, func() error {
-		n, err := db.countVertices(ctx, scenario)
+		n, err := countVertices(ctx, db.engine, scenario)
 		if err == nil && n != m.Len() {
 			err = fmt.Errorf("found a mask of %d vertices, want %d", m.Len(), n)
 		}

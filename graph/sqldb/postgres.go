@@ -269,6 +269,11 @@ func (p *post) begin(ctx context.Context, write bool) error {
 	return err
 }
 
+func (p *post) end(ctx context.Context, commit bool) error {
+	_, err := p.exec(ctx, endSQL(commit))
+	return err
+}
+
 // also is another connection in a transaction of the same snapshot. A server that has no room for it may be another one
 // behind the same name, too: there the snapshot isn't.
 func (p *post) also(ctx context.Context) (engine, error) {

@@ -11,9 +11,9 @@ import (
 
 // SQLite would sort the index by target, which takes four times as long as all the rest of a store. A graph has its
 // edges in that order already, and so they are put into a table that is laid out as the index is, and in the end it
-// becomes the index. "Database File Format" of SQLite's manual, sections 2.4 and 2.5, has both: the key of a table
-// WITHOUT ROWID begins with its primary key, and an entry of an index of such a table is what is indexed and then the
-// rest of the table's primary key. Here both are scenario, layer, target and source.
+// becomes the index: beside.go. "Database File Format" of SQLite's manual, sections 2.4 and 2.5, has both: the key of a
+// table WITHOUT ROWID begins with its primary key, and an entry of an index of such a table is what is indexed and then
+// the rest of the table's primary key. Here both are scenario, layer, target and source.
 const (
 	targetIndex = "CREATE INDEX graph_edges_target ON graph_edges (scenario_id, layer_id, target_idx)"
 	sortedTable = "CREATE TABLE graph_edges_sorted (scenario_id INTEGER NOT NULL, layer_id INTEGER NOT NULL, " +
@@ -23,9 +23,9 @@ const (
 		"WHERE name IS NOT NULL"
 )
 
-// sortedOthers is how many times as many edges of other scenarios there may be: they are copied from the old index,
-// each in a tenth of the time that an edge takes that is put into it in any order.
-const sortedOthers = 10
+// othersMax is how many times as many edges of other scenarios there may be: they are copied from the old index, each
+// in a tenth of the time that an edge takes that is put into it in any order.
+const othersMax = 10
 
 func (l *lite) withoutIndexes(ctx context.Context, scenario int64, g *graph.Graph, named bool) (anew func() error,
 	err error) {
@@ -37,7 +37,7 @@ func (l *lite) withoutIndexes(ctx context.Context, scenario int64, g *graph.Grap
 	if err != nil || edges < manyEdges {
 		return nothing, err
 	}
-	if more, err := others(ctx, l, scenario, sortedOthers*edges); err != nil || more {
+	if more, err := others(ctx, l, scenario, othersMax*edges); err != nil || more {
 		return nothing, err
 	}
 	if named {
@@ -65,34 +65,27 @@ func (l *lite) withoutIndexes(ctx context.Context, scenario int64, g *graph.Grap
 				return err
 			}
 		}
+		if err := l.takeBeside(ctx); err != nil {
+			return err
+		}
 		return l.becomeIndex(ctx)
 	}, nil
 }
 
-// sort makes the table that becomes the index, with the edges of g in place of those of a scenario.
+// sort makes the table that becomes the index, with the edges of other scenarios, and has those of this one sorted
+// beside.
 func (l *lite) sort(ctx context.Context, scenario int64, g *graph.Graph) error {
 	if _, err := l.exec(ctx, sortedTable); err != nil {
 		return err
 	}
 	const others = "INSERT INTO graph_edges_sorted SELECT scenario_id, layer_id, target_idx, source_idx " +
 		"FROM graph_edges INDEXED BY graph_edges_target WHERE scenario_id %s $1 ORDER BY 1, 2, 3, 4"
-	if _, err := l.exec(ctx, fmt.Sprintf(others, "<"), scenario); err != nil {
-		return err
-	}
-	for _, id := range g.Layers() {
-		e := g.Layer(id).Transposed().Columns()
-		err := l.bulk(ctx, "graph_edges_sorted", []column{
-			{name: "scenario_id", same: scenario},
-			{name: "layer_id", same: int64(id)},
-			{name: "target_idx", ints: func(i int) int64 { return int64(e.Source[i]) }},
-			{name: "source_idx", ints: func(i int) int64 { return int64(e.Target[i]) }},
-		}, len(e.Source))
-		if err != nil {
-			return fmt.Errorf("layer %d: %w", id, err)
+	for _, side := range []string{"<", ">"} {
+		if _, err := l.exec(ctx, fmt.Sprintf(others, side), scenario); err != nil {
+			return err
 		}
 	}
-	_, err := l.exec(ctx, fmt.Sprintf(others, ">"), scenario)
-	return err
+	return l.startBeside(ctx, scenario, g)
 }
 
 // becomeIndex changes the schema's text, and has SQLite read it again. Others do so when this is committed: its number

@@ -3,9 +3,11 @@
 package sqldb
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -182,4 +184,69 @@ func TestKnown(t *testing.T) {
 	if found := statistics(); len(known) != 3 || !slices.Equal(known, found) {
 		t.Errorf("wrote %q, and SQLite finds %q", known, found)
 	}
+}
+
+// TestSortedBeside: the file beside the database in which edges are sorted is gone when a store has ended, however it
+// ends, and what a killed process has left of one, or a folder of that name, is in nobody's way or is named.
+func TestSortedBeside(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SQLite, as Go, takes minutes for it under the race detector")
+	}
+	rng := seed.Rand(t)
+	file := filepath.Join(t.TempDir(), "x.db")
+	beside := file + besideSuffix
+	db := open(t, "sqlite:"+file)
+	id, g := create(t, db, "one"), many(t, rng)
+	holds := func(want *graph.Graph) {
+		t.Helper()
+		if _, err := os.Lstat(beside); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("found %v of %s, want that it isn't there", err, beside)
+		}
+		sound(t, db)
+		got, err := db.Load(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, got, want)
+	}
+	if err := os.WriteFile(beside, []byte("half of it"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Store(t.Context(), id, g, Content{}); err != nil {
+		t.Fatal(err)
+	}
+	holds(g)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	named := 0
+	err := db.Store(ctx, id, many(t, rng), Content{EdgeName: func(int, int) string {
+		if named++; named == 5000 {
+			cancel()
+		}
+		return ""
+	}})
+	if err == nil || !strings.Contains(err.Error(), "interrupted") {
+		t.Errorf("found %v, want that it was interrupted", err)
+	}
+	holds(g)
+
+	func() {
+		defer func() { _ = recover() }()
+		panics := func(int, int) string { panic("of a caller") }
+		err := db.Store(t.Context(), id, many(t, rng), Content{EdgeName: panics})
+		t.Errorf("found %v, want a panic", err)
+	}()
+	holds(g)
+
+	if err := os.MkdirAll(filepath.Join(beside, "of a user"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	err = db.Store(t.Context(), id, many(t, rng), Content{})
+	if err == nil || !strings.Contains(err.Error(), beside) {
+		t.Errorf("found %v, want %s in it", err, beside)
+	}
+	if err := os.RemoveAll(beside); err != nil {
+		t.Fatal(err)
+	}
+	holds(g)
 }

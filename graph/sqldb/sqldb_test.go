@@ -364,11 +364,7 @@ func testAllOrNothing(t *testing.T, url string) {
 
 // edgesOnly is Load within a transaction.
 func (db *DB) edgesOnly(ctx context.Context, id int64) (*graph.Graph, error) {
-	n, err := db.countVertices(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	layers, err := db.edges(ctx, id, n)
+	n, layers, err := db.edges(ctx, id)
 	if err != nil {
 		return nil, err
 	}

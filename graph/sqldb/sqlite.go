@@ -24,7 +24,11 @@ type lite struct {
 	file   string
 	is     os.FileInfo // of file when it was opened
 	coming coming
+	beside *beside // in a transaction that stores a large graph
 }
+
+// pageSize is that of a new file. With SQLite's own, 4 KiB, a store and a load of 10^7 edges took 5 % longer.
+const pageSize = "page_size = 16384"
 
 func openLite(ctx context.Context, file string, readOnly bool) (engine, error) {
 	l, err := openWaiting(ctx, file, readOnly, busyTime)
@@ -53,7 +57,7 @@ func openWaiting(ctx context.Context, file string, readOnly bool, wait time.Dura
 	if err := conn.SetModule(comingTable, l.module()); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	for _, pragma := range []string{"foreign_keys = ON", "cache_size = -131072", "temp_store = MEMORY"} {
+	for _, pragma := range []string{pageSize, "foreign_keys = ON", "cache_size = -131072", "temp_store = MEMORY"} {
 		if _, err := l.exec(ctx, "PRAGMA "+pragma); err != nil {
 			return nil, errors.Join(err, conn.Close())
 		}
@@ -166,6 +170,14 @@ func (l *lite) begin(ctx context.Context, write bool) error {
 		how = "BEGIN IMMEDIATE" // it waits for another writer now, and not in the middle
 	}
 	_, err := l.exec(ctx, how)
+	return err
+}
+
+func (l *lite) end(ctx context.Context, commit bool) error {
+	_, err := l.exec(ctx, endSQL(commit))
+	if err == nil || !commit {
+		l.endBeside(ctx)
+	}
 	return err
 }
 

@@ -65,7 +65,7 @@ func (db *DB) store(ctx context.Context, scenario int64, g *graph.Graph, c Conte
 func (db *DB) storeVertices(ctx context.Context, scenario int64, g *graph.Graph, vertices []Vertex) error {
 	n := g.Vertices()
 	if vertices == nil {
-		have, err := db.countVertices(ctx, scenario)
+		have, err := countVertices(ctx, db.engine, scenario)
 		if err != nil || have == n {
 			return err
 		}
@@ -93,8 +93,8 @@ func (db *DB) storeVertices(ctx context.Context, scenario int64, g *graph.Graph,
 }
 
 // countVertices is how many vertices a scenario has; their indices must be 0 and the following ones.
-func (db *DB) countVertices(ctx context.Context, scenario int64) (n int, err error) {
-	err = db.query(ctx, "SELECT count(*), coalesce(min(vertex_index), 0), coalesce(max(vertex_index), -1) "+
+func countVertices(ctx context.Context, from engine, scenario int64) (n int, err error) {
+	err = from.query(ctx, "SELECT count(*), coalesce(min(vertex_index), 0), coalesce(max(vertex_index), -1) "+
 		"FROM graph.vertices WHERE scenario_id = $1", []any{scenario}, func(r Row) error {
 		if err := checkKinds("vertices", r, sizeColumns); err != nil {
 			return err
@@ -115,10 +115,12 @@ func (db *DB) countVertices(ctx context.Context, scenario int64) (n int, err err
 func (db *DB) lastVertex(ctx context.Context, scenario int64) (n int, err error) {
 	err = db.query(ctx, "SELECT coalesce(max(vertex_index), -1) FROM graph.vertices WHERE scenario_id = $1",
 		[]any{scenario}, func(r Row) error {
+			if err := checkKinds("vertices", r, sizeColumns[2:]); err != nil {
+				return err
+			}
 			most := r.Int(0)
-			if r.Kind(0) != Int || most >= graph.VerticesMax {
-				return fmt.Errorf("found a vertex with the index %.60q, want a whole number below %d", r.Text(0),
-					graph.VerticesMax)
+			if most >= graph.VerticesMax {
+				return fmt.Errorf("found a vertex with the index %d, want one below %d", most, graph.VerticesMax)
 			}
 			n = int(most + 1)
 			return nil
