@@ -47,7 +47,7 @@ const (
 	// ExitUsage is a mistake on the command line or in a file: nothing was started, or only the first point of a
 	// sweep, whose results show whether --columns is right.
 	ExitUsage = 2
-	// ExitUnmet says that all was done, and that the results aren't as --require wants them.
+	// ExitUnmet says that all was done, and that the results aren't as --require and --until want them.
 	ExitUnmet = 3
 
 	// ExitSignal plus the signal's number is the status of a run that a signal has ended: 130 for SIGINT (Ctrl-C),

@@ -175,6 +175,9 @@ func (p *program) foot(o *order, l *launch.Launch, out *launch.Outcome, d *docum
 	turns(&w, d)
 	comparisonLine(&w, d)
 	passive(&w, d)
+	if d.Until != nil {
+		fmt.Fprintln(&w, d.Until)
+	}
 	for i := range d.Recoveries {
 		if r := &d.Recoveries[i]; i < repeatedShown {
 			fmt.Fprintf(&w, "%s: %s; %s lost\n", r.Reason, goesOn(r), tables.Seconds(r.Seconds))

@@ -70,6 +70,8 @@ type document struct {
 
 	Requirements []requirementRow `json:"requirements,omitempty"` // of --require
 
+	Until *untilRow `json:"until,omitempty"` // what came of --until
+
 	Speedup    *float64    `json:"speedup_vs_sequential,omitempty"` // with --compare: the median of the rounds
 	Comparison *comparison `json:"compare,omitempty"`
 }
@@ -253,6 +255,9 @@ func newDocument(o *order, l *launch.Launch, out *launch.Outcome) *document {
 	}
 	d.Recoveries, d.Moves = out.Recoveries, newMovesRow(out.Moves)
 	d.Warmup = o.warmup
+	if d.Until = o.until.row(o.config.Replications); d.Until != nil {
+		d.Replications = len(out.Replications) // as though so many had been asked for
+	}
 	d.Variant = o.whatIf.row(l.Scenario())
 	if out.Interrupted {
 		d.Ended = "interrupted"

@@ -29,6 +29,7 @@ const (
 type figures struct {
 	scenario scenario.Scenario
 	most     int
+	until    *until   // is shown them, too; nil: nothing ends by them
 	names    []string // in the order of the results
 	of       map[string][]float64
 	count    int // of replications
@@ -38,13 +39,19 @@ func newFigures(replications int) *figures {
 	return &figures{of: map[string][]float64{}, most: max(1, min(figuresMost, figuresAll/replications))}
 }
 
-// figures are those of a run whose JSON has them; nil: it hasn't.
+// figures are those of a run whose JSON has them, or that ends by them; nil: it doesn't need them.
 func (o *order) figures() *figures {
-	if o.json == "" || o.config.Replications < 2 || o.compare {
+	if (o.json == "" || o.config.Replications < 2 || o.compare) && o.until == nil {
 		return nil
 	}
 	f := newFigures(o.config.Replications)
 	f.most = max(1, min(f.most, figuresJSON/o.config.Replications))
+	if f.until = o.until; o.until != nil {
+		o.config.Enough = o.until.enough
+		if o.json == "" {
+			f.most = 0
+		}
+	}
 	o.config.Each = f.add
 	return f
 }
@@ -131,6 +138,12 @@ func (f *figures) add(rep scenario.Replication) error {
 	}
 	var flat flattener
 	flat.flatten("", tree)
+	if rep.Index == 0 { // also of a run that has gone back to its begin
+		f.names, f.of, f.count = nil, map[string][]float64{}, 0
+	}
+	if f.until != nil && rep.Reached == rep.Horizon {
+		f.until.look(rep.Index, flat.cells)
+	}
 	for _, c := range flat.cells {
 		x, err := strconv.ParseFloat(c.text, 64)
 		if err != nil || !c.number || !isFigure(c.name) {

@@ -29,7 +29,7 @@ func (p *program) header(l *launch.Launch, o *order) string {
 	if len(cfg.Set) > 0 {
 		fmt.Fprintf(&w, "with %s\n", sweep.Point(cfg.Set))
 	}
-	fmt.Fprintf(&w, "%s, seed %d, %s\n", spread(l), cfg.Seed, count(cfg.Replications, "replication"))
+	fmt.Fprintf(&w, "%s, seed %d, %s%s\n", spread(l), cfg.Seed, o.until.most(), count(cfg.Replications, "replication"))
 	if o.warmup != nil {
 		fmt.Fprintln(&w, o.warmup)
 	}

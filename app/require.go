@@ -100,22 +100,36 @@ func (o *order) required(row *sweepRow) (err error) {
 
 // figure is the figure of a name.
 func (row *sweepRow) figure(name string) (float64, error) {
-	var names []string
 	for _, c := range row.cells {
 		if c.name == name && c.number {
 			return strconv.ParseFloat(c.text, 64)
 		}
-		if c.number {
+	}
+	return 0, noFigure("--require", name, row.of(), row.cells)
+}
+
+// figuresNamed is how many figures an error names.
+const figuresNamed = 12
+
+// noFigure is the error about a flag that names a figure that there isn't.
+func noFigure(flag, name, of string, cells []cell) error {
+	var names []string
+	for _, c := range cells {
+		if c.number && isFigure(c.name) {
 			names = append(names, c.name)
 		}
 	}
 	hint := scenario.Suggest(name, names)
-	if k := slices.IndexFunc(row.cells, func(c cell) bool { return c.name == name }); k >= 0 {
-		hint = fmt.Sprintf("%s is %q, and no number", name, row.cells[k].text)
+	if k := slices.IndexFunc(cells, func(c cell) bool { return c.name == name }); k >= 0 && !cells[k].number {
+		hint = fmt.Sprintf("%s is %q, and no number", name, cells[k].text)
 	} else if hint == "" {
-		hint = "--json has all of them; names are joined by dots"
+		shown := min(len(names), figuresNamed)
+		hint = "there are " + strings.Join(names[:shown], ", ")
+		if more := len(names) - shown; more > 0 {
+			hint += fmt.Sprintf(" and %d more, which --json shows; names are joined by dots", more)
+		}
 	}
-	return 0, usage("--require: the results have no figure %s%s: %s", name, row.of(), hint)
+	return usage("%s: the results have no figure %s%s: %s", flag, name, of, hint)
 }
 
 // of names a row in messages: the point of a sweep.
@@ -157,7 +171,7 @@ func unmet(rows ...sweepRow) error {
 // onlyUnmet reports whether nothing is wrong but that results don't meet requirements.
 func onlyUnmet(err error) bool {
 	switch e := err.(type) {
-	case *unmetError:
+	case *unmetError, *unreachedError:
 		return true
 	case interface{ Unwrap() error }:
 		return onlyUnmet(e.Unwrap())

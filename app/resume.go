@@ -16,7 +16,7 @@ import (
 )
 
 // notResumed are the flags of a run that belong to the run, not to how it goes on.
-var notResumed = []string{"seed", "compare", "print", "external-record", "external-from"}
+var notResumed = []string{"seed", "compare", "print", "until", "external-record", "external-from"}
 
 // resumeCommand goes on with a run.
 func (p *program) resumeCommand() *cli.Command {

@@ -65,7 +65,7 @@ func runFlags() []cli.Flag {
 		textFlag(groupWhat, "seed", "1", "`SEED` of all random numbers"),
 		textFlag(groupWhat, "replications", "1", "repeat the experiment `R` times, each with its own random numbers"),
 		sweepFlag(), setFlag(), tablesFlag(), progressFlag(),
-		requireFlag(),
+		requireFlag(), untilFlag(),
 		textFlag(groupOutput, "columns", "those that differ; all in --csv",
 			"`NAMES` of the columns of the table of a sweep, with commas between; * stands for any text"),
 		textFlag(groupWhere, "workers", "1; with --machines one for each slot",
@@ -161,6 +161,7 @@ type order struct {
 	sweeps  []string
 
 	requires []requirement
+	until    *until     // nil: all replications are simulated
 	warmup   *warmupRow // that was found; nil: it was given, or there is none
 
 	tables    []string // that are shown beside the first screen
@@ -323,8 +324,8 @@ func (p *program) once(ctx context.Context, o *order, screen *screen, read *scen
 	if errors.As(err, &full) {
 		err = fmt.Errorf("%w\n%s", err, o.withMore(p.name, full, out))
 	}
-	if out == nil {
-		return err
+	if bad := o.until.bad(); out == nil || bad != nil {
+		return errors.Join(bad, err)
 	}
 	if len(out.Replications) == 0 { // no results: whatever is in the files for them stays
 		if full == nil {
@@ -376,7 +377,7 @@ func (p *program) show(o *order, l *launch.Launch, out *launch.Outcome, times *c
 	}
 	failed = append(failed, required)
 	if err := errors.Join(failed...); err != nil || !out.Interrupted || out.Full {
-		return errors.Join(err, o.saving.none(out.Checkpoints), unmet(*row))
+		return errors.Join(err, o.saving.none(out.Checkpoints), unmet(*row), d.Until.unreached())
 	}
 	if c := d.Checkpoints; c != nil && c.Made > 0 {
 		return fmt.Errorf("%w; `%s resume %s` goes on", interruption(l, out), p.name, c.Dir)
@@ -422,13 +423,13 @@ func (p *program) order(c *cli.Context, file, resumes string) (*order, error) {
 	o := &order{file: file, json: v.path("json"), csv: v.path("csv"), out: v.path("out"), report: v.path("report"),
 		columns: v.text("columns", "names of columns with commas between"), pins: v.path("placement"),
 		sweeps: c.StringSlice("sweep"), compare: c.Bool("compare"),
-		phases: c.Bool("phases"), requires: v.requirements()}
+		phases: c.Bool("phases"), requires: v.requirements(), until: v.until()}
 	o.config = launch.Config{
 		Registry:     p.registry,
 		Workers:      v.integer("workers", 1, 1, launch.WorkersMax),
 		Processors:   v.integer("processors", 0, 1, processorsMax),
 		Seed:         v.seed("seed", 1),
-		Replications: v.integer("replications", 1, 1, launch.ReplicationsMax),
+		Replications: v.replications(o.until),
 		Horizon:      v.seconds("horizon"),
 		Transport:    v.word("transport", launch.TransportShm, launch.TransportInproc),
 		Spread:       v.word("spread", launch.SpreadNodes, launch.SpreadReplications),
@@ -512,7 +513,7 @@ func (o *order) checkFiles() error {
 			return usage("--out: %v", err)
 		}
 	}
-	if err := cmp.Or(o.checkMachines(), o.checkSaving(), o.externals.check(o)); err != nil {
+	if err := cmp.Or(o.checkMachines(), o.checkUntil(), o.checkSaving(), o.externals.check(o)); err != nil {
 		return err
 	}
 	return o.checkSweep()

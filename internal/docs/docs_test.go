@@ -49,6 +49,7 @@ var rules = []rule{
 	{match: `sh examples/supply-graph.sh tables`, want: ""},
 	{match: `bin/disco-run run examples/shop.yml .* --json -`, add: " --horizon 2", want: `"trace_hash"`},
 	{match: `bin/disco-run run examples/shop.yml .*`, add: " --horizon 2", want: ""},
+	{match: `bin/disco-run run examples/mini.yml --until .*`, add: " --horizon 600", want: "reached after"},
 	{match: `bin/disco-run run examples/mini.yml .*--sweep.*`, add: " --horizon 10", want: "cpu_cores"},
 	{match: `bin/disco-run run examples/mini.yml --checkpoint-to .*`, want: "trace hash"},
 	{match: `bin/disco-run resume .*--sweep.*`, want: "cpu_cores"}, // of the run of the line before it

@@ -174,6 +174,11 @@ type Config struct {
 	// error ends the run.
 	Each func(scenario.Replication) error
 
+	// Enough is asked when a replication has reached its end and was added up, in their order, whether it is the last
+	// that is wanted; nil: all are. What others have simulated meanwhile is no part of the outcome, and those that are
+	// under way are ended: so the outcome is that of a run of so many Replications.
+	Enough func() bool
+
 	// Replay has the run compared with a recorded one; Checkpoint is then only used for that. nil: it isn't compared.
 	Replay *Replay
 

@@ -16,7 +16,6 @@ import (
 // simulated, the results of the others, and how far those are that are under way. The
 // goroutine of every worker set uses it.
 type schedule struct {
-	total       int
 	horizon     float64
 	show        func(Progress)
 	saved       func() *Checkpoints // so far; nil: there are none
@@ -25,9 +24,12 @@ type schedule struct {
 	accumulator scenario.Accumulator // used by merge, and when that has returned
 	each        func(scenario.Replication) error
 	gatherer    scenario.Gatherer // the same, where it takes reports as they come; else nil
+	enough      func() bool       // see Config.Enough
 	window      int               // most replications that are begun and not merged
+	enoughCh    chan struct{}     // closed when there are enough of them
 
 	mu        sync.Mutex    // guards the rest
+	total     int           // replications that are wanted
 	changed   sync.Cond     // of what merge waits for
 	next      int           // replication that is begun next
 	merged    int           // replications below it are merged, or will have no result
@@ -83,12 +85,16 @@ func newSchedule(l *Launch) *schedule {
 		showPeriod: l.timeouts.progress * 9 / 10, began: time.Now(),
 		accumulator: l.scenario.Accumulate(), window: windowOfSet * l.sets, mergedCh: make(chan struct{}),
 		results: make([]*result, l.cfg.Replications), sets: make([]setProgress, l.sets),
+		enough: l.cfg.Enough, enoughCh: make(chan struct{}),
+	}
+	if s.enough != nil && l.sets == 1 {
+		s.window = 1 // merging takes no time beside simulating what isn't wanted
 	}
 	s.changed.L = &s.mu
 	// Where replications end in their order. Reports of one that may be begun again, or is compared with another, are
 	// kept until it has ended.
-	if s.each = l.cfg.Each; s.each == nil && l.sets == 1 && l.cfg.Checkpoint == nil && l.cfg.Resume == nil &&
-		l.cfg.Replay == nil {
+	if s.each = l.cfg.Each; s.each == nil && s.enough == nil && l.sets == 1 && l.cfg.Checkpoint == nil &&
+		l.cfg.Resume == nil && l.cfg.Replay == nil {
 		s.gatherer, _ = s.accumulator.(scenario.Gatherer)
 	}
 	return s
@@ -102,7 +108,7 @@ func (s *schedule) take() (index int, ok bool, later <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.next == s.total:
+	case s.next >= s.total:
 		return 0, false, nil
 	case s.next >= s.merged+s.window:
 		return 0, false, s.mergedCh
@@ -134,7 +140,11 @@ func (s *schedule) load(results []*result) {
 }
 
 // exhausted reports whether all replications have been taken.
-func (s *schedule) exhausted() bool { return s.taken() == s.total }
+func (s *schedule) exhausted() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.next >= s.total
+}
 
 // taken is how many replications have been taken so far.
 func (s *schedule) taken() int {
@@ -167,10 +177,13 @@ func (s *schedule) end(set int) {
 	}
 }
 
-// add records the result of a replication.
+// add records the result of a replication, unless there are enough before it.
 func (s *schedule) add(r *result) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if r.Index >= s.total {
+		return
+	}
 	s.results[r.Index] = r
 	s.count++
 	s.events += r.Events
@@ -197,7 +210,7 @@ func (s *schedule) close(discard bool) {
 }
 
 // merge accumulates results in the order of their indices, until close; then those that are
-// left, behind one that was interrupted. It frees their reports.
+// left, behind one that was interrupted. It frees their reports. Where there are enough it ends.
 func (s *schedule) merge() error {
 	s.reserve()
 	begun := -1 // the replication that the gatherer is at
@@ -231,13 +244,31 @@ func (s *schedule) merge() error {
 			}
 		}
 		r.parts = nil
-		s.mu.Lock()
-		s.merged = r.Index + 1
-		close(s.mergedCh)
-		s.mergedCh = make(chan struct{})
-		s.mu.Unlock()
+		if s.passed(r.Index+1, s.enough != nil && !r.left && !r.Interrupted && s.enough()) {
+			break
+		}
 	}
 	return nil
+}
+
+// passed records how many replications are merged, and whether these are enough, and drops the others then.
+func (s *schedule) passed(merged int, enough bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.merged = merged
+	close(s.mergedCh)
+	s.mergedCh = make(chan struct{})
+	if enough {
+		for _, r := range s.results[merged:] {
+			if r != nil {
+				s.count--
+				s.events -= r.Events
+			}
+		}
+		s.total, s.results = merged, s.results[:merged:merged]
+		close(s.enoughCh)
+	}
+	return enough
 }
 
 // reserve has memory for results given as long as none are there.

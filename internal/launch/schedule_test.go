@@ -3,11 +3,14 @@
 package launch
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -317,4 +320,83 @@ func TestWaitIdle(t *testing.T) {
 	if !s.states.ended() {
 		t.Error("a worker is left")
 	}
+}
+
+// TestEnough: a run that ends behind a replication is one of so many, whichever worker is slow and whatever is under
+// way then, with its trace; what there is too much of is ended.
+func TestEnough(t *testing.T) {
+	const enough = 17
+	dir := t.TempDir()
+	cfg, _ := many(t, 1, enough, -1)
+	cfg.Trace = filepath.Join(dir, "want")
+	out, err := run(t, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := answerOf(t, out)
+	for _, workers := range []int{1, 3} {
+		for slow := range workers {
+			for _, spread := range []string{SpreadReplications, SpreadNodes} {
+				cfg, added := many(t, workers, 1000, -1)
+				cfg.Spread, cfg.Trace = spread, filepath.Join(dir, "got")
+				asked := 0
+				cfg.Enough = func() bool {
+					asked++
+					return asked == enough
+				}
+				out, err := runWithSteps(t, cfg, func(s *supervisor, point string) {
+					if s.conns.workers[0].number == slow && point == "received "+worker.TypeDone.String() {
+						time.Sleep(2 * time.Millisecond)
+					}
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := answerOf(t, out); got != want || out.Interrupted || len(out.Replications) != enough {
+					t.Errorf("%d workers, %s, worker %d slow: %d replications, %s\nwant %d, %s", workers, spread, slow,
+						len(out.Replications), got, enough, want)
+				}
+				if asked != enough || added.Load() != enough {
+					t.Errorf("%d workers, %s: asked %d times, added %d, want %d", workers, spread, asked, added.Load(),
+						enough)
+				}
+				if !sameFiles(t, filepath.Join(dir, "want"), filepath.Join(dir, "got")) {
+					t.Errorf("%d workers, %s: another trace", workers, spread)
+				}
+			}
+		}
+	}
+}
+
+// TestEnoughEndsOthers: a worker whose replication isn't wanted any more is ended in its midst, also one that stands
+// still, and one that waits for its turn.
+func TestEnoughEndsOthers(t *testing.T) {
+	cfg := config(TransportShm, 3, launchtest.Scenario(3, 20, ""))
+	cfg.Replications, cfg.Spread, cfg.Partition = 100, SpreadReplications, ""
+	cfg.Enough = func() bool { return true }
+	began := time.Now()
+	out, err := runWithSteps(t, cfg, func(s *supervisor, point string) {
+		if point == "sent, waiting for "+worker.TypeDone.String() && s.stage.replication > 0 {
+			if err := syscall.Kill(s.conns.workers[0].pid, syscall.SIGSTOP); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if err != nil || out.Interrupted || len(out.Replications) != 1 || out.TraceHash == "" {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// sameFiles reports whether two files have the same bytes.
+func sameFiles(t *testing.T, a, b string) bool {
+	t.Helper()
+	one, errA := os.ReadFile(a)
+	other, errB := os.ReadFile(b)
+	if err := errors.Join(errA, errB); err != nil || len(one) == 0 {
+		t.Fatalf("%v, %d bytes", err, len(one))
+	}
+	return bytes.Equal(one, other)
 }

@@ -120,6 +120,7 @@ type supervisor struct {
 	want        answerTypes     // that are waited for; 0: none
 	stop        <-chan struct{} // closed or nil: see Launch.stop
 	configStop  <-chan struct{} // Config.Stop, which closes stop a little later
+	enough      <-chan struct{} // closed: no result of this replication is wanted; nil: it never is
 	stopping    bool            // Stop was asked for
 	waited      bool            // … and the outside was waited for, in vain
 	last        bool            // no replication follows, here or in another set
@@ -160,6 +161,9 @@ func (s *supervisor) add(c *connection, wait func() workerproc.Exit) {
 // errNotBegun ends a request to workers that only get ready, or have come no further than epoch 0, when the run is to
 // stop: there is nothing to wait for.
 var errNotBegun = errors.New("launch: stopped before it began")
+
+// errEnough ends a request to workers whose replication is behind the last that is wanted (Config.Enough).
+var errEnough = errors.New("launch: there are enough replications")
 
 // report calls doing.
 func (s *supervisor) report(format string, args ...any) {
@@ -220,6 +224,8 @@ func (s *supervisor) request(
 		select {
 		case <-ctx.Done():
 			return nil, ErrEnded
+		case <-s.enough:
+			return nil, errEnough
 		case <-end:
 			s.stop, end, s.stopping = nil, nil, true
 			if !runs {

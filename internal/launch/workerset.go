@@ -74,7 +74,7 @@ func (l *Launch) newWorkerSet(index int, s *schedule, proceed func() error) (_ *
 		l.note(ws.home.Pages())
 	}
 	ws.supervisor = newSupervisor(newConnections(), boards{ws.home.Boards(), l.structure}, l)
-	ws.supervisor.rebalancing = ws.rebalancing
+	ws.supervisor.rebalancing, ws.supervisor.enough = ws.rebalancing, s.enoughCh
 	if l.cfg.Progress != nil {
 		ws.supervisor.onProgress = ws.updateProgress
 	}
@@ -101,6 +101,10 @@ func (ws *workerSet) lead(ctx context.Context) error {
 	err := ws.replications(ctx)
 	if errors.Is(err, errNotBegun) {
 		ws.supervisor.terminate(false) // what they are doing may take long, and is of no use
+		return nil
+	}
+	if errors.Is(err, errEnough) {
+		ws.supervisor.terminate(true)
 		return nil
 	}
 	if err != nil {
