@@ -188,6 +188,9 @@ func (p *program) dispatch(args []string) error {
 		return usage("%s is what %s calls itself to start a worker of a run, and no command for people: use `%s run "+
 			"FILE --workers N`", workerproc.Command, p.name, p.name)
 	}
+	if args[0] == completeCommand {
+		return p.complete(application, args[1:])
+	}
 	for _, f := range p.further {
 		if f.Name == args[0] && f.Program != "" {
 			args, err := f.programArgs(args)
@@ -272,7 +275,7 @@ func (p *program) commands() []*cli.Command {
 	return slices.Concat([]*cli.Command{p.runCommand(), p.validateCommand(), p.explainCommand(),
 		p.verifyCommand(), p.initCommand(),
 		p.compareCommand(), p.psCommand(), p.topCommand(), p.checkpointsCommand(), p.resumeCommand(), p.replayCommand(),
-		p.versionCommand()},
+		p.completionCommand(), p.versionCommand()},
 		p.furtherCommands(), p.fieldsCommand(), p.kindCommands())
 }
 

@@ -35,6 +35,9 @@ type Command struct {
 	// arguments.
 	Self string
 
+	// Complete, if it isn't nil, gives what may be its argument, for shells that complete it; else they do with files.
+	Complete func() []string
+
 	// Run does the command. An error made by [Usage] ends with status 2, any other one with 1; one that wraps an
 	// [Ended] with that signal's status.
 	Run func(c *Call) error

@@ -23,8 +23,20 @@ func exampleCommand() app.Command {
 			"disco-run example backbone --to .   # with the file of its topology",
 		Flags: []cli.Flag{&cli.StringFlag{Name: "to", DefaultText: "standard output",
 			Usage: "`DIR` to write the example's files to, none of which may be there; made where it is missing"}},
-		Run: example,
+		Run: example, Complete: exampleNames,
 	}
+}
+
+// exampleNames are what example may be asked for.
+func exampleNames() (names []string) {
+	list, err := examples.List()
+	if err != nil {
+		return nil // example itself says so
+	}
+	for _, e := range list {
+		names = append(names, e.Name)
+	}
+	return names
 }
 
 func example(c *app.Call) error {
