@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package chart draws curves as one SVG that needs no script, font or file besides itself.
+// Package chart draws curves, and rows beside their limits, as one SVG that needs no script, font or file besides
+// itself.
 //
 // Guarantee: the same charts give the same bytes; text from outside is escaped; a chart
 // without points is drawn with empty axes.
@@ -26,6 +27,8 @@ const (
 	chartRight  = 760
 	chartTop    = 50
 	chartBottom = chartHeight - 50
+	rowsLeft    = 300 // names of rows are long
+	rowHeight   = 22
 	titleHeight = 30
 )
 
@@ -48,10 +51,20 @@ func (l *Line) Add(x, y float64) {
 	}
 }
 
-// Chart is a pair of axes with lines.
+// Row is a value, drawn on a line of its own beside what it is held against.
+type Row struct {
+	Name  string
+	X     float64
+	To    float64 // a thin line leads from X to it
+	Limit float64 // a bar stands there; NaN: there is none
+	Text  string  // at the right
+}
+
+// Chart is a pair of axes with lines; with Rows it has these instead, and no other axis than that of X.
 type Chart struct {
 	Title        string
 	Lines        []Line
+	Rows         []Row
 	XTick, YTick float64              // distance of the grid's lines, > 0
 	XText, YText func(float64) string // what stands at one of them
 }
@@ -73,13 +86,22 @@ func HTML(w io.Writer, title string, charts []Chart) error {
 // SVG writes the charts as one SVG.
 func SVG(to io.Writer, title string, charts []Chart) error {
 	w := bufio.NewWriter(to)
-	height := titleHeight + len(charts)*chartHeight
+	height := titleHeight
+	for i := range charts {
+		height += charts[i].height()
+	}
 	fmt.Fprintf(w, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" "+
 		"font-family=\"sans-serif\" font-size=\"12\">\n", pageWidth, height, pageWidth, height)
 	fmt.Fprintf(w, "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n<text x=\"10\" y=\"20\" "+
 		"font-size=\"13\">%s</text>\n", html.EscapeString(title))
+	top := titleHeight
 	for i := range charts {
-		charts[i].draw(w, titleHeight+i*chartHeight)
+		if c := &charts[i]; c.Rows == nil {
+			c.draw(w, top)
+		} else {
+			c.drawRows(w, top)
+		}
+		top += charts[i].height()
 	}
 	fmt.Fprint(w, "</svg>\n")
 	return w.Flush()
@@ -92,6 +114,13 @@ func (c *Chart) bounds() (x0, x1, y0, y1 float64) {
 		for i := range l.x {
 			x0, x1 = min(x0, l.x[i]), max(x1, l.x[i])
 			y0, y1 = min(y0, l.y[i]), max(y1, l.y[i])
+		}
+	}
+	for _, r := range c.Rows {
+		for _, x := range []float64{r.X, r.To, r.Limit} {
+			if !math.IsNaN(x) && !math.IsInf(x, 0) {
+				x0, x1, y0, y1 = min(x0, x), max(x1, x), 0, 1
+			}
 		}
 	}
 	if x0 > x1 {
@@ -135,6 +164,47 @@ func (c *Chart) draw(w io.Writer, top int) {
 		y := chartTop + 16*i
 		fmt.Fprintf(w, "<path d=\"M%d %dh22\" stroke=\"%s\" stroke-width=\"2\"%s/><text x=\"%d\" y=\"%d\">%s</text>\n",
 			chartRight+20, y, stroke, dash, chartRight+48, y+4, html.EscapeString(l.Name))
+	}
+	fmt.Fprint(w, "</g>\n")
+}
+
+// height is that of the chart with its axis.
+func (c *Chart) height() int {
+	if c.Rows == nil {
+		return chartHeight
+	}
+	return chartTop + len(c.Rows)*rowHeight + chartHeight - chartBottom
+}
+
+// drawRows draws one row below the other: a dot, what it leads to, and the bar of its limit.
+func (c *Chart) drawRows(w io.Writer, top int) {
+	x0, x1, _, _ := c.bounds()
+	px := func(x float64) float64 { return rowsLeft + (x-x0)/(x1-x0)*(chartRight-rowsLeft) }
+	finite := func(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+	bottom := chartTop + len(c.Rows)*rowHeight
+	fmt.Fprintf(w, "<g transform=\"translate(0,%d)\">\n<text x=\"10\" y=\"%d\" font-weight=\"bold\">%s</text>\n", top,
+		chartTop-14, html.EscapeString(c.Title))
+	for x := x0; x <= x1+1e-9; x += c.XTick {
+		fmt.Fprintf(w, "<path d=\"M%.1f %dV%d\" stroke=\"#ddd\"/><text x=\"%.1f\" y=\"%d\" "+
+			"text-anchor=\"middle\">%s</text>\n", px(x), chartTop, bottom, px(x), bottom+18,
+			html.EscapeString(c.XText(x)))
+	}
+	for i, r := range c.Rows {
+		y := chartTop + i*rowHeight + rowHeight/2
+		fmt.Fprintf(w, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%s</text><text x=\"%d\" y=\"%d\">%s</text>\n",
+			rowsLeft-14, y+4, html.EscapeString(r.Name), chartRight+14, y+4, html.EscapeString(r.Text))
+		if !finite(r.X) {
+			continue
+		}
+		if finite(r.To) {
+			fmt.Fprintf(w, "<path d=\"M%.1f %dH%.1f\" stroke=\"%s\" stroke-width=\"1.8\"/>\n", px(r.X), y, px(r.To),
+				strokes[0])
+		}
+		if finite(r.Limit) {
+			fmt.Fprintf(w, "<path d=\"M%.1f %dH%.1f\" stroke=\"#888\" stroke-dasharray=\"2 3\"/><path d=\"M%.1f "+
+				"%dv14\" stroke=\"%s\" stroke-width=\"3\"/>\n", px(r.X), y, px(r.Limit), px(r.Limit), y-7, strokes[1])
+		}
+		fmt.Fprintf(w, "<circle cx=\"%.1f\" cy=\"%d\" r=\"4\" fill=\"%s\"/>\n", px(r.X), y, strokes[0])
 	}
 	fmt.Fprint(w, "</g>\n")
 }

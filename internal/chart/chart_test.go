@@ -29,6 +29,8 @@ func TestSVG(t *testing.T) {
 	}
 	charts := []Chart{
 		{Title: "one", Lines: []Line{full, many}, XTick: 1, YTick: 4, XText: number, YText: number},
+		{Title: "rows", XTick: 1, XText: number, Rows: []Row{{"<r>", 1, 2, 3, "1 & 2"}, {"alone", 2, 2, math.NaN(), ""},
+			{"nothing", math.Inf(1), 1, 1, ""}}},
 		{Title: "none", XTick: 1, YTick: 1, XText: number, YText: number},
 	}
 	var text strings.Builder
@@ -48,8 +50,14 @@ func TestSVG(t *testing.T) {
 			circles++
 		}
 	}
-	if circles != 5 {
-		t.Errorf("%d dots, want 5: one at each point of the short line", circles)
+	if circles != 7 {
+		t.Errorf("%d dots, want 7: one at each point of the short line, and two of rows", circles)
+	}
+	for _, want := range []string{`<circle cx="300.0" cy="61"`, "M300.0 61H530.0", "M300.0 61H760.0", "M760.0 54v14",
+		`<circle cx="530.0" cy="83"`, `height="956"`} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("%s isn't in the picture", want)
+		}
 	}
 	if strings.Contains(text.String(), "NaN") || strings.Contains(text.String(), "Inf") {
 		t.Error("a value that isn't finite is in the text")

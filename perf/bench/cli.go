@@ -183,7 +183,7 @@ func (p *program) application() *cli.App {
 				return nil
 			}})
 	app.Commands = append(app.Commands,
-		p.command("plot", "draw latency by percentile and rate by payload", plot, p.plot))
+		p.command("plot", "draw every row beside its own limit, and round trips by percentile", plot, p.plot))
 	return app
 }
 

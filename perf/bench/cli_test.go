@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -244,6 +245,14 @@ func TestFilesAndPlot(t *testing.T) {
 			wellFormed(t, text)
 		}
 	}
+	if status, out, errs := execute(nil, "plot", "--from", rows, "--out", filepath.Join(dir, "rows.svg")); status !=
+		ExitOK || !strings.Contains(out, "0 curves of round trips, and beside their limits 2 round trips and 3 rates") {
+		t.Fatalf("exit %d: %s%s", status, out, errs)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "rows.svg"))
+	if err != nil || bytes.Contains(text, []byte("by percentile")) || bytes.Count(text, []byte("times limit-")) == 0 {
+		t.Errorf("%v, a panel without curves, or no limits, in %s", err, text)
+	}
 	if status, out, errs := execute(nil, "plot", "--time", "1ms", "--rounds", "1", "--payload", "64",
 		"--threads", "--out", filepath.Join(dir, "own.svg")); status != ExitOK {
 		t.Fatalf("exit %d: %s%s", status, out, errs)
@@ -427,5 +436,32 @@ func TestHelp(t *testing.T) {
 			!strings.Contains(out, "disco-bench") {
 			t.Errorf("%q: exit %d: %s%s", args, status, out, errs)
 		}
+	}
+}
+
+// TestRowsBesideLimits: a row stands where its limit was by its ratio, limits have no row of their own, and what has no
+// figure isn't drawn.
+func TestRowsBesideLimits(t *testing.T) {
+	p := &page{rows: []Row{
+		{Bench: "limit-x", Limit: "limit-x", BytesPerSecond: 5, Ratio: &Range{Median: 1}},
+		{Bench: "a", Limit: "limit-x", PayloadBytes: 64, Batch: 256, Wait: "spin", BytesPerSecond: 1e6,
+			Ratio: &Range{Median: 0.1}},
+		{Bench: "b", RTT: &RTT{P50: 100, P99: 1000}, Limit: "limit-y", Ratio: &Range{Median: 10}},
+		{Bench: "c", BytesPerSecond: 100},
+		{Bench: "idle"},
+	}}
+	rates, trips := p.rowsOf(false), p.rowsOf(true)
+	if len(rates) != 2 || len(trips) != 1 || rates[0].Name != "a, 64 B, batch 256, spin" || rates[0].X != 6 ||
+		math.Abs(rates[0].Limit-7) > 1e-12 || rates[0].Text != "0.1 times limit-x" || !math.IsNaN(rates[1].Limit) ||
+		trips[0].X != 2 || trips[0].To != 3 || trips[0].Limit != 1 {
+		t.Errorf("%+v, %+v", rates, trips)
+	}
+	for text, x := range map[string]float64{"100 ns": 2, "1 µs": 3, "10 ms": 7, "1000 s": 12} {
+		if got := tickNanos(x); got != text {
+			t.Errorf("%s, want %s", got, text)
+		}
+	}
+	if charts := (&page{rows: p.rows[:1]}).charts(); len(charts) != 0 {
+		t.Errorf("%d panels of limits alone", len(charts))
 	}
 }

@@ -38,7 +38,8 @@ func (p *program) plot(c *cli.Context, o Options) error {
 	if err := errors.Join(draw(f, page.title, page.charts()), f.Close()); err != nil {
 		return fmt.Errorf("bench: %w", err)
 	}
-	fmt.Fprintf(p.stdout, "%s: %d curves of round trips, %d of rates\n", name, len(page.curves), len(page.rates))
+	fmt.Fprintf(p.stdout, "%s: %d curves of round trips, and beside their limits %d round trips and %d rates\n", name,
+		len(page.curves), len(page.rowsOf(true)), len(page.rowsOf(false)))
 	return nil
 }
 
@@ -46,18 +47,7 @@ func (p *program) plot(c *cli.Context, o Options) error {
 type page struct {
 	title  string
 	curves []curve
-	rates  []rateCurve
-}
-
-// rateCurve is bytes per second by payload.
-type rateCurve struct {
-	name   string
-	points []ratePoint
-}
-
-type ratePoint struct {
-	payload int
-	bytes   float64
+	rows   []Row
 }
 
 func (p *program) page(c *cli.Context, o Options) (page, error) {
@@ -67,7 +57,7 @@ func (p *program) page(c *cli.Context, o Options) (page, error) {
 		if err != nil {
 			return pg, usageError{err}
 		}
-		pg.title, pg.rates = "disco-bench: "+filepath.Base(from), rateCurves(rows)
+		pg.title, pg.rows = "disco-bench: "+filepath.Base(from), rows
 		if pg.curves, err = curvesIn(c.String("hgrm")); err != nil {
 			return pg, usageError{err}
 		}
@@ -78,7 +68,7 @@ func (p *program) page(c *cli.Context, o Options) (page, error) {
 		if err != nil {
 			return pg, err
 		}
-		pg.title, pg.rates = "disco-bench: "+Conditions(o), rateCurves(rows)
+		pg.title, pg.rows = "disco-bench: "+Conditions(o), rows
 		for i := range rows {
 			if r := &rows[i]; r.histogram != nil {
 				pg.curves = append(pg.curves, curveOf(strings.TrimSuffix(hgrmName(r), ".hgrm"), r.histogram))
@@ -90,8 +80,9 @@ func (p *program) page(c *cli.Context, o Options) (page, error) {
 			}
 		}
 	}
-	if len(pg.curves) == 0 && len(pg.rates) == 0 {
-		return pg, usagef("plot: there is nothing to draw: no round trips (--hgrm DIR) and no rates (--from FILE)")
+	if len(pg.charts()) == 0 {
+		return pg, usagef("plot: there is nothing to draw: no curves (--hgrm DIR), and no rows with figures but " +
+			"limits (--from FILE)")
 	}
 	return pg, nil
 }
@@ -129,30 +120,4 @@ func curvesIn(dir string) (curves []curve, err error) {
 		curves = append(curves, c)
 	}
 	return curves, nil
-}
-
-// rateCurves groups the rows that go one way by what they measure.
-func rateCurves(rows []Row) (curves []rateCurve) {
-	at := map[string]int{}
-	for i := range rows {
-		r := &rows[i]
-		if r.RTT != nil || r.BytesPerSecond <= 0 {
-			continue
-		}
-		name := r.Bench
-		if r.Bench == "throughput" || r.Bench == LimitCopy {
-			name = fmt.Sprintf("%s, batch %d", r.Bench, r.Batch)
-		}
-		k, ok := at[name]
-		if !ok {
-			k = len(curves)
-			at[name] = k
-			curves = append(curves, rateCurve{name: name})
-		}
-		curves[k].points = append(curves[k].points, ratePoint{r.PayloadBytes, r.BytesPerSecond})
-	}
-	for _, c := range curves {
-		sort.SliceStable(c.points, func(i, j int) bool { return c.points[i].payload < c.points[j].payload })
-	}
-	return curves
 }
