@@ -275,7 +275,7 @@ func (p *program) commands() []*cli.Command {
 	return slices.Concat([]*cli.Command{p.runCommand(), p.validateCommand(), p.explainCommand(),
 		p.verifyCommand(), p.initCommand(),
 		p.compareCommand(), p.psCommand(), p.topCommand(), p.checkpointsCommand(), p.resumeCommand(), p.replayCommand(),
-		p.completionCommand(), p.versionCommand()},
+		p.completionCommand(), p.manCommand(), p.versionCommand()},
 		p.furtherCommands(), p.fieldsCommand(), p.kindCommands())
 }
 
