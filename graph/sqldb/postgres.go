@@ -30,6 +30,7 @@ func openPost(ctx context.Context, url string) (engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	config.DialFunc = dialing(ctx, config.DialFunc)
 	conn, err := pgconn.ConnectConfig(ctx, config)
 	if err != nil {
 		return nil, err

@@ -149,7 +149,7 @@ func withDB(ctx context.Context, c *app.Call, v verb, args []string) error {
 	if v.name == "init" {
 		open = sqldb.Open
 	}
-	db, err := open(opening, url)
+	db, err := open(sqldb.WatchSilence(opening, c.Stderr), url)
 	switch {
 	case errors.Is(err, sqldb.ErrNoTables):
 		return fmt.Errorf("%w: `%s graph init` makes them", err, c.Program)
