@@ -104,6 +104,7 @@ type store struct {
 	writing atomic.Int32 // checkpoints that have begun and aren't written, in all worker sets
 
 	counts  sync.Mutex // guards the rest
+	begun   []*saving  // those of writing, the oldest first
 	done    Checkpoints
 	savedAt map[int]time.Time // by replication: when the last one that is safe was made
 	failing bool              // something went wrong at the last one, and was said
@@ -143,6 +144,52 @@ func (l *Launch) groupNodes() int {
 
 // askAgain is after how long a leg is to end again for a checkpoint that somebody has asked for.
 const askAgain = 20 * time.Millisecond
+
+// begin records that a checkpoint has begun. Its over undoes that.
+func (s *store) begin(v *saving) {
+	s.writing.Add(1)
+	s.count(func(*Checkpoints) { s.begun = append(s.begun, v) })
+	v.over = sync.OnceFunc(func() {
+		s.count(func(*Checkpoints) { s.begun = slices.DeleteFunc(s.begun, func(b *saving) bool { return b == v }) })
+		s.writing.Add(-1)
+	})
+}
+
+// slowest is the oldest checkpoint that has begun and isn't written; nil: there is none.
+func (s *store) slowest() (v *saving) {
+	s.count(func(*Checkpoints) {
+		if len(s.begun) > 0 {
+			v = s.begun[0]
+		}
+	})
+	return v
+}
+
+// watch notes, until ctx ends, a checkpoint that isn't written after a time, and again each time that this has doubled:
+// further ones, also one that somebody asks for, wait for it or are left out.
+func (s *store) watch(ctx context.Context, slow time.Duration, note func(string)) {
+	look := time.NewTicker(slow / 10)
+	defer look.Stop()
+	var last *saving
+	next := slow
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-look.C:
+		}
+		v := s.slowest()
+		if v != last {
+			last, next = v, slow
+		}
+		if v == nil || time.Since(v.began) < next {
+			continue
+		}
+		note(fmt.Sprintf("the checkpoint at %v s isn't written after %v: the store is slow or hangs. The run goes on; "+
+			"further checkpoints wait for this one or are left out", v.epoch, next))
+		next *= 2
+	}
+}
 
 // wallClock ends legs when it is time for a checkpoint, until ctx ends. Between two legs EndNow does nothing, and while
 // the last checkpoint is being written none begins, so what somebody asks for there is asked again until one begins.

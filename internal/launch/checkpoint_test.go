@@ -290,6 +290,42 @@ func TestCheckpointsThatFailForAWhile(t *testing.T) {
 	}
 }
 
+// A store that hangs is told of while the run goes on, again when that has lasted twice as long; then it takes what it
+// was given.
+func TestStoreThatHangs(t *testing.T) {
+	told := &textWatch{text: "the checkpoint at 4 s isn't written after 80ms", done: make(chan struct{})}
+	cfg := config(TransportShm, 2, launchtest.Scenario(6, 30, ""))
+	cfg.Stderr = told
+	cfg.Checkpoint = &Checkpoint{Repo: newRepo(t, cfg, &hangingBlobs{Blobs: checkpointtest.NewMem(), puts: 1,
+		until: told.done}), Keep: 2, At: []LabelledEpoch{{Epoch: 4}, {Epoch: 8}}}
+	l, err := Prepare(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.timeouts.slowStore = 40 * time.Millisecond
+	out, err := l.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := out.Checkpoints; c.Made != 2 || c.Failed != 0 || c.Last != 8 {
+		t.Errorf("found %+v, want 2 made", c)
+	}
+}
+
+// hangingBlobs takes so many, and no more until a channel is closed.
+type hangingBlobs struct {
+	checkpoint.Blobs
+	puts  int
+	until <-chan struct{}
+}
+
+func (h *hangingBlobs) Put(ctx context.Context, name string, r io.Reader, size int64, onlyNew bool) error {
+	if h.puts--; h.puts < 0 {
+		<-h.until
+	}
+	return h.Blobs.Put(ctx, name, r, size, onlyNew)
+}
+
 // fullBlobs has room for so many, and behind so many that it refuses again; 0: never.
 type fullBlobs struct {
 	checkpoint.Blobs

@@ -215,6 +215,7 @@ func (l *Launch) lead(ctx context.Context, sets []*workerSet, s *schedule) error
 	}
 	if l.cfg.Checkpoint != nil {
 		ticking.Go(func() { l.store.wallClock(ctx, l.cfg.Legs) })
+		ticking.Go(func() { l.store.watch(ctx, l.timeouts.slowStore, l.note) })
 	}
 	for _, ws := range sets {
 		if ws.rebalancing != nil {

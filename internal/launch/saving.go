@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/disco-sim/disco/internal/answers"
@@ -211,8 +210,7 @@ func (ws *workerSet) checkpoint(ctx context.Context, r int, epoch float64, answe
 		v.parts[w].spool = k.spools[w]
 	}
 	k.store.asked.Store(false)
-	k.store.writing.Add(1)
-	v.over = sync.OnceFunc(func() { k.store.writing.Add(-1) })
+	k.store.begin(v)
 	k.current, s.saving = v, v
 	committed, room := 0.0, ws.launch.memory.room(ws)
 	if k.last != nil {

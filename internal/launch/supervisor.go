@@ -42,6 +42,9 @@ type timeouts struct {
 	// exit is how long workers may take to end after Exit, when all results are in.
 	exit time.Duration
 
+	// slowStore is after how long it is said that a checkpoint isn't written.
+	slowStore time.Duration
+
 	// killed is how long killed processes, and goroutines that can't be killed, are
 	// waited for.
 	killed time.Duration
@@ -69,6 +72,7 @@ func defaultTimeouts(simprocs int) timeouts {
 		outside:   10 * time.Second,
 		stopTotal: 30 * time.Second,
 		exit:      10 * time.Second,
+		slowStore: slowCheckpoint,
 		killed:    5 * time.Second,
 		asked:     50 * time.Millisecond,
 		progress:  200 * time.Millisecond,
