@@ -44,7 +44,7 @@ func (w *paper) explained(e *explanation) (lines []overview.Line) {
 	for _, text := range e.changes() {
 		say("%s", text)
 	}
-	say("Speed-ups are upper limits, up to a quarter too high, where each worker has a processor (%s here), and "+
+	say("Speed-ups are upper limits, up to a third too high, where each worker has a processor (%s here), and "+
 		"without the start. Replications need none of it: N workers are N times as fast on N of them.",
 		tables.Plural(e.Processors, "processor"))
 	for _, text := range e.Unknown {
