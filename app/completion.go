@@ -63,7 +63,7 @@ func (p *program) completionCommand() *cli.Command {
 	}, func(c *cli.Context) error {
 		script, ok := shellScripts[c.Args().First()]
 		if c.NArg() != 1 || !ok {
-			return usage("found %s, want one of %s", quoted(c.Args().Slice()), quoted(shells()))
+			return usage("found %q, want one of %s", strings.Join(c.Args().Slice(), " "), quoted(shells()))
 		}
 		function := "_" + strings.Map(func(r rune) rune {
 			if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
