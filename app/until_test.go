@@ -3,7 +3,6 @@
 package app
 
 import (
-	"bytes"
 	"encoding/json"
 	"os"
 	"strconv"
@@ -14,11 +13,8 @@ import (
 )
 
 // runTiny runs the tiny model in this process.
-func runTiny(args ...string) (status int, out, errs string) {
-	var stdout, stderr bytes.Buffer
-	args = append([]string{"disco-run", "run", "tiny.yml", "--transport", "inproc", "--crash-dir", "none"}, args...)
-	status = Run(args, strings.NewReader(""), &stdout, &stderr, launchtest.Kind())
-	return status, stdout.String(), stderr.String()
+func runTiny(args ...string) (status int, stdout, stderr string) {
+	return said(append([]string{"run", "tiny.yml", "--transport", "inproc", "--crash-dir", "none"}, args...)...)
 }
 
 // TestUntil: what --until ends is the run of as many replications, with any number of workers; what is narrow enough at
