@@ -174,6 +174,9 @@ type Config struct {
 	// error ends the run.
 	Each func(scenario.Replication) error
 
+	// SoFar has results made while the run goes on; nil: at its end alone.
+	SoFar *SoFar
+
 	// Enough is asked when a replication has reached its end and was added up, in their order, whether it is the last
 	// that is wanted; nil: all are. What others have simulated meanwhile is no part of the outcome, and those that are
 	// under way are ended: so the outcome is that of a run of so many Replications.

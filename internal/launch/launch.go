@@ -89,6 +89,7 @@ type Launch struct {
 	log          *workerproc.LineWriter // what workers write, and remarks
 	timeouts     timeouts
 	clock        *clock                           // of its phases
+	soFar        *soFar                           // nil: there are no results before the end
 	onStep       func(s *supervisor, step string) // for tests: see supervisor.onStep
 }
 
@@ -143,7 +144,7 @@ func Prepare(cfg Config) (*Launch, error) {
 	} else if cfg.Checkpoint != nil {
 		l.cfg.Legs = &Legs{Next: cfg.Checkpoint.next}
 	}
-	if cfg.Rebalance != nil && l.cfg.Legs == nil {
+	if (cfg.Rebalance != nil || cfg.SoFar != nil) && l.cfg.Legs == nil {
 		l.cfg.Legs = &Legs{Next: func(int, float64) float64 { return math.Inf(1) }}
 	}
 	if cfg.Journal != nil {

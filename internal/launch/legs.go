@@ -114,6 +114,9 @@ func (ws *workerSet) nextLeg(ctx context.Context, r int, epoch float64, answers 
 	s := ws.supervisor
 	s.legWait = 0
 	began, replay := time.Now(), ws.launch.cfg.Replay
+	if err := ws.reportSoFar(ctx, r, epoch, answers); err != nil {
+		return err
+	}
 	ws.rebalanceBegins()
 	if ws.savesAt(epoch) && replay.saves(r, epoch) {
 		if err := ws.checkpoint(ctx, r, epoch, answers); err != nil {
@@ -155,14 +158,15 @@ func (ws *workerSet) nextLeg(ctx context.Context, r int, epoch float64, answers 
 	return err
 }
 
-// savesAt reports whether the end of a leg is one for a checkpoint: all are but those at which nodes are to move.
+// savesAt reports whether the end of a leg is one for a checkpoint: all are but those at which nodes are to move,
+// or results so far are made.
 func (ws *workerSet) savesAt(epoch float64) bool {
 	st := ws.launch.store
 	if ws.launch.cfg.Checkpoint == nil {
 		return false
 	}
 	return st.wanted.Swap(false) || st.asked.Load() ||
-		ws.rebalancing == nil || epoch == ws.legUntil || ws.supervisor.stopping
+		ws.rebalancing == nil && ws.launch.soFar == nil || epoch == ws.legUntil || ws.supervisor.stopping
 }
 
 // legEnd is the epoch at which all workers say that their leg has ended; false: all are done with the replication.

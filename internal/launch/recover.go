@@ -116,7 +116,7 @@ func (l *Launch) again(ctx context.Context, w *WorkerError) (*Launch, Recovery, 
 			return nil, back, err
 		}
 	}
-	if cfg.Checkpoint != nil || cfg.Rebalance != nil {
+	if cfg.Checkpoint != nil || cfg.Rebalance != nil || cfg.SoFar != nil {
 		cfg.Legs = nil
 	}
 	if cfg.Checkpoint != nil {

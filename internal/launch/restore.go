@@ -201,6 +201,7 @@ func (l *Launch) loadFinished(ctx context.Context, s *schedule) error {
 		if err != nil {
 			return err
 		}
+		l.soFar.add(res)
 		results = append(results, res)
 	}
 	s.load(results)

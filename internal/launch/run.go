@@ -88,6 +88,7 @@ func (l *Launch) Run(ctx context.Context) (*Outcome, error) {
 	}
 	l.keepMachines()
 	schedule := newSchedule(l)
+	l.soFar = l.newSoFar()
 	if err := cmp.Or(l.openStore(ctx), l.loadFinished(ctx, schedule)); err != nil {
 		return nil, err
 	}
@@ -216,6 +217,9 @@ func (l *Launch) lead(ctx context.Context, sets []*workerSet, s *schedule) error
 	if l.cfg.Checkpoint != nil {
 		ticking.Go(func() { l.store.wallClock(ctx, l.cfg.Legs) })
 		ticking.Go(func() { l.store.watch(ctx, l.timeouts.slowStore, l.note) })
+	}
+	if l.soFar != nil {
+		ticking.Go(func() { l.soFar.watch(ctx, l.cfg.Legs) })
 	}
 	for _, ws := range sets {
 		if ws.rebalancing != nil {

@@ -94,7 +94,7 @@ func newSchedule(l *Launch) *schedule {
 	// Where replications end in their order. Reports of one that may be begun again, or is compared with another, are
 	// kept until it has ended.
 	if s.each = l.cfg.Each; s.each == nil && s.enough == nil && l.sets == 1 && l.cfg.Checkpoint == nil &&
-		l.cfg.Resume == nil && l.cfg.Replay == nil {
+		l.cfg.Resume == nil && l.cfg.Replay == nil && (l.cfg.SoFar == nil || l.cfg.Replications == 1) {
 		s.gatherer, _ = s.accumulator.(scenario.Gatherer)
 	}
 	return s

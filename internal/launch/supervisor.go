@@ -130,6 +130,7 @@ type supervisor struct {
 	last        bool            // no replication follows, here or in another set
 	gathered    bool            // it was reported that results are collected
 	parts       *collection     // of the replication under way; nil: nobody reports
+	soFar       *collection     // of what is reported before the end; nil: nothing is
 	end         float64         // of that replication, once anybody reports; +Inf: its horizon
 	legs        *Legs           // nil: a replication is one leg
 	saves       bool            // a run that is to end is saved before
@@ -326,9 +327,9 @@ func (s *supervisor) handleReport(r report) bool {
 		if s.states.accept(r.from, m, s.want) {
 			return true
 		}
-		if st := &s.states.workers[r.from]; m.Type == worker.TypeResults && s.want.has(worker.TypeDone) &&
-			st.answer == nil && s.parts != nil {
-			if r.refused = s.parts.add(m.Results); r.refused == nil {
+		if parts := s.collects(); m.Type == worker.TypeResults && s.states.workers[r.from].answer == nil &&
+			parts != nil {
+			if r.refused = parts.add(m.Results); r.refused == nil {
 				return true
 			}
 		}
@@ -355,6 +356,17 @@ func (s *supervisor) handleReport(r report) bool {
 	}
 	s.states.fail(r, s.want)
 	return false
+}
+
+// collects is what the results of simprocs are for that come now; nil: none may.
+func (s *supervisor) collects() *collection {
+	switch {
+	case s.want.has(worker.TypeDone):
+		return s.parts
+	case s.want.has(worker.TypeReported):
+		return s.soFar
+	}
+	return nil
 }
 
 // checkStarted finds, without waiting, whether a worker of a set that is only being started

@@ -32,7 +32,10 @@ type workerSet struct {
 	stats      []WorkerStats // by worker of the set
 	cleanup    []func()      // called in reverse order
 	begun      bool          // to simulate
-	clock      *clock        // of the run, for its first set
+
+	replicationBegan time.Time // to simulate
+
+	clock *clock // of the run, for its first set
 
 	rebalancing   *rebalancing // nil: nodes stay where they are
 	placement     []int32      // by node: its worker
@@ -188,11 +191,13 @@ func (ws *workerSet) replication(ctx context.Context, r int) error {
 	}
 	s.end = math.Inf(1)
 	s.parts = newCollection(ws.launch.structure, ws.gatherer(r))
-	began := time.Now()
+	ws.replicationBegan = time.Now()
 	ws.schedule.begin(ws.index, r)
+	ws.launch.soFar.active(ws.index, true)
 	ws.clock.enter(&ws.clock.First)
 	answers, failed := ws.simulate(ctx, r)
 	ws.schedule.end(ws.index)
+	ws.launch.soFar.active(ws.index, false)
 	if errors.Is(failed, errLeft) {
 		return ws.left(r)
 	}
@@ -200,13 +205,14 @@ func (ws *workerSet) replication(ctx context.Context, r int) error {
 		return failed
 	}
 	ws.clock.simulated(answers)
-	res, err := ws.result(r, answers, time.Since(began))
+	res, err := ws.result(r, answers, time.Since(ws.replicationBegan))
 	if err == nil {
 		err = cmp.Or(ws.compareEnd(ctx, res), ws.endCheckpoints(ctx, res))
 	}
 	if err != nil {
 		return err
 	}
+	ws.launch.soFar.add(res)
 	ws.schedule.add(res)
 	if w := (*WorkerError)(nil); errors.As(failed, &w) {
 		w.Delivered = s.stopping || ws.schedule.exhausted()

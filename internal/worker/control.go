@@ -52,6 +52,10 @@ import (
 //	Leg{until, moved} ──────────▶  makes its Engine anew, for the nodes that are here now
 //	       ◀────────────────────── Ready
 //
+//	Report ─────────────────────▶  between two legs: what there is so far
+//	       ◀────────────────────── Results …, of some simprocs each
+//	       ◀────────────────────── Reported{why not}
+//
 // The stream's end means that the other side is gone: a worker that loses its
 // launcher ends at once.
 
@@ -77,6 +81,7 @@ type Message struct {
 
 	External *External
 	Recorded *Recorded
+	Reported *Reported
 }
 
 // MessageType says what a message is.
@@ -107,6 +112,8 @@ const (
 	TypeMove     // has a body
 	TypeMoved    // has a body
 	TypeLoad     // has a body
+	TypeReport
+	TypeReported // has a body
 )
 
 var typeNames = [...]string{
@@ -115,7 +122,7 @@ var typeNames = [...]string{
 	TypeAsk: "ask", TypeStatus: "status", TypeExit: "exit", TypeReady: "ready", TypeDone: "done", TypeFailed: "failed",
 	TypeResults: "results", TypeSave: "save", TypeStored: "stored", TypeLeg: "leg", TypeSaved: "saved",
 	TypeExternal: "external", TypeRecorded: "recorded",
-	TypeMove: "move", TypeMoved: "moved", TypeLoad: "load",
+	TypeMove: "move", TypeMoved: "moved", TypeLoad: "load", TypeReport: "report", TypeReported: "reported",
 }
 
 // String is the type's name in messages for people.
@@ -266,6 +273,11 @@ type Moved struct {
 // Load is a part of what other workers have encoded for this one: Data of Moved, whole or in parts.
 type Load struct {
 	Data []byte
+}
+
+// Reported is the answer to TypeReport, behind Results.
+type Reported struct {
+	Error string // not "": there are no results before the end, and why; what was sent doesn't count
 }
 
 // Saved is the answer to Go where a leg has ended before the horizon.

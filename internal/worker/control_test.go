@@ -127,7 +127,7 @@ func TestBadFrames(t *testing.T) {
 		{"spare bytes", "frame with 1 in its spare bytes", []byte{0, 0, 0, 0, 1, 3, 1, 0}},
 		{"cut short", "frame of 9 bytes was cut short", frame(9, 1, 3, "{}")},
 		{"cut in the header", "unexpected EOF", []byte{1, 0}},
-		{"no such type", "message type 99: byte 0: found no such type, want 1 to 22", frame(0, 1, 99, "")},
+		{"no such type", "message type 99: byte 0: found no such type, want 1 to 24", frame(0, 1, 99, "")},
 		{"type 0", "message type 0: byte 0: found no such type", frame(0, 1, 0, "")},
 		{"bytes behind", "message go: byte 0: found 2 bytes behind the last field", frame(2, 1, byte(TypeGo), "ab")},
 		{"no body", "message limit: byte 0: found 0 bytes, want 8", frame(0, 1, byte(TypeLimit), "")},

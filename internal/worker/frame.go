@@ -153,9 +153,11 @@ func (m *Message) body(c *wire.Codec) {
 		part(c, &m.Moved, (*Moved).fields)
 	case TypeLoad:
 		part(c, &m.Load, (*Load).fields)
-	case TypeGo, TypeStop, TypeAsk, TypeExit, TypeReady:
+	case TypeReported:
+		part(c, &m.Reported, (*Reported).fields)
+	case TypeGo, TypeStop, TypeAsk, TypeExit, TypeReady, TypeReport:
 	default:
-		c.Fail("found no such type, want %d to %d", TypeSetup, TypeLoad)
+		c.Fail("found no such type, want %d to %d", TypeSetup, TypeReported)
 	}
 }
 
@@ -255,6 +257,8 @@ func (p *Prepare) fields(c *wire.Codec) {
 	c.Bool(&p.Look)
 	c.Bool(&p.Keep)
 }
+
+func (r *Reported) fields(c *wire.Codec) { c.String(&r.Error) }
 
 func (x *External) fields(c *wire.Codec) {
 	c.Bool(&x.Look)

@@ -3,6 +3,7 @@
 package worker
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -66,4 +67,18 @@ func (r *replications) leg(l *Leg) error {
 	c.stop.renew()
 	c.stuckSince = time.Time{}
 	return c.endLeg(until)
+}
+
+// reportSoFar sends what there is at the end of a leg. What can't be reported before the end costs that, and not the
+// run.
+func (r *replications) reportSoFar() (*Reported, error) {
+	c := r.cycle
+	if c.engine == nil || !c.ended || !c.held() {
+		return nil, errors.New("worker: results so far were asked for where no leg has ended")
+	}
+	err := r.report(c.until, c.engine.EachReportSoFar)
+	if errors.Is(err, ErrLauncherGone) || err == nil {
+		return &Reported{}, err
+	}
+	return &Reported{Error: err.Error()}, nil
 }

@@ -204,6 +204,9 @@ func (s *server) handle(m *Message) (*Message, error) {
 		return &Message{Type: TypeReady}, s.run.handOver(m.Move)
 	case TypeLoad:
 		return &Message{Type: TypeReady}, s.run.take(m.Load)
+	case TypeReport:
+		answer, err := s.run.reportSoFar()
+		return &Message{Type: TypeReported, Reported: answer}, err
 	case TypeGo:
 		return s.run.simulate()
 	case TypeExit:
@@ -474,7 +477,7 @@ func (r *replications) done() (*Done, error) {
 	c := r.cycle
 	d := &Done{Interrupted: c.horizon < r.scenario.Horizon(), Reached: c.horizon, First: c.first,
 		Stats: c.stats}
-	if err := r.report(d.Reached); err != nil {
+	if err := r.report(d.Reached, c.engine.EachReport); err != nil {
 		return nil, err
 	}
 	if d.Interrupted {
@@ -500,10 +503,13 @@ func (r *replications) done() (*Done, error) {
 	return d, nil
 }
 
+// eachReport is Engine.EachReport or EachReportSoFar.
+type eachReport func(reached float64, yield func(id node.SimprocID, hash uint64, report []byte) error) error
+
 // report sends the results of all simprocs in parts.
-func (r *replications) report(reached float64) error {
+func (r *replications) report(reached float64, each eachReport) error {
 	var p Results
-	err := r.cycle.engine.EachReport(reached, func(id node.SimprocID, hash uint64, report []byte) error {
+	err := each(reached, func(id node.SimprocID, hash uint64, report []byte) error {
 		if p.bytes()+len(report) > resultsBytes && len(p.Simprocs) > 0 {
 			if err := r.sendResults(&p); err != nil {
 				return err
