@@ -274,7 +274,8 @@ func (p *program) commands() []*cli.Command {
 	}
 	return slices.Concat([]*cli.Command{p.runCommand(), p.validateCommand(), p.explainCommand(),
 		p.verifyCommand(), p.initCommand(),
-		p.compareCommand(), p.psCommand(), p.topCommand(), p.checkpointsCommand(), p.resumeCommand(), p.replayCommand(),
+		p.compareCommand(), p.psCommand(), p.topCommand(), p.checkpointsCommand(), p.resumeCommand(), p.mergeCommand(),
+		p.replayCommand(),
 		p.completionCommand(), p.manCommand(), p.versionCommand()},
 		p.furtherCommands(), p.fieldsCommand(), p.kindCommands())
 }

@@ -32,7 +32,7 @@ type document struct {
 	TraceHash       string  `json:"trace_hash"` // empty for an interrupted run
 	Results         any     `json:"results"`    // null when nothing was simulated
 
-	Ended           string             `json:"ended"` // horizon, interrupted, or memory
+	Ended           string             `json:"ended"` // horizon, interrupted, memory, or partial
 	Interrupted     bool               `json:"interrupted"`
 	File            string             `json:"file"`
 	Set             []scenario.Setting `json:"set,omitempty"`          // put into the file, a sweep's point too
@@ -53,6 +53,9 @@ type document struct {
 	LatencySeconds  float64            `json:"latency_s,omitempty"` // of a promise between two threads, measured
 	Phases          launch.Phases      `json:"phases"`
 	Machines        []machineRow       `json:"machines,omitempty"` // of a run over several
+
+	Only    string `json:"only,omitempty"`    // first and last replication that were simulated, where not all were
+	Missing []int  `json:"missing,omitempty"` // replications that no part had (merge --partial)
 
 	Checkpoints *savingRow   `json:"checkpoints,omitempty"`
 	Resumed     []resumedRow `json:"resumed,omitempty"` // what replications began with, other than their begin
@@ -259,12 +262,7 @@ func newDocument(o *order, l *launch.Launch, out *launch.Outcome) *document {
 		d.Replications = len(out.Replications) // as though so many had been asked for
 	}
 	d.Variant = o.whatIf.row(l.Scenario())
-	if out.Interrupted {
-		d.Ended = "interrupted"
-		if out.Full {
-			d.Ended = "memory"
-		}
-	}
+	d.end(o, out)
 	for _, r := range out.Replications {
 		before, calls := o.savedBefore(r.Index)
 		d.eventsBefore, d.callsBefore = d.eventsBefore+before, d.callsBefore+calls
@@ -278,6 +276,22 @@ func newDocument(o *order, l *launch.Launch, out *launch.Outcome) *document {
 		d.PerWorker = append(d.PerWorker, workerRow{Worker: w.Worker, Nodes: w.Nodes, Events: w.Events, Stats: w.Stats})
 	}
 	return d
+}
+
+// end fills in how the run has ended, and which of its replications it is about.
+func (d *document) end(o *order, out *launch.Outcome) {
+	if only := o.config.Only; only != nil {
+		d.Only, d.Replications = fmt.Sprintf("%d-%d", only.First, only.Last), 1+only.Last-only.First
+	}
+	switch {
+	case !out.Interrupted:
+	case o.merging != nil:
+		d.Ended, d.Interrupted, d.Missing, d.Replications = "partial", false, o.merging.missing, len(out.Replications)
+	case out.Full:
+		d.Ended = "memory"
+	default:
+		d.Ended = "interrupted"
+	}
 }
 
 // savedBefore is what had happened in a replication before this run went on with it: events, and calls of handlers.

@@ -71,8 +71,11 @@ func (p *program) repeat(o *order, d *document) []string {
 		file = "scenario.yml"
 	}
 	words := []string{p.name, "run", file, "--seed", strconv.FormatUint(d.Seed, 10)}
-	if d.Replications > 1 {
-		words = append(words, "--replications", strconv.Itoa(d.Replications))
+	if n := o.config.Replications; n > 1 {
+		words = append(words, "--replications", strconv.Itoa(n))
+	}
+	if d.Only != "" {
+		words = append(words, "--only", d.Only)
 	}
 	if horizon := cmp.Or(o.config.Horizon, 0); horizon > 0 {
 		words = append(words, "--horizon", strconv.FormatFloat(horizon, 'g', -1, 64))

@@ -29,7 +29,12 @@ func (p *program) header(l *launch.Launch, o *order) string {
 	if len(cfg.Set) > 0 {
 		fmt.Fprintf(&w, "with %s\n", sweep.Point(cfg.Set))
 	}
-	fmt.Fprintf(&w, "%s, seed %d, %s%s\n", spread(l), cfg.Seed, o.until.most(), count(cfg.Replications, "replication"))
+	how := o.until.most() + ofAll(cfg)
+	if o.merging == nil {
+		fmt.Fprintf(&w, "%s, seed %d, %s\n", spread(l), cfg.Seed, how)
+	} else {
+		fmt.Fprintf(&w, "seed %d, %s, %v\n", cfg.Seed, how, o.merging)
+	}
 	if o.warmup != nil {
 		fmt.Fprintln(&w, o.warmup)
 	}
@@ -152,6 +157,8 @@ func (p *program) speed(w io.Writer, out *launch.Outcome, d *document) {
 	case before == 0:
 		fmt.Fprintf(w, "%d %s in %.3g s: %s %s/s (and %.3g s to start and end)\n",
 			count, what, out.WallSeconds, short(perSecond(count, out.WallSeconds)), what, out.SetupSeconds)
+	case out.Workers == nil: // nothing was simulated
+		fmt.Fprintf(w, "%d %s, all of them in the parts\n", count, what)
 	case before >= count:
 		fmt.Fprintf(w, "%d %s, all of them before (%.3g s to start and end)\n", count, what, out.SetupSeconds)
 	default:

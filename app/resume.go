@@ -16,7 +16,7 @@ import (
 )
 
 // notResumed are the flags of a run that belong to the run, not to how it goes on.
-var notResumed = []string{"seed", "compare", "print", "until", "external-record", "external-from"}
+var notResumed = []string{"seed", "compare", "print", "until", "only", "external-record", "external-from"}
 
 // resumeCommand goes on with a run.
 func (p *program) resumeCommand() *cli.Command {
@@ -103,15 +103,11 @@ func (p *program) resume(c *cli.Context, dir string) (err error) {
 // resumeRun fills in what run.json says, and the checkpoints to begin with.
 func (o *order) resumeRun(ctx context.Context, r *checkpoint.Repo, at string) error {
 	run, s, cfg := r.Run(), o.saving, &o.config
-	o.file = run.File
-	cfg.File, cfg.Text, cfg.Attached, cfg.Set = run.File, run.Text, storedFiles(run), storedSettings(run)
-	cfg.Seed, cfg.Replications, cfg.Horizon, cfg.Series = run.Seed, run.Replications, run.Horizon, run.Series
-	switch {
-	case run.Trace && cfg.Trace == "":
-		return usage("%v: found checkpoints with a trace, want --trace FILE for it", r)
-	case !run.Trace && cfg.Trace != "":
-		return usage("--trace: found it for a run that was begun without, want a run whose begin is traced, too: %v "+
-			"has nothing of it", r)
+	if err := o.ofRun(run, r.String()); err != nil {
+		return err
+	}
+	if run.Only != nil {
+		cfg.Only = &launch.Only{First: run.Only.First, Last: run.Only.Last}
 	}
 	labels, err := r.Labels(ctx)
 	if err != nil && len(s.config.At) > 0 {
@@ -127,6 +123,23 @@ func (o *order) resumeRun(ctx context.Context, r *checkpoint.Repo, at string) er
 		return err
 	}
 	s.config.Repo, s.resumed.from = r, cfg.Resume.From
+	return nil
+}
+
+// ofRun fills in what a run's run.json says of it.
+func (o *order) ofRun(run *checkpoint.Run, where string) error {
+	cfg := &o.config
+	o.file = run.File
+	cfg.File, cfg.Text, cfg.Attached, cfg.Set = run.File, run.Text, storedFiles(run), storedSettings(run)
+	cfg.Seed, cfg.Replications, cfg.Horizon = run.Seed, run.Replications, run.Horizon
+	cfg.Series = run.Series
+	switch {
+	case run.Trace && cfg.Trace == "":
+		return usage("%s: found checkpoints with a trace, want --trace FILE for it", where)
+	case !run.Trace && cfg.Trace != "":
+		return usage("--trace: found it for a run that was begun without, want a run whose begin is traced, too: %s "+
+			"has nothing of it", where)
+	}
 	return nil
 }
 

@@ -64,7 +64,7 @@ func runFlags() []cli.Flag {
 		fileFlags()),
 		textFlag(groupWhat, "seed", "1", "`SEED` of all random numbers"),
 		textFlag(groupWhat, "replications", "1", "repeat the experiment `R` times, each with its own random numbers"),
-		sweepFlag(), setFlag(), tablesFlag(), progressFlag(),
+		onlyFlag(), sweepFlag(), setFlag(), tablesFlag(), progressFlag(),
 		requireFlag(), untilFlag(),
 		textFlag(groupOutput, "columns", "those that differ; all in --csv",
 			"`NAMES` of the columns of the table of a sweep, with commas between; * stands for any text"),
@@ -176,6 +176,7 @@ type order struct {
 	elsewhere *elsewhere // nil: on this machine
 	saving    *saving    // nil: no checkpoints
 	whatIf    *whatIf    // nil: the run goes on from no other one's checkpoint
+	merging   *merging   // nil: the run simulates
 	recover   int        // how often a run may go back behind the death of a worker
 }
 
@@ -290,10 +291,8 @@ func (p *program) once(ctx context.Context, o *order, screen *screen, read *scen
 		return err
 	}
 	remark(screen, l.Scenario())
-	if o.whatIf != nil {
-		if err := o.whatIf.check(o, l); err != nil {
-			return err
-		}
+	if err := o.checkStored(l); err != nil {
+		return err
 	}
 	if o.saving != nil {
 		if err := o.saving.begin(ctx, o, l); err != nil {
@@ -313,12 +312,7 @@ func (p *program) once(ctx context.Context, o *order, screen *screen, read *scen
 	if o.compare {
 		out, times, err = compare(ctx, o.config, l, screen)
 	} else {
-		run := func(ctx context.Context) (*launch.Outcome, error) {
-			return l.RunRecovering(ctx, o.recover, func(back launch.Recovery, failed error) {
-				screen.recovered(&back, failed)
-			})
-		}
-		out, err = simulateBy(ctx, run, o.config.Stop, screen)
+		out, err = simulateBy(ctx, o.simulation(l, screen), o.config.Stop, screen)
 	}
 	full := (*launch.MemoryError)(nil)
 	if errors.As(err, &full) {
@@ -336,6 +330,18 @@ func (p *program) once(ctx context.Context, o *order, screen *screen, read *scen
 	screen.end()
 	ready() // where all had ended before
 	return errors.Join(p.show(o, cmp.Or(out.Launch, l), out, times, each.rows()), err)
+}
+
+// simulation is what gives the run's outcome.
+func (o *order) simulation(l *launch.Launch, screen *screen) func(context.Context) (*launch.Outcome, error) {
+	if o.merging != nil {
+		return l.Merge
+	}
+	return func(ctx context.Context) (*launch.Outcome, error) {
+		return l.RunRecovering(ctx, o.recover, func(back launch.Recovery, failed error) {
+			screen.recovered(&back, failed)
+		})
+	}
 }
 
 // show writes the results of a run; times is nil where nothing was compared.
@@ -376,7 +382,7 @@ func (p *program) show(o *order, l *launch.Launch, out *launch.Outcome, times *c
 		failed = append(failed, err)
 	}
 	failed = append(failed, required)
-	if err := errors.Join(failed...); err != nil || !out.Interrupted || out.Full {
+	if err := errors.Join(failed...); err != nil || !out.Interrupted || out.Full || o.merging != nil {
 		return errors.Join(err, o.saving.none(out.Checkpoints), unmet(*row), d.Until.unreached())
 	}
 	if c := d.Checkpoints; c != nil && c.Made > 0 {
@@ -454,6 +460,7 @@ func (p *program) order(c *cli.Context, file, resumes string) (*order, error) {
 			Resident:  int64(v.size("resident", 1, math.MaxInt, false)),
 		},
 	}
+	o.config.Only = v.only(o.config.Replications)
 	o.tables, o.progress = v.names("tables"), v.word("progress", progressLine, progressJSON, progressOff)
 	o.config.Files, o.config.Series = p.files(c, &o.config), o.out != "" || o.report != ""
 	v.inlineFitsRing(o.config.Tuning)

@@ -251,6 +251,9 @@ func (o *order) storedRun(l *launch.Launch) (*checkpoint.Run, error) {
 		Simprocs: int64(g.NumSimprocs()), GroupNodes: checkpoint.GroupNodes(nodes), Trace: o.config.Trace != "",
 		Series:     o.config.Series,
 		Replayable: o.saving != nil && o.saving.replays}
+	if only := o.config.Only; only != nil {
+		run.Only = &checkpoint.Only{First: only.First, Last: only.Last}
+	}
 	for _, set := range o.config.Set {
 		run.Settings = append(run.Settings, checkpoint.Setting{Key: set.Key, Value: set.Value})
 	}

@@ -182,7 +182,7 @@ func (p *program) checkPoint(o *order, doc *scenario.Document, point sweep.Point
 	}
 	l, err := prepare(cfg)
 	if err == nil && o.whatIf != nil {
-		err = o.whatIf.check(o, l)
+		err = o.checkStored(l)
 	}
 	return cfg, err
 }

@@ -100,6 +100,7 @@ func (o *order) checkUntil() error {
 		is        bool
 		flag, why string
 	}{
+		{o.config.Only != nil, "--only", "the rule looks at all replications, from the first on"},
 		{len(o.sweeps) > 0, "--sweep", "points with different numbers of replications have no pairs to compare"},
 		{o.compare, "--compare", "a comparison is many runs"},
 		{o.saving != nil, "--checkpoint-to", "checkpoints don't keep the rule, and what goes on wouldn't end by it"},

@@ -140,13 +140,20 @@ func (p *program) varied(o *order, flag string, point sweep.Point) (set []scenar
 	return set, scenario.Vary()(base, after) == nil, p.registry.Varies(v.was.Attach(files), after.Attach(files))
 }
 
-// check compares a variant with what it goes on from.
-func (v *whatIf) check(o *order, l *launch.Launch) error {
-	run, err := o.storedRun(l)
-	if err != nil {
-		return err
+// checkStored compares what a variant goes on from, or parts that are put together, with what this program makes of
+// their scenario.
+func (o *order) checkStored(l *launch.Launch) error {
+	if o.whatIf == nil && o.merging == nil {
+		return nil
 	}
-	return v.resumed.check(v.repo.Run(), run)
+	run, err := o.storedRun(l)
+	switch {
+	case err != nil:
+		return err
+	case o.whatIf != nil:
+		return o.whatIf.check(o.whatIf.repo.Run(), run)
+	}
+	return o.merging.resumed.check(o.merging.parts[0].Run(), run)
 }
 
 // withBase puts what has no point of its own in front, with which the others are compared: the one that is the same, or

@@ -46,6 +46,7 @@ type Run struct {
 	Trace        bool       `json:"trace"`
 	Series       bool       `json:"series,omitempty"` // time series are recorded
 	Externals    bool       `json:"externals"`
+	Only         *Only      `json:"only,omitempty"` // nil: all replications
 	From         *From      `json:"from,omitempty"` // nil: it began at epoch 0
 	Check        Digest     `json:"check,omitzero"` // of all other fields: the line at the file's end
 }
@@ -61,6 +62,12 @@ type Attached struct {
 type Setting struct {
 	Key   string `json:"key"`
 	Value string `json:"value"`
+}
+
+// Only is which replications of a run are simulated here: First to Last. The others are other parts of it.
+type Only struct {
+	First int `json:"first"`
+	Last  int `json:"last"`
 }
 
 // From is the checkpoint of another run that a run began with.
@@ -110,6 +117,10 @@ func (r *Run) check() error {
 	}
 	if r.GroupNodes&(r.GroupNodes-1) != 0 {
 		return fmt.Errorf("group_nodes: found %d, want a power of two", r.GroupNodes)
+	}
+	if o := r.Only; o != nil && (o.First < 0 || o.Last < o.First || o.Last >= r.Replications) {
+		return fmt.Errorf("only: found %d to %d, want some of the replications 0 to %d", o.First, o.Last,
+			r.Replications-1)
 	}
 	if !(r.Horizon > 0) || math.IsInf(r.Horizon, 0) {
 		return fmt.Errorf("horizon_s: found %v, want a finite time above 0", r.Horizon)

@@ -54,6 +54,8 @@ var rules = []rule{
 	{match: `bin/disco-run run examples/mini.yml --until .*`, add: " --horizon 600", want: "reached after"},
 	{match: `bin/disco-run run examples/mini.yml .*--sweep.*`, add: " --horizon 10", want: "cpu_cores"},
 	{match: `bin/disco-run run examples/mini.yml --checkpoint-to .*`, want: "trace hash"},
+	// Of the lines before it.
+	{match: `bin/disco-run merge part-a part-b .*`, want: "put together from 2 parts"},
 	{match: `bin/disco-run resume .*--sweep.*`, want: "cpu_cores"}, // of the run of the line before it
 	{match: `bin/disco-run run examples/\S*( .*)?`, add: " --horizon 10", want: "trace hash"},
 	{match: `bin/disco-run phold.*`, add: " --lps 200 --end 5", want: "trace hash"},

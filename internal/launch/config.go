@@ -84,6 +84,10 @@ type Config struct {
 	// random numbers, 1 to ReplicationsMax.
 	Replications int
 
+	// Only are the replications that are simulated; nil: all. The outcome is about these alone: what a replication
+	// comes to depends on its index, and not on which others are simulated.
+	Only *Only
+
 	// Horizon replaces the scenario's own end in simulated seconds; 0 keeps it.
 	Horizon float64
 
@@ -212,6 +216,23 @@ type Config struct {
 	Stderr io.Writer
 }
 
+// Only is some of a run's replications, by index: First to Last.
+type Only struct{ First, Last int }
+
+// span is which replications are simulated: first to beyond-1.
+func (cfg *Config) span() (first, beyond int) {
+	if cfg.Only != nil {
+		return cfg.Only.First, cfg.Only.Last + 1
+	}
+	return 0, cfg.Replications
+}
+
+// wanted is how many replications are simulated.
+func (cfg *Config) wanted() int {
+	first, beyond := cfg.span()
+	return beyond - first
+}
+
 // Journal is a trace with the data of events and with what activations did, in the model's words.
 type Journal struct {
 	Node        string  // the only one, whose journal is there for a run that fails, too; "": all
@@ -271,8 +292,8 @@ func (cfg *Config) validate() error {
 	if cfg.Workers < 1 || cfg.Workers > WorkersMax {
 		return badConfig("workers: found %d, want 1 to %d", cfg.Workers, WorkersMax)
 	}
-	if cfg.Replications < 1 || cfg.Replications > ReplicationsMax {
-		return badConfig("replications: found %d, want 1 to %d", cfg.Replications, ReplicationsMax)
+	if err := cfg.checkOnly(); err != nil {
+		return err
 	}
 	if !(cfg.Horizon >= 0) || math.IsInf(cfg.Horizon, 1) {
 		return badConfig("horizon: found %v, want a finite number of simulated seconds > 0", cfg.Horizon)
@@ -334,6 +355,18 @@ func (cfg *Config) validate() error {
 	return cfg.checkProfiles()
 }
 
+// checkOnly refuses replications that there can't be.
+func (cfg *Config) checkOnly() error {
+	if cfg.Replications < 1 || cfg.Replications > ReplicationsMax {
+		return badConfig("replications: found %d, want 1 to %d", cfg.Replications, ReplicationsMax)
+	}
+	if first, beyond := cfg.span(); first < 0 || first >= beyond || beyond > cfg.Replications {
+		return badConfig("only: found %d-%d, want some of the replications 0 to %d", first, beyond-1,
+			cfg.Replications-1)
+	}
+	return nil
+}
+
 // checkCheckpoints refuses what doesn't go with checkpoints.
 func (cfg *Config) checkCheckpoints() error {
 	if c := cfg.Checkpoint; c != nil && (c.Every < 0 || c.Wall < 0 || c.Keep < 1) {
@@ -364,7 +397,7 @@ func (cfg *Config) checkCheckpoints() error {
 func (cfg *Config) checkSpread() error {
 	placed := cfg.Pins != nil || cfg.Partition != ""
 	switch {
-	case cfg.Spread == "" && (placed || cfg.Workers == 1 || cfg.Replications < cfg.Workers):
+	case cfg.Spread == "" && (placed || cfg.Workers == 1 || cfg.wanted() < cfg.Workers):
 		cfg.Spread = SpreadNodes
 	case cfg.Spread == "":
 		cfg.Spread = SpreadReplications

@@ -83,7 +83,7 @@ func inBlocks(cfg *Config, workers, links int) bool {
 // teams is how many sets of workers a run of so many nodes has, and how many workers each.
 func (cfg *Config) teams(nodes int) (sets, workers int) {
 	if cfg.Spread == SpreadReplications {
-		return min(cfg.Workers, cfg.Replications), 1
+		return min(cfg.Workers, cfg.wanted()), 1
 	}
 	return 1, min(cfg.Workers, nodes)
 }

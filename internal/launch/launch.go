@@ -203,7 +203,7 @@ func (l *Launch) place(g *node.Structure) error {
 		return err
 	}
 	placement, machines, err := l.divideTogether(g, partition.Run{Workers: workers, Processors: cfg.Processors,
-		Seconds: l.scenario.Horizon() * float64(cfg.Replications)}, pinned)
+		Seconds: l.scenario.Horizon() * float64(cfg.wanted())}, pinned)
 	if errors.Is(err, errNotBegun) {
 		return err
 	} else if err != nil {
@@ -377,8 +377,8 @@ func (l *Launch) fewerWorkers() string {
 		return ""
 	}
 	if l.cfg.Spread == SpreadReplications {
-		what := fmt.Sprintf("are %d replications", l.cfg.Replications)
-		if l.cfg.Replications == 1 {
+		what := fmt.Sprintf("are %d replications", l.cfg.wanted())
+		if l.cfg.wanted() == 1 {
 			what = "is 1 replication"
 		}
 		return fmt.Sprintf("%d workers were asked for, but there %s to spread: running with %d", l.cfg.Workers, what,

@@ -59,7 +59,7 @@ func (ws *workerSet) load(ctx context.Context, p *Loading) error {
 func (ws *workerSet) loadPoint(ctx context.Context, m *checkpoint.Manifest) error {
 	l, resume := ws.launch, ws.launch.cfg.Resume
 	if m.Finished {
-		res, err := l.finished(ctx, m)
+		res, err := l.finished(ctx, resume.Repo, m)
 		if err != nil {
 			return err
 		}

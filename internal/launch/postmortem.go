@@ -78,7 +78,7 @@ func (l *Launch) postMortemText(sets []*workerSet, failed error) string {
 	fmt.Fprintf(&b, "disco: post-mortem of process %d, %s\n", os.Getpid(), time.Now().UTC().Format(time.RFC3339))
 	fmt.Fprintf(&b, "%v\n\n", failed)
 	fmt.Fprintf(&b, "scenario %s, seed %d, horizon %g s, %d of %d replications spread as %s over %d workers (%s)\n",
-		l.cfg.File, l.cfg.Seed, l.scenario.Horizon(), sets[0].schedule.taken(), l.cfg.Replications,
+		l.cfg.File, l.cfg.Seed, l.scenario.Horizon(), sets[0].schedule.taken()-sets[0].schedule.from, l.cfg.wanted(),
 		l.cfg.Spread, l.Workers(), l.cfg.Transport)
 	fmt.Fprintf(&b, "tuning: %+v\n", l.cfg.Tuning)
 	b.WriteString("\nWhat follows was read from shared memory after all workers had ended. Numbers are those of\n" +

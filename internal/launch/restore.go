@@ -28,6 +28,9 @@ type Resume struct {
 	// From are what replications begin with, by index: a checkpoint, the end of one, or nil for the begin.
 	From []*checkpoint.Manifest
 
+	// Repos are where the ends of replications are, by index, of Launch.Merge; nil: all are in Repo.
+	Repos []*checkpoint.Repo
+
 	// Variant, where it isn't 0, is the epoch of checkpoints that another run has made, under other settings
 	// (docs/checkpoints.md, section 7): who begins there is free of what was promised, and all replications but the
 	// first draw other random numbers from there on.
@@ -40,6 +43,14 @@ func (r *Resume) from(replication int) *checkpoint.Manifest {
 		return nil
 	}
 	return r.From[replication]
+}
+
+// repo is where the end of a replication is.
+func (r *Resume) repo(replication int) *checkpoint.Repo {
+	if r.Repos == nil {
+		return r.Repo
+	}
+	return r.Repos[replication]
 }
 
 // varied reports whether replication r begins with what another run has made.
@@ -192,12 +203,13 @@ func spoolResults(f *os.File, res *result) (chunks []checkpoint.Chunk, size int6
 // loadFinished takes the results of replications that an earlier run has simulated.
 func (l *Launch) loadFinished(ctx context.Context, s *schedule) error {
 	var results []*result
-	for r := range l.cfg.Replications {
+	first, beyond := l.cfg.span()
+	for r := first; r < beyond; r++ {
 		m := l.cfg.Resume.from(r)
 		if m == nil || !m.Finished {
 			continue
 		}
-		res, err := l.finished(ctx, m)
+		res, err := l.finished(ctx, l.cfg.Resume.repo(r), m)
 		if err != nil {
 			return err
 		}
@@ -209,8 +221,8 @@ func (l *Launch) loadFinished(ctx context.Context, s *schedule) error {
 }
 
 // finished is the result of a replication that had ended, as finish has written it.
-func (l *Launch) finished(ctx context.Context, m *checkpoint.Manifest) (*result, error) {
-	repo, c := l.cfg.Resume.Repo, newCollection(l.structure, nil)
+func (l *Launch) finished(ctx context.Context, repo *checkpoint.Repo, m *checkpoint.Manifest) (*result, error) {
+	c := newCollection(l.structure, nil)
 	var chunks []checkpoint.Chunk
 	err := repo.Chunks(ctx, m, func(chunk checkpoint.Chunk) error {
 		if chunk.Kind == checkpoint.Results {

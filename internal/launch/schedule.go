@@ -28,8 +28,9 @@ type schedule struct {
 	window      int               // most replications that are begun and not merged
 	enoughCh    chan struct{}     // closed when there are enough of them
 
+	from      int           // first replication that is wanted
 	mu        sync.Mutex    // guards the rest
-	total     int           // replications that are wanted
+	total     int           // one more than the last replication that is wanted
 	changed   sync.Cond     // of what merge waits for
 	next      int           // replication that is begun next
 	merged    int           // replications below it are merged, or will have no result
@@ -79,12 +80,13 @@ type setProgress struct {
 }
 
 func newSchedule(l *Launch) *schedule {
+	first, beyond := l.cfg.span()
 	s := &schedule{
-		total: l.cfg.Replications, horizon: l.scenario.Horizon(), show: l.cfg.Progress,
+		from: first, next: first, merged: first, total: beyond, horizon: l.scenario.Horizon(), show: l.cfg.Progress,
 		saved:      func() *Checkpoints { return l.store.numbers() },
 		showPeriod: l.timeouts.progress * 9 / 10, began: time.Now(),
 		accumulator: l.scenario.Accumulate(), window: windowOfSet * l.sets, mergedCh: make(chan struct{}),
-		results: make([]*result, l.cfg.Replications), sets: make([]setProgress, l.sets),
+		results: make([]*result, beyond), sets: make([]setProgress, l.sets),
 		enough: l.cfg.Enough, enoughCh: make(chan struct{}),
 	}
 	if s.enough != nil && l.sets == 1 {
@@ -345,7 +347,7 @@ func (s *schedule) update(set int, now float64, events uint64, waits Waits) {
 	}
 	s.shown = time.Now()
 	p := Progress{
-		Replication: s.total, Replications: s.total, Done: s.count, Horizon: s.horizon,
+		Replication: s.total, Replications: s.total - s.from, Done: s.count, Horizon: s.horizon,
 		Events: s.events, Elapsed: time.Since(s.began), Waits: Waits{On: -1},
 	}
 	if c := s.saved(); c != nil {
@@ -364,7 +366,7 @@ func (s *schedule) update(set int, now float64, events uint64, waits Waits) {
 			p.Replication, p.Now = v.replication, v.now
 		}
 	}
-	p.Share, p.Simulated = share/float64(s.total), share*s.horizon
+	p.Share, p.Simulated = share/float64(s.total-s.from), share*s.horizon
 	s.show(p)
 }
 
@@ -400,7 +402,7 @@ func (l *Launch) outcome(s *schedule, workers []WorkerStats) (*Outcome, error) {
 		o.Interrupted = o.Interrupted || r.Interrupted
 		hashes = append(hashes, r.hash)
 	}
-	o.Interrupted = o.Interrupted || len(o.Replications) < s.total
+	o.Interrupted = o.Interrupted || len(o.Replications) < s.total-s.from
 	if !o.Interrupted {
 		o.TraceHash = runHash(hashes)
 	}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/disco-sim/disco/internal/checkpoint"
+	"github.com/disco-sim/disco/internal/launch"
+	tables "github.com/disco-sim/disco/internal/table"
+	"github.com/urfave/cli/v2"
+)
+
+// partsMost is how many directories are merged at most.
+const partsMost = launch.ReplicationsMax
+
+func onlyFlag() cli.Flag {
+	return textFlag(groupWhat, "only", "all", "simulate replication `A` alone, or A-B, of --replications, the first "+
+		"of which is 0: with --checkpoint-to a part of the run; merge makes the whole of its parts")
+}
+
+// only reads --only: some of so many replications; nil: it isn't given.
+func (v *values) only(replications int) *launch.Only {
+	if !v.c.IsSet("only") {
+		return nil
+	}
+	text := v.c.String("only")
+	a, b, two := strings.Cut(text, "-")
+	first, errA := strconv.Atoi(strings.TrimSpace(a))
+	last, errB := first, error(nil)
+	if two {
+		last, errB = strconv.Atoi(strings.TrimSpace(b))
+	}
+	if errA != nil || errB != nil || first < 0 || last < first || last >= replications {
+		v.refuse("only", strconv.Quote(text), fmt.Sprintf("a replication, or the first and the last one as A-B, of 0 "+
+			"to %d (--replications %d)", replications-1, replications))
+		return nil
+	}
+	return &launch.Only{First: first, Last: last}
+}
+
+// ofAll says which replications are simulated of how many.
+func ofAll(cfg *launch.Config) string {
+	switch o := cfg.Only; {
+	case o == nil:
+		return count(cfg.Replications, "replication")
+	case o.First == o.Last:
+		return fmt.Sprintf("replication %d of %d", o.First, cfg.Replications)
+	default:
+		return fmt.Sprintf("replications %d to %d of %d", o.First, o.Last, cfg.Replications)
+	}
+}
+
+// merging is what a run is put together from.
+type merging struct {
+	resumed resumed
+	parts   []*checkpoint.Repo
+	missing []int // replications that no part has
+	all     int
+}
+
+// mergeCommand makes one run's results of its parts.
+func (p *program) mergeCommand() *cli.Command {
+	of := []string{"json", "csv", "tables", "require", "trace", "progress", "out", "report", "columns"}
+	flags := slices.DeleteFunc(runFlags(), func(f cli.Flag) bool { return !slices.Contains(of, f.Names()[0]) })
+	return p.command(cli.Command{
+		Name:  "merge",
+		Usage: "puts together the results of a run whose replications were simulated apart",
+		Description: "Each DIR is what --checkpoint-to named for a part of the run (--only); parts are of the same\n" +
+			"scenario, seed, --replications and program. Results, trace and trace hash are those of one run, as far\n" +
+			"as they aren't about workers and wall time. Nothing is simulated, and nothing is written to DIR.",
+		ArgsUsage: "DIR …",
+		Flags: append(flags,
+			&cli.BoolFlag{Category: groupWhat, Name: "partial", DisableDefaultText: true,
+				Usage: "also where replications are missing: results are then about those that are there"},
+			&cli.BoolFlag{Category: groupWhat, Name: "other-build", DisableDefaultText: true,
+				Usage: "also where this isn't the program that has simulated them"}),
+	}, func(c *cli.Context) error {
+		dirs := c.Args().Slice()
+		err := storeArgs(dirs, 1, partsMost, "the directories of all parts: what --checkpoint-to named")
+		if err != nil {
+			return err
+		}
+		return storeError(p.merge(c, dirs))
+	})
+}
+
+// merge is the command.
+func (p *program) merge(c *cli.Context, dirs []string) (err error) {
+	o, err := p.order(c, dirs[0], "")
+	if err != nil {
+		return err
+	}
+	o.merging = &merging{}
+	for _, dir := range dirs {
+		blobs, leave, err := p.openBlobs(c.Context, dir)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, leave()) }()
+		r, err := checkpoint.Open(c.Context, blobs)
+		if err != nil {
+			return err
+		}
+		o.merging.parts = append(o.merging.parts, r)
+	}
+	if err := o.mergeParts(c.Context, c.Bool("partial")); err != nil {
+		return err
+	}
+	o.merging.resumed.otherBuild = c.Bool("other-build")
+	if err := o.checkFiles(); err != nil {
+		return err
+	}
+	return p.perform(o, nil)
+}
+
+// mergeParts fills in what the parts have of a run, which must be one run's.
+func (o *order) mergeParts(ctx context.Context, partial bool) error {
+	m, cfg := o.merging, &o.config
+	run := m.parts[0].Run()
+	for _, r := range m.parts[1:] {
+		if field := differs(run, r.Run()); field != "" {
+			return usage("found parts of two runs: %v and %v differ in %s; want parts of one", m.parts[0], r, field)
+		}
+	}
+	if run.From != nil {
+		return usage("%v: found a variant of another run, want parts of a run from its begin", m.parts[0])
+	}
+	if partial && len(o.requires) > 0 {
+		return usage("--require: found it with --partial, want one of them: what is missing might change the figure")
+	}
+	var err error
+	if cfg.Resume, m.missing, err = launch.Ends(ctx, m.parts); err != nil {
+		return err
+	}
+	switch n := len(m.missing); {
+	case n == run.Replications:
+		return fmt.Errorf("none of the %s has ended: %s", count(n, "replication"), m.unended(ctx))
+	case n > 0 && !partial:
+		return fmt.Errorf("%d of %s are missing: %s; simulate them (run … --only A-B, or resume DIR where it was "+
+			"begun), or merge those that are there with --partial", n, count(run.Replications, "replication"),
+			ranges(m.missing))
+	}
+	o.file, m.all = run.File, run.Replications
+	return o.ofRun(run, m.parts[0].String())
+}
+
+// unended says what parts there are without an end.
+func (m *merging) unended(ctx context.Context) string {
+	begun := 0
+	for _, r := range m.parts {
+		if points, err := r.Points(ctx); err == nil && len(points) > 0 {
+			begun++
+		}
+	}
+	return fmt.Sprintf("resume goes on with those that were begun, of which %d have checkpoints", begun)
+}
+
+// differs names a field in which two runs differ; "": they are one, or parts of one.
+func differs(a, b *checkpoint.Run) string {
+	fields := func(r *checkpoint.Run) (m map[string]json.RawMessage) {
+		one := *r
+		one.ID, one.Only, one.Check = checkpoint.ID{}, nil, checkpoint.Digest{}
+		text, err := json.Marshal(&one)
+		if err == nil {
+			err = json.Unmarshal(text, &m)
+		}
+		if err != nil {
+			panic("app: a run that was read can't be written: " + err.Error())
+		}
+		return m
+	}
+	is, was := fields(a), fields(b)
+	for _, name := range slices.Sorted(maps.Keys(is)) {
+		if string(is[name]) != string(was[name]) {
+			return name
+		}
+		delete(was, name)
+	}
+	return strings.Join(slices.Sorted(maps.Keys(was)), ", ")
+}
+
+// ranges lists numbers that rise, those in a row as first-last; not all of very many.
+func ranges(numbers []int) string {
+	const most = 8
+	var all []string
+	for i := 0; i < len(numbers); {
+		j := i
+		for j+1 < len(numbers) && numbers[j+1] == numbers[j]+1 {
+			j++
+		}
+		if len(all) == most {
+			return strings.Join(append(all, "…"), ", ")
+		}
+		text := strconv.Itoa(numbers[i])
+		if j > i {
+			text += "-" + strconv.Itoa(numbers[j])
+		}
+		all, i = append(all, text), j+1
+	}
+	return strings.Join(all, ", ")
+}
+
+// String says what was put together.
+func (m *merging) String() string {
+	there := m.all - len(m.missing)
+	text := fmt.Sprintf("put together from %s", tables.Plural(len(m.parts), "part"))
+	if len(m.missing) > 0 {
+		text += fmt.Sprintf(": %d of %s, without %s", there, count(m.all, "replication"), ranges(m.missing))
+	}
+	return text
+}
