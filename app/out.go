@@ -4,8 +4,10 @@ package app
 
 import (
 	"fmt"
+	"io"
 	"strconv"
 
+	"github.com/disco-sim/disco/internal/drawing"
 	"github.com/disco-sim/disco/internal/launch"
 	"github.com/disco-sim/disco/internal/outdir"
 	"github.com/disco-sim/disco/scenario"
@@ -44,6 +46,9 @@ func (p *program) writeOut(o *order, l *launch.Launch, out *launch.Outcome, d *d
 				"recorded them\n", p.name, o.out)
 		}
 	}
+	if drawn, ok := out.Summary.(scenario.Drawn); ok && err == nil {
+		err = writeGraph(w, drawn)
+	}
 	if tabular, ok := l.Scenario().(scenario.Tabular); ok && out.Summary != nil && err == nil {
 		err = textTable(w, figuresTable, tabular.Table(out.Summary))
 	}
@@ -57,6 +62,15 @@ func (p *program) writeOut(o *order, l *launch.Launch, out *launch.Outcome, d *d
 		return fmt.Errorf("--out: %w", err)
 	}
 	return nil
+}
+
+// writeGraph writes what the boxes and links are, where they stand in a picture, and what happened to which.
+func writeGraph(w *outdir.Writer, results scenario.Drawn) error {
+	d, spans := results.Drawing(), []scenario.Span(nil)
+	if e, ok := results.(scenario.Eventful); ok {
+		spans = e.Spans()
+	}
+	return w.Graph(func(w io.Writer) error { return drawing.WriteJSON(w, d, drawing.Lay(d), spans) })
 }
 
 // writeSweepOut writes the directory of a sweep.

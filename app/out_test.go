@@ -81,6 +81,9 @@ func TestOut(t *testing.T) {
 	if err != nil || !bytes.Equal(result, same) {
 		t.Errorf("%v: result.json isn't what --json writes", err)
 	}
+	if !strings.Contains(want["graph.json"], `"id": "client-server"`) {
+		t.Errorf("graph.json has %.200q", want["graph.json"])
+	}
 	scenario, err := os.ReadFile(file)
 	if err != nil || want["scenario.yml"] != string(scenario) {
 		t.Errorf("%v: the scenario differs", err)

@@ -207,7 +207,8 @@ type Serial interface {
 // Span is a stretch of simulated time in which something was as it isn't usually: an outage, say.
 type Span struct {
 	Name     string
-	From, To float64 // seconds
+	From, To float64  // seconds
+	Targets  []string // ids of the boxes and links (Drawing) that it was about
 }
 
 // Eventful is a Summary that knows when such things happened, in all replications.

@@ -203,7 +203,7 @@ func (a *accumulator) Summary() (scenario.Summary, error) {
 		return nil, errors.New("sim: no replication to summarize")
 	}
 	r := &Results{
-		Model: a.m.name, HorizonSeconds: a.m.horizon, WarmupSeconds: a.m.warmup, Replications: a.replications,
+		m: a.m, Model: a.m.name, HorizonSeconds: a.m.horizon, WarmupSeconds: a.m.warmup, Replications: a.replications,
 		Samples: a.samples, Antithetic: a.m.antithetic, Confidence: measure.Confidence, Interrupted: a.interrupted,
 	}
 	for _, t := range a.totals {

@@ -24,6 +24,7 @@ type Results struct {
 	Interrupted    bool    // some replication didn't reach the horizon
 	Statistics     []*Statistic
 
+	m       *Model
 	totals  []*total // of Statistics; nil: no time series were asked for
 	reached float64  // by the replication that has come farthest
 }

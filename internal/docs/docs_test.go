@@ -42,6 +42,7 @@ var rules = []rule{
 	{match: `(bin/disco-run )?(ps|top)( PID)?`, skip: "it needs a run under way: app tests it"},
 
 	{match: `duckdb .*`, skip: "it needs duckdb"},
+	{match: `jq -r .*`, skip: "it needs jq"},
 	{match: `bin/disco-run graph diff .*`, status: 1, want: "the scenarios differ"},
 	{match: `bin/disco-run graph .*`, want: ""},
 	{match: `bin/disco-run compare a.json b.json`, status: 1, want: "replication by replication"},

@@ -29,10 +29,11 @@ import (
 	"github.com/disco-sim/disco/internal/outfile"
 )
 
-// Names of files that each output has.
+// Names of files of an output.
 const (
 	ResultFile   = "result.json"
 	ScenarioFile = "scenario.yml"
+	GraphFile    = "graph.json"
 	listFile     = "output.json"
 )
 
@@ -110,7 +111,7 @@ func (d *Dir) readList() error {
 // plain reports whether a name is one of an output's files.
 func plain(name string) bool {
 	switch name {
-	case ResultFile, ScenarioFile:
+	case ResultFile, ScenarioFile, GraphFile:
 		return true
 	}
 	base, ok := strings.CutSuffix(name, ".csv")
@@ -159,6 +160,15 @@ func (w *Writer) Scenario(text []byte) error {
 	f, err := w.create(ScenarioFile)
 	if err == nil {
 		_, err = f.Write(text)
+	}
+	return err
+}
+
+// Graph writes the picture of boxes and links.
+func (w *Writer) Graph(write func(io.Writer) error) error {
+	f, err := w.create(GraphFile)
+	if err == nil {
+		err = write(f)
 	}
 	return err
 }

@@ -135,6 +135,7 @@ internal/procfs:
 internal/workerproc: internal/procfs shm
 internal/outfile:
 internal/parquetout:
+internal/drawing: scenario
 internal/report: model/overview scenario
 internal/outdir: internal/infile internal/outfile internal/parquetout
 internal/checkpoint: internal/outfile
@@ -170,7 +171,7 @@ internal/launch/launchtest: external node scenario shard state
 internal/sweep: scenario
 
 # The doors.
-app: internal/answers internal/calls internal/checkpoint
+app: internal/answers internal/calls internal/checkpoint internal/drawing
 	internal/checkpoint/blobproc internal/checkpoint/nodediff internal/child internal/graphproc
 	internal/speedup internal/fullscreen internal/hazard
 	internal/infile internal/tracefile

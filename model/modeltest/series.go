@@ -51,7 +51,48 @@ func CompareSeries(t testing.TB, k scenario.Kind, make func(series bool) scenari
 	for one := range without.(scenario.Serial).Series {
 		t.Fatalf("%q, which wasn't asked for", one.Name)
 	}
-	return with, seriesOf(t, with, s.Horizon())
+	all := seriesOf(t, with, s.Horizon())
+	if d, ok := with.(scenario.Drawn); ok {
+		compareDrawing(t, d, all)
+	}
+	return with, all
+}
+
+// compareDrawing holds that a drawing is the same when it is made again, that its links join boxes and its ids are
+// unique, that all series are about something in it, and that events are.
+func compareDrawing(t testing.TB, results scenario.Drawn, all map[string]*scenario.Series) {
+	t.Helper()
+	d := results.Drawing()
+	if again := results.Drawing(); fmt.Sprint(again) != fmt.Sprint(d) || len(d.Boxes) == 0 {
+		t.Errorf("found a drawing of %d boxes, and another one when it was made again", len(d.Boxes))
+	}
+	boxes, links, groups := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for _, b := range d.Boxes {
+		if boxes[b.ID] || b.ID == "" || b.Kind == "" || b.Of == "" && !math.IsNaN(b.Share) {
+			t.Errorf("found the box %+v, or two of its name", b)
+		}
+		boxes[b.ID], groups[b.Group] = true, true
+	}
+	for _, l := range d.Links {
+		if links[l.ID] || l.ID == "" || min(l.From, l.To) < 0 || max(l.From, l.To) >= len(d.Boxes) {
+			t.Errorf("found the link %+v, or two of its name, with %d boxes", l, len(d.Boxes))
+		}
+		links[l.ID] = true
+	}
+	for _, s := range all {
+		if s.Of != "" && !boxes[s.Of] && !links[s.Of] && !groups[s.Of] {
+			t.Errorf("found the series %q of %q, which isn't drawn", s.Name, s.Of)
+		}
+	}
+	if e, ok := results.(scenario.Eventful); ok {
+		for _, s := range e.Spans() {
+			for _, id := range s.Targets {
+				if !boxes[id] && !links[id] {
+					t.Errorf("found the span %q of %q, which isn't drawn", s.Name, id)
+				}
+			}
+		}
+	}
 }
 
 func seriesOf(t testing.TB, sum scenario.Summary, horizon float64) map[string]*scenario.Series {

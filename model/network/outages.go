@@ -109,8 +109,10 @@ func (p *phase) add(topology *Topology, r *run) {
 // outageResult compares the times around an occurrence.
 func (t *tally) outageResult(o *outage) OutageResult {
 	e := &t.m.spec.Events[o.event]
+	target := &e.Targets[o.target]
 	return OutageResult{
-		ID: e.ID, Kind: e.Kind, Target: e.Targets[o.target].Name, Replication: o.replication, Start: o.From, End: o.To,
+		targets: t.m.spec.Topology.drawn(target),
+		ID:      e.ID, Kind: e.Kind, Target: target.Name, Replication: o.replication, Start: o.From, End: o.To,
 		Before: o.before.result(), During: o.during.result(), After: o.after.result(),
 	}
 }

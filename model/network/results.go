@@ -130,6 +130,8 @@ type OutageResult struct {
 	Before      *Phase  `json:"before"` // null: the run has no such time, or did not reach it
 	During      *Phase  `json:"during"`
 	After       *Phase  `json:"after"`
+
+	targets []string // a node, or the directions of links, as Drawing and Series name them
 }
 
 // Phase is one stretch of time around an occurrence: the whole network, and the links

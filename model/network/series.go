@@ -72,9 +72,10 @@ func (r *Results) Series(yield func(*scenario.Series) bool) {
 // Spans implements scenario.Eventful: what happened that is looked at closely, but random events of one replication
 // among several.
 func (r *Results) Spans() (all []scenario.Span) {
-	for _, o := range r.Outages {
+	for i := range r.Outages {
+		o := &r.Outages[i]
 		if o.Replication == nil || len(r.Replications) == 1 {
-			all = append(all, scenario.Span{Name: o.ID, From: o.Start, To: o.End})
+			all = append(all, scenario.Span{Name: o.ID, From: o.Start, To: o.End, Targets: o.targets})
 		}
 	}
 	return all

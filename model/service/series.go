@@ -156,7 +156,7 @@ func (r *Results) serverSeries(c *measure.Course, seconds []float64,
 func (r *Results) Spans() (all []scenario.Span) {
 	for _, list := range [][]EventResult{r.Outages, r.Spikes} {
 		for _, e := range list {
-			all = append(all, scenario.Span{Name: e.ID, From: e.Start, To: e.End})
+			all = append(all, scenario.Span{Name: e.ID, From: e.Start, To: e.End, Targets: []string{e.Target}})
 		}
 	}
 	return all
