@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"regexp"
+	"slices"
 
 	"github.com/disco-sim/disco/internal/checkpoint"
 	"github.com/disco-sim/disco/internal/checkpoint/blobproc"
@@ -14,6 +15,12 @@ import (
 
 // schemeForm is how an address begins that is no directory's path.
 var schemeForm = regexp.MustCompile(`^([a-zA-Z][a-zA-Z0-9+.-]*)://`)
+
+// schemes are those of addresses that a process beside this one reaches.
+var schemes = []string{"s3", "etcd", "zk"}
+
+// addressForm is what an address of checkpoints may be, for messages.
+const addressForm = "a directory, s3://BUCKET/PREFIX, or etcd://HOST:PORT/NAME or zk://HOST:PORT/NAME"
 
 // watchBlobs, where it isn't nil, is given each place of a run's checkpoints, and gives what is used in its stead: for
 // tests that kill processes at each step.
@@ -28,21 +35,20 @@ func watched(b checkpoint.Blobs) checkpoint.Blobs {
 }
 
 // openBlobs opens the place for checkpoints that a flag or an argument names: a directory, which is made when something
-// is written, or s3://BUCKET/PREFIX, which a process beside this one reaches (docs/checkpoints-s3.md). The caller calls
-// end when it needs the place no more; the context is only for opening it. An error is a mistake on the command line,
-// or the context's.
+// is written, or one in an object store or a metadata store (docs/checkpoints-s3.md), which a process beside this one
+// reaches. The caller calls end when it needs the place no more; the context is only for opening it. An error is a
+// mistake on the command line, or the context's.
 func (p *program) openBlobs(ctx context.Context, address string) (b checkpoint.Blobs, end func() error, err error) {
 	scheme := schemeForm.FindStringSubmatch(address)
 	switch {
 	case address == "":
-		return nil, nil, usage("found no address of checkpoints, want a directory, or s3://BUCKET/PREFIX")
+		return nil, nil, usage("found no address of checkpoints, want %s", addressForm)
 	case scheme == nil:
 		return watched(checkpoint.NewDir(address)), func() error { return nil }, nil
-	case scheme[1] != "s3":
-		return nil, nil, usage("%s: found an address that begins with %s://, want a directory, or s3://BUCKET/PREFIX",
-			address, scheme[1])
+	case !slices.Contains(schemes, scheme[1]):
+		return nil, nil, usage("%s: found an address that begins with %s://, want %s", address, scheme[1], addressForm)
 	}
-	executable, err := p.beside(blobproc.Command, "reach object stores")
+	executable, err := p.beside(blobproc.Command, "reach stores")
 	if err != nil {
 		return nil, nil, usage("%s: %v", address, err)
 	}

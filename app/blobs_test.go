@@ -93,7 +93,7 @@ func TestOpenBlobs(t *testing.T) {
 	for address, want := range map[string]string{
 		"":               "want a directory",
 		"ftp://host/dir": "ftp://host/dir: found an address that begins with ftp://, want a directory",
-		"s3://bucket/x":  "s3://bucket/x: this program can't reach object stores: want beside.Commands() in its main",
+		"s3://bucket/x":  "s3://bucket/x: this program can't reach stores: want beside.Commands() in its main",
 	} {
 		if _, _, err := p.openBlobs(t.Context(), address); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", address, err, want)

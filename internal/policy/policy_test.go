@@ -76,7 +76,8 @@ cluster: metastore internal/procfs
 
 # The commands of a group.
 group: app cluster internal/bridge/byname internal/bridge/offer internal/bridge/relay internal/bridge/stream
-	internal/certs internal/checkpoint/blobproc internal/checkpoint/s3 internal/child internal/infile
+	internal/certs internal/checkpoint/blobproc internal/checkpoint/s3 internal/checkpoint/storeblobs
+	internal/child internal/infile
 	internal/machinefile internal/session internal/site
 	internal/workerproc ipc metastore metastore/dial scenario
 group/beside: app internal/checkpoint/blobproc internal/child internal/graphproc
@@ -143,6 +144,7 @@ internal/answers: internal/checkpoint internal/outfile
 internal/checkpoint/checkpointtest: internal/checkpoint
 internal/checkpoint/nodediff: internal/checkpoint state
 internal/checkpoint/s3: internal/checkpoint
+internal/checkpoint/storeblobs: internal/checkpoint metastore
 internal/checkpoint/blobproc: internal/checkpoint internal/outfile internal/wire internal/workerproc
 internal/forward:
 internal/phi:

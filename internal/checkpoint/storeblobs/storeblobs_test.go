@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storeblobs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/disco-sim/disco/internal/checkpoint"
+	"github.com/disco-sim/disco/internal/checkpoint/checkpointtest"
+	"github.com/disco-sim/disco/internal/leaktest"
+	"github.com/disco-sim/disco/internal/storeserver"
+	"github.com/disco-sim/disco/metastore"
+	"github.com/disco-sim/disco/metastore/dial"
+	"github.com/disco-sim/disco/metastore/mem"
+)
+
+func TestMain(m *testing.M) { leaktest.Main(m) }
+
+// open is a store of its own over a client, which the test may disturb.
+func open(t *testing.T) (*metastore.Store, *mem.Client) {
+	t.Helper()
+	client := mem.NewServer(time.Second).NewClient()
+	store, err := metastore.New(context.Background(), client, Options("places"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	return store, client
+}
+
+func TestMem(t *testing.T) {
+	checkpointtest.Run(t, func(t *testing.T) checkpoint.Blobs {
+		store, _ := open(t)
+		return New(store, "part-7", "part 7", "a test")
+	})
+}
+
+// TestEngines: the same over real servers.
+func TestEngines(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts servers")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	for _, engine := range []struct {
+		name  string
+		start func(t *testing.T) (addresses []string)
+	}{
+		{"etcd", func(t *testing.T) []string {
+			z, err := storeserver.StartEtcds(ctx, t.TempDir(), 1)
+			storeserver.Need(t, err)
+			t.Cleanup(z.Close)
+			return z.Addrs()
+		}},
+		{"zk", func(t *testing.T) []string {
+			o := storeserver.ZKOptions{Tick: 500 * time.Millisecond}
+			z, err := storeserver.StartEnsemble(ctx, t.TempDir(), 1, o)
+			storeserver.Need(t, err)
+			t.Cleanup(z.Close)
+			return z.Addrs()
+		}},
+	} {
+		t.Run(engine.name, func(t *testing.T) {
+			addresses, n := strings.Join(engine.start(t), ","), 0
+			checkpointtest.Run(t, func(t *testing.T) checkpoint.Blobs {
+				n++
+				url := engine.name + "://" + addresses
+				store, err := dial.Open(ctx, dial.Options{URL: url, Store: Options("places")})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = store.Close() })
+				return New(store, fmt.Sprint("place-", n), "place", "a test")
+			})
+		})
+	}
+}
+
+// pieces are the numbers under which there are pieces.
+func pieces(t *testing.T, p *Place) int {
+	t.Helper()
+	numbers, err := p.store.Members(context.Background(), p.key+"/data")
+	if err != nil && !errors.Is(err, metastore.ErrNoNode) {
+		t.Fatal(err)
+	}
+	return len(numbers)
+}
+
+// TestLarge: a blob of several pieces is read at every place and over their borders; one that takes its place leaves
+// nothing of it, and one that is too large is refused before anything is written.
+func TestLarge(t *testing.T) {
+	ctx := context.Background()
+	store, _ := open(t)
+	p := New(store, "part", "part", "a test")
+	data := bytes.Repeat([]byte("0123456789abcdefghi"), (2*PieceBytes+17)/19+1)[:2*PieceBytes+17]
+	if err := p.Put(ctx, "packs/a", bytes.NewReader(data), int64(len(data)), true); err != nil {
+		t.Fatal(err)
+	}
+	const size = int64(2*PieceBytes + 17)
+	for _, c := range [][2]int64{{0, size}, {0, size + 5}, {PieceBytes - 1, 2}, {PieceBytes, 1}, {2*PieceBytes - 3, 20},
+		{2 * PieceBytes, 17}, {size, 1}, {size + 9, 1}, {5, 0}} {
+		from, end := min(c[0], size), min(c[0]+c[1], size)
+		got, err := p.Get(ctx, "packs/a", c[0], c[1], make([]byte, 3, 100))
+		if err != nil || !bytes.Equal(got, data[from:end]) {
+			t.Errorf("%d bytes from %d: %d bytes, %v", c[1], c[0], len(got), err)
+		}
+	}
+	if n := pieces(t, p); n != 1 {
+		t.Errorf("%d sets of pieces, want 1", n)
+	}
+	if err := p.Put(ctx, "packs/a", strings.NewReader("b"), 1, false); err != nil || pieces(t, p) != 1 {
+		t.Errorf("%v, %d sets of pieces, want 1", err, pieces(t, p))
+	}
+	var large *TooLargeError
+	if err := p.Put(ctx, "packs/b", nil, BlobMax+1, false); !errors.As(err, &large) || pieces(t, p) != 1 {
+		t.Errorf("%v, want *TooLargeError, and nothing written", err)
+	}
+}
+
+// replacing is a place whose blob is replaced while it is read.
+type replacing struct {
+	io.Reader
+	then func()
+}
+
+func (r *replacing) Read(b []byte) (int, error) {
+	n, err := r.Reader.Read(b)
+	if r.then != nil {
+		r.then()
+		r.then = nil
+	}
+	return n, err
+}
+
+// TestKilled: of a writer that ends between a piece and the head nothing is seen, what was there stays, and the next
+// lock removes its pieces.
+func TestKilled(t *testing.T) {
+	store, _ := open(t)
+	p := New(store, "part", "part", "a test")
+	if err := p.Put(context.Background(), "done/0", strings.NewReader("whole"), 5, false); err != nil {
+		t.Fatal(err)
+	}
+	ctx, kill := context.WithCancel(context.Background())
+	data := strings.Repeat("x", PieceBytes+1)
+	err := p.Put(ctx, "done/0", &replacing{strings.NewReader(data), kill}, int64(len(data)), false)
+	if !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	// A process that is killed removes nothing: its pieces are put there by hand.
+	if err := store.Put(context.Background(), p.pieceKey(number(), 0), []byte("left")); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := p.Get(context.Background(), "done/0", 0, 10, nil); string(got) != "whole" || err != nil {
+		t.Errorf("%q, %v, want what was there", got, err)
+	}
+	unlock, err := p.Lock(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := pieces(t, p); n != 1 {
+		t.Errorf("%d sets of pieces behind a lock, want 1", n)
+	}
+	if err := unlock(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLost: a writer whose session ends, so that another gets the lock, writes and deletes nothing more.
+func TestLost(t *testing.T) {
+	ctx := context.Background()
+	store, client := open(t)
+	p, other := New(store, "part", "part", "the first"), New(store, "part", "part", "the second")
+	unlock, err := p.Lock(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Put(ctx, "done/0", strings.NewReader("whole"), 5, false); err != nil {
+		t.Fatal(err)
+	}
+	var locked *checkpoint.LockedError
+	if _, err := other.Lock(ctx); !errors.As(err, &locked) || locked.Owner != "the first" {
+		t.Fatalf("%v, want *LockedError that names the first", err)
+	}
+	client.EndSession()
+	if _, err := other.Lock(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Put(ctx, "done/0", strings.NewReader("late"), 4, false); !errors.Is(err, ErrLost) {
+		t.Errorf("Put: %v, want ErrLost", err)
+	}
+	if err := p.Delete(ctx, "done/0"); !errors.Is(err, ErrLost) {
+		t.Errorf("Delete: %v, want ErrLost", err)
+	}
+	if err := unlock(); err != nil {
+		t.Error(err)
+	}
+	if _, err := New(store, "part", "part", "the third").Lock(ctx); !errors.As(err, &locked) {
+		t.Errorf("%v: the first one's end has taken the second one's lock", err)
+	}
+	if got, err := other.Get(ctx, "done/0", 0, 10, nil); string(got) != "whole" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// TestDamaged: what others have done to the store is an error that says so, and no wait.
+func TestDamaged(t *testing.T) {
+	ctx := context.Background()
+	store, _ := open(t)
+	p := New(store, "part", "part", "a test")
+	if err := p.Put(ctx, "done/0", strings.NewReader("whole"), 5, false); err != nil {
+		t.Fatal(err)
+	}
+	_, h, err := p.head(ctx, "done/0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		key   string
+		value any
+		want  string
+	}{
+		{p.pieceKey(h.Number, 0), []byte("whol"), "a piece of 4 bytes, want 5"},
+		{p.pieceKey(h.Number, 0), nil, "a piece of its 5 bytes is missing"},
+		{p.nameKey("done/0"), head{h.Number, BlobMax + 1}, "size 268435457"},
+		{p.nameKey("done/0"), head{"../../x", 5}, `number "../../x"`},
+		{p.nameKey("done/0"), "text", "done/0"},
+	} {
+		if err = store.Delete(ctx, c.key); err == nil && c.value != nil {
+			err = store.Put(ctx, c.key, c.value)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if data, err := p.Get(ctx, "done/0", 0, 10, nil); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q, %v, want %q", data, err, c.want)
+		}
+	}
+}
