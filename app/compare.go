@@ -31,11 +31,11 @@ type comparison struct {
 const comparedSeconds = 0.1
 
 // compare runs the scenario on one worker and as configured in l, alternately, and returns the outcome of the last
-// parallel run. A trace and profiles are written by that run only. Both must give the same results.
+// parallel run. Traces and profiles are written by that run only. Both must give the same results.
 func compare(ctx context.Context, cfg launch.Config, l *launch.Launch, screen *screen) (*launch.Outcome, *comparison,
 	error) {
 	parallel := cfg
-	parallel.Trace, parallel.Profiles, parallel.LastThere = "", "", false
+	parallel.Trace, parallel.Perfetto, parallel.Profiles, parallel.LastThere = "", "", "", false
 	sequential := parallel
 	sequential.Workers, sequential.Pins, sequential.Partition, sequential.Spread = 1, nil, "", ""
 	c := &comparison{Rounds: compareRounds}

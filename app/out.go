@@ -28,6 +28,8 @@ func fileFlags() []cli.Flag {
 			"files in `DIR`, which is empty or has what an earlier run has written there"),
 		textFlag(groupOutput, "report", "none", "write the results to `FILE` as a page of HTML that needs nothing "+
 			"else: figures, how they develop over simulated time, how to repeat the run"),
+		textFlag(groupOutput, "trace-perfetto", "none", "write what each worker was at, and when, to `FILE`, which "+
+			"https://ui.perfetto.dev opens"),
 	}
 }
 

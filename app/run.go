@@ -442,6 +442,7 @@ func (p *program) order(c *cli.Context, file, resumes string) (*order, error) {
 		Partition: partition.Method(v.word("partition", string(partition.MinCut), string(partition.Block),
 			string(partition.RoundRobin))),
 		Trace:      v.path("trace"),
+		Perfetto:   v.path("trace-perfetto"),
 		CrashDir:   v.crashDir("crash-dir"),
 		Profiles:   v.path("cpuprofile"),
 		Memory:     int64(v.size("memory", 1, math.MaxInt, false)),
@@ -490,6 +491,7 @@ func (o *order) checkFiles() error {
 	named := []struct{ flag, path string }{
 		{"FILE", o.file}, {"--placement", o.pins}, {"--json", o.json}, {"--csv", o.csv}, {"--print", o.printFile()},
 		{"--report", o.report}, {"--trace", o.config.Trace}, {"--out", o.out},
+		{"--trace-perfetto", o.config.Perfetto},
 	}
 	for i, a := range named {
 		for _, b := range named[:i] {
@@ -503,6 +505,9 @@ func (o *order) checkFiles() error {
 	}
 	if o.config.Trace == "-" {
 		return usage("--trace: found -, want the name of a file: /dev/stdout is one")
+	}
+	if o.config.Perfetto == "-" || isStdout(o.config.Perfetto) {
+		return usage("--trace-perfetto: found %s, want the name of a file", o.config.Perfetto)
 	}
 	if o.quiet() && o.config.Trace != "" && isStdout(o.config.Trace) {
 		return usage("--trace %s: standard output is for the results already: name a file", o.config.Trace)

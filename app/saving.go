@@ -142,7 +142,7 @@ func (o *order) checkSaving() error {
 		return nil
 	}
 	for _, out := range []struct{ flag, path string }{{"--json", o.json}, {"--csv", o.csv}, {"--trace", o.config.Trace},
-		{"--cpuprofile", o.config.Profiles}} {
+		{"--trace-perfetto", o.config.Perfetto}, {"--cpuprofile", o.config.Profiles}} {
 		if out.path != "" && out.path != "-" && within(o.saving.address, out.path) {
 			return usage("%s: found %s, which is in %s, want another place: only checkpoints are there", out.flag,
 				out.path, o.saving.address)

@@ -33,6 +33,8 @@ func (o *order) checkSweep() error {
 		return usage("--tables and --sweep don't go together: a sweep has one table, --columns chooses its columns")
 	case o.config.Trace != "":
 		return usage("--trace and --sweep don't go together: trace one point at a time")
+	case o.config.Perfetto != "":
+		return usage("--trace-perfetto and --sweep don't go together: trace one point at a time")
 	case o.report != "":
 		return usage("--report and --sweep don't go together: --out DIR has all points, a page is about one of them")
 	case o.phases:

@@ -26,3 +26,13 @@ func TestWorkCounts(t *testing.T) {
 		}
 	}
 }
+
+// The monotonic clock goes on as Go's does.
+func TestMonotonic(t *testing.T) {
+	began, before := time.Now(), cputime.Monotonic()
+	time.Sleep(2 * time.Millisecond)
+	after := cputime.Monotonic()
+	if took := time.Duration(after - before); before <= 0 || took < 2*time.Millisecond || took > time.Since(began) {
+		t.Errorf("%d, then %d, want 2 ms to %v more", before, after, time.Since(began))
+	}
+}

@@ -153,6 +153,9 @@ type Config struct {
 	// Profiles is a directory that gets a CPU profile of every worker; empty for none.
 	Profiles string
 
+	// Perfetto is the file that gets what each worker was at, and when, for Perfetto; empty for none.
+	Perfetto string
+
 	// CrashDir is the folder for the post-mortem of a run that a worker's death or a
 	// deadlock ended (CrashName begins its name, the error says the rest); empty for none.
 	CrashDir string
@@ -347,12 +350,7 @@ func (cfg *Config) validate() error {
 		return badConfig("pool-bytes: found %d, want at least %d: two blocks for payloads above --inline-max, "+
 			"%d bytes", cfg.Tuning.PoolBytes, least, cfg.Tuning.InlineMax)
 	}
-	if cfg.Trace != "" {
-		if err := outfile.Check(cfg.Trace); err != nil {
-			return badConfig("trace: %w", err)
-		}
-	}
-	return cfg.checkProfiles()
+	return cfg.checkFiles()
 }
 
 // checkOnly refuses replications that there can't be.
@@ -414,6 +412,19 @@ func (cfg *Config) checkSpread() error {
 		return badConfig("partition: found %q, want one of %q", cfg.Partition, partition.Methods())
 	}
 	return nil
+}
+
+// checkFiles sees that traces can be written.
+func (cfg *Config) checkFiles() error {
+	for _, f := range []struct{ flag, path string }{{"trace", cfg.Trace}, {"trace-perfetto", cfg.Perfetto}} {
+		if f.path == "" {
+			continue
+		}
+		if err := outfile.Check(f.path); err != nil {
+			return badConfig("%s: %w", f.flag, err)
+		}
+	}
+	return cfg.checkProfiles()
 }
 
 // checkProfiles makes the directory for profiles if need be and sees that files can

@@ -117,6 +117,7 @@ func (l *Launch) Run(ctx context.Context) (*Outcome, error) {
 		return nil, err
 	}
 	failed := l.mismatched(l.postMortem(sets, l.withFolder(l.lead(ctx, sets, schedule))))
+	written := l.writePerfetto(sets)
 	l.wentOn = schedule.first
 	if schedule.first.IsZero() && l.cfg.Loading == nil {
 		failed = l.damagedBegin(ctx, failed)
@@ -125,10 +126,10 @@ func (l *Launch) Run(ctx context.Context) (*Outcome, error) {
 		if err := l.writeUnfinished(ctx, sets, schedule.available(), isFileError(failed)); err != nil {
 			failed = errors.Join(failed, err)
 		}
-		return nil, l.usedUp(nil, failed)
+		return nil, l.usedUp(nil, errors.Join(failed, written))
 	}
 	setup := time.Since(began) - schedule.wall
-	if err := l.writeTrace(ctx, schedule.available()); err != nil {
+	if err := cmp.Or(written, l.writeTrace(ctx, schedule.available())); err != nil {
 		return nil, err
 	}
 	out, err := l.outcome(schedule, statsOf(sets))

@@ -9,6 +9,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/disco-sim/disco/internal/spans"
 	"github.com/disco-sim/disco/internal/worker"
 	"github.com/disco-sim/disco/internal/workerproc"
 )
@@ -136,6 +137,7 @@ type supervisor struct {
 	saves       bool            // a run that is to end is saved before
 	saving      *saving         // workers may describe their parts of it; nil: of none
 	onStored    func()          // called when one has
+	lines       []*spans.Lines  // by worker: what it was at; nil: that isn't recorded
 	recorder    *recorder       // of what the outside world answers; nil: nothing is kept
 	rebalancing *rebalancing    // workers may hand nodes over while its incoming isn't nil; nil: never
 	legBegan    float64         // epoch at which the leg under way began
@@ -336,6 +338,11 @@ func (s *supervisor) handleReport(r report) bool {
 		if m.Type == worker.TypeStored && s.saving != nil {
 			if r.refused = s.saving.add(r.from, m.Stored); r.refused == nil {
 				s.onStored()
+				return true
+			}
+		}
+		if m.Type == worker.TypeSpans && s.lines != nil {
+			if r.refused = s.lines[r.from].Add(m.Spans); r.refused == nil {
 				return true
 			}
 		}

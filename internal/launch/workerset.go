@@ -85,6 +85,7 @@ func (l *Launch) newWorkerSet(index int, s *schedule, proceed func() error) (_ *
 		ws.supervisor.doing = l.cfg.doing
 	}
 	ws.startRecorder()
+	ws.startLines()
 	return ws, ws.start(proceed)
 }
 
@@ -246,6 +247,7 @@ func (ws *workerSet) setup(index int) *worker.Message {
 		Tuning:     l.tuning(),
 		Journal:    l.journal,
 		Calls:      l.keepsCalls(),
+		Spans:      l.cfg.Perfetto != "",
 		Whole:      l.cfg.Replay != nil,
 		GroupNodes: l.groupNodes(),
 		Run:        l.run().String(),

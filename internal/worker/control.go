@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/disco-sim/disco/internal/checkpoint"
+	"github.com/disco-sim/disco/internal/spans"
 	"github.com/disco-sim/disco/internal/trace"
 )
 
@@ -40,6 +41,8 @@ import (
 //	Save{epoch} ────────────────▶  between two legs: encodes its nodes   (save.go)
 //	       ◀────────────────────── Ready
 //	       ◀────────────────────── Stored …, during the next leg
+//
+//	       ◀────────────────────── Spans{what it was at}, before Saved and Done
 //
 //	       ◀────────────────────── External{look for this, or keep it}   (outside.go)
 //	Recorded ───────────────────▶  while it runs, to each
@@ -82,6 +85,7 @@ type Message struct {
 	External *External
 	Recorded *Recorded
 	Reported *Reported
+	Spans    *spans.Report
 }
 
 // MessageType says what a message is.
@@ -114,6 +118,7 @@ const (
 	TypeLoad     // has a body
 	TypeReport
 	TypeReported // has a body
+	TypeSpans    // has a body
 )
 
 var typeNames = [...]string{
@@ -123,6 +128,7 @@ var typeNames = [...]string{
 	TypeResults: "results", TypeSave: "save", TypeStored: "stored", TypeLeg: "leg", TypeSaved: "saved",
 	TypeExternal: "external", TypeRecorded: "recorded",
 	TypeMove: "move", TypeMoved: "moved", TypeLoad: "load", TypeReport: "report", TypeReported: "reported",
+	TypeSpans: "spans",
 }
 
 // String is the type's name in messages for people.
@@ -180,6 +186,9 @@ type Setup struct {
 
 	// ShardsHalf is after how many wall seconds what shards have cost counts half; 0: all of a leg counts alike.
 	ShardsHalf float64
+
+	// Spans has the worker record what it is at, and send it before each Saved and Done.
+	Spans bool
 
 	// OneProcess: all workers are goroutines of the launcher. They wait by yielding to
 	// other goroutines, and worker 0 reports the CPU time of all.

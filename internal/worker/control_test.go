@@ -20,6 +20,7 @@ import (
 
 	"github.com/disco-sim/disco/internal/checkpoint"
 	"github.com/disco-sim/disco/internal/lane"
+	"github.com/disco-sim/disco/internal/spans"
 	"github.com/disco-sim/disco/internal/wire/wiretest"
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/scenario"
@@ -41,6 +42,13 @@ func messages(t testing.TB) (all []*Message) {
 			p.add(3, 1<<63, nil)
 			p.add(4, 5, []byte{})
 			p.add(1<<32-1, 6, []byte("abc"))
+		}
+		if p := m.Spans; p != nil { // in order
+			*p = spans.Report{States: []spans.Span{{Begin: 3, End: 5, Kind: spans.OnPeer, Count: 1, Arg: 2},
+				{Begin: 5, End: 9, Count: 7, Nanos: [spans.Sorts]int64{1, 2, 0, 1}}},
+				Sleeps:  []spans.Span{{Begin: 4, End: 4, Kind: spans.Parked, Count: 1}},
+				Runs:    []spans.Span{{Begin: 0, End: 9, Kind: spans.Replication, Count: 1, Arg: 3}},
+				Samples: []spans.Sample{{At: 1, Epoch: 2.5, Events: 3, Pending: 4}, {At: 1}}}
 		}
 		if p := m.Stored; p != nil { // of a chunk in a spool
 			for i := range p.Chunks {
@@ -127,7 +135,7 @@ func TestBadFrames(t *testing.T) {
 		{"spare bytes", "frame with 1 in its spare bytes", []byte{0, 0, 0, 0, 1, 3, 1, 0}},
 		{"cut short", "frame of 9 bytes was cut short", frame(9, 1, 3, "{}")},
 		{"cut in the header", "unexpected EOF", []byte{1, 0}},
-		{"no such type", "message type 99: byte 0: found no such type, want 1 to 24", frame(0, 1, 99, "")},
+		{"no such type", "message type 99: byte 0: found no such type, want 1 to 25", frame(0, 1, 99, "")},
 		{"type 0", "message type 0: byte 0: found no such type", frame(0, 1, 0, "")},
 		{"bytes behind", "message go: byte 0: found 2 bytes behind the last field", frame(2, 1, byte(TypeGo), "ab")},
 		{"no body", "message limit: byte 0: found 0 bytes, want 8", frame(0, 1, byte(TypeLimit), "")},

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/disco-sim/disco/internal/checkpoint"
+	"github.com/disco-sim/disco/internal/spans"
 	"github.com/disco-sim/disco/internal/wire"
 	"github.com/disco-sim/disco/node"
 )
@@ -155,9 +156,11 @@ func (m *Message) body(c *wire.Codec) {
 		part(c, &m.Load, (*Load).fields)
 	case TypeReported:
 		part(c, &m.Reported, (*Reported).fields)
+	case TypeSpans:
+		part(c, &m.Spans, (*spans.Report).Fields)
 	case TypeGo, TypeStop, TypeAsk, TypeExit, TypeReady, TypeReport:
 	default:
-		c.Fail("found no such type, want %d to %d", TypeSetup, TypeReported)
+		c.Fail("found no such type, want %d to %d", TypeSetup, TypeSpans)
 	}
 }
 
@@ -194,6 +197,7 @@ func (s *Setup) fields(c *wire.Codec) {
 	c.Bool(&s.Whole)
 	c.Int(&s.GroupNodes)
 	c.String(&s.Run)
+	c.Bool(&s.Spans)
 	c.Bool(&s.OneProcess)
 	c.Bool(&s.Crowded)
 	wire.List(c, &s.Machine, 4, c.Int32)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/disco-sim/disco/internal/counters"
+	"github.com/disco-sim/disco/internal/spans"
 	"github.com/disco-sim/disco/shm"
 )
 
@@ -232,12 +233,18 @@ func (c *cycle) show() {
 	state, peer := c.state()
 	c.showState(state, peer)
 	c.callAhead()
+	if c.spans != nil {
+		c.spans.sample(c, s)
+	}
 }
 
 // showState puts on the board what the cycle does, and whom it waits for, -1: nobody.
 func (c *cycle) showState(state, peer int) {
 	c.counters.At(showState).Set(uint64(state))
 	c.counters.At(showPeer).Set(uint64(peer + 1))
+	if c.spans != nil {
+		c.spans.state(c, spans.Kind(state), peer)
+	}
 }
 
 // showActivity says what the worker is doing: also between two calls of show, because what

@@ -41,14 +41,6 @@ const stuckTime = 10 * time.Millisecond
 // ErrLauncherGone is what Serve returns when the launcher's end of the stream closed.
 var ErrLauncherGone = errors.New("worker: the launcher is gone")
 
-// idler passes the time after a pass of the duty cycle: a *shm.Waiter, or the scheduler
-// of a simulated run.
-type idler interface {
-	// Idle ends one pass; work reports whether the pass had any.
-	Idle(work bool) (timedOut bool)
-	Stats() shm.WaiterStats
-}
-
 // cycle is the state of the duty cycle. Owned by the worker's goroutine, but for the
 // flags of stop and gone.
 type cycle struct {
@@ -72,6 +64,7 @@ type cycle struct {
 	stats     Stats
 	before    node.Stats // of the Engines before, in this replication: events between workers
 	samples   *samples   // of what shards cost; nil: nodes stay where they are
+	spans     *recorder  // nil: what the worker is at isn't recorded
 	simprocs  uint64     // of this worker
 	went      time.Time  // when the replication began to be simulated; zero: it hasn't
 	first     float64    // Done.First

@@ -16,6 +16,7 @@ import (
 	"github.com/disco-sim/disco/internal/cputime"
 	"github.com/disco-sim/disco/internal/invariants"
 	"github.com/disco-sim/disco/internal/lane"
+	"github.com/disco-sim/disco/internal/spans"
 	"github.com/disco-sim/disco/internal/trace"
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/scenario"
@@ -140,6 +141,7 @@ func (s *server) send(m *Message) error {
 func (s *server) connect(run *replications) {
 	run.cycle.stop.answer = func(a Stopped) error { return s.send(&Message{Type: TypeStopped, Stopped: &a}) }
 	run.sendResults = func(p *Results) error { return s.send(&Message{Type: TypeResults, Results: p}) }
+	run.sendSpans = func(p *spans.Report) error { return s.send(&Message{Type: TypeSpans, Spans: p}) }
 	if run.moves != nil {
 		run.moves.send = func(p *Moved) error { return s.send(&Message{Type: TypeMoved, Moved: p}) }
 	}
@@ -239,6 +241,7 @@ type replications struct {
 	plan        *node.Plan
 	cycle       *cycle
 	sendResults func(*Results) error // sends results; doesn't keep them
+	sendSpans   func(*spans.Report) error
 	trace       tracer
 	calls       *callWriter // nil: no journal of activations is kept
 	saver       *saver      // nil: no checkpoints are made
@@ -302,6 +305,7 @@ func newReplications(setup *Setup, reg scenario.Registry, attach Attach) (*repli
 		}
 	}
 	r.cycle.samples = newSamples(r.moves, setup)
+	r.record()
 	if invariants.Enabled {
 		if r.guard, err = shm.NewGuard(); err != nil {
 			return nil, errors.Join(fmt.Errorf("worker: %w", err), r.cycle.lanes.close(), r.scratch.close())
@@ -370,6 +374,7 @@ func (r *replications) wake() {
 // its lanes. All workers are prepared before any of them runs.
 func (r *replications) prepare(p *Prepare) error {
 	c := r.cycle
+	defer c.spans.during(c, spans.Prepare)()
 	if r.saver != nil {
 		r.saver.reset()
 	}
@@ -438,6 +443,7 @@ func (r *replications) save(m *Save) error {
 	if r.saver == nil || r.cycle.engine == nil {
 		return errors.New("worker: save without prepare, or without a spool")
 	}
+	defer r.cycle.spans.during(r.cycle, spans.Save)()
 	return r.saver.save(r.cycle.engine, m, r.calls.failed())
 }
 
@@ -451,7 +457,9 @@ func (r *replications) simulate() (*Message, error) {
 		r.cpu = r.cpuSeconds()
 		c.ledger.start(c.now)
 		c.went = c.ledger.since
+		c.spans.run(r.replication, c.went)
 	}
+	c.spans.goOn(c)
 	c.lanes.feed.listen(true)
 	err := c.run()
 	c.lanes.feed.listen(false)
@@ -466,9 +474,13 @@ func (r *replications) simulate() (*Message, error) {
 		if r.trace != nil { // the launcher may take it up to here
 			err = r.trace.Flush()
 		}
-		return r.saved(), err
+		return r.saved(), errors.Join(err, r.passSpans())
 	}
 	done, err := r.done()
+	if err == nil {
+		c.spans.endRun(c)
+		err = r.passSpans()
+	}
 	return &Message{Type: TypeDone, Done: done}, err
 }
 

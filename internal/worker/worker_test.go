@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/disco-sim/disco/internal/spans"
 	"github.com/disco-sim/disco/internal/trace"
 	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/scenario"
@@ -147,12 +148,21 @@ type runner struct {
 	hashes   map[uint32]uint64
 	parts    map[uint32]string
 	reported []int // by worker
+
+	spans []*spans.Lines // by worker, where they are recorded
 }
 
 func newRunner(t testing.TB, text string, placement []int32, workers int, tuning Tuning, seed uint64) *runner {
 	t.Helper()
+	return newRunnerBy(t, text, placement, workers, &Setup{Seed: seed, Tuning: tuning, Trace: "trace.txt",
+		OneProcess: true})
+}
+
+// newRunnerBy is newRunner with what each worker is set up with, but for its number.
+func newRunnerBy(t testing.TB, text string, placement []int32, workers int, setup *Setup) *runner {
+	t.Helper()
 	c := &runner{t: t, errs: make(chan error, workers)}
-	all := c.segments(workers, tuning)
+	all := c.segments(workers, setup.Tuning)
 	kinds, err := scenario.NewRegistry(ringKind)
 	if err != nil {
 		t.Fatal(err)
@@ -172,8 +182,10 @@ func newRunner(t testing.TB, text string, placement []int32, workers int, tuning
 				return all[w], Files{Trace: file}, nil
 			})
 		}()
-		c.send(w, &Message{Type: TypeSetup, Setup: &Setup{Worker: w, Workers: workers,
-			Seed: seed, Tuning: tuning, Trace: "trace.txt", OneProcess: true}})
+		own := *setup
+		own.Worker, own.Workers = w, workers
+		c.send(w, &Message{Type: TypeSetup, Setup: &own})
+		c.spans = append(c.spans, spans.NewLines())
 	}
 	c.receive(TypeReady)
 	return c
@@ -245,6 +257,11 @@ func (c *runner) receive(want MessageType) []*Message {
 				return nil
 			})
 			if err == nil {
+				m, err = ReadMessage(c.ctl[w])
+			}
+		}
+		if (want == TypeDone || want == TypeSaved) && err == nil && m.Type == TypeSpans {
+			if err = c.spans[w].Add(m.Spans); err == nil {
 				m, err = ReadMessage(c.ctl[w])
 			}
 		}
