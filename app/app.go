@@ -276,7 +276,7 @@ func (p *program) commands() []*cli.Command {
 		p.verifyCommand(), p.initCommand(),
 		p.compareCommand(), p.psCommand(), p.topCommand(), p.checkpointsCommand(), p.resumeCommand(), p.mergeCommand(),
 		p.replayCommand(),
-		p.completionCommand(), p.manCommand(), p.versionCommand()},
+		p.schemaCommand(), p.completionCommand(), p.manCommand(), p.versionCommand()},
 		p.furtherCommands(), p.fieldsCommand(), p.kindCommands())
 }
 

@@ -148,6 +148,11 @@ func (p *program) arguments(command string) (all []string) {
 			}
 		}
 		return all
+	case "schema":
+		for _, k := range p.registry.Kinds() {
+			all = append(all, k.Name)
+		}
+		return all
 	case "completion":
 		return shells()
 	}

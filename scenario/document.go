@@ -42,6 +42,8 @@ type Document struct {
 
 	graph      *filler // items from a database; nil: there are none
 	graphFault error   // why there are none, where some are attached
+
+	watch *watch // of a document that is made up, for Kind.Schema
 }
 
 // ReadFile reads one scenario file. The error is a Problems where its content is

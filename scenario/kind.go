@@ -46,6 +46,11 @@ type Kind struct {
 	// FieldsSchema. Nil: they are described elsewhere.
 	Fields func(format string) []byte
 
+	// About says what the fields of the kind's files are for, in one line each, for Schema: by the path of a field,
+	// with [] for an item of a list and * for a name that the file chooses, or by the end of such a path, which is for
+	// all fields of this end that have no text of their own. Nil: Schema says nothing about them.
+	About map[string]string
+
 	// Usage and Flags are for a kind whose files are a few numbers: programs give it a
 	// command of its name, with a flag for each field in place of the file. Usage says in
 	// one line what the command does. Without Flags there is no command.

@@ -41,6 +41,9 @@ func (r Range) Or(text string) Range {
 	return r
 }
 
+// plain is r without what else a field takes.
+func (r Range) plain() Range { return r.Or("") }
+
 // Holds reports whether x is in the range; NaN and infinities never are.
 func (r Range) Holds(x float64) bool {
 	return x >= r.min && x <= r.max && !(r.openMin && x == r.min) && !math.IsInf(x, 0)

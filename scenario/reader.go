@@ -19,6 +19,7 @@ import (
 // A Reader is for one goroutine.
 type Reader struct {
 	doc      *Document
+	watch    *watch // nil: nobody watches
 	problems Problems
 	seen     map[Problem]bool // one place can be read through many aliases
 	refusals int
@@ -39,7 +40,7 @@ type note struct {
 
 // NewReader makes a reader for doc.
 func NewReader(doc *Document) *Reader {
-	return &Reader{doc: doc, seen: make(map[Problem]bool), noted: make(map[note]bool)}
+	return &Reader{doc: doc, watch: doc.watch, seen: make(map[Problem]bool), noted: make(map[note]bool)}
 }
 
 // Root opens the top level of the document, which must be a mapping of the given
@@ -50,9 +51,12 @@ func (r *Reader) Root(fields ...string) Section {
 	if slices.Contains(fields, graphField) { // the kind's own
 		return r.Whole().Section(all...)
 	}
-	if v, err := r.doc.top(graphField); err == nil && v.Present() {
+	if v, err := r.doc.top(graphField); err == nil && (v.Present() || r.watch != nil) {
 		s := r.Whole().Section(append(all, graphField)...)
-		r.readGraph(s.Field(graphField), fields)
+		g := s.Field(graphField)
+		if g.asked(ask{form: formSection}); g.Present() {
+			r.readGraph(g, fields)
+		}
 		return s
 	}
 	return r.Whole().Section(all...)
@@ -143,7 +147,9 @@ func (s Section) Field(name string) Value {
 	if s.allowed != nil && !slices.Contains(s.allowed, name) {
 		panic(fmt.Sprintf("scenario: field %q is read but not among those of its section: %q", name, s.allowed))
 	}
-	return s.value(name)
+	v := s.value(name)
+	v.at()
+	return v
 }
 
 func (s Section) value(name string) Value {

@@ -20,8 +20,10 @@ type place struct {
 	name   string // field of a mapping, or
 	index  int    // index in a list, where name is empty and item is set
 	item   bool
-	fill   *fill // of an item that comes of a database
-	row    int   // of the fill
+	entry  bool   // of a field whose name the file chooses
+	reused string // see Value.Reused
+	fill   *fill  // of an item that comes of a database
+	row    int    // of the fill
 	from   *filler
 }
 
@@ -76,13 +78,20 @@ func (v Value) Line() int { return v.line }
 func (v Value) Present() bool { return v.node != nil && !v.refused }
 
 // IsMapping reports whether a mapping stands there, for fields that take several forms.
-func (v Value) IsMapping() bool { return v.Present() && follow(v.node).Kind == yaml.MappingNode }
+func (v Value) IsMapping() bool {
+	v.askedShape(aMapping)
+	return v.Present() && follow(v.node).Kind == yaml.MappingNode
+}
 
 // IsList reports whether a list stands there.
-func (v Value) IsList() bool { return v.Present() && follow(v.node).Kind == yaml.SequenceNode }
+func (v Value) IsList() bool {
+	v.askedShape(aList)
+	return v.Present() && follow(v.node).Kind == yaml.SequenceNode
+}
 
 // IsText reports whether text stands there, for fields that take several forms. A number beyond float64 is none.
 func (v Value) IsText() bool {
+	v.askedShape(aText)
 	if !v.Present() {
 		return false
 	}
@@ -94,6 +103,9 @@ func (v Value) IsText() bool {
 // OrNull is v, but left out where the file says null or nothing, for the fields in
 // which null is allowed.
 func (v Value) OrNull() Value {
+	if rd := v.at(); rd != nil {
+		rd.null = true
+	}
 	if v.Present() && isNull(follow(v.node)) {
 		v.node = nil
 	}
@@ -107,6 +119,7 @@ func (v Value) Refuse(found, want, todo string) {
 		v.r.refusals++
 		return
 	}
+	v.noteRefusal()
 	line, column := v.position()
 	if v.place.within() {
 		v.r.strays++
@@ -138,6 +151,10 @@ func (v Value) position() (line, column int) {
 
 // Section opens a mapping that has no other fields than these.
 func (v Value) Section(fields ...string) Section {
+	v.asked(ask{form: formSection})
+	if rd := v.at(); rd != nil {
+		rd.allowed = append(rd.allowed, fields...)
+	}
 	if !v.Present() && !v.refused {
 		v.missing("a mapping with " + strings.Join(fields, ", "))
 		v.refused = true
@@ -157,16 +174,20 @@ type Entry struct {
 
 // Entries opens a mapping whose field names the file chooses, in its order.
 func (v Value) Entries() []Entry {
+	v.asked(ask{form: formEntries})
 	s := v.r.open(v)
 	entries := make([]Entry, 0, len(s.order))
 	for _, f := range s.order {
-		entries = append(entries, Entry{f.name, s.value(f.name)})
+		value := s.value(f.name)
+		value.place.entry = true
+		entries = append(entries, Entry{f.name, value})
 	}
 	return entries
 }
 
 // List gives the items of a list, which may be empty.
 func (v Value) List() []Value {
+	v.asked(ask{form: formList})
 	n, ok := v.take("a list", yaml.SequenceNode)
 	if !ok {
 		return nil
@@ -181,12 +202,15 @@ func (v Value) List() []Value {
 
 // Float reads a finite number in the range.
 func (v Value) Float(rng Range) float64 {
+	v.asked(ask{form: formNumber, rng: rng.plain()})
 	x, _ := v.number(rng, rng.String())
 	return x
 }
 
 // FloatOr is Float, or def where the value is left out.
 func (v Value) FloatOr(def float64, rng Range) float64 {
+	v.asked(ask{form: formNumber, rng: rng.plain()})
+	v.defaults(def)
 	if !v.Present() && !v.refused {
 		return def
 	}
@@ -198,6 +222,7 @@ const intMax = 1<<53 - 1
 
 // Int reads a whole number in the range. 4.0 is one, 4.5 is not.
 func (v Value) Int(rng Range) int {
+	v.asked(ask{form: formWhole, rng: rng.plain()})
 	if rng.max > intMax {
 		rng.max = intMax
 	}
@@ -215,6 +240,8 @@ func (v Value) Int(rng Range) int {
 
 // IntOr is Int, or def where the value is left out.
 func (v Value) IntOr(def int, rng Range) int {
+	v.asked(ask{form: formWhole, rng: rng.plain()})
+	v.defaults(def)
 	if !v.Present() && !v.refused {
 		return def
 	}
@@ -223,6 +250,7 @@ func (v Value) IntOr(def int, rng Range) int {
 
 // Bool reads true or false.
 func (v Value) Bool() bool {
+	v.asked(ask{form: formBool})
 	n, ok := v.take("true or false", yaml.ScalarNode)
 	if !ok {
 		return false
@@ -236,6 +264,8 @@ func (v Value) Bool() bool {
 
 // BoolOr is Bool, or def where the value is left out.
 func (v Value) BoolOr(def bool) bool {
+	v.asked(ask{form: formBool})
+	v.defaults(def)
 	if !v.Present() && !v.refused {
 		return def
 	}
@@ -243,7 +273,10 @@ func (v Value) BoolOr(def bool) bool {
 }
 
 // Text reads text that is not empty.
-func (v Value) Text() string { return v.text("text", "text of 1 character or more") }
+func (v Value) Text() string {
+	v.asked(ask{form: formText})
+	return v.text("text", "text of 1 character or more")
+}
 
 // text is Text, with what is wanted instead of something else, and of nothing between quotes.
 func (v Value) text(want, some string) string {
@@ -268,6 +301,7 @@ func (v Value) text(want, some string) string {
 // ID reads the name of something: text of at most so many characters, all of them
 // printable.
 func (v Value) ID(most int) string {
+	v.asked(ask{form: formText, most: most})
 	want := fmt.Sprintf("text of 1 to %d printable characters", most)
 	id := v.text("text", want)
 	at := 0
@@ -286,6 +320,8 @@ func (v Value) ID(most int) string {
 
 // TextOr is Text, or def where the value is left out.
 func (v Value) TextOr(def string) string {
+	v.asked(ask{form: formText})
+	v.defaults(def)
 	if !v.Present() && !v.refused {
 		return def
 	}
@@ -294,6 +330,7 @@ func (v Value) TextOr(def string) string {
 
 // Word reads one of the given words.
 func (v Value) Word(words ...string) string {
+	v.askedWord(words)
 	n, ok := v.take(oneOf(words), yaml.ScalarNode)
 	if !ok {
 		return ""
@@ -307,6 +344,8 @@ func (v Value) Word(words ...string) string {
 
 // WordOr is Word, or def where the value is left out.
 func (v Value) WordOr(def string, words ...string) string {
+	v.askedWord(words)
+	v.defaults(def)
 	if !v.Present() && !v.refused {
 		return def
 	}
@@ -336,5 +375,8 @@ func (v Value) take(want string, kind yaml.Kind) (*yaml.Node, bool) {
 }
 
 func (v Value) missing(want string) {
+	if rd := v.at(); rd != nil {
+		rd.missing = true
+	}
 	v.Refuse("nothing", want, "add the field "+v.place.name)
 }

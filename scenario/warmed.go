@@ -36,6 +36,8 @@ const (
 // (Document.Sets) is kept or refused.
 func Warmup(root Section, doc *Document, opt Options, horizon, share float64) (seconds float64, auto bool) {
 	v := root.Field(WarmupField)
+	v.askedWord([]string{WarmupAuto})
+	v.asked(ask{form: formNumber, rng: AtLeast(0)})
 	if v.IsText() && follow(v.node).Value == WarmupAuto {
 		return 0, true
 	}

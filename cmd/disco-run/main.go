@@ -15,9 +15,15 @@ import (
 	"github.com/disco-sim/disco/model/queueing"
 	"github.com/disco-sim/disco/model/service"
 	"github.com/disco-sim/disco/model/supply"
+	"github.com/disco-sim/disco/scenario"
 )
 
 func main() {
-	app.MainWith(append(beside.Commands(), exampleCommand()), service.Kind(), network.Kind(), queueing.Kind(),
-		supply.Kind(), phold.Kind(), devstone.Kind())
+	app.MainWith(append(beside.Commands(), exampleCommand()), kinds()...)
+}
+
+// kinds are those of the files that it simulates; a file that names none is of the first.
+func kinds() []scenario.Kind {
+	return []scenario.Kind{service.Kind(), network.Kind(), queueing.Kind(), supply.Kind(), phold.Kind(),
+		devstone.Kind()}
 }

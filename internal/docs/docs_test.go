@@ -36,6 +36,7 @@ var rules = []rule{
 	{match: `go tool pprof .*`, skip: "a tool of Go's own"},
 	{match: `kill .*`, skip: "it needs the process of a run"},
 	{match: `bin/disco-run man`, want: ".SH SYNOPSIS"},
+	{match: `bin/disco-run schema service`, want: `"additionalProperties": false`},
 	{match: `bin/disco-run completion bash`, want: "complete -o bashdefault"},
 	{match: `bin/disco-run explain .* --json -`, add: " --pilot 50ms", want: `"speedup"`},
 	{match: `bin/disco-run explain .*`, add: " --pilot 50ms", want: "speed-up"},

@@ -191,7 +191,7 @@ internal/graphproc: internal/graphdata internal/wire internal/workerproc
 internal/graphread: app graph graph/sqldb internal/graphdata internal/graphproc
 cmd/disco-graph: app internal/graphcmd internal/graphread
 cmd/disco-group: app group
-cmd/disco-run: app examples group/beside model/service model/network model/phold model/devstone model/queueing
+cmd/disco-run: app examples group/beside scenario model/service model/network model/phold model/devstone model/queueing
 	model/supply
 cmd/disco-bench: perf/bench perf/machines perf/peers perf/saving
 internal/policy:

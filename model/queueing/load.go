@@ -145,6 +145,7 @@ func (l *loader) arrivals(v scenario.Value) Dist {
 // dist reads a distribution, with the fields that its kind has and no others.
 func (l *loader) dist(v scenario.Value) Dist {
 	mean := scenario.AtLeast(secondsMin).AtMost(secondsMax)
+	v = v.Reused("distribution")
 	s := v.Section("distribution", "mean", "cv", "shape", "min", "max")
 	d := Dist{Kind: s.Field("distribution").Word(distKinds...)}
 	used := map[string]bool{"mean": d.Kind != Uniform}

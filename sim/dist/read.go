@@ -21,6 +21,7 @@ const wanted = "a distribution, such as exponential(3), uniform(1, 2) + 0.5 or {
 // kind's
 // own. What is refused gives a Dist that isn't set.
 func Read(v scenario.Value) Dist {
+	v = v.Reused("distribution")
 	var d Dist
 	switch {
 	case v.IsMapping():
