@@ -207,16 +207,15 @@ func TestReport(t *testing.T) {
 	}
 	for _, want := range []string{"throughput (requests/s)", "latency (s)", "utilisation", "web-3 down",
 		"busiest servers", "run ../examples/shop.yml --seed 7 --horizon 150", "rqs_input:", "trace hash",
-		`class="span"`} {
+		`class="span"`, "links", `class="box q1"`, "latency (s) by percentile"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("found no %q", want)
 		}
 	}
 	for want, args := range map[string][]string{
-		"want the name of a file":       {"-"},
-		"--report and --sweep don't go": {page, "--sweep", cores + "=1,2"},
-		"both name":                     {page, "--json", page},
-		"not a directory":               {filepath.Join(page, "x", "y")},
+		"want the name of a file": {"-"},
+		"both name":               {page, "--json", page},
+		"not a directory":         {filepath.Join(page, "x", "y")},
 	} {
 		if status, text := run(args...); status != ExitUsage || !strings.Contains(text, want) {
 			t.Errorf("%v: exit status %d: %s", args, status, text)
@@ -224,5 +223,26 @@ func TestReport(t *testing.T) {
 	}
 	if got := shellWord("a b'c"); got != `'a b'\''c'` || shellWord("a=b/c") != "a=b/c" || shellWord("") != "''" {
 		t.Errorf("found %s", got)
+	}
+}
+
+// TestReportSweep: the page of a sweep has curves with intervals.
+func TestReportSweep(t *testing.T) {
+	page := filepath.Join(t.TempDir(), "page.html")
+	var stdout, stderr bytes.Buffer
+	if status := Run([]string{"disco-run", "run", filepath.Join("..", "examples", "mini.yml"), "--horizon", "30",
+		"--transport", "inproc", "--report", page, "--replications", "3", "--sweep", cores + "=1,2"},
+		strings.NewReader(""), &stdout, &stderr, service.Kind()); status != ExitOK {
+		t.Fatalf("exit status %d: %s", status, stderr.String())
+	}
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`class="band"`, "3 at each point", "--sweep " + cores + "=1,2", "2 of 2",
+		"rqs_input:"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("the page of a sweep has no %q", want)
+		}
 	}
 }

@@ -34,6 +34,17 @@ func (p *program) writePage(o *order, l *launch.Launch, out *launch.Outcome, d *
 		}
 		page.Text = strings.ToValidUTF8(string(text.Bytes()[:min(text.Len(), pageTextMax)]), "")
 	}
+	if drawn, ok := out.Summary.(scenario.Drawn); ok {
+		page.Drawing = drawn.Drawing()
+	}
+	page.Replications = make(map[string][]float64, len(d.Figures))
+	for _, f := range d.Figures {
+		values := make([]float64, len(f.Values))
+		for i, x := range f.Values {
+			values[i] = float64(x)
+		}
+		page.Replications[f.Name] = values
+	}
 	if eventful, ok := out.Summary.(scenario.Eventful); ok {
 		page.Spans = eventful.Spans()
 	}
@@ -43,6 +54,52 @@ func (p *program) writePage(o *order, l *launch.Launch, out *launch.Outcome, d *
 			return true
 		})
 	}
+	return p.write("--report", o.report, func(w io.Writer) error { return report.Write(w, page) })
+}
+
+// writeSweepPage writes the page of a sweep.
+func (p *program) writeSweepPage(o *order, doc *sweepDocument) error {
+	t := newTable(doc)
+	shown, err := t.chosen(doc.columns)
+	if err != nil {
+		return err
+	}
+	if shown == nil {
+		shown, _ = t.differing()
+	}
+	s := &report.Sweep{}
+	for _, a := range doc.Sweep {
+		s.Keys = append(s.Keys, a.Key)
+	}
+	for _, i := range shown {
+		s.Heads = append(s.Heads, t.columns[i])
+	}
+	for n, r := range doc.Rows {
+		point := report.Point{Figures: r.shown}
+		for _, set := range r.at {
+			point.At = append(point.At, set.Value)
+		}
+		s.Points = append(s.Points, point)
+		var cells []string
+		for _, i := range shown {
+			cells = append(cells, rounded(t.rows[n][i], i >= t.keys))
+		}
+		s.Rows = append(s.Rows, cells)
+	}
+	first := doc.Rows[0].document
+	facts := []report.Fact{{Name: "points", Value: fmt.Sprintf("%d of %d", len(doc.Rows), doc.Points)},
+		{Name: "simulated time", Value: fmt.Sprintf("%.6g s", first.HorizonSeconds)},
+		{Name: "replications", Value: tables.Count(int64(first.Replications)) + " at each point"},
+		{Name: "seed", Value: strconv.FormatUint(first.Seed, 10)}, {Name: "version of disco", Value: first.Version}}
+	if doc.Interrupted {
+		facts = append(facts, report.Fact{Name: "ended", Value: "interrupted"})
+	}
+	lines := p.repeat(o, first)
+	for _, axis := range o.sweeps {
+		lines[len(lines)-1] += " --sweep " + shellWord(axis)
+	}
+	page := &report.Page{Title: first.Scenario, Facts: facts, Repeat: lines, File: o.file,
+		Scenario: string(o.config.Text), Sweep: s}
 	return p.write("--report", o.report, func(w io.Writer) error { return report.Write(w, page) })
 }
 

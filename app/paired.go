@@ -41,14 +41,15 @@ func newFigures(replications int) *figures {
 
 // figures are those of a run whose JSON has them, or that ends by them; nil: it doesn't need them.
 func (o *order) figures() *figures {
-	if (o.json == "" || o.config.Replications < 2 || o.compare) && o.until == nil {
+	shown := o.json != "" || o.report != ""
+	if (!shown || o.config.Replications < 2 || o.compare) && o.until == nil {
 		return nil
 	}
 	f := newFigures(o.config.Replications)
 	f.most = max(1, min(f.most, figuresJSON/o.config.Replications))
 	if f.until = o.until; o.until != nil {
 		o.config.Enough = o.until.enough
-		if o.json == "" {
+		if !shown {
 			f.most = 0
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/disco-sim/disco/internal/launch"
 	"github.com/disco-sim/disco/internal/sweep"
+	"github.com/disco-sim/disco/model/overview"
 	"github.com/disco-sim/disco/scenario"
 )
 
@@ -35,8 +36,6 @@ func (o *order) checkSweep() error {
 		return usage("--trace and --sweep don't go together: trace one point at a time")
 	case o.config.Perfetto != "":
 		return usage("--trace-perfetto and --sweep don't go together: trace one point at a time")
-	case o.report != "":
-		return usage("--report and --sweep don't go together: --out DIR has all points, a page is about one of them")
 	case o.phases:
 		return usage("--phases and --sweep don't go together: --json has the phases of each point")
 	case o.config.Profiles != "":
@@ -80,7 +79,8 @@ type sweepRow struct {
 	cells []cell   // of the table
 	left  []string // lists that have no columns
 
-	figures *figures // of each replication; nil: they aren't needed
+	figures *figures       // of each replication; nil: they aren't needed
+	shown   overview.Block // figures of the first screen
 }
 
 // sweep runs the scenario once for every point of the grid, one after another, each on
@@ -222,6 +222,9 @@ func (p *program) runPoint(
 	for _, s := range point {
 		row.Point[s.Key] = jsonValue(s.Value)
 	}
+	if shower, ok := l.Scenario().(overview.Shower); ok && o.report != "" {
+		row.shown = shower.Overview(out.Summary).Figures
+	}
 	row.cells, row.left, err = cellsOf(row)
 	if err == nil {
 		err = o.required(row)
@@ -252,6 +255,9 @@ func (p *program) showSweep(o *order, doc *sweepDocument) error {
 	}
 	if o.out != "" {
 		failed = append(failed, p.writeSweepOut(o, doc))
+	}
+	if o.report != "" && len(doc.Rows) > 0 {
+		failed = append(failed, p.writeSweepPage(o, doc))
 	}
 	if o.json != "" {
 		text, err := encode(doc)

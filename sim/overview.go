@@ -21,12 +21,19 @@ const (
 	figuresLeast = 3 // on the first screen
 	figuresShown = 6
 	worstShown   = 5
+	spreadsMost  = 8
 )
 
 // Overview implements overview.Shower.
 func (m *Model) Overview(results scenario.Summary) *overview.Page {
 	r := results.(*Results)
 	p := &overview.Page{Figures: r.figures(), Blocks: []overview.Block{r.busiest()}, Tables: r.tables()}
+	for _, t := range r.totals {
+		if v := &t.all.values; t.entry.kind == tallyKind && v.Count > 0 && len(p.Distributions) < spreadsMost {
+			p.Distributions = append(p.Distributions, overview.Distribution{Name: t.entry.name, Unit: t.entry.unit,
+				Count: v.Count, At: v.P})
+		}
+	}
 	if r.WarmupSeconds > 0 {
 		p.Notes = append(p.Notes, fmt.Sprintf("the first %s not counted", table.Seconds(r.WarmupSeconds)))
 	}

@@ -40,9 +40,8 @@ func (p *part) layers() bool {
 		columns := (len(list) + rows - 1) / rows
 		each := (len(list) + columns - 1) / columns
 		for i, b := range list {
-			k := min(each, len(list)-i/each*each) // boxes of its column
 			p.at[b] = point{x + float64(columnGap*float64(i/each)),
-				(float64(i%each) + 0.5) * float64(most) / float64(k)}
+				(float64(i%each) + 0.5) * float64(most) / float64(each)}
 		}
 		x += columnGap*float64(columns-1) + layerGap*max(1, float64(columns)/8)
 	}

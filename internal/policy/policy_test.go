@@ -139,7 +139,7 @@ internal/workerproc: internal/procfs shm
 internal/outfile:
 internal/parquetout:
 internal/drawing: scenario
-internal/report: model/overview scenario
+internal/report: internal/drawing model/overview scenario
 internal/outdir: internal/infile internal/outfile internal/parquetout
 internal/checkpoint: internal/outfile
 internal/answers: internal/checkpoint internal/outfile

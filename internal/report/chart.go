@@ -102,8 +102,11 @@ func (c *chart) figure() figure {
 			if i == len(times)-1 || times[i+1] > until {
 				text += " s"
 			}
-			fmt.Fprintf(&b, `<text x="%.1f" y="%d" text-anchor="middle">%s</text>`, min(px(t), right-12), bottom+18,
-				text)
+			x, anchor := px(t), "middle"
+			if x > right-24 {
+				x, anchor = width-2, "end"
+			}
+			fmt.Fprintf(&b, `<text x="%.1f" y="%d" text-anchor="%s">%s</text>`, x, bottom+18, anchor, text)
 		}
 	}
 	for i, l := range c.lines {

@@ -45,6 +45,10 @@ type Page struct {
 	File     string   // of the scenario
 	Scenario string
 
+	Drawing      *scenario.Drawing    // nil: it can't be drawn
+	Replications map[string][]float64 // each one's figures, by where the JSON has them: latency_s.mean
+	Sweep        *Sweep               // nil: it is about one run, and has all the above
+
 	whole []*chart
 	each  []*chart
 }
@@ -146,6 +150,7 @@ func newBlock(b *overview.Block) (out block) {
 type figure struct {
 	Title string
 	Note  string
+	Large bool          // it is too fine for the width of a phone, and scrolls there
 	SVG   template.HTML // of this package's making: what it has of others is escaped there
 }
 
@@ -164,9 +169,24 @@ func Write(w io.Writer, p *Page) error {
 		*Page
 		Blocks      []block
 		Whole, Each []figure
+		Picture     figure
+		Spreads     []figure
+		Theory      figure
+		Single      []figure // figures by replication
+		Swept       []figure
 		Cut         bool
-	}{Page: p, Whole: figures(p.whole), Each: figures(p.each)}
+	}{Page: p, Whole: figures(p.whole), Each: figures(p.each), Picture: drawPicture(p.Drawing)}
+	if s := p.Sweep; s != nil {
+		data.Swept = s.figures()
+		data.Blocks = []block{s.block()}
+	}
 	if o := p.Overview; o != nil {
+		for i := range o.Distributions {
+			if f := spreadFigure(&o.Distributions[i]); f.SVG != "" {
+				data.Spreads = append(data.Spreads, f)
+			}
+		}
+		data.Theory, data.Single = theoryFigure(o.Theories), replicationFigures(o, p.Replications)
 		for _, b := range append([]overview.Block{o.Figures}, o.Blocks...) {
 			if len(b.Rows) > 0 {
 				data.Blocks = append(data.Blocks, newBlock(&b))
@@ -182,10 +202,10 @@ func Write(w io.Writer, p *Page) error {
 	if err := pageTemplate.Execute(&text, data); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
-	if text.Len() > BytesMax && (data.Each != nil || len(data.Scenario) > 0) {
+	if text.Len() > BytesMax && (data.Each != nil || len(data.Scenario) > 0 || data.Picture.SVG != "") {
 		// Texts of outside may be escaped in several bytes each.
 		short := *data.Page
-		data.Page, data.Each, data.Cut, short.Scenario = &short, nil, true, ""
+		data.Page, data.Each, data.Cut, short.Scenario, data.Picture = &short, nil, true, "", figure{}
 		text.Reset()
 		if err := pageTemplate.Execute(&text, data); err != nil {
 			return fmt.Errorf("report: %w", err)

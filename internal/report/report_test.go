@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/disco-sim/disco/internal/leaktest"
+	"github.com/disco-sim/disco/model/measure"
 	"github.com/disco-sim/disco/model/overview"
 	"github.com/disco-sim/disco/scenario"
 )
@@ -26,8 +27,9 @@ const evil = `</title><script>alert(1)</script>"' onload="x&<b>`
 // page has text from outside in all places, two series of the whole, and ten of single things.
 func page() *Page {
 	o := &overview.Page{Alarm: evil, Notes: []string{evil}, Remarks: []string{evil}}
-	o.Figures = overview.Block{Heads: []string{evil, "value", "nothing"}}
-	o.Figures.Row(evil, overview.Num("/a", 3, overview.Count, evil).BadIf(true), overview.Said(overview.None))
+	o.Figures = overview.Block{Heads: []string{evil, "value", "from", "to", "nothing"}}
+	o.Figures.Row(evil, overview.Num("/a", 3, overview.Count, evil).BadIf(true), overview.Said(overview.None),
+		overview.Said(overview.None), overview.Said(overview.None))
 	p := &Page{Title: evil, Facts: []Fact{{evil, evil}}, Overview: o, Repeat: []string{evil}, File: evil,
 		Scenario: evil, Spans: []scenario.Span{{Name: evil, From: 1, To: 2}}}
 	edges, values := []float64{0, 1, 2, 3, 4}, []float64{1, math.NaN(), 3, 2}
@@ -36,6 +38,21 @@ func page() *Page {
 	for i := range 10 {
 		p.AddSeries(&scenario.Series{Name: "utilisation", Of: fmt.Sprint("box ", i, evil), Edges: edges,
 			Values: []float64{float64(i), 0, 0, 0}})
+	}
+	o.Distributions = []overview.Distribution{{Name: evil, Unit: evil, Count: 1e6,
+		At: func(p float64) float64 { return 1 / (101 - p) }}}
+	o.Theories = []overview.Theory{{Name: evil, Known: 2, Observed: 2.1, Low: 2.05, High: 2.2},
+		{Name: "in", Known: 2, Observed: 2, Low: 1, High: 3}, {Name: "none", Known: 2, Observed: 1, Low: math.NaN(),
+			High: math.NaN()}, {Name: "zero"}}
+	o.Figures.Estimate("seven", overview.Num("/a/b", 7, overview.Plain, ""), "/i", &measure.Interval{Mean: 7, Low: 6,
+		High: 8, HalfWidth: 1, N: 3})
+	p.Replications = map[string][]float64{"a.b": {6, math.NaN(), 8}, "a.c": {1, 2}}
+	p.Drawing = &scenario.Drawing{}
+	p.Drawing.AddBox(scenario.Box{ID: evil, Kind: evil, Load: scenario.Load{Share: 0.5, Of: evil}})
+	p.Drawing.AddBox(scenario.Box{ID: "Zürich", Kind: "box", Load: scenario.NoLoad})
+	for i := range 3 {
+		p.Drawing.AddLink(scenario.Link{ID: evil, From: i / 2, To: i % 2, Load: scenario.Load{Share: 1, Of: evil},
+			Amount: 3, Unit: evil})
 	}
 	p.AddSeries(&scenario.Series{Name: "nothing", Edges: edges[:2], Values: []float64{math.NaN()}})
 	return p
@@ -64,11 +81,12 @@ func TestPage(t *testing.T) {
 	if !strings.Contains(s, `content="default-src 'none'; style-src 'unsafe-inline'"`) {
 		t.Error("there is no policy")
 	}
-	if n := strings.Count(s, "<svg "); n != 2 {
-		t.Errorf("found %d charts, want 2", n)
+	if n := strings.Count(s, "<svg "); n != 6 {
+		t.Errorf("found %d pictures, want 6", n)
 	}
 	for _, want := range []string{"the 6 with the greatest mean, of 10", "box 9", ">latency (", `class="span"`,
-		`class="bad">3`} {
+		`class="bad">3`, "1 of 3 intervals don&#39;t hold it", "by percentile", "by replication",
+		`class="box q2"`, `class="box qn"`, `class="edge q4"`, "links by", "99.999"} {
 		if !strings.Contains(s, want) {
 			t.Errorf("found no %q", want)
 		}
@@ -76,7 +94,13 @@ func TestPage(t *testing.T) {
 	if strings.Contains(s, "box 3") || strings.Contains(s, ">nothing<") {
 		t.Error("found a line that is none of the greatest, a column of nothing, or a chart of nothing")
 	}
-	for _, svg := range regexp.MustCompile(`(?s)<svg.*?</svg>`).FindAllString(s, -1) {
+	wellFormed(t, s)
+}
+
+// wellFormed holds that all pictures of a page are XML, and of numbers.
+func wellFormed(t *testing.T, page string) {
+	t.Helper()
+	for _, svg := range regexp.MustCompile(`(?s)<svg.*?</svg>`).FindAllString(page, -1) {
 		for d := xml.NewDecoder(strings.NewReader(svg)); ; {
 			if _, err := d.Token(); errors.Is(err, io.EOF) {
 				break
@@ -85,7 +109,68 @@ func TestPage(t *testing.T) {
 			}
 		}
 		if strings.Contains(svg, "NaN") || strings.Contains(svg, "Inf") {
-			t.Errorf("found what is no number in %s", svg)
+			t.Errorf("found what is no number in %.2000s", svg)
+		}
+	}
+}
+
+// TestPictures: there is one of any number of boxes, with links or without, and it fits on a page.
+func TestPictures(t *testing.T) {
+	for _, n := range []int{1, 2, 300, 2000, scenario.BoxesMax} {
+		for _, links := range []int{0, 1, 2 * n, scenario.LinksMax} {
+			p := page()
+			p.Drawing = &scenario.Drawing{Flow: links == 1}
+			for i := range n + 1 {
+				p.Drawing.AddBox(scenario.Box{ID: fmt.Sprint(evil, i), Kind: "node", Load: scenario.Load{
+					Share: float64(i) / float64(n), Of: "utilisation"}, Placed: links == 0, Latitude: float64(i % 90),
+					Longitude: float64(i % 360)})
+			}
+			for i := range links {
+				p.Drawing.AddLink(scenario.Link{ID: fmt.Sprint("link ", i), From: i % n, To: (i*i + i/7) % n,
+					Load: scenario.NoLoad, Amount: math.NaN()})
+			}
+			s := text(t, p)
+			if wellFormed(t, s); len(s) > BytesMax || !strings.Contains(s, `class="box q4"`) {
+				t.Errorf("%d boxes, %d links: a page of %d bytes, or no picture", n, links, len(s))
+			}
+		}
+		if testing.Short() && n > 300 {
+			break
+		}
+	}
+}
+
+// TestSweep: one key gives curves with intervals, two give heat maps, and what isn't a number or is more a table alone.
+func TestSweep(t *testing.T) {
+	for _, c := range []struct {
+		keys, values, want string
+		pictures           int
+	}{
+		{"a", "1 2 4 1000", `class="band"`, 2},
+		{"a", "-1 0.5", `class="band"`, 2},
+		{"a", "7", "<td>7</td>", 0},
+		{"a b", "1,1 1,2 3,1 3,2", `style="fill:#f4e446"`, 2},
+		{"a b", "1,x 2,x", "<td>x</td>", 0},
+		{"a b c", "1,2,3 2,2,3", "<td>3</td>", 0},
+	} {
+		s := &Sweep{Keys: strings.Fields(c.keys)}
+		s.Heads = s.Keys
+		for i, at := range strings.Fields(c.values) {
+			point := Point{At: strings.Split(at, ",")}
+			x := float64(i*i) + 1
+			point.Figures.Estimate(evil, overview.Num("/x", x, overview.Plain, ""), "/i", &measure.Interval{Mean: x,
+				Low: x - 1, High: x + 1, HalfWidth: 1, N: 3})
+			point.Figures.Row("y", overview.Num("/y", 5, overview.Count, ""))
+			point.Figures.Row("words", overview.Said("no request"))
+			s.Points, s.Rows = append(s.Points, point), append(s.Rows, point.At)
+		}
+		page := text(t, &Page{Title: "sweep", Sweep: s})
+		wellFormed(t, page)
+		if n := strings.Count(page, "<svg "); n != c.pictures || !strings.Contains(page, c.want) {
+			t.Errorf("%s=%s: found %d pictures, want %d, and %s", c.keys, c.values, n, c.pictures, c.want)
+		}
+		if strings.Contains(page, "<script") {
+			t.Error("text from outside is more than text")
 		}
 	}
 }
@@ -135,7 +220,7 @@ func TestBounded(t *testing.T) {
 		p.Overview.Figures.Row(strings.Repeat("x", 100), overview.Said("1"))
 	}
 	s := text(t, p)
-	if len(s) > BytesMax || !strings.Contains(s, "too long for a page") || !strings.Contains(s, "and 801 more") {
+	if len(s) > BytesMax || !strings.Contains(s, "too long for a page") || !strings.Contains(s, "and 802 more") {
 		t.Errorf("found %d bytes, want at most %d, and what was left out", len(s), BytesMax)
 	}
 	p.Facts = []Fact{{"x", strings.Repeat("x", BytesMax)}}

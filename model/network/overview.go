@@ -22,6 +22,9 @@ func (m *Model) Overview(results scenario.Summary) *overview.Page {
 	r := results.(*Results)
 	p := &overview.Page{Figures: r.figures(), Tables: r.tables()}
 	p.Blocks = []overview.Block{r.happened(), r.busiest(), r.lossy()}
+	if l := r.latencies; l != nil && l.Count > 0 {
+		p.Distributions = []overview.Distribution{{Name: "latency", Unit: "s", Count: l.Count, At: l.P}}
+	}
 	if r.Interrupted {
 		p.Alarm = fmt.Sprintf("INTERRUPTED after %s in all; rates are over the time reached",
 			table.Seconds(r.SimulatedSeconds))

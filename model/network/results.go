@@ -39,8 +39,9 @@ type Results struct {
 
 	Replications []ReplicationResult `json:"replications"`
 
-	spec   *Spec
-	course *measure.Course // by node; nil: no time series were asked for
+	spec      *Spec
+	latencies *measure.Latencies
+	course    *measure.Course // by node; nil: no time series were asked for
 }
 
 // Losses are packets lost by cause.

@@ -10,7 +10,8 @@ import (
 
 func (t *tally) results() *Results {
 	m := t.m
-	r := &Results{HorizonSeconds: m.Horizon(), spec: m.spec, course: t.course, Flows: []FlowResult{},
+	r := &Results{HorizonSeconds: m.Horizon(), spec: m.spec, latencies: &t.latency,
+		course: t.course, Flows: []FlowResult{},
 		Links:  []LinkResult{},
 		Events: []EventResult{}, Outages: []OutageResult{}}
 	r.SimulatedSeconds, r.Interrupted = t.simulated, t.interrupted

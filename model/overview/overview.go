@@ -46,6 +46,24 @@ type Page struct {
 	Blocks  []Block  // what outages did, the worst boxes and links
 	Remarks []string // what the reader may do about it
 	Tables  []Table  // all that there is
+
+	// For pictures, beside the rows.
+	Distributions []Distribution
+	Theories      []Theory
+}
+
+// Distribution is how values are distributed, such as latencies.
+type Distribution struct {
+	Name, Unit string
+	Count      int64                         // > 0
+	At         func(percent float64) float64 // 0 to 100
+}
+
+// Theory is a figure that theory knows, beside the interval that was observed.
+type Theory struct {
+	Name                string
+	Known               float64
+	Observed, Low, High float64 // Low and High NaN: there is no interval
 }
 
 // Table is one of the tables behind a screen. Write writes nothing where there are no rows.

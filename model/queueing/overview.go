@@ -4,6 +4,7 @@ package queueing
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/disco-sim/disco/internal/table"
 	"github.com/disco-sim/disco/model/overview"
@@ -19,7 +20,8 @@ const worstShown = 8
 // Overview implements overview.Shower.
 func (m *Model) Overview(results scenario.Summary) *overview.Page {
 	r := results.(*Results)
-	p := &overview.Page{Figures: r.figures(), Blocks: []overview.Block{r.busiest()}, Tables: r.tables()}
+	p := &overview.Page{Figures: r.figures(), Blocks: []overview.Block{r.busiest()}, Tables: r.tables(),
+		Theories: r.theories()}
 	if r.WarmupSeconds > 0 {
 		p.Notes = append(p.Notes, fmt.Sprintf("the first %s not counted", table.Seconds(r.WarmupSeconds)))
 	}
@@ -55,6 +57,35 @@ func estimate(b *overview.Block, name, at, unit string, m Measure) {
 		mark = overview.Said("outside").BadIf(true)
 	}
 	b.Estimate(name, seen(at, unit, m, sixDigits), at+"/observed", m.Observed, theory, mark)
+}
+
+// theoriesMost is how many figures a picture has beside theory.
+const theoriesMost = 100
+
+// theories are the figures that theory knows, those of the network first.
+func (r *Results) theories() (all []overview.Theory) {
+	add := func(name string, m *Measure) {
+		if m.Theory == nil || m.Observed == nil || len(all) == theoriesMost {
+			return
+		}
+		t := overview.Theory{Name: name, Known: *m.Theory, Observed: m.Observed.Mean, Low: math.NaN(), High: math.NaN()}
+		if m.Observed.Known() {
+			t.Low, t.High = m.Observed.Low, m.Observed.High
+		}
+		all = append(all, t)
+	}
+	add("throughput", &r.Network.Throughput)
+	add("customers in the network", &r.Network.InNetwork)
+	add("time in the network", &r.Network.TimeInNetwork)
+	for i := range r.spec.Stations {
+		id := r.spec.Stations[i].ID
+		s := r.Stations[id]
+		add(id+": utilisation", &s.Utilisation)
+		add(id+": customers waiting", &s.InQueue)
+		add(id+": time", &s.TimeInSystem)
+		add(id+": time waiting", &s.TimeInQueue)
+	}
+	return all
 }
 
 // seen is what was, if anything was.

@@ -23,6 +23,9 @@ func (m *Model) Overview(results scenario.Summary) *overview.Page {
 	p := &overview.Page{Figures: r.figures(), Tables: r.tables()}
 	p.Blocks = []overview.Block{r.happened("outages", r.Outages), r.happened("spikes", r.Spikes), r.busiest(),
 		r.lossy()}
+	if l := &r.tally.latency; l.Count > 0 {
+		p.Distributions = []overview.Distribution{{Name: "latency", Unit: "s", Count: l.Count, At: l.P}}
+	}
 	if r.Interrupted {
 		p.Alarm = fmt.Sprintf("INTERRUPTED after %s in all; rates are over the time reached",
 			table.Seconds(r.SimulatedSeconds))
