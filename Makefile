@@ -37,6 +37,12 @@ build: ## put bin/disco-run and the programs beside it in place
 	CGO_ENABLED=0 $(GO) -C cmd/disco-server build -buildvcs=false -trimpath \
 		-ldflags "-s -w -X main.version=$(VERSION)" -o $(CURDIR)/bin/ .
 
+.PHONY: man
+man: build ## write the manual pages of disco-run, one for each of its commands, to man/
+	@mkdir -p man
+	bin/disco-run man >man/disco-run.1
+	@for c in $$(bin/disco-run __complete man ''); do bin/disco-run man $$c >man/disco-run-$$c.1 || exit 1; done
+
 .PHONY: run
 run: build ## run the shop over two workers (SCENARIO=file WORKERS=n for others)
 	bin/disco-run run $(SCENARIO) --workers $(WORKERS)
@@ -190,4 +196,4 @@ soak: build ## simulate for long, and see that nothing grows (SOAK=1h SOAK_JSON=
 
 .PHONY: clean
 clean: ## remove what build made
-	rm -rf bin
+	rm -rf bin man

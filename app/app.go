@@ -181,6 +181,9 @@ func (o *output) pass(w io.Writer, b []byte) (int, error) {
 func (p *program) dispatch(args []string) error {
 	application := p.application()
 	if len(args) == 0 {
+		if p.noKinds {
+			return usage("there is no command: `%s --help` lists the commands", p.name)
+		}
 		return usage("there is no command: `%s run FILE` runs a scenario, `%s --help` lists the commands", p.name,
 			p.name)
 	}
@@ -272,12 +275,12 @@ func (p *program) commands() []*cli.Command {
 	if p.noKinds {
 		return append(p.furtherCommands(), p.versionCommand())
 	}
-	return slices.Concat([]*cli.Command{p.runCommand(), p.validateCommand(), p.explainCommand(),
+	return p.withExamples("", slices.Concat([]*cli.Command{p.runCommand(), p.validateCommand(), p.explainCommand(),
 		p.verifyCommand(), p.initCommand(),
 		p.compareCommand(), p.psCommand(), p.topCommand(), p.checkpointsCommand(), p.resumeCommand(), p.mergeCommand(),
 		p.replayCommand(),
 		p.schemaCommand(), p.completionCommand(), p.manCommand(), p.versionCommand()},
-		p.furtherCommands(), p.fieldsCommand(), p.kindCommands())
+		p.furtherCommands(), p.fieldsCommand(), p.kindCommands()))
 }
 
 // command fills in what all commands have in common. The action's errors get the

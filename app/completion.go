@@ -153,6 +153,8 @@ func (p *program) arguments(command string) (all []string) {
 			all = append(all, k.Name)
 		}
 		return all
+	case "man":
+		return visible(p.commands())
 	case "completion":
 		return shells()
 	}

@@ -152,7 +152,7 @@ func (p *program) compareResults(c *cli.Context) error {
 		return err
 	}
 	if c.NArg() != 2 {
-		return usage("found %d files, want two with results, A.json B.json", c.NArg())
+		return usage("found %s, want two with results, A.json B.json", tables.Plural(c.NArg(), "file"))
 	}
 	a, err := readResults(c.Args().Get(0))
 	if err != nil {

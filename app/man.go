@@ -11,15 +11,25 @@ import (
 
 func (p *program) manCommand() *cli.Command {
 	return p.command(cli.Command{
-		Name:  "man",
-		Usage: "prints the manual page of this program, made of the same texts as --help",
+		Name:      "man",
+		Usage:     "prints the manual page of this program, or of one command, made of the same texts as --help",
+		ArgsUsage: "[COMMAND]",
 		Description: p.name + " man > ~/.local/share/man/man1/" + p.name + ".1\n" +
-			"man -l <(" + p.name + " man)",
+			"man -l <(" + p.name + " man run)",
 	}, func(c *cli.Context) error {
+		application := p.application()
 		if c.Args().Present() {
-			return usage("found %s, want no arguments", quoted(c.Args().Slice()))
+			name := c.Args().First()
+			command := commandOf(application.Commands, name)
+			if command == nil {
+				return noCommand(p.name, application.Commands, name)
+			}
+			if c.NArg() > 1 {
+				return usage("found %s, want one command, or none for all", quoted(c.Args().Slice()))
+			}
+			application.Commands, application.Usage = []*cli.Command{command}, command.Usage
 		}
-		_, err := p.stdout.Write([]byte(p.manual(p.application())))
+		_, err := p.stdout.Write([]byte(p.manual(application)))
 		return err
 	})
 }
@@ -27,8 +37,12 @@ func (p *program) manCommand() *cli.Command {
 // manual is the page as input of man(7), of section 1.
 func (p *program) manual(application *cli.App) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, ".TH %s 1 \"\" %s \"User Commands\"\n.SH NAME\n%s \\- %s\n", manQuoted(strings.ToUpper(p.name)),
-		manQuoted(p.name+" "+Version()), manText(p.name), manText(application.Usage))
+	title := p.name
+	if len(application.Commands) == 1 {
+		title += "-" + application.Commands[0].Name
+	}
+	fmt.Fprintf(&b, ".TH %s 1 \"\" %s \"User Commands\"\n.SH NAME\n%s \\- %s\n", manQuoted(strings.ToUpper(title)),
+		manQuoted(p.name+" "+Version()), manText(title), manText(application.Usage))
 	fmt.Fprintf(&b, ".SH SYNOPSIS\n.B %s\n.I command\n.RI [ flags ]\n.RI [ arguments ]\n.SH COMMANDS\n",
 		manText(p.name))
 	writeManual(&b, nil, application.Commands)

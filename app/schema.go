@@ -4,6 +4,7 @@ package app
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/disco-sim/disco/scenario"
 	"github.com/urfave/cli/v2"
@@ -35,7 +36,8 @@ func (p *program) schemaCommand() *cli.Command {
 			if hint != "" {
 				hint = ": " + hint
 			}
-			return usage("found %s, want one of the kinds %s%s", quoted(c.Args().Slice()), quoted(names), hint)
+			return usage("found %s, want one of the kinds %s%s", quoted(c.Args().Slice()),
+				strings.Join(names, ", "), hint)
 		}
 		_, err := p.stdout.Write(text)
 		return err

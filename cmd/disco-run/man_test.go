@@ -27,6 +27,17 @@ func TestManual(t *testing.T) {
 	if err != nil || stderr.Len() > 0 {
 		t.Fatalf("groff: %v: %s", err, stderr.String())
 	}
+	for _, command := range []string{"run", "checkpoints", "schema"} {
+		page, err := exec.Command(bin, "man", command).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command("groff", "-k", "-man", "-Tutf8", "-ww", "-rLL=200n", "-z")
+		cmd.Stdin = bytes.NewReader(page)
+		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+			t.Errorf("the page of %s: groff: %v: %s", command, err, out)
+		}
+	}
 	text := string(shown)
 	for _, command := range []string{"run", "explain", "checkpoints verify", "phold", "top"} {
 		help, err := exec.Command(bin, append(strings.Fields(command), "--help")...).Output()

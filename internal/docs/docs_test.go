@@ -35,7 +35,7 @@ var rules = []rule{
 		skip: "tests are what the gate runs; which ones exist is checked by TestNamedTests"},
 	{match: `go tool pprof .*`, skip: "a tool of Go's own"},
 	{match: `kill .*`, skip: "it needs the process of a run"},
-	{match: `bin/disco-run man`, want: ".SH SYNOPSIS"},
+	{match: `bin/disco-run man( run)?`, want: ".SH SYNOPSIS"},
 	{match: `bin/disco-run schema service`, want: `"additionalProperties": false`},
 	{match: `bin/disco-run completion bash`, want: "complete -o bashdefault"},
 	{match: `bin/disco-run explain .* --json -`, add: " --pilot 50ms", want: `"speedup"`},
