@@ -33,7 +33,7 @@ help: ## list the targets
 .PHONY: build
 build: ## put bin/disco-run and the programs beside it in place
 	@mkdir -p bin
-	$(BUILD) -o bin/ ./cmd/disco-run ./cmd/disco-bench ./cmd/disco-group ./cmd/disco-graph
+	$(BUILD) -o bin/ ./cmd/disco-run ./cmd/disco-bench ./cmd/disco-group ./cmd/disco-graph ./cmd/disco-view
 	CGO_ENABLED=0 $(GO) -C cmd/disco-server build -buildvcs=false -trimpath \
 		-ldflags "-s -w -X main.version=$(VERSION)" -o $(CURDIR)/bin/ .
 

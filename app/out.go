@@ -51,6 +51,9 @@ func (p *program) writeOut(o *order, l *launch.Launch, out *launch.Outcome, d *d
 	if drawn, ok := out.Summary.(scenario.Drawn); ok && err == nil {
 		err = writeGraph(w, drawn)
 	}
+	if err == nil {
+		err = p.writeOverview(w, o, l, out, d)
+	}
 	if tabular, ok := l.Scenario().(scenario.Tabular); ok && out.Summary != nil && err == nil {
 		err = textTable(w, figuresTable, tabular.Table(out.Summary))
 	}
@@ -72,7 +75,7 @@ func writeGraph(w *outdir.Writer, results scenario.Drawn) error {
 	if e, ok := results.(scenario.Eventful); ok {
 		spans = e.Spans()
 	}
-	return w.Graph(func(w io.Writer) error { return drawing.WriteJSON(w, d, drawing.Lay(d), spans) })
+	return w.JSON(outdir.GraphFile, func(w io.Writer) error { return drawing.WriteJSON(w, d, drawing.Lay(d), spans) })
 }
 
 // writeSweepOut writes the directory of a sweep.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package beside is the commands of package group as programs that lie in the folder of this one, or in PATH:
-// disco-server with etcd inside, disco-group with the clients of stores, and disco-graph with databases. A program that
-// only runs simulations stays without them.
+// disco-server with etcd inside, disco-group with the clients of stores, disco-graph with databases, and disco-view
+// with a server of web pages. A program that only runs simulations stays without them.
 //
 // Guarantee: a command gets all arguments as they are, and its exit status is the program's own; where the program is
 // missing, the message says how to get it.
@@ -25,16 +25,18 @@ const (
 	serverProgram = "disco-server"
 	groupProgram  = "disco-group"
 	graphProgram  = "disco-graph"
+	viewProgram   = "disco-view"
 )
 
-// Commands are server, graph, store, cluster, agent, machines and certs, what joins the machines of a run, and what
-// reaches an object store.
+// Commands are server, graph, web, store, cluster, agent, machines and certs, what joins the machines of a run, and
+// what reaches an object store.
 func Commands() []app.Command {
 	return []app.Command{serverCommand(),
 		{Name: "graph", Usage: "keeps layered graphs in a database, and reads and writes files of them",
 			Program: graphProgram},
 		{Name: graphproc.Command, Hidden: true, Usage: "is what runs with a graph: section start to read a database",
 			Program: graphProgram},
+		{Name: "web", Usage: "shows the results of a run in a browser", Program: viewProgram},
 		{Name: "store", Usage: "looks into a group's store, and mends it", Program: groupProgram},
 		{Name: "cluster", Usage: "shows the machines of a group, their servers, and what these do",
 			Program: groupProgram},

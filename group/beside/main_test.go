@@ -27,6 +27,7 @@ func TestMissing(t *testing.T) {
 	t.Setenv("PATH", "")
 	for args, want := range map[string]string{
 		"server --data x": "disco-server isn't there", "graph list": "disco-graph isn't there",
+		"web out":                "disco-view isn't there",
 		"store get a":            "disco-group isn't there",
 		"cluster --no-such-flag": "disco-group isn't there", "agent": "disco-group isn't there",
 		"machines x":                    "disco-group isn't there",

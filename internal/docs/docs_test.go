@@ -42,6 +42,7 @@ var rules = []rule{
 	{match: `bin/disco-run explain .*`, add: " --pilot 50ms", want: "speed-up"},
 	{match: `(bin/disco-run )?(ps|top)( PID)?`, skip: "it needs a run under way: app tests it"},
 
+	{match: `(bin/disco-run )?web .*`, skip: "it runs until Ctrl-C: internal/view tests it"},
 	{match: `duckdb .*`, skip: "it needs duckdb"},
 	{match: `jq -r .*`, skip: "it needs jq"},
 	{match: `bin/disco-run graph diff .*`, status: 1, want: "the scenarios differ"},

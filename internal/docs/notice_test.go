@@ -20,9 +20,9 @@ const noticeHead = `disco
 Copyright 2026 The disco authors
 Licensed under the Apache License, Version 2.0: see LICENSE.
 
-The programs disco-run, disco-bench, disco-group, disco-graph and disco-server contain the following software of
-others. The full text of each licence stands in the source of the module. internal/docs compares this list with what is
-linked into the programs.
+The programs disco-run, disco-bench, disco-group, disco-graph, disco-view and disco-server contain the following
+software of others. The full text of each licence stands in the source of the module. internal/docs compares this list
+with what is linked into the programs.
 ` + noticeGo
 
 const noticeGo = `
@@ -115,7 +115,7 @@ func TestNotice(t *testing.T) {
 	modules := map[string]string{}
 	for _, arch := range []string{"amd64", "arm64"} {
 		linked(t, modules, arch, ".", "./cmd/disco-run", "./cmd/disco-bench", "./cmd/disco-group",
-			"./cmd/disco-graph")
+			"./cmd/disco-graph", "./cmd/disco-view")
 		linked(t, modules, arch, "cmd/disco-server", ".")
 	}
 	if len(modules) < 5 {

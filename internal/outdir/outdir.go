@@ -34,6 +34,7 @@ const (
 	ResultFile   = "result.json"
 	ScenarioFile = "scenario.yml"
 	GraphFile    = "graph.json"
+	OverviewFile = "overview.json"
 	listFile     = "output.json"
 )
 
@@ -111,7 +112,7 @@ func (d *Dir) readList() error {
 // plain reports whether a name is one of an output's files.
 func plain(name string) bool {
 	switch name {
-	case ResultFile, ScenarioFile, GraphFile:
+	case ResultFile, ScenarioFile, GraphFile, OverviewFile:
 		return true
 	}
 	base, ok := strings.CutSuffix(name, ".csv")
@@ -164,9 +165,9 @@ func (w *Writer) Scenario(text []byte) error {
 	return err
 }
 
-// Graph writes the picture of boxes and links.
-func (w *Writer) Graph(write func(io.Writer) error) error {
-	f, err := w.create(GraphFile)
+// JSON writes a file that has JSON, GraphFile or OverviewFile.
+func (w *Writer) JSON(name string, write func(io.Writer) error) error {
+	f, err := w.create(name)
 	if err == nil {
 		err = write(f)
 	}

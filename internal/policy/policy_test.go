@@ -191,6 +191,8 @@ internal/graphproc: internal/graphdata internal/wire internal/workerproc
 internal/graphread: app graph graph/sqldb internal/graphdata internal/graphproc
 cmd/disco-graph: app internal/graphcmd internal/graphread
 cmd/disco-group: app group
+internal/view: app internal/infile internal/outdir
+cmd/disco-view: app internal/view
 cmd/disco-run: app examples group/beside scenario model/service model/network model/phold model/devstone model/queueing
 	model/supply
 cmd/disco-bench: perf/bench perf/machines perf/peers perf/saving
@@ -253,10 +255,10 @@ var bans = []ban{
 	{"go.uber.org/zap/", []string{"metastore/etcd"}, "how etcd's client is kept from logging"},
 	{"net", []string{"graph/sqldb", "internal/bridge/offer", "internal/bridge/stream", "internal/forward",
 		"internal/storeserver", "ipc", "metastore/dial",
-		"metastore/etcd", "metastore/zk", "perf/peers"},
-		"only who joins processes, or watches a server, opens sockets or reads addresses"},
-	{"net/http", []string{"external/httpx", "internal/checkpoint/s3"},
-		"nothing here is a web server; object stores are reached by it, and services that models ask"},
+		"metastore/etcd", "metastore/zk", "internal/view", "perf/peers"},
+		"only who joins processes, serves, or watches a server, opens sockets or reads addresses"},
+	{"net/http", []string{"external/httpx", "internal/checkpoint/s3", "internal/view"},
+		"object stores are reached by it, and services that models ask; the view is the one web server"},
 	{"github.com/minio/", []string{"internal/checkpoint/s3"},
 		"one client of object stores, which no simulation needs"},
 	{"math/rand", nil, "math/rand has a global generator: take a node's own stream (Simproc.Source)"},
@@ -315,6 +317,7 @@ limits | internal/infile/infile.go | this is the limit
 limits | internal/script/script.go | files of tests
 limits | model/modeltest/invalid.go | files of tests
 pure | model/modeltest/invalid.go | reads the bad files of the models' tests
+wall clock | internal/view/files.go: tag | which version of a file it is
 leaks | internal/leaktest | its tests call it themselves
 `
 
