@@ -347,7 +347,7 @@ function busiest() {
     button.replaceChildren(el('span', { class: 'name' }, t.id), svg('svg', { viewBox: '0 0 70 8', 'aria-hidden': 'true' },
       svg('rect', { class: 'back', width: 70, height: 8, rx: 3 }),
       svg('rect', { class: 'front', width: 70 * Math.min(t.share, 1), height: 8, rx: 3 })),
-    el('span', { class: 'much' }, own === undefined || own === null ? number(t.load, '', 3)
+    el('span', { class: 'much' }, own === undefined || own === null ? number(t.share * scale(), '', 3)
       : number(own, page.shares.unit, 3)));
   });
 }

@@ -11,7 +11,7 @@ const world = 1000; // height of the picture in units of its own
 // Graph draws into a canvas. chosen(thing) is called when a person chooses a box or link; null: none.
 export class Graph {
   constructor(stage, canvas, chosen) {
-    Object.assign(this, { stage, canvas, chosen, boxes: [], links: [], selected: null, hovered: null, k: 1, dx: 0,
+    Object.assign(this, { stage, canvas, chosen, boxes: [], links: [], kinds: [], selected: null, hovered: null, k: 1, dx: 0,
       dy: 0, moved: false, queued: false, marks: new Map(), byId: new Map() });
     new ResizeObserver(() => this.resize()).observe(stage);
     this.listen();
@@ -22,7 +22,7 @@ export class Graph {
     const before = this.selected && this.selected.id;
     const aspect = Math.min(Math.max(Number(graph.aspect) || 1, 0.1), 10);
     this.byId = new Map();
-    this.boxes = (graph.boxes || []).map((b) => ({ ...b, sort: 'box', px: (b.x ?? 0.5) * world * aspect,
+    this.boxes = (graph.boxes || []).map((b) => ({ ...b, sort: 'box', level: -1, px: (b.x ?? 0.5) * world * aspect,
       py: (b.y ?? 0.5) * world, out: [], near: [] }));
     for (const b of this.boxes) this.byId.set(b.id, b);
     const pairs = new Set((graph.links || []).map((l) => `${l.from}\n${l.to}`));
@@ -31,7 +31,7 @@ export class Graph {
       const a = this.byId.get(l.from);
       const b = this.byId.get(l.to);
       if (!a || !b) continue;
-      const link = { ...l, sort: 'link', a, b };
+      const link = { ...l, sort: 'link', level: -1, a, b };
       link.bend = a === b ? 0 : pairs.has(`${l.to}\n${l.from}`) ? 0.09 : 0;
       link.mx = (a.px + b.px) / 2 - (b.py - a.py) * link.bend;
       link.my = (a.py + b.py) / 2 + (b.px - a.px) * link.bend;

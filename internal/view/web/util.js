@@ -98,7 +98,7 @@ export function table(label, heads, rows) {
     if (c && c.text !== undefined && !(c instanceof Node)) return el(tag, { class: c.bad ? 'bad' : null }, c.text);
     return el(tag, i === 0 ? { scope: 'row' } : {}, c instanceof Node ? c : String(c ?? ''));
   };
-  return el('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': label },
+  return el('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': `${label}, table` },
     el('table', {}, el('thead', {}, el('tr', {}, ...heads.map((h, i) => (h || i === 0
       ? el('th', { scope: 'col' }, h || 'name') : el('td', {}))))),
     el('tbody', {}, ...rows.map((r) => el('tr', {}, ...r.map(cell))))));
