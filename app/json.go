@@ -32,7 +32,10 @@ type document struct {
 	TraceHash       string  `json:"trace_hash"` // empty for an interrupted run
 	Results         any     `json:"results"`    // null when nothing was simulated
 
-	Ended           string             `json:"ended"` // horizon, interrupted, memory, or partial
+	SoFar          bool    `json:"so_far,omitempty"`    // the run goes on: results are those of an interruption here
+	ReachedSeconds float64 `json:"reached_s,omitempty"` // … in the replication under way, simulated
+
+	Ended           string             `json:"ended"` // horizon, interrupted, memory, partial, or not yet
 	Interrupted     bool               `json:"interrupted"`
 	File            string             `json:"file"`
 	Set             []scenario.Setting `json:"set,omitempty"`          // put into the file, a sweep's point too

@@ -33,9 +33,20 @@ func fileFlags() []cli.Flag {
 	}
 }
 
-// writeOut writes the directory of one run.
-func (p *program) writeOut(o *order, l *launch.Launch, out *launch.Outcome, d *document) error {
-	w := o.outDir.Begin(Version())
+// dirs are those that results go to.
+func (o *order) dirs() (all []*outdir.Dir) {
+	if o.outDir != nil {
+		all = append(all, o.outDir)
+	}
+	if o.seen != nil && o.seen.temp != "" {
+		all = append(all, o.seen.dir)
+	}
+	return all
+}
+
+// writeOut writes the directory of one run, at its end or before.
+func (p *program) writeOut(o *order, dir *outdir.Dir, l *launch.Launch, out *launch.Outcome, d *document) error {
+	w := dir.Begin(Version())
 	defer w.Abort()
 	err := w.Scenario(o.config.Text)
 	if serial, ok := out.Summary.(scenario.Serial); ok && err == nil {
@@ -43,7 +54,7 @@ func (p *program) writeOut(o *order, l *launch.Launch, out *launch.Outcome, d *d
 		if t, err = newSeriesWriter(w, false); err == nil {
 			err = t.add(0, serial)
 		}
-		if !o.config.Series && err == nil {
+		if !o.config.Series && err == nil && !d.SoFar {
 			fmt.Fprintf(p.stderr, "%s: %s has few time series or none: the run was begun without --out, and has not "+
 				"recorded them\n", p.name, o.out)
 		}

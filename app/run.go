@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"time"
 
 	"github.com/disco-sim/disco/internal/launch"
 	"github.com/disco-sim/disco/internal/outdir"
@@ -61,7 +62,7 @@ func textFlag(category, name, value, usage string) cli.Flag {
 // runFlags are the flags of everything that runs a scenario.
 func runFlags() []cli.Flag {
 	return append(slices.Concat(machineFlags(), checkpointFlags(), rebalanceFlags(), externalFlags(),
-		fileFlags()),
+		fileFlags(), liveFlags()),
 		textFlag(groupWhat, "seed", "1", "`SEED` of all random numbers"),
 		textFlag(groupWhat, "replications", "1", "repeat the experiment `R` times, each with its own random numbers"),
 		onlyFlag(), sweepFlag(), setFlag(), tablesFlag(), progressFlag(),
@@ -155,6 +156,10 @@ type order struct {
 	out     string      // a directory; "": none
 	outDir  *outdir.Dir // it, when it was looked at
 	report  string
+	web     string // addresses, "": nothing is served
+	metrics string
+	live    bool
+	seen    *live // it is seen while it goes on; nil: it isn't
 	csv     string
 	columns string
 	pins    string
@@ -226,12 +231,22 @@ func (p *program) perform(o *order, doc *scenario.Document) error {
 	screen.show(o.progress, &o.config)
 	defer screen.watch()()
 	o.config.Stderr, o.config.Doing = screen, screen.doing
+	failed := p.underSignals(o, doc, screen)
+	o.seen.end(failed)
+	return failed
+}
+
+// underSignals does it while signals end it.
+func (p *program) underSignals(o *order, doc *scenario.Document, screen *screen) (err error) {
 	signals := watchSignals(screen, p.name)
 	defer signals.close()
 	o.config.Stop = signals.stop
 	if o.saving != nil {
 		o.saving.config.Now = signals.asked
 		o.config.Checkpoint = &o.saving.config
+	}
+	if o.seen, err = p.beginLive(o, screen); err != nil {
+		return err
 	}
 	return signals.cause(p.carryOut(signals.ctx, o, doc, screen))
 }
@@ -329,6 +344,7 @@ func (p *program) once(ctx context.Context, o *order, screen *screen, read *scen
 	}
 	screen.end()
 	ready() // where all had ended before
+	defer o.seen.output(time.Now())
 	return errors.Join(p.show(o, cmp.Or(out.Launch, l), out, times, each.rows()), err)
 }
 
@@ -368,8 +384,8 @@ func (p *program) show(o *order, l *launch.Launch, out *launch.Outcome, times *c
 			failed = append(failed, err)
 		}
 	}
-	if o.out != "" {
-		failed = append(failed, p.writeOut(o, l, out, d))
+	for _, dir := range o.dirs() {
+		failed = append(failed, p.writeOut(o, dir, l, out, d))
 	}
 	if o.report != "" && out.Summary != nil {
 		failed = append(failed, p.writePage(o, l, out, d))
@@ -429,7 +445,8 @@ func (p *program) order(c *cli.Context, file, resumes string) (*order, error) {
 	o := &order{file: file, json: v.path("json"), csv: v.path("csv"), out: v.path("out"), report: v.path("report"),
 		columns: v.text("columns", "names of columns with commas between"), pins: v.path("placement"),
 		sweeps: c.StringSlice("sweep"), compare: c.Bool("compare"),
-		phases: c.Bool("phases"), requires: v.requirements(), until: v.until()}
+		phases: c.Bool("phases"), requires: v.requirements(), until: v.until(), web: v.listen("web"),
+		metrics: v.listen("metrics"), live: c.Bool("live")}
 	o.config = launch.Config{
 		Registry:     p.registry,
 		Workers:      v.integer("workers", 1, 1, launch.WorkersMax),
@@ -463,7 +480,7 @@ func (p *program) order(c *cli.Context, file, resumes string) (*order, error) {
 	}
 	o.config.Only = v.only(o.config.Replications)
 	o.tables, o.progress = v.names("tables"), v.word("progress", progressLine, progressJSON, progressOff)
-	o.config.Files, o.config.Series = p.files(c, &o.config), o.out != "" || o.report != ""
+	o.config.Files, o.config.Series = p.files(c, &o.config), o.out != "" || o.report != "" || o.web != ""
 	v.inlineFitsRing(o.config.Tuning)
 	if o.config.Tuning.Resident > 0 && os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(worker.CollectPercent) // memory is short here, too
@@ -525,7 +542,8 @@ func (o *order) checkFiles() error {
 			return usage("--out: %v", err)
 		}
 	}
-	if err := cmp.Or(o.checkMachines(), o.checkUntil(), o.checkSaving(), o.externals.check(o)); err != nil {
+	if err := cmp.Or(o.checkMachines(), o.checkUntil(), o.checkSaving(), o.externals.check(o),
+		o.checkLive()); err != nil {
 		return err
 	}
 	return o.checkSweep()

@@ -81,7 +81,7 @@ func (p *program) settle(ctx context.Context, cfg *launch.Config, l *launch.Laun
 	pilot.Seed, pilot.Replications, pilot.Series, pilot.LastThere = pilotSeed(cfg.Seed), 1, true, false
 	pilot.Trace, pilot.Journal, pilot.Profiles = "", nil, ""
 	pilot.Checkpoint, pilot.Resume, pilot.Legs, pilot.Each, pilot.Ready, pilot.Answers = nil, nil, nil, nil, nil, nil
-	pilot.Enough = nil
+	pilot.Enough, pilot.SoFar, pilot.Phases = nil, nil, nil
 	first, err := prepare(pilot)
 	if err != nil {
 		return nil, nil, err

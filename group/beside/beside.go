@@ -37,6 +37,7 @@ func Commands() []app.Command {
 		{Name: graphproc.Command, Hidden: true, Usage: "is what runs with a graph: section start to read a database",
 			Program: graphProgram},
 		{Name: "web", Usage: "shows the results of a run in a browser", Program: viewProgram},
+		{Name: "metrics", Usage: "serves metrics of a run under way for Prometheus", Program: viewProgram},
 		{Name: "store", Usage: "looks into a group's store, and mends it", Program: groupProgram},
 		{Name: "cluster", Usage: "shows the machines of a group, their servers, and what these do",
 			Program: groupProgram},

@@ -204,6 +204,10 @@ type Config struct {
 	// meanwhile.
 	Progress func(Progress)
 
+	// Phases is called at the end of each phase, and of each replication, by several goroutines at a time where
+	// replications are spread over the workers; nil for none.
+	Phases func(PhaseSpan)
+
 	// Ready is called when the workers are ready to simulate their first replication, so that no handler can be
 	// refused any more because it can't be saved; by several goroutines at once; nil for none.
 	Ready func()

@@ -100,6 +100,7 @@ func Prepare(cfg Config) (*Launch, error) {
 		return nil, err
 	}
 	heap, times := heapBytes(0), newClock()
+	times.report = cfg.Phases
 	doc, s, err := cfg.read()
 	if err != nil {
 		return nil, err

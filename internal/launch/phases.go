@@ -25,11 +25,19 @@ type Phases struct {
 	Results   float64 `json:"results_s"`     // add it up, end the workers, write the trace
 }
 
+// PhaseSpan is when a phase was, or the simulation of a replication from its begin to its results.
+type PhaseSpan struct {
+	Name         string // of the phase, or replication
+	Began, Ended time.Time
+	Replication  *Replication // nil: it is a phase
+}
+
 // clock measures the phases of one run. One goroutine at a time uses it.
 type clock struct {
 	Phases
-	is    *float64 // the phase under way, nil: none
-	since time.Time
+	report func(PhaseSpan) // nil: nobody wants to know
+	is     *float64        // the phase under way, nil: none
+	since  time.Time
 }
 
 // newClock is a clock in the phase Read.
@@ -44,14 +52,29 @@ func (c *clock) enter(phase *float64) {
 	now := time.Now()
 	if c.is != nil {
 		*c.is += now.Sub(c.since).Seconds()
+		c.span(c.is, c.since, now)
 	}
 	c.is, c.since = phase, now
+}
+
+// span tells of a phase that has ended.
+func (c *clock) span(phase *float64, began, ended time.Time) {
+	if c.report == nil {
+		return
+	}
+	for name, is := range map[string]*float64{"read": &c.Read, "compile": &c.Compile, "partition": &c.Partition,
+		"write": &c.Write, "start": &c.Start, "wire": &c.Wire, "first_event": &c.First, "simulate": &c.Simulate,
+		"gather": &c.Gather, "results": &c.Results} {
+		if is == phase {
+			c.report(PhaseSpan{Name: name, Began: began, Ended: ended})
+		}
+	}
 }
 
 // simulated ends the phase First, which began with a replication whose results are there now, and divides it by what
 // the workers say.
 func (c *clock) simulated(answers []*worker.Message) {
-	all := time.Since(c.since).Seconds()
+	began, all := c.since, time.Since(c.since).Seconds()
 	c.is = nil
 	c.enter(&c.Results)
 	first, events := all, 0.0
@@ -67,4 +90,8 @@ func (c *clock) simulated(answers []*worker.Message) {
 	c.First += first
 	c.Simulate += events - first
 	c.Gather += all - events
+	at := func(seconds float64) time.Time { return began.Add(time.Duration(seconds * float64(time.Second))) }
+	c.span(&c.First, began, at(first))
+	c.span(&c.Simulate, at(first), at(events))
+	c.span(&c.Gather, at(events), at(all))
 }

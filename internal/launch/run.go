@@ -46,7 +46,7 @@ type Outcome struct {
 	Checkpoints *Checkpoints // nil: none were asked for
 	Moves       *Moves       // nil: nodes stayed where they were
 	Recoveries  []Recovery   // of RunRecovering
-	Launch      *Launch      // as what RunRecovering ended: another one than was called where it went back
+	Launch      *Launch      // as what RunRecovering ended: another one than was called where it went back; of SoFar
 }
 
 // Replication is one repetition.

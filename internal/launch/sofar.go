@@ -258,7 +258,7 @@ func (f *soFar) make() {
 // outcome is that of a run which has come to these results.
 func (f *soFar) outcome(list []*result) (*Outcome, error) {
 	s := f.launch.scenario
-	o := &Outcome{Interrupted: true, WallSeconds: time.Since(f.began).Seconds()}
+	o := &Outcome{Launch: f.launch, Interrupted: true, WallSeconds: time.Since(f.began).Seconds()}
 	accumulator := s.Accumulate()
 	for _, r := range list {
 		rep := scenario.Replication{Index: r.Index, Horizon: s.Horizon(), Reached: math.Min(r.Reached, s.Horizon()),

@@ -214,6 +214,10 @@ func (ws *workerSet) replication(ctx context.Context, r int) error {
 		return err
 	}
 	ws.launch.soFar.add(res)
+	if report := ws.launch.cfg.Phases; report != nil {
+		r := res.Replication
+		report(PhaseSpan{"replication", ws.replicationBegan, time.Now(), &r})
+	}
 	ws.schedule.add(res)
 	if w := (*WorkerError)(nil); errors.As(failed, &w) {
 		w.Delivered = s.stopping || ws.schedule.exhausted()

@@ -35,6 +35,7 @@ const (
 	ScenarioFile = "scenario.yml"
 	GraphFile    = "graph.json"
 	OverviewFile = "overview.json"
+	LiveFile     = "live.json" // how far a run is that writes while it goes on (docs/live.md)
 	listFile     = "output.json"
 )
 
@@ -54,6 +55,8 @@ const (
 type Dir struct {
 	path   string
 	before []string // files of an earlier output
+	live   bool     // the run writes while it goes on
+	old    bool     // what is there is of an earlier run that did
 }
 
 // Open looks at a directory, and makes it where there is none. The error says what stands in the way.
@@ -74,7 +77,11 @@ func Open(path string) (*Dir, error) {
 		}
 	}
 	for _, e := range entries {
-		if name := e.Name(); name != listFile && !slices.Contains(d.before, name) {
+		name := e.Name()
+		if d.old = d.old || name == LiveFile; name == LiveFile {
+			continue
+		}
+		if name != listFile && !slices.Contains(d.before, name) {
 			return nil, fmt.Errorf("%s: found %.100q in it, want an empty directory, or one with nothing in it but "+
 				"what an earlier run has written: name another one", path, name)
 		}
@@ -108,6 +115,9 @@ func (d *Dir) readList() error {
 	d.before = l.Files
 	return nil
 }
+
+// Plain reports whether a name is one that an output's directory may have.
+func Plain(name string) bool { return plain(name) || name == LiveFile || name == listFile }
 
 // plain reports whether a name is one of an output's files.
 func plain(name string) bool {
@@ -143,6 +153,30 @@ type Writer struct {
 
 // Begin begins an output of a version of disco. Nothing is in the directory before Result.
 func (d *Dir) Begin(disco string) *Writer { return &Writer{dir: d, disco: disco} }
+
+// Live says how far a run is that writes while it goes on: text is all of LiveFile from now on. With the first of them
+// the result of an earlier run goes.
+func (d *Dir) Live(text []byte) error {
+	w := &Writer{dir: d}
+	if !d.live {
+		d.live = true
+		if err := w.writeList(d.before); err != nil {
+			return err
+		}
+		if err := w.remove(ResultFile); err != nil {
+			return err
+		}
+	}
+	f, err := outfile.Create(filepath.Join(d.path, LiveFile))
+	if err != nil {
+		return err
+	}
+	if _, err = f.Write(text); err != nil {
+		f.Abort()
+		return err
+	}
+	return f.Commit()
+}
 
 // Path is the directory.
 func (d *Dir) Path() string { return d.path }
@@ -223,10 +257,16 @@ func (w *Writer) commit() error {
 	if err := w.writeList(all); err != nil {
 		return err
 	}
-	if slices.Contains(w.dir.before, ResultFile) {
+	if slices.Contains(w.dir.before, ResultFile) && !w.dir.live { // else each file takes the place of the one before
 		if err := w.remove(ResultFile); err != nil {
 			return err
 		}
+	}
+	if w.dir.old && !w.dir.live {
+		if err := w.remove(LiveFile); err != nil {
+			return err
+		}
+		w.dir.old = false
 	}
 	for _, name := range w.dir.before {
 		if !slices.Contains(w.names, name) {

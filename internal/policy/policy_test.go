@@ -183,16 +183,18 @@ app: internal/answers internal/calls internal/checkpoint internal/drawing
 	internal/report
 	internal/outfile
 	internal/partition internal/placement internal/printable internal/sweep internal/table internal/trace
-	internal/worker internal/workerproc model/measure model/overview node ring scenario
+	internal/viewproc internal/worker internal/workerproc model/measure model/overview node ring scenario
 internal/graphfile: graph graph/frame/parquetfile graph/sqldb internal/gml internal/infile internal/outfile
 	internal/printable
 internal/graphcmd: app graph graph/sqldb internal/graphfile internal/printable
 internal/graphproc: internal/graphdata internal/wire internal/workerproc
+internal/viewproc: internal/workerproc
+internal/viewrun: app internal/inspect internal/outdir internal/procfs internal/viewproc internal/worker
 internal/graphread: app graph graph/sqldb internal/graphdata internal/graphproc
 cmd/disco-graph: app internal/graphcmd internal/graphread
 cmd/disco-group: app group
 internal/view: app internal/infile internal/outdir
-cmd/disco-view: app internal/view
+cmd/disco-view: app internal/view internal/viewrun
 cmd/disco-run: app examples group/beside scenario model/service model/network model/phold model/devstone model/queueing
 	model/supply
 cmd/disco-bench: perf/bench perf/machines perf/peers perf/saving
@@ -254,11 +256,14 @@ var bans = []ban{
 		"one engine of the store, which no simulation needs, and what it is compared with"},
 	{"go.uber.org/zap/", []string{"metastore/etcd"}, "how etcd's client is kept from logging"},
 	{"net", []string{"graph/sqldb", "internal/bridge/offer", "internal/bridge/stream", "internal/forward",
-		"internal/storeserver", "ipc", "metastore/dial",
+		"internal/storeserver", "internal/viewrun", "ipc", "metastore/dial",
 		"metastore/etcd", "metastore/zk", "internal/view", "perf/peers"},
 		"only who joins processes, serves, or watches a server, opens sockets or reads addresses"},
-	{"net/http", []string{"external/httpx", "internal/checkpoint/s3", "internal/view"},
-		"object stores are reached by it, and services that models ask; the view is the one web server"},
+	{"net/http", []string{"external/httpx", "internal/checkpoint/s3", "internal/view", "internal/viewrun",
+		"cmd/disco-view"},
+		"object stores are reached by it, and services that models ask; disco-view alone is a web server"},
+	{"github.com/prometheus/", []string{"internal/viewrun"}, "metrics are served by disco-view"},
+	{"go.opentelemetry.io/", []string{"internal/viewrun"}, "spans are sent by disco-view"},
 	{"github.com/minio/", []string{"internal/checkpoint/s3"},
 		"one client of object stores, which no simulation needs"},
 	{"math/rand", nil, "math/rand has a global generator: take a node's own stream (Simproc.Source)"},
