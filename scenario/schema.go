@@ -24,7 +24,7 @@ func (k Kind) Schema() []byte {
 	if k.Fields != nil {
 		return k.Fields(FieldsSchema)
 	}
-	s := drawer{x: explore(k), about: k.About, count: map[string]int{}, names: map[string]string{},
+	s := drawer{x: explore(k), about: k.About, flags: k.Flags, count: map[string]int{}, names: map[string]string{},
 		defs: map[string]any{}}
 	s.countSame("")
 	root := s.object("")
@@ -66,10 +66,10 @@ func (r Registry) Schema(name string) []byte {
 // Described lists the fields that Schema has, each as its path with [] for an item of a list and * for a name that the
 // file chooses, and what About says of it; empty: nothing.
 func (k Kind) Described() map[string]string {
-	s := drawer{x: explore(k), about: k.About}
+	s := drawer{x: explore(k), about: k.About, flags: k.Flags}
 	all := map[string]string{}
 	for pattern := range s.x.spots {
-		if pattern != "" && s.reachable(pattern) && pattern[strings.LastIndexByte(pattern, '.')+1] != reusedMark[0] {
+		if pattern != "" && s.reachable(pattern) {
 			all[pattern] = s.describe(pattern)
 		}
 	}
@@ -80,6 +80,7 @@ func (k Kind) Described() map[string]string {
 type drawer struct {
 	x     *explorer
 	about map[string]string
+	flags []Flag            // of a kind whose fields are flags, too
 	count map[string]int    // how often a part stands in the whole, by its text
 	names map[string]string // of parts that stand there more than once
 	defs  map[string]any
@@ -99,7 +100,7 @@ func (d *drawer) reachable(pattern string) bool {
 		return false
 	}
 	if pattern[at+1:] == "*" {
-		return !parent.asks[ask{form: formSection}]
+		return parent.asks[ask{form: formEntries}] && !parent.asks[ask{form: formSection}]
 	}
 	return parent.allowed[pattern[at+1:]]
 }
@@ -110,11 +111,13 @@ func (d *drawer) describe(pattern string) string {
 		if text, ok := d.about[rest]; ok {
 			return text
 		}
-		if rest == pattern && graphAbout[rest] != "" {
-			return graphAbout[rest]
+	}
+	for _, f := range d.flags {
+		if f.Name == pattern {
+			return strings.ReplaceAll(f.Usage, "`", "")
 		}
 	}
-	return ""
+	return commonAbout[pattern]
 }
 
 // inside is what the patterns of places below one begin with.
@@ -337,7 +340,7 @@ func bounds(asks map[ask]bool) map[string]any {
 func (d *drawer) object(pattern string) map[string]any {
 	s := d.x.spots[pattern]
 	properties := map[string]any{}
-	for name := range s.allowed {
+	for _, name := range slices.Sorted(maps.Keys(s.allowed)) { // shared parts get their names in this order
 		properties[name] = d.property(below(pattern, name))
 	}
 	o := map[string]any{"type": "object", "properties": properties, "additionalProperties": false}
@@ -475,5 +478,25 @@ func (d *drawer) then(pattern string, s *spot, chosen choice) (then map[string]a
 	return then, said
 }
 
-// graphAbout describes the section that any kind of file can have.
-var graphAbout = map[string]string{}
+// commonAbout describes what any kind of file can have.
+var commonAbout = map[string]string{
+	"model":                 "the kind of scenario",
+	WarmupField:             "simulated seconds that aren't counted, or auto",
+	"graph":                 "takes items of lists from a database (docs/scenario-graph.md)",
+	"graph.scenario":        "name of the scenario in the database",
+	"graph.digest":          "of what is to be read there, 64 hexadecimal digits",
+	"graph.nodes":           "which vertices are one node",
+	"graph.nodes.distinct":  "labels by which nodes differ",
+	"graph.nodes.same":      "labels that the vertices of a node share",
+	"graph.together":        "label whose nodes are to be on one worker",
+	"graph.fill":            "lists, and what their items are made of",
+	"graph.fill[].list":     "path of the list",
+	"graph.fill[].vertices": "an item for each of these vertices: all, or labels with their values",
+	"graph.fill[].nodes":    "an item for each of these nodes: all, or labels with their values",
+	"graph.fill[].edges":    "an item for each edge of this layer",
+	"graph.fill[].from":     "of vertices with these labels",
+	"graph.fill[].to":       "to vertices with these labels",
+	"graph.fill[].table":    "a table of your own: an item for each of its rows",
+	"graph.fill[].schema":   "its schema",
+	"graph.fill[].item":     "the item, with $words in the place of what is known",
+}

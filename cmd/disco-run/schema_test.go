@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -296,6 +297,27 @@ func TestSchemaOpen(t *testing.T) {
 			}
 		}
 		walk(tree)
+	}
+}
+
+// TestSchemaAbout: each field has a text, and each text is of a field.
+func TestSchemaAbout(t *testing.T) {
+	for _, k := range kinds() {
+		described := k.Described()
+		if len(described) < 10 {
+			t.Errorf("%s: %d fields", k.Name, len(described))
+		}
+		for field, about := range described {
+			if about == "" && !strings.HasPrefix(field, "graph.") {
+				t.Errorf("%s: nothing is said about %s", k.Name, field)
+			}
+		}
+		for key := range k.About {
+			of := func(field string) bool { return field == key || strings.HasSuffix(field, "."+key) }
+			if !slices.ContainsFunc(slices.Collect(maps.Keys(described)), of) {
+				t.Errorf("%s: there is a text about %s, which is no field", k.Name, key)
+			}
+		}
 	}
 }
 

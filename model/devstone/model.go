@@ -15,7 +15,7 @@ import (
 
 // Kind is the "devstone" kind of scenario, for a scenario.Registry.
 func Kind() scenario.Kind {
-	return scenario.Kind{Name: KindName, Load: scenario.Loader(Load, New), Unpack: unpack}
+	return scenario.Kind{Name: KindName, Load: scenario.Loader(Load, New), Unpack: unpack, About: about}
 }
 
 var (

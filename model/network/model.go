@@ -13,7 +13,7 @@ import (
 // Kind is the "network" kind of scenario, for a scenario.Registry.
 func Kind() scenario.Kind {
 	return scenario.Kind{Name: KindName, Load: scenario.Loader(Load, New), Unpack: unpack, References: references,
-		Varies: varies}
+		Varies: varies, About: about}
 }
 
 var (

@@ -13,7 +13,8 @@ import (
 
 // Kind is the "queueing" kind of scenario, for a scenario.Registry.
 func Kind() scenario.Kind {
-	return scenario.Kind{Name: KindName, Load: scenario.Loader(Load, New), Unpack: unpack, Varies: varies}
+	return scenario.Kind{Name: KindName, Load: scenario.Loader(Load, New), Unpack: unpack, Varies: varies,
+		About: about}
 }
 
 var (

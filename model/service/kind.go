@@ -6,7 +6,8 @@ import "github.com/disco-sim/disco/scenario"
 
 // Kind is the "service" kind of scenario, for a scenario.Registry.
 func Kind() scenario.Kind {
-	return scenario.Kind{Name: KindName, Load: scenario.Loader(Load, New), Unpack: unpack, Varies: varies}
+	return scenario.Kind{Name: KindName, Load: scenario.Loader(Load, New), Unpack: unpack, Varies: varies,
+		About: about}
 }
 
 // varies allows what a state says nothing about. Steps stay in their order and of their kinds, since requests are in

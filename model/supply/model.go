@@ -15,7 +15,7 @@ import (
 // Kind is the "supply" kind of scenario, for a scenario.Registry.
 func Kind() scenario.Kind {
 	return scenario.Kind{Name: KindName, Load: scenario.Loader(Load, New), Unpack: unpack, References: references,
-		Varies: varies}
+		Varies: varies, About: supplyAbout()}
 }
 
 var (
