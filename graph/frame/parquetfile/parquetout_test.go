@@ -18,7 +18,10 @@ func TestParquetout(t *testing.T) {
 		var file bytes.Buffer
 		w, err := parquetout.NewWriter(&file, []parquetout.Column{{Name: "whole", Type: parquetout.Int},
 			{Name: "x", Type: parquetout.Number}, {Name: "yes", Type: parquetout.Bool},
-			{Name: "tüxt", Type: parquetout.Text}, {Name: "none", Type: parquetout.Number}})
+			{Name: "tüxt", Type: parquetout.Text}, {Name: "none", Type: parquetout.Number},
+			{Name: "many", Type: parquetout.Name, NameOf: func(n int) string { return fmt.Sprint("ä", n) }},
+			{Name: "one", Type: parquetout.Name, NameOf: func(int) string { return "" }},
+			{Name: "nobody", Type: parquetout.Name}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -31,6 +34,10 @@ func TestParquetout(t *testing.T) {
 			if i%5 > 1 {
 				w.Text(3, fmt.Sprint("nö ", i))
 			}
+			if i%11 != 5 {
+				w.Name(5, i*i%1013)
+			}
+			w.Name(6, 0)
 			if err := w.Row(); err != nil {
 				t.Fatal(err)
 			}
@@ -39,18 +46,22 @@ func TestParquetout(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := opened(t, file.Bytes())
-		if got, want := fmt.Sprint(r.Columns(), r.Rows()), fmt.Sprint("[whole x yes tüxt none] ", rows); got != want {
+		if got, want := fmt.Sprint(r.Columns(), r.Rows()), fmt.Sprint("[whole x yes tüxt none many one nobody] ", rows); got != want {
 			t.Fatalf("found %s, want %s", got, want)
 		}
 		at := 0
-		err = r.Read([]string{"whole", "x", "yes", "tüxt", "none"}, func(b arrow.RecordBatch) error {
+		err = r.Read([]string{"whole", "x", "yes", "tüxt", "none", "many", "one", "nobody"}, func(b arrow.RecordBatch) error {
 			for k := range int(b.NumRows()) {
-				want := []any{int64(at) << 33, float64(at) / 3, at%3 == 0, fmt.Sprint("nö ", at), nil}
+				want := []any{int64(at) << 33, float64(at) / 3, at%3 == 0, fmt.Sprint("nö ", at), nil,
+					fmt.Sprint("ä", at*at%1013), "", nil}
 				if at%7 == 3 {
 					want[0], want[1] = nil, nil
 				}
 				if at%5 <= 1 {
 					want[3] = nil
+				}
+				if at%11 == 5 {
+					want[5] = nil
 				}
 				for c := range want {
 					if got := cell(b.Column(c), k); got != want[c] {
