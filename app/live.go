@@ -233,7 +233,7 @@ func (l *live) take(out *launch.Outcome) {
 			break
 		}
 	}
-	l.note(l.p.writeOut(l.o, l.dir, out.Launch, out, d))
+	l.note(l.p.writeOut(l.o, l.dir.Begin(Version()), out.Launch, out, d))
 	l.mu.Lock()
 	l.written++
 	l.mu.Unlock()

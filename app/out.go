@@ -26,6 +26,7 @@ func fileFlags() []cli.Flag {
 	return []cli.Flag{
 		textFlag(groupOutput, "out", "none", "write results, tables, and how figures develop over simulated time to "+
 			"files in `DIR`, which is empty or has what an earlier run has written there"),
+		recordsFlag(),
 		textFlag(groupOutput, "report", "none", "write the results to `FILE` as a page of HTML that needs nothing "+
 			"else: figures, how they develop over simulated time, how to repeat the run"),
 		textFlag(groupOutput, "trace-perfetto", "none", "write what each worker was at, and when, to `FILE`, which "+
@@ -45,8 +46,7 @@ func (o *order) dirs() (all []*outdir.Dir) {
 }
 
 // writeOut writes the directory of one run, at its end or before.
-func (p *program) writeOut(o *order, dir *outdir.Dir, l *launch.Launch, out *launch.Outcome, d *document) error {
-	w := dir.Begin(Version())
+func (p *program) writeOut(o *order, w *outdir.Writer, l *launch.Launch, out *launch.Outcome, d *document) error {
 	defer w.Abort()
 	err := w.Scenario(o.config.Text)
 	if serial, ok := out.Summary.(scenario.Serial); ok && err == nil {

@@ -398,7 +398,7 @@ func (r *dirReplayer) run(cfg launch.Config, name string, check func(*launch.Lau
 	error) {
 	if cfg.Replay.SavesStates() {
 		run := *r.repo.Run()
-		run.ID, run.Replayable, run.Trace, run.From = checkpoint.ID{}, false, false, nil
+		run.ID, run.Replayable, run.Trace, run.Records, run.From = checkpoint.ID{}, false, false, false, nil
 		scratch, err := checkpoint.Create(r.ctx, checkpoint.NewDir(filepath.Join(r.scratch, name)), run)
 		if err != nil {
 			return nil, err

@@ -139,6 +139,11 @@ func (o *order) ofRun(run *checkpoint.Run, where string) error {
 	case !run.Trace && cfg.Trace != "":
 		return usage("--trace: found it for a run that was begun without, want a run whose begin is traced, too: %s "+
 			"has nothing of it", where)
+	case run.Records && o.records == nil:
+		return usage("%s: found checkpoints with records, want --out DIR --records for them", where)
+	case !run.Records && o.records != nil:
+		return usage("--records: found it for a run that was begun without, want a run whose begin is recorded, too: "+
+			"%s has nothing of it", where)
 	}
 	return nil
 }

@@ -159,7 +159,8 @@ type order struct {
 	web     string // addresses, "": nothing is served
 	metrics string
 	live    bool
-	seen    *live // it is seen while it goes on; nil: it isn't
+	seen    *live    // it is seen while it goes on; nil: it isn't
+	records *records // nil: what is simulated isn't recorded
 	csv     string
 	columns string
 	pins    string
@@ -287,6 +288,7 @@ func (p *program) printed(ctx context.Context, o *order, screen *screen) (err er
 func (p *program) once(ctx context.Context, o *order, screen *screen, read *scenario.Scenario) (
 	failed error) {
 	o.config.LastThere = true
+	defer o.wantRecords()()
 	var ready func()
 	o.config.Ready = func() { ready() }
 	each := o.figures()
@@ -302,7 +304,7 @@ func (p *program) once(ctx context.Context, o *order, screen *screen, read *scen
 	if read != nil {
 		*read = l.Scenario()
 	}
-	if err := cmp.Or(o.checkCSV(l.Scenario()), o.checkTables(l.Scenario())); err != nil {
+	if err := o.checkKind(l.Scenario()); err != nil {
 		return err
 	}
 	remark(screen, l.Scenario())
@@ -385,7 +387,7 @@ func (p *program) show(o *order, l *launch.Launch, out *launch.Outcome, times *c
 		}
 	}
 	for _, dir := range o.dirs() {
-		failed = append(failed, p.writeOut(o, dir, l, out, d))
+		failed = append(failed, p.writeOut(o, o.beginOut(dir), l, out, d))
 	}
 	if o.report != "" && out.Summary != nil {
 		failed = append(failed, p.writePage(o, l, out, d))
@@ -481,6 +483,9 @@ func (p *program) order(c *cli.Context, file, resumes string) (*order, error) {
 	o.config.Only = v.only(o.config.Replications)
 	o.tables, o.progress = v.names("tables"), v.word("progress", progressLine, progressJSON, progressOff)
 	o.config.Files, o.config.Series = p.files(c, &o.config), o.out != "" || o.report != "" || o.web != ""
+	if c.Bool("records") {
+		o.records = &records{}
+	}
 	v.inlineFitsRing(o.config.Tuning)
 	if o.config.Tuning.Resident > 0 && os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(worker.CollectPercent) // memory is short here, too
@@ -535,6 +540,9 @@ func (o *order) checkFiles() error {
 				return usage("%s: %v", out.flag, err)
 			}
 		}
+	}
+	if o.records != nil && o.out == "" {
+		return usage("--records: found it without --out, want --out DIR: the file is there")
 	}
 	if o.out != "" {
 		var err error

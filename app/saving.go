@@ -249,7 +249,7 @@ func (o *order) storedRun(l *launch.Launch) (*checkpoint.Run, error) {
 		Text: o.config.Text, Attached: []checkpoint.Attached{}, Settings: []checkpoint.Setting{}, Seed: o.config.Seed,
 		Replications: o.config.Replications, Horizon: l.Scenario().Horizon(), Graph: g.Digest(), Nodes: nodes,
 		Simprocs: int64(g.NumSimprocs()), GroupNodes: checkpoint.GroupNodes(nodes), Trace: o.config.Trace != "",
-		Series:     o.config.Series,
+		Series: o.config.Series, Records: o.records != nil,
 		Replayable: o.saving != nil && o.saving.replays}
 	if only := o.config.Only; only != nil {
 		run.Only = &checkpoint.Only{First: only.First, Last: only.Last}

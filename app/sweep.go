@@ -21,6 +21,9 @@ func (o *order) checkSweep() error {
 		return usage("--compare is about several workers and one: give --workers 2 or more")
 	case o.compare && len(o.sweeps) > 0:
 		return usage("--compare and --sweep don't go together: compare one point at a time")
+	case o.records != nil && (o.compare || len(o.sweeps) > 0):
+		return usage("--records goes with one run: found it with %s, want to record one point at a time",
+			map[bool]string{true: "--compare", false: "--sweep"}[o.compare])
 	case o.json == "-" && o.csv == "-":
 		return usage("--json and --csv both ask for standard output: give one of them a file")
 	case len(o.sweeps) == 0 && o.columns != "":

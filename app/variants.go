@@ -100,6 +100,10 @@ func (p *program) variant(o *order, v *whatIf) (err error) {
 	o.whatIf, o.file = v, run.File
 	cfg.File, cfg.Text, cfg.Attached = run.File, run.Text, storedFiles(run)
 	cfg.Seed, cfg.Horizon, cfg.Series = run.Seed, run.Horizon, run.Series
+	if o.records != nil && !run.Records {
+		return usage("--records: found it for a run that was begun without, want a checkpoint of one whose begin is "+
+			"recorded, too: %v has nothing of it", v.repo)
+	}
 	v.set = storedSettings(run)
 	if v.doc, err = scenario.Parse(run.File, run.Text); err != nil {
 		return err

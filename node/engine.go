@@ -66,7 +66,7 @@ type Engine struct {
 }
 
 // Config is what an Engine is made from. All fields but SharedFirst, Resume, Resident, Release,
-// Trace, Calls, Outside, Runtime and Guard are needed.
+// Trace, Records, Calls, Outside, Runtime and Guard are needed.
 type Config struct {
 	Model       Model
 	Seed        uint64
@@ -99,6 +99,9 @@ type Config struct {
 
 	// Trace, when not nil, receives everything handled; a Journal also what that did.
 	Trace Tracer
+
+	// Records, when not nil, receives what handlers record (Simproc.Record).
+	Records *RecordLog
 
 	// Calls, when not nil, receives what each call of a handler has come to, at a hundredth of what a Trace costs.
 	Calls *CallLog

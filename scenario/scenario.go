@@ -204,6 +204,55 @@ type Serial interface {
 	Series(yield func(*Series) bool)
 }
 
+// Recorder is a Scenario whose handlers record what they simulate, thing by thing, where that is asked for
+// (node.Simproc.Record): of that come rows, each about a request, say. What is simulated must not depend on it.
+type Recorder interface {
+	Scenario
+
+	// RecordColumns are those of a row.
+	RecordColumns() []RecordColumn
+
+	// Records begins the rows of a replication, which was simulated up to a time.
+	Records(reached float64) Records
+}
+
+// RecordColumn is a column of what is recorded.
+type RecordColumn struct {
+	Name string // with its unit, such as waited_s
+	Type RecordType
+
+	// NameOf gives the text of a number, 0 or above, where Type is RecordName: always the same.
+	NameOf func(number int) string
+}
+
+// RecordType is what the values of a column are.
+type RecordType uint8
+
+// Types of columns.
+const (
+	RecordInt RecordType = iota
+	RecordNumber
+	RecordName // a text that many rows have, given by its number
+)
+
+// Records makes rows of what handlers have recorded. Memory should grow with what is under way at a time only.
+type Records interface {
+	// Take takes what was recorded, in the total order of the calls of handlers, all before the time that was reached,
+	// and writes the rows that are known with it. It doesn't keep r.
+	Take(r *node.Recorded, w RecordWriter) error
+
+	// End writes the rows of what hasn't ended.
+	End(w RecordWriter) error
+}
+
+// RecordWriter takes rows: a value for each column that has one, then Row.
+type RecordWriter interface {
+	Int(column int, x int64)
+	Number(column int, x float64)
+	Name(column, number int)
+	Row() error
+}
+
 // Span is a stretch of simulated time in which something was as it isn't usually: an outage, say.
 type Span struct {
 	Name     string

@@ -271,6 +271,9 @@ func (t *Tally) Add(x float64) {
 	if t.over() && !t.turn() {
 		return
 	}
+	if t.n.proc.Recording() {
+		t.record(x)
+	}
 	if err := t.values.Add(x); err != nil {
 		t.n.misuse("a tally: %v", err)
 	}

@@ -5,6 +5,8 @@ package main
 import (
 	"bytes"
 	"encoding/csv"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/disco-sim/disco/app"
+	"github.com/disco-sim/disco/graph/frame/parquetfile"
 	"github.com/disco-sim/disco/model/devstone"
 	"github.com/disco-sim/disco/model/network"
 	"github.com/disco-sim/disco/model/phold"
@@ -27,6 +30,7 @@ import (
 // till is a model of package sim with all sorts of statistics.
 func till(b *sim.Builder, _ struct{}) {
 	b.Nodes("till", 2, func(n *sim.Node) {
+		n.Stateless()
 		served, wait := n.Counter("served"), n.Tally("wait",
 			sim.Unit("s"), sim.Doc("a wait"), sim.Histogram(0, 2, 4), sim.OverTime(4))
 		line := n.Gauge("line")
@@ -72,6 +76,9 @@ func TestOutputs(t *testing.T) {
 		} else {
 			args[6] = filepath.Join("..", "..", file)
 		}
+		if o.heading != "phold" && o.heading != "devstone" && !slices.Contains(args, "--sweep") {
+			args = append(args, "--records")
+		}
 		var stdout, stderr bytes.Buffer
 		if status := app.Run(args, strings.NewReader(""), &stdout, &stderr, o.kind); status != app.ExitOK {
 			t.Fatalf("%v: exit status %d: %s", args, status, stderr.String())
@@ -79,6 +86,11 @@ func TestOutputs(t *testing.T) {
 		paths, err := filepath.Glob(filepath.Join(dir, "*.csv"))
 		if err != nil || len(paths) < 2 {
 			t.Fatalf("%v: %v, files %v", args, err, paths)
+		}
+		for _, name := range recordColumns(t, dir) {
+			if !columns.find(o.heading, "records", name) {
+				t.Errorf("%s: docs/outputs.md doesn't have the column %q of records", o.heading, name)
+			}
 		}
 		for _, path := range paths {
 			rows := readCSV(t, path)
@@ -98,6 +110,20 @@ func TestOutputs(t *testing.T) {
 	}
 	columns.unused(t)
 	figures.unused(t)
+}
+
+// recordColumns are the columns of records.parquet, none where there is no such file.
+func recordColumns(t *testing.T, dir string) []string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "records.parquet"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	r, err := parquetfile.Open(bytes.NewReader(text), int64(len(text)))
+	if err != nil || r.Rows() == 0 {
+		t.Fatalf("%v: %v", dir, err)
+	}
+	return r.Columns()
 }
 
 func readCSV(t *testing.T, path string) [][]string {

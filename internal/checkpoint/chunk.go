@@ -37,9 +37,11 @@ const (
 	Hashes    Kind = 6
 	table     Kind = 7 // rows of other chunks
 	Layout    Kind = 8 // which simprocs hashes are of
+	Rows      Kind = 9 // what handlers have recorded
 )
 
-var kindNames = [...]string{"", "nodes", "pending", "trace", "results", "externals", "hashes", "table", "layout"}
+var kindNames = [...]string{"", "nodes", "pending", "trace", "results", "externals", "hashes", "table", "layout",
+	"rows"}
 
 // String names the kind.
 func (k Kind) String() string {
@@ -53,7 +55,7 @@ func (k Kind) String() string {
 func (k Kind) ofNodes() bool { return k == Nodes || k == Pending }
 
 // since reports whether such a chunk is about a stretch of simulated time.
-func (k Kind) since() bool { return k == Trace || k == Externals || k == Hashes }
+func (k Kind) since() bool { return k == Trace || k == Externals || k == Hashes || k == Rows }
 
 // Pack is a file with chunks: the SHA-256 of all of it, and its size.
 type Pack struct {
@@ -68,7 +70,7 @@ type Chunk struct {
 	Kind   Kind
 	First  uint32  // node with which the group begins; 0 for what isn't about nodes
 	Nodes  uint32  // of the group
-	From   float64 // epoch with which it begins, of a trace, hashes, externals; else 0
+	From   float64 // epoch with which it begins, of a trace, hashes, externals, rows; else 0
 	Digest Digest  // of its bytes, before they are compressed
 	Raw    int64   // so many bytes
 	Size   int64   // bytes of its zstd frame
@@ -87,8 +89,8 @@ func (c *Chunk) String() string {
 
 // check says which field is out of its bounds, for a chunk of a run with so many nodes.
 func (c *Chunk) check(nodes int64) error {
-	if c.Kind < Nodes || c.Kind > Layout {
-		return fmt.Errorf("kind: found %d, want %d to %d", c.Kind, Nodes, Layout)
+	if c.Kind < Nodes || c.Kind > Rows {
+		return fmt.Errorf("kind: found %d, want %d to %d", c.Kind, Nodes, Rows)
 	}
 	if c.Kind.ofNodes() {
 		if err := within("nodes of a group", int64(c.Nodes), 1, nodes); err != nil {
@@ -101,7 +103,8 @@ func (c *Chunk) check(nodes int64) error {
 		return fmt.Errorf("first, nodes: found %d, %d, want 0, 0 in a %v chunk", c.First, c.Nodes, c.Kind)
 	}
 	if bits := math.Float64bits(c.From); !c.Kind.since() && bits != 0 || !(c.From >= 0) || math.IsInf(c.From, 0) {
-		return fmt.Errorf("from: found %v, want 0, or a finite epoch in a chunk of trace, externals or hashes", c.From)
+		return fmt.Errorf("from: found %v, want 0, or a finite epoch in a chunk of trace, externals, hashes or rows",
+			c.From)
 	}
 	return errors.Join(within("size", c.Size, 1, chunkBytesMax), within("raw", c.Raw, 1, chunkBytesMax))
 }
@@ -130,9 +133,9 @@ func appendRow(dst []byte, c *Chunk, pack int) []byte {
 // parseRow reads a row of a run with so many nodes, and checks all of it. What it stands in was verified, so a kind
 // that isn't known, and what should be zeros, are no damage.
 func parseRow(row []byte, packs []Pack, nodes int64) (c Chunk, err error) {
-	if len(row) == rowBytes && (Kind(row[0]) > Layout || row[1]|row[2]|row[3] != 0) {
+	if len(row) == rowBytes && (Kind(row[0]) > Rows || row[1]|row[2]|row[3] != 0) {
 		return c, otherVersion(fmt.Sprintf("a chunk of kind % x, want one of %d to %d, and zeros behind it",
-			row[:4], Nodes, Layout))
+			row[:4], Nodes, Rows))
 	}
 	if c, err = parseRowOf(row, nodes); err != nil {
 		return c, err

@@ -9,9 +9,9 @@ import (
 )
 
 // Copy commits a checkpoint of another run as the one that this run begins with, which its run.json names (From): with
-// the states of all nodes and what is pending, and the trace before it where this run has one. So this run needs the
-// other one no more. All replications begin with it; it is replication 0's, and Prune keeps it. spool is an empty
-// temporary file. All that is copied is verified; in memory is one chunk.
+// the states of all nodes and what is pending, and the trace and rows before it where this run has them. So this run
+// needs the other one no more. All replications begin with it; it is replication 0's, and Prune keeps it. spool is an
+// empty temporary file. All that is copied is verified; in memory is one chunk.
 func (r *Repo) Copy(ctx context.Context, other *Repo, m *Manifest, spool *os.File) (*Manifest, error) {
 	r.mustWrite()
 	if f := r.run.From; f == nil || f.Manifest != m.Check || f.Epoch != m.Epoch || r.run.Graph != other.run.Graph ||
@@ -22,7 +22,8 @@ func (r *Repo) Copy(ctx context.Context, other *Repo, m *Manifest, spool *os.Fil
 	var buf []byte
 	to := NewSpool(spool)
 	err := other.Chunks(ctx, m, func(c Chunk) error {
-		if c.Kind != Nodes && c.Kind != Pending && !(c.Kind == Trace && r.run.Trace) {
+		if c.Kind != Nodes && c.Kind != Pending && !(c.Kind == Trace && r.run.Trace) &&
+			!(c.Kind == Rows && r.run.Records) {
 			return nil
 		}
 		data, err := other.Read(ctx, m, c, buf)

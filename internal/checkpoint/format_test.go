@@ -186,8 +186,8 @@ func TestBoundsOfRows(t *testing.T) {
 	}{
 		{"kind", edit(trace, func(c *Chunk) { c.Kind = 0; c.From = 0 }), false},
 		{"kind", edit(trace, func(c *Chunk) { c.Kind = table; c.From = 0 }), true},
-		{"kind", edit(trace, func(c *Chunk) { c.Kind = Layout; c.From = 0 }), true},
-		{"kind", edit(trace, func(c *Chunk) { c.Kind = Layout + 1; c.From = 0 }), false},
+		{"kind", edit(trace, func(c *Chunk) { c.Kind = Rows; c.From = 0 }), true},
+		{"kind", edit(trace, func(c *Chunk) { c.Kind = Rows + 1; c.From = 0 }), false},
 		{"nodes", edit(node, func(c *Chunk) { c.Nodes = 1 }), true},
 		{"nodes of a group", edit(node, func(c *Chunk) { c.Nodes = 0 }), false},
 		{"nodes", edit(node, func(c *Chunk) { c.First, c.Nodes = 0, 64 }), true},
@@ -377,7 +377,7 @@ func TestAddRefuses(t *testing.T) {
 		"cut short":     {good, 14, false},
 		"before":        {Chunk{Kind: Nodes, Nodes: 1, Raw: 1, Size: 10, At: -1}, 15, false},
 		"table":         {Chunk{Kind: table, Raw: rowBytes, Size: 10}, 15, false},
-		"unknown kind":  {Chunk{Kind: 9, Raw: 1, Size: 10}, 15, false},
+		"unknown kind":  {Chunk{Kind: 10, Raw: 1, Size: 10}, 15, false},
 		"no such nodes": {Chunk{Kind: Nodes, First: 64, Nodes: 1, Raw: 1, Size: 10}, 15, false},
 	} {
 		if err := r.Begin().Add(bytes.NewReader(nil), c.size, []Chunk{c.chunk}); (err == nil) != c.ok {

@@ -236,7 +236,7 @@ func nameOf(c *checkpoint.Chunk) chunkName { return chunkName{c.Kind, c.First, c
 type written struct {
 	epoch    float64
 	chunks   map[chunkName]checkpoint.Chunk // of nodes
-	trace    []checkpoint.Chunk
+	trace    []checkpoint.Chunk             // and of rows
 	calls    []checkpoint.Chunk
 	answered []checkpoint.Chunk
 }
@@ -282,7 +282,7 @@ func (s *store) commit(ctx context.Context, v *saving, before *written) (*writte
 		return nil
 	})
 	if err == nil {
-		now.trace, err = chunksOf(ctx, s.repo, m, checkpoint.Trace)
+		now.trace, err = tracedChunks(ctx, s.repo, m)
 	}
 	if err == nil && v.answers != nil {
 		now.answered, err = chunksOf(ctx, s.repo, m, checkpoint.Externals)

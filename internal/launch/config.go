@@ -4,6 +4,7 @@ package launch
 
 import (
 	"cmp"
+	"context"
 	"io"
 	"math"
 	"os"
@@ -147,6 +148,9 @@ type Config struct {
 	// is interrupted before anything was simulated leaves the file as it is.
 	Trace string
 
+	// Records, when not nil, has what handlers record kept (scenario.Recorder).
+	Records *Records
+
 	// Journal, beside Trace, makes the trace a journal; nil: it is a plain one.
 	Journal *Journal
 
@@ -238,6 +242,22 @@ func (cfg *Config) span() (first, beyond int) {
 func (cfg *Config) wanted() int {
 	first, beyond := cfg.span()
 	return beyond - first
+}
+
+// Records is where what handlers record goes.
+type Records struct {
+	// Path is the file that it is for, which has room beside it.
+	Path string
+
+	// Write gets it, in the order of replications, when all was simulated, and writes the file.
+	Write func(ctx context.Context, all []RecordsOf) error
+}
+
+// RecordsOf is what handlers have recorded in a replication, which was simulated up to Reached.
+type RecordsOf struct {
+	Replication int
+	Reached     float64
+	Each        func(yield func(r *node.Recorded) error) error // in the total order
 }
 
 // Journal is a trace with the data of events and with what activations did, in the model's words.
@@ -387,10 +407,13 @@ func (cfg *Config) checkCheckpoints() error {
 		return nil
 	case cfg.Trace != "" && !cfg.Resume.Repo.Run().Trace && cfg.Resume.Variant == 0:
 		return badConfig("trace: the run was begun without --trace: what it handled before the checkpoint isn't known")
+	case cfg.Records != nil && !cfg.Resume.Repo.Run().Records:
+		return badConfig("records: the run was begun without --records: what was recorded before the checkpoint " +
+			"isn't known")
 	case cfg.Checkpoint != nil && cfg.Checkpoint.Repo != nil && cfg.Checkpoint.Repo != cfg.Resume.Repo &&
-		cfg.Checkpoint.Repo.Run().Trace:
+		(cfg.Checkpoint.Repo.Run().Trace || cfg.Checkpoint.Repo.Run().Records):
 		return badConfig("trace: found checkpoints that go to another place than the one that the run goes on from: " +
-			"the trace stays there")
+			"trace and records stay there")
 	}
 	return nil
 }

@@ -49,6 +49,13 @@ func (l *Launch) withFolder(failed error) error {
 	dir := outfile.TemporaryDir(l.recordPath())
 	need, where := fmt.Sprintf("about %d bytes for each event", trace.RecordBytes),
 		"--trace name a file in another folder"
+	if l.cfg.Records != nil {
+		need = fmt.Sprintf("about %d bytes for each thing that is recorded, and for a trace %d for each event",
+			node.RowBytes, trace.RecordBytes)
+		if l.cfg.Trace == "" {
+			where = "--out name a directory on another disk"
+		}
+	}
 	if l.cfg.Replay != nil || l.cfg.Journal != nil || dir == os.TempDir() { // a journal is for the caller, who reads it
 		dir, where = os.TempDir(), "TMPDIR name another folder"
 	} else if abs, err := filepath.Abs(dir); err == nil {

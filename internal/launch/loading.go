@@ -128,19 +128,23 @@ func loadCalls(ctx context.Context, repo *checkpoint.Repo, m *checkpoint.Manifes
 	return err
 }
 
-// eachSection reads what a checkpoint has of the trace, and of what the outside world has answered.
+// eachSection reads what a checkpoint has of the trace, of what handlers have recorded, and of what the outside world
+// has answered.
 func eachSection(ctx context.Context, repo *checkpoint.Repo, m *checkpoint.Manifest, simprocs int) error {
 	var data []byte
 	return repo.Chunks(ctx, m, func(c checkpoint.Chunk) (err error) {
-		if c.Kind != checkpoint.Trace && c.Kind != checkpoint.Externals {
+		if c.Kind != checkpoint.Trace && c.Kind != checkpoint.Externals && c.Kind != checkpoint.Rows {
 			return nil
 		}
 		if data, err = repo.Read(ctx, m, c, data); err != nil {
 			return err
 		}
-		if c.Kind == checkpoint.Trace {
+		switch c.Kind {
+		case checkpoint.Trace:
 			err = checkRecords(data, simprocs)
-		} else {
+		case checkpoint.Rows:
+			err = checkRows(data, simprocs)
+		default:
 			err = checkAnswers(data, simprocs)
 		}
 		if err != nil {
@@ -160,6 +164,21 @@ func checkRecords(data []byte, simprocs int) error {
 		rec.Parse((*[trace.RecordBytes]byte)(data[at:]))
 		if int64(rec.Target) >= int64(simprocs) {
 			return fmt.Errorf("byte %d: found a record of simproc %d, want one of 0 to %d", at, rec.Target, simprocs-1)
+		}
+	}
+	return nil
+}
+
+// checkRows reads what handlers have recorded.
+func checkRows(data []byte, simprocs int) error {
+	if len(data)%node.RowBytes != 0 {
+		return fmt.Errorf("found %d bytes, want a multiple of %d", len(data), node.RowBytes)
+	}
+	var r node.Recorded
+	for at := 0; at < len(data); at += node.RowBytes {
+		r.Parse((*[node.RowBytes]byte)(data[at:]))
+		if int64(r.Simproc) >= int64(simprocs) {
+			return fmt.Errorf("byte %d: found a row of simproc %d, want one of 0 to %d", at, r.Simproc, simprocs-1)
 		}
 	}
 	return nil

@@ -45,7 +45,7 @@ func (l *Launch) Merge(ctx context.Context) (*Outcome, error) {
 		res.parts, s.results[i] = nil, res
 	}
 	s.merged = s.total
-	if err := l.writeTrace(ctx, s.available()); err != nil {
+	if err := cmp.Or(l.writeTrace(ctx, s.available()), l.writeRecords(ctx, s.available())); err != nil {
 		return nil, err
 	}
 	return l.outcome(s, nil)

@@ -63,7 +63,8 @@ func (r *Resume) varied(replication int) bool {
 func (ws *workerSet) restore(ctx context.Context, r int, p *worker.Prepare) error {
 	k := &ws.checkpointing
 	k.base, k.last = ws.launch.cfg.Resume.from(r), nil
-	k.traced, k.called, k.traceBefore, k.tracedMark, k.answered = nil, nil, nil, ws.traceBegan, nil
+	k.traced, k.called, k.traceBefore, k.rowsBefore, k.answered = nil, nil, nil, nil, nil
+	k.tracedMark = ws.traceBegan
 	k.comparedMark = ws.traceBegan
 	if store := ws.launch.cfg.Answers; store != nil {
 		p.Look, p.Keep = store.Any(r), !store.Strict
@@ -92,9 +93,9 @@ func (ws *workerSet) restore(ctx context.Context, r int, p *worker.Prepare) erro
 	if err == nil && ws.launch.cfg.Answers != nil && ws.launch.cfg.Replay == nil {
 		k.answered, err = chunksOf(ctx, repo, k.base, checkpoint.Externals)
 	}
-	if err == nil && ws.launch.traced() && ws.launch.cfg.Replay == nil {
-		k.traced, err = chunksOf(ctx, repo, k.base, checkpoint.Trace)
-		k.traceBefore = st.readTraceBefore(ctx, repo, k.base)
+	if err == nil && (ws.launch.traced() || ws.launch.keepsRows()) && ws.launch.cfg.Replay == nil {
+		k.traced, err = tracedChunks(ctx, repo, k.base)
+		k.traceBefore, k.rowsBefore = st.readTraceBefore(ctx, repo, k.base), st.readRowsBefore(ctx, repo, k.base)
 	}
 	if err == nil && ws.launch.keepsCalls() && ws.launch.cfg.Replay == nil {
 		k.called, err = journalOf(ctx, repo, k.base)
@@ -253,8 +254,13 @@ func (l *Launch) finished(ctx context.Context, repo *checkpoint.Repo, m *checkpo
 	if err != nil {
 		return nil, fmt.Errorf("launch: %w", err)
 	}
+	rows, err := chunksOf(ctx, repo, m, checkpoint.Rows)
+	if err != nil {
+		return nil, fmt.Errorf("launch: %w", err)
+	}
 	res := &result{trace: tracefile.Replication{Index: m.Replication, Reached: math.Inf(1),
-		Before: l.store.readTrace(ctx, m, repo, traced)}, hash: hash, parts: c.reports,
+		Before: l.store.readTrace(ctx, m, repo, traced), RowsBefore: l.store.readRows(ctx, m, repo, rows)},
+		hash: hash, parts: c.reports,
 		Replication: Replication{Index: m.Replication,
 			Reached: m.Epoch, Events: m.Events, Activations: m.Activations, TraceHash: runHash([][]byte{hash})}}
 	return res, nil

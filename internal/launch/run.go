@@ -14,6 +14,7 @@ import (
 
 	"github.com/disco-sim/disco/internal/tracefile"
 	"github.com/disco-sim/disco/internal/worker"
+	"github.com/disco-sim/disco/node"
 	"github.com/disco-sim/disco/scenario"
 )
 
@@ -129,7 +130,8 @@ func (l *Launch) Run(ctx context.Context) (*Outcome, error) {
 		return nil, l.usedUp(nil, errors.Join(failed, written))
 	}
 	setup := time.Since(began) - schedule.wall
-	if err := cmp.Or(written, l.writeTrace(ctx, schedule.available())); err != nil {
+	if err := cmp.Or(written, l.writeTrace(ctx, schedule.available()),
+		l.writeRecords(ctx, schedule.available())); err != nil {
 		return nil, err
 	}
 	out, err := l.outcome(schedule, statsOf(sets))
@@ -318,6 +320,37 @@ func (l *Launch) writeTrace(ctx context.Context, results []*result) error {
 		return ErrEnded
 	case err != nil:
 		return fmt.Errorf("launch: trace: %w", err)
+	}
+	return nil
+}
+
+// eachRow gives the rows of a replication, each of which is a simproc's of this run.
+func (l *Launch) eachRow(r *tracefile.Replication) func(yield func(r *node.Recorded) error) error {
+	return func(yield func(r *node.Recorded) error) error {
+		return r.EachRow(func(row *node.Recorded) error {
+			if int64(row.Simproc) >= int64(l.structure.NumSimprocs()) {
+				return fmt.Errorf("found a row of simproc %d, want one of 0 to %d", row.Simproc,
+					l.structure.NumSimprocs()-1)
+			}
+			return yield(row)
+		})
+	}
+}
+
+// writeRecords hands over what handlers have recorded, if that is wanted and something was simulated.
+func (l *Launch) writeRecords(ctx context.Context, results []*result) error {
+	if l.cfg.Records == nil || len(results) == 0 {
+		return nil
+	}
+	l.cfg.doing("writing the records")
+	all := make([]RecordsOf, len(results))
+	for i, r := range results {
+		all[i] = RecordsOf{r.Index, r.Reached, l.eachRow(&r.trace)}
+	}
+	if err := l.cfg.Records.Write(ctx, all); err != nil && ctx.Err() != nil {
+		return ErrEnded
+	} else if err != nil {
+		return fmt.Errorf("launch: records: %w", err)
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/disco-sim/disco/internal/trace"
 	"github.com/disco-sim/disco/internal/tracefile"
 	"github.com/disco-sim/disco/internal/worker"
+	"github.com/disco-sim/disco/node"
 )
 
 // saving is a checkpoint of a worker set that is being made: first by its workers, then by the store. The goroutine
@@ -30,7 +31,7 @@ type saving struct {
 	hashes              *collection
 	parts               []storedParts      // by worker
 	section             tracefile.Section  // what was recorded since the last one; nil where nothing is
-	traced, called      []checkpoint.Chunk // what the last one has of trace and journal
+	traced, called      []checkpoint.Chunk // what the last one has of trace and rows, and of the journal
 	mark                int
 	kept                *answers.Store
 	answers             *answers.Section   // what was answered since the last one; nil: nothing is kept
@@ -136,12 +137,13 @@ type checkpointing struct {
 	current *saving              // nil: none is under way
 	last    *written             // of this replication; nil: none
 
-	traced       []checkpoint.Chunk                              // the trace that last has, or base
+	traced       []checkpoint.Chunk                              // the trace and rows that last has, or base
 	called       []checkpoint.Chunk                              // the same of the journal of activations
 	comparedMark int                                             // what is behind it wasn't compared (Replay)
 	tracedMark   int                                             // what is behind it is in neither
 	answered     []checkpoint.Chunk                              // what last has, or base, of what was answered
 	traceBefore  func(yield func(rec *trace.Record) error) error // that of base; nil: none
+	rowsBefore   func(yield func(r *node.Recorded) error) error  // likewise
 }
 
 // scratch is the directory for temporary files: where the one that was asked for was removed while the run went on, as

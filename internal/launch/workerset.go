@@ -247,6 +247,7 @@ func (ws *workerSet) setup(index int) *worker.Message {
 		First:      ws.plan.First,
 		Horizon:    l.cfg.Horizon,
 		Series:     l.cfg.Series,
+		Records:    l.keepsRows() && l.cfg.Replay == nil,
 		Seed:       l.cfg.Seed,
 		Tuning:     l.tuning(),
 		Journal:    l.journal,
@@ -329,7 +330,7 @@ func (ws *workerSet) result(r int, answers []*worker.Message, wall time.Duration
 		return nil, err
 	}
 	res.trace = tracefile.Replication{Index: r, Section: ws.trace.Section(ws.traceBegan, mark), Reached: res.Reached,
-		Before: ws.checkpointing.traceBefore}
+		Before: ws.checkpointing.traceBefore, RowsBefore: ws.checkpointing.rowsBefore}
 	ws.traceBegan = mark
 	return res, nil
 }

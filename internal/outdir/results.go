@@ -99,7 +99,7 @@ func (s *shape) note(row []cell) {
 const columnsMax = 1000
 
 // typeOf is the type of a value of JSON; false of null.
-func typeOf(value json.Token) (columnType, bool) {
+func typeOf(value json.Token) (Type, bool) {
 	switch v := value.(type) {
 	case bool:
 		return Bool, true
@@ -126,7 +126,7 @@ func (s *shape) fill(row []cell) []any {
 }
 
 // as is a value of JSON as one of a column.
-func as(kind columnType, value json.Token) any {
+func as(kind Type, value json.Token) any {
 	n, isNumber := value.(json.Number)
 	switch {
 	case value == nil:

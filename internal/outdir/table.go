@@ -4,8 +4,10 @@ package outdir
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"math"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -16,7 +18,11 @@ import (
 // Column is a column of a table.
 type Column = parquetout.Column
 
-type columnType = parquetout.Type
+// Type is what the values of a column are.
+type Type = parquetout.Type
+
+// Rows are those of a table that is Parquet alone.
+type Rows = parquetout.Writer
 
 // Types of columns.
 const (
@@ -24,6 +30,7 @@ const (
 	Int    = parquetout.Int
 	Number = parquetout.Number
 	Text   = parquetout.Text
+	Name   = parquetout.Name
 )
 
 // Table is a table that is written as CSV (RFC 4180, but with the ends of lines that Unix has) and as Parquet: a value
@@ -34,6 +41,26 @@ type Table struct {
 	parquet *parquetout.Writer
 	binary  *bufio.Writer
 	row     []byte // of the CSV
+}
+
+// Parquet writes a table that may be very long, which has the file NAME.parquet alone.
+func (w *Writer) Parquet(name string, columns []Column, fill func(*Rows) error) error {
+	f, err := w.create(name + ".parquet")
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriterSize(f, 1<<20)
+	p, err := parquetout.NewWriter(out, columns)
+	if err == nil {
+		err = fill(p)
+	}
+	if err == nil {
+		err = cmp.Or(p.Close(), out.Flush())
+	}
+	if err != nil {
+		return outfile.Error(filepath.Join(w.dir.path, name+".parquet"), err)
+	}
+	return nil
 }
 
 // Table begins a table, which has the files NAME.csv and NAME.parquet.

@@ -156,7 +156,7 @@ internal/memorygroup: internal/infile
 internal/newmodule:
 internal/inspect: internal/counters internal/lane internal/procfs internal/worker internal/workerproc node shm
 internal/latency: internal/lane internal/worker shm
-internal/tracefile: internal/outfile internal/trace
+internal/tracefile: internal/outfile internal/trace node
 internal/placement: internal/infile node scenario
 internal/machine: internal/inspect internal/lane internal/wire internal/worker internal/workerproc ring
 	scenario shm

@@ -157,6 +157,7 @@ func (w *Writer) Flush() error {
 type Reader struct {
 	r       io.ReaderAt
 	classes []stream
+	rows    []stream // of what handlers have recorded
 }
 
 // stream is the chunks of one class, in the order of the file.
@@ -193,6 +194,13 @@ func NewReader(r io.ReaderAt, size int64) (*Reader, error) {
 			off += int64(n)
 			continue
 		}
+		if class&rowsMark != 0 {
+			if err := t.addRows(class&^rowsMark, span{off, n}, size); err != nil {
+				return nil, err
+			}
+			off += int64(n)
+			continue
+		}
 		journal := class&journalMark != 0
 		if class &^= journalMark; class >= ClassesMax || n == 0 || n > chunkMax || off+int64(n) > size ||
 			!journal && n%RecordBytes != 0 || class < uint32(len(t.classes)) && len(t.classes[class].chunks) > 0 &&
@@ -214,17 +222,8 @@ func NewReader(r io.ReaderAt, size int64) (*Reader, error) {
 // next reads the next record of a class; ok is false at its end.
 func (t *Reader) next(class int, rec *Record) (ok bool, err error) {
 	s := &t.classes[class]
-	if s.at == len(s.buf) {
-		if len(s.chunks) == 0 {
-			return false, nil
-		}
-		c := s.chunks[0]
-		s.chunks = s.chunks[1:]
-		s.buf = append(s.buf[:0], make([]byte, c.len)...)
-		s.at = 0
-		if _, err := t.r.ReadAt(s.buf, c.off); err != nil {
-			return false, fmt.Errorf("%w: %d bytes at %d: %w", ErrCorrupt, c.len, c.off, err)
-		}
+	if ok, err := t.fill(s); !ok {
+		return false, err
 	}
 	if len(s.buf)-s.at < RecordBytes {
 		return false, fmt.Errorf("%w: class %d has %d bytes behind its last record", ErrCorrupt, class, len(s.buf)-s.at)
@@ -240,6 +239,24 @@ func (t *Reader) next(class int, rec *Record) (ok bool, err error) {
 	if !(rec.Epoch >= 0 && rec.Epoch <= math.MaxFloat64) {
 		return false, fmt.Errorf("%w: class %d has a record at epoch %v, want a time >= 0", ErrCorrupt, class,
 			rec.Epoch)
+	}
+	return true, nil
+}
+
+// fill reads the next chunk of a stream where all of the one before was read; ok is false at its end.
+func (t *Reader) fill(s *stream) (ok bool, err error) {
+	if s.at < len(s.buf) {
+		return true, nil
+	}
+	if len(s.chunks) == 0 {
+		return false, nil
+	}
+	c := s.chunks[0]
+	s.chunks = s.chunks[1:]
+	s.buf = append(s.buf[:0], make([]byte, c.len)...)
+	s.at = 0
+	if _, err := t.r.ReadAt(s.buf, c.off); err != nil {
+		return false, fmt.Errorf("%w: %d bytes at %d: %w", ErrCorrupt, c.len, c.off, err)
 	}
 	return true, nil
 }

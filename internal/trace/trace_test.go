@@ -323,6 +323,7 @@ func FuzzReader(f *testing.F) {
 	f.Add(file[:len(file)-7])
 	f.Add([]byte{})
 	f.Add(bytes.Repeat([]byte{0xFF}, 100))
+	f.Add(rowsFile(f, 0, 3))
 	f.Fuzz(func(t *testing.T, file []byte) {
 		r, err := trace.NewReader(bytes.NewReader(file), int64(len(file)))
 		if err != nil {
@@ -330,6 +331,11 @@ func FuzzReader(f *testing.F) {
 				t.Fatal(err)
 			}
 			return
+		}
+		rows := 0
+		err = trace.MergeRows([]*trace.Reader{r}, func(*node.Recorded) error { rows++; return nil })
+		if err != nil && !errors.Is(err, trace.ErrCorrupt) || rows*node.RowBytes > len(file) {
+			t.Fatalf("%d rows of %d bytes, %v", rows, len(file), err)
 		}
 		var got []trace.Record
 		err = trace.Merge([]*trace.Reader{r}, func(rec *trace.Record) error { got = append(got, *rec); return nil })

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package tracefile collects the trace of a run: every worker writes what it handles to a
-// temporary file, and at the end they are merged into one text in the total order.
+// temporary file, and at the end they are merged into one text in the total order. What
+// handlers record goes the same way, in the same files.
 //
 // Guarantee: the file at the path appears whole or not at all, and is the same, byte for byte,
 // for every placement. Temporary files have no names, so no way of dying leaves one behind.
@@ -26,6 +27,7 @@ import (
 
 	"github.com/disco-sim/disco/internal/outfile"
 	"github.com/disco-sim/disco/internal/trace"
+	"github.com/disco-sim/disco/node"
 )
 
 // Files is where the trace of one group of workers comes together: a file without a name for
@@ -109,15 +111,32 @@ func (s *Section) Bytes() (sum int64) {
 
 // Each calls yield for each record, in the total order. rec is valid during the call.
 func (s *Section) Each(yield func(rec *trace.Record) error) error {
+	readers, err := s.readers()
+	if err != nil {
+		return err
+	}
+	return trace.Merge(readers, yield)
+}
+
+// EachRow calls yield for each row that handlers have recorded, in the total order. r is valid during the call.
+func (s *Section) EachRow(yield func(r *node.Recorded) error) error {
+	readers, err := s.readers()
+	if err != nil {
+		return err
+	}
+	return trace.MergeRows(readers, yield)
+}
+
+func (s *Section) readers() ([]*trace.Reader, error) {
 	readers := make([]*trace.Reader, len(s.files))
 	for w, f := range s.files {
 		size := s.ends[w] - s.begins[w]
 		var err error
 		if readers[w], err = trace.NewReader(io.NewSectionReader(f, s.begins[w], size), size); err != nil {
-			return fmt.Errorf("tracefile: trace of worker %d: %w", w, err)
+			return nil, fmt.Errorf("tracefile: trace of worker %d: %w", w, err)
 		}
 	}
-	return trace.Merge(readers, yield)
+	return readers, nil
 }
 
 // EachBlob calls yield for each blob (package trace) that a worker has written, with where it is.
@@ -142,6 +161,30 @@ type Replication struct {
 
 	// Before gives the records that come first, of an earlier run that this one goes on with; nil: there are none.
 	Before func(yield func(rec *trace.Record) error) error
+
+	// RowsBefore gives the rows that come first, as Before.
+	RowsBefore func(yield func(r *node.Recorded) error) error
+}
+
+// EachRow calls yield for each row of what was simulated, in the total order. r is valid during the call.
+func (r *Replication) EachRow(yield func(r *node.Recorded) error) error {
+	whole := func(row *node.Recorded) error {
+		if row.Epoch >= r.Reached {
+			return errReached
+		}
+		return yield(row)
+	}
+	err := error(nil)
+	if r.RowsBefore != nil {
+		err = r.RowsBefore(whole)
+	}
+	if err == nil {
+		err = r.Section.EachRow(whole)
+	}
+	if errors.Is(err, errReached) {
+		return nil
+	}
+	return err
 }
 
 // Bytes is how many bytes workers have written for these replications.

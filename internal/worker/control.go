@@ -153,6 +153,7 @@ type Setup struct {
 	First   int     // workers of the same launcher before these, for Tuning.Pin
 	Horizon float64 // 0: the file's
 	Series  bool    // time series are recorded
+	Records bool    // what handlers record is kept, in the same file as the trace
 	Seed    uint64
 	Tuning  Tuning
 

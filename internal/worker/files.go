@@ -10,7 +10,7 @@ import (
 
 // Files are those without a name that a worker shares with its launcher. A nil one isn't wanted.
 type Files struct {
-	Trace   *os.File // gets the trace, and the journal of activations
+	Trace   *os.File // gets the trace, what handlers record, and the journal of activations
 	Spool   *os.File // gets the worker's parts of checkpoints
 	Restore *os.File // has the state that a replication begins with
 }
@@ -41,7 +41,7 @@ func (f *Files) Take(s *Setup, list []*os.File) error {
 }
 
 // records reports whether there is a file that gets what is handled.
-func (s *Setup) records() bool { return s.Trace != "" || s.Calls }
+func (s *Setup) records() bool { return s.Trace != "" || s.Records || s.Calls }
 
 // NumFiles is how many files come along.
 func (s *Setup) NumFiles() (n int) {

@@ -182,6 +182,7 @@ func (s *Setup) fields(c *wire.Codec) {
 	c.Int(&s.First)
 	c.Float(&s.Horizon)
 	c.Bool(&s.Series)
+	c.Bool(&s.Records)
 	c.Uint64(&s.Seed)
 	s.Tuning.Fields(c)
 	wire.List(c, &s.Pools, 4, c.Int32)

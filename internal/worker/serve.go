@@ -243,15 +243,16 @@ type replications struct {
 	sendResults func(*Results) error // sends results; doesn't keep them
 	sendSpans   func(*spans.Report) error
 	trace       tracer
-	calls       *callWriter // nil: no journal of activations is kept
-	saver       *saver      // nil: no checkpoints are made
-	moves       *moves      // nil: nodes stay where they are
-	restore     *os.File    // what a replication begins with; nil: it has no such file
-	replication int         // that was prepared
-	variant     bool        // Prepare.Variant of it
-	cpu         float64     // cpuSeconds when the replication began to be simulated
-	scratch     *scratch    // nil: all nodes are in memory
-	guard       *shm.Guard  // checked build; nil in the plain one
+	rows        *trace.RowWriter // nil: what handlers record isn't kept
+	calls       *callWriter      // nil: no journal of activations is kept
+	saver       *saver           // nil: no checkpoints are made
+	moves       *moves           // nil: nodes stay where they are
+	restore     *os.File         // what a replication begins with; nil: it has no such file
+	replication int              // that was prepared
+	variant     bool             // Prepare.Variant of it
+	cpu         float64          // cpuSeconds when the replication began to be simulated
+	scratch     *scratch         // nil: all nodes are in memory
+	guard       *shm.Guard       // checked build; nil in the plain one
 }
 
 // tracer is what a trace is written with.
@@ -292,6 +293,9 @@ func newReplications(setup *Setup, reg scenario.Registry, attach Attach) (*repli
 		} else {
 			r.trace = trace.NewWriter(to)
 		}
+	}
+	if files.Trace != nil && setup.Records {
+		r.rows = trace.NewRowWriter(&traceFile{files.Trace, "records"})
 	}
 	if r.scratch, err = openScratch(setup); err != nil {
 		return nil, err
@@ -425,6 +429,9 @@ func (r *replications) config(replication int) node.Config {
 	if r.trace != nil {
 		cfg.Trace, cfg.Fleeting = r.trace, r.setup.Journal.Fleeting
 	}
+	if r.rows != nil {
+		cfg.Records = &r.rows.Log
+	}
 	if r.calls != nil {
 		cfg.Calls = &r.calls.log
 	}
@@ -471,10 +478,7 @@ func (r *replications) simulate() (*Message, error) {
 		return nil, err
 	}
 	if c.held() {
-		if r.trace != nil { // the launcher may take it up to here
-			err = r.trace.Flush()
-		}
-		return r.saved(), errors.Join(err, r.passSpans())
+		return r.saved(), errors.Join(r.flush(), r.passSpans()) // the launcher may take it up to here
 	}
 	done, err := r.done()
 	if err == nil {
@@ -482,6 +486,17 @@ func (r *replications) simulate() (*Message, error) {
 		err = r.passSpans()
 	}
 	return &Message{Type: TypeDone, Done: done}, err
+}
+
+// flush writes what there is of the trace, and of what handlers have recorded.
+func (r *replications) flush() (err error) {
+	if r.trace != nil {
+		err = r.trace.Flush()
+	}
+	if r.rows != nil {
+		err = errors.Join(err, r.rows.Flush())
+	}
+	return err
 }
 
 // done gathers the results of the replication.
@@ -504,10 +519,8 @@ func (r *replications) done() (*Done, error) {
 	blocks, parts := c.lanes.largePayloads()
 	d.Stats.InBlocks, d.Stats.InParts = blocks-c.blocksBefore, parts-c.partsBefore
 	d.Stats.Parks = c.waiter.Stats().Parked - c.parksBefore
-	if r.trace != nil {
-		if err := r.trace.Flush(); err != nil {
-			return nil, err
-		}
+	if err := r.flush(); err != nil {
+		return nil, err
 	}
 	p := c.engine.Passive()
 	d.Stats.Passive = Passive{p.Left, p.Came, p.Written, p.Read, p.FileBytes, p.Most}

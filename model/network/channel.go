@@ -48,6 +48,8 @@ type queuedPacket struct {
 // simproc is what a channel needs of its simproc.
 type simproc interface {
 	Send(l node.LinkID, epoch float64, data []byte) error
+	Recording() bool
+	Record(r node.Row)
 }
 
 // channel is one direction of a cable at the router that sends on it: a finite buffer,

@@ -20,6 +20,9 @@ type sendLog struct {
 	packets  []packet
 }
 
+func (l *sendLog) Recording() bool { return false }
+func (l *sendLog) Record(node.Row) {}
+
 func (l *sendLog) Send(_ node.LinkID, epoch float64, data []byte) error {
 	var p packet
 	p.get(&node.Event{Data: data})
@@ -277,6 +280,9 @@ type nowhere struct{ n int }
 
 // Send counts.
 func (p *nowhere) Send(node.LinkID, float64, []byte) error { p.n++; return nil }
+
+func (p *nowhere) Recording() bool { return false }
+func (p *nowhere) Record(node.Row) {}
 
 func BenchmarkChannel(b *testing.B) {
 	r := &router{schedule: &schedule{}, lossOf: make(map[uint32]*flowLosses), lostIn: make([][causes]int64, 1)}

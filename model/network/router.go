@@ -184,6 +184,9 @@ func (r *router) arrive(p simproc, now float64, pkt *packet) error {
 		return r.forward(p, now, pkt)
 	}
 	r.Delivered++
+	if p.Recording() {
+		r.record(p, recordDelivered, 0, 0, pkt, 0, now)
+	}
 	if err := r.all[r.span].Add(pkt.delay); err != nil {
 		return err
 	}
@@ -205,7 +208,7 @@ func (r *router) arrive(p simproc, now float64, pkt *packet) error {
 // forward hands a packet to the channel towards its end, or loses it.
 func (r *router) forward(p simproc, now float64, pkt *packet) error {
 	if r.isDown(now) {
-		r.drop(pkt.flow, lostOutage, now)
+		r.drop(p, pkt, lostOutage, now)
 		return nil
 	}
 	if r.stale {
@@ -213,10 +216,17 @@ func (r *router) forward(p simproc, now float64, pkt *packet) error {
 	}
 	i := r.next[r.m.endOf(pkt.flow)]
 	if i < 0 {
-		r.drop(pkt.flow, lostRoute, now)
+		r.drop(p, pkt, lostRoute, now)
 		return nil
 	}
 	c := &r.out[i]
+	if p.Recording() {
+		before := c.channelBooks
+		err := c.accept(r, p, now, pkt)
+		r.Handed += c.Handed - before.Handed
+		r.recordAccepted(p, now, int(i), pkt, &before)
+		return err
+	}
 	before := c.Handed
 	err := c.accept(r, p, now, pkt)
 	r.Handed += c.Handed - before
@@ -224,9 +234,12 @@ func (r *router) forward(p simproc, now float64, pkt *packet) error {
 }
 
 // drop loses a packet that no channel has taken.
-func (r *router) drop(flow uint32, why cause, now float64) {
+func (r *router) drop(p simproc, pkt *packet, why cause, now float64) {
+	if p.Recording() {
+		r.record(p, recordLost, uint64(why), noChannel, pkt, 0, now)
+	}
 	r.Refused[why]++
-	r.lose(flow, why, now)
+	r.lose(pkt.flow, why, now)
 }
 
 // lose files a loss under its flow and its time.

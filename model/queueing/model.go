@@ -183,7 +183,7 @@ func (m *maker) NewHandler(p *node.Simproc) (node.Handler, error) {
 		if k == len(st.To)-1 && st.Stay {
 			sum = 1
 		}
-		way := way{below: sum, self: r.Station == i}
+		way := way{below: sum, station: int32(r.Station), self: r.Station == i}
 		if !way.self {
 			l, err := p.LinkTo(node.Endpoint{Node: r.Station})
 			if err != nil {

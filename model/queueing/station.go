@@ -46,9 +46,10 @@ type times = heap.Heap[struct{}]
 
 // way is one way on, taken by a number below below and not below the one before.
 type way struct {
-	below float64
-	link  node.LinkID
-	self  bool
+	below   float64
+	link    node.LinkID
+	station int32
+	self    bool
 }
 
 // A customer on his way carries the time at which he entered the network. One who
@@ -109,6 +110,9 @@ func (s *station) take(p *node.Simproc, entered float64) error {
 	t := &s.tally
 	t[offered].At(now, 1)
 	if s.full(now) {
+		if p.Recording() {
+			p.Record(node.Row{math.Float64bits(entered), 3: lost})
+		}
 		return nil
 	}
 	start := max(now, s.free.First().Key)
@@ -134,7 +138,7 @@ func (s *station) take(p *node.Simproc, entered float64) error {
 	t[present].Over(now, leaves, 1)
 	t[busy].Over(start, leaves, 1)
 	t[served].At(leaves, 1)
-	return s.send(p, entered, leaves)
+	return s.send(p, entered, start, leaves)
 }
 
 // full reports whether all servers and all places to wait are taken. A customer who leaves at this
@@ -149,8 +153,8 @@ func (s *station) full(now float64) bool {
 	return s.leaving.Len() >= s.spec.Servers+s.spec.Buffer
 }
 
-// send sends a customer who leaves at a given time to where he goes.
-func (s *station) send(p *node.Simproc, entered, leaves float64) error {
+// send sends a customer, whose service has a begin and an end, to where he goes.
+func (s *station) send(p *node.Simproc, entered, start, leaves float64) error {
 	var to *way
 	if len(s.ways) > 0 {
 		u := s.choice.Float64()
@@ -160,6 +164,9 @@ func (s *station) send(p *node.Simproc, entered, leaves float64) error {
 				break
 			}
 		}
+	}
+	if p.Recording() {
+		s.record(p, entered, start, leaves, to)
 	}
 	if to == nil {
 		s.tally[exits].At(leaves, 1)

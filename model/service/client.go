@@ -74,6 +74,7 @@ func (c *collector) handle(p simproc, events []node.Event) error {
 			return err
 		}
 		c.received++
+		record(p, recordBack, r.number, 0)
 		if invariants.Enabled {
 			c.once(r)
 			c.audit.Left.add(1, now)

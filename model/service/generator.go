@@ -49,6 +49,7 @@ func (g *generator) handle(p simproc, _ []node.Event) error {
 		r := request{born: now, number: uint64(g.made)}
 		g.made++
 		g.out.windows.At(now, madeHere, 1)
+		record(p, recordMade, r.number, 0)
 		if invariants.Enabled {
 			g.out.audit.Came.add(1, now)
 		}

@@ -91,6 +91,7 @@ type edgeEvents struct {
 func (o *outbox) send(p simproc, i int32, now float64, r request) error {
 	e := &o.edges[i]
 	if e.dropout > 0 && o.drops(i, now) {
+		record(p, recordDropped, r.number, i)
 		return nil
 	}
 	transit := e.latency.draw()

@@ -15,6 +15,8 @@ type simproc interface {
 	Send(l node.LinkID, epoch float64, data []byte) error
 	Schedule(epoch float64, data []byte) error
 	Wakeup(epoch float64) error
+	Recording() bool
+	Record(r node.Row)
 }
 
 // host is what a box needs of its simproc at wiring time.

@@ -81,6 +81,9 @@ func (p *serialProc) Schedule(epoch float64, data []byte) error {
 
 func (p *serialProc) Wakeup(epoch float64) error { return p.s.add(p, p.id, epoch, nil, true) }
 
+func (p *serialProc) Recording() bool { return false }
+func (p *serialProc) Record(node.Row) {}
+
 func (s *serial) add(p *serialProc, target node.SimprocID, epoch float64, data []byte, wake bool) error {
 	if !(epoch <= math.MaxFloat64) || target == p.id && !(epoch > s.now) {
 		return fmt.Errorf("simproc %d: epoch %v at %v", p.id, epoch, s.now)

@@ -88,7 +88,7 @@ func (s *server) handle(p simproc, events []node.Event) error {
 			if err != nil {
 				return err
 			}
-			s.arrive(now, r)
+			s.arrive(p, now, r)
 		}
 		for !s.runnable.empty() {
 			if err := s.run(p, now, s.runnable.pop(s.slots)); err != nil {
@@ -100,7 +100,7 @@ func (s *server) handle(p simproc, events []node.Event) error {
 }
 
 // arrive takes in a request: it gets its memory, or waits for it.
-func (s *server) arrive(now float64, r request) {
+func (s *server) arrive(p simproc, now float64, r request) {
 	i := s.take()
 	q := &s.slots[i]
 	*q = slot{request: r, arrived: now}
@@ -118,6 +118,7 @@ func (s *server) arrive(now float64, r request) {
 		s.runnable.push(s.slots, i)
 	default:
 		s.enter(levelRAMWait, i, now)
+		record(p, recordWaits, r.number, 0)
 		s.ramQueue.push(s.slots, i)
 	}
 }
@@ -131,7 +132,7 @@ func (s *server) burstDone(p simproc, now float64, data []byte) error {
 	q := &s.slots[i]
 	if q.core {
 		s.leave(levelCPU, i, now)
-		s.releaseCore(i, now)
+		s.releaseCore(p, i, now)
 	} else {
 		s.leave(levelIO, i, now)
 	}
@@ -149,6 +150,7 @@ func (s *server) run(p simproc, now float64, i int32) error {
 		if b.cpu && !q.core {
 			if s.cores == 0 || !s.ready.empty() {
 				s.enter(levelReady, i, now)
+				record(p, recordWaits, q.number, 0)
 				s.ready.push(s.slots, i)
 				return nil
 			}
@@ -168,7 +170,7 @@ func (s *server) run(p simproc, now float64, i int32) error {
 			return p.Schedule(end, s.timer[:])
 		}
 		if b.cpu {
-			s.releaseCore(i, now)
+			s.releaseCore(p, i, now)
 		}
 		q.burst++
 	}
@@ -177,11 +179,12 @@ func (s *server) run(p simproc, now float64, i int32) error {
 
 // releaseCore gives a core back: to the first that waits for one, if any. Others may wait while cores are free only
 // behind a state that was saved with fewer cores: they get theirs now.
-func (s *server) releaseCore(i int32, now float64) {
+func (s *server) releaseCore(p simproc, i int32, now float64) {
 	s.slots[i].core = false
 	for s.cores++; s.cores > 0 && !s.ready.empty(); s.cores-- {
 		next := s.ready.pop(s.slots)
 		s.leave(levelReady, next, now)
+		record(p, recordServed, s.slots[next].number, 0)
 		s.slots[next].core = true
 		s.runnable.push(s.slots, next)
 	}
@@ -198,16 +201,17 @@ func (s *server) finish(p simproc, now float64, i int32) error {
 	s.passed++
 	if s.programs[q.endpoint].ram > 0 {
 		s.leave(levelRAM, i, now)
-		s.grantRAM(now)
+		s.grantRAM(p, now)
 	}
 	s.leave(levelWhole, i, now)
+	record(p, recordPassed, r.number, 0)
 	q.next = s.free
 	s.free = i + 1
 	return s.out.send(p, 0, now, r)
 }
 
 // grantRAM lets in those that wait for memory, in order, while it suffices.
-func (s *server) grantRAM(now float64) {
+func (s *server) grantRAM(p simproc, now float64) {
 	for !s.ramQueue.empty() {
 		first := s.ramQueue.head - 1
 		if s.gauges.level[levelRAM]+s.programs[s.slots[first].endpoint].ram > s.ramTotal {
@@ -215,6 +219,7 @@ func (s *server) grantRAM(now float64) {
 		}
 		s.ramQueue.pop(s.slots)
 		s.leave(levelRAMWait, first, now)
+		record(p, recordServed, s.slots[first].number, 0)
 		s.enter(levelRAM, first, now)
 		s.runnable.push(s.slots, first)
 	}

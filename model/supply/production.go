@@ -86,6 +86,9 @@ func (f *production) make(p *node.Simproc, l *line, point uint32, quantity, lot 
 		if l.free >= p.Horizon() {
 			break
 		}
+		if p.Recording() {
+			p.Record(node.Row{recordMade, uint64(point), uint64(min(quantity, lot)), math.Float64bits(l.free)})
+		}
 		if err := p.Send(f.link, l.free, f.data.put(arrival, point, min(quantity, lot))); err != nil {
 			return err
 		}

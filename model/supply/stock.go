@@ -188,6 +188,7 @@ func (s *stock) ask(p *node.Simproc, what uint32, at int32, quantity int64) erro
 	to := int32(outside)
 	if what == order {
 		if to, at = at, s.customers[at].Own; at < 0 {
+			s.recordAsk(p, nil, to, quantity, 0)
 			return s.give(p, nil, to, quantity)
 		}
 	}
@@ -202,6 +203,11 @@ func (s *stock) ask(p *node.Simproc, what uint32, at int32, quantity int64) erro
 	pt.onHand -= met
 	rest := quantity - met
 	lost := rest > 0 && to == outside && pt.spec.Stock.Lost
+	if lost {
+		s.recordAsk(p, pt, to, quantity, rest)
+	} else {
+		s.recordAsk(p, pt, to, quantity, 0)
+	}
 	pt.windows.At(now, pt.field+askedFor, float64(quantity))
 	pt.windows.At(now, pt.field+metAtOnce, float64(met))
 	if lost {
@@ -242,10 +248,12 @@ func (s *stock) give(p *node.Simproc, pt *point, to int32, quantity int64) error
 		pt.sums[given] += float64(quantity)
 	}
 	if to == outside {
+		s.recordGive(p, pt, quantity, now)
 		return nil
 	}
 	c := &s.customers[to]
 	at := later(now, c.Lead.Draw(&s.lead))
+	s.recordGive(p, pt, quantity, at)
 	return p.Send(c.link, at, s.data.put(arrival, uint32(c.Point), quantity))
 }
 
