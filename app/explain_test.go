@@ -65,3 +65,18 @@ func TestPilotGoesOn(t *testing.T) {
 		}
 	}
 }
+
+// An event takes what the pilot's worker has used of the processor, or the time that it took, where that is less.
+func TestPilotTime(t *testing.T) {
+	for _, c := range []struct{ wall, cpu, want float64 }{{8, 2, 2000}, {2, 2.5, 2000}, {3, 0, 3000}} {
+		p := newPilot(time.Hour)
+		out := &launch.Outcome{Events: 1e6, WallSeconds: c.wall, Workers: make([]launch.WorkerStats, 1),
+			Replications: []launch.Replication{{Reached: 10}}}
+		out.Workers[0].CPUSeconds = c.cpu
+		e := &explanation{Horizon: 10, Pilot: p.row(out)}
+		e.conclude()
+		if e.EventNanos != c.want || !e.Measured {
+			t.Errorf("%+v: %v ns an event", c, e.EventNanos)
+		}
+	}
+}

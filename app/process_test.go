@@ -36,16 +36,22 @@ type launched struct {
 // launchProgram starts the program and waits until it simulates with two workers.
 func launchProgram(t *testing.T, text string, args ...string) *launched {
 	t.Helper()
+	return launchWorkers(t, 2, text, args...)
+}
+
+// launchWorkers is launchProgram with so many workers.
+func launchWorkers(t *testing.T, workers int, text string, args ...string) *launched {
+	t.Helper()
 	l := &launched{t: t, dir: t.TempDir()}
 	file := filepath.Join(l.dir, "tiny.yml")
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	l.cmd = exec.Command(os.Args[0], append([]string{"run", file, "--workers", "2"}, args...)...)
+	l.cmd = exec.Command(os.Args[0], append([]string{"run", file, "--workers", strconv.Itoa(workers)}, args...)...)
 	l.cmd.Env = append(os.Environ(), programEnv+"=1")
 	l.cmd.Stdout, l.cmd.Stderr, l.cmd.Dir = &l.stdout, &l.stderr, l.dir
 	l.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // as a shell does: Ctrl-Z stops no other process
-	l.simulating(2)
+	l.simulating(workers)
 	return l
 }
 

@@ -70,6 +70,19 @@ func TestPsAndTop(t *testing.T) {
 	}
 }
 
+// TestTopOfSlowWorker: a worker that is never blocked shows how fast it is although its calls take long.
+func TestTopOfSlowWorker(t *testing.T) {
+	l := launchWorkers(t, 1, launchtest.Scenario(4, 1e9, "{node: 0, at: 0, how: slow}"))
+	status, out, errs := said("top", strconv.Itoa(l.cmd.Process.Pid), "--interval", "400ms")
+	if status != ExitOK || !regexp.MustCompile(` s, [1-9][0-9.]*( k)? events/s, `).MatchString(out) {
+		t.Errorf("top: exit status %d, want some events a second in\n%s%s", status, out, errs)
+	}
+	if err := l.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	l.end()
+}
+
 // TestTopOnTerminal: on a terminal the picture moves, stands still when it is held, and ends with a key or the run.
 func TestTopOnTerminal(t *testing.T) {
 	l := launchProgram(t, launchtest.Scenario(4, 1e9, ""))

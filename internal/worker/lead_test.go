@@ -142,7 +142,7 @@ func TestHeldIsRung(t *testing.T) {
 		t.Fatal(err)
 	}
 	rings, stalls := 0, 0
-	for seed := range uint64(100) {
+	for seed := range uint64(300) {
 		rnd := rand.New(rand.NewPCG(seed, 0))
 		slowest.Show(ShownFirst, nil, nil)
 		if err := r.prepare(&Prepare{}); err != nil {

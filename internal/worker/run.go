@@ -64,10 +64,11 @@ type cycle struct {
 	stats     Stats
 	before    node.Stats // of the Engines before, in this replication: events between workers
 	samples   *samples   // of what shards cost; nil: nodes stay where they are
-	spans     *recorder  // nil: what the worker is at isn't recorded
-	simprocs  uint64     // of this worker
-	went      time.Time  // when the replication began to be simulated; zero: it hasn't
-	first     float64    // Done.First
+	shows     shows
+	spans     *recorder // nil: what the worker is at isn't recorded
+	simprocs  uint64    // of this worker
+	went      time.Time // when the replication began to be simulated; zero: it hasn't
+	first     float64   // Done.First
 
 	stop    stopping
 	ask     statusRequest
@@ -312,7 +313,11 @@ func (c *cycle) work() (int, error) {
 	if c.ledger.is != working && c.engine.Ready() {
 		c.enter(working) // before the work, which is no waiting
 	}
-	return c.handle()
+	done, err := c.handle()
+	if err == nil && c.shows.due(done, c.now) {
+		c.show()
+	}
+	return done, err
 }
 
 // seeRoom looks which lanes are short of room.

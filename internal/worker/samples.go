@@ -45,13 +45,13 @@ func newSamples(m *moves, setup *Setup) *samples {
 
 // handle has the Engine handle a batch, with samples where they are wanted.
 func (c *cycle) handle() (int, error) {
-	s := c.samples
+	s, batch := c.samples, min(c.batch, c.shows.left)
 	if s == nil {
-		return c.engine.Run(c.batch, c.pace)
+		return c.engine.Run(batch, c.pace)
 	}
 	done := 0
 	if s.left > 0 {
-		n, err := c.engine.Run(min(c.batch, s.left), c.pace)
+		n, err := c.engine.Run(min(batch, s.left), c.pace)
 		done = n
 		if s.left -= n; err != nil || s.left > 0 {
 			return done, err

@@ -592,6 +592,7 @@ func (c *cycle) start(e *node.Engine, horizon float64) {
 		c.samples.reset()
 	}
 	c.counters.At(showRoomAt).SetFloat(math.Inf(1))
+	c.shows.start(c.now())
 	c.startLead()
 	c.show()
 }
