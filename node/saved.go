@@ -263,3 +263,16 @@ func (e *Engine) eachPart(visit func(part []entry)) {
 		}
 	}
 }
+
+// numPending is how many entries are pending.
+func (e *Engine) numPending() (n int) {
+	for i := range e.classes {
+		n += e.classes[i].set.len()
+	}
+	if e.byLink != nil {
+		for i := range e.byLink.queues {
+			n += e.byLink.queues[i].set.len()
+		}
+	}
+	return n
+}

@@ -82,8 +82,7 @@ func (c *PendingCopy) Bytes() int64 {
 
 // Grows is how much memory, at most, a copy of what is pending takes beside what c has. It is called between two legs.
 func (c *PendingCopy) Grows(e *Engine) int64 {
-	entries, blocks := 0, 0
-	e.eachPart(func(part []entry) { entries += len(part) })
+	entries, blocks := e.numPending(), 0
 	if blocks = (entries+blockEntries-1)/blockEntries - len(c.blocks); blocks < 0 {
 		blocks = 0
 	}

@@ -42,8 +42,10 @@ type saver struct {
 
 	bytes  int // of a chunk, at most: chunkBytes, but in tests
 	newest saved
-	kept   saved // that the launcher has committed: what hasn't changed since isn't made again
-	arena  arena // memory of the chunks that are being written
+	kept   saved    // that the launcher has committed: what hasn't changed since isn't made again
+	arena  arena    // memory of the chunks that are being written
+	ids    []uint32 // of simprocs, and their hashes: memory of what is being sent
+	hashes []uint64
 	copied node.PendingCopy
 
 	writing sync.WaitGroup
@@ -215,7 +217,7 @@ func (s *saver) saveDirect(e *node.Engine, w *writer) error {
 
 // forget gives memory for checkpoints back to the system.
 func (s *saver) forget() {
-	s.arena, s.copied = arena{}, node.PendingCopy{}
+	s.arena, s.copied, s.ids, s.hashes = arena{}, node.PendingCopy{}, nil, nil
 	debug.FreeOSMemory()
 }
 
@@ -361,9 +363,11 @@ func (s *saver) newWriter(e *node.Engine, epoch float64) *writer {
 		}
 		return false
 	}
+	s.ids, s.hashes = s.ids[:0], s.hashes[:0]
 	e.EachHash(func(id node.SimprocID, hash uint64) {
-		w.stored.Simprocs, w.stored.Hashes = append(w.stored.Simprocs, uint32(id)), append(w.stored.Hashes, hash)
+		s.ids, s.hashes = append(s.ids, uint32(id)), append(s.hashes, hash)
 	})
+	w.stored.Simprocs, w.stored.Hashes = s.ids, s.hashes
 	return w
 }
 
