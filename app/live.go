@@ -17,6 +17,7 @@ import (
 
 	"github.com/disco-sim/disco/internal/launch"
 	"github.com/disco-sim/disco/internal/outdir"
+	"github.com/disco-sim/disco/internal/selfprofile"
 	"github.com/disco-sim/disco/internal/viewproc"
 	"github.com/disco-sim/disco/internal/workerproc"
 	"github.com/urfave/cli/v2"
@@ -43,17 +44,18 @@ func liveFlags() []cli.Flag {
 
 // live is a run that is seen while it goes on. nil: it isn't.
 type live struct {
-	p      *program
-	o      *order
-	screen *screen
-	dir    *outdir.Dir // that is written to; nil: none is
-	temp   string      // it, where it is temporary
-	web    string      // URL
-	view   *viewproc.Process
-	over   chan struct{}
-	began  time.Time
-	ended  sync.WaitGroup
-	failed sync.Once // writing, which was said
+	p         *program
+	o         *order
+	screen    *screen
+	dir       *outdir.Dir // that is written to; nil: none is
+	temp      string      // it, where it is temporary
+	web       string      // URL
+	view      *viewproc.Process
+	unprofile func() // nil: there are no profiles
+	over      chan struct{}
+	began     time.Time
+	ended     sync.WaitGroup
+	failed    sync.Once // writing, which was said
 
 	mu       sync.Mutex // guards the rest
 	progress launch.Progress
@@ -130,6 +132,9 @@ func (p *program) beginLive(o *order, screen *screen) (*live, error) {
 		}
 	}
 	if err := l.serve(); err != nil {
+		if l.unprofile != nil {
+			l.unprofile()
+		}
 		return nil, errors.Join(err, l.remove())
 	}
 	if l.dir != nil {
@@ -165,6 +170,9 @@ func (l *live) serve() error {
 		}}
 	if o.web != "" {
 		cfg.Begin.Dir = l.dir.Path()
+	}
+	if o.metrics != "" { // before there are workers: they inherit it
+		l.unprofile = selfprofile.Begin()
 	}
 	view, serving, err := viewproc.Start(cfg)
 	refused := (*viewproc.Refused)(nil)
@@ -275,6 +283,9 @@ func (l *live) end(failed error) {
 		l.view.Close()
 	}
 	l.note(l.remove())
+	if l.unprofile != nil {
+		l.unprofile()
+	}
 }
 
 // person reports whether somebody looks at what is written.

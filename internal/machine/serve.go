@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/disco-sim/disco/internal/selfprofile"
 	"github.com/disco-sim/disco/internal/worker"
 	"github.com/disco-sim/disco/internal/workerproc"
 	"github.com/disco-sim/disco/scenario"
@@ -35,6 +36,7 @@ func serve(reg scenario.Registry) error {
 		return err
 	}
 	defer stop()
+	defer selfprofile.Serve()()
 	// Nothing is closed when a model panics: its worker's other threads run on until the
 	// process has written why it ends.
 	a := &attached{files: files}

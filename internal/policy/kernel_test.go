@@ -28,6 +28,7 @@ var kernelPackages = map[string]string{
 	"internal/storeserver":       "servers of metadata stores, which tests kill and stop",
 	"group":                      "the agent's process, which its supervisor starts and watches",
 	"internal/outfile":           "files without a name",
+	"internal/selfprofile":       "the socket at which a process gives profiles of itself",
 	"internal/answers":           "files that may be pipes",
 	"internal/checkpoint":        "the lock on a directory, and files that may be pipes",
 	"internal/child":             "the socket to the process that joins the machines, and descriptors over it",

@@ -158,8 +158,8 @@ internal/inspect: internal/counters internal/lane internal/procfs internal/worke
 internal/latency: internal/lane internal/worker shm
 internal/tracefile: internal/outfile internal/trace node
 internal/placement: internal/infile node scenario
-internal/machine: internal/inspect internal/lane internal/wire internal/worker internal/workerproc ring
-	scenario shm
+internal/machine: internal/inspect internal/lane internal/selfprofile internal/wire internal/worker
+	internal/workerproc ring scenario shm
 internal/child: internal/inspect internal/lane internal/machine internal/wire internal/worker internal/workerproc ring
 	shm
 internal/site: internal/bridge internal/bridge/relay internal/child internal/machine internal/procfs internal/session
@@ -183,13 +183,16 @@ app: internal/answers internal/calls internal/checkpoint internal/drawing
 	internal/report
 	internal/outfile
 	internal/partition internal/placement internal/printable internal/sweep internal/table internal/trace
-	internal/viewproc internal/worker internal/workerproc model/measure model/overview node ring scenario
+	internal/selfprofile internal/viewproc internal/worker internal/workerproc model/measure model/overview
+	node ring scenario
 internal/graphfile: graph graph/frame/parquetfile graph/sqldb internal/gml internal/infile internal/outfile
 	internal/printable
 internal/graphcmd: app graph graph/sqldb internal/graphfile internal/printable
 internal/graphproc: internal/graphdata internal/wire internal/workerproc
 internal/viewproc: internal/workerproc
-internal/viewrun: app internal/inspect internal/outdir internal/procfs internal/viewproc internal/worker
+internal/selfprofile:
+internal/viewrun: app internal/inspect internal/outdir internal/procfs internal/selfprofile internal/viewproc
+	internal/worker
 internal/graphread: app graph graph/sqldb internal/graphdata internal/graphproc
 cmd/disco-graph: app internal/graphcmd internal/graphread
 cmd/disco-group: app group

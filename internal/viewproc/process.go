@@ -21,9 +21,6 @@ type Config struct {
 	Begin      Begin
 	Log        *workerproc.LineWriter // gets what it says
 
-	// Profile answers, in a goroutine of its own.
-	Profile func(*Profile) *Profiled
-
 	// Gone is called when it has ended and Close wasn't called, with how.
 	Gone func(how string)
 }
@@ -100,24 +97,11 @@ func indented(lines []string) string {
 	return "\n    " + strings.Join(lines, "\n    ")
 }
 
-// receive answers it until it ends.
+// receive waits until it has ended: it says nothing more.
 func (p *Process) receive(cfg Config) {
 	defer close(p.over)
-	var answers int
-	answered := make(chan struct{})
-	for {
-		m, err := p.conn.Receive()
-		if err != nil {
-			break
-		}
-		if m.Profile == nil || cfg.Profile == nil {
-			continue // of another version
-		}
-		answers++
-		go func() {
-			_ = p.conn.Send(&Message{Profiled: cfg.Profile(m.Profile)}) // one that has gone is noticed below
-			answered <- struct{}{}
-		}()
+	for err := error(nil); err == nil; {
+		_, err = p.conn.Receive()
 	}
 	p.conn.Close() // one that sends nonsense ends with that
 	<-p.ended
@@ -127,9 +111,6 @@ func (p *Process) receive(cfg Config) {
 		if cfg.Gone != nil {
 			cfg.Gone(p.exit.Text)
 		}
-	}
-	for range answers {
-		<-answered
 	}
 }
 

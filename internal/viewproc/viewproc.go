@@ -27,7 +27,7 @@ import (
 const Command = "view-run"
 
 const (
-	bytesMax = 64 << 20         // of a message: a profile, in text
+	bytesMax = 1 << 20          // of a message
 	sendMax  = 2 * time.Second  // until the other side takes a message
 	beginMax = 10 * time.Second // until it serves
 	endMax   = 3 * time.Second  // until it has ended, when it was asked to
@@ -35,12 +35,10 @@ const (
 
 // Message is one message: one of its fields.
 type Message struct {
-	Begin    *Begin    `json:"begin,omitempty"`    // to the process, first
-	Serving  *Serving  `json:"serving,omitempty"`  // from it: its answer
-	Refused  *Refused  `json:"refused,omitempty"`  // from it: or this one, and it ends
-	Phase    *Phase    `json:"phase,omitempty"`    // to it: of the run
-	Profile  *Profile  `json:"profile,omitempty"`  // from it: somebody wants to know
-	Profiled *Profiled `json:"profiled,omitempty"` // to it: the answer
+	Begin   *Begin   `json:"begin,omitempty"`   // to the process, first
+	Serving *Serving `json:"serving,omitempty"` // from it: its answer
+	Refused *Refused `json:"refused,omitempty"` // from it: or this one, and it ends
+	Phase   *Phase   `json:"phase,omitempty"`   // to it: of the run
 }
 
 // Begin is what the process is to do.
@@ -78,21 +76,6 @@ type Phase struct {
 	About map[string]string `json:"about,omitempty"`
 	Whole bool              `json:"whole,omitempty"` // it is the run itself, of which the others are parts; the last
 	Error string            `json:"error,omitempty"`
-}
-
-// Profile asks for a CPU profile, or another one, of a process of the run.
-type Profile struct {
-	ID      uint64  `json:"id"`
-	Worker  int     `json:"worker"` // -1: the launcher
-	Kind    string  `json:"kind"`   // cpu, heap, goroutine, …
-	Seconds float64 `json:"seconds"`
-}
-
-// Profiled is one, or why there is none.
-type Profiled struct {
-	ID    uint64 `json:"id"`
-	Data  []byte `json:"data,omitempty"`
-	Error string `json:"error,omitempty"`
 }
 
 // Conn is the stream between both. One goroutine receives; any may send.

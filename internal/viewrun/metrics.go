@@ -3,8 +3,11 @@
 package viewrun
 
 import (
+	"cmp"
+	"maps"
 	"net/http"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -113,6 +116,28 @@ func (m *metrics) look(live *inspect.Live) *inspect.Live {
 		m.moved[[2]int{l.From, l.To}] += l.PerSecond * v.Seconds
 	}
 	return live
+}
+
+// processes are those of the run on this machine, by their names.
+func (m *metrics) processes() map[string]int {
+	all := map[string]int{"launcher": m.pid}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.view != nil {
+		for i := range m.view.Workers {
+			if w := &m.view.Workers[i]; w.PID > 0 {
+				all["worker-"+strconv.Itoa(w.Index)] = w.PID
+			}
+		}
+	}
+	return all
+}
+
+// processNames are the names in the order of the workers.
+func processNames(all map[string]int) []string {
+	names := slices.Collect(maps.Keys(all))
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
+	return names
 }
 
 // pids are the processes of the workers.
@@ -228,7 +253,7 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// handler serves them at /metrics.
+// handler serves them at /metrics, and profiles at /debug/pprof/.
 func (m *metrics) handler() (http.Handler, error) {
 	registry := prometheus.NewPedanticRegistry()
 	if err := registry.Register(m); err != nil {
@@ -236,5 +261,6 @@ func (m *metrics) handler() (http.Handler, error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
+	mux.Handle("/debug/pprof/", &profiles{m})
 	return mux, nil
 }

@@ -4,6 +4,7 @@ package viewrun
 
 import (
 	"bufio"
+	"compress/gzip"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -326,6 +327,7 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%s: %v, want %d of it", name, f, want)
 		}
 	}
+	s.profiles()
 	if events := families["disco_worker_events_total"]; events != nil && events.Metric[0].Counter.GetValue() == 0 {
 		t.Errorf("events: %v", events)
 	}
@@ -336,6 +338,32 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("status %d: %s", status, said)
 	}
 	s.gone()
+}
+
+// profiles: each process of the run gives profiles, in the form that go tool pprof reads; what isn't one is refused.
+func (s *shown) profiles() {
+	s.t.Helper()
+	at := strings.TrimSuffix(s.url["metrics"], "metrics") + "debug/pprof/"
+	if text, _ := s.get(at); !strings.Contains(text, "/debug/pprof/worker-1/heap") {
+		s.t.Errorf("the index is %s", text)
+	}
+	for _, path := range []string{"launcher/heap", "worker-0/profile?seconds=1", "worker-1/goroutine", "heap"} {
+		text, r := s.get(at + path)
+		z, err := gzip.NewReader(strings.NewReader(text))
+		if r.StatusCode != http.StatusOK || err != nil {
+			s.t.Errorf("%s: status %d, %v", path, r.StatusCode, err)
+			continue
+		}
+		if all, err := io.ReadAll(z); err != nil || len(all) == 0 {
+			s.t.Errorf("%s: %d bytes, %v", path, len(all), err)
+		}
+	}
+	for path, want := range map[string]int{"worker-2/heap": 404, "worker-0/x": 409, "worker-0/profile?seconds=0": 400,
+		"profile?seconds=601": 400} {
+		if text, r := s.get(at + path); r.StatusCode != want {
+			s.t.Errorf("%s: status %d, want %d: %s", path, r.StatusCode, want, text)
+		}
+	}
 }
 
 // Without a run that shows anything the metrics are sound, too.
