@@ -4,7 +4,6 @@ package app
 
 import (
 	"encoding/json"
-	"errors"
 	"math"
 	"time"
 
@@ -85,7 +84,7 @@ func (l *live) look(run *inspect.Live) *inspect.Live {
 	}
 	if err != nil {
 		if run != nil {
-			err = errors.Join(err, run.Close())
+			_ = run.Close() // mappings for reading
 		}
 		return nil // it is opened anew where there is one
 	}
