@@ -49,11 +49,14 @@ func part(only, dir string, more ...string) []string {
 func TestMerge(t *testing.T) {
 	call := partsFolder(t)
 	call(ExitOK, "run", "mini.yml", "--horizon", "40", "--transport", "inproc", "--replications", "7",
-		"--json", "whole.json", "--trace", "whole", "--out", "whole.d")
-	call(ExitOK, part("0-2", "a", "--workers", "2", "--spread", "replications", "--trace", "a.t", "--out", "a.d")...)
-	call(ExitOK, part("6", "c", "--trace", "c.t", "--out", "c.d")...)
-	call(ExitOK, part("2-5", "b", "--workers", "3", "--trace", "b.t", "--out", "b.d", "--checkpoint-at", "20=half")...)
-	first, _ := call(ExitOK, "merge", "a", "b", "c", "--json", "merged.json", "--trace", "merged", "--out", "merged.d")
+		"--json", "whole.json", "--trace", "whole", "--out", "whole.d", "--records")
+	call(ExitOK, part("0-2", "a", "--workers", "2", "--spread", "replications", "--trace", "a.t", "--out", "a.d",
+		"--records")...)
+	call(ExitOK, part("6", "c", "--trace", "c.t", "--out", "c.d", "--records")...)
+	call(ExitOK, part("2-5", "b", "--workers", "3", "--trace", "b.t", "--out", "b.d", "--records",
+		"--checkpoint-at", "20=half")...)
+	first, _ := call(ExitOK, "merge", "a", "b", "c", "--json", "merged.json", "--trace", "merged", "--out",
+		"merged.d", "--records")
 	for _, want := range []string{"7 replications, put together from 3 parts", "all of them in the parts"} {
 		if !strings.Contains(first, want) {
 			t.Errorf("found %s, want %q", first, want)
@@ -77,7 +80,9 @@ func TestMerge(t *testing.T) {
 		}
 	}
 	// An end that is there already isn't simulated again, and a part is the run of its replications.
-	_, again := call(ExitOK, "resume", "b", "--transport", "inproc", "--trace", "b2.t", "--json", "b.json")
+	_, again := call(ExitOK, "resume", "b", "--transport", "inproc", "--trace", "b2.t", "--json", "b.json",
+		"--out", "b2.d", "--records")
+	sameFiles(t, "b.d/records.parquet", "b2.d/records.parquet")
 	sameFiles(t, "b.t", "b2.t")
 	if got := fieldsOf(t, "b.json"); string(got["only"]) != `"2-5"` || string(got["replications"]) != "4" {
 		t.Errorf("only %s, %s replications, want 2-5, 4: %s", got["only"], got["replications"], again)
