@@ -194,6 +194,9 @@ func (p *program) dispatch(args []string) error {
 	if args[0] == completeCommand {
 		return p.complete(application, args[1:])
 	}
+	if len(args) == 2 && args[0] == "help" && p.programOf(args[1]) != "" {
+		args = []string{args[1], "--help"}
+	}
 	for _, f := range p.further {
 		if f.Name == args[0] && f.Program != "" {
 			args, err := f.programArgs(args)
@@ -273,7 +276,7 @@ func (p *program) application() *cli.App {
 // commands are those of a program with kinds of scenarios, and its further ones.
 func (p *program) commands() []*cli.Command {
 	if p.noKinds {
-		return append(p.furtherCommands(), p.versionCommand())
+		return append(p.furtherCommands(), p.manCommand(), p.versionCommand())
 	}
 	return p.withExamples("", slices.Concat([]*cli.Command{p.runCommand(), p.validateCommand(), p.explainCommand(),
 		p.verifyCommand(), p.initCommand(),

@@ -27,8 +27,11 @@ type Command struct {
 	Hidden                              bool // from the list of commands
 	Flags                               []cli.Flag
 
+	// Examples are command lines that its help ends with, without the program's name.
+	Examples []string
+
 	// Program, if it isn't "", is a program beside this one that is the command: it gets all arguments, the
-	// command's name first, and all else but Name and Usage is its own.
+	// command's name first, and all else but Name and Usage is its own, also its manual page.
 	Program string
 
 	// Self, if it isn't "", is the flag by which Program gets the path of this program, unless it is among the
@@ -89,6 +92,15 @@ func missing(path string, err error) error {
 			path, Version())
 	}
 	return usage("%s: %v", path, err)
+}
+
+// programOf is the program that is a command, or "".
+func (p *program) programOf(command string) string {
+	i := slices.IndexFunc(p.further, func(f Command) bool { return f.Name == command })
+	if i < 0 {
+		return ""
+	}
+	return p.further[i].Program
 }
 
 // programArgs are the arguments for a command that is a program of its own.
@@ -153,8 +165,12 @@ func (c *Call) Interruptible() (ctx context.Context, undo func()) {
 // furtherCommands are the program's further commands in the form of the flag library.
 func (p *program) furtherCommands() (all []*cli.Command) {
 	for _, f := range p.further {
+		text, examples := f.Description, f.Examples
+		if f.Program != "" {
+			text, examples = "Its manual page is that of "+f.Program+":", []string{"man " + f.Name}
+		}
 		all = append(all, p.command(cli.Command{Name: f.Name, Usage: f.Usage, ArgsUsage: f.ArgsUsage,
-			Description: f.Description, Flags: f.Flags, Hidden: f.Hidden}, func(c *cli.Context) error {
+			Description: p.withLines(text, examples), Flags: f.Flags, Hidden: f.Hidden}, func(c *cli.Context) error {
 			file, isFile := p.raw.(*os.File)
 			return f.Run(&Call{Context: c, Program: p.name, Stdin: p.stdin, Stdout: p.stdout, Stderr: p.stderr,
 				Terminal: isFile && term.IsTerminal(int(file.Fd())), raw: p.raw})

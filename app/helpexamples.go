@@ -9,7 +9,7 @@ import (
 )
 
 // helpExamples are command lines that the help of a command ends with, without the program's name, by the path of the
-// command. Further commands of a program have theirs in their Description.
+// command. Further commands of a program have theirs in [Command.Examples].
 var helpExamples = map[string][]string{
 	"run":                 {"run shop.yml --workers 2", "run shop.yml --replications 30 --out results"},
 	"validate":            {"validate shop.yml"},
@@ -45,13 +45,19 @@ func (p *program) withExamples(path string, commands []*cli.Command) []*cli.Comm
 				lines = []string{at + " --workers 2"}
 			}
 		}
-		if len(lines) > 0 {
-			if c.Description != "" {
-				c.Description += "\n\n"
-			}
-			c.Description += p.name + " " + strings.Join(lines, "\n"+p.name+" ")
-		}
+		c.Description = p.withLines(c.Description, lines)
 		p.withExamples(at, c.Subcommands)
 	}
 	return commands
+}
+
+// withLines is a description with command lines behind it.
+func (p *program) withLines(description string, lines []string) string {
+	if len(lines) == 0 {
+		return description
+	}
+	if description != "" {
+		description += "\n\n"
+	}
+	return description + p.name + " " + strings.Join(lines, "\n"+p.name+" ")
 }

@@ -4,6 +4,7 @@ package app
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -27,6 +28,9 @@ func (p *program) manCommand() *cli.Command {
 			if c.NArg() > 1 {
 				return usage("found %s, want one command, or none for all", quoted(c.Args().Slice()))
 			}
+			if program := p.programOf(name); program != "" {
+				return Become(program, p.name, []string{"man", name})
+			}
 			application.Commands, application.Usage = []*cli.Command{command}, command.Usage
 		}
 		_, err := p.stdout.Write([]byte(p.manual(application)))
@@ -47,13 +51,18 @@ func (p *program) manual(application *cli.App) string {
 		manText(p.name))
 	writeManual(&b, nil, application.Commands)
 	fmt.Fprintf(&b, ".SH \"EXIT STATUS\"\n")
-	for _, status := range []struct{ status, meaning string }{
+	statuses := []struct{ status, meaning string }{
 		{fmt.Sprint(ExitOK), "all was done"},
 		{fmt.Sprint(ExitFailed), "the run failed, or its results could not be written"},
 		{fmt.Sprint(ExitUsage), "a mistake on the command line or in a file"},
 		{fmt.Sprint(ExitUnmet), "all was done, and the results aren't as --require wants them"},
-		{fmt.Sprintf("%d + N", ExitSignal), "signal N has ended the run"},
-	} {
+		{fmt.Sprintf("%d + N", ExitSignal), "signal N has ended it"},
+	}
+	if p.noKinds { // nothing runs here
+		statuses[1].meaning = "it failed, or hasn't found all as it should be"
+		statuses = slices.Delete(statuses, 3, 4)
+	}
+	for _, status := range statuses {
 		fmt.Fprintf(&b, ".TP\n.B %s\n%s\n", status.status, manText(status.meaning))
 	}
 	return b.String()

@@ -35,6 +35,8 @@ func agentCommand() app.Command {
 			"With --store it is a member of a group, and offers --slots servers. Ctrl-C or SIGTERM\n" +
 			"end what it has, and then itself. A supervisor watches over a member, so that the group\n" +
 			"learns at once when it dies.",
+		Examples: []string{"agent --listen 10.0.0.1:7000 --slots 8 --tls-dir tls",
+			"agent --store etcd://10.0.0.9:2379 --name h1"},
 		Flags: slices.Concat(storeFlags(), securityFlags(), namesFlags(), []cli.Flag{
 			&cli.StringFlag{Name: "listen", Usage: "`HOST:PORT` at which it takes runs; with port 0 any free one"},
 			programFlag(),

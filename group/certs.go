@@ -27,6 +27,7 @@ func certsCommand() app.Command {
 			"issue     makes OUT for one machine: ca.pem, cert.pem and key.pem, as --tls-dir wants them,\n" +
 			"          for the names and addresses at which others reach it\n" +
 			"No file is overwritten, and none is readable by other users.",
+		Examples: []string{"certs init authority", "certs issue --host h1,10.0.0.1 --dir authority --out h1"},
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "host", Usage: "issue: `NAMES` and addresses of the machine, with commas"},
 			&cli.StringFlag{Name: "dir", Usage: "issue: `FOLDER` of the authority"},

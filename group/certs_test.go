@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/disco-sim/disco/internal/certs"
+	"github.com/disco-sim/disco/internal/helptest"
 	"github.com/disco-sim/disco/internal/script"
 )
 
@@ -60,3 +61,6 @@ func listing(t *testing.T) string {
 	}
 	return b.String()
 }
+
+// TestExamples: the help of each command ends with command lines that are right.
+func TestExamples(t *testing.T) { helptest.Check(t, Commands()) }

@@ -28,6 +28,8 @@ func clusterCommand() app.Command {
 			"resume NAME   undoes that\n" +
 			"resolve URI   shows which server hosts what disco://GROUP/NODE/SIMPROC?rep=REPID names\n" +
 			"dead-letters  shows the references that servers couldn't resolve, how often, and why",
+		Examples: []string{"cluster --store etcd://127.0.0.1:2379", "cluster --watch", "cluster drain h1",
+			"cluster resume h1", "cluster resolve disco://disco/shop/server?rep=0", "cluster dead-letters"},
 		Flags: append(storeFlags(),
 			&cli.BoolFlag{Name: "json", Usage: "write JSON; with --watch one object a line"},
 			&cli.BoolFlag{Name: "watch", Usage: "show it again whenever something changes, until Ctrl-C"}),

@@ -33,6 +33,7 @@ func machinesCommand() app.Command {
 			"shows whether its agent is up, how many slots are free, which build of disco it has, the load,\n" +
 			"the round trip, by how much its clock is ahead of this one's, and the runs that it has.\n" +
 			"It ends with 1 if a machine is unreachable, or would refuse a run of this program.",
+		Examples: []string{"machines machines.yml --tls-dir tls", "machines --store etcd://127.0.0.1:2379 --watch"},
 		Flags: slices.Concat(storeFlags(), securityFlags(), []cli.Flag{
 			&cli.StringFlag{Name: "machines", Usage: "`FILE` that lists them"}, labelsFlag(), programFlag(),
 			&cli.DurationFlag{Name: "connect-timeout", Value: 5 * time.Second,

@@ -33,7 +33,7 @@ func namesFlags() []cli.Flag {
 
 func namesCommand() app.Command {
 	return app.Command{
-		Name: namesName, Usage: "is what an agent starts with --ipc; no command for people",
+		Name: namesName, Hidden: true, Usage: "is what an agent starts with --ipc; no command for people",
 		Description: "It gets connections from the agent that starts it.",
 		Flags: append(securityFlags(), &cli.StringFlag{Name: "ipc-dir", Usage: "as of agent"},
 			&cli.StringFlag{Name: "group", Usage: "as of agent"}),

@@ -31,6 +31,9 @@ func storeCommand() app.Command {
 			"rm KEY          deletes a key, with -r also everything below it\n" +
 			"queue KEY       shows the items of a queue; --push VALUE appends one, --pop takes the first\n" +
 			"A key that begins with - stands behind --.",
+		Examples: []string{"store get models/one", "store put models/one 3 --create", "store list models",
+			"store tree --json", "store watch models/one", "store rm models -r", "store queue jobs --push first",
+			"store queue jobs --pop --wait 10s"},
 		Flags: append(storeFlags(),
 			&cli.BoolFlag{Name: "json", Usage: "write JSON"},
 			&cli.BoolFlag{Name: "create", Usage: "put: only where there is no value yet"},

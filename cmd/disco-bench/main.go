@@ -15,4 +15,9 @@ import (
 	"github.com/disco-sim/disco/perf/saving"
 )
 
-func main() { bench.Main(peers.Command(), machines.Command(), saving.Command(), saving.MovesCommand()) }
+func main() { bench.Main(commands()...) }
+
+// commands are those that measure, besides those of package bench.
+func commands() []bench.Command {
+	return []bench.Command{peers.Command(), machines.Command(), saving.Command(), saving.MovesCommand()}
+}

@@ -19,8 +19,8 @@ import (
 func exampleCommand() app.Command {
 	return app.Command{
 		Name: "example", Usage: "lists scenarios to begin with, prints one, or writes its files", ArgsUsage: "[NAME]",
-		Description: "disco-run example shop > shop.yml   # then: disco-run run shop.yml\n" +
-			"disco-run example backbone --to .   # with the file of its topology",
+		Examples: []string{"example shop > shop.yml   # then: disco-run run shop.yml",
+			"example backbone --to .   # with the file of its topology"},
 		Flags: []cli.Flag{&cli.StringFlag{Name: "to", DefaultText: "standard output",
 			Usage: "`DIR` to write the example's files to, none of which may be there; made where it is missing"}},
 		Run: example, Complete: exampleNames,

@@ -11,6 +11,7 @@ import (
 
 	"github.com/disco-sim/disco/app"
 	"github.com/disco-sim/disco/examples"
+	"github.com/disco-sim/disco/internal/helptest"
 	"github.com/disco-sim/disco/model/devstone"
 	"github.com/disco-sim/disco/model/network"
 	"github.com/disco-sim/disco/model/phold"
@@ -93,3 +94,6 @@ func TestExampleRefused(t *testing.T) {
 		t.Errorf("%v, %v, want one file", entries, err)
 	}
 }
+
+// TestExampleExamples: the help of example ends with command lines that are right.
+func TestExampleExamples(t *testing.T) { helptest.Check(t, []app.Command{exampleCommand()}) }

@@ -75,6 +75,8 @@ func serverCommand() app.Command {
 			"only; each further one names one that runs: --join ADDR. Started again with the same --data\n" +
 			"it is the same server. It runs until Ctrl-C. The program is " + serverProgram + ",\n" +
 			"in the folder of this one.",
+		Examples: []string{"server --data store", "server --data store --listen 10.0.0.1:2379 --join 10.0.0.2:2379 " +
+			"--cert cert.pem --key key.pem --ca ca.pem"},
 		Flags: serverFlags(),
 		Run:   runServer,
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/disco-sim/disco/app"
+	"github.com/disco-sim/disco/internal/helptest"
 	"github.com/disco-sim/disco/internal/leaktest"
 	"github.com/disco-sim/disco/internal/storeserver"
 	"github.com/disco-sim/disco/internal/workerproc"
@@ -27,7 +28,7 @@ func TestMissing(t *testing.T) {
 	t.Setenv("PATH", "")
 	for args, want := range map[string]string{
 		"server --data x": "disco-server isn't there", "graph list": "disco-graph isn't there",
-		"web out":                "disco-view isn't there",
+		"web out": "disco-view isn't there", "man web": "disco-view isn't there", "help web": "disco-view isn't there",
 		"store get a":            "disco-group isn't there",
 		"cluster --no-such-flag": "disco-group isn't there", "agent": "disco-group isn't there",
 		"machines x":                    "disco-group isn't there",
@@ -108,3 +109,6 @@ func TestServerFlags(t *testing.T) {
 		t.Errorf("status %d: %s", status, errs.String())
 	}
 }
+
+// TestExamples: the help of each command ends with command lines that are right.
+func TestExamples(t *testing.T) { helptest.Check(t, Commands()) }

@@ -41,6 +41,12 @@ func Commands() []app.Command {
 			"diff NAME NAME     shows what the second has and the first hasn't, and the other way round\n" +
 			"delete NAME        deletes a scenario\n" +
 			"Tables are .csv or .parquet. A name that begins with - stands behind --.",
+		Examples: []string{"graph init --db sqlite:network.db",
+			"graph import roads --edges roads.csv --labels labels.csv --db sqlite:network.db",
+			"graph export roads roads.graphml --db sqlite:network.db",
+			"graph import plan roads.graphml --base roads --db sqlite:network.db", "graph list --db sqlite:network.db",
+			"graph show plan --most 5 --db sqlite:network.db", "graph copy plan other --db sqlite:network.db",
+			"graph diff plan other --json --db sqlite:network.db", "graph delete other --db sqlite:network.db"},
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "db", Usage: "`URL` of the database, sqlite:FILE or postgres://USER@HOST/DATABASE; " +
 				"DISCO_DB where it isn't given"},

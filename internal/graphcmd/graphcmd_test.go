@@ -20,6 +20,7 @@ import (
 	"github.com/disco-sim/disco/app"
 	"github.com/disco-sim/disco/graph"
 	"github.com/disco-sim/disco/graph/sqldb"
+	"github.com/disco-sim/disco/internal/helptest"
 	"github.com/disco-sim/disco/internal/storeserver"
 )
 
@@ -231,5 +232,21 @@ func TestUnlessEnded(t *testing.T) {
 	<-left
 	if n, err := unlessEnded(t.Context(), func() (int, error) { return 2, nil }); n != 2 || err != nil {
 		t.Error(n, err)
+	}
+}
+
+// TestExamples: the help ends with command lines that are right, which do, one behind the other, what they say.
+func TestExamples(t *testing.T) {
+	helptest.Check(t, Commands())
+	t.Chdir(t.TempDir())
+	for _, name := range []string{"roads.csv", "labels.csv"} {
+		if err := os.WriteFile(name, []byte(files[name]), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, line := range Commands()[0].Examples {
+		if said := play(strings.Fields(line)); !strings.HasPrefix(said, "exit 0\n") {
+			t.Errorf("%s: %s", line, said)
+		}
 	}
 }

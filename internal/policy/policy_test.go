@@ -108,6 +108,7 @@ model/measure: state
 model/timeline:
 model/overview: internal/table model/measure scenario
 internal/overviewtest: model/overview scenario
+internal/helptest: app
 model/modeltest: external internal/invariants node scenario envelope
 model/phold: model/measure node scenario state model/overview internal/table
 model/devstone: model/measure internal/wire node scenario state model/overview internal/table

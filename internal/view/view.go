@@ -43,8 +43,8 @@ const (
 func Commands() []app.Command {
 	return []app.Command{{
 		Name: "web", Usage: "shows the results of a run in a browser", ArgsUsage: "DIR",
-		Description: "DIR is what `run FILE --out DIR` has written, or is writing. It runs until Ctrl-C.\n" +
-			"disco-run run examples/shop.yml --out out && disco-run web out",
+		Description: "DIR is what `run FILE --out DIR` has written, or is writing. It runs until Ctrl-C.",
+		Examples:    []string{"web out", "web out --listen 127.0.0.1:8080"},
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "listen", Value: "127.0.0.1:0", Usage: "`ADDR` of the view, host:port; port 0: one " +
 				"that is free. Everybody who reaches an address other than the loopback's can read the results"},

@@ -20,6 +20,7 @@ func MetricsCommand() app.Command {
 	return app.Command{Name: "metrics", Usage: "serves metrics of a run under way for Prometheus", ArgsUsage: "PID",
 		Description: "PID is what `ps` lists. It ends with the run, or by Ctrl-C. `run --metrics ADDR` does it\n" +
 			"from the begin on.",
+		Examples: []string{"metrics 4711", "metrics 4711 --listen 127.0.0.1:9100"},
 		Flags: []cli.Flag{&cli.StringFlag{Name: "listen", Value: "127.0.0.1:0",
 			Usage: "`ADDR` of the metrics, host:port; port 0: one that is free"}},
 		Run: serveMetrics}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/disco-sim/disco/app"
+	"github.com/disco-sim/disco/internal/helptest"
 	"github.com/disco-sim/disco/internal/launch/launchtest"
 	"github.com/disco-sim/disco/internal/leaktest"
 	"github.com/disco-sim/disco/internal/viewproc"
@@ -372,3 +373,6 @@ func TestMetricsOfNothing(t *testing.T) {
 		t.Errorf("lint: %v, %v", problems, err)
 	}
 }
+
+// TestExamples: the help of each command ends with command lines that are right.
+func TestExamples(t *testing.T) { helptest.Check(t, []app.Command{MetricsCommand()}) }

@@ -32,6 +32,7 @@ const (
 // Command is a command that measures, beside those of this package: its rows, and the jobs in them.
 type Command struct {
 	Name, Usage string
+	Examples    []string // command lines that its help ends with, without the program's name
 	Jobs        []Job
 	// Specs are the rows for these options, an error a mistake in them. The caller calls release when it has measured
 	// the rows.
@@ -91,17 +92,21 @@ type program struct {
 	more   []Command
 }
 
-// commands are those of this package that measure, with a line for the help.
-var commands = [][2]string{
-	{"limit", "what the machine does with nothing of disco in between"},
-	{"latency", "round trips of events"},
-	{"throughput", "events one way, single and in batches"},
-	{"wake", "round trips to a side that sleeps"},
-	{"idle", "what two workers cost that have nothing to do"},
-	{"overcommit", "round trips with twice as many workers as cores"},
-	{"payload", "large payloads: loaned, and copied in; rate by payload"},
-	{"ipc", "processes that connect by name: round trips, several senders to one receiver"},
-	{"all", "all of the above"},
+// commands are those of this package that measure, with a line for the help and its examples.
+var commands = []struct {
+	name, usage string
+	examples    []string
+}{
+	{"limit", "what the machine does with nothing of disco in between", []string{"limit --rounds 9"}},
+	{"latency", "round trips of events", []string{"latency --payload 256 --pin", "latency --wait park --hgrm curves"}},
+	{"throughput", "events one way, single and in batches", []string{"throughput --payload 64 --batch 16"}},
+	{"wake", "round trips to a side that sleeps", []string{"wake --threads"}},
+	{"idle", "what two workers cost that have nothing to do", []string{"idle --time 2s"}},
+	{"overcommit", "round trips with twice as many workers as cores", []string{"overcommit --wait adaptive"}},
+	{"payload", "large payloads: loaned, and copied in; rate by payload", []string{"payload --payload 1M --ring 16M"}},
+	{"ipc", "processes that connect by name: round trips, several senders to one receiver",
+		[]string{"ipc --json ipc.json"}},
+	{"all", "all of the above", []string{"all --json rows.json --hgrm curves", "all --gobench > new.txt"}},
 }
 
 func (p *program) dispatch(args []string) error {
@@ -147,7 +152,7 @@ func (p *program) application() *cli.App {
 		HideVersion:    true,
 	}
 	for _, c := range p.more {
-		app.Commands = append(app.Commands, p.command(c.Name, c.Usage, append(measureFlags(), c.Flags...),
+		app.Commands = append(app.Commands, p.command(c.Name, c.Usage, c.Examples, append(measureFlags(), c.Flags...),
 			func(call *cli.Context, o Options) error {
 				if c.Instead != nil {
 					if done, err := c.Instead(call, o, p.stdout); done || err != nil {
@@ -159,12 +164,12 @@ func (p *program) application() *cli.App {
 	}
 	for _, c := range commands {
 		flags := measureFlags()
-		if c[0] == "latency" {
+		if c.name == "latency" {
 			flags = append(flags, &cli.StringFlag{Name: "read", Value: ReadAll, Usage: "`WHAT` the asking side reads " +
 				"of an answer: all, only its number, or echo: that, and what came is sent back"})
 		}
 		app.Commands = append(app.Commands,
-			p.command(c[0], c[1], flags, func(c *cli.Context, o Options) error {
+			p.command(c.name, c.usage, c.examples, flags, func(c *cli.Context, o Options) error {
 				return p.measure(c, o)
 			}))
 	}
@@ -174,6 +179,7 @@ func (p *program) application() *cli.App {
 			"wrote, instead of measuring"})
 	app.Commands = append(app.Commands,
 		&cli.Command{Name: "version", Usage: "say which version this is", HideHelpCommand: true,
+			Description:  p.lines([]string{"version"}),
 			OnUsageError: p.badFlags("version"),
 			Action: func(c *cli.Context) error {
 				if c.NArg() > 0 {
@@ -183,7 +189,9 @@ func (p *program) application() *cli.App {
 				return nil
 			}})
 	app.Commands = append(app.Commands,
-		p.command("plot", "draw every row beside its own limit, and round trips by percentile", plot, p.plot))
+		p.command("plot", "draw every row beside its own limit, and round trips by percentile",
+			[]string{"plot --from rows.json --hgrm curves --out rows.svg", "plot --time 20ms --out rows.html"}, plot,
+			p.plot))
 	return app
 }
 
@@ -226,9 +234,15 @@ func measureFlags() []cli.Flag {
 	}
 }
 
-func (p *program) command(name, usage string, flags []cli.Flag, action func(*cli.Context, Options) error) *cli.Command {
+// lines are command lines of this program.
+func (p *program) lines(examples []string) string {
+	return p.name + " " + strings.Join(examples, "\n"+p.name+" ")
+}
+
+func (p *program) command(name, usage string, examples []string, flags []cli.Flag,
+	action func(*cli.Context, Options) error) *cli.Command {
 	return &cli.Command{
-		Name: name, Usage: usage, Flags: flags, HideHelpCommand: true,
+		Name: name, Usage: usage, Flags: flags, HideHelpCommand: true, Description: p.lines(examples),
 		OnUsageError: p.badFlags(name),
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {

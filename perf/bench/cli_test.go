@@ -114,12 +114,12 @@ func segments(t *testing.T) int {
 
 func TestEveryCommandInBothModes(t *testing.T) {
 	for _, c := range commands {
-		if c[0] == "all" {
+		if c.name == "all" {
 			continue // it is the others one by one
 		}
 		for _, mode := range []string{"processes", "threads"} {
-			t.Run(c[0]+"/"+mode, func(t *testing.T) {
-				args := []string{c[0], "--time", "2ms", "--rounds", "2", "--json", "-"}
+			t.Run(c.name+"/"+mode, func(t *testing.T) {
+				args := []string{c.name, "--time", "2ms", "--rounds", "2", "--json", "-"}
 				if mode == "threads" {
 					args = append(args, "--threads")
 				}

@@ -33,7 +33,9 @@ func Command() bench.Command {
 		jobs = append(jobs, bench.Job{Name: name, Open: open, Sockets: true})
 	}
 	return bench.Command{Name: "bridge", Usage: "events between workers of two machines, beside bare gRPC and TCP",
-		Jobs: jobs, Specs: specs, Flags: delayFlags(), Instead: delays}
+		Jobs: jobs, Specs: specs, Flags: delayFlags(), Instead: delays,
+		Examples: []string{"bridge --payload 64 --batch 128",
+			"bridge --delays 0,1ms,10ms --program bin/disco-run --svg delays.svg"}}
 }
 
 // shape is what is sent: batches of so many events of so many bytes.

@@ -70,7 +70,7 @@ func Jobs() (jobs []bench.Job) {
 // Command is the command `peers` of disco-bench.
 func Command() bench.Command {
 	return bench.Command{Name: "peers", Usage: "round trips and rates of other ways between processes", Jobs: Jobs(),
-		Specs: specsOf}
+		Specs: specsOf, Examples: []string{"peers --payload 1K --json peers.json"}}
 }
 
 // specsOf are its rows.

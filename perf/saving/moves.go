@@ -19,7 +19,8 @@ func MovesCommand() bench.Command {
 	m := &moving{}
 	return bench.Command{Name: "rebalance", Usage: "runs whose nodes move between workers, beside the same whose " +
 		"nodes stay", Specs: m.specs, Flags: movesFlags(),
-		Instead: func(c *cli.Context, _ bench.Options, _ io.Writer) (bool, error) { return false, m.take(c) }}
+		Examples: []string{"rebalance --program bin/disco-run --json rebalance.json"},
+		Instead:  func(c *cli.Context, _ bench.Options, _ io.Writer) (bool, error) { return false, m.take(c) }}
 }
 
 // moving is what the command line asks for.

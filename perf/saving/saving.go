@@ -26,7 +26,8 @@ func Command() bench.Command {
 	g := &given{}
 	return bench.Command{Name: "checkpoint", Usage: "state that is encoded, written, read and decoded, and what " +
 		"checkpoints cost a run", Specs: g.specs, Flags: flags(),
-		Instead: func(c *cli.Context, _ bench.Options, _ io.Writer) (bool, error) { return false, g.take(c) }}
+		Examples: []string{"checkpoint --nodes 10000", "checkpoint --program bin/disco-run --json checkpoint.json"},
+		Instead:  func(c *cli.Context, _ bench.Options, _ io.Writer) (bool, error) { return false, g.take(c) }}
 }
 
 // given is what the command line asks for.
