@@ -87,6 +87,7 @@ type resultsFile struct {
 	TraceHash    string          `json:"trace_hash"`
 	Results      json.RawMessage `json:"results"`
 	Interrupted  bool            `json:"interrupted"`
+	SoFar        bool            `json:"so_far"`
 	Figures      []figureRow     `json:"figures"`
 	Sweep        json.RawMessage `json:"sweep"`
 
@@ -111,6 +112,9 @@ func readResults(name string) (*resultsFile, error) {
 		return nil, usage("%s: found no results in it, want what `run --json FILE` writes", name)
 	case f.Interrupted:
 		return nil, usage("%s: found a run that was interrupted, want one that has come to its end", name)
+	case f.SoFar:
+		return nil, usage("%s: found a run that goes on, or whose process was killed, want one that has come to its "+
+			"end", name)
 	}
 	for _, row := range f.Figures {
 		for _, x := range row.Values {

@@ -126,8 +126,9 @@ func TestCompareFiles(t *testing.T) {
 		}
 	}
 	for name, text := range map[string]string{"text": "x", "empty": "{}", "none": `{"results":null}`,
-		"cut": `{"results":{"a":1},"interrupted":true}`, "stranger": `{"results":{"a":1}}`,
-		"huge": `{"results":{"a":1},"figures":[{"name":"handled","values":[1e308,-1e308]}]}`} {
+		"cut": `{"results":{"a":1},"interrupted":true}`, "going": `{"results":{"a":1},"so_far":true}`,
+		"stranger": `{"results":{"a":1}}`,
+		"huge":     `{"results":{"a":1},"figures":[{"name":"handled","values":[1e308,-1e308]}]}`} {
 		if err := os.WriteFile(name+".json", []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -154,6 +155,7 @@ func TestCompareFiles(t *testing.T) {
 		{"two.json empty.json", ExitUsage, "empty.json: found no results in it"},
 		{"two.json none.json", ExitUsage, "none.json: found no results in it"},
 		{"two.json cut.json", ExitUsage, "cut.json: found a run that was interrupted"},
+		{"two.json going.json", ExitUsage, "going.json: found a run that goes on, or whose process was killed, want"},
 		{"two.json stranger.json", ExitUsage, "have no figure of one name"},
 		{"two.json huge.json", ExitUsage, "huge.json: found 1e+308 as a value of the figure handled"},
 		{"two.json missing.json", ExitUsage, "missing.json: "},
