@@ -127,7 +127,11 @@ func output(t *testing.T, boxes int, reached float64) map[string]string {
 		"overview.json": object{"notes": []string{}, "remarks": []string{},
 			"repeat": []string{"disco-run run test.yml"}, "blocks": []object{{
 				"heads": []string{"figures", "", "95 % from", "to"}, "rows": []object{{"name": "reached",
-					"cells": []object{{"text": fmt.Sprintf("%g s", reached)}, {"text": "1"}, {"text": "2"}}}}}}}} {
+					"cells": []object{{"text": fmt.Sprintf("%g s", reached)}, {"text": "1"}, {"text": "2"}}}}},
+				{"heads": []string{"spikes", "delay"}, "rows": []object{}},
+				{"heads": []string{"none", "x"}, "rows": nil},
+				{"heads": []string{"busiest", "load"}, "rows": []object{{"name": "box-3", "cells": []object{{
+					"text": "0.9"}}}}}}}} {
 		text, err := json.Marshal(x)
 		if err != nil {
 			t.Fatal(err)
@@ -152,6 +156,13 @@ func TestBrowser(t *testing.T) {
 	ctx := browser(t, server.URL)
 	until(t, ctx, `document.querySelectorAll('#charts figure').length === 2 && `+painted+` > 30`)
 	until(t, ctx, `document.title === 'test – disco' && document.querySelector('.tile').innerText.includes('100')`)
+
+	// A table without rows isn't there.
+	heads := value[string](t, ctx, `[...document.querySelectorAll('#blocks h2')].map((h) => h.innerText).join()
+		+ document.querySelectorAll('#blocks table').length`)
+	if heads != "busiest1" {
+		t.Errorf("found the tables %q, want busiest alone", heads)
+	}
 
 	// The slider shows the outage; names are text.
 	value[any](t, ctx, `(() => { const s = document.getElementById('time'); s.value = 50;

@@ -24,7 +24,7 @@ export function facts(result, s) {
 // showSummary has the figures that matter: those of the first screen, or, of what has none, the first of the results.
 export function showSummary(overview, result) {
   let tiles = [];
-  const rows = overview && overview.blocks && overview.blocks[0] ? overview.blocks[0].rows : [];
+  const rows = overview && overview.blocks && overview.blocks[0] ? overview.blocks[0].rows || [] : [];
   if (rows.length) {
     const { heads } = overview.blocks[0];
     tiles = rows.slice(0, 12).map((r) => {
@@ -56,7 +56,7 @@ function valueOf(text, bad) {
 
 // showBlocks has the other tables of the first screen: what outages did, the busiest.
 export function showBlocks(overview) {
-  const blocks = overview && overview.blocks ? overview.blocks.slice(1) : [];
+  const blocks = overview && overview.blocks ? overview.blocks.slice(1).filter((b) => b.rows && b.rows.length) : [];
   const texts = overview ? [...(overview.notes || []), ...(overview.remarks || [])] : [];
   $('blocks').replaceChildren(...blocks.map((b) => el('div', {}, el('h2', {}, b.heads[0]),
     table(b.heads[0], ['', ...b.heads.slice(1)], b.rows.map((r) => [r.name, ...r.cells])),
