@@ -91,14 +91,15 @@ func (c *chart) figure() figure {
 				top, z-a, bottom-top, html.EscapeString(s.Name))
 		}
 	}
-	for _, x := range ticks {
+	for i, text := range numbers(ticks) {
 		fmt.Fprintf(&b, `<path class="grid" d="M%d %.1fH%d"/><text x="%d" y="%.1f" text-anchor="end">%s</text>`, left,
-			py(x), right, left-6, py(x)+4, number(x))
+			py(ticks[i]), right, left-6, py(ticks[i])+4, text)
 	}
 	times := ticksOf(from, until)
+	texts := numbers(times)
 	for i, t := range times {
 		if t >= from && t <= until {
-			text := number(t)
+			text := texts[i]
 			if i == len(times)-1 || times[i+1] > until {
 				text += " s"
 			}
@@ -167,14 +168,33 @@ func ticksOf(low, high float64) (list []float64) {
 }
 
 // number is a number in few letters.
-func number(x float64) string {
+func number(x float64) string { return rounded(x, 4) }
+
+// numbers are what stands at an axis: with as many digits as it takes that different numbers look different.
+func numbers(list []float64) (texts []string) {
+	for digits := 4; digits <= 17; digits++ {
+		texts = texts[:0]
+		same := false
+		for i, x := range list {
+			texts = append(texts, rounded(x, digits))
+			same = same || i > 0 && texts[i] == texts[i-1] && x != list[i-1]
+		}
+		if !same {
+			break
+		}
+	}
+	return texts
+}
+
+// rounded is a number with so many digits.
+func rounded(x float64, digits int) string {
 	for _, p := range []struct {
 		from float64
 		text string
 	}{{1e9, "G"}, {1e6, "M"}, {1e4, "k"}} {
 		if scale := map[string]float64{"G": 1e9, "M": 1e6, "k": 1e3}[p.text]; math.Abs(x) >= p.from {
-			return strconv.FormatFloat(x/scale, 'g', 4, 64) + p.text
+			return strconv.FormatFloat(x/scale, 'g', digits, 64) + p.text
 		}
 	}
-	return strconv.FormatFloat(x, 'g', 4, 64)
+	return strconv.FormatFloat(x, 'g', digits, 64)
 }

@@ -8,6 +8,7 @@ import (
 	"html/template"
 	"math"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/disco-sim/disco/model/overview"
 )
@@ -18,6 +19,8 @@ type plane struct {
 	b              strings.Builder
 	top, bottom    float64
 	left           float64
+	letter         float64 // how wide one is on a phone
+	taken          float64 // up to where the axis of x has texts
 }
 
 func (p *plane) px(x float64) float64 { return p.left + (x-p.x0)/(p.x1-p.x0)*(right-p.left) }
@@ -27,17 +30,24 @@ func (p *plane) py(y float64) float64 { return p.bottom - (y-p.y0)/(p.y1-p.y0)*(
 func (p *plane) begin(title string, high float64, ys []float64) {
 	fmt.Fprintf(&p.b, `<svg viewBox="0 0 %d %.0f" role="img" aria-label="%s"><title>%s</title>`, width, high,
 		html.EscapeString(title), html.EscapeString(title))
-	for _, y := range ys {
+	for i, text := range numbers(ys) {
+		y := ys[i]
 		fmt.Fprintf(&p.b, `<path class="grid" d="M%.0f %.1fH%d"/><text x="%.0f" y="%.1f" text-anchor="end">%s</text>`,
-			p.left, p.py(y), right, p.left-6, p.py(y)+4, number(y))
+			p.left, p.py(y), right, p.left-6, p.py(y)+4, text)
 	}
 }
 
+// xText marks a place of the axis of x, from left to right, unless its text would run into the one before.
 func (p *plane) xText(x float64, text string) {
-	at, anchor := p.px(x), "middle"
-	if at > right-24 {
-		at, anchor = width-2, "end"
+	half := p.letter * float64(utf8.RuneCountInString(text)) / 2
+	at, anchor, begin := p.px(x), "middle", p.px(x)-half
+	if at+half > width-2 {
+		at, anchor, begin = width-2, "end", width-2-2*half
 	}
+	if begin < p.taken+p.letter/2 {
+		return
+	}
+	p.taken = begin + 2*half
 	fmt.Fprintf(&p.b, `<path class="grid" d="M%.1f %.0fV%.0f"/><text x="%.1f" y="%.0f" text-anchor="%s">%s</text>`,
 		p.px(x), p.top, p.bottom, at, p.bottom+18, anchor, html.EscapeString(text))
 }
@@ -55,7 +65,7 @@ func newPlane(x0, x1, low, high float64) (*plane, []float64) {
 		x0, x1 = x0-0.5, x1+0.5
 	}
 	return &plane{x0: x0, x1: x1, y0: min(low, ticks[0]), y1: max(high, ticks[len(ticks)-1]), top: top, bottom: bottom,
-		left: left}, ticks
+		left: left, letter: 11}, ticks
 }
 
 // percentTexts are the marks of an axis of percentiles.
@@ -125,13 +135,14 @@ const (
 )
 
 // rows is a plane of rows, one below the other.
-func rows(title string, n int, low, high float64, text func(float64) string) *plane {
+func rows(title string, n int, low, high float64) *plane {
 	p, _ := newPlane(low, high, 0, 1)
-	p.left, p.top, p.bottom = rowsLeft, top, top+float64(n*rowStep)
+	p.left, p.top, p.bottom, p.letter = rowsLeft, top, top+float64(n*rowStep), 6.7 // it scrolls on a phone
 	p.begin(title, p.bottom+30, nil)
-	for _, x := range ticksOf(p.x0, p.x1) {
-		if x >= p.x0-1e-12 && x <= p.x1+1e-12 {
-			p.xText(x, text(x))
+	ticks := ticksOf(p.x0, p.x1)
+	for i, text := range numbers(ticks) {
+		if x := ticks[i]; x >= p.x0-1e-12 && x <= p.x1+1e-12 {
+			p.xText(x, text)
 		}
 	}
 	return p
@@ -175,9 +186,7 @@ func theoryFigure(all []overview.Theory) figure {
 	}
 	low, high = max(low, 0), min(high, 3)
 	room := max(0.02, 0.05*(high-low))
-	p := rows("observed over theory", len(list), low-room, high+room, func(x float64) string {
-		return fmt.Sprintf("%.4g", x)
-	})
+	p := rows("observed over theory", len(list), low-room, high+room)
 	fmt.Fprintf(&p.b, `<path class="truth" d="M%.1f %.0fV%.0f"/>`, p.px(1), p.top, p.bottom)
 	outside := 0
 	for i, t := range list {
@@ -227,7 +236,7 @@ func replicationFigure(name string, list []float64, mean overview.Term, low, hig
 		}
 	}
 	room := 0.03 * (most - least)
-	p := rows(name+" by replication", 2, least-room, most+room, number)
+	p := rows(name+" by replication", 2, least-room, most+room)
 	p.row(0, "all, with 95 % interval", mean.Value, low, high, "l1")
 	p.row(1, fmt.Sprintf("%d replications", len(list)), math.NaN(), math.NaN(), math.NaN(), "")
 	y := p.top + rowStep + rowStep/2

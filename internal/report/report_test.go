@@ -10,6 +10,7 @@ import (
 	"io"
 	"math"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -196,6 +197,62 @@ func TestTicks(t *testing.T) {
 		3e9: "3G"} {
 		if got := number(x); got != want {
 			t.Errorf("%v: found %s, want %s", x, got, want)
+		}
+	}
+}
+
+// xTexts are what stands at the axis of x of a figure, on a phone, where letters are largest: from where to where.
+func xTexts(t *testing.T, f figure) (texts []string, ends [][2]float64) {
+	t.Helper()
+	letter := 20 * 0.55
+	if f.Large {
+		letter = 12 * 0.55
+	}
+	for _, m := range regexp.MustCompile(`<path class="grid" d="M[\d.]+ \d+V\d+"/><text x="([\d.]+)" y="\d+" `+
+		`text-anchor="(\w+)">([^<]*)`).FindAllStringSubmatch(string(f.SVG), -1) {
+		x, err := strconv.ParseFloat(m[1], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wide := letter * float64(len(m[3]))
+		if m[2] == "middle" {
+			x += wide / 2
+		}
+		texts, ends = append(texts, m[3]), append(ends, [2]float64{x - wide, x})
+	}
+	return texts, ends
+}
+
+// TestAxes: no two texts of an axis are the same, or run into each other or over the edge, however many values there
+// are and wherever they lie.
+func TestAxes(t *testing.T) {
+	var all []figure
+	for _, count := range []int64{20, 21, 99, 100, 101, 999, 1000, 1001, 1122, 9999, 10000, 10050, 99999, 100000, 1e9} {
+		all = append(all, spreadFigure(&overview.Distribution{Name: "latency", Count: count,
+			At: func(percent float64) float64 { return percent }}))
+	}
+	for _, at := range []float64{0, 1, 1e3, 12345.6, 1e6, -1e6} {
+		for _, step := range []float64{1e-4, 0.3, 7, 1e5} {
+			list := []float64{at, at + step, at + 2*step}
+			all = append(all, replicationFigure("x", list, overview.Term{Value: at}, at, at+step))
+			f := swept{name: "x"}
+			for k := range 40 {
+				x := at + float64(k)*step
+				f.samples = append(f.samples, sample{x: x, value: x, low: x, high: x})
+			}
+			all = append(all, f.curve("key"))
+		}
+	}
+	for i, f := range all {
+		texts, ends := xTexts(t, f)
+		if len(texts) < 2 {
+			t.Errorf("%d, %s: found the texts %q, want two or more", i, f.Title, texts)
+		}
+		for k := range texts {
+			if ends[k][1] > width || k > 0 && (texts[k] == texts[k-1] || ends[k][0] < ends[k-1][1]) {
+				t.Errorf("%d, %s: found the texts %q at %.0f, want different ones apart", i, f.Title, texts, ends)
+				break
+			}
 		}
 	}
 }

@@ -114,12 +114,12 @@ func (f *swept) curve(key string) figure {
 	}
 	p, ticks := newPlane(axis(first), axis(last), low, high)
 	p.begin(f.name+" over "+key, height, ticks)
-	room := math.Inf(-1)
-	for _, s := range list {
-		if x := p.px(axis(s.x)); x > room {
-			p.xText(axis(s.x), number(s.x))
-			room = x + 44
-		}
+	values := make([]float64, len(list))
+	for i, s := range list {
+		values[i] = s.x
+	}
+	for i, text := range numbers(values) {
+		p.xText(axis(values[i]), text)
 	}
 	var xs, ys []float64
 	band, back := "", ""
@@ -183,16 +183,16 @@ func (f *swept) heat(keys []string) figure {
 		}
 	}
 	room := 0.0
-	for i, x := range xs {
+	for i, text := range numbers(xs) {
 		if at := from + w*(float64(i)+0.5); at > room {
-			fmt.Fprintf(&b, `<text x="%.1f" y="%.1f" text-anchor="middle">%s</text>`, at, end+16, number(x))
+			fmt.Fprintf(&b, `<text x="%.1f" y="%.1f" text-anchor="middle">%s</text>`, at, end+16, text)
 			room = at + 44
 		}
 	}
-	for k, y := range ys {
+	for k, text := range numbers(ys) {
 		if every := int(math.Ceil(16 / h)); k%every == 0 {
 			fmt.Fprintf(&b, `<text x="%.0f" y="%.1f" text-anchor="end">%s</text>`, from-8, end-h*(float64(k)+0.5)+4,
-				number(y))
+				text)
 		}
 	}
 	b.WriteString("</svg>")
