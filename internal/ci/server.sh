@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Installs a server that tests start, where this may: as root, with apt. It never fails: where the server can't be had
+# Installs a server, or another program, that tests start, where this may: as root, with apt. It never fails: where the server can't be had
 # this says so, and those tests skip.
 #
 #	server.sh ZooKeeper zookeeper /usr/share/java/zookeeper.jar
