@@ -144,7 +144,7 @@ func TestOtherVersion(t *testing.T) {
 	}{
 		{"format", `"format": 1`, `"format": 2`, false, []string{"found format 2, want 1", "1 of 6 checkpoints not"}},
 		{"field", `"format": 1`, `"format": 1, "novel": 3`, false, []string{`unknown field "novel"`, "not verified"}},
-		{"kind", kind, strings.Replace(kind, "07", "0c", 1), false, []string{"kind 0c 00 00 00, want one of 1 to 8"}},
+		{"kind", kind, strings.Replace(kind, "07", "0c", 1), false, []string{"kind 0c 00 00 00, want one of 1 to 9"}},
 		{"both", `"format": 1`, `"format": 2`, true, []string{"found format 2", "1 of 6 checkpoints damaged",
 			"1 of 6 checkpoints not verified: another version of disco has made them"}},
 	} {
