@@ -58,7 +58,8 @@ func (v values) Take(r *node.Recorded, w scenario.RecordWriter) error {
 	}
 	list := m.schema.lists[r.Simproc]
 	if r.Row[0] >= uint64(len(list)) {
-		return fmt.Errorf("sim: a value of statistic %d of %d at %v s: a defect of disco", r.Row[0], len(list), r.Epoch)
+		return fmt.Errorf("at %v s: found a value of statistic %d, want one of 0 to %d", r.Epoch, r.Row[0],
+			len(list)-1)
 	}
 	entry := int(list[r.Row[0]])
 	w.Name(recordStatistic, entry)

@@ -55,6 +55,8 @@ var rules = []rule{
 	{match: `bin/disco-run run examples/shop.yml .* --json -`, add: " --horizon 2", want: `"trace_hash"`},
 	{match: `bin/disco-run run examples/shop.yml .*`, add: " --horizon 2", want: ""},
 	{match: `bin/disco-run run examples/mini.yml --until .*`, add: " --horizon 600", want: "reached after"},
+	{match: `bin/disco-run run examples/mini.yml --report .* --sweep rqs_input.*`, add: " --horizon 10",
+		want: "avg_active_users.mean"},
 	{match: `bin/disco-run run examples/mini.yml .*--sweep.*`, add: " --horizon 10", want: "cpu_cores"},
 	{match: `bin/disco-run run examples/mini.yml --checkpoint-to .*`, want: "trace hash"},
 	// Of the lines before it.
