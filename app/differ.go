@@ -9,10 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 
 	"github.com/disco-sim/disco/internal/infile"
+	"github.com/disco-sim/disco/internal/outdir"
 	tables "github.com/disco-sim/disco/internal/table"
 	"github.com/disco-sim/disco/model/measure"
 	"github.com/disco-sim/disco/scenario"
@@ -33,9 +36,10 @@ func (p *program) compareCommand() *cli.Command {
 		Name:      "compare",
 		Usage:     "shows what differs between the results of two runs, with its confidence",
 		ArgsUsage: "A.json B.json",
-		Description: "Both are what `run --json FILE` writes. With two replications or more in each, a difference\n" +
-			"counts when chance doesn't explain it; without, every difference counts. Exit status 1 where\n" +
-			"any counts that is greater than --tolerance.",
+		Description: "Both are what `run --json FILE` writes, or directories of --out. With two replications or more\n" +
+			"in each, a difference counts when chance doesn't explain it; without, every difference counts.\n" +
+			"Exit status 1 where any counts that is greater than --tolerance, or where a figure is in one of\n" +
+			"them only, unless --figures chooses.",
 		Flags: []cli.Flag{
 			textFlag(groupWhat, "figures", "all that both have",
 				"`NAMES` of the figures to compare, with commas between; * stands for any text"),
@@ -96,6 +100,9 @@ type resultsFile struct {
 }
 
 func readResults(name string) (*resultsFile, error) {
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		name = filepath.Join(name, outdir.ResultFile) // of --out
+	}
 	text, err := infile.Read(name, resultsKind)
 	if err != nil {
 		return nil, usage("%v", err)
@@ -183,8 +190,12 @@ func (p *program) compareResults(c *cli.Context) error {
 			return err
 		}
 	}
-	if d.Differ > 0 {
+	switch only := len(d.OnlyA) + len(d.OnlyB); {
+	case d.Differ > 0:
 		return fmt.Errorf("%w: %d of %s", errResultsDiffer, d.Differ, count(d.Compared, "figure"))
+	case only > 0 && chosen == "": // a file of another scenario, or a box that has another name
+		return fmt.Errorf("%w: %s in one of them only; --figures '*' compares those that both have",
+			errResultsDiffer, count(only, "figure"))
 	}
 	return nil
 }

@@ -241,19 +241,42 @@ func (l *live) take(out *launch.Outcome) {
 			break
 		}
 	}
-	l.note(l.p.writeOut(l.o, l.dir.Begin(Version()), out.Launch, out, d))
+	l.results(out.Launch, out, d)
 	l.mu.Lock()
 	l.written++
 	l.mu.Unlock()
 }
 
+// writeLast writes the results for who looks at them, where that isn't --out's directory. A run that can't is one that
+// nobody can look at, and no other: all else of its results is written.
+func (l *live) writeLast(of *launch.Launch, out *launch.Outcome, d *document) {
+	if l != nil && l.temp != "" {
+		l.results(of, out, d)
+	}
+}
+
+// results writes results to what is shown.
+func (l *live) results(of *launch.Launch, out *launch.Outcome, d *document) {
+	err := l.p.writeOut(l.o, l.dir.Begin(Version()), of, out, d)
+	if l.temp != "" {
+		err = errors.Unwrap(err) // it names --out, which isn't given
+	}
+	l.note(err)
+}
+
 // note says, once, that files can't be written.
 func (l *live) note(err error) {
-	if err != nil {
-		l.failed.Do(func() {
-			fmt.Fprintf(l.screen, "%s: what there is so far can't be written: %v: the run goes on\n", l.p.name, err)
-		})
+	if err == nil {
+		return
 	}
+	l.failed.Do(func() {
+		todo := ""
+		if l.temp != "" {
+			todo = "; give its folder room, or set TMPDIR to another one"
+		}
+		fmt.Fprintf(l.screen, "%s: what is shown of the run can't be written, which goes on without: %v%s\n", l.p.name, err,
+			todo)
+	})
 }
 
 // end ends what shows the run, which has failed with an error or hasn't; where a person looks at it, when that person

@@ -34,17 +34,6 @@ func fileFlags() []cli.Flag {
 	}
 }
 
-// dirs are those that results go to.
-func (o *order) dirs() (all []*outdir.Dir) {
-	if o.outDir != nil {
-		all = append(all, o.outDir)
-	}
-	if o.seen != nil && o.seen.temp != "" {
-		all = append(all, o.seen.dir)
-	}
-	return all
-}
-
 // writeOut writes the directory of one run, at its end or before.
 func (p *program) writeOut(o *order, w *outdir.Writer, l *launch.Launch, out *launch.Outcome, d *document) error {
 	defer w.Abort()

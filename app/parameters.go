@@ -161,12 +161,18 @@ func (p *program) parametersAtFault(c *cli.Context, err error) error {
 	return errors.Join(all...)
 }
 
+// unknownField is what is found where a kind has no field of that name.
+const unknownField = "an unknown field"
+
 // atFlag is a problem as one of the flag that has put its field into the scenario.
 func atFlag(set map[string]string, problem scenario.Problem) (text string, is bool) {
 	for key, flag := range set {
 		below, ok := strings.CutPrefix(problem.Field, key)
 		if !ok || below != "" && below[0] != '.' && below[0] != '[' {
 			continue
+		}
+		if key == scenario.WarmupField && flag == key && problem.Found == unknownField {
+			return "--" + flag + ": found it for a kind of scenario that has no warm-up, want it left out", true
 		}
 		problem.File, problem.Line, problem.Field = "--"+flag, 0, strings.TrimPrefix(below, ".")
 		if problem.Found == "nothing" && below == "" {

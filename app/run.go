@@ -386,9 +386,10 @@ func (p *program) show(o *order, l *launch.Launch, out *launch.Outcome, times *c
 			failed = append(failed, err)
 		}
 	}
-	for _, dir := range o.dirs() {
-		failed = append(failed, p.writeOut(o, o.beginOut(dir), l, out, d))
+	if o.outDir != nil {
+		failed = append(failed, p.writeOut(o, o.beginOut(o.outDir), l, out, d))
 	}
+	o.seen.writeLast(l, out, d)
 	if o.report != "" && out.Summary != nil {
 		failed = append(failed, p.writePage(o, l, out, d))
 	}

@@ -48,7 +48,9 @@ func (p *program) top(c *cli.Context) error {
 		return err
 	}
 	l, err := inspect.Open(pid)
-	if err != nil {
+	if errors.Is(err, inspect.ErrNoRun) {
+		return fmt.Errorf("%w: `%s ps` lists the runs that are under way", err, p.name)
+	} else if err != nil {
 		return err
 	}
 	defer func() { _ = l.Close() }() // only read

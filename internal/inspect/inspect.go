@@ -76,7 +76,7 @@ func (w *Worker) Number(name string) float64 {
 }
 
 // ErrNoRun is what Process returns for a process that is no run.
-var ErrNoRun = errors.New("inspect: no run")
+var ErrNoRun = errors.New("no run")
 
 // Runs lists the launchers that are running simulations over processes right now, as
 // far as the caller may look at them.

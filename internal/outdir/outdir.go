@@ -94,8 +94,8 @@ func (d *Dir) readList() error {
 	path := filepath.Join(d.path, listFile)
 	text, err := infile.Read(path, infile.Kind{Name: "a list of files", BytesMax: listBytesMax})
 	var l list
-	if err == nil {
-		err = json.Unmarshal(text, &l)
+	if err == nil && json.Unmarshal(text, &l) != nil {
+		err = errors.New("found no JSON of a format and names of files")
 	}
 	for _, name := range l.Files {
 		if !plain(name) {

@@ -218,6 +218,27 @@ func Shorten(text string, columns int) string {
 // sentenceLines is how many lines a sentence may take; what is longer ends with "…".
 const sentenceLines = 4
 
+// words are the words of a text; of one that is longer than a line, such as a list of names, each piece that fits, up to
+// a comma.
+func words(text string, columns int) (all []string) {
+	for _, word := range strings.Fields(text) {
+		for utf8.RuneCountInString(word) > columns {
+			at := 0
+			for i, r := range word {
+				if r == ',' && i > 0 && (at == 0 || utf8.RuneCountInString(word[:i+1]) <= columns) {
+					at = i + 1
+				}
+			}
+			if at == 0 || at == len(word) {
+				break
+			}
+			all, word = append(all, word[:at]), word[at:]
+		}
+		all = append(all, word)
+	}
+	return all
+}
+
 // Sentence is a text in lines, which are broken between words where the room says so. Those after the first are
 // indented.
 func (room Limits) Sentence(text string, style Style) []Line {
@@ -226,7 +247,7 @@ func (room Limits) Sentence(text string, style Style) []Line {
 		return []Line{{{text, style}}}
 	}
 	var lines []Line
-	rest := strings.Fields(text)
+	rest := words(text, room.Columns-2)
 	for len(rest) > 0 {
 		line := "  "
 		if len(lines) == 0 {
