@@ -97,7 +97,8 @@ func readRows(name string) ([]Row, error) {
 	}
 	rows, err := ReadJSON(bytes.NewReader(text))
 	if err != nil {
-		return nil, fmt.Errorf("plot: --from %s: %w", name, err)
+		return nil, usagef("plot: --from %s: found something else than rows, want the list that --json of disco-bench "+
+			"writes", name)
 	}
 	return rows, nil
 }
