@@ -36,8 +36,8 @@ func (p *program) compareCommand() *cli.Command {
 		Name:      "compare",
 		Usage:     "shows what differs between the results of two runs, with its confidence",
 		ArgsUsage: "A.json B.json",
-		Description: "Both are what `run --json FILE` writes, or directories of --out. With two replications or more\n" +
-			"in each, a difference counts when chance doesn't explain it; without, every difference counts.\n" +
+		Description: "Both are what `run --json FILE` writes, or directories of --out. With two replications or\n" +
+			"more in each, a difference counts when chance doesn't explain it; without, every difference counts.\n" +
 			"Exit status 1 where any counts that is greater than --tolerance, or where a figure is in one of\n" +
 			"them only, unless --figures chooses.",
 		Flags: []cli.Flag{

@@ -274,8 +274,8 @@ func (l *live) note(err error) {
 		if l.temp != "" {
 			todo = "; give its folder room, or set TMPDIR to another one"
 		}
-		fmt.Fprintf(l.screen, "%s: what is shown of the run can't be written, which goes on without: %v%s\n", l.p.name, err,
-			todo)
+		fmt.Fprintf(l.screen, "%s: what is shown of the run can't be written, which goes on without: %v%s\n",
+			l.p.name, err, todo)
 	})
 }
 

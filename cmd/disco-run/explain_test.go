@@ -79,7 +79,8 @@ func testExplainKinds(t *testing.T, bin string) {
 		t.Run(kind.file, func(t *testing.T) {
 			args := []string{"../../examples/" + kind.file, "--horizon", kind.horizon}
 			part := explain(t, bin, append(args, "--pilot", kind.pilot.String())...)
-			for limit := kind.pilot * 3 / 2; part.Pilot.Reached < kind.sees && limit < time.Minute; limit = limit * 3 / 2 {
+			for limit := kind.pilot; part.Pilot.Reached < kind.sees && limit < time.Minute; {
+				limit = limit * 3 / 2
 				part = explain(t, bin, append(args, "--pilot", limit.String())...)
 			}
 			rates := explain(t, bin, append(args, "--pilot", "0")...)

@@ -218,8 +218,8 @@ func Shorten(text string, columns int) string {
 // sentenceLines is how many lines a sentence may take; what is longer ends with "…".
 const sentenceLines = 4
 
-// words are the words of a text; of one that is longer than a line, such as a list of names, each piece that fits, up to
-// a comma.
+// words are the words of a text; of one that is longer than a line, such as a list of names, each piece that fits, up
+// to a comma.
 func words(text string, columns int) (all []string) {
 	for _, word := range strings.Fields(text) {
 		for utf8.RuneCountInString(word) > columns {
