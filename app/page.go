@@ -124,11 +124,15 @@ func factsOf(d *document) []report.Fact {
 // repeat is the command that repeats the run.
 func (p *program) repeat(o *order, d *document) []string {
 	file := o.config.File
-	if file == commandLine || file == "" || file == "-" {
+	if file == commandLine || file == standardInput || file == "" {
 		file = "scenario.yml"
 	}
 	words := []string{p.name, "run", file, "--seed", strconv.FormatUint(d.Seed, 10)}
-	if n := o.config.Replications; n > 1 {
+	n := o.config.Replications
+	if d.Until != nil {
+		n = d.Replications // so many were simulated
+	}
+	if n > 1 {
 		words = append(words, "--replications", strconv.Itoa(n))
 	}
 	if d.Only != "" {

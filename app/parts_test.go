@@ -156,3 +156,36 @@ func TestMergeRefused(t *testing.T) {
 		t.Error(errs)
 	}
 }
+
+// TestRepeat: the command that a page and the view show repeats what they show: after --until the replications that
+// were simulated, of a part of a run that part, and of a scenario from standard input the file that it is to be put
+// into.
+func TestRepeat(t *testing.T) {
+	call := partsFolder(t)
+	run := func(file string, args ...string) string {
+		t.Helper()
+		all := []string{"run", file, "--horizon", "40", "--transport", "inproc", "--out", "out"}
+		call(ExitOK, append(all, args...)...)
+		lines := strings.Split(string(fieldsOf(t, "out/overview.json")["repeat"]), ",")
+		return lines[len(lines)-1]
+	}
+	for _, c := range []struct {
+		want string
+		args []string
+	}{
+		{"run mini.yml --seed 1 --replications 30 --horizon 40\"",
+			[]string{"--until", "latency_s.mean ± 50 %", "--replications", "100"}},
+		{"run mini.yml --seed 3 --replications 7 --only 2-4 --horizon 40\"",
+			[]string{"--seed", "3", "--replications", "7", "--only", "2-4"}},
+	} {
+		if found := run("mini.yml", c.args...); !strings.Contains(found, c.want) {
+			t.Errorf("%q: %s, want %s", c.args, found, c.want)
+		}
+	}
+	o, d := &order{}, &document{Seed: 1}
+	o.config.File = standardInput
+	p := &program{name: "disco-run"}
+	if lines := p.repeat(o, d); len(lines) != 2 || lines[1] != "disco-run run scenario.yml --seed 1" {
+		t.Errorf("from standard input: %q", lines)
+	}
+}

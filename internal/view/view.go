@@ -22,6 +22,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -62,9 +63,12 @@ func run(c *app.Call) error {
 		return app.Usage("%v", err)
 	}
 	address := c.String("listen")
-	host, _, err := net.SplitHostPort(address)
+	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return app.Usage("--listen: found %.100q, want host:port, such as 127.0.0.1:8080", address)
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return app.Usage("--listen: found port %.20q in %.100q, want a number of 0 to 65535", port, address)
 	}
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
@@ -82,7 +86,11 @@ func run(c *app.Call) error {
 	}
 	ctx, undo := c.Interruptible()
 	defer undo()
-	fmt.Fprintf(c.Stdout, "the view of %s is at http://%s/ until Ctrl-C\n", c.Args().First(), shownAddress(host, at))
+	_, err = fmt.Fprintf(c.Stdout, "the view of %s is at http://%s/ until Ctrl-C\n", c.Args().First(),
+		shownAddress(host, at))
+	if err != nil {
+		return nil // nobody would know where it is; the program reports what is wrong with standard output
+	}
 	return Serve(ctx, listener, Handler(d, names...))
 }
 

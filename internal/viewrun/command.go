@@ -53,7 +53,10 @@ func serveMetrics(c *app.Call) error {
 	for _, line := range serving.Remarks {
 		fmt.Fprintf(c.Stderr, "%s: %s\n", c.Program, line)
 	}
-	fmt.Fprintf(c.Stdout, "metrics of process %d are at %s until Ctrl-C, or its end\n", pid, serving.Metrics)
+	_, err = fmt.Fprintf(c.Stdout, "metrics of process %d are at %s until Ctrl-C, or its end\n", pid, serving.Metrics)
+	if err != nil {
+		return nil // nobody would know where they are; the program reports what is wrong with standard output
+	}
 	for tick := time.NewTicker(lookPeriod); ; {
 		select {
 		case <-ctx.Done():

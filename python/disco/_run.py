@@ -123,6 +123,7 @@ class Run:
             progress = Progress.of(found)
             with self._lock:
                 self._progress = progress
+                self._doing = ""
             self._to.show(progress)
             return
         with self._lock:
