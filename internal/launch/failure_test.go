@@ -256,7 +256,9 @@ func TestStop(t *testing.T) {
 			}
 			cfg.Replications, cfg.Stop, cfg.Trace = 1000, stop, filepath.Join(dir, "trace.txt.zst")
 			cfg.Progress = func(p Progress) {
-				if p.Replication >= at && p.Events > 0 {
+				// Where each worker has replications of its own, a later one may be under way before an earlier one
+				// has begun.
+				if p.Replication >= at && p.Done >= at && p.Events > 0 {
 					once.Do(func() { close(stop) })
 				}
 			}

@@ -248,8 +248,11 @@ func checkCrossed(t *testing.T, out *Outcome, several bool) {
 // the worker that has sent them, in that of a bridge, or not.
 func TestRebalanceOfLargePayloads(t *testing.T) {
 	horizon, rounds := 8.0, 5
-	if race.Enabled {
+	switch {
+	case race.Enabled:
 		horizon, rounds = 2, 1 // where each byte that is copied is looked at it takes seven times as long
+	case testing.Short():
+		horizon, rounds = 4, 2
 	}
 	cfg := config(TransportShm, 3, launchtest.Scenario(6, horizon, "")+"payload: 1048576\n")
 	cfg.Replications, cfg.Spread, cfg.Partition = 1, SpreadNodes, ""
