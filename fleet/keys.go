@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Keys, below the group. docs/fleet.md has the table.
+const (
+	keyFormat      = "fleet/format"
+	keyChanged     = "fleet/changed" // set in each commit that the leader is to see
+	keySubmitted   = "fleet/submitted"
+	keyExperiments = "fleet/experiments"
+	keyReports     = "fleet/reports"
+	keyBlobs       = "fleet/blobs"
+	keyLogs        = "fleet/logs"
+	keyAudit       = "fleet/audit"
+)
+
+// Base are the directories that the fleet needs, for metastore.Options.
+func Base() []string {
+	return []string{keySubmitted, keyExperiments, keyReports, keyBlobs, keyLogs, keyAudit}
+}
+
+func submittedKey(hash string) string { return keySubmitted + "/" + hash }
+
+func specKey(id string) string   { return keyExperiments + "/" + id + "/spec" }
+func wishKey(id string) string   { return keyExperiments + "/" + id + "/wish" }
+func statusKey(id string) string { return keyExperiments + "/" + id + "/status" }
+func piecesKey(id string) string { return keyExperiments + "/" + id + "/pieces" }
+
+func pieceKey(id string, p PieceID) string { return piecesKey(id) + "/" + p.String() }
+
+func reportKey(member, id string, p PieceID) string {
+	return strings.Join([]string{keyReports, member, id, p.String()}, "/")
+}
+
+func logKey(id string, a AttemptID) string {
+	return strings.Join([]string{keyLogs, id, a.String()}, "/")
+}
+
+// blobKey is that of one part of a blob, from 0.
+func blobKey(d Digest, part int) string { return fmt.Sprintf("%s/%s/%06d", keyBlobs, d.SHA256, part) }
+
+// parseReportKey is reportKey's inverse.
+func parseReportKey(key string) (member, id string, p PieceID, err error) {
+	parts := strings.Split(strings.TrimPrefix(key, keyReports+"/"), "/")
+	if len(parts) != 3 {
+		return "", "", p, fmt.Errorf("the key %.80q isn't that of a report", key)
+	}
+	p, err = ParsePieceID(parts[2])
+	return parts[0], parts[1], p, err
+}

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Spec is what was submitted, in the key fleet/experiments/ID/spec. It never changes. Its key's Version.Created orders
+// experiments: no clock does.
+type Spec struct {
+	ID        string            `json:"id"`
+	Name      string            `json:"name"`
+	User      string            `json:"user"`
+	Submitted time.Time         `json:"submitted"` // by the submitter's clock, for people
+	Version   string            `json:"version"`   // of the program: machines of another one aren't given pieces
+	Place     string            `json:"place"`     // where parts and checkpoints are kept; "": in the group's store
+	Labels    map[string]string `json:"labels,omitempty"`
+	Limits    Limits            `json:"limits"`
+	Steps     []Step            `json:"steps"`
+	Key       string            `json:"key"`    // SHA-256 of the idempotency key, in hexadecimal digits
+	Digest    string            `json:"digest"` // of all that was submitted, without ID, Submitted and Key
+}
+
+// Limits are how long and how often something is tried. Zero values are the defaults that docs/fleet.md names.
+type Limits struct {
+	Attempts   int           `json:"attempts,omitempty"`
+	Start      time.Duration `json:"start_ns,omitempty"`       // from dispatch until all of a gang simulate
+	NoProgress time.Duration `json:"no_progress_ns,omitempty"` // in simulated time
+	Total      time.Duration `json:"total_ns,omitempty"`       // of one attempt; 0: none
+}
+
+// Step is a scenario that is to be simulated at each point, so many times.
+type Step struct {
+	Name         string       `json:"name"`
+	After        []string     `json:"after,omitempty"` // steps that must have finished before
+	File         string       `json:"file"`            // the scenario's name, for people and messages
+	Text         Digest       `json:"text"`
+	Attachments  []Attachment `json:"attachments,omitempty"`
+	Args         []string     `json:"args,omitempty"` // of run, checked by submit: --set, --seed, --horizon, …
+	Sweep        []string     `json:"sweep,omitempty"`
+	Points       [][]string   `json:"points"` // settings KEY=VALUE of each point; one of none without a sweep
+	Replications int          `json:"replications"`
+	Workers      int          `json:"workers"` // servers of a gang
+}
+
+// Attachment is a file that a scenario names.
+type Attachment struct {
+	Name string `json:"name"`
+	Digest
+}
+
+// Digest names a blob: its SHA-256 in hexadecimal digits, and its length in bytes.
+type Digest struct {
+	SHA256 string `json:"sha256"`
+	Bytes  int64  `json:"bytes"`
+}
+
+// Want is what somebody wants of an experiment.
+type Want string
+
+// What may be wanted. Cancel is final: only a retry undoes it.
+const (
+	WantRun    Want = "run"
+	WantPause  Want = "pause"
+	WantCancel Want = "cancel"
+)
+
+// Priority is a class in the queue.
+type Priority string
+
+// The classes, the first served first.
+const (
+	High   Priority = "high"
+	Normal Priority = "normal"
+	Low    Priority = "low"
+)
+
+// Wish is what people want of an experiment, in the key fleet/experiments/ID/wish. They change it by compare-and-set.
+type Wish struct {
+	Number   uint64    `json:"number"` // rises by one with each change
+	Want     Want      `json:"want"`
+	Priority Priority  `json:"priority"`
+	Retry    uint64    `json:"retry,omitempty"` // rises with each retry of what has failed or was cancelled
+	By       string    `json:"by"`
+	Why      string    `json:"why,omitempty"`
+	At       time.Time `json:"at"`
+}
+
+// Standing is how far an experiment is, in the key fleet/experiments/ID/status. The leader writes it.
+type Standing struct {
+	Status  Status             `json:"status"`
+	Ended   bool               `json:"ended"` // nothing of it runs or waits
+	Pieces  map[PieceState]int `json:"pieces"`
+	Wish    uint64             `json:"wish"`            // the number of the wish that was carried out last
+	Retry   uint64             `json:"retry,omitempty"` // Wish.Retry of it
+	Reason  string             `json:"reason,omitempty"`
+	Errors  []PieceError       `json:"errors,omitempty"` // the first, by piece; at most 20
+	Failed  int                `json:"failed,omitempty"` // pieces with an error, those that aren't listed included
+	Began   *time.Time         `json:"began,omitempty"`
+	EndedAt *time.Time         `json:"ended_at,omitempty"` // by the leader's clock, for people
+	Leader  string             `json:"leader"`
+}
+
+// PieceError is an error with its piece.
+type PieceError struct {
+	Piece   PieceID `json:"piece"`
+	Attempt int     `json:"attempt"`
+	Error   Error   `json:"error"`
+}
+
+// Error says what went wrong, and where.
+type Error struct {
+	Where   string `json:"where"`             // a server or a machine; "" where it was the leader's decision
+	Type    string `json:"type"`              // see the constants
+	Message string `json:"message"`           // at most MaxReason bytes
+	Trace   string `json:"trace,omitempty"`   // the last of what the process wrote, at most MaxTrace bytes
+	Step    string `json:"step,omitempty"`    // what it was at: fetching, starting, simulating, keeping
+	Decided string `json:"decided,omitempty"` // by whom, where somebody decided it
+}
+
+// The types of errors. What a model or a scenario does wrong is final; all else is tried again, within Limits.Attempts.
+const (
+	ErrorModel    = "model"    // the run ended with an error of its own: it would do so again
+	ErrorMachine  = "machine"  // a process was killed, a machine went, a disk was full
+	ErrorDeadline = "deadline" // it took longer than it may
+	ErrorFit      = "fit"      // no machine will ever do
+	ErrorCanceled = "canceled"
+)
+
+// PieceID names a piece of an experiment.
+type PieceID struct{ Step, Point, Replication int }
+
+// String is STEP.POINT.REPLICATION, the name of the piece's keys.
+func (p PieceID) String() string { return fmt.Sprintf("%d.%d.%d", p.Step, p.Point, p.Replication) }
+
+// MarshalText is String, for JSON.
+func (p PieceID) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText is ParsePieceID.
+func (p *PieceID) UnmarshalText(text []byte) (err error) {
+	*p, err = ParsePieceID(string(text))
+	return err
+}
+
+// ParsePieceID is String's inverse.
+func ParsePieceID(text string) (PieceID, error) {
+	n, err := numbers(text, 3)
+	if err != nil {
+		return PieceID{}, fmt.Errorf("found the piece %.40q, want STEP.POINT.REPLICATION, such as 0.0.17", text)
+	}
+	return PieceID{n[0], n[1], n[2]}, nil
+}
+
+// numbers reads numbers with dots between them, as String writes them.
+func numbers(text string, count int) ([]int, error) {
+	parts := strings.Split(text, ".")
+	if len(parts) != count {
+		return nil, strconv.ErrSyntax
+	}
+	all := make([]int, count)
+	for i, part := range parts {
+		n, err := strconv.Atoi(part)
+		if err != nil || n < 0 || n >= 1<<31 || strconv.Itoa(n) != part {
+			return nil, strconv.ErrSyntax
+		}
+		all[i] = n
+	}
+	return all, nil
+}
+
+// Piece is one piece that has begun, in the key fleet/experiments/ID/pieces/PIECE. The leader writes it. One that waits
+// and has never begun has no key.
+type Piece struct {
+	State   PieceState    `json:"state"`
+	Attempt int           `json:"attempt"`           // from 1
+	Token   uint64        `json:"token"`             // of the leader that wrote it
+	Gang    []Server      `json:"gang,omitempty"`    // by partition; of the last attempt
+	Fault   []string      `json:"fault,omitempty"`   // machines at fault with it: it isn't tried there again
+	Wait    time.Duration `json:"wait_ns,omitempty"` // until it is tried again, from when the leader has seen it so
+	Error   *Error        `json:"error,omitempty"`   // the last attempt's
+	Kept    *Kept         `json:"kept,omitempty"`    // Finished
+	Began   *time.Time    `json:"began,omitempty"`
+	Ended   *time.Time    `json:"ended,omitempty"` // by clocks of different machines, for people
+}
+
+// Server is a server that a gang has.
+type Server struct {
+	Name        string `json:"server"`
+	Member      string `json:"member"`
+	Incarnation string `json:"incarnation"` // of the server: it is another one after a loss of its session
+}
+
+// Kept is where the end of a piece is kept, and what it is.
+type Kept struct {
+	Place  string  `json:"place"`
+	Hash   string  `json:"hash"` // the replication's trace hash: that of every attempt is the same
+	Events uint64  `json:"events"`
+	Wall   float64 `json:"wall_seconds"` // how long the attempt took that kept it
+}
+
+// Report is what an agent says about a piece that one of its servers leads, in the key fleet/reports/MEMBER/ID/PIECE.
+// It is kept until the leader has taken an end into the piece, over restarts of both.
+type Report struct {
+	Attempt  int        `json:"attempt"`
+	State    PieceState `json:"state"` // Running, Paused, Finished, Failed, Held, Canceled
+	Number   uint64     `json:"number"`
+	Progress Progress   `json:"progress"`
+	Kept     *Kept      `json:"kept,omitempty"`
+	Error    *Error     `json:"error,omitempty"`
+	Began    time.Time  `json:"began"`
+}
+
+// Progress is how far a piece is.
+type Progress struct {
+	Now         float64 `json:"now"`     // simulated time, seconds
+	Horizon     float64 `json:"horizon"` // seconds
+	Events      uint64  `json:"events"`
+	Checkpoints int     `json:"checkpoints"`
+	Stopping    bool    `json:"stopping,omitempty"` // it was told to end, and does
+}
+
+// AttemptID names an attempt at a piece: the Replication of the cluster's assignments.
+type AttemptID struct {
+	PieceID
+	Attempt int
+}
+
+// String is STEP.POINT.REPLICATION.ATTEMPT.
+func (a AttemptID) String() string { return fmt.Sprintf("%v.%d", a.PieceID, a.Attempt) }
+
+// MarshalText is String, for JSON.
+func (a AttemptID) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+
+// UnmarshalText is ParseAttemptID.
+func (a *AttemptID) UnmarshalText(text []byte) (err error) {
+	*a, err = ParseAttemptID(string(text))
+	return err
+}
+
+// ParseAttemptID is String's inverse.
+func ParseAttemptID(text string) (AttemptID, error) {
+	n, err := numbers(text, 4)
+	if err != nil || n[3] < 1 {
+		return AttemptID{}, fmt.Errorf("found the attempt %.40q, want STEP.POINT.REPLICATION.ATTEMPT, such as 0.0.17.1",
+			text)
+	}
+	return AttemptID{PieceID{n[0], n[1], n[2]}, n[3]}, nil
+}
