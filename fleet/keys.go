@@ -13,6 +13,7 @@ const (
 	keyChanged     = "fleet/changed" // set in each commit that the leader is to see
 	keySubmitted   = "fleet/submitted"
 	keyExperiments = "fleet/experiments"
+	keyPieces      = "fleet/pieces" // apart from experiments, so that these are read without their pieces
 	keyReports     = "fleet/reports"
 	keyBlobs       = "fleet/blobs"
 	keyLogs        = "fleet/logs"
@@ -21,7 +22,7 @@ const (
 
 // Base are the directories that the fleet needs, for metastore.Options.
 func Base() []string {
-	return []string{keySubmitted, keyExperiments, keyReports, keyBlobs, keyLogs, keyAudit}
+	return []string{keySubmitted, keyExperiments, keyPieces, keyReports, keyBlobs, keyLogs, keyAudit}
 }
 
 func submittedKey(hash string) string { return keySubmitted + "/" + hash }
@@ -29,7 +30,7 @@ func submittedKey(hash string) string { return keySubmitted + "/" + hash }
 func specKey(id string) string   { return keyExperiments + "/" + id + "/spec" }
 func wishKey(id string) string   { return keyExperiments + "/" + id + "/wish" }
 func statusKey(id string) string { return keyExperiments + "/" + id + "/status" }
-func piecesKey(id string) string { return keyExperiments + "/" + id + "/pieces" }
+func piecesKey(id string) string { return keyPieces + "/" + id }
 
 func pieceKey(id string, p PieceID) string { return piecesKey(id) + "/" + p.String() }
 
@@ -41,8 +42,11 @@ func logKey(id string, a AttemptID) string {
 	return strings.Join([]string{keyLogs, id, a.String()}, "/")
 }
 
-// blobKey is that of one part of a blob, from 0.
-func blobKey(d Digest, part int) string { return fmt.Sprintf("%s/%s/%06d", keyBlobs, d.SHA256, part) }
+// blobKey is that of a blob's head, and blobPartKey that of one part, from 0.
+func blobKey(sha256 string) string { return keyBlobs + "/" + sha256 }
+func blobPartKey(sha256 string, part int) string {
+	return fmt.Sprintf("%s/%06d", blobKey(sha256), part)
+}
 
 // parseReportKey is reportKey's inverse.
 func parseReportKey(key string) (member, id string, p PieceID, err error) {

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/disco-sim/disco/metastore"
+)
+
+// removeBatch is how many keys a commit removes.
+const removeBatch = 90
+
+// RemoveExperiment removes an experiment, with its pieces, logs, reports and idempotency key, for good. The leader does
+// that with one that has ended, and not within 300 s of its end, for as long as a retry of its submission may come. It
+// takes several commits, the last of which takes the specification: who ends in between leaves an experiment that can
+// be removed again. guards are the leader's. One that isn't there is no error.
+func (c *Client) RemoveExperiment(ctx context.Context, id string, guards ...metastore.Cond) error {
+	e, err := c.Show(ctx, id)
+	if errors.Is(err, ErrGone) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if e.Standing == nil || !e.Standing.Ended {
+		return fmt.Errorf("%s hasn't ended: it can't be removed", id)
+	}
+	members, err := c.names(ctx, keyReports)
+	if err != nil {
+		return err
+	}
+	trees := []string{piecesKey(id), keyLogs + "/" + id}
+	for _, member := range members {
+		trees = append(trees, keyReports+"/"+member+"/"+id)
+	}
+	for _, tree := range trees {
+		if err := c.removeBelow(ctx, tree, guards); err != nil {
+			return err
+		}
+	}
+	ops := []metastore.Op{{Path: specKey(id), Do: metastore.Delete}, {Path: wishKey(id), Do: metastore.Delete},
+		{Path: statusKey(id), Do: metastore.Delete}}
+	if e.Spec != nil {
+		ops = append(ops, metastore.Op{Path: submittedKey(e.Spec.Key), Do: metastore.Delete})
+	}
+	return c.store.Commit(ctx, append(slices.Clone(guards), at(statusKey(id), e.StandingAt)), ops)
+}
+
+// names are those right below a key; none where there is no such key.
+func (c *Client) names(ctx context.Context, key string) ([]string, error) {
+	names, err := c.store.Members(ctx, key)
+	if errors.Is(err, metastore.ErrNoNode) {
+		return nil, nil
+	}
+	return names, err
+}
+
+// removeBelow removes the values right below a key, some at a time: a tree may have more than fit into one commit.
+func (c *Client) removeBelow(ctx context.Context, key string, guards []metastore.Cond) error {
+	names, err := c.names(ctx, key)
+	if err != nil {
+		return err
+	}
+	for batch := range slices.Chunk(names, removeBatch) {
+		var ops []metastore.Op
+		for _, name := range batch {
+			ops = append(ops, metastore.Op{Path: key + "/" + name, Do: metastore.DeleteTree})
+		}
+		if err := c.store.Commit(ctx, guards, ops); err != nil {
+			return err
+		}
+	}
+	return nil
+}
