@@ -193,12 +193,13 @@ internal/graphcmd: app graph graph/sqldb internal/graphfile internal/printable
 internal/graphproc: internal/graphdata internal/wire internal/workerproc
 internal/viewproc: internal/workerproc
 internal/selfprofile:
+internal/webserver:
 internal/viewrun: app internal/inspect internal/outdir internal/procfs internal/selfprofile internal/viewproc
-	internal/worker
+	internal/webserver internal/worker
 internal/graphread: app graph graph/sqldb internal/graphdata internal/graphproc
 cmd/disco-graph: app internal/graphcmd internal/graphread
 cmd/disco-group: app group
-internal/view: app internal/infile internal/outdir
+internal/view: app internal/infile internal/outdir internal/webserver
 cmd/disco-view: app internal/view internal/viewrun
 cmd/disco-run: app examples group/beside scenario model/service model/network model/phold model/devstone model/queueing
 	model/supply
@@ -262,10 +263,10 @@ var bans = []ban{
 	{"go.uber.org/zap/", []string{"metastore/etcd"}, "how etcd's client is kept from logging"},
 	{"net", []string{"graph/sqldb", "internal/bridge/offer", "internal/bridge/stream", "internal/forward",
 		"internal/storeserver", "internal/viewrun", "ipc", "metastore/dial",
-		"metastore/etcd", "metastore/zk", "internal/view", "perf/peers"},
+		"metastore/etcd", "metastore/zk", "internal/view", "internal/webserver", "perf/peers"},
 		"only who joins processes, serves, or watches a server, opens sockets or reads addresses"},
 	{"net/http", []string{"external/httpx", "internal/checkpoint/s3", "internal/view", "internal/viewrun",
-		"cmd/disco-view"},
+		"internal/webserver", "cmd/disco-view"},
 		"object stores are reached by it, and services that models ask; disco-view alone is a web server"},
 	{"github.com/prometheus/", []string{"internal/viewrun"}, "metrics are served by disco-view"},
 	{"go.opentelemetry.io/", []string{"internal/viewrun"}, "spans are sent by disco-view"},

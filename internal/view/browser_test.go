@@ -21,6 +21,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+	"github.com/disco-sim/disco/internal/webserver"
 )
 
 // waitMax is how long a page may take to show something.
@@ -151,7 +152,7 @@ func TestBrowser(t *testing.T) {
 	dir := t.TempDir()
 	files := output(t, 20, 100)
 	write(t, dir, files)
-	server := httptest.NewServer(Handler(&Dir{path: dir}))
+	server := httptest.NewServer(webserver.New(Handler(&Dir{path: dir})).Handler)
 	defer server.Close()
 	ctx := browser(t, server.URL)
 	until(t, ctx, `document.querySelectorAll('#charts figure').length === 2 && `+painted+` > 30`)
@@ -210,7 +211,7 @@ func TestBrowser(t *testing.T) {
 func TestBrowserLarge(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, output(t, 2000, 100))
-	server := httptest.NewServer(Handler(&Dir{path: dir}))
+	server := httptest.NewServer(webserver.New(Handler(&Dir{path: dir})).Handler)
 	defer server.Close()
 	ctx := browser(t, server.URL)
 	until(t, ctx, painted+` > 60`)

@@ -20,8 +20,8 @@ import (
 //go:embed web
 var web embed.FS
 
-// Handler is the view of a directory. names are hosts that a browser may ask for besides addresses and localhost.
-func Handler(d *Dir, names ...string) http.Handler {
+// Handler is the view of a directory. It is served by a server of package webserver, which says who may ask.
+func Handler(d *Dir) http.Handler {
 	mux := http.NewServeMux()
 	for name, page := range pages() {
 		mux.HandleFunc("/"+name, func(w http.ResponseWriter, r *http.Request) { page.serve(w, r) })
@@ -33,7 +33,7 @@ func Handler(d *Dir, names ...string) http.Handler {
 	mux.HandleFunc("/data/series", d.serveIndex)
 	mux.HandleFunc("/data/series/values", d.serveValues)
 	mux.HandleFunc("/data/file/{name}", d.serveFile)
-	return guard(mux, names)
+	return mux
 }
 
 // page is a file of the view itself.

@@ -10,34 +10,22 @@
 // can't read anything through a person's browser.
 //
 //	d, err := view.Open("out")
-//	err = view.Serve(ctx, listener, view.Handler(d, "localhost"))
+//	err = webserver.New(view.Handler(d), names...).Serve(listener)
 package view
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
 	"os"
 	"strconv"
-	"strings"
-	"time"
 
 	"github.com/disco-sim/disco/app"
+	"github.com/disco-sim/disco/internal/webserver"
 	"github.com/urfave/cli/v2"
-	"golang.org/x/net/netutil"
-)
-
-// Bounds of the server.
-const (
-	connectionsMax = 64
-	headerBytes    = 16 << 10
-	headerTimeout  = 5 * time.Second
-	answerTimeout  = 2 * time.Minute // the largest file over a slow line
-	idleTimeout    = time.Minute
 )
 
 // Commands is web.
@@ -70,17 +58,12 @@ func run(c *app.Call) error {
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 		return app.Usage("--listen: found port %.20q in %.100q, want a number of 0 to 65535", port, address)
 	}
-	listener, err := net.Listen("tcp", address)
+	listener, at, err := webserver.Listen(address)
 	if err != nil {
-		return fmt.Errorf("--listen: %w: is something else there? Name another port, or 0 for one that is free", err)
+		return fmt.Errorf("--listen %s: %w", address, err)
 	}
 	defer listener.Close()
-	at := listener.Addr().(*net.TCPAddr).AddrPort()
-	names := []string{host}
-	if !at.Addr().Unmap().IsLoopback() {
-		if own, err := os.Hostname(); err == nil {
-			names = append(names, own)
-		}
+	if webserver.Open(at) {
 		fmt.Fprintf(c.Stderr, "%s: warning: everybody who reaches %s can read the results: there is no password\n",
 			c.Program, listener.Addr())
 	}
@@ -91,7 +74,7 @@ func run(c *app.Call) error {
 	if err != nil {
 		return nil // nobody would know where it is; the program reports what is wrong with standard output
 	}
-	return Serve(ctx, listener, Handler(d, names...))
+	return serve(ctx, listener, webserver.New(Handler(d), webserver.Names(address, at)...))
 }
 
 // shownAddress is what a person enters in a browser.
@@ -106,64 +89,13 @@ func shownAddress(host string, at netip.AddrPort) string {
 	return net.JoinHostPort(host, fmt.Sprint(at.Port()))
 }
 
-// Serve answers until ctx ends, which ends answers under way, too.
-func Serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout,
-		WriteTimeout: answerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerBytes,
-		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
+// serve answers until ctx ends, which ends answers under way, too.
+func serve(ctx context.Context, listener net.Listener, server *http.Server) error {
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
-	err := server.Serve(netutil.LimitListener(listener, connectionsMax))
+	err := server.Serve(listener)
 	if ctx.Err() != nil && errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
 	return fmt.Errorf("the view: %w", err)
-}
-
-// policy is what a browser may do with what it gets from here: load what is here, and nothing else.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
-	"frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
-
-// guard refuses what the view has no use for, before anything is looked at. names are hosts that a browser may have
-// asked for besides addresses and localhost.
-func guard(next http.Handler, names []string) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h := w.Header()
-		h.Set("Content-Security-Policy", policy)
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Referrer-Policy", "no-referrer")
-		h.Set("Cross-Origin-Resource-Policy", "same-origin")
-		h.Set("Cross-Origin-Opener-Policy", "same-origin")
-		h.Set("Cache-Control", "no-cache")
-		if !allowedHost(r.Host, names) {
-			http.Error(w, fmt.Sprintf("found the host %.100q, want an address, localhost, or what --listen says: "+
-				"start the view with --listen %s", r.Host, "NAME:PORT"), http.StatusMisdirectedRequest)
-			return
-		}
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			h.Set("Allow", "GET, HEAD")
-			http.Error(w, "only GET and HEAD are answered", http.StatusMethodNotAllowed)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-// allowedHost tells whether a page at this host may be one of ours. A page of somebody else reaches us under a name of
-// its own that leads here (DNS rebinding), never under an address or localhost.
-func allowedHost(host string, names []string) bool {
-	name := host
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		name = h
-	}
-	name = strings.ToLower(strings.TrimSuffix(strings.TrimPrefix(name, "["), "]"))
-	if _, err := netip.ParseAddr(name); err == nil || name == "localhost" || strings.HasSuffix(name, ".localhost") {
-		return true
-	}
-	for _, n := range names {
-		if n != "" && strings.EqualFold(n, name) {
-			return true
-		}
-	}
-	return false
 }

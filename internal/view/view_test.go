@@ -15,6 +15,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/disco-sim/disco/internal/webserver"
 )
 
 // write makes a directory as --out does. Each file appears as a whole.
@@ -124,7 +126,7 @@ func TestGuard(t *testing.T) {
 	if err := os.Symlink(outside, link); err != nil {
 		t.Fatal(err)
 	}
-	h := Handler(&Dir{path: dir}, "box.example")
+	h := Handler(&Dir{path: dir})
 	for path, want := range map[string]int{"/": 200, "/app.js": 200, "/data/file/result.json": 200, "/data/state": 200,
 		"/data/series": 200, "/data/file/notes.txt": 404, "/data/file/link.json": 404,
 		"/data/file/..%2Foutput.json": 404,
@@ -132,23 +134,6 @@ func TestGuard(t *testing.T) {
 		r, body := get(t, h, path)
 		if r.StatusCode != want || strings.Contains(body, "secret") {
 			t.Errorf("%s: %d, want %d: %.200s", path, r.StatusCode, want, body)
-		}
-		if p := r.Header.Get("Content-Security-Policy"); !strings.Contains(p, "default-src 'none'") ||
-			r.Header.Get("X-Content-Type-Options") != "nosniff" || r.Header.Get("Access-Control-Allow-Origin") != "" {
-			t.Errorf("%s: %v", path, r.Header)
-		}
-	}
-	for host, want := range map[string]int{"127.0.0.1": 200, "[::1]:80": 200, "localhost:1": 200, "LOCALHOST": 200,
-		"10.1.2.3:80": 200, "box.example:80": 200, "evil.example": 421, "127.0.0.1.evil.example": 421, "": 421,
-		"localhost.evil.example": 421} {
-		if r, _ := get(t, h, "/data/state", func(r *http.Request) { r.Host = host }); r.StatusCode != want {
-			t.Errorf("host %q: %d, want %d", host, r.StatusCode, want)
-		}
-	}
-	for method, want := range map[string]int{http.MethodHead: 200, http.MethodPost: 405, http.MethodDelete: 405,
-		http.MethodOptions: 405} {
-		if r, _ := get(t, h, "/data/state", func(r *http.Request) { r.Method = method }); r.StatusCode != want {
-			t.Errorf("%s: %d, want %d", method, r.StatusCode, want)
 		}
 	}
 }
@@ -246,10 +231,10 @@ func TestServe(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	entered, served := make(chan struct{}), make(chan error)
 	go func() {
-		served <- Serve(ctx, listener, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		served <- serve(ctx, listener, webserver.New(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			close(entered)
 			<-r.Context().Done()
-		}))
+		})))
 	}()
 	asked := make(chan error)
 	go func() {

@@ -4,23 +4,18 @@
 // beside itself, and serves pages over the run's files, and metrics of its processes. docs/live.md has more.
 //
 // Guarantee: it ends when the run does, and removes what is temporary. It serves the loopback unless somebody has said
-// otherwise; a request whose Host is the name of another machine is refused there, so that a page from elsewhere can't
-// ask by way of a browser (DNS rebinding). Requests have limits of time and size, and no request changes anything.
+// otherwise. Package webserver says who may ask, and how much; no request changes anything.
 //
 //	func main() { app.MainWith([]app.Command{viewrun.Command(view.Handler)}) }
 package viewrun
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -28,15 +23,11 @@ import (
 	"github.com/disco-sim/disco/app"
 	"github.com/disco-sim/disco/internal/outdir"
 	"github.com/disco-sim/disco/internal/viewproc"
+	"github.com/disco-sim/disco/internal/webserver"
 )
 
-// Limits of a server.
-const (
-	headMax     = 10 * time.Second
-	idleMax     = 2 * time.Minute
-	headBytes   = 16 << 10
-	shutdownMax = time.Second
-)
+// shutdownMax is how long a reader of answers may take at the end.
+const shutdownMax = time.Second
 
 // Pages makes what serves the pages over the files of a directory.
 type Pages func(dir string) (http.Handler, error)
@@ -159,34 +150,23 @@ func (o *opened) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 
 // listen serves at an address, and gives its URL.
 func (r *run) listen(flag, address string, h http.Handler, s *viewproc.Serving) (string, error) {
-	listener, err := net.Listen("tcp", address)
+	listener, at, err := webserver.Listen(address)
 	if err != nil {
-		return "", fmt.Errorf("%s %s: %w", flag, address, explained(err))
+		return "", fmt.Errorf("%s %s: %w", flag, address, err)
 	}
-	at := listener.Addr().(*net.TCPAddr).AddrPort()
-	local := at.Addr().Unmap().IsLoopback()
-	if !local {
+	open := webserver.Open(at)
+	if open {
 		s.Remarks = append(s.Remarks, fmt.Sprintf("%s %s: everybody who reaches this machine there can read it", flag,
 			address))
 	}
-	server := &http.Server{Handler: guarded(h, local), ReadHeaderTimeout: headMax, ReadTimeout: headMax,
-		IdleTimeout: idleMax, MaxHeaderBytes: headBytes}
+	names := webserver.Names(address, at)
+	if open && flag == "--metrics" {
+		names = []string{webserver.AnyName} // those who collect figures know the machine under names of their own
+	}
+	server := webserver.New(h, names...)
 	r.servers = append(r.servers, server)
 	go func() { _ = server.Serve(listener) }() // it ends with Shutdown
 	return "http://" + at.String() + "/", nil
-}
-
-// explained says what to do about an address that can't be listened at.
-func explained(err error) error {
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
-		return errors.New("this port is in use: name another one, or 0 for any that is free")
-	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return errors.New("this machine has no such address")
-	case errors.Is(err, syscall.EACCES):
-		return errors.New("ports below 1024 are for the system: name another one")
-	}
-	return err
 }
 
 // close ends all servers.
@@ -210,32 +190,4 @@ func (r *run) heed(m *viewproc.Message) {
 	if m.Phase != nil && r.spans != nil {
 		r.spans.add(m.Phase)
 	}
-}
-
-// guarded refuses what no reader asks for.
-func guarded(h http.Handler, local bool) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-		switch {
-		case q.Method != http.MethodGet && q.Method != http.MethodHead:
-			http.Error(w, "want GET or HEAD", http.StatusMethodNotAllowed)
-		case local && !localHost(q.Host):
-			http.Error(w, "want the address that the run has printed", http.StatusMisdirectedRequest)
-		default:
-			h.ServeHTTP(w, q)
-		}
-	})
-}
-
-// localHost reports whether a Host can only mean this machine.
-func localHost(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	host = strings.Trim(host, "[]")
-	if host == "localhost" {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.IsLoopback()
 }
