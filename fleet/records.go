@@ -179,6 +179,7 @@ type Piece struct {
 	Attempt int           `json:"attempt"`           // from 1
 	Token   uint64        `json:"token"`             // of the leader that wrote it
 	Gang    []Server      `json:"gang,omitempty"`    // by partition; of the last attempt
+	Spared  int           `json:"spared,omitempty"`  // attempts that don't count: before a retry, or given up paused
 	Fault   []string      `json:"fault,omitempty"`   // machines at fault with it: it isn't tried there again
 	Wait    time.Duration `json:"wait_ns,omitempty"` // until it is tried again, from when the leader has seen it so
 	Error   *Error        `json:"error,omitempty"`   // the last attempt's

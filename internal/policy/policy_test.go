@@ -75,7 +75,7 @@ metastore/mem: metastore
 metastore/storetest: internal/forward metastore
 metastore/zk: metastore
 cluster: metastore internal/procfs
-fleet: metastore
+fleet: cluster internal/heap metastore
 
 # The commands of a group.
 group: app cluster internal/bridge/byname internal/bridge/offer internal/bridge/relay internal/bridge/stream

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// errorsMost is how many errors a standing lists, and countEvery how often its counts are written.
+const (
+	errorsMost = 20
+	countEvery = time.Second
+)
+
+// total is how many pieces a step has.
+func (t *step) total() int { return len(t.Points) * max(t.Replications, 0) }
+
+// frozen tells whether an experiment has ended, and nobody has asked for a retry.
+func (e *underway) frozen() bool { return e.standing.Ended && e.wish.Retry <= e.standing.Retry }
+
+// prospect is what may become of a step's pieces that haven't begun.
+type prospect uint8
+
+const (
+	open   prospect = iota // they may begin
+	waits                  // for steps before
+	doomed                 // a step before won't be finished
+)
+
+// prospects are those of an experiment's steps. A step waits for all pieces of those that it names to be FINISHED.
+func (e *underway) prospects() []prospect {
+	all := make([]prospect, len(e.steps))
+	for changed := true; changed; { // at most once for each step that is doomed
+		changed = false
+		for i, t := range e.steps {
+			now := e.prospect(t, all)
+			changed = changed || now != all[i]
+			all[i] = now
+		}
+	}
+	return all
+}
+
+func (e *underway) prospect(t *step, all []prospect) prospect {
+	now := open
+	for _, name := range t.After {
+		at := slices.IndexFunc(e.steps, func(b *step) bool { return b.Name == name })
+		switch {
+		case at < 0:
+			return doomed
+		case all[at] == doomed, e.steps[at].counts[Failed]+e.steps[at].counts[Canceled] > 0:
+			return doomed
+		case e.steps[at].counts[Finished] < e.steps[at].total():
+			now = waits
+		}
+	}
+	return now
+}
+
+// retry opens what has failed or was cancelled, when people have asked for that. It begins when nothing is being
+// cancelled any more; the standing is written behind the moves, so that another leader goes on with them.
+func (s *State) retry(e *underway) {
+	if e.gone || e.wish.Retry <= e.standing.Retry {
+		return
+	}
+	if e.wish.Want != WantCancel {
+		var closed []*piece
+		for _, p := range e.pieces {
+			if p.State == Canceling || p.State.Ended() && p.since == never {
+				return // what it becomes touches the experiment again, or has
+			}
+			if p.State == Failed || p.State == Canceled {
+				closed = append(closed, p)
+			}
+		}
+		slices.SortFunc(closed, func(a, b *piece) int { return a.id.compare(b.id) })
+		for _, p := range closed {
+			s.move(p, Piece{State: Waiting, Attempt: p.Attempt, Spared: p.Attempt, Gang: p.Gang, Began: p.Began}, nil)
+		}
+	}
+	if e.standing.Ended && e.ended != never {
+		s.ended--
+	}
+	e.standing.Retry, e.standing.Ended, e.standing.EndedAt = e.wish.Retry, false, nil
+	e.ended, e.waits, e.written, s.placeable = never, never, false, true
+	for _, t := range e.steps {
+		t.small = never
+	}
+}
+
+// stand writes how far an experiment is, where that has changed: counts alone once a second.
+func (s *State) stand(e *underway) {
+	if e.gone {
+		return
+	}
+	if e.frozen() {
+		s.over(e)
+		return
+	}
+	now := s.standing(e)
+	was := &e.standing
+	same := e.written && was.Status == now.Status && was.Ended == now.Ended && was.Wish == now.Wish &&
+		was.Reason == now.Reason && was.Failed == now.Failed
+	switch {
+	case same && maps.Equal(was.Pieces, now.Pieces):
+		return
+	case same && e.counted != never && s.now < e.counted+countEvery:
+		s.at(e.counted+countEvery, deadline{experiment: e})
+		return
+	}
+	e.standing, e.written, e.counted = now, true, s.now
+	s.rest = append(s.rest, Action{Do: DoStand, ID: e.ID, Standing: now})
+	if now.Ended {
+		s.over(e)
+	}
+}
+
+// standing is how far an experiment is.
+func (s *State) standing(e *underway) (now Standing) {
+	now = Standing{Pieces: map[PieceState]int{}, Wish: e.standing.Wish, Retry: e.standing.Retry, Leader: s.leader,
+		Began: e.standing.Began, Reason: e.reason}
+	prospects := e.prospects()
+	for i, t := range e.steps {
+		for state, count := range t.counts {
+			if count > 0 {
+				now.Pieces[PieceState(state)] += count
+			}
+		}
+		rest := Waiting
+		switch {
+		case e.wish.Want == WantCancel, prospects[i] == doomed:
+			rest = Canceled
+		case t.unfit > 0:
+			rest = Failed
+		}
+		if left := t.total() - t.begun; left > 0 {
+			now.Pieces[rest] += left
+		}
+	}
+	parts := map[Status]int{}
+	busy := now.Pieces[Waiting]
+	for state, count := range now.Pieces {
+		parts[state.Status()] += count
+		if state.Holds() {
+			busy += count
+		}
+	}
+	now.Ended, now.Status, now.Failed = busy == 0, All(parts), now.Pieces[Failed]
+	if now.Failed > 0 {
+		now.Errors = e.errors(now.Failed)
+	}
+	moving := now.Pieces[Dispatched] + now.Pieces[Running]
+	if e.wish.Want == WantRun || now.Ended || e.wish.Want == WantPause && moving == 0 {
+		now.Wish = e.wish.Number
+	}
+	switch {
+	case e.wish.Want == WantCancel:
+		now.Reason = bounded(fmt.Sprintf("cancelled by %s: %s", e.wish.By, e.wish.Why), MaxReason)
+	case e.wish.Want == WantPause && !now.Ended:
+		now.Reason = bounded(fmt.Sprintf("paused by %s: %s", e.wish.By, e.wish.Why), MaxReason)
+	case now.Ended:
+		now.Reason = ""
+	}
+	return now
+}
+
+// errors are the first errors by piece. They are the same as long as as many pieces have failed.
+func (e *underway) errors(failed int) []PieceError {
+	if e.standing.Failed == failed && e.written {
+		return e.standing.Errors
+	}
+	var all []PieceError
+	for _, p := range e.pieces {
+		if p.State == Failed && p.Error != nil {
+			short := *p.Error
+			short.Trace = "" // it is the piece's, and may be long
+			all = append(all, PieceError{p.id, p.Attempt, short})
+		}
+	}
+	slices.SortFunc(all, func(a, b PieceError) int { return a.Piece.compare(b.Piece) })
+	return all[:min(len(all), errorsMost)]
+}
+
+// over notes that an experiment has ended.
+func (s *State) over(e *underway) {
+	if e.ended == never {
+		e.ended = s.now
+		s.ended++
+	}
+	if until := e.ended + keepLeast; s.now < until {
+		s.at(until, deadline{experiment: e})
+	}
+}
+
+// keep removes the experiments that have ended and were submitted first, where there are too many.
+func (s *State) keep() {
+	for i := 0; s.ended > s.rules.Keep && i < len(s.order); {
+		e := s.order[i]
+		if e.ended == never || s.now < e.ended+keepLeast {
+			i++
+			continue
+		}
+		e.gone = true
+		s.ended--
+		s.order = slices.Delete(s.order, i, i+1)
+		delete(s.experiments, e.ID)
+		for _, m := range s.machines {
+			delete(m.warm, e.ID)
+		}
+		s.rest = append(s.rest, Action{Do: DoRemove, ID: e.ID})
+	}
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/disco-sim/disco/cluster"
+)
+
+// rollCall is what a gang's servers do.
+type rollCall struct {
+	lost  []string // machines of servers that are missing, or do something else
+	why   string   // of the first
+	ended bool     // one has ended its part
+	fresh []int    // parts whose servers aren't reserved yet
+	in    map[cluster.State][]int
+}
+
+// call looks at the servers of a gang.
+func (s *State) call(p *piece) rollCall {
+	c := rollCall{in: map[cluster.State][]int{}}
+	for i, g := range p.Gang {
+		sv := s.servers[g.Name]
+		mine := sv != nil && sv.promised == p && sv.there
+		switch {
+		case mine && p.hosts(sv, i) && sv.State != cluster.Terminated:
+			c.in[sv.State] = append(c.in[sv.State], i)
+		case mine && sv.State == cluster.Broken:
+			c.lose(g, "is BROKEN: "+sv.Reason)
+		case mine && sv.Last != nil && sv.Last.Assignment == p.assignment(i):
+			c.ended = true
+			if sv.Last.Error != "" && c.why == "" {
+				c.why = fmt.Sprintf("the partition of %s was %s: %s", g.Name, sv.Last.Result, sv.Last.Error)
+			}
+		case mine && p.State == Dispatched && sv.Incarnation == g.Incarnation && isOurs(sv):
+			c.fresh = append(c.fresh, i)
+		case !mine:
+			c.lose(g, "isn't there any more")
+		default:
+			c.lose(g, fmt.Sprintf("is %v, and hosts %v", sv.State, sv.Info.Assignment))
+		}
+	}
+	return c
+}
+
+// isOurs tells whether a server is free, or is only yet to give up another attempt.
+func isOurs(sv *server) bool {
+	if !sv.hosts() {
+		return sv.State == cluster.Available
+	}
+	_, err := ParseAttemptID(sv.Info.Assignment.Replication)
+	return err == nil
+}
+
+func (c *rollCall) lose(g Server, why string) {
+	if c.why == "" {
+		c.why = fmt.Sprintf("the server %s %s", g.Name, why)
+	}
+	c.lost = append(c.lost, g.Member)
+}
+
+// gang leads an attempt on: all of a gang reserve, load, simulate, stand still; none of them goes ahead.
+func (s *State) gang(p *piece) {
+	c := s.call(p)
+	if len(c.lost) > 0 || c.ended {
+		s.settle(p, &c)
+		return
+	}
+	p.amiss = never
+	pause := p.step.experiment.wish.Want == WantPause
+	active, paused := len(c.in[cluster.Active]), len(c.in[cluster.Paused])
+	switch {
+	case p.State == Dispatched:
+		s.start(p, &c)
+	case active == len(p.Gang) && !pause:
+		s.reached(p, Running)
+	case paused == len(p.Gang) && pause:
+		s.reached(p, Paused)
+	case pause:
+		s.askAll(p, c.in[cluster.Active], cluster.Paused)
+	default:
+		s.askAll(p, c.in[cluster.Paused], cluster.Active)
+		s.askAll(p, c.in[cluster.Ready], cluster.Active)
+	}
+}
+
+// reached notes that all of a gang simulate, or stand still.
+func (s *State) reached(p *piece, state PieceState) {
+	switch {
+	case p.State != state:
+		to := p.Piece
+		to.State = state
+		if state == Running && to.Began == nil && p.report != nil && !p.report.Report.Began.IsZero() {
+			began := p.report.Report.Began
+			to.Began = &began
+		}
+		s.move(p, to, nil)
+	case state == Running:
+		s.watch(p)
+	case s.now-p.since >= s.rules.PauseAfter:
+		to := p.Piece
+		to.State, to.Error = Held, &Error{Type: ErrorDeadline, Decided: s.leader,
+			Message: fmt.Sprintf("it was paused for %v, and has given its servers up", s.rules.PauseAfter)}
+		to.Spared++
+		s.move(p, to, nil)
+	default:
+		s.at(p.since+s.rules.PauseAfter, deadline{piece: p})
+	}
+}
+
+// settle waits a moment for a report, or for a server that has only lost its session, before it holds a piece.
+func (s *State) settle(p *piece, c *rollCall) {
+	if p.amiss == never {
+		p.amiss = s.now
+	}
+	if until := p.amiss + s.rules.Settle; s.now < until {
+		s.at(until, deadline{piece: p})
+		return
+	}
+	if len(c.lost) == 0 && c.why == "" {
+		c.why = "a partition has ended, and no report came"
+	}
+	if len(c.lost) == 0 {
+		c.lost = []string{p.Gang[0].Member}
+	}
+	s.hold(p, Error{Where: c.lost[0], Type: ErrorMachine, Message: bounded(c.why, MaxReason)}, c.lost, nil)
+}
+
+// bounded cuts a text to so many bytes.
+func bounded(text string, most int) string {
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "")
+	}
+	return text
+}
+
+// start leads a gang over its barriers, within the time for that.
+func (s *State) start(p *piece, c *rollCall) {
+	limit := p.step.experiment.Limits.Start
+	if limit == 0 {
+		limit = startDefault
+	}
+	all, ready, active := len(p.Gang), len(c.in[cluster.Ready]), len(c.in[cluster.Active])+len(c.in[cluster.Paused])
+	switch {
+	case active == all:
+		s.reached(p, Running)
+		return
+	case s.now-p.since >= limit:
+		var late []string
+		for i, g := range p.Gang {
+			if sv := s.servers[g.Name]; !p.hosts(sv, i) || sv.State < cluster.Ready {
+				late = append(late, g.Member)
+			}
+		}
+		s.hold(p, Error{Type: ErrorDeadline, Decided: s.leader, Message: fmt.Sprintf(
+			"%d of %d servers were ready and %d simulated after %v", ready, all, active, limit)}, late, nil)
+		return
+	case len(c.fresh) > 0:
+		for _, i := range c.fresh {
+			if sv := s.servers[p.Gang[i].Name]; !sv.hosts() {
+				s.ask(sv, cluster.Reserved, p.assignment(i), deadline{piece: p})
+			}
+		}
+	case ready+active == all:
+		s.askAll(p, c.in[cluster.Ready], cluster.Active)
+	default:
+		s.askAll(p, c.in[cluster.Reserved], cluster.Ready)
+	}
+	s.at(p.since+limit, deadline{piece: p})
+}
+
+// askAll asks some of a gang for a state.
+func (s *State) askAll(p *piece, parts []int, state cluster.State) {
+	for _, i := range parts {
+		s.ask(s.servers[p.Gang[i].Name], state, p.assignment(i), deadline{piece: p})
+	}
+}
+
+// watch holds a gang that simulates to its limits: of the attempt as a whole, and without progress.
+func (s *State) watch(p *piece) {
+	limits, w := p.step.experiment.Limits, &p.silence
+	quiet := limits.NoProgress
+	if quiet == 0 {
+		quiet = noProgressDefault
+	}
+	var progress Progress
+	if p.report != nil {
+		progress = p.report.Report.Progress
+	}
+	if w.until == 0 || progress.Now > w.now || w.at < p.since {
+		*w = silence{at: s.now, now: progress.Now, events: progress.Events, until: s.now + quiet}
+	}
+	if limits.Total > 0 && s.now-p.since >= limits.Total {
+		s.hold(p, Error{Type: ErrorDeadline, Decided: s.leader,
+			Message: fmt.Sprintf("the attempt took longer than %v", limits.Total)}, nil, nil)
+		return
+	}
+	if s.now >= w.until && progress.Events > w.events && w.extensions < extensionsMax {
+		w.until = s.now + extension>>w.extensions
+		w.events = progress.Events
+		w.extensions++
+	}
+	if s.now >= w.until {
+		s.hold(p, Error{Type: ErrorDeadline, Decided: s.leader, Message: fmt.Sprintf(
+			"simulated time has stood at %g s for %v, with %d extensions", w.now, (s.now - w.at).Round(time.Second),
+			w.extensions)}, []string{p.Gang[0].Member}, nil)
+		return
+	}
+	next := w.until
+	if limits.Total > 0 {
+		next = min(next, p.since+limits.Total)
+	}
+	s.at(next, deadline{piece: p})
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/disco-sim/disco/cluster"
+)
+
+// moved checks a move that the store is about to make.
+func (w *world) moved(m *Move) {
+	piece := pieceKey(m.ID, m.Piece)
+	s := w.store
+	was := Piece{State: Waiting}
+	if m.Was != nil {
+		was = *m.Was
+	}
+	w.tally.moves[[2]PieceState{was.State, m.To.State}]++
+	if m.To.Attempt < w.tops[piece] {
+		w.violated(2, "%s goes back to attempt %d", piece, m.To.Attempt)
+	}
+	if m.Takes != nil && m.Takes.Report.Attempt != was.Attempt {
+		w.violated(2, "%s takes the report of attempt %d, where %d counts", piece, m.Takes.Report.Attempt, was.Attempt)
+	}
+	if m.Takes != nil && s.reports[m.Takes.key()].Report.Attempt != was.Attempt {
+		w.violated(2, "%s takes a report of attempt %d, where %d counts", piece,
+			s.reports[m.Takes.key()].Report.Attempt, was.Attempt)
+	}
+	w.tops[piece] = m.To.Attempt
+	if was.State.Ended() && s.wishes[m.ID].Retry <= s.standings[m.ID].Retry {
+		w.violated(3, "%s leaves %v, and nobody has asked for a retry", piece, was.State)
+	}
+	if m.Takes != nil && was.State != Canceling {
+		if err := s.reports[m.Takes.key()].Report.Error; err != nil && err.Type == ErrorModel {
+			w.erred[piece] = s.wishes[m.ID].Retry + 1
+		}
+	}
+	switch m.To.State {
+	case Held:
+		w.held[piece] = w.c.Now()
+		w.faults[piece] = append(w.faults[piece], m.To.Fault...)
+		if was.State == Paused && m.To.Spared > was.Spared {
+			w.tries[piece]--
+		}
+	case Finished:
+		if w.parts[piece] != partOf(piece) || m.To.Kept.Hash != partOf(piece) {
+			w.violated(4, "%s is FINISHED, and its part is %q", piece, w.parts[piece])
+		}
+	case Dispatched:
+		w.dispatched(m, piece)
+	case Waiting:
+		w.nothingLeft(m, piece, &was)
+		if was.State.Ended() {
+			w.tries[piece], w.faults[piece] = 0, nil
+		}
+	}
+}
+
+// dispatched checks a gang.
+func (w *world) dispatched(m *Move, piece string) {
+	s := w.store
+	spec := s.specs[m.ID]
+	if w.erred[piece] > s.wishes[m.ID].Retry {
+		w.violated(7, "%s is tried again, which has a model's error", piece)
+	}
+	limit := spec.Limits.Attempts
+	if limit == 0 {
+		limit = attemptsDefault
+	}
+	if w.tries[piece]++; w.tries[piece] > limit {
+		w.violated(7, "%s is tried more than %d times", piece, limit)
+	}
+	names := map[string]bool{}
+	for _, g := range m.To.Gang {
+		names[g.Name] = true
+	}
+	if len(names) != spec.Steps[m.Piece.Step].Workers {
+		w.violated(5, "%s has %d servers: %v", piece, len(names), m.To.Gang)
+	}
+	for _, g := range m.To.Gang {
+		if slices.Contains(w.faults[piece], g.Member) && w.elsewhere(m, w.faults[piece]) {
+			w.violated(7, "%s is tried at %s again, which is at fault: %v", piece, g.Member, w.faults[piece])
+		}
+	}
+	for _, name := range spec.Steps[m.Piece.Step].After {
+		for i, t := range spec.Steps {
+			for p := range t.Replications * len(t.Points) * b2i(t.Name == name) {
+				before := PieceID{i, p / t.Replications, p % t.Replications}
+				if s.pieces[m.ID][before].State != Finished {
+					w.violated(3, "%s begins before %v has finished", piece, before)
+				}
+			}
+		}
+	}
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// elsewhere tells whether servers that aren't at fault would do, of machines that have been there for so long that who
+// leads must have known it when it decided.
+func (w *world) elsewhere(m *Move, fault []string) bool {
+	others := 0
+	for _, h := range w.hosts {
+		session := w.store.members[h.name]
+		if slices.Contains(fault, h.name) || session == 0 || w.c.Now()-w.store.born[session] < 60 {
+			continue
+		}
+		for _, sl := range h.slots {
+			if v := w.store.servers[sl.name]; v.there && v.State != cluster.Broken && v.State != cluster.Exited {
+				others++
+			}
+		}
+	}
+	return others >= len(m.To.Gang)
+}
+
+// nothingLeft checks that nothing of an attempt is left that has another one behind it: no server that the store has in
+// the same life, and that was told in time, simulates it.
+func (w *world) nothingLeft(m *Move, piece string, was *Piece) {
+	if was.State != Held {
+		return
+	}
+	attempt := AttemptID{m.Piece, was.Attempt}.String()
+	for _, g := range was.Gang {
+		v := w.store.servers[g.Name]
+		if !v.there || v.Incarnation != g.Incarnation || v.Info.Assignment == nil || w.stoppedLong(piece) {
+			continue
+		}
+		if v.State >= cluster.Ready && v.State <= cluster.Terminated && v.Info.Assignment.Experiment == m.ID &&
+			v.Info.Assignment.Replication == attempt {
+			w.violated(5, "%s leaves attempt %d behind at %s, which is %v", piece, was.Attempt, g.Name, v.State)
+		}
+	}
+}
+
+// stoppedLong tells whether a piece was held for so long that what is left was given up, or may seem so by a clock that
+// has jumped.
+func (w *world) stoppedLong(piece string) bool { return w.c.Now()-w.held[piece] >= 2*60-1 || w.jumped }
+
+// check checks what holds between commits.
+func (w *world) check() {
+	promised := map[string]string{}
+	s := w.store
+	for key, id := range w.answers {
+		if s.submitted[key] != id || s.specs[id].Key != key {
+			w.violated(1, "the submission %s was answered with %s, and isn't there", key, id)
+		}
+	}
+	keys := map[string]string{}
+	for _, id := range s.ids {
+		if other := keys[s.specs[id].Key]; other != "" {
+			w.violated(1, "the key %s has the experiments %s and %s", s.specs[id].Key, other, id)
+		}
+		keys[s.specs[id].Key] = id
+		for at, p := range s.pieces[id] {
+			if !p.State.Holds() {
+				continue
+			}
+			for _, g := range p.Gang {
+				if other := promised[g.Name]; other != "" {
+					w.violated(5, "%s is promised to %s and %s", g.Name, other, pieceKey(id, at))
+				}
+				promised[g.Name] = pieceKey(id, at)
+			}
+		}
+	}
+}
+
+// ended tells whether all experiments have, and nothing runs any more.
+func (w *world) ended() bool {
+	if len(w.answers) < len(w.specs) {
+		return false
+	}
+	for _, id := range w.store.ids {
+		if x := w.store.standings[id]; !x.Ended || x.Retry < w.store.wishes[id].Retry {
+			return false
+		}
+	}
+	for _, h := range w.hosts {
+		for _, sl := range h.slots {
+			if sl.sm.Assignment() != nil && sl.sm.State() != cluster.Available || sl.run != nil {
+				return false
+			}
+		}
+	}
+	return len(w.store.reports) == 0
+}
+
+// final checks what holds at the end.
+func (w *world) final() {
+	for _, id := range w.store.ids {
+		spec, x := w.store.specs[id], w.store.standings[id]
+		total, counts := 0, map[PieceState]int{}
+		for _, n := range x.Pieces {
+			total += n
+		}
+		for _, p := range w.store.pieces[id] {
+			counts[p.State]++
+		}
+		if total != spec.Count() || counts[Finished] != x.Pieces[Finished] {
+			w.violated(8, "%s has %v, of %d pieces, of which %v have begun", id, x.Pieces, spec.Count(), counts)
+		}
+		if w.store.wishes[id].Want == WantRun && x.Pieces[Canceled] > 0 && len(spec.Steps) == 1 {
+			w.violated(8, "%s has cancelled pieces, which nobody wants", id)
+		}
+	}
+}
+
+// left says what hasn't ended.
+func (w *world) left() string {
+	var text strings.Builder
+	for _, id := range w.store.ids {
+		fmt.Fprintf(&text, "\n%s: wish %+v, standing %+v", id, w.store.wishes[id], w.store.standings[id])
+		for _, at := range sortedPieces(w.store.pieces[id]) {
+			p := w.store.pieces[id][at]
+			fmt.Fprintf(&text, "\n  %v %v attempt %d %v", at, p.State, p.Attempt, p.Gang)
+		}
+	}
+	for _, h := range w.hosts {
+		fmt.Fprintf(&text, "\n%s: alive %v, session %d, leads %v", h.name, h.alive, h.session, h.lead != nil)
+		for _, sl := range h.slots {
+			fmt.Fprintf(&text, "\n  %s %v %v run %v", sl.name, sl.sm.State(), sl.sm.Assignment(), sl.run != nil)
+		}
+	}
+	fmt.Fprintf(&text, "\nreports %d, answers %d of %d", len(w.store.reports), len(w.answers), len(w.specs))
+	return text.String()
+}

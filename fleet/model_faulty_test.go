@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// breaks gives some pieces a model's error.
+func (w *world) breaks(spec *Spec) {
+	bad := map[PieceID]bool{}
+	for i, t := range spec.Steps {
+		for p := range t.Replications * len(t.Points) {
+			bad[PieceID{i, p / t.Replications, p % t.Replications}] = w.chance(0.05)
+		}
+	}
+	for tries := 1; tries < 100; tries++ { // of whichever id it gets
+		for at, is := range bad {
+			if is {
+				w.broken[pieceKey(fmt.Sprintf("%s-%d", spec.Name, tries), at)] = true
+			}
+		}
+	}
+}
+
+// altered is a report as a faulty leader reads it.
+func (w *world) altered(s *State, r ReportAt) ReportAt {
+	e := s.experiments[r.ID]
+	if e == nil || e.pieces[r.Piece] == nil {
+		return r
+	}
+	p := e.pieces[r.Piece]
+	switch {
+	case w.faulty == "old reports count" && r.Report.Attempt < p.Attempt:
+		r.Report.Attempt = p.Attempt
+	case w.faulty == "a model's error is a machine's" && r.Report.Error != nil:
+		r.Report.State, r.Report.Error = Held, &Error{Type: ErrorMachine}
+	case w.faulty == "progress is an end" && r.Report.State == Running:
+		r.Report.State, r.Report.Kept = Finished, &Kept{Hash: "x"}
+	}
+	return r
+}
+
+// mutate is what a faulty leader does in place of what was decided.
+func (w *world) mutate(s *State, actions []Action) []Action {
+	for i := range actions {
+		a := &actions[i]
+		if a.Do != DoMove {
+			continue
+		}
+		switch {
+		case w.faulty == "servers are promised twice" && a.To.State == Dispatched:
+			for _, sv := range s.servers {
+				if sv.promised != nil && sv.promised.id != a.Piece {
+					a.To.Gang = slices.Clone(a.To.Gang)
+					a.To.Gang[0] = Server{sv.Name, sv.machine.Name, sv.Incarnation}
+				}
+			}
+		case w.faulty == "half a gang will do" && a.To.State == Dispatched && len(a.To.Gang) > 1:
+			a.To.Gang = a.To.Gang[1:]
+		case w.faulty == "tries aren't counted" && a.To.State == Failed && a.From == Held && a.Report == nil:
+			a.To.State, a.To.Spared = Waiting, a.To.Attempt
+			s.experiments[a.ID].pieces[a.Piece].Spared = a.To.Attempt
+		case w.faulty == "faults are forgotten" && a.To.State == Waiting:
+			a.To.Fault = nil
+			s.experiments[a.ID].pieces[a.Piece].Fault = nil
+		case w.faulty == "ends are left" && a.To.State == Finished:
+			a.To.State, a.To.Kept = Waiting, nil
+		}
+	}
+	if w.faulty == "nothing is placed" {
+		return slices.DeleteFunc(actions, func(a Action) bool { return a.Do == DoMove && a.To.State == Dispatched })
+	}
+	return actions
+}
+
+// TestSchedulesFind puts faults in, and wants the invariants to find each.
+func TestSchedulesFind(t *testing.T) {
+	for _, c := range []struct {
+		fault     mutation
+		invariant int
+		first     int // the schedule that finds it comes soon behind this one
+	}{
+		{"keys don't count", 1, 1},
+		{"old reports count", 2, 50},
+		{"ends are left", 3, 1},
+		{"progress is an end", 4, 1},
+		{"servers are promised twice", 5, 1},
+		{"half a gang will do", 5, 1},
+		{"late commits count", 5, 560},
+		{"lets go at once", 5, 1},
+		{"no guard", 6, 1},
+		{"a model's error is a machine's", 7, 1},
+		{"tries aren't counted", 7, 1},
+		{"faults are forgotten", 7, 1},
+		{"nothing is placed", 8, 1},
+	} {
+		t.Run(string(c.fault), func(t *testing.T) {
+			_, err := runSchedules(t, c.first, 5_000, c.fault)
+			if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("invariant %d:", c.invariant)) {
+				t.Fatalf("found %v, want invariant %d to find the fault", err, c.invariant)
+			}
+			t.Log(err)
+		})
+	}
+}

@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/disco-sim/disco/cluster"
+)
+
+// The terms of a machine's score, in percent of its servers that are promised. The machine with the least score is
+// taken. A machine that has hosted the experiment has its scenario, and one that has made the newest checkpoint of the
+// piece may have it in memory: the two together are worth a machine that is half as busy.
+const (
+	bonusWarm       = 20
+	bonusCheckpoint = 30
+)
+
+// turn is a class of a user: the experiments that are placed in the order of their submission.
+type turn struct {
+	class int
+	user  string
+	queue []*underway
+}
+
+// place gives servers to pieces that wait.
+func (s *State) place() {
+	s.placeable = false
+	if len(s.open) == 0 {
+		return
+	}
+	s.placeHead()
+	turns := s.turns()
+	for len(turns) > 0 && len(s.open) > 0 {
+		best := 0
+		for i, t := range turns {
+			if s.sooner(t, turns[best]) {
+				best = i
+			}
+		}
+		t := turns[best]
+		e := t.queue[0]
+		t.queue = t.queue[1:]
+		if len(t.queue) == 0 {
+			turns = slices.Delete(turns, best, best+1)
+		}
+		if s.placeOne(e) && s.wants(e) {
+			turns = enqueue(turns, s.class(e), e)
+		}
+	}
+}
+
+// sooner tells which of two turns comes before: the one of the better class, then that of the user who has fewer
+// servers, then that of the experiment that was submitted before.
+func (s *State) sooner(a, b *turn) bool {
+	return cmp.Or(cmp.Compare(a.class, b.class), cmp.Compare(s.users[a.user], s.users[b.user]),
+		cmp.Compare(a.queue[0].order, b.queue[0].order)) < 0
+}
+
+// turns are the experiments of which something may be placed, by class and user.
+func (s *State) turns() (all []*turn) {
+	for _, e := range s.order {
+		if s.wants(e) {
+			if e.waits == never {
+				e.waits = s.now
+			}
+			all = enqueue(all, s.class(e), e)
+		}
+	}
+	return all
+}
+
+func enqueue(all []*turn, class int, e *underway) []*turn {
+	for _, t := range all {
+		if t.class == class && t.user == e.User {
+			at, _ := slices.BinarySearchFunc(t.queue, e.order, func(a *underway, order uint64) int {
+				return cmp.Compare(a.order, order)
+			})
+			t.queue = slices.Insert(t.queue, at, e)
+			return all
+		}
+	}
+	return append(all, &turn{class, e.User, []*underway{e}})
+}
+
+// class is where an experiment stands in the queue, the least first. Each Age of waiting lifts it by one.
+func (s *State) class(e *underway) int {
+	class := 1
+	switch e.wish.Priority {
+	case High:
+		class = 0
+	case Low:
+		class = 2
+	}
+	return class - s.lifts(e)
+}
+
+func (s *State) lifts(e *underway) int {
+	if e.waits == never {
+		return 0
+	}
+	return int((s.now - e.waits) / s.rules.Age)
+}
+
+// wants tells whether something of an experiment may be placed.
+func (s *State) wants(e *underway) bool {
+	if e.gone || e.wish.Want != WantRun || e.frozen() {
+		return false
+	}
+	s.tidy(e)
+	if e.again.Len() > 0 {
+		return true
+	}
+	return len(e.nexts()) > 0
+}
+
+// tidy takes what isn't waiting any more out of the queue of those that are tried again.
+func (s *State) tidy(e *underway) {
+	for e.again.Len() > 0 && !e.again.First().Value.queued {
+		e.again.Pop()
+	}
+}
+
+// nexts are the steps of which a piece may begin.
+func (e *underway) nexts() (steps []*step) {
+	var prospects []prospect
+	for i, t := range e.steps {
+		if t.begun >= t.total() || t.unfit > 0 {
+			continue
+		}
+		if prospects == nil {
+			prospects = e.prospects()
+		}
+		if prospects[i] == open {
+			steps = append(steps, t)
+		}
+	}
+	return steps
+}
+
+// first is the piece of a step that begins next.
+func (t *step) first() PieceID {
+	for {
+		at := PieceID{t.number, t.next / t.Replications, t.next % t.Replications}
+		if t.experiment.pieces[at] == nil {
+			return at
+		}
+		t.next++
+	}
+}
+
+// placeHead tries the piece first that has reserved what becomes free, and ends a reservation that is over.
+func (s *State) placeHead() {
+	if s.head == nil {
+		return
+	}
+	e, until := s.head.step.experiment, s.head.since+s.rules.Head
+	wanted := s.wants(e)
+	s.head = nil // it doesn't hinder itself
+	switch {
+	case !wanted:
+	case s.now >= until && s.lifts(e) < 2:
+		e.passed = s.now + s.rules.Head
+		s.at(e.passed, deadline{})
+	default:
+		s.placeSince(e, until-s.rules.Head)
+	}
+}
+
+// placeOne gives servers to one piece of an experiment, and says whether it did.
+func (s *State) placeOne(e *underway) bool { return s.placeSince(e, s.now) }
+
+// placeSince is placeOne; since is from when what finds no gang reserves what becomes free.
+func (s *State) placeSince(e *underway, since time.Duration) bool {
+	s.tidy(e)
+	var lacks *step
+	var fault []string
+	if e.again.Len() > 0 {
+		p := e.again.First().Value
+		if gang := s.find(p.step, &p.Piece); gang != nil {
+			e.again.Pop()
+			s.dispatch(p, gang)
+			return true
+		}
+		lacks, fault = p.step, p.Fault
+		if s.unfit(p.step) {
+			e.again.Pop()
+			s.fail(p)
+			return true
+		}
+	}
+	for _, t := range e.nexts() {
+		if gang := s.find(t, nil); gang != nil {
+			s.dispatch(s.begin(e, t.first()), gang)
+			return true
+		}
+		if lacks == nil {
+			lacks = t
+		}
+		if s.unfit(t) {
+			s.fail(s.begin(e, t.first()))
+			return true
+		}
+	}
+	if s.head == nil && lacks != nil && lacks.small == never && s.now >= e.passed && s.capacity(lacks) > 0 {
+		s.head = &claim{lacks, fault, since}
+		if s.lifts(e) < 2 {
+			s.at(since+s.rules.Head, deadline{})
+		}
+	}
+	return false
+}
+
+// dispatch promises servers to a piece.
+func (s *State) dispatch(p *piece, gang []Server) {
+	e := p.step.experiment
+	e.waits = s.now
+	if e.reason != "" {
+		e.reason = ""
+	}
+	to := p.Piece
+	to.State, to.Attempt, to.Gang, to.Wait = Dispatched, p.Attempt+1, gang, 0
+	to.Began, to.Ended, to.Kept = nil, nil, nil
+	s.move(p, to, nil)
+}
+
+// unfit tells whether machines have been too few for a step's gang for so long that it has failed.
+func (s *State) unfit(t *step) bool {
+	servers := s.capacity(t)
+	if servers >= t.gang() {
+		t.small = never
+		return false
+	}
+	t.experiment.reason = s.lacks(t)
+	s.touch(t.experiment)
+	if servers == 0 {
+		t.small = never // machines may come yet
+		return false
+	}
+	if t.small == never {
+		t.small = s.now
+		s.at(s.now+s.rules.TooFew, deadline{})
+	}
+	return s.now-t.small >= s.rules.TooFew
+}
+
+// lacks says what a step wants, and what there is.
+func (s *State) lacks(t *step) string {
+	e := t.experiment
+	text := fmt.Sprintf("a gang of step %d wants %d servers", t.number, t.gang())
+	if s.rules.OneMachine {
+		text += " of one machine"
+	}
+	if len(e.Labels) > 0 {
+		var labels []string
+		for _, key := range slices.Sorted(maps.Keys(e.Labels)) {
+			labels = append(labels, key+"="+e.Labels[key])
+		}
+		text += " with the labels " + strings.Join(labels, ",")
+	}
+	if e.Version != "" {
+		text += " and the program " + e.Version
+	}
+	return bounded(fmt.Sprintf("%s; all such machines have %d together", text, s.capacity(t)), MaxReason)
+}
+
+// fail ends a piece for which no machine will ever do.
+func (s *State) fail(p *piece) {
+	to := p.Piece
+	to.State, to.Error = Failed, &Error{Type: ErrorFit, Decided: s.leader, Message: s.lacks(p.step)}
+	s.move(p, to, nil)
+}
+
+// gang is how many servers a piece of a step needs.
+func (t *step) gang() int { return max(t.Workers, 1) }
+
+// fits tells whether a machine may be given pieces of an experiment; why is what is against it.
+func (s *State) fits(m *machine, e *underway) (why string) {
+	switch {
+	case m.Status != cluster.Up:
+		return fmt.Sprintf("is %s", m.Status)
+	case s.isDrained(m.Name):
+		return "is drained"
+	case e.Version != "" && m.Version != e.Version:
+		return fmt.Sprintf("has the program %q", m.Version)
+	}
+	for _, key := range slices.Sorted(maps.Keys(e.Labels)) {
+		if m.Labels[key] != e.Labels[key] {
+			return fmt.Sprintf("has the label %s=%q", key, m.Labels[key])
+		}
+	}
+	return ""
+}
+
+func (s *State) isDrained(name string) bool {
+	_, found := slices.BinarySearch(s.drained, name)
+	return found
+}
+
+// capacity is how many servers could simulate a gang of a step together, were all of them free. Drained ones count:
+// they may come back.
+func (s *State) capacity(t *step) (servers int) { return s.capacityBut(t, nil) }
+
+func (s *State) capacityBut(t *step, fault []string) (servers int) {
+	for _, m := range s.machines {
+		why := s.fits(m, t.experiment)
+		if why != "" && why != "is drained" || slices.Contains(fault, m.Name) {
+			continue
+		}
+		here := 0
+		for _, sv := range m.servers {
+			if sv.there && sv.State != cluster.Broken && sv.State != cluster.Exited {
+				here++
+			}
+		}
+		if s.rules.OneMachine {
+			servers = max(servers, here)
+		} else {
+			servers += here
+		}
+	}
+	return servers
+}
+
+// offer is a machine that may be taken.
+type offer struct {
+	machine *machine
+	free    []*server
+	score   int
+}
+
+// find chooses the servers of a gang: of as few machines as possible, of those with the least score, by name. nil:
+// there are none now. A machine at fault with the piece is taken only where the others would never do.
+func (s *State) find(t *step, was *Piece) []Server {
+	var fault []string
+	if was != nil && len(was.Fault) > 0 && s.capacityBut(t, was.Fault) >= t.gang() {
+		fault = was.Fault
+	}
+	var all []offer
+	most := 0
+	for _, m := range s.open {
+		if slices.Contains(fault, m.Name) || s.fits(m, t.experiment) != "" || s.reserved(m, t) {
+			continue
+		}
+		o := offer{machine: m, score: score(m, t.experiment, was)}
+		for _, sv := range m.servers {
+			if sv.free && !s.isDrained(sv.Name) {
+				o.free = append(o.free, sv)
+			}
+		}
+		if len(o.free) > 0 {
+			all, most = append(all, o), max(most, len(o.free))
+		}
+	}
+	want := t.gang()
+	if want > most && s.rules.OneMachine {
+		return nil
+	}
+	slices.SortStableFunc(all, func(a, b offer) int { // by name before
+		return cmp.Or(cmp.Compare(min(len(b.free), want), min(len(a.free), want)), cmp.Compare(a.score, b.score))
+	})
+	var gang []Server
+	for _, o := range all {
+		for _, sv := range o.free {
+			if gang = append(gang, Server{sv.Name, o.machine.Name, sv.Incarnation}); len(gang) == want {
+				return gang
+			}
+		}
+	}
+	return nil
+}
+
+// reserved tells whether what becomes free of a machine is for the first in the queue, and not for this step.
+func (s *State) reserved(m *machine, t *step) bool {
+	return s.head != nil && s.head.step != t && !slices.Contains(s.head.fault, m.Name) &&
+		s.fits(m, s.head.step.experiment) == ""
+}
+
+// score is a machine's, for a piece.
+func score(m *machine, e *underway, was *Piece) int {
+	load, warm, checkpoint := terms(m, e, was)
+	return load - warm - checkpoint
+}
+
+func terms(m *machine, e *underway, was *Piece) (load, warm, checkpoint int) {
+	load = 100 * m.promised / max(len(m.servers), 1)
+	if m.warm[e.ID] {
+		warm = bonusWarm
+	}
+	if was != nil && len(was.Gang) > 0 && was.Gang[0].Member == m.Name {
+		checkpoint = bonusCheckpoint
+	}
+	return load, warm, checkpoint
+}
+
+// Why says which machines a piece could be given now, and which not and for what reason, with the terms of their
+// scores: the text of show --why.
+func (s *State) Why(id string, at PieceID) string {
+	e := s.experiments[id]
+	if e == nil || at.Step >= len(e.steps) {
+		return fmt.Sprintf("there is no piece %v of an experiment %q\n", at, id)
+	}
+	t := e.steps[at.Step]
+	var was *Piece
+	if p := e.pieces[at]; p != nil {
+		was = &p.Piece
+	}
+	var text strings.Builder
+	fmt.Fprintf(&text, "piece %v of %s wants %d servers; the least score is taken: load - warm - checkpoint\n", at, id,
+		t.gang())
+	if s.head != nil {
+		fmt.Fprintf(&text, "step %d of %s has reserved what becomes free\n", s.head.step.number,
+			s.head.step.experiment.ID)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.machines)) {
+		m := s.machines[name]
+		why := s.fits(m, e)
+		switch {
+		case why != "":
+			fmt.Fprintf(&text, "%-20s no: %s\n", name, why)
+			continue
+		case was != nil && slices.Contains(was.Fault, name):
+			why = "; at fault with this piece: taken only where no other machine will do"
+		case s.reserved(m, t):
+			why = "; reserved"
+		}
+		load, warm, checkpoint := terms(m, e, was)
+		fmt.Fprintf(&text, "%-20s %d of %d servers free, score %d = %d - %d - %d%s\n", name, m.free, len(m.servers),
+			load-warm-checkpoint, load, warm, checkpoint, why)
+	}
+	return text.String()
+}

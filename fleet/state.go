@@ -1,0 +1,534 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/disco-sim/disco/cluster"
+	"github.com/disco-sim/disco/internal/heap"
+)
+
+// Rules are how long a leader waits for what, and how much it keeps. Zero values are the defaults that docs/fleet.md
+// names.
+type Rules struct {
+	Age        time.Duration // in the queue, that lifts an experiment by one class
+	Head       time.Duration // for which the first in the queue reserves what becomes free
+	PauseAfter time.Duration // in which a paused gang keeps its servers
+	Settle     time.Duration // for which a server may be missing, and a report late
+	Stop       time.Duration // for giving a partition up; then a server is told to exit, and passed over after another
+	TooFew     time.Duration // for which machines may be too few, before what doesn't fit has failed
+	AskAgain   time.Duration // until a server that hasn't moved is asked again
+	Keep       int           // experiments that have ended
+	OneMachine bool          // gangs aren't spread over several machines
+}
+
+func (r Rules) withDefaults() Rules {
+	r.Age = cmp.Or(r.Age, 10*time.Minute)
+	r.Head = cmp.Or(r.Head, time.Minute)
+	r.PauseAfter = cmp.Or(r.PauseAfter, 10*time.Minute)
+	r.Settle = cmp.Or(r.Settle, 5*time.Second)
+	r.Stop = cmp.Or(r.Stop, time.Minute)
+	r.TooFew = cmp.Or(r.TooFew, 5*time.Minute)
+	r.AskAgain = cmp.Or(r.AskAgain, 5*time.Second)
+	r.Keep = cmp.Or(r.Keep, 1_000)
+	return r
+}
+
+// State is what a leader knows: what the store has, the cluster's view, and since when this leader has seen it so. What
+// it is told by its Put methods is looked at by the next Decide. One goroutine uses it.
+type State struct {
+	rules  Rules
+	leader string
+	token  uint64
+	now    time.Duration // of the last Decide
+
+	experiments map[string]*underway
+	order       []*underway // as they were submitted
+	machines    map[string]*machine
+	servers     map[string]*server
+	open        []*machine     // with free servers, by name
+	drained     []string       // sorted
+	users       map[string]int // servers that are promised to each
+
+	pieces    []*piece    // to be looked at
+	touched   []*underway // to be looked at
+	strays    []*server   // to be looked at
+	stale     []ReportAt  // reports to be removed
+	due       heap.Heap[deadline]
+	head      *claim
+	ended     int  // experiments that are kept
+	placeable bool // something may be placed that couldn't before
+
+	moves, rest []Action // what this Decide has decided
+}
+
+// deadline is what is to be looked at when its time has come.
+type deadline struct {
+	piece      *piece
+	experiment *underway
+	server     *server
+}
+
+// claim is what the first in the queue reserves.
+type claim struct {
+	step  *step
+	fault []string
+	since time.Duration
+}
+
+// underway is what a leader knows of one.
+type underway struct {
+	Spec
+	order    uint64
+	wish     Wish
+	standing Standing
+	written  bool // standing is that of the store
+	steps    []*step
+	pieces   map[PieceID]*piece // those that have begun
+	holding  int                // of them: servers are promised to them
+	again    heap.Heap[*piece]  // those that wait for another attempt, and may begin
+	waits    time.Duration      // since when nothing of it was placed; -1: not seen yet
+	passed   time.Duration      // it reserves nothing before
+	counted  time.Duration      // when its standing was written last
+	ended    time.Duration      // since when it has been seen ended; -1: it hasn't
+	reason   string             // why nothing of it is placed
+	due      time.Duration
+	dirty    bool
+	gone     bool
+}
+
+// step is what a leader knows of a step.
+type step struct {
+	*Step
+	experiment *underway
+	number     int
+	next       int // pieces from here on may have no key, by point and replication
+	begun      int
+	counts     [Canceled + 1]int
+	unfit      int           // pieces that have failed because no machine will ever do
+	small      time.Duration // since when the machines are too few; -1: they aren't
+}
+
+// piece is what a leader knows of a piece that has begun.
+type piece struct {
+	Piece
+	id      PieceID
+	step    *step
+	report  *ReportAt     // of the attempt that counts
+	since   time.Duration // in its state; -1: not seen yet
+	amiss   time.Duration // since when something is wrong with its gang; -1: nothing is
+	silence silence
+	due     time.Duration // of its deadline that comes first
+	queued  bool
+	dirty   bool
+}
+
+// silence is when a gang's simulated time has risen last.
+type silence struct {
+	at         time.Duration
+	now        float64
+	events     uint64
+	extensions int
+	until      time.Duration
+}
+
+// machine is a member.
+type machine struct {
+	cluster.Member
+	servers  []*server // by name
+	free     int
+	promised int
+	warm     map[string]bool // experiments that it has hosted
+}
+
+// server is a server, as the view has it, or one that a piece names and that isn't there.
+type server struct {
+	cluster.Server
+	there    bool
+	machine  *machine
+	promised *piece
+	part     int
+	due      time.Duration
+	free     bool // counted in the machine's
+	dirty    bool
+	asked    asked
+}
+
+// asked is what a server was asked for last by this leader.
+type asked struct {
+	state       cluster.State
+	assignment  cluster.Assignment
+	incarnation string
+	at          time.Duration
+}
+
+// NewState is that of a leader that has read nothing yet.
+func NewState(leader string, token uint64, rules Rules) *State {
+	return &State{rules: rules.withDefaults(), leader: leader, token: token, experiments: map[string]*underway{},
+		machines: map[string]*machine{}, servers: map[string]*server{}, users: map[string]int{}}
+}
+
+// never is a time that hasn't been seen yet.
+const never = -1
+
+// PutExperiment tells of an experiment; order is its key's Version.Created. One that is known stays as it is.
+func (s *State) PutExperiment(spec Spec, order uint64) {
+	if s.experiments[spec.ID] != nil {
+		return
+	}
+	e := &underway{Spec: spec, order: order, wish: Wish{Want: WantRun, Priority: Normal}, pieces: map[PieceID]*piece{},
+		waits: never, ended: never, counted: never, again: heap.New(before)}
+	for i := range e.Steps {
+		e.steps = append(e.steps, &step{Step: &e.Steps[i], experiment: e, number: i, small: never})
+	}
+	s.experiments[spec.ID] = e
+	at, _ := slices.BinarySearchFunc(s.order, order, func(e *underway, order uint64) int {
+		return cmp.Compare(e.order, order)
+	})
+	s.order = slices.Insert(s.order, at, e)
+	s.touch(e)
+	s.placeable = true
+}
+
+// before orders pieces of an experiment.
+func before(a, b *piece) bool { return a.id.compare(b.id) < 0 }
+
+func (p PieceID) compare(q PieceID) int {
+	return cmp.Or(cmp.Compare(p.Step, q.Step), cmp.Compare(p.Point, q.Point), cmp.Compare(p.Replication, q.Replication))
+}
+
+// PutWish tells what people want of an experiment.
+func (s *State) PutWish(id string, w Wish) {
+	e := s.experiments[id]
+	if e == nil || w.Number == e.wish.Number && w == e.wish {
+		return
+	}
+	e.wish = w
+	s.touch(e)
+	for _, p := range e.pieces {
+		if !p.State.Ended() {
+			s.mark(p)
+		}
+	}
+	s.placeable = true
+}
+
+// PutStanding tells how far an experiment is, as the store has it. It is told before the experiment's pieces, once.
+func (s *State) PutStanding(id string, standing Standing) {
+	if e := s.experiments[id]; e != nil {
+		e.standing, e.written = standing, true
+		s.touch(e)
+	}
+}
+
+// PutPiece tells of a piece that has begun, as the store has it. It is told once: whatever follows this leader decides.
+func (s *State) PutPiece(id string, at PieceID, value Piece) {
+	e := s.experiments[id]
+	if e == nil || at.Step >= len(e.steps) || e.pieces[at] != nil {
+		return
+	}
+	s.become(s.begin(e, at), value)
+}
+
+// begin makes a piece that hasn't begun.
+func (s *State) begin(e *underway, at PieceID) *piece {
+	p := &piece{id: at, step: e.steps[at.Step], since: never, amiss: never}
+	e.pieces[at] = p
+	p.step.begun++
+	return p
+}
+
+// PutReport tells of a report. Those of attempts that don't count are removed.
+func (s *State) PutReport(r ReportAt) {
+	e := s.experiments[r.ID]
+	var p *piece
+	if e != nil {
+		p = e.pieces[r.Piece]
+	}
+	if p == nil || p.State.Ended() || p.State == Waiting || r.Report.Attempt != p.Attempt {
+		s.stale = append(s.stale, r)
+		return
+	}
+	if p.report != nil && p.report.Version == r.Version && p.report.Member == r.Member {
+		return
+	}
+	p.report = &r
+	s.mark(p)
+}
+
+// PutMembers tells who is there, and which members and servers are drained, by name.
+func (s *State) PutMembers(members []cluster.Member, drained []string) {
+	there := map[string]bool{}
+	for _, m := range members {
+		there[m.Name] = true
+		s.machine(m.Name).Member = m
+	}
+	for name, m := range s.machines {
+		if !there[name] {
+			m.Member = cluster.Member{Name: name, Status: cluster.Down}
+		}
+	}
+	s.drained = slices.Sorted(slices.Values(drained))
+	s.placeable = true
+}
+
+func (s *State) machine(name string) *machine {
+	m := s.machines[name]
+	if m == nil {
+		m = &machine{Member: cluster.Member{Name: name, Status: cluster.Down}, warm: map[string]bool{}}
+		s.machines[name] = m
+	}
+	return m
+}
+
+// PutServers tells of all servers that are there.
+func (s *State) PutServers(all []cluster.Server) {
+	there := map[string]bool{}
+	for i := range all {
+		there[all[i].Name] = true
+		s.PutServer(all[i])
+	}
+	var gone []string
+	for name, sv := range s.servers {
+		if sv.there && !there[name] {
+			gone = append(gone, name)
+		}
+	}
+	slices.Sort(gone)
+	for _, name := range gone {
+		s.DropServer(name)
+	}
+}
+
+// PutServer tells how a server is now.
+func (s *State) PutServer(now cluster.Server) {
+	sv := s.server(now.Name)
+	if sv.there && sv.Writing == now.Writing && sv.Incarnation == now.Incarnation && sv.State == now.State {
+		return
+	}
+	sv.Server, sv.there = now, true
+	if m := s.machine(now.Info.Member); sv.machine != m {
+		s.unfree(sv)
+		if sv.machine != nil {
+			sv.machine.servers = slices.DeleteFunc(sv.machine.servers, func(x *server) bool { return x == sv })
+		}
+		at, _ := slices.BinarySearchFunc(m.servers, now.Name, func(x *server, name string) int {
+			return cmp.Compare(x.Name, name)
+		})
+		m.servers, sv.machine = slices.Insert(m.servers, at, sv), m
+	}
+	s.changed(sv)
+}
+
+// DropServer tells that a server isn't there any more.
+func (s *State) DropServer(name string) {
+	if sv := s.servers[name]; sv != nil && sv.there {
+		sv.there = false
+		s.changed(sv)
+		if sv.promised == nil {
+			s.forget(sv)
+		}
+	}
+}
+
+// forget removes a server that isn't there and that no piece has.
+func (s *State) forget(sv *server) {
+	if m := sv.machine; m != nil {
+		m.servers = slices.DeleteFunc(m.servers, func(x *server) bool { return x == sv })
+	}
+	delete(s.servers, sv.Name)
+}
+
+func (s *State) server(name string) *server {
+	sv := s.servers[name]
+	if sv == nil {
+		sv = &server{Server: cluster.Server{Name: name}}
+		s.servers[name] = sv
+	}
+	return sv
+}
+
+// changed looks at who cares for a server.
+func (s *State) changed(sv *server) {
+	s.refree(sv)
+	if sv.promised != nil {
+		s.mark(sv.promised)
+	}
+	if sv.there && sv.hosts() && !sv.dirty {
+		sv.dirty = true
+		s.strays = append(s.strays, sv)
+	}
+}
+
+// hosts tells whether a server has an assignment now; one that is Available may still show what it had.
+func (sv *server) hosts() bool {
+	return sv.State >= cluster.Reserved && sv.State <= cluster.Terminated && sv.Info.Assignment != nil
+}
+
+// refree counts a server as free, or not.
+func (s *State) refree(sv *server) {
+	free := sv.there && sv.State == cluster.Available && sv.promised == nil
+	if free == sv.free {
+		return
+	}
+	if !free {
+		s.unfree(sv)
+		return
+	}
+	sv.free = true
+	sv.machine.free++
+	s.placeable = true
+	if sv.machine.free == 1 {
+		at, _ := s.openAt(sv.machine)
+		s.open = slices.Insert(s.open, at, sv.machine)
+	}
+}
+
+// unfree counts a server as one that isn't free.
+func (s *State) unfree(sv *server) {
+	if !sv.free {
+		return
+	}
+	sv.free = false
+	if sv.machine.free--; sv.machine.free == 0 {
+		if at, found := s.openAt(sv.machine); found {
+			s.open = slices.Delete(s.open, at, at+1)
+		}
+	}
+}
+
+func (s *State) openAt(m *machine) (int, bool) {
+	return slices.BinarySearchFunc(s.open, m, func(a, b *machine) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// mark has a piece looked at.
+func (s *State) mark(p *piece) {
+	if !p.dirty {
+		p.dirty = true
+		s.pieces = append(s.pieces, p)
+	}
+}
+
+// touch has an experiment looked at.
+func (s *State) touch(e *underway) {
+	if !e.dirty {
+		e.dirty = true
+		s.touched = append(s.touched, e)
+	}
+}
+
+// at has something looked at when a time has come. Who is looked at says what comes after that, so one deadline of each
+// is enough, the first.
+func (s *State) at(when time.Duration, d deadline) {
+	if due := d.at(); due != nil {
+		if *due > s.now && *due <= when {
+			return
+		}
+		*due = when
+	}
+	s.due.Push(float64(when), d)
+}
+
+// at is where the time of a deadline is kept; nil: it is that of placing.
+func (d *deadline) at() *time.Duration {
+	switch {
+	case d.piece != nil:
+		return &d.piece.due
+	case d.experiment != nil:
+		return &d.experiment.due
+	case d.server != nil:
+		return &d.server.due
+	}
+	return nil
+}
+
+// become gives a piece its next value, and promises or frees servers accordingly.
+func (s *State) become(p *piece, value Piece) {
+	e := p.step.experiment
+	if p.State != 0 {
+		s.count(p, -1)
+		if p.State.Holds() && !value.State.Holds() {
+			s.release(p)
+		}
+	}
+	held := p.State != 0 && p.State.Holds()
+	p.Piece, p.since, p.amiss, p.queued = value, never, never, false
+	s.count(p, 1)
+	if value.State.Holds() && !held {
+		e.holding++
+		s.users[e.User] += len(p.Gang)
+		for i, member := range p.Gang {
+			s.promise(p, i, member)
+		}
+	}
+	for _, g := range p.Gang {
+		s.machine(g.Member).warm[e.ID] = true
+	}
+	if p.State.Ended() || p.State == Waiting {
+		p.report = nil
+	}
+	s.mark(p)
+	s.touch(e)
+}
+
+func (s *State) count(p *piece, by int) {
+	p.step.counts[p.State] += by
+	if p.State == Failed && p.Error != nil && p.Error.Type == ErrorFit {
+		p.step.unfit += by
+	}
+}
+
+// promise notes that a server is a piece's. Of two pieces that name one server, which no leader writes, the first
+// keeps it: the other one's gang isn't whole then.
+func (s *State) promise(p *piece, part int, member Server) {
+	sv := s.server(member.Name)
+	if sv.promised != nil {
+		return
+	}
+	sv.promised, sv.part = p, part
+	if sv.machine == nil {
+		m := s.machine(member.Member)
+		sv.machine, sv.Info.Member = m, member.Member
+		m.servers = append(m.servers, sv)
+		slices.SortFunc(m.servers, func(a, b *server) int { return strings.Compare(a.Name, b.Name) })
+	}
+	sv.machine.promised++
+	s.refree(sv)
+}
+
+// release frees a piece's servers.
+func (s *State) release(p *piece) {
+	e := p.step.experiment
+	e.holding--
+	if s.users[e.User] -= len(p.Gang); s.users[e.User] == 0 {
+		delete(s.users, e.User)
+	}
+	for _, g := range p.Gang {
+		sv := s.servers[g.Name]
+		if sv == nil || sv.promised != p {
+			continue
+		}
+		sv.promised = nil
+		sv.machine.promised--
+		s.changed(sv)
+		if !sv.there {
+			s.forget(sv)
+		}
+	}
+}
+
+// Next is when the next Decide is due though nothing has changed; false: never.
+func (s *State) Next() (when time.Duration, any bool) {
+	if len(s.pieces)+len(s.touched)+len(s.strays)+len(s.stale) > 0 {
+		return s.now, true
+	}
+	if s.due.Len() == 0 {
+		return math.MaxInt64, false
+	}
+	return time.Duration(s.due.First().Key), true
+}
