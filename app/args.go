@@ -143,12 +143,16 @@ func unknownFlag(command, arg, name string, known map[string]bool) error {
 }
 
 // usageError is a mistake on the command line.
-type usageError struct{ text string }
+type usageError struct {
+	text  string
+	cause error // errAway, or nil
+}
 
 func (e *usageError) Error() string { return e.text }
+func (e *usageError) Unwrap() error { return e.cause }
 
 func usage(format string, args ...any) error {
-	return &usageError{fmt.Sprintf(format, args...)}
+	return &usageError{text: fmt.Sprintf(format, args...)}
 }
 
 // oneFile is the only argument of a command that reads a scenario.

@@ -111,12 +111,16 @@ func waiting(w launch.Waits) string {
 
 // progressEvent is one line of --progress json: docs/running.md, "Progress". What an event doesn't have is left out.
 type progressEvent struct {
-	Event string `json:"event"` // progress, doing, recovery, message
+	Event string `json:"event"` // progress, doing, recovery, message, failed
 	Point string `json:"point,omitempty"`
 	Text  string `json:"text,omitempty"`
 
 	*progressFigures
 	Recovery *launch.Recovery `json:"recovery,omitempty"`
+
+	// Of the event failed: the exit status, and cause.
+	Status int    `json:"status,omitempty"`
+	Cause  string `json:"cause,omitempty"`
 }
 
 // progressFigures are those of the event progress.

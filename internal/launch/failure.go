@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 )
 
 // ErrConfig is what errors unwrap to that lie in what the caller asked for: nothing
@@ -43,16 +44,17 @@ const (
 // WorkerError says which worker ended a run, and how.
 type WorkerError struct {
 	Worker  int
-	Machine string   // its machine, in a run over several
-	Lost    bool     // nobody saw how it ended, because its machine can't be reached: Status says so
-	Died    bool     // its process ended without an error report
-	Early   bool     // … and that was no failure but for its time: its exit status is 0
-	Wrong   bool     // what was asked for can't be done: it unwraps to ErrConfig then
-	File    bool     // a temporary file of it can't be written: the run is a *FileError then
-	Status  string   // how it ended, where that is known
-	Reason  string   // what it reported, when it could
-	Tail    []string // last lines of its standard output and error, or the first of its crash
-	Others  []string // what went wrong with other workers shortly before or after
+	Machine string         // its machine, in a run over several
+	Lost    bool           // nobody saw how it ended, because its machine can't be reached: Status says so
+	Died    bool           // its process ended without an error report
+	Early   bool           // … and that was no failure but for its time: its exit status is 0
+	Wrong   bool           // what was asked for can't be done: it unwraps to ErrConfig then
+	File    bool           // a temporary file of it can't be written: the run is a *FileError then
+	Status  string         // how it ended, where that is known
+	Signal  syscall.Signal // that has ended it; 0: none
+	Reason  string         // what it reported, when it could
+	Tail    []string       // last lines of its standard output and error, or the first of its crash
+	Others  []string       // what went wrong with other workers shortly before or after
 
 	Phase        Phase
 	Replication  int     // in PhasePrepare and PhaseRun

@@ -443,7 +443,7 @@ func (s *supervisor) errorOf(i int) *WorkerError {
 		Phase: s.stage.phase, Replication: s.stage.replication}
 	switch {
 	case st.exit != nil:
-		e.Lost, e.Status, e.Tail = st.exit.Lost, st.exit.Text, st.exit.Lines
+		e.Lost, e.Status, e.Signal, e.Tail = st.exit.Lost, st.exit.Text, st.exit.Signal, st.exit.Lines
 		e.Died = st.reason == "" && !e.Lost
 		e.Early = e.Died && st.exit.OK
 	case st.reason == "":

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"syscall"
+
+	"github.com/disco-sim/disco/internal/checkpoint"
+	"github.com/disco-sim/disco/internal/launch"
+	"github.com/urfave/cli/v2"
+)
+
+// What is at fault for the end of a run, for programs that decide whether it is worth another try.
+const (
+	causeModel   = "model"   // the scenario, the model or the command line: it would end so again
+	causeMachine = "machine" // a process that was killed, a full disk, a place that can't be reached or is another's
+	causeSignal  = "signal"  // the run was asked to end
+)
+
+// errAway is the cause of an error about a place for checkpoints that can't be reached now.
+var errAway = errors.New("away")
+
+// full are the errors of a machine that has no room.
+var full = []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG, syscall.EIO, syscall.EROFS, syscall.ENOMEM,
+	syscall.EMFILE, syscall.ENFILE}
+
+// endings are the signals by which others end a process, or the system does, and no fault of its own.
+var endings = []syscall.Signal{syscall.SIGKILL, syscall.SIGBUS, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP,
+	syscall.SIGQUIT}
+
+// causeOf is what is at fault for an error.
+func causeOf(err error) string {
+	var file *launch.FileError
+	var locked *checkpoint.LockedError
+	var worker *launch.WorkerError
+	var memory *launch.MemoryError
+	var ended *interrupted
+	var signalled *Ended
+	switch {
+	case errors.As(err, &ended), errors.As(err, &signalled):
+		return causeSignal
+	case errors.Is(err, errAway), errors.As(err, &file), errors.As(err, &locked), errors.As(err, &memory):
+		return causeMachine
+	case errors.As(err, &worker) && worker.Lost:
+		return causeMachine
+	case errors.As(err, &worker) && worker.Died:
+		if slices.Contains(endings, worker.Signal) {
+			return causeMachine
+		}
+		return causeModel
+	case slices.ContainsFunc(full, func(e error) bool { return errors.Is(err, e) }):
+		return causeMachine
+	}
+	return causeModel
+}
+
+// tellFailed tells programs that a run has failed, before people get the text.
+func (p *program) tellFailed(c *cli.Context, err error) {
+	if err == nil || c.String("progress") != progressJSON {
+		return
+	}
+	text, wrong := json.Marshal(&progressEvent{Event: "failed", Text: err.Error(), Status: statusOf(err),
+		Cause: causeOf(err)})
+	if wrong == nil {
+		_, _ = p.stderr.Write(append(text, '\n')) // who doesn't read it gets the exit status
+	}
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/disco-sim/disco/internal/checkpoint"
+	"github.com/disco-sim/disco/internal/launch"
+)
+
+// What would happen again is the model's fault, what others do to a run is the machine's.
+func TestCauseOf(t *testing.T) {
+	died := func(s syscall.Signal) error { return &launch.WorkerError{Died: true, Signal: s} }
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{usage("found x, want y"), causeModel},
+		{&usageError{"the store doesn't answer", errAway}, causeMachine},
+		{errors.New("a handler's"), causeModel},
+		{launch.ErrConfig, causeModel},
+		{launch.ErrStalled, causeModel},
+		{&launch.WorkerError{Reason: "index out of range"}, causeModel},
+		{&launch.WorkerError{Died: true, Early: true}, causeModel},
+		{died(0), causeModel}, // a panic: exit status 2
+		{died(syscall.SIGSEGV), causeModel},
+		{died(syscall.SIGABRT), causeModel},
+		{fmt.Errorf("run: %w", died(syscall.SIGKILL)), causeMachine},
+		{died(syscall.SIGBUS), causeMachine},
+		{&launch.WorkerError{Lost: true}, causeMachine},
+		{&launch.FileError{}, causeMachine},
+		{&launch.MemoryError{}, causeMachine},
+		{&checkpoint.LockedError{Where: "x"}, causeMachine},
+		{&os.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}, causeMachine},
+		{&os.PathError{Op: "open", Path: "x", Err: syscall.ENOENT}, causeModel},
+		{&interrupted{143, errInterrupted}, causeSignal},
+		{&Ended{syscall.SIGTERM}, causeSignal},
+	} {
+		if got := causeOf(c.err); got != c.want {
+			t.Errorf("%v: found %s, want %s", c.err, got, c.want)
+		}
+	}
+}
