@@ -18,6 +18,8 @@ const (
 	causeModel   = "model"   // the scenario, the model or the command line: it would end so again
 	causeMachine = "machine" // a process that was killed, a full disk, a place that can't be reached or is another's
 	causeSignal  = "signal"  // the run was asked to end
+	causeBegun   = "begun"   // the place for checkpoints has some of a run: resume goes on with it
+	causeLocked  = "locked"  // another process writes checkpoints there
 )
 
 // errAway is the cause of an error about a place for checkpoints that can't be reached now.
@@ -37,12 +39,17 @@ func causeOf(err error) string {
 	var locked *checkpoint.LockedError
 	var worker *launch.WorkerError
 	var memory *launch.MemoryError
+	var other *checkpoint.OtherRunError
 	var ended *interrupted
 	var signalled *Ended
 	switch {
 	case errors.As(err, &ended), errors.As(err, &signalled):
 		return causeSignal
-	case errors.Is(err, errAway), errors.As(err, &file), errors.As(err, &locked), errors.As(err, &memory):
+	case errors.As(err, &other) && other.Name == "":
+		return causeBegun
+	case errors.As(err, &locked):
+		return causeLocked
+	case errors.Is(err, errAway), errors.As(err, &file), errors.As(err, &memory):
 		return causeMachine
 	case errors.As(err, &worker) && worker.Lost:
 		return causeMachine

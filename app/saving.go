@@ -170,7 +170,7 @@ func (s *saving) open(ctx context.Context, p *program) (end func() error, err er
 	}
 	blobs, leave, err := p.openBlobs(ctx, s.address)
 	if err != nil {
-		return nil, usage("%s%v", flag, err)
+		return nil, &usageError{flag + err.Error(), err}
 	}
 	s.blobs, s.config.TempDir = blobs, os.TempDir()
 	if dir, ok := blobs.(*checkpoint.Dir); ok {
@@ -178,7 +178,7 @@ func (s *saving) open(ctx context.Context, p *program) (end func() error, err er
 	}
 	if s.resumed == nil {
 		if err := checkpoint.CheckNew(ctx, blobs); err != nil {
-			return nil, errors.Join(usage("%s%v", flag, err), leave())
+			return nil, errors.Join(&usageError{flag + err.Error(), placeError(err)}, leave())
 		}
 	}
 	return func() error {
@@ -187,6 +187,14 @@ func (s *saving) open(ctx context.Context, p *program) (end func() error, err er
 		}
 		return errors.Join(s.repo.Close(), leave())
 	}, nil
+}
+
+// placeError is an error about a place, of which that it has another run's checkpoints is no fault of the machine's.
+func placeError(err error) error {
+	if other := (*checkpoint.OtherRunError)(nil); errors.As(err, &other) {
+		return err
+	}
+	return errors.Join(err, errAway)
 }
 
 // begin is called when the scenario was read: a run that begins makes its run.json, one that is resumed is compared
@@ -209,7 +217,7 @@ func (s *saving) begin(ctx context.Context, o *order, l *launch.Launch) error {
 		s.config.Repo = s.repo
 	}
 	if other := (*checkpoint.OtherRunError)(nil); errors.As(err, &other) {
-		return usage("--checkpoint-to: %v", err) // another run has begun there since open
+		return &usageError{fmt.Sprintf("--checkpoint-to: %v", err), err} // another run has begun there since open
 	}
 	return storeError(err)
 }
