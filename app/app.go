@@ -293,7 +293,7 @@ func (p *program) command(c cli.Command, action func(*cli.Context) error) *cli.C
 	c.OnUsageError = func(_ *cli.Context, err error, _ bool) error { return usage("%s: %v", c.Name, err) }
 	c.Action = func(ctx *cli.Context) error {
 		err := named(&c, action(ctx))
-		p.tellFailed(ctx, err)
+		p.reportFailed(ctx, err)
 		var u *usageError
 		if errors.As(err, &u) {
 			return fmt.Errorf("%s: %w", c.Name, err)

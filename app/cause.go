@@ -64,8 +64,8 @@ func causeOf(err error) string {
 	return causeModel
 }
 
-// tellFailed tells programs that a run has failed, before people get the text.
-func (p *program) tellFailed(c *cli.Context, err error) {
+// reportFailed writes for programs that a run has failed, before people get the text.
+func (p *program) reportFailed(c *cli.Context, err error) {
 	if err == nil || c.String("progress") != progressJSON {
 		return
 	}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package executor says what an agent wants of whatever simulates the pieces of the fleet's experiments: start an
+// attempt, watch over it, end it.
+//
+// Executor is what an agent wants of it. Package local starts processes of this machine; package executortest has the
+// suite that each executor passes.
+//
+// Guarantee of all executors: when an attempt is done, and when Stop has returned without an error, no process of it is
+// left. What an earlier life of the agent has left is ended by Sweep, processes and folders.
+package executor
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/disco-sim/disco/fleet"
+)
+
+// Executor starts attempts. Any goroutine may call its methods.
+type Executor interface {
+	// Prepare fetches what a job needs, so that Start has only to start. Doing it again is no error.
+	Prepare(ctx context.Context, j *Job) error
+	// Start starts a prepared job, or goes on with it where an earlier attempt, or this one before it was stopped, has
+	// left checkpoints in its place. It doesn't wait.
+	Start(j *Job) (Run, error)
+	// Release gives back what Prepare and Start have taken. Nothing of the job runs any more.
+	Release(j *Job) error
+	// Sweep ends what bears the mark of this executor and no living attempt, and removes its folders. It returns how
+	// many processes it has ended.
+	Sweep(ctx context.Context) (ended int, err error)
+	// Close ends all attempts, as Stop does, and gives everything back.
+	Close(ctx context.Context) error
+}
+
+// Run is an attempt that was started. Any goroutine may call its methods.
+type Run interface {
+	// Progress is how far it is; the last that the run has said.
+	Progress() fleet.Progress
+	// Output is the last of what it wrote for people, at most fleet.MaxLog bytes.
+	Output() []byte
+	// Done is closed when it has ended, and no process of it is left.
+	Done() <-chan struct{}
+	// Outcome is how it has ended. Only behind Done.
+	Outcome() Outcome
+	// Stop asks it to end at a checkpoint, kills it when the executor's grace is over, and returns when no process of
+	// it is left. One that has ended already is no error. The error says what is left.
+	Stop(ctx context.Context) error
+}
+
+// Outcome is how a run has ended: one of its fields is set.
+type Outcome struct {
+	Kept    *fleet.Kept  // its end is whole in its place
+	Stopped bool         // by Stop
+	Error   *fleet.Error // without Where; its type says whether another try is worth it
+}
+
+// Job is an attempt at a piece, and all that it needs.
+type Job struct {
+	Experiment   string
+	Attempt      fleet.AttemptID
+	File         string // the scenario's name: no path
+	Text         fleet.Digest
+	Attachments  []fleet.Attachment // by paths below the scenario's folder
+	Args         []string           // of run
+	Replications int                // of the point
+	Workers      int
+	Place        string // for the part, and checkpoints
+}
+
+// NewJob is the job of an attempt at a piece of an experiment. The error is final: another machine would find the same.
+func NewJob(spec *fleet.Spec, a fleet.AttemptID, place string) (*Job, error) {
+	if a.Step >= len(spec.Steps) {
+		return nil, fmt.Errorf("%s has %d steps, and no piece %v", spec.ID, len(spec.Steps), a.PieceID)
+	}
+	step := &spec.Steps[a.Step]
+	if a.Point >= len(step.Points) || a.Replication >= step.Replications {
+		return nil, fmt.Errorf("step %d of %s has %d points × %d replications, and no piece %v", a.Step, spec.ID,
+			len(step.Points), step.Replications, a.PieceID)
+	}
+	j := &Job{Experiment: spec.ID, Attempt: a, File: filepath.Base(step.File), Text: step.Text,
+		Attachments: step.Attachments, Args: slices.Clone(step.Args), Replications: step.Replications,
+		Workers: step.Workers, Place: place}
+	for _, setting := range step.Points[a.Point] {
+		j.Args = append(j.Args, "--set", setting)
+	}
+	for _, file := range j.Attachments {
+		if !filepath.IsLocal(file.Name) {
+			return nil, fmt.Errorf("%s: found the attachment %.80q, want a path below the scenario's folder", spec.ID,
+				file.Name)
+		}
+	}
+	if j.File == "." || j.File == ".." || j.File == "/" {
+		return nil, fmt.Errorf("%s: found %.80q as the scenario's name", spec.ID, step.File)
+	}
+	return j, nil
+}
+
+// Name is the job's own among all of a group: EXPERIMENT/STEP.POINT.REPLICATION.ATTEMPT.
+func (j *Job) Name() string { return j.Experiment + "/" + j.Attempt.String() }

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package local
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/disco-sim/disco/fleet/executor"
+)
+
+// checkpointPeriod is how often there is a checkpoint, on the wall, where a job doesn't say.
+const checkpointPeriod = "1m"
+
+// saving are the flags about checkpoints of a job that says nothing of them: none where they would go to a metadata
+// store, which isn't made for what is large.
+func saving(j *executor.Job) []string {
+	asks := slices.ContainsFunc(j.Args, func(a string) bool { return strings.HasPrefix(a, "--checkpoint") })
+	if asks || strings.HasPrefix(j.Place, "etcd://") || strings.HasPrefix(j.Place, "zk://") {
+		return nil
+	}
+	return []string{"--checkpoint", checkpointPeriod}
+}
+
+// savedFlags are those of run that resume wants again: all others are kept in the place.
+var savedFlags = []string{"--checkpoint", "--checkpoint-at", "--checkpoint-every", "--keep", "--recover"}
+
+// saved are the arguments of run that resume wants again.
+func saved(args []string) (again []string) {
+	for i := 0; i < len(args); i++ {
+		name, _, whole := strings.Cut(args[i], "=")
+		switch known := slices.Contains(savedFlags, name); {
+		case name == "--records":
+			again = append(again, args[i])
+		case known && whole:
+			again = append(again, args[i])
+		case known && i+1 < len(args):
+			again = append(again, args[i], args[i+1])
+			i++
+		}
+	}
+	return again
+}
+
+// results are what is read of the results of a run.
+type results struct {
+	Hash   string  `json:"trace_hash"`
+	Events uint64  `json:"events"`
+	Wall   float64 `json:"wall_s"`
+}
+
+// event is one line of a run's --progress json.
+type event struct {
+	Event       string  `json:"event"`
+	Text        string  `json:"text"`
+	Simulated   float64 `json:"simulated_s"`
+	Horizon     float64 `json:"horizon_s"`
+	Events      uint64  `json:"events"`
+	Checkpoints int     `json:"checkpoints"`
+	Status      int     `json:"status"`
+	Cause       string  `json:"cause"`
+}
+
+// parse reads a line; false: it is something else.
+func (e *event) parse(line []byte) bool {
+	return len(line) > 1 && line[0] == '{' && json.Unmarshal(line, e) == nil && e.Event != ""
+}
