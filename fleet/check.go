@@ -258,6 +258,3 @@ func (r *Report) check() error {
 	}
 	return errors.Join(errs...)
 }
-
-// idExample is what an id looks like.
-const idExample = "261128-125213-7f3k2m"

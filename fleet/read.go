@@ -3,6 +3,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,8 +26,18 @@ type Experiment struct {
 	Malformed  []error           // each a *MalformedError
 }
 
-// Ended tells whether nothing of it runs or waits.
-func (e *Experiment) Ended() bool { return e.Standing != nil && e.Standing.Ended }
+// Ended tells whether nothing of it runs or waits, nor will by a retry that was asked for.
+func (e *Experiment) Ended() bool {
+	return e.Standing != nil && e.Standing.Ended && (e.Wish == nil || e.Wish.Retry <= e.Standing.Retry)
+}
+
+// Status is what is known of it: SUBMITTED where the leader hasn't seen it yet.
+func (e *Experiment) Status() Status {
+	if e.Standing == nil {
+		return StatusSubmitted
+	}
+	return e.Standing.Status
+}
 
 // Name is the experiment's, or "" where it can't be read.
 func (e *Experiment) Name() string {
@@ -55,20 +66,9 @@ func (c *Client) List(ctx context.Context) ([]Experiment, error) {
 		values = values[n:]
 	}
 	slices.SortFunc(all, func(a, b Experiment) int {
-		if a.Order != b.Order {
-			return compare(a.Order, b.Order)
-		}
-		return strings.Compare(a.ID, b.ID)
+		return cmp.Or(cmp.Compare(a.Order, b.Order), strings.Compare(a.ID, b.ID))
 	})
 	return all, nil
-}
-
-// compare orders numbers.
-func compare(a, b uint64) int {
-	if a < b {
-		return -1
-	}
-	return 1
 }
 
 // idOf is the experiment's id in the key of one of its values, or "" in the key of their directory.

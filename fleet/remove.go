@@ -26,7 +26,7 @@ func (c *Client) RemoveExperiment(ctx context.Context, id string, guards ...meta
 	if err != nil {
 		return err
 	}
-	if e.Standing == nil || !e.Standing.Ended {
+	if !e.Ended() {
 		return fmt.Errorf("%s hasn't ended: it can't be removed", id)
 	}
 	members, err := c.names(ctx, keyReports)
@@ -47,7 +47,8 @@ func (c *Client) RemoveExperiment(ctx context.Context, id string, guards ...meta
 	if e.Spec != nil {
 		ops = append(ops, metastore.Op{Path: submittedKey(e.Spec.Key), Do: metastore.Delete})
 	}
-	return c.store.Commit(ctx, append(slices.Clone(guards), at(statusKey(id), e.StandingAt)), ops)
+	conds := append(slices.Clone(guards), at(statusKey(id), e.StandingAt), at(wishKey(id), e.WishAt))
+	return c.store.Commit(ctx, conds, ops)
 }
 
 // names are those right below a key; none where there is no such key.

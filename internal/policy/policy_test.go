@@ -75,7 +75,7 @@ metastore/mem: metastore
 metastore/storetest: internal/forward metastore
 metastore/zk: metastore
 cluster: metastore internal/procfs
-fleet: cluster internal/heap metastore
+fleet: cluster internal/heap internal/nearest metastore
 fleet/executor: fleet
 fleet/executor/local: fleet fleet/executor internal/infile internal/procfs
 fleet/executor/executortest: fleet fleet/executor internal/launch/launchtest
@@ -318,6 +318,7 @@ wall clock | internal/launch/saving.go: wall | when a checkpoint was made, for p
 wall clock | internal/faulty/clock.go: clock | the fault that is to be found
 wall clock | internal/faulty/later.go: later | the same, in a third replication
 wall clock | perf/bench/fleet.go: prepare | no time's Format, but one of a job
+wall clock | fleet/audit.go: idAt | the beginning of an id, for people: nothing is ordered by it
 wall clock | perf/chaos/main.go: command | a seed, which is printed
 wall clock | perf/scale/rows.go: newRow | the day of a row
 wall clock | perf/peers/stream.go: listenUnix | a name that nobody else has
