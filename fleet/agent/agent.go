@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package agent is the fleet's side of a member of the cluster: what its servers do when the leader asks them for the
+// partitions of a piece.
+//
+// Guarantee: an attempt is started only where the store says that it counts, and that its gang is this machine's. Its end
+// is in a report before its servers are free, and stays there until the leader has taken it. A server that has given an
+// attempt up has no process of it.
+package agent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/disco-sim/disco/cluster"
+	"github.com/disco-sim/disco/fleet"
+	"github.com/disco-sim/disco/fleet/executor"
+)
+
+// Store is what an agent reads and writes: a *fleet.Client.
+type Store interface {
+	Show(ctx context.Context, id string) (*fleet.Experiment, error)
+	Piece(ctx context.Context, id string, p fleet.PieceID) (fleet.PieceAt, error)
+	PutReport(ctx context.Context, member, id string, p fleet.PieceID, r fleet.Report) error
+	PutLog(ctx context.Context, id string, a fleet.AttemptID, text []byte) error
+}
+
+var _ Store = (*fleet.Client)(nil)
+
+// Options are what an agent works with.
+type Options struct {
+	Member   string // its name in the cluster
+	Store    Store
+	Executor executor.Executor // closed by Close
+
+	// Place gives the address where a piece's part and checkpoints are kept.
+	Place func(spec *fleet.Spec, p fleet.PieceID) string
+
+	Progress time.Duration    // between two reports of an attempt that runs; 1 s if 0
+	Log      time.Duration    // between two writings of its log; 5 s if 0
+	Sweep    time.Duration    // between two sweeps of the executor; 120 s if 0
+	Report   func(err error)  // gets what goes wrong where no caller waits; any goroutine calls it
+	Now      func() time.Time // for people; time.Now if nil
+}
+
+// Agent is that of one member. Any goroutine may call its methods.
+type Agent struct {
+	o       Options
+	closed  context.Context // ends with Close
+	cancel  context.CancelFunc
+	waiters sync.WaitGroup // goroutines of attempts, and the one that sweeps
+
+	mu    sync.Mutex
+	hosts map[cluster.Assignment]*server // which server has which partition
+}
+
+// New makes an agent, which sweeps from then on until Close.
+func New(o Options) *Agent {
+	o.Progress, o.Log = cmp.Or(o.Progress, time.Second), cmp.Or(o.Log, 5*time.Second)
+	o.Sweep = cmp.Or(o.Sweep, 120*time.Second)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	a := &Agent{o: o, hosts: map[cluster.Assignment]*server{}}
+	a.closed, a.cancel = context.WithCancel(context.Background())
+	a.waiters.Go(a.sweep)
+	return a
+}
+
+// sweep ends from time to time what nobody owns.
+func (a *Agent) sweep() {
+	tick := time.NewTicker(a.o.Sweep)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-a.closed.Done():
+			return
+		}
+		ended, err := a.o.Executor.Sweep(a.closed)
+		switch {
+		case a.closed.Err() != nil:
+			return
+		case err != nil:
+			a.o.Report(err)
+		case ended > 0:
+			a.o.Report(fmt.Errorf("ended %d processes of attempts that no server of %s has", ended, a.o.Member))
+		}
+	}
+}
+
+// Close ends all attempts and the executor. The member should have left, so that its servers have given up what they
+// had.
+func (a *Agent) Close(ctx context.Context) error {
+	a.cancel()
+	err := a.o.Executor.Close(ctx)
+	a.waiters.Wait()
+	return err
+}
+
+// Runner makes what does the work of a slot, for cluster.Options.
+func (a *Agent) Runner(_ int, r *cluster.Reporter) cluster.Runner {
+	return &server{a: a, ended: r.Ended}
+}
+
+// ErrOld is the error about an assignment that isn't the piece's present attempt.
+var ErrOld = errors.New("the store says that this attempt doesn't count")
+
+// attempt is what an assignment names.
+func attempt(as cluster.Assignment) (a fleet.AttemptID, err error) {
+	return fleet.ParseAttemptID(as.Replication)
+}
+
+// job makes an attempt's job, if that counts. final: the error would be the same on any machine.
+func (a *Agent) job(ctx context.Context, as cluster.Assignment, id fleet.AttemptID) (j *executor.Job, final bool,
+	err error) {
+	p, err := a.o.Store.Piece(ctx, as.Experiment, id.PieceID)
+	if err != nil {
+		return nil, false, err
+	}
+	if p.Attempt != id.Attempt || !p.State.Holds() || len(p.Gang) == 0 || p.Gang[0].Member != a.o.Member {
+		return nil, false, fmt.Errorf("%w: %s: found attempt %d, %v, of %v", ErrOld, as.String(), p.Attempt, p.State,
+			p.Gang)
+	}
+	for _, s := range p.Gang {
+		if s.Member != a.o.Member {
+			return nil, true, fmt.Errorf("the gang of piece %v has servers of %s and of %s, want those of one machine",
+				id.PieceID, a.o.Member, s.Member)
+		}
+	}
+	e, err := a.o.Store.Show(ctx, as.Experiment)
+	if err != nil {
+		return nil, errors.Is(err, fleet.ErrGone), err
+	}
+	if e.Spec == nil {
+		return nil, true, errors.Join(e.Malformed...)
+	}
+	j, err = executor.NewJob(e.Spec, id, a.o.Place(e.Spec, id.PieceID))
+	return j, err != nil, err
+}
+
+// host notes which server has a partition; nil takes it out.
+func (a *Agent) host(as cluster.Assignment, s *server) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if s == nil {
+		delete(a.hosts, as)
+	} else {
+		a.hosts[as] = s
+	}
+}
+
+// endAll says to all servers of an attempt that it has ended.
+func (a *Agent) endAll(as cluster.Assignment, err error) {
+	a.mu.Lock()
+	var all []*server
+	for other, s := range a.hosts {
+		if other.Experiment == as.Experiment && other.Replication == as.Replication {
+			all = append(all, s)
+			delete(a.hosts, other)
+		}
+	}
+	a.mu.Unlock()
+	for _, s := range all {
+		s.ended(err)
+	}
+}

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/disco-sim/disco/cluster"
+	"github.com/disco-sim/disco/fleet"
+	"github.com/disco-sim/disco/fleet/executor"
+)
+
+// server is the runner of one slot. Only that of partition 0 does something: its run has a worker for each of the gang.
+type server struct {
+	a     *Agent
+	ended func(error)
+	as    cluster.Assignment
+	work  *work // of partition 0, from Initialize on
+}
+
+// work is an attempt that this agent simulates.
+type work struct {
+	a     *Agent
+	as    cluster.Assignment
+	id    fleet.AttemptID
+	job   *executor.Job
+	began time.Time
+
+	run     executor.Run
+	watched chan struct{} // closed when nobody watches over run any more
+	giveUp  chan struct{} // closed when the server gives the attempt up
+
+	mu     sync.Mutex // held while a report is written
+	number uint64     // of the last report
+	last   fleet.PieceState
+	done   bool // the last report of the attempt is written, or isn't wanted
+}
+
+// Initialize implements cluster.Runner.
+func (s *server) Initialize(ctx context.Context, as cluster.Assignment) ([]string, error) {
+	s.as, s.work = as, nil
+	id, err := attempt(as)
+	if err != nil {
+		return nil, err
+	}
+	s.a.host(as, s)
+	if as.Partition > 0 {
+		return nil, nil
+	}
+	w := &work{a: s.a, as: as, id: id, giveUp: make(chan struct{}), began: s.a.o.Now().UTC()}
+	final := false
+	if w.job, final, err = s.a.job(ctx, as, id); err == nil {
+		err = s.a.o.Executor.Prepare(ctx, w.job)
+	}
+	if err == nil {
+		s.work = w
+		return nil, nil
+	}
+	if w.job != nil {
+		err = errors.Join(err, s.a.o.Executor.Release(w.job))
+	}
+	s.a.host(as, nil)
+	if ctx.Err() != nil || errors.Is(err, ErrOld) {
+		return nil, err // nobody waits for it
+	}
+	kind, state := fleet.ErrorMachine, fleet.Held
+	if final {
+		kind, state = fleet.ErrorModel, fleet.Failed
+	}
+	e := &fleet.Error{Where: s.a.o.Member, Type: kind, Message: short(err.Error()), Step: "fetching"}
+	return nil, errors.Join(err, w.report(ctx, fleet.Report{State: state, Error: e}))
+}
+
+// short bounds a message.
+func short(text string) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	return strings.ToValidUTF8(text[:min(len(text), fleet.MaxReason)], "")
+}
+
+// Activate implements cluster.Runner.
+func (s *server) Activate(context.Context) error {
+	w := s.work
+	if w == nil {
+		return nil
+	}
+	run, err := s.a.o.Executor.Start(w.job)
+	if err != nil {
+		return err
+	}
+	w.run, w.watched = run, make(chan struct{})
+	s.a.waiters.Go(func() {
+		defer close(w.watched)
+		w.watch(run)
+	})
+	return nil
+}
+
+// Pause implements cluster.Runner: the run ends at a checkpoint, from which Activate goes on.
+func (s *server) Pause(ctx context.Context) error {
+	w := s.work
+	if w == nil || w.run == nil {
+		return nil
+	}
+	// What was begun is ended, whatever is asked for meanwhile.
+	if err := w.run.Stop(context.WithoutCancel(ctx)); err != nil {
+		return err
+	}
+	<-w.watched
+	if w.run.Outcome().Stopped {
+		return w.report(ctx, fleet.Report{State: fleet.Paused, Progress: w.run.Progress()})
+	}
+	return nil // it has ended by itself, as its report says
+}
+
+// reportMax is how long a server that gives an attempt up tries to say so.
+const reportMax = 5 * time.Second
+
+// Terminate implements cluster.Runner.
+func (s *server) Terminate(ctx context.Context) error {
+	w := s.work
+	s.a.host(s.as, nil)
+	s.work = nil
+	if w == nil {
+		return nil
+	}
+	close(w.giveUp)
+	r := fleet.Report{State: fleet.Canceled}
+	if w.run != nil {
+		if err := w.run.Stop(context.WithoutCancel(ctx)); err != nil {
+			return err
+		}
+		<-w.watched
+		r.Progress = w.run.Progress()
+		if kept := w.run.Outcome().Kept; kept != nil { // it was faster
+			r.State, r.Kept = fleet.Finished, kept
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportMax)
+	defer cancel()
+	if err := w.report(ctx, r); err != nil { // the leader sees that the server has given it up
+		s.a.o.Report(fmt.Errorf("the report that %s was given up: %w", w.job.Name(), err))
+	}
+	return s.a.o.Executor.Release(w.job)
+}
+
+// watch reports on a run until it has ended, and then how.
+func (w *work) watch(run executor.Run) {
+	progress, logs := time.NewTicker(w.a.o.Progress), time.NewTicker(w.a.o.Log)
+	defer progress.Stop()
+	defer logs.Stop()
+	var log []byte
+	said := fleet.Progress{Now: -1}
+	ctx, cancel := context.WithCancel(w.a.closed)
+	defer cancel()
+	go func() { // what is being written is given up when the run ends
+		select {
+		case <-run.Done():
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	for {
+		select {
+		case <-progress.C:
+			if p := run.Progress(); p != said {
+				said = p
+				w.complain(ctx, w.report(ctx, fleet.Report{State: fleet.Running, Progress: p}))
+			}
+		case <-logs.C:
+			if text := run.Output(); !bytes.Equal(text, log) {
+				log = text
+				w.complain(ctx, w.a.o.Store.PutLog(ctx, w.as.Experiment, w.id, text))
+			}
+		case <-run.Done():
+			w.end(run)
+			return
+		}
+	}
+}
+
+// complain passes an error on, unless nobody waits for what has failed.
+func (w *work) complain(ctx context.Context, err error) {
+	if err != nil && ctx.Err() == nil && !errors.Is(err, fleet.ErrStale) && !errors.Is(err, fleet.ErrGone) {
+		w.a.o.Report(fmt.Errorf("%s: %w", w.job.Name(), err))
+	}
+}
+
+// end reports the end of a run that has ended by itself, and frees the servers.
+func (w *work) end(run executor.Run) {
+	out := run.Outcome()
+	ctx, cancel := context.WithTimeout(w.a.closed, reportMax)
+	w.complain(ctx, w.a.o.Store.PutLog(ctx, w.as.Experiment, w.id, run.Output()))
+	cancel()
+	if out.Stopped {
+		return // who has stopped it says so
+	}
+	r := fleet.Report{State: fleet.Finished, Progress: run.Progress(), Kept: out.Kept, Error: out.Error}
+	var failed error
+	if e := out.Error; e != nil {
+		e.Where = w.a.o.Member
+		r.State = fleet.Held
+		if e.Type == fleet.ErrorModel {
+			r.State = fleet.Failed
+		}
+		failed = errors.New(e.Message)
+	}
+	if !w.reported(r) {
+		return // the server gives it up, or the agent ends
+	}
+	if err := w.a.o.Executor.Release(w.job); err != nil {
+		w.a.o.Report(err)
+	}
+	w.a.endAll(w.as, failed)
+}
+
+// reportPause is the time between two tries to report an end.
+const reportPause = time.Second
+
+// reported writes the report of an end, however long the store is away. false: the server gives the attempt up first, or
+// the agent ends.
+func (w *work) reported(r fleet.Report) bool {
+	for {
+		ctx, cancel := context.WithTimeout(w.a.closed, 2*reportMax)
+		err := w.report(ctx, r)
+		cancel()
+		if err == nil || errors.Is(err, fleet.ErrStale) || errors.Is(err, fleet.ErrGone) {
+			return true
+		}
+		w.complain(w.a.closed, fmt.Errorf("its end can't be reported, and is tried again: %w", err))
+		select {
+		case <-time.After(reportPause):
+		case <-w.giveUp:
+			return false
+		case <-w.a.closed.Done():
+			return false
+		}
+	}
+}
+
+// report writes a report of the attempt. Behind that of its end none is written.
+func (w *work) report(ctx context.Context, r fleet.Report) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.done {
+		return nil
+	}
+	w.number++
+	r.Attempt, r.Number, r.Began = w.id.Attempt, w.number, w.began
+	err := w.a.o.Store.PutReport(ctx, w.a.o.Member, w.as.Experiment, w.id.PieceID, r)
+	if err == nil && (r.State.Ended() || r.State == fleet.Held) {
+		w.done = true
+	}
+	return err
+}
