@@ -32,12 +32,13 @@ func agentCommand() app.Command {
 	return app.Command{
 		Name: "agent", Usage: "makes this machine one of a group, and takes runs over several machines",
 		Description: "With --listen it takes runs over several machines, with --slots workers at a time.\n" +
-			"With --store it is a member of a group, and offers --slots servers. Ctrl-C or SIGTERM\n" +
-			"end what it has, and then itself. A supervisor watches over a member, so that the group\n" +
-			"learns at once when it dies.",
+			"With --store it is a member of a group, and offers --slots servers, which simulate the\n" +
+			"group's experiments with --executor. Ctrl-C or SIGTERM end what it has, and then itself.\n" +
+			"A supervisor watches over a member, so that the group learns at once when it dies.",
 		Examples: []string{"agent --listen 10.0.0.1:7000 --slots 8 --tls-dir tls",
-			"agent --store etcd://10.0.0.9:2379 --name h1"},
-		Flags: slices.Concat(storeFlags(), securityFlags(), namesFlags(), []cli.Flag{
+			"agent --store etcd://10.0.0.9:2379 --name h1",
+			"agent --store etcd://10.0.0.9:2379 --slots 8 --executor local"},
+		Flags: slices.Concat(storeFlags(), securityFlags(), namesFlags(), executorFlags(), []cli.Flag{
 			&cli.StringFlag{Name: "listen", Usage: "`HOST:PORT` at which it takes runs; with port 0 any free one"},
 			programFlag(),
 			&cli.StringFlag{Name: "name", Usage: "`NAME` of the machine in the group; the host's if not given"},
@@ -61,7 +62,7 @@ func runAgent(c *app.Call) error {
 	if err != nil {
 		return err
 	}
-	if err := checkListen(c); err != nil {
+	if err := errors.Join(checkListen(c), checkExecutor(c)); err != nil {
 		return err
 	}
 	switch {
@@ -132,7 +133,7 @@ func agentOptions(c *app.Call) (o cluster.Options, err error) {
 }
 
 // agent is the member, for as long as it lasts.
-func agent(ctx context.Context, c *app.Call, s *metastore.Store, o cluster.Options) error {
+func agent(ctx context.Context, c *app.Call, s *metastore.Store, o cluster.Options) (failed error) {
 	own, err := digest()
 	if err != nil {
 		return err
@@ -143,6 +144,11 @@ func agent(ctx context.Context, c *app.Call, s *metastore.Store, o cluster.Optio
 		return err
 	}
 	defer cancel()
+	a, err := newFleetAgent(joining, c, s, &o)
+	if err != nil {
+		return err
+	}
+	defer func() { failed = errors.Join(failed, closeFleetAgent(c, a)) }()
 	m, err := cluster.Join(joining, s, o)
 	if err != nil {
 		return err
@@ -156,7 +162,11 @@ func agent(ctx context.Context, c *app.Call, s *metastore.Store, o cluster.Optio
 	case <-s.Wrong(): // its session is lost for good, and it hosts nothing that anybody knows of
 		return fmt.Errorf("%s has ended: %w", o.Name, metastore.ErrWrongCluster)
 	case <-ctx.Done():
-		leaving, cancel := context.WithTimeout(context.Background(), c.Duration("store-timeout"))
+		limit := c.Duration("store-timeout")
+		if a != nil { // its runs end at a checkpoint first
+			limit += 2*c.Duration("grace") + executorEndMax
+		}
+		leaving, cancel := context.WithTimeout(context.Background(), limit)
 		defer cancel()
 		how := "has left"
 		if !m.Ready() {
@@ -225,6 +235,7 @@ func supervise(c *app.Call, name string) error {
 		return exitOf(child.ProcessState.ExitCode())
 	}
 	killed := fmt.Errorf("the agent's process was ended by %v", state.Signal())
+	killed = errors.Join(killed, sweepKilled(c, name))
 	return errors.Join(killed, withStore(c, looks, func(ctx context.Context, s *metastore.Store) error {
 		ctx, cancel, err := bounded(ctx, c)
 		if err != nil {

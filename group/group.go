@@ -23,6 +23,7 @@ import (
 
 	"github.com/disco-sim/disco/app"
 	"github.com/disco-sim/disco/cluster"
+	"github.com/disco-sim/disco/fleet"
 	"github.com/disco-sim/disco/metastore"
 	"github.com/disco-sim/disco/metastore/dial"
 	"github.com/urfave/cli/v2"
@@ -82,7 +83,8 @@ func connect(ctx context.Context, c *app.Call, a access) (*metastore.Store, erro
 	store, err := dial.Open(ctx, dial.Options{URL: url, CA: c.String("store-ca"), Cert: c.String("store-cert"),
 		Key: c.String("store-key"), PasswordFile: c.String("store-password-file"),
 		Password: os.Getenv("DISCO_STORE_PASSWORD"), TTL: a.session,
-		Store: metastore.Options{Group: group, Base: cluster.Base(), Existing: !a.makes, Report: report}})
+		Store: metastore.Options{Group: group, Base: append(cluster.Base(), fleet.Base()...), Existing: !a.makes,
+			Report: report}})
 	if errors.Is(err, metastore.ErrNoGroup) {
 		return nil, app.Usage("--group: %v: `agent`, `store put` or `store queue --push` makes one", err)
 	}

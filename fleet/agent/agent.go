@@ -3,9 +3,9 @@
 // Package agent is the fleet's side of a member of the cluster: what its servers do when the leader asks them for the
 // partitions of a piece.
 //
-// Guarantee: an attempt is started only where the store says that it counts, and that its gang is this machine's. Its end
-// is in a report before its servers are free, and stays there until the leader has taken it. A server that has given an
-// attempt up has no process of it.
+// Guarantee: an attempt is started only where the store says that it counts, and that its gang is this machine's. Its
+// end is in a report before its servers are free, and stays there until the leader has taken it. A server that has
+// given an attempt up has no process of it.
 package agent
 
 import (

@@ -222,8 +222,8 @@ func (w *work) end(run executor.Run) {
 // reportPause is the time between two tries to report an end.
 const reportPause = time.Second
 
-// reported writes the report of an end, however long the store is away. false: the server gives the attempt up first, or
-// the agent ends.
+// reported writes the report of an end, however long the store is away. false: the server gives the attempt up first,
+// or the agent ends.
 func (w *work) reported(r fleet.Report) bool {
 	for {
 		ctx, cancel := context.WithTimeout(w.a.closed, 2*reportMax)

@@ -76,12 +76,14 @@ metastore/storetest: internal/forward metastore
 metastore/zk: metastore
 cluster: metastore internal/procfs
 fleet: cluster internal/heap internal/nearest metastore
+fleet/agent: cluster fleet fleet/executor
 fleet/executor: fleet
 fleet/executor/local: fleet fleet/executor internal/infile internal/procfs
 fleet/executor/executortest: fleet fleet/executor internal/launch/launchtest
 
 # The commands of a group.
-group: app cluster internal/bridge/byname internal/bridge/offer internal/bridge/relay internal/bridge/stream
+group: app cluster fleet fleet/agent fleet/executor fleet/executor/local
+	internal/bridge/byname internal/bridge/offer internal/bridge/relay internal/bridge/stream
 	internal/certs internal/checkpoint/blobproc internal/checkpoint/s3 internal/checkpoint/storeblobs
 	internal/child internal/infile
 	internal/machinefile internal/session internal/site
@@ -328,6 +330,7 @@ wall clock | cluster/membership.go: setStatus | since when, for people on other 
 wall clock | internal/bridge/offer/server.go: clock | by how much the clocks of machines differ, for people
 wall clock | internal/checkpoint/s3/lock.go: write | since when, for people who find a lock
 wall clock | internal/certs/load.go: clock | dates of certificates, for people
+wall clock | fleet/agent/server.go: Initialize | when an attempt began, for people
 wall clock | fleet/executor/local/cache.go: prune | which file of a cache goes first; any order is right
 limits | internal/infile/infile.go | this is the limit
 limits | internal/script/script.go | files of tests

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package group
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/disco-sim/disco/app"
+	"github.com/disco-sim/disco/cluster"
+	"github.com/disco-sim/disco/fleet"
+	fleetagent "github.com/disco-sim/disco/fleet/agent"
+	"github.com/disco-sim/disco/fleet/executor"
+	"github.com/disco-sim/disco/fleet/executor/local"
+	"github.com/disco-sim/disco/internal/infile"
+	"github.com/disco-sim/disco/metastore"
+	"github.com/urfave/cli/v2"
+)
+
+// executorFlags are those of an agent that simulates experiments.
+func executorFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "executor", Usage: "simulate pieces of the group's experiments, `HOW`: local, by " +
+			"processes of this machine"},
+		&cli.StringFlag{Name: "work", Usage: "`FOLDER` for scenarios and what runs write; with --executor, one of " +
+			"the user's cache if not given"},
+		&cli.DurationFlag{Name: "grace", Value: 10 * time.Second,
+			Usage: "`TIME` that a run has to end at a checkpoint, before it is killed"},
+	}
+}
+
+// executors are the values of --executor.
+const executorLocal = "local"
+
+// checkExecutor refuses flags that don't go together.
+func checkExecutor(c *app.Call) error {
+	switch name := c.String("executor"); {
+	case name == "" && (c.IsSet("work") || c.IsSet("grace")):
+		return app.Usage("--work and --grace are for an agent with --executor")
+	case name == "":
+		return nil
+	case name != executorLocal:
+		return app.Usage("--executor: found %q, want %s", name, executorLocal)
+	case storeURL(c) == "":
+		return app.Usage("--executor: found no --store, want the URL of the store in which experiments are")
+	case c.Duration("grace") < 100*time.Millisecond:
+		return app.Usage("--grace: found %v, want at least 100ms", c.Duration("grace"))
+	}
+	return nil
+}
+
+// localOptions are what this agent's runs are started with.
+func localOptions(c *app.Call, name string) (o local.Options, err error) {
+	f, _, err := program(c)
+	if err != nil {
+		return o, err
+	}
+	o = local.Options{Program: f.Name(), Work: c.String("work"), Grace: c.Duration("grace"),
+		Owner: c.String("group") + "/" + name}
+	if err := f.Close(); err != nil {
+		return o, err
+	}
+	if o.Program, err = filepath.Abs(o.Program); err != nil {
+		return o, fmt.Errorf("--program: %w", err)
+	}
+	if o.Work == "" {
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			return o, app.Usage("--work: there is no folder for the user's cache (%v): name one", err)
+		}
+		o.Work = filepath.Join(cache, "disco", "fleet", c.String("group"), name)
+	}
+	o.Env, err = storeEnvironment(c)
+	return o, err
+}
+
+// storeEnvironment has what reaches places in the group's store.
+func storeEnvironment(c *app.Call) (env []string, err error) {
+	for flag, variable := range map[string]string{"store-ca": "DISCO_STORE_CA", "store-cert": "DISCO_STORE_CERT",
+		"store-key": "DISCO_STORE_KEY"} {
+		path := c.String(flag)
+		if path == "" {
+			continue
+		}
+		if path, err = filepath.Abs(path); err != nil {
+			return nil, fmt.Errorf("--%s: %w", flag, err)
+		}
+		env = append(env, variable+"="+path)
+	}
+	if path := c.String("store-password-file"); path != "" {
+		text, err := infile.Read(path, infile.Kind{Name: "a file with a password", BytesMax: 4096})
+		if err != nil {
+			return nil, fmt.Errorf("the store's password: %w", err)
+		}
+		env = append(env, "DISCO_STORE_PASSWORD="+strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r"))
+	}
+	return env, nil
+}
+
+// placeOf is where the part and the checkpoints of a piece are kept: below the experiment's place, or in the store.
+func placeOf(storeURL, group string, spec *fleet.Spec, p fleet.PieceID) string {
+	place := spec.Place
+	if place == "" {
+		place = strings.TrimRight(storeURL, "/") + "/" + group + partsSuffix
+	}
+	return strings.TrimRight(place, "/") + "/" + spec.ID + "/" + p.String()
+}
+
+// partsSuffix is behind the group's name in the name of what its parts are kept below, in the store.
+const partsSuffix = "-parts"
+
+// newFleetAgent opens the executor, and makes the agent of a member; nil where it has none.
+func newFleetAgent(ctx context.Context, c *app.Call, s *metastore.Store, o *cluster.Options) (*fleetagent.Agent,
+	error) {
+	if c.String("executor") == "" {
+		return nil, nil
+	}
+	lo, err := localOptions(c, o.Name)
+	if err != nil {
+		return nil, err
+	}
+	client, err := fleet.New(ctx, s, fleet.Options{By: o.Name, From: "agent"})
+	if err != nil {
+		return nil, err
+	}
+	lo.Fetch = client.Blob
+	var e executor.Executor
+	if e, err = local.Open(ctx, lo); err != nil {
+		return nil, err
+	}
+	url := storeURL(c)
+	a := fleetagent.New(fleetagent.Options{Member: o.Name, Store: client, Executor: e, Report: o.Report,
+		Place: func(spec *fleet.Spec, p fleet.PieceID) string { return placeOf(url, c.String("group"), spec, p) }})
+	o.Runner = a.Runner
+	return a, nil
+}
+
+// closeFleetAgent ends what the agent's executor has.
+func closeFleetAgent(c *app.Call, a *fleetagent.Agent) error {
+	if a == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*c.Duration("grace")+executorEndMax)
+	defer cancel()
+	return a.Close(ctx)
+}
+
+// executorEndMax is how long an executor may take to end, beside graces.
+const executorEndMax = 30 * time.Second
+
+// sweepKilled ends what an agent has left that was killed, so that nobody else begins with it too early.
+func sweepKilled(c *app.Call, name string) error {
+	if c.String("executor") == "" {
+		return nil
+	}
+	o, err := localOptions(c, name)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*o.Grace+executorEndMax)
+	defer cancel()
+	l, err := local.Open(ctx, o)
+	if err != nil {
+		return err
+	}
+	return errors.Join(l.Close(ctx))
+}
