@@ -1,9 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Runs `go test FLAGS ./...`, without vet, which `make vet` is. Where CI is set, packages that failed are tested once more,
-# alone: tests that start servers and kill processes have limits of time, and two packages' processes on two processors
-# have gone past them. What passes then is told aloud: it is a defect of the test or of what it tests, to be found by
-# running it beside a load.
+# Runs `go test FLAGS ./...`, without vet, which `make vet` is. The packages that take longest come first: one of them
+# begun last runs while all other processors wait for it. Where CI is set, tests that failed run once more, alone: tests
+# that start servers and kill processes have limits of time, and two packages' processes on two processors have gone past
+# them. What passes then is told aloud: it is a defect of the test or of what it tests, to be found by running it beside
+# a load. All of a package is tested again where no test of it is named, or where internal/leaktest says that something
+# was left behind: it judges only tests that passed.
 #
 #	GO=go             the command
 #	CI=true           test again what failed; otherwise a failure is the end
@@ -39,8 +41,15 @@ fails() {
 	exit "$(cat "$dir/status")"
 }
 
+longest="internal/launch app group internal/docs perf/chaos internal/worker model/service cluster model/supply
+internal/partition sim/dist internal/faulty internal/checkpoint graph/frame/parquetfile"
 # shellcheck disable=SC2086 # one argument for each package
-tests first "$@" ${PACKAGES:-./...} && exit 0
+packages=$("$go" list -e ${PACKAGES:-./...}) || exit 1
+packages=$(echo "$packages" | awk -v longest="$longest" '
+	BEGIN { n = split(longest, l) }
+	{ r = n + 1; for (i = 1; i <= n; i++) if ($0 ~ "/" l[i] "$") r = i; print r, $0 }' | sort -sn -k 1,1 | cut -d " " -f 2)
+# shellcheck disable=SC2086 # one argument for each package
+tests first "$@" $packages && exit 0
 [ -n "${CI:-}" ] || fails first
 failed=$(awk '$1 == "FAIL" && NF == 3 && $3 ~ /^[0-9.]+s$/ { print $2 }' "$dir/first")
 whole=$(awk '$1 == "FAIL" && NF > 2 && $3 !~ /^[0-9.]+s$/ { print $2 }' "$dir/first")
@@ -49,6 +58,20 @@ if [ -z "$failed" ] || [ -n "$whole" ] || grep -Eq "$never" "$dir/first" || [ "$
 	fails first
 fi
 echo "tested again, alone:" $failed
-# shellcheck disable=SC2086 # one argument for each package
-tests second -count=1 -p 1 "$@" $failed || fails second
+# Lines "package tests": a test's name has no slash, those of its parts have.
+awk '
+	match($0, /--- FAIL: [A-Za-z0-9_]+ /) { names = names "|" substr($0, RSTART + 10, RLENGTH - 11) }
+	/leaktest:/ { whole = 1 }
+	/^(ok|FAIL|[?])[ \t]/ {
+		if ($1 == "FAIL" && NF == 3) print $2, whole || names == "" ? "." : "^(" substr(names, 2) ")$"
+		names = ""; whole = 0
+	}' "$dir/first" >"$dir/again"
+while read -r package names; do
+	tests second -count=1 -run "$names" "$@" "$package" </dev/null || fails second
+	if grep -q 'no tests to run' "$dir/second"; then
+		echo "$package: found no test $names" >&2
+		exit 1
+	fi
+done <"$dir/again"
+[ -s "$dir/again" ] || exit 1
 grep -E '^ *--- FAIL: |^FAIL	' "$dir/first" | sed 's/^/FAILED BESIDE OTHERS, PASSED ALONE: /'

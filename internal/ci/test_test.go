@@ -15,12 +15,23 @@ func failsOnce(how string) string {
 	return `if f, err := os.OpenFile("was-here", os.O_CREATE|os.O_EXCL, 0o600); err == nil { f.Close(); ` + how + ` }`
 }
 
+// onlyOnce ends a test, and is another one, which passes at its first run.
+const onlyOnce = `
+}
+
+func TestOther(t *testing.T) {
+	f, err := os.OpenFile("other-was-here", os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil { t.Fatal("it runs again") }
+	f.Close()`
+
 // canaries are the tests of the packages of a module.
 var canaries = map[string]string{
 	"good": "", "bad": `t.Fatal("always")`, "syntax": "+",
 	"once": failsOnce(`t.Fatal("late")`), "two": failsOnce(`t.Fatal("late")`), "three": failsOnce(`t.Fatal("late")`),
 	"four": failsOnce(`t.Fatal("late")`), "hash": failsOnce(`t.Fatal("trace hash")`),
-	"dies": failsOnce(`panic("late")`),
+	"dies":   failsOnce(`panic("late")`),
+	"some":   `t.Run("part", func(t *testing.T) { ` + failsOnce(`t.Error("late")`) + ` })` + onlyOnce,
+	"leaves": `println("leaktest: beside what failed"); ` + failsOnce(`t.Fatal("late")`) + onlyOnce,
 	"long": `for range 3000 { println("noise") }; t.Run("part", func(t *testing.T) { t.Error("wrong") })
 		for range 3000 { println("noise") }`,
 }
@@ -42,6 +53,8 @@ func TestTestScript(t *testing.T) {
 		{"good", "true", true, "ok  \tm/good", "again"},
 		{"good once", "true", true, "FAILED BESIDE OTHERS, PASSED ALONE: --- FAIL: TestIt", "alone: m/good"},
 		{"once two", "true", true, "FAILED BESIDE OTHERS, PASSED ALONE: FAIL\tm/two", ""},
+		{"some", "true", true, "PASSED ALONE: --- FAIL: TestIt", "it runs again"},
+		{"leaves", "true", false, "it runs again", "PASSED ALONE"},
 		{"once", "", false, "FAIL\tm/once", "again"},
 		{"bad", "true", false, "tested again, alone: m/bad", "PASSED ALONE"},
 		{"once bad", "true", false, "tested again", "PASSED ALONE"},

@@ -100,6 +100,7 @@ func TestStatus(t *testing.T) {
 		"nothing left": {func() int { return 0 }, 0},
 		"failed":       {func() int { return 3 }, 3},
 		"a file left":  {leave, 1},
+		"both":         {func() int { leave(); return 3 }, 3},
 	} {
 		if got := run(c.tests, keep, 0); got != c.want {
 			t.Errorf("%s: status %d, want %d", what, got, c.want)
