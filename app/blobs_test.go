@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/disco-sim/disco/internal/checkpoint/blobproc"
 	"github.com/disco-sim/disco/internal/checkpoint/checkpointtest"
@@ -25,11 +26,14 @@ const serverAddress = "s3://checkpoints/"
 
 // serveBlobs is the process that reaches it.
 func serveBlobs() {
+	// A third and a fifth of what the programs have: servers that are gone, and locks of the dead, are waited for.
+	const quiet, freeAfter = 10 * time.Second, 12 * time.Second
 	control, err := blobproc.Inherit()
 	if err == nil {
 		err = blobproc.Serve(control, func(ctx context.Context, address, owner string) (blobproc.Place, error) {
 			if strings.HasPrefix(address, serverAddress) {
-				return s3.Open(ctx, address, s3.Config{Getenv: os.Getenv, Owner: owner})
+				return s3.Open(ctx, address, s3.Config{Getenv: os.Getenv, Owner: owner, Quiet: quiet,
+					FreeAfter: freeAfter})
 			}
 			if address != "s3://bucket/x" {
 				return nil, errors.New(address + ": want another one, " + owner)

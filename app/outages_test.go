@@ -101,7 +101,7 @@ func endless(nodes int) string {
 // was committed before is good. A resume from a server that is gone says so.
 func TestServerOutage(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it takes a minute: a server that is gone is tried for half of that")
+		t.Skip("it takes half a minute: a server that is gone is tried for a third of that")
 	}
 	server := startServer(t)
 	file := filepath.Join(t.TempDir(), "tiny.yml")
@@ -138,7 +138,7 @@ func TestServerOutage(t *testing.T) {
 	}
 	server.Kill()
 	const lost, back = "couldn't be written", "checkpoints are written again"
-	b.until("that the server is gone", func() bool { return b.said() != "" }) // half a minute; it may be of a label
+	b.until("that the server is gone", func() bool { return b.said() != "" }) // behind 10 s; it may be of a label
 	b.until("that a checkpoint is lost", func() bool { return strings.Contains(b.said(), lost) })
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
@@ -170,7 +170,7 @@ func TestServerOutage(t *testing.T) {
 // another process writes checkpoints again when the lock of the dead one is too old to count.
 func TestBlobsKilled(t *testing.T) {
 	if testing.Short() {
-		t.Skip("a lock is too old behind a minute")
+		t.Skip("a lock is too old behind 12 s")
 	}
 	startServer(t)
 	file := filepath.Join(t.TempDir(), "tiny.yml")
@@ -198,7 +198,7 @@ func TestBlobsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	const lost, back = "couldn't be written", "checkpoints are written again"
-	b.until("that the server is gone", func() bool { return b.said() != "" }) // half a minute; it may be of a label
+	b.until("that the server is gone", func() bool { return b.said() != "" }) // behind 10 s; it may be of a label
 	b.until("that a checkpoint is lost", func() bool { return strings.Contains(b.said(), lost) })
 	deadline := time.Now().Add(2 * time.Minute)
 	for !strings.Contains(b.said(), back) {

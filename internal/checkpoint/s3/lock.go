@@ -20,14 +20,16 @@ import (
 	"github.com/disco-sim/disco/internal/checkpoint"
 )
 
-// The times of a lock. A holder that can't renew it for trusted writes nothing; others take it when it is freeAfter
-// old, by the store's clock.
+// The times of a lock. Others take it when it is as old as this, by the store's clock. It is renewed each third of that;
+// a holder that couldn't renew it for two thirds writes nothing.
 const (
-	renewEvery = 20 * time.Second
-	trusted    = 40 * time.Second
-	freeAfter  = 60 * time.Second
-	unlockMax  = 10 * time.Second // for giving it back: else it ends by its age
+	freeAfter = 60 * time.Second
+	unlockMax = 10 * time.Second // for giving it back: else it ends by its age
 )
+
+func (s *Store) renewEvery() time.Duration { return s.freeAfter / 3 }
+
+func (s *Store) trusted() time.Duration { return 2 * s.freeAfter / 3 }
 
 const (
 	lockBytesMax = 4 << 10
@@ -81,11 +83,11 @@ func (s *Store) Lock(ctx context.Context) (unlock func() error, err error) {
 		case found.Word == h.word: // the answer to put was lost
 			h.etag = found.etag
 			return h.begin(ctx, nil)
-		case found.age < freeAfter:
+		case found.age < s.freeAfter:
 			owner := strings.TrimSpace(found.Owner)
 			if owner != "" {
 				owner += fmt.Sprintf(" (last sign of life %d s ago; after %d s another one may write)",
-					found.age/time.Second, freeAfter/time.Second)
+					found.age/time.Second, s.freeAfter/time.Second)
 			}
 			return nil, &checkpoint.LockedError{Where: s.String(), Owner: owner}
 		default:
@@ -184,7 +186,7 @@ func (h *hold) renewal(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-h.clock.after(renewEvery):
+		case <-h.clock.after(h.renewEvery()):
 		}
 		// Who writes next renews it itself, where this has failed, and has the error.
 		if err := h.renew(ctx, 0); err != nil && h.isLost() != nil {
@@ -249,7 +251,7 @@ func (s *Store) mayWrite(ctx context.Context) error {
 	if h == nil {
 		return nil
 	}
-	if err := h.renew(ctx, trusted); err != nil {
+	if err := h.renew(ctx, h.trusted()); err != nil {
 		return err
 	}
 	h.mu.Lock()
@@ -273,7 +275,7 @@ func (h *hold) unlock() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), unlockMax)
 	defer cancel()
-	if err := h.renew(ctx, trusted); err != nil {
+	if err := h.renew(ctx, h.trusted()); err != nil {
 		if h.isLost() != nil {
 			return nil
 		}

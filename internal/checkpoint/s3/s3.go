@@ -51,6 +51,11 @@ const (
 type Config struct {
 	Getenv func(name string) string // of the environment: os.Getenv
 	Owner  string                   // of a lock, for people: which process on which machine
+
+	// Shorter times are for tests of outages. In Quiet nothing of a call moves until it ends; 0: 30 s, and a shorter one
+	// takes a slow store for one that is gone. FreeAfter old, by the store's clock in whole seconds, a lock is another
+	// writer's to take; 0: 60 s, and a shorter one is lost by a writer that doesn't come to run.
+	Quiet, FreeAfter time.Duration
 }
 
 // Store is a prefix of a bucket: checkpoint.Blobs. Goroutines may share it.
@@ -62,10 +67,11 @@ type Store struct {
 	owner          string
 	secrets        []string // that are in no message
 
-	quiet    atomic.Int64 // a time.Duration: quietMax, and less in tests
-	part     int64        // partLeast, and less in tests
-	namesMax int          // of List, and less in tests
-	clock    clock
+	quiet     atomic.Int64  // a time.Duration: quietMax, and less in tests
+	freeAfter time.Duration // as Config says
+	part      int64         // partLeast, and less in tests
+	namesMax  int           // of List, and less in tests
+	clock     clock
 
 	mu   sync.Mutex
 	held *hold // the lock that this one has; nil: none. Guarded by mu
@@ -114,8 +120,8 @@ func newStore(address string, cfg Config) (*Store, error) {
 	}
 	s := &Store{bucket: bucket, prefix: prefix, endpoint: endpoint, owner: cfg.Owner, transport: newTransport(),
 		secrets: []string{secret, token, key}, part: partLeast, namesMax: namesMax,
-		clock: clock{now: time.Now, after: time.After}}
-	s.quiet.Store(int64(quietMax))
+		freeAfter: cmp.Or(cfg.FreeAfter, freeAfter), clock: clock{now: time.Now, after: time.After}}
+	s.quiet.Store(int64(cmp.Or(cfg.Quiet, quietMax)))
 	client, err := minio.New(host, &minio.Options{Creds: credentials.NewStaticV4(key, secret, token), Secure: secure,
 		Region: cmp.Or(cfg.Getenv(regionVar), cfg.Getenv("AWS_DEFAULT_REGION")), Transport: s.transport,
 		MaxRetries: tries})
