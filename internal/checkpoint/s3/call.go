@@ -161,7 +161,7 @@ func (w *watch) moved() { w.timer.Reset(w.quiet) }
 func (w *watch) failed(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !errors.Is(err, context.Canceled) {
+	if !errors.Is(err, context.Canceled) && !errors.Is(err, errQuiet) { // else it is how the call was ended
 		w.last = err
 	}
 }
