@@ -185,6 +185,9 @@ func TestInterrupt(t *testing.T) {
 func TestVerifyInterrupted(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		for workers, horizon := range map[int]float64{1: 1e9, 2: 5000} {
+			if testing.Short() && (signal == syscall.SIGINT) != (workers == 1) {
+				continue // each signal, and each run, once
+			}
 			l := &launched{t: t, dir: t.TempDir()}
 			file, temporary := filepath.Join(l.dir, "tiny.yml"), t.TempDir()
 			if err := os.WriteFile(file, []byte(launchtest.Scenario(4, horizon, "")), 0o644); err != nil {

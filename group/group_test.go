@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 		armAim()
 		app.MainWith(Commands(), launchtest.Moving())
 	}
-	leaktest.Main(m)
+	leaktest.MainHalves(m, "^Test[A-O]")
 }
 
 // run is a command in this process: its exit status and what it wrote.

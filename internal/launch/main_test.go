@@ -59,7 +59,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(awayEnv) != "" {
 		runAway()
 	}
-	leaktest.Main(m)
+	leaktest.MainHalves(m, "^Test([A-Q]|Rebalance)")
 }
 
 func kinds() scenario.Registry {
