@@ -15,9 +15,9 @@ import (
 	"testing"
 )
 
-// MainHalves is Main for packages whose tests wait for minutes, for processes that they start: two processes run them at
-// the same time, one those whose names match half, the other one the rest. Both print behind their end. One process runs
-// all where flags say more than go test does by itself, such as -run.
+// MainHalves is Main for packages whose tests wait for minutes, for processes that they start: two processes run them
+// at the same time, one those whose names match half, the other one the rest. Both print behind their end. One
+// process runs all where flags say more than go test does by itself, such as -run.
 func MainHalves(m *testing.M, half string, keep ...string) {
 	flag.Parse()
 	if !plain() {

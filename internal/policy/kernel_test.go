@@ -34,6 +34,7 @@ var kernelPackages = map[string]string{
 	"internal/answers":            "files that may be pipes",
 	"internal/checkpoint":         "the lock on a directory, and files that may be pipes",
 	"internal/child":              "the socket to the process that joins the machines, and descriptors over it",
+	"internal/leaktest":           "the two processes of a package's tests",
 	"internal/launch":             "the limit of open files, and which descriptors a worker gets",
 	"internal/launch/launchtest":  "a model that kills, stops and starts processes on demand",
 	"perf/bench":                  "the limits of the machine: bare futexes, pipes, processes",

@@ -334,6 +334,7 @@ wall clock | fleet/agent/server.go: Initialize | when an attempt began, for peop
 wall clock | fleet/executor/local/cache.go: prune | which file of a cache goes first; any order is right
 limits | internal/infile/infile.go | this is the limit
 limits | internal/script/script.go | files of tests
+limits | internal/leaktest/halves.go | files of tests
 limits | model/modeltest/invalid.go | files of tests
 pure | model/modeltest/invalid.go | reads the bad files of the models' tests
 wall clock | internal/view/files.go: tag | which version of a file it is

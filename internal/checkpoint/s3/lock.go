@@ -20,8 +20,8 @@ import (
 	"github.com/disco-sim/disco/internal/checkpoint"
 )
 
-// The times of a lock. Others take it when it is as old as this, by the store's clock. It is renewed each third of that;
-// a holder that couldn't renew it for two thirds writes nothing.
+// The times of a lock. Others take it when it is freeAfter old, by the store's clock. It is renewed each third of
+// that; a holder that couldn't renew it for two thirds writes nothing.
 const (
 	freeAfter = 60 * time.Second
 	unlockMax = 10 * time.Second // for giving it back: else it ends by its age

@@ -52,9 +52,9 @@ type Config struct {
 	Getenv func(name string) string // of the environment: os.Getenv
 	Owner  string                   // of a lock, for people: which process on which machine
 
-	// Shorter times are for tests of outages. In Quiet nothing of a call moves until it ends; 0: 30 s, and a shorter one
-	// takes a slow store for one that is gone. FreeAfter old, by the store's clock in whole seconds, a lock is another
-	// writer's to take; 0: 60 s, and a shorter one is lost by a writer that doesn't come to run.
+	// Shorter times are for tests of outages. In Quiet nothing of a call moves until it ends; 0: 30 s, and a shorter
+	// one takes a slow store for one that is gone. FreeAfter old, by the store's clock in whole seconds, a lock is
+	// another writer's to take; 0: 60 s, and a shorter one is lost by a writer that doesn't come to run.
 	Quiet, FreeAfter time.Duration
 }
 
