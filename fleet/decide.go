@@ -100,11 +100,12 @@ func Decide(s *State, now time.Duration) []Action {
 		sv.dirty = false
 		s.stray(sv)
 	}
+	retried := false // then what is to be tried again comes before what hasn't begun: in the next Decide
 	for _, e := range touched {
 		e.dirty = false
-		s.retry(e)
+		retried = s.retry(e) || retried
 	}
-	if s.placeable {
+	if s.placeable && !retried {
 		s.place()
 	}
 	for _, e := range touched {

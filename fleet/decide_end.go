@@ -62,15 +62,15 @@ func (e *underway) prospect(t *step, all []prospect) prospect {
 
 // retry opens what has failed or was cancelled, when people have asked for that. It begins when nothing is being
 // cancelled any more; the standing is written behind the moves, so that another leader goes on with them.
-func (s *State) retry(e *underway) {
+func (s *State) retry(e *underway) (done bool) {
 	if e.gone || e.wish.Retry <= e.standing.Retry {
-		return
+		return false
 	}
 	if e.wish.Want != WantCancel {
 		var closed []*piece
 		for _, p := range e.pieces {
 			if p.State == Canceling || p.State.Ended() && p.since == never {
-				return // what it becomes touches the experiment again, or has
+				return false // what it becomes touches the experiment again, or has
 			}
 			if p.State == Failed || p.State == Canceled {
 				closed = append(closed, p)
@@ -89,6 +89,7 @@ func (s *State) retry(e *underway) {
 	for _, t := range e.steps {
 		t.small = never
 	}
+	return true
 }
 
 // stand writes how far an experiment is, where that has changed: counts alone once a second.

@@ -219,7 +219,7 @@ func (w *world) left() string {
 	var text strings.Builder
 	for _, id := range w.store.ids {
 		fmt.Fprintf(&text, "\n%s: wish %+v, standing %+v", id, w.store.wishes[id], w.store.standings[id])
-		for _, at := range sortedPieces(w.store.pieces[id]) {
+		for _, at := range inOrder(w.store.pieces[id]) {
 			p := w.store.pieces[id][at]
 			fmt.Fprintf(&text, "\n  %v %v attempt %d %v", at, p.State, p.Attempt, p.Gang)
 		}

@@ -62,7 +62,7 @@ func (l *leader) begin() {
 			if e.Standing != nil {
 				l.state.PutStanding(e.ID, *e.Standing)
 			}
-			for _, p := range sortedPieces(all.pieces[e.ID]) {
+			for _, p := range inOrder(all.pieces[e.ID]) {
 				l.state.PutPiece(e.ID, p, all.pieces[e.ID][p].Piece)
 			}
 		}

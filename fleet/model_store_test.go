@@ -338,8 +338,3 @@ func (s *simStore) read(pieces bool) snapshot {
 	}
 	return all
 }
-
-// sortedPieces are the ids of pieces in their order.
-func sortedPieces[V any](all map[PieceID]V) []PieceID {
-	return slices.SortedFunc(maps.Keys(all), func(a, b PieceID) int { return a.compare(b) })
-}

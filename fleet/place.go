@@ -109,7 +109,7 @@ func (s *State) lifts(e *underway) int {
 
 // wants tells whether something of an experiment may be placed.
 func (s *State) wants(e *underway) bool {
-	if e.gone || e.wish.Want != WantRun || e.frozen() {
+	if e.gone || e.blocked || e.wish.Want != WantRun || e.frozen() {
 		return false
 	}
 	s.tidy(e)
@@ -425,7 +425,7 @@ func (s *State) Why(id string, at PieceID) string {
 			fmt.Fprintf(&text, "%-20s no: %s\n", name, why)
 			continue
 		case was != nil && slices.Contains(was.Fault, name):
-			why = "; at fault with this piece: taken only where no other machine will do"
+			why = "; at fault with this piece: taken only where no other will do"
 		case s.reserved(m, t):
 			why = "; reserved"
 		}

@@ -99,6 +99,7 @@ type underway struct {
 	reason   string             // why nothing of it is placed
 	due      time.Duration
 	dirty    bool
+	blocked  bool // nothing of it is placed: Block
 	gone     bool
 }
 
@@ -216,6 +217,14 @@ func (s *State) PutWish(id string, w Wish) {
 		}
 	}
 	s.placeable = true
+}
+
+// Block has nothing of an experiment begin, for a reason that people are told: it can't be read as a whole.
+func (s *State) Block(id, reason string) {
+	if e := s.experiments[id]; e != nil {
+		e.blocked, e.reason = true, bounded(reason, MaxReason)
+		s.touch(e)
+	}
 }
 
 // PutStanding tells how far an experiment is, as the store has it. It is told before the experiment's pieces, once.

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/disco-sim/disco/cluster"
+	"github.com/disco-sim/disco/metastore"
+)
+
+// movesAtOnce is how many pieces are read, and then moved, together.
+const movesAtOnce = 30
+
+// inOrder are pieces in their order.
+func inOrder[V any](all map[PieceID]V) []PieceID {
+	return slices.SortedFunc(maps.Keys(all), PieceID.compare)
+}
+
+// do does what was decided: runs of moves and of requests together, and all else one after the other.
+func (t *term) do(ctx context.Context, actions []Action) error {
+	for len(actions) > 0 {
+		n := 1
+		for n < len(actions) && actions[n].Do == actions[0].Do {
+			n++
+		}
+		batch := actions[:n]
+		actions = actions[n:]
+		switch batch[0].Do {
+		case DoMove:
+			for part := range slices.Chunk(batch, movesAtOnce) {
+				if err := t.move(ctx, part); err != nil {
+					return err
+				}
+			}
+		case DoAsk:
+			if err := each(batch, func(_ int, a *Action) error { return t.ask(ctx, a) }); err != nil {
+				return err
+			}
+		default:
+			if err := each(batch, func(_ int, a *Action) error { return t.other(ctx, a) }); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// each does something with each of some actions, several at a time, and gives an error of them.
+func each(actions []Action, f func(i int, a *Action) error) error {
+	var all sync.WaitGroup
+	errs := make([]error, len(actions))
+	places := make(chan struct{}, atOnce)
+	for i := range actions {
+		places <- struct{}{}
+		all.Go(func() {
+			errs[i] = f(i, &actions[i])
+			<-places
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// move reads the versions of pieces, and moves them.
+func (t *term) move(ctx context.Context, actions []Action) error {
+	moves := make([]Move, len(actions))
+	now := time.Now()
+	err := each(actions, func(i int, a *Action) error {
+		m := Move{ID: a.ID, Piece: a.Piece, To: a.To, Takes: a.Report}
+		if a.To.State.Ended() {
+			m.To.Ended = &now
+		}
+		if !a.Begins {
+			m.Was = new(Piece)
+			err := t.call(ctx, func(ctx context.Context) (err error) {
+				m.At, err = t.Client.get(ctx, pieceKey(a.ID, a.Piece), m.Was)
+				return err
+			})
+			if err == nil && (m.Was.State != a.From || m.At == metastore.Version{}) {
+				err = fmt.Errorf("%w: found the piece %v of %s %v, want %v", errAgain, a.Piece, a.ID, m.Was.State, a.From)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		moves[i] = m
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for len(moves) > 0 {
+		var done int
+		err := t.call(ctx, func(ctx context.Context) (err error) {
+			done, err = t.Client.MovePieces(ctx, moves, t.lead.Guard())
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		moves = moves[done:]
+	}
+	return nil
+}
+
+// ask asks a server. One that is gone, or was asked by somebody else, is asked again when the view has told.
+func (t *term) ask(ctx context.Context, a *Action) error {
+	var conflict *metastore.ConflictError
+	if _, there := t.View.Server(a.Server); !there {
+		return nil
+	}
+	err := t.call(ctx, func(ctx context.Context) error {
+		_, err := t.View.Request(ctx, a.Server, a.State, &a.Assignment, "the leader "+t.Name, t.lead.Guard())
+		return err
+	})
+	if errors.As(err, &conflict) && conflict.Cond != t.lead.Guard() {
+		return nil
+	}
+	return err
+}
+
+// other does what is neither a move nor a request.
+func (t *term) other(ctx context.Context, a *Action) error {
+	return t.call(ctx, func(ctx context.Context) error {
+		switch a.Do {
+		case DoStand:
+			return t.stand(ctx, a)
+		case DoDrop:
+			return t.Client.RemoveReport(ctx, a.Report, t.lead.Guard())
+		case DoRemove:
+			return t.Client.RemoveExperiment(ctx, a.ID, t.lead.Guard())
+		}
+		return fmt.Errorf("fleet: there is no action %d", a.Do)
+	})
+}
+
+// stand writes how far an experiment is.
+func (t *term) stand(ctx context.Context, a *Action) error {
+	var was Standing
+	version, err := t.Client.get(ctx, statusKey(a.ID), &was)
+	if bad := (*MalformedError)(nil); err != nil && !errors.As(err, &bad) {
+		return err
+	}
+	to, now := a.Standing, time.Now()
+	to.Began, to.EndedAt = was.Began, nil
+	if moving := to.Pieces[Dispatched] + to.Pieces[Running]; to.Began == nil && moving > 0 {
+		to.Began = &now
+	}
+	if to.Ended {
+		to.EndedAt = &now
+	}
+	return t.Client.SetStanding(ctx, a.ID, version, to, t.lead.Guard())
+}
+
+// ReadState reads what a leader would know: for those who want to be told why (State.Why). It decides nothing.
+func ReadState(ctx context.Context, c *Client, view *cluster.View, rules Rules) (*State, error) {
+	all, err := c.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := NewState("", 0, rules)
+	for i := range all {
+		e := &all[i]
+		if e.Spec == nil || e.Wish == nil {
+			continue
+		}
+		s.PutExperiment(*e.Spec, e.Order)
+		pieces, _, err := c.Pieces(ctx, e.ID)
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range inOrder(pieces) {
+			s.PutPiece(e.ID, id, pieces[id].Piece)
+		}
+		s.PutWish(e.ID, *e.Wish)
+	}
+	s.PutMembers(view.Members(), view.Drained())
+	s.PutServers(view.Servers())
+	return s, nil
+}
