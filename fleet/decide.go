@@ -331,6 +331,7 @@ func (s *State) ask(sv *server, state cluster.State, a cluster.Assignment, again
 	was := sv.asked
 	was.at = s.now
 	if was == now && s.now-sv.asked.at < s.rules.AskAgain {
+		s.at(sv.asked.at+s.rules.AskAgain, again) // somebody else may have asked: the piece that had the server
 		return
 	}
 	if sv.State == cluster.Terminated && state == cluster.Terminated { // it does

@@ -306,7 +306,8 @@ func TestLost(t *testing.T) {
 			b.PutServer(sv)
 		}, Held},
 		{"its partition failed", func(b *bench, sv cluster.Server) {
-			sv.Last = &cluster.Outcome{Assignment: *sv.Info.Assignment, Result: cluster.PartitionFailed, Error: "no room"}
+			sv.Last = &cluster.Outcome{Assignment: *sv.Info.Assignment, Result: cluster.PartitionFailed,
+				Error: "no room"}
 			sv.State, sv.Info.Assignment = cluster.Available, nil
 			b.PutServer(sv)
 		}, Held},
@@ -488,7 +489,8 @@ func TestSteps(t *testing.T) {
 	b := newBench(t, 1, 4, Rules{})
 	b.submit("e", 1, 1, func(s *Spec) {
 		s.Steps = append(s.Steps, Step{Name: "b", After: []string{"a"}, Points: make([][]string, 1), Replications: 1,
-			Workers: 1}, Step{Name: "c", After: []string{"b"}, Points: make([][]string, 1), Replications: 2, Workers: 1})
+			Workers: 1}, Step{Name: "c", After: []string{"b"}, Points: make([][]string, 1), Replications: 2,
+			Workers: 1})
 	})
 	b.run()
 	if len(b.experiments["e"].pieces) != 1 {

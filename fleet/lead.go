@@ -28,13 +28,13 @@ type LeaderOptions struct {
 
 // Times of the loop.
 const (
-	lookEvery   = 5 * time.Second        // for progress, and for what a watch has left out
-	lookGap     = 50 * time.Millisecond  // between two looks at what has changed, at least
-	callPatient = 10 * time.Second       // of a call of the store, until its outage is said
-	againFirst  = 20 * time.Millisecond  // before a state is read anew that another one has changed
-	againMost   = 2 * time.Second        // and at most, after many times
-	termGap     = 500 * time.Millisecond // between two terms
-	atOnce      = 16                     // calls of the store at a time
+	lookEvery  = 5 * time.Second        // for progress, and for what a watch has left out
+	lookGap    = 50 * time.Millisecond  // between two looks at what has changed, at least
+	callMost   = 10 * time.Second       // of a call of the store, until its outage is said
+	againFirst = 20 * time.Millisecond  // before a state is read anew that another one has changed
+	againMost  = 2 * time.Second        // and at most, after many times
+	termGap    = 500 * time.Millisecond // between two terms
+	atOnce     = 16                     // calls of the store at a time
 )
 
 // errAgain is the error about a state that isn't what the leader knows: it is read anew.
@@ -55,7 +55,7 @@ func Lead(ctx context.Context, o LeaderOptions) error {
 		err = t.run(ctx)
 		// A commit without an answer may be done when other servers have been promised on what it isn't known to have
 		// promised. Its guard is gone with the leadership.
-		resigning, cancel := context.WithTimeout(context.Background(), callPatient)
+		resigning, cancel := context.WithTimeout(context.Background(), callMost)
 		err = errors.Join(err, lead.Resign(resigning))
 		cancel()
 		if ctx.Err() != nil {
@@ -274,7 +274,7 @@ func (t *term) complain(malformed []error) {
 func (t *term) call(ctx context.Context, f func(ctx context.Context) error) error {
 	began := time.Now()
 	for {
-		bounded, cancel := context.WithTimeout(ctx, callPatient)
+		bounded, cancel := context.WithTimeout(ctx, callMost)
 		err := f(bounded)
 		cancel()
 		if ctx.Err() != nil || !errors.Is(err, metastore.ErrUnavailable) || errors.Is(err, metastore.ErrUnknown) {

@@ -84,7 +84,8 @@ func (t *term) move(ctx context.Context, actions []Action) error {
 				return err
 			})
 			if err == nil && (m.Was.State != a.From || m.At == metastore.Version{}) {
-				err = fmt.Errorf("%w: found the piece %v of %s %v, want %v", errAgain, a.Piece, a.ID, m.Was.State, a.From)
+				err = fmt.Errorf("%w: found the piece %v of %s %v, want %v", errAgain, a.Piece, a.ID, m.Was.State,
+					a.From)
 			}
 			if err != nil {
 				return err

@@ -35,7 +35,7 @@ func (w *world) moved(m *Move) {
 	}
 	if m.Takes != nil && was.State != Canceling {
 		if err := s.reports[m.Takes.key()].Report.Error; err != nil && err.Type == ErrorModel {
-			w.erred[piece] = s.wishes[m.ID].Retry + 1
+			w.erred[piece] = s.standings[m.ID].Retry + 1
 		}
 	}
 	switch m.To.State {

@@ -289,12 +289,16 @@ func (s *State) fits(m *machine, e *underway) (why string) {
 	case e.Version != "" && m.Version != e.Version:
 		return fmt.Sprintf("has the program %q", m.Version)
 	}
-	for _, key := range slices.Sorted(maps.Keys(e.Labels)) {
-		if m.Labels[key] != e.Labels[key] {
-			return fmt.Sprintf("has the label %s=%q", key, m.Labels[key])
+	why = ""
+	for key, value := range e.Labels { // the first by name, so that it is always the same
+		if m.Labels[key] != value && (why == "" || key < why) {
+			why = key
 		}
 	}
-	return ""
+	if why != "" {
+		why = fmt.Sprintf("has the label %s=%q", why, m.Labels[why])
+	}
+	return why
 }
 
 func (s *State) isDrained(name string) bool {
@@ -327,13 +331,6 @@ func (s *State) capacityBut(t *step, fault []string) (servers int) {
 	return servers
 }
 
-// offer is a machine that may be taken.
-type offer struct {
-	machine *machine
-	free    []*server
-	score   int
-}
-
 // find chooses the servers of a gang: of as few machines as possible, of those with the least score, by name. nil:
 // there are none now. A machine at fault with the piece is taken only where the others would never do.
 func (s *State) find(t *step, was *Piece) []Server {
@@ -341,38 +338,65 @@ func (s *State) find(t *step, was *Piece) []Server {
 	if was != nil && len(was.Fault) > 0 && s.capacityBut(t, was.Fault) >= t.gang() {
 		fault = was.Fault
 	}
-	var all []offer
-	most := 0
+	want, least := t.gang(), 0
+	var best *machine
+	together := 0
 	for _, m := range s.open {
-		if slices.Contains(fault, m.Name) || s.fits(m, t.experiment) != "" || s.reserved(m, t) {
+		if !s.may(m, t, fault) {
 			continue
 		}
-		o := offer{machine: m, score: score(m, t.experiment, was)}
-		for _, sv := range m.servers {
-			if sv.free && !s.isDrained(sv.Name) {
-				o.free = append(o.free, sv)
-			}
+		free := s.freeOf(m)
+		together += free
+		if free < want {
+			continue
 		}
-		if len(o.free) > 0 {
-			all, most = append(all, o), max(most, len(o.free))
+		if now := score(m, t.experiment, was); best == nil || now < least {
+			best, least = m, now
 		}
 	}
-	want := t.gang()
-	if want > most && s.rules.OneMachine {
+	switch {
+	case best != nil:
+		return s.pick(nil, best, want)
+	case s.rules.OneMachine || together < want:
 		return nil
 	}
-	slices.SortStableFunc(all, func(a, b offer) int { // by name before
-		return cmp.Or(cmp.Compare(min(len(b.free), want), min(len(a.free), want)), cmp.Compare(a.score, b.score))
+	return s.findMany(t, was, fault)
+}
+
+// may tells whether a machine may be taken for a step now.
+func (s *State) may(m *machine, t *step, fault []string) bool {
+	return !slices.Contains(fault, m.Name) && s.fits(m, t.experiment) == "" && !s.reserved(m, t)
+}
+
+// findMany chooses servers of several machines, those with the most that are free first.
+func (s *State) findMany(t *step, was *Piece, fault []string) (gang []Server) {
+	all := slices.DeleteFunc(slices.Clone(s.open), func(m *machine) bool { return !s.may(m, t, fault) })
+	slices.SortStableFunc(all, func(a, b *machine) int { // by name before
+		return cmp.Or(cmp.Compare(s.freeOf(b), s.freeOf(a)),
+			cmp.Compare(score(a, t.experiment, was), score(b, t.experiment, was)))
 	})
-	var gang []Server
-	for _, o := range all {
-		for _, sv := range o.free {
-			if gang = append(gang, Server{sv.Name, o.machine.Name, sv.Incarnation}); len(gang) == want {
-				return gang
-			}
+	for _, m := range all {
+		gang = s.pick(gang, m, t.gang())
+	}
+	return gang
+}
+
+// freeOf is how many servers of a machine may be taken.
+func (s *State) freeOf(m *machine) int {
+	if len(s.drained) == 0 {
+		return m.free
+	}
+	return len(s.pick(nil, m, len(m.servers)))
+}
+
+// pick adds a machine's free servers to a gang, by name, until it is whole.
+func (s *State) pick(gang []Server, m *machine, want int) []Server {
+	for _, sv := range m.servers {
+		if len(gang) < want && sv.free && !s.isDrained(sv.Name) {
+			gang = append(gang, Server{sv.Name, m.Name, sv.Incarnation})
 		}
 	}
-	return nil
+	return gang
 }
 
 // reserved tells whether what becomes free of a machine is for the first in the queue, and not for this step.
@@ -425,7 +449,7 @@ func (s *State) Why(id string, at PieceID) string {
 			fmt.Fprintf(&text, "%-20s no: %s\n", name, why)
 			continue
 		case was != nil && slices.Contains(was.Fault, name):
-			why = "; at fault with this piece: taken only where no other will do"
+			why = "; at fault: taken where no other will do"
 		case s.reserved(m, t):
 			why = "; reserved"
 		}

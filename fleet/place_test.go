@@ -12,8 +12,10 @@ import (
 	"github.com/disco-sim/disco/cluster"
 )
 
-func by(user string) func(s *Spec)             { return func(s *Spec) { s.User = user } }
-func (b *bench) priority(id string, p Priority) { b.PutWish(id, Wish{Number: 2, Want: WantRun, Priority: p}) }
+func by(user string) func(s *Spec) { return func(s *Spec) { s.User = user } }
+func (b *bench) priority(id string, p Priority) {
+	b.PutWish(id, Wish{Number: 2, Want: WantRun, Priority: p})
+}
 
 // finish has one running piece of an experiment end, and its servers be free.
 func (b *bench) finish(id string, n int) {
@@ -176,7 +178,7 @@ func TestOneMachine(t *testing.T) {
 	b.decide(0)
 	b.decide(time.Minute)
 	b.want("e", 0, Failed)
-	if p := b.piece("e", 0); !strings.Contains(p.Error.Message, "3 servers of one machine; all such machines have 2 toge") {
+	if p := b.piece("e", 0); !strings.Contains(p.Error.Message, "3 servers of one machine; all such machines have 2 ") {
 		t.Errorf("found %s", p.Error.Message)
 	}
 }
@@ -187,8 +189,8 @@ func TestNeverFits(t *testing.T) {
 	b.submit("e", 100_000, 5, func(s *Spec) { s.Labels, s.Version = map[string]string{"rack": "a"}, "v1" })
 	b.decide(0)
 	b.decide(time.Hour)
-	if x := b.experiments["e"].standing; x.Ended || x.Reason != "a gang of step 0 wants 5 servers with the labels rack=a "+
-		"and the program v1; all such machines have 0 together" {
+	if x := b.experiments["e"].standing; x.Ended || x.Reason != "a gang of step 0 wants 5 servers with the labels "+
+		"rack=a and the program v1; all such machines have 0 together" {
 		t.Errorf("found %+v", x) // nobody knows which machines will come
 	}
 	all := b.members()
@@ -284,7 +286,7 @@ func TestWhy(t *testing.T) {
 		Gang: []Server{{"m0-1", "m0", "i"}}, Wait: time.Hour})
 	want := `piece 0.0.1 of e wants 1 servers; the least score is taken: load - warm - checkpoint
 m0                   1 of 2 servers free, score 0 = 50 - 20 - 30
-m1                   2 of 2 servers free, score 0 = 0 - 0 - 0; at fault with this piece: taken only where no other will do
+m1                   2 of 2 servers free, score 0 = 0 - 0 - 0; at fault: taken where no other will do
 m2                   no: is drained
 m3                   no: has the program "v2"
 `
