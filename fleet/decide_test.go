@@ -28,7 +28,8 @@ func newBench(t testing.TB, machines, servers int, rules Rules) *bench {
 	var members []cluster.Member
 	for i := range machines {
 		name := fmt.Sprintf("m%d", i)
-		members = append(members, cluster.Member{Name: name, Status: cluster.Up, Version: "v1"})
+		members = append(members, cluster.Member{Name: name, Status: cluster.Up, Version: "v1",
+			Roles: []string{Role}})
 		for j := range servers {
 			b.PutServer(cluster.Server{Name: fmt.Sprintf("%s-%d", name, j), Status: cluster.Status{
 				State: cluster.Available, Incarnation: "i"}, Info: cluster.Info{Member: name, Slot: j}})

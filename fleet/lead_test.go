@@ -73,6 +73,7 @@ func (a *agent) start(ctx context.Context, server *mem.Server) (stop func()) {
 		a.t.Fatal(err)
 	}
 	member, err := cluster.Join(ctx, a.store, cluster.Options{Name: a.name, Version: "v1", Slots: 2,
+		Roles:  []string{Role},
 		Runner: func(_ int, r *cluster.Reporter) cluster.Runner { return &pretender{agent: a, reporter: r} },
 		Report: func(error) {}})
 	if err != nil {

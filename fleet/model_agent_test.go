@@ -67,9 +67,23 @@ func (h *host) boot() {
 
 // kill ends the agent, and its runs; it starts again after a time.
 func (h *host) kill(off float64) {
-	if !h.alive || h.w.quiet {
-		return
+	if h.alive && !h.w.quiet {
+		h.end(off)
 	}
+}
+
+// usable tells whether a server of the agent can be used.
+func (h *host) usable() bool {
+	for _, sl := range h.slots {
+		if s := sl.sm.State(); s != cluster.Broken && s != cluster.Exited {
+			return true
+		}
+	}
+	return false
+}
+
+// end is kill, also when there are no faults any more.
+func (h *host) end(off float64) {
 	h.alive, h.life, h.lead = false, h.life+1, nil
 	for _, sl := range h.slots {
 		sl.run = nil

@@ -98,7 +98,8 @@ func (l *leader) show(v seen) {
 	for _, name := range slices.Sorted(maps.Keys(l.host.view)) {
 		if x := l.host.view[name]; x.there && !up[x.Info.Member] {
 			up[x.Info.Member] = true
-			members = append(members, cluster.Member{Name: x.Info.Member, Status: cluster.Up})
+			members = append(members, cluster.Member{Name: x.Info.Member, Status: cluster.Up,
+				Roles: []string{Role}})
 		}
 	}
 	l.state.PutMembers(members, nil)

@@ -194,6 +194,11 @@ func (w *world) look() {
 		return
 	}
 	w.goOn()
+	for _, h := range w.hosts { // some machine lives: people see to that
+		if h.alive && !h.usable() {
+			h.end(1)
+		}
+	}
 	w.after(5, w.look)
 }
 

@@ -13,6 +13,9 @@ import (
 	"github.com/disco-sim/disco/cluster"
 )
 
+// Role is the role of members that simulate pieces: they have an executor.
+const Role = "fleet"
+
 // The terms of a machine's score, in percent of its servers that are promised. The machine with the least score is
 // taken. A machine that has hosted the experiment has its scenario, and one that has made the newest checkpoint of the
 // piece may have it in memory: the two together are worth a machine that is half as busy.
@@ -284,6 +287,8 @@ func (s *State) fits(m *machine, e *underway) (why string) {
 	switch {
 	case m.Status != cluster.Up:
 		return fmt.Sprintf("is %s", m.Status)
+	case !slices.Contains(m.Roles, Role):
+		return "has no executor"
 	case s.isDrained(m.Name):
 		return "is drained"
 	case e.Version != "" && m.Version != e.Version:

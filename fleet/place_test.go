@@ -124,6 +124,11 @@ func TestMachines(t *testing.T) {
 			all[0].Version, all[1].Version = "v2", "v2"
 			b.PutMembers(all, nil)
 		}, "m2-0"},
+		{"with an executor", 1, func(b *bench) {
+			all := b.members()
+			all[0].Roles = []string{"big"}
+			b.PutMembers(all, nil)
+		}, "m1-0"},
 		{"with the labels", 1, func(b *bench) {
 			all := b.members()
 			all[1].Labels = map[string]string{"rack": "a", "gpu": "yes"}
@@ -277,7 +282,7 @@ func TestReservedElsewhere(t *testing.T) {
 func TestWhy(t *testing.T) {
 	b := newBench(t, 4, 2, Rules{})
 	all := b.members()
-	all[3].Version = "v2"
+	all[3].Version, all[1].Roles = "v2", []string{Role, "big"}
 	b.PutMembers(all, []string{"m2"})
 	b.submit("other", 1, 1)
 	b.run()

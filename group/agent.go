@@ -20,6 +20,7 @@ import (
 
 	"github.com/disco-sim/disco/app"
 	"github.com/disco-sim/disco/cluster"
+	"github.com/disco-sim/disco/fleet"
 	"github.com/disco-sim/disco/metastore"
 	"github.com/disco-sim/disco/metastore/dial"
 	"github.com/urfave/cli/v2"
@@ -149,10 +150,18 @@ func agent(ctx context.Context, c *app.Call, s *metastore.Store, o cluster.Optio
 		return err
 	}
 	defer func() { failed = errors.Join(failed, closeFleetAgent(c, a)) }()
+	if a != nil {
+		o.Roles = append(o.Roles, fleet.Role)
+	}
 	m, err := cluster.Join(joining, s, o)
 	if err != nil {
 		return err
 	}
+	stop, err := leadFleet(joining, s, m, &o, a != nil)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	fmt.Fprintf(c.Stdout, "%s: %s is up, with %d servers, in the group %s\n", c.Program, o.Name, o.Slots,
 		c.String("group"))
 	select {
@@ -168,6 +177,7 @@ func agent(ctx context.Context, c *app.Call, s *metastore.Store, o cluster.Optio
 		}
 		leaving, cancel := context.WithTimeout(context.Background(), limit)
 		defer cancel()
+		stop() // somebody else is to lead at once
 		how := "has left"
 		if !m.Ready() {
 			how = "has ended without a session: its keys go, if they are still there, when the store ends the last one"
