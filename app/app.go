@@ -281,7 +281,7 @@ func (p *program) commands() []*cli.Command {
 	return p.withExamples("", slices.Concat([]*cli.Command{p.runCommand(), p.validateCommand(), p.explainCommand(),
 		p.verifyCommand(), p.initCommand(),
 		p.compareCommand(), p.psCommand(), p.topCommand(), p.checkpointsCommand(), p.resumeCommand(), p.mergeCommand(),
-		p.replayCommand(),
+		p.replayCommand(), p.submissionCommand(),
 		p.schemaCommand(), p.completionCommand(), p.manCommand(), p.versionCommand()},
 		p.furtherCommands(), p.fieldsCommand(), p.kindCommands()))
 }

@@ -123,6 +123,12 @@ func (c *Command) programArgs(args []string) ([]string, error) {
 // what to do.
 func Usage(format string, args ...any) error { return usage(format, args...) }
 
+// IsUsage tells whether an error is one that [Usage] has made.
+func IsUsage(err error) bool {
+	var u *usageError
+	return errors.As(err, &u)
+}
+
 // Ended is the cause of a context that a signal has ended.
 type Ended struct{ Signal syscall.Signal }
 

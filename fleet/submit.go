@@ -110,6 +110,18 @@ func (c *Client) Submit(ctx context.Context, s *Submission) (id string, duplicat
 	return "", false, fmt.Errorf("files of the submission were removed %d times: submit it again", blobTries)
 }
 
+// Check says all that is wrong with a submission, but for its key, without a store, and returns its digest: that of
+// everything that was submitted but the key.
+func (s *Submission) Check() (digest string, err error) {
+	keyed := *s
+	keyed.Key = "-"
+	spec, _, err := keyed.spec()
+	if err != nil {
+		return "", err
+	}
+	return spec.Digest, nil
+}
+
 // spec checks a submission, and makes what is kept of it, and the blobs.
 func (s *Submission) spec() (spec *Spec, blobs map[Digest][]byte, err error) {
 	spec = &Spec{Name: s.Name, User: s.User, Version: s.Version, Place: s.Place, Labels: s.Labels, Limits: s.Limits}

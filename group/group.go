@@ -29,11 +29,12 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Commands are store, cluster, agent, machines and certs, and what an agent starts as a run's bridge, a run over
-// machines as its child, and checkpoints in an object store as what reaches it.
+// Commands are store, cluster, agent, machines and certs, those for experiments (submit, list, show, …), and what an
+// agent starts as a run's bridge, a run over machines as its child, and checkpoints in an object store as what reaches
+// it.
 func Commands() []app.Command {
-	return []app.Command{storeCommand(), clusterCommand(), agentCommand(), machinesCommand(), certsCommand(),
-		bridgeCommand(), childCommand(), namesCommand(), blobsCommand()}
+	return append([]app.Command{storeCommand(), clusterCommand(), agentCommand(), machinesCommand(), certsCommand(),
+		bridgeCommand(), childCommand(), namesCommand(), blobsCommand()}, experimentCommands()...)
 }
 
 // storeFlags are those of every command that uses a store.

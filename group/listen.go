@@ -43,15 +43,23 @@ func programFlag() cli.Flag {
 	return &cli.StringFlag{Name: "program", Usage: "`FILE` of the program whose models run; the one that was called"}
 }
 
+// programPath is the path of the program whose models run.
+func programPath(c *app.Call) (string, error) {
+	if path := c.String("program"); path != "" {
+		return path, nil
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("the folder of this program: %w", err)
+	}
+	return filepath.Join(filepath.Dir(self), "disco-run"), nil
+}
+
 // program opens the program whose models run, and gives its digest.
 func program(c *app.Call) (f *os.File, digest [32]byte, err error) {
-	path := c.String("program")
-	if path == "" {
-		self, err := os.Executable()
-		if err != nil {
-			return nil, digest, fmt.Errorf("the folder of this program: %w", err)
-		}
-		path = filepath.Join(filepath.Dir(self), "disco-run")
+	path, err := programPath(c)
+	if err != nil {
+		return nil, digest, err
 	}
 	if f, err = os.Open(path); err != nil {
 		return nil, digest,

@@ -28,8 +28,8 @@ const (
 	viewProgram   = "disco-view"
 )
 
-// Commands are server, graph, web, store, cluster, agent, machines and certs, what joins the machines of a run, and
-// what reaches an object store.
+// Commands are server, graph, web, store, cluster, agent, machines, certs, those for experiments, what joins the
+// machines of a run, and what reaches an object store.
 func Commands() []app.Command {
 	return []app.Command{serverCommand(),
 		{Name: "graph", Usage: "keeps layered graphs in a database, and reads and writes files of them",
@@ -45,6 +45,18 @@ func Commands() []app.Command {
 			Program: groupProgram, Self: "program"},
 		{Name: "machines", Usage: "shows which machines take runs, and how they are", Program: groupProgram,
 			Self: "program"},
+		{Name: "submit", Usage: "has the machines of a group simulate a scenario many times", Program: groupProgram,
+			Self: "program"},
+		{Name: "list", Usage: "shows the experiments of a group, the newest last", Program: groupProgram},
+		{Name: "show", Usage: "shows an experiment: what was submitted, how far it is, and what has failed",
+			Program: groupProgram},
+		{Name: "pause", Usage: "has nothing more of an experiment begin, and what runs stand still",
+			Program: groupProgram},
+		{Name: "continue", Usage: "goes on with an experiment that was paused", Program: groupProgram},
+		{Name: "cancel", Usage: "gives an experiment up: what has ended stays", Program: groupProgram},
+		{Name: "retry", Usage: "tries what has failed, or was cancelled, of an experiment again",
+			Program: groupProgram},
+		{Name: "priority", Usage: "gives an experiment another class in the queue", Program: groupProgram},
 		{Name: child.Command, Hidden: true, Usage: "is what a run over machines starts to join them",
 			Program: groupProgram},
 		{Name: blobproc.Command, Hidden: true, Usage: "is what checkpoints in an object store start to reach it",

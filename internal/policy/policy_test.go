@@ -86,7 +86,7 @@ group: app cluster fleet fleet/agent fleet/executor fleet/executor/local
 	internal/bridge/byname internal/bridge/offer internal/bridge/relay internal/bridge/stream
 	internal/certs internal/checkpoint/blobproc internal/checkpoint/s3 internal/checkpoint/storeblobs
 	internal/child internal/infile
-	internal/machinefile internal/session internal/site
+	internal/machinefile internal/outfile internal/session internal/site internal/submission
 	internal/workerproc ipc metastore metastore/dial scenario
 group/beside: app internal/checkpoint/blobproc internal/child internal/graphproc
 
@@ -155,6 +155,7 @@ internal/checkpoint/nodediff: internal/checkpoint state
 internal/checkpoint/s3: internal/checkpoint
 internal/checkpoint/storeblobs: internal/checkpoint metastore
 internal/checkpoint/blobproc: internal/checkpoint internal/outfile internal/wire internal/workerproc
+internal/submission: internal/infile
 internal/forward:
 internal/phi:
 internal/machinefile: internal/infile scenario
@@ -187,7 +188,7 @@ app: internal/answers internal/calls internal/checkpoint internal/drawing
 	internal/speedup internal/fullscreen internal/hazard
 	internal/infile internal/tracefile
 	internal/inspect internal/latency internal/launch internal/machine internal/newmodule internal/outdir
-	internal/report
+	internal/report internal/submission
 	internal/outfile
 	internal/partition internal/placement internal/printable internal/sweep internal/table internal/trace
 	internal/selfprofile internal/viewproc internal/worker internal/workerproc model/measure model/overview

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/disco-sim/disco/internal/submission"
+	"github.com/disco-sim/disco/model/network"
+	"github.com/disco-sim/disco/model/phold"
+)
+
+// checkSubmission is what submit starts: the exit status, and what it said.
+func checkSubmission(t *testing.T, dir string, args ...string) (status int, said string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	args = append([]string{"disco-run", submission.Command, "--" + submission.Into, dir}, args...)
+	status = Run(args, strings.NewReader(""), &out, &errs, phold.Kind(), network.Kind())
+	return status, out.String() + errs.String()
+}
+
+// The files that a scenario refers to are handed over with it, and each point is checked.
+func TestSubmissionWithFiles(t *testing.T) {
+	folder, into := t.TempDir(), t.TempDir()
+	const name = "backbone.gml"
+	example, err := os.ReadFile("../examples/backbone.yml")
+	graph, errGraph := os.ReadFile("../examples/" + name)
+	if err != nil || errGraph != nil {
+		t.Fatal(err, errGraph)
+	}
+	file := filepath.Join(folder, "net.yml")
+	write := func(path string, data []byte) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(file, example)
+	write(filepath.Join(folder, name), graph)
+	status, said := checkSubmission(t, into, "--replications", "3", "--seed", "0x10", "--set",
+		"topology=backbone.gml", "--sweep", "horizon=1,2", "--workers", "2", file)
+	if status != 0 {
+		t.Fatalf("status %d: %s", status, said)
+	}
+	s, err := submission.Read(into)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := fmt.Sprintln(s.File, s.Args, s.Sweep, s.Points, s.Replications, s.Workers, s.Files, s.Version == Version())
+	want := "net.yml [--set topology=backbone.gml --seed 16] [horizon=1,2] [[horizon=1] [horizon=2]] 3 2 " +
+		"[backbone.gml] true\n"
+	if got != want || !bytes.Equal(s.Text, example) || len(s.Attached) != 1 || !bytes.Equal(s.Attached[0], graph) {
+		t.Errorf("found %s, want %s", got, want)
+	}
+	outside := filepath.Join(folder, "below", "net.yml")
+	write(outside, bytes.ReplaceAll(example, []byte(name), []byte("../"+name)))
+	status, said = checkSubmission(t, t.TempDir(), outside)
+	if status != ExitUsage || !strings.Contains(said, "below it") || !strings.Contains(said, "../"+name) {
+		t.Errorf("status %d: %s", status, said)
+	}
+	status, said = checkSubmission(t, t.TempDir(), "--sweep", "horizon=1,-1", file)
+	if status != ExitUsage || !strings.Contains(said, "horizon") {
+		t.Errorf("status %d: %s", status, said)
+	}
+}
+
+// It is no command for people.
+func TestSubmissionAlone(t *testing.T) {
+	var out, errs bytes.Buffer
+	status := Run([]string{"disco-run", submission.Command, "x.yml"}, strings.NewReader(""), &out, &errs, phold.Kind())
+	if status != ExitUsage || !strings.Contains(errs.String(), "use `disco-run submit FILE`") {
+		t.Errorf("status %d: %s", status, errs.String())
+	}
+}

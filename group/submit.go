@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package group
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/disco-sim/disco/app"
+	"github.com/disco-sim/disco/fleet"
+	"github.com/disco-sim/disco/internal/submission"
+	"github.com/disco-sim/disco/metastore"
+	"github.com/urfave/cli/v2"
+)
+
+// scenarioFlags are those of submit that the program with the models reads, as of its run.
+func scenarioFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "replications", DefaultText: "1", Usage: "repeat each point `R` times, each with its " +
+			"own random numbers"},
+		&cli.StringSliceFlag{Name: "sweep", Usage: "simulate each value of a field, `KEY=A,B,C`; several make a grid"},
+		&cli.StringSliceFlag{Name: "set", Usage: "put a value into the scenario, `KEY=VALUE`; may be repeated"},
+		&cli.StringFlag{Name: "seed", DefaultText: "1", Usage: "`SEED` of all random numbers"},
+		&cli.StringFlag{Name: "horizon", DefaultText: "the scenario's own",
+			Usage: "simulated `SECONDS` at which a replication ends"},
+		&cli.StringFlag{Name: "warmup", DefaultText: "the scenario's own",
+			Usage: "simulated `SECONDS` before which nothing is counted; or auto"},
+		&cli.StringFlag{Name: "workers", DefaultText: "1", Usage: "`N` servers for each replication"},
+	}
+}
+
+func submitCommand() app.Command {
+	return app.Command{
+		Name: "submit", Usage: "has the machines of a group simulate a scenario many times", ArgsUsage: "FILE",
+		Description: "The scenario in FILE (- for standard input) is read and checked as run does it, with all\n" +
+			"points of the sweep, and then given to the group with the files that it refers to. The command\n" +
+			"doesn't wait for results. The last word that it prints is the experiment's id.\n" +
+			"What is submitted twice with one --idempotency-key is one experiment. Without one a random key\n" +
+			"is kept below XDG_STATE_HOME until there is an answer: repeat the same command when there was none.",
+		Examples: []string{"submit shop.yml --store etcd://127.0.0.1:2379 --replications 100 --name night",
+			"submit shop.yml --replications 20 --sweep rqs_input.avg_active_users.mean=10,20,40 --workers 2",
+			"submit shop.yml --place /shared/night --priority low --label rack=a --idempotency-key night-17"},
+		Flags: slices.Concat(storeFlags(), scenarioFlags(), []cli.Flag{programFlag(),
+			&cli.StringFlag{Name: "name", Usage: "`NAME` of the experiment; that of FILE if not given"},
+			&cli.StringFlag{Name: "priority", Value: string(fleet.Normal),
+				Usage: "`CLASS` in the queue: high, normal, low"},
+			&cli.StringFlag{Name: "place", DefaultText: "the group's store",
+				Usage: "`DIR` or s3://… in which machines keep results and checkpoints; all of them must reach it"},
+			&cli.StringSliceFlag{Name: "label", Usage: "only machines with `KEY=VALUE`; may be repeated"},
+			&cli.IntFlag{Name: "attempts", DefaultText: "3",
+				Usage: "`N` times a replication is begun whose machine or process fails"},
+			&cli.DurationFlag{Name: "start-timeout", DefaultText: "2m30s",
+				Usage: "`TIME` from a replication's dispatch until all of its servers simulate"},
+			&cli.DurationFlag{Name: "no-progress", DefaultText: "2m",
+				Usage: "`TIME` without progress in simulated time after which an attempt is looked at"},
+			&cli.DurationFlag{Name: "timeout", DefaultText: "none", Usage: "`TIME` that one attempt may take"},
+			&cli.StringFlag{Name: "idempotency-key", DefaultText: "a random one",
+				Usage: "`KEY` by which the same submission is known again"},
+			&cli.BoolFlag{Name: "json", Usage: "write the answer as JSON"}}),
+		Run: runSubmit,
+	}
+}
+
+func runSubmit(c *app.Call) error {
+	if c.NArg() > 1 {
+		return app.Usage("found %d arguments, want one FILE", c.NArg())
+	}
+	if storeURL(c) == "" { // before anything is read
+		_, err := connect(context.Background(), c, looks)
+		return err
+	}
+	group, err := groupOf(c)
+	if err != nil {
+		return err
+	}
+	s, err := submissionOf(c)
+	if err != nil {
+		return err
+	}
+	digest, err := s.Check()
+	if err != nil {
+		return app.Usage("%v", err)
+	}
+	key := &savedKey{key: c.String("idempotency-key")}
+	if !c.IsSet("idempotency-key") {
+		if key, err = saveKey(strings.Join([]string{storeURL(c), group, digest}, "\n")); err != nil {
+			return err
+		}
+		if key.again {
+			fmt.Fprintf(c.Stderr, "%s: the same was submitted before without an answer: this is the same submission\n",
+				c.Program)
+		}
+	} else if key.key == "" {
+		return app.Usage("--idempotency-key: found nothing, want a text of one's own, such as night-17")
+	}
+	s.Key = key.key
+	err = submitTries(c, s)
+	return errors.Join(err, key.done(!unanswered(err)))
+}
+
+// unanswered tells whether an experiment may be there, or a later try may make it.
+func unanswered(err error) bool {
+	if err == nil {
+		return false
+	}
+	full, taken := (*fleet.FullError)(nil), (*fleet.KeyTakenError)(nil)
+	return !errors.As(err, &full) && !errors.As(err, &taken) && !app.IsUsage(err)
+}
+
+// submitTries is how often it is tried, with waits of up to 1 s, 2 s between.
+const submitTriesMost = 3
+
+// submitTries submits, again where the store couldn't be reached.
+func submitTries(c *app.Call, s *fleet.Submission) error {
+	for try := 1; ; try++ {
+		err := submitOnce(c, s)
+		lost := errors.Is(err, metastore.ErrUnavailable) || errors.Is(err, metastore.ErrUnknown) ||
+			errors.Is(err, metastore.ErrSessionLost)
+		ended := (*app.Ended)(nil)
+		if !lost || try == submitTriesMost || errors.As(err, &ended) {
+			return err
+		}
+		wait := rand.N(time.Second << (try - 1))
+		fmt.Fprintf(c.Stderr, "%s: submit: %v: it is tried again in %v (%d of %d)\n", c.Program, err,
+			wait.Round(time.Millisecond), try+1, submitTriesMost)
+		ctx, undo := c.Interruptible()
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+		}
+		err = context.Cause(ctx)
+		undo()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// submitOnce submits, and says what was answered.
+func submitOnce(c *app.Call, s *fleet.Submission) error {
+	return withFleet(c, func(ctx context.Context, fl *fleet.Client) error {
+		id, duplicate, err := fl.Submit(ctx, s)
+		if err != nil {
+			return err
+		}
+		if c.Bool("json") {
+			return writeJSON(c.Stdout, struct {
+				ID        string `json:"id"`
+				Name      string `json:"name"`
+				Duplicate bool   `json:"duplicate"`
+			}{id, s.Name, duplicate}, false)
+		}
+		step := s.Steps[0]
+		what := fmt.Sprintf("%d points × %d replications, %d workers each", len(step.Points), step.Replications,
+			step.Workers)
+		if duplicate {
+			what += "; it was submitted before"
+		}
+		_, err = fmt.Fprintf(c.Stdout, "%s: %s: %s\n", s.Name, what, id)
+		return err
+	})
+}
+
+// submissionOf reads the flags, and has the program with the models check the scenario.
+func submissionOf(c *app.Call) (*fleet.Submission, error) {
+	class, err := priority(c.String("priority"))
+	if err != nil {
+		return nil, err
+	}
+	labels := map[string]string{}
+	for _, label := range c.StringSlice("label") {
+		if err := addLabel(labels, label); err != nil {
+			return nil, app.Usage("--label: %v", err)
+		}
+	}
+	for _, flag := range []string{"attempts", "start-timeout", "no-progress", "timeout"} {
+		d, isTime := c.Value(flag).(time.Duration)
+		if c.IsSet(flag) && (isTime && d <= 0 || !isTime && c.Int(flag) < 1) {
+			return nil, app.Usage("--%s: found %v, want more than 0", flag, c.Value(flag))
+		}
+	}
+	place, err := absolutePlace(c.String("place"))
+	if err != nil {
+		return nil, err
+	}
+	checked, err := checkScenario(c)
+	if err != nil {
+		return nil, err
+	}
+	name := c.String("name")
+	if name == "" {
+		name = strings.TrimSuffix(checked.File, filepath.Ext(checked.File))
+	}
+	step := fleet.SubmittedStep{Step: fleet.Step{File: checked.File, Args: checked.Args, Sweep: checked.Sweep,
+		Points: checked.Points, Replications: checked.Replications, Workers: checked.Workers}, Scenario: checked.Text}
+	for i, file := range checked.Files {
+		step.Attached = append(step.Attached, fleet.File{Name: file, Data: checked.Attached[i]})
+	}
+	return &fleet.Submission{Name: name, User: who(), Version: checked.Version, Place: place, Labels: labels,
+		Limits: fleet.Limits{Attempts: c.Int("attempts"), Start: c.Duration("start-timeout"),
+			NoProgress: c.Duration("no-progress"), Total: c.Duration("timeout")},
+		Priority: class, Steps: []fleet.SubmittedStep{step}}, nil
+}
+
+// absolutePlace makes a folder's path one that is the same everywhere.
+func absolutePlace(place string) (string, error) {
+	if place == "" || strings.Contains(place, "://") || filepath.IsAbs(place) {
+		return place, nil
+	}
+	path, err := filepath.Abs(place)
+	if err != nil {
+		return "", fmt.Errorf("--place: %w", err)
+	}
+	return path, nil
+}
+
+// checkScenario has the program with the models read the scenario as its run does.
+func checkScenario(c *app.Call) (s *submission.Submission, err error) {
+	path, err := programPath(c)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "disco-submit-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	args := []string{submission.Command, "--" + submission.Into + "=" + dir}
+	for _, f := range scenarioFlags() {
+		name := f.Names()[0]
+		switch {
+		case !c.IsSet(name):
+		case name == "set" || name == "sweep":
+			for _, text := range c.StringSlice(name) {
+				args = append(args, "--"+name, text)
+			}
+		default:
+			args = append(args, "--"+name, c.String(name))
+		}
+	}
+	ctx, undo := c.Interruptible()
+	defer undo()
+	cmd := exec.CommandContext(ctx, path, append(append(args, "--"), c.Args().Slice()...)...)
+	cmd.Args[0] = c.Program
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.Stdin, c.Stderr, c.Stderr
+	if err := cmd.Run(); err != nil {
+		exit := (*exec.ExitError)(nil)
+		ended := (*app.Ended)(nil)
+		switch {
+		case errors.As(context.Cause(ctx), &ended):
+			return nil, ended
+		case errors.As(err, &exit) && exit.ExitCode() == app.ExitUsage: // it has said why
+			return nil, app.Usage("%s can't be submitted: nothing was sent", orNothing(c.Args().First()))
+		case errors.As(err, &exit):
+			return nil, fmt.Errorf("the check of %s by %s: %w", orNothing(c.Args().First()), path, err)
+		}
+		return nil, app.Usage("--program: the program whose models run: %v: call this command by that program, or "+
+			"name its file", err)
+	}
+	return submission.Read(dir)
+}
+
+// orNothing names the file, for messages.
+func orNothing(file string) string {
+	if file == "" {
+		return "the scenario"
+	}
+	return file
+}

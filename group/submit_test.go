@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package group
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/disco-sim/disco/fleet"
+	"github.com/disco-sim/disco/internal/launch/launchtest"
+	"github.com/disco-sim/disco/metastore"
+	"github.com/disco-sim/disco/metastore/dial"
+)
+
+// movingText is a scenario.
+var movingText = launchtest.Scenario(6, 20, "")
+
+// submitting is what the tests of submit have: a store with a group, a scenario, and this program as that which checks
+// it.
+type submitting struct {
+	t          *testing.T
+	url, file  string
+	self, keys string
+}
+
+func newSubmitting(t *testing.T, url string) *submitting {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &submitting{t: t, url: url, file: filepath.Join(t.TempDir(), "moving.yml"), self: self, keys: t.TempDir()}
+	t.Setenv(programVariable, "1")
+	t.Setenv("XDG_STATE_HOME", x.keys)
+	if err := os.WriteFile(x.file, []byte(movingText), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, stderr := run("", "store", "put", "made", "1", "--store", url); status != 0 {
+		t.Fatal(stderr)
+	}
+	return x
+}
+
+// do is a command with the store; %F in it is the scenario.
+func (x *submitting) do(args string) (status int, stdout, stderr string) {
+	words := strings.Fields(strings.ReplaceAll(args, "%F", x.file))
+	words = append(words, "--store", x.url)
+	if words[0] == "submit" {
+		words = append(words, "--program", x.self)
+	}
+	return run("", words...)
+}
+
+// submit returns the id, which is the last word.
+func (x *submitting) submit(args string) (id string) {
+	x.t.Helper()
+	status, stdout, stderr := x.do("submit %F " + args)
+	words := strings.Fields(stdout)
+	if status != 0 || len(words) == 0 {
+		x.t.Fatalf("submit %s: status %d, %s%s", args, status, stdout, stderr)
+	}
+	return words[len(words)-1]
+}
+
+// fleet is a client of the same group.
+func (x *submitting) fleet() *fleet.Client {
+	x.t.Helper()
+	s, err := dial.Open(x.t.Context(), dial.Options{URL: x.url, Store: metastore.Options{Group: "disco"}})
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	x.t.Cleanup(func() { _ = s.Close() })
+	c, err := fleet.New(x.t.Context(), s, fleet.Options{By: "the test"})
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	return c
+}
+
+// What is submitted is there as it was checked, and wishes are carried to it by any name that it alone has.
+func TestSubmitAndWishes(t *testing.T) {
+	stores(t, func(t *testing.T, url string) {
+		x := newSubmitting(t, url)
+		id := x.submit("--name night --replications 3 --sweep horizon=5,10 --workers 2 --priority low --label rack=a " +
+			"--attempts 2 --timeout 1m --seed 0x10")
+		e, err := x.fleet().Show(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		step := e.Spec.Steps[0]
+		got := fmt.Sprintln(step.Args, step.Points, step.Sweep, step.Replications, step.Workers, step.File,
+			e.Spec.Name, e.Spec.Labels, e.Spec.Limits.Attempts, e.Spec.Limits.Total, e.Wish.Priority, e.Spec.Count())
+		want := "[--seed 16] [[horizon=5] [horizon=10]] [horizon=5,10] 3 2 moving.yml night map[rack:a] 2 1m0s low 6\n"
+		if got != want {
+			t.Errorf("found %s", got)
+		}
+		text, err := x.fleet().Blob(t.Context(), step.Text)
+		if err != nil || string(text) != movingText {
+			t.Errorf("found %q, %v", text, err)
+		}
+		other := x.submit("")
+		for _, c := range []struct {
+			args   string
+			status int
+			want   string // of both outputs
+		}{
+			{"list", 0, id + "  night   SUBMITTED  0 of 6  low "},
+			{"list", 0, other + "  moving  SUBMITTED  0 of 1  normal "},
+			{"list --json", 0, `"pieces": 6,`},
+			{"show night", 0, "2 points × 3 replications, 2 workers each; run --seed 16"},
+			{"show night --json", 0, `"horizon=10"`},
+			{"pause night --why release", 0, "pause is asked for: it is to stand still, with priority low (wish 2)"},
+			{"list", 0, "to stand still"},
+			{"priority " + id + " high", 0, "with priority high (wish 3)"},
+			{"continue nig", 0, "it is to run, with priority high (wish 4)"},
+			{"retry night", 1, "retry isn't possible; what is: pause, continue, cancel, priority"},
+			{"cancel " + id[:len(id)-1], 0, "it is to end"},
+			{"pause night", 1, "being cancelled: pause isn't possible; what is: cancel"},
+			{"show nihgt", 2, "did you mean night?"},
+			{"show " + id[:4], 2, "begins the ids or names of 2 experiments"},
+			{"show", 2, "found 0 arguments"},
+			{"list all", 2, "`show ID` shows one"},
+			{"priority night urgent", 2, `found "urgent", want high, normal or low`},
+			{"submit %F --replications 0", 2, "--replications: found 0"},
+			{"submit %F --sweep horizn=1,2", 2, "horizn"},
+			{"submit %F --priority urgent", 2, "want high, normal or low"},
+			{"submit %F --attempts 0", 2, "--attempts: found 0"},
+			{"submit %F --idempotency-key=", 2, "--idempotency-key: found nothing"},
+			{"submit %F.none", 2, "nothing was sent"},
+			{"submit %F --group none", 2, "no such group"},
+			{"submit %F --sweep horizon=0,1", 2, "nothing was sent"},
+		} {
+			status, stdout, stderr := x.do(c.args)
+			if status != c.status || !strings.Contains(stdout+stderr, c.want) {
+				t.Errorf("%s: status %d, %s%s; want %d, %q", c.args, status, stdout, stderr, c.status, c.want)
+			}
+		}
+		x.nothingSaved()
+	})
+}
+
+// nothingSaved fails where a key is saved though all had an answer.
+func (x *submitting) nothingSaved() {
+	x.t.Helper()
+	files, err := filepath.Glob(filepath.Join(x.keys, "disco", "submissions", "*"))
+	if err != nil || len(files) > 0 {
+		x.t.Errorf("found %v, %v", files, err)
+	}
+}
+
+// One key is one experiment; a random one of a try without an answer is used again.
+func TestSubmitAgain(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	x := newSubmitting(t, etcd(ctx, t))
+	first := x.submit("--idempotency-key k")
+	if again := x.submit("--idempotency-key k"); again != first {
+		t.Errorf("found %s, want %s", again, first)
+	}
+	status, stdout, stderr := x.do("submit %F --idempotency-key k --replications 2")
+	if status != 1 || !strings.Contains(stderr, first) || !strings.Contains(stderr, "or another key") {
+		t.Errorf("status %d, %s%s", status, stdout, stderr)
+	}
+	if other := x.submit(""); other == first || other == x.submit("") {
+		t.Errorf("found %s twice: each has a key of its own", other)
+	}
+	x.nothingSaved()
+
+	store := x.url // nobody is there
+	x.url = "etcd://127.0.0.1:1"
+	status, stdout, stderr = x.do("submit %F --replications 7 --store-timeout 200ms")
+	if status != 1 || !strings.Contains(stderr, "(3 of 3)") {
+		t.Errorf("status %d, %s%s", status, stdout, stderr)
+	}
+	files, err := filepath.Glob(filepath.Join(x.keys, "disco", "submissions", "*-0"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("found %v, %v: the key of what had no answer is to be there", files, err)
+	}
+	saved, err := os.ReadFile(files[0])
+	if err != nil || len(saved) != keyBytes {
+		t.Errorf("found %q, %v", saved, err)
+	}
+	x.url = store
+}
+
+// A saved key is its process' own, is used again when that had no answer, and isn't when it had.
+func TestSavedKeys(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	save := func(what string) *savedKey {
+		t.Helper()
+		k, err := saveKey(what)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k
+	}
+	done := func(k *savedKey, answered bool) {
+		t.Helper()
+		if err := k.done(answered); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a, b := save("x"), save("x") // at the same time: two experiments
+	other := save("y")
+	if a.key == b.key || a.key == other.key || a.again || b.again {
+		t.Errorf("found %+v, %+v, %+v", a, b, other)
+	}
+	done(a, false)
+	c := save("x")
+	if c.key != a.key || !c.again {
+		t.Errorf("found %+v, want the key %s", c, a.key)
+	}
+	done(c, true)
+	if d := save("x"); d.key == a.key || d.again {
+		t.Errorf("found %+v, whose submission had an answer", d)
+	}
+	torn := filepath.Join(os.Getenv("XDG_STATE_HOME"), "disco", "submissions")
+	files, err := os.ReadDir(torn)
+	if err != nil || len(files) != 3 {
+		t.Fatalf("found %v, %v", files, err)
+	}
+	var mu sync.Mutex
+	seen := map[string]bool{}
+	var all sync.WaitGroup
+	for range 40 { // each has its own, whoever comes first
+		all.Go(func() {
+			k, err := saveKey("many")
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil || seen[k.key] {
+				t.Errorf("found %+v, %v", k, err)
+				return
+			}
+			seen[k.key] = true
+			if err := k.done(true); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// The answer as JSON has the id.
+func TestSubmitJSON(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	x := newSubmitting(t, etcd(ctx, t))
+	status, stdout, stderr := x.do("submit %F --json")
+	var answer struct{ ID, Name string }
+	if err := json.Unmarshal([]byte(stdout), &answer); err != nil || status != 0 || answer.ID == "" ||
+		answer.Name != "moving" {
+		t.Errorf("status %d, %s%s, %v", status, stdout, stderr, err)
+	}
+}
