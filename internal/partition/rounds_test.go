@@ -292,7 +292,7 @@ const fewSteps = 10
 // predicted, and at least half as many. A model that promises by itself what its links' lookaheads don't say, as that
 // of queueing networks does, may take a quarter.
 func TestPredictedSteps(t *testing.T) {
-	for _, c := range []struct {
+	for i, c := range []struct {
 		file           string
 		horizon, least float64
 	}{
@@ -300,10 +300,10 @@ func TestPredictedSteps(t *testing.T) {
 		{"mini.yml", 5, 0.5}, {"md1.yml", 2, 0.5}, {"jackson.yml", 100, 0.25}, {"supply.yml", 20, 0.5},
 	} {
 		s, g := scenarioOf(t, c.file, c.horizon)
-		for _, method := range partition.Methods() {
-			for _, spread := range [][2]int{{2, 2}, {3, 3}, {4, 2}, {9, 3}, {12, 4}} {
+		for j, method := range partition.Methods() {
+			for k, spread := range [][2]int{{2, 2}, {3, 3}, {4, 2}, {9, 3}, {12, 4}} {
 				workers, machines := spread[0], spread[1]
-				if testing.Short() && workers > 4 {
+				if testing.Short() && (workers > 4 || (i+j+k)%3 != 0) { // any two of the three still meet
 					continue
 				}
 				p, err := partition.Make(g, partition.Run{Workers: min(workers, g.NumNodes()), Processors: workers,

@@ -49,7 +49,10 @@ func sample(d Dist, n int, pair Pair) []float64 {
 // draws of
 // a continuous distribution, and less often of others; the seeds are fixed.
 func TestDrawnFitsCDF(t *testing.T) {
-	const n = 8_000
+	n := 8_000
+	if testing.Short() {
+		n = 500
+	}
 	for _, d := range grid() {
 		for _, pair := range []Pair{Unpaired, Paired, Opposite} {
 			all := sample(d, n, pair)
@@ -63,12 +66,12 @@ func TestDrawnFitsCDF(t *testing.T) {
 				if d.law.core.atoms() {
 					below = d.CDF(all[i] - 1e-9)
 				}
-				worst = max(worst, math.Abs(d.CDF(all[i])-float64(j)/n), math.Abs(below-float64(i)/n))
+				worst = max(worst, math.Abs(d.CDF(all[i])-float64(j)/float64(n)),
+					math.Abs(below-float64(i)/float64(n)))
 				i = j
 			}
-			if worst > 2.2/math.Sqrt(n) {
-				t.Errorf("%s, pair %d: the distance from its CDF is %.4f, want at most %.4f", d, pair, worst,
-					2.2/math.Sqrt(n))
+			if most := 2.2 / math.Sqrt(float64(n)); worst > most {
+				t.Errorf("%s, pair %d: the distance from its CDF is %.4f, want at most %.4f", d, pair, worst, most)
 			}
 		}
 	}
