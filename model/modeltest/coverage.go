@@ -13,7 +13,7 @@ import (
 
 // experiments is how many experiments Coverage makes; the long form, whose figures
 // docs/intervals.md has, is -experiments 400.
-var experiments = flag.Int("experiments", 0, "experiments of a test of confidence intervals (0: 60, or 30 with -short)")
+var experiments = flag.Int("experiments", 0, "experiments of a test of confidence intervals (0: 60, or 10 with -short)")
 
 // Covered is one interval of an experiment.
 type Covered struct{ Low, High, Truth float64 }
@@ -28,7 +28,7 @@ func Coverage(t *testing.T, experiment func(seed uint64) map[string]Covered) {
 	if n == 0 {
 		n = 60
 		if testing.Short() {
-			n = 30
+			n = 10
 		}
 	}
 	hits := make(map[string]int)
