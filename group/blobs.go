@@ -70,6 +70,9 @@ func openPlace(ctx context.Context, address, owner string) (blobproc.Place, erro
 		return nil, fmt.Errorf("%s: found no path, want one of the run's own, such as %s/night", address,
 			strings.TrimRight(address, "/"))
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, storeblobs.QuietMax,
+		fmt.Errorf("it hasn't answered for %v", storeblobs.QuietMax))
+	defer cancel()
 	store, err := dial.Open(ctx, dial.Options{URL: address, CA: os.Getenv("DISCO_STORE_CA"),
 		Cert: os.Getenv("DISCO_STORE_CERT"), Key: os.Getenv("DISCO_STORE_KEY"),
 		Password: os.Getenv("DISCO_STORE_PASSWORD"), Store: storeblobs.Options(placesGroup)})

@@ -312,6 +312,52 @@ func TestStoreThatHangs(t *testing.T) {
 	}
 }
 
+// A store that hangs at the end of a replication isn't waited for when the run is to end; the results are whole.
+func TestEndThatHangs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the store has 5 s then")
+	}
+	cfg := config("inproc", 2, launchtest.Scenario(6, 30, ""))
+	out, err := run(t, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := text(t, out)
+	var remarks bytes.Buffer
+	stop := make(chan struct{})
+	cfg.Stderr, cfg.Stop = &remarks, stop
+	cfg.Checkpoint = &Checkpoint{Repo: newRepo(t, cfg, &endless{checkpointtest.NewMem(), stop}), Keep: 2,
+		At: []LabelledEpoch{{Epoch: 4}}}
+	if out, err = run(t, cfg); err != nil {
+		t.Fatal(err)
+	}
+	if got := text(t, out); got != want {
+		t.Errorf("found\n%s, want\n%s", got, want)
+	}
+	if c := out.Checkpoints; c.Made != 1 || c.Failed != 1 {
+		t.Errorf("found %+v, want 1 made, and the end failed", c)
+	}
+	const told = "the end of replication 0 couldn't be saved: the store hasn't taken it within 5s"
+	if !strings.Contains(remarks.String(), told) {
+		t.Errorf("found remarks %q, want %q", remarks.String(), told)
+	}
+}
+
+// endless is a store that takes no end of a replication until its context ends; by then the run is to end.
+type endless struct {
+	checkpoint.Blobs
+	stop chan struct{}
+}
+
+func (e *endless) Put(ctx context.Context, name string, r io.Reader, size int64, onlyNew bool) error {
+	if !strings.HasPrefix(name, "done/") {
+		return e.Blobs.Put(ctx, name, r, size, onlyNew)
+	}
+	close(e.stop)
+	<-ctx.Done()
+	return ctx.Err()
+}
+
 // hangingBlobs takes so many, and no more until a channel is closed.
 type hangingBlobs struct {
 	checkpoint.Blobs

@@ -399,12 +399,45 @@ func (ws *workerSet) endCheckpoints(ctx context.Context, res *result) error {
 	if err := ws.takeCommitted(); err != nil || res.Interrupted {
 		return err
 	}
-	if err := ws.finish(ctx, res); err != nil {
+	if err := ws.saveEnd(ctx, res); err != nil {
 		ws.checkpointing.store.count(func(c *Checkpoints) { c.Failed++ })
 		ws.launch.note(fmt.Sprintf("the end of replication %d couldn't be saved: %v", res.Index, err))
 	}
 	res.hashes = nil
 	return nil
+}
+
+// saveEnd saves the end of a replication. Where the run is to end, a store that takes too long isn't waited for, as in
+// awaitCheckpoint.
+func (ws *workerSet) saveEnd(ctx context.Context, res *result) error {
+	s := ws.supervisor
+	ctx, abandon := context.WithCancelCause(ctx)
+	defer abandon(nil)
+	saved := make(chan error, 1)
+	go func() { saved <- ws.finish(ctx, res) }()
+	long := time.NewTicker(slowCheckpoint)
+	defer long.Stop()
+	var late <-chan time.Time
+	if s.stopping {
+		late = time.After(lastCheckpoint)
+	}
+	for {
+		select {
+		case <-s.stop:
+			s.stop, s.stopping = nil, true
+			late = time.After(lastCheckpoint)
+		case <-late:
+			abandon(errStoreHangs)
+		case err := <-saved:
+			if err != nil && context.Cause(ctx) == errStoreHangs {
+				err = errStoreHangs
+			}
+			return err
+		case <-long.C:
+			ws.launch.note(fmt.Sprintf("the run waits for the end of replication %d: it is being written to the store",
+				res.Index))
+		}
+	}
 }
 
 func (s *store) skip()                { s.count(func(c *Checkpoints) { c.Skipped++ }) }

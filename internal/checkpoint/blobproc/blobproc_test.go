@@ -388,6 +388,57 @@ func TestLockEndsWithUser(t *testing.T) {
 	}
 }
 
+// stuck is a place whose store doesn't answer any more.
+type stuck struct {
+	checkpoint.Blobs
+	until chan struct{} // closed by the test
+}
+
+func (s stuck) Lock(context.Context) (func() error, error) {
+	return func() error {
+		<-s.until
+		return nil
+	}, nil
+}
+
+// Get ends as a call of a store may whose context isn't the caller's.
+func (s stuck) Get(context.Context, string, int64, int64, []byte) ([]byte, error) {
+	return nil, fmt.Errorf("no answer for 1s: %w", context.Canceled)
+}
+
+func (s stuck) Close() { <-s.until }
+
+// TestStuck: where a place can't be left because its store doesn't answer, the other end ends all the same. Why a call
+// has failed that nobody has canceled is said.
+func TestStuck(t *testing.T) {
+	ours, theirs, err := workerproc.ControlStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := stuck{checkpointtest.NewMem(), make(chan struct{})}
+	defer close(p.until)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- newServer(theirs, 50*time.Millisecond).serve(
+			func(context.Context, string, string) (Place, error) { return p, nil })
+	}()
+	b := newBlobs(Config{}, &process{&stream{file: ours, in: make([]byte, messageBytesMax)}, func() {},
+		func() string { return "" }})
+	if _, err := b.open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Lock(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Get(t.Context(), "a", 0, 1, nil); err == nil || err.Error() != "no answer for 1s: context canceled" {
+		t.Errorf("%v, want the place's own words", err)
+	}
+	b.Close()
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "mem isn't closed within 50ms") {
+		t.Errorf("%v, want that it isn't closed", err)
+	}
+}
+
 // TestUserKilled: where its user is killed, the process gives the lock back, closes the place and ends.
 func TestUserKilled(t *testing.T) {
 	dir := t.TempDir()

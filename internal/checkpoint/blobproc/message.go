@@ -159,8 +159,9 @@ func parse(k kind, body []byte) (*message, error) {
 	return m, nil
 }
 
-// done is the message about an end.
-func done(err error) *message {
+// done is the message about an end. canceled: the other end has asked for it. Without that a context of the place's own
+// has ended, as for a store that doesn't answer, and the error says so.
+func done(err error, canceled bool) *message {
 	m := &message{kind: kindDone}
 	var missing *checkpoint.MissingError
 	var locked *checkpoint.LockedError
@@ -172,7 +173,7 @@ func done(err error) *message {
 		m.end, m.text, m.name = endMissing, missing.Where, missing.Name
 	case errors.As(err, &locked):
 		m.end, m.text, m.name = endLocked, locked.Where, locked.Owner
-	case errors.Is(err, context.Canceled):
+	case canceled && errors.Is(err, context.Canceled):
 		m.end = endCanceled
 	default:
 		m.end, m.text = endError, err.Error()

@@ -23,7 +23,8 @@ type Place interface {
 // Open opens the place that an address names. owner is whose lock it will be, for people.
 type Open func(ctx context.Context, address, owner string) (Place, error)
 
-// partingMax is how long the process may take to give its lock back when its user has died.
+// partingMax is how long the process may take to give its lock back, and to close the place, when its user is gone. A
+// store that doesn't answer would hold it up for longer: the lock ends by itself then.
 const partingMax = 5 * time.Second
 
 // Inherit takes over the stream that this process was started with.
@@ -41,6 +42,7 @@ func Inherit() (*os.File, error) {
 // server is the process that has a place.
 type server struct {
 	stream *stream
+	limit  time.Duration // partingMax, and less in tests
 	data   chan *message // what was wanted
 	gone   chan struct{} // closed when nothing more is received
 	place  Place         // nil: not opened yet
@@ -56,9 +58,17 @@ type request struct {
 }
 
 // Serve does what the other end of a control stream asks for until that is closed; then it gives the lock back, where
-// there is one, and closes the stream. An error is a fault of the other end, or of giving the lock back.
-func Serve(control *os.File, open Open) (err error) {
-	s := &server{stream: &stream{file: control}, data: make(chan *message, 1), gone: make(chan struct{})}
+// there is one, closes the place and the stream, and returns within partingMax. An error is a fault of the other end, or
+// of giving the lock back.
+func Serve(control *os.File, open Open) error { return newServer(control, partingMax).serve(open) }
+
+func newServer(control *os.File, limit time.Duration) *server {
+	return &server{stream: &stream{file: control}, limit: limit, data: make(chan *message, 1),
+		gone: make(chan struct{})}
+}
+
+// serve is Serve.
+func (s *server) serve(open Open) error {
 	requests := make(chan *request)
 	received := make(chan error, 1)
 	go func() {
@@ -67,23 +77,41 @@ func Serve(control *os.File, open Open) (err error) {
 	}()
 	for r := range requests {
 		err := s.do(r, open)
+		answer := done(err, r.ctx.Err() != nil)
 		r.cancel()
-		if s.stream.send(done(err)) != nil {
+		if s.stream.send(answer) != nil {
 			break // the other end is gone, which receive finds
 		}
 	}
-	control.Close() // ends receive, where sending has failed
+	s.stream.file.Close() // ends receive, where sending has failed
 	for r := range requests {
 		r.cancel()
 	}
-	err = <-received
-	if s.unlock != nil {
-		err = errors.Join(err, s.unlock())
+	return errors.Join(<-received, s.leave())
+}
+
+// leave gives the lock back and closes the place, unless that takes too long: this process ends then, and with it what
+// still waits for the store.
+func (s *server) leave() error {
+	if s.place == nil {
+		return nil
 	}
-	if s.place != nil {
+	left := make(chan error, 1)
+	go func() {
+		var err error
+		if s.unlock != nil {
+			err = s.unlock()
+		}
 		s.place.Close()
+		left <- err
+	}()
+	select {
+	case err := <-left:
+		return err
+	case <-time.After(s.limit):
+		return fmt.Errorf("blobproc: %v isn't closed within %v: its lock, if it had one, ends by itself", s.place,
+			s.limit)
 	}
-	return err
 }
 
 // receive takes messages until the other end has closed the stream.

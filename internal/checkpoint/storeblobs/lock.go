@@ -14,11 +14,15 @@ import (
 // are removed then: a writer that was killed has left them, and nobody else writes now.
 func (p *Place) Lock(ctx context.Context) (unlock func() error, err error) {
 	key := p.key + "/lock"
-	_, v, err := p.store.PutEphemeral(ctx, key, p.owner)
+	var v metastore.Value
+	err = p.call(ctx, func(ctx context.Context) (err error) {
+		_, v, err = p.store.PutEphemeral(ctx, key, p.owner)
+		return err
+	})
 	conflict := (*metastore.ConflictError)(nil)
 	if errors.As(err, &conflict) {
 		locked := &checkpoint.LockedError{Where: p.String()}
-		if v, err := p.store.Get(ctx, key); err == nil {
+		if v, err := p.get(ctx, key); err == nil {
 			_ = v.Decode(&locked.Owner) // for people: it may be gone by now
 		}
 		return nil, locked
@@ -38,14 +42,13 @@ func (p *Place) Lock(ctx context.Context) (unlock func() error, err error) {
 
 // unlock gives the lock back, unless it is lost anyway.
 func (p *Place) unlock(held *metastore.Cond) error {
-	ctx, cancel := context.WithTimeout(context.Background(), unlockMax)
-	defer cancel()
 	p.mu.Lock()
 	if p.lock == held {
 		p.lock = nil
 	}
 	p.mu.Unlock()
-	err := again(ctx, func() error {
+	ctx := context.Background()
+	err := p.leave(ctx, func(ctx context.Context) error {
 		return p.store.Commit(ctx, []metastore.Cond{*held}, []metastore.Op{{Path: held.Path, Do: metastore.Delete}})
 	})
 	if conflict := (*metastore.ConflictError)(nil); err == nil || errors.As(err, &conflict) {
@@ -56,14 +59,18 @@ func (p *Place) unlock(held *metastore.Cond) error {
 
 // sweep removes pieces that no head names.
 func (p *Place) sweep(ctx context.Context) error {
-	numbers, err := p.store.Members(ctx, p.key+"/data")
-	if errors.Is(err, metastore.ErrNoNode) || len(numbers) == 0 {
+	var numbers []string
+	err := p.call(ctx, func(ctx context.Context) (err error) {
+		numbers, err = p.store.Members(ctx, p.key+"/data")
+		return err
+	})
+	switch {
+	case errors.Is(err, metastore.ErrNoNode):
 		return nil
-	}
-	if err != nil {
+	case err != nil || len(numbers) == 0:
 		return err
 	}
-	values, err := p.store.Walk(ctx, p.key+"/names")
+	values, err := p.walk(ctx, p.key+"/names")
 	if err != nil {
 		return err
 	}
@@ -86,7 +93,8 @@ func (p *Place) sweep(ctx context.Context) error {
 	}
 	for len(ops) > 0 {
 		batch := ops[:min(len(ops), sweepBatch)]
-		if err := again(ctx, func() error { return p.commit(ctx, nil, batch...) }); err != nil {
+		err := p.call(ctx, func(ctx context.Context) error { return p.commit(ctx, nil, batch...) })
+		if err != nil {
 			return err
 		}
 		ops = ops[len(batch):]

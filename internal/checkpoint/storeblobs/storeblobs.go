@@ -5,7 +5,8 @@
 //
 // Guarantee: a blob is there whole or not at all, whenever its writer is killed or the store's connection breaks; it
 // is as durable as the store's engine makes it. Of several writers one has the lock, and one that has lost it, with
-// its session, writes and deletes nothing more. Memory is that of one piece, PieceBytes.
+// its session, writes and deletes nothing more. Memory is that of one piece, PieceBytes. Every call ends: where the store
+// doesn't answer, after 30 s, with metastore.ErrUnavailable.
 //
 //	store, err := dial.Open(ctx, dial.Options{URL: "etcd://127.0.0.1:2379/night", Store: storeblobs.Options("parts")})
 //	place := storeblobs.New(store, "part-7", "part 7 of night", "process 7 on alpha")
@@ -25,6 +26,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/disco-sim/disco/internal/checkpoint"
@@ -35,9 +37,12 @@ const (
 	PieceBytes = 900_000   // of a piece: a value has at most a megabyte, with its encoding
 	BlobMax    = 256 << 20 // bytes of a blob: a store isn't the place for large ones
 
-	unlockMax  = 10 * time.Second // for giving a lock back: else it ends with the session
-	sweepBatch = 20               // trees of pieces that are deleted in one commit
-	rereads    = 5                // of a blob that is replaced while it is read
+	QuietMax  = 30 * time.Second // for which a store that doesn't answer is waited for
+	leaveMax  = 10 * time.Second // the same for what happens later anyway: see leave
+	silentMax = time.Second      // the same where the call before had no answer either
+
+	sweepBatch = 20 // trees of pieces that are deleted in one commit
+	rereads    = 5  // of a blob that is replaced while it is read
 )
 
 // Options are those of a store that has places.
@@ -51,6 +56,9 @@ type Place struct {
 	key   string
 	name  string
 	owner string
+	quiet time.Duration // QuietMax, and less in tests
+
+	silent atomic.Bool // the last call had no answer
 
 	mu   sync.Mutex
 	lock *metastore.Cond // that the lock is still this Place's; nil: it has none
@@ -61,7 +69,7 @@ var _ checkpoint.Blobs = (*Place)(nil)
 // New is the place at a key of a store that was opened with Options. name is what messages call it, and owner whose
 // lock it is, for people.
 func New(store *metastore.Store, key, name, owner string) *Place {
-	return &Place{store: store, key: key, name: name, owner: owner}
+	return &Place{store: store, key: key, name: name, owner: owner, quiet: QuietMax}
 }
 
 // TooLargeError is a blob that is too large for a store.
@@ -105,6 +113,60 @@ func (p *Place) failed(ctx context.Context, name string, err error) error {
 	return fmt.Errorf("%s: %s: %w", p, name, err)
 }
 
+// within is a context that ends when the store hasn't answered for so long.
+func within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("it hasn't answered for %v", limit))
+}
+
+// call does something at the store that may be done twice, until its outcome is known; ErrUnavailable where the store
+// doesn't answer for p.quiet, or until ctx has ended.
+func (p *Place) call(ctx context.Context, do func(ctx context.Context) error) error {
+	ctx, cancel := within(ctx, p.quiet)
+	defer cancel()
+	for {
+		err := do(ctx)
+		unknown := errors.Is(err, metastore.ErrUnknown)
+		if unknown && ctx.Err() == nil {
+			continue
+		}
+		if unknown {
+			err = fmt.Errorf("%w: %w: %w", metastore.ErrUnavailable, context.Cause(ctx), err)
+		}
+		p.silent.Store(errors.Is(err, metastore.ErrUnavailable))
+		return err
+	}
+}
+
+// leave is call for what happens later where it can't be done now: a lock ends with its session, and pieces that nobody
+// names are removed by the next Lock. So it doesn't take long, and least of all at a store that is silent.
+func (p *Place) leave(ctx context.Context, do func(ctx context.Context) error) error {
+	limit := leaveMax
+	if p.silent.Load() {
+		limit = silentMax
+	}
+	ctx, cancel := within(context.WithoutCancel(ctx), min(limit, p.quiet))
+	defer cancel()
+	return p.call(ctx, do)
+}
+
+// get reads a key.
+func (p *Place) get(ctx context.Context, key string) (v metastore.Value, err error) {
+	err = p.call(ctx, func(ctx context.Context) error {
+		v, err = p.store.Get(ctx, key)
+		return err
+	})
+	return v, err
+}
+
+// walk reads what is below a key.
+func (p *Place) walk(ctx context.Context, key string) (values []metastore.Value, err error) {
+	err = p.call(ctx, func(ctx context.Context) error {
+		values, err = p.store.Walk(ctx, key)
+		return err
+	})
+	return values, err
+}
+
 // Put implements checkpoint.Blobs. *TooLargeError, ErrLost.
 func (p *Place) Put(ctx context.Context, name string, r io.Reader, size int64, onlyNew bool) error {
 	if size > BlobMax {
@@ -116,7 +178,8 @@ func (p *Place) Put(ctx context.Context, name string, r io.Reader, size int64, o
 	h := head{Number: number(), Size: size}
 	old, err := p.write(ctx, name, &h, r, onlyNew)
 	if err != nil {
-		if !errors.Is(err, metastore.ErrUnknown) { // else it may come later: the next Lock removes it
+		// What isn't known may come later, and what can't be reached can't be removed: the next Lock does it.
+		if !errors.Is(err, metastore.ErrUnknown) && !errors.Is(err, metastore.ErrUnavailable) {
 			p.remove(ctx, h.Number)
 		}
 		if errors.Is(err, checkpoint.ErrExists) {
@@ -176,21 +239,15 @@ func exists(h *head) error {
 
 // putPiece writes a piece. It may be done twice: its key is nobody else's.
 func (p *Place) putPiece(ctx context.Context, key string, piece []byte) error {
-	return again(ctx, func() error { return p.store.Put(ctx, key, piece) })
-}
-
-// again does what may be done twice until its outcome is known.
-func again(ctx context.Context, do func() error) error {
-	for {
-		if err := do(); !errors.Is(err, metastore.ErrUnknown) || ctx.Err() != nil {
-			return err
-		}
-	}
+	return p.call(ctx, func(ctx context.Context) error { return p.store.Put(ctx, key, piece) })
 }
 
 // publish makes h the head of a blob, and returns the one before it. After a break it looks which head is there, and
-// tries again under the condition that this hasn't changed: a commit that is done late changes it, or conflicts.
+// tries again under the condition that this hasn't changed: a commit that is done late changes it, or conflicts. All of
+// it takes no longer than one call.
 func (p *Place) publish(ctx context.Context, name string, h *head, onlyNew bool) (old *head, err error) {
+	ctx, cancel := within(ctx, p.quiet)
+	defer cancel()
 	value, err := p.store.Encode(h)
 	if err != nil {
 		return nil, err
@@ -243,7 +300,7 @@ func (p *Place) commit(ctx context.Context, conds []metastore.Cond, ops ...metas
 
 // head reads the head of a blob; nil: there is none.
 func (p *Place) head(ctx context.Context, name string) (metastore.Version, *head, error) {
-	v, err := p.store.Get(ctx, p.nameKey(name))
+	v, err := p.get(ctx, p.nameKey(name))
 	if errors.Is(err, metastore.ErrNoNode) || err == nil && !v.HasValue() {
 		return metastore.Version{}, nil, nil
 	}
@@ -269,9 +326,7 @@ func (p *Place) decode(v metastore.Value) (*head, error) {
 
 // remove takes pieces away that nobody names. What stays after an error is found by the next Lock.
 func (p *Place) remove(ctx context.Context, number string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unlockMax)
-	defer cancel()
-	_ = p.store.DeleteTree(ctx, p.dataKey(number))
+	_ = p.leave(ctx, func(ctx context.Context) error { return p.store.DeleteTree(ctx, p.dataKey(number)) })
 }
 
 // Get implements checkpoint.Blobs. A blob that is replaced meanwhile is read anew.
@@ -309,7 +364,7 @@ func (p *Place) read(ctx context.Context, h *head, from, size int64, buf []byte)
 	end := min(h.Size, from+min(size, h.Size))
 	for at := from; at < end; {
 		i := int(at / PieceBytes)
-		v, err := p.store.Get(ctx, p.pieceKey(h.Number, i))
+		v, err := p.get(ctx, p.pieceKey(h.Number, i))
 		if errors.Is(err, metastore.ErrNoNode) {
 			return nil, false, nil
 		}
@@ -335,7 +390,7 @@ func (p *Place) List(ctx context.Context, prefix string) (blobs []checkpoint.Blo
 	if ctx.Err() != nil {
 		return nil, p.failed(ctx, prefix, ctx.Err())
 	}
-	values, err := p.store.Walk(ctx, strings.TrimSuffix(p.nameKey(prefix), "/"))
+	values, err := p.walk(ctx, strings.TrimSuffix(p.nameKey(prefix), "/"))
 	if err != nil {
 		return nil, p.failed(ctx, prefix, err)
 	}
@@ -361,7 +416,7 @@ func (p *Place) Delete(ctx context.Context, names ...string) error {
 	for _, name := range names {
 		_, h, err := p.head(ctx, name)
 		if err == nil && h != nil {
-			err = again(ctx, func() error {
+			err = p.call(ctx, func(ctx context.Context) error {
 				return p.commit(ctx, nil, metastore.Op{Path: p.nameKey(name), Do: metastore.Delete})
 			})
 		}

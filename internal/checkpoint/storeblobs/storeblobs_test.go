@@ -243,3 +243,90 @@ func TestDamaged(t *testing.T) {
 		}
 	}
 }
+
+// TestSilent: at a store that doesn't answer every call ends and says so, removes nothing that it can't know of, and
+// what was there is whole when the store answers again. The lock ends with the session then.
+func TestSilent(t *testing.T) {
+	ctx := context.Background()
+	store, client := open(t)
+	p := New(store, "part", "part", "a test")
+	if err := p.Put(ctx, "done/0", strings.NewReader("whole"), 5, false); err != nil {
+		t.Fatal(err)
+	}
+	unlock, err := p.Lock(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.quiet = 50 * time.Millisecond
+	other := New(store, "other", "other", "a test")
+	other.quiet = p.quiet
+	silent := func(what string, err error) {
+		t.Helper()
+		if !errors.Is(err, metastore.ErrUnavailable) || !strings.Contains(err.Error(), "hasn't answered for 50ms") {
+			t.Errorf("%s: %v, want ErrUnavailable that says for how long", what, err)
+		}
+	}
+	// It falls silent when the first of two pieces is there.
+	data := strings.Repeat("x", PieceBytes+1)
+	parts := io.MultiReader(strings.NewReader(data[:PieceBytes]),
+		&replacing{strings.NewReader(data[PieceBytes:]), client.Disconnect})
+	silent("Put, of pieces", p.Put(ctx, "done/0", parts, int64(len(data)), false))
+	_, err = p.Get(ctx, "done/0", 0, 10, nil)
+	silent("Get", err)
+	_, err = p.List(ctx, "done/")
+	silent("List", err)
+	silent("Put", p.Put(ctx, "done/0", strings.NewReader("late"), 4, false))
+	silent("Put, only new", p.Put(ctx, "done/0", strings.NewReader("late"), 4, true))
+	silent("Put, of a head", p.Put(ctx, "done/0", strings.NewReader(""), 0, false))
+	silent("Delete", p.Delete(ctx, "done/0"))
+	_, err = other.Lock(ctx)
+	silent("Lock", err)
+	silent("unlock", unlock())
+	client.Reconnect()
+	client.EndSession()
+	if got, err := p.Get(ctx, "done/0", 0, 10, nil); string(got) != "whole" || err != nil {
+		t.Errorf("%q, %v, want what was there", got, err)
+	}
+	if n := pieces(t, p); n != 2 {
+		t.Errorf("%d sets of pieces, want the one of a head and the one that couldn't be removed", n)
+	}
+	for _, p := range []*Place{p, other} {
+		if unlock, err = p.Lock(ctx); err != nil {
+			t.Fatal(err)
+		} else if err := unlock(); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := pieces(t, p); n != 1 {
+		t.Errorf("%d sets of pieces behind a lock, want 1", n)
+	}
+}
+
+// TestUnknown: what nobody knows the outcome of is done again until that is known, or the store takes too long.
+func TestUnknown(t *testing.T) {
+	store, _ := open(t)
+	p := New(store, "part", "part", "a test")
+	p.quiet = 50 * time.Millisecond
+	tries := 0
+	err := p.call(context.Background(), func(context.Context) error {
+		if tries++; tries < 3 {
+			return metastore.ErrUnknown
+		}
+		return nil
+	})
+	if err != nil || tries != 3 {
+		t.Errorf("%v, %d tries, want 3", err, tries)
+	}
+	err = p.call(context.Background(), func(context.Context) error { return metastore.ErrUnknown })
+	if !errors.Is(err, metastore.ErrUnavailable) || !errors.Is(err, metastore.ErrUnknown) {
+		t.Errorf("%v, want both errors", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	err = p.call(ctx, func(context.Context) error {
+		cancel()
+		return metastore.ErrUnknown
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want the context's", err)
+	}
+}
