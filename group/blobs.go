@@ -45,6 +45,9 @@ func runBlobs(c *app.Call) error {
 	})
 }
 
+// placeQuiet is for how long a metadata store is waited for that doesn't answer; less in tests.
+var placeQuiet = storeblobs.QuietMax
+
 // placesGroup and placeKey are where a metadata store keeps checkpoints, below the path of the address.
 const (
 	placesGroup = "checkpoints"
@@ -70,8 +73,7 @@ func openPlace(ctx context.Context, address, owner string) (blobproc.Place, erro
 		return nil, fmt.Errorf("%s: found no path, want one of the run's own, such as %s/night", address,
 			strings.TrimRight(address, "/"))
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, storeblobs.QuietMax,
-		fmt.Errorf("it hasn't answered for %v", storeblobs.QuietMax))
+	ctx, cancel := context.WithTimeoutCause(ctx, placeQuiet, fmt.Errorf("it hasn't answered for %v", placeQuiet))
 	defer cancel()
 	store, err := dial.Open(ctx, dial.Options{URL: address, CA: os.Getenv("DISCO_STORE_CA"),
 		Cert: os.Getenv("DISCO_STORE_CERT"), Key: os.Getenv("DISCO_STORE_KEY"),
@@ -83,5 +85,7 @@ func openPlace(ctx context.Context, address, owner string) (blobproc.Place, erro
 	if err != nil {
 		return nil, err
 	}
-	return &place{storeblobs.New(store, placeKey, address, owner), store}, nil
+	p := storeblobs.New(store, placeKey, address, owner)
+	p.Quiet = placeQuiet
+	return &place{p, store}, nil
 }

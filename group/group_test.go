@@ -42,6 +42,7 @@ func TestMain(m *testing.M) {
 	}
 	if os.Getenv(programVariable) != "" {
 		armAim()
+		armQuiet()
 		app.MainWith(Commands(), launchtest.Moving())
 	}
 	leaktest.MainHalves(m, "^Test[A-O]")

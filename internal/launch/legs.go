@@ -130,7 +130,7 @@ func (ws *workerSet) nextLeg(ctx context.Context, r int, epoch float64, answers 
 		}
 	}
 	if replay != nil {
-		if err := ws.takeCommitted(); err != nil {
+		if err := ws.takeCommitted(false); err != nil {
 			return err
 		}
 		if err := ws.compareLeg(ctx, r, epoch); err != nil {

@@ -198,7 +198,7 @@ func (ws *workerSet) checkpoint(ctx context.Context, r int, epoch float64, answe
 		began = time.Now()
 	}
 	hangs := k.current != nil && errors.Is(k.current.err, errStoreHangs)
-	if err := ws.takeCommitted(); err != nil || hangs { // and would for the next one
+	if err := ws.takeCommitted(false); err != nil || hangs { // and would for the next one
 		return err
 	}
 	v := &saving{replication: r, epoch: epoch, began: began,
@@ -340,8 +340,9 @@ func (v *saving) waits() string {
 	return text + "worker " + strings.Join(names, ", ") + " hasn't written its part"
 }
 
-// takeCommitted takes in what came of the newest checkpoint. An error is one that ends the run.
-func (ws *workerSet) takeCommitted() error {
+// takeCommitted takes in what came of the newest checkpoint. last: the run ends with it before its horizon. An error is
+// one that ends the run.
+func (ws *workerSet) takeCommitted(last bool) error {
 	k := &ws.checkpointing
 	v := k.current
 	if v == nil {
@@ -365,16 +366,16 @@ func (ws *workerSet) takeCommitted() error {
 	if ws.launch.cfg.Replay != nil {
 		return ws.launch.statesUnwritten(v)
 	}
-	first := k.store.failed(v)
+	first, last := k.store.failed(v) || last, last || errors.Is(v.err, errStoreHangs)
 	var damaged *checkpoint.DamagedError
 	if errors.As(v.err, &damaged) {
 		k.last = nil // what was to be kept isn't there: the next one has all of it anew
 	}
 	switch {
-	case errors.Is(v.err, errStoreHangs) && k.last != nil:
+	case last && v.written == nil && k.last != nil:
 		ws.launch.note(fmt.Sprintf("the run ends without its checkpoint at %v s: %v; the one at %v s stays", v.epoch,
 			v.err, k.last.epoch))
-	case errors.Is(v.err, errStoreHangs):
+	case last && v.written == nil:
 		ws.launch.note(fmt.Sprintf("the run ends without its checkpoint at %v s: %v", v.epoch, v.err))
 	case !first: // a store that is full stays so for long: the report has how many weren't written
 	case v.written != nil:
@@ -396,7 +397,7 @@ func (ws *workerSet) endCheckpoints(ctx context.Context, res *result) error {
 	if err := ws.awaitCheckpoint(ctx); err != nil {
 		return err
 	}
-	if err := ws.takeCommitted(); err != nil || res.Interrupted {
+	if err := ws.takeCommitted(res.Interrupted); err != nil || res.Interrupted {
 		return err
 	}
 	if err := ws.saveEnd(ctx, res); err != nil {

@@ -5,8 +5,9 @@
 //
 // Guarantee: it is checkpoint.Blobs, with the errors that these have. Every message is checked before anything of it is
 // used; of a blob at most 16 MiB are in the other process for this one, and at most 64 MiB of packs are read ahead
-// here. The other process ends with this one, however that ends, and gives its lock back. Where it ends too early, the
-// call says so, and how it has ended; later calls start another one, which takes the lock again when that is free.
+// here. The other process ends with this one, however that ends, and gives its lock back, for which it has 5 s. Where
+// it ends too early, the call says so, and how it has ended; later calls start another one, which takes the lock again
+// when that is free.
 //
 //	blobs, err := blobproc.Start(ctx, blobproc.Config{Executable: exe, Address: "s3://bucket/prefix", Owner: owner})
 //	defer blobs.Close()

@@ -58,8 +58,8 @@ type request struct {
 }
 
 // Serve does what the other end of a control stream asks for until that is closed; then it gives the lock back, where
-// there is one, closes the place and the stream, and returns within partingMax. An error is a fault of the other end, or
-// of giving the lock back.
+// there is one, closes the place and the stream, and returns within partingMax. An error is a fault of the other end,
+// or of giving the lock back.
 func Serve(control *os.File, open Open) error { return newServer(control, partingMax).serve(open) }
 
 func newServer(control *os.File, limit time.Duration) *server {

@@ -5,8 +5,8 @@
 //
 // Guarantee: a blob is there whole or not at all, whenever its writer is killed or the store's connection breaks; it
 // is as durable as the store's engine makes it. Of several writers one has the lock, and one that has lost it, with
-// its session, writes and deletes nothing more. Memory is that of one piece, PieceBytes. Every call ends: where the store
-// doesn't answer, after 30 s, with metastore.ErrUnavailable.
+// its session, writes and deletes nothing more. Memory is that of one piece, PieceBytes. Every call ends: where the
+// store doesn't answer, after 30 s, with metastore.ErrUnavailable.
 //
 //	store, err := dial.Open(ctx, dial.Options{URL: "etcd://127.0.0.1:2379/night", Store: storeblobs.Options("parts")})
 //	place := storeblobs.New(store, "part-7", "part 7 of night", "process 7 on alpha")
@@ -52,11 +52,14 @@ func Options(group string) metastore.Options {
 
 // Place is a place in a store: checkpoint.Blobs. Goroutines may share it. The store stays its caller's.
 type Place struct {
+	// Quiet is for how long a store is waited for that doesn't answer: QuietMax, and less in tests, which set it before
+	// the place is used.
+	Quiet time.Duration
+
 	store *metastore.Store
 	key   string
 	name  string
 	owner string
-	quiet time.Duration // QuietMax, and less in tests
 
 	silent atomic.Bool // the last call had no answer
 
@@ -69,7 +72,7 @@ var _ checkpoint.Blobs = (*Place)(nil)
 // New is the place at a key of a store that was opened with Options. name is what messages call it, and owner whose
 // lock it is, for people.
 func New(store *metastore.Store, key, name, owner string) *Place {
-	return &Place{store: store, key: key, name: name, owner: owner, quiet: QuietMax}
+	return &Place{store: store, key: key, name: name, owner: owner, Quiet: QuietMax}
 }
 
 // TooLargeError is a blob that is too large for a store.
@@ -119,9 +122,9 @@ func within(ctx context.Context, limit time.Duration) (context.Context, context.
 }
 
 // call does something at the store that may be done twice, until its outcome is known; ErrUnavailable where the store
-// doesn't answer for p.quiet, or until ctx has ended.
+// doesn't answer for p.Quiet, or until ctx has ended.
 func (p *Place) call(ctx context.Context, do func(ctx context.Context) error) error {
-	ctx, cancel := within(ctx, p.quiet)
+	ctx, cancel := within(ctx, p.Quiet)
 	defer cancel()
 	for {
 		err := do(ctx)
@@ -144,7 +147,7 @@ func (p *Place) leave(ctx context.Context, do func(ctx context.Context) error) e
 	if p.silent.Load() {
 		limit = silentMax
 	}
-	ctx, cancel := within(context.WithoutCancel(ctx), min(limit, p.quiet))
+	ctx, cancel := within(context.WithoutCancel(ctx), min(limit, p.Quiet))
 	defer cancel()
 	return p.call(ctx, do)
 }
@@ -246,7 +249,7 @@ func (p *Place) putPiece(ctx context.Context, key string, piece []byte) error {
 // tries again under the condition that this hasn't changed: a commit that is done late changes it, or conflicts. All of
 // it takes no longer than one call.
 func (p *Place) publish(ctx context.Context, name string, h *head, onlyNew bool) (old *head, err error) {
-	ctx, cancel := within(ctx, p.quiet)
+	ctx, cancel := within(ctx, p.Quiet)
 	defer cancel()
 	value, err := p.store.Encode(h)
 	if err != nil {

@@ -257,9 +257,9 @@ func TestSilent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.quiet = 50 * time.Millisecond
+	p.Quiet = 50 * time.Millisecond
 	other := New(store, "other", "other", "a test")
-	other.quiet = p.quiet
+	other.Quiet = p.Quiet
 	silent := func(what string, err error) {
 		t.Helper()
 		if !errors.Is(err, metastore.ErrUnavailable) || !strings.Contains(err.Error(), "hasn't answered for 50ms") {
@@ -306,7 +306,7 @@ func TestSilent(t *testing.T) {
 func TestUnknown(t *testing.T) {
 	store, _ := open(t)
 	p := New(store, "part", "part", "a test")
-	p.quiet = 50 * time.Millisecond
+	p.Quiet = 50 * time.Millisecond
 	tries := 0
 	err := p.call(context.Background(), func(context.Context) error {
 		if tries++; tries < 3 {
