@@ -64,18 +64,21 @@ type merging struct {
 	parts   []*checkpoint.Repo
 	missing []int // replications that no part has
 	all     int
+	partial bool
+	points  []*merging // of a sweep, in the order of its points
 }
 
 // mergeCommand makes one run's results of its parts.
 func (p *program) mergeCommand() *cli.Command {
-	of := []string{"json", "csv", "tables", "require", "trace", "progress", "out", "report", "columns", "records"}
+	of := []string{"json", "csv", "tables", "require", "trace", "progress", "out", "report", "columns", "records", "sweep"}
 	flags := slices.DeleteFunc(runFlags(), func(f cli.Flag) bool { return !slices.Contains(of, f.Names()[0]) })
 	return p.command(cli.Command{
 		Name:  "merge",
 		Usage: "puts together the results of a run whose replications were simulated apart",
 		Description: "Each DIR is what --checkpoint-to named for a part of the run (--only); parts are of the same\n" +
 			"scenario, seed, --replications and program. Results, trace and trace hash are those of one run, as far\n" +
-			"as they aren't about workers and wall time. Nothing is simulated, and nothing is written to DIR.",
+			"as they aren't about workers and wall time. Nothing is simulated, and nothing is written to DIR.\n" +
+			"With --sweep, as it was given to the run, each point has parts of its own.",
 		ArgsUsage: "DIR …",
 		Flags: append(flags,
 			&cli.BoolFlag{Category: groupWhat, Name: "partial", DisableDefaultText: true,
@@ -111,10 +114,15 @@ func (p *program) merge(c *cli.Context, dirs []string) (err error) {
 		}
 		o.merging.parts = append(o.merging.parts, r)
 	}
-	if err := o.mergeParts(c.Context, c.Bool("partial")); err != nil {
+	o.merging.partial, o.merging.resumed.otherBuild = c.Bool("partial"), c.Bool("other-build")
+	if len(o.sweeps) > 0 {
+		err = o.mergePoints()
+	} else {
+		err = o.mergeParts(c.Context)
+	}
+	if err != nil {
 		return err
 	}
-	o.merging.resumed.otherBuild = c.Bool("other-build")
 	if err := o.checkFiles(); err != nil {
 		return err
 	}
@@ -122,8 +130,8 @@ func (p *program) merge(c *cli.Context, dirs []string) (err error) {
 }
 
 // mergeParts fills in what the parts have of a run, which must be one run's.
-func (o *order) mergeParts(ctx context.Context, partial bool) error {
-	m, cfg := o.merging, &o.config
+func (o *order) mergeParts(ctx context.Context) error {
+	m, cfg, partial := o.merging, &o.config, o.merging.partial
 	run := m.parts[0].Run()
 	for _, r := range m.parts[1:] {
 		if field := differs(run, r.Run()); field != "" {

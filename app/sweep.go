@@ -89,24 +89,25 @@ type sweepRow struct {
 // sweep runs the scenario once for every point of the grid, one after another, each on
 // all workers. All points are checked before the first is run.
 func (p *program) sweep(ctx context.Context, o *order, doc *scenario.Document, screen *screen) error {
-	axes, points, err := p.grid(o)
+	axes, points, err := gridOf(o.sweeps)
 	if err == nil && o.whatIf != nil {
 		points, err = p.withBase(o, points)
 	}
 	if err != nil {
 		return err
 	}
-	launches := make([]launch.Config, len(points))
-	for i, point := range points {
-		if launches[i], err = p.checkPoint(o, doc, point); err != nil {
-			return err
-		}
+	launches, points, parts, err := p.checkPoints(ctx, o, doc, points)
+	if err != nil {
+		return err
 	}
 	all := &sweepDocument{File: o.file, Sweep: axes, Points: len(points), columns: o.columns}
 	var base *figures
 	for i, cfg := range launches {
 		screen.next(fmt.Sprintf("point %d of %d  ", i+1, len(points)), len(all.Rows) > 0)
 		cfg.LastThere = i == len(launches)-1
+		if parts != nil {
+			o.merging = parts[i]
+		}
 		row, err := p.runPoint(ctx, o, cfg, points[i], screen)
 		if row != nil && row.figures != nil {
 			all.Variant = row.Variant
@@ -149,11 +150,40 @@ func (p *program) sweep(ctx context.Context, o *order, doc *scenario.Document, s
 	return errors.Join(p.showSweep(o, all), unmet(all.Rows...))
 }
 
-// grid reads the --sweep flags.
-func (p *program) grid(o *order) ([]axisRow, []sweep.Point, error) {
+// checkPoints makes the scenarios of all points and checks them. Of a sweep that is put together it gives the parts of
+// each point, too, and leaves out points that have none.
+func (p *program) checkPoints(ctx context.Context, o *order, doc *scenario.Document, points []sweep.Point) (
+	launches []launch.Config, those []sweep.Point, parts []*merging, err error) {
+	var first launch.Config
+	for i, point := range points {
+		var cfg launch.Config
+		there := true
+		if o.merging != nil {
+			cfg, there, err = p.mergePoint(ctx, o, o.merging.points[i], &first)
+			if there {
+				parts = append(parts, o.merging.points[i])
+			}
+		} else {
+			cfg, err = p.checkPoint(o, doc, point)
+		}
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		if there {
+			launches, those = append(launches, cfg), append(those, point)
+		}
+	}
+	if o.merging != nil {
+		o.config.Replications, o.config.Seed, o.config.Horizon = first.Replications, first.Seed, first.Horizon
+	}
+	return launches, those, parts, nil
+}
+
+// gridOf reads the --sweep flags.
+func gridOf(sweeps []string) ([]axisRow, []sweep.Point, error) {
 	var axes []sweep.Axis
 	var rows []axisRow
-	for _, text := range o.sweeps {
+	for _, text := range sweeps {
 		a, err := sweep.ParseAxis(text)
 		if err != nil {
 			return nil, nil, usage("--sweep: %v", err)
@@ -212,7 +242,11 @@ func (p *program) runPoint(
 	if each != nil {
 		each.scenario = l.Scenario()
 	}
-	out, failed := simulate(ctx, l, cfg.Stop, screen)
+	run := l.Run
+	if o.merging != nil {
+		run = l.Merge
+	}
+	out, failed := simulateBy(ctx, run, cfg.Stop, screen)
 	if out == nil {
 		return nil, failed
 	}
