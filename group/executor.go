@@ -102,8 +102,8 @@ func storeEnvironment(c *app.Call) (env []string, err error) {
 	return env, nil
 }
 
-// placeOf is where the part and the checkpoints of a piece are kept: below the experiment's place, or in the store.
-func placeOf(storeURL, group string, spec *fleet.Spec, p fleet.PieceID) string {
+// partPlace is where the part and the checkpoints of a piece are kept: below the experiment's place, or in the store.
+func partPlace(storeURL, group string, spec *fleet.Spec, p fleet.PieceID) string {
 	place := spec.Place
 	if place == "" {
 		place = strings.TrimRight(storeURL, "/") + "/" + group + partsSuffix
@@ -135,7 +135,7 @@ func newFleetAgent(ctx context.Context, c *app.Call, s *metastore.Store, o *clus
 	}
 	url := storeURL(c)
 	a := fleetagent.New(fleetagent.Options{Member: o.Name, Store: client, Executor: e, Report: o.Report,
-		Place: func(spec *fleet.Spec, p fleet.PieceID) string { return placeOf(url, c.String("group"), spec, p) }})
+		Place: func(spec *fleet.Spec, p fleet.PieceID) string { return partPlace(url, c.String("group"), spec, p) }})
 	o.Runner = a.Runner
 	return a, nil
 }

@@ -34,7 +34,7 @@ import (
 // it.
 func Commands() []app.Command {
 	return append([]app.Command{storeCommand(), clusterCommand(), agentCommand(), machinesCommand(), certsCommand(),
-		bridgeCommand(), childCommand(), namesCommand(), blobsCommand()}, experimentCommands()...)
+		bridgeCommand(), childCommand(), namesCommand(), blobsCommand(), resultsCommand()}, experimentCommands()...)
 }
 
 // storeFlags are those of every command that uses a store.

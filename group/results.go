@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package group
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/disco-sim/disco/app"
+	"github.com/disco-sim/disco/fleet"
+	"github.com/disco-sim/disco/internal/checkpoint"
+	"github.com/disco-sim/disco/internal/checkpoint/s3"
+	"github.com/disco-sim/disco/internal/checkpoint/storeblobs"
+	"github.com/disco-sim/disco/metastore"
+	"github.com/disco-sim/disco/metastore/dial"
+	"github.com/urfave/cli/v2"
+)
+
+// resultsKept are the flags of results that merge gets as they are.
+var resultsKept = []string{"out", "json", "csv", "report", "columns", "tables"}
+
+func resultsCommand() app.Command {
+	flags := append(storeFlags(), programFlag(),
+		&cli.BoolFlag{Name: "partial", Usage: "also of an experiment that hasn't ended: what is there"})
+	for _, name := range resultsKept {
+		flags = append(flags, &cli.StringFlag{Name: name, Usage: map[string]string{
+			"out":     "write results, tables and time series to files in `DIR`, which is new or has earlier ones",
+			"json":    "write the results to `FILE` as JSON, - for standard output",
+			"csv":     "write the table of a sweep to `FILE` as CSV, - for standard output",
+			"report":  "write the results to `FILE` as a page of HTML",
+			"columns": "`NAMES` of the columns of a sweep's table, with commas between",
+			"tables":  "show further tables: `NAMES` with commas between, or all"}[name]})
+	}
+	return app.Command{
+		Name: "results", Usage: "gives the results of an experiment", ArgsUsage: "ID",
+		Description: "ID is an experiment's id or name, or the beginning of either. The results are those of one run of\n" +
+			"all replications on this machine, to the bit, but for wall times and which worker had which\n" +
+			"node; those of a sweep are one table. Until all pieces have ended well nothing is written, and\n" +
+			"the status is 1, unless --partial asks for what is there.",
+		Examples: []string{"results night --store etcd://127.0.0.1:2379 --out night",
+			"results night --json - --partial"},
+		Flags: flags, Run: runResults,
+	}
+}
+
+func runResults(c *app.Call) error {
+	if c.NArg() != 1 {
+		return app.Usage("results: found %d arguments, want the ID of an experiment", c.NArg())
+	}
+	program, _, err := program(c)
+	if err != nil {
+		return err
+	}
+	defer program.Close()
+	temp, err := os.MkdirTemp("", "disco-results-")
+	if err != nil {
+		return err
+	}
+	status := 0
+	err = withStore(c, looks, func(ctx context.Context, s *metastore.Store) error {
+		args, err := gather(ctx, c, s, temp)
+		if err == nil {
+			status, err = mergeBy(ctx, c, program.Name(), args)
+		}
+		return err
+	})
+	if err := errors.Join(err, os.RemoveAll(temp)); err != nil {
+		return err
+	}
+	return exitOf(status)
+}
+
+// gather brings the parts of an experiment to this machine, and gives the arguments of merge.
+func gather(ctx context.Context, c *app.Call, s *metastore.Store, temp string) (args []string, err error) {
+	client, err := fleet.New(ctx, s, fleet.Options{})
+	if err != nil {
+		return nil, err
+	}
+	e, err := client.Find(ctx, c.Args().First())
+	if unknown := (*fleet.UnknownError)(nil); errors.As(err, &unknown) {
+		return nil, app.Usage("%v", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if e.Spec == nil {
+		return nil, errors.Join(e.Malformed...)
+	}
+	if n := len(e.Spec.Steps); n != 1 {
+		return nil, fmt.Errorf("%s has %d steps, want an experiment of one", e.ID, n)
+	}
+	pieces, malformed, err := client.Pieces(ctx, e.ID)
+	if err = errors.Join(append(malformed, err)...); err != nil {
+		return nil, err
+	}
+	ended, err := endedPieces(c, e, pieces)
+	if err != nil {
+		return nil, err
+	}
+	step := &e.Spec.Steps[0]
+	for _, name := range resultsKept {
+		if c.IsSet(name) {
+			args = append(args, "--"+name, c.String(name))
+		}
+	}
+	if len(step.Points) > 1 || len(step.Sweep) > 0 {
+		for _, axis := range step.Sweep {
+			args = append(args, "--sweep", axis)
+		}
+	}
+	if c.Bool("partial") {
+		args = append(args, "--partial")
+	}
+	f := &fetcher{c: c, temp: temp, spec: e.Spec}
+	defer func() { err = errors.Join(err, f.close()) }()
+	args = append(args, "--")
+	for _, p := range ended {
+		dir, err := f.fetch(ctx, p)
+		if err != nil {
+			return nil, fmt.Errorf("the part of piece %v: %w", p, err)
+		}
+		args = append(args, dir)
+	}
+	return args, nil
+}
+
+// endedPieces are those that have ended well; they must be all, unless --partial is given.
+func endedPieces(c *app.Call, e *fleet.Experiment, pieces map[fleet.PieceID]fleet.PieceAt) (ended []fleet.PieceID,
+	err error) {
+	step := &e.Spec.Steps[0]
+	states := map[fleet.PieceState]int{}
+	for point := range step.Points {
+		for r := range step.Replications {
+			p := fleet.PieceID{Point: point, Replication: r}
+			state := fleet.Waiting
+			if there, ok := pieces[p]; ok {
+				state = there.State
+			}
+			if states[state]++; state == fleet.Finished {
+				ended = append(ended, p)
+			}
+		}
+	}
+	all := len(step.Points) * step.Replications
+	if len(ended) == all || c.Bool("partial") && len(ended) > 0 {
+		return ended, nil
+	}
+	var text []string
+	for state := fleet.Waiting; state <= fleet.Canceled; state++ {
+		if states[state] > 0 {
+			text = append(text, fmt.Sprintf("%d %v", states[state], state))
+		}
+	}
+	err = fmt.Errorf("%s: %d of %d pieces have ended well (%s): nothing is written", e.ID, len(ended), all,
+		strings.Join(text, ", "))
+	if len(ended) > 0 {
+		err = fmt.Errorf("%w; --partial gives what is there", err)
+	}
+	return nil, err
+}
+
+// mergeBy has the program put the parts together, and gives its exit status.
+func mergeBy(ctx context.Context, c *app.Call, program string, args []string) (status int, err error) {
+	cmd := exec.CommandContext(ctx, program, append([]string{"merge"}, args...)...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = nil, c.Stdout, c.Stderr
+	err = cmd.Run()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() >= 0 {
+		return exit.ExitCode(), nil
+	}
+	return 0, err
+}
+
+// fetcher brings parts here that lie in a store; directories are read where they are.
+type fetcher struct {
+	c     *app.Call
+	temp  string
+	spec  *fleet.Spec
+	store *metastore.Store // with the parts of the experiment; nil: it isn't open
+}
+
+// close ends what fetch has opened.
+func (f *fetcher) close() error {
+	if f.store == nil {
+		return nil
+	}
+	return f.store.Close()
+}
+
+// fetch gives the directory with a piece's part.
+func (f *fetcher) fetch(ctx context.Context, p fleet.PieceID) (dir string, err error) {
+	place := partPlace(storeURL(f.c), f.c.String("group"), f.spec, p)
+	if !strings.Contains(place, "://") {
+		return place, nil
+	}
+	from, err := f.open(ctx, place, p)
+	if err != nil {
+		return "", err
+	}
+	dir = filepath.Join(f.temp, p.String())
+	return dir, copyBlobs(ctx, from, checkpoint.NewDir(dir))
+}
+
+// open opens the place of a part. Those in the group's store are reached over one connection.
+func (f *fetcher) open(ctx context.Context, place string, p fleet.PieceID) (checkpoint.Blobs, error) {
+	if strings.HasPrefix(place, s3.Scheme) {
+		return s3.Open(ctx, place, s3.Config{Getenv: os.Getenv, Owner: "results " + strconv.Itoa(os.Getpid())})
+	}
+	if f.store == nil {
+		c := f.c
+		whole := strings.TrimSuffix(place, "/"+p.String())
+		store, err := dial.Open(ctx, dial.Options{URL: whole, CA: c.String("store-ca"), Cert: c.String("store-cert"),
+			Key: c.String("store-key"), PasswordFile: c.String("store-password-file"),
+			Password: os.Getenv("DISCO_STORE_PASSWORD"), Store: storeblobs.Options("")})
+		if err != nil {
+			return nil, err
+		}
+		f.store = store
+	}
+	key := p.String() + "/" + placesGroup + "/" + placeKey
+	return storeblobs.New(f.store, key, place, "results"), nil
+}
+
+// copyBlobs copies all blobs of a place, but its lock.
+func copyBlobs(ctx context.Context, from, to checkpoint.Blobs) error {
+	var copyFolder func(prefix string) error
+	copyFolder = func(prefix string) error {
+		blobs, err := from.List(ctx, prefix)
+		if err != nil {
+			return err
+		}
+		for _, b := range blobs {
+			if strings.HasSuffix(b.Name, "/") {
+				err = copyFolder(b.Name)
+			} else if b.Name != checkpoint.LockName {
+				r := &blobReader{ctx: ctx, from: from, name: b.Name, size: b.Size}
+				err = to.Put(ctx, b.Name, r, b.Size, false)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return copyFolder("")
+}
+
+// blobReader reads a blob piece by piece.
+type blobReader struct {
+	ctx      context.Context
+	from     checkpoint.Blobs
+	name     string
+	at, size int64
+	buf      []byte
+	rest     []byte // of buf, that wasn't read yet
+}
+
+// readStep is how much of a blob is read at a time, in bytes.
+const readStep = 1 << 20
+
+// Read implements io.Reader.
+func (r *blobReader) Read(p []byte) (int, error) {
+	if len(r.rest) == 0 {
+		if r.at == r.size {
+			return 0, io.EOF
+		}
+		var err error
+		if r.buf, err = r.from.Get(r.ctx, r.name, r.at, min(readStep, r.size-r.at), r.buf); err != nil {
+			return 0, err
+		}
+		if len(r.buf) == 0 {
+			return 0, io.ErrUnexpectedEOF
+		}
+		r.at, r.rest = r.at+int64(len(r.buf)), r.buf
+	}
+	n := copy(p, r.rest)
+	r.rest = r.rest[n:]
+	return n, nil
+}

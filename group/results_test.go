@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package group
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/disco-sim/disco/cluster"
+	"github.com/disco-sim/disco/fleet"
+	"github.com/disco-sim/disco/internal/launch/launchtest"
+	"github.com/disco-sim/disco/metastore"
+	"github.com/disco-sim/disco/metastore/dial"
+)
+
+// byHand is a group with agents as processes, in which the test does what a leader does.
+type byHand struct {
+	*testing.T
+	ctx    context.Context
+	url    string
+	store  *metastore.Store
+	client *fleet.Client
+	view   *cluster.View
+}
+
+// openByHand opens the group.
+func openByHand(t *testing.T) *byHand {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	t.Cleanup(cancel)
+	h := &byHand{T: t, ctx: ctx, url: etcd(ctx, t)}
+	var err error
+	h.store, err = dial.Open(ctx, dial.Options{URL: h.url, Store: metastore.Options{Group: "disco",
+		Base: append(cluster.Base(), fleet.Base()...)}})
+	h.must(err)
+	t.Cleanup(func() { h.must(h.store.Close()) })
+	h.client, err = fleet.New(ctx, h.store, fleet.Options{})
+	h.must(err)
+	h.view, err = cluster.Open(ctx, h.store)
+	h.must(err)
+	t.Cleanup(h.view.Close)
+	return h
+}
+
+func (h *byHand) must(err error) {
+	h.Helper()
+	if err != nil {
+		h.Fatal(err)
+	}
+}
+
+// agent starts one with two servers, and returns when it is up; the test ends it.
+func (h *byHand) agent(name, program string) *exec.Cmd {
+	h.Helper()
+	cmd, stdout, stderr := command("agent", "--store", h.url, "--name", name, "--slots", "2", "--executor", "local",
+		"--work", filepath.Join(h.TempDir(), "work"), "--program", program, "--grace", "5s")
+	h.must(cmd.Start())
+	h.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+		if err := cmd.Wait(); err != nil && !h.Failed() && cmd.ProcessState.ExitCode() != 1 {
+			h.Errorf("%s: %v: %s%s", name, err, stdout, stderr)
+		}
+	})
+	h.must(h.view.Await(h.ctx, func() bool {
+		s, ok := h.view.Server(name + "-1")
+		return ok && s.State == cluster.Available
+	}))
+	return cmd
+}
+
+// submit submits a scenario with so many replications, in the place.
+func (h *byHand) submit(text, place string, replications int, sweep string, points ...[]string) string {
+	h.Helper()
+	step := fleet.Step{File: "tiny.yml", Args: []string{"--seed", "3"}, Points: points, Replications: replications,
+		Workers: 2}
+	if sweep != "" {
+		step.Sweep = []string{sweep}
+	}
+	id, _, err := h.client.Submit(h.ctx, &fleet.Submission{Key: fmt.Sprint(time.Now()), Name: "tiny", User: "me",
+		Version: "1", Place: place, Priority: fleet.Normal, Steps: []fleet.SubmittedStep{{Step: step,
+			Scenario: []byte(text)}}})
+	h.must(err)
+	return id
+}
+
+// move changes a piece, and takes its report.
+func (h *byHand) move(id string, p fleet.PieceID, change func(*fleet.Piece), takes *fleet.ReportAt) {
+	h.Helper()
+	was, err := h.client.Piece(h.ctx, id, p)
+	h.must(err)
+	m := fleet.Move{ID: id, Piece: p, At: was.Version, To: was.Piece, Takes: takes}
+	if was.Attempt > 0 {
+		m.Was = &was.Piece
+	}
+	change(&m.To)
+	_, err = h.client.MovePieces(h.ctx, []fleet.Move{m})
+	h.must(err)
+}
+
+// dispatch gives a piece to both servers of an agent, which simulate it when it returns.
+func (h *byHand) dispatch(id string, p fleet.PieceID, member string) (attempt int) {
+	h.Helper()
+	h.move(id, p, func(to *fleet.Piece) {
+		to.State, to.Attempt, to.Token, to.Gang = fleet.Dispatched, to.Attempt+1, 1, nil
+		for i := range 2 {
+			s, _ := h.view.Server(fmt.Sprintf("%s-%d", member, i))
+			to.Gang = append(to.Gang, fleet.Server{Name: s.Name, Member: member, Incarnation: s.Incarnation})
+		}
+		attempt = to.Attempt
+	}, nil)
+	for _, states := range [][]cluster.State{{cluster.Reserved, cluster.Ready}, {cluster.Active}} {
+		for i := range 2 {
+			as := &cluster.Assignment{Experiment: id, Partition: i,
+				Replication: fleet.AttemptID{PieceID: p, Attempt: attempt}.String()}
+			for _, state := range states {
+				ack, err := h.view.Ask(h.ctx, fmt.Sprintf("%s-%d", member, i), state, as, "the test")
+				h.must(err)
+				if ack.Phase != cluster.Applied {
+					h.Fatalf("found %+v, want %v applied", ack, state)
+				}
+			}
+		}
+	}
+	return attempt
+}
+
+// report waits for a report of a state, and moves the piece to it.
+func (h *byHand) report(id string, p fleet.PieceID, member string, state fleet.PieceState) *fleet.Report {
+	h.Helper()
+	for {
+		r, err := h.client.Report(h.ctx, member, id, p)
+		h.must(err)
+		if r != nil && r.Report.State == state {
+			if state == fleet.Finished || state == fleet.Held || state == fleet.Failed {
+				h.move(id, p, func(to *fleet.Piece) {
+					to.State, to.Kept, to.Error = state, r.Report.Kept, r.Report.Error
+				}, r)
+			}
+			return &r.Report
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-h.ctx.Done():
+			h.Fatalf("piece %v: found the report %+v, want %v", p, r, state)
+		}
+	}
+}
+
+// finish simulates a piece to its end.
+func (h *byHand) finish(id string, p fleet.PieceID, member string) {
+	h.Helper()
+	h.dispatch(id, p, member)
+	h.report(id, p, member, fleet.Finished)
+	h.must(h.view.Await(h.ctx, func() bool {
+		a, _ := h.view.Server(member + "-0")
+		b, _ := h.view.Server(member + "-1")
+		return a.State == cluster.Available && b.State == cluster.Available
+	}))
+}
+
+// comparable are the results in a file, without what is about workers, wall time and the machine.
+func comparableResults(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all any
+	if err := json.Unmarshal(text, &all); err != nil {
+		t.Fatal(err)
+	}
+	leave := []string{"wall_s", "events_per_s", "setup_s", "per_worker", "phases_s", "phases", "workers", "placement",
+		"transport", "checkpoints", "machine", "coupling"}
+	var clean func(v any)
+	clean = func(v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			for key, value := range v {
+				if slices.Contains(leave, key) {
+					delete(v, key)
+				} else {
+					clean(value)
+				}
+			}
+		case []any:
+			for _, value := range v {
+				clean(value)
+			}
+		}
+	}
+	clean(all)
+	text, err = json.MarshalIndent(all, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// selfProgram is a program that runs the test's models: this one.
+func selfProgram(t *testing.T) string {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return self
+}
+
+// TestResults: pieces that agents have simulated, on machines with other folders and in mixed order, are put together
+// to what one run on this machine gives, whether their parts are in the store or in a directory, and a sweep to its
+// table. Before the end nothing is written.
+func TestResults(t *testing.T) {
+	h := openByHand(t)
+	self := selfProgram(t)
+	h.agent("h1", self)
+	h.agent("h2", self)
+	text := launchtest.Scenario(6, 20, "")
+	dir := t.TempDir()
+	file := filepath.Join(dir, "tiny.yml")
+	h.must(os.WriteFile(file, []byte(text), 0o600))
+	for _, place := range []string{"", filepath.Join(t.TempDir(), "place")} {
+		id := h.submit(text, place, 3, "", []string{"tokens=3"})
+		h.finish(id, fleet.PieceID{Replication: 2}, "h1")
+		h.finish(id, fleet.PieceID{Replication: 0}, "h2")
+		out, merged := filepath.Join(dir, "out"), filepath.Join(dir, "merged.json")
+		results := []string{"results", id, "--store", h.url, "--out", out, "--json", merged, "--program", self}
+		early := runs(t, results...)
+		if _, err := os.Stat(out); early.status != 1 || !errors.Is(err, os.ErrNotExist) ||
+			!strings.Contains(early.stderr, "2 of 3 pieces have ended well (1 WAITING, 2 FINISHED)") {
+			t.Errorf("before the end: %+v, %v", early, err)
+		}
+		if part := runs(t, append(results, "--partial")...); part.status != 0 {
+			t.Errorf("--partial: %+v", part)
+		}
+		h.finish(id, fleet.PieceID{Replication: 1}, "h1")
+		if whole := runs(t, results...); whole.status != 0 {
+			t.Fatalf("%+v", whole)
+		}
+		local := runs(t, "run", file, "--seed", "3", "--set", "tokens=3", "--replications", "3", "--json",
+			filepath.Join(dir, "local.json"))
+		if local.status != 0 {
+			t.Fatalf("%+v", local)
+		}
+		same(t, filepath.Join(dir, "local.json"), merged)
+		same(t, filepath.Join(dir, "local.json"), filepath.Join(out, "result.json"))
+		h.must(os.RemoveAll(out))
+	}
+	id := h.submit(text, "", 1, "tokens=2,4", []string{"tokens=2"}, []string{"tokens=4"})
+	h.finish(id, fleet.PieceID{Point: 1}, "h1")
+	h.finish(id, fleet.PieceID{}, "h2")
+	table := runs(t, "results", id, "--store", h.url, "--json", filepath.Join(dir, "sweep.json"), "--program", self)
+	local := runs(t, "run", file, "--seed", "3", "--sweep", "tokens=2,4", "--json", filepath.Join(dir, "local.json"))
+	if table.status != 0 || local.status != 0 {
+		t.Fatalf("%+v, %+v", table, local)
+	}
+	same(t, filepath.Join(dir, "local.json"), filepath.Join(dir, "sweep.json"))
+	if none := runs(t, "results", "nosuch", "--store", h.url, "--program", self); none.status != 2 ||
+		!strings.Contains(none.stderr, "no experiment") {
+		t.Errorf("%+v", none)
+	}
+}
+
+// same holds that two files have the same results. Which file the scenario was read from differs.
+func same(t *testing.T, local, merged string) {
+	t.Helper()
+	want := strings.ReplaceAll(comparableResults(t, local), filepath.Dir(local)+"/tiny.yml", "tiny.yml")
+	if found := comparableResults(t, merged); found != want {
+		t.Errorf("found %s\nwant %s", found, want)
+	}
+}
