@@ -70,7 +70,8 @@ type merging struct {
 
 // mergeCommand makes one run's results of its parts.
 func (p *program) mergeCommand() *cli.Command {
-	of := []string{"json", "csv", "tables", "require", "trace", "progress", "out", "report", "columns", "records", "sweep"}
+	of := []string{"json", "csv", "tables", "require", "trace", "progress", "out", "report", "columns", "records",
+		"sweep"}
 	flags := slices.DeleteFunc(runFlags(), func(f cli.Flag) bool { return !slices.Contains(of, f.Names()[0]) })
 	return p.command(cli.Command{
 		Name:  "merge",

@@ -36,8 +36,8 @@ func (o *order) mergePoints() error {
 	}
 	for i, of := range m.points {
 		if len(of.parts) == 0 && !m.partial {
-			return fmt.Errorf("there are no parts of the point %v, the %d. of %d: simulate it, or merge those that are "+
-				"there with --partial", points[i], i+1, len(points))
+			return fmt.Errorf("there are no parts of the point %v, the %d. of %d: simulate it, or merge those that "+
+				"are there with --partial", points[i], i+1, len(points))
 		}
 	}
 	o.file = m.parts[0].Run().File
@@ -75,8 +75,8 @@ func (p *program) mergePoint(ctx context.Context, o *order, m *merging, first *l
 		*first = cfg
 	}
 	if cfg.Replications != first.Replications || cfg.Seed != first.Seed {
-		return cfg, false, usage("%v: found a part of %d replications with seed %d, others are of %d with seed %d: want "+
-			"parts of one sweep", m.parts[0], cfg.Replications, cfg.Seed, first.Replications, first.Seed)
+		return cfg, false, usage("%v: found a part of %d replications with seed %d, others are of %d with seed %d: "+
+			"want parts of one sweep", m.parts[0], cfg.Replications, cfg.Seed, first.Replications, first.Seed)
 	}
 	l, err := prepare(cfg)
 	if err == nil {

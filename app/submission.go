@@ -62,7 +62,7 @@ func (p *program) submission(c *cli.Context) (*submission.Submission, error) {
 	if err := p.checkSettings(c, doc, cfg.Set); err != nil {
 		return nil, err
 	}
-	_, points, err := p.grid(o)
+	_, points, err := gridOf(o.sweeps)
 	if err != nil {
 		return nil, err
 	}

@@ -157,7 +157,7 @@ func agent(ctx context.Context, c *app.Call, s *metastore.Store, o cluster.Optio
 	if err != nil {
 		return err
 	}
-	stop, err := leadFleet(joining, s, m, &o, a != nil)
+	stop, err := leadFleet(joining, s, m, &o, keepOf(c))
 	if err != nil {
 		return err
 	}

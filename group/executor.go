@@ -31,27 +31,42 @@ func executorFlags() []cli.Flag {
 			"the user's cache if not given"},
 		&cli.DurationFlag{Name: "grace", Value: 10 * time.Second,
 			Usage: "`TIME` that a run has to end at a checkpoint, before it is killed"},
+		&cli.IntFlag{Name: "keep", Value: keepDefault,
+			Usage: "`N` experiments that have ended stay in the store, while this agent leads"},
 	}
 }
 
-// executors are the values of --executor.
+// executorLocal is the value of --executor.
 const executorLocal = "local"
+
+// keepDefault is how many experiments that have ended stay.
+const keepDefault = 1000
 
 // checkExecutor refuses flags that don't go together.
 func checkExecutor(c *app.Call) error {
 	switch name := c.String("executor"); {
-	case name == "" && (c.IsSet("work") || c.IsSet("grace")):
-		return app.Usage("--work and --grace are for an agent with --executor")
+	case name == "" && (c.IsSet("work") || c.IsSet("grace") || c.IsSet("keep")):
+		return app.Usage("--work, --grace and --keep are for an agent with --executor")
 	case name == "":
 		return nil
 	case name != executorLocal:
 		return app.Usage("--executor: found %q, want %s", name, executorLocal)
 	case storeURL(c) == "":
 		return app.Usage("--executor: found no --store, want the URL of the store in which experiments are")
+	case c.Int("keep") < 1 || c.Int("keep") > fleet.MaxExperiments/2:
+		return app.Usage("--keep: found %d, want 1 to %d", c.Int("keep"), fleet.MaxExperiments/2)
 	case c.Duration("grace") < 100*time.Millisecond:
 		return app.Usage("--grace: found %v, want at least 100ms", c.Duration("grace"))
 	}
 	return nil
+}
+
+// keepOf is how many experiments that have ended stay; 0: the agent has no executor.
+func keepOf(c *app.Call) int {
+	if c.String("executor") == "" {
+		return 0
+	}
+	return c.Int("keep")
 }
 
 // localOptions are what this agent's runs are started with.
@@ -102,8 +117,8 @@ func storeEnvironment(c *app.Call) (env []string, err error) {
 	return env, nil
 }
 
-// partPlace is where the part and the checkpoints of a piece are kept: below the experiment's place, or in the store.
-func partPlace(storeURL, group string, spec *fleet.Spec, p fleet.PieceID) string {
+// placeOf is where the part and the checkpoints of a piece are kept: below the experiment's place, or in the store.
+func placeOf(storeURL, group string, spec *fleet.Spec, p fleet.PieceID) string {
 	place := spec.Place
 	if place == "" {
 		place = strings.TrimRight(storeURL, "/") + "/" + group + partsSuffix
@@ -135,7 +150,7 @@ func newFleetAgent(ctx context.Context, c *app.Call, s *metastore.Store, o *clus
 	}
 	url := storeURL(c)
 	a := fleetagent.New(fleetagent.Options{Member: o.Name, Store: client, Executor: e, Report: o.Report,
-		Place: func(spec *fleet.Spec, p fleet.PieceID) string { return partPlace(url, c.String("group"), spec, p) }})
+		Place: func(spec *fleet.Spec, p fleet.PieceID) string { return placeOf(url, c.String("group"), spec, p) }})
 	o.Runner = a.Runner
 	return a, nil
 }

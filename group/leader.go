@@ -12,10 +12,10 @@ import (
 )
 
 // leadFleet makes a member a candidate for leading the fleet, until the function that it returns is called: that may be
-// done again. A member without an executor is none.
+// done again. keep is how many experiments that have ended stay; 0: the member has no executor, and is no candidate.
 func leadFleet(ctx context.Context, s *metastore.Store, m *cluster.Membership, o *cluster.Options,
-	executes bool) (stop func(), err error) {
-	if !executes {
+	keep int) (stop func(), err error) {
+	if keep == 0 {
 		return func() {}, nil
 	}
 	client, err := fleet.New(ctx, s, fleet.Options{By: o.Name, From: "leader"})
@@ -32,7 +32,7 @@ func leadFleet(ctx context.Context, s *metastore.Store, m *cluster.Membership, o
 		defer close(done)
 		// Its error says that the member has ended, which is told by who has the member.
 		_ = fleet.Lead(leading, fleet.LeaderOptions{Client: client, View: view, Campaign: m.Lead, Name: o.Name,
-			Rules: fleet.Rules{OneMachine: true}, Report: o.Report})
+			Rules: fleet.Rules{OneMachine: true, Keep: keep}, Report: o.Report})
 	}()
 	return sync.OnceFunc(func() {
 		cancel()

@@ -40,8 +40,8 @@ func resultsCommand() app.Command {
 	}
 	return app.Command{
 		Name: "results", Usage: "gives the results of an experiment", ArgsUsage: "ID",
-		Description: "ID is an experiment's id or name, or the beginning of either. The results are those of one run of\n" +
-			"all replications on this machine, to the bit, but for wall times and which worker had which\n" +
+		Description: "ID is an experiment's id or name, or the beginning of either. The results are those of one run\n" +
+			"of all replications on this machine, to the bit, but for wall times and which worker had which\n" +
 			"node; those of a sweep are one table. Until all pieces have ended well nothing is written, and\n" +
 			"the status is 1, unless --partial asks for what is there.",
 		Examples: []string{"results night --store etcd://127.0.0.1:2379 --out night",
@@ -195,7 +195,7 @@ func (f *fetcher) close() error {
 
 // fetch gives the directory with a piece's part.
 func (f *fetcher) fetch(ctx context.Context, p fleet.PieceID) (dir string, err error) {
-	place := partPlace(storeURL(f.c), f.c.String("group"), f.spec, p)
+	place := placeOf(storeURL(f.c), f.c.String("group"), f.spec, p)
 	if !strings.Contains(place, "://") {
 		return place, nil
 	}

@@ -3,6 +3,7 @@
 package group
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/disco-sim/disco/app"
 	"github.com/disco-sim/disco/cluster"
 	"github.com/disco-sim/disco/fleet"
 	"github.com/disco-sim/disco/internal/launch/launchtest"
@@ -51,6 +53,13 @@ func openByHand(t *testing.T) *byHand {
 	return h
 }
 
+// leads makes the test the leader, so that no agent is one.
+func (h *byHand) leads() {
+	lead, err := h.store.Campaign(h.ctx, "cluster/leader", "the test")
+	h.must(err)
+	h.Cleanup(func() { h.must(lead.Resign(h.ctx)) })
+}
+
 func (h *byHand) must(err error) {
 	h.Helper()
 	if err != nil {
@@ -58,23 +67,62 @@ func (h *byHand) must(err error) {
 	}
 }
 
+// agentProcess is an agent with its supervisor.
+type agentProcess struct {
+	h                   *byHand
+	name, work, program string
+	cmd                 *exec.Cmd
+	stdout, stderr      *bytes.Buffer
+	ended               bool
+}
+
 // agent starts one with two servers, and returns when it is up; the test ends it.
-func (h *byHand) agent(name, program string) *exec.Cmd {
+func (h *byHand) agent(name, program string) *agentProcess {
 	h.Helper()
-	cmd, stdout, stderr := command("agent", "--store", h.url, "--name", name, "--slots", "2", "--executor", "local",
-		"--work", filepath.Join(h.TempDir(), "work"), "--program", program, "--grace", "5s")
-	h.must(cmd.Start())
-	h.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
-		if err := cmd.Wait(); err != nil && !h.Failed() && cmd.ProcessState.ExitCode() != 1 {
-			h.Errorf("%s: %v: %s%s", name, err, stdout, stderr)
-		}
-	})
+	return h.again(&agentProcess{h: h, name: name, work: filepath.Join(h.TempDir(), "work"), program: program})
+}
+
+// again starts an agent where another one was.
+func (h *byHand) again(was *agentProcess) *agentProcess {
+	h.Helper()
+	a := &agentProcess{h: h, name: was.name, work: was.work, program: was.program}
+	a.cmd, a.stdout, a.stderr = command("agent", "--store", h.url, "--name", a.name, "--slots", "2", "--executor",
+		"local", "--work", a.work, "--program", a.program, "--grace", "5s")
+	h.must(a.cmd.Start())
+	h.Cleanup(a.end)
 	h.must(h.view.Await(h.ctx, func() bool {
-		s, ok := h.view.Server(name + "-1")
+		s, ok := h.view.Server(a.name + "-1")
 		return ok && s.State == cluster.Available
 	}))
-	return cmd
+	return a
+}
+
+// end ends it in order.
+func (a *agentProcess) end() {
+	if a.ended {
+		return
+	}
+	a.ended = true
+	_ = a.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+	if err := a.cmd.Wait(); err != nil {
+		a.h.Errorf("%s: %v: %s%s", a.name, err, a.stdout, a.stderr)
+	} else if a.h.Failed() {
+		a.h.Logf("%s: %s%s", a.name, a.stdout, a.stderr)
+	}
+}
+
+// kill kills the agent, and waits for its supervisor.
+func (a *agentProcess) kill() {
+	a.h.Helper()
+	for _, m := range a.h.view.Members() {
+		if m.Name == a.name {
+			a.h.must(syscall.Kill(m.Pid, syscall.SIGKILL))
+		}
+	}
+	a.ended = true
+	if err := a.cmd.Wait(); err == nil {
+		a.h.Errorf("%s was killed, and its supervisor says nothing", a.name)
+	}
 }
 
 // submit submits a scenario with so many replications, in the place.
@@ -86,7 +134,7 @@ func (h *byHand) submit(text, place string, replications int, sweep string, poin
 		step.Sweep = []string{sweep}
 	}
 	id, _, err := h.client.Submit(h.ctx, &fleet.Submission{Key: fmt.Sprint(time.Now()), Name: "tiny", User: "me",
-		Version: "1", Place: place, Priority: fleet.Normal, Steps: []fleet.SubmittedStep{{Step: step,
+		Version: app.Version(), Place: place, Priority: fleet.Normal, Steps: []fleet.SubmittedStep{{Step: step,
 			Scenario: []byte(text)}}})
 	h.must(err)
 	return id
@@ -219,6 +267,7 @@ func selfProgram(t *testing.T) string {
 // table. Before the end nothing is written.
 func TestResults(t *testing.T) {
 	h := openByHand(t)
+	h.leads()
 	self := selfProgram(t)
 	h.agent("h1", self)
 	h.agent("h2", self)

@@ -84,8 +84,8 @@ fleet/executor/executortest: fleet fleet/executor internal/launch/launchtest
 # The commands of a group.
 group: app cluster fleet fleet/agent fleet/executor fleet/executor/local
 	internal/bridge/byname internal/bridge/offer internal/bridge/relay internal/bridge/stream
-	internal/certs internal/checkpoint/blobproc internal/checkpoint/s3 internal/checkpoint/storeblobs
-	internal/child internal/infile
+	internal/certs internal/checkpoint internal/checkpoint/blobproc internal/checkpoint/s3
+	internal/checkpoint/storeblobs internal/child internal/infile
 	internal/machinefile internal/outfile internal/session internal/site internal/submission
 	internal/workerproc ipc metastore metastore/dial scenario
 group/beside: app internal/checkpoint/blobproc internal/child internal/graphproc
