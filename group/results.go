@@ -40,10 +40,10 @@ func resultsCommand() app.Command {
 	}
 	return app.Command{
 		Name: "results", Usage: "gives the results of an experiment", ArgsUsage: "ID",
-		Description: "ID is an experiment's id or name, or the beginning of either. The results are those of one run\n" +
-			"of all replications on this machine, to the bit, but for wall times and which worker had which\n" +
-			"node; those of a sweep are one table. Until all pieces have ended well nothing is written, and\n" +
-			"the status is 1, unless --partial asks for what is there.",
+		Description: naming + "\n" +
+			"The results are those of one run of all replications on this machine, to the bit, but for wall\n" +
+			"times and which worker had which node; those of a sweep are one table. Until all pieces have\n" +
+			"ended well nothing is written, and the status is 1, unless --partial asks for what is there.",
 		Examples: []string{"results night --store etcd://127.0.0.1:2379 --out night",
 			"results night --json - --partial"},
 		Flags: flags, Run: runResults,
