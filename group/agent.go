@@ -126,6 +126,11 @@ func agentOptions(c *app.Call) (o cluster.Options, err error) {
 			return o, app.Usage("--label: %v", err)
 		}
 	}
+	if c.String("executor") != "" {
+		if labels[programLabel], err = programMark(c, labels); err != nil {
+			return o, err
+		}
+	}
 	return cluster.Options{Name: name, Version: app.Version(), Address: c.String("address"), Slots: c.Int("slots"),
 		Roles: strings.FieldsFunc(c.String("roles"), func(r rune) bool { return r == ',' }), Labels: labels,
 		MixedBuilds: c.Bool("mixed-builds"), StopAfter: c.Duration("stop-after"),

@@ -336,8 +336,8 @@ func (s *shownExperiment) head(out *strings.Builder) {
 	}
 	fmt.Fprintf(out, "submitted by %s, %s ago, for program %s\n", s.Spec.User, since(s.Spec.Submitted), s.Spec.Version)
 	for _, step := range s.Spec.Steps {
-		fmt.Fprintf(out, "%s: %d points × %d replications, %d workers each; run %s\n", cmp.Or(step.Name, step.File),
-			len(step.Points), step.Replications, step.Workers, strings.Join(step.Args, " "))
+		fmt.Fprintf(out, "%s: %s; run %s\n", cmp.Or(step.Name, step.File), stepText(&step),
+			strings.Join(step.Args, " "))
 	}
 	for _, label := range slices.Sorted(maps.Keys(s.Spec.Labels)) {
 		fmt.Fprintf(out, "on machines with the label %s=%s\n", label, s.Spec.Labels[label])

@@ -4,6 +4,7 @@ package group
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -159,14 +160,27 @@ func submitOnce(c *app.Call, s *fleet.Submission) error {
 			}{id, s.Name, duplicate}, false)
 		}
 		step := s.Steps[0]
-		what := fmt.Sprintf("%d points × %d replications, %d workers each", len(step.Points), step.Replications,
-			step.Workers)
+		what := stepText(&step.Step)
 		if duplicate {
 			what += "; it was submitted before"
 		}
 		_, err = fmt.Fprintf(c.Stdout, "%s: %s: %s\n", s.Name, what, id)
 		return err
 	})
+}
+
+// stepText is what is simulated of a step.
+func stepText(s *fleet.Step) string {
+	return strings.Join([]string{counted(len(s.Points), "point"), "×", counted(s.Replications, "replication") + ",",
+		counted(s.Workers, "worker"), "each"}, " ")
+}
+
+// counted is e.g. "1 point" or "2 points".
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // submissionOf reads the flags, and has the program with the models check the scenario.
@@ -180,6 +194,9 @@ func submissionOf(c *app.Call) (*fleet.Submission, error) {
 		if err := addLabel(labels, label); err != nil {
 			return nil, app.Usage("--label: %v", err)
 		}
+	}
+	if labels[programLabel], err = programMark(c, labels); err != nil {
+		return nil, err
 	}
 	for _, flag := range []string{"attempts", "start-timeout", "no-progress", "timeout"} {
 		d, isTime := c.Value(flag).(time.Duration)
@@ -208,6 +225,23 @@ func submissionOf(c *app.Call) (*fleet.Submission, error) {
 		Limits: fleet.Limits{Attempts: c.Int("attempts"), Start: c.Duration("start-timeout"),
 			NoProgress: c.Duration("no-progress"), Total: c.Duration("timeout")},
 		Priority: class, Steps: []fleet.SubmittedStep{step}}, nil
+}
+
+// programLabel is the label of machines that says which program simulates there, and of experiments that says which one
+// has read the scenario: another one might give other results, or know no such model.
+const programLabel = "program"
+
+// programMark is the value of programLabel: the beginning of the digest of the program's file.
+func programMark(c *app.Call, labels map[string]string) (string, error) {
+	if given, ok := labels[programLabel]; ok {
+		return "", app.Usage("--label: found %s=%s, want another name: this one says which program simulates",
+			programLabel, given)
+	}
+	f, digest, err := program(c)
+	if err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(digest[:8]), f.Close()
 }
 
 // absolutePlace makes a folder's path one that is the same everywhere.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -97,6 +98,7 @@ func TestSubmitAndWishes(t *testing.T) {
 		got := fmt.Sprintln(step.Args, step.Points, step.Sweep, step.Replications, step.Workers, step.File,
 			e.Spec.Name, e.Spec.Labels, e.Spec.Limits.Attempts, e.Spec.Limits.Total, e.Wish.Priority, e.Spec.Count())
 		want := "[--seed 16] [[horizon=5] [horizon=10]] [horizon=5,10] 3 2 moving.yml night map[rack:a] 2 1m0s low 6\n"
+		got = regexp.MustCompile("program:[0-9a-f]{16} ").ReplaceAllString(got, "")
 		if got != want {
 			t.Errorf("found %s", got)
 		}
@@ -130,6 +132,7 @@ func TestSubmitAndWishes(t *testing.T) {
 			{"submit %F --replications 0", 2, "--replications: found 0"},
 			{"submit %F --sweep horizn=1,2", 2, "horizn"},
 			{"submit %F --priority urgent", 2, "want high, normal or low"},
+			{"submit %F --label program=x", 2, "want another name"},
 			{"submit %F --attempts 0", 2, "--attempts: found 0"},
 			{"submit %F --idempotency-key=", 2, "--idempotency-key: found nothing"},
 			{"submit %F.none", 2, "nothing was sent"},
