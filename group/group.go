@@ -30,11 +30,12 @@ import (
 )
 
 // Commands are store, cluster, agent, machines and certs, those for experiments (submit, list, show, …), and what an
-// agent starts as a run's bridge, a run over machines as its child, and checkpoints in an object store as what reaches
-// it.
+// agent starts as a run's bridge, and on other machines as a host of its attempts, a run over machines as its child,
+// and checkpoints in an object store as what reaches it.
 func Commands() []app.Command {
 	return append([]app.Command{storeCommand(), clusterCommand(), agentCommand(), machinesCommand(), certsCommand(),
-		bridgeCommand(), childCommand(), namesCommand(), blobsCommand(), resultsCommand()}, experimentCommands()...)
+		bridgeCommand(), hostCommand(), childCommand(), namesCommand(), blobsCommand(), resultsCommand()},
+		experimentCommands()...)
 }
 
 // storeFlags are those of every command that uses a store.

@@ -27,6 +27,7 @@ var kernelPackages = map[string]string{
 	"internal/forward":            "sleeps of less than the runtime's millisecond",
 	"internal/storeserver":        "servers of metadata stores, which tests kill and stop",
 	"fleet/executor/local":        "runs as processes of their own, which it ends, and the lock on a folder",
+	"fleet/executor/remote":       "commands that reach other machines, and the lock on a host's folder",
 	"fleet/executor/executortest": "the same, and what a run comes to without it",
 	"group":                       "the agent's process, which its supervisor starts and watches",
 	"internal/outfile":            "files without a name",

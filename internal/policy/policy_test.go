@@ -79,10 +79,11 @@ fleet: cluster internal/heap internal/nearest metastore
 fleet/agent: cluster fleet fleet/executor
 fleet/executor: fleet
 fleet/executor/local: fleet fleet/executor internal/infile internal/procfs
+fleet/executor/remote: fleet fleet/executor fleet/executor/local internal/infile
 fleet/executor/executortest: fleet fleet/executor internal/launch/launchtest
 
 # The commands of a group.
-group: app cluster fleet fleet/agent fleet/executor fleet/executor/local
+group: app cluster fleet fleet/agent fleet/executor fleet/executor/local fleet/executor/remote
 	internal/bridge/byname internal/bridge/offer internal/bridge/relay internal/bridge/stream
 	internal/certs internal/checkpoint internal/checkpoint/blobproc internal/checkpoint/s3
 	internal/checkpoint/storeblobs internal/child internal/infile
