@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -243,6 +245,41 @@ func TestReportSweep(t *testing.T) {
 		"rqs_input:"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the page of a sweep has no %q", want)
+		}
+	}
+}
+
+// TestOutTwice: of two runs that write to one directory at the same time the second is refused, with what the first is;
+// one that was killed keeps nobody out.
+func TestOutTwice(t *testing.T) {
+	dir := t.TempDir()
+	file, short, out := filepath.Join(dir, "endless.yml"), filepath.Join(dir, "tiny.yml"), filepath.Join(dir, "out")
+	for path, text := range map[string]string{file: endless(4), short: launchtest.Scenario(4, 5, "")} {
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := startBeside(t, "run", file, "--workers", "1", "--out", out)
+	pid := first.cmd.Process.Pid
+	first.until("the lock", func() bool {
+		locks, err := os.ReadFile("/proc/locks")
+		return err == nil && strings.Contains(string(locks), fmt.Sprintf("FLOCK  ADVISORY  WRITE %d ", pid))
+	})
+	second := func() (status int, said string) {
+		var stderr bytes.Buffer
+		status = Run([]string{"disco-run", "run", short, "--transport", "inproc", "--out", out}, strings.NewReader(""),
+			io.Discard, &stderr, launchtest.Kind())
+		return status, stderr.String()
+	}
+	status, said := second()
+	want := fmt.Sprintf("--out: %s: process %d (", out, pid)
+	if status != ExitUsage || !strings.Contains(said, want) || !strings.Contains(said, "--workers 1 --out") {
+		t.Errorf("exit status %d, %s, want 2, and %q", status, said, want)
+	}
+	_, _ = first.cmd.Process.Kill(), first.cmd.Wait()
+	for range 2 {
+		if status, said := second(); status != ExitOK {
+			t.Errorf("when the first is gone: exit status %d, %s", status, said)
 		}
 	}
 }

@@ -228,6 +228,13 @@ func (p *program) perform(o *order, doc *scenario.Document) error {
 			return usage("--%v", err)
 		}
 	}
+	if o.outDir != nil {
+		unlock, err := o.outDir.Lock()
+		if err != nil {
+			return usage("--out: %v", err)
+		}
+		defer unlock()
+	}
 	screen := newScreen(p.terminal, p.name)
 	screen.show(o.progress, &o.config)
 	defer screen.watch()()

@@ -8,6 +8,8 @@
 // long the tables are.
 //
 //	d, err := outdir.Open(dir)             // before the run
+//	unlock, err := d.Lock()
+//	defer unlock()
 //	w, err := d.Begin("0.4.2")             // when there are results
 //	t, err := w.Table("series", columns)
 //	err = t.Row(cells)
@@ -27,6 +29,7 @@ import (
 
 	"github.com/disco-sim/disco/internal/infile"
 	"github.com/disco-sim/disco/internal/outfile"
+	"github.com/disco-sim/disco/internal/procfs"
 )
 
 // Names of files of an output.
@@ -67,13 +70,21 @@ func Open(path string) (*Dir, error) {
 	} else if !errors.Is(err, fs.ErrExist) {
 		return nil, outfile.Error(path, err)
 	}
-	entries, err := os.ReadDir(path)
+	if err := d.look(); err != nil {
+		return nil, err
+	}
+	return d, outfile.Check(filepath.Join(path, listFile))
+}
+
+// look refuses what no earlier run has written, and notes what one has.
+func (d *Dir) look() error {
+	entries, err := os.ReadDir(d.path)
 	if err != nil {
-		return nil, fmt.Errorf("%s can't be read as a directory: %w", path, errors.Unwrap(err))
+		return fmt.Errorf("%s can't be read as a directory: %w", d.path, errors.Unwrap(err))
 	}
 	if len(entries) > 0 {
 		if err := d.readList(); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	for _, e := range entries {
@@ -82,11 +93,33 @@ func Open(path string) (*Dir, error) {
 			continue
 		}
 		if name != listFile && !slices.Contains(d.before, name) {
-			return nil, fmt.Errorf("%s: found %.100q in it, want an empty directory, or one with nothing in it but "+
-				"what an earlier run has written: name another one", path, name)
+			return fmt.Errorf("%s: found %.100q in it, want an empty directory, or one with nothing in it but "+
+				"what an earlier run has written: name another one", d.path, name)
 		}
 	}
-	return d, outfile.Check(filepath.Join(path, listFile))
+	return nil
+}
+
+// Lock keeps other runs out of the directory until unlock, or the end of this process, and looks at it once more:
+// another one may have ended since Open. The error says which process writes there. Where the file system knows no
+// locks of directories, nothing is kept out.
+func (d *Dir) Lock() (unlock func(), err error) {
+	unlock, err = outfile.LockDir(d.path)
+	if locked := (*outfile.LockedError)(nil); errors.As(err, &locked) {
+		who := "another process"
+		if locked.PID > 0 {
+			who = fmt.Sprintf("process %d (%.200q)", locked.PID, strings.Join(procfs.Command(locked.PID), " "))
+		}
+		return nil, fmt.Errorf("%s: %s writes to it: wait for its end, or name another directory", d.path, who)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := d.look(); err != nil {
+		unlock()
+		return nil, err
+	}
+	return unlock, nil
 }
 
 // readList reads what an earlier output has listed.

@@ -4,6 +4,7 @@ package outfile
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -276,5 +277,30 @@ func TestOutputOnlyNew(t *testing.T) {
 	}
 	if err := SyncDir(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a directory that isn't there: %v", err)
+	}
+}
+
+// TestLockDir: a directory is one holder's at a time, whom the error names; nothing is put into it.
+func TestLockDir(t *testing.T) {
+	dir := t.TempDir()
+	unlock, err := LockDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var locked *LockedError
+	if _, err := LockDir(dir); !errors.As(err, &locked) || locked.PID != os.Getpid() ||
+		locked.Error() != fmt.Sprintf("%s: process %d has it", dir, os.Getpid()) {
+		t.Errorf("%v, want *LockedError with this process, %d", err, os.Getpid())
+	}
+	unlock()
+	if unlock, err = LockDir(dir); err != nil {
+		t.Fatal(err)
+	}
+	unlock()
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
+		t.Errorf("%v, %v, want nothing in it", entries, err)
+	}
+	if _, err := LockDir(dir + "/none"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%v, want that it isn't there", err)
 	}
 }

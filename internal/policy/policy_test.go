@@ -148,7 +148,7 @@ internal/outfile:
 internal/parquetout:
 internal/drawing: scenario
 internal/report: internal/drawing model/overview scenario
-internal/outdir: internal/infile internal/outfile internal/parquetout
+internal/outdir: internal/infile internal/outfile internal/parquetout internal/procfs
 internal/checkpoint: internal/outfile
 internal/answers: internal/checkpoint internal/outfile
 internal/checkpoint/checkpointtest: internal/checkpoint
