@@ -262,6 +262,51 @@ func TestBlobsRemovedMeanwhile(t *testing.T) {
 	}
 }
 
+// A blob that nobody named when the leader looked stays where somebody has named it, or written it whole, since.
+func TestBlobNamedMeanwhile(t *testing.T) {
+	c, ctx := newClient(t, inMemory()(), "g", Options{By: "ann@h1"}), t.Context()
+	s := shop("k")
+	s.Steps[0].Attached = nil
+	text, err := c.PutBlob(ctx, s.Steps[0].Scenario)
+	part := digestOf([]byte("torn"))
+	if err == nil {
+		err = c.store.Put(ctx, blobPartKey(part.SHA256, 0), []byte("torn")) // its writer was killed before the head
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	unused, err := c.UnusedBlobs(ctx)
+	if err != nil || len(unused) != 2 {
+		t.Fatalf("found %v, %v", unused, err)
+	}
+	if _, _, err := c.Submit(ctx, s); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.PutBlob(ctx, []byte("torn")); err != nil {
+		t.Fatal(err)
+	}
+	for _, u := range unused {
+		if err := c.RemoveBlob(ctx, u); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, d := range []Digest{text, part} {
+		if _, err := c.Blob(ctx, d); err != nil {
+			t.Error(err)
+		}
+	}
+	now, err := c.UnusedBlobs(ctx)
+	if err != nil || len(now) != 1 || now[0].SHA256 != part.SHA256 {
+		t.Fatalf("found %v, %v", now, err)
+	}
+	if err := c.RemoveBlob(ctx, now[0]); err != nil {
+		t.Error(err)
+	}
+	if names, err := c.names(ctx, keyBlobs); err != nil || len(names) != 1 {
+		t.Errorf("found %v, %v", names, err)
+	}
+}
+
 // All that is wrong with a submission is said at once, and nothing is sent.
 func TestBadSubmissions(t *testing.T) {
 	c := newClient(t, inMemory()(), "g", Options{})
