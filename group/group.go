@@ -34,8 +34,8 @@ import (
 // and checkpoints in an object store as what reaches it.
 func Commands() []app.Command {
 	return append([]app.Command{storeCommand(), clusterCommand(), agentCommand(), machinesCommand(), certsCommand(),
-		bridgeCommand(), hostCommand(), childCommand(), namesCommand(), blobsCommand(), resultsCommand()},
-		experimentCommands()...)
+		bridgeCommand(), hostCommand(), childCommand(), namesCommand(), blobsCommand(), resultsCommand(),
+		watchCommand(), logsCommand()}, experimentCommands()...)
 }
 
 // storeFlags are those of every command that uses a store.

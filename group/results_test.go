@@ -154,6 +154,14 @@ func (h *byHand) move(id string, p fleet.PieceID, change func(*fleet.Piece), tak
 	h.must(err)
 }
 
+// standingAt is the version of an experiment's standing.
+func (h *byHand) standingAt(id string) metastore.Version {
+	h.Helper()
+	e, err := h.client.Show(h.ctx, id)
+	h.must(err)
+	return e.StandingAt
+}
+
 // dispatch gives a piece to both servers of an agent, which simulate it when it returns.
 func (h *byHand) dispatch(id string, p fleet.PieceID, member string) (attempt int) {
 	h.Helper()

@@ -57,6 +57,8 @@ func Commands() []app.Command {
 		{Name: "retry", Usage: "tries what has failed, or was cancelled, of an experiment again",
 			Program: groupProgram},
 		{Name: "priority", Usage: "gives an experiment another class in the queue", Program: groupProgram},
+		{Name: "watch", Usage: "shows an experiment until it has ended", Program: groupProgram},
+		{Name: "logs", Usage: "shows the last of what a run of an experiment has written", Program: groupProgram},
 		{Name: "results", Usage: "gives the results of an experiment", Program: groupProgram, Self: "program"},
 		{Name: child.Command, Hidden: true, Usage: "is what a run over machines starts to join them",
 			Program: groupProgram},

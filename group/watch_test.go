@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package group
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/disco-sim/disco/fleet"
+	"github.com/disco-sim/disco/internal/launch/launchtest"
+)
+
+// TestBehind: what was shown of a log isn't shown again, also where its beginning is gone meanwhile.
+func TestBehind(t *testing.T) {
+	long := strings.Repeat("0123456789", 300)
+	for _, c := range []struct{ shown, now, want string }{
+		{"", "a\n", "a\n"}, {"a\n", "a\n", ""}, {"a\n", "a\nb\n", "b\n"},
+		{long + "a\n", long[500:] + "a\nb\n", "b\n"}, {long + "a\n", "c\n", "[…]\nc\n"},
+	} {
+		if got := string(behind([]byte(c.shown), []byte(c.now))); got != c.want {
+			t.Errorf("found %.50q, want %.50q", got, c.want)
+		}
+	}
+}
+
+// TestWatchExperiment: an experiment is watched, and its log followed, until it ends; the status says how.
+func TestWatchExperiment(t *testing.T) {
+	h := openByHand(t)
+	h.leads()
+	h.agent("h1", selfProgram(t))
+	id := h.submit(launchtest.Scenario(6, 20, "{node: 2, at: 1, how: slow}"), "", 1, "", []string{})
+	var p fleet.PieceID
+	if r := runs(t, "logs", id, "--store", h.url); r.status != 1 || !strings.Contains(r.stderr, "no piece has begun") {
+		t.Errorf("%+v", r)
+	}
+	h.dispatch(id, p, "h1")
+	watch, watched, _ := command("watch", "tiny", "--store", h.url)
+	follow, log, _ := command("logs", "tiny", "0", "-f", "--store", h.url)
+	h.must(watch.Start())
+	h.must(follow.Start())
+	h.move(id, p, func(to *fleet.Piece) { to.State = fleet.Running }, nil)
+	h.report(id, p, "h1", fleet.Finished)
+	h.must(h.client.SetStanding(h.ctx, id, h.standingAt(id), fleet.Standing{Status: fleet.StatusFinished, Ended: true,
+		Pieces: map[fleet.PieceState]int{fleet.Finished: 1}, Leader: "the test"}))
+	if err := watch.Wait(); err != nil || !strings.Contains(watched.String(), "FINISHED, 1 FINISHED\n") {
+		t.Errorf("%v: %s", err, watched)
+	}
+	if err := follow.Wait(); err != nil || strings.Count(log.String(), "trace hash ") != 1 {
+		t.Errorf("%v: %s", err, log)
+	}
+	again := runs(t, "logs", id, "0.0.0", "--store", h.url)
+	if again.status != 0 || again.stdout != log.String() {
+		t.Errorf("found %+v, want %s", again, log)
+	}
+	json := runs(t, "watch", id, "--json", "--store", h.url)
+	if json.status != 0 || strings.Count(json.stdout, "\n") != 1 || !strings.HasPrefix(json.stdout, `{"id":"`+id) {
+		t.Errorf("%+v", json)
+	}
+	h.must(h.client.SetStanding(h.ctx, id, h.standingAt(id), fleet.Standing{Status: fleet.StatusFailed, Ended: true,
+		Pieces: map[fleet.PieceState]int{fleet.Failed: 1}, Leader: "the test", Reason: "it was tried 3 times"}))
+	if r := runs(t, "watch", id, "--store", h.url); r.status != 1 || !strings.Contains(r.stderr, "tried 3 times") {
+		t.Errorf("%+v", r)
+	}
+	for args, want := range map[string]string{"watch": "found 0 arguments", "watch nosuch": "no experiment",
+		"logs " + id + " x": "want STEP.POINT.REPLICATION", "logs " + id + " 0 1": "found 3 arguments"} {
+		r := runs(t, append(strings.Fields(args), "--store", h.url)...)
+		r.refused(t, args, []string{want})
+	}
+}
