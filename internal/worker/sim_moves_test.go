@@ -102,7 +102,7 @@ func TestSimulationMoves(t *testing.T) {
 	case race.Enabled:
 		n = 40
 	case testing.Short():
-		n = 400
+		n = 150 // as of TestSimulationLegs
 	default:
 		n = 4000
 	}

@@ -156,6 +156,8 @@ func TestSimulation(t *testing.T) {
 	case n > 0:
 	case race.Enabled:
 		n = 50
+	case testing.Short() && interleave.Enabled:
+		n = 100 // make simulate has 2,000 of the same seeds and build
 	case testing.Short():
 		n = 500
 	default:
