@@ -145,16 +145,16 @@ func agent(ctx context.Context, c *app.Call, s *metastore.Store, o cluster.Optio
 		return err
 	}
 	o.Digest = hex.EncodeToString(own[:])
+	a, err := newFleetAgent(ctx, c, s, &o)
+	if err != nil {
+		return err
+	}
+	defer func() { failed = errors.Join(failed, closeFleetAgent(c, a)) }()
 	joining, cancel, err := bounded(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer cancel()
-	a, err := newFleetAgent(joining, c, s, &o)
-	if err != nil {
-		return err
-	}
-	defer func() { failed = errors.Join(failed, closeFleetAgent(c, a)) }()
 	if a != nil {
 		o.Roles = append(o.Roles, fleet.Role)
 	}

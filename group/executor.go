@@ -15,7 +15,6 @@ import (
 	"github.com/disco-sim/disco/cluster"
 	"github.com/disco-sim/disco/fleet"
 	fleetagent "github.com/disco-sim/disco/fleet/agent"
-	"github.com/disco-sim/disco/fleet/executor"
 	"github.com/disco-sim/disco/fleet/executor/local"
 	"github.com/disco-sim/disco/internal/infile"
 	"github.com/disco-sim/disco/metastore"
@@ -24,20 +23,17 @@ import (
 
 // executorFlags are those of an agent that simulates experiments.
 func executorFlags() []cli.Flag {
-	return []cli.Flag{
+	return append([]cli.Flag{
 		&cli.StringFlag{Name: "executor", Usage: "simulate pieces of the group's experiments, `HOW`: local, by " +
-			"processes of this machine"},
+			"processes of this machine; ssh, by machines of a list; slurm, by jobs of Slurm"},
 		&cli.StringFlag{Name: "work", Usage: "`FOLDER` for scenarios and what runs write; with --executor, one of " +
 			"the user's cache if not given"},
 		&cli.DurationFlag{Name: "grace", Value: 10 * time.Second,
 			Usage: "`TIME` that a run has to end at a checkpoint, before it is killed"},
 		&cli.IntFlag{Name: "keep", Value: keepDefault,
 			Usage: "`N` experiments that have ended stay in the store, while this agent leads"},
-	}
+	}, remoteFlags()...)
 }
-
-// executorLocal is the value of --executor.
-const executorLocal = "local"
 
 // keepDefault is how many experiments that have ended stay.
 const keepDefault = 1000
@@ -49,8 +45,8 @@ func checkExecutor(c *app.Call) error {
 		return app.Usage("--work, --grace and --keep are for an agent with --executor")
 	case name == "":
 		return nil
-	case name != executorLocal:
-		return app.Usage("--executor: found %q, want %s", name, executorLocal)
+	case name != executorLocal && name != executorSSH && name != executorSlurm:
+		return app.Usage("--executor: found %q, want %s, %s or %s", name, executorLocal, executorSSH, executorSlurm)
 	case storeURL(c) == "":
 		return app.Usage("--executor: found no --store, want the URL of the store in which experiments are")
 	case c.Int("keep") < 1 || c.Int("keep") > fleet.MaxExperiments/2:
@@ -58,7 +54,7 @@ func checkExecutor(c *app.Call) error {
 	case c.Duration("grace") < 100*time.Millisecond:
 		return app.Usage("--grace: found %v, want at least 100ms", c.Duration("grace"))
 	}
-	return nil
+	return checkRemote(c, c.String("executor"))
 }
 
 // keepOf is how many experiments that have ended stay; 0: the agent has no executor.
@@ -139,13 +135,18 @@ func newFleetAgent(ctx context.Context, c *app.Call, s *metastore.Store, o *clus
 	if err != nil {
 		return nil, err
 	}
-	client, err := fleet.New(ctx, s, fleet.Options{By: o.Name, From: "agent"})
+	joining, cancel, err := bounded(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	defer cancel()
+	client, err := fleet.New(joining, s, fleet.Options{By: o.Name, From: "agent"})
 	if err != nil {
 		return nil, err
 	}
 	lo.Fetch = client.Blob
-	var e executor.Executor
-	if e, err = local.Open(ctx, lo); err != nil {
+	e, err := openExecutor(ctx, c, lo, o.Report)
+	if err != nil {
 		return nil, err
 	}
 	url := storeURL(c)
@@ -168,9 +169,10 @@ func closeFleetAgent(c *app.Call, a *fleetagent.Agent) error {
 // executorEndMax is how long an executor may take to end, beside graces.
 const executorEndMax = 30 * time.Second
 
-// sweepKilled ends what an agent has left that was killed, so that nobody else begins with it too early.
+// sweepKilled ends what an agent has left on this machine that was killed, so that nobody else begins with it too
+// early. Hosts on other machines hear of its end, and end.
 func sweepKilled(c *app.Call, name string) error {
-	if c.String("executor") == "" {
+	if c.String("executor") != executorLocal {
 		return nil
 	}
 	o, err := localOptions(c, name)

@@ -30,16 +30,12 @@ func runHost(c *app.Call) error {
 	if c.NArg() > 0 {
 		return app.Usage("found the argument %q, want none: an agent of the fleet starts this", c.Args().First())
 	}
-	f, _, err := program(c)
+	path, version, err := hostVersion(c)
 	if err != nil {
-		return err
-	}
-	path := f.Name()
-	if err := f.Close(); err != nil {
 		return err
 	}
 	ctx, undo := c.Interruptible()
 	defer undo()
-	return remote.ServeStandard(ctx, remote.HostOptions{Program: path, Version: app.Version(),
+	return remote.ServeStandard(ctx, remote.HostOptions{Program: path, Version: version,
 		Work: cmp.Or(c.String("work"), remote.HostWork())})
 }
