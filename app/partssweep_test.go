@@ -42,7 +42,7 @@ func TestMergeSweep(t *testing.T) {
 	sweep := []string{"--sweep", key + "=10,20", "--sweep", "rqs_input.user_sampling_window=20,30"}
 	run := []string{"run", "mini.yml", "--horizon", "40", "--transport", "inproc", "--replications", "3",
 		"--seed", "5"}
-	call(ExitOK, append(append([]string{}, run...), append(sweep, "--json", "whole.json")...)...)
+	call(ExitOK, append(append([]string{}, run...), append(sweep, "--json", "whole.json", "--out", "whole.d")...)...)
 	var dirs []string
 	for _, users := range []string{"10", "20"} {
 		for _, window := range []string{"20", "30"} {
@@ -54,11 +54,12 @@ func TestMergeSweep(t *testing.T) {
 			}
 		}
 	}
-	merge := append([]string{"merge", "--json", "merged.json"}, sweep...)
+	merge := append([]string{"merge", "--json", "merged.json", "--out", "merged.d"}, sweep...)
 	out, _ := call(ExitOK, append(merge, dirs...)...)
 	if !strings.Contains(out, "latency_s.mean") {
 		t.Errorf("found %s, want a table", out)
 	}
+	sameFiles(t, "whole.d/scenario.yml", "merged.d/scenario.yml")
 	if a, b := sweepRows(t, "whole.json"), sweepRows(t, "merged.json"); !reflect.DeepEqual(a, b) {
 		want, _ := json.MarshalIndent(a, "", " ")
 		found, _ := json.MarshalIndent(b, "", " ")

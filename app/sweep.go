@@ -175,6 +175,7 @@ func (p *program) checkPoints(ctx context.Context, o *order, doc *scenario.Docum
 	}
 	if o.merging != nil {
 		o.config.Replications, o.config.Seed, o.config.Horizon = first.Replications, first.Seed, first.Horizon
+		o.config.File, o.config.Text = first.File, first.Text
 	}
 	return launches, those, parts, nil
 }
