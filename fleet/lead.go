@@ -51,7 +51,8 @@ func Lead(ctx context.Context, o LeaderOptions) error {
 			}
 			return err
 		}
-		t := &term{LeaderOptions: o, lead: lead, clock: time.Now()}
+		t := &term{LeaderOptions: o, lead: lead, clock: time.Now(), swept: time.Now(), malformed: map[string]bool{}}
+		t.Rules = t.Rules.withDefaults()
 		err = t.run(ctx)
 		// A commit without an answer may be done when other servers have been promised on what it isn't known to have
 		// promised. Its guard is gone with the leadership.
@@ -81,6 +82,8 @@ type term struct {
 	loaded    map[string]bool // experiments whose pieces were read
 	malformed map[string]bool // keys that were reported
 	looked    time.Time
+	swept     time.Time
+	unused    map[BlobAt]time.Time // since when
 }
 
 // now is the leader's clock, which never goes back.
@@ -150,13 +153,13 @@ func wake(c chan struct{}) {
 // follow reads everything, and then decides whenever something has changed or a time has come.
 func (t *term) follow(ctx context.Context, changed, seen chan struct{}) error {
 	t.state, t.loaded = NewState(t.Name, t.lead.Token(), t.Rules), map[string]bool{}
-	if t.malformed == nil {
-		t.malformed = map[string]bool{}
-	}
 	look := true
 	for {
 		if look {
 			if err := t.look(ctx); err != nil {
+				return err
+			}
+			if err := t.sweep(ctx); err != nil {
 				return err
 			}
 		}

@@ -160,6 +160,34 @@ func (t *term) stand(ctx context.Context, a *Action) error {
 	return t.Client.SetStanding(ctx, a.ID, version, to, t.lead.Guard())
 }
 
+// sweep removes blobs that no experiment has named for long.
+func (t *term) sweep(ctx context.Context) error {
+	if time.Since(t.swept) < t.Rules.Sweep {
+		return nil
+	}
+	t.swept = time.Now()
+	return t.call(ctx, func(ctx context.Context) error {
+		all, err := t.Client.UnusedBlobs(ctx)
+		if err != nil {
+			return err
+		}
+		before := t.unused
+		t.unused = map[BlobAt]time.Time{}
+		for _, b := range all {
+			since, known := before[b]
+			if !known {
+				since = t.swept
+			}
+			if t.unused[b] = since; t.swept.Sub(since) >= t.Rules.Unused {
+				if err := t.Client.RemoveBlob(ctx, b, t.lead.Guard()); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
 // ReadState reads what a leader would know: for those who want to be told why (State.Why). It decides nothing.
 func ReadState(ctx context.Context, c *Client, view *cluster.View, rules Rules) (*State, error) {
 	all, err := c.List(ctx)

@@ -88,7 +88,8 @@ func (a *agent) start(ctx context.Context, server *mem.Server) (stop func()) {
 	go func() {
 		defer close(done)
 		_ = Lead(leading, LeaderOptions{Client: a.client, View: view, Campaign: member.Lead, Name: a.name,
-			Rules: Rules{Settle: 50 * time.Millisecond}, Report: func(err error) { a.t.Log(err) }})
+			Rules:  Rules{Settle: 50 * time.Millisecond, Sweep: time.Second / 50, Unused: time.Second / 20},
+			Report: func(err error) { a.t.Log(err) }})
 	}()
 	return func() {
 		cancel()
@@ -164,6 +165,10 @@ func TestLead(t *testing.T) {
 	defer stopThird()
 	defer stopSecond()
 
+	unused, err := third.client.PutBlob(ctx, []byte("of a submission that was given up"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	plant(ctx, t, third.client, Spec{ID: "e1", Steps: []Step{{Name: "a", Points: [][]string{{}, {}}, Replications: 20,
 		Workers: 2}}})
 	awaitStanding(ctx, t, third.client, "e1", func(x *Standing) bool { return x.Pieces[Finished] >= 5 })
@@ -181,6 +186,19 @@ func TestLead(t *testing.T) {
 		if id != first.bad && (p.State != Finished || p.Kept.Hash != id.String() || p.Ended == nil) {
 			t.Errorf("%v: %+v", id, p)
 		}
+	}
+	for { // the leader looks each 5 s at least
+		left, err := third.client.UnusedBlobs(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(left) == 0 {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if _, err := third.client.Blob(ctx, unused); err == nil {
+		t.Error("the blob is still there")
 	}
 	for {
 		reports, _, err := third.client.Reports(ctx)

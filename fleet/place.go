@@ -427,11 +427,20 @@ func terms(m *machine, e *underway, was *Piece) (load, warm, checkpoint int) {
 	return load, warm, checkpoint
 }
 
+// Has tells whether an experiment has a piece.
+func (s *Spec) Has(p PieceID) bool {
+	if p.Step < 0 || p.Step >= len(s.Steps) {
+		return false
+	}
+	t := &s.Steps[p.Step]
+	return p.Point >= 0 && p.Point < len(t.Points) && p.Replication >= 0 && p.Replication < t.Replications
+}
+
 // Why says which machines a piece could be given now, and which not and for what reason, with the terms of their
 // scores: the text of show --why.
 func (s *State) Why(id string, at PieceID) string {
 	e := s.experiments[id]
-	if e == nil || at.Step >= len(e.steps) {
+	if e == nil || !e.Has(at) {
 		return fmt.Sprintf("there is no piece %v of an experiment %q\n", at, id)
 	}
 	t := e.steps[at.Step]

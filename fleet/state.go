@@ -24,6 +24,8 @@ type Rules struct {
 	TooFew     time.Duration // for which machines may be too few, before what doesn't fit has failed
 	AskAgain   time.Duration // until a server that hasn't moved is asked again
 	Keep       int           // experiments that have ended
+	Sweep      time.Duration // between two looks for blobs that no experiment names
+	Unused     time.Duration // for which such a blob is kept: its submission may be under way
 	OneMachine bool          // gangs aren't spread over several machines
 }
 
@@ -36,6 +38,8 @@ func (r Rules) withDefaults() Rules {
 	r.TooFew = cmp.Or(r.TooFew, 5*time.Minute)
 	r.AskAgain = cmp.Or(r.AskAgain, 5*time.Second)
 	r.Keep = cmp.Or(r.Keep, 1_000)
+	r.Sweep = cmp.Or(r.Sweep, 10*time.Minute)
+	r.Unused = cmp.Or(r.Unused, time.Hour)
 	return r
 }
 
@@ -238,7 +242,7 @@ func (s *State) PutStanding(id string, standing Standing) {
 // PutPiece tells of a piece that has begun, as the store has it. It is told once: whatever follows this leader decides.
 func (s *State) PutPiece(id string, at PieceID, value Piece) {
 	e := s.experiments[id]
-	if e == nil || at.Step >= len(e.steps) || e.pieces[at] != nil {
+	if e == nil || !e.Has(at) || e.pieces[at] != nil {
 		return
 	}
 	s.become(s.begin(e, at), value)

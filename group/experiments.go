@@ -249,12 +249,17 @@ func showCommand() app.Command {
 	return app.Command{
 		Name: "show", Usage: "shows an experiment: what was submitted, how far it is, and what has failed",
 		ArgsUsage: "ID", Description: naming,
-		Examples: []string{"show night --store etcd://127.0.0.1:2379", "show night --pieces", "show night --json"},
+		Examples: []string{"show night --store etcd://127.0.0.1:2379", "show night --pieces", "show night --json",
+			"show night --why 0.0.17"},
 		Flags: append(storeFlags(), &cli.BoolFlag{Name: "json", Usage: "write JSON, with all pieces that have begun"},
-			&cli.BoolFlag{Name: "pieces", Usage: "show all pieces that have begun, and not only those that run"}),
+			&cli.BoolFlag{Name: "pieces", Usage: "show all pieces that have begun, and not only those that run"},
+			&cli.StringFlag{Name: "why", Usage: "show which machines could be given a `PIECE`, and why"}),
 		Run: func(c *app.Call) error {
 			if c.NArg() != 1 {
 				return app.Usage("found %d arguments, want the ID or the name of an experiment", c.NArg())
+			}
+			if c.IsSet("why") {
+				return showWhy(c, c.Args().First())
 			}
 			return withFleet(c, func(ctx context.Context, fl *fleet.Client) error {
 				e, err := fl.Find(ctx, c.Args().First())

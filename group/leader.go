@@ -32,7 +32,7 @@ func leadFleet(ctx context.Context, s *metastore.Store, m *cluster.Membership, o
 		defer close(done)
 		// Its error says that the member has ended, which is told by who has the member.
 		_ = fleet.Lead(leading, fleet.LeaderOptions{Client: client, View: view, Campaign: m.Lead, Name: o.Name,
-			Rules: fleet.Rules{OneMachine: true, Keep: keep}, Report: o.Report})
+			Rules: leaderRules(keep), Report: o.Report})
 	}()
 	return sync.OnceFunc(func() {
 		cancel()
