@@ -55,8 +55,13 @@ func (l *link) keep(first chan<- error) {
 	said := ""
 	for failures := 0; ; failures++ {
 		c, err := l.dial(l.r.o.Connect)
-		if failures == 0 && first != nil {
-			first <- err
+		if err == nil {
+			l.up(c)
+		} else {
+			l.down(err)
+		}
+		if first != nil {
+			first <- err // the link is up or down by then
 			first = nil
 		}
 		if err == nil {
@@ -69,8 +74,6 @@ func (l *link) keep(first chan<- error) {
 			if time.Since(began) > backoffMax {
 				failures = 0
 			}
-		} else {
-			l.down(err)
 		}
 		if l.life.Err() == nil && err.Error() != said {
 			said = err.Error()
@@ -91,6 +94,7 @@ func (l *link) once() {
 	defer close(l.ended)
 	c, err := l.dial(schedulerMax)
 	if err == nil {
+		l.up(c)
 		err = l.use(c)
 	}
 	l.down(err)
@@ -122,7 +126,6 @@ const schedulerMax = 10 * 365 * 24 * time.Hour
 
 // use has a connection used until it ends, and returns why it has.
 func (l *link) use(c *client) error {
-	l.up(c)
 	err := c.serve()
 	l.down(err)
 	return err

@@ -105,7 +105,12 @@ func newConn(rw io.ReadWriteCloser, silent time.Duration) *conn {
 	c := &conn{rw: rw, done: make(chan struct{})}
 	c.silent.Store(int64(silent))
 	c.r = bufio.NewReaderSize(c, 64<<10)
-	c.watch = time.AfterFunc(silent, func() { c.fail(fmt.Errorf("%w for %v", errSilent, c.silence())) })
+	made := make(chan struct{}) // the timer's end uses it
+	c.watch = time.AfterFunc(silent, func() {
+		<-made
+		c.fail(fmt.Errorf("%w for %v", errSilent, c.silence()))
+	})
+	close(made)
 	return c
 }
 
