@@ -25,6 +25,12 @@ const (
 // errAway is the cause of an error about a place for checkpoints that can't be reached now.
 var errAway = errors.New("away")
 
+// awayError is an error about a place for checkpoints that can't be reached, or written to, now.
+type awayError struct{ error }
+
+// Unwrap has both: what is wrong, and that another try may go well.
+func (e awayError) Unwrap() []error { return []error{e.error, errAway} }
+
 // full are the errors of a machine that has no room.
 var full = []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG, syscall.EIO, syscall.EROFS, syscall.ENOMEM,
 	syscall.EMFILE, syscall.ENFILE}

@@ -38,6 +38,7 @@ func TestCauseOf(t *testing.T) {
 		{&checkpoint.LockedError{Where: "x"}, causeLocked},
 		{&usageError{"there are some", placeError(&checkpoint.OtherRunError{Found: &checkpoint.Run{}})}, causeBegun},
 		{&usageError{"the disk is away", placeError(errors.New("no answer"))}, causeMachine},
+		{errors.Join(awayError{errors.New("the end couldn't be saved")}, nil), causeMachine},
 		{&checkpoint.OtherRunError{Name: "points/1", Found: &checkpoint.Run{}}, causeModel},
 		{&os.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}, causeMachine},
 		{&os.PathError{Op: "open", Path: "x", Err: syscall.ENOENT}, causeModel},

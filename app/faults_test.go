@@ -93,6 +93,43 @@ func TestSmallDisk(t *testing.T) {
 	}
 }
 
+// TestPartWithoutEnd: a part of a run (--only) is there for its ends, so where one can't be saved the run ends with 1,
+// though checkpoints were made, and for programs the machine is at fault. It goes on from there.
+func TestPartWithoutEnd(t *testing.T) {
+	kind, file := service.Kind(), filepath.Join("..", "examples", "mini.yml")
+	disk := smallDisk(t, "64k")
+	store := filepath.Join(disk, "store")
+	args := []string{"disco-run", "run", file, "--horizon", "60", "--transport", "inproc", "--checkpoint-to", store,
+		"--keep", "100", "--replications", "2", "--only", "1", "--progress", "json"}
+	for at := 1; at < 60; at++ {
+		args = append(args, "--checkpoint-at", fmt.Sprint(at))
+	}
+	var stdout, stderr bytes.Buffer
+	status := Run(args, strings.NewReader(""), &stdout, &stderr, kind)
+	said := stderr.String()
+	if status != ExitFailed || !strings.Contains(said, `"cause":"machine"`) ||
+		strings.Contains(said, "no checkpoint") ||
+		!strings.Contains(lastLine(said), "the end of 1 replication couldn't be saved") {
+		t.Fatalf("exit status %d: %s", status, said)
+	}
+	stderr.Reset()
+	if status := Run([]string{"disco-run", "resume", store, "--transport", "inproc", "--keep", "100"},
+		strings.NewReader(""), &stdout, &stderr, kind); status != ExitFailed ||
+		!strings.Contains(lastLine(stderr.String()), "the end of 1 replication couldn't be saved") {
+		t.Errorf("resumed on the full disk: exit status %d: %s", status, stderr.String())
+	}
+	if err := syscall.Mount("none", disk, "tmpfs", syscall.MS_REMOUNT, "size=1m"); err != nil {
+		t.Fatal(err)
+	}
+	runSaved(t, kind, "resume", store, "--transport", "inproc", "--keep", "1")
+	stdout.Reset()
+	stderr.Reset()
+	if status := Run([]string{"disco-run", "merge", "--partial", store}, strings.NewReader(""), &stdout, &stderr,
+		kind); status != 0 || !strings.Contains(stdout.String(), "trace hash") {
+		t.Errorf("merged: %d: %s%s", status, stdout.String(), stderr.String())
+	}
+}
+
 // TestFullTemporaryFolder: what can't be written to a temporary file ends a run or a replay with one error, which says
 // where that is and what to do, and isn't taken for damage of what is compared, nor for a defect.
 func TestFullTemporaryFolder(t *testing.T) {

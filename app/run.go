@@ -409,7 +409,7 @@ func (p *program) show(o *order, l *launch.Launch, out *launch.Outcome, times *c
 	}
 	failed = append(failed, required)
 	if err := errors.Join(failed...); err != nil || !out.Interrupted || out.Full || o.merging != nil {
-		return errors.Join(err, o.saving.none(out.Checkpoints), unmet(*row), d.Until.unreached())
+		return errors.Join(err, o.saving.none(out.Checkpoints, &o.config), unmet(*row), d.Until.unreached())
 	}
 	if c := d.Checkpoints; c != nil && c.Made > 0 {
 		return fmt.Errorf("%w; `%s resume %s` goes on", interruption(l, out), p.name, c.Dir)

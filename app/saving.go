@@ -185,7 +185,10 @@ func (s *saving) open(ctx context.Context, p *program) (end func() error, err er
 		if s.repo == nil {
 			return leave()
 		}
-		return errors.Join(s.repo.Close(), leave())
+		if err := errors.Join(s.repo.Close(), leave()); err != nil {
+			return awayError{err}
+		}
+		return nil
 	}, nil
 }
 
@@ -344,12 +347,19 @@ func (s *resumed) rows() (rows []resumedRow) {
 }
 
 // none is the error of a run that could write none of its checkpoints: who asked for them has nothing to go on from.
-// One that went on has what it began with.
-func (s *saving) none(c *launch.Checkpoints) error {
-	if s == nil || s.resumed != nil || c == nil || c.Made > 0 || c.Failed == 0 {
+// One that went on has what it began with. A part of a run (--only) is simulated for its ends alone.
+func (s *saving) none(c *launch.Checkpoints, cfg *launch.Config) error {
+	switch {
+	case s == nil || c == nil:
+		return nil
+	case cfg.Only != nil && c.EndsLost > 0:
+		return awayError{fmt.Errorf("%v: the end of %s couldn't be saved: nothing can be merged of it until `resume` "+
+			"has simulated it there", s.repo, tables.Plural(c.EndsLost, "replication"))}
+	case s.resumed != nil || c.Made > 0 || c.Failed == 0:
 		return nil
 	}
-	return fmt.Errorf("%v: no checkpoint could be written (%d failed); the results are right", s.repo, c.Failed)
+	return awayError{fmt.Errorf("%v: no checkpoint could be written (%d failed); the results are right", s.repo,
+		c.Failed)}
 }
 
 // String says in a line what came of the checkpoints.

@@ -44,7 +44,8 @@ type LabelledEpoch struct {
 // Checkpoints is what came of them.
 type Checkpoints struct {
 	Made       int     // that are safe
-	Failed     int     // that were made, and couldn't be written, and ends of replications
+	Failed     int     // that were made, and couldn't be written, and EndsLost
+	EndsLost   int     // ends of replications that couldn't be saved
 	Skipped    int     // that weren't made, because the one before was still being written
 	Last       float64 // epoch of the last safe one
 	Pause      float64 // seconds during which all workers stood still, in all
