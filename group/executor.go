@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,7 +26,8 @@ import (
 func executorFlags() []cli.Flag {
 	return append([]cli.Flag{
 		&cli.StringFlag{Name: "executor", Usage: "simulate pieces of the group's experiments, `HOW`: local, by " +
-			"processes of this machine; ssh, by machines of a list; slurm, by jobs of Slurm"},
+			"processes of this machine; ssh, by machines of a list; slurm, by jobs of Slurm; " +
+			"kubernetes, by pods"},
 		&cli.StringFlag{Name: "work", Usage: "`FOLDER` for scenarios and what runs write; with --executor, one of " +
 			"the user's cache if not given"},
 		&cli.DurationFlag{Name: "grace", Value: 10 * time.Second,
@@ -45,8 +47,8 @@ func checkExecutor(c *app.Call) error {
 		return app.Usage("--work, --grace and --keep are for an agent with --executor")
 	case name == "":
 		return nil
-	case name != executorLocal && name != executorSSH && name != executorSlurm:
-		return app.Usage("--executor: found %q, want %s, %s or %s", name, executorLocal, executorSSH, executorSlurm)
+	case !slices.Contains([]string{executorLocal, executorSSH, executorSlurm, executorKubernetes}, name):
+		return app.Usage("--executor: found %q, want local, ssh, slurm or kubernetes", name)
 	case storeURL(c) == "":
 		return app.Usage("--executor: found no --store, want the URL of the store in which experiments are")
 	case c.Int("keep") < 1 || c.Int("keep") > fleet.MaxExperiments/2:

@@ -65,21 +65,25 @@ func TestHostCommand(t *testing.T) {
 func TestExecutorFlags(t *testing.T) {
 	hosts := filepath.Join(t.TempDir(), "hosts")
 	err := errors.Join(os.WriteFile(hosts, []byte("far 2\nnear x\n"), 0o600),
+		os.WriteFile(hosts+".p", []byte(`{"spec": {"containers": []}}`), 0o600),
 		os.WriteFile(hosts+".two", []byte("far 2\n"), 0o600))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for args, want := range map[string]string{
-		"--executor lsf":                                     "want local, ssh or slurm",
-		"--executor ssh":                                     "found no --hosts",
-		"--executor ssh --hosts " + hosts:                    `hosts:2: found "near x", want MACHINE SLOTS`,
-		"--executor ssh --hosts " + hosts + "x":              "found no file of that name",
-		"--executor ssh --work x --hosts " + hosts:           "--work: found --executor ssh, want local",
-		"--executor slurm --hosts " + hosts:                  "--hosts: found --executor slurm, want ssh",
-		"--executor local --slurm-args x":                    "--slurm-args: found --executor local, want slurm",
-		"--executor local --host-command x":                  "want ssh or slurm",
-		"--executor slurm --host-command=":                   "found no command",
-		"--executor ssh --slots 3 --hosts " + hosts + ".two": "--slots: found 3, want at most the 2 of all machines",
+		"--executor lsf":                                        "want local, ssh, slurm or kubernetes",
+		"--executor ssh":                                        "found no --hosts",
+		"--executor ssh --hosts " + hosts:                       `hosts:2: found "near x", want MACHINE SLOTS`,
+		"--executor ssh --hosts " + hosts + "x":                 "found no file of that name",
+		"--executor ssh --work x --hosts " + hosts:              "--work: found --executor ssh, want local",
+		"--executor slurm --hosts " + hosts:                     "--hosts: found --executor slurm, want ssh",
+		"--executor local --slurm-args x":                       "--slurm-args: found --executor local, want slurm",
+		"--executor local --host-command x":                     "want ssh or slurm or kubernetes",
+		"--executor kubernetes":                                 "found no --image",
+		"--executor kubernetes --image x --pod " + hosts:        "want an object with spec, container",
+		"--executor kubernetes --image x --pod " + hosts + ".p": "found containers, which the agent says",
+		"--executor slurm --host-command=":                      "found no command",
+		"--executor ssh --slots 3 --hosts " + hosts + ".two":    "--slots: found 3, want at most the 2 of all machines",
 	} {
 		r := runs(t, append([]string{"agent", "--store", "etcd://127.0.0.1:1", "--program", selfProgram(t)},
 			strings.Fields(args)...)...)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package remote starts attempts at the pieces of the fleet's experiments on other machines, over ssh, Slurm, or any
-// command whose standard input and output reach them.
+// Package remote starts attempts at the pieces of the fleet's experiments on other machines, over ssh, Slurm,
+// Kubernetes, or any command whose standard input and output reach them.
 //
 // The command starts a host there (Serve, the hidden command host of disco-group), which has an executor of package
 // local. An agent's end of it is a Remote.
