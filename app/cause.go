@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/disco-sim/disco/internal/checkpoint"
+	"github.com/disco-sim/disco/internal/checkpoint/blobproc"
 	"github.com/disco-sim/disco/internal/launch"
 	"github.com/urfave/cli/v2"
 )
@@ -46,6 +47,7 @@ func causeOf(err error) string {
 	var worker *launch.WorkerError
 	var memory *launch.MemoryError
 	var other *checkpoint.OtherRunError
+	var place *blobproc.FailedError
 	var ended *interrupted
 	var signalled *Ended
 	switch {
@@ -55,7 +57,7 @@ func causeOf(err error) string {
 		return causeBegun
 	case errors.As(err, &locked):
 		return causeLocked
-	case errors.Is(err, errAway), errors.As(err, &file), errors.As(err, &memory):
+	case errors.Is(err, errAway), errors.As(err, &place), errors.As(err, &file), errors.As(err, &memory):
 		return causeMachine
 	case errors.As(err, &worker) && worker.Lost:
 		return causeMachine

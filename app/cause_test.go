@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/disco-sim/disco/internal/checkpoint"
+	"github.com/disco-sim/disco/internal/checkpoint/blobproc"
 	"github.com/disco-sim/disco/internal/launch"
 )
 
@@ -36,6 +37,9 @@ func TestCauseOf(t *testing.T) {
 		{&launch.FileError{}, causeMachine},
 		{&launch.MemoryError{}, causeMachine},
 		{&checkpoint.LockedError{Where: "x"}, causeLocked},
+		{storeError(awayError{&os.PathError{Op: "mkdir", Path: "x", Err: syscall.ENOENT}}), causeMachine},
+		{fmt.Errorf("begin: %w", &blobproc.FailedError{}), causeMachine},
+		{awayError{&checkpoint.LockedError{Where: "x"}}, causeLocked},
 		{&usageError{"there are some", placeError(&checkpoint.OtherRunError{Found: &checkpoint.Run{}})}, causeBegun},
 		{&usageError{"the disk is away", placeError(errors.New("no answer"))}, causeMachine},
 		{errors.Join(awayError{errors.New("the end couldn't be saved")}, nil), causeMachine},

@@ -73,7 +73,7 @@ func storeError(err error) error {
 		errors.As(err, &graph) || errors.As(err, &other) && other.Name == "" || errors.As(err, &begin) ||
 		errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist)
 	if wrong {
-		return usage("%v", err)
+		return &usageError{err.Error(), err}
 	}
 	return err
 }

@@ -217,7 +217,9 @@ func (s *saving) begin(ctx context.Context, o *order, l *launch.Launch) error {
 		err = o.whatIf.own(ctx, o, run)
 	default:
 		s.repo, err = checkpoint.Create(ctx, s.blobs, *run)
-		s.config.Repo = s.repo
+		if s.config.Repo = s.repo; err != nil {
+			err = awayError{err}
+		}
 	}
 	if other := (*checkpoint.OtherRunError)(nil); errors.As(err, &other) {
 		return &usageError{fmt.Sprintf("--checkpoint-to: %v", err), err} // another run has begun there since open

@@ -62,6 +62,13 @@ type RefusedError struct{ text string }
 // Error is what the process said.
 func (e *RefusedError) Error() string { return e.text }
 
+// FailedError is what a place couldn't do that was opened, or that the process which reaches it has ended: a fault of
+// the store, or of this machine, that may be over at another time.
+type FailedError struct{ text string }
+
+// Error is what the process said, or how it has ended.
+func (e *FailedError) Error() string { return e.text }
+
 // process is the other process, as this one has it.
 type process struct {
 	*stream
@@ -270,7 +277,8 @@ func (b *Blobs) ask(ctx context.Context, m *message, on func(*message) error) er
 	// Nothing can be asked for any more.
 	b.setBusy(false)
 	b.process.kill() // in case it is only stuck
-	b.err = fmt.Errorf("%v: the process that reaches it (%s) ended too early: %s", b, Command, b.process.wait())
+	b.err = &FailedError{fmt.Sprintf("%v: the process that reaches it (%s) ended too early: %s", b, Command,
+		b.process.wait())}
 	if b.ended = time.Now(); !errors.Is(err, io.EOF) {
 		b.err = fmt.Errorf("%w (%w)", b.err, err)
 	}

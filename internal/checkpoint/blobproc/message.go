@@ -197,7 +197,7 @@ func (m *message) error() error {
 	case endCanceled:
 		return context.Canceled
 	}
-	return errors.New(m.text)
+	return &FailedError{m.text}
 }
 
 // limit is until when the other end is waited for; the zero time: for ever.
