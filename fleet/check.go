@@ -33,17 +33,25 @@ func text(what, s string, most int) error {
 	case !utf8.ValidString(s):
 		return fmt.Errorf("%s: found bytes that are no UTF-8", what)
 	case strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r == 0x7f }):
-		return fmt.Errorf("%s: found a control character", what)
+		return fmt.Errorf("%s: found a control character, want text without them", what)
 	}
 	return nil
 }
 
-// filled is text that may not be empty.
+// line is text that people are shown in one line with others.
+func line(what, s string, most int) error {
+	if strings.ContainsAny(s, "\n\t") {
+		return fmt.Errorf("%s: found a tab or the end of a line, want text of one line", what)
+	}
+	return text(what, s, most)
+}
+
+// filled is a line that may not be empty.
 func filled(what, s string, most int) error {
 	if s == "" {
 		return fmt.Errorf("%s: found nothing", what)
 	}
-	return text(what, s, most)
+	return line(what, s, most)
 }
 
 // number refuses what is out of range.
@@ -97,11 +105,11 @@ func (d *Digest) check() error {
 
 func (s *Spec) check() error {
 	errs := []error{filled("name", s.Name, maxName), filled("user", s.User, maxName),
-		filled("version", s.Version, maxName), text("place", s.Place, metastore.MaxPath), s.Limits.check(),
+		filled("version", s.Version, maxName), line("place", s.Place, metastore.MaxPath), s.Limits.check(),
 		hash("key", s.Key), hash("digest", s.Digest),
 		number("labels", len(s.Labels), 0, maxLabels), number("steps", len(s.Steps), 1, MaxSteps)}
 	for k, v := range s.Labels {
-		errs = append(errs, filled("a label's name", k, maxName), text("label "+k, v, maxName))
+		errs = append(errs, filled("a label's name", k, maxName), line("label "+k, v, maxName))
 	}
 	pieces := 0
 	for i := range s.Steps {

@@ -3,7 +3,6 @@
 package fleet
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -159,13 +158,22 @@ func (s *State) standing(e *underway) (now Standing) {
 	}
 	switch {
 	case e.wish.Want == WantCancel:
-		now.Reason = bounded(fmt.Sprintf("cancelled by %s: %s", e.wish.By, e.wish.Why), MaxReason)
+		now.Reason = e.wish.reason("cancelled")
 	case e.wish.Want == WantPause && !now.Ended:
-		now.Reason = bounded(fmt.Sprintf("paused by %s: %s", e.wish.By, e.wish.Why), MaxReason)
+		now.Reason = e.wish.reason("paused")
 	case now.Ended:
 		now.Reason = ""
 	}
 	return now
+}
+
+// reason says who has had an experiment paused or cancelled, and why where that was given.
+func (w *Wish) reason(done string) string {
+	text := done + " by " + w.By
+	if w.Why != "" {
+		text += ": " + w.Why
+	}
+	return bounded(text, MaxReason)
 }
 
 // errors are the first errors by piece. They are the same as long as as many pieces have failed.

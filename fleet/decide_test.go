@@ -373,7 +373,7 @@ func TestCancel(t *testing.T) {
 		x.Reason != "cancelled by ann: wrong seed" {
 		t.Errorf("found %+v", x)
 	}
-	b.PutWish("e", Wish{Number: 3, Want: WantCancel, Why: "again"})
+	b.PutWish("e", Wish{Number: 3, Want: WantCancel, By: "ann", Why: "wrong seed"})
 	if b.decide(0); len(b.last) > 0 {
 		t.Errorf("cancelled again: %+v", b.last)
 	}

@@ -110,6 +110,9 @@ func (c *Client) Submit(ctx context.Context, s *Submission) (id string, duplicat
 	return "", false, fmt.Errorf("files of the submission were removed %d times: submit it again", blobTries)
 }
 
+// CheckKey refuses a text that can't be an idempotency key.
+func CheckKey(key string) error { return filled("idempotency key", key, maxName) }
+
 // Check says all that is wrong with a submission, but for its key, without a store, and returns its digest: that of
 // everything that was submitted but the key.
 func (s *Submission) Check() (digest string, err error) {
@@ -148,7 +151,7 @@ func (s *Submission) spec() (spec *Spec, blobs map[Digest][]byte, err error) {
 	}
 	spec.Digest, spec.Key = sha(text), sha([]byte(s.Key))
 	_, cycles := NewGraph(spec.Steps)
-	errs := []error{filled("idempotency key", s.Key, maxName), s.Priority.check(), spec.check(), cycles,
+	errs := []error{CheckKey(s.Key), s.Priority.check(), spec.check(), cycles,
 		number("different files", len(blobs), 0, blobsMost)}
 	if len(text) > specBytesMost {
 		errs = append(errs, fmt.Errorf("steps, points and settings: found %d bytes in JSON, want at most %d: sweep "+

@@ -318,6 +318,8 @@ func TestBadSubmissions(t *testing.T) {
 			[]string{"idempotency key: found nothing", "name: found nothing", `"urgent"`, "high, normal or low"}},
 		{func(s *Submission) { s.Name = strings.Repeat("x", 201) }, []string{"found 201 bytes, want at most 200"}},
 		{func(s *Submission) { s.Name = "a\x1bb" }, []string{"control character"}},
+		{func(s *Submission) { s.Name, s.Place = "a\nb", "/a\tb" }, []string{"name: found a tab or the end of a line",
+			"place: found a tab"}},
 		{func(s *Submission) { s.Steps[0].Replications = MaxPieces + 1 }, []string{"replications: found 1000001"}},
 		{func(s *Submission) { s.Steps[0].Points = make([][]string, 2); s.Steps[0].Replications = MaxPieces },
 			[]string{"found 2000000, want 0 to 1000000"}},

@@ -105,9 +105,12 @@ func (e *Experiment) is() string {
 	return e.Status().String()
 }
 
+// CheckReason refuses a text that can't be the reason of a wish.
+func CheckReason(why string) error { return text("why", why, MaxReason) }
+
 // wish changes the wish by compare-and-set, in one commit with its entry in the audit.
 func (c *Client) wish(ctx context.Context, id, do, why string, change func(*Wish)) (Wish, error) {
-	if err := text("why", why, MaxReason); err != nil {
+	if err := CheckReason(why); err != nil {
 		return Wish{}, err
 	}
 	var sent *Wish // of which the outcome isn't known
