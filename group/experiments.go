@@ -114,6 +114,9 @@ func asUsage(err error) error {
 // wished changes what is wanted of an experiment, and says what is from then on.
 func wished(c *app.Call, found, do string,
 	change func(ctx context.Context, c *fleet.Client, id, why string) (fleet.Wish, error)) error {
+	if err := fleet.CheckReason(c.String("why")); err != nil {
+		return app.Usage("--%v", err)
+	}
 	return withFleet(c, func(ctx context.Context, fl *fleet.Client) error {
 		e, err := fl.Find(ctx, found)
 		if err != nil {

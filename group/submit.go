@@ -101,6 +101,8 @@ func runSubmit(c *app.Call) error {
 		}
 	} else if key.key == "" {
 		return app.Usage("--idempotency-key: found nothing, want a text of one's own, such as night-17")
+	} else if err := fleet.CheckKey(key.key); err != nil {
+		return app.Usage("--idempotency-key: %v", err)
 	}
 	s.Key = key.key
 	err = submitTries(c, s)
@@ -244,9 +246,19 @@ func programMark(c *app.Call, labels map[string]string) (string, error) {
 	return hex.EncodeToString(digest[:8]), f.Close()
 }
 
-// absolutePlace makes a folder's path one that is the same everywhere.
+// placeSchemes are those of places that are no folders.
+var placeSchemes = []string{"s3", "etcd", "zk"}
+
+// absolutePlace makes a folder's path one that is the same everywhere, and refuses what can't be a place.
 func absolutePlace(place string) (string, error) {
-	if place == "" || strings.Contains(place, "://") || filepath.IsAbs(place) {
+	if scheme, rest, ok := strings.Cut(place, "://"); ok && !strings.Contains(scheme, "/") {
+		if !slices.Contains(placeSchemes, scheme) || strings.Trim(rest, "/") == "" {
+			return "", app.Usage("--place: found %.200q, want a folder, s3://BUCKET/PREFIX, etcd://HOST:PORT/NAME or "+
+				"zk://HOST:PORT/NAME", place)
+		}
+		return place, nil
+	}
+	if place == "" || filepath.IsAbs(place) {
 		return place, nil
 	}
 	path, err := filepath.Abs(place)

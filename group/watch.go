@@ -206,6 +206,9 @@ func pieceOf(ctx context.Context, c *app.Call, fl *fleet.Client, e *fleet.Experi
 		if p, err = fleet.ParsePieceID(text); err != nil {
 			return p, app.Usage("%v, or a replication alone", err)
 		}
+		if e.Spec != nil && !e.Spec.Has(p) {
+			return p, app.Usage("%s has no piece %v", e.ID, p)
+		}
 		return p, nil
 	}
 	var malformed []string
@@ -274,7 +277,11 @@ func (l *logShown) show(ctx context.Context, c *app.Call, fl *fleet.Client, id s
 		return false, fmt.Errorf("%s: piece %v hasn't begun", id, p)
 	}
 	if piece.Attempt == 0 {
-		return false, nil
+		e, err := fl.Show(ctx, id)
+		if err == nil && e.Ended() {
+			err = fmt.Errorf("%s: it has ended as %v, and piece %v never began", id, e.Status(), p)
+		}
+		return false, err
 	}
 	text, err := fl.Log(ctx, id, fleet.AttemptID{PieceID: p, Attempt: piece.Attempt})
 	if err != nil {

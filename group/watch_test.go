@@ -61,7 +61,15 @@ func TestWatchExperiment(t *testing.T) {
 	if r := runs(t, "watch", id, "--store", h.url); r.status != 1 || !strings.Contains(r.stderr, "tried 3 times") {
 		t.Errorf("%+v", r)
 	}
-	for args, want := range map[string]string{"watch": "found 0 arguments", "watch nosuch": "no experiment",
+	never := h.submit(launchtest.Scenario(6, 20, ""), "", 2, "", []string{})
+	h.must(h.client.SetStanding(h.ctx, never, h.standingAt(never), fleet.Standing{Status: fleet.StatusCanceled,
+		Ended: true, Pieces: map[fleet.PieceState]int{fleet.Canceled: 2}, Leader: "the test"}))
+	r := runs(t, "logs", never, "1", "-f", "--store", h.url)
+	if r.status != 1 || !strings.Contains(r.stderr, "ended as CANCELED, and piece 0.0.1 never began") {
+		t.Errorf("%+v", r)
+	}
+	for args, want := range map[string]string{"watch": "found 0 arguments", "logs " + id + " 7": "has no piece 0.0.7",
+		"watch nosuch":      "no experiment",
 		"logs " + id + " x": "want STEP.POINT.REPLICATION", "logs " + id + " 0 1": "found 3 arguments"} {
 		r := runs(t, append(strings.Fields(args), "--store", h.url)...)
 		r.refused(t, args, []string{want})
