@@ -266,6 +266,9 @@ func TestRemoveExperiment(t *testing.T) {
 			}
 		}
 		values, err := c.store.Walk(ctx, "fleet")
+		if err != nil {
+			t.Fatal(err)
+		}
 		for _, v := range values {
 			if strings.Contains(v.Key(), id) {
 				t.Errorf("found %s", v.Key())

@@ -38,8 +38,7 @@ type work struct {
 
 	mu     sync.Mutex // held while a report is written
 	number uint64     // of the last report
-	last   fleet.PieceState
-	done   bool // the last report of the attempt is written, or isn't wanted
+	done   bool       // the last report of the attempt is written, or isn't wanted
 }
 
 // Initialize implements cluster.Runner.
