@@ -108,7 +108,7 @@ type store struct {
 	begun   []*saving  // those of writing, the oldest first
 	done    Checkpoints
 	savedAt map[int]time.Time // by replication: when the last one that is safe was made
-	failing bool              // something went wrong at the last one, and was said
+	failing int               // how bad it is with the last ones (wellWritten, …), which was said
 }
 
 // newStore is the one of a run, nil where it has none.

@@ -223,6 +223,30 @@ func readTrace(t testing.TB, path string) string {
 	return string(b)
 }
 
+// TestWorseIsSaid: what goes wrong with checkpoints is said once, and again where it becomes worse: one that isn't
+// written behind one that is there, but.
+func TestWorseIsSaid(t *testing.T) {
+	there, lost, s := &saving{written: &written{}}, &saving{}, &store{}
+	for i, c := range []struct {
+		v           *saving // nil: one at which nothing went wrong
+		first       bool
+		failedSoFar int
+	}{
+		{there, true, 0}, {there, false, 0}, {lost, true, 1}, {lost, false, 2}, {there, false, 2}, {nil, true, 2},
+		{nil, false, 2}, {lost, true, 3}, {there, false, 3}, {nil, true, 3},
+	} {
+		got := false
+		if c.v == nil {
+			got = s.recovered()
+		} else {
+			got = s.failed(c.v)
+		}
+		if got != c.first || s.done.Failed != c.failedSoFar {
+			t.Errorf("%d: found %v with %d failed, want %v with %d", i, got, s.done.Failed, c.first, c.failedSoFar)
+		}
+	}
+}
+
 // A store that is full costs a checkpoint, not the run.
 func TestCheckpointsThatFail(t *testing.T) {
 	var remarks bytes.Buffer

@@ -447,20 +447,29 @@ func (s *store) paused(d time.Duration) {
 	s.count(func(c *Checkpoints) { c.Pause, c.PauseMost = c.Pause+d.Seconds(), max(c.PauseMost, d.Seconds()) })
 }
 
-// failed counts a checkpoint at which something went wrong, and reports whether nothing had at the one before.
+// How bad it is with the last checkpoints.
+const (
+	wellWritten = iota
+	writtenBut  // each is there, but something behind it went wrong
+	notWritten  // one isn't there
+)
+
+// failed counts a checkpoint at which something went wrong, and reports whether nothing as bad had at those before.
 func (s *store) failed(v *saving) (first bool) {
 	s.count(func(c *Checkpoints) {
+		worse := writtenBut
 		if v.written == nil {
 			c.Failed++
+			worse = notWritten
 		}
-		first, s.failing = !s.failing, true
+		first, s.failing = worse > s.failing, max(worse, s.failing)
 	})
 	return first
 }
 
 // recovered is for a checkpoint at which nothing went wrong, and reports whether something had at the one before.
 func (s *store) recovered() (changed bool) {
-	s.count(func(*Checkpoints) { changed, s.failing = s.failing, false })
+	s.count(func(*Checkpoints) { changed, s.failing = s.failing > wellWritten, wellWritten })
 	return changed
 }
 
