@@ -29,6 +29,7 @@ type LeaderOptions struct {
 // Times of the loop.
 const (
 	lookEvery  = 5 * time.Second        // for progress, and for what a watch has left out
+	lookOld    = 1 * time.Second        // of what a time that has come is decided by: agents report each second
 	lookGap    = 50 * time.Millisecond  // between two looks at what has changed, at least
 	callMost   = 10 * time.Second       // of a call of the store, until its outage is said
 	againFirst = 20 * time.Millisecond  // before a state is read anew that another one has changed
@@ -175,7 +176,8 @@ func (t *term) follow(ctx context.Context, changed, seen chan struct{}) error {
 	}
 }
 
-// wait waits for something to decide, and tells whether the store is to be looked at.
+// wait waits for something to decide, and tells whether the store is to be looked at: also when a time has come and the
+// last look is old, as progress that was written since may have put the time off.
 func (t *term) wait(ctx context.Context, changed, seen chan struct{}) (look bool, err error) {
 	until := lookEvery - time.Since(t.looked)
 	when, any := t.state.Next()
@@ -191,7 +193,7 @@ func (t *term) wait(ctx context.Context, changed, seen chan struct{}) (look bool
 	case <-seen:
 		return false, nil
 	case <-timer.C:
-		return !early, nil
+		return !early || time.Since(t.looked) >= lookOld, nil
 	case <-changed:
 	}
 	select { // several changes are looked at together

@@ -200,7 +200,11 @@ func submissionOf(c *app.Call) (*fleet.Submission, error) {
 	if labels[programLabel], err = programMark(c, labels); err != nil {
 		return nil, err
 	}
-	for _, flag := range []string{"attempts", "start-timeout", "no-progress", "timeout"} {
+	if quiet := c.Duration("no-progress"); c.IsSet("no-progress") && quiet < quietLeast {
+		return nil, app.Usage("--no-progress: found %v, want at least %v: machines report each second", quiet,
+			quietLeast)
+	}
+	for _, flag := range []string{"attempts", "start-timeout", "timeout"} {
 		d, isTime := c.Value(flag).(time.Duration)
 		if c.IsSet(flag) && (isTime && d <= 0 || !isTime && c.Int(flag) < 1) {
 			return nil, app.Usage("--%s: found %v, want more than 0", flag, c.Value(flag))
@@ -228,6 +232,9 @@ func submissionOf(c *app.Call) (*fleet.Submission, error) {
 			NoProgress: c.Duration("no-progress"), Total: c.Duration("timeout")},
 		Priority: class, Steps: []fleet.SubmittedStep{step}}, nil
 }
+
+// quietLeast is how long a run may be silent in any case.
+const quietLeast = 5 * time.Second
 
 // programLabel is the label of machines that says which program simulates there, and of experiments that says which one
 // has read the scenario: another one might give other results, or know no such model.

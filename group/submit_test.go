@@ -136,6 +136,7 @@ func TestSubmitAndWishes(t *testing.T) {
 			{"submit %F --sweep horizn=1,2", 2, "horizn"},
 			{"submit %F --priority urgent", 2, "want high, normal or low"},
 			{"submit %F --label program=x", 2, "want another name"},
+			{"submit %F --no-progress 1s", 2, "--no-progress: found 1s, want at least 5s"},
 			{"submit %F --attempts 0", 2, "--attempts: found 0"},
 			{"submit %F --idempotency-key=", 2, "--idempotency-key: found nothing"},
 			{"submit %F --idempotency-key=a\x1bb", 2, "--idempotency-key: idempotency key: found a control character"},
