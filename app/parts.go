@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/disco-sim/disco/internal/checkpoint"
+	"github.com/disco-sim/disco/internal/infile"
 	"github.com/disco-sim/disco/internal/launch"
 	tables "github.com/disco-sim/disco/internal/table"
 	"github.com/urfave/cli/v2"
@@ -85,9 +86,18 @@ func (p *program) mergeCommand() *cli.Command {
 			&cli.BoolFlag{Category: groupWhat, Name: "partial", DisableDefaultText: true,
 				Usage: "also where replications are missing: results are then about those that are there"},
 			&cli.BoolFlag{Category: groupWhat, Name: "other-build", DisableDefaultText: true,
-				Usage: "also where this isn't the program that has simulated them"}),
+				Usage: "also where this isn't the program that has simulated them"},
+			&cli.StringFlag{Category: groupWhat, Name: "parts", Hidden: true,
+				Usage: "read directories from `FILE`, one a line: there may be more than a command line takes"}),
 	}, func(c *cli.Context) error {
 		dirs := c.Args().Slice()
+		if file := c.String("parts"); file != "" {
+			text, err := infile.Read(file, infile.Kind{Name: "a list of directories", BytesMax: partsMost * 4096})
+			if err != nil {
+				return usage("--parts: %v", err)
+			}
+			dirs = append(dirs, strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")...)
+		}
 		err := storeArgs(dirs, 1, partsMost, "the directories of all parts: what --checkpoint-to named")
 		if err != nil {
 			return err

@@ -138,7 +138,17 @@ func TestMergeRefused(t *testing.T) {
 			t.Errorf("merge %q: found %s, want %q", c.args, errs, c.want)
 		}
 	}
+	if err := os.WriteFile("list", []byte("a\nc\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	call(ExitOK, "merge", "--parts", "list", "--partial", "--json", "l.json")
 	call(ExitOK, "merge", "a", "c", "--partial", "--json", "p.json")
+	for _, name := range []string{"missing", "results"} {
+		l, p := string(fieldsOf(t, "l.json")[name]), string(fieldsOf(t, "p.json")[name])
+		if l != p || l == "" {
+			t.Errorf("from a list: %s: %.300s, want %.300s", name, l, p)
+		}
+	}
 	got := fieldsOf(t, "p.json")
 	if string(got["ended"]) != `"partial"` || string(got["trace_hash"]) != `""` || string(got["replications"]) != "5" ||
 		strings.Join(strings.Fields(string(got["missing"])), "") != "[2,3]" {

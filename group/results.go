@@ -120,15 +120,16 @@ func gather(ctx context.Context, c *app.Call, s *metastore.Store, temp string) (
 	}
 	f := &fetcher{c: c, temp: temp, spec: e.Spec}
 	defer func() { err = errors.Join(err, f.close()) }()
-	args = append(args, "--")
+	var parts strings.Builder // in a file, as a command line takes some ten thousand only
 	for _, p := range ended {
 		dir, err := f.fetch(ctx, p)
 		if err != nil {
 			return nil, fmt.Errorf("the part of piece %v: %w", p, err)
 		}
-		args = append(args, dir)
+		fmt.Fprintln(&parts, dir)
 	}
-	return args, nil
+	list := filepath.Join(temp, "parts")
+	return append(args, "--parts", list), os.WriteFile(list, []byte(parts.String()), 0o600)
 }
 
 // endedPieces are those that have ended well; they must be all, unless --partial is given.
