@@ -11,6 +11,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/disco-sim/disco/app"
 	"github.com/disco-sim/disco/fleet"
@@ -222,6 +223,9 @@ func listRow(e *fleet.Experiment) []string {
 	row := []string{e.ID, "-", e.Status().String(), "-", "-", "-", "-", ""}
 	if e.Spec != nil {
 		row[1], row[3], row[5], row[6] = e.Spec.Name, ended(e), e.Spec.User, since(e.Spec.Submitted)
+		if st := e.Standing; st != nil && st.Ended && st.EndedAt != nil {
+			row[6] = max(0, st.EndedAt.Sub(e.Spec.Submitted)).Round(time.Second).String()
+		}
 	}
 	if e.Wish != nil {
 		row[4] = string(e.Wish.Priority)
@@ -363,8 +367,8 @@ func (s *shownExperiment) head(out *strings.Builder) {
 func (s *shownExperiment) standing(out *strings.Builder) {
 	st := s.Standing
 	if st == nil {
-		fmt.Fprintf(out, "no machine has looked at its %d pieces yet: `agent --store URL` makes one take part\n",
-			s.Count)
+		fmt.Fprintf(out, "no machine has looked at its %d pieces yet: `agent --store URL --executor local` makes one "+
+			"take part\n", s.Count)
 		return
 	}
 	var counts []string
@@ -389,11 +393,18 @@ func (s *shownExperiment) standing(out *strings.Builder) {
 	}
 }
 
-// pieces shows those that run, or all.
+// triedAgainMost is how many pieces are shown that wait to be tried again, beside those that run.
+const triedAgainMost = 10
+
+// pieces shows those that run, and some that wait to be tried again, or all.
 func (s *shownExperiment) pieces(out *strings.Builder, all bool) {
-	rows := [][]string{{"piece", "state", "attempt", "at", "on", "settings", ""}}
+	rows, again := [][]string{{"piece", "state", "attempt", "at", "on", "settings", ""}}, 0
 	for _, p := range s.Begun {
-		if !all && !p.State.Holds() {
+		waits := p.State == fleet.Waiting && p.Error != nil
+		if waits {
+			again++
+		}
+		if !all && !p.State.Holds() && (!waits || again > triedAgainMost) {
 			continue
 		}
 		row := []string{p.ID.String(), p.State.String(), fmt.Sprint(p.Attempt), "-", "-",
@@ -412,6 +423,9 @@ func (s *shownExperiment) pieces(out *strings.Builder, all bool) {
 	if len(rows) > 1 {
 		fmt.Fprintln(out)
 		columns(out, rows)
+	}
+	if more := again - triedAgainMost; more > 0 && !all {
+		fmt.Fprintf(out, "and %d more that wait to be tried again: --pieces shows all\n", more)
 	}
 }
 

@@ -136,11 +136,14 @@ func gather(ctx context.Context, c *app.Call, s *metastore.Store, temp string) (
 func endedPieces(c *app.Call, e *fleet.Experiment, pieces map[fleet.PieceID]fleet.PieceAt) (ended []fleet.PieceID,
 	err error) {
 	step := &e.Spec.Steps[0]
-	states := map[fleet.PieceState]int{}
+	states, never := map[fleet.PieceState]int{}, fleet.Waiting
+	if e.Ended() {
+		never = fleet.Canceled // what has never begun by the end was cancelled
+	}
 	for point := range step.Points {
 		for r := range step.Replications {
 			p := fleet.PieceID{Point: point, Replication: r}
-			state := fleet.Waiting
+			state := never
 			if there, ok := pieces[p]; ok {
 				state = there.State
 			}
