@@ -16,7 +16,8 @@ func TestShowsTriedAgain(t *testing.T) {
 	s := shownExperiment{}
 	for r := range triedAgainMost + 3 {
 		p := shownPiece{ID: fleet.PieceID{Replication: r}}
-		p.State, p.Attempt, p.Error = fleet.Waiting, 1, &fleet.Error{Type: fleet.ErrorMachine, Message: "disk full\nat /x"}
+		p.State, p.Attempt = fleet.Waiting, 1
+		p.Error = &fleet.Error{Type: fleet.ErrorMachine, Message: "disk full\nat /x"}
 		s.Begun = append(s.Begun, p)
 	}
 	var runs, ended shownPiece

@@ -28,6 +28,24 @@ func ran(t *testing.T) {
 
 func TestHalfOfThem(t *testing.T) { ran(t) }
 
+// TestHalfIsKilled: a half that ends in another way than tests do counts as if something was left behind, so that all
+// is tested again.
+func TestHalfIsKilled(t *testing.T) {
+	if os.Getenv(halvesEnv) != "" {
+		return // it is run by itself
+	}
+	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	must(t, err)
+	defer out.Close()
+	status, err := halves([]string{"/bin/sh", "-c", "kill -9 $$"}, "x", "", out)
+	must(t, err)
+	text, err := os.ReadFile(out.Name())
+	must(t, err)
+	if status == 0 || !strings.Contains(string(text), "leaktest: of the two processes") {
+		t.Errorf("status %d: %s", status, text)
+	}
+}
+
 func TestRestOfThem(t *testing.T) { ran(t) }
 
 // TestHalves: each test is run once, by one of two processes, both are said to have failed, and what they have read is
@@ -49,8 +67,9 @@ func TestHalves(t *testing.T) {
 		text, err := os.ReadFile(out.Name())
 		must(t, err)
 		said := string(text)
+		const one = "of the two processes"
 		if status == 0 != (fails == "") || fails != "" && !strings.Contains(said, "--- FAIL: "+fails) ||
-			strings.Contains(said, "leaktest: of the two") != (fails != "") {
+			strings.Contains(said, one) != (fails != "") || strings.Contains(said, "leaktest: "+one) {
 			t.Errorf("%q fails: status %d: %s", fails, status, said)
 		}
 		processes := map[string]bool{}
