@@ -197,7 +197,7 @@ func placeError(err error) error {
 	if other := (*checkpoint.OtherRunError)(nil); errors.As(err, &other) {
 		return err
 	}
-	return errors.Join(err, errAway)
+	return awayError{err}
 }
 
 // begin is called when the scenario was read: a run that begins makes its run.json, one that is resumed is compared
