@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -20,7 +19,9 @@ import (
 
 	"github.com/disco-sim/disco/app"
 	"github.com/disco-sim/disco/cluster"
+	"github.com/disco-sim/disco/experiments"
 	"github.com/disco-sim/disco/fleet"
+	"github.com/disco-sim/disco/internal/groupcall"
 	"github.com/disco-sim/disco/metastore"
 	"github.com/disco-sim/disco/metastore/dial"
 	"github.com/urfave/cli/v2"
@@ -39,9 +40,9 @@ func agentCommand() app.Command {
 		Examples: []string{"agent --listen 10.0.0.1:7000 --slots 8 --tls-dir tls",
 			"agent --store etcd://10.0.0.9:2379 --name h1",
 			"agent --store etcd://10.0.0.9:2379 --slots 8 --executor local"},
-		Flags: slices.Concat(storeFlags(), securityFlags(), namesFlags(), executorFlags(), []cli.Flag{
+		Flags: slices.Concat(groupcall.Flags(), securityFlags(), namesFlags(), executorFlags(), []cli.Flag{
 			&cli.StringFlag{Name: "listen", Usage: "`HOST:PORT` at which it takes runs; with port 0 any free one"},
-			programFlag(),
+			groupcall.ProgramFlag(),
 			&cli.StringFlag{Name: "name", Usage: "`NAME` of the machine in the group; the host's if not given"},
 			&cli.IntFlag{Name: "slots", Value: runtime.NumCPU(),
 				Usage: "`NUMBER` of workers at a time, and of servers; 0 takes part without hosting"},
@@ -67,18 +68,18 @@ func runAgent(c *app.Call) error {
 		return err
 	}
 	switch {
-	case storeURL(c) == "" && !c.IsSet("listen"):
+	case groupcall.URL(c) == "" && !c.IsSet("listen"):
 		return app.Usage("there is neither --listen nor --store: want --listen HOST:PORT to take runs over several "+
 			"machines, or --store URL to be a member of a group (%s), or both", dial.Form)
-	case storeURL(c) == "":
+	case groupcall.URL(c) == "":
 		ctx, undo := c.Interruptible()
 		defer undo()
 		return serveRuns(ctx, c, options.Name)
 	case os.Getenv(childVariable) == "":
 		return supervise(c, options.Name)
 	}
-	member := access{makes: true, session: c.Duration("session")}
-	return withStore(c, member, func(ctx context.Context, s *metastore.Store) error {
+	member := groupcall.Access{Makes: true, Session: c.Duration("session")}
+	return groupcall.WithStore(c, member, func(ctx context.Context, s *metastore.Store) error {
 		if !c.IsSet("listen") {
 			return agent(ctx, c, s, options)
 		}
@@ -104,7 +105,7 @@ func agentOptions(c *app.Call) (o cluster.Options, err error) {
 			return o, fmt.Errorf("the host's name: %w", err)
 		}
 	}
-	if err := checkName(name); err != nil {
+	if err := groupcall.CheckName(name); err != nil {
 		return o, app.Usage("--name: the name of a machine: %v", err)
 	}
 	if address := c.String("address"); address != "" {
@@ -122,12 +123,12 @@ func agentOptions(c *app.Call) (o cluster.Options, err error) {
 	}
 	labels := map[string]string{}
 	for _, label := range c.StringSlice("label") {
-		if err := addLabel(labels, label); err != nil {
+		if err := groupcall.AddLabel(labels, label); err != nil {
 			return o, app.Usage("--label: %v", err)
 		}
 	}
 	if c.String("executor") != "" {
-		if labels[programLabel], err = programMark(c, labels); err != nil {
+		if labels[experiments.ProgramLabel], err = experiments.ProgramMark(c, labels); err != nil {
 			return o, err
 		}
 	}
@@ -150,7 +151,7 @@ func agent(ctx context.Context, c *app.Call, s *metastore.Store, o cluster.Optio
 		return err
 	}
 	defer func() { failed = errors.Join(failed, closeFleetAgent(c, a)) }()
-	joining, cancel, err := bounded(ctx, c)
+	joining, cancel, err := groupcall.Bounded(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -202,20 +203,11 @@ func digest() (d [sha256.Size]byte, err error) {
 		return d, fmt.Errorf("this program's file: %w", err)
 	}
 	defer f.Close()
-	return digestOf(f)
+	return groupcall.Digest(f)
 }
 
 // ownFile is the file of the program that this process runs, also when another one lies at its path now.
 const ownFile = "/proc/self/exe"
-
-// digestOf is that of a file.
-func digestOf(f *os.File) (d [sha256.Size]byte, err error) {
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return d, fmt.Errorf("the digest of %s: %w", f.Name(), err)
-	}
-	return [sha256.Size]byte(h.Sum(nil)), nil
-}
 
 // supervise starts the agent's process and waits for its end. If it was killed, its keys go at once, and not
 // only at the end of its session. The process ends in order when its supervisor dies.
@@ -247,26 +239,19 @@ func supervise(c *app.Call, name string) error {
 	signal.Stop(in)
 	state, ok := child.ProcessState.Sys().(syscall.WaitStatus)
 	if err == nil || !ok || !state.Signaled() {
-		return exitOf(child.ProcessState.ExitCode())
+		return groupcall.Exit(child.ProcessState.ExitCode())
 	}
 	killed := fmt.Errorf("the agent's process was ended by %v", state.Signal())
 	killed = errors.Join(killed, sweepKilled(c, name))
-	return errors.Join(killed, withStore(c, looks, func(ctx context.Context, s *metastore.Store) error {
-		ctx, cancel, err := bounded(ctx, c)
+	return errors.Join(killed, groupcall.WithStore(c, groupcall.Looks, func(ctx context.Context,
+		s *metastore.Store) error {
+		ctx, cancel, err := groupcall.Bounded(ctx, c)
 		if err != nil {
 			return err
 		}
 		defer cancel()
 		return cluster.Remove(ctx, s, name, child.Process.Pid)
 	}))
-}
-
-// exitOf ends the supervisor as its agent has ended, which has said why.
-func exitOf(status int) error {
-	if status != 0 {
-		os.Exit(status)
-	}
-	return nil
 }
 
 // idle is the runner of servers that have nothing to do yet but to go through their states.

@@ -48,12 +48,6 @@ func runBlobs(c *app.Call) error {
 // placeQuiet is for how long a metadata store is waited for that doesn't answer; less in tests.
 var placeQuiet = storeblobs.QuietMax
 
-// placesGroup and placeKey are where a metadata store keeps checkpoints, below the path of the address.
-const (
-	placesGroup = "checkpoints"
-	placeKey    = "run"
-)
-
 // place is one in a metadata store, which is open for it alone.
 type place struct {
 	*storeblobs.Place
@@ -77,7 +71,7 @@ func openPlace(ctx context.Context, address, owner string) (blobproc.Place, erro
 	defer cancel()
 	store, err := dial.Open(ctx, dial.Options{URL: address, CA: os.Getenv("DISCO_STORE_CA"),
 		Cert: os.Getenv("DISCO_STORE_CERT"), Key: os.Getenv("DISCO_STORE_KEY"),
-		Password: os.Getenv("DISCO_STORE_PASSWORD"), Store: storeblobs.Options(placesGroup)})
+		Password: os.Getenv("DISCO_STORE_PASSWORD"), Store: storeblobs.Options(storeblobs.Group)})
 	if wrong := (*dial.OptionsError)(nil); errors.As(err, &wrong) {
 		return nil, fmt.Errorf("%w (of places for checkpoints, certificates are in DISCO_STORE_CA, DISCO_STORE_CERT "+
 			"and DISCO_STORE_KEY)", err)
@@ -85,7 +79,7 @@ func openPlace(ctx context.Context, address, owner string) (blobproc.Place, erro
 	if err != nil {
 		return nil, err
 	}
-	p := storeblobs.New(store, placeKey, address, owner)
+	p := storeblobs.New(store, storeblobs.Key, address, owner)
 	p.Quiet = placeQuiet
 	return &place{p, store}, nil
 }

@@ -58,12 +58,12 @@ func startSaver(t *testing.T, url, name, file string) *saver {
 			_, _ = s.Process.Kill(), s.Wait()
 		}
 	})
-	store, err := dial.Open(t.Context(), dial.Options{URL: s.address, Store: storeblobs.Options(placesGroup)})
+	store, err := dial.Open(t.Context(), dial.Options{URL: s.address, Store: storeblobs.Options(storeblobs.Group)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	place := storeblobs.New(store, placeKey, s.address, "the test")
+	place := storeblobs.New(store, storeblobs.Key, s.address, "the test")
 	until(t, "a checkpoint of "+name, func() bool {
 		points, err := place.List(t.Context(), "points/")
 		return err == nil && len(points) > 0

@@ -23,6 +23,7 @@ import (
 	"github.com/disco-sim/disco/internal/bridge/offer"
 	"github.com/disco-sim/disco/internal/bridge/stream"
 	"github.com/disco-sim/disco/internal/certs"
+	"github.com/disco-sim/disco/internal/groupcall"
 	"github.com/disco-sim/disco/internal/procfs"
 	"github.com/disco-sim/disco/internal/session"
 )
@@ -66,7 +67,7 @@ func openRun(ctx context.Context, name string, s *stream.Security, targets []off
 	defer f.Close()
 	l := &launcher{targets: targets, security: s, ups: map[int]bool{},
 		what: offer.Offer{Disco: app.Version(), Cluster: "disco", Name: name, Most: offer.SlotsMax}}
-	if l.what.Program, err = digestOf(f); err != nil {
+	if l.what.Program, err = groupcall.Digest(f); err != nil {
 		return nil, err
 	}
 	_, _ = rand.Read(l.what.Run[:])

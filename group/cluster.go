@@ -7,15 +7,13 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
-	"os/user"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/disco-sim/disco/app"
 	"github.com/disco-sim/disco/cluster"
+	"github.com/disco-sim/disco/internal/groupcall"
 	"github.com/disco-sim/disco/metastore"
 	"github.com/urfave/cli/v2"
 )
@@ -30,7 +28,7 @@ func clusterCommand() app.Command {
 			"dead-letters  shows the references that servers couldn't resolve, how often, and why",
 		Examples: []string{"cluster --store etcd://127.0.0.1:2379", "cluster --watch", "cluster drain h1",
 			"cluster resume h1", "cluster resolve disco://disco/shop/server?rep=0", "cluster dead-letters"},
-		Flags: append(storeFlags(),
+		Flags: append(groupcall.Flags(),
 			&cli.BoolFlag{Name: "json", Usage: "write JSON; with --watch one object a line"},
 			&cli.BoolFlag{Name: "watch", Usage: "show it again whenever something changes, until Ctrl-C"}),
 		Run: runCluster,
@@ -40,7 +38,7 @@ func clusterCommand() app.Command {
 func runCluster(c *app.Call) error {
 	args := c.Args().Slice()
 	if len(args) == 0 {
-		return withStore(c, looks, func(ctx context.Context, s *metastore.Store) error {
+		return groupcall.WithStore(c, groupcall.Looks, func(ctx context.Context, s *metastore.Store) error {
 			return showCluster(ctx, c, s)
 		})
 	}
@@ -61,8 +59,8 @@ func runCluster(c *app.Call) error {
 	if err != nil {
 		return err
 	}
-	return withStore(c, looks, func(ctx context.Context, s *metastore.Store) error {
-		ctx, cancel, err := bounded(ctx, c)
+	return groupcall.WithStore(c, groupcall.Looks, func(ctx context.Context, s *metastore.Store) error {
+		ctx, cancel, err := groupcall.Bounded(ctx, c)
 		if err != nil {
 			return err
 		}
@@ -80,7 +78,7 @@ func clusterVerb(c *app.Call, args []string) (func(context.Context, *metastore.S
 		ref, err := reference(c, args[1])
 		return func(ctx context.Context, s *metastore.Store) error { return resolve(ctx, c, s, ref) }, err
 	}
-	if err := checkName(args[1]); err != nil {
+	if err := groupcall.CheckName(args[1]); err != nil {
 		return nil, app.Usage("%s: the name of a machine or a server: %v", args[0], err)
 	}
 	return func(ctx context.Context, s *metastore.Store) error {
@@ -110,19 +108,7 @@ func drain(ctx context.Context, c *app.Call, s *metastore.Store, v *cluster.View
 	if _, ok := v.Server(name); !ok && !known {
 		fmt.Fprintf(c.Stderr, "%s: %s isn't there now: it is drained when it comes\n", c.Program, name)
 	}
-	return cluster.Drain(ctx, s, name, who())
-}
-
-// who is the user, for others to ask.
-func who() string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
-	}
-	if u, err := user.Current(); err == nil {
-		return u.Username + "@" + host
-	}
-	return host
+	return cluster.Drain(ctx, s, name, groupcall.Who())
 }
 
 // picture is the cluster at one moment.
@@ -136,7 +122,7 @@ type picture struct {
 
 // look makes a picture. Where the store can't say who leads now, it is who led before.
 func look(ctx context.Context, c *app.Call, v *cluster.View, before string) (*picture, error) {
-	limited, cancel, err := bounded(ctx, c)
+	limited, cancel, err := groupcall.Bounded(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +146,7 @@ func look(ctx context.Context, c *app.Call, v *cluster.View, before string) (*pi
 }
 
 func showCluster(ctx context.Context, c *app.Call, s *metastore.Store) error {
-	limited, cancel, err := bounded(ctx, c)
+	limited, cancel, err := groupcall.Bounded(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -224,7 +210,7 @@ func showChanges(ctx context.Context, c *app.Call, v *cluster.View, changed <-ch
 
 func (p *picture) write(c *app.Call) error {
 	if c.Bool("json") {
-		return writeJSON(c.Stdout, p, c.Bool("watch"))
+		return groupcall.WriteJSON(c.Stdout, p, c.Bool("watch"))
 	}
 	out := &strings.Builder{}
 	p.members(out)
@@ -250,10 +236,11 @@ func (p *picture) members(out *strings.Builder) {
 		if slices.Contains(p.Drained, m.Name) {
 			note = append(note, "drained")
 		}
-		rows = append(rows, []string{m.Name, string(m.Status), since(m.Since), fmt.Sprint(m.Slots), m.Version, m.Host,
+		rows = append(rows, []string{m.Name, string(m.Status), groupcall.Since(m.Since), fmt.Sprint(m.Slots), m.Version,
+			m.Host,
 			strings.Join(m.Roles, ","), strings.Join(note, ", ")})
 	}
-	columns(out, rows)
+	groupcall.Columns(out, rows)
 }
 
 func (p *picture) servers(out *strings.Builder) {
@@ -269,27 +256,9 @@ func (p *picture) servers(out *strings.Builder) {
 		if slices.Contains(p.Drained, s.Name) || slices.Contains(p.Drained, s.Info.Member) {
 			note = strings.TrimPrefix(note+", drained", ", ")
 		}
-		rows = append(rows, []string{s.Name, s.State.String(), since(s.Since), hosts,
+		rows = append(rows, []string{s.Name, s.State.String(), groupcall.Since(s.Since), hosts,
 			fmt.Sprint(len(s.Info.Nodes)), note})
 	}
 	fmt.Fprintln(out)
-	columns(out, rows)
-}
-
-// since is how long ago another machine's clock says that something was; clocks differ, so that it is 0 at least. What
-// can't be read has no time.
-func since(t time.Time) string {
-	if t.IsZero() {
-		return "-"
-	}
-	return max(0, time.Since(t)).Round(time.Second).String()
-}
-
-// columns writes rows below each other.
-func columns(out *strings.Builder, rows [][]string) {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	for _, row := range rows {
-		fmt.Fprintln(w, strings.TrimRight(strings.Join(row, "\t"), "\t"))
-	}
-	_ = w.Flush() // a Builder takes everything
+	groupcall.Columns(out, rows)
 }

@@ -14,9 +14,11 @@ import (
 
 	"github.com/disco-sim/disco/app"
 	"github.com/disco-sim/disco/cluster"
+	"github.com/disco-sim/disco/experiments"
 	"github.com/disco-sim/disco/fleet"
 	fleetagent "github.com/disco-sim/disco/fleet/agent"
 	"github.com/disco-sim/disco/fleet/executor/local"
+	"github.com/disco-sim/disco/internal/groupcall"
 	"github.com/disco-sim/disco/internal/infile"
 	"github.com/disco-sim/disco/metastore"
 	"github.com/urfave/cli/v2"
@@ -49,7 +51,7 @@ func checkExecutor(c *app.Call) error {
 		return nil
 	case !slices.Contains([]string{executorLocal, executorSSH, executorSlurm, executorKubernetes}, name):
 		return app.Usage("--executor: found %q, want local, ssh, slurm or kubernetes", name)
-	case storeURL(c) == "":
+	case groupcall.URL(c) == "":
 		return app.Usage("--executor: found no --store, want the URL of the store in which experiments are")
 	case c.Int("keep") < 1 || c.Int("keep") > fleet.MaxExperiments/2:
 		return app.Usage("--keep: found %d, want 1 to %d", c.Int("keep"), fleet.MaxExperiments/2)
@@ -69,7 +71,7 @@ func keepOf(c *app.Call) int {
 
 // localOptions are what this agent's runs are started with.
 func localOptions(c *app.Call, name string) (o local.Options, err error) {
-	f, _, err := program(c)
+	f, _, err := groupcall.OpenProgram(c)
 	if err != nil {
 		return o, err
 	}
@@ -115,18 +117,6 @@ func storeEnvironment(c *app.Call) (env []string, err error) {
 	return env, nil
 }
 
-// placeOf is where the part and the checkpoints of a piece are kept: below the experiment's place, or in the store.
-func placeOf(storeURL, group string, spec *fleet.Spec, p fleet.PieceID) string {
-	place := spec.Place
-	if place == "" {
-		place = strings.TrimRight(storeURL, "/") + "/" + group + partsSuffix
-	}
-	return strings.TrimRight(place, "/") + "/" + spec.ID + "/" + p.String()
-}
-
-// partsSuffix is behind the group's name in the name of what its parts are kept below, in the store.
-const partsSuffix = "-parts"
-
 // newFleetAgent opens the executor, and makes the agent of a member; nil where it has none.
 func newFleetAgent(ctx context.Context, c *app.Call, s *metastore.Store, o *cluster.Options) (*fleetagent.Agent,
 	error) {
@@ -137,7 +127,7 @@ func newFleetAgent(ctx context.Context, c *app.Call, s *metastore.Store, o *clus
 	if err != nil {
 		return nil, err
 	}
-	joining, cancel, err := bounded(ctx, c)
+	joining, cancel, err := groupcall.Bounded(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -151,9 +141,11 @@ func newFleetAgent(ctx context.Context, c *app.Call, s *metastore.Store, o *clus
 	if err != nil {
 		return nil, err
 	}
-	url := storeURL(c)
+	url := groupcall.URL(c)
 	a := fleetagent.New(fleetagent.Options{Member: o.Name, Store: client, Executor: e, Report: o.Report,
-		Place: func(spec *fleet.Spec, p fleet.PieceID) string { return placeOf(url, c.String("group"), spec, p) }})
+		Place: func(spec *fleet.Spec, p fleet.PieceID) string {
+			return experiments.PlaceOf(url, c.String("group"), spec, p)
+		}})
 	o.Runner = a.Runner
 	return a, nil
 }

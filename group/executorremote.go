@@ -16,6 +16,7 @@ import (
 	"github.com/disco-sim/disco/fleet/executor"
 	"github.com/disco-sim/disco/fleet/executor/local"
 	"github.com/disco-sim/disco/fleet/executor/remote"
+	"github.com/disco-sim/disco/internal/groupcall"
 	"github.com/disco-sim/disco/internal/infile"
 	"github.com/urfave/cli/v2"
 )
@@ -127,7 +128,7 @@ func kubernetesOf(c *app.Call) (remote.Scheduler, error) {
 
 // hostVersion is what an agent and its hosts have in common: this program, and the one with the models.
 func hostVersion(c *app.Call) (path, version string, err error) {
-	f, digest, err := program(c)
+	f, digest, err := groupcall.OpenProgram(c)
 	if err != nil {
 		return "", "", err
 	}
@@ -145,7 +146,7 @@ func openExecutor(ctx context.Context, c *app.Call, lo local.Options, report fun
 		return nil, err
 	}
 	// Names are a group's own, and groups a store's: an agent of another store must not end this one's hosts.
-	o := remote.Options{Owner: storeURL(c) + " " + lo.Owner, Version: version, Fetch: lo.Fetch, Grace: lo.Grace,
+	o := remote.Options{Owner: groupcall.URL(c) + " " + lo.Owner, Version: version, Fetch: lo.Fetch, Grace: lo.Grace,
 		Report: func(text string) { report(errors.New(text)) }}
 	o.Slots = c.Int("slots")
 	switch name {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/disco-sim/disco/app"
 	"github.com/disco-sim/disco/fleet/executor/remote"
+	"github.com/disco-sim/disco/internal/groupcall"
 	"github.com/urfave/cli/v2"
 )
 
@@ -19,7 +20,7 @@ func hostCommand() app.Command {
 		Usage: "is what an agent of the fleet starts on other machines; no command for people",
 		Description: "It simulates what the agent asks for, over standard input and output, until they are closed,\n" +
 			"nothing comes from the agent any more, or a signal comes. Then its runs end at checkpoints.",
-		Flags: []cli.Flag{programFlag(), &cli.StringFlag{Name: "work",
+		Flags: []cli.Flag{groupcall.ProgramFlag(), &cli.StringFlag{Name: "work",
 			Usage: "`FOLDER` for scenarios and what runs write; one of the user's cache if not given"}},
 		Run: runHost,
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/disco-sim/disco/internal/bridge/relay"
 	"github.com/disco-sim/disco/internal/bridge/stream"
 	"github.com/disco-sim/disco/internal/child"
+	"github.com/disco-sim/disco/internal/groupcall"
 	"github.com/disco-sim/disco/internal/machinefile"
 	"github.com/disco-sim/disco/internal/session"
 	"github.com/urfave/cli/v2"
@@ -28,8 +29,9 @@ func childCommand() app.Command {
 		Name: child.Command, Hidden: true,
 		Usage:       "is what a run over machines starts to join them; no command for people",
 		Description: "`run FILE --machines MACHINES` starts it, and hands its flags on.",
-		Flags: slices.Concat(storeFlags(), securityFlags(), []cli.Flag{
-			&cli.StringFlag{Name: "machines", Usage: "`FILE` that lists the machines"}, labelsFlag(), programFlag(),
+		Flags: slices.Concat(groupcall.Flags(), securityFlags(), []cli.Flag{
+			&cli.StringFlag{Name: "machines", Usage: "`FILE` that lists the machines"}, labelsFlag(),
+			groupcall.ProgramFlag(),
 			&cli.DurationFlag{Name: "connect-timeout", Value: 5 * time.Second,
 				Usage: "`TIME` for each step of the start"},
 			&cli.DurationFlag{Name: "peer-timeout", Value: 3 * time.Second, Usage: "`TIME` of silence"},
@@ -181,7 +183,7 @@ func (j *joiner) prepare(ctx context.Context, h child.Hello) (*offer.Offer, erro
 	for i := range j.targets {
 		j.targets[i].Slots = min(j.targets[i].Slots, o.Most)
 	}
-	f, programs, err := program(c)
+	f, programs, err := groupcall.OpenProgram(c)
 	if err != nil {
 		return nil, err
 	}
@@ -196,7 +198,7 @@ func (j *joiner) list(ctx context.Context) (*machinefile.List, error) {
 	if list != nil || err != nil {
 		return list, err
 	}
-	s, err := connect(ctx, j.call, looks)
+	s, err := groupcall.Connect(ctx, j.call, groupcall.Looks)
 	if err != nil {
 		return nil, err
 	}

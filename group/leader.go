@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/disco-sim/disco/cluster"
+	"github.com/disco-sim/disco/experiments"
 	"github.com/disco-sim/disco/fleet"
 	"github.com/disco-sim/disco/metastore"
 )
@@ -32,7 +33,7 @@ func leadFleet(ctx context.Context, s *metastore.Store, m *cluster.Membership, o
 		defer close(done)
 		// Its error says that the member has ended, which is told by who has the member.
 		_ = fleet.Lead(leading, fleet.LeaderOptions{Client: client, View: view, Campaign: m.Lead, Name: o.Name,
-			Rules: leaderRules(keep), Report: o.Report})
+			Rules: experiments.Rules(keep), Report: o.Report})
 	}()
 	return sync.OnceFunc(func() {
 		cancel()

@@ -16,6 +16,7 @@ import (
 	"github.com/disco-sim/disco/app"
 	"github.com/disco-sim/disco/internal/bridge/offer"
 	"github.com/disco-sim/disco/internal/bridge/stream"
+	"github.com/disco-sim/disco/internal/groupcall"
 	"github.com/disco-sim/disco/internal/workerproc"
 	"github.com/urfave/cli/v2"
 )
@@ -36,47 +37,6 @@ func securityOf(c *app.Call) (*stream.Security, error) {
 		return nil, app.Usage("%v", err)
 	}
 	return s, nil
-}
-
-// programFlag is the program whose models run.
-func programFlag() cli.Flag {
-	return &cli.StringFlag{Name: "program", Usage: "`FILE` of the program whose models run; the one that was called"}
-}
-
-// programPath is the path of the program whose models run.
-func programPath(c *app.Call) (string, error) {
-	if path := c.String("program"); path != "" {
-		return path, nil
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return "", fmt.Errorf("the folder of this program: %w", err)
-	}
-	return filepath.Join(filepath.Dir(self), "disco-run"), nil
-}
-
-// program opens the program whose models run, and gives its digest.
-func program(c *app.Call) (f *os.File, digest [32]byte, err error) {
-	path, err := programPath(c)
-	if err != nil {
-		return nil, digest, err
-	}
-	if f, err = os.Open(path); err != nil {
-		return nil, digest,
-			app.Usage("--program: the program whose models run: %v: call this command by that program, "+
-				"or name its file", err)
-	}
-	info, err := f.Stat()
-	if err == nil && (!info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0) {
-		err = app.Usage("--program: found %s with mode %v, want a program", path, info.Mode())
-	}
-	if err == nil {
-		digest, err = digestOf(f)
-	}
-	if err != nil {
-		return nil, digest, errors.Join(err, f.Close())
-	}
-	return f, digest, nil
 }
 
 // checkListen holds the flags of an agent that takes runs against each other, before anything is opened.
@@ -106,17 +66,17 @@ func checkListen(c *app.Call) error {
 	host := address[:strings.LastIndexByte(address, ':')]
 	ip, err := netip.ParseAddr(strings.Trim(host, "[]"))
 	if every := host == "" || err == nil && ip.IsUnspecified(); every && c.String("address") == "" &&
-		storeURL(c) != "" {
+		groupcall.URL(c) != "" {
 		return app.Usage("--listen: found %s, which is every address of this machine: want --address HOST:PORT, at "+
 			"which others reach it", address)
 	}
-	_, err = groupOf(c)
+	_, err = groupcall.Group(c)
 	return err
 }
 
 // listen opens the port of an agent that takes runs. The port is open when its line is written.
 func listen(c *app.Call, name string) (*listening, error) {
-	f, programs, err := program(c)
+	f, programs, err := groupcall.OpenProgram(c)
 	if err != nil {
 		return nil, err
 	}

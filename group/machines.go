@@ -16,6 +16,7 @@ import (
 	"github.com/disco-sim/disco/cluster"
 	"github.com/disco-sim/disco/internal/bridge/offer"
 	"github.com/disco-sim/disco/internal/bridge/stream"
+	"github.com/disco-sim/disco/internal/groupcall"
 	"github.com/disco-sim/disco/internal/machinefile"
 	"github.com/disco-sim/disco/metastore"
 	"github.com/disco-sim/disco/scenario"
@@ -34,8 +35,8 @@ func machinesCommand() app.Command {
 			"the round trip, by how much its clock is ahead of this one's, and the runs that it has.\n" +
 			"It ends with 1 if a machine is unreachable, or would refuse a run of this program.",
 		Examples: []string{"machines machines.yml --tls-dir tls", "machines --store etcd://127.0.0.1:2379 --watch"},
-		Flags: slices.Concat(storeFlags(), securityFlags(), []cli.Flag{
-			&cli.StringFlag{Name: "machines", Usage: "`FILE` that lists them"}, labelsFlag(), programFlag(),
+		Flags: slices.Concat(groupcall.Flags(), securityFlags(), []cli.Flag{
+			&cli.StringFlag{Name: "machines", Usage: "`FILE` that lists them"}, labelsFlag(), groupcall.ProgramFlag(),
 			&cli.DurationFlag{Name: "connect-timeout", Value: 5 * time.Second,
 				Usage: "`TIME` after which a machine that doesn't answer is unreachable"},
 			&cli.BoolFlag{Name: "json", Usage: "write JSON; with --watch one object a line"},
@@ -56,7 +57,7 @@ func runMachines(c *app.Call) error {
 	switch {
 	case file != "" && c.IsSet("store"):
 		return app.Usage("found --store and the file %s, want one list of machines", file)
-	case file == "" && storeURL(c) == "":
+	case file == "" && groupcall.URL(c) == "":
 		return app.Usage("which machines are meant? Name a FILE that lists them, or the --store of their group")
 	case l.timeout <= 0:
 		return app.Usage("--connect-timeout: found %v, want more than 0", l.timeout)
@@ -72,7 +73,7 @@ func runMachines(c *app.Call) error {
 		return err
 	}
 	if c.String("program") != "" {
-		f, digest, err := program(c)
+		f, digest, err := groupcall.OpenProgram(c)
 		if err == nil {
 			err = f.Close()
 		}
@@ -82,7 +83,7 @@ func runMachines(c *app.Call) error {
 		l.program = &digest
 	}
 	if list == nil {
-		return withStore(c, looks, func(ctx context.Context, s *metastore.Store) error {
+		return groupcall.WithStore(c, groupcall.Looks, func(ctx context.Context, s *metastore.Store) error {
 			return l.members(ctx, s)
 		})
 	}
@@ -121,21 +122,11 @@ func chosen(c *app.Call, list *machinefile.List) (*machinefile.List, error) {
 	}
 	labels := map[string]string{}
 	for label := range strings.SplitSeq(c.String("labels"), ",") {
-		if err := addLabel(labels, label); err != nil {
+		if err := groupcall.AddLabel(labels, label); err != nil {
 			return nil, app.Usage("--labels: %v", err)
 		}
 	}
 	return list.Select(labels)
-}
-
-// addLabel adds KEY=VALUE.
-func addLabel(labels map[string]string, label string) error {
-	key, value, ok := strings.Cut(label, "=")
-	if _, twice := labels[key]; !ok || key == "" || twice {
-		return fmt.Errorf("found %q, want KEY=VALUE, each key once", label)
-	}
-	labels[key] = value
-	return nil
 }
 
 // checkAddresses refuses addresses at which the flags don't allow to reach a machine.
@@ -167,7 +158,7 @@ func (l *looker) members(ctx context.Context, s *metastore.Store) error {
 
 // openView opens the view of a group.
 func openView(ctx context.Context, c *app.Call, s *metastore.Store) (*cluster.View, error) {
-	limited, cancel, err := bounded(ctx, c)
+	limited, cancel, err := groupcall.Bounded(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -354,7 +345,7 @@ func (l *looker) refusal(s *offer.Status) string {
 // write shows machines.
 func (l *looker) write(machines []shownMachine) error {
 	if l.call.Bool("json") {
-		return writeJSON(l.call.Stdout, map[string][]shownMachine{"machines": machines}, l.call.Bool("watch"))
+		return groupcall.WriteJSON(l.call.Stdout, map[string][]shownMachine{"machines": machines}, l.call.Bool("watch"))
 	}
 	rows := [][]string{{"machine", "state", "slots", "free", "version", "program", "load", "round trip", "clock",
 		"runs"}}
@@ -362,7 +353,7 @@ func (l *looker) write(machines []shownMachine) error {
 		rows = append(rows, machines[i].row())
 	}
 	out := &strings.Builder{}
-	columns(out, rows)
+	groupcall.Columns(out, rows)
 	for _, m := range machines {
 		if m.Reason != "" {
 			fmt.Fprintf(out, "%s is %s: %s\n", m.Name, m.State, m.Reason)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/disco-sim/disco/app"
 	"github.com/disco-sim/disco/cluster"
+	"github.com/disco-sim/disco/internal/groupcall"
 	"github.com/disco-sim/disco/metastore"
 )
 
@@ -62,10 +63,10 @@ func resolve(ctx context.Context, c *app.Call, s *metastore.Store, ref cluster.R
 		}
 	}
 	if c.Bool("json") {
-		return writeJSON(c.Stdout, found, false)
+		return groupcall.WriteJSON(c.Stdout, found, false)
 	}
 	out := &strings.Builder{}
-	columns(out, [][]string{{"server", "state", "hosts", "machine", "host", "address"},
+	groupcall.Columns(out, [][]string{{"server", "state", "hosts", "machine", "host", "address"},
 		{found.Server, found.State.String(), server.Info.Assignment.String(), found.Member, found.Host, found.Address}})
 	_, err = fmt.Fprint(c.Stdout, out)
 	return err
@@ -93,7 +94,7 @@ func deadLetters(ctx context.Context, c *app.Call, s *metastore.Store) error {
 	}
 	slices.SortFunc(all, func(a, b lettersOf) int { return strings.Compare(a.Server, b.Server) })
 	if c.Bool("json") {
-		return writeJSON(c.Stdout, all, false)
+		return groupcall.WriteJSON(c.Stdout, all, false)
 	}
 	out := &strings.Builder{}
 	if len(all) == 0 {
@@ -109,7 +110,7 @@ func deadLetters(ctx context.Context, c *app.Call, s *metastore.Store) error {
 		for _, d := range l.Last {
 			rows = append(rows, []string{fmt.Sprintf("  %d times", d.Times), d.URI, d.Reason})
 		}
-		columns(out, rows)
+		groupcall.Columns(out, rows)
 	}
 	_, err = fmt.Fprint(c.Stdout, out)
 	return err

@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/disco-sim/disco/app"
+	"github.com/disco-sim/disco/internal/groupcall"
 	"github.com/disco-sim/disco/internal/infile"
 	"github.com/disco-sim/disco/metastore"
 	"github.com/urfave/cli/v2"
@@ -34,7 +35,7 @@ func storeCommand() app.Command {
 		Examples: []string{"store get models/one", "store put models/one 3 --create", "store list models",
 			"store tree --json", "store watch models/one", "store rm models -r", "store queue jobs --push first",
 			"store queue jobs --pop --wait 10s"},
-		Flags: append(storeFlags(),
+		Flags: append(groupcall.Flags(),
 			&cli.BoolFlag{Name: "json", Usage: "write JSON"},
 			&cli.BoolFlag{Name: "create", Usage: "put: only where there is no value yet"},
 			&cli.BoolFlag{Name: "recursive", Aliases: []string{"r"}, Usage: "rm: what lies below the key, too"},
@@ -87,7 +88,7 @@ func runStore(c *app.Call) error {
 }
 
 func runVerb(c *app.Call, v verb, args []string) error {
-	group, err := groupOf(c)
+	group, err := groupcall.Group(c)
 	if err != nil {
 		return err
 	}
@@ -107,8 +108,10 @@ func runVerb(c *app.Call, v verb, args []string) error {
 		return err
 	}
 	// Who waits for an item may be there before the first one is.
-	a := access{makes: v.name == "put" || c.IsSet("push") || c.IsSet("wait")}
-	return withStore(c, a, func(ctx context.Context, s *metastore.Store) error { return v.run(ctx, c, s, args) })
+	a := groupcall.Access{Makes: v.name == "put" || c.IsSet("push") || c.IsSet("wait")}
+	return groupcall.WithStore(c, a, func(ctx context.Context, s *metastore.Store) error {
+		return v.run(ctx, c, s, args)
+	})
 }
 
 func wanted(least, most int) string {
@@ -161,7 +164,7 @@ func (s shown) text() string {
 }
 
 func get(ctx context.Context, c *app.Call, s *metastore.Store, args []string) error {
-	ctx, cancel, err := bounded(ctx, c)
+	ctx, cancel, err := groupcall.Bounded(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -174,7 +177,7 @@ func get(ctx context.Context, c *app.Call, s *metastore.Store, args []string) er
 		return err
 	}
 	if c.Bool("json") {
-		return writeJSON(c.Stdout, show(v), false)
+		return groupcall.WriteJSON(c.Stdout, show(v), false)
 	}
 	if !v.HasValue() {
 		return fmt.Errorf("%q is a directory: `store list %s` shows what is in it", args[0], cmp.Or(args[0], "/"))
@@ -188,7 +191,7 @@ func put(ctx context.Context, c *app.Call, s *metastore.Store, args []string) er
 	if err != nil {
 		return err
 	}
-	ctx, cancel, err := bounded(ctx, c)
+	ctx, cancel, err := groupcall.Bounded(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -241,7 +244,7 @@ func parseValue(text string) (value any, err error) {
 }
 
 func list(ctx context.Context, c *app.Call, s *metastore.Store, args []string) error {
-	ctx, cancel, err := bounded(ctx, c)
+	ctx, cancel, err := groupcall.Bounded(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -254,7 +257,7 @@ func list(ctx context.Context, c *app.Call, s *metastore.Store, args []string) e
 		return err
 	}
 	if c.Bool("json") {
-		return writeJSON(c.Stdout, append([]string{}, names...), false)
+		return groupcall.WriteJSON(c.Stdout, append([]string{}, names...), false)
 	}
 	for _, name := range names {
 		fmt.Fprintln(c.Stdout, name)
@@ -263,7 +266,7 @@ func list(ctx context.Context, c *app.Call, s *metastore.Store, args []string) e
 }
 
 func tree(ctx context.Context, c *app.Call, s *metastore.Store, args []string) error {
-	ctx, cancel, err := bounded(ctx, c)
+	ctx, cancel, err := groupcall.Bounded(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -280,7 +283,7 @@ func tree(ctx context.Context, c *app.Call, s *metastore.Store, args []string) e
 		all = append(all, show(v))
 	}
 	if c.Bool("json") {
-		return writeJSON(c.Stdout, all, false)
+		return groupcall.WriteJSON(c.Stdout, all, false)
 	}
 	for _, v := range all {
 		mark := ""
@@ -299,7 +302,7 @@ func watch(ctx context.Context, c *app.Call, s *metastore.Store, args []string) 
 		now.Key = cmp.Or(key, "/")
 		switch {
 		case c.Bool("json"):
-			failed = writeJSON(c.Stdout, now, true)
+			failed = groupcall.WriteJSON(c.Stdout, now, true)
 		case now.Gone:
 			_, failed = fmt.Fprintf(c.Stdout, "%s isn't there\n", now.Key)
 		default:
@@ -323,7 +326,7 @@ func watch(ctx context.Context, c *app.Call, s *metastore.Store, args []string) 
 }
 
 func remove(ctx context.Context, c *app.Call, s *metastore.Store, args []string) error {
-	ctx, cancel, err := bounded(ctx, c)
+	ctx, cancel, err := groupcall.Bounded(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -354,7 +357,7 @@ func queue(ctx context.Context, c *app.Call, s *metastore.Store, args []string) 
 	if err != nil {
 		return err
 	}
-	limited, cancel, err := bounded(ctx, c)
+	limited, cancel, err := groupcall.Bounded(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -394,7 +397,7 @@ func pop(ctx context.Context, c *app.Call, q *metastore.Queue, wait time.Duratio
 	}
 	v := show(item.Value)
 	if c.Bool("json") {
-		err = writeJSON(c.Stdout, v, false)
+		err = groupcall.WriteJSON(c.Stdout, v, false)
 	} else {
 		_, err = fmt.Fprintln(c.Stdout, v.text())
 	}
@@ -408,7 +411,7 @@ func pop(ctx context.Context, c *app.Call, q *metastore.Queue, wait time.Duratio
 
 // take takes a free item, if there is one, as soon as the store answers.
 func take(ctx context.Context, c *app.Call, q *metastore.Queue) (*metastore.Item, error) {
-	ctx, cancel, err := bounded(ctx, c)
+	ctx, cancel, err := groupcall.Bounded(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -450,7 +453,7 @@ func items(ctx context.Context, c *app.Call, s *metastore.Store, key string) err
 		}
 	}
 	if c.Bool("json") {
-		return writeJSON(c.Stdout, all, false)
+		return groupcall.WriteJSON(c.Stdout, all, false)
 	}
 	return nil
 }

@@ -29,6 +29,7 @@ var kernelPackages = map[string]string{
 	"fleet/executor/local":        "runs as processes of their own, which it ends, and the lock on a folder",
 	"fleet/executor/remote":       "commands that reach other machines, and the lock on a host's folder",
 	"fleet/executor/executortest": "the same, and what a run comes to without it",
+	"experiments":                 "the program that checks what is submitted, and the lock of a key that is saved",
 	"group":                       "the agent's process, which its supervisor starts and watches",
 	"internal/outfile":            "files without a name",
 	"internal/selfprofile":        "the socket at which a process gives profiles of itself",

@@ -83,11 +83,15 @@ fleet/executor/remote: fleet fleet/executor fleet/executor/local internal/infile
 fleet/executor/executortest: fleet fleet/executor internal/launch/launchtest
 
 # The commands of a group.
-group: app cluster fleet fleet/agent fleet/executor fleet/executor/local fleet/executor/remote
+internal/groupcall: app cluster fleet metastore metastore/dial
+experiments: app cluster fleet internal/checkpoint internal/checkpoint/s3 internal/checkpoint/storeblobs
+	internal/groupcall internal/outfile internal/submission metastore metastore/dial
+group: app cluster experiments fleet fleet/agent fleet/executor fleet/executor/local fleet/executor/remote
+	internal/groupcall
 	internal/bridge/byname internal/bridge/offer internal/bridge/relay internal/bridge/stream
-	internal/certs internal/checkpoint internal/checkpoint/blobproc internal/checkpoint/s3
+	internal/certs internal/checkpoint/blobproc internal/checkpoint/s3
 	internal/checkpoint/storeblobs internal/child internal/infile
-	internal/machinefile internal/outfile internal/session internal/site internal/submission
+	internal/machinefile internal/session internal/site
 	internal/workerproc ipc metastore metastore/dial scenario
 group/beside: app internal/checkpoint/blobproc internal/child internal/graphproc
 

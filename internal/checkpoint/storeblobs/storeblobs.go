@@ -45,6 +45,12 @@ const (
 	rereads    = 5  // of a blob that is replaced while it is read
 )
 
+// Group and Key are where a metadata store keeps a run's checkpoints, below the path of the address.
+const (
+	Group = "checkpoints"
+	Key   = "run"
+)
+
 // Options are those of a store that has places.
 func Options(group string) metastore.Options {
 	return metastore.Options{Group: group, Codec: metastore.CBOR} // JSON has no bytes

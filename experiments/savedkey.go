@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package group
+package experiments
 
 import (
 	"crypto/rand"

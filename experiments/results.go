@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package group
+package experiments
 
 import (
 	"context"
@@ -18,6 +18,7 @@ import (
 	"github.com/disco-sim/disco/internal/checkpoint"
 	"github.com/disco-sim/disco/internal/checkpoint/s3"
 	"github.com/disco-sim/disco/internal/checkpoint/storeblobs"
+	"github.com/disco-sim/disco/internal/groupcall"
 	"github.com/disco-sim/disco/metastore"
 	"github.com/disco-sim/disco/metastore/dial"
 	"github.com/urfave/cli/v2"
@@ -27,7 +28,7 @@ import (
 var resultsKept = []string{"out", "json", "csv", "report", "columns", "tables"}
 
 func resultsCommand() app.Command {
-	flags := append(storeFlags(), programFlag(),
+	flags := append(groupcall.Flags(), groupcall.ProgramFlag(),
 		&cli.BoolFlag{Name: "partial", Usage: "also of an experiment that hasn't ended: what is there"})
 	for _, name := range resultsKept {
 		flags = append(flags, &cli.StringFlag{Name: name, Usage: map[string]string{
@@ -54,7 +55,7 @@ func runResults(c *app.Call) error {
 	if c.NArg() != 1 {
 		return app.Usage("results: found %d arguments, want the ID of an experiment", c.NArg())
 	}
-	program, _, err := program(c)
+	program, _, err := groupcall.OpenProgram(c)
 	if err != nil {
 		return err
 	}
@@ -64,7 +65,7 @@ func runResults(c *app.Call) error {
 		return err
 	}
 	status := 0
-	err = withStore(c, looks, func(ctx context.Context, s *metastore.Store) error {
+	err = groupcall.WithStore(c, groupcall.Looks, func(ctx context.Context, s *metastore.Store) error {
 		args, err := gather(ctx, c, s, temp)
 		if err == nil {
 			status, err = mergeBy(ctx, c, program.Name(), args)
@@ -74,7 +75,7 @@ func runResults(c *app.Call) error {
 	if err := errors.Join(err, os.RemoveAll(temp)); err != nil {
 		return err
 	}
-	return exitOf(status)
+	return groupcall.Exit(status)
 }
 
 // gather brings the parts of an experiment to this machine, and gives the arguments of merge.
@@ -199,7 +200,7 @@ func (f *fetcher) close() error {
 
 // fetch gives the directory with a piece's part.
 func (f *fetcher) fetch(ctx context.Context, p fleet.PieceID) (dir string, err error) {
-	place := placeOf(storeURL(f.c), f.c.String("group"), f.spec, p)
+	place := PlaceOf(groupcall.URL(f.c), f.c.String("group"), f.spec, p)
 	if !strings.Contains(place, "://") {
 		return place, nil
 	}
@@ -227,7 +228,7 @@ func (f *fetcher) open(ctx context.Context, place string, p fleet.PieceID) (chec
 		}
 		f.store = store
 	}
-	key := p.String() + "/" + placesGroup + "/" + placeKey
+	key := p.String() + "/" + storeblobs.Group + "/" + storeblobs.Key
 	return storeblobs.New(f.store, key, place, "results"), nil
 }
 

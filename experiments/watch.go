@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package group
+package experiments
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/disco-sim/disco/app"
 	"github.com/disco-sim/disco/fleet"
+	"github.com/disco-sim/disco/internal/groupcall"
 	"github.com/disco-sim/disco/metastore"
 	"github.com/urfave/cli/v2"
 )
@@ -29,7 +30,7 @@ func watchCommand() app.Command {
 			"On a terminal it is the picture of show, made anew each second; elsewhere a line whenever something\n" +
 			"has changed. The status is 0 where all of it has ended well, and else 1.",
 		Examples: []string{"watch night --store etcd://127.0.0.1:2379", "watch night --json"},
-		Flags: append(storeFlags(), &cli.BoolFlag{Name: "json",
+		Flags: append(groupcall.Flags(), &cli.BoolFlag{Name: "json",
 			Usage: "write JSON, one object a line, whenever something has changed"}),
 		Run: func(c *app.Call) error {
 			if c.NArg() != 1 {
@@ -44,13 +45,13 @@ func watchCommand() app.Command {
 
 // followed runs a command that goes on until something has ended, or a signal comes.
 func followed(c *app.Call, f func(ctx context.Context, fl *fleet.Client, e *fleet.Experiment) error) error {
-	return withStore(c, looks, func(ctx context.Context, s *metastore.Store) error {
-		once, cancel, err := bounded(ctx, c)
+	return groupcall.WithStore(c, groupcall.Looks, func(ctx context.Context, s *metastore.Store) error {
+		once, cancel, err := groupcall.Bounded(ctx, c)
 		if err != nil {
 			return err
 		}
 		defer cancel()
-		fl, err := fleet.New(once, s, fleet.Options{By: who(), From: c.Program + " " + c.Command.Name})
+		fl, err := fleet.New(once, s, fleet.Options{By: groupcall.Who(), From: c.Program + " " + c.Command.Name})
 		if err != nil {
 			return err
 		}
@@ -128,7 +129,7 @@ func (e *ending) result() error {
 
 // lookAt is what an experiment shows now; ended isn't nil where it has ended.
 func lookAt(ctx context.Context, c *app.Call, fl *fleet.Client, id string) (shown string, ended *ending, err error) {
-	ctx, cancel, err := bounded(ctx, c)
+	ctx, cancel, err := groupcall.Bounded(ctx, c)
 	if err != nil {
 		return "", nil, err
 	}
@@ -147,7 +148,7 @@ func lookAt(ctx context.Context, c *app.Call, fl *fleet.Client, id string) (show
 	out := &strings.Builder{}
 	switch {
 	case c.Bool("json"):
-		err = writeJSON(out, s, true)
+		err = groupcall.WriteJSON(out, s, true)
 	case c.Terminal:
 		s.Spec = e.Spec
 		s.head(out)
@@ -184,7 +185,7 @@ func logsCommand() app.Command {
 			"PIECE is STEP.POINT.REPLICATION, or a replication alone; the first that runs, or has begun, if not\n" +
 			"given. Of each attempt the last 64 KiB are kept. Of several attempts it is the last one's.",
 		Examples: []string{"logs night --store etcd://127.0.0.1:2379", "logs night 0.0.17 -f"},
-		Flags: append(storeFlags(), &cli.BoolFlag{Name: "follow", Aliases: []string{"f"},
+		Flags: append(groupcall.Flags(), &cli.BoolFlag{Name: "follow", Aliases: []string{"f"},
 			Usage: "show what comes, until the piece has ended"}),
 		Run: func(c *app.Call) error {
 			if c.NArg() < 1 || c.NArg() > 2 {
@@ -264,7 +265,7 @@ type logShown struct {
 // show shows what is new of a piece's log, and tells whether the piece has ended.
 func (l *logShown) show(ctx context.Context, c *app.Call, fl *fleet.Client, id string, p fleet.PieceID) (ended bool,
 	err error) {
-	ctx, cancel, err := bounded(ctx, c)
+	ctx, cancel, err := groupcall.Bounded(ctx, c)
 	if err != nil {
 		return false, err
 	}

@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package group
+// Package experiments is the commands of people for experiments that the machines of a group simulate: submit, list,
+// show, watch, logs, results, pause, continue, cancel, retry and priority.
+//
+// Guarantee: a submission that was answered is in the store, and one that wasn't is the same one when it is repeated.
+// Results are whole and verified, or aren't written.
+//
+//	func main() { app.MainWith(experiments.Commands()) }
+package experiments
 
 import (
 	"cmp"
@@ -15,17 +22,18 @@ import (
 
 	"github.com/disco-sim/disco/app"
 	"github.com/disco-sim/disco/fleet"
+	"github.com/disco-sim/disco/internal/groupcall"
 	"github.com/disco-sim/disco/metastore"
 	"github.com/urfave/cli/v2"
 )
 
-// experimentCommands are those of people for experiments that the machines of a group simulate.
-func experimentCommands() []app.Command {
+// Commands are those of people for experiments that the machines of a group simulate.
+func Commands() []app.Command {
 	why := &cli.StringFlag{Name: "why", Usage: "`TEXT` for others, in the audit"}
 	wish := func(name, usage, example string, do func(ctx context.Context, c *fleet.Client, id, why string) (fleet.Wish,
 		error)) app.Command {
 		return app.Command{Name: name, Usage: usage, ArgsUsage: "ID", Description: naming,
-			Examples: []string{example}, Flags: append(storeFlags(), why),
+			Examples: []string{example}, Flags: append(groupcall.Flags(), why),
 			Run: func(c *app.Call) error {
 				if c.NArg() != 1 {
 					return app.Usage("found %d arguments, want the ID or the name of an experiment", c.NArg())
@@ -50,7 +58,7 @@ func experimentCommands() []app.Command {
 			func(ctx context.Context, c *fleet.Client, id, why string) (fleet.Wish, error) {
 				return c.Retry(ctx, id, why)
 			}),
-		priorityCommand(why)}
+		priorityCommand(why), resultsCommand(), watchCommand(), logsCommand()}
 }
 
 // naming says how an experiment is named, in the help of commands.
@@ -62,7 +70,7 @@ func priorityCommand(why cli.Flag) app.Command {
 		Name: "priority", Usage: "gives an experiment another class in the queue", ArgsUsage: "ID high|normal|low",
 		Description: naming,
 		Examples:    []string{"priority night high", "priority night normal", "priority night low --why long"},
-		Flags:       append(storeFlags(), why),
+		Flags:       append(groupcall.Flags(), why),
 		Run: func(c *app.Call) error {
 			if c.NArg() != 2 {
 				return app.Usage("found %d arguments, want the ID of an experiment, and high, normal or low", c.NArg())
@@ -90,13 +98,13 @@ func priority(text string) (fleet.Priority, error) {
 
 // withFleet runs a command that needs the fleet's keys, within --store-timeout.
 func withFleet(c *app.Call, f func(ctx context.Context, fl *fleet.Client) error) error {
-	return withStore(c, looks, func(ctx context.Context, s *metastore.Store) error {
-		ctx, cancel, err := bounded(ctx, c)
+	return groupcall.WithStore(c, groupcall.Looks, func(ctx context.Context, s *metastore.Store) error {
+		ctx, cancel, err := groupcall.Bounded(ctx, c)
 		if err != nil {
 			return err
 		}
 		defer cancel()
-		fl, err := fleet.New(ctx, s, fleet.Options{By: who(), From: c.Program + " " + c.Command.Name})
+		fl, err := fleet.New(ctx, s, fleet.Options{By: groupcall.Who(), From: c.Program + " " + c.Command.Name})
 		if err != nil {
 			return err
 		}
@@ -140,7 +148,7 @@ func listCommand() app.Command {
 	return app.Command{
 		Name: "list", Usage: "shows the experiments of a group, the newest last",
 		Examples: []string{"list --store etcd://127.0.0.1:2379", "list --json"},
-		Flags:    append(storeFlags(), &cli.BoolFlag{Name: "json", Usage: "write JSON"}),
+		Flags:    append(groupcall.Flags(), &cli.BoolFlag{Name: "json", Usage: "write JSON"}),
 		Run: func(c *app.Call) error {
 			if c.NArg() > 0 {
 				return app.Usage("found the argument %q, want none: `show ID` shows one experiment", c.Args().First())
@@ -197,7 +205,7 @@ func listExperiments(ctx context.Context, c *app.Call, fl *fleet.Client) error {
 		for i := range all {
 			shown = append(shown, shownOf(&all[i]))
 		}
-		return writeJSON(c.Stdout, shown, false)
+		return groupcall.WriteJSON(c.Stdout, shown, false)
 	}
 	if len(all) == 0 {
 		_, err := fmt.Fprintln(c.Stdout, "There is no experiment: `submit FILE` makes one.")
@@ -208,7 +216,7 @@ func listExperiments(ctx context.Context, c *app.Call, fl *fleet.Client) error {
 		rows = append(rows, listRow(&all[i]))
 	}
 	out := &strings.Builder{}
-	columns(out, rows)
+	groupcall.Columns(out, rows)
 	for _, e := range all {
 		for _, err := range e.Malformed {
 			fmt.Fprintln(out, err)
@@ -222,7 +230,7 @@ func listExperiments(ctx context.Context, c *app.Call, fl *fleet.Client) error {
 func listRow(e *fleet.Experiment) []string {
 	row := []string{e.ID, "-", e.Status().String(), "-", "-", "-", "-", ""}
 	if e.Spec != nil {
-		row[1], row[3], row[5], row[6] = e.Spec.Name, ended(e), e.Spec.User, since(e.Spec.Submitted)
+		row[1], row[3], row[5], row[6] = e.Spec.Name, ended(e), e.Spec.User, groupcall.Since(e.Spec.Submitted)
 		if st := e.Standing; st != nil && st.Ended && st.EndedAt != nil {
 			row[6] = max(0, st.EndedAt.Sub(e.Spec.Submitted)).Round(time.Second).String()
 		}
@@ -258,7 +266,8 @@ func showCommand() app.Command {
 		ArgsUsage: "ID", Description: naming,
 		Examples: []string{"show night --store etcd://127.0.0.1:2379", "show night --pieces", "show night --json",
 			"show night --why 0.0.17"},
-		Flags: append(storeFlags(), &cli.BoolFlag{Name: "json", Usage: "write JSON, with all pieces that have begun"},
+		Flags: append(groupcall.Flags(),
+			&cli.BoolFlag{Name: "json", Usage: "write JSON, with all pieces that have begun"},
 			&cli.BoolFlag{Name: "pieces", Usage: "show all pieces that have begun, and not only those that run"},
 			&cli.StringFlag{Name: "why", Usage: "show which machines could be given a `PIECE`, and why"}),
 		Run: func(c *app.Call) error {
@@ -287,7 +296,7 @@ func showExperiment(ctx context.Context, c *app.Call, fl *fleet.Client, e *fleet
 		return err
 	}
 	if c.Bool("json") {
-		return writeJSON(c.Stdout, s, false)
+		return groupcall.WriteJSON(c.Stdout, s, false)
 	}
 	out := &strings.Builder{}
 	s.head(out)
@@ -346,7 +355,8 @@ func (s *shownExperiment) head(out *strings.Builder) {
 	if s.Spec == nil {
 		return
 	}
-	fmt.Fprintf(out, "submitted by %s, %s ago, for program %s\n", s.Spec.User, since(s.Spec.Submitted), s.Spec.Version)
+	fmt.Fprintf(out, "submitted by %s, %s ago, for program %s\n", s.Spec.User, groupcall.Since(s.Spec.Submitted),
+		s.Spec.Version)
 	for _, step := range s.Spec.Steps {
 		fmt.Fprintf(out, "%s: %s; run %s\n", cmp.Or(step.Name, step.File), stepText(&step),
 			strings.Join(step.Args, " "))
@@ -358,7 +368,7 @@ func (s *shownExperiment) head(out *strings.Builder) {
 	if w := s.Wish; w != nil {
 		fmt.Fprintf(out, "it is to %s, with priority %s", wanting[w.Want], w.Priority)
 		if w.Number > 1 {
-			fmt.Fprintf(out, " (%s, %s ago; %s)", w.By, since(w.At), cmp.Or(w.Why, "no reason given"))
+			fmt.Fprintf(out, " (%s, %s ago; %s)", w.By, groupcall.Since(w.At), cmp.Or(w.Why, "no reason given"))
 		}
 		fmt.Fprintln(out)
 	}
@@ -422,7 +432,7 @@ func (s *shownExperiment) pieces(out *strings.Builder, all bool) {
 	}
 	if len(rows) > 1 {
 		fmt.Fprintln(out)
-		columns(out, rows)
+		groupcall.Columns(out, rows)
 	}
 	if more := again - triedAgainMost; more > 0 && !all {
 		fmt.Fprintf(out, "and %d more that wait to be tried again: --pieces shows all\n", more)

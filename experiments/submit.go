@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package group
+package experiments
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 
 	"github.com/disco-sim/disco/app"
 	"github.com/disco-sim/disco/fleet"
+	"github.com/disco-sim/disco/internal/groupcall"
 	"github.com/disco-sim/disco/internal/submission"
 	"github.com/disco-sim/disco/metastore"
 	"github.com/urfave/cli/v2"
@@ -49,7 +50,7 @@ func submitCommand() app.Command {
 		Examples: []string{"submit shop.yml --store etcd://127.0.0.1:2379 --replications 100 --name night",
 			"submit shop.yml --replications 20 --sweep rqs_input.avg_active_users.mean=10,20,40 --workers 2",
 			"submit shop.yml --place /shared/night --priority low --label rack=a --idempotency-key night-17"},
-		Flags: slices.Concat(storeFlags(), scenarioFlags(), []cli.Flag{programFlag(),
+		Flags: slices.Concat(groupcall.Flags(), scenarioFlags(), []cli.Flag{groupcall.ProgramFlag(),
 			&cli.StringFlag{Name: "name", Usage: "`NAME` of the experiment; that of FILE if not given"},
 			&cli.StringFlag{Name: "priority", Value: string(fleet.Normal),
 				Usage: "`CLASS` in the queue: high, normal, low"},
@@ -74,11 +75,11 @@ func runSubmit(c *app.Call) error {
 	if c.NArg() > 1 {
 		return app.Usage("found %d arguments, want one FILE", c.NArg())
 	}
-	if storeURL(c) == "" { // before anything is read
-		_, err := connect(context.Background(), c, looks)
+	if groupcall.URL(c) == "" { // before anything is read
+		_, err := groupcall.Connect(context.Background(), c, groupcall.Looks)
 		return err
 	}
-	group, err := groupOf(c)
+	group, err := groupcall.Group(c)
 	if err != nil {
 		return err
 	}
@@ -92,7 +93,7 @@ func runSubmit(c *app.Call) error {
 	}
 	key := &savedKey{key: c.String("idempotency-key")}
 	if !c.IsSet("idempotency-key") {
-		if key, err = saveKey(strings.Join([]string{storeURL(c), group, digest}, "\n")); err != nil {
+		if key, err = saveKey(strings.Join([]string{groupcall.URL(c), group, digest}, "\n")); err != nil {
 			return err
 		}
 		if key.again {
@@ -155,7 +156,7 @@ func submitOnce(c *app.Call, s *fleet.Submission) error {
 			return err
 		}
 		if c.Bool("json") {
-			return writeJSON(c.Stdout, struct {
+			return groupcall.WriteJSON(c.Stdout, struct {
 				ID        string `json:"id"`
 				Name      string `json:"name"`
 				Duplicate bool   `json:"duplicate"`
@@ -193,11 +194,11 @@ func submissionOf(c *app.Call) (*fleet.Submission, error) {
 	}
 	labels := map[string]string{}
 	for _, label := range c.StringSlice("label") {
-		if err := addLabel(labels, label); err != nil {
+		if err := groupcall.AddLabel(labels, label); err != nil {
 			return nil, app.Usage("--label: %v", err)
 		}
 	}
-	if labels[programLabel], err = programMark(c, labels); err != nil {
+	if labels[ProgramLabel], err = ProgramMark(c, labels); err != nil {
 		return nil, err
 	}
 	if quiet := c.Duration("no-progress"); c.IsSet("no-progress") && quiet < quietLeast {
@@ -227,7 +228,7 @@ func submissionOf(c *app.Call) (*fleet.Submission, error) {
 	for i, file := range checked.Files {
 		step.Attached = append(step.Attached, fleet.File{Name: file, Data: checked.Attached[i]})
 	}
-	return &fleet.Submission{Name: name, User: who(), Version: checked.Version, Place: place, Labels: labels,
+	return &fleet.Submission{Name: name, User: groupcall.Who(), Version: checked.Version, Place: place, Labels: labels,
 		Limits: fleet.Limits{Attempts: c.Int("attempts"), Start: c.Duration("start-timeout"),
 			NoProgress: c.Duration("no-progress"), Total: c.Duration("timeout")},
 		Priority: class, Steps: []fleet.SubmittedStep{step}}, nil
@@ -236,17 +237,17 @@ func submissionOf(c *app.Call) (*fleet.Submission, error) {
 // quietLeast is how long a run may be silent in any case.
 const quietLeast = 5 * time.Second
 
-// programLabel is the label of machines that says which program simulates there, and of experiments that says which one
+// ProgramLabel is the label of machines that says which program simulates there, and of experiments that says which one
 // has read the scenario: another one might give other results, or know no such model.
-const programLabel = "program"
+const ProgramLabel = "program"
 
-// programMark is the value of programLabel: the beginning of the digest of the program's file.
-func programMark(c *app.Call, labels map[string]string) (string, error) {
-	if given, ok := labels[programLabel]; ok {
+// ProgramMark is the value of ProgramLabel: the beginning of the digest of the program's file.
+func ProgramMark(c *app.Call, labels map[string]string) (string, error) {
+	if given, ok := labels[ProgramLabel]; ok {
 		return "", app.Usage("--label: found %s=%s, want another name: this one says which program simulates",
-			programLabel, given)
+			ProgramLabel, given)
 	}
-	f, digest, err := program(c)
+	f, digest, err := groupcall.OpenProgram(c)
 	if err != nil {
 		return "", err
 	}
@@ -277,7 +278,7 @@ func absolutePlace(place string) (string, error) {
 
 // checkScenario has the program with the models read the scenario as its run does.
 func checkScenario(c *app.Call) (s *submission.Submission, err error) {
-	path, err := programPath(c)
+	path, err := groupcall.ProgramPath(c)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package group
+package experiments
 
 import (
 	"context"
@@ -9,12 +9,13 @@ import (
 	"github.com/disco-sim/disco/app"
 	"github.com/disco-sim/disco/cluster"
 	"github.com/disco-sim/disco/fleet"
+	"github.com/disco-sim/disco/internal/groupcall"
 	"github.com/disco-sim/disco/metastore"
 )
 
-// leaderRules are those of the agents' leader: an executor takes gangs of its machine alone. keep is how many
+// Rules are those of the agents' leader: an executor takes gangs of its machine alone. keep is how many
 // experiments that have ended are kept; 0: the default.
-func leaderRules(keep int) fleet.Rules { return fleet.Rules{OneMachine: true, Keep: keep} }
+func Rules(keep int) fleet.Rules { return fleet.Rules{OneMachine: true, Keep: keep} }
 
 // showWhy shows which machines a piece could be given, as a leader sees them.
 func showWhy(c *app.Call, found string) error {
@@ -22,13 +23,13 @@ func showWhy(c *app.Call, found string) error {
 	if err != nil {
 		return app.Usage("--why: %v", err)
 	}
-	return withStore(c, looks, func(ctx context.Context, s *metastore.Store) error {
-		ctx, cancel, err := bounded(ctx, c)
+	return groupcall.WithStore(c, groupcall.Looks, func(ctx context.Context, s *metastore.Store) error {
+		ctx, cancel, err := groupcall.Bounded(ctx, c)
 		if err != nil {
 			return err
 		}
 		defer cancel()
-		fl, err := fleet.New(ctx, s, fleet.Options{By: who()})
+		fl, err := fleet.New(ctx, s, fleet.Options{By: groupcall.Who()})
 		if err != nil {
 			return err
 		}
@@ -44,7 +45,7 @@ func showWhy(c *app.Call, found string) error {
 			return err
 		}
 		defer view.Close()
-		state, err := fleet.ReadState(ctx, fl, view, leaderRules(0))
+		state, err := fleet.ReadState(ctx, fl, view, Rules(0))
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package groupcall is what the commands for groups of machines share: their flags for the store, how they open and
+// leave it, the program whose models run, and how they write what they found.
+//
+// Guarantee: no password is taken from an argument. A command that waits for the store ends after --store-timeout,
+// saying for how long it has tried, or by a signal.
+//
+//	return groupcall.WithStore(c, groupcall.Looks, func(ctx context.Context, s *metastore.Store) error { … })
+package groupcall
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/disco-sim/disco/app"
+	"github.com/disco-sim/disco/cluster"
+	"github.com/disco-sim/disco/fleet"
+	"github.com/disco-sim/disco/metastore"
+	"github.com/disco-sim/disco/metastore/dial"
+	"github.com/urfave/cli/v2"
+)
+
+// Flags are those of every command that uses a store.
+func Flags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "store",
+			Usage: "`URL` of the store: " + dial.Form + "; DISCO_STORE where it isn't given"},
+		&cli.StringFlag{Name: "group", Value: "disco",
+			Usage: "`NAME` of the group; groups of one store don't see each other"},
+		&cli.StringFlag{Name: "store-ca", Usage: "`FILE` of the certificate that signs the servers' ones"},
+		&cli.StringFlag{Name: "store-cert", Usage: "`FILE` of this client's certificate"},
+		&cli.StringFlag{Name: "store-key", Usage: "`FILE` of its key"},
+		&cli.StringFlag{Name: "store-password-file",
+			Usage: "`FILE` with the password of the URL's user; or DISCO_STORE_PASSWORD"},
+		&cli.DurationFlag{Name: "store-timeout", Value: 10 * time.Second, Usage: "`TIME` to wait for the store"},
+	}
+}
+
+// Access is what a command wants of a group.
+type Access struct {
+	Makes   bool          // the group, where it isn't there
+	Session time.Duration // 0: as long as sessions last usually
+}
+
+// Looks is the access of those who look at what is there, or change it: a mistyped name Makes nothing.
+var Looks Access
+
+// Connect opens the store that the flags name. Everything that uses it should end with ctx.
+func Connect(ctx context.Context, c *app.Call, a Access) (*metastore.Store, error) {
+	url := URL(c)
+	if url == "" {
+		return nil,
+			app.Usage("which store is meant? Name it with --store URL, or in DISCO_STORE: %s; `%s server` starts one",
+				dial.Form, c.Program)
+	}
+	ctx, cancel, err := Bounded(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	defer cancel()
+	group, err := Group(c)
+	if err != nil {
+		return nil, err
+	}
+	// What goes wrong beside a command is for people: a line each.
+	report := func(problem error) { fmt.Fprintf(c.Stderr, "%s: %v\n", c.Program, problem) }
+	store, err := dial.Open(ctx, dial.Options{URL: url, CA: c.String("store-ca"), Cert: c.String("store-cert"),
+		Key: c.String("store-key"), PasswordFile: c.String("store-password-file"),
+		Password: os.Getenv("DISCO_STORE_PASSWORD"), TTL: a.Session,
+		Store: metastore.Options{Group: group, Base: append(cluster.Base(), fleet.Base()...), Existing: !a.Makes,
+			Report: report}})
+	if errors.Is(err, metastore.ErrNoGroup) {
+		return nil, app.Usage("--group: %v: `agent`, `store put` or `store queue --push` Makes one", err)
+	}
+	var wrong *dial.OptionsError
+	if errors.As(err, &wrong) {
+		return nil, app.Usage("%v", err)
+	}
+	return store, err
+}
+
+// URL is that of the store, or "" where none is named.
+func URL(c *app.Call) string { return cmp.Or(c.String("store"), os.Getenv("DISCO_STORE")) }
+
+// Group is the group's name. It is one name: groups that lie in each other would see each other.
+func Group(c *app.Call) (string, error) {
+	group := c.String("group")
+	err := CheckName(group)
+	if err == nil {
+		err = metastore.CheckKey("", group, true) // the store's own name
+	}
+	if err != nil {
+		return "", app.Usage("--group: %v", err)
+	}
+	return group, nil
+}
+
+// CheckName refuses what isn't one name of a key.
+func CheckName(name string) error {
+	if strings.Contains(name, "/") || name == "" {
+		return fmt.Errorf("found %.80q, want one name of a key, without a slash", name)
+	}
+	_, err := metastore.Path("", name)
+	return err
+}
+
+// Bounded is a context for one answer of the store.
+func Bounded(ctx context.Context, c *app.Call) (context.Context, context.CancelFunc, error) {
+	timeout := c.Duration("store-timeout")
+	if timeout <= 0 {
+		return nil, nil, app.Usage("--store-timeout: found %v, want more than 0", timeout)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("the --store-timeout of %v is over", timeout))
+	return ctx, cancel, nil
+}
+
+// WithStore runs a command that uses the store, and ends by signals.
+func WithStore(c *app.Call, a Access, f func(ctx context.Context, s *metastore.Store) error) error {
+	ctx, undo := c.Interruptible()
+	defer undo()
+	s, err := Connect(ctx, c, a)
+	if err == nil {
+		err = errors.Join(f(ctx, s), s.Close())
+	}
+	var ended *app.Ended
+	if err != nil && errors.As(context.Cause(ctx), &ended) {
+		return ended // what was cut short says nothing else
+	}
+	return err
+}
