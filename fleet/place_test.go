@@ -174,7 +174,8 @@ func (b *bench) members() []cluster.Member {
 
 // held has the piece wait for its second attempt, the first of which was made by m2.
 func (b *bench) held(fault ...string) {
-	b.PutPiece("e", PieceID{}, Piece{State: Waiting, Attempt: 1, Fault: fault, Gang: []Server{{Name: "m2-1", Member: "m2", Incarnation: "i"}}})
+	b.PutPiece("e", PieceID{}, Piece{State: Waiting, Attempt: 1, Fault: fault, Gang: []Server{
+		{Name: "m2-1", Member: "m2", Incarnation: "i"}}})
 }
 
 // TestManyMachines has gangs spread: over as few machines as possible that take runs over several, of one build, near
