@@ -57,6 +57,7 @@ type Store struct {
 	codec   Codec
 	own     Codec // for values that aren't JSON or CBOR, or nil
 	cluster string
+	access  string // path of what says who may do what, or ""
 
 	wrong   chan struct{} // closed when the cluster has changed
 	changed sync.Once     // closes it
@@ -74,6 +75,10 @@ func New(ctx context.Context, backend Backend, options Options) (*Store, error) 
 		return nil, errors.Join(fmt.Errorf("metastore: %w", err), backend.Close())
 	}
 	go s.watchIdentity()
+	if s.access != "" {
+		g, _ := s.guarded()
+		go s.followAccess(g, s.access)
+	}
 	return s, nil
 }
 
@@ -102,6 +107,10 @@ func open(ctx context.Context, backend Backend, options Options) (*Store, error)
 	}
 	if _, err := Path(s.root, identityName+"/"+newMark()); err != nil { // of a fence
 		return nil, fmt.Errorf("chroot and group: %w", err)
+	}
+	var err error
+	if s.access, err = s.abide(ctx); err != nil {
+		return nil, err
 	}
 	if err := s.identify(ctx); err != nil {
 		return nil, err

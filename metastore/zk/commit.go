@@ -137,7 +137,7 @@ func ignoreAgain(err error) error {
 
 // single does one step by a request of its own.
 func (b *Backend) single(ctx context.Context, c *conn, s step) (done bool, err error) {
-	w := newCall(s.op, request(s.op).body(s, b.owner))
+	w := newCall(s.op, request(s.op).body(s, b.grants))
 	if err := b.write(ctx, c, w); err != nil {
 		return false, err
 	}
@@ -153,7 +153,7 @@ func (b *Backend) apply(ctx context.Context, c *conn, p *plan) error {
 	if len(all) == 0 {
 		return nil
 	}
-	w := newCall(opMulti, multi(all, b.owner))
+	w := newCall(opMulti, multi(all, b.grants))
 	var after []*call
 	for _, path := range p.shrunk {
 		after = append(after, read(opExists, path, nil))
@@ -236,7 +236,7 @@ func (b *Backend) Append(ctx context.Context, dir string, value []byte) (name st
 func (b *Backend) sequence(ctx context.Context, c *conn, dir string, created int64, value []byte) (string, error) {
 	prefix := strings.TrimSuffix(dir, "/") + "/" + fmt.Sprintf("%016x", created)
 	w := newCall(opCreate, request(opCreate).body(step{op: opCreate, path: prefix, value: value, flags: flagSequence},
-		b.owner))
+		b.grants))
 	after := read(opExists, dir, nil)
 	if err := b.write(ctx, c, w, after); err != nil {
 		return "", err

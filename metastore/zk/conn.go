@@ -32,6 +32,7 @@ type call struct {
 	stat  stat
 	names []string
 	name  string // what was created
+	acl   []grant
 }
 
 // newCall is a call that sends out.
@@ -61,6 +62,8 @@ func (c *call) decode(a *answer) {
 		c.name = string(a.bytes())
 	case opMulti:
 		c.code = a.failed()
+	case opGetACL:
+		c.acl = a.acl()
 	}
 }
 
@@ -87,7 +90,7 @@ func newConn(n net.Conn, l *link) *conn {
 		data: map[string][]*feed{}, names: map[string][]*feed{}}
 	c.turn <- struct{}{}
 	c.strict.call = func() *call {
-		return newCall(opMulti, multi([]step{{op: opCheck, path: "/", version: anyVersion}}, ""))
+		return newCall(opMulti, multi([]step{{op: opCheck, path: "/", version: anyVersion}}, nil))
 	}
 	c.weak.call = func() *call { return newCall(opSync, request(opSync).text("/")) }
 	return c

@@ -88,7 +88,7 @@ func TestUnknownIsNotTriedAgain(t *testing.T) {
 			p.mu.Lock()
 			p.drop = true // or the answer to the session's own question is lost, before this is sent
 			p.mu.Unlock()
-			return b.write(ctx, c, newCall(opCreate, request(opCreate).body(s, "")))
+			return b.write(ctx, c, newCall(opCreate, request(opCreate).body(s, b.grants)))
 		})
 		if errors.Is(err, metastore.ErrUnknown) {
 			unknown++

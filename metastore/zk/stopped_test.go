@@ -181,7 +181,7 @@ func TestEphemeralsParent(t *testing.T) {
 	}
 	// What is left can become an ephemeral node itself.
 	err = b.attempt(ctx, func(c *conn) error {
-		made := newCall(opCreate, request(opCreate).body(step{op: opCreate, path: "/left"}, ""))
+		made := newCall(opCreate, request(opCreate).body(step{op: opCreate, path: "/left"}, b.grants))
 		_, err := c.do(ctx, made)
 		return err
 	})

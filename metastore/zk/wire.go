@@ -19,6 +19,8 @@ const (
 	opExists      = 3
 	opGetData     = 4
 	opSetData     = 5
+	opGetACL      = 6
+	opSetACL      = 7
 	opSync        = 9
 	opGetChildren = 12
 	opCheck       = 13
@@ -94,14 +96,13 @@ func (p packet) bool(v bool) packet {
 func (p packet) text(s string) packet  { return append(p.int32(int32(len(s))), s...) }
 func (p packet) bytes(b []byte) packet { return append(p.int32(int32(len(b))), b...) }
 
-// acl is who may use a node: whoever has shown the name and password of its owner, or everybody if that is "". The
-// scheme "auth" would do with fewer bytes, but it also lets in who shows the same certificate.
-func (p packet) acl(owner string) packet {
-	const all = 31
-	if owner != "" {
-		return p.int32(1).int32(all).text("digest").text(owner)
+// acl is who may use a node.
+func (p packet) acl(list []grant) packet {
+	p = p.int32(int32(len(list)))
+	for _, g := range list {
+		p = p.int32(g.perms).text(g.scheme).text(g.id)
 	}
-	return p.int32(1).int32(all).text("world").text("anyone")
+	return p
 }
 
 // owner is a user and his password as access lists of ZooKeeper have them; "" without a user.
@@ -132,11 +133,11 @@ type step struct {
 }
 
 // body appends an operation as it stands in a multi and after the head of a request.
-func (p packet) body(s step, owner string) packet {
+func (p packet) body(s step, grants func(path string) []grant) packet {
 	p = p.text(s.path)
 	switch s.op {
 	case opCreate:
-		return p.bytes(s.value).acl(owner).int32(s.flags)
+		return p.bytes(s.value).acl(grants(s.path)).int32(s.flags)
 	case opSetData:
 		p = p.bytes(s.value)
 	}
@@ -144,10 +145,10 @@ func (p packet) body(s step, owner string) packet {
 }
 
 // multi is the request for all steps or none.
-func multi(steps []step, owner string) packet {
+func multi(steps []step, grants func(path string) []grant) packet {
 	p := request(opMulti)
 	for _, s := range steps {
-		p = p.int32(s.op).bool(false).int32(-1).body(s, owner)
+		p = p.int32(s.op).bool(false).int32(-1).body(s, grants)
 	}
 	return p.int32(-1).bool(true).int32(-1)
 }

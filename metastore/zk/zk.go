@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/disco-sim/disco/metastore"
@@ -38,7 +39,8 @@ type Options struct {
 // Backend is a client of ZooKeeper: a metastore.Backend. Its session begins at once.
 type Backend struct {
 	o      Options
-	owner  string // of the nodes that it makes; "" is everybody
+	owner  string                           // of the nodes that it makes; "" is everybody
+	access atomic.Pointer[metastore.Access] // that what it makes is under; nil: none
 	closed chan struct{}
 	once   sync.Once
 	cancel context.CancelCauseFunc
