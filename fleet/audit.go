@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +17,8 @@ import (
 
 // Deed is what somebody has done, in the audit. It is written in the commit that does it.
 type Deed struct {
+	// User is By where the store knows who that is: nobody else can have written it, but for the store's administrator.
+	User string    `json:"-"`
 	At   time.Time `json:"at"` // by the clock of who acts
 	By   string    `json:"by"`
 	From string    `json:"from,omitempty"`
@@ -29,8 +32,12 @@ func (e *Deed) check() error {
 		text("experiment", e.ID, maxName), text("why", e.Why, MaxReason))
 }
 
-// newID makes an id that nobody else makes, without asking anybody. Ids sort by time as far as clocks agree.
-func newID(now time.Time) string {
+// newID makes an id that nobody else makes, without asking anybody. Those of a user sort by time as far as clocks
+// agree.
+func (c *Client) newID(now time.Time) string {
+	if c.user != "" {
+		return c.user + ownerEnd + idAt(now, idTime)
+	}
 	return idAt(now, idTime)
 }
 
@@ -52,46 +59,102 @@ func (c *Client) noted(now time.Time, what, id, why string) (metastore.Op, error
 	if err := e.check(); err != nil {
 		return metastore.Op{}, err
 	}
-	return c.op(metastore.Create, keyAudit+"/"+idAt(now, deedTime), e)
+	return c.op(metastore.Create, ownKey(keyAudit, c.user, idAt(now, deedTime)), e)
 }
 
 // Audit reads the audit, the oldest first, and what is wrong with entries that can't be read.
 func (c *Client) Audit(ctx context.Context) (all []Deed, malformed []error, err error) {
+	_, err = c.deedsBehind(ctx, 0, func(e Deed) error { all = append(all, e); return nil },
+		func(problem error) { malformed = append(malformed, problem) })
+	return all, malformed, err
+}
+
+// deedOf reads an entry of the audit.
+func deedOf(v metastore.Value) (e Deed, err error) {
+	if err = v.Decode(&e); err == nil {
+		err = e.check()
+	}
+	user, _, ok := strings.Cut(strings.TrimPrefix(v.Key(), keyAudit+"/"), "/")
+	if !ok {
+		return e, err
+	}
+	if e.User = user; err == nil && e.By != user {
+		err = fmt.Errorf("found it by %.80q among the entries of user %s", e.By, user)
+	}
+	return e, err
+}
+
+// FollowAudit gives each entry of the audit to f, the oldest first, and then those that come, a second after they were
+// written or sooner, until f fails or ctx ends. What can't be read is given to problem.
+func (c *Client) FollowAudit(ctx context.Context, f func(Deed) error, problem func(error)) error {
+	woken := make(chan struct{}, 1)
+	w, err := c.FollowChanges(func() bool {
+		select {
+		case woken <- struct{}{}:
+		default:
+		}
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { w.Stop(); <-w.Done() }()
+	var newest uint64
+	for {
+		select {
+		case <-woken:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if newest, err = c.deedsBehind(ctx, newest, f, problem); err != nil {
+			return err
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// deedsBehind gives the entries that were made behind newest to f, and returns which is the newest now.
+func (c *Client) deedsBehind(ctx context.Context, newest uint64, f func(Deed) error, problem func(error)) (uint64,
+	error) {
 	values, err := c.store.Walk(ctx, keyAudit)
 	if err != nil {
-		return nil, nil, err
+		return newest, err
 	}
 	slices.SortStableFunc(values, func(a, b metastore.Value) int {
 		return cmp.Compare(a.Version.Created, b.Version.Created)
 	})
 	for _, v := range values {
-		if !v.HasValue() {
+		if !v.HasValue() || v.Version.Created <= newest {
 			continue
 		}
-		var e Deed
-		err := v.Decode(&e)
-		if err == nil {
-			err = e.check()
-		}
+		newest = v.Version.Created
+		e, err := deedOf(v)
 		if err != nil {
-			malformed = append(malformed, &MalformedError{v.Key(), err})
-			continue
+			problem(&MalformedError{v.Key(), err})
+		} else if err := f(e); err != nil {
+			return newest, err
 		}
-		all = append(all, e)
 	}
-	return all, malformed, nil
+	return newest, nil
 }
 
-// trimAudit removes the oldest entries where there are a tenth more than are kept. What fails is done by who acts next.
+// trimAudit removes the oldest entries of this user where there are a tenth more than are kept. What fails is done by
+// the next deed.
 func (c *Client) trimAudit(ctx context.Context) {
-	names, err := c.names(ctx, keyAudit)
+	key := strings.TrimSuffix(ownKey(keyAudit, c.user, ""), "/")
+	names, err := c.names(ctx, key)
+	names = slices.DeleteFunc(names, func(name string) bool { return metastore.CheckUser(name) == nil }) // of others
 	if err != nil || len(names) <= c.o.History+c.o.History/10 {
 		return
 	}
 	for batch := range slices.Chunk(names[:len(names)-c.o.History], removeBatch) {
 		var ops []metastore.Op
 		for _, name := range batch {
-			ops = append(ops, metastore.Op{Path: keyAudit + "/" + name, Do: metastore.Delete})
+			ops = append(ops, metastore.Op{Path: key + "/" + name, Do: metastore.Delete})
 		}
 		if c.store.Commit(ctx, nil, ops) != nil {
 			return

@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/disco-sim/disco/metastore"
@@ -18,11 +19,12 @@ import (
 type Client struct {
 	store *metastore.Store
 	o     Options
+	user  string // to whom the store binds what is submitted and noted; "" where it doesn't know who this is
 }
 
 // Options are how a client is used; the zero value is fine.
 type Options struct {
-	By   string           // who acts, for others to ask
+	By   string           // who acts, for others to ask; where the store knows who it is, that user acts
 	From string           // where from, for the audit: a command, or an agent's name
 	Now  func() time.Time // for people, and the beginning of ids; time.Now if nil
 	// History is how many entries the audit keeps; 10,000 if 0.
@@ -42,7 +44,11 @@ func New(ctx context.Context, store *metastore.Store, o Options) (*Client, error
 	}
 	o.History = cmp.Or(o.History, historyDefault)
 	o.Experiments = cmp.Or(o.Experiments, MaxExperiments)
-	c := &Client{store: store, o: o}
+	c := &Client{store: store, o: o, user: storeUser(store)}
+	if c.user != "" && c.user != o.By {
+		c.o.From = strings.TrimSuffix(o.From+" by "+o.By, " by ")
+		c.o.By = c.user
+	}
 	if err := c.checkFormat(ctx); err != nil {
 		return nil, fmt.Errorf("fleet: %w", err)
 	}
@@ -51,18 +57,27 @@ func New(ctx context.Context, store *metastore.Store, o Options) (*Client, error
 
 // checkFormat refuses another layout. A group in which nothing was submitted has none.
 func (c *Client) checkFormat(ctx context.Context) error {
+	_, err := c.readFormat(ctx)
+	return err
+}
+
+// readFormat refuses another layout, and tells whether there is one.
+func (c *Client) readFormat(ctx context.Context) (there bool, err error) {
 	layout := Layout
-	_, err := c.get(ctx, keyFormat, &layout)
+	version, err := c.get(ctx, keyFormat, &layout)
 	if err == nil && layout != Layout {
 		err = fmt.Errorf("the group's experiments have layout %d, this program writes %d: take a program of the same "+
 			"version as the others, or another group", layout, Layout)
 	}
-	return err
+	return version != metastore.Version{}, err
 }
 
 // makeFormat writes the layout where there is none.
 func (c *Client) makeFormat(ctx context.Context) error {
 	for {
+		if there, err := c.readFormat(ctx); there || err != nil { // not everybody may write it
+			return err
+		}
 		op, err := c.op(metastore.Create, keyFormat, Layout)
 		if err != nil {
 			return err

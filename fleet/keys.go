@@ -25,7 +25,7 @@ func Base() []string {
 	return []string{keySubmitted, keyExperiments, keyPieces, keyReports, keyBlobs, keyLogs, keyAudit}
 }
 
-func submittedKey(hash string) string { return keySubmitted + "/" + hash }
+func submittedKey(user, hash string) string { return ownKey(keySubmitted, user, hash) }
 
 func specKey(id string) string   { return keyExperiments + "/" + id + "/spec" }
 func wishKey(id string) string   { return keyExperiments + "/" + id + "/wish" }

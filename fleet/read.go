@@ -102,6 +102,11 @@ func experiment(id string, values []metastore.Value) *Experiment {
 			if s := new(Spec); read(v, s) {
 				e.Spec = s
 			}
+			if owner := Owner(id); e.Spec != nil && owner != "" && owner != e.Spec.User {
+				e.Malformed = append(e.Malformed, &MalformedError{v.Key(), fmt.Errorf("found the user %.80q in an "+
+					"experiment of user %s", e.Spec.User, owner)})
+				e.Spec = nil
+			}
 			if e.Spec != nil && e.Spec.ID != id {
 				e.Malformed = append(e.Malformed, &MalformedError{v.Key(), fmt.Errorf("found the id %.40q, want its "+
 					"key's", e.Spec.ID)})

@@ -45,7 +45,7 @@ func (c *Client) RemoveExperiment(ctx context.Context, id string, guards ...meta
 	ops := []metastore.Op{{Path: specKey(id), Do: metastore.Delete}, {Path: wishKey(id), Do: metastore.Delete},
 		{Path: statusKey(id), Do: metastore.Delete}}
 	if e.Spec != nil {
-		ops = append(ops, metastore.Op{Path: submittedKey(e.Spec.Key), Do: metastore.Delete})
+		ops = append(ops, metastore.Op{Path: submittedKey(Owner(id), e.Spec.Key), Do: metastore.Delete})
 	}
 	conds := append(slices.Clone(guards), at(statusKey(id), e.StandingAt), at(wishKey(id), e.WishAt))
 	return c.store.Commit(ctx, conds, ops)

@@ -18,7 +18,7 @@ import (
 type Submission struct {
 	Key      string // idempotency key: one key, one experiment, however often it is submitted
 	Name     string
-	User     string
+	User     string // where the store knows who submits, that user does
 	Version  string // of the program that is to simulate it
 	Place    string // as in Spec
 	Labels   map[string]string
@@ -79,6 +79,10 @@ const specBytesMost = metastore.MaxValue - 50_000
 // that the store couldn't be reached until ctx ended: the experiment may be there, and submitting again, with the same
 // key, is right.
 func (c *Client) Submit(ctx context.Context, s *Submission) (id string, duplicate bool, err error) {
+	if c.user != "" && s.User != c.user {
+		named := *s
+		s, named.User = &named, c.user
+	}
 	spec, blobs, err := s.spec()
 	if err != nil {
 		return "", false, err
@@ -172,12 +176,12 @@ func sha(b []byte) string {
 // lookUp is the experiment of an idempotency key, or "".
 func (c *Client) lookUp(ctx context.Context, key string, spec *Spec) (id string, err error) {
 	var was submitted
-	version, err := c.get(ctx, submittedKey(spec.Key), &was)
+	version, err := c.get(ctx, submittedKey(c.user, spec.Key), &was)
 	if err != nil || version == (metastore.Version{}) {
 		return "", err
 	}
 	if err := was.check(); err != nil {
-		return "", &MalformedError{submittedKey(spec.Key), err}
+		return "", &MalformedError{submittedKey(c.user, spec.Key), err}
 	}
 	if was.Digest != spec.Digest {
 		return "", &KeyTakenError{key, was.ID, spec.Digest, was.Digest}
@@ -192,7 +196,7 @@ func (c *Client) commitSpec(ctx context.Context, s *Submission, spec *Spec) (id 
 	mine := map[string]bool{} // ids under which it was tried
 	for {
 		now := c.o.Now()
-		spec.ID, spec.Submitted = newID(now), now
+		spec.ID, spec.Submitted = c.newID(now), now
 		mine[spec.ID] = true
 		conds, ops, err := c.submission(s, spec, now)
 		if err != nil {
@@ -223,7 +227,7 @@ func (c *Client) submission(s *Submission, spec *Spec, now time.Time) ([]metasto
 	var ops []metastore.Op
 	var errs []error
 	add := func(op metastore.Op, err error) { ops, errs = append(ops, op), append(errs, err) }
-	add(c.op(metastore.Create, submittedKey(spec.Key), submitted{spec.ID, spec.Digest, now}))
+	add(c.op(metastore.Create, submittedKey(c.user, spec.Key), submitted{spec.ID, spec.Digest, now}))
 	add(c.op(metastore.Create, specKey(spec.ID), spec))
 	add(c.op(metastore.Create, wishKey(spec.ID),
 		Wish{Number: 1, Want: WantRun, Priority: s.Priority, By: s.User, At: now}))

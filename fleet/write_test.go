@@ -387,8 +387,9 @@ func TestBlobIsVerified(t *testing.T) {
 // Ids sort by time, and are what idExample shows.
 func TestIDs(t *testing.T) {
 	at := time.Date(2026, 11, 28, 12, 52, 13, 0, time.UTC)
-	a, b := newID(at), newID(at.Add(time.Second))
-	if a >= b || a == newID(at) || len(a) != len(idExample) || !strings.HasPrefix(a, "261128-125213-") {
+	c := &Client{}
+	a, b := c.newID(at), c.newID(at.Add(time.Second))
+	if a >= b || a == c.newID(at) || len(a) != len(idExample) || !strings.HasPrefix(a, "261128-125213-") {
 		t.Errorf("found %s and %s", a, b)
 	}
 }

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/disco-sim/disco/metastore"
+)
+
+// UserRole is what a user of a group may do.
+type UserRole string
+
+// The roles. Each may do what those before it may.
+const (
+	See     UserRole = "see"     // look at everything
+	Submit  UserRole = "submit"  // submit experiments, and change one's own
+	Operate UserRole = "operate" // all but others' entries in the audit and roles: agents, and who keeps the group
+)
+
+// Roles are all roles.
+var Roles = []UserRole{See, Submit, Operate}
+
+// ParseRole reads a role.
+func ParseRole(text string) (UserRole, error) {
+	if r := UserRole(text); slices.Contains(Roles, r) {
+		return r, nil
+	}
+	return "", fmt.Errorf("found the role %.40q, want see, submit or operate", text)
+}
+
+// ownerEnd is behind the user's name in the ids of the experiments of a store that knows its users. No user's name has
+// it.
+const ownerEnd = "."
+
+// Owner is the user to whose name the store has bound an experiment's id; "" where it was submitted to a store that
+// didn't know who did.
+func Owner(id string) string {
+	if owner, _, ok := strings.Cut(id, ownerEnd); ok && metastore.CheckUser(owner) == nil {
+		return owner
+	}
+	return ""
+}
+
+// storeUser is who this client is to the store, where keys can be bound to the name.
+func storeUser(s *metastore.Store) string {
+	if user := s.User(); metastore.CheckUser(user) == nil {
+		return user
+	}
+	return ""
+}
+
+// ownKey is a key that is bound to a user's name; without one it is everybody's.
+func ownKey(key, user, name string) string {
+	if user == "" {
+		return key + "/" + name
+	}
+	return key + "/" + user + "/" + name
+}
+
+// rights are what a role may do in a group, and in the trees beside it that hold the parts of its experiments.
+func rights(root string, beside []string, role UserRole, user string) []metastore.Right {
+	root = strings.TrimSuffix(root, "/")
+	all := []metastore.Right{{Path: cmp.Or(root, "/")}}
+	own := metastore.Right{Path: root + "/" + keyAudit + "/" + user, Write: true}
+	switch role {
+	case Submit:
+		all = append(all, own,
+			metastore.Right{Path: root + "/" + keySubmitted + "/" + user, Write: true},
+			metastore.Right{Path: root + "/" + keyExperiments, Names: user + ownerEnd, Write: true},
+			metastore.Right{Path: root + "/" + keyBlobs, Write: true},
+			metastore.Right{Path: root + "/" + keyChanged, Key: true, Write: true})
+	case Operate:
+		all[0].Write, all[0].Except = true, []string{metastore.AccessPath(root), root + "/" + keyAudit}
+		all = append(all, own)
+		for _, tree := range beside {
+			all = append(all, metastore.Right{Path: tree, Write: true, Except: []string{metastore.AccessPath(tree)}})
+		}
+	}
+	return all
+}
+
+// SetRoles gives users their roles, in addition to those who have one; "" takes it away. beside are the absolute paths
+// of the trees that hold parts. passwords are those of users that are new to the store, or get another one. Doing it
+// again does what an earlier call hasn't done, and changes nothing else: changed says what was changed.
+func (c *Client) SetRoles(ctx context.Context, roles map[string]UserRole, beside []string,
+	passwords map[string]string) (changed []string, err error) {
+	if c.user == "" {
+		return nil, fmt.Errorf("%w by name: name the administrator in the URL, such as root@HOST", metastore.ErrNoUsers)
+	}
+	a, err := c.store.Access(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if a == nil {
+		a = &metastore.Access{}
+	} else if a.Admin.Name != c.user {
+		return nil, fmt.Errorf("roles are given by %s here, and this is user %s", a.Admin.Name, c.user)
+	}
+	a.Trees = append([]string{c.store.Root()}, beside...)
+	var deeds []string
+	for _, name := range slices.Sorted(maps.Keys(roles)) {
+		if deed, err := c.setRole(a, name, roles[name]); err != nil {
+			return nil, err
+		} else if deed != "" {
+			deeds = append(deeds, deed)
+		}
+	}
+	if err := c.makeFormat(ctx); err != nil {
+		return nil, err
+	}
+	for _, deed := range deeds { // before it is done: what has no entry wasn't done
+		if err := c.note(ctx, deed); err != nil {
+			return nil, err
+		}
+	}
+	changed, err = c.store.SetAccess(ctx, a, passwords)
+	return append(deeds, changed...), errors.Join(err, c.makeOwn(ctx, a))
+}
+
+// setRole changes one user's role in an access, and says what was changed.
+func (c *Client) setRole(a *metastore.Access, name string, role UserRole) (deed string, err error) {
+	if err := metastore.CheckUser(name); err != nil {
+		return "", err
+	}
+	if name == c.user {
+		return "", fmt.Errorf("user %s gives the roles, and may do everything: want other users", name)
+	}
+	u := a.Find(name)
+	if role == "" {
+		if u == nil {
+			return "", nil
+		}
+		a.Users = slices.DeleteFunc(a.Users, func(u metastore.User) bool { return u.Name == name })
+		return "no role any more for " + name, nil
+	}
+	if u == nil {
+		a.Users = append(a.Users, metastore.User{Name: name, Since: c.o.Now()})
+		u = &a.Users[len(a.Users)-1]
+	}
+	if u.Role != string(role) {
+		deed = fmt.Sprintf("role %s for %s", role, name)
+	}
+	u.Role, u.Rights = string(role), rights(a.Trees[0], a.Trees[1:], role, name)
+	return deed, nil
+}
+
+// makeOwn makes the directories that users' keys are in, which they can't make themselves.
+func (c *Client) makeOwn(ctx context.Context, a *metastore.Access) error {
+	keys := Base()
+	for _, u := range a.Users {
+		if u.Role != string(See) {
+			keys = append(keys, keyAudit+"/"+u.Name, keySubmitted+"/"+u.Name)
+		}
+	}
+	for _, key := range keys {
+		if err := c.store.Ensure(ctx, key); err != nil {
+			return err
+		}
+	}
+	op, err := c.wake()
+	if err != nil {
+		return err
+	}
+	return c.commitAgain(ctx, op)
+}
+
+// note appends to the audit what isn't about an experiment.
+func (c *Client) note(ctx context.Context, what string) error {
+	op, err := c.noted(c.o.Now(), what, "", "")
+	if err != nil {
+		return err
+	}
+	return c.commitAgain(ctx, op)
+}
+
+// commitAgain does what may be done twice until its outcome is known.
+func (c *Client) commitAgain(ctx context.Context, op metastore.Op) error {
+	for {
+		err := c.store.Commit(ctx, nil, []metastore.Op{op})
+		if conflict := (*metastore.ConflictError)(nil); errors.As(err, &conflict) && op.Do == metastore.Create {
+			return nil // an earlier try has done it
+		}
+		if !errors.Is(err, metastore.ErrUnknown) || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// RoleError is about what a user may not do.
+type RoleError struct {
+	User, Group string
+	Role        UserRole // "": none
+	Needs       UserRole // that would do
+	Do          string   // what was tried
+	Admin       string   // who gives roles
+	Err         error    // the store's
+}
+
+// Error says what the user may, and who could change that.
+func (e *RoleError) Error() string {
+	is := "may " + string(e.Role)
+	switch {
+	case e.Role == "":
+		is = fmt.Sprintf("has no role in the group %s", e.Group)
+	case e.Role == Submit:
+		is = "may submit, and change experiments of " + e.User + " alone"
+	}
+	return fmt.Sprintf("user %s %s: %s needs the role %s, which user %s gives: `store roles --grant %s=%s`", e.User, is,
+		e.Do, e.Needs, e.Admin, e.User, e.Needs)
+}
+
+// Unwrap is the store's error.
+func (e *RoleError) Unwrap() error { return e.Err }
+
+// Explain makes a RoleError of a store's refusal, where somebody has given roles in the group: do is what was tried.
+// Other errors stay.
+func Explain(ctx context.Context, s *metastore.Store, group, do string, err error) error {
+	user := storeUser(s)
+	if !errors.Is(err, metastore.ErrDenied) || user == "" {
+		return err
+	}
+	a, look := s.Access(ctx)
+	if errors.Is(look, metastore.ErrDenied) {
+		return &RoleError{User: user, Group: group, Needs: See, Do: do, Admin: "root", Err: err}
+	}
+	if look != nil || a == nil || a.Admin.Name == user {
+		return err
+	}
+	e := &RoleError{User: user, Group: group, Needs: Submit, Do: do, Admin: a.Admin.Name, Err: err}
+	if u := a.Find(user); u != nil {
+		e.Role = UserRole(u.Role)
+	}
+	submitters := []string{"submit", doPause, doContinue, doCancel, doRetry, doPriority}
+	if e.Role == Submit || !slices.Contains(submitters, do) {
+		e.Needs = Operate
+	}
+	return e
+}
