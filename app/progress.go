@@ -118,10 +118,9 @@ type progressEvent struct {
 	*progressFigures
 	Recovery *launch.Recovery `json:"recovery,omitempty"`
 
-	// Of the event failed.
-	Status  int    `json:"status,omitempty"`
-	Cause   string `json:"cause,omitempty"`
-	Machine string `json:"machine,omitempty"` // that is at fault, of several
+	// Of the event failed: the exit status, and cause.
+	Status int    `json:"status,omitempty"`
+	Cause  string `json:"cause,omitempty"`
 }
 
 // progressFigures are those of the event progress.

@@ -235,7 +235,7 @@ func (p *Piece) check() error {
 	}
 	for _, s := range p.Gang {
 		errs = append(errs, filled("server", s.Name, maxName), filled("member", s.Member, maxName),
-			text("incarnation", s.Incarnation, maxName), line("address", s.Address, maxName))
+			text("incarnation", s.Incarnation, maxName))
 	}
 	if p.Wait < 0 {
 		errs = append(errs, fmt.Errorf("wait: found %v, want 0s or more", p.Wait))

@@ -103,9 +103,10 @@ func (c *Consumer) NextAlone() []byte {
 }
 
 // secondOf is c.second after a record alone of length bytes: its second line, if the next one will be as short. The
-// lines of a long one are better left to their writer until they are there: each load takes one from it.
+// lines of a long one are better left to their writer until they are there: each load takes one from it. Where the
+// writer gives lines away the second one is near by then, and a load in vain costs more.
 func (c *Consumer) secondOf(length uint64) uint64 {
-	if length > shortMax {
+	if length > shortMax || demotes {
 		return 0
 	}
 	return c.line
@@ -175,8 +176,8 @@ func (c *Consumer) Pending() bool {
 }
 
 // Look is Pending for a consumer that looks again and again and calls Next as soon as Look returns true. It also loads
-// a word of the line behind the one with the header, each time, unless the last record alone was a long one: the two
-// lines of a record then come together and not one after the other.
+// a word of the line behind the one with the header, each time, unless secondOf says that it does better without: the
+// two lines of a record then come together and not one after the other.
 func (c *Consumer) Look() bool {
 	// SYNC POINT record-published: only compared; Next loads the header itself.
 	header := atomic.LoadUint64(c.word(c.position))

@@ -276,6 +276,9 @@ func (p *Producer) PublishAlone(w0, w1, w2, w3 uint64, rest []byte) bool {
 	race.ReleaseMerge(p.word(at))
 	p.probe.step(publishHeader, p.slot(at))
 	storeRelease(p.word(at), p.header|n|lineBit)
+	if demotes {
+		demote(p.word(at), (next-at)/lineBytes)
+	}
 	p.look, p.staged, p.tail = p.look-1, next, next
 	if n > shortMax {
 		p.fetchSoon(headerBytes + alignUp(n))

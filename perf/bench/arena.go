@@ -17,13 +17,20 @@ const kindArena shm.Kind = 'b' | 'n'<<8 | 'c'<<16 | 'h'<<24
 const (
 	offsetTotal = 0        // events that the leading side has sent in all + 1; 0: not known yet
 	offsetDone  = 1 * 128  // the following side has received them all: 1
-	offsetFlags = 2 * 128  // the two flags of the bare ping-pong
 	offsetFutex = 4 * 128  // the two words of the bare futex ping-pong
 	offsetHead  = 6 * 128  // bare copy loop: read so far
 	offsetTail  = 7 * 128  // bare copy loop: written so far
 	offsetBells = 8 * 128  // the doorbells of the two sides
 	offsetTaken = 10 * 128 // how often the following side was taken off its core
-	arenaHead   = 4096
+	offsetFlags = 4096     // the flags of the bare ping-pong, two at each place
+	arenaHead   = offsetFlags + flagPlaces*2*128
+)
+
+// The bare ping-pong goes from place to place in memory, as records go through a ring: how long a line takes from core
+// to core depends on where in memory it lies (docs/bench.md, "Flags at many places").
+const (
+	flagPlaces = 1024
+	flagStay   = 32 // trips at one place
 )
 
 // Arena is the memory between the two sides of a pair: words, doorbells, and room in
@@ -80,7 +87,12 @@ func (a *Arena) tail() *atomic.Uint64  { return word64(a.body, offsetTail) }
 
 func (a *Arena) taken() *atomic.Uint64 { return word64(a.body, offsetTaken) }
 
-func (a *Arena) flag(side int) *atomic.Uint64  { return word64(a.body, offsetFlags+128*side) }
+// flag is a side's flag for a trip.
+func (a *Arena) flag(side int, trip uint64) *atomic.Uint64 {
+	place := int(trip / flagStay % flagPlaces)
+	return word64(a.body, offsetFlags+128*(2*place+side))
+}
+
 func (a *Arena) futex(side int) *atomic.Uint32 { return word32(a.body, offsetFutex+128*side) }
 
 // bell opens the doorbell that a side sleeps on.

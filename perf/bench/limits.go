@@ -44,7 +44,6 @@ func limitJobs() []Job {
 // openFlag is the bare ping-pong. between, if not nil, is what each side does with the
 // payload: the leading one before it raises its flag, the following one after.
 func openFlag(s *Side, between func(number uint64)) *Run {
-	mine, other := s.Arena.flag(s.Side), s.Arena.flag(1-s.Side)
 	if s.Lead() {
 		return &Run{Do: func(m *Meter) error {
 			m.Trips(s.warmTrips())
@@ -52,9 +51,14 @@ func openFlag(s *Side, between func(number uint64)) *Run {
 				if between != nil {
 					between(i)
 				}
+				mine, other := s.Arena.flag(0, i), s.Arena.flag(1, i)
 				storeRelease(mine, i)
 				if m.Lap() {
-					break
+					m.End(m.Laps())
+					// The other side waits for this trip, or has answered it and waits for the next one.
+					mine.Store(noFlag)
+					s.Arena.flag(0, i+1).Store(noFlag)
+					return nil
 				}
 				for other.Load() != i {
 					if s.Aborted() {
@@ -63,16 +67,14 @@ func openFlag(s *Side, between func(number uint64)) *Run {
 					s.pause()
 				}
 			}
-			m.End(m.Laps())
-			mine.Store(noFlag)
-			return nil
 		}}
 	}
 	return &Run{Do: func(m *Meter) error {
 		m.Begin()
+		mine, other := s.Arena.flag(1, 1), s.Arena.flag(0, 1)
 		for last := uint64(0); ; {
 			v := other.Load()
-			if v == last {
+			if v <= last {
 				if s.Aborted() {
 					return ErrAborted
 				}
@@ -87,6 +89,7 @@ func openFlag(s *Side, between func(number uint64)) *Run {
 			}
 			storeRelease(mine, v)
 			last = v
+			mine, other = s.Arena.flag(1, v+1), s.Arena.flag(0, v+1)
 		}
 		m.End(0)
 		return nil

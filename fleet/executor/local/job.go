@@ -60,7 +60,6 @@ type event struct {
 	Checkpoints int     `json:"checkpoints"`
 	Status      int     `json:"status"`
 	Cause       string  `json:"cause"`
-	Machine     string  `json:"machine"`
 }
 
 // parse reads a line; false: it is something else.

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !amd64
+
+package ring
+
+const demotes = false
+
+func demote(*uint64, uint64) {}
