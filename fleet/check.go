@@ -118,15 +118,16 @@ func (s *Spec) check() error {
 			errs = append(errs, fmt.Errorf("step %d: %w", i, err))
 			continue
 		}
-		pieces += len(step.Points) * step.Replications
+		pieces += step.Count()
 	}
+	errs = append(errs, s.checkPipeline())
 	return errors.Join(append(errs, number("pieces (points × replications)", pieces, 0, MaxPieces))...)
 }
 
 // Count is how many pieces an experiment has.
 func (s *Spec) Count() (pieces int) {
 	for _, step := range s.Steps {
-		pieces += len(step.Points) * step.Replications
+		pieces += step.Count()
 	}
 	return pieces
 }
@@ -172,7 +173,7 @@ func (s *Step) check() error {
 }
 
 func (w *Wish) check() error {
-	errs := []error{text("by", w.By, maxName), text("why", w.Why, MaxReason)}
+	errs := []error{text("by", w.By, maxName), text("why", w.Why, MaxReason), line("retry from", w.From, maxName)}
 	if w.Number == 0 {
 		errs = append(errs, errors.New("number: found 0, want 1 or more"))
 	}
@@ -191,7 +192,7 @@ func (p Priority) check() error {
 
 func (s *Standing) check() error {
 	errs := []error{text("reason", s.Reason, MaxReason), text("leader", s.Leader, maxName),
-		number("errors", len(s.Errors), 0, maxErrors), number("failed", s.Failed, 0, MaxPieces)}
+		number("errors", len(s.Errors), 0, maxErrors), number("failed", s.Failed, 0, MaxPieces), s.checkSteps()}
 	if s.Status < StatusCreated || s.Status > StatusFailed {
 		errs = append(errs, errors.New("status: found none"))
 	}
@@ -229,7 +230,8 @@ func (k *Kept) check() error {
 
 func (p *Piece) check() error {
 	errs := []error{number("attempt", p.Attempt, 0, math.MaxInt32), number("gang", len(p.Gang), 0, maxGang),
-		number("machines at fault", len(p.Fault), 0, maxFaults), p.Error.check(), p.Kept.check()}
+		number("machines at fault", len(p.Fault), 0, maxFaults), p.Error.check(), p.Kept.check(), p.Inputs.check(),
+		p.Outputs.check(p.State)}
 	if p.State < Waiting || p.State > Canceled {
 		errs = append(errs, errors.New("state: found none"))
 	}
@@ -247,7 +249,8 @@ func (p *Piece) check() error {
 }
 
 func (r *Report) check() error {
-	errs := []error{number("attempt", r.Attempt, 1, math.MaxInt32), r.Error.check(), r.Kept.check()}
+	errs := []error{number("attempt", r.Attempt, 1, math.MaxInt32), r.Error.check(), r.Kept.check(),
+		r.Outputs.check(r.State)}
 	switch r.State {
 	case Running, Paused, Finished, Failed, Held, Canceled:
 	default:

@@ -104,6 +104,7 @@ func Decide(s *State, now time.Duration) []Action {
 	for _, e := range touched {
 		e.dirty = false
 		retried = s.retry(e) || retried
+		s.openGates(e)
 	}
 	if s.placeable && !retried {
 		s.place()
@@ -143,10 +144,10 @@ func (s *State) decide(p *piece) {
 	if p.since == never {
 		p.since = s.now
 	}
-	canceled := p.step.experiment.wish.Want == WantCancel
+	canceled, why := s.unwanted(p)
 	switch p.State {
 	case Waiting:
-		s.waiting(p, canceled)
+		s.waiting(p, canceled, why)
 	case Dispatched, Running, Paused:
 		switch {
 		case s.ends(p):
@@ -173,13 +174,18 @@ func (s *State) decide(p *piece) {
 }
 
 // waiting puts a piece that may be tried again into its experiment's queue.
-func (s *State) waiting(p *piece, canceled bool) {
+func (s *State) waiting(p *piece, canceled bool, why *Error) {
 	ready := p.since + p.Wait
 	switch {
 	case canceled:
 		to := p.Piece
 		to.State = Canceled
+		if why != nil {
+			to.Error = why
+		}
 		s.move(p, to, nil)
+	case !p.step.mayBegin(): // it is looked at again when that has changed
+		p.queued = false
 	case p.queued:
 	case ready > s.now:
 		s.at(ready, deadline{piece: p})
@@ -203,11 +209,11 @@ func (s *State) ends(p *piece) bool {
 	}
 	r, to := &p.report.Report, p.Piece
 	switch {
-	case r.State == Finished && r.Kept != nil:
-		to.State, to.Kept, to.Error = Finished, r.Kept, nil
+	case r.State == Finished && r.Kept != nil && p.step.exported(r.Outputs):
+		to.State, to.Kept, to.Outputs, to.Error = Finished, r.Kept, r.Outputs, nil
 	case p.State == Canceling:
 		return false
-	case r.State == Failed && r.Error != nil && r.Error.Type == ErrorModel:
+	case r.State == Failed && r.Error != nil && r.Error.Final():
 		to.State, to.Error = Failed, r.Error
 	case r.State != Finished && r.State != Failed && r.State != Held && r.State != Canceled:
 		return false

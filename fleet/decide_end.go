@@ -3,7 +3,6 @@
 package fleet
 
 import (
-	"maps"
 	"slices"
 	"time"
 )
@@ -20,77 +19,6 @@ func (t *step) total() int { return len(t.Points) * max(t.Replications, 0) }
 // frozen tells whether an experiment has ended, and nobody has asked for a retry.
 func (e *underway) frozen() bool { return e.standing.Ended && e.wish.Retry <= e.standing.Retry }
 
-// prospect is what may become of a step's pieces that haven't begun.
-type prospect uint8
-
-const (
-	open   prospect = iota // they may begin
-	waits                  // for steps before
-	doomed                 // a step before won't be finished
-)
-
-// prospects are those of an experiment's steps. A step waits for all pieces of those that it names to be FINISHED.
-func (e *underway) prospects() []prospect {
-	all := make([]prospect, len(e.steps))
-	for changed := true; changed; { // at most once for each step that is doomed
-		changed = false
-		for i, t := range e.steps {
-			now := e.prospect(t, all)
-			changed = changed || now != all[i]
-			all[i] = now
-		}
-	}
-	return all
-}
-
-func (e *underway) prospect(t *step, all []prospect) prospect {
-	now := open
-	for _, name := range t.After {
-		at := slices.IndexFunc(e.steps, func(b *step) bool { return b.Name == name })
-		switch {
-		case at < 0:
-			return doomed
-		case all[at] == doomed, e.steps[at].counts[Failed]+e.steps[at].counts[Canceled] > 0:
-			return doomed
-		case e.steps[at].counts[Finished] < e.steps[at].total():
-			now = waits
-		}
-	}
-	return now
-}
-
-// retry opens what has failed or was cancelled, when people have asked for that. It begins when nothing is being
-// cancelled any more; the standing is written behind the moves, so that another leader goes on with them.
-func (s *State) retry(e *underway) (done bool) {
-	if e.gone || e.wish.Retry <= e.standing.Retry {
-		return false
-	}
-	if e.wish.Want != WantCancel {
-		var closed []*piece
-		for _, p := range e.pieces {
-			if p.State == Canceling || p.State.Ended() && p.since == never {
-				return false // what it becomes touches the experiment again, or has
-			}
-			if p.State == Failed || p.State == Canceled {
-				closed = append(closed, p)
-			}
-		}
-		slices.SortFunc(closed, func(a, b *piece) int { return a.id.compare(b.id) })
-		for _, p := range closed {
-			s.move(p, Piece{State: Waiting, Attempt: p.Attempt, Spared: p.Attempt, Gang: p.Gang, Began: p.Began}, nil)
-		}
-	}
-	if e.standing.Ended && e.ended != never {
-		s.ended--
-	}
-	e.standing.Retry, e.standing.Ended, e.standing.EndedAt = e.wish.Retry, false, nil
-	e.ended, e.waits, e.written, s.placeable = never, never, false, true
-	for _, t := range e.steps {
-		t.small = never
-	}
-	return true
-}
-
 // stand writes how far an experiment is, where that has changed: counts alone once a second.
 func (s *State) stand(e *underway) {
 	if e.gone {
@@ -103,9 +31,9 @@ func (s *State) stand(e *underway) {
 	now := s.standing(e)
 	was := &e.standing
 	same := e.written && was.Status == now.Status && was.Ended == now.Ended && was.Wish == now.Wish &&
-		was.Reason == now.Reason && was.Failed == now.Failed
+		was.Reason == now.Reason && was.Failed == now.Failed && sameSteps(was.Steps, now.Steps)
 	switch {
-	case same && maps.Equal(was.Pieces, now.Pieces):
+	case same && sameCounts(was, &now):
 		return
 	case same && e.counted != never && s.now < e.counted+countEvery:
 		s.at(e.counted+countEvery, deadline{experiment: e})
@@ -123,22 +51,9 @@ func (s *State) standing(e *underway) (now Standing) {
 	now = Standing{Pieces: map[PieceState]int{}, Wish: e.standing.Wish, Retry: e.standing.Retry, Leader: s.leader,
 		Began: e.standing.Began, Reason: e.reason}
 	prospects := e.prospects()
+	now.Steps = e.stepStandings(prospects)
 	for i, t := range e.steps {
-		for state, count := range t.counts {
-			if count > 0 {
-				now.Pieces[PieceState(state)] += count
-			}
-		}
-		rest := Waiting
-		switch {
-		case e.wish.Want == WantCancel, prospects[i] == doomed:
-			rest = Canceled
-		case t.unfit > 0:
-			rest = Failed
-		}
-		if left := t.total() - t.begun; left > 0 {
-			now.Pieces[rest] += left
-		}
+		t.add(now.Pieces, prospects[i])
 	}
 	parts := map[Status]int{}
 	busy := now.Pieces[Waiting]

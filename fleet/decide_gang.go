@@ -179,12 +179,18 @@ func (s *State) askAll(p *piece, parts []int, state cluster.State) {
 	}
 }
 
+// closingMost is how long it may take to put a step's parts together, at least.
+const closingMost = 30 * time.Minute
+
 // watch holds a gang that simulates to its limits: of the attempt as a whole, and without progress.
 func (s *State) watch(p *piece) {
 	limits, w := p.step.experiment.Limits, &p.silence
 	quiet := limits.NoProgress
 	if quiet == 0 {
 		quiet = noProgressDefault
+	}
+	if p.step.closes != nil { // nothing is simulated
+		quiet = max(quiet, closingMost)
 	}
 	var progress Progress
 	if p.report != nil {

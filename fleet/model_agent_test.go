@@ -298,10 +298,12 @@ func (r *run) tick() {
 		case !w.quiet && w.chance(0.004):
 			r.crash()
 		case w.broken[piece] && r.at >= r.length/2:
-			r.end(Report{State: Failed, Error: &Error{Type: ErrorModel, Message: "a negative delay"}})
+			r.end(Report{State: Failed, Error: &Error{Type: w.errorOf(r), Message: "a negative delay"}})
 		case r.at >= r.length:
 			w.parts[piece] = partOf(piece)
-			r.end(Report{State: Finished, Kept: &Kept{Hash: partOf(piece)}})
+			spec := w.store.specs[r.id]
+			r.end(Report{State: Finished, Kept: &Kept{Hash: partOf(piece)},
+				Outputs: outputsOf(&spec, r.id, r.attempt.PieceID)})
 		default:
 			r.report(Report{State: Running}, nil)
 			r.tick()

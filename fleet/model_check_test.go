@@ -30,11 +30,12 @@ func (w *world) moved(m *Move) {
 			s.reports[m.Takes.key()].Report.Attempt, was.Attempt)
 	}
 	w.tops[piece] = m.To.Attempt
+	w.movedPipeline(m, &was)
 	if was.State.Ended() && s.wishes[m.ID].Retry <= s.standings[m.ID].Retry {
 		w.violated(3, "%s leaves %v, and nobody has asked for a retry", piece, was.State)
 	}
 	if m.Takes != nil && was.State != Canceling {
-		if err := s.reports[m.Takes.key()].Report.Error; err != nil && err.Type == ErrorModel {
+		if err := s.reports[m.Takes.key()].Report.Error; err != nil && err.Final() {
 			w.erred[piece] = s.standings[m.ID].Retry + 1
 		}
 	}
@@ -77,7 +78,7 @@ func (w *world) dispatched(m *Move, piece string) {
 	for _, g := range m.To.Gang {
 		names[g.Name] = true
 	}
-	if len(names) != spec.Steps[m.Piece.Step].Workers {
+	if want := spec.Steps[m.Piece.Step].Workers; len(names) != want && !(spec.IsClosing(m.Piece) && len(names) == 1) {
 		w.violated(5, "%s has %d servers: %v", piece, len(names), m.To.Gang)
 	}
 	for _, g := range m.To.Gang {
@@ -85,23 +86,6 @@ func (w *world) dispatched(m *Move, piece string) {
 			w.violated(7, "%s is tried at %s again, which is at fault: %v", piece, g.Member, w.faults[piece])
 		}
 	}
-	for _, name := range spec.Steps[m.Piece.Step].After {
-		for i, t := range spec.Steps {
-			for p := range t.Replications * len(t.Points) * b2i(t.Name == name) {
-				before := PieceID{i, p / t.Replications, p % t.Replications}
-				if s.pieces[m.ID][before].State != Finished {
-					w.violated(3, "%s begins before %v has finished", piece, before)
-				}
-			}
-		}
-	}
-}
-
-func b2i(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // elsewhere tells whether servers that aren't at fault would do, of machines that have been there for so long that who
@@ -208,10 +192,8 @@ func (w *world) final() {
 		if total != spec.Count() || counts[Finished] != x.Pieces[Finished] {
 			w.violated(8, "%s has %v, of %d pieces, of which %v have begun", id, x.Pieces, spec.Count(), counts)
 		}
-		if w.store.wishes[id].Want == WantRun && x.Pieces[Canceled] > 0 && len(spec.Steps) == 1 {
-			w.violated(8, "%s has cancelled pieces, which nobody wants", id)
-		}
 	}
+	w.finalPipelines()
 }
 
 // left says what hasn't ended.

@@ -71,6 +71,7 @@ func (w *world) mutate(s *State, actions []Action) []Action {
 			a.To.State, a.To.Kept = Waiting, nil
 		}
 	}
+	actions = w.mutateSteps(s, actions)
 	if w.faulty == "nothing is placed" {
 		return slices.DeleteFunc(actions, func(a Action) bool { return a.Do == DoMove && a.To.State == Dispatched })
 	}
@@ -90,13 +91,18 @@ func TestSchedulesFind(t *testing.T) {
 		{"progress is an end", 4, 1},
 		{"servers are promised twice", 5, 1},
 		{"half a gang will do", 5, 1},
-		{"late commits count", 5, 560},
+		{"late commits count", 5, 1500},
 		{"lets go at once", 5, 1},
 		{"no guard", 6, 1},
 		{"a model's error is a machine's", 7, 1},
 		{"tries aren't counted", 7, 1},
 		{"faults are forgotten", 7, 1},
 		{"nothing is placed", 8, 1},
+		{"outputs are left", 12, 1},
+		{"steps begin at once", 13, 1},
+		{"old outputs count", 13, 1},
+		{"dependents stay", 13, 1},
+		{"what runs of dependents stays", 13, 1},
 	} {
 		t.Run(string(c.fault), func(t *testing.T) {
 			_, err := runSchedules(t, c.first, 5_000, c.fault)

@@ -52,6 +52,7 @@ type world struct {
 	done    bool
 	err     error
 	tally   *tally
+	pipes   pipelines
 }
 
 // tally is what schedules have come to.
@@ -60,6 +61,7 @@ type tally struct {
 	moves  map[[2]PieceState]int
 	leads  int // leaders that have read the store
 	lost   int // answers
+	froms  int // retries from a step on
 }
 
 const quietAt = 120 // seconds from which on there are no more faults
@@ -156,6 +158,7 @@ func (w *world) begin() {
 	for i := range 1 + w.r.IntN(3) {
 		w.submit(i)
 	}
+	w.beginPipelines()
 	w.killIn = 1 + w.r.IntN(60)
 	for range w.r.IntN(8) {
 		w.after(w.between(0, quietAt), w.fault)
@@ -266,7 +269,7 @@ func (w *world) wish() {
 			case what == 2 && !ended:
 				x.Want = WantCancel
 			case what == 3 && x.Want == WantCancel, what == 3 && ended:
-				x.Want, x.Retry = WantRun, x.Retry+1
+				x.Want, x.Retry, x.From = WantRun, x.Retry+1, ""
 			case what == 4:
 				x.Priority = []Priority{High, Normal, Low}[w.r.IntN(3)]
 			default:
@@ -316,7 +319,8 @@ func runSchedules(t *testing.T, first, count int, faulty mutation) (sum tally, e
 	t.Helper()
 	sum.moves = map[[2]PieceState]int{}
 	for i := first; i < first+count && err == nil; i++ {
-		w := &world{seed: i, tally: &sum, faulty: faulty, r: rand.New(rand.NewPCG(uint64(i), 17)),
+		w := &world{seed: i, tally: &sum, faulty: faulty, pipes: newPipelines(i),
+			r:       rand.New(rand.NewPCG(uint64(i), 17)),
 			answers: map[string]string{},
 			parts:   map[string]string{}, broken: map[string]bool{}, erred: map[string]uint64{}, tops: map[string]int{},
 			tries: map[string]int{}, faults: map[string][]string{}, held: map[string]float64{}}
@@ -352,7 +356,8 @@ func TestSchedules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d schedules, %d events, %d leaders, %d answers lost", count, sum.events, sum.leads, sum.lost)
+	t.Logf("%d schedules, %d events, %d leaders, %d answers lost, %d retries from a step on", count, sum.events,
+		sum.leads, sum.lost, sum.froms)
 	for from := Waiting; from <= Canceled; from++ {
 		for _, to := range moves[from] {
 			t.Logf("%10v to %-10v %7d", from, to, sum.moves[[2]PieceState{from, to}])

@@ -93,14 +93,7 @@ func enqueue(all []*turn, class int, e *underway) []*turn {
 
 // class is where an experiment stands in the queue, the least first. Each Age of waiting lifts it by one.
 func (s *State) class(e *underway) int {
-	class := 1
-	switch e.wish.Priority {
-	case High:
-		class = 0
-	case Low:
-		class = 2
-	}
-	return class - s.lifts(e)
+	return e.wish.Priority.class() - s.lifts(e)
 }
 
 func (s *State) lifts(e *underway) int {
@@ -112,7 +105,7 @@ func (s *State) lifts(e *underway) int {
 
 // wants tells whether something of an experiment may be placed.
 func (s *State) wants(e *underway) bool {
-	if e.gone || e.blocked || e.wish.Want != WantRun || e.frozen() {
+	if e.gone || e.blocked || e.wish.Want != WantRun || e.frozen() || e.givenUp() {
 		return false
 	}
 	s.tidy(e)
@@ -129,27 +122,27 @@ func (s *State) tidy(e *underway) {
 	}
 }
 
-// nexts are the steps of which a piece may begin.
+// nexts are the steps of which a piece may begin, in the order in which they are to.
 func (e *underway) nexts() (steps []*step) {
 	var prospects []prospect
-	for i, t := range e.steps {
+	for _, t := range e.steps {
 		if t.begun >= t.total() || t.unfit > 0 {
 			continue
 		}
 		if prospects == nil {
 			prospects = e.prospects()
 		}
-		if prospects[i] == open {
+		if prospects[t.order] == open {
 			steps = append(steps, t)
 		}
 	}
-	return steps
+	return inTurn(steps)
 }
 
 // first is the piece of a step that begins next.
 func (t *step) first() PieceID {
 	for {
-		at := PieceID{t.number, t.next / t.Replications, t.next % t.Replications}
+		at := PieceID{t.number, t.point + t.next/t.Replications, t.next % t.Replications}
 		if t.experiment.pieces[at] == nil {
 			return at
 		}
@@ -228,7 +221,7 @@ func (s *State) dispatch(p *piece, gang []Server) {
 	}
 	to := p.Piece
 	to.State, to.Attempt, to.Gang, to.Wait = Dispatched, p.Attempt+1, gang, 0
-	to.Began, to.Ended, to.Kept = nil, nil, nil
+	to.Began, to.Ended, to.Kept, to.Inputs = nil, nil, nil, p.step.inputs()
 	s.move(p, to, nil)
 }
 
@@ -433,7 +426,8 @@ func (s *Spec) Has(p PieceID) bool {
 		return false
 	}
 	t := &s.Steps[p.Step]
-	return p.Point >= 0 && p.Point < len(t.Points) && p.Replication >= 0 && p.Replication < t.Replications
+	return p.Point >= 0 && p.Point < len(t.Points) && p.Replication >= 0 && p.Replication < t.Replications ||
+		s.IsClosing(p)
 }
 
 // Why says which machines a piece could be given now, and which not and for what reason, with the terms of their
@@ -443,7 +437,7 @@ func (s *State) Why(id string, at PieceID) string {
 	if e == nil || !e.Has(at) {
 		return fmt.Sprintf("there is no piece %v of an experiment %q\n", at, id)
 	}
-	t := e.steps[at.Step]
+	t := e.stepOf(at)
 	var was *Piece
 	if p := e.pieces[at]; p != nil {
 		was = &p.Piece

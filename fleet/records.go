@@ -21,8 +21,9 @@ type Spec struct {
 	Labels    map[string]string `json:"labels,omitempty"`
 	Limits    Limits            `json:"limits"`
 	Steps     []Step            `json:"steps"`
-	Key       string            `json:"key"`    // SHA-256 of the idempotency key, in hexadecimal digits
-	Digest    string            `json:"digest"` // of all that was submitted, without ID, Submitted and Key
+	FailFast  bool              `json:"fail_fast,omitempty"` // a failure of one step cancels all others
+	Key       string            `json:"key"`                 // SHA-256 of the idempotency key, in hexadecimal digits
+	Digest    string            `json:"digest"`              // of all that was submitted, without ID, Submitted and Key
 }
 
 // Limits are how long and how often something is tried. Zero values are the defaults that docs/fleet.md names.
@@ -45,6 +46,10 @@ type Step struct {
 	Points       [][]string   `json:"points"` // settings KEY=VALUE of each point; one of none without a sweep
 	Replications int          `json:"replications"`
 	Workers      int          `json:"workers"` // servers of a gang
+
+	Export   map[string]string `json:"export,omitempty"`   // figures of its results, by the name that others import
+	Require  []string          `json:"require,omitempty"`  // comparisons that its results must meet
+	Priority Priority          `json:"priority,omitempty"` // among the experiment's steps; "": Normal
 }
 
 // Attachment is a file that a scenario names.
@@ -84,7 +89,8 @@ type Wish struct {
 	Number   uint64    `json:"number"` // rises by one with each change
 	Want     Want      `json:"want"`
 	Priority Priority  `json:"priority"`
-	Retry    uint64    `json:"retry,omitempty"` // rises with each retry of what has failed or was cancelled
+	Retry    uint64    `json:"retry,omitempty"`      // rises with each retry
+	From     string    `json:"retry_from,omitempty"` // a step that is begun anew by it, with all that wait for it
 	By       string    `json:"by"`
 	Why      string    `json:"why,omitempty"`
 	At       time.Time `json:"at"`
@@ -100,6 +106,7 @@ type Standing struct {
 	Reason  string             `json:"reason,omitempty"`
 	Errors  []PieceError       `json:"errors,omitempty"` // the first, by piece; at most 20
 	Failed  int                `json:"failed,omitempty"` // pieces with an error, those that aren't listed included
+	Steps   []StepStanding     `json:"steps,omitempty"`  // of a pipeline: each, in the order of the specification
 	Began   *time.Time         `json:"began,omitempty"`
 	EndedAt *time.Time         `json:"ended_at,omitempty"` // by the leader's clock, for people
 	Leader  string             `json:"leader"`
@@ -129,7 +136,13 @@ const (
 	ErrorDeadline = "deadline" // it took longer than it may
 	ErrorFit      = "fit"      // no machine will ever do
 	ErrorCanceled = "canceled"
+
+	ErrorRequire    = "require"    // a step's results aren't as they must be: final
+	ErrorDependency = "dependency" // a step that it waits for has failed
 )
+
+// Final tells whether another try would end so again.
+func (e *Error) Final() bool { return e.Type == ErrorModel || e.Type == ErrorRequire }
 
 // PieceID names a piece of an experiment.
 type PieceID struct{ Step, Point, Replication int }
@@ -184,6 +197,8 @@ type Piece struct {
 	Wait    time.Duration `json:"wait_ns,omitempty"` // until it is tried again, from when the leader has seen it so
 	Error   *Error        `json:"error,omitempty"`   // the last attempt's
 	Kept    *Kept         `json:"kept,omitempty"`    // Finished
+	Inputs  Inputs        `json:"inputs,omitempty"`  // of a pipeline: the outputs that the attempt is simulated with
+	Outputs Outputs       `json:"outputs,omitempty"` // of a closing piece that is Finished: what its step exports
 	Began   *time.Time    `json:"began,omitempty"`
 	Ended   *time.Time    `json:"ended,omitempty"` // by clocks of different machines, for people
 }
@@ -212,6 +227,7 @@ type Report struct {
 	Progress Progress   `json:"progress"`
 	Kept     *Kept      `json:"kept,omitempty"`
 	Error    *Error     `json:"error,omitempty"`
+	Outputs  Outputs    `json:"outputs,omitempty"`
 	Began    time.Time  `json:"began"`
 }
 

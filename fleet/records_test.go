@@ -15,7 +15,7 @@ func TestMoves(t *testing.T) {
 		Waiting: "DISPATCHED FAILED CANCELED", Dispatched: "RUNNING FINISHED FAILED HELD CANCELING",
 		Running: "PAUSED FINISHED FAILED HELD CANCELING", Paused: "RUNNING FINISHED FAILED HELD CANCELING",
 		Held: "WAITING FINISHED FAILED CANCELING", Canceling: "FINISHED CANCELED",
-		Failed: "WAITING", Canceled: "WAITING",
+		Finished: "WAITING", Failed: "WAITING", Canceled: "WAITING", // by a retry
 	}
 	for from := Waiting; from <= Canceled; from++ {
 		allowed := map[string]bool{}
@@ -30,9 +30,6 @@ func TestMoves(t *testing.T) {
 		if from.Ended() && from.Holds() {
 			t.Errorf("%v has ended, and holds servers", from)
 		}
-	}
-	if len(moves[Finished]) > 0 {
-		t.Error("a result is final")
 	}
 }
 

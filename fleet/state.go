@@ -91,8 +91,8 @@ type underway struct {
 	order    uint64
 	wish     Wish
 	standing Standing
-	written  bool // standing is that of the store
-	steps    []*step
+	written  bool               // standing is that of the store
+	steps    []*step            // and closing pieces, each as a step of its own; each behind all that it waits for
 	pieces   map[PieceID]*piece // those that have begun
 	holding  int                // of them: servers are promised to them
 	again    heap.Heap[*piece]  // those that wait for another attempt, and may begin
@@ -105,14 +105,21 @@ type underway struct {
 	dirty    bool
 	blocked  bool // nothing of it is placed: Block
 	gone     bool
+	gates    bool // what its steps may do may have changed for pieces that wait
 }
 
 // step is what a leader knows of a step.
 type step struct {
 	*Step
 	experiment *underway
-	number     int
-	next       int // pieces from here on may have no key, by point and replication
+	number     int     // in the specification
+	order      int     // in underway.steps
+	depth      int     // Graph.Depth
+	point      int     // of its first piece: a closing piece comes behind its step's points
+	closes     *step   // the step that its piece closes; nil: it is no closing piece
+	before     []*step // what it waits for
+	sources    []*step // the closing pieces whose outputs its pieces are simulated with
+	next       int     // pieces from here on may have no key, by point and replication
 	begun      int
 	counts     [Canceled + 1]int
 	unfit      int           // pieces that have failed because no machine will ever do
@@ -188,9 +195,7 @@ func (s *State) PutExperiment(spec Spec, order uint64) {
 	}
 	e := &underway{Spec: spec, order: order, wish: Wish{Want: WantRun, Priority: Normal}, pieces: map[PieceID]*piece{},
 		waits: never, ended: never, counted: never, again: heap.New(before)}
-	for i := range e.Steps {
-		e.steps = append(e.steps, &step{Step: &e.Steps[i], experiment: e, number: i, small: never})
-	}
+	e.steps = newSteps(e)
 	s.experiments[spec.ID] = e
 	at, _ := slices.BinarySearchFunc(s.order, order, func(e *underway, order uint64) int {
 		return cmp.Compare(e.order, order)
@@ -201,7 +206,9 @@ func (s *State) PutExperiment(spec Spec, order uint64) {
 }
 
 // before orders pieces of an experiment.
-func before(a, b *piece) bool { return a.id.compare(b.id) < 0 }
+func before(a, b *piece) bool {
+	return cmp.Or(a.step.turn(b.step), a.id.compare(b.id)) < 0
+}
 
 func (p PieceID) compare(q PieceID) int {
 	return cmp.Or(cmp.Compare(p.Step, q.Step), cmp.Compare(p.Point, q.Point), cmp.Compare(p.Replication, q.Replication))
@@ -250,7 +257,7 @@ func (s *State) PutPiece(id string, at PieceID, value Piece) {
 
 // begin makes a piece that hasn't begun.
 func (s *State) begin(e *underway, at PieceID) *piece {
-	p := &piece{id: at, step: e.steps[at.Step], since: never, amiss: never}
+	p := &piece{id: at, step: e.stepOf(at), since: never, amiss: never}
 	e.pieces[at] = p
 	p.step.begun++
 	return p
@@ -484,6 +491,9 @@ func (s *State) become(p *piece, value Piece) {
 	}
 	if p.State.Ended() || p.State == Waiting {
 		p.report = nil
+	}
+	if len(e.steps) > 1 && p.State.Ended() {
+		e.gates = e.gates || p.step.failed() || p.step.counts[Finished] == p.step.total()
 	}
 	s.mark(p)
 	s.touch(e)

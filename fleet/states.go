@@ -27,8 +27,8 @@ const (
 var pieceNames = [...]string{"", "WAITING", "DISPATCHED", "RUNNING", "PAUSED", "HELD", "CANCELING", "FINISHED",
 	"FAILED", "CANCELED"}
 
-// moves are the states that may follow a state. Waiting ends as Canceled at once: nothing runs. retry opens another
-// attempt of what has ended without a result.
+// moves are the states that may follow a state. Waiting ends as Canceled at once: nothing runs. A retry opens another
+// attempt of what has ended without a result, and one from a step on also of what has one.
 var moves = map[PieceState][]PieceState{
 	Waiting:    {Dispatched, Failed, Canceled},
 	Dispatched: {Running, Finished, Failed, Held, Canceling},
@@ -36,6 +36,7 @@ var moves = map[PieceState][]PieceState{
 	Paused:     {Running, Finished, Failed, Held, Canceling},
 	Held:       {Waiting, Finished, Failed, Canceling},
 	Canceling:  {Finished, Canceled},
+	Finished:   {Waiting},
 	Failed:     {Waiting},
 	Canceled:   {Waiting},
 }
@@ -73,7 +74,7 @@ func (s PieceState) Holds() bool {
 	return s == Dispatched || s == Running || s == Paused || s == Held || s == Canceling
 }
 
-// May tells whether to may follow s. A retry's moves, out of Failed and Canceled, are among them.
+// May tells whether to may follow s. A retry's moves, out of Finished, Failed and Canceled, are among them.
 func (s PieceState) May(to PieceState) bool { return slices.Contains(moves[s], to) }
 
 // Status is what people are shown of an assignment, a piece and an experiment: what is confirmed, and nothing else.

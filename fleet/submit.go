@@ -25,6 +25,7 @@ type Submission struct {
 	Limits   Limits
 	Priority Priority
 	Steps    []SubmittedStep
+	FailFast bool // as in Spec
 }
 
 // SubmittedStep is a step with its files. Text and Attachments of the Step are filled in by Submit.
@@ -131,7 +132,8 @@ func (s *Submission) Check() (digest string, err error) {
 
 // spec checks a submission, and makes what is kept of it, and the blobs.
 func (s *Submission) spec() (spec *Spec, blobs map[Digest][]byte, err error) {
-	spec = &Spec{Name: s.Name, User: s.User, Version: s.Version, Place: s.Place, Labels: s.Labels, Limits: s.Limits}
+	spec = &Spec{Name: s.Name, User: s.User, Version: s.Version, Place: s.Place, Labels: s.Labels, Limits: s.Limits,
+		FailFast: s.FailFast}
 	blobs = map[Digest][]byte{}
 	blob := func(data []byte) Digest {
 		d := digestOf(data)
@@ -154,8 +156,7 @@ func (s *Submission) spec() (spec *Spec, blobs map[Digest][]byte, err error) {
 		return nil, nil, err
 	}
 	spec.Digest, spec.Key = sha(text), sha([]byte(s.Key))
-	_, cycles := NewGraph(spec.Steps)
-	errs := []error{CheckKey(s.Key), s.Priority.check(), spec.check(), cycles,
+	errs := []error{CheckKey(s.Key), s.Priority.check(), spec.check(),
 		number("different files", len(blobs), 0, blobsMost)}
 	if len(text) > specBytesMost {
 		errs = append(errs, fmt.Errorf("steps, points and settings: found %d bytes in JSON, want at most %d: sweep "+

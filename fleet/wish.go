@@ -36,6 +36,7 @@ const (
 	doCancel   = "cancel"
 	doPriority = "priority"
 	doRetry    = "retry"
+	doFrom     = "retry --step"
 )
 
 // Pause has nothing more of an experiment begin, and what runs stand still. One that is paused already stays so. These
@@ -66,11 +67,37 @@ func (c *Client) SetPriority(ctx context.Context, id string, p Priority, why str
 
 // Retry opens another attempt of all pieces that have failed or were cancelled.
 func (c *Client) Retry(ctx context.Context, id, why string) (Wish, error) {
-	return c.wish(ctx, id, doRetry, why, func(w *Wish) { w.Want, w.Retry = WantRun, w.Retry+1 })
+	return c.wish(ctx, id, doRetry, why, func(w *Wish) { w.Want, w.Retry, w.From = WantRun, w.Retry+1, "" })
+}
+
+// RetryFrom is Retry, and begins all of a step of a pipeline anew, and all that wait for it: what runs of them is
+// ended, their outputs are removed. A piece whose result is still in its place isn't simulated again. The error lists
+// the steps.
+func (c *Client) RetryFrom(ctx context.Context, id, step, why string) (Wish, error) {
+	e, err := c.Show(ctx, id)
+	if err != nil {
+		return Wish{}, err
+	}
+	if e.Spec == nil {
+		return Wish{}, errors.Join(e.Malformed...)
+	}
+	if _, err := e.Spec.StepOf(step); err != nil {
+		return Wish{}, fmt.Errorf("%s: %w", id, err)
+	}
+	return c.wish(ctx, id, doFrom, why, func(w *Wish) { w.Want, w.Retry, w.From = WantRun, w.Retry+1, step })
 }
 
 // Allowed are the wishes that an experiment can be given as it is.
-func (e *Experiment) Allowed() (all []string) {
+func (e *Experiment) Allowed() []string {
+	all := e.allowed()
+	retried := e.Standing == nil || e.Wish != nil && e.Wish.Retry > e.Standing.Retry
+	if e.Spec == nil || e.Wish == nil || !e.Spec.Pipeline() || retried || e.Wish.Want == WantCancel && !e.Ended() {
+		return all
+	}
+	return append(all, doFrom)
+}
+
+func (e *Experiment) allowed() (all []string) {
 	s := e.Standing
 	failed := s != nil && (s.Pieces[Failed] > 0 || s.Pieces[Canceled] > 0 || s.Failed > 0 || s.Status == StatusFailed ||
 		s.Status == StatusCanceled) && (e.Wish == nil || e.Wish.Retry <= s.Retry)
@@ -154,7 +181,7 @@ func (c *Client) wish(ctx context.Context, id, do, why string, change func(*Wish
 // same tells whether a wish that was read is one that was sent.
 func (w *Wish) same(sent *Wish) bool {
 	return w.Number == sent.Number && w.By == sent.By && w.At.Equal(sent.At) && w.Want == sent.Want &&
-		w.Priority == sent.Priority && w.Retry == sent.Retry
+		w.Priority == sent.Priority && w.Retry == sent.Retry && w.From == sent.From
 }
 
 // putWish commits a wish in the place of the one that was read.
@@ -162,6 +189,9 @@ func (c *Client) putWish(ctx context.Context, e *Experiment, w Wish, do string) 
 	what := do
 	if do == doPriority {
 		what += " " + string(w.Priority)
+	}
+	if do == doFrom {
+		what += " " + w.From
 	}
 	var ops []metastore.Op
 	var errs []error
