@@ -23,7 +23,7 @@ const (
 	causeLocked  = "locked"  // another process writes checkpoints there
 )
 
-// errAway is the cause of an error about a place for checkpoints that can't be reached now.
+// errAway is the cause of an error about a place for checkpoints, or machines, that can't be reached now.
 var errAway = errors.New("away")
 
 // awayError is an error about a place for checkpoints that can't be reached, or written to, now.
@@ -77,8 +77,11 @@ func (p *program) reportFailed(c *cli.Context, err error) {
 	if err == nil || c.String("progress") != progressJSON {
 		return
 	}
-	text, wrong := json.Marshal(&progressEvent{Event: "failed", Text: err.Error(), Status: statusOf(err),
-		Cause: causeOf(err)})
+	event := &progressEvent{Event: "failed", Text: err.Error(), Status: statusOf(err), Cause: causeOf(err)}
+	if worker := (*launch.WorkerError)(nil); errors.As(err, &worker) {
+		event.Machine = worker.Machine
+	}
+	text, wrong := json.Marshal(event)
 	if wrong == nil {
 		_, _ = p.stderr.Write(append(text, '\n')) // who doesn't read it gets the exit status
 	}

@@ -70,7 +70,8 @@ type document struct {
 
 	Recoveries []launch.Recovery `json:"recoveries,omitempty"` // times that the run went back
 
-	Figures []figureRow `json:"figures,omitempty"` // of two replications or more: each by itself
+	Figures   []figureRow `json:"figures,omitempty"`    // of two replications or more: each by itself
+	NoFigures []string    `json:"no_figures,omitempty"` // about those of --figure that there aren't
 
 	Warmup *warmupRow `json:"warmup,omitempty"` // that was found (warmup: auto)
 

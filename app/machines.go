@@ -159,11 +159,12 @@ func (o *order) join(screen *screen) (end func(), err error) {
 		if strings.HasPrefix(text, "machines: ") { // about the file itself
 			text = "--" + text
 		}
-		return nil, usage("%s", text)
+		return nil, &usageError{text, errAway}
 	} else if errors.Is(err, errInterrupted) {
 		return nil, err
 	} else if err != nil {
-		return nil, usage("the machines aren't joined, and keep nothing of the run: %s: %v", e.executable, err)
+		return nil, &usageError{fmt.Sprintf("the machines aren't joined, and keep nothing of the run: %s: %v",
+			e.executable, err), errAway}
 	}
 	slots := 0
 	for _, m := range process.Network().Machines {

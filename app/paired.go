@@ -12,6 +12,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	untilrule "github.com/disco-sim/disco/internal/until"
 	"github.com/disco-sim/disco/model/measure"
 	"github.com/disco-sim/disco/scenario"
 )
@@ -30,6 +31,8 @@ type figures struct {
 	scenario scenario.Scenario
 	most     int
 	until    *until   // is shown them, too; nil: nothing ends by them
+	named    []string // those that are kept, as --until calls them; empty: all
+	lacks    []error  // about those that a replication doesn't have
 	names    []string // in the order of the results
 	of       map[string][]float64
 	count    int // of replications
@@ -42,10 +45,11 @@ func newFigures(replications int) *figures {
 // figures are those of a run whose JSON has them, or that ends by them; nil: it doesn't need them.
 func (o *order) figures() *figures {
 	shown := o.json != "" || o.report != ""
-	if (!shown || o.config.Replications < 2 || o.compare) && o.until == nil {
+	if (!shown || o.config.Replications < 2 || o.compare) && o.until == nil && len(o.named) == 0 {
 		return nil
 	}
 	f := newFigures(o.config.Replications)
+	f.named = o.named
 	f.most = max(1, min(f.most, figuresJSON/o.config.Replications))
 	if f.until = o.until; o.until != nil {
 		o.config.Enough = o.until.enough
@@ -98,9 +102,9 @@ func (x *figureValue) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*float64)(x))
 }
 
-// rows are all figures; none where there is only one replication, whose figures are the results.
+// rows are all figures; none where there is only one replication, whose figures are the results, unless some are named.
 func (f *figures) rows() (rows []figureRow) {
-	if f == nil || f.count < 2 {
+	if f == nil || f.count < 2 && len(f.named) == 0 {
 		return nil
 	}
 	for _, name := range f.names {
@@ -140,14 +144,16 @@ func (f *figures) add(rep scenario.Replication) error {
 	var flat flattener
 	flat.flatten("", tree)
 	if rep.Index == 0 { // also of a run that has gone back to its begin
+		f.lacks = nil
 		f.names, f.of, f.count = nil, map[string][]float64{}, 0
 	}
 	if f.until != nil && rep.Reached == rep.Horizon {
 		f.until.look(rep.Index, flat.cells)
 	}
+	names := f.wanted(flat.cells)
 	for _, c := range flat.cells {
 		x, err := strconv.ParseFloat(c.text, 64)
-		if err != nil || !c.number || !isFigure(c.name) {
+		if err != nil || !c.number || !isFigure(c.name) || names != nil && !slices.Contains(names, c.name) {
 			continue
 		}
 		all, known := f.of[c.name]
@@ -164,6 +170,27 @@ func (f *figures) add(rep scenario.Replication) error {
 	}
 	f.count++
 	return nil
+}
+
+// wanted are the names of the figures of a replication that are kept; nil: all are.
+func (f *figures) wanted(cells []cell) (names []string) {
+	for _, figure := range f.named {
+		names = append(names, untilrule.Names(figure)...)
+		if untilrule.NameOf(figure, figureAmong(cells)) == "" && len(f.lacks) < len(f.named) {
+			f.lacks = append(f.lacks, noFigure("--figure", figure, "", cells))
+		}
+	}
+	return names
+}
+
+// lacking says which of the named figures a replication doesn't have.
+func (f *figures) lacking() (texts []string) {
+	if f != nil {
+		for _, err := range f.lacks {
+			texts = append(texts, err.Error())
+		}
+	}
+	return texts
 }
 
 // pairedRow is how much greater a figure is in a variant than in the base, in the mean of the replications.

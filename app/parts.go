@@ -72,7 +72,7 @@ type merging struct {
 // mergeCommand makes one run's results of its parts.
 func (p *program) mergeCommand() *cli.Command {
 	of := []string{"json", "csv", "tables", "require", "trace", "progress", "out", "report", "columns", "records",
-		"sweep"}
+		"sweep", "until"}
 	flags := slices.DeleteFunc(runFlags(), func(f cli.Flag) bool { return !slices.Contains(of, f.Names()[0]) })
 	return p.command(cli.Command{
 		Name:  "merge",
@@ -80,7 +80,8 @@ func (p *program) mergeCommand() *cli.Command {
 		Description: "Each DIR is what --checkpoint-to named for a part of the run (--only); parts are of the same\n" +
 			"scenario, seed, --replications and program. Results, trace and trace hash are those of one run, as far\n" +
 			"as they aren't about workers and wall time. Nothing is simulated, and nothing is written to DIR.\n" +
-			"With --sweep, as it was given to the run, each point has parts of its own.",
+			"With --sweep, as it was given to the run, each point has parts of its own. With --until replications\n" +
+			"are taken in their order until the intervals are narrow enough: of those behind that no parts are needed.",
 		ArgsUsage: "DIR …",
 		Flags: append(flags,
 			&cli.BoolFlag{Category: groupWhat, Name: "partial", DisableDefaultText: true,
@@ -159,6 +160,9 @@ func (o *order) mergeParts(ctx context.Context) error {
 	if cfg.Resume, m.missing, err = launch.Ends(ctx, m.parts); err != nil {
 		return err
 	}
+	if o.until != nil {
+		return o.mergeUntil(ctx, run)
+	}
 	switch n := len(m.missing); {
 	case n == run.Replications:
 		return fmt.Errorf("none of the %s has ended: %s", count(n, "replication"), m.unended(ctx))
@@ -169,6 +173,18 @@ func (o *order) mergeParts(ctx context.Context) error {
 	}
 	o.file, m.all = run.File, run.Replications
 	return o.ofRun(run, m.parts[0].String())
+}
+
+// simulation is what gives the run's outcome.
+func (o *order) simulation(l *launch.Launch, screen *screen) func(context.Context) (*launch.Outcome, error) {
+	if o.merging != nil {
+		return o.mergeBy(l)
+	}
+	return func(ctx context.Context) (*launch.Outcome, error) {
+		return l.RunRecovering(ctx, o.recover, func(back launch.Recovery, failed error) {
+			screen.recovered(&back, failed)
+		})
+	}
 }
 
 // unended says what parts there are without an end.

@@ -118,9 +118,10 @@ type progressEvent struct {
 	*progressFigures
 	Recovery *launch.Recovery `json:"recovery,omitempty"`
 
-	// Of the event failed: the exit status, and cause.
-	Status int    `json:"status,omitempty"`
-	Cause  string `json:"cause,omitempty"`
+	// Of the event failed.
+	Status  int    `json:"status,omitempty"`
+	Cause   string `json:"cause,omitempty"`
+	Machine string `json:"machine,omitempty"` // that is at fault, of several
 }
 
 // progressFigures are those of the event progress.

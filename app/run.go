@@ -66,7 +66,7 @@ func runFlags() []cli.Flag {
 		textFlag(groupWhat, "seed", "1", "`SEED` of all random numbers"),
 		textFlag(groupWhat, "replications", "1", "repeat the experiment `R` times, each with its own random numbers"),
 		onlyFlag(), sweepFlag(), setFlag(), tablesFlag(), progressFlag(),
-		requireFlag(), untilFlag(),
+		requireFlag(), untilFlag(), figureFlag(),
 		textFlag(groupOutput, "columns", "those that differ; all in --csv",
 			"`NAMES` of the columns of the table of a sweep, with commas between; * stands for any text"),
 		textFlag(groupWhere, "workers", "1; with --machines one for each slot",
@@ -168,6 +168,7 @@ type order struct {
 
 	requires []requirement
 	until    *until     // nil: all replications are simulated
+	named    []string   // figures that JSON has of each replication, and no others; nil: all
 	warmup   *warmupRow // that was found; nil: it was given, or there is none
 
 	tables    []string // that are shown beside the first screen
@@ -354,26 +355,14 @@ func (p *program) once(ctx context.Context, o *order, screen *screen, read *scen
 	screen.end()
 	ready() // where all had ended before
 	defer o.seen.output(time.Now())
-	return errors.Join(p.show(o, cmp.Or(out.Launch, l), out, times, each.rows()), err)
-}
-
-// simulation is what gives the run's outcome.
-func (o *order) simulation(l *launch.Launch, screen *screen) func(context.Context) (*launch.Outcome, error) {
-	if o.merging != nil {
-		return l.Merge
-	}
-	return func(ctx context.Context) (*launch.Outcome, error) {
-		return l.RunRecovering(ctx, o.recover, func(back launch.Recovery, failed error) {
-			screen.recovered(&back, failed)
-		})
-	}
+	return errors.Join(p.show(o, cmp.Or(out.Launch, l), out, times, each), err)
 }
 
 // show writes the results of a run; times is nil where nothing was compared.
-func (p *program) show(o *order, l *launch.Launch, out *launch.Outcome, times *comparison, each []figureRow) error {
+func (p *program) show(o *order, l *launch.Launch, out *launch.Outcome, times *comparison, each *figures) error {
 	var failed []error
 	d := newDocument(o, l, out)
-	d.Figures = each
+	d.Figures, d.NoFigures = each.rows(), each.lacking()
 	if err := d.couple(l, out); err != nil {
 		failed = append(failed, err)
 	}
@@ -455,8 +444,8 @@ func (p *program) order(c *cli.Context, file, resumes string) (*order, error) {
 	o := &order{file: file, json: v.path("json"), csv: v.path("csv"), out: v.path("out"), report: v.path("report"),
 		columns: v.text("columns", "names of columns with commas between"), pins: v.path("placement"),
 		sweeps: c.StringSlice("sweep"), compare: c.Bool("compare"),
-		phases: c.Bool("phases"), requires: v.requirements(), until: v.until(), web: v.listen("web"),
-		metrics: v.listen("metrics"), live: c.Bool("live")}
+		phases: c.Bool("phases"), requires: v.requirements(), until: v.until(), named: c.StringSlice("figure"),
+		web: v.listen("web"), metrics: v.listen("metrics"), live: c.Bool("live")}
 	o.config = launch.Config{
 		Registry:     p.registry,
 		Workers:      v.integer("workers", 1, 1, launch.WorkersMax),

@@ -20,7 +20,7 @@ import (
 
 // submissionCommand checks a scenario for `submit`, which has no models, by the code of run.
 func (p *program) submissionCommand() *cli.Command {
-	of := []string{"seed", "replications", "sweep", "set", "workers"}
+	of := []string{"seed", "replications", "sweep", "set", "workers", "until", "figure"}
 	flags := slices.DeleteFunc(runFlags(), func(f cli.Flag) bool { return !slices.Contains(of, f.Names()[0]) })
 	c := p.withParameters(cli.Command{
 		Name:  submission.Command,
@@ -52,6 +52,9 @@ func (p *program) submission(c *cli.Context) (*submission.Submission, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := o.checkUntil(); err != nil {
+		return nil, err
+	}
 	doc, err := p.read(file)
 	if err != nil {
 		return nil, err
@@ -67,7 +70,8 @@ func (p *program) submission(c *cli.Context) (*submission.Submission, error) {
 		return nil, err
 	}
 	s := &submission.Submission{File: filepath.Base(doc.File()), Version: Version(), Args: submissionArgs(c, cfg),
-		Sweep: o.sweeps, Replications: cfg.Replications, Workers: cfg.Workers, Text: doc.Text()}
+		Sweep: o.sweeps, Until: c.StringSlice("until"), Figures: o.named, Replications: cfg.Replications,
+		Workers: cfg.Workers, Text: doc.Text()}
 	for i, point := range points {
 		l, err := p.submissionPoint(o, doc, point)
 		if err != nil {

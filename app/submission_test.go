@@ -80,3 +80,25 @@ func TestSubmissionAlone(t *testing.T) {
 		t.Errorf("status %d: %s", status, errs.String())
 	}
 }
+
+// What --until and --figure ask for is handed over as it was written, with how many replications there may be.
+func TestSubmissionUntil(t *testing.T) {
+	into := t.TempDir()
+	const file = "../examples/phold.yml"
+	status, said := checkSubmission(t, into, "--until", "handled+-2%", "--until", "x ± 3", "--figure", "y", file)
+	s, err := submission.Read(into)
+	if err != nil || status != 0 {
+		t.Fatal(status, err, said)
+	}
+	if got, want := fmt.Sprintf("%q %q %d", s.Until, s.Figures, s.Replications),
+		`["handled+-2%" "x ± 3"] ["y"] 1000`; got != want {
+		t.Errorf("found %s, want %s", got, want)
+	}
+	for _, bad := range [][]string{{"--until", "handled ± 0"}, {"--until", "x ± 1", "--replications", "7"},
+		{"--until", "x ± 1", "--sweep", "horizon=1,2"}} {
+		if status, said := checkSubmission(t, t.TempDir(), append(bad, file)...); status != ExitUsage ||
+			!strings.Contains(said, "--until: found ") {
+			t.Errorf("%q: status %d: %s", bad, status, said)
+		}
+	}
+}

@@ -3,24 +3,17 @@
 package app
 
 import (
+	"errors"
 	"fmt"
-	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/disco-sim/disco/internal/launch"
 	tables "github.com/disco-sim/disco/internal/table"
+	untilrule "github.com/disco-sim/disco/internal/until"
 	"github.com/disco-sim/disco/model/measure"
 	"github.com/urfave/cli/v2"
-)
-
-// Numbers of replications with --until. What stops as soon as an interval happens to be narrow stops too early too
-// often; the first sample must be long enough for that to be rare (docs/until.md has sources and measurements).
-const (
-	untilLeast   = 30   // the first sample
-	untilDefault = 1000 // the most, without --replications
 )
 
 func untilFlag() cli.Flag {
@@ -28,27 +21,14 @@ func untilFlag() cli.Flag {
 		Usage: fmt.Sprintf("repeat the experiment until the interval of a figure is narrow enough, `FIGURE ± WIDTH`: "+
 			"'latency_s.p99 ± 2 %%' (or +-2%%), or in the figure's unit; at least %d times, and at most "+
 			"--replications, %d by default: exit status 3 where that wasn't enough; may be given several times",
-			untilLeast, untilDefault)}
+			untilrule.Least, untilrule.Most)}
 }
 
-// precision is what --until wants of one figure.
-type precision struct {
-	figure  string
-	width   float64 // half of the interval's, in the figure's unit, or as a share of it
-	percent bool
-	name    string // of the figure among the results
-	seen    measure.Mean
+// figureFlag is for who gathers figures of replications that are simulated apart.
+func figureFlag() cli.Flag {
+	return &cli.StringSliceFlag{Category: groupWhat, Name: "figure", Hidden: true,
+		Usage: "have this figure of each replication in JSON, and no other one but those named so, `NAME`"}
 }
-
-func (p *precision) String() string {
-	if p.percent {
-		return fmt.Sprintf("%s ± %s %%", p.figure, strconv.FormatFloat(100*p.width, 'g', 12, 64))
-	}
-	return fmt.Sprintf("%s ± %s", p.figure, strconv.FormatFloat(p.width, 'g', -1, 64))
-}
-
-// precisionForm is a figure's name, ±, a number, and perhaps %.
-var precisionForm = regexp.MustCompile(`^\s*(\S(?:.*\S)?)\s*(?:±|\+-|\+/-)\s*([^\s%]+)\s*(%?)\s*$`)
 
 // until reads --until; nil: it isn't given.
 func (v *values) until() *until {
@@ -58,25 +38,12 @@ func (v *values) until() *until {
 	}
 	u := &until{}
 	for _, text := range texts {
-		m := precisionForm.FindStringSubmatch(text)
-		if m == nil {
-			v.refuse("until", strconv.Quote(text), "FIGURE ± WIDTH, such as 'latency_s.p99 ± 2 %' or "+
-				"'latency_s.p99 +- 0.005'")
+		p, err := untilrule.Parse(text)
+		if bad := (*untilrule.FormError)(nil); errors.As(err, &bad) {
+			v.refuse("until", bad.Found, bad.Want)
 			continue
 		}
-		p := precision{figure: m[1], percent: m[3] != ""}
-		width, err := strconv.ParseFloat(m[2], 64)
-		if p.width = width; p.percent {
-			p.width = width / 100
-		}
-		switch {
-		case err != nil || !(p.width > 0) || math.IsInf(p.width, 1):
-			v.refuse("until", strconv.Quote(m[2])+" in "+strconv.Quote(text), "a finite number > 0")
-		case p.percent && !(p.width < 1):
-			v.refuse("until", strconv.Quote(m[2]+" %")+" in "+strconv.Quote(text), "less than 100 %")
-		default:
-			u.wanted = append(u.wanted, p)
-		}
+		u.rule.Wanted = append(u.rule.Wanted, p)
 	}
 	return u
 }
@@ -86,10 +53,10 @@ func (v *values) replications(u *until) int {
 	if u == nil {
 		return v.integer("replications", 1, 1, launch.ReplicationsMax)
 	}
-	n := v.integer("replications", untilDefault, 1, launch.ReplicationsMax)
-	if n < untilLeast {
+	n := v.integer("replications", untilrule.Most, 1, launch.ReplicationsMax)
+	if n < untilrule.Least {
 		v.refuse("until", "--replications "+strconv.Itoa(n), fmt.Sprintf("at least %d, which are the first sample",
-			untilLeast))
+			untilrule.Least))
 	}
 	return n
 }
@@ -103,6 +70,7 @@ func (o *order) checkUntil() error {
 		{o.config.Only != nil, "--only", "the rule looks at all replications, from the first on"},
 		{len(o.sweeps) > 0, "--sweep", "points with different numbers of replications have no pairs to compare"},
 		{o.compare, "--compare", "a comparison is many runs"},
+		{o.merging != nil && o.merging.partial, "--partial", "it ends by the replications in their order, all of them"},
 		{o.saving != nil, "--checkpoint-to", "checkpoints don't keep the rule, and what goes on wouldn't end by it"},
 	} {
 		if o.until != nil && other.is {
@@ -112,16 +80,11 @@ func (o *order) checkUntil() error {
 	return nil
 }
 
-// until is when there are enough replications: Law's sequential procedure (Simulation modeling and analysis, 5th ed.
-// 2015, 9.4.1), which is Chow and Robbins' (1965) for an interval of fixed width. Of the figures that each replication
-// has by itself, which are independent, an interval of the mean is made after each replication from the first sample
-// on, and the first that is narrow enough ends the run. As replications are looked at in their order, it depends on
-// nothing else.
+// until is when there are enough replications; package internal/until has the rule.
 type until struct {
-	wanted []precision
-	looked int  // replications that were looked at
-	met    bool // all intervals were narrow enough
-	err    error
+	rule untilrule.Rule
+	met  bool // all intervals were narrow enough
+	err  error
 }
 
 // bad is about a figure that the results don't have; u may be nil.
@@ -143,59 +106,29 @@ func (u *until) most() string {
 // look takes in the figures of a replication: the first one begins the run, also one that goes back to its begin.
 func (u *until) look(index int, cells []cell) {
 	if index == 0 {
-		u.looked, u.met = 0, false
-		for i := range u.wanted {
-			p := &u.wanted[i]
-			if p.seen, p.name = (measure.Mean{}), figureOf(p.figure, cells); p.name == "" && u.err == nil {
-				u.err = noFigure("--until", p.figure, "", cells)
-			}
-		}
+		u.met = false
 	}
-	u.looked++
-	for i := range u.wanted {
-		p := &u.wanted[i]
-		at := slices.IndexFunc(cells, func(c cell) bool { return c.name == p.name && c.number })
-		if at < 0 {
-			continue // this one has nothing of it: it is no sample
+	if lacks := u.rule.Look(index, figureAmong(cells)); lacks != "" && u.err == nil {
+		u.err = noFigure("--until", lacks, "", cells)
+	}
+}
+
+// figureAmong finds figures among results.
+func figureAmong(cells []cell) func(name string) (float64, bool) {
+	return func(name string) (float64, bool) {
+		at := slices.IndexFunc(cells, func(c cell) bool { return c.name == name && c.number })
+		if at < 0 || !isFigure(name) {
+			return 0, false
 		}
-		if x, err := strconv.ParseFloat(cells[at].text, 64); err == nil {
-			p.seen.Add(x)
-		}
+		x, err := strconv.ParseFloat(cells[at].text, 64)
+		return x, err == nil
 	}
 }
 
 // enough reports whether there are enough replications, or will never be (launch.Config.Enough).
 func (u *until) enough() bool {
-	u.met = u.err == nil
-	for i := range u.wanted {
-		u.met = u.met && u.wanted[i].reached()
-	}
+	u.met = u.err == nil && u.rule.Enough()
 	return u.met || u.err != nil
-}
-
-// reached reports whether the interval is narrow enough. As the share is one of the estimate, not of the truth, it has
-// to be a little narrower than that (Law, there): who is at most γ' = γ/(1+γ) of the estimate away from the truth is
-// at most γ of the truth away from it.
-func (p *precision) reached() bool {
-	i := p.seen.Interval()
-	if i.N < untilLeast || !i.Known() {
-		return false
-	}
-	if p.percent {
-		return i.HalfWidth <= p.width/(1+p.width)*math.Abs(i.Mean)
-	}
-	return i.HalfWidth <= p.width
-}
-
-// figureOf is the name among the results of what --until calls a figure: itself, or the mean of what has an interval;
-// "": there is none.
-func figureOf(name string, cells []cell) string {
-	for _, full := range []string{name, name + ".mean", name + ".observed.mean"} {
-		if isFigure(full) && slices.ContainsFunc(cells, func(c cell) bool { return c.name == full && c.number }) {
-			return full
-		}
-	}
-	return ""
 }
 
 // untilRow is what came of --until, in JSON.
@@ -220,11 +153,12 @@ func (u *until) row(most int) *untilRow {
 	if u == nil {
 		return nil
 	}
-	row := &untilRow{Rule: "sequential, fixed width (Chow and Robbins 1965; Law 2015)", Least: untilLeast, Most: most,
-		Replicated: u.looked, Reached: u.met}
-	for i := range u.wanted {
-		p := &u.wanted[i]
-		row.Precisions = append(row.Precisions, precisionRow{p.String(), p.name, p.seen.Interval(), p.reached()})
+	row := &untilRow{Rule: "sequential, fixed width (Chow and Robbins 1965; Law 2015)", Least: untilrule.Least,
+		Most: most, Replicated: u.rule.Looked(), Reached: u.met}
+	for i := range u.rule.Wanted {
+		name, found := u.rule.Found(i)
+		row.Precisions = append(row.Precisions, precisionRow{u.rule.Wanted[i].String(), name, found,
+			u.rule.Reached(i)})
 	}
 	return row
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/disco-sim/disco/internal/launch/launchtest"
+	untilrule "github.com/disco-sim/disco/internal/until"
 )
 
 // runTiny runs the tiny model in this process.
@@ -54,18 +55,18 @@ func TestUntil(t *testing.T) {
 		t.Helper()
 		u := r.Until
 		if r.Replications != count || u == nil || u.Replications != count || u.Reached != reached ||
-			u.Least != untilLeast ||
+			u.Least != untilrule.Least ||
 			len(u.Precisions) == 0 || len(r.Figures) == 0 || len(r.Figures[0].Values) != count || r.Hash == "" {
 			t.Errorf("%+v, want %d replications, reached %v", r, count, reached)
 		}
 	}
 	wide := read(ExitOK, "--until", "handled ± 50 %")
-	wanted(wide, untilLeast, true)
+	wanted(wide, untilrule.Least, true)
 	few := read(ExitUnmet, "--until", "handled +- 1e-9", "--replications", "35")
 	wanted(few, 35, false)
 	narrow := read(ExitOK, "--until", "handled+-0.3%", "--until", " by_node.0 +/- 5%")
 	wanted(narrow, narrow.Replications, true)
-	if narrow.Replications <= untilLeast || narrow.Replications == untilDefault {
+	if narrow.Replications <= untilrule.Least || narrow.Replications == untilrule.Most {
 		t.Errorf("%d replications: neither few nor all", narrow.Replications)
 	}
 	for _, p := range narrow.Until.Precisions {
@@ -130,15 +131,17 @@ func TestUntilRefuses(t *testing.T) {
 
 // TestUntilGoesBack: a run that has gone back to its begin is looked at anew.
 func TestUntilGoesBack(t *testing.T) {
-	u := &until{wanted: []precision{{figure: "x", width: 0.5}}}
+	u := &until{}
+	u.rule.Wanted = []untilrule.Precision{{Figure: "x", Width: 0.5}}
 	for range 2 {
-		for i := range untilLeast {
+		for i := range untilrule.Least {
 			if u.enough() {
 				t.Fatalf("enough before replication %d", i)
 			}
 			u.look(i, []cell{{"x", strconv.Itoa(i % 2), true, false}})
 		}
-		if !u.enough() || u.row(100).Replicated != untilLeast || u.row(100).Precisions[0].Interval.N != untilLeast {
+		if !u.enough() || u.row(100).Replicated != untilrule.Least ||
+			u.row(100).Precisions[0].Interval.N != untilrule.Least {
 			t.Fatalf("%+v", u.row(100))
 		}
 		u.look(0, []cell{{"x", "1", true, false}}) // it goes back

@@ -13,9 +13,8 @@ import (
 	"github.com/disco-sim/disco/metastore"
 )
 
-// Rules are those of the agents' leader: an executor takes gangs of its machine alone. keep is how many
-// experiments that have ended are kept; 0: the default.
-func Rules(keep int) fleet.Rules { return fleet.Rules{OneMachine: true, Keep: keep} }
+// Rules are those of the agents' leader. keep is how many experiments that have ended are kept; 0: the default.
+func Rules(keep int) fleet.Rules { return fleet.Rules{Keep: keep} }
 
 // showWhy shows which machines a piece could be given, as a leader sees them.
 func showWhy(c *app.Call, found string) error {

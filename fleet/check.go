@@ -237,7 +237,7 @@ func (p *Piece) check() error {
 	}
 	for _, s := range p.Gang {
 		errs = append(errs, filled("server", s.Name, maxName), filled("member", s.Member, maxName),
-			text("incarnation", s.Incarnation, maxName))
+			text("incarnation", s.Incarnation, maxName), line("address", s.Address, maxName))
 	}
 	if p.Wait < 0 {
 		errs = append(errs, fmt.Errorf("wait: found %v, want 0s or more", p.Wait))

@@ -237,8 +237,11 @@ func (s *State) ends(p *piece) bool {
 }
 
 // faulty is the machine of a place that an error names: a server of the gang, or a machine. It is that of partition 0
-// where it is neither.
+// where it is neither; "" where nobody knows which one of several it was.
 func (s *State) faulty(p *piece, where string) string {
+	if where == "" && slices.ContainsFunc(p.Gang, func(g Server) bool { return g.Member != p.Gang[0].Member }) {
+		return ""
+	}
 	for _, g := range p.Gang {
 		if g.Name == where || g.Member == where {
 			return g.Member

@@ -29,7 +29,7 @@ func newBench(t testing.TB, machines, servers int, rules Rules) *bench {
 	for i := range machines {
 		name := fmt.Sprintf("m%d", i)
 		members = append(members, cluster.Member{Name: name, Status: cluster.Up, Version: "v1",
-			Roles: []string{Role}})
+			Address: name + ":1", Roles: []string{Role, RoleGang}})
 		for j := range servers {
 			b.PutServer(cluster.Server{Name: fmt.Sprintf("%s-%d", name, j), Status: cluster.Status{
 				State: cluster.Available, Incarnation: "i"}, Info: cluster.Info{Member: name, Slot: j}})
@@ -469,7 +469,7 @@ func TestTotal(t *testing.T) {
 func TestAdopted(t *testing.T) {
 	b := newBench(t, 2, 2, Rules{})
 	b.submit("e", 3, 1)
-	gang := func(name string) []Server { return []Server{{name, name[:2], "i"}} }
+	gang := func(name string) []Server { return []Server{{Name: name, Member: name[:2], Incarnation: "i"}} }
 	id := func(n int) PieceID { return PieceID{0, 0, n} }
 	b.PutPiece("e", id(0), Piece{State: Running, Attempt: 2, Gang: gang("m0-0")})
 	b.PutPiece("e", id(1), Piece{State: Dispatched, Attempt: 1, Gang: gang("m0-1")})

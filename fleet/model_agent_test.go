@@ -355,3 +355,11 @@ func (r *run) report(x Report, then func()) {
 		}
 	})
 }
+
+// roles are those of a machine: of some schedules one takes no runs over several machines.
+func (w *world) roles(name string) []string {
+	if name == "m0" && w.seed%5 == 0 {
+		return []string{Role}
+	}
+	return []string{Role, RoleGang}
+}

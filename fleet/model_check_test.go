@@ -82,6 +82,10 @@ func (w *world) dispatched(m *Move, piece string) {
 		w.violated(5, "%s has %d servers: %v", piece, len(names), m.To.Gang)
 	}
 	for _, g := range m.To.Gang {
+		many := slices.ContainsFunc(m.To.Gang, func(o Server) bool { return o.Member != g.Member })
+		if many && (!slices.Contains(w.roles(g.Member), RoleGang) || g.Address == "") {
+			w.violated(5, "%s has %v, which %s takes no part in", piece, m.To.Gang, g.Member)
+		}
 		if slices.Contains(w.faults[piece], g.Member) && w.elsewhere(m, w.faults[piece]) {
 			w.violated(7, "%s is tried at %s again, which is at fault: %v", piece, g.Member, w.faults[piece])
 		}
@@ -91,19 +95,24 @@ func (w *world) dispatched(m *Move, piece string) {
 // elsewhere tells whether servers that aren't at fault would do, of machines that have been there for so long that who
 // leads must have known it when it decided.
 func (w *world) elsewhere(m *Move, fault []string) bool {
-	others := 0
+	alone, together := 0, 0
 	for _, h := range w.hosts {
+		here := 0
 		session := w.store.members[h.name]
 		if slices.Contains(fault, h.name) || session == 0 || w.c.Now()-w.store.born[session] < 60 {
 			continue
 		}
 		for _, sl := range h.slots {
 			if v := w.store.servers[sl.name]; v.there && v.State != cluster.Broken && v.State != cluster.Exited {
-				others++
+				here++
 			}
 		}
+		alone = max(alone, here)
+		if slices.Contains(w.roles(h.name), RoleGang) {
+			together += here
+		}
 	}
-	return others >= len(m.To.Gang)
+	return max(alone, together) >= len(m.To.Gang)
 }
 
 // nothingLeft checks that nothing of an attempt is left that has another one behind it: no server that the store has in

@@ -56,7 +56,7 @@ func (w *world) mutate(s *State, actions []Action) []Action {
 			for _, sv := range s.servers {
 				if sv.promised != nil && sv.promised.id != a.Piece {
 					a.To.Gang = slices.Clone(a.To.Gang)
-					a.To.Gang[0] = Server{sv.Name, sv.machine.Name, sv.Incarnation}
+					a.To.Gang[0] = Server{Name: sv.Name, Member: sv.machine.Name, Incarnation: sv.Incarnation}
 				}
 			}
 		case w.faulty == "half a gang will do" && a.To.State == Dispatched && len(a.To.Gang) > 1:

@@ -99,7 +99,7 @@ func (l *leader) show(v seen) {
 		if x := l.host.view[name]; x.there && !up[x.Info.Member] {
 			up[x.Info.Member] = true
 			members = append(members, cluster.Member{Name: x.Info.Member, Status: cluster.Up,
-				Roles: []string{Role}})
+				Address: x.Info.Member, Roles: l.host.w.roles(x.Info.Member)})
 		}
 	}
 	l.state.PutMembers(members, nil)

@@ -249,9 +249,6 @@ func (s *State) unfit(t *step) bool {
 func (s *State) lacks(t *step) string {
 	e := t.experiment
 	text := fmt.Sprintf("a gang of step %d wants %d servers", t.number, t.gang())
-	if s.rules.OneMachine {
-		text += " of one machine"
-	}
 	if len(e.Labels) > 0 {
 		var labels []string
 		for _, key := range slices.Sorted(maps.Keys(e.Labels)) {
@@ -262,7 +259,9 @@ func (s *State) lacks(t *step) string {
 	if e.Version != "" {
 		text += " and the program " + e.Version
 	}
-	return bounded(fmt.Sprintf("%s; all such machines have %d together", text, s.capacity(t)), MaxReason)
+	x := s.sumsBut(t, nil)
+	return bounded(fmt.Sprintf("%s; such a machine has %d at most, and those whose agents take runs over several "+
+		"machines (--listen) have %d together", text, x.alone, x.joined()), MaxReason)
 }
 
 // fail ends a piece for which no machine will ever do.
@@ -304,31 +303,6 @@ func (s *State) isDrained(name string) bool {
 	return found
 }
 
-// capacity is how many servers could simulate a gang of a step together, were all of them free. Drained ones count:
-// they may come back.
-func (s *State) capacity(t *step) (servers int) { return s.capacityBut(t, nil) }
-
-func (s *State) capacityBut(t *step, fault []string) (servers int) {
-	for _, m := range s.machines {
-		why := s.fits(m, t.experiment)
-		if why != "" && why != "is drained" || slices.Contains(fault, m.Name) {
-			continue
-		}
-		here := 0
-		for _, sv := range m.servers {
-			if sv.there && sv.State != cluster.Broken && sv.State != cluster.Exited {
-				here++
-			}
-		}
-		if s.rules.OneMachine {
-			servers = max(servers, here)
-		} else {
-			servers += here
-		}
-	}
-	return servers
-}
-
 // find chooses the servers of a gang: of as few machines as possible, of those with the least score, by name. nil:
 // there are none now. A machine at fault with the piece is taken only where the others would never do.
 func (s *State) find(t *step, was *Piece) []Server {
@@ -338,14 +312,8 @@ func (s *State) find(t *step, was *Piece) []Server {
 	}
 	want, least := t.gang(), 0
 	var best *machine
-	together := 0
 	for _, m := range s.open {
-		if !s.may(m, t, fault) {
-			continue
-		}
-		free := s.freeOf(m)
-		together += free
-		if free < want {
+		if m.free < want || !s.may(m, t, fault) || s.freeOf(m) < want {
 			continue
 		}
 		if now := score(m, t.experiment, was); best == nil || now < least {
@@ -355,7 +323,7 @@ func (s *State) find(t *step, was *Piece) []Server {
 	switch {
 	case best != nil:
 		return s.pick(nil, best, want)
-	case s.rules.OneMachine || together < want:
+	case want == 1:
 		return nil
 	}
 	return s.findMany(t, was, fault)
@@ -364,19 +332,6 @@ func (s *State) find(t *step, was *Piece) []Server {
 // may tells whether a machine may be taken for a step now.
 func (s *State) may(m *machine, t *step, fault []string) bool {
 	return !slices.Contains(fault, m.Name) && s.fits(m, t.experiment) == "" && !s.reserved(m, t)
-}
-
-// findMany chooses servers of several machines, those with the most that are free first.
-func (s *State) findMany(t *step, was *Piece, fault []string) (gang []Server) {
-	all := slices.DeleteFunc(slices.Clone(s.open), func(m *machine) bool { return !s.may(m, t, fault) })
-	slices.SortStableFunc(all, func(a, b *machine) int { // by name before
-		return cmp.Or(cmp.Compare(s.freeOf(b), s.freeOf(a)),
-			cmp.Compare(score(a, t.experiment, was), score(b, t.experiment, was)))
-	})
-	for _, m := range all {
-		gang = s.pick(gang, m, t.gang())
-	}
-	return gang
 }
 
 // freeOf is how many servers of a machine may be taken.
@@ -391,7 +346,7 @@ func (s *State) freeOf(m *machine) int {
 func (s *State) pick(gang []Server, m *machine, want int) []Server {
 	for _, sv := range m.servers {
 		if len(gang) < want && sv.free && !s.isDrained(sv.Name) {
-			gang = append(gang, Server{sv.Name, m.Name, sv.Incarnation})
+			gang = append(gang, Server{Name: sv.Name, Member: m.Name, Incarnation: sv.Incarnation})
 		}
 	}
 	return gang

@@ -174,17 +174,62 @@ func (b *bench) members() []cluster.Member {
 
 // held has the piece wait for its second attempt, the first of which was made by m2.
 func (b *bench) held(fault ...string) {
-	b.PutPiece("e", PieceID{}, Piece{State: Waiting, Attempt: 1, Fault: fault, Gang: []Server{{"m2-1", "m2", "i"}}})
+	b.PutPiece("e", PieceID{}, Piece{State: Waiting, Attempt: 1, Fault: fault, Gang: []Server{
+		{Name: "m2-1", Member: "m2", Incarnation: "i"}}})
 }
 
-func TestOneMachine(t *testing.T) {
-	b := newBench(t, 3, 2, Rules{OneMachine: true, TooFew: time.Minute})
-	b.submit("e", 1, 3)
+// TestManyMachines has gangs spread: over as few machines as possible that take runs over several, of one build, near
+// each other where their labels say so.
+func TestManyMachines(t *testing.T) {
+	b := newBench(t, 6, 2, Rules{TooFew: time.Minute})
+	all := b.members()
+	for i := range all {
+		all[i].Labels = map[string]string{"rack": []string{"a", "b", "c", "c", "d", "e"}[i]}
+	}
+	all[0].Roles = []string{Role} // doesn't take such runs
+	all[1].Digest = "another"
+	all[5].Address = ""
+	b.PutMembers(all, nil)
+	members := func() string {
+		var text []string
+		for _, g := range b.piece("e", 0).Gang {
+			text = append(text, g.Member+" "+g.Address)
+		}
+		return strings.Join(text, ", ")
+	}
+	b.submit("e", 1, 4)
+	b.decide(0)
+	if got, want := members(), "m2 m2:1, m2 m2:1, m3 m3:1, m3 m3:1"; got != want {
+		t.Errorf("found %s, want %s: both are in one rack", got, want)
+	}
+	b.submit("f", 1, 2)
+	b.decide(0)
+	if g := b.piece("f", 0).Gang; len(g) != 2 || g[0].Member != g[1].Member || g[0].Address != "" {
+		t.Errorf("found %v, want what fits one machine on one", g)
+	}
+	b.submit("g", 1, 7) // 6 are of one build
 	b.decide(0)
 	b.decide(time.Minute)
-	b.want("e", 0, Failed)
-	if p := b.piece("e", 0); !strings.Contains(p.Error.Message, "3 servers of one machine; all such machines have 2 ") {
+	b.want("g", 0, Failed)
+	if p := b.piece("g", 0); p.Error.Message != "a gang of step 0 wants 7 servers; such a machine has 2 at most, and "+
+		"those whose agents take runs over several machines (--listen) have 6 together" {
 		t.Errorf("found %s", p.Error.Message)
+	}
+}
+
+// TestFewestMachines: machines that have less are taken only where those that have more don't suffice.
+func TestFewestMachines(t *testing.T) {
+	b := newBench(t, 3, 3, Rules{})
+	b.submit("small", 3, 1)
+	b.decide(0) // 2 servers of each are left
+	b.submit("e", 1, 4)
+	b.decide(0)
+	used := map[string]int{}
+	for _, g := range b.piece("e", 0).Gang {
+		used[g.Member]++
+	}
+	if len(used) != 2 || b.piece("e", 0).State != Dispatched {
+		t.Errorf("found %v, want 2 machines", used)
 	}
 }
 
@@ -195,7 +240,8 @@ func TestNeverFits(t *testing.T) {
 	b.decide(0)
 	b.decide(time.Hour)
 	if x := b.experiments["e"].standing; x.Ended || x.Reason != "a gang of step 0 wants 5 servers with the labels "+
-		"rack=a and the program v1; all such machines have 0 together" {
+		"rack=a and the program v1; such a machine has 0 at most, and those whose agents take runs over several "+
+		"machines (--listen) have 0 together" {
 		t.Errorf("found %+v", x) // nobody knows which machines will come
 	}
 	all := b.members()
@@ -288,7 +334,7 @@ func TestWhy(t *testing.T) {
 	b.run()
 	b.submit("e", 3, 1, func(s *Spec) { s.Version = "v1" })
 	b.PutPiece("e", PieceID{0, 0, 1}, Piece{State: Waiting, Attempt: 1, Fault: []string{"m1"},
-		Gang: []Server{{"m0-1", "m0", "i"}}, Wait: time.Hour})
+		Gang: []Server{{Name: "m0-1", Member: "m0", Incarnation: "i"}}, Wait: time.Hour})
 	want := `piece 0.0.1 of e wants 1 servers; the least score is taken: load - warm - checkpoint
 m0                   1 of 2 servers free, score 0 = 50 - 20 - 30
 m1                   2 of 2 servers free, score 0 = 0 - 0 - 0; at fault: taken where no other will do

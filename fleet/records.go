@@ -207,7 +207,8 @@ type Piece struct {
 type Server struct {
 	Name        string `json:"server"`
 	Member      string `json:"member"`
-	Incarnation string `json:"incarnation"` // of the server: it is another one after a loss of its session
+	Incarnation string `json:"incarnation"`       // of the server: it is another one after a loss of its session
+	Address     string `json:"address,omitempty"` // of the machine's agent, in a gang over several
 }
 
 // Kept is where the end of a piece is kept, and what it is.

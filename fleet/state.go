@@ -26,7 +26,6 @@ type Rules struct {
 	Keep       int           // experiments that have ended
 	Sweep      time.Duration // between two looks for blobs that no experiment names
 	Unused     time.Duration // for which such a blob is kept: its submission may be under way
-	OneMachine bool          // gangs aren't spread over several machines
 }
 
 func (r Rules) withDefaults() Rules {

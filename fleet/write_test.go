@@ -44,7 +44,7 @@ func TestMovePieces(t *testing.T) {
 			t.Fatal(err)
 		}
 		lead := metastore.Cond{Path: "lead", Is: metastore.At, Version: v.Version}
-		gang := []Server{{"h1-0", "h1", "x"}}
+		gang := []Server{{Name: "h1-0", Member: "h1", Incarnation: "x"}}
 		first := Move{ID: id, Piece: p, To: Piece{State: Dispatched, Attempt: 1, Token: 5, Gang: gang}}
 		if n, err := c.MovePieces(ctx, []Move{first}, lead); n != 1 || err != nil {
 			t.Fatalf("found %d, %v", n, err)

@@ -81,7 +81,7 @@ func runAgent(c *app.Call) error {
 	member := groupcall.Access{Makes: true, Session: c.Duration("session")}
 	return groupcall.WithStore(c, member, func(ctx context.Context, s *metastore.Store) error {
 		if !c.IsSet("listen") {
-			return agent(ctx, c, s, options)
+			return agent(ctx, c, s, options, nil)
 		}
 		h, err := listen(c, options.Name)
 		if err != nil {
@@ -90,7 +90,7 @@ func runAgent(c *app.Call) error {
 		if options.Address == "" {
 			options.Address = h.address()
 		}
-		return errors.Join(agent(ctx, c, s, options), h.close())
+		return errors.Join(agent(ctx, c, s, options, h.hosting), h.close())
 	})
 }
 
@@ -139,14 +139,14 @@ func agentOptions(c *app.Call) (o cluster.Options, err error) {
 		Report: func(problem error) { fmt.Fprintf(c.Stderr, "%s: %v\n", c.Program, problem) }}, nil
 }
 
-// agent is the member, for as long as it lasts.
-func agent(ctx context.Context, c *app.Call, s *metastore.Store, o cluster.Options) (failed error) {
+// agent is the member, for as long as it lasts; h takes runs over several machines, if it does.
+func agent(ctx context.Context, c *app.Call, s *metastore.Store, o cluster.Options, h *hosting) (failed error) {
 	own, err := digest()
 	if err != nil {
 		return err
 	}
 	o.Digest = hex.EncodeToString(own[:])
-	a, err := newFleetAgent(ctx, c, s, &o)
+	a, err := newFleetAgent(ctx, c, s, &o, h)
 	if err != nil {
 		return err
 	}

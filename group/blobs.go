@@ -81,5 +81,6 @@ func openPlace(ctx context.Context, address, owner string) (blobproc.Place, erro
 	}
 	p := storeblobs.New(store, storeblobs.Key, address, owner)
 	p.Quiet = placeQuiet
+	p.Report = func(text string) { fmt.Fprintln(os.Stderr, text) } // which the program passes on that has started this
 	return &place{p, store}, nil
 }

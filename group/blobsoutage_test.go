@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -147,6 +148,54 @@ func TestStoreOutage(t *testing.T) {
 		t.Cleanup(z.Close)
 		storeOutage(t, "zk", z.Servers[0], (*storeserver.ZK).Kill)
 	})
+}
+
+// away is longer than a session of a run at its store (dial.Options.TTL).
+const away = 12 * time.Second
+
+// TestStoreComesBack: where the metadata store is away for longer than the session of a run's lock, the run takes the
+// lock again, which it says, and writes further checkpoints.
+func TestStoreComesBack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts a server")
+	}
+	server := etcdProcess(t)
+	s := startSaver(t, "etcd://"+server.Addr(), "night", scenarioFile(t, 1e9, "{node: 1, at: 0, how: slow}"))
+	store, err := dial.Open(t.Context(), dial.Options{URL: s.address, Store: storeblobs.Options(storeblobs.Group)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	lock, err := store.Get(t.Context(), storeblobs.Key+"/lock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Kill()
+	time.Sleep(away)
+	if err := errors.Join(server.Start(), server.Ready(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "a lock that is taken again", func() bool {
+		now, err := store.Get(t.Context(), storeblobs.Key+"/lock")
+		return err == nil && now.Version != lock.Version
+	})
+	place := storeblobs.New(store, storeblobs.Key, s.address, "the test")
+	points := func() string {
+		blobs, err := place.List(t.Context(), "points/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(blobs)
+	}
+	before := points()
+	until(t, "a further checkpoint", func() bool { return points() != before })
+	if err := s.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if status := s.ends(t); status != 128+int(syscall.SIGTERM) {
+		t.Errorf("exit status %d, want 143", status)
+	}
+	s.said(t, "couldn't be written", "the lock was lost with the session at the store, and is taken again")
 }
 
 func etcdProcess(t *testing.T) *storeserver.Etcd {

@@ -117,9 +117,10 @@ func storeEnvironment(c *app.Call) (env []string, err error) {
 	return env, nil
 }
 
-// newFleetAgent opens the executor, and makes the agent of a member; nil where it has none.
-func newFleetAgent(ctx context.Context, c *app.Call, s *metastore.Store, o *cluster.Options) (*fleetagent.Agent,
-	error) {
+// newFleetAgent opens the executor, and makes the agent of a member; nil where it has none. With h, what simulates here
+// may take part of gangs of several machines.
+func newFleetAgent(ctx context.Context, c *app.Call, s *metastore.Store, o *cluster.Options,
+	h *hosting) (*fleetagent.Agent, error) {
 	if c.String("executor") == "" {
 		return nil, nil
 	}
@@ -137,15 +138,29 @@ func newFleetAgent(ctx context.Context, c *app.Call, s *metastore.Store, o *clus
 		return nil, err
 	}
 	lo.Fetch = client.Blob
+	gangs := h != nil && c.String("executor") == executorLocal
+	if gangs {
+		if lo.Joins, err = joinFlags(c); err != nil {
+			return nil, err
+		}
+	}
 	e, err := openExecutor(ctx, c, lo, o.Report)
 	if err != nil {
 		return nil, err
 	}
 	url := groupcall.URL(c)
-	a := fleetagent.New(fleetagent.Options{Member: o.Name, Store: client, Executor: e, Report: o.Report,
+	ao := fleetagent.Options{Member: o.Name, Store: client, Executor: e, Report: o.Report,
 		Place: func(spec *fleet.Spec, p fleet.PieceID) string {
 			return experiments.PlaceOf(url, c.String("group"), spec, p)
-		}})
+		}}
+	if gangs {
+		ao.Runs = &gangRuns{h, c.Duration("grace") + leaveMore}
+		o.Roles = append(o.Roles, fleet.RoleGang)
+	}
+	a := fleetagent.New(ao)
+	if gangs {
+		h.book.Claims(a.Claim)
+	}
 	o.Runner = a.Runner
 	return a, nil
 }

@@ -71,23 +71,25 @@ func (h *byHand) must(err error) {
 type agentProcess struct {
 	h                   *byHand
 	name, work, program string
+	more                []string // flags
 	cmd                 *exec.Cmd
 	stdout, stderr      *bytes.Buffer
 	ended               bool
 }
 
 // agent starts one with two servers, and returns when it is up; the test ends it.
-func (h *byHand) agent(name, program string) *agentProcess {
+func (h *byHand) agent(name, program string, more ...string) *agentProcess {
 	h.Helper()
-	return h.again(&agentProcess{h: h, name: name, work: filepath.Join(h.TempDir(), "work"), program: program})
+	return h.again(&agentProcess{h: h, name: name, work: filepath.Join(h.TempDir(), "work"), program: program,
+		more: more})
 }
 
 // again starts an agent where another one was.
 func (h *byHand) again(was *agentProcess) *agentProcess {
 	h.Helper()
-	a := &agentProcess{h: h, name: was.name, work: was.work, program: was.program}
-	a.cmd, a.stdout, a.stderr = command("agent", "--store", h.url, "--name", a.name, "--slots", "2", "--executor",
-		"local", "--work", a.work, "--program", a.program, "--grace", "5s")
+	a := &agentProcess{h: h, name: was.name, work: was.work, program: was.program, more: was.more}
+	a.cmd, a.stdout, a.stderr = command(append([]string{"agent", "--store", h.url, "--name", a.name, "--slots", "2",
+		"--executor", "local", "--work", a.work, "--program", a.program, "--grace", "5s"}, a.more...)...)
 	h.must(a.cmd.Start())
 	h.Cleanup(a.end)
 	h.must(h.view.Await(h.ctx, func() bool {

@@ -40,11 +40,20 @@ type Options struct {
 	// Place gives the address where a piece's part and checkpoints are kept.
 	Place func(spec *fleet.Spec, p fleet.PieceID) string
 
+	// Runs are those over several machines that this one takes. nil: it has no part of gangs of several machines.
+	Runs Runs
+
 	Progress time.Duration    // between two reports of an attempt that runs; 1 s if 0
 	Log      time.Duration    // between two writings of its log; 5 s if 0
 	Sweep    time.Duration    // between two sweeps of the executor; 120 s if 0
 	Report   func(err error)  // gets what goes wrong where no caller waits; any goroutine calls it
 	Now      func() time.Time // for people; time.Now if nil
+}
+
+// Runs are the runs over several machines that a machine takes.
+type Runs interface {
+	// End returns when nothing is left here of the run of a name, which has some time to end by itself.
+	End(ctx context.Context, name string) error
 }
 
 // Agent is that of one member. Any goroutine may call its methods.
@@ -126,12 +135,6 @@ func (a *Agent) job(ctx context.Context, as cluster.Assignment, id fleet.Attempt
 		return nil, false, fmt.Errorf("%w: %s: found attempt %d, %v, of %v", ErrOld, as.String(), p.Attempt, p.State,
 			p.Gang)
 	}
-	for _, s := range p.Gang {
-		if s.Member != a.o.Member {
-			return nil, true, fmt.Errorf("the gang of piece %v has servers of %s and of %s, want those of one machine",
-				id.PieceID, a.o.Member, s.Member)
-		}
-	}
 	e, err := a.o.Store.Show(ctx, as.Experiment)
 	if err != nil {
 		return nil, errors.Is(err, fleet.ErrGone), err
@@ -139,8 +142,15 @@ func (a *Agent) job(ctx context.Context, as cluster.Assignment, id fleet.Attempt
 	if e.Spec == nil {
 		return nil, true, errors.Join(e.Malformed...)
 	}
-	j, err = executor.NewJob(e.Spec, id, a.o.Place(e.Spec, id.PieceID))
-	return j, err != nil, err
+	if j, err = executor.NewJob(e.Spec, id, a.o.Place(e.Spec, id.PieceID)); err != nil {
+		return nil, true, err
+	}
+	j.Machines = machines(p.Gang)
+	if len(j.Machines) > 0 && a.o.Runs == nil {
+		return nil, false, fmt.Errorf("the gang of piece %v has servers of %d machines, and this one takes no runs "+
+			"over several: want --listen", id.PieceID, len(j.Machines))
+	}
+	return j, false, nil
 }
 
 // host notes which server has a partition; nil takes it out.

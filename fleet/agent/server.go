@@ -48,10 +48,14 @@ func (s *server) Initialize(ctx context.Context, as cluster.Assignment) ([]strin
 	if err != nil {
 		return nil, err
 	}
-	s.a.host(as, s)
 	if as.Partition > 0 {
+		if err := s.a.check(ctx, as, id); err != nil {
+			return nil, err
+		}
+		s.a.host(as, s)
 		return nil, nil
 	}
+	s.a.host(as, s)
 	w := &work{a: s.a, as: as, id: id, giveUp: make(chan struct{}), began: s.a.o.Now().UTC()}
 	final := false
 	if w.job, final, err = s.a.job(ctx, as, id); err == nil {
@@ -126,7 +130,7 @@ func (s *server) Terminate(ctx context.Context) error {
 	s.a.host(s.as, nil)
 	s.work = nil
 	if w == nil {
-		return nil
+		return s.a.endRun(ctx, s.as)
 	}
 	close(w.giveUp)
 	r := fleet.Report{State: fleet.Canceled}
@@ -145,7 +149,7 @@ func (s *server) Terminate(ctx context.Context) error {
 	if err := w.report(ctx, r); err != nil { // the leader sees that the server has given it up
 		s.a.o.Report(fmt.Errorf("the report that %s was given up: %w", w.job.Name(), err))
 	}
-	return s.a.o.Executor.Release(w.job)
+	return errors.Join(s.a.endRun(ctx, s.as), s.a.o.Executor.Release(w.job))
 }
 
 // watch reports on a run until it has ended, and then how.
@@ -202,7 +206,9 @@ func (w *work) end(run executor.Run) {
 	r := fleet.Report{State: fleet.Finished, Progress: run.Progress(), Kept: out.Kept, Error: out.Error}
 	var failed error
 	if e := out.Error; e != nil {
-		e.Where = w.a.o.Member
+		if e.Where == "" && (len(w.job.Machines) == 0 || e.Type != fleet.ErrorMachine) {
+			e.Where = w.a.o.Member // of several machines nobody knows which one it was
+		}
 		r.State = fleet.Held
 		if e.Type == fleet.ErrorModel {
 			r.State = fleet.Failed

@@ -54,7 +54,7 @@ type Run interface {
 type Outcome struct {
 	Kept    *fleet.Kept  // its end is whole in its place
 	Stopped bool         // by Stop
-	Error   *fleet.Error // without Where; its type says whether another try is worth it
+	Error   *fleet.Error // its type says whether another try is worth it; Where: one of the job's machines, or ""
 }
 
 // Job is an attempt at a piece, and all that it needs.
@@ -67,7 +67,15 @@ type Job struct {
 	Args         []string           // of run
 	Replications int                // of the point
 	Workers      int
-	Place        string // for the part, and checkpoints
+	Place        string    // for the part, and checkpoints
+	Machines     []Machine // on which its workers are; none: where the executor has it
+}
+
+// Machine is one of several on which a job's workers are.
+type Machine struct {
+	Name    string
+	Address string // at which its agent takes runs
+	Slots   int    // servers of the job's gang there
 }
 
 // NewJob is the job of an attempt at a piece of an experiment. The error is final: another machine would find the same.

@@ -17,6 +17,9 @@ import (
 // time. Of the same scenario and seed the Outcome is that of one run of all of them, but for what is about workers and
 // wall time, of which there are none. Where some are left out, Outcome.Interrupted is set, and TraceHash is empty. It
 // ends with Config.Stop as it does with ctx: with ErrEnded.
+//
+// With Config.Enough it is the outcome of the replications up to the one with which there are enough, or before the
+// first that is left out, as of a run of so many.
 func (l *Launch) Merge(ctx context.Context) (*Outcome, error) {
 	if err := l.openStore(ctx); err != nil {
 		return nil, err
@@ -24,6 +27,10 @@ func (l *Launch) Merge(ctx context.Context) (*Outcome, error) {
 	s := newSchedule(l)
 	for i := s.from; i < s.total; i++ {
 		m := l.cfg.Resume.from(i)
+		if m == nil && s.enough != nil {
+			s.endBefore(i)
+			break
+		}
 		if m == nil {
 			continue
 		}
@@ -43,6 +50,10 @@ func (l *Launch) Merge(ctx context.Context) (*Outcome, error) {
 			return nil, l.mergeError(err)
 		}
 		res.parts, s.results[i] = nil, res
+		if s.enough != nil && s.enough() {
+			s.endBefore(i + 1)
+			break
+		}
 	}
 	s.merged = s.total
 	if err := cmp.Or(l.writeTrace(ctx, s.available()), l.writeRecords(ctx, s.available())); err != nil {
@@ -50,6 +61,9 @@ func (l *Launch) Merge(ctx context.Context) (*Outcome, error) {
 	}
 	return l.outcome(s, nil)
 }
+
+// endBefore has no replication wanted from here on.
+func (s *schedule) endBefore(index int) { s.total, s.results = index, s.results[:index:index] }
 
 // Ends finds the end of each replication of a run in the places where parts of it were simulated: what Config.Resume
 // is for Merge, and the replications that have none. Parts are of one run: their Run is the same but for ID and Only.

@@ -116,6 +116,7 @@ internal/gml: internal/printable scenario
 internal/table:
 internal/jsonstream:
 model/measure: state
+internal/until: model/measure
 model/timeline:
 model/overview: internal/table model/measure scenario
 internal/overviewtest: model/overview scenario
@@ -196,7 +197,8 @@ app: internal/answers internal/calls internal/checkpoint internal/drawing
 	internal/report internal/submission
 	internal/outfile
 	internal/partition internal/placement internal/printable internal/sweep internal/table internal/trace
-	internal/selfprofile internal/viewproc internal/worker internal/workerproc model/measure model/overview
+	internal/selfprofile internal/until internal/viewproc internal/worker internal/workerproc model/measure
+	model/overview
 	node ring scenario
 internal/graphfile: graph graph/frame/parquetfile graph/sqldb internal/gml internal/infile internal/outfile
 	internal/printable

@@ -38,7 +38,9 @@ type Submission struct {
 	Version      string     `json:"version"`
 	Args         []string   `json:"args"` // of run
 	Sweep        []string   `json:"sweep"`
-	Points       [][]string `json:"points"` // settings KEY=VALUE
+	Points       [][]string `json:"points"`            // settings KEY=VALUE
+	Until        []string   `json:"until,omitempty"`   // as --until has it: Replications are then the most
+	Figures      []string   `json:"figures,omitempty"` // that are to be known of each replication, beside those
 	Replications int        `json:"replications"`
 	Workers      int        `json:"workers"`
 	Files        []string   `json:"files"` // names of what the scenario refers to

@@ -60,6 +60,7 @@ type event struct {
 	Checkpoints int     `json:"checkpoints"`
 	Status      int     `json:"status"`
 	Cause       string  `json:"cause"`
+	Machine     string  `json:"machine"`
 }
 
 // parse reads a line; false: it is something else.

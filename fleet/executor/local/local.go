@@ -33,6 +33,8 @@ type Options struct {
 	// Fetch gives the bytes of a text or an attachment. They are compared with the digest.
 	Fetch func(ctx context.Context, d fleet.Digest) ([]byte, error)
 
+	Joins []string // flags of a run over several machines, beside those that name them; nil: it has none
+
 	Grace time.Duration // for a run that was asked to end; 10 s if 0
 	// Locked is how long a place is waited for in which another process writes: one that was killed has the lock until
 	// its session at the store ends. 20 s if 0.
@@ -107,11 +109,19 @@ func (l *Local) Prepare(ctx context.Context, j *executor.Job) error {
 	if !filepath.IsLocal(j.Experiment) || strings.Contains(j.Experiment, "/") {
 		return fmt.Errorf("local: found %.80q as the id of an experiment", j.Experiment)
 	}
+	if len(j.Machines) > 0 && l.o.Joins == nil {
+		return fmt.Errorf("local: %s is for %d machines, and this agent has no runs over several: want --listen",
+			j.Name(), len(j.Machines))
+	}
 	l.mu.Lock()
 	l.jobs[j.Name()] = true
 	l.mu.Unlock()
 	dir := l.folder(j)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	err := os.MkdirAll(dir, 0o700)
+	if err == nil {
+		err = l.listMachines(j)
+	}
+	if err != nil {
 		return fmt.Errorf("local: a folder for %s: %w", j.Name(), err)
 	}
 	files := append([]fleet.Attachment{{Name: j.File, Digest: j.Text}}, j.Attachments...)

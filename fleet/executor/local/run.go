@@ -134,8 +134,9 @@ func (r *run) process1(command []string) (*os.ProcessState, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	dir := r.l.folder(r.job)
-	cmd := exec.Command(r.l.o.Program, append(command, "--workers", strconv.Itoa(r.job.Workers), "--progress", "json",
-		"--json", filepath.Join(dir, "result.json"), "--out", filepath.Join(dir, "out"), "--crash-dir", "none")...)
+	cmd := exec.Command(r.l.o.Program, append(slices.Concat(command, r.l.joins(r.job)), "--workers",
+		strconv.Itoa(r.job.Workers), "--progress", "json", "--json", filepath.Join(dir, "result.json"), "--out",
+		filepath.Join(dir, "out"), "--crash-dir", "none")...)
 	cmd.Dir = filepath.Join(dir, "scenario")
 	cmd.Env = append(append(os.Environ(), r.l.o.Env...), ownerVariable+"="+r.l.o.Owner,
 		workVariable+"="+r.l.o.Work, jobVariable+"="+r.job.Name())
@@ -207,7 +208,11 @@ func (r *run) outcomeOf(state *os.ProcessState, err error, began time.Time) (out
 	case failed != nil && failed.Cause == causeModel:
 		return r.failed(fleet.ErrorModel, stepSimulating, failed.Text), ""
 	case failed != nil:
-		return r.failed(fleet.ErrorMachine, stepSimulating, failed.Text), ""
+		out = r.failed(fleet.ErrorMachine, stepSimulating, failed.Text)
+		if isMachine(r.job, failed.Machine) {
+			out.Error.Where = failed.Machine
+		}
+		return out, ""
 	case state.ExitCode() < 0:
 		return r.failed(fleet.ErrorMachine, stepSimulating,
 			fmt.Sprintf("the run's process has ended: %v", state)), ""

@@ -26,6 +26,7 @@ type Book struct {
 	agent Agent
 
 	mu      sync.Mutex
+	claims  func(run string) (slots int, is bool)
 	runs    []entry
 	ending  bool
 	changed chan struct{} // closed with the next change
@@ -33,10 +34,11 @@ type Book struct {
 
 // entry is a run.
 type entry struct {
-	offer *Offer
-	slots int
-	from  string
-	since time.Time
+	offer   *Offer
+	slots   int
+	claimed bool // they aren't the book's
+	from    string
+	since   time.Time
 
 	unreachable []unreachable // by machine
 }
@@ -50,6 +52,22 @@ type unreachable struct {
 
 // NewBook is the book of an agent without runs.
 func NewBook(a Agent) *Book { return &Book{agent: a, changed: make(chan struct{})} }
+
+// Claims has the slots of some runs be those that another one has reserved, by their names: f says how many these are,
+// or that a run is none of them. f must not call the book.
+func (b *Book) Claims(f func(run string) (slots int, is bool)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.claims = f
+}
+
+// claim is the slots that another one has reserved for a run.
+func (b *Book) claim(run string) (slots int, is bool) {
+	if b.claims == nil {
+		return 0, false
+	}
+	return b.claims(run)
+}
 
 // Take reserves what an offer wants, until Free, or says why not. from is where the offer came from. Of Accepted, what
 // the book doesn't know is left out.
@@ -84,13 +102,21 @@ func (b *Book) Take(o *Offer, from string) (*Accepted, *Refused) {
 		}
 	}
 	free, slots := b.free(), o.Slots
+	claimed, is := b.claim(o.Name)
+	if is {
+		free = claimed
+	}
 	if slots == 0 {
 		slots = min(max(free, 1), o.Most)
+	}
+	if slots > free && is {
+		return nil, b.no(CodeSlots, "slots wanted: %d, and %d servers here are promised to it: the run %q is an "+
+			"attempt that doesn't count any more, or not yet", slots, free, o.Name)
 	}
 	if slots > free {
 		return nil, b.no(CodeSlots, "slots wanted: %d, free: %d of %d%s", slots, free, a.Slots, b.users())
 	}
-	b.runs = append(b.runs, entry{offer: o, slots: slots, from: from, since: time.Now()})
+	b.runs = append(b.runs, entry{offer: o, slots: slots, claimed: is, from: from, since: time.Now()})
 	b.change()
 	return &Accepted{Name: a.Name, Instance: a.Instance, Slots: slots, Free: free - slots}, nil
 }
@@ -102,12 +128,14 @@ func (b *Book) no(code Code, format string, args ...any) *Refused {
 
 // users lists who has the slots.
 func (b *Book) users() string {
-	if len(b.runs) == 0 {
-		return ": want fewer, or start the agent with more --slots"
+	var all []string
+	for _, e := range b.runs {
+		if !e.claimed {
+			all = append(all, fmt.Sprintf("the run %q from %s has %d", e.offer.Name, e.from, e.slots))
+		}
 	}
-	all := make([]string, len(b.runs))
-	for i, e := range b.runs {
-		all[i] = fmt.Sprintf("the run %q from %s has %d", e.offer.Name, e.from, e.slots)
+	if len(all) == 0 {
+		return ": want fewer, or start the agent with more --slots"
 	}
 	return ": " + strings.Join(all, ", ")
 }
@@ -116,7 +144,9 @@ func (b *Book) users() string {
 func (b *Book) free() int {
 	n := b.agent.Slots
 	for _, e := range b.runs {
-		n -= e.slots
+		if !e.claimed {
+			n -= e.slots
+		}
 	}
 	return n
 }

@@ -87,6 +87,31 @@ func TestBook(t *testing.T) {
 	take(asked(3, nil), "the agent is ending: start it again")
 }
 
+// TestClaims: runs for which another one has reserved slots have these, and no others; they take nothing of the book's.
+func TestClaims(t *testing.T) {
+	b := NewBook(theAgent)
+	claimed := 2
+	b.Claims(func(run string) (int, bool) { return claimed, run != "run d" })
+	claims := func(run byte, slots, free int, want string) {
+		t.Helper()
+		a, refused := b.Take(asked(run, func(o *Offer) { o.Slots = slots }), "x")
+		if refused != nil && refused.Text != want || refused == nil && want != "" || b.Status().Free != free {
+			t.Errorf("found %+v, %+v, %d free; want %q, %d", a, refused, b.Status().Free, want, free)
+		}
+	}
+	const gone = ` is an attempt that doesn't count any more, or not yet`
+	claims(0, 3, 4, `slots wanted: 3, and 2 servers here are promised to it: the run "run a"`+gone)
+	claims(0, 2, 4, "")
+	claims(3, 4, 0, "") // one of the book's own
+	claims(1, 0, 0, "") // what is promised to it
+	claimed = 0
+	claims(2, 1, 0, `slots wanted: 1, and 0 servers here are promised to it: the run "run c"`+gone)
+	b.Free([16]byte{0})
+	if s := b.Status(); s.Free != 0 || len(s.Runs) != 2 {
+		t.Errorf("found %+v", s)
+	}
+}
+
 // TestServing: the agent serves while a slot is free, a run while it is here; changes are noticed.
 func TestServing(t *testing.T) {
 	b := NewBook(theAgent)

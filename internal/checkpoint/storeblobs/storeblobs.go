@@ -5,8 +5,9 @@
 //
 // Guarantee: a blob is there whole or not at all, whenever its writer is killed or the store's connection breaks; it
 // is as durable as the store's engine makes it. Of several writers one has the lock, and one that has lost it, with
-// its session, writes and deletes nothing more. Memory is that of one piece, PieceBytes. Every call ends: where the
-// store doesn't answer, after 30 s, with metastore.ErrUnavailable.
+// its session, takes it again at its next write, and goes on where nobody else has written meanwhile; else it writes
+// and deletes nothing more. Memory is that of one piece, PieceBytes. Every call ends: where the store doesn't answer,
+// after 30 s, with metastore.ErrUnavailable.
 //
 //	store, err := dial.Open(ctx, dial.Options{URL: "etcd://127.0.0.1:2379/night", Store: storeblobs.Options("parts")})
 //	place := storeblobs.New(store, "part-7", "part 7 of night", "process 7 on alpha")
@@ -14,6 +15,7 @@
 //
 // A blob is a head, KEY/names/NAME, with its size and a random number, and pieces, KEY/data/NUMBER/0 and so on, which
 // are written before the head and never changed: so readers see one writing of a blob or another, and no mixture.
+// KEY/lock is the lock, and KEY/writer has the mark of whoever had it last.
 package storeblobs
 
 import (
@@ -23,6 +25,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -61,6 +64,9 @@ type Place struct {
 	// Quiet is for how long a store is waited for that doesn't answer: QuietMax, and less in tests, which set it before
 	// the place is used.
 	Quiet time.Duration
+	// Report gets what there is to say of a lock that was taken again; nil: nobody wants it. It is set before the place
+	// is used, and called by whoever writes.
+	Report func(text string)
 
 	store *metastore.Store
 	key   string
@@ -69,8 +75,10 @@ type Place struct {
 
 	silent atomic.Bool // the last call had no answer
 
-	mu   sync.Mutex
-	lock *metastore.Cond // that the lock is still this Place's; nil: it has none
+	locking sync.Mutex // held while the lock is taken, taken again, or given back
+	mu      sync.Mutex
+	lock    *metastore.Cond // that the lock is still this Place's; nil: it has none
+	mark    string          // by which this Place knows that it was the last to have the lock
 }
 
 var _ checkpoint.Blobs = (*Place)(nil)
@@ -93,8 +101,9 @@ func (e *TooLargeError) Error() string {
 		"run in a directory or an object store", e.Where, e.Name, e.Size, BlobMax)
 }
 
-// ErrLost says that the lock was lost, with the store's session: another writer may have it.
-var ErrLost = errors.New("storeblobs: the lock was lost with the session at the store: another process may write now")
+// ErrLost says that the lock was lost, with the store's session, and that another writer has it, or has had it.
+var ErrLost = errors.New("storeblobs: the lock was lost with the session at the store, and another process has taken " +
+	"it meanwhile: nothing more is written here")
 
 // head is what names a blob.
 type head struct {
@@ -291,20 +300,26 @@ func (p *Place) publish(ctx context.Context, name string, h *head, onlyNew bool)
 	}
 }
 
-// commit does operations while the lock is this Place's, where it has one.
+// commit does operations while the lock is this Place's, where it has one. One that was lost is taken again, and the
+// operations, of which none was done, are done under the new one.
 func (p *Place) commit(ctx context.Context, conds []metastore.Cond, ops ...metastore.Op) error {
 	p.mu.Lock()
 	lock := p.lock
 	p.mu.Unlock()
-	if lock != nil {
-		conds = append(conds, *lock)
+	for {
+		all := conds
+		if lock != nil {
+			all = append(slices.Clip(conds), *lock)
+		}
+		err := p.store.Commit(ctx, all, ops)
+		conflict := (*metastore.ConflictError)(nil)
+		if lock == nil || !errors.As(err, &conflict) || conflict.Cond.Path != lock.Path {
+			return err
+		}
+		if lock, err = p.regain(ctx, lock); err != nil {
+			return err
+		}
 	}
-	err := p.store.Commit(ctx, conds, ops)
-	conflict := (*metastore.ConflictError)(nil)
-	if lock != nil && errors.As(err, &conflict) && conflict.Cond.Path == lock.Path {
-		return ErrLost
-	}
-	return err
 }
 
 // head reads the head of a blob; nil: there is none.

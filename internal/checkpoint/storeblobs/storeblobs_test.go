@@ -42,45 +42,126 @@ func TestMem(t *testing.T) {
 	})
 }
 
-// TestEngines: the same over real servers.
-func TestEngines(t *testing.T) {
+// engine is a real server of a store that the test starts.
+type engine struct {
+	url   string
+	kill  func()
+	start func(ctx context.Context) error
+}
+
+// engines starts a server of each kind.
+func engines(t *testing.T, do func(ctx context.Context, t *testing.T, e engine)) {
 	if testing.Short() {
 		t.Skip("it starts servers")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
-	for _, engine := range []struct {
-		name  string
-		start func(t *testing.T) (addresses []string)
-	}{
-		{"etcd", func(t *testing.T) []string {
-			z, err := storeserver.StartEtcds(ctx, t.TempDir(), 1)
-			storeserver.Need(t, err)
-			t.Cleanup(z.Close)
-			return z.Addrs()
-		}},
-		{"zk", func(t *testing.T) []string {
-			o := storeserver.ZKOptions{Tick: 500 * time.Millisecond}
-			z, err := storeserver.StartEnsemble(ctx, t.TempDir(), 1, o)
-			storeserver.Need(t, err)
-			t.Cleanup(z.Close)
-			return z.Addrs()
-		}},
-	} {
-		t.Run(engine.name, func(t *testing.T) {
-			addresses, n := strings.Join(engine.start(t), ","), 0
-			checkpointtest.Run(t, func(t *testing.T) checkpoint.Blobs {
-				n++
-				url := engine.name + "://" + addresses
-				store, err := dial.Open(ctx, dial.Options{URL: url, Store: Options("places")})
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { _ = store.Close() })
-				return New(store, fmt.Sprint("place-", n), "place", "a test")
-			})
+	t.Run("etcd", func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+		defer cancel()
+		z, err := storeserver.StartEtcds(ctx, t.TempDir(), 1)
+		storeserver.Need(t, err)
+		t.Cleanup(z.Close)
+		do(ctx, t, of("etcd", z.Addrs(), z.Servers[0], z.Servers[0].Ready))
+	})
+	t.Run("zk", func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+		defer cancel()
+		o := storeserver.ZKOptions{Tick: 500 * time.Millisecond}
+		z, err := storeserver.StartEnsemble(ctx, t.TempDir(), 1, o)
+		storeserver.Need(t, err)
+		t.Cleanup(z.Close)
+		do(ctx, t, of("zk", z.Addrs(), z.Servers[0], z.Ready))
+	})
+}
+
+// of is an engine's one server, which ready waits for.
+func of(name string, addresses []string, server interface {
+	Kill()
+	Start() error
+}, ready func(context.Context) error) engine {
+	return engine{url: name + "://" + strings.Join(addresses, ","), kill: server.Kill,
+		start: func(ctx context.Context) error {
+			if err := server.Start(); err != nil {
+				return err
+			}
+			return ready(ctx)
+		}}
+}
+
+// TestEngines: the same over real servers.
+func TestEngines(t *testing.T) {
+	engines(t, func(ctx context.Context, t *testing.T, e engine) {
+		n := 0
+		checkpointtest.Run(t, func(t *testing.T) checkpoint.Blobs {
+			n++
+			store, err := dial.Open(ctx, dial.Options{URL: e.url, Store: Options("places")})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = store.Close() })
+			return New(store, fmt.Sprint("place-", n), "place", "a test")
 		})
-	}
+	})
+}
+
+// TestOutage: a server is killed, and starts again when the writer's session is lost. Its lock goes with the session,
+// and is taken again at the next write; a writer that another one has followed meanwhile writes nothing.
+func TestOutage(t *testing.T) {
+	engines(t, func(ctx context.Context, t *testing.T, e engine) {
+		store, err := dial.Open(ctx, dial.Options{URL: e.url, TTL: 2 * time.Second, Store: Options("places")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer store.Close()
+		p, late := New(store, "one", "one", "p"), New(store, "two", "two", "late")
+		other := New(store, "two", "two", "other")
+		var said []string
+		p.Report = func(text string) { said = append(said, text) }
+		late.Report = func(text string) { t.Error(text) }
+		unlock, err := p.Lock(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := late.Lock(ctx); err != nil {
+			t.Fatal(err)
+		}
+		session, err := store.Session(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.kill()
+		p.Quiet = 100 * time.Millisecond
+		err = p.Put(ctx, "done/0", strings.NewReader("lost"), 4, false)
+		if !errors.Is(err, metastore.ErrUnavailable) {
+			t.Errorf("%v, want ErrUnavailable", err)
+		}
+		p.Quiet = QuietMax
+		<-session.Lost()
+		if err := e.start(ctx); err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range []string{p.lockKey(), late.lockKey()} { // a server that has come back waits once more
+			gone := func() bool {
+				there, err := store.Contains(ctx, key)
+				return err == nil && !there
+			}
+			for ; !gone() && ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
+			}
+		}
+		if err := p.Put(ctx, "done/0", strings.NewReader("whole"), 5, false); err != nil || len(said) != 1 {
+			t.Errorf("%v, %q, want that the lock is taken again, once", err, said)
+		}
+		if _, err := other.Lock(ctx); err != nil {
+			t.Fatal(err)
+		}
+		err = late.Put(ctx, "done/0", strings.NewReader("late"), 4, false)
+		if !errors.Is(err, ErrLost) {
+			t.Errorf("%v, want ErrLost", err)
+		}
+		got, err := p.Get(ctx, "done/0", 0, 10, nil)
+		if err = errors.Join(err, unlock()); err != nil || string(got) != "whole" {
+			t.Errorf("%q, %v", got, err)
+		}
+	})
 }
 
 // pieces are the numbers under which there are pieces.
@@ -206,6 +287,150 @@ func TestLost(t *testing.T) {
 	}
 	if got, err := other.Get(ctx, "done/0", 0, 10, nil); string(got) != "whole" || err != nil {
 		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// TestTakenAgain: a writer whose session ends, and whose lock nobody else has had, or only somebody who has written
+// nothing, takes it again and goes on, in the middle of a Put, too, and says so; what is given back then is the new
+// one.
+func TestTakenAgain(t *testing.T) {
+	ctx := context.Background()
+	store, client := open(t)
+	p := New(store, "part", "part", "the first")
+	said := 0
+	p.Report = func(text string) {
+		if said++; !strings.Contains(text, "taken again") {
+			t.Error(text)
+		}
+	}
+	unlock, err := p.Lock(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(then func()) {
+		t.Helper()
+		data := strings.Repeat("x", PieceBytes+1)
+		r := &replacing{strings.NewReader(data), then} // between two pieces
+		if err := p.Put(ctx, "done/0", r, int64(len(data)), false); err != nil {
+			t.Fatal(err)
+		}
+		got, err := p.Get(ctx, "done/0", 0, int64(len(data)), nil)
+		if err != nil || string(got) != data {
+			t.Errorf("%d bytes, %v, want %d", len(got), err, len(data))
+		}
+	}
+	put(client.EndSession)
+	client.EndSession()
+	if err := p.Delete(ctx, "done/0"); err != nil {
+		t.Error(err)
+	}
+	client.EndSession()
+	// Another one takes it, and is killed before it has written anything.
+	if _, _, err := store.PutEphemeral(ctx, p.lockKey(), "the second"); err != nil {
+		t.Fatal(err)
+	}
+	err = p.Put(ctx, "done/0", strings.NewReader("late"), 4, false)
+	var locked *checkpoint.LockedError
+	if !errors.Is(err, ErrLost) || !errors.As(err, &locked) || locked.Owner != "the second" {
+		t.Errorf("%v, want ErrLost, and that the second has it", err)
+	}
+	client.EndSession()
+	put(nil)
+	if said != 3 {
+		t.Errorf("it was said %d times that the lock was taken again, want 3", said)
+	}
+	if _, err := New(store, "part", "part", "the third").Lock(ctx); !errors.As(err, &locked) {
+		t.Errorf("%v, want that the first one has the lock", err)
+	}
+	for range 2 {
+		if err := unlock(); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := p.Put(ctx, "done/0", strings.NewReader("late"), 4, false); err != nil {
+		t.Error(err) // without a lock, as before one was taken
+	}
+	if _, err := New(store, "part", "part", "the fourth").Lock(ctx); err != nil {
+		t.Error(err)
+	}
+	if n := pieces(t, p); n != 1 {
+		t.Errorf("%d sets of pieces behind a lock, want 1", n)
+	}
+}
+
+// TestLostForGood: where another writer has had the lock, and has given it back or lost it, too, the first one's is
+// lost, and its attempts keep nobody out.
+func TestLostForGood(t *testing.T) {
+	ctx := context.Background()
+	store, client := open(t)
+	p, other := New(store, "part", "part", "the first"), New(store, "part", "part", "the second")
+	p.Report = func(text string) { t.Error(text) }
+	if _, err := p.Lock(ctx); err != nil {
+		t.Fatal(err)
+	}
+	client.EndSession()
+	unlock, err := other.Lock(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unlock(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := p.Put(ctx, "done/0", strings.NewReader("late"), 4, false); !errors.Is(err, ErrLost) {
+			t.Errorf("%v, want ErrLost", err)
+		}
+		if there, err := store.Contains(ctx, p.lockKey()); there || err != nil {
+			t.Errorf("%v, %v: a lock that was lost keeps others out", there, err)
+		}
+	}
+}
+
+// between is a backend in which something happens right before a lock is made.
+type between struct {
+	metastore.Backend
+	then func()
+}
+
+func (b *between) Commit(ctx context.Context, conds []metastore.Cond, ops []metastore.Op) error {
+	if then := b.then; then != nil && strings.HasSuffix(ops[0].Path, "/lock") && ops[0].Do == metastore.Create {
+		b.then = nil
+		then()
+	}
+	return b.Backend.Commit(ctx, conds, ops)
+}
+
+// TestLostBetween: where another writer has the lock, and gives it back, between the look at the mark and the lock that
+// is taken again, the first one's is lost, and is given back at once.
+func TestLostBetween(t *testing.T) {
+	ctx := context.Background()
+	client := mem.NewServer(time.Second).NewClient()
+	backend := &between{Backend: client}
+	store, err := metastore.New(ctx, backend, Options("places"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	p, other := New(store, "part", "part", "the first"), New(store, "part", "part", "the second")
+	if _, err := p.Lock(ctx); err != nil {
+		t.Fatal(err)
+	}
+	client.EndSession()
+	had := false
+	backend.then = func() {
+		unlock, err := other.Lock(ctx)
+		if err == nil {
+			err = unlock()
+		}
+		if had = err == nil; !had {
+			t.Error(err)
+		}
+	}
+	if err := p.Put(ctx, "done/0", strings.NewReader("late"), 4, false); !errors.Is(err, ErrLost) || !had {
+		t.Errorf("%v, %v, want ErrLost behind the other one's lock", err, had)
+	}
+	if there, err := store.Contains(ctx, p.lockKey()); there || err != nil {
+		t.Errorf("%v, %v: a lock that was lost keeps others out", there, err)
 	}
 }
 
